@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"encoding/hex"
+	"fmt"
+)
+
+// StoreID names one store. It is random, made when the store is made, and kept
+// with it; a memory store makes a new one at every start. Together with the
+// address it names a voter.
+type StoreID [16]byte
+
+// String is the store id in lower-case hexadecimal.
+func (s StoreID) String() string { return hex.EncodeToString(s[:]) }
+
+// IsZero reports whether s is no store id at all.
+func (s StoreID) IsZero() bool { return s == StoreID{} }
+
+// MarshalText writes the form of String.
+func (s StoreID) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads 32 hexadecimal digits.
+func (s *StoreID) UnmarshalText(b []byte) error {
+	if n, err := hex.Decode(s[:], b); err != nil || n != len(s) || len(b) != 2*len(s) {
+		return fmt.Errorf("member: invalid store id %q: want %d hexadecimal digits", b, 2*len(s))
+	}
+	return nil
+}
+
+// Identity names one run of one node: where it is, which store it has, and
+// which run at that address it is. Incarnations grow with each start.
+type Identity struct {
+	Address     Address
+	StoreID     StoreID
+	Incarnation uint64
+}
+
+// String is short and meant for logs and traces.
+func (i Identity) String() string {
+	return fmt.Sprintf("%s/%x#%d", i.Address, i.StoreID[:3], i.Incarnation)
+}
+
+// Voter is the identity of a vote: (address, store id), whatever the run.
+type Voter struct {
+	Address Address
+	StoreID StoreID
+}
+
+// Voter of an identity leaves the incarnation out.
+func (i Identity) Voter() Voter { return Voter{i.Address, i.StoreID} }
+
+// Member is one entry of a roster.
+type Member struct {
+	Identity
+	Name string // shown to people, never compared; at most MaxNameBytes
+	Seed bool   // it stands in the configured list of seeds
+	// Status as the leader last set it. A roster never holds Removed: the seat
+	// of a removed member stays Leaving, with Gone set (protocol.md section 3).
+	Status Status
+	// Gone is set on a leaving entry once M voters hold that it leaves; a view
+	// then shows the member as Removed.
+	Gone bool
+	// Resigned is set on a leaving entry whose member left on purpose: only a
+	// later incarnation of it comes back, never a late message of this one.
+	Resigned bool
+}
+
+// MaxNameBytes bounds the name of a member.
+const MaxNameBytes = 128
+
+// IsVoter reports whether the entry has a vote (protocol.md section 1).
+func (m Member) IsVoter() bool {
+	return m.Status == Active || m.Status == Unreachable || m.Status == Leaving
+}
+
+// Shown is the status that a view shows: Removed for a seat that is only kept.
+func (m Member) Shown() Status {
+	if m.Status == Leaving && m.Gone {
+		return Removed
+	}
+	return m.Status
+}

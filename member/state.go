@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+)
+
+// Number orders states: by version, then by revision. The zero Number belongs
+// to a node that holds nothing.
+type Number struct {
+	Version  uint64
+	Revision uint64
+}
+
+// Compare orders numbers by version, then revision.
+func (n Number) Compare(o Number) int {
+	return cmp.Or(cmp.Compare(n.Version, o.Version), cmp.Compare(n.Revision, o.Revision))
+}
+
+// Less reports whether n is older than o.
+func (n Number) Less(o Number) bool { return n.Compare(o) < 0 }
+
+// IsZero reports whether the number is that of no state.
+func (n Number) IsZero() bool { return n == Number{} }
+
+// String is "version.revision".
+func (n Number) String() string { return fmt.Sprintf("%d.%d", n.Version, n.Revision) }
+
+// State is what a leader keeps and its members hold: who leads, since which
+// version, and the roster. Version and revision identify it within a cluster.
+// A State is never changed in place.
+type State struct {
+	Number
+	Leader Address
+	Roster Roster
+}
+
+// LeaderIdentity names the run that leads this state; it may lead this version
+// in no other run (protocol.md section 5).
+func (s State) LeaderIdentity() Identity {
+	m, _ := s.Roster.Find(s.Leader)
+	return m.Identity
+}
+
+// Claim is the claim of the state's leader as a chosen one.
+func (s State) Claim() Claim {
+	return Claim{Chosen: true, Version: s.Version, Leader: s.Leader}
+}
+
+// Next is the state one revision later, with another roster.
+func (s State) Next(r Roster) State {
+	s.Revision++
+	s.Roster = r
+	return s
+}
+
+// Digest tells two states of one number apart: the FNV-1a hash of everything
+// in it. It guards against faults, not against an adversary.
+func (s State) Digest() uint64 {
+	h := fnv.New64a()
+	var b []byte
+	put := func(v uint64) { b = binary.BigEndian.AppendUint64(b, v) }
+	text := func(t string) { put(uint64(len(t))); b = append(b, t...) }
+	put(s.Version)
+	put(s.Revision)
+	text(s.Leader.Host)
+	put(uint64(s.Leader.Port))
+	for _, m := range s.Roster {
+		text(m.Address.Host)
+		put(uint64(m.Address.Port))
+		b = append(b, m.StoreID[:]...)
+		put(m.Incarnation)
+		text(m.Name)
+		b = append(b, flag(m.Seed), byte(m.Status), flag(m.Gone), flag(m.Resigned))
+	}
+	h.Write(b)
+	return h.Sum64()
+}
+
+func flag(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package message
+
+import (
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
+)
+
+// Stage tells the two phases of an election apart.
+type Stage uint8
+
+// The stages: Pre asks for promises, Formal for acceptance.
+const (
+	Pre Stage = iota + 1
+	Formal
+)
+
+// String is "pre" or "formal".
+func (s Stage) String() string {
+	if s == Pre {
+		return "pre"
+	}
+	return "formal"
+}
+
+// LeaderStatusQuery asks a voter whether its leader is healthy, before anybody
+// proposes (the original design: a node that was cut off disturbs nobody).
+type LeaderStatusQuery struct {
+	ID      uint64
+	Version uint64 // of the asker's held state
+}
+
+// LeaderStatusQueryResponse answers; the claim is that of the header.
+type LeaderStatusQueryResponse struct {
+	ID      uint64
+	Healthy bool
+	Held    member.Number
+}
+
+// Proposal asks for a vote. Base and State are set in the formal stage only;
+// the candidate is the leader of State.
+type Proposal struct {
+	Stage      Stage
+	ID         paxos.ID
+	Founding   bool
+	SeedDigest uint64        // of the proposer's seeds; checked in a founding
+	Held       member.Number // of the proposer's held state; zero in a founding
+	Base       member.Number
+	State      member.State
+}
+
+// Vote answers a proposal.
+type Vote struct {
+	Stage    Stage
+	ID       paxos.ID // of the proposal voted on
+	Granted  bool
+	Reason   Reason         // why not, when it was not granted
+	Promised paxos.ID       // highest that the voter promised
+	Accepted paxos.Accepted // zero for none; the state only in a granted pre vote
+	Held     member.Number
+	// State is the held state, whole, when it is newer than the proposer's;
+	// otherwise zero.
+	State member.State
+}
+
+// LeaderElected announces the chosen leader with its initial state.
+type LeaderElected struct {
+	ID    paxos.ID
+	State member.State
+}
+
+// Kind implements Body.
+func (LeaderStatusQuery) Kind() Kind { return KindLeaderStatusQuery }
+
+// Kind implements Body.
+func (LeaderStatusQueryResponse) Kind() Kind { return KindLeaderStatusQueryResponse }
+
+// Kind implements Body.
+func (Proposal) Kind() Kind { return KindProposal }
+
+// Kind implements Body.
+func (Vote) Kind() Kind { return KindVote }
+
+// Kind implements Body.
+func (LeaderElected) Kind() Kind { return KindLeaderElected }

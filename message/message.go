@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package message
+
+import (
+	"fmt"
+
+	"github.com/athena-go/athena/member"
+)
+
+// Message is one system event under way. From and Claim are the header that
+// every event carries, so that a receiver sees at once who is behind.
+type Message struct {
+	From  member.Identity
+	To    member.Address
+	Claim member.Claim // of the leader that the sender follows; zero for none
+	Body  Body
+}
+
+// Body is one of the event structs of this package.
+type Body interface{ Kind() Kind }
+
+// Kind numbers the events. The numbers are part of the wire format.
+type Kind uint8
+
+// The system events (protocol.md section 2).
+const (
+	KindGreet Kind = iota + 1
+	KindLeaderQuery
+	KindLeaderResponse
+	KindJoinClusterRequest
+	KindJoinClusterResponse
+	KindMemberStatusUpdate
+	KindClusterAlignment
+	KindLeaderKeepAlive
+	KindLeaderKeepAliveAck
+	KindSeedKeepAlive
+	KindSeedKeepAliveAck
+	KindLeaderRelieve
+	KindReJoinCluster
+	KindLeaderStatusQuery
+	KindLeaderStatusQueryResponse
+	KindProposal
+	KindVote
+	KindLeaderElected
+	KindMemberLeave
+	// Kinds counts the kinds, the unused zero included.
+	Kinds
+)
+
+var kindNames = [Kinds]string{
+	"None", "Greet", "LeaderQuery", "LeaderResponse", "JoinClusterRequest", "JoinClusterResponse",
+	"MemberStatusUpdate", "ClusterAlignment", "LeaderKeepAlive", "LeaderKeepAliveAck",
+	"SeedKeepAlive", "SeedKeepAliveAck", "LeaderRelieve", "ReJoinCluster", "LeaderStatusQuery",
+	"LeaderStatusQueryResponse", "Proposal", "Vote", "LeaderElected", "MemberLeave",
+}
+
+// String is the name of the event as documents write it.
+func (k Kind) String() string {
+	if k < Kinds {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("Kind(%d)", uint8(k))
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package message
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Timings are the intervals and timeouts of a cluster. They are the same on
+// every node; a difference is refused at the greet, because the lease of a
+// leader relies on them.
+type Timings struct {
+	HeartbeatInterval time.Duration // between keep-alives
+	HeartbeatTimeout  time.Duration // silence after which a member is unreachable
+	LeaderTimeout     time.Duration // silence after which a leader is lost
+	LeaseTimeout      time.Duration // how long an ack makes a follower support its leader
+	TTLTimeout        time.Duration // silence after which a member is leaving
+	RetryInterval     time.Duration // between attempts to join
+}
+
+// MaxTimeout bounds every timing; more is taken for a mistake.
+const MaxTimeout = 24 * time.Hour
+
+// MinInterval is the shortest timing that is accepted.
+const MinInterval = time.Millisecond
+
+// LeaseMargin is the part of LeaseTimeout that a leader counts on: clocks may
+// differ in rate by less than 10/9 (protocol.md section 5).
+func LeaseMargin(lease time.Duration) time.Duration { return lease / 10 * 9 }
+
+// Validate returns every fault at once, each naming field and value.
+func (t Timings) Validate() error {
+	var faults []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	for _, f := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"HeartbeatInterval", t.HeartbeatInterval},
+		{"HeartbeatTimeout", t.HeartbeatTimeout},
+		{"LeaderTimeout", t.LeaderTimeout},
+		{"LeaseTimeout", t.LeaseTimeout},
+		{"TTLTimeout", t.TTLTimeout},
+		{"RetryInterval", t.RetryInterval},
+	} {
+		check(f.value >= MinInterval && f.value <= MaxTimeout,
+			"%s %v: must be between %v and %v", f.name, f.value, MinInterval, MaxTimeout)
+	}
+	check(t.HeartbeatInterval < t.HeartbeatTimeout,
+		"HeartbeatInterval %v must be less than HeartbeatTimeout %v", t.HeartbeatInterval, t.HeartbeatTimeout)
+	check(t.HeartbeatTimeout <= t.LeaderTimeout,
+		"HeartbeatTimeout %v must be at most LeaderTimeout %v", t.HeartbeatTimeout, t.LeaderTimeout)
+	check(t.LeaderTimeout <= t.TTLTimeout,
+		"LeaderTimeout %v must be at most TTLTimeout %v", t.LeaderTimeout, t.TTLTimeout)
+	check(t.HeartbeatInterval < t.LeaseTimeout && t.LeaseTimeout <= t.LeaderTimeout,
+		"LeaseTimeout %v must be above HeartbeatInterval %v and at most LeaderTimeout %v",
+		t.LeaseTimeout, t.HeartbeatInterval, t.LeaderTimeout)
+	check(LeaseMargin(t.LeaseTimeout) > 3*t.HeartbeatInterval,
+		"LeaseTimeout %v: nine tenths of it must exceed three times HeartbeatInterval %v",
+		t.LeaseTimeout, t.HeartbeatInterval)
+	return errors.Join(faults...)
+}

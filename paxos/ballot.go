@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package paxos
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/athena-go/athena/member"
+)
+
+// Ballot identifies one attempt of one proposer. No two attempts share one:
+// a proposer raises the round within a run and the incarnation between runs.
+type Ballot struct {
+	Round       uint64
+	Proposer    member.Address
+	Incarnation uint64
+}
+
+// Compare orders ballots by round, proposer, incarnation.
+func (b Ballot) Compare(o Ballot) int {
+	return cmp.Or(
+		cmp.Compare(b.Round, o.Round),
+		b.Proposer.Compare(o.Proposer),
+		cmp.Compare(b.Incarnation, o.Incarnation),
+	)
+}
+
+// ID orders proposals of all versions: by version first, then by ballot.
+// The zero ID is before every proposal.
+type ID struct {
+	Version uint64
+	Ballot  Ballot
+}
+
+// Compare orders proposals by version, then ballot.
+func (i ID) Compare(o ID) int {
+	return cmp.Or(cmp.Compare(i.Version, o.Version), i.Ballot.Compare(o.Ballot))
+}
+
+// IsZero reports whether the ID is that of no proposal.
+func (i ID) IsZero() bool { return i == ID{} }
+
+// String is short and meant for logs and traces.
+func (i ID) String() string {
+	return fmt.Sprintf("v%d/%d@%s#%d", i.Version, i.Ballot.Round, i.Ballot.Proposer, i.Ballot.Incarnation)
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine
+
+import (
+	"math/rand/v2"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+)
+
+// MaxSize is the largest cluster. It keeps every message within a frame.
+const MaxSize = 255
+
+// Config is what a Machine must know beyond what its store remembers. The
+// caller has validated it.
+type Config struct {
+	Address member.Address
+	Name    string
+	// Seeds is the list of seeds, sorted, the same on every node. The node is
+	// a seed when its address is among them.
+	Seeds   []member.Address
+	Size    int // N, 1 to MaxSize
+	Timings message.Timings
+	// JoinOnly keeps a seed that lost its disk from founding and from voting
+	// in a founding (protocol.md section 4).
+	JoinOnly bool
+	// Volatile says that the store forgets everything at the end of the
+	// process (protocol.md section 5, restart).
+	Volatile bool
+	// Rand gives jitter and identifiers; each machine has its own.
+	Rand *rand.Rand
+}

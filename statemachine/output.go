@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine
+
+import (
+	"errors"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/paxos"
+)
+
+// Output holds the effects of one call. The owner carries them out in the
+// order of the fields; where Persist cannot be saved it stops the node and
+// carries out nothing else.
+type Output struct {
+	// Persist is what must be on disk, synced, before anything below happens.
+	// nil when it did not change.
+	Persist *paxos.Durable
+	// Send lists what goes out, in order. None is addressed to the node itself.
+	Send []message.Message
+	// Changed says that View would return something new.
+	Changed bool
+	// Trace tells what was decided, and each refusal with its reason.
+	Trace []Trace
+	// Stop is set once when the node must end: ErrLeft, ErrAddressInUse,
+	// ErrSplitVersion. The machine does nothing any more.
+	Stop error
+}
+
+// Errors by which a machine ends.
+var (
+	// ErrLeft says that Leave has finished.
+	ErrLeft = errors.New("statemachine: the node has left")
+	// ErrAddressInUse says that a later run of a node has this address.
+	ErrAddressInUse = errors.New("statemachine: a later run has this address")
+	// ErrSplitVersion says that two leaders were chosen for one version, which
+	// proves a fault: a lost disk, two configurations, or a bug.
+	ErrSplitVersion = errors.New("statemachine: two leaders were chosen for one version")
+)
+
+// What a trace tells.
+type What uint8
+
+// The kinds of traces. Dropped and Refused carry a Reason.
+const (
+	Dropped           What = iota + 1 // an event was ignored
+	Refused                           // a vote or a join was answered with no
+	Discovering                       // asks seeds and known members for a leader
+	Joining                           // asks Peer for a place
+	Follows                           // follows the leader Peer
+	BecameProvisional                 // declared itself
+	Suspected                         // lost its leader Peer
+	Asking                            // asks voters whether the leader is healthy
+	Proposing                         // sent a pre proposal
+	ProposingFormal                   // sent a formal proposal
+	GaveUpProposal                    // a proposal ended without a leader
+	Elected                           // Peer was chosen, counted by this node
+	BecameLeader                      // leads Version
+	GainedAuthority                   // is quorate from now
+	LostAuthority                     // is quorate no more
+	SteppedDown                       // leads no more
+	MemberMoved                       // the leader moved Peer to another status
+	Left                              // has left
+	NewRun                            // forgot a roster that can never elect again
+)
+
+// Trace is one decision of the machine. It is no log line: the owner turns it
+// into one, the simulator into a history, a test into an assertion.
+type Trace struct {
+	What    What
+	Reason  message.Reason
+	Event   message.Kind   // of the message that brought it about; 0 for none
+	Peer    member.Address // whom it is about
+	Version uint64
+	Status  member.Status // of MemberMoved
+}

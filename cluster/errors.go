@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/athena-go/athena/member"
+)
+
+// Errors of a node. errors.Is finds them in what its methods return, and as
+// the cause of contexts that they pass on.
+var (
+	// ErrClosed says that the node was closed.
+	ErrClosed = errors.New("cluster: node is closed")
+	// ErrLeft says that the node has left the cluster on purpose.
+	ErrLeft = errors.New("cluster: node has left; start a new one to come back")
+	// ErrNoQuorum says that there is no quorate leader: start more members, or
+	// look why they cannot reach each other.
+	ErrNoQuorum = errors.New("cluster: no quorate leader")
+	// ErrNotActive says that a member is not active in the view of this node.
+	ErrNotActive = errors.New("cluster: member is not active")
+	// ErrTooLarge says that an event exceeds MaxEventBytes.
+	ErrTooLarge = errors.New("cluster: event is too large")
+	// ErrUnknownType says that a value has no name to travel under: send a
+	// value of a named type.
+	ErrUnknownType = errors.New("cluster: event type has no name")
+	// ErrBusy says that a call found the node at one of its limits; try again.
+	ErrBusy = errors.New("cluster: node is busy")
+	// ErrAddressInUse says that another process listens on Addr, or that a
+	// later run of a node has this node's address.
+	ErrAddressInUse = errors.New("cluster: address is in use")
+	// ErrSplitVersion says that two leaders were chosen for one version, which
+	// proves a fault: a lost disk, two configurations, or a bug.
+	ErrSplitVersion = errors.New("cluster: two leaders were chosen for one version")
+	// ErrRosterLost says that so many members lost their stores that the
+	// roster can never elect a leader again: see athena recover.
+	ErrRosterLost = errors.New("cluster: roster can never elect again")
+	// ErrLeaseEnded is the cause of a term that ran out of its lease.
+	ErrLeaseEnded = errors.New("cluster: lease ended")
+	// ErrSuperseded is the cause of a term that another one follows.
+	ErrSuperseded = errors.New("cluster: leadership ended")
+	// ErrHandedOver is the cause of a term given up by Transfer, Drain or Leave.
+	ErrHandedOver = errors.New("cluster: leadership is handed over")
+)
+
+// NotLeaderError says that this node does not lead, and who does.
+type NotLeaderError struct {
+	Leader member.Address // zero when nobody does, as far as this node knows
+}
+
+// Error implements error.
+func (e *NotLeaderError) Error() string {
+	if e.Leader.IsZero() {
+		return "cluster: this node does not lead, and nobody is known to; try again later"
+	}
+	return fmt.Sprintf("cluster: this node does not lead; ask %s", e.Leader)
+}

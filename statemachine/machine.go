@@ -3,6 +3,7 @@
 package statemachine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/athena-go/athena/member"
@@ -11,45 +12,244 @@ import (
 )
 
 // Machine is the protocol of one node.
-type Machine struct{ cfg Config }
+type Machine struct {
+	cfg    Config
+	quorum int // M
+	seeds  uint64
+	self   member.Identity
+	isSeed bool
+
+	durable paxos.Durable // what is or will be on disk; Held is the held state
+	digest  uint64        // of durable.Held
+	soft    member.State  // state of the provisional leader followed, or the own one
+	// admitted says that a state had this very run of this node.
+	admitted bool
+	// voteWait is when this run may vote for anybody (protocol.md section 5).
+	voteWait time.Time
+
+	role member.Role
+	// leader is the claim of the leader followed, or the own one.
+	leader member.Claim
+
+	seek    seek
+	follow  follow
+	lead    lead
+	support support
+	ask     ask
+	propose propose
+	isolate isolate
+	operate operate
+
+	now     time.Time
+	out     Output
+	dirty   bool // durable changed in this call
+	shown   shown
+	stopped bool
+}
+
+// shown is what the last call left visible, to tell what changed.
+type shown struct {
+	role    member.Role
+	leader  member.Claim
+	number  member.Number
+	quorate bool
+	moved   bool // a member's entry changed in this call
+}
 
 // New starts a run of the node. d is what its store holds, StoreID and
 // Incarnation already those of this run and saved. The caller calls Advance
 // at once: it sends the first queries.
-func New(cfg Config, d paxos.Durable, now time.Time) *Machine { return &Machine{cfg: cfg} }
-
-// Step takes one message.
-func (m *Machine) Step(now time.Time, in message.Message) Output { return Output{} }
-
-// Advance does what is due at now. It may be called at any time.
-func (m *Machine) Advance(now time.Time) Output { return Output{} }
-
-// Deadline is when Advance must be called next; zero when never.
-func (m *Machine) Deadline() time.Time { return time.Time{} }
-
-// Leave begins to leave the cluster in order; Output.Stop says ErrLeft in the
-// end. A second call changes nothing.
-func (m *Machine) Leave(now time.Time) Output { return Output{} }
-
-// Transfer gives leadership up in favour of to, or, when to is nobody, of the
-// member with the freshest state. It is refused with ErrNotLeader or
-// ErrNotActive.
-func (m *Machine) Transfer(now time.Time, to member.Address) (Output, error) {
-	return Output{}, nil
+func New(cfg Config, d paxos.Durable, now time.Time) *Machine {
+	m := &Machine{
+		cfg:     cfg,
+		quorum:  member.Quorum(cfg.Size),
+		seeds:   seedDigest(cfg.Seeds),
+		self:    member.Identity{Address: cfg.Address, StoreID: d.StoreID, Incarnation: d.Incarnation},
+		isSeed:  slices.Contains(cfg.Seeds, cfg.Address),
+		durable: d,
+		digest:  d.Held.Digest(),
+		now:     now,
+	}
+	// (S) protocol.md section 5, restart: the run before this one may have
+	// supported a leader until LeaseTimeout from now.
+	if cfg.Volatile || !d.Held.IsZero() && d.Held.Leader != cfg.Address {
+		m.voteWait = now.Add(cfg.Timings.LeaseTimeout)
+	}
+	m.isolate.noChosenSince = now
+	m.seek.nextAt = now
+	m.ask.nextAt = now
+	return m
 }
 
-// Drain keeps the node a member that never leads again in this run; a leader
-// hands over first.
-func (m *Machine) Drain(now time.Time) Output { return Output{} }
+// Step takes one message.
+func (m *Machine) Step(now time.Time, in message.Message) Output {
+	m.enter(now)
+	if !m.stopped && m.admit(in) {
+		m.dispatch(in)
+	}
+	return m.finish()
+}
+
+// Advance does what is due at now. It may be called at any time.
+func (m *Machine) Advance(now time.Time) Output {
+	m.enter(now)
+	return m.finish()
+}
+
+func (m *Machine) enter(now time.Time) {
+	if now.After(m.now) {
+		m.now = now
+	}
+	m.out = Output{}
+	m.dirty = false
+}
+
+// finish does what is due, whatever the call was, and gathers the effects.
+func (m *Machine) finish() Output {
+	if !m.stopped {
+		m.tick()
+	}
+	m.noteAuthority()
+	if m.dirty {
+		d := m.durable
+		m.out.Persist = &d
+	}
+	s := shown{role: m.role, leader: m.leader, number: m.state().Number, quorate: m.showsQuorate()}
+	moved := m.shown.moved
+	m.shown.moved = false
+	m.out.Changed = moved || s != m.shown
+	m.shown = s
+	return m.out
+}
+
+// tick runs every flow whose time has come, in an order in which one may set
+// off the next.
+func (m *Machine) tick() {
+	m.tickLeave()
+	m.tickFollow()
+	m.tickLead()
+	m.tickSeek()
+	m.tickIsolation()
+	m.tickPropose()
+	m.tickAsk()
+	m.tickFounding()
+}
+
+// Deadline is when Advance must be called next; zero when never.
+func (m *Machine) Deadline() time.Time {
+	if m.stopped {
+		return time.Time{}
+	}
+	var d deadline
+	m.followDeadline(&d)
+	m.leadDeadline(&d)
+	m.seekDeadline(&d)
+	m.isolationDeadline(&d)
+	m.electionDeadline(&d)
+	m.leaveDeadline(&d)
+	return d.at
+}
+
+// deadline gathers the earliest of some timers; a zero time is no timer.
+type deadline struct{ at time.Time }
+
+func (d *deadline) add(t time.Time) {
+	if !t.IsZero() && (d.at.IsZero() || t.Before(d.at)) {
+		d.at = t
+	}
+}
+
+// due reports whether a timer is armed and its time has come.
+func (m *Machine) due(t time.Time) bool { return !t.IsZero() && !t.After(m.now) }
+
+// state is what the view shows: the state of a provisional leader while one is
+// followed, otherwise the held one.
+func (m *Machine) state() member.State {
+	if !m.leader.IsZero() && !m.leader.Chosen {
+		return m.soft
+	}
+	return m.durable.Held
+}
+
+// held is the number of the held state; zero when the node holds nothing.
+func (m *Machine) held() member.Number { return m.durable.Held.Number }
+
+// isVoter reports whether this node has a vote in its held state.
+func (m *Machine) isVoter() bool { return m.durable.Held.Roster.IsVoter(m.self.Voter()) }
 
 // View is what the node sees at now.
-func (m *Machine) View(now time.Time) member.View { return member.View{} }
-
-// Authority is the version that this node leads with authority at now, and
-// when the authority ends unless it is extended. Version 0 means none.
-func (m *Machine) Authority(now time.Time) (version uint64, until time.Time) {
-	return 0, time.Time{}
+func (m *Machine) View(now time.Time) member.View {
+	s := m.state()
+	members := slices.Clone(s.Roster)
+	for i := range members {
+		members[i].Status = members[i].Shown()
+	}
+	v := member.View{
+		Self:     m.self,
+		Role:     m.role,
+		Version:  s.Version,
+		Revision: s.Revision,
+		Leader:   m.leader.Leader,
+		Members:  members,
+	}
+	if m.role == member.Leading {
+		v.Quorate = m.quorate(now)
+	} else {
+		v.Quorate = m.followsQuorate(now)
+	}
+	return v
 }
 
 // Durable is what the node remembers now; the caller must not change it.
-func (m *Machine) Durable() paxos.Durable { return paxos.Durable{} }
+func (m *Machine) Durable() paxos.Durable { return m.durable }
+
+// persist replaces what must be on disk before the output is carried out.
+func (m *Machine) persist(d paxos.Durable) {
+	m.durable = d
+	m.dirty = true
+}
+
+// send queues one event. It states what is true of this node now (the send
+// rule), so the header is made here.
+func (m *Machine) send(to member.Address, body message.Body) {
+	if to == m.self.Address {
+		return
+	}
+	m.out.Send = append(m.out.Send, message.Message{From: m.self, To: to, Claim: m.leader, Body: body})
+}
+
+// stop ends the machine after this call.
+func (m *Machine) stop(err error) {
+	m.stopped = true
+	m.out.Stop = err
+	m.role, m.leader = member.Seeking, member.Claim{}
+}
+
+// jitter is a random duration below d.
+func (m *Machine) jitter(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return time.Duration(m.cfg.Rand.Int64N(int64(d)))
+}
+
+// targets lists addresses without doubles and without this node.
+func (m *Machine) targets(lists ...[]member.Address) []member.Address {
+	var out []member.Address
+	for _, list := range lists {
+		for _, a := range list {
+			if a != m.self.Address && !slices.Contains(out, a) {
+				out = append(out, a)
+			}
+		}
+	}
+	return out
+}
+
+func addresses(r member.Roster) []member.Address {
+	out := make([]member.Address, len(r))
+	for i, m := range r {
+		out[i] = m.Address
+	}
+	return out
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+)
+
+// joiner is a node that asked for a place; one that has to wait is kept until
+// its next request is due.
+type joiner struct {
+	id   member.Identity
+	name string
+	seed bool
+	held member.Number
+	at   time.Time
+}
+
+// onJoinRequest gives a node its place in the roster, or says why not.
+func (m *Machine) onJoinRequest(in message.Message, b message.JoinClusterRequest) {
+	if m.role != member.Leading && m.role != member.Provisional {
+		m.refuse(in, message.ReasonNotLeader)
+		m.send(in.From.Address, message.JoinClusterResponse{Reason: message.ReasonNotLeader})
+		return
+	}
+	if m.role == member.Leading {
+		m.noteBound(max(b.Bound, b.Held.Version))
+	}
+	j := joiner{
+		id:   in.From,
+		name: b.Name,
+		seed: b.Seed,
+		held: b.Held,
+		at:   m.now,
+	}
+	why := m.place(j)
+	if why == message.ReasonNone {
+		return
+	}
+	m.refuse(in, why)
+	answer := message.JoinClusterResponse{Reason: why}
+	switch why {
+	case message.ReasonOldIncarnation:
+		e, _ := m.state().Roster.Find(in.From.Address)
+		answer.Known = e.Incarnation
+	case message.ReasonNotSettled, message.ReasonClusterFull:
+		m.wait(j)
+	}
+	m.send(in.From.Address, answer)
+}
+
+// wait keeps a joiner until its place can be given; at most N wait.
+func (m *Machine) wait(j joiner) {
+	for i := range m.lead.waiting {
+		if m.lead.waiting[i].id.Address == j.id.Address {
+			m.lead.waiting[i] = j
+			return
+		}
+	}
+	if len(m.lead.waiting) < m.cfg.Size {
+		m.lead.waiting = append(m.lead.waiting, j)
+	}
+}
+
+func (m *Machine) waitingAddresses() []member.Address {
+	out := make([]member.Address, len(m.lead.waiting))
+	for i, j := range m.lead.waiting {
+		out[i] = j.id.Address
+	}
+	return out
+}
+
+// place gives j its place where the rules allow it now, and otherwise says why
+// not.
+func (m *Machine) place(j joiner) message.Reason {
+	r := m.state().Roster
+	e, known := r.Find(j.id.Address)
+	switch {
+	case !m.mayChange():
+		return message.ReasonLeaderBound
+	case known && e.StoreID == j.id.StoreID:
+		return m.placeAgain(e, j)
+	case m.role == member.Provisional:
+		return m.placeProvisional(j, known)
+	case known && j.id.Incarnation <= e.Incarnation:
+		return message.ReasonOldIncarnation
+	case known && e.IsVoter():
+		// The old store's vote goes: a change of voters.
+		if !m.settled() {
+			return message.ReasonNotSettled
+		}
+		if r.Voters()-1 < m.quorum {
+			return message.ReasonQuorumAtStake
+		}
+		m.accept(j, r.With(j.entry(member.Joining)), j.id.Address)
+	case known || len(r) < m.cfg.Size:
+		m.accept(j, r.With(j.entry(member.Joining)), j.id.Address)
+	default:
+		seat, ok := m.freeSeat()
+		if !ok {
+			return message.ReasonClusterFull
+		}
+		m.trace(Trace{What: MemberMoved, Peer: seat, Status: member.None})
+		m.accept(j, r.Without(seat).With(j.entry(member.Joining)), member.Address{})
+	}
+	return message.ReasonNone
+}
+
+func (j joiner) entry(s member.Status) member.Member {
+	return member.Member{Identity: j.id, Name: j.name, Seed: j.seed, Status: s}
+}
+
+// placeAgain is for a node that comes back with its store: it keeps seat and
+// vote (protocol.md section 3).
+func (m *Machine) placeAgain(e member.Member, j joiner) message.Reason {
+	if j.id.Incarnation < e.Incarnation || e.Resigned && j.id.Incarnation == e.Incarnation {
+		return message.ReasonOldIncarnation
+	}
+	next := e
+	next.Identity, next.Name, next.Seed = j.id, j.name, j.seed
+	if e.IsVoter() {
+		next.Status, next.Gone, next.Resigned = member.Active, false, false
+	}
+	if next != e {
+		m.accept(j, m.state().Roster.With(next), j.id.Address)
+		return message.ReasonNone
+	}
+	m.welcome(j)
+	return message.ReasonNone
+}
+
+// placeProvisional admits to a provisional leader's view: one that holds a
+// roster admits only its members, one that holds none keeps a place for every
+// configured seed (protocol.md section 4).
+func (m *Machine) placeProvisional(j joiner, known bool) message.Reason {
+	r := m.soft.Roster
+	switch {
+	case !m.held().IsZero() && !known:
+		return message.ReasonNotMember
+	case !m.held().IsZero():
+		// Its other store has the vote, which a soft state does not change.
+		return message.ReasonNotSettled
+	case !j.held.IsZero():
+		return message.ReasonHoldsState
+	case !known && !slices.Contains(m.cfg.Seeds, j.id.Address) && len(r) >= m.cfg.Size-m.missingSeeds():
+		return message.ReasonClusterFull
+	case !known && len(r) >= m.cfg.Size:
+		return message.ReasonClusterFull
+	}
+	m.accept(j, r.With(j.entry(member.Active)), j.id.Address)
+	return message.ReasonNone
+}
+
+func (m *Machine) missingSeeds() int {
+	n := 0
+	for _, s := range m.cfg.Seeds {
+		if _, ok := m.soft.Roster.Find(s); !ok {
+			n++
+		}
+	}
+	return n
+}
+
+// accept makes the revision that gives j its place and tells j first, so that
+// it knows whom the state comes from.
+func (m *Machine) accept(j joiner, r member.Roster, about member.Address) {
+	m.send(j.id.Address, message.JoinClusterResponse{Accepted: true})
+	p := m.lead.ensure(j.id)
+	p.heard, p.number = m.now, member.Number{}
+	m.change(r, about)
+}
+
+// welcome sends the state to a member that has its place already.
+func (m *Machine) welcome(j joiner) {
+	m.send(j.id.Address, message.JoinClusterResponse{Accepted: true})
+	p := m.lead.ensure(j.id)
+	p.heard = m.now
+	p.sent, p.sentAt = m.state().Number, m.now
+	m.send(j.id.Address, message.ClusterAlignment{State: m.state()})
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine
+
+import (
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+)
+
+// onAlignment takes a whole state from its leader.
+func (m *Machine) onAlignment(in message.Message, b message.ClusterAlignment) {
+	c := member.Claim{Chosen: in.Claim.Chosen, Version: b.State.Version, Leader: b.State.Leader}
+	if in.Claim != c || c.Leader != in.From.Address {
+		m.drop(in, message.ReasonOtherLeader)
+		return
+	}
+	if !c.Chosen {
+		m.takeSoft(in, b.State)
+		return
+	}
+	if why := m.mayTake(b.State); why != message.ReasonNone {
+		m.drop(in, why)
+		return
+	}
+	m.takeAndFollow(b.State, in.From)
+}
+
+// onMemberStatusUpdate applies one changed entry to the revision before it.
+func (m *Machine) onMemberStatusUpdate(in message.Message, b message.MemberStatusUpdate) {
+	s := m.state()
+	switch {
+	case m.role != member.Following || in.From != m.follow.leader || in.Claim != m.leader:
+		m.drop(in, message.ReasonOtherLeader)
+		return
+	case m.leader.Chosen && m.leader.Version < m.durable.Bound():
+		m.drop(in, message.ReasonBound)
+		return
+	case b.Number.Version != m.leader.Version:
+		m.drop(in, message.ReasonOtherVersion)
+		return
+	case b.Number.Compare(s.Number) <= 0:
+		m.drop(in, message.ReasonOldState)
+		return
+	case b.Number != s.Next(nil).Number:
+		m.drop(in, message.ReasonRevisionGap)
+		// A gap asks for alignment at once, but only once each.
+		if m.follow.askedGap.Less(b.Number) {
+			m.follow.askedGap = b.Number
+			m.sendKeepAlive()
+		}
+		return
+	}
+	next := s.Next(s.Roster.With(b.Member))
+	if !m.leader.Chosen {
+		m.takeSoft(in, next)
+		return
+	}
+	m.takeAndFollow(next, in.From)
+}
+
+// takeSoft shows the state of the provisional leader that is followed.
+func (m *Machine) takeSoft(in message.Message, s member.State) {
+	if m.role != member.Following || m.leader != in.Claim {
+		m.drop(in, message.ReasonOtherLeader)
+		return
+	}
+	if !m.soft.Number.Less(s.Number) && !m.soft.IsZero() {
+		m.drop(in, message.ReasonOldState)
+		return
+	}
+	m.soft = s
+	m.shown.moved = true
+	if !s.Roster.Has(m.self) {
+		m.join(in.Claim)
+		return
+	}
+	m.sendKeepAlive()
+}
+
+// takeAndFollow takes a chosen leader's state, follows it when it is the best
+// leader known, and shows it that the state arrived.
+func (m *Machine) takeAndFollow(s member.State, from member.Identity) {
+	m.take(s)
+	if m.stopped || m.role == member.Leading {
+		return
+	}
+	m.followState(s, from)
+}
+
+// followState follows the leader of a state that was just taken.
+func (m *Machine) followState(s member.State, leader member.Identity) {
+	c := s.Claim()
+	switch {
+	case m.leader.BetterThan(c):
+	case !s.Roster.Has(m.self):
+		// It names another run of this node, or none: ask for a place.
+		if m.seek.target != c {
+			m.join(c)
+		}
+	case m.role == member.Following && m.leader == c && m.follow.leader == leader:
+		m.sendKeepAlive()
+	default:
+		m.followLeader(c, leader)
+	}
+}

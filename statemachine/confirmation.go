@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine
+
+import (
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+)
+
+// onElected takes the initial state of a chosen leader.
+func (m *Machine) onElected(in message.Message, b message.LeaderElected) {
+	if why := m.mayTake(b.State); why != message.ReasonNone {
+		m.drop(in, why)
+		return
+	}
+	m.takeAndFollow(b.State, b.State.LeaderIdentity())
+}
+
+// mayTake says whether a chosen state may become the held one. (S) Only a
+// newer one, and none below the version that the node is bound to.
+func (m *Machine) mayTake(s member.State) message.Reason {
+	switch {
+	case s.Version < m.durable.Bound():
+		return message.ReasonBound
+	case !m.held().Less(s.Number):
+		return message.ReasonOldState
+	}
+	return message.ReasonNone
+}
+
+// take makes s, the state of a chosen leader, the held state. mayTake allowed
+// it. A leader that takes a later version's state leads no more; one that
+// finds itself named by a new version leads it.
+func (m *Machine) take(s member.State) {
+	before := m.durable.Held
+	if m.role == member.Leading && s.Version > m.leader.Version ||
+		m.role == member.Provisional && m.held().IsZero() {
+		m.stepDown(member.Claim{})
+	}
+	m.hold(s)
+	m.traceMoves(before, s)
+	if s.Version > before.Version {
+		m.dropAttempt()
+		m.ask.id = 0
+		if m.follow.claim == s.Claim() {
+			m.follow.healthyAt = m.now
+		}
+	} else if m.propose.attempt != nil {
+		// What was proposed was built on less.
+		m.dropAttempt()
+	}
+	if m.replaced(s) {
+		m.stop(ErrAddressInUse)
+		return
+	}
+	m.admitted = m.admitted || s.Roster.Has(m.self)
+	if s.Version > before.Version && s.LeaderIdentity() == m.self {
+		m.becomeLeader()
+	}
+}
+
+// hold stores s as the held state.
+func (m *Machine) hold(s member.State) {
+	m.persist(m.durable.Take(s))
+	m.digest = s.Digest()
+	m.shown.moved = true
+}
+
+// replaced reports that a later run at this address has its place, so that
+// this one must go (protocol.md section 3).
+func (m *Machine) replaced(s member.State) bool {
+	e, ok := s.Roster.Find(m.self.Address)
+	if !ok || e.Incarnation <= m.self.Incarnation {
+		return false
+	}
+	return e.StoreID == m.self.StoreID || m.admitted
+}
+
+// traceMoves tells what changed for each member.
+func (m *Machine) traceMoves(before, after member.State) {
+	for _, e := range after.Roster {
+		old, ok := before.Roster.Find(e.Address)
+		if !ok || old.Shown() != e.Shown() {
+			m.trace(Trace{What: MemberMoved, Peer: e.Address, Status: e.Shown()})
+		}
+	}
+	for _, e := range before.Roster {
+		if _, ok := after.Roster.Find(e.Address); !ok {
+			m.trace(Trace{What: MemberMoved, Peer: e.Address, Status: member.None})
+		}
+	}
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine
+
+import (
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+)
+
+// hear compares a claim with the leader followed (protocol.md section 7) and
+// joins the better one. from is who told it.
+func (m *Machine) hear(c member.Claim, from member.Address) {
+	switch {
+	case c.IsZero() || c.Leader == m.self.Address || m.stopped:
+		return
+	case c.Chosen && c.Version < m.held().Version:
+		return
+	case c.Chosen && c.Version == m.held().Version && c.Leader != m.durable.Held.Leader:
+		return
+	case !c.BetterThan(m.leader):
+		return
+	case m.role == member.Seeking && c == m.seek.suspected && from != c.Leader:
+		// Others take longer to miss a leader; they do not bring it back.
+		return
+	case m.role == member.Seeking && !m.seek.target.IsZero() && !c.BetterThan(m.seek.target):
+		return
+	}
+	switch m.role {
+	case member.Leading, member.Provisional:
+		m.stepDown(c)
+	case member.Following:
+		// The loser learns of it from whoever knows better.
+		if m.leader.Leader != c.Leader {
+			m.send(m.leader.Leader, message.LeaderRelieve{Winner: c})
+		}
+		m.forgetLeader()
+		m.join(c)
+	case member.Seeking:
+		m.join(c)
+	}
+}
+
+// onSeedKeepAlive compares a leader's claim, heard with the header already,
+// with the own one, and tells the leader when it lost.
+func (m *Machine) onSeedKeepAlive(in message.Message) {
+	if m.leader.BetterThan(in.Claim) {
+		m.refuse(in, message.ReasonWorseClaim)
+		m.send(in.From.Address, message.LeaderRelieve{Winner: m.leader})
+	}
+	m.send(in.From.Address, message.SeedKeepAliveAck{})
+}
+
+// stepDown gives leadership up: all members are told, joining ones too (case4
+// of the original design), and this run never leads this version again.
+func (m *Machine) stepDown(winner member.Claim) {
+	given := m.leader
+	for _, to := range m.targets(addresses(m.state().Roster), m.waitingAddresses()) {
+		m.send(to, message.ReJoinCluster{GivenUp: given, Winner: winner})
+	}
+	m.trace(Trace{What: SteppedDown, Peer: winner.Leader, Version: given.Version})
+	m.endLeadership(given)
+	if winner.IsZero() {
+		m.seek.nextAt = m.now.Add(m.jitter(m.cfg.Timings.RetryInterval / 4))
+		m.ask.nextAt = m.now
+		return
+	}
+	m.join(winner)
+}
+
+// endLeadership makes a leader a node without one.
+func (m *Machine) endLeadership(given member.Claim) {
+	m.role = member.Seeking
+	m.leader = member.Claim{}
+	m.lead = lead{}
+	m.soft = member.State{}
+	m.seek.suspected = given
+	m.dropAttempt()
+	m.isolate.noChosenSince = m.now
+}
+
+// onReJoin leaves a leader that gave up. It frees this node's support of just
+// that leadership of that run.
+func (m *Machine) onReJoin(in message.Message, b message.ReJoinCluster) {
+	if b.GivenUp.Leader != in.From.Address {
+		m.drop(in, message.ReasonOtherLeader)
+		return
+	}
+	m.freeSupport(in.From, b.GivenUp)
+	if m.role == member.Following && m.leader == b.GivenUp {
+		m.loseLeader(0)
+	} else if m.role == member.Seeking && m.seek.target == b.GivenUp {
+		m.seek.target = member.Claim{}
+	}
+	m.hear(b.Winner, in.From.Address)
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/paxos"
+)
+
+// propose is the proposer's side of elections (protocol.md section 6).
+type propose struct {
+	attempt *attempt
+	at      time.Time // a founding or a leader above its version waits until then
+	round   uint64    // highest round seen
+	version uint64    // highest version seen promised, or the next to try
+	fails   int       // attempts in a row that ended without a leader
+}
+
+// attempt is one proposal under way; a node has at most one.
+type attempt struct {
+	id         paxos.ID
+	founding   bool
+	formal     bool
+	candidate  member.Address // whom to propose when no value must be adopted
+	electorate paxos.Electorate
+	base       member.State // that the value continues; zero in a founding
+	value      paxos.Accepted
+	ballots    paxos.Ballots
+	deadline   time.Time
+}
+
+// startElection asks for promises for the first version that can be won.
+func (m *Machine) startElection(candidate member.Address) {
+	base := m.durable.Held
+	m.begin(&attempt{
+		id:         paxos.ID{Version: max(base.Version+1, m.propose.version, m.durable.Promised.Version)},
+		candidate:  candidate,
+		electorate: paxos.Electorate{Roster: base.Roster, Quorum: m.quorum},
+		base:       base,
+	})
+}
+
+// tickFounding starts a founding at a provisional leader that holds nothing,
+// once M active members and a majority of the seeds follow it.
+func (m *Machine) tickFounding() {
+	if m.role != member.Provisional || !m.held().IsZero() || m.cfg.JoinOnly ||
+		m.propose.attempt != nil || m.now.Before(m.propose.at) || m.now.Before(m.voteWait) {
+		return
+	}
+	var active member.Roster
+	seeds := 0
+	for _, e := range m.soft.Roster {
+		if e.Status != member.Active {
+			continue
+		}
+		active = append(active, e)
+		if slices.Contains(m.cfg.Seeds, e.Address) {
+			seeds++
+		}
+	}
+	if len(active) < m.quorum || seeds < member.Quorum(len(m.cfg.Seeds)) {
+		return
+	}
+	m.begin(&attempt{
+		id:         paxos.ID{Version: 1},
+		founding:   true,
+		candidate:  m.self.Address,
+		electorate: paxos.Electorate{Roster: active, Quorum: m.quorum, Seeds: m.cfg.Seeds},
+		base:       member.State{Roster: active},
+	})
+}
+
+// begin sends the pre proposal of a, to this node's own voter too.
+func (m *Machine) begin(a *attempt) {
+	m.propose.round++
+	a.id.Ballot = paxos.Ballot{
+		Round:       m.propose.round,
+		Proposer:    m.self.Address,
+		Incarnation: m.self.Incarnation,
+	}
+	a.deadline = m.now.Add(m.cfg.Timings.HeartbeatInterval)
+	m.propose.attempt = a
+	m.trace(Trace{What: Proposing, Peer: a.candidate, Version: a.id.Version})
+	m.canvass(a, message.Proposal{
+		Stage:      message.Pre,
+		ID:         a.id,
+		Founding:   a.founding,
+		SeedDigest: m.seeds,
+		Held:       m.held(),
+	}, nil)
+}
+
+// canvass sends p to the electorate and to others, and votes itself.
+func (m *Machine) canvass(a *attempt, p message.Proposal, others member.Roster) {
+	var voters []member.Address
+	for _, e := range a.electorate.Roster {
+		if e.IsVoter() {
+			voters = append(voters, e.Address)
+		}
+	}
+	own := m.vote(m.self, p)
+	// What follows may depend on the own vote, which is saved first.
+	for _, to := range m.targets(voters, addresses(others)) {
+		m.send(to, p)
+	}
+	m.count(a, m.self, own)
+}
+
+// onVote counts an answer to the proposal under way.
+func (m *Machine) onVote(in message.Message, b message.Vote) {
+	m.propose.round = max(m.propose.round, b.Promised.Ballot.Round, b.ID.Ballot.Round)
+	m.propose.version = max(m.propose.version, b.Promised.Version)
+	a := m.propose.attempt
+	if a == nil || a.id != b.ID || a.formal != (b.Stage == message.Formal) {
+		m.drop(in, message.ReasonOtherBallot)
+		return
+	}
+	if m.learn(b.State) {
+		return
+	}
+	m.count(a, in.From, b)
+}
+
+// learn takes a newer held state that a vote shows, where the own leadership
+// does not stand against it, and starts from it. It reports whether it did.
+func (m *Machine) learn(s member.State) bool {
+	if s.IsZero() || m.mayTake(s) != message.ReasonNone {
+		return false
+	}
+	if m.role == member.Following && m.leader.Chosen && s.Version <= m.leader.Version {
+		return false
+	}
+	m.take(s)
+	m.ask.nextAt = m.now
+	m.seek.nextAt = m.now
+	return true
+}
+
+// count adds one vote and draws the consequence.
+func (m *Machine) count(a *attempt, from member.Identity, b message.Vote) {
+	if m.propose.attempt != a {
+		return
+	}
+	if !a.ballots.Add(paxos.Vote{From: from, Granted: b.Granted, Accepted: b.Accepted}) {
+		m.trace(Trace{What: Dropped, Reason: message.ReasonVotedTwice, Event: message.KindVote,
+			Peer: from.Address})
+		return
+	}
+	switch a.ballots.Count(a.electorate) {
+	case paxos.Pending:
+	case paxos.Lost:
+		m.failAttempt()
+	case paxos.Won:
+		if a.formal {
+			m.chosen(a)
+		} else {
+			m.choose(a)
+		}
+	}
+}
+
+// choose settles the value and asks for acceptance. (S) A value accepted at
+// this version may be chosen already, so it is adopted, where it continues the
+// newest state and its candidate lives; else the next version is tried.
+func (m *Machine) choose(a *attempt) {
+	value, found := a.ballots.Adopt(a.id.Version)
+	switch {
+	case found && (a.founding || m.adoptable(a, value)):
+	case found:
+		m.propose.version = a.id.Version + 1
+		m.failAttempt()
+		return
+	default:
+		value.Base = a.base.Number
+		value.State = a.ballots.Initial(a.base, a.candidate, a.id.Version)
+	}
+	value.ID = a.id
+	a.value = value
+	a.formal = true
+	a.ballots = paxos.Ballots{}
+	a.deadline = m.now.Add(m.cfg.Timings.HeartbeatInterval)
+	m.trace(Trace{What: ProposingFormal, Peer: value.State.Leader, Version: a.id.Version})
+	m.canvass(a, message.Proposal{
+		Stage:      message.Formal,
+		ID:         a.id,
+		Founding:   a.founding,
+		SeedDigest: m.seeds,
+		Held:       m.held(),
+		Base:       value.Base,
+		State:      value.State,
+	}, value.State.Roster)
+}
+
+func (m *Machine) adoptable(a *attempt, v paxos.Accepted) bool {
+	return v.Base == a.base.Number && a.ballots.Granted(v.State.LeaderIdentity())
+}
+
+// chosen announces the leader that got M formal votes.
+func (m *Machine) chosen(a *attempt) {
+	s := a.value.State
+	m.trace(Trace{What: Elected, Peer: s.Leader, Version: s.Version})
+	old := a.base.Roster
+	var seeds []member.Address
+	if a.founding {
+		old, seeds = m.soft.Roster, m.cfg.Seeds
+	}
+	to := m.targets(addresses(old), addresses(s.Roster), seeds)
+	m.dropAttempt()
+	if m.role == member.Provisional {
+		// Its members hear who leads them now.
+		m.endLeadership(m.leader)
+	}
+	m.hold(s)
+	m.traceMoves(member.State{Roster: old}, s)
+	m.admitted = m.admitted || s.Roster.Has(m.self)
+	elected := message.LeaderElected{ID: a.id, State: s}
+	if s.LeaderIdentity() == m.self {
+		m.becomeLeader()
+		for _, t := range to {
+			m.send(t, elected)
+		}
+		return
+	}
+	for _, t := range to {
+		m.send(t, elected)
+	}
+	if m.role == member.Leading {
+		m.stepDown(member.Claim{})
+	}
+	m.followState(s, s.LeaderIdentity())
+}
+
+// tickPropose ends an attempt that takes too long, and lets a leader propose
+// itself above a version that a member, or it itself, is bound to.
+func (m *Machine) tickPropose() {
+	if a := m.propose.attempt; a != nil {
+		if m.due(a.deadline) {
+			m.failAttempt()
+		}
+		return
+	}
+	if m.role == member.Leading && m.boundAbove() && !m.now.Before(m.propose.at) {
+		m.propose.version = max(m.propose.version, m.lead.boundSeen+1)
+		m.startElection(m.self.Address)
+	}
+}
+
+// boundAbove reports whether somebody that this leader needs is bound to a
+// version above its own (protocol.md section 6, 8).
+func (m *Machine) boundAbove() bool {
+	return max(m.lead.boundSeen, m.durable.Bound()) > m.leader.Version
+}
+
+func (m *Machine) electionDeadline(d *deadline) {
+	if a := m.propose.attempt; a != nil {
+		d.add(a.deadline)
+		return
+	}
+	if m.wantsElection() {
+		d.add(m.ask.nextAt)
+	}
+	if m.role == member.Leading && m.boundAbove() ||
+		m.role == member.Provisional && m.held().IsZero() {
+		if m.propose.at.After(m.now) {
+			d.add(m.propose.at)
+		} else if m.voteWait.After(m.now) {
+			d.add(m.voteWait)
+		}
+	}
+}
+
+// failAttempt gives the attempt up and waits: by rank, so that contenders do
+// not duel, with jitter, and longer after each failure.
+func (m *Machine) failAttempt() {
+	a := m.propose.attempt
+	m.trace(Trace{What: GaveUpProposal, Peer: a.candidate, Version: a.id.Version})
+	m.dropAttempt()
+	if m.propose.fails < maxFails {
+		m.propose.fails++
+	}
+	step := m.cfg.Timings.HeartbeatInterval / 4
+	rank := min(m.durable.Held.Roster.Rank(m.self.Address), maxRank)
+	wait := step*time.Duration(rank*m.propose.fails) + m.jitter(step*time.Duration(2*m.propose.fails))
+	m.ask.nextAt = m.now.Add(wait)
+	m.propose.at = m.now.Add(wait)
+}
+
+// maxFails and maxRank bound the wait after a failed attempt.
+const (
+	maxFails = 4
+	maxRank  = 8
+)
+
+func (m *Machine) dropAttempt() { m.propose.attempt = nil }

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine
+
+import (
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+)
+
+// admit is the part of the receive rule that concerns every event: who sends
+// it, in which run, and what its header tells. It reports whether the event
+// goes on to its flow.
+func (m *Machine) admit(in message.Message) bool {
+	switch {
+	case in.To != m.self.Address:
+		m.drop(in, message.ReasonNotAddressed)
+		return false
+	case in.From.Address == m.self.Address:
+		m.drop(in, message.ReasonOwnAddress)
+		return false
+	}
+	if e, ok := m.durable.Held.Roster.Find(in.From.Address); ok && e.StoreID == in.From.StoreID &&
+		in.From.Incarnation < e.Incarnation {
+		m.drop(in, message.ReasonEarlierRun)
+		return false
+	}
+	m.noteRun(in.From)
+	m.noteLost(in)
+	if m.splitVersion(in.Claim) {
+		m.stop(ErrSplitVersion)
+		return false
+	}
+	m.hear(in.Claim, in.From.Address)
+	return !m.stopped
+}
+
+// noteRun draws what follows from hearing a run of a peer: an earlier run of
+// it is over, and with it its leadership (protocol.md section 5, support).
+func (m *Machine) noteRun(from member.Identity) {
+	s := &m.support
+	if s.leader.Voter() == from.Voter() && from.Incarnation > s.leader.Incarnation {
+		*s = support{}
+	}
+	f := &m.follow
+	if m.role == member.Following && f.leader.Address == from.Address &&
+		from.Incarnation > f.leader.Incarnation && f.leader.Incarnation != 0 {
+		m.loseLeader(0)
+	}
+}
+
+// splitVersion reports a proof of a fault: another leader was chosen for the
+// version that this node leads (protocol.md section 7).
+func (m *Machine) splitVersion(c member.Claim) bool {
+	return c.Chosen && m.role == member.Leading && c.Version == m.leader.Version &&
+		c.Leader != m.self.Address
+}

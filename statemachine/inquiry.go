@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine
+
+import (
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+)
+
+// ask is the question that comes before any proposal: do M voters, this one
+// among them, miss a healthy leader too? (protocol.md section 6, 2)
+type ask struct {
+	id        uint64 // of the open question; 0 for none
+	version   uint64 // held when it was asked
+	unhealthy []member.Address
+	nextAt    time.Time // when it is asked (again)
+}
+
+// wantsElection reports whether this node should ask and propose: it has a
+// vote, and no healthy leader.
+func (m *Machine) wantsElection() bool {
+	return m.isVoter() && m.propose.attempt == nil && !m.operate.drained &&
+		m.role != member.Leading && !m.followsHealthy()
+}
+
+func (m *Machine) tickAsk() {
+	if !m.wantsElection() || !m.due(m.ask.nextAt) {
+		return
+	}
+	// Its own vote would be refused: ask when it is free.
+	if m.now.Before(m.voteWait) && m.durable.Held.Leader != m.self.Address {
+		m.ask.nextAt = m.voteWait
+		return
+	}
+	if m.supportsOther(m.self.Voter()) {
+		m.ask.nextAt = m.support.until
+		return
+	}
+	m.ask = ask{
+		id:      m.cfg.Rand.Uint64() | 1,
+		version: m.held().Version,
+		nextAt:  m.now.Add(m.cfg.Timings.HeartbeatInterval),
+	}
+	m.trace(Trace{What: Asking})
+	for _, e := range m.durable.Held.Roster {
+		if e.IsVoter() {
+			m.send(e.Address, message.LeaderStatusQuery{ID: m.ask.id, Version: m.ask.version})
+		}
+	}
+	m.countUnhealthy()
+}
+
+// onStatusQuery says whether this node's leader is healthy.
+func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery) {
+	m.send(in.From.Address, message.LeaderStatusQueryResponse{
+		ID:      b.ID,
+		Healthy: m.healthy() || m.followsHealthy(),
+		Held:    m.held(),
+	})
+}
+
+// onStatusResponse counts who misses a healthy leader. A healthy answer leads
+// to that leader; the asking goes on until its state is taken.
+func (m *Machine) onStatusResponse(in message.Message, b message.LeaderStatusQueryResponse) {
+	if b.ID != m.ask.id || m.ask.id == 0 || m.held().Version != m.ask.version {
+		m.drop(in, message.ReasonOtherQuery)
+		return
+	}
+	if b.Healthy {
+		if in.Claim.Leader != m.self.Address {
+			m.hear(in.Claim, in.Claim.Leader)
+		}
+		return
+	}
+	if !m.durable.Held.Roster.IsVoter(in.From.Voter()) {
+		m.drop(in, message.ReasonNotVoter)
+		return
+	}
+	for _, a := range m.ask.unhealthy {
+		if a == in.From.Address {
+			m.drop(in, message.ReasonVotedTwice)
+			return
+		}
+	}
+	m.ask.unhealthy = append(m.ask.unhealthy, in.From.Address)
+	m.countUnhealthy()
+}
+
+// countUnhealthy proposes once M voters, this one included, miss a healthy
+// leader. Case1 of the original design: the version asked at is still held.
+func (m *Machine) countUnhealthy() {
+	if len(m.ask.unhealthy)+1 < m.quorum || !m.wantsElection() {
+		return
+	}
+	m.ask.id = 0
+	m.startElection(m.self.Address)
+}

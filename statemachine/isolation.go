@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/paxos"
+)
+
+// isolate is what a node does that finds nobody to follow for long
+// (protocol.md sections 4 and 6).
+type isolate struct {
+	// noChosenSince is when the node last had a chosen leader, or started;
+	// zero while it has one.
+	noChosenSince time.Time
+	// lost lists voters of the held roster that came back under another store
+	// id and hold nothing.
+	lost []member.Voter
+}
+
+// giveUpTTLs is after how many TTLTimeouts without a chosen leader a seed that
+// holds a roster declares itself (the original design's 3 x TTL).
+const giveUpTTLs = 3
+
+func (m *Machine) tickIsolation() {
+	if m.rosterLost() && m.cfg.Volatile {
+		m.newRun()
+	}
+	if m.mayDeclare() {
+		m.declare()
+	}
+}
+
+func (m *Machine) isolationDeadline(d *deadline) {
+	if m.role != member.Seeking || !m.isSeed {
+		return
+	}
+	if !m.seek.began.IsZero() {
+		if round := m.seek.began.Add(m.cfg.Timings.RetryInterval); round.After(m.now) {
+			d.add(round)
+		}
+	}
+	if at := m.patienceEnd(); at.After(m.now) {
+		d.add(at)
+	}
+}
+
+// patienceEnd is when a leaderless seed declares itself whatever others are.
+func (m *Machine) patienceEnd() time.Time {
+	if m.isolate.noChosenSince.IsZero() {
+		return time.Time{}
+	}
+	if m.held().IsZero() {
+		return m.isolate.noChosenSince.Add(m.cfg.Timings.TTLTimeout)
+	}
+	return m.isolate.noChosenSince.Add(giveUpTTLs * m.cfg.Timings.TTLTimeout)
+}
+
+// mayDeclare reports whether this seed should lead provisionally now.
+func (m *Machine) mayDeclare() bool {
+	if m.role != member.Seeking || !m.isSeed || m.cfg.JoinOnly || m.operate.leaving ||
+		m.seek.began.IsZero() || !m.seek.target.IsZero() {
+		return false
+	}
+	retry := m.cfg.Timings.RetryInterval
+	if !m.seek.ledAt.IsZero() && m.now.Sub(m.seek.ledAt) < 2*retry {
+		return false // somebody names a leader
+	}
+	if m.due(m.patienceEnd()) {
+		return true
+	}
+	if !m.held().IsZero() {
+		return false
+	}
+	answered, greatest := 0, true
+	for _, a := range m.seek.answers {
+		if m.now.Sub(a.at) > retry+retry/2 {
+			continue
+		}
+		if a.holds {
+			return false // a cluster exists; its members will elect
+		}
+		answered++
+		greatest = greatest && m.self.Address.Compare(a.seed) > 0
+	}
+	others := len(m.cfg.Seeds) - 1
+	if answered >= others {
+		return greatest
+	}
+	// Not all answered: those that did not within a round do not count.
+	return greatest && m.due(m.seek.began.Add(retry))
+}
+
+// declare makes this seed a provisional leader. One that holds a roster starts
+// from it. (S) It is never healthy and gets no support.
+func (m *Machine) declare() {
+	own := member.Member{Identity: m.self, Name: m.cfg.Name, Seed: true, Status: member.Active}
+	roster := member.Roster{own}
+	if !m.held().IsZero() {
+		roster = slices.Clone(m.durable.Held.Roster)
+		for i := range roster {
+			roster[i].Status, roster[i].Gone = member.Unreachable, false
+		}
+		roster = roster.With(own)
+	}
+	m.soft = member.State{
+		Number: member.Number{Version: m.held().Version + 1},
+		Leader: m.self.Address,
+		Roster: roster,
+	}
+	m.role = member.Provisional
+	m.leader = member.Claim{Version: m.soft.Version, Leader: m.self.Address}
+	m.startLead(roster)
+	m.propose.at = m.now
+	m.trace(Trace{What: BecameProvisional, Peer: m.self.Address})
+	m.tellAskers()
+}
+
+// noteLost collects evidence that the held roster can never elect again:
+// voters that come back under another store id and hold nothing.
+func (m *Machine) noteLost(in message.Message) {
+	if m.isolate.noChosenSince.IsZero() || m.held().IsZero() {
+		return
+	}
+	e, ok := m.durable.Held.Roster.Find(in.From.Address)
+	if !ok || !e.IsVoter() {
+		return
+	}
+	at := slices.Index(m.isolate.lost, e.Voter())
+	held, shows := shownHeld(in.Body)
+	switch {
+	case e.StoreID == in.From.StoreID || shows && !held.IsZero():
+		if at >= 0 {
+			m.isolate.lost = slices.Delete(m.isolate.lost, at, at+1)
+		}
+	case shows && at < 0:
+		m.isolate.lost = append(m.isolate.lost, e.Voter())
+	}
+}
+
+// shownHeld is the number of the held state that a message shows, if it does.
+func shownHeld(b message.Body) (member.Number, bool) {
+	switch b := b.(type) {
+	case message.LeaderQuery:
+		return b.Held, true
+	case message.LeaderResponse:
+		return b.Held, true
+	case message.LeaderStatusQueryResponse:
+		return b.Held, true
+	case message.JoinClusterRequest:
+		return b.Held, true
+	}
+	return member.Number{}, false
+}
+
+// rosterLost reports whether fewer than M voters of the held roster can still
+// answer, so that it can never elect again (protocol.md section 6).
+func (m *Machine) rosterLost() bool {
+	if m.held().IsZero() || m.isolate.noChosenSince.IsZero() {
+		return false
+	}
+	lost := 0
+	for _, v := range m.isolate.lost {
+		if m.durable.Held.Roster.IsVoter(v) {
+			lost++
+		}
+	}
+	left := m.durable.Held.Roster.Voters() - lost
+	if !m.isVoter() {
+		return false
+	}
+	return lost > 0 && left < m.quorum
+}
+
+// RosterLost reports that so many voters lost their stores that the held
+// roster can never elect again. With a durable store only an operator ends
+// that; a node with a memory store starts as a new run by itself.
+func (m *Machine) RosterLost() bool { return m.rosterLost() }
+
+// newRun forgets everything: a new store id, nothing held. Only for a node
+// whose store would have forgotten it at the next start anyway.
+func (m *Machine) newRun() {
+	d := m.durable
+	d.Held, d.Promised, d.Accepted = member.State{}, paxos.ID{}, paxos.Accepted{}
+	for i := 0; i < len(d.StoreID); i += 8 {
+		r := m.cfg.Rand.Uint64()
+		for j := range 8 {
+			d.StoreID[i+j] = byte(r >> (8 * j))
+		}
+	}
+	d.Incarnation++
+	m.persist(d)
+	m.digest = d.Held.Digest()
+	m.self.StoreID, m.self.Incarnation = d.StoreID, d.Incarnation
+	m.admitted = false
+	m.isolate = isolate{noChosenSince: m.now}
+	m.follow = follow{}
+	m.dropAttempt()
+	m.ask = ask{}
+	m.voteWait = m.now.Add(m.cfg.Timings.LeaseTimeout)
+	if m.role == member.Provisional {
+		m.endLeadership(m.leader)
+	}
+	m.role, m.leader, m.soft = member.Seeking, member.Claim{}, member.State{}
+	m.seek = seek{nextAt: m.now}
+	m.trace(Trace{What: NewRun, Peer: m.self.Address})
+}

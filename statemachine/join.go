@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine
+
+import (
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+)
+
+// seek is the search for a leader to follow (protocol.md section 4). A round
+// asks all seeds and known members at once and lasts RetryInterval.
+type seek struct {
+	id      uint64    // of the present round
+	began   time.Time // when the round began; zero before the first
+	nextAt  time.Time // when the next round begins
+	answers []answer  // what seeds told, newest only
+	// target is the claim being joined; zero when none is.
+	target member.Claim
+	// suspected is the leader just lost: hearsay about it brings nobody back.
+	suspected member.Claim
+	// ledAt is when somebody last named a leader.
+	ledAt  time.Time
+	askers []asker
+}
+
+// answer is what one other seed showed of itself, by a query or a response.
+type answer struct {
+	seed  member.Address
+	at    time.Time
+	holds bool // it holds a state
+}
+
+// asker is a node that was told of no leader and learns of one as soon as
+// there is one.
+type asker struct {
+	addr member.Address
+	id   uint64
+	at   time.Time
+}
+
+func (m *Machine) tickSeek() {
+	if m.role != member.Seeking || !m.due(m.seek.nextAt) {
+		return
+	}
+	m.seek.id = m.cfg.Rand.Uint64()
+	m.seek.began = m.now
+	m.seek.nextAt = m.now.Add(m.cfg.Timings.RetryInterval + m.jitter(m.cfg.Timings.RetryInterval/4))
+	m.seek.target = member.Claim{}
+	m.trace(Trace{What: Discovering})
+	for _, to := range m.targets(m.cfg.Seeds, addresses(m.durable.Held.Roster)) {
+		m.send(to, message.LeaderQuery{ID: m.seek.id, Held: m.held()})
+	}
+}
+
+func (m *Machine) seekDeadline(d *deadline) {
+	if m.role == member.Seeking {
+		d.add(m.seek.nextAt)
+	}
+}
+
+// onLeaderQuery answers at once, and again when the answer was "none" and a
+// leader is found within the asker's round.
+func (m *Machine) onLeaderQuery(in message.Message, b message.LeaderQuery) {
+	m.noteSeed(in, b.Held)
+	m.send(in.From.Address, message.LeaderResponse{ID: b.ID, Held: m.held()})
+	if !m.leader.IsZero() {
+		return
+	}
+	for i, a := range m.seek.askers {
+		if a.addr == in.From.Address {
+			m.seek.askers[i] = asker{in.From.Address, b.ID, m.now}
+			return
+		}
+	}
+	if len(m.seek.askers) < 2*m.cfg.Size {
+		m.seek.askers = append(m.seek.askers, asker{in.From.Address, b.ID, m.now})
+	}
+}
+
+// tellAskers answers those who asked in vain a moment ago.
+func (m *Machine) tellAskers() {
+	for _, a := range m.seek.askers {
+		if m.now.Sub(a.at) < m.cfg.Timings.RetryInterval {
+			m.send(a.addr, message.LeaderResponse{ID: a.id, Held: m.held()})
+		}
+	}
+	m.seek.askers = nil
+}
+
+// onLeaderResponse notes who is leaderless; a claim was heard with the header.
+func (m *Machine) onLeaderResponse(in message.Message, b message.LeaderResponse) {
+	if m.role != member.Seeking || b.ID != m.seek.id {
+		m.drop(in, message.ReasonOtherQuery)
+		return
+	}
+	m.noteSeed(in, b.Held)
+}
+
+// noteSeed keeps what a seed showed of itself by a query or a response.
+func (m *Machine) noteSeed(in message.Message, held member.Number) {
+	if !in.Claim.IsZero() {
+		if in.Claim.Leader != m.self.Address && in.Claim != m.seek.suspected {
+			m.seek.ledAt = m.now
+		}
+		return
+	}
+	for _, s := range m.cfg.Seeds {
+		if s != in.From.Address {
+			continue
+		}
+		a := answer{seed: s, at: m.now, holds: !held.IsZero()}
+		for i := range m.seek.answers {
+			if m.seek.answers[i].seed == s {
+				m.seek.answers[i] = a
+				return
+			}
+		}
+		m.seek.answers = append(m.seek.answers, a)
+	}
+}
+
+// join leaves whatever was followed and asks the leader of c for a place.
+func (m *Machine) join(c member.Claim) {
+	m.role = member.Seeking
+	m.leader = member.Claim{}
+	m.seek.target = c
+	m.seek.ledAt = m.now
+	if next := m.now.Add(m.cfg.Timings.RetryInterval); m.seek.nextAt.Before(next) {
+		m.seek.nextAt = next.Add(m.jitter(m.cfg.Timings.RetryInterval / 4))
+	}
+	m.trace(Trace{What: Joining, Peer: c.Leader, Version: c.Version})
+	m.send(c.Leader, message.JoinClusterRequest{
+		Name:  m.cfg.Name,
+		Seed:  m.isSeed,
+		Held:  m.held(),
+		Bound: m.durable.Bound(),
+	})
+}
+
+// onJoinResponse follows the leader that accepted, or draws the consequence of
+// the reason why not.
+func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterResponse) {
+	c := in.Claim
+	if m.role != member.Seeking || !b.Accepted && in.From.Address != m.seek.target.Leader {
+		m.drop(in, message.ReasonNotJoining)
+		return
+	}
+	switch {
+	case b.Accepted && c.Leader != in.From.Address:
+		m.drop(in, message.ReasonOtherLeader)
+	case b.Accepted && c.Chosen && c.Version < m.held().Version:
+		m.drop(in, message.ReasonOtherVersion)
+	case b.Accepted && c.Chosen && c.Version < m.durable.Bound():
+		m.drop(in, message.ReasonBound)
+	case b.Accepted:
+		m.followLeader(c, in.From)
+	case b.Reason == message.ReasonOldIncarnation:
+		m.raiseIncarnation(b.Known)
+	case b.Reason == message.ReasonNotSettled || b.Reason == message.ReasonClusterFull:
+		// The leader knows that this node waits.
+	default:
+		m.seek.target = member.Claim{}
+		m.hear(c, in.From.Address)
+	}
+}
+
+// maxIncarnation keeps a faulty answer from using the numbers up.
+const maxIncarnation = 1 << 62
+
+// raiseIncarnation joins again above a run of this address that the leader
+// knows: a clock set back must not lock a node out (protocol.md section 3).
+func (m *Machine) raiseIncarnation(known uint64) {
+	if m.admitted || known < m.self.Incarnation || known >= maxIncarnation {
+		return
+	}
+	d := m.durable
+	d.Incarnation = known + 1
+	m.persist(d)
+	m.self.Incarnation = d.Incarnation
+	m.join(m.seek.target)
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine
+
+import (
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+)
+
+// follow is what a follower knows of the leader it follows. It is kept over a
+// loss, so that following the same version again restarts nothing.
+type follow struct {
+	leader member.Identity
+	claim  member.Claim
+	since  time.Time // following began
+	// healthyAt is when a healthy ack or the first state of this version came;
+	// for a provisional leader, when any ack came.
+	healthyAt time.Time
+	quorateAt time.Time // newest ack that said quorate; zero when the newest did not
+	nextAt    time.Time // next keep-alive
+	echo      message.Stamp
+	// askedGap is the newest update that did not fit: each asks only once for
+	// alignment at once.
+	askedGap member.Number
+}
+
+// followLeader makes this node a follower of c, whose leader runs as id.
+func (m *Machine) followLeader(c member.Claim, id member.Identity) {
+	again := m.follow.claim == c && m.follow.leader == id
+	if !again {
+		m.follow = follow{leader: id, claim: c}
+		m.soft = member.State{}
+		if c.Chosen && m.held().Version == c.Version {
+			// The state was taken before the leader was followed.
+			m.follow.healthyAt = m.now
+		}
+	}
+	m.follow.since = m.now
+	m.role = member.Following
+	m.leader = c
+	m.seek.target, m.seek.suspected = member.Claim{}, member.Claim{}
+	if c.Chosen {
+		m.isolate.noChosenSince = time.Time{}
+		m.isolate.lost = nil
+	}
+	m.trace(Trace{What: Follows, Peer: c.Leader, Version: c.Version})
+	m.tellAskers()
+	m.sendKeepAlive()
+}
+
+// tickFollow sends the keep-alive that is due and gives up a silent leader.
+func (m *Machine) tickFollow() {
+	if m.role != member.Following {
+		return
+	}
+	if m.due(m.lostAt()) {
+		m.loseLeader(0)
+		return
+	}
+	if m.due(m.follow.nextAt) {
+		m.sendKeepAlive()
+	}
+}
+
+func (m *Machine) followDeadline(d *deadline) {
+	if m.role != member.Following {
+		return
+	}
+	d.add(m.lostAt())
+	d.add(m.follow.nextAt)
+	if m.followsQuorate(m.now) {
+		d.add(m.follow.quorateAt.Add(m.cfg.Timings.LeaderTimeout))
+	}
+}
+
+// lostAt is when the leader followed is given up (protocol.md section 6, 1).
+func (m *Machine) lostAt() time.Time {
+	last := m.follow.healthyAt
+	if m.follow.since.After(last) {
+		last = m.follow.since
+	}
+	return last.Add(m.cfg.Timings.LeaderTimeout)
+}
+
+// followsHealthy reports whether the chosen leader followed is healthy.
+func (m *Machine) followsHealthy() bool {
+	return m.role == member.Following && m.leader.Chosen && !m.follow.healthyAt.IsZero() &&
+		m.now.Before(m.follow.healthyAt.Add(m.cfg.Timings.LeaderTimeout))
+}
+
+// followsQuorate reports whether, as far as acks tell, the leader is quorate.
+func (m *Machine) followsQuorate(now time.Time) bool {
+	return m.role == member.Following && !m.follow.quorateAt.IsZero() &&
+		now.Before(m.follow.quorateAt.Add(m.cfg.Timings.LeaderTimeout))
+}
+
+// showsQuorate is what View shows as Quorate.
+func (m *Machine) showsQuorate() bool { return m.quorate(m.now) || m.followsQuorate(m.now) }
+
+// forgetLeader leaves the leader followed without a word to anybody.
+func (m *Machine) forgetLeader() {
+	if m.leader.Chosen {
+		m.isolate.noChosenSince = m.now
+	}
+	m.seek.suspected = m.leader
+	m.role = member.Seeking
+	m.leader = member.Claim{}
+	m.soft = member.State{}
+}
+
+// loseLeader is suspicion: the view has no leader, and the election begins
+// after a pause.
+func (m *Machine) loseLeader(pause time.Duration) {
+	m.trace(Trace{What: Suspected, Peer: m.leader.Leader, Version: m.leader.Version})
+	m.forgetLeader()
+	m.ask.nextAt = m.now.Add(pause)
+	// The voters are asked first; who holds nothing has only the seeds.
+	m.seek.nextAt = m.now.Add(pause)
+	if m.isVoter() {
+		m.seek.nextAt = m.now.Add(pause + m.cfg.Timings.HeartbeatInterval)
+	}
+}
+
+func (m *Machine) sendKeepAlive() {
+	m.follow.nextAt = m.now.Add(m.cfg.Timings.HeartbeatInterval)
+	if m.leader.Chosen && m.leader.Version < m.durable.Bound() {
+		// protocol.md section 6, 5: bound, it sends no keep-alive below.
+		return
+	}
+	s := m.state()
+	digest := m.digest
+	if !m.leader.Chosen {
+		digest = s.Digest()
+	}
+	m.send(m.leader.Leader, message.LeaderKeepAlive{
+		Number:  s.Number,
+		Digest:  digest,
+		Bound:   m.durable.Bound(),
+		Echo:    m.follow.echo,
+		Stamp:   m.stamp(m.leader.Version),
+		Drained: m.operate.drained || m.operate.leaving,
+	})
+}
+
+func (m *Machine) stamp(version uint64) message.Stamp {
+	return message.Stamp{
+		Version:     version,
+		Incarnation: m.self.Incarnation,
+		Clock:       m.now.UnixNano(),
+	}
+}
+
+// onKeepAliveAck counts an ack of the leader followed; a stamped one makes
+// support, and the first stamp is echoed at once.
+func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAck) {
+	switch {
+	case m.role != member.Following || in.From != m.follow.leader || in.Claim.Leader != in.From.Address:
+		m.drop(in, message.ReasonOtherLeader)
+		return
+	case in.Claim != m.leader:
+		m.drop(in, message.ReasonOtherVersion)
+		return
+	case m.leader.Chosen && m.leader.Version < m.durable.Bound():
+		m.drop(in, message.ReasonBound)
+		return
+	}
+	f := &m.follow
+	if b.Healthy || !m.leader.Chosen {
+		f.healthyAt = m.now
+	}
+	f.quorateAt = time.Time{}
+	if b.Quorate {
+		f.quorateAt = m.now
+	}
+	if b.Stamp.IsZero() || !m.leader.Chosen {
+		return
+	}
+	if b.Stamp.Version != m.leader.Version || b.Stamp.Incarnation != in.From.Incarnation {
+		m.drop(in, message.ReasonOtherVersion)
+		return
+	}
+	m.giveSupport(in.From, m.leader.Version)
+	first := f.echo.IsZero()
+	if b.Stamp.Clock > f.echo.Clock || first {
+		f.echo = b.Stamp
+	}
+	if first {
+		m.sendKeepAlive()
+	}
+}
+
+// onKeepAlive answers a follower and takes what it shows.
+func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
+	c := in.Claim
+	switch {
+	case c.Leader != m.self.Address:
+		m.drop(in, message.ReasonOtherLeader)
+		return
+	case m.role != member.Leading && m.role != member.Provisional:
+		m.drop(in, message.ReasonNotLeader)
+		// What this run does not lead although it knows it, it gave up.
+		if !c.Chosen || c.Version <= m.held().Version {
+			m.send(in.From.Address, message.ReJoinCluster{GivenUp: c, Winner: m.leader})
+		}
+		return
+	case !m.state().Roster.Has(in.From):
+		m.refuse(in, message.ReasonUnknownRun)
+		m.sendAck(in.From.Address, b.Stamp, false)
+		m.send(in.From.Address, message.ClusterAlignment{State: m.state()})
+		return
+	}
+	if m.role == member.Leading {
+		m.noteBound(b.Bound)
+	}
+	p := m.lead.ensure(in.From)
+	p.heard, p.drained = m.now, b.Drained
+	shows := c == m.leader && b.Number.Version == m.leader.Version
+	if shows && p.number.Less(b.Number) {
+		p.number = b.Number
+	}
+	m.noteEcho(in, p, b.Echo)
+	m.heardAgain(in.From)
+	m.sendAck(in.From.Address, b.Stamp, shows)
+	s := m.state()
+	if b.Number == s.Number && (b.Digest == m.stateDigest() || m.role == member.Provisional) {
+		return
+	}
+	if p.sent != s.Number || m.now.Sub(p.sentAt) >= m.cfg.Timings.HeartbeatInterval/2 || !shows {
+		p.sent, p.sentAt = s.Number, m.now
+		m.send(in.From.Address, message.ClusterAlignment{State: s})
+	}
+}
+
+// noteEcho counts an echo of this leadership. (S) protocol.md section 5.
+func (m *Machine) noteEcho(in message.Message, p *peer, e message.Stamp) {
+	if e.IsZero() {
+		return
+	}
+	if m.role != member.Leading || e.Version != m.leader.Version || e.Incarnation != m.self.Incarnation {
+		m.drop(in, message.ReasonForeignEcho)
+		return
+	}
+	if e.Clock > p.echo {
+		p.echo = e.Clock
+		m.lead.leaseKnown = false
+	}
+}
+
+// sendAck answers a keep-alive. (S) Only one that showed the leader's own
+// version is answered with a stamp, and only a chosen leader stamps.
+func (m *Machine) sendAck(to member.Address, echo message.Stamp, stamped bool) {
+	ack := message.LeaderKeepAliveAck{Echo: echo, Healthy: m.healthy(), Quorate: m.quorate(m.now)}
+	if stamped && m.role == member.Leading {
+		ack.Stamp = m.stamp(m.leader.Version)
+	}
+	m.send(to, ack)
+}
+
+func (m *Machine) stateDigest() uint64 {
+	if m.role == member.Leading {
+		return m.digest
+	}
+	return m.soft.Digest()
+}

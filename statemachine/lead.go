@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine
+
+import (
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+)
+
+// lead is what a leader, chosen or provisional, knows beside its state. It
+// starts empty with each leadership.
+type lead struct {
+	since        time.Time // it was chosen, or declared itself
+	quorate      bool      // as of the last call
+	quorateSince time.Time
+	tickAt       time.Time // next claims to seeds and silent members
+	peers        []peer
+	waiting      []joiner
+	// boundSeen is the highest version that a member showed itself bound to.
+	boundSeen uint64
+	// leaseFrom is the stamp that the lease counts from, while leaseKnown.
+	leaseFrom  int64
+	leaseKnown bool
+	scratch    []int64
+}
+
+// peer is what a leader knows of one run of a member.
+type peer struct {
+	id      member.Identity
+	heard   time.Time
+	number  member.Number // newest of this version that it showed
+	echo    int64         // greatest stamp it echoed; 0 for none
+	drained bool
+	sent    member.Number // newest state sent whole
+	sentAt  time.Time
+}
+
+func (l *lead) peer(a member.Address) *peer {
+	for i := range l.peers {
+		if l.peers[i].id.Address == a {
+			return &l.peers[i]
+		}
+	}
+	return nil
+}
+
+// ensure returns the record of exactly this run, a fresh one where the last
+// was of another. What a store held stays held by its next run.
+func (l *lead) ensure(id member.Identity) *peer {
+	p := l.peer(id.Address)
+	if p == nil {
+		l.peers = append(l.peers, peer{id: id})
+		return &l.peers[len(l.peers)-1]
+	}
+	if p.id != id {
+		fresh := peer{id: id}
+		if p.id.Voter() == id.Voter() {
+			fresh.number = p.number
+		}
+		*p = fresh
+		l.leaseKnown = false
+	}
+	return p
+}
+
+// becomeLeader begins to lead the held state. Its members are heard as of now.
+func (m *Machine) becomeLeader() {
+	s := m.durable.Held
+	m.role = member.Leading
+	m.leader = s.Claim()
+	m.soft = member.State{}
+	m.startLead(s.Roster)
+	m.isolate.noChosenSince = time.Time{}
+	m.isolate.lost = nil
+	m.trace(Trace{What: BecameLeader, Peer: m.self.Address})
+	m.tellAskers()
+}
+
+func (m *Machine) startLead(r member.Roster) {
+	m.follow = follow{}
+	m.dropAttempt()
+	m.propose.fails = 0
+	m.seek.target, m.seek.suspected = member.Claim{}, member.Claim{}
+	m.lead = lead{since: m.now, tickAt: m.now}
+	for _, e := range r {
+		if e.Address != m.self.Address {
+			m.lead.ensure(e.Identity).heard = m.now
+		}
+	}
+}
+
+// tickLead does what a leader does by itself.
+func (m *Machine) tickLead() {
+	if m.role != member.Leading && m.role != member.Provisional {
+		return
+	}
+	if m.due(m.stepDownAt()) {
+		m.stepDown(member.Claim{})
+		return
+	}
+	m.watchMembers()
+	m.settle()
+	m.drainLeader()
+	if m.due(m.lead.tickAt) {
+		m.lead.tickAt = m.now.Add(m.cfg.Timings.HeartbeatInterval)
+		m.claimToSilent()
+	}
+}
+
+// stepDownAt is when a chosen leader has been without a lease for
+// LeaderTimeout (protocol.md section 5); zero for a provisional one.
+func (m *Machine) stepDownAt() time.Time {
+	if m.role != member.Leading {
+		return time.Time{}
+	}
+	last := m.lead.since
+	if end := m.leaseEnd(m.now); end.After(last) {
+		last = end
+	}
+	return last.Add(m.cfg.Timings.LeaderTimeout)
+}
+
+func (m *Machine) leadDeadline(d *deadline) {
+	if m.role != member.Leading && m.role != member.Provisional {
+		return
+	}
+	d.add(m.lead.tickAt)
+	d.add(m.stepDownAt())
+	if m.lead.quorate {
+		d.add(m.leaseEnd(m.now))
+	}
+	for _, e := range m.state().Roster {
+		if e.Address != m.self.Address {
+			d.add(m.watchAt(e))
+		}
+	}
+}
+
+// claimToSilent sends the claim to every seed and member that is not heard to
+// follow it, so that no island forms (protocol.md section 5).
+func (m *Machine) claimToSilent() {
+	for _, to := range m.targets(m.cfg.Seeds, addresses(m.state().Roster)) {
+		p := m.lead.peer(to)
+		if p != nil && !p.number.IsZero() && m.now.Sub(p.heard) < m.cfg.Timings.HeartbeatTimeout {
+			continue
+		}
+		m.send(to, message.SeedKeepAlive{})
+	}
+}
+
+// change makes the next revision with r and tells everyone in it: of the one
+// entry at about, or, when that is nobody, by the whole state.
+func (m *Machine) change(r member.Roster, about member.Address) {
+	before, _ := m.state().Roster.Find(about)
+	next := m.state().Next(r)
+	if m.role == member.Leading {
+		m.hold(next)
+	} else {
+		m.soft = next
+	}
+	m.lead.leaseKnown = false
+	m.shown.moved = true
+	entry, ok := r.Find(about)
+	if ok && entry.Shown() != before.Shown() {
+		m.trace(Trace{What: MemberMoved, Peer: about, Status: entry.Shown()})
+	}
+	for _, e := range r {
+		if e.Address == m.self.Address {
+			continue
+		}
+		p := m.lead.ensure(e.Identity)
+		if p.heard.IsZero() {
+			p.heard = m.now
+		}
+		// Who has not shown this leader's state yet cannot apply an update.
+		if !ok || p.number.IsZero() {
+			p.sent, p.sentAt = next.Number, m.now
+			m.send(e.Address, message.ClusterAlignment{State: next})
+			continue
+		}
+		m.send(e.Address, message.MemberStatusUpdate{Number: next.Number, Member: entry})
+		p.sent, p.sentAt = next.Number, m.now
+	}
+}
+
+// mayChange reports whether this leader may change its state. (S) One bound to
+// a later version changes nothing in its old one (protocol.md section 6, 5).
+func (m *Machine) mayChange() bool {
+	return m.role == member.Provisional ||
+		m.role == member.Leading && m.durable.Bound() <= m.leader.Version
+}
+
+// settled reports whether the present state is committed: M voters of it hold
+// it, in the leader's own version. (S) Only then may the set of voters change.
+func (m *Machine) settled() bool {
+	s := m.durable.Held
+	n := 0
+	for _, e := range s.Roster {
+		if !e.IsVoter() {
+			continue
+		}
+		p := m.lead.peer(e.Address)
+		if e.Address == m.self.Address ||
+			p != nil && p.id.Voter() == e.Voter() && p.number.Compare(s.Number) >= 0 {
+			n++
+		}
+	}
+	return n >= m.quorum
+}
+
+// noteBound remembers a member that is bound to a version above this leader's:
+// the leader proposes itself above it (protocol.md section 6, 8).
+func (m *Machine) noteBound(version uint64) {
+	if version > m.leader.Version && version > m.lead.boundSeen {
+		m.lead.boundSeen = version
+		m.propose.at = m.now
+	}
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+)
+
+// support is the promise that an ack brought about: until then this node helps
+// no other leader, whatever its view says (protocol.md section 5).
+type support struct {
+	leader  member.Identity
+	version uint64
+	until   time.Time
+}
+
+// giveSupport takes a stamped ack of a chosen leader. Support never moves to a
+// lower version, and for one leadership it only grows.
+func (m *Machine) giveSupport(leader member.Identity, version uint64) {
+	if version < m.support.version {
+		return
+	}
+	m.support = support{leader, version, m.now.Add(m.cfg.Timings.LeaseTimeout)}
+}
+
+// freeSupport ends support of exactly this leadership of this run.
+func (m *Machine) freeSupport(leader member.Identity, c member.Claim) {
+	if m.support.leader == leader && m.support.version == c.Version && c.Chosen {
+		m.support = support{}
+	}
+}
+
+// supportsOther reports whether support keeps this node from helping v.
+func (m *Machine) supportsOther(v member.Voter) bool {
+	return m.now.Before(m.support.until) && m.support.leader.Voter() != v
+}
+
+// leaseEnd is when the lease of this leader ends unless echoes extend it; zero
+// when it never had one. (S) It is the M-th newest echoed stamp, the leader
+// itself counting as now, plus nine tenths of LeaseTimeout: protocol.md
+// section 5.
+func (m *Machine) leaseEnd(now time.Time) time.Time {
+	if m.role != member.Leading {
+		return time.Time{}
+	}
+	margin := message.LeaseMargin(m.cfg.Timings.LeaseTimeout)
+	if m.quorum == 1 {
+		return now.Add(margin)
+	}
+	if !m.lead.leaseKnown {
+		m.lead.leaseFrom = m.quorumEcho()
+		m.lead.leaseKnown = true
+	}
+	if m.lead.leaseFrom == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, m.lead.leaseFrom).Add(margin)
+}
+
+// quorumEcho is the newest stamp that M-1 other voters of the present state,
+// in the runs that it names, have echoed; 0 when there is none.
+func (m *Machine) quorumEcho() int64 {
+	echoes := m.lead.scratch[:0]
+	for _, e := range m.durable.Held.Roster {
+		if !e.IsVoter() || e.Address == m.self.Address {
+			continue
+		}
+		// (S) An echo counts for the run that the state names only.
+		if p := m.lead.peer(e.Address); p != nil && p.id == e.Identity && p.echo != 0 {
+			echoes = append(echoes, p.echo)
+		}
+	}
+	m.lead.scratch = echoes
+	if len(echoes) < m.quorum-1 {
+		return 0
+	}
+	slices.Sort(echoes)
+	return echoes[len(echoes)-(m.quorum-1)]
+}
+
+// quorate reports whether this node leads with authority at now: chosen, its
+// version held by M voters, and its lease running. An echo is given only for
+// a stamp, and a stamp only to a voter that showed this version, so a lease
+// proves that M voters hold it.
+func (m *Machine) quorate(now time.Time) bool {
+	return m.role == member.Leading && now.Before(m.leaseEnd(now))
+}
+
+// healthy is what acks say of this leader: quorate, or chosen just now.
+// (S) A provisional leader never is.
+func (m *Machine) healthy() bool {
+	return m.role == member.Leading &&
+		(m.quorate(m.now) || m.now.Before(m.lead.since.Add(m.cfg.Timings.LeaderTimeout)))
+}
+
+// Authority is the version that this node leads with authority at now, and
+// when the authority ends unless it is extended. Version 0 means none.
+func (m *Machine) Authority(now time.Time) (version uint64, until time.Time) {
+	if m.stopped || !m.quorate(now) {
+		return 0, time.Time{}
+	}
+	return m.leader.Version, m.leaseEnd(now)
+}
+
+// noteAuthority tells when authority began or ended. Followers hear of the
+// beginning at once: they wait for it.
+func (m *Machine) noteAuthority() {
+	q := !m.stopped && m.quorate(m.now)
+	switch {
+	case q && !m.lead.quorate:
+		m.lead.quorate, m.lead.quorateSince = true, m.now
+		m.shown.moved = true
+		m.trace(Trace{What: GainedAuthority, Peer: m.self.Address, Version: m.leader.Version})
+		for i := range m.lead.peers {
+			if p := &m.lead.peers[i]; p.number.Version == m.leader.Version {
+				m.sendAck(p.id.Address, message.Stamp{}, true)
+			}
+		}
+	case !q && m.lead.quorate:
+		m.lead.quorate = false
+		m.shown.moved = true
+		m.trace(Trace{What: LostAuthority, Peer: m.self.Address})
+	}
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine
+
+import (
+	"errors"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+)
+
+// operate is what an operator asked for: to leave, to hand over, to stay but
+// never lead (protocol.md section 6, leaving leader).
+type operate struct {
+	drained bool
+	leaving bool
+	until   time.Time // when a leaving node goes whatever happened
+	nextAt  time.Time // when it says again that it leaves
+	// successor is proposed in the place of this node until handUntil.
+	successor member.Address
+	handUntil time.Time
+	handAt    time.Time // next attempt to hand over
+}
+
+// Errors of Transfer.
+var (
+	// ErrNotLeader says that only a chosen leader hands over.
+	ErrNotLeader = errors.New("statemachine: not the leader")
+	// ErrNotActive says that the successor is no active member.
+	ErrNotActive = errors.New("statemachine: not an active member")
+)
+
+// Leave begins to leave the cluster in order; Output.Stop says ErrLeft in the
+// end, after LeaderTimeout at the latest. A second call changes nothing.
+func (m *Machine) Leave(now time.Time) Output {
+	m.enter(now)
+	if !m.stopped && !m.operate.leaving {
+		m.operate.leaving = true
+		m.operate.until = m.now.Add(m.cfg.Timings.LeaderTimeout)
+		m.operate.nextAt = m.now
+		switch m.role {
+		case member.Leading:
+			m.handOver(m.freshest(), false)
+		case member.Provisional:
+			m.stepDown(member.Claim{})
+		case member.Seeking, member.Following:
+		}
+	}
+	return m.finish()
+}
+
+// Transfer gives leadership up in favour of to, or, when to is nobody, of the
+// member with the freshest state. It is refused with ErrNotLeader or
+// ErrNotActive.
+func (m *Machine) Transfer(now time.Time, to member.Address) (Output, error) {
+	m.enter(now)
+	if m.stopped || m.role != member.Leading {
+		return m.finish(), ErrNotLeader
+	}
+	if to.IsZero() {
+		to = m.freshest()
+	}
+	e, ok := m.durable.Held.Roster.Find(to)
+	if !ok || e.Status != member.Active || to == m.self.Address {
+		return m.finish(), ErrNotActive
+	}
+	m.handOver(to, true)
+	return m.finish(), nil
+}
+
+// Drain keeps the node a member that never leads again in this run; a leader
+// hands over as soon as there is a member to hand over to.
+func (m *Machine) Drain(now time.Time) Output {
+	m.enter(now)
+	m.operate.drained = true
+	return m.finish()
+}
+
+// drainLeader hands over where the operator asked for it.
+func (m *Machine) drainLeader() {
+	if m.operate.drained && m.role == member.Leading && m.healthy() {
+		if to := m.freshest(); !to.IsZero() {
+			m.handOver(to, true)
+		}
+	}
+}
+
+// freshest is the active member that showed the newest state, nobody when
+// there is none to hand over to.
+func (m *Machine) freshest() member.Address {
+	var best *peer
+	for _, e := range m.durable.Held.Roster {
+		p := m.lead.peer(e.Address)
+		if e.Status != member.Active || p == nil || p.id != e.Identity || p.drained ||
+			m.now.Sub(p.heard) >= m.cfg.Timings.HeartbeatTimeout {
+			continue
+		}
+		if best == nil || best.number.Less(p.number) {
+			best = p
+		}
+	}
+	if best == nil {
+		return member.Address{}
+	}
+	return best.id.Address
+}
+
+// handOver ends this leadership, frees its followers, and only then proposes
+// the successor.
+func (m *Machine) handOver(to member.Address, stays bool) {
+	given := m.leader
+	for _, e := range m.durable.Held.Roster {
+		m.send(e.Address, message.MemberLeave{GivenUp: given, Successor: to, Stays: stays})
+	}
+	m.trace(Trace{What: SteppedDown, Peer: to, Version: given.Version})
+	m.endLeadership(given)
+	m.seek.nextAt = m.now.Add(m.cfg.Timings.RetryInterval)
+	if to.IsZero() {
+		m.ask.nextAt = m.now
+		return
+	}
+	m.operate.successor = to
+	m.operate.handUntil = m.now.Add(m.cfg.Timings.LeaderTimeout)
+	m.ask.nextAt = m.operate.handUntil
+	m.operate.handAt = m.now
+}
+
+// tickLeave proposes a successor, says goodbye, and goes.
+func (m *Machine) tickLeave() {
+	o := &m.operate
+	if !o.handUntil.IsZero() {
+		switch {
+		case m.role != member.Seeking || m.due(o.handUntil) || !m.isVoter():
+			o.handUntil, o.handAt = time.Time{}, time.Time{}
+		case m.propose.attempt == nil && m.due(o.handAt):
+			o.handAt = m.now.Add(m.cfg.Timings.HeartbeatInterval / 2)
+			m.startElection(o.successor)
+		}
+	}
+	if !o.leaving {
+		return
+	}
+	e, _ := m.durable.Held.Roster.Find(m.self.Address)
+	handing := !o.handUntil.IsZero()
+	gone := m.role == member.Following && m.leader.Chosen && e.Status == member.Leaving && e.Resigned
+	alone := m.role == member.Seeking && !handing
+	if gone || alone || m.due(o.until) {
+		m.trace(Trace{What: Left, Peer: m.self.Address})
+		m.stop(ErrLeft)
+		return
+	}
+	if m.role == member.Following && m.due(o.nextAt) {
+		o.nextAt = m.now.Add(m.cfg.Timings.HeartbeatInterval)
+		m.send(m.leader.Leader, message.MemberLeave{})
+	}
+}
+
+func (m *Machine) leaveDeadline(d *deadline) {
+	d.add(m.operate.handUntil)
+	if m.propose.attempt == nil {
+		d.add(m.operate.handAt)
+	}
+	if m.operate.leaving {
+		d.add(m.operate.until)
+		if m.role == member.Following {
+			d.add(m.operate.nextAt)
+		}
+	}
+}
+
+// onMemberLeave is a member's goodbye to its leader, or a leader's to all: it
+// frees their support, and its successor is about to be proposed.
+func (m *Machine) onMemberLeave(in message.Message, b message.MemberLeave) {
+	if b.GivenUp.IsZero() {
+		m.memberLeaves(in)
+		return
+	}
+	if b.GivenUp.Leader != in.From.Address {
+		m.drop(in, message.ReasonOtherLeader)
+		return
+	}
+	m.freeSupport(in.From, b.GivenUp)
+	if m.role == member.Following && m.leader == b.GivenUp {
+		m.loseLeader(2 * m.cfg.Timings.HeartbeatInterval)
+	}
+}
+
+// memberLeaves moves a member that goes on purpose.
+func (m *Machine) memberLeaves(in message.Message) {
+	e, ok := m.state().Roster.Find(in.From.Address)
+	switch {
+	case m.role != member.Leading && m.role != member.Provisional:
+		m.drop(in, message.ReasonNotLeader)
+	case !ok || e.Identity != in.From:
+		m.drop(in, message.ReasonUnknownMember)
+	case !m.mayChange():
+		m.drop(in, message.ReasonLeaderBound)
+	case e.Status == member.Leaving && e.Resigned:
+		// Said before.
+	case e.Status == member.Joining || m.role == member.Provisional:
+		m.change(m.state().Roster.Without(e.Address), member.Address{})
+	default:
+		e.Status, e.Resigned, e.Gone = member.Leaving, true, false
+		m.change(m.state().Roster.With(e), e.Address)
+	}
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine
+
+import (
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+)
+
+// This file moves members along the table of protocol.md section 3. Only a
+// leader does it, and each move is a revision.
+
+// heardAgain moves a member that was silent back to active.
+func (m *Machine) heardAgain(id member.Identity) {
+	r := m.state().Roster
+	e, ok := r.Find(id.Address)
+	if !ok || e.Identity != id || !m.mayChange() {
+		return
+	}
+	if e.Status == member.Unreachable || e.Status == member.Leaving && !e.Resigned {
+		e.Status, e.Gone = member.Active, false
+		m.change(r.With(e), e.Address)
+	}
+}
+
+// watchAt is when the silence of a member has a consequence; zero when it has
+// none.
+func (m *Machine) watchAt(e member.Member) time.Time {
+	p := m.lead.peer(e.Address)
+	if p == nil || !m.mayChange() {
+		return time.Time{}
+	}
+	switch {
+	case e.Status == member.Active:
+		return p.heard.Add(m.cfg.Timings.HeartbeatTimeout)
+	case e.Status == member.Joining,
+		e.Status == member.Unreachable && m.role == member.Provisional && m.held().IsZero():
+		return p.heard.Add(m.cfg.Timings.TTLTimeout)
+	case e.Status == member.Unreachable && m.lead.quorate:
+		// The leader must have been quorate all that time.
+		if m.lead.quorateSince.After(p.heard) {
+			return m.lead.quorateSince.Add(m.cfg.Timings.TTLTimeout)
+		}
+		return p.heard.Add(m.cfg.Timings.TTLTimeout)
+	}
+	return time.Time{}
+}
+
+// watchMembers draws the consequences of silence.
+func (m *Machine) watchMembers() {
+	for _, e := range m.state().Roster {
+		if e.Address == m.self.Address || !m.due(m.watchAt(e)) {
+			continue
+		}
+		r := m.state().Roster
+		switch {
+		case e.Status == member.Active:
+			e.Status = member.Unreachable
+			m.change(r.With(e), e.Address)
+		case e.Status == member.Unreachable && m.role == member.Leading:
+			e.Status = member.Leaving
+			m.change(r.With(e), e.Address)
+		default:
+			// It never had a vote here; its place is free again.
+			m.trace(Trace{What: MemberMoved, Peer: e.Address, Status: member.None})
+			m.change(r.Without(e.Address), member.Address{})
+		}
+	}
+}
+
+// settle makes the changes that waited until the present state was committed.
+// (S) One change of voters at a time: each makes the state unsettled again.
+func (m *Machine) settle() {
+	if m.role == member.Leading && m.mayChange() {
+		m.finishJoining()
+		m.finishLeaving()
+	}
+	for i := 0; i < len(m.lead.waiting); {
+		j := m.lead.waiting[i]
+		done := m.now.Sub(j.at) >= 2*m.cfg.Timings.RetryInterval
+		if !done {
+			done = m.place(j) == message.ReasonNone
+		}
+		if done {
+			m.lead.waiting = append(m.lead.waiting[:i], m.lead.waiting[i+1:]...)
+		} else {
+			i++
+		}
+	}
+}
+
+// finishJoining gives one joining member that showed this version its vote.
+func (m *Machine) finishJoining() {
+	r := m.durable.Held.Roster
+	for _, e := range r {
+		p := m.lead.peer(e.Address)
+		if e.Status == member.Joining && p != nil && p.id == e.Identity &&
+			p.number.Version == m.leader.Version && m.settled() {
+			e.Status = member.Active
+			m.change(r.With(e), e.Address)
+			return
+		}
+	}
+}
+
+// finishLeaving notes that M voters hold that a member leaves.
+func (m *Machine) finishLeaving() {
+	for _, e := range m.durable.Held.Roster {
+		if e.Status == member.Leaving && !e.Gone && m.settled() {
+			e.Gone = true
+			m.change(m.durable.Held.Roster.With(e), e.Address)
+			return
+		}
+	}
+}
+
+// freeSeat is a seat that may be given to a waiting joiner in a full roster.
+// (S) The leader is quorate, its state committed, and M of the remaining
+// voters were heard within HeartbeatTimeout (protocol.md section 3).
+func (m *Machine) freeSeat() (member.Address, bool) {
+	if m.role != member.Leading || !m.quorate(m.now) || !m.settled() {
+		return member.Address{}, false
+	}
+	var seat member.Address
+	heard := 0
+	for _, e := range m.durable.Held.Roster {
+		p := m.lead.peer(e.Address)
+		switch {
+		case e.Status == member.Leaving && e.Gone && seat.IsZero():
+			seat = e.Address
+		case !e.IsVoter():
+		case e.Address == m.self.Address,
+			p != nil && p.id == e.Identity && m.now.Sub(p.heard) < m.cfg.Timings.HeartbeatTimeout:
+			heard++
+		}
+	}
+	return seat, !seat.IsZero() && heard >= m.quorum
+}

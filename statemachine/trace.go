@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine
+
+import (
+	"hash/fnv"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+)
+
+// drop ignores an event; every place that ignores one comes through here.
+func (m *Machine) drop(in message.Message, why message.Reason) {
+	m.trace(Trace{What: Dropped, Reason: why, Event: in.Body.Kind(), Peer: in.From.Address})
+}
+
+// refuse notes that an event is answered with no.
+func (m *Machine) refuse(in message.Message, why message.Reason) {
+	m.trace(Trace{What: Refused, Reason: why, Event: in.Body.Kind(), Peer: in.From.Address})
+}
+
+func (m *Machine) trace(t Trace) {
+	if t.Version == 0 {
+		t.Version = m.state().Version
+	}
+	m.out.Trace = append(m.out.Trace, t)
+}
+
+// seedDigest tells whether two nodes have the same list of seeds.
+func seedDigest(seeds []member.Address) uint64 {
+	h := fnv.New64a()
+	for _, s := range seeds {
+		h.Write([]byte(s.String()))
+		h.Write([]byte{0})
+	}
+	return h.Sum64()
+}
+
+// SeedDigest is the digest of a sorted list of seeds that a greet carries.
+func SeedDigest(seeds []member.Address) uint64 { return seedDigest(seeds) }

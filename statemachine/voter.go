@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine
+
+import (
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/paxos"
+)
+
+// onProposal votes.
+func (m *Machine) onProposal(in message.Message, b message.Proposal) {
+	m.propose.round = max(m.propose.round, b.ID.Ballot.Round)
+	if b.ID.Ballot.Proposer != in.From.Address || b.ID.Ballot.Incarnation != in.From.Incarnation {
+		m.drop(in, message.ReasonNotCandidate)
+		return
+	}
+	if b.Stage == message.Formal && !sound(b) {
+		m.drop(in, message.ReasonNotCandidate)
+		return
+	}
+	if b.Stage == message.Pre && b.ID == m.durable.Promised || b.ID == m.durable.Accepted.ID {
+		m.drop(in, message.ReasonRepeated)
+		return
+	}
+	v := m.vote(in.From, b)
+	if !v.Granted {
+		m.refuse(in, v.Reason)
+	}
+	m.send(in.From.Address, v)
+	if !m.stopped && v.Granted {
+		m.yield(b)
+	}
+}
+
+// sound reports whether a formal proposal makes sense in itself.
+func sound(p message.Proposal) bool {
+	leader, ok := p.State.Roster.Find(p.State.Leader)
+	return ok && leader.Status == member.Active && p.State.Version == p.ID.Version &&
+		p.State.Revision == 0 && p.Base.Version < p.ID.Version
+}
+
+// vote is the voter's answer to p. A granted one is in what will be saved
+// before anything that depends on it is sent.
+func (m *Machine) vote(from member.Identity, p message.Proposal) message.Vote {
+	v := message.Vote{Stage: p.Stage, ID: p.ID, Held: m.held()}
+	if p.Stage == message.Pre {
+		v.Reason = m.refusePre(from, p)
+	} else {
+		v.Reason = m.refuseFormal(p)
+	}
+	v.Granted = v.Reason == message.ReasonNone
+	if v.Granted {
+		d := m.durable
+		d.Promised = p.ID
+		if p.Stage == message.Pre {
+			v.Accepted = d.Accepted
+		} else {
+			d.Accepted = paxos.Accepted{ID: p.ID, Base: p.Base, State: p.State}
+		}
+		m.persist(d)
+	}
+	v.Promised = m.durable.Promised
+	if p.Held.Less(m.held()) {
+		v.State = m.durable.Held
+	}
+	return v
+}
+
+// refusePre says why a promise is refused. (S) protocol.md section 6, 3.
+func (m *Machine) refusePre(from member.Identity, p message.Proposal) message.Reason {
+	switch {
+	case p.ID.Version <= m.held().Version:
+		return message.ReasonOldVersion
+	case !m.durable.MayPromise(p.ID):
+		return message.ReasonPromised
+	case m.supportsOther(from.Voter()):
+		return message.ReasonSupports
+	case m.healthy() && from.Address != m.self.Address:
+		return message.ReasonHealthyLeader
+	case m.followsHealthy() && from.Address != m.leader.Leader:
+		return message.ReasonHealthyLeader
+	case m.waitsFor(from.Address):
+		return message.ReasonStartWait
+	case !p.Founding && !m.held().Less(p.Held) && !m.durable.Held.Roster.IsVoter(from.Voter()):
+		return message.ReasonNotVoter
+	}
+	return m.refuseFounding(p)
+}
+
+// refuseFounding says why a founding is refused by a voter that would
+// otherwise grant it (protocol.md section 4).
+func (m *Machine) refuseFounding(p message.Proposal) message.Reason {
+	switch {
+	case !p.Founding:
+		return message.ReasonNone
+	case m.cfg.JoinOnly:
+		return message.ReasonJoinOnly
+	case p.SeedDigest != m.seeds:
+		return message.ReasonOtherSeeds
+	}
+	return message.ReasonNone
+}
+
+// refuseFormal says why acceptance is refused. (S) protocol.md section 6, 5.
+func (m *Machine) refuseFormal(p message.Proposal) message.Reason {
+	candidate := p.State.LeaderIdentity()
+	switch {
+	case p.ID.Version <= m.held().Version:
+		return message.ReasonOldVersion
+	case p.Base.Less(m.held()):
+		return message.ReasonOldBase
+	case !m.durable.MayAccept(p.ID, p.Base):
+		return message.ReasonPromised
+	case m.supportsOther(candidate.Voter()):
+		return message.ReasonSupports
+	case m.waitsFor(candidate.Address):
+		return message.ReasonStartWait
+	case m.quorate(m.now) && candidate.Address != m.self.Address:
+		return message.ReasonLeaseRuns
+	}
+	return m.refuseFounding(p)
+}
+
+// waitsFor reports whether the wait after a start keeps this node from voting
+// for a. (S) protocol.md section 5, restart: it may vote for the leader that it
+// held, whom alone its earlier run can have supported.
+func (m *Machine) waitsFor(a member.Address) bool {
+	return m.now.Before(m.voteWait) && (m.cfg.Volatile || m.durable.Held.Leader != a)
+}
+
+// yield is what a granted vote for another brings with it: this node does not
+// contend for a while, and one that accepted another leader leaves its own.
+func (m *Machine) yield(p message.Proposal) {
+	pause := m.cfg.Timings.HeartbeatInterval
+	if until := m.now.Add(pause); m.ask.nextAt.Before(until) {
+		m.ask.nextAt = until
+	}
+	if p.Stage == message.Pre {
+		return
+	}
+	m.dropAttempt()
+	if p.State.Leader == m.self.Address {
+		return
+	}
+	switch {
+	case m.role == member.Leading:
+		m.stepDown(member.Claim{})
+		m.ask.nextAt = m.now.Add(pause)
+	case m.role == member.Following && m.leader.Chosen && m.leader.Leader != p.State.Leader:
+		m.loseLeader(pause)
+	}
+}

@@ -1,0 +1,78 @@
+# Two commands need nothing but Go and make: `make demo` and `make test`. What
+# another target needs beyond them is installed by `make tools`; where it is
+# missing, the target says so by name and skips.
+
+GO        ?= go
+TIMEOUT   ?= 9m
+FUZZTIME  ?= 20s
+ARGS      ?=
+
+# Of the simulator. What is not set is left to the defaults of `athena sim`.
+SEED      ?=
+RUNS      ?=
+SIZE      ?=
+FOR       ?=
+SWARM     ?= 4000
+
+GOLANGCI  := v2.15.0
+PACKAGES  := plantuml chromium nftables iproute2
+BIN       := $(CURDIR)/bin
+SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
+             $(if $(SIZE),--size $(SIZE)) $(if $(FOR),--for $(FOR))
+
+.DEFAULT_GOAL := help
+.PHONY: help demo build test check vet fmt race sim swarm fuzz bench docs tools
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | \
+	  awk -F ':.*## ' '{ printf "  make %-6s  %s\n", $$1, $$2 }'
+	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR for sim; SWARM for swarm; FUZZTIME for fuzz'
+
+demo: build ## five nodes on this machine, and the address of their dashboard
+	$(BIN)/athena demo $(ARGS)
+
+build: ## compile bin/athena
+	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/athena ./cmd/athena
+
+test: fmt vet ## everything that must pass: format, vet, all tests in random order
+	$(GO) test -shuffle=on -timeout=$(TIMEOUT) ./...
+
+check: fmt vet ## the rules of STYLE.md: format, vet, architecture, linters
+	$(GO) test -count=1 -run='^Test(Architecture|Planted|SoundModule)$$' ./test
+	@if lint=$$(PATH="$(BIN):$$PATH" command -v golangci-lint); then "$$lint" run ./...; \
+	else echo 'check: linters skipped: golangci-lint is not installed (make tools)'; fi
+
+vet:
+	$(GO) vet ./...
+
+fmt:
+	@files=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .); \
+	if [ -n "$$files" ]; then echo 'run gofmt -w on:' $$files; exit 1; fi
+
+race: ## all tests under the race detector
+	@if command -v "$$($(GO) env CC)" >/dev/null; then set -x; \
+	  CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout=30m ./...; \
+	else echo "race: skipped: the C compiler $$($(GO) env CC) is not installed (apt install gcc)"; fi
+
+sim: build ## the simulator: make sim SEED=7 RUNS=100 SIZE=5 FOR=10m
+	$(BIN)/athena sim $(SIM_FLAGS)
+
+swarm: build ## a long simulation of every size from 1 to 5
+	@set -e; for size in 1 2 3 4 5; do \
+	  echo "size $$size"; $(BIN)/athena sim --size $$size --runs $(SWARM) $(if $(SEED),--seed $(SEED)); done
+
+fuzz: ## each fuzz target for FUZZTIME
+	@set -e; grep -rHoE '^func Fuzz\w+' --include='*_test.go' . | sort | \
+	while IFS=: read -r file func; do \
+	  $(GO) test -run='^$$' -fuzz="^$${func#func }$$" -fuzztime=$(FUZZTIME) "$$(dirname "$$file")"; done
+
+bench: ## the Go benchmarks
+	$(GO) test -run='^$$' -bench=. -benchmem ./...
+
+docs: ## render docs/plantuml/*.puml to SVG
+	@if command -v plantuml >/dev/null; then plantuml -tsvg docs/plantuml/*.puml; \
+	else echo 'docs: skipped: plantuml is not installed (make tools)'; fi
+
+tools: ## install what the other targets can use (Debian packages as root, linters into bin/)
+	$(if $(filter 0,$(shell id -u)),,sudo) apt-get install -y --no-install-recommends $(PACKAGES)
+	GOBIN=$(BIN) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)

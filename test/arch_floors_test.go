@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"slices"
+	"strings"
+)
+
+// floors is the table of docs/architecture.md, the lowest first. A package
+// imports packages of lower floors only. A new package is an error until
+// somebody has placed it here.
+var floors = [][]string{
+	{"member"},
+	{"paxos"},
+	{"message"},
+	{"statemachine", "wire", "transport", "receiver", "store"},
+	{"transport/transporttest"},
+	{"transport/memnet", "transport/quicnet"},
+	{"cluster", "sim"},
+	{"latch", "election"},
+	{"admin", "athenatest"},
+	{"cmd/...", "examples/...", "test"},
+}
+
+// testKits are packages made for tests: they may import "testing", and what
+// is not a test may not import them.
+var testKits = []string{"transport/transporttest", "athenatest"}
+
+// A dependency is a module that we use, and where. No packages means tests
+// alone. Each one has its page of reasons in docs/decisions.
+type dependency struct {
+	module   string
+	packages []string
+	page     string
+}
+
+var dependencies = []dependency{
+	{"github.com/quic-go/quic-go", []string{"transport/quicnet"}, "001-quic-go.md"},
+	{"github.com/vmihailenco/msgpack/v5", []string{"wire", "receiver"}, "002-msgpack.md"},
+	{"github.com/rs/zerolog", []string{"cluster", "cmd/..."}, "003-zerolog.md"},
+	{"github.com/google/renameio/v2", []string{"store"}, "004-renameio.md"},
+	{"github.com/spf13/cobra", []string{"cmd/..."}, "005-cobra.md"},
+	{"golang.org/x/sys", []string{"cluster", "store", "cmd/..."}, "007-golang-x.md"},
+	{"github.com/google/go-cmp", nil, "006-test-modules.md"},
+	{"go.uber.org/goleak", nil, "006-test-modules.md"},
+	{"pgregory.net/rapid", nil, "006-test-modules.md"},
+}
+
+// floorOf is the floor of a package, -1 when nobody placed it.
+func floorOf(pkg string) int {
+	return slices.IndexFunc(floors, func(floor []string) bool {
+		return slices.ContainsFunc(floor, func(p string) bool { return matches(p, pkg) })
+	})
+}
+
+func checkFloors(t *sourceTree, report reporter) {
+	for _, p := range t.packages {
+		if floorOf(p.path) < 0 {
+			report(p.path, "package on no floor: place it in arch_floors_test.go and architecture.md")
+			continue
+		}
+		for _, f := range p.files {
+			for _, s := range f.syntax.Imports {
+				target, ours := strings.CutPrefix(importPath(s), t.module+"/")
+				if !ours || target == p.path {
+					continue
+				}
+				switch from, to := floorOf(p.path), floorOf(target); {
+				case to > from:
+					report(t.at(s.Pos()), "%s imports %s, which is above it", p.path, target)
+				case to == from:
+					report(t.at(s.Pos()), "%s imports %s, which is beside it", p.path, target)
+				}
+				if slices.Contains(testKits, target) && !f.isTest() {
+					report(t.at(s.Pos()), "%s is for tests only", target)
+				}
+			}
+		}
+	}
+}
+
+func checkDependencies(t *sourceTree, report reporter) {
+	for _, p := range t.packages {
+		for _, f := range p.files {
+			inTest := f.isTest() || slices.Contains(testKits, p.path)
+			for _, s := range f.syntax.Imports {
+				if fault := dependencyFault(t, p.path, importPath(s), inTest); fault != "" {
+					report(t.at(s.Pos()), "%s", fault)
+				}
+			}
+		}
+	}
+	for _, d := range dependencies {
+		page := "docs/decisions/" + d.page
+		if !slices.ContainsFunc(t.texts, func(f *sourceFile) bool { return f.path == page }) {
+			report(page, "missing: %s needs a page that says why it is used", d.module)
+		}
+	}
+}
+
+// dependencyFault says what is wrong with an import from outside the module,
+// and is empty when nothing is.
+func dependencyFault(t *sourceTree, pkg, target string, inTest bool) string {
+	first, _, _ := strings.Cut(target, "/")
+	switch {
+	case target == "testing" || strings.HasPrefix(target, "testing/"):
+		if !inTest {
+			return pkg + " imports " + target + " outside of its tests"
+		}
+		return ""
+	case !strings.Contains(first, "."), strings.HasPrefix(target, t.module+"/"):
+		return "" // the standard library, or ours
+	}
+	i := slices.IndexFunc(dependencies, func(d dependency) bool {
+		return target == d.module || strings.HasPrefix(target, d.module+"/")
+	})
+	if i < 0 {
+		return target + " is no dependency of ours: write docs/decisions/NNN-*.md first"
+	}
+	d := dependencies[i]
+	if inTest || slices.ContainsFunc(d.packages, func(p string) bool { return matches(p, pkg) }) {
+		return ""
+	}
+	return target + " must not be imported by " + pkg
+}

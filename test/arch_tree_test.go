@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A sourceTree is the module as its authors wrote it.
+type sourceTree struct {
+	module   string // its path, from go.mod
+	fset     *token.FileSet
+	packages []*sourcePackage // sorted by path
+	texts    []*sourceFile    // everything that people read, Go or not
+}
+
+// A sourcePackage is one folder with Go files, its tests included.
+type sourcePackage struct {
+	path  string // from the root of the module: "transport/quicnet"
+	files []*sourceFile
+}
+
+// A sourceFile is one file; syntax is nil when it is not Go.
+type sourceFile struct {
+	path   string // from the root of the module, with slashes
+	lines  []string
+	syntax *ast.File
+}
+
+var modulePath = regexp.MustCompile(`(?m)^module (\S+)$`)
+
+// loadTree reads the module whose root is fsys. It leaves out what the go
+// command leaves out: hidden folders, testdata, and modules inside the module.
+func loadTree(fsys fs.FS) (*sourceTree, error) {
+	mod, err := fs.ReadFile(fsys, "go.mod")
+	if err != nil {
+		return nil, err
+	}
+	match := modulePath.FindSubmatch(mod)
+	if match == nil {
+		return nil, errors.New("go.mod names no module")
+	}
+	tree := &sourceTree{module: string(match[1]), fset: token.NewFileSet()}
+	err = fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && skipFolder(fsys, name):
+			return fs.SkipDir
+		case d.IsDir() || !isText(name):
+			return nil
+		}
+		return tree.add(fsys, name)
+	})
+	slices.SortFunc(tree.packages, func(a, b *sourcePackage) int {
+		return strings.Compare(a.path, b.path)
+	})
+	return tree, err
+}
+
+func skipFolder(fsys fs.FS, name string) bool {
+	if name == "." {
+		return false
+	}
+	switch base := path.Base(name); {
+	case strings.HasPrefix(base, "."), strings.HasPrefix(base, "_"):
+		return true
+	case base == "testdata", name == "bin", name == "results":
+		return true
+	}
+	_, err := fs.Stat(fsys, path.Join(name, "go.mod"))
+	return err == nil
+}
+
+func isText(name string) bool {
+	switch path.Ext(name) {
+	case ".go", ".md", ".puml", ".sh", ".yml", ".yaml", ".html", ".js", ".css":
+		return true
+	}
+	return path.Base(name) == "Makefile" || path.Base(name) == "Dockerfile"
+}
+
+func (t *sourceTree) add(fsys fs.FS, name string) error {
+	text, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		return err
+	}
+	f := &sourceFile{path: name, lines: strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")}
+	t.texts = append(t.texts, f)
+	if path.Ext(name) != ".go" {
+		return nil
+	}
+	f.syntax, err = parser.ParseFile(t.fset, name, text, parser.ParseComments)
+	if err != nil {
+		return fmt.Errorf("parse %s: %w", name, err)
+	}
+	p := t.find(path.Dir(name))
+	if p == nil {
+		p = &sourcePackage{path: path.Dir(name)}
+		t.packages = append(t.packages, p)
+	}
+	p.files = append(p.files, f)
+	return nil
+}
+
+// find returns the package at a path from the root, nil when there is none.
+func (t *sourceTree) find(pkg string) *sourcePackage {
+	i := slices.IndexFunc(t.packages, func(p *sourcePackage) bool { return p.path == pkg })
+	if i < 0 {
+		return nil
+	}
+	return t.packages[i]
+}
+
+func (f *sourceFile) isTest() bool { return strings.HasSuffix(f.path, "_test.go") }
+
+// code lists the files of the package that are not tests.
+func (p *sourcePackage) code() []*sourceFile {
+	return slices.DeleteFunc(slices.Clone(p.files), (*sourceFile).isTest)
+}
+
+// importPath is the path in an import clause, without its quotes.
+func importPath(s *ast.ImportSpec) string {
+	p, err := strconv.Unquote(s.Path.Value)
+	if err != nil {
+		return s.Path.Value
+	}
+	return p
+}
+
+// imports reports whether the file imports the path.
+func (f *sourceFile) imports(name string) bool {
+	return slices.ContainsFunc(f.syntax.Imports, func(s *ast.ImportSpec) bool {
+		return importPath(s) == name
+	})
+}
+
+// matches reports whether a package is named by a pattern: its own path, or
+// "folder/..." for everything below the folder.
+func matches(pattern, pkg string) bool {
+	if folder, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return strings.HasPrefix(pkg, folder+"/")
+	}
+	return pattern == pkg
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/paxos"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// bus is a cluster of machines on a clock of its own. Every event takes one
+// latency, unless its link is cut. Package sim does the same with faults; here
+// a test says each step.
+type bus struct {
+	t       *testing.T
+	now     time.Time
+	latency time.Duration
+	nodes   []*node
+	wire    []flight
+	seeds   []member.Address
+	size    int
+	timings message.Timings
+	// cut says whether an event is lost on its way.
+	cut func(message.Message) bool
+	// log collects what was sent, as "from -> to: Event".
+	log []string
+}
+
+type node struct {
+	*statemachine.Machine
+	addr    member.Address
+	durable paxos.Durable
+	up      bool
+	stop    error
+	trace   []statemachine.Trace
+	conf    func(*statemachine.Config)
+}
+
+type flight struct {
+	at  time.Time
+	msg message.Message
+}
+
+var lan = message.Timings{
+	HeartbeatInterval: 100 * time.Millisecond,
+	HeartbeatTimeout:  400 * time.Millisecond,
+	LeaderTimeout:     time.Second,
+	LeaseTimeout:      time.Second,
+	TTLTimeout:        10 * time.Second,
+	RetryInterval:     500 * time.Millisecond,
+}
+
+// newBus makes a cluster of size nodes n1, n2, ..., the first seeds of them
+// seeds. None is started.
+func newBus(t *testing.T, size, seeds int) *bus {
+	t.Helper()
+	b := &bus{t: t, now: time.Unix(1000, 0), latency: time.Millisecond, size: size, timings: lan}
+	for i := range size {
+		b.add(i)
+		if i < seeds {
+			b.seeds = append(b.seeds, b.nodes[i].addr)
+		}
+	}
+	return b
+}
+
+func (b *bus) add(i int) *node {
+	n := &node{addr: addr(i)}
+	n.durable.StoreID[0] = byte(i + 1)
+	b.nodes = append(b.nodes, n)
+	return n
+}
+
+func addr(i int) member.Address {
+	return member.Address{Host: fmt.Sprintf("n%d", i+1), Port: 7000}
+}
+
+// start runs nodes, each a new run on its store.
+func (b *bus) start(ids ...int) {
+	b.t.Helper()
+	for _, i := range ids {
+		n := b.nodes[i]
+		n.durable.Incarnation++
+		cfg := statemachine.Config{
+			Address: n.addr,
+			Name:    n.addr.Host,
+			Seeds:   b.seeds,
+			Size:    b.size,
+			Timings: b.timings,
+			Rand:    rand.New(rand.NewPCG(uint64(i), n.durable.Incarnation)),
+		}
+		if n.conf != nil {
+			n.conf(&cfg)
+		}
+		n.Machine = statemachine.New(cfg, n.durable, b.now)
+		n.up, n.stop = true, nil
+		b.take(n, n.Advance(b.now))
+	}
+}
+
+func (b *bus) crash(ids ...int) {
+	for _, i := range ids {
+		b.nodes[i].up = false
+	}
+}
+
+// take carries an output out.
+func (b *bus) take(n *node, out statemachine.Output) {
+	b.t.Helper()
+	if out.Persist != nil {
+		n.durable = *out.Persist
+	}
+	n.trace = append(n.trace, out.Trace...)
+	for _, msg := range out.Send {
+		b.log = append(b.log, fmt.Sprintf("%s -> %s: %s", msg.From.Address.Host, msg.To.Host, msg.Body.Kind()))
+		if b.cut == nil || !b.cut(msg) {
+			b.wire = append(b.wire, flight{b.now.Add(b.latency), msg})
+		}
+	}
+	if out.Stop != nil {
+		n.up, n.stop = false, out.Stop
+	}
+	if err := n.Check(); err != nil {
+		b.t.Fatalf("at %v %v: %v", b.since(), n.addr, err)
+	}
+}
+
+func (b *bus) since() time.Duration { return b.now.Sub(time.Unix(1000, 0)) }
+
+// step moves to the next event or timer, at most to end.
+func (b *bus) step(end time.Time) bool {
+	b.t.Helper()
+	next := end
+	var who *node
+	for _, n := range b.nodes {
+		if d := deadlineOf(n); !d.IsZero() && d.Before(next) {
+			next, who = d, n
+		}
+	}
+	if len(b.wire) > 0 && !b.wire[0].at.After(next) {
+		f := b.wire[0]
+		b.wire = b.wire[1:]
+		b.now = f.at
+		b.deliver(f.msg)
+		return true
+	}
+	if who == nil {
+		b.now = end
+		return false
+	}
+	if next.After(b.now) {
+		b.now = next
+	}
+	b.take(who, who.Advance(b.now))
+	return true
+}
+
+func deadlineOf(n *node) time.Time {
+	if !n.up {
+		return time.Time{}
+	}
+	return n.Deadline()
+}
+
+func (b *bus) deliver(msg message.Message) {
+	b.t.Helper()
+	i := slices.IndexFunc(b.nodes, func(n *node) bool { return n.addr == msg.To && n.up })
+	if i >= 0 {
+		b.take(b.nodes[i], b.nodes[i].Step(b.now, msg))
+	}
+}
+
+// run lets d pass.
+func (b *bus) run(d time.Duration) {
+	b.t.Helper()
+	end := b.now.Add(d)
+	for n := 0; b.step(end); n++ {
+		if n > 1_000_000 {
+			b.t.Fatalf("at %v: a million steps within %v", b.since(), d)
+		}
+	}
+}
+
+// until lets time pass until cond holds, at most limit, and returns how long
+// that took.
+func (b *bus) until(limit time.Duration, what string, cond func() bool) time.Duration {
+	b.t.Helper()
+	from, end := b.now, b.now.Add(limit)
+	for !cond() {
+		if !b.step(end) {
+			b.t.Fatalf("within %v: got no %s\n%s", limit, what, b)
+		}
+	}
+	return b.now.Sub(from)
+}
+
+// quorate is the index of the node with authority, -1 for none. Two of them
+// end the test.
+func (b *bus) quorate() int {
+	b.t.Helper()
+	found := -1
+	for i, n := range b.nodes {
+		if !n.up {
+			continue
+		}
+		if v, _ := n.Authority(b.now); v != 0 {
+			if found >= 0 {
+				b.t.Fatalf("at %v: n%d and n%d both lead\n%s", b.since(), found+1, i+1, b)
+			}
+			found = i
+		}
+	}
+	return found
+}
+
+// settled reports whether a quorate leader exists, and every running node
+// follows it with n active members.
+func (b *bus) settled(active int) bool {
+	b.t.Helper()
+	l := b.quorate()
+	if l < 0 {
+		return false
+	}
+	for _, n := range b.nodes {
+		if !n.up {
+			continue
+		}
+		v := n.View(b.now)
+		if v.Leader != b.nodes[l].addr || !v.Quorate || v.Members.Count(member.Active) != active {
+			return false
+		}
+	}
+	return true
+}
+
+// String shows each node's view.
+func (b *bus) String() string {
+	s := fmt.Sprintf("at %v\n", b.since())
+	for _, n := range b.nodes {
+		if n.Machine == nil {
+			s += fmt.Sprintf("  %s not started\n", n.addr.Host)
+			continue
+		}
+		v := n.View(b.now)
+		d := n.Durable()
+		s += fmt.Sprintf("  %s up=%v %v leader=%v v%d.%d quorate=%v held=%v bound=%d promised=%v:", n.addr.Host,
+			n.up, v.Role, v.Leader, v.Version, v.Revision, v.Quorate, d.Held.Number, d.Bound(), d.Promised)
+		for _, e := range v.Members {
+			s += fmt.Sprintf(" %s=%v", e.Address.Host, e.Status)
+		}
+		s += "\n"
+	}
+	return s
+}

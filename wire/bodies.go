@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"math"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+)
+
+// One function an event, in the order of package message. Each names the
+// fields in the order in which they travel.
+
+func (c *codec) greet(m *message.Greet) {
+	c.bool(&m.Active)
+	c.text(&m.Name, member.MaxNameBytes)
+	c.text(&m.Cluster, MaxClusterBytes)
+	within(c, &m.Size, 0, MaxMembers)
+	c.uint64(&m.SeedDigest)
+	c.timings(&m.Timings)
+	within(c, &m.MinProtocol, 0, math.MaxUint16)
+	within(c, &m.MaxProtocol, 0, math.MaxUint16)
+}
+
+func (c *codec) timings(t *message.Timings) {
+	c.duration(&t.HeartbeatInterval)
+	c.duration(&t.HeartbeatTimeout)
+	c.duration(&t.LeaderTimeout)
+	c.duration(&t.LeaseTimeout)
+	c.duration(&t.TTLTimeout)
+	c.duration(&t.RetryInterval)
+}
+
+func (c *codec) leaderQuery(m *message.LeaderQuery) {
+	c.uint64(&m.ID)
+	c.number(&m.Held)
+}
+
+func (c *codec) leaderResponse(m *message.LeaderResponse) {
+	c.uint64(&m.ID)
+	c.number(&m.Held)
+}
+
+func (c *codec) joinClusterRequest(m *message.JoinClusterRequest) {
+	c.text(&m.Name, member.MaxNameBytes)
+	c.bool(&m.Seed)
+	c.number(&m.Held)
+	c.uint64(&m.Bound)
+}
+
+func (c *codec) joinClusterResponse(m *message.JoinClusterResponse) {
+	c.bool(&m.Accepted)
+	within(c, &m.Reason, 0, math.MaxUint8)
+	c.uint64(&m.Known)
+}
+
+func (c *codec) leaderKeepAlive(m *message.LeaderKeepAlive) {
+	c.number(&m.Number)
+	c.uint64(&m.Digest)
+	c.uint64(&m.Bound)
+	c.stamp(&m.Echo)
+	c.stamp(&m.Stamp)
+	c.bool(&m.Drained)
+}
+
+func (c *codec) leaderKeepAliveAck(m *message.LeaderKeepAliveAck) {
+	c.stamp(&m.Echo)
+	c.stamp(&m.Stamp)
+	c.bool(&m.Healthy)
+	c.bool(&m.Quorate)
+}
+
+// memberStatusUpdate may also carry None: the entry is dropped.
+func (c *codec) memberStatusUpdate(m *message.MemberStatusUpdate) {
+	c.number(&m.Number)
+	c.entry(&m.Member, member.None)
+}
+
+func (c *codec) clusterAlignment(m *message.ClusterAlignment) { c.state(&m.State) }
+
+func (c *codec) memberLeave(m *message.MemberLeave) {
+	c.claim(&m.GivenUp)
+	c.address(&m.Successor)
+	c.bool(&m.Stays)
+}
+
+func (c *codec) leaderRelieve(m *message.LeaderRelieve) { c.claim(&m.Winner) }
+
+func (c *codec) reJoinCluster(m *message.ReJoinCluster) {
+	c.claim(&m.GivenUp)
+	c.claim(&m.Winner)
+}
+
+func (c *codec) leaderStatusQuery(m *message.LeaderStatusQuery) {
+	c.uint64(&m.ID)
+	c.uint64(&m.Version)
+}
+
+func (c *codec) leaderStatusQueryResponse(m *message.LeaderStatusQueryResponse) {
+	c.uint64(&m.ID)
+	c.bool(&m.Healthy)
+	c.number(&m.Held)
+}
+
+func (c *codec) proposal(m *message.Proposal) {
+	within(c, &m.Stage, message.Pre, message.Formal)
+	c.proposalID(&m.ID)
+	c.bool(&m.Founding)
+	c.uint64(&m.SeedDigest)
+	c.number(&m.Held)
+	c.number(&m.Base)
+	c.state(&m.State)
+}
+
+func (c *codec) vote(m *message.Vote) {
+	within(c, &m.Stage, message.Pre, message.Formal)
+	c.proposalID(&m.ID)
+	c.bool(&m.Granted)
+	within(c, &m.Reason, 0, math.MaxUint8)
+	c.proposalID(&m.Promised)
+	c.accepted(&m.Accepted)
+	c.number(&m.Held)
+	c.state(&m.State)
+}
+
+func (c *codec) leaderElected(m *message.LeaderElected) {
+	c.proposalID(&m.ID)
+	c.state(&m.State)
+}

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/wire"
+)
+
+// attack is a body that hurts or fools decoders (assurance.md section 5).
+type attack struct {
+	name string
+	body []byte
+}
+
+func attacks() []attack {
+	length := func(first byte, n uint32, rest ...byte) []byte {
+		return append(binary.BigEndian.AppendUint32([]byte{first}, n), rest...)
+	}
+	deep := func(n int) []byte { return append(bytes.Repeat([]byte{0x91}, n), 0xc0) }
+	return []attack{
+		{"array of 4 billion in 5 bytes", length(0xdd, 1<<32-1)},
+		{"array of 50 million in a field", append([]byte{0x91}, length(0xdd, 50e6, 0x90, 0x90)...)},
+		{"binary of 2 billion in a field", append([]byte{0x91}, length(0xc6, 2e9, 1, 2)...)},
+		{"string of 100 million in a field", append([]byte{0x91}, length(0xdb, 1e8, 'a', 'b')...)},
+		{"map of 100 million in a field", append([]byte{0x91}, length(0xdf, 1e8, 0xa0, 0xa0)...)},
+		{"map of 2 billion, which doubled is none", length(0xdf, 1<<31, 0xa0, 0xa0)},
+		{"extension of 1 billion", length(0xc9, 1e9, 5, 1, 2, 3)},
+		{"depth of 2 million", deep(2_000_000)},
+		{"depth of 9", deep(9)},
+		{"depth of 9, the last empty", append(bytes.Repeat([]byte{0x91}, 8), 0x90)},
+		{"depth of maps", append(bytes.Repeat([]byte{0x81, 0xa1, 'k'}, 9), 0xc0)},
+		{"depth of 6 million in an unknown field",
+			append([]byte{0x93, 0x90, 0x90}, deep(6_000_000)...)},
+		{"bytes after the value", []byte{0x90, 0xc0}},
+		{"nothing", nil},
+		{"the byte that begins no value", []byte{0x91, 0xc1}},
+		{"extension", []byte{0xd4, 0x05, 0x00}},
+		{"timestamp extension", []byte{0xd6, 0xff, 0, 0, 0, 0}},
+		{"array one short", []byte{0x92, 0x01}},
+		{"map one short", []byte{0x82, 0x01, 0x01, 0x01}},
+		{"integer cut short", []byte{0xcf, 1, 2, 3, 4, 5, 6, 7}},
+		{"length cut short", []byte{0xda, 0x00}},
+		{"string one short", []byte{0xa3, 'a', 'b'}},
+	}
+}
+
+func TestScanRefuses(t *testing.T) {
+	for _, a := range attacks() {
+		if err := wire.Scan(a.body); !errors.Is(err, wire.ErrMalformed) {
+			t.Errorf("%s: Scan = %v, want ErrMalformed", a.name, err)
+		}
+	}
+}
+
+// In a frame the same bodies are refused, and cost next to nothing.
+func TestDecodeRefusesCheaply(t *testing.T) {
+	for _, a := range attacks() {
+		frame := append([]byte{0xae, wire.Version, 0}, a.body...)
+		for _, kind := range append(kinds(), 0xff) {
+			frame[2] = byte(kind)
+			if got, err := decodeEither(frame); err == nil {
+				t.Errorf("%s as %s: got %+v, want an error", a.name, kind, got)
+			}
+		}
+	}
+	for name, frame := range hostileFrames(t) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := decodeEither(frame)
+		runtime.ReadMemStats(&after)
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		// The constant is the error with its text.
+		limit := uint64(4*len(frame) + 4096)
+		if got := after.TotalAlloc - before.TotalAlloc; got > limit {
+			t.Errorf("%s: %d bytes allocated for a frame of %d, want at most %d",
+				name, got, len(frame), limit)
+		}
+	}
+}
+
+func kinds() []message.Kind {
+	var all []message.Kind
+	for k := message.Kind(1); k < message.Kinds; k++ {
+		all = append(all, k)
+	}
+	return all
+}
+
+func decodeEither(frame []byte) (any, error) {
+	if len(frame) > 2 && frame[2] == 0xff {
+		return wire.DecodeEvent(frame, wire.MaxEventBytes)
+	}
+	return wire.Decode(frame)
+}
+
+// hostileFrames pass the scan and fail later, after as much as possible was
+// allocated.
+func hostileFrames(t *testing.T) map[string][]byte {
+	out := make(map[string][]byte)
+	for _, a := range attacks() {
+		out[a.name] = append([]byte{0xae, wire.Version, byte(message.KindVote)}, a.body...)
+	}
+	frame := encode(t, alignment(3))
+	body := parse(t, frame)
+	state := body[1].([]any)[0].([]any)
+	state[4] = make([]any, 255)
+	out["roster of nils"] = build(t, frame, body)
+	for i := range state[4].([]any) {
+		state[4].([]any)[i] = []any{}
+	}
+	out["roster of empty arrays"] = build(t, frame, body)
+	body[0].([]any)[0] = strings.Repeat("h", 200_000)
+	out["host of 200,000 bytes"] = build(t, frame, body)
+	out["event with a null after its payload"] = build(t, []byte{0xae, wire.Version, 0xff},
+		[]any{"name", make([]byte, 100_000), nil})
+	return out
+}
+
+func TestDepthOf8IsAccepted(t *testing.T) {
+	for _, b := range [][]byte{
+		append(bytes.Repeat([]byte{0x91}, 8), 0xc0),
+		append(bytes.Repeat([]byte{0x91}, 7), 0x90),
+		append(bytes.Repeat([]byte{0x81, 0xa1, 'k'}, 8), 0xc0),
+		append(bytes.Repeat([]byte{0x92, 0x01}, 8), 0x80),
+	} {
+		err := wire.Scan(b)
+		if want := b[len(b)-1] != 0x80; (err == nil) != want {
+			t.Errorf("Scan(%x) = %v, want accepted: %v", b, err, want)
+		}
+	}
+}
+
+func TestScanDoesNotAllocate(t *testing.T) {
+	for name, frame := range golden(t) {
+		allocs := testing.AllocsPerRun(100, func() {
+			if err := wire.Scan(frame[3:]); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if allocs != 0 {
+			t.Errorf("Scan of %s: %v allocations, want 0", name, allocs)
+		}
+	}
+}
+
+// The hot path of the simulator: nothing to encode into a buffer that is large
+// enough, the body and three hosts to decode.
+func TestKeepAliveAllocations(t *testing.T) {
+	m := keepAlive()
+	buf := make([]byte, 0, 512)
+	frame := encode(t, m)
+	if got := testing.AllocsPerRun(100, func() { _, _ = wire.Append(buf, m) }); got != 0 {
+		t.Errorf("Append: %v allocations, want 0", got)
+	}
+	if got := testing.AllocsPerRun(100, func() { _, _ = wire.Decode(frame) }); got > 4 {
+		t.Errorf("Decode: %v allocations, want at most 4", got)
+	}
+}
+
+func TestFrameHeader(t *testing.T) {
+	good := encode(t, keepAlive())
+	event := encodeEvent(t, events()[0])
+	change := func(at int, to byte) []byte {
+		b := bytes.Clone(good)
+		b[at] = to
+		return b
+	}
+	system := func(b []byte) error { _, err := wire.Decode(b); return err }
+	custom := func(b []byte) error {
+		_, err := wire.DecodeEvent(b, wire.DefaultEventBytes)
+		return err
+	}
+	for _, c := range []struct {
+		name  string
+		call  func([]byte) error
+		frame []byte
+		want  error
+	}{
+		{"good", system, good, nil},
+		{"good event", custom, event, nil},
+		{"other magic", system, change(0, 0x16), wire.ErrMalformed},
+		{"version 0", system, change(1, 0), wire.ErrVersion},
+		{"later version", system, change(1, wire.Version+1), wire.ErrVersion},
+		{"kind 0", system, change(2, 0), wire.ErrUnknownKind},
+		{"first unknown kind", system, change(2, byte(message.Kinds)), wire.ErrUnknownKind},
+		{"last unknown kind", system, change(2, 0xfe), wire.ErrUnknownKind},
+		{"event as message", system, event, wire.ErrUnknownKind},
+		{"message as event", custom, good, wire.ErrUnknownKind},
+		{"longest frame", system, append(good, make([]byte, wire.MaxFrameBytes-len(good))...),
+			wire.ErrMalformed},
+		{"too long a frame", system, append(good, make([]byte, wire.MaxFrameBytes+1-len(good))...),
+			wire.ErrTooLarge},
+		{"too long an event", custom, append(event, make([]byte, wire.DefaultEventBytes)...),
+			wire.ErrTooLarge},
+	} {
+		if err := c.call(c.frame); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
+		}
+	}
+}
+
+type foreign struct{}
+
+func (foreign) Kind() message.Kind { return message.KindGreet }
+
+func TestEncodeRefusesWhatIsNoMessage(t *testing.T) {
+	for _, body := range []message.Body{nil, foreign{}, &message.Greet{}} {
+		if _, err := wire.Encode(envelope(body)); !errors.Is(err, wire.ErrUnknownKind) {
+			t.Errorf("Encode(%T) = %v, want ErrUnknownKind", body, err)
+		}
+	}
+}
+
+// set returns a copy of a golden frame with one field replaced.
+func set(t *testing.T, kind message.Kind, value any, path ...int) []byte {
+	t.Helper()
+	frame := golden(t)[kind.String()]
+	body := parse(t, frame)
+	at := body
+	for _, i := range path[:len(path)-1] {
+		at = at[i].([]any)
+	}
+	at[path[len(path)-1]] = value
+	return build(t, frame, body)
+}
+
+func TestRangesAreChecked(t *testing.T) {
+	member := func(i int) any {
+		body := parse(t, golden(t)[message.KindClusterAlignment.String()])
+		return body[1].([]any)[0].([]any)[4].([]any)[i]
+	}
+	many := make([]any, wire.MaxMembers+1)
+	for i := range many {
+		many[i] = member(0)
+	}
+	const (
+		greet     = message.KindGreet
+		joined    = message.KindJoinClusterResponse
+		alive     = message.KindLeaderKeepAlive
+		align     = message.KindClusterAlignment
+		status    = message.KindMemberStatusUpdate
+		vote      = message.KindVote
+		long, yes = "a string of ", true
+	)
+	text := func(n int) string { return strings.Repeat("x", n) }
+	for _, c := range []struct {
+		name  string
+		kind  message.Kind
+		value any
+		path  []int
+		want  string // part of the error; "" for none
+	}{
+		{"the largest size", greet, uint8(255), []int{1, 3}, ""},
+		{"256 as a size", greet, uint16(256), []int{1, 3}, "256 is not within"},
+		{"300 into a uint8", joined, uint16(300), []int{1, 1}, "300 is not within"},
+		{"255 into a uint8", joined, uint16(255), []int{1, 1}, ""},
+		{"65,536 into a uint16", greet, uint32(65_536), []int{1, 11}, "65536 is not within"},
+		{"65,535 into a uint16, wide", greet, uint64(65_535), []int{1, 11}, ""},
+		{"negative into a uint64", joined, int8(-1), []int{1, 2}, "got a negative integer"},
+		{"positive in a signed form", joined, int64(77), []int{1, 2}, ""},
+		{"2^63 into an int64", alive, uint64(1 << 63), []int{1, 6}, "largest int64"},
+		{"-1 into an int64", alive, int8(-1), []int{1, 6}, ""},
+		{"float for an integer", joined, 1.0, []int{1, 2}, "want an unsigned integer, got a float"},
+		{"nil for an integer", joined, nil, []int{1, 2}, "got nil"},
+		{"1 for a boolean", greet, uint8(1), []int{1, 0}, "want a boolean"},
+		{"nil for a boolean", greet, nil, []int{1, 0}, "want a boolean, got nil"},
+		{"binary for a string", greet, []byte("n"), []int{1, 1}, "want a string, got a binary"},
+		{"nil for a string", greet, nil, []int{1, 1}, "want a string, got nil"},
+		{"broken UTF-8", greet, "a\xff", []int{1, 1}, "not UTF-8"},
+		{"the longest name", greet, text(128), []int{1, 1}, ""},
+		{"a longer name", greet, text(129), []int{1, 1}, long + "129"},
+		{"the longest cluster name", greet, text(255), []int{1, 2}, ""},
+		{"a longer cluster name", greet, text(256), []int{1, 2}, long + "256"},
+		{"a timing of 0", greet, uint8(0), []int{1, 5}, ""},
+		{"a negative timing", greet, int64(-1), []int{1, 10}, "negative duration"},
+		{"a store id of 15 bytes", greet, make([]byte, 15), []int{0, 2}, "store id of 15"},
+		{"a store id of 17 bytes", greet, make([]byte, 17), []int{0, 2}, "store id of 17"},
+		{"a string as store id", greet, text(16), []int{0, 2}, "want a binary"},
+		{"the longest host", greet, text(255), []int{0, 4}, ""},
+		{"a longer host", greet, text(256), []int{0, 4}, long + "256"},
+		{"a host without a port", greet, uint8(0), []int{0, 5}, "an address"},
+		{"a port without a host", greet, "", []int{0, 4}, "an address"},
+		{"a port of 65,536", greet, uint32(65_536), []int{0, 5}, "65536 is not within"},
+		{"a space in a host", greet, "a b", []int{0, 4}, "an address"},
+		{"an array for a header", greet, []any{}, []int{0}, "a field is missing"},
+		{"an integer for a header", greet, uint8(1), []int{0}, "want an array"},
+		{"a string as padding", greet, text(1), []int{2}, "want a binary"},
+		{"status joining", align, uint8(1), []int{1, 0, 4, 0, 6}, ""},
+		{"status leaving", align, uint8(4), []int{1, 0, 4, 0, 6}, ""},
+		{"status none", align, uint8(0), []int{1, 0, 4, 0, 6}, "0 is not within"},
+		{"status removed", align, uint8(5), []int{1, 0, 4, 0, 6}, "5 is not within"},
+		{"status 300", align, uint16(300), []int{1, 0, 4, 0, 6}, "300 is not within"},
+		{"status none in an update", status, uint8(0), []int{1, 2, 6}, ""},
+		{"status removed in an update", status, uint8(5), []int{1, 2, 6}, "5 is not within"},
+		{"stage 0", vote, uint8(0), []int{1, 0}, "0 is not within"},
+		{"stage 3", vote, uint8(3), []int{1, 0}, "3 is not within"},
+		{"a roster out of order", align, []any{member(1), member(0)}, []int{1, 0, 4}, "not sorted"},
+		{"a roster with one twice", align, []any{member(1), member(1)}, []int{1, 0, 4}, "not sorted"},
+		{"a roster of 256", align, many, []int{1, 0, 4}, "a roster of 256"},
+		{"an empty roster", align, []any{}, []int{1, 0, 4}, ""},
+		{"a member that is a number", align, []any{1, 2}, []int{1, 0, 4}, "a roster"},
+	} {
+		var frame []byte
+		if c.name == "a string as padding" {
+			base := golden(t)[c.kind.String()]
+			frame = build(t, base, append(parse(t, base), c.value))
+		} else {
+			frame = set(t, c.kind, c.value, c.path...)
+		}
+		_, err := wire.Decode(frame)
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: got %v, want none", c.name, err)
+		case c.want != "" && (!errors.Is(err, wire.ErrMalformed) || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: got %v, want ErrMalformed with %q", c.name, err, c.want)
+		}
+	}
+}
+
+func TestSenderMustBeSomebody(t *testing.T) {
+	frame := golden(t)[message.KindGreet.String()]
+	body := parse(t, frame)
+	header := body[0].([]any)
+	header[0], header[1] = "", uint8(0)
+	_, err := wire.Decode(build(t, frame, body))
+	if !errors.Is(err, wire.ErrMalformed) || !strings.Contains(err.Error(), "sender is nobody") {
+		t.Errorf("got %v, want ErrMalformed: the sender is nobody", err)
+	}
+}
+
+func TestBodiesAreMessagePack(t *testing.T) {
+	for name, frame := range golden(t) {
+		dec := msgpack.NewDecoder(bytes.NewReader(frame[3:]))
+		if _, err := dec.DecodeInterface(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/paxos"
+	"github.com/athena-go/athena/wire"
+)
+
+// The typical message of each kind is the one whose bytes testdata/golden
+// holds. None of its fields is zero unless that is the point of it.
+
+func address(n int) member.Address {
+	return member.Address{Host: fmt.Sprintf("node-%03d.example", n), Port: 7000}
+}
+
+func identity(n int) member.Identity {
+	id := member.Identity{Address: address(n), Incarnation: 1_700_000_000_000_000_000 + uint64(n)}
+	for i := range id.StoreID {
+		id.StoreID[i] = byte(16*n + i)
+	}
+	return id
+}
+
+func claim(n int) member.Claim {
+	return member.Claim{Chosen: true, Version: 7, Leader: address(n)}
+}
+
+func number() member.Number { return member.Number{Version: 7, Revision: 42} }
+
+func proposalID(n int) paxos.ID {
+	ballot := paxos.Ballot{Round: 3, Proposer: address(n), Incarnation: identity(n).Incarnation}
+	return paxos.ID{Version: 8, Ballot: ballot}
+}
+
+func stamp(n int) message.Stamp {
+	clock := int64(time.Hour) + int64(n)
+	return message.Stamp{Version: 7, Incarnation: identity(n).Incarnation, Clock: clock}
+}
+
+func roster(size int) member.Roster {
+	var r member.Roster
+	for n := range size {
+		m := member.Member{
+			Identity: identity(n + 1), Name: fmt.Sprintf("n%d", n+1), Seed: n < 2, Status: member.Active,
+		}
+		if n == 2 {
+			m.Status, m.Gone, m.Resigned = member.Leaving, true, true
+		}
+		r = append(r, m)
+	}
+	return r
+}
+
+func state(size int) member.State {
+	return member.State{Number: number(), Leader: address(1), Roster: roster(size)}
+}
+
+func envelope(body message.Body) message.Message {
+	return message.Message{From: identity(2), To: address(1), Claim: claim(1), Body: body}
+}
+
+func keepAlive() message.Message {
+	return envelope(message.LeaderKeepAlive{
+		Number: number(), Digest: 0xfedcba9876543210, Bound: 8,
+		Echo: stamp(1), Stamp: stamp(2), Drained: true,
+	})
+}
+
+func alignment(size int) message.Message {
+	return envelope(message.ClusterAlignment{State: state(size)})
+}
+
+func timings() message.Timings {
+	return message.Timings{
+		HeartbeatInterval: 100 * time.Millisecond, HeartbeatTimeout: 400 * time.Millisecond,
+		LeaderTimeout: time.Second, LeaseTimeout: 900 * time.Millisecond,
+		TTLTimeout: 10 * time.Second, RetryInterval: 500 * time.Millisecond,
+	}
+}
+
+func typical() []message.Message {
+	bodies := []message.Body{
+		message.Greet{
+			Active: true, Name: "n2", Cluster: "orders", Size: 5, SeedDigest: 0x0123456789abcdef,
+			Timings: timings(), MinProtocol: 1, MaxProtocol: 300,
+		},
+		message.LeaderQuery{ID: 70_000, Held: number()},
+		message.LeaderResponse{ID: 70_000, Held: number()},
+		message.JoinClusterRequest{Name: "n2", Seed: true, Held: number(), Bound: 8},
+		message.JoinClusterResponse{Accepted: true, Reason: 200, Known: 5_000_000_000},
+		message.MemberStatusUpdate{Number: number(), Member: roster(3)[2]},
+		alignment(3).Body,
+		keepAlive().Body,
+		message.LeaderKeepAliveAck{Echo: stamp(2), Stamp: stamp(1), Healthy: true, Quorate: true},
+		message.SeedKeepAlive{},
+		message.SeedKeepAliveAck{},
+		message.LeaderRelieve{Winner: claim(3)},
+		message.ReJoinCluster{GivenUp: claim(2), Winner: claim(3)},
+		message.LeaderStatusQuery{ID: 9, Version: 7},
+		message.LeaderStatusQueryResponse{ID: 9, Healthy: true, Held: number()},
+		message.Proposal{
+			Stage: message.Formal, ID: proposalID(2), Founding: true, SeedDigest: 255,
+			Held: number(), Base: number(), State: state(3),
+		},
+		message.Vote{
+			Stage: message.Pre, ID: proposalID(2), Granted: true, Reason: 3, Promised: proposalID(3),
+			Accepted: paxos.Accepted{ID: proposalID(1), Base: number(), State: state(2)},
+			Held:     number(), State: state(1),
+		},
+		message.LeaderElected{ID: proposalID(2), State: state(3)},
+		message.MemberLeave{GivenUp: claim(2), Successor: address(3), Stays: true},
+	}
+	out := make([]message.Message, 0, len(bodies))
+	for _, b := range bodies {
+		out = append(out, envelope(b))
+	}
+	return out
+}
+
+// zero is the smallest message of each kind.
+func zero() []message.Message {
+	out := make([]message.Message, 0, message.Kinds)
+	for _, m := range typical() {
+		switch m.Body.(type) {
+		case message.Greet:
+			m.Body = message.Greet{}
+		case message.LeaderQuery:
+			m.Body = message.LeaderQuery{}
+		case message.LeaderResponse:
+			m.Body = message.LeaderResponse{}
+		case message.JoinClusterRequest:
+			m.Body = message.JoinClusterRequest{}
+		case message.JoinClusterResponse:
+			m.Body = message.JoinClusterResponse{}
+		case message.MemberStatusUpdate:
+			var u message.MemberStatusUpdate
+			u.Member.Address = member.Address{Host: "a", Port: 1}
+			m.Body = u
+		case message.ClusterAlignment:
+			m.Body = message.ClusterAlignment{}
+		case message.LeaderKeepAlive:
+			m.Body = message.LeaderKeepAlive{}
+		case message.LeaderKeepAliveAck:
+			m.Body = message.LeaderKeepAliveAck{}
+		case message.LeaderRelieve:
+			m.Body = message.LeaderRelieve{}
+		case message.ReJoinCluster:
+			m.Body = message.ReJoinCluster{}
+		case message.LeaderStatusQuery:
+			m.Body = message.LeaderStatusQuery{}
+		case message.LeaderStatusQueryResponse:
+			m.Body = message.LeaderStatusQueryResponse{}
+		case message.Proposal:
+			m.Body = message.Proposal{Stage: message.Pre}
+		case message.Vote:
+			m.Body = message.Vote{Stage: message.Pre}
+		case message.LeaderElected:
+			m.Body = message.LeaderElected{}
+		case message.MemberLeave:
+			m.Body = message.MemberLeave{}
+		}
+		m.From = member.Identity{Address: member.Address{Host: "a", Port: 1}}
+		m.To, m.Claim = member.Address{}, member.Claim{}
+		out = append(out, m)
+	}
+	return out
+}
+
+func largestAddress(n int) member.Address {
+	return member.Address{Host: fmt.Sprintf("%0*d", member.MaxHostBytes, n), Port: math.MaxUint16}
+}
+
+func largestIdentity(n int) member.Identity {
+	id := member.Identity{Address: largestAddress(n), Incarnation: math.MaxUint64}
+	for i := range id.StoreID {
+		id.StoreID[i] = 0xff
+	}
+	return id
+}
+
+func largestMember(n int) member.Member {
+	return member.Member{
+		Identity: largestIdentity(n), Name: strings.Repeat("n", member.MaxNameBytes),
+		Seed: true, Status: member.Leaving, Gone: true, Resigned: true,
+	}
+}
+
+// largest are the messages that no other of their kind exceeds in length,
+// where the kind holds a state, and others with every number at its limit.
+func largest() []message.Message {
+	const most = math.MaxUint64
+	var (
+		top   = member.Number{Version: most, Revision: most}
+		claim = member.Claim{Chosen: true, Version: most, Leader: largestAddress(0)}
+		id    = paxos.ID{Version: most, Ballot: paxos.Ballot{
+			Round: most, Proposer: largestAddress(0), Incarnation: most,
+		}}
+		full = member.State{Number: top, Leader: largestAddress(0)}
+		year = message.Timings{
+			HeartbeatInterval: math.MaxInt64, HeartbeatTimeout: math.MaxInt64,
+			LeaderTimeout: math.MaxInt64, LeaseTimeout: math.MaxInt64,
+			TTLTimeout: math.MaxInt64, RetryInterval: math.MaxInt64,
+		}
+		early = message.Stamp{Version: most, Incarnation: most, Clock: math.MinInt64}
+		late  = message.Stamp{Version: most, Incarnation: most, Clock: math.MaxInt64}
+	)
+	for n := range wire.MaxMembers {
+		full.Roster = append(full.Roster, largestMember(n))
+	}
+	bodies := []message.Body{
+		message.Greet{
+			Active: true, Name: strings.Repeat("é", member.MaxNameBytes/2),
+			Cluster: strings.Repeat("c", wire.MaxClusterBytes), Size: wire.MaxMembers, SeedDigest: most,
+			Timings: year, MinProtocol: math.MaxUint16, MaxProtocol: math.MaxUint16,
+		},
+		message.JoinClusterResponse{Accepted: true, Reason: math.MaxUint8, Known: most},
+		message.MemberStatusUpdate{Number: top, Member: largestMember(0)},
+		message.ClusterAlignment{State: full},
+		message.LeaderKeepAlive{
+			Number: top, Digest: most, Bound: most, Echo: early, Stamp: late, Drained: true,
+		},
+		message.LeaderKeepAliveAck{Echo: late, Stamp: early, Healthy: true, Quorate: true},
+		message.ReJoinCluster{GivenUp: claim, Winner: claim},
+		message.Proposal{
+			Stage: message.Formal, ID: id, Founding: true, SeedDigest: most,
+			Held: top, Base: top, State: full,
+		},
+		message.Vote{
+			Stage: message.Formal, ID: id, Granted: true, Reason: math.MaxUint8, Promised: id,
+			Accepted: paxos.Accepted{ID: id, Base: top, State: full}, Held: top, State: full,
+		},
+		message.LeaderElected{ID: id, State: full},
+		message.MemberLeave{GivenUp: claim, Successor: largestAddress(0), Stays: true},
+	}
+	out := make([]message.Message, 0, len(bodies))
+	for _, b := range bodies {
+		out = append(out, message.Message{
+			From: largestIdentity(0), To: largestAddress(0), Claim: claim, Body: b,
+		})
+	}
+	return out
+}
+
+func events() []wire.Event {
+	full := wire.Event{
+		Name: strings.Repeat("n", wire.MaxEventName), Payload: []byte(strings.Repeat("p", 70_000)),
+		Metadata: map[string]string{},
+	}
+	for n := range wire.MaxMetadata {
+		key := fmt.Sprintf("%0*d", wire.MaxMetadataKey, n)
+		full.Metadata[key] = strings.Repeat("v", wire.MaxMetadataValue)
+	}
+	return []wire.Event{
+		{
+			Name: "orders.Placed", Payload: []byte{0x81, 0xa2, 'i', 'd', 0x07},
+			Metadata: map[string]string{"trace": "00f1", "content": "msgpack"},
+		},
+		{Name: "n"},
+		full,
+	}
+}
+
+func encode(t testing.TB, m message.Message) []byte {
+	t.Helper()
+	frame, err := wire.Encode(m)
+	if err != nil {
+		t.Fatalf("Encode(%+v): %v", m, err)
+	}
+	return frame
+}
+
+func encodeEvent(t testing.TB, e wire.Event) []byte {
+	t.Helper()
+	frame, err := wire.EncodeEvent(e, wire.DefaultEventBytes)
+	if err != nil {
+		t.Fatalf("EncodeEvent(%+v): %v", e, err)
+	}
+	return frame
+}

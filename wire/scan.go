@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// MaxDepth bounds how deep arrays and maps may lie in each other.
+const MaxDepth = 8
+
+// class is what a MessagePack value is, whatever its width.
+type class uint8
+
+const (
+	invalid class = iota
+	null
+	boolean
+	unsigned // an integer of at least zero
+	negative // an integer below zero
+	float
+	text
+	blob
+	array
+	dictionary
+	extension
+)
+
+var classNames = [...]string{
+	"an invalid byte", "nil", "a boolean", "an unsigned integer", "a negative integer", "a float",
+	"a string", "a binary", "an array", "a map", "an extension",
+}
+
+// forms gives class and width, the number of bytes behind the first one that
+// hold the value or the length, of the first bytes 0xc0 to 0xdf.
+var forms = [32]struct {
+	class class
+	width uint8
+}{
+	{null, 0}, {invalid, 0}, {boolean, 0}, {boolean, 0},
+	{blob, 1}, {blob, 2}, {blob, 4},
+	{extension, 1}, {extension, 2}, {extension, 4},
+	{float, 4}, {float, 8},
+	{unsigned, 1}, {unsigned, 2}, {unsigned, 4}, {unsigned, 8},
+	{negative, 1}, {negative, 2}, {negative, 4}, {negative, 8},
+	{extension, 0}, {extension, 0}, {extension, 0}, {extension, 0}, {extension, 0},
+	{text, 1}, {text, 2}, {text, 4},
+	{array, 2}, {array, 4},
+	{dictionary, 2}, {dictionary, 4},
+}
+
+// head reads the first bytes of the value at pos: its class, its value or
+// length, and where what follows begins. A value cut short is invalid.
+// Negative integers are returned as the uint64 of their int64.
+func head(b []byte, pos int) (c class, n uint64, end int) {
+	if pos >= len(b) {
+		return invalid, 0, pos
+	}
+	first := b[pos]
+	switch {
+	case first < 0x80:
+		return unsigned, uint64(first), pos + 1
+	case first < 0x90:
+		return dictionary, uint64(first & 0x0f), pos + 1
+	case first < 0xa0:
+		return array, uint64(first & 0x0f), pos + 1
+	case first < 0xc0:
+		return text, uint64(first & 0x1f), pos + 1
+	case first >= 0xe0:
+		return negative, uint64(int64(int8(first))), pos + 1
+	}
+	form := forms[first-0xc0]
+	rest := b[pos+1:]
+	if len(rest) < int(form.width) {
+		return invalid, 0, pos
+	}
+	var shift uint // of the sign bit of a signed integer, to bit 63
+	switch form.width {
+	case 0:
+		n = uint64(first & 1) // the value of a boolean
+	case 1:
+		n, shift = uint64(rest[0]), 56
+	case 2:
+		n, shift = uint64(binary.BigEndian.Uint16(rest)), 48
+	case 4:
+		n, shift = uint64(binary.BigEndian.Uint32(rest)), 32
+	case 8:
+		n = binary.BigEndian.Uint64(rest)
+	}
+	c = form.class
+	if c == negative {
+		signed := int64(n<<shift) >> shift
+		if n = uint64(signed); signed >= 0 {
+			c = unsigned
+		}
+	}
+	return c, n, pos + 1 + int(form.width)
+}
+
+// Scan checks that b is exactly one MessagePack value, at most MaxDepth deep,
+// without extension types, every length within b. It must come before any
+// decoding of bytes from the network, by this package or another: decoders
+// allocate what a length promises and recurse as deep as the bytes say. It
+// neither recurses nor allocates; an error wraps ErrMalformed.
+func Scan(b []byte) error {
+	end, err := skip(b, 0)
+	if err != nil {
+		return err
+	}
+	if end != len(b) {
+		return trailing(b, end)
+	}
+	return nil
+}
+
+func trailing(b []byte, end int) error {
+	return fmt.Errorf("%w: byte %d: %d bytes after the end", ErrMalformed, end, len(b)-end)
+}
+
+// skip returns where the value at pos ends.
+func skip(b []byte, pos int) (int, error) {
+	var left [MaxDepth]uint64 // values still to come in each open array or map
+	depth := 0
+	for {
+		c, n, end := head(b, pos)
+		size := uint64(0) // bytes that must still come, at least
+		switch c {
+		case invalid, extension:
+			return 0, refuse(b, pos, c)
+		case text, blob, array:
+			size = n
+		case dictionary:
+			size = 2 * n
+		}
+		if size > uint64(len(b)-end) {
+			return 0, fmt.Errorf("%w: byte %d: %s of length %d, but %d bytes are left",
+				ErrMalformed, pos, classNames[c], n, len(b)-end)
+		}
+		switch c {
+		case text, blob:
+			end += int(size)
+		case array, dictionary:
+			if depth == MaxDepth {
+				return 0, fmt.Errorf("%w: byte %d: deeper than %d", ErrMalformed, pos, MaxDepth)
+			}
+			if size > 0 {
+				left[depth] = size
+				depth++
+				pos = end
+				continue
+			}
+		}
+		for depth > 0 {
+			if left[depth-1]--; left[depth-1] > 0 {
+				break
+			}
+			depth--
+		}
+		if depth == 0 {
+			return end, nil
+		}
+		pos = end
+	}
+}
+
+func refuse(b []byte, pos int, c class) error {
+	switch {
+	case c == extension:
+		return fmt.Errorf("%w: byte %d: an extension type", ErrMalformed, pos)
+	case pos < len(b) && b[pos] == 0xc1:
+		return fmt.Errorf("%w: byte %d: 0xc1 begins no value", ErrMalformed, pos)
+	default:
+		return fmt.Errorf("%w: byte %d: cut short", ErrMalformed, pos)
+	}
+}

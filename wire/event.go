@@ -18,8 +18,9 @@ const (
 	MaxEventName = 128
 	// MaxMetadata bounds the entries of Metadata.
 	MaxMetadata = 16
-	// MaxMetadataKey and MaxMetadataValue bound a key and a value, in bytes.
-	MaxMetadataKey   = 128
+	// MaxMetadataKey bounds a key of Metadata, in bytes.
+	MaxMetadataKey = 128
+	// MaxMetadataValue bounds a value of Metadata, in bytes.
 	MaxMetadataValue = 1024
 )
 

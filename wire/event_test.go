@@ -122,11 +122,6 @@ func TestDecodeEventRefuses(t *testing.T) {
 	} {
 		frame := append([]byte{0xae, wire.Version, 0xff}, c.body...)
 		got, err := wire.DecodeEvent(frame, wire.DefaultEventBytes)
-		switch {
-		case c.want == "" && err != nil:
-			t.Errorf("%s: %v", c.name, err)
-		case c.want != "" && (!errors.Is(err, wire.ErrMalformed) || !strings.Contains(err.Error(), c.want)):
-			t.Errorf("%s: got %+v, %v, want ErrMalformed with %q", c.name, got, err, c.want)
-		}
+		checkRefused(t, c.name, got, err, c.want)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/athena-go/athena/wire"
 )
 
-var update = flag.Bool("update", false, "write testdata/golden; then the format version must change")
+var update = flag.Bool("update", false, "write testdata/golden; takes a new format version")
 
 // goldenEvent is the name of the file of the typical custom event.
 const goldenEvent = "Event"

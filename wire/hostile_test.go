@@ -223,6 +223,18 @@ func TestEncodeRefusesWhatIsNoMessage(t *testing.T) {
 	}
 }
 
+// checkRefused wants ErrMalformed with a text, or no error where that is empty.
+func checkRefused(t *testing.T, name string, got any, err error, want string) {
+	t.Helper()
+	switch {
+	case want == "" && err != nil:
+		t.Errorf("%s: got %v, want no error", name, err)
+	case want == "":
+	case !errors.Is(err, wire.ErrMalformed) || !strings.Contains(err.Error(), want):
+		t.Errorf("%s: got %+v, %v, want ErrMalformed with %q", name, got, err, want)
+	}
+}
+
 // set returns a copy of a golden frame with one field replaced.
 func set(t *testing.T, kind message.Kind, value any, path ...int) []byte {
 	t.Helper()
@@ -236,32 +248,23 @@ func set(t *testing.T, kind message.Kind, value any, path ...int) []byte {
 	return build(t, frame, body)
 }
 
-func TestRangesAreChecked(t *testing.T) {
-	member := func(i int) any {
-		body := parse(t, golden(t)[message.KindClusterAlignment.String()])
-		return body[1].([]any)[0].([]any)[4].([]any)[i]
-	}
-	many := make([]any, wire.MaxMembers+1)
-	for i := range many {
-		many[i] = member(0)
-	}
+// rangeCase replaces one field of a golden frame.
+type rangeCase struct {
+	name  string
+	kind  message.Kind
+	value any
+	path  []int
+	want  string // part of the error; "" for none
+}
+
+func plainRanges() []rangeCase {
 	const (
-		greet     = message.KindGreet
-		joined    = message.KindJoinClusterResponse
-		alive     = message.KindLeaderKeepAlive
-		align     = message.KindClusterAlignment
-		status    = message.KindMemberStatusUpdate
-		vote      = message.KindVote
-		long, yes = "a string of ", true
+		greet  = message.KindGreet
+		joined = message.KindJoinClusterResponse
+		alive  = message.KindLeaderKeepAlive
 	)
 	text := func(n int) string { return strings.Repeat("x", n) }
-	for _, c := range []struct {
-		name  string
-		kind  message.Kind
-		value any
-		path  []int
-		want  string // part of the error; "" for none
-	}{
+	return []rangeCase{
 		{"the largest size", greet, uint8(255), []int{1, 3}, ""},
 		{"256 as a size", greet, uint16(256), []int{1, 3}, "256 is not within"},
 		{"300 into a uint8", joined, uint16(300), []int{1, 1}, "300 is not within"},
@@ -280,23 +283,39 @@ func TestRangesAreChecked(t *testing.T) {
 		{"nil for a string", greet, nil, []int{1, 1}, "want a string, got nil"},
 		{"broken UTF-8", greet, "a\xff", []int{1, 1}, "not UTF-8"},
 		{"the longest name", greet, text(128), []int{1, 1}, ""},
-		{"a longer name", greet, text(129), []int{1, 1}, long + "129"},
+		{"a longer name", greet, text(129), []int{1, 1}, "a string of 129"},
 		{"the longest cluster name", greet, text(255), []int{1, 2}, ""},
-		{"a longer cluster name", greet, text(256), []int{1, 2}, long + "256"},
+		{"a longer cluster name", greet, text(256), []int{1, 2}, "a string of 256"},
 		{"a timing of 0", greet, uint8(0), []int{1, 5}, ""},
 		{"a negative timing", greet, int64(-1), []int{1, 10}, "negative duration"},
 		{"a store id of 15 bytes", greet, make([]byte, 15), []int{0, 2}, "store id of 15"},
 		{"a store id of 17 bytes", greet, make([]byte, 17), []int{0, 2}, "store id of 17"},
 		{"a string as store id", greet, text(16), []int{0, 2}, "want a binary"},
 		{"the longest host", greet, text(255), []int{0, 4}, ""},
-		{"a longer host", greet, text(256), []int{0, 4}, long + "256"},
+		{"a longer host", greet, text(256), []int{0, 4}, "a string of 256"},
 		{"a host without a port", greet, uint8(0), []int{0, 5}, "an address"},
 		{"a port without a host", greet, "", []int{0, 4}, "an address"},
 		{"a port of 65,536", greet, uint32(65_536), []int{0, 5}, "65536 is not within"},
 		{"a space in a host", greet, "a b", []int{0, 4}, "an address"},
 		{"an array for a header", greet, []any{}, []int{0}, "a field is missing"},
 		{"an integer for a header", greet, uint8(1), []int{0}, "want an array"},
-		{"a string as padding", greet, text(1), []int{2}, "want a binary"},
+	}
+}
+
+func rosterRanges(t *testing.T) []rangeCase {
+	const (
+		align  = message.KindClusterAlignment
+		status = message.KindMemberStatusUpdate
+		vote   = message.KindVote
+	)
+	body := parse(t, golden(t)[align.String()])
+	entries := body[1].([]any)[0].([]any)[4].([]any)
+	a, b := entries[0], entries[1]
+	many := make([]any, wire.MaxMembers+1)
+	for i := range many {
+		many[i] = a
+	}
+	return []rangeCase{
 		{"status joining", align, uint8(1), []int{1, 0, 4, 0, 6}, ""},
 		{"status leaving", align, uint8(4), []int{1, 0, 4, 0, 6}, ""},
 		{"status none", align, uint8(0), []int{1, 0, 4, 0, 6}, "0 is not within"},
@@ -306,27 +325,28 @@ func TestRangesAreChecked(t *testing.T) {
 		{"status removed in an update", status, uint8(5), []int{1, 2, 6}, "5 is not within"},
 		{"stage 0", vote, uint8(0), []int{1, 0}, "0 is not within"},
 		{"stage 3", vote, uint8(3), []int{1, 0}, "3 is not within"},
-		{"a roster out of order", align, []any{member(1), member(0)}, []int{1, 0, 4}, "not sorted"},
-		{"a roster with one twice", align, []any{member(1), member(1)}, []int{1, 0, 4}, "not sorted"},
-		{"a roster of 256", align, many, []int{1, 0, 4}, "a roster of 256"},
 		{"an empty roster", align, []any{}, []int{1, 0, 4}, ""},
 		{"a member that is a number", align, []any{1, 2}, []int{1, 0, 4}, "a roster"},
-	} {
-		var frame []byte
-		if c.name == "a string as padding" {
-			base := golden(t)[c.kind.String()]
-			frame = build(t, base, append(parse(t, base), c.value))
-		} else {
-			frame = set(t, c.kind, c.value, c.path...)
-		}
-		_, err := wire.Decode(frame)
-		switch {
-		case c.want == "" && err != nil:
-			t.Errorf("%s: got %v, want none", c.name, err)
-		case c.want != "" && (!errors.Is(err, wire.ErrMalformed) || !strings.Contains(err.Error(), c.want)):
-			t.Errorf("%s: got %v, want ErrMalformed with %q", c.name, err, c.want)
-		}
+		{"a roster out of order", align, []any{b, a}, []int{1, 0, 4}, "not sorted"},
+		{"a roster with one twice", align, []any{b, b}, []int{1, 0, 4}, "not sorted"},
+		{"a roster of 256", align, many, []int{1, 0, 4}, "a roster of 256"},
 	}
+}
+
+func TestRangesAreChecked(t *testing.T) {
+	for _, c := range append(plainRanges(), rosterRanges(t)...) {
+		got, err := wire.Decode(set(t, c.kind, c.value, c.path...))
+		checkRefused(t, c.name, got, err, c.want)
+	}
+}
+
+func TestPaddingIsABinary(t *testing.T) {
+	frame := golden(t)[message.KindLeaderQuery.String()]
+	body := parse(t, frame)
+	got, err := wire.Decode(build(t, frame, append(body, []byte("any bytes"))))
+	checkRefused(t, "a binary as padding", got, err, "")
+	got, err = wire.Decode(build(t, frame, append(body, "text")))
+	checkRefused(t, "a string as padding", got, err, "want a binary")
 }
 
 func TestSenderMustBeSomebody(t *testing.T) {

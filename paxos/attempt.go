@@ -124,7 +124,8 @@ func (b *Ballots) Initial(base member.State, candidate member.Address, version u
 	roster := slices.Clone(base.Roster)
 	for i, m := range roster {
 		if v, ok := b.of(m.Voter()); ok && v.Granted && v.From.Incarnation > m.Incarnation {
-			roster[i].Incarnation = v.From.Incarnation
+			// A later run is no longer the one that left on purpose.
+			roster[i].Incarnation, roster[i].Resigned = v.From.Incarnation, false
 		}
 		if m.Address == candidate {
 			roster[i].Status = member.Active

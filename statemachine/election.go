@@ -82,7 +82,7 @@ func (m *Machine) begin(a *attempt) {
 		Proposer:    m.self.Address,
 		Incarnation: m.self.Incarnation,
 	}
-	a.deadline = m.now.Add(m.cfg.Timings.HeartbeatInterval)
+	a.deadline = m.now.Add(m.patience(m.propose.fails))
 	m.propose.attempt = a
 	m.trace(Trace{What: Proposing, Peer: a.candidate, Version: a.id.Version})
 	m.canvass(a, message.Proposal{
@@ -182,7 +182,7 @@ func (m *Machine) choose(a *attempt) {
 	a.value = value
 	a.formal = true
 	a.ballots = paxos.Ballots{}
-	a.deadline = m.now.Add(m.cfg.Timings.HeartbeatInterval)
+	a.deadline = m.now.Add(m.patience(m.propose.fails))
 	m.trace(Trace{What: ProposingFormal, Peer: value.State.Leader, Version: a.id.Version})
 	m.canvass(a, message.Proposal{
 		Stage:      message.Formal,
@@ -287,6 +287,12 @@ func (m *Machine) failAttempt() {
 	wait := step*time.Duration(rank*m.propose.fails) + m.jitter(step*time.Duration(2*m.propose.fails))
 	m.ask.nextAt = m.now.Add(wait)
 	m.propose.at = m.now.Add(wait)
+}
+
+// patience is how long answers are waited for: HeartbeatInterval, and longer
+// after each failure, so that a round trip above HeartbeatInterval only delays.
+func (m *Machine) patience(fails int) time.Duration {
+	return m.cfg.Timings.HeartbeatInterval * time.Duration(1+min(fails, maxFails))
 }
 
 // maxFails and maxRank bound the wait after a failed attempt.

@@ -15,6 +15,7 @@ type ask struct {
 	id        uint64 // of the open question; 0 for none
 	version   uint64 // held when it was asked
 	unhealthy []member.Address
+	fails     int       // questions in a row that led to no proposal
 	nextAt    time.Time // when it is asked (again)
 }
 
@@ -41,7 +42,8 @@ func (m *Machine) tickAsk() {
 	m.ask = ask{
 		id:      m.cfg.Rand.Uint64() | 1,
 		version: m.held().Version,
-		nextAt:  m.now.Add(m.cfg.Timings.HeartbeatInterval),
+		nextAt:  m.now.Add(m.patience(m.ask.fails)),
+		fails:   min(m.ask.fails+1, maxFails),
 	}
 	m.trace(Trace{What: Asking})
 	for _, e := range m.durable.Held.Roster {
@@ -94,6 +96,6 @@ func (m *Machine) countUnhealthy() {
 	if len(m.ask.unhealthy)+1 < m.quorum || !m.wantsElection() {
 		return
 	}
-	m.ask.id = 0
+	m.ask.id, m.ask.fails = 0, 0
 	m.startElection(m.self.Address)
 }

@@ -115,7 +115,7 @@ func (m *Machine) forgetLeader() {
 func (m *Machine) loseLeader(pause time.Duration) {
 	m.trace(Trace{What: Suspected, Peer: m.leader.Leader, Version: m.leader.Version})
 	m.forgetLeader()
-	m.ask.nextAt = m.now.Add(pause)
+	m.ask.nextAt, m.ask.fails = m.now.Add(pause), 0
 	// The voters are asked first; who holds nothing has only the seeds.
 	m.seek.nextAt = m.now.Add(pause)
 	if m.isVoter() {

@@ -53,7 +53,8 @@ func (t Timings) Validate() error {
 			"%s %v: must be between %v and %v", f.name, f.value, MinInterval, MaxTimeout)
 	}
 	check(t.HeartbeatInterval < t.HeartbeatTimeout,
-		"HeartbeatInterval %v must be less than HeartbeatTimeout %v", t.HeartbeatInterval, t.HeartbeatTimeout)
+		"HeartbeatInterval %v must be less than HeartbeatTimeout %v",
+		t.HeartbeatInterval, t.HeartbeatTimeout)
 	check(t.HeartbeatTimeout <= t.LeaderTimeout,
 		"HeartbeatTimeout %v must be at most LeaderTimeout %v", t.HeartbeatTimeout, t.LeaderTimeout)
 	check(t.LeaderTimeout <= t.TTLTimeout,

@@ -120,7 +120,9 @@ func (b *Ballots) Granted(id member.Identity) bool {
 
 // Initial is the state in which candidate would start to lead version: base
 // with the candidate active and the runs of those that granted, revision 0.
-func (b *Ballots) Initial(base member.State, candidate member.Address, version uint64) member.State {
+func (b *Ballots) Initial(
+	base member.State, candidate member.Address, version uint64,
+) member.State {
 	roster := slices.Clone(base.Roster)
 	for i, m := range roster {
 		if v, ok := b.of(m.Voter()); ok && v.Granted && v.From.Incarnation > m.Incarnation {

@@ -43,5 +43,6 @@ func (i ID) IsZero() bool { return i == ID{} }
 
 // String is short and meant for logs and traces.
 func (i ID) String() string {
-	return fmt.Sprintf("v%d/%d@%s#%d", i.Version, i.Ballot.Round, i.Ballot.Proposer, i.Ballot.Incarnation)
+	b := i.Ballot
+	return fmt.Sprintf("v%d/%d@%s#%d", i.Version, b.Round, b.Proposer, b.Incarnation)
 }

@@ -117,7 +117,8 @@ func (j joiner) entry(s member.Status) member.Member {
 // placeAgain is for a node that comes back with its store: it keeps seat and
 // vote (protocol.md section 3).
 func (m *Machine) placeAgain(e member.Member, j joiner) message.Reason {
-	if j.id.Incarnation < e.Incarnation || e.Resigned && j.id.Incarnation == e.Incarnation {
+	if j.id.Incarnation < e.Incarnation ||
+		e.Resigned && j.id.Incarnation == e.Incarnation {
 		return message.ReasonOldIncarnation
 	}
 	next := e
@@ -146,7 +147,8 @@ func (m *Machine) placeProvisional(j joiner, known bool) message.Reason {
 		return message.ReasonNotSettled
 	case !j.held.IsZero():
 		return message.ReasonHoldsState
-	case !known && !slices.Contains(m.cfg.Seeds, j.id.Address) && len(r) >= m.cfg.Size-m.missingSeeds():
+	case !known && !slices.Contains(m.cfg.Seeds, j.id.Address) &&
+		len(r) >= m.cfg.Size-m.missingSeeds():
 		return message.ReasonClusterFull
 	case !known && len(r) >= m.cfg.Size:
 		return message.ReasonClusterFull

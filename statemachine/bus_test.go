@@ -119,7 +119,8 @@ func (b *bus) take(n *node, out statemachine.Output) {
 	}
 	n.trace = append(n.trace, out.Trace...)
 	for _, msg := range out.Send {
-		b.log = append(b.log, fmt.Sprintf("%s -> %s: %s", msg.From.Address.Host, msg.To.Host, msg.Body.Kind()))
+		b.log = append(b.log,
+			fmt.Sprintf("%s -> %s: %s", msg.From.Address.Host, msg.To.Host, msg.Body.Kind()))
 		if b.cut == nil || !b.cut(msg) {
 			b.wire = append(b.wire, flight{b.now.Add(b.latency), msg})
 		}
@@ -250,8 +251,9 @@ func (b *bus) String() string {
 		}
 		v := n.View(b.now)
 		d := n.Durable()
-		s += fmt.Sprintf("  %s up=%v %v leader=%v v%d.%d quorate=%v held=%v bound=%d promised=%v:", n.addr.Host,
-			n.up, v.Role, v.Leader, v.Version, v.Revision, v.Quorate, d.Held.Number, d.Bound(), d.Promised)
+		s += fmt.Sprintf("  %s up=%v %v leader=%v v%d.%d quorate=%v held=%v bound=%d promised=%v:",
+			n.addr.Host, n.up, v.Role, v.Leader, v.Version, v.Revision, v.Quorate,
+			d.Held.Number, d.Bound(), d.Promised)
 		for _, e := range v.Members {
 			s += fmt.Sprintf(" %s=%v", e.Address.Host, e.Status)
 		}

@@ -114,15 +114,21 @@ func (m *Machine) canvass(a *attempt, p message.Proposal, others member.Roster) 
 func (m *Machine) onVote(in message.Message, b message.Vote) {
 	m.propose.round = max(m.propose.round, b.Promised.Ballot.Round, b.ID.Ballot.Round)
 	m.propose.version = max(m.propose.version, b.Promised.Version)
-	a := m.propose.attempt
-	if a == nil || a.id != b.ID || a.formal != (b.Stage == message.Formal) {
-		m.drop(in, message.ReasonOtherBallot)
-		return
-	}
 	if m.learn(b.State) {
 		return
 	}
-	m.count(a, in.From, b)
+	a := m.propose.attempt
+	switch {
+	case a == nil || a.id != b.ID || a.formal != (b.Stage == message.Formal):
+		m.drop(in, message.ReasonOtherBallot)
+	case a.founding && (b.Reason == message.ReasonOtherSeeds || !b.Held.IsZero()):
+		// (S) protocol.md section 4: any answer that shows a held state, or
+		// another list of seeds, stops a founding.
+		m.failAttempt()
+		m.propose.at = m.now.Add(m.cfg.Timings.RetryInterval)
+	default:
+		m.count(a, in.From, b)
+	}
 }
 
 // learn takes a newer held state that a vote shows, where the own leadership

@@ -26,7 +26,8 @@ func TestFormation(t *testing.T) {
 			for i := range tc.size {
 				b.start(i)
 			}
-			took := b.until(tc.limit+time.Nanosecond, "settled cluster", func() bool { return b.settled(tc.size) })
+			took := b.until(tc.limit+time.Nanosecond, "settled cluster",
+				func() bool { return b.settled(tc.size) })
 			t.Logf("formed in %v", took)
 		})
 	}
@@ -42,7 +43,10 @@ func TestLeaderCrash(t *testing.T) {
 		b.run(3 * time.Second)
 		old := b.quorate()
 		b.crash(old)
-		took := b.until(3*time.Second, "next leader", func() bool { l := b.quorate(); return l >= 0 && l != old })
+		took := b.until(3*time.Second, "next leader", func() bool {
+			l := b.quorate()
+			return l >= 0 && l != old
+		})
 		t.Logf("N=%d: next leader after %v", size, took)
 		b.start(old)
 		took = b.until(3*time.Second, "return", func() bool { return b.settled(size) })

@@ -23,7 +23,8 @@ func (m *Machine) Check() error {
 	case !d.Held.Roster.IsSorted():
 		return fmt.Errorf("roster of %v is not sorted", d.Held.Number)
 	case len(d.Held.Roster) > m.cfg.Size:
-		return fmt.Errorf("roster of %v has %d entries, Size is %d", d.Held.Number, len(d.Held.Roster), m.cfg.Size)
+		return fmt.Errorf("roster of %v has %d entries, Size is %d",
+			d.Held.Number, len(d.Held.Roster), m.cfg.Size)
 	case m.digest != d.Held.Digest():
 		return fmt.Errorf("digest of %v is stale", d.Held.Number)
 	case len(m.lead.waiting) > m.cfg.Size || len(m.seek.askers) > 2*m.cfg.Size:

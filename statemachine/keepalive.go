@@ -156,7 +156,8 @@ func (m *Machine) stamp(version uint64) message.Stamp {
 // support, and the first stamp is echoed at once.
 func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAck) {
 	switch {
-	case m.role != member.Following || in.From != m.follow.leader || in.Claim.Leader != in.From.Address:
+	case m.role != member.Following || in.From != m.follow.leader,
+		in.Claim.Leader != in.From.Address:
 		m.drop(in, message.ReasonOtherLeader)
 		return
 	case in.Claim != m.leader:
@@ -238,7 +239,8 @@ func (m *Machine) noteEcho(in message.Message, p *peer, e message.Stamp) {
 	if e.IsZero() {
 		return
 	}
-	if m.role != member.Leading || e.Version != m.leader.Version || e.Incarnation != m.self.Incarnation {
+	if m.role != member.Leading || e.Version != m.leader.Version ||
+		e.Incarnation != m.self.Incarnation {
 		m.drop(in, message.ReasonForeignEcho)
 		return
 	}

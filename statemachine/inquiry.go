@@ -22,8 +22,8 @@ type ask struct {
 // wantsElection reports whether this node should ask and propose: it has a
 // vote, and no healthy leader.
 func (m *Machine) wantsElection() bool {
-	return m.isVoter() && m.propose.attempt == nil && !m.operate.drained &&
-		m.role != member.Leading && !m.followsHealthy()
+	return m.role != member.Leading && m.propose.attempt == nil && !m.operate.drained &&
+		!m.followsHealthy() && m.isVoter()
 }
 
 func (m *Machine) tickAsk() {

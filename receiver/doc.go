@@ -4,9 +4,22 @@
 // the custom events that other members send, and the changes of membership and
 // leadership that the own node reports.
 //
-// Each event type has a lane per sender. Handlers of different senders run
-// side by side, events of one sender to one type run in the order sent. A lane
-// is bounded; when it is full, Deliver blocks, the connection of that sender
-// stops being read, and in the end its Send blocks: a slow handler slows those
-// that feed it and nobody else.
+//	rx := receiver.NewMux()
+//	receiver.Handle(rx, func(ctx context.Context, from member.Member, m Hello) error {
+//		fmt.Println(from.Name, "says", m.Text)
+//		return nil
+//	})
+//
+// An event travels under the name of its type. All handlers of a type see each
+// of its events, one after the other; a handler of Raw sees the events that no
+// other handler takes. A panic in a handler is recovered and reported.
+//
+// # Order and backpressure
+//
+// Each type has a lane per sender, and each lane one goroutine while it holds
+// anything. So handlers of different senders and of different types run side
+// by side, and events of one sender and type run in the order sent. A lane is
+// bounded. When it is full Deliver blocks, the connection of that sender is
+// read no further, and in the end its Send blocks: a slow handler slows those
+// that feed it, and nobody else.
 package receiver

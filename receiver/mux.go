@@ -4,27 +4,266 @@ package receiver
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
 
 	"github.com/athena-go/athena/member"
 )
 
-// Mux routes events to handlers. Handlers are added before the node starts.
-type Mux struct{}
+// MaxNameBytes bounds the name of an event type.
+const MaxNameBytes = 128
+
+// Raw is an event that was not decoded. A handler of Raw takes every event
+// whose name no other handler has; a Raw that is sent goes out as it is.
+type Raw struct {
+	Name    string
+	Payload []byte // in the encoding of the cluster, msgpack
+}
+
+// Mux routes events to handlers. Handlers are added before the Mux is given to
+// a node; a Mux serves one node, once.
+type Mux struct {
+	mu     sync.Mutex
+	types  map[reflect.Type]*route
+	names  map[string]*route // what may come from other members; made by Start
+	faults []error           // of registration, told by Start
+	setup  Setup
+	run    context.Context // of the handlers; nil before Start
+	cancel context.CancelCauseFunc
+	work   sync.WaitGroup // one a lane that holds anything
+	// unknown counts events that no handler took.
+	unknown uint64
+}
+
+// route is one event type with its handlers and lanes.
+type route struct {
+	name     string
+	decode   func(unmarshal func([]byte, any) error, raw Raw) (any, error)
+	handlers []func(ctx context.Context, from member.Member, event any) error
+	lanes    map[member.Address]*lane
+	stats    Stats
+}
 
 // NewMux returns a Mux without handlers.
-func NewMux() *Mux { return &Mux{} }
+func NewMux() *Mux { return &Mux{types: map[reflect.Type]*route{}} }
 
-// Option changes how one event type is handled.
-type Option func(*options)
-
-type options struct{ name string }
+// Option changes how one event type is treated.
+type Option func(*route)
 
 // Named fixes the name under which the type travels, in place of the type's
-// own name, so that a type may be renamed without breaking older members.
-func Named(name string) Option { return func(o *options) { o.name = name } }
+// own, so that a type may be renamed while older members still run.
+func Named(name string) Option { return func(r *route) { r.name = name } }
 
-// Handle adds fn as a handler of events of type T.
+// Handle adds fn as a handler of events of type T. The context ends when the
+// node closes; a handler that goes on after that holds up Close. An error is
+// reported and counted, and changes nothing else. Handlers of one type share
+// the event: none may change what it points to.
+//
+// A mistake, such as two types of one name, is reported by the Start of the
+// node; after that Handle panics.
 func Handle[T any](
 	mux *Mux, fn func(ctx context.Context, from member.Member, event T) error, opts ...Option,
 ) {
+	mux.mu.Lock()
+	defer mux.mu.Unlock()
+	r := register[T](mux, opts)
+	if fn == nil {
+		mux.fault("handler of %s is nil", r.name)
+		return
+	}
+	r.handlers = append(r.handlers, func(ctx context.Context, from member.Member, event any) error {
+		return fn(ctx, from, event.(T))
+	})
+}
+
+// Register fixes the options of a type that this node sends and does not handle.
+func Register[T any](mux *Mux, opts ...Option) {
+	mux.mu.Lock()
+	defer mux.mu.Unlock()
+	register[T](mux, opts)
+}
+
+func register[T any](mux *Mux, opts []Option) *route {
+	t := reflect.TypeFor[T]()
+	if mux.run != nil {
+		panic(fmt.Sprintf("receiver: %v is registered after the node has started", t))
+	}
+	r := mux.types[t]
+	if r == nil {
+		r = &route{name: t.Name(), decode: decode[T], lanes: map[member.Address]*lane{}}
+		mux.types[t] = r
+	}
+	for _, opt := range opts {
+		opt(r)
+	}
+	switch {
+	case t.Kind() == reflect.Pointer:
+		mux.fault("%v: register the type itself, not a pointer to it", t)
+	case !validName(r.name):
+		mux.fault("%v: name %q must have 1 to %d printable characters", t, r.name, MaxNameBytes)
+	}
+	return r
+}
+
+func (m *Mux) fault(format string, args ...any) {
+	m.faults = append(m.faults, fmt.Errorf("receiver: "+format, args...))
+}
+
+func validName(name string) bool {
+	return name != "" && len(name) <= MaxNameBytes &&
+		strings.IndexFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
+}
+
+func decode[T any](unmarshal func([]byte, any) error, raw Raw) (any, error) {
+	var event T
+	if r, ok := any(&event).(*Raw); ok {
+		*r = raw
+		return event, nil
+	}
+	err := unmarshal(raw.Payload, &event)
+	return event, err
+}
+
+// Setup is what the node gives to its Mux.
+type Setup struct {
+	// Unmarshal decodes a payload. It is given, not chosen here: the check that
+	// must come before any decoding of network bytes lives beside the codec,
+	// on the same floor as this package.
+	Unmarshal func(payload []byte, into any) error
+	// Local lists types that only the own node emits; they have no name that
+	// another member could send.
+	Local []reflect.Type
+	// Report hears of each handler that failed. It is called from the
+	// goroutines of handlers and must not block.
+	Report func(Failure)
+}
+
+// Failure is a handler's error. Err is a *PanicError when it panicked.
+type Failure struct {
+	Event string // name of the type
+	From  member.Member
+	Err   error
+}
+
+// PanicError is a panic of a handler.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+// Error implements error.
+func (e *PanicError) Error() string { return fmt.Sprintf("receiver: handler panicked: %v", e.Value) }
+
+// ErrClosed says that the Mux has been closed, or was never started.
+var ErrClosed = errors.New("receiver: closed")
+
+// Validate returns every mistake of registration at once. local is that of Setup.
+func (m *Mux) Validate(local []reflect.Type) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, err := m.compile(local)
+	return err
+}
+
+// compile makes the table of names that other members may send.
+func (m *Mux) compile(local []reflect.Type) (map[string]*route, error) {
+	faults := slices.Clone(m.faults)
+	if m.run != nil {
+		faults = append(faults, errors.New("receiver: a Mux serves one node, once; make a new one"))
+	}
+	names := map[string]*route{}
+	for t, r := range m.types {
+		if t == reflect.TypeFor[Raw]() || slices.Contains(local, t) {
+			continue
+		}
+		if names[r.name] != nil {
+			faults = append(faults, fmt.Errorf(
+				"receiver: two types are named %q: give %v another name by Named", r.name, t))
+		}
+		names[r.name] = r
+	}
+	return names, errors.Join(faults...)
+}
+
+// Start makes the Mux take events. After an error of Validate it does nothing.
+func (m *Mux) Start(setup Setup) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	names, err := m.compile(setup.Local)
+	if err != nil {
+		return err
+	}
+	m.names, m.setup = names, setup
+	m.run, m.cancel = context.WithCancelCause(context.Background())
+	return nil
+}
+
+// Close ends the contexts of all handlers, drops what waits, and blocks until
+// no handler runs. When ctx ends first, the error names those that still do.
+func (m *Mux) Close(ctx context.Context) error {
+	m.mu.Lock()
+	if m.run == nil {
+		m.mu.Unlock()
+		return nil
+	}
+	m.cancel(ErrClosed)
+	m.mu.Unlock()
+	idle := make(chan struct{})
+	go func() { m.work.Wait(); close(idle) }()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("receiver: handlers go on although their context ended: %s",
+			strings.Join(m.running(), ", "))
+	}
+}
+
+// running names the types that have a lane at work.
+func (m *Mux) running() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var names []string
+	for _, r := range m.types {
+		if len(r.lanes) > 0 {
+			names = append(names, r.name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// ErrUnnamed says that a value has no name to travel under.
+var ErrUnnamed = errors.New("receiver: event type has no name of its own")
+
+// NameOf is the name under which a value of type t, or one that a t points to,
+// is sent. ErrUnnamed is for types without a name, types that only the own
+// node emits, and types whose name another type has in this Mux.
+func (m *Mux) NameOf(t reflect.Type) (string, error) {
+	if t == nil {
+		return "", fmt.Errorf("%w: nil", ErrUnnamed)
+	}
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	name := t.Name()
+	r := m.types[t]
+	if r != nil {
+		name = r.name
+	}
+	other := m.names[name]
+	switch {
+	case !validName(name), slices.Contains(m.setup.Local, t):
+		return "", fmt.Errorf("%w: %v", ErrUnnamed, t)
+	case other != nil && other != r:
+		return "", fmt.Errorf("%w: %v is named %q like a type that has a handler", ErrUnnamed, t, name)
+	}
+	return name, nil
 }

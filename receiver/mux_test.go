@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package receiver
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/athena-go/athena/member"
+)
+
+type order struct{ Text string }
+
+type other struct{ Text string }
+
+func ignore[T any](context.Context, member.Member, T) error { return nil }
+
+// TestRegistrationMistakesAreToldAtOnce plants each mistake and reads them all
+// from one error.
+func TestRegistrationMistakesAreToldAtOnce(t *testing.T) {
+	mux := NewMux()
+	Handle[order](mux, nil)
+	Handle(mux, ignore[*order])
+	Handle(mux, ignore[struct{ N int }])
+	Handle(mux, ignore[other], Named("order"))
+	Register[int64](mux, Named(strings.Repeat("x", MaxNameBytes+1)))
+	Register[int32](mux, Named("a\nb"))
+	err := mux.Validate(nil)
+	for _, want := range []string{
+		"handler of order is nil", "*receiver.order: register the type itself",
+		"struct { N int }: name \"\"", "two types are named \"order\"", "int64: name \"xxx",
+		`int32: name "a\nb"`,
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Validate: got %v, want it to say %q", err, want)
+		}
+	}
+	if err := mux.Start(Setup{}); err == nil {
+		t.Error("Start after mistakes: got nil, want the error of Validate")
+	}
+}
+
+func TestValidateAcceptsWhatIsRight(t *testing.T) {
+	mux := NewMux()
+	Handle(mux, ignore[order])
+	Handle(mux, ignore[order])
+	Handle(mux, ignore[other], Named("shop.other"))
+	Handle(mux, ignore[Raw])
+	// A type of the own node may have the name of one that travels.
+	type local struct{}
+	Handle(mux, ignore[local], Named("order"))
+	if err := mux.Validate([]reflect.Type{reflect.TypeFor[local]()}); err != nil {
+		t.Errorf("Validate: got %v, want nil", err)
+	}
+}
+
+func TestMuxServesOneNodeOnce(t *testing.T) {
+	mux := NewMux()
+	if err := mux.Start(Setup{}); err != nil {
+		t.Fatalf("first Start: got %v, want nil", err)
+	}
+	if err := mux.Start(Setup{}); err == nil {
+		t.Error("second Start: got nil, want an error")
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("Handle after Start: got no panic, want one")
+		}
+	}()
+	Handle(mux, ignore[order])
+}
+
+func TestNameOf(t *testing.T) {
+	type emitted struct{}
+	mux := NewMux()
+	Handle(mux, ignore[other], Named("order"))
+	Register[int](mux, Named("count"))
+	if err := mux.Start(Setup{Local: []reflect.Type{reflect.TypeFor[emitted]()}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		value any
+		want  string // empty: ErrUnnamed
+	}{
+		{other{}, "order"},
+		{&other{}, "order"},
+		{1, "count"},
+		{"text", "string"},
+		{order{}, ""}, // its name belongs to another type here
+		{emitted{}, ""},
+		{struct{ N int }{}, ""},
+		{[]int{1}, ""},
+		{nil, ""},
+	} {
+		got, err := mux.NameOf(reflect.TypeOf(c.value))
+		if got != c.want || (c.want == "") != errors.Is(err, ErrUnnamed) {
+			t.Errorf("NameOf(%T): got %q, %v; want %q", c.value, got, err, c.want)
+		}
+	}
+}

@@ -12,7 +12,8 @@ import (
 // its default; WithDefaults shows the values that a node would run with.
 // The same Cluster, Size, Seeds and timings belong on every node.
 type Config struct {
-	// Addr is the host:port to listen on; without host, on all addresses.
+	// Addr is the host:port to listen on; without host, on all addresses, and
+	// then Advertise is needed.
 	Addr string
 	// Advertise is the host:port by which other members know and reach this
 	// node, and its identity. Default: Addr.
@@ -38,16 +39,21 @@ type Config struct {
 	// that start again at 1. Use a directory where tokens guard anything.
 	DataDir string
 	// Secret is shared by all nodes; who lacks it cannot connect. At least
-	// MinSecretBytes. Empty is allowed on loopback only, with a warning.
+	// MinSecretBytes. Without one a node runs insecurely, and only where Addr,
+	// Advertise and Seeds are all on loopback.
 	Secret []byte
-	// OtherSecret is accepted besides Secret while a secret is rotated.
+	// OtherSecret is accepted besides Secret, which signs: for a rotation, give
+	// every node the new one here, then make it Secret everywhere, then drop
+	// the old one.
 	OtherSecret []byte
 	// Insecure says on purpose that there is no secret: anybody who reaches
-	// the port can join. Loopback addresses only.
+	// the port can join and read everything. Default: true where there is no
+	// secret and everything is on loopback; a warning is logged either way.
 	Insecure bool
-	// InsecureAnywhere lifts the restriction of Insecure to loopback.
+	// InsecureAnywhere allows that beyond loopback.
 	InsecureAnywhere bool
-	// Receiver has the handlers of custom events. nil: events are refused.
+	// Receiver has the handlers of this node, nil for none. It serves one
+	// node, once.
 	Receiver *receiver.Mux
 
 	// HeartbeatInterval is the time between keep-alives.
@@ -109,10 +115,3 @@ func ClassicConfig() Config {
 		RetryInterval:     5 * time.Second,
 	}
 }
-
-// WithDefaults returns the configuration with every default filled in.
-func (c Config) WithDefaults() Config { return c }
-
-// Validate returns every fault at once, each naming field and value; nil when
-// a node can run with it. It opens nothing.
-func (c Config) Validate() error { return nil }

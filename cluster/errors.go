@@ -5,6 +5,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/athena-go/athena/member"
 )
@@ -21,13 +22,15 @@ var (
 	ErrNoQuorum = errors.New("cluster: no quorate leader")
 	// ErrNotActive says that a member is not active in the view of this node.
 	ErrNotActive = errors.New("cluster: member is not active")
-	// ErrTooLarge says that an event exceeds MaxEventBytes.
+	// ErrTooLarge says that an event exceeds MaxEventBytes: send a reference
+	// to bulk data in its place.
 	ErrTooLarge = errors.New("cluster: event is too large")
-	// ErrUnknownType says that a value has no name to travel under: send a
-	// value of a named type.
-	ErrUnknownType = errors.New("cluster: event type has no name")
-	// ErrBusy says that a call found the node at one of its limits; try again.
-	ErrBusy = errors.New("cluster: node is busy")
+	// ErrUnknownType says that a value cannot travel: its type has no name of
+	// its own, or no encoding.
+	ErrUnknownType = errors.New("cluster: event type cannot be sent")
+	// ErrBusy says that MaxSending sends are under way: members are slow to
+	// take events, so send less.
+	ErrBusy = errors.New("cluster: too many sends under way")
 	// ErrAddressInUse says that another process listens on Addr, or that a
 	// later run of a node has this node's address.
 	ErrAddressInUse = errors.New("cluster: address is in use")
@@ -36,11 +39,11 @@ var (
 	ErrSplitVersion = errors.New("cluster: two leaders were chosen for one version")
 	// ErrRosterLost says that so many members lost their stores that the
 	// roster can never elect a leader again: see athena recover.
-	ErrRosterLost = errors.New("cluster: roster can never elect again")
+	ErrRosterLost = errors.New("cluster: too many members lost their stores to elect a leader")
 	// ErrLeaseEnded is the cause of a term that ran out of its lease.
 	ErrLeaseEnded = errors.New("cluster: lease ended")
-	// ErrSuperseded is the cause of a term that another one follows.
-	ErrSuperseded = errors.New("cluster: leadership ended")
+	// ErrSuperseded is the cause of a term whose leader was lost or replaced.
+	ErrSuperseded = errors.New("cluster: leader was lost or replaced")
 	// ErrHandedOver is the cause of a term given up by Transfer, Drain or Leave.
 	ErrHandedOver = errors.New("cluster: leadership is handed over")
 )
@@ -56,4 +59,35 @@ func (e *NotLeaderError) Error() string {
 		return "cluster: this node does not lead, and nobody is known to; try again later"
 	}
 	return fmt.Sprintf("cluster: this node does not lead; ask %s", e.Leader)
+}
+
+// JoinError says why Start gave up: whom the node asked, and what they said.
+type JoinError struct {
+	Cause error // of the context's end, or the reason to give up before it
+	Asked []Answer
+}
+
+// Answer is the last that was heard from a node while joining.
+type Answer struct {
+	From member.Address
+	Err  error
+}
+
+// Error implements error.
+func (e *JoinError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "cluster: could not join: %v", e.Cause)
+	for _, a := range e.Asked {
+		fmt.Fprintf(&b, "\n\t%s: %v", a.From, a.Err)
+	}
+	return b.String()
+}
+
+// Unwrap gives the cause and all answers to errors.Is and errors.As.
+func (e *JoinError) Unwrap() []error {
+	all := []error{e.Cause}
+	for _, a := range e.Asked {
+		all = append(all, a.Err)
+	}
+	return all
 }

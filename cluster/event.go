@@ -4,12 +4,15 @@ package cluster
 
 import (
 	"fmt"
+	"reflect"
 
 	"github.com/athena-go/athena/member"
 )
 
 // Event is what Node.Events yields: Snapshot, MemberChanged, LeaderChanged or
-// Lagged. Receivers may handle each of them as well (receiver.Handle).
+// Lagged. A receiver may handle each of these types as well (receiver.Handle);
+// it runs in the order of its type, from is this node, and nobody else can
+// send one.
 type Event interface {
 	fmt.Stringer
 	event()
@@ -22,7 +25,7 @@ type Snapshot struct {
 }
 
 // MemberChanged says that a member appeared, moved to another status, or runs
-// in another incarnation.
+// again.
 type MemberChanged struct {
 	Before member.Member // zero for a member that was not known
 	Member member.Member // its status as shown; Removed when it is gone
@@ -36,8 +39,8 @@ type LeaderChanged struct {
 	Quorate bool
 }
 
-// Lagged says that the reader was too slow and missed some events. The present
-// view follows.
+// Lagged says that the reader was too slow and missed some events. A Snapshot
+// follows.
 type Lagged struct {
 	Missed int
 }
@@ -47,20 +50,87 @@ func (MemberChanged) event() {}
 func (LeaderChanged) event() {}
 func (Lagged) event()        {}
 
+// localEvents are the types that a receiver may handle and nobody can send.
+var localEvents = []reflect.Type{
+	reflect.TypeFor[Snapshot](), reflect.TypeFor[MemberChanged](),
+	reflect.TypeFor[LeaderChanged](), reflect.TypeFor[Lagged](),
+}
+
 // String is a line for people.
 func (e Snapshot) String() string {
-	return fmt.Sprintf("version %d: %d members, leader %s", e.View.Version, len(e.View.Members), e.View.Leader)
+	return fmt.Sprintf("%d of %d members active, %s",
+		e.View.Members.Count(member.Active), len(e.View.Members), leaderOf(e.View))
 }
 
 // String is a line for people.
 func (e MemberChanged) String() string {
-	return fmt.Sprintf("member %s is %s", e.Member.Address, e.Member.Status)
+	m := e.Member
+	switch {
+	case e.Before.Status == member.None || e.Before.Status == m.Status:
+		return fmt.Sprintf("%s at %s is %s", m.Name, m.Address, m.Status)
+	default:
+		return fmt.Sprintf("%s at %s is %s, was %s", m.Name, m.Address, m.Status, e.Before.Status)
+	}
 }
 
 // String is a line for people.
 func (e LeaderChanged) String() string {
-	return fmt.Sprintf("version %d: leader %s", e.Version, e.Leader.Address)
+	switch {
+	case e.Leader.Address.IsZero():
+		return "no leader"
+	case e.Quorate:
+		return fmt.Sprintf("leader of version %d is %s at %s", e.Version, e.Leader.Name, e.Leader.Address)
+	default:
+		return fmt.Sprintf("leader of version %d is %s at %s, without quorum",
+			e.Version, e.Leader.Name, e.Leader.Address)
+	}
 }
 
 // String is a line for people.
 func (e Lagged) String() string { return fmt.Sprintf("missed %d events", e.Missed) }
+
+// leaderOf is the leader of a view as an event.
+func leaderOf(v member.View) LeaderChanged {
+	if v.Leader.IsZero() {
+		return LeaderChanged{}
+	}
+	return LeaderChanged{Leader: memberAt(v, v.Leader), Version: v.Version, Quorate: v.Quorate}
+}
+
+// memberAt is the entry of addr as shown; one that the view lacks has only its
+// address.
+func memberAt(v member.View, addr member.Address) member.Member {
+	m, ok := v.Member(addr)
+	if !ok {
+		return member.Member{Identity: member.Identity{Address: addr}, Name: addr.String()}
+	}
+	m.Status = m.Shown()
+	return m
+}
+
+// changes lists what happened between two views: members first, in the order
+// of their addresses, since a leader is one of them.
+func changes(before, after member.View) []Event {
+	var events []Event
+	for _, m := range after.Members {
+		m.Status = m.Shown()
+		old, known := before.Member(m.Address)
+		old.Status = old.Shown()
+		if !known || old.Status != m.Status || old.Identity != m.Identity {
+			events = append(events, MemberChanged{Before: old, Member: m})
+		}
+	}
+	for _, old := range before.Members {
+		old.Status = old.Shown()
+		if _, still := after.Member(old.Address); !still && old.Status != member.Removed {
+			gone := old
+			gone.Status = member.Removed
+			events = append(events, MemberChanged{Before: old, Member: gone})
+		}
+	}
+	was, is := leaderOf(before), leaderOf(after)
+	if was.Leader.Address != is.Leader.Address || was.Version != is.Version || was.Quorate != is.Quorate {
+		events = append(events, is)
+	}
+	return events
+}

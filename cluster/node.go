@@ -4,92 +4,250 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/statemachine"
+	"github.com/athena-go/athena/transport"
 )
 
-// Node is a running member of a cluster. All methods may be called from any
+// Node is a running member of a cluster. Its methods may be called from any
 // goroutine, except Leave and Close from a handler of its own receiver.
-type Node struct{}
+type Node struct {
+	cfg     settings
+	log     zerolog.Logger
+	clock   func() time.Time
+	started time.Time // on clock
+	store   Store
+	net     transport.Transport
+	mux     *receiver.Mux
 
-// Start validates the configuration, listens, and returns once the node is an
-// active member or leads. ctx bounds only that: when it ends first, the error
-// says whom the node asked and what they said. Nothing runs after an error.
-func Start(ctx context.Context, cfg Config, opts ...Option) (*Node, error) { return nil, ErrClosed }
+	machine *statemachine.Machine // of the loop alone
+	inbox   chan message.Message
+	calls   chan call
 
-// Self is the node's own entry.
-func (n *Node) Self() member.Member { return member.Member{} }
+	view  cell[member.View]
+	terms terms
+	hub   hub
+	heard notes
+	meter meter
+	work  sync.WaitGroup // goroutines besides the loop
+
+	quit     chan struct{} // closed when the node begins to end
+	quitOnce sync.Once
+	cause    error         // why it ends; written before quit is closed
+	done     chan struct{} // closed when nothing runs any more
+	closeErr error         // of ending; written before done is closed
+}
+
+// Self is the node's own entry. Its status is None until a leader took it.
+func (n *Node) Self() member.Member { return n.self(n.present()) }
+
+func (n *Node) self(v member.View) member.Member {
+	if m, ok := v.Member(v.Self.Address); ok {
+		return m
+	}
+	return member.Member{
+		Identity: v.Self,
+		Name:     n.cfg.Name,
+		Seed:     slices.Contains(n.cfg.seeds, n.cfg.self),
+	}
+}
 
 // View is what the node sees now, a value of its own.
-func (n *Node) View() member.View { return member.View{} }
+func (n *Node) View() member.View { return clone(n.present()) }
+
+// present is the view that readers share; they must not change its members.
+func (n *Node) present() member.View {
+	v, _ := n.view.get()
+	return v
+}
 
 // Members lists the members of the view in every status, sorted by address.
-func (n *Node) Members() []member.Member { return nil }
+func (n *Node) Members() []member.Member { return n.View().Members }
 
-// Status is what monitoring wants to know.
-func (n *Node) Status() Status { return Status{} }
-
-// Leader is the term of the quorate leader; false when there is none.
-func (n *Node) Leader() (Term, bool) { return Term{}, false }
-
-// WaitLeader blocks until there is a quorate leader.
-func (n *Node) WaitLeader(ctx context.Context) (Term, error) { return Term{}, ErrClosed }
+// Events yields the present view as a Snapshot, then each change, until ctx
+// ends or the node closes. At most EventQueue events wait for a slow reader;
+// one that is slower gets Lagged and a new Snapshot. Nobody waits for it.
+func (n *Node) Events(ctx context.Context) iter.Seq[Event] { return n.hub.events(ctx, n.quit) }
 
 // WaitActive blocks until at least count members are active.
-func (n *Node) WaitActive(ctx context.Context, count int) error { return ErrClosed }
-
-// Events yields the present view, then each change, until ctx ends or the node
-// closes. A reader that falls behind gets Lagged and the view again.
-func (n *Node) Events(ctx context.Context) iter.Seq[Event] { return func(func(Event) bool) {} }
-
-// Terms yields the present term and each later one until ctx ends or the node
-// closes. A slow reader misses terms in between, never the last.
-func (n *Node) Terms(ctx context.Context) iter.Seq[Term] { return func(func(Term) bool) {} }
-
-// WhileLeader runs fn whenever this node is the quorate leader, and only then.
-func (n *Node) WhileLeader(ctx context.Context, fn func(context.Context, Term) error) error {
-	return ErrClosed
+func (n *Node) WaitActive(ctx context.Context, count int) error {
+	for {
+		view, changed := n.view.get()
+		active := view.Members.Count(member.Active)
+		if active >= count {
+			return nil
+		}
+		if err := n.wait(ctx, changed); err != nil {
+			return fmt.Errorf("cluster: %d of %d members active: %w", active, count, err)
+		}
+	}
 }
 
-// Send gives event to one active member. A nil error says that the connection
-// took it; it blocks while the member's handlers are slow.
-func (n *Node) Send(ctx context.Context, to member.Address, event any) error { return ErrClosed }
-
-// BroadcastOption changes one Broadcast.
-type BroadcastOption func(*broadcastOptions)
-
-type broadcastOptions struct{ self bool }
-
-// WithSelf delivers the event to this node's receiver as well.
-func WithSelf() BroadcastOption { return func(o *broadcastOptions) { o.self = true } }
-
-// Broadcast gives event to all active members but this one. The error joins
-// those of the members that did not get it.
-func (n *Node) Broadcast(ctx context.Context, event any, opts ...BroadcastOption) error {
-	return ErrClosed
+// wait blocks until changed is closed. The end of ctx or of the node is an
+// error, and comes first when both are so.
+func (n *Node) wait(ctx context.Context, changed <-chan struct{}) error {
+	select {
+	case <-changed:
+	case <-ctx.Done():
+	case <-n.quit:
+	}
+	return n.over(ctx)
 }
 
-// Transfer hands leadership over to a member, or to the best one when to is
-// nobody. It blocks until another leader is quorate. *NotLeaderError says that
-// this node does not lead.
-func (n *Node) Transfer(ctx context.Context, to member.Address) error { return ErrClosed }
+// over is why nothing more may be done for a caller; nil when it may.
+func (n *Node) over(ctx context.Context) error {
+	select {
+	case <-n.quit:
+		return n.cause
+	default:
+		return context.Cause(ctx)
+	}
+}
 
-// Drain keeps the node a member that never leads in this run; a leader hands
-// over first.
-func (n *Node) Drain(ctx context.Context) error { return ErrClosed }
+// Transfer hands leadership over to a member, or to the one with the freshest
+// state when to is nobody, and blocks until another leader is quorate or ctx
+// ends. The work of WhileLeader is ended first. Errors: *NotLeaderError,
+// ErrNotActive.
+func (n *Node) Transfer(ctx context.Context, to member.Address) error {
+	view := n.present()
+	if view.Role != member.Leading {
+		return &NotLeaderError{Leader: view.Leader}
+	}
+	if err := successor(view, to); err != nil {
+		return err
+	}
+	resume := n.terms.handOver(ctx)
+	defer resume()
+	err := n.do(ctx, func(now time.Time) (statemachine.Output, error) {
+		return n.machine.Transfer(now, to)
+	})
+	switch {
+	case errors.Is(err, statemachine.ErrNotLeader):
+		return &NotLeaderError{Leader: n.present().Leader}
+	case errors.Is(err, statemachine.ErrNotActive):
+		return fmt.Errorf("%w: nobody can take over", ErrNotActive)
+	case err != nil:
+		return err
+	}
+	return n.waitOther(ctx)
+}
 
-// Leave takes the node out of the cluster in order and closes it. When ctx
-// ends first, the node is closed all the same.
-func (n *Node) Leave(ctx context.Context) error { return ErrClosed }
+// successor checks who is to lead before anything is given up.
+func successor(view member.View, to member.Address) error {
+	for _, m := range view.Members {
+		if m.Status == member.Active && m.Address != view.Self.Address &&
+			(to.IsZero() || m.Address == to) {
+			return nil
+		}
+	}
+	if to.IsZero() {
+		return fmt.Errorf("%w: there is no other active member to lead", ErrNotActive)
+	}
+	return fmt.Errorf("%w: %s cannot take over", ErrNotActive, to)
+}
 
-// Close stops the node at once, without telling the others. Nothing of it is
-// left running. It may be called more than once.
-func (n *Node) Close() error { return nil }
+// waitOther blocks until another member is the quorate leader.
+func (n *Node) waitOther(ctx context.Context) error {
+	for {
+		t, changed := n.terms.live()
+		if t != nil && !t.own {
+			return nil
+		}
+		if err := n.wait(ctx, changed); err != nil {
+			return noQuorum(err)
+		}
+	}
+}
 
-// Done is closed when the node has ended, by Close, Leave or a fault.
-func (n *Node) Done() <-chan struct{} { return nil }
+// noQuorum says what a wait for a leader ended with.
+func noQuorum(err error) error { return fmt.Errorf("%w: %w", ErrNoQuorum, err) }
 
-// Err is why the node ended: nil while it runs, ErrClosed, ErrLeft, or the
-// fault that stopped it.
-func (n *Node) Err() error { return nil }
+// Drain keeps the node a member that never leads again in this run. A leader
+// hands over first; Drain then blocks until another leader is quorate or ctx
+// ends. Where no other member can lead, it goes on until one can.
+func (n *Node) Drain(ctx context.Context) error {
+	leads := n.present().Role == member.Leading
+	if leads {
+		resume := n.terms.handOver(ctx)
+		defer resume()
+	}
+	n.meter.drained.Store(true)
+	err := n.do(ctx, func(now time.Time) (statemachine.Output, error) {
+		return n.machine.Drain(now), nil
+	})
+	if err != nil || !leads {
+		return err
+	}
+	return n.waitOther(ctx)
+}
+
+// Leave takes the node out of the cluster in order, which takes at most about
+// LeaderTimeout, and closes it. When ctx ends first, the node is closed all the
+// same, and the others notice by its silence.
+func (n *Node) Leave(ctx context.Context) error {
+	resume := n.terms.handOver(ctx)
+	defer resume()
+	err := n.do(ctx, func(now time.Time) (statemachine.Output, error) {
+		return n.machine.Leave(now), nil
+	})
+	if err == nil {
+		select {
+		case <-n.quit:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	n.stop(ErrClosed)
+	<-n.done
+	switch {
+	case errors.Is(n.cause, ErrLeft):
+		return n.closeErr
+	case err != nil:
+		return fmt.Errorf("cluster: closed before the node had left: %w", err)
+	default:
+		return n.cause
+	}
+}
+
+// Close stops the node at once, without a word to the others, and blocks until
+// nothing of it runs. It returns what went wrong on the way, such as a handler
+// that does not return. Calls after the first return the same.
+func (n *Node) Close() error {
+	n.stop(ErrClosed)
+	<-n.done
+	return n.closeErr
+}
+
+// Done is closed when the node has ended, by Close, Leave or a fault, and
+// nothing of it runs any more.
+func (n *Node) Done() <-chan struct{} { return n.done }
+
+// Err is why the node ends or has ended: ErrClosed, ErrLeft, or the fault that
+// stopped it. It is nil while the node runs.
+func (n *Node) Err() error {
+	select {
+	case <-n.quit:
+		return n.cause
+	default:
+		return nil
+	}
+}
+
+// stop makes the node end; only the first cause counts.
+func (n *Node) stop(cause error) {
+	n.quitOnce.Do(func() {
+		n.cause = cause
+		close(n.quit)
+	})
+}

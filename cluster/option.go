@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -22,29 +23,42 @@ type options struct {
 	clock     func() time.Time
 }
 
-// Store keeps what a node must remember over restarts. The node owns it from
-// Start on and closes it, also when Start returns an error.
+// Store keeps what a node must remember over restarts.
 type Store interface {
 	// Load returns what was saved last; false when nothing ever was.
 	Load() (paxos.Durable, bool, error)
-	// Save returns once d is durable.
+	// Save returns once d is durable. After an error the node ends.
 	Save(d paxos.Durable) error
+	// ResetKey is the same at every start: with it a restarted node ends the
+	// connections of its earlier run.
+	ResetKey() ([32]byte, error)
+	// Close ends the use of the store.
 	Close() error
 }
 
-// WithLogger sets where the node logs. Default: warnings to standard error.
+func newOptions(opts []Option) options {
+	o := options{logger: zerolog.New(os.Stderr).With().Timestamp().Logger().Level(zerolog.WarnLevel)}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return o
+}
+
+// WithLogger sets where the node logs. Default: warnings, as lines of JSON, to
+// standard error. Refusals of the protocol are told at debug level.
 func WithLogger(l zerolog.Logger) Option { return func(o *options) { o.logger = l } }
 
-// WithSlog sends the log lines of the node to l.
-func WithSlog(l *slog.Logger) Option { return func(o *options) {} }
+// WithSlog lets the node log to l, with the fields that WithLogger shows.
+func WithSlog(l *slog.Logger) Option { return WithLogger(zerolog.New(slogWriter{l.Handler()})) }
 
-// WithStore replaces the store that Config.DataDir names. It counts as durable.
+// WithStore replaces the store that Config.DataDir names; it counts as durable.
+// The node owns s from Start on and closes it, also when Start fails.
 func WithStore(s Store) Option { return func(o *options) { o.store = s } }
 
-// WithTransport replaces QUIC. The node owns t from Start on and closes it,
-// also when Start returns an error.
+// WithTransport replaces QUIC; secrets are then the business of t. The node
+// owns t from Start on and closes it, also when Start fails.
 func WithTransport(t transport.Transport) Option { return func(o *options) { o.transport = t } }
 
-// WithClock replaces the clock, which must never go backwards and must go on
+// WithClock replaces the clock, which must never go backwards and should go on
 // while the machine is suspended. Tests in a synctest bubble pass time.Now.
 func WithClock(now func() time.Time) Option { return func(o *options) { o.clock = now } }

@@ -6,41 +6,45 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
 )
 
-// Status is one consistent look at a node, for people and monitoring.
+// Status is one look at a node, for people and monitoring.
 type Status struct {
 	Cluster string
 	Size    int
-	Quorum  int
-	Name    string
-	Seed    bool
-	View    member.View // Self and Role among it
+	Quorum  int // members that must agree: Size/2 + 1
+	Self    member.Member
+	View    member.View // with Self and Role
 	// Token is the version of the quorate leader, 0 when there is none.
 	Token uint64
 	// LeaseRemaining is how long this node keeps authority unless it is
 	// extended; 0 on a node without.
 	LeaseRemaining time.Duration
-	// TermSince is when the present term began here; zero without one.
-	TermSince    time.Time
-	LastElection Election
-	Uptime       time.Duration
-	Drained      bool
-	// Dropped counts what was refused or dropped, by reason.
+	TermSince      time.Time // when the present term began here; zero without one
+	LastElection   Election
+	Uptime         time.Duration
+	Drained        bool
+	// Insecure says that the node runs without a secret.
+	Insecure bool
+	// Dropped counts frames that changed nothing, by reason.
 	Dropped map[string]uint64
-	Traffic Traffic
+	// Refused counts votes and joins answered with no, by reason.
+	Refused   map[string]uint64
+	Traffic   Traffic
+	Receivers []receiver.Stats
 }
 
 // Election is a change of leader as this node saw it; the zero Election is none.
 type Election struct {
-	Cause   string        // why there was no leader: "start", "lost", "left"
-	Version uint64        // of the new leader
+	Cause   string // why there was no leader, "start", "leader lost" or the like
+	Version uint64 // of the new leader
 	Leader  member.Address
-	Took    time.Duration // from then until the new leader was quorate here
+	Took    time.Duration // without a quorate leader, as this node saw it
 	Ended   time.Time
 }
 
-// Traffic counts frames and their bytes.
+// Traffic counts what went to other members and came from them.
 type Traffic struct {
 	SystemSent, SystemReceived Count
 	CustomSent, CustomReceived Count
@@ -50,4 +54,25 @@ type Traffic struct {
 type Count struct {
 	Frames uint64
 	Bytes  uint64
+}
+
+// Status is what monitoring wants to know, a value of its own.
+func (n *Node) Status() Status {
+	view := n.View()
+	s := Status{
+		Cluster:   n.cfg.Cluster,
+		Size:      n.cfg.Size,
+		Quorum:    member.Quorum(n.cfg.Size),
+		Self:      n.self(view),
+		View:      view,
+		Uptime:    n.clock().Sub(n.started),
+		Insecure:  n.cfg.Insecure,
+		Receivers: n.mux.Stats(),
+	}
+	if t, _ := n.terms.live(); t != nil {
+		s.Token, s.TermSince = t.token, t.began
+		s.LeaseRemaining = max(0, t.remaining())
+	}
+	n.meter.report(&s)
+	return s
 }

@@ -3,6 +3,10 @@
 package cluster
 
 import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/athena-go/athena/member"
@@ -12,25 +16,174 @@ import (
 // sees it. Terms are small values to pass on. The zero Term is never valid.
 type Term struct{ t *tenure }
 
-type tenure struct{}
+// Leader is the member that leads, as of the beginning of the term.
+func (t Term) Leader() member.Member {
+	if t.t == nil {
+		return member.Member{}
+	}
+	return t.t.leader
+}
 
-// Leader is the member that leads.
-func (t Term) Leader() member.Member { return member.Member{} }
-
-// Token is the fencing token: the version of the term. It grows with every
-// leader for the whole life of the cluster, and no two nodes share one.
-func (t Term) Token() uint64 { return 0 }
+// Token is the fencing token: the version of the leader. It grows with every
+// leader for the whole life of the cluster, and no two nodes share one. Two
+// terms of one leader may, when its lease lapsed for a while in between.
+func (t Term) Token() uint64 {
+	if t.t == nil {
+		return 0
+	}
+	return t.t.token
+}
 
 // Valid reports whether this node leads with authority at this moment. It
-// reads the clock. It is false on every node but the leader.
-func (t Term) Valid() bool { return false }
+// reads the clock. It is false on every node but the leader, and never true
+// again once it was false.
+func (t Term) Valid() bool { return t.t != nil && t.t.remaining() > 0 }
 
-// Deadline is when authority ends unless it is extended, on the clock of
-// time.Now; zero on every node but the leader.
-func (t Term) Deadline() time.Time { return time.Time{} }
+// Deadline is when authority ends unless it is extended; zero when it has
+// ended, and on every node but the leader.
+func (t Term) Deadline() time.Time {
+	if t.t == nil {
+		return time.Time{}
+	}
+	left := t.t.remaining()
+	if left <= 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(left)
+}
 
-// Done is closed when the term is over as far as this node knows.
-func (t Term) Done() <-chan struct{} { return nil }
+// Done is closed when the term is over as far as this node knows: on the
+// leader before its authority ends, or late by the length of a pause of the
+// whole process. It is nil for the zero Term.
+func (t Term) Done() <-chan struct{} {
+	if t.t == nil {
+		return nil
+	}
+	return t.t.done
+}
 
 // Err is why the term is over, nil while it is not.
-func (t Term) Err() error { return nil }
+func (t Term) Err() error {
+	if t.t == nil {
+		return nil
+	}
+	t.t.mu.Lock()
+	defer t.t.mu.Unlock()
+	return t.t.cause
+}
+
+// tenure is what all copies of a Term share.
+type tenure struct {
+	leader member.Member
+	token  uint64
+	began  time.Time // on the node's clock
+	own    bool      // this node leads
+	clock  func() time.Time
+	guard  time.Duration // how long before the lease ends the tenure does
+	done   chan struct{} // closed by end
+	until  atomic.Int64  // end of the lease, UnixNano of clock; 0 when it is over
+
+	mu    sync.Mutex
+	cause error
+	timer *time.Timer // ends an own tenure, also while the loop is held up
+	uses  []*use
+}
+
+// use is one run of a function that may only run within the tenure.
+type use struct {
+	cancel context.CancelCauseFunc
+	left   chan struct{} // closed when the function returned
+}
+
+// remaining is how long authority lasts at least; not above 0 when it is over.
+func (t *tenure) remaining() time.Duration {
+	until := t.until.Load()
+	if until == 0 {
+		return 0
+	}
+	return time.Duration(until - t.clock().UnixNano())
+}
+
+// ended reports whether the tenure is over.
+func (t *tenure) ended() bool {
+	select {
+	case <-t.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// extend moves the end of the lease. The timer finds the new end when it fires.
+func (t *tenure) extend(until time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cause != nil {
+		return
+	}
+	t.until.Store(until.UnixNano())
+	if t.timer == nil {
+		t.timer = time.AfterFunc(t.remaining()-t.guard, t.expire)
+	}
+}
+
+// expire runs when the lease was about to end as of some time ago.
+func (t *tenure) expire() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if left := t.remaining() - t.guard; t.cause == nil && left > 0 {
+		t.timer.Reset(left)
+		return
+	}
+	t.endLocked(ErrLeaseEnded)
+}
+
+// end is final; only the first cause counts. All contexts have ended when it
+// returns.
+func (t *tenure) end(cause error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.endLocked(cause)
+}
+
+func (t *tenure) endLocked(cause error) {
+	if t.cause != nil {
+		return
+	}
+	t.cause = cause
+	t.until.Store(0)
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+	for _, u := range t.uses {
+		u.cancel(cause)
+	}
+	close(t.done)
+}
+
+// begin returns a context that ends with parent or with the tenure, and what
+// the function that runs under it calls when it returns.
+func (t *tenure) begin(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	u := &use{cancel, make(chan struct{})}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cause != nil {
+		cancel(t.cause)
+	}
+	t.uses = append(t.uses, u)
+	return ctx, func() {
+		cancel(nil)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.uses = slices.DeleteFunc(t.uses, func(o *use) bool { return o == u })
+		close(u.left)
+	}
+}
+
+// running lists the functions that run under the tenure.
+func (t *tenure) running() []*use {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.uses)
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import "golang.org/x/sys/unix"
+
+// bootClock is the continuous time of the system, which goes on during sleep.
+const bootClock = unix.CLOCK_MONOTONIC_RAW

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import "golang.org/x/sys/unix"
+
+// bootClock goes on while the machine is suspended; CLOCK_MONOTONIC does not.
+const bootClock = unix.CLOCK_BOOTTIME

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux && !darwin
+
+package cluster
+
+import "time"
+
+// processStart anchors the monotonic clock of the Go runtime. Whether that goes
+// on during suspend is up to the system: on one where it does not, a leader
+// that wakes up believes in its lease for as long as it had left. Fencing
+// tokens hold all the same.
+var processStart = time.Now()
+
+func sinceBoot() time.Duration { return time.Since(processStart) }

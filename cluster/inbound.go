@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/statemachine"
+	"github.com/athena-go/athena/wire"
+)
+
+// inboxLength is how many decoded events wait for the loop. When there are
+// more, the connections are read later.
+const inboxLength = 256
+
+// inbound is the node as its transport sees it (transport.Handler).
+type inbound struct{ *Node }
+
+// Greet states who this node is at this moment.
+func (n inbound) Greet() message.Message {
+	return message.Message{
+		From: n.present().Self,
+		Body: message.Greet{
+			Name:       n.cfg.Name,
+			Cluster:    n.cfg.Cluster,
+			Size:       n.cfg.Size,
+			SeedDigest: statemachine.SeedDigest(n.cfg.seeds),
+			Timings:    n.cfg.timings,
+		},
+	}
+}
+
+// System decodes an event and hands it to the loop.
+func (n inbound) System(from member.Identity, frame []byte) {
+	n.meter.count(&n.meter.traffic.SystemReceived, frame)
+	m, err := wire.Decode(frame)
+	switch {
+	case err != nil:
+		n.drop(from, dropMalformed, err)
+		return
+	case m.From.Address != from.Address:
+		n.drop(from, dropOtherSender, fmt.Errorf("event says that it is from %s", m.From.Address))
+		return
+	case m.Body.Kind() == message.KindGreet:
+		n.drop(from, dropMisplaced, nil)
+		return
+	}
+	n.heard.joinResponse(m)
+	select {
+	case n.inbox <- m:
+	case <-n.quit:
+	}
+}
+
+// Custom decodes an event and hands it to its handlers. It blocks while they
+// have more to do than they may keep waiting.
+func (n inbound) Custom(from member.Identity, frame []byte) {
+	n.meter.count(&n.meter.traffic.CustomReceived, frame)
+	e, err := wire.DecodeEvent(frame, MaxEventBytes)
+	if err != nil {
+		n.drop(from, dropMalformed, err)
+		return
+	}
+	sender, ok := n.present().Member(from.Address)
+	if !ok {
+		// The view of who sent it is ahead of ours; the greet has admitted it.
+		sender = member.Member{Identity: from, Name: from.Address.String()}
+	}
+	raw := receiver.Raw{Name: e.Name, Payload: e.Payload}
+	if err := n.deliver(context.Background(), sender, raw); err != nil {
+		n.drop(from, dropReason(err), err)
+	}
+}
+
+// deliver hands an event to the handlers; the end of the node ends it too.
+func (n *Node) deliver(ctx context.Context, from member.Member, raw receiver.Raw) error {
+	err := n.mux.Deliver(ctx, from, raw)
+	if errors.Is(err, receiver.ErrClosed) {
+		return ErrClosed
+	}
+	return err
+}
+
+func dropReason(err error) string {
+	switch {
+	case errors.Is(err, receiver.ErrUnknown):
+		return dropNoHandler
+	case errors.Is(err, receiver.ErrMalformed):
+		return dropBadEvent
+	default:
+		return dropClosed
+	}
+}
+
+func (n *Node) drop(from member.Identity, reason string, err error) {
+	n.meter.drop(reason)
+	n.logFrame(from, reason, err)
+}
+
+// Admit checks whether a peer can be in one cluster with this node.
+func (n inbound) Admit(peer message.Message) error { return nil }

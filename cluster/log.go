@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rs/zerolog"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// facts says how each decision of the machine is logged. Refusals are the
+// protocol at work; they matter to whoever looks for a fault.
+var facts = map[statemachine.What]struct {
+	level zerolog.Level
+	text  string
+}{
+	statemachine.Dropped:           {zerolog.DebugLevel, "dropped an event"},
+	statemachine.Refused:           {zerolog.DebugLevel, "refused"},
+	statemachine.Discovering:       {zerolog.DebugLevel, "asking who leads"},
+	statemachine.Joining:           {zerolog.DebugLevel, "asking to join"},
+	statemachine.Follows:           {zerolog.InfoLevel, "following a leader"},
+	statemachine.BecameProvisional: {zerolog.InfoLevel, "leading provisionally, without authority"},
+	statemachine.Suspected:         {zerolog.WarnLevel, "lost the leader"},
+	statemachine.Asking:            {zerolog.DebugLevel, "asking whether the leader is healthy"},
+	statemachine.Proposing:         {zerolog.DebugLevel, "proposing a leader"},
+	statemachine.ProposingFormal:   {zerolog.DebugLevel, "proposing a leader formally"},
+	statemachine.GaveUpProposal:    {zerolog.DebugLevel, "proposal found no majority"},
+	statemachine.Elected:           {zerolog.InfoLevel, "a leader was chosen"},
+	statemachine.BecameLeader:      {zerolog.InfoLevel, "leading"},
+	statemachine.GainedAuthority:   {zerolog.InfoLevel, "leading with authority"},
+	statemachine.LostAuthority:     {zerolog.WarnLevel, "lost authority"},
+	statemachine.SteppedDown:       {zerolog.InfoLevel, "stepped down"},
+	statemachine.MemberMoved:       {zerolog.InfoLevel, "member changed"},
+	statemachine.Left:              {zerolog.InfoLevel, "left the cluster"},
+	statemachine.NewRun: {zerolog.WarnLevel,
+		"the roster can never elect again: starting as a new member, tokens may start again at 1"},
+}
+
+func (n *Node) logTrace(t statemachine.Trace) {
+	fact := facts[t.What]
+	e := n.log.WithLevel(fact.level)
+	if e = e.Uint64("version", t.Version); !t.Peer.IsZero() {
+		e = e.Stringer("peer", t.Peer)
+	}
+	if t.Reason != 0 {
+		e = e.Stringer("reason", t.Reason)
+	}
+	if t.Event != 0 {
+		e = e.Stringer("event", t.Event)
+	}
+	if t.What == statemachine.MemberMoved {
+		e = e.Stringer("status", t.Status)
+	}
+	e.Msg(fact.text)
+}
+
+func (n *Node) logStart() {
+	n.log.Info().Str("cluster", n.cfg.Cluster).Int("size", n.cfg.Size).
+		Str("listen", n.cfg.listen).Msg("started")
+	if n.cfg.Insecure {
+		n.log.Warn().Msg("no secret is set: whoever reaches the port can join and read everything")
+	}
+}
+
+func (n *Node) logStop() {
+	level := zerolog.ErrorLevel
+	if errors.Is(n.cause, ErrClosed) || errors.Is(n.cause, ErrLeft) {
+		level = zerolog.InfoLevel
+	}
+	n.log.WithLevel(level).Err(n.closeErr).AnErr("cause", n.cause).Msg("ended")
+}
+
+func (n *Node) logHandler(f receiver.Failure) {
+	e := n.log.Warn().Str("event", f.Event).Stringer("peer", f.From.Address).Err(f.Err)
+	if p, ok := errors.AsType[*receiver.PanicError](f.Err); ok {
+		e = e.Bytes("stack", p.Stack)
+	}
+	e.Msg("handler failed")
+}
+
+func (n *Node) logFrame(from member.Identity, reason string, err error) {
+	n.log.Debug().Stringer("peer", from.Address).Str("reason", reason).Err(quoted(err)).
+		Msg("dropped a frame")
+}
+
+// maxLogged bounds what a peer can write into one field of a log.
+const maxLogged = 256
+
+// quoted keeps what came from a peer printable and short.
+func quoted(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%.*q", maxLogged, err.Error())
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/athena-go/athena/statemachine"
+	"github.com/athena-go/athena/wire"
+)
+
+// call is a verb of the API on its way to the machine.
+type call struct {
+	verb  func(now time.Time) (statemachine.Output, error)
+	reply chan error // has room for the answer
+}
+
+// do runs a verb on the loop and returns what the machine said to it. Its
+// effects are carried out when it returns.
+func (n *Node) do(
+	ctx context.Context, verb func(now time.Time) (statemachine.Output, error),
+) error {
+	c := call{verb, make(chan error, 1)}
+	select {
+	case n.calls <- c:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-n.quit:
+		return n.cause
+	}
+	// The loop took it, so it answers.
+	return <-c.reply
+}
+
+// run is the loop: the one goroutine that owns the machine. Each turn reads the
+// clock once and takes one input.
+func (n *Node) run() {
+	defer n.shutdown()
+	timer := time.NewTimer(0) // the machine sends its first queries at once
+	defer timer.Stop()
+	for {
+		var out statemachine.Output
+		var now time.Time
+		answer := func() {}
+		select {
+		case <-n.quit:
+			return
+		case m := <-n.inbox:
+			now = n.clock()
+			out = n.machine.Step(now, m)
+		case c := <-n.calls:
+			now = n.clock()
+			var err error
+			out, err = c.verb(now)
+			answer = func() { c.reply <- err }
+		case <-timer.C:
+			now = n.clock()
+			out = n.machine.Advance(now)
+		}
+		err := n.carryOut(now, out)
+		answer()
+		if err != nil {
+			n.stop(err)
+			return
+		}
+		n.arm(timer, now)
+	}
+}
+
+// arm sets the timer to the machine's deadline.
+func (n *Node) arm(timer *time.Timer, now time.Time) {
+	if at := n.machine.Deadline(); at.IsZero() {
+		timer.Stop()
+	} else {
+		timer.Reset(at.Sub(now))
+	}
+}
+
+// carryOut does what the machine wants, in its order: durable first, then
+// visible here, then sent, then told. An error ends the node.
+func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
+	if out.Persist != nil {
+		if err := n.store.Save(*out.Persist); err != nil {
+			return fmt.Errorf("cluster: the store cannot save, so the node may not go on: %w", err)
+		}
+	}
+	before := n.present()
+	view := before
+	if out.Changed {
+		view = n.machine.View(now)
+		n.view.set(view)
+	}
+	version, until := n.machine.Authority(now)
+	n.meter.leads(now, view, n.terms.update(now, view, authority{version, until}))
+	for _, m := range out.Send {
+		frame, err := wire.Encode(m)
+		if err != nil {
+			return fmt.Errorf("cluster: encode %s: %w", m.Body.Kind(), err)
+		}
+		n.meter.count(&n.meter.traffic.SystemSent, frame)
+		n.net.Notify(m.To, frame)
+	}
+	if out.Changed {
+		n.hub.publish(view, changes(before, view))
+	}
+	for _, t := range out.Trace {
+		n.meter.traced(t)
+		n.logTrace(t)
+	}
+	return stopped(out.Stop)
+}
+
+// stopped says in the words of this package why the machine stopped.
+func stopped(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, statemachine.ErrLeft):
+		return ErrLeft
+	case errors.Is(err, statemachine.ErrAddressInUse):
+		return fmt.Errorf("%w by a later run of a node: stop one of the two", ErrAddressInUse)
+	case errors.Is(err, statemachine.ErrSplitVersion):
+		return ErrSplitVersion
+	default:
+		return err
+	}
+}
+
+// closeTimeout bounds how long ending waits for handlers whose context ended.
+const closeTimeout = 5 * time.Second
+
+// shutdown ends everything the node started. Authority ends before the socket
+// closes (protocol.md section 6).
+func (n *Node) shutdown() {
+	n.terms.close(n.cause)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	n.closeErr = errors.Join(n.mux.Close(ctx), n.net.Close(), n.store.Close())
+	n.work.Wait()
+	n.logStop()
+	close(n.done)
+}
+
+// pump hands the node's own events to its receiver. A slow receiver lags.
+func (n *Node) pump() {
+	ctx := context.Background() // Events and Emit end with the node
+	for e := range n.Events(ctx) {
+		if n.mux.Emit(ctx, n.Self(), e) != nil {
+			return
+		}
+	}
+}

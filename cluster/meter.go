@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"cmp"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// Reasons why the shell itself drops a frame; those of the machine have the
+// names of message.Reason.
+const (
+	dropMalformed   = "malformed frame"
+	dropOtherSender = "other sender"
+	dropMisplaced   = "greet out of place"
+	dropNoHandler   = "no handler"
+	dropBadEvent    = "malformed event"
+	dropClosed      = "closed"
+)
+
+// meter counts. The zero meter is ready.
+type meter struct {
+	drained atomic.Bool
+	sending atomic.Int64 // events under way to members
+
+	mu      sync.Mutex
+	dropped map[string]uint64
+	refused map[string]uint64
+	traffic Traffic
+	// leaderless is when the node last had no quorate leader; zero while it
+	// has one. why is the cause.
+	leaderless time.Time
+	why        string
+	last       Election
+}
+
+// Causes of an election.
+const (
+	causeStart   = "start"
+	causeLost    = "leader lost"
+	causeLeft    = "leader left"
+	causeStepped = "stepped down"
+)
+
+func (m *meter) start(now time.Time) { m.leaderless, m.why = now, causeStart }
+
+// leads notes whether there is a leader; began is the tenure that just did.
+func (m *meter) leads(now time.Time, view member.View, began *tenure) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if began != nil && began.token > m.last.Version {
+		m.last = Election{
+			Cause:   cmp.Or(m.why, causeLost),
+			Version: began.token,
+			Leader:  began.leader.Address,
+			Ended:   now,
+		}
+		if !m.leaderless.IsZero() {
+			m.last.Took = now.Sub(m.leaderless)
+		}
+	}
+	switch {
+	case view.Quorate:
+		m.leaderless, m.why = time.Time{}, ""
+	case m.leaderless.IsZero():
+		m.leaderless = now
+	}
+}
+
+// traced counts what the machine refused, and remembers why a leader was lost.
+func (m *meter) traced(t statemachine.Trace) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch t.What {
+	case statemachine.Dropped:
+		increment(&m.dropped, t.Reason.String())
+	case statemachine.Refused:
+		increment(&m.refused, t.Reason.String())
+	case statemachine.SteppedDown:
+		m.why = causeStepped
+	case statemachine.Suspected:
+		m.why = causeLost
+		if t.Event == message.KindMemberLeave {
+			m.why = causeLeft
+		}
+	default:
+	}
+}
+
+// drop counts a frame that the shell dropped.
+func (m *meter) drop(reason string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	increment(&m.dropped, reason)
+}
+
+func increment(counts *map[string]uint64, reason string) {
+	if *counts == nil {
+		*counts = map[string]uint64{}
+	}
+	(*counts)[reason]++
+}
+
+// count adds a frame to one of the counts of traffic.
+func (m *meter) count(c *Count, frame []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c.Frames++
+	c.Bytes += uint64(len(frame))
+}
+
+func (m *meter) report(s *Status) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s.Drained = m.drained.Load()
+	s.Dropped, s.Refused = maps.Clone(m.dropped), maps.Clone(m.refused)
+	s.Traffic = m.traffic
+	s.LastElection = m.last
+}

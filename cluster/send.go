@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/wire"
+)
+
+const (
+	// MaxEventBytes bounds an event with its name, as it travels.
+	MaxEventBytes = wire.DefaultEventBytes
+	// MaxSending bounds the sends of a node that are under way at once.
+	MaxSending = 1024
+)
+
+// Send gives an event to one active member, which may be this node. It blocks
+// while the handlers of that member are slow. A nil error says that the
+// connection took the event; it is delivered at most once, in the order sent.
+// Errors: ErrNotActive, ErrTooLarge, ErrUnknownType, ErrBusy.
+func (n *Node) Send(ctx context.Context, to member.Address, event any) error {
+	e, err := n.encode(event)
+	if err != nil {
+		return err
+	}
+	return n.send(ctx, n.present(), to, e)
+}
+
+// BroadcastOption changes one Broadcast.
+type BroadcastOption func(*broadcast)
+
+type broadcast struct{ self bool }
+
+// WithSelf delivers the event to this node's receiver too.
+func WithSelf() BroadcastOption { return func(b *broadcast) { b.self = true } }
+
+// Broadcast gives an event to all active members but this one, side by side,
+// and blocks until each took it or failed. The error joins those of the members
+// that did not get it, each with its address; see Send.
+func (n *Node) Broadcast(ctx context.Context, event any, opts ...BroadcastOption) error {
+	var b broadcast
+	for _, opt := range opts {
+		opt(&b)
+	}
+	e, err := n.encode(event)
+	if err != nil {
+		return err
+	}
+	view := n.present()
+	failed := make([]error, len(view.Members))
+	var sends sync.WaitGroup
+	for i, m := range view.Members {
+		if m.Status != member.Active || m.Address == n.cfg.self && !b.self {
+			continue
+		}
+		sends.Go(func() {
+			if err := n.send(ctx, view, m.Address, e); err != nil {
+				failed[i] = fmt.Errorf("%s: %w", m.Address, err)
+			}
+		})
+	}
+	sends.Wait()
+	return errors.Join(failed...)
+}
+
+// outgoing is an event ready to send.
+type outgoing struct {
+	raw   receiver.Raw
+	frame []byte
+}
+
+// encode makes one frame for all who get the event.
+func (n *Node) encode(event any) (outgoing, error) {
+	raw, ok := event.(receiver.Raw)
+	if !ok {
+		name, err := n.mux.NameOf(reflect.TypeOf(event))
+		if err != nil {
+			return outgoing{}, fmt.Errorf("%w: %w", ErrUnknownType, err)
+		}
+		payload, err := msgpack.Marshal(event)
+		if err != nil {
+			return outgoing{}, fmt.Errorf("%w: %w", ErrUnknownType, err)
+		}
+		raw = receiver.Raw{Name: name, Payload: payload}
+	}
+	// What a receiver would refuse is better told here.
+	if err := wire.Scan(raw.Payload); err != nil {
+		return outgoing{}, fmt.Errorf("%w: %q: %w", ErrUnknownType, raw.Name, err)
+	}
+	frame, err := wire.EncodeEvent(wire.Event{Name: raw.Name, Payload: raw.Payload}, MaxEventBytes)
+	switch {
+	case errors.Is(err, wire.ErrTooLarge):
+		return outgoing{}, fmt.Errorf("%w: %q: %w", ErrTooLarge, raw.Name, err)
+	case err != nil:
+		return outgoing{}, fmt.Errorf("%w: %w", ErrUnknownType, err)
+	}
+	return outgoing{raw, frame}, nil
+}
+
+// send gives an encoded event to one member.
+func (n *Node) send(ctx context.Context, view member.View, to member.Address, e outgoing) error {
+	if err := n.over(ctx); err != nil {
+		return err
+	}
+	if n.meter.sending.Add(1) > MaxSending {
+		n.meter.sending.Add(-1)
+		return ErrBusy
+	}
+	defer n.meter.sending.Add(-1)
+	for _, addr := range []member.Address{view.Self.Address, to} {
+		if m, ok := view.Member(addr); !ok || m.Status != member.Active {
+			return fmt.Errorf("%w: %s", ErrNotActive, addr)
+		}
+	}
+	if to == view.Self.Address {
+		return n.deliver(ctx, n.self(view), e.raw)
+	}
+	err := n.net.Send(ctx, to, e.frame)
+	if errors.Is(err, transport.ErrClosed) {
+		return ErrClosed
+	}
+	if err == nil {
+		n.meter.count(&n.meter.traffic.CustomSent, e.frame)
+	}
+	return err
+}
+
+// unmarshal decodes a payload that came from the network. The scan must come
+// first: the decoder allocates what a length promises and recurses as deep as
+// the bytes say.
+func unmarshal(payload []byte, into any) error {
+	if err := wire.Scan(payload); err != nil {
+		return err
+	}
+	return msgpack.Unmarshal(payload, into)
+}

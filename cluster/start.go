@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	crand "crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/paxos"
+	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// Start validates the configuration, listens, and returns once the node is an
+// active member or leads, also provisionally: the first node of a cluster does
+// not wait for the others (see WaitLeader, WaitActive). ctx bounds only that.
+//
+// When ctx ends first, or no seed can be in one cluster with this node, the
+// error is a *JoinError that says whom the node asked and what they said.
+// After an error nothing is left running.
+func Start(ctx context.Context, cfg Config, opts ...Option) (*Node, error) {
+	o := newOptions(opts)
+	n, err := open(cfg, o)
+	if err != nil {
+		return nil, err
+	}
+	n.logStart()
+	if err := n.net.Start(inbound{n}); err != nil {
+		return nil, errors.Join(listenError(n.cfg.listen, err), n.abandon())
+	}
+	n.work.Go(n.pump)
+	go n.run()
+	if err := n.waitJoined(ctx); err != nil {
+		n.stop(ErrClosed)
+		<-n.done
+		return nil, errors.Join(err, n.closeErr)
+	}
+	return n, nil
+}
+
+// open makes a node of which nothing runs yet. What the options gave is closed
+// when it fails.
+func open(cfg Config, o options) (*Node, error) {
+	n := &Node{
+		mux:   cfg.Receiver,
+		log:   o.logger,
+		clock: o.clock,
+		store: o.store,
+		net:   o.transport,
+		inbox: make(chan message.Message, inboxLength),
+		calls: make(chan call),
+		quit:  make(chan struct{}),
+		done:  make(chan struct{}),
+	}
+	if n.clock == nil {
+		n.clock = newClock()
+	}
+	if n.mux == nil {
+		n.mux = receiver.NewMux()
+	}
+	if err := n.prepare(cfg); err != nil {
+		return nil, errors.Join(err, n.abandon())
+	}
+	return n, nil
+}
+
+// prepare fills in what the configuration decides.
+func (n *Node) prepare(cfg Config) (err error) {
+	if n.cfg, err = cfg.settings(); err != nil {
+		return err
+	}
+	volatile := n.store == nil && n.cfg.DataDir == ""
+	if n.store == nil {
+		if n.store, err = openStore(n.cfg.DataDir); err != nil {
+			return err
+		}
+	}
+	durable, err := n.newRun()
+	if err != nil {
+		return err
+	}
+	if n.net == nil {
+		if n.net, err = openTransport(n.cfg, n.store); err != nil {
+			return listenError(n.cfg.listen, err)
+		}
+	}
+	n.log = n.log.With().Str("node", n.cfg.Name).Logger()
+	n.started = n.clock()
+	n.machine = statemachine.New(statemachine.Config{
+		Address:  n.cfg.self,
+		Name:     n.cfg.Name,
+		Seeds:    n.cfg.seeds,
+		Size:     n.cfg.Size,
+		Timings:  n.cfg.timings,
+		JoinOnly: n.cfg.JoinOnly,
+		Volatile: volatile,
+		Rand:     newRand(),
+	}, durable, n.started)
+	view := n.machine.View(n.started)
+	n.view.set(view)
+	n.hub.view = view
+	n.terms.clock, n.terms.guard = n.clock, leaseGuard(n.cfg.timings)
+	n.heard.start(n.cfg.seeds, n.cfg.self)
+	n.meter.start(n.started)
+	return n.mux.Start(receiver.Setup{
+		Unmarshal: unmarshal,
+		Local:     localEvents,
+		Report:    n.logHandler,
+	})
+}
+
+// leaseGuard is how long before the end of its lease a leader's work is ended.
+// A lease in good order never has less than an interval left: nine tenths of
+// LeaseTimeout are more than three of them (protocol.md section 1), and an echo
+// is at most about two old.
+func leaseGuard(t message.Timings) time.Duration { return t.HeartbeatInterval / 2 }
+
+// newRun reads what the store remembers and saves the identity of this run,
+// before anybody is greeted with it. The incarnation grows also where the store
+// was lost, as long as the wall clock does.
+func (n *Node) newRun() (paxos.Durable, error) {
+	d, known, err := n.store.Load()
+	if err != nil {
+		return d, fmt.Errorf("cluster: the store cannot be read: %w", err)
+	}
+	if !known {
+		crand.Read(d.StoreID[:]) // never fails
+	}
+	d.Incarnation = max(d.Incarnation+1, uint64(time.Now().UnixMilli()))
+	if err := n.store.Save(d); err != nil {
+		return d, fmt.Errorf("cluster: the store cannot save: %w", err)
+	}
+	return d, nil
+}
+
+func newRand() *rand.Rand {
+	var seed [16]byte
+	crand.Read(seed[:]) // never fails
+	return rand.New(rand.NewPCG(
+		binary.BigEndian.Uint64(seed[:8]), binary.BigEndian.Uint64(seed[8:])))
+}
+
+// abandon closes what was opened for a node that never ran.
+func (n *Node) abandon() error {
+	var faults []error
+	faults = append(faults, n.mux.Close(context.Background()))
+	if n.net != nil {
+		faults = append(faults, n.net.Close())
+	}
+	if n.store != nil {
+		faults = append(faults, n.store.Close())
+	}
+	return errors.Join(faults...)
+}
+
+// waitJoined blocks until this very run is an active member.
+func (n *Node) waitJoined(ctx context.Context) error {
+	for {
+		view, changed := n.view.get()
+		m, _ := view.Member(view.Self.Address)
+		if !view.Leader.IsZero() && m.Identity == view.Self && m.Status == member.Active {
+			return nil
+		}
+		select {
+		case <-changed:
+			continue
+		case <-n.heard.hopeless:
+			return &JoinError{Cause: errHopeless, Asked: n.heard.answers()}
+		case <-ctx.Done():
+			return &JoinError{Cause: context.Cause(ctx), Asked: n.heard.answers()}
+		case <-n.quit:
+			return n.cause
+		}
+	}
+}
+
+var errHopeless = errors.New("every other seed refused the connection")

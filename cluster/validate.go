@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/statemachine"
+	"github.com/athena-go/athena/wire"
+)
+
+// Limits and defaults of Config.
+const (
+	// MaxSize is the largest Size.
+	MaxSize = statemachine.MaxSize
+	// MinSecretBytes is the shortest secret.
+	MinSecretBytes = 16
+	// DefaultCluster is the name of a cluster that was given none.
+	DefaultCluster = "athena"
+)
+
+// settings is a Config that was found good, in the types of the protocol.
+type settings struct {
+	Config  // with defaults
+	listen  string
+	self    member.Address
+	seeds   []member.Address // sorted
+	timings message.Timings
+}
+
+// WithDefaults returns the configuration with every default filled in.
+func (c Config) WithDefaults() Config {
+	c.Advertise = cmp.Or(c.Advertise, c.Addr)
+	c.Name = cmp.Or(c.Name, c.Advertise[:min(len(c.Advertise), member.MaxNameBytes)])
+	c.Cluster = cmp.Or(c.Cluster, DefaultCluster)
+	if c.Size == 1 && len(c.Seeds) == 0 {
+		c.Seeds = []string{c.Advertise}
+	}
+	if len(c.Secret) == 0 && (c.InsecureAnywhere || c.onLoopback()) {
+		c.Insecure = true
+	}
+	d := DefaultConfig()
+	c.HeartbeatInterval = cmp.Or(c.HeartbeatInterval, d.HeartbeatInterval)
+	c.HeartbeatTimeout = cmp.Or(c.HeartbeatTimeout, d.HeartbeatTimeout)
+	c.LeaderTimeout = cmp.Or(c.LeaderTimeout, d.LeaderTimeout)
+	c.LeaseTimeout = cmp.Or(c.LeaseTimeout, c.LeaderTimeout)
+	c.TTLTimeout = cmp.Or(c.TTLTimeout, d.TTLTimeout)
+	c.RetryInterval = cmp.Or(c.RetryInterval, d.RetryInterval)
+	return c
+}
+
+// Validate returns every fault at once, each naming field and value; nil when
+// a node can run with it. It opens nothing.
+func (c Config) Validate() error {
+	_, err := c.settings()
+	return err
+}
+
+func (c Config) settings() (settings, error) {
+	s := settings{Config: c.WithDefaults()}
+	var faults faults
+	s.listen = faults.listen(s.Addr)
+	s.self = faults.advertise(s.Advertise, c.Advertise != "")
+	s.seeds = faults.seeds(s.Seeds, s.Size)
+	faults.check(s.Size >= 1 && s.Size <= MaxSize,
+		"Size %d: must be between 1 and %d, the same on every node", s.Size, MaxSize)
+	faults.check(len(s.Name) <= member.MaxNameBytes && isPrintable(s.Name),
+		"Name %.200q: must have at most %d printable characters", s.Name, member.MaxNameBytes)
+	faults.check(len(s.Cluster) <= wire.MaxClusterBytes && isPrintable(s.Cluster),
+		"Cluster %.300q: must have at most %d printable characters", s.Cluster, wire.MaxClusterBytes)
+	faults.check(!s.JoinOnly || slices.Contains(s.seeds, s.self),
+		"JoinOnly true: only a seed can found, and %s is none; leave it out", s.Advertise)
+	faults.security(s.Config)
+	s.timings = message.Timings{
+		HeartbeatInterval: s.HeartbeatInterval,
+		HeartbeatTimeout:  s.HeartbeatTimeout,
+		LeaderTimeout:     s.LeaderTimeout,
+		LeaseTimeout:      s.LeaseTimeout,
+		TTLTimeout:        s.TTLTimeout,
+		RetryInterval:     s.RetryInterval,
+	}
+	faults.add(s.timings.Validate())
+	if s.Receiver != nil {
+		faults.add(s.Receiver.Validate(localEvents))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return settings{}, fmt.Errorf("cluster: invalid configuration:\n%w", err)
+	}
+	return s, nil
+}
+
+// faults collects what is wrong; its methods check one field each.
+type faults []error
+
+func (f *faults) add(err error) {
+	if err != nil {
+		*f = append(*f, err)
+	}
+}
+
+func (f *faults) check(ok bool, format string, args ...any) {
+	if !ok {
+		*f = append(*f, fmt.Errorf(format, args...))
+	}
+}
+
+// listen accepts an address without host, which means all of this machine's.
+func (f *faults) listen(addr string) string {
+	_, port, err := net.SplitHostPort(addr)
+	n, portErr := strconv.ParseUint(port, 10, 16)
+	f.check(err == nil && portErr == nil && n > 0,
+		"Addr %q: must be host:port with a port from 1 to 65535", addr)
+	return addr
+}
+
+// advertise must name one machine. explicit says that it was given, and is not
+// Addr under another name; a fault of Addr is told once.
+func (f *faults) advertise(addr string, explicit bool) member.Address {
+	a, err := member.ParseAddress(addr)
+	host, _, splitErr := net.SplitHostPort(addr)
+	ip, ipErr := netip.ParseAddr(host)
+	switch {
+	case splitErr == nil && (host == "" || ipErr == nil && ip.IsUnspecified()):
+		f.check(false, "Advertise %q: must name this machine as others reach it, host:port", addr)
+	case explicit && err != nil:
+		f.check(false, "Advertise %q: %w", addr, err)
+	}
+	return a
+}
+
+func (f *faults) seeds(list []string, size int) []member.Address {
+	f.check(len(list) > 0, "Seeds: none; list the same one or more host:port on every node")
+	f.check(size < 1 || len(list) <= size,
+		"Seeds: %d of them, but Size is %d; list at most Size seeds", len(list), size)
+	var seeds []member.Address
+	for i, s := range list {
+		a, err := member.ParseAddress(s)
+		if err != nil {
+			f.check(false, "Seeds[%d] %q: %w", i, s, err)
+			continue
+		}
+		f.check(!slices.Contains(seeds, a), "Seeds[%d] %q: is listed twice", i, s)
+		seeds = append(seeds, a)
+	}
+	slices.SortFunc(seeds, member.Address.Compare)
+	return seeds
+}
+
+func (f *faults) security(c Config) {
+	secret := len(c.Secret) > 0
+	f.check(!secret || len(c.Secret) >= MinSecretBytes,
+		"Secret of %d bytes: must have at least %d", len(c.Secret), MinSecretBytes)
+	f.check(len(c.OtherSecret) == 0 || len(c.OtherSecret) >= MinSecretBytes,
+		"OtherSecret of %d bytes: must have at least %d", len(c.OtherSecret), MinSecretBytes)
+	f.check(secret || len(c.OtherSecret) == 0, "OtherSecret is set, but Secret is not")
+	f.check(!secret || !c.Insecure, "Insecure true: contradicts Secret; leave one of them out")
+	f.check(secret || c.InsecureAnywhere || c.onLoopback(),
+		"Secret is empty: set one, the same on every node; without it nodes run on loopback only"+
+			" (or everywhere with InsecureAnywhere, where anybody who reaches the port can join)")
+}
+
+// onLoopback reports whether nothing outside this machine is meant.
+func (c Config) onLoopback() bool {
+	for _, addr := range append([]string{c.Addr, c.Advertise}, c.Seeds...) {
+		host, _, err := net.SplitHostPort(addr)
+		ip, ipErr := netip.ParseAddr(host)
+		switch {
+		case addr == "" || err != nil: // a default, or a fault of its own
+		case host == "localhost" || ipErr == nil && ip.IsLoopback():
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func isPrintable(s string) bool {
+	return s != "" && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package member_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/athena-go/athena/member"
+)
+
+func TestParseAddress(t *testing.T) {
+	for _, tc := range []struct {
+		in   string
+		want member.Address
+	}{
+		{"10.0.0.1:7000", member.Address{Host: "10.0.0.1", Port: 7000}},
+		{"db-1.local:1", member.Address{Host: "db-1.local", Port: 1}},
+		{"[::1]:65535", member.Address{Host: "::1", Port: 65535}},
+		{"[fe80::1%eth0]:7000", member.Address{Host: "fe80::1%eth0", Port: 7000}},
+		{strings.Repeat("h", member.MaxHostBytes) + ":7000",
+			member.Address{Host: strings.Repeat("h", member.MaxHostBytes), Port: 7000}},
+	} {
+		got, err := member.ParseAddress(tc.in)
+		if err != nil || got != tc.want {
+			t.Errorf("ParseAddress(%q): got %+v, %v, want %+v", tc.in, got, err, tc.want)
+		}
+		if got.String() != tc.in {
+			t.Errorf("ParseAddress(%q).String(): got %q, want what was read", tc.in, got)
+		}
+	}
+}
+
+func TestParseAddressNamesWhatIsWrong(t *testing.T) {
+	for _, tc := range []struct{ in, want string }{
+		{"", "want host:port"},
+		{"host", "want host:port"},
+		{"a:b:7000", "want host:port"},
+		{"::1:7000", "want host:port"},
+		{":7000", "before the port"},
+		{"a b:7000", "before the port"},
+		{"a/b:7000", "before the port"},
+		{strings.Repeat("h", member.MaxHostBytes+1) + ":7000", "before the port"},
+		{"host:", "1 to 65535"},
+		{"host:0", "1 to 65535"},
+		{"host:65536", "1 to 65535"},
+		{"host:-1", "1 to 65535"},
+		{"host:http", "1 to 65535"},
+	} {
+		got, err := member.ParseAddress(tc.in)
+		if !errors.Is(err, member.ErrAddress) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("ParseAddress(%q): got %v, %v, want ErrAddress that says %q", tc.in, got, err, tc.want)
+		}
+	}
+}
+
+// protocol.md section 1: "the host is compared first, as a string; then the
+// port, as a number".
+func TestAddressOrder(t *testing.T) {
+	sorted := []member.Address{
+		{},
+		{Host: "10.0.0.10", Port: 9},
+		{Host: "10.0.0.9", Port: 9},
+		{Host: "10.0.0.9", Port: 10},
+		{Host: "10.0.0.9", Port: 7000},
+		{Host: "a", Port: 1},
+	}
+	for i, a := range sorted {
+		for j, b := range sorted {
+			if got, want := sign(a.Compare(b)), sign(i-j); got != want {
+				t.Errorf("%v.Compare(%v): got %d, want %d", a, b, got, want)
+			}
+		}
+	}
+}
+
+func sign(n int) int { return min(max(n, -1), 1) }
+
+func TestAddressText(t *testing.T) {
+	for _, a := range []member.Address{{}, {Host: "n1", Port: 7000}, {Host: "::1", Port: 1}} {
+		text, err := a.MarshalText()
+		got := member.Address{Host: "before", Port: 1}
+		if err == nil {
+			err = got.UnmarshalText(text)
+		}
+		if err != nil || got != a {
+			t.Errorf("%v as text %q: got %v, %v, want it back", a, text, got, err)
+		}
+	}
+	if got := (member.Address{}).String(); got != "-" {
+		t.Errorf("String of nobody: got %q, want %q", got, "-")
+	}
+	kept := member.Address{Host: "n1", Port: 7000}
+	if err := kept.UnmarshalText([]byte("n2")); err == nil || kept.Host != "n1" {
+		t.Errorf("UnmarshalText of n2: got %v, %v, want an error and no change", kept, err)
+	}
+}
+
+func TestStoreIDText(t *testing.T) {
+	id := member.StoreID{0x01, 0xab, 15: 0xff}
+	text, err := id.MarshalText()
+	if want := "01ab00000000000000000000000000ff"; err != nil || string(text) != want {
+		t.Errorf("MarshalText: got %q, %v, want %q", text, err, want)
+	}
+	var got member.StoreID
+	if err := got.UnmarshalText(text); err != nil || got != id {
+		t.Errorf("UnmarshalText(%q): got %v, %v, want %v", text, got, err, id)
+	}
+	for _, bad := range []string{"", "01", strings.Repeat("0", 31), strings.Repeat("g", 32)} {
+		if err := got.UnmarshalText([]byte(bad)); err == nil {
+			t.Errorf("UnmarshalText(%q): got no error", bad)
+		}
+	}
+	if id.IsZero() || !(member.StoreID{}).IsZero() {
+		t.Error("IsZero: got it wrong way round")
+	}
+}
+
+func TestIdentityNamesAddressStoreAndRun(t *testing.T) {
+	id := member.Identity{
+		Address:     member.Address{Host: "n1", Port: 7000},
+		StoreID:     member.StoreID{1, 2, 3, 4},
+		Incarnation: 5,
+	}
+	if got, want := id.String(), "n1:7000/010203#5"; got != want {
+		t.Errorf("String: got %q, want %q", got, want)
+	}
+	later := id
+	later.Incarnation++
+	if id == later || id.Voter() != later.Voter() {
+		t.Errorf("two runs of one store: got voters %v and %v, want one voter", id.Voter(), later.Voter())
+	}
+}
+
+// protocol.md section 7: "chosen before provisional, then the higher version,
+// then the greater address".
+func TestClaimOrder(t *testing.T) {
+	a1, a2 := member.Address{Host: "a", Port: 1}, member.Address{Host: "a", Port: 2}
+	sorted := []member.Claim{
+		{},
+		{Version: 1, Leader: a1},
+		{Version: 1, Leader: a2},
+		{Version: 9, Leader: a1},
+		{Chosen: true, Version: 1, Leader: a1},
+		{Chosen: true, Version: 1, Leader: a2},
+		{Chosen: true, Version: 2, Leader: a1},
+	}
+	for i, a := range sorted {
+		for j, b := range sorted {
+			if got, want := sign(a.Compare(b)), sign(i-j); got != want {
+				t.Errorf("%v.Compare(%v): got %d, want %d", a, b, got, want)
+			}
+			if got, want := a.BetterThan(b), i > j; got != want {
+				t.Errorf("%v.BetterThan(%v): got %v, want %v", a, b, got, want)
+			}
+		}
+	}
+	var text []string
+	for _, c := range sorted[:2] {
+		text = append(text, c.String())
+	}
+	text = append(text, sorted[6].String())
+	if want := []string{"no leader", "a:1 v1 provisional", "a:1 v2"}; !slices.Equal(text, want) {
+		t.Errorf("String: got %q, want %q", text, want)
+	}
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package member_test
+
+import (
+	"math/bits"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/athena-go/athena/member"
+)
+
+func entry(port uint16, store byte, s member.Status) member.Member {
+	return member.Member{
+		Identity: member.Identity{
+			Address:     member.Address{Host: "n", Port: port},
+			StoreID:     member.StoreID{store},
+			Incarnation: 1,
+		},
+		Status: s,
+	}
+}
+
+// A roster is a sorted set of entries, one an address, under any changes; and
+// no change is seen through a roster that somebody else has.
+func TestRosterIsASortedMap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var r member.Roster
+		model := make(map[uint16]member.Member)
+		for range rapid.IntRange(0, 30).Draw(t, "changes") {
+			before := slices.Clone(r)
+			shared := r
+			port := rapid.Uint16Range(1, 8).Draw(t, "port")
+			if rapid.Bool().Draw(t, "with") {
+				s := statuses[rapid.IntRange(0, 5).Draw(t, "status")]
+				m := entry(port, rapid.Byte().Draw(t, "store"), s)
+				r, model[port] = r.With(m), m
+			} else {
+				delete(model, port)
+				r = r.Without(entry(port, 0, member.None).Address)
+			}
+			if !slices.Equal(shared, before) {
+				t.Fatalf("a change of the next roster changed the last: got %v, want %v", shared, before)
+			}
+			compare(t, r, model)
+		}
+	})
+}
+
+func compare(t *rapid.T, r member.Roster, model map[uint16]member.Member) {
+	t.Helper()
+	if len(r) != len(model) || !r.IsSorted() {
+		t.Fatalf("got %d entries, sorted %v, want %d sorted: %v", len(r), r.IsSorted(), len(model), r)
+	}
+	voters, active, rank := 0, 0, 0
+	for port := uint16(1); port <= 8; port++ {
+		want, has := model[port]
+		addr := entry(port, 0, member.None).Address
+		got, ok := r.Find(addr)
+		if ok != has || got != want {
+			t.Fatalf("Find(%v): got %+v, %v, want %+v, %v", addr, got, ok, want, has)
+		}
+		if !has {
+			if got := r.Rank(addr); got != len(r) {
+				t.Fatalf("Rank(%v) of a stranger: got %d, want %d", addr, got, len(r))
+			}
+			continue
+		}
+		if got := r.Rank(addr); got != rank {
+			t.Fatalf("Rank(%v): got %d, want %d", addr, got, rank)
+		}
+		rank++
+		if want.IsVoter() {
+			voters++
+		}
+		if want.Status == member.Active {
+			active++
+		}
+	}
+	if r.Voters() != voters || r.Count(member.Active) != active {
+		t.Fatalf("%v: got %d voters and %d active, want %d and %d",
+			r, r.Voters(), r.Count(member.Active), voters, active)
+	}
+}
+
+func TestVoterIsAddressAndStore(t *testing.T) {
+	r := member.Roster{entry(1, 1, member.Active), entry(2, 2, member.Joining)}
+	for _, tc := range []struct {
+		name        string
+		id          member.Identity
+		voter, here bool
+	}{
+		{"itself", r[0].Identity, true, true},
+		{"another run", func(i member.Identity) member.Identity { i.Incarnation++; return i }(r[0].Identity),
+			true, false},
+		{"another store", entry(1, 9, member.Active).Identity, false, false},
+		{"joining", r[1].Identity, false, true},
+		{"stranger", entry(3, 1, member.Active).Identity, false, false},
+	} {
+		if got := r.IsVoter(tc.id.Voter()); got != tc.voter {
+			t.Errorf("%s: IsVoter: got %v, want %v", tc.name, got, tc.voter)
+		}
+		if got := r.Has(tc.id); got != tc.here {
+			t.Errorf("%s: Has: got %v, want %v", tc.name, got, tc.here)
+		}
+	}
+}
+
+func TestIsSortedRefusesDoublesAndDisorder(t *testing.T) {
+	a, b := entry(1, 1, member.Active), entry(2, 2, member.Active)
+	for _, tc := range []struct {
+		r    member.Roster
+		want bool
+	}{
+		{nil, true}, {member.Roster{a}, true}, {member.Roster{a, b}, true},
+		{member.Roster{b, a}, false}, {member.Roster{a, a}, false},
+	} {
+		if got := tc.r.IsSorted(); got != tc.want {
+			t.Errorf("IsSorted(%v): got %v, want %v", tc.r, got, tc.want)
+		}
+	}
+}
+
+// protocol.md section 1: M = N/2+1; section 3: "two sets of M out of
+// neighbouring rosters always meet". Every two sets, for every N to 7: the
+// next roster has the same voters, or one less; read the other way, one more.
+func TestQuorumsOfNeighbouringRostersMeet(t *testing.T) {
+	for n := 1; n <= 7; n++ {
+		m := member.Quorum(n)
+		now := uint(1)<<n - 1
+		for _, next := range []uint{now, now >> 1} {
+			for a := range now + 1 {
+				for b := range next + 1 {
+					if bits.OnesCount(a) >= m && bits.OnesCount(b) >= m && a&b == 0 {
+						t.Fatalf("N=%d M=%d: sets %b and %b do not meet", n, m, a, b)
+					}
+				}
+			}
+		}
+		if less := m - 1; 2*less > n {
+			t.Errorf("N=%d: sets of %d meet too, M=%d is more than is needed", n, less, m)
+		}
+	}
+}

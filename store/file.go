@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/athena-go/athena/paxos"
+)
+
+const (
+	stateName = "athena.state"
+	lockName  = "athena.lock"
+	keyName   = "reset.key"
+
+	maxKeyBytes = 128 // of the key file; a sound one has 65
+)
+
+var (
+	// ErrCorrupt says that a file of the store is damaged. It was left as it is.
+	ErrCorrupt = errors.New("store: corrupt file")
+	// ErrVersion says that the state file has a format that this program does
+	// not know. It was left as it is.
+	ErrVersion = errors.New("store: unknown format version")
+	// ErrLocked says that another process, or another File of this one, has
+	// the store open.
+	ErrLocked = errors.New("store: directory is in use")
+	// ErrInsecure says that others than the owner may write what the store
+	// relies on.
+	ErrInsecure = errors.New("store: group or others may write")
+	// ErrClosed is returned by a File after Close.
+	ErrClosed = errors.New("store: closed")
+)
+
+// File is a store in a directory of its own. Its methods may be called from
+// anywhere; they block for the time of the disk operation.
+type File struct {
+	dir string
+
+	mu     sync.Mutex
+	folder *os.File // dir, to sync it
+	lock   *os.File // nil once closed
+	// loaded says that Load understood the state file or found none. Until
+	// then Save must not replace it.
+	loaded bool
+}
+
+// OpenFile opens the store in dir, which is made, with mode 0700, when it does
+// not exist. It holds the store until Close. Errors wrap ErrLocked, ErrInsecure
+// or the error of the file system.
+func OpenFile(dir string) (*File, error) {
+	if dir == "" {
+		return nil, errors.New("store: no directory given")
+	}
+	dir = filepath.Clean(dir)
+	if err := makeDir(dir); err != nil {
+		return nil, fmt.Errorf("store: make the directory: %w", err)
+	}
+	folder, err := os.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("store: open the directory: %w", err)
+	}
+	s := &File{dir: dir, folder: folder}
+	if err := s.open(); err != nil {
+		return nil, errors.Join(err, folder.Close())
+	}
+	return s, nil
+}
+
+func (s *File) open() error {
+	info, err := s.folder.Stat()
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("store: %s is not a directory", s.dir)
+	}
+	if err := checkMode(s.dir, info, "0700"); err != nil {
+		return err
+	}
+	if s.lock, err = lockFile(filepath.Join(s.dir, lockName)); err != nil {
+		return err
+	}
+	if err := s.removeLeftovers(); err != nil {
+		return errors.Join(fmt.Errorf("store: %w", err), s.lock.Close())
+	}
+	return nil
+}
+
+// Close ends the use of the store; a second call does nothing.
+func (s *File) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lock == nil {
+		return nil
+	}
+	err := errors.Join(s.folder.Close(), s.lock.Close())
+	s.lock = nil
+	return err
+}
+
+// Load returns what was saved last; false when nothing ever was. Errors wrap
+// ErrCorrupt, ErrVersion, ErrInsecure, ErrClosed or the error of the file
+// system, and say what to do.
+func (s *File) Load() (paxos.Durable, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	path := filepath.Join(s.dir, stateName)
+	content, err := s.read(path, maxStateBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		s.loaded = true
+		return paxos.Durable{}, false, nil
+	}
+	var d paxos.Durable
+	if err == nil {
+		d, err = parse(content)
+	}
+	switch {
+	case errors.Is(err, ErrCorrupt):
+		err = fmt.Errorf("%s: %w; move it away and start again: the node joins as a new one "+
+			"(a seed needs join-only for that); do not put an old copy in its place", path, err)
+	case errors.Is(err, ErrVersion):
+		err = fmt.Errorf("%s: %w; start the version of Athena that wrote it, or a later one", path, err)
+	}
+	s.loaded = err == nil
+	return d, s.loaded, err
+}
+
+// Save replaces what is stored by d. An error leaves a whole file, the old one
+// as a rule; the node must then not act as if d were stored. Save is refused
+// until Load has understood the present file or found none.
+func (s *File) Save(d paxos.Durable) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lock != nil && !s.loaded {
+		return errors.New("store: Save before a Load that succeeded")
+	}
+	content, err := format(d)
+	if err != nil {
+		return fmt.Errorf("store: nothing was saved: %w", err)
+	}
+	return s.replace(stateName, content)
+}
+
+// ResetKey returns the key for stateless resets and makes it at the first
+// call. An error wraps ErrCorrupt, ErrInsecure, ErrClosed or the error of the
+// file system.
+func (s *File) ResetKey() ([32]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var key [32]byte
+	path := filepath.Join(s.dir, keyName)
+	content, err := s.read(path, maxKeyBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		key = newResetKey()
+		err = s.replace(keyName, fmt.Appendf(nil, "%x\n", key))
+		return key, err
+	}
+	if err == nil {
+		b, bad := hex.DecodeString(strings.TrimSuffix(string(content), "\n"))
+		if bad != nil || len(b) != len(key) {
+			err = corrupt("want %d hexadecimal digits", 2*len(key))
+		}
+		copy(key[:], b)
+	}
+	if errors.Is(err, ErrCorrupt) {
+		err = fmt.Errorf("%s: %w; remove it, and a new one is made", path, err)
+	}
+	return key, err
+}
+
+// newResetKey cannot fail: the program ends when the system has no randomness.
+func newResetKey() (key [32]byte) {
+	_, _ = rand.Read(key[:])
+	return key
+}
+
+// read returns a whole file that nobody else may write. One longer than limit
+// is corrupt.
+func (s *File) read(path string, limit int64) ([]byte, error) {
+	if s.lock == nil {
+		return nil, ErrClosed
+	}
+	// Opening something else than a file could block or have an effect.
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("store: %s is not a regular file", path)
+	}
+	if err := checkMode(path, info, "0600"); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	if int64(len(content)) > limit {
+		return nil, corrupt("more than %d bytes", limit)
+	}
+	return content, nil
+}
+
+// replace gives a file new content, in the order that survives a crash at any
+// point: write and sync a new file, rename it, sync the directory.
+func (s *File) replace(name string, content []byte) error {
+	if s.lock == nil {
+		return ErrClosed
+	}
+	err := replaceFile(s.dir, name, content)
+	if err == nil {
+		err = s.folder.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("store: write %s: %w", filepath.Join(s.dir, name), err)
+	}
+	return nil
+}
+
+// removeLeftovers removes the new files of writes that a crash cut off: the
+// name of the file with a dot before and digits behind.
+func (s *File) removeLeftovers() error {
+	entries, err := s.folder.ReadDir(-1)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		for _, name := range []string{stateName, keyName} {
+			digits, ok := strings.CutPrefix(e.Name(), "."+name)
+			if !ok || digits == "" || strings.Trim(digits, "0123456789") != "" {
+				continue
+			}
+			if err := os.Remove(filepath.Join(s.dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// makeDir makes a directory and the ones above it, and syncs each entry: after
+// a crash the store must not seem to have never been there.
+func makeDir(dir string) error {
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	parent := filepath.Dir(dir)
+	if err := makeDir(parent); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	above, err := os.Open(parent)
+	if err != nil {
+		return err
+	}
+	return errors.Join(above.Sync(), above.Close())
+}

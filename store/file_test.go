@@ -1,0 +1,522 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
+)
+
+// child names the directory for a test binary that plays another process, and
+// role what it does there.
+const (
+	childDir  = "ATHENA_STORE_TEST_DIR"
+	childRole = "ATHENA_STORE_TEST_ROLE"
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childDir); dir != "" {
+		if err := playChild(dir, os.Getenv(childRole)); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func playChild(dir, role string) error {
+	s, err := OpenFile(dir)
+	if err != nil {
+		return err
+	}
+	switch role {
+	case "hold": // until the parent closes the pipe or kills
+		fmt.Println("holding")
+		_, err = io.Copy(io.Discard, os.Stdin)
+		return err
+	case "full": // no file may grow beyond some bytes: the disk is full
+		if _, _, err := s.Load(); err != nil {
+			return err
+		}
+		signal.Ignore(syscall.SIGXFSZ)
+		limit := syscall.Rlimit{Cur: 512, Max: 512}
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+			return err
+		}
+		return s.Save(fresh2())
+	}
+	return fmt.Errorf("no role %q", role)
+}
+
+// fresh2 is another content than typical, too long for the child's limit.
+func fresh2() paxos.Durable {
+	d := typical()
+	d.Incarnation = 77
+	return d
+}
+
+func child(t *testing.T, dir, role string) *exec.Cmd {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), childDir+"="+dir, childRole+"="+role)
+	return cmd
+}
+
+func open(t testing.TB, dir string) *File {
+	t.Helper()
+	s, err := OpenFile(dir)
+	if err != nil {
+		t.Fatalf("OpenFile(%s): %v", dir, err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return s
+}
+
+func load(t testing.TB, s *File) (paxos.Durable, bool) {
+	t.Helper()
+	d, ok, err := s.Load()
+	if err != nil {
+		t.Fatalf("Load: %v", err)
+	}
+	return d, ok
+}
+
+func save(t testing.TB, s *File, d paxos.Durable) {
+	t.Helper()
+	if err := s.Save(d); err != nil {
+		t.Fatalf("Save: %v", err)
+	}
+}
+
+// saved makes a store that holds d and is closed.
+func saved(t *testing.T, d paxos.Durable) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "data")
+	s := open(t, dir)
+	load(t, s)
+	save(t, s, d)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func checkHolds(t *testing.T, dir string, want paxos.Durable) {
+	t.Helper()
+	s := open(t, dir)
+	defer s.Close()
+	got, ok := load(t, s)
+	if diff := cmp.Diff(want, got); !ok || diff != "" {
+		t.Errorf("the store holds: %v (-want +got):\n%s", ok, diff)
+	}
+}
+
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
+func TestNewStore(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "not", "yet", "there")
+	s := open(t, dir)
+	if d, ok := load(t, s); ok {
+		t.Errorf("a new store holds %+v", d)
+	}
+	save(t, s, typical())
+	if _, err := s.ResetKey(); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]fs.FileMode{
+		".": 0o700, stateName: 0o600, lockName: 0o600, keyName: 0o600,
+	} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != want {
+			t.Errorf("%s has mode %04o, want %04o", name, got, want)
+		}
+	}
+	if got, want := names(t, dir), []string{lockName, stateName, keyName}; !slices.Equal(got, want) {
+		t.Errorf("files %q, want %q", got, want)
+	}
+}
+
+func TestSaveAndLoad(t *testing.T) {
+	dir := saved(t, fresh())
+	checkHolds(t, dir, fresh())
+	s := open(t, dir)
+	load(t, s)
+	for _, want := range []paxos.Durable{typical(), largest(), fresh()} {
+		save(t, s, want)
+		if got, ok := load(t, s); !ok || !cmp.Equal(want, got) {
+			t.Errorf("Load after Save: %v (-want +got):\n%s", ok, cmp.Diff(want, got))
+		}
+	}
+	s.Close()
+	checkHolds(t, dir, fresh())
+}
+
+func TestResetKeyStays(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	s := open(t, dir)
+	first, err := s.ResetKey()
+	if err != nil || first == [32]byte{} {
+		t.Fatalf("ResetKey = %x, %v", first, err)
+	}
+	s.Close()
+	again, err := open(t, dir).ResetKey()
+	if err != nil || again != first {
+		t.Errorf("ResetKey = %x, %v after a restart, want %x", again, err, first)
+	}
+	other, err := open(t, t.TempDir()).ResetKey()
+	if err != nil || other == first {
+		t.Errorf("ResetKey of another store = %x, %v, want another", other, err)
+	}
+}
+
+func TestDamagedResetKey(t *testing.T) {
+	s := open(t, t.TempDir())
+	path := filepath.Join(s.dir, keyName)
+	for _, content := range []string{
+		"", "\n", strings.Repeat("ab", 31), strings.Repeat("ab", 33), strings.Repeat("a", 63),
+		strings.Repeat("xy", 32), strings.Repeat("a", 4096),
+	} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		key, err := s.ResetKey()
+		if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%q: ResetKey = %x, %v, want ErrCorrupt with the path", content, key, err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != content {
+			t.Errorf("%q became %q, %v", content, got, err)
+		}
+	}
+}
+
+func TestUnreadableFileIsNeverReplaced(t *testing.T) {
+	sound := mustFormat(t, typical())
+	later := bytes.Replace(sound, []byte(" 1 "), []byte(" 2 "), 1)
+	for _, c := range []struct {
+		name, says string
+		content    []byte
+		want       error
+	}{
+		{"empty", "join-only", nil, ErrCorrupt},
+		{"torn", "join-only", sound[:len(sound)/2], ErrCorrupt},
+		{"flipped", "join-only", append(bytes.Clone(sound[:200]), sound[201:]...), ErrCorrupt},
+		{"too large", "join-only", make([]byte, maxStateBytes+1), ErrCorrupt},
+		{"of a later version", "later one", later, ErrVersion},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := open(t, t.TempDir())
+			path := filepath.Join(s.dir, stateName)
+			if err := os.WriteFile(path, c.content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			d, ok, err := s.Load()
+			if ok || !errors.Is(err, c.want) {
+				t.Fatalf("Load = %+v, %v, %v, want %v", d, ok, err, c.want)
+			}
+			for _, part := range []string{path, c.says} {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("error %q does not contain %q", err, part)
+				}
+			}
+			if err := s.Save(typical()); err == nil {
+				t.Error("Save after a failed Load: no error")
+			}
+			if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, c.content) {
+				t.Errorf("the file was changed to %d bytes, %v", len(got), err)
+			}
+		})
+	}
+}
+
+func TestSaveBeforeLoadIsRefused(t *testing.T) {
+	dir := saved(t, typical())
+	s := open(t, dir)
+	if err := s.Save(fresh()); err == nil {
+		t.Error("Save before Load: no error")
+	}
+	s.Close()
+	checkHolds(t, dir, typical())
+}
+
+func TestInvalidStateIsNotSaved(t *testing.T) {
+	dir := saved(t, typical())
+	s := open(t, dir)
+	load(t, s)
+	bad := typical()
+	bad.Held.Roster[1].Status = member.None
+	if err := s.Save(bad); err == nil || !strings.Contains(err.Error(), "nothing was saved") {
+		t.Errorf("Save of a bad roster = %v", err)
+	}
+	s.Close()
+	checkHolds(t, dir, typical())
+}
+
+func TestWritableByOthersIsRefused(t *testing.T) {
+	for _, name := range []string{".", stateName, keyName} {
+		for _, mode := range []fs.FileMode{0o720, 0o702, 0o777} {
+			dir := saved(t, typical())
+			s := open(t, dir)
+			if _, err := s.ResetKey(); err != nil {
+				t.Fatal(err)
+			}
+			s.Close()
+			path := filepath.Join(dir, name)
+			if err := os.Chmod(path, mode); err != nil {
+				t.Fatal(err)
+			}
+			err := openLoadKey(dir)
+			if !errors.Is(err, ErrInsecure) || !strings.Contains(err.Error(), "chmod 0") {
+				t.Errorf("%s with mode %04o: got %v, want ErrInsecure with a command", name, mode, err)
+			}
+		}
+	}
+}
+
+// openLoadKey does all that reads.
+func openLoadKey(dir string) error {
+	s, err := OpenFile(dir)
+	if err != nil {
+		return err
+	}
+	_, _, loadErr := s.Load()
+	_, keyErr := s.ResetKey()
+	return errors.Join(loadErr, keyErr, s.Close())
+}
+
+func TestReadableByOthersIsAccepted(t *testing.T) {
+	dir := saved(t, typical())
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	checkHolds(t, dir, typical())
+}
+
+func TestWhatIsNoDirectoryOrFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"", file, filepath.Join(file, "below")} {
+		if s, err := OpenFile(dir); err == nil {
+			t.Errorf("OpenFile(%q) = %v, want an error", dir, s)
+		}
+	}
+	for _, name := range []string{stateName, keyName} {
+		dir := t.TempDir()
+		if err := syscall.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := openLoadKey(dir); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+			t.Errorf("%s as a pipe: got %v, want: not a regular file", name, err)
+		}
+	}
+}
+
+func TestLockAgainstAnotherHandle(t *testing.T) {
+	dir := t.TempDir()
+	first := open(t, dir)
+	_, err := OpenFile(dir)
+	pid := fmt.Sprintf("process %d;", os.Getpid())
+	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), dir) ||
+		!strings.Contains(err.Error(), pid) {
+		t.Errorf("second OpenFile = %v, want ErrLocked with %q and %q", err, dir, pid)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	open(t, dir)
+}
+
+func TestLockAgainstAnotherProcess(t *testing.T) {
+	dir := t.TempDir()
+	cmd := child(t, dir, "hold")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line := make([]byte, len("holding\n"))
+	if _, err := io.ReadFull(out, line); err != nil {
+		t.Fatalf("the child says %q, %v", line, err)
+	}
+	_, err = OpenFile(dir)
+	pid := fmt.Sprintf("process %d;", cmd.Process.Pid)
+	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), pid) {
+		t.Errorf("OpenFile beside process %d = %v, want ErrLocked with its id", cmd.Process.Pid, err)
+	}
+	// The lock ends with the process, however it ends.
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	in.Close()
+	open(t, dir)
+}
+
+func TestLeftoversAreRemoved(t *testing.T) {
+	dir := saved(t, typical())
+	keep := []string{".athena.state", ".athena.state12a", ".other.state12", "athena.state.bak"}
+	gone := []string{".athena.state12", ".athena.state9223372036854775807", ".reset.key1"}
+	for _, name := range slices.Concat(keep, gone) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("half a fi"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	checkHolds(t, dir, typical())
+	want := append(slices.Clone(keep), lockName, stateName)
+	slices.Sort(want)
+	if got := names(t, dir); !slices.Equal(got, want) {
+		t.Errorf("files %q, want %q", got, want)
+	}
+}
+
+func TestFullDiskLeavesTheOldFile(t *testing.T) {
+	dir := saved(t, typical())
+	out, err := child(t, dir, "full").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "write "+filepath.Join(dir, stateName)) {
+		t.Errorf("Save on a full disk: %v, %q, want an error about the write", err, out)
+	}
+	if got, want := names(t, dir), []string{lockName, stateName}; !slices.Equal(got, want) {
+		t.Errorf("files %q, want %q", got, want)
+	}
+	checkHolds(t, dir, typical())
+}
+
+func TestReadOnlyDirectoryLeavesTheOldFile(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("permissions do not bind root; TestFailedRename shows the same path")
+	}
+	dir := saved(t, typical())
+	s := open(t, dir)
+	load(t, s)
+	if err := os.Chmod(dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(dir, 0o700)
+	if err := s.Save(fresh()); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("Save into a read-only directory = %v, want ErrPermission", err)
+	}
+	if got, ok := load(t, s); !ok || !cmp.Equal(got, typical()) {
+		t.Errorf("the store holds %+v, %v", got, ok)
+	}
+}
+
+func TestFailedRename(t *testing.T) {
+	s := open(t, t.TempDir())
+	load(t, s)
+	// A directory in the place of the file cannot be replaced by a file.
+	if err := os.Mkdir(filepath.Join(s.dir, stateName), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Save(fresh()); err == nil {
+		t.Error("Save over a directory: no error")
+	}
+	if got, want := names(t, s.dir), []string{lockName, stateName}; !slices.Equal(got, want) {
+		t.Errorf("files %q, want %q: the new file must be gone", got, want)
+	}
+}
+
+func TestDirectoryRemovedUnderneath(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "data"))
+	load(t, s)
+	if err := os.RemoveAll(s.dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Save(fresh()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Save without its directory = %v, want ErrNotExist", err)
+	}
+}
+
+func TestClosed(t *testing.T) {
+	s := open(t, t.TempDir())
+	load(t, s)
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	}
+	_, _, loadErr := s.Load()
+	_, keyErr := s.ResetKey()
+	for name, err := range map[string]error{
+		"Load": loadErr, "Save": s.Save(fresh()), "ResetKey": keyErr,
+	} {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("%s after Close = %v, want ErrClosed", name, err)
+		}
+	}
+}
+
+func TestConcurrentUse(t *testing.T) {
+	s := open(t, t.TempDir())
+	load(t, s)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 5 {
+				if err := s.Save(typical()); err != nil {
+					t.Error(err)
+				}
+				if _, ok, err := s.Load(); !ok || err != nil {
+					t.Error(ok, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func BenchmarkSave(b *testing.B) {
+	s := open(b, b.TempDir())
+	load(b, s)
+	for b.Loop() {
+		save(b, s, typical())
+	}
+}

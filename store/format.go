@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
+)
+
+const (
+	magic   = "athena-state"
+	version = "1"
+	// maxStateBytes bounds the state file. Two states of the largest cluster
+	// with the longest names need a seventh of it.
+	maxStateBytes = 4 << 20
+	// maxMembers bounds a roster; it is the largest size of a cluster.
+	maxMembers = 255
+)
+
+// format returns the content of the state file. It refuses what parse would
+// refuse, so that nothing is ever written that cannot be read again.
+func format(d paxos.Durable) ([]byte, error) {
+	if err := check(d); err != nil {
+		return nil, err
+	}
+	payload, err := json.MarshalIndent(d, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	payload = append(payload, '\n')
+	content := fmt.Appendf(nil, "%s %s sha256:%s\n", magic, version, digest(payload))
+	if content = append(content, payload...); len(content) > maxStateBytes {
+		return nil, fmt.Errorf("%d bytes, the limit is %d", len(content), maxStateBytes)
+	}
+	return content, nil
+}
+
+// parse reads what format wrote. An error wraps ErrCorrupt or ErrVersion.
+func parse(content []byte) (paxos.Durable, error) {
+	if len(content) > maxStateBytes {
+		return paxos.Durable{}, corrupt("more than %d bytes", maxStateBytes)
+	}
+	first, payload, ok := bytes.Cut(content, []byte("\n"))
+	fields := strings.Split(string(first), " ")
+	switch {
+	case !ok || len(fields) != 3 || fields[0] != magic:
+		return paxos.Durable{}, corrupt("no header in the first line")
+	case fields[1] != version:
+		return paxos.Durable{}, fmt.Errorf("%w %.20q, this program knows %s",
+			ErrVersion, fields[1], version)
+	case fields[2] != "sha256:"+digest(payload):
+		return paxos.Durable{}, corrupt("the content does not match its checksum")
+	}
+	var d paxos.Durable
+	dec := json.NewDecoder(bytes.NewReader(payload))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&d); err != nil {
+		return paxos.Durable{}, corrupt("%v", err)
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return paxos.Durable{}, corrupt("more than one JSON value")
+	}
+	if err := check(d); err != nil {
+		return paxos.Durable{}, corrupt("%v", err)
+	}
+	return d, nil
+}
+
+func corrupt(why string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(why, args...))
+}
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// check returns every fault of d, each naming the field.
+func check(d paxos.Durable) error {
+	var faults []error
+	fault := func(where string, err error) {
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", where, err))
+		}
+	}
+	if d.StoreID.IsZero() {
+		fault("StoreID", errors.New("is zero"))
+	}
+	fault("Promised", checkAddress(d.Promised.Ballot.Proposer))
+	fault("Accepted", checkAddress(d.Accepted.ID.Ballot.Proposer))
+	fault("Accepted.State", checkState(d.Accepted.State))
+	fault("Held", checkState(d.Held))
+	return errors.Join(faults...)
+}
+
+func checkState(s member.State) error {
+	if err := checkAddress(s.Leader); err != nil {
+		return err
+	}
+	if len(s.Roster) > maxMembers {
+		return fmt.Errorf("a roster of %d members, the limit is %d", len(s.Roster), maxMembers)
+	}
+	for _, m := range s.Roster {
+		if m.Address.IsZero() {
+			return errors.New("a member without an address")
+		}
+		if err := checkAddress(m.Address); err != nil {
+			return err
+		}
+		if len(m.Name) > member.MaxNameBytes || !utf8.ValidString(m.Name) {
+			return fmt.Errorf("%s: a name that is not UTF-8 or longer than %d bytes",
+				m.Address, member.MaxNameBytes)
+		}
+		if m.Status < member.Joining || m.Status > member.Leaving {
+			return fmt.Errorf("%s: no status of a roster: %s", m.Address, m.Status)
+		}
+	}
+	if !s.Roster.IsSorted() {
+		return errors.New("a roster that is not sorted by address")
+	}
+	return nil
+}
+
+// checkAddress wants nobody, or an address that survives being written as text.
+func checkAddress(a member.Address) error {
+	if a.IsZero() {
+		return nil
+	}
+	again, err := member.ParseAddress(a.String())
+	if err == nil && (again != a || !utf8.ValidString(a.Host)) {
+		err = fmt.Errorf("%w %q", member.ErrAddress, a.String())
+	}
+	return err
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"sync"
+
+	"github.com/athena-go/athena/paxos"
+)
+
+// Memory is a store that forgets everything with the process. A node on it is
+// a new member after each restart. While a majority of a cluster's seeds
+// restarts or is new at the same time, a cluster of such nodes may elect two
+// leaders; File has no such gap. Its methods may be called from anywhere and
+// do not block.
+type Memory struct {
+	mu    sync.Mutex
+	saved bool
+	d     paxos.Durable
+	key   [32]byte
+}
+
+// NewMemory returns an empty store with a random reset key.
+func NewMemory() *Memory { return &Memory{key: newResetKey()} }
+
+// Load returns what was saved last; false when nothing was. It never fails.
+func (m *Memory) Load() (paxos.Durable, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.d, m.saved, nil
+}
+
+// Save keeps d, which must not be changed afterwards. It never fails.
+func (m *Memory) Save(d paxos.Durable) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.d, m.saved = d, true
+	return nil
+}
+
+// ResetKey returns the key for stateless resets. It never fails.
+func (m *Memory) ResetKey() ([32]byte, error) { return m.key, nil }
+
+// Close does nothing.
+func (m *Memory) Close() error { return nil }

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !(darwin || dragonfly || freebsd || linux || netbsd || openbsd)
+
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+)
+
+// lockFile refuses: no file system of these systems is known to keep what
+// package store promises.
+func lockFile(string) (*os.File, error) {
+	return nil, fmt.Errorf("store: a directory on %s: %w; use the memory store",
+		runtime.GOOS, errors.ErrUnsupported)
+}
+
+func checkMode(string, fs.FileInfo, string) error { return nil }
+
+func replaceFile(string, string, []byte) error { return errors.ErrUnsupported }

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/google/renameio/v2"
+)
+
+const othersWrite = 0o022
+
+// checkMode refuses what others than the owner may write.
+func checkMode(path string, info fs.FileInfo, want string) error {
+	if mode := info.Mode().Perm(); mode&othersWrite != 0 {
+		return fmt.Errorf("%w: %s has mode %04o; run chmod %s %s", ErrInsecure, path, mode, want, path)
+	}
+	return nil
+}
+
+// lockFile takes the lock at path and writes the process id into it. The
+// system lets go of the lock when the file is closed or the process ends. The
+// file stays: removing it would let two processes lock two files of one name.
+func lockFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	for {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err != syscall.EINTR {
+			break
+		}
+	}
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = fmt.Errorf("%w: %s belongs to %s; one process has one directory, stop that one "+
+			"or use another", ErrLocked, filepath.Dir(path), holder(f))
+	} else if err != nil {
+		err = fmt.Errorf("store: lock %s: %w", path, err)
+	} else if err = f.Truncate(0); err == nil {
+		_, err = fmt.Fprintln(f, os.Getpid())
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// holder names the process that has the lock, as far as the file tells.
+func holder(f *os.File) string {
+	b, _ := io.ReadAll(io.LimitReader(f, 20))
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		return "another process"
+	}
+	return fmt.Sprintf("process %d", pid)
+}
+
+// replaceFile writes and syncs a new file in dir and renames it. The library
+// does not sync the directory, which is left to the caller.
+func replaceFile(dir, name string, content []byte) error {
+	f, err := renameio.TempFile(dir, filepath.Join(dir, name))
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(content); err == nil {
+		err = f.CloseAtomicallyReplace()
+	}
+	return errors.Join(err, f.Cleanup()) // after a success it does nothing
+}

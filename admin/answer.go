@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/wire"
+)
+
+// Status is the answer of /v1/status.
+type Status struct {
+	Cluster string `json:"cluster"`
+	Size    int    `json:"size"`
+	Quorum  int    `json:"quorum"`
+	Self    Self   `json:"self"`
+	// Role is "leader", "follower", "provisional" or "joining".
+	Role string `json:"role"`
+	View View   `json:"view"`
+	// Token is the fencing token of the quorate leader, 0 without one.
+	Token uint64 `json:"token"`
+	// LeaseRemainingMS is 0 on every node but the quorate leader.
+	LeaseRemainingMS float64 `json:"lease_remaining_ms"`
+	// TermSince is null without a quorate leader.
+	TermSince *time.Time `json:"term_since"`
+	// LastElection is null while this node has seen none.
+	LastElection *Election `json:"last_election"`
+	UptimeMS     float64   `json:"uptime_ms"`
+	// Protocol is the version of the format in which nodes talk.
+	Protocol int    `json:"protocol"`
+	Build    string `json:"build"`
+}
+
+// Self is the node that answers.
+type Self struct {
+	Name        string         `json:"name"`
+	Address     member.Address `json:"address"`
+	Seed        bool           `json:"seed"`
+	StoreID     member.StoreID `json:"store_id"`
+	Incarnation uint64         `json:"incarnation"`
+}
+
+// View is what the node sees.
+type View struct {
+	Version  uint64         `json:"version"`
+	Revision uint64         `json:"revision"`
+	Leader   member.Address `json:"leader"` // empty when the node follows nobody
+	Quorate  bool           `json:"quorate"`
+	Members  []Member       `json:"members"`
+}
+
+// Member is one member of a view.
+type Member struct {
+	Name        string         `json:"name"`
+	Address     member.Address `json:"address"`
+	Seed        bool           `json:"seed"`
+	Status      member.Status  `json:"status"`
+	Incarnation uint64         `json:"incarnation"`
+}
+
+// Election is the last change of leader as the node saw it.
+type Election struct {
+	Cause   string  `json:"cause"`
+	Version uint64  `json:"version"`
+	TookMS  float64 `json:"took_ms"`
+	// Votes is null where the node did not count them: only the proposer does.
+	Votes *int `json:"votes"`
+}
+
+// Leader is the answer of /v1/leader.
+type Leader struct {
+	Address member.Address `json:"address"`
+	Name    string         `json:"name"`
+	Version uint64         `json:"version"`
+	Token   uint64         `json:"token"`
+}
+
+// StatusOf writes what a node says about itself in the words of this API.
+func StatusOf(s cluster.Status, build string) Status {
+	out := Status{
+		Cluster: s.Cluster,
+		Size:    s.Size,
+		Quorum:  s.Quorum,
+		Self: Self{
+			Name:        s.Self.Name,
+			Address:     s.Self.Address,
+			Seed:        s.Self.Seed,
+			StoreID:     s.Self.StoreID,
+			Incarnation: s.Self.Incarnation,
+		},
+		Role: s.View.Role.String(),
+		View: View{
+			Version:  s.View.Version,
+			Revision: s.View.Revision,
+			Leader:   s.View.Leader,
+			Quorate:  s.View.Quorate,
+			Members:  make([]Member, 0, len(s.View.Members)),
+		},
+		Token:            s.Token,
+		LeaseRemainingMS: milliseconds(s.LeaseRemaining),
+		UptimeMS:         milliseconds(s.Uptime),
+		Protocol:         wire.Version,
+		Build:            build,
+	}
+	for _, m := range s.View.Members {
+		out.View.Members = append(out.View.Members, Member{
+			Name:        m.Name,
+			Address:     m.Address,
+			Seed:        m.Seed,
+			Status:      m.Shown(),
+			Incarnation: m.Incarnation,
+		})
+	}
+	if !s.TermSince.IsZero() {
+		since := s.TermSince
+		out.TermSince = &since
+	}
+	if e := s.LastElection; e != (cluster.Election{}) {
+		out.LastElection = &Election{Cause: e.Cause, Version: e.Version, TookMS: milliseconds(e.Took)}
+	}
+	return out
+}
+
+// LeaderOf is the quorate leader; false when there is none.
+func (s Status) LeaderOf() (Leader, bool) {
+	if s.Token == 0 || s.View.Leader.IsZero() {
+		return Leader{}, false
+	}
+	l := Leader{Address: s.View.Leader, Version: s.View.Version, Token: s.Token}
+	for _, m := range s.View.Members {
+		if m.Address == l.Address {
+			l.Name = m.Name
+		}
+	}
+	return l, true
+}
+
+// Active counts the active members of the view.
+func (s Status) Active() int {
+	n := 0
+	for _, m := range s.View.Members {
+		if m.Status == member.Active {
+			n++
+		}
+	}
+	return n
+}
+
+// IsLeader reports whether the node that answers is the quorate leader.
+func (s Status) IsLeader() bool {
+	l, ok := s.LeaderOf()
+	return ok && l.Address == s.Self.Address
+}
+
+// milliseconds keeps microseconds as decimals: a lease is a matter of them.
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Limits of a Client.
+const (
+	clientTimeout  = 5 * time.Second
+	maxAnswerBytes = 4 << 20
+)
+
+// Client asks the admin API of a node. Its methods block until the answer, for
+// five seconds at most, or until ctx ends. An error that the node gave is an
+// *Error.
+type Client struct {
+	http http.Client
+	base string
+}
+
+// Error is an error that the API answered with.
+type Error struct {
+	Status int    // of HTTP
+	Code   string // one of the Code constants; empty when it was none of ours
+	Text   string
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Text }
+
+// NewClient returns a client of the node at "host:port" or "unix:PATH". It
+// connects to nothing yet.
+func NewClient(addr string) (*Client, error) {
+	c := &Client{base: "http://" + addr}
+	t := &http.Transport{DisableKeepAlives: true}
+	_, port, err := net.SplitHostPort(addr)
+	path, isSocket := strings.CutPrefix(addr, unixPrefix)
+	switch {
+	case isSocket && path != "":
+		c.base = "http://localhost"
+		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		}
+	case err != nil || port == "":
+		return nil, fmt.Errorf("%w %q: want host:port or unix:PATH", ErrAddress, addr)
+	}
+	c.http = http.Client{Transport: t, Timeout: clientTimeout}
+	return c, nil
+}
+
+// Status asks for everything that the node says about itself.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	return get[Status](ctx, c, "/v1/status")
+}
+
+// Members asks for the members that the node sees.
+func (c *Client) Members(ctx context.Context) ([]Member, error) {
+	return get[[]Member](ctx, c, "/v1/members")
+}
+
+// Leader asks for the quorate leader. Without one the error is an *Error with
+// CodeNoQuorum.
+func (c *Client) Leader(ctx context.Context) (Leader, error) {
+	return get[Leader](ctx, c, "/v1/leader")
+}
+
+func get[T any](ctx context.Context, c *Client, path string) (value T, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
+	if err != nil {
+		return value, fmt.Errorf("%w: %w", ErrAddress, err)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return value, fmt.Errorf("admin: no answer: %w", err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes))
+	if err != nil {
+		return value, fmt.Errorf("admin: %s%s: %w", c.base, path, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return value, answeredError(resp.StatusCode, body)
+	}
+	if err := json.Unmarshal(body, &value); err != nil {
+		return value, fmt.Errorf("admin: %s%s does not answer as a node does: %w", c.base, path, err)
+	}
+	return value, nil
+}
+
+func answeredError(status int, body []byte) error {
+	var told errorBody
+	if json.Unmarshal(body, &told) != nil || told.Error == "" {
+		told.Error = fmt.Sprintf("answered with %d %s", status, http.StatusText(status))
+	}
+	return &Error{Status: status, Code: told.Code, Text: told.Error}
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+)
+
+// Node is what the handler asks: *cluster.Node has it.
+type Node interface {
+	// Status is one look at the node. It must not block.
+	Status() cluster.Status
+}
+
+// Codes of errors.
+const (
+	CodeNoQuorum         = "no_quorum"          // nobody leads with authority
+	CodeNotLeader        = "not_leader"         // somebody else does
+	CodeNotActive        = "not_active"         // the node is no active member
+	CodeNotFound         = "not_found"          // there is no such path
+	CodeMethodNotAllowed = "method_not_allowed" // the path takes another method
+	CodeForbidden        = "forbidden"          // the request may come from another site
+)
+
+// New returns the handler of a node. build names the program and its version.
+// The handler checks no caller; Serve does.
+func New(node Node, build string) http.Handler {
+	h := &handler{node, build}
+	mux := http.NewServeMux()
+	for path, answer := range map[string]http.HandlerFunc{
+		"/v1/status":  h.status,
+		"/v1/members": h.members,
+		"/v1/leader":  h.leader,
+		"/livez":      h.live,
+		"/readyz":     h.ready,
+	} {
+		mux.HandleFunc("GET "+path, answer)
+		mux.HandleFunc(path, methodNotAllowed)
+	}
+	mux.HandleFunc("/", notFound)
+	return mux
+}
+
+type handler struct {
+	node  Node
+	build string
+}
+
+func (h *handler) look() Status { return StatusOf(h.node.Status(), h.build) }
+
+func (h *handler) status(w http.ResponseWriter, _ *http.Request) {
+	WriteJSON(w, http.StatusOK, h.look())
+}
+
+func (h *handler) members(w http.ResponseWriter, _ *http.Request) {
+	WriteJSON(w, http.StatusOK, h.look().View.Members)
+}
+
+func (h *handler) leader(w http.ResponseWriter, _ *http.Request) {
+	l, ok := h.look().LeaderOf()
+	if !ok {
+		noQuorum(w)
+		return
+	}
+	WriteJSON(w, http.StatusOK, l)
+}
+
+// live says that the process works: it could look at its node.
+func (h *handler) live(w http.ResponseWriter, _ *http.Request) {
+	h.look()
+	ok(w)
+}
+
+// ready says whether the node can be given work. A load balancer that wants
+// the leader alone asks with ?leader.
+func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
+	s := h.look()
+	_, quorate := s.LeaderOf()
+	want := r.URL.Query()
+	switch {
+	case !s.isActive():
+		WriteError(w, http.StatusServiceUnavailable, CodeNotActive,
+			"this node is no active member of its cluster yet")
+	case (want.Has("quorum") || want.Has("leader")) && !quorate:
+		noQuorum(w)
+	case want.Has("leader") && !s.IsLeader():
+		WriteError(w, http.StatusServiceUnavailable, CodeNotLeader,
+			"this node does not lead; "+s.View.Leader.String()+" does")
+	default:
+		ok(w)
+	}
+}
+
+// isActive reports whether the node is an active member of its own view.
+func (s Status) isActive() bool {
+	for _, m := range s.View.Members {
+		if m.Address == s.Self.Address {
+			return m.Status == member.Active
+		}
+	}
+	return false
+}
+
+func ok(w http.ResponseWriter) {
+	WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+func noQuorum(w http.ResponseWriter) {
+	WriteError(w, http.StatusServiceUnavailable, CodeNoQuorum,
+		"no leader has the support of a majority")
+}
+
+func notFound(w http.ResponseWriter, r *http.Request) {
+	WriteError(w, http.StatusNotFound, CodeNotFound, "there is nothing at "+r.URL.Path)
+}
+
+func methodNotAllowed(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Allow", "GET, HEAD")
+	WriteError(w, http.StatusMethodNotAllowed, CodeMethodNotAllowed,
+		r.URL.Path+" only takes GET, not "+r.Method)
+}
+
+// WriteJSON answers with a value. What answers beside this handler uses it too.
+func WriteJSON(w http.ResponseWriter, status int, value any) {
+	body, err := json.Marshal(value)
+	if err != nil {
+		// Only values of this program come here, and all of them encode.
+		panic(err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // a caller that went away is no fault
+}
+
+// WriteError answers with an error for people, text, and for programs, code.
+func WriteError(w http.ResponseWriter, status int, code, text string) {
+	WriteJSON(w, status, errorBody{text, code})
+}
+
+type errorBody struct {
+	Error string `json:"error"`
+	Code  string `json:"code"`
+}

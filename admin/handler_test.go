@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+)
+
+// fake is a node that says what the test wants.
+type fake cluster.Status
+
+func (f fake) Status() cluster.Status { return cluster.Status(f) }
+
+func at(t *testing.T, addr string) member.Address {
+	t.Helper()
+	a, err := member.ParseAddress(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// leading is n2 as it leads three members, one of which was removed.
+func leading(t *testing.T) fake {
+	t.Helper()
+	entry := func(name, addr string, seed bool, status member.Status, gone bool) member.Member {
+		m := member.Member{Name: name, Seed: seed, Status: status, Gone: gone}
+		m.Address, m.Incarnation = at(t, addr), 17
+		m.StoreID[0] = 0xab
+		return m
+	}
+	members := member.Roster{
+		entry("n1", "10.0.0.1:7000", true, member.Unreachable, false),
+		entry("n2", "10.0.0.2:7000", true, member.Active, false),
+		entry("n3", "10.0.0.3:7000", false, member.Leaving, true),
+	}
+	return fake{
+		Cluster: "orders",
+		Size:    3,
+		Quorum:  2,
+		Self:    members[1],
+		View: member.View{
+			Self: members[1].Identity, Role: member.Leading, Version: 4, Revision: 9,
+			Leader: members[1].Address, Quorate: true, Members: members,
+		},
+		Token:          4,
+		LeaseRemaining: 812345 * time.Microsecond,
+		TermSince:      time.Date(2026, 11, 20, 10, 0, 0, 5, time.UTC),
+		LastElection: cluster.Election{
+			Cause: "leader lost", Version: 4, Took: 431 * time.Millisecond,
+		},
+		Uptime: time.Minute,
+	}
+}
+
+// leaderless is the same node when it follows nobody.
+func leaderless(t *testing.T) fake {
+	t.Helper()
+	f := leading(t)
+	f.View.Role, f.View.Leader, f.View.Quorate = member.Seeking, member.Address{}, false
+	f.Token, f.LeaseRemaining, f.TermSince = 0, 0, time.Time{}
+	return f
+}
+
+// following is n1, active, as it follows n2.
+func following(t *testing.T) fake {
+	t.Helper()
+	f := leading(t)
+	f.View.Members[0].Status = member.Active
+	f.Self = f.View.Members[0]
+	f.View.Self, f.View.Role, f.LeaseRemaining = f.Self.Identity, member.Following, 0
+	return f
+}
+
+func ask(h http.Handler, method, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	return w
+}
+
+// TestStatusShape holds the form of the answers, on which scripts rely.
+func TestStatusShape(t *testing.T) {
+	const status = `{
+		"cluster": "orders", "size": 3, "quorum": 2,
+		"self": {
+			"name": "n2", "address": "10.0.0.2:7000", "seed": true,
+			"store_id": "ab000000000000000000000000000000", "incarnation": 17
+		},
+		"role": "leader",
+		"view": {
+			"version": 4, "revision": 9, "leader": "10.0.0.2:7000", "quorate": true,
+			"members": [
+				{"name": "n1", "address": "10.0.0.1:7000", "seed": true,
+					"status": "unreachable", "incarnation": 17},
+				{"name": "n2", "address": "10.0.0.2:7000", "seed": true,
+					"status": "active", "incarnation": 17},
+				{"name": "n3", "address": "10.0.0.3:7000", "seed": false,
+					"status": "removed", "incarnation": 17}
+			]
+		},
+		"token": 4, "lease_remaining_ms": 812.345,
+		"term_since": "2026-11-20T10:00:00.000000005Z",
+		"last_election": {"cause": "leader lost", "version": 4, "took_ms": 431, "votes": null},
+		"uptime_ms": 60000, "protocol": 1, "build": "v0.1"
+	}`
+	const leaderlessView = `{"version": 0, "revision": 0, "leader": "", "quorate": false,
+		"members": []}`
+	for _, c := range []struct {
+		name string
+		node fake
+		path string
+		code int
+		want string
+	}{
+		{"status", leading(t), "/v1/status", 200, status},
+		{"members", leading(t), "/v1/members", 200, `[
+			{"name": "n1", "address": "10.0.0.1:7000", "seed": true,
+				"status": "unreachable", "incarnation": 17},
+			{"name": "n2", "address": "10.0.0.2:7000", "seed": true,
+				"status": "active", "incarnation": 17},
+			{"name": "n3", "address": "10.0.0.3:7000", "seed": false,
+				"status": "removed", "incarnation": 17}]`},
+		{"no members", fake{}, "/v1/members", 200, `[]`},
+		{"leader", leading(t), "/v1/leader", 200,
+			`{"address": "10.0.0.2:7000", "name": "n2", "version": 4, "token": 4}`},
+		{"no leader", leaderless(t), "/v1/leader", 503,
+			`{"error": "no leader has the support of a majority", "code": "no_quorum"}`},
+		{"joining", fake{Cluster: "c", Size: 1, Quorum: 1}, "/v1/status", 200, `{
+			"cluster": "c", "size": 1, "quorum": 1,
+			"self": {"name": "", "address": "", "seed": false,
+				"store_id": "00000000000000000000000000000000", "incarnation": 0},
+			"role": "joining", "view": ` + leaderlessView + `, "token": 0,
+			"lease_remaining_ms": 0, "term_since": null, "last_election": null,
+			"uptime_ms": 0, "protocol": 1, "build": "v0.1"}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := ask(admin.New(c.node, "v0.1"), "GET", c.path)
+			if w.Code != c.code || w.Header().Get("Content-Type") != "application/json" {
+				t.Errorf("GET %s: code %d, content type %q, want %d, application/json",
+					c.path, w.Code, w.Header().Get("Content-Type"), c.code)
+			}
+			if diff := cmp.Diff(value(t, c.want), value(t, w.Body.String())); diff != "" {
+				t.Errorf("GET %s: -want +got:\n%s", c.path, diff)
+			}
+		})
+	}
+}
+
+func value(t *testing.T, text string) (v any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("no JSON: %v\n%s", err, text)
+	}
+	return v
+}
+
+func TestHealth(t *testing.T) {
+	unreachable := leading(t)
+	unreachable.Self = unreachable.View.Members[0]
+	lapsed := leading(t) // chosen, but its lease has ended
+	lapsed.Token, lapsed.View.Quorate = 0, false
+	for _, c := range []struct {
+		name string
+		node fake
+		path string
+		want int
+		code string
+	}{
+		{"live while joining", fake{}, "/livez", 200, ""},
+		{"live without a leader", leaderless(t), "/livez", 200, ""},
+		{"joining", fake{}, "/readyz", 503, admin.CodeNotActive},
+		{"unreachable", unreachable, "/readyz", 503, admin.CodeNotActive},
+		{"active", leaderless(t), "/readyz", 200, ""},
+		{"active without quorum", leaderless(t), "/readyz?quorum", 503, admin.CodeNoQuorum},
+		{"active without leader", leaderless(t), "/readyz?leader", 503, admin.CodeNoQuorum},
+		{"follower with quorum", following(t), "/readyz?quorum", 200, ""},
+		{"follower is no leader", following(t), "/readyz?leader", 503, admin.CodeNotLeader},
+		{"leader", leading(t), "/readyz?leader", 200, ""},
+		{"leader and quorum", leading(t), "/readyz?leader&quorum", 200, ""},
+		{"leader without lease", lapsed, "/readyz?leader", 503, admin.CodeNoQuorum},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := ask(admin.New(c.node, ""), "GET", c.path)
+			var got struct{ Code string }
+			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+				t.Fatal(err)
+			}
+			if w.Code != c.want || got.Code != c.code {
+				t.Errorf("GET %s: %d %q, want %d %q", c.path, w.Code, got.Code, c.want, c.code)
+			}
+		})
+	}
+}
+
+func TestWrongRequests(t *testing.T) {
+	h := admin.New(leading(t), "")
+	for _, c := range []struct {
+		method, path string
+		want         int
+		code         string
+	}{
+		{"POST", "/v1/status", 405, admin.CodeMethodNotAllowed},
+		{"PUT", "/v1/members", 405, admin.CodeMethodNotAllowed},
+		{"DELETE", "/v1/leader", 405, admin.CodeMethodNotAllowed},
+		{"POST", "/livez", 405, admin.CodeMethodNotAllowed},
+		{"OPTIONS", "/readyz", 405, admin.CodeMethodNotAllowed},
+		{"GET", "/", 404, admin.CodeNotFound},
+		{"GET", "/v1", 404, admin.CodeNotFound},
+		{"GET", "/v1/status/", 404, admin.CodeNotFound},
+		{"GET", "/v2/status", 404, admin.CodeNotFound},
+		{"POST", "/v1/nothing", 404, admin.CodeNotFound},
+	} {
+		w := ask(h, c.method, c.path)
+		var got struct{ Error, Code string }
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+			t.Errorf("%s %s: %v in %q", c.method, c.path, err, w.Body)
+			continue
+		}
+		if w.Code != c.want || got.Code != c.code || got.Error == "" {
+			t.Errorf("%s %s: %d %+v, want %d %q", c.method, c.path, w.Code, got, c.want, c.code)
+		}
+		if c.want == 405 && !strings.Contains(w.Header().Get("Allow"), "GET") {
+			t.Errorf("%s %s: Allow %q, want GET in it", c.method, c.path, w.Header().Get("Allow"))
+		}
+	}
+}

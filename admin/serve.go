@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Limits of a server.
+const (
+	maxHeaderBytes    = 16 << 10
+	maxBodyBytes      = 64 << 10
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 10 * time.Second
+	idleTimeout       = time.Minute
+	shutdownTimeout   = time.Second
+)
+
+// unixPrefix marks the path of a socket where an address is wanted.
+const unixPrefix = "unix:"
+
+// ErrAddress is wrapped by errors about an address that nothing can listen on
+// or ask at, whatever the state of the machine.
+var ErrAddress = errors.New("admin: invalid address")
+
+// CheckListen says what is wrong with an address for Listen, without opening it.
+func CheckListen(addr string) error {
+	if path, ok := strings.CutPrefix(addr, unixPrefix); ok {
+		if path == "" {
+			return fmt.Errorf("%w %q: want unix:PATH", ErrAddress, addr)
+		}
+		return nil
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w %q: want host:port, unix:PATH or off", ErrAddress, addr)
+	case !isLoopback(host):
+		return fmt.Errorf("%w %q: it is not of this machine alone, which needs a token, and"+
+			" tokens are not built yet; use 127.0.0.1:%s or unix:PATH", ErrAddress, addr, port)
+	}
+	return nil
+}
+
+// isLoopback reports whether a host can only be reached from this machine.
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
+}
+
+// Listen opens "host:port" on loopback, port 0 for any that is free, or
+// "unix:PATH", a socket for this user alone. A socket that nobody serves any
+// more is replaced.
+func Listen(addr string) (net.Listener, error) {
+	if err := CheckListen(addr); err != nil {
+		return nil, err
+	}
+	var l net.Listener
+	var err error
+	if path, ok := strings.CutPrefix(addr, unixPrefix); ok {
+		l, err = listenUnix(path)
+	} else {
+		l, err = net.Listen("tcp", addr)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("admin: listen on %s: %w", addr, err)
+	}
+	return l, nil
+}
+
+// listenUnix makes the socket in a folder that nobody else can enter and moves
+// it to its place with its mode set, so that at no moment others can connect.
+func listenUnix(path string) (net.Listener, error) {
+	if c, err := net.Dial("unix", path); err == nil {
+		c.Close()
+		return nil, errors.New("another process serves it: stop that, or use another path")
+	}
+	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != os.ModeSocket {
+		return nil, errors.New("there is a file that is no socket: use another path")
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(path), ".a")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	made := filepath.Join(dir, "s")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: made, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false) // it would look for the name of before
+	if err := errors.Join(os.Chmod(made, 0o600), os.Rename(made, path)); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return &socket{l, path}, nil
+}
+
+// socket is a listener that takes its name away when it is closed.
+type socket struct {
+	net.Listener
+	path string
+}
+
+// Addr is the name to which the socket was moved.
+func (s *socket) Addr() net.Addr { return &net.UnixAddr{Name: s.path, Net: "unix"} }
+
+// Close implements net.Listener.
+func (s *socket) Close() error {
+	// First the name: afterwards it may be the socket of a later process.
+	return errors.Join(os.Remove(s.path), s.Listener.Close())
+}
+
+// AddrOf is the address of a listener as Listen and NewClient take it.
+func AddrOf(l net.Listener) string {
+	if l.Addr().Network() == "unix" {
+		return unixPrefix + l.Addr().String()
+	}
+	return l.Addr().String()
+}
+
+// Serve answers on a listener of Listen until ctx ends, and then gives
+// requests under way a second to end. It closes l. The error is nil after the
+// end of ctx. On a network listener only requests addressed to this machine by
+// its loopback names are answered: a page of another site may let its own name
+// resolve to 127.0.0.1, but cannot change the Host that browsers send.
+func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	h = http.MaxBytesHandler(h, maxBodyBytes)
+	if l.Addr().Network() != "unix" {
+		h = loopbackHost(h)
+	}
+	srv := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          log.New(io.Discard, "", 0), // it tells of callers, not of the node
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		<-ctx.Done()
+		bound, stop := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+		defer stop()
+		if srv.Shutdown(bound) != nil {
+			_ = srv.Close() // requests that did not end; nothing else can go wrong
+		}
+	}()
+	err := srv.Serve(l)
+	cancel()
+	<-ended
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("admin: serve on %s: %w", AddrOf(l), err)
+}
+
+func loopbackHost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = strings.Trim(r.Host, "[]")
+		}
+		if !isLoopback(host) {
+			WriteError(w, http.StatusForbidden, CodeForbidden,
+				"the Host of a request must be localhost or a loopback address")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -108,7 +108,7 @@ func TestStoreIDText(t *testing.T) {
 	if err := got.UnmarshalText(text); err != nil || got != id {
 		t.Errorf("UnmarshalText(%q): got %v, %v, want %v", text, got, err, id)
 	}
-	for _, bad := range []string{"", "01", strings.Repeat("0", 31), strings.Repeat("g", 32)} {
+	for _, bad := range []string{"", "01", strings.Repeat("0", 31), strings.Repeat("0", 40), strings.Repeat("g", 32)} {
 		if err := got.UnmarshalText([]byte(bad)); err == nil {
 			t.Errorf("UnmarshalText(%q): got no error", bad)
 		}

@@ -87,14 +87,15 @@ func compare(t *rapid.T, r member.Roster, model map[uint16]member.Member) {
 
 func TestVoterIsAddressAndStore(t *testing.T) {
 	r := member.Roster{entry(1, 1, member.Active), entry(2, 2, member.Joining)}
+	again := r[0].Identity
+	again.Incarnation++
 	for _, tc := range []struct {
 		name        string
 		id          member.Identity
 		voter, here bool
 	}{
 		{"itself", r[0].Identity, true, true},
-		{"another run", func(i member.Identity) member.Identity { i.Incarnation++; return i }(r[0].Identity),
-			true, false},
+		{"another run", again, true, false},
 		{"another store", entry(1, 9, member.Active).Identity, false, false},
 		{"joining", r[1].Identity, false, true},
 		{"stranger", entry(3, 1, member.Active).Identity, false, false},

@@ -82,7 +82,8 @@ func TestKindNames(t *testing.T) {
 	names := constants(t, "message.go", "Kind")
 	all := bodies()
 	if len(names) != int(message.Kinds)-1 || len(all) != len(names) {
-		t.Fatalf("got %d constants and %d structs, want %d of both", len(names), len(all), message.Kinds-1)
+		t.Fatalf("got %d constants and %d structs, want %d of both",
+			len(names), len(all), message.Kinds-1)
 	}
 	for i, b := range all {
 		kind := message.Kind(i + 1)

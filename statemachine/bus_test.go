@@ -29,8 +29,8 @@ type bus struct {
 	timings message.Timings
 	// cut says whether an event is lost on its way.
 	cut func(message.Message) bool
-	// log collects what was sent, as "from -> to: Event".
-	log []string
+	// sent collects every event with the time at which it left.
+	sent []flight
 }
 
 type node struct {
@@ -119,8 +119,7 @@ func (b *bus) take(n *node, out statemachine.Output) {
 	}
 	n.trace = append(n.trace, out.Trace...)
 	for _, msg := range out.Send {
-		b.log = append(b.log,
-			fmt.Sprintf("%s -> %s: %s", msg.From.Address.Host, msg.To.Host, msg.Body.Kind()))
+		b.sent = append(b.sent, flight{b.now, msg})
 		if b.cut == nil || !b.cut(msg) {
 			b.wire = append(b.wire, flight{b.now.Add(b.latency), msg})
 		}

@@ -1,0 +1,528 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/paxos"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// A refusal is one event that a node must not act upon, and what it says.
+type refusal struct {
+	name    string
+	reason  message.Reason
+	refused bool // answered with no; otherwise it is dropped
+	at      func(*testing.T) *bus
+	event   func(*bus) message.Message
+	sends   []string // what leaves in answer; nil for nothing
+}
+
+// protocol.md section 2: an event based on an observation "is dropped where the
+// receiver's own differs. Each drop has a named reason". STYLE.md rule 40:
+// every reason is reached by a named test.
+func TestRefusals(t *testing.T) {
+	reached := make([]bool, message.Reasons)
+	reached[message.ReasonNone] = true
+	cases := slices.Concat(refusalsOfHeaders(), refusalsOfJoins(), refusalsOfJoinAnswers(),
+		refusalsByLeaders(), refusalsByFollowers(), refusalsByVoters(), refusalsOfFormal(),
+		refusalsOfFoundings(), refusalsByProposers())
+	for _, tc := range cases {
+		reached[tc.reason] = true
+		t.Run(tc.reason.String()+"/"+tc.name, func(t *testing.T) {
+			b := tc.at(t)
+			before := b.view(0)
+			in := tc.event(b)
+			out := b.hand(in)
+			want := statemachine.Trace{
+				What: statemachine.Dropped, Reason: tc.reason,
+				Event: in.Body.Kind(), Peer: in.From.Address,
+			}
+			if tc.refused {
+				want.What = statemachine.Refused
+			}
+			if !slices.ContainsFunc(out.Trace, func(got statemachine.Trace) bool {
+				got.Version = 0
+				return got == want
+			}) {
+				t.Errorf("got traces %+v, want %+v among them", out.Trace, want)
+			}
+			if got := kinds(out.Send); !slices.Equal(got, tc.sends) {
+				t.Errorf("got sent %q, want %q", got, tc.sends)
+			}
+			after := b.view(0)
+			if before.Role != after.Role || before.Leader != after.Leader || out.Persist != nil {
+				t.Errorf("got %v of %v, persist %v, want %v of %v and nothing to save",
+					after.Role, after.Leader, out.Persist, before.Role, before.Leader)
+			}
+		})
+	}
+	for r, ok := range reached {
+		if !ok {
+			t.Errorf("no case reaches %q", message.Reason(r))
+		}
+	}
+}
+
+func follower(t *testing.T) *bus { t.Helper(); return aFollower(t, 3) }
+func leader(t *testing.T) *bus   { t.Helper(); return aLeader(t, 3) }
+func quorate(t *testing.T) *bus  { t.Helper(); return aQuorateLeader(t, 3) }
+func votes(t *testing.T) *bus    { t.Helper(); return aVoter(t, 3) }
+func founder(t *testing.T) *bus  { t.Helper(); return aFounder(t, 3) }
+
+// says is an event that needs nothing of the bus.
+func says(from int, claim member.Claim, body message.Body) func(*bus) message.Message {
+	return func(*bus) message.Message { return event(from, claim, body) }
+}
+
+func refusalsOfHeaders() []refusal {
+	return []refusal{{
+		name: "from itself", reason: message.ReasonOwnAddress, at: follower,
+		event: says(0, member.Claim{}, message.SeedKeepAlive{}),
+	}, {
+		name: "from an earlier run", reason: message.ReasonEarlierRun, at: follower,
+		event: func(*bus) message.Message {
+			in := event(1, chosen(3, 1), message.SeedKeepAlive{})
+			in.From.Incarnation = 0
+			return in
+		},
+	}, {
+		name: "to another address", reason: message.ReasonNotAddressed, at: follower,
+		event: func(b *bus) message.Message {
+			in := event(1, chosen(3, 1), message.SeedKeepAlive{})
+			in.To = addr(7)
+			return in
+		},
+	}}
+}
+
+func refusalsOfJoins() []refusal {
+	join := message.JoinClusterRequest{}
+	again := func(incarnation uint64) func(*bus) message.Message {
+		return func(*bus) message.Message {
+			in := event(1, member.Claim{}, join)
+			in.From = newStore(run(1, incarnation))
+			return in
+		}
+	}
+	answered := []string{"n2: JoinClusterResponse"}
+	return []refusal{{
+		name: "by a follower", reason: message.ReasonNotLeader, refused: true, at: follower,
+		event: says(2, member.Claim{}, join), sends: []string{"n3: JoinClusterResponse"},
+	}, {
+		name: "by a leader with N members", reason: message.ReasonClusterFull, refused: true, at: quorate,
+		event: says(3, member.Claim{}, join), sends: []string{"n4: JoinClusterResponse"},
+	}, {
+		name: "a new store in no later run", reason: message.ReasonOldIncarnation, refused: true,
+		at: quorate, event: again(1), sends: answered,
+	}, {
+		name: "a new store before the state is committed", reason: message.ReasonNotSettled,
+		refused: true, at: leader, event: again(2), sends: answered,
+	}, {
+		name: "a new store where M voters would not be left", reason: message.ReasonQuorumAtStake,
+		refused: true, at: func(t *testing.T) *bus { return aQuorateLeader(t, 2) },
+		event: again(2), sends: answered,
+	}, {
+		name: "by a leader bound to a later version", reason: message.ReasonLeaderBound, refused: true,
+		at: boundLeader, event: again(2), sends: answered,
+	}, {
+		name: "one that holds a state, by a founder", reason: message.ReasonHoldsState, refused: true,
+		at:    founder,
+		event: says(1, member.Claim{}, message.JoinClusterRequest{Held: number(3, 1)}), sends: answered,
+	}, {
+		name: "a stranger, by a provisional leader with a roster", reason: message.ReasonNotMember,
+		refused: true, at: provisionalWithRoster,
+		event: says(3, member.Claim{}, join), sends: []string{"n4: JoinClusterResponse"},
+	}, {
+		name: "a new store, by a provisional leader with a roster", reason: message.ReasonNotSettled,
+		refused: true, at: provisionalWithRoster, event: again(2), sends: answered,
+	}, {
+		name: "a stranger, where each seed has its place", reason: message.ReasonClusterFull,
+		refused: true, at: founder,
+		event: says(3, member.Claim{}, join), sends: []string{"n4: JoinClusterResponse"},
+	}}
+}
+
+// boundLeader is n1 that leads version 4 and accepted its own proposal for
+// version 7, because n2 showed itself bound to 6.
+func boundLeader(t *testing.T) *bus {
+	t.Helper()
+	b := aQuorateLeader(t, 3)
+	k := message.LeaderKeepAlive{Number: number(4, 0), Bound: 6}
+	b.hand(event(1, chosen(4, 0), k))
+	out := b.wins(last[message.Proposal](b))
+	if p := bodies[message.Proposal](out.Send); len(p) == 0 || p[0].Stage != message.Formal {
+		t.Fatalf("got no formal proposal, sent %q\n%s", kinds(out.Send), b)
+	}
+	return b
+}
+
+// provisionalWithRoster is n1 that holds a roster of which nobody answers.
+func provisionalWithRoster(t *testing.T) *bus {
+	t.Helper()
+	b := aVoter(t, 3)
+	b.run(3 * b.timings.TTLTimeout)
+	if v := b.view(0); v.Role != member.Provisional {
+		t.Fatalf("got no provisional leader\n%s", b)
+	}
+	return b
+}
+
+func refusalsOfJoinAnswers() []refusal {
+	accepted := message.JoinClusterResponse{Accepted: true}
+	return []refusal{{
+		name: "to no join of a follower", reason: message.ReasonNotJoining, at: follower,
+		event: says(1, chosen(3, 1), accepted),
+	}, {
+		name: "no, from one that was not asked", reason: message.ReasonNotJoining, at: votes,
+		event: says(2, member.Claim{}, message.JoinClusterResponse{}),
+	}, {
+		name: "yes, for another leader", reason: message.ReasonOtherLeader, at: votes,
+		event: says(2, member.Claim{}, accepted),
+	}, {
+		name: "yes, for a version below the held one", reason: message.ReasonOtherVersion, at: votes,
+		event: says(2, chosen(2, 2), accepted),
+	}, {
+		name: "to no question of a follower", reason: message.ReasonOtherQuery, at: follower,
+		event: says(1, chosen(3, 1), message.LeaderResponse{ID: 1}),
+	}, {
+		name: "to an earlier question", reason: message.ReasonOtherQuery, at: votes,
+		event: says(1, member.Claim{}, message.LeaderResponse{ID: 1}),
+	}}
+}
+
+func refusalsByLeaders() []refusal {
+	alive := message.LeaderKeepAlive{Number: number(4, 0), Digest: state(3, 4, 0, 0).Digest()}
+	foreign := alive
+	foreign.Echo = message.Stamp{Version: 3, Incarnation: 1, Clock: 1}
+	earlier := alive
+	earlier.Echo = message.Stamp{Version: 4, Incarnation: 9, Clock: 1}
+	acked := []string{"n2: LeaderKeepAliveAck"}
+	return []refusal{{
+		name: "a keep-alive at a follower", reason: message.ReasonNotLeader, at: follower,
+		event: says(2, chosen(3, 0), alive), sends: []string{"n3: ReJoinCluster"},
+	}, {
+		name: "a keep-alive for another leader", reason: message.ReasonOtherLeader, at: leader,
+		event: says(1, chosen(3, 1), alive),
+	}, {
+		name: "a keep-alive of a stranger", reason: message.ReasonUnknownRun, refused: true, at: leader,
+		event: says(3, chosen(4, 0), alive),
+		sends: []string{"n4: LeaderKeepAliveAck", "n4: ClusterAlignment"},
+	}, {
+		name: "an echo of another version", reason: message.ReasonForeignEcho, at: leader,
+		event: says(1, chosen(4, 0), foreign), sends: acked,
+	}, {
+		name: "an echo of another run", reason: message.ReasonForeignEcho, at: leader,
+		event: says(1, chosen(4, 0), earlier), sends: acked,
+	}, {
+		name: "the goodbye of a stranger", reason: message.ReasonUnknownMember, at: leader,
+		event: says(3, chosen(4, 0), message.MemberLeave{}),
+	}, {
+		name: "a goodbye at a follower", reason: message.ReasonNotLeader, at: follower,
+		event: says(2, chosen(3, 1), message.MemberLeave{}),
+	}, {
+		name: "a goodbye at a bound leader", reason: message.ReasonLeaderBound, at: boundLeader,
+		event: says(1, chosen(4, 0), message.MemberLeave{}),
+	}}
+}
+
+func refusalsByFollowers() []refusal {
+	update := func(n member.Number) message.MemberStatusUpdate {
+		return message.MemberStatusUpdate{Number: n, Member: state(3, 3, 1, 1).Roster[2]}
+	}
+	stamped := (*bus)(nil).ack(1)
+	foreign := stamped
+	foreign.Stamp.Version = 2
+	return []refusal{{
+		name: "an ack of another", reason: message.ReasonOtherLeader, at: follower,
+		event: says(2, chosen(3, 1), stamped),
+	}, {
+		name: "an ack of an earlier leadership", reason: message.ReasonOtherVersion, at: follower,
+		event: says(1, chosen(2, 1), stamped),
+	}, {
+		name: "a stamp of another version", reason: message.ReasonOtherVersion, at: follower,
+		event: says(1, chosen(3, 1), foreign),
+	}, {
+		name: "an ack below the bound", reason: message.ReasonBound, at: boundFollower,
+		event: says(1, chosen(3, 1), stamped),
+	}, {
+		name: "an update below the bound", reason: message.ReasonBound, at: boundFollower,
+		event: says(1, chosen(3, 1), update(number(3, 2))),
+	}, {
+		name: "a state below the bound", reason: message.ReasonBound, at: boundFollower,
+		event: says(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 2, 1)}),
+	}, {
+		name: "a leader elected below the bound", reason: message.ReasonBound, at: boundFollower,
+		event: says(1, member.Claim{}, message.LeaderElected{State: state(3, 4, 0, 1)}),
+	}, {
+		name: "the state that is held", reason: message.ReasonOldState, at: follower,
+		event: says(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 1, 1)}),
+	}, {
+		name: "the update that is held", reason: message.ReasonOldState, at: follower,
+		event: says(1, chosen(3, 1), update(number(3, 1))),
+	}, {
+		name: "an update of another version", reason: message.ReasonOtherVersion, at: follower,
+		event: says(1, chosen(3, 1), update(number(2, 2))),
+	}, {
+		name: "an update that skips one", reason: message.ReasonRevisionGap, at: follower,
+		event: says(1, chosen(3, 1), update(number(3, 3))), sends: []string{"n2: LeaderKeepAlive"},
+	}, {
+		name: "an update of another", reason: message.ReasonOtherLeader, at: follower,
+		event: says(2, chosen(3, 1), update(number(3, 2))),
+	}, {
+		name: "a state that is not of its sender", reason: message.ReasonOtherLeader, at: follower,
+		event: says(2, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 2, 1)}),
+	}, {
+		name: "a worse claim", reason: message.ReasonWorseClaim, refused: true, at: follower,
+		event: says(2, provisional(9, 2), message.SeedKeepAlive{}),
+		sends: []string{"n3: LeaderRelieve", "n3: SeedKeepAliveAck"},
+	}, {
+		name: "another gives leadership up", reason: message.ReasonOtherLeader, at: follower,
+		event: says(2, member.Claim{}, message.ReJoinCluster{GivenUp: chosen(3, 1)}),
+	}, {
+		name: "another leaves as the leader", reason: message.ReasonOtherLeader, at: follower,
+		event: says(2, member.Claim{}, message.MemberLeave{GivenUp: chosen(3, 1)}),
+	}}
+}
+
+// boundFollower is aFollower of n2 that accepted n2 for version 5 as well.
+func boundFollower(t *testing.T) *bus {
+	t.Helper()
+	b := aFollower(t, 3)
+	out := b.hand(event(2, member.Claim{}, formal(2, 5, state(3, 5, 0, 1))))
+	if v := bodies[message.Vote](out.Send); len(v) != 1 || !v[0].Granted {
+		t.Fatalf("got votes %+v, want a yes", v)
+	}
+	return b
+}
+
+// pre and formal are the first proposals of node i for a version.
+func pre(i int, version uint64) message.Proposal {
+	return message.Proposal{Stage: message.Pre, ID: ballot(i, version, 1), Held: number(3, 1)}
+}
+
+func formal(i int, version uint64, s member.State) message.Proposal {
+	p := pre(i, version)
+	p.Stage, p.Base, p.State = message.Formal, number(3, 1), s
+	return p
+}
+
+func ballot(i int, version, round uint64) paxos.ID {
+	return paxos.ID{
+		Version: version,
+		Ballot:  paxos.Ballot{Round: round, Proposer: addr(i), Incarnation: 1},
+	}
+}
+
+var voted = []string{"n3: Vote"}
+
+func refusalsByVoters() []refusal {
+	stranger := pre(3, 4)
+	stranger.Held = number(3, 0)
+	return []refusal{{
+		name: "a version that is held", reason: message.ReasonOldVersion, refused: true, at: votes,
+		event: says(2, member.Claim{}, pre(2, 3)), sends: voted,
+	}, {
+		name: "a ballot below the promise", reason: message.ReasonPromised, refused: true,
+		at: func(t *testing.T) *bus {
+			b := aVoter(t, 3)
+			p := pre(1, 4)
+			p.ID.Ballot.Round = 2
+			b.hand(event(1, member.Claim{}, p))
+			return b
+		},
+		event: says(2, member.Claim{}, pre(2, 4)), sends: voted,
+	}, {
+		name: "while it supports another", reason: message.ReasonSupports, refused: true,
+		at:    supporter,
+		event: says(2, member.Claim{}, pre(2, 4)), sends: voted,
+	}, {
+		name: "while its leader is healthy", reason: message.ReasonHealthyLeader, refused: true,
+		at:    follower,
+		event: says(2, member.Claim{}, pre(2, 4)), sends: voted,
+	}, {
+		name: "while it leads", reason: message.ReasonHealthyLeader, refused: true, at: quorate,
+		event: says(2, member.Claim{}, pre(2, 5)), sends: voted,
+	}, {
+		name: "just after a start", reason: message.ReasonStartWait, refused: true,
+		at: func(t *testing.T) *bus {
+			b := holding(t, 3, state(3, 3, 0, 1))
+			b.start(0)
+			return b
+		},
+		event: says(2, member.Claim{}, pre(2, 4)), sends: voted,
+	}, {
+		name: "a proposer without a vote", reason: message.ReasonNotVoter, refused: true, at: votes,
+		event: says(3, member.Claim{}, stranger), sends: []string{"n4: Vote"},
+	}, {
+		name: "the ballot of another", reason: message.ReasonNotCandidate, at: votes,
+		event: says(2, member.Claim{}, pre(1, 4)),
+	}, {
+		name: "what it promised already", reason: message.ReasonRepeated,
+		at: func(t *testing.T) *bus {
+			b := aVoter(t, 3)
+			b.hand(event(2, member.Claim{}, pre(2, 4)))
+			return b
+		},
+		event: says(2, member.Claim{}, pre(2, 4)),
+	}}
+}
+
+// supporter is aFollower that took a stamped ack of n2.
+func supporter(t *testing.T) *bus {
+	t.Helper()
+	b := aFollower(t, 3)
+	b.hand(event(1, chosen(3, 1), b.ack(1)))
+	return b
+}
+
+func refusalsOfFormal() []refusal {
+	value := state(3, 5, 0, 2)
+	old := formal(2, 5, value)
+	old.Base = number(2, 9)
+	malformed := func(change func(*message.Proposal)) func(*bus) message.Message {
+		p := formal(2, 5, state(3, 5, 0, 2))
+		change(&p)
+		return says(2, member.Claim{}, p)
+	}
+	cases := []refusal{{
+		name: "a version that is held", reason: message.ReasonOldVersion, refused: true, at: votes,
+		event: says(2, member.Claim{}, formalOnOld(3)), sends: voted,
+	}, {
+		name: "a value built on less", reason: message.ReasonOldBase, refused: true, at: votes,
+		event: says(2, member.Claim{}, old), sends: voted,
+	}, {
+		name: "a ballot below the promise", reason: message.ReasonPromised, refused: true,
+		at: func(t *testing.T) *bus {
+			b := aVoter(t, 3)
+			b.hand(event(1, member.Claim{}, pre(1, 6)))
+			return b
+		},
+		event: says(2, member.Claim{}, formal(2, 5, value)), sends: voted,
+	}, {
+		name: "while it supports another", reason: message.ReasonSupports, refused: true, at: supporter,
+		event: says(2, member.Claim{}, formal(2, 5, value)), sends: voted,
+	}, {
+		name: "just after a start", reason: message.ReasonStartWait, refused: true,
+		at: func(t *testing.T) *bus {
+			b := holding(t, 3, state(3, 3, 0, 1))
+			b.start(0)
+			return b
+		},
+		event: says(2, member.Claim{}, formal(2, 5, value)), sends: voted,
+	}, {
+		name: "while its own lease runs", reason: message.ReasonLeaseRuns, refused: true, at: quorate,
+		event: malformed(func(p *message.Proposal) { p.Base = number(4, 0) }), sends: voted,
+	}, {
+		name: "what it accepted already", reason: message.ReasonRepeated, at: boundFollower,
+		event: says(2, member.Claim{}, formal(2, 5, state(3, 5, 0, 1))),
+	}}
+	for name, change := range map[string]func(*message.Proposal){
+		"a leader that is no member":  func(p *message.Proposal) { p.State.Leader = addr(7) },
+		"a leader that is not active": func(p *message.Proposal) { p.State.Roster[2].Status = member.Leaving },
+		"a state of another version":  func(p *message.Proposal) { p.State.Version = 6 },
+		"a state that is not first":   func(p *message.Proposal) { p.State.Revision = 1 },
+		"a base of its own version":   func(p *message.Proposal) { p.Base = number(5, 0) },
+	} {
+		cases = append(cases, refusal{
+			name: name, reason: message.ReasonNotCandidate, at: votes, event: malformed(change),
+		})
+	}
+	return cases
+}
+
+// formalOnOld proposes a version that everybody holds, on the version before.
+func formalOnOld(version uint64) message.Proposal {
+	p := formal(2, version, state(3, version, 0, 2))
+	p.Base = number(version-1, 0)
+	return p
+}
+
+func refusalsOfFoundings() []refusal {
+	found := func(b *bus) message.Message {
+		return event(2, member.Claim{}, message.Proposal{
+			Stage: message.Pre, ID: ballot(2, 1, 1), Founding: true,
+			SeedDigest: statemachine.SeedDigest(b.seeds),
+		})
+	}
+	return []refusal{{
+		name: "a node that may only join", reason: message.ReasonJoinOnly, refused: true,
+		at: func(t *testing.T) *bus {
+			b := newBus(t, 3, 3)
+			b.nodes[0].conf = func(c *statemachine.Config) { c.JoinOnly = true }
+			b.start(0)
+			return b
+		},
+		event: found, sends: voted,
+	}, {
+		name: "another list of seeds", reason: message.ReasonOtherSeeds, refused: true, at: founder,
+		event: func(b *bus) message.Message {
+			in := found(b)
+			p := in.Body.(message.Proposal)
+			p.SeedDigest++
+			in.Body = p
+			return in
+		}, sends: voted,
+	}, {
+		name: "a node that holds a state", reason: message.ReasonOldVersion, refused: true, at: votes,
+		event: found, sends: voted,
+	}}
+}
+
+func refusalsByProposers() []refusal {
+	proposer := func(t *testing.T) *bus {
+		b, _ := aProposer(t, 5)
+		return b
+	}
+	vote := func(from int, change func(*message.Vote)) func(*bus) message.Message {
+		return func(b *bus) message.Message {
+			v := yes(last[message.Proposal](b))
+			change(&v)
+			return event(from, member.Claim{}, v)
+		}
+	}
+	answer := func(from int, change func(*message.LeaderStatusQueryResponse)) func(*bus) message.Message {
+		return func(b *bus) message.Message {
+			r := message.LeaderStatusQueryResponse{ID: last[message.LeaderStatusQuery](b).ID}
+			change(&r)
+			return event(from, member.Claim{}, r)
+		}
+	}
+	asked := func(t *testing.T) *bus {
+		b := aVoter(t, 5)
+		b.untilSent(b.timings.LeaderTimeout, message.KindLeaderStatusQuery)
+		b.hand(answer(1, func(*message.LeaderStatusQueryResponse) {})(b))
+		return b
+	}
+	return []refusal{{
+		name: "a vote on another ballot", reason: message.ReasonOtherBallot, at: proposer,
+		event: vote(1, func(v *message.Vote) { v.ID.Ballot.Round++ }),
+	}, {
+		name: "a vote on another run's ballot", reason: message.ReasonOtherBallot, at: proposer,
+		event: vote(1, func(v *message.Vote) { v.ID.Ballot.Incarnation-- }),
+	}, {
+		name: "a vote of the other stage", reason: message.ReasonOtherBallot, at: proposer,
+		event: vote(1, func(v *message.Vote) { v.Stage = message.Formal }),
+	}, {
+		name: "a second vote of one voter", reason: message.ReasonVotedTwice,
+		at: func(t *testing.T) *bus {
+			b := proposer(t)
+			b.hand(vote(1, func(*message.Vote) {})(b))
+			return b
+		},
+		event: vote(1, func(*message.Vote) {}),
+	}, {
+		name: "an answer to another question", reason: message.ReasonOtherQuery, at: asked,
+		event: answer(1, func(r *message.LeaderStatusQueryResponse) { r.ID++ }),
+	}, {
+		name: "a second answer of one voter", reason: message.ReasonVotedTwice, at: asked,
+		event: answer(1, func(*message.LeaderStatusQueryResponse) {}),
+	}, {
+		name: "the answer of one without a vote", reason: message.ReasonNotVoter, at: asked,
+		event: answer(7, func(*message.LeaderStatusQueryResponse) {}),
+	}}
+}

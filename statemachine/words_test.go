@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// The words that tests say beside those of the bus. Where a test is about one
+// node, that is n1, index 0; the others are not started, and the test speaks
+// for them.
+
+// run names a run of a node on the store that the bus gave it.
+func run(i int, incarnation uint64) member.Identity {
+	return member.Identity{
+		Address:     addr(i),
+		StoreID:     member.StoreID{byte(i + 1)},
+		Incarnation: incarnation,
+	}
+}
+
+// newStore is the same node with another store.
+func newStore(id member.Identity) member.Identity {
+	id.StoreID[1]++
+	return id
+}
+
+func chosen(version uint64, leader int) member.Claim {
+	return member.Claim{Chosen: true, Version: version, Leader: addr(leader)}
+}
+
+func provisional(version uint64, leader int) member.Claim {
+	return member.Claim{Version: version, Leader: addr(leader)}
+}
+
+func number(version, revision uint64) member.Number {
+	return member.Number{Version: version, Revision: revision}
+}
+
+// state has the first size nodes as active members, each in its first run.
+func state(size int, version, revision uint64, leader int) member.State {
+	s := member.State{Number: number(version, revision), Leader: addr(leader)}
+	for i := range size {
+		s.Roster = s.Roster.With(member.Member{Identity: run(i, 1), Seed: true, Status: member.Active})
+	}
+	return s
+}
+
+// event is one that node from, in its first run, sends to n1.
+func event(from int, claim member.Claim, body message.Body) message.Message {
+	return message.Message{From: run(from, 1), To: addr(0), Claim: claim, Body: body}
+}
+
+// hand gives an event to its receiver now and carries out what follows.
+func (b *bus) hand(in message.Message) statemachine.Output {
+	b.t.Helper()
+	i := slices.IndexFunc(b.nodes, func(n *node) bool { return n.addr == in.To })
+	out := b.nodes[max(i, 0)].Step(b.now, in)
+	b.take(b.nodes[max(i, 0)], out)
+	return out
+}
+
+// holding is a bus of which every node holds s; none is started.
+func holding(t *testing.T, size int, s member.State) *bus {
+	t.Helper()
+	b := newBus(t, size, size)
+	for _, n := range b.nodes {
+		n.durable.Held = s
+	}
+	return b
+}
+
+// aVoter is n1 of a cluster that holds 3.0 led by n2, restarted, its wait after
+// the start over: it asks and hears nobody.
+func aVoter(t *testing.T, size int) *bus {
+	t.Helper()
+	b := holding(t, size, state(size, 3, 0, 1))
+	b.start(0)
+	b.run(b.timings.LeaseTimeout + 1)
+	return b
+}
+
+// aFollower is n1 following n2 in version 3, of which it took revision 1. It
+// got no ack so far.
+func aFollower(t *testing.T, size int) *bus {
+	t.Helper()
+	b := holding(t, size, state(size, 3, 0, 1))
+	b.start(0)
+	b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: state(size, 3, 1, 1)}))
+	if v := b.view(0); v.Role != member.Following || v.Leader != addr(1) {
+		t.Fatalf("got no follower of n2\n%s", b)
+	}
+	return b
+}
+
+// ack is a stamped one of n2, the leader of aFollower.
+func (b *bus) ack(clock int64) message.LeaderKeepAliveAck {
+	return message.LeaderKeepAliveAck{
+		Stamp:   message.Stamp{Version: 3, Incarnation: 1, Clock: clock},
+		Healthy: true,
+		Quorate: true,
+	}
+}
+
+// aLeader is n1, just chosen to lead version 4; nobody has shown it anything.
+func aLeader(t *testing.T, size int) *bus {
+	t.Helper()
+	b := aVoter(t, size)
+	b.hand(event(1, member.Claim{}, message.LeaderElected{State: state(size, 4, 0, 0)}))
+	if v := b.view(0); v.Role != member.Leading {
+		t.Fatalf("got no leader\n%s", b)
+	}
+	return b
+}
+
+// keepAlive is what a member of aLeader sends that has the leader's state and
+// echoes a stamp made at echo; the zero time is none.
+func (b *bus) keepAlive(from int, echo time.Time) message.Message {
+	held := b.nodes[0].Durable().Held
+	k := message.LeaderKeepAlive{Number: held.Number, Digest: held.Digest()}
+	if !echo.IsZero() {
+		k.Echo = message.Stamp{Version: 4, Incarnation: 1, Clock: echo.UnixNano()}
+	}
+	return event(from, chosen(4, 0), k)
+}
+
+// aQuorateLeader is aLeader whose state every member has and echoed now.
+func aQuorateLeader(t *testing.T, size int) *bus {
+	t.Helper()
+	b := aLeader(t, size)
+	b.keepQuorate(size)
+	if b.quorate() != 0 {
+		t.Fatalf("got no quorate leader\n%s", b)
+	}
+	return b
+}
+
+// keepQuorate has members n2 to the last of size show n1's state, and echo now.
+func (b *bus) keepQuorate(size int) {
+	b.t.Helper()
+	for i := 1; i < size; i++ {
+		b.hand(b.keepAlive(i, b.now))
+	}
+}
+
+// aFounder is n1, a seed that declared itself because nobody answered.
+func aFounder(t *testing.T, size int) *bus {
+	t.Helper()
+	b := newBus(t, size, size)
+	b.start(0)
+	b.run(b.timings.RetryInterval + 1)
+	if v := b.view(0); v.Role != member.Provisional {
+		t.Fatalf("got no provisional leader\n%s", b)
+	}
+	return b
+}
+
+// aProposer is aVoter that just sent its pre proposal for version 4. It
+// returns the proposal.
+func aProposer(t *testing.T, size int) (*bus, message.Proposal) {
+	t.Helper()
+	b := aVoter(t, size)
+	return b, b.proposes(size)
+}
+
+// proposes has enough members say that they miss a leader, and returns the pre
+// proposal that n1 then sends.
+func (b *bus) proposes(size int) message.Proposal {
+	b.t.Helper()
+	b.untilSent(2*b.timings.LeaderTimeout, message.KindLeaderStatusQuery)
+	q := last[message.LeaderStatusQuery](b)
+	var out statemachine.Output
+	for i := 1; i < member.Quorum(size); i++ {
+		out = b.hand(event(i, member.Claim{},
+			message.LeaderStatusQueryResponse{ID: q.ID, Held: b.nodes[0].Durable().Held.Number}))
+	}
+	ps := bodies[message.Proposal](out.Send)
+	if len(ps) == 0 || ps[0].Stage != message.Pre {
+		b.t.Fatalf("got no pre proposal after a quorum of unhealthy answers\n%s", b)
+	}
+	return ps[0]
+}
+
+// yes and no are votes on p.
+func yes(p message.Proposal) message.Vote {
+	return message.Vote{Stage: p.Stage, ID: p.ID, Granted: true, Promised: p.ID}
+}
+
+func no(p message.Proposal, why message.Reason) message.Vote {
+	return message.Vote{Stage: p.Stage, ID: p.ID, Reason: why}
+}
+
+// wins hands n1 the votes that p needs, and returns the last output.
+func (b *bus) wins(p message.Proposal) statemachine.Output {
+	b.t.Helper()
+	var out statemachine.Output
+	for i := 1; i < member.Quorum(b.size); i++ {
+		out = b.hand(event(i, member.Claim{}, yes(p)))
+	}
+	return out
+}
+
+// bodies picks the events of one type.
+func bodies[T message.Body](sent []message.Message) []T {
+	var out []T
+	for _, m := range sent {
+		if body, ok := m.Body.(T); ok {
+			out = append(out, body)
+		}
+	}
+	return out
+}
+
+// last is the newest event of one type that anybody sent.
+func last[T message.Body](b *bus) T {
+	b.t.Helper()
+	for _, f := range slices.Backward(b.sent) {
+		if body, ok := f.msg.Body.(T); ok {
+			return body
+		}
+	}
+	var none T
+	b.t.Fatalf("got no %T sent", none)
+	return none
+}
+
+// untilSent lets time pass until somebody sends an event of a kind, and
+// returns how long that took.
+func (b *bus) untilSent(limit time.Duration, kind message.Kind) time.Duration {
+	b.t.Helper()
+	mark := len(b.sent)
+	return b.until(limit, kind.String(), func() bool { return len(b.mail(mark, kind)) > 0 })
+}
+
+// mail lists what was sent after the first mark events, of one kind.
+func (b *bus) mail(mark int, kind message.Kind) []flight {
+	var out []flight
+	for _, f := range b.sent[mark:] {
+		if f.msg.Body.Kind() == kind {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func (b *bus) view(i int) member.View { return b.nodes[i].View(b.now) }
+
+// status is what node i shows of node of.
+func (b *bus) status(i, of int) member.Status {
+	e, _ := b.view(i).Member(addr(of))
+	return e.Status
+}
+
+// formed is a whole cluster, all of it up, with authority for a second.
+func formed(t *testing.T, size, seeds int) *bus {
+	t.Helper()
+	b := newBus(t, size, seeds)
+	for i := range size {
+		b.start(i)
+	}
+	b.settle(size)
+	b.run(time.Second)
+	return b
+}
+
+// settle waits until everybody up follows one quorate leader with so many
+// active members, and returns how long that took.
+func (b *bus) settle(active int) time.Duration {
+	b.t.Helper()
+	return b.until(3*b.timings.TTLTimeout, "settled cluster", func() bool { return b.settled(active) })
+}
+
+// isolate cuts off each of ids from everybody.
+func (b *bus) isolate(ids ...int) {
+	b.cut = func(m message.Message) bool {
+		return slices.ContainsFunc(ids, func(i int) bool {
+			return m.From.Address == addr(i) || m.To == addr(i)
+		})
+	}
+}
+
+// part lets the nodes of left talk to each other, and the rest to the rest.
+func (b *bus) part(left ...int) {
+	in := func(a member.Address) bool {
+		return slices.ContainsFunc(left, func(i int) bool { return a == addr(i) })
+	}
+	b.cut = func(m message.Message) bool { return in(m.From.Address) != in(m.To) }
+}
+
+func (b *bus) heal() { b.cut = nil }
+
+// others lists the nodes of a bus but one.
+func (b *bus) others(but int) []int {
+	var out []int
+	for i := range b.nodes {
+		if i != but {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// kinds lists what was sent, to whom.
+func kinds(sent []message.Message) []string {
+	out := make([]string, len(sent))
+	for i, m := range sent {
+		out[i] = m.To.Host + ": " + m.Body.Kind().String()
+	}
+	return out
+}
+
+// traced reports whether an output tells of what.
+func traced(out statemachine.Output, what statemachine.What) bool {
+	return slices.ContainsFunc(out.Trace, func(t statemachine.Trace) bool { return t.What == what })
+}
+
+// gave reports whether an output has a refusal with this reason.
+func gave(out statemachine.Output, why message.Reason) bool {
+	return slices.ContainsFunc(out.Trace, func(t statemachine.Trace) bool { return t.Reason == why })
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"time"
+
+	"github.com/athena-go/athena/member"
+)
+
+// authority is what one process may do in the name of the cluster, in global
+// time. A process that is paused keeps it: it may act on waking as long as its
+// own clock is before the end.
+type authority struct {
+	version uint64 // 0 while it has none
+	holder  member.Identity
+	until   int64 // its end; kept when it is over
+}
+
+// token is a version with the run that had authority in it.
+type token struct {
+	version uint64
+	holder  member.Identity
+}
+
+// lose notes that a process has no authority at present.
+func (k *checker) lose(p int) {
+	if a := &k.auth[p]; a.version != 0 {
+		a.version, a.until = 0, min(a.until, k.now)
+	}
+}
+
+// lead notes that a process has authority now, until a global time. Two that
+// overlap break I2: whoever gains or extends authority while another's has not
+// ended shows it.
+func (k *checker) lead(p int, holder member.Identity, version uint64, until int64) {
+	a := &k.auth[p]
+	lastEnd := int64(-1)
+	for i := range k.auth {
+		o := &k.auth[i]
+		if i == p {
+			continue
+		}
+		lastEnd = max(lastEnd, o.until)
+		if o.version != 0 && o.until > k.now {
+			k.broken("I2", "%v has authority for version %d, while %v has it for version %d until %v",
+				holder, version, o.holder, o.version, time.Duration(o.until))
+		}
+	}
+	if until <= k.now {
+		k.fail("I2", "%v claims authority that ended at %v", holder, time.Duration(until))
+	}
+	gained := a.version != version || a.until <= k.now
+	a.version, a.holder, a.until = version, holder, until
+	if gained {
+		k.gain(p, token{version, holder}, lastEnd)
+	}
+}
+
+// gain checks a new interval of authority. Over real time versions only grow,
+// and no version is used by two (I3).
+func (k *checker) gain(p int, t token, lastEnd int64) {
+	switch {
+	case t.version < k.token.version:
+		k.broken("I3", "%v has authority for version %d after %v had it for version %d",
+			t.holder, t.version, k.token.holder, k.token.version)
+	case t.version == k.token.version && t.holder != k.token.holder:
+		k.broken("I3", "%v and %v had authority for version %d", t.holder, k.token.holder, t.version)
+	}
+	if t.holder != k.token.holder && k.token.version != 0 {
+		k.changes++
+		if lastEnd >= 0 {
+			k.gap = min(k.gap, k.now-lastEnd)
+		}
+	}
+	k.token = t
+	k.quorate(p, t)
+}
+
+// quorate checks what makes a leader quorate apart from time: it was chosen,
+// and M voters of its state hold a state of its version.
+func (k *checker) quorate(p int, t token) {
+	held := k.stores[p].Held
+	if held.Version != t.version || held.LeaderIdentity() != t.holder {
+		k.broken("I2", "%v has authority for version %d, but holds %s", t.holder, t.version, brief(held))
+		return
+	}
+	n := 0
+	for _, m := range held.Roster {
+		if l := k.voters[m.Voter()]; m.IsVoter() && l != nil && l.held.Version >= t.version {
+			n++
+		}
+	}
+	if n < k.quorum {
+		k.broken("I2", "%v has authority for version %d, which %d of %d voters hold: %s",
+			t.holder, t.version, n, k.quorum, brief(held))
+	}
+}

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// Violation is an invariant that broke.
+type Violation struct {
+	// Invariant is I1 to I7 and L1 to L4 of protocol.md section 11, or the
+	// name of a rule of the simulator: unsaved, changed, spin, flood, codec,
+	// stop, leave, transfer, sender.
+	Invariant string
+	At        time.Duration // global time
+	Text      string
+}
+
+// Error makes a Violation an error.
+func (v *Violation) Error() string {
+	return fmt.Sprintf("%s at %v: %s", v.Invariant, v.At, v.Text)
+}
+
+// checker looks at a cluster from outside after every step. It keeps what any
+// observer could have seen in files, on the network and in the views.
+type checker struct {
+	size, quorum int
+	seeds        []member.Address
+	now          int64
+	first        *Violation
+	// void says why the invariants between nodes are no longer promised: with
+	// memory stores a founding can be repeated (protocol.md section 11).
+	void string
+
+	auth    []authority // by process
+	token   token       // the greatest one seen
+	changes int         // of the holder of authority
+	gap     int64       // the smallest between two holders; never while there was none
+
+	stores  []paxos.Durable          // by process, as on its disk
+	homes   []member.Address         // by process
+	voters  map[member.Voter]*ledger // what each store ever did
+	values  map[paxos.ID]*value      // what was accepted, by ballot
+	chosen  map[uint64]*value        // by version
+	order   []uint64                 // chosen versions in the order of being chosen
+	states  map[member.Number]member.State
+	digests map[member.Number]uint64
+	newest  map[uint64]member.State // by version, the leader's last one
+	commits map[uint64]uint64       // by version, committed revision + 1
+	commitV []uint64                // versions in commits
+	heardAt []int64                 // last message, by receiver*processes+sender
+	timeout int64                   // HeartbeatTimeout; 0 checks no seat
+	given   member.State            // the one before the present step gave a seat away
+	gave    bool                    // with authority before that step
+
+	founded     bool
+	neverJoined []bool // by seed, since the founding
+	restarted   []bool // by seed, with a new store, since the founding
+}
+
+func newChecker(size int, seeds []member.Address, processes int) *checker {
+	return &checker{
+		size:        size,
+		quorum:      member.Quorum(size),
+		seeds:       seeds,
+		auth:        make([]authority, processes),
+		gap:         never,
+		stores:      make([]paxos.Durable, processes),
+		homes:       make([]member.Address, processes),
+		voters:      map[member.Voter]*ledger{},
+		values:      map[paxos.ID]*value{},
+		chosen:      map[uint64]*value{},
+		states:      map[member.Number]member.State{},
+		digests:     map[member.Number]uint64{},
+		newest:      map[uint64]member.State{},
+		commits:     map[uint64]uint64{},
+		heardAt:     make([]int64, processes*processes),
+		neverJoined: make([]bool, len(seeds)),
+		restarted:   make([]bool, len(seeds)),
+	}
+}
+
+// fail notes the first violation.
+func (k *checker) fail(invariant, format string, args ...any) {
+	if k.first == nil {
+		k.first = &Violation{invariant, time.Duration(k.now), fmt.Sprintf(format, args...)}
+	}
+}
+
+// broken is fail for what is promised only while no founding can be repeated.
+func (k *checker) broken(invariant, format string, args ...any) {
+	if k.void == "" {
+		k.fail(invariant, format, args...)
+	}
+}
+
+// started notes that a run of a process begins with what is in its store.
+func (k *checker) started(now int64, p *process) {
+	k.now = now
+	k.homes[p.index] = p.cfg.Address
+	k.stores[p.index] = p.store
+	k.blank(p)
+}
+
+// ended notes that a process is gone, and its authority with it.
+func (k *checker) ended(now int64, p *process) {
+	k.now = now
+	if a := &k.auth[p.index]; a.version != 0 {
+		a.version, a.until = 0, min(a.until, now)
+	}
+}
+
+// heard notes that a message of one process reached another.
+func (k *checker) heard(from, to int) { k.heardAt[to*len(k.auth)+from] = k.now }
+
+// lookEvery is how many steps of a process pass between two looks at a view
+// that did not change, as the machine says.
+const lookEvery = 64
+
+// look is the part of a view that must not change unannounced.
+type look struct {
+	role              member.Role
+	version, revision uint64
+	leader            member.Address
+	quiet             int // steps since the view was looked at
+}
+
+// stepped looks at a process after a step.
+func (k *checker) stepped(now int64, p *process, out statemachine.Output) {
+	k.now = now
+	if d := p.machine.Durable(); !sameDurable(d, p.store) {
+		k.fail("unsaved", "%s remembers %s, but only %s is saved",
+			p.cfg.Name, briefDurable(d), briefDurable(p.store))
+	}
+	version, until := p.machine.Authority(p.clock.at(now))
+	if version == 0 {
+		k.lose(p.index)
+	} else {
+		k.lead(p.index, p.identity(), version, p.clock.global(until))
+	}
+	if k.given.Version != 0 {
+		if version == 0 && !k.gave {
+			k.broken("I5", "%s gave a seat of %s away and is not quorate", p.cfg.Name, brief(k.given))
+		}
+		k.given = member.State{}
+	}
+	if p.seen.quiet++; out.Changed || p.seen.quiet >= lookEvery {
+		k.view(p, p.machine.View(p.clock.at(now)), out.Changed)
+	}
+}
+
+// view checks what a node shows.
+func (k *checker) view(p *process, v member.View, changed bool) {
+	l := look{role: v.Role, version: v.Version, revision: v.Revision, leader: v.Leader}
+	old := p.seen
+	p.seen = l
+	old.quiet = 0
+	if !changed && old != l {
+		k.fail("changed", "%s shows %+v, before it was %+v, but no step said so", p.cfg.Name, l, old)
+	}
+	authority := k.auth[p.index].version
+	switch {
+	case len(v.Members) > k.size:
+		k.fail("I5", "%s shows %d members of %d", p.cfg.Name, len(v.Members), k.size)
+	case !v.Members.IsSorted():
+		k.fail("I5", "%s shows unsorted members: %v", p.cfg.Name, v.Members)
+	case v.Role == member.Leading && v.Leader != p.cfg.Address:
+		k.fail("I6", "%s leads, but shows the leader %v", p.cfg.Name, v.Leader)
+	case v.Role != member.Leading && authority != 0:
+		k.fail("I2", "%s has authority for version %d as %v", p.cfg.Name, authority, v.Role)
+	case v.Role == member.Leading && v.Quorate != (authority != 0):
+		k.fail("I2", "%s shows quorate=%v, its authority is for version %d",
+			p.cfg.Name, v.Quorate, authority)
+	}
+	if v.Quorate && v.Version > 0 { // one that was admitted may have no state yet
+		k.shows(p, v)
+	}
+}
+
+// shows checks that all who show one state show the same one.
+func (k *checker) shows(p *process, v member.View) {
+	s, ok := k.states[member.Number{Version: v.Version, Revision: v.Revision}]
+	if !ok {
+		k.broken("I6", "%s shows state %d.%d under a quorate leader, which nobody holds",
+			p.cfg.Name, v.Version, v.Revision)
+		return
+	}
+	same := len(s.Roster) == len(v.Members) && s.Leader == v.Leader
+	for i := 0; same && i < len(s.Roster); i++ {
+		want := s.Roster[i]
+		want.Status = want.Shown()
+		same = want == v.Members[i]
+	}
+	if !same {
+		k.broken("I6", "%s shows %v, led by %s, as state %d.%d, which is %s",
+			p.cfg.Name, v.Members, v.Leader.Host, v.Version, v.Revision, brief(s))
+	}
+}
+
+// blank notes a seed that could take part in a second founding: it has not
+// joined yet or was restarted with a new store. When a majority of the seeds
+// is so, a founding can be repeated.
+func (k *checker) blank(p *process) {
+	i := slices.Index(k.seeds, p.cfg.Address)
+	if !k.founded || i < 0 || p.cfg.JoinOnly || !holdsNothing(p.store) || k.neverJoined[i] {
+		return
+	}
+	k.restarted[i] = true
+	k.voidWhen()
+}
+
+// noteFounding starts the watch over the seeds.
+func (k *checker) noteFounding() {
+	k.founded = true
+	for i, s := range k.seeds {
+		k.neverJoined[i] = true
+		for p, home := range k.homes {
+			if home == s && !holdsNothing(k.stores[p]) {
+				k.neverJoined[i] = false
+			}
+		}
+	}
+	k.voidWhen()
+}
+
+// joined notes that a seed holds something.
+func (k *checker) joined(addr member.Address) {
+	if i := slices.Index(k.seeds, addr); i >= 0 {
+		k.neverJoined[i] = false
+	}
+}
+
+func (k *checker) voidWhen() {
+	if n := k.blankSeeds(); k.void == "" && n >= member.Quorum(len(k.seeds)) {
+		k.void = fmt.Sprintf("at %v %d of %d seeds had restarted with nothing or never joined",
+			time.Duration(k.now), n, len(k.seeds))
+	}
+}
+
+// blankSeeds counts the seeds that could take part in a second founding.
+func (k *checker) blankSeeds() int {
+	n := 0
+	for i := range k.seeds {
+		if k.neverJoined[i] || k.restarted[i] {
+			n++
+		}
+	}
+	return n
+}
+
+func holdsNothing(d paxos.Durable) bool { return d.Held.IsZero() && d.Accepted.IsZero() }
+
+func sameDurable(a, b paxos.Durable) bool {
+	return a.StoreID == b.StoreID && a.Incarnation == b.Incarnation && a.Promised == b.Promised &&
+		a.Accepted.ID == b.Accepted.ID && a.Accepted.Base == b.Accepted.Base &&
+		sameState(a.Accepted.State, b.Accepted.State) && sameState(a.Held, b.Held)
+}
+
+// sameState compares by digest only where the rosters are not shared.
+func sameState(a, b member.State) bool {
+	if a.Number != b.Number || a.Leader != b.Leader || len(a.Roster) != len(b.Roster) {
+		return false
+	}
+	return len(a.Roster) == 0 || &a.Roster[0] == &b.Roster[0] || a.Digest() == b.Digest()
+}
+
+// brief is a state in one line.
+func brief(s member.State) string {
+	if s.Number.IsZero() && len(s.Roster) == 0 {
+		return "nothing"
+	}
+	parts := make([]string, len(s.Roster))
+	for i, m := range s.Roster {
+		parts[i] = fmt.Sprintf("%s/%x#%d %v", m.Address.Host, m.StoreID[:2], m.Incarnation, m.Status)
+		if m.Gone {
+			parts[i] += "(gone)"
+		}
+		if m.Resigned {
+			parts[i] += "(resigned)"
+		}
+	}
+	return fmt.Sprintf("%v of %s {%s}", s.Number, s.Leader.Host, strings.Join(parts, ", "))
+}
+
+func briefDurable(d paxos.Durable) string {
+	return fmt.Sprintf("{%x#%d promised %v accepted %v on %v %s held %s}", d.StoreID[:2],
+		d.Incarnation, d.Promised, d.Accepted.ID, d.Accepted.Base, brief(d.Accepted.State), brief(d.Held))
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// The rates of clocks, in parts of rateUnit of global time. The fastest runs
+// 1.1 times as fast as the slowest, less than the 10/9 that a lease allows for
+// (protocol.md section 5).
+const (
+	rateUnit = 10_000
+	rateMin  = rateUnit
+	rateMax  = rateUnit + rateUnit/10
+)
+
+// clockSpread bounds how far apart the clocks of two nodes may stand.
+const clockSpread = 10 * 365 * 24 * time.Hour
+
+// clockEpoch is where clocks that are not spread stand at the start of a run.
+const clockEpoch = 1_700_000_000 * int64(time.Second)
+
+// clock is the clock of one machine: it never stops and never jumps, but it
+// has a rate and an offset of its own.
+type clock struct {
+	offset int64 // its reading at global time 0, in nanoseconds since 1970
+	rate   int64 // of rateUnit
+}
+
+// steadyClock goes with global time.
+func steadyClock() clock { return clock{offset: clockEpoch, rate: rateUnit} }
+
+// drawClock makes one that is wrong in both ways; the extremes are likely.
+func drawClock(r *rand.Rand) clock {
+	c := clock{offset: clockEpoch + r.Int64N(int64(clockSpread)), rate: rateMin}
+	switch r.IntN(4) {
+	case 0:
+	case 1:
+		c.rate = rateMax
+	default:
+		c.rate += r.Int64N(rateMax - rateMin + 1)
+	}
+	return c
+}
+
+// at is what the clock shows at a global time.
+func (c clock) at(global int64) time.Time {
+	return time.Unix(0, c.offset+c.passed(global)).UTC()
+}
+
+func (c clock) passed(global int64) int64 {
+	return global/rateUnit*c.rate + global%rateUnit*c.rate/rateUnit
+}
+
+// global is the earliest global time at which the clock shows t or more.
+func (c clock) global(t time.Time) int64 {
+	local := t.UnixNano() - c.offset
+	if local <= 0 {
+		return 0
+	}
+	g := local / c.rate * rateUnit
+	g += (local%c.rate*rateUnit + c.rate - 1) / c.rate
+	for g > 0 && c.passed(g-1) >= local {
+		g--
+	}
+	for c.passed(g) < local {
+		g++
+	}
+	return g
+}

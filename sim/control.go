@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
+)
+
+// Up reports whether a process runs; a paused one does.
+func (c *Cluster) Up(i int) bool { return c.procs[i].up() }
+
+// View is what a process shows; the zero View when it is down.
+func (c *Cluster) View(i int) member.View {
+	p := c.procs[i]
+	if !p.up() {
+		return member.View{}
+	}
+	return p.machine.View(p.clock.at(c.now))
+}
+
+// Durable is what is in the store of a process.
+func (c *Cluster) Durable(i int) paxos.Durable { return c.procs[i].store }
+
+// Authority is the version for which a process has authority now, 0 for none.
+func (c *Cluster) Authority(i int) uint64 {
+	p := c.procs[i]
+	if !p.up() {
+		return 0
+	}
+	version, _ := p.machine.Authority(p.clock.at(c.now))
+	return version
+}
+
+// Leader is the process with authority now, -1 when there is none.
+func (c *Cluster) Leader() int {
+	for i, a := range c.check.auth {
+		if a.version != 0 && a.until > c.now {
+			return i
+		}
+	}
+	return -1
+}
+
+// Settled reports whether there is a quorate leader, every process that is up
+// is active in its state, and each follows it at its newest revision. Those
+// for which a full roster has no place are left out.
+func (c *Cluster) Settled() bool {
+	l := c.Leader()
+	if l < 0 {
+		return false
+	}
+	held := c.procs[l].store.Held
+	for _, p := range c.procs {
+		if p.up() && !c.hasNoPlace(p, held) && !c.settled(p, held) {
+			return false
+		}
+	}
+	return true
+}
+
+// hasNoPlace reports whether a process waits because the roster is full.
+func (c *Cluster) hasNoPlace(p *process, s member.State) bool {
+	_, known := s.Roster.Find(p.cfg.Address)
+	return !known && len(s.Roster) == c.setup.Size
+}
+
+func (c *Cluster) settled(p *process, s member.State) bool {
+	m, _ := s.Roster.Find(p.cfg.Address)
+	if m.Identity != p.identity() || m.Status != member.Active {
+		return false
+	}
+	v := c.View(p.index)
+	return !p.paused && v.Leader == s.Leader && v.Quorate &&
+		v.Version == s.Version && v.Revision == s.Revision
+}
+
+// CutOneWay loses everything that one process sends to another, until Heal.
+func (c *Cluster) CutOneWay(from, to int) {
+	c.say(Network, "cut from %s to %s", nameOf(from), nameOf(to))
+	c.net.link(from, to).cuts++
+}
+
+// Cut loses everything between two processes, until Heal.
+func (c *Cluster) Cut(a, b int) {
+	c.CutOneWay(a, b)
+	c.CutOneWay(b, a)
+}
+
+// Isolate cuts a process off from all others, until Heal.
+func (c *Cluster) Isolate(i int) {
+	for o := range c.procs {
+		if o != i {
+			c.Cut(i, o)
+		}
+	}
+}
+
+// Split cuts every link between the given processes and the others, until
+// Heal.
+func (c *Cluster) Split(side ...int) {
+	inside := make([]bool, len(c.procs))
+	for _, i := range side {
+		inside[i] = true
+	}
+	for a := range c.procs {
+		for b := range a {
+			if inside[a] != inside[b] {
+				c.Cut(a, b)
+			}
+		}
+	}
+}
+
+// Heal ends every cut, and all links are as at the start.
+func (c *Cluster) Heal() { c.heal(c.setup.Link) }
+
+func (c *Cluster) heal(l Link) {
+	c.say(Network, "heals")
+	c.net.reset(l)
+}
+
+// cut adds n to the cuts of links: 1 to cut them, -1 to undo it.
+func (c *Cluster) cut(pairs [][2]int, n int) {
+	word := "cuts"
+	if n < 0 {
+		word = "heals"
+	}
+	c.say(Network, "%s %v", word, pairs)
+	for _, p := range pairs {
+		if l := c.net.link(p[0], p[1]); l.cuts+n >= 0 {
+			l.cuts += n
+		}
+	}
+}
+
+// present reports whether the store of a voter still exists.
+func (c *Cluster) present(v member.Voter) bool {
+	for _, p := range c.procs {
+		if p.voter() == v && (p.up() || !p.cfg.Volatile) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayForget reports whether a process can lose its store while every roster
+// that anybody holds keeps M voters, and no founding can be repeated.
+func (c *Cluster) mayForget(i int) bool {
+	p := c.procs[i]
+	k := c.check
+	if p.isSeed() {
+		switch {
+		case k.founded && p.cfg.Volatile && k.blankSeeds()+1 >= member.Quorum(len(k.seeds)):
+			return false
+		case !k.founded && !holdsNothing(p.store):
+			return false
+		case !k.founded && c.founders()-1 < member.Quorum(len(k.seeds)) && !p.cfg.Volatile:
+			return false
+		}
+	}
+	for _, o := range c.procs {
+		for _, r := range o.rosters() {
+			if r.IsVoter(p.voter()) && c.voters(r, c.present)-1 < k.quorum {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// rosters are those of the states that a process may start from.
+func (p *process) rosters() []member.Roster {
+	return []member.Roster{p.store.Held.Roster, p.store.Accepted.State.Roster}
+}
+
+// voters counts the voters of a roster of which something is true.
+func (c *Cluster) voters(r member.Roster, is func(member.Voter) bool) int {
+	n := 0
+	for _, m := range r {
+		if m.IsVoter() && is(m.Voter()) {
+			n++
+		}
+	}
+	return n
+}
+
+func (p *process) isSeed() bool {
+	for _, s := range p.cfg.Seeds {
+		if s == p.cfg.Address {
+			return true
+		}
+	}
+	return false
+}
+
+// founders counts the seeds that may take part in a founding.
+func (c *Cluster) founders() int {
+	n := 0
+	for _, p := range c.procs[:c.setup.Processes] {
+		if p.isSeed() && !p.cfg.JoinOnly {
+			n++
+		}
+	}
+	return n
+}
+
+// hopeless says why the processes that are up can have no quorate leader, or
+// nothing. It is the condition of the liveness of protocol.md section 11: M
+// voters of every roster that any of them holds can talk; for a fresh cluster
+// also a majority of the seeds.
+func (c *Cluster) hopeless() string {
+	holders, up, seeds := 0, 0, 0
+	for _, p := range c.procs {
+		if !p.up() {
+			continue
+		}
+		if !p.cfg.JoinOnly {
+			up++
+		}
+		if p.isSeed() && !p.cfg.JoinOnly {
+			seeds++
+		}
+		if !p.store.Held.IsZero() {
+			holders++
+		}
+		for _, r := range p.rosters() {
+			if n := c.votersUp(r); len(r) > 0 && n < c.check.quorum {
+				return fmt.Sprintf("%d voters are up, %d must, of the roster %v of %s",
+					n, c.check.quorum, r, p.cfg.Name)
+			}
+		}
+	}
+	switch {
+	case holders > 0:
+		return ""
+	case up < c.check.quorum:
+		return fmt.Sprintf("%d processes may found, %d must", up, c.check.quorum)
+	case seeds < member.Quorum(len(c.check.seeds)):
+		return fmt.Sprintf("%d of %d seeds may found", seeds, len(c.check.seeds))
+	default:
+		return ""
+	}
+}
+
+func (c *Cluster) votersUp(r member.Roster) int {
+	return c.voters(r, func(v member.Voter) bool {
+		for _, p := range c.procs {
+			if p.up() && p.voter() == v {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// Describe says in one line each what the processes are and know.
+func (c *Cluster) Describe() string {
+	var b strings.Builder
+	for _, p := range c.procs {
+		fmt.Fprintf(&b, "\n\t%s#%d", p.cfg.Name, p.store.Incarnation)
+		switch {
+		case !p.up():
+			b.WriteString(" down")
+		case p.paused:
+			b.WriteString(" paused")
+		default:
+			v := c.View(p.index)
+			due := "never"
+			if p.wake != never {
+				due = time.Duration(p.wake - c.now).String()
+			}
+			fmt.Fprintf(&b, " %v of %s at %d.%d quorate=%v authority=%d due in %s",
+				v.Role, v.Leader.Host, v.Version, v.Revision, v.Quorate, c.Authority(p.index), due)
+		}
+		for _, flag := range []struct {
+			name string
+			on   bool
+		}{
+			{"seed", p.isSeed()}, {"memory", p.cfg.Volatile}, {"join only", p.cfg.JoinOnly},
+			{"leaving", p.leaving}, {"drained", p.drained},
+		} {
+			if flag.on {
+				b.WriteString(", " + flag.name)
+			}
+		}
+		b.WriteString(": " + briefDurable(p.store))
+	}
+	return b.String()
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"errors"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// roundTrip bounds a round trip in the calm network.
+func (j *judge) roundTrip() time.Duration { return j.c.setup.Timings.HeartbeatInterval / 10 }
+
+// disturb demands L3 while a minority has every fault: its members crash, come
+// back, freeze, and lose links to the leader.
+func (j *judge) disturb() {
+	c, t, r := j.c, j.c.setup.Timings, j.x.rand
+	leader := c.Leader()
+	var weak []int
+	for _, i := range r.Perm(c.setup.Processes) {
+		spare := c.votersUp(c.procs[leader].store.Held.Roster) - len(weak) - c.check.quorum
+		if i != leader && spare > 0 && c.procs[i].up() && c.votes(c.procs[i]) {
+			weak = append(weak, i)
+		}
+	}
+	c.say(Phase, "disturbs %v", weak)
+	over := false
+	var next func()
+	next = func() {
+		if over {
+			return
+		}
+		i := weak[r.IntN(len(weak))]
+		d := time.Duration(spread(r, float64(t.HeartbeatInterval), 3*float64(t.LeaderTimeout)))
+		switch r.IntN(5) {
+		case 0:
+			c.Pause(i)
+			c.After(d, func() { c.Resume(i, r.IntN(2) == 0) })
+		case 1:
+			if !c.procs[i].cfg.Volatile {
+				c.Crash(i)
+				c.After(d, func() { c.Start(i) })
+			}
+		default:
+			pairs := [][2]int{{i, leader}, {leader, i}, {i, weak[0]}}[r.IntN(3):]
+			c.cut(pairs, 1)
+			c.After(d, func() { c.cut(pairs, -1) })
+		}
+		c.After(d/2, next)
+	}
+	next()
+	j.steady(4*t.TTLTimeout, "because of a minority")
+	over = true
+}
+
+// failover demands L1 after the leader of a healthy cluster crashed.
+func (j *judge) failover() {
+	c, t := j.c, j.c.setup.Timings
+	start := c.now
+	c.say(Phase, "the leader crashes")
+	if i := c.Leader(); c.procs[i].cfg.Volatile && !c.mayForget(i) {
+		c.Pause(i)
+	} else {
+		c.Crash(i)
+	}
+	c.RunFor(t.LeaseTimeout)
+	if !c.RunUntil(2*t.TTLTimeout, func() bool { return c.Leader() >= 0 }) {
+		c.check.fail("L1", "no quorate leader %v after the last one crashed", 2*t.TTLTimeout)
+		return
+	}
+	j.measure("leader after a crash", start, t.LeaderTimeout+3*t.HeartbeatInterval+8*j.roundTrip())
+	j.steady(t.TTLTimeout, "after a failover")
+}
+
+// cutOff demands L4 and L2: an isolated leader is replaced, and comes back
+// without disturbing anybody.
+func (j *judge) cutOff() {
+	c, t := j.c, j.c.setup.Timings
+	old, start := c.Leader(), c.now
+	c.say(Phase, "the leader is cut off")
+	c.Isolate(old)
+	replaced := func() bool { return c.Leader() >= 0 && c.Leader() != old }
+	if !c.RunUntil(2*t.TTLTimeout, replaced) {
+		c.check.fail("L4", "%s is cut off, and not replaced for %v", nameOf(old), 2*t.TTLTimeout)
+		return
+	}
+	j.measure("leader after it was cut off", start, 5*t.LeaderTimeout/2)
+	c.RunFor(j.x.upTo(2 * t.TTLTimeout))
+	if c.check.first != nil || c.Leader() < 0 {
+		return
+	}
+	leader, version := c.Leader(), c.Authority(c.Leader())
+	start = c.now
+	c.heal(calm(t))
+	if !c.RunUntil(2*t.TTLTimeout+5*t.RetryInterval, c.Settled) {
+		c.check.fail("L2", "not all are active after a leader that was cut off came back")
+		return
+	}
+	j.measure("all active after a heal", start, 4*t.HeartbeatInterval+4*j.roundTrip())
+	if c.Leader() != leader || c.Authority(leader) != version {
+		c.check.fail("L3", "%s lost its authority for version %d to one that was cut off",
+			nameOf(leader), version)
+		return
+	}
+	j.steady(t.TTLTimeout, "after another was cut off")
+}
+
+// depart demands that leadership moves when it is told to, and that a member
+// that leaves is gone soon and for good.
+func (j *judge) depart() {
+	c, t, r := j.c, j.c.setup.Timings, j.x.rand
+	old, start := c.Leader(), c.now
+	version := c.Authority(old)
+	c.say(Phase, "the leader hands over")
+	if err := c.Transfer(old, -1); err != nil {
+		c.check.fail("transfer", "%s refuses to hand over: %v", nameOf(old), err)
+		return
+	}
+	moved := func() bool { return c.Leader() >= 0 && c.Authority(c.Leader()) > version }
+	if !c.RunUntil(2*t.LeaderTimeout, moved) {
+		c.check.fail("transfer", "no other leader %v after %s was told to hand over",
+			2*t.LeaderTimeout, nameOf(old))
+		return
+	}
+	j.measure("leader after a transfer", start, t.HeartbeatInterval+8*j.roundTrip())
+	c.RunFor(2 * t.HeartbeatInterval)
+	if c.check.first != nil || !c.Settled() {
+		return
+	}
+	who := r.IntN(c.setup.Processes)
+	if p := c.procs[who]; !p.up() || !c.votes(p) || p.cfg.Volatile && !c.mayForget(who) {
+		return
+	}
+	start = c.now
+	c.say(Phase, "%s leaves", nameOf(who))
+	c.Leave(who)
+	if !c.RunUntil(2*t.LeaderTimeout, func() bool { return !c.Up(who) }) {
+		c.check.fail("leave", "%s has not left after %v", nameOf(who), 2*t.LeaderTimeout)
+		return
+	}
+	j.measure("gone after leave", start, t.LeaderTimeout)
+	if err := c.stopped[len(c.stopped)-1].Err; !errors.Is(err, statemachine.ErrLeft) {
+		c.check.fail("leave", "%s stopped with %v", nameOf(who), err)
+		return
+	}
+	gone := func() bool {
+		if !c.Settled() {
+			return false
+		}
+		m, ok := c.View(c.Leader()).Member(c.Address(who))
+		return !ok || m.Status == member.Removed
+	}
+	if !c.RunUntil(2*t.LeaderTimeout, gone) {
+		c.check.fail("leave", "%s has left, but is not removed after %v", nameOf(who), 2*t.LeaderTimeout)
+	}
+}

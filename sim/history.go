@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
+)
+
+// hold checks a state that a process took: all hold the same under one number,
+// its leader made it, it follows from the one before, and it carries what was
+// committed before.
+func (k *checker) hold(p *process, before member.Number, s member.State) {
+	digest := s.Digest()
+	known, ok := k.digests[s.Number]
+	if ok && known != digest {
+		k.broken("I6", "%s holds %s, others hold %s", p.cfg.Name, brief(s), brief(k.states[s.Number]))
+	}
+	if !ok {
+		k.digests[s.Number] = digest
+		k.states[s.Number] = s
+		k.introduced(p, before, s)
+	}
+	k.commit(s.Version)
+}
+
+// introduced checks a state that nobody held before.
+func (k *checker) introduced(p *process, before member.Number, s member.State) {
+	k.shape(p, s)
+	last, led := k.newest[s.Version]
+	switch {
+	case s.Revision == 0:
+		k.introducedFirst(p, before, s)
+	case !led:
+		k.broken("I6", "%s holds %s before anybody holds %d.0", p.cfg.Name, brief(s), s.Version)
+	case s.Revision > last.Revision && p.identity() != s.LeaderIdentity():
+		k.broken("I6", "%s holds %s before its leader does, who is at %v",
+			p.cfg.Name, brief(s), last.Number)
+	case last.LeaderIdentity() != s.LeaderIdentity():
+		k.broken("I1", "version %d is led by %v and by %v",
+			s.Version, last.LeaderIdentity(), s.LeaderIdentity())
+	case s.Revision > last.Revision:
+		k.follows(p, last, s)
+	}
+	if !led || s.Revision > last.Revision {
+		k.newest[s.Version] = s
+	}
+}
+
+// introducedFirst checks the initial state of a version: it was chosen.
+func (k *checker) introducedFirst(p *process, before member.Number, s member.State) {
+	if k.quorum == 1 {
+		// A node that is a majority by itself accepts and counts in one step;
+		// no vote is ever seen.
+		if k.chosen[s.Version] == nil {
+			id := paxos.ID{Version: s.Version}
+			k.choose(&value{accepted: paxos.Accepted{ID: id, Base: before, State: s}, digest: s.Digest()})
+		}
+		return
+	}
+	if v := k.chosen[s.Version]; v == nil || v.digest != s.Digest() {
+		k.broken("I1", "%s holds %s, which nobody chose", p.cfg.Name, brief(s))
+	}
+}
+
+// shape checks a state by itself: at most N entries, sorted, one an address.
+func (k *checker) shape(p *process, s member.State) {
+	leader, ok := s.Roster.Find(s.Leader)
+	switch {
+	case len(s.Roster) > k.size:
+		k.broken("I5", "%s holds %d members of %d: %s", p.cfg.Name, len(s.Roster), k.size, brief(s))
+	case !s.Roster.IsSorted():
+		k.fail("I5", "%s holds an unsorted roster: %s", p.cfg.Name, brief(s))
+	case !ok || !leader.IsVoter():
+		k.broken("I5", "%s holds %s, whose leader has no vote", p.cfg.Name, brief(s))
+	}
+	for _, m := range s.Roster {
+		if m.Status < member.Joining || m.Status > member.Leaving || m.Gone && m.Status != member.Leaving {
+			k.broken("I6", "%s holds %s with the status %v, gone=%v of %v",
+				p.cfg.Name, brief(s), m.Status, m.Gone, m.Address)
+		}
+	}
+}
+
+// follows checks the step from one state of a leader to a later one. One step
+// may make several revisions; only the last one is saved then.
+func (k *checker) follows(p *process, last, s member.State) {
+	jump := s.Revision - last.Revision
+	changed := 0
+	for _, o := range last.Roster {
+		n, ok := s.Roster.Find(o.Address)
+		if o.IsVoter() && !s.Roster.IsVoter(o.Voter()) {
+			changed++
+			if !ok {
+				k.seat(p, last, o)
+			}
+		}
+		if !ok {
+			n = member.Member{}
+		}
+		k.moved(last, s, o, n, jump)
+	}
+	for _, n := range s.Roster {
+		if n.IsVoter() && !last.Roster.IsVoter(n.Voter()) {
+			changed++
+		}
+		if _, ok := last.Roster.Find(n.Address); !ok {
+			k.moved(last, s, member.Member{}, n, jump)
+		}
+	}
+	// (S) protocol.md section 3: one voter at a time, each time committed.
+	switch {
+	case changed > 1:
+		k.broken("I5", "%d voters changed at once: %s after %s", changed, brief(s), brief(last))
+	case changed == 1 && k.quorum > 1 && k.commits[s.Version] <= last.Revision:
+		k.broken("I5", "a voter changed before %v was committed: %s after %s",
+			last.Number, brief(s), brief(last))
+	}
+}
+
+// moved checks the way of one member against the table of section 3.
+func (k *checker) moved(last, s member.State, o, n member.Member, jump uint64) {
+	from, to := o.Shown(), n.Shown()
+	switch {
+	case n.Status != member.None && o.Status != member.None && n.StoreID != o.StoreID:
+		if to != member.Joining || n.Incarnation <= o.Incarnation {
+			k.broken("I6", "%v got another store as %v#%d, before #%d: %s after %s",
+				n.Address, to, n.Incarnation, o.Incarnation, brief(s), brief(last))
+		}
+		return
+	case n.Status != member.None && o.Status != member.None && n.Incarnation < o.Incarnation:
+		k.broken("I6", "%v went back from run %d to %d: %s after %s",
+			n.Address, o.Incarnation, n.Incarnation, brief(s), brief(last))
+	}
+	if member.CanMove(from, to) {
+		return
+	}
+	if jump > 1 {
+		for via := member.None; via <= member.Removed; via++ {
+			if member.CanMove(from, via) && member.CanMove(via, to) {
+				return
+			}
+		}
+	}
+	k.broken("I6", "%v%v moved from %v to %v: %s after %s",
+		o.Address, n.Address, from, to, brief(s), brief(last))
+}
+
+// seat checks a seat that is given away (protocol.md section 3): the roster is
+// full, its member leaves, the leader is quorate and hears M of the others.
+func (k *checker) seat(p *process, last member.State, o member.Member) {
+	if k.timeout == 0 {
+		return
+	}
+	heard := 0
+	for _, m := range last.Roster {
+		if m.Address == o.Address || !m.IsVoter() {
+			continue
+		}
+		if m.Address == last.Leader || k.heardLately(p.index, m.Voter()) {
+			heard++
+		}
+	}
+	// Authority gained in this step is not known yet.
+	k.given, k.gave = last, k.auth[p.index].version != 0 && k.auth[p.index].until > k.now
+	switch {
+	case len(last.Roster) < k.size || o.Status != member.Leaving:
+		k.broken("I5", "the seat of %v as %v was given away in %s", o.Address, o.Status, brief(last))
+	case heard < k.quorum:
+		k.broken("I5", "the seat of %v was given away by %s, which heard %d of the others within %v: %s",
+			o.Address, p.cfg.Name, heard, time.Duration(k.timeout), brief(last))
+	}
+}
+
+func (k *checker) heardLately(by int, v member.Voter) bool {
+	for i, s := range k.stores {
+		at := k.heardAt[by*len(k.stores)+i]
+		if s.StoreID == v.StoreID && at > 0 && k.now-at <= k.timeout {
+			return true
+		}
+	}
+	return false
+}
+
+// commit counts who holds what of a version. What M voters of the leader's
+// state hold is committed, and in every later chosen state (I4).
+func (k *checker) commit(version uint64) {
+	s := k.newest[version]
+	var held [MaxProcesses]uint64
+	n := 0
+	for _, m := range s.Roster {
+		l := k.voters[m.Voter()]
+		if m.IsVoter() && l != nil && l.held.Version == version && n < len(held) {
+			held[n] = l.held.Revision
+			n++
+		}
+	}
+	if n < k.quorum {
+		return
+	}
+	slices.Sort(held[:n])
+	revision := held[n-k.quorum]
+	old := k.commits[version]
+	if old > revision {
+		return
+	}
+	if old == 0 {
+		k.commitV = append(k.commitV, version)
+	}
+	k.commits[version] = revision + 1
+	for _, later := range k.order {
+		if later > version {
+			k.carries(later, member.Number{Version: version, Revision: revision})
+		}
+	}
+}
+
+// carries checks that a chosen version is built on a committed state.
+func (k *checker) carries(version uint64, committed member.Number) {
+	for at := version; at > committed.Version; {
+		v := k.chosen[at]
+		if v == nil {
+			break
+		}
+		base := v.accepted.Base
+		if base.Version == committed.Version && base.Revision >= committed.Revision {
+			return
+		}
+		at = base.Version
+	}
+	k.broken("I4", "version %d is not built on %v, which is committed: %s",
+		version, committed, brief(k.chosen[version].accepted.State))
+}

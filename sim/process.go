@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/paxos"
+	"github.com/athena-go/athena/statemachine"
+	"github.com/athena-go/athena/wire"
+)
+
+// never is the time of what is not going to happen.
+const never = math.MaxInt64
+
+// maxInbox bounds what waits for a paused process; the oldest is dropped.
+const maxInbox = 4096
+
+// maxSpin bounds the calls of Advance at one instant.
+const maxSpin = 100
+
+// process is one process: a machine while it is up, a store always.
+type process struct {
+	index int
+	home  int // process whose address it has; itself unless it is a twin
+	cfg   statemachine.Config
+	clock clock
+
+	store paxos.Durable // what is on its disk
+	next  uint64        // incarnation that its next run gets at least
+
+	machine *statemachine.Machine // nil while the process is down
+	runs    int
+	wake    int64 // when Advance is due; never when it is not
+	spins   int   // calls of Advance at the time of the last one
+	spinAt  int64
+	paused  bool
+	inbox   []item // what arrived while it was paused
+	renewed bool   // the present step began a new run
+	leaving bool   // Leave was called in this run
+	drained bool   // Drain was called in this run
+	seen    look   // what it last showed
+	sent    flood
+}
+
+func (p *process) up() bool { return p.machine != nil }
+
+func (p *process) identity() member.Identity {
+	return member.Identity{
+		Address:     p.cfg.Address,
+		StoreID:     p.store.StoreID,
+		Incarnation: p.store.Incarnation,
+	}
+}
+
+func (p *process) voter() member.Voter {
+	return member.Voter{Address: p.cfg.Address, StoreID: p.store.StoreID}
+}
+
+// Start starts a process with what its store holds; a memory store is a new
+// one. It does nothing when the process is up.
+func (c *Cluster) Start(i int) {
+	p := c.procs[i]
+	if p.up() || c.check.first != nil {
+		return
+	}
+	if p.cfg.Volatile || p.store.StoreID.IsZero() {
+		p.store = paxos.Durable{StoreID: c.newStoreID(), Incarnation: c.procs[p.home].next}
+	} else {
+		p.store.Incarnation = max(p.store.Incarnation+1, p.next)
+	}
+	c.procs[p.home].next = max(c.procs[p.home].next, p.store.Incarnation+1)
+	if !p.store.Held.IsZero() {
+		p.cfg.JoinOnly = false // it has joined: the operator takes the flag off
+	}
+	p.runs++
+	p.cfg.Rand = stream(c.setup.Seed, streamMachines+p.index+p.runs*MaxProcesses)
+	p.spins, p.leaving, p.drained, p.seen, p.sent = 0, false, false, look{}, flood{}
+	c.note(p, Started, "")
+	c.check.started(c.now, p)
+	p.machine = statemachine.New(p.cfg, p.store, p.clock.at(c.now))
+	c.advance(p)
+}
+
+func (c *Cluster) newStoreID() (id member.StoreID) {
+	for i := range id {
+		id[i] = byte(c.rand.Uint32())
+	}
+	return id
+}
+
+// Crash ends a process at once. It does nothing when the process is down.
+func (c *Cluster) Crash(i int) {
+	p := c.procs[i]
+	if !p.up() {
+		return
+	}
+	c.note(p, Crashed, "")
+	c.end(p)
+}
+
+func (c *Cluster) end(p *process) {
+	p.machine, p.wake, p.paused, p.inbox = nil, never, false, nil
+	c.check.ended(c.now, p)
+}
+
+// Restart crashes a process and starts it again.
+func (c *Cluster) Restart(i int) {
+	c.Crash(i)
+	c.Start(i)
+}
+
+// LoseDisk makes a process that is down forget everything. A seed is started
+// with JoinOnly from then on, until it holds a state (protocol.md section 4).
+func (c *Cluster) LoseDisk(i int) {
+	p := c.procs[i]
+	if p.up() {
+		return
+	}
+	c.note(p, DiskLost, "")
+	p.store = paxos.Durable{}
+	p.cfg.JoinOnly = p.isSeed()
+}
+
+// Pause freezes a process: its clock goes on, what arrives waits.
+func (c *Cluster) Pause(i int) {
+	p := c.procs[i]
+	if p.up() && !p.paused {
+		c.note(p, Paused, "")
+		p.paused, p.wake = true, never
+	}
+}
+
+// Resume lets a paused process go on. With timers first it does what is due
+// before it sees what waited, else after.
+func (c *Cluster) Resume(i int, timersFirst bool) {
+	p := c.procs[i]
+	if !p.up() || !p.paused {
+		return
+	}
+	c.note(p, Resumed, "")
+	p.paused = false
+	inbox := p.inbox
+	p.inbox = nil
+	if timersFirst {
+		c.advance(p)
+	}
+	for _, it := range inbox {
+		c.deliver(it)
+	}
+	if p.up() && !p.paused {
+		c.advance(p)
+	}
+}
+
+// Leave tells a process to leave the cluster in order.
+func (c *Cluster) Leave(i int) {
+	c.order(i, "leave", func(p *process, now time.Time) statemachine.Output {
+		p.leaving = true
+		return p.machine.Leave(now)
+	})
+}
+
+// Drain tells a process to lead no more.
+func (c *Cluster) Drain(i int) {
+	c.order(i, "drain", func(p *process, now time.Time) statemachine.Output {
+		p.drained = true
+		return p.machine.Drain(now)
+	})
+}
+
+// Transfer tells a process to hand leadership over, to anybody where to is
+// negative. The error is that of the machine.
+func (c *Cluster) Transfer(i, to int) error {
+	var refused error
+	var addr member.Address
+	if to >= 0 {
+		addr = c.Address(to)
+	}
+	c.order(i, "transfer to "+addr.String(), func(p *process, now time.Time) statemachine.Output {
+		out, err := p.machine.Transfer(now, addr)
+		refused = err
+		return out
+	})
+	return refused
+}
+
+func (c *Cluster) order(i int, verb string, f func(*process, time.Time) statemachine.Output) {
+	p := c.procs[i]
+	if !p.up() || p.paused {
+		return
+	}
+	c.note(p, Ordered, verb)
+	c.settle(p, f(p, p.clock.at(c.now)))
+}
+
+// advance calls the machine because time has passed.
+func (c *Cluster) advance(p *process) {
+	if p.spinAt != c.now {
+		p.spinAt, p.spins = c.now, 0
+	}
+	if p.spins++; p.spins > maxSpin {
+		c.check.fail("spin", "%s: deadline %v stays due at %v after %d calls of Advance",
+			p.cfg.Name, p.machine.Deadline(), p.clock.at(c.now), maxSpin)
+		return
+	}
+	c.mix(uint64(c.now) ^ uint64(p.index)<<56)
+	c.settle(p, p.machine.Advance(p.clock.at(c.now)))
+}
+
+// deliver hands a message to the process that it was sent to.
+func (c *Cluster) deliver(it item) {
+	p := c.procs[it.to]
+	switch {
+	case !p.up():
+		c.net.stats.Dead++
+		return
+	case p.paused:
+		if len(p.inbox) == maxInbox {
+			p.inbox = p.inbox[1:]
+		}
+		p.inbox = append(p.inbox, it)
+		return
+	}
+	c.net.stats.Delivered++
+	if c.setup.Record != nil {
+		c.setup.Record(Record{At: c.Now(), Process: it.to, From: it.from, What: Delivered, Message: it.msg})
+	}
+	c.mix(uint64(c.now) ^ uint64(it.to)<<56 ^ uint64(it.from)<<48 ^ uint64(it.msg.Body.Kind())<<40)
+	c.check.heard(it.from, it.to)
+	c.settle(p, p.machine.Step(p.clock.at(c.now), it.msg))
+}
+
+// settle gives a step its effects, in the order that statemachine.Output
+// prescribes, and lets the checkers look.
+func (c *Cluster) settle(p *process, out statemachine.Output) {
+	c.steps++
+	sent := len(out.Send)
+	crash := false
+	if c.Interrupt != nil {
+		if n, dies := c.Interrupt(p.index, out); dies {
+			sent, crash = min(n, sent), true
+		}
+	}
+	if sent < 0 {
+		c.note(p, Crashed, "before the step was saved")
+		c.end(p)
+		return
+	}
+	if out.Persist != nil {
+		old := p.store
+		p.store = *out.Persist
+		p.renewed = p.store.StoreID != old.StoreID || p.store.Incarnation != old.Incarnation
+		c.procs[p.home].next = max(c.procs[p.home].next, p.store.Incarnation+1)
+		c.check.stored(p, old)
+	}
+	for _, m := range out.Send[:sent] {
+		c.send(p, m)
+	}
+	p.renewed = false
+	c.traced(p, out.Trace)
+	if crash {
+		c.note(p, Crashed, fmt.Sprintf("with %d of %d messages sent", sent, len(out.Send)))
+		c.end(p)
+		return
+	}
+	c.check.stepped(c.now, p, out)
+	if out.Stop != nil {
+		c.ended(p, out.Stop)
+		return
+	}
+	p.wake = never
+	if d := p.machine.Deadline(); !d.IsZero() {
+		p.wake = max(c.now, p.clock.global(d)+int64(c.setup.Lag))
+		if p.clock.global(d) <= c.now {
+			p.wake = c.now
+		}
+	}
+}
+
+// ended is a process that stopped by itself.
+func (c *Cluster) ended(p *process, err error) {
+	c.note(p, Ended, err.Error())
+	c.stopped = append(c.stopped, Stopped{p.index, c.Now(), err})
+	switch {
+	case errors.Is(err, statemachine.ErrSplitVersion):
+		c.check.broken("I1", "%s stopped: %v", p.cfg.Name, err)
+	case errors.Is(err, statemachine.ErrLeft) && !p.leaving:
+		c.check.fail("stop", "%s left without being told to", p.cfg.Name)
+	case errors.Is(err, statemachine.ErrAddressInUse) && !c.twinned(p):
+		c.check.fail("stop", "%s stopped for a later run that never was: %v", p.cfg.Name, err)
+	}
+	c.end(p)
+}
+
+// twinned reports whether another process of this address runs or ran.
+func (c *Cluster) twinned(p *process) bool {
+	for _, o := range c.procs {
+		if o != p && o.home == p.home && o.runs > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// send puts a message on its way.
+func (c *Cluster) send(p *process, m message.Message) {
+	c.check.sent(p, m)
+	if p.sent.over(c.now, c.setup.Timings.HeartbeatInterval, len(c.procs)) {
+		c.check.fail("flood", "%s sent %d messages within one HeartbeatInterval, the last one %v",
+			p.cfg.Name, p.sent.count, m.Body.Kind())
+	}
+	to := c.route(p, m.To)
+	if c.setup.Record != nil {
+		c.setup.Record(Record{At: c.Now(), Process: p.index, What: Sent, Message: m})
+	}
+	if to < 0 {
+		c.net.stats.Dead++
+		return
+	}
+	if c.setup.Codec {
+		m = c.coded(p, m)
+	}
+	at, copies := c.net.arrivals(p.index, to, c.now)
+	if copies == 0 && c.setup.Record != nil {
+		c.setup.Record(Record{At: c.Now(), Process: p.index, What: Lost, Message: m})
+	}
+	for _, t := range at[:copies] {
+		c.queue.push(t, item{from: p.index, to: to, msg: m})
+	}
+}
+
+// coded is what is left of a message after the wire.
+func (c *Cluster) coded(p *process, m message.Message) message.Message {
+	b, err := wire.Encode(m)
+	if err != nil {
+		c.check.fail("codec", "%s: cannot encode %+v: %v", p.cfg.Name, m, err)
+		return m
+	}
+	got, err := wire.Decode(b)
+	if err != nil {
+		c.check.fail("codec", "%s: cannot decode %+v: %v", p.cfg.Name, m, err)
+		return m
+	}
+	return got
+}
+
+// route finds the process that gets what is sent to an address; -1 for none.
+// With twins it is any of those that are up, as with a name that resolves to
+// two hosts.
+func (c *Cluster) route(from *process, to member.Address) int {
+	home := -1
+	for i, p := range c.procs[:c.setup.Processes] {
+		if p.cfg.Address.Port == to.Port && p.cfg.Address == to {
+			home = i
+			break
+		}
+	}
+	if home < 0 || len(c.setup.Twins) == 0 {
+		return home
+	}
+	choice := home
+	for _, p := range c.procs[c.setup.Processes:] {
+		if p.home == home && p.up() && p != from && (!c.procs[choice].up() || c.net.rand.IntN(2) == 0) {
+			choice = p.index
+		}
+	}
+	return choice
+}
+
+// flood counts what a process sent in the present window.
+type flood struct {
+	since int64
+	count int
+}
+
+// maxFlood bounds the messages of a process to each of the others within one
+// HeartbeatInterval: alignment and keep-alive must never chase each other at
+// network speed (protocol.md section 2).
+const maxFlood = 200
+
+func (f *flood) over(now int64, window time.Duration, processes int) bool {
+	if now-f.since >= int64(window) {
+		f.since, f.count = now, 0
+	}
+	f.count++
+	return f.count > maxFlood*processes
+}

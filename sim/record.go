@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// What a Record tells.
+type What uint8
+
+// The kinds of records.
+const (
+	Started   What = iota + 1 // a process started
+	Crashed                   // a process died
+	Ended                     // a process stopped by itself
+	DiskLost                  // a store was lost
+	Paused                    // a process froze
+	Resumed                   // it goes on
+	Ordered                   // an operator's verb
+	Network                   // the network changed
+	Sent                      // a message left its process
+	Lost                      // a message will never arrive
+	Delivered                 // a message arrived
+	Traced                    // a decision of a machine
+	Phase                     // a run went on to its next part
+)
+
+var whatNames = [...]string{
+	"", "started", "crashed", "ended", "lost its disk", "paused", "resumed", "is told to",
+	"network", "sends", "loses", "gets", "trace", "phase",
+}
+
+// String is the word that a printed record has for it.
+func (w What) String() string { return whatNames[w] }
+
+// Record is one line of the history of a run.
+type Record struct {
+	At      time.Duration // global time
+	Process int           // whom it is about; -1 for none
+	From    int           // process that sent what was Delivered
+	What    What
+	Message message.Message    // of Sent, Lost and Delivered
+	Trace   statemachine.Trace // of Traced
+	Text    string
+}
+
+// String is a line to read.
+func (r Record) String() string {
+	who := "-"
+	if r.Process >= 0 {
+		who = nameOf(r.Process)
+	}
+	head := fmt.Sprintf("%12.6f %-4s %-9s ", r.At.Seconds(), who, r.What)
+	switch r.What {
+	case Sent, Lost:
+		return head + fmt.Sprintf("to %s %s", r.Message.To.Host, describe(r.Message))
+	case Delivered:
+		return head + fmt.Sprintf("from %s %s", r.Message.From.Address.Host, describe(r.Message))
+	case Traced:
+		t := r.Trace
+		return head + fmt.Sprintf("%v reason=%q event=%v peer=%s v%d %v",
+			t.What, t.Reason, t.Event, t.Peer.Host, t.Version, t.Status)
+	default:
+		return head + r.Text
+	}
+}
+
+// describe is a message in one line, states by their numbers.
+func describe(m message.Message) string {
+	head := fmt.Sprintf("%v [#%d claim %v]", m.Body.Kind(), m.From.Incarnation, m.Claim)
+	switch b := m.Body.(type) {
+	case message.Proposal:
+		return head + fmt.Sprintf(" %v %v held %v base %v value %s",
+			b.Stage, b.ID, b.Held, b.Base, brief(b.State))
+	case message.Vote:
+		return head + fmt.Sprintf(" %v %v granted=%v %v promised %v accepted %v held %v",
+			b.Stage, b.ID, b.Granted, b.Reason, b.Promised, b.Accepted.ID, b.Held)
+	case message.LeaderElected:
+		return head + fmt.Sprintf(" %v %s", b.ID, brief(b.State))
+	case message.ClusterAlignment:
+		return head + " " + brief(b.State)
+	default:
+		return head + fmt.Sprintf(" %+v", b)
+	}
+}
+
+// note records something about a process.
+func (c *Cluster) note(p *process, w What, text string) {
+	c.mix(uint64(c.now) ^ uint64(p.index)<<56 ^ uint64(w)<<48)
+	if c.setup.Record == nil {
+		return
+	}
+	if w == Started {
+		text = fmt.Sprintf("as %v, holds %s", p.identity(), brief(p.store.Held))
+	}
+	c.setup.Record(Record{At: c.Now(), Process: p.index, What: w, Text: text})
+}
+
+// say records something about the run.
+func (c *Cluster) say(w What, format string, args ...any) {
+	c.mix(uint64(c.now) ^ uint64(w)<<48)
+	if c.setup.Record != nil {
+		c.setup.Record(Record{At: c.Now(), Process: -1, What: w, Text: fmt.Sprintf(format, args...)})
+	}
+}
+
+// traced records the decisions of a machine.
+func (c *Cluster) traced(p *process, traces []statemachine.Trace) {
+	for _, t := range traces {
+		c.mix(uint64(t.What) ^ uint64(t.Reason)<<8 ^ uint64(t.Event)<<16 ^ t.Version<<24)
+		c.check.traced(p, t)
+		if c.setup.Record != nil {
+			c.setup.Record(Record{At: c.Now(), Process: p.index, What: Traced, Trace: t})
+		}
+	}
+}

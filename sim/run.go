@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/athena-go/athena/member"
+)
+
+// Result is what one run showed.
+type Result struct {
+	Options  Options              // with Size and For as drawn
+	Faults   Faults               // classes that could happen
+	Happened [len(faultNames)]int // how often each class did
+	Timings  string
+
+	Steps    int
+	Virtual  time.Duration // global time that passed
+	Messages Messages
+	Versions int // leaders chosen
+	Changes  int // of the process with authority
+	// Gap is the smallest time from the end of one leader's authority to the
+	// next one's; negative when authority never changed hands.
+	Gap time.Duration
+
+	// Void says why invariants between nodes were not promised any more, with
+	// memory stores; empty when they were to the end.
+	Void string
+	// Hopeless says why no leader was demanded after the faults; empty when
+	// one was.
+	Hopeless string
+	// Measures of the calm part, each in units of what bounds it.
+	Measures []Measure
+
+	Violation *Violation // nil when all is well
+	Hash      uint64     // of everything that happened
+}
+
+// Measure is how long something took, against the bound that protocol.md
+// section 11 gives for 99 of 100 runs.
+type Measure struct {
+	Name  string
+	Took  time.Duration
+	Bound time.Duration
+}
+
+// String is a line for each thing of interest.
+func (r Result) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d: N=%d, %d steps in %v, %d versions, %d changes of leader, faults: %v",
+		r.Options.Seed, r.Options.Size, r.Steps, r.Virtual.Round(time.Millisecond),
+		r.Versions, r.Changes, r.Faults)
+	if r.Void != "" {
+		fmt.Fprintf(&b, "\nnot promised: %s", r.Void)
+	}
+	if r.Hopeless != "" {
+		fmt.Fprintf(&b, "\nno leader demanded: %s", r.Hopeless)
+	}
+	if r.Violation != nil {
+		fmt.Fprintf(&b, "\n%v\nreplay: %s", r.Violation, r.Options.Replay())
+	}
+	return b.String()
+}
+
+// Run does one run to its end or to the first invariant that breaks. It panics
+// where Options.Validate has an error.
+func Run(o Options) Result {
+	if err := o.Validate(); err != nil {
+		panic(err)
+	}
+	p := draw(o)
+	c := NewCluster(p.setup)
+	x := newChaos(c, p)
+	x.begin()
+	c.RunFor(p.length)
+	x.end()
+	j := &judge{c: c, x: x}
+	if c.check.first == nil {
+		j.judge()
+	}
+	o.Size, o.For, o.Record = p.setup.Size, p.length, nil
+	r := Result{
+		Options:   o,
+		Faults:    p.faults,
+		Happened:  x.counts,
+		Timings:   fmt.Sprintf("%+v", p.setup.Timings),
+		Steps:     c.steps,
+		Virtual:   c.Now(),
+		Messages:  c.net.stats,
+		Versions:  len(c.check.order),
+		Changes:   c.check.changes,
+		Gap:       -1,
+		Void:      c.check.void,
+		Hopeless:  j.hopeless,
+		Measures:  j.measures,
+		Violation: c.check.first,
+		Hash:      c.hash,
+	}
+	if c.check.gap != never {
+		r.Gap = time.Duration(c.check.gap)
+	}
+	if v := r.Violation; v != nil {
+		c.say(Phase, "%v", v)
+		v.Text += c.Describe()
+	}
+	return r
+}
+
+// epilogue is what happens in a healed cluster.
+type epilogue int
+
+const (
+	quiet    epilogue = iota // nothing
+	disturb                  // a minority has faults
+	failover                 // the leader crashes
+	cutOff                   // the leader is isolated, and comes back
+	depart                   // leadership moves, a member leaves
+	epilogues
+)
+
+// judge heals a cluster and demands what protocol.md section 11 promises.
+type judge struct {
+	c        *Cluster
+	x        *chaos
+	hopeless string
+	measures []Measure
+}
+
+func (j *judge) judge() {
+	c, t := j.c, j.c.setup.Timings
+	j.heal()
+	if j.hopeless = c.hopeless(); j.hopeless != "" || c.check.void != "" {
+		c.say(Phase, "no leader is demanded: %s%s", j.hopeless, c.check.void)
+		c.RunFor(4 * t.TTLTimeout)
+		return
+	}
+	start := c.now
+	// L1: a quorate leader within 2 x TTLTimeout.
+	if !c.RunUntil(2*t.TTLTimeout, func() bool { return c.Leader() >= 0 }) {
+		c.check.fail("L1", "no quorate leader %v after the heal", 2*t.TTLTimeout)
+		return
+	}
+	j.measure("leader after faults", start, 2*t.LeaderTimeout)
+	// L2: one leader, every node active within 2 x TTLTimeout + 5 RetryInterval.
+	limit := 2*t.TTLTimeout + 5*t.RetryInterval
+	if !c.RunUntil(limit-time.Duration(c.now-start), c.Settled) {
+		c.check.fail("L2", "not all are active under one leader %v after the heal", limit)
+		return
+	}
+	j.measure("all active after faults", start, t.TTLTimeout+8*t.RetryInterval)
+	if c.waiting() {
+		j.seats()
+	}
+	c.RunFor(2 * t.HeartbeatInterval)
+	if c.check.first == nil && c.Settled() {
+		j.epilogue()
+	}
+}
+
+// heal ends all faults, and all processes but a few are up. A twin makes room,
+// unless it has taken the seat.
+func (j *judge) heal() {
+	c, r := j.c, j.x.rand
+	c.say(Phase, "faults end")
+	c.heal(calm(c.setup.Timings))
+	for _, p := range c.procs[c.setup.Processes:] {
+		if !p.up() {
+			continue
+		}
+		if c.votes(p) && !c.votes(c.procs[p.home]) {
+			c.Crash(p.home)
+		} else {
+			c.Crash(p.index)
+		}
+	}
+	for i, p := range c.procs {
+		switch {
+		case p.paused:
+			c.Resume(i, r.IntN(2) == 0)
+		case p.up() && (p.leaving || p.drained):
+			c.Restart(i)
+		case i < c.setup.Processes && !c.occupied(p):
+			c.Start(i)
+		}
+	}
+	// What was late is a fault until it has arrived.
+	c.RunFor(time.Duration(max(c.queue.last()-c.now, 0)) + 1)
+	// Processes that stopped or left meanwhile come back too.
+	for i := range c.setup.Processes {
+		if !c.occupied(c.procs[i]) {
+			c.Start(i)
+		}
+	}
+	if r.IntN(3) == 0 {
+		for _, i := range r.Perm(c.setup.Processes)[:r.IntN(c.setup.Size-c.check.quorum+1)] {
+			j.spare(i)
+		}
+	}
+}
+
+// spare leaves a process down where the others can do without it.
+func (j *judge) spare(i int) {
+	p := j.c.procs[i]
+	if !p.up() || p.cfg.Volatile || j.c.hopeless() != "" {
+		return
+	}
+	j.c.Crash(i)
+	if j.c.hopeless() != "" {
+		j.c.Start(i)
+	}
+}
+
+// votes reports whether a process is a voter of the newest state.
+func (c *Cluster) votes(p *process) bool {
+	var newest member.State
+	for _, o := range c.procs {
+		if newest.Less(o.store.Held.Number) {
+			newest = o.store.Held
+		}
+	}
+	return newest.Roster.IsVoter(p.voter())
+}
+
+// occupied reports whether a process is up at the address of another.
+func (c *Cluster) occupied(p *process) bool {
+	return slices.ContainsFunc(c.procs, func(o *process) bool { return o.home == p.home && o.up() })
+}
+
+func (j *judge) measure(name string, since int64, bound time.Duration) {
+	j.measures = append(j.measures, Measure{name, time.Duration(j.c.now - since), bound})
+}
+
+// waiting reports whether a process that is up has no place.
+func (c *Cluster) waiting() bool {
+	l := c.Leader()
+	return l >= 0 && slices.ContainsFunc(c.procs, func(p *process) bool {
+		return p.up() && c.hasNoPlace(p, c.procs[l].store.Held)
+	})
+}
+
+// seats demands that a process that waits gets the seat of one that is gone.
+func (j *judge) seats() {
+	c, t := j.c, j.c.setup.Timings
+	free := func() bool {
+		l := c.Leader()
+		return l >= 0 && slices.ContainsFunc(c.procs[l].store.Held.Roster, func(m member.Member) bool {
+			return m.Status != member.Active
+		})
+	}
+	c.say(Phase, "a process waits for a seat")
+	limit := 2*t.TTLTimeout + 10*t.RetryInterval
+	if !c.RunUntil(limit, func() bool { return c.Settled() && !(c.waiting() && free()) }) {
+		c.check.fail("L2", "a process waits for a seat that nobody uses, %v after all were active", limit)
+	}
+}
+
+func (j *judge) epilogue() {
+	c := j.c
+	what := j.x.plan.epilogue
+	if c.votersUp(c.procs[c.Leader()].store.Held.Roster) <= c.check.quorum {
+		what = quiet // nobody can be missed
+	}
+	switch what {
+	case disturb:
+		j.disturb()
+	case failover:
+		j.failover()
+	case cutOff:
+		j.cutOff()
+	case depart:
+		j.depart()
+	default:
+		j.steady(2*c.setup.Timings.TTLTimeout, "in peace")
+	}
+}
+
+// steady demands L3: the leader stays, and stays quorate.
+func (j *judge) steady(d time.Duration, why string) {
+	c := j.c
+	leader := c.Leader()
+	version := c.Authority(leader)
+	lost := func() bool { return c.Leader() != leader || c.Authority(leader) != version }
+	if c.RunUntil(d, lost) {
+		c.check.fail("L3", "%s lost its authority for version %d %s", nameOf(leader), version, why)
+	}
+}

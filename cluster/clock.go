@@ -9,6 +9,6 @@ import "time"
 // moves it, and a machine that was suspended finds the time of its sleep gone.
 // A lease depends on both (protocol.md section 5).
 func newClock() func() time.Time {
-	start, origin := time.Now().Round(0), sinceBoot()
-	return func() time.Time { return start.Add(sinceBoot() - origin) }
+	start, elapsed := time.Now().Round(0), stopwatch()
+	return func() time.Time { return start.Add(elapsed()) }
 }

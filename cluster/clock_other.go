@@ -6,10 +6,11 @@ package cluster
 
 import "time"
 
-// processStart anchors the monotonic clock of the Go runtime. Whether that goes
-// on during suspend is up to the system: on one where it does not, a leader
-// that wakes up believes in its lease for as long as it had left. Fencing
-// tokens hold all the same.
-var processStart = time.Now()
-
-func sinceBoot() time.Duration { return time.Since(processStart) }
+// stopwatch returns what tells the time since this call, by the monotonic clock
+// of the Go runtime. Whether that goes on during suspend is up to the system:
+// on one where it does not, a leader that wakes up believes in its lease for as
+// long as it had left. Fencing tokens hold all the same.
+func stopwatch() func() time.Duration {
+	start := time.Now()
+	return func() time.Duration { return time.Since(start) }
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
 )
 
 // Errors of a node. errors.Is finds them in what its methods return, and as
@@ -60,6 +61,10 @@ func (e *NotLeaderError) Error() string {
 	}
 	return fmt.Sprintf("cluster: this node does not lead; ask %s", e.Leader)
 }
+
+// ConfigMismatchError says that another node refused this one, or was refused,
+// because of a difference in their configuration.
+type ConfigMismatchError = transport.ConfigMismatchError
 
 // JoinError says why Start gave up: whom the node asked, and what they said.
 type JoinError struct {

@@ -129,7 +129,9 @@ func changes(before, after member.View) []Event {
 		}
 	}
 	was, is := leaderOf(before), leaderOf(after)
-	if was.Leader.Address != is.Leader.Address || was.Version != is.Version || was.Quorate != is.Quorate {
+	same := was.Leader.Address == is.Leader.Address && was.Version == is.Version &&
+		was.Quorate == is.Quorate
+	if !same {
 		events = append(events, is)
 	}
 	return events

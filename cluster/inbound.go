@@ -11,8 +11,12 @@ import (
 	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/statemachine"
+	"github.com/athena-go/athena/transport"
 	"github.com/athena-go/athena/wire"
 )
+
+// protocol is the version of the protocol that this program speaks.
+const protocol = 1
 
 // inboxLength is how many decoded events wait for the loop. When there are
 // more, the connections are read later.
@@ -26,11 +30,13 @@ func (n inbound) Greet() message.Message {
 	return message.Message{
 		From: n.present().Self,
 		Body: message.Greet{
-			Name:       n.cfg.Name,
-			Cluster:    n.cfg.Cluster,
-			Size:       n.cfg.Size,
-			SeedDigest: statemachine.SeedDigest(n.cfg.seeds),
-			Timings:    n.cfg.timings,
+			Name:        n.cfg.Name,
+			Cluster:     n.cfg.Cluster,
+			Size:        n.cfg.Size,
+			SeedDigest:  statemachine.SeedDigest(n.cfg.seeds),
+			Timings:     n.cfg.timings,
+			MinProtocol: protocol,
+			MaxProtocol: protocol,
 		},
 	}
 }
@@ -102,5 +108,36 @@ func (n *Node) drop(from member.Identity, reason string, err error) {
 	n.logFrame(from, reason, err)
 }
 
-// Admit checks whether a peer can be in one cluster with this node.
-func (n inbound) Admit(peer message.Message) error { return nil }
+// Admit lets everybody in whom the transport found to belong to this cluster.
+func (n inbound) Admit(peer message.Message) error {
+	n.heard.connected(peer.From.Address)
+	return nil
+}
+
+// reported hears what the transport has to tell about connections.
+func (n *Node) reported(r transport.Report) {
+	n.logReport(r)
+	switch r.What {
+	case transport.ReportUnreachable, transport.ReportLost:
+		n.heard.note(r.Peer, r.Err)
+	case transport.ReportRefused, transport.ReportRefusedByPeer:
+		if isFinal(r.Err) {
+			n.heard.refusal(r.Peer, r.Err)
+		} else {
+			n.heard.note(r.Peer, r.Err)
+		}
+	case transport.ReportFailed:
+		n.stop(fmt.Errorf("cluster: the socket failed: %w", r.Err))
+	case transport.ReportConnected, transport.ReportSeedsDiffer:
+	}
+}
+
+// isFinal reports whether a connection was refused for good: because of the
+// configuration, and not because a node was busy or runs twice.
+func isFinal(err error) bool {
+	if closed, ok := errors.AsType[*transport.CloseError](err); ok {
+		return closed.Code == transport.CodeRefused
+	}
+	_, mismatch := errors.AsType[*transport.ConfigMismatchError](err)
+	return mismatch || errors.Is(err, transport.ErrSelf)
+}

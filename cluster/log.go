@@ -11,6 +11,7 @@ import (
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/statemachine"
+	"github.com/athena-go/athena/transport"
 )
 
 // facts says how each decision of the machine is logged. Refusals are the
@@ -61,7 +62,7 @@ func (n *Node) logTrace(t statemachine.Trace) {
 
 func (n *Node) logStart() {
 	n.log.Info().Str("cluster", n.cfg.Cluster).Int("size", n.cfg.Size).
-		Str("listen", n.cfg.listen).Msg("started")
+		Str("listen", n.cfg.Addr).Msg("started")
 	if n.cfg.Insecure {
 		n.log.Warn().Msg("no secret is set: whoever reaches the port can join and read everything")
 	}
@@ -73,6 +74,22 @@ func (n *Node) logStop() {
 		level = zerolog.InfoLevel
 	}
 	n.log.WithLevel(level).Err(n.closeErr).AnErr("cause", n.cause).Msg("ended")
+}
+
+// connections says how loudly a report of the transport is logged.
+var connections = map[transport.What]zerolog.Level{
+	transport.ReportConnected:     zerolog.DebugLevel,
+	transport.ReportLost:          zerolog.DebugLevel,
+	transport.ReportRefused:       zerolog.WarnLevel,
+	transport.ReportRefusedByPeer: zerolog.WarnLevel,
+	transport.ReportSeedsDiffer:   zerolog.WarnLevel,
+	transport.ReportUnreachable:   zerolog.DebugLevel,
+	transport.ReportFailed:        zerolog.ErrorLevel,
+}
+
+func (n *Node) logReport(r transport.Report) {
+	n.log.WithLevel(connections[r.What]).Stringer("peer", r.Peer).Err(quoted(r.Err)).
+		Msg(r.What.String())
 }
 
 func (n *Node) logHandler(f receiver.Failure) {

@@ -28,7 +28,7 @@ type Node struct {
 	clock   func() time.Time
 	started time.Time // on clock
 	store   Store
-	net     transport.Transport
+	net     *transport.Mesh
 	mux     *receiver.Mux
 
 	machine *statemachine.Machine // of the loop alone

@@ -8,6 +8,7 @@ import (
 
 	"github.com/athena-go/athena/store"
 	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/wire"
 )
 
 // openStore opens the store in a directory, or one that lasts as long as the
@@ -23,15 +24,24 @@ func openStore(dir string) (Store, error) {
 	return s, nil
 }
 
-func openTransport(s settings, st Store) (transport.Transport, error) {
-	return nil, errors.New("cluster: no transport was given")
-}
-
-// listenError says what to do about an address that is taken.
-func listenError(addr string, err error) error {
-	if errors.Is(err, transport.ErrAddressInUse) {
-		return fmt.Errorf("%w: %s: stop the process that listens there, or use another port: %w",
-			ErrAddressInUse, addr, err)
+// openTransport listens: by QUIC, unless an option says otherwise.
+func (n *Node) openTransport(listen Listen) (*transport.Mesh, error) {
+	if listen == nil {
+		return nil, errors.New("cluster: no transport was given")
 	}
-	return fmt.Errorf("cluster: listen on %s: %w", addr, err)
+	m, err := listen(transport.Config{
+		Encode:      wire.Encode,
+		Decode:      wire.Decode,
+		Size:        n.cfg.Size,
+		CustomBytes: MaxEventBytes,
+		Report:      n.reported,
+	})
+	switch {
+	case errors.Is(err, transport.ErrAddressInUse):
+		return nil, fmt.Errorf("%w: %s: stop the process that listens there, or use another port: %w",
+			ErrAddressInUse, n.cfg.Addr, err)
+	case err != nil:
+		return nil, fmt.Errorf("cluster: listen on %s: %w", n.cfg.Addr, err)
+	}
+	return m, nil
 }

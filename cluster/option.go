@@ -19,7 +19,7 @@ type Option func(*options)
 type options struct {
 	logger    zerolog.Logger
 	store     Store
-	transport transport.Transport
+	transport Listen
 	clock     func() time.Time
 }
 
@@ -55,9 +55,13 @@ func WithSlog(l *slog.Logger) Option { return WithLogger(zerolog.New(slogWriter{
 // The node owns s from Start on and closes it, also when Start fails.
 func WithStore(s Store) Option { return func(o *options) { o.store = s } }
 
-// WithTransport replaces QUIC; secrets are then the business of t. The node
-// owns t from Start on and closes it, also when Start fails.
-func WithTransport(t transport.Transport) Option { return func(o *options) { o.transport = t } }
+// Listen makes the transport of a node, on a network of its choice, from what
+// the node gives to every transport. It fails with transport.ErrAddressInUse
+// where another process listens.
+type Listen func(transport.Config) (*transport.Mesh, error)
+
+// WithTransport replaces QUIC. Secrets are then the business of listen.
+func WithTransport(listen Listen) Option { return func(o *options) { o.transport = listen } }
 
 // WithClock replaces the clock, which must never go backwards and should go on
 // while the machine is suspended. Tests in a synctest bubble pass time.Now.

@@ -6,10 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"sync"
-
-	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
@@ -81,21 +78,9 @@ type outgoing struct {
 
 // encode makes one frame for all who get the event.
 func (n *Node) encode(event any) (outgoing, error) {
-	raw, ok := event.(receiver.Raw)
-	if !ok {
-		name, err := n.mux.NameOf(reflect.TypeOf(event))
-		if err != nil {
-			return outgoing{}, fmt.Errorf("%w: %w", ErrUnknownType, err)
-		}
-		payload, err := msgpack.Marshal(event)
-		if err != nil {
-			return outgoing{}, fmt.Errorf("%w: %w", ErrUnknownType, err)
-		}
-		raw = receiver.Raw{Name: name, Payload: payload}
-	}
-	// What a receiver would refuse is better told here.
-	if err := wire.Scan(raw.Payload); err != nil {
-		return outgoing{}, fmt.Errorf("%w: %q: %w", ErrUnknownType, raw.Name, err)
+	raw, err := n.mux.Encode(event)
+	if err != nil {
+		return outgoing{}, fmt.Errorf("%w: %w", ErrUnknownType, err)
 	}
 	frame, err := wire.EncodeEvent(wire.Event{Name: raw.Name, Payload: raw.Payload}, MaxEventBytes)
 	switch {
@@ -133,14 +118,4 @@ func (n *Node) send(ctx context.Context, view member.View, to member.Address, e 
 		n.meter.count(&n.meter.traffic.CustomSent, e.frame)
 	}
 	return err
-}
-
-// unmarshal decodes a payload that came from the network. The scan must come
-// first: the decoder allocates what a length promises and recurses as deep as
-// the bytes say.
-func unmarshal(payload []byte, into any) error {
-	if err := wire.Scan(payload); err != nil {
-		return err
-	}
-	return msgpack.Unmarshal(payload, into)
 }

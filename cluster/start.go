@@ -16,6 +16,7 @@ import (
 	"github.com/athena-go/athena/paxos"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/statemachine"
+	"github.com/athena-go/athena/wire"
 )
 
 // Start validates the configuration, listens, and returns once the node is an
@@ -26,15 +27,11 @@ import (
 // error is a *JoinError that says whom the node asked and what they said.
 // After an error nothing is left running.
 func Start(ctx context.Context, cfg Config, opts ...Option) (*Node, error) {
-	o := newOptions(opts)
-	n, err := open(cfg, o)
+	n, err := open(cfg, newOptions(opts))
 	if err != nil {
 		return nil, err
 	}
 	n.logStart()
-	if err := n.net.Start(inbound{n}); err != nil {
-		return nil, errors.Join(listenError(n.cfg.listen, err), n.abandon())
-	}
 	n.work.Go(n.pump)
 	go n.run()
 	if err := n.waitJoined(ctx); err != nil {
@@ -45,15 +42,14 @@ func Start(ctx context.Context, cfg Config, opts ...Option) (*Node, error) {
 	return n, nil
 }
 
-// open makes a node of which nothing runs yet. What the options gave is closed
-// when it fails.
+// open makes a node that listens and does not answer yet. What was opened is
+// closed when it fails.
 func open(cfg Config, o options) (*Node, error) {
 	n := &Node{
 		mux:   cfg.Receiver,
 		log:   o.logger,
 		clock: o.clock,
 		store: o.store,
-		net:   o.transport,
 		inbox: make(chan message.Message, inboxLength),
 		calls: make(chan call),
 		quit:  make(chan struct{}),
@@ -65,13 +61,20 @@ func open(cfg Config, o options) (*Node, error) {
 	if n.mux == nil {
 		n.mux = receiver.NewMux()
 	}
-	if err := n.prepare(cfg); err != nil {
+	err := n.prepare(cfg)
+	if err == nil {
+		n.net, err = n.openTransport(o.transport)
+	}
+	if err == nil {
+		err = n.net.Start(inbound{n})
+	}
+	if err != nil {
 		return nil, errors.Join(err, n.abandon())
 	}
 	return n, nil
 }
 
-// prepare fills in what the configuration decides.
+// prepare does all that needs no network.
 func (n *Node) prepare(cfg Config) (err error) {
 	if n.cfg, err = cfg.settings(); err != nil {
 		return err
@@ -85,11 +88,6 @@ func (n *Node) prepare(cfg Config) (err error) {
 	durable, err := n.newRun()
 	if err != nil {
 		return err
-	}
-	if n.net == nil {
-		if n.net, err = openTransport(n.cfg, n.store); err != nil {
-			return listenError(n.cfg.listen, err)
-		}
 	}
 	n.log = n.log.With().Str("node", n.cfg.Name).Logger()
 	n.started = n.clock()
@@ -110,9 +108,9 @@ func (n *Node) prepare(cfg Config) (err error) {
 	n.heard.start(n.cfg.seeds, n.cfg.self)
 	n.meter.start(n.started)
 	return n.mux.Start(receiver.Setup{
-		Unmarshal: unmarshal,
-		Local:     localEvents,
-		Report:    n.logHandler,
+		Scan:   wire.Scan,
+		Local:  localEvents,
+		Report: n.logHandler,
 	})
 }
 

@@ -63,13 +63,15 @@ func (ts *terms) update(now time.Time, view member.View, own authority) *tenure 
 
 // end ends the present tenure because of what the view says.
 func (ts *terms) end(view member.View) {
+	cur := ts.current
+	if cur == nil {
+		return
+	}
 	cause := ErrSuperseded
-	if view.Role == member.Leading {
-		cause = ErrLeaseEnded
+	if cur.own && view.Role == member.Leading && view.Version == cur.token {
+		cause = ErrLeaseEnded // it leads on, in name
 	}
-	if ts.current != nil {
-		ts.current.end(cause)
-	}
+	cur.end(cause)
 }
 
 // close ends the present tenure for good.

@@ -32,7 +32,6 @@ const (
 // settings is a Config that was found good, in the types of the protocol.
 type settings struct {
 	Config  // with defaults
-	listen  string
 	self    member.Address
 	seeds   []member.Address // sorted
 	timings message.Timings
@@ -69,12 +68,12 @@ func (c Config) Validate() error {
 func (c Config) settings() (settings, error) {
 	s := settings{Config: c.WithDefaults()}
 	var faults faults
-	s.listen = faults.listen(s.Addr)
+	faults.listen(s.Addr)
 	s.self = faults.advertise(s.Advertise, c.Advertise != "")
 	s.seeds = faults.seeds(s.Seeds, s.Size)
 	faults.check(s.Size >= 1 && s.Size <= MaxSize,
 		"Size %d: must be between 1 and %d, the same on every node", s.Size, MaxSize)
-	faults.check(len(s.Name) <= member.MaxNameBytes && isPrintable(s.Name),
+	faults.check(s.Name == "" || len(s.Name) <= member.MaxNameBytes && isPrintable(s.Name),
 		"Name %.200q: must have at most %d printable characters", s.Name, member.MaxNameBytes)
 	faults.check(len(s.Cluster) <= wire.MaxClusterBytes && isPrintable(s.Cluster),
 		"Cluster %.300q: must have at most %d printable characters", s.Cluster, wire.MaxClusterBytes)
@@ -115,12 +114,11 @@ func (f *faults) check(ok bool, format string, args ...any) {
 }
 
 // listen accepts an address without host, which means all of this machine's.
-func (f *faults) listen(addr string) string {
+func (f *faults) listen(addr string) {
 	_, port, err := net.SplitHostPort(addr)
 	n, portErr := strconv.ParseUint(port, 10, 16)
 	f.check(err == nil && portErr == nil && n > 0,
 		"Addr %q: must be host:port with a port from 1 to 65535", addr)
-	return addr
 }
 
 // advertise must name one machine. explicit says that it was given, and is not
@@ -172,12 +170,15 @@ func (f *faults) security(c Config) {
 // onLoopback reports whether nothing outside this machine is meant.
 func (c Config) onLoopback() bool {
 	for _, addr := range append([]string{c.Addr, c.Advertise}, c.Seeds...) {
+		if addr == "" {
+			continue // a default, or told as a fault
+		}
 		host, _, err := net.SplitHostPort(addr)
-		ip, ipErr := netip.ParseAddr(host)
-		switch {
-		case addr == "" || err != nil: // a default, or a fault of its own
-		case host == "localhost" || ipErr == nil && ip.IsLoopback():
-		default:
+		if _, bad := member.ParseAddress(addr); err != nil || bad != nil && host != "" {
+			continue // told as a fault
+		}
+		ip, err := netip.ParseAddr(host)
+		if host != "localhost" && (err != nil || !ip.IsLoopback()) {
 			return false
 		}
 	}
@@ -185,5 +186,5 @@ func (c Config) onLoopback() bool {
 }
 
 func isPrintable(s string) bool {
-	return s != "" && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
+	return strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }

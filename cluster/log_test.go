@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// lines logs through l what f tells a node to log, and returns it.
+func logged(level zerolog.Level, f func(*Node)) string {
+	var out bytes.Buffer
+	f(&Node{log: zerolog.New(&out).Level(level)})
+	return out.String()
+}
+
+// TestTraceLines: one line a fact, with stable names and only what there is.
+func TestTraceLines(t *testing.T) {
+	peer := at(2, 0).Address
+	for _, c := range []struct {
+		trace statemachine.Trace
+		want  string
+	}{
+		{statemachine.Trace{What: statemachine.Refused, Reason: message.ReasonSupports,
+			Event: message.KindProposal, Peer: peer, Version: 4},
+			`{"level":"debug","version":4,"peer":"127.0.0.1:2","reason":"supports",` +
+				`"event":"Proposal","message":"refused"}`},
+		{statemachine.Trace{What: statemachine.GainedAuthority, Version: 5},
+			`{"level":"info","version":5,"message":"leading with authority"}`},
+		{statemachine.Trace{What: statemachine.MemberMoved, Peer: peer, Status: member.Unreachable},
+			`{"level":"info","version":0,"peer":"127.0.0.1:2","status":"unreachable",` +
+				`"message":"member changed"}`},
+	} {
+		got := logged(zerolog.DebugLevel, func(n *Node) { n.logTrace(c.trace) })
+		if got != c.want+"\n" {
+			t.Errorf("%+v: got %s, want %s", c.trace, got, c.want)
+		}
+	}
+}
+
+// TestEveryDecisionHasALine holds the table against the kinds of traces.
+func TestEveryDecisionHasALine(t *testing.T) {
+	texts := map[string]statemachine.What{}
+	for what := statemachine.Dropped; what <= statemachine.NewRun; what++ {
+		text := facts[what].text
+		if text == "" {
+			t.Errorf("trace %d has no line", what)
+		}
+		if other, twice := texts[text]; twice {
+			t.Errorf("traces %d and %d share the line %q", what, other, text)
+		}
+		texts[text] = what
+	}
+}
+
+// TestRefusalsAreQuiet: at info level a node tells what changes, no more.
+func TestRefusalsAreQuiet(t *testing.T) {
+	got := logged(zerolog.InfoLevel, func(n *Node) {
+		n.logTrace(statemachine.Trace{What: statemachine.Dropped, Reason: message.ReasonPromised})
+		n.logFrame(member.Identity{}, dropMalformed, errors.New("boom"))
+	})
+	if got != "" {
+		t.Errorf("got %q, want nothing", got)
+	}
+}
+
+// TestForeignTextIsQuotedAndCut: a peer cannot write lines of its own.
+func TestForeignTextIsQuotedAndCut(t *testing.T) {
+	got := logged(zerolog.DebugLevel, func(n *Node) {
+		n.logFrame(member.Identity{}, dropMalformed, errors.New("\x1b[2J"+strings.Repeat("x", 1000)))
+	})
+	if strings.Contains(got, "\x1b") || len(got) > 2*maxLogged {
+		t.Errorf("got %d bytes, %q; want at most %d, quoted", len(got), got, 2*maxLogged)
+	}
+}
+
+func TestSlogGetsLevelTextAndFields(t *testing.T) {
+	var out bytes.Buffer
+	handler := slog.NewTextHandler(&out, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	})
+	o := newOptions([]Option{WithSlog(slog.New(handler))})
+	o.logger.Warn().Uint64("version", 1<<63).Str("peer", "a b").Msg("lost the leader")
+	o.logger.Debug().Msg("below the level of the handler")
+	o.logger.Error().Msg("broken")
+	o.logger.Log().Msg("without a level")
+	want := `level=WARN msg="lost the leader" peer="a b" version=9223372036854775808
+level=ERROR msg=broken
+level=INFO msg="without a level"
+`
+	if got := out.String(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}

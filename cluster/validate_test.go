@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+)
+
+// sound is a configuration without a fault, on loopback and without a secret.
+func sound() Config {
+	return Config{Addr: "127.0.0.1:7001", Seeds: []string{"127.0.0.1:7001", "127.0.0.1:7002"}, Size: 3}
+}
+
+func with(change func(*Config)) Config {
+	c := sound()
+	change(&c)
+	return c
+}
+
+// TestValidateNamesFieldAndValue plants one fault each. Every fault names what
+// to look at; no other field is blamed for it.
+func TestValidateNamesFieldAndValue(t *testing.T) {
+	secret := []byte("0123456789abcdef")
+	for _, c := range []struct {
+		name   string
+		config Config
+		want   string // "" for none
+	}{
+		{"sound", sound(), ""},
+		{"one node alone", Config{Addr: "127.0.0.1:7001", Size: 1}, ""},
+		{"no address", with(func(c *Config) { c.Addr = "" }), `Addr ""`},
+		{"no port", with(func(c *Config) { c.Addr = "127.0.0.1" }), `Addr "127.0.0.1"`},
+		{"port 0", with(func(c *Config) { c.Addr = "127.0.0.1:0" }), `Addr "127.0.0.1:0"`},
+		{"port too large", with(func(c *Config) { c.Addr = "127.0.0.1:65536" }), "Addr"},
+		{"all addresses", with(func(c *Config) { c.Addr, c.Secret = ":7001", secret }),
+			`Advertise ":7001"`},
+		{"unspecified", with(func(c *Config) { c.Addr, c.Secret = "[::]:7001", secret }),
+			`Advertise "[::]:7001"`},
+		{"all addresses, advertised", with(func(c *Config) {
+			c.Addr, c.Advertise, c.Secret = ":7001", "10.0.0.1:7001", secret
+		}), ""},
+		{"bad advertise", with(func(c *Config) { c.Advertise = "a b:1" }), `Advertise "a b:1"`},
+		{"long name", with(func(c *Config) { c.Name = strings.Repeat("n", 129) }), "Name"},
+		{"control in name", with(func(c *Config) { c.Name = "a\x1b[2J" }), `Name "a\x1b[2J"`},
+		{"long cluster", with(func(c *Config) { c.Cluster = strings.Repeat("c", 256) }), "Cluster"},
+		{"size 0", with(func(c *Config) { c.Size = 0 }), "Size 0"},
+		{"size negative", with(func(c *Config) { c.Size = -1 }), "Size -1"},
+		{"size 256", with(func(c *Config) { c.Size = 256 }), "Size 256"},
+		{"size 255", with(func(c *Config) { c.Size = 255 }), ""},
+		{"no seeds", with(func(c *Config) { c.Seeds = nil }), "Seeds: none"},
+		{"more seeds than members", with(func(c *Config) { c.Size = 1 }), "Seeds: 2 of them, but Size is 1"},
+		{"seed twice", with(func(c *Config) { c.Seeds = append(c.Seeds, c.Seeds[0]) }),
+			`Seeds[2] "127.0.0.1:7001"`},
+		{"bad seed", with(func(c *Config) { c.Seeds[1] = "db:" }), `Seeds[1] "db:"`},
+		{"join-only without a seed", with(func(c *Config) {
+			c.Addr, c.JoinOnly = "127.0.0.1:7009", true
+		}), "JoinOnly true"},
+		{"join-only", with(func(c *Config) { c.JoinOnly = true }), ""},
+		{"short secret", with(func(c *Config) { c.Secret = secret[1:] }), "Secret of 15 bytes"},
+		{"secret", with(func(c *Config) { c.Secret = secret }), ""},
+		{"other secret alone", with(func(c *Config) { c.OtherSecret = secret }), "OtherSecret is set"},
+		{"short other secret", with(func(c *Config) {
+			c.Secret, c.OtherSecret = secret, secret[1:]
+		}), "OtherSecret of 15 bytes"},
+		{"secret and insecure", with(func(c *Config) { c.Secret, c.Insecure = secret, true }),
+			"Insecure true"},
+		{"no secret on all addresses", with(func(c *Config) {
+			c.Addr, c.Advertise = ":7001", "127.0.0.1:7001"
+		}), "Secret is empty"},
+		{"no secret beyond loopback", with(func(c *Config) { c.Seeds[1] = "10.0.0.2:7001" }),
+			"Secret is empty"},
+		{"a name is no loopback", with(func(c *Config) { c.Seeds[1] = "db:7001" }), "Secret is empty"},
+		{"insecure beyond loopback", with(func(c *Config) {
+			c.Seeds[1], c.Insecure = "10.0.0.2:7001", true
+		}), "Secret is empty"},
+		{"insecure anywhere", with(func(c *Config) {
+			c.Seeds[1], c.InsecureAnywhere = "10.0.0.2:7001", true
+		}), ""},
+		{"localhost", with(func(c *Config) { c.Seeds[1] = "localhost:7001" }), ""},
+		{"timings", with(func(c *Config) { c.HeartbeatTimeout = time.Minute }), "HeartbeatTimeout 1m0s"},
+		{"receiver", with(func(c *Config) {
+			c.Receiver = receiver.NewMux()
+			receiver.Handle[int](c.Receiver, nil)
+		}), "handler of int is nil"},
+	} {
+		err := c.config.Validate()
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: got %v, want no fault", c.name, err)
+		case c.want != "" && err == nil:
+			t.Errorf("%s: got no fault, want one that says %q", c.name, c.want)
+		case c.want != "":
+			lines := strings.Split(err.Error(), "\n")[1:]
+			if !strings.HasPrefix(lines[0], c.want) && !strings.Contains(lines[0], c.want) {
+				t.Errorf("%s: got %q, want a fault that says %q", c.name, lines, c.want)
+			}
+			if len(lines) > 1 {
+				t.Errorf("%s: got %d faults %q, want one", c.name, len(lines), lines)
+			}
+		}
+	}
+}
+
+func TestValidateNamesAllFaultsAtOnce(t *testing.T) {
+	err := Config{Addr: "nowhere", Seeds: []string{"a", "b"}, Size: 1, HeartbeatInterval: -1}.Validate()
+	for _, want := range []string{
+		`Addr "nowhere"`, "Seeds: 2 of them", `Seeds[0] "a"`, `Seeds[1] "b"`, "HeartbeatInterval -1ns",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Validate: got %v, want it to say %q too", err, want)
+		}
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	got := Config{Addr: "127.0.0.1:7001", Size: 1, LeaderTimeout: 500 * time.Millisecond}.WithDefaults()
+	if got.Advertise != got.Addr || got.Name != got.Addr || got.Cluster != DefaultCluster {
+		t.Errorf("names: got %q %q %q, want the address twice and %q",
+			got.Advertise, got.Name, got.Cluster, DefaultCluster)
+	}
+	if len(got.Seeds) != 1 || got.Seeds[0] != got.Addr {
+		t.Errorf("Seeds of a cluster of one: got %q, want the node itself", got.Seeds)
+	}
+	if !got.Insecure {
+		t.Error("Insecure on loopback without a secret: got false, want true")
+	}
+	if got.LeaseTimeout != 500*time.Millisecond || got.HeartbeatInterval != 100*time.Millisecond {
+		t.Errorf("timings: got lease %v, interval %v; want 500ms, which is LeaderTimeout, and 100ms",
+			got.LeaseTimeout, got.HeartbeatInterval)
+	}
+	long := Config{Addr: strings.Repeat("h", 200) + ":7001"}.WithDefaults()
+	if len(long.Name) != member.MaxNameBytes {
+		t.Errorf("Name for a long address: got %d bytes, want %d", len(long.Name), member.MaxNameBytes)
+	}
+}
+
+// TestProfiles holds the table of protocol.md section 1.
+func TestProfiles(t *testing.T) {
+	ms := func(n time.Duration) time.Duration { return n * time.Millisecond }
+	for _, p := range []struct {
+		name   string
+		config Config
+		want   [6]time.Duration
+	}{
+		{"LocalConfig", LocalConfig(), [6]time.Duration{ms(20), ms(80), ms(200), ms(200), ms(2000), ms(100)}},
+		{"DefaultConfig", DefaultConfig(),
+			[6]time.Duration{ms(100), ms(400), ms(1000), ms(1000), ms(10000), ms(500)}},
+		{"WANConfig", WANConfig(),
+			[6]time.Duration{ms(500), ms(2000), ms(5000), ms(5000), ms(30000), ms(2000)}},
+		{"ClassicConfig", ClassicConfig(),
+			[6]time.Duration{ms(10000), ms(30000), ms(90000), ms(90000), ms(90000), ms(5000)}},
+	} {
+		p.config.Addr, p.config.Size = "127.0.0.1:7001", 1
+		s, err := p.config.settings()
+		if err != nil {
+			t.Errorf("%s: %v", p.name, err)
+		}
+		got := [6]time.Duration{s.timings.HeartbeatInterval, s.timings.HeartbeatTimeout,
+			s.timings.LeaderTimeout, s.timings.LeaseTimeout, s.timings.TTLTimeout,
+			s.timings.RetryInterval}
+		if got != p.want {
+			t.Errorf("%s: got %v, want %v", p.name, got, p.want)
+		}
+		if guard := leaseGuard(s.timings); guard <= 0 || guard >= s.timings.HeartbeatInterval {
+			t.Errorf("%s: guard %v, want less than an interval", p.name, guard)
+		}
+	}
+}
+
+// TestStartRefusesBeforeItOpens: nothing is made for a faulty configuration.
+func TestStartRefusesBeforeItOpens(t *testing.T) {
+	dir := t.TempDir() + "/data"
+	_, err := Start(context.Background(), Config{Addr: "nowhere", DataDir: dir, Size: 1})
+	if err == nil || !strings.Contains(err.Error(), `Addr "nowhere"`) {
+		t.Errorf("Start: got %v, want the fault of Addr", err)
+	}
+}

@@ -48,6 +48,9 @@ type flight struct {
 	msg message.Message
 }
 
+// epoch is when each bus starts.
+var epoch = time.Unix(1000, 0)
+
 var lan = message.Timings{
 	HeartbeatInterval: 100 * time.Millisecond,
 	HeartbeatTimeout:  400 * time.Millisecond,
@@ -61,7 +64,7 @@ var lan = message.Timings{
 // seeds. None is started.
 func newBus(t *testing.T, size, seeds int) *bus {
 	t.Helper()
-	b := &bus{t: t, now: time.Unix(1000, 0), latency: time.Millisecond, size: size, timings: lan}
+	b := &bus{t: t, now: epoch, latency: time.Millisecond, size: size, timings: lan}
 	for i := range size {
 		b.add(i)
 		if i < seeds {
@@ -132,7 +135,7 @@ func (b *bus) take(n *node, out statemachine.Output) {
 	}
 }
 
-func (b *bus) since() time.Duration { return b.now.Sub(time.Unix(1000, 0)) }
+func (b *bus) since() time.Duration { return b.now.Sub(epoch) }
 
 // step moves to the next event or timer, at most to end.
 func (b *bus) step(end time.Time) bool {

@@ -422,11 +422,13 @@ func refusalsOfFormal() []refusal {
 		event: says(2, member.Claim{}, formal(2, 5, state(3, 5, 0, 1))),
 	}}
 	for name, change := range map[string]func(*message.Proposal){
-		"a leader that is no member":  func(p *message.Proposal) { p.State.Leader = addr(7) },
-		"a leader that is not active": func(p *message.Proposal) { p.State.Roster[2].Status = member.Leaving },
-		"a state of another version":  func(p *message.Proposal) { p.State.Version = 6 },
-		"a state that is not first":   func(p *message.Proposal) { p.State.Revision = 1 },
-		"a base of its own version":   func(p *message.Proposal) { p.Base = number(5, 0) },
+		"a leader that is no member": func(p *message.Proposal) { p.State.Leader = addr(7) },
+		"a leader that is not active": func(p *message.Proposal) {
+			p.State.Roster[2].Status = member.Leaving
+		},
+		"a state of another version": func(p *message.Proposal) { p.State.Version = 6 },
+		"a state that is not first":  func(p *message.Proposal) { p.State.Revision = 1 },
+		"a base of its own version":  func(p *message.Proposal) { p.Base = number(5, 0) },
 	} {
 		cases = append(cases, refusal{
 			name: name, reason: message.ReasonNotCandidate, at: votes, event: malformed(change),
@@ -485,17 +487,16 @@ func refusalsByProposers() []refusal {
 			return event(from, member.Claim{}, v)
 		}
 	}
-	answer := func(from int, change func(*message.LeaderStatusQueryResponse)) func(*bus) message.Message {
+	answer := func(from int, other uint64) func(*bus) message.Message {
 		return func(b *bus) message.Message {
-			r := message.LeaderStatusQueryResponse{ID: last[message.LeaderStatusQuery](b).ID}
-			change(&r)
-			return event(from, member.Claim{}, r)
+			id := last[message.LeaderStatusQuery](b).ID + other
+			return event(from, member.Claim{}, message.LeaderStatusQueryResponse{ID: id})
 		}
 	}
 	asked := func(t *testing.T) *bus {
 		b := aVoter(t, 5)
 		b.untilSent(b.timings.LeaderTimeout, message.KindLeaderStatusQuery)
-		b.hand(answer(1, func(*message.LeaderStatusQueryResponse) {})(b))
+		b.hand(answer(1, 0)(b))
 		return b
 	}
 	return []refusal{{
@@ -517,12 +518,12 @@ func refusalsByProposers() []refusal {
 		event: vote(1, func(*message.Vote) {}),
 	}, {
 		name: "an answer to another question", reason: message.ReasonOtherQuery, at: asked,
-		event: answer(1, func(r *message.LeaderStatusQueryResponse) { r.ID++ }),
+		event: answer(1, 1),
 	}, {
 		name: "a second answer of one voter", reason: message.ReasonVotedTwice, at: asked,
-		event: answer(1, func(*message.LeaderStatusQueryResponse) {}),
+		event: answer(1, 0),
 	}, {
 		name: "the answer of one without a vote", reason: message.ReasonNotVoter, at: asked,
-		event: answer(7, func(*message.LeaderStatusQueryResponse) {}),
+		event: answer(7, 0),
 	}}
 }

@@ -108,7 +108,8 @@ func TestStoreIDText(t *testing.T) {
 	if err := got.UnmarshalText(text); err != nil || got != id {
 		t.Errorf("UnmarshalText(%q): got %v, %v, want %v", text, got, err, id)
 	}
-	for _, bad := range []string{"", "01", strings.Repeat("0", 31), strings.Repeat("0", 40), strings.Repeat("g", 32)} {
+	zeros := func(n int) string { return strings.Repeat("0", n) }
+	for _, bad := range []string{"", "01", zeros(31), zeros(33), zeros(40), strings.Repeat("g", 32)} {
 		if err := got.UnmarshalText([]byte(bad)); err == nil {
 			t.Errorf("UnmarshalText(%q): got no error", bad)
 		}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// This file holds protocol.md section 4 up to the founding, a test a sentence.
+
+// "Ask all seeds, and the members of the held roster if there is one, at once."
+func TestAsksAllSeedsAndKnownMembersAtOnce(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		held member.State
+		want []string
+	}{
+		{"holding nothing", member.State{}, []string{"n1: LeaderQuery", "n2: LeaderQuery"}},
+		{"holding a roster", state(5, 3, 1, 0), []string{
+			"n1: LeaderQuery", "n2: LeaderQuery", "n3: LeaderQuery", "n5: LeaderQuery",
+		}},
+	} {
+		b := newBus(t, 5, 2)
+		b.nodes[3].durable.Held = tc.held
+		b.start(3)
+		var got []string
+		for _, f := range b.mail(0, message.KindLeaderQuery) {
+			got = append(got, kinds([]message.Message{f.msg})...)
+			if at := f.at.Sub(epoch); at != 0 {
+				t.Errorf("%s: got %s sent %v after the start, want at once", tc.name, f.msg.To, at)
+			}
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
+// "On failure sleep RetryInterval with jitter and start again, until stopped."
+func TestFailedSearchStartsAgainAfterRetryIntervalWithJitter(t *testing.T) {
+	b := newBus(t, 3, 1)
+	b.start(2)
+	b.run(100 * b.timings.RetryInterval)
+	rounds := b.mail(0, message.KindLeaderQuery)
+	if len(rounds) < 75 {
+		t.Errorf("got %d rounds in 100 RetryIntervals, want at least 75", len(rounds))
+	}
+	seen := make(map[time.Duration]bool)
+	for i := 1; i < len(rounds); i++ {
+		gap := rounds[i].at.Sub(rounds[i-1].at)
+		if gap < b.timings.RetryInterval || gap > b.timings.RetryInterval*5/4 {
+			t.Errorf("round %d: got %v after the last, want %v and up to a quarter more",
+				i, gap, b.timings.RetryInterval)
+		}
+		seen[gap] = true
+	}
+	if len(seen) < 10 {
+		t.Errorf("got %d different pauses, want jitter", len(seen))
+	}
+}
+
+// answer is the response to the newest query of n1.
+func (b *bus) answer(from int, c member.Claim, held member.Number) message.Message {
+	b.t.Helper()
+	return event(from, c, message.LeaderResponse{ID: last[message.LeaderQuery](b).ID, Held: held})
+}
+
+// "Join the leader of the best claim."
+func TestJoinsTheLeaderOfTheBestClaim(t *testing.T) {
+	claims := []member.Claim{provisional(1, 3), provisional(9, 4), chosen(2, 1), chosen(3, 2)}
+	for i, best := range claims {
+		b := newBus(t, 5, 5)
+		b.start(0)
+		// In any order: a worse claim that comes later changes nothing.
+		for _, c := range append(slices.Clone(claims[:i+1]), claims[:i]...) {
+			b.hand(b.answer(1, c, member.Number{}))
+		}
+		joins := b.mail(0, message.KindJoinClusterRequest)
+		if len(joins) == 0 || joins[len(joins)-1].msg.To != best.Leader {
+			t.Errorf("claims %v: got joins %v, want the last at %v", claims[:i+1], joins, best.Leader)
+		}
+		if len(joins) > i+1 {
+			t.Errorf("claims %v: got %d joins, want one for each better claim", claims[:i+1], len(joins))
+		}
+	}
+}
+
+// "A reject not leader names the leader to try next."
+func TestRejectNamesTheLeaderToTryNext(t *testing.T) {
+	b := newBus(t, 3, 3)
+	b.start(0)
+	b.hand(b.answer(1, chosen(3, 1), number(3, 0)))
+	no := message.JoinClusterResponse{Reason: message.ReasonNotLeader}
+	out := b.hand(event(1, chosen(4, 2), no))
+	if got, want := kinds(out.Send), []string{"n3: JoinClusterRequest"}; !slices.Equal(got, want) {
+		t.Errorf("rejected with the claim of n3: got %q, want %q", got, want)
+	}
+	out = b.hand(event(2, member.Claim{}, no))
+	if len(out.Send) != 0 {
+		t.Errorf("rejected without a claim: got %q, want a wait", kinds(out.Send))
+	}
+	b.untilSent(b.timings.RetryInterval*5/4+1, message.KindLeaderQuery)
+}
+
+// "Where none knows a leader: among the seeds that answered leaderless the one
+// with the greatest address declares itself, the others retry."
+func TestGreatestLeaderlessSeedDeclaresItself(t *testing.T) {
+	b := newBus(t, 3, 3)
+	b.start(0, 1, 2)
+	b.settle(3)
+	for i, n := range b.nodes {
+		declared := slices.ContainsFunc(n.trace, func(t statemachine.Trace) bool {
+			return t.What == statemachine.BecameProvisional
+		})
+		if want := i == 2; declared != want {
+			t.Errorf("n%d declared itself: got %v, want %v", i+1, declared, want)
+		}
+	}
+}
+
+// "A seed that no other seed answers within RetryInterval [...] declares
+// itself: provisional leader, version 1."
+func TestSeedDeclaresItselfWhenNoOtherSeedAnswers(t *testing.T) {
+	b := newBus(t, 3, 3)
+	b.start(0)
+	took := b.until(time.Minute, "provisional leader", func() bool {
+		return b.view(0).Role == member.Provisional
+	})
+	if took != b.timings.RetryInterval {
+		t.Errorf("got it after %v, want %v", took, b.timings.RetryInterval)
+	}
+	if v := b.view(0); v.Version != 1 || v.Leader != addr(0) || v.Quorate {
+		t.Errorf("got version %d led by %v, quorate %v, want version 1 led by n1, no authority",
+			v.Version, v.Leader, v.Quorate)
+	}
+	b.run(time.Minute)
+	if b.quorate() >= 0 {
+		t.Error("a seed alone of three got authority")
+	}
+}
+
+// "[...] or that stays leaderless for TTLTimeout, declares itself."
+func TestSeedLeaderlessForTTLTimeoutDeclaresItself(t *testing.T) {
+	b := newBus(t, 3, 3)
+	for _, i := range []int{1, 2} { // both greater, and neither may declare itself
+		b.nodes[i].conf = func(c *statemachine.Config) { c.JoinOnly = true }
+	}
+	b.start(0, 1, 2)
+	took := b.until(time.Minute, "provisional leader", func() bool {
+		return b.view(0).Role == member.Provisional
+	})
+	if took != b.timings.TTLTimeout {
+		t.Errorf("got it after %v, want %v", took, b.timings.TTLTimeout)
+	}
+}
+
+// A node that is no seed never declares itself, and a seed that may only join
+// neither.
+func TestOthersNeverDeclareThemselves(t *testing.T) {
+	b := newBus(t, 3, 2)
+	b.nodes[1].conf = func(c *statemachine.Config) { c.JoinOnly = true }
+	b.start(1, 2)
+	b.run(10 * b.timings.TTLTimeout)
+	for i := 1; i < 3; i++ {
+		if v := b.view(i); v.Role != member.Seeking {
+			t.Errorf("n%d: got role %v, want %v", i+1, v.Role, member.Seeking)
+		}
+	}
+}
+
+// "One that holds a roster [...] declares itself (version = held version + 1)
+// only after 3 x TTLTimeout."
+func TestSeedWithARosterDeclaresItselfAfterThreeTTLTimeouts(t *testing.T) {
+	b := holding(t, 3, state(3, 3, 5, 1))
+	b.start(0)
+	took := b.until(time.Hour, "provisional leader", func() bool {
+		return b.view(0).Role == member.Provisional
+	})
+	if want := 3 * b.timings.TTLTimeout; took != want {
+		t.Errorf("got it after %v, want %v", took, want)
+	}
+	if v := b.view(0); v.Version != 4 || len(v.Members) != 3 {
+		t.Errorf("got version %d with %d members, want 4 with the roster of 3", v.Version, len(v.Members))
+	}
+	if got := b.nodes[0].durable.Held.Number; got != number(3, 5) {
+		t.Errorf("got %v held, want 3.5 still: what is provisional is never held", got)
+	}
+}
+
+// "One that holds a roster starts from it and admits only its members."
+func TestProvisionalLeaderWithARosterAdmitsItsMembers(t *testing.T) {
+	b := provisionalWithRoster(t)
+	if got := b.status(0, 1); got != member.Unreachable {
+		t.Errorf("a member not heard yet: got %v, want %v", got, member.Unreachable)
+	}
+	out := b.hand(event(1, member.Claim{}, message.JoinClusterRequest{Held: number(3, 0)}))
+	if r := bodies[message.JoinClusterResponse](out.Send); len(r) != 1 || !r[0].Accepted {
+		t.Errorf("a member joins: got %+v, want accepted", r)
+	}
+	if got := b.status(0, 1); got != member.Active {
+		t.Errorf("a member that joined: got %v, want %v", got, member.Active)
+	}
+}
+
+// "One that holds none keeps a place for every configured seed."
+func TestProvisionalLeaderKeepsAPlaceForEverySeed(t *testing.T) {
+	b := newBus(t, 4, 3)
+	b.start(0)
+	b.run(b.timings.RetryInterval + 1)
+	join := message.JoinClusterRequest{}
+	for _, tc := range []struct {
+		from int
+		want bool
+	}{{3, true}, {4, false}, {1, true}, {5, false}, {2, true}} {
+		out := b.hand(event(tc.from, member.Claim{}, join))
+		r := bodies[message.JoinClusterResponse](out.Send)
+		if len(r) != 1 || r[0].Accepted != tc.want {
+			t.Errorf("n%d joins: got %+v, want accepted %v", tc.from+1, r, tc.want)
+		}
+	}
+}
+
+// "It is never healthy: it gets no support and stops no election."
+func TestProvisionalLeaderIsNeverHealthy(t *testing.T) {
+	b := aFounder(t, 5)
+	b.hand(event(1, member.Claim{}, message.JoinClusterRequest{Seed: true}))
+	ping := message.LeaderKeepAlive{Number: number(1, 1)}
+	ack := bodies[message.LeaderKeepAliveAck](b.hand(event(1, provisional(1, 0), ping)).Send)
+	if len(ack) != 1 || ack[0].Healthy || ack[0].Quorate || !ack[0].Stamp.IsZero() {
+		t.Errorf("got acks %+v, want one without stamp, not healthy, not quorate", ack)
+	}
+	for _, i := range []int{0, 1} { // the leader, and who follows it
+		c := newBus(t, 5, 5)
+		c.start(0, 1)
+		c.until(time.Minute, "follower of a provisional leader", func() bool {
+			return c.view(0).Role == member.Following && c.view(1).Role == member.Provisional
+		})
+		q := message.Message{From: run(4, 1), To: addr(i), Body: message.LeaderStatusQuery{ID: 7}}
+		r := bodies[message.LeaderStatusQueryResponse](c.hand(q).Send)
+		if len(r) != 1 || r[0].Healthy || r[0].ID != 7 {
+			t.Errorf("n%d is asked: got %+v, want one answer, not healthy", i+1, r)
+		}
+	}
+}
+
+// "Nodes that follow it go on asking and proposing among the voters they know."
+func TestFollowersOfAProvisionalLeaderGoOnAsking(t *testing.T) {
+	b := aVoter(t, 3)
+	b.hand(event(2, provisional(9, 2), message.SeedKeepAlive{}))
+	b.hand(event(2, provisional(9, 2), message.JoinClusterResponse{Accepted: true}))
+	if v := b.view(0); v.Role != member.Following || v.Leader != addr(2) {
+		t.Fatalf("got no follower of the provisional leader\n%s", b)
+	}
+	mark := len(b.sent)
+	b.run(b.timings.LeaderTimeout / 2)
+	if len(b.mail(mark, message.KindLeaderStatusQuery)) == 0 {
+		t.Errorf("got no question to the voters while following a provisional leader\n%s", b)
+	}
+	b.proposes(3)
+}
+
+// A node that was told of no leader hears of one as soon as there is one, and
+// need not ask again.
+func TestAskersAreToldOfALeaderLater(t *testing.T) {
+	b := newBus(t, 3, 3)
+	b.start(0)
+	b.run(b.timings.RetryInterval / 2)
+	b.hand(event(1, member.Claim{}, message.LeaderQuery{ID: 42}))
+	mark := len(b.sent)
+	b.run(b.timings.RetryInterval/2 + 1)
+	told := b.mail(mark, message.KindLeaderResponse)
+	if len(told) != 1 || told[0].msg.To != addr(1) || told[0].msg.Claim != provisional(1, 0) {
+		t.Errorf("got %v, want one response to n2 with the claim of n1", told)
+	}
+}
+
+// protocol.md section 3: "a reject names the incarnation known, and a new store
+// id joins again above it: a clock that was set back must not lock a node out".
+func TestNewStoreJoinsAboveTheIncarnationThatIsKnown(t *testing.T) {
+	b := newBus(t, 3, 3)
+	b.start(0)
+	b.hand(b.answer(1, chosen(3, 1), number(3, 0)))
+	known := message.JoinClusterResponse{Reason: message.ReasonOldIncarnation, Known: 41}
+	out := b.hand(event(1, chosen(3, 1), known))
+	if got, want := kinds(out.Send), []string{"n2: JoinClusterRequest"}; !slices.Equal(got, want) {
+		t.Fatalf("got %q, want %q", got, want)
+	}
+	if got := out.Send[0].From.Incarnation; got != 42 || b.nodes[0].durable.Incarnation != 42 {
+		t.Errorf("joins as run %d, saved %d, want 42", got, b.nodes[0].durable.Incarnation)
+	}
+	// No answer may use the numbers up.
+	known.Known = 1 << 62
+	if out := b.hand(event(1, chosen(3, 1), known)); len(out.Send) != 0 {
+		t.Errorf("told of an absurd incarnation: got %q, want nothing", kinds(out.Send))
+	}
+}

@@ -268,15 +268,15 @@ func TestFollowersOfAProvisionalLeaderGoOnAsking(t *testing.T) {
 // A node that was told of no leader hears of one as soon as there is one, and
 // need not ask again.
 func TestAskersAreToldOfALeaderLater(t *testing.T) {
-	b := newBus(t, 3, 3)
+	b := newBus(t, 3, 2)
 	b.start(0)
 	b.run(b.timings.RetryInterval / 2)
-	b.hand(event(1, member.Claim{}, message.LeaderQuery{ID: 42}))
+	b.hand(event(2, member.Claim{}, message.LeaderQuery{ID: 42}))
 	mark := len(b.sent)
 	b.run(b.timings.RetryInterval/2 + 1)
 	told := b.mail(mark, message.KindLeaderResponse)
-	if len(told) != 1 || told[0].msg.To != addr(1) || told[0].msg.Claim != provisional(1, 0) {
-		t.Errorf("got %v, want one response to n2 with the claim of n1", told)
+	if len(told) != 1 || told[0].msg.To != addr(2) || told[0].msg.Claim != provisional(1, 0) {
+		t.Errorf("got %v, want one response to n3 with the claim of n1", told)
 	}
 }
 

@@ -22,6 +22,8 @@ func (m *Machine) hear(c member.Claim, from member.Address) {
 	case m.role == member.Seeking && c == m.seek.suspected && from != c.Leader:
 		// Others take longer to miss a leader; they do not bring it back.
 		return
+	case m.role == member.Seeking && c == m.seek.refused:
+		return
 	case m.role == member.Seeking && !m.seek.target.IsZero() && !c.BetterThan(m.seek.target):
 		return
 	}

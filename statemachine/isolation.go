@@ -17,8 +17,8 @@ type isolate struct {
 	// noChosenSince is when the node last had a chosen leader, or started;
 	// zero while it has one.
 	noChosenSince time.Time
-	// lost lists voters of the held roster that came back under another store
-	// id and hold nothing.
+	// lost lists voters of the held roster whose address answers under another
+	// store id and holds nothing newer.
 	lost []member.Voter
 }
 
@@ -70,11 +70,13 @@ func (m *Machine) mayDeclare() bool {
 	if !m.seek.ledAt.IsZero() && m.now.Sub(m.seek.ledAt) < 2*retry {
 		return false // somebody names a leader
 	}
+	if !m.held().IsZero() {
+		// It could admit nobody from a roster that has no place for itself.
+		_, placed := m.durable.Held.Roster.Find(m.self.Address)
+		return placed && m.due(m.patienceEnd())
+	}
 	if m.due(m.patienceEnd()) {
 		return true
-	}
-	if !m.held().IsZero() {
-		return false
 	}
 	answered, greatest := 0, true
 	for _, a := range m.seek.answers {
@@ -121,7 +123,8 @@ func (m *Machine) declare() {
 }
 
 // noteLost collects evidence that the held roster can never elect again:
-// voters that come back under another store id and hold nothing.
+// voters that came back under another store id. One that holds a newer state
+// may belong to a roster that can, so it is none.
 func (m *Machine) noteLost(in message.Message) {
 	if m.isolate.noChosenSince.IsZero() || m.held().IsZero() {
 		return
@@ -133,7 +136,7 @@ func (m *Machine) noteLost(in message.Message) {
 	at := slices.Index(m.isolate.lost, e.Voter())
 	held, shows := shownHeld(in.Body)
 	switch {
-	case e.StoreID == in.From.StoreID || shows && !held.IsZero():
+	case e.StoreID == in.From.StoreID || shows && m.held().Less(held):
 		if at >= 0 {
 			m.isolate.lost = slices.Delete(m.isolate.lost, at, at+1)
 		}
@@ -163,17 +166,17 @@ func (m *Machine) rosterLost() bool {
 	if m.held().IsZero() || m.isolate.noChosenSince.IsZero() {
 		return false
 	}
+	r := m.durable.Held.Roster
 	lost := 0
 	for _, v := range m.isolate.lost {
-		if m.durable.Held.Roster.IsVoter(v) {
+		if r.IsVoter(v) {
 			lost++
 		}
 	}
-	left := m.durable.Held.Roster.Voters() - lost
-	if !m.isVoter() {
-		return false
+	if e, ok := r.Find(m.self.Address); ok && e.IsVoter() && e.StoreID != m.self.StoreID {
+		lost++ // its own earlier store
 	}
-	return lost > 0 && left < m.quorum
+	return lost > 0 && r.Voters()-lost < m.quorum
 }
 
 // RosterLost reports that so many voters lost their stores that the held
@@ -207,5 +210,7 @@ func (m *Machine) newRun() {
 	}
 	m.role, m.leader, m.soft = member.Seeking, member.Claim{}, member.State{}
 	m.seek = seek{nextAt: m.now}
+	// What this call had to say came from the run that is over.
+	m.out.Send = nil
 	m.trace(Trace{What: NewRun, Peer: m.self.Address})
 }

@@ -20,6 +20,9 @@ type seek struct {
 	target member.Claim
 	// suspected is the leader just lost: hearsay about it brings nobody back.
 	suspected member.Claim
+	// refused is the leader that gave no place in this round: it is not asked
+	// again before the next, whoever names it.
+	refused member.Claim
 	// ledAt is when somebody last named a leader.
 	ledAt  time.Time
 	askers []asker
@@ -47,7 +50,7 @@ func (m *Machine) tickSeek() {
 	m.seek.id = m.cfg.Rand.Uint64()
 	m.seek.began = m.now
 	m.seek.nextAt = m.now.Add(m.cfg.Timings.RetryInterval + m.jitter(m.cfg.Timings.RetryInterval/4))
-	m.seek.target = member.Claim{}
+	m.seek.target, m.seek.refused = member.Claim{}, member.Claim{}
 	m.trace(Trace{What: Discovering})
 	for _, to := range m.targets(m.cfg.Seeds, addresses(m.durable.Held.Roster)) {
 		m.send(to, message.LeaderQuery{ID: m.seek.id, Held: m.held()})
@@ -157,10 +160,11 @@ func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterRespon
 	case b.Accepted:
 		m.followLeader(c, in.From)
 	case b.Reason == message.ReasonOldIncarnation:
-		m.raiseIncarnation(b.Known)
+		m.yieldAddress(c, b.Known)
 	case b.Reason == message.ReasonNotSettled || b.Reason == message.ReasonClusterFull:
 		// The leader knows that this node waits.
 	default:
+		m.seek.refused = m.seek.target
 		m.seek.target = member.Claim{}
 		m.hear(c, in.From.Address)
 	}
@@ -169,10 +173,18 @@ func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterRespon
 // maxIncarnation keeps a faulty answer from using the numbers up.
 const maxIncarnation = 1 << 62
 
-// raiseIncarnation joins again above a run of this address that the leader
-// knows: a clock set back must not lock a node out (protocol.md section 3).
-func (m *Machine) raiseIncarnation(known uint64) {
-	if m.admitted || known < m.self.Incarnation || known >= maxIncarnation {
+// yieldAddress draws the consequence of a run of this address that the leader
+// knows and that this one does not exceed. A run that had its place before was
+// replaced by a later one, and goes. A new one joins again above it: a clock
+// set back must not lock a node out (protocol.md section 3).
+func (m *Machine) yieldAddress(c member.Claim, known uint64) {
+	if known < m.self.Incarnation || known >= maxIncarnation {
+		return
+	}
+	if m.admitted {
+		if c.Chosen {
+			m.stop(ErrAddressInUse)
+		}
 		return
 	}
 	d := m.durable

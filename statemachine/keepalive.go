@@ -92,7 +92,8 @@ func (m *Machine) followsHealthy() bool {
 
 // followsQuorate reports whether, as far as acks tell, the leader is quorate.
 func (m *Machine) followsQuorate(now time.Time) bool {
-	return m.role == member.Following && !m.follow.quorateAt.IsZero() &&
+	return m.role == member.Following && m.state().Version == m.leader.Version &&
+		!m.follow.quorateAt.IsZero() &&
 		now.Before(m.follow.quorateAt.Add(m.cfg.Timings.LeaderTimeout))
 }
 

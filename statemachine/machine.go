@@ -106,15 +106,14 @@ func (m *Machine) enter(now time.Time) {
 
 // finish does what is due, whatever the call was, and gathers the effects.
 func (m *Machine) finish() Output {
-	if !m.stopped {
-		m.tick()
-	}
+	m.tick()
 	m.noteAuthority()
 	if m.dirty {
 		d := m.durable
 		m.out.Persist = &d
 	}
-	s := shown{role: m.role, leader: m.leader, number: m.state().Number, quorate: m.showsQuorate()}
+	s := shown{quorate: m.showsQuorate(), number: m.state().Number}
+	s.role, s.leader = m.shownLeader()
 	moved := m.shown.moved
 	m.shown.moved = false
 	m.out.Changed = moved || s != m.shown
@@ -122,17 +121,27 @@ func (m *Machine) finish() Output {
 	return m.out
 }
 
-// tick runs every flow whose time has come, in an order in which one may set
+// flows are what a machine does by itself, in an order in which one may set
 // off the next.
+var flows = [...]func(*Machine){
+	(*Machine).tickLeave,
+	(*Machine).tickFollow,
+	(*Machine).tickLead,
+	(*Machine).tickSeek,
+	(*Machine).tickIsolation,
+	(*Machine).tickPropose,
+	(*Machine).tickAsk,
+	(*Machine).tickFounding,
+}
+
+// tick runs every flow whose time has come.
 func (m *Machine) tick() {
-	m.tickLeave()
-	m.tickFollow()
-	m.tickLead()
-	m.tickSeek()
-	m.tickIsolation()
-	m.tickPropose()
-	m.tickAsk()
-	m.tickFounding()
+	for _, flow := range flows {
+		if m.stopped {
+			return
+		}
+		flow(m)
+	}
 }
 
 // Deadline is when Advance must be called next; zero when never.
@@ -171,6 +180,17 @@ func (m *Machine) state() member.State {
 	return m.durable.Held
 }
 
+// shownLeader is whom the view names: nobody until that leader's state came,
+// so that a version is never shown with the leader of another.
+func (m *Machine) shownLeader() (member.Role, member.Claim) {
+	s := m.state()
+	if m.role == member.Following &&
+		(s.Leader != m.leader.Leader || s.Version != m.leader.Version) {
+		return member.Seeking, member.Claim{}
+	}
+	return m.role, m.leader
+}
+
 // held is the number of the held state; zero when the node holds nothing.
 func (m *Machine) held() member.Number { return m.durable.Held.Number }
 
@@ -184,12 +204,13 @@ func (m *Machine) View(now time.Time) member.View {
 	for i := range members {
 		members[i].Status = members[i].Shown()
 	}
+	role, leader := m.shownLeader()
 	v := member.View{
 		Self:     m.self,
-		Role:     m.role,
+		Role:     role,
 		Version:  s.Version,
 		Revision: s.Revision,
-		Leader:   m.leader.Leader,
+		Leader:   leader.Leader,
 		Members:  members,
 	}
 	if m.role == member.Leading {
@@ -212,7 +233,7 @@ func (m *Machine) persist(d paxos.Durable) {
 // send queues one event. It states what is true of this node now (the send
 // rule), so the header is made here.
 func (m *Machine) send(to member.Address, body message.Body) {
-	if to == m.self.Address {
+	if to == m.self.Address || m.stopped {
 		return
 	}
 	m.out.Send = append(m.out.Send, message.Message{From: m.self, To: to, Claim: m.leader, Body: body})

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// This file holds what protocol.md section 4 says of founding.
+
+// "With N = 1 founding takes no message."
+func TestFoundingAloneTakesNoMessage(t *testing.T) {
+	b := newBus(t, 1, 1)
+	b.start(0)
+	if b.quorate() != 0 || len(b.sent) != 0 {
+		t.Errorf("got leader %d after %d messages, want n1 at once\n%s", b.quorate(), len(b.sent), b)
+	}
+}
+
+// "An election without any held state is a founding: always for version 1."
+func TestFoundingIsForVersionOne(t *testing.T) {
+	b := formed(t, 5, 3)
+	for i, n := range b.nodes {
+		if got := n.durable.Held.Version; got != 1 {
+			t.Errorf("n%d holds version %d, want 1", i+1, got)
+		}
+	}
+	for _, f := range b.mail(0, message.KindProposal) {
+		if p := f.msg.Body.(message.Proposal); p.ID.Version != 1 || !p.Founding {
+			t.Errorf("got a proposal for version %d, founding %v, want 1 and true", p.ID.Version, p.Founding)
+		}
+	}
+}
+
+// "It needs pre and formal votes of M active members and of a majority of the
+// configured seeds, so that two halves cannot both found."
+func TestFoundingNeedsMActiveMembersAndAMajorityOfTheSeeds(t *testing.T) {
+	for _, tc := range []struct {
+		name        string
+		size, seeds int
+		up          []int
+		missing     int // whose start is enough
+		active      int
+	}{
+		{"a majority without seeds", 5, 3, []int{0, 3, 4}, 1, 4},
+		{"seeds without a majority", 5, 2, []int{0, 1}, 2, 3},
+		{"one of two seeds", 3, 2, []int{0, 2}, 1, 3},
+		{"one of three", 3, 3, []int{1}, 0, 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBus(t, tc.size, tc.seeds)
+			b.start(tc.up...)
+			end := b.now.Add(4 * b.timings.TTLTimeout)
+			for b.step(end) {
+				if l := b.quorate(); l >= 0 {
+					t.Fatalf("n%d leads at %v\n%s", l+1, b.since(), b)
+				}
+			}
+			b.start(tc.missing)
+			b.settle(tc.active)
+		})
+	}
+}
+
+// Two halves of more than N processes: each has M members, neither the seeds.
+func TestTwoHalvesCannotBothFound(t *testing.T) {
+	b := newBus(t, 5, 4)
+	for i := 5; i < 10; i++ {
+		b.add(i)
+	}
+	b.part(0, 1, 4, 5, 6)
+	for i := range b.nodes {
+		b.start(i)
+	}
+	b.run(4 * b.timings.TTLTimeout)
+	for i, n := range b.nodes {
+		if !n.durable.Held.IsZero() {
+			t.Errorf("n%d holds %v, want a founding on neither side\n%s", i+1, n.durable.Held.Number, b)
+		}
+	}
+	b.heal()
+	b.until(3*b.timings.TTLTimeout, "leader", func() bool { return b.quorate() >= 0 })
+}
+
+// "Members that are not active are left out."
+func TestFoundingLeavesOutMembersThatAreNotActive(t *testing.T) {
+	b := aFounder(t, 5)
+	b.hand(event(1, member.Claim{}, message.JoinClusterRequest{Seed: true}))
+	b.run(b.timings.HeartbeatTimeout + b.timings.HeartbeatInterval)
+	if got := b.status(0, 1); got != member.Unreachable {
+		t.Fatalf("got n2 %v, want %v", got, member.Unreachable)
+	}
+	for _, i := range []int{2, 3} {
+		b.hand(event(i, member.Claim{}, message.JoinClusterRequest{Seed: true}))
+	}
+	p := last[message.Proposal](b)
+	var out statemachine.Output
+	for _, i := range []int{2, 3} {
+		out = b.hand(event(i, member.Claim{}, yes(p)))
+	}
+	formal := bodies[message.Proposal](out.Send)
+	if len(formal) == 0 {
+		t.Fatalf("got no formal proposal, sent %q\n%s", kinds(out.Send), b)
+	}
+	if _, ok := formal[0].State.Roster.Find(addr(1)); ok || len(formal[0].State.Roster) != 3 {
+		t.Errorf("got roster %+v, want n1, n3 and n4", formal[0].State.Roster)
+	}
+}
+
+// "The highest accepted value is always adopted", even where its candidate is
+// gone: it may have been chosen.
+func TestFoundingAdoptsAnAcceptedValue(t *testing.T) {
+	b := newBus(t, 3, 3)
+	b.cut = func(m message.Message) bool {
+		// n3 dies when n1 alone has accepted its value.
+		v, vote := m.Body.(message.Vote)
+		p, proposal := m.Body.(message.Proposal)
+		return vote && v.Stage == message.Formal ||
+			proposal && p.Stage == message.Formal && m.To == addr(1)
+	}
+	b.start(0, 1, 2)
+	b.until(time.Second, "value accepted by n1", func() bool {
+		return b.nodes[0].durable.Bound() == 1
+	})
+	b.crash(2)
+	b.heal()
+	b.until(b.timings.TTLTimeout, "state held by n1 and n2", func() bool {
+		return b.nodes[0].durable.Held.Version == 1 && b.nodes[1].durable.Held.Version == 1
+	})
+	for i := range 2 {
+		if got := b.nodes[i].durable.Held.Leader; got != addr(2) {
+			t.Errorf("n%d: version 1 is led by %v, want n3, whose value was accepted", i+1, got)
+		}
+	}
+	// Another run never leads the version of the last one.
+	b.start(2)
+	b.settle(3)
+	if got := b.view(0).Version; got < 2 {
+		t.Errorf("got version %d led, want one after that of the run that died", got)
+	}
+}
+
+// "Any answer, accept or reject, that shows a held state stops it."
+func TestAHeldStateStopsTheFounding(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		vote func(message.Proposal) message.Vote
+		took bool
+	}{
+		{"the state itself", func(p message.Proposal) message.Vote {
+			v := no(p, message.ReasonOldVersion)
+			v.Held, v.State = number(3, 1), state(3, 3, 1, 1)
+			return v
+		}, true},
+		{"its number in an accept", func(p message.Proposal) message.Vote {
+			v := yes(p)
+			v.Held = number(3, 1)
+			return v
+		}, false},
+		{"its number in a reject", func(p message.Proposal) message.Vote {
+			v := no(p, message.ReasonOldVersion)
+			v.Held = number(3, 1)
+			return v
+		}, false},
+	} {
+		b := aFounder(t, 3)
+		b.hand(event(1, member.Claim{}, message.JoinClusterRequest{Seed: true}))
+		out := b.hand(event(1, member.Claim{}, tc.vote(last[message.Proposal](b))))
+		if n := len(bodies[message.Proposal](out.Send)); n != 0 {
+			t.Errorf("%s: got %d more proposals, want none", tc.name, n)
+		}
+		if took := b.nodes[0].durable.Held.Number == number(3, 1); took != tc.took {
+			t.Errorf("%s: took the state: got %v, want %v\n%s", tc.name, took, tc.took, b)
+		}
+		if !traced(out, statemachine.GaveUpProposal) && b.view(0).Role == member.Provisional {
+			t.Errorf("%s: the founding goes on, traces %+v", tc.name, out.Trace)
+		}
+	}
+}
+
+// "[...] and so does another seed digest."
+func TestAnotherListOfSeedsStopsTheFounding(t *testing.T) {
+	b := newBus(t, 3, 3)
+	b.nodes[0].conf = func(c *statemachine.Config) { c.Seeds = c.Seeds[:2] }
+	b.start(0, 2)
+	b.run(2 * b.timings.TTLTimeout)
+	b.start(1) // M others would do, but who is misconfigured is told, not outvoted
+	b.run(2 * b.timings.TTLTimeout)
+	refused := 0
+	for _, f := range b.mail(0, message.KindVote) {
+		if f.msg.Body.(message.Vote).Reason == message.ReasonOtherSeeds {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Errorf("got no vote refused for the other list of seeds\n%s", b)
+	}
+	if l := b.quorate(); l >= 0 {
+		t.Errorf("n%d leads although n1 has another list of seeds\n%s", l+1, b)
+	}
+}
+
+// "A seed that lost its disk is started with JoinOnly: it neither founds nor
+// votes in a founding."
+func TestJoinOnlyNeitherFoundsNorVotes(t *testing.T) {
+	joinOnly := func(c *statemachine.Config) { c.JoinOnly = true }
+	b := newBus(t, 3, 3)
+	b.nodes[1].conf, b.nodes[2].conf = joinOnly, joinOnly
+	b.start(0, 1, 2)
+	b.run(4 * b.timings.TTLTimeout)
+	if l := b.quorate(); l >= 0 {
+		t.Errorf("n%d leads: two of three seeds may only join\n%s", l+1, b)
+	}
+	b = newBus(t, 3, 3)
+	b.nodes[2].conf = joinOnly
+	b.start(0, 1, 2)
+	b.settle(3)
+	for _, f := range b.mail(0, message.KindVote) {
+		if v := f.msg.Body.(message.Vote); f.msg.From.Address == addr(2) && v.Granted {
+			t.Errorf("n3 granted %v, want it to join only", v.ID)
+		}
+	}
+}

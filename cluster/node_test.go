@@ -4,83 +4,250 @@ package cluster
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/rs/zerolog"
-	"go.uber.org/goleak"
-
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/transport"
-	"github.com/athena-go/athena/transport/memnet"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func TestThreeNodesForm(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := memnet.New()
-		seeds := []string{"127.0.0.1:7001", "127.0.0.1:7002", "127.0.0.1:7003"}
-		begin := time.Now()
-		nodes := make([]*Node, 3)
-		done := make(chan error)
-		for i, addr := range seeds {
-			go func() {
-				var err error
-				nodes[i], err = Start(t.Context(), Config{Addr: addr, Seeds: seeds, Size: 3, Name: fmt.Sprint("n", i)},
-					WithTransport(listenOn(w, addr)), WithClock(time.Now), WithLogger(zerolog.New(zerolog.NewTestWriter(t)).With().Timestamp().Logger()))
-				done <- err
-			}()
-		}
-		for range seeds {
-			if err := <-done; err != nil {
-				t.Fatal(err)
+// TestNodesFormOneCluster: all see the same leader and members, and only the
+// leader's term is valid.
+func TestNodesFormOneCluster(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		leader := w.leader()
+		want, _ := leader.Leader()
+		for _, n := range w.nodes {
+			got, ok := n.Leader()
+			if !ok || got.Token() != want.Token() || got.Leader().Address != leader.cfg.self {
+				t.Errorf("%s: Leader: got %v %d, want %v %d", n.cfg.Name, got.Leader(), got.Token(),
+					want.Leader(), want.Token())
 			}
-		}
-		t.Log(time.Since(begin))
-		for _, n := range nodes {
-			term, err := n.WaitLeader(t.Context())
-			t.Log(time.Since(begin), term.Leader(), term.Token(), err)
-			if err := n.WaitActive(t.Context(), 3); err != nil {
-				t.Fatal(err)
+			if got.Valid() != (n == leader) {
+				t.Errorf("%s: Valid: got %v, want it on %s only", n.cfg.Name, got.Valid(), leader.cfg.Name)
 			}
-		}
-		t.Log(time.Since(begin))
-		ctx, c := context.WithTimeout(t.Context(), time.Minute)
-		defer c()
-		go nodes[0].WhileLeader(ctx, func(ctx context.Context, term Term) error {
-			t.Log("leading", term.Token(), time.Until(term.Deadline()))
-			<-ctx.Done()
-			t.Log("lead ended", context.Cause(ctx), term.Valid())
-			return nil
-		})
-		go nodes[2].WhileLeader(ctx, func(ctx context.Context, term Term) error {
-			t.Log("2 leading", term.Token(), time.Until(term.Deadline()))
-			<-ctx.Done()
-			t.Log("2 lead ended", context.Cause(ctx), term.Valid())
-			return nil
-		})
-		go func() {
-			for e := range nodes[1].Events(ctx) {
-				t.Log("event", e)
+			if self := n.Self(); self.Status != member.Active || self.Name != n.cfg.Name || !self.Seed {
+				t.Errorf("%s: Self: got %+v, want an active seed of this name", n.cfg.Name, self)
 			}
-		}()
-		time.Sleep(10 * time.Second)
-		term, _ := nodes[0].Leader()
-		for i, n := range nodes {
-			if n.Self().Address == term.Leader().Address {
-				t.Log("transfer", i, n.Transfer(t.Context(), member.Address{}))
+			s := n.Status()
+			if s.Token != want.Token() || s.View.Members.Count(member.Active) != 3 || s.Quorum != 2 ||
+				s.Uptime <= 0 || s.TermSince.IsZero() || s.LastElection.Cause != causeStart ||
+				s.LastElection.Version != want.Token() || s.Traffic.SystemReceived.Frames == 0 {
+				t.Errorf("%s: Status: got %+v", n.cfg.Name, s)
 			}
-		}
-		for _, n := range nodes {
-			t.Log(n.Leave(context.Background()), time.Since(begin))
+			if (s.LeaseRemaining > 0) != (n == leader) {
+				t.Errorf("%s: LeaseRemaining: got %v", n.cfg.Name, s.LeaseRemaining)
+			}
 		}
 	})
 }
 
-func listenOn(net *memnet.Network, addr string) Listen {
-	a, _ := member.ParseAddress(addr)
-	return func(c transport.Config) (*transport.Mesh, error) { return net.Listen(a, c) }
+// TestViewIsACopy: who changes what it was given changes nothing in the node.
+func TestViewIsACopy(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		n := w.nodes[0]
+		for _, members := range [][]member.Member{n.Members(), n.View().Members, n.Status().View.Members} {
+			members[0].Status = member.Leaving
+		}
+		for e := range n.Events(t.Context()) {
+			e.(Snapshot).View.Members[0].Status = member.Leaving
+			break
+		}
+		if got := n.Self().Status; got != member.Active {
+			t.Errorf("after changing copies: got status %v, want active", got)
+		}
+	})
+}
+
+// TestOneNodeIsACluster: with Size 1 no message is needed.
+func TestOneNodeIsACluster(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		n := w.nodes[0]
+		term, _ := n.Leader()
+		time.Sleep(time.Minute)
+		if !term.Valid() || n.Status().Token != 1 {
+			t.Errorf("after a minute: got valid %v, token %d; want true, 1", term.Valid(), n.Status().Token)
+		}
+		if err := n.Transfer(t.Context(), member.Address{}); !errors.Is(err, ErrNotActive) {
+			t.Errorf("Transfer: got %v, want ErrNotActive", err)
+		}
+		if !term.Valid() {
+			t.Error("a Transfer that was refused has ended the term")
+		}
+		if err := n.Leave(t.Context()); err != nil {
+			t.Errorf("Leave: got %v, want nil", err)
+		}
+	})
+}
+
+// TestEventsLeadToTheView: who applies them to the first Snapshot has the view.
+func TestEventsLeadToTheView(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		watched, leader := w.others(w.leader())[0], w.leader()
+		statuses, led := map[member.Address]member.Status{}, LeaderChanged{}
+		lost := 0
+		go func() {
+			for e := range watched.Events(t.Context()) {
+				switch e := e.(type) {
+				case Snapshot:
+					for _, m := range e.View.Members {
+						statuses[m.Address] = m.Status
+					}
+					led = leaderOf(e.View)
+				case MemberChanged:
+					if got := statuses[e.Member.Address]; got != e.Before.Status {
+						t.Errorf("%v: it was %v before", e, got)
+					}
+					statuses[e.Member.Address] = e.Member.Status
+				case LeaderChanged:
+					led = e
+					if !e.Quorate {
+						lost++
+					}
+				default:
+					t.Errorf("got %T", e)
+				}
+			}
+		}()
+		synctest.Wait()
+		if err := leader.Close(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute) // fail-over, and the dead member is removed
+		synctest.Wait()
+		for _, m := range watched.Members() {
+			if statuses[m.Address] != m.Status {
+				t.Errorf("%s: events say %v, the view %v", m.Address, statuses[m.Address], m.Status)
+			}
+		}
+		if statuses[leader.cfg.self] != member.Removed {
+			t.Errorf("dead member: got %v, want removed", statuses[leader.cfg.self])
+		}
+		if now := leaderOf(watched.View()); led != now || !led.Quorate || lost == 0 {
+			t.Errorf("leader: events say %v, the view %v; lost %d times, want at least one", led, now, lost)
+		}
+	})
+}
+
+func TestLeaveTellsTheOthers(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		for _, leads := range []bool{false, true} {
+			leader := w.leader()
+			leaver := leader
+			if !leads {
+				leaver = w.others(leader)[0]
+			}
+			begin := time.Now()
+			if err := leaver.Leave(t.Context()); err != nil {
+				t.Errorf("Leave: got %v, want nil", err)
+			}
+			if took := time.Since(begin); took > leaver.cfg.LeaderTimeout {
+				t.Errorf("Leave took %v, want at most LeaderTimeout", took)
+			}
+			if err := leaver.Err(); err != ErrLeft {
+				t.Errorf("Err: got %v, want ErrLeft", err)
+			}
+			w.nodes = w.others(leaver)
+			time.Sleep(leaver.cfg.HeartbeatInterval * 4)
+			term, ok := w.nodes[0].Leader()
+			if !leads && (!ok || term.Leader().Address != leader.cfg.self) {
+				t.Errorf("a follower left: got leader %v, want it unchanged", term.Leader())
+			}
+			if m, _ := w.nodes[0].View().Member(leaver.cfg.self); m.Status < member.Leaving {
+				t.Errorf("%s left: got status %v, want leaving or removed", leaver.cfg.Name, m.Status)
+			}
+		}
+	})
+}
+
+// TestLeavingLeaderHandsOver long before the others would miss it.
+func TestLeavingLeaderHandsOver(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		leader := w.leader()
+		begin := time.Now()
+		if err := leader.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.nodes = w.others(leader)
+		if _, err := w.nodes[0].WaitLeader(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begin); took > leader.cfg.HeartbeatTimeout {
+			t.Errorf("next leader after %v, want at most HeartbeatTimeout", took)
+		}
+	})
+}
+
+func TestLeaveEndsWithItsContext(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		n := w.others(w.leader())[0]
+		w.cut(n)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if err := n.Leave(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Leave of a node that is cut off: got %v, want the end of its context", err)
+		}
+		select {
+		case <-n.Done():
+		default:
+			t.Error("the node still runs")
+		}
+		w.heal(n)
+	})
+}
+
+// TestCloseEndsEverything: waiting calls return, later ones fail at once.
+func TestCloseEndsEverything(t *testing.T) {
+	inWorld(t, 2, func(t *testing.T, w *world) {
+		n := w.nodes[0]
+		ended := make(chan error)
+		for _, call := range []func() error{
+			func() error { return n.WaitActive(t.Context(), 99) },
+			func() error {
+				return n.WhileLeader(t.Context(), func(ctx context.Context, _ Term) error {
+					<-ctx.Done()
+					return context.Cause(ctx)
+				})
+			},
+			func() error {
+				for range n.Events(t.Context()) {
+				}
+				return n.Err()
+			},
+			func() error {
+				for range n.Terms(t.Context()) {
+				}
+				return n.Err()
+			},
+		} {
+			go func() { ended <- call() }()
+		}
+		synctest.Wait()
+		term, _ := n.Leader()
+		if err := n.Close(); err != nil {
+			t.Errorf("Close: got %v, want nil", err)
+		}
+		for range 4 {
+			if err := <-ended; !errors.Is(err, ErrClosed) {
+				t.Errorf("a waiting call: got %v, want ErrClosed", err)
+			}
+		}
+		<-term.Done()
+		if _, ok := n.Leader(); ok || term.Valid() {
+			t.Error("after Close: there is still a term")
+		}
+		for name, err := range map[string]error{
+			"Close":     errors.Join(ErrClosed, n.Close()),
+			"Err":       n.Err(),
+			"Send":      n.Send(t.Context(), address(1), 1),
+			"Broadcast": n.Broadcast(t.Context(), 1),
+			"Drain":     n.Drain(t.Context()),
+			"Leave":     n.Leave(t.Context()),
+		} {
+			if !errors.Is(err, ErrClosed) {
+				t.Errorf("%s after Close: got %v, want ErrClosed", name, err)
+			}
+		}
+	})
 }

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/member"
+)
+
+// shift is one run of the work of a leader.
+type shift struct {
+	node       string
+	token      uint64
+	begin, end time.Time
+	cause      error
+}
+
+// shifts records the work of all nodes.
+type shifts struct {
+	mu   sync.Mutex
+	list []shift
+}
+
+// work is for WhileLeader: it works until its context ends, and looks all the
+// time that its term is valid.
+func (s *shifts) work(t *testing.T, n *Node) func(context.Context, Term) error {
+	return func(ctx context.Context, term Term) error {
+		begin := time.Now()
+		if !term.Valid() {
+			t.Errorf("%s: work begins in a term that is not valid", n.cfg.Name)
+		}
+		<-ctx.Done()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.list = append(s.list, shift{n.cfg.Name, term.Token(), begin, time.Now(), context.Cause(ctx)})
+		return context.Cause(ctx)
+	}
+}
+
+// TestOneWorkerAtATime: leaders are cut off one after the other. The work of
+// the old one ends before that of the next begins, and tokens grow.
+func TestOneWorkerAtATime(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		var s shifts
+		var ended sync.WaitGroup
+		ctx, stop := context.WithCancel(t.Context())
+		for _, n := range w.nodes {
+			ended.Go(func() {
+				if err := n.WhileLeader(ctx, s.work(t, n)); !errors.Is(err, context.Canceled) {
+					t.Errorf("WhileLeader: got %v, want the end of its context", err)
+				}
+			})
+		}
+		const rounds = 5
+		for range rounds {
+			cut := w.leader()
+			w.cut(cut)
+			time.Sleep(5 * time.Second)
+			w.heal(cut)
+			time.Sleep(5 * time.Second)
+		}
+		stop()
+		ended.Wait()
+		if len(s.list) != rounds+1 {
+			t.Errorf("got %d shifts %v, want %d", len(s.list), s.list, rounds+1)
+		}
+		for i := 1; i < len(s.list); i++ {
+			last, next := s.list[i-1], s.list[i]
+			if next.begin.Before(last.end) {
+				t.Errorf("%s begins at %v, before %s ends at %v",
+					next.node, next.begin, last.node, last.end)
+			}
+			if next.token <= last.token || next.node == last.node {
+				t.Errorf("%s has token %d after %s had %d", next.node, next.token, last.node, last.token)
+			}
+			if last.cause != ErrLeaseEnded {
+				t.Errorf("%s was cut off: its work ended by %v, want ErrLeaseEnded", last.node, last.cause)
+			}
+		}
+	})
+}
+
+// TestWorkEndsTheGuardBeforeTheLease, measured on the leader itself.
+func TestWorkEndsTheGuardBeforeTheLease(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		leader := w.leader()
+		term, _ := leader.Leader()
+		w.cut(leader)
+		synctest.Wait()
+		deadline := term.Deadline()
+		<-term.Done()
+		if got := deadline.Sub(time.Now()); got < leader.terms.guard {
+			t.Errorf("the term ended %v before its lease, want at least %v", got, leader.terms.guard)
+		}
+		w.heal(leader)
+	})
+}
+
+// TestDoneWorkIsNotRepeated within the same term; the next one does it again.
+func TestDoneWorkIsNotRepeated(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		runs := make(chan uint64, 100)
+		for _, n := range w.nodes {
+			go n.WhileLeader(t.Context(), func(_ context.Context, term Term) error {
+				runs <- term.Token()
+				return nil
+			})
+		}
+		time.Sleep(time.Minute)
+		if err := w.leader().Transfer(t.Context(), member.Address{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		close(runs)
+		var tokens []uint64
+		for token := range runs {
+			tokens = append(tokens, token)
+		}
+		if len(tokens) != 2 || tokens[0] >= tokens[1] {
+			t.Errorf("runs: got tokens %v, want two that grow", tokens)
+		}
+	})
+}
+
+// TestFailedWorkYields: the error of one leader makes another one lead.
+func TestFailedWorkYields(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		first := w.leader()
+		ctx, stop := context.WithCancel(t.Context())
+		var ended sync.WaitGroup
+		ended.Go(func() {
+			_ = first.WhileLeader(ctx, func(context.Context, Term) error { return errBoom })
+		})
+		begin := time.Now()
+		time.Sleep(time.Second)
+		next := w.leader()
+		if next == first {
+			t.Errorf("%v after the error: %s still leads", time.Since(begin), first.cfg.Name)
+		}
+		// The others keep what they got: nobody yields without a reason.
+		time.Sleep(time.Minute)
+		if w.leader() != next {
+			t.Errorf("a minute later: %s leads, want %s", w.leader().cfg.Name, next.cfg.Name)
+		}
+		stop()
+		ended.Wait()
+	})
+}
+
+// TestFailedWorkRunsAgainWhereNobodyElseCan, after RetryInterval each time.
+func TestFailedWorkRunsAgainWhereNobodyElseCan(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		n := w.nodes[0]
+		ctx, stop := context.WithTimeout(t.Context(), n.cfg.RetryInterval*9/2)
+		defer stop()
+		runs := 0
+		err := n.WhileLeader(ctx, func(context.Context, Term) error {
+			runs++
+			return errBoom
+		})
+		if runs != 5 || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %d runs and %v, want 5 and the end of the context", runs, err)
+		}
+	})
+}
+
+func TestWhileLeaderOfAnEndedContextRunsNothing(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errBoom)
+		err := w.nodes[0].WhileLeader(ctx, func(context.Context, Term) error {
+			t.Error("the work runs")
+			return nil
+		})
+		if err != errBoom {
+			t.Errorf("got %v, want the cause of the context", err)
+		}
+	})
+}
+
+func TestTransferToTheMemberNamed(t *testing.T) {
+	inWorld(t, 5, func(t *testing.T, w *world) {
+		leader := w.leader()
+		for _, to := range w.others(leader) {
+			if err := w.leader().Transfer(t.Context(), to.cfg.self); err != nil {
+				t.Fatalf("Transfer to %s: %v", to.cfg.Name, err)
+			}
+			synctest.Wait()
+			if got := w.leader(); got != to {
+				t.Errorf("Transfer to %s: %s leads", to.cfg.Name, got.cfg.Name)
+			}
+		}
+	})
+}
+
+func TestTransferIsRefused(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		leader := w.leader()
+		term, _ := leader.Leader()
+		notLeader := w.others(leader)[0].Transfer(t.Context(), leader.cfg.self)
+		if e, ok := errors.AsType[*NotLeaderError](notLeader); !ok || e.Leader != leader.cfg.self {
+			t.Errorf("on a follower: got %v, want a NotLeaderError with %s", notLeader, leader.cfg.self)
+		}
+		for _, to := range []member.Address{leader.cfg.self, address(99)} {
+			if err := leader.Transfer(t.Context(), to); !errors.Is(err, ErrNotActive) {
+				t.Errorf("to %s: got %v, want ErrNotActive", to, err)
+			}
+		}
+		if !term.Valid() {
+			t.Error("after transfers that were refused: the term has ended")
+		}
+	})
+}
+
+// TestDrainedNodeNeverLeads, also when it is the last to be asked.
+func TestDrainedNodeNeverLeads(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		drained := w.leader()
+		if err := drained.Drain(t.Context()); err != nil {
+			t.Fatalf("Drain: %v", err)
+		}
+		if !drained.Status().Drained || drained.Self().Status != member.Active {
+			t.Errorf("after Drain: got %+v, want a drained active member", drained.Status())
+		}
+		for range 4 {
+			leader := w.leader()
+			if leader == drained {
+				t.Fatal("the drained node leads")
+			}
+			if err := leader.Transfer(t.Context(), member.Address{}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+	})
+}
+
+// TestTermsYieldTheLatest: a slow reader misses terms in between, and has the
+// last one in the end.
+func TestTermsYieldTheLatest(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		n := w.nodes[0]
+		var tokens []uint64
+		go func() {
+			for term := range n.Terms(t.Context()) {
+				tokens = append(tokens, term.Token())
+				time.Sleep(time.Minute)
+			}
+		}()
+		for range 6 {
+			time.Sleep(5 * time.Second)
+			if err := w.leader().Transfer(t.Context(), member.Address{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		last, _ := n.Leader()
+		if len(tokens) != 2 || !slices.IsSorted(tokens) || tokens[len(tokens)-1] != last.Token() {
+			t.Errorf("got tokens %v, want the first and %d", tokens, last.Token())
+		}
+	})
+}
+
+func TestWaitLeaderSaysThatThereIsNone(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		n := w.leader()
+		w.cut(n)
+		time.Sleep(3 * time.Second)
+		_, err := n.WaitLeader(w.within(time.Second))
+		if !errors.Is(err, ErrNoQuorum) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want ErrNoQuorum and the end of the context", err)
+		}
+		if _, ok := n.Leader(); ok {
+			t.Error("Leader of a node that is cut off: got one")
+		}
+		w.heal(n)
+		if _, err := n.WaitLeader(w.within(time.Minute)); err != nil {
+			t.Errorf("after the heal: got %v, want nil", err)
+		}
+	})
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+)
+
+type note struct {
+	Number int
+	Text   string
+}
+
+// mailbox collects what handlers saw.
+type mailbox struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (b *mailbox) add(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lines = append(b.lines, fmt.Sprintf(format, args...))
+}
+
+func (b *mailbox) sorted() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Sorted(slices.Values(b.lines))
+}
+
+// withReceivers is inWorld with what register adds to the receiver of node i.
+func withReceivers(
+	t *testing.T, size int, register func(t *testing.T, i int, mux *receiver.Mux),
+	test func(*testing.T, *world),
+) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, size)
+		defer w.close()
+		w.receivers = func(i int) *receiver.Mux {
+			mux := receiver.NewMux()
+			register(t, i, mux)
+			return mux
+		}
+		w.form()
+		test(t, w)
+	})
+}
+
+func TestSendAndBroadcast(t *testing.T) {
+	var box mailbox
+	withReceivers(t, 3, func(t *testing.T, i int, mux *receiver.Mux) {
+		receiver.Handle(mux, func(_ context.Context, from member.Member, m note) error {
+			box.add("n%d %s %s", i, from.Name, m.Text)
+			return nil
+		})
+	}, func(t *testing.T, w *world) {
+		n := w.nodes[0]
+		for _, err := range []error{
+			n.Send(t.Context(), address(1), note{1, "whisper"}),
+			n.Send(t.Context(), address(0), &note{2, "self"}),
+			n.Broadcast(t.Context(), note{3, "roar"}),
+			w.nodes[1].Broadcast(t.Context(), note{4, "all"}, WithSelf()),
+		} {
+			if err != nil {
+				t.Errorf("got %v, want nil", err)
+			}
+		}
+		synctest.Wait()
+		want := []string{"n0 n0 self", "n0 n1 all", "n1 n0 roar", "n1 n0 whisper", "n1 n1 all",
+			"n2 n0 roar", "n2 n1 all"}
+		if got := box.sorted(); !slices.Equal(got, want) {
+			t.Errorf("handlers saw %q, want %q", got, want)
+		}
+		if got := n.Status().Traffic.CustomSent.Frames; got != 3 {
+			t.Errorf("events sent to others: got %d, want 3", got)
+		}
+	})
+}
+
+func TestSendIsRefused(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		n := w.nodes[0]
+		ended, cancel := context.WithCancelCause(t.Context())
+		cancel(errBoom)
+		for _, c := range []struct {
+			name  string
+			ctx   context.Context
+			to    member.Address
+			event any
+			want  error
+		}{
+			{"stranger", t.Context(), address(9), note{}, ErrNotActive},
+			{"nobody", t.Context(), member.Address{}, note{}, ErrNotActive},
+			{"type without a name", t.Context(), address(1), struct{}{}, ErrUnknownType},
+			{"nil", t.Context(), address(1), nil, ErrUnknownType},
+			{"own event", t.Context(), address(1), MemberChanged{}, ErrUnknownType},
+			{"too large", t.Context(), address(1), note{Text: string(make([]byte, MaxEventBytes))},
+				ErrTooLarge},
+			{"ended context", ended, address(1), note{}, errBoom},
+		} {
+			if err := n.Send(c.ctx, c.to, c.event); !errors.Is(err, c.want) {
+				t.Errorf("%s: got %v, want %v", c.name, err, c.want)
+			}
+		}
+		if err := n.Broadcast(t.Context(), struct{}{}); !errors.Is(err, ErrUnknownType) {
+			t.Errorf("Broadcast of a type without a name: got %v, want ErrUnknownType", err)
+		}
+		n.meter.sending.Add(MaxSending)
+		if err := n.Send(t.Context(), address(1), note{}); !errors.Is(err, ErrBusy) {
+			t.Errorf("with %d sends under way: got %v, want ErrBusy", MaxSending, err)
+		}
+		n.meter.sending.Add(-MaxSending)
+	})
+}
+
+// TestBroadcastNamesWhoGotNothing: the others have it.
+func TestBroadcastNamesWhoGotNothing(t *testing.T) {
+	var box mailbox
+	withReceivers(t, 3, func(t *testing.T, i int, mux *receiver.Mux) {
+		receiver.Handle(mux, func(_ context.Context, _ member.Member, m note) error {
+			box.add("n%d %s", i, m.Text)
+			return nil
+		})
+	}, func(t *testing.T, w *world) {
+		leader := w.leader()
+		others := w.others(leader)
+		if err := others[0].Close(); err != nil {
+			t.Fatal(err)
+		}
+		err := leader.Broadcast(w.within(100*time.Millisecond), note{Text: "roar"})
+		if joined, ok := err.(interface{ Unwrap() []error }); !ok || len(joined.Unwrap()) != 1 {
+			t.Errorf("got %v, want one error", err)
+		} else if want := others[0].cfg.Addr + ": "; err.Error()[:len(want)] != want {
+			t.Errorf("got %v, want an error of %s", err, others[0].cfg.Addr)
+		}
+		synctest.Wait()
+		if got, want := box.sorted(), []string{others[1].cfg.Name + " roar"}; !slices.Equal(got, want) {
+			t.Errorf("handlers saw %q, want %q", got, want)
+		}
+	})
+}
+
+// TestSlowHandlerSlowsItsSenders and nobody else: 5,000 events to a handler
+// that takes 50 ms each change no member and no leader, and none is lost.
+func TestSlowHandlerSlowsItsSenders(t *testing.T) {
+	const events, each = 5000, 50 * time.Millisecond
+	var seen []int
+	withReceivers(t, 3, func(t *testing.T, i int, mux *receiver.Mux) {
+		receiver.Handle(mux, func(_ context.Context, _ member.Member, m note) error {
+			time.Sleep(each)
+			seen = append(seen, m.Number)
+			return nil
+		})
+	}, func(t *testing.T, w *world) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go func() {
+			for e := range w.nodes[2].Events(ctx) {
+				if _, first := e.(Snapshot); !first {
+					t.Errorf("the cluster changed: %v", e)
+				}
+			}
+		}()
+		begin := time.Now()
+		text := strings.Repeat("x", 4096)
+		for i := range events {
+			if err := w.nodes[0].Send(t.Context(), address(1), note{i, text}); err != nil {
+				t.Fatalf("Send %d: %v", i, err)
+			}
+		}
+		took := time.Since(begin)
+		// What waits is bounded: the lane, and what the connection buffers.
+		if took < events*each*3/4 {
+			t.Errorf("the sends took %v: no backpressure", took)
+		}
+		time.Sleep(events * each)
+		synctest.Wait()
+		if len(seen) != events || !slices.IsSorted(seen) {
+			t.Errorf("handled: got %d events, in order %v; want all %d in order",
+				len(seen), slices.IsSorted(seen), events)
+		}
+	})
+}
+
+// TestHandlerPanicHarmsNobody: it is counted, and the next event is handled.
+func TestHandlerPanicHarmsNobody(t *testing.T) {
+	var box mailbox
+	withReceivers(t, 2, func(t *testing.T, i int, mux *receiver.Mux) {
+		receiver.Handle(mux, func(_ context.Context, _ member.Member, m note) error {
+			if m.Text == "panic" {
+				panic(m)
+			}
+			box.add("%s", m.Text)
+			return nil
+		})
+	}, func(t *testing.T, w *world) {
+		for _, text := range []string{"panic", "fine"} {
+			if err := w.nodes[0].Send(t.Context(), address(1), note{Text: text}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if got := box.sorted(); !slices.Equal(got, []string{"fine"}) {
+			t.Errorf("handlers saw %q, want fine", got)
+		}
+		for _, s := range w.nodes[1].Status().Receivers {
+			if s.Event == "note" && (s.Panicked != 1 || s.Handled != 2) {
+				t.Errorf("Status: got %+v, want one panic of two events", s)
+			}
+		}
+	})
+}
+
+// TestReceiversHearOfMembersAndLeaders as typed events of the node itself.
+func TestReceiversHearOfMembersAndLeaders(t *testing.T) {
+	var box mailbox
+	withReceivers(t, 3, func(t *testing.T, i int, mux *receiver.Mux) {
+		receiver.Handle(mux, func(_ context.Context, from member.Member, e MemberChanged) error {
+			if e.Member.Status == member.Removed {
+				box.add("n%d %s %s removed", i, from.Name, e.Member.Name)
+			}
+			return nil
+		})
+		receiver.Handle(mux, func(_ context.Context, from member.Member, e LeaderChanged) error {
+			if e.Version > 1 && e.Quorate {
+				box.add("n%d %s leader", i, from.Name)
+			}
+			return nil
+		})
+	}, func(t *testing.T, w *world) {
+		leader := w.leader()
+		if err := leader.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		var want []string
+		for _, n := range w.others(leader) {
+			want = append(want, fmt.Sprintf("%s %s leader", n.cfg.Name, n.cfg.Name),
+				fmt.Sprintf("%s %s %s removed", n.cfg.Name, n.cfg.Name, leader.cfg.Name))
+		}
+		if got := box.sorted(); !slices.Equal(got, want) {
+			t.Errorf("handlers saw %q, want %q", got, want)
+		}
+	})
+}
+
+// TestUnknownEventIsCounted by the receiving node, and nothing else happens.
+func TestUnknownEventIsCounted(t *testing.T) {
+	inWorld(t, 2, func(t *testing.T, w *world) {
+		for _, raw := range []receiver.Raw{
+			{Name: "nobody", Payload: []byte{0xc0}},
+			{Name: "MemberChanged", Payload: []byte{0x80}},
+		} {
+			if err := w.nodes[0].Send(t.Context(), address(1), raw); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if got := w.nodes[1].Status().Dropped[dropNoHandler]; got != 2 {
+			t.Errorf("dropped for %q: got %d, want 2", dropNoHandler, got)
+		}
+	})
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
+	"github.com/athena-go/athena/store"
+)
+
+// TestFirstSeedStartsProvisionally: it does not wait for the others, and has no
+// authority before it hears them.
+func TestFirstSeedStartsProvisionally(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		n, err := w.start(0, Config{})
+		if err != nil {
+			t.Fatalf("Start: %v", err)
+		}
+		defer n.Close()
+		time.Sleep(time.Minute)
+		if _, ok := n.Leader(); ok || n.View().Role != member.Provisional {
+			t.Errorf("alone: got leader %v, role %v; want none, provisional", ok, n.View().Role)
+		}
+		err = n.Transfer(t.Context(), member.Address{})
+		if _, ok := errors.AsType[*NotLeaderError](err); !ok {
+			t.Errorf("Transfer of a provisional leader: got %v, want a NotLeaderError", err)
+		}
+	})
+}
+
+// TestStartSaysWhomItAsked: a node that is no seed finds none.
+func TestStartSaysWhomItAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 2)
+		cfg := w.config(7, Config{})
+		_, err := Start(w.within(5*time.Second), cfg, w.options(7)...)
+		join, ok := errors.AsType[*JoinError](err)
+		if !ok || !errors.Is(err, context.DeadlineExceeded) || len(join.Asked) != 2 {
+			t.Fatalf("Start: got %v, want a JoinError with both seeds", err)
+		}
+		for _, a := range join.Asked {
+			if !strings.Contains(a.Err.Error(), "nobody listens there") {
+				t.Errorf("%s: got %v, want that nobody listens there", a.From, a.Err)
+			}
+		}
+	})
+}
+
+// TestStartFailsAtOnceWhenItCannotBelong: the context has no end, and the error
+// has field and values.
+func TestStartFailsAtOnceWhenItCannotBelong(t *testing.T) {
+	for _, c := range []struct {
+		field  string
+		change func(*Config)
+		theirs string
+	}{
+		{"Size", func(c *Config) { c.Size = 4 }, "3"},
+		{"Cluster", func(c *Config) { c.Cluster = "other" }, DefaultCluster},
+		{"LeaseTimeout", func(c *Config) { c.LeaseTimeout = 800 * time.Millisecond }, "1s"},
+	} {
+		inWorld(t, 3, func(t *testing.T, w *world) {
+			cfg := w.config(7, Config{})
+			c.change(&cfg)
+			begin := time.Now()
+			_, err := Start(t.Context(), cfg, w.options(7)...)
+			mismatch, ok := errors.AsType[*ConfigMismatchError](err)
+			if !ok || mismatch.Field != c.field || mismatch.Theirs != c.theirs {
+				t.Errorf("%s: got %v, want a ConfigMismatchError with theirs %q", c.field, err, c.theirs)
+			}
+			if took := time.Since(begin); took > cfg.WithDefaults().RetryInterval {
+				t.Errorf("%s: Start took %v, want at most a retry interval", c.field, took)
+			}
+		})
+	}
+}
+
+// TestOneOddSeedIsNoReasonToGiveUp: the other one may be right.
+func TestOneOddSeedIsNoReasonToGiveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		defer w.close()
+		cfg := w.config(2, Config{})
+		cfg.Size = 5
+		odd, err := Start(t.Context(), cfg, w.options(2)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.nodes = append(w.nodes, odd)
+		for i := range 2 {
+			n, err := w.start(i, Config{})
+			if err != nil {
+				t.Fatalf("Start of node %d: %v", i, err)
+			}
+			w.nodes = append(w.nodes, n)
+		}
+		term, err := w.nodes[1].WaitLeader(w.within(time.Minute))
+		if err != nil || term.Leader().Address == odd.cfg.self {
+			t.Errorf("got leader %v, %v; want one of the two that agree", term.Leader(), err)
+		}
+	})
+}
+
+func TestAddressInUse(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		_, err := w.start(0, Config{})
+		if !errors.Is(err, ErrAddressInUse) || !strings.Contains(err.Error(), "127.0.0.1:7001") {
+			t.Errorf("Start: got %v, want ErrAddressInUse with the address", err)
+		}
+	})
+}
+
+// brokenStore fails to load, or to save from some time on.
+type brokenStore struct {
+	*store.Memory
+	loadErr error
+	saves   int // that succeed
+	closed  int
+}
+
+func (s *brokenStore) Load() (paxos.Durable, bool, error) { return paxos.Durable{}, false, s.loadErr }
+
+func (s *brokenStore) Save(d paxos.Durable) error {
+	if s.saves--; s.saves < 0 {
+		return errBoom
+	}
+	return s.Memory.Save(d)
+}
+
+func (s *brokenStore) Close() error {
+	s.closed++
+	return nil
+}
+
+// TestStoreThatFails stops the node, with an error that names the store.
+func TestStoreThatFails(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		store *brokenStore
+	}{
+		{"Load", &brokenStore{loadErr: errBoom}},
+		{"first Save", &brokenStore{}},
+		{"Save of the first state", &brokenStore{saves: 1}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c.store.Memory = store.NewMemory()
+			w := newWorld(t, 1)
+			_, err := w.start(0, Config{}, WithStore(c.store))
+			if !errors.Is(err, errBoom) || !strings.Contains(err.Error(), "store") {
+				t.Errorf("%s: got %v, want an error of the store", c.name, err)
+			}
+			if c.store.closed != 1 {
+				t.Errorf("%s: closed %d times, want once", c.name, c.store.closed)
+			}
+			// Its address is free again.
+			n, err := w.start(0, Config{})
+			if err != nil {
+				t.Fatalf("%s: then Start: %v", c.name, err)
+			}
+			n.Close()
+		})
+	}
+}
+
+// TestNodeEndsWithItsStore: a Save that fails later ends a running node, and it
+// has said nothing to anybody that was not saved.
+func TestNodeEndsWithItsStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		s := &brokenStore{Memory: store.NewMemory(), saves: 1 << 20}
+		n, err := w.start(0, Config{}, WithStore(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		term, err := n.WaitLeader(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.saves = 0
+		_ = n.do(t.Context(), n.saveAgain)
+		<-n.Done()
+		if !errors.Is(n.Err(), errBoom) || term.Valid() {
+			t.Errorf("got %v, term valid %v; want the error of the store, false", n.Err(), term.Valid())
+		}
+	})
+}
+
+// TestRestartKeepsStoreAndRaisesIncarnation, and the token grows with the
+// leader.
+func TestRestartKeepsStoreAndRaisesIncarnation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		dir := t.TempDir()
+		var last Status
+		for range 3 {
+			n, err := w.start(0, Config{DataDir: dir})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := n.WaitLeader(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s := n.Status()
+			if s.Self.StoreID.IsZero() || s.Self.Incarnation <= last.Self.Incarnation ||
+				s.Token <= last.Token {
+				t.Errorf("got %v, token %d; want them above %v, %d",
+					s.Self.Identity, s.Token, last.Self.Identity, last.Token)
+			}
+			if !last.Self.StoreID.IsZero() && s.Self.StoreID != last.Self.StoreID {
+				t.Errorf("got another store id, %v after %v", s.Self.StoreID, last.Self.StoreID)
+			}
+			last = s
+			if err := n.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// TestIncarnationGrows with the wall clock, and over one that was set back.
+func TestIncarnationGrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := uint64(time.Now().UnixMilli())
+		for _, c := range []struct{ stored, want uint64 }{
+			{0, now}, {now - 1, now}, {now, now + 1}, {now + 1000, now + 1001},
+		} {
+			s := store.NewMemory()
+			if err := s.Save(paxos.Durable{StoreID: member.StoreID{1}, Incarnation: c.stored}); err != nil {
+				t.Fatal(err)
+			}
+			n := &Node{store: s}
+			if d, err := n.newRun(); err != nil || d.Incarnation != c.want {
+				t.Errorf("stored %d: got %d, %v; want %d", c.stored, d.Incarnation, err, c.want)
+			}
+			if saved, _, _ := s.Load(); saved.Incarnation != c.want {
+				t.Errorf("stored %d: saved %d, want %d", c.stored, saved.Incarnation, c.want)
+			}
+		}
+	})
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/transport/memnet"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a cluster within one bubble: node i is at port 7001+i, all nodes are
+// seeds, and time is virtual.
+type world struct {
+	t     *testing.T
+	net   *memnet.Network
+	size  int
+	nodes []*Node
+	// receivers makes the receiver of node i.
+	receivers func(i int) *receiver.Mux
+}
+
+func newWorld(t *testing.T, size int) *world {
+	return &world{
+		t:         t,
+		net:       memnet.New(),
+		size:      size,
+		receivers: func(int) *receiver.Mux { return receiver.NewMux() },
+	}
+}
+
+// inWorld runs a test with size nodes that have formed a cluster.
+func inWorld(t *testing.T, size int, test func(*testing.T, *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, size)
+		defer w.close()
+		w.form()
+		test(t, w)
+	})
+}
+
+// form starts all nodes at once and waits until one leads and all are active.
+func (w *world) form() {
+	w.t.Helper()
+	w.nodes = make([]*Node, w.size)
+	started := make(chan error)
+	for i := range w.nodes {
+		go func() {
+			var err error
+			w.nodes[i], err = w.start(i, Config{})
+			started <- err
+		}()
+	}
+	for range w.nodes {
+		if err := <-started; err != nil {
+			w.t.Fatalf("Start: %v", err)
+		}
+	}
+	for _, n := range w.nodes {
+		if err := n.WaitActive(w.t.Context(), w.size); err != nil {
+			w.t.Fatalf("WaitActive: %v", err)
+		}
+		if _, err := n.WaitLeader(w.t.Context()); err != nil {
+			w.t.Fatalf("WaitLeader: %v", err)
+		}
+	}
+}
+
+// start starts node i, with what cfg has beyond the usual.
+func (w *world) start(i int, cfg Config, opts ...Option) (*Node, error) {
+	return Start(w.t.Context(), w.config(i, cfg), append(w.options(i), opts...)...)
+}
+
+func (w *world) config(i int, cfg Config) Config {
+	for s := range w.size {
+		cfg.Seeds = append(cfg.Seeds, address(s).String())
+	}
+	cfg.Addr, cfg.Name, cfg.Size = address(i).String(), fmt.Sprint("n", i), w.size
+	cfg.Receiver = w.receivers(i)
+	return cfg
+}
+
+func (w *world) options(i int) []Option {
+	listen := func(c transport.Config) (*transport.Mesh, error) { return w.net.Listen(address(i), c) }
+	return []Option{WithTransport(listen), WithClock(time.Now), WithLogger(zerolog.Nop())}
+}
+
+func address(i int) member.Address {
+	return member.Address{Host: "127.0.0.1", Port: uint16(7001 + i)}
+}
+
+// leader is the node that leads, in its own eyes.
+func (w *world) leader() *Node {
+	w.t.Helper()
+	for _, n := range w.nodes {
+		if term, ok := n.Leader(); ok && term.Valid() {
+			return n
+		}
+	}
+	w.t.Fatal("nobody leads")
+	return nil
+}
+
+// others lists the nodes but one.
+func (w *world) others(but *Node) []*Node {
+	return slices.DeleteFunc(slices.Clone(w.nodes), func(n *Node) bool { return n == but })
+}
+
+// cut separates a node from all others, silently; heal undoes it.
+func (w *world) cut(n *Node)  { w.eachLink(n, w.net.Cut) }
+func (w *world) heal(n *Node) { w.eachLink(n, w.net.Heal) }
+
+func (w *world) eachLink(n *Node, change func(from, to member.Address)) {
+	for _, other := range w.others(n) {
+		change(n.cfg.self, other.cfg.self)
+		change(other.cfg.self, n.cfg.self)
+	}
+}
+
+// close ends all nodes and looks that each of them ended well.
+func (w *world) close() {
+	for i, n := range w.nodes {
+		if n == nil {
+			continue
+		}
+		if err := n.Close(); err != nil {
+			w.t.Errorf("node %d: Close: got %v, want nil", i, err)
+		}
+	}
+}
+
+// within gives a context that ends after d.
+func (w *world) within(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(w.t.Context(), d)
+	w.t.Cleanup(cancel)
+	return ctx
+}

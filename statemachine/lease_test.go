@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// This file holds what protocol.md section 5 says of support, echo and lease.
+
+// helps reports whether n1 would help node i to lead at this moment: it hands
+// a formal proposal, which asks for nothing but support, promise and state.
+func (b *bus) helps(i int, version uint64) (bool, message.Reason) {
+	b.t.Helper()
+	p := formal(i, version, state(b.size, version, 0, i))
+	p.Base = b.nodes[0].Durable().Held.Number
+	votes := bodies[message.Vote](b.hand(event(i, member.Claim{}, p)).Send)
+	if len(votes) != 1 {
+		b.t.Fatalf("got %d votes of n1, want one\n%s", len(votes), b)
+	}
+	return votes[0].Granted, votes[0].Reason
+}
+
+// "Taking a stamped ack of a chosen leader makes the follower support it until
+// now + LeaseTimeout, whatever its view says meanwhile."
+func TestAStampedAckMakesSupportForLeaseTimeout(t *testing.T) {
+	for _, tc := range []struct {
+		after time.Duration
+		want  bool
+	}{{0, false}, {lan.LeaseTimeout - 1, false}, {lan.LeaseTimeout, true}} {
+		b := aVoter(t, 3) // whose wait after the start is over
+		b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 1, 1)}))
+		b.hand(event(1, chosen(3, 1), b.ack(1)))
+		b.run(tc.after)
+		granted, why := b.helps(2, 4)
+		if granted != tc.want || !granted && why != message.ReasonSupports {
+			t.Errorf("%v after the ack: got granted %v, %v, want %v", tc.after, granted, why, tc.want)
+		}
+	}
+}
+
+// It supports the leader, so it helps that one.
+func TestAFollowerHelpsTheLeaderThatItSupports(t *testing.T) {
+	b := supporter(t)
+	if granted, why := b.helps(1, 4); !granted {
+		t.Errorf("got refused: %v, want granted", why)
+	}
+}
+
+// "Unhealthy acks still make support."
+func TestUnhealthyAcksMakeSupport(t *testing.T) {
+	b := aFollower(t, 3)
+	ack := b.ack(1)
+	ack.Healthy, ack.Quorate = false, false
+	b.hand(event(1, chosen(3, 1), ack))
+	if granted, why := b.helps(2, 4); granted || why != message.ReasonSupports {
+		t.Errorf("got granted %v, %v, want refused: %v", granted, why, message.ReasonSupports)
+	}
+}
+
+// An ack without a stamp makes none.
+func TestAnAckWithoutAStampMakesNoSupport(t *testing.T) {
+	b := aVoter(t, 3)
+	b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 1, 1)}))
+	ack := b.ack(1)
+	ack.Stamp = message.Stamp{}
+	b.hand(event(1, chosen(3, 1), ack))
+	if granted, why := b.helps(2, 4); !granted {
+		t.Errorf("got refused: %v, want granted", why)
+	}
+}
+
+// "Support ends early only by ReJoinCluster or MemberLeave of that very leader,
+// version and incarnation, or by a message of a later incarnation of the same
+// store id."
+func TestSupportEndsEarlyOnlyByThatLeadership(t *testing.T) {
+	later := func(m message.Message, more uint64) message.Message {
+		m.From.Incarnation += more
+		return m
+	}
+	rejoin := func(from int, c member.Claim) message.Message {
+		return event(from, member.Claim{}, message.ReJoinCluster{GivenUp: c})
+	}
+	leave := func(c member.Claim) message.Message {
+		return event(1, member.Claim{}, message.MemberLeave{GivenUp: c})
+	}
+	otherStore := event(1, member.Claim{}, message.LeaderQuery{})
+	otherStore.From = newStore(run(1, 2))
+	for _, tc := range []struct {
+		name string
+		in   message.Message
+		want bool
+	}{
+		{"it steps down", rejoin(1, chosen(3, 1)), true},
+		{"it leaves", leave(chosen(3, 1)), true},
+		{"a later run of it asks", later(event(1, member.Claim{}, message.LeaderQuery{}), 1), true},
+		{"it gives up an earlier version", rejoin(1, chosen(2, 1)), false},
+		{"it leaves an earlier version", leave(chosen(2, 1)), false},
+		{"it gives up what was provisional", rejoin(1, provisional(3, 1)), false},
+		{"another says so", rejoin(2, chosen(3, 1)), false},
+		{"its later run says so of that run", later(rejoin(1, chosen(3, 1)), 1), true},
+		{"another store at its address asks", otherStore, false},
+		{"it says that it follows nobody", event(1, member.Claim{}, message.SeedKeepAliveAck{}), false},
+		{"a voter misses it", event(2, member.Claim{}, message.LeaderStatusQuery{ID: 1}), false},
+	} {
+		b := supporter(t)
+		b.hand(tc.in)
+		out := b.hand(event(2, member.Claim{}, pre(2, 4)))
+		if ended := !gave(out, message.ReasonSupports); ended != tc.want {
+			t.Errorf("%s: support ended: got %v, want %v", tc.name, ended, tc.want)
+		}
+	}
+}
+
+// "Who gave up, stepped down or restarted is never again leader of that
+// version": a stamp of a leadership that was given up makes no support again.
+func TestALateAckOfALeadershipThatEndedMakesNoSupport(t *testing.T) {
+	b := supporter(t)
+	b.hand(event(1, member.Claim{}, message.ReJoinCluster{GivenUp: chosen(3, 1)}))
+	b.hand(event(1, chosen(3, 1), b.ack(2)))
+	if out := b.hand(event(2, member.Claim{}, pre(2, 4))); gave(out, message.ReasonSupports) {
+		t.Errorf("got support of a leadership that was given up\n%s", b)
+	}
+}
+
+// "A leader stamps only acks of keep-alives that show its own version."
+func TestALeaderStampsOnlyWhoShowsItsVersion(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		claim member.Claim
+		num   member.Number
+		want  bool
+	}{
+		{"its state", chosen(4, 0), number(4, 0), true},
+		{"an earlier version", chosen(4, 0), number(3, 0), false},
+		{"its version, under an earlier claim", chosen(3, 0), number(4, 0), false},
+	} {
+		b := aLeader(t, 3)
+		out := b.hand(event(1, tc.claim, message.LeaderKeepAlive{Number: tc.num}))
+		acks := bodies[message.LeaderKeepAliveAck](out.Send)
+		if len(acks) != 1 || acks[0].Stamp.IsZero() == tc.want {
+			t.Errorf("%s: got acks %+v, want stamped %v", tc.name, acks, tc.want)
+		}
+		if want := (message.Stamp{Version: 4, Incarnation: 1, Clock: b.now.UnixNano()}); tc.want &&
+			acks[0].Stamp != want {
+			t.Errorf("%s: got stamp %+v, want %+v", tc.name, acks[0].Stamp, want)
+		}
+	}
+}
+
+// echo is what n1 echoes in the next keep-alive that it sends.
+func (b *bus) echo() message.Stamp {
+	b.t.Helper()
+	mark := len(b.sent)
+	b.until(2*b.timings.HeartbeatInterval, "keep-alive of n1", func() bool {
+		return slices.ContainsFunc(b.mail(mark, message.KindLeaderKeepAlive), func(f flight) bool {
+			return f.msg.From.Address == addr(0)
+		})
+	})
+	return last[message.LeaderKeepAlive](b).Echo
+}
+
+// "A follower echoes the greatest stamp of its present leader, version and
+// incarnation."
+func TestAFollowerEchoesTheGreatestStamp(t *testing.T) {
+	b := aFollower(t, 3)
+	for _, tc := range []struct{ clock, want int64 }{{5, 5}, {9, 9}, {7, 9}, {12, 12}} {
+		b.hand(event(1, chosen(3, 1), b.ack(tc.clock)))
+		if got := b.echo(); got != (message.Stamp{Version: 3, Incarnation: 1, Clock: tc.want}) {
+			t.Errorf("after an ack stamped %d: got echo %+v, want clock %d", tc.clock, got, tc.want)
+		}
+	}
+}
+
+// The first stamp is echoed at once, others with the next keep-alive: an
+// immediate keep-alive follows only a first stamp (section 2).
+func TestTheFirstStampIsEchoedAtOnce(t *testing.T) {
+	b := aFollower(t, 3)
+	for i, want := range []int{1, 0, 0} {
+		out := b.hand(event(1, chosen(3, 1), b.ack(int64(i+1))))
+		if got := len(bodies[message.LeaderKeepAlive](out.Send)); got != want {
+			t.Errorf("ack %d: got %d keep-alives at once, want %d", i+1, got, want)
+		}
+	}
+}
+
+// "[...] and forgets it when one of them changes."
+func TestAFollowerForgetsTheEchoWithTheLeadership(t *testing.T) {
+	next := state(3, 4, 0, 2)
+	again := state(3, 4, 0, 1)
+	again.Roster[1].Incarnation = 2
+	for name, in := range map[string]message.Message{
+		"another leader":  event(2, member.Claim{}, message.LeaderElected{State: next}),
+		"another version": event(1, member.Claim{}, message.LeaderElected{State: state(3, 4, 0, 1)}),
+		"another run":     event(2, member.Claim{}, message.LeaderElected{State: again}),
+	} {
+		b := supporter(t)
+		b.hand(in)
+		if got := b.echo(); !got.IsZero() {
+			t.Errorf("%s: got echo %+v, want none", name, got)
+		}
+	}
+}
+
+// "It ends at the M-th newest echoed stamp + 0.9 x LeaseTimeout, computed when
+// asked, over the voters of the current state; the leader counts itself."
+func TestTheLeaseEndsAfterTheMthNewestEcho(t *testing.T) {
+	margin := message.LeaseMargin(lan.LeaseTimeout)
+	for _, tc := range []struct {
+		name   string
+		size   int
+		echoes []time.Duration // of n2, n3, ..., before now; negative for none
+		want   time.Duration   // from now; 0 for no lease
+	}{
+		{"N=2", 2, []time.Duration{30}, margin - 30},
+		{"N=3, one echo", 3, []time.Duration{30, -1}, margin - 30},
+		{"N=3, two echoes", 3, []time.Duration{30, 20}, margin - 20},
+		{"N=3, none", 3, []time.Duration{-1, -1}, 0},
+		{"N=4, one is not enough", 4, []time.Duration{30, -1, -1}, 0},
+		{"N=4, the second newest", 4, []time.Duration{30, 20, 10}, margin - 20},
+		{"N=5, one is not enough", 5, []time.Duration{30, -1, -1, -1}, 0},
+		{"N=5, two", 5, []time.Duration{30, -1, 10, -1}, margin - 30},
+		{"N=5, four", 5, []time.Duration{40, 10, 30, 20}, margin - 20},
+		{"N=3, too old", 3, []time.Duration{margin, -1}, 0},
+		{"N=3, just not too old", 3, []time.Duration{margin - 1, -1}, 1},
+	} {
+		b := aLeader(t, tc.size)
+		for i, ago := range tc.echoes {
+			if ago >= 0 {
+				b.hand(b.keepAlive(i+1, b.now.Add(-ago)))
+			}
+		}
+		version, until := b.nodes[0].Authority(b.now)
+		if tc.want == 0 {
+			if version != 0 {
+				t.Errorf("%s: got authority until %v from now, want none", tc.name, until.Sub(b.now))
+			}
+			continue
+		}
+		if version != 4 || until.Sub(b.now) != tc.want {
+			t.Errorf("%s: got version %d until %v from now, want 4 until %v",
+				tc.name, version, until.Sub(b.now), tc.want)
+		}
+	}
+}
+
+// An older echo that comes late takes nothing back.
+func TestALateEchoTakesNothingBack(t *testing.T) {
+	b := aLeader(t, 3)
+	b.hand(b.keepAlive(1, b.now))
+	_, before := b.nodes[0].Authority(b.now)
+	b.hand(b.keepAlive(1, b.now.Add(-time.Millisecond)))
+	if _, after := b.nodes[0].Authority(b.now); !after.Equal(before) {
+		t.Errorf("got a lease until %v, want %v still", after, before)
+	}
+}
+
+// "The leader counts it for the (address, store id, incarnation) in its current
+// state and ignores others."
+func TestEchoesOfOthersDoNotCount(t *testing.T) {
+	change := map[string]func(*message.Message){
+		"another store": func(m *message.Message) { m.From = newStore(m.From) },
+		"another run":   func(m *message.Message) { m.From.Incarnation++ },
+		"a stranger":    func(m *message.Message) { m.From = run(7, 1) },
+		"of another version": func(m *message.Message) {
+			k := m.Body.(message.LeaderKeepAlive)
+			k.Echo.Version = 3
+			m.Body = k
+		},
+		"of another run of the leader": func(m *message.Message) {
+			k := m.Body.(message.LeaderKeepAlive)
+			k.Echo.Incarnation = 2
+			m.Body = k
+		},
+	}
+	for name, f := range change {
+		b := aLeader(t, 3)
+		in := b.keepAlive(1, b.now)
+		f(&in)
+		b.hand(in)
+		if v, _ := b.nodes[0].Authority(b.now); v != 0 {
+			t.Errorf("an echo of %s: got authority, want none", name)
+		}
+	}
+}
+
+// "Authority ends before anything else happens."
+func TestAuthorityEndsWithTheLease(t *testing.T) {
+	b := aQuorateLeader(t, 3)
+	end := b.now.Add(message.LeaseMargin(b.timings.LeaseTimeout))
+	if v, _ := b.nodes[0].Authority(end.Add(-1)); v != 4 {
+		t.Errorf("just before the end: got version %d, want 4", v)
+	}
+	if v, _ := b.nodes[0].Authority(end); v != 0 {
+		t.Errorf("at the end, nothing called: got version %d, want none", v)
+	}
+	if d := b.nodes[0].Deadline(); d.After(end) {
+		t.Errorf("got the next deadline %v after the end of the lease", d.Sub(end))
+	}
+	b.run(end.Sub(b.now))
+	out := b.nodes[0].Advance(end)
+	b.take(b.nodes[0], out)
+	if !traced(out, statemachine.LostAuthority) || !out.Changed {
+		t.Errorf("got traces %+v, changed %v, want the loss shown", out.Trace, out.Changed)
+	}
+}
+
+// "The leader stays leader in name, and is quorate again when echoes are fresh."
+func TestALeaderWithoutALeaseLeadsOnInName(t *testing.T) {
+	b := aQuorateLeader(t, 3)
+	b.run(b.timings.LeaseTimeout)
+	if v := b.view(0); v.Role != member.Leading || v.Quorate {
+		t.Fatalf("got role %v, quorate %v, want a leader in name", v.Role, v.Quorate)
+	}
+	out := b.hand(b.keepAlive(1, b.now))
+	if v, _ := b.nodes[0].Authority(b.now); v != 4 || !traced(out, statemachine.GainedAuthority) {
+		t.Errorf("after a fresh echo: got version %d, traces %+v, want 4 again", v, out.Trace)
+	}
+}
+
+// "Without a lease for LeaderTimeout it steps down: ReJoinCluster without a
+// winner, then section 6."
+func TestALeaderWithoutALeaseForLeaderTimeoutStepsDown(t *testing.T) {
+	b := aQuorateLeader(t, 3)
+	margin := message.LeaseMargin(b.timings.LeaseTimeout)
+	mark := len(b.sent)
+	took := b.until(time.Minute, "step-down", func() bool { return b.view(0).Role != member.Leading })
+	if want := margin + b.timings.LeaderTimeout; took != want {
+		t.Errorf("got it after %v, want %v", took, want)
+	}
+	var told []member.Address
+	for _, f := range b.mail(mark, message.KindReJoinCluster) {
+		if r := f.msg.Body.(message.ReJoinCluster); r.GivenUp != chosen(4, 0) || !r.Winner.IsZero() {
+			t.Errorf("got %+v, want version 4 given up without a winner", r)
+		}
+		told = append(told, f.msg.To)
+	}
+	if want := []member.Address{addr(1), addr(2)}; !slices.Equal(told, want) {
+		t.Errorf("told %v, want %v", told, want)
+	}
+	if n := len(b.mail(mark, message.KindLeaderStatusQuery)); n != 2 {
+		t.Errorf("got %d questions at once, want both other voters asked", n)
+	}
+	// It is never again leader of that version.
+	b.hand(b.keepAlive(1, b.now))
+	if v := b.view(0); v.Role == member.Leading {
+		t.Errorf("a keep-alive of version 4 made it leader again\n%s", b)
+	}
+}

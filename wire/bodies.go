@@ -71,10 +71,9 @@ func (c *codec) leaderKeepAliveAck(m *message.LeaderKeepAliveAck) {
 	c.bool(&m.Quorate)
 }
 
-// memberStatusUpdate may also carry None: the entry is dropped.
 func (c *codec) memberStatusUpdate(m *message.MemberStatusUpdate) {
 	c.number(&m.Number)
-	c.entry(&m.Member, member.None)
+	c.entry(&m.Member)
 }
 
 func (c *codec) clusterAlignment(m *message.ClusterAlignment) { c.state(&m.State) }

@@ -12,8 +12,8 @@ import (
 const (
 	// Version of the format, in every frame.
 	Version = 1
-	// MaxFrameBytes bounds a system frame. Two states of MaxMembers members
-	// with the longest names fit into one.
+	// MaxFrameBytes bounds a system frame. Whatever Encode accepts fits: the
+	// largest is a vote with two states of MaxMembers with the longest names.
 	MaxFrameBytes = 256 << 10
 	// MaxMembers bounds a roster; it is the largest size of a cluster.
 	MaxMembers = 255
@@ -67,9 +67,6 @@ func Append(dst []byte, m message.Message) ([]byte, error) {
 		c.bytes(&padding)
 	}
 	c.leave(outer)
-	if c.err == nil && len(c.b)-len(dst) > MaxFrameBytes {
-		c.err = tooLarge(c.kind, len(c.b)-len(dst), MaxFrameBytes)
-	}
 	if c.err != nil {
 		return dst, c.err
 	}

@@ -321,7 +321,7 @@ func rosterRanges(t *testing.T) []rangeCase {
 		{"status none", align, uint8(0), []int{1, 0, 4, 0, 6}, "0 is not within"},
 		{"status removed", align, uint8(5), []int{1, 0, 4, 0, 6}, "5 is not within"},
 		{"status 300", align, uint16(300), []int{1, 0, 4, 0, 6}, "300 is not within"},
-		{"status none in an update", status, uint8(0), []int{1, 2, 6}, ""},
+		{"status none in an update", status, uint8(0), []int{1, 2, 6}, "0 is not within"},
 		{"status removed in an update", status, uint8(5), []int{1, 2, 6}, "5 is not within"},
 		{"stage 0", vote, uint8(0), []int{1, 0}, "0 is not within"},
 		{"stage 3", vote, uint8(3), []int{1, 0}, "3 is not within"},

@@ -144,6 +144,7 @@ func zero() []message.Message {
 		case message.MemberStatusUpdate:
 			var u message.MemberStatusUpdate
 			u.Member.Address = member.Address{Host: "a", Port: 1}
+			u.Member.Status = member.Joining
 			m.Body = u
 		case message.ClusterAlignment:
 			m.Body = message.ClusterAlignment{}

@@ -72,9 +72,8 @@ func (c *codec) proposalID(i *paxos.ID) {
 	c.uint64(&i.Ballot.Incarnation)
 }
 
-// entry is one member of a roster, in a status from lowest to Leaving: rosters
-// never hold Removed.
-func (c *codec) entry(m *member.Member, lowest member.Status) {
+// entry is one member of a roster, which holds neither None nor Removed.
+func (c *codec) entry(m *member.Member) {
 	outer := c.enter()
 	c.identity(&m.Identity)
 	if m.Address.IsZero() {
@@ -82,7 +81,7 @@ func (c *codec) entry(m *member.Member, lowest member.Status) {
 	}
 	c.text(&m.Name, member.MaxNameBytes)
 	c.bool(&m.Seed)
-	within(c, &m.Status, lowest, member.Leaving)
+	within(c, &m.Status, member.Joining, member.Leaving)
 	c.bool(&m.Gone)
 	c.bool(&m.Resigned)
 	c.leave(outer)
@@ -105,7 +104,7 @@ func (c *codec) roster(r *member.Roster) {
 		*r = make(member.Roster, n)
 	}
 	for i := 0; i < n && c.err == nil; i++ {
-		c.entry(&(*r)[i], member.Joining)
+		c.entry(&(*r)[i])
 	}
 	if c.err == nil && !r.IsSorted() {
 		c.fail("a roster that is not sorted by address")

@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -56,9 +57,23 @@ func (x *chaos) begin() {
 	if x.plan.faults&Crashes != 0 {
 		x.c.Interrupt = x.interrupt
 	}
+	x.c.Ended = x.supervise
 	if len(x.deeds) > 0 {
 		x.next()
 	}
+}
+
+// supervise starts a process again that stopped for a fault, also when chaos
+// is over, unless another one has its address.
+func (x *chaos) supervise(i int, err error) {
+	if errors.Is(err, statemachine.ErrLeft) {
+		return
+	}
+	x.c.After(x.plan.setup.Timings.RetryInterval, func() {
+		if p := x.c.procs[i]; i < x.plan.setup.Processes && (!x.over || !x.c.occupied(p)) {
+			x.c.Start(i)
+		}
+	})
 }
 
 // end stops the faults. What waits for its time does nothing any more.

@@ -168,7 +168,7 @@ func (k *checker) view(p *process, v member.View, changed bool) {
 	authority := k.auth[p.index].version
 	switch {
 	case len(v.Members) > k.size:
-		k.fail("I5", "%s shows %d members of %d", p.cfg.Name, len(v.Members), k.size)
+		k.broken("I5", "%s shows %d members of %d", p.cfg.Name, len(v.Members), k.size)
 	case !v.Members.IsSorted():
 		k.fail("I5", "%s shows unsorted members: %v", p.cfg.Name, v.Members)
 	case v.Role == member.Leading && v.Leader != p.cfg.Address:

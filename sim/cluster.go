@@ -53,6 +53,9 @@ type Cluster struct {
 	// after that many of its messages left.
 	Interrupt func(process int, out statemachine.Output) (sent int, crash bool)
 
+	// Ended, where it is set, is told of a process that ended by itself.
+	Ended func(process int, err error)
+
 	setup   Setup
 	now     int64
 	queue   queue
@@ -63,6 +66,7 @@ type Cluster struct {
 	hash    uint64
 	steps   int
 	stopped []Stopped
+	dialed  []int // process + 1 that a sender's messages to an address go to
 }
 
 // Stopped tells of a process that ended by itself.
@@ -106,6 +110,8 @@ func NewCluster(s Setup) *Cluster {
 		net:   newNetwork(total, s.Link, stream(s.Seed, streamNetwork)),
 		rand:  stream(s.Seed, streamStores),
 		hash:  s.Seed,
+
+		dialed: make([]int, total*total),
 	}
 	seeds := make([]member.Address, len(s.Seeds))
 	for i, n := range s.Seeds {

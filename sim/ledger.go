@@ -50,7 +50,7 @@ func (k *checker) stored(p *process, old paxos.Durable) {
 	k.storedPromise(p, old, d)
 	k.storedAccepted(p, old, d)
 	k.storedHeld(p, old, d)
-	if !holdsNothing(d) {
+	if !holdsNothing(d) && p.index == p.home {
 		k.joined(p.cfg.Address)
 	}
 }
@@ -106,7 +106,7 @@ func (k *checker) storedHeld(p *process, old, d paxos.Durable) {
 		}
 		return
 	case d.Held.Version < old.Bound():
-		k.fail("I7", "%s took state %v, bound to version %d", p.cfg.Name, d.Held.Number, old.Bound())
+		k.broken("I7", "%s took state %v, bound to version %d", p.cfg.Name, d.Held.Number, old.Bound())
 	}
 	k.ledger(p.voter()).held = d.Held.Number
 	k.hold(p, old.Held.Number, d.Held)

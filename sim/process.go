@@ -296,6 +296,9 @@ func (c *Cluster) ended(p *process, err error) {
 		c.check.fail("stop", "%s stopped for a later run that never was: %v", p.cfg.Name, err)
 	}
 	c.end(p)
+	if c.Ended != nil {
+		c.Ended(p.index, err)
+	}
 }
 
 // twinned reports whether another process of this address runs or ran.
@@ -351,26 +354,43 @@ func (c *Cluster) coded(p *process, m message.Message) message.Message {
 }
 
 // route finds the process that gets what is sent to an address; -1 for none.
-// With twins it is any of those that are up, as with a name that resolves to
-// two hosts.
 func (c *Cluster) route(from *process, to member.Address) int {
-	home := -1
 	for i, p := range c.procs[:c.setup.Processes] {
 		if p.cfg.Address.Port == to.Port && p.cfg.Address == to {
-			home = i
-			break
+			return c.routeTwin(from, i)
 		}
 	}
-	if home < 0 || len(c.setup.Twins) == 0 {
+	return -1
+}
+
+// stick is how many messages a connection lasts, on average, before another
+// one leads to the other process of an address, if there is one.
+const stick = 100
+
+// routeTwin chooses among the processes of one address: as when a name is
+// resolved anew at each dial, a sender stays with one while it lives, and then
+// takes either.
+func (c *Cluster) routeTwin(from *process, home int) int {
+	if len(c.setup.Twins) == 0 {
 		return home
 	}
-	choice := home
+	twin := -1
 	for _, p := range c.procs[c.setup.Processes:] {
-		if p.home == home && p.up() && p != from && (!c.procs[choice].up() || c.net.rand.IntN(2) == 0) {
-			choice = p.index
+		if p.home == home && p != from {
+			twin = p.index
 		}
 	}
-	return choice
+	switch {
+	case twin < 0 || !c.procs[twin].up():
+		return home
+	case !c.procs[home].up():
+		return twin
+	}
+	dialed := &c.dialed[from.index*len(c.procs)+home]
+	if *dialed == 0 || c.net.rand.IntN(stick) == 0 {
+		*dialed = 1 + []int{home, twin}[c.net.rand.IntN(2)]
+	}
+	return *dialed - 1
 }
 
 // flood counts what a process sent in the present window.

@@ -177,21 +177,17 @@ func (j *judge) heal() {
 			c.Crash(p.index)
 		}
 	}
-	for i, p := range c.procs {
-		switch {
-		case p.paused:
-			c.Resume(i, r.IntN(2) == 0)
-		case p.up() && (p.leaving || p.drained):
-			c.Restart(i)
-		case i < c.setup.Processes && !c.occupied(p):
-			c.Start(i)
-		}
+	for i := range c.procs {
+		c.Resume(i, r.IntN(2) == 0)
 	}
 	// What was late is a fault until it has arrived.
 	c.RunFor(time.Duration(max(c.queue.last()-c.now, 0)) + 1)
-	// Processes that stopped or left meanwhile come back too.
-	for i := range c.setup.Processes {
-		if !c.occupied(c.procs[i]) {
+	// Whoever is told to leave or not to lead starts anew.
+	for i, p := range c.procs {
+		if p.up() && (p.leaving || p.drained) {
+			c.Restart(i)
+		}
+		if i < c.setup.Processes && !c.occupied(p) {
 			c.Start(i)
 		}
 	}
@@ -202,14 +198,16 @@ func (j *judge) heal() {
 	}
 }
 
-// spare leaves a process down where the others can do without it.
+// spare leaves a process down where the others can do without it: with M
+// voters, and with a seed for those that know nobody.
 func (j *judge) spare(i int) {
 	p := j.c.procs[i]
 	if !p.up() || p.cfg.Volatile || j.c.hopeless() != "" {
 		return
 	}
 	j.c.Crash(i)
-	if j.c.hopeless() != "" {
+	seedUp := slices.ContainsFunc(j.c.procs, func(o *process) bool { return o.up() && o.isSeed() })
+	if !seedUp || j.c.hopeless() != "" {
 		j.c.Start(i)
 	}
 }

@@ -17,7 +17,9 @@ import (
 func at(port uint16, status member.Status) member.Member {
 	a := member.Address{Host: "127.0.0.1", Port: port}
 	return member.Member{
-		Identity: member.Identity{Address: a, Incarnation: 1}, Name: fmt.Sprint("n", port), Status: status,
+		Identity: member.Identity{Address: a, Incarnation: 1},
+		Name:     fmt.Sprint("n", port),
+		Status:   status,
 	}
 }
 
@@ -48,7 +50,8 @@ func TestChangesBetweenViews(t *testing.T) {
 			[]string{"n2 at 127.0.0.1:2 is active, was joining"}},
 		{"a member is removed and its seat kept", viewOf(1, 1, true, one, at(2, member.Leaving)),
 			viewOf(1, 1, true, one, seat), []string{"n2 at 127.0.0.1:2 is removed, was leaving"}},
-		{"the seat of a removed member goes", viewOf(1, 1, true, one, seat), viewOf(1, 1, true, one), nil},
+		{"the seat of a removed member goes", viewOf(1, 1, true, one, seat),
+			viewOf(1, 1, true, one), nil},
 		{"a member vanishes", viewOf(1, 1, true, one, two), viewOf(1, 1, true, one),
 			[]string{"n2 at 127.0.0.1:2 is removed, was active"}},
 		{"a member runs again", viewOf(1, 2, true, one, two), viewOf(1, 2, true, again, two),

@@ -47,7 +47,9 @@ func TestNodesFormOneCluster(t *testing.T) {
 func TestViewIsACopy(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		n := w.nodes[0]
-		for _, members := range [][]member.Member{n.Members(), n.View().Members, n.Status().View.Members} {
+		for _, members := range [][]member.Member{
+			n.Members(), n.View().Members, n.Status().View.Members,
+		} {
 			members[0].Status = member.Leaving
 		}
 		for e := range n.Events(t.Context()) {

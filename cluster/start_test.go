@@ -125,7 +125,9 @@ type brokenStore struct {
 	closed  int
 }
 
-func (s *brokenStore) Load() (paxos.Durable, bool, error) { return paxos.Durable{}, false, s.loadErr }
+func (s *brokenStore) Load() (paxos.Durable, bool, error) {
+	return paxos.Durable{}, false, s.loadErr
+}
 
 func (s *brokenStore) Save(d paxos.Durable) error {
 	if s.saves--; s.saves < 0 {

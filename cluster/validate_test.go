@@ -23,27 +23,46 @@ func with(change func(*Config)) Config {
 	return c
 }
 
-// TestValidateNamesFieldAndValue plants one fault each. Every fault names what
-// to look at; no other field is blamed for it.
+var testSecret = []byte("0123456789abcdef")
+
+type configCase struct {
+	name   string
+	config Config
+	want   string // what the one fault says; "" for no fault
+}
+
+// check wants each case to have the one fault that was planted: it names what
+// to look at, and no other field is blamed for it.
+func (c configCase) check(t *testing.T) {
+	t.Helper()
+	err := c.config.Validate()
+	switch {
+	case c.want == "" && err != nil:
+		t.Errorf("%s: got %v, want no fault", c.name, err)
+	case c.want != "" && err == nil:
+		t.Errorf("%s: got no fault, want one that says %q", c.name, c.want)
+	case c.want != "":
+		lines := strings.Split(err.Error(), "\n")[1:]
+		if len(lines) != 1 || !strings.Contains(lines[0], c.want) {
+			t.Errorf("%s: got %q, want one fault that says %q", c.name, lines, c.want)
+		}
+	}
+}
+
 func TestValidateNamesFieldAndValue(t *testing.T) {
-	secret := []byte("0123456789abcdef")
-	for _, c := range []struct {
-		name   string
-		config Config
-		want   string // "" for none
-	}{
+	for _, c := range []configCase{
 		{"sound", sound(), ""},
 		{"one node alone", Config{Addr: "127.0.0.1:7001", Size: 1}, ""},
 		{"no address", with(func(c *Config) { c.Addr = "" }), `Addr ""`},
 		{"no port", with(func(c *Config) { c.Addr = "127.0.0.1" }), `Addr "127.0.0.1"`},
 		{"port 0", with(func(c *Config) { c.Addr = "127.0.0.1:0" }), `Addr "127.0.0.1:0"`},
 		{"port too large", with(func(c *Config) { c.Addr = "127.0.0.1:65536" }), "Addr"},
-		{"all addresses", with(func(c *Config) { c.Addr, c.Secret = ":7001", secret }),
+		{"all addresses", with(func(c *Config) { c.Addr, c.Secret = ":7001", testSecret }),
 			`Advertise ":7001"`},
-		{"unspecified", with(func(c *Config) { c.Addr, c.Secret = "[::]:7001", secret }),
+		{"unspecified", with(func(c *Config) { c.Addr, c.Secret = "[::]:7001", testSecret }),
 			`Advertise "[::]:7001"`},
 		{"all addresses, advertised", with(func(c *Config) {
-			c.Addr, c.Advertise, c.Secret = ":7001", "10.0.0.1:7001", secret
+			c.Addr, c.Advertise, c.Secret = ":7001", "10.0.0.1:7001", testSecret
 		}), ""},
 		{"bad advertise", with(func(c *Config) { c.Advertise = "a b:1" }), `Advertise "a b:1"`},
 		{"long name", with(func(c *Config) { c.Name = strings.Repeat("n", 129) }), "Name"},
@@ -54,7 +73,8 @@ func TestValidateNamesFieldAndValue(t *testing.T) {
 		{"size 256", with(func(c *Config) { c.Size = 256 }), "Size 256"},
 		{"size 255", with(func(c *Config) { c.Size = 255 }), ""},
 		{"no seeds", with(func(c *Config) { c.Seeds = nil }), "Seeds: none"},
-		{"more seeds than members", with(func(c *Config) { c.Size = 1 }), "Seeds: 2 of them, but Size is 1"},
+		{"more seeds than members", with(func(c *Config) { c.Size = 1 }),
+			"Seeds: 2 of them, but Size is 1"},
 		{"seed twice", with(func(c *Config) { c.Seeds = append(c.Seeds, c.Seeds[0]) }),
 			`Seeds[2] "127.0.0.1:7001"`},
 		{"bad seed", with(func(c *Config) { c.Seeds[1] = "db:" }), `Seeds[1] "db:"`},
@@ -62,13 +82,26 @@ func TestValidateNamesFieldAndValue(t *testing.T) {
 			c.Addr, c.JoinOnly = "127.0.0.1:7009", true
 		}), "JoinOnly true"},
 		{"join-only", with(func(c *Config) { c.JoinOnly = true }), ""},
-		{"short secret", with(func(c *Config) { c.Secret = secret[1:] }), "Secret of 15 bytes"},
-		{"secret", with(func(c *Config) { c.Secret = secret }), ""},
-		{"other secret alone", with(func(c *Config) { c.OtherSecret = secret }), "OtherSecret is set"},
+		{"timings", with(func(c *Config) { c.HeartbeatTimeout = time.Minute }), "HeartbeatTimeout 1m0s"},
+		{"receiver", with(func(c *Config) {
+			c.Receiver = receiver.NewMux()
+			receiver.Handle[int](c.Receiver, nil)
+		}), "handler of int is nil"},
+	} {
+		c.check(t)
+	}
+}
+
+func TestValidateWantsASecretBeyondLoopback(t *testing.T) {
+	for _, c := range []configCase{
+		{"short secret", with(func(c *Config) { c.Secret = testSecret[1:] }), "Secret of 15 bytes"},
+		{"secret", with(func(c *Config) { c.Secret = testSecret }), ""},
+		{"other secret alone", with(func(c *Config) { c.OtherSecret = testSecret }),
+			"OtherSecret is set"},
 		{"short other secret", with(func(c *Config) {
-			c.Secret, c.OtherSecret = secret, secret[1:]
+			c.Secret, c.OtherSecret = testSecret, testSecret[1:]
 		}), "OtherSecret of 15 bytes"},
-		{"secret and insecure", with(func(c *Config) { c.Secret, c.Insecure = secret, true }),
+		{"secret and insecure", with(func(c *Config) { c.Secret, c.Insecure = testSecret, true }),
 			"Insecure true"},
 		{"no secret on all addresses", with(func(c *Config) {
 			c.Addr, c.Advertise = ":7001", "127.0.0.1:7001"
@@ -83,32 +116,14 @@ func TestValidateNamesFieldAndValue(t *testing.T) {
 			c.Seeds[1], c.InsecureAnywhere = "10.0.0.2:7001", true
 		}), ""},
 		{"localhost", with(func(c *Config) { c.Seeds[1] = "localhost:7001" }), ""},
-		{"timings", with(func(c *Config) { c.HeartbeatTimeout = time.Minute }), "HeartbeatTimeout 1m0s"},
-		{"receiver", with(func(c *Config) {
-			c.Receiver = receiver.NewMux()
-			receiver.Handle[int](c.Receiver, nil)
-		}), "handler of int is nil"},
 	} {
-		err := c.config.Validate()
-		switch {
-		case c.want == "" && err != nil:
-			t.Errorf("%s: got %v, want no fault", c.name, err)
-		case c.want != "" && err == nil:
-			t.Errorf("%s: got no fault, want one that says %q", c.name, c.want)
-		case c.want != "":
-			lines := strings.Split(err.Error(), "\n")[1:]
-			if !strings.HasPrefix(lines[0], c.want) && !strings.Contains(lines[0], c.want) {
-				t.Errorf("%s: got %q, want a fault that says %q", c.name, lines, c.want)
-			}
-			if len(lines) > 1 {
-				t.Errorf("%s: got %d faults %q, want one", c.name, len(lines), lines)
-			}
-		}
+		c.check(t)
 	}
 }
 
 func TestValidateNamesAllFaultsAtOnce(t *testing.T) {
-	err := Config{Addr: "nowhere", Seeds: []string{"a", "b"}, Size: 1, HeartbeatInterval: -1}.Validate()
+	c := Config{Addr: "nowhere", Seeds: []string{"a", "b"}, Size: 1, HeartbeatInterval: -1}
+	err := c.Validate()
 	for _, want := range []string{
 		`Addr "nowhere"`, "Seeds: 2 of them", `Seeds[0] "a"`, `Seeds[1] "b"`, "HeartbeatInterval -1ns",
 	} {
@@ -119,7 +134,8 @@ func TestValidateNamesAllFaultsAtOnce(t *testing.T) {
 }
 
 func TestDefaults(t *testing.T) {
-	got := Config{Addr: "127.0.0.1:7001", Size: 1, LeaderTimeout: 500 * time.Millisecond}.WithDefaults()
+	short := Config{Addr: "127.0.0.1:7001", Size: 1, LeaderTimeout: 500 * time.Millisecond}
+	got := short.WithDefaults()
 	if got.Advertise != got.Addr || got.Name != got.Addr || got.Cluster != DefaultCluster {
 		t.Errorf("names: got %q %q %q, want the address twice and %q",
 			got.Advertise, got.Name, got.Cluster, DefaultCluster)
@@ -148,7 +164,8 @@ func TestProfiles(t *testing.T) {
 		config Config
 		want   [6]time.Duration
 	}{
-		{"LocalConfig", LocalConfig(), [6]time.Duration{ms(20), ms(80), ms(200), ms(200), ms(2000), ms(100)}},
+		{"LocalConfig", LocalConfig(),
+			[6]time.Duration{ms(20), ms(80), ms(200), ms(200), ms(2000), ms(100)}},
 		{"DefaultConfig", DefaultConfig(),
 			[6]time.Duration{ms(100), ms(400), ms(1000), ms(1000), ms(10000), ms(500)}},
 		{"WANConfig", WANConfig(),

@@ -44,7 +44,11 @@ func (m *Mux) Deliver(ctx context.Context, from member.Member, raw Raw) error {
 	if err != nil {
 		return err
 	}
-	event, err := r.decode(m.setup.Unmarshal, raw)
+	err = m.setup.Scan(raw.Payload)
+	var event any
+	if err == nil {
+		event, err = r.decode(raw)
+	}
 	if err != nil {
 		m.count(&r.stats.Malformed)
 		return fmt.Errorf("%w %q: %w", ErrMalformed, r.name, err)

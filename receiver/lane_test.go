@@ -4,7 +4,6 @@ package receiver
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -14,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/vmihailenco/msgpack/v5"
 	"go.uber.org/goleak"
 
 	"github.com/athena-go/athena/member"
@@ -28,11 +28,16 @@ func sender(port uint16) member.Member {
 	return member.Member{Identity: member.Identity{Address: a}, Name: a.String()}
 }
 
-// started runs mux until the test ends. Payloads are JSON: the codec is not
-// the business of this package.
+// started runs mux until the test ends. Payloads that begin with 0xc1, which
+// begins no value, fail the scan.
 func started(t *testing.T, mux *Mux, setup Setup) {
 	t.Helper()
-	setup.Unmarshal = json.Unmarshal
+	setup.Scan = func(payload []byte) error {
+		if len(payload) > 0 && payload[0] == 0xc1 {
+			return errBoom
+		}
+		return nil
+	}
 	if err := mux.Start(setup); err != nil {
 		t.Fatalf("Start: %v", err)
 	}
@@ -52,7 +57,11 @@ func send(t *testing.T, mux *Mux, from member.Member, text string) {
 }
 
 func deliver(ctx context.Context, mux *Mux, from member.Member, text string) error {
-	return mux.Deliver(ctx, from, Raw{Name: "order", Payload: fmt.Appendf(nil, `{"Text":%q}`, text)})
+	payload, err := msgpack.Marshal(order{text})
+	if err != nil {
+		return err
+	}
+	return mux.Deliver(ctx, from, Raw{Name: "order", Payload: payload})
 }
 
 func stats(t *testing.T, mux *Mux, event string) Stats {
@@ -235,7 +244,8 @@ func TestRefusedEventsAreCounted(t *testing.T) {
 		raw  Raw
 		want error
 	}{
-		{Raw{"order", []byte("[1")}, ErrMalformed},
+		{Raw{"order", []byte{0xc1}}, ErrMalformed},   // by the scan
+		{Raw{"order", []byte("text")}, ErrMalformed}, // by the decoder
 		{Raw{"other", []byte("{}")}, ErrUnknown},
 		{Raw{"strange", nil}, ErrUnknown},
 		{Raw{"", nil}, ErrUnknown},
@@ -244,8 +254,8 @@ func TestRefusedEventsAreCounted(t *testing.T) {
 			t.Errorf("Deliver(%q): got %v, want %v", c.raw.Name, err, c.want)
 		}
 	}
-	if got := stats(t, mux, "order").Malformed; got != 1 {
-		t.Errorf("Malformed: got %d, want 1", got)
+	if got := stats(t, mux, "order").Malformed; got != 2 {
+		t.Errorf("Malformed: got %d, want 2", got)
 	}
 	if got := stats(t, mux, "").Dropped; got != 3 {
 		t.Errorf("Dropped without a handler: got %d, want 3", got)

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"unicode"
 
+	"github.com/vmihailenco/msgpack/v5"
+
 	"github.com/athena-go/athena/member"
 )
 
@@ -43,7 +45,7 @@ type Mux struct {
 // route is one event type with its handlers and lanes.
 type route struct {
 	name     string
-	decode   func(unmarshal func([]byte, any) error, raw Raw) (any, error)
+	decode   func(raw Raw) (any, error)
 	handlers []func(ctx context.Context, from member.Member, event any) error
 	lanes    map[member.Address]*lane
 	stats    Stats
@@ -119,22 +121,24 @@ func validName(name string) bool {
 		strings.IndexFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }
 
-func decode[T any](unmarshal func([]byte, any) error, raw Raw) (any, error) {
+// decode reads a payload that was scanned.
+func decode[T any](raw Raw) (any, error) {
 	var event T
 	if r, ok := any(&event).(*Raw); ok {
 		*r = raw
 		return event, nil
 	}
-	err := unmarshal(raw.Payload, &event)
+	err := msgpack.Unmarshal(raw.Payload, &event)
 	return event, err
 }
 
 // Setup is what the node gives to its Mux.
 type Setup struct {
-	// Unmarshal decodes a payload. It is given, not chosen here: the check that
-	// must come before any decoding of network bytes lives beside the codec,
-	// on the same floor as this package.
-	Unmarshal func(payload []byte, into any) error
+	// Scan checks a payload before it is decoded or sent. It must not be left
+	// out: the decoder allocates what a length promises and recurses as deep
+	// as the bytes say. It is given because it lives beside the codec of
+	// frames, on the same floor as this package.
+	Scan func(payload []byte) error
 	// Local lists types that only the own node emits; they have no name that
 	// another member could send.
 	Local []reflect.Type
@@ -157,7 +161,9 @@ type PanicError struct {
 }
 
 // Error implements error.
-func (e *PanicError) Error() string { return fmt.Sprintf("receiver: handler panicked: %v", e.Value) }
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("receiver: handler panicked: %v", e.Value)
+}
 
 // ErrClosed says that the Mux has been closed, or was never started.
 var ErrClosed = errors.New("receiver: closed")
@@ -183,7 +189,7 @@ func (m *Mux) compile(local []reflect.Type) (map[string]*route, error) {
 		}
 		if names[r.name] != nil {
 			faults = append(faults, fmt.Errorf(
-				"receiver: two types are named %q: give %v another name by Named", r.name, t))
+				"receiver: two types are named %q: rename %v by Named", r.name, t))
 		}
 		names[r.name] = r
 	}
@@ -238,15 +244,34 @@ func (m *Mux) running() []string {
 	return names
 }
 
-// ErrUnnamed says that a value has no name to travel under.
-var ErrUnnamed = errors.New("receiver: event type has no name of its own")
+// ErrUnsendable says that a value cannot travel: its type has no name of its
+// own, only the own node emits it, another type has its name here, or it has no
+// encoding that every receiver takes.
+var ErrUnsendable = errors.New("receiver: event cannot be sent")
 
-// NameOf is the name under which a value of type t, or one that a t points to,
-// is sent. ErrUnnamed is for types without a name, types that only the own
-// node emits, and types whose name another type has in this Mux.
-func (m *Mux) NameOf(t reflect.Type) (string, error) {
+// Encode makes what travels of an event, a value of a named type or a pointer
+// to one. A Raw is taken as it is. Errors wrap ErrUnsendable.
+func (m *Mux) Encode(event any) (Raw, error) {
+	raw, ok := event.(Raw)
+	if !ok {
+		var err error
+		if raw.Name, err = m.nameOf(reflect.TypeOf(event)); err != nil {
+			return Raw{}, err
+		}
+		if raw.Payload, err = msgpack.Marshal(event); err != nil {
+			return Raw{}, fmt.Errorf("%w: %T: %w", ErrUnsendable, event, err)
+		}
+	}
+	// What a receiver would refuse is better told here.
+	if err := m.setup.Scan(raw.Payload); err != nil {
+		return Raw{}, fmt.Errorf("%w: %T: %w", ErrUnsendable, event, err)
+	}
+	return raw, nil
+}
+
+func (m *Mux) nameOf(t reflect.Type) (string, error) {
 	if t == nil {
-		return "", fmt.Errorf("%w: nil", ErrUnnamed)
+		return "", fmt.Errorf("%w: it is nil", ErrUnsendable)
 	}
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -260,10 +285,13 @@ func (m *Mux) NameOf(t reflect.Type) (string, error) {
 	}
 	other := m.names[name]
 	switch {
-	case !validName(name), slices.Contains(m.setup.Local, t):
-		return "", fmt.Errorf("%w: %v", ErrUnnamed, t)
+	case slices.Contains(m.setup.Local, t):
+		return "", fmt.Errorf("%w: only a node itself emits %v", ErrUnsendable, t)
+	case !validName(name):
+		return "", fmt.Errorf("%w: %v has no name to travel under: declare a type", ErrUnsendable, t)
 	case other != nil && other != r:
-		return "", fmt.Errorf("%w: %v is named %q like a type that has a handler", ErrUnnamed, t, name)
+		return "", fmt.Errorf("%w: the name of %v, %q, belongs to another type: Register it with "+
+			"another name", ErrUnsendable, t, name)
 	}
 	return name, nil
 }

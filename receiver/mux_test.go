@@ -73,31 +73,34 @@ func TestMuxServesOneNodeOnce(t *testing.T) {
 	Handle(mux, ignore[order])
 }
 
-func TestNameOf(t *testing.T) {
+func TestEncodeNamesWhatTravels(t *testing.T) {
 	type emitted struct{}
 	mux := NewMux()
 	Handle(mux, ignore[other], Named("order"))
 	Register[int](mux, Named("count"))
-	if err := mux.Start(Setup{Local: []reflect.Type{reflect.TypeFor[emitted]()}}); err != nil {
-		t.Fatal(err)
-	}
+	started(t, mux, Setup{Local: []reflect.Type{reflect.TypeFor[emitted]()}})
 	for _, c := range []struct {
-		value any
-		want  string // empty: ErrUnnamed
+		event any
+		want  string // empty: ErrUnsendable
 	}{
 		{other{}, "order"},
 		{&other{}, "order"},
 		{1, "count"},
 		{"text", "string"},
-		{order{}, ""}, // its name belongs to another type here
+		{Raw{"any", []byte{0xc0}}, "any"},
+		{Raw{"any", []byte{0xc1}}, ""}, // fails the scan
+		{order{}, ""},                  // its name belongs to another type here
 		{emitted{}, ""},
 		{struct{ N int }{}, ""},
 		{[]int{1}, ""},
+		{make(unsendable), ""},
 		{nil, ""},
 	} {
-		got, err := mux.NameOf(reflect.TypeOf(c.value))
-		if got != c.want || (c.want == "") != errors.Is(err, ErrUnnamed) {
-			t.Errorf("NameOf(%T): got %q, %v; want %q", c.value, got, err, c.want)
+		got, err := mux.Encode(c.event)
+		if got.Name != c.want || (c.want == "") != errors.Is(err, ErrUnsendable) {
+			t.Errorf("Encode(%T): got %q, %v; want %q", c.event, got.Name, err, c.want)
 		}
 	}
 }
+
+type unsendable chan int

@@ -13,6 +13,7 @@ import (
 // Transport carries frames between one node and its peers, over one connection
 // a pair. System and custom frames travel apart: neither delays the other.
 // Frames of one kind from one peer arrive in the order sent, each at most once.
+// A frame must not be empty.
 type Transport interface {
 	// Start begins to accept connections and to hand what arrives to h. It is
 	// called once, before anything else; it does not block.
@@ -21,21 +22,27 @@ type Transport interface {
 	// starts to dial and keeps a few frames, the oldest go first when there
 	// are too many. The frame must not be changed afterwards.
 	Notify(to member.Address, frame []byte)
-	// Send sends a custom frame and returns once the connection took it. It
-	// blocks while the peer is slow (backpressure) until ctx ends. An error
-	// says that the frame was not sent.
+	// Send sends a custom frame and returns once the connection took it; the
+	// frame is the caller's again. It blocks while the peer is slow
+	// (backpressure) until ctx ends, and while there is no connection for
+	// SendTimeout at most. An error says that the frame was not sent: it wraps
+	// ErrClosed, ErrTooLarge, ErrUnreachable or the cause of ctx.
 	Send(ctx context.Context, to member.Address, frame []byte) error
 	// Close ends every connection and waits until nothing is left running.
-	// What Notify was given before is flushed, within a bound.
+	// What Notify and Send were given before is flushed, within CloseTimeout.
+	// The methods of the handler must come to an end for Close to return.
 	Close() error
 }
 
 // Handler is the node above a Transport. Its methods are called from the
-// transport's goroutines; those of one peer and kind one after the other.
+// transport's goroutines, until Close returns; System and Custom of one peer
+// one after the other, all else side by side.
 type Handler interface {
-	// Greet is the node's greet as of now, its Body a message.Greet.
+	// Greet is the node's greet as of now, its Body a message.Greet. The
+	// transport fills in To and Active. Address and timings never change.
 	Greet() message.Message
-	// Admit checks a peer's greet; an error closes the connection.
+	// Admit checks a peer's greet, after CheckGreet found nothing in it; an
+	// error closes the connection and the peer learns its text.
 	Admit(peer message.Message) error
 	// System takes a system frame. The frame is the handler's to keep.
 	System(from member.Identity, frame []byte)
@@ -44,10 +51,29 @@ type Handler interface {
 	Custom(from member.Identity, frame []byte)
 }
 
+// Kind tells system from custom frames.
+type Kind uint8
+
+// The kinds of frames.
+const (
+	System Kind = iota // messages between nodes
+	Custom             // events of the application
+	Kinds              // counts the kinds
+)
+
+var kindNames = [Kinds]string{"system", "custom"}
+
+// String is the name of the kind as metrics write it.
+func (k Kind) String() string { return nameOf(kindNames[:], k) }
+
 // Errors of Transport.
 var (
 	// ErrClosed says that the transport was closed.
 	ErrClosed = errors.New("transport: closed")
 	// ErrUnreachable says that no connection to the peer could be had in time.
 	ErrUnreachable = errors.New("transport: peer cannot be reached")
+	// ErrTooLarge says that a frame is empty or longer than its kind may be.
+	ErrTooLarge = errors.New("transport: frame is empty or too large")
+	// ErrAddressInUse says that another process has the address to listen on.
+	ErrAddressInUse = errors.New("transport: address already in use")
 )

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	// firstPause is the pause after the first attempt to dial; each failure
+	// doubles it.
+	firstPause = 20 * time.Millisecond
+	// An attempt goes on for this many pauses while others are made beside it:
+	// a packet to a process that is not yet there is answered by nobody, and
+	// the next attempt must not wait until this is certain.
+	attemptPauses = 4
+)
+
+// dial makes attempts until a connection is mapped or nobody wants one. The
+// attempts that are under way end with ctx.
+func (p *peer) dial(ctx context.Context) {
+	pause := time.NewTimer(p.restingPause())
+	defer pause.Stop()
+	for {
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+		}
+		next, attempt, more := p.nextAttempt(ctx)
+		if !more {
+			return
+		}
+		if attempt {
+			attemptCtx, cancel := context.WithTimeout(ctx, attemptPauses*next)
+			p.mesh.work.Go(func() {
+				defer cancel()
+				p.attempt(attemptCtx)
+			})
+		}
+		pause.Reset(next)
+	}
+}
+
+// restingPause keeps a peer whose connections break at once from being dialed
+// without a pause.
+func (p *peer) restingPause() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failures == 0 {
+		return 0
+	}
+	return p.pause()
+}
+
+// nextAttempt decides whether to go on and, unless a greet is under way, to
+// make another attempt. It ends the dialing when there is no more to do.
+func (p *peer) nextAttempt(ctx context.Context) (pause time.Duration, attempt, more bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ctx.Err() != nil || !p.wanted() {
+		p.cancelDial()
+		p.dialing, p.cancelDial = false, nil
+		// What was queued since ctx ended may want another connection.
+		p.urge(System)
+		return 0, false, false
+	}
+	if p.greeting == nil {
+		attempt = true
+		p.mesh.stats.dials.Add(1)
+		if p.failures > 0 {
+			p.mesh.stats.redials.Add(1)
+		}
+		p.failures++
+	}
+	return p.pause(), attempt, true
+}
+
+// pause grows with the failures, up to a cap, with jitter so that two nodes
+// do not dial each other in step. The peer is locked.
+func (p *peer) pause() time.Duration {
+	doublings := min(max(p.failures-1, 0), hopeless)
+	d := min(firstPause<<doublings, p.mesh.redialCap)
+	return d*3/4 + rand.N(d/2)
+}
+
+// attempt dials once.
+func (p *peer) attempt(ctx context.Context) {
+	conn, err := p.mesh.net.Dial(ctx, p.addr)
+	if err == nil {
+		p.greet(conn)
+		return
+	}
+	if errors.Is(context.Cause(ctx), context.Canceled) {
+		return // another connection came first, or the Mesh ends
+	}
+	p.mesh.stats.handshakes[ResultFailed].Add(1)
+	p.remember(err, false)
+	p.mesh.told.report(Report{ReportUnreachable, p.addr, err})
+}
+
+// remember keeps why there is no connection; refused says that it is in vain
+// to try again soon.
+func (p *peer) remember(err error, refused bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lastErr = err
+	if refused {
+		p.failures = hopeless
+	}
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/athena-go/athena/message"
+)
+
+var (
+	// ErrSelf says that a node was greeted from its own address.
+	ErrSelf = errors.New("transport: greeted from this node's own address: " +
+		"dialed itself, or another process advertises the same address")
+	// ErrSeedsDiffer warns of a peer with another list of seeds. The two can
+	// work together, but cannot found a cluster.
+	ErrSeedsDiffer = errors.New("transport: the peer has another list of seeds: " +
+		"configure the same seeds on every node")
+	// ErrNotGreet says that the first message of a connection was no greet, or
+	// the greet of the wrong side.
+	ErrNotGreet = errors.New("transport: first message on a connection is not its greet")
+)
+
+// ConfigMismatchError says that two nodes cannot be in one cluster because of a
+// difference in their configuration.
+type ConfigMismatchError struct {
+	Field  string // as in the configuration, or Protocol
+	Ours   string
+	Theirs string
+}
+
+// Error names both values and what to do.
+func (e *ConfigMismatchError) Error() string {
+	advice := "configure the same on every node"
+	switch e.Field {
+	case fieldAddress:
+		advice = "use one address for a node everywhere, the one it advertises"
+	case fieldProtocol:
+		advice = "upgrade the older program"
+	}
+	return fmt.Sprintf("transport: %s differs: %q here, %q at the peer: %s",
+		e.Field, e.Ours, e.Theirs, advice)
+}
+
+const (
+	fieldAddress  = "Address"
+	fieldProtocol = "Protocol"
+)
+
+// CheckGreet compares the greets of two nodes (protocol.md section 8), the To
+// of each the address under which it knows the other. An error joins all that
+// keeps them apart: ErrSelf, ErrNotGreet, or a *ConfigMismatchError for each
+// field. Both ends of a connection come to the same verdict.
+func CheckGreet(ours, theirs message.Message) error {
+	our, ok := ours.Body.(message.Greet)
+	their, theirOK := theirs.Body.(message.Greet)
+	if !ok || !theirOK || our.Active == their.Active {
+		return ErrNotGreet
+	}
+	if theirs.From.Address == ours.From.Address {
+		return ErrSelf
+	}
+	var faults []error
+	differ := func(field string, differs bool, ours, theirs any) {
+		if differs {
+			faults = append(faults, &ConfigMismatchError{field, fmt.Sprint(ours), fmt.Sprint(theirs)})
+		}
+	}
+	differ(fieldAddress, theirs.From.Address != ours.To, ours.To, theirs.From.Address)
+	differ(fieldAddress, ours.From.Address != theirs.To, ours.From.Address, theirs.To)
+	differ("Cluster", our.Cluster != their.Cluster, our.Cluster, their.Cluster)
+	differ("Size", our.Size != their.Size, our.Size, their.Size)
+	timings := namedTimings(our.Timings)
+	for i, their := range namedTimings(their.Timings) {
+		our := timings[i]
+		differ(our.name, our.value != their.value, our.value, their.value)
+	}
+	_, common := CommonProtocol(our, their)
+	differ(fieldProtocol, !common, protocols(our), protocols(their))
+	return errors.Join(faults...)
+}
+
+// GreetWarning is what the owner of a node should know of a greet that is no
+// reason to refuse it: ErrSeedsDiffer, or nil.
+func GreetWarning(ours, theirs message.Greet) error {
+	if ours.SeedDigest != theirs.SeedDigest {
+		return ErrSeedsDiffer
+	}
+	return nil
+}
+
+// CommonProtocol is the highest version of the protocol that both speak.
+func CommonProtocol(a, b message.Greet) (version uint16, ok bool) {
+	version = min(a.MaxProtocol, b.MaxProtocol)
+	return version, version >= max(a.MinProtocol, b.MinProtocol)
+}
+
+func protocols(g message.Greet) string {
+	return fmt.Sprintf("%d to %d", g.MinProtocol, g.MaxProtocol)
+}
+
+type namedTiming struct {
+	name  string
+	value time.Duration
+}
+
+// namedTimings lists every timing: each must be the same on every node.
+func namedTimings(t message.Timings) [6]namedTiming {
+	return [...]namedTiming{
+		{"HeartbeatInterval", t.HeartbeatInterval},
+		{"HeartbeatTimeout", t.HeartbeatTimeout},
+		{"LeaderTimeout", t.LeaderTimeout},
+		{"LeaseTimeout", t.LeaseTimeout},
+		{"TTLTimeout", t.TTLTimeout},
+		{"RetryInterval", t.RetryInterval},
+	}
+}

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/athena-go/athena/member"
+)
+
+// link is a connection to a peer, from the greet on. Two goroutines read and
+// two write, one of each for system and for custom frames.
+type link struct {
+	peer *peer
+	conn Conn
+	ends Ends
+	// who and reader are known once the peer has greeted.
+	who    member.Identity
+	reader *frameReader
+	since  time.Time
+	after  []*link // their frames come before those of this one
+
+	ready [Kinds]chan struct{} // there is something for the writer to do
+	read  [Kinds]latch         // nothing more of the kind is handed over
+	done  chan struct{}        // closed when the link is over
+
+	// Guarded by the peer's lock.
+	started  bool
+	over     bool
+	draining bool        // nothing more is sent but end marks
+	silent   bool        // nothing comes back; another connection is dialed
+	deadline *time.Timer // ends a link that holds up another one
+}
+
+// latch is a channel to wait on that is closed once.
+type latch struct {
+	once sync.Once
+	ch   chan struct{}
+}
+
+func (l *latch) release() { l.once.Do(func() { close(l.ch) }) }
+
+func (l *latch) released() bool {
+	select {
+	case <-l.ch:
+		return true
+	default:
+		return false
+	}
+}
+
+func newLink(p *peer, conn Conn, ends Ends) *link {
+	l := &link{peer: p, conn: conn, ends: ends, since: time.Now(), done: make(chan struct{})}
+	for k := range Kinds {
+		l.ready[k] = make(chan struct{}, 1)
+		l.read[k].ch = make(chan struct{})
+	}
+	return l
+}
+
+// start begins to read and write, unless the link is over.
+func (l *link) start() {
+	p := l.peer
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l.over {
+		return
+	}
+	l.started = true
+	work := &p.mesh.work
+	work.Go(l.readSystem)
+	work.Go(l.readCustom)
+	work.Go(l.writeSystem)
+	work.Go(l.writeCustom)
+}
+
+// end closes the connection, which its streams notice. The first call counts;
+// err is why, nil when the end was meant to be.
+func (l *link) end(code Code, reason string, err error) {
+	p := l.peer
+	p.mu.Lock()
+	if l.over {
+		p.mu.Unlock()
+		return
+	}
+	l.over = true
+	if l.deadline != nil {
+		l.deadline.Stop()
+	}
+	wasCur, started := p.cur == l, l.started
+	p.lost(l)
+	p.mu.Unlock()
+	l.conn.Close(code, CutReason(reason))
+	close(l.done)
+	if !started {
+		for k := range Kinds {
+			l.read[k].release()
+		}
+	}
+	if wasCur && err != nil {
+		p.mesh.told.report(Report{ReportLost, p.addr, err})
+	}
+}
+
+// broken ends the link because of an error of its connection.
+func (l *link) broken(err error) {
+	if errors.Is(err, errGarbage) {
+		l.peer.mesh.stats.drop(DropGarbage, 1)
+		l.end(CodeGarbage, err.Error(), err)
+		return
+	}
+	l.end(CodeClosed, "connection lost", err)
+}
+
+// signal tells the writer of a kind to look what there is to do.
+func (l *link) signal(k Kind) {
+	select {
+	case l.ready[k] <- struct{}{}:
+	default:
+	}
+}
+
+// hurry ends the link if it holds up the system frames of another one for too
+// long. The peer is locked.
+func (l *link) hurry() {
+	if l.deadline != nil || l.over {
+		return
+	}
+	l.deadline = time.AfterFunc(drainTimeout, func() {
+		if !l.read[System].released() {
+			l.end(CodeTimeout, "not left in time", nil)
+		}
+	})
+}
+
+// waitTurn waits until the links that come before this one have handed over
+// their frames of a kind; false when this link ends first.
+func (l *link) waitTurn(k Kind) bool {
+	for _, earlier := range l.after {
+		select {
+		case <-earlier.read[k].ch:
+		case <-l.done:
+			return false
+		}
+	}
+	return true
+}
+
+// readSystem hands over system frames. After the end mark it waits for the end
+// of the stream: then the peer has everything that was written on this link.
+func (l *link) readSystem() {
+	defer l.read[System].release()
+	if !l.waitTurn(System) {
+		return
+	}
+	m := l.peer.mesh
+	err := l.deliver(System, l.reader, m.handler.System)
+	if !errors.Is(err, errEndMark) {
+		l.broken(err)
+		return
+	}
+	l.read[System].release()
+	l.marked()
+	if _, err := l.reader.next(); !errors.Is(err, io.EOF) {
+		if err == nil || errors.Is(err, errEndMark) {
+			err = fmt.Errorf("%w: frame after an end mark", errGarbage)
+		}
+		l.broken(err)
+		return
+	}
+	if !l.isLeaving() {
+		select {
+		case <-l.read[Custom].ch:
+		case <-l.done:
+		}
+	}
+	l.end(CodeClosed, "left", nil)
+}
+
+// readCustom hands over custom frames.
+func (l *link) readCustom() {
+	defer l.read[Custom].release()
+	if !l.waitTurn(Custom) {
+		return
+	}
+	m := l.peer.mesh
+	reader := newFrameReader(l.conn.Stream(Custom), m.cfg.CustomBytes)
+	err := l.deliver(Custom, reader, m.handler.Custom)
+	if !errors.Is(err, errEndMark) {
+		l.broken(err)
+		return
+	}
+	l.marked()
+}
+
+// deliver hands over frames until an error. The end of a stream without an end
+// mark is one.
+func (l *link) deliver(k Kind, r *frameReader, to func(member.Identity, []byte)) error {
+	received := &l.peer.mesh.stats.received[k]
+	for {
+		frame, err := r.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return fmt.Errorf("%w: stream without an end mark", errGarbage)
+		case err != nil:
+			return err
+		}
+		received.add(1, len(frame))
+		to(l.who, frame)
+	}
+}
+
+// marked notes that the peer leaves this link: so does this node.
+func (l *link) marked() {
+	p := l.peer
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !l.over && !p.leaving {
+		p.drain(l)
+		p.urge(System)
+	}
+}
+
+func (l *link) isLeaving() bool {
+	l.peer.mu.Lock()
+	defer l.peer.mu.Unlock()
+	return l.peer.leaving
+}
+
+// writeSystem writes what waits, everything at once, and at the end the end
+// mark. It closes the stream when both end marks of the peer were read.
+func (l *link) writeSystem() {
+	stuck := time.AfterFunc(writeTimeout, func() {
+		err := fmt.Errorf("transport: %s does not read", l.peer.addr)
+		l.end(CodeTimeout, "the peer does not read", err)
+	})
+	stuck.Stop()
+	defer stuck.Stop()
+	stream := l.conn.Stream(System)
+	var buffer []byte
+	var silence silence
+	for {
+		batch := l.peer.takeSystem(l, buffer)
+		if len(batch.bytes) == 0 {
+			if !l.waitReady(System) {
+				return
+			}
+			continue
+		}
+		stuck.Reset(writeTimeout)
+		_, err := stream.Write(batch.bytes)
+		stuck.Stop()
+		if err != nil {
+			l.broken(err)
+			return
+		}
+		l.peer.mesh.stats.sent[System].add(batch.frames, batch.payload)
+		if batch.last {
+			break
+		}
+		l.peer.setSilent(l, silence.wrote(time.Now(), l.conn.Stats().Heard, l.peer.mesh.silence))
+		buffer = batch.spare()
+	}
+	for k := range Kinds {
+		select {
+		case <-l.read[k].ch:
+		case <-l.done:
+			return
+		}
+	}
+	if err := stream.CloseWrite(); err != nil {
+		l.broken(err)
+	}
+}
+
+// writeCustom writes what waits and at the end the end mark. It blocks while
+// the peer does not read.
+func (l *link) writeCustom() {
+	stream := l.conn.Stream(Custom)
+	var buffer []byte
+	for {
+		batch := l.peer.takeCustom(l, buffer)
+		if len(batch.bytes) == 0 {
+			if !l.waitReady(Custom) {
+				return
+			}
+			continue
+		}
+		if _, err := stream.Write(batch.bytes); err != nil {
+			l.peer.mesh.stats.drop(DropLost, batch.frames)
+			l.broken(err)
+			return
+		}
+		l.peer.mesh.stats.sent[Custom].add(batch.frames, batch.payload)
+		if batch.last {
+			return
+		}
+		buffer = batch.spare()
+	}
+}
+
+// silence watches whether a peer answers at all.
+type silence struct {
+	heard uint64    // by the connection, at the last write
+	since time.Time // of the first write that nothing followed
+}
+
+// wrote notes a write and reports whether nothing was heard since one that is
+// longer ago than the limit.
+func (s *silence) wrote(now time.Time, heard uint64, limit time.Duration) bool {
+	if heard != s.heard || s.since.IsZero() {
+		s.heard, s.since = heard, now
+	}
+	return now.Sub(s.since) > limit
+}
+
+func (l *link) waitReady(k Kind) bool {
+	select {
+	case <-l.ready[k]:
+		return true
+	case <-l.done:
+		return false
+	}
+}

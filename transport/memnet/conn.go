@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package memnet
+
+import (
+	"sync/atomic"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
+)
+
+// conn is one end of a connection.
+type conn struct {
+	node  *endpoint
+	peer  member.Address
+	other *conn
+	// parting is what the peer is to see once it can be reached; guarded by the
+	// network's lock.
+	parting error
+	// heard counts what came from the peer, and what the peer has taken: over
+	// a real network the latter is acknowledged.
+	heard   atomic.Uint64
+	streams [transport.Kinds]stream
+}
+
+var _ transport.Conn = (*conn)(nil)
+
+// pair makes the two ends of a connection.
+func pair(from, to *endpoint) (ours, theirs *conn) {
+	ours = &conn{node: from, peer: to.addr}
+	theirs = &conn{node: to, peer: from.addr}
+	ours.other, theirs.other = theirs, ours
+	for k := range transport.Kinds {
+		there, back := newPipe(&ours.heard, &theirs.heard), newPipe(&theirs.heard, &ours.heard)
+		ours.streams[k] = stream{in: back, out: there}
+		theirs.streams[k] = stream{in: there, out: back}
+	}
+	return ours, theirs
+}
+
+// Stream implements transport.Conn.
+func (c *conn) Stream(k transport.Kind) transport.Stream { return &c.streams[k] }
+
+// Close implements transport.Conn.
+func (c *conn) Close(code transport.Code, reason string) {
+	c.node.net.part(c, &transport.CloseError{Code: code, Reason: reason},
+		&transport.CloseError{Code: code, Reason: reason, Remote: true})
+}
+
+// Stats implements transport.Conn.
+func (c *conn) Stats() transport.ConnStats { return transport.ConnStats{Heard: c.heard.Load()} }
+
+// link is the direction in which this end sends.
+func (c *conn) link() link { return link{c.node.addr, c.peer} }
+
+// fail breaks this end alone.
+func (c *conn) fail(err error) {
+	for k := range c.streams {
+		c.streams[k].in.failRead(err)
+		c.streams[k].out.failWrite(err)
+	}
+}
+
+// hold stops, or lets go on, what is written at this end.
+func (c *conn) hold(cut bool) {
+	for k := range c.streams {
+		c.streams[k].out.hold(cut)
+	}
+}
+
+// stream is one end of a stream.
+type stream struct{ in, out *pipe }
+
+func (s *stream) Read(p []byte) (int, error)  { return s.in.read(p) }
+func (s *stream) Write(p []byte) (int, error) { return s.out.write(p) }
+func (s *stream) CloseWrite() error           { return s.out.closeWrite() }

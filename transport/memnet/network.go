@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package memnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"sync"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
+)
+
+// maxWaiting bounds the connections that wait to be accepted by one node.
+const maxWaiting = 64
+
+// errReset ends a connection whose other end has died.
+var errReset = errors.New("memnet: connection reset")
+
+// Network is a set of nodes that can reach each other. Its methods may be
+// called from any goroutine.
+type Network struct {
+	mu    sync.Mutex
+	nodes map[member.Address]*endpoint
+	conns map[*conn]struct{} // ends whose peers have not learned that they are over
+	cut   map[link]struct{}
+	// healed is closed, and made anew, when a link is healed.
+	healed chan struct{}
+}
+
+// link is one direction between two nodes.
+type link struct{ from, to member.Address }
+
+// New makes a network without nodes.
+func New() *Network {
+	return &Network{
+		nodes:  make(map[member.Address]*endpoint),
+		conns:  make(map[*conn]struct{}),
+		cut:    make(map[link]struct{}),
+		healed: make(chan struct{}),
+	}
+}
+
+// Listen makes the transport of the node at an address. It fails with
+// transport.ErrAddressInUse while another one has the address.
+func (n *Network) Listen(at member.Address, cfg transport.Config) (*transport.Mesh, error) {
+	e, err := n.listen(at)
+	if err != nil {
+		return nil, err
+	}
+	m, err := transport.NewMesh(e, cfg)
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return m, nil
+}
+
+func (n *Network) listen(at member.Address) (*endpoint, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, ok := n.nodes[at]; ok {
+		return nil, fmt.Errorf("memnet: listen on %s: %w", at, transport.ErrAddressInUse)
+	}
+	e := &endpoint{
+		net:     n,
+		addr:    at,
+		waiting: make(chan *conn, maxWaiting),
+		closed:  make(chan struct{}),
+	}
+	n.nodes[at] = e
+	return e, nil
+}
+
+// Cut stops everything on its way from one node to another. What is sent on a
+// connection arrives when the link is healed, as packets that are sent again
+// do; so does the news that a connection is over. Nobody learns of the cut.
+func (n *Network) Cut(from, to member.Address) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.cut[link{from, to}] = struct{}{}
+	for c := range n.conns {
+		if c.link() == (link{from, to}) {
+			c.hold(true)
+		}
+	}
+}
+
+// Heal undoes Cut.
+func (n *Network) Heal(from, to member.Address) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.cut, link{from, to})
+	for c := range n.conns {
+		if c.link() != (link{from, to}) {
+			continue
+		}
+		c.hold(false)
+		if c.parting != nil {
+			delete(n.conns, c)
+			c.other.fail(c.parting)
+		}
+	}
+	close(n.healed)
+	n.healed = make(chan struct{})
+}
+
+// part breaks a connection: one end sees ours at once, the other one theirs
+// when the news can reach it.
+func (n *Network) part(c *conn, ours, theirs error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c.fail(ours)
+	if _, ok := n.conns[c]; !ok || c.parting != nil {
+		return // by an earlier call
+	}
+	if _, cut := n.cut[c.link()]; cut {
+		c.parting = theirs
+		return
+	}
+	delete(n.conns, c)
+	c.other.fail(theirs)
+}
+
+// Kill ends a node without a word, as when its process is killed: its address
+// is free, and its peers find their connections reset.
+func (n *Network) Kill(at member.Address) {
+	n.mu.Lock()
+	e, ok := n.nodes[at]
+	n.mu.Unlock()
+	if ok {
+		e.shut(errReset)
+	}
+}
+
+// dial connects two nodes, once both directions between them work.
+func (n *Network) dial(ctx context.Context, from *endpoint, to member.Address) (*conn, error) {
+	for {
+		ours, healed, err := n.tryDial(from, to)
+		if ours != nil || err != nil {
+			return ours, err
+		}
+		select {
+		case <-healed:
+		case <-from.closed:
+			return nil, net.ErrClosed
+		case <-ctx.Done():
+			return nil, fmt.Errorf("memnet: dial %s: %w", to, context.Cause(ctx))
+		}
+	}
+}
+
+func (n *Network) tryDial(from *endpoint, to member.Address) (*conn, <-chan struct{}, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_, forth := n.cut[link{from.addr, to}]
+	_, back := n.cut[link{to, from.addr}]
+	if forth || back {
+		return nil, n.healed, nil
+	}
+	e, ok := n.nodes[to]
+	if !ok {
+		return nil, nil, fmt.Errorf("memnet: dial %s: nobody listens there", to)
+	}
+	if from.dead {
+		return nil, nil, net.ErrClosed
+	}
+	ours, theirs := pair(from, e)
+	select {
+	case e.waiting <- theirs:
+	default:
+		return nil, nil, fmt.Errorf("memnet: dial %s: too many connections wait there", to)
+	}
+	n.conns[ours], n.conns[theirs] = struct{}{}, struct{}{}
+	return ours, nil, nil
+}
+
+// endpoint is the network as one node has it.
+type endpoint struct {
+	net     *Network
+	addr    member.Address
+	waiting chan *conn
+	closed  chan struct{}
+
+	dead bool // guarded by the network's lock
+}
+
+var _ transport.Network = (*endpoint)(nil)
+
+// Dial implements transport.Network.
+func (e *endpoint) Dial(ctx context.Context, to member.Address) (transport.Conn, error) {
+	c, err := e.net.dial(ctx, e, to)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Accept implements transport.Network.
+func (e *endpoint) Accept() (transport.Conn, error) {
+	select {
+	case c := <-e.waiting:
+		return c, nil
+	case <-e.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements transport.Network.
+func (e *endpoint) Close() error {
+	e.shut(&transport.CloseError{Code: transport.CodeClosed, Reason: "the node goes", Remote: true})
+	return nil
+}
+
+// shut frees the address and breaks what connections are left; err is what the
+// peers see.
+func (e *endpoint) shut(err error) {
+	e.net.mu.Lock()
+	if e.dead {
+		e.net.mu.Unlock()
+		return
+	}
+	e.dead = true
+	delete(e.net.nodes, e.addr)
+	conns := maps.Clone(e.net.conns)
+	e.net.mu.Unlock()
+	close(e.closed)
+	for c := range conns {
+		if c.node == e {
+			e.net.part(c, net.ErrClosed, err)
+		}
+	}
+}

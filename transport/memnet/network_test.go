@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package memnet
+
+import (
+	"errors"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/transport/transporttest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestNetwork(t *testing.T) {
+	transporttest.Run(t, func(testing.TB) transporttest.World { return world{New()} })
+}
+
+// world is a Network as the suite wants it.
+type world struct{ *Network }
+
+func (w world) Listen(t testing.TB, at member.Address) transport.Network {
+	t.Helper()
+	e, err := w.listen(at)
+	if err != nil {
+		t.Fatalf("listen on %v: %v", at, err)
+	}
+	return e
+}
+
+func (w world) Close() {}
+
+func TestListenTwice(t *testing.T) {
+	n := New()
+	at := member.Address{Host: "a", Port: 1}
+	e, err := n.listen(at)
+	if err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	if _, err := n.Listen(at, transport.Config{}); !errors.Is(err, transport.ErrAddressInUse) {
+		t.Errorf("second Listen on %v: got %v, want ErrAddressInUse", at, err)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatalf("Close: %v", err)
+	}
+	if _, err := n.Listen(at, transport.Config{}); err == nil {
+		t.Error("Listen with an empty config succeeds")
+	}
+	if e, err = n.listen(at); err != nil {
+		t.Errorf("listen after a failed Listen: %v", err)
+	}
+}

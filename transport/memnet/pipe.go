@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package memnet
+
+import (
+	"cmp"
+	"io"
+	"sync"
+	"sync/atomic"
+)
+
+// pipeBytes is how much is under way in one direction of a stream before its
+// writer has to wait.
+const pipeBytes = 64 << 10
+
+// pipe is one direction of a stream.
+type pipe struct {
+	// The writer hears when something is taken, the reader when it arrives.
+	writerHeard, readerHeard *atomic.Uint64
+
+	mu       sync.Mutex
+	changed  sync.Cond
+	data     []byte
+	held     bool // the link is cut: nothing arrives
+	ended    bool // nothing more is written
+	writeErr error
+	readErr  error
+}
+
+func newPipe(writerHeard, readerHeard *atomic.Uint64) *pipe {
+	p := &pipe{writerHeard: writerHeard, readerHeard: readerHeard}
+	p.changed.L = &p.mu
+	return p
+}
+
+func (p *pipe) write(b []byte) (written int, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		if p.writeErr != nil {
+			return written, p.writeErr
+		}
+		n := min(len(b), pipeBytes-len(p.data))
+		p.data = append(p.data, b[:n]...)
+		b, written = b[n:], written+n
+		p.changed.Broadcast()
+		if len(b) == 0 {
+			return written, nil
+		}
+		p.changed.Wait()
+	}
+}
+
+func (p *pipe) read(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		switch {
+		case p.readErr != nil:
+			return 0, p.readErr
+		case p.held:
+		case len(p.data) > 0:
+			n := copy(b, p.data)
+			p.data = append(p.data[:0], p.data[n:]...)
+			p.writerHeard.Add(1)
+			p.readerHeard.Add(1)
+			p.changed.Broadcast()
+			return n, nil
+		case p.ended:
+			return 0, io.EOF
+		}
+		p.changed.Wait()
+	}
+}
+
+func (p *pipe) closeWrite() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+	p.changed.Broadcast()
+	return p.writeErr
+}
+
+func (p *pipe) hold(cut bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held = cut
+	p.changed.Broadcast()
+}
+
+// failRead ends the pipe for its reader, unless it has ended before.
+func (p *pipe) failRead(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.readErr = cmp.Or(p.readErr, err)
+	p.changed.Broadcast()
+}
+
+// failWrite ends the pipe for its writer, unless it has ended before.
+func (p *pipe) failWrite(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.writeErr = cmp.Or(p.writeErr, err)
+	p.changed.Broadcast()
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/athena-go/athena/member"
+)
+
+// Network makes the connections of a Mesh. It knows nothing of greets, frames
+// or peers. Its methods may be called side by side.
+type Network interface {
+	// Dial connects to the node at an address, and gives up when ctx ends.
+	Dial(ctx context.Context, to member.Address) (Conn, error)
+	// Accept blocks for the next connection that another node dialed. An error
+	// says that the network is over, by Close or by a fault.
+	Accept() (Conn, error)
+	// Close frees the address. The Mesh has closed every connection before.
+	Close() error
+}
+
+// Conn is one connection between two nodes. Its methods may be called side by
+// side. An error of its streams after the peer closed it is a *CloseError.
+type Conn interface {
+	// Stream is the stream of a kind: Read is what the peer wrote on its own.
+	// The custom stream is read only after the first bytes of the system stream.
+	Stream(k Kind) Stream
+	// Close ends the connection at once; what is under way is lost. The first
+	// call counts, and the peer learns its code and reason.
+	Close(code Code, reason string)
+	// Stats reads the state of the connection.
+	Stats() ConnStats
+}
+
+// Stream is one stream of a connection. Read and Write block, until Close of
+// the connection at the latest. One goroutine writes and one reads.
+type Stream interface {
+	io.Reader
+	io.Writer
+	// CloseWrite says that nothing more is written: the peer reads io.EOF
+	// after what was written before.
+	CloseWrite() error
+}
+
+// ConnStats is the state of a connection.
+type ConnStats struct {
+	// RTT is the round-trip time, 0 where it is not known.
+	RTT time.Duration
+	// Heard grows whenever anything comes from the peer, be it only that the
+	// network has delivered something to it.
+	Heard uint64
+}
+
+// Code says why a connection was closed. The numbers are part of the protocol.
+type Code uint64
+
+// The codes.
+const (
+	CodeClosed     Code = iota // the node goes, or it has nothing more to say
+	CodeRefused                // the greet was not accepted; the reason says why
+	CodeDuplicate              // another connection of the pair stays
+	CodeReplaced               // a later connection of the peer took its place
+	CodeEarlierRun             // a later run of the node has a connection
+	CodeBusy                   // too many peers or greets under way
+	CodeGarbage                // what came was no frame
+	CodeTimeout                // the peer did not greet, read or leave in time
+	codes
+)
+
+var codeNames = [codes]string{
+	"closed", "refused", "duplicate", "replaced", "earlier run", "busy", "garbage", "timeout",
+}
+
+// String is the name of the code as logs write it.
+func (c Code) String() string { return nameOf(codeNames[:], c) }
+
+// MaxReasonBytes bounds the reason of a CloseError; the rest is cut.
+const MaxReasonBytes = 256
+
+// CloseError says that a connection was closed, and by whom.
+type CloseError struct {
+	Code   Code
+	Reason string // one line for people
+	Remote bool   // the peer closed it
+}
+
+// Error quotes a reason that the peer gave: it may hold anything.
+func (e *CloseError) Error() string {
+	if e.Remote {
+		return fmt.Sprintf("transport: the peer closed the connection (%s): %q", e.Code, e.Reason)
+	}
+	return fmt.Sprintf("transport: connection closed (%s): %s", e.Code, e.Reason)
+}
+
+// Refusal reports whether the peer does not want to talk to this node, so that
+// to dial again soon is in vain.
+func (e *CloseError) Refusal() bool {
+	return e.Remote && (e.Code == CodeRefused || e.Code == CodeEarlierRun || e.Code == CodeBusy)
+}
+
+// CutReason makes a reason fit into MaxReasonBytes, as valid text.
+func CutReason(s string) string {
+	if len(s) > MaxReasonBytes {
+		s = s[:MaxReasonBytes]
+	}
+	return strings.ToValidUTF8(s, "")
+}
+
+func nameOf[T ~uint8 | ~uint64](names []string, v T) string {
+	if uint64(v) < uint64(len(names)) {
+		return names[v]
+	}
+	return fmt.Sprintf("unknown(%d)", v)
+}

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/athena-go/athena/member"
+)
+
+const (
+	// maxDraining bounds the connections of a peer that are being left.
+	maxDraining = 2
+	// steadyTime is how long a connection must have lasted for its peer to be
+	// dialed again without a pause.
+	steadyTime = time.Second
+	// hopeless is as many failures as make the longest pause.
+	hopeless = 16
+)
+
+// peer is what a Mesh has to do with one address: the connection that it is
+// mapped to, what waits to be sent there, and the dialing.
+type peer struct {
+	mesh    *Mesh
+	addr    member.Address
+	holders atomic.Int64 // goroutines that have it from Mesh.hold
+
+	turn chan struct{} // held by the Send that comes next
+	wake chan struct{} // tells it to look again
+
+	mu       sync.Mutex
+	leaving  bool    // Close has begun
+	cur      *link   // frames are written here; nil without a connection
+	draining []*link // being left, the earliest first
+	greeting *link   // dialed and greeted, the answer not yet read
+	// lastID is the ID of the latest connection that the peer had dialed.
+	lastID uint64
+
+	system  systemQueue
+	custom  customQueue
+	senders int // Sends that wait
+
+	dialing    bool
+	cancelDial context.CancelFunc // while dialing
+	failures   int                // dials and short connections since the last steady one
+	lastErr    error              // of the last dial
+}
+
+func newPeer(m *Mesh, addr member.Address) *peer {
+	return &peer{
+		mesh: m,
+		addr: addr,
+		turn: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1),
+	}
+}
+
+func (p *peer) release() { p.holders.Add(-1) }
+
+// idle reports whether the peer may be forgotten. The Mesh is locked, so that
+// nobody gets hold of it meanwhile.
+func (p *peer) idle() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.expire()
+	return p.holders.Load() == 0 && p.cur == nil && p.greeting == nil && len(p.draining) == 0 &&
+		!p.dialing && p.system.empty()
+}
+
+func (p *peer) state() PeerState {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := PeerState{Address: p.addr, Connected: p.cur != nil}
+	if p.cur != nil {
+		s.Identity, s.Since = p.cur.who, p.cur.since
+		s.Dialed = p.cur.ends.Dialer != p.addr
+		s.RTT = p.cur.conn.Stats().RTT
+	}
+	return s
+}
+
+// notify queues a system frame and sees to it that it leaves.
+func (p *peer) notify(frame []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.leaving {
+		p.mesh.stats.drop(DropClosed, 1)
+		return
+	}
+	p.mesh.stats.drop(DropOldest, p.system.push(frame, time.Now()))
+	p.urge(System)
+}
+
+// urge gets what waits on its way: on the connection, or to one. The peer is
+// locked.
+func (p *peer) urge(k Kind) {
+	if p.cur != nil {
+		p.cur.signal(k)
+	}
+	if p.dialing || !p.wanted() {
+		return
+	}
+	p.dialing = true
+	ctx, cancel := context.WithCancel(p.mesh.ctx)
+	p.cancelDial = cancel
+	p.mesh.work.Go(func() { p.dial(ctx) })
+}
+
+// wanted reports whether a connection has to be dialed. The peer is locked.
+func (p *peer) wanted() bool {
+	switch {
+	case p.leaving:
+		return false
+	case p.cur != nil:
+		return p.cur.silent
+	default:
+		p.expire()
+		return !p.system.empty() || p.senders > 0
+	}
+}
+
+// expire drops what waited too long. The peer is locked.
+func (p *peer) expire() {
+	p.mesh.stats.drop(DropStale, p.system.expire(time.Now()))
+}
+
+// send gives a custom frame to the connection.
+func (p *peer) send(ctx context.Context, frame []byte) error {
+	select {
+	case p.turn <- struct{}{}:
+		taken, err := p.offer(frame)
+		if taken || err != nil {
+			<-p.turn
+			return err
+		}
+	default:
+		if err := context.Cause(ctx); err != nil {
+			return p.unsent(err)
+		}
+		return p.sendInTurn(ctx, frame)
+	}
+	defer func() { <-p.turn }()
+	return p.sendWaiting(ctx, frame, time.Now())
+}
+
+// sendInTurn waits for the Sends that came before.
+func (p *peer) sendInTurn(ctx context.Context, frame []byte) error {
+	start := time.Now()
+	patience := time.NewTimer(SendTimeout)
+	defer patience.Stop()
+	for {
+		select {
+		case p.turn <- struct{}{}:
+			defer func() { <-p.turn }()
+			return p.sendWaiting(ctx, frame, start)
+		case <-ctx.Done():
+			return p.unsent(context.Cause(ctx))
+		case <-patience.C:
+			if !p.connected() {
+				return p.unsent(nil)
+			}
+		}
+	}
+}
+
+// sendWaiting offers a frame until it is taken. The caller has the turn.
+func (p *peer) sendWaiting(ctx context.Context, frame []byte, start time.Time) error {
+	p.await(1)
+	defer p.await(-1)
+	patience := time.NewTimer(time.Until(start.Add(SendTimeout)))
+	defer patience.Stop()
+	for {
+		if taken, err := p.offer(frame); taken || err != nil {
+			return err
+		}
+		select {
+		case <-p.wake:
+		case <-ctx.Done():
+			return p.unsent(context.Cause(ctx))
+		case <-patience.C:
+			if !p.connected() {
+				return p.unsent(nil)
+			}
+		}
+	}
+}
+
+// await counts the Sends that want a connection.
+func (p *peer) await(change int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.senders += change
+	p.urge(Custom)
+}
+
+// offer takes a frame when there is a connection with room for it.
+func (p *peer) offer(frame []byte) (taken bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.leaving:
+		return false, ErrClosed
+	case p.cur == nil:
+		return false, nil
+	case !p.custom.push(frame):
+		return false, nil
+	}
+	p.cur.signal(Custom)
+	return true, nil
+}
+
+func (p *peer) connected() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cur != nil
+}
+
+// unsent says why a frame was not sent; cause is nil when it took too long.
+func (p *peer) unsent(cause error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.leaving:
+		return ErrClosed
+	case p.cur != nil:
+		return fmt.Errorf("transport: %s is slow: %w", p.addr, cause)
+	case cause == nil:
+		cause = p.lastErr
+	case p.lastErr != nil:
+		cause = fmt.Errorf("%w (%w)", cause, p.lastErr)
+	}
+	if cause == nil {
+		return fmt.Errorf("%w: %s", ErrUnreachable, p.addr)
+	}
+	return fmt.Errorf("%w: %s: %w", ErrUnreachable, p.addr, cause)
+}
+
+// takeSystem returns what is to be written on a link, empty for nothing yet.
+func (p *peer) takeSystem(l *link, spare []byte) batch {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := batch{bytes: spare[:0]}
+	if p.cur == l {
+		p.expire()
+		b = p.system.take(spare)
+	}
+	if l.draining {
+		b.mark()
+	}
+	return b
+}
+
+// takeCustom is takeSystem for custom frames. It makes room for others.
+func (p *peer) takeCustom(l *link, spare []byte) batch {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := batch{bytes: spare[:0]}
+	if p.cur == l && p.custom.frames > 0 {
+		b = p.custom.take(spare)
+		p.awake()
+	}
+	if l.draining {
+		b.mark()
+	}
+	return b
+}
+
+// setSilent has another connection dialed while nothing comes on this one.
+func (p *peer) setSilent(l *link, silent bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l.silent != silent {
+		l.silent = silent
+		p.urge(System)
+	}
+}
+
+// awake tells the Send that comes next to look again.
+func (p *peer) awake() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// leave begins the end of every connection: what waits is flushed first. It
+// returns the links to wait for.
+func (p *peer) leave() []*link {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.leaving = true
+	if p.cancelDial != nil {
+		p.cancelDial()
+	}
+	p.awake()
+	links := slices.Clone(p.draining)
+	if p.cur != nil {
+		p.cur.draining = true
+		p.cur.signal(System)
+		p.cur.signal(Custom)
+		links = append(links, p.cur)
+	} else {
+		p.mesh.stats.drop(DropClosed, p.system.clear())
+	}
+	return links
+}
+
+// setCur maps the address to a connection, or to none. The peer is locked.
+func (p *peer) setCur(l *link) {
+	if p.cur != nil {
+		p.mesh.stats.connections.Add(-1)
+	}
+	if l != nil {
+		p.mesh.stats.connections.Add(1)
+	}
+	p.cur = l
+	p.awake()
+}
+
+// adopt maps the address to a link whose greets have been exchanged, or finds
+// that another one stays. The error is for a link that the peer dialed and that
+// is not wanted: nothing was written on it.
+func (p *peer) adopt(next *link) *CloseError {
+	p.mu.Lock()
+	verdict := Replace
+	have := p.cur
+	if have != nil {
+		verdict = Resolve(have.ends, next.ends, have.who.Incarnation, next.who.Incarnation)
+	}
+	if p.greeting == next {
+		p.greeting = nil
+	}
+	if verdict == Switch || verdict == Keep {
+		p.mesh.stats.duplicates.Add(1)
+	}
+	dialed := next.ends.Dialer != p.addr
+	var refusal *CloseError
+	switch {
+	case p.leaving || next.over:
+		refusal = &CloseError{Code: CodeClosed, Reason: "the node goes"}
+	case verdict == Refuse:
+		refusal = &CloseError{Code: CodeEarlierRun, Reason: "a later connection is in use"}
+	case verdict == Keep && !dialed:
+		refusal = &CloseError{Code: CodeDuplicate, Reason: "another connection is in use"}
+	case verdict == Keep:
+		p.drain(next)
+	default:
+		p.mapTo(next, verdict)
+		if !dialed {
+			p.lastID = next.ends.ID
+		}
+	}
+	excess := p.excess()
+	p.mu.Unlock()
+	if refusal == nil && verdict == Replace && have != nil {
+		have.end(CodeReplaced, "a later connection took its place", nil)
+	}
+	if excess != nil {
+		excess.end(CodeTimeout, "too many connections are being left", nil)
+	}
+	return refusal
+}
+
+// mapTo makes next the connection of the peer. Its readers wait for those of
+// the links that it took the place of. The peer is locked.
+func (p *peer) mapTo(next *link, verdict Verdict) {
+	earlier := slices.Clone(p.draining)
+	if p.cur != nil {
+		earlier = append(earlier, p.cur)
+		if p.cur.who != next.who {
+			p.mesh.stats.drop(DropLost, p.custom.clear()) // they were for the earlier run
+		}
+		if verdict == Switch {
+			p.drain(p.cur)
+		}
+	}
+	if p.greeting != nil {
+		earlier = append(earlier, p.greeting)
+	}
+	for _, l := range earlier {
+		run := next.who.Incarnation
+		if v := Resolve(l.ends, next.ends, run, run); v == Replace || v == Switch {
+			next.after = append(next.after, l)
+			l.hurry()
+		}
+	}
+	p.setCur(next)
+	p.lastErr = nil
+	if p.cancelDial != nil {
+		p.cancelDial()
+	}
+}
+
+// drain begins to leave a link: nothing but end marks is written on it any
+// more. The peer is locked.
+func (p *peer) drain(l *link) {
+	if l.draining {
+		return
+	}
+	l.draining = true
+	if p.cur == l {
+		p.setCur(nil)
+	}
+	p.draining = append(p.draining, l)
+	l.hurry()
+	l.signal(System)
+	l.signal(Custom)
+}
+
+// excess is a link to end because too many are being left. The peer is locked.
+func (p *peer) excess() *link {
+	if len(p.draining) > maxDraining {
+		return p.draining[0]
+	}
+	return nil
+}
+
+// lost takes a link that is over out of the peer. The peer is locked.
+func (p *peer) lost(l *link) {
+	if p.greeting == l {
+		p.greeting = nil
+	}
+	p.draining = slices.DeleteFunc(p.draining, func(d *link) bool { return d == l })
+	if p.cur != l {
+		return
+	}
+	p.setCur(nil)
+	p.mesh.stats.drop(DropLost, p.custom.clear())
+	if time.Since(l.since) >= steadyTime {
+		p.failures = 0
+	} else {
+		p.failures++
+	}
+	if p.leaving {
+		p.mesh.stats.drop(DropClosed, p.system.clear())
+	}
+	p.urge(System)
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quicnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/athena-go/athena/transport"
+)
+
+// ErrCertificate says that one of two nodes does not accept the certificate of
+// the other.
+var ErrCertificate = errors.New("quicnet: certificate not accepted: " +
+	"give every node the same secret and the same cluster name, and check its clock")
+
+// conn is one QUIC connection. Each side opens two streams, the first one for
+// system and the second one for custom frames.
+type conn struct {
+	quic    *quic.Conn
+	streams [transport.Kinds]stream
+}
+
+var _ transport.Conn = (*conn)(nil)
+
+// newConn opens the streams of a connection whose handshake is done.
+func newConn(q *quic.Conn) (*conn, error) {
+	c := &conn{quic: q}
+	for k := range transport.Kinds {
+		send, err := q.OpenUniStream()
+		if err != nil {
+			err = translate(err)
+			c.Close(transport.CodeRefused, "two streams are needed")
+			return nil, fmt.Errorf("quicnet: open stream: %w", err)
+		}
+		if k == transport.System {
+			send.SetPriority(urgent, true)
+		}
+		c.streams[k] = stream{quic: q, send: send}
+	}
+	return c, nil
+}
+
+// Stream implements transport.Conn.
+func (c *conn) Stream(k transport.Kind) transport.Stream { return &c.streams[k] }
+
+// Close implements transport.Conn.
+func (c *conn) Close(code transport.Code, reason string) {
+	// It always returns nil.
+	_ = c.quic.CloseWithError(quic.ApplicationErrorCode(code), transport.CutReason(reason))
+}
+
+// Stats implements transport.Conn.
+func (c *conn) Stats() transport.ConnStats {
+	s := c.quic.ConnectionStats()
+	return transport.ConnStats{RTT: s.SmoothedRTT, Heard: s.PacketsReceived}
+}
+
+// stream is a stream of ours to write and one of the peer's to read.
+type stream struct {
+	quic *quic.Conn
+	send *quic.SendStream
+	// receive is nil until the first Read. Streams are accepted in the order in
+	// which the peer opened them, and the system stream is read first.
+	receive *quic.ReceiveStream
+}
+
+func (s *stream) Read(p []byte) (int, error) {
+	if s.receive == nil {
+		// It returns when the connection is closed.
+		receive, err := s.quic.AcceptUniStream(context.Background())
+		if err != nil {
+			return 0, translate(err)
+		}
+		s.receive = receive
+	}
+	n, err := s.receive.Read(p)
+	return n, translate(err)
+}
+
+func (s *stream) Write(p []byte) (int, error) {
+	n, err := s.send.Write(p)
+	return n, translate(err)
+}
+
+func (s *stream) CloseWrite() error { return translate(s.send.Close()) }
+
+// translate makes errors of QUIC those that a Mesh knows, and says what to do
+// about certificates.
+func translate(err error) error {
+	if closed, ok := errors.AsType[*quic.ApplicationError](err); ok {
+		return &transport.CloseError{
+			Code:   transport.Code(closed.ErrorCode),
+			Reason: transport.CutReason(closed.ErrorMessage),
+			Remote: closed.Remote,
+		}
+	}
+	if fault, ok := errors.AsType[*quic.TransportError](err); ok && fault.ErrorCode.IsCryptoError() {
+		return fmt.Errorf("%w: %w", ErrCertificate, err)
+	}
+	return err
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quicnet
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
+)
+
+// ALPN names the protocol in the TLS handshake.
+const ALPN = "athena/1"
+
+const (
+	// handshakeTimeout bounds the silence in a handshake; twice of it bounds
+	// the handshake.
+	handshakeTimeout = 3 * time.Second
+	// idleTimeout ends a connection that heard nothing, and keepAlivePeriod
+	// keeps one that has nothing to say. A connection outlives a pause or a
+	// partition of less than idleTimeout, and goes on without a handshake.
+	idleTimeout     = 30 * time.Second
+	keepAlivePeriod = 10 * time.Second
+	// The window of a stream is what a peer may send before it is read. Both
+	// streams together fit into that of the connection, so that custom frames
+	// which nobody reads do not stop system frames.
+	streamWindow        = 64 << 10
+	maxStreamWindow     = 256 << 10
+	connectionWindow    = 2 * maxStreamWindow
+	maxConnectionWindow = 4 * maxStreamWindow
+	// connectionIDBytes makes it unlikely that a packet of an earlier run is
+	// taken for one of this run.
+	connectionIDBytes = 8
+	// Handshakes that peers began are refused above 4 x Size + 32 at a time.
+	// Above 2 x Size + 16 a peer has first to show that its address is its own.
+	handshakesPerMember, handshakesMore = 4, 32
+	unprovenPerMember, unprovenMore     = 2, 16
+	// urgent is the priority of system frames; custom ones have QUIC's default
+	// of 3, and less is sent first.
+	urgent = 0
+)
+
+// Config is what New needs.
+type Config struct {
+	transport.Config
+	// Conn sends and receives the packets. It is closed with the transport,
+	// and by New when that fails.
+	Conn net.PacketConn
+	// TLS is used to dial and to listen: see SecretTLS and InsecureTLS. Version,
+	// ALPN and sessions are set by New. Where it has no ServerName, a peer's
+	// certificate must be for the host of its address.
+	TLS *tls.Config
+	// ResetKey makes the stateless resets. A node that keeps it over its
+	// restarts is noticed sooner by its peers. It is secret; zero for one that
+	// is made at random.
+	ResetKey [32]byte
+	// Resolve looks a host name up, at each dial; nil for the resolver of the
+	// system. Addresses are not looked up.
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
+}
+
+// Listen opens a UDP socket for New on host:port. It fails with
+// transport.ErrAddressInUse where another process has the port.
+func Listen(addr string) (*net.UDPConn, error) {
+	at, err := net.ResolveUDPAddr("udp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("quicnet: listen on %s: %w", addr, err)
+	}
+	conn, err := net.ListenUDP("udp", at)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("quicnet: listen on %s: %w: "+
+			"stop the other process or choose another port", addr, transport.ErrAddressInUse)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, fmt.Errorf("quicnet: listen on %s: not an address of this machine: %w", addr, err)
+	case err != nil:
+		return nil, fmt.Errorf("quicnet: listen on %s: %w", addr, err)
+	}
+	return conn, nil
+}
+
+// New makes the transport of a node.
+func New(cfg Config) (*transport.Mesh, error) {
+	n, err := newNetwork(cfg)
+	if err != nil {
+		return nil, err
+	}
+	m, err := transport.NewMesh(n, cfg.Config)
+	if err != nil {
+		return nil, errors.Join(err, n.Close())
+	}
+	return m, nil
+}
+
+// network is a QUIC endpoint.
+type network struct {
+	packets  net.PacketConn
+	quic     *quic.Transport
+	listener *quic.Listener
+	tls      *tls.Config
+	config   *quic.Config
+	resolve  func(ctx context.Context, host string) ([]netip.Addr, error)
+	dials    atomic.Uint32 // to try the addresses of a name by turns
+}
+
+var _ transport.Network = (*network)(nil)
+
+func newNetwork(cfg Config) (*network, error) {
+	if cfg.Conn == nil {
+		return nil, errors.New("quicnet: Conn is required: see Listen")
+	}
+	if cfg.TLS == nil {
+		return nil, errors.Join(cfg.Conn.Close(),
+			errors.New("quicnet: TLS is required: see SecretTLS and InsecureTLS"))
+	}
+	key := quic.StatelessResetKey(cfg.ResetKey)
+	if key == (quic.StatelessResetKey{}) {
+		key = randomKey()
+	}
+	g := gate{
+		limit:    int64(handshakesPerMember*cfg.Size + handshakesMore),
+		unproven: int64(unprovenPerMember*cfg.Size + unprovenMore),
+	}
+	n := &network{
+		packets: cfg.Conn,
+		quic: &quic.Transport{
+			Conn:                             cfg.Conn,
+			ConnectionIDLength:               connectionIDBytes,
+			StatelessResetKey:                &key,
+			DisableVersionNegotiationPackets: true,
+			VerifySourceAddress:              g.crowded,
+			ConnContext:                      g.enter,
+		},
+		tls:     cfg.TLS.Clone(),
+		config:  quicConfig(),
+		resolve: cfg.Resolve,
+	}
+	if n.resolve == nil {
+		n.resolve = func(ctx context.Context, host string) ([]netip.Addr, error) {
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		}
+	}
+	n.tls.MinVersion = tls.VersionTLS13
+	n.tls.NextProtos = []string{ALPN}
+	// Every connection verifies its certificates: there is nothing to resume.
+	n.tls.SessionTicketsDisabled = true
+	n.tls.ClientSessionCache = nil
+	listener, err := n.quic.Listen(n.tls, n.config)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("quicnet: listen: %w", err), n.Close())
+	}
+	n.listener = listener
+	return n, nil
+}
+
+func quicConfig() *quic.Config {
+	return &quic.Config{
+		Versions:                       []quic.Version{quic.Version1},
+		HandshakeIdleTimeout:           handshakeTimeout,
+		MaxIdleTimeout:                 idleTimeout,
+		KeepAlivePeriod:                keepAlivePeriod,
+		InitialStreamReceiveWindow:     streamWindow,
+		MaxStreamReceiveWindow:         maxStreamWindow,
+		InitialConnectionReceiveWindow: connectionWindow,
+		MaxConnectionReceiveWindow:     maxConnectionWindow,
+		MaxIncomingStreams:             -1,
+		MaxIncomingUniStreams:          int64(transport.Kinds),
+	}
+}
+
+// Dial implements transport.Network.
+func (n *network) Dial(ctx context.Context, to member.Address) (transport.Conn, error) {
+	addr, err := n.lookUp(ctx, to)
+	if err != nil {
+		return nil, fmt.Errorf("quicnet: dial %s: %w", to, err)
+	}
+	config := n.tls
+	if config.ServerName == "" {
+		config = config.Clone()
+		config.ServerName = to.Host
+	}
+	q, err := n.quic.Dial(ctx, addr, config, n.config)
+	if err != nil {
+		return nil, fmt.Errorf("quicnet: dial %s: %w", to, translate(err))
+	}
+	return newConn(q)
+}
+
+// lookUp chooses an address of a host to which the socket can send.
+func (n *network) lookUp(ctx context.Context, to member.Address) (*net.UDPAddr, error) {
+	ip, err := netip.ParseAddr(to.Host)
+	if err != nil {
+		ips, err := n.resolve(ctx, to.Host)
+		if err != nil {
+			return nil, err
+		}
+		local, _ := n.packets.LocalAddr().(*net.UDPAddr)
+		ips = sendable(local, ips)
+		if len(ips) == 0 {
+			return nil, fmt.Errorf("no address that can be reached from %v", n.packets.LocalAddr())
+		}
+		ip = ips[n.dials.Add(1)%uint32(len(ips))]
+	}
+	return net.UDPAddrFromAddrPort(netip.AddrPortFrom(ip.Unmap(), to.Port)), nil
+}
+
+// sendable leaves out the addresses of a family that the socket does not speak.
+func sendable(local *net.UDPAddr, ips []netip.Addr) []netip.Addr {
+	if local == nil || local.IP.Equal(net.IPv6unspecified) {
+		return ips
+	}
+	var same []netip.Addr
+	for _, ip := range ips {
+		if ip.Unmap().Is4() == (local.IP.To4() != nil) {
+			same = append(same, ip)
+		}
+	}
+	return same
+}
+
+// Accept implements transport.Network.
+func (n *network) Accept() (transport.Conn, error) {
+	for {
+		q, err := n.listener.Accept(context.Background())
+		if err != nil {
+			return nil, fmt.Errorf("quicnet: accept: %w", err)
+		}
+		leave(q.Context())
+		if c, err := newConn(q); err == nil {
+			return c, nil
+		}
+	}
+}
+
+// Close implements transport.Network.
+func (n *network) Close() error {
+	return errors.Join(n.quic.Close(), n.packets.Close())
+}
+
+// gate bounds the handshakes that others have begun.
+type gate struct {
+	limit, unproven int64
+	under           atomic.Int64 // under way
+}
+
+type gateKey struct{}
+
+var errCrowded = errors.New("quicnet: too many handshakes under way")
+
+// crowded reports whether a dialer has to show first that it is where it says.
+func (g *gate) crowded(net.Addr) bool { return g.under.Load() >= g.unproven }
+
+// enter counts a handshake until leave, or until its connection is over.
+func (g *gate) enter(ctx context.Context, _ *quic.ClientInfo) (context.Context, error) {
+	if g.under.Add(1) > g.limit {
+		g.under.Add(-1)
+		return nil, errCrowded
+	}
+	stop := context.AfterFunc(ctx, func() { g.under.Add(-1) })
+	return context.WithValue(ctx, gateKey{}, func() {
+		if stop() {
+			g.under.Add(-1)
+		}
+	}), nil
+}
+
+// leave ends the count of a handshake by the context of its connection.
+func leave(ctx context.Context) {
+	if out, ok := ctx.Value(gateKey{}).(func()); ok {
+		out()
+	}
+}

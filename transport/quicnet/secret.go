@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quicnet
+
+import (
+	"crypto/ed25519"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"math/big"
+	"sync"
+	"time"
+)
+
+const (
+	// MinSecretBytes is the shortest secret that SecretTLS accepts. A secret
+	// is a random key and no password: it is used as it is.
+	MinSecretBytes = 16
+
+	// serverName is in every certificate: whoever knows the secret may be any
+	// node, and which one it is says its greet.
+	serverName = "node.athena.internal"
+	// The context of the derivation; another one gives another authority.
+	authorityInfo = "athena certificate authority 1\x00"
+
+	// A certificate is good from certificateSkew before it was made, for peers
+	// whose clocks are behind, and made anew after certificateAge.
+	certificateAge  = 24 * time.Hour
+	certificateSkew = 24 * time.Hour
+	serialBits      = 127
+)
+
+// SecretTLS returns the TLS of a node whose cluster shares a secret. Every node
+// derives the key of the cluster's authority from secret and cluster name, signs
+// a certificate of its own with it, which it keeps in memory and renews each
+// day, and accepts only peers that could do the same. Clocks may differ by a
+// day. To change the secret, give each node first (old, new), then (new, old),
+// then (new): the first signs, all verify.
+func SecretTLS(secrets [][]byte, cluster string, now func() time.Time) (*tls.Config, error) {
+	if len(secrets) == 0 {
+		return nil, errors.New("quicnet: no secret given")
+	}
+	pool := x509.NewCertPool()
+	var signer *authority
+	for i, secret := range secrets {
+		if len(secret) < MinSecretBytes {
+			return nil, fmt.Errorf("quicnet: secret %d has %d bytes: "+
+				"must be random and at least %d bytes long", i+1, len(secret), MinSecretBytes)
+		}
+		a, err := newAuthority(secret, cluster)
+		if err != nil {
+			return nil, fmt.Errorf("quicnet: derive certificate authority: %w", err)
+		}
+		pool.AddCert(a.certificate)
+		if signer == nil {
+			signer = a
+		}
+	}
+	own := &issuer{authority: signer, now: now}
+	if _, err := own.certificate(); err != nil {
+		return nil, err
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		Time:       now,
+		RootCAs:    pool,
+		ClientCAs:  pool,
+		ClientAuth: tls.RequireAndVerifyClientCert,
+		ServerName: serverName,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return own.certificate()
+		},
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return own.certificate()
+		},
+	}, nil
+}
+
+// InsecureTLS returns the TLS of a node that trusts whoever reaches it. QUIC
+// encrypts all the same, but nobody knows with whom. For tests on one machine.
+func InsecureTLS(now func() time.Time) (*tls.Config, error) {
+	secret := make([]byte, MinSecretBytes)
+	_, _ = rand.Read(secret) // it never fails
+	a, err := newAuthority(secret, "")
+	if err != nil {
+		return nil, fmt.Errorf("quicnet: make certificate: %w", err)
+	}
+	own := &issuer{authority: a, now: now}
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS13,
+		Time:               now,
+		InsecureSkipVerify: true,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return own.certificate()
+		},
+	}, nil
+}
+
+func randomKey() (key [32]byte) {
+	_, _ = rand.Read(key[:]) // it never fails
+	return key
+}
+
+// authority is what every holder of a secret can make, each for itself: the
+// key, and a certificate of it that differs in nothing that verification sees.
+type authority struct {
+	key         ed25519.PrivateKey
+	certificate *x509.Certificate
+}
+
+func newAuthority(secret []byte, cluster string) (*authority, error) {
+	seed, err := hkdf.Key(sha256.New, secret, nil, authorityInfo+cluster, ed25519.SeedSize)
+	if err != nil {
+		return nil, err
+	}
+	key := ed25519.NewKeyFromSeed(seed)
+	template := &x509.Certificate{
+		SerialNumber:          big.NewInt(1),
+		Subject:               pkix.Name{CommonName: "athena cluster authority"},
+		NotBefore:             time.Unix(0, 0),
+		NotAfter:              time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC),
+		KeyUsage:              x509.KeyUsageCertSign,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+		MaxPathLenZero:        true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	return &authority{key, certificate}, nil
+}
+
+// sign makes a certificate for a new key.
+func (a *authority) sign(now time.Time) (*tls.Certificate, error) {
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), serialBits))
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial,
+		Subject:      pkix.Name{CommonName: "athena node"},
+		NotBefore:    now.Add(-certificateSkew),
+		NotAfter:     now.Add(certificateAge + certificateSkew),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		DNSNames:     []string{serverName},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, public, a.key)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, nil
+}
+
+// issuer keeps the certificate of this node. Only handshakes look at it, so a
+// new one disturbs no connection.
+type issuer struct {
+	authority *authority
+	now       func() time.Time
+
+	mu   sync.Mutex
+	leaf *tls.Certificate
+	made time.Time
+}
+
+// certificate returns one that is good now, also after the clock was set.
+func (i *issuer) certificate() (*tls.Certificate, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	now := i.now().Round(0) // without the monotonic clock, which is never set
+	if i.leaf != nil && now.Sub(i.made).Abs() < certificateAge {
+		return i.leaf, nil
+	}
+	leaf, err := i.authority.sign(now)
+	if err != nil {
+		return nil, fmt.Errorf("quicnet: make certificate: %w", err)
+	}
+	i.leaf, i.made = leaf, now
+	return leaf, nil
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/athena-go/athena/member"
+)
+
+// Traffic counts frames of one kind in one direction.
+type Traffic struct {
+	Messages uint64
+	Bytes    uint64 // without what carries the frames
+}
+
+// Result is how the exchange of greets on a connection ended.
+type Result uint8
+
+// The results.
+const (
+	ResultEstablished   Result = iota // the connection is in use, or was
+	ResultRefused                     // this node did not want the peer
+	ResultRefusedByPeer               // the peer did not want this node
+	ResultDuplicate                   // another connection of the pair stays
+	ResultFailed                      // the network failed, or it took too long
+	Results                           // counts the results
+)
+
+var resultNames = [Results]string{
+	"established", "refused", "refused by peer", "duplicate", "failed",
+}
+
+// String is the name of the result as metrics write it.
+func (r Result) String() string { return nameOf(resultNames[:], r) }
+
+// Drop is why a frame was not sent or not delivered.
+type Drop uint8
+
+// The drops.
+const (
+	DropOldest   Drop = iota // too many system frames waited for a peer
+	DropStale                // a system frame waited too long for a connection
+	DropTooLarge             // empty or above the limit of its kind
+	DropNoPeer               // for this node itself, or for one peer too many
+	DropLost                 // taken, but lost with the connection before it was written
+	DropClosed               // the transport was closed
+	DropGarbage              // no frame; the connection was closed
+	Drops                    // counts the drops
+)
+
+var dropNames = [Drops]string{
+	"oldest", "stale", "too large", "no peer", "lost", "closed", "garbage",
+}
+
+// String is the name of the drop as metrics write it.
+func (d Drop) String() string { return nameOf(dropNames[:], d) }
+
+// Stats counts what a Mesh did since its start; Connections is as of now.
+type Stats struct {
+	Connections int // mapped to a peer and in use
+	Sent        [Kinds]Traffic
+	Received    [Kinds]Traffic
+	Handshakes  [Results]uint64
+	// Duplicates counts connections that ended because another one stays.
+	Duplicates uint64
+	// Dials counts attempts to connect, Redials those after a first one failed.
+	Dials   uint64
+	Redials uint64
+	Dropped [Drops]uint64
+}
+
+// PeerState is what a Mesh knows of one peer.
+type PeerState struct {
+	Address   member.Address
+	Connected bool
+	// The rest is of the connection, zero without one.
+	Identity member.Identity
+	Since    time.Time
+	Dialed   bool // by this node
+	RTT      time.Duration
+}
+
+type trafficCounter struct{ messages, bytes atomic.Uint64 }
+
+func (c *trafficCounter) add(messages, bytes int) {
+	c.messages.Add(uint64(messages))
+	c.bytes.Add(uint64(bytes))
+}
+
+func (c *trafficCounter) read() Traffic { return Traffic{c.messages.Load(), c.bytes.Load()} }
+
+// counters are the Stats as they are counted.
+type counters struct {
+	connections    atomic.Int64
+	sent, received [Kinds]trafficCounter
+	handshakes     [Results]atomic.Uint64
+	duplicates     atomic.Uint64
+	dials, redials atomic.Uint64
+	dropped        [Drops]atomic.Uint64
+}
+
+func (c *counters) drop(why Drop, frames int) { c.dropped[why].Add(uint64(frames)) }
+
+func (c *counters) read() Stats {
+	s := Stats{
+		Connections: int(c.connections.Load()),
+		Duplicates:  c.duplicates.Load(),
+		Dials:       c.dials.Load(),
+		Redials:     c.redials.Load(),
+	}
+	for k := range Kinds {
+		s.Sent[k], s.Received[k] = c.sent[k].read(), c.received[k].read()
+	}
+	for i := range c.handshakes {
+		s.Handshakes[i] = c.handshakes[i].Load()
+	}
+	for i := range c.dropped {
+		s.Dropped[i] = c.dropped[i].Load()
+	}
+	return s
+}

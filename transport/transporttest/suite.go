@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transporttest
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
+)
+
+// World is a set of nodes that can reach each other, and the faults between
+// them. It belongs to one test, in whose bubble it is made.
+type World interface {
+	// Listen opens the network of the node at an address, or fails the test.
+	Listen(t testing.TB, at member.Address) transport.Network
+	// Cut stops what goes from one node to another, without a word; Heal
+	// undoes it.
+	Cut(from, to member.Address)
+	Heal(from, to member.Address)
+	// Kill ends a node without a word; its address is free again.
+	Kill(at member.Address)
+	// Close ends what the world itself has running.
+	Close()
+}
+
+// Run runs the suite, each test in a world of its own.
+func Run(t *testing.T, newWorld func(t testing.TB) World) {
+	tests := []struct {
+		name string
+		run  func(t *testing.T, w World)
+	}{
+		{"GreetMapsTheAddress", testGreetMaps},
+		{"MismatchIsRefusedOnBothSides", testMismatches},
+		{"OwnAddressIsRefused", testSelf},
+		{"AdmitRefuses", testAdmit},
+		{"OtherSeedsAreAWarning", testSeedsDiffer},
+		{"CloseFreesTheAddress", testCloseFreesAddress},
+		{"FramesArriveInOrder", testOrder},
+		{"CustomNeverDelaysSystem", testKindsApart},
+		{"BackpressureBlocksSend", testBackpressure},
+		{"TooLargeIsRefusedAtTheSender", testTooLarge},
+		{"NotifyNeverBlocks", testNotifyNeverBlocks},
+		{"SendWithoutConnection", testSendUnreachable},
+		{"CloseFlushes", testCloseFlushes},
+		{"CloseReleasesSend", testCloseReleasesSend},
+		{"PeersFormQuickly", testFormation},
+		{"CrossingDialsLeaveOne", testCrossing},
+		{"CrossingUnderLoadLosesNothing", testCrossingUnderLoad},
+		{"LaterRunReplaces", testRestart},
+		{"EarlierRunIsRefused", testEarlierRun},
+		{"RedialsUntilThePeerIsThere", testRedial},
+		{"CutConnectionComesBack", testCut},
+		{"PeerThatDoesNotReadIsClosed", testStuckPeer},
+		{"GarbageClosesTheConnection", testGarbage},
+		{"MuteDialersAreClosed", testMuteDialers},
+		{"PeersAreBounded", testPeersBounded},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				// Registered first, so it comes after the nodes are closed.
+				t.Cleanup(w.Close)
+				test.run(t, w)
+			})
+		})
+	}
+}
+
+// addr is the address of the i-th node; they are in the order of i.
+func addr(i int) member.Address {
+	return member.Address{Host: fmt.Sprintf("10.0.0.%d", i), Port: 7000}
+}
+
+// eventually waits, in the time of the bubble, until something is so.
+func eventually(t *testing.T, within time.Duration, what string, is func() bool) {
+	t.Helper()
+	start := time.Now()
+	for !is() {
+		if time.Since(start) > within {
+			t.Fatalf("%s: not so after %v", what, within)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}

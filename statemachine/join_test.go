@@ -254,6 +254,7 @@ func TestFollowersOfAProvisionalLeaderGoOnAsking(t *testing.T) {
 	b := aVoter(t, 3)
 	b.hand(event(2, provisional(9, 2), message.SeedKeepAlive{}))
 	b.hand(event(2, provisional(9, 2), message.JoinClusterResponse{Accepted: true}))
+	b.hand(event(2, provisional(9, 2), message.ClusterAlignment{State: state(3, 9, 1, 2)}))
 	if v := b.view(0); v.Role != member.Following || v.Leader != addr(2) {
 		t.Fatalf("got no follower of the provisional leader\n%s", b)
 	}

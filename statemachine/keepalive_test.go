@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// This file holds what protocol.md section 5 says of keep-alives, health and
+// restarts, and section 2 of states that travel.
+
+// "Every HeartbeatInterval a follower sends LeaderKeepAlive."
+func TestAFollowerSendsAKeepAliveEachInterval(t *testing.T) {
+	b := supporter(t)
+	b.run(b.timings.LeaderTimeout - 1)
+	got := b.mail(0, message.KindLeaderKeepAlive)
+	// The first shows the state, the second the first stamp, both at once.
+	if want := 2 + int(b.timings.LeaderTimeout/b.timings.HeartbeatInterval) - 1; len(got) != want {
+		t.Errorf("got %d keep-alives within LeaderTimeout, want %d", len(got), want)
+	}
+	held := state(3, 3, 1, 1)
+	for i, f := range got {
+		k := f.msg.Body.(message.LeaderKeepAlive)
+		if f.msg.To != addr(1) || k.Number != held.Number || k.Digest != held.Digest() {
+			t.Errorf("keep-alive %d to %v shows %v %x, want %v %x to n2",
+				i, f.msg.To, k.Number, k.Digest, held.Number, held.Digest())
+		}
+		if i < 2 {
+			continue
+		}
+		if gap := f.at.Sub(got[i-1].at); gap != b.timings.HeartbeatInterval {
+			t.Errorf("keep-alive %d: got %v after the last, want %v", i, gap, b.timings.HeartbeatInterval)
+		}
+	}
+}
+
+// "A differing digest brings ClusterAlignment."
+func TestADifferingDigestBringsTheState(t *testing.T) {
+	b := aQuorateLeader(t, 3)
+	b.run(b.timings.HeartbeatInterval)
+	in := b.keepAlive(1, b.now)
+	for _, tc := range []struct {
+		name   string
+		change func(*message.LeaderKeepAlive)
+		want   int
+	}{
+		{"the same digest", func(*message.LeaderKeepAlive) {}, 0},
+		{"another digest", func(k *message.LeaderKeepAlive) { k.Digest++ }, 1},
+		{"an earlier revision", func(k *message.LeaderKeepAlive) { k.Number = number(3, 9) }, 1},
+	} {
+		k := in.Body.(message.LeaderKeepAlive)
+		tc.change(&k)
+		out := b.hand(event(1, chosen(4, 0), k))
+		got := bodies[message.ClusterAlignment](out.Send)
+		if len(got) != tc.want {
+			t.Errorf("%s: got %d alignments, want %d", tc.name, len(got), tc.want)
+		}
+		if len(got) > 0 && got[0].State.Number != number(4, 0) {
+			t.Errorf("%s: got state %v, want 4.0", tc.name, got[0].State.Number)
+		}
+	}
+}
+
+// "Alignment and keep-alive must never chase each other at network speed."
+func TestAlignmentAndKeepAliveNeverChaseEachOther(t *testing.T) {
+	b := formed(t, 3, 3)
+	l := b.quorate()
+	// n1 shows a wrong digest in every keep-alive, whatever it is sent.
+	b.cut = func(m message.Message) bool {
+		k, ok := m.Body.(message.LeaderKeepAlive)
+		if ok && m.From.Address == addr(0) {
+			k.Digest++
+			m.Body = k
+			b.wire = append(b.wire, flight{b.now.Add(b.latency), m})
+			return true
+		}
+		return false
+	}
+	mark := len(b.sent)
+	const intervals = 50
+	b.run(intervals * b.timings.HeartbeatInterval)
+	for _, kind := range []message.Kind{message.KindClusterAlignment, message.KindLeaderKeepAlive} {
+		n := 0
+		for _, f := range b.mail(mark, kind) {
+			if f.msg.From.Address == addr(0) || f.msg.To == addr(0) {
+				n++
+			}
+		}
+		if n > 2*intervals {
+			t.Errorf("got %d of %v in %d intervals, want at most two an interval", n, kind, intervals)
+		}
+	}
+	if got := b.quorate(); got != l {
+		t.Errorf("got leader %d, want %d still", got, l)
+	}
+}
+
+// "A leader is healthy while quorate, or when it was chosen less than
+// LeaderTimeout ago; its acks say so."
+func TestALeaderIsHealthyWhileQuorateOrJustChosen(t *testing.T) {
+	for _, tc := range []struct {
+		name             string
+		at               func(*testing.T) *bus
+		after            time.Duration
+		healthy, quorate bool
+	}{
+		{"just chosen", leader, 0, true, false},
+		{"chosen almost LeaderTimeout ago", leader, lan.LeaderTimeout - 1, true, false},
+		{"quorate", quorate, 0, true, true},
+		{"chosen long ago, lease over", longQuorate, lan.LeaseTimeout, false, false},
+	} {
+		b := tc.at(t)
+		b.run(tc.after)
+		ask := message.LeaderStatusQuery{ID: 5}
+		r := bodies[message.LeaderStatusQueryResponse](b.hand(event(2, member.Claim{}, ask)).Send)
+		if len(r) != 1 || r[0].Healthy != tc.healthy {
+			t.Errorf("%s: got answers %+v, want healthy %v", tc.name, r, tc.healthy)
+		}
+		acks := bodies[message.LeaderKeepAliveAck](b.hand(b.keepAlive(2, time.Time{})).Send)
+		if len(acks) == 0 || acks[0].Healthy != tc.healthy || acks[0].Quorate != tc.quorate {
+			t.Errorf("%s: got acks %+v, want healthy %v, quorate %v", tc.name, acks, tc.healthy, tc.quorate)
+		}
+	}
+}
+
+// longQuorate is a leader that was quorate for longer than LeaderTimeout.
+func longQuorate(t *testing.T) *bus {
+	t.Helper()
+	b := aQuorateLeader(t, 3)
+	for end := b.now.Add(2 * b.timings.LeaderTimeout); b.now.Before(end); {
+		b.run(b.timings.HeartbeatInterval)
+		b.keepQuorate(3)
+	}
+	return b
+}
+
+// "A follower's leader is healthy when a healthy ack, or the first state of
+// that version, came within LeaderTimeout." An unhealthy ack does not count.
+func TestAFollowerMissesItsLeaderAfterLeaderTimeout(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		ack  func(*message.LeaderKeepAliveAck)
+		want time.Duration // from the ack, half a LeaderTimeout after the state
+	}{
+		{"a healthy ack", func(*message.LeaderKeepAliveAck) {}, lan.LeaderTimeout},
+		{"one without a stamp", func(a *message.LeaderKeepAliveAck) {
+			a.Stamp = message.Stamp{}
+		}, lan.LeaderTimeout},
+		{"an unhealthy ack", func(a *message.LeaderKeepAliveAck) {
+			a.Healthy = false
+		}, lan.LeaderTimeout / 2},
+	} {
+		b := aFollower(t, 3)
+		b.run(b.timings.LeaderTimeout / 2)
+		ack := b.ack(1)
+		tc.ack(&ack)
+		b.hand(event(1, chosen(3, 1), ack))
+		took := b.until(time.Minute, "suspicion", func() bool { return b.view(0).Leader.IsZero() })
+		if took != tc.want {
+			t.Errorf("%s: got the leader missed after %v, want %v", tc.name, took, tc.want)
+		}
+	}
+}
+
+// "Following the same version again restarts nothing."
+func TestFollowingTheSameVersionAgainRestartsNothing(t *testing.T) {
+	b := aFollower(t, 3)
+	b.until(time.Minute, "suspicion", func() bool { return b.view(0).Leader.IsZero() })
+	b.run(b.timings.HeartbeatInterval)
+	// The leader accepts it again, but shows no health.
+	b.hand(event(1, chosen(3, 1), message.SeedKeepAlive{}))
+	b.hand(event(1, chosen(3, 1), message.JoinClusterResponse{Accepted: true}))
+	if v := b.view(0); v.Leader != addr(1) {
+		t.Fatalf("got no follower of n2\n%s", b)
+	}
+	ask := message.LeaderStatusQuery{ID: 5}
+	r := bodies[message.LeaderStatusQueryResponse](b.hand(event(2, member.Claim{}, ask)).Send)
+	if len(r) != 1 || r[0].Healthy {
+		t.Errorf("follows n2 again: got answers %+v, want not healthy", r)
+	}
+}
+
+// "So a leader that only one bridging member can reach does not keep the others
+// from electing."
+func TestABridgingMemberDoesNotKeepTheOthersFromElecting(t *testing.T) {
+	b := formed(t, 5, 5)
+	old := b.quorate()
+	bridge := b.others(old)[0]
+	b.cut = func(m message.Message) bool {
+		from, to := m.From.Address, m.To
+		return from == addr(old) && to != addr(bridge) || to == addr(old) && from != addr(bridge)
+	}
+	took := b.until(3*b.timings.LeaderTimeout, "another leader", func() bool {
+		l := b.quorate()
+		return l >= 0 && l != old
+	})
+	t.Logf("elected after %v", took)
+	b.heal()
+	b.settle(5)
+}
+
+// "The leader also sends its claim to every seed and to each member it does not
+// hear, each HeartbeatInterval: no island forms."
+func TestALeaderSendsItsClaimToSeedsAndSilentMembers(t *testing.T) {
+	b := newBus(t, 4, 2) // n1 and n2 are seeds; n5 is one that is no member
+	b.seeds = append(b.seeds, addr(4))
+	for _, n := range b.nodes {
+		n.durable.Held = state(4, 3, 0, 1)
+	}
+	b.start(0)
+	b.run(b.timings.LeaseTimeout + 1)
+	b.hand(event(1, member.Claim{}, message.LeaderElected{State: state(4, 4, 0, 0)}))
+	mark := len(b.sent)
+	count := make(map[member.Address]int)
+	const intervals = 10
+	for range intervals {
+		b.hand(b.keepAlive(1, b.now)) // n2 is heard all the time, n3 and n4 never
+		b.hand(b.keepAlive(2, b.now))
+		b.run(b.timings.HeartbeatInterval)
+	}
+	for _, f := range b.mail(mark, message.KindSeedKeepAlive) {
+		count[f.msg.To]++
+		if f.msg.Claim != chosen(4, 0) {
+			t.Errorf("got claim %v, want that of n1 for version 4", f.msg.Claim)
+		}
+	}
+	want := map[member.Address]int{addr(1): 0, addr(2): 0, addr(3): intervals, addr(4): intervals}
+	for a, n := range want {
+		if got := count[a]; got < n-1 || got > n {
+			t.Errorf("%v: got %d claims in %d intervals, want %d", a, got, intervals, n)
+		}
+	}
+}
+
+// "After a start with a held state whose leader was another, a node votes for
+// nobody else during LeaseTimeout."
+func TestARestartedNodeVotesForNobodyElseDuringLeaseTimeout(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		leader int // of the held state
+		memory bool
+		after  time.Duration
+		votes  []int // for whom it votes, of n2 and n3
+	}{
+		{"at once", 1, false, 0, []int{1}},
+		{"just before the end", 1, false, lan.LeaseTimeout - 1, []int{1}},
+		{"then", 1, false, lan.LeaseTimeout, []int{1, 2}},
+		{"itself led", 0, false, 0, []int{1, 2}},
+		{"a memory store, at once", 1, true, 0, nil},
+		{"a memory store that led", 0, true, 0, nil},
+		{"a memory store, then", 1, true, lan.LeaseTimeout, []int{1, 2}},
+	} {
+		for _, candidate := range []int{1, 2} {
+			b := holding(t, 3, state(3, 3, 0, tc.leader))
+			b.nodes[0].conf = func(c *statemachine.Config) { c.Volatile = tc.memory }
+			b.start(0)
+			b.run(tc.after)
+			want := slices.Contains(tc.votes, candidate)
+			granted, why := b.helps(candidate, 4)
+			if granted != want || !granted && why != message.ReasonStartWait {
+				t.Errorf("%s: n%d asks: got granted %v, %v, want %v",
+					tc.name, candidate+1, granted, why, want)
+			}
+		}
+	}
+}
+
+// A keep-alive "of an older version [...] is answered (with the state, without
+// a stamp; or with the better claim)" (section 2).
+func TestAKeepAliveToWhoLeadsNoMoreIsAnswered(t *testing.T) {
+	b := aFollower(t, 3)
+	for _, c := range []member.Claim{chosen(2, 0), provisional(9, 0)} {
+		out := b.hand(event(2, c, message.LeaderKeepAlive{}))
+		r := bodies[message.ReJoinCluster](out.Send)
+		want := message.ReJoinCluster{GivenUp: c, Winner: chosen(3, 1)}
+		if len(r) != 1 || r[0] != want {
+			t.Errorf("claim %v: got %+v, want %+v", c, r, want)
+		}
+	}
+	// It may be chosen for a later version and not know it yet.
+	out := b.hand(event(2, chosen(4, 0), message.LeaderKeepAlive{}))
+	if len(out.Send) != 0 {
+		t.Errorf("a version that n1 does not know: got %q, want no answer", kinds(out.Send))
+	}
+}
+
+// MemberStatusUpdate is "applied only on the revision before it, else
+// alignment" (section 2), asked for once each.
+func TestAnUpdateIsAppliedOnTheRevisionBeforeIt(t *testing.T) {
+	b := aFollower(t, 3)
+	entry := state(3, 3, 1, 1).Roster[2]
+	entry.Status = member.Unreachable
+	update := func(r uint64) statemachine.Output {
+		u := message.MemberStatusUpdate{Number: number(3, r), Member: entry}
+		return b.hand(event(1, chosen(3, 1), u))
+	}
+	for i, tc := range []struct {
+		revision uint64
+		asks     int
+	}{{4, 1}, {4, 0}, {3, 0}, {5, 1}} {
+		if got := len(bodies[message.LeaderKeepAlive](update(tc.revision).Send)); got != tc.asks {
+			t.Errorf("update %d, to revision %d on 1: got %d keep-alives at once, want %d",
+				i, tc.revision, got, tc.asks)
+		}
+	}
+	if got := b.status(0, 2); got != member.Active {
+		t.Fatalf("got n3 %v after updates that do not fit, want %v", got, member.Active)
+	}
+	update(2)
+	if v := b.view(0); v.Revision != 2 || b.status(0, 2) != member.Unreachable {
+		t.Errorf("got revision %d, n3 %v, want 2 and %v", v.Revision, b.status(0, 2), member.Unreachable)
+	}
+	if got := b.nodes[0].durable.Held.Number; got != number(3, 2) {
+		t.Errorf("got %v saved, want 3.2", got)
+	}
+}

@@ -15,14 +15,13 @@ import (
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
-	"github.com/athena-go/athena/statemachine"
 	"github.com/athena-go/athena/wire"
 )
 
 // Limits and defaults of Config.
 const (
 	// MaxSize is the largest Size.
-	MaxSize = statemachine.MaxSize
+	MaxSize = member.MaxMembers
 	// MinSecretBytes is the shortest secret.
 	MinSecretBytes = 16
 	// DefaultCluster is the name of a cluster that was given none.

@@ -9,6 +9,8 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // MaxHostBytes bounds the host of an Address; it is the limit of a DNS name.
@@ -32,7 +34,7 @@ func ParseAddress(s string) (Address, error) {
 	if err != nil {
 		return Address{}, fmt.Errorf("%w %q: want host:port", ErrAddress, s)
 	}
-	if host == "" || len(host) > MaxHostBytes || strings.ContainsAny(host, " \t\r\n/") {
+	if !validHost(host) {
 		return Address{}, fmt.Errorf("%w %q: want a host name or IP before the port", ErrAddress, s)
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
@@ -40,6 +42,16 @@ func ParseAddress(s string) (Address, error) {
 		return Address{}, fmt.Errorf("%w %q: want a port from 1 to 65535", ErrAddress, s)
 	}
 	return Address{Host: host, Port: uint16(n)}, nil
+}
+
+// IsValid reports whether a is an address that ParseAddress could return.
+func (a Address) IsValid() bool { return validHost(a.Host) && a.Port != 0 }
+
+func validHost(host string) bool {
+	bad := func(r rune) bool {
+		return strings.ContainsRune("/[]", r) || r == utf8.RuneError || unicode.IsSpace(r) || unicode.IsControl(r)
+	}
+	return host != "" && len(host) <= MaxHostBytes && !strings.ContainsFunc(host, bad)
 }
 
 // String is the host:port form that ParseAddress reads; "-" for nobody.

@@ -17,7 +17,7 @@
 //	View          what one node shows and whom it follows           view
 //	Seed          entry point that is configured on every node      contact point
 //	Quorum, M     N/2+1                                             majority
-//	Ballot        (round, proposer, incarnation), totally ordered   ballot, proposal number
+//	Ballot        (round, proposer and its run), totally ordered    ballot, proposal number
 //	Proposal      pre and formal                                    Prepare and Accept
 //	Vote          pre and formal                                    Promise and Accepted
 //	Candidate     who should lead                                   value

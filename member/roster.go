@@ -9,6 +9,9 @@ import "slices"
 // return a new one, so that values may be shared freely.
 type Roster []Member
 
+// MaxMembers is the largest Size of a cluster: its states fit into a frame.
+const MaxMembers = 255
+
 // Quorum is M for a cluster of size members: the votes that decide anything.
 func Quorum(size int) int { return size/2 + 1 }
 

@@ -47,7 +47,8 @@ const (
 	ReasonNotMember
 	// ReasonLeaderBound refuses a change by a leader bound to a later version.
 	ReasonLeaderBound
-	// ReasonQuorumAtStake refuses to leave fewer than M voters.
+	// ReasonQuorumAtStake keeps the vote of an old store until M other voters
+	// are heard.
 	ReasonQuorumAtStake
 
 	// Keep-alive and state.

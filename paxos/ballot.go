@@ -3,27 +3,36 @@
 package paxos
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 
 	"github.com/athena-go/athena/member"
 )
 
-// Ballot identifies one attempt of one proposer. No two attempts share one:
-// a proposer raises the round within a run and the incarnation between runs.
+// Ballot identifies one attempt of one proposer. No two attempts share one: a
+// proposer raises the round within a run and the incarnation between runs, and
+// two processes at one address have two stores.
 type Ballot struct {
 	Round       uint64
 	Proposer    member.Address
 	Incarnation uint64
+	StoreID     member.StoreID
 }
 
-// Compare orders ballots by round, proposer, incarnation.
+// Compare orders ballots by round, proposer, incarnation, store id.
 func (b Ballot) Compare(o Ballot) int {
 	return cmp.Or(
 		cmp.Compare(b.Round, o.Round),
 		b.Proposer.Compare(o.Proposer),
 		cmp.Compare(b.Incarnation, o.Incarnation),
+		bytes.Compare(b.StoreID[:], o.StoreID[:]),
 	)
+}
+
+// Run is the run of the proposer.
+func (b Ballot) Run() member.Identity {
+	return member.Identity{Address: b.Proposer, StoreID: b.StoreID, Incarnation: b.Incarnation}
 }
 
 // ID orders proposals of all versions: by version first, then by ballot.

@@ -16,18 +16,21 @@ func voter(i int) member.Identity {
 }
 
 func id(version, round uint64, proposer int) paxos.ID {
-	return paxos.ID{
-		Version: version,
-		Ballot:  paxos.Ballot{Round: round, Proposer: addr(proposer), Incarnation: 1},
-	}
+	v := voter(proposer)
+	return paxos.ID{Version: version, Ballot: paxos.Ballot{
+		Round: round, Proposer: v.Address, Incarnation: v.Incarnation, StoreID: v.StoreID,
+	}}
 }
 
 // protocol.md section 1: a ballot is "(round, proposer address, proposer
 // incarnation)", and "ballots of different versions compare by version first".
+// Two stores at one address never share a ballot.
 func TestProposalOrder(t *testing.T) {
+	store := id(1, 1, 2)
+	store.Ballot.StoreID[0]++
 	again := id(1, 1, 2)
 	again.Ballot.Incarnation++
-	sorted := []paxos.ID{{}, id(1, 1, 1), id(1, 1, 2), again, id(1, 2, 1), id(2, 1, 1)}
+	sorted := []paxos.ID{{}, id(1, 1, 1), id(1, 1, 2), store, again, id(1, 2, 1), id(2, 1, 1)}
 	for i, a := range sorted {
 		for j, b := range sorted {
 			got := min(max(a.Compare(b), -1), 1)
@@ -38,6 +41,9 @@ func TestProposalOrder(t *testing.T) {
 		if got, want := a.IsZero(), i == 0; got != want {
 			t.Errorf("%v.IsZero(): got %v, want %v", a, got, want)
 		}
+	}
+	if got, want := store.Ballot.Run().StoreID, store.Ballot.StoreID; got != want {
+		t.Errorf("Run: got store %v, want %v", got, want)
 	}
 	if got, want := again.String(), "v1/1@n:2#2"; got != want {
 		t.Errorf("String: got %q, want %q", got, want)

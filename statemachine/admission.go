@@ -47,7 +47,7 @@ func (m *Machine) onJoinRequest(in message.Message, b message.JoinClusterRequest
 	case message.ReasonOldIncarnation:
 		e, _ := m.state().Roster.Find(in.From.Address)
 		answer.Known = e.Incarnation
-	case message.ReasonNotSettled, message.ReasonClusterFull:
+	case message.ReasonNotSettled, message.ReasonClusterFull, message.ReasonQuorumAtStake:
 		m.wait(j)
 	}
 	m.send(in.From.Address, answer)
@@ -93,7 +93,7 @@ func (m *Machine) place(j joiner) message.Reason {
 		if !m.settled() {
 			return message.ReasonNotSettled
 		}
-		if r.Voters()-1 < m.quorum {
+		if m.heardWithout(e.Address) < m.quorum {
 			return message.ReasonQuorumAtStake
 		}
 		m.accept(j, r.With(j.entry(member.Joining)), j.id.Address)

@@ -9,9 +9,6 @@ import (
 	"github.com/athena-go/athena/message"
 )
 
-// MaxSize is the largest cluster. It keeps every message within a frame.
-const MaxSize = 255
-
 // Config is what a Machine must know beyond what its store remembers. The
 // caller has validated it.
 type Config struct {
@@ -20,7 +17,7 @@ type Config struct {
 	// Seeds is the list of seeds, sorted, the same on every node. The node is
 	// a seed when its address is among them.
 	Seeds   []member.Address
-	Size    int // N, 1 to MaxSize
+	Size    int // N, 1 to member.MaxMembers
 	Timings message.Timings
 	// JoinOnly keeps a seed that lost its disk from founding and from voting
 	// in a founding (protocol.md section 4).

@@ -81,6 +81,7 @@ func (m *Machine) begin(a *attempt) {
 		Round:       m.propose.round,
 		Proposer:    m.self.Address,
 		Incarnation: m.self.Incarnation,
+		StoreID:     m.self.StoreID,
 	}
 	a.deadline = m.now.Add(m.patience(m.propose.fails))
 	m.propose.attempt = a

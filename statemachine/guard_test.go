@@ -312,10 +312,10 @@ func formal(i int, version uint64, s member.State) message.Proposal {
 }
 
 func ballot(i int, version, round uint64) paxos.ID {
-	return paxos.ID{
-		Version: version,
-		Ballot:  paxos.Ballot{Round: round, Proposer: addr(i), Incarnation: 1},
-	}
+	id := run(i, 1)
+	return paxos.ID{Version: version, Ballot: paxos.Ballot{
+		Round: round, Proposer: id.Address, Incarnation: id.Incarnation, StoreID: id.StoreID,
+	}}
 }
 
 var voted = []string{"n3: Vote"}

@@ -161,7 +161,8 @@ func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterRespon
 		m.followLeader(c, in.From)
 	case b.Reason == message.ReasonOldIncarnation:
 		m.yieldAddress(c, b.Known)
-	case b.Reason == message.ReasonNotSettled || b.Reason == message.ReasonClusterFull:
+	case b.Reason == message.ReasonNotSettled || b.Reason == message.ReasonClusterFull,
+		b.Reason == message.ReasonQuorumAtStake:
 		// The leader knows that this node waits.
 	default:
 		m.seek.refused = m.seek.target
@@ -182,7 +183,8 @@ func (m *Machine) yieldAddress(c member.Claim, known uint64) {
 		return
 	}
 	if m.admitted {
-		if c.Chosen {
+		// The same number answers an earlier run's request, late.
+		if c.Chosen && known > m.self.Incarnation {
 			m.stop(ErrAddressInUse)
 		}
 		return

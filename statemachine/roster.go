@@ -123,18 +123,28 @@ func (m *Machine) freeSeat() (member.Address, bool) {
 	if m.role != member.Leading || !m.quorate(m.now) || !m.settled() {
 		return member.Address{}, false
 	}
-	var seat member.Address
+	for _, e := range m.durable.Held.Roster {
+		if e.Status == member.Leaving && e.Gone {
+			return e.Address, m.heardWithout(e.Address) >= m.quorum
+		}
+	}
+	return member.Address{}, false
+}
+
+// heardWithout counts the voters that would remain without the one at a and
+// were heard within HeartbeatTimeout: a vote is given up only where M of them
+// make the rest of the cluster work.
+func (m *Machine) heardWithout(a member.Address) int {
 	heard := 0
 	for _, e := range m.durable.Held.Roster {
+		if !e.IsVoter() || e.Address == a {
+			continue
+		}
 		p := m.lead.peer(e.Address)
-		switch {
-		case e.Status == member.Leaving && e.Gone && seat.IsZero():
-			seat = e.Address
-		case !e.IsVoter():
-		case e.Address == m.self.Address,
-			p != nil && p.id == e.Identity && m.now.Sub(p.heard) < m.cfg.Timings.HeartbeatTimeout:
+		if e.Address == m.self.Address || p != nil && p.id == e.Identity && !p.number.IsZero() &&
+			m.now.Sub(p.heard) < m.cfg.Timings.HeartbeatTimeout {
 			heard++
 		}
 	}
-	return seat, !seat.IsZero() && heard >= m.quorum
+	return heard
 }

@@ -11,7 +11,7 @@ import (
 // onProposal votes.
 func (m *Machine) onProposal(in message.Message, b message.Proposal) {
 	m.propose.round = max(m.propose.round, b.ID.Ballot.Round)
-	if b.ID.Ballot.Proposer != in.From.Address || b.ID.Ballot.Incarnation != in.From.Incarnation {
+	if b.ID.Ballot.Run() != in.From {
 		m.drop(in, message.ReasonNotCandidate)
 		return
 	}

@@ -23,8 +23,6 @@ const (
 	// maxStateBytes bounds the state file. Two states of the largest cluster
 	// with the longest names need a seventh of it.
 	maxStateBytes = 4 << 20
-	// maxMembers bounds a roster; it is the largest size of a cluster.
-	maxMembers = 255
 )
 
 // format returns the content of the state file. It refuses what parse would
@@ -107,8 +105,8 @@ func checkState(s member.State) error {
 	if err := checkAddress(s.Leader); err != nil {
 		return err
 	}
-	if len(s.Roster) > maxMembers {
-		return fmt.Errorf("a roster of %d members, the limit is %d", len(s.Roster), maxMembers)
+	if len(s.Roster) > member.MaxMembers {
+		return fmt.Errorf("a roster of %d members, the limit is %d", len(s.Roster), member.MaxMembers)
 	}
 	for _, m := range s.Roster {
 		if m.Address.IsZero() {
@@ -133,12 +131,8 @@ func checkState(s member.State) error {
 
 // checkAddress wants nobody, or an address that survives being written as text.
 func checkAddress(a member.Address) error {
-	if a.IsZero() {
+	if a.IsZero() || a.IsValid() {
 		return nil
 	}
-	again, err := member.ParseAddress(a.String())
-	if err == nil && (again != a || !utf8.ValidString(a.Host)) {
-		err = fmt.Errorf("%w %q", member.ErrAddress, a.String())
-	}
-	return err
+	return fmt.Errorf("%w: host %q, port %d", member.ErrAddress, a.Host, a.Port)
 }

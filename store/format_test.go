@@ -167,7 +167,7 @@ func TestFormatRefuses(t *testing.T) {
 			"without an address"},
 		{change(func(d *paxos.Durable) { d.Accepted.State.Roster[1].Address.Host = "zz" }),
 			"Accepted.State: a roster that is not sorted"},
-		{change(func(d *paxos.Durable) { d.Held.Roster = make(member.Roster, maxMembers+1) }),
+		{change(func(d *paxos.Durable) { d.Held.Roster = make(member.Roster, member.MaxMembers+1) }),
 			"a roster of 256 members"},
 	} {
 		if _, err := format(c.d); err == nil || !strings.Contains(err.Error(), c.want) {

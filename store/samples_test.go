@@ -37,7 +37,9 @@ func state(size int) member.State {
 // typical is what a node holds that accepted a proposal and does not know yet
 // what became of it.
 func typical() paxos.Durable {
-	id := paxos.ID{Version: 8, Ballot: paxos.Ballot{Round: 2, Proposer: address(2), Incarnation: 4}}
+	id := paxos.ID{Version: 8, Ballot: paxos.Ballot{
+		Round: 2, Proposer: address(2), Incarnation: 4, StoreID: storeID(2),
+	}}
 	next := state(3)
 	next.Version, next.Revision, next.Leader = 8, 1, address(2)
 	return paxos.Durable{
@@ -56,7 +58,7 @@ func fresh() paxos.Durable { return paxos.Durable{StoreID: storeID(2), Incarnati
 func largest() paxos.Durable {
 	d := typical()
 	var r member.Roster
-	for n := range maxMembers {
+	for n := range member.MaxMembers {
 		r = append(r, member.Member{
 			Identity: member.Identity{
 				Address: member.Address{

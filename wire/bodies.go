@@ -16,7 +16,7 @@ func (c *codec) greet(m *message.Greet) {
 	c.bool(&m.Active)
 	c.text(&m.Name, member.MaxNameBytes)
 	c.text(&m.Cluster, MaxClusterBytes)
-	within(c, &m.Size, 0, MaxMembers)
+	within(c, &m.Size, 0, member.MaxMembers)
 	c.uint64(&m.SeedDigest)
 	c.timings(&m.Timings)
 	within(c, &m.MinProtocol, 0, math.MaxUint16)

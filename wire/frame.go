@@ -13,10 +13,8 @@ const (
 	// Version of the format, in every frame.
 	Version = 1
 	// MaxFrameBytes bounds a system frame. Whatever Encode accepts fits: the
-	// largest is a vote with two states of MaxMembers with the longest names.
+	// largest is a vote with two states of member.MaxMembers with the longest names.
 	MaxFrameBytes = 256 << 10
-	// MaxMembers bounds a roster; it is the largest size of a cluster.
-	MaxMembers = 255
 	// MaxClusterBytes bounds the name of a cluster.
 	MaxClusterBytes = 255
 	// MinKeepAliveBytes is the least length of a keep-alive and its ack. QUIC

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 
+	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/wire"
 )
@@ -311,7 +312,7 @@ func rosterRanges(t *testing.T) []rangeCase {
 	body := parse(t, golden(t)[align.String()])
 	entries := body[1].([]any)[0].([]any)[4].([]any)
 	a, b := entries[0], entries[1]
-	many := make([]any, wire.MaxMembers+1)
+	many := make([]any, member.MaxMembers+1)
 	for i := range many {
 		many[i] = a
 	}

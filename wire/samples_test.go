@@ -37,7 +37,10 @@ func claim(n int) member.Claim {
 func number() member.Number { return member.Number{Version: 7, Revision: 42} }
 
 func proposalID(n int) paxos.ID {
-	ballot := paxos.Ballot{Round: 3, Proposer: address(n), Incarnation: identity(n).Incarnation}
+	run := identity(n)
+	ballot := paxos.Ballot{
+		Round: 3, Proposer: run.Address, Incarnation: run.Incarnation, StoreID: run.StoreID,
+	}
 	return paxos.ID{Version: 8, Ballot: ballot}
 }
 
@@ -204,6 +207,7 @@ func largest() []message.Message {
 		claim = member.Claim{Chosen: true, Version: most, Leader: largestAddress(0)}
 		id    = paxos.ID{Version: most, Ballot: paxos.Ballot{
 			Round: most, Proposer: largestAddress(0), Incarnation: most,
+			StoreID: largestIdentity(0).StoreID,
 		}}
 		full = member.State{Number: top, Leader: largestAddress(0)}
 		year = message.Timings{
@@ -214,13 +218,13 @@ func largest() []message.Message {
 		early = message.Stamp{Version: most, Incarnation: most, Clock: math.MinInt64}
 		late  = message.Stamp{Version: most, Incarnation: most, Clock: math.MaxInt64}
 	)
-	for n := range wire.MaxMembers {
+	for n := range member.MaxMembers {
 		full.Roster = append(full.Roster, largestMember(n))
 	}
 	bodies := []message.Body{
 		message.Greet{
 			Active: true, Name: strings.Repeat("é", member.MaxNameBytes/2),
-			Cluster: strings.Repeat("c", wire.MaxClusterBytes), Size: wire.MaxMembers, SeedDigest: most,
+			Cluster: strings.Repeat("c", wire.MaxClusterBytes), Size: member.MaxMembers, SeedDigest: most,
 			Timings: year, MinProtocol: math.MaxUint16, MaxProtocol: math.MaxUint16,
 		},
 		message.JoinClusterResponse{Accepted: true, Reason: math.MaxUint8, Known: most},

@@ -27,19 +27,9 @@ func (c *codec) address(a *member.Address) {
 	if a.IsZero() {
 		return
 	}
-	if a.Port == 0 || !validHost(a.Host) {
+	if !a.IsValid() {
 		c.fail("an address of host %q and port %d", a.Host, a.Port)
 	}
-}
-
-func validHost(s string) bool {
-	for i := range len(s) {
-		switch s[i] {
-		case ' ', '\t', '\r', '\n', '/', '[', ']':
-			return false
-		}
-	}
-	return s != ""
 }
 
 func (c *codec) identity(i *member.Identity) {
@@ -70,6 +60,7 @@ func (c *codec) proposalID(i *paxos.ID) {
 	c.uint64(&i.Ballot.Round)
 	c.address(&i.Ballot.Proposer)
 	c.uint64(&i.Ballot.Incarnation)
+	c.storeID(&i.Ballot.StoreID)
 }
 
 // entry is one member of a roster, which holds neither None nor Removed.
@@ -97,7 +88,7 @@ func (c *codec) roster(r *member.Roster) {
 	if !c.writing {
 		n = c.array.fields
 	}
-	if n > MaxMembers || !c.writing && n > (len(c.b)-c.pos)/minEntryBytes {
+	if n > member.MaxMembers || !c.writing && n > (len(c.b)-c.pos)/minEntryBytes {
 		c.fail("a roster of %d members", n)
 	}
 	if !c.writing && n > 0 && c.err == nil {

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// This file holds protocol.md section 3: how a leader moves its members.
+
+// moves lists the statuses that the leader gave to a node, in order.
+func (b *bus) moves(l, of int) []member.Status {
+	var out []member.Status
+	for _, t := range b.nodes[l].trace {
+		if t.What == statemachine.MemberMoved && t.Peer == addr(of) {
+			out = append(out, t.Status)
+		}
+	}
+	return out
+}
+
+func (b *bus) awaitStatus(limit time.Duration, l, of int, want member.Status) time.Duration {
+	b.t.Helper()
+	return b.until(limit, want.String(), func() bool { return b.status(l, of) == want })
+}
+
+// threeOfFive is a cluster of five in which only n1 to n3 were started; what
+// happens at the leader begins after the trace is cleared.
+func threeOfFive(t *testing.T) (*bus, int) {
+	t.Helper()
+	b := newBus(t, 5, 3)
+	b.start(0, 1, 2)
+	b.settle(3)
+	b.run(time.Second)
+	l := b.quorate()
+	b.nodes[l].trace = nil
+	return b, l
+}
+
+// "The leader takes the join request: joining." Then "it showed a state of this
+// version, and M voters hold the leader's current state: active and voter in
+// one revision".
+func TestAJoinerIsJoiningThenActive(t *testing.T) {
+	b, l := threeOfFive(t)
+	b.start(3)
+	b.awaitStatus(time.Second, l, 3, member.Joining)
+	joining := b.nodes[l].durable.Held
+	if e, _ := joining.Roster.Find(addr(3)); e.IsVoter() {
+		t.Errorf("got %+v, want no vote while joining", e)
+	}
+	b.awaitStatus(time.Second, l, 3, member.Active)
+	active := b.nodes[l].durable.Held
+	if active.Revision != joining.Revision+1 {
+		t.Errorf("got active in revision %d after joining in %d, want the next",
+			active.Revision, joining.Revision)
+	}
+	if got, want := b.moves(l, 3), []member.Status{member.Joining, member.Active}; !slices.Equal(got, want) {
+		t.Errorf("got moves %v, want %v", got, want)
+	}
+}
+
+// It waits for M voters to hold the state.
+func TestAJoinerStaysJoiningUntilTheStateIsCommitted(t *testing.T) {
+	b, l := threeOfFive(t)
+	others := []int{0, 1, 2}
+	others = slices.DeleteFunc(others, func(i int) bool { return i == l })
+	b.cut = func(m message.Message) bool { // the others hear no more of the leader
+		return m.From.Address == addr(l) && (m.To == addr(others[0]) || m.To == addr(others[1]))
+	}
+	b.start(3)
+	b.awaitStatus(time.Second, l, 3, member.Joining)
+	b.run(b.timings.LeaderTimeout / 2)
+	if got := b.status(l, 3); got != member.Joining {
+		t.Errorf("got %v while one voter of three holds the state, want %v", got, member.Joining)
+	}
+	b.heal()
+	b.awaitStatus(time.Second, l, 3, member.Active)
+}
+
+// "(a provisional leader: at once)"
+func TestAProvisionalLeaderMakesMembersActiveAtOnce(t *testing.T) {
+	b := aFounder(t, 5)
+	b.hand(event(1, member.Claim{}, message.JoinClusterRequest{Seed: true}))
+	if got := b.status(0, 1); got != member.Active {
+		t.Errorf("got %v, want %v", got, member.Active)
+	}
+}
+
+// "Active, silent for HeartbeatTimeout: unreachable. Unreachable, heard again:
+// active."
+func TestASilentMemberIsUnreachableAndActiveWhenHeard(t *testing.T) {
+	b := aQuorateLeader(t, 3)
+	took := b.awaitStatus(time.Minute, 0, 1, member.Unreachable)
+	if took != b.timings.HeartbeatTimeout {
+		t.Errorf("got unreachable after %v, want %v", took, b.timings.HeartbeatTimeout)
+	}
+	b.hand(b.keepAlive(1, b.now))
+	if got := b.status(0, 1); got != member.Active {
+		t.Errorf("heard again: got %v, want %v", got, member.Active)
+	}
+}
+
+// "Unreachable, silent for TTLTimeout, while the leader was quorate all that
+// time: leaving. Leaving, M voters hold that it leaves: removed", which is what
+// views show; "in the roster it stays leaving, a voter".
+func TestAMemberSilentForTTLTimeoutIsRemovedAndKeepsItsSeat(t *testing.T) {
+	b := formed(t, 3, 3)
+	l := b.quorate()
+	gone := b.others(l)[0]
+	b.nodes[l].trace = nil
+	b.crash(gone)
+	from := b.now
+	b.awaitStatus(time.Minute, l, gone, member.Leaving)
+	if took := b.now.Sub(from); took > b.timings.TTLTimeout ||
+		took < b.timings.TTLTimeout-b.timings.HeartbeatInterval {
+		t.Errorf("got leaving after %v, want TTLTimeout %v after it was heard", took, b.timings.TTLTimeout)
+	}
+	b.awaitStatus(time.Second, l, gone, member.Removed)
+	want := []member.Status{member.Unreachable, member.Leaving, member.Removed}
+	if got := b.moves(l, gone); !slices.Equal(got, want) {
+		t.Errorf("got moves %v, want %v", got, want)
+	}
+	e, _ := b.nodes[l].durable.Held.Roster.Find(addr(gone))
+	if e.Status != member.Leaving || !e.Gone || !e.IsVoter() {
+		t.Errorf("got entry %+v, want its seat kept: leaving, gone, a voter", e)
+	}
+	b.run(b.timings.HeartbeatInterval)
+	if got := b.status(b.others(l)[1], gone); got != member.Removed {
+		t.Errorf("the other member shows %v, want %v", got, member.Removed)
+	}
+	// "Leaving, removed with its seat kept; heard again: active."
+	b.start(gone)
+	b.settle(3)
+}
+
+// The leader must have been quorate all that time: a pause starts it anew.
+func TestALeaderThatWasNotQuorateWaitsLonger(t *testing.T) {
+	b := formed(t, 3, 3)
+	l := b.quorate()
+	gone, other := b.others(l)[0], b.others(l)[1]
+	b.crash(gone)
+	from := b.now
+	b.run(b.timings.TTLTimeout / 2)
+	b.isolate(other)
+	b.until(time.Minute, "end of authority", func() bool { return b.quorate() < 0 })
+	b.heal()
+	b.until(time.Second, "authority again", func() bool { return b.quorate() == l })
+	again := b.now
+	b.awaitStatus(time.Minute, l, gone, member.Leaving)
+	if took := b.now.Sub(again); took != b.timings.TTLTimeout {
+		t.Errorf("got leaving %v after authority began again, %v after the silence, want %v",
+			took, b.now.Sub(from), b.timings.TTLTimeout)
+	}
+}
+
+// "Active, unreachable: MemberLeave: leaving." It comes back only "under a new
+// incarnation", never by a late message.
+func TestAMemberThatLeavesOnPurpose(t *testing.T) {
+	b := formed(t, 3, 3)
+	l := b.quorate()
+	i := b.others(l)[0]
+	b.nodes[l].trace = nil
+	late := b.mail(0, message.KindLeaderKeepAlive)
+	late = slices.DeleteFunc(late, func(f flight) bool { return f.msg.From.Address != addr(i) })
+	b.take(b.nodes[i], b.nodes[i].Leave(b.now))
+	b.awaitStatus(time.Second, l, i, member.Removed)
+	if want := []member.Status{member.Leaving, member.Removed}; !slices.Equal(b.moves(l, i), want) {
+		t.Errorf("got moves %v, want %v", b.moves(l, i), want)
+	}
+	if err := b.nodes[i].stop; !errors.Is(err, statemachine.ErrLeft) {
+		t.Errorf("got it stopped by %v, want %v", err, statemachine.ErrLeft)
+	}
+	b.hand(late[len(late)-1].msg)
+	b.run(b.timings.HeartbeatInterval)
+	if got := b.status(l, i); got != member.Removed {
+		t.Errorf("after a late keep-alive: got %v, want %v", got, member.Removed)
+	}
+	b.start(i)
+	b.settle(3)
+}
+
+// "The leader changes the set of voters one member at a time, and only while
+// its current state, in its own version, is held by M voters of that state."
+func TestOneChangeOfVotersAtATime(t *testing.T) {
+	b := newBus(t, 5, 1)
+	b.start(0, 1, 2)
+	b.settle(3)
+	b.start(3, 4)
+	before := b.nodes[b.quorate()].durable.Held
+	for end := b.now.Add(10 * time.Second); b.step(end); {
+		l := b.quorate()
+		if l < 0 {
+			t.Fatalf("at %v: got no leader\n%s", b.since(), b)
+		}
+		after := b.nodes[l].durable.Held
+		changed := differentVoters(before.Roster, after.Roster)
+		if changed > 1 {
+			t.Fatalf("%v to %v: got %d changes of voters, want one", before.Number, after.Number, changed)
+		}
+		if changed == 1 {
+			if n := b.holders(before); n < member.Quorum(5) {
+				t.Fatalf("%v to %v: %d voters held the first, want %d", before.Number, after.Number,
+					n, member.Quorum(5))
+			}
+		}
+		before = after
+	}
+	if !b.settled(5) {
+		t.Errorf("got no whole cluster\n%s", b)
+	}
+}
+
+func differentVoters(a, b member.Roster) int {
+	n := 0
+	for _, r := range [][2]member.Roster{{a, b}, {b, a}} {
+		for _, e := range r[0] {
+			if e.IsVoter() && !r[1].IsVoter(e.Voter()) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// holders counts the voters of s that hold s or a later state of its version.
+func (b *bus) holders(s member.State) int {
+	n := 0
+	for _, node := range b.nodes {
+		held := node.durable.Held.Number
+		v := member.Voter{Address: node.addr, StoreID: node.durable.StoreID}
+		if s.Roster.IsVoter(v) && held.Version == s.Version && !held.Less(s.Number) {
+			n++
+		}
+	}
+	return n
+}
+
+// "A roster holds at most N: a joiner past that is told cluster full and
+// retries." Once a seat is free it gets it.
+func TestAJoinerPastNIsToldClusterFullAndRetries(t *testing.T) {
+	b := formed(t, 3, 3)
+	l := b.quorate()
+	b.add(3)
+	mark := len(b.sent)
+	b.start(3)
+	b.run(10 * b.timings.RetryInterval)
+	if v := b.view(3); v.Role != member.Seeking || b.status(l, 3) != member.None {
+		t.Errorf("got the fourth of three as %v, %v in the roster", v.Role, b.status(l, 3))
+	}
+	told := 0
+	for _, f := range b.mail(mark, message.KindJoinClusterResponse) {
+		if r := f.msg.Body.(message.JoinClusterResponse); r.Reason == message.ReasonClusterFull {
+			told++
+		}
+	}
+	if told < 7 {
+		t.Errorf("got told cluster full %d times in ten RetryIntervals, want a retry each", told)
+	}
+	b.crash(b.others(l)[0])
+	took := b.until(2*b.timings.TTLTimeout, "the freed seat", func() bool {
+		return b.status(l, 3) == member.Active
+	})
+	if most := b.timings.TTLTimeout + 2*b.timings.RetryInterval; took > most {
+		t.Errorf("got the seat after %v, want at most %v", took, most)
+	}
+}
+
+// "A seat is given away only when the roster is full, a joiner waits for it,
+// the leader is quorate, and M of the remaining voters were heard within
+// HeartbeatTimeout." Five seats, one of them kept for a member that left.
+func TestASeatIsGivenAwayOnlyWhereItIsSafe(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		heard []int // who was heard last, besides the leader
+		after time.Duration
+		want  message.Reason
+	}{
+		{"M heard", []int{2, 3}, 0, message.ReasonNone},
+		{"all heard", []int{2, 3, 4}, 0, message.ReasonNone},
+		{"one short of M", []int{2}, 0, message.ReasonClusterFull},
+		{"M heard too long ago", []int{2, 3}, lan.HeartbeatTimeout, message.ReasonClusterFull},
+	} {
+		b := aLeader(t, 5)
+		b.hand(b.keepAlive(1, time.Time{}))
+		b.hand(event(1, chosen(4, 0), message.MemberLeave{}))
+		for range 2 { // the second shows that the leaving is held, so that n2 is gone
+			for i := 2; i < 5; i++ {
+				b.hand(b.keepAlive(i, b.now))
+			}
+		}
+		b.run(b.timings.HeartbeatTimeout) // now nobody was heard lately
+		for _, i := range tc.heard {
+			b.hand(b.keepAlive(i, b.now))
+		}
+		b.run(tc.after)
+		if got := b.status(0, 1); got != member.Removed {
+			t.Fatalf("%s: got n2 %v, want %v\n%s", tc.name, got, member.Removed, b)
+		}
+		out := b.hand(event(5, member.Claim{}, message.JoinClusterRequest{}))
+		r := bodies[message.JoinClusterResponse](out.Send)
+		if len(r) != 1 || r[0].Reason != tc.want {
+			t.Errorf("%s: got %+v, want reason %v\n%s", tc.name, r, tc.want, b)
+		}
+		if got := b.status(0, 1) == member.None; got != r[0].Accepted {
+			t.Errorf("%s: seat given away: got %v, want %v", tc.name, got, r[0].Accepted)
+		}
+	}
+}
+
+// "A restarted process with its store keeps its seat and its vote, and joins
+// again at once under its new incarnation."
+func TestARestartedMemberKeepsSeatAndVote(t *testing.T) {
+	b := formed(t, 3, 3)
+	l := b.quorate()
+	i := b.others(l)[0]
+	b.nodes[l].trace = nil
+	b.crash(i)
+	b.run(50 * time.Millisecond)
+	b.start(i)
+	took := b.settle(3)
+	if most := 20 * time.Millisecond; took > most {
+		t.Errorf("got it back after %v, want at once, within %v", took, most)
+	}
+	e, _ := b.nodes[l].durable.Held.Roster.Find(addr(i))
+	if e.Incarnation != 2 || len(b.moves(l, i)) != 0 {
+		t.Errorf("got run %d after moves %v, want run 2 and active all the time", e.Incarnation, b.moves(l, i))
+	}
+}
+
+// "A member that finds another incarnation of itself in a state joins, it does
+// not follow."
+func TestAMemberThatFindsAnotherRunOfItselfJoins(t *testing.T) {
+	b := holding(t, 3, state(3, 3, 0, 1))
+	b.nodes[0].durable.Incarnation = 4
+	b.start(0)
+	out := b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 1, 1)}))
+	if len(bodies[message.JoinClusterRequest](out.Send)) != 0 {
+		t.Fatalf("got %q, want no second join: the claim of the header led to the first", kinds(out.Send))
+	}
+	joins := b.mail(0, message.KindJoinClusterRequest)
+	if len(joins) != 1 || joins[0].msg.From.Incarnation != 5 || b.view(0).Role != member.Seeking {
+		t.Errorf("got joins %v as %v, want one by run 5\n%s", joins, b.view(0).Role, b)
+	}
+}
+
+// "With another store id at a known address it is a new member in the same
+// place: the entry becomes joining with the new store id, without a vote, in
+// one change of voters; then active."
+func TestAMemberWithANewStoreTakesItsPlaceAgain(t *testing.T) {
+	b := formed(t, 5, 5)
+	l := b.quorate()
+	i := b.others(l)[0]
+	b.crash(i)
+	b.run(b.timings.HeartbeatInterval)
+	b.nodes[l].trace = nil
+	b.nodes[i].durable.Held, b.nodes[i].durable.StoreID = member.State{}, member.StoreID{99}
+	b.nodes[i].conf = func(c *statemachine.Config) { c.JoinOnly = true }
+	b.start(i)
+	took := b.settle(5)
+	if took > 100*time.Millisecond {
+		t.Errorf("got it back after %v, want at once", took)
+	}
+	if want := []member.Status{member.Joining, member.Active}; !slices.Equal(b.moves(l, i), want) {
+		t.Errorf("got moves %v, want %v", b.moves(l, i), want)
+	}
+	if e, _ := b.nodes[l].durable.Held.Roster.Find(addr(i)); e.StoreID != (member.StoreID{99}) {
+		t.Errorf("got entry %+v, want the new store", e)
+	}
+}
+
+// "Of two live processes at one address the later incarnation wins; the other
+// stops with ErrAddressInUse."
+func TestTheLaterOfTwoRunsAtOneAddressWins(t *testing.T) {
+	for _, sameStore := range []bool{true, false} {
+		b := formed(t, 5, 5)
+		l := b.quorate()
+		i := b.others(l)[0]
+		twin := b.add(5)
+		twin.addr, twin.durable = addr(i), b.nodes[i].durable
+		twin.durable.Incarnation = 6
+		if !sameStore {
+			twin.durable.StoreID[5] = 1
+			twin.durable.Held = member.State{}
+		}
+		b.start(5)
+		b.until(b.timings.TTLTimeout, "end of the earlier run", func() bool { return !b.nodes[i].up })
+		if err := b.nodes[i].stop; !errors.Is(err, statemachine.ErrAddressInUse) {
+			t.Errorf("same store %v: got stopped by %v, want %v", sameStore, err, statemachine.ErrAddressInUse)
+		}
+		b.settle(5)
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/statemachine"
 	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/transport/quicnet"
 	"github.com/athena-go/athena/wire"
 )
 
@@ -117,27 +118,27 @@ func (n inbound) Admit(peer message.Message) error {
 // reported hears what the transport has to tell about connections.
 func (n *Node) reported(r transport.Report) {
 	n.logReport(r)
-	switch r.What {
-	case transport.ReportUnreachable, transport.ReportLost:
-		n.heard.note(r.Peer, r.Err)
-	case transport.ReportRefused, transport.ReportRefusedByPeer:
-		if isFinal(r.Err) {
-			n.heard.refusal(r.Peer, r.Err)
-		} else {
-			n.heard.note(r.Peer, r.Err)
-		}
-	case transport.ReportFailed:
+	switch {
+	case r.What == transport.ReportFailed:
 		n.stop(fmt.Errorf("cluster: the socket failed: %w", r.Err))
-	case transport.ReportConnected, transport.ReportSeedsDiffer:
+	case r.Err == nil || r.What == transport.ReportSeedsDiffer:
+		// The two are connected all the same.
+	case isFinal(r.Err):
+		n.heard.refusal(r.Peer, r.Err)
+	default:
+		n.heard.note(r.Peer, r.Err)
 	}
 }
 
-// isFinal reports whether a connection was refused for good: because of the
-// configuration, and not because a node was busy or runs twice.
+// isFinal reports whether a connection was refused for good: because of secret
+// or configuration, and not because a node was busy or runs twice.
 func isFinal(err error) bool {
+	if errors.Is(err, quicnet.ErrCertificate) || errors.Is(err, transport.ErrSelf) {
+		return true
+	}
 	if closed, ok := errors.AsType[*transport.CloseError](err); ok {
 		return closed.Code == transport.CodeRefused
 	}
 	_, mismatch := errors.AsType[*transport.ConfigMismatchError](err)
-	return mismatch || errors.Is(err, transport.ErrSelf)
+	return mismatch
 }

@@ -3,11 +3,15 @@
 package cluster
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
+	"time"
 
 	"github.com/athena-go/athena/store"
 	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/transport/quicnet"
 	"github.com/athena-go/athena/wire"
 )
 
@@ -24,10 +28,11 @@ func openStore(dir string) (Store, error) {
 	return s, nil
 }
 
-// openTransport listens: by QUIC, unless an option says otherwise.
-func (n *Node) openTransport(listen Listen) (*transport.Mesh, error) {
+// openTransport listens: by QUIC on UDP, unless an option says otherwise.
+func (n *Node) openTransport(o options) (*transport.Mesh, error) {
+	listen := o.transport
 	if listen == nil {
-		return nil, errors.New("cluster: no transport was given")
+		listen = func(c transport.Config) (*transport.Mesh, error) { return n.listen(c, o.socket) }
 	}
 	m, err := listen(transport.Config{
 		Encode:      wire.Encode,
@@ -44,4 +49,42 @@ func (n *Node) openTransport(listen Listen) (*transport.Mesh, error) {
 		return nil, fmt.Errorf("cluster: listen on %s: %w", n.cfg.Addr, err)
 	}
 	return m, nil
+}
+
+// listen makes the transport by QUIC on a socket.
+func (n *Node) listen(c transport.Config, socket Socket) (*transport.Mesh, error) {
+	certificates, err := n.certificates()
+	if err != nil {
+		return nil, err
+	}
+	key, err := n.store.ResetKey()
+	if err != nil {
+		return nil, err
+	}
+	packets, err := socket(n.cfg.Addr)
+	if err != nil {
+		return nil, err
+	}
+	return quicnet.New(quicnet.Config{Config: c, Conn: packets, TLS: certificates, ResetKey: key})
+}
+
+func listenUDP(addr string) (net.PacketConn, error) {
+	socket, err := quicnet.Listen(addr)
+	if err != nil {
+		return nil, err // and no socket: an interface with a nil pointer is not nil
+	}
+	return socket, nil
+}
+
+// certificates follows the configuration. Their dates are compared with the
+// wall clock of each node, not with the clock of leases.
+func (n *Node) certificates() (*tls.Config, error) {
+	if n.cfg.Insecure {
+		return quicnet.InsecureTLS(time.Now)
+	}
+	secrets := [][]byte{n.cfg.Secret}
+	if len(n.cfg.OtherSecret) > 0 {
+		secrets = append(secrets, n.cfg.OtherSecret)
+	}
+	return quicnet.SecretTLS(secrets, n.cfg.Cluster, time.Now)
 }

@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"log/slog"
+	"net"
 	"os"
 	"time"
 
@@ -20,6 +21,7 @@ type options struct {
 	logger    zerolog.Logger
 	store     Store
 	transport Listen
+	socket    Socket
 	clock     func() time.Time
 }
 
@@ -37,7 +39,10 @@ type Store interface {
 }
 
 func newOptions(opts []Option) options {
-	o := options{logger: zerolog.New(os.Stderr).With().Timestamp().Logger().Level(zerolog.WarnLevel)}
+	o := options{
+		logger: zerolog.New(os.Stderr).With().Timestamp().Logger().Level(zerolog.WarnLevel),
+		socket: listenUDP,
+	}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -62,6 +67,14 @@ type Listen func(transport.Config) (*transport.Mesh, error)
 
 // WithTransport replaces QUIC. Secrets are then the business of listen.
 func WithTransport(listen Listen) Option { return func(o *options) { o.transport = listen } }
+
+// Socket opens what QUIC sends its packets through, for Config.Addr. The node
+// closes it.
+type Socket func(addr string) (net.PacketConn, error)
+
+// WithSocket replaces the UDP socket, for networks that are simulated or
+// disturbed on purpose.
+func WithSocket(open Socket) Option { return func(o *options) { o.socket = open } }
 
 // WithClock replaces the clock, which must never go backwards and should go on
 // while the machine is suspended. Tests in a synctest bubble pass time.Now.

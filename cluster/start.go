@@ -63,7 +63,7 @@ func open(cfg Config, o options) (*Node, error) {
 	}
 	err := n.prepare(cfg)
 	if err == nil {
-		n.net, err = n.openTransport(o.transport)
+		n.net, err = n.openTransport(o)
 	}
 	if err == nil {
 		err = n.net.Start(inbound{n})

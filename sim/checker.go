@@ -115,6 +115,7 @@ func (k *checker) ended(now int64, p *process) {
 	if a := &k.auth[p.index]; a.version != 0 {
 		a.version, a.until = 0, min(a.until, now)
 	}
+	k.given = member.State{}
 }
 
 // heard notes that a message of one process reached another.

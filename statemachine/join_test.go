@@ -242,7 +242,7 @@ func TestProvisionalLeaderIsNeverHealthy(t *testing.T) {
 			return c.view(0).Role == member.Following && c.view(1).Role == member.Provisional
 		})
 		q := message.Message{From: run(4, 1), To: addr(i), Body: message.LeaderStatusQuery{ID: 7}}
-		r := bodies[message.LeaderStatusQueryResponse](c.hand(q).Send)
+		r := bodies[message.LeaderStatusQueryResponse](c.handTo(i, q).Send)
 		if len(r) != 1 || r[0].Healthy || r[0].ID != 7 {
 			t.Errorf("n%d is asked: got %+v, want one answer, not healthy", i+1, r)
 		}

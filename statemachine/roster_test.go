@@ -61,8 +61,8 @@ func TestAJoinerIsJoiningThenActive(t *testing.T) {
 		t.Errorf("got active in revision %d after joining in %d, want the next",
 			active.Revision, joining.Revision)
 	}
-	if got, want := b.moves(l, 3), []member.Status{member.Joining, member.Active}; !slices.Equal(got, want) {
-		t.Errorf("got moves %v, want %v", got, want)
+	if want := []member.Status{member.Joining, member.Active}; !slices.Equal(b.moves(l, 3), want) {
+		t.Errorf("got moves %v, want %v", b.moves(l, 3), want)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestAMemberSilentForTTLTimeoutIsRemovedAndKeepsItsSeat(t *testing.T) {
 	b.awaitStatus(time.Minute, l, gone, member.Leaving)
 	if took := b.now.Sub(from); took > b.timings.TTLTimeout ||
 		took < b.timings.TTLTimeout-b.timings.HeartbeatInterval {
-		t.Errorf("got leaving after %v, want TTLTimeout %v after it was heard", took, b.timings.TTLTimeout)
+		t.Errorf("got leaving after %v, want %v after it was heard", took, b.timings.TTLTimeout)
 	}
 	b.awaitStatus(time.Second, l, gone, member.Removed)
 	want := []member.Status{member.Unreachable, member.Leaving, member.Removed}
@@ -177,7 +177,7 @@ func TestAMemberThatLeavesOnPurpose(t *testing.T) {
 	if err := b.nodes[i].stop; !errors.Is(err, statemachine.ErrLeft) {
 		t.Errorf("got it stopped by %v, want %v", err, statemachine.ErrLeft)
 	}
-	b.hand(late[len(late)-1].msg)
+	b.handTo(l, late[len(late)-1].msg)
 	b.run(b.timings.HeartbeatInterval)
 	if got := b.status(l, i); got != member.Removed {
 		t.Errorf("after a late keep-alive: got %v, want %v", got, member.Removed)
@@ -296,8 +296,10 @@ func TestASeatIsGivenAwayOnlyWhereItIsSafe(t *testing.T) {
 			}
 		}
 		b.run(b.timings.HeartbeatTimeout) // now nobody was heard lately
-		for _, i := range tc.heard {
-			b.hand(b.keepAlive(i, b.now))
+		for range 2 {                     // the second shows that they are active again
+			for _, i := range tc.heard {
+				b.hand(b.keepAlive(i, b.now))
+			}
 		}
 		b.run(tc.after)
 		if got := b.status(0, 1); got != member.Removed {
@@ -330,7 +332,7 @@ func TestARestartedMemberKeepsSeatAndVote(t *testing.T) {
 	}
 	e, _ := b.nodes[l].durable.Held.Roster.Find(addr(i))
 	if e.Incarnation != 2 || len(b.moves(l, i)) != 0 {
-		t.Errorf("got run %d after moves %v, want run 2 and active all the time", e.Incarnation, b.moves(l, i))
+		t.Errorf("got run %d, moves %v, want run 2, active all the time", e.Incarnation, b.moves(l, i))
 	}
 }
 
@@ -340,10 +342,7 @@ func TestAMemberThatFindsAnotherRunOfItselfJoins(t *testing.T) {
 	b := holding(t, 3, state(3, 3, 0, 1))
 	b.nodes[0].durable.Incarnation = 4
 	b.start(0)
-	out := b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 1, 1)}))
-	if len(bodies[message.JoinClusterRequest](out.Send)) != 0 {
-		t.Fatalf("got %q, want no second join: the claim of the header led to the first", kinds(out.Send))
-	}
+	b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 1, 1)}))
 	joins := b.mail(0, message.KindJoinClusterRequest)
 	if len(joins) != 1 || joins[0].msg.From.Incarnation != 5 || b.view(0).Role != member.Seeking {
 		t.Errorf("got joins %v as %v, want one by run 5\n%s", joins, b.view(0).Role, b)
@@ -391,8 +390,8 @@ func TestTheLaterOfTwoRunsAtOneAddressWins(t *testing.T) {
 		}
 		b.start(5)
 		b.until(b.timings.TTLTimeout, "end of the earlier run", func() bool { return !b.nodes[i].up })
-		if err := b.nodes[i].stop; !errors.Is(err, statemachine.ErrAddressInUse) {
-			t.Errorf("same store %v: got stopped by %v, want %v", sameStore, err, statemachine.ErrAddressInUse)
+		if got, want := b.nodes[i].stop, statemachine.ErrAddressInUse; !errors.Is(got, want) {
+			t.Errorf("same store %v: got stopped by %v, want %v", sameStore, got, want)
 		}
 		b.settle(5)
 	}

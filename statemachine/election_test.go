@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/paxos"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// This file holds protocol.md section 6, steps 1 to 4: suspicion, question,
+// promises and the choice of the value.
+
+// 1. "No healthy leader for LeaderTimeout, or its MemberLeave: the view has no
+// leader."
+func TestSuspicionAfterLeaderTimeoutOrGoodbye(t *testing.T) {
+	b := supporter(t)
+	took := b.until(time.Minute, "suspicion", func() bool { return b.view(0).Leader.IsZero() })
+	if took != b.timings.LeaderTimeout {
+		t.Errorf("silence: got no leader after %v, want %v", took, b.timings.LeaderTimeout)
+	}
+	for _, body := range []message.Body{
+		message.MemberLeave{GivenUp: chosen(3, 1)}, message.ReJoinCluster{GivenUp: chosen(3, 1)},
+	} {
+		b = supporter(t)
+		out := b.hand(event(1, member.Claim{}, body))
+		if v := b.view(0); !v.Leader.IsZero() || !traced(out, statemachine.Suspected) {
+			t.Errorf("%T: got leader %v, traces %+v, want none at once", body, v.Leader, out.Trace)
+		}
+	}
+}
+
+// 2. "LeaderStatusQuery to the voters of the held roster."
+func TestAsksTheVotersOfTheHeldRoster(t *testing.T) {
+	s := state(5, 3, 0, 1)
+	s.Roster[2].Status = member.Joining
+	s.Roster[3].Status = member.Leaving
+	s.Roster[3].Gone = true
+	b := holding(t, 5, s)
+	b.start(0)
+	b.untilSent(time.Minute, message.KindLeaderStatusQuery)
+	var got []member.Address
+	for _, f := range b.mail(0, message.KindLeaderStatusQuery) {
+		got = append(got, f.msg.To)
+	}
+	if want := []member.Address{addr(1), addr(3), addr(4)}; !slices.Equal(got, want) {
+		t.Errorf("got asked %v, want %v: who leaves is a voter, who joins is not", got, want)
+	}
+}
+
+// 2. "Fewer than M answer unhealthy (its own answer is one): ask again after
+// HeartbeatInterval", and patiently, so that a long round trip only delays.
+func TestAsksAgainWhileFewerThanMMissTheLeader(t *testing.T) {
+	b := aVoter(t, 5)
+	q := last[message.LeaderStatusQuery](b)
+	healthy := message.LeaderStatusQueryResponse{ID: q.ID, Healthy: true}
+	b.hand(event(1, member.Claim{}, message.LeaderStatusQueryResponse{ID: q.ID}))
+	b.hand(event(2, member.Claim{}, healthy))
+	b.hand(event(3, member.Claim{}, healthy))
+	if n := len(b.mail(0, message.KindProposal)); n != 0 {
+		t.Fatalf("got %d proposals after two of five unhealthy answers, want none", n)
+	}
+	took := b.untilSent(time.Minute, message.KindLeaderStatusQuery)
+	if took > b.timings.HeartbeatInterval {
+		t.Errorf("got asked again after %v, want %v", took, b.timings.HeartbeatInterval)
+	}
+	if again := last[message.LeaderStatusQuery](b); again.ID == q.ID {
+		t.Error("got the same query id again, want one a question")
+	}
+	b.run(time.Minute)
+	if n := len(b.mail(0, message.KindLeaderStatusQuery)) / 4; n < 100 {
+		t.Errorf("got %d questions in a minute, want them to go on", n)
+	}
+}
+
+// 2. "A healthy answer: join the leader of its claim, and go on asking until
+// its state is taken."
+func TestAHealthyAnswerLeadsToThatLeader(t *testing.T) {
+	b := aVoter(t, 5)
+	q := last[message.LeaderStatusQuery](b)
+	out := b.hand(event(1, chosen(4, 2), message.LeaderStatusQueryResponse{ID: q.ID, Healthy: true}))
+	if got, want := kinds(out.Send), []string{"n3: JoinClusterRequest"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	b.untilSent(2*b.timings.HeartbeatInterval, message.KindLeaderStatusQuery)
+	b.hand(event(2, chosen(4, 2), message.ClusterAlignment{State: state(5, 4, 0, 2)}))
+	mark := len(b.sent)
+	b.run(b.timings.LeaderTimeout / 2)
+	if n := len(b.mail(mark, message.KindLeaderStatusQuery)); n != 0 {
+		t.Errorf("got %d questions after the state was taken, want none", n)
+	}
+}
+
+// 3. "case1: the version asked at must still be held." Members that miss the
+// same leader elect one; the slower one must not elect again.
+func TestCase1TheVersionAskedAtMustStillBeHeld(t *testing.T) {
+	b := aVoter(t, 3)
+	q := last[message.LeaderStatusQuery](b)
+	b.hand(event(2, member.Claim{}, message.LeaderElected{State: state(3, 4, 0, 2)}))
+	out := b.hand(event(1, member.Claim{}, message.LeaderStatusQueryResponse{ID: q.ID}))
+	if !gave(out, message.ReasonOtherQuery) || len(bodies[message.Proposal](out.Send)) != 0 {
+		t.Errorf("got traces %+v, sent %q, want the late answer dropped", out.Trace, kinds(out.Send))
+	}
+}
+
+// 3. "Proposal(pre) to all voters. The version is the greatest of held + 1, the
+// highest seen in votes, and one above a version whose value could not be
+// adopted."
+func TestThePreProposal(t *testing.T) {
+	b, p := aProposer(t, 3)
+	if p.ID.Version != 4 || p.Founding || p.Held != number(3, 0) || !p.Base.IsZero() {
+		t.Errorf("got %+v, want version 4 on 3.0", p)
+	}
+	if got := p.ID.Ballot.Run(); got != run(0, 1) {
+		t.Errorf("got the ballot of %v, want %v", got, run(0, 1))
+	}
+	// The answers show that somebody promised version 9.
+	for i := 1; i < 3; i++ {
+		v := no(p, message.ReasonPromised)
+		v.Promised = ballot(2, 9, 7)
+		b.hand(event(i, member.Claim{}, v))
+	}
+	again := b.proposes(3)
+	if again.ID.Version != 9 || again.ID.Ballot.Round != 8 {
+		t.Errorf("got %v, want version 9, the highest seen, and round 8, one above", again.ID)
+	}
+}
+
+// 3. "A promise constrains ballots only: the voter goes on following, echoing
+// and taking states."
+func TestAPromiseConstrainsBallotsOnly(t *testing.T) {
+	b := aVoter(t, 3)
+	b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 1, 1)}))
+	b.hand(event(1, member.Claim{}, pre(1, 9))) // its own leader asks
+	if got := b.nodes[0].durable.Promised; got != ballot(1, 9, 1) {
+		t.Fatalf("got promised %v, want %v", got, ballot(1, 9, 1))
+	}
+	b.hand(event(1, chosen(3, 1), b.ack(5)))
+	if got := b.echo(); got.Clock != 5 {
+		t.Errorf("got echo %+v, want the stamp taken", got)
+	}
+	b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 2, 1)}))
+	if v := b.view(0); v.Revision != 2 || v.Leader != addr(1) {
+		t.Errorf("got revision %d of %v, want 2 of n2", v.Revision, v.Leader)
+	}
+	if got := b.nodes[0].durable.Promised; got != ballot(1, 9, 1) {
+		t.Errorf("got promised %v after a state of version 3, want it kept", got)
+	}
+}
+
+// 3. "It stores the promise", before the vote leaves: both are in one output.
+func TestAVoteLeavesWithWhatMustBeStored(t *testing.T) {
+	b := aVoter(t, 3)
+	out := b.hand(event(2, member.Claim{}, pre(2, 4)))
+	if out.Persist == nil || out.Persist.Promised != ballot(2, 4, 1) {
+		t.Errorf("pre: got %+v to save, want the promise", out.Persist)
+	}
+	value := state(3, 4, 0, 2)
+	out = b.hand(event(2, member.Claim{}, formal(2, 4, value)))
+	if out.Persist == nil || out.Persist.Accepted.ID != ballot(2, 4, 1) ||
+		out.Persist.Accepted.Base != number(3, 1) ||
+		out.Persist.Accepted.State.Digest() != value.Digest() {
+		t.Errorf("formal: got %+v to save, want ballot, base and state", out.Persist)
+	}
+	// "One's own too, before one's Proposal."
+	b = aVoter(t, 3)
+	q := last[message.LeaderStatusQuery](b)
+	out = b.hand(event(1, member.Claim{}, message.LeaderStatusQueryResponse{ID: q.ID}))
+	p := bodies[message.Proposal](out.Send)
+	if len(p) == 0 || out.Persist == nil || out.Persist.Promised != p[0].ID {
+		t.Errorf("own: got %+v to save with proposals %+v, want the promise of it", out.Persist, p)
+	}
+}
+
+// 3. "A leaderless or provisional node that sees in any vote, accept or reject,
+// a newer held state, not below its bound, takes it and starts from it."
+func TestANewerStateInAVoteIsTaken(t *testing.T) {
+	for _, granted := range []bool{true, false} {
+		b, p := aProposer(t, 5)
+		v := yes(p)
+		v.Granted = granted
+		v.Held, v.State = number(3, 7), state(5, 3, 7, 1)
+		out := b.hand(event(1, member.Claim{}, v))
+		if got := b.nodes[0].durable.Held.Number; got != number(3, 7) {
+			t.Errorf("granted %v: got %v held, want 3.7", granted, got)
+		}
+		if len(bodies[message.LeaderStatusQuery](out.Send)) == 0 {
+			t.Errorf("granted %v: got %q, want it to ask anew", granted, kinds(out.Send))
+		}
+	}
+	b, p := aProposer(t, 5)
+	b.hand(event(2, member.Claim{}, formal(2, 6, state(5, 6, 0, 2)))) // bound to 6
+	v := no(p, message.ReasonOldVersion)
+	v.Held, v.State = number(5, 0), state(5, 5, 0, 3)
+	b.hand(event(1, member.Claim{}, v))
+	if got := b.nodes[0].durable.Held.Number; got != number(3, 0) {
+		t.Errorf("below the bound: got %v held, want 3.0 still", got)
+	}
+}
+
+// accepted is a value for version 4 that n3 proposed, on the state held.
+func accepted(candidate int, base member.Number, incarnation uint64) paxos.Accepted {
+	s := state(3, 4, 0, candidate)
+	s.Roster[candidate].Incarnation = incarnation
+	return paxos.Accepted{ID: ballot(2, 4, 1), Base: base, State: s}
+}
+
+// 4. "If a vote shows a value accepted at this version: adopt the one of the
+// highest ballot where its base is that newest state and its candidate voted in
+// this round in the incarnation that the value names; otherwise start again at
+// this version + 1."
+func TestTheChoiceOfTheValue(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		value paxos.Accepted
+		want  int    // candidate; -1 for none
+		next  uint64 // version of the next attempt, when none
+	}{
+		{"nothing accepted", paxos.Accepted{}, 0, 0},
+		{"the voter itself", accepted(1, number(3, 0), 1), 1, 0},
+		{"this node", accepted(0, number(3, 0), 1), 0, 0},
+		{"one that did not vote", accepted(2, number(3, 0), 1), -1, 5},
+		{"another run of the voter", accepted(1, number(3, 0), 2), -1, 5},
+		{"on another state", accepted(1, number(2, 9), 1), -1, 5},
+		{"at another version", paxos.Accepted{
+			ID: ballot(2, 3, 1), Base: number(2, 0), State: state(3, 3, 0, 1),
+		}, 0, 0},
+	} {
+		b, p := aProposer(t, 3)
+		v := yes(p)
+		v.Accepted = tc.value
+		out := b.hand(event(1, member.Claim{}, v))
+		formal := bodies[message.Proposal](out.Send)
+		if tc.want < 0 {
+			if len(formal) != 0 {
+				t.Errorf("%s: got formal proposal %+v, want none", tc.name, formal[0])
+			}
+			if again := b.proposes(3); again.ID.Version != tc.next {
+				t.Errorf("%s: got version %d next, want %d", tc.name, again.ID.Version, tc.next)
+			}
+			continue
+		}
+		if len(formal) == 0 {
+			t.Errorf("%s: got no formal proposal, sent %q", tc.name, kinds(out.Send))
+			continue
+		}
+		got := formal[0]
+		if got.State.Leader != addr(tc.want) || got.Base != number(3, 0) || got.ID != p.ID {
+			t.Errorf("%s: got %v led by %v on %v, want %v led by n%d on 3.0",
+				tc.name, got.ID, got.State.Leader, got.Base, p.ID, tc.want+1)
+		}
+	}
+}
+
+// 4. "The initial state is the newest held state with the candidate active and
+// the incarnations of those that pre-voted, under the new version, revision 0."
+func TestTheInitialState(t *testing.T) {
+	s := state(3, 3, 5, 1)
+	s.Roster[0].Status = member.Unreachable
+	s.Roster[2].Status = member.Unreachable
+	b := holding(t, 3, s)
+	b.start(0)
+	b.run(b.timings.LeaseTimeout + 1)
+	p := b.proposes(3)
+	in := event(1, member.Claim{}, yes(p))
+	in.From.Incarnation = 8
+	got := bodies[message.Proposal](b.hand(in).Send)[0].State
+	want := s
+	want.Number, want.Leader = number(4, 0), addr(0)
+	want.Roster = slices.Clone(s.Roster)
+	want.Roster[0].Status = member.Active
+	want.Roster[1].Incarnation = 8
+	if got.Digest() != want.Digest() {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// 4. "Votes count where (address, store id) is a voter of the newest held
+// state."
+func TestVotesOfOthersDoNotCount(t *testing.T) {
+	for name, from := range map[string]member.Identity{
+		"a stranger": run(7, 1), "another store": newStore(run(1, 1)),
+	} {
+		b, p := aProposer(t, 3)
+		in := event(1, member.Claim{}, yes(p))
+		in.From = from
+		out := b.hand(in)
+		if len(bodies[message.Proposal](out.Send)) != 0 {
+			t.Errorf("%s: got a formal proposal, want its vote not counted", name)
+		}
+	}
+}
+
+// 5. "The proposal goes to all voters of the proposed state too": one that the
+// proposer's base did not have, and the value that it adopts does.
+func TestAFormalProposalGoesToVotersOfTheProposedStateToo(t *testing.T) {
+	b, p := aProposer(t, 3)
+	v := yes(p)
+	v.Accepted = accepted(1, number(3, 0), 1)
+	v.Accepted.State.Roster = v.Accepted.State.Roster.With(
+		member.Member{Identity: run(4, 1), Status: member.Active})
+	out := b.hand(event(1, member.Claim{}, v))
+	want := []string{"n2: Proposal", "n3: Proposal", "n5: Proposal"}
+	if got := kinds(out.Send); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// 7. "Short of M after HeartbeatInterval, or rejected: round = highest seen +
+// 1, after a wait that grows with the member's rank in the roster plus jitter,
+// so that contenders do not duel."
+func TestAFailedProposalIsMadeAgainAboveAllRoundsSeen(t *testing.T) {
+	b, p := aProposer(t, 3)
+	var rounds []uint64
+	for range 5 {
+		rounds = append(rounds, p.ID.Ballot.Round)
+		b.hand(event(1, member.Claim{}, no(p, message.ReasonPromised)))
+		out := b.hand(event(2, member.Claim{}, no(p, message.ReasonPromised)))
+		if !traced(out, statemachine.GaveUpProposal) {
+			t.Fatalf("rejected by two of three: got traces %+v, want it given up", out.Trace)
+		}
+		p = b.proposes(3)
+	}
+	for i := 1; i < len(rounds); i++ {
+		if rounds[i] <= rounds[i-1] {
+			t.Errorf("got rounds %v, want them to grow", rounds)
+		}
+	}
+	// A round heard of counts too, whatever became of it.
+	higher := pre(2, 3)
+	higher.ID.Ballot.Round = 77
+	b.hand(event(2, member.Claim{}, higher))
+	b.hand(event(1, member.Claim{}, no(p, message.ReasonPromised)))
+	b.hand(event(2, member.Claim{}, no(p, message.ReasonPromised)))
+	if got := b.proposes(3).ID.Ballot.Round; got != 78 {
+		t.Errorf("got round %d after 77 was heard, want 78", got)
+	}
+}
+
+// 7. "Short of M after HeartbeatInterval": nobody answers the proposal.
+func TestAProposalWithoutAnswersIsGivenUp(t *testing.T) {
+	b, _ := aProposer(t, 3)
+	from := len(b.nodes[0].trace)
+	took := b.until(time.Minute, "end of the proposal", func() bool {
+		return slices.ContainsFunc(b.nodes[0].trace[from:], func(t statemachine.Trace) bool {
+			return t.What == statemachine.GaveUpProposal
+		})
+	})
+	if took != b.timings.HeartbeatInterval {
+		t.Errorf("got it given up after %v, want %v", took, b.timings.HeartbeatInterval)
+	}
+}
+
+// 7. "One proposal under way per node."
+func TestOneProposalUnderWayPerNode(t *testing.T) {
+	b, p := aProposer(t, 5)
+	q := last[message.LeaderStatusQuery](b)
+	mark := len(b.sent)
+	for i := 1; i < 5; i++ { // all miss the leader, late
+		b.hand(event(i, member.Claim{}, message.LeaderStatusQueryResponse{ID: q.ID}))
+	}
+	b.run(b.timings.HeartbeatInterval / 2)
+	if got := b.mail(mark, message.KindProposal); len(got) != 0 {
+		t.Errorf("got %d more proposals while %v is under way, want none", len(got), p.ID)
+	}
+}
+
+// Contenders do not duel: five members that miss their leader in one moment
+// elect one of them within a few intervals.
+func TestContendersDoNotDuel(t *testing.T) {
+	for seed := range 20 {
+		b := newBus(t, 5, 5)
+		b.latency = time.Duration(1+seed) * time.Millisecond
+		for i := range 5 {
+			b.nodes[i].durable.Incarnation = uint64(seed) // another stream of jitter
+			b.start(i)
+		}
+		b.settle(5)
+		b.run(time.Second)
+		old := b.quorate()
+		b.crash(old)
+		took := b.until(time.Minute, "next leader", func() bool {
+			l := b.quorate()
+			return l >= 0 && l != old
+		})
+		if most := b.timings.LeaderTimeout + 5*b.timings.HeartbeatInterval + 20*b.latency; took > most {
+			t.Errorf("latency %v: got the next leader after %v, want at most %v", b.latency, took, most)
+		}
+	}
+}

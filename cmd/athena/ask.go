@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/athena-go/athena/admin"
+)
+
+// defaultAdmin is where demo listens, and where questions are asked.
+const defaultAdmin = "127.0.0.1:7070"
+
+// question is what members, leader and status have in common.
+type question struct {
+	admin, output string
+}
+
+// newQuestion makes a verb that asks a node: ask gets the answer and returns
+// it, with what prints it as a table.
+func newQuestion(
+	use, short, long string,
+	ask func(ctx context.Context, c *admin.Client) (answer any, table func(io.Writer), err error),
+) *cobra.Command {
+	var q question
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Long:  long,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if q.output != "table" && q.output != "json" {
+				return usageError{fmt.Errorf("--output %q: must be table or json", q.output)}
+			}
+			if err := fromEnvironment(cmd.Flags(), os.LookupEnv, "admin"); err != nil {
+				return err
+			}
+			return q.put(cmd.Context(), cmd.OutOrStdout(), ask)
+		},
+	}
+	cmd.Flags().StringVar(&q.admin, "admin", defaultAdmin,
+		"admin API to ask: host:port or unix:PATH; also ATHENA_ADMIN")
+	cmd.Flags().StringVarP(&q.output, "output", "o", "table", "table or json")
+	return cmd
+}
+
+// put asks, and prints the answer on w.
+func (q question) put(
+	ctx context.Context, w io.Writer,
+	ask func(ctx context.Context, c *admin.Client) (answer any, table func(io.Writer), err error),
+) error {
+	c, err := admin.NewClient(q.admin)
+	if err != nil {
+		return usageError{fmt.Errorf("--admin: %w", err)}
+	}
+	answer, table, err := ask(ctx, c)
+	var told *admin.Error
+	switch {
+	case errors.As(err, &told):
+		return fmt.Errorf("the node at %s says: %w", q.admin, err)
+	case err != nil:
+		return fmt.Errorf("nobody answers at %s; is a node running with --admin %s? "+
+			"Name another with --admin or ATHENA_ADMIN: %w", q.admin, q.admin, err)
+	}
+	if q.output == "json" {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(answer)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	table(t)
+	return t.Flush()
+}
+
+func newMembers() *cobra.Command {
+	return newQuestion("members", "list the members that a node sees", "",
+		func(ctx context.Context, c *admin.Client) (any, func(io.Writer), error) {
+			// The status says in one look who the leader of these members is.
+			s, err := c.Status(ctx)
+			return s.View.Members, func(w io.Writer) { printMembers(w, s) }, err
+		})
+}
+
+func printMembers(w io.Writer, s admin.Status) {
+	leader, quorate := s.LeaderOf()
+	fmt.Fprintln(w, "NAME\tADDRESS\tSTATUS\tROLE\tSEED\tINCARNATION")
+	for _, m := range s.View.Members {
+		role, seed := "-", "-"
+		switch {
+		case quorate && m.Address == leader.Address:
+			role = "leader"
+		case m.Address == s.View.Leader:
+			role = "leader without quorum"
+		}
+		if m.Seed {
+			seed = "seed"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\n",
+			m.Name, m.Address, m.Status, role, seed, m.Incarnation)
+	}
+}
+
+func newLeader() *cobra.Command {
+	return newQuestion("leader", "print the leader, fail when there is none",
+		"leader prints the leader that has authority. When there is none it prints nothing and\n"+
+			"ends with 1, so that a script can ask.",
+		func(ctx context.Context, c *admin.Client) (any, func(io.Writer), error) {
+			l, err := c.Leader(ctx)
+			return l, func(w io.Writer) {
+				fmt.Fprintln(w, "NAME\tADDRESS\tTOKEN")
+				fmt.Fprintf(w, "%s\t%s\t%d\n", l.Name, l.Address, l.Token)
+			}, err
+		})
+}
+
+func newStatus() *cobra.Command {
+	return newQuestion("status", "print what a node says about itself and its cluster", "",
+		func(ctx context.Context, c *admin.Client) (any, func(io.Writer), error) {
+			s, err := c.Status(ctx)
+			return s, func(w io.Writer) { printStatus(w, s) }, err
+		})
+}
+
+func printStatus(w io.Writer, s admin.Status) {
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...))
+	}
+	line("node", "%s at %s, %s", s.Self.Name, s.Self.Address, s.Role)
+	line("cluster", "%s, %d of %d members active, %d make a majority",
+		s.Cluster, s.Active(), s.Size, s.Quorum)
+	if l, ok := s.LeaderOf(); ok {
+		line("leader", "%s at %s, token %d", l.Name, l.Address, l.Token)
+	} else {
+		line("leader", "none with authority")
+	}
+	if s.IsLeader() {
+		line("lease", "%.0f ms left", s.LeaseRemainingMS)
+	}
+	line("view", "version %d, revision %d", s.View.Version, s.View.Revision)
+	if e := s.LastElection; e != nil {
+		line("last election", "version %d, %.0f ms, %s", e.Version, e.TookMS, e.Cause)
+	}
+	up := time.Duration(s.UptimeMS * float64(time.Millisecond)).Round(time.Second)
+	line("running", "%v, %s, protocol %d", up, s.Build, s.Protocol)
+}

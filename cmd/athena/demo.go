@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/athena-go/athena/admin"
+)
+
+const (
+	// maxDemoSize keeps a demo within what one machine can run.
+	maxDemoSize = 25
+	// demoTries is how often a demo is begun whose ports were taken.
+	demoTries = 3
+	// maxLogTail is how much of a node's log is shown when it failed.
+	maxLogTail = 2 << 10
+)
+
+// demo is the verb.
+type demo struct {
+	began  time.Time
+	size   int
+	length time.Duration
+	admin  string
+	script string
+}
+
+var (
+	errDemoOver   = errors.New("the time of --for is over")
+	errScriptDone = errors.New("the script is done")
+)
+
+func newDemo(began time.Time) *cobra.Command {
+	d := demo{began: began}
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "run a whole cluster on this machine, to look at and to break",
+		Long: "demo runs nodes, each a process of its own, on loopback addresses, with the timings of a\n" +
+			"local network, and prints what happens, in seconds since it began. Kill them as you like,\n" +
+			"or let a script do it: failover kills the leader and starts it again, partition cuts the\n" +
+			"leader off with a minority and heals, rolling restarts every node in turn.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := d.validate(); err != nil {
+				return usageError{err}
+			}
+			return d.run(cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&d.size, "size", 5, "number of nodes")
+	f.DurationVar(&d.length, "for", 0, "end after this time, 0 for never")
+	f.StringVar(&d.admin, "admin", defaultAdmin,
+		"admin API of the whole demo: host:port on loopback or unix:PATH")
+	f.StringVar(&d.script, "script", "", "failover, partition or rolling; ends when it is done")
+	return cmd
+}
+
+func (d *demo) validate() error {
+	if d.size < 1 || d.size > maxDemoSize {
+		return fmt.Errorf("--size %d: must be between 1 and %d", d.size, maxDemoSize)
+	}
+	if d.length < 0 {
+		return fmt.Errorf("--for %v: must not be negative", d.length)
+	}
+	if _, known := scripts[d.script]; !known && d.script != "" {
+		return fmt.Errorf("--script %q: must be failover, partition or rolling", d.script)
+	}
+	if d.script != "" && d.size < 3 {
+		return fmt.Errorf("--script %s needs --size 3 or more: fewer nodes survive nothing", d.script)
+	}
+	if err := admin.CheckListen(d.admin); err != nil {
+		return fmt.Errorf("--admin: %w", err)
+	}
+	return nil
+}
+
+// run shows the demo until it is over.
+func (d *demo) run(out, errOut io.Writer) error {
+	stopped, stop := untilSignal(zerolog.Nop())
+	defer stop()
+	ctx := stopped
+	if d.length > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(stopped, d.length, errDemoOver)
+		defer cancel()
+	}
+	l, err := d.listen(errOut)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "athena-demo-")
+	if err != nil {
+		l.Close()
+		return err
+	}
+	defer os.RemoveAll(dir)
+	fmt.Fprintf(out, "admin API  %s\n", d.url(l))
+	f, err := d.form(ctx, dir, out)
+	if err != nil {
+		l.Close()
+		return err
+	}
+	defer f.close()
+	d.explain(out, f, l)
+	err = d.play(ctx, f, l)
+	if errors.Is(err, errStopped) || errors.Is(err, errDemoOver) || errors.Is(err, errScriptDone) {
+		fmt.Fprintf(out, "%9.3f s  the end: %v\n", time.Since(d.began).Seconds(), err)
+		return nil
+	}
+	return err
+}
+
+// play serves the API and runs the script until something ends.
+func (d *demo) play(ctx context.Context, f *fleet, l net.Listener) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		cancel(admin.Serve(ctx, l, newDemoAPI(f)))
+	}()
+	if d.script != "" {
+		err := scripts[d.script](ctx, f)
+		if err == nil {
+			err = errScriptDone
+		}
+		cancel(err)
+	}
+	<-ctx.Done()
+	<-served
+	return context.Cause(ctx)
+}
+
+// listen opens the admin API, on another port where the wanted one is taken.
+func (d *demo) listen(errOut io.Writer) (net.Listener, error) {
+	l, err := admin.Listen(d.admin)
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		return l, err
+	}
+	host, _, splitErr := net.SplitHostPort(d.admin)
+	if splitErr != nil {
+		return nil, err
+	}
+	l, err = admin.Listen(net.JoinHostPort(host, "0"))
+	if err == nil {
+		fmt.Fprintf(errOut, "athena: %s is taken by another process; using %s in its place\n",
+			d.admin, admin.AddrOf(l))
+	}
+	return l, err
+}
+
+func (d *demo) url(l net.Listener) string {
+	if l.Addr().Network() == "unix" {
+		return admin.AddrOf(l)
+	}
+	return "http://" + admin.AddrOf(l) + "/v1/status"
+}
+
+func (d *demo) explain(out io.Writer, f *fleet, l net.Listener) {
+	for _, e := range f.entries(f.nodes...) {
+		fmt.Fprintf(out, "%-9s  %s, process %d\n", e.Name, e.Address, e.PID)
+	}
+	where := ""
+	if admin.AddrOf(l) != defaultAdmin {
+		where = " --admin " + admin.AddrOf(l)
+	}
+	fmt.Fprintf(out, "ask        athena members%s\n", where)
+	if l.Addr().Network() != "unix" {
+		fmt.Fprintf(out, "break      kill -9 PROCESS, or curl -X POST http://%s/v1/nodes/n1/kill "+
+			"(pause, resume, restart, cut, heal)\n", admin.AddrOf(l))
+	}
+}
+
+// form starts the nodes. Where one fails because its port was taken in the
+// meantime, all begin anew on others.
+func (d *demo) form(ctx context.Context, dir string, out io.Writer) (*fleet, error) {
+	for try := 1; ; try++ {
+		f, err := newFleet(dir, d.size, &narrator{out: out, began: d.began})
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range f.nodes {
+			if err := f.start(n); err != nil {
+				f.close()
+				return nil, fmt.Errorf("start %s: %w", n.name, err)
+			}
+		}
+		failed, err := f.allListen(ctx)
+		if failed == nil && err == nil {
+			return f, nil
+		}
+		f.close()
+		if err != nil {
+			return nil, err
+		}
+		log := f.logTail(failed)
+		if try == demoTries || !strings.Contains(log, "in use") {
+			return nil, fmt.Errorf("%s could not start:\n%s", failed.name, log)
+		}
+	}
+}
+
+// allListen waits until every node listens, or one has failed.
+func (f *fleet) allListen(ctx context.Context) (failed *node, err error) {
+	_, err = f.wait(ctx, func() bool {
+		failed = nil
+		listening := 0
+		for _, n := range f.nodes {
+			if n.proc == nil {
+				failed = n
+			}
+			if n.admin != "" {
+				listening++
+			}
+		}
+		return failed != nil || listening == len(f.nodes)
+	})
+	return failed, err
+}
+
+// logTail is the end of a node's log.
+func (f *fleet) logTail(n *node) string {
+	text, err := os.ReadFile(f.logOf(n))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-maxLogTail):])
+}
+
+// others are the nodes but one.
+func (f *fleet) others(but *node) []*node {
+	return slices.DeleteFunc(slices.Clone(f.nodes), func(n *node) bool { return n == but })
+}

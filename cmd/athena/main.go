@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command athena runs nodes of a cluster, asks them what they see, shows a
+// whole cluster on one machine, and simulates clusters. See athena --help.
+//
+// It ends with 0 when it did what was asked, with 1 when it could not, and
+// with 2 when it was asked wrongly: then nothing was started.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// usageError is a fault of the command line or of the environment.
+type usageError struct{ error }
+
+// Unwrap gives the fault to errors.Is.
+func (e usageError) Unwrap() error { return e.error }
+
+func main() {
+	os.Exit(execute(time.Now(), os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// execute runs the command line and returns the exit code. began is when the
+// program started; demo counts from it.
+func execute(began time.Time, args []string, stdout, stderr io.Writer) int {
+	root := &cobra.Command{
+		Use:   "athena",
+		Short: "a fixed number of processes as one cluster: one leader, one list of members",
+		Long: "Athena makes a fixed number of processes one cluster. It elects one leader with a lease\n" +
+			"and a fencing token, and tells every process who is a member.\n\n" +
+			"Exit codes: 0 done, 1 failed, 2 asked wrongly.",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	// What cobra finds wrong with flags and arguments comes up before this.
+	wellFormed := false
+	root.PersistentPreRun = func(*cobra.Command, []string) { wellFormed = true }
+	root.AddCommand(
+		newRun(), newDemo(began), newMembers(), newLeader(), newStatus(), newSim(), newVersion(),
+	)
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteC()
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitDone
+	case !wellFormed || errors.As(err, &usage):
+		fmt.Fprintf(stderr, "athena: %v\n%s --help says what it takes\n", err, cmd.CommandPath())
+		return exitUsage
+	default:
+		fmt.Fprintf(stderr, "athena: %v\n", err)
+		return exitFailed
+	}
+}

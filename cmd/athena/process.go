@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// maxReportBytes bounds a line that a node reports.
+const maxReportBytes = 1 << 20
+
+// process is a node of the demo while it runs.
+type process struct {
+	cmd    *exec.Cmd
+	orders io.WriteCloser
+	exited chan struct{}
+}
+
+// startProcess starts this program again as a supervised node. Its log is
+// appended to a file. Each report goes to told, and the end of the process to
+// ended, both from one goroutine.
+func startProcess(args []string, log *os.File, told func(report), ended func(error)) (*process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self, append([]string{"run", "--supervised"}, args...)...)
+	cmd.Env = withoutOurs(os.Environ())
+	cmd.Stderr = log
+	// A group of its own: the node is ended by its parent, not by the Ctrl-C
+	// that its terminal sends to everybody.
+	cmd.SysProcAttr = childAttributes()
+	orders, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	reports, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	p := &process{cmd, orders, make(chan struct{})}
+	go func() {
+		lines := bufio.NewScanner(reports)
+		lines.Buffer(nil, maxReportBytes)
+		for lines.Scan() {
+			var r report
+			if json.Unmarshal(lines.Bytes(), &r) == nil {
+				told(r)
+			}
+		}
+		err := cmd.Wait()
+		close(p.exited)
+		ended(err)
+	}()
+	return p, nil
+}
+
+// withoutOurs takes the variables away that stand for flags.
+func withoutOurs(environ []string) []string {
+	var rest []string
+	for _, v := range environ {
+		if !strings.HasPrefix(v, environmentPrefix) {
+			rest = append(rest, v)
+		}
+	}
+	return rest
+}
+
+func (p *process) pid() int { return p.cmd.Process.Pid }
+
+// signal sends a signal. A process that has ended is no error.
+func (p *process) signal(s syscall.Signal) error {
+	err := p.cmd.Process.Signal(s)
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return err
+}
+
+// order tells the node to do something; one that has ended takes no orders.
+func (p *process) order(words ...string) error {
+	_, err := io.WriteString(p.orders, strings.Join(words, " ")+"\n")
+	return err
+}
+
+// end kills the process and waits until it is gone.
+func (p *process) end() {
+	_ = p.signal(syscall.SIGKILL) // the only way to fail is that it has ended
+	<-p.exited
+}
+
+// waitExit waits until the process has ended; false when it takes too long.
+func (p *process) waitExit(atMost time.Duration) bool {
+	t := time.NewTimer(atMost)
+	defer t.Stop()
+	select {
+	case <-p.exited:
+		return true
+	case <-t.C:
+		return false
+	}
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix && !linux
+
+package main
+
+import "syscall"
+
+func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

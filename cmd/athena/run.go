@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+)
+
+// How long a node may take to leave: a little more than it promises, and not
+// so long that a supervisor loses its patience.
+const (
+	leaveSpare = 2 * time.Second
+	maxLeave   = 20 * time.Second
+)
+
+var errStopped = errors.New("told to stop")
+
+func newRun() *cobra.Command {
+	var s settings
+	var supervised bool
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "run one node until it is told to stop",
+		Long: "run makes this process a member of a cluster. SIGINT or SIGTERM lets it leave in order,\n" +
+			"handing over leadership first; a second one ends it at once.\n\n" +
+			"Every flag can be given as a variable too, --data-dir as ATHENA_DATA_DIR; flags win.",
+		Example: "  athena run --addr 10.0.0.1:7000 --size 3 --seeds 10.0.0.1:7000,10.0.0.2:7000 \\\n" +
+			"      --secret-file secret --admin 127.0.0.1:7070",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := fromEnvironment(cmd.Flags(), os.LookupEnv); err != nil {
+				return err
+			}
+			config, err := s.resolve(cmd.Flags())
+			if err != nil {
+				return err
+			}
+			d := &daemon{
+				config: config,
+				log:    newLogger(cmd.ErrOrStderr(), s.logFormat, s.logLevel),
+				began:  time.Now(),
+			}
+			if supervised {
+				d.boss = newBoss(cmd.InOrStdin(), cmd.OutOrStdout())
+			}
+			return d.run(s.admin)
+		},
+	}
+	s.define(cmd.Flags())
+	cmd.Flags().BoolVar(&supervised, "supervised", false, "report to a parent process, and end with it")
+	if err := cmd.Flags().MarkHidden("supervised"); err != nil {
+		panic(err) // the flag is defined on the line before
+	}
+	return cmd
+}
+
+func newLogger(w io.Writer, format, level string) zerolog.Logger {
+	if format == "console" {
+		file, ok := w.(*os.File)
+		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.DateTime, NoColor: !ok || !isTerminal(file)}
+	}
+	l, err := zerolog.ParseLevel(level)
+	if err != nil {
+		panic(err) // resolve let only known levels pass
+	}
+	return zerolog.New(w).With().Timestamp().Logger().Level(l)
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// daemon is the process of one node.
+type daemon struct {
+	config cluster.Config
+	log    zerolog.Logger
+	began  time.Time
+	node   atomic.Pointer[cluster.Node] // nil until it has joined
+	boss   *boss                        // nil for a process of its own
+}
+
+// Status answers also while the node has not joined yet.
+func (d *daemon) Status() cluster.Status {
+	if n := d.node.Load(); n != nil {
+		return n.Status()
+	}
+	c := d.config.WithDefaults()
+	s := cluster.Status{
+		Cluster: c.Cluster,
+		Size:    c.Size,
+		Quorum:  member.Quorum(c.Size),
+		Uptime:  time.Since(d.began),
+	}
+	s.Self.Name = c.Name
+	s.Self.Address, _ = member.ParseAddress(c.Advertise) // Validate has read it
+	return s
+}
+
+// run is the whole life of the process.
+func (d *daemon) run(adminAddr string) error {
+	ctx, stop := untilSignal(d.log)
+	defer stop()
+	if adminAddr != adminOff {
+		l, err := admin.Listen(adminAddr)
+		if err != nil {
+			return err
+		}
+		adminAddr = admin.AddrOf(l)
+		defer d.serve(l)()
+	}
+	c := d.config.WithDefaults()
+	d.log.Info().Str("address", c.Advertise).Str("cluster", c.Cluster).Int("size", c.Size).
+		Str("admin", adminAddr).Str("data", d.config.DataDir).Msg("starting")
+	opts := []cluster.Option{cluster.WithLogger(d.log)}
+	if d.boss != nil {
+		d.boss.listens(adminAddr)
+		opts = append(opts, cluster.WithTransport(d.boss.network(d.config)))
+	}
+	node, err := cluster.Start(ctx, d.config, opts...)
+	switch {
+	case errors.Is(context.Cause(ctx), errStopped) && err != nil:
+		d.log.Info().Msg("stopped before it had joined")
+		return nil
+	case err != nil:
+		return err
+	}
+	d.node.Store(node)
+	if d.boss != nil {
+		go d.boss.report(node)
+	}
+	select {
+	case <-node.Done():
+		return fmt.Errorf("the node ended: %w", node.Err())
+	case <-ctx.Done():
+		return d.leave(node)
+	}
+}
+
+// serve answers the admin API until what it returns is called.
+func (d *daemon) serve(l net.Listener) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := admin.Serve(ctx, l, admin.New(d, build())); err != nil {
+			d.log.Error().Err(err).Msg("the admin API ended; the node goes on")
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+func (d *daemon) leave(node *cluster.Node) error {
+	bound := min(d.config.LeaderTimeout+leaveSpare, maxLeave)
+	ctx, cancel := context.WithTimeout(context.Background(), bound)
+	defer cancel()
+	d.log.Info().Dur("at_most", bound).Msg("leaving the cluster")
+	return node.Leave(ctx)
+}
+
+// untilSignal returns a context that ends, with the cause errStopped, at the
+// first SIGINT or SIGTERM. The second one ends the process.
+func untilSignal(log zerolog.Logger) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case s := <-signals:
+				if ctx.Err() != nil {
+					log.Warn().Stringer("signal", s).Msg("ending at once")
+					os.Exit(exitFailed)
+				}
+				log.Info().Stringer("signal", s).Msg("told to stop; a second signal ends at once")
+				cancel(errStopped)
+			case <-done:
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(done)
+		cancel(nil)
+	}
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/cluster"
+)
+
+// adminOff is the --admin of a node that nobody can ask.
+const adminOff = "off"
+
+// maxSecretBytes bounds the file of a secret; more is taken for a mistake.
+const maxSecretBytes = 4 << 10
+
+// settings are the flags of run.
+type settings struct {
+	config     cluster.Config // what flags set directly
+	profile    string
+	secretFile string
+	memory     bool
+	admin      string
+	logFormat  string
+	logLevel   string
+}
+
+// profiles are the values of --profile.
+var profiles = map[string]func() cluster.Config{
+	"local":   cluster.LocalConfig,
+	"lan":     cluster.DefaultConfig,
+	"wan":     cluster.WANConfig,
+	"classic": cluster.ClassicConfig,
+}
+
+func (s *settings) define(f *pflag.FlagSet) {
+	c := &s.config
+	f.StringVar(&c.Addr, "addr", "", "host:port to listen on")
+	f.StringVar(&c.Advertise, "advertise", "",
+		"host:port by which the others reach this node, its identity (default --addr)")
+	f.StringVar(&c.Name, "name", "", "name shown to people (default --advertise)")
+	f.StringVar(&c.Cluster, "cluster", cluster.DefaultCluster, "name of the cluster")
+	f.IntVar(&c.Size, "size", 0, "number of members of the full cluster, the same on every node")
+	f.StringSliceVar(&c.Seeds, "seeds", nil,
+		"host:port of each entry point, the same list on every node")
+	f.BoolVar(&c.JoinOnly, "join-only", false, "never found a cluster: for a seed that lost its disk")
+	f.StringVar(&c.DataDir, "data-dir", "", "directory for what the node must remember "+
+		"(default athena/CLUSTER@ADDRESS in the user's state directory)")
+	f.BoolVar(&s.memory, "memory", false, "remember nothing over a restart, in place of --data-dir")
+	f.StringVar(&s.secretFile, "secret-file", "",
+		"file with the secret that all nodes share, mode 0600")
+	f.BoolVar(&c.Insecure, "insecure", false, "run without a secret, on loopback addresses")
+	f.BoolVar(&c.InsecureAnywhere, "insecure-anywhere", false, "run without a secret on any address")
+	f.StringVar(&s.profile, "profile", "lan", "timings: local, lan, wan or classic")
+	for _, t := range timings(c) {
+		f.DurationVar(t.value, t.flag, 0, t.use+" (default of --profile)")
+	}
+	f.StringVar(&s.admin, "admin", adminOff, "admin API: host:port on loopback, unix:PATH or off")
+	f.StringVar(&s.logFormat, "log-format", "console", "json or console")
+	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
+}
+
+// timing is a timing of a Config and its flag.
+type timing struct {
+	flag  string
+	value *time.Duration
+	use   string
+}
+
+func timings(c *cluster.Config) []timing {
+	return []timing{
+		{"heartbeat-interval", &c.HeartbeatInterval, "time between keep-alives"},
+		{"heartbeat-timeout", &c.HeartbeatTimeout, "silence after which a member is unreachable"},
+		{"leader-timeout", &c.LeaderTimeout, "silence after which the leader is lost"},
+		{"lease-timeout", &c.LeaseTimeout, "how long an answer of a leader binds a follower to it"},
+		{"ttl-timeout", &c.TTLTimeout, "silence after which a member is removed"},
+		{"retry-interval", &c.RetryInterval, "time between attempts to join"},
+	}
+}
+
+// resolve returns the configuration of the node. An error names every fault,
+// and is a usageError: nothing was touched yet.
+func (s *settings) resolve(f *pflag.FlagSet) (cluster.Config, error) {
+	c := s.config
+	var faults []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	profile, known := profiles[s.profile]
+	check(known, "--profile %q: must be local, lan, wan or classic", s.profile)
+	if known {
+		defaults := profile()
+		from := timings(&defaults)
+		for i, t := range timings(&c) {
+			check(!f.Changed(t.flag) || *t.value != 0, "--%s 0s: must be positive", t.flag)
+			*t.value = cmp.Or(*t.value, *from[i].value)
+		}
+	}
+	check(slices.Contains([]string{"json", "console"}, s.logFormat),
+		"--log-format %q: must be json or console", s.logFormat)
+	check(slices.Contains([]string{"debug", "info", "warn", "error"}, s.logLevel),
+		"--log-level %q: must be debug, info, warn or error", s.logLevel)
+	if s.admin != adminOff {
+		if err := admin.CheckListen(s.admin); err != nil {
+			check(false, "--admin: %w; or off", err)
+		}
+	}
+	var err error
+	if c.Secret, err = s.secret(); err != nil {
+		faults = append(faults, err)
+		c.InsecureAnywhere = true // so that Validate does not tell it again
+	}
+	check(!s.memory || c.DataDir == "", "--memory contradicts --data-dir %s", c.DataDir)
+	if err := c.Validate(); err != nil {
+		faults = append(faults, err)
+	}
+	if len(faults) == 0 && !s.memory && c.DataDir == "" {
+		c.DataDir, err = defaultDataDir(c)
+		check(err == nil, "--data-dir: name one, or use --memory: %w", err)
+	}
+	if len(faults) > 0 {
+		return c, usageError{errors.Join(faults...)}
+	}
+	return c, nil
+}
+
+// secret reads the secret. Line ends behind it do not belong to it.
+func (s *settings) secret() ([]byte, error) {
+	insecure := s.config.Insecure || s.config.InsecureAnywhere
+	switch {
+	case s.secretFile == "" && insecure:
+		return nil, nil
+	case s.secretFile == "":
+		return nil, errors.New("no secret: name a file that holds one with --secret-file, " +
+			"the same on every node, or say --insecure")
+	case insecure:
+		return nil, errors.New("--insecure contradicts --secret-file: leave one of them out")
+	}
+	file, err := os.Open(s.secretFile)
+	if err != nil {
+		return nil, fmt.Errorf("--secret-file: %w", err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("--secret-file: %w", err)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("--secret-file %s: is no regular file", s.secretFile)
+	case info.Mode().Perm()&0o077 != 0:
+		return nil, fmt.Errorf("--secret-file %s: mode %04o lets others have the secret; "+
+			"run: chmod 600 %s", s.secretFile, info.Mode().Perm(), s.secretFile)
+	case info.Size() > maxSecretBytes:
+		return nil, fmt.Errorf("--secret-file %s: %d bytes; a secret has at most %d",
+			s.secretFile, info.Size(), maxSecretBytes)
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxSecretBytes))
+	if err != nil {
+		return nil, fmt.Errorf("--secret-file: %w", err)
+	}
+	secret := bytes.TrimRight(text, "\r\n")
+	if len(secret) < cluster.MinSecretBytes {
+		return nil, fmt.Errorf("--secret-file %s: holds %d bytes, and a secret has at least %d; "+
+			"make one with: openssl rand -hex 32", s.secretFile, len(secret), cluster.MinSecretBytes)
+	}
+	return secret, nil
+}
+
+// defaultDataDir is the same wherever the node is started from: one that is
+// started in another folder and finds no store has forgotten its votes.
+func defaultDataDir(c cluster.Config) (string, error) {
+	base := os.Getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(base) {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", err
+		}
+		base = filepath.Join(home, ".local", "state")
+	}
+	c = c.WithDefaults()
+	// Escaped, neither part can lead out of the folder.
+	node := url.PathEscape(c.Cluster) + "@" + strings.ReplaceAll(url.PathEscape(c.Advertise), ":", "_")
+	return filepath.Join(base, "athena", node), nil
+}

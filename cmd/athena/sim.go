@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/spf13/cobra"
+
+	"github.com/athena-go/athena/sim"
+)
+
+// traceTail is how many of the last things that happened are printed of a run
+// that failed.
+const traceTail = 400
+
+// simulation are the flags of sim.
+type simulation struct {
+	options sim.Options
+	runs    int
+}
+
+func newSim() *cobra.Command {
+	var s simulation
+	cmd := &cobra.Command{
+		Use:   "sim",
+		Short: "simulate clusters under faults and check what they promise",
+		Long: "sim runs clusters in virtual time, on a network, disks and clocks that fail, and checks\n" +
+			"after every step what Athena promises. A seed is a run; the same seed is the same run.\n" +
+			"It ends with 0 when all runs were clean and with 1 when one was not, and prints its seed,\n" +
+			"what broke, and what happened before.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := s.options.Validate(); err != nil {
+				return usageError{err}
+			}
+			if !cmd.Flags().Changed("seed") {
+				s.options.Seed = randomSeed()
+			} else if !cmd.Flags().Changed("runs") {
+				s.runs = 1
+			}
+			if s.runs < 1 {
+				return usageError{fmt.Errorf("--runs %d: must be at least 1", s.runs)}
+			}
+			return s.run(cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.Uint64Var(&s.options.Seed, "seed", 0, "first seed (default random)")
+	f.IntVar(&s.runs, "runs", 100, "number of seeds, one after the other; 1 where --seed is given")
+	f.IntVar(&s.options.Size, "size", 0,
+		fmt.Sprintf("number of members, 1 to %d (default drawn from the seed)", sim.MaxSize))
+	f.DurationVar(&s.options.For, "for", 0,
+		"virtual time during which faults happen (default drawn from the seed)")
+	return cmd
+}
+
+// randomSeed leaves room for the seeds that follow it.
+func randomSeed() uint64 {
+	var b [4]byte
+	rand.Read(b[:]) // never fails
+	return uint64(binary.BigEndian.Uint32(b[:])) % (math.MaxUint32 / 2)
+}
+
+func (s simulation) run(out io.Writer) error {
+	report := sim.Sweep(sim.Sweeping{Options: s.options, Runs: s.runs, Failures: 1})
+	fmt.Fprintln(out, report)
+	if len(report.Failed) == 0 {
+		return nil
+	}
+	failed := report.Failed[0]
+	printTrace(out, failed.Options)
+	return fmt.Errorf("seed %d: %w", failed.Options.Seed, failed.Violation)
+}
+
+// printTrace runs a seed again and prints how it ended.
+func printTrace(out io.Writer, o sim.Options) {
+	var last []sim.Record
+	o.Record = func(r sim.Record) {
+		if len(last) == 2*traceTail {
+			last = append(last[:0], last[traceTail:]...)
+		}
+		last = append(last, r)
+	}
+	sim.Run(o)
+	for _, r := range last[max(0, len(last)-traceTail):] {
+		fmt.Fprintln(out, r)
+	}
+}

@@ -80,16 +80,22 @@ func (n *Node) Members() []member.Member { return n.View().Members }
 // one that is slower gets Lagged and a new Snapshot. Nobody waits for it.
 func (n *Node) Events(ctx context.Context) iter.Seq[Event] { return n.hub.events(ctx, n.quit) }
 
-// WaitActive blocks until at least count members are active.
+// WaitActive blocks until a quorate leader has at least count active members.
+// Those of a provisional leader do not count: what it shows may end when one is
+// chosen.
 func (n *Node) WaitActive(ctx context.Context, count int) error {
 	for {
 		view, changed := n.view.get()
 		active := view.Members.Count(member.Active)
-		if active >= count {
+		if view.Quorate && active >= count {
 			return nil
 		}
-		if err := n.wait(ctx, changed); err != nil {
-			return fmt.Errorf("cluster: %d of %d members active: %w", active, count, err)
+		err := n.wait(ctx, changed)
+		switch {
+		case err != nil && view.Quorate:
+			return fmt.Errorf("cluster: %d members active, not %d: %w", active, count, err)
+		case err != nil:
+			return noQuorum(err)
 		}
 	}
 }

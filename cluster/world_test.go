@@ -73,9 +73,6 @@ func (w *world) form() {
 		if err := n.WaitActive(w.t.Context(), w.size); err != nil {
 			w.t.Fatalf("WaitActive: %v", err)
 		}
-		if _, err := n.WaitLeader(w.t.Context()); err != nil {
-			w.t.Fatalf("WaitLeader: %v", err)
-		}
 	}
 }
 

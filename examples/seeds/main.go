@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command seeds shows how nodes find each other: three nodes in one process, of
+// which one is the seed. Run it with
+//
+//	go run ./examples/seeds
+//
+// The two others start first and wait until the seed is there. Then the seed
+// crashes, the two elect a leader without it, and the seed comes back and finds
+// them, since its store remembers who belongs to the cluster.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/signal"
+	"path/filepath"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+)
+
+// The entry point that every node is given, and the addresses of all three.
+const seed = "127.0.0.1:7101"
+
+var addresses = []string{seed, "127.0.0.1:7102", "127.0.0.1:7103"}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	dir, err := os.MkdirTemp("", "athena-seeds-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	start := func(ctx context.Context, addr string) (*cluster.Node, error) {
+		return cluster.Start(ctx, config(dir, addr))
+	}
+	if err := show(ctx, os.Stdout, start); err != nil {
+		log.Print(err)
+	}
+}
+
+// config is the same for all but the address and the directory, which is the
+// node's own: one process a store.
+func config(dir, addr string) cluster.Config {
+	return cluster.Config{
+		Addr:    addr,
+		Seeds:   []string{seed},
+		Size:    len(addresses),
+		DataDir: filepath.Join(dir, addr),
+	}
+}
+
+type starter func(ctx context.Context, addr string) (*cluster.Node, error)
+
+// joined is a node, or why there is none.
+type joined struct {
+	node *cluster.Node
+	err  error
+}
+
+func show(ctx context.Context, out io.Writer, start starter) error {
+	others := make(chan joined)
+	for _, addr := range addresses[1:] {
+		go func() {
+			fmt.Fprintln(out, addr, "asks for the seed")
+			node, err := start(ctx, addr) // blocks until it has joined
+			others <- joined{node, err}
+		}()
+	}
+	first, err := start(ctx, seed)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, seed, "is the seed")
+	var nodes []*cluster.Node
+	for range addresses[1:] {
+		j := <-others
+		if j.err != nil {
+			return j.err
+		}
+		defer j.node.Leave(context.WithoutCancel(ctx))
+		fmt.Fprintln(out, j.node.Self().Address, "has joined")
+		nodes = append(nodes, j.node)
+	}
+	if err := first.WaitActive(ctx, len(addresses)); err != nil {
+		return err
+	}
+	term, err := first.WaitLeader(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, term.Leader().Address, "leads with token", term.Token())
+	if err := first.Close(); err != nil { // as a crash: nobody is told
+		return err
+	}
+	fmt.Fprintln(out, seed, "crashed")
+	if term, err = without(ctx, nodes[0], first.Self().Address); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, term.Leader().Address, "leads with token", term.Token())
+	again, err := start(ctx, seed)
+	if err != nil {
+		return err
+	}
+	defer again.Leave(context.WithoutCancel(ctx))
+	fmt.Fprintln(out, seed, "is back")
+	return again.WaitActive(ctx, len(addresses))
+}
+
+// without waits for a term whose leader is not gone.
+func without(
+	ctx context.Context, node *cluster.Node, gone member.Address,
+) (cluster.Term, error) {
+	for term := range node.Terms(ctx) {
+		if term.Leader().Address != gone && term.Err() == nil {
+			return term, nil
+		}
+	}
+	return cluster.Term{}, cluster.ErrNoQuorum
+}

@@ -22,7 +22,9 @@ type link struct {
 	who    member.Identity
 	reader *frameReader
 	since  time.Time
-	after  []*link // their frames come before those of this one
+	// after is closed one by one when the links that come before this one have
+	// handed over their frames.
+	after [Kinds][]<-chan struct{}
 
 	ready [Kinds]chan struct{} // there is something for the writer to do
 	read  [Kinds]latch         // nothing more of the kind is handed over
@@ -140,9 +142,9 @@ func (l *link) hurry() {
 // waitTurn waits until the links that come before this one have handed over
 // their frames of a kind; false when this link ends first.
 func (l *link) waitTurn(k Kind) bool {
-	for _, earlier := range l.after {
+	for _, read := range l.after[k] {
 		select {
-		case <-earlier.read[k].ch:
+		case <-read:
 		case <-l.done:
 			return false
 		}

@@ -131,6 +131,9 @@ func (p *peer) expire() {
 
 // send gives a custom frame to the connection.
 func (p *peer) send(ctx context.Context, frame []byte) error {
+	if ctx.Err() != nil {
+		return p.unsent(context.Cause(ctx))
+	}
 	select {
 	case p.turn <- struct{}{}:
 		taken, err := p.offer(frame)
@@ -139,9 +142,6 @@ func (p *peer) send(ctx context.Context, frame []byte) error {
 			return err
 		}
 	default:
-		if err := context.Cause(ctx); err != nil {
-			return p.unsent(err)
-		}
 		return p.sendInTurn(ctx, frame)
 	}
 	defer func() { <-p.turn }()
@@ -385,7 +385,9 @@ func (p *peer) mapTo(next *link, verdict Verdict) {
 	for _, l := range earlier {
 		run := next.who.Incarnation
 		if v := Resolve(l.ends, next.ends, run, run); v == Replace || v == Switch {
-			next.after = append(next.after, l)
+			for k := range Kinds {
+				next.after[k] = append(next.after[k], l.read[k].ch)
+			}
 			l.hurry()
 		}
 	}

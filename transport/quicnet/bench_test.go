@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quicnet
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
+)
+
+// BenchmarkConnect is from the first Notify to the frame at the peer: TLS, both
+// greets, and the frame.
+func BenchmarkConnect(b *testing.B) {
+	for b.Loop() {
+		b.StopTimer()
+		x, y := listen(b, secured(b)), listen(b, secured(b))
+		b.StartTimer()
+		x.Notify(y.self.Address, []byte("hello"))
+		next(b, y.frames[transport.System], "frame")
+		b.StopTimer()
+		_ = x.Close()
+		_ = y.Close()
+		b.StartTimer()
+	}
+}
+
+// BenchmarkSend is the rate of custom frames from one sender to one peer.
+func BenchmarkSend(b *testing.B) {
+	for _, size := range []int{64, 1 << 10} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			x, y := listen(b, secured(b)), listen(b, secured(b))
+			frame := make([]byte, size)
+			b.SetBytes(int64(size))
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				for range b.N {
+					<-y.frames[transport.Custom]
+				}
+			}()
+			for range b.N {
+				if err := x.Send(b.Context(), y.self.Address, frame); err != nil {
+					b.Fatalf("Send: %v", err)
+				}
+			}
+			<-done
+		})
+	}
+}
+
+// BenchmarkIdle is the processor time of a pair of nodes that sends ten
+// heartbeats a second each way, for two seconds a round, and its goroutines.
+func BenchmarkIdle(b *testing.B) {
+	before := runtime.NumGoroutine()
+	x, y := listen(b, secured(b)), listen(b, secured(b))
+	alone := runtime.NumGoroutine()
+	x.Notify(y.self.Address, []byte("hello"))
+	next(b, y.frames[transport.System], "frame")
+	b.ReportMetric(float64(alone-before)/2, "goroutines/node")
+	b.ReportMetric(float64(runtime.NumGoroutine()-alone)/2, "goroutines/end")
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	start, used := time.Now(), processorTime(b)
+	for range b.N {
+		for range 20 {
+			<-ticker.C
+			exchange(b, x, y.self.Address, y)
+			exchange(b, y, x.self.Address, x)
+		}
+	}
+	share := float64(processorTime(b)-used) / float64(time.Since(start)) / 2
+	b.ReportMetric(100*share, "%core/node")
+}
+
+func exchange(b *testing.B, from *node, to member.Address, receiver *node) {
+	from.Notify(to, make([]byte, 100))
+	next(b, receiver.frames[transport.System], "heartbeat")
+}
+
+func processorTime(b *testing.B) time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		b.Fatalf("getrusage: %v", err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quicnet
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/wire"
+)
+
+// node is a node on a real socket, and its handler.
+type node struct {
+	*transport.Mesh
+	self    member.Identity
+	socket  net.PacketConn
+	frames  [transport.Kinds]chan []byte
+	reports chan transport.Report
+}
+
+// secured is the TLS of a node of the test's cluster.
+func secured(t testing.TB) *tls.Config {
+	t.Helper()
+	c, err := SecretTLS([][]byte{[]byte(secret)}, "test", time.Now)
+	if err != nil {
+		t.Fatalf("SecretTLS: %v", err)
+	}
+	return c
+}
+
+// listen starts a node on a free port of the loopback interface.
+func listen(t testing.TB, tls *tls.Config) *node {
+	t.Helper()
+	socket, err := Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("Listen: %v", err)
+	}
+	return start(t, socket, tls, 1)
+}
+
+func start(t testing.TB, socket net.PacketConn, tls *tls.Config, incarnation uint64) *node {
+	t.Helper()
+	at, err := member.ParseAddress(socket.LocalAddr().String())
+	if err != nil {
+		t.Fatalf("ParseAddress: %v", err)
+	}
+	n := &node{
+		self: member.Identity{
+			Address: at, StoreID: member.StoreID{1}, Incarnation: incarnation,
+		},
+		socket:  socket,
+		reports: make(chan transport.Report, 100),
+	}
+	for k := range n.frames {
+		n.frames[k] = make(chan []byte, 1000)
+	}
+	n.Mesh, err = New(Config{
+		Config: transport.Config{
+			Encode: wire.Encode,
+			Decode: wire.Decode,
+			Size:   3,
+			Report: func(r transport.Report) { n.reports <- r },
+		},
+		Conn:     socket,
+		TLS:      tls,
+		ResetKey: [32]byte{1},
+	})
+	if err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	if err := n.Start(n); err != nil {
+		t.Fatalf("Start: %v", err)
+	}
+	t.Cleanup(func() { _ = n.Close() })
+	return n
+}
+
+func (n *node) Greet() message.Message {
+	return message.Message{From: n.self, Body: message.Greet{
+		Cluster: "test",
+		Size:    3,
+		Timings: message.Timings{
+			HeartbeatInterval: 100 * time.Millisecond,
+			HeartbeatTimeout:  400 * time.Millisecond,
+			LeaderTimeout:     time.Second,
+			LeaseTimeout:      time.Second,
+			TTLTimeout:        10 * time.Second,
+			RetryInterval:     500 * time.Millisecond,
+		},
+	}}
+}
+
+func (n *node) Admit(message.Message) error            { return nil }
+func (n *node) System(_ member.Identity, frame []byte) { n.frames[transport.System] <- frame }
+func (n *node) Custom(_ member.Identity, frame []byte) { n.frames[transport.Custom] <- frame }
+
+// next is the next thing from a channel, which must come soon.
+func next[T any](t testing.TB, ch <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-ch:
+		return v
+	case <-time.After(10 * time.Second):
+		t.Fatalf("%s did not come", what)
+		panic("unreachable")
+	}
+}
+
+func TestLoopback(t *testing.T) {
+	a, b := listen(t, secured(t)), listen(t, secured(t))
+	for i := range 10 {
+		want := fmt.Sprint(i)
+		a.Notify(b.self.Address, []byte(want))
+		if got := next(t, b.frames[transport.System], "frame"); string(got) != want {
+			t.Errorf("system frame: got %q, want %q", got, want)
+		}
+		if err := b.Send(t.Context(), a.self.Address, []byte(want)); err != nil {
+			t.Fatalf("Send: %v", err)
+		}
+		if got := next(t, a.frames[transport.Custom], "frame"); string(got) != want {
+			t.Errorf("custom frame: got %q, want %q", got, want)
+		}
+	}
+	if p := a.Peers()[0]; !p.Connected || !p.Dialed || p.RTT <= 0 || p.Identity != b.self {
+		t.Errorf("peer of the dialer: %+v", p)
+	}
+}
+
+// nextReport is the error of the next report of a kind.
+func (n *node) nextReport(t *testing.T, what transport.What) error {
+	t.Helper()
+	for {
+		if r := next(t, n.reports, what.String()); r.What == what {
+			return r.Err
+		}
+	}
+}
+
+func TestOtherSecretIsRefused(t *testing.T) {
+	other, err := SecretTLS([][]byte{[]byte("another secret!!")}, "test", time.Now)
+	if err != nil {
+		t.Fatalf("SecretTLS: %v", err)
+	}
+	otherName, err := SecretTLS([][]byte{[]byte(secret)}, "another cluster", time.Now)
+	if err != nil {
+		t.Fatalf("SecretTLS: %v", err)
+	}
+	insecure, err := InsecureTLS(time.Now)
+	if err != nil {
+		t.Fatalf("InsecureTLS: %v", err)
+	}
+	b := listen(t, secured(t))
+	for name, tls := range map[string]*tls.Config{
+		"other secret": other, "other cluster": otherName, "no secret": insecure,
+	} {
+		a := listen(t, tls)
+		a.Notify(b.self.Address, []byte("let me in"))
+		if err := a.nextReport(t, transport.ReportUnreachable); !errors.Is(err, ErrCertificate) {
+			t.Errorf("%s: dialer is told %v, want ErrCertificate", name, err)
+		}
+		b.Notify(a.self.Address, []byte("come in"))
+		if err := b.nextReport(t, transport.ReportUnreachable); name != "no secret" &&
+			!errors.Is(err, ErrCertificate) {
+			t.Errorf("%s: the other side is told %v, want ErrCertificate", name, err)
+		}
+		if got := a.Stats().Connections + b.Stats().Connections; got != 0 {
+			t.Errorf("%s: %d connections", name, got)
+		}
+	}
+}
+
+func TestInsecureNodesConnect(t *testing.T) {
+	var nodes []*node
+	for range 2 {
+		c, err := InsecureTLS(time.Now)
+		if err != nil {
+			t.Fatalf("InsecureTLS: %v", err)
+		}
+		nodes = append(nodes, listen(t, c))
+	}
+	nodes[0].Notify(nodes[1].self.Address, []byte("hello"))
+	next(t, nodes[1].frames[transport.System], "frame")
+}
+
+func TestListenErrors(t *testing.T) {
+	socket, err := Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("Listen: %v", err)
+	}
+	defer socket.Close()
+	_, err = Listen(socket.LocalAddr().String())
+	if !errors.Is(err, transport.ErrAddressInUse) {
+		t.Errorf("Listen on a port in use: got %v, want ErrAddressInUse", err)
+	}
+	for _, addr := range []string{"192.0.2.1:0", "127.0.0.1", "127.0.0.1:99999"} {
+		if c, err := Listen(addr); err == nil {
+			t.Errorf("Listen on %q: got %v, want an error", addr, c.LocalAddr())
+		}
+	}
+}
+
+// TestRestartIsNoticedByReset kills a node without a word and starts it again
+// at once: the packets of its peer's old connection are answered by a reset.
+func TestRestartIsNoticedByReset(t *testing.T) {
+	a, b := listen(t, secured(t)), listen(t, secured(t))
+	a.Notify(b.self.Address, []byte("hello"))
+	next(t, b.frames[transport.System], "frame")
+
+	kill(t, b)
+	socket, err := Listen(b.self.Address.String())
+	if err != nil {
+		t.Fatalf("Listen: %v", err)
+	}
+	b = start(t, socket, secured(t), 2)
+	begin := time.Now()
+	a.Notify(b.self.Address, make([]byte, wire.MinKeepAliveBytes))
+	lost := a.nextReport(t, transport.ReportLost)
+	t.Logf("noticed after %v: %v", time.Since(begin), lost)
+	if took := time.Since(begin); took > 2*time.Second {
+		t.Errorf("the restart was noticed after %v", took)
+	}
+	a.Notify(b.self.Address, []byte("hello again"))
+	if got := next(t, b.frames[transport.System], "frame"); string(got) != "hello again" {
+		t.Errorf("the new run got %q", got)
+	}
+}
+
+// kill closes the socket of a node under its feet.
+func kill(t *testing.T, n *node) {
+	t.Helper()
+	if err := n.socket.Close(); err != nil {
+		t.Fatalf("close socket: %v", err)
+	}
+	if err := n.nextReport(t, transport.ReportFailed); err == nil {
+		t.Error("the loss of the socket is reported without an error")
+	}
+}

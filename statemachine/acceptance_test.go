@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// This file holds protocol.md section 6, steps 5 to 8: acceptance, what binds,
+// and what a chosen leader does first; and what must be durable.
+
+// 5. "If itself a chosen leader and not the candidate, its lease has ended:
+// then it steps down."
+func TestALeaderAcceptsAnotherWhenItsLeaseHasEndedAndStepsDown(t *testing.T) {
+	b := aQuorateLeader(t, 3)
+	b.run(message.LeaseMargin(b.timings.LeaseTimeout))
+	p := formal(2, 5, state(3, 5, 0, 2))
+	p.Base = number(4, 2) // n2 and n3 are unreachable by now
+	out := b.hand(event(2, member.Claim{}, p))
+	if v := bodies[message.Vote](out.Send); len(v) != 1 || !v[0].Granted {
+		t.Fatalf("got votes %+v, want granted\n%s", v, b)
+	}
+	if b.view(0).Role == member.Leading || !traced(out, statemachine.SteppedDown) {
+		t.Errorf("got role %v, traces %+v, want it to step down", b.view(0).Role, out.Trace)
+	}
+	if n := len(bodies[message.ReJoinCluster](out.Send)); n != 2 {
+		t.Errorf("got %d members told, want both", n)
+	}
+}
+
+// 5. "It stores what it accepted and is bound: it takes no state, sends no
+// keep-alive and believes no ack of a lower version." States and acks are among
+// the refusals.
+func TestABoundFollowerSendsNoKeepAlive(t *testing.T) {
+	b := boundFollower(t)
+	mark := len(b.sent)
+	b.run(b.timings.LeaderTimeout - 1)
+	if n := len(b.mail(mark, message.KindLeaderKeepAlive)); n != 0 {
+		t.Errorf("got %d keep-alives below the bound, want none", n)
+	}
+}
+
+// A state at the bound or above frees the node.
+func TestAStateAtTheBoundIsTaken(t *testing.T) {
+	b := boundFollower(t)
+	b.hand(event(1, member.Claim{}, message.LeaderElected{State: state(3, 5, 0, 1)}))
+	if d := b.nodes[0].durable; d.Held.Number != number(5, 0) || d.Bound() != 0 {
+		t.Errorf("got held %v, bound to %d, want 5.0 and free", d.Held.Number, d.Bound())
+	}
+	if v := b.view(0); v.Leader != addr(1) || v.Version != 5 {
+		t.Errorf("got leader %v of version %d, want n2 of 5", v.Leader, v.Version)
+	}
+}
+
+// 5. "A leader that accepted a higher version, its own proposal included, makes
+// and commits no more changes in its old one; it proposes again above."
+func TestABoundLeaderChangesNothingAndProposesAgainAbove(t *testing.T) {
+	b := boundLeader(t) // n1 leads 4, accepted its own 7, and got one pre vote
+	before := b.nodes[0].durable.Held.Number
+	mark := len(b.sent)
+	b.run(2 * b.timings.HeartbeatTimeout) // n2 and n3 fall silent
+	b.hand(event(3, member.Claim{}, message.JoinClusterRequest{}))
+	if got := b.nodes[0].durable.Held.Number; got != before {
+		t.Errorf("got state %v, want %v still", got, before)
+	}
+	again := b.mail(mark, message.KindProposal)
+	if len(again) == 0 {
+		t.Fatalf("got no proposal after the first was not answered\n%s", b)
+	}
+	p := again[len(again)-1].msg.Body.(message.Proposal)
+	if p.ID.Version < 7 || p.ID.Ballot.Round < 2 {
+		t.Errorf("got %v, want version 7 at least in a later round", p.ID)
+	}
+}
+
+// 6. "M formal votes, one a voter, of this very ballot. LeaderElected; all take
+// the state and at once send LeaderKeepAlive, the leader answers at once, they
+// echo at once: quorate within two round trips."
+func TestAChosenLeaderIsQuorateWithinTwoRoundTrips(t *testing.T) {
+	for size := 2; size <= 7; size++ {
+		b := formed(t, size, size)
+		old := b.quorate()
+		b.latency = 10 * time.Millisecond
+		b.crash(old)
+		if size == 2 {
+			b.start(old) // the other cannot do without it
+		}
+		won := func(n *node) bool {
+			return slices.ContainsFunc(n.trace, func(t statemachine.Trace) bool {
+				return t.What == statemachine.BecameLeader && t.Version == 2
+			})
+		}
+		b.until(time.Minute, "leader of version 2", func() bool {
+			return slices.ContainsFunc(b.nodes, won)
+		})
+		l := slices.IndexFunc(b.nodes, won)
+		took := b.until(time.Second, "authority", func() bool { return b.quorate() == l })
+		if most := 4 * b.latency; took > most {
+			t.Errorf("N=%d: got authority %v after it was chosen, want at most %v", size, took, most)
+		}
+	}
+}
+
+// 6. The announcement goes to "all of old and new roster", whatever their
+// status (section 2).
+func TestLeaderElectedGoesToMembersInEveryStatus(t *testing.T) {
+	s := state(5, 3, 0, 1)
+	s.Roster[3].Status = member.Joining
+	s.Roster[4].Status, s.Roster[4].Gone = member.Leaving, true
+	b := holding(t, 5, s)
+	b.start(0)
+	b.run(b.timings.LeaseTimeout + 1)
+	b.wins(b.proposes(5))
+	out := b.wins(last[message.Proposal](b))
+	var told []member.Address
+	for _, m := range out.Send {
+		if m.Body.Kind() == message.KindLeaderElected {
+			told = append(told, m.To)
+		}
+	}
+	if want := []member.Address{addr(1), addr(2), addr(3), addr(4)}; !slices.Equal(told, want) {
+		t.Errorf("got told %v, want %v", told, want)
+	}
+}
+
+// 8. "A leader that sees a member bound to a higher version (join, keep-alive)
+// proposes itself above it: its followers vote for it, nobody is released."
+func TestALeaderProposesItselfAboveABoundMember(t *testing.T) {
+	for name, in := range map[string]message.Message{
+		"keep-alive": event(1, chosen(4, 0), message.LeaderKeepAlive{Number: number(4, 0), Bound: 6}),
+		"join":       event(1, member.Claim{}, message.JoinClusterRequest{Held: number(3, 1), Bound: 6}),
+	} {
+		b := aQuorateLeader(t, 3)
+		p := bodies[message.Proposal](b.hand(in).Send)
+		if len(p) == 0 || p[0].ID.Version != 7 {
+			t.Errorf("%s: got proposals %+v, want one for version 7", name, p)
+		}
+		if b.quorate() != 0 {
+			t.Errorf("%s: got no authority while it proposes, want it kept", name)
+		}
+	}
+}
+
+// The same with all nodes: a follower that another bound while it was cut off
+// comes back under the leader that it left, in a version above.
+func TestABoundFollowerComesBackUnderTheSameLeader(t *testing.T) {
+	b := formed(t, 5, 5)
+	l := b.quorate()
+	lost := b.others(l)[0]
+	b.isolate(lost)
+	b.run(2 * b.timings.LeaderTimeout)
+	p := message.Proposal{
+		Stage: message.Formal, ID: ballot(b.others(l)[1], 40, 9),
+		Base: b.nodes[lost].durable.Held.Number, State: b.nodes[lost].durable.Held,
+	}
+	p.State.Number, p.State.Leader = number(40, 0), addr(b.others(l)[1])
+	b.handTo(lost, message.Message{From: run(b.others(l)[1], 1), To: addr(lost), Body: p})
+	if got := b.nodes[lost].durable.Bound(); got != 40 {
+		t.Fatalf("got n%d bound to %d, want 40\n%s", lost+1, got, b)
+	}
+	b.heal()
+	took := b.settle(5)
+	if got := b.quorate(); got != l || b.view(l).Version != 41 {
+		t.Errorf("got n%d leading version %d, want n%d with 41\n%s", got+1, b.view(l).Version, l+1, b)
+	}
+	if most := 2*b.timings.RetryInterval + 2*b.timings.HeartbeatInterval; took > most {
+		t.Errorf("got it back after %v, want at most %v", took, most)
+	}
+}
+
+// "Nothing of this expires", "a claim heard drops nothing", and a restart loses
+// nothing.
+func TestAPromiseNeverExpires(t *testing.T) {
+	b := aVoter(t, 3)
+	p := pre(2, 9)
+	p.ID.Ballot.Round = 5
+	b.hand(event(2, member.Claim{}, p))
+	b.hand(event(1, chosen(12, 1), message.SeedKeepAlive{}))
+	b.run(10 * b.timings.TTLTimeout)
+	b.crash(0)
+	b.start(0)
+	b.run(b.timings.LeaseTimeout + 1)
+	out := b.hand(event(2, member.Claim{}, pre(2, 9)))
+	if !gave(out, message.ReasonPromised) {
+		t.Errorf("got traces %+v, want the lower ballot refused\n%s", out.Trace, b)
+	}
+}
+
+// The same of what was accepted: it comes back with the vote that promises.
+func TestAnAcceptedValueIsShownAfterARestart(t *testing.T) {
+	b := aVoter(t, 3)
+	value := state(3, 4, 0, 2)
+	b.hand(event(2, member.Claim{}, formal(2, 4, value)))
+	b.crash(0)
+	b.run(10 * b.timings.TTLTimeout)
+	b.start(0)
+	b.run(b.timings.LeaseTimeout + 1)
+	p := pre(1, 4)
+	p.ID.Ballot.Round = 9
+	v := bodies[message.Vote](b.hand(event(1, member.Claim{}, p)).Send)
+	if len(v) != 1 || !v[0].Granted || v[0].Accepted.ID != ballot(2, 4, 1) ||
+		v[0].Accepted.State.Digest() != value.Digest() {
+		t.Errorf("got votes %+v, want the value that was accepted shown", v)
+	}
+}
+
+// "Held state (a leader's own too)": each revision is in the output that sends
+// it.
+func TestALeaderStoresARevisionBeforeItIsSent(t *testing.T) {
+	b := aQuorateLeader(t, 3)
+	out := b.hand(event(1, chosen(4, 0), message.MemberLeave{}))
+	sent := bodies[message.MemberStatusUpdate](out.Send)
+	if len(sent) == 0 || out.Persist == nil || out.Persist.Held.Number.Less(sent[0].Number) {
+		t.Errorf("got %+v to save with updates %+v, want the revision saved", out.Persist, sent)
+	}
+}

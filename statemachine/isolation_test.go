@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// This file holds what protocol.md section 6 says of fewer than M alive.
+
+// "Elections fail; voters go on asking and proposing. [...] Authority still
+// needs M of the held roster. Nothing is forgotten by time."
+func TestOneOfThreeSurvivesWithoutAuthority(t *testing.T) {
+	b := formed(t, 3, 3)
+	held := b.nodes[0].durable.Held
+	b.crash(1, 2)
+	mark := len(b.sent)
+	for end := b.now.Add(time.Hour); b.step(end); {
+		if v, _ := b.nodes[0].Authority(b.now); v != 0 && b.since() > 10*time.Second {
+			t.Fatalf("at %v: got authority for one of three", b.since())
+		}
+	}
+	if got := b.nodes[0].durable.Held; got.Version != held.Version || len(got.Roster) != 3 {
+		t.Errorf("got %v held with %d members, want version %d with 3",
+			got.Number, len(got.Roster), held.Version)
+	}
+	if n := len(b.mail(mark, message.KindLeaderStatusQuery)); n < 3600 {
+		t.Errorf("got %d questions in an hour, want it to go on asking", n)
+	}
+	b.start(1)
+	took := b.settle(2)
+	if most := b.timings.LeaseTimeout + 2*b.timings.RetryInterval; took > most {
+		t.Errorf("with M again: got a leader after %v, want at most %v", took, most)
+	}
+}
+
+// "After 3 x TTLTimeout without a chosen leader a seed to which no answering
+// seed names a leader declares itself": one to which some seed does waits.
+func TestASeedThatIsToldOfALeaderDoesNotDeclareItself(t *testing.T) {
+	b := aVoter(t, 3)
+	for range 200 {
+		b.hand(b.answer(1, chosen(5, 2), number(5, 0)))
+		b.run(b.timings.RetryInterval)
+	}
+	if b.since() < 4*b.timings.TTLTimeout {
+		t.Fatalf("the test is too short: %v", b.since())
+	}
+	if v := b.view(0); v.Role != member.Seeking {
+		t.Errorf("got role %v, want %v while a leader is named", v.Role, member.Seeking)
+	}
+}
+
+// "[...] a non-seed joins again": it goes on asking, and joins whoever leads.
+func TestANonSeedJoinsAgain(t *testing.T) {
+	b := newBus(t, 3, 1)
+	b.nodes[2].durable.Held = state(3, 3, 0, 1)
+	b.start(2)
+	b.run(4 * b.timings.TTLTimeout)
+	in := event(0, provisional(4, 0), message.SeedKeepAlive{})
+	in.To = addr(2)
+	if got := kinds(b.handTo(2, in).Send); !slices.Contains(got, "n1: JoinClusterRequest") {
+		t.Errorf("got %q, want a join at the provisional leader", got)
+	}
+}
+
+// lostStores is a cluster of which the last nodes, as many as said, came back
+// with new stores that hold nothing, while the first kept theirs. All stopped at
+// one moment, so none of them has a leader.
+func lostStores(t *testing.T, size, lost int, memory bool) *bus {
+	t.Helper()
+	b := formed(t, size, size)
+	for i := range size {
+		b.crash(i)
+	}
+	b.run(b.timings.LeaseTimeout)
+	for i, n := range b.nodes {
+		fresh := i >= size-lost
+		n.conf = func(c *statemachine.Config) { c.Volatile, c.JoinOnly = memory, !memory && fresh }
+		if fresh {
+			n.durable.Held, n.durable.StoreID = member.State{}, member.StoreID{byte(100 + i)}
+		}
+		b.start(i)
+	}
+	return b
+}
+
+// "When N - M + 1 voters of the held roster answer under another store id and
+// hold nothing, that roster can never elect again (ErrRosterLost) [...] one with
+// a durable store waits."
+func TestARosterIsLostWithNMinusMPlusOneStores(t *testing.T) {
+	for _, tc := range []struct {
+		size, lost int
+		want       bool
+	}{{3, 1, false}, {3, 2, true}, {4, 1, false}, {4, 2, true}, {5, 2, false}, {5, 3, true}} {
+		name := fmt.Sprintf("N=%d, %d stores lost", tc.size, tc.lost)
+		b := lostStores(t, tc.size, tc.lost, false)
+		b.run(4 * b.timings.TTLTimeout)
+		if got := b.nodes[0].RosterLost(); got != tc.want {
+			t.Errorf("%s: got RosterLost %v, want %v\n%s", name, got, tc.want, b)
+		}
+		if got := b.quorate() >= 0; got == tc.want {
+			t.Errorf("%s: got a leader: %v, want %v\n%s", name, got, !tc.want, b)
+		}
+		if held := b.nodes[0].durable.Held; tc.want && held.Version != 1 {
+			t.Errorf("%s: got %v held, want it kept", name, held.Number)
+		}
+	}
+}
+
+// "A node with a memory store starts as a new run (new store id, holds nothing;
+// tokens start again at 1)."
+func TestAMemoryStoreStartsAsANewRunWhenTheRosterIsLost(t *testing.T) {
+	b := lostStores(t, 3, 2, true)
+	before := b.nodes[0].durable
+	b.until(b.timings.TTLTimeout, "new run of n1", func() bool {
+		return slices.ContainsFunc(b.nodes[0].trace, func(t statemachine.Trace) bool {
+			return t.What == statemachine.NewRun
+		})
+	})
+	after := b.nodes[0].durable
+	if after.StoreID == before.StoreID || after.Incarnation <= before.Incarnation {
+		t.Errorf("got store %v, run %d after store %v, run %d, want both new",
+			after.StoreID, after.Incarnation, before.StoreID, before.Incarnation)
+	}
+	if !after.Held.IsZero() || !after.Promised.IsZero() {
+		t.Errorf("got held %v, promised %v, want nothing", after.Held.Number, after.Promised)
+	}
+	b.settle(3)
+	if v := b.view(0); v.Version != 1 {
+		t.Errorf("got version %d, want a founding of version 1", v.Version)
+	}
+}
+
+// One that only shows itself without a state is not lost as soon as it shows
+// its old store again.
+func TestAStoreThatIsSeenAgainIsNotLost(t *testing.T) {
+	b := aVoter(t, 3)
+	for _, i := range []int{1, 2} {
+		in := event(i, member.Claim{}, message.LeaderQuery{ID: 1})
+		in.From = newStore(run(i, 2))
+		b.hand(in)
+	}
+	if !b.nodes[0].RosterLost() {
+		t.Fatalf("got the roster not lost after both other stores were\n%s", b)
+	}
+	b.hand(event(1, member.Claim{}, message.LeaderQuery{ID: 1, Held: number(3, 0)}))
+	if b.nodes[0].RosterLost() {
+		t.Error("got the roster lost although a voter of it answers")
+	}
+}

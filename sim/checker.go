@@ -210,7 +210,7 @@ func (k *checker) shows(p *process, v member.View) {
 // is so, a founding can be repeated.
 func (k *checker) blank(p *process) {
 	i := slices.Index(k.seeds, p.cfg.Address)
-	if !k.founded || i < 0 || p.cfg.JoinOnly || !holdsNothing(p.store) || k.neverJoined[i] {
+	if !k.founded || i < 0 || p.cfg.JoinOnly || !k.stranger(p.store) || k.neverJoined[i] {
 		return
 	}
 	k.restarted[i] = true
@@ -223,7 +223,7 @@ func (k *checker) noteFounding() {
 	for i, s := range k.seeds {
 		k.neverJoined[i] = true
 		for p, home := range k.homes {
-			if home == s && !holdsNothing(k.stores[p]) {
+			if home == s && !k.stranger(k.stores[p]) {
 				k.neverJoined[i] = false
 			}
 		}
@@ -257,6 +257,13 @@ func (k *checker) blankSeeds() int {
 }
 
 func holdsNothing(d paxos.Durable) bool { return d.Held.IsZero() && d.Accepted.IsZero() }
+
+// stranger reports that a store knows nothing of the founding: it holds no
+// state, and what it accepted is another value.
+func (k *checker) stranger(d paxos.Durable) bool {
+	founded := k.chosen[1]
+	return d.Held.IsZero() && (founded == nil || d.Accepted.State.Digest() != founded.digest)
+}
 
 func sameDurable(a, b paxos.Durable) bool {
 	return a.StoreID == b.StoreID && a.Incarnation == b.Incarnation && a.Promised == b.Promised &&

@@ -50,7 +50,7 @@ func (k *checker) stored(p *process, old paxos.Durable) {
 	k.storedPromise(p, old, d)
 	k.storedAccepted(p, old, d)
 	k.storedHeld(p, old, d)
-	if !holdsNothing(d) && p.index == p.home {
+	if p.index == p.home && !k.stranger(d) {
 		k.joined(p.cfg.Address)
 	}
 }

@@ -202,7 +202,7 @@ func (j *judge) heal() {
 // voters, and with a seed for those that know nobody.
 func (j *judge) spare(i int) {
 	p := j.c.procs[i]
-	if !p.up() || p.cfg.Volatile || j.c.hopeless() != "" {
+	if !p.up() || p.cfg.Volatile || !j.c.check.founded || j.c.hopeless() != "" {
 		return
 	}
 	j.c.Crash(i)

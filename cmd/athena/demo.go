@@ -50,10 +50,10 @@ func newDemo(began time.Time) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "run a whole cluster on this machine, to look at and to break",
-		Long: "demo runs nodes, each a process of its own, on loopback addresses, with the timings of a\n" +
-			"local network, and prints what happens, in seconds since it began. Kill them as you like,\n" +
-			"or let a script do it: failover kills the leader and starts it again, partition cuts the\n" +
-			"leader off with a minority and heals, rolling restarts every node in turn.",
+		Long: "demo runs nodes, each a process of its own, on loopback addresses, with the timings\n" +
+			"of a local network, and prints what happens, in seconds since it began. Kill them as\n" +
+			"you like, or let a script do it: failover kills the leader and starts it again,\n" +
+			"partition cuts the leader off with a minority and heals, rolling restarts every node.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := d.validate(); err != nil {

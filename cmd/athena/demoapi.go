@@ -153,5 +153,6 @@ func (a *demoAPI) rewrite(p *httputil.ProxyRequest) {
 }
 
 func (a *demoAPI) noAnswer(w http.ResponseWriter, _ *http.Request, err error) {
-	admin.WriteError(w, http.StatusGatewayTimeout, codeNoAnswer, "the node does not answer: "+err.Error())
+	admin.WriteError(w, http.StatusGatewayTimeout, codeNoAnswer,
+		"the node does not answer: "+err.Error())
 }

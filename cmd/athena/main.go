@@ -40,8 +40,8 @@ func execute(began time.Time, args []string, stdout, stderr io.Writer) int {
 	root := &cobra.Command{
 		Use:   "athena",
 		Short: "a fixed number of processes as one cluster: one leader, one list of members",
-		Long: "Athena makes a fixed number of processes one cluster. It elects one leader with a lease\n" +
-			"and a fencing token, and tells every process who is a member.\n\n" +
+		Long: "Athena makes a fixed number of processes one cluster. It elects one leader with a\n" +
+			"lease and a fencing token, and tells every process who is a member.\n\n" +
 			"Exit codes: 0 done, 1 failed, 2 asked wrongly.",
 		SilenceUsage:  true,
 		SilenceErrors: true,

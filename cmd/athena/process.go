@@ -29,7 +29,9 @@ type process struct {
 // startProcess starts this program again as a supervised node. Its log is
 // appended to a file. Each report goes to told, and the end of the process to
 // ended, both from one goroutine.
-func startProcess(args []string, log *os.File, told func(report), ended func(error)) (*process, error) {
+func startProcess(
+	args []string, log *os.File, told func(report), ended func(error),
+) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err

@@ -22,11 +22,13 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// How long a node may take to leave: a little more than it promises, and not
-// so long that a supervisor loses its patience.
 const (
+	// A node may take a little longer to leave than it promises, and not so
+	// long that a supervisor loses its patience.
 	leaveSpare = 2 * time.Second
 	maxLeave   = 20 * time.Second
+	// sameSignal is the time within which two signals count as one.
+	sameSignal = 100 * time.Millisecond
 )
 
 var errStopped = errors.New("told to stop")
@@ -37,8 +39,8 @@ func newRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "run one node until it is told to stop",
-		Long: "run makes this process a member of a cluster. SIGINT or SIGTERM lets it leave in order,\n" +
-			"handing over leadership first; a second one ends it at once.\n\n" +
+		Long: "run makes this process a member of a cluster. SIGINT or SIGTERM lets it leave in\n" +
+			"order, handing over leadership first; a second one ends it at once.\n\n" +
 			"Every flag can be given as a variable too, --data-dir as ATHENA_DATA_DIR; flags win.",
 		Example: "  athena run --addr 10.0.0.1:7000 --size 3 --seeds 10.0.0.1:7000,10.0.0.2:7000 \\\n" +
 			"      --secret-file secret --admin 127.0.0.1:7070",
@@ -62,9 +64,10 @@ func newRun() *cobra.Command {
 			return d.run(s.admin)
 		},
 	}
-	s.define(cmd.Flags())
-	cmd.Flags().BoolVar(&supervised, "supervised", false, "report to a parent process, and end with it")
-	if err := cmd.Flags().MarkHidden("supervised"); err != nil {
+	f := cmd.Flags()
+	s.define(f)
+	f.BoolVar(&supervised, "supervised", false, "report to a parent process, and end with it")
+	if err := f.MarkHidden("supervised"); err != nil {
 		panic(err) // the flag is defined on the line before
 	}
 	return cmd
@@ -173,27 +176,32 @@ func (d *daemon) leave(node *cluster.Node) error {
 	bound := min(d.config.LeaderTimeout+leaveSpare, maxLeave)
 	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
-	d.log.Info().Dur("at_most", bound).Msg("leaving the cluster")
+	d.log.Info().Stringer("at_most", bound).Msg("leaving the cluster")
 	return node.Leave(ctx)
 }
 
 // untilSignal returns a context that ends, with the cause errStopped, at the
-// first SIGINT or SIGTERM. The second one ends the process.
+// first SIGINT or SIGTERM. The second one ends the process, unless it comes so
+// soon that both are one: timeout(1) and terminals signal whole groups as well.
 func untilSignal(log zerolog.Logger) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	done := make(chan struct{})
 	go func() {
+		var first time.Time
 		for {
 			select {
 			case s := <-signals:
-				if ctx.Err() != nil {
+				switch {
+				case first.IsZero():
+					log.Info().Stringer("signal", s).Msg("told to stop; a second signal ends at once")
+					first = time.Now()
+					cancel(errStopped)
+				case time.Since(first) > sameSignal:
 					log.Warn().Stringer("signal", s).Msg("ending at once")
 					os.Exit(exitFailed)
 				}
-				log.Info().Stringer("signal", s).Msg("told to stop; a second signal ends at once")
-				cancel(errStopped)
 			case <-done:
 				return
 			}

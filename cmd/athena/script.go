@@ -94,7 +94,8 @@ func failoverScript(ctx context.Context, f *fleet) error {
 	if err != nil {
 		return err
 	}
-	if _, err := f.expect(ctx, "the end of "+old.name, func() bool { return old.proc == nil }); err != nil {
+	gone := func() bool { return old.proc == nil }
+	if _, err := f.expect(ctx, "the end of "+old.name, gone); err != nil {
 		return err
 	}
 	started := time.Now()
@@ -105,7 +106,8 @@ func failoverScript(ctx context.Context, f *fleet) error {
 	if err != nil {
 		return err
 	}
-	f.result(fmt.Sprintf("%s killed, until %s led with authority", old.name, next.name), led.Sub(killed))
+	f.result(fmt.Sprintf("%s killed, until %s led with authority", old.name, next.name),
+		led.Sub(killed))
 	f.result(old.name+" started again, until all were active", again.Sub(started))
 	return nil
 }
@@ -146,7 +148,8 @@ func partitionScript(ctx context.Context, f *fleet) error {
 		return err
 	}
 	f.result(fmt.Sprintf("%s cut off, until its authority ended", old.name), ended.Sub(parted))
-	f.result(fmt.Sprintf("%s cut off, until %s led with authority", old.name, next.name), led.Sub(parted))
+	f.result(fmt.Sprintf("%s cut off, until %s led with authority", old.name, next.name),
+		led.Sub(parted))
 	f.result("healed, until all were active under one leader", again.Sub(healed))
 	return nil
 }

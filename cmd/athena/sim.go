@@ -29,10 +29,10 @@ func newSim() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sim",
 		Short: "simulate clusters under faults and check what they promise",
-		Long: "sim runs clusters in virtual time, on a network, disks and clocks that fail, and checks\n" +
-			"after every step what Athena promises. A seed is a run; the same seed is the same run.\n" +
-			"It ends with 0 when all runs were clean and with 1 when one was not, and prints its seed,\n" +
-			"what broke, and what happened before.",
+		Long: "sim runs clusters in virtual time, on a network, disks and clocks that fail, and\n" +
+			"checks after every step what Athena promises. A seed is a run; the same seed is the\n" +
+			"same run. It ends with 0 when all runs were clean and with 1 when one was not, and\n" +
+			"prints its seed, what broke, and what happened before.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := s.options.Validate(); err != nil {

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+)
+
+// fake is a node that says what the test wants.
+type fake cluster.Status
+
+func (f fake) Status() cluster.Status { return cluster.Status(f) }
+
+// pair is n1, the leader of two members; without a token nobody leads.
+func pair(token uint64) fake {
+	entry := func(name string, port uint16, status member.Status) member.Member {
+		m := member.Member{Name: name, Seed: port == 1, Status: status}
+		m.Address, m.Incarnation = member.Address{Host: "h", Port: port}, 12
+		return m
+	}
+	ms := member.Roster{entry("n1", 1, member.Active), entry("n2", 2, member.Unreachable)}
+	f := fake{Cluster: "c", Size: 2, Quorum: 2, Self: ms[0], Token: token}
+	f.View = member.View{Role: member.Leading, Leader: ms[0].Address, Version: 3, Members: ms}
+	return f
+}
+
+// answering serves a node on a socket and returns its address.
+func answering(t *testing.T, node fake) string {
+	t.Helper()
+	l, err := admin.Listen("unix:" + filepath.Join(t.TempDir(), "admin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- admin.Serve(ctx, l, admin.New(node, "b")) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return admin.AddrOf(l)
+}
+
+func TestAsk(t *testing.T) {
+	led, leaderless := answering(t, pair(3)), answering(t, pair(0))
+	for _, c := range []struct {
+		name, at string
+		args     []string
+		code     int
+		stdout   string
+		stderr   string
+	}{
+		{"members", led, []string{"members"}, exitDone, "" +
+			"NAME  ADDRESS  STATUS       ROLE    SEED  INCARNATION\n" +
+			"n1    h:1      active       leader  seed  12\n" +
+			"n2    h:2      unreachable  -       -     12\n", ""},
+		{"members without quorum", leaderless, []string{"members"}, exitDone, "" +
+			"NAME  ADDRESS  STATUS       ROLE                   SEED  INCARNATION\n" +
+			"n1    h:1      active       leader without quorum  seed  12\n" +
+			"n2    h:2      unreachable  -                      -     12\n", ""},
+		{"leader", led, []string{"leader"}, exitDone, "" +
+			"NAME  ADDRESS  TOKEN\n" +
+			"n1    h:1      3\n", ""},
+		{"no leader", leaderless, []string{"leader"}, exitFailed, "", "no leader has the support"},
+		{"no leader as JSON", leaderless, []string{"leader", "-o", "json"}, exitFailed, "",
+			"no leader has the support"},
+		{"status", led, []string{"status"}, exitDone, "" +
+			"node     n1 at h:1, leader\n" +
+			"cluster  c, 1 of 2 members active, 2 make a majority\n" +
+			"leader   n1 at h:1, token 3\n" +
+			"lease    0 ms left\n" +
+			"view     version 3, revision 0\n" +
+			"running  0s, b, protocol 1\n", ""},
+		{"nobody", "127.0.0.1:1", []string{"status"}, exitFailed, "", "ATHENA_ADMIN"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, stdout, stderr := athena(append(c.args, "--admin", c.at)...)
+			if diff := cmp.Diff(c.stdout, stdout); code != c.code || diff != "" {
+				t.Errorf("%q: code %d, want %d, output -want +got:\n%s", c.args, code, c.code, diff)
+			}
+			if !strings.Contains(stderr, c.stderr) || c.stderr == "" && stderr != "" {
+				t.Errorf("%q: error %q, want %q in it", c.args, stderr, c.stderr)
+			}
+		})
+	}
+}
+
+// TestAskEnvironment asks where ATHENA_ADMIN says, in JSON.
+func TestAskEnvironment(t *testing.T) {
+	t.Setenv("ATHENA_ADMIN", answering(t, pair(3)))
+	code, stdout, stderr := athena("status", "-o", "json")
+	var got admin.Status
+	if err := json.Unmarshal([]byte(stdout), &got); code != exitDone || err != nil {
+		t.Fatalf("athena status -o json: code %d, %v, error %q, output\n%s", code, err, stderr, stdout)
+	}
+	if diff := cmp.Diff(admin.StatusOf(pair(3).Status(), "b"), got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/member"
+)
+
+// TestDemoChildren holds that variables meant for the demo, or for whoever
+// asks it, do not reach its nodes.
+func TestDemoChildren(t *testing.T) {
+	got := withoutOurs([]string{"HOME=/h", "ATHENA_ADMIN=127.0.0.1:1", "ATHENA_SIZE=3", "PATH=/bin"})
+	if diff := cmp.Diff([]string{"HOME=/h", "PATH=/bin"}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// sees is the status of a node that follows leader ("" for none) by a token.
+func sees(self, leader string, token uint64, members map[string]member.Status) *admin.Status {
+	at := func(name string) (a member.Address) {
+		if name != "" {
+			a = member.Address{Host: name, Port: 1}
+		}
+		return a
+	}
+	s := &admin.Status{Token: token, Self: admin.Self{Name: self, Address: at(self)}}
+	s.View.Leader = at(leader)
+	for _, name := range []string{"n1", "n2", "n3"} {
+		if status, ok := members[name]; ok {
+			s.View.Members = append(s.View.Members,
+				admin.Member{Name: name, Address: at(name), Status: status})
+		}
+	}
+	return s
+}
+
+// trio is a fleet of three nodes that run as far as it can tell.
+func trio(out *strings.Builder) *fleet {
+	f := &fleet{tell: &narrator{out: out, began: time.Now()}, changed: make(chan struct{})}
+	for i, name := range []string{"n1", "n2", "n3"} {
+		p := &process{cmd: &exec.Cmd{Process: &os.Process{Pid: 100 + i}}}
+		f.nodes = append(f.nodes, &node{name: name, address: name + ":1", proc: p})
+	}
+	return f
+}
+
+// TestStory tells a fail-over from what the nodes report.
+func TestStory(t *testing.T) {
+	const up, lost = member.Active, member.Unreachable
+	var out strings.Builder
+	f := trio(&out)
+	all := func(leader string, token uint64, ms map[string]member.Status) {
+		for _, n := range f.nodes {
+			if n.proc != nil {
+				f.onReport(n, report{Status: sees(n.name, leader, token, ms)})
+			}
+		}
+	}
+	all("", 0, map[string]member.Status{"n1": up})
+	all("n1", 1, map[string]member.Status{"n1": up, "n2": up, "n3": member.Joining})
+	all("n1", 1, map[string]member.Status{"n1": up, "n2": up, "n3": up})
+	f.onExit(f.nodes[0], errors.New("signal: killed"))
+	all("", 0, map[string]member.Status{"n1": up, "n2": up, "n3": up})
+	all("n3", 2, map[string]member.Status{"n1": up, "n2": up, "n3": up})
+	all("n3", 2, map[string]member.Status{"n1": lost, "n2": up, "n3": up})
+
+	var told []string
+	for line := range strings.Lines(out.String()) {
+		_, text, _ := strings.Cut(strings.TrimSpace(line), " s  ")
+		if before, _, timed := strings.Cut(text, ", 0 ms after"); timed {
+			text = before
+		}
+		text, _, _ = strings.Cut(text, " after ")
+		told = append(told, text)
+	}
+	want := []string{
+		"n1 leads with authority, token 1",
+		"three active members and a quorate leader",
+		"n1 has left",
+		"nobody leads with authority any more",
+		"n3 leads with authority, token 2",
+		"n3 says: n1 is unreachable",
+	}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestStaleLeader holds whom the demo takes for the leader when a process that
+// was paused from outside still says that it leads.
+func TestStaleLeader(t *testing.T) {
+	f := trio(&strings.Builder{})
+	f.nodes[0].status = sees("n1", "n1", 4, nil)
+	f.nodes[1].status = sees("n2", "n2", 6, nil)
+	f.nodes[2].status = sees("n3", "n2", 6, nil)
+	if got := leaderOf(f.nodes); got != f.nodes[1] {
+		t.Errorf("tokens 4, 6 and a follower: %+v, want n2", got)
+	}
+	f.nodes[1].paused = true
+	if got := leaderOf(f.nodes); got != f.nodes[0] {
+		t.Errorf("n2 paused by the demo: %+v, want n1", got)
+	}
+	f.nodes[0].proc = nil
+	if got := leaderOf(f.nodes); got != nil {
+		t.Errorf("nobody left that says it leads: %+v, want nobody", got)
+	}
+}
+
+func TestDemoAPI(t *testing.T) {
+	f := trio(&strings.Builder{})
+	for i, n := range f.nodes[:2] {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			admin.WriteJSON(w, http.StatusOK, n.name+" "+r.URL.String()+" "+r.Host)
+		}))
+		defer s.Close()
+		n.admin = strings.TrimPrefix(s.URL, "http://")
+		n.status = sees(n.name, []string{"", "n2"}[i], uint64(i), nil)
+	}
+	f.nodes[2].proc = nil
+	h := newDemoAPI(f)
+	for _, c := range []struct {
+		name, method, path, site string
+		code                     int
+		want                     string
+	}{
+		{"the leader answers", "GET", "/v1/status", "", 200, `"n2 /v1/status ` + f.nodes[1].admin + `"`},
+		{"with the query", "GET", "/readyz?leader", "", 200, `"n2 /readyz?leader ` + f.nodes[1].admin},
+		{"one node answers", "GET", "/v1/nodes/n1/leader", "", 200, `"n1 /v1/leader ` + f.nodes[0].admin},
+		{"unknown node", "GET", "/v1/nodes/n9/status", "", 404, `"code":"not_found"`},
+		{"node that does not run", "GET", "/v1/nodes/n3/status", "", 503, `"code":"no_node"`},
+		{"kill what does not run", "POST", "/v1/nodes/n3/kill", "", 409, `"code":"not_now"`},
+		{"cut what does not run", "POST", "/v1/nodes/n3/cut", "", 409, `"code":"not_now"`},
+		{"act on nobody", "POST", "/v1/nodes/n9/kill", "", 404, `"code":"not_found"`},
+		{"from another site", "POST", "/v1/nodes/n1/kill", "cross-site", 403, `"code":"cross_site"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := httptest.NewRequest(c.method, c.path, nil)
+			if c.site != "" {
+				r.Header.Set("Sec-Fetch-Site", c.site)
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code != c.code || !strings.Contains(w.Body.String(), c.want) {
+				t.Errorf("%s %s: %d %s, want %d and %s", c.method, c.path, w.Code, w.Body, c.code, c.want)
+			}
+		})
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", "/v1/nodes", nil))
+	var got []nodeEntry
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := []nodeEntry{
+		{Name: "n1", PID: 100, Address: "n1:1", Admin: f.nodes[0].admin, Alive: true},
+		{Name: "n2", PID: 101, Address: "n2:1", Admin: f.nodes[1].admin, Alive: true},
+		{Name: "n3", Address: "n3:1"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("GET /v1/nodes: -want +got:\n%s", diff)
+	}
+}
+
+// TestNobodyAnswers wants an error in the form of the API, not an empty page.
+func TestNobodyAnswers(t *testing.T) {
+	f := trio(&strings.Builder{})
+	w := httptest.NewRecorder()
+	newDemoAPI(f).ServeHTTP(w, httptest.NewRequest("GET", "/v1/status", nil))
+	if w.Code != 503 || !strings.Contains(w.Body.String(), codeNoNode) {
+		t.Errorf("no node listens: %d %s, want 503 %s", w.Code, w.Body, codeNoNode)
+	}
+	f.nodes[0].admin = "127.0.0.1:1"
+	w = httptest.NewRecorder()
+	newDemoAPI(f).ServeHTTP(w, httptest.NewRequest("GET", "/v1/status", nil))
+	if w.Code != 504 || !strings.Contains(w.Body.String(), codeNoAnswer) {
+		t.Errorf("the node is gone: %d %s, want 504 %s", w.Code, w.Body, codeNoAnswer)
+	}
+}
+
+// TestSignalsNamed wants words for each signal that the demo sends.
+func TestSignalsNamed(t *testing.T) {
+	for s, want := range map[syscall.Signal]string{
+		syscall.SIGKILL: "n1 is killed", syscall.SIGSTOP: "n1 is paused", syscall.SIGCONT: "n1 goes on",
+	} {
+		var out strings.Builder
+		f := trio(&out)
+		f.tell.did(f.nodes[0], s)
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%v: %q, want %q in it", s, out.String(), want)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+
+	"github.com/athena-go/athena/cluster"
+)
+
+// parse reads flags and variables as run does.
+func parse(t *testing.T, environ map[string]string, args ...string) (*settings, *pflag.FlagSet) {
+	t.Helper()
+	var s settings
+	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	s.define(f)
+	if err := f.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	lookup := func(name string) (string, bool) { v, ok := environ[name]; return v, ok }
+	if err := fromEnvironment(f, lookup); err != nil {
+		t.Fatal(err)
+	}
+	return &s, f
+}
+
+func resolve(t *testing.T, environ map[string]string, args ...string) cluster.Config {
+	t.Helper()
+	s, f := parse(t, environ, args...)
+	c, err := s.resolve(f)
+	if err != nil {
+		t.Fatalf("run %q: %v", args, err)
+	}
+	return c
+}
+
+func TestResolve(t *testing.T) {
+	secret := secretFile(t, strings.Repeat("s", 32)+"\r\n", 0o600)
+	got := resolve(t, nil, "--addr", ":7000", "--advertise", "a:7000", "--name", "n", "--cluster", "c",
+		"--size", "3", "--seeds", "a:7000,b:7000", "--seeds", "d:7000", "--join-only",
+		"--data-dir", "data", "--secret-file", secret, "--profile", "wan", "--leader-timeout", "4s")
+	want := cluster.WANConfig()
+	want.Addr, want.Advertise, want.Name, want.Cluster = ":7000", "a:7000", "n", "c"
+	want.Size, want.Seeds = 3, []string{"a:7000", "b:7000", "d:7000"}
+	want.JoinOnly, want.DataDir, want.Secret = true, "data", []byte(strings.Repeat("s", 32))
+	want.LeaderTimeout = 4 * time.Second
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestEnvironment holds the order: defaults, variables, flags.
+func TestEnvironment(t *testing.T) {
+	environ := map[string]string{
+		"ATHENA_ADDR":          "127.0.0.1:7001",
+		"ATHENA_SIZE":          "5",
+		"ATHENA_SEEDS":         "127.0.0.1:7001,127.0.0.1:7002",
+		"ATHENA_INSECURE":      "true",
+		"ATHENA_MEMORY":        "true",
+		"ATHENA_TTL_TIMEOUT":   "7s",
+		"ATHENA_SUPERVISED":    "true", // no flag that may be given so
+		"ATHENA_SERVICE_HOST":  "10.0.0.1",
+		"ATHENA_PORT":          "tcp://10.0.0.1:7000",
+		"ATHENA_LEADER_TIMOUT": "1s",
+	}
+	got := resolve(t, environ, "--size", "3")
+	want := cluster.DefaultConfig()
+	want.Addr, want.Size, want.Cluster = "127.0.0.1:7001", 3, cluster.DefaultCluster
+	want.Seeds, want.Insecure = []string{"127.0.0.1:7001", "127.0.0.1:7002"}, true
+	want.TTLTimeout = 7 * time.Second
+	want.LeaseTimeout = got.LeaseTimeout // a default of Start
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+
+	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	new(settings).define(f)
+	lookup := func(name string) (string, bool) { return "many", name == "ATHENA_SIZE" }
+	err := fromEnvironment(f, lookup)
+	var usage usageError
+	if !errors.As(err, &usage) || !strings.Contains(err.Error(), "ATHENA_SIZE") {
+		t.Errorf("ATHENA_SIZE=many: %v, want a usageError that names it", err)
+	}
+}
+
+func TestDefaultDataDir(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", "")
+	t.Setenv("HOME", "/h")
+	base := "/h/.local/state/athena"
+	for _, c := range []struct{ state, cluster, addr, want string }{
+		{"", "athena", "127.0.0.1:7000", base + "/athena@127.0.0.1_7000"},
+		{"relative", "athena", "127.0.0.1:7000", base + "/athena@127.0.0.1_7000"},
+		{"/s", "athena", "db-1.local:7000", "/s/athena/athena@db-1.local_7000"},
+		{"/s", "../up", "[::1]:7000", "/s/athena/..%2Fup@%5B__1%5D_7000"},
+		{"/s", "..", "h:1", "/s/athena/..@h_1"},
+	} {
+		t.Setenv("XDG_STATE_HOME", c.state)
+		got := resolve(t, nil, "--addr", c.addr, "--cluster", c.cluster, "--size", "1",
+			"--seeds", c.addr, "--insecure-anywhere").DataDir
+		if got != filepath.FromSlash(c.want) {
+			t.Errorf("XDG_STATE_HOME=%q, cluster %q, %s: %s, want %s",
+				c.state, c.cluster, c.addr, got, c.want)
+		}
+	}
+	t.Setenv("XDG_STATE_HOME", "")
+	t.Setenv("HOME", "")
+	s, f := parse(t, nil, "--addr", "127.0.0.1:7000", "--size", "1", "--insecure")
+	if _, err := s.resolve(f); err == nil || !strings.Contains(err.Error(), "--data-dir") {
+		t.Errorf("without a home: %v, want an error that names --data-dir", err)
+	}
+	c := resolve(t, nil, "--addr", "127.0.0.1:7000", "--size", "1", "--insecure", "--memory")
+	if c.DataDir != "" {
+		t.Errorf("--memory: data directory %q, want none", c.DataDir)
+	}
+}

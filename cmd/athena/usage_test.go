@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// athena runs a command line within this process.
+func athena(args ...string) (code int, stdout, stderr string) {
+	var out, errOut bytes.Buffer
+	code = execute(time.Now(), args, &out, &errOut)
+	return code, out.String(), errOut.String()
+}
+
+// TestUsage holds what is said about a command line that is wrong: exit code
+// 2, what is wrong and what to do, and nothing on standard output.
+func TestUsage(t *testing.T) {
+	secret := secretFile(t, strings.Repeat("s", 32), 0o600)
+	good := []string{"run", "--addr", "127.0.0.1:7001", "--size", "3",
+		"--seeds", "127.0.0.1:7001,127.0.0.1:7002"}
+	run := func(more ...string) []string {
+		return append(append([]string{}, good...), more...)
+	}
+	for _, c := range []struct {
+		name string
+		args []string
+		want []string // each of them on standard error
+	}{
+		{"unknown verb", []string{"frob"}, []string{`unknown command "frob"`, "athena --help"}},
+		{"unknown flag", []string{"run", "--frob"}, []string{"--frob", "athena run --help"}},
+		{"argument", []string{"version", "now"}, []string{"now"}},
+		{"no number", run("--size", "three"), []string{"three", "--size"}},
+		{"no duration", run("--ttl-timeout", "10"), []string{"--ttl-timeout"}},
+		{"nothing", []string{"run"}, []string{"Addr", "Size 0", "Seeds", "--secret-file"}},
+		{"no secret", run(), []string{"--secret-file", "--insecure"}},
+		{"both", run("--secret-file", secret, "--insecure"), []string{"contradicts"}},
+		{"no such secret", run("--secret-file", secret+"x"), []string{"--secret-file", "no such file"}},
+		{"open secret", run("--secret-file", secretFile(t, strings.Repeat("s", 32), 0o644)),
+			[]string{"mode 0644", "chmod 600"}},
+		{"short secret", run("--secret-file", secretFile(t, "short\n", 0o600)),
+			[]string{"5 bytes", "at least 16", "openssl rand"}},
+		{"long secret", run("--secret-file", secretFile(t, strings.Repeat("s", 5000), 0o600)),
+			[]string{"5000 bytes", "at most 4096"}},
+		{"secret is a folder", run("--secret-file", t.TempDir()), []string{"no regular file"}},
+		{"bad address", run("--secret-file", secret, "--addr", "nowhere"), []string{`Addr "nowhere"`}},
+		{"any address", run("--secret-file", secret, "--addr", ":7001"), []string{"Advertise"}},
+		{"too large", run("--secret-file", secret, "--size", "1000"), []string{"Size 1000"}},
+		{"too small for the seeds", run("--secret-file", secret, "--size", "1"), []string{"Seeds: 2"}},
+		{"profile", run("--secret-file", secret, "--profile", "moon"),
+			[]string{`--profile "moon"`, "local, lan, wan or classic"}},
+		{"timings", run("--secret-file", secret, "--heartbeat-interval", "2s"),
+			[]string{"HeartbeatInterval 2s", "HeartbeatTimeout 400ms"}},
+		{"no time", run("--secret-file", secret, "--ttl-timeout", "0s"), []string{"--ttl-timeout 0s"}},
+		{"two stores", run("--secret-file", secret, "--memory", "--data-dir", "d"),
+			[]string{"--memory contradicts --data-dir d"}},
+		{"admin", run("--secret-file", secret, "--admin", "7070"), []string{"host:port", "off"}},
+		{"open admin", run("--secret-file", secret, "--admin", ":7070"), []string{"tokens"}},
+		{"log format", run("--secret-file", secret, "--log-format", "xml"), []string{"json or console"}},
+		{"log level", run("--secret-file", secret, "--log-level", "all"), []string{`"all"`, "debug"}},
+		{"insecure off loopback", run("--insecure", "--addr", "10.0.0.1:7001"), []string{"loopback"}},
+		{"join only", run("--secret-file", secret, "--addr", "127.0.0.1:7009", "--join-only"),
+			[]string{"JoinOnly"}},
+		{"output", []string{"members", "-o", "xml"}, []string{"table or json"}},
+		{"whom to ask", []string{"leader", "--admin", "7070"}, []string{"--admin", "host:port"}},
+		{"size of the demo", []string{"demo", "--size", "0"}, []string{"--size 0"}},
+		{"script", []string{"demo", "--script", "flood"}, []string{"failover, partition or rolling"}},
+		{"too few for a script", []string{"demo", "--size", "2", "--script", "failover"},
+			[]string{"--size 3"}},
+		{"time of the demo", []string{"demo", "--for", "-1s"}, []string{"--for -1s"}},
+		{"admin of the demo", []string{"demo", "--admin", "0.0.0.0:7070"}, []string{"tokens"}},
+		{"size of a simulation", []string{"sim", "--size", "6"}, []string{"Size 6"}},
+		{"runs", []string{"sim", "--runs", "0"}, []string{"--runs 0"}},
+		{"seed", []string{"sim", "--seed", "-1"}, []string{"--seed"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, stdout, stderr := athena(c.args...)
+			if code != exitUsage || stdout != "" {
+				t.Errorf("athena %q: code %d, standard output %q, want %d and none",
+					c.args, code, stdout, exitUsage)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(stderr, want) {
+					t.Errorf("athena %q says\n%s\nwant %q in it", c.args, stderr, want)
+				}
+			}
+		})
+	}
+}
+
+// TestUsageSaysAll wants every fault of one command line at once.
+func TestUsageSaysAll(t *testing.T) {
+	_, _, stderr := athena("run", "--addr", "nowhere", "--size", "-1", "--profile", "moon",
+		"--log-level", "all", "--admin", "7070")
+	for _, want := range []string{"nowhere", "Size -1", "moon", `"all"`, "7070", "--secret-file"} {
+		if strings.Count(stderr, want) < 1 {
+			t.Errorf("five faults and no secret:\n%s\nwant %q in it", stderr, want)
+		}
+	}
+}
+
+func secretFile(t *testing.T, text string, mode os.FileMode) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestHelpAndVersion(t *testing.T) {
+	for _, c := range []struct{ arg, want string }{
+		{"--help", "Available Commands"}, {"version", "athena "}, {"help", "members"},
+	} {
+		code, stdout, stderr := athena(c.arg)
+		if code != exitDone || !strings.Contains(stdout, c.want) || stderr != "" {
+			t.Errorf("athena %s: code %d, %q, error %q, want %d and %q",
+				c.arg, code, stdout, stderr, exitDone, c.want)
+		}
+	}
+	if _, stdout, _ := athena("run", "--help"); strings.Contains(stdout, "supervised") {
+		t.Errorf("athena run --help shows a flag that only the demo uses:\n%s", stdout)
+	}
+}
+
+// TestSimulation runs a seed that is clean; what a broken one prints is tested
+// where one can be planted, in package sim.
+func TestSimulation(t *testing.T) {
+	code, stdout, stderr := athena("sim", "--seed", "1", "--size", "3", "--for", "10s")
+	if code != exitDone || !strings.Contains(stdout, "1 runs") || stderr != "" {
+		t.Errorf("athena sim: code %d, error %q, output\n%s\nwant %d after 1 run",
+			code, stderr, stdout, exitDone)
+	}
+}

@@ -93,7 +93,7 @@ func (m *Machine) place(j joiner) message.Reason {
 		if !m.settled() {
 			return message.ReasonNotSettled
 		}
-		if m.heardWithout(e.Address) < m.quorum {
+		if !m.canSpare(e.Address) {
 			return message.ReasonQuorumAtStake
 		}
 		m.accept(j, r.With(j.entry(member.Joining)), j.id.Address)

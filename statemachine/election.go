@@ -76,7 +76,7 @@ func (m *Machine) tickFounding() {
 
 // begin sends the pre proposal of a, to this node's own voter too.
 func (m *Machine) begin(a *attempt) {
-	m.propose.round++
+	m.propose.round = max(m.propose.round, m.durable.Promised.Ballot.Round) + 1
 	a.id.Ballot = paxos.Ballot{
 		Round:       m.propose.round,
 		Proposer:    m.self.Address,
@@ -104,7 +104,11 @@ func (m *Machine) canvass(a *attempt, p message.Proposal, others member.Roster) 
 		}
 	}
 	own := m.vote(m.self, p)
-	// What follows may depend on the own vote, which is saved first.
+	if !own.Granted {
+		// Who does not vote for its own proposal need not ask others.
+		m.failAttempt()
+		return
+	}
 	for _, to := range m.targets(voters, addresses(others)) {
 		m.send(to, p)
 	}

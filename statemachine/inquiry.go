@@ -20,10 +20,10 @@ type ask struct {
 }
 
 // wantsElection reports whether this node should ask and propose: it has a
-// vote, and no healthy leader.
+// vote, may lead, and has no healthy leader.
 func (m *Machine) wantsElection() bool {
 	return m.role != member.Leading && m.propose.attempt == nil && !m.operate.drained &&
-		!m.followsHealthy() && m.isVoter()
+		!m.operate.leaving && !m.followsHealthy() && m.isVoter()
 }
 
 func (m *Machine) tickAsk() {

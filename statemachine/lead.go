@@ -46,6 +46,12 @@ func (l *lead) peer(a member.Address) *peer {
 	return nil
 }
 
+// follows reports whether p is of the run that e names and has shown a state
+// of this leadership.
+func (p *peer) follows(e member.Member) bool {
+	return p.id == e.Identity && !p.number.IsZero()
+}
+
 // ensure returns the record of exactly this run, a fresh one where the last
 // was of another. What a store held stays held by its next run.
 func (l *lead) ensure(id member.Identity) *peer {

@@ -52,7 +52,7 @@ func (m *Machine) leaseEnd(now time.Time) time.Time {
 		return now.Add(margin)
 	}
 	if !m.lead.leaseKnown {
-		m.lead.leaseFrom = m.quorumEcho()
+		m.lead.leaseFrom = m.quorumEcho(m.durable.Held.Roster)
 		m.lead.leaseKnown = true
 	}
 	if m.lead.leaseFrom == 0 {
@@ -61,11 +61,11 @@ func (m *Machine) leaseEnd(now time.Time) time.Time {
 	return time.Unix(0, m.lead.leaseFrom).Add(margin)
 }
 
-// quorumEcho is the newest stamp that M-1 other voters of the present state,
-// in the runs that it names, have echoed; 0 when there is none.
-func (m *Machine) quorumEcho() int64 {
+// quorumEcho is the newest stamp that M-1 other voters of r, in the runs that
+// it names, have echoed; 0 when there is none.
+func (m *Machine) quorumEcho(r member.Roster) int64 {
 	echoes := m.lead.scratch[:0]
-	for _, e := range m.durable.Held.Roster {
+	for _, e := range r {
 		if !e.IsVoter() || e.Address == m.self.Address {
 			continue
 		}

@@ -27,8 +27,9 @@ type operate struct {
 var (
 	// ErrNotLeader says that only a chosen leader hands over.
 	ErrNotLeader = errors.New("statemachine: not the leader")
-	// ErrNotActive says that the successor is no active member.
-	ErrNotActive = errors.New("statemachine: not an active member")
+	// ErrNotActive says that the successor is no active member, or that it is
+	// drained.
+	ErrNotActive = errors.New("statemachine: not an active member that may lead")
 )
 
 // Leave begins to leave the cluster in order; Output.Stop says ErrLeft in the
@@ -61,8 +62,9 @@ func (m *Machine) Transfer(now time.Time, to member.Address) (Output, error) {
 	if to.IsZero() {
 		to = m.freshest()
 	}
-	e, ok := m.durable.Held.Roster.Find(to)
-	if !ok || e.Status != member.Active || to == m.self.Address {
+	e, _ := m.durable.Held.Roster.Find(to)
+	p := m.lead.peer(to)
+	if e.Status != member.Active || p == nil || !p.follows(e) || p.drained {
 		return m.finish(), ErrNotActive
 	}
 	m.handOver(to, true)
@@ -92,7 +94,7 @@ func (m *Machine) freshest() member.Address {
 	var best *peer
 	for _, e := range m.durable.Held.Roster {
 		p := m.lead.peer(e.Address)
-		if e.Status != member.Active || p == nil || p.id != e.Identity || p.drained ||
+		if e.Status != member.Active || p == nil || !p.follows(e) || p.drained ||
 			m.now.Sub(p.heard) >= m.cfg.Timings.HeartbeatTimeout {
 			continue
 		}
@@ -201,7 +203,7 @@ func (m *Machine) memberLeaves(in message.Message) {
 	case e.Status == member.Joining || m.role == member.Provisional:
 		m.change(m.state().Roster.Without(e.Address), member.Address{})
 	default:
-		e.Status, e.Resigned, e.Gone = member.Leaving, true, false
+		e.Status, e.Resigned = member.Leaving, true
 		m.change(m.state().Roster.With(e), e.Address)
 	}
 }

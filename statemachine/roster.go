@@ -125,26 +125,25 @@ func (m *Machine) freeSeat() (member.Address, bool) {
 	}
 	for _, e := range m.durable.Held.Roster {
 		if e.Status == member.Leaving && e.Gone {
-			return e.Address, m.heardWithout(e.Address) >= m.quorum
+			return e.Address, m.canSpare(e.Address)
 		}
 	}
 	return member.Address{}, false
 }
 
-// heardWithout counts the voters that would remain without the one at a and
-// were heard within HeartbeatTimeout: a vote is given up only where M of them
-// make the rest of the cluster work.
-func (m *Machine) heardWithout(a member.Address) int {
+// canSpare reports whether the cluster works on without the vote of the member
+// at a: M of the remaining voters were heard within HeartbeatTimeout, and the
+// lease runs by their echoes alone.
+func (m *Machine) canSpare(a member.Address) bool {
+	rest := m.durable.Held.Roster.Without(a)
 	heard := 0
-	for _, e := range m.durable.Held.Roster {
-		if !e.IsVoter() || e.Address == a {
-			continue
-		}
+	for _, e := range rest {
 		p := m.lead.peer(e.Address)
-		if e.Address == m.self.Address || p != nil && p.id == e.Identity && !p.number.IsZero() &&
+		if e.Address == m.self.Address || e.IsVoter() && p != nil && p.follows(e) &&
 			m.now.Sub(p.heard) < m.cfg.Timings.HeartbeatTimeout {
 			heard++
 		}
 	}
-	return heard
+	margin := message.LeaseMargin(m.cfg.Timings.LeaseTimeout)
+	return heard >= m.quorum && m.now.Before(time.Unix(0, m.quorumEcho(rest)).Add(margin))
 }

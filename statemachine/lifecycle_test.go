@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// This file holds what protocol.md section 6 says of a leaving leader, and what
+// operators ask for. A member that leaves is in roster_test.go.
+
+// "It ends its authority, sends MemberLeave, which frees its followers, then
+// proposes the member with the freshest state as successor."
+func TestALeavingLeaderEndsItsAuthorityThenProposesASuccessor(t *testing.T) {
+	b := aQuorateLeader(t, 3)
+	out := b.nodes[0].Leave(b.now)
+	b.take(b.nodes[0], out)
+	if v, _ := b.nodes[0].Authority(b.now); v != 0 || !traced(out, statemachine.SteppedDown) {
+		t.Errorf("got authority %d, traces %+v, want it ended", v, out.Trace)
+	}
+	want := []string{"n2: MemberLeave", "n3: MemberLeave", "n2: Proposal", "n3: Proposal"}
+	if got := kinds(out.Send); !slices.Equal(got, want) {
+		t.Fatalf("got %q, want %q", got, want)
+	}
+	goodbye := bodies[message.MemberLeave](out.Send)[0]
+	if goodbye.GivenUp != chosen(4, 0) || goodbye.Successor.IsZero() || goodbye.Stays {
+		t.Errorf("got %+v, want version 4 given up for a successor", goodbye)
+	}
+	// "Proposer and candidate differ."
+	formal := bodies[message.Proposal](b.wins(bodies[message.Proposal](out.Send)[0]).Send)
+	if len(formal) == 0 || formal[0].State.Leader != goodbye.Successor ||
+		formal[0].ID.Ballot.Proposer != addr(0) {
+		t.Errorf("got %+v, want %v proposed by n1", formal, goodbye.Successor)
+	}
+}
+
+// "The member with the freshest state": not one that is drained, silent, or
+// behind.
+func TestTheSuccessorHasTheFreshestState(t *testing.T) {
+	b := aQuorateLeader(t, 5)
+	b.run(b.timings.HeartbeatTimeout - 1)
+	b.hand(event(1, chosen(4, 0), message.MemberLeave{})) // a revision that n2 made
+	held := b.nodes[0].durable.Held
+	for i := 2; i < 5; i++ {
+		k := message.LeaderKeepAlive{Number: held.Number, Digest: held.Digest(), Drained: i == 2}
+		if i == 3 {
+			k.Number = number(4, 0)
+		}
+		b.hand(event(i, chosen(4, 0), k))
+	}
+	out, err := b.nodes[0].Transfer(b.now, member.Address{})
+	b.take(b.nodes[0], out)
+	leave := bodies[message.MemberLeave](out.Send)
+	if err != nil || len(leave) == 0 || leave[0].Successor != addr(4) {
+		t.Errorf("got %v, %+v, want n5: n2 leaves, n3 is drained, n4 is behind", err, leave)
+	}
+}
+
+// "[...] and goes when that one is chosen or after LeaderTimeout: failover in a
+// few round trips."
+func TestALeavingLeaderIsReplacedInAFewRoundTrips(t *testing.T) {
+	for _, size := range []int{2, 3, 5} {
+		b := formed(t, size, size)
+		b.latency = 10 * time.Millisecond
+		l := b.quorate()
+		b.take(b.nodes[l], b.nodes[l].Leave(b.now))
+		took := b.until(time.Minute, "next leader", func() bool {
+			n := b.quorate()
+			return n >= 0 && n != l
+		})
+		// Goodbye and pre proposal, vote, formal, vote, elected, and two round trips.
+		if most := 9 * b.latency; took > most {
+			t.Errorf("N=%d: got the next leader after %v, want at most %v", size, took, most)
+		}
+		b.until(time.Second, "its end", func() bool { return !b.nodes[l].up })
+		if err := b.nodes[l].stop; !errors.Is(err, statemachine.ErrLeft) {
+			t.Errorf("N=%d: got it stopped by %v, want %v", size, err, statemachine.ErrLeft)
+		}
+	}
+}
+
+// A node goes after LeaderTimeout at the latest, whatever became of its wish.
+func TestALeavingNodeGoesAfterLeaderTimeout(t *testing.T) {
+	for name, at := range map[string]func(*testing.T) *bus{
+		"leader nobody answers": quorate, "follower nobody answers": follower,
+	} {
+		b := at(t)
+		b.take(b.nodes[0], b.nodes[0].Leave(b.now))
+		took := b.until(time.Minute, "end of the node", func() bool { return !b.nodes[0].up })
+		if took > b.timings.LeaderTimeout {
+			t.Errorf("%s: got it ended after %v, want at most %v", name, took, b.timings.LeaderTimeout)
+		}
+		if err := b.nodes[0].stop; !errors.Is(err, statemachine.ErrLeft) {
+			t.Errorf("%s: got it stopped by %v, want %v", name, err, statemachine.ErrLeft)
+		}
+	}
+	for name, at := range map[string]func(*testing.T) *bus{
+		"a node without a leader": votes, "a provisional leader": founder,
+		"alone": func(t *testing.T) *bus { return formed(t, 1, 1) },
+	} {
+		b := at(t)
+		out := b.nodes[0].Leave(b.now)
+		if !errors.Is(out.Stop, statemachine.ErrLeft) {
+			t.Errorf("%s: got %v, want it to go at once", name, out.Stop)
+		}
+	}
+}
+
+// A second Leave changes nothing, and nothing moves a machine that stopped.
+func TestLeaveTwice(t *testing.T) {
+	b := aFollower(t, 3)
+	first := b.nodes[0].Leave(b.now)
+	if got := len(bodies[message.MemberLeave](first.Send)); got != 1 {
+		t.Errorf("got %d goodbyes, want one", got)
+	}
+	if again := b.nodes[0].Leave(b.now); len(again.Send)+len(again.Trace) != 0 {
+		t.Errorf("left twice: got %q, %+v, want nothing", kinds(again.Send), again.Trace)
+	}
+	b.run(b.timings.LeaderTimeout + 1)
+	out := b.nodes[0].Step(b.now, event(1, chosen(3, 1), message.LeaderQuery{ID: 1}))
+	if len(out.Send)+len(out.Trace) != 0 || out.Persist != nil || !b.nodes[0].Deadline().IsZero() {
+		t.Errorf("after its end: got %+v, want nothing", out)
+	}
+}
+
+// "Transfer is the same without going."
+func TestTransferHandsOverAndStays(t *testing.T) {
+	b := formed(t, 5, 5)
+	l := b.quorate()
+	to := b.others(l)[2]
+	out, err := b.nodes[l].Transfer(b.now, addr(to))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.take(b.nodes[l], out)
+	took := b.settle(5)
+	if got := b.quorate(); got != to {
+		t.Errorf("got n%d leading, want n%d\n%s", got+1, to+1, b)
+	}
+	if most := 20 * time.Millisecond; took > most {
+		t.Errorf("got it settled after %v, want at most %v", took, most)
+	}
+	if len(b.moves(b.quorate(), l)) != 0 && b.status(to, l) != member.Active {
+		t.Errorf("got n%d as %v, want it active all the time", l+1, b.status(to, l))
+	}
+}
+
+// Transfer is refused where there is nobody to hand over, or nobody to take it.
+func TestTransferIsRefused(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		at   func(*testing.T) *bus
+		to   int
+		want error
+	}{
+		{"by a follower", follower, 1, statemachine.ErrNotLeader},
+		{"by a provisional leader", founder, 1, statemachine.ErrNotLeader},
+		{"by a node that left", func(t *testing.T) *bus {
+			b := aVoter(t, 3)
+			b.take(b.nodes[0], b.nodes[0].Leave(b.now))
+			return b
+		}, 1, statemachine.ErrNotLeader},
+		{"to itself", quorate, 0, statemachine.ErrNotActive},
+		{"to a stranger", quorate, 7, statemachine.ErrNotActive},
+		{"to a member that is unreachable", func(t *testing.T) *bus {
+			b := aQuorateLeader(t, 3)
+			b.run(b.timings.HeartbeatTimeout + 1)
+			return b
+		}, 1, statemachine.ErrNotActive},
+		{"to anybody, and there is nobody", func(t *testing.T) *bus { return formed(t, 1, 1) },
+			-1, statemachine.ErrNotActive},
+	} {
+		b := tc.at(t)
+		role := b.view(0).Role
+		to := member.Address{}
+		if tc.to >= 0 {
+			to = addr(tc.to)
+		}
+		out, err := b.nodes[0].Transfer(b.now, to)
+		if !errors.Is(err, tc.want) || len(bodies[message.MemberLeave](out.Send)) != 0 {
+			t.Errorf("%s: got %v, sent %q, want %v", tc.name, err, kinds(out.Send), tc.want)
+		}
+		if got := b.view(0).Role; got != role {
+			t.Errorf("%s: got role %v, want %v still", tc.name, got, role)
+		}
+	}
+}
+
+// A successor that cannot be reached costs a LeaderTimeout: then the others
+// elect one of their own.
+func TestAHandOverThatFailsEndsInAnElection(t *testing.T) {
+	b := formed(t, 3, 3)
+	l := b.quorate()
+	to := b.others(l)[0]
+	b.crash(to)
+	out, err := b.nodes[l].Transfer(b.now, addr(to))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.take(b.nodes[l], out)
+	b.until(2*b.timings.LeaderTimeout+5*b.timings.HeartbeatInterval, "leader",
+		func() bool { return b.quorate() >= 0 })
+}
+
+// Drain: "stay but never lead". A leader hands over as soon as somebody can
+// take it, and a drained node is elected by nobody.
+func TestADrainedNodeNeverLeads(t *testing.T) {
+	b := formed(t, 3, 3)
+	l := b.quorate()
+	b.take(b.nodes[l], b.nodes[l].Drain(b.now))
+	took := b.settle(3)
+	next := b.quorate()
+	if next == l || took > 20*time.Millisecond {
+		t.Errorf("got n%d leading after %v, want another at once", next+1, took)
+	}
+	b.crash(next)
+	b.until(time.Minute, "the third to lead", func() bool {
+		n := b.quorate()
+		return n >= 0 && n != next
+	})
+	if got := b.quorate(); got == l {
+		t.Errorf("got the drained n%d leading", l+1)
+	}
+	b.crash(b.quorate())
+	b.start(next)
+	b.run(5 * b.timings.LeaderTimeout)
+	if got := b.quorate(); got != next {
+		t.Errorf("got n%d leading, want n%d, which is not drained\n%s", got+1, next+1, b)
+	}
+}
+
+// Where all are drained but the leader, which is drained last, it leads on
+// rather than leave the cluster without one.
+func TestTheLastLeaderIsNotDrained(t *testing.T) {
+	b := formed(t, 3, 3)
+	l := b.quorate()
+	for _, i := range b.others(l) {
+		b.take(b.nodes[i], b.nodes[i].Drain(b.now))
+	}
+	b.run(2 * b.timings.HeartbeatInterval)
+	b.take(b.nodes[l], b.nodes[l].Drain(b.now))
+	mark := len(b.sent)
+	b.run(10 * time.Second)
+	if got := b.quorate(); got != l {
+		t.Errorf("got n%d leading, want n%d still\n%s", got+1, l+1, b)
+	}
+	if n := len(b.mail(mark, message.KindMemberLeave)); n != 0 {
+		t.Errorf("got %d attempts to hand over, want none", n)
+	}
+}

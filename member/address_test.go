@@ -30,6 +30,9 @@ func TestParseAddress(t *testing.T) {
 		if got.String() != tc.in {
 			t.Errorf("ParseAddress(%q).String(): got %q, want what was read", tc.in, got)
 		}
+		if !got.IsValid() || (member.Address{Host: got.Host}).IsValid() {
+			t.Errorf("%v.IsValid(): want it of host and port, not of a host alone", got)
+		}
 	}
 }
 

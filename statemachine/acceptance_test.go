@@ -220,3 +220,21 @@ func TestALeaderStoresARevisionBeforeItIsSent(t *testing.T) {
 		t.Errorf("got %+v to save with updates %+v, want the revision saved", out.Persist, sent)
 	}
 }
+
+// A leader that proposes above a bound member may have to adopt another: then
+// that one leads, and it follows.
+func TestALeaderFollowsTheOneThatItHadToAdopt(t *testing.T) {
+	b := aLeader(t, 3)
+	b.hand(event(1, chosen(4, 0), message.LeaderKeepAlive{Number: number(4, 0), Bound: 6}))
+	v := yes(last[message.Proposal](b))
+	v.Accepted.ID, v.Accepted.Base, v.Accepted.State = ballot(2, 7, 1), number(4, 0), state(3, 7, 0, 1)
+	b.hand(event(1, member.Claim{}, v))
+	out := b.hand(event(1, member.Claim{}, yes(last[message.Proposal](b))))
+	elected := bodies[message.LeaderElected](out.Send)
+	if len(elected) != 2 || elected[0].State.Leader != addr(1) {
+		t.Fatalf("got sent %q, %+v, want n2 announced to both", kinds(out.Send), elected)
+	}
+	if v := b.view(0); v.Role != member.Following || v.Leader != addr(1) || v.Version != 7 {
+		t.Errorf("got %v of %v in version %d, want a follower of n2 in 7", v.Role, v.Leader, v.Version)
+	}
+}

@@ -393,3 +393,17 @@ func TestContendersDoNotDuel(t *testing.T) {
 		}
 	}
 }
+
+// Who follows a chosen leader takes states of that version or earlier ones from
+// it alone.
+func TestAFollowerTakesNoEarlierStateFromAVote(t *testing.T) {
+	b, p := aProposer(t, 5)
+	b.hand(event(2, chosen(5, 2), message.SeedKeepAlive{}))
+	b.hand(event(2, chosen(5, 2), message.JoinClusterResponse{Accepted: true}))
+	v := no(p, message.ReasonOldVersion)
+	v.Held, v.State = number(4, 0), state(5, 4, 0, 3)
+	b.hand(event(1, member.Claim{}, v))
+	if got := b.nodes[0].durable.Held.Number; got != number(3, 0) {
+		t.Errorf("got %v held, want 3.0 until the state of n3 comes", got)
+	}
+}

@@ -120,6 +120,24 @@ func refusalsOfJoins() []refusal {
 		name: "a new store in no later run", reason: message.ReasonOldIncarnation, refused: true,
 		at: quorate, event: again(1), sends: answered,
 	}, {
+		name: "the run that left on purpose", reason: message.ReasonOldIncarnation, refused: true,
+		at: func(t *testing.T) *bus {
+			b := aQuorateLeader(t, 3)
+			b.hand(event(1, chosen(4, 0), message.MemberLeave{}))
+			return b
+		},
+		event: says(1, member.Claim{}, join), sends: answered,
+	}, {
+		name: "an earlier run, by a founder", reason: message.ReasonOldIncarnation, refused: true,
+		at: func(t *testing.T) *bus {
+			b := aFounder(t, 5)
+			in := event(1, member.Claim{}, join)
+			in.From.Incarnation = 5
+			b.hand(in)
+			return b
+		},
+		event: says(1, member.Claim{}, join), sends: answered,
+	}, {
 		name: "a new store before the state is committed", reason: message.ReasonNotSettled,
 		refused: true, at: leader, event: again(2), sends: answered,
 	}, {

@@ -155,3 +155,28 @@ func TestAStoreThatIsSeenAgainIsNotLost(t *testing.T) {
 		t.Error("got the roster lost although a voter of it answers")
 	}
 }
+
+// The same of one that declared itself meanwhile: it leads nobody any more.
+func TestAProvisionalLeaderWithAMemoryStoreStartsAsANewRun(t *testing.T) {
+	b := holding(t, 3, state(3, 3, 0, 1))
+	b.nodes[0].conf = func(c *statemachine.Config) { c.Volatile = true }
+	b.start(0)
+	b.run(3*b.timings.TTLTimeout + 1)
+	if v := b.view(0); v.Role != member.Provisional {
+		t.Fatalf("got no provisional leader\n%s", b)
+	}
+	var out statemachine.Output
+	for _, i := range []int{1, 2} {
+		in := event(i, member.Claim{}, message.LeaderQuery{ID: 1})
+		in.From = newStore(run(i, 2))
+		out = b.hand(in)
+	}
+	if !traced(out, statemachine.NewRun) || b.view(0).Role != member.Seeking {
+		t.Errorf("got traces %+v as %v, want a new run that seeks", out.Trace, b.view(0).Role)
+	}
+	for _, m := range out.Send {
+		if m.From.StoreID == run(0, 1).StoreID {
+			t.Errorf("got %v sent in the name of the run that is over", m.Body.Kind())
+		}
+	}
+}

@@ -3,6 +3,7 @@
 package statemachine_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -299,5 +300,57 @@ func TestNewStoreJoinsAboveTheIncarnationThatIsKnown(t *testing.T) {
 	known.Known = 1 << 62
 	if out := b.hand(event(1, chosen(3, 1), known)); len(out.Send) != 0 {
 		t.Errorf("told of an absurd incarnation: got %q, want nothing", kinds(out.Send))
+	}
+}
+
+// A leader that gave no place is not asked again in that round, whoever names
+// it: refusals never chase joins at network speed (section 2).
+func TestARefusalIsNotAnsweredByAnotherJoin(t *testing.T) {
+	b := newBus(t, 3, 3)
+	b.start(0)
+	b.hand(b.answer(1, provisional(1, 1), member.Number{}))
+	refused := message.JoinClusterResponse{Reason: message.ReasonHoldsState}
+	for range 3 { // the network may double it
+		if out := b.hand(event(1, provisional(1, 1), refused)); len(out.Send) != 0 {
+			t.Errorf("refused: got %q, want a wait", kinds(out.Send))
+		}
+	}
+	if out := b.hand(b.answer(2, provisional(1, 1), member.Number{})); len(out.Send) != 0 {
+		t.Errorf("named by another: got %q, want a wait", kinds(out.Send))
+	}
+	b.untilSent(b.timings.RetryInterval*5/4+1, message.KindLeaderQuery)
+	out := b.hand(b.answer(1, provisional(1, 1), member.Number{}))
+	if got, want := kinds(out.Send), []string{"n2: JoinClusterRequest"}; !slices.Equal(got, want) {
+		t.Errorf("in the next round: got %q, want %q", got, want)
+	}
+}
+
+// protocol.md section 3: of two processes at one address "the other stops with
+// ErrAddressInUse": a run that had its place and is refused for a later one.
+func TestARunWhosePlaceALaterOneHasStops(t *testing.T) {
+	for known, want := range map[uint64]error{
+		2: statemachine.ErrAddressInUse,
+		1: nil, // a late answer to a request of this very run
+	} {
+		b := supporter(t)
+		b.hand(event(1, member.Claim{}, message.ReJoinCluster{GivenUp: chosen(3, 1)}))
+		b.hand(event(1, chosen(4, 1), message.SeedKeepAlive{}))
+		out := b.hand(event(1, chosen(4, 1), message.JoinClusterResponse{
+			Reason: message.ReasonOldIncarnation, Known: known,
+		}))
+		if !errors.Is(out.Stop, want) {
+			t.Errorf("run 1 is told of run %d: got %v, want %v", known, out.Stop, want)
+		}
+	}
+}
+
+// A member that a provisional leader's state does not name asks for its place.
+func TestAFollowerWithoutAPlaceJoinsAgain(t *testing.T) {
+	b := softFollower(t)
+	s := state(3, 9, 2, 1)
+	s.Roster = s.Roster.Without(addr(0))
+	out := b.hand(event(1, provisional(9, 1), message.ClusterAlignment{State: s}))
+	if got, want := kinds(out.Send), []string{"n2: JoinClusterRequest"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -396,3 +396,47 @@ func TestTheLaterOfTwoRunsAtOneAddressWins(t *testing.T) {
 		b.settle(5)
 	}
 }
+
+// A member without a vote that falls silent loses its place again: "joining"
+// goes no other way back.
+func TestAJoinerThatFallsSilentLosesItsPlace(t *testing.T) {
+	b := aLeader(t, 5)
+	b.hand(event(1, member.Claim{}, message.LeaderElected{State: state(4, 5, 0, 0)}))
+	b.hand(event(4, member.Claim{}, message.JoinClusterRequest{}))
+	if got := b.status(0, 4); got != member.Joining {
+		t.Fatalf("got n5 %v, want %v\n%s", got, member.Joining, b)
+	}
+	from := b.now
+	for b.status(0, 4) == member.Joining {
+		for i := 1; i < 4; i++ { // the others keep n1 leading, and hold back what n5 waits for
+			k := message.LeaderKeepAlive{Number: number(5, 0)}
+			k.Echo = message.Stamp{Version: 5, Incarnation: 1, Clock: b.now.UnixNano()}
+			b.hand(event(i, chosen(5, 0), k))
+		}
+		b.run(b.timings.HeartbeatInterval)
+	}
+	if over := b.now.Sub(from) - b.timings.TTLTimeout; over < 0 || over > b.timings.HeartbeatInterval {
+		t.Errorf("got its place free %v after TTLTimeout, want at once", over)
+	}
+	if got := b.status(0, 4); got != member.None {
+		t.Errorf("got n5 %v, want %v", got, member.None)
+	}
+}
+
+// One that leaves before it has a vote, and one that leaves a provisional
+// leader, leave no seat behind.
+func TestAMemberThatLeavesWithoutAVoteLeavesNoSeat(t *testing.T) {
+	b := aLeader(t, 5)
+	b.hand(event(1, member.Claim{}, message.LeaderElected{State: state(4, 5, 0, 0)}))
+	b.hand(event(4, member.Claim{}, message.JoinClusterRequest{}))
+	b.hand(event(4, chosen(5, 0), message.MemberLeave{}))
+	if got := b.status(0, 4); got != member.None {
+		t.Errorf("joining: got %v, want %v", got, member.None)
+	}
+	b = aFounder(t, 5)
+	b.hand(event(1, member.Claim{}, message.JoinClusterRequest{Seed: true}))
+	b.hand(event(1, provisional(1, 0), message.MemberLeave{}))
+	if got := b.status(0, 1); got != member.None {
+		t.Errorf("of a provisional leader: got %v, want %v", got, member.None)
+	}
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+)
+
+// maxSightBytes bounds a line of a node.
+const maxSightBytes = 64 << 10
+
+var errSlow = errors.New("did not happen in time")
+
+// process is one node.
+type process struct {
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	address string
+
+	// Guarded by the lock of its processes.
+	ready bool
+	dead  bool // killed or stopped by the measurement, or ended by itself
+	sees  sight
+}
+
+// processes are the nodes of one cluster.
+type processes struct {
+	dir   string
+	all   []*process
+	ended sync.WaitGroup
+
+	mu      sync.Mutex
+	changed chan struct{} // closed at the next change
+}
+
+// newProcesses starts n processes that wait to be told to begin, with fresh
+// stores.
+func newProcesses(o options, n int) (*processes, error) {
+	dir, err := os.MkdirTemp(o.dir, "athena-bench-")
+	if err != nil {
+		return nil, err
+	}
+	ps := &processes{dir: dir, changed: make(chan struct{})}
+	if err := ps.start(o, n); err != nil {
+		ps.close()
+		return nil, err
+	}
+	return ps, nil
+}
+
+func (ps *processes) start(o options, n int) error {
+	addresses, err := freeAddresses(n)
+	if err != nil {
+		return err
+	}
+	cfg := o.config
+	cfg.Size, cfg.Seeds = n, addresses
+	if o.seeds > 0 {
+		cfg.Seeds = addresses[:min(o.seeds, n)]
+	}
+	cfg.Secret = make([]byte, 32)
+	rand.Read(cfg.Secret) // never fails
+	for i, a := range addresses {
+		cfg.Addr, cfg.DataDir = a, filepath.Join(ps.dir, strconv.Itoa(i+1))
+		if err := ps.add(cfg); err != nil {
+			return err
+		}
+	}
+	_, err = ps.wait(patience, func() bool {
+		for _, p := range ps.all {
+			if !p.ready {
+				return false
+			}
+		}
+		return true
+	})
+	return err
+}
+
+// freeAddresses finds addresses that nobody uses at the moment.
+func freeAddresses(n int) ([]string, error) {
+	var all []string
+	for range n {
+		c, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close() // not before all are found, or one is found twice
+		all = append(all, c.LocalAddr().String())
+	}
+	return all, nil
+}
+
+func (ps *processes) add(cfg cluster.Config) error {
+	text, err := json.Marshal(cfg)
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), childVariable+"="+string(text))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	p := &process{cmd: cmd, address: cfg.Addr}
+	if p.in, err = cmd.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ps.all = append(ps.all, p)
+	ps.ended.Go(func() { ps.follow(p, out) })
+	return nil
+}
+
+// follow reads what a node sees until it ends.
+func (ps *processes) follow(p *process, out io.Reader) {
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, maxSightBytes)
+	for lines.Scan() {
+		var s sight
+		if json.Unmarshal(lines.Bytes(), &s) == nil {
+			ps.change(func() { p.ready, p.sees = true, s })
+		}
+	}
+	_ = p.cmd.Wait() // by a signal, or by a fault that shows as a missing view
+	ps.change(func() { p.dead = true })
+}
+
+func (ps *processes) change(do func()) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	do()
+	close(ps.changed)
+	ps.changed = make(chan struct{})
+}
+
+// begin lets every node begin at once, and returns when that was.
+func (ps *processes) begin() (int64, error) {
+	at := monotonic()
+	for _, p := range ps.all {
+		if _, err := io.WriteString(p.in, "go\n"); err != nil {
+			return 0, err
+		}
+	}
+	return at, nil
+}
+
+// wait blocks until is holds, and returns when the last node alive came to what
+// it sees. is runs under the lock.
+func (ps *processes) wait(atMost time.Duration, is func() bool) (int64, error) {
+	late := time.After(atMost)
+	for {
+		ps.mu.Lock()
+		if is() {
+			defer ps.mu.Unlock()
+			var last int64
+			for _, p := range ps.alive() {
+				last = max(last, p.sees.At)
+			}
+			return last, nil
+		}
+		changed := ps.changed
+		ps.mu.Unlock()
+		select {
+		case <-changed:
+		case <-late:
+			return 0, fmt.Errorf("%w (%v)", errSlow, atMost)
+		}
+	}
+}
+
+// alive lists the nodes that were not killed. It needs the lock.
+func (ps *processes) alive() []*process {
+	var all []*process
+	for _, p := range ps.all {
+		if !p.dead {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// agree reports whether the nodes alive see one quorate leader of a token above
+// another, and so many active members, 0 for any number.
+func (ps *processes) agree(above uint64, active int) bool {
+	all := ps.alive()
+	for _, p := range all {
+		if p.sees.Leader == "" || p.sees.Token <= above || p.sees.Token != all[0].sees.Token ||
+			active > 0 && p.sees.Active != active {
+			return false
+		}
+	}
+	return len(all) > 0
+}
+
+// leader is the node that all follow, after agree.
+func (ps *processes) leader() *process {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	for _, p := range ps.alive() {
+		if p.sees.Leader == p.address {
+			return p
+		}
+	}
+	return nil
+}
+
+// die sends a node the signal of its death, and returns when that was.
+func (ps *processes) die(p *process, s syscall.Signal) (int64, error) {
+	ps.mu.Lock()
+	p.dead = true
+	ps.mu.Unlock()
+	at := monotonic()
+	return at, p.cmd.Process.Signal(s)
+}
+
+// close kills every node and takes their stores away.
+func (ps *processes) close() {
+	for _, p := range ps.all {
+		_ = p.cmd.Process.Kill() // fails only for one that has ended
+	}
+	ps.ended.Wait()
+	_ = os.RemoveAll(ps.dir) // what is left is in a folder for temporary files
+}

@@ -54,19 +54,22 @@ func (h *hub) events(ctx context.Context, done <-chan struct{}) iter.Seq[Event] 
 	return func(yield func(Event) bool) {
 		s := h.subscribe()
 		defer h.unsubscribe(s)
-		for {
+		for over := false; ; {
 			for _, e := range h.take(s) {
 				// Who left in the middle of a batch gets none of its rest.
 				if ctx.Err() != nil || !yield(e) {
 					return
 				}
 			}
+			if over {
+				return
+			}
 			select {
 			case <-s.ready:
 			case <-ctx.Done():
 				return
 			case <-done:
-				return
+				over = true // what was published before is still read
 			}
 		}
 	}

@@ -29,7 +29,7 @@ type inbound struct{ *Node }
 // Greet states who this node is at this moment.
 func (n inbound) Greet() message.Message {
 	return message.Message{
-		From: n.present().Self,
+		From: n.look().view.Self,
 		Body: message.Greet{
 			Name:        n.cfg.Name,
 			Cluster:     n.cfg.Cluster,
@@ -44,9 +44,12 @@ func (n inbound) Greet() message.Message {
 
 // System decodes an event and hands it to the loop.
 func (n inbound) System(from member.Identity, frame []byte) {
-	n.meter.count(&n.meter.traffic.SystemReceived, frame)
 	m, err := wire.Decode(frame)
 	switch {
+	case errors.Is(err, wire.ErrUnknownKind), errors.Is(err, wire.ErrVersion):
+		// What a later version of this program says to its like.
+		n.drop(from, dropUnknownKind, err)
+		return
 	case err != nil:
 		n.drop(from, dropMalformed, err)
 		return
@@ -67,13 +70,12 @@ func (n inbound) System(from member.Identity, frame []byte) {
 // Custom decodes an event and hands it to its handlers. It blocks while they
 // have more to do than they may keep waiting.
 func (n inbound) Custom(from member.Identity, frame []byte) {
-	n.meter.count(&n.meter.traffic.CustomReceived, frame)
 	e, err := wire.DecodeEvent(frame, MaxEventBytes)
 	if err != nil {
 		n.drop(from, dropMalformed, err)
 		return
 	}
-	sender, ok := n.present().Member(from.Address)
+	sender, ok := n.look().view.Member(from.Address)
 	if !ok {
 		// The view of who sent it is ahead of ours; the greet has admitted it.
 		sender = member.Member{Identity: from, Name: from.Address.String()}

@@ -38,6 +38,8 @@ func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		later := encode(sound)
+		later[1]++
 		for _, c := range []struct {
 			name    string
 			deliver func(member.Identity, []byte)
@@ -47,7 +49,8 @@ func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 			{"sound", n.System, encode(sound), ""},
 			{"empty", n.System, nil, dropMalformed},
 			{"truncated", n.System, encode(sound)[:20], dropMalformed},
-			{"an event among messages", n.System, event, dropMalformed},
+			{"an event among messages", n.System, event, dropUnknownKind},
+			{"of a later version", n.System, later, dropUnknownKind},
 			{"of another sender", n.System, encode(forged), dropOtherSender},
 			{"a second greet", n.System, encode(greet), dropMisplaced},
 			{"a message among events", n.Custom, encode(sound), dropMalformed},
@@ -58,7 +61,9 @@ func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 			c.deliver(peer, c.frame)
 			synctest.Wait()
 			after := n.Status().Dropped
-			for _, reason := range []string{dropMalformed, dropOtherSender, dropMisplaced, dropNoHandler} {
+			for _, reason := range []string{
+				dropMalformed, dropUnknownKind, dropOtherSender, dropMisplaced, dropNoHandler,
+			} {
 				want := before[reason]
 				if reason == c.want {
 					want++

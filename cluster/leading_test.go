@@ -113,11 +113,11 @@ func TestDoneWorkIsNotRepeated(t *testing.T) {
 				return nil
 			})
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(10 * time.Second)
 		if err := w.leader().Transfer(t.Context(), member.Address{}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		close(runs)
 		var tokens []uint64
@@ -146,9 +146,9 @@ func TestFailedWorkYields(t *testing.T) {
 			t.Errorf("%v after the error: %s still leads", time.Since(begin), first.cfg.Name)
 		}
 		// The others keep what they got: nobody yields without a reason.
-		time.Sleep(time.Minute)
+		time.Sleep(10 * time.Second)
 		if w.leader() != next {
-			t.Errorf("a minute later: %s leads, want %s", w.leader().cfg.Name, next.cfg.Name)
+			t.Errorf("10s later: %s leads, want %s", w.leader().cfg.Name, next.cfg.Name)
 		}
 		stop()
 		ended.Wait()
@@ -190,6 +190,7 @@ func TestTransferToTheMemberNamed(t *testing.T) {
 	inWorld(t, 5, func(t *testing.T, w *world) {
 		leader := w.leader()
 		for _, to := range w.others(leader) {
+			time.Sleep(time.Second) // the leader hears its members
 			if err := w.leader().Transfer(t.Context(), to.cfg.self); err != nil {
 				t.Fatalf("Transfer to %s: %v", to.cfg.Name, err)
 			}
@@ -235,6 +236,7 @@ func TestDrainedNodeNeverLeads(t *testing.T) {
 			if leader == drained {
 				t.Fatal("the drained node leads")
 			}
+			time.Sleep(time.Second) // the leader hears its members
 			if err := leader.Transfer(t.Context(), member.Address{}); err != nil {
 				t.Fatal(err)
 			}
@@ -252,16 +254,16 @@ func TestTermsYieldTheLatest(t *testing.T) {
 		go func() {
 			for term := range n.Terms(t.Context()) {
 				tokens = append(tokens, term.Token())
-				time.Sleep(time.Minute)
+				time.Sleep(20 * time.Second)
 			}
 		}()
 		for range 6 {
-			time.Sleep(5 * time.Second)
+			time.Sleep(time.Second)
 			if err := w.leader().Transfer(t.Context(), member.Address{}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(5 * time.Minute)
+		time.Sleep(time.Minute)
 		synctest.Wait()
 		last, _ := n.Leader()
 		if len(tokens) != 2 || !slices.IsSorted(tokens) || tokens[len(tokens)-1] != last.Token() {

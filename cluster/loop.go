@@ -87,24 +87,29 @@ func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 			return fmt.Errorf("cluster: the store cannot save, so the node may not go on: %w", err)
 		}
 	}
-	before := n.present()
-	view := before
+	seen := n.look()
+	before := seen.view
 	if out.Changed {
-		view = n.machine.View(now)
-		n.view.set(view)
+		seen.view = n.machine.View(now)
 	}
 	version, until := n.machine.Authority(now)
-	n.meter.leads(now, view, n.terms.update(now, view, authority{version, until}))
+	began := n.terms.update(now, seen.view, authority{version, until})
+	if began != nil {
+		seen.term = began
+	}
+	n.meter.leads(now, seen.view, began)
+	if out.Changed || began != nil {
+		n.seen.set(seen)
+	}
 	for _, m := range out.Send {
 		frame, err := wire.Encode(m)
 		if err != nil {
 			return fmt.Errorf("cluster: encode %s: %w", m.Body.Kind(), err)
 		}
-		n.meter.count(&n.meter.traffic.SystemSent, frame)
 		n.net.Notify(m.To, frame)
 	}
 	if out.Changed {
-		n.hub.publish(view, changes(before, view))
+		n.hub.publish(seen.view, changes(before, seen.view))
 	}
 	for _, t := range out.Trace {
 		n.meter.traced(t)

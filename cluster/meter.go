@@ -18,6 +18,7 @@ import (
 // names of message.Reason.
 const (
 	dropMalformed   = "malformed frame"
+	dropUnknownKind = "unknown kind"
 	dropOtherSender = "other sender"
 	dropMisplaced   = "greet out of place"
 	dropNoHandler   = "no handler"
@@ -33,7 +34,6 @@ type meter struct {
 	mu      sync.Mutex
 	dropped map[string]uint64
 	refused map[string]uint64
-	traffic Traffic
 	// leaderless is when the node last had no quorate leader; zero while it
 	// has one. why is the cause.
 	leaderless time.Time
@@ -108,19 +108,10 @@ func increment(counts *map[string]uint64, reason string) {
 	(*counts)[reason]++
 }
 
-// count adds a frame to one of the counts of traffic.
-func (m *meter) count(c *Count, frame []byte) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	c.Frames++
-	c.Bytes += uint64(len(frame))
-}
-
 func (m *meter) report(s *Status) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s.Drained = m.drained.Load()
 	s.Dropped, s.Refused = maps.Clone(m.dropped), maps.Clone(m.refused)
-	s.Traffic = m.traffic
 	s.LastElection = m.last
 }

@@ -35,7 +35,7 @@ type Node struct {
 	inbox   chan message.Message
 	calls   chan call
 
-	view  cell[member.View]
+	seen  cell[sight]
 	terms terms
 	hub   hub
 	heard notes
@@ -49,8 +49,27 @@ type Node struct {
 	closeErr error         // of ending; written before done is closed
 }
 
+// sight is what a node sees, published as one.
+type sight struct {
+	view member.View // shared by all readers: nobody changes its members
+	term *tenure     // the newest, ended or not; nil before the first
+}
+
+// live is the present tenure, nil when there is none.
+func (s sight) live() *tenure {
+	if s.term == nil || s.term.ended() {
+		return nil
+	}
+	return s.term
+}
+
+func (n *Node) look() sight {
+	s, _ := n.seen.get()
+	return s
+}
+
 // Self is the node's own entry. Its status is None until a leader took it.
-func (n *Node) Self() member.Member { return n.self(n.present()) }
+func (n *Node) Self() member.Member { return n.self(n.look().view) }
 
 func (n *Node) self(v member.View) member.Member {
 	if m, ok := v.Member(v.Self.Address); ok {
@@ -64,13 +83,7 @@ func (n *Node) self(v member.View) member.Member {
 }
 
 // View is what the node sees now, a value of its own.
-func (n *Node) View() member.View { return clone(n.present()) }
-
-// present is the view that readers share; they must not change its members.
-func (n *Node) present() member.View {
-	v, _ := n.view.get()
-	return v
-}
+func (n *Node) View() member.View { return clone(n.look().view) }
 
 // Members lists the members of the view in every status, sorted by address.
 func (n *Node) Members() []member.Member { return n.View().Members }
@@ -85,14 +98,15 @@ func (n *Node) Events(ctx context.Context) iter.Seq[Event] { return n.hub.events
 // chosen.
 func (n *Node) WaitActive(ctx context.Context, count int) error {
 	for {
-		view, changed := n.view.get()
-		active := view.Members.Count(member.Active)
-		if view.Quorate && active >= count {
+		seen, changed := n.seen.get()
+		active := seen.view.Members.Count(member.Active)
+		quorate := seen.live() != nil
+		if quorate && active >= count {
 			return nil
 		}
 		err := n.wait(ctx, changed)
 		switch {
-		case err != nil && view.Quorate:
+		case err != nil && quorate:
 			return fmt.Errorf("cluster: %d members active, not %d: %w", active, count, err)
 		case err != nil:
 			return noQuorum(err)
@@ -126,7 +140,7 @@ func (n *Node) over(ctx context.Context) error {
 // ends. The work of WhileLeader is ended first. Errors: *NotLeaderError,
 // ErrNotActive.
 func (n *Node) Transfer(ctx context.Context, to member.Address) error {
-	view := n.present()
+	view := n.look().view
 	if view.Role != member.Leading {
 		return &NotLeaderError{Leader: view.Leader}
 	}
@@ -140,9 +154,9 @@ func (n *Node) Transfer(ctx context.Context, to member.Address) error {
 	})
 	switch {
 	case errors.Is(err, statemachine.ErrNotLeader):
-		return &NotLeaderError{Leader: n.present().Leader}
+		return &NotLeaderError{Leader: n.look().view.Leader}
 	case errors.Is(err, statemachine.ErrNotActive):
-		return fmt.Errorf("%w: nobody can take over", ErrNotActive)
+		return notSuccessor(to)
 	case err != nil:
 		return err
 	}
@@ -157,8 +171,12 @@ func successor(view member.View, to member.Address) error {
 			return nil
 		}
 	}
+	return notSuccessor(to)
+}
+
+func notSuccessor(to member.Address) error {
 	if to.IsZero() {
-		return fmt.Errorf("%w: there is no other active member to lead", ErrNotActive)
+		return fmt.Errorf("%w: no other member is ready to lead", ErrNotActive)
 	}
 	return fmt.Errorf("%w: %s cannot take over", ErrNotActive, to)
 }
@@ -166,8 +184,8 @@ func successor(view member.View, to member.Address) error {
 // waitOther blocks until another member is the quorate leader.
 func (n *Node) waitOther(ctx context.Context) error {
 	for {
-		t, changed := n.terms.live()
-		if t != nil && !t.own {
+		seen, changed := n.seen.get()
+		if t := seen.live(); t != nil && !t.own {
 			return nil
 		}
 		if err := n.wait(ctx, changed); err != nil {
@@ -183,7 +201,7 @@ func noQuorum(err error) error { return fmt.Errorf("%w: %w", ErrNoQuorum, err) }
 // hands over first; Drain then blocks until another leader is quorate or ctx
 // ends. Where no other member can lead, it goes on until one can.
 func (n *Node) Drain(ctx context.Context) error {
-	leads := n.present().Role == member.Leading
+	leads := n.look().view.Role == member.Leading
 	if leads {
 		resume := n.terms.handOver(ctx)
 		defer resume()

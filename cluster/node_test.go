@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
 )
 
 // TestNodesFormOneCluster: all see the same leader and members, and only the
@@ -33,7 +34,7 @@ func TestNodesFormOneCluster(t *testing.T) {
 			s := n.Status()
 			if s.Token != want.Token() || s.View.Members.Count(member.Active) != 3 || s.Quorum != 2 ||
 				s.Uptime <= 0 || s.TermSince.IsZero() || s.LastElection.Cause != causeStart ||
-				s.LastElection.Version != want.Token() || s.Traffic.SystemReceived.Frames == 0 {
+				s.LastElection.Version != want.Token() || s.Transport.Received[transport.System].Messages == 0 {
 				t.Errorf("%s: Status: got %+v", n.cfg.Name, s)
 			}
 			if (s.LeaseRemaining > 0) != (n == leader) {
@@ -116,7 +117,7 @@ func TestEventsLeadToTheView(t *testing.T) {
 		if err := leader.Close(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute) // fail-over, and the dead member is removed
+		time.Sleep(20 * time.Second) // fail-over, and the dead member is removed
 		synctest.Wait()
 		for _, m := range watched.Members() {
 			if statuses[m.Address] != m.Status {

@@ -30,7 +30,7 @@ func (n *Node) Send(ctx context.Context, to member.Address, event any) error {
 	if err != nil {
 		return err
 	}
-	return n.send(ctx, n.present(), to, e)
+	return n.send(ctx, n.look().view, to, e)
 }
 
 // BroadcastOption changes one Broadcast.
@@ -53,7 +53,7 @@ func (n *Node) Broadcast(ctx context.Context, event any, opts ...BroadcastOption
 	if err != nil {
 		return err
 	}
-	view := n.present()
+	view := n.look().view
 	failed := make([]error, len(view.Members))
 	var sends sync.WaitGroup
 	for i, m := range view.Members {
@@ -113,9 +113,6 @@ func (n *Node) send(ctx context.Context, view member.View, to member.Address, e 
 	err := n.net.Send(ctx, to, e.frame)
 	if errors.Is(err, transport.ErrClosed) {
 		return ErrClosed
-	}
-	if err == nil {
-		n.meter.count(&n.meter.traffic.CustomSent, e.frame)
 	}
 	return err
 }

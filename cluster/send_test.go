@@ -15,6 +15,7 @@ import (
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport"
 )
 
 type note struct {
@@ -84,7 +85,7 @@ func TestSendAndBroadcast(t *testing.T) {
 		if got := box.sorted(); !slices.Equal(got, want) {
 			t.Errorf("handlers saw %q, want %q", got, want)
 		}
-		if got := n.Status().Traffic.CustomSent.Frames; got != 3 {
+		if got := n.Status().Transport.Sent[transport.Custom].Messages; got != 3 {
 			t.Errorf("events sent to others: got %d, want 3", got)
 		}
 	})
@@ -186,7 +187,7 @@ func TestSlowHandlerSlowsItsSenders(t *testing.T) {
 		if took < events*each*3/4 {
 			t.Errorf("the sends took %v: no backpressure", took)
 		}
-		time.Sleep(events * each)
+		time.Sleep(time.Minute)
 		synctest.Wait()
 		if len(seen) != events || !slices.IsSorted(seen) {
 			t.Errorf("handled: got %d events, in order %v; want all %d in order",
@@ -245,14 +246,18 @@ func TestReceiversHearOfMembersAndLeaders(t *testing.T) {
 		if err := leader.Leave(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		var want []string
 		for _, n := range w.others(leader) {
 			want = append(want, fmt.Sprintf("%s %s leader", n.cfg.Name, n.cfg.Name),
 				fmt.Sprintf("%s %s %s removed", n.cfg.Name, n.cfg.Name, leader.cfg.Name))
 		}
-		if got := box.sorted(); !slices.Equal(got, want) {
+		// The one that left may have seen the next leader or not.
+		got := slices.DeleteFunc(box.sorted(), func(line string) bool {
+			return strings.HasPrefix(line, leader.cfg.Name)
+		})
+		if !slices.Equal(got, want) {
 			t.Errorf("handlers saw %q, want %q", got, want)
 		}
 	})

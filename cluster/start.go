@@ -102,7 +102,7 @@ func (n *Node) prepare(cfg Config) (err error) {
 		Rand:     newRand(),
 	}, durable, n.started)
 	view := n.machine.View(n.started)
-	n.view.set(view)
+	n.seen.set(sight{view: view})
 	n.hub.view = view
 	n.terms.clock, n.terms.guard = n.clock, leaseGuard(n.cfg.timings)
 	n.heard.start(n.cfg.seeds, n.cfg.self)
@@ -161,7 +161,8 @@ func (n *Node) abandon() error {
 // waitJoined blocks until this very run is an active member.
 func (n *Node) waitJoined(ctx context.Context) error {
 	for {
-		view, changed := n.view.get()
+		seen, changed := n.seen.get()
+		view := seen.view
 		m, _ := view.Member(view.Self.Address)
 		if !view.Leader.IsZero() && m.Identity == view.Self && m.Status == member.Active {
 			return nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport"
 )
 
 // Status is one look at a node, for people and monitoring.
@@ -31,7 +32,8 @@ type Status struct {
 	Dropped map[string]uint64
 	// Refused counts votes and joins answered with no, by reason.
 	Refused   map[string]uint64
-	Traffic   Traffic
+	Transport transport.Stats
+	Peers     []transport.PeerState // as the transport knows them, in no order
 	Receivers []receiver.Stats
 }
 
@@ -44,21 +46,10 @@ type Election struct {
 	Ended   time.Time
 }
 
-// Traffic counts what went to other members and came from them.
-type Traffic struct {
-	SystemSent, SystemReceived Count
-	CustomSent, CustomReceived Count
-}
-
-// Count is a number of frames and the sum of their lengths.
-type Count struct {
-	Frames uint64
-	Bytes  uint64
-}
-
 // Status is what monitoring wants to know, a value of its own.
 func (n *Node) Status() Status {
-	view := n.View()
+	seen := n.look()
+	view := clone(seen.view)
 	s := Status{
 		Cluster:   n.cfg.Cluster,
 		Size:      n.cfg.Size,
@@ -67,9 +58,11 @@ func (n *Node) Status() Status {
 		View:      view,
 		Uptime:    n.clock().Sub(n.started),
 		Insecure:  n.cfg.Insecure,
+		Transport: n.net.Stats(),
+		Peers:     n.net.Peers(),
 		Receivers: n.mux.Stats(),
 	}
-	if t, _ := n.terms.live(); t != nil {
+	if t := seen.live(); t != nil {
 		s.Token, s.TermSince = t.token, t.began
 		s.LeaseRemaining = max(0, t.remaining())
 	}

@@ -16,7 +16,6 @@ import (
 type terms struct {
 	clock func() time.Time
 	guard time.Duration
-	cell  cell[*tenure] // the newest tenure, ended or not; nil before the first
 
 	mu      sync.Mutex
 	current *tenure
@@ -57,7 +56,6 @@ func (ts *terms) update(now time.Time, view member.View, own authority) *tenure 
 		next.extend(own.until)
 	}
 	ts.current = next
-	ts.cell.set(next)
 	return next
 }
 
@@ -110,20 +108,10 @@ func (ts *terms) handOver(ctx context.Context) (done func()) {
 	}
 }
 
-// live is the present tenure, nil when there is none; and what is closed when
-// another began.
-func (ts *terms) live() (*tenure, <-chan struct{}) {
-	t, changed := ts.cell.get()
-	if t == nil || t.ended() {
-		return nil, changed
-	}
-	return t, changed
-}
-
 // Leader is the term of the quorate leader; false when there is none as far as
 // this node knows. A provisional leader shows only in View.
 func (n *Node) Leader() (Term, bool) {
-	t, _ := n.terms.live()
+	t := n.look().live()
 	return Term{t}, t != nil
 }
 
@@ -131,8 +119,8 @@ func (n *Node) Leader() (Term, bool) {
 // error is ErrNoQuorum and the cause of ctx.
 func (n *Node) WaitLeader(ctx context.Context) (Term, error) {
 	for {
-		t, changed := n.terms.live()
-		if t != nil {
+		seen, changed := n.seen.get()
+		if t := seen.live(); t != nil {
 			return Term{t}, nil
 		}
 		if err := n.wait(ctx, changed); err != nil {
@@ -148,10 +136,10 @@ func (n *Node) Terms(ctx context.Context) iter.Seq[Term] {
 	return func(yield func(Term) bool) {
 		var last *tenure
 		for {
-			t, changed := n.terms.cell.get()
-			if t != last {
-				last = t
-				if !yield(Term{t}) {
+			seen, changed := n.seen.get()
+			if seen.term != last {
+				last = seen.term
+				if !yield(Term{last}) {
 					return
 				}
 				continue
@@ -175,7 +163,8 @@ func (n *Node) WhileLeader(
 	ctx context.Context, fn func(ctx context.Context, term Term) error,
 ) error {
 	for n.over(ctx) == nil {
-		t, changed := n.terms.live()
+		seen, changed := n.seen.get()
+		t := seen.live()
 		if t == nil || !t.own {
 			_ = n.wait(ctx, changed) // the condition of the loop looks again
 			continue

@@ -15,6 +15,7 @@ import (
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/transport/quicnet"
 	"github.com/athena-go/athena/wire"
 )
 
@@ -23,7 +24,7 @@ const (
 	// MaxSize is the largest Size.
 	MaxSize = member.MaxMembers
 	// MinSecretBytes is the shortest secret.
-	MinSecretBytes = 16
+	MinSecretBytes = quicnet.MinSecretBytes
 	// DefaultCluster is the name of a cluster that was given none.
 	DefaultCluster = "athena"
 )

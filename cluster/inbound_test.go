@@ -5,19 +5,11 @@ package cluster
 import (
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
-	"github.com/athena-go/athena/statemachine"
 	"github.com/athena-go/athena/wire"
 )
-
-// saveAgain makes the machine's owner save what it has.
-func (n *Node) saveAgain(now time.Time) (statemachine.Output, error) {
-	d := n.machine.Durable()
-	return statemachine.Output{Persist: &d}, nil
-}
 
 // TestBadFramesAreDroppedAndCounted, and change nothing else.
 func TestBadFramesAreDroppedAndCounted(t *testing.T) {

@@ -5,13 +5,16 @@ package cluster
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/paxos"
+	"github.com/athena-go/athena/statemachine"
 	"github.com/athena-go/athena/store"
 )
 
@@ -171,8 +174,8 @@ func TestStoreThatFails(t *testing.T) {
 	}
 }
 
-// TestNodeEndsWithItsStore: a Save that fails later ends a running node, and it
-// has said nothing to anybody that was not saved.
+// TestNodeEndsWithItsStore: a Save that fails ends a running node before it says
+// anything that depends on it.
 func TestNodeEndsWithItsStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -185,9 +188,18 @@ func TestNodeEndsWithItsStore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		before := n.net.Stats()
 		s.saves = 0
-		_ = n.do(t.Context(), n.saveAgain)
+		_ = n.do(t.Context(), func(time.Time) (statemachine.Output, error) {
+			d := n.machine.Durable()
+			hasty := message.Message{From: d.Held.LeaderIdentity(), To: address(1),
+				Body: message.SeedKeepAlive{}}
+			return statemachine.Output{Persist: &d, Send: []message.Message{hasty}}, nil
+		})
 		<-n.Done()
+		if got := n.net.Stats(); got.Dials != before.Dials {
+			t.Error("a message left although the state before it was not saved")
+		}
 		if !errors.Is(n.Err(), errBoom) || term.Valid() {
 			t.Errorf("got %v, term valid %v; want the error of the store, false", n.Err(), term.Valid())
 		}
@@ -244,6 +256,33 @@ func TestIncarnationGrows(t *testing.T) {
 			if saved, _, _ := s.Load(); saved.Incarnation != c.want {
 				t.Errorf("stored %d: saved %d, want %d", c.stored, saved.Incarnation, c.want)
 			}
+		}
+	})
+}
+
+// TestStartWaitsForThisRun: the state that the store held shows the run before
+// as an active member, and that is not enough.
+func TestStartWaitsForThisRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		defer w.close()
+		dir := t.TempDir()
+		w.dir = func(i int) string { return filepath.Join(dir, address(i).String()) }
+		w.form()
+		old := w.others(w.leader())[0]
+		i := int(old.cfg.self.Port - address(0).Port)
+		if err := old.Close(); err != nil {
+			t.Fatal(err)
+		}
+		n, err := w.start(i, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.nodes[i] = n
+		if self, view := n.Self(), n.View(); self.Identity != view.Self ||
+			self.Incarnation <= old.Self().Incarnation || self.Status != member.Active {
+			t.Errorf("got %v in status %v, want %v active, above %v",
+				self.Identity, self.Status, view.Self, old.Self().Identity)
 		}
 	})
 }

@@ -30,6 +30,8 @@ type world struct {
 	nodes []*Node
 	// receivers makes the receiver of node i.
 	receivers func(i int) *receiver.Mux
+	// dir is where the store of node i is; nil for memory.
+	dir func(i int) string
 }
 
 func newWorld(t *testing.T, size int) *world {
@@ -87,6 +89,9 @@ func (w *world) config(i int, cfg Config) Config {
 	}
 	cfg.Addr, cfg.Name, cfg.Size = address(i).String(), fmt.Sprint("n", i), w.size
 	cfg.Receiver = w.receivers(i)
+	if w.dir != nil {
+		cfg.DataDir = w.dir(i)
+	}
 	return cfg
 }
 

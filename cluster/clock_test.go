@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"testing"
+	"time"
+)
+
+// TestClockGoesOnFromTheWallClock, and readings never fall.
+func TestClockGoesOnFromTheWallClock(t *testing.T) {
+	before := time.Now()
+	clock := newClock()
+	last := clock()
+	if off := last.Sub(before.Round(0)); off < 0 || off > time.Minute {
+		t.Errorf("first reading: got %v after the wall clock, want about 0", off)
+	}
+	if last != last.Round(0) {
+		t.Error("a reading carries the monotonic clock of Go, which stands still in suspend")
+	}
+	for range 1000 {
+		now := clock()
+		if now.Before(last) {
+			t.Fatalf("readings fall: %v after %v", now, last)
+		}
+		last = now
+	}
+	if !last.After(before.Round(0)) {
+		t.Errorf("after 1000 readings: got %v, want it to have moved from %v", last, before)
+	}
+}

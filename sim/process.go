@@ -147,6 +147,7 @@ func (c *Cluster) Resume(i int, timersFirst bool) {
 	p.paused = false
 	inbox := p.inbox
 	p.inbox = nil
+	p.sent.allow(c.now, len(inbox)*len(c.procs))
 	if timersFirst {
 		c.advance(p)
 	}
@@ -403,6 +404,10 @@ type flood struct {
 // HeartbeatInterval: alignment and keep-alive must never chase each other at
 // network speed (protocol.md section 2).
 const maxFlood = 200
+
+// allow lets a process send so many messages more in the window that begins:
+// it answers what waited for it.
+func (f *flood) allow(now int64, more int) { f.since, f.count = now, -more }
 
 func (f *flood) over(now int64, window time.Duration, processes int) bool {
 	if now-f.since >= int64(window) {

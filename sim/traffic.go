@@ -69,7 +69,7 @@ func (k *checker) sentVote(p *process, b message.Vote) {
 			p.cfg.Name, b.ID, b.Accepted.ID, d.Accepted.ID)
 	case b.Stage == message.Formal && d.Accepted.ID != b.ID && d.Held.Version < b.ID.Version:
 		k.fail("unsaved", "%s accepts %v, but saved %v", p.cfg.Name, b.ID, d.Accepted.ID)
-	case b.Held != d.Held.Number:
+	case d.Held.Number.Less(b.Held):
 		k.fail("unsaved", "%s votes holding %v, but saved %v", p.cfg.Name, b.Held, d.Held.Number)
 	}
 }

@@ -290,3 +290,42 @@ func TestWaitLeaderSaysThatThereIsNone(t *testing.T) {
 		}
 	})
 }
+
+// TestTokensNameOneLeader: whatever node is asked, a token belongs to one
+// leader, and each node sees them grow.
+func TestTokensNameOneLeader(t *testing.T) {
+	inWorld(t, 5, func(t *testing.T, w *world) {
+		var mu sync.Mutex
+		leaders := map[uint64]member.Address{}
+		for _, n := range w.nodes {
+			go func() {
+				last := uint64(0)
+				for term := range n.Terms(t.Context()) {
+					mu.Lock()
+					addr, known := leaders[term.Token()]
+					if known && addr != term.Leader().Address {
+						t.Errorf("%s: token %d is of %s, and of %s", n.cfg.Name, term.Token(), addr,
+							term.Leader().Address)
+					}
+					leaders[term.Token()] = term.Leader().Address
+					mu.Unlock()
+					if term.Token() < last {
+						t.Errorf("%s: token %d after %d", n.cfg.Name, term.Token(), last)
+					}
+					last = term.Token()
+				}
+			}()
+		}
+		for range 4 {
+			time.Sleep(2 * time.Second)
+			if err := w.leader().Transfer(t.Context(), member.Address{}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Second)
+			cut := w.leader()
+			w.cut(cut)
+			time.Sleep(5 * time.Second)
+			w.heal(cut)
+		}
+	})
+}

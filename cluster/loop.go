@@ -115,7 +115,15 @@ func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 		n.meter.traced(t)
 		n.logTrace(t)
 	}
+	n.noteRosterLost(n.machine.RosterLost())
 	return stopped(out.Stop)
+}
+
+// noteRosterLost tells people once that they must act.
+func (n *Node) noteRosterLost(lost bool) {
+	if n.meter.rosterLost.Swap(lost) != lost && lost {
+		n.log.Error().Err(ErrRosterLost).Msg("nobody can be elected; see athena recover")
+	}
 }
 
 // stopped says in the words of this package why the machine stopped.

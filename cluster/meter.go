@@ -30,6 +30,8 @@ const (
 type meter struct {
 	drained atomic.Bool
 	sending atomic.Int64 // events under way to members
+	// rosterLost says that the machine waits for athena recover.
+	rosterLost atomic.Bool
 
 	mu      sync.Mutex
 	dropped map[string]uint64
@@ -111,7 +113,7 @@ func increment(counts *map[string]uint64, reason string) {
 func (m *meter) report(s *Status) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s.Drained = m.drained.Load()
+	s.Drained, s.RosterLost = m.drained.Load(), m.rosterLost.Load()
 	s.Dropped, s.Refused = maps.Clone(m.dropped), maps.Clone(m.refused)
 	s.LastElection = m.last
 }

@@ -109,7 +109,7 @@ func (n *Node) WaitActive(ctx context.Context, count int) error {
 		case err != nil && quorate:
 			return fmt.Errorf("cluster: %d members active, not %d: %w", active, count, err)
 		case err != nil:
-			return noQuorum(err)
+			return n.noQuorum(err)
 		}
 	}
 }
@@ -189,13 +189,19 @@ func (n *Node) waitOther(ctx context.Context) error {
 			return nil
 		}
 		if err := n.wait(ctx, changed); err != nil {
-			return noQuorum(err)
+			return n.noQuorum(err)
 		}
 	}
 }
 
-// noQuorum says what a wait for a leader ended with.
-func noQuorum(err error) error { return fmt.Errorf("%w: %w", ErrNoQuorum, err) }
+// noQuorum says what a wait for a leader ended with, and why there is none
+// where that is known.
+func (n *Node) noQuorum(err error) error {
+	if n.meter.rosterLost.Load() {
+		return fmt.Errorf("%w: %w: %w", ErrNoQuorum, ErrRosterLost, err)
+	}
+	return fmt.Errorf("%w: %w", ErrNoQuorum, err)
+}
 
 // Drain keeps the node a member that never leads again in this run. A leader
 // hands over first; Drain then blocks until another leader is quorate or ctx

@@ -173,7 +173,11 @@ func (n *Node) waitJoined(ctx context.Context) error {
 		case <-n.heard.hopeless:
 			return &JoinError{Cause: errHopeless, Asked: n.heard.answers()}
 		case <-ctx.Done():
-			return &JoinError{Cause: context.Cause(ctx), Asked: n.heard.answers()}
+			cause := context.Cause(ctx)
+			if n.meter.rosterLost.Load() {
+				cause = fmt.Errorf("%w: %w", ErrRosterLost, cause)
+			}
+			return &JoinError{Cause: cause, Asked: n.heard.answers()}
 		case <-n.quit:
 			return n.cause
 		}

@@ -286,3 +286,38 @@ func TestStartWaitsForThisRun(t *testing.T) {
 		}
 	})
 }
+
+// TestRosterLostIsSaid: two of three lose their disks. The third one may elect
+// nobody ever again, and says so.
+func TestRosterLostIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		before, after := t.TempDir(), t.TempDir()
+		w.dir = func(i int) string { return filepath.Join(before, address(i).String()) }
+		w.form()
+		w.close()
+		w.dir = func(i int) string {
+			if i == 0 {
+				return filepath.Join(before, address(i).String())
+			}
+			return filepath.Join(after, address(i).String())
+		}
+		ctx := w.within(20 * time.Second)
+		ended := make(chan error)
+		for i := range 3 {
+			go func() {
+				cfg := w.config(i, Config{JoinOnly: i > 0})
+				_, err := Start(ctx, cfg, w.options(i)...)
+				if lost := errors.Is(err, ErrRosterLost); lost != (i == 0) {
+					t.Errorf("node %d: got %v; want ErrRosterLost on node 0 alone", i, err)
+				}
+				ended <- err
+			}()
+		}
+		for range 3 {
+			if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v, want the end of the context", err)
+			}
+		}
+	})
+}

@@ -26,6 +26,9 @@ type Status struct {
 	LastElection   Election
 	Uptime         time.Duration
 	Drained        bool
+	// RosterLost says that so many members lost their stores that this node
+	// can help to elect nobody before athena recover.
+	RosterLost bool
 	// Insecure says that the node runs without a secret.
 	Insecure bool
 	// Dropped counts frames that changed nothing, by reason.

@@ -116,7 +116,8 @@ func (n *Node) Leader() (Term, bool) {
 }
 
 // WaitLeader blocks until there is a quorate leader. When ctx ends first, the
-// error is ErrNoQuorum and the cause of ctx.
+// error is ErrNoQuorum, with ErrRosterLost where that is so, and the cause of
+// ctx.
 func (n *Node) WaitLeader(ctx context.Context) (Term, error) {
 	for {
 		seen, changed := n.seen.get()
@@ -124,7 +125,7 @@ func (n *Node) WaitLeader(ctx context.Context) (Term, error) {
 			return Term{t}, nil
 		}
 		if err := n.wait(ctx, changed); err != nil {
-			return Term{}, noQuorum(err)
+			return Term{}, n.noQuorum(err)
 		}
 	}
 }

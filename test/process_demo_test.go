@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// The times that a new user is promised, in milliseconds.
+const (
+	formsWithin    = 3000
+	failsOverAfter = 1500
+)
+
+var (
+	formedLine = regexp.MustCompile(`(\w+) active members and a quorate leader after (\d+) ms`)
+	takenOver  = regexp.MustCompile(`(n\d) leads with authority, token \d+, (\d+) ms after`)
+	adminLine  = regexp.MustCompile(`(?m)^admin API  (http://\S+)/v1/status$`)
+)
+
+// number reads the last group of a match.
+func number(t *testing.T, match []string) int {
+	t.Helper()
+	n, err := strconv.Atoi(match[len(match)-1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// startDemo starts a demo on a port of its own, waits until it has formed, and
+// returns it with the address of its API.
+func startDemo(t *testing.T, args ...string) (p *process, api string) {
+	t.Helper()
+	p = start(t, append([]string{"demo", "--admin", "127.0.0.1:0"}, args...)...)
+	eventually(t, "the demo has formed", func() bool {
+		return formedLine.MatchString(p.stdout.String())
+	})
+	first, _, _ := strings.Cut(p.stdout.String(), "\n")
+	match := adminLine.FindStringSubmatch(first)
+	if match == nil {
+		t.Fatalf("the first line of the demo is %q, want the address of its API", first)
+	}
+	return p, match[1]
+}
+
+// demoNode is an entry of /v1/nodes.
+type demoNode struct {
+	Name, Address, Admin string
+	PID                  int
+	Alive, Paused, Cut   bool
+}
+
+func ask(t *testing.T, method, url string, into any) (code int) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
+		t.Fatalf("%s %s: %v", method, url, err)
+	}
+	return resp.StatusCode
+}
+
+// TestDemo holds the promise to a new user: five active members and a quorate
+// leader soon, and nothing left behind.
+func TestDemo(t *testing.T) {
+	p, api := startDemo(t, "--for", "3s")
+	match := formedLine.FindStringSubmatch(p.stdout.String())
+	if ms := number(t, match); match[1] != "five" || ms > formsWithin {
+		t.Errorf("%s active members after %d ms, want five within %d", match[1], ms, formsWithin)
+	}
+	var nodes []demoNode
+	if code := ask(t, "GET", api+"/v1/nodes", &nodes); code != 200 || len(nodes) != 5 {
+		t.Fatalf("GET /v1/nodes: %d, %+v, want 200 and five", code, nodes)
+	}
+	var leader struct{ Name string }
+	if code := ask(t, "GET", api+"/v1/leader", &leader); code != 200 || leader.Name == "" {
+		t.Errorf("GET /v1/leader: %d, %+v, want 200 and a name", code, leader)
+	}
+	if code := p.wait(); code != 0 || p.stderr.String() != "" {
+		t.Errorf("exit %d, error %q, want 0 and none", code, &p.stderr)
+	}
+	for _, n := range nodes {
+		eventually(t, n.Name+" has ended", func() bool { return syscall.Kill(n.PID, 0) != nil })
+	}
+	for _, v := range p.cmd.Env {
+		if dir, ok := strings.CutPrefix(v, "TMPDIR="); ok {
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+				t.Errorf("after the demo: %v, %v, want nothing left", left, err)
+			}
+		}
+	}
+}
+
+// TestDemoKill kills the process of the leader by hand: the next one shows
+// soon, and the demo goes on.
+func TestDemoKill(t *testing.T) {
+	p, api := startDemo(t)
+	var times []int
+	for range 3 {
+		var leader struct{ Name string }
+		if code := ask(t, "GET", api+"/v1/leader", &leader); code != 200 {
+			t.Fatalf("GET /v1/leader: %d, want 200", code)
+		}
+		var nodes []demoNode
+		ask(t, "GET", api+"/v1/nodes", &nodes)
+		for _, n := range nodes {
+			if n.Name == leader.Name {
+				if err := syscall.Kill(n.PID, syscall.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		told := len(times) + 1
+		eventually(t, "another leader", func() bool {
+			return len(takenOver.FindAllString(p.stdout.String(), -1)) >= told
+		})
+		match := takenOver.FindAllStringSubmatch(p.stdout.String(), -1)[told-1]
+		if match[1] == leader.Name {
+			t.Errorf("%s was killed and leads again at once", leader.Name)
+		}
+		times = append(times, number(t, match))
+		if times[len(times)-1] <= failsOverAfter {
+			break // a busy machine may need another try
+		}
+		var again demoNode
+		if code := ask(t, "POST", api+"/v1/nodes/"+leader.Name+"/restart", &again); code != 200 {
+			t.Fatalf("restart %s: %d, want 200", leader.Name, code)
+		}
+		eventually(t, "all are active again", func() bool {
+			var s struct {
+				View struct{ Members []struct{ Status string } }
+			}
+			ask(t, "GET", api+"/v1/status", &s)
+			return strings.Count(fmt.Sprint(s.View.Members), "active") == 5
+		})
+	}
+	if times[len(times)-1] > failsOverAfter {
+		t.Errorf("next leader after %v ms, want within %d", times, failsOverAfter)
+	}
+	p.signal(syscall.SIGINT)
+	if code := p.wait(); code != 0 {
+		t.Errorf("after SIGINT: exit %d, want 0", code)
+	}
+}
+
+// TestDemoFaults pauses a node and cuts one off, by the API.
+func TestDemoFaults(t *testing.T) {
+	_, api := startDemo(t, "--size", "3")
+	var leader struct{ Name string }
+	ask(t, "GET", api+"/v1/leader", &leader)
+	seen := func(name string) (status string) {
+		var s struct {
+			View struct {
+				Members []struct{ Name, Status string }
+			}
+		}
+		if ask(t, "GET", api+"/v1/nodes/"+leader.Name+"/status", &s) == 200 {
+			for _, m := range s.View.Members {
+				if m.Name == name {
+					status = m.Status
+				}
+			}
+		}
+		return status
+	}
+	victim := map[string]string{"n1": "n2", "n2": "n3", "n3": "n1"}[leader.Name]
+	for _, verbs := range [][2]string{{"pause", "resume"}, {"cut", "heal"}, {"kill", "restart"}} {
+		var n demoNode
+		if code := ask(t, "POST", api+"/v1/nodes/"+victim+"/"+verbs[0], &n); code != 200 {
+			t.Fatalf("%s %s: %d %+v, want 200", verbs[0], victim, code, n)
+		}
+		eventually(t, victim+" unreachable by "+verbs[0], func() bool {
+			return seen(victim) == "unreachable"
+		})
+		if code := ask(t, "POST", api+"/v1/nodes/"+victim+"/"+verbs[1], &n); code != 200 {
+			t.Fatalf("%s %s: %d %+v, want 200", verbs[1], victim, code, n)
+		}
+		eventually(t, victim+" active by "+verbs[1], func() bool { return seen(victim) == "active" })
+	}
+	var still struct{ Name string }
+	if ask(t, "GET", api+"/v1/leader", &still); still != leader {
+		t.Errorf("%s led before, %s after the faults of %s: want no change", leader, still, victim)
+	}
+}
+
+// TestDemoScripts plays each script to its end.
+func TestDemoScripts(t *testing.T) {
+	for script, want := range map[string][]string{
+		"failover":  {"killed, until", "started again, until all were active"},
+		"partition": {"until its authority ended", "led with authority", "healed, until all were active"},
+		"rolling":   {"n1 left", "n2 left", "n3 left", "led, until"},
+	} {
+		t.Run(script, func(t *testing.T) {
+			t.Parallel()
+			code, stdout, stderr := run(t,
+				"demo", "--size", "3", "--admin", "127.0.0.1:0", "--script", script)
+			if code != 0 || stderr != "" {
+				t.Errorf("exit %d, error %q, want 0 and none", code, stderr)
+			}
+			for _, w := range want {
+				if !regexp.MustCompile(`(?m)^result     .*` + w + `.*: \d+ ms$`).MatchString(stdout) {
+					t.Errorf("prints\n%s\nwant a result with %q", stdout, w)
+				}
+			}
+		})
+	}
+}
+
+// TestDemoPortTaken holds that a demo whose port is taken uses another one, and
+// says so.
+func TestDemoPortTaken(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	taken := l.Addr().String()
+	code, stdout, stderr := run(t, "demo", "--size", "1", "--for", "500ms", "--admin", taken)
+	if code != 0 || !strings.Contains(stderr, taken+" is taken") || strings.Contains(stdout, taken) {
+		t.Errorf("exit %d, output\n%s\nerror %q, want 0, and another port", code, stdout, stderr)
+	}
+}
+
+// TestDemoDies holds that the nodes of a demo which is killed die with it, the
+// paused one too.
+func TestDemoDies(t *testing.T) {
+	p, api := startDemo(t, "--size", "3")
+	var nodes []demoNode
+	ask(t, "GET", api+"/v1/nodes", &nodes)
+	var paused demoNode
+	ask(t, "POST", api+"/v1/nodes/n2/pause", &paused)
+	p.signal(syscall.SIGKILL)
+	p.wait()
+	for _, n := range nodes {
+		eventually(t, n.Name+" has ended", func() bool { return syscall.Kill(n.PID, 0) != nil })
+	}
+}

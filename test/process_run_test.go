@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package test
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// leaderTimeout of the nodes here, in milliseconds.
+const leaderTimeout = 1000
+
+// freeAddresses finds addresses of loopback that nobody uses at the moment.
+func freeAddresses(t *testing.T, count int) (all []string) {
+	t.Helper()
+	for range count {
+		c, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close() // not before all are found, or one is found twice
+		all = append(all, c.LocalAddr().String())
+	}
+	return all
+}
+
+// TestProcessRefused starts nodes that cannot belong to a running cluster. Each
+// says why and what to do, and ends with 1; the cluster does not notice.
+func TestProcessRefused(t *testing.T) {
+	c := newNodes(t, 3)
+	_, leader := c.startAll()
+	before, _ := c.status(leader)
+	seeds := strings.Join(c.addrs, ",")
+	other := freeAddresses(t, 1)[0]
+	for _, k := range []struct {
+		name string
+		more []string
+		want []string
+	}{
+		{"port in use", []string{"--addr", c.addrs[0], "--data-dir", c.store(9)},
+			[]string{"in use", c.addrs[0], "another port"}},
+		{"store in use", []string{"--data-dir", c.store(1)}, []string{"in use", c.store(1)}},
+		{"other secret", []string{"--secret-file", c.secret("other", strings.Repeat("x", 32))},
+			[]string{"could not join", "same secret"}},
+		{"other name", []string{"--cluster", "other"}, []string{"could not join", "same cluster name"}},
+		{"other size", []string{"--size", "5"},
+			[]string{"could not join", `Size differs: "5" here, "3"`, "the same on every node"}},
+		{"other timings", []string{"--profile", "wan"},
+			[]string{"could not join", "LeaseTimeout differs", "the same on every node"}},
+	} {
+		t.Run(k.name, func(t *testing.T) {
+			flags := append([]string{"run", "--addr", other, "--size", "3", "--seeds", seeds,
+				"--secret-file", filepath.Join(c.dir, "secret"), "--data-dir", c.store(9)}, k.more...)
+			code, stdout, stderr := run(t, flags...)
+			if code != 1 || stdout != "" {
+				t.Errorf("%q: exit %d, standard output %q, want 1 and none", k.more, code, stdout)
+			}
+			for _, want := range k.want {
+				if !strings.Contains(stderr, want) {
+					t.Errorf("%q says\n%s\nwant %q in it", k.more, stderr, want)
+				}
+			}
+		})
+	}
+	after, ok := c.status(leader)
+	if !ok || after.Token != before.Token || after.Active() != 3 {
+		t.Errorf("the cluster after that: token %d, %d active, want token %d, 3 active",
+			after.Token, after.Active(), before.Token)
+	}
+}
+
+// TestProcessAdminTaken holds that a node which cannot be asked as was wanted
+// does not start.
+func TestProcessAdminTaken(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c := newNodes(t, 1)
+	code, stdout, stderr := run(t, c.flags(1, "--admin", l.Addr().String())...)
+	if code != 1 || stdout != "" || !strings.Contains(stderr, l.Addr().String()) {
+		t.Errorf("exit %d, output %q, error\n%s\nwant 1 and the address", code, stdout, stderr)
+	}
+}
+
+// TestProcessCorruptStore holds that a node whose store is damaged says so and
+// leaves the file as it is.
+func TestProcessCorruptStore(t *testing.T) {
+	c := newNodes(t, 1)
+	p := c.start(1)
+	c.settle(1)
+	p.signal(syscall.SIGKILL)
+	p.wait()
+	path := filepath.Join(c.store(1), "athena.state")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, damaged := range map[string][]byte{
+		"cut off":  whole[:len(whole)/2],
+		"changed":  append(append([]byte{}, whole[:len(whole)-3]...), "???"...),
+		"empty":    {},
+		"no store": []byte("this is something else entirely\n"),
+	} {
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, stdout, stderr := run(t, c.flags(1)...)
+		if code != 1 || stdout != "" || !strings.Contains(stderr, path) {
+			t.Errorf("%s: exit %d, output %q, error\n%s\nwant 1 and the path", name, code, stdout, stderr)
+		}
+		if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, damaged) {
+			t.Errorf("%s: the file is %q, %v, want it untouched", name, now, err)
+		}
+	}
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.start(1)
+	c.settle(1)
+}
+
+// TestProcessStart holds what a node says when it starts: one line on standard
+// error with what people need, and nothing on standard output.
+func TestProcessStart(t *testing.T) {
+	c := newNodes(t, 1)
+	p := c.start(1, "--log-format", "json", "--cluster", "orders")
+	c.settle(1)
+	first, _, _ := strings.Cut(p.stderr.String(), "\n")
+	for _, want := range []string{
+		`"starting"`, `"address":"` + c.addrs[0] + `"`, `"cluster":"orders"`, `"size":1`,
+		`"admin":"` + c.admin(1) + `"`,
+	} {
+		if !strings.Contains(first, want) {
+			t.Errorf("the first line is\n%s\nwant %s in it", first, want)
+		}
+	}
+	p.signal(os.Interrupt.(syscall.Signal))
+	if code := p.wait(); code != 0 || p.stdout.String() != "" {
+		t.Errorf("after SIGINT: exit %d, output %q, want 0 and none", code, &p.stdout)
+	}
+}
+
+// TestProcessLeave holds that SIGTERM hands leadership over: the others have a
+// leader long before they could have noticed a silence.
+func TestProcessLeave(t *testing.T) {
+	c := newNodes(t, 3)
+	all, leader := c.startAll()
+	p := all[leader-1]
+	p.signal(syscall.SIGTERM)
+	if code := p.wait(); code != 0 {
+		t.Errorf("exit %d, want 0", code)
+	}
+	rest := map[int][]int{1: {2, 3}, 2: {1, 3}, 3: {1, 2}}[leader]
+	next := c.settle(rest...)
+	s, _ := c.status(next)
+	if e := s.LastElection; e == nil || e.TookMS >= leaderTimeout {
+		t.Errorf("last election: %+v, want less than %d ms, after which silence is noticed",
+			e, leaderTimeout)
+	}
+	c.start(leader)
+	if again := c.settle(1, 2, 3); again != next {
+		t.Errorf("after n%d came back, n%d leads, want n%d", leader, again, next)
+	}
+}
+
+// TestProcessAlone holds what a node says that reaches nobody: it works, is not
+// ready, knows no leader, and stops when told.
+func TestProcessAlone(t *testing.T) {
+	c := newNodes(t, 3)
+	p := start(t, "run", "--addr", c.addrs[0], "--name", "n1", "--size", "3",
+		"--seeds", c.addrs[1]+","+c.addrs[2], "--secret-file", filepath.Join(c.dir, "secret"),
+		"--memory", "--admin", c.admin(1))
+	eventually(t, "n1 answers", func() bool { _, ok := c.status(1); return ok })
+	code, stdout, stderr := run(t, "leader", "--admin", c.admin(1))
+	if code != 1 || stdout != "" || !strings.Contains(stderr, "no leader") {
+		t.Errorf("athena leader: exit %d, output %q, error %q, want 1 and no leader",
+			code, stdout, stderr)
+	}
+	code, stdout, _ = run(t, "status", "--admin", c.admin(1))
+	if code != 0 || !strings.Contains(stdout, "n1 at "+c.addrs[0]+", joining") {
+		t.Errorf("athena status: exit %d, output\n%s\nwant 0, joining", code, stdout)
+	}
+	p.signal(syscall.SIGTERM)
+	if code := p.wait(); code != 0 {
+		t.Errorf("SIGTERM while joining: exit %d, want 0", code)
+	}
+}
+
+// TestProcessSecondSignal ends a leader at once that cannot hand over, because
+// nobody is left.
+func TestProcessSecondSignal(t *testing.T) {
+	c := newNodes(t, 3)
+	all, leader := c.startAll()
+	for i, p := range all {
+		if i+1 != leader {
+			p.signal(syscall.SIGKILL)
+		}
+	}
+	p := all[leader-1]
+	p.signal(syscall.SIGTERM)
+	eventually(t, "it leaves", func() bool { return strings.Contains(p.stderr.String(), "leaving") })
+	time.Sleep(200 * time.Millisecond) // two signals at one time count as one
+	began := time.Now()
+	p.signal(syscall.SIGTERM)
+	if code := p.wait(); code != 1 || time.Since(began) > patience/4 {
+		t.Errorf("exit %d after %v, want 1 at once", code, time.Since(began))
+	}
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/admin"
+)
+
+// patience is how long real processes may take for anything. It is long: what
+// is fast is measured elsewhere, and this machine may be busy.
+const patience = 20 * time.Second
+
+// program builds athena once for all tests of processes.
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "athena-test-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "athena")
+	build := exec.Command("go", "build", "-o", path, "./cmd/athena")
+	build.Dir = ".."
+	if out, err := build.CombinedOutput(); err != nil {
+		return path, fmt.Errorf("go build ./cmd/athena: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := program(); err == nil {
+		os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+// process is a running athena.
+type process struct {
+	t              *testing.T
+	cmd            *exec.Cmd
+	stdout, stderr text
+	exited         chan struct{}
+}
+
+// text collects what a process prints, and can be read meanwhile.
+type text struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (w *text) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.Write(p)
+}
+
+func (w *text) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.String()
+}
+
+// start runs athena with nothing of this user's settings. It is killed when
+// the test ends.
+func start(t *testing.T, args ...string) *process {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{t: t, cmd: exec.Command(path, args...), exited: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	home := t.TempDir()
+	p.cmd.Env = []string{"HOME=" + home, "TMPDIR=" + home, "PATH=" + os.Getenv("PATH")}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.exited)
+		_ = p.cmd.Wait() // the tests look at the exit code
+	}()
+	t.Cleanup(func() {
+		p.signal(syscall.SIGCONT)
+		p.signal(syscall.SIGKILL)
+		<-p.exited
+		if t.Failed() {
+			t.Logf("athena %q\nstandard output:\n%s\nstandard error:\n%s", args, &p.stdout, &p.stderr)
+		}
+	})
+	return p
+}
+
+// run runs athena to its end and returns the exit code.
+func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	p := start(t, args...)
+	code = p.wait()
+	return code, p.stdout.String(), p.stderr.String()
+}
+
+// wait returns the exit code, -1 after a signal.
+func (p *process) wait() int {
+	p.t.Helper()
+	select {
+	case <-p.exited:
+	case <-time.After(patience):
+		p.t.Fatalf("athena %q: runs after %v, want its end", p.cmd.Args[1:], patience)
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+func (p *process) signal(s syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		p.t.Fatal(err)
+	}
+}
+
+// eventually waits until is holds. It looks often, since times are told by it.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not after %v", what, patience)
+		}
+	}
+}
+
+// nodes is a cluster of processes, by their numbers from 1. Every node is a
+// seed.
+type nodes struct {
+	t     *testing.T
+	dir   string
+	addrs []string
+}
+
+func newNodes(t *testing.T, size int) *nodes {
+	t.Helper()
+	// Short, since the path of a socket is.
+	dir, err := os.MkdirTemp("", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	c := &nodes{t: t, dir: dir, addrs: freeAddresses(t, size)}
+	c.secret("secret", "0123456789abcdef0123456789abcdef")
+	return c
+}
+
+// secret writes a file with a secret and returns its path.
+func (c *nodes) secret(name, content string) string {
+	c.t.Helper()
+	path := filepath.Join(c.dir, name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	return path
+}
+
+func (c *nodes) store(i int) string { return filepath.Join(c.dir, "store"+strconv.Itoa(i)) }
+func (c *nodes) admin(i int) string { return "unix:" + filepath.Join(c.dir, strconv.Itoa(i)) }
+
+// flags are those of node i; later ones win.
+func (c *nodes) flags(i int, more ...string) []string {
+	return append([]string{
+		"run", "--addr", c.addrs[i-1], "--name", "n" + strconv.Itoa(i),
+		"--size", strconv.Itoa(len(c.addrs)), "--seeds", strings.Join(c.addrs, ","),
+		"--secret-file", filepath.Join(c.dir, "secret"), "--data-dir", c.store(i), "--admin", c.admin(i),
+	}, more...)
+}
+
+func (c *nodes) start(i int, more ...string) *process {
+	c.t.Helper()
+	return start(c.t, c.flags(i, more...)...)
+}
+
+// startAll starts every node, waits until all are active, and returns them with
+// the number of the leader.
+func (c *nodes) startAll() (all []*process, leader int) {
+	c.t.Helper()
+	var numbers []int
+	for i := range c.addrs {
+		all = append(all, c.start(i+1))
+		numbers = append(numbers, i+1)
+	}
+	return all, c.settle(numbers...)
+}
+
+// status asks node i; false while it does not answer.
+func (c *nodes) status(i int) (admin.Status, bool) {
+	c.t.Helper()
+	client, err := admin.NewClient(c.admin(i))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	s, err := client.Status(c.t.Context())
+	return s, err == nil
+}
+
+// settle waits until these nodes, and no others, are active members under one
+// quorate leader, and returns its number.
+func (c *nodes) settle(numbers ...int) (leader int) {
+	c.t.Helper()
+	eventually(c.t, fmt.Sprintf("nodes %v active under one leader", numbers), func() bool {
+		var token uint64
+		for _, i := range numbers {
+			s, ok := c.status(i)
+			if !ok || s.Token == 0 || token != 0 && s.Token != token || s.Active() != len(numbers) {
+				return false
+			}
+			token = s.Token
+			if s.IsLeader() {
+				leader = i
+			}
+		}
+		return leader != 0
+	})
+	return leader
+}

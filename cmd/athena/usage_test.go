@@ -18,23 +18,42 @@ func athena(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errOut.String()
 }
 
-// TestUsage holds what is said about a command line that is wrong: exit code
-// 2, what is wrong and what to do, and nothing on standard output.
-func TestUsage(t *testing.T) {
+// wrong is a command line, and what is said about it on standard error.
+type wrong struct {
+	name string
+	args []string
+	want []string
+}
+
+// refused wants exit code 2, what is wrong and what to do, and nothing on
+// standard output.
+func refused(t *testing.T, cases []wrong) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			code, stdout, stderr := athena(c.args...)
+			if code != exitUsage || stdout != "" {
+				t.Errorf("athena %q: code %d, standard output %q, want %d and none",
+					c.args, code, stdout, exitUsage)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(stderr, want) {
+					t.Errorf("athena %q says\n%s\nwant %q in it", c.args, stderr, want)
+				}
+			}
+		})
+	}
+}
+
+func TestRunUsage(t *testing.T) {
 	secret := secretFile(t, strings.Repeat("s", 32), 0o600)
 	good := []string{"run", "--addr", "127.0.0.1:7001", "--size", "3",
 		"--seeds", "127.0.0.1:7001,127.0.0.1:7002"}
 	run := func(more ...string) []string {
 		return append(append([]string{}, good...), more...)
 	}
-	for _, c := range []struct {
-		name string
-		args []string
-		want []string // each of them on standard error
-	}{
-		{"unknown verb", []string{"frob"}, []string{`unknown command "frob"`, "athena --help"}},
+	refused(t, []wrong{
 		{"unknown flag", []string{"run", "--frob"}, []string{"--frob", "athena run --help"}},
-		{"argument", []string{"version", "now"}, []string{"now"}},
 		{"no number", run("--size", "three"), []string{"three", "--size"}},
 		{"no duration", run("--ttl-timeout", "10"), []string{"--ttl-timeout"}},
 		{"nothing", []string{"run"}, []string{"Addr", "Size 0", "Seeds", "--secret-file"}},
@@ -66,6 +85,13 @@ func TestUsage(t *testing.T) {
 		{"insecure off loopback", run("--insecure", "--addr", "10.0.0.1:7001"), []string{"loopback"}},
 		{"join only", run("--secret-file", secret, "--addr", "127.0.0.1:7009", "--join-only"),
 			[]string{"JoinOnly"}},
+	})
+}
+
+func TestUsage(t *testing.T) {
+	refused(t, []wrong{
+		{"unknown verb", []string{"frob"}, []string{`unknown command "frob"`, "athena --help"}},
+		{"argument", []string{"version", "now"}, []string{"now"}},
 		{"output", []string{"members", "-o", "xml"}, []string{"table or json"}},
 		{"whom to ask", []string{"leader", "--admin", "7070"}, []string{"--admin", "host:port"}},
 		{"size of the demo", []string{"demo", "--size", "0"}, []string{"--size 0"}},
@@ -77,20 +103,7 @@ func TestUsage(t *testing.T) {
 		{"size of a simulation", []string{"sim", "--size", "6"}, []string{"Size 6"}},
 		{"runs", []string{"sim", "--runs", "0"}, []string{"--runs 0"}},
 		{"seed", []string{"sim", "--seed", "-1"}, []string{"--seed"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			code, stdout, stderr := athena(c.args...)
-			if code != exitUsage || stdout != "" {
-				t.Errorf("athena %q: code %d, standard output %q, want %d and none",
-					c.args, code, stdout, exitUsage)
-			}
-			for _, want := range c.want {
-				if !strings.Contains(stderr, want) {
-					t.Errorf("athena %q says\n%s\nwant %q in it", c.args, stderr, want)
-				}
-			}
-		})
-	}
+	})
 }
 
 // TestUsageSaysAll wants every fault of one command line at once.

@@ -45,6 +45,9 @@ var (
 	ErrLeaseEnded = errors.New("cluster: lease ended")
 	// ErrSuperseded is the cause of a term whose leader was lost or replaced.
 	ErrSuperseded = errors.New("cluster: leader was lost or replaced")
+	// ErrNotElected says that a member that was to take over was not elected,
+	// and this node leads again.
+	ErrNotElected = errors.New("cluster: the other member was not elected; this node leads again")
 	// ErrHandedOver is the cause of a term given up by Transfer, Drain or Leave.
 	ErrHandedOver = errors.New("cluster: leadership is handed over")
 )

@@ -138,7 +138,7 @@ func (n *Node) over(ctx context.Context) error {
 // Transfer hands leadership over to a member, or to the one with the freshest
 // state when to is nobody, and blocks until another leader is quorate or ctx
 // ends. The work of WhileLeader is ended first. Errors: *NotLeaderError,
-// ErrNotActive.
+// ErrNotActive, ErrNotElected.
 func (n *Node) Transfer(ctx context.Context, to member.Address) error {
 	view := n.look().view
 	if view.Role != member.Leading {
@@ -147,9 +147,7 @@ func (n *Node) Transfer(ctx context.Context, to member.Address) error {
 	if err := successor(view, to); err != nil {
 		return err
 	}
-	resume := n.terms.handOver(ctx)
-	defer resume()
-	err := n.do(ctx, func(now time.Time) (statemachine.Output, error) {
+	err := n.handOver(ctx, func(now time.Time) (statemachine.Output, error) {
 		return n.machine.Transfer(now, to)
 	})
 	switch {
@@ -160,7 +158,17 @@ func (n *Node) Transfer(ctx context.Context, to member.Address) error {
 	case err != nil:
 		return err
 	}
-	return n.waitOther(ctx)
+	return n.waitOther(ctx, view.Version)
+}
+
+// handOver runs a verb that gives leadership up, once the work of the leader
+// has ended or had its time to.
+func (n *Node) handOver(
+	ctx context.Context, verb func(now time.Time) (statemachine.Output, error),
+) error {
+	resume := n.terms.handOver(ctx)
+	defer resume()
+	return n.do(ctx, verb)
 }
 
 // successor checks who is to lead before anything is given up.
@@ -181,12 +189,16 @@ func notSuccessor(to member.Address) error {
 	return fmt.Errorf("%w: %s cannot take over", ErrNotActive, to)
 }
 
-// waitOther blocks until another member is the quorate leader.
-func (n *Node) waitOther(ctx context.Context) error {
+// waitOther blocks until another member is the quorate leader, or this node is
+// it again with a later version than the one given up.
+func (n *Node) waitOther(ctx context.Context, given uint64) error {
 	for {
 		seen, changed := n.seen.get()
-		if t := seen.live(); t != nil && !t.own {
+		switch t := seen.live(); {
+		case t != nil && !t.own:
 			return nil
+		case t != nil && t.token > given:
+			return ErrNotElected
 		}
 		if err := n.wait(ctx, changed); err != nil {
 			return n.noQuorum(err)
@@ -205,30 +217,24 @@ func (n *Node) noQuorum(err error) error {
 
 // Drain keeps the node a member that never leads again in this run. A leader
 // hands over first; Drain then blocks until another leader is quorate or ctx
-// ends. Where no other member can lead, it goes on until one can.
+// ends. Where no other member can lead, it leads on until one can.
 func (n *Node) Drain(ctx context.Context) error {
-	leads := n.look().view.Role == member.Leading
-	if leads {
-		resume := n.terms.handOver(ctx)
-		defer resume()
-	}
+	view := n.look().view
 	n.meter.drained.Store(true)
-	err := n.do(ctx, func(now time.Time) (statemachine.Output, error) {
+	err := n.handOver(ctx, func(now time.Time) (statemachine.Output, error) {
 		return n.machine.Drain(now), nil
 	})
-	if err != nil || !leads {
+	if err != nil || view.Role != member.Leading {
 		return err
 	}
-	return n.waitOther(ctx)
+	return n.waitOther(ctx, view.Version)
 }
 
 // Leave takes the node out of the cluster in order, which takes at most about
 // LeaderTimeout, and closes it. When ctx ends first, the node is closed all the
 // same, and the others notice by its silence.
 func (n *Node) Leave(ctx context.Context) error {
-	resume := n.terms.handOver(ctx)
-	defer resume()
-	err := n.do(ctx, func(now time.Time) (statemachine.Output, error) {
+	err := n.handOver(ctx, func(now time.Time) (statemachine.Output, error) {
 		return n.machine.Leave(now), nil
 	})
 	if err == nil {

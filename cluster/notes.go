@@ -5,6 +5,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/athena-go/athena/member"
@@ -78,5 +79,5 @@ func (s *notes) joinResponse(m message.Message) {
 func (s *notes) answers() []Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]Answer(nil), s.asked...)
+	return slices.Clone(s.asked)
 }

@@ -280,3 +280,27 @@ func TestUnknownEventIsCounted(t *testing.T) {
 		}
 	})
 }
+
+// TestCloseNamesAStuckHandler and does not wait for it.
+func TestCloseNamesAStuckHandler(t *testing.T) {
+	withReceivers(t, 2, func(t *testing.T, i int, mux *receiver.Mux) {
+		receiver.Handle(mux, func(context.Context, member.Member, note) error {
+			time.Sleep(time.Hour)
+			return nil
+		})
+	}, func(t *testing.T, w *world) {
+		stuck := w.nodes[1]
+		ctx := w.within(time.Second)
+		for w.nodes[0].Send(ctx, stuck.cfg.self, note{Text: strings.Repeat("x", 1<<16)}) == nil {
+		}
+		begin := time.Now()
+		if err := stuck.Close(); err == nil || !strings.Contains(err.Error(), "note") {
+			t.Errorf("Close: got %v, want an error that names note", err)
+		}
+		if took := time.Since(begin); took > closeTimeout+transport.CloseTimeout {
+			t.Errorf("Close took %v, want about %v", took, closeTimeout)
+		}
+		w.nodes = w.nodes[:1]
+		time.Sleep(2 * time.Hour) // the handler returns at last
+	})
+}

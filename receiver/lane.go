@@ -44,7 +44,7 @@ func (m *Mux) Deliver(ctx context.Context, from member.Member, raw Raw) error {
 	if err != nil {
 		return err
 	}
-	err = m.setup.Scan(raw.Payload)
+	err = m.scan(raw.Payload)
 	var event any
 	if err == nil {
 		event, err = r.decode(raw)
@@ -93,22 +93,25 @@ func (m *Mux) count(counter *uint64) {
 // put adds an event to the lane of its sender, once there is room.
 func (m *Mux) put(ctx context.Context, r *route, from member.Member, event any) error {
 	for {
-		space, err := m.tryPut(r, from, event)
-		if err != nil || space == nil {
+		full, err := m.tryPut(r, from, event)
+		if err != nil || full == nil {
 			return err
 		}
 		select {
-		case <-space:
+		case <-full.space:
+		case <-full.closed:
+			return ErrClosed
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-m.run.Done():
-			return ErrClosed
 		}
 	}
 }
 
-// tryPut adds the event, or returns what is closed when there may be room.
-func (m *Mux) tryPut(r *route, from member.Member, event any) (<-chan struct{}, error) {
+// fullLane is what somebody waits for who has an event for one.
+type fullLane struct{ space, closed <-chan struct{} }
+
+// tryPut adds the event, or says what to wait for.
+func (m *Mux) tryPut(r *route, from member.Member, event any) (*fullLane, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.run == nil || m.run.Err() != nil {
@@ -124,7 +127,7 @@ func (m *Mux) tryPut(r *route, from member.Member, event any) (<-chan struct{}, 
 		if l.space == nil {
 			l.space = make(chan struct{})
 		}
-		return l.space, nil
+		return &fullLane{l.space, m.run.Done()}, nil
 	}
 	l.items = append(l.items, item{from, event})
 	return nil, nil

@@ -332,8 +332,18 @@ func TestCloseNamesHandlersThatGoOn(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
+		for range LaneLength {
+			send(t, mux, sender(1), "waits")
+		}
+		blocked := make(chan error, 1)
+		go func() { blocked <- deliver(t.Context(), mux, sender(1), "blocked") }()
+		synctest.Wait()
 		if err := mux.Close(ctx); err == nil || !strings.Contains(err.Error(), "order") {
 			t.Errorf("Close: got %v, want an error that names order", err)
+		}
+		// Whoever waited for the handler does so no longer.
+		if err := <-blocked; !errors.Is(err, ErrClosed) {
+			t.Errorf("blocked Deliver: got %v, want ErrClosed", err)
 		}
 		time.Sleep(time.Hour) // the handler ends, and with it the last goroutine
 	})

@@ -28,14 +28,14 @@ type Raw struct {
 }
 
 // Mux routes events to handlers. Handlers are added before the Mux is given to
-// a node; a Mux serves one node, once.
+// a node; a Mux serves one node at a time.
 type Mux struct {
 	mu     sync.Mutex
 	types  map[reflect.Type]*route
 	names  map[string]*route // what may come from other members; made by Start
 	faults []error           // of registration, told by Start
 	setup  Setup
-	run    context.Context // of the handlers; nil before Start
+	run    context.Context // of the handlers; nil while no node has the Mux
 	cancel context.CancelCauseFunc
 	work   sync.WaitGroup // one a lane that holds anything
 	// unknown counts events that no handler took.
@@ -67,7 +67,7 @@ func Named(name string) Option { return func(r *route) { r.name = name } }
 // the event: none may change what it points to.
 //
 // A mistake, such as two types of one name, is reported by the Start of the
-// node; after that Handle panics.
+// node; while a node has the Mux, Handle panics.
 func Handle[T any](
 	mux *Mux, fn func(ctx context.Context, from member.Member, event T) error, opts ...Option,
 ) {
@@ -93,7 +93,7 @@ func Register[T any](mux *Mux, opts ...Option) {
 func register[T any](mux *Mux, opts []Option) *route {
 	t := reflect.TypeFor[T]()
 	if mux.run != nil {
-		panic(fmt.Sprintf("receiver: %v is registered after the node has started", t))
+		panic(fmt.Sprintf("receiver: %v is registered while a node has the Mux", t))
 	}
 	r := mux.types[t]
 	if r == nil {
@@ -165,7 +165,7 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("receiver: handler panicked: %v", e.Value)
 }
 
-// ErrClosed says that the Mux has been closed, or was never started.
+// ErrClosed says that no node has the Mux, not yet or no more.
 var ErrClosed = errors.New("receiver: closed")
 
 // Validate returns every mistake of registration at once. local is that of Setup.
@@ -180,7 +180,7 @@ func (m *Mux) Validate(local []reflect.Type) error {
 func (m *Mux) compile(local []reflect.Type) (map[string]*route, error) {
 	faults := slices.Clone(m.faults)
 	if m.run != nil {
-		faults = append(faults, errors.New("receiver: a Mux serves one node, once; make a new one"))
+		faults = append(faults, errors.New("receiver: another node has the Mux; make one for each"))
 	}
 	names := map[string]*route{}
 	for t, r := range m.types {
@@ -210,7 +210,8 @@ func (m *Mux) Start(setup Setup) error {
 }
 
 // Close ends the contexts of all handlers, drops what waits, and blocks until
-// no handler runs. When ctx ends first, the error names those that still do.
+// no handler runs; then another node may start with the Mux. When ctx ends
+// first, the error names those that still run, and the Mux is of no more use.
 func (m *Mux) Close(ctx context.Context) error {
 	m.mu.Lock()
 	if m.run == nil {
@@ -223,6 +224,9 @@ func (m *Mux) Close(ctx context.Context) error {
 	go func() { m.work.Wait(); close(idle) }()
 	select {
 	case <-idle:
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.run, m.names = nil, nil
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("receiver: handlers go on although their context ended: %s",
@@ -263,10 +267,21 @@ func (m *Mux) Encode(event any) (Raw, error) {
 		}
 	}
 	// What a receiver would refuse is better told here.
-	if err := m.setup.Scan(raw.Payload); err != nil {
+	if err := m.scan(raw.Payload); err != nil {
 		return Raw{}, fmt.Errorf("%w: %T: %w", ErrUnsendable, event, err)
 	}
 	return raw, nil
+}
+
+// scan looks at a payload as its receiver will.
+func (m *Mux) scan(payload []byte) error {
+	m.mu.Lock()
+	scan := m.setup.Scan
+	m.mu.Unlock()
+	if scan == nil {
+		return ErrClosed
+	}
+	return scan(payload)
 }
 
 func (m *Mux) nameOf(t reflect.Type) (string, error) {

@@ -57,17 +57,29 @@ func TestValidateAcceptsWhatIsRight(t *testing.T) {
 	}
 }
 
-func TestMuxServesOneNodeOnce(t *testing.T) {
+func TestMuxServesOneNodeAtATime(t *testing.T) {
+	mux := NewMux()
+	for range 2 {
+		if err := mux.Start(Setup{}); err != nil {
+			t.Fatalf("Start: got %v, want nil", err)
+		}
+		if err := mux.Start(Setup{}); err == nil {
+			t.Error("Start while a node has the Mux: got nil, want an error")
+		}
+		if err := mux.Close(t.Context()); err != nil {
+			t.Fatalf("Close: got %v, want nil", err)
+		}
+	}
+}
+
+func TestHandleWhileANodeHasTheMux(t *testing.T) {
 	mux := NewMux()
 	if err := mux.Start(Setup{}); err != nil {
-		t.Fatalf("first Start: got %v, want nil", err)
-	}
-	if err := mux.Start(Setup{}); err == nil {
-		t.Error("second Start: got nil, want an error")
+		t.Fatal(err)
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("Handle after Start: got no panic, want one")
+			t.Error("Handle: got no panic, want one")
 		}
 	}()
 	Handle(mux, ignore[order])

@@ -42,8 +42,8 @@ func (m *Machine) hear(c member.Claim, from member.Address) {
 	}
 }
 
-// onSeedKeepAlive compares a leader's claim, heard with the header already,
-// with the own one, and tells the leader when it lost.
+// onSeedKeepAlive answers with the own claim, and tells the leader when it lost.
+// Where it won, this node hears so with the header.
 func (m *Machine) onSeedKeepAlive(in message.Message) {
 	if m.leader.BetterThan(in.Claim) {
 		m.refuse(in, message.ReasonWorseClaim)
@@ -71,6 +71,9 @@ func (m *Machine) stepDown(winner member.Claim) {
 
 // endLeadership makes a leader a node without one.
 func (m *Machine) endLeadership(given member.Claim) {
+	if m.lead.quorate {
+		m.trace(Trace{What: LostAuthority, Peer: m.self.Address, Version: given.Version})
+	}
 	m.role = member.Seeking
 	m.leader = member.Claim{}
 	m.lead = lead{}

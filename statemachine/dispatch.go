@@ -31,7 +31,7 @@ func (m *Machine) dispatch(in message.Message) {
 	case message.SeedKeepAlive:
 		m.onSeedKeepAlive(in)
 	case message.SeedKeepAliveAck:
-		// Its claim was heard with the header; there is nothing else in it.
+		// Its claim is heard with the header; there is nothing else in it.
 	case message.LeaderRelieve:
 		m.hear(b.Winner, in.From.Address)
 	case message.ReJoinCluster:

@@ -92,7 +92,7 @@ func (m *Machine) tellAskers() {
 	m.seek.askers = nil
 }
 
-// onLeaderResponse notes who is leaderless; a claim was heard with the header.
+// onLeaderResponse notes who is leaderless; a claim is heard with the header.
 func (m *Machine) onLeaderResponse(in message.Message, b message.LeaderResponse) {
 	if m.role != member.Seeking || b.ID != m.seek.id {
 		m.drop(in, message.ReasonOtherQuery)

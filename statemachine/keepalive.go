@@ -47,7 +47,12 @@ func (m *Machine) followLeader(c member.Claim, id member.Identity) {
 	}
 	m.trace(Trace{What: Follows, Peer: c.Leader, Version: c.Version})
 	m.tellAskers()
-	m.sendKeepAlive()
+	if m.state().Version == c.Version {
+		m.sendKeepAlive()
+	} else {
+		// Its state is on the way; there is nothing to show before.
+		m.follow.nextAt = m.now.Add(m.cfg.Timings.HeartbeatInterval)
+	}
 }
 
 // tickFollow sends the keep-alive that is due and gives up a silent leader.

@@ -80,6 +80,8 @@ func (m *Machine) becomeLeader() {
 	m.startLead(s.Roster)
 	m.isolate.noChosenSince = time.Time{}
 	m.isolate.lost = nil
+	// Its members hear of it by LeaderElected.
+	m.lead.tickAt = m.now.Add(m.cfg.Timings.HeartbeatInterval)
 	m.trace(Trace{What: BecameLeader, Peer: m.self.Address})
 	m.tellAskers()
 }

@@ -86,6 +86,8 @@ func (m *Machine) Step(now time.Time, in message.Message) Output {
 	m.enter(now)
 	if !m.stopped && m.admit(in) {
 		m.dispatch(in)
+		// After its flow: a state that came says more than the claim in its header.
+		m.hear(in.Claim, in.From.Address)
 	}
 	return m.finish()
 }

@@ -135,6 +135,7 @@ func idleOnce(o options, rec *recorder, n, rep int) error {
 		}
 	}
 	time.Sleep(idleTime)
+	var sum float64
 	for i, p := range ps.all {
 		after, err := p.cpu()
 		if err != nil {
@@ -149,12 +150,14 @@ func idleOnce(o options, rec *recorder, n, rep int) error {
 			role = "leader"
 		}
 		percent := 100 * float64(after-before[i]) / float64(time.Since(began).Nanoseconds())
+		sum += percent
 		r := row{"n": n, "rep": rep, "role": role, "cpu_percent": percent, "rss_mib": rss}
 		if err := rec.put(r); err != nil {
 			return err
 		}
 	}
-	return nil
+	mean := row{"n": n, "rep": rep, "role": "mean", "cpu_percent": sum / float64(n)}
+	return rec.put(mean)
 }
 
 // cpu is how long the threads of the process ran, in nanoseconds. The times of

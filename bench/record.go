@@ -73,11 +73,15 @@ func (rec *recorder) write(r row) error {
 
 func (rec *recorder) close() error { return rec.file.Close() }
 
-// table prints a column over the rows that share their keys.
+// table prints a column, over the rows that have it and share their keys.
 func (rec *recorder) table(column string, keys ...string) error {
 	var order []string
 	values := map[string][]float64{}
 	for _, r := range rec.rows {
+		value, ok := r[column].(float64)
+		if !ok {
+			continue
+		}
 		var name []string
 		for _, k := range keys {
 			name = append(name, fmt.Sprint(r[k]))
@@ -86,7 +90,7 @@ func (rec *recorder) table(column string, keys ...string) error {
 		if _, known := values[group]; !known {
 			order = append(order, group)
 		}
-		values[group] = append(values[group], r[column].(float64))
+		values[group] = append(values[group], value)
 	}
 	slices.Sort(order)
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)

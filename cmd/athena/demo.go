@@ -11,7 +11,9 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -191,7 +193,8 @@ func (d *demo) explain(out io.Writer, f *fleet, l net.Listener) {
 // meantime, all begin anew on others.
 func (d *demo) form(ctx context.Context, dir string, out io.Writer) (*fleet, error) {
 	for try := 1; ; try++ {
-		f, err := newFleet(dir, d.size, &narrator{out: out, began: d.began})
+		f, err := newFleet(filepath.Join(dir, strconv.Itoa(try)), d.size,
+			&narrator{out: out, began: d.began})
 		if err != nil {
 			return nil, err
 		}

@@ -60,8 +60,11 @@ type fleet struct {
 }
 
 // newFleet prepares nodes n1, n2, ... on free ports of the loopback address,
-// with a secret of their own in dir. None runs yet.
+// with a secret of their own in dir, which it makes. None runs yet.
 func newFleet(dir string, size int, tell *narrator) (*fleet, error) {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
 	secret := make([]byte, 32)
 	rand.Read(secret) // never fails
 	text := hex.EncodeToString(secret) + "\n"

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,11 +131,10 @@ func (d *daemon) run(adminAddr string) error {
 	}
 	c := d.config.WithDefaults()
 	d.log.Info().Str("address", c.Advertise).Str("cluster", c.Cluster).Int("size", c.Size).
-		Str("admin", adminAddr).Str("data", d.config.DataDir).Msg("starting")
+		Str("admin", adminAddr).Str("data", cmp.Or(d.config.DataDir, "memory")).Msg("starting")
 	opts := []cluster.Option{cluster.WithLogger(d.log)}
 	if d.boss != nil {
-		d.boss.listens(adminAddr)
-		opts = append(opts, cluster.WithTransport(d.boss.network(d.config)))
+		opts = append(opts, cluster.WithTransport(d.boss.network(d.config, adminAddr)))
 	}
 	node, err := cluster.Start(ctx, d.config, opts...)
 	switch {

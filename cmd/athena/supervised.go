@@ -20,8 +20,8 @@ import (
 	"github.com/athena-go/athena/transport/quicnet"
 )
 
-// report is a line that a supervised node writes on its standard output:
-// first where its admin API is, then its status after each change.
+// report is a line that a supervised node writes on its standard output: first,
+// when it has its port, where its admin API is, then its status after each change.
 type report struct {
 	Admin  string        `json:"admin,omitempty"`
 	Status *admin.Status `json:"status,omitempty"`
@@ -63,9 +63,6 @@ func newBoss(in io.Reader, out io.Writer) *boss {
 	return b
 }
 
-// listens tells where the admin API is.
-func (b *boss) listens(addr string) { b.tell(report{Admin: addr}) }
-
 // report tells the status of the node after each change, until it ends.
 func (b *boss) report(node *cluster.Node) {
 	for range node.Events(context.Background()) {
@@ -80,8 +77,9 @@ func (b *boss) tell(r report) {
 	_ = b.out.Encode(r) // a parent that is gone is noticed by the end of its orders
 }
 
-// network is that of any node, on a socket whose packets can be cut.
-func (b *boss) network(c cluster.Config) cluster.Listen {
+// network is that of any node, on a socket whose packets can be cut. When it
+// listens, it tells where the admin API is.
+func (b *boss) network(c cluster.Config, adminAddr string) cluster.Listen {
 	return func(t transport.Config) (*transport.Mesh, error) {
 		tls, err := quicnet.SecretTLS([][]byte{c.Secret}, c.Cluster, time.Now)
 		if err != nil {
@@ -91,6 +89,7 @@ func (b *boss) network(c cluster.Config) cluster.Listen {
 		if err != nil {
 			return nil, err
 		}
+		b.tell(report{Admin: adminAddr})
 		return quicnet.New(quicnet.Config{
 			Config: t,
 			Conn:   b.cut.through(socket),

@@ -216,6 +216,7 @@ func (d *demo) form(ctx context.Context, dir string, out io.Writer) (*fleet, err
 		if try == demoTries || !strings.Contains(log, "in use") {
 			return nil, fmt.Errorf("%s could not start:\n%s", failed.name, log)
 		}
+		f.note("the port of %s was taken meanwhile; beginning anew on others", failed.name)
 	}
 }
 

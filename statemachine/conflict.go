@@ -92,7 +92,7 @@ func (m *Machine) onReJoin(in message.Message, b message.ReJoinCluster) {
 	}
 	m.freeSupport(in.From, b.GivenUp)
 	if m.role == member.Following && m.leader == b.GivenUp {
-		m.loseLeader(0)
+		m.loseLeader(message.KindReJoinCluster, 0)
 	} else if m.role == member.Seeking && m.seek.target == b.GivenUp {
 		m.seek.target = member.Claim{}
 	}

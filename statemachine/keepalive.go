@@ -61,7 +61,7 @@ func (m *Machine) tickFollow() {
 		return
 	}
 	if m.due(m.lostAt()) {
-		m.loseLeader(0)
+		m.loseLeader(0, 0)
 		return
 	}
 	if m.due(m.follow.nextAt) {
@@ -117,9 +117,11 @@ func (m *Machine) forgetLeader() {
 }
 
 // loseLeader is suspicion: the view has no leader, and the election begins
-// after a pause.
-func (m *Machine) loseLeader(pause time.Duration) {
-	m.trace(Trace{What: Suspected, Peer: m.leader.Leader, Version: m.leader.Version})
+// after a pause. cause is the event that brought it about, 0 for silence.
+func (m *Machine) loseLeader(cause message.Kind, pause time.Duration) {
+	m.trace(Trace{
+		What: Suspected, Event: cause, Peer: m.leader.Leader, Version: m.leader.Version,
+	})
 	m.forgetLeader()
 	m.ask.nextAt, m.ask.fails = m.now.Add(pause), 0
 	// The voters are asked first; who holds nothing has only the seeds.

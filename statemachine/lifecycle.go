@@ -184,7 +184,7 @@ func (m *Machine) onMemberLeave(in message.Message, b message.MemberLeave) {
 	}
 	m.freeSupport(in.From, b.GivenUp)
 	if m.role == member.Following && m.leader == b.GivenUp {
-		m.loseLeader(2 * m.cfg.Timings.HeartbeatInterval)
+		m.loseLeader(message.KindMemberLeave, 2*m.cfg.Timings.HeartbeatInterval)
 	}
 }
 

@@ -148,6 +148,6 @@ func (m *Machine) yield(p message.Proposal) {
 		m.stepDown(member.Claim{})
 		m.ask.nextAt = m.now.Add(pause)
 	case m.role == member.Following && m.leader.Chosen && m.leader.Leader != p.State.Leader:
-		m.loseLeader(pause)
+		m.loseLeader(message.KindProposal, pause)
 	}
 }

@@ -5,6 +5,7 @@ package memnet
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -31,7 +32,8 @@ func (w world) Listen(t testing.TB, at member.Address) transport.Network {
 	return e
 }
 
-func (w world) Close() {}
+func (w world) Close()               {}
+func (w world) Delay() time.Duration { return 0 }
 
 func TestListenTwice(t *testing.T) {
 	n := New()

@@ -5,6 +5,8 @@ package quicnet
 import (
 	"net"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,7 +27,9 @@ func TestNetwork(t *testing.T) {
 	transporttest.Run(t, func(t testing.TB) transporttest.World { return newWorld(t) })
 }
 
-// world is a simulated network of packets, 1 ms from node to node.
+const delay = time.Millisecond // from one node to another
+
+// world is a simulated network of packets.
 type world struct {
 	simnet.PerfectRouter
 	testing.TB
@@ -58,10 +62,23 @@ func (p *packets) Close() (err error) {
 	return err
 }
 
+// brokenSocket is one that can fail to send.
+type brokenSocket struct {
+	*packets
+	failing atomic.Bool
+}
+
+func (s *brokenSocket) WriteTo(b []byte, to net.Addr) (int, error) {
+	if s.failing.Load() {
+		return 0, syscall.EPERM
+	}
+	return s.packets.WriteTo(b, to)
+}
+
 // listen opens a simulated socket.
 func (w *world) listen(at member.Address) *packets {
 	addr := &net.UDPAddr{IP: net.ParseIP(at.Host).To4(), Port: int(at.Port)}
-	link := &simnet.SimulatedLink{Latency: time.Millisecond, UploadPacket: w}
+	link := &simnet.SimulatedLink{Latency: delay, UploadPacket: w}
 	p := &packets{SimConn: simnet.NewBlockingSimConn(addr, link), link: link}
 	w.AddNode(addr, link)
 	link.Start()
@@ -129,4 +146,5 @@ func (w *world) Kill(at member.Address) {
 	}
 }
 
-func (w *world) Close() {}
+func (w *world) Close()               {}
+func (w *world) Delay() time.Duration { return delay }

@@ -36,6 +36,25 @@ func testRedial(t *testing.T, w World) {
 	eventually(t, 3*interval, "connected after the peer came", b.hasReceived(transport.System, 1))
 }
 
+// testLatePeer has a node dial another one a moment before it is there.
+func testLatePeer(t *testing.T, w World) {
+	for i, late := range []time.Duration{
+		5 * time.Millisecond, 30 * time.Millisecond, 100 * time.Millisecond,
+	} {
+		a := join(t, w, addr(1))
+		at := addr(2 + i)
+		a.Notify(at, []byte("hello"))
+		time.Sleep(late)
+		b := join(t, w, at)
+		start := time.Now()
+		eventually(t, time.Second, "connected", b.hasReceived(transport.System, 1))
+		if took, limit := time.Since(start), 2*late+50*time.Millisecond; took > limit {
+			t.Errorf("peer that is %v late was reached after %v, want at most %v", late, took, limit)
+		}
+		closeAll(t, a, b)
+	}
+}
+
 // beat sends numbered frames for a while, one each interval, and returns the
 // number of the next one.
 func beat(from, to *node, next int, during time.Duration) int {
@@ -241,6 +260,7 @@ const maxPeers = 4*3 + 32
 func testMuteDialers(t *testing.T, w World) {
 	a := join(t, w, addr(1))
 	stranger := listenRaw(t, w, addr(9))
+	start := time.Now()
 	var mute []raw
 	for range maxPeers {
 		mute = append(mute, dialRaw(t, stranger, addr(1)))
@@ -253,6 +273,9 @@ func testMuteDialers(t *testing.T, w World) {
 		if code, err := r.closed(); code != transport.CodeTimeout || err != nil {
 			t.Errorf("mute dialer %d: closed by %v, %v; want %v", i, code, err, transport.CodeTimeout)
 		}
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("mute dialers were closed after %v", took)
 	}
 	connect(t, join(t, w, addr(2)), a)
 }

@@ -99,8 +99,20 @@ func testBackpressure(t *testing.T, w World) {
 	if err := a.Send(ctx, addr(2), make([]byte, 5000)); !errors.Is(err, context.Canceled) {
 		t.Errorf("Send to a slow peer, ctx cancelled: got %v", err)
 	}
+	blocked := make(chan error)
+	more := fmt.Append(nil, frames, " ", strings.Repeat("x", 10_000))
+	go func() { blocked <- a.Send(context.Background(), addr(2), more) }()
+	time.Sleep(time.Second)
+	start := time.Now()
 	b.resume(transport.Custom)
-	eventually(t, 10*time.Second, "what was taken arrived", b.hasReceived(transport.Custom, frames))
+	if err := <-blocked; err != nil {
+		t.Errorf("Send to a slow peer that reads again: %v", err)
+	}
+	frames++
+	eventually(t, time.Second, "what was taken arrived", b.hasReceived(transport.Custom, frames))
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("what was taken arrived %v after the peer read again", took)
+	}
 	for i, frame := range b.received(transport.Custom) {
 		if n, _, _ := strings.Cut(frame, " "); n != fmt.Sprint(i) {
 			t.Fatalf("custom frame %d is number %s", i, n)

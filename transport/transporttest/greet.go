@@ -188,6 +188,8 @@ func testEarlierRun(t *testing.T, w World) {
 func testRestart(t *testing.T, w World) {
 	a, b := join(t, w, addr(1)), join(t, w, addr(2))
 	connect(t, a, b)
+	b.stop(transport.Custom)
+	fill(t, a, b)
 	w.Kill(addr(2))
 	s := defaults(addr(2))
 	s.greet.From.Incarnation = 2
@@ -203,6 +205,13 @@ func testRestart(t *testing.T, w World) {
 	}
 	a.Notify(addr(2), []byte("welcome"))
 	eventually(t, time.Second, "the later run hears", b.hasReceived(transport.System, 1))
+	if err := a.Send(context.Background(), addr(2), []byte("fresh")); err != nil {
+		t.Errorf("Send to the later run: %v", err)
+	}
+	eventually(t, time.Second, "the later run hears", b.hasReceived(transport.Custom, 1))
+	if got := b.received(transport.Custom); got[0] != "fresh" {
+		t.Errorf("the later run got %.20q, which was sent to the earlier one", got[0])
+	}
 	if got := a.Stats().Connections; got != 1 {
 		t.Errorf("a has %d connections, want 1", got)
 	}

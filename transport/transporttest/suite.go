@@ -23,6 +23,9 @@ type World interface {
 	Heal(from, to member.Address)
 	// Kill ends a node without a word; its address is free again.
 	Kill(at member.Address)
+	// Delay is how long it takes from one node to another. Where it is not 0,
+	// nodes that dial each other at the same time must cross.
+	Delay() time.Duration
 	// Close ends what the world itself has running.
 	Close()
 }
@@ -53,6 +56,7 @@ func Run(t *testing.T, newWorld func(t testing.TB) World) {
 		{"LaterRunReplaces", testRestart},
 		{"EarlierRunIsRefused", testEarlierRun},
 		{"RedialsUntilThePeerIsThere", testRedial},
+		{"LatePeerIsReachedSoon", testLatePeer},
 		{"CutConnectionComesBack", testCut},
 		{"PeerThatDoesNotReadIsClosed", testStuckPeer},
 		{"GarbageClosesTheConnection", testGarbage},

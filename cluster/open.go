@@ -43,8 +43,7 @@ func (n *Node) openTransport(o options) (*transport.Mesh, error) {
 	})
 	switch {
 	case errors.Is(err, transport.ErrAddressInUse):
-		return nil, fmt.Errorf("%w: %s: stop the process that listens there, or use another port: %w",
-			ErrAddressInUse, n.cfg.Addr, err)
+		return nil, fmt.Errorf("%w: %w", ErrAddressInUse, err)
 	case err != nil:
 		return nil, fmt.Errorf("cluster: listen on %s: %w", n.cfg.Addr, err)
 	}

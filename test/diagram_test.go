@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/sim"
+)
+
+// A drawing is a diagram of docs/plantuml as a test reads it: arrows, in parts
+// that each begin with a divider. What a test does not know is an error, so that
+// nothing is drawn that nobody checks.
+type drawing struct {
+	cast  []string // participants, by alias
+	parts []part
+}
+
+// A part is one course of events: what is between two dividers.
+type part struct {
+	name   string
+	arrows []string
+}
+
+var (
+	dividerLine = regexp.MustCompile(`^== (.+) ==$`)
+	castLine    = regexp.MustCompile(`^(?:participant|actor) (?:"[^"]+" as )?(\w+)$`)
+	arrowLine   = regexp.MustCompile(`^\w+ -{1,2}>x? \w+: .+$`)
+	proseLine   = regexp.MustCompile(`^(?:@startuml|@enduml|title |hide footbox|\.\.\.|note .*: |'|$)`)
+	noteBegins  = regexp.MustCompile(`^note (?:over|left of|right of) [\w, ]+$`)
+)
+
+// readDrawing reads a sequence diagram of docs/plantuml.
+func readDrawing(t *testing.T, name string) drawing {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "docs", "plantuml", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d drawing
+	inNote := false
+	for i, line := range strings.Split(string(text), "\n") {
+		line = strings.TrimSpace(line)
+		switch m := dividerLine.FindStringSubmatch(line); {
+		case inNote:
+			inNote = line != "end note"
+		case noteBegins.MatchString(line):
+			inNote = true
+		case m != nil:
+			d.parts = append(d.parts, part{name: m[1]})
+		case castLine.MatchString(line):
+			d.cast = append(d.cast, castLine.FindStringSubmatch(line)[1])
+		case arrowLine.MatchString(line) && len(d.parts) > 0:
+			p := &d.parts[len(d.parts)-1]
+			p.arrows = append(p.arrows, line)
+		case !proseLine.MatchString(line):
+			t.Errorf("%s:%d: %q is no line that the test understands", name, i+1, line)
+		}
+	}
+	return d
+}
+
+// A story plays one part of a diagram with real machines.
+type story struct {
+	part string
+	cast []string // alias of each process that is drawn, by its number; "" for others
+	play func(*testing.T, *stage)
+}
+
+// checkStories plays the stories of a diagram. Each sends exactly the events
+// that its part draws, in this order: every event from one drawn participant to
+// another is compared, from roll to cut. What others send is not drawn.
+func checkStories(t *testing.T, name string, stories []story) {
+	d := readDrawing(t, name)
+	for _, p := range d.parts {
+		i := slices.IndexFunc(stories, func(s story) bool { return s.part == p.name })
+		if i < 0 {
+			t.Errorf("%s draws %q, which no test plays", name, p.name)
+			continue
+		}
+		t.Run(p.name, func(t *testing.T) {
+			s := stage{t: t, cast: stories[i].cast}
+			stories[i].play(t, &s)
+			if !slices.Equal(s.arrows, p.arrows) {
+				t.Errorf("%s draws:\n%s\nwhat was sent:\n%s",
+					name, strings.Join(p.arrows, "\n"), strings.Join(s.arrows, "\n"))
+			}
+			sound(t, s.c)
+		})
+	}
+	for _, s := range stories {
+		if !slices.ContainsFunc(d.parts, func(p part) bool { return p.name == s.part }) {
+			t.Errorf("%s does not draw %q", name, s.part)
+		}
+		for _, alias := range s.cast {
+			if alias != "" && !slices.Contains(d.cast, alias) {
+				t.Errorf("%s has no participant %s", name, alias)
+			}
+		}
+	}
+}
+
+// A stage is a cluster whose messages are written down as arrows.
+type stage struct {
+	t       *testing.T
+	c       *sim.Cluster
+	cast    []string
+	dead    string // alias of one that never gets anything
+	from    string // label of the event with which the writing begins
+	rolling bool
+	last    string // label of the newest event
+	arrows  []string
+}
+
+// build makes the cluster of a story; every link takes one millisecond.
+func (s *stage) build(size int, seeds ...int) *sim.Cluster {
+	setup := cluster(1, size)
+	setup.Link = sim.Link{Delay: roundTrip / 2}
+	setup.Seeds = seeds
+	setup.Record = s.record
+	s.c = sim.NewCluster(setup)
+	return s.c
+}
+
+// form starts processes and lets them rest, until between two heartbeats.
+func (s *stage) form(ids ...int) {
+	s.t.Helper()
+	for _, i := range ids {
+		s.c.Start(i)
+	}
+	within(s.t, s.c, lan().TTLTimeout, "one cluster", s.c.Settled)
+	s.rest()
+}
+
+func (s *stage) rest() { s.c.RunFor(lan().LeaderTimeout + lan().HeartbeatInterval/3) }
+
+// lead makes process i the leader.
+func (s *stage) lead(i int) {
+	s.t.Helper()
+	if s.c.Leader() != i {
+		if err := s.c.Transfer(s.c.Leader(), i); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	within(s.t, s.c, lan().LeaderTimeout, "leader asked for", func() bool { return s.c.Leader() == i })
+	s.rest()
+}
+
+// shift moves the heartbeats of process i away from those of the others, which
+// a change of the state brings together.
+func (s *stage) shift(i int) {
+	s.c.Pause(i)
+	s.c.RunFor(lan().HeartbeatInterval * 3 / 2)
+	s.c.Resume(i, true)
+}
+
+// await lets time pass until somebody drawn sends an event with this label.
+func (s *stage) await(label string) {
+	s.t.Helper()
+	s.last = ""
+	within(s.t, s.c, 4*lan().TTLTimeout, label, func() bool { return s.last == label })
+}
+
+// roll begins to write down; with a label, when the first such event is sent.
+func (s *stage) roll(label string) { s.rolling, s.from = label == "", label }
+
+// cut ends it as soon as cond holds.
+func (s *stage) cut(what string, cond func() bool) {
+	s.t.Helper()
+	within(s.t, s.c, 4*lan().TTLTimeout, what, cond)
+	s.rolling = false
+}
+
+// sent reports whether so many arrows with this label were written down.
+func (s *stage) sent(label string, n int) func() bool {
+	return func() bool {
+		count := 0
+		for _, a := range s.arrows {
+			if strings.HasSuffix(a, ": "+label) {
+				count++
+			}
+		}
+		return count >= n
+	}
+}
+
+func (s *stage) record(r sim.Record) {
+	if r.What != sim.Sent && r.What != sim.Lost {
+		return
+	}
+	from, to := s.alias(r.Message.From.Address), s.alias(r.Message.To)
+	if from == "" || to == "" {
+		return
+	}
+	s.last = s.label(r.Message)
+	if s.from != "" && s.from == s.last {
+		s.rolling, s.from = true, ""
+	}
+	if !s.rolling {
+		return
+	}
+	arrow := "->"
+	if isAnswer(r.Message.Body.Kind()) {
+		arrow = "-->"
+	}
+	if r.What == sim.Lost { // it was written down when it was sent
+		s.arrows = s.arrows[:len(s.arrows)-1]
+	}
+	if r.What == sim.Lost || to == s.dead {
+		arrow += "x"
+	}
+	s.arrows = append(s.arrows, fmt.Sprintf("%s %s %s: %s", from, arrow, to, s.last))
+}
+
+// number is that of the process at an address.
+func (s *stage) number(a member.Address) int {
+	for i := range s.c.Processes() {
+		if s.c.Address(i) == a {
+			return i
+		}
+	}
+	s.t.Fatalf("nobody has address %v", a)
+	return -1
+}
+
+// alias is how a process is called in the diagram; empty when it is not drawn.
+func (s *stage) alias(a member.Address) string {
+	if i := s.number(a); i < len(s.cast) {
+		return s.cast[i]
+	}
+	return ""
+}
+
+// isAnswer reports whether an event answers another; its arrow is dashed.
+func isAnswer(k message.Kind) bool {
+	switch k {
+	case message.KindLeaderResponse, message.KindJoinClusterResponse, message.KindLeaderKeepAliveAck,
+		message.KindSeedKeepAliveAck, message.KindLeaderStatusQueryResponse, message.KindVote:
+		return true
+	}
+	return false
+}
+
+// label is the name of an event with what matters in it to a reader.
+func (s *stage) label(m message.Message) string {
+	detail := ""
+	switch b := m.Body.(type) {
+	case message.LeaderResponse:
+		detail = s.leader(m.Claim)
+	case message.JoinClusterResponse:
+		detail = "accepted"
+		if !b.Accepted {
+			detail = b.Reason.String()
+		}
+	case message.MemberStatusUpdate:
+		detail = s.alias(b.Member.Address) + " " + b.Member.Shown().String()
+	case message.LeaderKeepAlive:
+		if !b.Echo.IsZero() {
+			detail = "echo"
+		}
+	case message.LeaderKeepAliveAck:
+		if !b.Stamp.IsZero() {
+			detail = "stamp"
+		}
+	case message.SeedKeepAlive, message.SeedKeepAliveAck:
+		detail = s.leader(m.Claim)
+	case message.LeaderRelieve:
+		detail = s.leader(b.Winner)
+	case message.ReJoinCluster:
+		detail = s.leader(b.Winner)
+	case message.LeaderStatusQueryResponse:
+		detail = map[bool]string{true: "healthy", false: "not healthy"}[b.Healthy]
+	case message.Proposal:
+		detail = b.Stage.String()
+	case message.Vote:
+		detail = b.Stage.String() + ", " + map[bool]string{true: "yes", false: "no"}[b.Granted]
+	case message.LeaderElected:
+		detail = s.alias(b.State.Leader)
+	}
+	if detail == "" {
+		return m.Body.Kind().String()
+	}
+	return fmt.Sprintf("%v(%s)", m.Body.Kind(), detail)
+}
+
+// leader is whom a claim names.
+func (s *stage) leader(c member.Claim) string {
+	if c.IsZero() {
+		return "no leader"
+	}
+	return s.alias(c.Leader)
+}

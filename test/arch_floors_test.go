@@ -37,7 +37,7 @@ type dependency struct {
 
 var dependencies = []dependency{
 	{"github.com/quic-go/quic-go", []string{"transport/quicnet"}, "001-quic-go.md"},
-	{"github.com/vmihailenco/msgpack/v5", []string{"wire", "receiver"}, "002-msgpack.md"},
+	{"github.com/vmihailenco/msgpack/v5", []string{"receiver"}, "002-msgpack.md"},
 	{"github.com/rs/zerolog", []string{"cluster", "cmd/..."}, "003-zerolog.md"},
 	{"github.com/google/renameio/v2", []string{"store"}, "004-renameio.md"},
 	{"github.com/spf13/cobra", []string{"cmd/..."}, "005-cobra.md"},

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/vmihailenco/msgpack/v5"
 	"pgregory.net/rapid"
 
 	"github.com/athena-go/athena/wire"
@@ -123,5 +125,19 @@ func TestDecodeEventRefuses(t *testing.T) {
 		frame := append([]byte{0xae, wire.Version, 0xff}, c.body...)
 		got, err := wire.DecodeEvent(frame, wire.DefaultEventBytes)
 		checkRefused(t, c.name, got, err, c.want)
+	}
+}
+
+func TestScanLetsTimestampsThrough(t *testing.T) {
+	for _, at := range []time.Time{
+		time.Unix(1, 0), time.Unix(1<<33, 5), time.Unix(1<<40, 5), time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC),
+	} {
+		b, err := msgpack.Marshal(struct{ At []time.Time }{[]time.Time{at, at}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := wire.Scan(b); err != nil {
+			t.Errorf("Scan of %v, % x: got %v, want nil", at, b, err)
+		}
 	}
 }

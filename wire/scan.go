@@ -99,8 +99,8 @@ func head(b []byte, pos int) (c class, n uint64, end int) {
 }
 
 // Scan checks that b is exactly one MessagePack value, at most MaxDepth deep,
-// without extension types, every length within b. It must come before any
-// decoding of bytes from the network, by this package or another: decoders
+// without extension types but timestamps, every length within b. It must come
+// before any decoding of bytes from the network, by this package or another: decoders
 // allocate what a length promises and recurse as deep as the bytes say. It
 // neither recurses nor allocates; an error wraps ErrMalformed.
 func Scan(b []byte) error {
@@ -126,8 +126,12 @@ func skip(b []byte, pos int) (int, error) {
 		c, n, end := head(b, pos)
 		size := uint64(0) // bytes that must still come, at least
 		switch c {
-		case invalid, extension:
+		case invalid:
 			return 0, refuse(b, pos, c)
+		case extension:
+			if end = timestampEnd(b, pos); end == 0 {
+				return 0, refuse(b, pos, c)
+			}
 		case text, blob, array:
 			size = n
 		case dictionary:
@@ -162,6 +166,22 @@ func skip(b []byte, pos int) (int, error) {
 		}
 		pos = end
 	}
+}
+
+// timestampEnd is where the timestamp at pos ends, 0 when there is none: the one
+// extension that every library knows (type -1, of 4, 8 or 12 bytes), so that a
+// time.Time can stand in an event.
+func timestampEnd(b []byte, pos int) int {
+	for _, form := range [...]struct {
+		head string
+		size int
+	}{{"\xd6\xff", 4}, {"\xd7\xff", 8}, {"\xc7\x0c\xff", 12}} {
+		end := pos + len(form.head) + form.size
+		if end <= len(b) && string(b[pos:pos+len(form.head)]) == form.head {
+			return end
+		}
+	}
+	return 0
 }
 
 func refuse(b []byte, pos int, c class) error {

@@ -85,9 +85,22 @@ func (x *chaos) end() {
 func (x *chaos) next() {
 	wait := time.Duration(x.rand.ExpFloat64() * float64(x.plan.pace))
 	x.later(wait, func() {
-		x.deeds[x.rand.IntN(len(x.deeds))].do()
+		x.deed()
+		if x.rand.IntN(6) == 0 {
+			x.storm()
+		}
 		x.next()
 	})
+}
+
+func (x *chaos) deed() { x.deeds[x.rand.IntN(len(x.deeds))].do() }
+
+// storm lets several faults fall into one LeaderTimeout, as long as elections
+// and leases are open.
+func (x *chaos) storm() {
+	for range 2 + x.rand.IntN(4) {
+		x.later(x.upTo(x.plan.setup.Timings.LeaderTimeout), x.deed)
+	}
 }
 
 // later calls f after d, unless the faults have ended by then.
@@ -170,7 +183,7 @@ func (x *chaos) crash() {
 // revive starts a process after a while.
 func (x *chaos) revive(i int) {
 	wait := x.lasting()
-	if x.rand.IntN(4) == 0 {
+	if x.rand.IntN(3) == 0 {
 		wait = x.upTo(x.plan.setup.Timings.HeartbeatInterval)
 	}
 	x.later(wait, func() {

@@ -55,7 +55,7 @@ type checker struct {
 	newest  map[uint64]member.State // by version, the leader's last one
 	commits map[uint64]uint64       // by version, committed revision + 1
 	commitV []uint64                // versions in commits
-	heardAt []int64                 // last message, by receiver*processes+sender
+	heardAt map[hearing]int64       // time of the last message
 	timeout int64                   // HeartbeatTimeout; 0 checks no seat
 	given   member.State            // the one before the present step gave a seat away
 	gave    bool                    // with authority before that step
@@ -81,7 +81,7 @@ func newChecker(size int, seeds []member.Address, processes int) *checker {
 		digests:     map[member.Number]uint64{},
 		newest:      map[uint64]member.State{},
 		commits:     map[uint64]uint64{},
-		heardAt:     make([]int64, processes*processes),
+		heardAt:     map[hearing]int64{},
 		neverJoined: make([]bool, len(seeds)),
 		restarted:   make([]bool, len(seeds)),
 	}
@@ -118,8 +118,16 @@ func (k *checker) ended(now int64, p *process) {
 	k.given = member.State{}
 }
 
-// heard notes that a message of one process reached another.
-func (k *checker) heard(from, to int) { k.heardAt[to*len(k.auth)+from] = k.now }
+// hearing is a process that got a message from the owner of a store.
+type hearing struct {
+	by    int
+	store member.StoreID
+}
+
+// heard notes that a message reached a process.
+func (k *checker) heard(by int, from member.Identity) {
+	k.heardAt[hearing{by, from.StoreID}] = k.now
+}
 
 // lookEvery is how many steps of a process pass between two looks at a view
 // that did not change, as the machine says.

@@ -35,7 +35,7 @@ func steadyClock() clock { return clock{offset: clockEpoch, rate: rateUnit} }
 // drawClock makes one that is wrong in both ways; the extremes are likely.
 func drawClock(r *rand.Rand) clock {
 	c := clock{offset: clockEpoch + r.Int64N(int64(clockSpread)), rate: rateMin}
-	switch r.IntN(4) {
+	switch r.IntN(3) {
 	case 0:
 	case 1:
 		c.rate = rateMax

@@ -176,13 +176,8 @@ func (k *checker) seat(p *process, last member.State, o member.Member) {
 }
 
 func (k *checker) heardLately(by int, v member.Voter) bool {
-	for i, s := range k.stores {
-		at := k.heardAt[by*len(k.stores)+i]
-		if s.StoreID == v.StoreID && at > 0 && k.now-at <= k.timeout {
-			return true
-		}
-	}
-	return false
+	at, ok := k.heardAt[hearing{by, v.StoreID}]
+	return ok && k.now-at <= k.timeout
 }
 
 // commit counts who holds what of a version. What M voters of the leader's

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/transport/memnet"
+	"github.com/athena-go/athena/wire"
+)
+
+// TestDiagramHandshake plays docs/plantuml/HANDSHAKE_CONFLICT.puml: protocol.md
+// section 8. Two nodes dial each other at one moment; the test decides in which
+// order their greets arrive.
+func TestDiagramHandshake(t *testing.T) {
+	const member1, member2 = 0, 1
+	checkScenes(t, "HANDSHAKE_CONFLICT.puml", []scene{
+		greets("that of member2 arrives first, then that of member1",
+			greet{member1, true}, greet{member2, true}, greet{member2, false}, greet{member1, false}),
+		greets("that of member2 arrives first, then the answer to it",
+			greet{member1, true}, greet{member2, false}, greet{member2, true}, greet{member1, false}),
+		greets("that of member1 arrives first, then the answer to it",
+			greet{member2, true}, greet{member1, false}, greet{member1, true}),
+	})
+}
+
+// A greet is told apart by who gets it, and whether it is active.
+type greet struct {
+	to     int
+	active bool
+}
+
+// arrow is how the diagram draws it, in the colour of its connection: red was
+// dialed by member1, green by member2.
+func (g greet) arrow() string {
+	from := 1 - g.to
+	if g.active {
+		return fmt.Sprintf("member%d -[#%s]> member%d: Greet(active)", from+1, colours[from], g.to+1)
+	}
+	return fmt.Sprintf("member%d -[#%s]-> member%d: Greet(passive)", from+1, colours[g.to], g.to+1)
+}
+
+var colours = [2]string{"red", "green"}
+
+// greets is a scene in which greets arrive in this order, and no others come.
+func greets(part string, order ...greet) scene {
+	return scene{part, []string{"member1", "member2"}, func(t *testing.T) (arrows []string) {
+		synctest.Test(t, func(t *testing.T) { arrows = shake(t, order) })
+		return arrows
+	}}
+}
+
+// shake lets two nodes dial each other and the greets arrive in order. It tells
+// of each arrival, and of each change of the connection that a node uses.
+func shake(t *testing.T, order []greet) (arrows []string) {
+	d := newDoor()
+	network := memnet.New()
+	var nodes [2]*transport.Mesh
+	for i := range nodes {
+		var err error
+		nodes[i], err = network.Listen(shaker(i).address(), transport.Config{
+			Encode: wire.Encode, Decode: d.decode(i), Size: len(nodes),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := nodes[i].Start(shaker(i)); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := nodes[i].Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	defer d.openAll()
+	for i, n := range nodes {
+		n.Notify(shaker(1-i).address(), []byte("hello"))
+	}
+	var used [2]string
+	for _, g := range order {
+		synctest.Wait()
+		if !d.open(g) {
+			t.Errorf("%s: no such greet has come", g.arrow())
+		}
+		synctest.Wait()
+		arrows = append(arrows, g.arrow())
+		for i, n := range nodes {
+			now := inUse(i, n)
+			if now == used[i] {
+				continue
+			}
+			what := "uses " + now
+			if now == "" {
+				what = "leaves " + used[i]
+			}
+			used[i] = now
+			arrows = append(arrows, fmt.Sprintf("member%d -> member%d: %s", i+1, i+1, what))
+		}
+	}
+	for _, g := range d.waiting() {
+		t.Errorf("%s: it has come, and no arrow draws it", g.arrow())
+	}
+	return arrows
+}
+
+// inUse is the colour of the connection that a node uses, empty for none.
+func inUse(i int, n *transport.Mesh) string {
+	for _, p := range n.Peers() {
+		switch {
+		case p.Connected && p.Dialed:
+			return colours[i]
+		case p.Connected:
+			return colours[1-i]
+		}
+	}
+	return ""
+}
+
+// shaker is a node that only greets.
+type shaker int
+
+func (s shaker) address() member.Address {
+	return member.Address{Host: "member", Port: uint16(s) + 1}
+}
+
+func (s shaker) Greet() message.Message {
+	return message.Message{
+		From: member.Identity{Address: s.address(), StoreID: member.StoreID{byte(s) + 1}, Incarnation: 1},
+		Body: message.Greet{
+			Name: "member", Cluster: "athena", Size: 2, Timings: lan(), MinProtocol: 1, MaxProtocol: 1,
+		},
+	}
+}
+
+func (shaker) Admit(message.Message) error    { return nil }
+func (shaker) System(member.Identity, []byte) {}
+func (shaker) Custom(member.Identity, []byte) {}
+
+// A door keeps each greet that comes until it is opened for it.
+type door struct {
+	mu    sync.Mutex
+	come  map[greet]bool
+	gates map[greet]*gate
+}
+
+type gate struct {
+	once sync.Once
+	ch   chan struct{}
+}
+
+func (g *gate) open() { g.once.Do(func() { close(g.ch) }) }
+
+func newDoor() *door {
+	d := &door{come: make(map[greet]bool), gates: make(map[greet]*gate)}
+	for to := range 2 {
+		for _, active := range []bool{true, false} {
+			d.gates[greet{to, active}] = &gate{ch: make(chan struct{})}
+		}
+	}
+	return d
+}
+
+// decode is how node i reads a greet: when the door is open for it.
+func (d *door) decode(i int) func([]byte) (message.Message, error) {
+	return func(b []byte) (message.Message, error) {
+		m, err := wire.Decode(b)
+		if body, ok := m.Body.(message.Greet); ok {
+			g := greet{i, body.Active}
+			d.mu.Lock()
+			d.come[g] = true
+			d.mu.Unlock()
+			<-d.gates[g].ch
+		}
+		return m, err
+	}
+}
+
+// open lets a greet in, and reports whether it had come and waited.
+func (d *door) open(g greet) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	come := d.come[g]
+	d.come[g] = false
+	d.gates[g].open()
+	return come
+}
+
+// waiting lists the greets that came and were not let in.
+func (d *door) waiting() []greet {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var out []greet
+	for g, come := range d.come {
+		if come {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+func (d *door) openAll() {
+	for _, g := range d.gates {
+		g.open()
+	}
+}

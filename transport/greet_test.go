@@ -6,7 +6,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
@@ -64,12 +63,12 @@ func TestCheckGreetRefusesEachDifference(t *testing.T) {
 	}{
 		{"Cluster", "c", "d", func(g *greet, _ *timings) { g.Cluster = "d" }},
 		{"Size", "3", "5", func(g *greet, _ *timings) { g.Size = 5 }},
-		{"HeartbeatInterval", "1ns", "1s", func(_ *greet, t *timings) { t.HeartbeatInterval = time.Second }},
-		{"HeartbeatTimeout", "2ns", "1s", func(_ *greet, t *timings) { t.HeartbeatTimeout = time.Second }},
-		{"LeaderTimeout", "3ns", "1s", func(_ *greet, t *timings) { t.LeaderTimeout = time.Second }},
-		{"LeaseTimeout", "4ns", "1s", func(_ *greet, t *timings) { t.LeaseTimeout = time.Second }},
-		{"TTLTimeout", "5ns", "1s", func(_ *greet, t *timings) { t.TTLTimeout = time.Second }},
-		{"RetryInterval", "6ns", "1s", func(_ *greet, t *timings) { t.RetryInterval = time.Second }},
+		{"HeartbeatInterval", "1ns", "1s", func(_ *greet, t *timings) { t.HeartbeatInterval = 1e9 }},
+		{"HeartbeatTimeout", "2ns", "1s", func(_ *greet, t *timings) { t.HeartbeatTimeout = 1e9 }},
+		{"LeaderTimeout", "3ns", "1s", func(_ *greet, t *timings) { t.LeaderTimeout = 1e9 }},
+		{"LeaseTimeout", "4ns", "1s", func(_ *greet, t *timings) { t.LeaseTimeout = 1e9 }},
+		{"TTLTimeout", "5ns", "1s", func(_ *greet, t *timings) { t.TTLTimeout = 1e9 }},
+		{"RetryInterval", "6ns", "1s", func(_ *greet, t *timings) { t.RetryInterval = 1e9 }},
 		{"Protocol", "2 to 3", "4 to 3", func(g *greet, _ *timings) { g.MinProtocol = 4 }},
 		{"Protocol", "2 to 3", "2 to 1", func(g *greet, _ *timings) { g.MaxProtocol = 1 }},
 	}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package memnet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/transport"
+)
+
+// TestEveryOrderOfCrossing has two nodes dial each other at once, and lets the
+// four directions of the two connections work in every order, while both nodes
+// send: nothing is lost, nothing comes twice or out of order, and in the end the
+// connection of the smaller address is left.
+func TestEveryOrderOfCrossing(t *testing.T) {
+	permute([]int{0, 1, 2, 3}, func(order []int) {
+		t.Run(fmt.Sprint(order), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { crossInOrder(t, order) })
+		})
+	})
+}
+
+func permute(rest []int, do func([]int), chosen ...int) {
+	if len(rest) == 0 {
+		do(chosen)
+	}
+	for i, v := range rest {
+		permute(slices.Concat(rest[:i], rest[i+1:]), do, append(slices.Clone(chosen), v)...)
+	}
+}
+
+func crossInOrder(t *testing.T, order []int) {
+	network := New()
+	a, b := meet(t, network, "a"), meet(t, network, "b")
+	talk := func() {
+		a.talk(t, b)
+		b.talk(t, a)
+		synctest.Wait()
+	}
+	talk()
+	directions := []*conn{a.dialed, a.dialed.other, b.dialed, b.dialed.other}
+	for _, i := range order {
+		directions[i].hold(false)
+		synctest.Wait()
+		talk()
+	}
+	for _, n := range []*node{a, b} {
+		if got := n.Stats().Connections; got != 1 {
+			t.Errorf("%s: %d connections are left, want 1", n.at, got)
+		}
+		if p := n.Peers()[0]; p.Dialed != (n == a) {
+			t.Errorf("%s: the connection of the greater address is left", n.at)
+		}
+	}
+	for _, pair := range [][2]*node{{a, b}, {b, a}} {
+		from, to := pair[0], pair[1]
+		for k := range transport.Kinds {
+			if got, want := to.got[k], from.sent[k]; !slices.Equal(got, want) {
+				t.Errorf("%v frames from %s: got %v, want %v", k, from.at, got, want)
+			}
+		}
+	}
+	if a.Stats().Duplicates+b.Stats().Duplicates == 0 {
+		t.Error("neither node knows that the connections crossed")
+	}
+	network.mu.Lock()
+	defer network.mu.Unlock()
+	if got := len(network.conns); got != 2 {
+		t.Errorf("%d ends of connections are left, want 2", got)
+	}
+}
+
+// node is a Mesh whose first connection is held in both directions.
+type node struct {
+	*transport.Mesh
+	*endpoint
+	at     member.Address
+	dialed *conn
+
+	sent [transport.Kinds][]string
+	mu   sync.Mutex
+	got  [transport.Kinds][]string
+	work sync.WaitGroup
+}
+
+func meet(t *testing.T, network *Network, host string) *node {
+	n := &node{at: member.Address{Host: host, Port: 1}}
+	var err error
+	if n.endpoint, err = network.listen(n.at); err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	cfg := transport.Config{Encode: encode, Decode: decode, Size: 2}
+	if n.Mesh, err = transport.NewMesh(held{n.endpoint, n}, cfg); err != nil {
+		t.Fatalf("NewMesh: %v", err)
+	}
+	if err := n.Start(n); err != nil {
+		t.Fatalf("Start: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := n.Mesh.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		n.work.Wait()
+	})
+	return n
+}
+
+// held is the node's network, whose first connection is held.
+type held struct {
+	*endpoint
+	node *node
+}
+
+func (h held) Dial(ctx context.Context, to member.Address) (transport.Conn, error) {
+	c, err := h.net.dial(ctx, h.endpoint, to)
+	if err != nil {
+		return nil, err
+	}
+	if h.node.dialed == nil {
+		h.node.dialed = c
+		c.hold(true)
+		c.other.hold(true)
+	}
+	return c, nil
+}
+
+// talk sends a frame of each kind.
+func (n *node) talk(t *testing.T, to *node) {
+	frame := fmt.Sprint(len(n.sent[transport.System]))
+	n.sent[transport.System] = append(n.sent[transport.System], frame)
+	n.Notify(to.at, []byte(frame))
+	n.sent[transport.Custom] = append(n.sent[transport.Custom], frame)
+	n.work.Go(func() {
+		if err := n.Send(t.Context(), to.at, []byte(frame)); err != nil {
+			t.Errorf("Send: %v", err)
+		}
+	})
+	synctest.Wait()
+}
+
+func (n *node) Greet() message.Message {
+	return message.Message{
+		From: member.Identity{Address: n.at, Incarnation: 1},
+		Body: message.Greet{Size: 2},
+	}
+}
+
+func (n *node) Admit(message.Message) error            { return nil }
+func (n *node) System(_ member.Identity, frame []byte) { n.take(transport.System, frame) }
+func (n *node) Custom(_ member.Identity, frame []byte) { n.take(transport.Custom, frame) }
+
+func (n *node) take(k transport.Kind, frame []byte) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.got[k] = append(n.got[k], string(frame))
+}
+
+// greet is how these tests encode one.
+type greet struct {
+	From member.Identity
+	To   member.Address
+	Body message.Greet
+}
+
+func encode(m message.Message) ([]byte, error) {
+	return json.Marshal(greet{m.From, m.To, m.Body.(message.Greet)})
+}
+
+func decode(b []byte) (message.Message, error) {
+	var g greet
+	err := json.Unmarshal(b, &g)
+	return message.Message{From: g.From, To: g.To, Body: g.Body}, err
+}

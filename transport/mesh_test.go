@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/message"
+)
+
+func TestConfigNamesEveryFault(t *testing.T) {
+	_, err := NewMesh(nil, Config{CustomBytes: MaxCustomBytes + 1})
+	for _, want := range []string{"Encode", "Size 0", "CustomBytes 16777217"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("NewMesh with an empty config: %v does not name %s", err, want)
+		}
+	}
+}
+
+func TestSystemQueueDropsTheOldest(t *testing.T) {
+	var q systemQueue
+	now := time.Unix(0, 0)
+	dropped := 0
+	for i := range 100 {
+		dropped += q.push(fmt.Append(nil, i), now)
+	}
+	if want := 100 - maxQueuedFrames; dropped != want {
+		t.Errorf("100 frames: %d dropped, want %d", dropped, want)
+	}
+	b := q.take(nil)
+	if b.frames != maxQueuedFrames || string(b.bytes[headerBytes:headerBytes+2]) != "36" {
+		t.Errorf("took %d frames from %q on, want %d from 36 on", b.frames, b.bytes[:6], maxQueuedFrames)
+	}
+	for range 3 {
+		dropped = q.push(make([]byte, maxQueuedBytes/2), now)
+	}
+	if dropped != 1 || q.bytes != maxQueuedBytes {
+		t.Errorf("3 frames of half of what fits: %d dropped, %d bytes kept", dropped, q.bytes)
+	}
+	if got := q.clear(); got != 2 || !q.empty() {
+		t.Errorf("cleared %d frames, want 2", got)
+	}
+}
+
+func TestSystemQueueExpires(t *testing.T) {
+	var q systemQueue
+	start := time.Unix(0, 0)
+	for i := range 4 {
+		q.push([]byte("x"), start.Add(time.Duration(i)*time.Second))
+	}
+	if got := q.expire(start.Add(maxQueuedTime)); got != 0 {
+		t.Errorf("at the age of %v: %d expired, want 0", maxQueuedTime, got)
+	}
+	if got := q.expire(start.Add(maxQueuedTime + time.Second + 1)); got != 2 {
+		t.Errorf("a second later: %d expired, want 2", got)
+	}
+	if q.bytes != 2 {
+		t.Errorf("%d bytes are left, want 2", q.bytes)
+	}
+}
+
+func TestCustomQueueTakesOneLongFrameAlone(t *testing.T) {
+	var q customQueue
+	if !q.push(make([]byte, 2*pendingBytes)) {
+		t.Error("a long frame does not fit into the empty queue")
+	}
+	if q.push([]byte("x")) {
+		t.Error("another one fits beside it")
+	}
+	if b := q.take(nil); b.frames != 1 || b.payload != 2*pendingBytes || b.spare() != nil {
+		t.Errorf("took %d frames of %d bytes, keeps %d", b.frames, b.payload, cap(b.spare()))
+	}
+	if !q.push([]byte("x")) {
+		t.Error("nothing fits into the queue after everything was taken")
+	}
+}
+
+func TestSilence(t *testing.T) {
+	const limit = time.Second
+	var s silence
+	at := func(ms int) time.Time { return time.Unix(0, 0).Add(time.Duration(ms) * time.Millisecond) }
+	for _, step := range []struct {
+		ms    int
+		heard uint64
+		want  bool
+	}{
+		{0, 0, false},
+		{900, 0, false},
+		{1001, 0, true},
+		{1100, 1, false},
+		{2000, 1, false},
+		{2101, 1, true},
+		{60_000, 2, false}, // something came after the last write
+		{60_500, 2, false},
+	} {
+		if got := s.wrote(at(step.ms), step.heard, limit); got != step.want {
+			t.Errorf("after %d ms, heard %d: silent %v, want %v", step.ms, step.heard, got, step.want)
+		}
+	}
+}
+
+func TestReportsAreNotRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		count := 0
+		r := reporter{to: func(Report) { count++ }}
+		broken, other := errors.New("broken"), errors.New("other")
+		for range 10 {
+			r.report(Report{ReportRefused, addrA, broken})
+		}
+		r.report(Report{ReportRefused, addrA, other})
+		r.report(Report{ReportRefused, addrB, broken})
+		r.report(Report{ReportLost, addrA, broken})
+		if count != 4 {
+			t.Errorf("%d reports, want 4 different ones", count)
+		}
+		time.Sleep(reportInterval)
+		r.report(Report{ReportRefused, addrA, broken})
+		r.report(Report{What: ReportConnected, Peer: addrA})
+		r.report(Report{What: ReportConnected, Peer: addrA})
+		if count != 7 {
+			t.Errorf("%d reports, want 7: one again, two of a connection", count)
+		}
+		for i := range 10 * maxReported {
+			r.report(Report{ReportRefused, addrA, fmt.Errorf("%d", i)})
+		}
+		if got := len(r.last); got > maxReported {
+			t.Errorf("%d reports are remembered, want at most %d", got, maxReported)
+		}
+	})
+}
+
+func TestCloseErrorQuotesThePeer(t *testing.T) {
+	err := &CloseError{Code: CodeRefused, Reason: "no\n\x1b[31m", Remote: true}
+	if text := err.Error(); strings.ContainsAny(text, "\n\x1b") || !strings.Contains(text, "refused") {
+		t.Errorf("text %q holds what the peer sent as it is", text)
+	}
+	if got := CutReason(strings.Repeat("é", MaxReasonBytes)); len(got) > MaxReasonBytes {
+		t.Errorf("a reason of %d bytes is left", len(got))
+	}
+	got := CutReason(strings.Repeat("x", MaxReasonBytes-1) + "é")
+	if strings.ContainsRune(got, '\ufffd') {
+		t.Errorf("a character was cut in two: %q", got)
+	}
+}
+
+func TestNamesAreComplete(t *testing.T) {
+	for i := range Kinds {
+		checkName(t, i.String())
+	}
+	for i := range codes {
+		checkName(t, i.String())
+	}
+	for i := range Results {
+		checkName(t, i.String())
+	}
+	for i := range Drops {
+		checkName(t, i.String())
+	}
+	for i := range reports {
+		checkName(t, i.String())
+	}
+	for i := range Keep + 1 {
+		checkName(t, i.String())
+	}
+	if got := Code(99).String(); got != "unknown(99)" {
+		t.Errorf("a code of a later program: %q", got)
+	}
+}
+
+func checkName(t *testing.T, name string) {
+	t.Helper()
+	if name == "" || strings.HasPrefix(name, "unknown") {
+		t.Errorf("a name is missing: %q", name)
+	}
+}
+
+func TestStartWantsAGreet(t *testing.T) {
+	m, err := NewMesh(nil, Config{
+		Size:   1,
+		Encode: func(message.Message) ([]byte, error) { return nil, nil },
+		Decode: func([]byte) (message.Message, error) { return message.Message{}, nil },
+	})
+	if err != nil {
+		t.Fatalf("NewMesh: %v", err)
+	}
+	if err := m.Start(mute{}); !errors.Is(err, ErrNotGreet) {
+		t.Errorf("Start with a handler that does not greet: got %v, want ErrNotGreet", err)
+	}
+}
+
+// mute is a handler without a greet.
+type mute struct{ Handler }
+
+func (mute) Greet() message.Message { return message.Message{} }

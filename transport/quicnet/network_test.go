@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quicnet
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/wire"
+)
+
+var (
+	addrA = member.Address{Host: "10.0.0.1", Port: 7000}
+	addrB = member.Address{Host: "10.0.0.2", Port: 7000}
+)
+
+// inWorld runs a test on a simulated network, in a bubble.
+func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
+	synctest.Test(t, func(t *testing.T) { test(t, newWorld(t)) })
+}
+
+// join starts a node in a world.
+func (w *world) join(
+	t *testing.T, at member.Address, incarnation uint64, edit func(*Config),
+) *node {
+	t.Helper()
+	cfg := w.config(at)
+	if edit != nil {
+		edit(&cfg)
+	}
+	return startWith(t, cfg, at, incarnation)
+}
+
+// TestSilentConnectionIsReplaced restarts a peer that sends no resets for its
+// old connections and does not dial: long before QUIC gives the old connection
+// up, the peer is dialed anew.
+func TestSilentConnectionIsReplaced(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)
+		a.Notify(addrB, []byte("hello"))
+		next(t, b.frames[transport.System], "frame")
+		w.Kill(addrB)
+		b = w.join(t, addrB, 2, func(c *Config) { c.ResetKey = [32]byte{9} })
+		start := time.Now()
+		for len(b.frames[transport.System]) == 0 && time.Since(start) < time.Minute {
+			a.Notify(addrB, make([]byte, wire.MinKeepAliveBytes))
+			time.Sleep(100 * time.Millisecond)
+		}
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("the new run was reached after %v, want at most 1 s", took)
+		}
+		if got := a.Stats().Connections; got != 1 {
+			t.Errorf("%d connections, want 1", got)
+		}
+	})
+}
+
+// TestQuietConnectionLasts leaves a connection alone for long.
+func TestQuietConnectionLasts(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)
+		a.Notify(addrB, []byte("hello"))
+		next(t, b.frames[transport.System], "frame")
+		time.Sleep(10 * time.Minute)
+		if err := a.Send(t.Context(), addrB, []byte("still there")); err != nil {
+			t.Errorf("Send: %v", err)
+		}
+		if got := a.Stats().Dials; got != 1 {
+			t.Errorf("%d dials, want 1", got)
+		}
+	})
+}
+
+// TestSendErrorsAreSurvived has the socket refuse to send for a while, as a
+// firewall or an interface that is down makes it: QUIC ends the connection at
+// once.
+func TestSendErrorsAreSurvived(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		broken := &brokenSocket{}
+		a := w.join(t, addrA, 1, func(c *Config) {
+			broken.packets, c.Conn = c.Conn.(*packets), broken
+		})
+		b := w.join(t, addrB, 1, nil)
+		a.Notify(addrB, []byte("hello"))
+		next(t, b.frames[transport.System], "frame")
+		broken.failing.Store(true)
+		start := time.Now()
+		for time.Since(start) < 2*time.Second {
+			a.Notify(addrB, []byte("lost"))
+			time.Sleep(100 * time.Millisecond)
+		}
+		if got := a.Stats(); got.Connections != 0 || got.Dials > 40 {
+			t.Errorf("after 2 s without the network: %d connections, %d dials; want 0, at most 40",
+				got.Connections, got.Dials)
+		}
+		broken.failing.Store(false)
+		a.Notify(addrB, []byte("back"))
+		start = time.Now()
+		for string(next(t, b.frames[transport.System], "frame")) != "back" {
+		}
+		if took := time.Since(start); took > 400*time.Millisecond {
+			t.Errorf("connected %v after the network came back", took)
+		}
+	})
+}
+
+func TestNamesAreResolvedAtEachDial(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		name := member.Address{Host: "db-1.local", Port: 7000}
+		var lookups atomic.Int32
+		a := w.join(t, addrA, 1, func(c *Config) {
+			c.Resolve = func(_ context.Context, host string) ([]netip.Addr, error) {
+				if host != name.Host {
+					t.Errorf("resolved %q", host)
+				}
+				if lookups.Add(1) < 3 {
+					return nil, errors.New("no such host")
+				}
+				return []netip.Addr{
+					netip.MustParseAddr("fd00::2"), // of another family than the socket
+					netip.MustParseAddr(addrB.Host),
+				}, nil
+			}
+		})
+		b := startWith(t, w.config(addrB), name, 1)
+		a.Notify(name, []byte("hello"))
+		if err := a.nextReport(t, transport.ReportUnreachable); err == nil {
+			t.Error("a name that is not known is not reported")
+		}
+		next(t, b.frames[transport.System], "frame")
+		if got := lookups.Load(); got != 3 {
+			t.Errorf("%d lookups, want 3", got)
+		}
+	})
+}
+
+func TestSendable(t *testing.T) {
+	v4, v6 := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")
+	for local, want := range map[string]int{
+		"127.0.0.1:1": 1, "0.0.0.0:1": 1, "[::1]:1": 1, "[::]:1": 2,
+	} {
+		addr := net.UDPAddrFromAddrPort(netip.MustParseAddrPort(local))
+		if got := len(sendable(addr, []netip.Addr{v4, v6})); got != want {
+			t.Errorf("from %s: %d of an IPv4 and an IPv6 address can be reached, want %d", local, got, want)
+		}
+	}
+}
+
+// TestHandshakesAreBounded counts as quic.Transport does.
+func TestHandshakesAreBounded(t *testing.T) {
+	synctest.Test(t, testHandshakesAreBounded)
+}
+
+func testHandshakesAreBounded(t *testing.T) {
+	g := gate{limit: 3, unproven: 2}
+	var contexts []context.Context
+	var ends []context.CancelFunc
+	enter := func() error {
+		ctx, cancel := context.WithCancel(t.Context())
+		ctx, err := g.enter(ctx, nil)
+		contexts, ends = append(contexts, ctx), append(ends, cancel)
+		return err
+	}
+	for i := range 3 {
+		if got, want := g.crowded(nil), i >= 2; got != want {
+			t.Errorf("with %d handshakes: crowded %v, want %v", i, got, want)
+		}
+		if err := enter(); err != nil {
+			t.Errorf("handshake %d: %v", i, err)
+		}
+	}
+	if err := enter(); !errors.Is(err, errCrowded) {
+		t.Errorf("handshake 4 of 3: got %v, want errCrowded", err)
+	}
+	leave(contexts[0]) // done
+	leave(contexts[0])
+	ends[0]() // and closed later
+	synctest.Wait()
+	if err := enter(); err != nil {
+		t.Errorf("after one is done: %v", err)
+	}
+	if err := enter(); !errors.Is(err, errCrowded) {
+		t.Errorf("one was counted out twice: got %v, want errCrowded", err)
+	}
+	for _, end := range ends {
+		end() // failed
+	}
+	synctest.Wait()
+	if got := g.under.Load(); got != 0 {
+		t.Errorf("%d handshakes are under way after all are over", got)
+	}
+}
+
+func TestNewNamesWhatIsMissing(t *testing.T) {
+	cfg := transport.Config{
+		Size:   1,
+		Encode: func(message.Message) ([]byte, error) { return nil, nil },
+		Decode: func([]byte) (message.Message, error) { return message.Message{}, nil },
+	}
+	socket := func() net.PacketConn {
+		s, err := Listen("127.0.0.1:0")
+		if err != nil {
+			t.Fatalf("Listen: %v", err)
+		}
+		return s
+	}
+	for name, c := range map[string]Config{
+		"Conn": {Config: cfg, TLS: secured(t)},
+		"TLS":  {Config: cfg, Conn: socket()},
+		"Size": {Conn: socket(), TLS: secured(t)},
+	} {
+		if m, err := New(c); err == nil {
+			t.Errorf("New without %s: got %v, want an error", name, m)
+		}
+	}
+}

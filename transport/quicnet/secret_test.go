@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quicnet
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// handshake has two nodes shake hands and returns the error of each.
+func handshake(t *testing.T, client, server *tls.Config) (clientErr, serverErr error) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("Listen: %v", err)
+	}
+	defer listener.Close()
+	done := make(chan error)
+	go func() {
+		accepted, err := listener.Accept()
+		if err == nil {
+			err = tls.Server(accepted, server).Handshake()
+			_ = accepted.Close()
+		}
+		done <- err
+	}()
+	dialed, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatalf("Dial: %v", err)
+	}
+	c := tls.Client(dialed, client)
+	if clientErr = c.Handshake(); clientErr == nil {
+		// What the server thinks of our certificate comes after the handshake.
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			clientErr = err
+		}
+	}
+	_ = dialed.Close()
+	return clientErr, <-done
+}
+
+// fit reports whether two nodes accept each other, whoever dials.
+func fit(t *testing.T, x, y *tls.Config) bool {
+	t.Helper()
+	_, forth := handshake(t, x, y)
+	_, back := handshake(t, y, x)
+	if (forth == nil) != (back == nil) {
+		t.Errorf("it depends on who dials: %v, %v", forth, back)
+	}
+	return forth == nil && back == nil
+}
+
+func fixed(at time.Time) func() time.Time { return func() time.Time { return at } }
+
+var today = time.Date(2026, time.August, 1, 0, 0, 0, 0, time.UTC)
+
+func mustSecretTLS(
+	t *testing.T, cluster string, now func() time.Time, secrets ...string,
+) *tls.Config {
+	t.Helper()
+	var all [][]byte
+	for _, s := range secrets {
+		all = append(all, []byte(s))
+	}
+	c, err := SecretTLS(all, cluster, now)
+	if err != nil {
+		t.Fatalf("SecretTLS: %v", err)
+	}
+	return c
+}
+
+func TestSecretDecides(t *testing.T) {
+	const before, after = "the secret before", "the secret after it"
+	now := fixed(today)
+	node := mustSecretTLS(t, "c", now, before)
+	tests := []struct {
+		name  string
+		other *tls.Config
+		want  bool
+	}{
+		{"same secret", mustSecretTLS(t, "c", now, before), true},
+		{"other secret", mustSecretTLS(t, "c", now, after), false},
+		{"other cluster", mustSecretTLS(t, "d", now, before), false},
+		{"both, the same one signs", mustSecretTLS(t, "c", now, before, after), true},
+		{"both, the other one signs", mustSecretTLS(t, "c", now, after, before), false},
+	}
+	for _, test := range tests {
+		if got := fit(t, node, test.other); got != test.want {
+			t.Errorf("%s: fit %v, want %v", test.name, got, test.want)
+		}
+	}
+}
+
+// TestSecretsRotate goes the way that SecretTLS describes, one node after the
+// other: nodes of neighbouring steps fit together.
+func TestSecretsRotate(t *testing.T) {
+	const before, after = "the secret before", "the secret after it"
+	now := fixed(today)
+	steps := []*tls.Config{
+		mustSecretTLS(t, "c", now, before),
+		mustSecretTLS(t, "c", now, before, after),
+		mustSecretTLS(t, "c", now, after, before),
+		mustSecretTLS(t, "c", now, after),
+	}
+	for i, step := range steps[1:] {
+		if !fit(t, steps[i], step) {
+			t.Errorf("a node of step %d does not fit to one of step %d", i, i+1)
+		}
+	}
+}
+
+func TestSecretsAreChecked(t *testing.T) {
+	for name, secrets := range map[string][][]byte{
+		"none":         nil,
+		"short":        {bytes.Repeat([]byte("x"), MinSecretBytes-1)},
+		"second short": {bytes.Repeat([]byte("x"), MinSecretBytes), nil},
+	} {
+		_, err := SecretTLS(secrets, "c", time.Now)
+		if err == nil || !strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: got %v, want an error about the secret", name, err)
+		}
+	}
+}
+
+func TestClocksMayDiffer(t *testing.T) {
+	node := mustSecretTLS(t, "c", fixed(today), secret)
+	for skew, want := range map[time.Duration]bool{
+		0:                              true,
+		certificateSkew - time.Minute:  true,
+		-certificateSkew + time.Minute: true,
+		7 * 24 * time.Hour:             false,
+		-7 * 24 * time.Hour:            false,
+	} {
+		other := mustSecretTLS(t, "c", fixed(today.Add(skew)), secret)
+		if got := fit(t, node, other); got != want {
+			t.Errorf("clocks %v apart: fit %v, want %v", skew, got, want)
+		}
+	}
+}
+
+// TestCertificateIsRenewed lets time pass, and the clock be set back, on nodes
+// that go on running.
+func TestCertificateIsRenewed(t *testing.T) {
+	now := today
+	clock := func() time.Time { return now }
+	a, b := mustSecretTLS(t, "c", clock, secret), mustSecretTLS(t, "c", clock, secret)
+	leaf := func() []byte {
+		c, err := a.GetCertificate(nil)
+		if err != nil {
+			t.Fatalf("GetCertificate: %v", err)
+		}
+		return c.Certificate[0]
+	}
+	first := leaf()
+	now = now.Add(certificateAge - time.Minute)
+	if !bytes.Equal(leaf(), first) {
+		t.Error("the certificate is made anew within its age")
+	}
+	for _, step := range []time.Duration{time.Hour, 90 * 24 * time.Hour, -365 * 24 * time.Hour} {
+		now = now.Add(step)
+		if bytes.Equal(leaf(), first) {
+			t.Errorf("the same certificate after %v", step)
+		}
+		if !fit(t, a, b) {
+			t.Errorf("nodes do not fit together after %v", step)
+		}
+	}
+}
+
+func TestInsecureNodesRefuseSecureOnes(t *testing.T) {
+	insecure, err := InsecureTLS(fixed(today))
+	if err != nil {
+		t.Fatalf("InsecureTLS: %v", err)
+	}
+	other, err := InsecureTLS(fixed(today))
+	if err != nil {
+		t.Fatalf("InsecureTLS: %v", err)
+	}
+	if !fit(t, insecure, other) {
+		t.Error("insecure nodes do not fit together")
+	}
+	secure := mustSecretTLS(t, "c", fixed(today), secret)
+	if _, err := handshake(t, insecure, secure); err == nil {
+		t.Error("a secure node accepts an insecure one")
+	}
+	if err, _ := handshake(t, secure, insecure); err == nil {
+		t.Error("a secure node dials an insecure one")
+	}
+}

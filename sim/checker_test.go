@@ -64,7 +64,7 @@ func id(version, round uint64, proposer int) paxos.ID {
 }
 
 func (h *history) first(leader int) member.State {
-	return member.State{Number: member.Number{Version: 1}, Leader: addressOf(leader), Roster: h.roster()}
+	return member.State{Number: numbered(1, 0), Leader: addressOf(leader), Roster: h.roster()}
 }
 
 // accept lets processes promise and accept one value.
@@ -114,231 +114,239 @@ func (h *history) want(invariant string) {
 	}
 }
 
+// numbered is a number of a state.
+func numbered(v, r uint64) member.Number { return member.Number{Version: v, Revision: r} }
+
+// next is the initial state of the next version, built on s.
+func (h *history) next(s member.State, leader int) member.State {
+	s.Number, s.Leader = numbered(s.Version+1, 0), addressOf(leader)
+	return s
+}
+
+// histories lists what a checker is shown and which invariant it must call
+// broken; none in a good history.
+var histories = []struct {
+	name string
+	want string
+	do   func(h *history)
+}{
+	{"a cluster is founded and moves on", "", func(h *history) {
+		s := h.found(0)
+		h.k.lead(0, h.procs[0].identity(), 1, 100)
+		h.k.now = 100
+		h.k.lose(0)
+		n := h.next(s, 1)
+		h.accept(id(2, 1, 1), s.Number, n, 1, 2)
+		h.take(n, 1, 2, 0)
+		h.k.lead(1, h.procs[1].identity(), 2, 200)
+	}},
+	{"two values for one version are chosen", "I1", func(h *history) {
+		h.accept(id(1, 1, 0), member.Number{}, h.first(0), 0, 1)
+		h.accept(id(1, 2, 2), member.Number{}, h.first(2), 2)
+	}},
+	{"one ballot carries two values", "I1", func(h *history) {
+		h.accept(id(1, 1, 0), member.Number{}, h.first(0), 0)
+		h.accept(id(1, 1, 0), member.Number{}, h.first(1), 1)
+	}},
+	{"a state is held that nobody chose", "I1", func(h *history) {
+		h.accept(id(1, 1, 0), member.Number{}, h.first(0), 0)
+		h.take(h.first(0), 0)
+	}},
+	{"a leader is announced that nobody chose", "I1", func(h *history) {
+		h.accept(id(1, 1, 0), member.Number{}, h.first(0), 0)
+		h.k.sent(h.procs[0], message.Message{From: h.procs[0].identity(), To: addressOf(1),
+			Body: message.LeaderElected{ID: id(1, 1, 0), State: h.first(0)}})
+	}},
+	{"a founding with another version", "I1", func(h *history) {
+		s := h.first(0)
+		s.Version = 2
+		h.accept(id(2, 1, 0), member.Number{}, s, 0, 1)
+	}},
+	{"a minority of the seeds is no founding", "I1", func(h *history) {
+		h.k.seeds = append(h.k.seeds, addressOf(3), addressOf(4))
+		h.accept(id(1, 1, 0), member.Number{}, h.first(0), 0, 1)
+		h.take(h.first(0), 0)
+	}},
+	{"two have authority at one instant", "I2", func(h *history) {
+		h.found(0)
+		h.k.lead(0, h.procs[0].identity(), 1, 100)
+		h.k.now = 99
+		h.k.lead(1, h.procs[1].identity(), 1, 200)
+	}},
+	{"authority without a majority that holds the version", "I2", func(h *history) {
+		s := h.first(0)
+		h.accept(id(1, 1, 0), member.Number{}, s, 0, 1)
+		h.take(s, 0)
+		h.k.lead(0, h.procs[0].identity(), 1, 100)
+	}},
+	{"authority for another's version", "I2", func(h *history) {
+		h.found(0)
+		h.k.lead(1, h.procs[1].identity(), 1, 100)
+	}},
+	{"the dead have no authority", "", func(h *history) {
+		s := h.found(0)
+		h.k.lead(0, h.procs[0].identity(), 1, 100)
+		h.k.ended(50, h.procs[0])
+		n := h.next(s, 1)
+		h.accept(id(2, 1, 1), s.Number, n, 1, 2)
+		h.take(n, 1, 2)
+		h.k.lead(1, h.procs[1].identity(), 2, 200)
+	}},
+	{"a version falls", "I3", func(h *history) {
+		h.found(0)
+		h.k.token = token{version: 2, holder: h.procs[1].identity()}
+		h.k.lead(0, h.procs[0].identity(), 1, 100)
+	}},
+	{"two runs use one version", "I3", func(h *history) {
+		h.found(0)
+		h.k.token = token{version: 1, holder: h.procs[1].identity()}
+		h.k.lead(0, h.procs[0].identity(), 1, 100)
+	}},
+	{"a later version lacks what was committed", "I4", func(h *history) {
+		s := h.found(0)
+		later := h.change(s, 2, func(m *member.Member) { m.Status = member.Unreachable })
+		h.take(later, 0, 1)
+		h.k.voters[h.procs[1].voter()].granted = paxos.ID{}
+		h.accept(id(2, 1, 2), s.Number, h.next(s, 2), 2)
+		h.procs[1].store.Held = s
+		h.accept(id(2, 1, 2), s.Number, h.next(s, 2), 1)
+	}},
+	{"a version is built on another state than its base", "I4", func(h *history) {
+		s := h.found(0)
+		n := h.next(s, 1)
+		n.Roster = n.Roster.Without(addressOf(0))
+		h.accept(id(2, 1, 1), s.Number, n, 1, 2)
+	}},
+	{"a voter changes before the last change is committed", "I5", func(h *history) {
+		s := h.found(0)
+		a := h.change(s, 2, func(m *member.Member) { m.Status = member.Unreachable })
+		h.take(a, 0)
+		h.take(h.change(a, 1, func(m *member.Member) {
+			m.Status, m.StoreID, m.Incarnation = member.Joining, member.StoreID{9}, 2
+		}), 0)
+	}},
+	{"two voters change at once", "I5", func(h *history) {
+		s := h.found(0)
+		renew := func(m *member.Member) {
+			m.Status, m.StoreID, m.Incarnation = member.Joining, member.StoreID{9}, 2
+		}
+		b := h.change(h.change(s, 1, renew), 2, renew)
+		b.Revision = 1
+		h.take(b, 0)
+	}},
+	{"a roster grows past N", "I5", func(h *history) {
+		s := h.found(0)
+		h.take(s.Next(s.Roster.With(member.Member{Status: member.Joining,
+			Identity: member.Identity{Address: addressOf(7), Incarnation: 1}})), 0)
+	}},
+	{"a seat is given away that is in use", "I5", func(h *history) {
+		s := h.found(0)
+		h.k.timeout = int64(time.Second)
+		h.k.lead(0, h.procs[0].identity(), 1, 100)
+		h.take(s.Next(s.Roster.Without(addressOf(2))), 0)
+	}},
+	{"a status moves against the table", "I6", func(h *history) {
+		s := h.found(0)
+		h.take(h.change(s, 2, func(m *member.Member) { m.Status, m.Gone = member.Leaving, true }), 0)
+	}},
+	{"another than the leader changes the state", "I6", func(h *history) {
+		s := h.found(0)
+		h.take(h.change(s, 2, func(m *member.Member) { m.Status = member.Unreachable }), 1)
+	}},
+	{"two states have one number", "I6", func(h *history) {
+		s := h.found(0)
+		h.take(h.change(s, 2, func(m *member.Member) { m.Status = member.Unreachable }), 0)
+		h.take(h.change(s, 1, func(m *member.Member) { m.Status = member.Unreachable }), 2)
+	}},
+	{"a member goes back to an earlier run", "I6", func(h *history) {
+		s := h.found(0)
+		h.take(h.change(s, 2, func(m *member.Member) { m.Incarnation = 0 }), 0)
+	}},
+	{"a promise is taken back", "I7", func(h *history) {
+		h.save(0, func(d *paxos.Durable) { d.Promised = id(1, 2, 0) })
+		h.save(0, func(d *paxos.Durable) { d.Promised = id(1, 1, 0) })
+	}},
+	{"a value is accepted below the promise", "I7", func(h *history) {
+		h.save(0, func(d *paxos.Durable) { d.Promised = id(1, 2, 0) })
+		h.save(0, func(d *paxos.Durable) {
+			d.Accepted = paxos.Accepted{ID: id(1, 1, 0), State: h.first(0)}
+		})
+	}},
+	{"a vote is taken back", "I7", func(h *history) {
+		h.accept(id(1, 1, 0), member.Number{}, h.first(0), 0)
+		h.save(0, func(d *paxos.Durable) { d.Accepted = paxos.Accepted{} })
+	}},
+	{"a held state is given up for an older one", "I7", func(h *history) {
+		s := h.found(0)
+		h.accept(id(2, 1, 0), s.Number, h.next(s, 0), 0, 1)
+		h.take(h.next(s, 0), 0)
+		h.save(0, func(d *paxos.Durable) { d.Held = s })
+	}},
+	{"a state is taken below what was accepted", "I7", func(h *history) {
+		s := h.found(0)
+		h.accept(id(2, 1, 1), s.Number, h.next(s, 1), 2)
+		h.take(h.change(s, 2, func(m *member.Member) { m.Status = member.Unreachable }), 2)
+	}},
+	{"a vote is sent that is not saved", "unsaved", func(h *history) {
+		h.k.sent(h.procs[0], message.Message{From: h.procs[0].identity(), To: addressOf(1),
+			Body: message.Vote{Stage: message.Pre, ID: id(1, 1, 1), Granted: true}})
+	}},
+	{"a vote is sent below an earlier one", "I7", func(h *history) {
+		h.save(0, func(d *paxos.Durable) { d.Promised = id(1, 2, 1) })
+		for _, round := range []uint64{2, 1} {
+			h.k.sent(h.procs[0], message.Message{From: h.procs[0].identity(), To: addressOf(1),
+				Body: message.Vote{Stage: message.Pre, ID: id(1, round, 1), Granted: true}})
+		}
+	}},
+	{"a pre vote hides what was accepted", "I7", func(h *history) {
+		h.accept(id(1, 1, 1), member.Number{}, h.first(1), 0)
+		h.save(0, func(d *paxos.Durable) { d.Promised = id(1, 2, 2) })
+		h.k.sent(h.procs[0], message.Message{From: h.procs[0].identity(), To: addressOf(2),
+			Body: message.Vote{Stage: message.Pre, ID: id(1, 2, 2), Granted: true}})
+	}},
+	{"a state is shown that is not saved", "unsaved", func(h *history) {
+		h.k.sent(h.procs[0], message.Message{From: h.procs[0].identity(), To: addressOf(1),
+			Claim: h.first(1).Claim(), Body: message.LeaderKeepAlive{Number: numbered(1, 0)}})
+	}},
+	{"a bound node keeps an old leader alive", "I7", func(h *history) {
+		s := h.found(0)
+		h.accept(id(2, 1, 1), s.Number, h.next(s, 1), 2)
+		h.k.sent(h.procs[2], message.Message{From: h.procs[2].identity(), To: addressOf(0),
+			Claim: s.Claim(), Body: message.LeaderKeepAlive{Number: s.Number}})
+	}},
+	{"a message is sent in another's name", "sender", func(h *history) {
+		h.k.sent(h.procs[0], message.Message{From: h.procs[1].identity(), To: addressOf(2),
+			Body: message.SeedKeepAlive{}})
+	}},
+	{"a view changes unannounced", "changed", func(h *history) {
+		h.k.view(h.procs[0], member.View{Role: member.Following, Leader: addressOf(1)}, false)
+	}},
+	{"a view shows too many members", "I5", func(h *history) {
+		h.k.view(h.procs[0], member.View{Members: make(member.Roster, 4)}, true)
+	}},
+	{"a follower shows another state than the leader made", "I6", func(h *history) {
+		s := h.found(0)
+		h.k.view(h.procs[1], member.View{Role: member.Following, Version: 1, Leader: addressOf(0),
+			Quorate: true, Members: s.Roster[:2]}, true)
+	}},
+	{"a leader shows authority that it does not have", "I2", func(h *history) {
+		s := h.found(0)
+		h.k.view(h.procs[0], member.View{Role: member.Leading, Version: 1, Leader: addressOf(0),
+			Quorate: true, Members: s.Roster}, true)
+	}},
+	{"what a memory store cannot promise is not held against it", "", func(h *history) {
+		h.found(0)
+		for i := range 2 {
+			h.k.ended(1, h.procs[i])
+			h.procs[i].store = paxos.Durable{StoreID: member.StoreID{byte(7 + i)}, Incarnation: 2}
+			h.k.started(2, h.procs[i])
+		}
+		h.accept(id(1, 9, 1), member.Number{}, h.first(1), 0, 1)
+	}},
+}
+
 func TestCheckersFire(t *testing.T) {
-	number := func(v, r uint64) member.Number { return member.Number{Version: v, Revision: r} }
-	next := func(h *history, s member.State, leader int) member.State {
-		s.Number, s.Leader = number(s.Version+1, 0), addressOf(leader)
-		return s
-	}
-	for _, c := range []struct {
-		name string
-		want string
-		do   func(h *history)
-	}{
-		{"a cluster is founded and moves on", "", func(h *history) {
-			s := h.found(0)
-			h.k.lead(0, h.procs[0].identity(), 1, 100)
-			h.k.now = 100
-			h.k.lose(0)
-			n := next(h, s, 1)
-			h.accept(id(2, 1, 1), s.Number, n, 1, 2)
-			h.take(n, 1, 2, 0)
-			h.k.lead(1, h.procs[1].identity(), 2, 200)
-		}},
-		{"two values for one version are chosen", "I1", func(h *history) {
-			h.accept(id(1, 1, 0), member.Number{}, h.first(0), 0, 1)
-			h.accept(id(1, 2, 2), member.Number{}, h.first(2), 2)
-		}},
-		{"one ballot carries two values", "I1", func(h *history) {
-			h.accept(id(1, 1, 0), member.Number{}, h.first(0), 0)
-			h.accept(id(1, 1, 0), member.Number{}, h.first(1), 1)
-		}},
-		{"a state is held that nobody chose", "I1", func(h *history) {
-			h.accept(id(1, 1, 0), member.Number{}, h.first(0), 0)
-			h.take(h.first(0), 0)
-		}},
-		{"a leader is announced that nobody chose", "I1", func(h *history) {
-			h.accept(id(1, 1, 0), member.Number{}, h.first(0), 0)
-			h.k.sent(h.procs[0], message.Message{From: h.procs[0].identity(), To: addressOf(1),
-				Body: message.LeaderElected{ID: id(1, 1, 0), State: h.first(0)}})
-		}},
-		{"a founding with another version", "I1", func(h *history) {
-			s := h.first(0)
-			s.Version = 2
-			h.accept(id(2, 1, 0), member.Number{}, s, 0, 1)
-		}},
-		{"a minority of the seeds is no founding", "I1", func(h *history) {
-			h.k.seeds = append(h.k.seeds, addressOf(3), addressOf(4))
-			h.accept(id(1, 1, 0), member.Number{}, h.first(0), 0, 1)
-			h.take(h.first(0), 0)
-		}},
-		{"two have authority at one instant", "I2", func(h *history) {
-			h.found(0)
-			h.k.lead(0, h.procs[0].identity(), 1, 100)
-			h.k.now = 99
-			h.k.lead(1, h.procs[1].identity(), 1, 200)
-		}},
-		{"authority without a majority that holds the version", "I2", func(h *history) {
-			s := h.first(0)
-			h.accept(id(1, 1, 0), member.Number{}, s, 0, 1)
-			h.take(s, 0)
-			h.k.lead(0, h.procs[0].identity(), 1, 100)
-		}},
-		{"authority for another's version", "I2", func(h *history) {
-			h.found(0)
-			h.k.lead(1, h.procs[1].identity(), 1, 100)
-		}},
-		{"the dead have no authority", "", func(h *history) {
-			s := h.found(0)
-			h.k.lead(0, h.procs[0].identity(), 1, 100)
-			h.k.ended(50, h.procs[0])
-			n := next(h, s, 1)
-			h.accept(id(2, 1, 1), s.Number, n, 1, 2)
-			h.take(n, 1, 2)
-			h.k.lead(1, h.procs[1].identity(), 2, 200)
-		}},
-		{"a version falls", "I3", func(h *history) {
-			h.found(0)
-			h.k.token = token{version: 2, holder: h.procs[1].identity()}
-			h.k.lead(0, h.procs[0].identity(), 1, 100)
-		}},
-		{"two runs use one version", "I3", func(h *history) {
-			h.found(0)
-			h.k.token = token{version: 1, holder: h.procs[1].identity()}
-			h.k.lead(0, h.procs[0].identity(), 1, 100)
-		}},
-		{"a later version lacks what was committed", "I4", func(h *history) {
-			s := h.found(0)
-			later := h.change(s, 2, func(m *member.Member) { m.Status = member.Unreachable })
-			h.take(later, 0, 1)
-			h.k.voters[h.procs[1].voter()].granted = paxos.ID{}
-			h.accept(id(2, 1, 2), s.Number, next(h, s, 2), 2)
-			h.procs[1].store.Held = s
-			h.accept(id(2, 1, 2), s.Number, next(h, s, 2), 1)
-		}},
-		{"a version is built on another state than its base", "I4", func(h *history) {
-			s := h.found(0)
-			n := next(h, s, 1)
-			n.Roster = n.Roster.Without(addressOf(0))
-			h.accept(id(2, 1, 1), s.Number, n, 1, 2)
-		}},
-		{"a voter changes before the last change is committed", "I5", func(h *history) {
-			s := h.found(0)
-			a := h.change(s, 2, func(m *member.Member) { m.Status = member.Unreachable })
-			h.take(a, 0)
-			h.take(h.change(a, 1, func(m *member.Member) {
-				m.Status, m.StoreID, m.Incarnation = member.Joining, member.StoreID{9}, 2
-			}), 0)
-		}},
-		{"two voters change at once", "I5", func(h *history) {
-			s := h.found(0)
-			renew := func(m *member.Member) {
-				m.Status, m.StoreID, m.Incarnation = member.Joining, member.StoreID{9}, 2
-			}
-			b := h.change(h.change(s, 1, renew), 2, renew)
-			b.Revision = 1
-			h.take(b, 0)
-		}},
-		{"a roster grows past N", "I5", func(h *history) {
-			s := h.found(0)
-			h.take(s.Next(s.Roster.With(member.Member{Status: member.Joining,
-				Identity: member.Identity{Address: addressOf(7), Incarnation: 1}})), 0)
-		}},
-		{"a seat is given away that is in use", "I5", func(h *history) {
-			s := h.found(0)
-			h.k.timeout = int64(time.Second)
-			h.k.lead(0, h.procs[0].identity(), 1, 100)
-			h.take(s.Next(s.Roster.Without(addressOf(2))), 0)
-		}},
-		{"a status moves against the table", "I6", func(h *history) {
-			s := h.found(0)
-			h.take(h.change(s, 2, func(m *member.Member) { m.Status, m.Gone = member.Leaving, true }), 0)
-		}},
-		{"another than the leader changes the state", "I6", func(h *history) {
-			s := h.found(0)
-			h.take(h.change(s, 2, func(m *member.Member) { m.Status = member.Unreachable }), 1)
-		}},
-		{"two states have one number", "I6", func(h *history) {
-			s := h.found(0)
-			h.take(h.change(s, 2, func(m *member.Member) { m.Status = member.Unreachable }), 0)
-			h.take(h.change(s, 1, func(m *member.Member) { m.Status = member.Unreachable }), 2)
-		}},
-		{"a member goes back to an earlier run", "I6", func(h *history) {
-			s := h.found(0)
-			h.take(h.change(s, 2, func(m *member.Member) { m.Incarnation = 0 }), 0)
-		}},
-		{"a promise is taken back", "I7", func(h *history) {
-			h.save(0, func(d *paxos.Durable) { d.Promised = id(1, 2, 0) })
-			h.save(0, func(d *paxos.Durable) { d.Promised = id(1, 1, 0) })
-		}},
-		{"a value is accepted below the promise", "I7", func(h *history) {
-			h.save(0, func(d *paxos.Durable) { d.Promised = id(1, 2, 0) })
-			h.save(0, func(d *paxos.Durable) {
-				d.Accepted = paxos.Accepted{ID: id(1, 1, 0), State: h.first(0)}
-			})
-		}},
-		{"a vote is taken back", "I7", func(h *history) {
-			h.accept(id(1, 1, 0), member.Number{}, h.first(0), 0)
-			h.save(0, func(d *paxos.Durable) { d.Accepted = paxos.Accepted{} })
-		}},
-		{"a held state is given up for an older one", "I7", func(h *history) {
-			s := h.found(0)
-			h.accept(id(2, 1, 0), s.Number, next(h, s, 0), 0, 1)
-			h.take(next(h, s, 0), 0)
-			h.save(0, func(d *paxos.Durable) { d.Held = s })
-		}},
-		{"a state is taken below what was accepted", "I7", func(h *history) {
-			s := h.found(0)
-			h.accept(id(2, 1, 1), s.Number, next(h, s, 1), 2)
-			h.take(h.change(s, 2, func(m *member.Member) { m.Status = member.Unreachable }), 2)
-		}},
-		{"a vote is sent that is not saved", "unsaved", func(h *history) {
-			h.k.sent(h.procs[0], message.Message{From: h.procs[0].identity(), To: addressOf(1),
-				Body: message.Vote{Stage: message.Pre, ID: id(1, 1, 1), Granted: true}})
-		}},
-		{"a vote is sent below an earlier one", "I7", func(h *history) {
-			h.save(0, func(d *paxos.Durable) { d.Promised = id(1, 2, 1) })
-			for _, round := range []uint64{2, 1} {
-				h.k.sent(h.procs[0], message.Message{From: h.procs[0].identity(), To: addressOf(1),
-					Body: message.Vote{Stage: message.Pre, ID: id(1, round, 1), Granted: true}})
-			}
-		}},
-		{"a pre vote hides what was accepted", "I7", func(h *history) {
-			h.accept(id(1, 1, 1), member.Number{}, h.first(1), 0)
-			h.save(0, func(d *paxos.Durable) { d.Promised = id(1, 2, 2) })
-			h.k.sent(h.procs[0], message.Message{From: h.procs[0].identity(), To: addressOf(2),
-				Body: message.Vote{Stage: message.Pre, ID: id(1, 2, 2), Granted: true}})
-		}},
-		{"a state is shown that is not saved", "unsaved", func(h *history) {
-			h.k.sent(h.procs[0], message.Message{From: h.procs[0].identity(), To: addressOf(1),
-				Claim: h.first(1).Claim(), Body: message.LeaderKeepAlive{Number: number(1, 0)}})
-		}},
-		{"a bound node keeps an old leader alive", "I7", func(h *history) {
-			s := h.found(0)
-			h.accept(id(2, 1, 1), s.Number, next(h, s, 1), 2)
-			h.k.sent(h.procs[2], message.Message{From: h.procs[2].identity(), To: addressOf(0),
-				Claim: s.Claim(), Body: message.LeaderKeepAlive{Number: s.Number}})
-		}},
-		{"a message is sent in another's name", "sender", func(h *history) {
-			h.k.sent(h.procs[0], message.Message{From: h.procs[1].identity(), To: addressOf(2),
-				Body: message.SeedKeepAlive{}})
-		}},
-		{"a view changes unannounced", "changed", func(h *history) {
-			h.k.view(h.procs[0], member.View{Role: member.Following, Leader: addressOf(1)}, false)
-		}},
-		{"a view shows too many members", "I5", func(h *history) {
-			h.k.view(h.procs[0], member.View{Members: make(member.Roster, 4)}, true)
-		}},
-		{"a follower shows another state than the leader made", "I6", func(h *history) {
-			s := h.found(0)
-			h.k.view(h.procs[1], member.View{Role: member.Following, Version: 1, Leader: addressOf(0),
-				Quorate: true, Members: s.Roster[:2]}, true)
-		}},
-		{"a leader shows authority that it does not have", "I2", func(h *history) {
-			s := h.found(0)
-			h.k.view(h.procs[0], member.View{Role: member.Leading, Version: 1, Leader: addressOf(0),
-				Quorate: true, Members: s.Roster}, true)
-		}},
-		{"what a memory store cannot promise is not held against it", "", func(h *history) {
-			h.found(0)
-			for i := range 2 {
-				h.k.ended(1, h.procs[i])
-				h.procs[i].store = paxos.Durable{StoreID: member.StoreID{byte(7 + i)}, Incarnation: 2}
-				h.k.started(2, h.procs[i])
-			}
-			h.accept(id(1, 9, 1), member.Number{}, h.first(1), 0, 1)
-		}},
-	} {
+	for _, c := range histories {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHistory(t, 3)
 			c.do(h)

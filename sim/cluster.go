@@ -97,7 +97,8 @@ func NewCluster(s Setup) *Cluster {
 		s.Processes = s.Size
 	}
 	if s.Size < 1 || s.Processes+len(s.Twins) > MaxProcesses {
-		panic(fmt.Sprintf("sim: Size %d with %d processes: want 1 to %d", s.Size, s.Processes, MaxProcesses))
+		panic(fmt.Sprintf("sim: Size %d with %d processes: want 1 to %d",
+			s.Size, s.Processes, MaxProcesses))
 	}
 	if len(s.Seeds) == 0 {
 		for i := range s.Size {

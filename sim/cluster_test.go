@@ -99,7 +99,7 @@ func TestPausedLeaderHasNoAuthorityWhenItWakes(t *testing.T) {
 		}
 		c.Resume(old, timersFirst)
 		if got := c.Authority(old); got != 0 {
-			t.Errorf("timers first %v: the old leader wakes with authority for version %d", timersFirst, got)
+			t.Errorf("timers first %v: it wakes with authority for version %d", timersFirst, got)
 		}
 		if !c.RunUntil(10*time.Second, c.Settled) {
 			t.Errorf("timers first %v: it did not come back%s", timersFirst, c.Describe())
@@ -124,7 +124,8 @@ func TestProcessRestartsWithAndWithoutItsStore(t *testing.T) {
 			t.Errorf("volatile %v: not active again%s", volatile, c.Describe())
 		}
 		after := c.Durable(i)
-		if (after.StoreID == before.StoreID) != (volatile == nil) || after.Incarnation <= before.Incarnation {
+		if (after.StoreID == before.StoreID) != (volatile == nil) ||
+			after.Incarnation <= before.Incarnation {
 			t.Errorf("volatile %v: run %d of store %v after %d of %v",
 				volatile, after.Incarnation, after.StoreID, before.Incarnation, before.StoreID)
 		}

@@ -78,7 +78,8 @@ func (k *checker) shape(p *process, s member.State) {
 		k.broken("I5", "%s holds %s, whose leader has no vote", p.cfg.Name, brief(s))
 	}
 	for _, m := range s.Roster {
-		if m.Status < member.Joining || m.Status > member.Leaving || m.Gone && m.Status != member.Leaving {
+		if m.Status < member.Joining || m.Status > member.Leaving ||
+			m.Gone && m.Status != member.Leaving {
 			k.broken("I6", "%s holds %s with the status %v, gone=%v of %v",
 				p.cfg.Name, brief(s), m.Status, m.Gone, m.Address)
 		}

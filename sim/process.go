@@ -229,9 +229,7 @@ func (c *Cluster) deliver(it item) {
 		return
 	}
 	c.net.stats.Delivered++
-	if c.setup.Record != nil {
-		c.setup.Record(Record{At: c.Now(), Process: it.to, From: it.from, What: Delivered, Message: it.msg})
-	}
+	c.record(Record{Process: it.to, From: it.from, What: Delivered, Message: it.msg})
 	c.mix(uint64(c.now) ^ uint64(it.to)<<56 ^ uint64(it.from)<<48 ^ uint64(it.msg.Body.Kind())<<40)
 	c.check.heard(it.to, it.msg.From)
 	c.settle(p, p.machine.Step(p.clock.at(c.now), it.msg))
@@ -320,9 +318,7 @@ func (c *Cluster) send(p *process, m message.Message) {
 			p.cfg.Name, p.sent.count, m.Body.Kind())
 	}
 	to := c.route(p, m.To)
-	if c.setup.Record != nil {
-		c.setup.Record(Record{At: c.Now(), Process: p.index, What: Sent, Message: m})
-	}
+	c.record(Record{Process: p.index, What: Sent, Message: m})
 	if to < 0 {
 		c.net.stats.Dead++
 		return
@@ -331,8 +327,8 @@ func (c *Cluster) send(p *process, m message.Message) {
 		m = c.coded(p, m)
 	}
 	at, copies := c.net.arrivals(p.index, to, c.now)
-	if copies == 0 && c.setup.Record != nil {
-		c.setup.Record(Record{At: c.Now(), Process: p.index, What: Lost, Message: m})
+	if copies == 0 {
+		c.record(Record{Process: p.index, What: Lost, Message: m})
 	}
 	for _, t := range at[:copies] {
 		c.queue.push(t, item{from: p.index, to: to, msg: m})

@@ -89,6 +89,14 @@ func describe(m message.Message) string {
 	}
 }
 
+// record hands a record of now to whoever wants it.
+func (c *Cluster) record(r Record) {
+	if c.setup.Record != nil {
+		r.At = c.Now()
+		c.setup.Record(r)
+	}
+}
+
 // note records something about a process.
 func (c *Cluster) note(p *process, w What, text string) {
 	c.mix(uint64(c.now) ^ uint64(p.index)<<56 ^ uint64(w)<<48)
@@ -98,14 +106,14 @@ func (c *Cluster) note(p *process, w What, text string) {
 	if w == Started {
 		text = fmt.Sprintf("as %v, holds %s", p.identity(), brief(p.store.Held))
 	}
-	c.setup.Record(Record{At: c.Now(), Process: p.index, What: w, Text: text})
+	c.record(Record{Process: p.index, What: w, Text: text})
 }
 
 // say records something about the run.
 func (c *Cluster) say(w What, format string, args ...any) {
 	c.mix(uint64(c.now) ^ uint64(w)<<48)
 	if c.setup.Record != nil {
-		c.setup.Record(Record{At: c.Now(), Process: -1, What: w, Text: fmt.Sprintf(format, args...)})
+		c.record(Record{Process: -1, What: w, Text: fmt.Sprintf(format, args...)})
 	}
 }
 
@@ -114,8 +122,6 @@ func (c *Cluster) traced(p *process, traces []statemachine.Trace) {
 	for _, t := range traces {
 		c.mix(uint64(t.What) ^ uint64(t.Reason)<<8 ^ uint64(t.Event)<<16 ^ t.Version<<24)
 		c.check.traced(p, t)
-		if c.setup.Record != nil {
-			c.setup.Record(Record{At: c.Now(), Process: p.index, What: Traced, Trace: t})
-		}
+		c.record(Record{Process: p.index, What: Traced, Trace: t})
 	}
 }

@@ -152,7 +152,8 @@ func (r Report) String() string {
 			fmt.Fprintf(&b, " %s %d,", faultNames[i], n)
 		}
 	}
-	fmt.Fprintf(&b, "\n%d runs beyond what a memory store promises, %d without a majority in the end\n",
+	fmt.Fprintf(&b,
+		"\n%d runs beyond what a memory store promises, %d without a majority in the end\n",
 		r.Void, r.Hopeless)
 	names := make([]string, 0, len(r.Measures))
 	for name := range r.Measures {

@@ -64,7 +64,8 @@ func (k *checker) sentVote(p *process, b message.Vote) {
 	switch {
 	case b.Stage == message.Pre && d.Promised.Compare(b.ID) < 0:
 		k.fail("unsaved", "%s grants %v, but saved the promise %v", p.cfg.Name, b.ID, d.Promised)
-	case b.Stage == message.Pre && d.Accepted.ID.Version == b.ID.Version && b.Accepted.ID != d.Accepted.ID:
+	case b.Stage == message.Pre && d.Accepted.ID.Version == b.ID.Version &&
+		b.Accepted.ID != d.Accepted.ID:
 		k.fail("I7", "%s grants %v, showing the accepted value %v instead of %v",
 			p.cfg.Name, b.ID, b.Accepted.ID, d.Accepted.ID)
 	case b.Stage == message.Formal && d.Accepted.ID != b.ID && d.Held.Version < b.ID.Version:

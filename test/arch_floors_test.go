@@ -18,7 +18,7 @@ var floors = [][]string{
 	{"transport/transporttest"},
 	{"transport/memnet", "transport/quicnet"},
 	{"cluster", "sim"},
-	{"latch", "election"},
+	{"latch", "election", "sim/internal/sweep", "sim/mutants"},
 	{"admin", "athenatest"},
 	{"cmd/...", "examples/...", "bench", "test"},
 }

@@ -47,7 +47,7 @@ func apply(t *testing.T, m Mutant) map[string]string {
 
 func TestMutantsApply(t *testing.T) {
 	names := map[string]bool{}
-	for _, m := range Table {
+	for _, m := range Table() {
 		t.Run(m.Name, func(t *testing.T) {
 			if apply(t, m); names[m.Name] || m.Rule == "" || len(m.Edits) == 0 {
 				t.Errorf("%+v: want a name of its own, a rule and a change", m)
@@ -63,7 +63,7 @@ func TestMutantsAreCaught(t *testing.T) {
 	if !*all && *one == "" {
 		t.Skip("run with -mutants: it takes minutes")
 	}
-	for _, m := range Table {
+	for _, m := range Table() {
 		if *one != "" && m.Name != *one {
 			continue
 		}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mutants
+
+// durable lists the mutants of section 6, durable, and of what else keeps states in order.
+var durable = []Mutant{
+	{
+		Name: "promise-dropped-early",
+		Rule: "6, durable: a promise ends with a held state of its version",
+		Edits: []Edit{{
+			File: "paxos/acceptor.go",
+			Old:  "if d.Promised.Version <= s.Version {",
+			New:  "if d.Promised.Version > 0 {",
+		}},
+	},
+	{
+		Name: "accepted-dropped-early",
+		Rule: "6, durable: what was accepted ends with a held state of its version",
+		Edits: []Edit{{
+			File: "paxos/acceptor.go",
+			Old:  "if d.Accepted.ID.Version <= s.Version {",
+			New:  "if d.Accepted.ID.Version > 0 {",
+		}, {
+			File: "statemachine/confirmation.go",
+			Old:  "case s.Version < m.durable.Bound():\n",
+			New:  "case false:\n",
+		}},
+	},
+	{
+		Name: "saved-too-late",
+		Rule: "6, durable: saved before anything that depends on it is sent",
+		Edits: []Edit{{
+			File: "statemachine/machine.go",
+			Old:  "\tm.durable = d\n\tm.dirty = true\n",
+			New:  "\tm.dirty = m.durable.Held.Number != d.Held.Number\n\tm.durable = d\n",
+		}},
+	},
+	{
+		Name: "forgets-by-time",
+		Rule: "6, fewer than M: a durable store forgets nothing",
+		Edits: []Edit{{
+			File: "statemachine/isolation.go",
+			Old:  "if m.rosterLost() && m.cfg.Volatile {",
+			New:  "if m.rosterLost() || m.due(m.patienceEnd()) && !m.held().IsZero() {",
+		}},
+	},
+	{
+		Name: "old-state-taken",
+		Rule: "1: the held state only grows",
+		Edits: []Edit{{
+			File: "statemachine/confirmation.go",
+			Old:  "case !m.held().Less(s.Number):\n",
+			New:  "case m.held() == s.Number:\n",
+		}},
+	},
+	{
+		Name: "followers-freed-too-early",
+		Rule: "6, leaving leader: authority ends before its followers are freed",
+		Edits: []Edit{{
+			File: "statemachine/lifecycle.go",
+			Old:  "Peer: to, Version: given.Version})\n\tm.endLeadership(given)\n",
+			New: "Peer: to, Version: given.Version})\n" +
+				"\tif !stays {\n\t\tm.endLeadership(given)\n\t}\n",
+		}},
+	},
+	{
+		Name: "state-without-its-predecessor",
+		Rule: "2: an update applies only to the revision before it",
+		Edits: []Edit{{
+			File: "statemachine/alignment.go",
+			Old:  "case b.Number != s.Next(nil).Number:\n",
+			New:  "case b.Number.Version != s.Version:\n",
+		}},
+	},
+	{
+		Name: "islands",
+		Rule: "7: who hears a better claim leaves its leader",
+		Edits: []Edit{{
+			File: "statemachine/conflict.go",
+			Old:  "case !c.BetterThan(m.leader):\n",
+			New:  "case !m.leader.IsZero():\n",
+		}},
+	},
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mutants
+
+// election lists the mutants of section 6: votes and what binds.
+var election = []Mutant{
+	{
+		Name: "promise-below",
+		Rule: "6, 3: a voter promises only above its promise",
+		Edits: []Edit{{
+			File: "paxos/acceptor.go",
+			Old:  "id.Compare(d.Promised) > 0\n",
+			New:  "id.Version > 0\n",
+		}},
+	},
+	{
+		Name: "promise-not-kept",
+		Rule: "6, 3: the promise is stored",
+		Edits: []Edit{{
+			File: "statemachine/voter.go",
+			Old:  "d.Promised = p.ID\n",
+			New:  "d.Promised.Version = min(d.Promised.Version, p.ID.Version)\n",
+		}},
+	},
+	{
+		Name: "pre-ignores-its-leader",
+		Rule: "6, 3: a voter with a healthy leader, or supporting one, promises nothing",
+		Edits: []Edit{{
+			File: "statemachine/voter.go",
+			Old:  "case m.supportsOther(from.Voter()):\n",
+			New:  "case false:\n",
+		}, {
+			File: "statemachine/voter.go",
+			Old:  "case m.followsHealthy() && from.Address != m.leader.Leader:\n",
+			New:  "case false:\n",
+		}, {
+			File: "statemachine/inquiry.go",
+			Old:  "if len(m.ask.unhealthy)+1 < m.quorum || !m.wantsElection() {",
+			New:  "if !m.wantsElection() {",
+		}},
+	},
+	{
+		Name: "strangers-propose",
+		Rule: "6, 3: a proposer is a voter of a state as new as the voter's own",
+		Edits: []Edit{{
+			File: "statemachine/voter.go",
+			Old:  "case !p.Founding && !m.held().Less(p.Held) &&",
+			New:  "case p.Founding && !m.held().Less(p.Held) &&",
+		}},
+	},
+	{
+		Name: "accept-below",
+		Rule: "6, 5: a voter accepts nothing below its promise",
+		Edits: []Edit{{
+			File: "paxos/acceptor.go",
+			Old:  "id.Compare(d.Promised) >= 0 &&",
+			New:  "id.Version > 0 &&",
+		}},
+	},
+	{
+		Name: "accept-an-old-base",
+		Rule: "6, 5: a voter accepts nothing built on less than it holds",
+		Edits: []Edit{{
+			File: "statemachine/voter.go",
+			Old:  "case p.Base.Less(m.held()):\n",
+			New:  "case false:\n",
+		}, {
+			File: "paxos/acceptor.go",
+			Old:  " && !base.Less(d.Held.Number)",
+			New:  "",
+		}},
+	},
+	{
+		Name: "formal-ignores-support",
+		Rule: "6, 5: a voter that supports another leader accepts nothing",
+		Edits: []Edit{{
+			File: "statemachine/voter.go",
+			Old:  "case m.supportsOther(candidate.Voter()):\n",
+			New:  "case false:\n",
+		}},
+	},
+	{
+		Name: "leader-votes-under-lease",
+		Rule: "6, 5: a leader accepts another only after its lease has ended, and steps down",
+		Edits: []Edit{{
+			File: "statemachine/voter.go",
+			Old:  "case m.quorate(m.now) && candidate.Address != m.self.Address:\n",
+			New:  "case false:\n",
+		}, {
+			File: "statemachine/voter.go",
+			Old:  "case m.healthy() && from.Address != m.self.Address:\n",
+			New:  "case false:\n",
+		}, {
+			File: "statemachine/voter.go",
+			Old:  "\tcase m.role == member.Leading:\n\t\tm.stepDown(member.Claim{})\n",
+			New:  "\tcase m.role == member.Leading:\n",
+		}, {
+			File: "statemachine/inquiry.go",
+			Old:  "if len(m.ask.unhealthy)+1 < m.quorum || !m.wantsElection() {",
+			New:  "if !m.wantsElection() {",
+		}},
+	},
+	{
+		Name: "accepted-not-kept",
+		Rule: "6, 5: what was accepted is stored",
+		Edits: []Edit{{
+			File: "statemachine/voter.go",
+			Old:  "d.Accepted = paxos.Accepted{ID: p.ID, Base: p.Base, State: p.State}",
+			New:  "_ = paxos.Accepted{ID: p.ID, Base: p.Base, State: p.State}",
+		}},
+	},
+	{
+		Name: "accepted-not-shown",
+		Rule: "6, 4: a pre vote shows what was accepted",
+		Edits: []Edit{{
+			File: "statemachine/voter.go",
+			Old:  "v.Accepted = d.Accepted\n",
+			New:  "v.Accepted = paxos.Accepted{}\n",
+		}},
+	},
+	{
+		Name: "value-not-adopted",
+		Rule: "6, 4: a value accepted at this version is adopted",
+		Edits: []Edit{{
+			File: "statemachine/election.go",
+			Old:  "value, found := a.ballots.Adopt(a.id.Version)",
+			New:  "value, found := a.ballots.Adopt(0)",
+		}},
+	},
+	{
+		Name: "last-value-adopted",
+		Rule: "6, 4: the value of the highest ballot is adopted",
+		Edits: []Edit{{
+			File: "paxos/attempt.go",
+			Old:  "if v.Granted && a.ID.Version == version && a.ID.Compare(best.ID) > 0 {",
+			New:  "if v.Granted && a.ID.Version == version {",
+		}},
+	},
+	{
+		Name: "dead-value-replaced",
+		Rule: "6, 4: a value that cannot be adopted is left to its version",
+		Edits: []Edit{{
+			File: "statemachine/election.go",
+			Old: "\tcase found:\n\t\tm.propose.version = a.id.Version + 1\n" +
+				"\t\tm.failAttempt()\n\t\treturn\n",
+			New: "\tcase found:\n\t\tvalue.Base = a.base.Number\n" +
+				"\t\tvalue.State = a.ballots.Initial(a.base, a.candidate, a.id.Version)\n",
+		}},
+	},
+	{
+		Name: "value-of-another-base",
+		Rule: "6, 4: a value is adopted only where its base is the newest state",
+		Edits: []Edit{{
+			File: "statemachine/election.go",
+			Old:  "return v.Base == a.base.Number && a",
+			New:  "return a",
+		}},
+	},
+	{
+		Name: "quorum-too-small",
+		Rule: "6, 6: M formal votes choose",
+		Edits: []Edit{{
+			File: "paxos/attempt.go",
+			Old:  "case granted >= e.Quorum && seedsGranted >= seedQuorum:",
+			New:  "case granted >= max(e.Quorum-1, 1) && seedsGranted >= seedQuorum:",
+		}},
+	},
+	{
+		Name: "votes-of-strangers",
+		Rule: "6, 4: only voters of the state count",
+		Edits: []Edit{{
+			File: "paxos/attempt.go",
+			Old:  "\t\tif !m.IsVoter() {\n\t\t\tcontinue\n\t\t}\n\t\tisSeed",
+			New:  "\t\tisSeed",
+		}},
+	},
+	{
+		Name: "votes-of-another-store",
+		Rule: "6, 4: a voter is an address with its store id",
+		Edits: []Edit{{
+			File: "paxos/attempt.go",
+			Old:  "\t\tif o.From.Voter() == v {\n",
+			New:  "\t\tif o.From.Address == v.Address {\n",
+		}},
+	},
+	{
+		Name: "votes-of-other-ballots",
+		Rule: "6, 6: votes of other ballots do not count",
+		Edits: []Edit{{
+			File: "statemachine/election.go",
+			Old:  "case a == nil || a.id != b.ID || a.formal",
+			New:  "case a == nil || a.formal",
+		}},
+	},
+	{
+		Name: "pre-votes-as-formal",
+		Rule: "6, 6: a pre vote is no formal vote",
+		Edits: []Edit{{
+			File: "statemachine/election.go",
+			Old:  "a.id != b.ID || a.formal != (b.Stage == message.Formal):",
+			New:  "a.id != b.ID:",
+		}},
+	},
+	{
+		Name: "bound-takes-old-states",
+		Rule: "6, 5: a bound node takes no state of a lower version",
+		Edits: []Edit{{
+			File: "statemachine/confirmation.go",
+			Old:  "case s.Version < m.durable.Bound():\n",
+			New:  "case false:\n",
+		}},
+	},
+	{
+		Name: "bound-keeps-alive",
+		Rule: "6, 5: a bound node sends no keep-alive of a lower version",
+		Edits: []Edit{{
+			File: "statemachine/keepalive.go",
+			Old:  "if m.leader.Chosen && m.leader.Version < m.durable.Bound() {",
+			New:  "if m.leader.Chosen && m.leader.Version < 0*m.durable.Bound() {",
+		}},
+	},
+	{
+		Name: "bound-leader-changes",
+		Rule: "6, 5: a leader that accepted a higher version changes nothing more",
+		Edits: []Edit{{
+			File: "statemachine/lead.go",
+			Old:  "m.role == member.Leading && m.durable.Bound() <= m.leader.Version\n",
+			New:  "m.role == member.Leading\n",
+		}},
+	},
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mutants
+
+// founding lists the mutants of section 4: how a cluster begins.
+var founding = []Mutant{
+	{
+		Name: "founding-without-seeds",
+		Rule: "4: a founding needs a majority of the configured seeds",
+		Edits: []Edit{{
+			File: "paxos/attempt.go",
+			Old:  "seedQuorum = member.Quorum(len(e.Seeds))",
+			New:  "seedQuorum = 0",
+		}},
+	},
+	{
+		Name: "founding-forgets-accepted",
+		Rule: "4: in a founding an accepted value is always adopted",
+		Edits: []Edit{{
+			File: "statemachine/election.go",
+			Old:  "case found && (a.founding || m.adoptable(a, value)):",
+			New:  "case found && !a.founding && m.adoptable(a, value):",
+		}},
+	},
+	{
+		Name: "founding-with-any-version",
+		Rule: "4: a founding is always for version 1",
+		Edits: []Edit{{
+			File: "statemachine/election.go",
+			Old:  "id:         paxos.ID{Version: 1},",
+			New:  "id:         paxos.ID{Version: 1 + uint64(m.propose.fails/2)},",
+		}},
+	},
+	{
+		Name: "join-only-founds",
+		Rule: "4: a seed that lost its disk does not vote in a founding",
+		Edits: []Edit{{
+			File: "statemachine/voter.go",
+			Old:  "case m.cfg.JoinOnly:\n\t\treturn message.ReasonJoinOnly\n",
+			New:  "",
+		}},
+	},
+}

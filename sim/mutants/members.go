@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mutants
+
+// members lists the mutants of section 3: who votes.
+var members = []Mutant{
+	{
+		Name: "voters-change-unsettled",
+		Rule: "3: the set of voters changes only while the present state is committed",
+		Edits: []Edit{{
+			File: "statemachine/lead.go",
+			Old:  "\treturn n >= m.quorum\n}\n\n// noteBound",
+			New:  "\treturn n >= 0\n}\n\n// noteBound",
+		}},
+	},
+	{
+		Name: "seat-without-quorum",
+		Rule: "3: a seat is given away only while M of the others are heard",
+		Edits: []Edit{{
+			File: "statemachine/roster.go",
+			Old:  "return heard >= m.quorum && m.now.Before(",
+			New:  "return heard >= 0 || m.now.Before(",
+		}},
+	},
+	{
+		Name: "seat-of-anybody",
+		Rule: "3: only the seat of a removed member is given away",
+		Edits: []Edit{{
+			File: "statemachine/roster.go",
+			Old:  "if e.Status == member.Leaving && e.Gone {\n\t\t\treturn e.Address",
+			New:  "if e.Status != member.Active {\n\t\t\treturn e.Address",
+		}},
+	},
+	{
+		Name: "removed-before-committed",
+		Rule: "3: leaving is done once M voters hold it",
+		Edits: []Edit{{
+			File: "statemachine/roster.go",
+			Old:  "e.Status == member.Leaving && !e.Gone && m.settled()",
+			New:  "e.Status == member.Unreachable && !e.Gone && m.settled()",
+		}},
+	},
+	{
+		Name: "store-id-ignored",
+		Rule: "3: with another store id it is another voter",
+		Edits: []Edit{{
+			File: "statemachine/admission.go",
+			Old:  "case known && e.StoreID == j.id.StoreID:",
+			New:  "case known:",
+		}},
+	},
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mutants
+
+// support lists the mutants of section 5: support and lease.
+var support = []Mutant{
+	{
+		Name: "no-support",
+		Rule: "5: a stamped ack makes the follower support its leader",
+		Edits: []Edit{{
+			File: "statemachine/lease.go",
+			Old:  "m.support = support{leader, version, m.now.Add(m.cfg.Timings.LeaseTimeout)}",
+			New:  "m.support = support{leader, version, m.now}",
+		}},
+	},
+	{
+		Name: "support-freed-by-anybody",
+		Rule: "5: only that very leader, version and run frees its followers",
+		Edits: []Edit{{
+			File: "statemachine/lease.go",
+			Old:  "if m.support.leader == leader && m.support.version == c.Version && c.Chosen {",
+			New:  "if leader.Incarnation > 0 {",
+		}},
+	},
+	{
+		Name: "support-freed-by-any-message",
+		Rule: "5: support ends early by a later run of the leader only",
+		Edits: []Edit{{
+			File: "statemachine/guard.go",
+			Old:  "if s.leader.Voter() == from.Voter() && from.Incarnation > s.leader.Incarnation {",
+			New:  "if s.leader.Voter() == from.Voter() && from.Incarnation >= s.leader.Incarnation {",
+		}},
+	},
+	{
+		Name: "stamps-for-other-versions",
+		Rule: "5: a leader stamps only acks of keep-alives that show its version",
+		Edits: []Edit{{
+			File: "statemachine/keepalive.go",
+			Old:  "m.sendAck(in.From.Address, b.Stamp, shows)",
+			New:  "m.sendAck(in.From.Address, b.Stamp, true)",
+		}},
+	},
+	{
+		Name: "echo-of-another-version",
+		Rule: "5: the leader ignores echoes of another version or run of itself",
+		Edits: []Edit{{
+			File: "statemachine/keepalive.go",
+			Old:  "e.Version != m.leader.Version ||\n\t\te.Incarnation != m.self.Incarnation {",
+			New:  "e.IsZero() {",
+		}},
+	},
+	{
+		Name: "echo-of-any-member",
+		Rule: "5: only voters of the current state count for the lease",
+		Edits: []Edit{{
+			File: "statemachine/lease.go",
+			Old:  "if !e.IsVoter() || e.Address == m.self.Address {\n\t\t\tcontinue",
+			New:  "if e.Address == m.self.Address {\n\t\t\tcontinue",
+		}},
+	},
+	{
+		Name: "lease-without-margin",
+		Rule: "5: the lease is 0.9 x LeaseTimeout, for clocks that drift",
+		Edits: []Edit{{
+			File: "message/timings.go",
+			Old:  "return lease / 10 * 9",
+			New:  "return lease",
+		}},
+	},
+	{
+		Name: "lease-from-too-few",
+		Rule: "5: the lease counts the M-th newest stamp",
+		Edits: []Edit{{
+			File: "statemachine/lease.go",
+			Old:  "return echoes[len(echoes)-(m.quorum-1)]",
+			New:  "return echoes[len(echoes)-1]",
+		}},
+	},
+	{
+		Name: "lease-from-arrival",
+		Rule: "5: the lease counts from the stamp, not from the arrival of its echo",
+		Edits: []Edit{{
+			File: "statemachine/keepalive.go",
+			Old:  "p.echo = e.Clock\n",
+			New:  "p.echo = m.now.UnixNano()\n",
+		}},
+	},
+	{
+		Name: "no-wait-after-start",
+		Rule: "5: after a start a node votes for nobody else during LeaseTimeout",
+		Edits: []Edit{{
+			File: "statemachine/machine.go",
+			Old:  "m.voteWait = now.Add(cfg.Timings.LeaseTimeout)",
+			New:  "m.voteWait = now",
+		}},
+	},
+	{
+		Name: "leads-in-another-run",
+		Rule: "5: who restarted is never again leader of that version",
+		Edits: []Edit{{
+			File: "statemachine/confirmation.go",
+			Old:  "if s.Version > before.Version && s.LeaderIdentity() == m.self {",
+			New:  "if s.Version > before.Version && s.Leader == m.self.Address {",
+		}},
+	},
+}

@@ -234,6 +234,9 @@ func TestALeaderFollowsTheOneThatItHadToAdopt(t *testing.T) {
 	if len(elected) != 2 || elected[0].State.Leader != addr(1) {
 		t.Fatalf("got sent %q, %+v, want n2 announced to both", kinds(out.Send), elected)
 	}
+	if n := len(bodies[message.ReJoinCluster](out.Send)); n != 2 {
+		t.Errorf("got %d members told that version 4 is given up, want both", n)
+	}
 	if v := b.view(0); v.Role != member.Following || v.Leader != addr(1) || v.Version != 7 {
 		t.Errorf("got %v of %v in version %d, want a follower of n2 in 7", v.Role, v.Leader, v.Version)
 	}

@@ -407,3 +407,76 @@ func TestAFollowerTakesNoEarlierStateFromAVote(t *testing.T) {
 		t.Errorf("got %v held, want 3.0 until the state of n3 comes", got)
 	}
 }
+
+// A voter asks when it is free to vote: its support may outlive the health of
+// its leader.
+func TestAVoterAsksWhenItsSupportHasEnded(t *testing.T) {
+	b := supporter(t)
+	b.run(b.timings.LeaderTimeout / 2)
+	ack := b.ack(2)
+	ack.Healthy, ack.Quorate = false, false
+	b.hand(event(1, chosen(3, 1), ack))
+	took := b.untilSent(time.Minute, message.KindLeaderStatusQuery)
+	if took != b.timings.LeaseTimeout {
+		t.Errorf("got the question %v after the last ack, want %v", took, b.timings.LeaseTimeout)
+	}
+}
+
+// Who would not vote for its own proposal does not make it.
+func TestAProposalThatItsProposerRefusesIsNotMade(t *testing.T) {
+	b := aVoter(t, 3)
+	q := last[message.LeaderStatusQuery](b)
+	b.hand(event(1, chosen(4, 1), message.SeedKeepAlive{}))
+	b.hand(event(1, chosen(4, 1), message.JoinClusterResponse{Accepted: true}))
+	ack := message.LeaderKeepAliveAck{Stamp: message.Stamp{Version: 4, Incarnation: 1, Clock: 1}}
+	b.hand(event(1, chosen(4, 1), ack)) // support of n2, which shows no health
+	out := b.hand(event(2, member.Claim{}, message.LeaderStatusQueryResponse{ID: q.ID}))
+	n := len(bodies[message.Proposal](out.Send))
+	if n != 0 || !traced(out, statemachine.GaveUpProposal) {
+		t.Errorf("got %d proposals, traces %+v, want it given up unsent", n, out.Trace)
+	}
+}
+
+// However often proposals fail, the wait for the next one stays bounded.
+func TestTheWaitAfterAFailureIsBounded(t *testing.T) {
+	b, p := aProposer(t, 3)
+	for range 60 {
+		b.hand(event(1, member.Claim{}, no(p, message.ReasonPromised)))
+		b.hand(event(2, member.Claim{}, no(p, message.ReasonPromised)))
+		from := b.now
+		p = b.proposes(3)
+		if took, most := b.now.Sub(from), 5*b.timings.HeartbeatInterval; took > most {
+			t.Fatalf("round %d: got it %v after the failure, want at most %v", p.ID.Ballot.Round, took, most)
+		}
+	}
+	b.until(6*b.timings.HeartbeatInterval, "end of a proposal without answers", func() bool {
+		tr := b.nodes[0].trace
+		return tr[len(tr)-1].What == statemachine.GaveUpProposal
+	})
+}
+
+// The voters are asked first, and the seeds a HeartbeatInterval later; who has
+// no vote looks for a leader at once.
+func TestWhoHasNoVoteLooksForALeaderAtOnce(t *testing.T) {
+	for _, votes := range []bool{true, false} {
+		s := state(3, 3, 0, 1)
+		if !votes {
+			s.Roster[0].Status = member.Joining
+		}
+		b := holding(t, 3, s)
+		b.start(0)
+		s = s.Next(s.Roster)
+		b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: s}))
+		b.until(time.Minute, "suspicion", func() bool { return b.view(0).Leader.IsZero() })
+		lostAt := b.now
+		b.run(b.timings.HeartbeatInterval + 1)
+		queries := b.mail(0, message.KindLeaderQuery)
+		want := time.Duration(0)
+		if votes {
+			want = b.timings.HeartbeatInterval
+		}
+		if got := queries[len(queries)-1].at.Sub(lostAt); got != want {
+			t.Errorf("votes %v: got LeaderQuery %v after the loss, want %v", votes, got, want)
+		}
+	}
+}

@@ -205,6 +205,15 @@ func refusalsOfJoinAnswers() []refusal {
 		name: "yes, for a version below the held one", reason: message.ReasonOtherVersion, at: votes,
 		event: says(2, chosen(2, 2), accepted),
 	}, {
+		name: "yes, for a version below the bound", reason: message.ReasonBound,
+		at: func(t *testing.T) *bus {
+			b := aVoter(t, 3)
+			b.hand(event(2, member.Claim{}, formal(2, 5, state(3, 5, 0, 2))))
+			b.hand(event(1, chosen(4, 1), message.SeedKeepAlive{})) // it asks, and shows its bound
+			return b
+		},
+		event: says(1, chosen(4, 1), accepted),
+	}, {
 		name: "to no question of a follower", reason: message.ReasonOtherQuery, at: follower,
 		event: says(1, chosen(3, 1), message.LeaderResponse{ID: 1}),
 	}, {
@@ -294,6 +303,13 @@ func refusalsByFollowers() []refusal {
 	}, {
 		name: "a state that is not of its sender", reason: message.ReasonOtherLeader, at: follower,
 		event: says(2, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 2, 1)}),
+	}, {
+		name: "the state of a provisional leader that is not followed", reason: message.ReasonOtherLeader,
+		at:    follower,
+		event: says(2, provisional(9, 2), message.ClusterAlignment{State: state(3, 9, 1, 2)}),
+	}, {
+		name: "the provisional state that is shown", reason: message.ReasonOldState, at: softFollower,
+		event: says(1, provisional(9, 1), message.ClusterAlignment{State: state(3, 9, 1, 1)}),
 	}, {
 		name: "a worse claim", reason: message.ReasonWorseClaim, refused: true, at: follower,
 		event: says(2, provisional(9, 2), message.SeedKeepAlive{}),

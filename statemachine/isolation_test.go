@@ -180,3 +180,43 @@ func TestAProvisionalLeaderWithAMemoryStoreStartsAsANewRun(t *testing.T) {
 		}
 	}
 }
+
+// The store that a node itself lost counts too: two of three are gone when it
+// and another came back without theirs.
+func TestTheOwnLostStoreCounts(t *testing.T) {
+	b := holding(t, 3, state(3, 3, 0, 1))
+	b.nodes[0].durable.StoreID = member.StoreID{77}
+	b.start(0)
+	if b.nodes[0].RosterLost() {
+		t.Error("got the roster lost with one store of three")
+	}
+	in := event(2, member.Claim{}, message.LeaderQuery{ID: 1})
+	in.From = newStore(run(2, 2))
+	b.hand(in)
+	if !b.nodes[0].RosterLost() {
+		t.Errorf("got the roster not lost with two stores of three\n%s", b)
+	}
+}
+
+// A member that alone cannot reach the leader disturbs nobody, however long
+// (L3): others name the leader, so it does not declare itself either.
+func TestAMemberThatAloneCannotReachTheLeaderDisturbsNobody(t *testing.T) {
+	b := formed(t, 3, 3)
+	l := b.quorate()
+	lone := b.others(l)[0]
+	b.cut = func(m message.Message) bool {
+		from, to := m.From.Address, m.To
+		return from == addr(l) && to == addr(lone) || from == addr(lone) && to == addr(l)
+	}
+	for end := b.now.Add(5 * b.timings.TTLTimeout); b.step(end); {
+		if b.quorate() != l {
+			t.Fatalf("at %v: got n%d leading, want n%d all the time\n%s", b.since(), b.quorate()+1, l+1, b)
+		}
+		if b.view(lone).Role == member.Provisional {
+			t.Fatalf("at %v: n%d declared itself although a leader is named\n%s", b.since(), lone+1, b)
+		}
+	}
+	if got := b.view(l).Version; got != 1 {
+		t.Errorf("got version %d, want 1 still", got)
+	}
+}

@@ -354,3 +354,80 @@ func TestAFollowerWithoutAPlaceJoinsAgain(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// Who was told of a leader is not told again of the next one, and who asked
+// twice is told once, in answer to its last question.
+func TestOnlyThoseToldOfNoLeaderAreToldLater(t *testing.T) {
+	b := aVoter(t, 3)
+	b.hand(event(2, member.Claim{}, message.LeaderQuery{ID: 42}))
+	b.hand(event(2, member.Claim{}, message.LeaderQuery{ID: 43}))
+	out := b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 1, 1)}))
+	told := bodies[message.LeaderResponse](out.Send)
+	if len(told) != 1 || told[0].ID != 43 {
+		t.Errorf("got told %+v, want one answer to question 43", told)
+	}
+	b.hand(event(2, member.Claim{}, message.LeaderQuery{ID: 44}))
+	out = b.hand(event(1, chosen(4, 1), message.LeaderElected{State: state(3, 4, 0, 1)}))
+	if again := bodies[message.LeaderResponse](out.Send); len(again) != 0 {
+		t.Errorf("got told %+v after it was told of n2 already, want nothing", again)
+	}
+}
+
+// A seed to which others name a leader waits for it, however long that leader
+// does not answer: it declares itself only where none is known.
+func TestASeedThatHoldsNothingWaitsForALeaderThatIsNamed(t *testing.T) {
+	b := newBus(t, 4, 3)
+	b.start(2)
+	answer := func(from int, c member.Claim) {
+		q := last[message.LeaderQuery](b)
+		b.handTo(2, message.Message{
+			From: run(from, 1), To: addr(2), Claim: c, Body: message.LeaderResponse{ID: q.ID},
+		})
+	}
+	for range 50 {
+		answer(0, chosen(5, 3))
+		answer(1, chosen(5, 3))
+		b.run(b.timings.RetryInterval)
+		if role := b.view(2).Role; role != member.Seeking {
+			t.Fatalf("at %v: got role %v, want %v", b.since(), role, member.Seeking)
+		}
+	}
+}
+
+// A seed that holds nothing does not declare itself beside one that holds a
+// state: a cluster exists, and its members elect.
+func TestASeedDoesNotDeclareItselfBesideAStateThatIsHeld(t *testing.T) {
+	b := newBus(t, 3, 3)
+	b.nodes[0].durable.Held = state(2, 3, 0, 1) // of n1 and n2, which is away
+	b.start(0, 2)
+	b.run(b.timings.TTLTimeout - 1)
+	if role := b.view(2).Role; role != member.Seeking {
+		t.Errorf("got role %v before TTLTimeout, want %v", role, member.Seeking)
+	}
+}
+
+// One seed that answers twice is one seed.
+func TestASeedThatAnswersTwiceCountsOnce(t *testing.T) {
+	b := newBus(t, 3, 3)
+	b.start(2)
+	for range 2 {
+		q := last[message.LeaderQuery](b)
+		in := event(0, member.Claim{}, message.LeaderResponse{ID: q.ID})
+		in.To = addr(2)
+		b.handTo(2, in)
+	}
+	if role := b.view(2).Role; role != member.Seeking {
+		t.Errorf("got role %v while the second seed is silent, want %v", role, member.Seeking)
+	}
+}
+
+// A join has a RetryInterval to be answered, however late in a round it began.
+func TestAJoinIsGivenARetryInterval(t *testing.T) {
+	b := newBus(t, 3, 3)
+	b.start(0)
+	b.run(b.timings.RetryInterval - 1)
+	b.hand(b.answer(1, chosen(5, 2), member.Number{}))
+	if took := b.untilSent(time.Minute, message.KindLeaderQuery); took < b.timings.RetryInterval {
+		t.Errorf("got the next round %v after the join, want at least %v", took, b.timings.RetryInterval)
+	}
+}

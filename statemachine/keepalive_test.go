@@ -320,3 +320,44 @@ func TestAnUpdateIsAppliedOnTheRevisionBeforeIt(t *testing.T) {
 		t.Errorf("got %v saved, want 3.2", got)
 	}
 }
+
+// Only "the first state of that version" shows health: later revisions do not.
+func TestLaterRevisionsShowNoHealth(t *testing.T) {
+	b := aFollower(t, 3)
+	b.run(b.timings.LeaderTimeout / 2)
+	b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 2, 1)}))
+	took := b.until(time.Minute, "suspicion", func() bool { return b.view(0).Leader.IsZero() })
+	if want := b.timings.LeaderTimeout / 2; took != want {
+		t.Errorf("got the leader missed %v after a revision, want %v", took, want)
+	}
+}
+
+// The state may come long after the leader accepted the node: it is then that it
+// shows health.
+func TestTheFirstStateOfAVersionShowsHealth(t *testing.T) {
+	b := aVoter(t, 3)
+	b.hand(event(2, chosen(4, 2), message.SeedKeepAlive{}))
+	b.hand(event(2, chosen(4, 2), message.JoinClusterResponse{Accepted: true}))
+	b.run(b.timings.LeaderTimeout - 1)
+	b.hand(event(2, chosen(4, 2), message.ClusterAlignment{State: state(3, 4, 1, 2)}))
+	took := b.until(time.Minute, "suspicion", func() bool { return b.view(0).Leader.IsZero() })
+	if took != b.timings.LeaderTimeout {
+		t.Errorf("got the leader missed %v after its state came, want %v", took, b.timings.LeaderTimeout)
+	}
+}
+
+// A node that follows a better leader, whose state did not come yet, still takes
+// a state in between, and goes on following the better one.
+func TestAStateInBetweenDoesNotChangeTheLeader(t *testing.T) {
+	b := aVoter(t, 3)
+	b.hand(event(2, chosen(6, 2), message.SeedKeepAlive{}))
+	b.hand(event(2, chosen(6, 2), message.JoinClusterResponse{Accepted: true}))
+	b.hand(event(1, member.Claim{}, message.LeaderElected{State: state(3, 5, 0, 1)}))
+	if got := b.nodes[0].durable.Held.Number; got != number(5, 0) {
+		t.Errorf("got %v held, want 5.0", got)
+	}
+	b.hand(event(2, chosen(6, 2), message.ClusterAlignment{State: state(3, 6, 0, 2)}))
+	if n := len(b.mail(0, message.KindJoinClusterRequest)); n != 1 || b.view(0).Leader != addr(2) {
+		t.Errorf("got leader %v after %d joins, want n3 after one", b.view(0).Leader, n)
+	}
+}

@@ -112,8 +112,13 @@ func (m *Machine) tickLead() {
 	m.settle()
 	m.drainLeader()
 	if m.due(m.lead.tickAt) {
-		m.lead.tickAt = m.now.Add(m.cfg.Timings.HeartbeatInterval)
-		m.claimToSilent()
+		// With nobody to tell it need not look until somebody falls silent; it
+		// looks now and then all the same, which renews the lease of a lone node.
+		pause := min(m.cfg.Timings.HeartbeatTimeout, m.cfg.Timings.LeaseTimeout/2)
+		if m.claimToSilent() {
+			pause = m.cfg.Timings.HeartbeatInterval
+		}
+		m.lead.tickAt = m.now.Add(pause)
 	}
 }
 
@@ -147,15 +152,19 @@ func (m *Machine) leadDeadline(d *deadline) {
 }
 
 // claimToSilent sends the claim to every seed and member that is not heard to
-// follow it, so that no island forms (protocol.md section 5).
-func (m *Machine) claimToSilent() {
+// follow it, so that no island forms (protocol.md section 5). It reports
+// whether there was anybody.
+func (m *Machine) claimToSilent() bool {
+	silent := false
 	for _, to := range m.targets(m.cfg.Seeds, addresses(m.state().Roster)) {
 		p := m.lead.peer(to)
 		if p != nil && !p.number.IsZero() && m.now.Sub(p.heard) < m.cfg.Timings.HeartbeatTimeout {
 			continue
 		}
 		m.send(to, message.SeedKeepAlive{})
+		silent = true
 	}
+	return silent
 }
 
 // change makes the next revision with r and tells everyone in it: of the one

@@ -70,7 +70,9 @@ func TestAnAckWithoutAStampMakesNoSupport(t *testing.T) {
 	b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 1, 1)}))
 	ack := b.ack(1)
 	ack.Stamp = message.Stamp{}
-	b.hand(event(1, chosen(3, 1), ack))
+	if out := b.hand(event(1, chosen(3, 1), ack)); len(out.Trace) != 0 {
+		t.Errorf("got traces %+v, want none: it is an ordinary ack", out.Trace)
+	}
 	if granted, why := b.helps(2, 4); !granted {
 		t.Errorf("got refused: %v, want granted", why)
 	}
@@ -250,6 +252,14 @@ func TestTheLeaseEndsAfterTheMthNewestEcho(t *testing.T) {
 	}
 }
 
+// A member that has nothing to echo yet sends an ordinary keep-alive.
+func TestAKeepAliveWithoutAnEchoIsNoRefusal(t *testing.T) {
+	b := aLeader(t, 3)
+	if out := b.hand(b.keepAlive(1, time.Time{})); len(out.Trace) != 0 {
+		t.Errorf("got traces %+v, want none", out.Trace)
+	}
+}
+
 // An older echo that comes late takes nothing back.
 func TestALateEchoTakesNothingBack(t *testing.T) {
 	b := aLeader(t, 3)
@@ -346,6 +356,9 @@ func TestALeaderWithoutALeaseForLeaderTimeoutStepsDown(t *testing.T) {
 	}
 	if n := len(b.mail(mark, message.KindLeaderStatusQuery)); n != 2 {
 		t.Errorf("got %d questions at once, want both other voters asked", n)
+	}
+	if n := len(b.mail(mark, message.KindJoinClusterRequest)); n != 0 {
+		t.Errorf("got %d joins without a winner, want none", n)
 	}
 	// It is never again leader of that version.
 	b.hand(b.keepAlive(1, b.now))

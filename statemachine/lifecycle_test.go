@@ -22,7 +22,7 @@ func TestALeavingLeaderEndsItsAuthorityThenProposesASuccessor(t *testing.T) {
 	b := aQuorateLeader(t, 3)
 	out := b.nodes[0].Leave(b.now)
 	b.take(b.nodes[0], out)
-	if v, _ := b.nodes[0].Authority(b.now); v != 0 || !traced(out, statemachine.SteppedDown) {
+	if v, _ := b.nodes[0].Authority(b.now); v != 0 || !traced(out, statemachine.LostAuthority) {
 		t.Errorf("got authority %d, traces %+v, want it ended", v, out.Trace)
 	}
 	want := []string{"n2: MemberLeave", "n3: MemberLeave", "n2: Proposal", "n3: Proposal"}

@@ -4,6 +4,7 @@ package statemachine_test
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -342,7 +343,9 @@ func TestAMemberThatFindsAnotherRunOfItselfJoins(t *testing.T) {
 	b := holding(t, 3, state(3, 3, 0, 1))
 	b.nodes[0].durable.Incarnation = 4
 	b.start(0)
-	b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 1, 1)}))
+	for r := uint64(1); r < 4; r++ {
+		b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, r, 1)}))
+	}
 	joins := b.mail(0, message.KindJoinClusterRequest)
 	if len(joins) != 1 || joins[0].msg.From.Incarnation != 5 || b.view(0).Role != member.Seeking {
 		t.Errorf("got joins %v as %v, want one by run 5\n%s", joins, b.view(0).Role, b)
@@ -400,18 +403,11 @@ func TestTheLaterOfTwoRunsAtOneAddressWins(t *testing.T) {
 // A member without a vote that falls silent loses its place again: "joining"
 // goes no other way back.
 func TestAJoinerThatFallsSilentLosesItsPlace(t *testing.T) {
-	b := aLeader(t, 5)
-	b.hand(event(1, member.Claim{}, message.LeaderElected{State: state(4, 5, 0, 0)}))
-	b.hand(event(4, member.Claim{}, message.JoinClusterRequest{}))
-	if got := b.status(0, 4); got != member.Joining {
-		t.Fatalf("got n5 %v, want %v\n%s", got, member.Joining, b)
-	}
+	b := joiningOfFive(t)
 	from := b.now
 	for b.status(0, 4) == member.Joining {
 		for i := 1; i < 4; i++ { // the others keep n1 leading, and hold back what n5 waits for
-			k := message.LeaderKeepAlive{Number: number(5, 0)}
-			k.Echo = message.Stamp{Version: 5, Incarnation: 1, Clock: b.now.UnixNano()}
-			b.hand(event(i, chosen(5, 0), k))
+			b.shows(i, number(5, 0))
 		}
 		b.run(b.timings.HeartbeatInterval)
 	}
@@ -426,9 +422,7 @@ func TestAJoinerThatFallsSilentLosesItsPlace(t *testing.T) {
 // One that leaves before it has a vote, and one that leaves a provisional
 // leader, leave no seat behind.
 func TestAMemberThatLeavesWithoutAVoteLeavesNoSeat(t *testing.T) {
-	b := aLeader(t, 5)
-	b.hand(event(1, member.Claim{}, message.LeaderElected{State: state(4, 5, 0, 0)}))
-	b.hand(event(4, member.Claim{}, message.JoinClusterRequest{}))
+	b := joiningOfFive(t)
 	b.hand(event(4, chosen(5, 0), message.MemberLeave{}))
 	if got := b.status(0, 4); got != member.None {
 		t.Errorf("joining: got %v, want %v", got, member.None)
@@ -438,5 +432,98 @@ func TestAMemberThatLeavesWithoutAVoteLeavesNoSeat(t *testing.T) {
 	b.hand(event(1, provisional(1, 0), message.MemberLeave{}))
 	if got := b.status(0, 1); got != member.None {
 		t.Errorf("of a provisional leader: got %v, want %v", got, member.None)
+	}
+}
+
+// A joiner that asks again waits once: its place in the line is not doubled, and
+// nobody else's is taken.
+func TestAJoinerWaitsOnce(t *testing.T) {
+	b := aQuorateLeader(t, 3)
+	for range 3 {
+		b.hand(event(3, member.Claim{}, message.JoinClusterRequest{}))
+	}
+	b.hand(event(4, member.Claim{}, message.JoinClusterRequest{}))
+	out := b.hand(event(1, chosen(7, 1), message.LeaderRelieve{Winner: chosen(7, 1)}))
+	var told []member.Address
+	for _, m := range out.Send {
+		if m.Body.Kind() == message.KindReJoinCluster {
+			told = append(told, m.To)
+		}
+	}
+	if want := []member.Address{addr(1), addr(2), addr(3), addr(4)}; !slices.Equal(told, want) {
+		t.Errorf("got told %v, want both that wait among them: %v", told, want)
+	}
+}
+
+// A follower tells which members changed, and of no others.
+func TestAFollowerTellsWhichMembersChanged(t *testing.T) {
+	b := aFollower(t, 4)
+	s := state(4, 3, 2, 1)
+	s.Roster[2].Status = member.Unreachable
+	joiner := member.Member{Identity: run(4, 1), Status: member.Joining}
+	s.Roster = s.Roster.Without(addr(3)).With(joiner)
+	out := b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: s}))
+	got := make(map[member.Address]member.Status)
+	for _, tr := range out.Trace {
+		if tr.What == statemachine.MemberMoved {
+			got[tr.Peer] = tr.Status
+		}
+	}
+	want := map[member.Address]member.Status{
+		addr(2): member.Unreachable, addr(3): member.None, addr(4): member.Joining,
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got moves %v, want %v", got, want)
+	}
+}
+
+// joiningOfFive is n1 that leads version 5 with n2 to n4, and n5 is joining;
+// nobody has shown the state with n5 yet.
+func joiningOfFive(t *testing.T) *bus {
+	t.Helper()
+	b := aVoter(t, 5)
+	b.hand(event(1, member.Claim{}, message.LeaderElected{State: state(4, 5, 0, 0)}))
+	b.hand(event(4, member.Claim{}, message.JoinClusterRequest{}))
+	if got := b.status(0, 4); got != member.Joining {
+		t.Fatalf("got n5 %v, want %v\n%s", got, member.Joining, b)
+	}
+	return b
+}
+
+// shows has a member of version 5 show a state and echo a stamp of now.
+func (b *bus) shows(from int, num member.Number) {
+	b.t.Helper()
+	b.hand(event(from, chosen(5, 0), message.LeaderKeepAlive{
+		Number: num, Echo: message.Stamp{Version: 5, Incarnation: 1, Clock: b.now.UnixNano()},
+	}))
+}
+
+// "Held by M voters of that state": a joining member holds it too, and is no
+// voter.
+func TestAJoiningMemberDoesNotCommit(t *testing.T) {
+	b := joiningOfFive(t)
+	b.shows(4, number(5, 1))
+	b.shows(1, number(5, 1))
+	if got := b.status(0, 4); got != member.Joining {
+		t.Errorf("held by two voters of five: got %v, want %v", got, member.Joining)
+	}
+	b.shows(2, number(5, 1))
+	if got := b.status(0, 4); got != member.Active {
+		t.Errorf("held by three voters: got %v, want %v", got, member.Active)
+	}
+}
+
+// The lease counts "the voters of the current state": a joining member supports
+// the leader too, and is no voter.
+func TestAJoiningMemberDoesNotExtendTheLease(t *testing.T) {
+	b := joiningOfFive(t)
+	b.shows(4, number(5, 0))
+	b.shows(1, number(5, 0))
+	if v, _ := b.nodes[0].Authority(b.now); v != 0 {
+		t.Errorf("echoed by one other voter: got authority for %d, want none", v)
+	}
+	b.shows(2, number(5, 0))
+	if v, _ := b.nodes[0].Authority(b.now); v != 5 {
+		t.Errorf("echoed by two other voters: got authority for %d, want 5", v)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
@@ -83,6 +84,7 @@ func shake(t *testing.T, order []greet) (arrows []string) {
 	for i, n := range nodes {
 		n.Notify(shaker(1-i).address(), []byte("hello"))
 	}
+	time.Sleep(50 * time.Millisecond) // the greater address lets the other one dial first
 	var used [2]string
 	for _, g := range order {
 		synctest.Wait()

@@ -4,7 +4,7 @@ package transport
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 )
@@ -12,7 +12,12 @@ import (
 const (
 	// firstPause is the pause after the first attempt to dial; each failure
 	// doubles it.
-	firstPause = 20 * time.Millisecond
+	firstPause   = 20 * time.Millisecond
+	maxDoublings = 16
+	// yieldTime is how long the node with the greater address lets the other
+	// one dial first. If both dial, one handshake is made in vain: it costs the
+	// processors of five nodes that start together more than this wait.
+	yieldTime = 5 * time.Millisecond
 	// An attempt goes on for this many pauses while others are made beside it:
 	// a packet to a process that is not yet there is answered by nobody, and
 	// the next attempt must not wait until this is certain.
@@ -22,7 +27,7 @@ const (
 // dial makes attempts until a connection is mapped or nobody wants one. The
 // attempts that are under way end with ctx.
 func (p *peer) dial(ctx context.Context) {
-	pause := time.NewTimer(p.restingPause())
+	pause := time.NewTimer(p.firstWait())
 	defer pause.Stop()
 	for {
 		select {
@@ -44,15 +49,20 @@ func (p *peer) dial(ctx context.Context) {
 	}
 }
 
-// restingPause keeps a peer whose connections break at once from being dialed
-// without a pause.
-func (p *peer) restingPause() time.Duration {
+// firstWait comes before the first attempt. It keeps a peer whose connections
+// break at once from being dialed without a pause, and lets the smaller address
+// of two nodes that start together dial first.
+func (p *peer) firstWait() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.failures == 0 {
+	switch {
+	case p.failures > 0:
+		return p.pause()
+	case p.mesh.self.Compare(p.addr) > 0:
+		return yieldTime
+	default:
 		return 0
 	}
-	return p.pause()
 }
 
 // nextAttempt decides whether to go on and, unless a greet is under way, to
@@ -81,8 +91,11 @@ func (p *peer) nextAttempt(ctx context.Context) (pause time.Duration, attempt, m
 // pause grows with the failures, up to a cap, with jitter so that two nodes
 // do not dial each other in step. The peer is locked.
 func (p *peer) pause() time.Duration {
-	doublings := min(max(p.failures-1, 0), hopeless)
+	doublings := min(max(p.failures-1, 0), maxDoublings)
 	d := min(firstPause<<doublings, p.mesh.redialCap)
+	if p.refused {
+		d = mostRedialCap
+	}
 	return d*3/4 + rand.N(d/2)
 }
 
@@ -93,8 +106,12 @@ func (p *peer) attempt(ctx context.Context) {
 		p.greet(conn)
 		return
 	}
-	if errors.Is(context.Cause(ctx), context.Canceled) {
+	switch context.Cause(ctx) {
+	case context.Canceled:
 		return // another connection came first, or the Mesh ends
+	case context.DeadlineExceeded:
+		// Nobody's deadline but ours: it must not look like that of a caller.
+		err = fmt.Errorf("transport: dial %s: no answer", p.addr)
 	}
 	p.mesh.stats.handshakes[ResultFailed].Add(1)
 	p.remember(err, false)
@@ -106,8 +123,5 @@ func (p *peer) attempt(ctx context.Context) {
 func (p *peer) remember(err error, refused bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.lastErr = err
-	if refused {
-		p.failures = hopeless
-	}
+	p.lastErr, p.refused = err, refused
 }

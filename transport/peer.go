@@ -19,8 +19,6 @@ const (
 	// steadyTime is how long a connection must have lasted for its peer to be
 	// dialed again without a pause.
 	steadyTime = time.Second
-	// hopeless is as many failures as make the longest pause.
-	hopeless = 16
 )
 
 // peer is what a Mesh has to do with one address: the connection that it is
@@ -49,6 +47,7 @@ type peer struct {
 	cancelDial context.CancelFunc // while dialing
 	failures   int                // dials and short connections since the last steady one
 	lastErr    error              // of the last dial
+	refused    bool               // by the last peer that answered there, or it by us
 }
 
 func newPeer(m *Mesh, addr member.Address) *peer {
@@ -392,7 +391,7 @@ func (p *peer) mapTo(next *link, verdict Verdict) {
 		}
 	}
 	p.setCur(next)
-	p.lastErr = nil
+	p.lastErr, p.refused = nil, false
 	if p.cancelDial != nil {
 		p.cancelDial()
 	}

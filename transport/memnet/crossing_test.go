@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
@@ -46,6 +47,8 @@ func crossInOrder(t *testing.T, order []int) {
 		synctest.Wait()
 	}
 	talk()
+	time.Sleep(50 * time.Millisecond) // until both have dialed
+	synctest.Wait()
 	directions := []*conn{a.dialed, a.dialed.other, b.dialed, b.dialed.other}
 	for _, i := range order {
 		directions[i].hold(false)

@@ -30,6 +30,37 @@ func BenchmarkConnect(b *testing.B) {
 	}
 }
 
+// BenchmarkForm is from the start of five nodes at one moment until each pair of
+// them has a connection.
+func BenchmarkForm(b *testing.B) {
+	const size = 5
+	for b.Loop() {
+		b.StopTimer()
+		var nodes []*node
+		for range size {
+			nodes = append(nodes, listen(b, secured(b)))
+		}
+		b.StartTimer()
+		for _, n := range nodes {
+			for _, other := range nodes {
+				if other != n {
+					n.Notify(other.self.Address, []byte("hello"))
+				}
+			}
+		}
+		for _, n := range nodes {
+			for range size - 1 {
+				next(b, n.frames[transport.System], "frame")
+			}
+		}
+		b.StopTimer()
+		for _, n := range nodes {
+			_ = n.Close()
+		}
+		b.StartTimer()
+	}
+}
+
 // BenchmarkSend is the rate of custom frames from one sender to one peer.
 func BenchmarkSend(b *testing.B) {
 	for _, size := range []int{64, 1 << 10} {

@@ -87,7 +87,7 @@ func TestSendErrorsAreSurvived(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		broken := &brokenSocket{}
 		a := w.join(t, addrA, 1, func(c *Config) {
-			broken.packets, c.Conn = c.Conn.(*packets), broken
+			broken.PacketConn, c.Conn = c.Conn, broken
 		})
 		b := w.join(t, addrB, 1, nil)
 		a.Notify(addrB, []byte("hello"))

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quic-go/quic-go/testutils/simnet"
 	"go.uber.org/goleak"
 
 	"github.com/athena-go/athena/member"
@@ -29,42 +28,26 @@ func TestNetwork(t *testing.T) {
 
 const delay = time.Millisecond // from one node to another
 
-// world is a simulated network of packets.
+// world is a simulated network of packets, with the sockets of its nodes.
 type world struct {
-	simnet.PerfectRouter
+	*transporttest.PacketNet
 	testing.TB
 
 	mu    sync.Mutex
-	cut   map[[2]string]bool
-	nodes map[member.Address]*packets
+	nodes map[member.Address]net.PacketConn
 }
 
 func newWorld(t testing.TB) *world {
 	return &world{
-		TB:    t,
-		cut:   make(map[[2]string]bool),
-		nodes: make(map[member.Address]*packets),
+		PacketNet: transporttest.NewPacketNet(delay),
+		TB:        t,
+		nodes:     make(map[member.Address]net.PacketConn),
 	}
-}
-
-// packets is the socket of one node.
-type packets struct {
-	*simnet.SimConn
-	link *simnet.SimulatedLink
-	once sync.Once
-}
-
-func (p *packets) Close() (err error) {
-	p.once.Do(func() {
-		err = p.SimConn.Close()
-		_ = p.link.Close() // it always returns nil
-	})
-	return err
 }
 
 // brokenSocket is one that can fail to send.
 type brokenSocket struct {
-	*packets
+	net.PacketConn
 	failing atomic.Bool
 }
 
@@ -72,16 +55,19 @@ func (s *brokenSocket) WriteTo(b []byte, to net.Addr) (int, error) {
 	if s.failing.Load() {
 		return 0, syscall.EPERM
 	}
-	return s.packets.WriteTo(b, to)
+	return s.PacketConn.WriteTo(b, to)
 }
 
+// QUIC warns of sockets without buffers.
+func (s *brokenSocket) SetReadBuffer(int) error  { return nil }
+func (s *brokenSocket) SetWriteBuffer(int) error { return nil }
+
 // listen opens a simulated socket.
-func (w *world) listen(at member.Address) *packets {
-	addr := &net.UDPAddr{IP: net.ParseIP(at.Host).To4(), Port: int(at.Port)}
-	link := &simnet.SimulatedLink{Latency: delay, UploadPacket: w}
-	p := &packets{SimConn: simnet.NewBlockingSimConn(addr, link), link: link}
-	w.AddNode(addr, link)
-	link.Start()
+func (w *world) listen(at member.Address) net.PacketConn {
+	p, err := w.Open(at.String())
+	if err != nil {
+		w.Fatalf("open a socket at %v: %v", at, err)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.nodes[at] = p
@@ -114,27 +100,6 @@ func (w *world) Listen(t testing.TB, at member.Address) transport.Network {
 		t.Fatalf("listen on %v: %v", at, err)
 	}
 	return n
-}
-
-func (w *world) Cut(from, to member.Address)  { w.setCut(from, to, true) }
-func (w *world) Heal(from, to member.Address) { w.setCut(from, to, false) }
-
-func (w *world) setCut(from, to member.Address, cut bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.cut[[2]string{from.String(), to.String()}] = cut
-}
-
-// SendPacket implements simnet.Router.
-func (w *world) SendPacket(p simnet.Packet) error {
-	w.mu.Lock()
-	cut := w.cut[[2]string{p.From.String(), p.To.String()}]
-	w.mu.Unlock()
-	if cut {
-		return nil
-	}
-	_ = w.PerfectRouter.SendPacket(p) // nobody learns that there is no such node
-	return nil
 }
 
 func (w *world) Kill(at member.Address) {

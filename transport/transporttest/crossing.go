@@ -47,7 +47,7 @@ func meet(w World, a, b *node, round int) {
 	}
 	first.Notify(second.address(), []byte("0"))
 	if round%2 == 1 {
-		time.Sleep(time.Duration(round/4) * 500 * time.Microsecond)
+		time.Sleep(time.Duration(round/4) * time.Millisecond)
 	}
 	second.Notify(first.address(), []byte("0"))
 	if round%2 == 0 {

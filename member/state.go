@@ -9,6 +9,10 @@ import (
 	"hash/fnv"
 )
 
+// MaxCount bounds versions, revisions, rounds and incarnations: no cluster
+// reaches it, and what is above it is garbage, so that a sum never overflows.
+const MaxCount = 1 << 62
+
 // Number orders states: by version, then by revision. The zero Number belongs
 // to a node that holds nothing.
 type Number struct {

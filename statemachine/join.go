@@ -171,15 +171,12 @@ func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterRespon
 	}
 }
 
-// maxIncarnation keeps a faulty answer from using the numbers up.
-const maxIncarnation = 1 << 62
-
 // yieldAddress draws the consequence of a run of this address that the leader
 // knows and that this one does not exceed. A run that had its place before was
 // replaced by a later one, and goes. A new one joins again above it: a clock
 // set back must not lock a node out (protocol.md section 3).
 func (m *Machine) yieldAddress(c member.Claim, known uint64) {
-	if known < m.self.Incarnation || known >= maxIncarnation {
+	if known < m.self.Incarnation || known >= member.MaxCount {
 		return
 	}
 	if m.admitted {

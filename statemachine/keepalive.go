@@ -252,6 +252,11 @@ func (m *Machine) noteEcho(in message.Message, p *peer, e message.Stamp) {
 		m.drop(in, message.ReasonForeignEcho)
 		return
 	}
+	if e.Clock > m.now.UnixNano() {
+		// It was never stamped: it would stretch the lease into the future.
+		m.drop(in, message.ReasonForeignEcho)
+		return
+	}
 	if e.Clock > p.echo {
 		p.echo = e.Clock
 		m.lead.leaseKnown = false

@@ -46,19 +46,19 @@ func (c *codec) joinClusterRequest(m *message.JoinClusterRequest) {
 	c.text(&m.Name, member.MaxNameBytes)
 	c.bool(&m.Seed)
 	c.number(&m.Held)
-	c.uint64(&m.Bound)
+	c.count(&m.Bound)
 }
 
 func (c *codec) joinClusterResponse(m *message.JoinClusterResponse) {
 	c.bool(&m.Accepted)
 	within(c, &m.Reason, 0, math.MaxUint8)
-	c.uint64(&m.Known)
+	c.count(&m.Known)
 }
 
 func (c *codec) leaderKeepAlive(m *message.LeaderKeepAlive) {
 	c.number(&m.Number)
 	c.uint64(&m.Digest)
-	c.uint64(&m.Bound)
+	c.count(&m.Bound)
 	c.stamp(&m.Echo)
 	c.stamp(&m.Stamp)
 	c.bool(&m.Drained)
@@ -93,7 +93,7 @@ func (c *codec) reJoinCluster(m *message.ReJoinCluster) {
 
 func (c *codec) leaderStatusQuery(m *message.LeaderStatusQuery) {
 	c.uint64(&m.ID)
-	c.uint64(&m.Version)
+	c.count(&m.Version)
 }
 
 func (c *codec) leaderStatusQueryResponse(m *message.LeaderStatusQueryResponse) {

@@ -122,6 +122,14 @@ func (c *codec) uint64(v *uint64) {
 	*v = c.next(unsigned)
 }
 
+// count is a version, a revision, a round or an incarnation.
+func (c *codec) count(v *uint64) {
+	c.uint64(v)
+	if *v > member.MaxCount {
+		c.fail("a count of %d", *v)
+	}
+}
+
 // within is an unsigned integer of a narrower type, from lo to hi.
 func within[T ~uint8 | ~uint16 | ~int](c *codec, v *T, lo, hi T) {
 	n := uint64(*v)

@@ -154,7 +154,7 @@ func drawAddress(t *rapid.T, orNobody bool) member.Address {
 }
 
 func drawIdentity(t *rapid.T) member.Identity {
-	id := member.Identity{Address: drawAddress(t, false), Incarnation: rapid.Uint64().Draw(t, "run")}
+	id := member.Identity{Address: drawAddress(t, false), Incarnation: drawCount(t, "run")}
 	copy(id.StoreID[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "store"))
 	return id
 }
@@ -162,30 +162,34 @@ func drawIdentity(t *rapid.T) member.Identity {
 func drawClaim(t *rapid.T) member.Claim {
 	return member.Claim{
 		Chosen:  rapid.Bool().Draw(t, "chosen"),
-		Version: rapid.Uint64().Draw(t, "version"),
+		Version: drawCount(t, "version"),
 		Leader:  drawAddress(t, true),
 	}
 }
 
 func drawNumber(t *rapid.T) member.Number {
 	return member.Number{
-		Version: rapid.Uint64().Draw(t, "version"), Revision: rapid.Uint64().Draw(t, "revision"),
+		Version: drawCount(t, "version"), Revision: drawCount(t, "revision"),
 	}
 }
 
 func drawStamp(t *rapid.T) message.Stamp {
 	return message.Stamp{
-		Version:     rapid.Uint64().Draw(t, "version"),
-		Incarnation: rapid.Uint64().Draw(t, "run"),
+		Version:     drawCount(t, "version"),
+		Incarnation: drawCount(t, "run"),
 		Clock:       rapid.Int64().Draw(t, "clock"),
 	}
 }
 
+func drawCount(t *rapid.T, what string) uint64 {
+	return rapid.Uint64Range(0, member.MaxCount).Draw(t, what)
+}
+
 func drawID(t *rapid.T) paxos.ID {
-	return paxos.ID{Version: rapid.Uint64().Draw(t, "version"), Ballot: paxos.Ballot{
-		Round:       rapid.Uint64().Draw(t, "round"),
+	return paxos.ID{Version: drawCount(t, "version"), Ballot: paxos.Ballot{
+		Round:       drawCount(t, "round"),
 		Proposer:    drawAddress(t, true),
-		Incarnation: rapid.Uint64().Draw(t, "run"),
+		Incarnation: drawCount(t, "run"),
 	}}
 }
 
@@ -226,7 +230,7 @@ func drawTimings(t *rapid.T) message.Timings {
 func drawBody(t *rapid.T) message.Body {
 	var (
 		yes    = func() bool { return rapid.Bool().Draw(t, "bool") }
-		n      = func() uint64 { return rapid.Uint64().Draw(t, "number") }
+		n      = func() uint64 { return drawCount(t, "number") }
 		name   = rapid.StringN(0, 30, member.MaxNameBytes).Draw(t, "name")
 		stage  = message.Stage(rapid.Uint8Range(1, 2).Draw(t, "stage"))
 		reason = message.Reason(rapid.Uint8().Draw(t, "reason"))

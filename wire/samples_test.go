@@ -184,7 +184,7 @@ func largestAddress(n int) member.Address {
 }
 
 func largestIdentity(n int) member.Identity {
-	id := member.Identity{Address: largestAddress(n), Incarnation: math.MaxUint64}
+	id := member.Identity{Address: largestAddress(n), Incarnation: member.MaxCount}
 	for i := range id.StoreID {
 		id.StoreID[i] = 0xff
 	}
@@ -201,7 +201,7 @@ func largestMember(n int) member.Member {
 // largest are the messages that no other of their kind exceeds in length,
 // where the kind holds a state, and others with every number at its limit.
 func largest() []message.Message {
-	const most = math.MaxUint64
+	const most = member.MaxCount
 	var (
 		top   = member.Number{Version: most, Revision: most}
 		claim = member.Claim{Chosen: true, Version: most, Leader: largestAddress(0)}

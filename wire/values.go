@@ -35,31 +35,31 @@ func (c *codec) address(a *member.Address) {
 func (c *codec) identity(i *member.Identity) {
 	c.address(&i.Address)
 	c.storeID(&i.StoreID)
-	c.uint64(&i.Incarnation)
+	c.count(&i.Incarnation)
 }
 
 func (c *codec) claim(v *member.Claim) {
 	c.bool(&v.Chosen)
-	c.uint64(&v.Version)
+	c.count(&v.Version)
 	c.address(&v.Leader)
 }
 
 func (c *codec) number(n *member.Number) {
-	c.uint64(&n.Version)
-	c.uint64(&n.Revision)
+	c.count(&n.Version)
+	c.count(&n.Revision)
 }
 
 func (c *codec) stamp(s *message.Stamp) {
-	c.uint64(&s.Version)
-	c.uint64(&s.Incarnation)
+	c.count(&s.Version)
+	c.count(&s.Incarnation)
 	c.int64(&s.Clock)
 }
 
 func (c *codec) proposalID(i *paxos.ID) {
-	c.uint64(&i.Version)
-	c.uint64(&i.Ballot.Round)
+	c.count(&i.Version)
+	c.count(&i.Ballot.Round)
 	c.address(&i.Ballot.Proposer)
-	c.uint64(&i.Ballot.Incarnation)
+	c.count(&i.Ballot.Incarnation)
 	c.storeID(&i.Ballot.StoreID)
 }
 

@@ -86,6 +86,8 @@ func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 		if err := n.store.Save(*out.Persist); err != nil {
 			return fmt.Errorf("cluster: the store cannot save, so the node may not go on: %w", err)
 		}
+		// A disk may take longer than the lease runs.
+		now = n.clock()
 	}
 	seen := n.look()
 	before := seen.view

@@ -23,13 +23,14 @@ import (
 // Node is a running member of a cluster. Its methods may be called from any
 // goroutine, except Leave and Close from a handler of its own receiver.
 type Node struct {
-	cfg     settings
-	log     zerolog.Logger
-	clock   func() time.Time
-	started time.Time // on clock
-	store   Store
-	net     *transport.Mesh
-	mux     *receiver.Mux
+	cfg      settings
+	log      zerolog.Logger
+	clock    func() time.Time
+	started  time.Time // on clock
+	store    Store
+	net      *transport.Mesh
+	mux      *receiver.Mux
+	receives bool // mux was started for this node
 
 	machine *statemachine.Machine // of the loop alone
 	inbox   chan message.Message

@@ -27,6 +27,7 @@ type notes struct {
 	// to one cluster with this node.
 	refused  map[member.Address]bool
 	hopeless chan struct{} // closed when all seeds refused
+	gaveUp   bool          // it is closed
 }
 
 func (s *notes) start(seeds []member.Address, self member.Address) {
@@ -58,15 +59,21 @@ func (s *notes) refusal(from member.Address, err error) {
 	for _, a := range s.asked {
 		if a.From == from && !s.refused[from] {
 			s.refused[from] = true
-			if len(s.refused) == len(s.asked) {
+			if len(s.refused) == len(s.asked) && !s.gaveUp {
+				s.gaveUp = true
 				close(s.hopeless)
 			}
 		}
 	}
 }
 
-// connected notes that a greet was admitted.
-func (s *notes) connected(from member.Address) { s.note(from, errConnected) }
+// connected notes that a greet was admitted: a refusal before it is history.
+func (s *notes) connected(from member.Address) {
+	s.note(from, errConnected)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.refused, from)
+}
 
 // joinResponse notes why a leader did not let this node in.
 func (s *notes) joinResponse(m message.Message) {

@@ -107,11 +107,13 @@ func (n *Node) prepare(cfg Config) (err error) {
 	n.terms.clock, n.terms.guard = n.clock, leaseGuard(n.cfg.timings)
 	n.heard.start(n.cfg.seeds, n.cfg.self)
 	n.meter.start(n.started)
-	return n.mux.Start(receiver.Setup{
+	err = n.mux.Start(receiver.Setup{
 		Scan:   wire.Scan,
 		Local:  localEvents,
 		Report: n.logHandler,
 	})
+	n.receives = err == nil
+	return err
 }
 
 // leaseGuard is how long before the end of its lease a leader's work is ended.
@@ -148,7 +150,10 @@ func newRand() *rand.Rand {
 // abandon closes what was opened for a node that never ran.
 func (n *Node) abandon() error {
 	var faults []error
-	faults = append(faults, n.mux.Close(context.Background()))
+	if n.receives {
+		// Otherwise the Mux may serve another node.
+		faults = append(faults, n.mux.Close(context.Background()))
+	}
 	if n.net != nil {
 		faults = append(faults, n.net.Close())
 	}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
@@ -186,5 +187,6 @@ func (c Config) onLoopback() bool {
 }
 
 func isPrintable(s string) bool {
-	return strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
+	bad := func(r rune) bool { return !unicode.IsPrint(r) }
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, bad)
 }

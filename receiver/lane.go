@@ -47,13 +47,24 @@ func (m *Mux) Deliver(ctx context.Context, from member.Member, raw Raw) error {
 	err = m.scan(raw.Payload)
 	var event any
 	if err == nil {
-		event, err = r.decode(raw)
+		event, err = r.tryDecode(raw)
 	}
 	if err != nil {
 		m.count(&r.stats.Malformed)
 		return fmt.Errorf("%w %q: %w", ErrMalformed, r.name, err)
 	}
 	return m.put(ctx, r, from, event)
+}
+
+// tryDecode is the route's decoding. A library that panics over bytes of a peer, as
+// msgpack does over a map whose keys cannot be hashed, must not end the process.
+func (r *route) tryDecode(raw Raw) (event any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("decoding panics: %v", p)
+		}
+	}()
+	return r.decode(raw)
 }
 
 // Emit hands an event of the own node to the handlers of its type, and does

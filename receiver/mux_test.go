@@ -116,3 +116,20 @@ func TestEncodeNamesWhatTravels(t *testing.T) {
 }
 
 type unsendable chan int
+
+// unhashable is an event whose decoding panics: its map may get a key that is
+// itself a map.
+type unhashable struct{ M map[any]int }
+
+func TestDecodingThatPanicsIsMalformed(t *testing.T) {
+	mux := NewMux()
+	Handle(mux, func(context.Context, member.Member, unhashable) error { return nil })
+	if err := mux.Start(Setup{Scan: func([]byte) error { return nil }}); err != nil {
+		t.Fatal(err)
+	}
+	defer mux.Close(t.Context())
+	raw := Raw{Name: "unhashable", Payload: []byte{0x81, 0xa1, 'M', 0x81, 0x80, 0x01}}
+	if err := mux.Deliver(t.Context(), member.Member{}, raw); !errors.Is(err, ErrMalformed) {
+		t.Errorf("Deliver of a map as key: got %v, want ErrMalformed", err)
+	}
+}

@@ -42,38 +42,40 @@ func (n inbound) Greet() message.Message {
 	}
 }
 
-// System decodes an event and hands it to the loop.
-func (n inbound) System(from member.Identity, frame []byte) {
+// errMisplaced says that a greet came where none belongs.
+var errMisplaced = errors.New("cluster: a second greet")
+
+// System decodes an event and hands it to the loop. What no sound node sends
+// closes the connection.
+func (n inbound) System(from member.Identity, frame []byte) error {
 	m, err := wire.Decode(frame)
 	switch {
 	case errors.Is(err, wire.ErrUnknownKind), errors.Is(err, wire.ErrVersion):
 		// What a later version of this program says to its like.
 		n.drop(from, dropUnknownKind, err)
-		return
+		return nil
 	case err != nil:
-		n.drop(from, dropMalformed, err)
-		return
+		return n.drop(from, dropMalformed, err)
 	case m.From.Address != from.Address:
-		n.drop(from, dropOtherSender, fmt.Errorf("event says that it is from %s", m.From.Address))
-		return
+		return n.drop(from, dropOtherSender,
+			fmt.Errorf("cluster: event says that it is from %s", m.From.Address))
 	case m.Body.Kind() == message.KindGreet:
-		n.drop(from, dropMisplaced, nil)
-		return
+		return n.drop(from, dropMisplaced, errMisplaced)
 	}
 	n.heard.joinResponse(m)
 	select {
 	case n.inbox <- m:
 	case <-n.quit:
 	}
+	return nil
 }
 
 // Custom decodes an event and hands it to its handlers. It blocks while they
 // have more to do than they may keep waiting.
-func (n inbound) Custom(from member.Identity, frame []byte) {
+func (n inbound) Custom(from member.Identity, frame []byte) error {
 	e, err := wire.DecodeEvent(frame, MaxEventBytes)
 	if err != nil {
-		n.drop(from, dropMalformed, err)
-		return
+		return n.drop(from, dropMalformed, err)
 	}
 	sender, ok := n.look().view.Member(from.Address)
 	if !ok {
@@ -84,6 +86,7 @@ func (n inbound) Custom(from member.Identity, frame []byte) {
 	if err := n.deliver(context.Background(), sender, raw); err != nil {
 		n.drop(from, dropReason(err), err)
 	}
+	return nil
 }
 
 // deliver hands an event to the handlers; the end of the node ends it too.
@@ -106,9 +109,11 @@ func dropReason(err error) string {
 	}
 }
 
-func (n *Node) drop(from member.Identity, reason string, err error) {
+// drop counts and logs a frame that is not used, and returns err.
+func (n *Node) drop(from member.Identity, reason string, err error) error {
 	n.meter.drop(reason)
 	n.logFrame(from, reason, err)
+	return err
 }
 
 // Admit lets everybody in whom the transport found to belong to this cluster.

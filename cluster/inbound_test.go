@@ -34,7 +34,7 @@ func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 		later[1]++
 		for _, c := range []struct {
 			name    string
-			deliver func(member.Identity, []byte)
+			deliver func(member.Identity, []byte) error
 			frame   []byte
 			want    string // reason; "" when it is taken
 		}{
@@ -50,7 +50,11 @@ func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 			{"event without a handler", n.Custom, event, dropNoHandler},
 		} {
 			before := n.Status().Dropped
-			c.deliver(peer, c.frame)
+			err := c.deliver(peer, c.frame)
+			closes := c.want == dropMalformed || c.want == dropOtherSender || c.want == dropMisplaced
+			if (err != nil) != closes {
+				t.Errorf("%s: got error %v, want one: %t", c.name, err, closes)
+			}
 			synctest.Wait()
 			after := n.Status().Dropped
 			for _, reason := range []string{

@@ -141,9 +141,9 @@ func (s shaker) Greet() message.Message {
 	}
 }
 
-func (shaker) Admit(message.Message) error    { return nil }
-func (shaker) System(member.Identity, []byte) {}
-func (shaker) Custom(member.Identity, []byte) {}
+func (shaker) Admit(message.Message) error          { return nil }
+func (shaker) System(member.Identity, []byte) error { return nil }
+func (shaker) Custom(member.Identity, []byte) error { return nil }
 
 // A door keeps each greet that comes until it is opened for it.
 type door struct {

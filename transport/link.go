@@ -199,9 +199,12 @@ func (l *link) readCustom() {
 	l.marked()
 }
 
+// take is a method of Handler for one kind of frames.
+type take func(from member.Identity, frame []byte) error
+
 // deliver hands over frames until an error. The end of a stream without an end
 // mark is one.
-func (l *link) deliver(k Kind, r *frameReader, to func(member.Identity, []byte)) error {
+func (l *link) deliver(k Kind, r *frameReader, to take) error {
 	received := &l.peer.mesh.stats.received[k]
 	for {
 		frame, err := r.next()
@@ -212,7 +215,9 @@ func (l *link) deliver(k Kind, r *frameReader, to func(member.Identity, []byte))
 			return err
 		}
 		received.add(1, len(frame))
-		to(l.who, frame)
+		if err := to(l.who, frame); err != nil {
+			return fmt.Errorf("%w: %w", errGarbage, err)
+		}
 	}
 }
 

@@ -193,6 +193,24 @@ func TestStartWantsAGreet(t *testing.T) {
 	}
 }
 
+func TestFewConnectionsAreLeftAtOnce(t *testing.T) {
+	p := newPeer(&Mesh{}, addrA)
+	var links []*link
+	for i := range maxDraining + 1 {
+		if got := p.excess(); got != nil {
+			t.Errorf("%d connections are being left: %v is too many", i, got)
+		}
+		links = append(links, newLink(p, nil, Ends{ID: uint64(i)}))
+		p.drain(links[i])
+	}
+	if got := p.excess(); got != links[0] {
+		t.Errorf("of %d connections that are being left, the oldest stays", maxDraining+1)
+	}
+	for _, l := range links {
+		l.deadline.Stop()
+	}
+}
+
 // mute is a handler without a greet.
 type mute struct{ Handler }
 

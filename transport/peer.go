@@ -163,6 +163,7 @@ func (p *peer) sendInTurn(ctx context.Context, frame []byte) error {
 			if !p.connected() {
 				return p.unsent(nil)
 			}
+			patience.Reset(SendTimeout)
 		}
 	}
 }
@@ -185,6 +186,7 @@ func (p *peer) sendWaiting(ctx context.Context, frame []byte, start time.Time) e
 			if !p.connected() {
 				return p.unsent(nil)
 			}
+			patience.Reset(SendTimeout)
 		}
 	}
 }

@@ -44,11 +44,12 @@ type Handler interface {
 	// Admit checks a peer's greet, after CheckGreet found nothing in it; an
 	// error closes the connection and the peer learns its text.
 	Admit(peer message.Message) error
-	// System takes a system frame. The frame is the handler's to keep.
-	System(from member.Identity, frame []byte)
-	// Custom takes a custom frame, which is the handler's to keep. While it
-	// blocks the peer's custom frames wait, and in the end its senders.
-	Custom(from member.Identity, frame []byte)
+	// System takes a system frame, which is the handler's to keep. An error
+	// says that it is garbage, and closes the connection with CodeGarbage.
+	System(from member.Identity, frame []byte) error
+	// Custom takes a custom frame, as System does. While it blocks the peer's
+	// custom frames wait, and in the end its senders.
+	Custom(from member.Identity, frame []byte) error
 }
 
 // Kind tells system from custom frames.

@@ -100,9 +100,16 @@ func (n *node) Greet() message.Message {
 	}}
 }
 
-func (n *node) Admit(message.Message) error            { return nil }
-func (n *node) System(_ member.Identity, frame []byte) { n.frames[transport.System] <- frame }
-func (n *node) Custom(_ member.Identity, frame []byte) { n.frames[transport.Custom] <- frame }
+func (n *node) Admit(message.Message) error { return nil }
+func (n *node) System(_ member.Identity, frame []byte) error {
+	n.frames[transport.System] <- frame
+	return nil
+}
+
+func (n *node) Custom(_ member.Identity, frame []byte) error {
+	n.frames[transport.Custom] <- frame
+	return nil
+}
 
 // next is the next thing from a channel, which must come soon.
 func next[T any](t testing.TB, ch <-chan T, what string) T {

@@ -71,7 +71,7 @@ type Config struct {
 
 // Listen opens a UDP socket for New on host:port. It fails with
 // transport.ErrAddressInUse where another process has the port.
-func Listen(addr string) (net.PacketConn, error) {
+func Listen(addr string) (*net.UDPConn, error) {
 	at, err := net.ResolveUDPAddr("udp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("quicnet: listen on %s: %w", addr, err)

@@ -113,6 +113,32 @@ func TestSendErrorsAreSurvived(t *testing.T) {
 	})
 }
 
+// TestLostByOneSide breaks the end of the node with the greater address. Its
+// peer still has the connection, which it dialed and which would stay if the two
+// crossed, and says nothing that could be answered by a reset.
+func TestLostByOneSide(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		broken := &brokenSocket{}
+		a := w.join(t, addrA, 1, nil)
+		b := w.join(t, addrB, 1, func(c *Config) {
+			broken.PacketConn, c.Conn = c.Conn, broken
+		})
+		a.Notify(addrB, []byte("hello"))
+		next(t, b.frames[transport.System], "frame")
+		broken.failing.Store(true)
+		b.Notify(addrA, []byte("lost"))
+		time.Sleep(50 * time.Millisecond)
+		broken.failing.Store(false)
+		start := time.Now()
+		b.Notify(addrA, []byte("again"))
+		for string(next(t, a.frames[transport.System], "frame")) != "again" {
+		}
+		if took := time.Since(start); took > 100*time.Millisecond {
+			t.Errorf("connected again after %v", took)
+		}
+	})
+}
+
 func TestNamesAreResolvedAtEachDial(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		name := member.Address{Host: "db-1.local", Port: 7000}

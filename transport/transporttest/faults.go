@@ -34,6 +34,13 @@ func testRedial(t *testing.T, w World) {
 	}
 	b := join(t, w, addr(2))
 	eventually(t, 3*interval, "connected after the peer came", b.hasReceived(transport.System, 1))
+
+	// What failed before a connection that lasted is forgotten.
+	time.Sleep(2 * time.Second)
+	closeAll(t, b)
+	b = join(t, w, addr(2))
+	a.Notify(addr(2), []byte("hello"))
+	eventually(t, interval/5, "connected at once", b.hasReceived(transport.System, 1))
 }
 
 // testLatePeer has a node dial another one a moment before it is there.

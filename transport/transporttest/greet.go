@@ -146,6 +146,11 @@ func testAdmit(t *testing.T, w World) {
 	if got := len(b.received(transport.System)) + len(b.received(transport.Custom)); got != 0 {
 		t.Errorf("%d frames of a refused peer arrived", got)
 	}
+	dials := a.Stats().Dials
+	beat(a, b, 0, 10*time.Second)
+	if got := a.Stats().Dials - dials; got > 20 {
+		t.Errorf("a peer that refuses was dialed %d times in 10 s", got)
+	}
 }
 
 func testSeedsDiffer(t *testing.T, w World) {

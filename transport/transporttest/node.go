@@ -109,10 +109,16 @@ func (n *node) Admit(peer message.Message) error {
 }
 
 // System implements transport.Handler.
-func (n *node) System(from member.Identity, frame []byte) { n.take(transport.System, from, frame) }
+func (n *node) System(from member.Identity, frame []byte) error {
+	n.take(transport.System, from, frame)
+	return nil
+}
 
 // Custom implements transport.Handler.
-func (n *node) Custom(from member.Identity, frame []byte) { n.take(transport.Custom, from, frame) }
+func (n *node) Custom(from member.Identity, frame []byte) error {
+	n.take(transport.Custom, from, frame)
+	return nil
+}
 
 func (n *node) take(k transport.Kind, from member.Identity, frame []byte) {
 	n.mu.Lock()

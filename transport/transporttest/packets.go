@@ -20,13 +20,18 @@ type PacketNet struct {
 	router simnet.PerfectRouter
 	delay  time.Duration
 
-	mu  sync.Mutex
-	cut map[[2]string]bool // from, to
+	mu      sync.Mutex
+	cut     map[[2]string]bool // from, to
+	sockets map[string]*socket // the last one opened at an address
 }
 
 // NewPacketNet makes a network on which every packet takes delay.
 func NewPacketNet(delay time.Duration) *PacketNet {
-	return &PacketNet{delay: delay, cut: make(map[[2]string]bool)}
+	return &PacketNet{
+		delay:   delay,
+		cut:     make(map[[2]string]bool),
+		sockets: make(map[string]*socket),
+	}
 }
 
 // Open opens a socket at host:port. Once it is closed, another one may be
@@ -54,6 +59,18 @@ func (p *PacketNet) setCut(from, to member.Address, cut bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cut[[2]string{from.String(), to.String()}] = cut
+}
+
+// Kill closes the socket at an address under its user, as the end of a process
+// does: nothing more is sent from there, not even a goodbye.
+func (p *PacketNet) Kill(at member.Address) error {
+	p.mu.Lock()
+	s := p.sockets[at.String()]
+	p.mu.Unlock()
+	if s == nil {
+		return fmt.Errorf("transporttest: no socket was opened at %s", at)
+	}
+	return s.Close()
 }
 
 // SendPacket implements simnet.Router.

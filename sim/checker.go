@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/paxos"
 	"github.com/athena-go/athena/statemachine"
 )
@@ -55,14 +56,14 @@ type checker struct {
 	newest  map[uint64]member.State // by version, the leader's last one
 	commits map[uint64]uint64       // by version, committed revision + 1
 	commitV []uint64                // versions in commits
-	heardAt map[hearing]int64       // time of the last message
+	heardAt map[hearing]int64       // time of the last keep-alive
 	timeout int64                   // HeartbeatTimeout; 0 checks no seat
 	given   member.State            // the one before the present step gave a seat away
 	gave    bool                    // with authority before that step
 
 	founded     bool
 	neverJoined []bool // by seed, since the founding
-	restarted   []bool // by seed, with a new store, since the founding
+	restarted   []bool // by seed, with a new store, after it had voted
 }
 
 func newChecker(size int, seeds []member.Address, processes int) *checker {
@@ -105,8 +106,8 @@ func (k *checker) broken(invariant, format string, args ...any) {
 func (k *checker) started(now int64, p *process) {
 	k.now = now
 	k.homes[p.index] = p.cfg.Address
+	k.blank(p, k.stores[p.index])
 	k.stores[p.index] = p.store
-	k.blank(p)
 }
 
 // ended notes that a process is gone, and its authority with it.
@@ -118,15 +119,18 @@ func (k *checker) ended(now int64, p *process) {
 	k.given = member.State{}
 }
 
-// hearing is a process that got a message from the owner of a store.
+// hearing is a process that got a keep-alive from the owner of a store.
 type hearing struct {
 	by    int
 	store member.StoreID
 }
 
-// heard notes that a message reached a process.
-func (k *checker) heard(by int, from member.Identity) {
-	k.heardAt[hearing{by, from.StoreID}] = k.now
+// heard notes that a message reached a process. A leader hears a member by its
+// keep-alives.
+func (k *checker) heard(by int, m message.Message) {
+	if m.Body.Kind() == message.KindLeaderKeepAlive {
+		k.heardAt[hearing{by, m.From.StoreID}] = k.now
+	}
 }
 
 // lookEvery is how many steps of a process pass between two looks at a view
@@ -155,7 +159,7 @@ func (k *checker) stepped(now int64, p *process, out statemachine.Output) {
 		k.lead(p.index, p.identity(), version, p.clock.global(until))
 	}
 	if k.given.Version != 0 {
-		if version == 0 && !k.gave {
+		if version == 0 && !k.gave && !saidQuorate(out) {
 			k.broken("I5", "%s gave a seat of %s away and is not quorate", p.cfg.Name, brief(k.given))
 		}
 		k.given = member.State{}
@@ -163,6 +167,15 @@ func (k *checker) stepped(now int64, p *process, out statemachine.Output) {
 	if p.seen.quiet++; out.Changed || p.seen.quiet >= lookEvery {
 		k.view(p, p.machine.View(p.clock.at(now)), out.Changed)
 	}
+}
+
+// saidQuorate reports whether a leader was quorate at some moment of a step,
+// as it told a follower.
+func saidQuorate(out statemachine.Output) bool {
+	return slices.ContainsFunc(out.Send, func(m message.Message) bool {
+		ack, ok := m.Body.(message.LeaderKeepAliveAck)
+		return ok && ack.Quorate
+	})
 }
 
 // view checks what a node shows.
@@ -214,15 +227,17 @@ func (k *checker) shows(p *process, v member.View) {
 }
 
 // blank notes a seed that could take part in a second founding: it has not
-// joined yet or was restarted with a new store. When a majority of the seeds
-// is so, a founding can be repeated.
-func (k *checker) blank(p *process) {
+// joined yet, or it began anew with another store after it had voted. When a
+// majority of the seeds is so, a founding can be repeated.
+func (k *checker) blank(p *process, before paxos.Durable) {
 	i := slices.Index(k.seeds, p.cfg.Address)
-	if !k.founded || i < 0 || p.cfg.JoinOnly || !k.stranger(p.store) || k.neverJoined[i] {
+	if i < 0 || p.index != p.home || p.cfg.JoinOnly || before.StoreID == p.store.StoreID {
 		return
 	}
-	k.restarted[i] = true
-	k.voidWhen()
+	if voted(before) {
+		k.restarted[i] = true
+		k.voidWhen()
+	}
 }
 
 // noteFounding starts the watch over the seeds.
@@ -264,7 +279,10 @@ func (k *checker) blankSeeds() int {
 	return n
 }
 
-func holdsNothing(d paxos.Durable) bool { return d.Held.IsZero() && d.Accepted.IsZero() }
+// voted reports whether a store has anything that must not be forgotten.
+func voted(d paxos.Durable) bool {
+	return !d.Promised.IsZero() || !d.Accepted.IsZero() || !d.Held.IsZero()
+}
 
 // stranger reports that a store knows nothing of the founding: it holds no
 // state, and what it accepted is another value.

@@ -157,7 +157,7 @@ func (c *Cluster) mayForget(i int) bool {
 		switch {
 		case k.founded && p.cfg.Volatile && k.blankSeeds()+1 >= member.Quorum(len(k.seeds)):
 			return false
-		case !k.founded && !holdsNothing(p.store):
+		case !k.founded && voted(p.store):
 			return false
 		case !k.founded && c.founders()-1 < member.Quorum(len(k.seeds)) && !p.cfg.Volatile:
 			return false

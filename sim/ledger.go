@@ -41,7 +41,7 @@ func (k *checker) stored(p *process, old paxos.Durable) {
 		if !p.cfg.Volatile {
 			k.fail("I7", "%s changed the id of its store from %v to %v", p.cfg.Name, old.StoreID, d.StoreID)
 		}
-		k.blank(p)
+		k.blank(p, old)
 		old = paxos.Durable{StoreID: d.StoreID, Incarnation: d.Incarnation}
 	}
 	if d.Incarnation < old.Incarnation {

@@ -231,7 +231,7 @@ func (c *Cluster) deliver(it item) {
 	c.net.stats.Delivered++
 	c.record(Record{Process: it.to, From: it.from, What: Delivered, Message: it.msg})
 	c.mix(uint64(c.now) ^ uint64(it.to)<<56 ^ uint64(it.from)<<48 ^ uint64(it.msg.Body.Kind())<<40)
-	c.check.heard(it.to, it.msg.From)
+	c.check.heard(it.to, it.msg)
 	c.settle(p, p.machine.Step(p.clock.at(c.now), it.msg))
 }
 

@@ -241,3 +241,31 @@ func TestALeaderFollowsTheOneThatItHadToAdopt(t *testing.T) {
 		t.Errorf("got %v of %v in version %d, want a follower of n2 in 7", v.Role, v.Leader, v.Version)
 	}
 }
+
+// Not even a member that is heard again is a change that a bound leader makes.
+func TestABoundLeaderMovesNobodyBack(t *testing.T) {
+	b := aQuorateLeader(t, 3)
+	b.run(b.timings.HeartbeatTimeout - 1)
+	b.hand(b.keepAlive(1, b.now))
+	b.awaitStatus(time.Second, 0, 2, member.Unreachable)
+	before := b.nodes[0].durable.Held.Number
+	b.hand(event(1, chosen(4, 0), message.LeaderKeepAlive{Number: before, Bound: 6}))
+	b.wins(last[message.Proposal](b)) // now it accepted its own proposal for 7
+	b.hand(b.keepAlive(2, b.now))
+	if got := b.nodes[0].durable.Held.Number; got != before || b.nodes[0].durable.Bound() != 7 {
+		t.Errorf("got %v held, bound to %d, want %v still and 7", got, b.nodes[0].durable.Bound(), before)
+	}
+}
+
+// A follower that accepted another leaves its leader: it will believe no ack of
+// it any more.
+func TestAFollowerThatAcceptedAnotherLeavesItsLeader(t *testing.T) {
+	b := aVoter(t, 3)
+	b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 1, 1)}))
+	if granted, why := b.helps(2, 5); !granted {
+		t.Fatalf("got refused: %v, want granted", why)
+	}
+	if v := b.view(0); !v.Leader.IsZero() {
+		t.Errorf("got leader %v after another was accepted, want none", v.Leader)
+	}
+}

@@ -480,3 +480,17 @@ func TestWhoHasNoVoteLooksForALeaderAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// Who votes for another gives it a HeartbeatInterval before it contends.
+func TestAVoterDoesNotContendWithWhomItVotedFor(t *testing.T) {
+	for _, p := range []message.Proposal{pre(2, 4), formal(2, 4, state(3, 4, 0, 2))} {
+		b := aVoter(t, 3)
+		b.run(b.timings.HeartbeatInterval / 2)
+		b.hand(event(2, member.Claim{}, p))
+		took := b.untilSent(time.Minute, message.KindLeaderStatusQuery)
+		if took < b.timings.HeartbeatInterval {
+			t.Errorf("%v: got the next question after %v, want at least %v",
+				p.Stage, took, b.timings.HeartbeatInterval)
+		}
+	}
+}

@@ -246,6 +246,9 @@ func refusalsByLeaders() []refusal {
 		name: "an echo of another run", reason: message.ReasonForeignEcho, at: leader,
 		event: says(1, chosen(4, 0), earlier), sends: acked,
 	}, {
+		name: "an echo of a stamp that was never given", reason: message.ReasonForeignEcho, at: leader,
+		event: func(b *bus) message.Message { return b.keepAlive(1, b.now.Add(1)) }, sends: acked,
+	}, {
 		name: "the goodbye of a stranger", reason: message.ReasonUnknownMember, at: leader,
 		event: says(3, chosen(4, 0), message.MemberLeave{}),
 	}, {

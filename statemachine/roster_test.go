@@ -278,15 +278,17 @@ func TestAJoinerPastNIsToldClusterFullAndRetries(t *testing.T) {
 // HeartbeatTimeout." Five seats, one of them kept for a member that left.
 func TestASeatIsGivenAwayOnlyWhereItIsSafe(t *testing.T) {
 	for _, tc := range []struct {
-		name  string
-		heard []int // who was heard last, besides the leader
-		after time.Duration
-		want  message.Reason
+		name    string
+		heard   []int // who was heard last, besides the leader
+		after   time.Duration
+		settled bool
+		want    message.Reason
 	}{
-		{"M heard", []int{2, 3}, 0, message.ReasonNone},
-		{"all heard", []int{2, 3, 4}, 0, message.ReasonNone},
-		{"one short of M", []int{2}, 0, message.ReasonClusterFull},
-		{"M heard too long ago", []int{2, 3}, lan.HeartbeatTimeout, message.ReasonClusterFull},
+		{"M heard", []int{2, 3}, 0, true, message.ReasonNone},
+		{"all heard", []int{2, 3, 4}, 0, true, message.ReasonNone},
+		{"one short of M", []int{2}, 0, true, message.ReasonClusterFull},
+		{"M heard too long ago", []int{2, 3}, lan.HeartbeatTimeout, true, message.ReasonClusterFull},
+		{"a change under way", []int{2, 3, 4}, 0, false, message.ReasonClusterFull},
 	} {
 		b := aLeader(t, 5)
 		b.hand(b.keepAlive(1, time.Time{}))
@@ -303,6 +305,9 @@ func TestASeatIsGivenAwayOnlyWhereItIsSafe(t *testing.T) {
 			}
 		}
 		b.run(tc.after)
+		if !tc.settled {
+			b.hand(event(4, chosen(4, 0), message.MemberLeave{}))
+		}
 		if got := b.status(0, 1); got != member.Removed {
 			t.Fatalf("%s: got n2 %v, want %v\n%s", tc.name, got, member.Removed, b)
 		}
@@ -435,6 +440,18 @@ func TestAMemberThatLeavesWithoutAVoteLeavesNoSeat(t *testing.T) {
 	}
 }
 
+// A goodbye that is said again, because the first answer was lost, changes
+// nothing.
+func TestAGoodbyeSaidTwiceIsOneRevision(t *testing.T) {
+	b := aQuorateLeader(t, 3)
+	for i := range 3 {
+		b.hand(event(1, chosen(4, 0), message.MemberLeave{}))
+		if got := b.view(0).Revision; got != 1 {
+			t.Errorf("said %d times: got revision %d, want 1", i+1, got)
+		}
+	}
+}
+
 // A joiner that asks again waits once: its place in the line is not doubled, and
 // nobody else's is taken.
 func TestAJoinerWaitsOnce(t *testing.T) {
@@ -525,5 +542,30 @@ func TestAJoiningMemberDoesNotExtendTheLease(t *testing.T) {
 	b.shows(2, number(5, 0))
 	if v, _ := b.nodes[0].Authority(b.now); v != 5 {
 		t.Errorf("echoed by two other voters: got authority for %d, want 5", v)
+	}
+}
+
+// A joiner that has to wait for the commit gets its place, once, as soon as that
+// is done, and need not ask again.
+func TestAWaitingJoinerGetsItsPlaceOnce(t *testing.T) {
+	b := aLeader(t, 5)
+	in := event(1, member.Claim{}, message.JoinClusterRequest{})
+	in.From = newStore(run(1, 2))
+	if out := b.hand(in); !gave(out, message.ReasonNotSettled) {
+		t.Fatalf("got traces %+v, want it to wait", out.Trace)
+	}
+	for range 2 {
+		for i := 2; i < 5; i++ {
+			b.hand(b.keepAlive(i, b.now))
+		}
+	}
+	accepted := 0
+	for _, f := range b.mail(0, message.KindJoinClusterResponse) {
+		if f.msg.Body.(message.JoinClusterResponse).Accepted {
+			accepted++
+		}
+	}
+	if got := b.status(0, 1); accepted != 1 || got != member.Joining {
+		t.Errorf("got %v, accepted %d times, want %v after one", got, accepted, member.Joining)
 	}
 }

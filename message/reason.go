@@ -104,7 +104,8 @@ const (
 	ReasonVotedTwice
 	// ReasonRepeated drops a proposal that was answered before.
 	ReasonRepeated
-	// ReasonNotCandidate drops a proposal whose value is malformed.
+	// ReasonNotCandidate drops a proposal or a state that no leader of this
+	// cluster could have made.
 	ReasonNotCandidate
 
 	// Reasons counts the reasons.

@@ -60,6 +60,10 @@ func (m *Machine) onMemberStatusUpdate(in message.Message, b message.MemberStatu
 
 // takeSoft shows the state of the provisional leader that is followed.
 func (m *Machine) takeSoft(in message.Message, s member.State) {
+	if !m.plausible(s) {
+		m.drop(in, message.ReasonNotCandidate)
+		return
+	}
 	if m.role != member.Following || m.leader != in.Claim {
 		m.drop(in, message.ReasonOtherLeader)
 		return

@@ -20,12 +20,20 @@ func (m *Machine) onElected(in message.Message, b message.LeaderElected) {
 // newer one, and none below the version that the node is bound to.
 func (m *Machine) mayTake(s member.State) message.Reason {
 	switch {
+	case !m.plausible(s):
+		return message.ReasonNotCandidate
 	case s.Version < m.durable.Bound():
 		return message.ReasonBound
 	case !m.held().Less(s.Number):
 		return message.ReasonOldState
 	}
 	return message.ReasonNone
+}
+
+// plausible reports whether a leader of this cluster could have made s.
+func (m *Machine) plausible(s member.State) bool {
+	leader, ok := s.Roster.Find(s.Leader)
+	return ok && leader.Status == member.Active && len(s.Roster) <= m.cfg.Size
 }
 
 // take makes s, the state of a chosen leader, the held state. mayTake allowed

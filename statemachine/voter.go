@@ -15,7 +15,7 @@ func (m *Machine) onProposal(in message.Message, b message.Proposal) {
 		m.drop(in, message.ReasonNotCandidate)
 		return
 	}
-	if b.Stage == message.Formal && !sound(b) {
+	if b.Stage == message.Formal && !m.sound(b) {
 		m.drop(in, message.ReasonNotCandidate)
 		return
 	}
@@ -34,9 +34,8 @@ func (m *Machine) onProposal(in message.Message, b message.Proposal) {
 }
 
 // sound reports whether a formal proposal makes sense in itself.
-func sound(p message.Proposal) bool {
-	leader, ok := p.State.Roster.Find(p.State.Leader)
-	return ok && leader.Status == member.Active && p.State.Version == p.ID.Version &&
+func (m *Machine) sound(p message.Proposal) bool {
+	return m.plausible(p.State) && p.State.Version == p.ID.Version &&
 		p.State.Revision == 0 && p.Base.Version < p.ID.Version
 }
 

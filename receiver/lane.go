@@ -146,9 +146,17 @@ func (m *Mux) tryPut(r *route, from member.Member, event any) (*fullLane, error)
 
 // drain handles the events of a lane until there are none.
 func (m *Mux) drain(r *route, l *lane, sender member.Address) {
+	finished := false
+	defer func() {
+		if !finished {
+			// A handler ended its goroutine (runtime.Goexit); the lane goes on.
+			m.work.Go(func() { m.drain(r, l, sender) })
+		}
+	}()
 	for {
 		it, ok := m.take(r, l, sender)
 		if !ok {
+			finished = true
 			return
 		}
 		for _, h := range r.handlers {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -356,5 +357,33 @@ func TestCloseBeforeStart(t *testing.T) {
 	}
 	if err := deliver(t.Context(), mux, sender(1), "early"); !errors.Is(err, ErrClosed) {
 		t.Errorf("Deliver: got %v, want ErrClosed", err)
+	}
+}
+
+func TestHandlerThatEndsItsGoroutineHoldsUpNobody(t *testing.T) {
+	mux := NewMux()
+	done := make(chan order)
+	Handle(mux, func(_ context.Context, _ member.Member, o order) error {
+		if o.Text == "exit" {
+			runtime.Goexit()
+		}
+		done <- o
+		return nil
+	})
+	if err := mux.Start(Setup{Scan: func([]byte) error { return nil }}); err != nil {
+		t.Fatal(err)
+	}
+	defer mux.Close(t.Context())
+	for _, text := range []string{"exit", "next"} {
+		raw, err := mux.Encode(order{text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := mux.Deliver(t.Context(), member.Member{}, raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := <-done; got.Text != "next" {
+		t.Errorf("handled %q after a handler that ended its goroutine, want %q", got.Text, "next")
 	}
 }

@@ -311,10 +311,14 @@ func (p *peer) leave() []*link {
 	return links
 }
 
-// setCur maps the address to a connection, or to none. The peer is locked.
+// setCur maps the address to a connection, or to none. What failed before a
+// connection that lasted is forgotten. The peer is locked.
 func (p *peer) setCur(l *link) {
 	if p.cur != nil {
 		p.mesh.stats.connections.Add(-1)
+		if time.Since(p.cur.since) >= steadyTime {
+			p.failures = 0
+		}
 	}
 	if l != nil {
 		p.mesh.stats.connections.Add(1)
@@ -432,13 +436,9 @@ func (p *peer) lost(l *link) {
 	if p.cur != l {
 		return
 	}
+	p.failures++
 	p.setCur(nil)
 	p.mesh.stats.drop(DropLost, p.custom.clear())
-	if time.Since(l.since) >= steadyTime {
-		p.failures = 0
-	} else {
-		p.failures++
-	}
 	if p.leaving {
 		p.mesh.stats.drop(DropClosed, p.system.clear())
 	}

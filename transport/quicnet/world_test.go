@@ -4,7 +4,6 @@ package quicnet
 
 import (
 	"net"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -28,21 +27,14 @@ func TestNetwork(t *testing.T) {
 
 const delay = time.Millisecond // from one node to another
 
-// world is a simulated network of packets, with the sockets of its nodes.
+// world is a simulated network of packets, and the test that it belongs to.
 type world struct {
 	*transporttest.PacketNet
 	testing.TB
-
-	mu    sync.Mutex
-	nodes map[member.Address]net.PacketConn
 }
 
 func newWorld(t testing.TB) *world {
-	return &world{
-		PacketNet: transporttest.NewPacketNet(delay),
-		TB:        t,
-		nodes:     make(map[member.Address]net.PacketConn),
-	}
+	return &world{PacketNet: transporttest.NewPacketNet(delay), TB: t}
 }
 
 // brokenSocket is one that can fail to send.
@@ -68,9 +60,6 @@ func (w *world) listen(at member.Address) net.PacketConn {
 	if err != nil {
 		w.Fatalf("open a socket at %v: %v", at, err)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.nodes[at] = p
 	return p
 }
 
@@ -100,15 +89,6 @@ func (w *world) Listen(t testing.TB, at member.Address) transport.Network {
 		t.Fatalf("listen on %v: %v", at, err)
 	}
 	return n
-}
-
-func (w *world) Kill(at member.Address) {
-	w.mu.Lock()
-	p := w.nodes[at]
-	w.mu.Unlock()
-	if err := p.Close(); err != nil {
-		w.Errorf("kill %v: %v", at, err)
-	}
 }
 
 func (w *world) Close()               {}

@@ -289,6 +289,16 @@ func refusalsByFollowers() []refusal {
 		name: "a leader elected below the bound", reason: message.ReasonBound, at: boundFollower,
 		event: says(1, member.Claim{}, message.LeaderElected{State: state(3, 4, 0, 1)}),
 	}, {
+		name: "a state with more members than N", reason: message.ReasonNotCandidate, at: follower,
+		event: says(1, chosen(3, 1), message.ClusterAlignment{State: state(4, 3, 2, 1)}),
+	}, {
+		name: "a state whose leader is no member", reason: message.ReasonNotCandidate, at: follower,
+		event: says(1, member.Claim{}, message.LeaderElected{State: state(3, 4, 0, 7)}),
+	}, {
+		name: "a provisional state with more members than N", reason: message.ReasonNotCandidate,
+		at:    softFollower,
+		event: says(1, provisional(9, 1), message.ClusterAlignment{State: state(4, 9, 2, 1)}),
+	}, {
 		name: "the state that is held", reason: message.ReasonOldState, at: follower,
 		event: says(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 1, 1)}),
 	}, {

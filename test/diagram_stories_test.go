@@ -116,6 +116,7 @@ func TestDiagramLeaderConflict(t *testing.T) {
 			within(t, c, 4*lan().TTLTimeout, "provisional leader that the seed follows", func() bool {
 				return c.View(1).Role == member.Provisional && c.View(0).Leader == c.Address(1)
 			})
+			s.shift(1)
 			s.meet()
 			s.roll("SeedKeepAlive(leader1)")
 			s.cut("relieved leader", s.sent("LeaderRelieve(leader1)", 1))

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
@@ -142,10 +143,11 @@ type stage struct {
 	arrows  []string
 }
 
-// build makes the cluster of a story; every link takes one millisecond.
+// build makes the cluster of a story. Links are so fast that what is drawn is
+// over before anything comes that its time alone brings about.
 func (s *stage) build(size int, seeds ...int) *sim.Cluster {
-	setup := cluster(1, size)
-	setup.Link = sim.Link{Delay: roundTrip / 2}
+	setup := simulated(1, size)
+	setup.Link = sim.Link{Delay: time.Microsecond}
 	setup.Seeds = seeds
 	setup.Record = s.record
 	s.c = sim.NewCluster(setup)
@@ -177,7 +179,7 @@ func (s *stage) lead(i int) {
 }
 
 // shift moves the heartbeats of process i away from those of the others, which
-// a change of the state brings together.
+// a change of the state, or the same timeout, brings together.
 func (s *stage) shift(i int) {
 	s.c.Pause(i)
 	s.c.RunFor(lan().HeartbeatInterval * 3 / 2)

@@ -66,16 +66,16 @@ func (n *Node) run() {
 			n.stop(err)
 			return
 		}
-		n.arm(timer, now)
+		n.arm(timer)
 	}
 }
 
 // arm sets the timer to the machine's deadline.
-func (n *Node) arm(timer *time.Timer, now time.Time) {
+func (n *Node) arm(timer *time.Timer) {
 	if at := n.machine.Deadline(); at.IsZero() {
 		timer.Stop()
 	} else {
-		timer.Reset(at.Sub(now))
+		timer.Reset(at.Sub(n.clock()))
 	}
 }
 
@@ -86,13 +86,15 @@ func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 		if err := n.store.Save(*out.Persist); err != nil {
 			return fmt.Errorf("cluster: the store cannot save, so the node may not go on: %w", err)
 		}
-		// A disk may take longer than the lease runs.
-		now = n.clock()
 	}
 	seen := n.look()
 	before := seen.view
 	if out.Changed {
 		seen.view = n.machine.View(now)
+	}
+	if out.Persist != nil {
+		// A disk may take longer than the lease runs.
+		now = n.clock()
 	}
 	version, until := n.machine.Authority(now)
 	began := n.terms.update(now, seen.view, authority{version, until})
@@ -106,7 +108,10 @@ func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 	for _, m := range out.Send {
 		frame, err := wire.Encode(m)
 		if err != nil {
-			return fmt.Errorf("cluster: encode %s: %w", m.Body.Kind(), err)
+			// One event that cannot be said is as one that was lost.
+			n.meter.drop(dropUnsayable)
+			n.log.Error().Err(err).Stringer("event", m.Body.Kind()).Msg("cannot encode an event")
+			continue
 		}
 		n.net.Notify(m.To, frame)
 	}

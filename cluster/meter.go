@@ -24,6 +24,7 @@ const (
 	dropNoHandler   = "no handler"
 	dropBadEvent    = "malformed event"
 	dropClosed      = "closed"
+	dropUnsayable   = "cannot be encoded"
 )
 
 // meter counts. The zero meter is ready.

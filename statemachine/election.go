@@ -117,8 +117,10 @@ func (m *Machine) canvass(a *attempt, p message.Proposal, others member.Roster) 
 
 // onVote counts an answer to the proposal under way.
 func (m *Machine) onVote(in message.Message, b message.Vote) {
-	m.propose.round = max(m.propose.round, b.Promised.Ballot.Round, b.ID.Ballot.Round)
-	m.propose.version = max(m.propose.version, b.Promised.Version)
+	if m.votesHere(in.From.Voter()) {
+		m.seenRound(b.Promised.Ballot.Round)
+		m.propose.version = max(m.propose.version, b.Promised.Version)
+	}
 	if m.learn(b.State) {
 		return
 	}
@@ -135,6 +137,15 @@ func (m *Machine) onVote(in message.Message, b message.Vote) {
 		m.count(a, in.From, b)
 	}
 }
+
+// votesHere reports whether v has a vote that this node counts: only such a one
+// may raise the numbers of the next proposal.
+func (m *Machine) votesHere(v member.Voter) bool {
+	a := m.propose.attempt
+	return m.durable.Held.Roster.IsVoter(v) || a != nil && a.electorate.Roster.IsVoter(v)
+}
+
+func (m *Machine) seenRound(r uint64) { m.propose.round = max(m.propose.round, r) }
 
 // learn takes a newer held state that a vote shows, where the own leadership
 // does not stand against it, and starts from it. It reports whether it did.

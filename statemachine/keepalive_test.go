@@ -352,9 +352,9 @@ func TestAStateInBetweenDoesNotChangeTheLeader(t *testing.T) {
 	b := aVoter(t, 3)
 	b.hand(event(2, chosen(6, 2), message.SeedKeepAlive{}))
 	b.hand(event(2, chosen(6, 2), message.JoinClusterResponse{Accepted: true}))
-	b.hand(event(1, member.Claim{}, message.LeaderElected{State: state(3, 5, 0, 1)}))
-	if got := b.nodes[0].durable.Held.Number; got != number(5, 0) {
-		t.Errorf("got %v held, want 5.0", got)
+	out := b.hand(event(1, member.Claim{}, message.LeaderElected{State: state(3, 5, 0, 1)}))
+	if got := b.nodes[0].durable.Held.Number; got != number(5, 0) || len(out.Send) != 0 {
+		t.Errorf("got %v held, sent %q, want 5.0 and no word to its leader", got, kinds(out.Send))
 	}
 	b.hand(event(2, chosen(6, 2), message.ClusterAlignment{State: state(3, 6, 0, 2)}))
 	if n := len(b.mail(0, message.KindJoinClusterRequest)); n != 1 || b.view(0).Leader != addr(2) {

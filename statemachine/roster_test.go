@@ -355,6 +355,10 @@ func TestAMemberThatFindsAnotherRunOfItselfJoins(t *testing.T) {
 	if len(joins) != 1 || joins[0].msg.From.Incarnation != 5 || b.view(0).Role != member.Seeking {
 		t.Errorf("got joins %v as %v, want one by run 5\n%s", joins, b.view(0).Role, b)
 	}
+	out := b.hand(event(2, member.Claim{}, message.LeaderElected{State: state(3, 4, 0, 1)}))
+	if got, want := kinds(out.Send), []string{"n2: JoinClusterRequest"}; !slices.Equal(got, want) {
+		t.Errorf("elected by another's proposal: got %q, want %q", got, want)
+	}
 }
 
 // "With another store id at a known address it is a new member in the same

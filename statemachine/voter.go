@@ -10,7 +10,9 @@ import (
 
 // onProposal votes.
 func (m *Machine) onProposal(in message.Message, b message.Proposal) {
-	m.propose.round = max(m.propose.round, b.ID.Ballot.Round)
+	if m.votesHere(in.From.Voter()) {
+		m.seenRound(b.ID.Ballot.Round)
+	}
 	if b.ID.Ballot.Run() != in.From {
 		m.drop(in, message.ReasonNotCandidate)
 		return

@@ -122,10 +122,12 @@ func (c *codec) uint64(v *uint64) {
 	*v = c.next(unsigned)
 }
 
-// count is a version, a revision, a round or an incarnation.
+// count is a version, a revision, a round or an incarnation. What is read is
+// bounded more narrowly than what is written, so that the successor of a number
+// that came from a peer can always be said.
 func (c *codec) count(v *uint64) {
 	c.uint64(v)
-	if *v > member.MaxCount {
+	if *v > 2*member.MaxCount || !c.writing && *v > member.MaxCount {
 		c.fail("a count of %d", *v)
 	}
 }

@@ -12,16 +12,18 @@ import (
 const (
 	// firstPause is the pause after the first attempt to dial; each failure
 	// doubles it.
-	firstPause   = 20 * time.Millisecond
+	firstPause   = 30 * time.Millisecond
 	maxDoublings = 16
 	// yieldTime is how long the node with the greater address lets the other
 	// one dial first. If both dial, one handshake is made in vain: it costs the
 	// processors of five nodes that start together more than this wait.
 	yieldTime = 5 * time.Millisecond
-	// An attempt goes on for this many pauses while others are made beside it:
-	// a packet to a process that is not yet there is answered by nobody, and
-	// the next attempt must not wait until this is certain.
+	// An attempt goes on for this many pauses, and for leastAttempt, while others
+	// are made beside it: a packet to a process that is not yet there is answered
+	// by nobody, and the next attempt must not wait until this is certain. On a
+	// busy machine a handshake that is given up early is made in vain.
 	attemptPauses = 4
+	leastAttempt  = 500 * time.Millisecond
 )
 
 // dial makes attempts until a connection is mapped or nobody wants one. The
@@ -39,7 +41,8 @@ func (p *peer) dial(ctx context.Context) {
 			return
 		}
 		if attempt {
-			attemptCtx, cancel := context.WithTimeout(ctx, attemptPauses*next)
+			timeout := max(attemptPauses*next, leastAttempt)
+			attemptCtx, cancel := context.WithTimeout(ctx, timeout)
 			p.mesh.work.Go(func() {
 				defer cancel()
 				p.attempt(attemptCtx)

@@ -139,6 +139,18 @@ func (l *link) hurry() {
 	})
 }
 
+// follow makes the readers of l wait for those of an earlier link.
+func (l *link) follow(earlier *link) {
+	for k := range Kinds {
+		l.after[k] = append(l.after[k], earlier.read[k].ch)
+	}
+}
+
+// handedOver reports whether all that came over the link is with the handler.
+func (l *link) handedOver() bool {
+	return l.read[System].released() && l.read[Custom].released()
+}
+
 // waitTurn waits until the links that come before this one have handed over
 // their frames of a kind; false when this link ends first.
 func (l *link) waitTurn(k Kind) bool {

@@ -260,7 +260,11 @@ func (m *Mesh) hold(addr member.Address) (*peer, error) {
 	if addr == m.self {
 		return nil, fmt.Errorf("%w: %s: %w", ErrUnreachable, addr, ErrSelf)
 	}
-	if len(m.peers) >= m.cfg.maxPeers() && !m.forgetOne() {
+	room := m.cfg.maxPeers()
+	if m.handler != nil && !m.handler.Needs(addr) {
+		room -= keptPerMember * m.cfg.Size
+	}
+	if len(m.peers) >= room && !m.forgetOne() {
 		return nil, fmt.Errorf("%w: %s: %d peers are too many", ErrUnreachable, addr, len(m.peers))
 	}
 	p := newPeer(m, addr)

@@ -35,6 +35,9 @@ type peer struct {
 	leaving  bool    // Close has begun
 	cur      *link   // frames are written here; nil without a connection
 	draining []*link // being left, the earliest first
+	// ended are links that are over, with frames that their readers are still
+	// handing over: the frames of a later link come after them.
+	ended []*link
 	greeting *link   // dialed and greeted, the answer not yet read
 	// lastID is the ID of the latest connection that the peer had dialed.
 	lastID uint64
@@ -387,12 +390,14 @@ func (p *peer) mapTo(next *link, verdict Verdict) {
 	if p.greeting != nil {
 		earlier = append(earlier, p.greeting)
 	}
+	p.ended = slices.DeleteFunc(p.ended, (*link).handedOver)
+	for _, l := range p.ended {
+		next.follow(l)
+	}
 	for _, l := range earlier {
 		run := next.who.Incarnation
 		if v := Resolve(l.ends, next.ends, run, run); v == Replace || v == Switch {
-			for k := range Kinds {
-				next.after[k] = append(next.after[k], l.read[k].ch)
-			}
+			next.follow(l)
 			l.hurry()
 		}
 	}
@@ -433,6 +438,9 @@ func (p *peer) lost(l *link) {
 		p.greeting = nil
 	}
 	p.draining = slices.DeleteFunc(p.draining, func(d *link) bool { return d == l })
+	if l.started && !l.handedOver() {
+		p.ended = append(slices.DeleteFunc(p.ended, (*link).handedOver), l)
+	}
 	if p.cur != l {
 		return
 	}

@@ -44,6 +44,9 @@ type Handler interface {
 	// Admit checks a peer's greet, after CheckGreet found nothing in it; an
 	// error closes the connection and the peer learns its text.
 	Admit(peer message.Message) error
+	// Needs reports whether a peer is a member or a seed: there is always room
+	// for those, however many others come. It must not call the Transport.
+	Needs(peer member.Address) bool
 	// System takes a system frame, which is the handler's to keep. An error
 	// says that it is garbage, and closes the connection with CodeGarbage.
 	System(from member.Identity, frame []byte) error

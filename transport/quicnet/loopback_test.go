@@ -101,6 +101,7 @@ func (n *node) Greet() message.Message {
 }
 
 func (n *node) Admit(message.Message) error { return nil }
+func (n *node) Needs(member.Address) bool   { return true }
 func (n *node) System(_ member.Identity, frame []byte) error {
 	n.frames[transport.System] <- frame
 	return nil

@@ -101,6 +101,10 @@ func joinAs(t *testing.T, w World, at member.Address, s settings) *node {
 func (n *node) Greet() message.Message { return n.greet }
 
 // Admit implements transport.Handler.
+// Needs implements transport.Handler.
+func (n *node) Needs(member.Address) bool { return true }
+
+// Admit implements transport.Handler.
 func (n *node) Admit(peer message.Message) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

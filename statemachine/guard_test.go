@@ -29,8 +29,8 @@ func TestRefusals(t *testing.T) {
 	reached := make([]bool, message.Reasons)
 	reached[message.ReasonNone] = true
 	cases := slices.Concat(refusalsOfHeaders(), refusalsOfJoins(), refusalsOfJoinAnswers(),
-		refusalsByLeaders(), refusalsByFollowers(), refusalsByVoters(), refusalsOfFormal(),
-		refusalsOfFoundings(), refusalsByProposers())
+		refusalsByLeaders(), refusalsByFollowers(), refusalsOfStates(), refusalsByVoters(),
+		refusalsOfFormal(), refusalsOfFoundings(), refusalsByProposers())
 	for _, tc := range cases {
 		reached[tc.reason] = true
 		t.Run(tc.reason.String()+"/"+tc.name, func(t *testing.T) {
@@ -283,6 +283,33 @@ func refusalsByFollowers() []refusal {
 		name: "an update below the bound", reason: message.ReasonBound, at: boundFollower,
 		event: says(1, chosen(3, 1), update(number(3, 2))),
 	}, {
+		name: "the update that is held", reason: message.ReasonOldState, at: follower,
+		event: says(1, chosen(3, 1), update(number(3, 1))),
+	}, {
+		name: "an update of another version", reason: message.ReasonOtherVersion, at: follower,
+		event: says(1, chosen(3, 1), update(number(2, 2))),
+	}, {
+		name: "an update that skips one", reason: message.ReasonRevisionGap, at: follower,
+		event: says(1, chosen(3, 1), update(number(3, 3))), sends: []string{"n2: LeaderKeepAlive"},
+	}, {
+		name: "an update of another", reason: message.ReasonOtherLeader, at: follower,
+		event: says(2, chosen(3, 1), update(number(3, 2))),
+	}, {
+		name: "a worse claim", reason: message.ReasonWorseClaim, refused: true, at: follower,
+		event: says(2, provisional(9, 2), message.SeedKeepAlive{}),
+		sends: []string{"n3: LeaderRelieve", "n3: SeedKeepAliveAck"},
+	}, {
+		name: "another gives leadership up", reason: message.ReasonOtherLeader, at: follower,
+		event: says(2, member.Claim{}, message.ReJoinCluster{GivenUp: chosen(3, 1)}),
+	}, {
+		name: "another leaves as the leader", reason: message.ReasonOtherLeader, at: follower,
+		event: says(2, member.Claim{}, message.MemberLeave{GivenUp: chosen(3, 1)}),
+	}}
+}
+
+// refusalsOfStates are those of whole states, which followers take.
+func refusalsOfStates() []refusal {
+	return []refusal{{
 		name: "a state below the bound", reason: message.ReasonBound, at: boundFollower,
 		event: says(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 2, 1)}),
 	}, {
@@ -302,18 +329,6 @@ func refusalsByFollowers() []refusal {
 		name: "the state that is held", reason: message.ReasonOldState, at: follower,
 		event: says(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 1, 1)}),
 	}, {
-		name: "the update that is held", reason: message.ReasonOldState, at: follower,
-		event: says(1, chosen(3, 1), update(number(3, 1))),
-	}, {
-		name: "an update of another version", reason: message.ReasonOtherVersion, at: follower,
-		event: says(1, chosen(3, 1), update(number(2, 2))),
-	}, {
-		name: "an update that skips one", reason: message.ReasonRevisionGap, at: follower,
-		event: says(1, chosen(3, 1), update(number(3, 3))), sends: []string{"n2: LeaderKeepAlive"},
-	}, {
-		name: "an update of another", reason: message.ReasonOtherLeader, at: follower,
-		event: says(2, chosen(3, 1), update(number(3, 2))),
-	}, {
 		name: "a state that is not of its sender", reason: message.ReasonOtherLeader, at: follower,
 		event: says(2, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 2, 1)}),
 	}, {
@@ -323,16 +338,6 @@ func refusalsByFollowers() []refusal {
 	}, {
 		name: "the provisional state that is shown", reason: message.ReasonOldState, at: softFollower,
 		event: says(1, provisional(9, 1), message.ClusterAlignment{State: state(3, 9, 1, 1)}),
-	}, {
-		name: "a worse claim", reason: message.ReasonWorseClaim, refused: true, at: follower,
-		event: says(2, provisional(9, 2), message.SeedKeepAlive{}),
-		sends: []string{"n3: LeaderRelieve", "n3: SeedKeepAliveAck"},
-	}, {
-		name: "another gives leadership up", reason: message.ReasonOtherLeader, at: follower,
-		event: says(2, member.Claim{}, message.ReJoinCluster{GivenUp: chosen(3, 1)}),
-	}, {
-		name: "another leaves as the leader", reason: message.ReasonOtherLeader, at: follower,
-		event: says(2, member.Claim{}, message.MemberLeave{GivenUp: chosen(3, 1)}),
 	}}
 }
 

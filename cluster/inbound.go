@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
@@ -114,6 +115,15 @@ func (n *Node) drop(from member.Identity, reason string, err error) error {
 	n.meter.drop(reason)
 	n.logFrame(from, reason, err)
 	return err
+}
+
+// Needs reports whether a peer is a seed or a member.
+func (n inbound) Needs(peer member.Address) bool {
+	if slices.Contains(n.cfg.seeds, peer) {
+		return true
+	}
+	_, ok := n.look().view.Members.Find(peer)
+	return ok
 }
 
 // Admit lets everybody in whom the transport found to belong to this cluster.

@@ -142,6 +142,7 @@ func (s shaker) Greet() message.Message {
 }
 
 func (shaker) Admit(message.Message) error          { return nil }
+func (shaker) Needs(member.Address) bool            { return true }
 func (shaker) System(member.Identity, []byte) error { return nil }
 func (shaker) Custom(member.Identity, []byte) error { return nil }
 

@@ -37,6 +37,8 @@ const (
 	// Peers besides those of a full cluster: joiners, and who has moved.
 	peersPerMember = 4
 	peersMore      = 32
+	// Of these, room is kept for members and seeds, at most Size of each.
+	keptPerMember = 2
 )
 
 // Config is what a Mesh needs besides its Network.

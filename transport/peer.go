@@ -37,8 +37,8 @@ type peer struct {
 	draining []*link // being left, the earliest first
 	// ended are links that are over, with frames that their readers are still
 	// handing over: the frames of a later link come after them.
-	ended []*link
-	greeting *link   // dialed and greeted, the answer not yet read
+	ended    []*link
+	greeting *link // dialed and greeted, the answer not yet read
 	// lastID is the ID of the latest connection that the peer had dialed.
 	lastID uint64
 

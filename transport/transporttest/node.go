@@ -100,7 +100,6 @@ func joinAs(t *testing.T, w World, at member.Address, s settings) *node {
 // Greet implements transport.Handler.
 func (n *node) Greet() message.Message { return n.greet }
 
-// Admit implements transport.Handler.
 // Needs implements transport.Handler.
 func (n *node) Needs(member.Address) bool { return true }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -127,10 +128,7 @@ func newNetwork(cfg Config) (*network, error) {
 	if key == (quic.StatelessResetKey{}) {
 		key = randomKey()
 	}
-	g := gate{
-		limit:    int64(handshakesPerMember*cfg.Size + handshakesMore),
-		unproven: int64(unprovenPerMember*cfg.Size + unprovenMore),
-	}
+	g := newGate(handshakesPerMember*cfg.Size+handshakesMore, unprovenPerMember*cfg.Size+unprovenMore)
 	n := &network{
 		packets: cfg.Conn,
 		quic: &quic.Transport{
@@ -247,10 +245,18 @@ func (n *network) Close() error {
 	return errors.Join(n.quic.Close(), n.packets.Close())
 }
 
-// gate bounds the handshakes that others have begun.
+// gate bounds the handshakes that others have begun, in all and from one host:
+// a host that begins handshakes and never ends them leaves room for the others.
 type gate struct {
-	limit, unproven int64
-	under           atomic.Int64 // under way
+	limit, unproven int
+
+	mu    sync.Mutex
+	under int // under way
+	hosts map[string]int
+}
+
+func newGate(limit, unproven int) *gate {
+	return &gate{limit: limit, unproven: unproven, hosts: map[string]int{}}
 }
 
 type gateKey struct{}
@@ -258,20 +264,45 @@ type gateKey struct{}
 var errCrowded = errors.New("quicnet: too many handshakes under way")
 
 // crowded reports whether a dialer has to show first that it is where it says.
-func (g *gate) crowded(net.Addr) bool { return g.under.Load() >= g.unproven }
+func (g *gate) crowded(net.Addr) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.under >= g.unproven
+}
 
 // enter counts a handshake until leave, or until its connection is over.
-func (g *gate) enter(ctx context.Context, _ *quic.ClientInfo) (context.Context, error) {
-	if g.under.Add(1) > g.limit {
-		g.under.Add(-1)
+func (g *gate) enter(ctx context.Context, from *quic.ClientInfo) (context.Context, error) {
+	host := hostOf(from.RemoteAddr)
+	if !g.count(host, 1) {
 		return nil, errCrowded
 	}
-	stop := context.AfterFunc(ctx, func() { g.under.Add(-1) })
+	stop := context.AfterFunc(ctx, func() { g.count(host, -1) })
 	return context.WithValue(ctx, gateKey{}, func() {
 		if stop() {
-			g.under.Add(-1)
+			g.count(host, -1)
 		}
 	}), nil
+}
+
+// count changes how many are under way; it refuses one too many.
+func (g *gate) count(host string, change int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if change > 0 && (g.under >= g.limit || g.hosts[host] >= g.limit/2) {
+		return false
+	}
+	g.under += change
+	if g.hosts[host] += change; g.hosts[host] == 0 {
+		delete(g.hosts, host)
+	}
+	return true
+}
+
+func hostOf(a net.Addr) string {
+	if u, ok := a.(*net.UDPAddr); ok {
+		return u.IP.String()
+	}
+	return a.String()
 }
 
 // leave ends the count of a handshake by the context of its connection.

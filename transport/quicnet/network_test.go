@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/quic-go/quic-go"
+
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/transport"
@@ -187,12 +189,14 @@ func TestHandshakesAreBounded(t *testing.T) {
 }
 
 func testHandshakesAreBounded(t *testing.T) {
-	g := gate{limit: 3, unproven: 2}
+	g := newGate(3, 2)
 	var contexts []context.Context
 	var ends []context.CancelFunc
 	enter := func() error {
 		ctx, cancel := context.WithCancel(t.Context())
-		ctx, err := g.enter(ctx, nil)
+		// Each from a host of its own.
+		host := net.IPv4(10, 0, 0, byte(len(ends)))
+		ctx, err := g.enter(ctx, &quic.ClientInfo{RemoteAddr: &net.UDPAddr{IP: host}})
 		contexts, ends = append(contexts, ctx), append(ends, cancel)
 		return err
 	}
@@ -221,8 +225,26 @@ func testHandshakesAreBounded(t *testing.T) {
 		end() // failed
 	}
 	synctest.Wait()
-	if got := g.under.Load(); got != 0 {
-		t.Errorf("%d handshakes are under way after all are over", got)
+	if g.under != 0 || len(g.hosts) != 0 {
+		t.Errorf("%d handshakes of %v are under way after all are over", g.under, g.hosts)
+	}
+}
+
+func TestOneHostLeavesRoomForOthers(t *testing.T) {
+	g := newGate(4, 4)
+	enter := func(host byte) error {
+		_, err := g.enter(t.Context(), &quic.ClientInfo{
+			RemoteAddr: &net.UDPAddr{IP: net.IPv4(10, 0, 0, host)},
+		})
+		return err
+	}
+	for i, want := range []error{nil, nil, errCrowded, errCrowded} {
+		if err := enter(1); err != want {
+			t.Errorf("handshake %d of one host: got %v, want %v", i+1, err, want)
+		}
+	}
+	if err := enter(2); err != nil {
+		t.Errorf("handshake of another host: got %v, want nil", err)
 	}
 }
 

@@ -150,8 +150,6 @@ func (m *Machine) placeProvisional(j joiner, known bool) message.Reason {
 	case !known && !slices.Contains(m.cfg.Seeds, j.id.Address) &&
 		len(r) >= m.cfg.Size-m.missingSeeds():
 		return message.ReasonClusterFull
-	case !known && len(r) >= m.cfg.Size:
-		return message.ReasonClusterFull
 	}
 	m.accept(j, r.With(j.entry(member.Active)), j.id.Address)
 	return message.ReasonNone

@@ -164,12 +164,14 @@ func (m *Machine) learn(s member.State) bool {
 
 // count adds one vote and draws the consequence.
 func (m *Machine) count(a *attempt, from member.Identity, b message.Vote) {
-	if m.propose.attempt != a {
-		return
+	why := message.ReasonNone
+	if !a.electorate.Roster.IsVoter(from.Voter()) {
+		why = message.ReasonNotVoter
+	} else if !a.ballots.Add(paxos.Vote{From: from, Granted: b.Granted, Accepted: b.Accepted}) {
+		why = message.ReasonVotedTwice
 	}
-	if !a.ballots.Add(paxos.Vote{From: from, Granted: b.Granted, Accepted: b.Accepted}) {
-		m.trace(Trace{What: Dropped, Reason: message.ReasonVotedTwice, Event: message.KindVote,
-			Peer: from.Address})
+	if why != message.ReasonNone {
+		m.trace(Trace{What: Dropped, Reason: why, Event: message.KindVote, Peer: from.Address})
 		return
 	}
 	switch a.ballots.Count(a.electorate) {

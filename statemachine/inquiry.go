@@ -71,9 +71,7 @@ func (m *Machine) onStatusResponse(in message.Message, b message.LeaderStatusQue
 		return
 	}
 	if b.Healthy {
-		if in.Claim.Leader != m.self.Address {
-			m.hear(in.Claim, in.Claim.Leader)
-		}
+		m.hear(in.Claim, in.Claim.Leader)
 		return
 	}
 	if !m.durable.Held.Roster.IsVoter(in.From.Voter()) {

@@ -205,9 +205,6 @@ func (m *Machine) newRun() {
 	m.dropAttempt()
 	m.ask = ask{}
 	m.voteWait = m.now.Add(m.cfg.Timings.LeaseTimeout)
-	if m.role == member.Provisional {
-		m.endLeadership(m.leader)
-	}
 	m.role, m.leader, m.soft = member.Seeking, member.Claim{}, member.State{}
 	m.seek = seek{nextAt: m.now}
 	// What this call had to say came from the run that is over.

@@ -3,6 +3,7 @@
 package statemachine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/athena-go/athena/member"
@@ -16,7 +17,7 @@ type lead struct {
 	quorate      bool      // as of the last call
 	quorateSince time.Time
 	tickAt       time.Time // next claims to seeds and silent members
-	peers        []peer
+	peers        []*peer   // of the roster, and of nobody else
 	waiting      []joiner
 	// boundSeen is the highest version that a member showed itself bound to.
 	boundSeen uint64
@@ -38,9 +39,9 @@ type peer struct {
 }
 
 func (l *lead) peer(a member.Address) *peer {
-	for i := range l.peers {
-		if l.peers[i].id.Address == a {
-			return &l.peers[i]
+	for _, p := range l.peers {
+		if p.id.Address == a {
+			return p
 		}
 	}
 	return nil
@@ -57,8 +58,8 @@ func (p *peer) follows(e member.Member) bool {
 func (l *lead) ensure(id member.Identity) *peer {
 	p := l.peer(id.Address)
 	if p == nil {
-		l.peers = append(l.peers, peer{id: id})
-		return &l.peers[len(l.peers)-1]
+		p = &peer{id: id}
+		l.peers = append(l.peers, p)
 	}
 	if p.id != id {
 		fresh := peer{id: id}
@@ -179,6 +180,10 @@ func (m *Machine) change(r member.Roster, about member.Address) {
 	}
 	m.lead.leaseKnown = false
 	m.shown.moved = true
+	m.lead.peers = slices.DeleteFunc(m.lead.peers, func(p *peer) bool {
+		_, stays := r.Find(p.id.Address)
+		return !stays
+	})
 	entry, ok := r.Find(about)
 	if ok && entry.Shown() != before.Shown() {
 		m.trace(Trace{What: MemberMoved, Peer: about, Status: entry.Shown()})

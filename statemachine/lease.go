@@ -118,8 +118,8 @@ func (m *Machine) noteAuthority() {
 		m.lead.quorate, m.lead.quorateSince = true, m.now
 		m.shown.moved = true
 		m.trace(Trace{What: GainedAuthority, Peer: m.self.Address, Version: m.leader.Version})
-		for i := range m.lead.peers {
-			if p := &m.lead.peers[i]; p.number.Version == m.leader.Version {
+		for _, p := range m.lead.peers {
+			if p.number.Version == m.leader.Version {
 				m.sendAck(p.id.Address, message.Stamp{}, true)
 			}
 		}

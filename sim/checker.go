@@ -56,7 +56,7 @@ type checker struct {
 	newest  map[uint64]member.State // by version, the leader's last one
 	commits map[uint64]uint64       // by version, committed revision + 1
 	commitV []uint64                // versions in commits
-	heardAt map[hearing]int64       // time of the last keep-alive
+	heardAt map[hearing]int64       // when last
 	timeout int64                   // HeartbeatTimeout; 0 checks no seat
 	given   member.State            // the one before the present step gave a seat away
 	gave    bool                    // with authority before that step
@@ -119,16 +119,17 @@ func (k *checker) ended(now int64, p *process) {
 	k.given = member.State{}
 }
 
-// hearing is a process that got a keep-alive from the owner of a store.
+// hearing is a process that heard the owner of a store.
 type hearing struct {
 	by    int
 	store member.StoreID
 }
 
 // heard notes that a message reached a process. A leader hears a member by its
-// keep-alives.
+// keep-alives, and when it joins again.
 func (k *checker) heard(by int, m message.Message) {
-	if m.Body.Kind() == message.KindLeaderKeepAlive {
+	switch m.Body.Kind() {
+	case message.KindLeaderKeepAlive, message.KindJoinClusterRequest:
 		k.heardAt[hearing{by, m.From.StoreID}] = k.now
 	}
 }

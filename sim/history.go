@@ -95,6 +95,7 @@ func (k *checker) follows(p *process, last, s member.State) {
 		n, ok := s.Roster.Find(o.Address)
 		if o.IsVoter() && !s.Roster.IsVoter(o.Voter()) {
 			changed++
+			k.spared(p, last, o)
 			if !ok {
 				k.seat(p, last, o)
 			}
@@ -151,11 +152,18 @@ func (k *checker) moved(last, s member.State, o, n member.Member, jump uint64) {
 }
 
 // seat checks a seat that is given away (protocol.md section 3): the roster is
-// full, its member leaves, the leader is quorate and hears M of the others.
+// full, its member leaves, the leader is quorate.
 func (k *checker) seat(p *process, last member.State, o member.Member) {
-	if k.timeout == 0 {
-		return
+	// Authority gained in this step is not known yet.
+	k.given, k.gave = last, k.auth[p.index].version != 0 && k.auth[p.index].until > k.now
+	if len(last.Roster) < k.size || o.Status != member.Leaving {
+		k.broken("I5", "the seat of %v as %v was given away in %s", o.Address, o.Status, brief(last))
 	}
+}
+
+// spared checks that the cluster works on without a voter that it drops: M of
+// the others are heard.
+func (k *checker) spared(p *process, last member.State, o member.Member) {
 	heard := 0
 	for _, m := range last.Roster {
 		if m.Address == o.Address || !m.IsVoter() {
@@ -165,14 +173,9 @@ func (k *checker) seat(p *process, last member.State, o member.Member) {
 			heard++
 		}
 	}
-	// Authority gained in this step is not known yet.
-	k.given, k.gave = last, k.auth[p.index].version != 0 && k.auth[p.index].until > k.now
-	switch {
-	case len(last.Roster) < k.size || o.Status != member.Leaving:
-		k.broken("I5", "the seat of %v as %v was given away in %s", o.Address, o.Status, brief(last))
-	case heard < k.quorum:
-		k.broken("I5", "the seat of %v was given away by %s, which heard %d of the others within %v: %s",
-			o.Address, p.cfg.Name, heard, time.Duration(k.timeout), brief(last))
+	if k.timeout > 0 && heard < k.quorum {
+		k.broken("I5", "%s dropped the vote of %v and heard %d of the others within %v: %s",
+			p.cfg.Name, o.Address, heard, time.Duration(k.timeout), brief(last))
 	}
 }
 

@@ -22,7 +22,7 @@ const maxReportBytes = 1 << 20
 // process is a node of the demo while it runs.
 type process struct {
 	cmd    *exec.Cmd
-	orders io.WriteCloser
+	orders *os.File // the pipe to its standard input
 	exited chan struct{}
 }
 
@@ -42,16 +42,19 @@ func startProcess(
 	// A group of its own: the node is ended by its parent, not by the Ctrl-C
 	// that its terminal sends to everybody.
 	cmd.SysProcAttr = childAttributes()
-	orders, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
 	reports, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
+	stdin, orders, err := os.Pipe()
+	if err != nil {
 		return nil, err
+	}
+	cmd.Stdin = stdin
+	err = cmd.Start()
+	_ = stdin.Close() // the child has its own
+	if err != nil {
+		return nil, errors.Join(err, orders.Close())
 	}
 	p := &process{cmd, orders, make(chan struct{})}
 	go func() {
@@ -64,6 +67,7 @@ func startProcess(
 			}
 		}
 		err := cmd.Wait()
+		_ = orders.Close()
 		close(p.exited)
 		ended(err)
 	}()
@@ -92,8 +96,15 @@ func (p *process) signal(s syscall.Signal) error {
 	return err
 }
 
+// orderTimeout bounds how long an order waits for room: a node that is paused
+// reads none, and its pipe is full in the end.
+const orderTimeout = 100 * time.Millisecond
+
 // order tells the node to do something; one that has ended takes no orders.
 func (p *process) order(words ...string) error {
+	if err := p.orders.SetWriteDeadline(time.Now().Add(orderTimeout)); err != nil {
+		return err
+	}
 	_, err := io.WriteString(p.orders, strings.Join(words, " ")+"\n")
 	return err
 }

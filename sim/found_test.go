@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// The tests of this file are what the simulator found, shrunk by hand. Each
+// failed once.
+
+// TestRejectedNodeWaits: a node that holds a state hears of a provisional
+// leader that holds none, which must reject it; both said so to each other at
+// network speed.
+func TestRejectedNodeWaits(t *testing.T) {
+	c := NewCluster(steady(3))
+	c.Split(0)
+	for i := range 3 {
+		c.Start(i)
+	}
+	c.RunFor(2 * fast().TTLTimeout) // 1 and 2 found a cluster, 0 declares itself
+	if got := c.View(0).Role; got != member.Provisional {
+		t.Fatalf("a seed alone is %v, want %v%s", got, member.Provisional, c.Describe())
+	}
+	c.Heal()
+	c.Cut(1, 2)
+	c.Cut(2, 0)
+	before := c.Messages().Sent
+	c.RunFor(time.Minute)
+	if sent := c.Messages().Sent - before; sent > 3000 {
+		t.Errorf("%d messages in a minute between three nodes", sent)
+	}
+	sound(t, c)
+}
+
+// TestNodeThatLeftDoesNothingMore: a cluster of one elected itself once more
+// in the step in which it left.
+func TestNodeThatLeftDoesNothingMore(t *testing.T) {
+	c := formed(t, steady(1))
+	version := c.Durable(0).Held.Version
+	c.Leave(0)
+	if stopped := c.Stopped(); len(stopped) != 1 || !errors.Is(stopped[0].Err, statemachine.ErrLeft) {
+		t.Fatalf("stopped: %v, want process 0 with %v", stopped, statemachine.ErrLeft)
+	}
+	if got := c.Durable(0).Held.Version; got != version {
+		t.Errorf("it left with version %d, before it had %d", got, version)
+	}
+	sound(t, c)
+}
+
+// TestDrainedNodesDoNotHandOverToEachOther: two drained nodes did so for ever,
+// twenty versions a second.
+func TestDrainedNodesDoNotHandOverToEachOther(t *testing.T) {
+	c := formed(t, steady(3))
+	for i := range 3 {
+		c.Drain(i)
+	}
+	c.RunFor(time.Minute)
+	for i := range 3 {
+		if got := c.Durable(i).Held.Version; got > 5 {
+			t.Errorf("%v is at version %d a minute after all were drained", c.Address(i), got)
+		}
+	}
+	sound(t, c)
+}
+
+// TestLostRosterInMemoryBeginsAnew: a voter that came back with nothing took
+// the state of which it was no voter, and so did not count as lost.
+func TestLostRosterInMemoryBeginsAnew(t *testing.T) {
+	for size := 2; size <= MaxSize; size++ {
+		s := steady(size)
+		for i := range size {
+			s.Volatile = append(s.Volatile, i)
+		}
+		c := formed(t, s)
+		for i := range size - size/2 { // fewer than M are left
+			c.Restart(i)
+		}
+		if !c.RunUntil(4*fast().TTLTimeout, c.Settled) {
+			t.Errorf("N=%d: no leader after a roster was lost: %v%s", size, c.Violation(), c.Describe())
+		}
+		if got := c.Durable(c.Processes() - 1).Incarnation; size > 2 && got < 2 {
+			t.Errorf("N=%d: the last process is still in run %d, want a new one", size, got)
+		}
+	}
+}
+
+// TestLostRosterOnDiskWaits: with durable stores nothing is forgotten, however
+// long it takes; an operator decides.
+func TestLostRosterOnDiskWaits(t *testing.T) {
+	c := formed(t, steady(3))
+	version := c.Durable(2).Held.Version
+	for i := range 2 {
+		c.Crash(i)
+		c.LoseDisk(i)
+		c.Start(i)
+	}
+	c.RunFor(fast().LeaseTimeout)
+	if c.RunUntil(10*fast().TTLTimeout, func() bool { return c.Leader() >= 0 }) {
+		t.Errorf("%v has authority by the vote of one of three", c.Address(c.Leader()))
+	}
+	if got := c.Durable(2).Held.Version; got != version {
+		t.Errorf("the one that is left holds version %d, before it was %d", got, version)
+	}
+	sound(t, c)
+}
+
+// TestOlderRunStopsForALaterOne: the older of two processes at one address
+// asked for a place for ever, when the later one had died.
+func TestOlderRunStopsForALaterOne(t *testing.T) {
+	s := steady(3)
+	s.Twins = []int{1}
+	c := NewCluster(s)
+	for i := range 3 {
+		c.Start(i)
+	}
+	c.RunUntil(time.Minute, c.Settled)
+	c.Isolate(1)
+	c.Start(3)
+	if !c.RunUntil(time.Minute, func() bool { return c.Up(3) && c.View(3).Quorate }) {
+		t.Fatalf("the twin has no place%s", c.Describe())
+	}
+	c.RunFor(10 * time.Second)
+	c.Crash(3)
+	c.Heal()
+	if !c.RunUntil(time.Minute, func() bool { return len(c.Stopped()) > 0 }) {
+		t.Fatalf("the older run neither stopped nor joined%s", c.Describe())
+	}
+	if got := c.Stopped()[0]; got.Process != 1 || !errors.Is(got.Err, statemachine.ErrAddressInUse) {
+		t.Errorf("stopped: %+v, want process 1 with %v", got, statemachine.ErrAddressInUse)
+	}
+	c.Start(1)
+	if !c.RunUntil(time.Minute, c.Settled) {
+		t.Errorf("started again, it is not active%s", c.Describe())
+	}
+	sound(t, c)
+}
+
+// TestSeatIsKeptWhileTheLeaseNeedsIt: a member left, another had just come
+// back, and a third waited: the seat was given away at the cost of the lease.
+func TestSeatIsKeptWhileTheLeaseNeedsIt(t *testing.T) {
+	s := steady(3)
+	s.Processes = 4
+	c := NewCluster(s)
+	for i := range 3 {
+		c.Start(i)
+	}
+	c.RunUntil(time.Minute, c.Settled)
+	c.Start(3)
+	leader := c.Leader()
+	away, leaves := (leader+1)%3, (leader+2)%3
+	c.Isolate(away)
+	c.RunFor(12 * time.Second)
+	c.Leave(leaves)
+	c.RunFor(10 * time.Millisecond)
+	c.Heal()
+	placed := func() bool { return c.Settled() && c.View(3).Role == member.Following }
+	if !c.RunUntil(time.Minute, func() bool { return c.Leader() != leader || placed() }) {
+		t.Errorf("the process that waits has no seat%s", c.Describe())
+	}
+	if c.Leader() != leader {
+		t.Errorf("the leader gave its lease away with the seat%s", c.Describe())
+	}
+	sound(t, c)
+}

@@ -6,71 +6,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/quic-go/quic-go/testutils/simnet"
 	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/transport/quicnet"
+	"github.com/athena-go/athena/transport/transporttest"
 )
-
-// packetNet is a simulated network of packets, 1 ms from node to node, that can
-// lose all packets of a node. QUIC and TLS on it are real, time is virtual.
-type packetNet struct {
-	simnet.PerfectRouter
-	mu  sync.Mutex
-	cut map[string]bool // IPs
-}
-
-// SendPacket implements simnet.Router. Nobody learns that a packet was lost.
-func (p *packetNet) SendPacket(packet simnet.Packet) error {
-	p.mu.Lock()
-	lost := p.cut[ipOf(packet.From)] || p.cut[ipOf(packet.To)]
-	p.mu.Unlock()
-	if !lost {
-		_ = p.PerfectRouter.SendPacket(packet)
-	}
-	return nil
-}
-
-func ipOf(a net.Addr) string { return a.(*net.UDPAddr).IP.String() }
-
-func (p *packetNet) setCut(ip string, cut bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.cut[ip] = cut
-}
-
-// socket is one node's end; its link has goroutines that end with it.
-type socket struct {
-	*simnet.SimConn
-	link *simnet.SimulatedLink
-	once sync.Once
-}
-
-func (s *socket) Close() (err error) {
-	s.once.Do(func() { err = errors.Join(s.SimConn.Close(), s.link.Close()) })
-	return err
-}
-
-func (p *packetNet) open(addr string) (net.PacketConn, error) {
-	at, err := net.ResolveUDPAddr("udp", addr)
-	if err != nil {
-		return nil, err
-	}
-	at.IP = at.IP.To4()
-	link := &simnet.SimulatedLink{Latency: time.Millisecond, UploadPacket: p}
-	s := &socket{SimConn: simnet.NewBlockingSimConn(at, link), link: link}
-	p.AddNode(at, link)
-	link.Start()
-	return s, nil
-}
 
 func quicConfig(i int, secret string) Config {
 	c := Config{
@@ -90,8 +36,8 @@ const clusterSecret = "the secret of this cluster"
 // and a stranger with another secret.
 func TestWholeStackOverQUIC(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &packetNet{cut: map[string]bool{}}
-		options := []Option{WithSocket(p.open), WithClock(time.Now), WithLogger(zerolog.Nop())}
+		p := transporttest.NewPacketNet(time.Millisecond)
+		options := []Option{WithSocket(p.Open), WithClock(time.Now), WithLogger(zerolog.Nop())}
 		var box mailbox
 		nodes := make([]*Node, 3)
 		for i := range nodes {
@@ -122,7 +68,7 @@ func TestWholeStackOverQUIC(t *testing.T) {
 		old := w.leader()
 		term, _ := old.Leader()
 		begin := time.Now()
-		p.setCut(old.cfg.self.Host, true)
+		w.eachLink(old, p.Cut)
 		<-term.Done()
 		var next Term
 		for next = range w.others(old)[0].Terms(w.within(time.Minute)) {
@@ -136,7 +82,7 @@ func TestWholeStackOverQUIC(t *testing.T) {
 		if next.Token() <= term.Token() {
 			t.Errorf("tokens: got %d after %d", next.Token(), term.Token())
 		}
-		p.setCut(old.cfg.self.Host, false)
+		w.eachLink(old, p.Heal)
 		if err := old.WaitActive(w.within(10*time.Second), 3); err != nil {
 			t.Errorf("after the heal: %v", err)
 		}

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package test holds the tests of the module as a whole: the rules of its
-// source (arch*_test.go) and the tests that start real processes.
+// source (arch*_test.go), what the original got wrong (original_test.go with the
+// core, stack_test.go with the whole stack), and the tests that start real
+// processes.
 package test

@@ -140,8 +140,8 @@ func (j *judge) judge() {
 	}
 	start := c.now
 	// L1: a quorate leader within 2 x TTLTimeout.
-	if !c.RunUntil(2*t.TTLTimeout, func() bool { return c.Leader() >= 0 }) {
-		j.fail("L1", "no quorate leader %v after the heal", 2*t.TTLTimeout)
+	if limit := j.leaderLimit(); !c.RunUntil(limit, func() bool { return c.Leader() >= 0 }) {
+		j.fail("L1", "no quorate leader %v after the heal", limit)
 		return
 	}
 	j.measure("leader after faults", start, 2*t.LeaderTimeout)
@@ -159,6 +159,14 @@ func (j *judge) judge() {
 	if c.check.first == nil && c.Settled() {
 		j.epilogue()
 	}
+}
+
+// leaderLimit is the bound of L1. Where TTLTimeout is no longer than
+// LeaderTimeout, 2 x TTLTimeout is too short for the longest way: a founding
+// that loses its leader, and is finished in the name of that one.
+func (j *judge) leaderLimit() time.Duration {
+	t := j.c.setup.Timings
+	return max(2*t.TTLTimeout, 2*t.LeaderTimeout+5*t.RetryInterval)
 }
 
 // fail notes that a demand was not met, unless nobody could have met it: a

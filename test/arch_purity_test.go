@@ -40,6 +40,8 @@ var pureImports = map[string][]string{
 	"slices":          nil,
 	"strconv":         nil,
 	"strings":         nil,
+	"unicode":         nil,
+	"unicode/utf8":    nil,
 	"time":            timeValues,
 }
 

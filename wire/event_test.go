@@ -130,7 +130,8 @@ func TestDecodeEventRefuses(t *testing.T) {
 
 func TestScanLetsTimestampsThrough(t *testing.T) {
 	for _, at := range []time.Time{
-		time.Unix(1, 0), time.Unix(1<<33, 5), time.Unix(1<<40, 5), time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC),
+		time.Unix(1, 0), time.Unix(1<<33, 5), time.Unix(1<<40, 5),
+		time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC),
 	} {
 		b, err := msgpack.Marshal(struct{ At []time.Time }{[]time.Time{at, at}})
 		if err != nil {

@@ -27,13 +27,9 @@ import (
 // the core too, where many seeds, closer limits and all invariants after every
 // step cost little.
 
-// rejoined is how long one cluster may take after a heal: four intervals and four
-// round trips (protocol.md section 11), and a retry. All that both sides said
-// while they were apart is delivered first, and its answers may push the first
-// request to join out of its queue; the next comes after RetryInterval and jitter.
-func rejoined() time.Duration {
-	return 4*lan().HeartbeatInterval + 4*roundTrip + lan().RetryInterval*5/4
-}
+// rejoined is how long a heal with a quorate side may take: four intervals and
+// four round trips (protocol.md section 11).
+func rejoined() time.Duration { return 4*lan().HeartbeatInterval + 4*roundTrip }
 
 // A host that is gone says no goodbye, and nothing refuses its port. The
 // original needs 296 s; here it is LeaderTimeout + 1 s at most.

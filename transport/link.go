@@ -263,7 +263,10 @@ func (l *link) writeSystem() {
 	var buffer []byte
 	var silence silence
 	for {
-		batch := l.peer.takeSystem(l, buffer)
+		var batch batch
+		if !silence.lasts(l.conn.Stats().Heard, l.peer) {
+			batch = l.peer.takeSystem(l, buffer)
+		}
 		if len(batch.bytes) == 0 {
 			if !l.waitReady(System) {
 				return
@@ -337,6 +340,16 @@ func (s *silence) wrote(now time.Time, heard uint64, limit time.Duration) bool {
 	return now.Sub(s.since) > limit
 }
 
+// lasts reports whether a connection is silent still. What is written on it would
+// pile up, and arrive all at once and late.
+func (s *silence) lasts(heard uint64, p *peer) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cur != nil && p.cur.silent && !p.leaving && heard == s.heard
+}
+
+// waitReady waits until there may be something to write; false when the link is
+// over.
 func (l *link) waitReady(k Kind) bool {
 	select {
 	case <-l.ready[k]:

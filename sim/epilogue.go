@@ -25,6 +25,9 @@ func (j *judge) disturb() {
 			weak = append(weak, i)
 		}
 	}
+	if len(weak) == 0 {
+		return
+	}
 	c.say(Phase, "disturbs %v", weak)
 	over := false
 	var next func()

@@ -172,6 +172,10 @@ var election = []Mutant{
 			File: "paxos/attempt.go",
 			Old:  "\t\tif !m.IsVoter() {\n\t\t\tcontinue\n\t\t}\n\t\tisSeed",
 			New:  "\t\tisSeed",
+		}, {
+			File: "statemachine/election.go",
+			Old:  "if !a.electorate.Roster.IsVoter(from.Voter()) {",
+			New:  "if from.Address.IsZero() {",
 		}},
 	},
 	{
@@ -181,6 +185,10 @@ var election = []Mutant{
 			File: "paxos/attempt.go",
 			Old:  "\t\tif o.From.Voter() == v {\n",
 			New:  "\t\tif o.From.Address == v.Address {\n",
+		}, {
+			File: "statemachine/election.go",
+			Old:  "if !a.electorate.Roster.IsVoter(from.Voter()) {",
+			New:  "if from.Address.IsZero() {",
 		}},
 	},
 	{

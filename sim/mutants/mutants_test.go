@@ -74,7 +74,7 @@ func TestMutantsAreCaught(t *testing.T) {
 				t.Errorf("%s survives (%s):\n%s", m.Name, m.Rule, out)
 				return
 			}
-			fmt.Printf("%-32s %-60s %6.1fs %s\n", m.Name, m.Rule, time.Since(start).Seconds(), summary(out))
+			t.Logf("%s, %.1f s: %s", m.Rule, time.Since(start).Seconds(), summary(out))
 		})
 	}
 }

@@ -28,7 +28,7 @@ help: ## list the targets
 	  awk -F ':.*## ' '{ printf "  make %-6s  %s\n", $$1, $$2 }'
 	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR for sim; SWARM for swarm; FUZZTIME for fuzz'
 
-demo: build ## five nodes on this machine, and the address of their dashboard
+demo: build ## five nodes on this machine, and the address of their admin API
 	$(BIN)/athena demo $(ARGS)
 
 build: ## compile bin/athena

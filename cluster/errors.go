@@ -39,7 +39,8 @@ var (
 	// proves a fault: a lost disk, two configurations, or a bug.
 	ErrSplitVersion = errors.New("cluster: two leaders were chosen for one version")
 	// ErrRosterLost says that so many members lost their stores that the
-	// roster can never elect a leader again: see athena recover.
+	// roster can never elect a leader again: bring the lost stores back, or start
+	// over with empty ones, whose tokens begin at 1 again.
 	ErrRosterLost = errors.New("cluster: too many members lost their stores to elect a leader")
 	// ErrLeaseEnded is the cause of a term that ran out of its lease.
 	ErrLeaseEnded = errors.New("cluster: lease ended")

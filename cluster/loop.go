@@ -129,7 +129,8 @@ func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 // noteRosterLost tells people once that they must act.
 func (n *Node) noteRosterLost(lost bool) {
 	if n.meter.rosterLost.Swap(lost) != lost && lost {
-		n.log.Error().Err(ErrRosterLost).Msg("nobody can be elected; see athena recover")
+		n.log.Error().Err(ErrRosterLost).Msg("nobody can be elected any more; " +
+			"bring the lost stores back, or start over with empty ones")
 	}
 }
 

@@ -31,7 +31,7 @@ const (
 type meter struct {
 	drained atomic.Bool
 	sending atomic.Int64 // events under way to members
-	// rosterLost says that the machine waits for athena recover.
+	// rosterLost says that the held roster can elect nobody any more.
 	rosterLost atomic.Bool
 
 	mu      sync.Mutex

@@ -27,7 +27,7 @@ type Status struct {
 	Uptime         time.Duration
 	Drained        bool
 	// RosterLost says that so many members lost their stores that this node
-	// can help to elect nobody before athena recover.
+	// can help to elect nobody any more.
 	RosterLost bool
 	// Insecure says that the node runs without a secret.
 	Insecure bool

@@ -19,7 +19,7 @@ type follow struct {
 	// for a provisional leader, when any ack came.
 	healthyAt time.Time
 	quorateAt time.Time // newest ack that said quorate; zero when the newest did not
-	nextAt    time.Time // next keep-alive
+	shownAt   time.Time // newest keep-alive
 	echo      message.Stamp
 	// askedGap is the newest update that did not fit: each asks only once for
 	// alignment at once.
@@ -51,8 +51,14 @@ func (m *Machine) followLeader(c member.Claim, id member.Identity) {
 		m.sendKeepAlive()
 	} else {
 		// Its state is on the way; there is nothing to show before.
-		m.follow.nextAt = m.now.Add(m.cfg.Timings.HeartbeatInterval)
+		m.follow.shownAt = m.now
 	}
+}
+
+// unaskedAt is when a follower shows itself unasked: its leader's ack is late.
+func (m *Machine) unaskedAt() time.Time {
+	interval := m.cfg.Timings.HeartbeatInterval
+	return m.follow.shownAt.Add(interval + interval/2)
 }
 
 // tickFollow sends the keep-alive that is due and gives up a silent leader.
@@ -64,7 +70,7 @@ func (m *Machine) tickFollow() {
 		m.loseLeader(0, 0)
 		return
 	}
-	if m.due(m.follow.nextAt) {
+	if m.due(m.unaskedAt()) {
 		m.sendKeepAlive()
 	}
 }
@@ -74,7 +80,7 @@ func (m *Machine) followDeadline(d *deadline) {
 		return
 	}
 	d.add(m.lostAt())
-	d.add(m.follow.nextAt)
+	d.add(m.unaskedAt())
 	if m.followsQuorate(m.now) {
 		d.add(m.follow.quorateAt.Add(m.cfg.Timings.LeaderTimeout))
 	}
@@ -132,7 +138,7 @@ func (m *Machine) loseLeader(cause message.Kind, pause time.Duration) {
 }
 
 func (m *Machine) sendKeepAlive() {
-	m.follow.nextAt = m.now.Add(m.cfg.Timings.HeartbeatInterval)
+	m.follow.shownAt = m.now
 	if m.leader.Chosen && m.leader.Version < m.durable.Bound() {
 		// protocol.md section 6, 5: bound, it sends no keep-alive below.
 		return
@@ -161,7 +167,8 @@ func (m *Machine) stamp(version uint64) message.Stamp {
 }
 
 // onKeepAliveAck counts an ack of the leader followed; a stamped one makes
-// support, and the first stamp is echoed at once.
+// support. It is answered where nothing was shown for half an interval, and
+// the first stamp at once: acks and keep-alives never chase each other.
 func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAck) {
 	switch {
 	case m.role != member.Following || in.From != m.follow.leader,
@@ -183,7 +190,14 @@ func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAc
 	if b.Quorate {
 		f.quorateAt = m.now
 	}
-	if b.Stamp.IsZero() || !m.leader.Chosen {
+	answer := m.now.Sub(f.shownAt) >= m.cfg.Timings.HeartbeatInterval/2
+	if !m.leader.Chosen {
+		if answer {
+			m.sendKeepAlive()
+		}
+		return
+	}
+	if b.Stamp.IsZero() {
 		return
 	}
 	if b.Stamp.Version != m.leader.Version || b.Stamp.Incarnation != in.From.Incarnation {
@@ -195,12 +209,13 @@ func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAc
 	if b.Stamp.Clock > f.echo.Clock || first {
 		f.echo = b.Stamp
 	}
-	if first {
+	if first || answer {
 		m.sendKeepAlive()
 	}
 }
 
-// onKeepAlive answers a follower and takes what it shows.
+// onKeepAlive takes what a follower shows. One that echoes a new stamp answers
+// this leader's ack, and needs none itself.
 func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 	c := in.Claim
 	switch {
@@ -224,14 +239,16 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 		m.noteBound(b.Bound)
 	}
 	p := m.lead.ensure(in.From)
-	p.heard, p.drained = m.now, b.Drained
+	p.heard, p.drained, p.stamp = m.now, b.Drained, b.Stamp
 	shows := c == m.leader && b.Number.Version == m.leader.Version
 	if shows && p.number.Less(b.Number) {
 		p.number = b.Number
 	}
-	m.noteEcho(in, p, b.Echo)
+	answers := m.noteEcho(in, p, b.Echo)
 	m.heardAgain(in.From)
-	m.sendAck(in.From.Address, b.Stamp, shows)
+	if !answers || !shows {
+		m.sendAck(in.From.Address, b.Stamp, shows)
+	}
 	s := m.state()
 	if b.Number == s.Number && (b.Digest == m.stateDigest() || m.role == member.Provisional) {
 		return
@@ -242,29 +259,32 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 	}
 }
 
-// noteEcho counts an echo of this leadership. (S) protocol.md section 5.
-func (m *Machine) noteEcho(in message.Message, p *peer, e message.Stamp) {
+// noteEcho counts an echo of this leadership and reports whether it is newer
+// than the last. (S) protocol.md section 5.
+func (m *Machine) noteEcho(in message.Message, p *peer, e message.Stamp) bool {
 	if e.IsZero() {
-		return
+		return false
 	}
 	if m.role != member.Leading || e.Version != m.leader.Version ||
 		e.Incarnation != m.self.Incarnation {
 		m.drop(in, message.ReasonForeignEcho)
-		return
+		return false
 	}
 	if e.Clock > m.now.UnixNano() {
 		// It was never stamped: it would stretch the lease into the future.
 		m.drop(in, message.ReasonForeignEcho)
-		return
+		return false
 	}
-	if e.Clock > p.echo {
-		p.echo = e.Clock
-		m.lead.leaseKnown = false
+	if e.Clock <= p.echo {
+		return false
 	}
+	p.echo = e.Clock
+	m.lead.leaseKnown = false
+	return true
 }
 
-// sendAck answers a keep-alive. (S) Only one that showed the leader's own
-// version is answered with a stamp, and only a chosen leader stamps.
+// sendAck sends an ack, asked or not. (S) Only who showed the leader's own
+// version gets a stamp, and only a chosen leader stamps.
 func (m *Machine) sendAck(to member.Address, echo message.Stamp, stamped bool) {
 	ack := message.LeaderKeepAliveAck{Echo: echo, Healthy: m.healthy(), Quorate: m.quorate(m.now)}
 	if stamped && m.role == member.Leading {

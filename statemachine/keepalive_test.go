@@ -3,6 +3,7 @@
 package statemachine_test
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -15,13 +16,39 @@ import (
 // This file holds what protocol.md section 5 says of keep-alives, health and
 // restarts, and section 2 of states that travel.
 
-// "Every HeartbeatInterval a follower sends LeaderKeepAlive."
-func TestAFollowerSendsAKeepAliveEachInterval(t *testing.T) {
+// "Every HeartbeatInterval a leader sends LeaderKeepAliveAck, unasked [...] A
+// follower answers": two events a member and no more.
+func TestALeaderAcksUnaskedAndEachAnswersOnce(t *testing.T) {
+	b := formed(t, 5, 5)
+	mark := len(b.sent)
+	const intervals = 10
+	b.run(intervals * b.timings.HeartbeatInterval)
+	want := map[message.Kind]int{
+		message.KindLeaderKeepAliveAck: 4 * intervals,
+		message.KindLeaderKeepAlive:    4 * intervals,
+	}
+	got := make(map[message.Kind]int)
+	for i, f := range b.sent[mark:] {
+		got[f.msg.Body.Kind()]++
+		k, ok := f.msg.Body.(message.LeaderKeepAlive)
+		if taken := f.at.Add(-b.latency).UnixNano(); ok && k.Echo.Clock != taken {
+			t.Errorf("event %d: got stamp %d echoed, want that of the ack just taken, %d",
+				i, k.Echo.Clock, taken)
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got events %v in %d intervals, want %v", got, intervals, want)
+	}
+}
+
+// A follower "sends one unasked one and a half intervals after its last".
+func TestAFollowerThatHearsNothingShowsItself(t *testing.T) {
 	b := supporter(t)
 	b.run(b.timings.LeaderTimeout - 1)
 	got := b.mail(0, message.KindLeaderKeepAlive)
 	// The first shows the state, the second the first stamp, both at once.
-	if want := 2 + int(b.timings.LeaderTimeout/b.timings.HeartbeatInterval) - 1; len(got) != want {
+	gap := b.timings.HeartbeatInterval * 3 / 2
+	if want := 2 + int(b.timings.LeaderTimeout/gap); len(got) != want {
 		t.Errorf("got %d keep-alives within LeaderTimeout, want %d", len(got), want)
 	}
 	held := state(3, 3, 1, 1)
@@ -31,11 +58,40 @@ func TestAFollowerSendsAKeepAliveEachInterval(t *testing.T) {
 			t.Errorf("keep-alive %d to %v shows %v %x, want %v %x to n2",
 				i, f.msg.To, k.Number, k.Digest, held.Number, held.Digest())
 		}
-		if i < 2 {
-			continue
+		if i >= 2 && f.at.Sub(got[i-1].at) != gap {
+			t.Errorf("keep-alive %d: got %v after the last, want %v", i, f.at.Sub(got[i-1].at), gap)
 		}
-		if gap := f.at.Sub(got[i-1].at); gap != b.timings.HeartbeatInterval {
-			t.Errorf("keep-alive %d: got %v after the last, want %v", i, gap, b.timings.HeartbeatInterval)
+	}
+}
+
+// A follower answers an ack, "unless it sent one within half an interval".
+func TestAnAckIsAnsweredOnceInHalfAnInterval(t *testing.T) {
+	b := supporter(t)
+	half := b.timings.HeartbeatInterval / 2
+	for i, tc := range []struct {
+		after time.Duration
+		want  int
+	}{{half - 1, 0}, {1, 1}, {0, 0}, {half - 1, 0}, {1, 1}} {
+		b.run(tc.after)
+		out := b.hand(event(1, chosen(3, 1), b.ack(b.now.UnixNano())))
+		if got := len(bodies[message.LeaderKeepAlive](out.Send)); got != tc.want {
+			t.Errorf("ack %d, %v later: got %d answers, want %d", i, tc.after, got, tc.want)
+		}
+	}
+}
+
+// "A keep-alive that echoes a new stamp is an answer itself; every other is
+// answered with an ack."
+func TestAKeepAliveWithoutANewEchoIsAnswered(t *testing.T) {
+	b := aQuorateLeader(t, 3)
+	b.run(b.timings.HeartbeatInterval / 2)
+	for i, tc := range []struct {
+		echo time.Time
+		want int
+	}{{b.now, 0}, {b.now, 1}, {b.now.Add(-1), 1}, {time.Time{}, 1}} {
+		out := b.hand(b.keepAlive(1, tc.echo))
+		if got := len(bodies[message.LeaderKeepAliveAck](out.Send)); got != tc.want {
+			t.Errorf("keep-alive %d: got %d acks, want %d", i, got, tc.want)
 		}
 	}
 }

@@ -16,7 +16,7 @@ type lead struct {
 	since        time.Time // it was chosen, or declared itself
 	quorate      bool      // as of the last call
 	quorateSince time.Time
-	tickAt       time.Time // next claims to seeds and silent members
+	beatAt       time.Time // next acks to followers and claims to the others
 	peers        []*peer   // of the roster, and of nobody else
 	waiting      []joiner
 	// boundSeen is the highest version that a member showed itself bound to.
@@ -33,6 +33,7 @@ type peer struct {
 	heard   time.Time
 	number  member.Number // newest of this version that it showed
 	echo    int64         // greatest stamp it echoed; 0 for none
+	stamp   message.Stamp // its own, of its newest keep-alive
 	drained bool
 	sent    member.Number // newest state sent whole
 	sentAt  time.Time
@@ -82,7 +83,7 @@ func (m *Machine) becomeLeader() {
 	m.isolate.noChosenSince = time.Time{}
 	m.isolate.lost = nil
 	// Its members hear of it by LeaderElected.
-	m.lead.tickAt = m.now.Add(m.cfg.Timings.HeartbeatInterval)
+	m.lead.beatAt = m.now.Add(m.cfg.Timings.HeartbeatInterval)
 	m.trace(Trace{What: BecameLeader, Peer: m.self.Address})
 	m.tellAskers()
 }
@@ -92,7 +93,7 @@ func (m *Machine) startLead(r member.Roster) {
 	m.dropAttempt()
 	m.propose.fails = 0
 	m.seek.target, m.seek.suspected = member.Claim{}, member.Claim{}
-	m.lead = lead{since: m.now, tickAt: m.now}
+	m.lead = lead{since: m.now, beatAt: m.now}
 	for _, e := range r {
 		if e.Address != m.self.Address {
 			m.lead.ensure(e.Identity).heard = m.now
@@ -112,14 +113,13 @@ func (m *Machine) tickLead() {
 	m.watchMembers()
 	m.settle()
 	m.drainLeader()
-	if m.due(m.lead.tickAt) {
-		// With nobody to tell it need not look until somebody falls silent; it
-		// looks now and then all the same, which renews the lease of a lone node.
-		pause := min(m.cfg.Timings.HeartbeatTimeout, m.cfg.Timings.LeaseTimeout/2)
-		if m.claimToSilent() {
-			pause = m.cfg.Timings.HeartbeatInterval
+	if m.due(m.lead.beatAt) {
+		pause := m.cfg.Timings.HeartbeatInterval
+		if !m.beat() {
+			// Looking now and then renews the lease of a lone node.
+			pause = m.cfg.Timings.LeaseTimeout / 2
 		}
-		m.lead.tickAt = m.now.Add(pause)
+		m.lead.beatAt = m.now.Add(pause)
 	}
 }
 
@@ -140,7 +140,7 @@ func (m *Machine) leadDeadline(d *deadline) {
 	if m.role != member.Leading && m.role != member.Provisional {
 		return
 	}
-	d.add(m.lead.tickAt)
+	d.add(m.lead.beatAt)
 	d.add(m.stepDownAt())
 	if m.lead.quorate {
 		d.add(m.leaseEnd(m.now))
@@ -152,20 +152,20 @@ func (m *Machine) leadDeadline(d *deadline) {
 	}
 }
 
-// claimToSilent sends the claim to every seed and member that is not heard to
-// follow it, so that no island forms (protocol.md section 5). It reports
-// whether there was anybody.
-func (m *Machine) claimToSilent() bool {
-	silent := false
-	for _, to := range m.targets(m.cfg.Seeds, addresses(m.state().Roster)) {
-		p := m.lead.peer(to)
+// beat sends an ack, unasked, to each member that is heard to follow, and the
+// claim to every other seed and member, so that no island forms (protocol.md
+// section 5). It reports whether there was anybody.
+func (m *Machine) beat() bool {
+	to := m.targets(m.cfg.Seeds, addresses(m.state().Roster))
+	for _, a := range to {
+		p := m.lead.peer(a)
 		if p != nil && !p.number.IsZero() && m.now.Sub(p.heard) < m.cfg.Timings.HeartbeatTimeout {
-			continue
+			m.sendAck(a, p.stamp, true)
+		} else {
+			m.send(a, message.SeedKeepAlive{})
 		}
-		m.send(to, message.SeedKeepAlive{})
-		silent = true
 	}
-	return silent
+	return len(to) > 0
 }
 
 // change makes the next revision with r and tells everyone in it: of the one

@@ -120,7 +120,7 @@ func (m *Machine) noteAuthority() {
 		m.trace(Trace{What: GainedAuthority, Peer: m.self.Address, Version: m.leader.Version})
 		for _, p := range m.lead.peers {
 			if p.number.Version == m.leader.Version {
-				m.sendAck(p.id.Address, message.Stamp{}, true)
+				m.sendAck(p.id.Address, p.stamp, true)
 			}
 		}
 	case !q && m.lead.quorate:

@@ -58,7 +58,6 @@ func (m *Machine) watchMembers() {
 		switch {
 		case e.Status == member.Active:
 			e.Status = member.Unreachable
-			m.lead.tickAt = m.now // it is told the claim from now on
 			m.change(r.With(e), e.Address)
 		case e.Status == member.Unreachable && m.role == member.Leading:
 			e.Status = member.Leaving

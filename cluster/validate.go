@@ -11,13 +11,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/transport/quicnet"
-	"github.com/athena-go/athena/wire"
 )
 
 // Limits and defaults of Config.
@@ -41,7 +38,8 @@ type settings struct {
 // WithDefaults returns the configuration with every default filled in.
 func (c Config) WithDefaults() Config {
 	c.Advertise = cmp.Or(c.Advertise, c.Addr)
-	c.Name = cmp.Or(c.Name, c.Advertise[:min(len(c.Advertise), member.MaxNameBytes)])
+	cut := c.Advertise[:min(len(c.Advertise), member.MaxNameBytes)]
+	c.Name = cmp.Or(c.Name, strings.ToValidUTF8(cut, ""))
 	c.Cluster = cmp.Or(c.Cluster, DefaultCluster)
 	if c.Size == 1 && len(c.Seeds) == 0 {
 		c.Seeds = []string{c.Advertise}
@@ -74,10 +72,10 @@ func (c Config) settings() (settings, error) {
 	s.seeds = faults.seeds(s.Seeds, s.Size)
 	faults.check(s.Size >= 1 && s.Size <= MaxSize,
 		"Size %d: must be between 1 and %d, the same on every node", s.Size, MaxSize)
-	faults.check(s.Name == "" || len(s.Name) <= member.MaxNameBytes && isPrintable(s.Name),
+	faults.check(s.Name == "" || len(s.Name) <= member.MaxNameBytes && member.IsPrintable(s.Name),
 		"Name %.200q: must have at most %d printable characters", s.Name, member.MaxNameBytes)
-	faults.check(len(s.Cluster) <= wire.MaxClusterBytes && isPrintable(s.Cluster),
-		"Cluster %.300q: must have at most %d printable characters", s.Cluster, wire.MaxClusterBytes)
+	faults.check(len(s.Cluster) <= member.MaxClusterBytes && member.IsPrintable(s.Cluster),
+		"Cluster %.300q: must have at most %d printable characters", s.Cluster, member.MaxClusterBytes)
 	faults.check(!s.JoinOnly || slices.Contains(s.seeds, s.self),
 		"JoinOnly true: only a seed can found, and %s is none; leave it out", s.Advertise)
 	faults.security(s.Config)
@@ -184,9 +182,4 @@ func (c Config) onLoopback() bool {
 		}
 	}
 	return true
-}
-
-func isPrintable(s string) bool {
-	bad := func(r rune) bool { return !unicode.IsPrint(r) }
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, bad)
 }

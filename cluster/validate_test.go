@@ -154,6 +154,10 @@ func TestDefaults(t *testing.T) {
 	if len(long.Name) != member.MaxNameBytes {
 		t.Errorf("Name for a long address: got %d bytes, want %d", len(long.Name), member.MaxNameBytes)
 	}
+	wide := Config{Addr: "x" + strings.Repeat("é", 120) + ":7001"}.WithDefaults()
+	if !member.IsPrintable(wide.Name) || len(wide.Name) != member.MaxNameBytes-1 {
+		t.Errorf("Name for a long address of wide letters: got %q, want no half letter", wide.Name)
+	}
 }
 
 // TestProfiles holds the table of protocol.md section 1.

@@ -49,8 +49,7 @@ func (a Address) IsValid() bool { return validHost(a.Host) && a.Port != 0 }
 
 func validHost(host string) bool {
 	bad := func(r rune) bool {
-		return strings.ContainsRune("/[]", r) || r == utf8.RuneError ||
-			unicode.IsSpace(r) || unicode.IsControl(r)
+		return strings.ContainsRune("/[] ", r) || r == utf8.RuneError || !unicode.IsPrint(r)
 	}
 	return host != "" && len(host) <= MaxHostBytes && !strings.ContainsFunc(host, bad)
 }

@@ -45,6 +45,10 @@ func TestParseAddressNamesWhatIsWrong(t *testing.T) {
 		{":7000", "before the port"},
 		{"a b:7000", "before the port"},
 		{"a/b:7000", "before the port"},
+		{"a\u00a0b:7000", "before the port"}, // a space of another kind
+		{"a\x1bb:7000", "before the port"},
+		{"a\u202eb:7000", "before the port"}, // the rest would be shown from right to left
+		{"a\u200bb:7000", "before the port"}, // nothing would be shown
 		{strings.Repeat("h", member.MaxHostBytes+1) + ":7000", "before the port"},
 		{"host:", "1 to 65535"},
 		{"host:0", "1 to 65535"},

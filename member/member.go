@@ -5,6 +5,9 @@ package member
 import (
 	"encoding/hex"
 	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // StoreID names one store. It is random, made when the store is made, and kept
@@ -70,8 +73,20 @@ type Member struct {
 	Resigned bool
 }
 
-// MaxNameBytes bounds the name of a member.
-const MaxNameBytes = 128
+const (
+	// MaxNameBytes bounds the name of a member.
+	MaxNameBytes = 128
+	// MaxClusterBytes bounds the name of a cluster.
+	MaxClusterBytes = 255
+)
+
+// IsPrintable reports whether s is UTF-8 without line ends, controls and other
+// characters that are not seen: what a log, a terminal and a person can read
+// as it is. Every name is, in a configuration and from the network.
+func IsPrintable(s string) bool {
+	bad := func(r rune) bool { return !unicode.IsPrint(r) }
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, bad)
+}
 
 // IsVoter reports whether the entry has a vote (protocol.md section 1).
 func (m Member) IsVoter() bool {

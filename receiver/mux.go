@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode"
 
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -117,8 +116,7 @@ func (m *Mux) fault(format string, args ...any) {
 }
 
 func validName(name string) bool {
-	return name != "" && len(name) <= MaxNameBytes &&
-		strings.IndexFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
+	return name != "" && len(name) <= MaxNameBytes && member.IsPrintable(name)
 }
 
 // decode reads a payload that was scanned.

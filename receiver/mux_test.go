@@ -28,11 +28,12 @@ func TestRegistrationMistakesAreToldAtOnce(t *testing.T) {
 	Handle(mux, ignore[other], Named("order"))
 	Register[int64](mux, Named(strings.Repeat("x", MaxNameBytes+1)))
 	Register[int32](mux, Named("a\nb"))
+	Register[int16](mux, Named("\xff"))
 	err := mux.Validate(nil)
 	for _, want := range []string{
 		"handler of order is nil", "*receiver.order: register the type itself",
 		"struct { N int }: name \"\"", "two types are named \"order\"", "int64: name \"xxx",
-		`int32: name "a\nb"`,
+		`int32: name "a\nb"`, `int16: name "\xff"`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Validate: got %v, want it to say %q", err, want)

@@ -14,8 +14,8 @@ import (
 
 func (c *codec) greet(m *message.Greet) {
 	c.bool(&m.Active)
-	c.text(&m.Name, member.MaxNameBytes)
-	c.text(&m.Cluster, MaxClusterBytes)
+	c.name(&m.Name, member.MaxNameBytes)
+	c.name(&m.Cluster, member.MaxClusterBytes)
 	within(c, &m.Size, 0, member.MaxMembers)
 	c.uint64(&m.SeedDigest)
 	c.timings(&m.Timings)
@@ -43,7 +43,7 @@ func (c *codec) leaderResponse(m *message.LeaderResponse) {
 }
 
 func (c *codec) joinClusterRequest(m *message.JoinClusterRequest) {
-	c.text(&m.Name, member.MaxNameBytes)
+	c.name(&m.Name, member.MaxNameBytes)
 	c.bool(&m.Seed)
 	c.number(&m.Held)
 	c.count(&m.Bound)

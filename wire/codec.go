@@ -192,6 +192,15 @@ func (c *codec) text(v *string, limit int) {
 	}
 }
 
+// name is a text that people read, in logs and on terminals: what could forge a
+// line of a log or steer a terminal is refused, as it is in a configuration.
+func (c *codec) name(v *string, limit int) {
+	c.text(v, limit)
+	if !member.IsPrintable(*v) {
+		c.fail("the name %q, which has characters that are not printable", *v)
+	}
+}
+
 // bytes is a binary; an empty one is read as nil. What is read is a copy.
 func (c *codec) bytes(v *[]byte) {
 	if c.writing {

@@ -20,7 +20,8 @@
 // of its fields in the order of their declaration: the body, its header, the
 // event, a state, an accepted value, an entry of a roster. What will never grow
 // (address, identity, number, claim, stamp, proposal id) stands flat in the
-// array that holds it.
+// array that holds it. Names, of members, clusters and events, are printable
+// (member.IsPrintable), since they end up in logs and on terminals.
 //
 //	body     [header, event, padding?]
 //	header   [from host, port, store id, incarnation, to host, port,

@@ -74,7 +74,7 @@ func DecodeEvent(frame []byte, limit int) (Event, error) {
 
 func (c *codec) event(e *Event) {
 	outer := c.enter()
-	if c.text(&e.Name, MaxEventName); e.Name == "" {
+	if c.name(&e.Name, MaxEventName); e.Name == "" {
 		c.fail("an event without a name")
 	}
 	c.bytes(&e.Payload)

@@ -30,7 +30,7 @@ func TestEventRoundTrip(t *testing.T) {
 func TestDrawnEventsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := wire.Event{
-			Name:    rapid.StringN(1, -1, wire.MaxEventName).Draw(t, "name"),
+			Name:    drawName(t, 1, wire.MaxEventName),
 			Payload: rapid.SliceOfN(rapid.Byte(), 0, 400).Draw(t, "payload"),
 			Metadata: rapid.MapOfN(rapid.StringN(0, -1, 40), rapid.StringN(0, -1, 40),
 				0, wire.MaxMetadata).Draw(t, "metadata"),
@@ -79,6 +79,7 @@ func TestEncodeEventRefuses(t *testing.T) {
 		{"the longest name", wire.Event{Name: text(128)}, 1000, nil},
 		{"a longer name", wire.Event{Name: text(129)}, 1000, wire.ErrMalformed},
 		{"a name that is not UTF-8", wire.Event{Name: "\xff"}, 100, wire.ErrMalformed},
+		{"a name of two lines", wire.Event{Name: "a\nb"}, 100, wire.ErrMalformed},
 		{"an entry too many", wire.Event{Name: "n", Metadata: tooMany}, 1 << 20, wire.ErrMalformed},
 		{"a long key", wire.Event{Name: "n", Metadata: map[string]string{text(129): ""}},
 			1000, wire.ErrMalformed},
@@ -117,6 +118,8 @@ func TestDecodeEventRefuses(t *testing.T) {
 		{"17 entries", append([]byte{0x93, 0xa1, 'n', 0xc4, 0x00, 0xde, 0, 17},
 			bytes.Repeat([]byte{0xa0, 0xa0}, 17)...), "metadata of 17"},
 		{"no name", []byte{0x93, 0xa0, 0xc4, 0x00, 0x80}, "without a name"},
+		{"a name that steers a terminal", []byte{0x93, 0xa2, 0x1b, 'c', 0xc4, 0x00, 0x80},
+			`the name "\x1bc"`},
 		{"a string as payload", []byte{0x93, 0xa1, 'n', 0xa0, 0x80}, "want a binary"},
 		{"nil as metadata", []byte{0x93, 0xa1, 'n', 0xc4, 0x00, 0xc0}, "want a map"},
 		{"no metadata", []byte{0x92, 0xa1, 'n', 0xc4, 0x00}, "a field is missing"},

@@ -15,8 +15,6 @@ const (
 	// MaxFrameBytes bounds a system frame. Whatever Encode accepts fits: the
 	// largest is a vote with two states of member.MaxMembers with the longest names.
 	MaxFrameBytes = 256 << 10
-	// MaxClusterBytes bounds the name of a cluster.
-	MaxClusterBytes = 255
 	// MinKeepAliveBytes is the least length of a keep-alive and its ack. QUIC
 	// answers a packet of 42 bytes or less with no stateless reset, and the
 	// restart of a peer is noticed by that reset.

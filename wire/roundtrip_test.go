@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -193,10 +194,16 @@ func drawID(t *rapid.T) paxos.ID {
 	}}
 }
 
+// drawName draws what a person can read.
+func drawName(t *rapid.T, atLeast, maxBytes int) string {
+	r := rapid.Rune().Filter(unicode.IsPrint)
+	return rapid.StringOfN(r, atLeast, 30, maxBytes).Draw(t, "name")
+}
+
 func drawMember(t *rapid.T) member.Member {
 	return member.Member{
 		Identity: drawIdentity(t),
-		Name:     rapid.StringN(0, 30, member.MaxNameBytes).Draw(t, "name"),
+		Name:     drawName(t, 0, member.MaxNameBytes),
 		Seed:     rapid.Bool().Draw(t, "seed"),
 		Status:   member.Status(rapid.Uint8Range(1, 4).Draw(t, "status")),
 		Gone:     rapid.Bool().Draw(t, "gone"),
@@ -231,7 +238,7 @@ func drawBody(t *rapid.T) message.Body {
 	var (
 		yes    = func() bool { return rapid.Bool().Draw(t, "bool") }
 		n      = func() uint64 { return drawCount(t, "number") }
-		name   = rapid.StringN(0, 30, member.MaxNameBytes).Draw(t, "name")
+		name   = drawName(t, 0, member.MaxNameBytes)
 		stage  = message.Stage(rapid.Uint8Range(1, 2).Draw(t, "stage"))
 		reason = message.Reason(rapid.Uint8().Draw(t, "reason"))
 	)

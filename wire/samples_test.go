@@ -224,7 +224,7 @@ func largest() []message.Message {
 	bodies := []message.Body{
 		message.Greet{
 			Active: true, Name: strings.Repeat("é", member.MaxNameBytes/2),
-			Cluster: strings.Repeat("c", wire.MaxClusterBytes), Size: member.MaxMembers, SeedDigest: most,
+			Cluster: strings.Repeat("c", member.MaxClusterBytes), Size: member.MaxMembers, SeedDigest: most,
 			Timings: year, MinProtocol: math.MaxUint16, MaxProtocol: math.MaxUint16,
 		},
 		message.JoinClusterResponse{Accepted: true, Reason: math.MaxUint8, Known: most},

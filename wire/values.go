@@ -70,7 +70,7 @@ func (c *codec) entry(m *member.Member) {
 	if m.Address.IsZero() {
 		c.fail("a member without an address")
 	}
-	c.text(&m.Name, member.MaxNameBytes)
+	c.name(&m.Name, member.MaxNameBytes)
 	c.bool(&m.Seed)
 	within(c, &m.Status, member.Joining, member.Leaving)
 	c.bool(&m.Gone)

@@ -13,7 +13,6 @@ import (
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/statemachine"
 	"github.com/athena-go/athena/transport"
-	"github.com/athena-go/athena/transport/quicnet"
 	"github.com/athena-go/athena/wire"
 )
 
@@ -150,7 +149,7 @@ func (n *Node) reported(r transport.Report) {
 // isFinal reports whether a connection was refused for good: because of secret
 // or configuration, and not because a node was busy or runs twice.
 func isFinal(err error) bool {
-	if errors.Is(err, quicnet.ErrCertificate) || errors.Is(err, transport.ErrSelf) {
+	if errors.Is(err, transport.ErrCertificate) || errors.Is(err, transport.ErrSelf) {
 		return true
 	}
 	if closed, ok := errors.AsType[*transport.CloseError](err); ok {

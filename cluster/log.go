@@ -4,7 +4,6 @@ package cluster
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/rs/zerolog"
 
@@ -85,11 +84,16 @@ var connections = map[transport.What]zerolog.Level{
 	transport.ReportSeedsDiffer:   zerolog.WarnLevel,
 	transport.ReportUnreachable:   zerolog.DebugLevel,
 	transport.ReportFailed:        zerolog.ErrorLevel,
+	transport.ReportCertificate:   zerolog.WarnLevel,
+	transport.ReportSmallBuffers:  zerolog.InfoLevel,
 }
 
 func (n *Node) logReport(r transport.Report) {
-	n.log.WithLevel(connections[r.What]).Stringer("peer", r.Peer).Err(quoted(r.Err)).
-		Msg(r.What.String())
+	e := n.log.WithLevel(connections[r.What])
+	if !r.Peer.IsZero() {
+		e = e.Str("peer", printable(r.Peer.String()))
+	}
+	e.Err(printableError(r.Err)).Msg(r.What.String())
 }
 
 func (n *Node) logHandler(f receiver.Failure) {
@@ -101,17 +105,20 @@ func (n *Node) logHandler(f receiver.Failure) {
 }
 
 func (n *Node) logFrame(from member.Identity, reason string, err error) {
-	n.log.Debug().Stringer("peer", from.Address).Str("reason", reason).Err(quoted(err)).
+	n.log.Debug().Stringer("peer", from.Address).Str("reason", reason).Err(printableError(err)).
 		Msg("dropped a frame")
 }
 
 // maxLogged bounds what a peer can write into one field of a log.
-const maxLogged = 256
+const maxLogged = 1024
 
-// quoted keeps what came from a peer printable and short.
-func quoted(err error) error {
+// printable keeps what came from a peer on one line, and short. The log quotes
+// it once, in its own way.
+func printable(text string) string { return transport.OneLine(text, maxLogged) }
+
+func printableError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%.*q", maxLogged, err.Error())
+	return errors.New(printable(err.Error()))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/statemachine"
+	"github.com/athena-go/athena/transport"
 )
 
 // lines logs through l what f tells a node to log, and returns it.
@@ -47,6 +48,15 @@ func TestTraceLines(t *testing.T) {
 	}
 }
 
+// TestEveryReportHasALevel: what is new is not at debug level by accident.
+func TestEveryReportHasALevel(t *testing.T) {
+	for what := transport.What(0); !strings.HasPrefix(what.String(), "unknown"); what++ {
+		if _, ok := connections[what]; !ok {
+			t.Errorf("report %q has no level", what)
+		}
+	}
+}
+
 // TestEveryDecisionHasALine holds the table against the kinds of traces.
 func TestEveryDecisionHasALine(t *testing.T) {
 	texts := map[string]statemachine.What{}
@@ -73,13 +83,31 @@ func TestRefusalsAreQuiet(t *testing.T) {
 	}
 }
 
-// TestForeignTextIsQuotedAndCut: a peer cannot write lines of its own.
-func TestForeignTextIsQuotedAndCut(t *testing.T) {
+// TestForeignTextIsPrintableAndCut: a peer cannot write lines of its own.
+func TestForeignTextIsPrintableAndCut(t *testing.T) {
 	got := logged(zerolog.DebugLevel, func(n *Node) {
-		n.logFrame(member.Identity{}, dropMalformed, errors.New("\x1b[2J"+strings.Repeat("x", 1000)))
+		n.logFrame(member.Identity{}, dropMalformed, errors.New("\x1b[2J"+strings.Repeat("x", 4000)))
 	})
 	if strings.Contains(got, "\x1b") || len(got) > 2*maxLogged {
-		t.Errorf("got %d bytes, %q; want at most %d, quoted", len(got), got, 2*maxLogged)
+		t.Errorf("got %d bytes, %q; want at most %d, printable", len(got), got, 2*maxLogged)
+	}
+}
+
+// TestNothingIsEscapedTwice: an error of several lines is one line that can be
+// read, with its quotes as they are in the field of a log.
+func TestNothingIsEscapedTwice(t *testing.T) {
+	mismatch := func(field, ours, theirs string) error {
+		return &ConfigMismatchError{Field: field, Ours: ours, Theirs: theirs}
+	}
+	got := logged(zerolog.WarnLevel, func(n *Node) {
+		n.logReport(transport.Report{What: transport.ReportRefused, Peer: at(2, 0).Address,
+			Err: errors.Join(mismatch("Size", "3", "5"), mismatch("Cluster", "a b", "c"))})
+	})
+	want := `{"level":"warn","peer":"127.0.0.1:2","error":"transport: Size differs: 3 here, ` +
+		`5 at the peer: configure the same on every node; transport: Cluster differs: \"a b\" here, ` +
+		`c at the peer: configure the same on every node","message":"peer refused"}` + "\n"
+	if got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
-	"github.com/athena-go/athena/transport/quicnet"
+	"github.com/athena-go/athena/transport"
 	"github.com/athena-go/athena/transport/transporttest"
 )
 
@@ -87,7 +87,7 @@ func TestWholeStackOverQUIC(t *testing.T) {
 			t.Errorf("after the heal: %v", err)
 		}
 		_, err := Start(w.within(time.Minute), quicConfig(4, "another secret, long enough"), options...)
-		if !errors.Is(err, quicnet.ErrCertificate) || errors.Is(err, context.DeadlineExceeded) {
+		if !errors.Is(err, transport.ErrCertificate) || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Start with another secret: got %v, want ErrCertificate before the context ends", err)
 		}
 	})

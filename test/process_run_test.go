@@ -52,7 +52,7 @@ func TestProcessRefused(t *testing.T) {
 			[]string{"could not join", "same secret"}},
 		{"other name", []string{"--cluster", "other"}, []string{"could not join", "same cluster name"}},
 		{"other size", []string{"--size", "5"},
-			[]string{"could not join", `Size differs: "5" here, "3"`, "the same on every node"}},
+			[]string{"could not join", "Size differs: 5 here, 3 at the peer", "the same on every node"}},
 		{"other timings", []string{"--profile", "wan"},
 			[]string{"could not join", "LeaseTimeout differs", "the same on every node"}},
 	} {

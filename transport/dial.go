@@ -4,6 +4,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -114,10 +115,13 @@ func (p *peer) attempt(ctx context.Context) {
 		return // another connection came first, or the Mesh ends
 	case context.DeadlineExceeded:
 		// Nobody's deadline but ours: it must not look like that of a caller.
-		err = fmt.Errorf("transport: dial %s: no answer", p.addr)
+		if !errors.Is(err, ErrUnknownHost) {
+			err = fmt.Errorf("%w from %s", ErrNoAnswer, p.addr)
+		}
 	}
-	p.mesh.stats.handshakes[ResultFailed].Add(1)
-	p.remember(err, false)
+	p.mesh.stats.failed(err)
+	// Who has another secret keeps it for a while.
+	p.remember(err, errors.Is(err, ErrCertificate))
 	p.mesh.told.report(Report{ReportUnreachable, p.addr, err})
 }
 

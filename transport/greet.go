@@ -5,7 +5,11 @@ package transport
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/athena-go/athena/message"
 )
@@ -40,8 +44,17 @@ func (e *ConfigMismatchError) Error() string {
 	case fieldProtocol:
 		advice = "upgrade the older program"
 	}
-	return fmt.Sprintf("transport: %s differs: %q here, %q at the peer: %s",
-		e.Field, e.Ours, e.Theirs, advice)
+	return fmt.Sprintf("transport: %s differs: %s here, %s at the peer: %s",
+		e.Field, quoteOdd(e.Ours), quoteOdd(e.Theirs), advice)
+}
+
+// quoteOdd quotes what is no plain word: a peer may say anything.
+func quoteOdd(s string) string {
+	odd := func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(" \"\\", r) }
+	if s == "" || !utf8.ValidString(s) || strings.ContainsFunc(s, odd) {
+		return strconv.Quote(s)
+	}
+	return s
 }
 
 const (

@@ -62,7 +62,7 @@ func (m *Mesh) welcome(conn Conn) {
 		return
 	}
 	if err := m.handler.Admit(theirs); err != nil {
-		m.turnAway(conn, from, err)
+		m.turnAway(conn, from, err, m.strangers)
 		return
 	}
 	p, err := m.hold(from)
@@ -105,7 +105,7 @@ func (p *peer) greet(conn Conn) {
 			err = m.handler.Admit(theirs)
 		}
 		if err != nil {
-			m.turnAway(conn, p.addr, err)
+			m.turnAway(conn, p.addr, err, m.told)
 			p.remember(err, true)
 			l.end(CodeRefused, "", nil)
 			return
@@ -189,23 +189,28 @@ func (m *Mesh) establish(
 	return true
 }
 
-// unanswered counts a connection on which the peer's greet did not come.
+// unanswered counts a connection on which the peer's greet did not come. peer is
+// nobody where it dialed.
 func (m *Mesh) unanswered(conn Conn, peer member.Address, err error) {
 	closed, isClosed := errors.AsType[*CloseError](err)
-	result := ResultFailed
 	switch {
 	case errors.Is(err, errGarbage), errors.Is(err, errEndMark):
 		m.stats.drop(DropGarbage, 1)
 		conn.Close(CodeGarbage, err.Error())
-		m.told.report(Report{ReportRefused, peer, err})
-		result = ResultRefused
+		if peer.IsZero() {
+			m.strangers.report(Report{ReportRefused, peer, err})
+		} else {
+			m.told.report(Report{ReportRefused, peer, err})
+		}
+		m.stats.handshakes[ResultRefused].Add(1)
 	case isClosed && closed.Remote && closed.Code == CodeDuplicate:
-		result = ResultDuplicate
+		m.stats.handshakes[ResultDuplicate].Add(1)
 	case isClosed && closed.Refusal():
-		result = ResultRefusedByPeer
+		m.stats.handshakes[ResultRefusedByPeer].Add(1)
+	default:
+		m.stats.failed(err)
 	}
 	conn.Close(CodeClosed, "no greet")
-	m.stats.handshakes[result].Add(1)
 }
 
 // unwelcome remembers why a greet was not answered.
@@ -230,14 +235,14 @@ func (m *Mesh) disagree(conn Conn, r *frameReader, ours message.Message, err err
 	if m.write(conn, nil, ours) == nil {
 		_, _ = r.next() // returns when the peer, or the guard, closes the connection
 	}
-	m.turnAway(conn, ours.To, err)
+	m.turnAway(conn, ours.To, err, m.strangers)
 }
 
 // turnAway closes the connection of a peer that is not wanted.
-func (m *Mesh) turnAway(conn Conn, peer member.Address, err error) {
+func (m *Mesh) turnAway(conn Conn, peer member.Address, err error, told *reporter) {
 	conn.Close(CodeRefused, CutReason(err.Error()))
 	m.stats.handshakes[ResultRefused].Add(1)
-	m.told.report(Report{ReportRefused, peer, err})
+	told.report(Report{ReportRefused, peer, err})
 }
 
 // warn reports what is odd about a peer that is accepted.

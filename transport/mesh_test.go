@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
 )
 
@@ -107,7 +108,7 @@ func TestSilence(t *testing.T) {
 func TestReportsAreNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		count := 0
-		r := reporter{to: func(Report) { count++ }}
+		r := newReporter(func(Report) { count++ })
 		broken, other := errors.New("broken"), errors.New("other")
 		for range 10 {
 			r.report(Report{ReportRefused, addrA, broken})
@@ -134,7 +135,65 @@ func TestReportsAreNotRepeated(t *testing.T) {
 	})
 }
 
-func TestCloseErrorQuotesThePeer(t *testing.T) {
+// TestStrangersAreReportedSparingly: one line for a host whose certificate does
+// not fit, however many ports it tries, and not more than so many in a minute for
+// all who dial, whatever they make up.
+func TestStrangersAreReportedSparingly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		count := 0
+		r := newStrangers(func(Report) { count++ })
+		attack := func(host string, port int) {
+			r.report(Report{ReportCertificate, member.Address{Host: host, Port: uint16(port)},
+				fmt.Errorf("%w: %d", ErrCertificate, port)})
+		}
+		for port := range 1000 {
+			attack("10.0.0.1", port)
+			attack("10.0.0.2", port)
+		}
+		if count != 2 {
+			t.Errorf("2 hosts, 1000 ports each: %d reports, want 2", count)
+		}
+		for host := range 1000 {
+			attack(fmt.Sprint("10.0.1.", host), 1)
+		}
+		if count != maxStrangers || len(r.last) != maxStrangers {
+			t.Errorf("1000 hosts: %d reports, %d remembered, want %d", count, len(r.last), maxStrangers)
+		}
+		time.Sleep(strangerInterval)
+		attack("10.0.0.1", 1)
+		if count != maxStrangers+1 || len(r.last) != 1 {
+			t.Errorf("a minute later: %d reports, %d remembered, want %d and 1",
+				count, len(r.last), maxStrangers+1)
+		}
+	})
+}
+
+func TestOneLine(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		limit int
+		want  string
+	}{
+		{`Size differs: "3" here`, 100, `Size differs: "3" here`},
+		{"first\nsecond\n", 100, "first; second"},
+		{"a\x1b[2J\r\xffb", 100, "a\\x1b[2J\\r\ufffdb"},
+		{"größer", 100, "größer"},
+		{"give every node the same secret", 30, "give every node the same..."},
+		{strings.Repeat("x", 20), 10, "xxxxxxx..."},
+		{"éééééé", 10, "ééé..."},
+		{"\x00", 3, "..."},
+	} {
+		got := OneLine(c.text, c.limit)
+		if got != c.want || len(got) > c.limit {
+			t.Errorf("OneLine(%q, %d): got %q, want %q", c.text, c.limit, got, c.want)
+		}
+		if again := OneLine(got, c.limit); again != got {
+			t.Errorf("OneLine twice of %q: got %q, want %q", c.text, again, got)
+		}
+	}
+}
+
+func TestCloseErrorPrintsThePeerSafely(t *testing.T) {
 	err := &CloseError{Code: CodeRefused, Reason: "no\n\x1b[31m", Remote: true}
 	if text := err.Error(); strings.ContainsAny(text, "\n\x1b") || !strings.Contains(text, "refused") {
 		t.Errorf("text %q holds what the peer sent as it is", text)

@@ -6,8 +6,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/athena-go/athena/member"
 )
@@ -79,7 +81,8 @@ var codeNames = [codes]string{
 // String is the name of the code as logs write it.
 func (c Code) String() string { return nameOf(codeNames[:], c) }
 
-// MaxReasonBytes bounds the reason of a CloseError; the rest is cut.
+// MaxReasonBytes bounds the reason of a CloseError; of a longer one the end is
+// left out.
 const MaxReasonBytes = 256
 
 // CloseError says that a connection was closed, and by whom.
@@ -89,12 +92,13 @@ type CloseError struct {
 	Remote bool   // the peer closed it
 }
 
-// Error quotes a reason that the peer gave: it may hold anything.
+// Error makes the reason printable: that of a peer may hold anything.
 func (e *CloseError) Error() string {
+	who := "connection closed"
 	if e.Remote {
-		return fmt.Sprintf("transport: the peer closed the connection (%s): %q", e.Code, e.Reason)
+		who = "the peer closed the connection"
 	}
-	return fmt.Sprintf("transport: connection closed (%s): %s", e.Code, e.Reason)
+	return fmt.Sprintf("transport: %s (%s): %s", who, e.Code, CutReason(e.Reason))
 }
 
 // Refusal reports whether the peer does not want to talk to this node, so that
@@ -103,12 +107,47 @@ func (e *CloseError) Refusal() bool {
 	return e.Remote && (e.Code == CodeRefused || e.Code == CodeEarlierRun || e.Code == CodeBusy)
 }
 
-// CutReason makes a reason fit into MaxReasonBytes, as valid text.
-func CutReason(s string) string {
-	if len(s) > MaxReasonBytes {
-		s = s[:MaxReasonBytes]
+// CutReason makes a reason one line of at most MaxReasonBytes.
+func CutReason(s string) string { return OneLine(s, MaxReasonBytes) }
+
+// cutMark stands where something was left out.
+const cutMark = "..."
+
+// OneLine makes a text printable that may hold anything: one line of at most limit
+// bytes. Line ends become semicolons, what cannot be seen is written as Go does,
+// and quotes stay as they are, so that no text is escaped twice.
+func OneLine(s string, limit int) string {
+	var b strings.Builder
+	for i, r := range s {
+		text := string(r)
+		switch {
+		case r == '\n' && i == len(s)-1:
+			continue
+		case r == '\n':
+			text = "; "
+		case !strconv.IsPrint(r):
+			quoted := strconv.QuoteRune(r)
+			text = quoted[1 : len(quoted)-1]
+		}
+		if b.Len()+len(text) > limit {
+			return cutTo(b.String(), limit-len(cutMark)) + cutMark
+		}
+		b.WriteString(text)
 	}
-	return strings.ToValidUTF8(s, "")
+	return b.String()
+}
+
+// cutTo cuts printable text between two characters, and where there is a word's
+// end near, there.
+func cutTo(s string, length int) string {
+	length = max(0, min(length, len(s)))
+	for length < len(s) && !utf8.RuneStart(s[length]) {
+		length--
+	}
+	if at := strings.LastIndexByte(s[:length], ' '); at > length*3/4 {
+		length = at
+	}
+	return s[:length]
 }
 
 func nameOf[T ~uint8 | ~uint64](names []string, v T) string {

@@ -3,6 +3,7 @@
 package transport
 
 import (
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -15,7 +16,8 @@ type Traffic struct {
 	Bytes    uint64 // without what carries the frames
 }
 
-// Result is how the exchange of greets on a connection ended.
+// Result is how a handshake ended: that of the network, or the exchange of greets
+// behind it.
 type Result uint8
 
 // The results.
@@ -25,11 +27,12 @@ const (
 	ResultRefusedByPeer               // the peer did not want this node
 	ResultDuplicate                   // another connection of the pair stays
 	ResultFailed                      // the network failed, or it took too long
+	ResultCertificate                 // one of the two did not accept the other's certificate
 	Results                           // counts the results
 )
 
 var resultNames = [Results]string{
-	"established", "refused", "refused by peer", "duplicate", "failed",
+	"established", "refused", "refused by peer", "duplicate", "failed", "certificate refused",
 }
 
 // String is the name of the result as metrics write it.
@@ -99,6 +102,16 @@ type counters struct {
 	duplicates     atomic.Uint64
 	dials, redials atomic.Uint64
 	dropped        [Drops]atomic.Uint64
+}
+
+// failed counts a handshake that ended with an error before the greets were
+// exchanged.
+func (c *counters) failed(err error) {
+	result := ResultFailed
+	if errors.Is(err, ErrCertificate) {
+		result = ResultCertificate
+	}
+	c.handshakes[result].Add(1)
 }
 
 func (c *counters) drop(why Drop, frames int) { c.dropped[why].Add(uint64(frames)) }

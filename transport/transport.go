@@ -80,4 +80,14 @@ var (
 	ErrTooLarge = errors.New("transport: frame is empty or too large")
 	// ErrAddressInUse says that another process has the address to listen on.
 	ErrAddressInUse = errors.New("transport: address already in use")
+	// ErrNoAnswer says that nothing came back from where a peer should be.
+	ErrNoAnswer = errors.New("transport: no answer")
+	// ErrUnknownHost says that the name of a peer's host could not be resolved.
+	ErrUnknownHost = errors.New("transport: unknown host")
+	// ErrCertificate says that one of two nodes does not accept the certificate
+	// of the other.
+	ErrCertificate = errors.New("transport: certificate not accepted: " +
+		"give every node the same secret and the same cluster name, and check its clock")
+	// ErrNotNode says that what answers is another program than a node.
+	ErrNotNode = errors.New("transport: what answers there is no node of Athena")
 )

@@ -12,10 +12,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// ErrCertificate says that one of two nodes does not accept the certificate of
-// the other.
-var ErrCertificate = errors.New("quicnet: certificate not accepted: " +
-	"give every node the same secret and the same cluster name, and check its clock")
+// noCommonALPN is TLS's alert no_application_protocol, as QUIC numbers alerts.
+const noCommonALPN = 0x100 + 120
 
 // conn is one QUIC connection. Each side opens two streams, the first one for
 // system and the second one for custom frames.
@@ -98,8 +96,15 @@ func translate(err error) error {
 			Remote: closed.Remote,
 		}
 	}
-	if fault, ok := errors.AsType[*quic.TransportError](err); ok && fault.ErrorCode.IsCryptoError() {
-		return fmt.Errorf("%w: %w", ErrCertificate, err)
+	fault, ok := errors.AsType[*quic.TransportError](err)
+	switch {
+	case ok && fault.ErrorCode == noCommonALPN:
+		return fmt.Errorf("%w: %w", transport.ErrNotNode, err)
+	case ok && fault.ErrorCode.IsCryptoError():
+		return fmt.Errorf("%w: %w", transport.ErrCertificate, err)
+	}
+	if _, ok := errors.AsType[*quic.HandshakeTimeoutError](err); ok {
+		return fmt.Errorf("%w: %w", transport.ErrNoAnswer, err)
 	}
 	return err
 }

@@ -173,13 +173,47 @@ func TestOtherSecretIsRefused(t *testing.T) {
 	} {
 		a := listen(t, tls)
 		a.Notify(b.self.Address, []byte("let me in"))
-		a.awaitReport(t, transport.ReportUnreachable, name, ErrCertificate)
+		a.awaitReport(t, transport.ReportUnreachable, name, transport.ErrCertificate)
 		if name != "no secret" { // it accepts everybody, but has no certificate to show
 			b.Notify(a.self.Address, []byte("come in"))
-			b.awaitReport(t, transport.ReportUnreachable, name, ErrCertificate)
+			b.awaitReport(t, transport.ReportUnreachable, name, transport.ErrCertificate)
 		}
 		if got := a.Stats().Connections + b.Stats().Connections; got != 0 {
 			t.Errorf("%s: %d connections", name, got)
+		}
+		if got := a.Stats().Handshakes[transport.ResultCertificate]; got == 0 {
+			t.Errorf("%s: the dialer counted no refused certificate: %v", name, a.Stats().Handshakes)
+		}
+	}
+}
+
+// TestTheDialedTellsOfOtherSecrets: who runs the cluster learns that somebody
+// without its secret wants in, and from where.
+func TestTheDialedTellsOfOtherSecrets(t *testing.T) {
+	other, err := SecretTLS([][]byte{[]byte("another secret!!")}, "test", time.Now)
+	if err != nil {
+		t.Fatalf("SecretTLS: %v", err)
+	}
+	insecure, err := InsecureTLS(time.Now)
+	if err != nil {
+		t.Fatalf("InsecureTLS: %v", err)
+	}
+	for name, tls := range map[string]*tls.Config{
+		"the dialer refuses": other, "the dialed refuses": insecure,
+	} {
+		a, b := listen(t, tls), listen(t, secured(t))
+		a.Notify(b.self.Address, []byte("let me in"))
+		for told := false; !told; {
+			r := next(t, b.reports, name)
+			if told = r.What == transport.ReportCertificate; !told {
+				continue
+			}
+			if r.Peer != a.self.Address || !errors.Is(r.Err, transport.ErrCertificate) {
+				t.Errorf("%s: told of %v, %v; want %v, ErrCertificate", name, r.Peer, r.Err, a.self.Address)
+			}
+		}
+		if got := b.Stats().Handshakes; got[transport.ResultCertificate] == 0 {
+			t.Errorf("%s: handshakes %v, want a certificate refused", name, got)
 		}
 	}
 }

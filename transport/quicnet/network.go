@@ -100,6 +100,10 @@ func New(cfg Config) (*transport.Mesh, error) {
 	if err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
+	n.mesh.Store(m)
+	if err := smallBuffers(cfg.Conn); err != nil && cfg.Report != nil {
+		cfg.Report(transport.Report{What: transport.ReportSmallBuffers, Err: err})
+	}
 	return m, nil
 }
 
@@ -112,6 +116,7 @@ type network struct {
 	config   *quic.Config
 	resolve  func(ctx context.Context, host string) ([]netip.Addr, error)
 	dials    atomic.Uint32 // to try the addresses of a name by turns
+	mesh     atomic.Pointer[transport.Mesh]
 }
 
 var _ transport.Network = (*network)(nil)
@@ -128,8 +133,10 @@ func newNetwork(cfg Config) (*network, error) {
 	if key == (quic.StatelessResetKey{}) {
 		key = randomKey()
 	}
-	g := newGate(handshakesPerMember*cfg.Size+handshakesMore, unprovenPerMember*cfg.Size+unprovenMore)
-	n := &network{
+	var n *network
+	g := newGate(handshakesPerMember*cfg.Size+handshakesMore, unprovenPerMember*cfg.Size+unprovenMore,
+		func(from net.Addr, err error) { n.refused(from, err) })
+	n = &network{
 		packets: cfg.Conn,
 		quic: &quic.Transport{
 			Conn:                             cfg.Conn,
@@ -180,7 +187,7 @@ func quicConfig() *quic.Config {
 func (n *network) Dial(ctx context.Context, to member.Address) (transport.Conn, error) {
 	addr, err := n.lookUp(ctx, to)
 	if err != nil {
-		return nil, fmt.Errorf("quicnet: dial %s: %w", to, err)
+		return nil, err
 	}
 	config := n.tls
 	if config.ServerName == "" {
@@ -200,16 +207,26 @@ func (n *network) lookUp(ctx context.Context, to member.Address) (*net.UDPAddr, 
 	if err != nil {
 		ips, err := n.resolve(ctx, to.Host)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w: %s: %s", transport.ErrUnknownHost, to.Host, unresolved(err))
 		}
 		local, _ := n.packets.LocalAddr().(*net.UDPAddr)
 		ips = sendable(local, ips)
 		if len(ips) == 0 {
-			return nil, fmt.Errorf("no address that can be reached from %v", n.packets.LocalAddr())
+			return nil, fmt.Errorf("%w: %s: no address that can be reached from %v",
+				transport.ErrUnknownHost, to.Host, n.packets.LocalAddr())
 		}
 		ip = ips[n.dials.Add(1)%uint32(len(ips))]
 	}
 	return net.UDPAddrFromAddrPort(netip.AddrPortFrom(ip.Unmap(), to.Port)), nil
+}
+
+// unresolved says why a name was not resolved, the same way each time: errors of
+// the resolver name the ports that it happened to use.
+func unresolved(err error) string {
+	if fault, ok := errors.AsType[*net.DNSError](err); ok {
+		return fault.Err
+	}
+	return err.Error()
 }
 
 // sendable leaves out the addresses of a family that the socket does not speak.
@@ -240,6 +257,18 @@ func (n *network) Accept() (transport.Conn, error) {
 	}
 }
 
+// refused tells the Mesh of a handshake that somebody else began and that failed
+// by the certificates. Others fail for many reasons, most of them harmless.
+func (n *network) refused(from net.Addr, err error) {
+	m := n.mesh.Load()
+	if err = translate(err); m == nil || !errors.Is(err, transport.ErrCertificate) {
+		return
+	}
+	if addr, parseErr := member.ParseAddress(from.String()); parseErr == nil {
+		m.CertificateRefused(addr, err)
+	}
+}
+
 // Close implements transport.Network.
 func (n *network) Close() error {
 	return errors.Join(n.quic.Close(), n.packets.Close())
@@ -249,14 +278,15 @@ func (n *network) Close() error {
 // a host that begins handshakes and never ends them leaves room for the others.
 type gate struct {
 	limit, unproven int
+	failed          func(from net.Addr, err error) // is told of handshakes that ended without
 
 	mu    sync.Mutex
 	under int // under way
 	hosts map[string]int
 }
 
-func newGate(limit, unproven int) *gate {
-	return &gate{limit: limit, unproven: unproven, hosts: map[string]int{}}
+func newGate(limit, unproven int, failed func(from net.Addr, err error)) *gate {
+	return &gate{limit: limit, unproven: unproven, failed: failed, hosts: map[string]int{}}
 }
 
 type gateKey struct{}
@@ -276,7 +306,10 @@ func (g *gate) enter(ctx context.Context, from *quic.ClientInfo) (context.Contex
 	if !g.count(host, 1) {
 		return nil, errCrowded
 	}
-	stop := context.AfterFunc(ctx, func() { g.count(host, -1) })
+	stop := context.AfterFunc(ctx, func() {
+		g.count(host, -1)
+		g.failed(from.RemoteAddr, context.Cause(ctx))
+	})
 	return context.WithValue(ctx, gateKey{}, func() {
 		if stop() {
 			g.count(host, -1)

@@ -151,7 +151,8 @@ func TestNamesAreResolvedAtEachDial(t *testing.T) {
 					t.Errorf("resolved %q", host)
 				}
 				if lookups.Add(1) < 3 {
-					return nil, errors.New("no such host")
+					// As the resolver says it, with a port that is another each time.
+					return nil, &net.DNSError{Err: "no such host", Server: "10.0.0.9:53", Name: host}
 				}
 				return []netip.Addr{
 					netip.MustParseAddr("fd00::2"), // of another family than the socket
@@ -161,8 +162,10 @@ func TestNamesAreResolvedAtEachDial(t *testing.T) {
 		})
 		b := startWith(t, w.config(addrB), name, 1)
 		a.Notify(name, []byte("hello"))
-		if err := a.nextReport(t, transport.ReportUnreachable); err == nil {
-			t.Error("a name that is not known is not reported")
+		err := a.nextReport(t, transport.ReportUnreachable)
+		want := "transport: unknown host: db-1.local: no such host"
+		if !errors.Is(err, transport.ErrUnknownHost) || err.Error() != want {
+			t.Errorf("a name that is not known: got %v, want %s", err, want)
 		}
 		next(t, b.frames[transport.System], "frame")
 		if got := lookups.Load(); got != 3 {
@@ -189,7 +192,7 @@ func TestHandshakesAreBounded(t *testing.T) {
 }
 
 func testHandshakesAreBounded(t *testing.T) {
-	g := newGate(3, 2)
+	g := newGate(3, 2, func(net.Addr, error) {})
 	var contexts []context.Context
 	var ends []context.CancelFunc
 	enter := func() error {
@@ -231,7 +234,7 @@ func testHandshakesAreBounded(t *testing.T) {
 }
 
 func TestOneHostLeavesRoomForOthers(t *testing.T) {
-	g := newGate(4, 4)
+	g := newGate(4, 4, func(net.Addr, error) {})
 	enter := func(host byte) error {
 		_, err := g.enter(t.Context(), &quic.ClientInfo{
 			RemoteAddr: &net.UDPAddr{IP: net.IPv4(10, 0, 0, host)},

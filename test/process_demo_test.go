@@ -5,11 +5,14 @@
 package test
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
+	"os/signal"
 	"regexp"
 	"strconv"
 	"strings"
@@ -26,6 +29,9 @@ const (
 var (
 	formedLine = regexp.MustCompile(`(\w+) active members and a quorate leader after (\d+) ms`)
 	takenOver  = regexp.MustCompile(`(n\d) leads with authority, token \d+, (\d+) ms after`)
+	nodeLine   = regexp.MustCompile(`(?m)^n\d .*, process (\d+)$`)
+	restarted  = regexp.MustCompile(`(n\d) is started again, process (\d+)`)
+	askLine    = regexp.MustCompile(`(?m)^ask        (.*)$`)
 	adminLine  = regexp.MustCompile(`(?m)^admin API  (http://\S+)/v1/status$`)
 )
 
@@ -95,18 +101,85 @@ func TestDemo(t *testing.T) {
 	if code := ask(t, "GET", api+"/v1/leader", &leader); code != 200 || leader.Name == "" {
 		t.Errorf("GET /v1/leader: %d, %+v, want 200 and a name", code, leader)
 	}
+	// Pasted into a shell that is somewhere else.
+	paste := askLine.FindStringSubmatch(p.stdout.String())[1]
+	sh := exec.Command("sh", "-c", paste)
+	sh.Dir = t.TempDir()
+	if out, err := sh.CombinedOutput(); err != nil || strings.Count(string(out), " active ") != 5 {
+		t.Errorf("%s: %v, prints\n%s\nwant five active members", paste, err, out)
+	}
 	if code := p.wait(); code != 0 || p.stderr.String() != "" {
 		t.Errorf("exit %d, error %q, want 0 and none", code, &p.stderr)
 	}
-	for _, n := range nodes {
-		eventually(t, n.Name+" has ended", func() bool { return syscall.Kill(n.PID, 0) != nil })
+	nothingLeft(t, p.stdout.String(), p.cmd.Env)
+}
+
+// nothingLeft wants no node and no file left of a demo that printed this.
+func nothingLeft(t *testing.T, printed string, environ []string) {
+	t.Helper()
+	nodes := nodeLine.FindAllStringSubmatch(printed, -1)
+	if len(nodes) == 0 && printed != "" {
+		t.Errorf("the demo printed\n%s\nwant the processes of its nodes", printed)
 	}
-	for _, v := range p.cmd.Env {
+	for _, n := range nodes {
+		pid := number(t, n)
+		eventually(t, n[0]+" has ended", func() bool { return syscall.Kill(pid, 0) != nil })
+	}
+	for _, v := range environ {
 		if dir, ok := strings.CutPrefix(v, "TMPDIR="); ok {
 			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 				t.Errorf("after the demo: %v, %v, want nothing left", left, err)
 			}
 		}
+	}
+}
+
+// TestDemoStopped holds that the demo leaves nothing behind, its secret least of
+// all, whatever stops it: the second signal too.
+func TestDemoStopped(t *testing.T) {
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(s.String(), func(t *testing.T) {
+			if signal.Ignored(s) {
+				t.Skip("who runs the tests ignores this signal, and so does the demo")
+			}
+			t.Parallel()
+			p, _ := startDemo(t, "--size", "3")
+			p.signal(s)
+			p.signal(s)
+			if code := p.wait(); code != 0 || p.stderr.String() != "" {
+				t.Errorf("exit %d, error %q, want 0 and none", code, &p.stderr)
+			}
+			nothingLeft(t, p.stdout.String(), p.cmd.Env)
+		})
+	}
+}
+
+// TestDemoUnread stops reading what a demo prints, as head does: before it
+// prints anything, and while it has nothing to print.
+func TestDemoUnread(t *testing.T) {
+	for name, last := range map[string]*regexp.Regexp{"at once": nil, "at rest": formedLine} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out, in, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if last == nil {
+				out.Close()
+			}
+			p := startTo(t, in, "demo", "--size", "3", "--admin", "127.0.0.1:0")
+			in.Close() // the demo has its own
+			var printed strings.Builder
+			lines := bufio.NewScanner(out)
+			for last != nil && !last.MatchString(printed.String()) && lines.Scan() {
+				fmt.Fprintln(&printed, lines.Text())
+			}
+			out.Close()
+			if code := p.wait(); code != 1 || !strings.Contains(p.stderr.String(), "broken pipe") {
+				t.Errorf("exit %d, error %q, want 1 and why", code, &p.stderr)
+			}
+			nothingLeft(t, printed.String(), p.cmd.Env)
+		})
 	}
 }
 
@@ -164,7 +237,7 @@ func TestDemoKill(t *testing.T) {
 
 // TestDemoFaults pauses a node and cuts one off, by the API.
 func TestDemoFaults(t *testing.T) {
-	_, api := startDemo(t, "--size", "3")
+	p, api := startDemo(t, "--size", "3")
 	var leader struct{ Name string }
 	ask(t, "GET", api+"/v1/leader", &leader)
 	seen := func(name string) (status string) {
@@ -195,6 +268,10 @@ func TestDemoFaults(t *testing.T) {
 			t.Fatalf("%s %s: %d %+v, want 200", verbs[1], victim, code, n)
 		}
 		eventually(t, victim+" active by "+verbs[1], func() bool { return seen(victim) == "active" })
+	}
+	match := restarted.FindStringSubmatch(p.stdout.String())
+	if match == nil || match[1] != victim || syscall.Kill(number(t, match), 0) != nil {
+		t.Errorf("the demo prints\n%s\nwant the new process of %s", &p.stdout, victim)
 	}
 	var still struct{ Name string }
 	if ask(t, "GET", api+"/v1/leader", &still); still != leader {

@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -78,12 +79,21 @@ func (w *text) String() string {
 // the test ends.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
+	return startTo(t, nil, args...)
+}
+
+// startTo is start with another standard output, where there is one.
+func startTo(t *testing.T, stdout io.Writer, args ...string) *process {
+	t.Helper()
 	path, err := program()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &process{t: t, cmd: exec.Command(path, args...), exited: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	if stdout != nil {
+		p.cmd.Stdout = stdout
+	}
 	home := t.TempDir()
 	p.cmd.Env = []string{"HOME=" + home, "TMPDIR=" + home, "PATH=" + os.Getenv("PATH")}
 	if err := p.cmd.Start(); err != nil {

@@ -18,7 +18,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"github.com/athena-go/athena/admin"
@@ -94,12 +93,11 @@ func (d *demo) validate() error {
 
 // run shows the demo until it is over.
 func (d *demo) run(out, errOut io.Writer) error {
-	stopped, stop := untilSignal(zerolog.Nop())
+	ctx, out, stop := untilDemoEnds(out)
 	defer stop()
-	ctx := stopped
 	if d.length > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(stopped, d.length, errDemoOver)
+		ctx, cancel = context.WithTimeoutCause(ctx, d.length, errDemoOver)
 		defer cancel()
 	}
 	l, err := d.listen(errOut)
@@ -174,19 +172,21 @@ func (d *demo) url(l net.Listener) string {
 	return "http://" + admin.AddrOf(l) + "/v1/status"
 }
 
+// explain prints where everything is, and commands to paste.
 func (d *demo) explain(out io.Writer, f *fleet, l net.Listener) {
-	for _, e := range f.entries(f.nodes...) {
+	nodes := f.entries(f.nodes...)
+	for _, e := range nodes {
 		fmt.Fprintf(out, "%-9s  %s, process %d\n", e.Name, e.Address, e.PID)
 	}
-	where := ""
-	if admin.AddrOf(l) != defaultAdmin {
-		where = " --admin " + admin.AddrOf(l)
+	curl, host := "curl -X POST", admin.AddrOf(l)
+	if l.Addr().Network() == "unix" {
+		curl += " --unix-socket " + shellWord(l.Addr().String())
+		host = "localhost"
 	}
-	fmt.Fprintf(out, "ask        athena members%s\n", where)
-	if l.Addr().Network() != "unix" {
-		fmt.Fprintf(out, "break      kill -9 PROCESS, or curl -X POST http://%s/v1/nodes/n1/kill "+
-			"(pause, resume, restart, cut, heal)\n", admin.AddrOf(l))
-	}
+	fmt.Fprintf(out, "ask        %s members --admin %s\n", self(), shellWord(admin.AddrOf(l)))
+	fmt.Fprintf(out, "break      kill -9 %d\n", nodes[0].PID)
+	fmt.Fprintf(out, "mend       %s http://%s/v1/nodes/%s/restart\n", curl, host, nodes[0].Name)
+	fmt.Fprintln(out, "           in place of restart: kill, pause, resume, cut, heal")
 }
 
 // form starts the nodes. Where one fails because its port was taken in the

@@ -90,7 +90,7 @@ func TestStory(t *testing.T) {
 		told = append(told, text)
 	}
 	want := []string{
-		"n1 leads with authority, token 1",
+		"n1 leads with authority, token 1; process 100",
 		"three active members and a quorate leader",
 		"n1 has left",
 		"nobody leads with authority any more",

@@ -41,6 +41,7 @@ type node struct {
 	name    string
 	address string
 	proc    *process // nil while it does not run
+	ran     bool     // it was started before
 	admin   string   // empty until it listens
 	status  *admin.Status
 	paused  bool
@@ -112,7 +113,14 @@ func (f *fleet) start(n *node) error {
 	n.proc, err = startProcess(f.flags(n), log,
 		func(r report) { f.onReport(n, r) },
 		func(err error) { f.onExit(n, err) })
-	return err
+	if err != nil {
+		return err
+	}
+	if n.ran { // what is started first is told together
+		f.tell.say(time.Now(), "%s is started again, process %d", n.name, n.proc.pid())
+	}
+	n.ran = true
+	return nil
 }
 
 func (f *fleet) logOf(n *node) string { return filepath.Join(f.dir, n.name+".log") }
@@ -247,7 +255,7 @@ func (f *fleet) restart(n *node) error {
 }
 
 // leave lets a node leave in order, and waits until it is gone.
-func (f *fleet) leave(n *node) error {
+func (f *fleet) leave(ctx context.Context, n *node) error {
 	f.mu.Lock()
 	p := n.proc
 	f.mu.Unlock()
@@ -257,10 +265,10 @@ func (f *fleet) leave(n *node) error {
 	if err := p.signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	if !p.waitExit(leavePatience) {
-		return fmt.Errorf("%s has not left after %v", n.name, leavePatience)
-	}
-	_, err := f.wait(context.Background(), func() bool { return n.proc != p })
+	ctx, cancel := context.WithTimeoutCause(ctx, leavePatience,
+		fmt.Errorf("%s has not left after %v", n.name, leavePatience))
+	defer cancel()
+	_, err := f.wait(ctx, func() bool { return n.proc != p })
 	return err
 }
 

@@ -70,7 +70,7 @@ func (t *narrator) newLeader(at time.Time, leader *node) {
 	default:
 		text += ", in place of " + t.leader
 	}
-	t.say(at, "%s", text)
+	t.say(at, "%s; process %d", text, leader.proc.pid())
 	t.leader, t.token = leader.name, leader.status.Token
 	t.lostAt = at
 }

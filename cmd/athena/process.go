@@ -114,15 +114,3 @@ func (p *process) end() {
 	_ = p.signal(syscall.SIGKILL) // the only way to fail is that it has ended
 	<-p.exited
 }
-
-// waitExit waits until the process has ended; false when it takes too long.
-func (p *process) waitExit(atMost time.Duration) bool {
-	t := time.NewTimer(atMost)
-	defer t.Stop()
-	select {
-	case <-p.exited:
-		return true
-	case <-t.C:
-		return false
-	}
-}

@@ -178,7 +178,7 @@ func (f *fleet) roll(ctx context.Context, n *node) error {
 		return err
 	}
 	token, told := f.token(leader), time.Now()
-	if err := f.leave(n); err != nil {
+	if err := f.leave(ctx, n); err != nil {
 		return err
 	}
 	left := time.Now()

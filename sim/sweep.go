@@ -4,6 +4,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -30,6 +31,7 @@ type Sweeping struct {
 
 // Report is what many runs showed together.
 type Report struct {
+	First    uint64 // seed; the others follow it
 	Runs     int
 	Steps    int
 	Virtual  time.Duration
@@ -50,7 +52,7 @@ func Sweep(s Sweeping) Report {
 	if s.Failures == 0 || s.Failures > MaxFailures {
 		s.Failures = MaxFailures
 	}
-	report := Report{Gap: -1, Measures: map[string][]Measure{}}
+	report := Report{First: s.Options.Seed, Gap: -1, Measures: map[string][]Measure{}}
 	start := time.Now()
 	var mu sync.Mutex
 	next := 0
@@ -137,37 +139,77 @@ func quantile(ms []Measure, q float64) float64 {
 // String is the report in a dozen lines.
 func (r Report) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d runs, %d steps, %.1f h simulated in %v: %.0f x real time, %.2f µs a step\n",
-		r.Runs, r.Steps, r.Virtual.Hours(), r.Real.Round(time.Millisecond),
-		r.Virtual.Seconds()/r.Real.Seconds(),
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-9s  %s\n", name, fmt.Sprintf(format, args...))
+	}
+	seeds, outcome, gap := fmt.Sprint(r.First), "all clean", "none"
+	if r.Runs > 1 {
+		seeds += fmt.Sprintf(" to %d", r.First+uint64(r.Runs)-1)
+	}
+	if len(r.Failed) > 0 {
+		outcome = fmt.Sprint(len(r.Failed), " failed")
+	}
+	if r.Gap >= 0 {
+		gap = inUnit(r.Gap)
+	}
+	line("seeds", "%s: %s, %s", seeds, counted(r.Runs, "run"), outcome)
+	line("simulated", "%s in %s, %.0f x real time; %s, %.2f µs each",
+		inUnit(r.Virtual), inUnit(r.Real), r.Virtual.Seconds()/r.Real.Seconds(),
+		counted(r.Steps, "step"),
 		float64(r.Real.Microseconds())*float64(runtime.GOMAXPROCS(0))/float64(max(r.Steps, 1)))
-	fmt.Fprintf(&b, "%d leaders chosen, %d changes of authority, smallest gap %v\n",
-		r.Versions, r.Changes, r.Gap)
-	fmt.Fprintf(&b, "messages: %d sent, %d delivered, %d lost, %d cut, %d to nobody, %d doubled\n",
+	line("leaders", "%d chosen, %s of authority, smallest gap between two leases: %s",
+		r.Versions, counted(r.Changes, "change"), gap)
+	line("messages", "%d sent, %d delivered, %d lost, %d cut, %d to nobody, %d doubled",
 		r.Messages.Sent, r.Messages.Delivered, r.Messages.Lost, r.Messages.Cut,
 		r.Messages.Dead, r.Messages.Duplicated)
-	b.WriteString("faults:")
+	line("faults", "%s", r.faults())
+	line("excused", "%s beyond what a memory store promises, %d without a majority in the end",
+		counted(r.Void, "run"), r.Hopeless)
+	if len(r.Measures) > 0 {
+		line("took", "in parts of what protocol.md section 11 allows:")
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Measures)) {
+		ms := r.Measures[name]
+		line("", "%-26s median %.2f, p99 %.2f, max %.2f in %s",
+			name, quantile(ms, 0.5), quantile(ms, 0.99), quantile(ms, 1), counted(len(ms), "run"))
+	}
+	for _, f := range r.Failed {
+		fmt.Fprintf(&b, "\n%v\n", f)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// faults lists how often each class of faults happened.
+func (r Report) faults() string {
+	var all []string
 	for i, n := range r.Happened {
 		if n > 0 {
-			fmt.Fprintf(&b, " %s %d,", faultNames[i], n)
+			all = append(all, fmt.Sprint(faultNames[i], " ", n))
 		}
 	}
-	fmt.Fprintf(&b,
-		"\n%d runs beyond what a memory store promises, %d without a majority in the end\n",
-		r.Void, r.Hopeless)
-	names := make([]string, 0, len(r.Measures))
-	for name := range r.Measures {
-		names = append(names, name)
+	if len(all) == 0 {
+		return "none"
 	}
-	slices.Sort(names)
-	for _, name := range names {
-		ms := r.Measures[name]
-		fmt.Fprintf(&b, "%-32s %6d runs, part of the bound: median %.2f, p99 %.2f, max %.2f\n",
-			name, len(ms), quantile(ms, 0.5), quantile(ms, 0.99), quantile(ms, 1))
+	return strings.Join(all, ", ")
+}
+
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
 	}
-	fmt.Fprintf(&b, "%d failed", len(r.Failed))
-	for _, f := range r.Failed {
-		fmt.Fprintf(&b, "\n%v", f)
+	return fmt.Sprint(n, " ", noun)
+}
+
+// inUnit is a time with no more digits than one reads.
+func inUnit(d time.Duration) string {
+	switch {
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= time.Millisecond:
+		return d.Round(10 * time.Microsecond).String()
+	default:
+		return d.Round(time.Microsecond).String()
 	}
-	return b.String()
 }

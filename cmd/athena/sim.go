@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -31,8 +32,8 @@ func newSim() *cobra.Command {
 		Short: "simulate clusters under faults and check what they promise",
 		Long: "sim runs clusters in virtual time, on a network, disks and clocks that fail, and\n" +
 			"checks after every step what Athena promises. A seed is a run; the same seed is the\n" +
-			"same run. It ends with 0 when all runs were clean and with 1 when one was not, and\n" +
-			"prints its seed, what broke, and what happened before.",
+			"same run. It ends with 0 when all runs were clean. It ends with 1 at a run that was\n" +
+			"not, after it printed what happened, what broke, and the command that repeats it.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := s.options.Validate(); err != nil {
@@ -67,14 +68,21 @@ func randomSeed() uint64 {
 }
 
 func (s simulation) run(out io.Writer) error {
-	report := sim.Sweep(sim.Sweeping{Options: s.options, Runs: s.runs, Failures: 1})
-	fmt.Fprintln(out, report)
+	return show(out, sim.Sweep(sim.Sweeping{Options: s.options, Runs: s.runs, Failures: 1}))
+}
+
+// show prints a report. What happened before a failure comes first, since it is
+// long.
+func show(out io.Writer, report sim.Report) error {
 	if len(report.Failed) == 0 {
+		fmt.Fprintln(out, report)
 		return nil
 	}
 	failed := report.Failed[0]
 	printTrace(out, failed.Options)
-	return fmt.Errorf("seed %d: %w", failed.Options.Seed, failed.Violation)
+	fmt.Fprintf(out, "\n%v\n", report)
+	return fmt.Errorf("seed %d broke %s; the same run again: %s%s", failed.Options.Seed,
+		failed.Violation.Invariant, self(), strings.TrimPrefix(failed.Options.Replay(), "athena"))
 }
 
 // printTrace runs a seed again and prints how it ended.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/athena-go/athena/sim"
 )
 
 // athena runs a command line within this process.
@@ -141,12 +143,42 @@ func TestHelpAndVersion(t *testing.T) {
 	}
 }
 
-// TestSimulation runs a seed that is clean; what a broken one prints is tested
-// where one can be planted, in package sim.
+// TestSimulation runs seeds that are clean.
 func TestSimulation(t *testing.T) {
-	code, stdout, stderr := athena("sim", "--seed", "1", "--size", "3", "--for", "10s")
-	if code != exitDone || !strings.Contains(stdout, "1 runs") || stderr != "" {
-		t.Errorf("athena sim: code %d, error %q, output\n%s\nwant %d after 1 run",
-			code, stderr, stdout, exitDone)
+	for runs, want := range map[string][]string{
+		"1": {"seeds      7: 1 run, all clean\n", "gap between two leases: none\n", " in 1 run\n"},
+		"3": {"seeds      7 to 9: 3 runs, all clean\n", " x real time; "},
+	} {
+		code, stdout, stderr := athena(
+			"sim", "--seed", "7", "--runs", runs, "--size", "1", "--for", "10s")
+		if code != exitDone || stderr != "" {
+			t.Errorf("athena sim --runs %s: code %d, error %q, want %d and none",
+				runs, code, stderr, exitDone)
+		}
+		for _, w := range want {
+			if !strings.Contains(stdout, w) {
+				t.Errorf("athena sim --runs %s prints\n%s\nwant %q in it", runs, stdout, w)
+			}
+		}
+	}
+}
+
+// TestSimulationFailed shows a failure, made up since no seed fails: what
+// happened first, then what broke, and a command that repeats the run.
+func TestSimulationFailed(t *testing.T) {
+	run := sim.Run(sim.Options{Seed: 7, Size: 3, For: 20 * time.Second})
+	run.Violation = &sim.Violation{Invariant: "I9", At: time.Second, Text: "made up"}
+	var out strings.Builder
+	err := show(&out, sim.Report{First: 6, Runs: 2, Failed: []sim.Result{run}})
+	if err == nil {
+		t.Fatal("a failed run is no error")
+	}
+	_, command, _ := strings.Cut(err.Error(), self()+" ")
+	if want := "sim --seed 7 --size 3 --for 20s"; command != want {
+		t.Errorf("says %q, want it to end with %q", err, want)
+	}
+	trace, summary, _ := strings.Cut(out.String(), "\nseeds      6 to 7: 2 runs, 1 failed\n")
+	if strings.Count(trace, "\n") < 10 || !strings.Contains(summary, "I9 at 1s: made up") {
+		t.Errorf("prints\n%s\nwant what happened, then the report", &out)
 	}
 }

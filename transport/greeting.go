@@ -62,7 +62,7 @@ func (m *Mesh) welcome(conn Conn) {
 		return
 	}
 	if err := m.handler.Admit(theirs); err != nil {
-		m.turnAway(conn, from, err, m.strangers)
+		m.turnAway(conn, from, err, m.told.reportStranger)
 		return
 	}
 	p, err := m.hold(from)
@@ -105,7 +105,7 @@ func (p *peer) greet(conn Conn) {
 			err = m.handler.Admit(theirs)
 		}
 		if err != nil {
-			m.turnAway(conn, p.addr, err, m.told)
+			m.turnAway(conn, p.addr, err, m.told.report)
 			p.remember(err, true)
 			l.end(CodeRefused, "", nil)
 			return
@@ -198,7 +198,7 @@ func (m *Mesh) unanswered(conn Conn, peer member.Address, err error) {
 		m.stats.drop(DropGarbage, 1)
 		conn.Close(CodeGarbage, err.Error())
 		if peer.IsZero() {
-			m.strangers.report(Report{ReportRefused, peer, err})
+			m.told.reportStranger(Report{ReportRefused, peer, err})
 		} else {
 			m.told.report(Report{ReportRefused, peer, err})
 		}
@@ -235,14 +235,14 @@ func (m *Mesh) disagree(conn Conn, r *frameReader, ours message.Message, err err
 	if m.write(conn, nil, ours) == nil {
 		_, _ = r.next() // returns when the peer, or the guard, closes the connection
 	}
-	m.turnAway(conn, ours.To, err, m.strangers)
+	m.turnAway(conn, ours.To, err, m.told.reportStranger)
 }
 
 // turnAway closes the connection of a peer that is not wanted.
-func (m *Mesh) turnAway(conn Conn, peer member.Address, err error, told *reporter) {
+func (m *Mesh) turnAway(conn Conn, peer member.Address, err error, tell func(Report)) {
 	conn.Close(CodeRefused, CutReason(err.Error()))
 	m.stats.handshakes[ResultRefused].Add(1)
-	told.report(Report{ReportRefused, peer, err})
+	tell(Report{ReportRefused, peer, err})
 }
 
 // warn reports what is odd about a peer that is accepted.

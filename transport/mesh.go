@@ -79,11 +79,10 @@ func (c Config) maxPeers() int { return peersPerMember*c.Size + peersMore }
 // Mesh is a Transport on a Network: one connection for each peer, made when
 // there is something to send and kept while it works.
 type Mesh struct {
-	net       Network
-	cfg       Config
-	stats     counters
-	told      *reporter // about peers of ours
-	strangers *reporter // about whoever dials
+	net   Network
+	cfg   Config
+	stats counters
+	told  reporter
 
 	// Of Start; only read afterwards.
 	handler   Handler
@@ -116,13 +115,12 @@ func NewMesh(net Network, cfg Config) (*Mesh, error) {
 		return nil, err
 	}
 	m := &Mesh{
-		net:       net,
-		cfg:       cfg,
-		told:      newReporter(cfg.Report),
-		strangers: newStrangers(cfg.Report),
-		greets:    make(chan struct{}, cfg.maxPeers()),
-		peers:     make(map[member.Address]*peer),
-		closed:    make(chan struct{}),
+		net:    net,
+		cfg:    cfg,
+		told:   reporter{to: cfg.Report},
+		greets: make(chan struct{}, cfg.maxPeers()),
+		peers:  make(map[member.Address]*peer),
+		closed: make(chan struct{}),
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	return m, nil
@@ -184,7 +182,7 @@ func (m *Mesh) Stats() Stats { return m.stats.read() }
 // from; err wraps ErrCertificate.
 func (m *Mesh) CertificateRefused(from member.Address, err error) {
 	m.stats.failed(err)
-	m.strangers.report(Report{ReportCertificate, from, err})
+	m.told.reportStranger(Report{ReportCertificate, from, err})
 }
 
 // Peers is a snapshot of the peers that the Mesh knows, in no order.

@@ -108,7 +108,7 @@ func TestSilence(t *testing.T) {
 func TestReportsAreNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		count := 0
-		r := newReporter(func(Report) { count++ })
+		r := reporter{to: func(Report) { count++ }}
 		broken, other := errors.New("broken"), errors.New("other")
 		for range 10 {
 			r.report(Report{ReportRefused, addrA, broken})
@@ -141,9 +141,9 @@ func TestReportsAreNotRepeated(t *testing.T) {
 func TestStrangersAreReportedSparingly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		count := 0
-		r := newStrangers(func(Report) { count++ })
+		r := reporter{to: func(Report) { count++ }}
 		attack := func(host string, port int) {
-			r.report(Report{ReportCertificate, member.Address{Host: host, Port: uint16(port)},
+			r.reportStranger(Report{ReportCertificate, member.Address{Host: host, Port: uint16(port)},
 				fmt.Errorf("%w: %d", ErrCertificate, port)})
 		}
 		for port := range 1000 {
@@ -159,11 +159,16 @@ func TestStrangersAreReportedSparingly(t *testing.T) {
 		if count != maxStrangers || len(r.last) != maxStrangers {
 			t.Errorf("1000 hosts: %d reports, %d remembered, want %d", count, len(r.last), maxStrangers)
 		}
-		time.Sleep(strangerInterval)
+		r.report(Report{ReportRefused, addrB, ErrSelf})
+		r.reportStranger(Report{ReportRefused, addrB, ErrSelf})
+		if count != maxStrangers+1 {
+			t.Errorf("a peer of ours meanwhile, found twice: %d reports, want %d", count, maxStrangers+1)
+		}
+		time.Sleep(reportInterval)
 		attack("10.0.0.1", 1)
-		if count != maxStrangers+1 || len(r.last) != 1 {
+		if count != maxStrangers+2 || len(r.last) != 1 {
 			t.Errorf("a minute later: %d reports, %d remembered, want %d and 1",
-				count, len(r.last), maxStrangers+1)
+				count, len(r.last), maxStrangers+2)
 		}
 	})
 }

@@ -45,27 +45,20 @@ type Report struct {
 }
 
 const (
-	// reportInterval is how long a report about a peer of ours is not repeated,
-	// and maxReported bounds the memory of what was reported.
-	reportInterval = 10 * time.Second
-	maxReported    = 256
-	// The same for what strangers bring about. They can make up as much of it as
-	// they like: what is more than this is only counted.
-	strangerInterval = time.Minute
-	maxStrangers     = 64
+	// reportInterval is how long a report is not repeated.
+	reportInterval = time.Minute
+	// maxReported bounds the memory of what was reported, and maxStrangers the
+	// part of it that is about whoever dials: strangers can make up as much as they
+	// like, so what is more than that is only counted.
+	maxReported  = 512
+	maxStrangers = 64
 )
 
 // reporter passes reports on, and the same one not too often.
 type reporter struct {
-	to       func(Report)
-	interval time.Duration
-	limit    int // of what is remembered
-	// strict says that nothing is passed on while the memory is full; else the
-	// reporter forgets everything and begins again.
-	strict bool
-
+	to   func(Report)
 	mu   sync.Mutex
-	last map[reported]time.Time
+	last map[reported]told
 }
 
 type reported struct {
@@ -74,27 +67,28 @@ type reported struct {
 	text string
 }
 
-// newReporter is for reports about peers that this node wants to reach.
-func newReporter(to func(Report)) *reporter {
-	return &reporter{to: to, interval: reportInterval, limit: maxReported}
+type told struct {
+	at       time.Time
+	stranger bool
 }
 
-// newStrangers is for reports about whoever dials this node.
-func newStrangers(to func(Report)) *reporter {
-	return &reporter{to: to, interval: strangerInterval, limit: maxStrangers, strict: true}
-}
+// report is for what this node finds with peers that it wants to reach.
+func (r *reporter) report(rep Report) { r.pass(rep, false) }
 
-func (r *reporter) report(rep Report) {
+// reportStranger is for what whoever dials this node brings about.
+func (r *reporter) reportStranger(rep Report) { r.pass(rep, true) }
+
+func (r *reporter) pass(rep Report, stranger bool) {
 	if r.to == nil {
 		return
 	}
-	if rep.Err != nil && r.repeats(rep) {
+	if rep.Err != nil && r.repeats(rep, stranger) {
 		return
 	}
 	r.to(rep)
 }
 
-func (r *reporter) repeats(rep Report) bool {
+func (r *reporter) repeats(rep Report, stranger bool) bool {
 	key, now := reported{rep.What, rep.Peer, rep.Err.Error()}, time.Now()
 	if rep.What == ReportCertificate {
 		// One line for a host, from however many ports it tries.
@@ -102,27 +96,22 @@ func (r *reporter) repeats(rep Report) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if last, ok := r.last[key]; ok && now.Sub(last) < r.interval {
+	if last, ok := r.last[key]; ok && now.Sub(last.at) < reportInterval {
 		return true
 	}
-	if len(r.last) >= r.limit && !r.makeRoom(now) {
+	maps.DeleteFunc(r.last, func(_ reported, t told) bool { return now.Sub(t.at) >= reportInterval })
+	strangers := 0
+	for _, t := range r.last {
+		if t.stranger {
+			strangers++
+		}
+	}
+	switch {
+	case stranger && strangers >= maxStrangers:
 		return true
+	case r.last == nil, len(r.last) >= maxReported:
+		r.last = make(map[reported]told)
 	}
-	if r.last == nil {
-		r.last = make(map[reported]time.Time)
-	}
-	r.last[key] = now
+	r.last[key] = told{now, stranger}
 	return false
-}
-
-// makeRoom forgets what may be repeated, or everything.
-func (r *reporter) makeRoom(now time.Time) bool {
-	if r.strict {
-		maps.DeleteFunc(r.last, func(_ reported, last time.Time) bool {
-			return now.Sub(last) >= r.interval
-		})
-		return len(r.last) < r.limit
-	}
-	clear(r.last)
-	return true
 }

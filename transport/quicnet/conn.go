@@ -103,7 +103,9 @@ func translate(err error) error {
 	case ok && fault.ErrorCode.IsCryptoError():
 		return fmt.Errorf("%w: %w", transport.ErrCertificate, err)
 	}
-	if _, ok := errors.AsType[*quic.HandshakeTimeoutError](err); ok {
+	// The deadlines of QUIC itself, of the handshake and later.
+	_, unborn := errors.AsType[*quic.HandshakeTimeoutError](err)
+	if _, idle := errors.AsType[*quic.IdleTimeoutError](err); idle || unborn {
 		return fmt.Errorf("%w: %w", transport.ErrNoAnswer, err)
 	}
 	return err

@@ -207,13 +207,13 @@ func (n *network) lookUp(ctx context.Context, to member.Address) (*net.UDPAddr, 
 	if err != nil {
 		ips, err := n.resolve(ctx, to.Host)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %s: %s", transport.ErrUnknownHost, to.Host, unresolved(err))
+			return nil, fmt.Errorf("%w (%s)", transport.ErrUnknownHost, unresolved(err))
 		}
 		local, _ := n.packets.LocalAddr().(*net.UDPAddr)
 		ips = sendable(local, ips)
 		if len(ips) == 0 {
-			return nil, fmt.Errorf("%w: %s: no address that can be reached from %v",
-				transport.ErrUnknownHost, to.Host, n.packets.LocalAddr())
+			return nil, fmt.Errorf("%w (no address that can be reached from %v)",
+				transport.ErrUnknownHost, n.packets.LocalAddr())
 		}
 		ip = ips[n.dials.Add(1)%uint32(len(ips))]
 	}

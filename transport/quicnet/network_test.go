@@ -163,7 +163,7 @@ func TestNamesAreResolvedAtEachDial(t *testing.T) {
 		b := startWith(t, w.config(addrB), name, 1)
 		a.Notify(name, []byte("hello"))
 		err := a.nextReport(t, transport.ReportUnreachable)
-		want := "transport: unknown host: db-1.local: no such host"
+		want := "transport: unknown host (no such host)"
 		if !errors.Is(err, transport.ErrUnknownHost) || err.Error() != want {
 			t.Errorf("a name that is not known: got %v, want %s", err, want)
 		}

@@ -62,7 +62,7 @@ func (n inbound) System(from member.Identity, frame []byte) error {
 	case m.Body.Kind() == message.KindGreet:
 		return n.drop(from, dropMisplaced, errMisplaced)
 	}
-	n.heard.joinResponse(m)
+	n.heard.message(m)
 	select {
 	case n.inbox <- m:
 	case <-n.quit:

@@ -90,7 +90,8 @@ func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 	seen := n.look()
 	before := seen.view
 	if out.Changed {
-		seen.view = n.machine.View(now)
+		seen = seen.seeing(n.machine.View(now), n.machine.Durable().Held)
+		n.heard.needs(seen.view.Members, seen.held.Roster)
 	}
 	if out.Persist != nil {
 		// A disk may take longer than the lease runs.
@@ -123,6 +124,7 @@ func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 		n.logTrace(t)
 	}
 	n.noteRosterLost(n.machine.RosterLost())
+	n.complain(now)
 	return stopped(out.Stop)
 }
 

@@ -32,9 +32,10 @@ type Node struct {
 	mux      *receiver.Mux
 	receives bool // mux was started for this node
 
-	machine *statemachine.Machine // of the loop alone
-	inbox   chan message.Message
-	calls   chan call
+	machine   *statemachine.Machine // of the loop alone, as is the complaint
+	complaint complaint
+	inbox     chan message.Message
+	calls     chan call
 
 	seen  cell[sight]
 	terms terms
@@ -54,6 +55,18 @@ type Node struct {
 type sight struct {
 	view member.View // shared by all readers: nobody changes its members
 	term *tenure     // the newest, ended or not; nil before the first
+	held member.State
+	// provisional says that the leader of the view declared itself: nobody has
+	// chosen it.
+	provisional bool
+}
+
+// seeing is the sight of a view, with what the node holds.
+func (s sight) seeing(view member.View, held member.State) sight {
+	s.view, s.held = view, held
+	s.provisional = view.Role == member.Provisional || view.Role == member.Following &&
+		(held.Leader != view.Leader || held.Version != view.Version)
+	return s
 }
 
 // live is the present tenure, nil when there is none.
@@ -69,11 +82,12 @@ func (n *Node) look() sight {
 	return s
 }
 
-// Self is the node's own entry. Its status is None until a leader took it.
+// Self is the entry of this run of the node. Its status is None until a leader took
+// it.
 func (n *Node) Self() member.Member { return n.self(n.look().view) }
 
 func (n *Node) self(v member.View) member.Member {
-	if m, ok := v.Member(v.Self.Address); ok {
+	if m, ok := v.Member(v.Self.Address); ok && m.Identity == v.Self {
 		return m
 	}
 	return member.Member{

@@ -4,11 +4,16 @@ package cluster
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/transport"
 )
 
 var errBoom = errors.New("boom")
@@ -35,13 +40,13 @@ func TestJoinErrorSaysWhomAndWhat(t *testing.T) {
 	var s notes
 	s.start(addresses(1, 2, 3, 4), addresses(1)[0])
 	s.connected(addresses(2)[0])
-	s.joinResponse(message.Message{From: at(2, 0).Identity,
+	s.message(message.Message{From: at(2, 0).Identity,
 		Body: message.JoinClusterResponse{Reason: message.ReasonClusterFull}})
 	s.note(addresses(3)[0], errBoom)
 	s.note(addresses(9)[0], errors.New("a stranger")) // not asked
 	err := error(&JoinError{Cause: errHopeless, Asked: s.answers()})
 	want := `cluster: could not join: every other seed refused the connection
-	127.0.0.1:2: join refused: cluster full
+	127.0.0.1:2: join refused: the cluster is full, all its places are taken
 	127.0.0.1:3: boom
 	127.0.0.1:4: no answer`
 	if err.Error() != want {
@@ -80,5 +85,129 @@ func TestALoneSeedIsNeverHopeless(t *testing.T) {
 	s.refusal(addresses(9)[0], errBoom)
 	if s.isHopeless() {
 		t.Error("no other seed: got hopeless")
+	}
+}
+
+// TestNotesFollowWhoIsNeeded: the members of the state and the leader last named
+// are kept beside the seeds, once each, and what was heard of them stays.
+func TestNotesFollowWhoIsNeeded(t *testing.T) {
+	var s notes
+	s.start(addresses(1, 2), addresses(1)[0])
+	names := func() (ports []uint16) {
+		for _, a := range s.answers() {
+			ports = append(ports, a.From.Port)
+		}
+		return ports
+	}
+	s.message(message.Message{From: at(2, 0).Identity, Claim: member.Claim{Leader: addresses(8)[0]},
+		Body: message.LeaderResponse{}})
+	s.note(addresses(8)[0], errBoom)
+	roster := member.Roster{at(1, 0), at(2, 0), at(5, 0)}
+	s.needs(roster, roster, member.Roster{at(4, 0)})
+	if got, want := names(), []uint16{2, 4, 5, 8}; !slices.Equal(got, want) {
+		t.Errorf("seed 2, members 1, 2, 4, 5, leader 8: asked %d, want %d", got, want)
+	}
+	s.needs(member.Roster{at(8, 0)})
+	if got, want := names(), []uint16{2, 8}; !slices.Equal(got, want) || s.answers()[1].Err != errBoom {
+		t.Errorf("members 8: asked %v, want %d and what was heard of 8", s.answers(), want)
+	}
+	s.message(message.Message{From: at(2, 0).Identity, Claim: member.Claim{Leader: addresses(1)[0]},
+		Body: message.LeaderResponse{}})
+	s.needs()
+	if got, want := names(), []uint16{2}; !slices.Equal(got, want) {
+		t.Errorf("no members, led by this node: asked %d, want %d", got, want)
+	}
+}
+
+// TestWhatMessagesSay: the words for each thing that a node can show of itself.
+func TestWhatMessagesSay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		self, two, three := addresses(1)[0], addresses(2)[0], addresses(3)[0]
+		chosen := func(version uint64, a member.Address) member.Claim {
+			return member.Claim{Chosen: true, Version: version, Leader: a}
+		}
+		for _, c := range []struct {
+			claim member.Claim
+			body  message.Body
+			want  string
+		}{
+			{member.Claim{}, message.LeaderResponse{}, "knows no leader"},
+			{member.Claim{}, message.LeaderQuery{Held: member.Number{Version: 3, Revision: 2}},
+				"knows no leader, holds version 3.2"},
+			{chosen(7, two), message.LeaderResponse{}, "leads version 7"},
+			{chosen(7, three), message.LeaderResponse{}, "follows 127.0.0.1:3, which leads version 7"},
+			{chosen(7, self), message.LeaderKeepAlive{}, "follows this node"},
+			{member.Claim{Version: 1, Leader: two}, message.SeedKeepAlive{}, "leads provisionally"},
+			{member.Claim{Version: 1, Leader: three}, message.SeedKeepAlive{},
+				"follows 127.0.0.1:3, which leads provisionally"},
+			{chosen(4, two), message.LeaderResponse{}, "leads version 4, and this node holds " +
+				"the later version 5.0: is its store of another cluster?"},
+			{chosen(7, two), message.JoinClusterResponse{Reason: message.ReasonHoldsState},
+				"join refused: this node holds the members of an earlier cluster, " +
+					"and that leader holds none yet"},
+			{chosen(7, two), message.JoinClusterResponse{Accepted: true}, "leads version 7"},
+			{member.Claim{}, message.Vote{Reason: message.ReasonOtherSeeds}, "votes no: other seeds"},
+			{member.Claim{}, message.Vote{Granted: true}, "knows no leader"},
+		} {
+			var s notes
+			s.start([]member.Address{self, two}, self)
+			s.message(message.Message{From: at(2, 0).Identity, Claim: c.claim, Body: c.body})
+			got := s.tell(member.Number{Version: 5}, time.Second)[two]
+			if got.text != c.want || !got.reached {
+				t.Errorf("%T under %v: got %q, reached %t; want %q", c.body, c.claim, got.text, got.reached, c.want)
+			}
+			time.Sleep(time.Second + 1)
+			got = s.tell(member.Number{}, time.Second)[two]
+			if got.reached || got.text != "does not answer any more" {
+				t.Errorf("%T a second ago: got %q, reached %t", c.body, got.text, got.reached)
+			}
+		}
+	})
+}
+
+// TestEveryRefusalOfAJoinHasWords holds the table against misspelt reasons.
+func TestEveryRefusalOfAJoinHasWords(t *testing.T) {
+	for reason := message.ReasonNotLeader; reason <= message.ReasonQuorumAtStake; reason++ {
+		if refusals[reason] == "" {
+			t.Errorf("a join refused for %q has no words for people", reason)
+		}
+	}
+}
+
+// TestBrief: why there is no connection, in a few words that are the same each
+// time.
+func TestBrief(t *testing.T) {
+	mismatch := func(field, ours, theirs string) error {
+		return &ConfigMismatchError{Field: field, Ours: ours, Theirs: theirs}
+	}
+	remote := func(code transport.Code, reason string) error {
+		return fmt.Errorf("quicnet: dial x: %w",
+			&transport.CloseError{Code: code, Reason: reason, Remote: true})
+	}
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{errSilent, "no answer"},
+		{fmt.Errorf("%w from x", transport.ErrNoAnswer), "no answer"},
+		{fmt.Errorf("%w (no such host)", transport.ErrUnknownHost), "unknown host (no such host)"},
+		{fmt.Errorf("dial: %w", transport.ErrCertificate),
+			"certificate refused: another secret, cluster name or clock"},
+		{transport.ErrNotNode, "another program answers"},
+		{errors.Join(mismatch("Size", "3", "5"), mismatch("TTLTimeout", "1s", "2s")),
+			"differs in size (3 here, 5 there), TTL timeout (1s here, 2s there)"},
+		{errors.Join(mismatch("Size", "1", "2"), mismatch("Cluster", "a", "b"), mismatch("Protocol", "c", "d"),
+			mismatch("TTLTimeout", "e", "f"), mismatch("RetryInterval", "g", "h")),
+			"differs in size (1 here, 2 there), cluster (a here, b there), protocol (c here, d there) and 2 more"},
+		{fmt.Errorf("greet: %w", mismatch("HeartbeatInterval", "1s", "\x1b[2J")),
+			`differs in heartbeat interval (1s here, \x1b[2J there)`},
+		{remote(transport.CodeRefused, "no\nway"), "refuses this node: no; way"},
+		{remote(transport.CodeEarlierRun, ""), "knows a later run of this address"},
+		{remote(transport.CodeClosed, "the node goes"),
+			"quicnet: dial x: transport: the peer closed the connection (closed): the node goes"},
+	} {
+		if got := brief(c.err); got != c.want {
+			t.Errorf("%v: got %q, want %q", c.err, got, c.want)
+		}
 	}
 }

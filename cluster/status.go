@@ -19,6 +19,13 @@ type Status struct {
 	View    member.View // with Self and Role
 	// Token is the version of the quorate leader, 0 when there is none.
 	Token uint64
+	// NoLeader says in one line for people why there is no leader with authority:
+	// whom the node waits for, and what each said last. It is empty while there
+	// is one.
+	NoLeader string
+	// Provisional says that the leader of View declared itself: it has no
+	// authority, and what it shows of members may end when a leader is chosen.
+	Provisional bool
 	// LeaseRemaining is how long this node keeps authority unless it is
 	// extended; 0 on a node without.
 	LeaseRemaining time.Duration
@@ -54,16 +61,18 @@ func (n *Node) Status() Status {
 	seen := n.look()
 	view := clone(seen.view)
 	s := Status{
-		Cluster:   n.cfg.Cluster,
-		Size:      n.cfg.Size,
-		Quorum:    member.Quorum(n.cfg.Size),
-		Self:      n.self(view),
-		View:      view,
-		Uptime:    n.clock().Sub(n.started),
-		Insecure:  n.cfg.Insecure,
-		Transport: n.net.Stats(),
-		Peers:     n.net.Peers(),
-		Receivers: n.mux.Stats(),
+		Cluster:     n.cfg.Cluster,
+		Size:        n.cfg.Size,
+		Quorum:      member.Quorum(n.cfg.Size),
+		Self:        n.self(view),
+		View:        view,
+		NoLeader:    n.noLeader(seen),
+		Provisional: seen.provisional,
+		Uptime:      n.clock().Sub(n.started),
+		Insecure:    n.cfg.Insecure,
+		Transport:   n.net.Stats(),
+		Peers:       n.net.Peers(),
+		Receivers:   n.mux.Stats(),
 	}
 	if t := seen.live(); t != nil {
 		s.Token, s.TermSince = t.token, t.began

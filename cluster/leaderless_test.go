@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/transport/transporttest"
+)
+
+// journal keeps the lines of a log of one level, each with when it came.
+type journal struct {
+	level zerolog.Level
+	mu    sync.Mutex
+	begin time.Time
+	lines []string
+	times []time.Duration
+}
+
+func (j *journal) Write(p []byte) (int, error) { return len(p), nil }
+
+func (j *journal) WriteLevel(level zerolog.Level, p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if level == j.level {
+		j.lines = append(j.lines, string(bytes.TrimSpace(p)))
+		j.times = append(j.times, time.Since(j.begin))
+	}
+	return len(p), nil
+}
+
+// about lists the lines that hold a text, and when they came.
+func (j *journal) about(text string) (lines []string, times []time.Duration) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for i, line := range j.lines {
+		if strings.Contains(line, text) {
+			lines, times = append(lines, line), append(times, j.times[i])
+		}
+	}
+	return lines, times
+}
+
+// keep gives a node a log whose lines of one level are kept.
+func keep(level zerolog.Level) (*journal, Option) {
+	j := &journal{level: level, begin: time.Now()}
+	return j, WithLogger(zerolog.New(j))
+}
+
+const complaintText = "no leader with authority: "
+
+// TestANodeWithoutALeaderSaysWhy: soon, then less and less often while nothing
+// changes; at once again when the reason is another one; and when it is over.
+func TestANodeWithoutALeaderSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		defer w.close()
+		warnings, logger := keep(zerolog.WarnLevel)
+		n, err := w.start(2, Config{}, logger)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.nodes = append(w.nodes, n)
+		time.Sleep(5*time.Minute - time.Since(warnings.begin))
+		lines, times := warnings.about(complaintText)
+		if len(lines) == 0 || times[0] > 4*time.Second {
+			t.Fatalf("lines %q at %v, want the first within 4 s", lines, times)
+		}
+		if len(lines) < 5 || len(lines) > 8 {
+			t.Errorf("%d lines in 5 minutes, at %v, want 5 to 8", len(lines), times)
+		}
+		if gap := times[len(times)-1] - times[len(times)-2]; gap < 30*time.Second {
+			t.Errorf("the last two lines are %v apart, want at least 30 s", gap)
+		}
+		const why = "leads provisionally until 2 of 3 members are there: 1 joined; waits for " +
+			"127.0.0.1:7001 (memnet: dial 127.0.0.1:7001: nobody listens there), " +
+			"127.0.0.1:7002 (memnet: dial 127.0.0.1:7002: nobody listens there)"
+		if !strings.Contains(lines[0], why) || n.Status().NoLeader != why || !n.Status().Provisional {
+			t.Errorf("got\n%s\nand in the status\n%s\nwant\n%s", lines[0], n.Status().NoLeader, why)
+		}
+
+		wrong := w.config(1, Config{})
+		wrong.Size = 5
+		other, err := Start(t.Context(), wrong, w.options(1)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Since(warnings.begin)
+		time.Sleep(2 * complainChange)
+		lines, times = warnings.about("127.0.0.1:7002 (differs in size (3 here, 5 there))")
+		if len(lines) != 1 || times[0] > began+complainChange+time.Second {
+			t.Errorf("another reason: %q at %v, want one line within %v after %v",
+				lines, times, complainChange, began)
+		}
+		if err := other.Close(); err != nil {
+			t.Fatal(err)
+		}
+		testResolved(t, w, n, warnings)
+	})
+}
+
+// testResolved lets a second node come, and wants one line that says so.
+func testResolved(t *testing.T, w *world, n *Node, warnings *journal) {
+	t.Helper()
+	infos, logger := keep(zerolog.InfoLevel)
+	second, err := w.start(1, Config{}, logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.nodes = append(w.nodes, second)
+	if _, err := n.WaitLeader(w.within(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := warnings.about(complaintText)
+	time.Sleep(5 * time.Minute)
+	if after, _ := warnings.about(complaintText); len(after) != len(before) {
+		t.Errorf("with a leader it complains on: %q", after[len(before):])
+	}
+	if s := n.Status(); s.NoLeader != "" || s.Provisional {
+		t.Errorf("with a leader: got %q, provisional %t, want none", s.NoLeader, s.Provisional)
+	}
+	// The second node never complained, so it has nothing to take back.
+	if got, _ := infos.about("there is a leader"); len(got) != 0 {
+		t.Errorf("a node that had a leader soon says %q, want nothing", got)
+	}
+}
+
+// TestTheEndOfAComplaintIsTold, once.
+func TestTheEndOfAComplaintIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 2)
+		defer w.close()
+		infos, logger := keep(zerolog.InfoLevel)
+		for i := range 2 {
+			n, err := w.start(i, Config{}, logger)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.nodes = append(w.nodes, n)
+			time.Sleep(time.Minute)
+		}
+		lines, _ := infos.about("there is a leader with authority")
+		if len(lines) != 1 || !strings.Contains(lines[0], `"version":1`) ||
+			!strings.Contains(lines[0], `"after":"1m`) {
+			t.Errorf("got %q, want one line with the version, after a minute", lines)
+		}
+	})
+}
+
+// TestAFailoverIsNoReasonToComplain: it is over before anybody could help.
+func TestAFailoverIsNoReasonToComplain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		defer w.close()
+		warnings, logger := keep(zerolog.WarnLevel)
+		for i := range 3 {
+			n, err := w.start(i, Config{}, logger)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.nodes = append(w.nodes, n)
+		}
+		if err := w.nodes[0].WaitActive(t.Context(), 3); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.leader().Close(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		w.leader()
+		if got, _ := warnings.about(complaintText); len(got) != 0 {
+			t.Errorf("got %q, want nothing", got)
+		}
+	})
+}
+
+// TestOtherSecretIsSaidOnBothSides, in the words of the fault, where each node
+// waits for the other.
+func TestOtherSecretIsSaidOnBothSides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := transporttest.NewPacketNet(time.Millisecond)
+		warnings, logger := keep(zerolog.WarnLevel)
+		for i, secret := range []string{clusterSecret, "another secret, long enough"} {
+			n, err := Start(t.Context(), quicConfig(i+1, secret),
+				WithSocket(p.Open), WithClock(time.Now), logger)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer n.Close()
+		}
+		time.Sleep(20 * time.Second)
+		for i := range 2 {
+			want := fmt.Sprintf("10.0.0.%d:7000 (certificate refused: another secret, cluster name or clock)",
+				2-i)
+			if lines, _ := warnings.about(want); len(lines) == 0 {
+				t.Errorf("node %d does not say %q", i+1, want)
+			}
+			// In 20 seconds each node is dialed 20 times.
+			host := fmt.Sprintf(`"peer":"10.0.0.%d:7000"`, 2-i)
+			var refused []string
+			lines, _ := warnings.about("handshake refused")
+			for _, line := range lines {
+				if strings.Contains(line, host) {
+					refused = append(refused, line)
+				}
+			}
+			if len(refused) != 1 {
+				t.Errorf("node %d says %q of the handshakes with the other, want one line", i+1, refused)
+			}
+		}
+	})
+}
+
+// TestNoLeaderInEachState: what a node waits for, in its own words.
+func TestNoLeaderInEachState(t *testing.T) {
+	synctest.Test(t, testNoLeaderInEachState)
+}
+
+func testNoLeaderInEachState(t *testing.T) {
+	entry := func(port uint16, status member.Status) member.Member {
+		m := at(port, status)
+		m.StoreID[0] = byte(port)
+		return m
+	}
+	one, two, three := entry(1, member.Active), entry(2, member.Active), entry(3, member.Joining)
+	held := member.State{Number: member.Number{Version: 3, Revision: 2},
+		Leader: two.Address, Roster: member.Roster{one, two, three, entry(4, member.Unreachable)}}
+	ours := member.State{Number: member.Number{Version: 1}, Leader: one.Address,
+		Roster: member.Roster{one, two, entry(3, member.Active)}}
+	view := func(role member.Role, leader uint16, members ...member.Member) member.View {
+		v := viewOf(3, leader, false, members...)
+		v.Role, v.Self = role, one.Identity
+		return v
+	}
+	lost := one
+	lost.StoreID[0] = 9
+	lostHeld := held
+	lostHeld.Roster = held.Roster.With(lost)
+	for _, c := range []struct {
+		name string
+		view member.View
+		held member.State
+		edit func(*settings)
+		want string
+	}{
+		{"asking", view(member.Seeking, 0), member.State{}, nil,
+			"asked 127.0.0.1:2 (knows no leader), 127.0.0.1:3 (no answer)"},
+		{"join-only", view(member.Seeking, 0), member.State{},
+			func(s *settings) { s.JoinOnly = true }, "this node joins only, and waits for a cluster; " +
+				"asked 127.0.0.1:2 (knows no leader), 127.0.0.1:3 (no answer)"},
+		{"the only seed, join-only", view(member.Seeking, 0), member.State{},
+			func(s *settings) { s.JoinOnly, s.seeds = true, addresses(1) },
+			"this node joins only, and is the only seed: there is nobody to ask"},
+		{"after a restart", view(member.Seeking, 0), held, nil, "needs 3 of the 3 voters of version 3.2; " +
+			"reached 2: this node, 127.0.0.1:2 (knows no leader); missing: 127.0.0.1:4 (no answer); " +
+			"other seeds: 127.0.0.1:9 (no answer)"},
+		{"with another store", view(member.Seeking, 0), lostHeld, nil,
+			"needs 3 of the 3 voters of version 3.2; reached 1: 127.0.0.1:2 (knows no leader); " +
+				"missing: the lost store of this node, 127.0.0.1:4 (no answer); " +
+				"other seeds: 127.0.0.1:9 (no answer)"},
+		{"provisional", view(member.Provisional, 1, one), member.State{}, nil,
+			"leads provisionally until 3 of 5 members, 2 of the 3 seeds among them, are there: 1 joined; " +
+				"waits for 127.0.0.1:2 (knows no leader), 127.0.0.1:3 (no answer)"},
+		{"provisional, all seeds there", view(member.Provisional, 1, one, two, at(3, member.Active)),
+			member.State{}, nil,
+			"leads provisionally until 3 of 5 members, 2 of the 3 seeds among them, are there: 3 joined, " +
+				"and do not agree on a leader: 127.0.0.1:2 (knows no leader)"},
+		{"provisional with a roster", view(member.Provisional, 1, one), ours, nil,
+			"leads provisionally; needs 3 of the 3 voters of version 1.0; " +
+				"reached 2: this node, 127.0.0.1:2 (knows no leader); missing: 127.0.0.1:3 (no answer)"},
+		{"following a provisional leader", view(member.Following, 2, one, two), member.State{}, nil,
+			"follows 127.0.0.1:2, which leads provisionally until 3 of 5 members, " +
+				"2 of the 3 seeds among them, are there: 2 joined; waits for 127.0.0.1:3"},
+		{"leading", view(member.Leading, 1, one), held, nil,
+			"leads version 3, but has no lease; needs 3 of the 3 voters of version 3.2; " +
+				"reached 2: this node, 127.0.0.1:2 (knows no leader); missing: 127.0.0.1:4 (no answer); " +
+				"other seeds: 127.0.0.1:9 (no answer)"},
+		{"following", view(member.Following, 2, one, two), held, nil,
+			"follows 127.0.0.1:2, the leader of version 3, which fewer than 3 members reach"},
+	} {
+		cfg := settings{self: one.Address, seeds: addresses(1, 2, 3)}
+		cfg.Size = 5
+		if c.held.Version == held.Version {
+			cfg.seeds = addresses(1, 2, 9)
+		}
+		if c.edit != nil {
+			c.edit(&cfg)
+		}
+		n := &Node{cfg: cfg}
+		n.heard.start(cfg.seeds, cfg.self)
+		n.heard.needs(c.held.Roster)
+		n.heard.message(message.Message{From: two.Identity, Body: message.LeaderResponse{}})
+		got := n.noLeader(sight{}.seeing(c.view, c.held))
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: want - got +\n%s", c.name, diff)
+		}
+	}
+}
+
+// TestManyAreNotAllNamed: a line stays one that can be read.
+func TestManyAreNotAllNamed(t *testing.T) {
+	var names []string
+	for i := range 20 {
+		names = append(names, fmt.Sprint("n", i))
+	}
+	if got, want := some(names), "n0, n1, n2, n3, n4, n5, n6, n7, and 12 more"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := some(names[:maxNamed]); strings.Contains(got, "more") {
+		t.Errorf("got %q, want %d names and no more", got, maxNamed)
+	}
+}

@@ -15,7 +15,8 @@ FOR       ?=
 SWARM     ?= 4000
 
 GOLANGCI  := v2.15.0
-PACKAGES  := plantuml chromium nftables iproute2
+PACKAGES  := plantuml graphviz gcc libc6-dev
+SUDO       = $(if $(filter 0,$(shell id -u)),,sudo)
 BIN       := $(CURDIR)/bin
 SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
              $(if $(SIZE),--size $(SIZE)) $(if $(FOR),--for $(FOR))
@@ -52,7 +53,7 @@ fmt:
 race: ## all tests under the race detector
 	@if command -v "$$($(GO) env CC)" >/dev/null; then set -x; \
 	  CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout=30m ./...; \
-	else echo "race: skipped: the C compiler $$($(GO) env CC) is not installed (apt install gcc)"; fi
+	else echo "race: skipped: the C compiler $$($(GO) env CC) is not installed (make tools)"; fi
 
 sim: build ## the simulator: make sim SEED=7 RUNS=100 SIZE=5 FOR=10m
 	$(BIN)/athena sim $(SIM_FLAGS)
@@ -69,10 +70,14 @@ fuzz: ## each fuzz target for FUZZTIME
 bench: ## the Go benchmarks
 	$(GO) test -run='^$$' -bench=. -benchmem ./...
 
-docs: ## render docs/plantuml/*.puml to SVG
-	@if command -v plantuml >/dev/null; then plantuml -tsvg docs/plantuml/*.puml; \
-	else echo 'docs: skipped: plantuml is not installed (make tools)'; fi
+# Without dot, PlantUML draws a picture of an error, and is content.
+docs: ## render docs/plantuml/*.puml to SVG, beside them
+	@for tool in plantuml dot; do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
+	if [ -n "$$missing" ]; then echo "docs: skipped: not installed:$$missing (make tools)"; \
+	else plantuml -tsvg docs/plantuml/*.puml && echo 'docs: rendered' && ls docs/plantuml/*.svg; fi
 
-tools: ## install what the other targets can use (Debian packages as root, linters into bin/)
-	$(if $(filter 0,$(shell id -u)),,sudo) apt-get install -y --no-install-recommends $(PACKAGES)
+tools: ## install what docs, race and check use (Debian packages as root, linters into bin/)
+	@if command -v apt-get >/dev/null; then set -x; \
+	  $(SUDO) apt-get update -q && $(SUDO) apt-get install -y --no-install-recommends $(PACKAGES); \
+	else echo 'tools: no apt-get here; install by other means what is missing of: $(PACKAGES)'; fi
 	GOBIN=$(BIN) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)

@@ -24,7 +24,7 @@ type Config struct {
 	// Default: DefaultCluster.
 	Cluster string
 	// Size is N, the number of members of the full cluster, 1 to 255. It never
-	// changes: Size/2+1 of them must agree on anything.
+	// changes, also not at a restart: Size/2+1 of them must agree on anything.
 	Size int
 	// Seeds are the entry points, host:port each, the same list on every node,
 	// at most Size. A node whose Advertise is among them is a seed. Default:
@@ -33,7 +33,8 @@ type Config struct {
 	// JoinOnly keeps a seed that lost its disk from founding a cluster anew.
 	JoinOnly bool
 	// DataDir is the directory of the durable store, made when missing; one
-	// process a directory. Empty means a memory store: the node then forgets
+	// process a directory, and for its life one Cluster, Size and Advertise
+	// (StoreMismatchError). Empty means a memory store: the node then forgets
 	// its promises when it ends, and a cluster of which a majority of the
 	// seeds restarted with memory stores may be founded again, with tokens
 	// that start again at 1. Use a directory where tokens guard anything.

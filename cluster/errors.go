@@ -5,9 +5,11 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/store"
 	"github.com/athena-go/athena/transport"
 )
 
@@ -69,6 +71,51 @@ func (e *NotLeaderError) Error() string {
 // ConfigMismatchError says that another node refused this one, or was refused,
 // because of a difference in their configuration.
 type ConfigMismatchError = transport.ConfigMismatchError
+
+// StoreMismatchError says that a store was made for another cluster, another
+// Size or another address than the configuration names. Nothing was sent, and
+// the store is as it was.
+//
+// A node that took it all the same could break what its votes promised. Size
+// says how many must agree: two of three nodes that restart as clusters of one
+// would lead side by side. The address is half of a voter (protocol.md section
+// 1), so a vote is worth nothing elsewhere, and a directory that was copied
+// while its node runs would make two members of one store id. So a node moves
+// by leaving its store behind.
+type StoreMismatchError struct {
+	Dir   string       // Config.DataDir
+	Made  store.Origin // what the store was made for
+	Given store.Origin // what the configuration says
+}
+
+// Error names each difference with both values and what to do.
+func (e *StoreMismatchError) Error() string {
+	return "cluster: " + e.Text("Cluster", "Size", "Advertise")
+}
+
+// Text is Error with other names for these fields of Config.
+func (e *StoreMismatchError) Text(cluster, size, advertise string) string {
+	var b strings.Builder
+	b.WriteString("the store was made for something else")
+	if e.Dir != "" {
+		fmt.Fprintf(&b, ": %s", e.Dir)
+	}
+	differ := func(field string, made, given any, advice string) {
+		if made != given {
+			fmt.Fprintf(&b, "\n%s %v: the store was made for %v: %s", field, given, made, advice)
+		}
+	}
+	const anew = "on every node make a new cluster, whose tokens begin at 1 again"
+	differ(cluster, strconv.Quote(e.Made.Cluster), strconv.Quote(e.Given.Cluster),
+		"start with that name; empty data directories "+anew)
+	differ(size, e.Made.Size, e.Given.Size,
+		"a cluster keeps its size for the life of its stores: start with that one; "+
+			"empty data directories "+anew)
+	differ(advertise, e.Made.Address, e.Given.Address,
+		"its vote counts at that address alone: start there; with an empty data directory the node "+
+			"comes in as a new member (a seed needs join-only for that)")
+	return b.String()
+}
 
 // JoinError says why Start gave up: whom the node asked, and what they said.
 type JoinError struct {

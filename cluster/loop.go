@@ -83,7 +83,7 @@ func (n *Node) arm(timer *time.Timer) {
 // visible here, then sent, then told. An error ends the node.
 func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 	if out.Persist != nil {
-		if err := n.store.Save(*out.Persist); err != nil {
+		if err := n.save(*out.Persist); err != nil {
 			return fmt.Errorf("cluster: the store cannot save, so the node may not go on: %w", err)
 		}
 	}

@@ -15,15 +15,15 @@ import (
 	"github.com/athena-go/athena/wire"
 )
 
-// openStore opens the store in a directory, or one that lasts as long as the
-// node where there is none.
-func openStore(dir string) (Store, error) {
-	if dir == "" {
+// openStore opens the store in the data directory, or one that lasts as long as
+// the node where there is none.
+func (n *Node) openStore() (Store, error) {
+	if n.cfg.DataDir == "" {
 		return store.NewMemory(), nil
 	}
-	s, err := store.OpenFile(dir)
+	s, err := store.OpenFile(n.cfg.DataDir)
 	if err != nil {
-		return nil, fmt.Errorf("cluster: data directory %s: %w", dir, err)
+		return nil, fmt.Errorf("cluster: data directory %s: %w", n.cfg.DataDir, err)
 	}
 	return s, nil
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/athena-go/athena/paxos"
+	"github.com/athena-go/athena/store"
 	"github.com/athena-go/athena/transport"
 )
 
@@ -27,10 +27,11 @@ type options struct {
 
 // Store keeps what a node must remember over restarts.
 type Store interface {
-	// Load returns what was saved last; false when nothing ever was.
-	Load() (paxos.Durable, bool, error)
-	// Save returns once d is durable. After an error the node ends.
-	Save(d paxos.Durable) error
+	// Load returns what was saved last, all of it; false when nothing ever was.
+	// The node does not start on a Content of another Origin than its own.
+	Load() (store.Content, bool, error)
+	// Save returns once c is durable. After an error the node ends.
+	Save(c store.Content) error
 	// ResetKey is the same at every start: with it a restarted node ends the
 	// connections of its earlier run.
 	ResetKey() ([32]byte, error)

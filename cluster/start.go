@@ -16,6 +16,7 @@ import (
 	"github.com/athena-go/athena/paxos"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/statemachine"
+	"github.com/athena-go/athena/store"
 	"github.com/athena-go/athena/wire"
 )
 
@@ -81,7 +82,7 @@ func (n *Node) prepare(cfg Config) (err error) {
 	}
 	volatile := n.store == nil && n.cfg.DataDir == ""
 	if n.store == nil {
-		if n.store, err = openStore(n.cfg.DataDir); err != nil {
+		if n.store, err = n.openStore(); err != nil {
 			return err
 		}
 	}
@@ -123,21 +124,35 @@ func (n *Node) prepare(cfg Config) (err error) {
 func leaseGuard(t message.Timings) time.Duration { return t.HeartbeatInterval / 2 }
 
 // newRun reads what the store remembers and saves the identity of this run,
-// before anybody is greeted with it. The incarnation grows also where the store
-// was lost, as long as the wall clock does.
+// before anybody is greeted with it. A store that was made for something else is
+// left as it is, unless it was never used: then it is as good as none, and who
+// started a node with a wrong name at first has nothing to remove. The
+// incarnation grows also where the store was lost, as long as the wall clock does.
 func (n *Node) newRun() (paxos.Durable, error) {
-	d, known, err := n.store.Load()
+	c, known, err := n.store.Load()
 	if err != nil {
-		return d, fmt.Errorf("cluster: the store cannot be read: %w", err)
+		return c.Durable, fmt.Errorf("cluster: the store cannot be read: %w", err)
 	}
-	if !known {
-		crand.Read(d.StoreID[:]) // never fails
+	if origin := n.origin(); !known || c.Origin != origin {
+		if known && !c.IsUnused() {
+			return c.Durable, &StoreMismatchError{Dir: n.cfg.DataDir, Made: c.Origin, Given: origin}
+		}
+		crand.Read(c.StoreID[:]) // never fails
 	}
-	d.Incarnation = max(d.Incarnation+1, uint64(time.Now().UnixMilli()))
-	if err := n.store.Save(d); err != nil {
-		return d, fmt.Errorf("cluster: the store cannot save: %w", err)
+	c.Incarnation = max(c.Incarnation+1, uint64(time.Now().UnixMilli()))
+	if err := n.save(c.Durable); err != nil {
+		return c.Durable, fmt.Errorf("cluster: the store cannot save: %w", err)
 	}
-	return d, nil
+	return c.Durable, nil
+}
+
+// origin is what the store of this node must have been made for.
+func (n *Node) origin() store.Origin {
+	return store.Origin{Cluster: n.cfg.Cluster, Size: n.cfg.Size, Address: n.cfg.self}
+}
+
+func (n *Node) save(d paxos.Durable) error {
+	return n.store.Save(store.Content{Origin: n.origin(), Durable: d})
 }
 
 func newRand() *rand.Rand {

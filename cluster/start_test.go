@@ -128,15 +128,15 @@ type brokenStore struct {
 	closed  int
 }
 
-func (s *brokenStore) Load() (paxos.Durable, bool, error) {
-	return paxos.Durable{}, false, s.loadErr
+func (s *brokenStore) Load() (store.Content, bool, error) {
+	return store.Content{}, false, s.loadErr
 }
 
-func (s *brokenStore) Save(d paxos.Durable) error {
+func (s *brokenStore) Save(c store.Content) error {
 	if s.saves--; s.saves < 0 {
 		return errBoom
 	}
-	return s.Memory.Save(d)
+	return s.Memory.Save(c)
 }
 
 func (s *brokenStore) Close() error {
@@ -246,7 +246,8 @@ func TestIncarnationGrows(t *testing.T) {
 			{0, now}, {now - 1, now}, {now, now + 1}, {now + 1000, now + 1001},
 		} {
 			s := store.NewMemory()
-			if err := s.Save(paxos.Durable{StoreID: member.StoreID{1}, Incarnation: c.stored}); err != nil {
+			stored := paxos.Durable{StoreID: member.StoreID{1}, Incarnation: c.stored}
+			if err := s.Save(store.Content{Durable: stored}); err != nil {
 				t.Fatal(err)
 			}
 			n := &Node{store: s}

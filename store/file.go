@@ -13,8 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-
-	"github.com/athena-go/athena/paxos"
 )
 
 const (
@@ -111,40 +109,40 @@ func (s *File) Close() error {
 // Load returns what was saved last; false when nothing ever was. Errors wrap
 // ErrCorrupt, ErrVersion, ErrInsecure, ErrClosed or the error of the file
 // system, and say what to do.
-func (s *File) Load() (paxos.Durable, bool, error) {
+func (s *File) Load() (Content, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	path := filepath.Join(s.dir, stateName)
 	content, err := s.read(path, maxStateBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		s.loaded = true
-		return paxos.Durable{}, false, nil
+		return Content{}, false, nil
 	}
-	var d paxos.Durable
+	var c Content
 	if err == nil {
-		d, err = parse(content)
+		c, err = parse(content)
 	}
 	switch {
 	case errors.Is(err, ErrCorrupt):
 		err = fmt.Errorf("%s: %w; move it away and start again: the node joins as a new one "+
 			"(a seed needs join-only for that); do not put an old copy in its place", path, err)
 	case errors.Is(err, ErrVersion):
-		err = fmt.Errorf("%s: %w; start the version of Athena that wrote it, or a later one", path, err)
+		err = fmt.Errorf("%s: %w", path, err)
 	}
 	s.loaded = err == nil
-	return d, s.loaded, err
+	return c, s.loaded, err
 }
 
-// Save replaces what is stored by d. An error leaves a whole file, the old one
-// as a rule; the node must then not act as if d were stored. Save is refused
+// Save replaces what is stored by c. An error leaves a whole file, the old one
+// as a rule; the node must then not act as if c were stored. Save is refused
 // until Load has understood the present file or found none.
-func (s *File) Save(d paxos.Durable) error {
+func (s *File) Save(c Content) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lock != nil && !s.loaded {
 		return errors.New("store: Save before a Load that succeeded")
 	}
-	content, err := format(d)
+	content, err := format(c)
 	if err != nil {
 		return fmt.Errorf("store: nothing was saved: %w", err)
 	}

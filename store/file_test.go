@@ -23,7 +23,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/paxos"
 )
 
 // child names the directory for a test binary that plays another process, and
@@ -69,7 +68,7 @@ func playChild(dir, role string) error {
 }
 
 // fresh2 is another content than typical, too long for the child's limit.
-func fresh2() paxos.Durable {
+func fresh2() Content {
 	d := typical()
 	d.Incarnation = 77
 	return d
@@ -100,7 +99,7 @@ func open(t testing.TB, dir string) *File {
 	return s
 }
 
-func load(t testing.TB, s *File) (paxos.Durable, bool) {
+func load(t testing.TB, s *File) (Content, bool) {
 	t.Helper()
 	d, ok, err := s.Load()
 	if err != nil {
@@ -109,7 +108,7 @@ func load(t testing.TB, s *File) (paxos.Durable, bool) {
 	return d, ok
 }
 
-func save(t testing.TB, s *File, d paxos.Durable) {
+func save(t testing.TB, s *File, d Content) {
 	t.Helper()
 	if err := s.Save(d); err != nil {
 		t.Fatalf("Save: %v", err)
@@ -117,7 +116,7 @@ func save(t testing.TB, s *File, d paxos.Durable) {
 }
 
 // saved makes a store that holds d and is closed.
-func saved(t *testing.T, d paxos.Durable) (dir string) {
+func saved(t *testing.T, d Content) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "data")
 	s := open(t, dir)
@@ -129,7 +128,7 @@ func saved(t *testing.T, d paxos.Durable) (dir string) {
 	return dir
 }
 
-func checkHolds(t *testing.T, dir string, want paxos.Durable) {
+func checkHolds(t *testing.T, dir string, want Content) {
 	t.Helper()
 	s := open(t, dir)
 	defer s.Close()
@@ -183,7 +182,7 @@ func TestSaveAndLoad(t *testing.T) {
 	checkHolds(t, dir, fresh())
 	s := open(t, dir)
 	load(t, s)
-	for _, want := range []paxos.Durable{typical(), largest(), fresh()} {
+	for _, want := range []Content{typical(), largest(), fresh()} {
 		save(t, s, want)
 		if got, ok := load(t, s); !ok || !cmp.Equal(want, got) {
 			t.Errorf("Load after Save: %v (-want +got):\n%s", ok, cmp.Diff(want, got))
@@ -233,7 +232,8 @@ func TestDamagedResetKey(t *testing.T) {
 
 func TestUnreadableFileIsNeverReplaced(t *testing.T) {
 	sound := mustFormat(t, typical())
-	later := bytes.Replace(sound, []byte(" 1 "), []byte(" 2 "), 1)
+	later := bytes.Replace(sound, []byte(" 2 "), []byte(" 3 "), 1)
+	early := bytes.Replace(sound, []byte(" 2 "), []byte(" 1 "), 1)
 	for _, c := range []struct {
 		name, says string
 		content    []byte
@@ -244,6 +244,7 @@ func TestUnreadableFileIsNeverReplaced(t *testing.T) {
 		{"flipped", "join-only", append(bytes.Clone(sound[:200]), sound[201:]...), ErrCorrupt},
 		{"too large", "join-only", make([]byte, maxStateBytes+1), ErrCorrupt},
 		{"of a later version", "later one", later, ErrVersion},
+		{"of before the first release", "every node with an empty directory", early, ErrVersion},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := open(t, t.TempDir())
@@ -327,8 +328,10 @@ func openLoadKey(dir string) error {
 
 func TestReadableByOthersIsAccepted(t *testing.T) {
 	dir := saved(t, typical())
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
+	for path, mode := range map[string]fs.FileMode{dir: 0o755, filepath.Join(dir, stateName): 0o644} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
 	}
 	checkHolds(t, dir, typical())
 }

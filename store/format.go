@@ -11,15 +11,13 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/paxos"
 )
 
 const (
 	magic   = "athena-state"
-	version = "1"
+	version = "2"
 	// maxStateBytes bounds the state file. Two states of the largest cluster
 	// with the longest names need a seventh of it.
 	maxStateBytes = 4 << 20
@@ -27,11 +25,11 @@ const (
 
 // format returns the content of the state file. It refuses what parse would
 // refuse, so that nothing is ever written that cannot be read again.
-func format(d paxos.Durable) ([]byte, error) {
-	if err := check(d); err != nil {
+func format(c Content) ([]byte, error) {
+	if err := check(c); err != nil {
 		return nil, err
 	}
-	payload, err := json.MarshalIndent(d, "", "  ")
+	payload, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
 		return nil, err
 	}
@@ -44,34 +42,40 @@ func format(d paxos.Durable) ([]byte, error) {
 }
 
 // parse reads what format wrote. An error wraps ErrCorrupt or ErrVersion.
-func parse(content []byte) (paxos.Durable, error) {
+func parse(content []byte) (Content, error) {
 	if len(content) > maxStateBytes {
-		return paxos.Durable{}, corrupt("more than %d bytes", maxStateBytes)
+		return Content{}, corrupt("more than %d bytes", maxStateBytes)
 	}
 	first, payload, ok := bytes.Cut(content, []byte("\n"))
 	fields := strings.Split(string(first), " ")
 	switch {
 	case !ok || len(fields) != 3 || fields[0] != magic:
-		return paxos.Durable{}, corrupt("no header in the first line")
+		return Content{}, corrupt("no header in the first line")
+	case fields[1] == "1":
+		// It has no Origin. Who took it over would have to trust the flags of the
+		// next start, and those may be the mistake that Origin is there to find.
+		return Content{}, fmt.Errorf("%w \"1\", of before the first release, which does not say for "+
+			"which cluster it was made; start the version of Athena that wrote it, or every node with "+
+			"an empty directory: a new cluster, whose tokens begin at 1 again", ErrVersion)
 	case fields[1] != version:
-		return paxos.Durable{}, fmt.Errorf("%w %.20q, this program knows %s",
-			ErrVersion, fields[1], version)
+		return Content{}, fmt.Errorf("%w %.20q, this program knows %s; start the version of Athena "+
+			"that wrote it, or a later one", ErrVersion, fields[1], version)
 	case fields[2] != "sha256:"+digest(payload):
-		return paxos.Durable{}, corrupt("the content does not match its checksum")
+		return Content{}, corrupt("the content does not match its checksum")
 	}
-	var d paxos.Durable
+	var c Content
 	dec := json.NewDecoder(bytes.NewReader(payload))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(&d); err != nil {
-		return paxos.Durable{}, corrupt("%v", err)
+	if err := dec.Decode(&c); err != nil {
+		return Content{}, corrupt("%v", err)
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return paxos.Durable{}, corrupt("more than one JSON value")
+		return Content{}, corrupt("more than one JSON value")
 	}
-	if err := check(d); err != nil {
-		return paxos.Durable{}, corrupt("%v", err)
+	if err := check(c); err != nil {
+		return Content{}, corrupt("%v", err)
 	}
-	return d, nil
+	return c, nil
 }
 
 func corrupt(why string, args ...any) error {
@@ -83,21 +87,24 @@ func digest(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// check returns every fault of d, each naming the field.
-func check(d paxos.Durable) error {
+// check returns every fault of c, each naming the field.
+func check(c Content) error {
 	var faults []error
 	fault := func(where string, err error) {
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", where, err))
 		}
 	}
-	if d.StoreID.IsZero() {
+	if err := c.Origin.check(); err != nil {
+		faults = append(faults, err)
+	}
+	if c.StoreID.IsZero() {
 		fault("StoreID", errors.New("is zero"))
 	}
-	fault("Promised", checkAddress(d.Promised.Ballot.Proposer))
-	fault("Accepted", checkAddress(d.Accepted.ID.Ballot.Proposer))
-	fault("Accepted.State", checkState(d.Accepted.State))
-	fault("Held", checkState(d.Held))
+	fault("Promised", checkAddress(c.Promised.Ballot.Proposer))
+	fault("Accepted", checkAddress(c.Accepted.ID.Ballot.Proposer))
+	fault("Accepted.State", checkState(c.Accepted.State))
+	fault("Held", checkState(c.Held))
 	return errors.Join(faults...)
 }
 
@@ -115,8 +122,8 @@ func checkState(s member.State) error {
 		if err := checkAddress(m.Address); err != nil {
 			return err
 		}
-		if len(m.Name) > member.MaxNameBytes || !utf8.ValidString(m.Name) {
-			return fmt.Errorf("%s: a name that is not UTF-8 or longer than %d bytes",
+		if len(m.Name) > member.MaxNameBytes || !member.IsPrintable(m.Name) {
+			return fmt.Errorf("%s: a name that is not printable or longer than %d bytes",
 				m.Address, member.MaxNameBytes)
 		}
 		if m.Status < member.Joining || m.Status > member.Leaving {

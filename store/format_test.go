@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/paxos"
 )
 
 var update = flag.Bool("update", false, "write testdata/athena.state; takes a new format version")
@@ -44,7 +43,7 @@ func TestGoldenState(t *testing.T) {
 }
 
 func TestFormatAndParse(t *testing.T) {
-	for name, want := range map[string]paxos.Durable{
+	for name, want := range map[string]Content{
 		"typical": typical(), "fresh": fresh(), "largest": largest(),
 	} {
 		content := mustFormat(t, want)
@@ -66,7 +65,7 @@ func checkUnreadable(t *testing.T, name string, content []byte) {
 	if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrVersion) {
 		t.Errorf("%s: parse = %+v, %v, want ErrCorrupt or ErrVersion", name, d, err)
 	}
-	if !reflect.DeepEqual(d, paxos.Durable{}) {
+	if !reflect.DeepEqual(d, Content{}) {
 		t.Errorf("%s: a value came with the error: %+v", name, d)
 	}
 }
@@ -116,14 +115,19 @@ func TestParseRefuses(t *testing.T) {
 		want    error
 	}{
 		{"sound", seal(sound), nil},
-		{"other magic", header("athena-store", "1"), ErrCorrupt},
-		{"later version", header(magic, "2"), ErrVersion},
+		{"other magic", header("athena-store", "2"), ErrCorrupt},
+		{"version of before the first release", header(magic, "1"), ErrVersion},
+		{"later version", header(magic, "3"), ErrVersion},
 		{"no version", header(magic, ""), ErrVersion},
 		{"empty payload", seal(""), ErrCorrupt},
 		{"no JSON", seal("hello"), ErrCorrupt},
 		{"two values", seal(sound + sound), ErrCorrupt},
 		{"null", seal("null"), ErrCorrupt},
 		{"unknown field", seal(strings.Replace(sound, "{", `{"Later": 1,`, 1)), ErrCorrupt},
+		{"no origin", swap(`"Origin"`, `"Elsewhere"`), ErrCorrupt},
+		{"no cluster", swap(`"orders"`, `""`), ErrCorrupt},
+		{"size 0", swap(`"Size": 3`, `"Size": 0`), ErrCorrupt},
+		{"negative size", swap(`"Size": 3`, `"Size": -3`), ErrCorrupt},
 		{"zero store id", swap(storeID(1).String(), strings.Repeat("0", 32)), ErrCorrupt},
 		{"long store id", swap(storeID(1).String(), strings.Repeat("ab", 40)), ErrCorrupt},
 		{"short store id", swap(storeID(1).String(), "ab"), ErrCorrupt},
@@ -147,37 +151,45 @@ func TestParseRefuses(t *testing.T) {
 
 // Save must never write what Load then refuses.
 func TestFormatRefuses(t *testing.T) {
-	change := func(f func(*paxos.Durable)) paxos.Durable {
-		d := typical()
-		f(&d)
-		return d
+	change := func(f func(*Content)) Content {
+		c := typical()
+		f(&c)
+		return c
 	}
 	for _, c := range []struct {
-		d    paxos.Durable
-		want string
+		content Content
+		want    string
 	}{
-		{paxos.Durable{}, "StoreID: is zero"},
-		{change(func(d *paxos.Durable) { d.Promised.Ballot.Proposer.Port = 0 }), "Promised: "},
-		{change(func(d *paxos.Durable) { d.Accepted.ID.Ballot.Proposer.Host = "a b" }), "Accepted: "},
-		{change(func(d *paxos.Durable) { d.Held.Leader.Host = "\xff" }), "Held: "},
-		{change(func(d *paxos.Durable) { d.Held.Leader.Host = "[a]" }), "Held: "},
-		{change(func(d *paxos.Durable) { d.Held.Roster[0].Name = "\xff" }), "UTF-8"},
-		{change(func(d *paxos.Durable) { d.Held.Roster[0].Status = member.Removed }), "removed"},
-		{change(func(d *paxos.Durable) { d.Held.Roster[0].Address = member.Address{} }),
+		{Content{}, "StoreID: is zero"},
+		{Content{}, "Origin.Cluster: no name"},
+		{change(func(c *Content) { c.Origin.Cluster = "a\nb" }), `Origin.Cluster: no name`},
+		{change(func(c *Content) { c.Origin.Cluster = strings.Repeat("c", 256) }), "Origin.Cluster"},
+		{change(func(c *Content) { c.Origin.Size = 0 }), "Origin.Size: 0 is not within 1 to 255"},
+		{change(func(c *Content) { c.Origin.Size = 256 }), "Origin.Size: 256"},
+		{change(func(c *Content) { c.Origin.Address = member.Address{} }), "Origin.Address"},
+		{change(func(c *Content) { c.Origin.Address.Host = "a b" }), "Origin.Address"},
+		{change(func(c *Content) { c.Promised.Ballot.Proposer.Port = 0 }), "Promised: "},
+		{change(func(c *Content) { c.Accepted.ID.Ballot.Proposer.Host = "a b" }), "Accepted: "},
+		{change(func(c *Content) { c.Held.Leader.Host = "\xff" }), "Held: "},
+		{change(func(c *Content) { c.Held.Leader.Host = "[a]" }), "Held: "},
+		{change(func(c *Content) { c.Held.Roster[0].Name = "\xff" }), "not printable"},
+		{change(func(c *Content) { c.Held.Roster[0].Name = "a\nb" }), "not printable"},
+		{change(func(c *Content) { c.Held.Roster[0].Status = member.Removed }), "removed"},
+		{change(func(c *Content) { c.Held.Roster[0].Address = member.Address{} }),
 			"without an address"},
-		{change(func(d *paxos.Durable) { d.Accepted.State.Roster[1].Address.Host = "zz" }),
+		{change(func(c *Content) { c.Accepted.State.Roster[1].Address.Host = "zz" }),
 			"Accepted.State: a roster that is not sorted"},
-		{change(func(d *paxos.Durable) { d.Held.Roster = make(member.Roster, member.MaxMembers+1) }),
+		{change(func(c *Content) { c.Held.Roster = make(member.Roster, member.MaxMembers+1) }),
 			"a roster of 256 members"},
 	} {
-		if _, err := format(c.d); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("format(%+v) = %v, want an error with %q", c.d, err, c.want)
+		if _, err := format(c.content); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("format(%+v) = %v, want an error with %q", c.content, err, c.want)
 		}
 	}
 }
 
 func FuzzLoad(f *testing.F) {
-	for _, d := range []paxos.Durable{typical(), fresh()} {
+	for _, d := range []Content{typical(), fresh()} {
 		content := mustFormat(f, d)
 		_, payload, _ := strings.Cut(string(content), "\n")
 		f.Add(content, false)
@@ -202,7 +214,7 @@ func FuzzLoad(f *testing.F) {
 }
 
 // sameNil makes an empty roster nil.
-func sameNil(d paxos.Durable) paxos.Durable {
+func sameNil(d Content) Content {
 	if len(d.Held.Roster) == 0 {
 		d.Held.Roster = nil
 	}

@@ -2,11 +2,7 @@
 
 package store
 
-import (
-	"sync"
-
-	"github.com/athena-go/athena/paxos"
-)
+import "sync"
 
 // Memory is a store that forgets everything with the process. A node on it is
 // a new member after each restart. While a majority of a cluster's seeds
@@ -16,7 +12,7 @@ import (
 type Memory struct {
 	mu    sync.Mutex
 	saved bool
-	d     paxos.Durable
+	c     Content
 	key   [32]byte
 }
 
@@ -24,17 +20,17 @@ type Memory struct {
 func NewMemory() *Memory { return &Memory{key: newResetKey()} }
 
 // Load returns what was saved last; false when nothing was. It never fails.
-func (m *Memory) Load() (paxos.Durable, bool, error) {
+func (m *Memory) Load() (Content, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.d, m.saved, nil
+	return m.c, m.saved, nil
 }
 
-// Save keeps d, which must not be changed afterwards. It never fails.
-func (m *Memory) Save(d paxos.Durable) error {
+// Save keeps c, which must not be changed afterwards. It never fails.
+func (m *Memory) Save(c Content) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.d, m.saved = d, true
+	m.c, m.saved = c, true
 	return nil
 }
 

@@ -36,27 +36,32 @@ func state(size int) member.State {
 
 // typical is what a node holds that accepted a proposal and does not know yet
 // what became of it.
-func typical() paxos.Durable {
+func typical() Content {
 	id := paxos.ID{Version: 8, Ballot: paxos.Ballot{
 		Round: 2, Proposer: address(2), Incarnation: 4, StoreID: storeID(2),
 	}}
 	next := state(3)
 	next.Version, next.Revision, next.Leader = 8, 1, address(2)
-	return paxos.Durable{
+	return Content{origin(), paxos.Durable{
 		StoreID:     storeID(1),
 		Incarnation: math.MaxUint64,
 		Promised:    id,
 		Accepted:    paxos.Accepted{ID: id, Base: state(3).Number, State: next},
 		Held:        state(3),
-	}
+	}}
 }
 
+func origin() Origin { return Origin{Cluster: "orders", Size: 3, Address: address(1)} }
+
 // fresh is what a node holds that never met another.
-func fresh() paxos.Durable { return paxos.Durable{StoreID: storeID(2), Incarnation: 1} }
+func fresh() Content {
+	return Content{origin(), paxos.Durable{StoreID: storeID(2), Incarnation: 1}}
+}
 
 // largest is as large as a cluster can make it.
-func largest() paxos.Durable {
-	d := typical()
+func largest() Content {
+	c := typical()
+	c.Origin.Cluster, c.Origin.Size = strings.Repeat("<", member.MaxClusterBytes), member.MaxMembers
 	var r member.Roster
 	for n := range member.MaxMembers {
 		r = append(r, member.Member{
@@ -70,15 +75,15 @@ func largest() paxos.Durable {
 			Name: strings.Repeat("<", member.MaxNameBytes), Status: member.Unreachable,
 		})
 	}
-	d.Held.Roster, d.Accepted.State.Roster = r, r
-	return d
+	c.Held.Roster, c.Accepted.State.Roster = r, r
+	return c
 }
 
-func mustFormat(t testing.TB, d paxos.Durable) []byte {
+func mustFormat(t testing.TB, c Content) []byte {
 	t.Helper()
-	content, err := format(d)
+	content, err := format(c)
 	if err != nil {
-		t.Fatalf("format(%+v): %v", d, err)
+		t.Fatalf("format(%+v): %v", c, err)
 	}
 	return content
 }

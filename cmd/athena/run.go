@@ -137,7 +137,10 @@ func (d *daemon) run(adminAddr string) error {
 		opts = append(opts, cluster.WithTransport(d.boss.network(d.config, adminAddr)))
 	}
 	node, err := cluster.Start(ctx, d.config, opts...)
+	mismatch, isMismatch := errors.AsType[*cluster.StoreMismatchError](err)
 	switch {
+	case isMismatch:
+		return usageError{errors.New(mismatch.Text("--cluster", "--size", "--advertise"))}
 	case errors.Is(context.Cause(ctx), errStopped) && err != nil:
 		d.log.Info().Msg("stopped before it had joined")
 		return nil

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/store"
+	"github.com/athena-go/athena/transport"
+)
+
+// elsewhere are the ways to start the node at address(1) of a cluster of three
+// on the store that it had, and be wrong.
+var elsewhere = []struct {
+	name   string
+	change func(c *Config)
+	want   string
+}{
+	{"size", func(c *Config) { c.Size, c.Seeds = 1, c.Seeds[1:2] },
+		"\nSize 1: the store was made for 3: a cluster keeps its size for the life of its stores: " +
+			"start with that one; empty data directories on every node make a new cluster, whose " +
+			"tokens begin at 1 again"},
+	{"larger size", func(c *Config) { c.Size = 5 },
+		"\nSize 5: the store was made for 3: a cluster keeps its size for the life of its stores: " +
+			"start with that one; empty data directories on every node make a new cluster, whose " +
+			"tokens begin at 1 again"},
+	{"cluster", func(c *Config) { c.Cluster = "other" },
+		"\nCluster \"other\": the store was made for \"athena\": start with that name; empty data " +
+			"directories on every node make a new cluster, whose tokens begin at 1 again"},
+	{"address", func(c *Config) { c.Addr = address(2).String() },
+		"\nAdvertise 127.0.0.1:7003: the store was made for 127.0.0.1:7002: its vote counts at that " +
+			"address alone: start there; with an empty data directory the node comes in as a new " +
+			"member (a seed needs join-only for that)"},
+	{"another name of the same host", func(c *Config) { c.Advertise = "localhost:7002" },
+		"\nAdvertise localhost:7002: the store was made for 127.0.0.1:7002: its vote counts at that " +
+			"address alone: start there; with an empty data directory the node comes in as a new " +
+			"member (a seed needs join-only for that)"},
+	{"all of it", func(c *Config) { c.Size, c.Cluster, c.Addr = 5, "other", address(2).String() },
+		"\nCluster \"other\": the store was made for \"athena\": start with that name; empty data " +
+			"directories on every node make a new cluster, whose tokens begin at 1 again" +
+			"\nSize 5: the store was made for 3: a cluster keeps its size for the life of its stores: " +
+			"start with that one; empty data directories on every node make a new cluster, whose " +
+			"tokens begin at 1 again" +
+			"\nAdvertise 127.0.0.1:7003: the store was made for 127.0.0.1:7002: its vote counts at that " +
+			"address alone: start there; with an empty data directory the node comes in as a new " +
+			"member (a seed needs join-only for that)"},
+}
+
+// TestStoreOfSomethingElseIsRefused before the node listens, and the store stays
+// as it is. With what it was made for, the node goes on.
+func TestStoreOfSomethingElseIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		defer w.close()
+		dir := t.TempDir()
+		w.dir = func(i int) string { return filepath.Join(dir, address(i).String()) }
+		w.form()
+		token := w.nodes[1].Status().Token
+		if err := w.nodes[1].Close(); err != nil {
+			t.Fatal(err)
+		}
+		state := filepath.Join(w.dir(1), "athena.state")
+		before, err := os.ReadFile(state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		listens := func(transport.Config) (*transport.Mesh, error) {
+			t.Error("the node listens")
+			return nil, errBoom
+		}
+		for _, c := range elsewhere {
+			cfg := w.config(1, Config{})
+			c.change(&cfg)
+			_, err := Start(t.Context(), cfg, append(w.options(1), WithTransport(listens))...)
+			want := "cluster: the store was made for something else: " + w.dir(1) + c.want
+			if _, ok := errors.AsType[*StoreMismatchError](err); !ok || err.Error() != want {
+				t.Errorf("%s: got %v\nwant a StoreMismatchError: %s", c.name, err, want)
+			}
+			if after, err := os.ReadFile(state); err != nil || !bytes.Equal(after, before) {
+				t.Errorf("%s: the state file changed, %v:\n%s", c.name, err, after)
+			}
+		}
+		if w.nodes[1], err = w.start(1, Config{Cluster: DefaultCluster}); err != nil {
+			t.Fatal(err)
+		}
+		if term, err := w.nodes[1].WaitLeader(t.Context()); err != nil || term.Token() < token {
+			t.Errorf("afterwards: token %d, %v, want at least %d", term.Token(), err, token)
+		}
+	})
+}
+
+// TestRestartAsClustersOfOne is what the origin of a store is there for: two of
+// three nodes that were told that their cluster has one member would both lead.
+func TestRestartAsClustersOfOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		dir := t.TempDir()
+		w.dir = func(i int) string { return filepath.Join(dir, address(i).String()) }
+		w.form()
+		w.close()
+		for i := range 2 {
+			cfg := w.config(i, Config{})
+			cfg.Size, cfg.Seeds = 1, nil
+			n, err := Start(t.Context(), cfg, w.options(i)...)
+			if err == nil {
+				defer n.Close()
+				time.Sleep(time.Second)
+				_, leads := n.Leader()
+				t.Errorf("node %d runs, and leads: %t; want it refused", i, leads)
+			}
+		}
+	})
+}
+
+// TestNodeMovesWithAnEmptyDirectory, as the error above says: the others give it
+// the seat of the address that it left.
+func TestNodeMovesWithAnEmptyDirectory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		defer w.close()
+		dir := t.TempDir()
+		w.dir = func(i int) string { return filepath.Join(dir, address(i).String()) }
+		w.form()
+		token := w.leader().Status().Token
+		mover := w.others(w.leader())[0]
+		if err := mover.Close(); err != nil {
+			t.Fatal(err)
+		}
+		w.nodes = w.others(mover)
+		cfg := w.config(7, Config{})
+		moved, err := Start(w.within(2*cfg.WithDefaults().TTLTimeout), cfg, w.options(7)...)
+		if err != nil {
+			t.Fatalf("Start at another address: got %v, want nil", err)
+		}
+		w.nodes = append(w.nodes, moved)
+		if err := moved.WaitActive(w.within(time.Second), 3); err != nil {
+			t.Error(err)
+		}
+		if got := w.leader().Status().Token; got != token {
+			t.Errorf("token: got %d, want %d as before the move", got, token)
+		}
+	})
+}
+
+// TestUnusedStoreIsMadeAnew: who started a node with a wrong name at first, and
+// was told so by the others, starts it with the right one and is done. It is
+// another store then.
+func TestUnusedStoreIsMadeAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		defer w.close()
+		dir := t.TempDir()
+		w.dir = func(i int) string { return filepath.Join(dir, address(i).String()) }
+		for i := range 2 {
+			n, err := w.start(i, Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.nodes = append(w.nodes, n)
+		}
+		if _, err := w.nodes[0].WaitLeader(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		_, err := w.start(2, Config{Cluster: "othre"})
+		if _, ok := errors.AsType[*JoinError](err); !ok {
+			t.Fatalf("Start with another name: got %v, want a JoinError", err)
+		}
+		first := loadStore(t, w.dir(2))
+		n, err := w.start(2, Config{})
+		if err != nil {
+			t.Fatalf("Start with the right name: got %v, want nil", err)
+		}
+		w.nodes = append(w.nodes, n)
+		if err := n.WaitActive(w.within(time.Minute), 3); err != nil {
+			t.Error(err)
+		}
+		if self := n.Self(); self.StoreID == first.StoreID || self.Incarnation <= first.Incarnation {
+			t.Errorf("got %v, want another store id than %v and a later run", self, first.StoreID)
+		}
+	})
+}
+
+// loadStore reads the store of a node that is closed.
+func loadStore(t *testing.T, dir string) store.Content {
+	t.Helper()
+	s, err := store.OpenFile(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c, _, err := s.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestStoreOfTheCallerIsCompared: a Store that has nowhere to keep its Content
+// but memory is told as one of a directory is.
+func TestStoreOfTheCallerIsCompared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		s := store.NewMemory()
+		n, err := w.start(0, Config{}, WithStore(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := n.Close(); err != nil {
+			t.Fatal(err)
+		}
+		saved, _, _ := s.Load()
+		want := store.Origin{Cluster: DefaultCluster, Size: 1, Address: address(0)}
+		if saved.Origin != want || saved.StoreID.IsZero() {
+			t.Errorf("saved %+v, want origin %+v and a store id", saved, want)
+		}
+		_, err = w.start(0, Config{Cluster: "other"}, WithStore(s))
+		mismatch, ok := errors.AsType[*StoreMismatchError](err)
+		if !ok || mismatch.Made != want || mismatch.Given.Cluster != "other" || mismatch.Dir != "" {
+			t.Errorf("Start for another cluster: got %v, want a StoreMismatchError", err)
+		}
+	})
+}

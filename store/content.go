@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
+)
+
+// Origin is the place that a store was made for: what a node promised counts
+// for one cluster, of one Size, under one address.
+type Origin struct {
+	Cluster string // name of the cluster
+	Size    int    // of the full cluster
+	Address member.Address
+}
+
+// Content is all that a store keeps, saved and loaded as one: an origin
+// without the promises, or promises without the origin, is never on disk.
+type Content struct {
+	Origin Origin
+	paxos.Durable
+}
+
+// IsUnused reports whether nothing was ever promised, voted for or held with
+// the store: no member counts on it, and nothing is lost with it.
+func (c Content) IsUnused() bool {
+	return c.Promised.IsZero() && c.Accepted.IsZero() && c.Held.Number.IsZero()
+}
+
+// check returns every fault of an origin, each naming the field.
+func (o Origin) check() error {
+	var faults []error
+	if o.Cluster == "" || len(o.Cluster) > member.MaxClusterBytes || !member.IsPrintable(o.Cluster) {
+		faults = append(faults, fmt.Errorf("Origin.Cluster: no name of a cluster: %.300q", o.Cluster))
+	}
+	if o.Size < 1 || o.Size > member.MaxMembers {
+		faults = append(faults, fmt.Errorf("Origin.Size: %d is not within 1 to %d",
+			o.Size, member.MaxMembers))
+	}
+	if !o.Address.IsValid() {
+		faults = append(faults, fmt.Errorf("Origin.Address: %w: host %q, port %d",
+			member.ErrAddress, o.Address.Host, o.Address.Port))
+	}
+	return errors.Join(faults...)
+}

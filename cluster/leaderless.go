@@ -112,7 +112,8 @@ func (w want) text() string {
 	case view.Role == member.Leading:
 		return fmt.Sprintf("leads version %d, but has no lease; %s", view.Version, w.voters())
 	case view.Role == member.Following && w.provisional && w.held.IsZero():
-		return fmt.Sprintf("follows %s, which leads provisionally until %s", view.Leader, w.founders(false))
+		return fmt.Sprintf("follows %s, which leads provisionally until %s",
+			view.Leader, w.founders(false))
 	case view.Role == member.Following && w.provisional:
 		return fmt.Sprintf("follows %s, which leads provisionally; %s", view.Leader, w.voters())
 	case view.Role == member.Following:

@@ -201,8 +201,8 @@ func TestOtherSecretIsSaidOnBothSides(t *testing.T) {
 		}
 		time.Sleep(20 * time.Second)
 		for i := range 2 {
-			want := fmt.Sprintf("10.0.0.%d:7000 (certificate refused: another secret, cluster name or clock)",
-				2-i)
+			want := fmt.Sprintf("10.0.0.%d:7000 "+
+				"(certificate refused: another secret, cluster name or clock)", 2-i)
 			if lines, _ := warnings.about(want); len(lines) == 0 {
 				t.Errorf("node %d does not say %q", i+1, want)
 			}
@@ -222,89 +222,95 @@ func TestOtherSecretIsSaidOnBothSides(t *testing.T) {
 	})
 }
 
-// TestNoLeaderInEachState: what a node waits for, in its own words.
-func TestNoLeaderInEachState(t *testing.T) {
-	synctest.Test(t, testNoLeaderInEachState)
+// stateCase is a node in some state, and what it says that it waits for.
+type stateCase struct {
+	name string
+	view member.View
+	held member.State
+	edit func(*settings)
+	want string
 }
 
-func testNoLeaderInEachState(t *testing.T) {
-	entry := func(port uint16, status member.Status) member.Member {
-		m := at(port, status)
-		m.StoreID[0] = byte(port)
-		return m
-	}
-	one, two, three := entry(1, member.Active), entry(2, member.Active), entry(3, member.Joining)
-	held := member.State{Number: member.Number{Version: 3, Revision: 2},
-		Leader: two.Address, Roster: member.Roster{one, two, three, entry(4, member.Unreachable)}}
-	ours := member.State{Number: member.Number{Version: 1}, Leader: one.Address,
-		Roster: member.Roster{one, two, entry(3, member.Active)}}
-	view := func(role member.Role, leader uint16, members ...member.Member) member.View {
-		v := viewOf(3, leader, false, members...)
-		v.Role, v.Self = role, one.Identity
-		return v
-	}
-	lost := one
-	lost.StoreID[0] = 9
-	lostHeld := held
-	lostHeld.Roster = held.Roster.With(lost)
-	for _, c := range []struct {
-		name string
-		view member.View
-		held member.State
-		edit func(*settings)
-		want string
-	}{
-		{"asking", view(member.Seeking, 0), member.State{}, nil,
+// TestNoLeaderWhileJoining: what a node waits for that holds nothing yet. Node 1
+// has heard of node 2 that it knows no leader, and nothing of the others.
+func TestNoLeaderWhileJoining(t *testing.T) {
+	one, two, three := at(1, member.Active), at(2, member.Active), at(3, member.Active)
+	const begin = "leads provisionally until 3 of 5 members, 2 of the 3 seeds among them, are there: "
+	for _, c := range []stateCase{
+		{"asking", roleOf(member.Seeking, 0), member.State{}, nil,
 			"asked 127.0.0.1:2 (knows no leader), 127.0.0.1:3 (no answer)"},
-		{"join-only", view(member.Seeking, 0), member.State{},
+		{"join-only", roleOf(member.Seeking, 0), member.State{},
 			func(s *settings) { s.JoinOnly = true }, "this node joins only, and waits for a cluster; " +
 				"asked 127.0.0.1:2 (knows no leader), 127.0.0.1:3 (no answer)"},
-		{"the only seed, join-only", view(member.Seeking, 0), member.State{},
+		{"the only seed, join-only", roleOf(member.Seeking, 0), member.State{},
 			func(s *settings) { s.JoinOnly, s.seeds = true, addresses(1) },
 			"this node joins only, and is the only seed: there is nobody to ask"},
-		{"after a restart", view(member.Seeking, 0), held, nil, "needs 3 of the 3 voters of version 3.2; " +
-			"reached 2: this node, 127.0.0.1:2 (knows no leader); missing: 127.0.0.1:4 (no answer); " +
-			"other seeds: 127.0.0.1:9 (no answer)"},
-		{"with another store", view(member.Seeking, 0), lostHeld, nil,
-			"needs 3 of the 3 voters of version 3.2; reached 1: 127.0.0.1:2 (knows no leader); " +
-				"missing: the lost store of this node, 127.0.0.1:4 (no answer); " +
-				"other seeds: 127.0.0.1:9 (no answer)"},
-		{"provisional", view(member.Provisional, 1, one), member.State{}, nil,
-			"leads provisionally until 3 of 5 members, 2 of the 3 seeds among them, are there: 1 joined; " +
-				"waits for 127.0.0.1:2 (knows no leader), 127.0.0.1:3 (no answer)"},
-		{"provisional, all seeds there", view(member.Provisional, 1, one, two, at(3, member.Active)),
-			member.State{}, nil,
-			"leads provisionally until 3 of 5 members, 2 of the 3 seeds among them, are there: 3 joined, " +
-				"and do not agree on a leader: 127.0.0.1:2 (knows no leader)"},
-		{"provisional with a roster", view(member.Provisional, 1, one), ours, nil,
-			"leads provisionally; needs 3 of the 3 voters of version 1.0; " +
-				"reached 2: this node, 127.0.0.1:2 (knows no leader); missing: 127.0.0.1:3 (no answer)"},
-		{"following a provisional leader", view(member.Following, 2, one, two), member.State{}, nil,
-			"follows 127.0.0.1:2, which leads provisionally until 3 of 5 members, " +
-				"2 of the 3 seeds among them, are there: 2 joined; waits for 127.0.0.1:3"},
-		{"leading", view(member.Leading, 1, one), held, nil,
-			"leads version 3, but has no lease; needs 3 of the 3 voters of version 3.2; " +
-				"reached 2: this node, 127.0.0.1:2 (knows no leader); missing: 127.0.0.1:4 (no answer); " +
-				"other seeds: 127.0.0.1:9 (no answer)"},
-		{"following", view(member.Following, 2, one, two), held, nil,
+		{"provisional", roleOf(member.Provisional, 1, one), member.State{}, nil,
+			begin + "1 joined; waits for 127.0.0.1:2 (knows no leader), 127.0.0.1:3 (no answer)"},
+		{"provisional, all seeds there", roleOf(member.Provisional, 1, one, two, three), member.State{},
+			nil, begin + "3 joined, and do not agree on a leader: 127.0.0.1:2 (knows no leader)"},
+		{"following a provisional leader", roleOf(member.Following, 2, one, two), member.State{}, nil,
+			"follows 127.0.0.1:2, which " + begin + "2 joined; waits for 127.0.0.1:3"},
+	} {
+		c.check(t, addresses(1, 2, 3))
+	}
+}
+
+// TestNoLeaderAmongMembers: what a node waits for that holds a state.
+func TestNoLeaderAmongMembers(t *testing.T) {
+	one, two := at(1, member.Active), at(2, member.Active)
+	held := member.State{
+		Number: member.Number{Version: 3, Revision: 2},
+		Leader: two.Address,
+		Roster: member.Roster{one, two, at(3, member.Joining), at(4, member.Unreachable)},
+	}
+	other := one
+	other.StoreID[0] = 9
+	lost := held
+	lost.Roster = held.Roster.With(other)
+	const (
+		voters = "needs 3 of the 3 voters of version 3.2; "
+		heard  = "reached 2: this node, 127.0.0.1:2 (knows no leader); "
+		rest   = "127.0.0.1:4 (no answer); other seeds: 127.0.0.1:9 (no answer)"
+	)
+	for _, c := range []stateCase{
+		{"after a restart", roleOf(member.Seeking, 0), held, nil, voters + heard + "missing: " + rest},
+		{"with another store", roleOf(member.Seeking, 0), lost, nil, voters +
+			"reached 1: 127.0.0.1:2 (knows no leader); missing: the lost store of this node, " + rest},
+		{"provisional", roleOf(member.Provisional, 1, one), held, nil,
+			"leads provisionally; " + voters + heard + "missing: " + rest},
+		{"following a provisional leader", roleOf(member.Following, 4, one), held, nil,
+			"follows 127.0.0.1:4, which leads provisionally; " + voters + heard + "missing: " + rest},
+		{"leading", roleOf(member.Leading, 1, one), held, nil,
+			"leads version 3, but has no lease; " + voters + heard + "missing: " + rest},
+		{"following", roleOf(member.Following, 2, one, two), held, nil,
 			"follows 127.0.0.1:2, the leader of version 3, which fewer than 3 members reach"},
 	} {
-		cfg := settings{self: one.Address, seeds: addresses(1, 2, 3)}
-		cfg.Size = 5
-		if c.held.Version == held.Version {
-			cfg.seeds = addresses(1, 2, 9)
-		}
-		if c.edit != nil {
-			c.edit(&cfg)
-		}
-		n := &Node{cfg: cfg}
-		n.heard.start(cfg.seeds, cfg.self)
-		n.heard.needs(c.held.Roster)
-		n.heard.message(message.Message{From: two.Identity, Body: message.LeaderResponse{}})
-		got := n.noLeader(sight{}.seeing(c.view, c.held))
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s: want - got +\n%s", c.name, diff)
-		}
+		c.check(t, addresses(1, 2, 9))
+	}
+}
+
+// roleOf is a view of version 3 as node 1 sees it.
+func roleOf(role member.Role, leader uint16, members ...member.Member) member.View {
+	v := viewOf(3, leader, false, members...)
+	v.Role, v.Self = role, at(1, 0).Identity
+	return v
+}
+
+func (c stateCase) check(t *testing.T, seeds []member.Address) {
+	t.Helper()
+	cfg := settings{self: at(1, 0).Address, seeds: seeds}
+	cfg.Size, cfg.RetryInterval = 5, time.Hour
+	if c.edit != nil {
+		c.edit(&cfg)
+	}
+	n := &Node{cfg: cfg}
+	n.heard.start(cfg.seeds, cfg.self)
+	n.heard.needs(c.held.Roster)
+	n.heard.message(message.Message{From: at(2, 0).Identity, Body: message.LeaderResponse{}})
+	got := n.noLeader(sight{}.seeing(c.view, c.held))
+	if diff := cmp.Diff(c.want, got); diff != "" {
+		t.Errorf("%s: want - got +\n%s", c.name, diff)
 	}
 }
 

@@ -254,7 +254,7 @@ var refusals = map[message.Reason]string{
 	message.ReasonNotSettled:  "it waits until another change of members is done",
 	message.ReasonHoldsState: "this node holds the members of an earlier cluster, " +
 		"and that leader holds none yet",
-	message.ReasonNotMember:      "it leads the members of an earlier cluster, and this node is none of them",
+	message.ReasonNotMember:      "it leads members of an earlier cluster, and this is none of them",
 	message.ReasonOldIncarnation: "a later run of this address is known",
 	message.ReasonQuorumAtStake: "this node lost its store, and the vote of that is needed " +
 		"until more members are up",

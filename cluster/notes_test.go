@@ -108,8 +108,9 @@ func TestNotesFollowWhoIsNeeded(t *testing.T) {
 		t.Errorf("seed 2, members 1, 2, 4, 5, leader 8: asked %d, want %d", got, want)
 	}
 	s.needs(member.Roster{at(8, 0)})
-	if got, want := names(), []uint16{2, 8}; !slices.Equal(got, want) || s.answers()[1].Err != errBoom {
-		t.Errorf("members 8: asked %v, want %d and what was heard of 8", s.answers(), want)
+	got := s.answers()
+	if want := []uint16{2, 8}; !slices.Equal(names(), want) || got[1].Err != errBoom {
+		t.Errorf("members 8: asked %v, want %d and what was heard of 8", got, want)
 	}
 	s.message(message.Message{From: at(2, 0).Identity, Claim: member.Claim{Leader: addresses(1)[0]},
 		Body: message.LeaderResponse{}})
@@ -154,7 +155,8 @@ func TestWhatMessagesSay(t *testing.T) {
 			s.message(message.Message{From: at(2, 0).Identity, Claim: c.claim, Body: c.body})
 			got := s.tell(member.Number{Version: 5}, time.Second)[two]
 			if got.text != c.want || !got.reached {
-				t.Errorf("%T under %v: got %q, reached %t; want %q", c.body, c.claim, got.text, got.reached, c.want)
+				t.Errorf("%T under %v: got %q, reached %t; want %q",
+					c.body, c.claim, got.text, got.reached, c.want)
 			}
 			time.Sleep(time.Second + 1)
 			got = s.tell(member.Number{}, time.Second)[two]
@@ -196,9 +198,11 @@ func TestBrief(t *testing.T) {
 		{transport.ErrNotNode, "another program answers"},
 		{errors.Join(mismatch("Size", "3", "5"), mismatch("TTLTimeout", "1s", "2s")),
 			"differs in size (3 here, 5 there), TTL timeout (1s here, 2s there)"},
-		{errors.Join(mismatch("Size", "1", "2"), mismatch("Cluster", "a", "b"), mismatch("Protocol", "c", "d"),
-			mismatch("TTLTimeout", "e", "f"), mismatch("RetryInterval", "g", "h")),
-			"differs in size (1 here, 2 there), cluster (a here, b there), protocol (c here, d there) and 2 more"},
+		{errors.Join(mismatch("Size", "1", "2"), mismatch("Cluster", "a", "b"),
+			mismatch("Protocol", "c", "d"), mismatch("TTLTimeout", "e", "f"),
+			mismatch("RetryInterval", "g", "h")),
+			"differs in size (1 here, 2 there), cluster (a here, b there), " +
+				"protocol (c here, d there) and 2 more"},
 		{fmt.Errorf("greet: %w", mismatch("HeartbeatInterval", "1s", "\x1b[2J")),
 			`differs in heartbeat interval (1s here, \x1b[2J there)`},
 		{remote(transport.CodeRefused, "no\nway"), "refuses this node: no; way"},

@@ -22,6 +22,7 @@ type Event interface {
 // after each Lagged.
 type Snapshot struct {
 	View member.View
+	Size int // of the full cluster, which View may not show yet
 }
 
 // MemberChanged says that a member appeared, moved to another status, or runs
@@ -59,7 +60,7 @@ var localEvents = []reflect.Type{
 // String is a line for people.
 func (e Snapshot) String() string {
 	return fmt.Sprintf("%d of %d members active, %s",
-		e.View.Members.Count(member.Active), len(e.View.Members), leaderOf(e.View))
+		e.View.Members.Count(member.Active), e.Size, leaderOf(e.View))
 }
 
 // String is a line for people.

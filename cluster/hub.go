@@ -17,6 +17,7 @@ const EventQueue = 256
 // hub hands events to readers. Publishing never waits for one.
 type hub struct {
 	mu   sync.Mutex
+	size int         // of the full cluster
 	view member.View // after all that was published
 	subs []*subscription
 }
@@ -78,7 +79,7 @@ func (h *hub) events(ctx context.Context, done <-chan struct{}) iter.Seq[Event] 
 func (h *hub) subscribe() *subscription {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := &subscription{queue: []Event{Snapshot{clone(h.view)}}, ready: make(chan struct{}, 1)}
+	s := &subscription{queue: []Event{h.snapshot()}, ready: make(chan struct{}, 1)}
 	h.subs = append(h.subs, s)
 	return s
 }
@@ -96,11 +97,14 @@ func (h *hub) take(s *subscription) []Event {
 	events := s.queue
 	s.queue = nil
 	if s.missed > 0 {
-		events = []Event{Lagged{s.missed}, Snapshot{clone(h.view)}}
+		events = []Event{Lagged{s.missed}, h.snapshot()}
 		s.missed = 0
 	}
 	return events
 }
+
+// snapshot is the view as of now. The hub is locked.
+func (h *hub) snapshot() Snapshot { return Snapshot{View: clone(h.view), Size: h.size} }
 
 // clone gives a caller a view of its own.
 func clone(v member.View) member.View {

@@ -77,7 +77,7 @@ func TestChangesBetweenViews(t *testing.T) {
 // and nothing twice.
 func TestEventsBeginWithTheView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &hub{view: viewOf(1, 0, false)}
+		h := &hub{view: viewOf(1, 0, false), size: 3}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var got []Event
@@ -96,7 +96,7 @@ func TestEventsBeginWithTheView(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		<-ended
-		want := []Event{Snapshot{viewOf(1, 0, false)}, Lagged{1}, Lagged{2}, Lagged{3}}
+		want := []Event{Snapshot{viewOf(1, 0, false), 3}, Lagged{1}, Lagged{2}, Lagged{3}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("events: want - got +\n%s", diff)
 		}
@@ -135,7 +135,7 @@ func TestSlowReaderLags(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		close(quit)
 		<-ended
-		want := []Event{Snapshot{}, Lagged{missed}, Snapshot{viewOf(7, 0, false)}, Lagged{42}}
+		want := []Event{Snapshot{}, Lagged{missed}, Snapshot{View: viewOf(7, 0, false)}, Lagged{42}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("events: want - got +\n%s", diff)
 		}
@@ -149,5 +149,14 @@ func TestReaderMayStop(t *testing.T) {
 	}
 	if len(h.subs) != 0 {
 		t.Errorf("subscriptions left: got %d, want 0", len(h.subs))
+	}
+}
+
+// TestSnapshotCountsTheFullCluster: a node alone is one of three, not one of one.
+func TestSnapshotCountsTheFullCluster(t *testing.T) {
+	e := Snapshot{View: viewOf(1, 1, false, at(1, member.Active)), Size: 3}
+	want := "1 of 3 members active, leader of version 1 is n1 at 127.0.0.1:1, without quorum"
+	if got := e.String(); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -4,7 +4,10 @@ package cluster
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -315,6 +318,38 @@ func (c stateCase) check(t *testing.T, seeds []member.Address) {
 	if diff := cmp.Diff(c.want, got); diff != "" {
 		t.Errorf("%s: want - got +\n%s", c.name, diff)
 	}
+}
+
+// TestARestartedNodeShowsWhatItHolds: while it waits for others it is no member
+// yet, and its store is not lost.
+func TestARestartedNodeShowsWhatItHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		dir := t.TempDir()
+		w.dir = func(i int) string { return filepath.Join(dir, address(i).String()) }
+		w.form()
+		held := w.nodes[0].View()
+		w.close()
+		var n *Node
+		_, err := Start(w.within(5*time.Second), w.config(0, Config{}),
+			append(w.options(0), WithListening(func(early *Node) { n = early }))...)
+		if !errors.Is(err, context.DeadlineExceeded) || n == nil {
+			t.Fatalf("Start of one of three: got %v, node %v; want the end of its context and a node", err, n)
+		}
+		s := n.Status()
+		if s.View.Version != held.Version || s.View.Revision != held.Revision ||
+			len(s.View.Members) != 3 {
+			t.Errorf("got version %d.%d with %d members, want %d.%d with 3", s.View.Version, s.View.Revision,
+				len(s.View.Members), held.Version, held.Revision)
+		}
+		if s.Self.Identity != s.View.Self || s.Self.Status != member.None || s.Self.Name != "n0" {
+			t.Errorf("got itself as %+v, want this run, without a status", s.Self)
+		}
+		if want := fmt.Sprintf("needs 2 of the 3 voters of version %d", held.Version); !strings.Contains(
+			s.NoLeader, want) {
+			t.Errorf("got %q, want %q", s.NoLeader, want)
+		}
+	})
 }
 
 // TestManyAreNotAllNamed: a line stays one that can be read.

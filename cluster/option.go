@@ -23,6 +23,7 @@ type options struct {
 	transport Listen
 	socket    Socket
 	clock     func() time.Time
+	listening func(*Node)
 }
 
 // Store keeps what a node must remember over restarts.
@@ -41,8 +42,9 @@ type Store interface {
 
 func newOptions(opts []Option) options {
 	o := options{
-		logger: zerolog.New(os.Stderr).With().Timestamp().Logger().Level(zerolog.WarnLevel),
-		socket: listenUDP,
+		logger:    zerolog.New(os.Stderr).With().Timestamp().Logger().Level(zerolog.WarnLevel),
+		socket:    listenUDP,
+		listening: func(*Node) {},
 	}
 	for _, opt := range opts {
 		opt(&o)
@@ -80,3 +82,8 @@ func WithSocket(open Socket) Option { return func(o *options) { o.socket = open 
 // WithClock replaces the clock, which must never go backwards and should go on
 // while the machine is suspended. Tests in a synctest bubble pass time.Now.
 func WithClock(now func() time.Time) Option { return func(o *options) { o.clock = now } }
+
+// WithListening hands the node to f once it listens, while Start still waits for
+// it to join: its Status says meanwhile whom it waits for. f must not block. A
+// Start that fails later has closed the node.
+func WithListening(f func(*Node)) Option { return func(o *options) { o.listening = f } }

@@ -28,13 +28,15 @@ import (
 // error is a *JoinError that says whom the node asked and what they said.
 // After an error nothing is left running.
 func Start(ctx context.Context, cfg Config, opts ...Option) (*Node, error) {
-	n, err := open(cfg, newOptions(opts))
+	o := newOptions(opts)
+	n, err := open(cfg, o)
 	if err != nil {
 		return nil, err
 	}
 	n.logStart()
 	n.work.Go(n.pump)
 	go n.run()
+	o.listening(n)
 	if err := n.waitJoined(ctx); err != nil {
 		n.stop(ErrClosed)
 		<-n.done
@@ -104,7 +106,7 @@ func (n *Node) prepare(cfg Config) (err error) {
 	}, durable, n.started)
 	view := n.machine.View(n.started)
 	n.seen.set(sight{view: view})
-	n.hub.view = view
+	n.hub.view, n.hub.size = view, n.cfg.Size
 	n.terms.clock, n.terms.guard = n.clock, leaseGuard(n.cfg.timings)
 	n.heard.start(n.cfg.seeds, n.cfg.self)
 	n.meter.start(n.started)

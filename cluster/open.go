@@ -19,7 +19,11 @@ import (
 // the node where there is none.
 func (n *Node) openStore() (Store, error) {
 	if n.cfg.DataDir == "" {
-		return store.NewMemory(), nil
+		key, err := quicnet.DeriveResetKey(n.cfg.Secret, n.cfg.Advertise)
+		if err != nil {
+			return nil, err
+		}
+		return store.NewMemory(key), nil
 	}
 	s, err := store.OpenFile(n.cfg.DataDir)
 	if err != nil {

@@ -155,7 +155,7 @@ func TestStoreThatFails(t *testing.T) {
 		{"Save of the first state", &brokenStore{saves: 1}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			c.store.Memory = store.NewMemory()
+			c.store.Memory = store.NewMemory([32]byte{})
 			w := newWorld(t, 1)
 			_, err := w.start(0, Config{}, WithStore(c.store))
 			if !errors.Is(err, errBoom) || !strings.Contains(err.Error(), "store") {
@@ -179,7 +179,7 @@ func TestStoreThatFails(t *testing.T) {
 func TestNodeEndsWithItsStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
-		s := &brokenStore{Memory: store.NewMemory(), saves: 1 << 20}
+		s := &brokenStore{Memory: store.NewMemory([32]byte{}), saves: 1 << 20}
 		n, err := w.start(0, Config{}, WithStore(s))
 		if err != nil {
 			t.Fatal(err)
@@ -245,7 +245,7 @@ func TestIncarnationGrows(t *testing.T) {
 		for _, c := range []struct{ stored, want uint64 }{
 			{0, now}, {now - 1, now}, {now, now + 1}, {now + 1000, now + 1001},
 		} {
-			s := store.NewMemory()
+			s := store.NewMemory([32]byte{})
 			stored := paxos.Durable{StoreID: member.StoreID{1}, Incarnation: c.stored}
 			if err := s.Save(store.Content{Durable: stored}); err != nil {
 				t.Fatal(err)

@@ -11,8 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/athena-go/athena/store"
 	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/transport/transporttest"
 )
 
 // elsewhere are the ways to start the node at address(1) of a cluster of three
@@ -206,7 +209,7 @@ func loadStore(t *testing.T, dir string) store.Content {
 func TestStoreOfTheCallerIsCompared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
-		s := store.NewMemory()
+		s := store.NewMemory([32]byte{})
 		n, err := w.start(0, Config{}, WithStore(s))
 		if err != nil {
 			t.Fatal(err)
@@ -223,6 +226,52 @@ func TestStoreOfTheCallerIsCompared(t *testing.T) {
 		mismatch, ok := errors.AsType[*StoreMismatchError](err)
 		if !ok || mismatch.Made != want || mismatch.Given.Cluster != "other" || mismatch.Dir != "" {
 			t.Errorf("Start for another cluster: got %v, want a StoreMismatchError", err)
+		}
+	})
+}
+
+// TestRestartWithMemoryIsNoticed at once by the peers: the reset key of a memory
+// store is that of the run before, although nothing else is.
+func TestRestartWithMemoryIsNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := transporttest.NewPacketNet(time.Millisecond)
+		start := func(i int) *Node {
+			t.Helper()
+			cfg := quicConfig(i, clusterSecret)
+			cfg.Seeds = cfg.Seeds[:1]
+			n, err := Start(t.Context(), cfg,
+				WithSocket(p.Open), WithClock(time.Now), WithLogger(zerolog.Nop()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		var nodes []*Node
+		for i := range 3 {
+			nodes = append(nodes, start(i+1))
+		}
+		for _, n := range nodes {
+			if err := n.WaitActive(t.Context(), 3); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Second)
+		peer := nodes[1]
+		dials := peer.net.Stats().Dials
+		p.Kill(nodes[0].cfg.self)
+		nodes[0].Close()
+		nodes[0] = start(1)
+		begin := time.Now()
+		for peer.net.Stats().Dials == dials && time.Since(begin) < time.Minute {
+			time.Sleep(time.Millisecond)
+		}
+		if took := time.Since(begin); took > 3*peer.cfg.HeartbeatInterval {
+			t.Errorf("a peer dialed the new run after %v, want at most three heartbeats", took)
+		}
+		for _, n := range nodes {
+			if err := n.Close(); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 }

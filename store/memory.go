@@ -16,8 +16,10 @@ type Memory struct {
 	key   [32]byte
 }
 
-// NewMemory returns an empty store with a random reset key.
-func NewMemory() *Memory { return &Memory{key: newResetKey()} }
+// NewMemory returns an empty store with a reset key. A key that is the same at
+// the next start, and known to nobody else, lets peers notice that start at
+// once; the zero key stands for one that is made at random.
+func NewMemory(key [32]byte) *Memory { return &Memory{key: key} }
 
 // Load returns what was saved last; false when nothing was. It never fails.
 func (m *Memory) Load() (Content, bool, error) {
@@ -34,7 +36,7 @@ func (m *Memory) Save(c Content) error {
 	return nil
 }
 
-// ResetKey returns the key for stateless resets. It never fails.
+// ResetKey returns the key of NewMemory. It never fails.
 func (m *Memory) ResetKey() ([32]byte, error) { return m.key, nil }
 
 // Close does nothing.

@@ -9,7 +9,8 @@ import (
 )
 
 func TestMemory(t *testing.T) {
-	m := NewMemory()
+	key := [32]byte{1, 31: 9}
+	m := NewMemory(key)
 	if d, ok, err := m.Load(); ok || err != nil {
 		t.Errorf("Load of a new store = %+v, %v, %v, want nothing", d, ok, err)
 	}
@@ -20,11 +21,8 @@ func TestMemory(t *testing.T) {
 	if !ok || err != nil || !cmp.Equal(got, typical()) {
 		t.Errorf("Load = %+v, %v, %v, want what was saved", got, ok, err)
 	}
-	first, err := m.ResetKey()
-	again, _ := m.ResetKey()
-	other, _ := NewMemory().ResetKey()
-	if err != nil || first != again || first == other || first == [32]byte{} {
-		t.Errorf("keys %x, %x, of another store %x, %v", first, again, other, err)
+	if got, err := m.ResetKey(); err != nil || got != key {
+		t.Errorf("ResetKey = %x, %v, want %x", got, err, key)
 	}
 	if err := m.Close(); err != nil {
 		t.Errorf("Close: %v", err)

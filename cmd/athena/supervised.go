@@ -5,7 +5,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -85,17 +84,20 @@ func (b *boss) network(c cluster.Config, adminAddr string) cluster.Listen {
 		if err != nil {
 			return nil, err
 		}
+		key, err := quicnet.DeriveResetKey(c.Secret, c.Addr)
+		if err != nil {
+			return nil, err
+		}
 		socket, err := quicnet.Listen(c.Addr)
 		if err != nil {
 			return nil, err
 		}
 		b.tell(report{Admin: adminAddr})
 		return quicnet.New(quicnet.Config{
-			Config: t,
-			Conn:   b.cut.through(socket),
-			TLS:    tls,
-			// The same at the next start of this node, and known to nobody else.
-			ResetKey: sha256.Sum256(append([]byte(c.Addr), c.Secret...)),
+			Config:   t,
+			Conn:     b.cut.through(socket),
+			TLS:      tls,
+			ResetKey: key,
 		})
 	}
 }

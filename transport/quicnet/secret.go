@@ -25,8 +25,9 @@ const (
 	// serverName is in every certificate: whoever knows the secret may be any
 	// node, and which one it is says its greet.
 	serverName = "node.athena.internal"
-	// The context of the derivation; another one gives another authority.
+	// The contexts of the derivations; another one gives another authority or key.
 	authorityInfo = "athena certificate authority 1\x00"
+	resetInfo     = "athena reset key 1\x00"
 
 	// A certificate is good from certificateSkew before it was made, for peers
 	// whose clocks are behind, and made anew after certificateAge.
@@ -104,6 +105,18 @@ func InsecureTLS(now func() time.Time) (*tls.Config, error) {
 func randomKey() (key [32]byte) {
 	_, _ = rand.Read(key[:]) // it never fails
 	return key
+}
+
+// DeriveResetKey makes the Config.ResetKey of a node that has nowhere to keep
+// one, from the secret of its cluster, which may be empty, and its address.
+// Whoever knows the secret can end the connections of its nodes with it. That
+// is no more than they can do as members.
+func DeriveResetKey(secret []byte, addr string) (key [32]byte, err error) {
+	b, err := hkdf.Key(sha256.New, secret, nil, resetInfo+addr, len(key))
+	if err != nil {
+		return key, fmt.Errorf("quicnet: derive reset key: %w", err)
+	}
+	return [32]byte(b), nil
 }
 
 // authority is what every holder of a secret can make, each for itself: the

@@ -193,3 +193,24 @@ func TestInsecureNodesRefuseSecureOnes(t *testing.T) {
 		t.Error("a secure node dials an insecure one")
 	}
 }
+
+func TestDeriveResetKey(t *testing.T) {
+	key := func(secret, addr string) [32]byte {
+		k, err := DeriveResetKey([]byte(secret), addr)
+		if err != nil {
+			t.Fatalf("DeriveResetKey(%q, %q): %v", secret, addr, err)
+		}
+		return k
+	}
+	first := key("0123456789abcdef", "a:1")
+	if first == [32]byte{} || first != key("0123456789abcdef", "a:1") {
+		t.Errorf("got %x, want a key, and the same at the next start", first)
+	}
+	for _, other := range [][2]string{
+		{"0123456789abcdef", "a:2"}, {"0123456789abcdeg", "a:1"}, {"", "a:1"},
+	} {
+		if key(other[0], other[1]) == first {
+			t.Errorf("%q gives the key of another secret or address", other)
+		}
+	}
+}

@@ -9,7 +9,7 @@
 //
 //	athena.state   one line "athena-state 2 sha256:<digest>", then JSON
 //	athena.lock    locked while a process has the store; holds its process id
-//	reset.key      64 hexadecimal digits
+//	reset.key      64 hexadecimal digits; a secret, mode 0600
 //
 // The digest is that of all bytes after the first line. The JSON is there to be
 // read by people, never to be edited. The number in the first line grows with

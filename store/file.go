@@ -21,6 +21,11 @@ const (
 	keyName   = "reset.key"
 
 	maxKeyBytes = 128 // of the key file; a sound one has 65
+
+	// What group and others may not do: write anything that the store relies on,
+	// and have a secret at all.
+	othersWrite fs.FileMode = 0o022
+	othersAll   fs.FileMode = 0o077
 )
 
 var (
@@ -33,8 +38,8 @@ var (
 	// the store open.
 	ErrLocked = errors.New("store: directory is in use")
 	// ErrInsecure says that others than the owner may write what the store
-	// relies on.
-	ErrInsecure = errors.New("store: group or others may write")
+	// relies on, or read its secret.
+	ErrInsecure = errors.New("store: open to others than its owner")
 	// ErrClosed is returned by a File after Close.
 	ErrClosed = errors.New("store: closed")
 )
@@ -82,7 +87,7 @@ func (s *File) open() error {
 	if !info.IsDir() {
 		return fmt.Errorf("store: %s is not a directory", s.dir)
 	}
-	if err := checkMode(s.dir, info, "0700"); err != nil {
+	if err := checkMode(s.dir, info, othersWrite); err != nil {
 		return err
 	}
 	if s.lock, err = lockFile(filepath.Join(s.dir, lockName)); err != nil {
@@ -113,7 +118,7 @@ func (s *File) Load() (Content, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	path := filepath.Join(s.dir, stateName)
-	content, err := s.read(path, maxStateBytes)
+	content, err := s.read(path, maxStateBytes, othersWrite)
 	if errors.Is(err, fs.ErrNotExist) {
 		s.loaded = true
 		return Content{}, false, nil
@@ -157,7 +162,7 @@ func (s *File) ResetKey() ([32]byte, error) {
 	defer s.mu.Unlock()
 	var key [32]byte
 	path := filepath.Join(s.dir, keyName)
-	content, err := s.read(path, maxKeyBytes)
+	content, err := s.read(path, maxKeyBytes, othersAll)
 	if errors.Is(err, fs.ErrNotExist) {
 		key = newResetKey()
 		err = s.replace(keyName, fmt.Appendf(nil, "%x\n", key))
@@ -170,8 +175,12 @@ func (s *File) ResetKey() ([32]byte, error) {
 		}
 		copy(key[:], b)
 	}
-	if errors.Is(err, ErrCorrupt) {
+	switch {
+	case errors.Is(err, ErrCorrupt):
 		err = fmt.Errorf("%s: %w; remove it, and a new one is made", path, err)
+	case errors.Is(err, ErrInsecure):
+		err = fmt.Errorf("%w; it is a secret: where somebody may know it, remove it, "+
+			"and a new one is made", err)
 	}
 	return key, err
 }
@@ -182,9 +191,9 @@ func newResetKey() (key [32]byte) {
 	return key
 }
 
-// read returns a whole file that nobody else may write. One longer than limit
-// is corrupt.
-func (s *File) read(path string, limit int64) ([]byte, error) {
+// read returns a whole file with which nobody else may do what forbidden says.
+// One longer than limit is corrupt.
+func (s *File) read(path string, limit int64, forbidden fs.FileMode) ([]byte, error) {
 	if s.lock == nil {
 		return nil, ErrClosed
 	}
@@ -196,7 +205,7 @@ func (s *File) read(path string, limit int64) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("store: %s is not a regular file", path)
 	}
-	if err := checkMode(path, info, "0600"); err != nil {
+	if err := checkMode(path, info, forbidden); err != nil {
 		return nil, err
 	}
 	f, err := os.Open(path)

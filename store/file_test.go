@@ -326,6 +326,35 @@ func openLoadKey(dir string) error {
 	return errors.Join(loadErr, keyErr, s.Close())
 }
 
+// Whoever knows the reset key can end the connections of the node. What is in
+// the state file all members know.
+func TestKeyReadableByOthersIsRefused(t *testing.T) {
+	for _, mode := range []fs.FileMode{0o640, 0o604, 0o644, 0o610} {
+		dir := saved(t, typical())
+		s := open(t, dir)
+		first, err := s.ResetKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, keyName)
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.ResetKey()
+		command := "run chmod 0600 " + path
+		if !errors.Is(err, ErrInsecure) || !strings.Contains(err.Error(), command) ||
+			!strings.Contains(err.Error(), "remove it") {
+			t.Errorf("key of mode %04o: got %v, want ErrInsecure with %q", mode, err, command)
+		}
+		if err := os.Chmod(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := s.ResetKey(); err != nil || again != first {
+			t.Errorf("after that command: got %x, %v, want the key as it was", again, err)
+		}
+	}
+}
+
 func TestReadableByOthersIsAccepted(t *testing.T) {
 	dir := saved(t, typical())
 	for path, mode := range map[string]fs.FileMode{dir: 0o755, filepath.Join(dir, stateName): 0o644} {

@@ -19,6 +19,6 @@ func lockFile(string) (*os.File, error) {
 		runtime.GOOS, errors.ErrUnsupported)
 }
 
-func checkMode(string, fs.FileInfo, string) error { return nil }
+func checkMode(string, fs.FileInfo, fs.FileMode) error { return nil }
 
 func replaceFile(string, string, []byte) error { return errors.ErrUnsupported }

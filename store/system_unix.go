@@ -18,14 +18,16 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-const othersWrite = 0o022
-
-// checkMode refuses what others than the owner may write.
-func checkMode(path string, info fs.FileInfo, want string) error {
-	if mode := info.Mode().Perm(); mode&othersWrite != 0 {
-		return fmt.Errorf("%w: %s has mode %04o; run chmod %s %s", ErrInsecure, path, mode, want, path)
+// checkMode refuses what has a bit of forbidden set.
+func checkMode(path string, info fs.FileInfo, forbidden fs.FileMode) error {
+	mode, want := info.Mode().Perm(), "0600"
+	if mode&forbidden == 0 {
+		return nil
 	}
-	return nil
+	if info.IsDir() {
+		want = "0700"
+	}
+	return fmt.Errorf("%w: %s has mode %04o; run chmod %s %s", ErrInsecure, path, mode, want, path)
 }
 
 // lockFile takes the lock at path and writes the process id into it. The

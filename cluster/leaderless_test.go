@@ -339,8 +339,8 @@ func TestARestartedNodeShowsWhatItHolds(t *testing.T) {
 		s := n.Status()
 		if s.View.Version != held.Version || s.View.Revision != held.Revision ||
 			len(s.View.Members) != 3 {
-			t.Errorf("got version %d.%d with %d members, want %d.%d with 3", s.View.Version, s.View.Revision,
-				len(s.View.Members), held.Version, held.Revision)
+			t.Errorf("got version %d.%d with %d members, want %d.%d with 3", s.View.Version,
+				s.View.Revision, len(s.View.Members), held.Version, held.Revision)
 		}
 		if s.Self.Identity != s.View.Self || s.Self.Status != member.None || s.Self.Name != "n0" {
 			t.Errorf("got itself as %+v, want this run, without a status", s.Self)

@@ -334,7 +334,8 @@ func TestARestartedNodeShowsWhatItHolds(t *testing.T) {
 		_, err := Start(w.within(5*time.Second), w.config(0, Config{}),
 			append(w.options(0), WithListening(func(early *Node) { n = early }))...)
 		if !errors.Is(err, context.DeadlineExceeded) || n == nil {
-			t.Fatalf("Start of one of three: got %v, node %v; want the end of its context and a node", err, n)
+			t.Fatalf("Start of one of three: got %v, node %v; want the end of its context, a node",
+				err, n)
 		}
 		s := n.Status()
 		if s.View.Version != held.Version || s.View.Revision != held.Revision ||

@@ -63,8 +63,9 @@ type Config struct {
 	HeartbeatTimeout time.Duration
 	// LeaderTimeout is the silence after which a leader is taken for lost.
 	LeaderTimeout time.Duration
-	// LeaseTimeout is how long an ack makes a follower support its leader.
-	// Default: LeaderTimeout.
+	// LeaseTimeout is how long an ack makes a follower support its leader. After
+	// a run with a longer one Start waits for the difference first. Default:
+	// LeaderTimeout.
 	LeaseTimeout time.Duration
 	// TTLTimeout is the silence after which a member is removed from views.
 	TTLTimeout time.Duration

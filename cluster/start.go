@@ -29,7 +29,7 @@ import (
 // After an error nothing is left running.
 func Start(ctx context.Context, cfg Config, opts ...Option) (*Node, error) {
 	o := newOptions(opts)
-	n, err := open(cfg, o)
+	n, err := open(ctx, cfg, o)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func Start(ctx context.Context, cfg Config, opts ...Option) (*Node, error) {
 
 // open makes a node that listens and does not answer yet. What was opened is
 // closed when it fails.
-func open(cfg Config, o options) (*Node, error) {
+func open(ctx context.Context, cfg Config, o options) (*Node, error) {
 	n := &Node{
 		mux:   cfg.Receiver,
 		log:   o.logger,
@@ -64,7 +64,7 @@ func open(cfg Config, o options) (*Node, error) {
 	if n.mux == nil {
 		n.mux = receiver.NewMux()
 	}
-	err := n.prepare(cfg)
+	err := n.prepare(ctx, cfg)
 	if err == nil {
 		n.net, err = n.openTransport(o)
 	}
@@ -78,7 +78,7 @@ func open(cfg Config, o options) (*Node, error) {
 }
 
 // prepare does all that needs no network.
-func (n *Node) prepare(cfg Config) (err error) {
+func (n *Node) prepare(ctx context.Context, cfg Config) (err error) {
 	if n.cfg, err = cfg.settings(); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (n *Node) prepare(cfg Config) (err error) {
 			return err
 		}
 	}
-	durable, err := n.newRun()
+	durable, err := n.newRun(ctx)
 	if err != nil {
 		return err
 	}
@@ -127,19 +127,23 @@ func leaseGuard(t message.Timings) time.Duration { return t.HeartbeatInterval / 
 
 // newRun reads what the store remembers and saves the identity of this run,
 // before anybody is greeted with it. A store that was made for something else is
-// left as it is, unless it was never used: then it is as good as none, and who
-// started a node with a wrong name at first has nothing to remove. The
-// incarnation grows also where the store was lost, as long as the wall clock does.
-func (n *Node) newRun() (paxos.Durable, error) {
+// left as it is. One that was never used is as good as none: who started a node
+// with a wrong name at first has nothing to remove. The incarnation grows also
+// where the store was lost, as long as the wall clock does.
+func (n *Node) newRun(ctx context.Context) (paxos.Durable, error) {
 	c, known, err := n.store.Load()
 	if err != nil {
 		return c.Durable, fmt.Errorf("cluster: the store cannot be read: %w", err)
 	}
-	if origin := n.origin(); !known || c.Origin != origin {
-		if known && !c.IsUnused() {
-			return c.Durable, &StoreMismatchError{Dir: n.cfg.DataDir, Made: c.Origin, Given: origin}
-		}
+	switch origin := n.origin(); {
+	case !known || c.IsUnused():
 		crand.Read(c.StoreID[:]) // never fails
+	case c.Origin != origin:
+		return c.Durable, &StoreMismatchError{Dir: n.cfg.DataDir, Made: c.Origin, Given: origin}
+	default:
+		if err := n.waitLease(ctx, c.LeaseTimeout); err != nil {
+			return c.Durable, err
+		}
 	}
 	c.Incarnation = max(c.Incarnation+1, uint64(time.Now().UnixMilli()))
 	if err := n.save(c.Durable); err != nil {
@@ -148,13 +152,40 @@ func (n *Node) newRun() (paxos.Durable, error) {
 	return c.Durable, nil
 }
 
+// waitLease blocks until this run owes its support for no longer than its own
+// LeaseTimeout, during which the machine votes for nobody (protocol.md section
+// 5). After a run with a longer one it may owe more: of three nodes two that
+// restart with a shorter lease would elect a leader beside that of the third,
+// which cannot tell them of itself because their timings differ. The longer one
+// stays in the store until the wait is over.
+func (n *Node) waitLease(ctx context.Context, before time.Duration) error {
+	rest := before - n.cfg.LeaseTimeout
+	if rest <= 0 {
+		return nil
+	}
+	n.log.Warn().Stringer("before", before).Stringer("now", n.cfg.LeaseTimeout).
+		Stringer("wait", rest).Msg("LeaseTimeout became shorter: waiting until what this node " +
+		"acknowledged in its last run has ended")
+	timer := time.NewTimer(rest)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("cluster: LeaseTimeout was %v in the last run, and the leases of then "+
+			"must have ended before this one: %w", before, context.Cause(ctx))
+	}
+}
+
 // origin is what the store of this node must have been made for.
 func (n *Node) origin() store.Origin {
 	return store.Origin{Cluster: n.cfg.Cluster, Size: n.cfg.Size, Address: n.cfg.self}
 }
 
 func (n *Node) save(d paxos.Durable) error {
-	return n.store.Save(store.Content{Origin: n.origin(), Durable: d})
+	return n.store.Save(store.Content{
+		Origin: n.origin(), LeaseTimeout: n.cfg.LeaseTimeout, Durable: d,
+	})
 }
 
 func newRand() *rand.Rand {

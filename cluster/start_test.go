@@ -251,7 +251,7 @@ func TestIncarnationGrows(t *testing.T) {
 				t.Fatal(err)
 			}
 			n := &Node{store: s}
-			if d, err := n.newRun(); err != nil || d.Incarnation != c.want {
+			if d, err := n.newRun(t.Context()); err != nil || d.Incarnation != c.want {
 				t.Errorf("stored %d: got %d, %v; want %d", c.stored, d.Incarnation, err, c.want)
 			}
 			if saved, _, _ := s.Load(); saved.Incarnation != c.want {

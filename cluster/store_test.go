@@ -4,9 +4,12 @@ package cluster
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -147,6 +150,57 @@ func TestNodeMovesWithAnEmptyDirectory(t *testing.T) {
 		}
 		if got := w.leader().Status().Token; got != token {
 			t.Errorf("token: got %d, want %d as before the move", got, token)
+		}
+	})
+}
+
+// TestShorterLeaseWaitsForTheLonger: two of three nodes restart with another
+// profile, and cannot talk to the third, which leads. Its authority ends first.
+func TestShorterLeaseWaitsForTheLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		defer w.close()
+		dir := t.TempDir()
+		w.dir = func(i int) string { return filepath.Join(dir, address(i).String()) }
+		w.profile = WANConfig()
+		w.form()
+		old := w.leader()
+		term, _ := old.Leader()
+		for _, n := range w.others(old) {
+			if err := n.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var starts sync.WaitGroup
+		for i, n := range w.nodes {
+			if n == old {
+				continue
+			}
+			starts.Go(func() {
+				// Whoever gives up meanwhile owes as much at the next start.
+				cfg := w.config(i, LocalConfig())
+				hasty, err := Start(w.within(time.Second), cfg, w.options(i)...)
+				if err == nil {
+					hasty.Close()
+				}
+				if !errors.Is(err, context.DeadlineExceeded) ||
+					!strings.Contains(err.Error(), "LeaseTimeout was 5s in the last run") {
+					t.Errorf("Start within a second: got %v, want that it waits", err)
+				}
+				if w.nodes[i], err = w.start(i, LocalConfig()); err != nil {
+					t.Errorf("Start: %v", err)
+				}
+			})
+		}
+		starts.Wait()
+		for _, n := range w.others(old) {
+			next, err := n.WaitLeader(w.within(time.Minute))
+			if err != nil || next.Token() <= term.Token() {
+				t.Errorf("got token %d, %v, want one above %d", next.Token(), err, term.Token())
+			}
+		}
+		if term.Valid() {
+			t.Error("the old leader has authority beside the new one")
 		}
 	})
 }

@@ -32,6 +32,8 @@ type world struct {
 	receivers func(i int) *receiver.Mux
 	// dir is where the store of node i is; nil for memory.
 	dir func(i int) string
+	// profile has the timings with which form starts nodes.
+	profile Config
 }
 
 func newWorld(t *testing.T, size int) *world {
@@ -62,7 +64,7 @@ func (w *world) form() {
 	for i := range w.nodes {
 		go func() {
 			var err error
-			w.nodes[i], err = w.start(i, Config{})
+			w.nodes[i], err = w.start(i, w.profile)
 			started <- err
 		}()
 	}

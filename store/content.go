@@ -5,6 +5,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
@@ -22,6 +23,9 @@ type Origin struct {
 // without the promises, or promises without the origin, is never on disk.
 type Content struct {
 	Origin Origin
+	// LeaseTimeout is that of the run that saved: for so long after its end the
+	// node may still owe its support to a leader. In nanoseconds on disk.
+	LeaseTimeout time.Duration
 	paxos.Durable
 }
 

@@ -98,6 +98,9 @@ func check(c Content) error {
 	if err := c.Origin.check(); err != nil {
 		faults = append(faults, err)
 	}
+	if c.LeaseTimeout < 0 {
+		fault("LeaseTimeout", fmt.Errorf("%v is negative", c.LeaseTimeout))
+	}
 	if c.StoreID.IsZero() {
 		fault("StoreID", errors.New("is zero"))
 	}

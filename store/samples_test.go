@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
@@ -42,7 +43,7 @@ func typical() Content {
 	}}
 	next := state(3)
 	next.Version, next.Revision, next.Leader = 8, 1, address(2)
-	return Content{origin(), paxos.Durable{
+	return Content{origin(), time.Second, paxos.Durable{
 		StoreID:     storeID(1),
 		Incarnation: math.MaxUint64,
 		Promised:    id,
@@ -55,7 +56,7 @@ func origin() Origin { return Origin{Cluster: "orders", Size: 3, Address: addres
 
 // fresh is what a node holds that never met another.
 func fresh() Content {
-	return Content{origin(), paxos.Durable{StoreID: storeID(2), Incarnation: 1}}
+	return Content{origin(), time.Second, paxos.Durable{StoreID: storeID(2), Incarnation: 1}}
 }
 
 // largest is as large as a cluster can make it.

@@ -14,20 +14,24 @@ SIZE      ?=
 FOR       ?=
 SWARM     ?= 4000
 
+# Of the runs with real processes. What is not set is left to chaos.
+NODES     ?=
+
 GOLANGCI  := v2.15.0
 PACKAGES  := plantuml graphviz gcc libc6-dev
 SUDO       = $(if $(filter 0,$(shell id -u)),,sudo)
 BIN       := $(CURDIR)/bin
+CHAOS_FLAGS = $(if $(SEED),-seed $(SEED)) $(if $(FOR),-for $(FOR)) $(if $(NODES),-n $(NODES))
 SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
              $(if $(SIZE),--size $(SIZE)) $(if $(FOR),--for $(FOR))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test check vet fmt race sim swarm fuzz bench docs tools
+.PHONY: help demo build test check vet fmt race sim swarm chaos soak fuzz bench docs tools
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | \
 	  awk -F ':.*## ' '{ printf "  make %-6s  %s\n", $$1, $$2 }'
-	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR for sim; SWARM for swarm; FUZZTIME for fuzz'
+	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR for sim; SWARM for swarm; SEED NODES FOR for chaos; FUZZTIME for fuzz'
 
 demo: build ## five nodes on this machine, and the address of their admin API
 	$(BIN)/athena demo $(ARGS)
@@ -61,6 +65,14 @@ sim: build ## the simulator: make sim SEED=7 RUNS=100 SIZE=5 FOR=10m
 swarm: build ## a long simulation of every size from 1 to 5
 	@set -e; for size in 1 2 3 4 5; do \
 	  echo "size $$size"; $(BIN)/athena sim --size $$size --runs $(SWARM) $(if $(SEED),--seed $(SEED)); done
+
+chaos: ## five minutes of real processes under real faults (root, nft): SEED FOR NODES
+	@$(GO) build -o $(BIN)/chaos ./chaos
+	@$(BIN)/chaos run $(CHAOS_FLAGS)
+
+soak: ## the same for two hours or FOR, and whether anything leaks
+	@$(GO) build -o $(BIN)/chaos ./chaos
+	@$(BIN)/chaos soak $(CHAOS_FLAGS)
 
 fuzz: ## each fuzz target for FUZZTIME
 	@set -e; grep -rHoE '^func Fuzz\w+' --include='*_test.go' . | sort | \

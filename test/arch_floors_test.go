@@ -20,7 +20,7 @@ var floors = [][]string{
 	{"cluster", "sim"},
 	{"latch", "election", "sim/internal/sweep", "sim/mutants"},
 	{"admin", "athenatest"},
-	{"cmd/...", "examples/...", "bench", "test"},
+	{"cmd/...", "examples/...", "bench", "chaos", "test"},
 }
 
 // testKits are packages made for tests: they may import "testing", and what
@@ -42,7 +42,7 @@ var dependencies = []dependency{
 	{"github.com/google/renameio/v2", []string{"store"}, "004-renameio.md"},
 	{"github.com/spf13/cobra", []string{"cmd/..."}, "005-cobra.md"},
 	{"github.com/spf13/pflag", []string{"cmd/..."}, "005-cobra.md"},
-	{"golang.org/x/sys", []string{"bench", "cluster", "store", "cmd/..."}, "007-golang-x.md"},
+	{"golang.org/x/sys", []string{"bench", "chaos", "cluster", "store", "cmd/..."}, "007-golang-x.md"},
 	{"github.com/google/go-cmp", nil, "006-test-modules.md"},
 	{"go.uber.org/goleak", nil, "006-test-modules.md"},
 	{"pgregory.net/rapid", nil, "006-test-modules.md"},

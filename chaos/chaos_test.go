@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+)
+
+// roleRunner makes the program of the tests a whole run, to be killed.
+const roleRunner = "test runner"
+
+// TestMain lets the program of the tests be a child, as the command is.
+func TestMain(m *testing.M) {
+	switch role := os.Getenv(roleVariable); role {
+	case "":
+		os.Exit(m.Run())
+	case roleRunner:
+		if err := os.Unsetenv(roleVariable); err != nil {
+			panic(err)
+		}
+		o := testOptions(os.Getenv(taskVariable), time.Minute)
+		fmt.Fprintln(os.Stderr, run(context.Background(), o, os.Stdout))
+		os.Exit(1)
+	default:
+		os.Exit(childMain(role))
+	}
+}
+
+func testOptions(out string, length time.Duration) options {
+	return options{
+		nodes: 3, seed: rand.Uint64() >> 32, length: length, out: out,
+		config: cluster.DefaultConfig(), minFaults: 2,
+	}
+}
+
+func mustBeAble(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("real processes under real faults take 25 s: not with -short")
+	}
+	if reason := unable(); reason != "" {
+		t.Skip(reason)
+	}
+}
+
+// TestChaos lets three real nodes go wrong for a while. The whole is
+// "make chaos".
+func TestChaos(t *testing.T) {
+	mustBeAble(t)
+	dir, err := os.MkdirTemp("", "athena-chaos-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := run(t.Context(), testOptions(dir, 15*time.Second), &out); err != nil {
+		t.Fatalf("%v\n%s\nthe evidence is in %s", err, &out, dir)
+	}
+	t.Logf("%s", &out)
+	f, err := audit(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.writes[accepted] == 0 || f.events == 0 || f.seats.commits == 0 {
+		t.Errorf("%d writes accepted, %d events, %d commits, want some of each:\n%s",
+			f.writes[accepted], f.events, f.seats.commits, &out)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRunnerKilled holds that the next run takes away what a killed one left:
+// its children die with it, the rest is taken away.
+func TestRunnerKilled(t *testing.T) {
+	mustBeAble(t)
+	out := t.TempDir()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), roleVariable+"="+roleRunner, taskVariable+"="+out)
+	printed, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for b := make([]byte, 4096); !strings.Contains(text.String(), "step 0"); {
+		n, err := printed.Read(b)
+		if err != nil {
+			t.Fatalf("the run ended early: %v\n%s", err, &text)
+		}
+		text.Write(b[:n])
+	}
+	id := worldOf(t, cmd.Process.Pid)
+	if names := leftOf(t, id); len(names) < 5 {
+		t.Errorf("while it runs: %q, want three namespaces, one for the bridge, and a folder", names)
+	}
+	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Fatal("it was killed and says that all went well")
+	}
+	if err := cleanLeftovers(); err != nil {
+		t.Fatal(err)
+	}
+	if names := leftOf(t, id); len(names) > 0 {
+		t.Errorf("left over: %q, want nothing", names)
+	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil || strings.Contains(string(mounts), id) {
+		t.Errorf("mounts: %v\n%s\nwant none of %s", err, mounts, id)
+	}
+}
+
+// worldOf finds the name of the world of a runner by what a child of it was
+// told.
+func worldOf(t *testing.T, runner int) string {
+	t.Helper()
+	tasks, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range tasks {
+		stat, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "stat")) // it may have ended
+		text, _ := os.ReadFile(path)
+		if !bytes.Contains(stat, fmt.Appendf(nil, ") S %d ", runner)) {
+			continue
+		}
+		for variable := range bytes.SplitSeq(text, []byte{0}) {
+			value, ok := bytes.CutPrefix(variable, []byte(taskVariable+"="))
+			var task registerTask
+			if ok && json.Unmarshal(value, &task) == nil && task.Socket != "" {
+				return filepath.Base(filepath.Dir(task.Socket))
+			}
+		}
+	}
+	t.Fatalf("process %d has no register", runner)
+	return ""
+}
+
+// leftOf lists what there is of a world on this machine.
+func leftOf(t *testing.T, id string) (all []string) {
+	t.Helper()
+	for _, pattern := range []string{
+		filepath.Join(netnsDir, id+"-*"), filepath.Join(worldsDir, id),
+		"/sys/fs/cgroup/memory/" + id + "-*", "/sys/fs/cgroup/memory/*/*/" + id + "-*",
+		"/sys/fs/cgroup/" + id + "-*",
+	} {
+		names, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, names...)
+	}
+	return all
+}
+
+// TestUnable holds that a machine that lacks something is told what.
+func TestUnable(t *testing.T) {
+	if needsRoot() != nil {
+		t.Skip("not root: that is the first thing to be told")
+	}
+	t.Setenv("PATH", t.TempDir())
+	if reason := unable(); !strings.Contains(reason, "not installed (make tools") {
+		t.Errorf("without programs: %q, want what to install", reason)
+	}
+}
+
+func TestParse(t *testing.T) {
+	o, err := parse("run", nil)
+	if err != nil || o.nodes != 5 || o.minFaults != 60 || o.minChanges != 10 || o.seed == 0 {
+		t.Errorf("run: %+v, %v, want five nodes, 60 faults, 10 changes and a seed", o, err)
+	}
+	o, err = parse("soak", []string{"-for", "4h", "-n", "9"})
+	if err != nil || !o.soak || o.nodes != 9 || o.minFaults != 2880 {
+		t.Errorf("soak: %+v, %v, want 2880 faults in four hours", o, err)
+	}
+	for _, args := range [][]string{{"-n", "0"}, {"-n", "10"}, {"-for", "0s"}, {"more"}} {
+		if _, err := parse("run", args); err == nil {
+			t.Errorf("%q: no error, want one", args)
+		}
+	}
+	for _, args := range [][]string{{}, {"walk"}, {"check"}} {
+		if err := command(t.Context(), args); !errors.Is(err, errUsage) {
+			t.Errorf("%q: %v, want the usage", args, err)
+		}
+	}
+	if err := command(t.Context(), []string{"check", t.TempDir()}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("check of an empty folder: %v, want that there is no evidence", err)
+	}
+}

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"time"
+)
+
+const (
+	// maxFaultsTold bounds what a checker says: one broken rule breaks many lines.
+	maxFaultsTold = 50
+	// maxLineBytes bounds a line of evidence.
+	maxLineBytes = 1 << 20
+)
+
+// paths of files differ from run to run.
+var paths = regexp.MustCompile(`/run/[^ :]*`)
+
+// owner is one run of one node.
+type owner struct {
+	node string
+	run  int64
+}
+
+// hold is one time of authority.
+type hold struct {
+	owner
+	token      uint64
+	begin, end int64 // end is before begin where it was seen once, in between
+}
+
+func (h hold) earliest() int64 { return min(h.begin, h.end) }
+func (h hold) latest() int64   { return max(h.begin, h.end) }
+
+// findings are what the checker read, and what is wrong with it. The promises
+// are those of docs/protocol.md section 11.
+type findings struct {
+	faults []string
+	more   int // faults beyond maxFaultsTold
+
+	holds  []hold
+	tokens map[uint64]owner // by token, who had authority with it
+	ends   map[string]int   // causes of nodes that ended by themselves
+	events uint64           // custom events that arrived
+	writes map[string]int   // by verdict
+	top    evidence         // the newest accepted write
+	seats  *seats
+	heard  map[[2]string]arrived
+	// smallestGap is the least time from one node's authority to the next
+	// one's, 0 for none.
+	smallestGap time.Duration
+}
+
+// arrived is the newest event of one pair.
+type arrived struct {
+	run int64
+	seq uint64
+}
+
+// audit reads all evidence of a folder.
+func audit(dir string) (*findings, error) {
+	books, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
+	if err != nil || len(books) == 0 {
+		return nil, fmt.Errorf("%s: no evidence (*.jsonl): %w", dir, cmp.Or(err, os.ErrNotExist))
+	}
+	// The register last: its writes are compared with what the nodes say.
+	isRegister := func(path string) int {
+		if filepath.Base(path) == registerBook {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(books, func(a, b string) int { return isRegister(a) - isRegister(b) })
+	f := newFindings()
+	for _, path := range books {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		err = f.read(filepath.Base(path), file)
+		file.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+	f.conclude()
+	return f, nil
+}
+
+func newFindings() *findings {
+	return &findings{
+		tokens: map[uint64]owner{}, ends: map[string]int{}, writes: map[string]int{},
+		heard: map[[2]string]arrived{}, seats: newSeats(),
+	}
+}
+
+// fault notes what is wrong.
+func (f *findings) fault(rule, format string, args ...any) {
+	if len(f.faults) == maxFaultsTold {
+		f.more++
+		return
+	}
+	f.faults = append(f.faults, rule+": "+fmt.Sprintf(format, args...))
+}
+
+// verdict is an error that names the first faults.
+func (f *findings) verdict() error {
+	if len(f.faults) == 0 {
+		return nil
+	}
+	var all []error
+	for _, text := range f.faults {
+		all = append(all, errors.New(text))
+	}
+	if f.more > 0 {
+		all = append(all, fmt.Errorf("and %d more", f.more))
+	}
+	return fmt.Errorf("a promise was broken:\n%w", errors.Join(all...))
+}
+
+// read takes one book. A line may be cut off where its process was killed: at
+// the end, or before the start of the next one.
+func (f *findings) read(name string, r io.Reader) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxLineBytes)
+	number, damaged := 0, 0
+	for lines.Scan() {
+		number++
+		line := bytes.TrimSpace(lines.Bytes())
+		if len(line) == 0 {
+			continue
+		}
+		var e evidence
+		err := json.Unmarshal(line, &e)
+		if damaged > 0 && (err != nil || e.Kind != kindStart) {
+			return fmt.Errorf("%s line %d: not evidence", name, damaged)
+		}
+		damaged = 0
+		if err != nil {
+			damaged = number
+			continue
+		}
+		if err := f.take(e); err != nil {
+			return fmt.Errorf("%s line %d: %w", name, number, err)
+		}
+	}
+	return lines.Err()
+}
+
+// take checks one line against all before it.
+func (f *findings) take(e evidence) error {
+	switch who := (owner{e.Node, e.Run}); e.Kind {
+	case kindStart:
+		f.seats.size = max(f.seats.size, e.Size)
+	case kindHold:
+		f.onHold(hold{who, e.Token, e.Begin, e.End})
+	case kindView:
+		if e.View == nil {
+			return errors.New("a view without a view")
+		}
+		f.seats.onView(f, who, e)
+	case kindEvents:
+		f.onEvents(e)
+	case kindForged:
+		f.fault("A15", "%s got an event of %s that %s", e.Node, e.From, e.Cause)
+	case kindEnd:
+		f.ends[paths.ReplaceAllString(e.Cause, "FILE")]++
+	case kindWrite:
+		f.onWrite(e)
+	default:
+		return fmt.Errorf("unknown kind %q", e.Kind)
+	}
+	return nil
+}
+
+// onHold joins lines of one time of authority.
+func (f *findings) onHold(h hold) {
+	if other, used := f.tokens[h.token]; used && other != h.owner {
+		f.fault("I3", "token %d: authority of %s and of %s", h.token, f.name(other), f.name(h.owner))
+	}
+	f.tokens[h.token] = h.owner
+	if n := len(f.holds); n > 0 {
+		last := &f.holds[n-1]
+		goesOn := last.owner == h.owner && last.token == h.token
+		if last.end < last.begin {
+			goesOn = goesOn && last.begin == h.begin
+		} else {
+			goesOn = goesOn && last.end == h.begin
+		}
+		if goesOn {
+			last.end = h.end
+			return
+		}
+	}
+	f.holds = append(f.holds, h)
+}
+
+func (f *findings) name(o owner) string { return fmt.Sprintf("%s (run %d)", o.node, o.run) }
+
+// onEvents checks I9: per pair in order, none twice. The runs of a sender come
+// in order too.
+func (f *findings) onEvents(e evidence) {
+	pair := [2]string{e.Node, e.From}
+	last := f.heard[pair]
+	if e.First > e.Last {
+		f.fault("I9", "%s from %s: events %d to %d", e.Node, e.From, e.First, e.Last)
+	}
+	if e.FromRun < last.run || e.FromRun == last.run && e.First <= last.seq {
+		f.fault("I9", "%s from %s: event %d of run %d after event %d of run %d",
+			e.Node, e.From, e.First, e.FromRun, last.seq, last.run)
+	}
+	f.heard[pair] = arrived{e.FromRun, e.Last}
+	f.events += e.Last - e.First + 1
+}
+
+// onWrite judges the register again, and what it accepted.
+func (f *findings) onWrite(e evidence) {
+	f.writes[e.Verdict]++
+	writer := owner{e.From, e.FromRun}
+	if want := judge(f.top.Token, f.top.From, f.top.FromRun, e); want != e.Verdict {
+		f.fault("register", "token %d of %s: %q, want %q", e.Token, f.name(writer), e.Verdict, want)
+	}
+	switch holder, known := f.tokens[e.Token]; {
+	case e.Verdict == refusedOther:
+		f.fault("I3", "token %d: written with by %s and by %s", e.Token,
+			f.name(owner{f.top.From, f.top.FromRun}), f.name(writer))
+		return
+	case !known || holder != writer:
+		f.fault("I3", "token %d: written with by %s, which never had authority", e.Token, f.name(writer))
+	}
+	if e.Verdict == accepted {
+		f.top = e
+	}
+}
+
+// conclude checks what needs all evidence.
+func (f *findings) conclude() {
+	if len(f.holds) == 0 {
+		f.fault("evidence", "no node ever had authority: there is nothing to check")
+	}
+	f.checkOverlap()
+	f.checkGrowth()
+	f.seats.conclude(f)
+}
+
+// checkOverlap checks I2 and I8: no two nodes have authority at one instant.
+func (f *findings) checkOverlap() {
+	holds := slices.DeleteFunc(slices.Clone(f.holds), func(h hold) bool { return h.end < h.begin })
+	slices.SortFunc(holds, func(a, b hold) int { return cmp.Compare(a.begin, b.begin) })
+	for i := 1; i < len(holds); i++ {
+		last, h := holds[i-1], holds[i]
+		if last.owner == h.owner {
+			if last.end > h.end {
+				holds[i] = last // it reaches on
+			}
+			continue
+		}
+		if h.begin <= last.end {
+			f.fault("I2, I8", "%s with token %d had authority from %d, %s with token %d until %d, %v later",
+				f.name(h.owner), h.token, h.begin, f.name(last.owner), last.token, last.end,
+				time.Duration(last.end-h.begin))
+			if last.end > h.end {
+				holds[i] = last
+			}
+			continue
+		}
+		gap := time.Duration(h.begin - last.end)
+		if f.smallestGap == 0 || gap < f.smallestGap {
+			f.smallestGap = gap
+		}
+	}
+}
+
+// checkGrowth checks I3: authority that surely began later has a higher token,
+// or the same in the same hands.
+func (f *findings) checkGrowth() {
+	byLatest := slices.Clone(f.holds)
+	slices.SortFunc(byLatest, func(a, b hold) int { return cmp.Compare(a.latest(), b.latest()) })
+	byEarliest := slices.Clone(f.holds)
+	slices.SortFunc(byEarliest, func(a, b hold) int { return cmp.Compare(a.earliest(), b.earliest()) })
+	var top hold
+	over := 0
+	for _, h := range byEarliest {
+		for ; over < len(byLatest) && byLatest[over].latest() < h.earliest(); over++ {
+			if byLatest[over].token > top.token {
+				top = byLatest[over]
+			}
+		}
+		if top.token > h.token {
+			f.fault("I3", "token %d of %s at %d, after token %d of %s at %d",
+				h.token, f.name(h.owner), h.earliest(), top.token, f.name(top.owner), top.latest())
+		}
+	}
+}
+
+// changes counts the times when authority went from one run to another.
+func (f *findings) changes() int {
+	holds := slices.Clone(f.holds)
+	slices.SortFunc(holds, func(a, b hold) int { return cmp.Compare(a.token, b.token) })
+	n := 0
+	for i := 1; i < len(holds); i++ {
+		if holds[i].owner != holds[i-1].owner {
+			n++
+		}
+	}
+	return n
+}
+
+// print tells what was checked, so that nobody takes an empty run for a proof.
+func (f *findings) print(w io.Writer) {
+	fmt.Fprintf(w, "authority: %d times, %d tokens, %d changes of the leader, smallest gap %v\n",
+		len(f.holds), len(f.tokens), f.changes(), f.smallestGap)
+	fmt.Fprintf(w, "register: %d writes accepted, %d with a lower token refused\n",
+		f.writes[accepted], f.writes[refusedLower])
+	fmt.Fprintf(w, "events: %d arrived on %d pairs\n", f.events, len(f.heard))
+	fmt.Fprintf(w, "states: %d of chosen leaders seen, %d of them committed\n",
+		len(f.seats.states), f.seats.commits)
+	for cause, n := range f.ends {
+		if cause != "left" {
+			fmt.Fprintf(w, "ended by itself %d times: %s\n", n, cause)
+		}
+	}
+	if len(f.faults) == 0 {
+		fmt.Fprintln(w, "no promise was broken")
+	}
+}

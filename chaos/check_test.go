@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// books are the evidence of a made-up run, by file, in order.
+type books map[string][]evidence
+
+func (b books) add(node string, run int64, e evidence) {
+	e.Node, e.Run = node, run
+	name := node + ".jsonl"
+	b[name] = append(b[name], e)
+}
+
+func (b books) hold(node string, run int64, token uint64, begin, end int64) {
+	b.add(node, run, evidence{Kind: kindHold, Token: token, Begin: begin, End: end})
+}
+
+func (b books) write(from string, run int64, token uint64, verdict string) {
+	b.add("register", 1, evidence{
+		Kind: kindWrite, From: from, FromRun: run, Token: token, Verdict: verdict})
+}
+
+func (b books) events(node, from string, run int64, first, last uint64) {
+	b.add(node, 1, evidence{Kind: kindEvents, From: from, FromRun: run, First: first, Last: last})
+}
+
+// view lets a node show a state: its members have their first stores, but for
+// those named with another one, as "n2'".
+func (b books) view(node string, version, revision uint64, leader string, members ...string) {
+	v := &sight{Version: version, Revision: revision, Role: "follower", Leader: leader, Quorate: true}
+	for _, m := range members {
+		name := strings.TrimRight(m, "'")
+		v.Members = append(v.Members, seat{Name: name, StoreID: m, Status: "active", Voter: true})
+	}
+	b.add(node, 1, evidence{Kind: kindView, View: v})
+}
+
+// sound is a run of three nodes in which nothing is wrong.
+func sound() books {
+	b := books{}
+	for i, node := range []string{"n1", "n2", "n3"} {
+		b.add(node, int64(i+1), evidence{Kind: kindStart, Size: 3})
+	}
+	b.hold("n1", 1, 1, 100, 99)
+	b.hold("n1", 1, 1, 100, 200)
+	b.hold("n1", 1, 1, 200, 300)
+	b.hold("n2", 2, 3, 301, 500)
+	b.hold("n1", 9, 4, 600, 650) // another run of it
+	b.hold("n1", 9, 4, 700, 750) // its lease lapsed for a while
+	b.write("n1", 1, 1, accepted)
+	b.write("n1", 1, 1, accepted)
+	b.write("n2", 2, 3, accepted)
+	b.write("n1", 1, 1, refusedLower)
+	b.write("n1", 9, 4, accepted)
+	b.events("n1", "n2", 2, 1, 10)
+	b.events("n1", "n2", 2, 12, 13) // 11 was lost
+	b.events("n1", "n2", 8, 1, 1)   // another run of n2
+	b.events("n2", "n1", 1, 1, 5)
+	for _, node := range []string{"n1", "n2"} {
+		b.view(node, 1, 0, "n1", "n1", "n2", "n3")
+		b.view(node, 1, 1, "n1", "n1", "n2", "n3")
+		b.view(node, 3, 0, "n2", "n1", "n2", "n3'") // replaced in a revision that was not seen
+	}
+	return b
+}
+
+func (b books) audit(t *testing.T) *findings {
+	t.Helper()
+	dir := t.TempDir()
+	for name, lines := range b {
+		var text []byte
+		for _, e := range lines {
+			line, err := json.Marshal(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = append(append(text, line...), '\n')
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := audit(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestSoundEvidence(t *testing.T) {
+	f := sound().audit(t)
+	if len(f.faults) > 0 {
+		t.Errorf("faults %q, want none", f.faults)
+	}
+	if len(f.holds) != 4 || f.changes() != 2 || f.smallestGap != 1 || f.events != 18 ||
+		f.writes[accepted] != 4 || f.writes[refusedLower] != 1 || f.seats.commits != 3 {
+		t.Errorf("holds %v, %d changes, gap %d, %d events, writes %v, %d commits;"+
+			" want 4, 2, 1, 18, 4 and 1, 3",
+			f.holds, f.changes(), f.smallestGap, f.events, f.writes, f.seats.commits)
+	}
+}
+
+// TestBrokenPromises plants one fault each in sound evidence.
+func TestBrokenPromises(t *testing.T) {
+	for _, k := range []struct {
+		name, rule string
+		plant      func(b books)
+	}{
+		{"two with authority at once", "I2, I8", func(b books) { b.hold("n3", 3, 5, 640, 660) }},
+		{"one within the other's time", "I2, I8", func(b books) { b.hold("n3", 3, 5, 710, 711) }},
+		{"one around the other's time", "I2, I8", func(b books) { b.hold("n3", 3, 5, 690, 800) }},
+		{"overlap by an instant", "I2, I8", func(b books) { b.hold("n3", 3, 5, 750, 800) }},
+		{"a long time, and its third neighbour", "I2, I8", func(b books) {
+			b.hold("n3", 3, 5, 1000, 2000)
+			b.hold("n2", 2, 5, 1100, 1200)
+			b.hold("n1", 9, 5, 1300, 1400)
+		}},
+		{"a token of two nodes", "I3", func(b books) { b.hold("n3", 3, 4, 800, 900) }},
+		{"a token of two runs", "I3", func(b books) { b.hold("n1", 10, 4, 800, 900) }},
+		{"a token that falls", "I3", func(b books) { b.hold("n3", 3, 2, 800, 900) }},
+		{"a token that falls, seen once", "I3", func(b books) { b.hold("n3", 3, 2, 900, 800) }},
+		{"a lower token accepted", "register", func(b books) { b.write("n2", 2, 3, accepted) }},
+		{"a shared token refused", "I3", func(b books) { b.write("n2", 2, 4, refusedOther) }},
+		{"a shared token accepted", "register", func(b books) { b.write("n2", 2, 4, accepted) }},
+		{"a write without authority", "I3", func(b books) { b.write("n3", 3, 7, accepted) }},
+		{"an event twice", "I9", func(b books) { b.events("n2", "n1", 1, 5, 5) }},
+		{"events out of order", "I9", func(b books) {
+			b.events("n2", "n1", 1, 7, 9)
+			b.events("n2", "n1", 1, 6, 6)
+		}},
+		{"an event of an earlier run after a later one", "I9", func(b books) {
+			b.events("n1", "n2", 2, 14, 14)
+		}},
+		{"an event twice, over a restart of the receiver", "I9", func(b books) {
+			b.add("n2", 7, evidence{Kind: kindStart, Size: 3})
+			b.add("n2", 7, evidence{Kind: kindEvents, From: "n1", FromRun: 1, First: 5, Last: 6})
+		}},
+		{"an event of somebody else", "A15", func(b books) {
+			b.add("n2", 2, evidence{Kind: kindForged, From: "n1"})
+		}},
+		{"two leaders of a version", "I1", func(b books) {
+			b.view("n3", 3, 1, "n3", "n1", "n2", "n3")
+		}},
+		{"one number, two states", "I6", func(b books) {
+			b.view("n3", 3, 0, "n2", "n1", "n2", "n3")
+		}},
+		{"a state below the last", "I7", func(b books) {
+			b.view("n1", 1, 1, "n1", "n1", "n2", "n3")
+		}},
+		{"a member lost", "I4", func(b books) { b.view("n3", 4, 0, "n1", "n1", "n2") }},
+		{"two voters replaced", "I4", func(b books) {
+			b.view("n3", 4, 0, "n1", "n1''", "n2''", "n3'")
+		}},
+		{"nothing at all", "evidence", func(b books) {
+			clear(b)
+			b.add("n1", 1, evidence{Kind: kindStart})
+		}},
+	} {
+		t.Run(k.name, func(t *testing.T) {
+			b := sound()
+			k.plant(b)
+			f := b.audit(t)
+			named := func(text string) bool { return strings.HasPrefix(text, k.rule+": ") }
+			if !slices.ContainsFunc(f.faults, named) || f.verdict() == nil {
+				t.Errorf("faults %q, want one of %s", f.faults, k.rule)
+			}
+		})
+	}
+}
+
+// TestEvidenceCutOff allows a line without its end where its process was
+// killed, and nowhere else.
+func TestEvidenceCutOff(t *testing.T) {
+	start := `{"Kind":"start","Node":"n1","Run":%d}` + "\n"
+	for _, k := range []struct {
+		name, text string
+		sound      bool
+	}{
+		{"at the end", fmt.Sprintf(start, 1) + `{"Kind":"ho`, true},
+		{"before a start", fmt.Sprintf(start, 1) + `{"Kind":"ho` + "\n" + fmt.Sprintf(start, 2), true},
+		{"in the middle", fmt.Sprintf(start, 1) + `{"Kind":"ho` + "\n" + `{"Kind":"end"}` + "\n", false},
+		{"twice", fmt.Sprintf(start, 1) + "{\n{\n" + fmt.Sprintf(start, 2), false},
+		{"unknown", fmt.Sprintf(start, 1) + `{"Kind":"other"}` + "\n", false},
+	} {
+		f := newFindings()
+		if err := f.read("n1.jsonl", strings.NewReader(k.text)); (err == nil) != k.sound {
+			t.Errorf("%s: %v, want sound %v", k.name, err, k.sound)
+		}
+	}
+}
+
+// TestManyFaults holds that a checker of a run that went quite wrong says so in
+// a page.
+func TestManyFaults(t *testing.T) {
+	b := sound()
+	for range 3 * maxFaultsTold {
+		b.events("n2", "n1", 1, 1, 1)
+	}
+	f := b.audit(t)
+	if len(f.faults) != maxFaultsTold || f.more != 2*maxFaultsTold {
+		t.Errorf("%d faults and %d more, want %d and %d",
+			len(f.faults), f.more, maxFaultsTold, 2*maxFaultsTold)
+	}
+	if err := f.verdict(); err == nil || !strings.Contains(err.Error(), "and 100 more") {
+		t.Errorf("verdict %v, want how many more", err)
+	}
+}
+
+// TestRegister goes through a register's decisions.
+func TestRegister(t *testing.T) {
+	b, err := openBook(filepath.Join(t.TempDir(), registerBook), "register", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &register{book: b}
+	for i, k := range []struct {
+		from  string
+		run   int64
+		token uint64
+		want  string
+	}{
+		{"n1", 1, 2, accepted}, {"n1", 1, 2, accepted}, {"n2", 2, 2, refusedOther},
+		{"n1", 9, 2, refusedOther}, {"n2", 2, 1, refusedLower}, {"n2", 2, 3, accepted},
+		{"n1", 1, 2, refusedLower}, {"n2", 2, 3, accepted},
+	} {
+		w := r.decide(evidence{Kind: kindWrite, From: k.from, FromRun: k.run, Token: k.token})
+		if w.Verdict != k.want {
+			t.Errorf("write %d: %s run %d token %d is %q, want %q",
+				i, k.from, k.run, k.token, w.Verdict, k.want)
+		}
+	}
+}

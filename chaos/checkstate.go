@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/athena-go/athena/member"
+)
+
+// number is that of a state.
+type number struct{ version, revision uint64 }
+
+func (n number) compare(o number) int {
+	return cmp.Or(cmp.Compare(n.version, o.version), cmp.Compare(n.revision, o.revision))
+}
+
+// seen is one state of a chosen leader, and who showed it.
+type seen struct {
+	leader  string
+	members []seat
+	by      string          // who showed it first
+	held    map[string]bool // voters that showed it, or a later one of its version
+}
+
+// seats checks what nodes show of the states of chosen leaders. A view that is
+// quorate, or of the leader itself, shows the state that the node holds.
+type seats struct {
+	size    int // of the cluster
+	states  map[number]*seen
+	leaders map[uint64]string // by version
+	// newest is the last state that a store showed, by the id of the store.
+	newest  map[string]number
+	commits int
+}
+
+func newSeats() *seats {
+	return &seats{
+		states: map[number]*seen{}, leaders: map[uint64]string{}, newest: map[string]number{},
+	}
+}
+
+// onView takes one view: I1, I7, and that one number is one state.
+func (s *seats) onView(f *findings, who owner, e evidence) {
+	v := e.View
+	if v.Leader == "" || !v.Quorate && v.Role != "leader" {
+		return // nobody's, or perhaps of a provisional leader
+	}
+	at := number{v.Version, v.Revision}
+	if other, known := s.leaders[v.Version]; known && other != v.Leader {
+		f.fault("I1", "version %d: chosen were %s and %s", v.Version, other, v.Leader)
+	}
+	s.leaders[v.Version] = v.Leader
+	state := s.states[at]
+	if state == nil {
+		state = &seen{leader: v.Leader, members: v.Members, by: who.node, held: map[string]bool{}}
+		s.states[at] = state
+	}
+	if !slices.Equal(state.members, v.Members) {
+		f.fault("I6", "state %v differs: %s shows %v, %s shows %v",
+			at, state.by, state.members, who.node, v.Members)
+	}
+	i := slices.IndexFunc(v.Members, func(m seat) bool { return m.Name == who.node })
+	if i < 0 {
+		return
+	}
+	store := who.node + " " + v.Members[i].StoreID
+	if last := s.newest[store]; at.compare(last) < 0 {
+		f.fault("I7", "%s shows state %v after %v", f.name(who), at, last)
+	}
+	s.newest[store] = at
+	state.held[who.node] = true
+}
+
+// conclude checks I4: what was committed is in the first state that was seen of
+// each later version. No node ever leaves for good here, so a voter may only
+// have been replaced by one with a new store at its address; and one at a time,
+// so at most one is so between a committed state and the next version.
+func (s *seats) conclude(f *findings) {
+	var order []number
+	for at := range s.states {
+		order = append(order, at)
+	}
+	slices.SortFunc(order, number.compare)
+	s.spread(order)
+	var committed number
+	for i, at := range order {
+		first := i == 0 || order[i-1].version != at.version
+		if first && committed.version != 0 {
+			s.compare(f, committed, at)
+		}
+		if s.isCommitted(s.states[at]) {
+			s.commits++
+			committed = at
+		}
+	}
+}
+
+// spread lets who holds a later revision of a version hold the ones before.
+func (s *seats) spread(order []number) {
+	for i := len(order) - 2; i >= 0; i-- {
+		if order[i].version == order[i+1].version {
+			for node := range s.states[order[i+1]].held {
+				s.states[order[i]].held[node] = true
+			}
+		}
+	}
+}
+
+// isCommitted reports whether a majority of the voters held the state.
+func (s *seats) isCommitted(state *seen) bool {
+	held := 0
+	for _, m := range state.members {
+		if m.Voter && state.held[m.Name] {
+			held++
+		}
+	}
+	return held >= member.Quorum(s.size)
+}
+
+func (s *seats) compare(f *findings, committed, later number) {
+	replaced := 0
+	next := s.states[later]
+	for _, m := range s.states[committed].members {
+		if !m.Voter {
+			continue
+		}
+		i := slices.IndexFunc(next.members, func(o seat) bool { return o.Name == m.Name })
+		switch {
+		case i < 0:
+			f.fault("I4", "%s is a voter of state %v, which is committed, and is not in state %v",
+				m.Name, committed, later)
+		case next.members[i].StoreID != m.StoreID:
+			replaced++
+		}
+	}
+	if replaced > 1 {
+		f.fault("I4", "%d voters of state %v, which is committed, are others in state %v",
+			replaced, committed, later)
+	}
+}
+
+// String is the form of member.Number.
+func (n number) String() string { return fmt.Sprintf("%d.%d", n.version, n.revision) }

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// The program is also each of its children: roleVariable says which one, and
+// taskVariable what it needs to know.
+const (
+	roleVariable = "ATHENA_CHAOS_ROLE"
+	taskVariable = "ATHENA_CHAOS_TASK"
+
+	roleEnter    = "enter"
+	roleNode     = "node"
+	roleRegister = "register"
+)
+
+// Exit codes of children, beyond 0 and 1.
+const exitEvidence = 3
+
+// childMain is the life of a child; it returns the exit code.
+func childMain(role string) int {
+	lives := map[string]func(task string) error{
+		roleEnter: enterMain, roleNode: nodeMain, roleRegister: registerMain,
+	}
+	life, known := lives[role]
+	if !known {
+		fmt.Fprintf(os.Stderr, "chaos: %s=%q: no such role\n", roleVariable, role)
+		return 2
+	}
+	if err := life(os.Getenv(taskVariable)); err != nil {
+		fmt.Fprintf(os.Stderr, "chaos: %s: %v\n", role, err)
+		return 1
+	}
+	return 0
+}
+
+// place is where a node runs.
+type place struct {
+	Netns  string // path of the network namespace
+	Cgroup string // folder of the memory group, empty for none
+	Task   string // of the node
+}
+
+// enterMain moves the process to its place, and becomes the node there. A
+// program with threads can only do so by starting anew: a namespace is entered
+// by one thread.
+func enterMain(task string) error {
+	var p place
+	if err := json.Unmarshal([]byte(task), &p); err != nil {
+		return err
+	}
+	if p.Cgroup != "" {
+		pid := []byte(strconv.Itoa(os.Getpid()))
+		if err := os.WriteFile(p.Cgroup+"/cgroup.procs", pid, 0o644); err != nil {
+			return err
+		}
+	}
+	ns, err := os.Open(p.Netns)
+	if err != nil {
+		return err
+	}
+	runtime.LockOSThread()
+	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("enter %s: %w", p.Netns, err)
+	}
+	ns.Close()
+	err = errors.Join(os.Setenv(roleVariable, roleNode), os.Setenv(taskVariable, p.Task))
+	if err != nil {
+		return err
+	}
+	return syscall.Exec("/proc/self/exe", os.Args, os.Environ())
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// What a line of evidence is about.
+const (
+	kindStart  = "start"  // a process began: Run, Size
+	kindHold   = "hold"   // this node had authority from Begin to End
+	kindView   = "view"   // what this node saw
+	kindEvents = "events" // events First to Last of FromRun of From were handled, in this order
+	kindForged = "forged" // an event came from somebody else than it says
+	kindEnd    = "end"    // the node ended, and why
+	kindWrite  = "write"  // the register's decision about a write
+)
+
+// evidence is one line of what a process writes down. Times are nanoseconds of
+// CLOCK_MONOTONIC.
+type evidence struct {
+	Kind string
+	Node string `json:",omitempty"`
+	// Run names the process: the time when it began.
+	Run   int64  `json:",omitempty"`
+	At    int64  `json:",omitempty"`
+	Cause string `json:",omitempty"`
+	Size  int    `json:",omitempty"` // of the cluster
+
+	Token uint64 `json:",omitempty"`
+	// Authority was seen once at Begin or before, and once at End or later, and
+	// does not come back within a term. So it lasted from Begin to End. End is
+	// before Begin where it was seen only once, at some time between the two.
+	Begin int64 `json:",omitempty"`
+	End   int64 `json:",omitempty"`
+
+	View *sight `json:",omitempty"`
+
+	From    string `json:",omitempty"`
+	FromRun int64  `json:",omitempty"`
+	First   uint64 `json:",omitempty"`
+	Last    uint64 `json:",omitempty"`
+
+	Seq     uint64 `json:",omitempty"`
+	Verdict string `json:",omitempty"`
+}
+
+// sight is a view of the cluster, by the names of the nodes.
+type sight struct {
+	Version  uint64
+	Revision uint64
+	Role     string
+	Leader   string // empty for nobody
+	Quorate  bool
+	Members  []seat
+}
+
+// seat is one member of a view.
+type seat struct {
+	Name        string
+	StoreID     string
+	Incarnation uint64
+	Status      string
+	Voter       bool
+}
+
+// book is an append-only file of evidence, used by one process.
+type book struct {
+	node string
+	run  int64
+
+	mu   sync.Mutex
+	file *os.File
+}
+
+// openBook goes on with a file. A line that the process before could not finish
+// gets its end first.
+func openBook(path, node string, size int) (*book, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	b := &book{node: node, run: monotonic(), file: file}
+	if _, err := file.WriteString("\n"); err != nil {
+		return nil, err
+	}
+	b.put(evidence{Kind: kindStart, Size: size})
+	return b, nil
+}
+
+// put appends one line in one write. What cannot be written down ends the
+// process: a run without evidence proves nothing.
+func (b *book) put(e evidence) {
+	e.Node, e.Run, e.At = b.node, b.run, monotonic()
+	text, err := json.Marshal(e)
+	if err == nil {
+		b.mu.Lock()
+		_, err = b.file.Write(append(text, '\n'))
+		b.mu.Unlock()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "chaos: evidence:", err)
+		os.Exit(exitEvidence)
+	}
+}
+
+// monotonic reads the clock that all processes of a machine share.
+func monotonic() int64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		panic(fmt.Sprintf("chaos: no monotonic clock: %v", err)) // Linux has it
+	}
+	return t.Nano()
+}

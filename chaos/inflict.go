@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// action is something to do at a time after the step began.
+type action struct {
+	at time.Duration
+	do func() error
+}
+
+// inflict turns a fault into actions: what goes wrong, and the healing. Empty
+// when the fault finds nobody to hit.
+func (r *runner) inflict(f fault) []action {
+	order := slices.Clone(f.Order)
+	if leader := r.ps.leader(); f.Leader && leader >= 0 {
+		i := slices.Index(order, leader)
+		order = slices.Concat([]int{leader}, order[:i], order[i+1:])
+	}
+	r.note("%s for %v: %v", f.Kind, f.For, names(order))
+	if shape := shapes[f.Kind]; shape != nil {
+		if f.Kind == "split" && r.o.nodes%2 == 0 && f.Arg == r.o.nodes/2 && f.Leader {
+			f.Arg-- // the leader's side gets no majority either way
+		}
+		rules := cuts(order, shape(r.o.nodes, f.Arg))
+		if f.Kind == "flap" {
+			return r.flap(f, rules)
+		}
+		return r.impose(f, rules)
+	}
+	switch f.Kind {
+	case "loss":
+		return r.impose(f, losses(order, f.Arg, false))
+	case "loss at one":
+		return r.impose(f, losses(order, f.Arg, true))
+	case "kill several":
+		return r.ends(f, order, f.Arg, syscall.SIGKILL)
+	case "kill":
+		return r.ends(f, order, 1, syscall.SIGKILL)
+	case "leave":
+		return r.ends(f, order, 1, syscall.SIGTERM)
+	case "stop", "stop long":
+		return r.stop(f, order[0])
+	case "stutter":
+		return r.stutter(f, order[0])
+	case lostStore:
+		return r.lose(f, order)
+	default:
+		return r.starve(f, order)
+	}
+}
+
+func names(nodes []int) (all []string) {
+	for _, node := range nodes {
+		all = append(all, nodeName(node))
+	}
+	return all
+}
+
+func (r *runner) impose(f fault, rules []rule) []action {
+	var lift func() error
+	return []action{
+		{0, func() (err error) { lift, err = r.world.net.impose(rules); return err }},
+		{f.For, func() error { return lift() }},
+	}
+}
+
+// flap cuts and heals in turn, about as often as members are found silent.
+func (r *runner) flap(f fault, rules []rule) []action {
+	half := r.o.config.HeartbeatTimeout
+	var all []action
+	for at := time.Duration(0); at < f.For; at += 2 * half {
+		once := r.impose(fault{For: half}, rules)
+		all = append(all, action{at, once[0].do}, action{at + half, once[1].do})
+	}
+	return all
+}
+
+// mortals are the nodes of an order whose processes may be ended.
+func (r *runner) mortals(order []int) []int {
+	return slices.DeleteFunc(slices.Clone(order), func(node int) bool { return node < r.spare })
+}
+
+// ends ends processes, and starts them again with the stores that they had.
+func (r *runner) ends(f fault, order []int, count int, signal syscall.Signal) []action {
+	var all []action
+	for _, node := range r.mortals(order)[:min(count, len(r.mortals(order)))] {
+		all = append(all,
+			action{0, func() error {
+				r.ps.nodes[node].signal(signal)
+				if signal == syscall.SIGKILL {
+					r.ps.nodes[node].kill()
+				}
+				return nil
+			}},
+			action{f.For, func() error { return r.revive(node) }})
+	}
+	return all
+}
+
+// revive starts a node that has ended. One that is leaving gets the time that
+// it asked for.
+func (r *runner) revive(node int) error {
+	p := r.ps.nodes[node]
+	if p.isAlive() {
+		return nil
+	}
+	r.restarts++
+	return r.ps.start(node, r.lost[node])
+}
+
+func (r *runner) stop(f fault, node int) []action {
+	p := r.ps.nodes[node]
+	return []action{
+		{0, func() error { p.signal(syscall.SIGSTOP); return nil }},
+		{f.For, func() error { p.signal(syscall.SIGCONT); return nil }},
+	}
+}
+
+// stutter lets a process run a third of the time, in pieces.
+func (r *runner) stutter(f fault, node int) []action {
+	const piece = 60 * time.Millisecond
+	var all []action
+	for at := time.Duration(0); at < f.For; at += 3 * piece {
+		once := r.stop(fault{For: 2 * piece}, node)
+		all = append(all, action{at, once[0].do}, action{at + 2*piece, once[1].do})
+	}
+	return all
+}
+
+// lose takes the store of a node away. As a seed it must only join then, in
+// every run from now on: it must not found what the others may hold.
+func (r *runner) lose(f fault, order []int) []action {
+	order = r.mortals(order)
+	if len(order) == 0 {
+		return nil
+	}
+	node := order[0]
+	return []action{
+		{0, func() error {
+			r.ps.nodes[node].kill()
+			r.lost[node] = true
+			return os.RemoveAll(r.ps.store(node))
+		}},
+		{f.For, func() error { return r.revive(node) }},
+	}
+}
+
+// starve takes disk, files or memory from a node. It may end of that, since a
+// node that cannot save must not go on.
+func (r *runner) starve(f fault, order []int) []action {
+	order = r.mortals(order)
+	if len(order) == 0 {
+		return nil
+	}
+	node := order[0]
+	starved := map[string][2]func(node int) error{
+		"full disk": {r.fillDisk, r.freeDisk},
+		"no files":  {r.takeFiles, r.giveFiles},
+		"no memory": {r.world.tighten, r.world.loosen},
+	}[f.Kind]
+	if f.Kind == "no memory" && r.world.groups == nil {
+		return nil
+	}
+	return []action{
+		{0, func() error { return starved[0](node) }},
+		{f.For, func() error { return errors.Join(starved[1](node), r.revive(node)) }},
+	}
+}
+
+func (r *runner) ballast(node int) string { return filepath.Join(r.world.disk(node), "ballast") }
+
+// fillDisk writes until nothing more fits.
+func (r *runner) fillDisk(node int) error {
+	file, err := os.Create(r.ballast(node))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	for page := make([]byte, os.Getpagesize()); err == nil; {
+		_, err = file.Write(page)
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		return err
+	}
+	return nil
+}
+
+func (r *runner) freeDisk(node int) error {
+	if err := os.Remove(r.ballast(node)); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil // another fault of this step freed it
+}
+
+// takeFiles lets a process open no more files. Those that it has stay open.
+func (r *runner) takeFiles(node int) error {
+	return r.limitFiles(node, func(l *unix.Rlimit) { l.Cur = 0 })
+}
+
+func (r *runner) giveFiles(node int) error {
+	return r.limitFiles(node, func(l *unix.Rlimit) { l.Cur = l.Max })
+}
+
+func (r *runner) limitFiles(node int, change func(*unix.Rlimit)) error {
+	p := r.ps.nodes[node]
+	if !p.isAlive() {
+		return nil
+	}
+	var limit unix.Rlimit
+	err := unix.Prlimit(p.cmd.Process.Pid, unix.RLIMIT_NOFILE, nil, &limit)
+	if err == nil {
+		change(&limit)
+		err = unix.Prlimit(p.cmd.Process.Pid, unix.RLIMIT_NOFILE, &limit, nil)
+	}
+	if errors.Is(err, unix.ESRCH) {
+		return nil // it has ended meanwhile
+	}
+	return err
+}

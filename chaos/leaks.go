@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+	"time"
+)
+
+// usage is what a process has of the machine.
+type usage struct {
+	at         time.Duration // since the run began
+	run        int           // process id
+	goroutines float64
+	files      float64
+	bytes      float64
+}
+
+// usageOf reads what a node has now; false for one that has ended.
+func (r *runner) usageOf(node int) (usage, bool) {
+	p := r.ps.nodes[node]
+	if !p.isAlive() {
+		return usage{}, false
+	}
+	proc := "/proc/" + strconv.Itoa(p.cmd.Process.Pid)
+	files, err := os.ReadDir(proc + "/fd")
+	if err != nil {
+		return usage{}, false
+	}
+	text, err := os.ReadFile(proc + "/statm")
+	if err != nil {
+		return usage{}, false
+	}
+	var size, resident int
+	if _, err := fmt.Sscan(string(text), &size, &resident); err != nil {
+		return usage{}, false
+	}
+	return usage{
+		at: time.Since(r.began), run: p.cmd.Process.Pid,
+		goroutines: float64(p.report().Goroutines), files: float64(len(files)),
+		bytes: float64(resident * os.Getpagesize()),
+	}, true
+}
+
+const (
+	// settling is left out at the beginning of each process, whose memory grows
+	// to its working size.
+	settling = 10 * time.Minute
+	// slopeTime is the least time of which a slope says anything.
+	slopeTime = 30 * time.Minute
+	// maxSlope is the growth that is taken for a leak, in parts of the mean an
+	// hour.
+	maxSlope = 0.05
+)
+
+// slope is the growth of one thing in one process.
+type slope struct {
+	node    string
+	what    string
+	mean    float64
+	perHour float64 // parts of the mean
+}
+
+// slopes are those of the processes that lived long enough. Samples are in the
+// order of their times.
+func slopes(node string, samples []usage) []slope {
+	var all []slope
+	for len(samples) > 0 {
+		n := 1
+		for n < len(samples) && samples[n].run == samples[0].run {
+			n++
+		}
+		settled := samples[0].at + settling
+		life := slices.DeleteFunc(slices.Clone(samples[:n]), func(u usage) bool { return u.at < settled })
+		samples = samples[n:]
+		if len(life) < 3 || life[len(life)-1].at-life[0].at < slopeTime {
+			continue
+		}
+		for _, thing := range []struct {
+			what string
+			of   func(usage) float64
+		}{
+			{"goroutines", func(u usage) float64 { return u.goroutines }},
+			{"files", func(u usage) float64 { return u.files }},
+			{"bytes", func(u usage) float64 { return u.bytes }},
+		} {
+			mean, perHour := fit(life, thing.of)
+			all = append(all, slope{node, thing.what, mean, perHour / mean})
+		}
+	}
+	return all
+}
+
+// fit is the line of least squares: its mean, and its growth an hour.
+func fit(samples []usage, of func(usage) float64) (mean, perHour float64) {
+	var at float64
+	for _, u := range samples {
+		mean += of(u) / float64(len(samples))
+		at += u.at.Hours() / float64(len(samples))
+	}
+	var both, square float64
+	for _, u := range samples {
+		x := u.at.Hours() - at
+		both += x * (of(u) - mean)
+		square += x * x
+	}
+	return mean, both / square
+}
+
+// tell prints the slopes, and returns an error that names those which are leaks.
+func tell(w io.Writer, all []slope) error {
+	if len(all) == 0 {
+		fmt.Fprintf(w, "no process lived for %v: nothing is said about leaks\n", settling+slopeTime)
+		return nil
+	}
+	var leaks []error
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "node\twhat\tmean\tgrowth an hour")
+	for _, s := range all {
+		fmt.Fprintf(table, "%s\t%s\t%.0f\t%+.2f %%\n", s.node, s.what, s.mean, 100*s.perHour)
+		if s.perHour > maxSlope {
+			leaks = append(leaks, fmt.Errorf("%s of %s grow by %.1f %% an hour, more than %.0f %%",
+				s.what, s.node, 100*s.perHour, 100*maxSlope))
+		}
+	}
+	return errors.Join(append(leaks, table.Flush())...)
+}

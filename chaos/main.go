@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Command chaos runs clusters of real processes under real faults, and checks
+// afterwards from what they wrote down that no promise was broken.
+//
+//	go run ./chaos run        faults for a while, then everybody must be active
+//	go run ./chaos soak       the same for hours, and whether anything leaks
+//	go run ./chaos check DIR  the evidence of an earlier run again
+//	go run ./chaos clean      what a run that was killed left behind
+//
+// Each node is a process in a network namespace of its own, which embeds the
+// library as any program does. A bridge in one more namespace joins them, where
+// rules of nftables cut and thin the links: nothing of it touches the network of
+// the host, and nothing leaves the machine. It needs root, ip and nft.
+//
+// Every process writes down when it had authority, by CLOCK_MONOTONIC, which is
+// one clock for all of them; what it saw of the cluster; and which events it
+// got. A register outside of the namespaces takes writes with fencing tokens.
+// The checker reads all that when everything is over: docs/chaos.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	if role := os.Getenv(roleVariable); role != "" {
+		os.Exit(childMain(role))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := command(ctx, os.Args[1:])
+	stop()
+	switch {
+	case errors.Is(err, errUsage):
+		fmt.Fprintln(os.Stderr, "usage: chaos run|soak|check DIR|clean [flags]; -h lists the flags")
+		os.Exit(2)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		os.Exit(1)
+	}
+}
+
+var errUsage = errors.New("wrong usage")
+
+func command(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return errUsage
+	}
+	switch name := args[0]; name {
+	case "run", "soak":
+		o, err := parse(name, args[1:])
+		if err != nil {
+			return err
+		}
+		if reason := unable(); reason != "" {
+			fmt.Printf("chaos: skipped: %s\n", reason)
+			return nil
+		}
+		return run(ctx, o, os.Stdout)
+	case "check":
+		if len(args) != 2 {
+			return errUsage
+		}
+		f, err := audit(args[1])
+		if err != nil {
+			return err
+		}
+		f.print(os.Stdout)
+		return f.verdict()
+	case "clean":
+		if err := needsRoot(); err != nil {
+			return err
+		}
+		return cleanLeftovers()
+	default:
+		return errUsage
+	}
+}

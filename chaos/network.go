@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// netnsDir is where ip keeps named network namespaces.
+const netnsDir = "/run/netns"
+
+// port is that of every node.
+const port = 7000
+
+// network is one bridge with a port for each node, all in namespaces of their
+// own: the bridge too, so that rules and interfaces go away with it, and no rule
+// of the host (br_netfilter of a container engine, above all) sees the packets.
+type network struct {
+	id    string
+	nodes int
+	rules map[int][]rule // by the fault that asked for them
+	next  int
+}
+
+// rule drops packets of one direction of one link: percent of them.
+type rule struct {
+	from, to int // nodes, from 0
+	percent  int
+}
+
+func (n *network) namespace(node int) string { return fmt.Sprintf("%s-%d", n.id, node+1) }
+func (n *network) bridge() string            { return n.id + "-bridge" }
+
+// address is where node listens, from 0.
+func address(node int) string { return fmt.Sprintf("10.77.0.%d:%d", node+1, port) }
+
+// newNetwork makes everything, with one call of ip a namespace.
+func newNetwork(id string, nodes int) (*network, error) {
+	n := &network{id: id, nodes: nodes, rules: map[int][]rule{}}
+	all := []string{"netns add " + n.bridge()}
+	for i := range nodes {
+		all = append(all, "netns add "+n.namespace(i))
+	}
+	for i := range nodes {
+		all = append(all, fmt.Sprintf("link add name %s netns %s type veth peer name eth0 netns %s",
+			portName(i), n.bridge(), n.namespace(i)))
+	}
+	if err := batch("", all); err != nil {
+		return nil, err
+	}
+	inBridge := []string{"link add name br0 type bridge", "link set br0 up"}
+	for i := range nodes {
+		inBridge = append(inBridge, fmt.Sprintf("link set %s master br0 up", portName(i)))
+		err := batch(n.namespace(i), []string{
+			"link set lo up",
+			fmt.Sprintf("address add 10.77.0.%d/24 dev eth0", i+1),
+			"link set eth0 up",
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return n, batch(n.bridge(), inBridge)
+}
+
+// portName is the port of a node on the bridge.
+func portName(node int) string { return fmt.Sprintf("p%d", node+1) }
+
+// batch runs lines of ip, in a namespace where one is named.
+func batch(namespace string, lines []string) error {
+	args := []string{"-batch", "-"}
+	if namespace != "" {
+		args = []string{"-netns", namespace, "-batch", "-"}
+	}
+	return feed(strings.Join(lines, "\n")+"\n", "ip", args...)
+}
+
+// feed runs a command with an input.
+func feed(input, name string, args ...string) error {
+	cmd := exec.Command(name, args...)
+	cmd.Stdin = strings.NewReader(input)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		said := strings.TrimSpace(string(out))
+		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, said)
+	}
+	return nil
+}
+
+// impose adds rules and returns what takes them away again.
+func (n *network) impose(rules []rule) (lift func() error, err error) {
+	key := n.next
+	n.next++
+	n.rules[key] = rules
+	lift = func() error {
+		delete(n.rules, key)
+		return n.apply()
+	}
+	return lift, n.apply()
+}
+
+// apply replaces all rules at once: nft takes a file as a whole or not at all.
+func (n *network) apply() error {
+	var all []rule
+	for key := range n.next {
+		all = append(all, n.rules[key]...)
+	}
+	return feed(ruleset(all), "ip", "netns", "exec", n.bridge(), "nft", "-f", "-")
+}
+
+// ruleset is the text of the rules for nft. The table is made before it is
+// deleted so that there is one to delete.
+func ruleset(rules []rule) string {
+	var b strings.Builder
+	b.WriteString("table bridge chaos\ndelete table bridge chaos\ntable bridge chaos {\n" +
+		"chain cuts {\ntype filter hook forward priority 0; policy accept;\n")
+	for _, r := range rules {
+		fmt.Fprintf(&b, "iifname %q oifname %q ", portName(r.from), portName(r.to))
+		if r.percent < 100 {
+			fmt.Fprintf(&b, "numgen random mod 100 < %d ", r.percent)
+		}
+		b.WriteString("drop\n")
+	}
+	b.WriteString("}\n}\n")
+	return b.String()
+}
+
+// path is the file by which a process enters the namespace of a node.
+func (n *network) path(node int) string { return filepath.Join(netnsDir, n.namespace(node)) }

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+)
+
+const (
+	// authorityTick is how often a leader looks whether it has authority. It is
+	// what an overlap must exceed to be seen.
+	authorityTick = 500 * time.Microsecond
+	// holdLine is how often a leader writes down that it still has it.
+	holdLine = 10 * time.Millisecond
+	// writeTick is how often a leader writes to the register.
+	writeTick = 10 * time.Millisecond
+	// sendTick is the time between two events to one member. Every burstEvery
+	// events come burst at once.
+	sendTick    = 50 * time.Millisecond
+	sendTimeout = time.Second
+	burstEvery  = 40
+	burst       = 20
+	// eventsLine is how long events that came without a gap wait for a line.
+	eventsLine = 100 * time.Millisecond
+	// reportTick is how often a node tells the runner what it sees, at least.
+	reportTick = 250 * time.Millisecond
+)
+
+// nodeTask is what a node needs to know.
+type nodeTask struct {
+	Name     string
+	Config   cluster.Config
+	Names    map[string]string // of the nodes by address
+	Book     string            // path of its evidence
+	Register string            // path of the register's socket
+}
+
+// numbered is the event that nodes send each other.
+type numbered struct {
+	From string
+	Run  int64
+	Seq  uint64
+}
+
+// report is a line that a node prints for the runner.
+type report struct {
+	At         int64
+	Leads      bool
+	Token      uint64 // of the quorate leader, 0 for none
+	Active     int
+	Goroutines int
+}
+
+// witness is a node that writes down what happens to it.
+type witness struct {
+	task nodeTask
+	book *book
+	node *cluster.Node
+	got  arrivals
+}
+
+// nodeMain runs a node until SIGTERM, when it leaves, or the end of the runner.
+func nodeMain(task string) error {
+	w := &witness{}
+	if err := json.Unmarshal([]byte(task), &w.task); err != nil {
+		return err
+	}
+	var err error
+	if w.book, err = openBook(w.task.Book, w.task.Name, w.task.Config.Size); err != nil {
+		return err
+	}
+	w.got.book = w.book
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	rx := receiver.NewMux()
+	receiver.Handle(rx, w.onNumbered)
+	w.task.Config.Receiver = rx
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	w.node, err = cluster.Start(ctx, w.task.Config, cluster.WithSlog(log))
+	if err != nil {
+		w.book.put(evidence{Kind: kindEnd, Cause: err.Error()})
+		return err
+	}
+	w.work(ctx)
+	select {
+	case <-w.node.Done():
+		err = fmt.Errorf("the node ended: %w", w.node.Err())
+		w.book.put(evidence{Kind: kindEnd, Cause: err.Error()})
+		return err
+	case <-ctx.Done():
+	}
+	bound, cancel := context.WithTimeout(context.Background(), 2*w.task.Config.LeaderTimeout)
+	defer cancel()
+	if err := w.node.Leave(bound); err != nil {
+		w.book.put(evidence{Kind: kindEnd, Cause: err.Error()})
+		return err
+	}
+	w.book.put(evidence{Kind: kindEnd, Cause: "left"})
+	return nil
+}
+
+// work starts all that the node does besides being a member.
+func (w *witness) work(ctx context.Context) {
+	go func() { _ = w.node.WhileLeader(ctx, w.lead) }() // ends with the process
+	go w.watch()
+	go w.got.keep()
+	for address, name := range w.task.Names {
+		if name == w.task.Name {
+			continue
+		}
+		to, err := member.ParseAddress(address)
+		if err != nil {
+			panic(err) // the runner made it
+		}
+		go w.send(ctx, to)
+	}
+}
+
+// lead runs while the node leads. It writes down when it had authority, and
+// writes to the register.
+func (w *witness) lead(ctx context.Context, term cluster.Term) error {
+	var writes sync.WaitGroup
+	first := monotonic()
+	if !term.Valid() {
+		return nil
+	}
+	begin := monotonic()
+	w.book.put(evidence{Kind: kindHold, Token: term.Token(), Begin: begin, End: first})
+	writes.Go(func() { w.write(term) })
+	last, written := first, begin
+	for {
+		now := monotonic()
+		if !term.Valid() {
+			break
+		}
+		last = now
+		if last-written > int64(holdLine) {
+			w.book.put(evidence{Kind: kindHold, Token: term.Token(), Begin: written, End: last})
+			written = last
+		}
+		time.Sleep(authorityTick)
+	}
+	if last > written {
+		w.book.put(evidence{Kind: kindHold, Token: term.Token(), Begin: written, End: last})
+	}
+	writes.Wait()
+	return nil
+}
+
+// write writes to the register as long as the term is valid right before.
+func (w *witness) write(term cluster.Term) {
+	var c registerClient
+	defer c.close()
+	for seq := uint64(1); term.Valid(); seq++ {
+		c.write(w.task.Register, evidence{
+			Kind: kindWrite, Token: term.Token(), From: w.task.Name, FromRun: w.book.run, Seq: seq,
+		})
+		time.Sleep(writeTick)
+	}
+}
+
+// watch writes down each view, and tells the runner.
+func (w *witness) watch() {
+	in := bufio.NewScanner(os.Stdin)
+	go func() {
+		for in.Scan() {
+		}
+		os.Exit(0) // the runner is gone
+	}()
+	changed := make(chan struct{}, 1)
+	go func() {
+		for range w.node.Events(context.Background()) {
+			w.book.put(evidence{Kind: kindView, View: w.look()})
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	out := json.NewEncoder(os.Stdout)
+	tick := time.NewTicker(reportTick)
+	defer tick.Stop()
+	for {
+		s := w.node.Status()
+		r := report{
+			At: monotonic(), Leads: s.LeaseRemaining > 0, Token: s.Token,
+			Active: s.View.Members.Count(member.Active), Goroutines: runtime.NumGoroutine(),
+		}
+		if err := out.Encode(r); err != nil {
+			os.Exit(1) // the runner is gone
+		}
+		select {
+		case <-tick.C:
+		case <-changed:
+		}
+	}
+}
+
+// look is the present view.
+func (w *witness) look() *sight {
+	v := w.node.View()
+	s := &sight{
+		Version: v.Version, Revision: v.Revision, Role: v.Role.String(),
+		Leader: w.task.Names[v.Leader.String()], Quorate: v.Quorate,
+	}
+	for _, m := range v.Members {
+		s.Members = append(s.Members, seat{
+			Name: w.task.Names[m.Address.String()], StoreID: m.StoreID.String(),
+			Incarnation: m.Incarnation, Status: m.Status.String(),
+			// A view shows a kept seat as removed.
+			Voter: m.IsVoter() || m.Status == member.Removed,
+		})
+	}
+	return s
+}
+
+// send sends numbered events to one member. A number that failed is not used
+// again.
+func (w *witness) send(ctx context.Context, to member.Address) {
+	for seq := uint64(1); ctx.Err() == nil; seq++ {
+		sending, cancel := context.WithTimeout(ctx, sendTimeout)
+		e := numbered{From: w.task.Name, Run: w.book.run, Seq: seq}
+		_ = w.node.Send(sending, to, e) // lost ones show as gaps, which are allowed
+		cancel()
+		if seq%burstEvery >= burst {
+			time.Sleep(sendTick)
+		}
+	}
+}
+
+func (w *witness) onNumbered(_ context.Context, from member.Member, e numbered) error {
+	if name := w.task.Names[from.Address.String()]; name != e.From {
+		w.book.put(evidence{Kind: kindForged, From: name, Cause: "says that it is of " + e.From})
+		return nil
+	}
+	w.got.add(e)
+	return nil
+}
+
+// arrivals writes down which events came, in their order: numbers without a gap
+// share a line.
+type arrivals struct {
+	book *book
+
+	mu   sync.Mutex
+	open map[string]*evidence // by sender
+}
+
+func (a *arrivals) add(e numbered) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.open == nil {
+		a.open = map[string]*evidence{}
+	}
+	line := a.open[e.From]
+	if line != nil && line.FromRun == e.Run && line.Last+1 == e.Seq {
+		line.Last = e.Seq
+		return
+	}
+	if line != nil {
+		a.book.put(*line)
+	}
+	a.open[e.From] = &evidence{
+		Kind: kindEvents, From: e.From, FromRun: e.Run, First: e.Seq, Last: e.Seq,
+	}
+}
+
+// keep writes what waits, for ever.
+func (a *arrivals) keep() {
+	for {
+		time.Sleep(eventsLine)
+		a.mu.Lock()
+		for from, line := range a.open {
+			a.book.put(*line)
+			delete(a.open, from)
+		}
+		a.mu.Unlock()
+	}
+}

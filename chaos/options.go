@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+)
+
+// maxNodes is the largest cluster here.
+const maxNodes = 9
+
+// options are the flags of run and soak.
+type options struct {
+	nodes  int
+	seed   uint64
+	length time.Duration
+	out    string // folder of the evidence
+	soak   bool
+	// What a run must show, or it has proved nothing.
+	minFaults, minChanges int
+	config                cluster.Config // timings
+}
+
+// parse reads the flags. The least numbers of faults and changes are those of
+// the time that is asked for: 60 and 10 in five minutes.
+func parse(name string, args []string) (options, error) {
+	f := flag.NewFlagSet("chaos "+name, flag.ExitOnError)
+	o := options{config: cluster.DefaultConfig(), soak: name == "soak"}
+	length := 5 * time.Minute
+	if o.soak {
+		length = 2 * time.Hour
+	}
+	f.IntVar(&o.nodes, "n", 5, fmt.Sprintf("number of nodes, 1 to %d", maxNodes))
+	f.Uint64Var(&o.seed, "seed", 0, "of the plan of faults; 0 draws one")
+	f.DurationVar(&o.length, "for", length, "how long faults happen")
+	f.StringVar(&o.out, "out", "", "folder for the evidence (default under results/chaos)")
+	f.IntVar(&o.minFaults, "min-faults", -1, "fewer faults are an error; -1 for 12 a minute")
+	f.IntVar(&o.minChanges, "min-changes", -1, "the same of changes of the leader; -1 for 2 a minute")
+	f.DurationVar(&o.config.HeartbeatInterval, "interval", o.config.HeartbeatInterval, "")
+	f.DurationVar(&o.config.HeartbeatTimeout, "heartbeat-timeout", o.config.HeartbeatTimeout, "")
+	f.DurationVar(&o.config.LeaderTimeout, "leader-timeout", o.config.LeaderTimeout, "")
+	f.DurationVar(&o.config.TTLTimeout, "ttl-timeout", o.config.TTLTimeout, "")
+	f.DurationVar(&o.config.RetryInterval, "retry-interval", o.config.RetryInterval, "")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	switch {
+	case f.NArg() > 0:
+		return o, fmt.Errorf("%q: only flags are read", f.Arg(0))
+	case o.nodes < 1 || o.nodes > maxNodes:
+		return o, fmt.Errorf("-n %d: must be 1 to %d", o.nodes, maxNodes)
+	case o.length <= 0:
+		return o, fmt.Errorf("-for %v: must be above 0", o.length)
+	}
+	for o.seed == 0 {
+		o.seed = rand.Uint64() >> 32 // short enough to be typed
+	}
+	if o.out == "" {
+		o.out = filepath.Join("results", "chaos", time.Now().UTC().Format("20060102-150405"))
+	}
+	if o.minFaults < 0 {
+		o.minFaults = int(12 * o.length.Minutes())
+	}
+	if o.minChanges < 0 {
+		o.minChanges = int(2 * o.length.Minutes())
+	}
+	return o, nil
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// fault is one thing that goes wrong for a while. Who it hits is known only
+// when it begins: Leader means whoever leads then.
+type fault struct {
+	Kind   string
+	Leader bool          // order begins with the leader
+	Order  []int         // all nodes, in the order in which they are hit or fill the sides
+	For    time.Duration // until it is healed
+	Arg    int           // percent, number of nodes or size of a side, by kind
+}
+
+func (f fault) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s for %v", f.Kind, f.For)
+	if f.Arg != 0 {
+		fmt.Fprintf(&b, " with %d", f.Arg)
+	}
+	if f.Leader {
+		b.WriteString(", the leader first")
+	}
+	fmt.Fprintf(&b, ", order %v", f.Order)
+	return b.String()
+}
+
+// step is a pause and then some faults at once, all of which are healed before
+// the next step.
+type step struct {
+	Pause  time.Duration
+	Calm   bool // wait until every node is active; then the pause, then the faults
+	Faults []fault
+}
+
+func (s step) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "pause %v", s.Pause)
+	if s.Calm {
+		b.WriteString(", all active")
+	}
+	for _, f := range s.Faults {
+		b.WriteString("; ")
+		b.WriteString(f.String())
+	}
+	return b.String()
+}
+
+func (s step) length() time.Duration {
+	var longest time.Duration
+	for _, f := range s.Faults {
+		longest = max(longest, f.For)
+	}
+	if s.Calm {
+		longest += calmEstimate
+	}
+	return s.Pause + longest
+}
+
+const (
+	// calmEvery is the number of steps from one calm to the next.
+	calmEvery = 8
+	// calmEstimate is what a calm costs a plan, roughly.
+	calmEstimate = 3 * time.Second
+)
+
+// weight says how often a kind of fault is drawn, and for how long it lasts at
+// most. The kinds themselves are in inflict.go.
+type weight struct {
+	kind     string
+	weight   int
+	min, max time.Duration
+	leader   int // percent of the time, the leader is hit first
+	minSize  int // of the cluster
+}
+
+const ms = time.Millisecond
+
+// weights of all kinds but the lost store, which has a step of its own.
+var weights = []weight{
+	{"kill", 10, 50 * ms, 4000 * ms, 60, 1},
+	{"kill several", 4, 50 * ms, 3000 * ms, 50, 3},
+	{"leave", 3, 50 * ms, 2000 * ms, 50, 3},
+	{"stop", 10, 200 * ms, 3500 * ms, 60, 1},
+	{"stop long", 1, 10500 * ms, 13000 * ms, 50, 1},
+	{"stutter", 4, 1000 * ms, 4000 * ms, 60, 1},
+	{"loss", 5, 2000 * ms, 6000 * ms, 0, 2},
+	{"loss at one", 4, 1000 * ms, 5000 * ms, 60, 2},
+	{"isolate", 7, 500 * ms, 4000 * ms, 60, 2},
+	{"deaf", 4, 500 * ms, 4000 * ms, 50, 2},
+	{"mute", 4, 500 * ms, 4000 * ms, 50, 2},
+	{"cut link", 4, 500 * ms, 4000 * ms, 70, 3},
+	{"cut one way", 4, 500 * ms, 4000 * ms, 60, 3},
+	{"split", 7, 1000 * ms, 5000 * ms, 50, 3},
+	{"shatter", 2, 1000 * ms, 3000 * ms, 0, 3},
+	{"bridge", 3, 1000 * ms, 5000 * ms, 30, 3},
+	{"ring", 2, 1000 * ms, 5000 * ms, 0, 5},
+	{"hub", 3, 1000 * ms, 5000 * ms, 30, 3},
+	{"flap", 4, 1500 * ms, 5000 * ms, 60, 2},
+	{"full disk", 4, 1500 * ms, 4000 * ms, 50, 1},
+	{"no files", 4, 1500 * ms, 4000 * ms, 50, 1},
+	{"no memory", 2, 1500 * ms, 4000 * ms, 50, 1},
+}
+
+// needsMovement are faults that show only when a node saves or grows. They never
+// come alone: something else moves leaders and members meanwhile.
+func needsMovement(kind string) bool {
+	return kind == "full disk" || kind == "no files" || kind == "no memory"
+}
+
+// lostStore wipes a store. A majority of lost stores ends a cluster for good,
+// so the plan loses one at a time, and only after all were active.
+const lostStore = "lost store"
+
+// planner draws plans.
+type planner struct {
+	rand  *rand.Rand
+	nodes int
+}
+
+// newPlan draws steps that take about the given time.
+func newPlan(seed uint64, nodes int, length time.Duration) []step {
+	p := planner{rand.New(rand.NewPCG(seed, 0)), nodes}
+	var steps []step
+	for sum := time.Duration(0); sum < length; sum += steps[len(steps)-1].length() {
+		steps = append(steps, p.step(len(steps)))
+	}
+	return steps
+}
+
+func (p *planner) step(i int) step {
+	s := step{Pause: p.between(100*ms, 1500*ms)}
+	if i%calmEvery == calmEvery-1 {
+		s.Calm = true
+		if p.nodes >= 3 && p.rand.IntN(3) > 0 {
+			w := weight{kind: lostStore, min: 50 * ms, max: 1500 * ms, leader: 50}
+			s.Faults = []fault{p.fault(w)}
+			return s
+		}
+	}
+	for range 1 + p.rand.IntN(3) {
+		s.Faults = append(s.Faults, p.fault(p.draw()))
+	}
+	if needsMovement(s.Faults[0].Kind) && len(s.Faults) == 1 {
+		s.Faults = append(s.Faults, p.fault(weights[0]))
+	}
+	return s
+}
+
+func (p *planner) draw() weight {
+	var sum int
+	for _, w := range weights {
+		if p.nodes >= w.minSize {
+			sum += w.weight
+		}
+	}
+	at := p.rand.IntN(sum)
+	for _, w := range weights {
+		if p.nodes < w.minSize {
+			continue
+		}
+		if at -= w.weight; at < 0 {
+			return w
+		}
+	}
+	panic("chaos: weights do not add up")
+}
+
+func (p *planner) fault(w weight) fault {
+	f := fault{
+		Kind: w.kind, For: p.between(w.min, w.max), Order: p.rand.Perm(p.nodes),
+		Leader: p.rand.IntN(100) < w.leader,
+	}
+	switch w.kind {
+	case "kill several":
+		f.Arg = 2 + p.rand.IntN(p.nodes-1)
+	case "loss", "loss at one":
+		f.Arg = 10 + p.rand.IntN(21)
+	case "split":
+		f.Arg = 1 + p.rand.IntN(p.nodes-1)
+	}
+	return f
+}
+
+func (p *planner) between(from, to time.Duration) time.Duration {
+	return (from + time.Duration(p.rand.Int64N(int64(to-from)))).Round(ms)
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestPlan holds that a seed is a plan, that every kind of fault is drawn that a
+// size allows, and that five minutes have what they must show.
+func TestPlan(t *testing.T) {
+	for nodes := 1; nodes <= maxNodes; nodes++ {
+		drawn := map[string]int{}
+		for seed := range uint64(40) {
+			plan := newPlan(seed, nodes, 5*time.Minute)
+			if again := newPlan(seed, nodes, 5*time.Minute); fmt.Sprint(plan) != fmt.Sprint(again) {
+				t.Fatalf("seed %d of %d nodes: two plans", seed, nodes)
+			}
+			var faults int
+			for _, s := range plan {
+				faults += len(s.Faults)
+				for _, f := range s.Faults {
+					drawn[f.Kind]++
+					checkFault(t, f, nodes)
+				}
+				if s.Faults[0].Kind == lostStore && (!s.Calm || len(s.Faults) > 1) {
+					t.Errorf("a store is lost in %v, want it alone and after a calm", s)
+				}
+			}
+			if nodes == 5 && faults < 80 {
+				t.Errorf("seed %d: %d faults in five minutes, want at least 80", seed, faults)
+			}
+		}
+		for _, w := range weights {
+			if (drawn[w.kind] > 0) != (nodes >= w.minSize) {
+				t.Errorf("%d nodes: %q drawn %d times, want it from %d nodes on",
+					nodes, w.kind, drawn[w.kind], w.minSize)
+			}
+		}
+	}
+}
+
+func checkFault(t *testing.T, f fault, nodes int) {
+	t.Helper()
+	order := slices.Sorted(slices.Values(f.Order))
+	for i := range nodes {
+		if len(order) != nodes || order[i] != i {
+			t.Fatalf("%v: its order is none of %d nodes", f, nodes)
+		}
+	}
+	if f.For <= 0 || f.Kind == "split" && (f.Arg < 1 || f.Arg >= nodes) {
+		t.Errorf("%v with %d nodes: a time and two sides wanted", f, nodes)
+	}
+}
+
+// TestShapes tells each shape by who still hears whom among five, one column a
+// receiver.
+func TestShapes(t *testing.T) {
+	for kind, want := range map[string]string{
+		"isolate":     "..... ..||| .|.|| .||.| .|||.",
+		"flap":        "..... ..||| .|.|| .||.| .|||.",
+		"deaf":        ".|||| ..||| .|.|| .||.| .|||.",
+		"mute":        "..... |.||| ||.|| |||.| ||||.",
+		"cut link":    "..||| ..||| ||.|| |||.| ||||.",
+		"cut one way": "..||| |.||| ||.|| |||.| ||||.",
+		"split":       ".|... |.... ...|| ..|.| ..||.",
+		"shatter":     ".|... |.... ...|. ..|.. .....",
+		"bridge":      ".|||| |.|.. ||... |...| |..|.",
+		"ring":        ".|..| |.|.. .|.|. ..|.| |..|.",
+		"hub":         ".|||| |.... |.... |.... |....",
+	} {
+		rows := make([]string, 5)
+		rules := cuts([]int{0, 1, 2, 3, 4}, shapes[kind](5, 2))
+		for from := range rows {
+			for to := range 5 {
+				cell := "|"
+				if from == to || slices.Contains(rules, rule{from, to, 100}) {
+					cell = "."
+				}
+				rows[from] += cell
+			}
+		}
+		if got := strings.Join(rows, " "); got != want {
+			t.Errorf("%s: got %s, want %s", kind, got, want)
+		}
+	}
+	for kind := range shapes {
+		if !slices.ContainsFunc(weights, func(w weight) bool { return w.kind == kind }) {
+			t.Errorf("%q is never drawn", kind)
+		}
+	}
+}
+
+func TestRuleset(t *testing.T) {
+	rules := append(cuts([]int{2, 0}, shapes["deaf"](2, 0)), losses([]int{1, 0, 2}, 30, true)...)
+	got := ruleset(rules)
+	for _, want := range []string{
+		"table bridge chaos\ndelete table bridge chaos\ntable bridge chaos {\n",
+		`iifname "p1" oifname "p3" drop` + "\n",
+		`iifname "p2" oifname "p1" numgen random mod 100 < 30 drop` + "\n",
+		`iifname "p3" oifname "p2" numgen random mod 100 < 30 drop` + "\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got\n%s\nwant %q in it", got, want)
+		}
+	}
+	if n := strings.Count(got, " drop"); n != 5 {
+		t.Errorf("%d rules, want 5:\n%s", n, got)
+	}
+}
+
+// TestSlopes holds that growth is found, per process, after it has settled.
+func TestSlopes(t *testing.T) {
+	sample := func(run int, from, to time.Duration, of func(hours float64) float64) (all []usage) {
+		for at := from; at <= to; at += time.Minute {
+			v := of(at.Hours())
+			all = append(all, usage{at: at, run: run, goroutines: 50, files: 20, bytes: v})
+		}
+		return all
+	}
+	flat := func(float64) float64 { return 1000 }
+	samples := slices.Concat(
+		sample(1, 0, 20*time.Minute, flat), // too short
+		sample(2, 20*time.Minute, 2*time.Hour, flat),
+		sample(3, 2*time.Hour, 5*time.Hour, func(h float64) float64 {
+			if h < 2+1.0/6 {
+				return 1 // it settles
+			}
+			return 1000 * (1 + (h-2)/5)
+		}),
+	)
+	all := slopes("n1", samples)
+	if len(all) != 6 {
+		t.Fatalf("%d slopes, want 3 of each of 2 processes: %v", len(all), all)
+	}
+	for i, want := range []float64{0, 0, 0, 0, 0, 200 / all[5].mean} {
+		if math.Abs(all[i].perHour-want) > 1e-9 {
+			t.Errorf("slope %d: %+v, want %f an hour", i, all[i], want)
+		}
+	}
+	err := tell(t.Output(), all)
+	if err == nil || strings.Count(err.Error(), "n1") != 1 || !strings.Contains(err.Error(), "bytes") {
+		t.Errorf("leaks %v, want the one of bytes", err)
+	}
+	if err := tell(t.Output(), slopes("n1", samples[:10])); err != nil {
+		t.Errorf("leaks of a short run: %v, want none", err)
+	}
+}

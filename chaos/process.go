@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+)
+
+// registerBook is the evidence of the register.
+const registerBook = "register.jsonl"
+
+// process is a child: a run of a node, or the register.
+type process struct {
+	cmd   *exec.Cmd
+	in    io.WriteCloser // the child ends with it
+	ended chan struct{}
+
+	mu   sync.Mutex
+	said report
+}
+
+// launch starts this program as a child. It dies with the runner.
+func launch(role string, task any, log io.Writer) (*process, io.Reader, error) {
+	text, err := json.Marshal(task)
+	if err != nil {
+		return nil, nil, err
+	}
+	p := &process{cmd: exec.Command("/proc/self/exe"), ended: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), roleVariable+"="+role, taskVariable+"="+string(text))
+	p.cmd.Stderr = log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		return nil, nil, err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	return p, out, p.cmd.Start()
+}
+
+// follow reads what the node says until it ends.
+func (p *process) follow(out io.Reader) {
+	defer close(p.ended)
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		var r report
+		if json.Unmarshal(lines.Bytes(), &r) == nil {
+			p.mu.Lock()
+			p.said = r
+			p.mu.Unlock()
+		}
+	}
+	_ = p.cmd.Wait() // its end shows in the evidence, where it was not a signal
+}
+
+func (p *process) report() report {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.said
+}
+
+// isAlive is false for no process at all.
+func (p *process) isAlive() bool {
+	if p == nil {
+		return false
+	}
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// signal does nothing to one that has ended.
+func (p *process) signal(s syscall.Signal) {
+	if p != nil {
+		_ = p.cmd.Process.Signal(s) // fails only for one that has ended
+	}
+}
+
+// kill ends a process, also one that is stopped, and waits for its end.
+func (p *process) kill() {
+	if p != nil {
+		p.signal(syscall.SIGKILL)
+		<-p.ended
+	}
+}
+
+// processes are the nodes of one run, and the register.
+type processes struct {
+	o      options
+	world  *world
+	secret []byte
+	names  map[string]string // of the nodes by address
+	seeds  []string
+	nodes  []*process // nil before the first start
+
+	register *process
+	logs     []*os.File
+}
+
+func nodeName(node int) string { return fmt.Sprintf("n%d", node+1) }
+
+// startAll starts the register and every node.
+func startAll(o options, w *world, secret []byte) (*processes, error) {
+	ps := &processes{
+		o: o, world: w, secret: secret, names: map[string]string{}, nodes: make([]*process, o.nodes),
+	}
+	for i := range o.nodes {
+		ps.names[address(i)] = nodeName(i)
+		ps.seeds = append(ps.seeds, address(i))
+		log, err := os.OpenFile(filepath.Join(o.out, nodeName(i)+".log"),
+			os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			return ps, err
+		}
+		ps.logs = append(ps.logs, log)
+	}
+	if err := ps.startRegister(); err != nil {
+		return ps, err
+	}
+	for i := range o.nodes {
+		if err := ps.start(i, false); err != nil {
+			return ps, err
+		}
+	}
+	return ps, nil
+}
+
+func (ps *processes) socket() string { return filepath.Join(ps.world.dir, "register") }
+
+// startRegister returns when the register takes writes.
+func (ps *processes) startRegister() error {
+	task := registerTask{Book: filepath.Join(ps.o.out, registerBook), Socket: ps.socket()}
+	p, out, err := launch(roleRegister, task, os.Stderr)
+	if err != nil {
+		return err
+	}
+	ps.register = p
+	ready := bufio.NewReader(out)
+	_, err = ready.ReadString('\n')
+	go p.follow(ready)
+	return err
+}
+
+// start starts a node. A seed that lost its store joins only.
+func (ps *processes) start(node int, joinOnly bool) error {
+	config := ps.o.config
+	config.Addr, config.Name, config.Size = address(node), nodeName(node), ps.o.nodes
+	config.Seeds, config.Secret, config.JoinOnly = ps.seeds, ps.secret, joinOnly
+	config.DataDir = ps.store(node)
+	task, err := json.Marshal(nodeTask{
+		Name: nodeName(node), Config: config, Names: ps.names,
+		Book: filepath.Join(ps.o.out, nodeName(node)+".jsonl"), Register: ps.socket(),
+	})
+	if err != nil {
+		return err
+	}
+	at := place{Netns: ps.world.net.path(node), Cgroup: ps.world.group(node), Task: string(task)}
+	p, out, err := launch(roleEnter, at, ps.logs[node])
+	if err != nil {
+		return err
+	}
+	ps.nodes[node] = p
+	go p.follow(out)
+	return nil
+}
+
+func (ps *processes) store(node int) string { return filepath.Join(ps.world.disk(node), "store") }
+
+// leader is the node that has authority with the highest token, by what nodes
+// said last; -1 for none.
+func (ps *processes) leader() int {
+	leader, token := -1, uint64(0)
+	for i, p := range ps.nodes {
+		if !p.isAlive() {
+			continue
+		}
+		if r := p.report(); r.Leads && r.Token > token {
+			leader, token = i, r.Token
+		}
+	}
+	return leader
+}
+
+// areActive reports whether every node said after a time that all are active
+// under one quorate leader.
+func (ps *processes) areActive(after int64) bool {
+	token := ps.nodes[0].report().Token
+	for _, p := range ps.nodes {
+		r := p.report()
+		if !p.isAlive() || r.At < after || r.Token == 0 || r.Token != token || r.Active != len(ps.nodes) {
+			return false
+		}
+	}
+	return true
+}
+
+// end kills everything.
+func (ps *processes) end() {
+	for _, p := range append(ps.nodes, ps.register) {
+		p.kill()
+	}
+	for _, log := range ps.logs {
+		log.Close()
+	}
+}
+
+// activeBound is L2 of protocol.md section 11, always, once faults have ended.
+func activeBound(c cluster.Config) time.Duration {
+	c = c.WithDefaults()
+	return 2*c.TTLTimeout + 5*c.RetryInterval
+}

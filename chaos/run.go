@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+)
+
+const (
+	// slack is how much longer than its bound the machine may need for what the
+	// protocol promises: processes wait for processors here.
+	slack = 2
+	// lookTick is how often the runner looks at what nodes say.
+	lookTick = 20 * time.Millisecond
+	// auditEvery is how often a soak checks what there is.
+	auditEvery = 15 * time.Minute
+)
+
+// runner carries a plan out.
+type runner struct {
+	o     options
+	world *world
+	ps    *processes
+	began time.Time
+	spare int          // the first so many nodes live through a soak
+	lost  map[int]bool // nodes that lost their first store
+	out   io.Writer    // for people
+	log   *os.File     // what was done when
+
+	faults   map[string]int // that hit somebody, by kind
+	restarts int
+	slowest  time.Duration // until all were active
+	usage    [][]usage     // of each node
+	audited  time.Time
+}
+
+// run makes a world, lets everything go wrong in it, and checks what happened.
+// What it made on the machine is gone afterwards; the evidence stays.
+func run(ctx context.Context, o options, out io.Writer) (err error) {
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
+		return err
+	}
+	if old, err := filepath.Glob(filepath.Join(o.out, "*.jsonl")); err != nil || len(old) > 0 {
+		return fmt.Errorf("-out %s: has evidence of another run: name another folder", o.out)
+	}
+	log, err := os.Create(filepath.Join(o.out, "journal.txt"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	r := &runner{
+		o: o, lost: map[int]bool{}, out: out, log: log, faults: map[string]int{},
+		usage: make([][]usage, o.nodes),
+	}
+	if o.soak {
+		r.spare = 1
+	}
+	before := time.Now()
+	if r.world, err = newWorld(o.nodes); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.world.close()) }()
+	r.tell("%d nodes, seed %d, %v, evidence in %s", o.nodes, o.seed, o.length, o.out)
+	r.tell("%d namespaces, bridge and disks took %v",
+		o.nodes, time.Since(before).Round(time.Millisecond))
+	if r.world.without != "" {
+		r.tell("left out: no memory: %s", r.world.without)
+	}
+	secret := make([]byte, 32)
+	rand.Read(secret) // never fails
+	r.ps, err = startAll(o, r.world, secret)
+	if err == nil {
+		err = r.live(ctx)
+	}
+	r.ps.end()
+	return errors.Join(err, r.judge())
+}
+
+// tell says something to people and to the journal.
+func (r *runner) tell(format string, args ...any) {
+	fmt.Fprintf(r.out, format+"\n", args...)
+	r.note(format, args...)
+}
+
+// note writes to the journal, with the clock of the evidence.
+func (r *runner) note(format string, args ...any) {
+	fmt.Fprintf(r.log, "%d "+format+"\n", append([]any{monotonic()}, args...)...)
+}
+
+// live lets the plan happen, and waits for the end of it.
+func (r *runner) live(ctx context.Context) error {
+	if err := r.calm(ctx); err != nil {
+		return err
+	}
+	plan := newPlan(r.o.seed, r.o.nodes, r.o.length)
+	if err := writePlan(filepath.Join(r.o.out, "plan.txt"), plan); err != nil {
+		return err
+	}
+	r.began, r.audited = time.Now(), time.Now()
+	for i, s := range plan {
+		if time.Since(r.began) >= r.o.length {
+			break
+		}
+		if err := r.step(ctx, i, s); err != nil {
+			return fmt.Errorf("step %d (%v): %w", i, s, err)
+		}
+	}
+	r.note("faults are over after %v", time.Since(r.began))
+	return r.calm(ctx)
+}
+
+func writePlan(path string, plan []step) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	for i, s := range plan {
+		fmt.Fprintf(file, "%d: %v\n", i, s)
+	}
+	return file.Close()
+}
+
+func (r *runner) step(ctx context.Context, i int, s step) error {
+	if s.Calm {
+		if err := r.calm(ctx); err != nil {
+			return err
+		}
+		if err := r.sample(); err != nil {
+			return err
+		}
+	}
+	if err := pause(ctx, s.Pause); err != nil {
+		return err
+	}
+	if r.o.soak {
+		r.note("step %d: %v", i, s)
+	} else {
+		r.tell("step %d: %v", i, s)
+	}
+	var all []action
+	for _, f := range s.Faults {
+		actions := r.inflict(f)
+		if len(actions) > 0 {
+			r.faults[f.Kind]++
+		}
+		all = append(all, actions...)
+	}
+	slices.SortStableFunc(all, func(a, b action) int { return int(a.at - b.at) })
+	began := time.Now()
+	for _, a := range all {
+		if err := pause(ctx, a.at-time.Since(began)); err != nil {
+			return err
+		}
+		if err := a.do(); err != nil {
+			return err
+		}
+	}
+	return r.mend()
+}
+
+// pause waits, also when there is nothing to wait for any more.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// mend wakes and starts whoever does not run: two faults of a step may have met
+// in one node, and a node that could not save has ended.
+func (r *runner) mend() error {
+	for i, p := range r.ps.nodes {
+		p.signal(syscall.SIGCONT)
+		if err := r.revive(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// calm waits until every node is active under one quorate leader.
+func (r *runner) calm(ctx context.Context) error {
+	began, after := time.Now(), monotonic()
+	bound := slack * activeBound(r.o.config)
+	for !r.ps.areActive(after) {
+		if took := time.Since(began); took > bound {
+			for i, p := range r.ps.nodes {
+				r.tell("%s: alive %v, said %+v", nodeName(i), p.isAlive(), p.report())
+			}
+			return fmt.Errorf("not all nodes are active after %v without faults (L2 bounds that by %v)",
+				took.Round(time.Millisecond), activeBound(r.o.config))
+		}
+		if err := pause(ctx, lookTick); err != nil {
+			return err
+		}
+		// One that was leaving when it was to be started again.
+		if err := r.mend(); err != nil {
+			return err
+		}
+	}
+	took := time.Since(began)
+	r.slowest = max(r.slowest, took)
+	r.note("all active after %v", took)
+	return nil
+}
+
+// sample notes what nodes use. A soak also checks now and then what there is.
+func (r *runner) sample() error {
+	if !r.o.soak {
+		return nil
+	}
+	for i := range r.ps.nodes {
+		if u, ok := r.usageOf(i); ok {
+			r.usage[i] = append(r.usage[i], u)
+		}
+	}
+	if time.Since(r.audited) < auditEvery {
+		return nil
+	}
+	r.audited = time.Now()
+	f, err := audit(r.o.out)
+	if err != nil {
+		return err
+	}
+	r.tell("after %v: %d faults, %d changes of the leader, all active",
+		time.Since(r.began).Round(time.Second), r.count(), f.changes())
+	return f.verdict()
+}
+
+func (r *runner) count() (n int) {
+	for _, c := range r.faults {
+		n += c
+	}
+	return n
+}
+
+// judge tells what happened, and what of it should not have.
+func (r *runner) judge() error {
+	f, err := audit(r.o.out)
+	if err != nil {
+		return err
+	}
+	r.tell("faults: %d", r.count())
+	for _, kind := range slices.Sorted(maps.Keys(r.faults)) {
+		r.tell("  %-12s %d", kind, r.faults[kind])
+	}
+	r.tell("restarts: %d; longest until all were active: %v (L2: %v)",
+		r.restarts, r.slowest.Round(time.Millisecond), activeBound(r.o.config))
+	f.print(io.MultiWriter(r.out, r.log))
+	faults := []error{f.verdict()}
+	if r.count() < r.o.minFaults || f.changes() < r.o.minChanges {
+		faults = append(faults, fmt.Errorf("only %d faults and %d changes of the leader, want %d and %d",
+			r.count(), f.changes(), r.o.minFaults, r.o.minChanges))
+	}
+	if r.o.soak {
+		var all []slope
+		for i, samples := range r.usage {
+			all = append(all, slopes(nodeName(i), samples)...)
+		}
+		faults = append(faults, tell(io.MultiWriter(r.out, r.log), all))
+	}
+	return errors.Join(faults...)
+}

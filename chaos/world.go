@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// worldsDir holds a folder a run, locked while the run lives. What a run
+	// makes on the machine has the folder's name in its own.
+	worldsDir = "/run/athena-chaos"
+	lockFile  = "lock"
+	// diskBytes is the size of the disk of a node, a tmpfs.
+	diskBytes = 256 << 10
+	// endPatience is how long a killed process may take to be gone.
+	endPatience = 5 * time.Second
+)
+
+// world is all that a run makes on the machine besides processes and evidence.
+type world struct {
+	dir  string
+	lock *os.File
+	net  *network
+	memory
+}
+
+func needsRoot() error {
+	if os.Geteuid() != 0 {
+		return errors.New("it needs root, for network namespaces")
+	}
+	return nil
+}
+
+// unable says why no run is possible here; empty when one is.
+func unable() string {
+	if err := needsRoot(); err != nil {
+		return err.Error()
+	}
+	for program, debian := range map[string]string{"ip": "iproute2", "nft": "nftables"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return fmt.Sprintf("%s is not installed (make tools, or apt install %s)", program, debian)
+		}
+	}
+	w, err := newWorld(1)
+	if err == nil {
+		err = errors.Join(w.net.apply(), w.close())
+	}
+	if err != nil {
+		return "this machine does not let it make network namespaces: " + err.Error()
+	}
+	return ""
+}
+
+// newWorld makes network and disks, after it took away what dead runs left.
+func newWorld(nodes int) (*world, error) {
+	if err := cleanLeftovers(); err != nil {
+		return nil, err
+	}
+	id := fmt.Sprintf("athena-%08x", rand.Uint32())
+	w := &world{dir: filepath.Join(worldsDir, id)}
+	err := w.claim()
+	if err == nil {
+		w.net, err = newNetwork(id, nodes)
+	}
+	for i := 0; i < nodes && err == nil; i++ {
+		err = mountDisk(w.disk(i))
+	}
+	if err != nil {
+		return nil, errors.Join(err, w.close())
+	}
+	w.memory = newMemory(w.dir, nodes)
+	return w, nil
+}
+
+// claim makes the folder of the run and locks it, while nobody cleans up.
+func (w *world) claim() error {
+	all, err := lockWorlds()
+	if err != nil {
+		return err
+	}
+	defer all.Close()
+	if err := os.Mkdir(w.dir, 0o700); err != nil {
+		return err
+	}
+	w.lock, err = lockFolder(w.dir)
+	return err
+}
+
+// lockWorlds waits for the lock of all runs, which nobody keeps for long.
+func lockWorlds() (*os.File, error) {
+	if err := os.MkdirAll(worldsDir, 0o700); err != nil {
+		return nil, err
+	}
+	dir, err := os.Open(worldsDir)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX); err != nil {
+		dir.Close()
+		return nil, err
+	}
+	return dir, nil
+}
+
+// disk is the folder of a node's disk.
+func (w *world) disk(node int) string { return filepath.Join(w.dir, "disk"+strconv.Itoa(node+1)) }
+
+func mountDisk(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	options := "mode=700,size=" + strconv.Itoa(diskBytes)
+	if err := unix.Mount("athena-chaos", dir, "tmpfs", 0, options); err != nil {
+		return fmt.Errorf("mount a tmpfs at %s: %w", dir, err)
+	}
+	return nil
+}
+
+// close takes everything away.
+func (w *world) close() error {
+	err := clean(w.dir)
+	if w.lock != nil {
+		w.lock.Close()
+	}
+	return err
+}
+
+// lockFolder locks a folder for the life of the process; the error is EWOULDBLOCK
+// while another has it.
+func lockFolder(dir string) (*os.File, error) {
+	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// cleanLeftovers takes away what runs left that were killed.
+func cleanLeftovers() error {
+	all, err := lockWorlds()
+	if err != nil {
+		return err
+	}
+	defer all.Close()
+	dirs, err := os.ReadDir(worldsDir)
+	if err != nil {
+		return err
+	}
+	var faults []error
+	for _, d := range dirs {
+		dir := filepath.Join(worldsDir, d.Name())
+		lock, err := lockFolder(dir)
+		switch {
+		case errors.Is(err, unix.EWOULDBLOCK), errors.Is(err, os.ErrNotExist):
+			continue // it runs, or ended just now
+		case err != nil:
+			faults = append(faults, err)
+			continue
+		}
+		faults = append(faults, clean(dir))
+		lock.Close()
+	}
+	return errors.Join(faults...)
+}
+
+// clean takes away everything of a run: processes, namespaces with all that is
+// in them, disks, memory groups, and its folder.
+func clean(dir string) error {
+	id := filepath.Base(dir)
+	var faults []error
+	names, err := filepath.Glob(filepath.Join(netnsDir, id+"-*"))
+	faults = append(faults, err)
+	for _, path := range names {
+		faults = append(faults, endProcesses(filepath.Base(path)))
+		faults = append(faults, feed("", "ip", "netns", "delete", filepath.Base(path)))
+	}
+	disks, err := filepath.Glob(filepath.Join(dir, "disk*"))
+	faults = append(faults, err)
+	for _, disk := range disks {
+		err := unix.Unmount(disk, unix.MNT_DETACH)
+		if err != nil && !errors.Is(err, unix.EINVAL) { // it was not mounted yet
+			faults = append(faults, fmt.Errorf("unmount %s: %w", disk, err))
+		}
+	}
+	faults = append(faults, removeGroups(dir), os.RemoveAll(dir))
+	return errors.Join(faults...)
+}
+
+// endProcesses kills what still runs in a namespace, and waits for its end.
+func endProcesses(namespace string) error {
+	for end := time.Now().Add(endPatience); ; time.Sleep(10 * time.Millisecond) {
+		out, err := exec.Command("ip", "netns", "pids", namespace).Output()
+		if err != nil {
+			return fmt.Errorf("ip netns pids %s: %w", namespace, err)
+		}
+		pids := strings.Fields(string(out))
+		if len(pids) == 0 {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("namespace %s: processes %v do not end", namespace, pids)
+		}
+		for _, text := range pids {
+			if pid, err := strconv.Atoi(text); err == nil {
+				_ = unix.Kill(pid, unix.SIGKILL) // it may have ended
+			}
+		}
+	}
+}

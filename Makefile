@@ -21,7 +21,8 @@ GOLANGCI  := v2.15.0
 PACKAGES  := plantuml graphviz gcc libc6-dev
 SUDO       = $(if $(filter 0,$(shell id -u)),,sudo)
 BIN       := $(CURDIR)/bin
-CHAOS_FLAGS = $(if $(SEED),-seed $(SEED)) $(if $(FOR),-for $(FOR)) $(if $(NODES),-n $(NODES))
+CHAOS_FLAGS = $(if $(SEED),-seed $(SEED)) $(if $(FOR),-for $(FOR)) $(if $(NODES),-n $(NODES)) \
+              -athena $(BIN)/athena
 SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
              $(if $(SIZE),--size $(SIZE)) $(if $(FOR),--for $(FOR))
 
@@ -66,11 +67,11 @@ swarm: build ## a long simulation of every size from 1 to 5
 	@set -e; for size in 1 2 3 4 5; do \
 	  echo "size $$size"; $(BIN)/athena sim --size $$size --runs $(SWARM) $(if $(SEED),--seed $(SEED)); done
 
-chaos: ## five minutes of real processes under real faults (root, nft): SEED FOR NODES
+chaos: build ## five minutes of real processes under real faults (root, nft): SEED FOR NODES
 	@$(GO) build -o $(BIN)/chaos ./chaos
 	@$(BIN)/chaos run $(CHAOS_FLAGS)
 
-soak: ## the same for two hours or FOR, and whether anything leaks
+soak: build ## the same for two hours or FOR, and whether anything leaks
 	@$(GO) build -o $(BIN)/chaos ./chaos
 	@$(BIN)/chaos soak $(CHAOS_FLAGS)
 

@@ -51,6 +51,8 @@ func childMain(role string) int {
 type place struct {
 	Netns  string // path of the network namespace
 	Cgroup string // folder of the memory group, empty for none
+	// Daemon is the command line of a daemon; empty for a node of this program.
+	Daemon []string
 	Task   string // of the node
 }
 
@@ -77,6 +79,13 @@ func enterMain(task string) error {
 		return fmt.Errorf("enter %s: %w", p.Netns, err)
 	}
 	ns.Close()
+	if len(p.Daemon) > 0 {
+		err := errors.Join(os.Unsetenv(roleVariable), os.Unsetenv(taskVariable))
+		if err != nil {
+			return err
+		}
+		return syscall.Exec(p.Daemon[0], p.Daemon, os.Environ())
+	}
 	err = errors.Join(os.Setenv(roleVariable, roleNode), os.Setenv(taskVariable, p.Task))
 	if err != nil {
 		return err

@@ -92,8 +92,10 @@ func slopes(node string, samples []usage) []slope {
 			{"files", func(u usage) float64 { return u.files }},
 			{"bytes", func(u usage) float64 { return u.bytes }},
 		} {
-			mean, perHour := fit(life, thing.of)
-			all = append(all, slope{node, thing.what, mean, perHour / mean})
+			// A daemon does not tell its goroutines.
+			if mean, perHour := fit(life, thing.of); mean > 0 {
+				all = append(all, slope{node, thing.what, mean, perHour / mean})
+			}
 		}
 	}
 	return all

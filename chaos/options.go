@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -23,6 +24,7 @@ type options struct {
 	seed   uint64
 	length time.Duration
 	out    string // folder of the evidence
+	athena string // program of the last node, empty for none
 	soak   bool
 	// What a run must show, or it has proved nothing.
 	minFaults, minChanges int
@@ -42,6 +44,7 @@ func parse(name string, args []string) (options, error) {
 	f.Uint64Var(&o.seed, "seed", 0, "of the plan of faults; 0 draws one")
 	f.DurationVar(&o.length, "for", length, "how long faults happen")
 	f.StringVar(&o.out, "out", "", "folder for the evidence (default under results/chaos)")
+	f.StringVar(&o.athena, "athena", "", "the last node is this program, as a daemon (bin/athena)")
 	f.IntVar(&o.minFaults, "min-faults", -1, "fewer faults are an error; -1 for 12 a minute")
 	f.IntVar(&o.minChanges, "min-changes", -1, "the same of changes of the leader; -1 for 2 a minute")
 	f.DurationVar(&o.config.HeartbeatInterval, "interval", o.config.HeartbeatInterval, "")
@@ -51,6 +54,11 @@ func parse(name string, args []string) (options, error) {
 	f.DurationVar(&o.config.RetryInterval, "retry-interval", o.config.RetryInterval, "")
 	if err := f.Parse(args); err != nil {
 		return o, err
+	}
+	if o.athena != "" {
+		if _, err := os.Stat(o.athena); err != nil {
+			return o, fmt.Errorf("-athena: %w", err)
+		}
 	}
 	switch {
 	case f.NArg() > 0:

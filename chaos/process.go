@@ -58,12 +58,16 @@ func (p *process) follow(out io.Reader) {
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		var r report
 		if json.Unmarshal(lines.Bytes(), &r) == nil {
-			p.mu.Lock()
-			p.said = r
-			p.mu.Unlock()
+			p.say(r)
 		}
 	}
 	_ = p.cmd.Wait() // its end shows in the evidence, where it was not a signal
+}
+
+func (p *process) say(r report) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.said = r
 }
 
 func (p *process) report() report {
@@ -157,12 +161,20 @@ func (ps *processes) startRegister() error {
 	return err
 }
 
+// isDaemon: the last node is the daemon, where there is one.
+func (ps *processes) isDaemon(node int) bool {
+	return ps.o.athena != "" && node == ps.o.nodes-1
+}
+
 // start starts a node. A seed that lost its store joins only.
 func (ps *processes) start(node int, joinOnly bool) error {
 	config := ps.o.config
 	config.Addr, config.Name, config.Size = address(node), nodeName(node), ps.o.nodes
 	config.Seeds, config.Secret, config.JoinOnly = ps.seeds, ps.secret, joinOnly
 	config.DataDir = ps.store(node)
+	if ps.isDaemon(node) {
+		return ps.startDaemon(node, config)
+	}
 	task, err := json.Marshal(nodeTask{
 		Name: nodeName(node), Config: config, Names: ps.names,
 		Book: filepath.Join(ps.o.out, nodeName(node)+".jsonl"), Register: ps.socket(),

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/cluster"
+)
+
+// daemonTick is how often the runner asks a daemon.
+const daemonTick = 20 * time.Millisecond
+
+// startDaemon starts a node that is "athena run". What it would write down, the
+// runner learns by its admin API, whose socket is a path that no cut reaches.
+func (ps *processes) startDaemon(node int, c cluster.Config) error {
+	secret := filepath.Join(ps.world.dir, "secret")
+	if err := os.WriteFile(secret, c.Secret, 0o600); err != nil {
+		return err
+	}
+	api := filepath.Join(ps.world.dir, "admin"+strconv.Itoa(node+1))
+	at := place{
+		Netns: ps.world.net.path(node), Cgroup: ps.world.group(node),
+		Daemon: []string{
+			ps.o.athena, "run", "--addr", c.Addr, "--name", c.Name, "--size", strconv.Itoa(c.Size),
+			"--seeds", strings.Join(c.Seeds, ","), "--join-only=" + strconv.FormatBool(c.JoinOnly),
+			"--data-dir", c.DataDir, "--secret-file", secret, "--admin", "unix:" + api,
+			"--heartbeat-interval", c.HeartbeatInterval.String(),
+			"--heartbeat-timeout", c.HeartbeatTimeout.String(),
+			"--leader-timeout", c.LeaderTimeout.String(), "--ttl-timeout", c.TTLTimeout.String(),
+			"--retry-interval", c.RetryInterval.String(),
+		},
+	}
+	client, err := admin.NewClient("unix:" + api)
+	if err != nil {
+		return err
+	}
+	b, err := openBook(filepath.Join(ps.o.out, nodeName(node)+".jsonl"), nodeName(node), c.Size)
+	if err != nil {
+		return err
+	}
+	p, out, err := launch(roleEnter, at, ps.logs[node])
+	if err != nil {
+		return err
+	}
+	ps.nodes[node] = p
+	go p.follow(out)
+	go p.ask(client, b)
+	return nil
+}
+
+// ask writes down what a daemon answers about its authority until it ends.
+func (p *process) ask(client *admin.Client, b *book) {
+	defer b.file.Close()
+	var term time.Time // of the last line
+	var written int64
+	for p.isAlive() {
+		time.Sleep(daemonTick)
+		before := monotonic()
+		s, err := client.Status(context.Background())
+		if err != nil {
+			continue // it is stopped, or begins, or has ended
+		}
+		after := monotonic()
+		leads := s.IsLeader() && s.LeaseRemainingMS > 0 && s.TermSince != nil
+		p.say(report{At: before, Leads: leads, Token: s.Token, Active: s.Active()})
+		switch {
+		case !leads:
+			term = time.Time{}
+		case !s.TermSince.Equal(term):
+			b.put(evidence{Kind: kindHold, Token: s.Token, Begin: after, End: before})
+			term, written = *s.TermSince, after
+		case before > written:
+			b.put(evidence{Kind: kindHold, Token: s.Token, Begin: written, End: before})
+			written = before
+		}
+	}
+}

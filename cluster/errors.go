@@ -25,8 +25,8 @@ var (
 	ErrNoQuorum = errors.New("cluster: no quorate leader")
 	// ErrNotActive says that a member is not active in the view of this node.
 	ErrNotActive = errors.New("cluster: member is not active")
-	// ErrTooLarge says that an event exceeds MaxEventBytes: send a reference
-	// to bulk data in its place.
+	// ErrTooLarge says that an event exceeds MaxEventBytes or MaxEventValues: send
+	// a reference to bulk data in its place, or many small values as one []byte.
 	ErrTooLarge = errors.New("cluster: event is too large")
 	// ErrUnknownType says that a value cannot travel: its type has no name of
 	// its own, or no encoding.

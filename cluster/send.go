@@ -17,6 +17,11 @@ import (
 const (
 	// MaxEventBytes bounds an event with its name, as it travels.
 	MaxEventBytes = wire.DefaultEventBytes
+	// MaxEventValues bounds the values of an event: numbers, strings, keys, lists
+	// and so on; a []byte is one. Decoding an event allocates at most about twice
+	// this times the size of the largest element that its type has in a slice, in
+	// a map or behind a pointer: 64 MiB for elements of 256 bytes.
+	MaxEventValues = wire.MaxValues
 	// MaxSending bounds the sends of a node that are under way at once.
 	MaxSending = 1024
 )
@@ -79,7 +84,10 @@ type outgoing struct {
 // encode makes one frame for all who get the event.
 func (n *Node) encode(event any) (outgoing, error) {
 	raw, err := n.mux.Encode(event)
-	if err != nil {
+	switch {
+	case errors.Is(err, wire.ErrTooLarge):
+		return outgoing{}, fmt.Errorf("%w: %w", ErrTooLarge, err)
+	case err != nil:
 		return outgoing{}, fmt.Errorf("%w: %w", ErrUnknownType, err)
 	}
 	frame, err := wire.EncodeEvent(wire.Event{Name: raw.Name, Payload: raw.Payload}, MaxEventBytes)

@@ -23,6 +23,8 @@ type note struct {
 	Text   string
 }
 
+type flags []bool
+
 // mailbox collects what handlers saw.
 type mailbox struct {
 	mu    sync.Mutex
@@ -109,6 +111,8 @@ func TestSendIsRefused(t *testing.T) {
 			{"nil", t.Context(), address(1), nil, ErrUnknownType},
 			{"own event", t.Context(), address(1), MemberChanged{}, ErrUnknownType},
 			{"too large", t.Context(), address(1), note{Text: string(make([]byte, MaxEventBytes))},
+				ErrTooLarge},
+			{"too many values", t.Context(), address(1), flags(make([]bool, MaxEventValues)),
 				ErrTooLarge},
 			{"ended context", ended, address(1), note{}, errBoom},
 		} {

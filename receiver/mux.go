@@ -65,6 +65,11 @@ func Named(name string) Option { return func(r *route) { r.name = name } }
 // reported and counted, and changes nothing else. Handlers of one type share
 // the event: none may change what it points to.
 //
+// What decoding may allocate grows with T. Each value of an event, one byte of it
+// may do, can become a whole element of a slice in T: with cluster.MaxEventValues
+// at most 64 MiB for elements of up to 256 bytes, and more in proportion for
+// larger ones. Methods by which T decodes itself must keep limits of their own.
+//
 // A mistake, such as two types of one name, is reported by the Start of the
 // node; while a node has the Mux, Handle panics.
 func Handle[T any](

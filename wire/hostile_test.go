@@ -144,6 +144,36 @@ func TestDepthOf8IsAccepted(t *testing.T) {
 	}
 }
 
+// Values are counted wherever they lie: elements, keys, what holds them.
+func TestScanBoundsTheNumberOfValues(t *testing.T) {
+	list := func(n int, of ...byte) []byte {
+		head := binary.BigEndian.AppendUint32([]byte{0xdd}, uint32(n))
+		return append(head, bytes.Repeat(of, n)...)
+	}
+	entries := func(n int) []byte {
+		head := binary.BigEndian.AppendUint32([]byte{0xdf}, uint32(n))
+		return append(head, bytes.Repeat([]byte{0xa0, 0xc0}, n)...)
+	}
+	for _, c := range []struct {
+		name string
+		body []byte
+		want error
+	}{
+		{"as many as there may be", list(wire.MaxValues-1, 0xc0), nil},
+		{"one more", list(wire.MaxValues, 0xc0), wire.ErrTooLarge},
+		{"lists of one", list(wire.MaxValues/2-1, 0x91, 0x00), nil},
+		{"more lists of one", list(wire.MaxValues/2, 0x91, 0x00), wire.ErrTooLarge},
+		{"entries", entries(wire.MaxValues/2 - 1), nil},
+		{"more entries", entries(wire.MaxValues / 2), wire.ErrTooLarge},
+		{"one value of many bytes", append([]byte{0xc6, 0, 0x10, 0, 0}, make([]byte, 1<<20)...), nil},
+		{"floats that fill an event", list(wire.DefaultEventBytes/9, 0xcb, 1, 2, 3, 4, 5, 6, 7, 8), nil},
+	} {
+		if err := wire.Scan(c.body); !errors.Is(err, c.want) {
+			t.Errorf("%s: Scan = %v, want %v", c.name, err, c.want)
+		}
+	}
+}
+
 func TestScanDoesNotAllocate(t *testing.T) {
 	for name, frame := range golden(t) {
 		allocs := testing.AllocsPerRun(100, func() {

@@ -7,8 +7,17 @@ import (
 	"fmt"
 )
 
-// MaxDepth bounds how deep arrays and maps may lie in each other.
-const MaxDepth = 8
+const (
+	// MaxDepth bounds how deep arrays and maps may lie in each other.
+	MaxDepth = 8
+	// MaxValues bounds the values of one body, keys of maps and each array and map
+	// among them. A value of one byte may be decoded into an element of any size,
+	// and the library makes an array twice while it grows: a body of 1 MiB came to
+	// 320 MiB as a list of structs of 160 bytes. So many values stay below 64 MiB
+	// where no element is larger than 256 bytes. An event of DefaultEventBytes with
+	// eight bytes a value has room for no more of them.
+	MaxValues = DefaultEventBytes / 8
+)
 
 // class is what a MessagePack value is, whatever its width.
 type class uint8
@@ -98,11 +107,12 @@ func head(b []byte, pos int) (c class, n uint64, end int) {
 	return c, n, pos + 1 + int(form.width)
 }
 
-// Scan checks that b is exactly one MessagePack value, at most MaxDepth deep,
-// without extension types but timestamps, every length within b. It must come
-// before any decoding of bytes from the network, by this package or another: decoders
-// allocate what a length promises and recurse as deep as the bytes say. It
-// neither recurses nor allocates; an error wraps ErrMalformed.
+// Scan checks that b is exactly one MessagePack value, at most MaxDepth deep and
+// of at most MaxValues values, without extension types but timestamps, every
+// length within b. It must come before any decoding of bytes from the network, by
+// this package or another: decoders allocate what a length promises and recurse
+// as deep as the bytes say. It neither recurses nor allocates; an error wraps
+// ErrMalformed, or ErrTooLarge where there are too many values.
 func Scan(b []byte) error {
 	end, err := skip(b, 0)
 	if err != nil {
@@ -122,7 +132,10 @@ func trailing(b []byte, end int) error {
 func skip(b []byte, pos int) (int, error) {
 	var left [MaxDepth]uint64 // values still to come in each open array or map
 	depth := 0
-	for {
+	for values := 1; ; values++ {
+		if values > MaxValues {
+			return 0, fmt.Errorf("%w: byte %d: more than %d values", ErrTooLarge, pos, MaxValues)
+		}
 		c, n, end := head(b, pos)
 		size := uint64(0) // bytes that must still come, at least
 		switch c {

@@ -36,16 +36,13 @@ func newSim() *cobra.Command {
 			"not, after it printed what happened, what broke, and the command that repeats it.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := s.options.Validate(); err != nil {
-				return usageError{err}
-			}
 			if !cmd.Flags().Changed("seed") {
 				s.options.Seed = randomSeed()
 			} else if !cmd.Flags().Changed("runs") {
 				s.runs = 1
 			}
-			if s.runs < 1 {
-				return usageError{fmt.Errorf("--runs %d: must be at least 1", s.runs)}
+			if err := s.validate(); err != nil {
+				return usageError{err}
 			}
 			return s.run(cmd.OutOrStdout())
 		},
@@ -58,6 +55,24 @@ func newSim() *cobra.Command {
 	f.DurationVar(&s.options.For, "for", 0,
 		"virtual time during which faults happen (default drawn from the seed)")
 	return cmd
+}
+
+// validate says what sim.Options would say, in the words of the flags.
+func (s simulation) validate() error {
+	o := s.options
+	switch {
+	case o.Size < 0 || o.Size > sim.MaxSize:
+		return fmt.Errorf("--size %d: must be between 1 and %d, or 0 to draw it", o.Size, sim.MaxSize)
+	case o.For < 0 || o.For > sim.MaxFor:
+		return fmt.Errorf("--for %v: must be at most %v, or 0 to draw it", o.For, sim.MaxFor)
+	case s.runs < 1:
+		return fmt.Errorf("--runs %d: must be at least 1", s.runs)
+	case o.Seed+uint64(s.runs)-1 < o.Seed:
+		return fmt.Errorf("--seed %d --runs %d: the last seed would be greater than %d",
+			o.Seed, s.runs, uint64(math.MaxUint64))
+	default:
+		return nil
+	}
 }
 
 // randomSeed leaves room for the seeds that follow it.

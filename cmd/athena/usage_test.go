@@ -102,7 +102,12 @@ func TestUsage(t *testing.T) {
 			[]string{"--size 3"}},
 		{"time of the demo", []string{"demo", "--for", "-1s"}, []string{"--for -1s"}},
 		{"admin of the demo", []string{"demo", "--admin", "0.0.0.0:7070"}, []string{"tokens"}},
-		{"size of a simulation", []string{"sim", "--size", "6"}, []string{"Size 6"}},
+		{"size of a simulation", []string{"sim", "--size", "6"}, []string{"--size 6"}},
+		{"negative size", []string{"sim", "--size", "-1"}, []string{"--size -1"}},
+		{"time of a simulation", []string{"sim", "--for", "100h"}, []string{"--for 100h", "24h"}},
+		{"negative time", []string{"sim", "--for", "-1s"}, []string{"--for -1s"}},
+		{"no seed left", []string{"sim", "--seed", "18446744073709551615", "--runs", "2"},
+			[]string{"the last seed"}},
 		{"runs", []string{"sim", "--runs", "0"}, []string{"--runs 0"}},
 		{"seed", []string{"sim", "--seed", "-1"}, []string{"--seed"}},
 	})

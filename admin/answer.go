@@ -7,6 +7,7 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
 	"github.com/athena-go/athena/wire"
 )
 
@@ -21,13 +22,19 @@ type Status struct {
 	View View   `json:"view"`
 	// Token is the fencing token of the quorate leader, 0 without one.
 	Token uint64 `json:"token"`
+	// NoLeader says in one line for people why there is no quorate leader; empty
+	// while there is one.
+	NoLeader string `json:"no_leader"`
 	// LeaseRemainingMS is 0 on every node but the quorate leader.
 	LeaseRemainingMS float64 `json:"lease_remaining_ms"`
 	// TermSince is null without a quorate leader.
 	TermSince *time.Time `json:"term_since"`
 	// LastElection is null while this node has seen none.
 	LastElection *Election `json:"last_election"`
-	UptimeMS     float64   `json:"uptime_ms"`
+	// Handshakes counts those with other nodes by how they ended, whoever began
+	// them: "certificate refused" is somebody without the secret.
+	Handshakes map[string]uint64 `json:"handshakes"`
+	UptimeMS   float64           `json:"uptime_ms"`
 	// Protocol is the version of the format in which nodes talk.
 	Protocol int    `json:"protocol"`
 	Build    string `json:"build"`
@@ -65,8 +72,6 @@ type Election struct {
 	Cause   string  `json:"cause"`
 	Version uint64  `json:"version"`
 	TookMS  float64 `json:"took_ms"`
-	// Votes is null where the node did not count them: only the proposer does.
-	Votes *int `json:"votes"`
 }
 
 // Leader is the answer of /v1/leader.
@@ -99,7 +104,9 @@ func StatusOf(s cluster.Status, build string) Status {
 			Members:  make([]Member, 0, len(s.View.Members)),
 		},
 		Token:            s.Token,
+		NoLeader:         s.NoLeader,
 		LeaseRemainingMS: milliseconds(s.LeaseRemaining),
+		Handshakes:       map[string]uint64{},
 		UptimeMS:         milliseconds(s.Uptime),
 		Protocol:         wire.Version,
 		Build:            build,
@@ -112,6 +119,9 @@ func StatusOf(s cluster.Status, build string) Status {
 			Status:      m.Shown(),
 			Incarnation: m.Incarnation,
 		})
+	}
+	for result := range transport.Results {
+		out.Handshakes[result.String()] = s.Transport.Handshakes[result]
 	}
 	if !s.TermSince.IsZero() {
 		since := s.TermSince

@@ -8,9 +8,11 @@
 //	GET /v1/members   []Member: the members of the view
 //	GET /v1/leader    Leader; 503 no_quorum when nobody leads with authority
 //	GET /livez        200 while the process works
-//	GET /readyz       200 while the node is an active member; with ?quorum while
-//	                  there is a quorate leader, with ?leader while it is this node
+//	GET /readyz       200 while the node is an active member by the word of a leader
+//	                  that was chosen; with ?quorum while there is a quorate leader,
+//	                  with ?leader while it is this node
 //
-// An error is {"error": "text for people", "code": "word for programs"}. Times
-// are RFC 3339 with nanoseconds, durations are milliseconds.
+// docs/admin.md shows each answer. An error is {"error": "text for people", "code":
+// "word for programs"}. Times are RFC 3339 with nanoseconds, durations are
+// milliseconds.
 package admin

@@ -61,9 +61,10 @@ func (h *handler) members(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (h *handler) leader(w http.ResponseWriter, _ *http.Request) {
-	l, ok := h.look().LeaderOf()
+	s := h.look()
+	l, ok := s.LeaderOf()
 	if !ok {
-		noQuorum(w)
+		noQuorum(w, s)
 		return
 	}
 	WriteJSON(w, http.StatusOK, l)
@@ -75,18 +76,21 @@ func (h *handler) live(w http.ResponseWriter, _ *http.Request) {
 	ok(w)
 }
 
-// ready says whether the node can be given work. A load balancer that wants
-// the leader alone asks with ?leader.
+// ready says whether the node can be given work: whether a leader that was chosen
+// made this run of it an active member. It stays so while the next leader is
+// elected, or every failover would take all nodes out of service. A load balancer
+// that wants the leader alone asks with ?leader.
 func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
-	s := h.look()
+	node := h.node.Status()
+	s := StatusOf(node, h.build)
 	_, quorate := s.LeaderOf()
 	want := r.URL.Query()
 	switch {
-	case !s.isActive():
+	case node.Self.Status != member.Active || node.Provisional:
 		WriteError(w, http.StatusServiceUnavailable, CodeNotActive,
-			"this node is no active member of its cluster yet")
+			because("this node is no active member of its cluster yet", s))
 	case (want.Has("quorum") || want.Has("leader")) && !quorate:
-		noQuorum(w)
+		noQuorum(w, s)
 	case want.Has("leader") && !s.IsLeader():
 		WriteError(w, http.StatusServiceUnavailable, CodeNotLeader,
 			"this node does not lead; "+s.View.Leader.String()+" does")
@@ -95,23 +99,21 @@ func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isActive reports whether the node is an active member of its own view.
-func (s Status) isActive() bool {
-	for _, m := range s.View.Members {
-		if m.Address == s.Self.Address {
-			return m.Status == member.Active
-		}
-	}
-	return false
-}
-
 func ok(w http.ResponseWriter) {
 	WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-func noQuorum(w http.ResponseWriter) {
+func noQuorum(w http.ResponseWriter, s Status) {
 	WriteError(w, http.StatusServiceUnavailable, CodeNoQuorum,
-		"no leader has the support of a majority")
+		because("no leader has the support of a majority", s))
+}
+
+// because adds why there is no leader, where that is known.
+func because(text string, s Status) string {
+	if s.NoLeader == "" {
+		return text
+	}
+	return text + ": " + s.NoLeader
 }
 
 func notFound(w http.ResponseWriter, r *http.Request) {

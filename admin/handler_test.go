@@ -15,6 +15,7 @@ import (
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
 )
 
 // fake is a node that says what the test wants.
@@ -60,8 +61,14 @@ func leading(t *testing.T) fake {
 		LastElection: cluster.Election{
 			Cause: "leader lost", Version: 4, Took: 431 * time.Millisecond,
 		},
-		Uptime: time.Minute,
+		Uptime:    time.Minute,
+		Transport: transport.Stats{Handshakes: [transport.Results]uint64{2, 0, 0, 0, 0, 7}},
 	}
+}
+
+// joining is a node that has found nobody.
+func joining() fake {
+	return fake{Cluster: "c", Size: 3, Quorum: 2, NoLeader: "asked 10.0.0.9:7000 (no answer)"}
 }
 
 // leaderless is the same node when it follows nobody.
@@ -70,6 +77,15 @@ func leaderless(t *testing.T) fake {
 	f := leading(t)
 	f.View.Role, f.View.Leader, f.View.Quorate = member.Seeking, member.Address{}, false
 	f.Token, f.LeaseRemaining, f.TermSince = 0, 0, time.Time{}
+	f.NoLeader = "needs 2 of the 3 voters"
+	return f
+}
+
+// provisional is n2 as it leads without anybody's vote.
+func provisional(t *testing.T) fake {
+	t.Helper()
+	f := leaderless(t)
+	f.View.Role, f.View.Leader, f.Provisional = member.Provisional, f.Self.Address, true
 	return f
 }
 
@@ -89,33 +105,36 @@ func ask(h http.Handler, method, path string) *httptest.ResponseRecorder {
 	return w
 }
 
+// statusShape is the answer of the node that leading makes.
+const statusShape = `{
+	"cluster": "orders", "size": 3, "quorum": 2,
+	"self": {
+		"name": "n2", "address": "10.0.0.2:7000", "seed": true,
+		"store_id": "ab000000000000000000000000000000", "incarnation": 17
+	},
+	"role": "leader",
+	"view": {
+		"version": 4, "revision": 9, "leader": "10.0.0.2:7000", "quorate": true,
+		"members": [
+			{"name": "n1", "address": "10.0.0.1:7000", "seed": true,
+				"status": "unreachable", "incarnation": 17},
+			{"name": "n2", "address": "10.0.0.2:7000", "seed": true,
+				"status": "active", "incarnation": 17},
+			{"name": "n3", "address": "10.0.0.3:7000", "seed": false,
+				"status": "removed", "incarnation": 17}
+		]
+	},
+	"token": 4, "lease_remaining_ms": 812.345,
+	"term_since": "2026-11-20T10:00:00.000000005Z",
+	"last_election": {"cause": "leader lost", "version": 4, "took_ms": 431},
+	"no_leader": "",
+	"handshakes": {"established": 2, "refused": 0, "refused by peer": 0, "duplicate": 0,
+		"failed": 0, "certificate refused": 7},
+	"uptime_ms": 60000, "protocol": 1, "build": "v0.1"
+}`
+
 // TestStatusShape holds the form of the answers, on which scripts rely.
 func TestStatusShape(t *testing.T) {
-	const status = `{
-		"cluster": "orders", "size": 3, "quorum": 2,
-		"self": {
-			"name": "n2", "address": "10.0.0.2:7000", "seed": true,
-			"store_id": "ab000000000000000000000000000000", "incarnation": 17
-		},
-		"role": "leader",
-		"view": {
-			"version": 4, "revision": 9, "leader": "10.0.0.2:7000", "quorate": true,
-			"members": [
-				{"name": "n1", "address": "10.0.0.1:7000", "seed": true,
-					"status": "unreachable", "incarnation": 17},
-				{"name": "n2", "address": "10.0.0.2:7000", "seed": true,
-					"status": "active", "incarnation": 17},
-				{"name": "n3", "address": "10.0.0.3:7000", "seed": false,
-					"status": "removed", "incarnation": 17}
-			]
-		},
-		"token": 4, "lease_remaining_ms": 812.345,
-		"term_since": "2026-11-20T10:00:00.000000005Z",
-		"last_election": {"cause": "leader lost", "version": 4, "took_ms": 431, "votes": null},
-		"uptime_ms": 60000, "protocol": 1, "build": "v0.1"
-	}`
-	const leaderlessView = `{"version": 0, "revision": 0, "leader": "", "quorate": false,
-		"members": []}`
 	for _, c := range []struct {
 		name string
 		node fake
@@ -123,7 +142,7 @@ func TestStatusShape(t *testing.T) {
 		code int
 		want string
 	}{
-		{"status", leading(t), "/v1/status", 200, status},
+		{"status", leading(t), "/v1/status", 200, statusShape},
 		{"members", leading(t), "/v1/members", 200, `[
 			{"name": "n1", "address": "10.0.0.1:7000", "seed": true,
 				"status": "unreachable", "incarnation": 17},
@@ -135,13 +154,18 @@ func TestStatusShape(t *testing.T) {
 		{"leader", leading(t), "/v1/leader", 200,
 			`{"address": "10.0.0.2:7000", "name": "n2", "version": 4, "token": 4}`},
 		{"no leader", leaderless(t), "/v1/leader", 503,
-			`{"error": "no leader has the support of a majority", "code": "no_quorum"}`},
-		{"joining", fake{Cluster: "c", Size: 1, Quorum: 1}, "/v1/status", 200, `{
-			"cluster": "c", "size": 1, "quorum": 1,
+			`{"error": "no leader has the support of a majority: needs 2 of the 3 voters",
+				"code": "no_quorum"}`},
+		{"joining", joining(), "/v1/status", 200, `{
+			"cluster": "c", "size": 3, "quorum": 2,
 			"self": {"name": "", "address": "", "seed": false,
 				"store_id": "00000000000000000000000000000000", "incarnation": 0},
-			"role": "joining", "view": ` + leaderlessView + `, "token": 0,
+			"role": "joining", "token": 0, "view": {"version": 0, "revision": 0, "leader": "",
+				"quorate": false, "members": []},
 			"lease_remaining_ms": 0, "term_since": null, "last_election": null,
+			"no_leader": "asked 10.0.0.9:7000 (no answer)",
+			"handshakes": {"established": 0, "refused": 0, "refused by peer": 0, "duplicate": 0,
+			"failed": 0, "certificate refused": 0},
 			"uptime_ms": 0, "protocol": 1, "build": "v0.1"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -170,6 +194,10 @@ func TestHealth(t *testing.T) {
 	unreachable.Self = unreachable.View.Members[0]
 	lapsed := leading(t) // chosen, but its lease has ended
 	lapsed.Token, lapsed.View.Quorate = 0, false
+	follower := provisional(t) // of a provisional leader
+	follower.View.Role, follower.View.Leader = member.Following, follower.View.Members[0].Address
+	restarted := leaderless(t) // it holds a view with the run before as an active member
+	restarted.Self.Status = member.None
 	for _, c := range []struct {
 		name string
 		node fake
@@ -182,6 +210,10 @@ func TestHealth(t *testing.T) {
 		{"joining", fake{}, "/readyz", 503, admin.CodeNotActive},
 		{"unreachable", unreachable, "/readyz", 503, admin.CodeNotActive},
 		{"active", leaderless(t), "/readyz", 200, ""},
+		{"provisional leader", provisional(t), "/readyz", 503, admin.CodeNotActive},
+		{"provisional leader itself", provisional(t), "/readyz?leader", 503, admin.CodeNotActive},
+		{"follower of a provisional leader", follower, "/readyz", 503, admin.CodeNotActive},
+		{"after a restart", restarted, "/readyz", 503, admin.CodeNotActive},
 		{"active without quorum", leaderless(t), "/readyz?quorum", 503, admin.CodeNoQuorum},
 		{"active without leader", leaderless(t), "/readyz?leader", 503, admin.CodeNoQuorum},
 		{"follower with quorum", following(t), "/readyz?quorum", 200, ""},
@@ -192,9 +224,12 @@ func TestHealth(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := ask(admin.New(c.node, ""), "GET", c.path)
-			var got struct{ Code string }
+			var got struct{ Code, Error string }
 			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 				t.Fatal(err)
+			}
+			if why := c.node.NoLeader; c.want != 200 && !strings.HasSuffix(got.Error, why) {
+				t.Errorf("GET %s: error %q, want it to end with why: %q", c.path, got.Error, why)
 			}
 			if w.Code != c.want || got.Code != c.code {
 				t.Errorf("GET %s: %d %q, want %d %q", c.path, w.Code, got.Code, c.want, c.code)

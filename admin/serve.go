@@ -49,7 +49,7 @@ func CheckListen(addr string) error {
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w %q: want host:port, unix:PATH or off", ErrAddress, addr)
+		return fmt.Errorf("%w %q: want host:port or unix:PATH", ErrAddress, addr)
 	case !isLoopback(host):
 		return fmt.Errorf("%w %q: it is not of this machine alone, which needs a token, and"+
 			" tokens are not built yet; use 127.0.0.1:%s or unix:PATH", ErrAddress, addr, port)

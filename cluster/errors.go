@@ -134,7 +134,8 @@ func (e *JoinError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "cluster: could not join: %v", e.Cause)
 	for _, a := range e.Asked {
-		fmt.Fprintf(&b, "\n\t%s: %v", a.From, a.Err)
+		// What differs in their configurations takes a line each.
+		fmt.Fprintf(&b, "\n\t%s: %s", a.From, strings.ReplaceAll(a.Err.Error(), "\n", "\n\t\t"))
 	}
 	return b.String()
 }

@@ -224,7 +224,11 @@ func (h *heard) says(self member.Address, held member.Number) string {
 	case fresh && h.noTo == message.KindVote:
 		return "votes no: " + h.no.String()
 	case fresh:
-		return "join refused: " + cmp.Or(refusals[h.no], h.no.String())
+		text := "join refused: " + h.no.String()
+		if more, ok := refusals[h.no]; ok {
+			text += ", " + more
+		}
+		return text
 	case c.IsZero() && h.held.IsZero():
 		return "knows no leader"
 	case c.IsZero():
@@ -250,7 +254,7 @@ func (h *heard) says(self member.Address, held member.Number) string {
 // refusals says what the reasons of refused joins mean to people.
 var refusals = map[message.Reason]string{
 	message.ReasonNotLeader:   "it does not lead",
-	message.ReasonClusterFull: "the cluster is full, all its places are taken",
+	message.ReasonClusterFull: "all its places are taken",
 	message.ReasonNotSettled:  "it waits until another change of members is done",
 	message.ReasonHoldsState: "this node holds the members of an earlier cluster, " +
 		"and that leader holds none yet",

@@ -46,7 +46,7 @@ func TestJoinErrorSaysWhomAndWhat(t *testing.T) {
 	s.note(addresses(9)[0], errors.New("a stranger")) // not asked
 	err := error(&JoinError{Cause: errHopeless, Asked: s.answers()})
 	want := `cluster: could not join: every other seed refused the connection
-	127.0.0.1:2: join refused: the cluster is full, all its places are taken
+	127.0.0.1:2: join refused: cluster full, all its places are taken
 	127.0.0.1:3: boom
 	127.0.0.1:4: no answer`
 	if err.Error() != want {
@@ -144,7 +144,7 @@ func TestWhatMessagesSay(t *testing.T) {
 			{chosen(4, two), message.LeaderResponse{}, "leads version 4, and this node holds " +
 				"the later version 5.0: is its store of another cluster?"},
 			{chosen(7, two), message.JoinClusterResponse{Reason: message.ReasonHoldsState},
-				"join refused: this node holds the members of an earlier cluster, " +
+				"join refused: holds state, this node holds the members of an earlier cluster, " +
 					"and that leader holds none yet"},
 			{chosen(7, two), message.JoinClusterResponse{Accepted: true}, "leads version 7"},
 			{member.Claim{}, message.Vote{Reason: message.ReasonOtherSeeds}, "votes no: other seeds"},

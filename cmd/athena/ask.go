@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
 )
 
 // defaultAdmin is where demo listens, and where questions are asked.
@@ -134,13 +136,20 @@ func printStatus(w io.Writer, s admin.Status) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...))
 	}
-	line("node", "%s at %s, %s", s.Self.Name, s.Self.Address, s.Role)
-	line("cluster", "%s, %d of %d members active, %d make a majority",
-		s.Cluster, s.Active(), s.Size, s.Quorum)
+	role, when := s.Role, ""
+	if s.Role == member.Seeking.String() && s.View.Version > 0 {
+		// The store remembers a cluster that the node has yet to find again.
+		role += fmt.Sprintf(" (holds version %d.%d)", s.View.Version, s.View.Revision)
+		when = " then"
+	}
+	line("node", "%s at %s, %s", s.Self.Name, s.Self.Address, role)
+	line("cluster", "%s, %d of %d members active%s, %d make a majority",
+		s.Cluster, s.Active(), s.Size, when, s.Quorum)
 	if l, ok := s.LeaderOf(); ok {
 		line("leader", "%s at %s, token %d", l.Name, l.Address, l.Token)
 	} else {
 		line("leader", "none with authority")
+		line("why", "%s", s.NoLeader)
 	}
 	if s.IsLeader() {
 		line("lease", "%.0f ms left", s.LeaseRemainingMS)
@@ -148,6 +157,9 @@ func printStatus(w io.Writer, s admin.Status) {
 	line("view", "version %d, revision %d", s.View.Version, s.View.Revision)
 	if e := s.LastElection; e != nil {
 		line("last election", "version %d, %.0f ms, %s", e.Version, e.TookMS, e.Cause)
+	}
+	if n := s.Handshakes[transport.ResultCertificate.String()]; n > 0 {
+		line("refused", "%d handshakes with nodes of another secret", n)
 	}
 	up := time.Duration(s.UptimeMS * float64(time.Millisecond)).Round(time.Second)
 	line("running", "%v, %s, protocol %d", up, s.Build, s.Protocol)

@@ -14,6 +14,7 @@ import (
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
 )
 
 // fake is a node that says what the test wants.
@@ -31,6 +32,17 @@ func pair(token uint64) fake {
 	ms := member.Roster{entry("n1", 1, member.Active), entry("n2", 2, member.Unreachable)}
 	f := fake{Cluster: "c", Size: 2, Quorum: 2, Self: ms[0], Token: token}
 	f.View = member.View{Role: member.Leading, Leader: ms[0].Address, Version: 3, Members: ms}
+	if token == 0 {
+		f.NoLeader = "needs 2 of the 2 voters"
+	}
+	return f
+}
+
+// restarted is n1 after a restart, before it has found the others.
+func restarted() fake {
+	f := pair(0)
+	f.View.Role, f.View.Leader, f.View.Revision = member.Seeking, member.Address{}, 7
+	f.Transport.Handshakes[transport.ResultCertificate] = 12
 	return f
 }
 
@@ -82,6 +94,21 @@ func TestAsk(t *testing.T) {
 			"leader   n1 at h:1, token 3\n" +
 			"lease    0 ms left\n" +
 			"view     version 3, revision 0\n" +
+			"running  0s, b, protocol 1\n", ""},
+		{"status without quorum", leaderless, []string{"status"}, exitDone, "" +
+			"node     n1 at h:1, leader\n" +
+			"cluster  c, 1 of 2 members active, 2 make a majority\n" +
+			"leader   none with authority\n" +
+			"why      needs 2 of the 2 voters\n" +
+			"view     version 3, revision 0\n" +
+			"running  0s, b, protocol 1\n", ""},
+		{"status after a restart", answering(t, restarted()), []string{"status"}, exitDone, "" +
+			"node     n1 at h:1, joining (holds version 3.7)\n" +
+			"cluster  c, 1 of 2 members active then, 2 make a majority\n" +
+			"leader   none with authority\n" +
+			"why      needs 2 of the 2 voters\n" +
+			"view     version 3, revision 7\n" +
+			"refused  12 handshakes with nodes of another secret\n" +
 			"running  0s, b, protocol 1\n", ""},
 		{"nobody", "127.0.0.1:1", []string{"status"}, exitFailed, "", "ATHENA_ADMIN"},
 	} {

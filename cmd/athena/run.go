@@ -11,7 +11,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -20,7 +19,6 @@ import (
 
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/member"
 )
 
 const (
@@ -55,9 +53,9 @@ func newRun() *cobra.Command {
 				return err
 			}
 			d := &daemon{
-				config: config,
-				log:    newLogger(cmd.ErrOrStderr(), s.logFormat, s.logLevel),
-				began:  time.Now(),
+				config:    config,
+				log:       newLogger(cmd.ErrOrStderr(), s.logFormat, s.logLevel),
+				listening: make(chan *cluster.Node, 1),
 			}
 			if supervised {
 				d.boss = newBoss(cmd.InOrStdin(), cmd.OutOrStdout())
@@ -93,32 +91,22 @@ func isTerminal(f *os.File) bool {
 
 // daemon is the process of one node.
 type daemon struct {
-	config cluster.Config
-	log    zerolog.Logger
-	began  time.Time
-	node   atomic.Pointer[cluster.Node] // nil until it has joined
-	boss   *boss                        // nil for a process of its own
+	config    cluster.Config
+	log       zerolog.Logger
+	listening chan *cluster.Node // gets the node before it has joined
+	boss      *boss              // nil for a process of its own
 }
 
-// Status answers also while the node has not joined yet.
-func (d *daemon) Status() cluster.Status {
-	if n := d.node.Load(); n != nil {
-		return n.Status()
-	}
-	c := d.config.WithDefaults()
-	s := cluster.Status{
-		Cluster: c.Cluster,
-		Size:    c.Size,
-		Quorum:  member.Quorum(c.Size),
-		Uptime:  time.Since(d.began),
-	}
-	s.Self.Name = c.Name
-	s.Self.Address, _ = member.ParseAddress(c.Advertise) // Validate has read it
-	return s
-}
+// quietBuffers is the switch that quic-go has for a warning of its own, which
+// comes on standard error, not as a line of the log. The node tells the same with
+// advice.
+const quietBuffers = "QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING"
 
 // run is the whole life of the process.
 func (d *daemon) run(adminAddr string) error {
+	if err := os.Setenv(quietBuffers, "true"); err != nil {
+		return err
+	}
 	ctx, stop := untilSignal(d.log)
 	defer stop()
 	if adminAddr != adminOff {
@@ -132,7 +120,10 @@ func (d *daemon) run(adminAddr string) error {
 	c := d.config.WithDefaults()
 	d.log.Info().Str("address", c.Advertise).Str("cluster", c.Cluster).Int("size", c.Size).
 		Str("admin", adminAddr).Str("data", cmp.Or(d.config.DataDir, "memory")).Msg("starting")
-	opts := []cluster.Option{cluster.WithLogger(d.log)}
+	opts := []cluster.Option{
+		cluster.WithLogger(d.log),
+		cluster.WithListening(func(n *cluster.Node) { d.listening <- n }),
+	}
 	if d.boss != nil {
 		opts = append(opts, cluster.WithTransport(d.boss.network(d.config, adminAddr)))
 	}
@@ -145,9 +136,8 @@ func (d *daemon) run(adminAddr string) error {
 		d.log.Info().Msg("stopped before it had joined")
 		return nil
 	case err != nil:
-		return err
+		return flagError{err}
 	}
-	d.node.Store(node)
 	if d.boss != nil {
 		go d.boss.report(node)
 	}
@@ -159,14 +149,20 @@ func (d *daemon) run(adminAddr string) error {
 	}
 }
 
-// serve answers the admin API until what it returns is called.
+// serve answers the admin API from when there is a node to ask, until what it
+// returns is called.
 func (d *daemon) serve(l net.Listener) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := admin.Serve(ctx, l, admin.New(d, build())); err != nil {
-			d.log.Error().Err(err).Msg("the admin API ended; the node goes on")
+		select {
+		case node := <-d.listening:
+			if err := admin.Serve(ctx, l, admin.New(node, build())); err != nil {
+				d.log.Error().Err(err).Msg("the admin API ended; the node goes on")
+			}
+		case <-ctx.Done():
+			_ = l.Close() // nobody was answered
 		}
 	}()
 	return func() {

@@ -127,7 +127,7 @@ func (s *settings) resolve(f *pflag.FlagSet) (cluster.Config, error) {
 	}
 	check(!s.memory || c.DataDir == "", "--memory contradicts --data-dir %s", c.DataDir)
 	if err := c.Validate(); err != nil {
-		faults = append(faults, err)
+		faults = append(faults, flagError{err})
 	}
 	if len(faults) == 0 && !s.memory && c.DataDir == "" {
 		c.DataDir, err = defaultDataDir(c)

@@ -58,7 +58,7 @@ func TestRunUsage(t *testing.T) {
 		{"unknown flag", []string{"run", "--frob"}, []string{"--frob", "athena run --help"}},
 		{"no number", run("--size", "three"), []string{"three", "--size"}},
 		{"no duration", run("--ttl-timeout", "10"), []string{"--ttl-timeout"}},
-		{"nothing", []string{"run"}, []string{"Addr", "Size 0", "Seeds", "--secret-file"}},
+		{"nothing", []string{"run"}, []string{"--addr", "--size 0", "--seeds", "--secret-file"}},
 		{"no secret", run(), []string{"--secret-file", "--insecure"}},
 		{"both", run("--secret-file", secret, "--insecure"), []string{"contradicts"}},
 		{"no such secret", run("--secret-file", secret+"x"), []string{"--secret-file", "no such file"}},
@@ -69,14 +69,14 @@ func TestRunUsage(t *testing.T) {
 		{"long secret", run("--secret-file", secretFile(t, strings.Repeat("s", 5000), 0o600)),
 			[]string{"5000 bytes", "at most 4096"}},
 		{"secret is a folder", run("--secret-file", t.TempDir()), []string{"no regular file"}},
-		{"bad address", run("--secret-file", secret, "--addr", "nowhere"), []string{`Addr "nowhere"`}},
-		{"any address", run("--secret-file", secret, "--addr", ":7001"), []string{"Advertise"}},
-		{"too large", run("--secret-file", secret, "--size", "1000"), []string{"Size 1000"}},
-		{"too small for the seeds", run("--secret-file", secret, "--size", "1"), []string{"Seeds: 2"}},
+		{"bad address", run("--secret-file", secret, "--addr", "nowhere"), []string{`--addr "nowhere"`}},
+		{"any address", run("--secret-file", secret, "--addr", ":7001"), []string{"--advertise"}},
+		{"too large", run("--secret-file", secret, "--size", "1000"), []string{"--size 1000"}},
+		{"too small for the seeds", run("--secret-file", secret, "--size", "1"), []string{"--seeds: 2"}},
 		{"profile", run("--secret-file", secret, "--profile", "moon"),
 			[]string{`--profile "moon"`, "local, lan, wan or classic"}},
 		{"timings", run("--secret-file", secret, "--heartbeat-interval", "2s"),
-			[]string{"HeartbeatInterval 2s", "HeartbeatTimeout 400ms"}},
+			[]string{"--heartbeat-interval 2s", "--heartbeat-timeout 400ms"}},
 		{"no time", run("--secret-file", secret, "--ttl-timeout", "0s"), []string{"--ttl-timeout 0s"}},
 		{"two stores", run("--secret-file", secret, "--memory", "--data-dir", "d"),
 			[]string{"--memory contradicts --data-dir d"}},
@@ -86,7 +86,7 @@ func TestRunUsage(t *testing.T) {
 		{"log level", run("--secret-file", secret, "--log-level", "all"), []string{`"all"`, "debug"}},
 		{"insecure off loopback", run("--insecure", "--addr", "10.0.0.1:7001"), []string{"loopback"}},
 		{"join only", run("--secret-file", secret, "--addr", "127.0.0.1:7009", "--join-only"),
-			[]string{"JoinOnly"}},
+			[]string{"--join-only"}},
 	})
 }
 
@@ -117,7 +117,7 @@ func TestUsage(t *testing.T) {
 func TestUsageSaysAll(t *testing.T) {
 	_, _, stderr := athena("run", "--addr", "nowhere", "--size", "-1", "--profile", "moon",
 		"--log-level", "all", "--admin", "7070")
-	for _, want := range []string{"nowhere", "Size -1", "moon", `"all"`, "7070", "--secret-file"} {
+	for _, want := range []string{"nowhere", "--size -1", "moon", `"all"`, "7070", "--secret-file"} {
 		if strings.Count(stderr, want) < 1 {
 			t.Errorf("five faults and no secret:\n%s\nwant %q in it", stderr, want)
 		}

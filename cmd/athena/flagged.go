@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"regexp"
+	"strings"
+)
+
+// flagError is an error of the library in the words of this program: flags in the
+// place of the fields of cluster.Config.
+type flagError struct{ err error }
+
+// Error implements error.
+func (e flagError) Error() string {
+	text := strings.TrimPrefix(e.err.Error(), "cluster: ")
+	text = strings.TrimPrefix(text, "invalid configuration:\n")
+	return fieldNames.ReplaceAllStringFunc(text, func(word string) string {
+		if flag, ok := flagOf[word]; ok {
+			return "--" + flag
+		}
+		return word
+	})
+}
+
+// Unwrap gives the error of the library to errors.Is and errors.As.
+func (e flagError) Unwrap() error { return e.err }
+
+// flagOf is the flag that sets a field of cluster.Config.
+var flagOf = map[string]string{
+	"Addr":              "addr",
+	"Advertise":         "advertise",
+	"Name":              "name",
+	"Cluster":           "cluster",
+	"Size":              "size",
+	"Seeds":             "seeds",
+	"JoinOnly":          "join-only",
+	"DataDir":           "data-dir",
+	"Secret":            "secret-file",
+	"Insecure":          "insecure",
+	"InsecureAnywhere":  "insecure-anywhere",
+	"HeartbeatInterval": "heartbeat-interval",
+	"HeartbeatTimeout":  "heartbeat-timeout",
+	"LeaderTimeout":     "leader-timeout",
+	"LeaseTimeout":      "lease-timeout",
+	"TTLTimeout":        "ttl-timeout",
+	"RetryInterval":     "retry-interval",
+}
+
+// fieldNames finds what may be a field. A quoted value is matched whole, so that
+// nothing within it is.
+var fieldNames = regexp.MustCompile(`"(?:[^"\\\n]|\\.)*"|\b[A-Z][A-Za-z]+\b`)

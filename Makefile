@@ -18,7 +18,7 @@ SWARM     ?= 4000
 NODES     ?=
 
 GOLANGCI  := v2.15.0
-PACKAGES  := plantuml graphviz gcc libc6-dev
+PACKAGES  := plantuml graphviz gcc libc6-dev iproute2 nftables
 SUDO       = $(if $(filter 0,$(shell id -u)),,sudo)
 BIN       := $(CURDIR)/bin
 CHAOS_FLAGS = $(if $(SEED),-seed $(SEED)) $(if $(FOR),-for $(FOR)) $(if $(NODES),-n $(NODES)) \
@@ -89,7 +89,7 @@ docs: ## render docs/plantuml/*.puml to SVG, beside them
 	if [ -n "$$missing" ]; then echo "docs: skipped: not installed:$$missing (make tools)"; \
 	else plantuml -tsvg docs/plantuml/*.puml && echo 'docs: rendered' && ls docs/plantuml/*.svg; fi
 
-tools: ## install what docs, race and check use (Debian packages as root, linters into bin/)
+tools: ## install what docs, race, check and chaos use (Debian packages as root, linters into bin/)
 	@if command -v apt-get >/dev/null; then set -x; \
 	  $(SUDO) apt-get update -q && $(SUDO) apt-get install -y --no-install-recommends $(PACKAGES); \
 	else echo 'tools: no apt-get here; install by other means what is missing of: $(PACKAGES)'; fi

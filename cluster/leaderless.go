@@ -68,8 +68,11 @@ func (n *Node) complain(now time.Time) {
 		c.repeat = min(2*c.repeat, mostRepeat)
 	}
 	c.at, c.text = now, text
-	n.log.Warn().Stringer("for", now.Sub(c.since).Round(time.Millisecond)).
-		Msg("no leader with authority: " + text)
+	what := "no leader with authority: "
+	if seen.view.Role == member.Seeking && seen.held.IsZero() {
+		what = "not in a cluster yet: " // which may have a leader
+	}
+	n.log.Warn().Stringer("for", now.Sub(c.since).Round(time.Millisecond)).Msg(what + text)
 }
 
 // noLeader says in one line for people why there is no leader with authority;

@@ -353,6 +353,22 @@ func TestARestartedNodeShowsWhatItHolds(t *testing.T) {
 	})
 }
 
+// TestANodeOutsideSaysThatItIsNotIn: where it is not let in, there may be a leader
+// all the same.
+func TestANodeOutsideSaysThatItIsNotIn(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		warnings, logger := keep(zerolog.WarnLevel)
+		_, err := Start(w.within(6*time.Second), w.config(3, Config{}), append(w.options(3), logger)...)
+		if err == nil {
+			t.Fatal("Start of a fourth of three: got no error")
+		}
+		lines, _ := warnings.about("not in a cluster yet: asked ")
+		if len(lines) != 1 || !strings.Contains(lines[0], "cluster full, all its places are taken") {
+			t.Errorf("got %q, want one line that says that the cluster is full", lines)
+		}
+	})
+}
+
 // TestManyAreNotAllNamed: a line stays one that can be read.
 func TestManyAreNotAllNamed(t *testing.T) {
 	var names []string

@@ -4,6 +4,8 @@ package cluster
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/rs/zerolog"
 
@@ -92,6 +94,10 @@ func (n *Node) logReport(r transport.Report) {
 	e := n.log.WithLevel(connections[r.What])
 	if !r.Peer.IsZero() {
 		e = e.Str("peer", printable(r.Peer.String()))
+	}
+	if differ := mismatches(r.Err); len(differ) > 1 {
+		// One advice for all of them.
+		r.Err = fmt.Errorf("differs in %s: configure the same on every node", strings.Join(differ, ", "))
 	}
 	e.Err(printableError(r.Err)).Msg(r.What.String())
 }

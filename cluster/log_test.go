@@ -103,9 +103,14 @@ func TestNothingIsEscapedTwice(t *testing.T) {
 		n.logReport(transport.Report{What: transport.ReportRefused, Peer: at(2, 0).Address,
 			Err: errors.Join(mismatch("Size", "3", "5"), mismatch("Cluster", "a b", "c"))})
 	})
-	want := `{"level":"warn","peer":"127.0.0.1:2","error":"transport: Size differs: 3 here, ` +
-		`5 at the peer: configure the same on every node; transport: Cluster differs: \"a b\" here, ` +
-		`c at the peer: configure the same on every node","message":"peer refused"}` + "\n"
+	want := `{"level":"warn","peer":"127.0.0.1:2","error":"differs in size (3 here, 5 there), ` +
+		`cluster (a b here, c there): configure the same on every node","message":"peer refused"}` + "\n"
+	got += logged(zerolog.WarnLevel, func(n *Node) {
+		n.logReport(transport.Report{What: transport.ReportRefused, Peer: at(2, 0).Address,
+			Err: mismatch("Cluster", "a b", "c")})
+	})
+	want += `{"level":"warn","peer":"127.0.0.1:2","error":"transport: Cluster differs: ` +
+		`\"a b\" here, c at the peer: configure the same on every node","message":"peer refused"}` + "\n"
 	if got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

@@ -159,7 +159,7 @@ func printStatus(w io.Writer, s admin.Status) {
 		line("last election", "version %d, %.0f ms, %s", e.Version, e.TookMS, e.Cause)
 	}
 	if n := s.Handshakes[transport.ResultCertificate.String()]; n > 0 {
-		line("refused", "%d handshakes with nodes of another secret", n)
+		line("refused", "handshakes with nodes of another secret: %d", n)
 	}
 	up := time.Duration(s.UptimeMS * float64(time.Millisecond)).Round(time.Second)
 	line("running", "%v, %s, protocol %d", up, s.Build, s.Protocol)

@@ -4,6 +4,7 @@ package quicnet
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 
@@ -86,6 +87,20 @@ func (s *stream) Write(p []byte) (int, error) {
 
 func (s *stream) CloseWrite() error { return translate(s.send.Close()) }
 
+// unfit says whose certificate did not fit, and why where this node knows it.
+func unfit(fault *quic.TransportError) string {
+	if fault.Remote {
+		return "the other node refused that of this one"
+	}
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](fault); ok {
+		return "that of the other node was made with another secret or name"
+	}
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](fault); ok {
+		return "that of the other node: " + invalid.Error()
+	}
+	return fault.Error()
+}
+
 // translate makes errors of QUIC those that a Mesh knows, and says what to do
 // about certificates.
 func translate(err error) error {
@@ -101,7 +116,7 @@ func translate(err error) error {
 	case ok && fault.ErrorCode == noCommonALPN:
 		return fmt.Errorf("%w: %w", transport.ErrNotNode, err)
 	case ok && fault.ErrorCode.IsCryptoError():
-		return fmt.Errorf("%w: %w", transport.ErrCertificate, err)
+		return fmt.Errorf("%w (%s)", transport.ErrCertificate, unfit(fault))
 	}
 	// The deadlines of QUIC itself, of the handshake and later.
 	_, unborn := errors.AsType[*quic.HandshakeTimeoutError](err)

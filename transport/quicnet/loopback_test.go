@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -214,6 +215,36 @@ func TestTheDialedTellsOfOtherSecrets(t *testing.T) {
 		}
 		if got := b.Stats().Handshakes; got[transport.ResultCertificate] == 0 {
 			t.Errorf("%s: handshakes %v, want a certificate refused", name, got)
+		}
+	}
+}
+
+// TestWhyACertificateDoesNotFit: the secret, or the clock, or what only the other
+// node knows.
+func TestWhyACertificateDoesNotFit(t *testing.T) {
+	lastWeek := func() time.Time { return time.Now().Add(-7 * 24 * time.Hour) }
+	for _, c := range []struct {
+		name   string
+		secret string
+		clock  func() time.Time
+		want   string // what the dialer says of it
+	}{
+		{"another secret", "another secret!!", time.Now, "was made with another secret or name"},
+		{"another clock", secret, lastWeek, "expired"},
+	} {
+		tls, err := SecretTLS([][]byte{[]byte(c.secret)}, "test", c.clock)
+		if err != nil {
+			t.Fatalf("SecretTLS: %v", err)
+		}
+		a, b := listen(t, secured(t)), listen(t, tls)
+		a.Notify(b.self.Address, []byte("hello"))
+		err = a.nextReport(t, transport.ReportUnreachable)
+		if !errors.Is(err, transport.ErrCertificate) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: the dialer says %v, want %q", c.name, err, c.want)
+		}
+		const refused = "the other node refused that of this one"
+		if err := b.nextReport(t, transport.ReportCertificate); !strings.Contains(err.Error(), refused) {
+			t.Errorf("%s: the dialed says %v, want %q", c.name, err, refused)
 		}
 	}
 }

@@ -15,6 +15,9 @@ type authority struct {
 	version uint64 // 0 while it has none
 	holder  member.Identity
 	until   int64 // its end; kept when it is over
+	// unsound is the version that it led when its clock stood still; 0 for
+	// none. When its authority ends is not promised any more.
+	unsound uint64
 }
 
 // token is a version with the run that had authority in it.
@@ -42,7 +45,7 @@ func (k *checker) lead(p int, holder member.Identity, version uint64, until int6
 			continue
 		}
 		lastEnd = max(lastEnd, o.until)
-		if o.version != 0 && o.until > k.now {
+		if o.version != 0 && o.until > k.now && !o.stale(o.version) && !a.stale(version) {
 			k.broken("I2", "%v has authority for version %d, while %v has it for version %d until %v",
 				holder, version, o.holder, o.version, time.Duration(o.until))
 		}
@@ -57,10 +60,24 @@ func (k *checker) lead(p int, holder member.Identity, version uint64, until int6
 	}
 }
 
+// suspended notes that the clock of a process stands still. What it leads is
+// led by a clock slower than the protocol allows for.
+func (k *checker) suspended(p *process) {
+	if v := p.machine.View(p.clock.at(k.now)); v.Role == member.Leading {
+		k.auth[p.index].unsound = v.Version
+	}
+}
+
+// stale reports that authority for a version came from a clock that stood
+// still.
+func (a *authority) stale(version uint64) bool { return a.unsound != 0 && a.unsound == version }
+
 // gain checks a new interval of authority. Over real time versions only grow,
 // and no version is used by two (I3).
 func (k *checker) gain(p int, t token, lastEnd int64) {
 	switch {
+	case t.version < k.token.version && k.auth[p].stale(t.version):
+		return
 	case t.version < k.token.version:
 		k.broken("I3", "%v has authority for version %d after %v had it for version %d",
 			t.holder, t.version, k.token.holder, k.token.version)

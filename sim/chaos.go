@@ -5,45 +5,39 @@ package sim
 import (
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"time"
 
-	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/statemachine"
 )
 
-// chaos lets faults happen to a cluster, until it is told to end.
+// chaos lets faults happen to a cluster, until it is told to end. It draws
+// each when its time has come, or takes them from the tape.
 type chaos struct {
-	c      *Cluster
-	plan   plan
-	rand   *rand.Rand
-	over   bool
-	counts [len(faultNames)]int
-	deeds  []deed
+	c       *Cluster
+	plan    Plan
+	rand    *rand.Rand
+	over    bool
+	counts  [classes]int
+	classes []Faults // that strike at a time of their own
+	focus   int      // process that victims are drawn near; -1 for none
+	armed   []arming // by process
+	misfit  int      // process whose configuration does not fit; -1 for none
 }
 
-// deed is a fault of one class that chaos can choose.
-type deed struct {
-	class Faults
-	do    func()
+// arming waits for the next step of a process that saves something.
+type arming struct {
+	fault Fault // its class is 0 when nothing waits
+	skip  int64 // steps that it lets pass
 }
 
-func newChaos(c *Cluster, p plan) *chaos {
-	x := &chaos{c: c, plan: p, rand: stream(p.setup.Seed, streamFaults)}
-	for _, d := range []deed{
-		{Cuts, x.cutLink},
-		{Partitions, x.partition},
-		{Pauses, x.pause},
-		{Crashes, x.crash},
-		{Crashes, x.crash},
-		{LostDisks, x.loseDisk},
-		{Operators, x.operate},
-		{Twins, x.twin},
-		{Delay, x.clog},
-		{Loss, x.weather},
-	} {
-		if p.faults&d.class != 0 {
-			x.deeds = append(x.deeds, d)
+func newChaos(c *Cluster, p Plan) *chaos {
+	x := &chaos{
+		c: c, plan: p, rand: stream(p.Setup.Seed, streamFaults), focus: -1, misfit: -1,
+		armed: make([]arming, len(c.procs)),
+	}
+	for _, d := range deeds {
+		if p.Faults&d.class != 0 {
+			x.classes = append(x.classes, d.class)
 		}
 	}
 	return x
@@ -51,14 +45,32 @@ func newChaos(c *Cluster, p plan) *chaos {
 
 // begin starts the processes and the faults.
 func (x *chaos) begin() {
-	for _, i := range x.rand.Perm(x.plan.setup.Processes) {
-		x.c.After(x.upTo(x.plan.stagger), func() { x.c.Start(i) })
+	for i, at := range x.plan.Starts {
+		x.c.After(at, func() { x.c.Start(i) })
 	}
-	if x.plan.faults&Crashes != 0 {
+	if x.plan.Faults&(Interrupts|TornWrites) != 0 {
 		x.c.Interrupt = x.interrupt
 	}
 	x.c.Ended = x.supervise
-	if len(x.deeds) > 0 {
+	link := x.plan.Setup.Link
+	for _, steady := range []struct {
+		class Faults
+		on    bool
+	}{
+		{Loss, link.Loss > 0}, {Duplication, link.Duplicate > 0}, {Delay, link.Late > 0},
+		{Reordering, link.Unordered}, {Skew, x.plan.Setup.Skew},
+	} {
+		if steady.on {
+			x.count(steady.class)
+		}
+	}
+	switch {
+	case x.c.tape.replays():
+		for _, f := range x.c.tape.faults {
+			x.c.queue.pushFirst(f.At, item{run: func() { x.do(f) }})
+		}
+	case len(x.classes) > 0:
+		x.c.noticed = x.notice
 		x.next()
 	}
 }
@@ -69,8 +81,8 @@ func (x *chaos) supervise(i int, err error) {
 	if errors.Is(err, statemachine.ErrLeft) {
 		return
 	}
-	x.c.After(x.plan.setup.Timings.RetryInterval, func() {
-		if p := x.c.procs[i]; i < x.plan.setup.Processes && (!x.over || !x.c.occupied(p)) {
+	x.c.After(x.plan.Setup.Timings.RetryInterval, func() {
+		if p := x.c.procs[i]; i < x.plan.Setup.Processes && (!x.over || !x.c.occupied(p)) {
 			x.c.Start(i)
 		}
 	})
@@ -79,13 +91,13 @@ func (x *chaos) supervise(i int, err error) {
 // end stops the faults. What waits for its time does nothing any more.
 func (x *chaos) end() {
 	x.over = true
-	x.c.Interrupt = nil
+	x.c.Interrupt, x.c.noticed = nil, nil
 }
 
 func (x *chaos) next() {
 	wait := time.Duration(x.rand.ExpFloat64() * float64(x.plan.pace))
 	x.later(wait, func() {
-		x.deed()
+		x.strike()
 		if x.rand.IntN(6) == 0 {
 			x.storm()
 		}
@@ -93,31 +105,60 @@ func (x *chaos) next() {
 	})
 }
 
-func (x *chaos) deed() { x.deeds[x.rand.IntN(len(x.deeds))].do() }
+// strike draws a fault and lets it happen.
+func (x *chaos) strike() {
+	f := Fault{At: x.c.now, Class: x.classes[x.rand.IntN(len(x.classes))]}
+	deedOf(f.Class).draw(x, &f)
+	x.c.tape.keepFault(f)
+	x.do(f)
+}
+
+func (x *chaos) do(f Fault) {
+	if !x.over && f.Who < len(x.c.procs) && deedOf(f.Class).do(x, f) {
+		x.count(f.Class)
+	}
+}
 
 // storm lets several faults fall into one LeaderTimeout, as long as elections
 // and leases are open.
 func (x *chaos) storm() {
 	for range 2 + x.rand.IntN(4) {
-		x.later(x.upTo(x.plan.setup.Timings.LeaderTimeout), x.deed)
+		x.later(x.upTo(x.plan.Setup.Timings.LeaderTimeout), x.strike)
 	}
 }
 
-// later calls f after d, unless the faults have ended by then.
-func (x *chaos) later(d time.Duration, f func()) {
-	x.c.After(d, func() {
-		if !x.over {
-			f()
-		}
+// notice makes a fault more likely where an election or a lease begins or
+// ends, and near the one that it concerns.
+func (x *chaos) notice(p int, t statemachine.Trace) {
+	switch t.What {
+	case statemachine.Proposing, statemachine.ProposingFormal, statemachine.BecameLeader,
+		statemachine.GainedAuthority, statemachine.SteppedDown:
+	default:
+		return
+	}
+	if x.rand.Float64() >= x.plan.guided {
+		return
+	}
+	x.later(1+x.upTo(x.plan.Setup.Timings.HeartbeatInterval/8), func() {
+		x.focus = p
+		x.strike()
+		x.focus = -1
 	})
 }
 
-func (x *chaos) count(class Faults) {
-	for i := range x.counts {
-		if class == 1<<i {
-			x.counts[i]++
+// later calls f after d, before all else of that time, unless the faults have
+// ended by then.
+func (x *chaos) later(d time.Duration, f func()) {
+	x.c.queue.pushFirst(x.c.now+max(int64(d), 0), item{run: func() {
+		if !x.over {
+			f()
 		}
-	}
+	}})
+}
+
+func (x *chaos) count(class Faults) {
+	x.counts[class.index()]++
+	x.c.happened |= class
 }
 
 func (x *chaos) upTo(d time.Duration) time.Duration {
@@ -126,213 +167,46 @@ func (x *chaos) upTo(d time.Duration) time.Duration {
 
 // lasting draws how long a fault lasts: any order of size from less than an
 // interval to 4 x TTLTimeout.
-func (x *chaos) lasting() time.Duration {
-	t := x.plan.setup.Timings
-	return time.Duration(spread(x.rand, float64(t.HeartbeatInterval)/4, 4*float64(t.TTLTimeout)))
+func (x *chaos) lasting() int64 {
+	t := x.plan.Setup.Timings
+	return int64(spread(x.rand, float64(t.HeartbeatInterval)/4, 4*float64(t.TTLTimeout)))
+}
+
+// down draws how long a process is down.
+func (x *chaos) down() int64 {
+	if x.rand.IntN(3) == 0 {
+		return int64(x.upTo(x.plan.Setup.Timings.HeartbeatInterval))
+	}
+	return x.lasting()
 }
 
 // victim draws a process: the one with authority more often than others.
 func (x *chaos) victim() int {
+	if x.focus >= 0 && x.focus < x.plan.Setup.Processes && x.rand.IntN(2) == 0 {
+		return x.focus
+	}
 	if x.rand.IntN(3) == 0 {
-		if l := x.c.Leader(); l >= 0 {
+		if l := x.c.Leader(); l >= 0 && l < x.plan.Setup.Processes {
 			return l
 		}
 	}
-	return x.rand.IntN(x.plan.setup.Processes)
-}
-
-// interrupt crashes a process in the middle of a step; more often when the
-// step is one on which others will rely.
-func (x *chaos) interrupt(p int, out statemachine.Output) (sent int, crash bool) {
-	odds := x.plan.perStep
-	if out.Persist != nil {
-		odds *= 10
-	}
-	for _, m := range out.Send {
-		switch m.Body.Kind() {
-		case message.KindVote, message.KindProposal, message.KindLeaderElected:
-			odds = max(odds, 5*x.plan.perStep)
-		}
-	}
-	if x.rand.Float64() >= odds || !x.mayCrash(p) {
-		return 0, false
-	}
-	x.count(Crashes)
-	x.revive(p)
-	return x.rand.IntN(len(out.Send)+2) - 1, true
+	return x.rand.IntN(x.plan.Setup.Processes)
 }
 
 // mayCrash keeps memory stores from being lost beyond what is promised, except
 // in a reckless run.
 func (x *chaos) mayCrash(i int) bool {
 	p := x.c.procs[i]
-	return !p.cfg.Volatile || x.plan.reckless || !p.up() || x.c.mayForget(i)
+	return !p.cfg.Volatile || x.plan.Reckless || !p.up() || x.c.mayForget(i)
 }
 
-// crash kills a process and starts it again after a while.
-func (x *chaos) crash() {
-	i := x.victim()
-	if !x.c.procs[i].up() || !x.mayCrash(i) {
-		return
-	}
-	x.count(Crashes)
-	x.c.Crash(i)
-	x.revive(i)
+// mayLose keeps disks from being lost beyond what is promised, except in a
+// reckless run.
+func (x *chaos) mayLose(i int) bool {
+	return !x.c.procs[i].cfg.Volatile && (x.plan.Reckless || x.c.mayForget(i))
 }
 
 // revive starts a process after a while.
-func (x *chaos) revive(i int) {
-	wait := x.lasting()
-	if x.rand.IntN(3) == 0 {
-		wait = x.upTo(x.plan.setup.Timings.HeartbeatInterval)
-	}
-	x.later(wait, func() {
-		if p := x.c.procs[i]; x.plan.clockBack && p.cfg.Volatile && !p.up() && x.rand.IntN(3) == 0 {
-			p.next = 1 + x.rand.Uint64N(p.next)
-		}
-		x.c.Start(i)
-	})
-}
-
-// loseDisk makes a process forget everything, if it may.
-func (x *chaos) loseDisk() {
-	i := x.rand.IntN(x.plan.setup.Processes)
-	if x.c.procs[i].cfg.Volatile || !x.plan.reckless && !x.c.mayForget(i) {
-		return
-	}
-	x.count(LostDisks)
-	x.c.Crash(i)
-	x.c.LoseDisk(i)
-	x.revive(i)
-}
-
-func (x *chaos) pause() {
-	i := x.victim()
-	if p := x.c.procs[i]; !p.up() || p.paused {
-		return
-	}
-	x.count(Pauses)
-	x.c.Pause(i)
-	timersFirst := x.rand.IntN(2) == 0
-	x.later(x.lasting(), func() { x.c.Resume(i, timersFirst) })
-}
-
-// operate does what an operator might do.
-func (x *chaos) operate() {
-	i := x.victim()
-	p := x.c.procs[i]
-	if !p.up() || p.paused {
-		return
-	}
-	x.count(Operators)
-	switch x.rand.IntN(4) {
-	case 0:
-		if !x.mayCrash(i) {
-			return
-		}
-		x.c.Leave(i)
-		x.revive(i)
-	case 1:
-		x.c.Drain(i)
-	default:
-		_ = x.c.Transfer(i, x.rand.IntN(x.plan.setup.Processes+1)-1) // a refusal is an answer
-	}
-}
-
-// twin starts a second process at the address of another, with a store of its
-// own, and ends one of the two later.
-func (x *chaos) twin() {
-	i := len(x.c.procs) - 1
-	p := x.c.procs[i]
-	if p.up() {
-		return
-	}
-	x.count(Twins)
-	p.cfg.JoinOnly = p.isSeed()
-	x.c.Start(i)
-	x.later(x.lasting(), func() { x.c.Crash(i) })
-}
-
-// cutLink cuts one link, one way or both, or heals later what flaps.
-func (x *chaos) cutLink() {
-	x.count(Cuts)
-	a, b := x.victim(), x.rand.IntN(len(x.c.procs))
-	pairs := [][2]int{{a, b}}
-	if x.rand.IntN(2) == 0 {
-		pairs = append(pairs, [2]int{b, a})
-	}
-	if x.rand.IntN(4) == 0 { // one that nobody hears, or that hears nobody
-		pairs = pairs[:0]
-		outward := x.rand.IntN(2) == 0
-		for o := range x.c.procs {
-			if outward {
-				pairs = append(pairs, [2]int{a, o})
-			} else {
-				pairs = append(pairs, [2]int{o, a})
-			}
-		}
-	}
-	x.cut(pairs, x.lasting())
-}
-
-func (x *chaos) cut(pairs [][2]int, d time.Duration) {
-	x.c.cut(pairs, 1)
-	x.later(d, func() { x.c.cut(pairs, -1) })
-}
-
-// partition splits the cluster: in halves, one alone, with one that sees both
-// sides, in a ring, or around a hub.
-func (x *chaos) partition() {
-	x.count(Partitions)
-	n := len(x.c.procs)
-	order := x.rand.Perm(n)
-	if i := slices.Index(order, x.victim()); x.rand.IntN(2) == 0 {
-		order[0], order[i] = order[i], order[0]
-	}
-	mode := x.rand.IntN(6)
-	at := 1 + x.rand.IntN(max(n-1, 1))
-	linked := func(a, b int) bool { // positions in order
-		switch mode {
-		case 0, 1: // two sides
-			return (a < at) == (b < at)
-		case 2: // one alone
-			return a != 0 && b != 0
-		case 3: // two sides and a bridge
-			return a == 0 || b == 0 || (a <= at) == (b <= at)
-		case 4: // everyone sees neighbours only
-			return (a+1)%n == b || (b+1)%n == a || (a+2)%n == b && n > 4
-		default: // one sees all, nobody else sees anybody
-			return a == 0 || b == 0
-		}
-	}
-	var pairs [][2]int
-	for a := range n {
-		for b := range n {
-			if a != b && !linked(a, b) {
-				pairs = append(pairs, [2]int{order[a], order[b]})
-			}
-		}
-	}
-	x.cut(pairs, x.lasting())
-}
-
-// clog holds back what is sent on some links.
-func (x *chaos) clog() {
-	x.count(Delay)
-	until := x.c.now + int64(x.upTo(maxLate))
-	for i := range x.c.net.links {
-		if l := &x.c.net.links[i]; x.rand.IntN(4) == 0 {
-			l.clogged = max(l.clogged, until)
-		}
-	}
-}
-
-// weather gives some links a loss of their own.
-func (x *chaos) weather() {
-	x.count(Loss)
-	for i := range x.c.net.links {
-		if x.rand.IntN(3) == 0 {
-			x.c.net.links[i].Loss = 0.3 * x.rand.Float64()
-		}
-	}
+func (x *chaos) revive(i int, after int64) {
+	x.later(time.Duration(after), func() { x.c.Start(i) })
 }

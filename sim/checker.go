@@ -160,7 +160,7 @@ func (k *checker) stepped(now int64, p *process, out statemachine.Output) {
 		k.lead(p.index, p.identity(), version, p.clock.global(until))
 	}
 	if k.given.Version != 0 {
-		if version == 0 && !k.gave && !saidQuorate(out) {
+		if version == 0 && !k.gave && !saidQuorate(out) && k.auth[p.index].unsound == 0 {
 			k.broken("I5", "%s gave a seat of %s away and is not quorate", p.cfg.Name, brief(k.given))
 		}
 		k.given = member.State{}

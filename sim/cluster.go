@@ -38,7 +38,7 @@ type Setup struct {
 	// Codec sends messages through package wire.
 	Codec bool
 	// Record gets everything that happens, where it is set.
-	Record func(Record)
+	Record func(Record) `json:"-"`
 }
 
 // Cluster is a set of processes, the network between them, and the checkers,
@@ -56,17 +56,25 @@ type Cluster struct {
 	// Ended, where it is set, is told of a process that ended by itself.
 	Ended func(process int, err error)
 
-	setup   Setup
-	now     int64
-	queue   queue
-	procs   []*process
-	net     network
-	check   *checker
-	rand    *rand.Rand // of stores
-	hash    uint64
-	steps   int
-	stopped []Stopped
-	dialed  []int // process + 1 that a sender's messages to an address go to
+	setup    Setup
+	now      int64
+	queue    queue
+	procs    []*process
+	net      network
+	tape     *tape
+	check    *checker
+	register register
+	rand     *rand.Rand // of stores
+	hash     uint64
+	steps    int
+	stopped  []Stopped
+	dialed   []int   // process + 1 that a sender's messages to an address go to
+	greets   []uint8 // verdicts, from*processes+to
+	routes   *rand.Rand
+	happened Faults // classes that happened so far
+	cover    Cover
+	// noticed, where it is set, gets the decisions of machines.
+	noticed func(process int, t statemachine.Trace)
 }
 
 // Stopped tells of a process that ended by itself.
@@ -84,6 +92,8 @@ const (
 	streamClocks
 	streamFaults
 	streamOptions
+	streamRoutes
+	streamJudge
 	streamMachines // and above
 )
 
@@ -92,7 +102,9 @@ func stream(seed uint64, of int) *rand.Rand {
 }
 
 // NewCluster makes a cluster. It panics where the setup makes none.
-func NewCluster(s Setup) *Cluster {
+func NewCluster(s Setup) *Cluster { return newCluster(s, &tape{}) }
+
+func newCluster(s Setup, t *tape) *Cluster {
 	if s.Processes == 0 {
 		s.Processes = s.Size
 	}
@@ -108,11 +120,14 @@ func NewCluster(s Setup) *Cluster {
 	total := s.Processes + len(s.Twins)
 	c := &Cluster{
 		setup: s,
-		net:   newNetwork(total, s.Link, stream(s.Seed, streamNetwork)),
+		net:   newNetwork(total, s.Link, stream(s.Seed, streamNetwork), t),
+		tape:  t,
 		rand:  stream(s.Seed, streamStores),
 		hash:  s.Seed,
 
+		routes: stream(s.Seed, streamRoutes),
 		dialed: make([]int, total*total),
+		greets: make([]uint8, total*total),
 	}
 	seeds := make([]member.Address, len(s.Seeds))
 	for i, n := range s.Seeds {

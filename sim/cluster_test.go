@@ -218,7 +218,7 @@ func TestTwinTakesTheAddress(t *testing.T) {
 	if c.Address(3) != c.Address(1) {
 		t.Fatalf("the twin has the address %v, want %v", c.Address(3), c.Address(1))
 	}
-	if !c.RunUntil(time.Minute, func() bool { return len(c.Stopped()) > 0 }) {
+	if !c.RunUntil(10*time.Minute, func() bool { return len(c.Stopped()) > 0 }) {
 		t.Fatalf("two processes share an address%s", c.Describe())
 	}
 	if got := c.Stopped()[0]; got.Process != 1 || !errors.Is(got.Err, statemachine.ErrAddressInUse) {

@@ -124,15 +124,23 @@ func (c *Cluster) heal(l Link) {
 	c.net.reset(l)
 }
 
+// snap breaks the connection between two processes, both ways: what is under
+// way is lost, and nothing leaves for a while.
+func (c *Cluster) snap(a, b int, d int64) {
+	c.say(Network, "breaks the connection of %s and %s", nameOf(a), nameOf(b))
+	c.net.link(a, b).snap(c.now + d)
+	c.net.link(b, a).snap(c.now + d)
+}
+
 // cut adds n to the cuts of links: 1 to cut them, -1 to undo it.
-func (c *Cluster) cut(pairs [][2]int, n int) {
+func (c *Cluster) cut(pairs []pair, n int) {
 	word := "cuts"
 	if n < 0 {
 		word = "heals"
 	}
 	c.say(Network, "%s %v", word, pairs)
 	for _, p := range pairs {
-		if l := c.net.link(p[0], p[1]); l.cuts+n >= 0 {
+		if l := c.net.link(p.from, p.to); l.cuts+n >= 0 {
 			l.cuts += n
 		}
 	}

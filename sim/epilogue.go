@@ -16,7 +16,7 @@ func (j *judge) roundTrip() time.Duration { return j.c.setup.Timings.HeartbeatIn
 // disturb demands L3 while a minority has every fault: its members crash, come
 // back, freeze, and lose links to the leader.
 func (j *judge) disturb() {
-	c, t, r := j.c, j.c.setup.Timings, j.x.rand
+	c, t, r := j.c, j.c.setup.Timings, j.rand
 	leader := c.Leader()
 	var weak []int
 	for _, i := range r.Perm(c.setup.Processes) {
@@ -47,7 +47,7 @@ func (j *judge) disturb() {
 				c.After(d, func() { c.Start(i) })
 			}
 		default:
-			pairs := [][2]int{{i, leader}, {leader, i}, {i, weak[0]}}[r.IntN(3):]
+			pairs := []pair{{i, leader}, {leader, i}, {i, weak[0]}}[r.IntN(3):]
 			c.cut(pairs, 1)
 			c.After(d, func() { c.cut(pairs, -1) })
 		}
@@ -90,7 +90,7 @@ func (j *judge) cutOff() {
 		return
 	}
 	j.measure("leader after it was cut off", start, 5*t.LeaderTimeout/2)
-	c.RunFor(j.x.upTo(2 * t.TTLTimeout))
+	c.RunFor(time.Duration(j.rand.Int64N(int64(2 * t.TTLTimeout))))
 	if c.check.first != nil || c.Leader() < 0 {
 		return
 	}
@@ -113,7 +113,7 @@ func (j *judge) cutOff() {
 // depart demands that leadership moves when it is told to, and that a member
 // that leaves is gone soon and for good.
 func (j *judge) depart() {
-	c, t, r := j.c, j.c.setup.Timings, j.x.rand
+	c, t, r := j.c, j.c.setup.Timings, j.rand
 	old, start := c.Leader(), c.now
 	version := c.Authority(old)
 	c.say(Phase, "the leader hands over")

@@ -24,12 +24,16 @@ type link struct {
 	Link
 	cuts    int   // faults that cut it now
 	clogged int64 // nothing arrives before
+	down    int64 // nothing leaves before: the connection is dialed again
 	last    int64 // arrival of the last message; later ones queue up behind it
+	conn    int32 // number of its connection; what is under way on an earlier one is lost
+	sent    int   // messages so far
 }
 
 // network carries messages between processes.
 type network struct {
 	rand  *rand.Rand
+	tape  *tape
 	size  int
 	links []link // from*size+to
 	stats Messages
@@ -41,12 +45,25 @@ type Messages struct {
 	Delivered  int
 	Lost       int // by chance
 	Cut        int // on a cut link
+	Broken     int // with the connection that carried them
+	Refused    int // between processes whose configurations do not fit
 	Dead       int // for a process that is not there
 	Duplicated int
 }
 
-func newNetwork(size int, l Link, r *rand.Rand) network {
-	n := network{rand: r, size: size, links: make([]link, size*size)}
+func (m *Messages) add(o Messages) {
+	m.Sent += o.Sent
+	m.Delivered += o.Delivered
+	m.Lost += o.Lost
+	m.Cut += o.Cut
+	m.Broken += o.Broken
+	m.Refused += o.Refused
+	m.Dead += o.Dead
+	m.Duplicated += o.Duplicated
+}
+
+func newNetwork(size int, l Link, r *rand.Rand, t *tape) network {
+	n := network{rand: r, tape: t, size: size, links: make([]link, size*size)}
 	for i := range n.links {
 		n.links[i].Link = l
 	}
@@ -59,32 +76,63 @@ func (n *network) link(from, to int) *link { return &n.links[from*n.size+to] }
 func (n *network) arrivals(from, to int, now int64) (at [2]int64, copies int) {
 	l := n.link(from, to)
 	n.stats.Sent++
+	l.sent++
 	if l.cuts > 0 {
 		n.stats.Cut++
 		return at, 0
 	}
-	if l.Loss > 0 && n.rand.Float64() < l.Loss {
+	if now < l.down {
+		n.stats.Broken++
+		return at, 0
+	}
+	f := n.fate(l, from*n.size+to)
+	if f.Lost {
 		n.stats.Lost++
 		return at, 0
 	}
-	at[0] = n.arrival(l, now)
-	if l.Duplicate > 0 && n.rand.Float64() < l.Duplicate {
-		n.stats.Duplicated++
-		at[1] = n.arrival(l, now)
-		return at, 2
+	at[0] = l.arrival(now, f.Extra)
+	if !f.Twice {
+		return at, 1
 	}
-	return at, 1
+	n.stats.Duplicated++
+	at[1] = l.arrival(now, f.Again)
+	return at, 2
 }
 
-func (n *network) arrival(l *link, now int64) int64 {
-	at := now + int64(l.Delay)
+// fate is what becomes of the message just sent on a link: as it was recorded,
+// or drawn.
+func (n *network) fate(l *link, number int) Fate {
+	if n.tape.replays() {
+		return n.tape.fate(number, l.sent)
+	}
+	f := Fate{Link: number, Nth: l.sent}
+	switch {
+	case l.Loss > 0 && n.rand.Float64() < l.Loss:
+		f.Lost = true
+	default:
+		f.Extra = n.extra(l)
+		if l.Duplicate > 0 && n.rand.Float64() < l.Duplicate {
+			f.Twice, f.Again = true, n.extra(l)
+		}
+	}
+	n.tape.keepFate(f)
+	return f
+}
+
+// extra is how much longer than Delay a message is under way, in microseconds.
+func (n *network) extra(l *link) int64 {
+	var d int64
 	if l.Jitter > 0 {
-		at += int64(n.rand.ExpFloat64() * float64(l.Jitter))
+		d = int64(n.rand.ExpFloat64() * float64(l.Jitter))
 	}
 	if l.Late > 0 && n.rand.Float64() < l.Late {
-		at += n.rand.Int64N(int64(l.MaxLate) + 1)
+		d += n.rand.Int64N(int64(l.MaxLate) + 1)
 	}
-	at = max(at, l.clogged)
+	return d / int64(time.Microsecond)
+}
+
+func (l *link) arrival(now, extra int64) int64 {
+	at := max(now+int64(l.Delay)+extra*int64(time.Microsecond), l.clogged)
 	if !l.Unordered {
 		at = max(at, l.last+1)
 		l.last = at
@@ -95,6 +143,15 @@ func (n *network) arrival(l *link, now int64) int64 {
 // reset heals everything and gives all links the same behaviour.
 func (n *network) reset(l Link) {
 	for i := range n.links {
-		n.links[i] = link{Link: l, last: n.links[i].last}
+		o := &n.links[i]
+		*o = link{Link: l, last: o.last, conn: o.conn, sent: o.sent}
 	}
+}
+
+// snap breaks the connection of a link: what is under way is lost, and nothing
+// leaves before the next one is up.
+func (l *link) snap(until int64) {
+	l.conn++
+	l.down = max(l.down, until)
+	l.last = 0
 }

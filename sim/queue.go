@@ -9,6 +9,7 @@ type item struct {
 	run  func() // nil for a message
 	from int    // process that sent the message
 	to   int    // process that gets it
+	conn int32  // of the link, when it was sent
 	msg  message.Message
 }
 
@@ -33,12 +34,21 @@ type queue struct {
 	seq   uint64
 }
 
+// later marks what waits for everything urgent of its time. Faults are urgent, so that
+// one which was drawn on the way and one that a replay knows from the start
+// strike at the same moment.
+const later = 1 << 62
+
 func (q *queue) len() int { return len(q.heap) }
 
 // first is the time of the next item; the queue must not be empty.
 func (q *queue) first() int64 { return q.heap[0].at }
 
-func (q *queue) push(at int64, it item) {
+func (q *queue) push(at int64, it item) { q.insert(at, q.seq|later, it) }
+
+func (q *queue) pushFirst(at int64, it item) { q.insert(at, q.seq, it) }
+
+func (q *queue) insert(at int64, seq uint64, it item) {
 	var slot int32
 	if n := len(q.free); n > 0 {
 		slot, q.free = q.free[n-1], q.free[:n-1]
@@ -48,7 +58,7 @@ func (q *queue) push(at int64, it item) {
 		q.slots = append(q.slots, it)
 	}
 	q.seq++
-	q.heap = append(q.heap, entry{at: at, seq: q.seq, slot: slot})
+	q.heap = append(q.heap, entry{at: at, seq: seq, slot: slot})
 	q.up(len(q.heap) - 1)
 }
 

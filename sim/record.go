@@ -122,6 +122,10 @@ func (c *Cluster) traced(p *process, traces []statemachine.Trace) {
 	for _, t := range traces {
 		c.mix(uint64(t.What) ^ uint64(t.Reason)<<8 ^ uint64(t.Event)<<16 ^ t.Version<<24)
 		c.check.traced(p, t)
+		c.reachTrace(t)
+		if c.noticed != nil {
+			c.noticed(p.index, t)
+		}
 		c.record(Record{Process: p.index, What: Traced, Trace: t})
 	}
 }

@@ -4,6 +4,7 @@ package sim
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -13,9 +14,9 @@ import (
 
 // Result is what one run showed.
 type Result struct {
-	Options  Options              // with Size and For as drawn
-	Faults   Faults               // classes that could happen
-	Happened [len(faultNames)]int // how often each class did
+	Options  Options      // with Size and For as drawn
+	Faults   Faults       // classes that could happen
+	Happened [classes]int // how often each class did
 	Timings  string
 
 	Steps    int
@@ -26,6 +27,9 @@ type Result struct {
 	// Gap is the smallest time from the end of one leader's authority to the
 	// next one's; negative when authority never changed hands.
 	Gap time.Duration
+	// Writes were accepted by the fenced register, Fenced were refused: they
+	// came from leaders whose time was over.
+	Writes, Fenced int
 
 	// Void says why invariants between nodes were not promised any more, with
 	// memory stores; empty when they were to the end.
@@ -35,6 +39,7 @@ type Result struct {
 	Hopeless string
 	// Measures of the calm part, each in units of what bounds it.
 	Measures []Measure
+	Cover    Cover // rules that were reached, by the faults that had happened
 
 	Violation *Violation // nil when all is well
 	Hash      uint64     // of everything that happened
@@ -73,30 +78,41 @@ func Run(o Options) Result {
 		panic(err)
 	}
 	p := draw(o)
-	c := NewCluster(p.setup)
+	r := perform(p, &tape{}, o.Record)
+	o.Size, o.For, o.Record = p.Setup.Size, p.For, nil
+	r.Options = o
+	return r
+}
+
+// perform does a run that was drawn or written down.
+func perform(p Plan, t *tape, record func(Record)) Result {
+	p.Setup.Record = record
+	c := newCluster(p.Setup, t)
 	x := newChaos(c, p)
 	x.begin()
-	c.RunFor(p.length)
+	c.RunFor(p.For)
 	x.end()
-	j := &judge{c: c, x: x}
+	j := &judge{c: c, x: x, rand: stream(p.Setup.Seed, streamJudge)}
 	if c.check.first == nil {
 		j.judge()
 	}
-	o.Size, o.For, o.Record = p.setup.Size, p.length, nil
 	r := Result{
-		Options:   o,
-		Faults:    p.faults,
+		Options:   Options{Seed: p.Setup.Seed, Size: p.Setup.Size, For: p.For},
+		Faults:    p.Faults,
 		Happened:  x.counts,
-		Timings:   fmt.Sprintf("%+v", p.setup.Timings),
+		Timings:   fmt.Sprintf("%+v", p.Setup.Timings),
 		Steps:     c.steps,
 		Virtual:   c.Now(),
 		Messages:  c.net.stats,
 		Versions:  len(c.check.order),
 		Changes:   c.check.changes,
 		Gap:       -1,
+		Writes:    c.register.accepted,
+		Fenced:    c.register.fenced,
 		Void:      c.check.void,
 		Hopeless:  j.hopeless,
 		Measures:  j.measures,
+		Cover:     c.cover,
 		Violation: c.check.first,
 		Hash:      c.hash,
 	}
@@ -126,6 +142,7 @@ const (
 type judge struct {
 	c        *Cluster
 	x        *chaos
+	rand     *rand.Rand
 	hopeless string
 	measures []Measure
 }
@@ -183,7 +200,7 @@ func (j *judge) fail(invariant, format string, args ...any) {
 // heal ends all faults, and all processes but a few are up. A twin makes room,
 // unless it has taken the seat.
 func (j *judge) heal() {
-	c, r := j.c, j.x.rand
+	c, r := j.c, j.rand
 	c.say(Phase, "faults end")
 	c.heal(calm(c.setup.Timings))
 	for i := range c.procs {
@@ -205,9 +222,11 @@ func (j *judge) heal() {
 	c.RunFor(time.Duration(max(c.queue.last()-c.now, 0)) + 1)
 	// Whoever is told to leave or not to lead starts anew.
 	for i, p := range c.procs {
-		if p.up() && (p.leaving || p.drained) {
+		if p.up() && (p.leaving || p.drained || !p.misfit.none()) {
+			p.misfit = misfit{}
 			c.Restart(i)
 		}
+		p.misfit = misfit{}
 		if i < c.setup.Processes && !c.occupied(p) {
 			c.Start(i)
 		}
@@ -279,7 +298,7 @@ func (j *judge) seats() {
 
 func (j *judge) epilogue() {
 	c := j.c
-	what := j.x.plan.epilogue
+	what := j.x.plan.Epilogue
 	if c.votersUp(c.procs[c.Leader()].store.Held.Roster) <= c.check.quorum {
 		what = quiet // nobody can be missed
 	}

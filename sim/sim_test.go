@@ -157,7 +157,7 @@ func TestQueueKeepsOrder(t *testing.T) {
 func TestNetworkFaults(t *testing.T) {
 	const messages = 20_000
 	count := func(l Link, cut bool) (arrived, twice int, reordered bool, latest time.Duration) {
-		n := newNetwork(2, l, stream(1, streamNetwork))
+		n := newNetwork(2, l, stream(1, streamNetwork), &tape{})
 		if cut {
 			n.link(0, 1).cuts++
 		}

@@ -39,7 +39,10 @@ type Report struct {
 	Messages Messages
 	Versions int
 	Changes  int
-	Happened [len(faultNames)]int
+	Happened [classes]int
+	Writes   int // that the fenced register accepted
+	Fenced   int // and refused
+	Cover    Table
 	Gap      time.Duration // the smallest; negative when there was none
 	Void     int           // runs with memory stores beyond what is promised
 	Hopeless int           // runs in which no leader was demanded
@@ -99,12 +102,10 @@ func (r *Report) add(o Result) {
 	r.Virtual += o.Virtual
 	r.Versions += o.Versions
 	r.Changes += o.Changes
-	r.Messages.Sent += o.Messages.Sent
-	r.Messages.Delivered += o.Messages.Delivered
-	r.Messages.Lost += o.Messages.Lost
-	r.Messages.Cut += o.Messages.Cut
-	r.Messages.Dead += o.Messages.Dead
-	r.Messages.Duplicated += o.Messages.Duplicated
+	r.Messages.add(o.Messages)
+	r.Writes += o.Writes
+	r.Fenced += o.Fenced
+	r.Cover.add(o.Cover)
 	for i, n := range o.Happened {
 		r.Happened[i] += n
 	}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// A rule of coverage is a decision that can be seen from outside: each reason
+// to drop or refuse something, each kind of trace, and what happens around the
+// machines.
+type rule int
+
+const (
+	ruleReasons = rule(0)
+	ruleWhats   = rule(message.Reasons)
+)
+
+const (
+	ruleGreetRefused = ruleWhats + rule(statemachine.NewRun) + 1 + iota
+	ruleSeedsDiffer
+	ruleFenced
+	rules
+)
+
+// String is the name of the rule in tables.
+func (r rule) String() string {
+	switch {
+	case r < ruleWhats:
+		return message.Reason(r).String()
+	case r < ruleGreetRefused:
+		return traceNames[r-ruleWhats]
+	default:
+		return [...]string{"greet refused", "seeds differ", "write fenced"}[r-ruleGreetRefused]
+	}
+}
+
+// traceNames has a name for each statemachine.What.
+var traceNames = [...]string{
+	"", "dropped", "refused", "discovering", "joining", "follows", "became provisional", "suspected",
+	"asking", "proposing", "proposing formal", "gave up proposal", "elected", "became leader",
+	"gained authority", "lost authority", "stepped down", "member moved", "left", "new run",
+}
+
+// Cover has for each rule the classes of faults that had happened in a run
+// when the rule was reached.
+type Cover struct {
+	by      [rules]Faults
+	reached [rules]bool
+}
+
+func (c *Cluster) reach(r rule) {
+	c.cover.by[r] |= c.happened
+	c.cover.reached[r] = true
+}
+
+func (c *Cluster) reachTrace(t statemachine.Trace) {
+	if t.Reason != message.ReasonNone {
+		c.reach(ruleReasons + rule(t.Reason))
+	}
+	c.reach(ruleWhats + rule(t.What))
+}
+
+// Table counts runs: in which a rule was reached after a fault of a class, and
+// in which it was reached at all.
+type Table struct {
+	cells [rules][classes]int
+	runs  [rules]int
+}
+
+func (t *Table) add(c Cover) {
+	for r := range rules {
+		if c.reached[r] {
+			t.runs[r]++
+		}
+		for i := range classes {
+			if c.by[r]&(1<<i) != 0 {
+				t.cells[r][i]++
+			}
+		}
+	}
+}
+
+// Empty lists the cells without a run, each as "rule after class".
+func (t *Table) Empty() []string {
+	var empty []string
+	for r := range rules {
+		if r.unreachable() != "" {
+			continue
+		}
+		for i, n := range t.cells[r] {
+			if n == 0 {
+				empty = append(empty, fmt.Sprintf("%v after %s", r, faultNames[i]))
+			}
+		}
+	}
+	return empty
+}
+
+// unreachable says why a rule is never reached, whatever fails; "" where it is.
+func (r rule) unreachable() string {
+	switch r {
+	case ruleReasons, ruleWhats:
+		return "is no rule"
+	default:
+		return ""
+	}
+}

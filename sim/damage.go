@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/athena-go/athena/member"
+)
+
+// This file has the faults that end a run of a process: crashes, stores that
+// are lost, and configurations that do not fit the others'.
+
+func (x *chaos) drawCrash(f *Fault) { f.Who, f.Lasts = x.victim(), x.down() }
+
+func (x *chaos) crash(f Fault) bool {
+	if !x.c.procs[f.Who].up() || !x.mayCrash(f.Who) {
+		return false
+	}
+	x.c.Crash(f.Who)
+	x.revive(f.Who, f.Lasts)
+	return true
+}
+
+// drawInterrupt arms a process for one of its next steps that save something.
+// Args are how many of them pass, and how many messages leave, plus one.
+func (x *chaos) drawInterrupt(f *Fault) {
+	f.Who, f.Lasts = x.victim(), x.down()
+	f.Args = []int64{x.rand.Int64N(4) * x.rand.Int64N(2), x.rand.Int64N(2 + int64(x.plan.Setup.Size))}
+}
+
+// arm waits for the step; it happens only then (chaos.interrupt).
+func (x *chaos) arm(f Fault) bool {
+	if len(f.Args) == 2 && f.Args[1] >= 0 && x.c.procs[f.Who].up() {
+		x.armed[f.Who] = arming{f, f.Args[0]}
+	}
+	return false
+}
+
+func (x *chaos) drawLostDisk(f *Fault) {
+	f.Who, f.Lasts = x.rand.IntN(x.plan.Setup.Processes), x.down()
+}
+
+// loseDisk makes a process forget everything, if it may.
+func (x *chaos) loseDisk(f Fault) bool {
+	if !x.mayLose(f.Who) {
+		return false
+	}
+	x.c.Crash(f.Who)
+	x.c.LoseDisk(f.Who)
+	x.revive(f.Who, f.Lasts)
+	return true
+}
+
+func (x *chaos) drawClockBack(f *Fault) {
+	x.drawLostDisk(f)
+	f.Args = []int64{x.rand.Int64N(1 << 20)}
+}
+
+// clockBack lets a process forget everything and come back while its wall
+// clock is wrong: its new store begins with an earlier incarnation than the
+// last one had.
+func (x *chaos) clockBack(f Fault) bool {
+	p := x.c.procs[f.Who]
+	switch {
+	case len(f.Args) == 0 || f.Args[0] < 0:
+		return false
+	case p.cfg.Volatile:
+		if !x.mayCrash(f.Who) {
+			return false
+		}
+		x.c.Crash(f.Who)
+	case !x.loseDisk(f):
+		return false
+	}
+	home := x.c.procs[p.home]
+	home.next = 1 + uint64(f.Args[0])%home.next
+	x.revive(f.Who, f.Lasts)
+	return true
+}
+
+// drawMisfit draws a process that is started with another configuration for a
+// while. Args are what it has instead.
+func (x *chaos) drawMisfit(f *Fault) {
+	f.Who, f.Lasts = x.victim(), x.lasting()
+	s := x.plan.Setup
+	switch f.Class {
+	case OtherSize:
+		other := int64(s.Size) + 1 + x.rand.Int64N(2)
+		if s.Size > 2 && x.rand.IntN(2) == 0 {
+			other = int64(s.Size) - 1
+		}
+		f.Args = []int64{other}
+	case OtherSeeds:
+		for i := range s.Processes {
+			if x.rand.IntN(2) == 0 && len(f.Args) < s.Size {
+				f.Args = append(f.Args, int64(i))
+			}
+		}
+	default:
+		f.Args = []int64{1 + x.rand.Int64N(2)} // the least of the two that it speaks
+	}
+}
+
+// misconfigure starts a process anew with another configuration, and later
+// with the right one. There is one such process at a time: a majority with
+// another list of seeds is another cluster, and nobody promises anything about
+// the two. Nor is it done where one process is a majority by itself.
+func (x *chaos) misconfigure(f Fault) bool {
+	m, ok := x.misfitOf(f)
+	if !ok || x.misfit >= 0 || x.c.check.quorum < 2 || !x.c.procs[f.Who].up() || !x.mayCrash(f.Who) {
+		return false
+	}
+	x.misfit = f.Who
+	x.reconfigure(f.Who, m)
+	var mend func()
+	mend = func() {
+		if !x.mayCrash(f.Who) {
+			x.later(time.Duration(f.Lasts)+1, mend)
+			return
+		}
+		x.misfit = -1
+		x.reconfigure(f.Who, misfit{})
+	}
+	x.later(time.Duration(f.Lasts), mend)
+	return true
+}
+
+func (x *chaos) reconfigure(i int, m misfit) {
+	p := x.c.procs[i]
+	up := p.up()
+	x.c.Crash(i)
+	p.misfit = m
+	if up {
+		x.c.Start(i)
+	}
+}
+
+func (x *chaos) misfitOf(f Fault) (misfit, bool) {
+	switch {
+	case len(f.Args) == 0:
+		return misfit{}, false
+	case f.Class == OtherSize:
+		return misfit{size: int(f.Args[0])}, f.Args[0] > 1 && f.Args[0] <= member.MaxMembers
+	case f.Class == OtherProtocol:
+		low := uint16(f.Args[0] & 7)
+		return misfit{protocol: [2]uint16{low, low + 1}}, low > 0
+	}
+	var m misfit
+	for _, i := range f.Args {
+		if i < 0 || int(i) >= x.plan.Setup.Processes {
+			return misfit{}, false
+		}
+		m.seeds = append(m.seeds, x.c.procs[i].cfg.Address)
+	}
+	slices.SortFunc(m.seeds, member.Address.Compare)
+	return m, true
+}

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/athena-go/athena/statemachine"
+)
+
+// deed is how faults of one class are drawn, and done. What is drawn names
+// processes, so that it means the same when it is done again in a run in which
+// other faults are missing; do reports whether it could be done there.
+type deed struct {
+	class Faults
+	draw  func(*chaos, *Fault)
+	do    func(*chaos, Fault) bool
+}
+
+// deeds lists the classes that strike at a time of their own.
+var deeds = [...]deed{
+	{Loss, (*chaos).drawWeather, (*chaos).weather},
+	{Clogs, (*chaos).drawClog, (*chaos).clog},
+	{Breaks, (*chaos).drawBreak, (*chaos).breakOff},
+	{Cuts, (*chaos).drawCut, (*chaos).cut},
+	{Partitions, (*chaos).drawPartition, (*chaos).cut},
+	{Topologies, (*chaos).drawTopology, (*chaos).cut},
+	{Flapping, (*chaos).drawFlapping, (*chaos).flap},
+	{Pauses, (*chaos).drawPause, (*chaos).pause},
+	{Suspends, (*chaos).drawPause, (*chaos).pause},
+	{Crashes, (*chaos).drawCrash, (*chaos).crash},
+	{Interrupts, (*chaos).drawInterrupt, (*chaos).arm},
+	{TornWrites, (*chaos).drawInterrupt, (*chaos).arm},
+	{LostDisks, (*chaos).drawLostDisk, (*chaos).loseDisk},
+	{ClocksBack, (*chaos).drawClockBack, (*chaos).clockBack},
+	{Operators, (*chaos).drawOrder, (*chaos).operate},
+	{Twins, (*chaos).drawTwin, (*chaos).twin},
+	{OtherSize, (*chaos).drawMisfit, (*chaos).misconfigure},
+	{OtherSeeds, (*chaos).drawMisfit, (*chaos).misconfigure},
+	{OtherProtocol, (*chaos).drawMisfit, (*chaos).misconfigure},
+}
+
+// deedOf panics for a class that is steady; tapes are checked when they are
+// read.
+func deedOf(class Faults) deed {
+	i := slices.IndexFunc(deeds[:], func(d deed) bool { return d.class == class })
+	return deeds[i]
+}
+
+// drawWeather gives some links a loss of their own. On a tape it does nothing:
+// there the fates say which messages are lost.
+func (x *chaos) drawWeather(f *Fault) {
+	for i := range x.c.net.links {
+		if x.rand.IntN(3) == 0 {
+			f.Args = append(f.Args, int64(i), x.rand.Int64N(300))
+		}
+	}
+}
+
+func (x *chaos) weather(f Fault) bool {
+	for i := 0; i+1 < len(f.Args); i += 2 {
+		if n := f.Args[i]; n >= 0 && int(n) < len(x.c.net.links) {
+			x.c.net.links[n].Loss = float64(f.Args[i+1]) / 1000
+		}
+	}
+	return true
+}
+
+// drawClog clogs nodes one after the other, and lets go in another order.
+func (x *chaos) drawClog(f *Fault) {
+	half := x.upTo(maxLate / 2)
+	for _, i := range x.rand.Perm(len(x.c.procs))[:1+x.rand.IntN(len(x.c.procs))] {
+		f.Args = append(f.Args, int64(i), int64(x.upTo(half)), int64(half+x.upTo(half)))
+	}
+}
+
+func (x *chaos) clog(f Fault) bool {
+	start := x.c.now
+	for i := 0; i+2 < len(f.Args); i += 3 {
+		node, until := int(f.Args[i]), start+f.Args[i+2]
+		if node < 0 || node >= len(x.c.procs) {
+			continue
+		}
+		x.later(time.Duration(f.Args[i+1]), func() {
+			for o := range x.c.procs {
+				for _, l := range []*link{x.c.net.link(node, o), x.c.net.link(o, node)} {
+					l.clogged = max(l.clogged, until)
+				}
+			}
+		})
+	}
+	return len(f.Args) > 0
+}
+
+// drawBreak breaks the connections of one process to some of the others.
+func (x *chaos) drawBreak(f *Fault) {
+	f.Who = x.victim()
+	f.Lasts = int64(x.upTo(x.plan.Setup.Timings.HeartbeatInterval))
+	for o := range x.c.procs {
+		if o != f.Who && x.rand.IntN(2) == 0 {
+			f.Args = append(f.Args, int64(o))
+		}
+	}
+}
+
+func (x *chaos) breakOff(f Fault) bool {
+	for _, o := range f.Args {
+		if o >= 0 && int(o) < len(x.c.procs) {
+			x.c.snap(f.Who, int(o), f.Lasts)
+		}
+	}
+	return len(f.Args) > 0
+}
+
+// drawCut cuts one link, one way or both, or makes a process mute or deaf.
+func (x *chaos) drawCut(f *Fault) {
+	a, b := x.victim(), x.rand.IntN(len(x.c.procs))
+	pairs := []pair{{a, b}, {b, a}}[:1+x.rand.IntN(2)]
+	if x.rand.IntN(4) == 0 {
+		pairs = pairs[:0]
+		mute := x.rand.IntN(2) == 0
+		for o := range x.c.procs {
+			if p := (pair{a, o}); mute {
+				pairs = append(pairs, p)
+			} else {
+				pairs = append(pairs, pair{p.to, p.from})
+			}
+		}
+	}
+	x.putPairs(f, pairs)
+}
+
+// order draws in which order processes take their places in a shape, and a
+// place in it.
+func (x *chaos) order() (order []int, at int) {
+	order = x.rand.Perm(len(x.c.procs))
+	if i := slices.Index(order, x.victim()); x.rand.IntN(2) == 0 {
+		order[0], order[i] = order[i], order[0]
+	}
+	return order, 1 + x.rand.IntN(max(len(order)-1, 1))
+}
+
+func (x *chaos) drawPartition(f *Fault) {
+	order, at := x.order()
+	if x.rand.IntN(3) == 0 {
+		at = 1
+	}
+	pairs := sides(order, at)
+	if x.rand.IntN(4) == 0 {
+		pairs = oneWay(x.rand, pairs, order, at)
+	}
+	x.putPairs(f, pairs)
+}
+
+func (x *chaos) drawTopology(f *Fault) {
+	order, at := x.order()
+	switch x.rand.IntN(3) {
+	case 0:
+		x.putPairs(f, bridge(order, at))
+	case 1:
+		x.putPairs(f, ring(order, x.plan.Setup.Size))
+	default:
+		x.putPairs(f, hub(order))
+	}
+}
+
+func (x *chaos) putPairs(f *Fault, pairs []pair) {
+	f.Lasts = x.lasting()
+	for _, p := range pairs {
+		f.Args = append(f.Args, p.packed())
+	}
+}
+
+// pairs are those of a fault that are among the processes.
+func (x *chaos) pairs(args []int64) []pair {
+	var pairs []pair
+	for _, n := range args {
+		if p := unpacked(n); p.inRange(len(x.c.procs)) {
+			pairs = append(pairs, p)
+		}
+	}
+	return pairs
+}
+
+func (x *chaos) cut(f Fault) bool {
+	pairs := x.pairs(f.Args)
+	x.c.cut(pairs, 1)
+	x.later(time.Duration(f.Lasts), func() { x.c.cut(pairs, -1) })
+	return len(pairs) > 0
+}
+
+// drawFlapping cuts and heals by turns, about as often as a HeartbeatTimeout
+// or a TTLTimeout passes. Args begin with half the period.
+func (x *chaos) drawFlapping(f *Fault) {
+	t := x.plan.Setup.Timings
+	half := [...]time.Duration{t.HeartbeatTimeout, t.TTLTimeout}[x.rand.IntN(2)] / 2
+	f.Args = []int64{int64(half/2 + x.upTo(half))}
+	if x.rand.IntN(2) == 0 {
+		x.drawCut(f)
+	} else {
+		x.drawPartition(f)
+	}
+	f.Lasts = max(f.Lasts, 4*f.Args[0])
+}
+
+func (x *chaos) flap(f Fault) bool {
+	if len(f.Args) < 2 || f.Args[0] <= 0 {
+		return false
+	}
+	pairs, half, end := x.pairs(f.Args[1:]), time.Duration(f.Args[0]), x.c.now+f.Lasts
+	sign := 1
+	var turn func()
+	turn = func() {
+		x.c.cut(pairs, sign)
+		if sign = -sign; sign < 0 || x.c.now < end {
+			x.later(half, turn)
+		}
+	}
+	turn()
+	return len(pairs) > 0
+}
+
+// drawPause draws whether what is due comes first on waking, or what waits.
+func (x *chaos) drawPause(f *Fault) {
+	f.Who, f.Lasts = x.victim(), x.lasting()
+	f.Args = []int64{x.rand.Int64N(2)}
+}
+
+func (x *chaos) pause(f Fault) bool {
+	if p := x.c.procs[f.Who]; !p.up() || p.paused {
+		return false
+	}
+	if f.Class == Suspends {
+		x.c.Suspend(f.Who)
+	} else {
+		x.c.Pause(f.Who)
+	}
+	timersFirst := len(f.Args) > 0 && f.Args[0] > 0
+	x.later(time.Duration(f.Lasts), func() { x.c.Resume(f.Who, timersFirst) })
+	return true
+}
+
+func (x *chaos) drawOrder(f *Fault) {
+	f.Who, f.Lasts = x.victim(), x.down()
+	f.Args = []int64{x.rand.Int64N(4), x.rand.Int64N(int64(x.plan.Setup.Processes + 1))}
+}
+
+// operate does what an operator might do.
+func (x *chaos) operate(f Fault) bool {
+	p := x.c.procs[f.Who]
+	if !p.up() || p.paused || len(f.Args) < 2 {
+		return false
+	}
+	switch f.Args[0] {
+	case 0:
+		if !x.mayCrash(f.Who) {
+			return false
+		}
+		x.c.Leave(f.Who)
+		x.revive(f.Who, f.Lasts)
+	case 1:
+		x.c.Drain(f.Who)
+	default:
+		to := int(f.Args[1]) - 1
+		if to < -1 || to >= x.plan.Setup.Processes {
+			return false
+		}
+		_ = x.c.Transfer(f.Who, to) // a refusal is an answer
+	}
+	return true
+}
+
+// drawTwin takes the last process, where there are twins.
+func (x *chaos) drawTwin(f *Fault) { f.Who, f.Lasts = len(x.c.procs)-1, x.lasting() }
+
+// twin starts a second process at the address of another, with a store of its
+// own, and ends it later.
+func (x *chaos) twin(f Fault) bool {
+	p := x.c.procs[f.Who]
+	if p.up() || p.home == p.index {
+		return false
+	}
+	p.cfg.JoinOnly = p.isSeed()
+	x.c.Start(f.Who)
+	x.later(time.Duration(f.Lasts), func() { x.c.Crash(f.Who) })
+	return true
+}
+
+// interrupt lets a process die within the step for which a fault waits.
+func (x *chaos) interrupt(i int, out statemachine.Output) (sent int, crash bool) {
+	a := &x.armed[i]
+	if a.fault.Class == 0 || out.Persist == nil {
+		return 0, false
+	}
+	if a.skip--; a.skip >= 0 {
+		return 0, false
+	}
+	f := a.fault
+	*a = arming{}
+	if !x.mayCrash(i) {
+		return 0, false
+	}
+	sent = -1
+	switch {
+	case f.Class == Interrupts:
+		sent = int(f.Args[1]) - 1
+	case !x.mayLose(i):
+		return 0, false
+	default:
+		x.later(0, func() { x.c.LoseDisk(i) })
+	}
+	x.count(f.Class)
+	x.revive(i, max(f.Lasts, 1))
+	return sent, true
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"math/bits"
+	"strings"
+)
+
+// Faults is a set of classes of faults.
+type Faults uint32
+
+// The classes of faults. Each run has some of them and not the others.
+const (
+	Loss          Faults = 1 << iota // up to 30 % of the messages of a link
+	Duplication                      // up to 50 %
+	Delay                            // a heavy tail, up to 5 s
+	Reordering                       // messages overtake each other
+	Clogs                            // nodes hold back what goes in and out, and let go in another order
+	Breaks                           // connections break, and lose what is under way
+	Cuts                             // single links, one way or both; one that is mute or deaf
+	Partitions                       // sides, or one alone; one way or both
+	Topologies                       // bridge, ring of majorities, hub
+	Flapping                         // links that come and go
+	Pauses                           // of a process
+	Suspends                         // of a machine, whose clock stands still meanwhile
+	Crashes                          // at any time
+	Interrupts                       // crashes within a step, before or after it is saved
+	TornWrites                       // crashes that leave a store which cannot be read
+	LostDisks                        // of a process that is down
+	ClocksBack                       // a run that begins with an earlier incarnation
+	Operators                        // leave, transfer, drain
+	Twins                            // a second process at one address
+	OtherSize                        // a process with another Size for a while
+	OtherSeeds                       // with another list of seeds
+	OtherProtocol                    // with other versions of the protocol
+	Skew                             // clocks with rates 1.0 to 1.1
+
+	NoFaults  Faults = 0
+	AllFaults        = Skew<<1 - 1
+)
+
+const classes = 23
+
+var faultNames = [classes]string{
+	"loss", "duplication", "delay", "reordering", "clogs", "breaks", "cuts", "partitions",
+	"topologies", "flapping", "pauses", "suspends", "crashes", "interrupts", "torn writes",
+	"lost disks", "clocks back", "operators", "twins", "other size", "other seeds",
+	"other protocol", "skew",
+}
+
+// index is the place of a single class in tables.
+func (f Faults) index() int { return bits.TrailingZeros32(uint32(f)) }
+
+// String lists the classes.
+func (f Faults) String() string {
+	var names []string
+	for i, name := range faultNames {
+		if f&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}

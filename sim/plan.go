@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/athena-go/athena/message"
+)
+
+// Plan is a run with everything drawn that is settled before it begins. Faults
+// that strike at a time of their own, and what becomes of each message, are
+// drawn on the way (Replay).
+type Plan struct {
+	Setup    Setup
+	Faults   Faults          // classes that happen
+	For      time.Duration   // how long they do
+	Starts   []time.Duration // when each process starts
+	Reckless bool            // disks and memory are lost beyond what is promised
+	Epilogue epilogue        // what happens after the heal
+
+	pace   time.Duration // mean time between faults
+	guided float64       // probability that an election draws a fault
+}
+
+// sizes are those of clusters, the usual ones more often.
+var sizes = [...]int{1, 2, 3, 3, 3, 3, 4, 5, 5, 5, 5, 6, 7, 7, 8, 9}
+
+// draw makes the plan of a run. The order of the draws belongs to the meaning
+// of a seed.
+func draw(o Options) Plan {
+	r := stream(o.Seed, streamOptions)
+	size := sizes[r.IntN(len(sizes))]
+	if o.Size > 0 {
+		size = o.Size
+	}
+	p := Plan{Faults: drawFaults(r) &^ o.Without}
+	p.Setup = Setup{
+		Seed:      o.Seed,
+		Size:      size,
+		Timings:   drawTimings(r),
+		Processes: size + r.IntN(4)*r.IntN(2),
+		Skew:      p.Faults&Skew != 0,
+		Codec:     r.IntN(8) == 0,
+	}
+	p.Setup.Seeds = r.Perm(size)[:1+r.IntN(size)]
+	drawStores(r, &p)
+	if twin := r.IntN(p.Setup.Processes); p.Faults&Twins != 0 {
+		p.Setup.Twins = []int{twin}
+	}
+	t := p.Setup.Timings
+	p.Setup.Link = drawLink(r, p.Faults, t)
+	p.Setup.Lag = time.Duration(r.IntN(3)) * t.HeartbeatInterval / 100
+	p.pace = time.Duration(spread(r, float64(t.LeaderTimeout)/4, 8*float64(t.LeaderTimeout)))
+	p.guided = spread(r, 1e-3, 0.5)
+	p.Reckless = r.IntN(12) == 0
+	stagger := time.Duration(r.IntN(3)) * t.RetryInterval * time.Duration(1+r.IntN(4))
+	for range p.Setup.Processes {
+		p.Starts = append(p.Starts, time.Duration(r.Int64N(int64(stagger)+1)))
+	}
+	p.For = time.Duration(spread(r, 2, 8) * float64(t.TTLTimeout)).Round(time.Second)
+	p.For = min(max(p.For, 10*t.LeaderTimeout), maxDrawnFor)
+	if o.For > 0 {
+		p.For = o.For
+	}
+	p.Epilogue = epilogue(r.IntN(int(epilogues)))
+	return p
+}
+
+// maxDrawnFor bounds the faulty part where it is drawn.
+const maxDrawnFor = 5 * time.Minute
+
+// drawFaults switches each class on or off: one in two, or only one in four,
+// since runs in which everything fails at once hide as much as runs in which
+// nothing does.
+func drawFaults(r *rand.Rand) Faults {
+	on := Faults(r.IntN(int(AllFaults) + 1))
+	if some := Faults(r.IntN(int(AllFaults) + 1)); r.IntN(2) == 0 {
+		on &= some
+	}
+	return on
+}
+
+// spread draws between lo and hi, every order of size alike.
+func spread(r *rand.Rand, lo, hi float64) float64 {
+	return lo * math.Pow(hi/lo, r.Float64())
+}
+
+// drawTimings draws the ratios of a profile and how fast the whole goes.
+func drawTimings(r *rand.Rand) message.Timings {
+	interval := 500 * time.Millisecond
+	if r.IntN(4) == 0 {
+		interval = 100 * time.Millisecond
+	}
+	ratios := [][4]int{ // heartbeat timeout, leader timeout, TTL, tenths of retry
+		{4, 10, 20, 50},
+		{4, 10, 50, 50},
+		{4, 10, 60, 40},
+		{3, 9, 9, 5},
+		{4, 10, 100, 50},
+	}[r.IntN(5)]
+	t := message.Timings{
+		HeartbeatInterval: interval,
+		HeartbeatTimeout:  time.Duration(ratios[0]) * interval,
+		LeaderTimeout:     time.Duration(ratios[1]) * interval,
+		TTLTimeout:        time.Duration(ratios[2]) * interval,
+		RetryInterval:     time.Duration(ratios[3]) * interval / 10,
+	}
+	t.LeaseTimeout = t.LeaderTimeout
+	if r.IntN(3) == 0 {
+		t.LeaseTimeout /= 2
+	}
+	return t
+}
+
+// drawStores draws who forgets everything at a crash: nobody, all, or some.
+func drawStores(r *rand.Rand, p *Plan) {
+	kind, some := r.IntN(6), r.Uint64()
+	for i := range p.Setup.Processes {
+		if kind == 0 || kind == 1 && some>>i&1 == 1 {
+			p.Setup.Volatile = append(p.Setup.Volatile, i)
+		}
+	}
+}
+
+// maxLate bounds the heavy tail of delays.
+const maxLate = 5 * time.Second
+
+func drawLink(r *rand.Rand, on Faults, t message.Timings) Link {
+	l := Link{
+		Delay:  time.Duration(r.Int64N(int64(t.HeartbeatInterval / 20))),
+		Jitter: time.Duration(r.Int64N(int64(t.HeartbeatInterval / 10))),
+	}
+	if r.IntN(4) == 0 { // so slow that elections and keep-alives run side by side
+		l.Delay, l.Jitter = 4*l.Delay, 6*l.Jitter
+	}
+	loss, duplicate, late := r.Float64(), r.Float64(), r.Float64()
+	if on&Loss != 0 {
+		l.Loss = 0.3 * loss * loss
+	}
+	if on&Duplication != 0 {
+		l.Duplicate = 0.5 * duplicate * duplicate
+	}
+	if on&Delay != 0 {
+		l.Late, l.MaxLate = 0.2*late*late, maxLate
+	}
+	l.Unordered = on&Reordering != 0
+	return l
+}
+
+// calm is the network after the heal: quick, ordered and without loss.
+func calm(t message.Timings) Link {
+	return Link{Delay: t.HeartbeatInterval / 50, Jitter: t.HeartbeatInterval / 200}
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Replay is a run written down: what was settled before, each fault, and what
+// became of the messages to which something happened. It says what happens
+// whatever the code of the simulator would draw from the seed; only jitter,
+// clocks and identifiers inside the machines still come from there.
+type Replay struct {
+	// Note says where it comes from, in words.
+	Note string
+	// Invariant is what broke, and must break again while it is shrunk.
+	Invariant string
+	Plan      Plan
+	Faults    []Fault
+	Fates     []Fate
+}
+
+// replayFormat grows with every change of the meaning of a file.
+const replayFormat = 1
+
+// Format is the content of a file with the replay.
+func (r Replay) Format() ([]byte, error) {
+	head, err := json.Marshal(r.Plan)
+	if err != nil {
+		return nil, fmt.Errorf("sim: write a replay: %w", err)
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "{\n\"athena-sim\": %d,\n\"note\": %q,\n\"invariant\": %q,\n\"plan\": %s,\n",
+		replayFormat, r.Note, r.Invariant, head)
+	if err := errors.Join(list(&b, "faults", r.Faults), list(&b, "fates", r.Fates)); err != nil {
+		return nil, fmt.Errorf("sim: write a replay: %w", err)
+	}
+	b.Truncate(b.Len() - len(",\n"))
+	b.WriteString("\n}\n")
+	return b.Bytes(), nil
+}
+
+func list[T any](b *bytes.Buffer, name string, entries []T) error {
+	fmt.Fprintf(b, "%q: [", name)
+	for i, e := range entries {
+		line, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteByte('\n')
+		b.Write(line)
+	}
+	b.WriteString("],\n")
+	return nil
+}
+
+// ParseReplay reads what Format writes. The error says what is wrong.
+func ParseReplay(content []byte) (Replay, error) {
+	var f struct {
+		Athena int `json:"athena-sim"`
+		Replay
+	}
+	d := json.NewDecoder(bytes.NewReader(content))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&f); err != nil {
+		return Replay{}, fmt.Errorf("sim: this is no replay: %w", err)
+	}
+	if f.Athena != replayFormat {
+		return Replay{}, fmt.Errorf("sim: a replay of format %d; this program reads format %d",
+			f.Athena, replayFormat)
+	}
+	if err := f.Plan.validate(); err != nil {
+		return Replay{}, fmt.Errorf("sim: the plan of the replay: %w", err)
+	}
+	for _, fault := range f.Faults {
+		if !slices.ContainsFunc(deeds[:], func(d deed) bool { return d.class == fault.Class }) {
+			return Replay{}, fmt.Errorf("sim: %v does not strike at a time of its own", fault.Class)
+		}
+	}
+	return f.Replay, nil
+}
+
+// validate keeps a plan from a file from making no cluster.
+func (p Plan) validate() error {
+	s := p.Setup
+	among := func(list []int) bool {
+		return !slices.ContainsFunc(list, func(i int) bool { return i < 0 || i >= s.Processes })
+	}
+	switch {
+	case s.Size < 1 || s.Processes < s.Size || s.Processes+len(s.Twins) > MaxProcesses:
+		return fmt.Errorf("%d processes of %d members and %d twins", s.Processes, s.Size, len(s.Twins))
+	case len(s.Seeds) == 0 || !among(s.Seeds) || !among(s.Volatile) || !among(s.Twins):
+		return fmt.Errorf("seeds %v, volatile %v, twins %v of %d processes",
+			s.Seeds, s.Volatile, s.Twins, s.Processes)
+	case len(p.Starts) != s.Processes:
+		return fmt.Errorf("%d times of start for %d processes", len(p.Starts), s.Processes)
+	case p.For < 0 || p.For > MaxFor || p.Epilogue < 0 || p.Epilogue >= epilogues:
+		return fmt.Errorf("faults for %v and the epilogue %d", p.For, p.Epilogue)
+	}
+	return s.Timings.Validate()
+}
+
+// Capture does a run as Run does, and writes it down.
+func Capture(o Options) (Result, Replay) {
+	if err := o.Validate(); err != nil {
+		panic(err)
+	}
+	t := &tape{keep: true}
+	p := draw(o)
+	result := perform(p, t, o.Record)
+	r := Replay{Note: fmt.Sprintf("seed %d", o.Seed), Plan: p, Faults: t.faults, Fates: t.fates}
+	if result.Violation != nil {
+		r.Invariant = result.Violation.Invariant
+	}
+	return result, r
+}
+
+// Reproduce does a run as it was written down.
+func Reproduce(r Replay, record func(Record)) Result {
+	return perform(r.Plan, reading(r.Faults, r.Fates), record)
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import "math/rand/v2"
+
+// pair is one direction between two processes.
+type pair struct{ from, to int }
+
+// packed is a pair as one small number of a Fault.
+func (p pair) packed() int64 { return int64(p.from*MaxProcesses + p.to) }
+
+func unpacked(n int64) pair {
+	return pair{int(n) / MaxProcesses, int(n) % MaxProcesses}
+}
+
+// inRange reports whether both ends are among n processes.
+func (p pair) inRange(n int) bool { return p.from < n && p.to < n && p.from != p.to && p.from >= 0 }
+
+// unlinked lists the pairs of the processes in order, a permutation, that a
+// shape does not link. The shape gets positions in that order.
+func unlinked(order []int, linked func(a, b int) bool) []pair {
+	var pairs []pair
+	for a := range order {
+		for b := range order {
+			if a != b && !linked(a, b) {
+				pairs = append(pairs, pair{order[a], order[b]})
+			}
+		}
+	}
+	return pairs
+}
+
+// sides cuts the first at processes off from the others.
+func sides(order []int, at int) []pair {
+	return unlinked(order, func(a, b int) bool { return (a < at) == (b < at) })
+}
+
+// bridge makes two sides that only the first process sees both of.
+func bridge(order []int, at int) []pair {
+	return unlinked(order, func(a, b int) bool { return a == 0 || b == 0 || (a <= at) == (b <= at) })
+}
+
+// ring lets each process see just a majority of size, and each another one.
+func ring(order []int, size int) []pair {
+	n, reach := len(order), (size/2+1)/2
+	return unlinked(order, func(a, b int) bool {
+		d := (a - b + n) % n
+		return min(d, n-d) <= reach
+	})
+}
+
+// hub lets only the first process see the others.
+func hub(order []int) []pair {
+	return unlinked(order, func(a, b int) bool { return a == 0 || b == 0 })
+}
+
+// oneWay keeps the pairs that lead from the first at processes of order, or to
+// them: the others go on to be heard.
+func oneWay(r *rand.Rand, pairs []pair, order []int, at int) []pair {
+	first := make(map[int]bool)
+	for _, i := range order[:at] {
+		first[i] = true
+	}
+	out := r.IntN(2) == 0
+	kept := pairs[:0]
+	for _, p := range pairs {
+		if first[p.from] == out {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}

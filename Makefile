@@ -12,7 +12,8 @@ SEED      ?=
 RUNS      ?=
 SIZE      ?=
 FOR       ?=
-SWARM     ?= 4000
+REPLAY    ?=
+SWARM     ?= 1h
 
 # Of the runs with real processes. What is not set is left to chaos.
 NODES     ?=
@@ -24,7 +25,7 @@ BIN       := $(CURDIR)/bin
 CHAOS_FLAGS = $(if $(SEED),-seed $(SEED)) $(if $(FOR),-for $(FOR)) $(if $(NODES),-n $(NODES)) \
               -athena $(BIN)/athena
 SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
-             $(if $(SIZE),--size $(SIZE)) $(if $(FOR),--for $(FOR))
+             $(if $(SIZE),--size $(SIZE)) $(if $(FOR),--for $(FOR)) $(if $(REPLAY),--replay $(REPLAY))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo build test check vet fmt race sim swarm chaos soak fuzz bench docs tools
@@ -32,7 +33,7 @@ SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | \
 	  awk -F ':.*## ' '{ printf "  make %-6s  %s\n", $$1, $$2 }'
-	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR for sim; SWARM for swarm; SEED NODES FOR for chaos; FUZZTIME for fuzz'
+	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR REPLAY for sim; SWARM for swarm; SEED NODES FOR for chaos; FUZZTIME for fuzz'
 
 demo: build ## five nodes on this machine, and the address of their admin API
 	$(BIN)/athena demo $(ARGS)
@@ -60,12 +61,12 @@ race: ## all tests under the race detector
 	  CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout=30m ./...; \
 	else echo "race: skipped: the C compiler $$($(GO) env CC) is not installed (make tools)"; fi
 
-sim: build ## the simulator: make sim SEED=7 RUNS=100 SIZE=5 FOR=10m
+sim: build ## the simulator: make sim SEED=7 RUNS=100 SIZE=5 FOR=10m, or REPLAY=file
 	$(BIN)/athena sim $(SIM_FLAGS)
 
-swarm: build ## a long simulation of every size from 1 to 5
-	@set -e; for size in 1 2 3 4 5; do \
-	  echo "size $$size"; $(BIN)/athena sim --size $$size --runs $(SWARM) $(if $(SEED),--seed $(SEED)); done
+swarm: build ## seeds for SWARM of CPU time (1h), and every planted bug
+	$(BIN)/athena sim --budget $(SWARM) --coverage $(SIM_FLAGS)
+	$(GO) test ./sim/mutants -count=1 -v -timeout 3h -run TestMutantsAreCaught -mutants
 
 chaos: build ## five minutes of real processes under real faults (root, nft): SEED FOR NODES
 	@$(GO) build -o $(BIN)/chaos ./chaos

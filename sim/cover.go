@@ -4,6 +4,7 @@ package sim
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/statemachine"
@@ -84,27 +85,61 @@ func (t *Table) add(c Cover) {
 	}
 }
 
-// Empty lists the cells without a run, each as "rule after class".
-func (t *Table) Empty() []string {
-	var empty []string
+// Cell is one place of a Table.
+type Cell struct {
+	rule  rule
+	class Faults
+}
+
+// String says what did not happen.
+func (c Cell) String() string { return fmt.Sprintf("%v after %v", c.rule, c.class) }
+
+// Empty lists the cells without a run.
+func (t Table) Empty() []Cell {
+	var empty []Cell
 	for r := range rules {
 		if r.unreachable() != "" {
 			continue
 		}
 		for i, n := range t.cells[r] {
 			if n == 0 {
-				empty = append(empty, fmt.Sprintf("%v after %s", r, faultNames[i]))
+				empty = append(empty, Cell{r, 1 << i})
 			}
 		}
 	}
 	return empty
 }
 
+// String is the table: rules down, classes across, by their first letters.
+func (t Table) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-20s %7s", "", "runs")
+	for _, name := range faultNames {
+		fmt.Fprintf(&b, " %5.5s", strings.ReplaceAll(name, "other ", "o. "))
+	}
+	b.WriteByte('\n')
+	for r := range rules {
+		if r.unreachable() != "" {
+			continue
+		}
+		fmt.Fprintf(&b, "%-20v %7d", r, t.runs[r])
+		for _, n := range t.cells[r] {
+			fmt.Fprintf(&b, " %5d", n)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
 // unreachable says why a rule is never reached, whatever fails; "" where it is.
 func (r rule) unreachable() string {
 	switch r {
 	case ruleReasons, ruleWhats:
-		return "is no rule"
+		return "stands for none"
+	case rule(message.ReasonOwnAddress), rule(message.ReasonNotAddressed):
+		return "guards against a transport that errs"
+	case rule(message.ReasonNotCandidate):
+		return "guards against a peer that errs"
 	default:
 		return ""
 	}

@@ -23,16 +23,24 @@ func (x *chaos) crash(f Fault) bool {
 	return true
 }
 
-// drawInterrupt arms a process for one of its next steps that save something.
-// Args are how many of them pass, and how many messages leave, plus one.
+// drawInterrupt arms a process for one of its next steps that save something,
+// or that send more than one message. Args are how many of them pass, how many
+// messages leave, plus one, and 1 where the step need not save anything.
 func (x *chaos) drawInterrupt(f *Fault) {
 	f.Who, f.Lasts = x.victim(), x.down()
-	f.Args = []int64{x.rand.Int64N(4) * x.rand.Int64N(2), x.rand.Int64N(2 + int64(x.plan.Setup.Size))}
+	f.Args = []int64{
+		x.rand.Int64N(4) * x.rand.Int64N(2),
+		x.rand.Int64N(2 + int64(x.plan.Setup.Size)),
+		x.rand.Int64N(2),
+	}
+	if f.Class == TornWrites {
+		f.Args[2] = 0
+	}
 }
 
 // arm waits for the step; it happens only then (chaos.interrupt).
 func (x *chaos) arm(f Fault) bool {
-	if len(f.Args) == 2 && f.Args[1] >= 0 && x.c.procs[f.Who].up() {
+	if len(f.Args) == 3 && f.Args[1] >= 0 && x.c.procs[f.Who].up() {
 		x.armed[f.Who] = arming{f, f.Args[0]}
 	}
 	return false

@@ -290,7 +290,7 @@ func (x *chaos) twin(f Fault) bool {
 // interrupt lets a process die within the step for which a fault waits.
 func (x *chaos) interrupt(i int, out statemachine.Output) (sent int, crash bool) {
 	a := &x.armed[i]
-	if a.fault.Class == 0 || out.Persist == nil {
+	if a.fault.Class == 0 || out.Persist == nil && (a.fault.Args[2] == 0 || len(out.Send) < 2) {
 		return 0, false
 	}
 	if a.skip--; a.skip >= 0 {

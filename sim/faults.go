@@ -16,7 +16,7 @@ const (
 	Duplication                      // up to 50 %
 	Delay                            // a heavy tail, up to 5 s
 	Reordering                       // messages overtake each other
-	Clogs                            // nodes hold back what goes in and out, and let go in another order
+	Clogs                            // nodes hold everything back, and let go in another order
 	Breaks                           // connections break, and lose what is under way
 	Cuts                             // single links, one way or both; one that is mute or deaf
 	Partitions                       // sides, or one alone; one way or both

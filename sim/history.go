@@ -173,7 +173,7 @@ func (k *checker) spared(p *process, last member.State, o member.Member) {
 			heard++
 		}
 	}
-	if k.timeout > 0 && heard < k.quorum {
+	if k.timeout > 0 && heard < k.quorum && k.auth[p.index].unsound == 0 {
 		k.broken("I5", "%s dropped the vote of %v and heard %d of the others within %v: %s",
 			p.cfg.Name, o.Address, heard, time.Duration(k.timeout), brief(last))
 	}

@@ -26,7 +26,7 @@ type Plan struct {
 }
 
 // sizes are those of clusters, the usual ones more often.
-var sizes = [...]int{1, 2, 3, 3, 3, 3, 4, 5, 5, 5, 5, 6, 7, 7, 8, 9}
+var sizes = [...]int{1, 2, 2, 3, 3, 3, 3, 3, 3, 3, 4, 4, 5, 5, 5, 5, 6, 7, 8, 9}
 
 // draw makes the plan of a run. The order of the draws belongs to the meaning
 // of a seed.
@@ -53,7 +53,7 @@ func draw(o Options) Plan {
 	t := p.Setup.Timings
 	p.Setup.Link = drawLink(r, p.Faults, t)
 	p.Setup.Lag = time.Duration(r.IntN(3)) * t.HeartbeatInterval / 100
-	p.pace = time.Duration(spread(r, float64(t.LeaderTimeout)/4, 8*float64(t.LeaderTimeout)))
+	p.pace = time.Duration(spread(r, float64(t.LeaderTimeout)/8, 8*float64(t.LeaderTimeout)))
 	p.guided = spread(r, 1e-3, 0.5)
 	p.Reckless = r.IntN(12) == 0
 	stagger := time.Duration(r.IntN(3)) * t.RetryInterval * time.Duration(1+r.IntN(4))
@@ -72,13 +72,13 @@ func draw(o Options) Plan {
 // maxDrawnFor bounds the faulty part where it is drawn.
 const maxDrawnFor = 5 * time.Minute
 
-// drawFaults switches each class on or off: one in two, or only one in four,
+// drawFaults switches each class on or off: one in two, in four or in eight,
 // since runs in which everything fails at once hide as much as runs in which
 // nothing does.
 func drawFaults(r *rand.Rand) Faults {
-	on := Faults(r.IntN(int(AllFaults) + 1))
-	if some := Faults(r.IntN(int(AllFaults) + 1)); r.IntN(2) == 0 {
-		on &= some
+	on := AllFaults
+	for range 1 + r.IntN(3) {
+		on &= Faults(r.IntN(int(AllFaults) + 1))
 	}
 	return on
 }

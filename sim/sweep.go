@@ -19,7 +19,8 @@ const MaxFailures = 20
 type Sweeping struct {
 	Options Options // of every run; its Seed is the first one
 	Runs    int     // how many seeds, one after the other
-	// Budget ends the sweep after this real time; 0 for none.
+	// Budget ends the sweep once it took so much time of all cores together;
+	// 0 for none.
 	Budget time.Duration
 	// Failures ends the sweep after so many failed runs; 0 means
 	// MaxFailures.
@@ -36,6 +37,7 @@ type Report struct {
 	Steps    int
 	Virtual  time.Duration
 	Real     time.Duration
+	Busy     time.Duration // time of all cores together
 	Messages Messages
 	Versions int
 	Changes  int
@@ -56,14 +58,14 @@ func Sweep(s Sweeping) Report {
 		s.Failures = MaxFailures
 	}
 	report := Report{First: s.Options.Seed, Gap: -1, Measures: map[string][]Measure{}}
-	start := time.Now()
+	start, busy := time.Now(), cpuTime()
 	var mu sync.Mutex
 	next := 0
 	take := func() (Options, bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		if next >= s.Runs || len(report.Failed) >= s.Failures ||
-			s.Budget > 0 && time.Since(start) > s.Budget {
+			s.Budget > 0 && cpuTime()-busy > s.Budget {
 			return Options{}, false
 		}
 		o := s.Options
@@ -86,7 +88,7 @@ func Sweep(s Sweeping) Report {
 		})
 	}
 	workers.Wait()
-	report.Real = time.Since(start)
+	report.Real, report.Busy = time.Since(start), cpuTime()-busy
 	slices.SortFunc(report.Failed, func(a, b Result) int {
 		if a.Options.Seed < b.Options.Seed {
 			return -1
@@ -154,15 +156,16 @@ func (r Report) String() string {
 		gap = inUnit(r.Gap)
 	}
 	line("seeds", "%s: %s, %s", seeds, counted(r.Runs, "run"), outcome)
-	line("simulated", "%s in %s, %.0f x real time; %s, %.2f µs each",
-		inUnit(r.Virtual), inUnit(r.Real), r.Virtual.Seconds()/r.Real.Seconds(),
+	line("simulated", "%s in %s of CPU, %.0f x real time; %s, %.2f µs each",
+		inUnit(r.Virtual), inUnit(r.Busy), r.Virtual.Seconds()/r.Busy.Seconds(),
 		counted(r.Steps, "step"),
-		float64(r.Real.Microseconds())*float64(runtime.GOMAXPROCS(0))/float64(max(r.Steps, 1)))
+		float64(r.Busy.Microseconds())/float64(max(r.Steps, 1)))
 	line("leaders", "%d chosen, %s of authority, smallest gap between two leases: %s",
 		r.Versions, counted(r.Changes, "change"), gap)
-	line("messages", "%d sent, %d delivered, %d lost, %d cut, %d to nobody, %d doubled",
-		r.Messages.Sent, r.Messages.Delivered, r.Messages.Lost, r.Messages.Cut,
-		r.Messages.Dead, r.Messages.Duplicated)
+	line("messages", "%d sent, %d delivered, %d lost, %d cut, %d broken off, %d refused, "+
+		"%d to nobody, %d doubled", r.Messages.Sent, r.Messages.Delivered, r.Messages.Lost,
+		r.Messages.Cut, r.Messages.Broken, r.Messages.Refused, r.Messages.Dead, r.Messages.Duplicated)
+	line("register", "%s of leaders taken, %d refused", counted(r.Writes, "write"), r.Fenced)
 	line("faults", "%s", r.faults())
 	line("excused", "%s beyond what a memory store promises, %d without a majority in the end",
 		counted(r.Void, "run"), r.Hopeless)

@@ -5,6 +5,7 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // Fault is one thing that goes wrong at a time of its own, with everything
@@ -64,7 +65,8 @@ func (t *tape) keepFault(f Fault) {
 
 // MarshalJSON writes the numbers of a fault in a row.
 func (f Fault) MarshalJSON() ([]byte, error) {
-	return json.Marshal(append([]int64{f.At, int64(f.Class.index()), int64(f.Who), f.Lasts}, f.Args...))
+	head := []int64{f.At, int64(f.Class.index()), int64(f.Who), f.Lasts}
+	return json.Marshal(append(head, f.Args...))
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
@@ -73,7 +75,7 @@ func (f *Fault) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &n); err != nil {
 		return err
 	}
-	if len(n) < 4 || n[1] < 0 || n[1] >= classes || n[0] < 0 || n[2] < 0 || n[2] >= MaxProcesses || n[3] < 0 {
+	if len(n) < 4 || slices.Min(n[:4]) < 0 || n[1] >= classes || n[2] >= MaxProcesses {
 		return fmt.Errorf("a fault is [time, class, process, duration, ...], not %s", b)
 	}
 	*f = Fault{At: n[0], Class: 1 << n[1], Who: int(n[2]), Lasts: n[3], Args: n[4:]}

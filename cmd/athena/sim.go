@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,9 +23,16 @@ const traceTail = 400
 
 // simulation are the flags of sim.
 type simulation struct {
-	options sim.Options
-	runs    int
+	options  sim.Options
+	runs     int
+	budget   time.Duration
+	replay   string // file to do again
+	shrink   string // file for the first run that fails
+	coverage bool
 }
+
+// shrinkTime is how long a failed run is made smaller.
+const shrinkTime = 2 * time.Minute
 
 func newSim() *cobra.Command {
 	var s simulation
@@ -36,10 +45,18 @@ func newSim() *cobra.Command {
 			"not, after it printed what happened, what broke, and the command that repeats it.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if s.replay != "" {
+				return again(cmd.OutOrStdout(), s.replay)
+			}
+			switch changed := cmd.Flags().Changed; {
+			case changed("runs"):
+			case s.budget > 0:
+				s.runs = math.MaxInt
+			case changed("seed"):
+				s.runs = 1
+			}
 			if !cmd.Flags().Changed("seed") {
 				s.options.Seed = randomSeed()
-			} else if !cmd.Flags().Changed("runs") {
-				s.runs = 1
 			}
 			if err := s.validate(); err != nil {
 				return usageError{err}
@@ -54,6 +71,14 @@ func newSim() *cobra.Command {
 		fmt.Sprintf("number of members, 1 to %d (default drawn from the seed)", sim.MaxSize))
 	f.DurationVar(&s.options.For, "for", 0,
 		"virtual time during which faults happen (default drawn from the seed)")
+	f.DurationVar(&s.budget, "budget", 0,
+		"end once the runs took so much time, on all cores together (default no end)")
+	f.StringVar(&s.replay, "replay", "", "do the run again that this file has, and nothing else")
+	f.StringVar(&s.shrink, "shrink", "",
+		"make the first run that fails smaller, and write it to this file for --replay")
+	f.BoolVar(&s.coverage, "coverage", false,
+		"print how many runs reached each rule after each fault; fail where none did")
+	cmd.MarkFlagsMutuallyExclusive("replay", "shrink")
 	return cmd
 }
 
@@ -65,6 +90,8 @@ func (s simulation) validate() error {
 		return fmt.Errorf("--size %d: must be between 1 and %d, or 0 to draw it", o.Size, sim.MaxSize)
 	case o.For < 0 || o.For > sim.MaxFor:
 		return fmt.Errorf("--for %v: must be at most %v, or 0 to draw it", o.For, sim.MaxFor)
+	case s.budget < 0:
+		return fmt.Errorf("--budget %v: must not be negative", s.budget)
 	case s.runs < 1:
 		return fmt.Errorf("--runs %d: must be at least 1", s.runs)
 	case o.Seed+uint64(s.runs)-1 < o.Seed:
@@ -83,7 +110,53 @@ func randomSeed() uint64 {
 }
 
 func (s simulation) run(out io.Writer) error {
-	return show(out, sim.Sweep(sim.Sweeping{Options: s.options, Runs: s.runs, Failures: 1}))
+	report := sim.Sweep(sim.Sweeping{
+		Options: s.options, Runs: s.runs, Budget: s.budget, Failures: 1,
+	})
+	if len(report.Failed) > 0 && s.shrink != "" {
+		if err := writeShrunk(s.shrink, report.Failed[0]); err != nil {
+			return err
+		}
+	}
+	if err := show(out, report); err != nil || !s.coverage {
+		return err
+	}
+	fmt.Fprintf(out, "\n%v", report.Cover)
+	if empty := report.Cover.Empty(); len(empty) > 0 {
+		return fmt.Errorf("%d cells of the table are empty: %v", len(empty), empty)
+	}
+	return nil
+}
+
+// writeShrunk writes a failed run to a file, as small as it gets.
+func writeShrunk(file string, failed sim.Result) error {
+	_, r := sim.Capture(failed.Options)
+	content, err := sim.Shrink(r, shrinkTime).Format()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, content, 0o644)
+}
+
+// again does the run of a file and prints how it ended.
+func again(out io.Writer, file string) error {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return usageError{err}
+	}
+	r, err := sim.ParseReplay(content)
+	if err != nil {
+		return usageError{fmt.Errorf("--replay %s: %w", file, err)}
+	}
+	t := &tail{}
+	result := sim.Reproduce(r, t.add)
+	if result.Violation == nil {
+		fmt.Fprintf(out, "%v\nclean; the file was kept for: %s\n", result, r.Note)
+		return nil
+	}
+	t.print(out)
+	fmt.Fprintf(out, "\n%v\n", result)
+	return fmt.Errorf("%s broke %s", file, result.Violation.Invariant)
 }
 
 // show prints a report. What happened before a failure comes first, since it is
@@ -102,15 +175,24 @@ func show(out io.Writer, report sim.Report) error {
 
 // printTrace runs a seed again and prints how it ended.
 func printTrace(out io.Writer, o sim.Options) {
-	var last []sim.Record
-	o.Record = func(r sim.Record) {
-		if len(last) == 2*traceTail {
-			last = append(last[:0], last[traceTail:]...)
-		}
-		last = append(last, r)
-	}
+	t := &tail{}
+	o.Record = t.add
 	sim.Run(o)
-	for _, r := range last[max(0, len(last)-traceTail):] {
+	t.print(out)
+}
+
+// tail keeps the end of a history.
+type tail struct{ last []sim.Record }
+
+func (t *tail) add(r sim.Record) {
+	if len(t.last) == 2*traceTail {
+		t.last = append(t.last[:0], t.last[traceTail:]...)
+	}
+	t.last = append(t.last, r)
+}
+
+func (t *tail) print(out io.Writer) {
+	for _, r := range t.last[max(0, len(t.last)-traceTail):] {
 		fmt.Fprintln(out, r)
 	}
 }

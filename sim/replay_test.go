@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestReplayRepeatsARun: what was written down, put into a file and read
+// again, is the same run, event by event.
+func TestReplayRepeatsARun(t *testing.T) {
+	for seed := range uint64(40) {
+		want := Run(Options{Seed: seed})
+		captured, r := Capture(Options{Seed: seed})
+		if captured.Hash != want.Hash {
+			t.Errorf("seed %d: another run when it is written down", seed)
+		}
+		content, err := r.Format()
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, err := ParseReplay(content)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		got := Reproduce(read, nil)
+		if got.Hash != want.Hash || got.Steps != want.Steps {
+			t.Errorf("seed %d: %d steps with hash %x, replayed %d with %x",
+				seed, want.Steps, want.Hash, got.Steps, got.Hash)
+		}
+	}
+}
+
+func TestParseReplayRefusesNonsense(t *testing.T) {
+	_, r := Capture(Options{Seed: 3, Size: 3, For: 10 * time.Second})
+	r.Faults = []Fault{{At: 1, Class: Crashes, Lasts: 1}}
+	r.Fates = []Fate{{Link: 1, Nth: 1, Lost: true}}
+	content, err := r.Format()
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := string(content)
+	if _, err := ParseReplay(content); err != nil {
+		t.Fatalf("%v:\n%s", err, good)
+	}
+	for _, c := range []struct{ old, next, want string }{
+		{"", "", "no replay"},
+		{`"athena-sim": 1`, `"athena-sim": 2`, "format 2"},
+		{`"Size":3`, `"Size":0`, "members"},
+		{`"Seeds":[`, `"Seeds":[77,`, "seeds"},
+		{`"Starts":[`, `"Starts":[1,`, "start"},
+		{`"note"`, `"remark"`, "unknown field"},
+		{"[1,12,0,1]", "[1,77,0,1]", "a fault is"},
+		{"[1,12,0,1]", "[1,1,0,1]", "time of its own"},
+		{"[1,1,-1]", "[1]", "a fate is"},
+	} {
+		bad := strings.Replace(good, c.old, c.next, 1)
+		if c.old == "" {
+			bad = ""
+		}
+		if _, err := ParseReplay([]byte(bad)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q for %q: %v, want an error about %q", c.next, c.old, err, c.want)
+		}
+	}
+}
+
+// TestShrinkKeepsWhatIsNeeded: of many faults two are needed, and one lost
+// message; everything else goes.
+func TestShrinkKeepsWhatIsNeeded(t *testing.T) {
+	_, r := Capture(Options{Seed: 12, Size: 5})
+	r.Invariant = "I0"
+	need := func(r Replay) (string, time.Duration) {
+		crashes := 0
+		for _, f := range r.Faults {
+			if f.Class == Crashes && f.Lasts >= int64(time.Second) {
+				crashes++
+			}
+		}
+		lost := slices.ContainsFunc(r.Fates, func(f Fate) bool { return f.Lost })
+		if crashes < 2 || !lost {
+			return "", 0
+		}
+		return "I0", r.Plan.For
+	}
+	r.Faults = append(r.Faults, Fault{At: 1, Class: Crashes, Lasts: int64(time.Minute)},
+		Fault{At: 2, Class: Crashes, Lasts: int64(time.Minute)})
+	r.Fates = append(r.Fates, Fate{Link: 1, Nth: 1, Lost: true})
+	s := &shrinker{best: r, end: time.Now().Add(time.Minute), breaks: need}
+	s.shrink()
+	if len(s.best.Faults) != 2 || len(s.best.Fates) != 1 || s.best.Plan.Setup.Skew ||
+		s.best.Faults[0].Lasts >= int64(2*time.Second) {
+		t.Errorf("left over: %+v and %+v of %d faults and %d fates",
+			s.best.Faults, s.best.Fates, len(r.Faults), len(r.Fates))
+	}
+}
+
+// TestRegress does every run again that once failed, with the core as it was
+// or with a planted bug.
+func TestRegress(t *testing.T) {
+	files, err := filepath.Glob("testdata/regress/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := ParseReplay(content)
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
+		if result := Reproduce(r, nil); result.Violation != nil {
+			t.Errorf("%s (%s): %v", file, r.Note, result.Violation)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"slices"
+	"time"
+)
+
+// Shrink makes a run that fails smaller: with fewer faults and fewer processes,
+// over less time, on a network that does less, as long as the same invariant
+// breaks. It does runs for as long as budget, real time, and returns the
+// smallest that it found.
+func Shrink(r Replay, budget time.Duration) Replay {
+	breaks := func(r Replay) (string, time.Duration) {
+		if v := Reproduce(r, nil).Violation; v != nil {
+			return v.Invariant, v.At
+		}
+		return "", 0
+	}
+	s := &shrinker{best: r, end: time.Now().Add(budget), breaks: breaks}
+	s.shrink()
+	return s.best
+}
+
+type shrinker struct {
+	best   Replay
+	end    time.Time
+	breaks func(Replay) (invariant string, at time.Duration)
+}
+
+func (s *shrinker) late() bool { return time.Now().After(s.end) }
+
+// try takes a candidate where it breaks the same, and reports whether it did.
+func (s *shrinker) try(r Replay) bool {
+	if s.late() {
+		return false
+	}
+	invariant, at := s.breaks(r)
+	if invariant != r.Invariant {
+		return false
+	}
+	// Nothing after that matters.
+	r.Plan.For = min(r.Plan.For, at+time.Millisecond)
+	r.Faults = slices.DeleteFunc(slices.Clone(r.Faults), func(f Fault) bool {
+		return f.At > int64(r.Plan.For)
+	})
+	s.best = r
+	return true
+}
+
+// shrink goes on until nothing gets smaller any more.
+func (s *shrinker) shrink() {
+	if !s.try(s.best) {
+		return
+	}
+	for before := -1; before != s.weight() && !s.late(); {
+		before = s.weight()
+		s.dropFaults()
+		s.dropFates()
+		s.simplify()
+		s.shorten()
+		s.dropPairs()
+	}
+}
+
+// weight is what a reader has to read.
+func (s *shrinker) weight() int {
+	n := 100*len(s.best.Faults) + len(s.best.Fates) + 100*s.best.Plan.Setup.Processes
+	for _, f := range s.best.Faults {
+		n += len(f.Args)
+	}
+	return n
+}
+
+// drop leaves out parts of a list of n: halves, then smaller ones, then each
+// alone. without returns the best run so far without a part.
+func (s *shrinker) drop(n func() int, without func(from, to int) Replay) {
+	for part := n(); part > 0 && !s.late(); part /= 2 {
+		for i := 0; i < n() && !s.late(); {
+			to := min(i+part, n())
+			if !s.try(without(i, to)) {
+				i = to
+			}
+		}
+	}
+}
+
+func (s *shrinker) dropFaults() {
+	s.drop(func() int { return len(s.best.Faults) }, func(from, to int) Replay {
+		r := s.best
+		r.Faults = slices.Delete(slices.Clone(r.Faults), from, to)
+		return r
+	})
+}
+
+func (s *shrinker) dropFates() {
+	s.drop(func() int { return len(s.best.Fates) }, func(from, to int) Replay {
+		r := s.best
+		r.Fates = slices.Delete(slices.Clone(r.Fates), from, to)
+		return r
+	})
+}
+
+// dropPairs links again what a cut need not cut.
+func (s *shrinker) dropPairs() {
+	for i := 0; i < len(s.best.Faults); i++ {
+		if s.best.Faults[i].Class&(Cuts|Partitions|Topologies) == 0 {
+			continue
+		}
+		args := func() []int64 {
+			if i >= len(s.best.Faults) {
+				return nil
+			}
+			return s.best.Faults[i].Args
+		}
+		s.drop(func() int { return len(args()) }, func(from, to int) Replay {
+			r := s.best
+			r.Faults = slices.Clone(r.Faults)
+			r.Faults[i].Args = slices.Delete(slices.Clone(args()), from, to)
+			return r
+		})
+	}
+}
+
+// simplify makes the cluster and its network as plain as they can be.
+func (s *shrinker) simplify() {
+	for _, plainer := range []func(*Plan){
+		func(p *Plan) { p.Setup.Twins = nil },
+		func(p *Plan) { p.Setup.Processes, p.Starts = p.Setup.Size, p.Starts[:p.Setup.Size] },
+		func(p *Plan) { p.Setup.Processes--; p.Starts = p.Starts[:len(p.Starts)-1] },
+		func(p *Plan) { p.Setup.Skew = false },
+		func(p *Plan) { p.Setup.Codec = false },
+		func(p *Plan) { p.Setup.Lag = 0 },
+		func(p *Plan) { p.Setup.Volatile = nil },
+		func(p *Plan) { p.Setup.Link.Unordered = false },
+		func(p *Plan) { p.Setup.Link = Link{Delay: time.Millisecond, Unordered: p.Setup.Link.Unordered} },
+		func(p *Plan) { p.Starts = make([]time.Duration, len(p.Starts)) },
+		func(p *Plan) { p.Epilogue = quiet },
+		func(p *Plan) { p.For /= 2 },
+	} {
+		r := s.best
+		if plainer(&r.Plan); r.Plan.validate() == nil && !samePlan(r.Plan, s.best.Plan) {
+			// Links are numbered by the processes that there are.
+			r.Fates = renumbered(r.Fates, s.best.Plan.total(), r.Plan.total())
+			s.try(r)
+		}
+	}
+}
+
+func (p Plan) total() int { return p.Setup.Processes + len(p.Setup.Twins) }
+
+func samePlan(a, b Plan) bool {
+	return a.total() == b.total() && a.Setup.Link == b.Setup.Link && a.Setup.Lag == b.Setup.Lag &&
+		a.Setup.Skew == b.Setup.Skew && a.Setup.Codec == b.Setup.Codec && a.For == b.For &&
+		a.Epilogue == b.Epilogue && slices.Equal(a.Starts, b.Starts) &&
+		len(a.Setup.Volatile) == len(b.Setup.Volatile)
+}
+
+func renumbered(fates []Fate, from, to int) []Fate {
+	if from == to {
+		return fates
+	}
+	var out []Fate
+	for _, f := range fates {
+		if a, b := f.Link/from, f.Link%from; a < to && b < to {
+			f.Link = a*to + b
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// shorten halves how long faults last, and how late messages are.
+func (s *shrinker) shorten() {
+	for i := range s.best.Faults {
+		for i < len(s.best.Faults) && s.best.Faults[i].Lasts > int64(time.Millisecond) {
+			r := s.best
+			r.Faults = slices.Clone(r.Faults)
+			r.Faults[i].Lasts /= 2
+			if !s.try(r) {
+				break
+			}
+		}
+	}
+}

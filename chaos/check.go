@@ -48,20 +48,28 @@ func (h hold) latest() int64   { return max(h.begin, h.end) }
 // findings are what the checker read, and what is wrong with it. The promises
 // are those of docs/protocol.md section 11.
 type findings struct {
-	faults []string
-	more   int // faults beyond maxFaultsTold
+	faults []string        // each text once
+	told   map[string]bool // the texts
+	more   int             // faults beyond maxFaultsTold, or told before
 
 	holds  []hold
-	tokens map[uint64]owner // by token, who had authority with it
-	ends   map[string]int   // causes of nodes that ended by themselves
-	events uint64           // custom events that arrived
-	writes map[string]int   // by verdict
-	top    evidence         // the newest accepted write
+	tokens map[uint64]owner // by token, who was first seen to have authority with it
+	owned  map[use]bool
+	ends   map[string]int // causes of nodes that ended by themselves
+	events uint64         // custom events that arrived
+	writes map[string]int // by verdict
+	top    evidence       // the newest accepted write
 	seats  *seats
 	heard  map[[2]string]arrived
 	// smallestGap is the least time from one node's authority to the next
 	// one's, 0 for none.
 	smallestGap time.Duration
+}
+
+// use is that of a token by one who had authority with it.
+type use struct {
+	owner
+	token uint64
 }
 
 // arrived is the newest event of one pair.
@@ -102,18 +110,20 @@ func audit(dir string) (*findings, error) {
 
 func newFindings() *findings {
 	return &findings{
-		tokens: map[uint64]owner{}, ends: map[string]int{}, writes: map[string]int{},
+		told: map[string]bool{}, owned: map[use]bool{}, tokens: map[uint64]owner{}, ends: map[string]int{}, writes: map[string]int{},
 		heard: map[[2]string]arrived{}, seats: newSeats(),
 	}
 }
 
 // fault notes what is wrong.
 func (f *findings) fault(rule, format string, args ...any) {
-	if len(f.faults) == maxFaultsTold {
+	text := rule + ": " + fmt.Sprintf(format, args...)
+	if f.told[text] || len(f.faults) == maxFaultsTold {
 		f.more++
 		return
 	}
-	f.faults = append(f.faults, rule+": "+fmt.Sprintf(format, args...))
+	f.told[text] = true
+	f.faults = append(f.faults, text)
 }
 
 // verdict is an error that names the first faults.
@@ -191,7 +201,10 @@ func (f *findings) onHold(h hold) {
 	if other, used := f.tokens[h.token]; used && other != h.owner {
 		f.fault("I3", "token %d: authority of %s and of %s", h.token, f.name(other), f.name(h.owner))
 	}
-	f.tokens[h.token] = h.owner
+	if _, used := f.tokens[h.token]; !used {
+		f.tokens[h.token] = h.owner
+	}
+	f.owned[use{h.owner, h.token}] = true
 	if n := len(f.holds); n > 0 {
 		last := &f.holds[n-1]
 		goesOn := last.owner == h.owner && last.token == h.token
@@ -233,13 +246,13 @@ func (f *findings) onWrite(e evidence) {
 	if want := judge(f.top.Token, f.top.From, f.top.FromRun, e); want != e.Verdict {
 		f.fault("register", "token %d of %s: %q, want %q", e.Token, f.name(writer), e.Verdict, want)
 	}
-	switch holder, known := f.tokens[e.Token]; {
+	switch {
 	case e.Verdict == refusedOther:
 		f.fault("I3", "token %d: written with by %s and by %s", e.Token,
 			f.name(owner{f.top.From, f.top.FromRun}), f.name(writer))
 		return
-	case !known || holder != writer:
-		f.fault("I3", "token %d: written with by %s, which never had authority", e.Token, f.name(writer))
+	case !f.owned[use{writer, e.Token}]:
+		f.fault("I3", "token %d: written with by %s, which never had authority with it", e.Token, f.name(writer))
 	}
 	if e.Verdict == accepted {
 		f.top = e

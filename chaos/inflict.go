@@ -118,6 +118,7 @@ func (r *runner) revive(node int) error {
 		return nil
 	}
 	r.restarts++
+	r.note("start %s again: it ended with %v", nodeName(node), p.cmd.ProcessState)
 	return r.ps.start(node, r.lost[node])
 }
 

@@ -39,6 +39,7 @@ func launch(role string, task any, log io.Writer) (*process, io.Reader, error) {
 		return nil, nil, err
 	}
 	p := &process{cmd: exec.Command("/proc/self/exe"), ended: make(chan struct{})}
+	p.cmd.Args[0] = "athena-chaos" // what people see of it
 	p.cmd.Env = append(os.Environ(), roleVariable+"="+role, taskVariable+"="+string(text))
 	p.cmd.Stderr = log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

@@ -110,8 +110,9 @@ func audit(dir string) (*findings, error) {
 
 func newFindings() *findings {
 	return &findings{
-		told: map[string]bool{}, owned: map[use]bool{}, tokens: map[uint64]owner{}, ends: map[string]int{}, writes: map[string]int{},
-		heard: map[[2]string]arrived{}, seats: newSeats(),
+		told: map[string]bool{}, tokens: map[uint64]owner{}, owned: map[use]bool{},
+		ends: map[string]int{}, writes: map[string]int{}, heard: map[[2]string]arrived{},
+		seats: newSeats(),
 	}
 }
 
@@ -252,7 +253,8 @@ func (f *findings) onWrite(e evidence) {
 			f.name(owner{f.top.From, f.top.FromRun}), f.name(writer))
 		return
 	case !f.owned[use{writer, e.Token}]:
-		f.fault("I3", "token %d: written with by %s, which never had authority with it", e.Token, f.name(writer))
+		f.fault("I3", "token %d: written with by %s, which never had authority with it",
+			e.Token, f.name(writer))
 	}
 	if e.Verdict == accepted {
 		f.top = e

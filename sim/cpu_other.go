@@ -4,12 +4,8 @@
 
 package sim
 
-import (
-	"runtime"
-	"time"
-)
+import "time"
 
-var began = time.Now()
-
-// cpuTime takes all cores for busy, for want of a better measure.
-func cpuTime() time.Duration { return time.Since(began) * time.Duration(runtime.GOMAXPROCS(0)) }
+// cpuTime is the time of day, for want of a better measure: only differences
+// count.
+func cpuTime() time.Duration { return time.Duration(time.Now().UnixNano()) }

@@ -6,6 +6,7 @@ package test
 
 import (
 	"bytes"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -33,10 +34,11 @@ func freeAddresses(t *testing.T, count int) (all []string) {
 }
 
 // TestProcessRefused starts nodes that cannot belong to a running cluster. Each
-// says why and what to do, and ends with 1; the cluster does not notice.
+// says why and what to do, and ends with 1; the cluster goes on, and says who
+// wanted in.
 func TestProcessRefused(t *testing.T) {
 	c := newNodes(t, 3)
-	_, leader := c.startAll()
+	all, leader := c.startAll()
 	before, _ := c.status(leader)
 	seeds := strings.Join(c.addrs, ",")
 	other := freeAddresses(t, 1)[0]
@@ -74,6 +76,13 @@ func TestProcessRefused(t *testing.T) {
 	if !ok || after.Token != before.Token || after.Active() != 3 {
 		t.Errorf("the cluster after that: token %d, %d active, want token %d, 3 active",
 			after.Token, after.Active(), before.Token)
+	}
+	for i, p := range all {
+		for _, want := range []string{"handshake refused", "peer refused", "Size differs: 3 here, 5 at"} {
+			eventually(t, fmt.Sprintf("n%d says %q", i+1, want), func() bool {
+				return strings.Contains(p.stderr.String(), want)
+			})
+		}
 	}
 }
 
@@ -189,6 +198,11 @@ func TestProcessAlone(t *testing.T) {
 	code, stdout, _ = run(t, "status", "--admin", c.admin(1))
 	if code != 0 || !strings.Contains(stdout, "n1 at "+c.addrs[0]+", joining") {
 		t.Errorf("athena status: exit %d, output\n%s\nwant 0, joining", code, stdout)
+	}
+	for _, want := range []string{
+		"WRN not in a cluster yet: asked ", c.addrs[1] + " (no answer)", c.addrs[2] + " (no answer)",
+	} {
+		eventually(t, "n1 says "+want, func() bool { return strings.Contains(p.stderr.String(), want) })
 	}
 	p.signal(syscall.SIGTERM)
 	if code := p.wait(); code != 0 {

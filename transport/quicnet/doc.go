@@ -8,4 +8,9 @@
 // heartbeats of the protocol are what counts. A process that is killed and comes
 // back on the same address is noticed by its stateless reset, which takes the
 // same ResetKey as before and a packet of more than 42 bytes.
+//
+// Where the kernel gives small buffers, New reports it once, with advice. quic-go
+// prints the same on standard error by itself. A program that does not want that
+// sets QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING to true in its environment, as athena
+// does; a library has no business there.
 package quicnet

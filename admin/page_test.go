@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/athena-go/athena/admin"
+)
+
+// TestPageShowsTheAnswers holds the examples of docs/admin.md against the types:
+// they have every field, no other, and every code.
+func TestPageShowsTheAnswers(t *testing.T) {
+	page, err := os.ReadFile("../docs/admin.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for title, answer := range map[string]any{
+		"### /v1/status": &admin.Status{}, "### /v1/leader": &admin.Leader{},
+	} {
+		_, section, _ := bytes.Cut(page, []byte(title+"\n"))
+		example := regexp.MustCompile("(?s)```json\n(.*?)```").FindSubmatch(section)
+		if example == nil {
+			t.Errorf("%s has no example", title)
+			continue
+		}
+		d := json.NewDecoder(bytes.NewReader(example[1]))
+		d.DisallowUnknownFields()
+		if err := d.Decode(answer); err != nil {
+			t.Errorf("%s: %v", title, err)
+			continue
+		}
+		again, err := json.Marshal(answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(value(t, string(again)), value(t, string(example[1]))); diff != "" {
+			t.Errorf("%s: -type +page:\n%s", title, diff)
+		}
+	}
+	for _, code := range []string{admin.CodeNoQuorum, admin.CodeNotLeader, admin.CodeNotActive,
+		admin.CodeNotFound, admin.CodeMethodNotAllowed, admin.CodeForbidden} {
+		if !strings.Contains(string(page), `"code": "`+code+`"`) {
+			t.Errorf("code %s has no example", code)
+		}
+	}
+}

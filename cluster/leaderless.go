@@ -85,7 +85,7 @@ func (n *Node) noLeader(seen sight) string {
 		cfg:    n.cfg,
 		quorum: member.Quorum(n.cfg.Size),
 		sight:  seen,
-		told:   n.heard.tell(seen.held.Number, 2*n.cfg.RetryInterval+n.cfg.HeartbeatTimeout),
+		told:   n.heard.tell(seen.held, 2*n.cfg.RetryInterval+n.cfg.HeartbeatTimeout),
 	}
 	text := w.text()
 	if n.meter.rosterLost.Load() {

@@ -176,7 +176,7 @@ func (s *notes) answers() []Answer {
 	for _, h := range s.all() {
 		err := h.fault
 		if err == nil {
-			err = errors.New(h.says(s.self, member.Number{}))
+			err = errors.New(h.says(s.self, member.State{}))
 		}
 		list = append(list, Answer{From: h.addr, Err: err})
 	}
@@ -194,7 +194,7 @@ type told struct {
 func (t told) String() string { return fmt.Sprintf("%s (%s)", t.addr, t.text) }
 
 // tell lists everybody who is asked, by address; held is what this node holds.
-func (s *notes) tell(held member.Number, within time.Duration) map[member.Address]told {
+func (s *notes) tell(held member.State, within time.Duration) map[member.Address]told {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := map[member.Address]told{}
@@ -217,7 +217,7 @@ func (s *notes) tell(held member.Number, within time.Duration) map[member.Addres
 const refusalFresh = 10 * time.Second
 
 // says is what the last messages of a node come to.
-func (h *heard) says(self member.Address, held member.Number) string {
+func (h *heard) says(self member.Address, held member.State) string {
 	c := h.claim
 	fresh := h.no != message.ReasonNone && h.at.Sub(h.noAt) < refusalFresh
 	switch {
@@ -243,9 +243,10 @@ func (h *heard) says(self member.Address, held member.Number) string {
 	switch {
 	case !c.Chosen:
 		return who + " provisionally"
-	case c.Version < held.Version:
-		return fmt.Sprintf("%s version %d, and this node holds the later version %s: "+
-			"is its store of another cluster?", who, c.Version, held)
+	case c.Version < held.Version, c.Version == held.Version && c.Leader != held.Leader:
+		// It does not lead here: this node follows nobody back.
+		return fmt.Sprintf("%s version %d, and this node holds version %s of %s: "+
+			"is its store of another cluster?", who, c.Version, held.Number, held.Leader)
 	default:
 		return fmt.Sprintf("%s version %d", who, c.Version)
 	}

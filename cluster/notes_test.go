@@ -124,6 +124,7 @@ func TestNotesFollowWhoIsNeeded(t *testing.T) {
 func TestWhatMessagesSay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		self, two, three := addresses(1)[0], addresses(2)[0], addresses(3)[0]
+		held := member.State{Number: member.Number{Version: 5}, Leader: three}
 		chosen := func(version uint64, a member.Address) member.Claim {
 			return member.Claim{Chosen: true, Version: version, Leader: a}
 		}
@@ -142,7 +143,10 @@ func TestWhatMessagesSay(t *testing.T) {
 			{member.Claim{Version: 1, Leader: three}, message.SeedKeepAlive{},
 				"follows 127.0.0.1:3, which leads provisionally"},
 			{chosen(4, two), message.LeaderResponse{}, "leads version 4, and this node holds " +
-				"the later version 5.0: is its store of another cluster?"},
+				"version 5.0 of 127.0.0.1:3: is its store of another cluster?"},
+			{chosen(5, two), message.LeaderResponse{}, "leads version 5, and this node holds " +
+				"version 5.0 of 127.0.0.1:3: is its store of another cluster?"},
+			{chosen(5, three), message.LeaderResponse{}, "follows 127.0.0.1:3, which leads version 5"},
 			{chosen(7, two), message.JoinClusterResponse{Reason: message.ReasonHoldsState},
 				"join refused: holds state, this node holds the members of an earlier cluster, " +
 					"and that leader holds none yet"},
@@ -153,13 +157,13 @@ func TestWhatMessagesSay(t *testing.T) {
 			var s notes
 			s.start([]member.Address{self, two}, self)
 			s.message(message.Message{From: at(2, 0).Identity, Claim: c.claim, Body: c.body})
-			got := s.tell(member.Number{Version: 5}, time.Second)[two]
+			got := s.tell(held, time.Second)[two]
 			if got.text != c.want || !got.reached {
 				t.Errorf("%T under %v: got %q, reached %t; want %q",
 					c.body, c.claim, got.text, got.reached, c.want)
 			}
 			time.Sleep(time.Second + 1)
-			got = s.tell(member.Number{}, time.Second)[two]
+			got = s.tell(held, time.Second)[two]
 			if got.reached || got.text != "does not answer any more" {
 				t.Errorf("%T a second ago: got %q, reached %t", c.body, got.text, got.reached)
 			}

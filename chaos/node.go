@@ -36,6 +36,10 @@ const (
 	sendTimeout = time.Second
 	burstEvery  = 40
 	burst       = 20
+	// Every largeEvery-th event has largeBytes, so that it travels in many packets
+	// and smaller ones wait behind it.
+	largeEvery = 16
+	largeBytes = 16 << 10
 	// eventsLine is how long events that came without a gap wait for a line.
 	eventsLine = 100 * time.Millisecond
 	// reportTick is how often a node tells the runner what it sees, at least.
@@ -56,6 +60,7 @@ type numbered struct {
 	From string
 	Run  int64
 	Seq  uint64
+	Rest []byte // makes it larger
 }
 
 // report is a line that a node prints for the runner.
@@ -236,6 +241,9 @@ func (w *witness) send(ctx context.Context, to member.Address) {
 	for seq := uint64(1); ctx.Err() == nil; seq++ {
 		sending, cancel := context.WithTimeout(ctx, sendTimeout)
 		e := numbered{From: w.task.Name, Run: w.book.run, Seq: seq}
+		if seq%largeEvery == 0 {
+			e.Rest = make([]byte, largeBytes)
+		}
 		_ = w.node.Send(sending, to, e) // lost ones show as gaps, which are allowed
 		cancel()
 		if seq%burstEvery >= burst {

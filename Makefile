@@ -24,11 +24,12 @@ SUDO       = $(if $(filter 0,$(shell id -u)),,sudo)
 BIN       := $(CURDIR)/bin
 CHAOS_FLAGS = $(if $(SEED),-seed $(SEED)) $(if $(FOR),-for $(FOR)) $(if $(NODES),-n $(NODES)) \
               -athena $(BIN)/athena
+EXPLORE_FLAGS = -refusals -attempts 2 -crashes 1
 SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
              $(if $(SIZE),--size $(SIZE)) $(if $(FOR),--for $(FOR)) $(if $(REPLAY),--replay $(REPLAY))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test check vet fmt race sim swarm chaos soak fuzz bench docs tools
+.PHONY: help demo build test check vet fmt race sim swarm explore chaos soak fuzz bench docs tools
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | \
@@ -66,7 +67,10 @@ sim: build ## the simulator: make sim SEED=7 RUNS=100 SIZE=5 FOR=10m, or REPLAY=
 
 swarm: build ## seeds for SWARM of CPU time (1h), and every planted bug
 	$(BIN)/athena sim --budget $(SWARM) --coverage $(SIM_FLAGS)
-	$(GO) test ./sim/mutants -count=1 -v -timeout 3h -run TestMutantsAreCaught -mutants
+	$(GO) test ./sim/mutants -count=1 -v -timeout 3h -run TestMutantsAre -mutants
+
+explore: ## every order of an election of three, votes that say no too (docs/explorer.md)
+	$(GO) run ./sim/internal/explore $(EXPLORE_FLAGS)
 
 chaos: build ## five minutes of real processes under real faults (root, nft): SEED FOR NODES
 	@$(GO) build -o $(BIN)/chaos ./chaos

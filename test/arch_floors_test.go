@@ -17,8 +17,8 @@ var floors = [][]string{
 	{"statemachine", "wire", "transport", "receiver", "store"},
 	{"transport/transporttest"},
 	{"transport/memnet", "transport/quicnet"},
-	{"cluster", "sim"},
-	{"latch", "election", "sim/internal/sweep", "sim/mutants"},
+	{"cluster", "sim", "sim/explore"},
+	{"latch", "election", "sim/internal/explore", "sim/internal/sweep", "sim/mutants"},
 	{"admin", "athenatest"},
 	{"cmd/...", "examples/...", "bench", "chaos", "test"},
 }

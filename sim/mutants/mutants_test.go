@@ -79,8 +79,8 @@ func TestMutantsAreCaught(t *testing.T) {
 	}
 }
 
-// sweep builds the simulator with a mutant and runs seeds until one fails.
-func sweep(t *testing.T, m Mutant) (out string, caught bool) {
+// build builds a command with a mutant and returns its path.
+func build(t *testing.T, m Mutant, command string) string {
 	t.Helper()
 	dir := t.TempDir()
 	replace := map[string]string{}
@@ -102,14 +102,27 @@ func sweep(t *testing.T, m Mutant) (out string, caught bool) {
 	if err := os.WriteFile(overlay, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	bin := filepath.Join(dir, "sweep")
-	build := exec.Command("go", "build", "-overlay", overlay, "-o", bin, "./sim/internal/sweep")
-	build.Dir = root
-	if b, err := build.CombinedOutput(); err != nil {
+	bin := filepath.Join(dir, "command")
+	run := exec.Command("go", "build", "-overlay", overlay, "-o", bin, command)
+	run.Dir = root
+	if b, err := run.CombinedOutput(); err != nil {
 		t.Fatalf("building %s: %v\n%s", m.Name, err, b)
 	}
-	b, err = exec.Command(bin, "-runs", "1000000", "-failures", "1",
-		"-seed", fmt.Sprint(*seed), "-budget", budget.String()).CombinedOutput()
+	return bin
+}
+
+// sweep builds the simulator with a mutant and runs seeds until one fails.
+func sweep(t *testing.T, m Mutant) (out string, caught bool) {
+	t.Helper()
+	return runs(t, m, exec.Command(build(t, m, "./sim/internal/sweep"),
+		"-runs", "1000000", "-failures", "1", "-seed", fmt.Sprint(*seed),
+		"-budget", budget.String()))
+}
+
+// runs runs a command built with a mutant; it is caught when that ends with 1.
+func runs(t *testing.T, m Mutant, command *exec.Cmd) (out string, caught bool) {
+	t.Helper()
+	b, err := command.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
 		t.Fatalf("running %s: %v\n%s", m.Name, err, b)

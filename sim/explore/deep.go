@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explore
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"time"
+	"unsafe"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// A machine has no way to be copied or compared, and needs none to run. Both are
+// done here by reflection over all that it has, so that a field that it gets one
+// day is neither shared by two states nor forgotten when they are compared.
+
+// passive are types that no step changes in place: copies share them.
+var passive = map[reflect.Type]bool{
+	reflect.TypeFor[statemachine.Config](): true,
+	reflect.TypeFor[member.Roster]():       true,
+	reflect.TypeFor[time.Time]():           true,
+}
+
+// apart are types that say nothing of what a machine will do, but for when.
+var apart = map[reflect.Type]bool{
+	reflect.TypeFor[statemachine.Config](): true,
+	reflect.TypeFor[statemachine.Output](): true,
+	reflect.TypeFor[time.Time]():           true,
+	reflect.TypeFor[*rand.Rand]():          true,
+}
+
+// beside are fields, by type, that decide nothing here: waits that grow, what was
+// shown, flows of which no event arrives, and numbers that only have to be high.
+var beside = map[string]bool{
+	"Machine.dirty":   true, // of the last call, as what was shown
+	"Machine.shown":   true,
+	"Machine.seek":    true,
+	"Machine.follow":  true,
+	"Machine.ask":     true,
+	"propose.fails":   true,
+	"propose.round":   true,
+	"propose.version": true, // see keyOf
+}
+
+// keyOf is all of a machine that decides what it will do, but for when.
+func keyOf(m *statemachine.Machine) string {
+	v := reflect.ValueOf(m).Elem()
+	d := m.Durable()
+	// A version seen counts where it is above the one that comes next anyway.
+	next := max(d.Held.Version+1, d.Promised.Version)
+	next = max(next, v.FieldByName("propose").FieldByName("version").Uint())
+	return string(binary.AppendUvarint(canon(nil, v), next))
+}
+
+// clone copies a machine with all that its steps change.
+func clone(m *statemachine.Machine) *statemachine.Machine {
+	c := new(statemachine.Machine)
+	*c = *m
+	detach(reflect.ValueOf(c).Elem())
+	return c
+}
+
+// detach gives v memory of its own behind every pointer and slice.
+func detach(v reflect.Value) {
+	if passive[v.Type()] {
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[statemachine.Output]() {
+			settable(v).SetZero() // of the last call; the next begins with none
+			return
+		}
+		for i := range v.NumField() {
+			detach(v.Field(i))
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			p := reflect.New(v.Type().Elem())
+			p.Elem().Set(settable(v).Elem())
+			settable(v).Set(p)
+			detach(p.Elem())
+		}
+	case reflect.Slice:
+		if v.IsNil() {
+			return
+		}
+		s := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		reflect.Copy(s, settable(v))
+		settable(v).Set(s)
+		for i := range s.Len() {
+			detach(s.Index(i))
+		}
+	case reflect.Map, reflect.Chan, reflect.Func, reflect.Interface, reflect.UnsafePointer:
+		panic(fmt.Sprintf("explore: a machine has a %s: say how it is copied", v.Type()))
+	}
+}
+
+// settable is v, which has an address, without the guard of unexported fields.
+func settable(v reflect.Value) reflect.Value {
+	return reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Elem()
+}
+
+// canon appends all of v that decides what comes next, so that equal bytes mean
+// equal behaviour but for times.
+func canon(b []byte, v reflect.Value) []byte {
+	if apart[v.Type()] {
+		return b
+	}
+	switch v.Kind() {
+	case reflect.Bool:
+		if v.Bool() {
+			return append(b, 1)
+		}
+		return append(b, 0)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return binary.AppendVarint(b, v.Int())
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return binary.AppendUvarint(b, v.Uint())
+	case reflect.String:
+		b = binary.AppendUvarint(b, uint64(v.Len()))
+		return append(b, v.String()...)
+	case reflect.Array, reflect.Slice:
+		b = binary.AppendUvarint(b, uint64(v.Len()))
+		for i := range v.Len() {
+			b = canon(b, v.Index(i))
+		}
+		return b
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if !beside[v.Type().Name()+"."+v.Type().Field(i).Name] {
+				b = canon(b, v.Field(i))
+			}
+		}
+		return b
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			return append(b, 0)
+		}
+		if v.Kind() == reflect.Interface {
+			b = append(b, v.Elem().Type().Name()...)
+		}
+		return canon(append(b, 1), v.Elem())
+	}
+	panic(fmt.Sprintf("explore: a machine has a %s: say how it is compared", v.Type()))
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explore
+
+import (
+	"reflect"
+	"testing"
+)
+
+// A step of a copy leaves the original as it was: each state is still what it was
+// filed as when the search is over.
+func TestStepsLeaveTheOriginal(t *testing.T) {
+	x := newExplorer(Options{Size: 2, Attempts: 2, Crashes: 1})
+	x.run()
+	for _, n := range x.nodes {
+		for key, i := range n.known {
+			if keyOf(n.states[i].machine) != key {
+				t.Fatalf("state %d of %s changed since it was met", i, n.cfg.Name)
+			}
+		}
+	}
+}
+
+// Every field of a machine is compared, unless deep.go says that it decides
+// nothing.
+func TestEveryFieldIsCompared(t *testing.T) {
+	w := newWorld(3, false)
+	m := w.nodes[0].states[0].machine
+	v := reflect.ValueOf(m).Elem()
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		c := clone(m)
+		changed := flip(reflect.ValueOf(c).Elem().Field(i))
+		skipped := apart[f.Type] || beside["Machine."+f.Name]
+		if skipped || !changed {
+			continue
+		}
+		if keyOf(c) == keyOf(m) {
+			t.Errorf("%s changed, but the machine counts as the same", f.Name)
+		}
+	}
+}
+
+// flip changes the first plain value in v, and reports whether there is one that
+// is compared.
+func flip(v reflect.Value) bool {
+	if apart[v.Type()] {
+		return false
+	}
+	switch v.Kind() {
+	case reflect.Bool:
+		settable(v).SetBool(!v.Bool())
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		settable(v).SetInt(v.Int() + 1)
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		settable(v).SetUint(v.Uint() + 1)
+	case reflect.String:
+		settable(v).SetString(v.String() + "x")
+	case reflect.Array:
+		return flip(v.Index(0))
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if !beside[v.Type().Name()+"."+v.Type().Field(i).Name] && flip(v.Field(i)) {
+				return true
+			}
+		}
+		return false
+	default:
+		return false
+	}
+	return true
+}
+
+// What a machine may get one day that nobody said how to copy ends the program.
+func TestUnknownKindsPanic(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("a map was copied as if it were a value")
+		}
+	}()
+	holder := struct{ m map[int]int }{map[int]int{}}
+	detach(reflect.ValueOf(&holder).Elem())
+}

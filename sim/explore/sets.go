@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explore
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// sets holds each set of letters once.
+type sets struct {
+	members [][]int32 // sorted
+	known   map[string]int32
+	grown   map[[2]int32]int32 // by set and letter
+	shrunk  map[shrinking]int32
+}
+
+// shrinking is a set of which a node, now in a state, needs some letters no more.
+type shrinking struct {
+	set int32
+	by  step
+}
+
+type step struct {
+	node int
+	to   int32 // its state
+}
+
+func newSets() sets {
+	return sets{
+		members: [][]int32{nil},
+		known:   map[string]int32{"": 0},
+		grown:   map[[2]int32]int32{},
+		shrunk:  map[shrinking]int32{},
+	}
+}
+
+// with is the set that has letter besides.
+func (s *sets) with(set, letter int32) int32 {
+	step := [2]int32{set, letter}
+	if next, ok := s.grown[step]; ok {
+		return next
+	}
+	next := set
+	if at, has := slices.BinarySearch(s.members[set], letter); !has {
+		next = s.number(slices.Insert(slices.Clone(s.members[set]), at, letter))
+	}
+	s.grown[step] = next
+	return next
+}
+
+// without is the set without the letters that are dead to a node after a step.
+func (s *sets) without(set int32, by step, dead func(letter int32) bool) int32 {
+	key := shrinking{set, by}
+	next, ok := s.shrunk[key]
+	if !ok {
+		next = s.number(slices.DeleteFunc(slices.Clone(s.members[set]), dead))
+		s.shrunk[key] = next
+	}
+	return next
+}
+
+func (s *sets) number(members []int32) int32 {
+	var key []byte
+	for _, m := range members {
+		key = binary.AppendVarint(key, int64(m))
+	}
+	if i, ok := s.known[string(key)]; ok {
+		return i
+	}
+	i := int32(len(s.members))
+	s.known[string(key)] = i
+	s.members = append(s.members, members)
+	return i
+}

@@ -134,7 +134,20 @@ func (m *Machine) onVote(in message.Message, b message.Vote) {
 		m.failAttempt()
 		m.propose.at = m.now.Add(m.cfg.Timings.RetryInterval)
 	default:
+		if !a.formal && a.base.Less(b.State.Number) && m.votesHere(in.From.Voter()) {
+			m.rebase(a, b.State)
+		}
 		m.count(a, in.From, b)
+	}
+}
+
+// rebase builds the proposal under way on the newest held state among the votes:
+// one that this node cannot take because it is bound above it, or others would
+// refuse what it proposes for ever. (S) protocol.md section 6, 4.
+func (m *Machine) rebase(a *attempt, s member.State) {
+	if s.Version < a.id.Version && m.plausible(s) && s.Roster.IsVoter(m.self.Voter()) {
+		a.base = s
+		a.electorate.Roster = s.Roster
 	}
 }
 

@@ -280,6 +280,47 @@ func TestTheInitialState(t *testing.T) {
 	}
 }
 
+// A node that is bound above the newest held state among the votes cannot take
+// it, and builds on it all the same: who holds it accepts nothing older.
+func TestABoundProposerBuildsOnTheNewestStateOfTheVotes(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		voter int // of three that hold 3.0; n4 is none
+		held  member.State
+		want  member.Number
+	}{
+		{"newer", 2, state(3, 3, 5, 1), number(3, 5)},
+		{"not newer", 2, state(3, 3, 0, 1), number(3, 0)},
+		{"newer, of who has no vote", 3, state(3, 3, 5, 1), number(3, 0)},
+	} {
+		b := holding(t, 3, state(3, 3, 0, 1))
+		bound := paxos.ID{Version: 4, Ballot: paxos.Ballot{Round: 1, Proposer: addr(1), Incarnation: 1}}
+		d := &b.nodes[0].durable
+		d.Accepted = paxos.Accepted{ID: bound, Base: number(3, 0), State: state(3, 4, 0, 1)}
+		d.Promised = paxos.ID{Version: 5, Ballot: bound.Ballot}
+		b.start(0)
+		b.run(b.timings.LeaseTimeout + 1)
+		p := b.proposes(3)
+		v := yes(p)
+		v.Held = tc.held.Number
+		if p.Held.Less(v.Held) {
+			v.State = tc.held
+		}
+		b.hand(event(tc.voter, member.Claim{}, v))
+		if tc.voter == 3 {
+			b.hand(event(2, member.Claim{}, yes(p)))
+		}
+		f := last[message.Proposal](b)
+		if f.Stage != message.Formal || f.Base != tc.want || f.State.Version != 5 {
+			t.Errorf("%s: got %v on %v for version %d, want formal on %v for 5",
+				tc.name, f.Stage, f.Base, f.State.Version, tc.want)
+		}
+		if got := b.nodes[0].durable.Held.Number; got != number(3, 0) {
+			t.Errorf("%s: got %v held, want 3.0 still", tc.name, got)
+		}
+	}
+}
+
 // 4. "Votes count where (address, store id) is a voter of the newest held
 // state."
 func TestVotesOfOthersDoNotCount(t *testing.T) {

@@ -52,7 +52,7 @@ func (n inbound) System(from member.Identity, frame []byte) error {
 	switch {
 	case errors.Is(err, wire.ErrUnknownKind), errors.Is(err, wire.ErrVersion):
 		// What a later version of this program says to its like.
-		n.drop(from, dropUnknownKind, err)
+		_ = n.drop(from, dropUnknownKind, err)
 		return nil
 	case err != nil:
 		return n.drop(from, dropMalformed, err)
@@ -84,7 +84,7 @@ func (n inbound) Custom(from member.Identity, frame []byte) error {
 	}
 	raw := receiver.Raw{Name: e.Name, Payload: e.Payload}
 	if err := n.deliver(context.Background(), sender, raw); err != nil {
-		n.drop(from, dropReason(err), err)
+		_ = n.drop(from, dropReason(err), err)
 	}
 	return nil
 }

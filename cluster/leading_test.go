@@ -96,7 +96,7 @@ func TestWorkEndsTheGuardBeforeTheLease(t *testing.T) {
 		synctest.Wait()
 		deadline := term.Deadline()
 		<-term.Done()
-		if got := deadline.Sub(time.Now()); got < leader.terms.guard {
+		if got := time.Until(deadline); got < leader.terms.guard {
 			t.Errorf("the term ended %v before its lease, want at least %v", got, leader.terms.guard)
 		}
 		w.heal(leader)

@@ -300,11 +300,12 @@ func brief(err error) string {
 
 // mismatches lists the differences of configuration that an error joins.
 func mismatches(err error) []string {
+	//nolint:errorlint // it walks the tree of errors itself
 	if m, ok := err.(*ConfigMismatchError); ok {
 		return []string{fmt.Sprintf("%s (%s here, %s there)", words(m.Field), m.Ours, m.Theirs)}
 	}
 	var list []string
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // as above
 	case interface{ Unwrap() []error }:
 		for _, one := range e.Unwrap() {
 			list = append(list, mismatches(one)...)

@@ -110,10 +110,10 @@ func (p *peer) attempt(ctx context.Context) {
 		p.greet(conn)
 		return
 	}
-	switch context.Cause(ctx) {
-	case context.Canceled:
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, context.Canceled):
 		return // another connection came first, or the Mesh ends
-	case context.DeadlineExceeded:
+	case errors.Is(cause, context.DeadlineExceeded):
 		// Nobody's deadline but ours: it must not look like that of a caller.
 		if !errors.Is(err, ErrUnknownHost) {
 			err = fmt.Errorf("%w from %s", ErrNoAnswer, p.addr)

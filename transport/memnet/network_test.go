@@ -51,7 +51,7 @@ func TestListenTwice(t *testing.T) {
 	if _, err := n.Listen(at, transport.Config{}); err == nil {
 		t.Error("Listen with an empty config succeeds")
 	}
-	if e, err = n.listen(at); err != nil {
+	if _, err = n.listen(at); err != nil {
 		t.Errorf("listen after a failed Listen: %v", err)
 	}
 }

@@ -55,10 +55,15 @@ const (
 	// to its working size.
 	settling = 10 * time.Minute
 	// slopeTime is the least time of which a slope says anything.
-	slopeTime = 30 * time.Minute
+	slopeTime = time.Hour
+	// window is the time of which only the least use counts: connections that
+	// were just lost leave goroutines for a while, and what leaks stays.
+	window = 10 * time.Minute
 	// maxSlope is the growth that is taken for a leak, in parts of the mean an
-	// hour.
-	maxSlope = 0.05
+	// hour, unless it comes to less than minGrowth: one file more or less is
+	// none.
+	maxSlope  = 0.05
+	minGrowth = 2
 )
 
 // slope is the growth of one thing in one process.
@@ -67,6 +72,7 @@ type slope struct {
 	what    string
 	mean    float64
 	perHour float64 // parts of the mean
+	growth  float64 // in all the time
 }
 
 // slopes are those of the processes that lived long enough. Samples are in the
@@ -81,7 +87,7 @@ func slopes(node string, samples []usage) []slope {
 		settled := samples[0].at + settling
 		life := slices.DeleteFunc(slices.Clone(samples[:n]), func(u usage) bool { return u.at < settled })
 		samples = samples[n:]
-		if len(life) < 3 || life[len(life)-1].at-life[0].at < slopeTime {
+		if len(life) == 0 || life[len(life)-1].at-life[0].at < slopeTime {
 			continue
 		}
 		for _, thing := range []struct {
@@ -92,27 +98,45 @@ func slopes(node string, samples []usage) []slope {
 			{"files", func(u usage) float64 { return u.files }},
 			{"bytes", func(u usage) float64 { return u.bytes }},
 		} {
-			// A daemon does not tell its goroutines.
-			if mean, perHour := fit(life, thing.of); mean > 0 {
-				all = append(all, slope{node, thing.what, mean, perHour / mean})
+			at, least := floor(life, thing.of)
+			mean, perHour := fit(at, least)
+			if mean > 0 { // a daemon does not tell its goroutines
+				growth := perHour * (at[len(at)-1] - at[0])
+				all = append(all, slope{node, thing.what, mean, perHour / mean, growth})
 			}
 		}
 	}
 	return all
 }
 
-// fit is the line of least squares: its mean, and its growth an hour.
-func fit(samples []usage, of func(usage) float64) (mean, perHour float64) {
-	var at float64
-	for _, u := range samples {
-		mean += of(u) / float64(len(samples))
-		at += u.at.Hours() / float64(len(samples))
+// floor is the least use in each window, with the hour of its first sample. A
+// window that the samples do not fill is left out.
+func floor(samples []usage, of func(usage) float64) (at, least []float64) {
+	var begin time.Duration
+	for i, u := range samples {
+		if i == 0 || u.at >= begin+window {
+			if samples[len(samples)-1].at < u.at+window {
+				break
+			}
+			begin = u.at
+			at, least = append(at, u.at.Hours()), append(least, of(u))
+		}
+		least[len(least)-1] = min(least[len(least)-1], of(u))
+	}
+	return at, least
+}
+
+// fit is the line of least squares: the mean of y, and its growth by x.
+func fit(x, y []float64) (mean, slope float64) {
+	var middle float64
+	for i := range x {
+		mean += y[i] / float64(len(x))
+		middle += x[i] / float64(len(x))
 	}
 	var both, square float64
-	for _, u := range samples {
-		x := u.at.Hours() - at
-		both += x * (of(u) - mean)
-		square += x * x
+	for i := range x {
+		both += (x[i] - middle) * (y[i] - mean)
+		square += (x[i] - middle) * (x[i] - middle)
 	}
 	return mean, both / square
 }
@@ -128,7 +152,7 @@ func tell(w io.Writer, all []slope) error {
 	fmt.Fprintln(table, "node\twhat\tmean\tgrowth an hour")
 	for _, s := range all {
 		fmt.Fprintf(table, "%s\t%s\t%.0f\t%+.2f %%\n", s.node, s.what, s.mean, 100*s.perHour)
-		if s.perHour > maxSlope {
+		if s.perHour > maxSlope && s.growth >= minGrowth {
 			leaks = append(leaks, fmt.Errorf("%s of %s grow by %.1f %% an hour, more than %.0f %%",
 				s.what, s.node, 100*s.perHour, 100*maxSlope))
 		}

@@ -116,12 +116,19 @@ func TestRuleset(t *testing.T) {
 	}
 }
 
-// TestSlopes holds that growth is found, per process, after it has settled.
+// TestSlopes holds that growth is found, per process, after it has settled, and
+// that what comes and goes is none.
 func TestSlopes(t *testing.T) {
 	sample := func(run int, from, to time.Duration, of func(hours float64) float64) (all []usage) {
 		for at := from; at <= to; at += time.Minute {
-			v := of(at.Hours())
-			all = append(all, usage{at: at, run: run, goroutines: 50, files: 20, bytes: v})
+			u := usage{at: at, run: run, goroutines: 50, files: 13, bytes: of(at.Hours())}
+			if len(all)%3 == 0 {
+				u.goroutines += at.Hours() * 50 // connections that were just lost
+			}
+			if at > to-window {
+				u.files = 14
+			}
+			all = append(all, u)
 		}
 		return all
 	}
@@ -140,10 +147,13 @@ func TestSlopes(t *testing.T) {
 	if len(all) != 6 {
 		t.Fatalf("%d slopes, want 3 of each of 2 processes: %v", len(all), all)
 	}
-	for i, want := range []float64{0, 0, 0, 0, 0, 200 / all[5].mean} {
-		if math.Abs(all[i].perHour-want) > 1e-9 {
-			t.Errorf("slope %d: %+v, want %f an hour", i, all[i], want)
+	for _, i := range []int{0, 2, 3} {
+		if math.Abs(all[i].perHour) > 1e-9 {
+			t.Errorf("slope %d: %+v, want none", i, all[i])
 		}
+	}
+	if got, want := all[5].perHour*all[5].mean, 200.0; math.Abs(got-want) > 1e-6 {
+		t.Errorf("bytes: %+v, %f an hour, want %f", all[5], got, want)
 	}
 	err := tell(t.Output(), all)
 	if err == nil || strings.Count(err.Error(), "n1") != 1 || !strings.Contains(err.Error(), "bytes") {

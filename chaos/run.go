@@ -227,6 +227,8 @@ func (r *runner) sample() error {
 	for i := range r.ps.nodes {
 		if u, ok := r.usageOf(i); ok {
 			r.usage[i] = append(r.usage[i], u)
+			r.note("%s uses %.0f goroutines, %.0f files, %.0f bytes",
+				nodeName(i), u.goroutines, u.files, u.bytes)
 		}
 	}
 	if time.Since(r.audited) < auditEvery {

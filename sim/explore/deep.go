@@ -46,14 +46,31 @@ var beside = map[string]bool{
 	"propose.version": true, // see keyOf
 }
 
+// fields are those of a struct type that are compared.
+type fields map[reflect.Type][]int
+
+func (f fields) of(t reflect.Type) []int {
+	list, ok := f[t]
+	if !ok {
+		list = []int{}
+		for i := range t.NumField() {
+			if !beside[t.Name()+"."+t.Field(i).Name] && !apart[t.Field(i).Type] {
+				list = append(list, i)
+			}
+		}
+		f[t] = list
+	}
+	return list
+}
+
 // keyOf is all of a machine that decides what it will do, but for when.
-func keyOf(m *statemachine.Machine) string {
+func (f fields) keyOf(m *statemachine.Machine) string {
 	v := reflect.ValueOf(m).Elem()
 	d := m.Durable()
 	// A version seen counts where it is above the one that comes next anyway.
 	next := max(d.Held.Version+1, d.Promised.Version)
 	next = max(next, v.FieldByName("propose").FieldByName("version").Uint())
-	return string(binary.AppendUvarint(canon(nil, v), next))
+	return string(binary.AppendUvarint(f.canon(nil, v), next))
 }
 
 // clone copies a machine with all that its steps change.
@@ -107,10 +124,7 @@ func settable(v reflect.Value) reflect.Value {
 
 // canon appends all of v that decides what comes next, so that equal bytes mean
 // equal behaviour but for times.
-func canon(b []byte, v reflect.Value) []byte {
-	if apart[v.Type()] {
-		return b
-	}
+func (f fields) canon(b []byte, v reflect.Value) []byte {
 	switch v.Kind() {
 	case reflect.Bool:
 		if v.Bool() {
@@ -126,15 +140,18 @@ func canon(b []byte, v reflect.Value) []byte {
 		return append(b, v.String()...)
 	case reflect.Array, reflect.Slice:
 		b = binary.AppendUvarint(b, uint64(v.Len()))
+		plain := v.Type().Elem().Kind() == reflect.Uint8
 		for i := range v.Len() {
-			b = canon(b, v.Index(i))
+			if plain {
+				b = append(b, byte(v.Index(i).Uint()))
+			} else {
+				b = f.canon(b, v.Index(i))
+			}
 		}
 		return b
 	case reflect.Struct:
-		for i := range v.NumField() {
-			if !beside[v.Type().Name()+"."+v.Type().Field(i).Name] {
-				b = canon(b, v.Field(i))
-			}
+		for _, i := range f.of(v.Type()) {
+			b = f.canon(b, v.Field(i))
 		}
 		return b
 	case reflect.Pointer, reflect.Interface:
@@ -144,7 +161,7 @@ func canon(b []byte, v reflect.Value) []byte {
 		if v.Kind() == reflect.Interface {
 			b = append(b, v.Elem().Type().Name()...)
 		}
-		return canon(append(b, 1), v.Elem())
+		return f.canon(append(b, 1), v.Elem())
 	}
 	panic(fmt.Sprintf("explore: a machine has a %s: say how it is compared", v.Type()))
 }

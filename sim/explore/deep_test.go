@@ -14,7 +14,7 @@ func TestStepsLeaveTheOriginal(t *testing.T) {
 	x.run()
 	for _, n := range x.nodes {
 		for key, i := range n.known {
-			if keyOf(n.states[i].machine) != key {
+			if n.fields.keyOf(n.states[i].machine) != key {
 				t.Fatalf("state %d of %s changed since it was met", i, n.cfg.Name)
 			}
 		}
@@ -35,7 +35,7 @@ func TestEveryFieldIsCompared(t *testing.T) {
 		if skipped || !changed {
 			continue
 		}
-		if keyOf(c) == keyOf(m) {
+		if w.fields.keyOf(c) == w.fields.keyOf(m) {
 			t.Errorf("%s changed, but the machine counts as the same", f.Name)
 		}
 	}

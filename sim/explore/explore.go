@@ -149,7 +149,8 @@ func (x *explorer) run() bool {
 // take goes from place i by one step of node n.
 func (x *explorer) take(i, n int, by int32, e *effect) {
 	p := x.places[i]
-	if x.result.Violation != nil || e.idle(p.at[n]) {
+	if x.result.Violation != nil || e.idle(p.at[n]) ||
+		int(p.attempts)+e.attempts > x.opt.Attempts {
 		return
 	}
 	w := way{int32(i), int8(n), by}
@@ -157,9 +158,6 @@ func (x *explorer) take(i, n int, by int32, e *effect) {
 		p.crashes++
 	}
 	fault := x.apply(&p, n, e)
-	if int(p.attempts) > x.opt.Attempts {
-		return
-	}
 	x.result.Transitions++
 	if fault == nil {
 		fault = x.judge(&p)

@@ -136,7 +136,7 @@ func (w *world) note(
 
 // letter returns the number of an event; base is what an announced state continues.
 func (w *world) letter(msg message.Message, base member.Number) int32 {
-	key := string(canon(canon(nil, reflect.ValueOf(msg)), reflect.ValueOf(base)))
+	key := string(w.fields.canon(w.fields.canon(nil, reflect.ValueOf(msg)), reflect.ValueOf(base)))
 	if i, ok := w.known[key]; ok {
 		return i
 	}

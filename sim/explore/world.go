@@ -16,6 +16,7 @@ import (
 // world has each state of a machine and each event once, and remembers what each
 // step does: most states of the cluster are new pairings of known ones.
 type world struct {
+	fields  fields
 	nodes   []*node
 	letters []letter
 	known   map[string]int32 // letters by content
@@ -26,6 +27,7 @@ type world struct {
 
 // node is one process in all its states.
 type node struct {
+	fields fields
 	cfg    statemachine.Config
 	states []*state
 	known  map[string]int32
@@ -82,12 +84,13 @@ func timings() message.Timings {
 }
 
 func newWorld(size int, refusals bool) *world {
-	w := &world{known: map[string]int32{}, sets: newSets(), refusals: refusals}
+	w := &world{fields: fields{}, known: map[string]int32{}, sets: newSets(), refusals: refusals}
 	held := member.State{Number: member.Number{Version: 1}}
 	for i := range size {
 		addr := member.Address{Host: fmt.Sprintf("n%d", i+1), Port: 7000}
 		w.nodes = append(w.nodes, &node{
-			known: map[string]int32{},
+			fields: w.fields,
+			known:  map[string]int32{},
 			cfg: statemachine.Config{
 				Address: addr,
 				Name:    addr.Host,
@@ -122,7 +125,7 @@ func begin(cfg statemachine.Config, d paxos.Durable) *statemachine.Machine {
 
 // add returns the number of a state, a new one where nothing like it is known.
 func (n *node) add(m *statemachine.Machine) int32 {
-	key := keyOf(m)
+	key := n.fields.keyOf(m)
 	if i, ok := n.known[key]; ok {
 		return i
 	}

@@ -10,7 +10,7 @@
 //	GET /livez        200 while the process works
 //	GET /readyz       200 while the node is an active member by the word of a leader
 //	                  that was chosen; with ?quorum while there is a quorate leader,
-//	                  with ?leader while it is this node
+//	                  with ?leader while it is this node; other queries are 400
 //
 // docs/admin.md shows each answer. An error is {"error": "text for people", "code":
 // "word for programs"}. Times are RFC 3339 with nanoseconds, durations are

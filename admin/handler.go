@@ -4,7 +4,11 @@ package admin
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
@@ -24,6 +28,7 @@ const (
 	CodeNotFound         = "not_found"          // there is no such path
 	CodeMethodNotAllowed = "method_not_allowed" // the path takes another method
 	CodeForbidden        = "forbidden"          // the request may come from another site
+	CodeBadQuery         = "bad_query"          // the path knows no such query
 )
 
 // New returns the handler of a node. build names the program and its version.
@@ -71,7 +76,11 @@ func (h *handler) leader(w http.ResponseWriter, _ *http.Request) {
 }
 
 // live says that the process works: it could look at its node.
-func (h *handler) live(w http.ResponseWriter, _ *http.Request) {
+func (h *handler) live(w http.ResponseWriter, r *http.Request) {
+	if _, err := wanted(r); err != nil {
+		WriteError(w, http.StatusBadRequest, CodeBadQuery, err.Error())
+		return
+	}
 	h.look()
 	ok(w)
 }
@@ -81,22 +90,58 @@ func (h *handler) live(w http.ResponseWriter, _ *http.Request) {
 // elected, or every failover would take all nodes out of service. A load balancer
 // that wants the leader alone asks with ?leader.
 func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
+	want, err := wanted(r, wantQuorum, wantLeader)
+	if err != nil {
+		WriteError(w, http.StatusBadRequest, CodeBadQuery, err.Error())
+		return
+	}
 	node := h.node.Status()
 	s := StatusOf(node, h.build)
 	_, quorate := s.LeaderOf()
-	want := r.URL.Query()
 	switch {
 	case node.Self.Status != member.Active || node.Provisional:
 		WriteError(w, http.StatusServiceUnavailable, CodeNotActive,
 			because("this node is no active member of its cluster yet", s))
-	case (want.Has("quorum") || want.Has("leader")) && !quorate:
+	case (want[wantQuorum] || want[wantLeader]) && !quorate:
 		noQuorum(w, s)
-	case want.Has("leader") && !s.IsLeader():
+	case want[wantLeader] && !s.IsLeader():
 		WriteError(w, http.StatusServiceUnavailable, CodeNotLeader,
 			"this node does not lead; "+s.View.Leader.String()+" does")
 	default:
 		ok(w)
 	}
+}
+
+// What can be asked of /readyz besides.
+const (
+	wantQuorum = "quorum"
+	wantLeader = "leader"
+)
+
+// wanted reads the query of a health check, of which known are all words. Anything
+// else is an error: an answer of 200 to a misspelled ?leader would send work to
+// every node.
+func wanted(r *http.Request, known ...string) (map[string]bool, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, fmt.Errorf("query %q of %s: %w", r.URL.RawQuery, r.URL.Path, err)
+	}
+	want := map[string]bool{}
+	for word, values := range query {
+		switch value := strings.Join(values, ","); {
+		case !slices.Contains(known, word) && len(known) == 0:
+			return nil, fmt.Errorf("query %q: %s takes none", word, r.URL.Path)
+		case !slices.Contains(known, word):
+			return nil, fmt.Errorf("query %q: %s takes ?%s",
+				word, r.URL.Path, strings.Join(known, " and ?"))
+		case value == "" || value == "1" || value == "true":
+			want[word] = true
+		case value != "0" && value != "false":
+			return nil, fmt.Errorf("query %s=%q: must be %s alone, true, 1, false or 0",
+				word, value, word)
+		}
+	}
+	return want, nil
 }
 
 func ok(w http.ResponseWriter) {

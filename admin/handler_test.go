@@ -133,6 +133,20 @@ const statusShape = `{
 	"uptime_ms": 60000, "protocol": 1, "build": "v0.1"
 }`
 
+// TestUnknownQueryNamesTheKnown, so that who misspelled one sees it.
+func TestUnknownQueryNamesTheKnown(t *testing.T) {
+	h := admin.New(leading(t), "")
+	for path, want := range map[string]string{
+		"/readyz?leaders":  "takes ?quorum and ?leader",
+		"/livez?leader":    "/livez takes none",
+		"/readyz?leader=x": "must be leader alone, true, 1, false or 0",
+	} {
+		if got := ask(h, "GET", path).Body.String(); !strings.Contains(got, want) {
+			t.Errorf("GET %s: %s, want %q in it", path, got, want)
+		}
+	}
+}
+
 // TestStatusShape holds the form of the answers, on which scripts rely.
 func TestStatusShape(t *testing.T) {
 	for _, c := range []struct {
@@ -221,6 +235,11 @@ func TestHealth(t *testing.T) {
 		{"leader", leading(t), "/readyz?leader", 200, ""},
 		{"leader and quorum", leading(t), "/readyz?leader&quorum", 200, ""},
 		{"leader without lease", lapsed, "/readyz?leader", 503, admin.CodeNoQuorum},
+		{"leader=true", following(t), "/readyz?leader=true", 503, admin.CodeNotLeader},
+		{"leader=1", following(t), "/readyz?leader=1", 503, admin.CodeNotLeader},
+		{"leader=", following(t), "/readyz?leader=", 503, admin.CodeNotLeader},
+		{"leader=false", following(t), "/readyz?leader=false", 200, ""},
+		{"quorum=0", leaderless(t), "/readyz?quorum=0", 200, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := ask(admin.New(c.node, ""), "GET", c.path)
@@ -255,6 +274,12 @@ func TestWrongRequests(t *testing.T) {
 		{"GET", "/v1/status/", 404, admin.CodeNotFound},
 		{"GET", "/v2/status", 404, admin.CodeNotFound},
 		{"POST", "/v1/nothing", 404, admin.CodeNotFound},
+		{"GET", "/readyz?leaders", 400, admin.CodeBadQuery},
+		{"GET", "/readyz?leader&Quorum", 400, admin.CodeBadQuery},
+		{"GET", "/readyz?leader=no", 400, admin.CodeBadQuery},
+		{"GET", "/readyz?leader&leader=false", 400, admin.CodeBadQuery},
+		{"GET", "/readyz?leader;quorum", 400, admin.CodeBadQuery},
+		{"GET", "/livez?leader", 400, admin.CodeBadQuery},
 	} {
 		w := ask(h, c.method, c.path)
 		var got struct{ Error, Code string }

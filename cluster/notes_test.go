@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/transport"
@@ -32,6 +34,22 @@ func (s *notes) isHopeless() bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// TestStrangersEndNoStart: a handshake that failed here says nothing of the seed
+// whose address it came from. One packet with a forged source is enough for it.
+func TestStrangersEndNoStart(t *testing.T) {
+	seed := addresses(7002)
+	for what, hopeless := range map[transport.What]bool{
+		transport.ReportCertificate: false, transport.ReportUnreachable: true,
+	} {
+		n := &Node{log: zerolog.Nop()}
+		n.heard.start(seed, at(7001, 0).Address)
+		n.reported(transport.Report{What: what, Peer: seed[0], Err: transport.ErrCertificate})
+		if got := n.heard.isHopeless(); got != hopeless {
+			t.Errorf("%v of the only other seed: got hopeless %v, want %v", what, got, hopeless)
+		}
 	}
 }
 

@@ -136,7 +136,7 @@ func (n *Node) newRun(ctx context.Context) (paxos.Durable, error) {
 		return c.Durable, fmt.Errorf("cluster: the store cannot be read: %w", err)
 	}
 	switch origin := n.origin(); {
-	case !known || c.IsUnused():
+	case !known || c.IsUnused() && c.Origin != origin:
 		crand.Read(c.StoreID[:]) // never fails
 	case c.Origin != origin:
 		return c.Durable, &StoreMismatchError{Dir: n.cfg.DataDir, Made: c.Origin, Given: origin}

@@ -243,6 +243,35 @@ func TestUnusedStoreIsMadeAnew(t *testing.T) {
 	})
 }
 
+// TestUnusedStoreKeepsItsName: a founding by the votes of others makes a voter of
+// a member that has saved nothing but who it is. It must come back as that voter.
+func TestUnusedStoreKeepsItsName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		defer w.close()
+		dir := t.TempDir()
+		w.dir = func(i int) string { return filepath.Join(dir, address(i).String()) }
+		n, err := w.start(0, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := n.Close(); err != nil {
+			t.Fatal(err)
+		}
+		before := loadStore(t, w.dir(0))
+		if !before.IsUnused() {
+			t.Fatalf("a seed alone saved %+v, want nothing but who it is", before)
+		}
+		if n, err = w.start(0, Config{}); err != nil {
+			t.Fatal(err)
+		}
+		w.nodes = append(w.nodes, n)
+		if self := n.Self(); self.StoreID != before.StoreID || self.Incarnation <= before.Incarnation {
+			t.Errorf("got %v, want store id %v and a later run", self, before.StoreID)
+		}
+	})
+}
+
 // loadStore reads the store of a node that is closed.
 func loadStore(t *testing.T, dir string) store.Content {
 	t.Helper()

@@ -52,8 +52,9 @@ func (t Timings) Validate() error {
 		check(f.value >= MinInterval && f.value <= MaxTimeout,
 			"%s %v: must be between %v and %v", f.name, f.value, MinInterval, MaxTimeout)
 	}
-	check(t.HeartbeatInterval < t.HeartbeatTimeout,
-		"HeartbeatInterval %v must be less than HeartbeatTimeout %v",
+	// A follower that missed an ack is heard after one and a half.
+	check(2*t.HeartbeatInterval <= t.HeartbeatTimeout,
+		"HeartbeatInterval %v must be at most half of HeartbeatTimeout %v",
 		t.HeartbeatInterval, t.HeartbeatTimeout)
 	check(t.HeartbeatTimeout <= t.LeaderTimeout,
 		"HeartbeatTimeout %v must be at most LeaderTimeout %v", t.HeartbeatTimeout, t.LeaderTimeout)

@@ -31,12 +31,12 @@ func TestValidateTimings(t *testing.T) {
 		want   string // part of the error; empty for none
 	}{
 		{"the LAN profile", func(*message.Timings) {}, ""},
-		{"interval just below the timeout", func(v *message.Timings) {
-			v.HeartbeatTimeout = v.HeartbeatInterval + 1
+		{"interval at half the timeout", func(v *message.Timings) {
+			v.HeartbeatTimeout = 2 * v.HeartbeatInterval
 		}, ""},
-		{"interval at the timeout", func(v *message.Timings) {
-			v.HeartbeatTimeout = v.HeartbeatInterval
-		}, "HeartbeatInterval 100ms must be less than HeartbeatTimeout 100ms"},
+		{"interval above half the timeout", func(v *message.Timings) {
+			v.HeartbeatTimeout = 2*v.HeartbeatInterval - 1
+		}, "HeartbeatInterval 100ms must be at most half of HeartbeatTimeout 199.999999ms"},
 		{"all timeouts equal", func(v *message.Timings) {
 			v.HeartbeatTimeout, v.TTLTimeout = v.LeaderTimeout, v.LeaderTimeout
 		}, ""},

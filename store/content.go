@@ -30,7 +30,8 @@ type Content struct {
 }
 
 // IsUnused reports whether nothing was ever promised, voted for or held with
-// the store: no member counts on it, and nothing is lost with it.
+// the store, so that no promise is lost with it. A founding by others may have
+// made it a voter all the same: at its own address it keeps its id.
 func (c Content) IsUnused() bool {
 	return c.Promised.IsZero() && c.Accepted.IsZero() && c.Held.Number.IsZero()
 }

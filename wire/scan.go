@@ -134,7 +134,8 @@ func skip(b []byte, pos int) (int, error) {
 	depth := 0
 	for values := 1; ; values++ {
 		if values > MaxValues {
-			return 0, fmt.Errorf("%w: byte %d: more than %d values", ErrTooLarge, pos, MaxValues)
+			return 0, fmt.Errorf("%w: byte %d: more than %d values, names of fields included: "+
+				"send many small ones as a []byte", ErrTooLarge, pos, MaxValues)
 		}
 		c, n, end := head(b, pos)
 		size := uint64(0) // bytes that must still come, at least

@@ -34,7 +34,7 @@ var apart = map[reflect.Type]bool{
 }
 
 // beside are fields, by type, that decide nothing here: waits that grow, what was
-// shown, flows of which no event arrives, and numbers that only have to be high.
+// shown, and flows of which no event arrives.
 var beside = map[string]bool{
 	"Machine.dirty":   true, // of the last call, as what was shown
 	"Machine.shown":   true,
@@ -42,8 +42,8 @@ var beside = map[string]bool{
 	"Machine.follow":  true,
 	"Machine.ask":     true,
 	"propose.fails":   true,
-	"propose.round":   true,
-	"propose.version": true, // see keyOf
+	"propose.round":   true, // see keyOf
+	"propose.version": true, // the same
 }
 
 // fields are those of a struct type that are compared.
@@ -67,10 +67,12 @@ func (f fields) of(t reflect.Type) []int {
 func (f fields) keyOf(m *statemachine.Machine) string {
 	v := reflect.ValueOf(m).Elem()
 	d := m.Durable()
-	// A version seen counts where it is above the one that comes next anyway.
-	next := max(d.Held.Version+1, d.Promised.Version)
-	next = max(next, v.FieldByName("propose").FieldByName("version").Uint())
-	return string(binary.AppendUvarint(f.canon(nil, v), next))
+	// What was seen counts where it is above what comes next anyway.
+	seen := v.FieldByName("propose")
+	version := max(d.Held.Version+1, d.Promised.Version, seen.FieldByName("version").Uint())
+	round := max(d.Promised.Ballot.Round, seen.FieldByName("round").Uint())
+	key := binary.AppendUvarint(f.canon(nil, v), version)
+	return string(binary.AppendUvarint(key, round))
 }
 
 // clone copies a machine with all that its steps change.

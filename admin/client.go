@@ -30,7 +30,7 @@ type Client struct {
 // Error is an error that the API answered with.
 type Error struct {
 	Status int    // of HTTP
-	Code   string // one of the Code constants; empty when it was none of ours
+	Code   string // one of the Code constants; empty when no node answered so
 	Text   string
 }
 
@@ -91,7 +91,7 @@ func get[T any](ctx context.Context, c *Client, path string) (value T, err error
 		return value, answeredError(resp.StatusCode, body)
 	}
 	if err := json.Unmarshal(body, &value); err != nil {
-		return value, fmt.Errorf("admin: %s%s does not answer as a node does: %w", c.base, path, err)
+		return value, &Error{Status: resp.StatusCode, Text: answered(resp.StatusCode)}
 	}
 	return value, nil
 }
@@ -99,7 +99,12 @@ func get[T any](ctx context.Context, c *Client, path string) (value T, err error
 func answeredError(status int, body []byte) error {
 	var told errorBody
 	if json.Unmarshal(body, &told) != nil || told.Error == "" {
-		told.Error = fmt.Sprintf("answered with %d %s", status, http.StatusText(status))
+		told = errorBody{Error: answered(status)}
 	}
 	return &Error{Status: status, Code: told.Code, Text: told.Error}
+}
+
+// answered is the text of an answer that holds nothing of ours.
+func answered(status int) string {
+	return fmt.Sprintf("answered with %d %s", status, http.StatusText(status))
 }

@@ -27,12 +27,18 @@ type question struct {
 	admin, output string
 }
 
-// newQuestion makes a verb that asks a node: ask gets the answer and returns
-// it, with what prints it as a table.
-func newQuestion(
-	use, short, long string,
-	ask func(ctx context.Context, c *admin.Client) (answer any, table func(io.Writer), err error),
-) *cobra.Command {
+// reply is what a node answered.
+type reply struct {
+	answer any             // printed as JSON
+	table  func(io.Writer) // prints it for people
+	note   string          // for standard error: how to read the answer; often empty
+}
+
+// asker puts one question to a node.
+type asker func(ctx context.Context, c *admin.Client) (reply, error)
+
+// newQuestion makes a verb that asks a node.
+func newQuestion(use, short, long string, ask asker) *cobra.Command {
 	var q question
 	cmd := &cobra.Command{
 		Use:   use,
@@ -46,7 +52,7 @@ func newQuestion(
 			if err := fromEnvironment(cmd.Flags(), os.LookupEnv, "admin"); err != nil {
 				return err
 			}
-			return q.put(cmd.Context(), cmd.OutOrStdout(), ask)
+			return q.put(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), ask)
 		},
 	}
 	cmd.Flags().StringVar(&q.admin, "admin", defaultAdmin,
@@ -56,40 +62,62 @@ func newQuestion(
 }
 
 // put asks, and prints the answer on w.
-func (q question) put(
-	ctx context.Context, w io.Writer,
-	ask func(ctx context.Context, c *admin.Client) (answer any, table func(io.Writer), err error),
-) error {
+func (q question) put(ctx context.Context, w, errOut io.Writer, ask asker) error {
 	c, err := admin.NewClient(q.admin)
 	if err != nil {
 		return usageError{fmt.Errorf("--admin: %w", err)}
 	}
-	answer, table, err := ask(ctx, c)
+	r, err := ask(ctx, c)
 	var told *admin.Error
 	switch {
+	case errors.As(err, &told) && told.Code == "":
+		return fmt.Errorf("something else answers at %s, no node of Athena: %w; "+
+			"name the --admin of a node with --admin or ATHENA_ADMIN", q.admin, err)
 	case errors.As(err, &told):
 		return fmt.Errorf("the node at %s says: %w", q.admin, err)
 	case err != nil:
 		return fmt.Errorf("nobody answers at %s; is a node running with --admin %s? "+
 			"Name another with --admin or ATHENA_ADMIN: %w", q.admin, q.admin, err)
 	}
+	if r.note != "" {
+		fmt.Fprintf(errOut, "athena: %s\n", r.note)
+	}
 	if q.output == "json" {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
-		return e.Encode(answer)
+		return e.Encode(r.answer)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	table(t)
+	r.table(t)
 	return t.Flush()
 }
 
 func newMembers() *cobra.Command {
 	return newQuestion("members", "list the members that a node sees", "",
-		func(ctx context.Context, c *admin.Client) (any, func(io.Writer), error) {
+		func(ctx context.Context, c *admin.Client) (reply, error) {
 			// The status says in one look who the leader of these members is.
 			s, err := c.Status(ctx)
-			return s.View.Members, func(w io.Writer) { printMembers(w, s) }, err
+			return reply{
+				answer: s.View.Members,
+				table:  func(w io.Writer) { printMembers(w, s) },
+				note:   staleness(s),
+			}, err
 		})
+}
+
+// staleness says of members that no leader with authority stands for what they
+// are; empty where one does.
+func staleness(s admin.Status) string {
+	_, quorate := s.LeaderOf()
+	switch {
+	case quorate:
+		return ""
+	case len(s.View.Members) == 0:
+		return "no leader: the node has joined nothing yet; athena status says why"
+	default:
+		return fmt.Sprintf("no leader with authority: this is what the node holds from version "+
+			"%d.%d; athena status says why", s.View.Version, s.View.Revision)
+	}
 }
 
 func printMembers(w io.Writer, s admin.Status) {
@@ -115,20 +143,20 @@ func newLeader() *cobra.Command {
 	return newQuestion("leader", "print the leader, fail when there is none",
 		"leader prints the leader that has authority. When there is none it prints nothing and\n"+
 			"ends with 1, so that a script can ask.",
-		func(ctx context.Context, c *admin.Client) (any, func(io.Writer), error) {
+		func(ctx context.Context, c *admin.Client) (reply, error) {
 			l, err := c.Leader(ctx)
-			return l, func(w io.Writer) {
+			return reply{answer: l, table: func(w io.Writer) {
 				fmt.Fprintln(w, "NAME\tADDRESS\tTOKEN")
 				fmt.Fprintf(w, "%s\t%s\t%d\n", l.Name, l.Address, l.Token)
-			}, err
+			}}, err
 		})
 }
 
 func newStatus() *cobra.Command {
 	return newQuestion("status", "print what a node says about itself and its cluster", "",
-		func(ctx context.Context, c *admin.Client) (any, func(io.Writer), error) {
+		func(ctx context.Context, c *admin.Client) (reply, error) {
 			s, err := c.Status(ctx)
-			return s, func(w io.Writer) { printStatus(w, s) }, err
+			return reply{answer: s, table: func(w io.Writer) { printStatus(w, s) }}, err
 		})
 }
 

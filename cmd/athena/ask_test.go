@@ -5,6 +5,9 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -81,7 +84,12 @@ func TestAsk(t *testing.T) {
 		{"members without quorum", leaderless, []string{"members"}, exitDone, "" +
 			"NAME  ADDRESS  STATUS       ROLE                   SEED  INCARNATION\n" +
 			"n1    h:1      active       leader without quorum  seed  12\n" +
-			"n2    h:2      unreachable  -                      -     12\n", ""},
+			"n2    h:2      unreachable  -                      -     12\n",
+			"athena: no leader with authority: this is what the node holds from version 3.0; "},
+		{"members of nothing", answering(t, fake{}), []string{"members"}, exitDone,
+			"NAME  ADDRESS  STATUS  ROLE  SEED  INCARNATION\n", "joined nothing yet"},
+		{"members as JSON", answering(t, fake{}), []string{"members", "-o", "json"}, exitDone,
+			"[]\n", "joined nothing yet"},
 		{"leader", led, []string{"leader"}, exitDone, "" +
 			"NAME  ADDRESS  TOKEN\n" +
 			"n1    h:1      3\n", ""},
@@ -121,6 +129,24 @@ func TestAsk(t *testing.T) {
 				t.Errorf("%q: error %q, want %q in it", c.args, stderr, c.stderr)
 			}
 		})
+	}
+}
+
+// TestAskSomethingElse wants words for a web server that is no node, whatever it
+// answers with.
+func TestAskSomethingElse(t *testing.T) {
+	for what, h := range map[string]http.HandlerFunc{
+		"404 Not Found": http.NotFound,
+		"200 OK":        func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") },
+	} {
+		s := httptest.NewServer(h)
+		code, stdout, stderr := athena("leader", "--admin", strings.TrimPrefix(s.URL, "http://"))
+		s.Close()
+		if code != exitFailed || stdout != "" || !strings.Contains(stderr, "something else answers") ||
+			!strings.Contains(stderr, what) {
+			t.Errorf("%s: code %d, output %q, error %q, want %d, none, something else answers",
+				what, code, stdout, stderr, exitFailed)
+		}
 	}
 }
 

@@ -28,6 +28,8 @@ const (
 	maxDemoSize = 25
 	// demoTries is how often a demo is begun whose ports were taken.
 	demoTries = 3
+	// leaderPatience is how long a demo waits for a leader to name.
+	leaderPatience = 3 * time.Second
 	// maxLogTail is how much of a node's log is shown when it failed.
 	maxLogTail = 2 << 10
 )
@@ -117,7 +119,7 @@ func (d *demo) run(out, errOut io.Writer) error {
 		return err
 	}
 	defer f.close()
-	d.explain(out, f, l)
+	d.explain(ctx, out, f, l)
 	err = d.play(ctx, f, l)
 	if errors.Is(err, errStopped) || errors.Is(err, errDemoOver) || errors.Is(err, errScriptDone) {
 		fmt.Fprintf(out, "%9.3f s  the end: %v\n", time.Since(d.began).Seconds(), err)
@@ -172,8 +174,9 @@ func (d *demo) url(l net.Listener) string {
 	return "http://" + admin.AddrOf(l) + "/v1/status"
 }
 
-// explain prints where everything is, and commands to paste.
-func (d *demo) explain(out io.Writer, f *fleet, l net.Listener) {
+// explain prints where everything is, and commands to paste, for the leader above
+// all.
+func (d *demo) explain(ctx context.Context, out io.Writer, f *fleet, l net.Listener) {
 	nodes := f.entries(f.nodes...)
 	for _, e := range nodes {
 		fmt.Fprintf(out, "%-9s  %s, process %d\n", e.Name, e.Address, e.PID)
@@ -183,10 +186,26 @@ func (d *demo) explain(out io.Writer, f *fleet, l net.Listener) {
 		curl += " --unix-socket " + shellWord(l.Addr().String())
 		host = "localhost"
 	}
+	e, what := nodes[0], "a node"
+	if leader := f.firstLeader(ctx); leader != nil {
+		e, what = f.entries(leader)[0], "the leader"
+	}
 	fmt.Fprintf(out, "ask        %s members --admin %s\n", self(), shellWord(admin.AddrOf(l)))
-	fmt.Fprintf(out, "break      kill -9 %d\n", nodes[0].PID)
-	fmt.Fprintf(out, "mend       %s http://%s/v1/nodes/%s/restart\n", curl, host, nodes[0].Name)
+	fmt.Fprintf(out, "break      kill -9 %d\n           kills %s, %s\n", e.PID, e.Name, what)
+	fmt.Fprintf(out, "mend       %s http://%s/v1/nodes/%s/restart\n", curl, host, e.Name)
 	fmt.Fprintln(out, "           in place of restart: kill, pause, resume, cut, heal")
+}
+
+// firstLeader waits a moment for somebody who leads, and returns nil where nobody
+// does by then.
+func (f *fleet) firstLeader(ctx context.Context) (leader *node) {
+	ctx, cancel := context.WithTimeout(ctx, leaderPatience)
+	defer cancel()
+	_, _ = f.wait(ctx, func() bool {
+		leader = leaderOf(f.nodes)
+		return leader != nil
+	})
+	return leader
 }
 
 // form starts the nodes. Where one fails because its port was taken in the

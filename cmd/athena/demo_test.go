@@ -147,6 +147,12 @@ func TestDemoAPI(t *testing.T) {
 		{"kill what does not run", "POST", "/v1/nodes/n3/kill", "", 409, `"code":"not_now"`},
 		{"cut what does not run", "POST", "/v1/nodes/n3/cut", "", 409, `"code":"not_now"`},
 		{"act on nobody", "POST", "/v1/nodes/n9/kill", "", 404, `"code":"not_found"`},
+		{"no such path", "GET", "/v1/nodes/n1/frob", "", 404, "nothing at /v1/nodes/n1/frob"},
+		{"no such verb", "POST", "/v1/nodes/n1/frob", "", 404, "nothing at /v1/nodes/n1/frob"},
+		{"node alone", "GET", "/v1/nodes/n1", "", 404, "nothing at /v1/nodes/n1"},
+		{"only look", "GET", "/v1/nodes/n1/kill", "", 405, "/v1/nodes/n1/kill only takes POST, not GET"},
+		{"act on an answer", "POST", "/v1/nodes/n1/status", "", 405, "/n1/status only takes GET"},
+		{"act on all", "POST", "/v1/nodes", "", 405, "/v1/nodes only takes GET"},
 		{"from another site", "POST", "/v1/nodes/n1/kill", "cross-site", 403, `"code":"cross_site"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

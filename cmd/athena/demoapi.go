@@ -49,7 +49,12 @@ func newDemoAPI(f *fleet) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", api.any)
 	mux.HandleFunc("GET /v1/nodes", api.nodes)
-	mux.HandleFunc("/v1/nodes/{name}/{path...}", api.one)
+	mux.HandleFunc("/v1/nodes", only("GET, HEAD"))
+	mux.HandleFunc("/v1/nodes/", nothingThere)
+	for _, what := range []string{"status", "members", "leader"} {
+		mux.HandleFunc("GET /v1/nodes/{name}/"+what, api.one("/v1/"+what))
+		mux.HandleFunc("/v1/nodes/{name}/"+what, only("GET, HEAD"))
+	}
 	for verb, do := range map[string]func(*node) error{
 		"kill":    f.kill,
 		"pause":   f.pause,
@@ -59,6 +64,7 @@ func newDemoAPI(f *fleet) http.Handler {
 		"heal":    func(n *node) error { return f.heal(n) },
 	} {
 		mux.HandleFunc("POST /v1/nodes/{name}/"+verb, api.act(do))
+		mux.HandleFunc("/v1/nodes/{name}/"+verb, only("POST"))
 	}
 	sameSite := http.NewCrossOriginProtection()
 	sameSite.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -101,19 +107,34 @@ func (a *demoAPI) any(w http.ResponseWriter, r *http.Request) {
 	a.pass(w, r, nodes[0].admin, r.URL.Path)
 }
 
-// one lets one node answer.
-func (a *demoAPI) one(w http.ResponseWriter, r *http.Request) {
-	n := a.fleet.find(r.PathValue("name"))
-	if n == nil {
-		noSuchNode(w, r)
-		return
+// one lets one node answer for a path of its own.
+func (a *demoAPI) one(path string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		n := a.fleet.find(r.PathValue("name"))
+		if n == nil {
+			noSuchNode(w, r)
+			return
+		}
+		e := a.fleet.entries(n)[0]
+		if e.Admin == "" {
+			admin.WriteError(w, http.StatusServiceUnavailable, codeNoNode, e.Name+" does not run")
+			return
+		}
+		a.pass(w, r, e.Admin, path)
 	}
-	e := a.fleet.entries(n)[0]
-	if e.Admin == "" {
-		admin.WriteError(w, http.StatusServiceUnavailable, codeNoNode, e.Name+" does not run")
-		return
+}
+
+// only refuses all methods but those that are allowed.
+func only(allowed string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", allowed)
+		admin.WriteError(w, http.StatusMethodNotAllowed, admin.CodeMethodNotAllowed,
+			r.URL.Path+" only takes "+allowed+", not "+r.Method)
 	}
-	a.pass(w, r, e.Admin, "/v1/"+r.PathValue("path"))
+}
+
+func nothingThere(w http.ResponseWriter, r *http.Request) {
+	admin.WriteError(w, http.StatusNotFound, admin.CodeNotFound, "there is nothing at "+r.URL.Path)
 }
 
 func (a *demoAPI) act(do func(*node) error) http.HandlerFunc {

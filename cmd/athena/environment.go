@@ -4,15 +4,24 @@ package main
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 )
 
 // environmentPrefix begins the names of the variables that stand for flags:
-// ATHENA_DATA_DIR for --data-dir. Others with the prefix are none of ours:
-// container platforms make some up for a service called athena.
+// ATHENA_DATA_DIR for --data-dir.
 const environmentPrefix = "ATHENA_"
+
+// madeUp matches what container platforms put into the environment for a service
+// called athena: it is no misspelled flag.
+var madeUp = regexp.MustCompile(`_SERVICE_(HOST|PORT)(_|$)|_PORT(_[0-9]+_(TCP|UDP|SCTP)(_|$)|$)`)
+
+func variableOf(flag string) string {
+	return environmentPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
 
 // fromEnvironment sets each flag that the command line did not, from its
 // variable where there is one; with names, these flags alone.
@@ -20,14 +29,10 @@ func fromEnvironment(
 	flags *pflag.FlagSet, lookup func(string) (string, bool), names ...string,
 ) error {
 	if len(names) == 0 {
-		flags.VisitAll(func(f *pflag.Flag) {
-			if !f.Hidden && f.Name != "help" {
-				names = append(names, f.Name)
-			}
-		})
+		names = settable(flags)
 	}
 	for _, name := range names {
-		variable := environmentPrefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		variable := variableOf(name)
 		value, ok := lookup(variable)
 		if !ok || flags.Changed(name) {
 			continue
@@ -37,4 +42,57 @@ func fromEnvironment(
 		}
 	}
 	return nil
+}
+
+// settable names the flags that a variable may set.
+func settable(flags *pflag.FlagSet) (names []string) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && f.Name != "help" {
+			names = append(names, f.Name)
+		}
+	})
+	return names
+}
+
+// misspelled finds variables of an environment, "NAME=value" each, that look as if
+// they stood for a flag and stand for none, each with the nearest that does.
+func misspelled(flags *pflag.FlagSet, environ []string) (found [][2]string) {
+	var known []string
+	for _, name := range settable(flags) {
+		known = append(known, variableOf(name))
+	}
+	for _, entry := range environ {
+		name, _, _ := strings.Cut(entry, "=")
+		if !strings.HasPrefix(name, environmentPrefix) || slices.Contains(known, name) ||
+			madeUp.MatchString(name) {
+			continue
+		}
+		nearest := slices.MinFunc(known, func(a, b string) int {
+			return distance(name, a) - distance(name, b)
+		})
+		found = append(found, [2]string{name, nearest})
+	}
+	return found
+}
+
+// distance is how many characters must be put in, left out or changed to make a
+// into b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0] // of the row before, one to the left
+		row[0] = i + 1
+		for j := range len(b) {
+			change := before
+			if a[i] != b[j] {
+				change++
+			}
+			before = row[j+1]
+			row[j+1] = min(change, row[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
 }

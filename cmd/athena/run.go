@@ -57,6 +57,10 @@ func newRun() *cobra.Command {
 				log:       newLogger(cmd.ErrOrStderr(), s.logFormat, s.logLevel),
 				listening: make(chan *cluster.Node, 1),
 			}
+			for _, found := range misspelled(cmd.Flags(), os.Environ()) {
+				d.log.Warn().Str("variable", found[0]).Str("nearest", found[1]).
+					Msg("ignored: the variable stands for no flag")
+			}
 			if supervised {
 				d.boss = newBoss(cmd.InOrStdin(), cmd.OutOrStdout())
 			}

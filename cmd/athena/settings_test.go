@@ -90,6 +90,25 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// TestMisspelledVariable is found with the one that was meant; what a container
+// platform makes up is not.
+func TestMisspelledVariable(t *testing.T) {
+	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	new(settings).define(f)
+	got := misspelled(f, []string{
+		"PATH=/bin", "ATHENA_SIZE=3", "ATHENA_LEADER_TIMOUT=1s", "ATHENA_SEED=a:1=", "ATHENA_DATADIR=d",
+		"ATHENA_SERVICE_HOST=10.0.0.1", "ATHENA_SERVICE_PORT_QUIC=7000", "ATHENA_PORT=udp://h:7000",
+		"ATHENA_PORT_7000_UDP_ADDR=10.0.0.1", "ATHENA_DB_SERVICE_PORT=1", "MY_ATHENA_SIZ=3",
+	})
+	want := [][2]string{
+		{"ATHENA_LEADER_TIMOUT", "ATHENA_LEADER_TIMEOUT"}, {"ATHENA_SEED", "ATHENA_SEEDS"},
+		{"ATHENA_DATADIR", "ATHENA_DATA_DIR"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 func TestDefaultDataDir(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", "")
 	t.Setenv("HOME", "/h")

@@ -141,7 +141,7 @@ func (n *Node) newRun(ctx context.Context) (paxos.Durable, error) {
 	case c.Origin != origin:
 		return c.Durable, &StoreMismatchError{Dir: n.cfg.DataDir, Made: c.Origin, Given: origin}
 	default:
-		if err := n.waitLease(ctx, c.LeaseTimeout); err != nil {
+		if err := n.waitLease(ctx, c); err != nil {
 			return c.Durable, err
 		}
 	}
@@ -152,29 +152,40 @@ func (n *Node) newRun(ctx context.Context) (paxos.Durable, error) {
 	return c.Durable, nil
 }
 
+// leaseStep is after how much of a wait for a lease the rest is saved: who is
+// restarted meanwhile, by a probe for one, goes on where it was.
+const leaseStep = 5 * time.Second
+
 // waitLease blocks until this run owes its support for no longer than its own
 // LeaseTimeout, during which the machine votes for nobody (protocol.md section
 // 5). After a run with a longer one it may owe more: of three nodes two that
 // restart with a shorter lease would elect a leader beside that of the third,
-// which cannot tell them of itself because their timings differ. The longer one
-// stays in the store until the wait is over.
-func (n *Node) waitLease(ctx context.Context, before time.Duration) error {
-	rest := before - n.cfg.LeaseTimeout
-	if rest <= 0 {
+// which cannot tell them of itself because their timings differ. What is owed
+// stays in the store until the wait is over. A cluster of one owes nobody.
+func (n *Node) waitLease(ctx context.Context, c store.Content) error {
+	before, own := c.LeaseTimeout, n.cfg.LeaseTimeout
+	if before <= own || n.cfg.Size == 1 {
 		return nil
 	}
-	n.log.Warn().Stringer("before", before).Stringer("now", n.cfg.LeaseTimeout).
-		Stringer("wait", rest).Msg("LeaseTimeout became shorter: waiting until what this node " +
-		"acknowledged in its last run has ended")
-	timer := time.NewTimer(rest)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("cluster: LeaseTimeout was %v in the last run, and the leases of then "+
-			"must have ended before this one: %w", before, context.Cause(ctx))
+	n.log.Warn().Stringer("before", before).Stringer("now", own).Stringer("wait", before-own).
+		Msg("LeaseTimeout became shorter: waiting until what this node " +
+			"acknowledged in its last run has ended")
+	for c.LeaseTimeout > own {
+		step := min(leaseStep, c.LeaseTimeout-own)
+		timer := time.NewTimer(step)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("cluster: LeaseTimeout was %v in the last run, and the leases of then "+
+				"must have ended before this one: %w", before, context.Cause(ctx))
+		}
+		c.LeaseTimeout -= step
+		if err := n.store.Save(c); err != nil {
+			return fmt.Errorf("cluster: the store cannot save: %w", err)
+		}
 	}
+	return nil
 }
 
 // origin is what the store of this node must have been made for.

@@ -205,6 +205,43 @@ func TestShorterLeaseWaitsForTheLonger(t *testing.T) {
 	})
 }
 
+// TestWaitForALeaseGoesOn: a node that is started again and again, each time for a
+// few seconds, has waited in the end. A cluster of one waits for nobody.
+func TestWaitForALeaseGoesOn(t *testing.T) {
+	for _, tc := range []struct{ size, starts int }{{3, 8}, {1, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, tc.size)
+			defer w.close()
+			dir := t.TempDir()
+			w.dir = func(int) string { return dir }
+			n, err := w.start(0, ClassicConfig())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := n.Close(); err != nil {
+				t.Fatal(err)
+			}
+			began, starts := time.Now(), 0
+			for ; ; starts++ {
+				n, err := Start(w.within(12*time.Second), w.config(0, DefaultConfig()), w.options(0)...)
+				if err == nil {
+					w.nodes = append(w.nodes, n)
+					break
+				}
+				if !errors.Is(err, context.DeadlineExceeded) || starts > tc.starts {
+					t.Fatalf("start %d: %v", starts, err)
+				}
+			}
+			if took := time.Since(began); tc.size > 1 && took < 89*time.Second {
+				t.Errorf("it waited %v in all, want what is left of the lease of before, 89 s", took)
+			}
+			if starts != tc.starts {
+				t.Errorf("size %d: got %d starts cut off, want %d", tc.size, starts, tc.starts)
+			}
+		})
+	}
+}
+
 // TestUnusedStoreIsMadeAnew: who started a node with a wrong name at first, and
 // was told so by the others, starts it with the right one and is done. It is
 // another store then.

@@ -36,8 +36,12 @@ func newChaos(c *Cluster, p Plan) *chaos {
 		armed: make([]arming, len(c.procs)),
 	}
 	for _, d := range deeds {
-		if p.Faults&d.class != 0 {
-			x.classes = append(x.classes, d.class)
+		if p.Faults&d.class == 0 {
+			continue
+		}
+		x.classes = append(x.classes, d.class)
+		if d.class&(Crashes|Interrupts|Cuts|Partitions|Pauses) != 0 { // the common ones
+			x.classes = append(x.classes, d.class, d.class)
 		}
 	}
 	return x

@@ -12,14 +12,36 @@ import (
 // This file has the faults that end a run of a process: crashes, stores that
 // are lost, and configurations that do not fit the others'.
 
-func (x *chaos) drawCrash(f *Fault) { f.Who, f.Lasts = x.victim(), x.down() }
+// drawCrash draws one process, or several at once, in Args. They come back one
+// after the other.
+func (x *chaos) drawCrash(f *Fault) {
+	f.Who, f.Lasts = x.victim(), x.down()
+	if x.rand.IntN(3) > 0 {
+		return
+	}
+	for i := range x.plan.Setup.Processes {
+		if i != f.Who && x.rand.IntN(2) == 0 {
+			f.Args = append(f.Args, int64(i), x.down())
+		}
+	}
+}
 
 func (x *chaos) crash(f Fault) bool {
-	if !x.c.procs[f.Who].up() || !x.mayCrash(f.Who) {
+	crashed := x.crashOne(f.Who, f.Lasts)
+	for i := 0; i+1 < len(f.Args); i += 2 {
+		if who := f.Args[i]; who >= 0 && int(who) < x.plan.Setup.Processes {
+			crashed = x.crashOne(int(who), f.Args[i+1]) || crashed
+		}
+	}
+	return crashed
+}
+
+func (x *chaos) crashOne(i int, down int64) bool {
+	if !x.c.procs[i].up() || !x.mayCrash(i) {
 		return false
 	}
-	x.c.Crash(f.Who)
-	x.revive(f.Who, f.Lasts)
+	x.c.Crash(i)
+	x.revive(i, down)
 	return true
 }
 

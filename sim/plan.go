@@ -133,8 +133,12 @@ func drawLink(r *rand.Rand, on Faults, t message.Timings) Link {
 		Delay:  time.Duration(r.Int64N(int64(t.HeartbeatInterval / 20))),
 		Jitter: time.Duration(r.Int64N(int64(t.HeartbeatInterval / 10))),
 	}
-	if r.IntN(4) == 0 { // so slow that elections and keep-alives run side by side
+	// So slow that elections and keep-alives run side by side, in some runs.
+	switch r.IntN(5) {
+	case 0:
 		l.Delay, l.Jitter = 4*l.Delay, 6*l.Jitter
+	case 1:
+		l.Delay, l.Jitter = 8*l.Delay, 20*l.Jitter
 	}
 	loss, duplicate, late := r.Float64(), r.Float64(), r.Float64()
 	if on&Loss != 0 {

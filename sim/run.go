@@ -43,6 +43,8 @@ type Result struct {
 
 	Violation *Violation // nil when all is well
 	Hash      uint64     // of everything that happened
+
+	read bool // from a Replay: the seed alone makes another run
 }
 
 // Measure is how long something took, against the bound that protocol.md
@@ -66,7 +68,10 @@ func (r Result) String() string {
 		fmt.Fprintf(&b, "\nno leader demanded: %s", r.Hopeless)
 	}
 	if r.Violation != nil {
-		fmt.Fprintf(&b, "\n%v\nreplay: %s", r.Violation, r.Options.Replay())
+		fmt.Fprintf(&b, "\n%v", r.Violation)
+		if !r.read {
+			fmt.Fprintf(&b, "\nreplay: %s", r.Options.Replay())
+		}
 	}
 	return b.String()
 }
@@ -115,6 +120,7 @@ func perform(p Plan, t *tape, record func(Record)) Result {
 		Cover:     c.cover,
 		Violation: c.check.first,
 		Hash:      c.hash,
+		read:      t.replays(),
 	}
 	if c.check.gap != never {
 		r.Gap = time.Duration(c.check.gap)

@@ -104,6 +104,7 @@ func (x *chaos) clockBack(f Fault) bool {
 	case !x.loseDisk(f):
 		return false
 	}
+	p.setBack = true
 	home := x.c.procs[p.home]
 	home.next = 1 + uint64(f.Args[0])%home.next
 	x.revive(f.Who, f.Lasts)

@@ -33,6 +33,8 @@ type process struct {
 
 	store paxos.Durable // what is on its disk
 	next  uint64        // incarnation that its next run gets at least
+	// setBack says that its wall clock was set back once.
+	setBack bool
 
 	misfit  misfit
 	said    message.Greet         // by its last run
@@ -342,8 +344,13 @@ func (c *Cluster) ended(p *process, err error) {
 	}
 }
 
-// twinned reports whether another process of this address runs or ran.
+// twinned reports whether another process of this address runs or ran, or an
+// earlier run of it had a greater number: what that one said late is taken for
+// a later run.
 func (c *Cluster) twinned(p *process) bool {
+	if p.setBack {
+		return true
+	}
 	for _, o := range c.procs {
 		if o != p && o.home == p.home && o.runs > 0 {
 			return true

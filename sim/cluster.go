@@ -85,7 +85,8 @@ type Stopped struct {
 }
 
 // The streams of randomness of one run are independent, so that one more
-// draw in one of them does not change the others.
+// draw in one of them does not change the others. Their numbers stay as they
+// are: the runs that are kept in files depend on them.
 const (
 	streamNetwork = iota + 1
 	streamStores
@@ -94,7 +95,7 @@ const (
 	streamOptions
 	streamRoutes
 	streamJudge
-	streamMachines // and above
+	streamMachines // and above, for as many runs of machines as there are
 )
 
 func stream(seed uint64, of int) *rand.Rand {

@@ -82,7 +82,7 @@ func TestShrinkKeepsWhatIsNeeded(t *testing.T) {
 			}
 		}
 		lost := slices.ContainsFunc(r.Fates, func(f Fate) bool { return f.Lost })
-		if crashes < 2 || !lost {
+		if crashes < 2 || !lost || r.Plan.For < time.Second {
 			return "", 0
 		}
 		return "I0", r.Plan.For

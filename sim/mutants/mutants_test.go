@@ -7,19 +7,25 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/athena-go/athena/sim"
 )
 
 var (
 	all    = flag.Bool("mutants", false, "build every mutant and run seeds until it is caught")
 	one    = flag.String("mutant", "", "the name of the only mutant to run")
-	budget = flag.Duration("budget", time.Minute, "real time in which a mutant must be caught")
+	budget = flag.Duration("budget", time.Minute, "time of all cores in which a mutant must be caught")
 	seed   = flag.Uint64("seed", 1, "first seed")
+	table  = flag.Bool("table", false, "write the table of docs/simulation.md")
+	fresh  = flag.Bool("fresh", false, "go through seeds, and keep the runs that they find")
 )
 
 // root is the folder of the module.
@@ -63,19 +69,71 @@ func TestMutantsAreCaught(t *testing.T) {
 	if !*all && *one == "" {
 		t.Skip("run with -mutants: it takes minutes")
 	}
+	var rows []string
 	for _, m := range Table() {
 		if *one != "" && m.Name != *one {
 			continue
 		}
 		t.Run(m.Name, func(t *testing.T) {
-			start := time.Now()
-			out, caught := sweep(t, m)
-			if !caught {
-				t.Errorf("%s survives (%s):\n%s", m.Name, m.Rule, out)
+			found, took := hunt(t, m)
+			if found.invariant == "" {
+				t.Errorf("%s survives: %s", m.Name, m.Rule)
 				return
 			}
-			t.Logf("%s, %.1f s: %s", m.Rule, time.Since(start).Seconds(), summary(out))
+			t.Logf("%s, %.1f s: %v", m.Rule, took.Seconds(), found)
+			rows = append(rows, fmt.Sprintf("| %s | %s | %s | %s | %.1f |",
+				m.Name, m.Rule, found.run(), found.invariant, took.Seconds()))
 		})
+	}
+	if *table && !t.Failed() {
+		writeTable(t, rows)
+	}
+}
+
+// page is the document that has the table of mutants.
+const page = root + "/docs/simulation.md"
+
+const (
+	tableBegin = "<!-- mutants: written by go test ./sim/mutants -mutants -table -->\n"
+	tableEnd   = "<!-- end of mutants -->\n"
+)
+
+// split is what stands before the table, in it, and behind it.
+func split(t *testing.T) (before, rows, behind string) {
+	t.Helper()
+	b, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(b), tableBegin)
+	rows, behind, ends := strings.Cut(rest, tableEnd)
+	if !ok || !ends {
+		t.Fatalf("%s has no place for the table of mutants", page)
+	}
+	return before, rows, behind
+}
+
+func writeTable(t *testing.T, rows []string) {
+	t.Helper()
+	before, _, behind := split(t)
+	text := before + tableBegin + "| mutant | rule of protocol.md | run | broke | seconds |\n" +
+		"|:--|:--|--:|:--|--:|\n" + strings.Join(rows, "\n") + "\n" + tableEnd + behind
+	if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTableNamesEveryMutant: the page does not go stale silently.
+func TestTableNamesEveryMutant(t *testing.T) {
+	_, rows, _ := split(t)
+	for _, m := range Table() {
+		if !strings.Contains(rows, "| "+m.Name+" | "+m.Rule+" |") {
+			t.Errorf("%s has no row for %s: go test ./sim/mutants -mutants -table -timeout 3h",
+				page, m.Name)
+		}
+	}
+	if n := strings.Count(rows, "\n"); n != len(Table())+2 {
+		t.Errorf("the table of %s has %d lines for %d mutants", page, n, len(Table()))
 	}
 }
 
@@ -111,14 +169,6 @@ func build(t *testing.T, m Mutant, command string) string {
 	return bin
 }
 
-// sweep builds the simulator with a mutant and runs seeds until one fails.
-func sweep(t *testing.T, m Mutant) (out string, caught bool) {
-	t.Helper()
-	return runs(t, m, exec.Command(build(t, m, "./sim/internal/sweep"),
-		"-runs", "1000000", "-failures", "1", "-seed", fmt.Sprint(*seed),
-		"-budget", budget.String()))
-}
-
 // runs runs a command built with a mutant; it is caught when that ends with 1.
 func runs(t *testing.T, m Mutant, command *exec.Cmd) (out string, caught bool) {
 	t.Helper()
@@ -130,17 +180,146 @@ func runs(t *testing.T, m Mutant, command *exec.Cmd) (out string, caught bool) {
 	return string(b), err != nil
 }
 
-// summary is the violation that the first failed run reports.
-func summary(out string) string {
-	seed := ""
+// hunt catches a mutant: with the run that was kept for it, or else with seeds,
+// until one fails that does not fail without the mutant. It says how much time
+// of all cores that took, when it was done last.
+func hunt(t *testing.T, m Mutant) (found catch, took time.Duration) {
+	t.Helper()
+	bin := build(t, m, "./sim/internal/sweep")
+	kept, last := again(t, m, bin)
+	if kept.invariant != "" && (!*fresh || kept.seed == 0) {
+		return kept, last
+	}
+	next := *seed
+	for took < *budget {
+		out, busy := start(t, bin, "-runs", "1000000", "-failures", "1", "-seed", fmt.Sprint(next),
+			"-budget", (*budget - took).String())
+		took += busy
+		if found = first(out); found.seed == 0 {
+			break
+		}
+		if sim.Run(sim.Options{Seed: found.seed}).Violation == nil {
+			if *fresh {
+				shrink(t, m, bin, found, took)
+			}
+			return found, took
+		}
+		next = found.seed + 1
+	}
+	return kept, took
+}
+
+// file is the run that is kept for a mutant.
+func (m Mutant) file() string {
+	return filepath.Join(root, "sim/testdata/regress", m.Name+".json")
+}
+
+// noteForm is what the note of a kept run says that a seed found; that of one
+// which was written begins with byHand.
+const (
+	noteForm = "seed %d, found after %f s with the mutant "
+	byHand   = "by hand"
+)
+
+// again does the kept run, if there is one.
+func again(t *testing.T, m Mutant, bin string) (found catch, took time.Duration) {
+	t.Helper()
+	content, err := os.ReadFile(m.file())
+	if errors.Is(err, fs.ErrNotExist) {
+		return catch{}, 0
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := sim.ParseReplay(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, busy := start(t, bin, "-replay", m.file())
+	found = first(out)
+	found.seed = 0
+	if found.invariant == "" {
+		t.Logf("the kept run catches %s no more; going through seeds", m.Name)
+		return catch{}, 0
+	}
+	if strings.HasPrefix(r.Note, byHand) {
+		return found, busy
+	}
+	var seconds float64
+	if _, err := fmt.Sscanf(r.Note, noteForm, &found.seed, &seconds); err != nil {
+		t.Fatalf("%s: the note %q: %v", m.file(), r.Note, err)
+	}
+	return found, time.Duration(seconds * float64(time.Second))
+}
+
+// shrink keeps the run that caught a mutant, unless it fails without it too
+// once it is small.
+func shrink(t *testing.T, m Mutant, bin string, found catch, took time.Duration) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "run.json")
+	start(t, bin, "-runs", "1", "-seed", fmt.Sprint(found.seed), "-shrink", file,
+		"-shrink-within", "40s", "-note",
+		fmt.Sprintf(", found after %.1f s with the mutant %s", took.Seconds(), m.Name))
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := sim.ParseReplay(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := sim.Reproduce(r, nil).Violation; v != nil {
+		t.Logf("the shrunk run fails without the mutant too, and is not kept: %v", v)
+		return
+	}
+	if err := os.WriteFile(m.file(), content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// start runs the simulator of a mutant.
+func start(t *testing.T, bin string, args ...string) (out string, took time.Duration) {
+	t.Helper()
+	run := exec.Command(bin, args...)
+	b, err := run.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
+		t.Fatalf("%s: %v\n%s", run, err, b)
+	}
+	return string(b), run.ProcessState.UserTime() + run.ProcessState.SystemTime()
+}
+
+// catch is the violation that the first failed run reports, if any; seed 0 is
+// a run that was written by hand.
+type catch struct {
+	seed            uint64
+	invariant, text string
+}
+
+func (c catch) String() string { return fmt.Sprintf("%s: %.120s", c.run(), c.text) }
+
+// run names the run in the table.
+func (c catch) run() string {
+	if c.seed == 0 {
+		return byHand
+	}
+	return fmt.Sprint("seed ", c.seed)
+}
+
+// first reads it: "seed 7: N=3, ..." and, some lines on, "I1 at 3s: ...".
+func first(out string) catch {
+	var c catch
 	for line := range strings.Lines(out) {
 		line = strings.TrimSpace(line)
-		switch {
-		case strings.HasPrefix(line, "seed "):
-			seed, _, _ = strings.Cut(line, ",")
-		case seed != "" && !strings.HasPrefix(line, "no"):
-			return fmt.Sprintf("%s: %.120s", seed, line)
+		name, _, is := strings.Cut(line, " at ")
+		switch seed, failed := strings.CutPrefix(line, "seed "); {
+		case failed:
+			number, _, _ := strings.Cut(seed, ":")
+			c.seed, _ = strconv.ParseUint(number, 10, 64)
+		case c.seed != 0 && is && !strings.ContainsAny(name, " :"):
+			c.invariant, c.text = name, line
+			return c
 		}
 	}
-	return out
+	return c
 }

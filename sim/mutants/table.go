@@ -19,4 +19,6 @@ type Edit struct {
 }
 
 // Table lists all mutants. Each switches one rule off.
-func Table() []Mutant { return slices.Concat(members, founding, support, election, durable) }
+func Table() []Mutant {
+	return slices.Concat(members, founding, support, election, durable, classic)
+}

@@ -17,10 +17,13 @@ import (
 // endsBytes is what stands before the greet of a dialer.
 const endsBytes = 16
 
+// goes is the reason of a node that is being closed.
+const goes = "the node goes"
+
 // guard closes a connection when its greets take too long or the Mesh ends.
 func (m *Mesh) guard(conn Conn) (stop func()) {
 	timeout := time.AfterFunc(greetTimeout, func() { conn.Close(CodeTimeout, "no greet in time") })
-	unhook := context.AfterFunc(m.ctx, func() { conn.Close(CodeClosed, "the node goes") })
+	unhook := context.AfterFunc(m.ctx, func() { conn.Close(CodeClosed, goes) })
 	return func() {
 		timeout.Stop()
 		unhook()
@@ -66,7 +69,13 @@ func (m *Mesh) welcome(conn Conn) {
 		return
 	}
 	p, err := m.hold(from)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrClosed):
+		// No refusal: this node leaves in order, and what is dialed next finds nobody.
+		conn.Close(CodeClosed, goes)
+		m.stats.handshakes[ResultRefused].Add(1)
+		return
+	case err != nil:
 		conn.Close(CodeBusy, err.Error())
 		m.stats.handshakes[ResultRefused].Add(1)
 		return

@@ -225,7 +225,7 @@ func (m *Mesh) Close() error {
 	}
 	m.cancel()
 	for _, l := range leaving {
-		l.end(CodeClosed, "the node goes", nil)
+		l.end(CodeClosed, goes, nil)
 	}
 	m.closeErr = m.net.Close()
 	m.work.Wait()

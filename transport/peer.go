@@ -350,7 +350,7 @@ func (p *peer) adopt(next *link) *CloseError {
 	var refusal *CloseError
 	switch {
 	case p.leaving || next.over:
-		refusal = &CloseError{Code: CodeClosed, Reason: "the node goes"}
+		refusal = &CloseError{Code: CodeClosed, Reason: goes}
 	case verdict == Refuse:
 		refusal = &CloseError{Code: CodeEarlierRun, Reason: "a later connection is in use"}
 	case verdict == Keep && !dialed:

@@ -166,6 +166,31 @@ func testSeedsDiffer(t *testing.T, w World) {
 	}
 }
 
+// testLeavingIsNoRefusal: who dials a node that is being closed is told so.
+func testLeavingIsNoRefusal(t *testing.T, w World) {
+	a := join(t, w, addr(1))
+	b := join(t, w, addr(2))
+	connect(t, b, a)
+	a.stop(transport.System)
+	b.Notify(addr(1), []byte("holds up Close"))
+	time.Sleep(100 * time.Millisecond)
+	closed := make(chan error)
+	go func() { closed <- a.Close() }() // waits for the handler
+	time.Sleep(100 * time.Millisecond)
+	stranger := listenRaw(t, w, addr(9))
+	r := dialRaw(t, stranger, addr(1))
+	if err := r.greet(addr(9), addr(1), 1); err == nil {
+		t.Error("a node that is being closed took another connection")
+	}
+	if code, err := r.closed(); code != transport.CodeClosed || err != nil {
+		t.Errorf("closed by %v, %v; want %v", code, err, transport.CodeClosed)
+	}
+	a.resume(transport.System)
+	if err := <-closed; err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}
+
 func testEarlierRun(t *testing.T, w World) {
 	a := join(t, w, addr(1))
 	s := defaults(addr(2))

@@ -54,6 +54,7 @@ func Run(t *testing.T, newWorld func(t testing.TB) World) {
 		{"CrossingDialsLeaveOne", testCrossing},
 		{"CrossingUnderLoadLosesNothing", testCrossingUnderLoad},
 		{"LaterRunReplaces", testRestart},
+		{"WhoLeavesRefusesNobody", testLeavingIsNoRefusal},
 		{"EarlierRunIsRefused", testEarlierRun},
 		{"RedialsUntilThePeerIsThere", testRedial},
 		{"LatePeerIsReachedSoon", testLatePeer},

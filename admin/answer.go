@@ -25,6 +25,8 @@ type Status struct {
 	// NoLeader says in one line for people why there is no quorate leader; empty
 	// while there is one.
 	NoLeader string `json:"no_leader"`
+	// OtherSeeds are the peers whose list of seeds is not that of this node.
+	OtherSeeds []member.Address `json:"other_seeds"`
 	// LeaseRemainingMS is 0 on every node but the quorate leader.
 	LeaseRemainingMS float64 `json:"lease_remaining_ms"`
 	// TermSince is null without a quorate leader.
@@ -105,6 +107,7 @@ func StatusOf(s cluster.Status, build string) Status {
 		},
 		Token:            s.Token,
 		NoLeader:         s.NoLeader,
+		OtherSeeds:       append([]member.Address{}, s.OtherSeeds...),
 		LeaseRemainingMS: milliseconds(s.LeaseRemaining),
 		Handshakes:       map[string]uint64{},
 		UptimeMS:         milliseconds(s.Uptime),

@@ -61,8 +61,9 @@ func leading(t *testing.T) fake {
 		LastElection: cluster.Election{
 			Cause: "leader lost", Version: 4, Took: 431 * time.Millisecond,
 		},
-		Uptime:    time.Minute,
-		Transport: transport.Stats{Handshakes: [transport.Results]uint64{2, 0, 0, 0, 0, 7}},
+		OtherSeeds: []member.Address{members[2].Address},
+		Uptime:     time.Minute,
+		Transport:  transport.Stats{Handshakes: [transport.Results]uint64{2, 0, 0, 0, 0, 7}},
 	}
 }
 
@@ -127,7 +128,7 @@ const statusShape = `{
 	"token": 4, "lease_remaining_ms": 812.345,
 	"term_since": "2026-11-20T10:00:00.000000005Z",
 	"last_election": {"cause": "leader lost", "version": 4, "took_ms": 431},
-	"no_leader": "",
+	"no_leader": "", "other_seeds": ["10.0.0.3:7000"],
 	"handshakes": {"established": 2, "refused": 0, "refused by peer": 0, "duplicate": 0,
 		"failed": 0, "certificate refused": 7},
 	"uptime_ms": 60000, "protocol": 1, "build": "v0.1"
@@ -177,7 +178,7 @@ func TestStatusShape(t *testing.T) {
 			"role": "joining", "token": 0, "view": {"version": 0, "revision": 0, "leader": "",
 				"quorate": false, "members": []},
 			"lease_remaining_ms": 0, "term_since": null, "last_election": null,
-			"no_leader": "asked 10.0.0.9:7000 (no answer)",
+			"no_leader": "asked 10.0.0.9:7000 (no answer)", "other_seeds": [],
 			"handshakes": {"established": 0, "refused": 0, "refused by peer": 0, "duplicate": 0,
 			"failed": 0, "certificate refused": 0},
 			"uptime_ms": 0, "protocol": 1, "build": "v0.1"}`},

@@ -127,6 +127,9 @@ func (n inbound) Needs(peer member.Address) bool {
 
 // Admit lets everybody in whom the transport found to belong to this cluster.
 func (n inbound) Admit(peer message.Message) error {
+	greet, _ := peer.Body.(message.Greet) // the transport has checked it
+	same := greet.SeedDigest == statemachine.SeedDigest(n.cfg.seeds)
+	n.heard.greeted(peer.From.Address, same)
 	n.heard.connected(peer.From.Address)
 	return nil
 }

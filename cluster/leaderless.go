@@ -88,6 +88,9 @@ func (n *Node) noLeader(seen sight) string {
 		told:   n.heard.tell(seen.held, 2*n.cfg.RetryInterval+n.cfg.HeartbeatTimeout),
 	}
 	text := w.text()
+	if odd := haveOtherSeeds(n.heard.otherSeeds()); odd != "" {
+		text += "; " + odd
+	}
 	if n.meter.rosterLost.Load() {
 		text = strings.TrimPrefix(ErrRosterLost.Error(), "cluster: ") + ": " + text
 	}

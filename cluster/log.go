@@ -55,7 +55,11 @@ func (n *Node) logTrace(t statemachine.Trace) {
 	if t.Event != 0 {
 		e = e.Stringer("event", t.Event)
 	}
-	if t.What == statemachine.MemberMoved {
+	switch {
+	case t.What != statemachine.MemberMoved:
+	case t.Status == member.None:
+		e = e.Str("status", "gone") // no member any more
+	default:
 		e = e.Stringer("status", t.Status)
 	}
 	e.Msg(fact.text)
@@ -94,6 +98,9 @@ func (n *Node) logReport(r transport.Report) {
 	e := n.log.WithLevel(connections[r.What])
 	if !r.Peer.IsZero() {
 		e = e.Str("peer", printable(r.Peer.String()))
+	}
+	if r.What == transport.ReportSeedsDiffer {
+		e = e.Str("seeds", printable(listed(n.cfg.seeds)))
 	}
 	if differ := mismatches(r.Err); len(differ) > 1 {
 		// One advice for all of them.

@@ -72,6 +72,20 @@ func TestEveryDecisionHasALine(t *testing.T) {
 	}
 }
 
+// TestAMemberThatLeftIsGone, and none that is shown has this status.
+func TestAMemberThatLeftIsGone(t *testing.T) {
+	for status, want := range map[member.Status]string{
+		member.None: `"status":"gone"`, member.Leaving: `"status":"leaving"`,
+	} {
+		got := logged(zerolog.InfoLevel, func(n *Node) {
+			n.logTrace(statemachine.Trace{What: statemachine.MemberMoved, Status: status})
+		})
+		if !strings.Contains(got, want) {
+			t.Errorf("status %v: got %q, want %s in it", status, got, want)
+		}
+	}
+}
+
 // TestRefusalsAreQuiet: at info level a node tells what changes, no more.
 func TestRefusalsAreQuiet(t *testing.T) {
 	got := logged(zerolog.InfoLevel, func(n *Node) {

@@ -33,6 +33,9 @@ type notes struct {
 	others []*heard // members that are no seeds, in their order
 	named  *heard   // the leader last named, where it is neither; nil for none
 	by     map[member.Address]*heard
+	// odd are the peers that greeted with other seeds than this node has, and when
+	// each was heard last.
+	odd map[member.Address]time.Time
 	// refused counts the seeds whose last answer was that they cannot belong
 	// to one cluster with this node.
 	refused  map[member.Address]bool
@@ -57,6 +60,7 @@ func newHeard(a member.Address) *heard { return &heard{addr: a, fault: errSilent
 
 func (s *notes) start(seeds []member.Address, self member.Address) {
 	s.self = self
+	s.odd = map[member.Address]time.Time{}
 	s.refused = map[member.Address]bool{}
 	s.hopeless = make(chan struct{})
 	for _, a := range seeds {
@@ -135,6 +139,9 @@ func (s *notes) connected(from member.Address) {
 func (s *notes) message(m message.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if _, odd := s.odd[m.From.Address]; odd {
+		s.odd[m.From.Address] = time.Now()
+	}
 	leader := m.Claim.Leader
 	if !leader.IsZero() && leader != s.self && s.by[leader] == nil {
 		s.named = newHeard(leader)
@@ -177,6 +184,9 @@ func (s *notes) answers() []Answer {
 		err := h.fault
 		if err == nil {
 			err = errors.New(h.says(s.self, member.State{}))
+		}
+		if _, odd := s.odd[h.addr]; odd {
+			err = fmt.Errorf("%w; it has other seeds", err)
 		}
 		list = append(list, Answer{From: h.addr, Err: err})
 	}
@@ -223,6 +233,9 @@ func (h *heard) says(self member.Address, held member.State) string {
 	switch {
 	case fresh && h.noTo == message.KindVote:
 		return "votes no: " + h.no.String()
+	case fresh && h.no == message.ReasonClusterFull && !c.Chosen:
+		// protocol.md section 4: this leader keeps a place for each seed.
+		return "join refused: no place, all are taken or kept for seeds of its list"
 	case fresh:
 		text := "join refused: " + h.no.String()
 		if more, ok := refusals[h.no]; ok {
@@ -294,6 +307,8 @@ func brief(err error) string {
 		return printable("refuses this node: " + closed.Reason)
 	case ok && closed.Remote && closed.Code == transport.CodeEarlierRun:
 		return "knows a later run of this address"
+	case ok && closed.Remote && closed.Code == transport.CodeClosed:
+		return "is shutting down"
 	}
 	return printable(strings.TrimPrefix(err.Error(), "transport: "))
 }

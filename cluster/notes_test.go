@@ -58,13 +58,14 @@ func TestJoinErrorSaysWhomAndWhat(t *testing.T) {
 	var s notes
 	s.start(addresses(1, 2, 3, 4), addresses(1)[0])
 	s.connected(addresses(2)[0])
-	s.message(message.Message{From: at(2, 0).Identity,
+	s.greeted(addresses(2)[0], false)
+	s.message(message.Message{From: at(2, 0).Identity, Claim: member.Claim{Chosen: true},
 		Body: message.JoinClusterResponse{Reason: message.ReasonClusterFull}})
 	s.note(addresses(3)[0], errBoom)
 	s.note(addresses(9)[0], errors.New("a stranger")) // not asked
 	err := error(&JoinError{Cause: errHopeless, Asked: s.answers()})
 	want := `cluster: could not join: every other seed refused the connection
-	127.0.0.1:2: join refused: cluster full, all its places are taken
+	127.0.0.1:2: join refused: cluster full, all its places are taken; it has other seeds
 	127.0.0.1:3: boom
 	127.0.0.1:4: no answer`
 	if err.Error() != want {
@@ -168,6 +169,11 @@ func TestWhatMessagesSay(t *testing.T) {
 			{chosen(7, two), message.JoinClusterResponse{Reason: message.ReasonHoldsState},
 				"join refused: holds state, this node holds the members of an earlier cluster, " +
 					"and that leader holds none yet"},
+			{chosen(7, two), message.JoinClusterResponse{Reason: message.ReasonClusterFull},
+				"join refused: cluster full, all its places are taken"},
+			{member.Claim{Version: 1, Leader: two},
+				message.JoinClusterResponse{Reason: message.ReasonClusterFull},
+				"join refused: no place, all are taken or kept for seeds of its list"},
 			{chosen(7, two), message.JoinClusterResponse{Accepted: true}, "leads version 7"},
 			{member.Claim{}, message.Vote{Reason: message.ReasonOtherSeeds}, "votes no: other seeds"},
 			{member.Claim{}, message.Vote{Granted: true}, "knows no leader"},
@@ -229,8 +235,9 @@ func TestBrief(t *testing.T) {
 			`differs in heartbeat interval (1s here, \x1b[2J there)`},
 		{remote(transport.CodeRefused, "no\nway"), "refuses this node: no; way"},
 		{remote(transport.CodeEarlierRun, ""), "knows a later run of this address"},
-		{remote(transport.CodeClosed, "the node goes"),
-			"quicnet: dial x: transport: the peer closed the connection (closed): the node goes"},
+		{remote(transport.CodeClosed, "the node goes"), "is shutting down"},
+		{remote(transport.CodeBusy, "too many"),
+			"quicnet: dial x: transport: the peer closed the connection (busy): too many"},
 	} {
 		if got := brief(c.err); got != c.want {
 			t.Errorf("%v: got %q, want %q", c.err, got, c.want)

@@ -111,7 +111,11 @@ func (n *Node) send(ctx context.Context, view member.View, to member.Address, e 
 	}
 	defer n.meter.sending.Add(-1)
 	for _, addr := range []member.Address{view.Self.Address, to} {
-		if m, ok := view.Member(addr); !ok || m.Status != member.Active {
+		switch m, ok := view.Member(addr); {
+		case ok && m.Status == member.Active:
+		case addr == view.Self.Address:
+			return fmt.Errorf("%w: this node is not active yet", ErrNotActive)
+		default:
 			return fmt.Errorf("%w: %s", ErrNotActive, addr)
 		}
 	}

@@ -26,6 +26,10 @@ type Status struct {
 	// Provisional says that the leader of View declared itself: it has no
 	// authority, and what it shows of members may end when a leader is chosen.
 	Provisional bool
+	// OtherSeeds are the peers that greeted with another list of Seeds than this
+	// node has, sorted. Each stays until it greets with the same list, or, where it
+	// is neither seed nor member, nothing came from it for a minute.
+	OtherSeeds []member.Address
 	// LeaseRemaining is how long this node keeps authority unless it is
 	// extended; 0 on a node without.
 	LeaseRemaining time.Duration
@@ -68,6 +72,7 @@ func (n *Node) Status() Status {
 		View:        view,
 		NoLeader:    n.noLeader(seen),
 		Provisional: seen.provisional,
+		OtherSeeds:  n.heard.otherSeeds(),
 		Uptime:      n.clock().Sub(n.started),
 		Insecure:    n.cfg.Insecure,
 		Transport:   n.net.Stats(),

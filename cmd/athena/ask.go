@@ -175,6 +175,9 @@ func printStatus(w io.Writer, s admin.Status) {
 		s.Cluster, s.Active(), s.Size, when, s.Quorum)
 	if l, ok := s.LeaderOf(); ok {
 		line("leader", "%s at %s, token %d", l.Name, l.Address, l.Token)
+		for _, a := range s.OtherSeeds { // else part of why there is none
+			line("seeds", "%s has other seeds: give every node the same list", a)
+		}
 	} else {
 		line("leader", "none with authority")
 		line("why", "%s", s.NoLeader)

@@ -35,6 +35,7 @@ func pair(token uint64) fake {
 	ms := member.Roster{entry("n1", 1, member.Active), entry("n2", 2, member.Unreachable)}
 	f := fake{Cluster: "c", Size: 2, Quorum: 2, Self: ms[0], Token: token}
 	f.View = member.View{Role: member.Leading, Leader: ms[0].Address, Version: 3, Members: ms}
+	f.OtherSeeds = []member.Address{ms[1].Address}
 	if token == 0 {
 		f.NoLeader = "needs 2 of the 2 voters"
 	}
@@ -100,6 +101,7 @@ func TestAsk(t *testing.T) {
 			"node     n1 at h:1, leader\n" +
 			"cluster  c, 1 of 2 members active, 2 make a majority\n" +
 			"leader   n1 at h:1, token 3\n" +
+			"seeds    h:2 has other seeds: give every node the same list\n" +
 			"lease    0 ms left\n" +
 			"view     version 3, revision 0\n" +
 			"running  0s, b, protocol 1\n", ""},

@@ -41,7 +41,9 @@ type Config struct {
 	DataDir string
 	// Secret is shared by all nodes; who lacks it cannot connect. At least
 	// MinSecretBytes. Without one a node runs insecurely, and only where Addr,
-	// Advertise and Seeds are all on loopback.
+	// Advertise and Seeds are all on loopback. All bytes count, also a line end:
+	// read it from a file with ReadSecret, which takes line ends at the end away as
+	// the daemon does, or two nodes with the same file refuse each other.
 	Secret []byte
 	// OtherSecret is accepted besides Secret, which signs: for a rotation, give
 	// every node the new one here, then make it Secret everywhere, then drop

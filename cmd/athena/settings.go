@@ -3,11 +3,9 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -23,9 +21,6 @@ import (
 
 // adminOff is the --admin of a node that nobody can ask.
 const adminOff = "off"
-
-// maxSecretBytes bounds the file of a secret; more is taken for a mistake.
-const maxSecretBytes = 4 << 10
 
 // settings are the flags of run.
 type settings struct {
@@ -61,7 +56,7 @@ func (s *settings) define(f *pflag.FlagSet) {
 		"(default athena/CLUSTER@ADDRESS in the user's state directory)")
 	f.BoolVar(&s.memory, "memory", false, "remember nothing over a restart, in place of --data-dir")
 	f.StringVar(&s.secretFile, "secret-file", "",
-		"file with the secret that all nodes share, mode 0600")
+		"file with the secret that all nodes share, mode 0600; line ends at its end do not count")
 	f.BoolVar(&c.Insecure, "insecure", false, "run without a secret, on loopback addresses")
 	f.BoolVar(&c.InsecureAnywhere, "insecure-anywhere", false, "run without a secret on any address")
 	f.StringVar(&s.profile, "profile", "lan", "timings: local, lan, wan or classic")
@@ -139,7 +134,7 @@ func (s *settings) resolve(f *pflag.FlagSet) (cluster.Config, error) {
 	return c, nil
 }
 
-// secret reads the secret. Line ends behind it do not belong to it.
+// secret reads the secret, where the node is to have one.
 func (s *settings) secret() ([]byte, error) {
 	insecure := s.config.Insecure || s.config.InsecureAnywhere
 	switch {
@@ -151,32 +146,9 @@ func (s *settings) secret() ([]byte, error) {
 	case insecure:
 		return nil, errors.New("--insecure contradicts --secret-file: leave one of them out")
 	}
-	file, err := os.Open(s.secretFile)
+	secret, err := cluster.ReadSecret(s.secretFile)
 	if err != nil {
 		return nil, fmt.Errorf("--secret-file: %w", err)
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("--secret-file: %w", err)
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("--secret-file %s: is no regular file", s.secretFile)
-	case info.Mode().Perm()&0o077 != 0:
-		return nil, fmt.Errorf("--secret-file %s: mode %04o lets others have the secret; "+
-			"run: chmod 600 %s", s.secretFile, info.Mode().Perm(), s.secretFile)
-	case info.Size() > maxSecretBytes:
-		return nil, fmt.Errorf("--secret-file %s: %d bytes; a secret has at most %d",
-			s.secretFile, info.Size(), maxSecretBytes)
-	}
-	text, err := io.ReadAll(io.LimitReader(file, maxSecretBytes))
-	if err != nil {
-		return nil, fmt.Errorf("--secret-file: %w", err)
-	}
-	secret := bytes.TrimRight(text, "\r\n")
-	if len(secret) < cluster.MinSecretBytes {
-		return nil, fmt.Errorf("--secret-file %s: holds %d bytes, and a secret has at least %d; "+
-			"make one with: openssl rand -hex 32", s.secretFile, len(secret), cluster.MinSecretBytes)
 	}
 	return secret, nil
 }

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestReadSecretTakesLineEndsAway, all of them at the end and nothing else, and
+// refuses what is no secret.
+func TestReadSecretTakesLineEndsAway(t *testing.T) {
+	long, longest := strings.Repeat("s", MinSecretBytes), strings.Repeat("s", maxSecretBytes)
+	for _, c := range []struct {
+		name, text string
+		mode       os.FileMode
+		want       string // "" for an error
+		fault      string
+	}{
+		{"as it is", long, 0o600, long, ""},
+		{"a line", long + "\n", 0o400, long, ""},
+		{"of Windows", long + "\r\n", 0o600, long, ""},
+		{"random bytes", "\n " + long + "\x00\r\n\n\r", 0o600, "\n " + long + "\x00", ""},
+		{"with spaces", long + " \t", 0o600, long + " \t", ""},
+		{"the longest", longest, 0o600, longest, ""},
+		{"short without its line ends", long[1:] + "\n\n", 0o600, "", "at least"},
+		{"too long", longest + "s", 0o600, "", "at most 4096"},
+		{"open to others", long, 0o640, "", "chmod 600"},
+	} {
+		path := filepath.Join(t.TempDir(), "secret")
+		if err := os.WriteFile(path, []byte(c.text), c.mode); err != nil {
+			t.Fatal(err)
+		}
+		got, err := ReadSecret(path)
+		if string(got) != c.want || (err == nil) != (c.fault == "") {
+			t.Errorf("%s: got %q, %v; want %q, an error: %t", c.name, got, err, c.want, c.fault != "")
+		}
+		if err != nil && !strings.HasPrefix(err.Error(), path) {
+			t.Errorf("%s: got error %v, want the path before it", c.name, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), c.fault) {
+			t.Errorf("%s: got error %v, want %q in it", c.name, err, c.fault)
+		}
+	}
+	_, err := ReadSecret(t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "no regular file") {
+		t.Errorf("a folder: got %v, want that it is no regular file", err)
+	}
+}

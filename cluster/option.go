@@ -84,6 +84,7 @@ func WithSocket(open Socket) Option { return func(o *options) { o.socket = open 
 func WithClock(now func() time.Time) Option { return func(o *options) { o.clock = now } }
 
 // WithListening hands the node to f once it listens, while Start still waits for
-// it to join: its Status says meanwhile whom it waits for. f must not block. A
-// Start that fails later has closed the node.
+// it to join: its Status says meanwhile whom it waits for, and handlers that send
+// have it from here. f must not block. A Start that fails later has closed the
+// node.
 func WithListening(f func(*Node)) Option { return func(o *options) { o.listening = f } }

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/rs/zerolog"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/transport/memnet"
+)
+
+// ledger stands for what the leader changes outside of the cluster. It keeps the
+// highest token beside its rows, and refuses a lower one: that is of a leader that
+// does not know yet that it was replaced.
+type ledger struct {
+	token uint64
+	rows  []string
+}
+
+func (l *ledger) write(token uint64, row string) error {
+	if token < l.token {
+		return fmt.Errorf("token %d: a leader with token %d has written", token, l.token)
+	}
+	l.token, l.rows = token, append(l.rows, row)
+	return nil
+}
+
+// Work that must not be done twice: WhileLeader runs it on one member, and the
+// token guards what it changes.
+func ExampleNode_WhileLeader() {
+	ctx, enough := context.WithCancel(context.Background())
+	node, err := cluster.Start(ctx, cluster.Config{Addr: "127.0.0.1:7001", Size: 1},
+		cluster.WithLogger(zerolog.Nop()),
+		// In memory, for the example alone: leave it out.
+		cluster.WithTransport(func(c transport.Config) (*transport.Mesh, error) {
+			return memnet.New().Listen(member.Address{Host: "127.0.0.1", Port: 7001}, c)
+		}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	var l ledger
+	err = node.WhileLeader(ctx, func(ctx context.Context, term cluster.Term) error {
+		if err := l.write(term.Token(), "work"); err != nil {
+			return err
+		}
+		fmt.Println("wrote", l.rows, "with token", term.Token())
+		enough()     // a program works on,
+		<-ctx.Done() // until another member is to lead
+		return context.Cause(ctx)
+	})
+	fmt.Println(err)
+	fmt.Println(l.write(0, "late work"))
+	if err := node.Leave(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// wrote [work] with token 1
+	// context canceled
+	// token 0: a leader with token 1 has written
+}

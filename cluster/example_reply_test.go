@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/rs/zerolog"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/transport/memnet"
+)
+
+// Question is answered with an Answer.
+type Question struct{ Number int }
+
+// Answer goes back to who asked.
+type Answer struct{ Square int }
+
+// A handler replies to the sender of an event. It needs the node for that, and
+// may run before Start has returned it.
+func ExampleWithListening() {
+	var node *cluster.Node
+	listening := make(chan struct{})
+	rx := receiver.NewMux()
+	receiver.Handle(rx, func(ctx context.Context, from member.Member, q Question) error {
+		<-listening // an event may come first
+		return node.Send(ctx, from.Address, Answer{q.Number * q.Number})
+	})
+	answers := make(chan Answer, 1)
+	receiver.Handle(rx, func(_ context.Context, _ member.Member, a Answer) error {
+		answers <- a
+		return nil
+	})
+
+	ctx := context.Background()
+	n, err := cluster.Start(ctx, cluster.Config{Addr: "127.0.0.1:7001", Size: 1, Receiver: rx},
+		cluster.WithListening(func(n *cluster.Node) {
+			node = n
+			close(listening)
+		}),
+		cluster.WithLogger(zerolog.Nop()),
+		// In memory, for the example alone: leave it out.
+		cluster.WithTransport(func(c transport.Config) (*transport.Mesh, error) {
+			return memnet.New().Listen(member.Address{Host: "127.0.0.1", Port: 7001}, c)
+		}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := n.Send(ctx, n.Self().Address, Question{7}); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println((<-answers).Square)
+	if err := n.Leave(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output: 49
+}

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -76,6 +77,9 @@ func Listen(addr string) (net.Listener, error) {
 		l, err = listenUnix(path)
 	} else {
 		l, err = net.Listen("tcp", addr)
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		err = fmt.Errorf("%w: stop the other process or choose another port", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("admin: listen on %s: %w", addr, err)

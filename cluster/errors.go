@@ -90,11 +90,11 @@ type StoreMismatchError struct {
 
 // Error names each difference with both values and what to do.
 func (e *StoreMismatchError) Error() string {
-	return "cluster: " + e.Text("Cluster", "Size", "Advertise")
+	return "cluster: " + e.Text("Cluster", "Size", "Advertise", "JoinOnly")
 }
 
 // Text is Error with other names for these fields of Config.
-func (e *StoreMismatchError) Text(cluster, size, advertise string) string {
+func (e *StoreMismatchError) Text(cluster, size, advertise, joinOnly string) string {
 	var b strings.Builder
 	b.WriteString("the store was made for something else")
 	if e.Dir != "" {
@@ -113,7 +113,7 @@ func (e *StoreMismatchError) Text(cluster, size, advertise string) string {
 			"empty data directories "+anew)
 	differ(advertise, e.Made.Address, e.Given.Address,
 		"its vote counts at that address alone: start there; with an empty data directory the node "+
-			"comes in as a new member (a seed needs join-only for that)")
+			"comes in as a new member (a seed where nobody leads needs "+joinOnly+", until it has joined)")
 	return b.String()
 }
 

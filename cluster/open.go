@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/athena-go/athena/store"
@@ -48,8 +49,12 @@ func (n *Node) openTransport(o options) (*transport.Mesh, error) {
 	switch {
 	case errors.Is(err, transport.ErrAddressInUse):
 		return nil, fmt.Errorf("%w: %w", ErrAddressInUse, err)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, fmt.Errorf("cluster: Addr %s: not an address of this machine: listen on"+
+			" 0.0.0.0 and give Advertise, host:port by which the others reach this node: %w",
+			n.cfg.Addr, err)
 	case err != nil:
-		return nil, fmt.Errorf("cluster: listen on %s: %w", n.cfg.Addr, err)
+		return nil, fmt.Errorf("cluster: %w", err)
 	}
 	return m, nil
 }
@@ -62,7 +67,7 @@ func (n *Node) listen(c transport.Config, socket Socket) (*transport.Mesh, error
 	}
 	key, err := n.store.ResetKey()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("data directory %s: %w", n.cfg.DataDir, err)
 	}
 	packets, err := socket(n.cfg.Addr)
 	if err != nil {

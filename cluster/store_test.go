@@ -42,11 +42,11 @@ var elsewhere = []struct {
 	{"address", func(c *Config) { c.Addr = address(2).String() },
 		"\nAdvertise 127.0.0.1:7003: the store was made for 127.0.0.1:7002: its vote counts at that " +
 			"address alone: start there; with an empty data directory the node comes in as a new " +
-			"member (a seed needs join-only for that)"},
+			"member (a seed where nobody leads needs JoinOnly, until it has joined)"},
 	{"another name of the same host", func(c *Config) { c.Advertise = "localhost:7002" },
 		"\nAdvertise localhost:7002: the store was made for 127.0.0.1:7002: its vote counts at that " +
 			"address alone: start there; with an empty data directory the node comes in as a new " +
-			"member (a seed needs join-only for that)"},
+			"member (a seed where nobody leads needs JoinOnly, until it has joined)"},
 	{"all of it", func(c *Config) { c.Size, c.Cluster, c.Addr = 5, "other", address(2).String() },
 		"\nCluster \"other\": the store was made for \"athena\": start with that name; empty data " +
 			"directories on every node make a new cluster, whose tokens begin at 1 again" +
@@ -55,7 +55,7 @@ var elsewhere = []struct {
 			"tokens begin at 1 again" +
 			"\nAdvertise 127.0.0.1:7003: the store was made for 127.0.0.1:7002: its vote counts at that " +
 			"address alone: start there; with an empty data directory the node comes in as a new " +
-			"member (a seed needs join-only for that)"},
+			"member (a seed where nobody leads needs JoinOnly, until it has joined)"},
 }
 
 // TestStoreOfSomethingElseIsRefused before the node listens, and the store stays

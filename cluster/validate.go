@@ -70,7 +70,9 @@ func (c Config) settings() (settings, error) {
 	faults.listen(s.Addr)
 	s.self = faults.advertise(s.Advertise, c.Advertise != "")
 	s.seeds = faults.seeds(s.Seeds, s.Size)
-	faults.check(s.Size >= 1 && s.Size <= MaxSize,
+	faults.check(s.Size != 0,
+		"Size is required: the number of members of the full cluster, the same on every node")
+	faults.check(s.Size >= 0 && s.Size <= MaxSize,
 		"Size %d: must be between 1 and %d, the same on every node", s.Size, MaxSize)
 	faults.check(s.Name == "" || len(s.Name) <= member.MaxNameBytes && member.IsPrintable(s.Name),
 		"Name %.200q: must have at most %d printable characters", s.Name, member.MaxNameBytes)
@@ -114,6 +116,10 @@ func (f *faults) check(ok bool, format string, args ...any) {
 
 // listen accepts an address without host, which means all of this machine's.
 func (f *faults) listen(addr string) {
+	if addr == "" {
+		f.check(false, "Addr is required: host:port to listen on")
+		return
+	}
 	_, port, err := net.SplitHostPort(addr)
 	n, portErr := strconv.ParseUint(port, 10, 16)
 	f.check(err == nil && portErr == nil && n > 0,
@@ -126,8 +132,12 @@ func (f *faults) advertise(addr string, explicit bool) member.Address {
 	a, err := member.ParseAddress(addr)
 	host, _, splitErr := net.SplitHostPort(addr)
 	ip, ipErr := netip.ParseAddr(host)
+	everywhere := splitErr == nil && (host == "" || ipErr == nil && ip.IsUnspecified())
 	switch {
-	case splitErr == nil && (host == "" || ipErr == nil && ip.IsUnspecified()):
+	case everywhere && !explicit:
+		f.check(false, "Addr %q: is every address of this machine: give Advertise, host:port by which"+
+			" the others reach this node", addr)
+	case everywhere:
 		f.check(false, "Advertise %q: must name this machine as others reach it, host:port", addr)
 	case explicit && err != nil:
 		f.check(false, "Advertise %q: %w", addr, err)

@@ -53,14 +53,14 @@ func TestValidateNamesFieldAndValue(t *testing.T) {
 	for _, c := range []configCase{
 		{"sound", sound(), ""},
 		{"one node alone", Config{Addr: "127.0.0.1:7001", Size: 1}, ""},
-		{"no address", with(func(c *Config) { c.Addr = "" }), `Addr ""`},
+		{"no address", with(func(c *Config) { c.Addr = "" }), "Addr is required"},
 		{"no port", with(func(c *Config) { c.Addr = "127.0.0.1" }), `Addr "127.0.0.1"`},
 		{"port 0", with(func(c *Config) { c.Addr = "127.0.0.1:0" }), `Addr "127.0.0.1:0"`},
 		{"port too large", with(func(c *Config) { c.Addr = "127.0.0.1:65536" }), "Addr"},
 		{"all addresses", with(func(c *Config) { c.Addr, c.Secret = ":7001", testSecret }),
-			`Advertise ":7001"`},
+			`Addr ":7001": is every address`},
 		{"unspecified", with(func(c *Config) { c.Addr, c.Secret = "[::]:7001", testSecret }),
-			`Advertise "[::]:7001"`},
+			`Addr "[::]:7001": is every address`},
 		{"all addresses, advertised", with(func(c *Config) {
 			c.Addr, c.Advertise, c.Secret = ":7001", "10.0.0.1:7001", testSecret
 		}), ""},
@@ -68,7 +68,7 @@ func TestValidateNamesFieldAndValue(t *testing.T) {
 		{"long name", with(func(c *Config) { c.Name = strings.Repeat("n", 129) }), "Name"},
 		{"control in name", with(func(c *Config) { c.Name = "a\x1b[2J" }), `Name "a\x1b[2J"`},
 		{"long cluster", with(func(c *Config) { c.Cluster = strings.Repeat("c", 256) }), "Cluster"},
-		{"size 0", with(func(c *Config) { c.Size = 0 }), "Size 0"},
+		{"size 0", with(func(c *Config) { c.Size = 0 }), "Size is required"},
 		{"size negative", with(func(c *Config) { c.Size = -1 }), "Size -1"},
 		{"size 256", with(func(c *Config) { c.Size = 256 }), "Size 256"},
 		{"size 255", with(func(c *Config) { c.Size = 255 }), ""},

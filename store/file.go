@@ -130,7 +130,8 @@ func (s *File) Load() (Content, bool, error) {
 	switch {
 	case errors.Is(err, ErrCorrupt):
 		err = fmt.Errorf("%s: %w; move it away and start again: the node joins as a new one "+
-			"(a seed needs join-only for that); do not put an old copy in its place", path, err)
+			"(a seed where nobody leads needs JoinOnly, until it has joined); "+
+			"do not put an old copy in its place", path, err)
 	case errors.Is(err, ErrVersion):
 		err = fmt.Errorf("%s: %w", path, err)
 	}

@@ -239,10 +239,10 @@ func TestUnreadableFileIsNeverReplaced(t *testing.T) {
 		content    []byte
 		want       error
 	}{
-		{"empty", "join-only", nil, ErrCorrupt},
-		{"torn", "join-only", sound[:len(sound)/2], ErrCorrupt},
-		{"flipped", "join-only", append(bytes.Clone(sound[:200]), sound[201:]...), ErrCorrupt},
-		{"too large", "join-only", make([]byte, maxStateBytes+1), ErrCorrupt},
+		{"empty", "JoinOnly", nil, ErrCorrupt},
+		{"torn", "JoinOnly", sound[:len(sound)/2], ErrCorrupt},
+		{"flipped", "JoinOnly", append(bytes.Clone(sound[:200]), sound[201:]...), ErrCorrupt},
+		{"too large", "JoinOnly", make([]byte, maxStateBytes+1), ErrCorrupt},
 		{"of a later version", "later one", later, ErrVersion},
 		{"of before the first release", "every node with an empty directory", early, ErrVersion},
 	} {

@@ -17,7 +17,8 @@ import (
 var (
 	// ErrSelf says that a node was greeted from its own address.
 	ErrSelf = errors.New("transport: greeted from this node's own address: " +
-		"dialed itself, or another process advertises the same address")
+		"dialed itself, or another process advertises the same address; where one address is " +
+		"spelled in two ways, as localhost and 127.0.0.1, use one of them everywhere")
 	// ErrSeedsDiffer warns of a peer with another list of seeds. The two can
 	// work together, but cannot found a cluster.
 	ErrSeedsDiffer = errors.New("transport: the peer has another list of seeds: " +

@@ -8,9 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/signal"
+	"os/user"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -135,12 +138,13 @@ func (d *daemon) run(adminAddr string) error {
 	mismatch, isMismatch := errors.AsType[*cluster.StoreMismatchError](err)
 	switch {
 	case isMismatch:
-		return usageError{errors.New(mismatch.Text("--cluster", "--size", "--advertise"))}
+		return usageError{errors.New(mismatch.Text("--cluster", "--size", "--advertise",
+			"--join-only"))}
 	case errors.Is(context.Cause(ctx), errStopped) && err != nil:
 		d.log.Info().Msg("stopped before it had joined")
 		return nil
 	case err != nil:
-		return flagError{err}
+		return allowed(flagError{err})
 	}
 	if d.boss != nil {
 		go d.boss.report(node)
@@ -151,6 +155,21 @@ func (d *daemon) run(adminAddr string) error {
 	case <-ctx.Done():
 		return d.leave(node)
 	}
+}
+
+// allowed says, where the system does not let this process have a file, who it runs
+// as and what to do.
+func allowed(err error) error {
+	at, ok := errors.AsType[*fs.PathError](err)
+	if !ok || !errors.Is(at, fs.ErrPermission) {
+		return err
+	}
+	who := strconv.Itoa(os.Geteuid())
+	if u, err := user.Current(); err == nil {
+		who = u.Username
+	}
+	return fmt.Errorf("%w; this process runs as user %s: start it as the owner of %s, or name "+
+		"a --data-dir of its own", err, who, at.Path)
 }
 
 // serve answers the admin API from when there is a node to ask, until what it

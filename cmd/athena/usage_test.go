@@ -4,12 +4,15 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/sim"
 )
 
@@ -58,7 +61,9 @@ func TestRunUsage(t *testing.T) {
 		{"unknown flag", []string{"run", "--frob"}, []string{"--frob", "athena run --help"}},
 		{"no number", run("--size", "three"), []string{"three", "--size"}},
 		{"no duration", run("--ttl-timeout", "10"), []string{"--ttl-timeout"}},
-		{"nothing", []string{"run"}, []string{"--addr", "--size 0", "--seeds", "--secret-file"}},
+		{"nothing", []string{"run"}, []string{
+			"--addr is required: host:port", "--size is required: ", "--seeds", "--secret-file",
+		}},
 		{"no secret", run(), []string{"--secret-file", "--insecure"}},
 		{"both", run("--secret-file", secret, "--insecure"), []string{"contradicts"}},
 		{"no such secret", run("--secret-file", secret+"x"), []string{"--secret-file", "no such file"}},
@@ -69,8 +74,11 @@ func TestRunUsage(t *testing.T) {
 		{"long secret", run("--secret-file", secretFile(t, strings.Repeat("s", 5000), 0o600)),
 			[]string{"5000 bytes", "at most 4096"}},
 		{"secret is a folder", run("--secret-file", t.TempDir()), []string{"no regular file"}},
-		{"bad address", run("--secret-file", secret, "--addr", "nowhere"), []string{`--addr "nowhere"`}},
-		{"any address", run("--secret-file", secret, "--addr", ":7001"), []string{"--advertise"}},
+		{"bad address", run("--secret-file", secret, "--addr", "nowhere"),
+			[]string{`--addr "nowhere"`}},
+		{"any address", run("--secret-file", secret, "--addr", ":7001"), []string{`--addr ":7001"`, "give --advertise"}},
+		{"every address", run("--secret-file", secret, "--addr", "0.0.0.0:7001"),
+			[]string{`--addr "0.0.0.0:7001"`, "give --advertise"}},
 		{"too large", run("--secret-file", secret, "--size", "1000"), []string{"--size 1000"}},
 		{"too small for the seeds", run("--secret-file", secret, "--size", "1"), []string{"--seeds: 2"}},
 		{"profile", run("--secret-file", secret, "--profile", "moon"),
@@ -113,6 +121,60 @@ func TestUsage(t *testing.T) {
 		{"runs", []string{"sim", "--runs", "0"}, []string{"--runs 0"}},
 		{"seed", []string{"sim", "--seed", "-1"}, []string{"--seed"}},
 	})
+}
+
+// TestRunCannotStart wants what is in the way, and what to do.
+func TestRunCannotStart(t *testing.T) {
+	taken, err := admin.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	broken := t.TempDir()
+	if err := os.Chmod(broken, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(broken, "reset.key"), []byte("x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []wrong{
+		{"address of another machine", []string{"--addr", "192.0.2.1:7001", "--memory"},
+			[]string{"athena: --addr 192.0.2.1:7001: not an address", "0.0.0.0 and give --advertise"}},
+		{"admin in use", []string{"--addr", "127.0.0.1:7001", "--memory", "--admin",
+			admin.AddrOf(taken)}, []string{"stop the other process or choose another port"}},
+		{"broken key", []string{"--addr", "127.0.0.1:7001", "--data-dir", broken},
+			[]string{"athena: data directory " + broken, "reset.key", "remove it"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			args := append([]string{"run", "--insecure-anywhere", "--size", "1", "--log-level", "error"},
+				c.args...)
+			code, _, stderr := athena(args...)
+			if code != exitFailed {
+				t.Errorf("athena %q: code %d, want %d", args, code, exitFailed)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(stderr, want) {
+					t.Errorf("athena %q says\n%s\nwant %q in it", args, stderr, want)
+				}
+			}
+		})
+	}
+}
+
+// TestForbiddenFile names the path, the user and what to do; other errors stay as
+// they are.
+func TestForbiddenFile(t *testing.T) {
+	forbidden := &fs.PathError{Op: "open", Path: "/d/athena.state", Err: fs.ErrPermission}
+	got := allowed(flagError{forbidden})
+	for _, want := range []string{"runs as user ", "owner of /d/athena.state", "--data-dir"} {
+		if !strings.Contains(got.Error(), want) || !errors.Is(got, fs.ErrPermission) {
+			t.Errorf("got %v, want %q in it", got, want)
+		}
+	}
+	missing := &fs.PathError{Op: "open", Path: "/d", Err: fs.ErrNotExist}
+	if got := allowed(missing); got != error(missing) {
+		t.Errorf("got %v, want %v", got, missing)
+	}
 }
 
 // TestUsageSaysAll wants every fault of one command line at once.

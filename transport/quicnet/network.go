@@ -82,8 +82,6 @@ func Listen(addr string) (*net.UDPConn, error) {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, fmt.Errorf("quicnet: listen on %s: %w: "+
 			"stop the other process or choose another port", addr, transport.ErrAddressInUse)
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, fmt.Errorf("quicnet: listen on %s: not an address of this machine: %w", addr, err)
 	case err != nil:
 		return nil, fmt.Errorf("quicnet: listen on %s: %w", addr, err)
 	}

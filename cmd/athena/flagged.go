@@ -37,6 +37,7 @@ var flagOf = map[string]string{
 	"JoinOnly":          "join-only",
 	"DataDir":           "data-dir",
 	"Secret":            "secret-file",
+	"OtherSecret":       "other-secret-file",
 	"Insecure":          "insecure",
 	"InsecureAnywhere":  "insecure-anywhere",
 	"HeartbeatInterval": "heartbeat-interval",

@@ -168,8 +168,8 @@ func allowed(err error) error {
 	if u, err := user.Current(); err == nil {
 		who = u.Username
 	}
-	return fmt.Errorf("%w; this process runs as user %s: start it as the owner of %s, or name "+
-		"a --data-dir of its own", err, who, at.Path)
+	return fmt.Errorf("%w; this process runs as user %s: start it as the owner of %s, let that "+
+		"user read and write it, or name another --data-dir", err, who, at.Path)
 }
 
 // serve answers the admin API from when there is a node to ask, until what it

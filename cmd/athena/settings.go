@@ -24,13 +24,14 @@ const adminOff = "off"
 
 // settings are the flags of run.
 type settings struct {
-	config     cluster.Config // what flags set directly
-	profile    string
-	secretFile string
-	memory     bool
-	admin      string
-	logFormat  string
-	logLevel   string
+	config          cluster.Config // what flags set directly
+	profile         string
+	secretFile      string
+	otherSecretFile string
+	memory          bool
+	admin           string
+	logFormat       string
+	logLevel        string
 }
 
 // profiles are the values of --profile.
@@ -57,6 +58,8 @@ func (s *settings) define(f *pflag.FlagSet) {
 	f.BoolVar(&s.memory, "memory", false, "remember nothing over a restart, in place of --data-dir")
 	f.StringVar(&s.secretFile, "secret-file", "",
 		"file with the secret that all nodes share, mode 0600; line ends at its end do not count")
+	f.StringVar(&s.otherSecretFile, "other-secret-file", "",
+		"file with a secret that is accepted too, to change the secret node by node")
 	f.BoolVar(&c.Insecure, "insecure", false, "run without a secret, on loopback addresses")
 	f.BoolVar(&c.InsecureAnywhere, "insecure-anywhere", false, "run without a secret on any address")
 	f.StringVar(&s.profile, "profile", "lan", "timings: local, lan, wan or classic")
@@ -119,6 +122,9 @@ func (s *settings) resolve(f *pflag.FlagSet) (cluster.Config, error) {
 	if c.Secret, err = s.secret(); err != nil {
 		faults = append(faults, err)
 		c.InsecureAnywhere = true // so that Validate does not tell it again
+	} else if s.otherSecretFile != "" {
+		c.OtherSecret, err = cluster.ReadSecret(s.otherSecretFile)
+		check(err == nil, "--other-secret-file: %w", err)
 	}
 	check(!s.memory || c.DataDir == "", "--memory contradicts --data-dir %s", c.DataDir)
 	if err := c.Validate(); err != nil {

@@ -74,6 +74,11 @@ func TestRunUsage(t *testing.T) {
 		{"long secret", run("--secret-file", secretFile(t, strings.Repeat("s", 5000), 0o600)),
 			[]string{"5000 bytes", "at most 4096"}},
 		{"secret is a folder", run("--secret-file", t.TempDir()), []string{"no regular file"}},
+		{"open other secret", run("--secret-file", secret,
+			"--other-secret-file", secretFile(t, strings.Repeat("s", 32), 0o644)),
+			[]string{"--other-secret-file: /", "mode 0644", "chmod 600"}},
+		{"other secret alone", run("--insecure", "--other-secret-file", secret),
+			[]string{"--other-secret-file is set, but --secret-file is not"}},
 		{"bad address", run("--secret-file", secret, "--addr", "nowhere"),
 			[]string{`--addr "nowhere"`}},
 		{"any address", run("--secret-file", secret, "--addr", ":7001"),
@@ -167,7 +172,9 @@ func TestRunCannotStart(t *testing.T) {
 func TestForbiddenFile(t *testing.T) {
 	forbidden := &fs.PathError{Op: "open", Path: "/d/athena.state", Err: fs.ErrPermission}
 	got := allowed(flagError{forbidden})
-	for _, want := range []string{"runs as user ", "owner of /d/athena.state", "--data-dir"} {
+	for _, want := range []string{
+		"runs as user ", "owner of /d/athena.state", "read and write", "--data-dir",
+	} {
 		if !strings.Contains(got.Error(), want) || !errors.Is(got, fs.ErrPermission) {
 			t.Errorf("got %v, want %q in it", got, want)
 		}

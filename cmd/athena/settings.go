@@ -52,7 +52,8 @@ func (s *settings) define(f *pflag.FlagSet) {
 	f.IntVar(&c.Size, "size", 0, "number of members of the full cluster, the same on every node")
 	f.StringSliceVar(&c.Seeds, "seeds", nil,
 		"host:port of each entry point, the same list on every node")
-	f.BoolVar(&c.JoinOnly, "join-only", false, "never found a cluster: for a seed that lost its disk")
+	f.BoolVar(&c.JoinOnly, "join-only", false,
+		"never found a cluster: for a seed that lost its disk, where nobody leads, until it has joined")
 	f.StringVar(&c.DataDir, "data-dir", "", "directory for what the node must remember "+
 		"(default athena/CLUSTER@ADDRESS in the user's state directory)")
 	f.BoolVar(&s.memory, "memory", false, "remember nothing over a restart, in place of --data-dir")

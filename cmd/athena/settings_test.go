@@ -46,7 +46,8 @@ func TestResolve(t *testing.T) {
 	other := secretFile(t, strings.Repeat("o", 16)+"\n", 0o600)
 	environ := map[string]string{"ATHENA_OTHER_SECRET_FILE": other}
 	got := resolve(t, environ, "--addr", ":7000", "--advertise", "a:7000",
-		"--name", "n", "--cluster", "c", "--size", "3", "--seeds", "a:7000,b:7000", "--seeds", "d:7000", "--join-only",
+		"--name", "n", "--cluster", "c", "--size", "3", "--seeds", "a:7000,b:7000", "--seeds", "d:7000",
+		"--join-only",
 		"--data-dir", "data", "--secret-file", secret, "--profile", "wan", "--leader-timeout", "4s")
 	want := cluster.WANConfig()
 	want.Addr, want.Advertise, want.Name, want.Cluster = ":7000", "a:7000", "n", "c"

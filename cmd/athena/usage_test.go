@@ -129,8 +129,10 @@ func TestUsage(t *testing.T) {
 	})
 }
 
-// TestRunCannotStart wants what is in the way, and what to do.
+// TestRunCannotStart wants what is in the way, and what to do; before that, a
+// warning of a variable that stands for nothing.
 func TestRunCannotStart(t *testing.T) {
+	t.Setenv("ATHENA_SIZ", "3")
 	taken, err := admin.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -152,13 +154,13 @@ func TestRunCannotStart(t *testing.T) {
 			[]string{"athena: data directory " + broken, "reset.key", "remove it"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			args := append([]string{"run", "--insecure-anywhere", "--size", "1", "--log-level", "error"},
+			args := append([]string{"run", "--insecure-anywhere", "--size", "1", "--log-level", "warn"},
 				c.args...)
 			code, _, stderr := athena(args...)
 			if code != exitFailed {
 				t.Errorf("athena %q: code %d, want %d", args, code, exitFailed)
 			}
-			for _, want := range c.want {
+			for _, want := range append(c.want, "nearest=ATHENA_SIZE variable=ATHENA_SIZ\n") {
 				if !strings.Contains(stderr, want) {
 					t.Errorf("athena %q says\n%s\nwant %q in it", args, stderr, want)
 				}

@@ -47,6 +47,10 @@ func (m *Machine) startElection(candidate member.Address) {
 // tickFounding starts a founding at a provisional leader that holds nothing,
 // once M active members and a majority of the seeds follow it.
 func (m *Machine) tickFounding() {
+	if m.role == member.Provisional && m.knowsOfACluster() {
+		m.stepDown(member.Claim{})
+		return
+	}
 	if m.role != member.Provisional || !m.held().IsZero() || m.cfg.JoinOnly ||
 		m.propose.attempt != nil || m.now.Before(m.propose.at) || m.now.Before(m.voteWait) {
 		return

@@ -8,6 +8,7 @@ import (
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/paxos"
 	"github.com/athena-go/athena/statemachine"
 )
 
@@ -202,6 +203,35 @@ func TestAnotherListOfSeedsStopsTheFounding(t *testing.T) {
 	}
 	if l := b.quorate(); l >= 0 {
 		t.Errorf("n%d leads although n1 has another list of seeds\n%s", l+1, b)
+	}
+}
+
+// "Who holds nothing, but promised a version above 1, leads no founding": whether
+// it promised before it declared itself or after.
+func TestWhoPromisedALaterVersionLeadsNoFounding(t *testing.T) {
+	from := run(1, 1)
+	later := paxos.ID{Version: 2, Ballot: paxos.Ballot{
+		Round: 1, Proposer: from.Address, Incarnation: from.Incarnation, StoreID: from.StoreID,
+	}}
+	for _, tc := range []struct {
+		version uint64
+		founds  bool
+	}{{1, true}, {2, false}} {
+		b := newBus(t, 3, 3)
+		b.nodes[0].durable.Promised = later
+		b.nodes[0].durable.Promised.Version = tc.version
+		b.start(0)
+		b.run(3 * b.timings.TTLTimeout)
+		if got := b.view(0).Role == member.Provisional; got != tc.founds {
+			t.Errorf("version %d promised: got provisional %v, want %v", tc.version, got, tc.founds)
+		}
+	}
+	b := aFounder(t, 3)
+	p := message.Proposal{Stage: message.Pre, ID: later, Held: number(1, 0)}
+	b.hand(event(1, member.Claim{}, p))
+	b.run(b.timings.HeartbeatInterval)
+	if got := b.view(0).Role; got != member.Seeking {
+		t.Errorf("after a promise: got %v, want %v", got, member.Seeking)
 	}
 }
 

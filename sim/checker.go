@@ -171,11 +171,16 @@ func (k *checker) stepped(now int64, p *process, out statemachine.Output) {
 }
 
 // saidQuorate reports whether a leader was quorate at some moment of a step,
-// as it told a follower.
+// as it told a follower: by an ack, or by handing over what it had.
 func saidQuorate(out statemachine.Output) bool {
 	return slices.ContainsFunc(out.Send, func(m message.Message) bool {
-		ack, ok := m.Body.(message.LeaderKeepAliveAck)
-		return ok && ack.Quorate
+		switch b := m.Body.(type) {
+		case message.LeaderKeepAliveAck:
+			return b.Quorate
+		case message.MemberLeave:
+			return b.GivenUp.Chosen
+		}
+		return false
 	})
 }
 

@@ -159,28 +159,29 @@ func (k *checker) stepped(now int64, p *process, out statemachine.Output) {
 	} else {
 		k.lead(p.index, p.identity(), version, p.clock.global(until))
 	}
-	if k.given.Version != 0 {
-		if version == 0 && !k.gave && !saidQuorate(out) && k.auth[p.index].unsound == 0 {
-			k.broken("I5", "%s gave a seat of %s away and is not quorate", p.cfg.Name, brief(k.given))
-		}
-		k.given = member.State{}
-	}
+	k.afterSeat(p, version != 0, out)
 	if p.seen.quiet++; out.Changed || p.seen.quiet >= lookEvery {
 		k.view(p, p.machine.View(p.clock.at(now)), out.Changed)
 	}
 }
 
-// saidQuorate reports whether a leader was quorate at some moment of a step,
-// as it told a follower: by an ack, or by handing over what it had.
-func saidQuorate(out statemachine.Output) bool {
-	return slices.ContainsFunc(out.Send, func(m message.Message) bool {
-		switch b := m.Body.(type) {
-		case message.LeaderKeepAliveAck:
-			return b.Quorate
-		case message.MemberLeave:
-			return b.GivenUp.Chosen
-		}
-		return false
+// afterSeat checks, after a step that gave a seat away, that the leader was
+// quorate before it, within it or after it.
+func (k *checker) afterSeat(p *process, quorate bool, out statemachine.Output) {
+	if k.given.Version == 0 {
+		return
+	}
+	if !quorate && !k.gave && !wasQuorate(out) && k.auth[p.index].unsound == 0 {
+		k.broken("I5", "%s gave a seat of %s away and is not quorate", p.cfg.Name, brief(k.given))
+	}
+	k.given = member.State{}
+}
+
+// wasQuorate reports whether a leader gained authority within a step, though it
+// may have none after it: it gave a seat away and handed over.
+func wasQuorate(out statemachine.Output) bool {
+	return slices.ContainsFunc(out.Trace, func(t statemachine.Trace) bool {
+		return t.What == statemachine.GainedAuthority
 	})
 }
 

@@ -97,6 +97,18 @@ func (h *history) found(leader int) member.State {
 	return s
 }
 
+// give lets a leader that had no authority give away the seat of one that has
+// left, in a step with that output, after which it has none.
+func (h *history) give(out statemachine.Output) {
+	s := h.found(0)
+	left := h.change(s, 2, func(m *member.Member) { m.Status = member.Leaving })
+	h.take(left, 0, 1)
+	h.k.timeout = int64(time.Second)
+	h.k.heard(0, message.Message{From: h.procs[1].identity(), Body: message.LeaderKeepAlive{}})
+	h.take(left.Next(left.Roster.Without(addressOf(2))), 0)
+	h.k.afterSeat(h.procs[0], false, out)
+}
+
 // change is the next revision, with one entry changed.
 func (h *history) change(s member.State, i int, f func(*member.Member)) member.State {
 	m, _ := s.Roster.Find(addressOf(i))
@@ -244,6 +256,13 @@ var histories = []struct {
 		h.k.timeout = int64(time.Second)
 		h.k.lead(0, h.procs[0].identity(), 1, 100)
 		h.take(s.Next(s.Roster.Without(addressOf(2))), 0)
+	}},
+	{"a leader without authority gives a seat away and hands over", "I5", func(h *history) {
+		h.give(statemachine.Output{Send: []message.Message{{Body: message.MemberLeave{
+			GivenUp: h.first(0).Claim()}}}})
+	}},
+	{"a leader gains authority, gives a seat away and hands over", "", func(h *history) {
+		h.give(statemachine.Output{Trace: []statemachine.Trace{{What: statemachine.GainedAuthority}}})
 	}},
 	{"a status moves against the table", "I6", func(h *history) {
 		s := h.found(0)

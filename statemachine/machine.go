@@ -107,7 +107,9 @@ func (m *Machine) enter(now time.Time) {
 }
 
 // finish does what is due, whatever the call was, and gathers the effects.
+// Authority is noted before too: what it allows may end it, as a handover does.
 func (m *Machine) finish() Output {
+	m.noteAuthority()
 	m.tick()
 	m.noteAuthority()
 	if m.dirty {

@@ -71,6 +71,15 @@ var election = []Mutant{
 		}},
 	},
 	{
+		Name: "formal-ignores-support",
+		Rule: "6, 5: a voter that supports a leader accepts no other",
+		Edits: []Edit{{
+			File: "statemachine/voter.go",
+			Old:  "case m.supportsOther(candidate.Voter()):\n",
+			New:  "case false:\n",
+		}},
+	},
+	{
 		Name: "two-grants",
 		Rule: "6, 3 and 5: a voter that supports a leader helps no other",
 		Edits: []Edit{{

@@ -123,8 +123,8 @@ func (w want) text() string {
 	case view.Role == member.Following && w.provisional:
 		return fmt.Sprintf("follows %s, which leads provisionally; %s", view.Leader, w.voters())
 	case view.Role == member.Following:
-		return fmt.Sprintf("follows %s, the leader of version %d, which fewer than %d members reach",
-			view.Leader, view.Version, w.quorum)
+		return fmt.Sprintf("follows %s, the leader of version %d, "+
+			"which does not say that %d members follow it", view.Leader, view.Version, w.quorum)
 	case !w.held.IsZero():
 		return w.voters()
 	}

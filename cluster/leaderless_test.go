@@ -290,7 +290,7 @@ func TestNoLeaderAmongMembers(t *testing.T) {
 		{"leading", roleOf(member.Leading, 1, one), held, nil,
 			"leads version 3, but has no lease; " + voters + heard + "missing: " + rest},
 		{"following", roleOf(member.Following, 2, one, two), held, nil,
-			"follows 127.0.0.1:2, the leader of version 3, which fewer than 3 members reach"},
+			"follows 127.0.0.1:2, the leader of version 3, which does not say that 3 members follow it"},
 	} {
 		c.check(t, addresses(1, 2, 9))
 	}

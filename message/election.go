@@ -38,15 +38,16 @@ type LeaderStatusQueryResponse struct {
 	Held    member.Number
 }
 
-// Proposal asks for a vote. Base and State are set in the formal stage only;
-// the candidate is the leader of State.
+// Proposal asks for a vote. In the formal stage State is what is proposed, built
+// on Base, and its leader is the candidate. In the pre stage State is the held
+// state of the proposer, for voters that hold nothing; zero in a founding.
 type Proposal struct {
 	Stage      Stage
 	ID         paxos.ID
 	Founding   bool
 	SeedDigest uint64        // of the proposer's seeds; checked in a founding
 	Held       member.Number // of the proposer's held state; zero in a founding
-	Base       member.Number
+	Base       member.Number // formal only
 	State      member.State
 }
 

@@ -107,6 +107,9 @@ const (
 	// ReasonNotCandidate drops a proposal or a state that no leader of this
 	// cluster could have made.
 	ReasonNotCandidate
+	// ReasonHoldsNothing refuses a proposal that is no founding: the voter holds
+	// no state, and could not take the proposer's.
+	ReasonHoldsNothing
 
 	// Reasons counts the reasons.
 	Reasons
@@ -120,7 +123,7 @@ var reasonNames = [Reasons]string{
 	"foreign echo", "unknown member", "worse claim",
 	"old version", "promised", "supports", "healthy leader", "start wait", "not voter", "old base",
 	"lease runs", "join only", "other seeds", "other ballot", "voted twice", "repeated",
-	"not candidate",
+	"not candidate", "holds nothing",
 }
 
 // String is the name of the reason as logs and metrics write it.

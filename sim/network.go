@@ -37,6 +37,7 @@ type network struct {
 	size  int
 	links []link // from*size+to
 	stats Messages
+	calm  bool // faults have ended
 }
 
 // Messages counts what became of messages.
@@ -103,7 +104,11 @@ func (n *network) arrivals(from, to int, now int64) (at [2]int64, copies int) {
 // or drawn.
 func (n *network) fate(l *link, number int) Fate {
 	if n.tape.replays() {
-		return n.tape.fate(number, l.sent)
+		f := n.tape.fate(number, l.sent)
+		if n.calm {
+			f = f.within(l.Link)
+		}
+		return f
 	}
 	f := Fate{Link: number, Nth: l.sent}
 	switch {

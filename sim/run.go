@@ -209,6 +209,7 @@ func (j *judge) heal() {
 	c, r := j.c, j.rand
 	c.say(Phase, "faults end")
 	c.heal(calm(c.setup.Timings))
+	c.net.calm = true
 	for i := range c.procs {
 		c.Resume(i, r.IntN(2) == 0)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Fault is one thing that goes wrong at a time of its own, with everything
@@ -27,6 +28,16 @@ type Fate struct {
 }
 
 func (f Fate) plain() bool { return !f.Lost && !f.Twice && f.Extra == 0 }
+
+// within is what a fate can be on a link that loses, doubles and holds back
+// nothing. Where a run was made smaller, the number of a message may have been
+// that of an earlier one, sent before faults had ended.
+func (f Fate) within(l Link) Fate {
+	const most = 40 // times the mean: nothing is ever drawn to be as late
+	f.Lost, f.Twice, f.Again = false, false, 0
+	f.Extra = min(f.Extra, most*int64(l.Jitter/time.Microsecond))
+	return f
+}
 
 // tape holds what chance decided on the way of one run: written while it is
 // drawn, or read instead of drawing.

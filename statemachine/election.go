@@ -47,10 +47,6 @@ func (m *Machine) startElection(candidate member.Address) {
 // tickFounding starts a founding at a provisional leader that holds nothing,
 // once M active members and a majority of the seeds follow it.
 func (m *Machine) tickFounding() {
-	if m.role == member.Provisional && m.knowsOfACluster() {
-		m.stepDown(member.Claim{})
-		return
-	}
 	if m.role != member.Provisional || !m.held().IsZero() || m.cfg.JoinOnly ||
 		m.propose.attempt != nil || m.now.Before(m.propose.at) || m.now.Before(m.voteWait) {
 		return
@@ -96,6 +92,7 @@ func (m *Machine) begin(a *attempt) {
 		Founding:   a.founding,
 		SeedDigest: m.seeds,
 		Held:       m.held(),
+		State:      m.durable.Held,
 	}, nil)
 }
 
@@ -164,7 +161,7 @@ func (m *Machine) votesHere(v member.Voter) bool {
 
 func (m *Machine) seenRound(r uint64) { m.propose.round = max(m.propose.round, r) }
 
-// learn takes a newer held state that a vote shows, where the own leadership
+// learn takes a newer held state that a vote or a pre proposal shows, where the own leadership
 // does not stand against it, and starts from it. It reports whether it did.
 func (m *Machine) learn(s member.State) bool {
 	if s.IsZero() || m.mayTake(s) != message.ReasonNone {

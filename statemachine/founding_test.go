@@ -8,7 +8,6 @@ import (
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
-	"github.com/athena-go/athena/paxos"
 	"github.com/athena-go/athena/statemachine"
 )
 
@@ -206,32 +205,39 @@ func TestAnotherListOfSeedsStopsTheFounding(t *testing.T) {
 	}
 }
 
-// "Who holds nothing, but promised a version above 1, leads no founding": whether
-// it promised before it declared itself or after.
-func TestWhoPromisedALaterVersionLeadsNoFounding(t *testing.T) {
-	from := run(1, 1)
-	later := paxos.ID{Version: 2, Ballot: paxos.Ballot{
-		Round: 1, Proposer: from.Address, Incarnation: from.Incarnation, StoreID: from.StoreID,
-	}}
+// "Who holds nothing votes in foundings only": a pre proposal brings the state
+// that it is made from, and who has a vote in that takes it before it votes.
+func TestWhoHoldsNothingTakesTheStateFirst(t *testing.T) {
+	s := state(3, 1, 2, 2)
+	others := s
+	others.Roster = s.Roster.Without(addr(0))
 	for _, tc := range []struct {
-		version uint64
-		founds  bool
-	}{{1, true}, {2, false}} {
+		name    string
+		state   member.State
+		granted bool
+	}{
+		{"without a state", member.State{}, false},
+		{"with one in which it has no vote", others, false},
+		{"with one in which it has a vote", s, true},
+	} {
 		b := newBus(t, 3, 3)
-		b.nodes[0].durable.Promised = later
-		b.nodes[0].durable.Promised.Version = tc.version
 		b.start(0)
-		b.run(3 * b.timings.TTLTimeout)
-		if got := b.view(0).Role == member.Provisional; got != tc.founds {
-			t.Errorf("version %d promised: got provisional %v, want %v", tc.version, got, tc.founds)
+		p := pre(2, 2)
+		p.Held, p.State = s.Number, tc.state
+		out := b.hand(event(2, member.Claim{}, p))
+		v, ok := out.Send[0].Body.(message.Vote)
+		if !ok || v.Granted != tc.granted {
+			t.Errorf("%s: got %+v, want granted=%v", tc.name, out.Send[0], tc.granted)
+			continue
 		}
-	}
-	b := aFounder(t, 3)
-	p := message.Proposal{Stage: message.Pre, ID: later, Held: number(1, 0)}
-	b.hand(event(1, member.Claim{}, p))
-	b.run(b.timings.HeartbeatInterval)
-	if got := b.view(0).Role; got != member.Seeking {
-		t.Errorf("after a promise: got %v, want %v", got, member.Seeking)
+		d := b.nodes[0].durable
+		if tc.granted && (d.Held.Number != s.Number || d.Promised != p.ID) {
+			t.Errorf("%s: saved %v and the promise %v, want both", tc.name, d.Held.Number, d.Promised)
+		}
+		if !tc.granted && (v.Reason != message.ReasonHoldsNothing || !d.Promised.IsZero()) {
+			t.Errorf("%s: got %v and the promise %v, want %v and none",
+				tc.name, v.Reason, d.Promised, message.ReasonHoldsNothing)
+		}
 	}
 }
 

@@ -504,6 +504,9 @@ func refusalsOfFoundings() []refusal {
 		})
 	}
 	return []refusal{{
+		name: "a state that a founder never had", reason: message.ReasonHoldsNothing, refused: true,
+		at: founder, event: says(2, member.Claim{}, formal(2, 5, state(3, 5, 0, 2))), sends: voted,
+	}, {
 		name: "a node that may only join", reason: message.ReasonJoinOnly, refused: true,
 		at: func(t *testing.T) *bus {
 			b := newBus(t, 3, 3)

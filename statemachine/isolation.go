@@ -63,7 +63,7 @@ func (m *Machine) patienceEnd() time.Time {
 // mayDeclare reports whether this seed should lead provisionally now.
 func (m *Machine) mayDeclare() bool {
 	if m.role != member.Seeking || !m.isSeed || m.cfg.JoinOnly || m.operate.leaving ||
-		m.seek.began.IsZero() || !m.seek.target.IsZero() || m.knowsOfACluster() {
+		m.seek.began.IsZero() || !m.seek.target.IsZero() {
 		return false
 	}
 	retry := m.cfg.Timings.RetryInterval
@@ -95,13 +95,6 @@ func (m *Machine) mayDeclare() bool {
 	}
 	// Not all answered: those that did not within a round do not count.
 	return greatest && m.due(m.seek.began.Add(retry))
-}
-
-// knowsOfACluster reports that this node holds nothing, but promised a version
-// above the one of a founding: whoever proposed that held a state. Its own vote
-// for a founding would be refused, so it leaves it to others to lead one.
-func (m *Machine) knowsOfACluster() bool {
-	return m.held().IsZero() && m.durable.Promised.Version > 1
 }
 
 // declare makes this seed a provisional leader. One that holds a roster starts

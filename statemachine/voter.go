@@ -25,6 +25,7 @@ func (m *Machine) onProposal(in message.Message, b message.Proposal) {
 		m.drop(in, message.ReasonRepeated)
 		return
 	}
+	m.learnFrom(b)
 	v := m.vote(in.From, b)
 	if !v.Granted {
 		m.refuse(in, v.Reason)
@@ -32,6 +33,14 @@ func (m *Machine) onProposal(in message.Message, b message.Proposal) {
 	m.send(in.From.Address, v)
 	if !m.stopped && v.Granted {
 		m.yield(b)
+	}
+}
+
+// learnFrom lets a voter that holds nothing take the state that a pre proposal is
+// made from, so that its vote does not outlive the state.
+func (m *Machine) learnFrom(p message.Proposal) {
+	if p.Stage == message.Pre && m.held().IsZero() && p.State.Roster.IsVoter(m.self.Voter()) {
+		m.learn(p.State)
 	}
 }
 
@@ -75,6 +84,8 @@ func (m *Machine) refusePre(from member.Identity, p message.Proposal) message.Re
 		return message.ReasonOldVersion
 	case !m.durable.MayPromise(p.ID):
 		return message.ReasonPromised
+	case !p.Founding && m.held().IsZero():
+		return message.ReasonHoldsNothing
 	case m.supportsOther(from.Voter()):
 		return message.ReasonSupports
 	case m.healthy() && from.Address != m.self.Address:
@@ -113,6 +124,8 @@ func (m *Machine) refuseFormal(p message.Proposal) message.Reason {
 		return message.ReasonOldBase
 	case !m.durable.MayAccept(p.ID, p.Base):
 		return message.ReasonPromised
+	case !p.Founding && m.held().IsZero():
+		return message.ReasonHoldsNothing
 	case m.supportsOther(candidate.Voter()):
 		return message.ReasonSupports
 	case m.waitsFor(candidate.Address):

@@ -71,6 +71,25 @@ var election = []Mutant{
 		}},
 	},
 	{
+		Name: "votes-without-a-state",
+		Rule: "6, 3: who holds nothing takes the proposer's state before it votes",
+		Edits: []Edit{{
+			File: "statemachine/voter.go",
+			Old: "case !p.Founding && m.held().IsZero():\n" +
+				"\t\treturn message.ReasonHoldsNothing\n\tcase m.supportsOther(f",
+			New: "case m.supportsOther(f",
+		}, {
+			File: "statemachine/voter.go",
+			Old: "case !p.Founding && m.held().IsZero():\n" +
+				"\t\treturn message.ReasonHoldsNothing\n\tcase m.supportsOther(c",
+			New: "case m.supportsOther(c",
+		}, {
+			File: "statemachine/voter.go",
+			Old:  "if p.Stage == message.Pre && m.held",
+			New:  "if p.Founding && p.Stage == message.Pre && m.held",
+		}},
+	},
+	{
 		Name: "formal-ignores-support",
 		Rule: "6, 5: a voter that supports a leader accepts no other",
 		Edits: []Edit{{

@@ -53,6 +53,57 @@ func TestAsksTheVotersOfTheHeldRoster(t *testing.T) {
 	}
 }
 
+// 2. "Each lets the active members before it ask first": all miss a dead leader at
+// one instant, and one of them is elected with nobody in its way.
+func TestVotersAskInTurn(t *testing.T) {
+	b := newBus(t, 5, 5)
+	b.start(0, 1, 2, 3, 4)
+	b.settle(5)
+	if l := b.quorate(); l != 4 {
+		t.Fatalf("got n%d to found, want n5", l+1)
+	}
+	b.crash(4)
+	b.sent = nil
+	var lost [4]time.Time
+	for b.quorate() < 0 && b.since() < time.Minute {
+		b.run(time.Millisecond)
+		for i := range lost {
+			if lost[i].IsZero() && b.view(i).Leader.IsZero() {
+				lost[i] = b.now
+			}
+		}
+	}
+	for _, f := range b.sent {
+		from := f.msg.From.Address
+		i := slices.IndexFunc(b.nodes, func(n *node) bool { return n.addr == from })
+		switch f.msg.Body.Kind() {
+		case message.KindProposal:
+			if b.quorate() != i {
+				t.Errorf("got a proposal of %v, want those of n%d alone", from, b.quorate()+1)
+			}
+		case message.KindLeaderStatusQuery:
+			turn := time.Duration(i) * b.timings.HeartbeatInterval / 20
+			// The loss was noted up to a millisecond late.
+			if got := f.at.Sub(lost[i]); got < turn-time.Millisecond {
+				t.Errorf("%v: got asked %v after the loss, want %v", from, got, turn)
+			}
+		}
+	}
+}
+
+// 7. "Who granted another's proposal holds back": answers to its own question
+// that come later do not make it propose all the same.
+func TestWhoGrantedDoesNotProposeOnLateAnswers(t *testing.T) {
+	b := aVoter(t, 3)
+	b.untilSent(2*b.timings.LeaderTimeout, message.KindLeaderStatusQuery)
+	q := last[message.LeaderStatusQuery](b)
+	b.hand(event(2, member.Claim{}, pre(2, 4)))
+	out := b.hand(event(2, member.Claim{}, message.LeaderStatusQueryResponse{ID: q.ID}))
+	if !gave(out, message.ReasonOtherQuery) || len(bodies[message.Proposal](out.Send)) > 0 {
+		t.Errorf("got %+v after an answer to an old question, want it dropped", out)
+	}
+}
+
 // 2. "Fewer than M answer unhealthy (its own answer is one): ask again after
 // HeartbeatInterval", and patiently, so that a long round trip only delays.
 func TestAsksAgainWhileFewerThanMMissTheLeader(t *testing.T) {

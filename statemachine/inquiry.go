@@ -26,6 +26,21 @@ func (m *Machine) wantsElection() bool {
 		!m.operate.leaving && !m.followsHealthy() && m.isVoter()
 }
 
+// turn is how long this voter lets those before it ask first: all miss a leader
+// that died at once, and two that propose at once may both fail.
+func (m *Machine) turn() time.Duration {
+	before := 0
+	for _, e := range m.durable.Held.Roster {
+		if e.Address == m.self.Address || before == maxRank {
+			break
+		}
+		if e.Status == member.Active && e.Address != m.seek.suspected.Leader {
+			before++
+		}
+	}
+	return m.cfg.Timings.HeartbeatInterval / 20 * time.Duration(before)
+}
+
 func (m *Machine) tickAsk() {
 	if !m.wantsElection() || !m.due(m.ask.nextAt) {
 		return

@@ -129,7 +129,7 @@ func (m *Machine) loseLeader(cause message.Kind, pause time.Duration) {
 		What: Suspected, Event: cause, Peer: m.leader.Leader, Version: m.leader.Version,
 	})
 	m.forgetLeader()
-	m.ask.nextAt, m.ask.fails = m.now.Add(pause), 0
+	m.ask.nextAt, m.ask.fails = m.now.Add(pause+m.turn()), 0
 	// The voters are asked first; who holds nothing has only the seeds.
 	m.seek.nextAt = m.now.Add(pause)
 	if m.isVoter() {

@@ -147,6 +147,7 @@ func (m *Machine) waitsFor(a member.Address) bool {
 // contend for a while, and one that accepted another leader leaves its own.
 func (m *Machine) yield(p message.Proposal) {
 	pause := m.cfg.Timings.HeartbeatInterval
+	m.ask.id = 0 // answers on the way would make it propose all the same
 	if until := m.now.Add(pause); m.ask.nextAt.Before(until) {
 		m.ask.nextAt = until
 	}

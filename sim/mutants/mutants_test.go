@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -180,15 +181,19 @@ func runs(t *testing.T, m Mutant, command *exec.Cmd) (out string, caught bool) {
 	return string(b), err != nil
 }
 
-// hunt catches a mutant: with the run that was kept for it, or else with seeds,
-// until one fails that does not fail without the mutant. It says how much time
-// of all cores that took, when it was done last.
+// hunt catches a mutant: with the run that was kept for it, or else with every
+// order, where that finds it, or else with seeds, until one fails that does not
+// fail without the mutant. It says how much time of all cores that took, when it
+// was done last.
 func hunt(t *testing.T, m Mutant) (found catch, took time.Duration) {
 	t.Helper()
 	bin := build(t, m, "./sim/internal/sweep")
 	kept, last := again(t, m, bin)
 	if kept.invariant != "" && (!*fresh || kept.seed == 0) {
 		return kept, last
+	}
+	if kept.invariant == "" && slices.Contains(byEveryOrder, m.Name) {
+		return explored(t, m)
 	}
 	next := *seed
 	for took < *budget {
@@ -290,9 +295,10 @@ func start(t *testing.T, bin string, args ...string) (out string, took time.Dura
 }
 
 // catch is the violation that the first failed run reports, if any; seed 0 is
-// a run that was written by hand.
+// a run that was written by hand, or every one.
 type catch struct {
 	seed            uint64
+	every           bool
 	invariant, text string
 }
 
@@ -300,7 +306,10 @@ func (c catch) String() string { return fmt.Sprintf("%s: %.120s", c.run(), c.tex
 
 // run names the run in the table.
 func (c catch) run() string {
-	if c.seed == 0 {
+	switch {
+	case c.every:
+		return "every order"
+	case c.seed == 0:
 		return byHand
 	}
 	return fmt.Sprint("seed ", c.seed)

@@ -56,11 +56,13 @@ func (m *Machine) onSeedKeepAlive(in message.Message) {
 // of the original design), and this run never leads this version again.
 func (m *Machine) stepDown(winner member.Claim) {
 	given := m.leader
-	for _, to := range m.targets(addresses(m.state().Roster), m.waitingAddresses()) {
-		m.send(to, message.ReJoinCluster{GivenUp: given, Winner: winner})
-	}
+	members := m.targets(addresses(m.state().Roster), m.waitingAddresses())
 	m.trace(Trace{What: SteppedDown, Peer: winner.Leader, Version: given.Version})
 	m.endLeadership(given)
+	// Their headers claim nothing any more, or their receivers would join again.
+	for _, to := range members {
+		m.send(to, message.ReJoinCluster{GivenUp: given, Winner: winner})
+	}
 	if winner.IsZero() {
 		m.seek.nextAt = m.now.Add(m.jitter(m.cfg.Timings.RetryInterval / 4))
 		m.ask.nextAt = m.now

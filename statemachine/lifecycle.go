@@ -112,11 +112,12 @@ func (m *Machine) freshest() member.Address {
 // the successor.
 func (m *Machine) handOver(to member.Address, stays bool) {
 	given := m.leader
+	m.trace(Trace{What: SteppedDown, Peer: to, Version: given.Version})
+	m.endLeadership(given)
+	// As in stepDown, with a header that claims nothing any more.
 	for _, e := range m.durable.Held.Roster {
 		m.send(e.Address, message.MemberLeave{GivenUp: given, Successor: to, Stays: stays})
 	}
-	m.trace(Trace{What: SteppedDown, Peer: to, Version: given.Version})
-	m.endLeadership(given)
 	m.seek.nextAt = m.now.Add(m.cfg.Timings.RetryInterval)
 	if to.IsZero() {
 		m.ask.nextAt = m.now

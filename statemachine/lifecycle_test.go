@@ -255,3 +255,34 @@ func TestTheLastLeaderIsNotDrained(t *testing.T) {
 		t.Errorf("got %d attempts to hand over, want none", n)
 	}
 }
+
+// A leader that gives up claims nothing in the message that says so: its members
+// would take the claim in the header for news, and ask it for a place.
+func TestWhoGivesUpClaimsNothing(t *testing.T) {
+	for name, giveUp := range map[string]func(b *bus) statemachine.Output{
+		"by transfer": func(b *bus) statemachine.Output {
+			out, err := b.nodes[0].Transfer(b.now, addr(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return out
+		},
+		"for a better one": func(b *bus) statemachine.Output {
+			return b.hand(event(2, chosen(5, 2), message.SeedKeepAlive{}))
+		},
+	} {
+		b := aQuorateLeader(t, 3)
+		told := 0
+		for _, m := range giveUp(b).Send {
+			switch m.Body.(type) {
+			case message.MemberLeave, message.ReJoinCluster:
+				if told++; !m.Claim.IsZero() {
+					t.Errorf("%s: got %v with the claim %v, want none", name, m.Body.Kind(), m.Claim)
+				}
+			}
+		}
+		if told != 2 {
+			t.Errorf("%s: got %d members told, want 2", name, told)
+		}
+	}
+}

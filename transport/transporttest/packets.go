@@ -5,7 +5,9 @@ package transporttest
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,27 +17,47 @@ import (
 )
 
 // PacketNet is a simulated network of packets, for QUIC in a testing/synctest
-// bubble: nothing is lost but what a cut takes. Hosts are IPv4 addresses.
+// bubble: nothing is lost but what a cut or a path takes. Hosts are IPv4 addresses.
 type PacketNet struct {
-	router simnet.PerfectRouter
-	delay  time.Duration
+	delay time.Duration
 
 	mu      sync.Mutex
-	cut     map[[2]string]bool // from, to
-	sockets map[string]*socket // the last one opened at an address
+	rand    *rand.Rand
+	cut     map[way]bool
+	paths   map[way]Path
+	sockets map[string][]*socket // open at an address; the last one gets its packets
+}
+
+// way is from one address to another.
+type way struct{ from, to string }
+
+// Path is what befalls the packets from one address to another; the zero Path is
+// nothing.
+type Path struct {
+	// Delay is what a packet takes longer than others of the network, and Jitter
+	// bounds what is drawn for each packet to come on top: packets overtake each
+	// other.
+	Delay, Jitter time.Duration
+	// Loss and Twice are the parts of the packets that are lost, and that come
+	// twice, from 0 to 1.
+	Loss, Twice float64
+	// LimitBytes is the largest packet that passes; 0 for any.
+	LimitBytes int
 }
 
 // NewPacketNet makes a network on which every packet takes delay.
 func NewPacketNet(delay time.Duration) *PacketNet {
 	return &PacketNet{
 		delay:   delay,
-		cut:     make(map[[2]string]bool),
-		sockets: make(map[string]*socket),
+		rand:    rand.New(rand.NewPCG(1, 2)),
+		cut:     make(map[way]bool),
+		paths:   make(map[way]Path),
+		sockets: make(map[string][]*socket),
 	}
 }
 
-// Open opens a socket at host:port. Once it is closed, another one may be
-// opened there.
+// Open opens a socket at host:port. Of several that are open there the last one
+// gets all packets, as where another machine takes an address over.
 func (p *PacketNet) Open(addr string) (net.PacketConn, error) {
 	at, err := net.ResolveUDPAddr("udp", addr)
 	if err != nil {
@@ -43,12 +65,11 @@ func (p *PacketNet) Open(addr string) (net.PacketConn, error) {
 	}
 	at.IP = at.IP.To4()
 	link := &simnet.SimulatedLink{Latency: p.delay, UploadPacket: p}
-	s := &socket{SimConn: simnet.NewBlockingSimConn(at, link), link: link}
+	s := &socket{SimConn: simnet.NewBlockingSimConn(at, link), link: link, net: p}
 	link.Start() // before it is known: packets may come at once
-	p.AddNode(at, link)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sockets[at.String()] = s
+	p.sockets[at.String()] = append(p.sockets[at.String()], s)
 	return s, nil
 }
 
@@ -61,43 +82,95 @@ func (p *PacketNet) Heal(from, to member.Address) { p.setCut(from, to, false) }
 func (p *PacketNet) setCut(from, to member.Address, cut bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cut[[2]string{from.String(), to.String()}] = cut
+	p.cut[way{from.String(), to.String()}] = cut
+}
+
+// SetPath sets what befalls the packets from one address to another.
+func (p *PacketNet) SetPath(from, to member.Address, path Path) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.paths[way{from.String(), to.String()}] = path
 }
 
 // Kill closes the socket at an address under its user, as the end of a process
 // does: nothing more is sent from there, not even a goodbye.
 func (p *PacketNet) Kill(at member.Address) {
-	p.mu.Lock()
-	s := p.sockets[at.String()]
-	p.mu.Unlock()
-	if s != nil {
+	if s := p.socketAt(at.String()); s != nil {
 		_ = s.Close() // it always returns nil
 	}
 }
 
-// SendPacket implements simnet.Router.
-func (p *PacketNet) SendPacket(packet simnet.Packet) error {
+func (p *PacketNet) socketAt(at string) *socket {
 	p.mu.Lock()
-	cut := p.cut[[2]string{packet.From.String(), packet.To.String()}]
-	p.mu.Unlock()
-	if !cut {
-		_ = p.router.SendPacket(packet) // nobody learns that there is no such node
+	defer p.mu.Unlock()
+	if open := p.sockets[at]; len(open) > 0 {
+		return open[len(open)-1]
 	}
 	return nil
 }
 
-// AddNode implements simnet.Router.
-func (p *PacketNet) AddNode(addr net.Addr, r simnet.PacketReceiver) { p.router.AddNode(addr, r) }
+// SendPacket implements simnet.Router. Nobody learns that a packet did not arrive.
+func (p *PacketNet) SendPacket(packet simnet.Packet) error {
+	deliver := func() {
+		if s := p.socketAt(packet.To.String()); s != nil {
+			s.link.RecvPacket(packet)
+		}
+	}
+	for _, later := range p.draw(packet) {
+		if later == 0 {
+			deliver()
+			continue
+		}
+		time.AfterFunc(later, deliver)
+	}
+	return nil
+}
+
+// draw says how much later than others each copy of a packet arrives.
+func (p *PacketNet) draw(packet simnet.Packet) []time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := way{packet.From.String(), packet.To.String()}
+	path := p.paths[w]
+	if p.cut[w] || path.LimitBytes > 0 && len(packet.Data) > path.LimitBytes ||
+		path.Loss > 0 && p.rand.Float64() < path.Loss {
+		return nil
+	}
+	copies := []time.Duration{path.Delay}
+	if path.Twice > 0 && p.rand.Float64() < path.Twice {
+		copies = append(copies, path.Delay)
+	}
+	for i := range copies {
+		if path.Jitter > 0 {
+			copies[i] += time.Duration(p.rand.Int64N(int64(path.Jitter)))
+		}
+	}
+	return copies
+}
+
+// AddNode implements simnet.Router; Open adds the nodes.
+func (p *PacketNet) AddNode(net.Addr, simnet.PacketReceiver) {}
 
 // socket is one end; its link has goroutines that end with it.
 type socket struct {
 	*simnet.SimConn
 	link *simnet.SimulatedLink
+	net  *PacketNet
 	once sync.Once
 }
 
 // Close implements net.PacketConn.
 func (s *socket) Close() (err error) {
-	s.once.Do(func() { err = errors.Join(s.SimConn.Close(), s.link.Close()) })
+	s.once.Do(func() {
+		s.net.forget(s)
+		err = errors.Join(s.SimConn.Close(), s.link.Close())
+	})
 	return err
+}
+
+func (p *PacketNet) forget(s *socket) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := s.LocalAddr().String()
+	p.sockets[at] = slices.DeleteFunc(p.sockets[at], func(o *socket) bool { return o == s })
 }

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+)
+
+// This file cuts networks, and knows to the nanosecond what must come of it: in
+// a bubble nothing takes time but packets, and every time that the protocol
+// draws or waits for is known. Sections are those of protocol.md.
+
+// oneWay is how long a packet is under way.
+const oneWay = roundTrip / 2
+
+// election is how long it takes the first to ask from there until it is quorate:
+// a round trip each to ask, for pre and for formal votes, and two until the
+// followers' echoes of its first stamp are back (section 6, 2 to 6).
+const election = 5 * roundTrip
+
+// turns is what the first voter of some waits before it asks: a twentieth of an
+// interval for each active member before it but the lost leader (section 6, 2).
+func turns(first, lost int) time.Duration {
+	before := first
+	if lost < first {
+		before--
+	}
+	return lan().HeartbeatInterval / 20 * time.Duration(before)
+}
+
+// leaseGuard is how long before its lease ends the work of a leader does.
+func leaseGuard() time.Duration { return lan().HeartbeatInterval / 2 }
+
+// moment is when something was seen, and when it had to be.
+type moment struct {
+	what string
+	got  time.Time
+	want time.Duration
+}
+
+// exactly compares times, counted from begin.
+func (s *stack) exactly(begin time.Time, moments ...moment) {
+	s.t.Helper()
+	for _, m := range moments {
+		if want := begin.Add(m.want); !m.got.Equal(want) {
+			s.t.Errorf("%s: got %s, want %v", m.what, clock(begin).at(m.got), m.want)
+		}
+	}
+}
+
+// A leader on the side of the minority keeps its authority until its lease ends
+// and no longer; the others miss it LeaderTimeout after its last ack, and have
+// the next one after the round trips of an election.
+func TestStackMinorityLosesAuthorityExactlyAtTheEndOfItsLease(t *testing.T) {
+	for _, tc := range []struct {
+		size int
+		with int // followers on the leader's side
+	}{{3, 0}, {5, 0}, {5, 1}} {
+		inFormedStack(t, tc.size, func(t *testing.T, s *stack) {
+			old := s.leader()
+			minority, majority := []int{old}, []int(nil)
+			for i := range tc.size {
+				switch {
+				case i == old:
+				case len(minority) <= tc.with:
+					minority = append(minority, i)
+				default:
+					majority = append(majority, i)
+				}
+			}
+			beat := s.betweenBeats(old)
+			s.splitOff(s.packets.Cut, minority...)
+			s.rest(3 * time.Second)
+			lease, next := message.LeaseMargin(lan().LeaseTimeout), majority[0]
+			lost := oneWay + lan().LeaderTimeout
+			elected := lost + turns(next, old) + election
+			s.exactly(beat,
+				moment{"the work ends (Term.Done)", s.watch.shift(old).end, lease - leaseGuard()},
+				moment{"it is not quorate (5, Lease)", s.watch.first(beat, old, ledBy(old, false)), lease},
+				moment{"it steps down (5, End of the lease)",
+					s.watch.first(beat, old, leaderless), lease + lan().LeaderTimeout},
+				moment{"the next is quorate (6, 2 to 6)",
+					s.watch.first(beat, next, ledBy(next, true)), elected},
+				moment{"the next works", s.watch.shift(next).begin, elected})
+			for _, i := range majority {
+				s.exactly(beat, moment{"a follower suspects (6, 1)",
+					s.watch.first(beat, i, leaderless), lost})
+			}
+			for _, i := range minority[1:] {
+				s.exactly(beat, moment{"a follower hears of the end",
+					s.watch.first(beat, i, ledBy(old, false)), lease + oneWay})
+			}
+			token := s.token
+			s.splitOff(s.packets.Heal, minority...)
+			took := s.within(rejoined(), "one cluster (11, L2)", s.settled)
+			if got := s.leader(); got != next || s.token != token {
+				t.Errorf("after the heal node %d leads with token %d, want %d with %d",
+					got, s.token, next, token)
+			}
+			t.Logf("N=%d, %d followers with the leader: healed after %v", tc.size, tc.with, took)
+		})
+	}
+}
+
+// A leader that hears nobody goes on to say that it is healthy until its lease
+// ends, to those that it heard within HeartbeatTimeout. These miss it
+// LeaderTimeout after the last such ack. It told them that they are unreachable, so
+// nobody lets another one ask first, and the greatest ballot wins.
+func TestStackLeaderThatHearsNobody(t *testing.T) {
+	inFormedStack(t, 5, func(t *testing.T, s *stack) {
+		old := s.leader()
+		next := others(old)[3]
+		beat := s.betweenBeats(old)
+		for _, i := range others(old) {
+			s.packets.Cut(stackAddress(i), stackAddress(old))
+		}
+		s.rest(3 * time.Second)
+		lease := message.LeaseMargin(lan().LeaseTimeout)
+		// It heard them a round trip after that beat, so the last acks are those of
+		// HeartbeatTimeout after it (section 5).
+		lost := lan().HeartbeatTimeout + oneWay + lan().LeaderTimeout
+		s.exactly(beat,
+			moment{"its work ends", s.watch.shift(old).end, lease - leaseGuard()},
+			moment{"it is not quorate", s.watch.first(beat, old, ledBy(old, false)), lease},
+			moment{"a follower suspects", s.watch.first(beat, next, leaderless), lost},
+			moment{"the next is quorate", s.watch.first(beat, next, ledBy(next, true)),
+				lost + election})
+		s.heal(old)
+		s.within(rejoined(), "one cluster", s.settled)
+	})
+}
+
+// A leader that nobody hears is missed as one that is gone. It learns of the next
+// one by its LeaderElected, and is no leader from there.
+func TestStackLeaderThatNobodyHears(t *testing.T) {
+	inFormedStack(t, 5, func(t *testing.T, s *stack) {
+		old := s.leader()
+		next := others(old)[0]
+		beat := s.betweenBeats(old)
+		for _, i := range others(old) {
+			s.packets.Cut(stackAddress(old), stackAddress(i))
+		}
+		s.rest(3 * time.Second)
+		lost := oneWay + lan().LeaderTimeout
+		s.exactly(beat,
+			moment{"its work ends", s.watch.shift(old).end,
+				message.LeaseMargin(lan().LeaseTimeout) - leaseGuard()},
+			moment{"a follower suspects", s.watch.first(beat, next, leaderless), lost},
+			moment{"the next is quorate", s.watch.first(beat, next, ledBy(next, true)),
+				lost + turns(next, old) + election})
+		s.heal(old)
+		s.within(rejoined(), "one cluster", s.settled)
+	})
+}
+
+// Where no side has a majority nobody leads, and after the heal somebody does.
+func TestStackNoSideHasAMajority(t *testing.T) {
+	inFormedStack(t, 5, func(t *testing.T, s *stack) {
+		old := s.leader()
+		beat := s.betweenBeats(old)
+		rest := others(old)
+		s.splitOff(s.packets.Cut, old, rest[0])
+		s.splitOff(s.packets.Cut, rest[1])
+		s.rest(15 * time.Second)
+		if n := s.watch.count(beat.Add(time.Second), func(e cluster.Event) bool {
+			l, ok := e.(cluster.LeaderChanged)
+			return ok && l.Quorate
+		}); n > 0 {
+			t.Errorf("%d times a node showed a leader with authority, want none%s", n, s)
+		}
+		s.splitOff(s.packets.Heal, old, rest[0])
+		s.splitOff(s.packets.Heal, rest[1])
+		took := s.within(2*lan().TTLTimeout, "leader (11, L1)", func() bool { return s.leader() >= 0 })
+		t.Logf("a leader %v after the heal", took)
+		s.within(2*lan().TTLTimeout+5*lan().RetryInterval, "one cluster (11, L2)", s.settled)
+	})
+}
+
+// A follower that is cut off is unreachable HeartbeatTimeout after it was last
+// heard, and leaves after TTLTimeout; nobody else is disturbed (section 3).
+func TestStackSilentFollower(t *testing.T) {
+	inFormedStack(t, 5, func(t *testing.T, s *stack) {
+		leader := s.leader()
+		rest := others(leader)
+		silent := rest[1]
+		c := s.calm(leader, rest[0], rest[2], rest[3])
+		beat := s.betweenBeats(leader)
+		heard := roundTrip // its answer to that beat
+		s.isolate(silent)
+		c.rest(lan().TTLTimeout + time.Second)
+		shown := func(at int, status member.Status) time.Time {
+			return s.watch.first(beat, at, moved(silent, status))
+		}
+		s.exactly(beat,
+			moment{"unreachable at the leader", shown(leader, member.Unreachable),
+				heard + lan().HeartbeatTimeout},
+			moment{"unreachable at a follower", shown(rest[0], member.Unreachable),
+				heard + lan().HeartbeatTimeout + oneWay},
+			moment{"leaving at the leader", shown(leader, member.Leaving), heard + lan().TTLTimeout},
+			moment{"removed at the leader: M hold it", shown(leader, member.Removed),
+				heard + lan().TTLTimeout + roundTrip},
+			moment{"removed at a follower", shown(rest[0], member.Removed),
+				heard + lan().TTLTimeout + roundTrip + oneWay})
+		s.heal(silent)
+		s.within(rejoined(), "one cluster", s.settled)
+		c.holds()
+	})
+}

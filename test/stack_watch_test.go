@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+)
+
+// watch looks at every node whenever one of them shows something new, and keeps
+// what it saw with the exact time. Authority begins only with something new, and
+// once it has ended it stays so: two nodes that have it at any instant have it at
+// one at which the watch looks. It fails the test where I1 to I3 or I8 of
+// protocol.md section 11 do not hold, or where the work of one leader has not
+// ended when another one gets authority.
+type watch struct {
+	t *testing.T
+
+	mu      sync.Mutex
+	nodes   map[*cluster.Node]*watched
+	leaders map[uint64]member.Address // of the chosen, by version
+	seen    []sight
+	shifts  []*shift
+	token   uint64         // the greatest that was valid
+	holder  member.Address // who had it
+	left    sync.WaitGroup
+}
+
+// watched is one run of a node.
+type watched struct {
+	host   int
+	term   cluster.Term // its newest
+	frozen bool         // it cannot be looked at, nor act
+}
+
+// sight is an event of a node, and when it showed that.
+type sight struct {
+	at    time.Time
+	host  int
+	event cluster.Event
+}
+
+// shift is one run of the work of a leader.
+type shift struct {
+	host  int
+	token uint64
+	begin time.Time
+	end   time.Time // when its context ended; zero before
+	cause error
+}
+
+func newWatch(t *testing.T) *watch {
+	return &watch{
+		t: t, nodes: make(map[*cluster.Node]*watched), leaders: make(map[uint64]member.Address),
+	}
+}
+
+// add looks after a run of a node from now on until it ends, and has work done
+// whenever it leads.
+func (w *watch) add(host int, n *cluster.Node) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	own := &watched{host: host}
+	w.nodes[n] = own
+	w.left.Go(func() {
+		for e := range n.Events(context.Background()) {
+			w.saw(sight{time.Now(), host, e})
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.nodes, n)
+	})
+	w.left.Go(func() {
+		for term := range n.Terms(context.Background()) {
+			w.began(own, term)
+		}
+	})
+	w.left.Go(func() {
+		_ = n.WhileLeader(context.Background(), func(ctx context.Context, term cluster.Term) error {
+			return w.work(ctx, own, term)
+		})
+	})
+}
+
+// freeze says that a process stands still, or goes on.
+func (w *watch) freeze(n *cluster.Node, frozen bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if own := w.nodes[n]; own != nil {
+		own.frozen = frozen
+	}
+	w.check()
+}
+
+func (w *watch) saw(s sight) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen = append(w.seen, s)
+	w.check()
+}
+
+func (w *watch) began(own *watched, term cluster.Term) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	own.term = term
+	w.check()
+}
+
+// check looks at all nodes at this instant.
+func (w *watch) check() {
+	var valid, quorate, working []int
+	for n, own := range w.nodes {
+		if own.frozen || n.Err() != nil {
+			continue
+		}
+		v := n.View()
+		if v.Quorate {
+			w.checkLeader(own.host, v.Version, v.Leader)
+		}
+		if v.Quorate && v.Role == member.Leading {
+			quorate = append(quorate, own.host)
+		}
+		if own.term.Valid() {
+			valid = append(valid, own.host)
+			w.checkToken(own)
+		}
+	}
+	for _, s := range w.shifts {
+		if s.end.IsZero() && !slices.Contains(valid, s.host) && len(valid) > 0 && !w.frozenAt(s.host) {
+			working = append(working, s.host)
+		}
+	}
+	if len(quorate) > 1 || len(valid) > 1 || len(working) > 0 {
+		w.t.Errorf("at one instant nodes %v are quorate, those of %v have authority, "+
+			"and others, %v, work still", quorate, valid, working)
+	}
+}
+
+func (w *watch) checkLeader(host int, version uint64, leader member.Address) {
+	if known, ok := w.leaders[version]; ok && known != leader {
+		w.t.Errorf("node %d: version %d is led by %v and by %v", host, version, known, leader)
+	}
+	w.leaders[version] = leader
+}
+
+func (w *watch) checkToken(own *watched) {
+	token, holder := own.term.Token(), own.term.Leader().Address
+	if token < w.token || token == w.token && holder != w.holder {
+		w.t.Errorf("node %d has token %d after %v had %d", own.host, token, w.holder, w.token)
+	}
+	w.token, w.holder = token, holder
+}
+
+func (w *watch) frozenAt(host int) bool {
+	for own := range maps.Values(w.nodes) {
+		if own.host == host && own.frozen {
+			return true
+		}
+	}
+	return false
+}
+
+// work lasts until it is told to end, at once.
+func (w *watch) work(ctx context.Context, own *watched, term cluster.Term) error {
+	s := &shift{host: own.host, token: term.Token(), begin: time.Now()}
+	w.mu.Lock()
+	for _, other := range w.shifts {
+		if other.end.IsZero() && !w.frozenAt(other.host) {
+			w.t.Errorf("node %d begins to work while node %d does", s.host, other.host)
+		}
+	}
+	w.shifts = append(w.shifts, s)
+	w.mu.Unlock()
+	<-ctx.Done()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s.end, s.cause = time.Now(), context.Cause(ctx)
+	return s.cause
+}
+
+// shift is the newest of a node.
+func (w *watch) shift(host int) shift {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range slices.Backward(w.shifts) {
+		if s.host == host {
+			return *s
+		}
+	}
+	return shift{}
+}
+
+// first is when a node first showed something at some time or later; zero for
+// never.
+func (w *watch) first(from time.Time, host int, is func(cluster.Event) bool) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.seen {
+		if s.host == host && !s.at.Before(from) && is(s.event) {
+			return s.at
+		}
+	}
+	return time.Time{}
+}
+
+// count is how often any of the nodes showed something at some time or later.
+func (w *watch) count(from time.Time, is func(cluster.Event) bool) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for _, s := range w.seen {
+		if !s.at.Before(from) && is(s.event) {
+			n++
+		}
+	}
+	return n
+}
+
+// ledBy is the event that a node leads with authority, or without.
+func ledBy(host int, quorate bool) func(cluster.Event) bool {
+	return func(e cluster.Event) bool {
+		l, ok := e.(cluster.LeaderChanged)
+		return ok && l.Leader.Address == stackAddress(host) && l.Quorate == quorate
+	}
+}
+
+// leaderless is the event that a node follows nobody any more.
+func leaderless(e cluster.Event) bool {
+	l, ok := e.(cluster.LeaderChanged)
+	return ok && l.Leader.Address.IsZero()
+}
+
+// moved is the event that a member is in a status now.
+func moved(host int, status member.Status) func(cluster.Event) bool {
+	return func(e cluster.Event) bool {
+		m, ok := e.(cluster.MemberChanged)
+		return ok && m.Member.Address == stackAddress(host) && m.Member.Status == status
+	}
+}
+
+// clock counts times from a moment, for comparisons that fail legibly.
+type clock time.Time
+
+func (c clock) at(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return fmt.Sprint(t.Sub(time.Time(c)))
+}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -70,11 +69,7 @@ func TestANodeWithoutALeaderSaysWhy(t *testing.T) {
 		w := newWorld(t, 3)
 		defer w.close()
 		warnings, logger := keep(zerolog.WarnLevel)
-		n, err := w.start(2, Config{}, logger)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.nodes = append(w.nodes, n)
+		n := w.add(2, Config{}, logger)
 		time.Sleep(5*time.Minute - time.Since(warnings.begin))
 		lines, times := warnings.about(complaintText)
 		if len(lines) == 0 || times[0] > 4*time.Second {
@@ -109,9 +104,7 @@ func TestANodeWithoutALeaderSaysWhy(t *testing.T) {
 			t.Errorf("another reason: %q at %v, want one line within %v after %v",
 				lines, times, complainChange, began)
 		}
-		if err := other.Close(); err != nil {
-			t.Fatal(err)
-		}
+		w.end(other)
 		testResolved(t, w, n, warnings)
 	})
 }
@@ -149,11 +142,7 @@ func TestTheEndOfAComplaintIsTold(t *testing.T) {
 		defer w.close()
 		infos, logger := keep(zerolog.InfoLevel)
 		for i := range 2 {
-			n, err := w.start(i, Config{}, logger)
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.nodes = append(w.nodes, n)
+			w.add(i, Config{}, logger)
 			time.Sleep(time.Minute)
 		}
 		lines, _ := infos.about("there is a leader with authority")
@@ -171,18 +160,12 @@ func TestAFailoverIsNoReasonToComplain(t *testing.T) {
 		defer w.close()
 		warnings, logger := keep(zerolog.WarnLevel)
 		for i := range 3 {
-			n, err := w.start(i, Config{}, logger)
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.nodes = append(w.nodes, n)
+			w.add(i, Config{}, logger)
 		}
 		if err := w.nodes[0].WaitActive(t.Context(), 3); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.leader().Close(); err != nil {
-			t.Fatal(err)
-		}
+		w.end(w.leader())
 		time.Sleep(time.Minute)
 		w.leader()
 		if got, _ := warnings.about(complaintText); len(got) != 0 {
@@ -325,8 +308,7 @@ func (c stateCase) check(t *testing.T, seeds []member.Address) {
 func TestARestartedNodeShowsWhatItHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
-		dir := t.TempDir()
-		w.dir = func(i int) string { return filepath.Join(dir, address(i).String()) }
+		w.durable()
 		w.form()
 		held := w.nodes[0].View()
 		w.close()

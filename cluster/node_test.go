@@ -114,9 +114,7 @@ func TestEventsLeadToTheView(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		if err := leader.Close(); err != nil {
-			t.Fatal(err)
-		}
+		w.end(leader)
 		time.Sleep(20 * time.Second) // fail-over, and the dead member is removed
 		synctest.Wait()
 		for _, m := range watched.Members() {

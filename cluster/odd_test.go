@@ -54,9 +54,7 @@ func TestOneMistypedListIsSaidByAll(t *testing.T) {
 			t.Errorf("got %q, want the list of this node in one of them", lines)
 		}
 
-		if err := third.Close(); err != nil {
-			t.Fatal(err)
-		}
+		w.end(third)
 		two, err := w.start(1, Config{}, logger)
 		if err != nil {
 			t.Fatal(err)
@@ -74,9 +72,7 @@ func TestOneMistypedListIsSaidByAll(t *testing.T) {
 					n.cfg.Name, s.NoLeader, s.OtherSeeds)
 			}
 		}
-		if err := third.Close(); err != nil {
-			t.Fatal(err)
-		}
+		w.end(third)
 		w.nodes = append(w.nodes, w.startEarly(2, w.config(2, Config{}), logger))
 		time.Sleep(20 * time.Second)
 		for _, n := range w.nodes {

@@ -142,9 +142,7 @@ func TestBroadcastNamesWhoGotNothing(t *testing.T) {
 	}, func(t *testing.T, w *world) {
 		leader := w.leader()
 		others := w.others(leader)
-		if err := others[0].Close(); err != nil {
-			t.Fatal(err)
-		}
+		w.end(others[0])
 		err := leader.Broadcast(w.within(100*time.Millisecond), note{Text: "roar"})
 		if joined, ok := err.(interface{ Unwrap() []error }); !ok || len(joined.Unwrap()) != 1 {
 			t.Errorf("got %v, want one error", err)

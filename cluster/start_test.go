@@ -231,9 +231,7 @@ func TestRestartKeepsStoreAndRaisesIncarnation(t *testing.T) {
 				t.Errorf("got another store id, %v after %v", s.Self.StoreID, last.Self.StoreID)
 			}
 			last = s
-			if err := n.Close(); err != nil {
-				t.Fatal(err)
-			}
+			w.end(n)
 		}
 	})
 }
@@ -267,14 +265,11 @@ func TestStartWaitsForThisRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
 		defer w.close()
-		dir := t.TempDir()
-		w.dir = func(i int) string { return filepath.Join(dir, address(i).String()) }
+		w.durable()
 		w.form()
 		old := w.others(w.leader())[0]
 		i := int(old.cfg.self.Port - address(0).Port)
-		if err := old.Close(); err != nil {
-			t.Fatal(err)
-		}
+		w.end(old)
 		n, err := w.start(i, Config{})
 		if err != nil {
 			t.Fatal(err)

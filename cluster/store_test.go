@@ -64,13 +64,10 @@ func TestStoreOfSomethingElseIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
 		defer w.close()
-		dir := t.TempDir()
-		w.dir = func(i int) string { return filepath.Join(dir, address(i).String()) }
+		w.durable()
 		w.form()
 		token := w.nodes[1].Status().Token
-		if err := w.nodes[1].Close(); err != nil {
-			t.Fatal(err)
-		}
+		w.end(w.nodes[1])
 		state := filepath.Join(w.dir(1), "athena.state")
 		before, err := os.ReadFile(state)
 		if err != nil {
@@ -106,8 +103,7 @@ func TestStoreOfSomethingElseIsRefused(t *testing.T) {
 func TestRestartAsClustersOfOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
-		dir := t.TempDir()
-		w.dir = func(i int) string { return filepath.Join(dir, address(i).String()) }
+		w.durable()
 		w.form()
 		w.close()
 		for i := range 2 {
@@ -130,14 +126,11 @@ func TestNodeMovesWithAnEmptyDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
 		defer w.close()
-		dir := t.TempDir()
-		w.dir = func(i int) string { return filepath.Join(dir, address(i).String()) }
+		w.durable()
 		w.form()
 		token := w.leader().Status().Token
 		mover := w.others(w.leader())[0]
-		if err := mover.Close(); err != nil {
-			t.Fatal(err)
-		}
+		w.end(mover)
 		w.nodes = w.others(mover)
 		cfg := w.config(7, Config{})
 		moved, err := Start(w.within(2*cfg.WithDefaults().TTLTimeout), cfg, w.options(7)...)
@@ -160,16 +153,13 @@ func TestShorterLeaseWaitsForTheLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
 		defer w.close()
-		dir := t.TempDir()
-		w.dir = func(i int) string { return filepath.Join(dir, address(i).String()) }
+		w.durable()
 		w.profile = WANConfig()
 		w.form()
 		old := w.leader()
 		term, _ := old.Leader()
 		for _, n := range w.others(old) {
-			if err := n.Close(); err != nil {
-				t.Fatal(err)
-			}
+			w.end(n)
 		}
 		var starts sync.WaitGroup
 		for i, n := range w.nodes {
@@ -218,9 +208,7 @@ func TestWaitForALeaseGoesOn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := n.Close(); err != nil {
-				t.Fatal(err)
-			}
+			w.end(n)
 			began, starts := time.Now(), 0
 			for ; ; starts++ {
 				n, err := Start(w.within(12*time.Second), w.config(0, DefaultConfig()), w.options(0)...)
@@ -249,14 +237,9 @@ func TestUnusedStoreIsMadeAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
 		defer w.close()
-		dir := t.TempDir()
-		w.dir = func(i int) string { return filepath.Join(dir, address(i).String()) }
+		w.durable()
 		for i := range 2 {
-			n, err := w.start(i, Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.nodes = append(w.nodes, n)
+			w.add(i, Config{})
 		}
 		if _, err := w.nodes[0].WaitLeader(t.Context()); err != nil {
 			t.Fatal(err)
@@ -286,15 +269,12 @@ func TestUnusedStoreKeepsItsName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
 		defer w.close()
-		dir := t.TempDir()
-		w.dir = func(i int) string { return filepath.Join(dir, address(i).String()) }
+		w.durable()
 		n, err := w.start(0, Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := n.Close(); err != nil {
-			t.Fatal(err)
-		}
+		w.end(n)
 		before := loadStore(t, w.dir(0))
 		if !before.IsUnused() {
 			t.Fatalf("a seed alone saved %+v, want nothing but who it is", before)
@@ -334,9 +314,7 @@ func TestStoreOfTheCallerIsCompared(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := n.Close(); err != nil {
-			t.Fatal(err)
-		}
+		w.end(n)
 		saved, _, _ := s.Load()
 		want := store.Origin{Cluster: DefaultCluster, Size: 1, Address: address(0)}
 		if saved.Origin != want || saved.StoreID.IsZero() {

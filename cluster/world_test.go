@@ -5,6 +5,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -83,6 +84,31 @@ func (w *world) form() {
 // start starts node i, with what cfg has beyond the usual.
 func (w *world) start(i int, cfg Config, opts ...Option) (*Node, error) {
 	return Start(w.t.Context(), w.config(i, cfg), append(w.options(i), opts...)...)
+}
+
+// add starts node i as the next one of w.nodes.
+func (w *world) add(i int, cfg Config, opts ...Option) *Node {
+	w.t.Helper()
+	n, err := w.start(i, cfg, opts...)
+	if err != nil {
+		w.t.Fatalf("node %d: Start: %v", i, err)
+	}
+	w.nodes = append(w.nodes, n)
+	return n
+}
+
+// end closes a node.
+func (w *world) end(n *Node) {
+	w.t.Helper()
+	if err := n.Close(); err != nil {
+		w.t.Fatalf("%v: Close: %v", n.cfg.self, err)
+	}
+}
+
+// durable gives each node a data directory of its own.
+func (w *world) durable() {
+	dir := w.t.TempDir()
+	w.dir = func(i int) string { return filepath.Join(dir, address(i).String()) }
 }
 
 func (w *world) config(i int, cfg Config) Config {

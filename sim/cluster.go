@@ -53,6 +53,9 @@ type Cluster struct {
 	// after that many of its messages left.
 	Interrupt func(process int, out statemachine.Output) (sent int, crash bool)
 
+	// Lose, where it is set, says which messages are lost on their way.
+	Lose func(from, to int, k message.Kind) bool
+
 	// Ended, where it is set, is told of a process that ended by itself.
 	Ended func(process int, err error)
 

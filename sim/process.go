@@ -380,6 +380,9 @@ func (c *Cluster) send(p *process, m message.Message) {
 		m = c.coded(p, m)
 	}
 	at, copies := c.net.arrivals(p.index, to, c.now)
+	if c.loses(p.index, to, m) {
+		copies = 0
+	}
 	if copies == 0 {
 		c.record(Record{Process: p.index, What: Lost, Message: m})
 	}

@@ -3,6 +3,7 @@
 package test
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -60,41 +61,23 @@ func greets(part string, order ...greet) scene {
 // shake lets two nodes dial each other and the greets arrive in order. It tells
 // of each arrival, and of each change of the connection that a node uses.
 func shake(t *testing.T, order []greet) (arrows []string) {
-	d := newDoor()
-	network := memnet.New()
-	var nodes [2]*transport.Mesh
-	for i := range nodes {
-		var err error
-		nodes[i], err = network.Listen(shaker(i).address(), transport.Config{
-			Encode: wire.Encode, Decode: d.decode(i), Size: len(nodes),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := nodes[i].Start(shaker(i)); err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			if err := nodes[i].Close(); err != nil {
-				t.Error(err)
-			}
-		}()
+	h, err := newHandshake()
+	if err != nil {
+		t.Fatal(err)
 	}
-	defer d.openAll()
-	for i, n := range nodes {
-		n.Notify(shaker(1-i).address(), []byte("hello"))
-	}
-	time.Sleep(50 * time.Millisecond) // the greater address lets the other one dial first
+	defer func() {
+		if err := h.close(); err != nil {
+			t.Error(err)
+		}
+	}()
 	var used [2]string
 	for _, g := range order {
-		synctest.Wait()
-		if !d.open(g) {
+		if !h.open(g) {
 			t.Errorf("%s: no such greet has come", g.arrow())
 		}
-		synctest.Wait()
 		arrows = append(arrows, g.arrow())
-		for i, n := range nodes {
-			now := inUse(i, n)
+		for i := range h.nodes {
+			now := h.uses(i)
 			if now == used[i] {
 				continue
 			}
@@ -106,15 +89,55 @@ func shake(t *testing.T, order []greet) (arrows []string) {
 			arrows = append(arrows, fmt.Sprintf("member%d -> member%d: %s", i+1, i+1, what))
 		}
 	}
-	for _, g := range d.waiting() {
+	for _, g := range h.waiting() {
 		t.Errorf("%s: it has come, and no arrow draws it", g.arrow())
 	}
 	return arrows
 }
 
-// inUse is the colour of the connection that a node uses, empty for none.
-func inUse(i int, n *transport.Mesh) string {
-	for _, p := range n.Peers() {
+// A handshake is two nodes that have dialed each other, in a bubble. Each greet
+// waits until it is let in.
+type handshake struct {
+	*door
+	nodes [2]*transport.Mesh
+}
+
+func newHandshake() (h *handshake, err error) {
+	h = &handshake{door: newDoor()}
+	network := memnet.New()
+	for i := range h.nodes {
+		h.nodes[i], err = network.Listen(shaker(i).address(), transport.Config{
+			Encode: wire.Encode, Decode: h.decode(i), Size: len(h.nodes),
+		})
+		if err == nil {
+			err = h.nodes[i].Start(shaker(i))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	for i, n := range h.nodes {
+		n.Notify(shaker(1-i).address(), []byte("hello"))
+	}
+	time.Sleep(50 * time.Millisecond) // the greater address lets the other one dial first
+	return h, nil
+}
+
+// open lets a greet in, and reports whether it had come and waited.
+func (h *handshake) open(g greet) bool {
+	synctest.Wait()
+	defer synctest.Wait()
+	return h.door.open(g)
+}
+
+func (h *handshake) close() error {
+	h.openAll()
+	return errors.Join(h.nodes[0].Close(), h.nodes[1].Close())
+}
+
+// uses is the colour of the connection that a node uses, empty for none.
+func (h *handshake) uses(i int) string {
+	for _, p := range h.nodes[i].Peers() {
 		switch {
 		case p.Connected && p.Dialed:
 			return colours[i]

@@ -2,6 +2,6 @@
 
 // Package test holds the tests of the module as a whole: the rules of its
 // source (arch*_test.go), what the original got wrong (original_test.go with the
-// core, stack_test.go with the whole stack), and the tests that start real
-// processes.
+// core, stack_test.go with the whole stack), the stories of testdata/scenario,
+// and the tests that start real processes.
 package test

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The tests of this file are about the scenarios as texts.
+
+// firstLine says what a scenario shows.
+var firstLine = regexp.MustCompile(
+	`^# Shows protocol\.md section [0-9]+(, [0-9]+)*(; fault [0-9]+)*: .+`)
+
+func TestScenariosSayWhatTheyShow(t *testing.T) {
+	for _, name := range scenarioFiles(t) {
+		if line, _, _ := strings.Cut(scenarioText(t, name), "\n"); !firstLine.MatchString(line) {
+			t.Errorf("%s begins with %q, want \"# Shows protocol.md section 6; fault 2: what it is\"",
+				name, line)
+		}
+	}
+}
+
+func scenarioText(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(scenarioFolder, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// A wrongStory fails with an error that has all of want.
+type wrongStory struct {
+	name, text string
+	want       []string
+}
+
+func wrongStories() []wrongStory {
+	const pair = "cluster of 2, seeds n1 n2\nstart n1 n2\nwait until n2 leads with authority\n"
+	return []wrongStory{
+		{"no verb", "cluster of 3, seeds n1\nstrat n1", []string{
+			`a.txt:2: "strat n1" is no line of a scenario; these are:`, "\n\tstart NODES\n", "\n\theal\n",
+		}},
+		{"no condition", pair + "expect n1 leads", []string{
+			`a.txt:4: "n1 leads" is no condition; these are:`, "\n\tNODE leads with authority\n",
+		}},
+		{"no such process", pair + "crash n3", []string{
+			"a.txt:4: crash n3: n3: the cluster has 2 processes",
+		}},
+		{"no such process in a condition", pair + "expect n3 is down", []string{
+			"a.txt:4: expect n3 is down: n3:",
+		}},
+		{"no such reason", pair + "expect n1 refuses n2: tired", []string{
+			"a.txt:4: ", "is no condition",
+		}},
+		{"no cluster", "start n1", []string{"a.txt:1: start n1: no cluster"}},
+		{"set up too late", pair + "spare n3", []string{"a.txt:4: spare n3: this belongs before"}},
+		{"spare with a gap", "cluster of 3, seeds n1\nspare n5", []string{
+			"a.txt:2: spare n5: the last one must be n4",
+		}},
+		{"cut from itself", pair + "cut n1 from n1 n2", []string{"a.txt:4: ", "n1 stands on both sides"}},
+		{"expectation", pair + "expect n1 leads with authority", []string{
+			"a.txt:4: expect n1 leads with authority: it does not hold\n",
+			" n02  gains authority (n02, version 1)\n", " ---- here\n", "\tn01#1 follower of n02",
+		}},
+		{"expected not", pair + "expect not: n2 leads version 1", []string{
+			"a.txt:4: ", "it does not hold",
+		}},
+		{"time", pair + "crash n1 n2\nwithin 2 seconds: all are active", []string{
+			"a.txt:5: within 2 seconds: all are active: it did not come within 2s\n", " n02  crashed ",
+		}},
+		{"never", pair + "never: n2 is down\ncrash n2\nrun for 1 second", []string{
+			`a.txt:6: run for 1 second: line 4 says "never: n2 is down", and it was at `, " n02  crashed ",
+		}},
+		{"never, from the start", pair + "never: n2 leads version 1", []string{
+			"a.txt:4: never: n2 leads",
+		}},
+		{"connections without a dial", "active greet of n1 arrives", []string{"n1 and n2 must dial"}},
+		{"no such greet", "n1 and n2 dial each other\npassive greet of n1 arrives", []string{
+			"a.txt:2: ", "there is no such greet on its way",
+		}},
+		{"in one course", "for each WHO of n1 | n2\n" + pair + "expect WHO leads version 1", []string{
+			"a.txt:5: expect n1 leads version 1: it does not hold",
+		}},
+	}
+}
+
+// TestScenarioFailures plays stories that are wrong: each says where, and what
+// is to be done about it.
+func TestScenarioFailures(t *testing.T) {
+	for _, test := range wrongStories() {
+		t.Run(test.name, func(t *testing.T) {
+			var got string
+			tales, err := readScenario("a.txt", test.text)
+			if err != nil {
+				got = err.Error()
+			}
+			for _, tale := range tales {
+				if err := playInBubble(t, tale, 1); err != nil {
+					got += err.Error()
+				}
+			}
+			for _, want := range test.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("played:\n%s\ngot the error: %s\nwant one with %q", test.text, got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestScenarioWordsAreDocumented wants every form of a line, and of a condition,
+// in docs/scenarios.md, and none besides.
+func TestScenarioWordsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../docs/scenarios.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var documented []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllSubmatch(page, -1) {
+		documented = append(documented, string(m[1]))
+	}
+	forms := slices.Concat(verbForms(), conditionForms(), []string{"for each NAME of A | B"})
+	for _, form := range forms {
+		if !slices.Contains(documented, form) {
+			t.Errorf("docs/scenarios.md has no row for `%s`", form)
+		}
+	}
+	for _, form := range documented {
+		if !slices.Contains(forms, form) {
+			t.Errorf("docs/scenarios.md has a row for `%s`, which is no word of a scenario", form)
+		}
+	}
+}

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/sim"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// This file plays the stories of testdata/scenario with the real core. What a
+// line may say stands in scenario_words_test.go; docs/scenarios.md tells of both.
+
+const (
+	scenarioFolder = "testdata/scenario"
+	// scenarioSeeds is with how many seeds each is played: none may hold by luck.
+	scenarioSeeds = 3
+)
+
+func TestScenarios(t *testing.T) {
+	for _, name := range scenarioFiles(t) {
+		t.Run(strings.TrimSuffix(name, ".txt"), func(t *testing.T) {
+			tales, err := readScenario(name, scenarioText(t, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, tale := range tales {
+				t.Run(tale.name, func(t *testing.T) {
+					for seed := range uint64(scenarioSeeds) {
+						if err := playInBubble(t, tale, seed+1); err != nil {
+							t.Errorf("with seed %d: %s/%v", seed+1, scenarioFolder, err)
+						}
+					}
+				})
+			}
+		})
+	}
+}
+
+func scenarioFiles(t *testing.T) []string {
+	t.Helper()
+	entries, err := os.ReadDir(scenarioFolder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// A tale is one course of a scenario: what is left of it once each of its
+// placeholders has a value.
+type tale struct {
+	file, name string
+	steps      []step
+}
+
+// A step is one line that was understood.
+type step struct {
+	words
+	line      int
+	said      string
+	verb      *verb
+	condition string // form of the one that it has
+}
+
+func (s step) errorf(file, format string, args ...any) error {
+	return fmt.Errorf("%s:%d: %s: %w", file, s.line, s.said, fmt.Errorf(format, args...))
+}
+
+var forEach = regexp.MustCompile(`^for each ([A-Z]+) of (.+)$`)
+
+// readScenario reads a file: a tale for each combination of values.
+func readScenario(file, text string) ([]tale, error) {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		m := forEach.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		lines[i] = "" // the placeholder has its value from here on
+		word := regexp.MustCompile(`\b` + m[1] + `\b`)
+		var all []tale
+		for _, value := range strings.Split(m[2], " | ") {
+			tales, err := readScenario(file, word.ReplaceAllString(strings.Join(lines, "\n"), value))
+			if err != nil {
+				return nil, err
+			}
+			for _, t := range tales {
+				t.name = strings.TrimSuffix(value+", "+t.name, ", ")
+				all = append(all, t)
+			}
+		}
+		return all, nil
+	}
+	t := tale{file: file}
+	for i, line := range lines {
+		if line, _, _ = strings.Cut(line, "#"); strings.TrimSpace(line) == "" {
+			continue
+		}
+		s, err := readStep(strings.TrimSpace(line))
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", file, i+1, err)
+		}
+		s.line = i + 1
+		t.steps = append(t.steps, s)
+	}
+	return []tale{t}, nil
+}
+
+func readStep(line string) (step, error) {
+	for _, v := range verbs() {
+		m := v.pattern.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		s := step{said: line, verb: &v, words: words{text: m[1:]}}
+		if !strings.HasSuffix(v.form, "COND") {
+			return s, nil
+		}
+		last := len(s.text) - 1
+		for _, c := range conditions() {
+			if m := c.pattern.FindStringSubmatch(s.text[last]); m != nil {
+				inner := words{text: m[1:]}
+				s.text = append(s.text[:last], m[1:]...) // its nodes are those of the line
+				s.holds = func(p *player) bool { return c.holds(p, inner) }
+				s.condition = c.form
+				return s, nil
+			}
+		}
+		return s, fmt.Errorf("%q is no condition; these are:\n\t%s",
+			s.text[last], strings.Join(conditionForms(), "\n\t"))
+	}
+	return step{}, fmt.Errorf("%q is no line of a scenario; these are:\n\t%s",
+		line, strings.Join(verbForms(), "\n\t"))
+}
+
+// playInBubble plays a tale; what it does beside the simulator, it does in
+// virtual time too.
+func playInBubble(t *testing.T, tale tale, seed uint64) (err error) {
+	t.Helper()
+	synctest.Test(t, func(*testing.T) { err = newPlayer(tale.file, seed).play(tale) })
+	return err
+}
+
+// A player plays one tale.
+type player struct {
+	file  string
+	setup sim.Setup
+	link  sim.Link     // of every link now
+	c     *sim.Cluster // nil before the first line that needs it
+	meets *handshake   // of the tales that are about connections
+	bad   error        // what must not be and was
+	never []step
+	count map[happening]int // since the last chapter began
+	dying map[int]*death
+	lost  []losing
+	past  []string // the last lines of the history
+	moves int      // of any member from one status to another
+	led   []uint64 // versions with a leader
+}
+
+// A happening is what a machine did, in so far as conditions ask for it. Numbers
+// of processes are those of the story, from 1; 0 is anybody.
+type happening struct {
+	by, about int
+	what      string
+}
+
+// A death waits for a save of a process.
+type death struct {
+	saves int // until then
+	sent  int // messages of it that leave; -1 where it is not stored
+	tears bool
+}
+
+// losing is a kind of message that is lost between two processes.
+type losing struct {
+	from, to int
+	kind     string
+}
+
+func newPlayer(file string, seed uint64) *player {
+	s := simulated(seed, 0)
+	return &player{
+		file: file, setup: s, link: s.Link,
+		count: map[happening]int{}, dying: map[int]*death{},
+	}
+}
+
+// cluster is the cluster of the story; the first line that is no set-up makes
+// it.
+func (p *player) cluster() *sim.Cluster {
+	if p.c == nil {
+		p.setup.Record = p.record
+		p.c = sim.NewCluster(p.setup)
+		p.c.Interrupt = p.interrupt
+		p.c.Lose = p.loses
+	}
+	return p.c
+}
+
+func (p *player) play(tale tale) (err error) {
+	defer func() {
+		if p.meets != nil {
+			err = errors.Join(err, p.meets.close())
+		}
+	}()
+	for _, s := range tale.steps {
+		if n := s.greatest(); n > 0 && !s.verb.setsUp && p.meets == nil && !s.verb.meets {
+			if p.setup.Size == 0 {
+				return s.errorf(tale.file, "no cluster: the first line is %q", clusterForm)
+			}
+			if all := p.cluster().Processes(); n > all {
+				return s.errorf(tale.file, "n%d: the cluster has %d processes", n, all)
+			}
+		}
+		if s.verb.setsUp && p.c != nil {
+			return s.errorf(tale.file, "this belongs before the first process starts")
+		}
+		err := s.verb.do(p, s)
+		if p.c != nil && p.c.Violation() != nil {
+			err = p.c.Violation()
+		}
+		if err = cmpOr(p.bad, err); err != nil {
+			return s.errorf(tale.file, "%w%s", err, p.history())
+		}
+	}
+	return nil
+}
+
+// cmpOr is the first error that is one.
+func cmpOr(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pass lets time pass until a condition holds, and reports whether it did.
+func (p *player) pass(limit time.Duration, done func(*player) bool) bool {
+	return p.cluster().RunUntil(limit, func() bool { return p.watch() || done(p) }) && p.bad == nil
+}
+
+// watch looks for what must never be.
+func (p *player) watch() bool {
+	for _, s := range p.never {
+		if p.bad == nil && s.holds(p) {
+			p.bad = fmt.Errorf("line %d says %q, and it was at %v", s.line, s.said, p.c.Now())
+		}
+	}
+	return p.bad != nil
+}
+
+// history is what led to now, and what comes soon after it.
+func (p *player) history() string {
+	if p.c == nil {
+		return ""
+	}
+	now := fmt.Sprintf("%12.6f ---- here", p.c.Now().Seconds())
+	before := slices.Concat(p.past, []string{now})
+	p.past = nil
+	p.never = nil
+	p.c.RunFor(lan().HeartbeatInterval)
+	after := p.past[:min(len(p.past), historyLines/4)]
+	return "\n" + strings.Join(slices.Concat(before, after), "\n") + p.c.Describe()
+}
+
+// historyLines is how much of the history a failure shows.
+const historyLines = 40
+
+// record keeps what happened: heartbeats are only counted.
+func (p *player) record(r sim.Record) {
+	by := r.Process + 1
+	line := r.String()
+	switch r.What {
+	case sim.Sent:
+		p.happens(by, p.number(r.Message.To.Host), "sends "+r.Message.Body.Kind().String())
+		if beats(r.Message.Body.Kind()) {
+			return
+		}
+	case sim.Lost, sim.Delivered:
+		return
+	case sim.Ended:
+		p.happens(by, 0, "stops: "+r.Text)
+	case sim.Traced:
+		line = fmt.Sprintf("%12.6f %s %s", r.At.Seconds(), line[13:17], p.traced(by, r.Trace))
+	}
+	if len(p.past) == historyLines {
+		p.past = p.past[1:]
+	}
+	p.past = append(p.past, line)
+}
+
+// traced counts a decision and says it in words.
+func (p *player) traced(by int, t statemachine.Trace) string {
+	about, what := p.number(t.Peer.Host), decisions[t.What]
+	switch t.What {
+	case statemachine.Refused:
+		what = "refuses: " + t.Reason.String()
+	case statemachine.Dropped:
+		what = fmt.Sprintf("drops %v: %v", t.Event, t.Reason)
+	case statemachine.MemberMoved:
+		p.moves++
+		what = "moves to " + t.Status.String()
+	case statemachine.BecameLeader:
+		p.led = append(p.led, t.Version)
+		about = 0
+	default:
+		about = 0
+	}
+	p.happens(by, about, what)
+	return fmt.Sprintf("%s (%s, version %d)", what, t.Peer.Host, t.Version)
+}
+
+func (p *player) happens(by, about int, what string) {
+	p.count[happening{by, about, what}]++
+	p.count[happening{0, about, what}]++
+}
+
+// number is that of a process in the story, 0 for nobody.
+func (p *player) number(host string) int {
+	var n int
+	_, _ = fmt.Sscanf(host, "n%d", &n) // no host leaves 0
+	return n
+}
+
+// beats reports whether messages of a kind come all the time.
+func beats(k message.Kind) bool {
+	switch k {
+	case message.KindLeaderKeepAlive, message.KindLeaderKeepAliveAck,
+		message.KindSeedKeepAlive, message.KindSeedKeepAliveAck:
+		return true
+	}
+	return false
+}
+
+// interrupt lets a process die within the step that was chosen for it.
+func (p *player) interrupt(i int, out statemachine.Output) (sent int, crash bool) {
+	d := p.dying[i+1]
+	if d == nil || out.Persist == nil {
+		return 0, false
+	}
+	if d.saves--; d.saves > 0 {
+		return 0, false
+	}
+	delete(p.dying, i+1)
+	if d.tears {
+		p.c.After(0, func() { p.c.LoseDisk(i) })
+	}
+	return d.sent, true
+}
+
+func (p *player) loses(from, to int, k message.Kind) bool {
+	return slices.Contains(p.lost, losing{from + 1, to + 1, k.String()})
+}

@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/sim"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// This file is the language of the scenarios. A form is a line with what varies
+// in capitals.
+
+// A verb is one kind of line.
+type verb struct {
+	form    string
+	setsUp  bool // comes before the first process starts
+	meets   bool // is about connections
+	do      func(*player, step) error
+	pattern *regexp.Regexp
+}
+
+// A conditionWord is what may stand where a form says COND.
+type conditionWord struct {
+	form    string
+	holds   func(*player, words) bool
+	pattern *regexp.Regexp
+}
+
+const clusterForm = "cluster of NUMBER, seeds NODES"
+
+// words are what a line has in the places of its form, in order.
+type words struct {
+	text  []string
+	holds func(*player) bool // of COND
+}
+
+func (w words) nodes(i int) (out []int) {
+	for _, name := range strings.Fields(w.text[i]) {
+		n, _ := strconv.Atoi(name[1:]) // the pattern leaves only numbers
+		out = append(out, n-1)
+	}
+	return out
+}
+
+func (w words) node(i int) int { return w.nodes(i)[0] }
+
+func (w words) number(i int) int {
+	n, _ := strconv.Atoi(w.text[i])
+	return n
+}
+
+func (w words) duration(i int) time.Duration {
+	number, unit, _ := strings.Cut(w.text[i], " ")
+	n, _ := strconv.ParseFloat(number, 64)
+	if _, ok := units[unit]; !ok {
+		unit = strings.TrimSuffix(unit, "s")
+	}
+	return time.Duration(n * float64(units[unit]))
+}
+
+// greatest is the greatest number of a process that the line names.
+func (w words) greatest() (n int) {
+	for i, text := range w.text {
+		if nodesOnly.MatchString(text) {
+			n = max(n, slices.Max(w.nodes(i))+1)
+		}
+	}
+	return n
+}
+
+var nodesOnly = regexp.MustCompile(`^` + nodesPattern + `$`)
+
+var units = map[string]time.Duration{
+	"ms":                time.Millisecond,
+	"second":            time.Second,
+	"minute":            time.Minute,
+	"interval":          lan().HeartbeatInterval,
+	"heartbeat timeout": lan().HeartbeatTimeout,
+	"leader timeout":    lan().LeaderTimeout,
+	"TTL":               lan().TTLTimeout,
+	"retry interval":    lan().RetryInterval,
+	"round trip":        roundTrip,
+}
+
+// decisions are the words for what a machine decides.
+var decisions = map[statemachine.What]string{
+	statemachine.Discovering:       "looks for a leader",
+	statemachine.Joining:           "asks for a place",
+	statemachine.Follows:           "follows a leader",
+	statemachine.BecameProvisional: "declares itself",
+	statemachine.Suspected:         "misses its leader",
+	statemachine.Asking:            "asks the voters",
+	statemachine.Proposing:         "proposes",
+	statemachine.ProposingFormal:   "proposes formally",
+	statemachine.GaveUpProposal:    "gives its proposal up",
+	statemachine.Elected:           "counts a majority",
+	statemachine.BecameLeader:      "becomes leader",
+	statemachine.GainedAuthority:   "gains authority",
+	statemachine.LostAuthority:     "loses authority",
+	statemachine.SteppedDown:       "steps down",
+	statemachine.Left:              "has left",
+	statemachine.NewRun:            "begins anew",
+}
+
+var roles = map[string]member.Role{
+	"seeking": member.Seeking, "following": member.Following,
+	"provisional": member.Provisional, "leading in name": member.Leading,
+}
+
+const nodesPattern = `n[1-9][0-9]?(?: n[1-9][0-9]?)*`
+
+// places are what stands in a form in capitals.
+func places() map[string]string {
+	var kinds, reasons, statuses, decided []string
+	for k := message.KindGreet; k < message.Kinds; k++ {
+		kinds = append(kinds, k.String())
+	}
+	for r := message.ReasonNone + 1; r < message.Reasons; r++ {
+		reasons = append(reasons, r.String())
+	}
+	for s := member.Joining; s <= member.Removed; s++ {
+		statuses = append(statuses, s.String())
+	}
+	for _, d := range decisions {
+		decided = append(decided, d)
+	}
+	role := []string{"up", "down"}
+	for r := range roles {
+		role = append(role, r)
+	}
+	one := func(of []string) string { return `(` + strings.Join(of, `|`) + `)` }
+	return map[string]string{
+		"NODES":    `(` + nodesPattern + `)`,
+		"NODE":     `(n[1-9][0-9]?)`,
+		"NUMBER":   `([0-9]+)`,
+		"DURATION": `([0-9.]+ (?:ms|(?:` + strings.Join(slices.Collect(maps.Keys(units)), `|`) + `)s?))`,
+		"KIND":     one(kinds),
+		"REASON":   one(reasons),
+		"STATUS":   one(statuses),
+		"DECISION": one(decided),
+		"ROLE":     one(role),
+		"COND":     `(.+)`,
+	}
+}
+
+var placeWord = regexp.MustCompile(`\b[A-Z]{4,}\b`)
+
+func compile(form string) *regexp.Regexp {
+	table := places()
+	return regexp.MustCompile(`^` + placeWord.ReplaceAllStringFunc(form, func(word string) string {
+		return table[word]
+	}) + `$`)
+}
+
+var verbs = sync.OnceValue(func() []verb {
+	all := slices.Concat(setUpVerbs(), processVerbs(), networkVerbs(), timeVerbs(), meetingVerbs())
+	for i := range all {
+		all[i].pattern = compile(all[i].form)
+	}
+	return all
+})
+
+func verbForms() (out []string) {
+	for _, v := range verbs() {
+		out = append(out, v.form)
+	}
+	return out
+}
+
+func setUpVerbs() []verb {
+	return []verb{
+		{form: clusterForm, setsUp: true, do: func(p *player, s step) error {
+			p.setup.Size, p.setup.Seeds = s.number(0), s.nodes(1)
+			p.setup.Processes = p.setup.Size
+			return nil
+		}},
+		{form: "spare NODES", setsUp: true, do: func(p *player, s step) error {
+			p.setup.Processes += len(s.nodes(0))
+			return s.last(p.setup.Processes)
+		}},
+		{form: "twin NODE of NODE", setsUp: true, do: func(p *player, s step) error {
+			p.setup.Twins = append(p.setup.Twins, s.node(1))
+			return s.last(p.setup.Processes + len(p.setup.Twins))
+		}},
+		{form: "memory stores NODES", setsUp: true, do: func(p *player, s step) error {
+			p.setup.Volatile = s.nodes(0)
+			return nil
+		}},
+		{form: "fast clocks NODES", do: each(func(p *player, i int) error {
+			p.cluster().SetFast(i)
+			return nil
+		})},
+	}
+}
+
+// last wants the processes that a line adds to have the next numbers.
+func (s step) last(want int) error {
+	if nodes := s.nodes(0); slices.Max(nodes)+1 != want {
+		return fmt.Errorf("the last one must be n%d", want)
+	}
+	return nil
+}
+
+// each does the same with every process of the line.
+func each(do func(p *player, i int) error) func(*player, step) error {
+	return func(p *player, s step) error {
+		p.cluster()
+		for _, i := range s.nodes(0) {
+			if err := do(p, i); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func simple(do func(c *sim.Cluster, i int)) func(*player, step) error {
+	return each(func(p *player, i int) error {
+		do(p.c, i)
+		return nil
+	})
+}
+
+func processVerbs() []verb {
+	start := func(m func(step) sim.Misfit) func(*player, step) error {
+		return func(p *player, s step) error {
+			for _, i := range s.nodes(0) {
+				p.cluster().Misconfigure(i, m(s))
+				p.c.Start(i)
+			}
+			return nil
+		}
+	}
+	dies := func(d func(step) death) func(*player, step) error {
+		return func(p *player, s step) error {
+			death := d(s)
+			p.dying[s.node(0)+1] = &death
+			return nil
+		}
+	}
+	return []verb{
+		{form: "start NODES", do: start(func(step) sim.Misfit { return sim.Misfit{} })},
+		{form: "start NODE with size NUMBER", do: start(func(s step) sim.Misfit {
+			return sim.Misfit{Size: s.words.number(1)}
+		})},
+		{form: "start NODE with seeds NODES", do: start(func(s step) sim.Misfit {
+			return sim.Misfit{Seeds: s.nodes(1)}
+		})},
+		{form: "start NODE with protocol NUMBER to NUMBER", do: start(func(s step) sim.Misfit {
+			return sim.Misfit{Protocol: [2]uint16{uint16(s.number(1)), uint16(s.number(2))}}
+		})},
+		{form: "crash NODES", do: simple((*sim.Cluster).Crash)},
+		{form: "restart NODES", do: simple((*sim.Cluster).Restart)},
+		{form: "lose the disk of NODES", do: simple((*sim.Cluster).LoseDisk)},
+		{form: "wall clock of NODE goes back", do: simple((*sim.Cluster).SetBack)},
+		{form: "pause NODES", do: simple((*sim.Cluster).Pause)},
+		{form: "suspend NODES", do: simple((*sim.Cluster).Suspend)},
+		{form: "resume NODES, timers first", do: simple(func(c *sim.Cluster, i int) {
+			c.Resume(i, true)
+		})},
+		{form: "resume NODES, messages first", do: simple(func(c *sim.Cluster, i int) {
+			c.Resume(i, false)
+		})},
+		{form: "leave NODES", do: simple((*sim.Cluster).Leave)},
+		{form: "drain NODES", do: simple((*sim.Cluster).Drain)},
+		{form: "hand over from NODE to NODE", do: func(p *player, s step) error {
+			return p.c.Transfer(s.node(0), s.node(1))
+		}},
+		{form: "NODE dies before save NUMBER", do: dies(func(s step) death {
+			return death{saves: s.number(1), sent: -1}
+		})},
+		{form: "NODE dies after save NUMBER, with NUMBER messages sent", do: dies(func(s step) death {
+			return death{saves: s.number(1), sent: s.number(2)}
+		})},
+		{form: "NODE dies in save NUMBER and tears its disk", do: dies(func(s step) death {
+			return death{saves: s.number(1), sent: -1, tears: true}
+		})},
+	}
+}
+
+// pairs does something with each pair of a process of the first and one of the
+// second list.
+func pairs(do func(p *player, s step, a, b int)) func(*player, step) error {
+	return func(p *player, s step) error {
+		p.cluster()
+		for _, a := range s.nodes(0) {
+			for _, b := range s.nodes(1) {
+				if a == b {
+					return fmt.Errorf("n%d stands on both sides", a+1)
+				}
+				do(p, s, a, b)
+			}
+		}
+		return nil
+	}
+}
+
+func networkVerbs() []verb {
+	weather := func(change func(*sim.Link, step)) func(*player, step) error {
+		return func(p *player, s step) error {
+			change(&p.link, s)
+			p.cluster().Weather(p.link)
+			return nil
+		}
+	}
+	percent := func(s step) float64 { return float64(s.number(0)) / 100 }
+	return []verb{
+		{form: "cut NODES from NODES", do: pairs(func(p *player, _ step, a, b int) { p.c.Cut(a, b) })},
+		{form: "cut what NODES send to NODES", do: pairs(func(p *player, _ step, a, b int) {
+			p.c.CutOneWay(a, b)
+		})},
+		{form: "isolate NODES", do: simple((*sim.Cluster).Isolate)},
+		{form: "split NODES from the others", do: func(p *player, s step) error {
+			p.cluster().Split(s.nodes(0)...)
+			return nil
+		}},
+		{form: "mend NODES and NODES", do: pairs(func(p *player, _ step, a, b int) { p.c.Mend(a, b) })},
+		{form: "heal", do: func(p *player, _ step) error {
+			p.cluster().Heal()
+			p.link, p.lost = p.setup.Link, nil
+			return nil
+		}},
+		{form: "flap NODES and NODES every DURATION for DURATION", do: flap},
+		{form: "break NODES and NODES", do: pairs(func(p *player, _ step, a, b int) { p.c.Break(a, b) })},
+		{form: "hold what NODES send to NODES for DURATION", do: pairs(func(p *player, s step, a, b int) {
+			p.c.Hold(a, b, s.duration(2))
+		})},
+		{form: "lose what NODES send to NODES: KIND", do: pairs(func(p *player, s step, a, b int) {
+			p.lost = append(p.lost, losing{a + 1, b + 1, s.text[2]})
+		})},
+		{form: "network loses NUMBER percent", do: weather(func(l *sim.Link, s step) {
+			l.Loss = percent(s)
+		})},
+		{form: "network doubles NUMBER percent", do: weather(func(l *sim.Link, s step) {
+			l.Duplicate = percent(s)
+		})},
+		{form: "network delays NUMBER percent by up to DURATION", do: weather(func(l *sim.Link, s step) {
+			l.Late, l.MaxLate = percent(s), s.duration(1)
+		})},
+		{form: "network reorders", do: weather(func(l *sim.Link, _ step) { l.Unordered = true })},
+	}
+}
+
+// flap cuts and mends by turns, as often as half of the time fits.
+func flap(p *player, s step) error {
+	period, end := s.duration(2), p.cluster().Now()+s.duration(3)
+	for p.c.Now() < end {
+		for _, turn := range []func(a, b int){p.c.Cut, p.c.Mend} {
+			for _, a := range s.nodes(0) {
+				for _, b := range s.nodes(1) {
+					turn(a, b)
+				}
+			}
+			p.pass(period/2, nobodyAsks)
+		}
+	}
+	return nil
+}
+
+func nobodyAsks(*player) bool { return false }
+
+// waitsAtMost is how long "wait until" waits: longer than anything takes that
+// protocol.md promises.
+const waitsAtMost = 60 * time.Second
+
+func timeVerbs() []verb {
+	until := func(limit func(step) time.Duration) func(*player, step) error {
+		return func(p *player, s step) error {
+			if !p.pass(limit(s), s.holds) {
+				return fmt.Errorf("it did not come within %v", limit(s))
+			}
+			return nil
+		}
+	}
+	first := func(s step) time.Duration { return s.duration(0) }
+	expect := func(want bool) func(*player, step) error {
+		return func(p *player, s step) error {
+			if got := s.holds(p); got != want {
+				return errors.New("it does not hold")
+			}
+			return nil
+		}
+	}
+	return []verb{
+		{form: "run for DURATION", do: func(p *player, s step) error {
+			p.pass(first(s), nobodyAsks)
+			return nil
+		}},
+		{form: "wait until COND", do: until(func(step) time.Duration { return waitsAtMost })},
+		{form: "within DURATION: COND", do: until(first)},
+		{form: "after DURATION: COND", do: func(p *player, s step) error {
+			p.pass(first(s), nobodyAsks)
+			return expect(true)(p, s)
+		}},
+		{form: "expect not: COND", do: expect(false)},
+		{form: "expect COND", do: expect(true)},
+		{form: "never: COND", do: func(p *player, s step) error {
+			p.never = append(p.never, s)
+			p.watch()
+			return nil
+		}},
+		{form: "from here on", do: func(p *player, _ step) error {
+			p.never, p.count, p.moves, p.led = nil, map[happening]int{}, 0, nil
+			return nil
+		}},
+	}
+}
+
+// meetingVerbs are those of two members and the connections between them.
+func meetingVerbs() []verb {
+	arrives := func(active bool) func(*player, step) error {
+		return func(p *player, s step) error {
+			if p.meets == nil || s.node(0) > 1 {
+				return errors.New("n1 and n2 must dial each other first")
+			}
+			if !p.meets.open(greet{1 - s.node(0), active}) {
+				return errors.New("there is no such greet on its way")
+			}
+			return nil
+		}
+	}
+	return []verb{
+		{form: "n1 and n2 dial each other", meets: true, do: func(p *player, _ step) (err error) {
+			p.meets, err = newHandshake()
+			return err
+		}},
+		{form: "active greet of NODE arrives", meets: true, do: arrives(true)},
+		{form: "passive greet of NODE arrives", meets: true, do: arrives(false)},
+	}
+}

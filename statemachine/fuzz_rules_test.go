@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine_test
+
+import (
+	"reflect"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/paxos"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// checkSaved holds protocol.md section 6, durable: everything only grows, what
+// changed is in Persist, and only a memory store ever forgets.
+func (p *pair) checkSaved(what string, before paxos.Durable, out statemachine.Output) {
+	p.t.Helper()
+	now := p.one.Durable()
+	if out.Persist == nil && !reflect.DeepEqual(before, now) ||
+		out.Persist != nil && !reflect.DeepEqual(*out.Persist, now) {
+		p.t.Fatalf("%s: not saved: before\n%+v\nnow\n%+v\nto save\n%+v", what, before, now, out.Persist)
+	}
+	p.saved = now
+	if now.StoreID != before.StoreID {
+		if !p.cfg.Volatile || !now.Held.IsZero() || !now.Promised.IsZero() || !now.Accepted.IsZero() ||
+			now.Incarnation <= before.Incarnation {
+			p.t.Fatalf("%s: another store: before\n%+v\nnow\n%+v", what, before, now)
+		}
+		clear(p.leaders)
+		p.token = 0
+		return
+	}
+	switch {
+	case now.Incarnation < before.Incarnation:
+		p.t.Fatalf("%s: run %d after %d", what, now.Incarnation, before.Incarnation)
+	case now.Held.Number.Less(before.Held.Number),
+		now.Held.Number == before.Held.Number && now.Held.Digest() != before.Held.Digest():
+		p.t.Fatalf("%s: holds\n%+v\nafter\n%+v", what, now.Held, before.Held)
+	case now.Promised.Compare(before.Promised) < 0 && before.Promised.Version > now.Held.Version:
+		p.t.Fatalf("%s: promised %v after %v, holding %v",
+			what, now.Promised, before.Promised, now.Held.Number)
+	case now.Accepted.ID.Compare(before.Accepted.ID) < 0 &&
+		before.Accepted.ID.Version > now.Held.Version:
+		p.t.Fatalf("%s: accepted %v after %v, holding %v",
+			what, now.Accepted.ID, before.Accepted.ID, now.Held.Number)
+	case now.Accepted.ID == before.Accepted.ID && !reflect.DeepEqual(now.Accepted, before.Accepted):
+		p.t.Fatalf("%s: accepted\n%+v\nas\n%+v", what, now.Accepted, before.Accepted)
+	case before.Bound() > 0 && now.Held.Version != before.Held.Version &&
+		now.Held.Version < before.Bound():
+		p.t.Fatalf("%s: bound to %d, it took %v", what, before.Bound(), now.Held.Number)
+	}
+}
+
+// checkSent wants few messages, none to itself or nobody, each from this run, and
+// none that says more than is saved.
+func (p *pair) checkSent(what string, before paxos.Durable, out statemachine.Output) {
+	p.t.Helper()
+	// Each of the waiting joiners, of the members and of those who asked may bring
+	// about a message to everybody, and little comes beside these.
+	everybody := p.cfg.Size + len(p.cfg.Seeds) + 1
+	if most := 4 * everybody * everybody; len(out.Send) > most || len(out.Trace) > most {
+		p.t.Fatalf("%s: %d messages and %d traces", what, len(out.Send), len(out.Trace))
+	}
+	saved := p.one.Durable()
+	self := member.Identity{
+		Address: p.cfg.Address, StoreID: saved.StoreID, Incarnation: saved.Incarnation,
+	}
+	for _, msg := range out.Send {
+		mine := msg.From == self || msg.From.Incarnation == before.Incarnation &&
+			msg.From.Voter() == self.Voter()
+		if !mine || msg.To == self.Address || msg.To.IsZero() {
+			p.t.Fatalf("%s: %v sends %+v", what, self, msg)
+		}
+		if !isBacked(before, saved, msg) {
+			p.t.Fatalf("%s: sends\n%+v\nand saves\n%+v", what, msg, saved)
+		}
+	}
+}
+
+// isBacked reports whether what is saved bears a message out, and whether a vote
+// is not below what was promised before.
+func isBacked(before, saved paxos.Durable, msg message.Message) bool {
+	promised := func(id paxos.ID) bool {
+		return id.Compare(saved.Promised) <= 0 || id.Version <= saved.Held.Version
+	}
+	holds := func(n member.Number) bool { return n.Compare(saved.Held.Number) <= 0 }
+	switch b := msg.Body.(type) {
+	case message.Vote:
+		if !b.Granted {
+			return holds(b.Held)
+		}
+		accepted := b.Stage == message.Pre || b.ID.Compare(saved.Accepted.ID) <= 0 ||
+			b.ID.Version <= saved.Held.Version
+		return promised(b.ID) && accepted && holds(b.Held) &&
+			b.ID.Version > before.Held.Version && b.ID.Compare(before.Promised) >= 0
+	case message.Proposal:
+		return promised(b.ID) && holds(b.Held)
+	case message.LeaderElected:
+		return holds(b.State.Number)
+	case message.ClusterAlignment:
+		return !msg.Claim.Chosen || holds(b.State.Number)
+	case message.MemberStatusUpdate:
+		return !msg.Claim.Chosen || holds(b.Number)
+	case message.LeaderKeepAlive:
+		return !msg.Claim.Chosen || holds(b.Number) && b.Bound <= max(saved.Bound(), before.Bound())
+	}
+	return true
+}

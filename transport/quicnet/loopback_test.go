@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -324,5 +326,43 @@ func kill(t *testing.T, n *node) {
 	}
 	if err := n.nextReport(t, transport.ReportFailed); err == nil {
 		t.Error("the loss of the socket is reported without an error")
+	}
+}
+
+// measuredSocket is a real one that knows its largest packet.
+type measuredSocket struct {
+	net.PacketConn // without what lets QUIC write many packets at once
+	udp            *net.UDPConn
+	largest        atomic.Int64
+}
+
+func (s *measuredSocket) WriteTo(b []byte, to net.Addr) (int, error) {
+	s.largest.Store(max(s.largest.Load(), int64(len(b))))
+	return s.PacketConn.WriteTo(b, to)
+}
+
+// QUIC tells the kernel by these not to cut packets into pieces.
+func (s *measuredSocket) SyscallConn() (syscall.RawConn, error) { return s.udp.SyscallConn() }
+func (s *measuredSocket) SetReadBuffer(n int) error             { return s.udp.SetReadBuffer(n) }
+func (s *measuredSocket) SetWriteBuffer(n int) error            { return s.udp.SetWriteBuffer(n) }
+
+// TestPacketsFitEveryPath: also where the path would carry larger ones, for a
+// while or for ever.
+func TestPacketsFitEveryPath(t *testing.T) {
+	udp, err := Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("Listen: %v", err)
+	}
+	socket := &measuredSocket{PacketConn: udp, udp: udp}
+	a, b := start(t, socket, secured(t), 1), listen(t, secured(t))
+	for range 30 {
+		if err := a.Send(t.Context(), b.self.Address, make([]byte, 100<<10)); err != nil {
+			t.Fatalf("Send: %v", err)
+		}
+		next(t, b.frames[transport.Custom], "frame")
+	}
+	// What every path of QUIC carries.
+	if got := socket.largest.Load(); got != 1200 {
+		t.Errorf("the largest packet has %d bytes, want 1200", got)
 	}
 }

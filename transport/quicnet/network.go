@@ -46,6 +46,10 @@ const (
 	// Above 2 x Size + 16 a peer has first to show that its address is its own.
 	handshakesPerMember, handshakesMore = 4, 32
 	unprovenPerMember, unprovenMore     = 2, 16
+	// packetBytes is what every path of QUIC carries. Larger packets that a path
+	// carried for a while, and then no longer, would be sent for ever, and take the
+	// heartbeats with them that share a packet with an event: quic-go does not notice.
+	packetBytes = 1200
 	// urgent is the priority of system frames; custom ones have QUIC's default
 	// of 3, and less is sent first.
 	urgent = 0
@@ -172,6 +176,8 @@ func quicConfig() *quic.Config {
 		HandshakeIdleTimeout:           handshakeTimeout,
 		MaxIdleTimeout:                 idleTimeout,
 		KeepAlivePeriod:                keepAlivePeriod,
+		InitialPacketSize:              packetBytes,
+		DisablePathMTUDiscovery:        true,
 		InitialStreamReceiveWindow:     streamWindow,
 		MaxStreamReceiveWindow:         maxStreamWindow,
 		InitialConnectionReceiveWindow: connectionWindow,

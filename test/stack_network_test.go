@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport/transporttest"
+)
+
+// largestFiller makes a payload as large as an event may be, but for some names.
+const largestFiller = cluster.MaxEventBytes - 100
+
+// arrivals is what the handlers of all nodes got: for each pair the numbers of
+// the events, in the order of the handler.
+type arrivals struct {
+	mu  sync.Mutex
+	got map[[2]string][]int // names of sender and receiver
+}
+
+// receive has every node keep what it is sent.
+func (s *stack) receive() *arrivals {
+	a := &arrivals{got: make(map[[2]string][]int)}
+	s.change = func(i int, c *cluster.Config) {
+		c.Receiver = receiver.NewMux()
+		receiver.Handle(c.Receiver, func(_ context.Context, from member.Member, p payload) error {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			pair := [2]string{from.Name, fmt.Sprint("n", i)}
+			a.got[pair] = append(a.got[pair], p.Number)
+			return nil
+		})
+	}
+	return a
+}
+
+// of lists the numbers that one node got of another one.
+func (a *arrivals) of(from, to int) []int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.got[[2]string{fmt.Sprint("n", from), fmt.Sprint("n", to)}]
+}
+
+// eachPath sets what befalls all packets between members.
+func (s *stack) eachPath(path transporttest.Path) {
+	for from := range s.size {
+		for to := range s.size {
+			s.packets.SetPath(stackAddress(from), stackAddress(to), path)
+		}
+	}
+}
+
+// exchange has every member send events to every other one, number 0 first, and
+// says how many of the sends failed once all have ended.
+func (s *stack) exchange(count, size int, pause time.Duration) (wait func() (failed int64)) {
+	var failed atomic.Int64
+	var left sync.WaitGroup
+	filler := bytes.Repeat([]byte("x"), size)
+	for from := range s.size {
+		for to := range s.size {
+			if from == to {
+				continue
+			}
+			sender := s.node(from)
+			left.Go(func() {
+				for i := range count {
+					if sender.Send(s.t.Context(), stackAddress(to), payload{i, filler}) != nil {
+						failed.Add(1)
+					}
+					time.Sleep(pause)
+				}
+			})
+		}
+	}
+	return func() int64 {
+		left.Wait()
+		return failed.Load()
+	}
+}
+
+// complete fails the test when an event of an exchange did not arrive, or not in
+// order, or twice.
+func (a *arrivals) complete(s *stack, count int) {
+	s.t.Helper()
+	for from := range s.size {
+		for to := range s.size {
+			if got := a.of(from, to); from != to && !slices.Equal(got, upTo(count)) {
+				s.t.Errorf("node %d got events %v of node %d, want 0 to %d", to, got, from, count-1)
+			}
+		}
+	}
+}
+
+func upTo(count int) (numbers []int) {
+	for i := range count {
+		numbers = append(numbers, i)
+	}
+	return numbers
+}
+
+// QUIC needs a path that carries packets of 1,200 bytes. Where it carries no larger
+// ones, or not any longer, everything arrives; an event of any size holds up no
+// heartbeat (protocol.md section 8).
+func TestStackLargePacketsVanish(t *testing.T) {
+	inStack(t, 3, func(t *testing.T, s *stack) {
+		a := s.receive()
+		s.form()
+		s.rest(time.Second) // time for QUIC to find out what the path carries
+		c := s.calm(0, 1, 2)
+		s.eachPath(transporttest.Path{LimitBytes: 1200})
+		const events = 2
+		for _, size := range []int{64 << 10, largestFiller} {
+			clear(a.got)
+			sent := s.exchange(events, size, 0)
+			c.rest(2 * time.Second)
+			if failed := sent(); failed > 0 {
+				t.Errorf("%d events of %d bytes were not sent", failed, size)
+			}
+			a.complete(s, events)
+		}
+	})
+}
+
+// A path that carries not even these is none for QUIC. Heartbeats live on it as
+// long as there is nothing else; an event that does not fit is lost with its
+// connection, and after the heal all is as it was.
+func TestStackPathTooSmallForQUIC(t *testing.T) {
+	inStack(t, 3, func(t *testing.T, s *stack) {
+		a := s.receive()
+		s.form()
+		c := s.calm(0, 1, 2)
+		s.eachPath(transporttest.Path{LimitBytes: 1000})
+		c.rest(20 * time.Second)
+		sent := s.exchange(2, largestFiller, 0)
+		s.rest(lan().TTLTimeout)
+		s.eachPath(transporttest.Path{})
+		took := s.within(2*lan().TTLTimeout, "one cluster (11, L1)", s.settled)
+		failed := sent()
+		t.Logf("one cluster %v after the heal; %d sends failed", took, failed)
+		s.rest(time.Second)
+		for from := range 3 {
+			for to := range 3 {
+				if got := a.of(from, to); !slices.IsSorted(got) || len(slices.Compact(got)) != len(got) {
+					t.Errorf("node %d got events %v of node %d, want each once, in order", to, got, from)
+				}
+			}
+		}
+		clear(a.got)
+		if failed := s.exchange(2, 64<<10, 0)(); failed > 0 {
+			t.Errorf("%d events were not sent after the heal", failed)
+		}
+		s.rest(time.Second)
+		a.complete(s, 2)
+	})
+}
+
+// Packets that overtake each other and come twice disturb nobody: system events
+// arrive in order, custom ones in order and once (sections 2 and 9, I9).
+func TestStackReorderedAndDoubledPackets(t *testing.T) {
+	inStack(t, 3, func(t *testing.T, s *stack) {
+		a := s.receive()
+		s.form()
+		s.eachPath(transporttest.Path{Jitter: 20 * time.Millisecond, Twice: 0.5})
+		const events = 300
+		c := s.calm(0, 1, 2)
+		sent := s.exchange(events, 1<<10, 10*time.Millisecond)
+		c.rest(8 * time.Second)
+		if failed := sent(); failed > 0 {
+			t.Errorf("%d events were not sent", failed)
+		}
+		a.complete(s, events)
+	})
+}
+
+// Loss alone removes nobody: a member leaves after TTLTimeout of silence and not
+// before (section 3), and QUIC gets one of hundreds of packets through. At 5 % no
+// member is even unreachable, no leader lost.
+func TestStackLossRemovesNobody(t *testing.T) {
+	for _, tc := range []struct {
+		loss   float64
+		twoWay bool
+	}{{0.05, false}, {0.05, true}, {0.3, false}, {0.3, true}} {
+		inStack(t, 5, func(t *testing.T, s *stack) {
+			a := s.receive()
+			s.form()
+			begin := time.Now()
+			c := s.calm(0, 1, 2, 3, 4)
+			for from := range s.size {
+				for to := range from {
+					s.packets.SetPath(stackAddress(from), stackAddress(to), transporttest.Path{Loss: tc.loss})
+					if tc.twoWay {
+						s.packets.SetPath(stackAddress(to), stackAddress(from), transporttest.Path{Loss: tc.loss})
+					}
+				}
+			}
+			const events = 20
+			sent := s.exchange(events, 1<<10, 500*time.Millisecond)
+			s.rest(20 * time.Second)
+			failed := sent()
+			unreachable, gone, lost := 0, 0, s.watch.count(begin, leaderless)
+			for i := range s.size {
+				unreachable += s.watch.count(begin, moved(i, member.Unreachable))
+				gone += s.watch.count(begin, moved(i, member.Leaving)) +
+					s.watch.count(begin, moved(i, member.Removed))
+			}
+			t.Logf("loss %v, both ways %v: unreachable %d times, leader lost %d times, %d sends failed",
+				tc.loss, tc.twoWay, unreachable, lost, failed)
+			if gone > 0 {
+				t.Errorf("loss %v, both ways %v: %d times a member left", tc.loss, tc.twoWay, gone)
+			}
+			if tc.loss < 0.1 {
+				c.holds()
+				if unreachable > 0 || failed > 0 {
+					t.Errorf("loss %v: unreachable %d times, %d sends failed, want none",
+						tc.loss, unreachable, failed)
+				}
+				a.complete(s, events)
+			}
+			s.eachPath(transporttest.Path{})
+			s.within(2*lan().LeaderTimeout, "one cluster after the loss", s.settled)
+		})
+	}
+}

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -156,6 +158,34 @@ func TestProcessStart(t *testing.T) {
 	p.signal(os.Interrupt.(syscall.Signal))
 	if code := p.wait(); code != 0 || p.stdout.String() != "" {
 		t.Errorf("after SIGINT: exit %d, output %q, want 0 and none", code, &p.stdout)
+	}
+}
+
+// TestProcessHangup holds that a node whose terminal is closed leaves in order, and
+// that one which nohup started does not.
+func TestProcessHangup(t *testing.T) {
+	if signal.Ignored(syscall.SIGHUP) {
+		t.Skip("who runs the tests ignores SIGHUP, and so does the node")
+	}
+	c := newNodes(t, 1)
+	p := c.start(1)
+	c.settle(1)
+	p.signal(syscall.SIGHUP)
+	if code := p.wait(); code != 0 || !strings.Contains(p.stderr.String(), "leaving the cluster") {
+		t.Errorf("after SIGHUP: exit %d, want 0, and that it leaves", code)
+	}
+
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ignoring := append([]string{"-c", `trap "" HUP; exec "$@"`, "sh", path}, c.flags(1)...)
+	p = startCommand(t, nil, exec.Command("sh", ignoring...))
+	c.settle(1)
+	p.signal(syscall.SIGHUP)
+	p.signal(syscall.SIGTERM)
+	if code := p.wait(); code != 0 || strings.Contains(p.stderr.String(), "hangup") {
+		t.Errorf("SIGHUP under nohup, then SIGTERM: exit %d, want 0, and no word of the first", code)
 	}
 }
 

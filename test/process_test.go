@@ -41,7 +41,14 @@ var program = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
+// TestMain takes the variables away that the shell has for nodes of its own:
+// commands that tests paste into a shell would obey them.
 func TestMain(m *testing.M) {
+	for _, entry := range os.Environ() {
+		if name, _, _ := strings.Cut(entry, "="); strings.HasPrefix(name, "ATHENA_") {
+			os.Unsetenv(name)
+		}
+	}
 	code := m.Run()
 	if path, err := program(); err == nil {
 		os.RemoveAll(filepath.Dir(path))
@@ -89,7 +96,13 @@ func startTo(t *testing.T, stdout io.Writer, args ...string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{t: t, cmd: exec.Command(path, args...), exited: make(chan struct{})}
+	return startCommand(t, stdout, exec.Command(path, args...))
+}
+
+// startCommand is startTo for a command that becomes athena.
+func startCommand(t *testing.T, stdout io.Writer, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, cmd: cmd, exited: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	if stdout != nil {
 		p.cmd.Stdout = stdout
@@ -108,7 +121,7 @@ func startTo(t *testing.T, stdout io.Writer, args ...string) *process {
 		p.signal(syscall.SIGKILL)
 		<-p.exited
 		if t.Failed() {
-			t.Logf("athena %q\nstandard output:\n%s\nstandard error:\n%s", args, &p.stdout, &p.stderr)
+			t.Logf("%q\nstandard output:\n%s\nstandard error:\n%s", cmd.Args, &p.stdout, &p.stderr)
 		}
 	})
 	return p

@@ -41,8 +41,9 @@ func newRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "run one node until it is told to stop",
-		Long: "run makes this process a member of a cluster. SIGINT or SIGTERM lets it leave in\n" +
-			"order, handing over leadership first; a second one ends it at once.\n\n" +
+		Long: "run makes this process a member of a cluster. SIGINT, SIGTERM or SIGHUP lets it leave\n" +
+			"in order, handing over leadership first; a second one ends it at once. Under nohup\n" +
+			"SIGHUP stays ignored.\n\n" +
 			"Every flag can be given as a variable too, --data-dir as ATHENA_DATA_DIR; flags win.",
 		Example: "  athena run --addr 10.0.0.1:7000 --size 3 --seeds 10.0.0.1:7000,10.0.0.2:7000 \\\n" +
 			"      --secret-file secret --admin 127.0.0.1:7070",
@@ -203,12 +204,15 @@ func (d *daemon) leave(node *cluster.Node) error {
 }
 
 // untilSignal returns a context that ends, with the cause errStopped, at the
-// first SIGINT or SIGTERM. The second one ends the process, unless it comes so
-// soon that both are one: timeout(1) and terminals signal whole groups as well.
+// first SIGINT, SIGTERM or SIGHUP. The second one ends the process, unless it comes
+// so soon that both are one: timeout(1) and terminals signal whole groups as well.
 func untilSignal(log zerolog.Logger) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	done := make(chan struct{})
 	go func() {
 		var first time.Time

@@ -44,15 +44,16 @@ func newQuestion(use, short, long string, ask asker) *cobra.Command {
 		Use:   use,
 		Short: short,
 		Long:  long,
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if q.output != "table" && q.output != "json" {
 				return usageError{fmt.Errorf("--output %q: must be table or json", q.output)}
 			}
-			if err := fromEnvironment(cmd.Flags(), os.LookupEnv, "admin"); err != nil {
+			warnMisspelled(cmd.ErrOrStderr(), os.Environ())
+			if err := fromEnvironment(cmd.Flags(), os.Getenv, "admin"); err != nil {
 				return err
 			}
-			return q.put(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), ask)
+			return q.put(cmd, ask)
 		},
 	}
 	cmd.Flags().StringVar(&q.admin, "admin", defaultAdmin,
@@ -61,13 +62,13 @@ func newQuestion(use, short, long string, ask asker) *cobra.Command {
 	return cmd
 }
 
-// put asks, and prints the answer on w.
-func (q question) put(ctx context.Context, w, errOut io.Writer, ask asker) error {
+// put asks, and prints the answer.
+func (q question) put(cmd *cobra.Command, ask asker) error {
 	c, err := admin.NewClient(q.admin)
 	if err != nil {
-		return usageError{fmt.Errorf("--admin: %w", err)}
+		return usageError{fmt.Errorf("%s: %w", given(cmd.Flags(), "admin"), err)}
 	}
-	r, err := ask(ctx, c)
+	r, err := ask(cmd.Context(), c)
 	var told *admin.Error
 	switch {
 	case errors.As(err, &told) && told.Code == "":
@@ -80,14 +81,14 @@ func (q question) put(ctx context.Context, w, errOut io.Writer, ask asker) error
 			"Name another with --admin or ATHENA_ADMIN: %w", q.admin, q.admin, err)
 	}
 	if r.note != "" {
-		fmt.Fprintf(errOut, "athena: %s\n", r.note)
+		fmt.Fprintf(cmd.ErrOrStderr(), "athena: %s\n", r.note)
 	}
 	if q.output == "json" {
-		e := json.NewEncoder(w)
+		e := json.NewEncoder(cmd.OutOrStdout())
 		e.SetIndent("", "  ")
 		return e.Encode(r.answer)
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	r.table(t)
 	return t.Flush()
 }

@@ -152,9 +152,12 @@ func TestAskSomethingElse(t *testing.T) {
 	}
 }
 
-// TestAskEnvironment asks where ATHENA_ADMIN says, in JSON.
+// TestAskEnvironment asks where ATHENA_ADMIN says, in JSON, and warns of a variable
+// that stands for nothing.
 func TestAskEnvironment(t *testing.T) {
 	t.Setenv("ATHENA_ADMIN", answering(t, pair(3)))
+	t.Setenv("ATHENA_ADMN", "127.0.0.1:1")
+	t.Setenv("ATHENA_SIZE", "3") // of the nodes that this shell starts
 	code, stdout, stderr := athena("status", "-o", "json")
 	var got admin.Status
 	if err := json.Unmarshal([]byte(stdout), &got); code != exitDone || err != nil {
@@ -162,5 +165,9 @@ func TestAskEnvironment(t *testing.T) {
 	}
 	if diff := cmp.Diff(admin.StatusOf(pair(3).Status(), "b"), got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+	want := "athena: ATHENA_ADMN is ignored"
+	if !strings.HasPrefix(stderr, want) || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("says %q, want a warning of ATHENA_ADMN alone", stderr)
 	}
 }

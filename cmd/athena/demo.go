@@ -57,7 +57,7 @@ func newDemo(began time.Time) *cobra.Command {
 			"of a local network, and prints what happens, in seconds since it began. Kill them as\n" +
 			"you like, or let a script do it: failover kills the leader and starts it again,\n" +
 			"partition cuts the leader off with a minority and heals, rolling restarts every node.",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := d.validate(); err != nil {
 				return usageError{err}

@@ -3,7 +3,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,27 +21,51 @@ const environmentPrefix = "ATHENA_"
 // called athena: it is no misspelled flag.
 var madeUp = regexp.MustCompile(`_SERVICE_(HOST|PORT)(_|$)|_PORT(_[0-9]+_(TCP|UDP|SCTP)(_|$)|$)`)
 
+// byVariable annotates a flag that its variable set.
+const byVariable = "variable"
+
 func variableOf(flag string) string {
 	return environmentPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
+// given names what the value of a flag came from: its variable, else the flag
+// itself, which also stands for what nobody gave.
+func given(flags *pflag.FlagSet, flag string) string {
+	if f := flags.Lookup(flag); f != nil && f.Annotations[byVariable] != nil {
+		return variableOf(flag)
+	}
+	return "--" + flag
+}
+
 // fromEnvironment sets each flag that the command line did not, from its
-// variable where there is one; with names, these flags alone.
+// variable where there is one that is not empty; with names, these flags alone.
+// An error names every fault.
 func fromEnvironment(
-	flags *pflag.FlagSet, lookup func(string) (string, bool), names ...string,
+	flags *pflag.FlagSet, getenv func(string) string, names ...string,
 ) error {
 	if len(names) == 0 {
 		names = settable(flags)
 	}
+	var faults []error
 	for _, name := range names {
 		variable := variableOf(name)
-		value, ok := lookup(variable)
-		if !ok || flags.Changed(name) {
+		value := getenv(variable)
+		if value == "" || flags.Changed(name) {
 			continue
 		}
-		if err := flags.Set(name, value); err != nil {
-			return usageError{fmt.Errorf("%s=%q: %w", variable, value, err)}
+		err := flags.Set(name, value)
+		if err == nil {
+			err = flags.SetAnnotation(name, byVariable, []string{variable})
 		}
+		if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+			err = errors.New(wanted(bad))
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s=%q: %w", variable, value, err))
+		}
+	}
+	if len(faults) > 0 {
+		return usageError{errors.Join(faults...)}
 	}
 	return nil
 }
@@ -55,8 +81,12 @@ func settable(flags *pflag.FlagSet) (names []string) {
 }
 
 // misspelled finds variables of an environment, "NAME=value" each, that look as if
-// they stood for a flag and stand for none, each with the nearest that does.
-func misspelled(flags *pflag.FlagSet, environ []string) (found [][2]string) {
+// they stood for a flag and stand for none, each with the nearest that does. run has
+// the flags of all verbs that a variable sets: its variables are no mistake where
+// another verb is used.
+func misspelled(environ []string) (found [][2]string) {
+	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	new(settings).define(flags)
 	var known []string
 	for _, name := range settable(flags) {
 		known = append(known, variableOf(name))
@@ -67,12 +97,23 @@ func misspelled(flags *pflag.FlagSet, environ []string) (found [][2]string) {
 			madeUp.MatchString(name) {
 			continue
 		}
-		nearest := slices.MinFunc(known, func(a, b string) int {
-			return distance(name, a) - distance(name, b)
-		})
-		found = append(found, [2]string{name, nearest})
+		found = append(found, [2]string{name, nearest(name, known)})
 	}
 	return found
+}
+
+// warnMisspelled tells where there is no log, or none yet, what misspelled found.
+func warnMisspelled(w io.Writer, environ []string) {
+	for _, found := range misspelled(environ) {
+		fmt.Fprintf(w, "athena: %s is ignored: it stands for no flag; the nearest that does is %s\n",
+			found[0], found[1])
+	}
+}
+
+func nearest(word string, known []string) string {
+	return slices.MinFunc(known, func(a, b string) int {
+		return distance(word, a) - distance(word, b)
+	})
 }
 
 // distance is how many characters must be put in, left out or changed to make a

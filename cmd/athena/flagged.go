@@ -5,11 +5,16 @@ package main
 import (
 	"regexp"
 	"strings"
+
+	"github.com/spf13/pflag"
 )
 
-// flagError is an error of the library in the words of this program: flags in the
-// place of the fields of cluster.Config.
-type flagError struct{ err error }
+// flagError is an error of the library in the words of this program: flags, or the
+// variables that set them, in the place of the fields of cluster.Config.
+type flagError struct {
+	err   error
+	flags *pflag.FlagSet
+}
 
 // Error implements error.
 func (e flagError) Error() string {
@@ -17,7 +22,7 @@ func (e flagError) Error() string {
 	text = strings.TrimPrefix(text, "invalid configuration:\n")
 	return fieldNames.ReplaceAllStringFunc(text, func(word string) string {
 		if flag, ok := flagOf[word]; ok {
-			return "--" + flag
+			return given(e.flags, flag)
 		}
 		return word
 	})

@@ -26,12 +26,18 @@ func TestEveryFieldHasItsFlag(t *testing.T) {
 	}
 }
 
-// TestFlagErrorNamesFlags, leaves values as they are, and indents what each seed
-// said.
-func TestFlagErrorNamesFlags(t *testing.T) {
+// TestFlagErrorNamesWhatWasGiven, a flag or its variable, leaves values as they are,
+// and indents what each seed said.
+func TestFlagErrorNamesWhatWasGiven(t *testing.T) {
 	seed := member.Address{Host: "db-1", Port: 7000}
 	mismatch := func(field, ours, theirs string) error {
 		return &cluster.ConfigMismatchError{Field: field, Ours: ours, Theirs: theirs}
+	}
+	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	new(settings).define(f)
+	environ := map[string]string{"ATHENA_SIZE": "3"}
+	if err := fromEnvironment(f, func(name string) string { return environ[name] }); err != nil {
+		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		err  error
@@ -43,11 +49,12 @@ func TestFlagErrorNamesFlags(t *testing.T) {
 		{&cluster.JoinError{Cause: errors.New("stopped"), Asked: []cluster.Answer{{From: seed,
 			Err: errors.Join(mismatch("Size", "3", "5"), mismatch("TTLTimeout", "1s", "2s"))}}},
 			`could not join: stopped
-	db-1:7000: transport: --size differs: 3 here, 5 at the peer: configure the same on every node
+	db-1:7000: transport: ATHENA_SIZE differs: 3 here, 5 at the peer: configure the same on every node
 		transport: --ttl-timeout differs: 1s here, 2s at the peer: configure the same on every node`},
 	} {
-		if got := (flagError{c.err}).Error(); got != c.want || !errors.Is(flagError{c.err}, c.err) {
-			t.Errorf("got\n%s\nwant\n%s", got, c.want)
+		got := flagError{c.err, f}
+		if got.Error() != c.want || !errors.Is(got, c.err) {
+			t.Errorf("got\n%v\nwant\n%s", got, c.want)
 		}
 	}
 }

@@ -52,10 +52,14 @@ func execute(began time.Time, args []string, stdout, stderr io.Writer) int {
 	root.AddCommand(
 		newRun(), newDemo(began), newMembers(), newLeader(), newStatus(), newSim(), newVersion(),
 	)
+	root.SetFlagErrorFunc(flagFault)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteC()
+	if !wellFormed {
+		warnMisspelled(stderr, os.Environ())
+	}
 	var usage usageError
 	switch {
 	case err == nil:

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
@@ -44,24 +45,24 @@ func newRun() *cobra.Command {
 		Long: "run makes this process a member of a cluster. SIGINT, SIGTERM or SIGHUP lets it leave\n" +
 			"in order, handing over leadership first; a second one ends it at once. Under nohup\n" +
 			"SIGHUP stays ignored.\n\n" +
-			"Every flag can be given as a variable too, --data-dir as ATHENA_DATA_DIR; flags win.",
+			"Every flag can be given as a variable too, --data-dir as ATHENA_DATA_DIR; flags win,\n" +
+			"and an empty variable is as none.",
 		Example: "  athena run --addr 10.0.0.1:7000 --size 3 --seeds 10.0.0.1:7000,10.0.0.2:7000 \\\n" +
 			"      --secret-file secret --admin 127.0.0.1:7070",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := fromEnvironment(cmd.Flags(), os.LookupEnv); err != nil {
-				return err
-			}
-			config, err := s.resolve(cmd.Flags())
+			config, err := s.read(cmd.Flags())
 			if err != nil {
+				warnMisspelled(cmd.ErrOrStderr(), os.Environ())
 				return err
 			}
 			d := &daemon{
 				config:    config,
+				flags:     cmd.Flags(),
 				log:       newLogger(cmd.ErrOrStderr(), s.logFormat, s.logLevel),
 				listening: make(chan *cluster.Node, 1),
 			}
-			for _, found := range misspelled(cmd.Flags(), os.Environ()) {
+			for _, found := range misspelled(os.Environ()) {
 				d.log.Warn().Str("variable", found[0]).Str("nearest", found[1]).
 					Msg("ignored: the variable stands for no flag")
 			}
@@ -100,6 +101,7 @@ func isTerminal(f *os.File) bool {
 // daemon is the process of one node.
 type daemon struct {
 	config    cluster.Config
+	flags     *pflag.FlagSet // that config was read from
 	log       zerolog.Logger
 	listening chan *cluster.Node // gets the node before it has joined
 	boss      *boss              // nil for a process of its own
@@ -139,13 +141,13 @@ func (d *daemon) run(adminAddr string) error {
 	mismatch, isMismatch := errors.AsType[*cluster.StoreMismatchError](err)
 	switch {
 	case isMismatch:
-		return usageError{errors.New(mismatch.Text("--cluster", "--size", "--advertise",
-			"--join-only"))}
+		return usageError{errors.New(mismatch.Text(given(d.flags, "cluster"),
+			given(d.flags, "size"), given(d.flags, "advertise"), "--join-only"))}
 	case errors.Is(context.Cause(ctx), errStopped) && err != nil:
 		d.log.Info().Msg("stopped before it had joined")
 		return nil
 	case err != nil:
-		return allowed(flagError{err})
+		return allowed(flagError{err, d.flags})
 	}
 	if d.boss != nil {
 		go d.boss.report(node)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/pflag"
 
@@ -50,8 +51,8 @@ func (s *settings) define(f *pflag.FlagSet) {
 	f.StringVar(&c.Name, "name", "", "name shown to people (default --advertise)")
 	f.StringVar(&c.Cluster, "cluster", cluster.DefaultCluster, "name of the cluster")
 	f.IntVar(&c.Size, "size", 0, "number of members of the full cluster, the same on every node")
-	f.StringSliceVar(&c.Seeds, "seeds", nil,
-		"host:port of each entry point, the same list on every node")
+	f.Var(seedList{&c.Seeds}, "seeds",
+		"`host:port,...` of each entry point, the same list on every node")
 	f.BoolVar(&c.JoinOnly, "join-only", false,
 		"never found a cluster: for a seed that lost its disk, where nobody leads, until it has joined")
 	f.StringVar(&c.DataDir, "data-dir", "", "directory for what the node must remember "+
@@ -72,6 +73,32 @@ func (s *settings) define(f *pflag.FlagSet) {
 	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
 }
 
+// seedList is the value of --seeds. Who repeats the flag adds to the list.
+type seedList struct{ seeds *[]string }
+
+// Set implements pflag.Value.
+func (l seedList) Set(text string) error {
+	if strings.TrimSpace(text) == "" {
+		return nil
+	}
+	var seeds []string
+	for seed := range strings.SplitSeq(text, ",") {
+		seed = strings.TrimSpace(seed)
+		if strings.ContainsFunc(seed, unicode.IsSpace) {
+			return errors.New("seeds are separated by commas")
+		}
+		seeds = append(seeds, seed)
+	}
+	*l.seeds = append(*l.seeds, seeds...)
+	return nil
+}
+
+// String implements pflag.Value.
+func (l seedList) String() string { return strings.Join(*l.seeds, ",") }
+
+// Type implements pflag.Value.
+func (l seedList) Type() string { return "seeds" }
+
 // timing is a timing of a Config and its flag.
 type timing struct {
 	flag  string
@@ -90,6 +117,14 @@ func timings(c *cluster.Config) []timing {
 	}
 }
 
+// read adds the variables to the flags of a command line, and resolves both.
+func (s *settings) read(f *pflag.FlagSet) (cluster.Config, error) {
+	if err := fromEnvironment(f, os.Getenv); err != nil {
+		return cluster.Config{}, err
+	}
+	return s.resolve(f)
+}
+
 // resolve returns the configuration of the node. An error names every fault,
 // and is a usageError: nothing was touched yet.
 func (s *settings) resolve(f *pflag.FlagSet) (cluster.Config, error) {
@@ -101,35 +136,36 @@ func (s *settings) resolve(f *pflag.FlagSet) (cluster.Config, error) {
 		}
 	}
 	profile, known := profiles[s.profile]
-	check(known, "--profile %q: must be local, lan, wan or classic", s.profile)
+	check(known, "%s %q: must be local, lan, wan or classic", given(f, "profile"), s.profile)
 	if known {
 		defaults := profile()
 		from := timings(&defaults)
 		for i, t := range timings(&c) {
-			check(!f.Changed(t.flag) || *t.value != 0, "--%s 0s: must be positive", t.flag)
+			check(!f.Changed(t.flag) || *t.value != 0, "%s 0s: must be positive", given(f, t.flag))
 			*t.value = cmp.Or(*t.value, *from[i].value)
 		}
 	}
 	check(slices.Contains([]string{"json", "console"}, s.logFormat),
-		"--log-format %q: must be json or console", s.logFormat)
+		"%s %q: must be json or console", given(f, "log-format"), s.logFormat)
 	check(slices.Contains([]string{"debug", "info", "warn", "error"}, s.logLevel),
-		"--log-level %q: must be debug, info, warn or error", s.logLevel)
+		"%s %q: must be debug, info, warn or error", given(f, "log-level"), s.logLevel)
 	if s.admin != adminOff {
 		if err := admin.CheckListen(s.admin); err != nil {
-			check(false, "--admin: %w; or off", err)
+			check(false, "%s: %w; or off", given(f, "admin"), err)
 		}
 	}
 	var err error
-	if c.Secret, err = s.secret(); err != nil {
+	if c.Secret, err = s.secret(f); err != nil {
 		faults = append(faults, err)
 		c.InsecureAnywhere = true // so that Validate does not tell it again
 	} else if s.otherSecretFile != "" {
 		c.OtherSecret, err = cluster.ReadSecret(s.otherSecretFile)
-		check(err == nil, "--other-secret-file: %w", err)
+		check(err == nil, "%s: %w", given(f, "other-secret-file"), err)
 	}
-	check(!s.memory || c.DataDir == "", "--memory contradicts --data-dir %s", c.DataDir)
+	check(!s.memory || c.DataDir == "", "%s contradicts %s %s: leave one of them out",
+		given(f, "memory"), given(f, "data-dir"), c.DataDir)
 	if err := c.Validate(); err != nil {
-		faults = append(faults, flagError{err})
+		faults = append(faults, flagError{err, f})
 	}
 	if len(faults) == 0 && !s.memory && c.DataDir == "" {
 		c.DataDir, err = defaultDataDir(c)
@@ -142,7 +178,7 @@ func (s *settings) resolve(f *pflag.FlagSet) (cluster.Config, error) {
 }
 
 // secret reads the secret, where the node is to have one.
-func (s *settings) secret() ([]byte, error) {
+func (s *settings) secret(f *pflag.FlagSet) ([]byte, error) {
 	insecure := s.config.Insecure || s.config.InsecureAnywhere
 	switch {
 	case s.secretFile == "" && insecure:
@@ -151,11 +187,16 @@ func (s *settings) secret() ([]byte, error) {
 		return nil, errors.New("no secret: name a file that holds one with --secret-file, " +
 			"the same on every node, or say --insecure")
 	case insecure:
-		return nil, errors.New("--insecure contradicts --secret-file: leave one of them out")
+		open := "insecure"
+		if !s.config.Insecure {
+			open = "insecure-anywhere"
+		}
+		return nil, fmt.Errorf("%s contradicts %s %s: leave one of them out",
+			given(f, open), given(f, "secret-file"), s.secretFile)
 	}
 	secret, err := cluster.ReadSecret(s.secretFile)
 	if err != nil {
-		return nil, fmt.Errorf("--secret-file: %w", err)
+		return nil, fmt.Errorf("%s: %w", given(f, "secret-file"), err)
 	}
 	return secret, nil
 }

@@ -24,8 +24,7 @@ func parse(t *testing.T, environ map[string]string, args ...string) (*settings, 
 	if err := f.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	lookup := func(name string) (string, bool) { v, ok := environ[name]; return v, ok }
-	if err := fromEnvironment(f, lookup); err != nil {
+	if err := fromEnvironment(f, func(name string) string { return environ[name] }); err != nil {
 		t.Fatal(err)
 	}
 	return &s, f
@@ -65,7 +64,7 @@ func TestEnvironment(t *testing.T) {
 	environ := map[string]string{
 		"ATHENA_ADDR":          "127.0.0.1:7001",
 		"ATHENA_SIZE":          "5",
-		"ATHENA_SEEDS":         "127.0.0.1:7001,127.0.0.1:7002",
+		"ATHENA_SEEDS":         "127.0.0.1:7001, 127.0.0.1:7002",
 		"ATHENA_INSECURE":      "true",
 		"ATHENA_MEMORY":        "true",
 		"ATHENA_TTL_TIMEOUT":   "7s",
@@ -73,6 +72,8 @@ func TestEnvironment(t *testing.T) {
 		"ATHENA_SERVICE_HOST":  "10.0.0.1",
 		"ATHENA_PORT":          "tcp://10.0.0.1:7000",
 		"ATHENA_LEADER_TIMOUT": "1s",
+		"ATHENA_JOIN_ONLY":     "", // as none
+		"ATHENA_LEASE_TIMEOUT": "",
 	}
 	got := resolve(t, environ, "--size", "3")
 	want := cluster.DefaultConfig()
@@ -86,20 +87,37 @@ func TestEnvironment(t *testing.T) {
 
 	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	new(settings).define(f)
-	lookup := func(name string) (string, bool) { return "many", name == "ATHENA_SIZE" }
-	err := fromEnvironment(f, lookup)
+	bad := map[string]string{
+		"ATHENA_SIZE": "three", "ATHENA_JOIN_ONLY": "yes", "ATHENA_TTL_TIMEOUT": "10",
+		"ATHENA_SEEDS": "a:1 b:2",
+	}
+	err := fromEnvironment(f, func(name string) string { return bad[name] })
 	var usage usageError
-	if !errors.As(err, &usage) || !strings.Contains(err.Error(), "ATHENA_SIZE") {
-		t.Errorf("ATHENA_SIZE=many: %v, want a usageError that names it", err)
+	if !errors.As(err, &usage) {
+		t.Fatalf("%v: %v, want a usageError", bad, err)
+	}
+	for _, want := range []string{
+		`ATHENA_SIZE="three": must be a whole number`, `ATHENA_JOIN_ONLY="yes": must be true or false`,
+		`ATHENA_TTL_TIMEOUT="10": must be a time`, `ATHENA_SEEDS="a:1 b:2": seeds are separated by`,
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: says\n%v\nwant %q in it", bad, err, want)
+		}
+	}
+}
+
+// TestSeedList takes spaces around commas, and one list after the other.
+func TestSeedList(t *testing.T) {
+	s, _ := parse(t, nil, "--seeds", " a:1, b:2 ,c:3", "--seeds", "", "--seeds", "d:4")
+	if diff := cmp.Diff([]string{"a:1", "b:2", "c:3", "d:4"}, s.config.Seeds); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
 // TestMisspelledVariable is found with the one that was meant; what a container
 // platform makes up is not.
 func TestMisspelledVariable(t *testing.T) {
-	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
-	new(settings).define(f)
-	got := misspelled(f, []string{
+	got := misspelled([]string{
 		"PATH=/bin", "ATHENA_SIZE=3", "ATHENA_LEADER_TIMOUT=1s", "ATHENA_SEED=a:1=", "ATHENA_DATADIR=d",
 		"ATHENA_SERVICE_HOST=10.0.0.1", "ATHENA_SERVICE_PORT_QUIC=7000", "ATHENA_PORT=udp://h:7000",
 		"ATHENA_PORT_7000_UDP_ADDR=10.0.0.1", "ATHENA_DB_SERVICE_PORT=1", "MY_ATHENA_SIZ=3",

@@ -43,7 +43,7 @@ func newSim() *cobra.Command {
 			"checks after every step what Athena promises. A seed is a run; the same seed is the\n" +
 			"same run. It ends with 0 when all runs were clean. It ends with 1 at a run that was\n" +
 			"not, after it printed what happened, what broke, and the command that repeats it.",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if s.replay != "" {
 				return again(cmd.OutOrStdout(), s.replay)

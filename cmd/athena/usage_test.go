@@ -7,14 +7,38 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/sim"
 )
+
+// TestMain takes the variables away that the shell has for nodes of its own.
+func TestMain(m *testing.M) {
+	for _, entry := range os.Environ() {
+		if name, _, _ := strings.Cut(entry, "="); strings.HasPrefix(name, environmentPrefix) {
+			os.Unsetenv(name)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// TestVariablesOfTheShell runs tests again under variables that would change what
+// they see.
+func TestVariablesOfTheShell(t *testing.T) {
+	cmd := exec.Command(os.Args[0], "-test.run=^(TestRunUsage|TestRunCannotStart)$")
+	cmd.Env = append(os.Environ(), "ATHENA_SIZE=3", "ATHENA_SEEDS=127.0.0.1:7001,127.0.0.1:7002",
+		"ATHENA_SECRET_FILE=try/secret", "ATHENA_ADMN=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
 
 // athena runs a command line within this process.
 func athena(args ...string) (code int, stdout, stderr string) {
@@ -59,13 +83,25 @@ func TestRunUsage(t *testing.T) {
 	}
 	refused(t, []wrong{
 		{"unknown flag", []string{"run", "--frob"}, []string{"--frob", "athena run --help"}},
-		{"no number", run("--size", "three"), []string{"three", "--size"}},
-		{"no duration", run("--ttl-timeout", "10"), []string{"--ttl-timeout"}},
+		{"misspelt flag", []string{"run", "--seed", "a:1"}, []string{"--seed;", "mean --seeds?"}},
+		{"half a flag", []string{"run", "--secret", "f"},
+			[]string{"--secret; did you mean --secret-file?"}},
+		{"one dash", []string{"run", "-size", "3"}, []string{"-size;", "mean --size?"}},
+		{"no number", run("--size", "three"), []string{`--size "three": must be a whole number`}},
+		{"great number", run("--size", "9999999999999999999"), []string{"is out of range"}},
+		{"no duration", run("--ttl-timeout", "10"), []string{`--ttl-timeout "10": must be a time`}},
+		{"no truth", run("--memory=yes"), []string{`--memory "yes": must be true or false`}},
+		{"seeds in words", run("--seeds", "127.0.0.1:7001", "127.0.0.1:7002"),
+			[]string{`"127.0.0.1:7002": seeds are separated by commas`}},
+		{"seeds in one word", run("--seeds", "127.0.0.1:7001 127.0.0.1:7002"),
+			[]string{"--seeds", "seeds are separated by commas"}},
+		{"argument", run("now"), []string{`unexpected argument "now"`}},
 		{"nothing", []string{"run"}, []string{
 			"--addr is required: host:port", "--size is required: ", "--seeds", "--secret-file",
 		}},
 		{"no secret", run(), []string{"--secret-file", "--insecure"}},
-		{"both", run("--secret-file", secret, "--insecure"), []string{"contradicts"}},
+		{"both", run("--secret-file", secret, "--insecure"),
+			[]string{"--insecure contradicts --secret-file /"}},
 		{"no such secret", run("--secret-file", secret+"x"), []string{"--secret-file", "no such file"}},
 		{"open secret", run("--secret-file", secretFile(t, strings.Repeat("s", 32), 0o644)),
 			[]string{"mode 0644", "chmod 600"}},
@@ -101,6 +137,32 @@ func TestRunUsage(t *testing.T) {
 		{"insecure off loopback", run("--insecure", "--addr", "10.0.0.1:7001"), []string{"loopback"}},
 		{"join only", run("--secret-file", secret, "--addr", "127.0.0.1:7009", "--join-only"),
 			[]string{"--join-only"}},
+	})
+}
+
+// TestVariablesUsage names the variables that were given, not flags that nobody
+// gave, and beside them the variable that is misspelt.
+func TestVariablesUsage(t *testing.T) {
+	secret := secretFile(t, strings.Repeat("s", 32), 0o600)
+	for name, value := range map[string]string{
+		"ATHENA_SECRET_FILE": secret, "ATHENA_SIZ": "3", "ATHENA_DATA_DIR": "d",
+		"ATHENA_PROFILE": "moon", "ATHENA_TTL_TIMEOUT": "0s", "ATHENA_LOG_LEVEL": "all",
+		"ATHENA_LOG_FORMAT": "xml", "ATHENA_SEEDS": "nowhere", "ATHENA_ADMIN": "7070",
+	} {
+		t.Setenv(name, value)
+	}
+	siz := "ATHENA_SIZ is ignored: it stands for no flag; the nearest that does is ATHENA_SIZE\n"
+	refused(t, []wrong{
+		{"contradiction", []string{"run", "--insecure-anywhere"},
+			[]string{"--insecure-anywhere contradicts ATHENA_SECRET_FILE " + secret, siz}},
+		{"two stores", []string{"run", "--memory"}, []string{"--memory contradicts ATHENA_DATA_DIR d"}},
+		{"values", []string{"run", "--size", "0"}, []string{
+			`ATHENA_PROFILE "moon"`, `ATHENA_LOG_LEVEL "all"`, `ATHENA_LOG_FORMAT "xml"`,
+			`ATHENA_SEEDS[0] "nowhere"`, "ATHENA_ADMIN: ", "--size", siz}},
+		{"timings", []string{"run", "--profile", "lan"}, []string{"ATHENA_TTL_TIMEOUT 0s"}},
+		{"no such secret", []string{"run", "--secret-file", "/nowhere"}, []string{"--secret-file: "}},
+		{"flags", []string{"run", "--frob"}, []string{"--frob", siz}},
+		{"whom to ask", []string{"leader"}, []string{"ATHENA_ADMIN: ", siz}},
 	})
 }
 
@@ -173,7 +235,7 @@ func TestRunCannotStart(t *testing.T) {
 // they are.
 func TestForbiddenFile(t *testing.T) {
 	forbidden := &fs.PathError{Op: "open", Path: "/d/athena.state", Err: fs.ErrPermission}
-	got := allowed(flagError{forbidden})
+	got := allowed(flagError{forbidden, pflag.NewFlagSet("run", pflag.ContinueOnError)})
 	for _, want := range []string{
 		"runs as user ", "owner of /d/athena.state", "read and write", "--data-dir",
 	} {

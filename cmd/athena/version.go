@@ -19,7 +19,7 @@ func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "print the version of this program",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "athena %s, protocol %d, %s %s/%s\n",
 				build(), wire.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)

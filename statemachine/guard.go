@@ -21,6 +21,12 @@ func (m *Machine) admit(in message.Message) bool {
 	if e, ok := m.durable.Held.Roster.Find(in.From.Address); ok && e.StoreID == in.From.StoreID &&
 		in.From.Incarnation < e.Incarnation {
 		m.drop(in, message.ReasonEarlierRun)
+		if in.Body.Kind() == message.KindJoinClusterRequest {
+			// It was replaced while it was cut off, and must learn so.
+			m.send(in.From.Address, message.JoinClusterResponse{
+				Reason: message.ReasonOldIncarnation, Known: e.Incarnation,
+			})
+		}
 		return false
 	}
 	m.noteRun(in.From)

@@ -91,6 +91,14 @@ func refusalsOfHeaders() []refusal {
 			return in
 		},
 	}, {
+		name: "a join of an earlier run", reason: message.ReasonEarlierRun, at: leader,
+		event: func(*bus) message.Message {
+			in := event(1, member.Claim{}, message.JoinClusterRequest{Name: "n2"})
+			in.From.Incarnation = 0
+			return in
+		},
+		sends: []string{"n2: JoinClusterResponse"},
+	}, {
 		name: "to another address", reason: message.ReasonNotAddressed, at: follower,
 		event: func(b *bus) message.Message {
 			in := event(1, chosen(3, 1), message.SeedKeepAlive{})

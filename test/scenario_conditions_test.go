@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/statemachine"
 )
 
 var conditions = sync.OnceValue(func() []conditionWord {
@@ -46,6 +47,11 @@ func leaderConditions() []conditionWord {
 		{form: "one of NODES leads with authority", holds: func(p *player, w words) bool {
 			return slices.ContainsFunc(w.nodes(0), func(i int) bool { return p.c.Authority(i) != 0 })
 		}},
+		{form: "one of NODES leads version NUMBER", holds: func(p *player, w words) bool {
+			return slices.ContainsFunc(w.nodes(0), func(i int) bool {
+				return p.c.Authority(i) == uint64(w.number(1))
+			})
+		}},
 		{form: "nobody leads with authority", holds: func(p *player, _ words) bool {
 			return len(p.leading()) == 0
 		}},
@@ -54,7 +60,7 @@ func leaderConditions() []conditionWord {
 		}},
 		{form: "all are active", holds: func(p *player, _ words) bool { return p.cluster().Settled() }},
 		{form: "at most NUMBER leaders were chosen", holds: func(p *player, w words) bool {
-			return len(p.led) <= w.number(0)
+			return p.led <= w.number(0)
 		}},
 		{form: "at most NUMBER moves of members", holds: func(p *player, w words) bool {
 			return p.moves <= w.number(0)
@@ -109,42 +115,41 @@ func nodeConditions() []conditionWord {
 }
 
 // happened makes the condition that something happened since the last "from
-// here on": by is the place of who did it, about that of whom it concerned, -1
-// for nobody.
-func happened(by, about int, what func(w words) string) func(*player, words) bool {
+// here on"; what is the rest of it, by the words of the line.
+func happened(what func(w words) happening) func(*player, words) bool {
 	return func(p *player, w words) bool {
-		h := happening{by: w.node(by) + 1, what: what(w)}
-		if about >= 0 {
-			h.about = w.node(about) + 1
-		}
+		h := what(w)
+		h.by = w.node(0) + 1
 		return p.count[h] > 0
 	}
 }
 
+func stops(why error) func(*player, words) bool {
+	return happened(func(words) happening { return happening{what: "stops", reason: why.Error()} })
+}
+
 func happeningConditions() []conditionWord {
 	return []conditionWord{
-		{form: "NODE sends NODE KIND", holds: happened(0, 1, func(w words) string {
-			return "sends " + w.text[2]
+		{form: "NODE sends NODE KIND", holds: happened(func(w words) happening {
+			return happening{about: w.node(1) + 1, what: "sends", kind: w.text[2]}
 		})},
-		{form: "NODE refuses NODE: REASON", holds: happened(0, 1, func(w words) string {
-			return "refuses: " + w.text[2]
+		{form: "NODE refuses NODE: REASON", holds: happened(func(w words) happening {
+			return happening{about: w.node(1) + 1, what: "refuses", reason: w.text[2]}
 		})},
-		{form: "NODE drops KIND of NODE: REASON", holds: happened(0, 2, func(w words) string {
-			return "drops " + w.text[1] + ": " + w.text[3]
+		{form: "NODE drops KIND of NODE: REASON", holds: happened(func(w words) happening {
+			return happening{about: w.node(2) + 1, what: "drops", kind: w.text[1], reason: w.text[3]}
 		})},
-		{form: "NODE moves NODE to STATUS", holds: happened(0, 1, func(w words) string {
-			return "moves to " + w.text[2]
+		{form: "NODE moves NODE to STATUS", holds: happened(func(w words) happening {
+			return happening{about: w.node(1) + 1, what: "moves to", reason: w.text[2]}
 		})},
-		{form: "NODE DECISION", holds: happened(0, -1, func(w words) string { return w.text[1] })},
+		{form: "NODE DECISION", holds: happened(func(w words) happening {
+			return happening{what: w.text[1]}
+		})},
 		{form: "somebody DECISION", holds: func(p *player, w words) bool {
 			return p.count[happening{what: w.text[0]}] > 0
 		}},
-		{form: "NODE stops: it has left", holds: happened(0, -1, func(words) string {
-			return "stops: statemachine: the node has left"
-		})},
-		{form: "NODE stops: a later run has its address", holds: happened(0, -1, func(words) string {
-			return "stops: statemachine: a later run has this address"
-		})},
+		{form: "NODE stops: it has left", holds: stops(statemachine.ErrLeft)},
+		{form: "NODE stops: a later run has its address", holds: stops(statemachine.ErrAddressInUse)},
 	}
 }
 

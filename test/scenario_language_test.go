@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // The tests of this file are about the scenarios as texts.
@@ -136,5 +137,70 @@ func TestScenarioWordsAreDocumented(t *testing.T) {
 		if !slices.Contains(forms, form) {
 			t.Errorf("docs/scenarios.md has a row for `%s`, which is no word of a scenario", form)
 		}
+	}
+}
+
+// TestScenarioWordsAreUsed wants each form in a story: what no story needs goes.
+func TestScenarioWordsAreUsed(t *testing.T) {
+	used := map[string]bool{}
+	for _, name := range scenarioFiles(t) {
+		tales, err := readScenario(name, scenarioText(t, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tale := range tales {
+			for _, s := range tale.steps {
+				used[s.verb.form], used[s.condition] = true, true
+			}
+		}
+	}
+	for _, form := range slices.Concat(verbForms(), conditionForms()) {
+		if !used[form] {
+			t.Errorf("no story has a line like: %s", form)
+		}
+	}
+}
+
+var (
+	storyRow = regexp.MustCompile("(?m)^\\| ([^|]+) \\|(?:[^|]+\\|)? (`[a-z0-9-]+`[^|]*) \\|$")
+	showing  = regexp.MustCompile(`fault ([0-9]+)`)
+)
+
+// TestScenarioTables wants the tables of docs/scenarios.md to name every story,
+// those of a fault in its row, and none besides.
+func TestScenarioTables(t *testing.T) {
+	page, err := os.ReadFile("../docs/scenarios.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tables, _ := strings.Cut(string(page), "\n## Stories\n")
+	tables, _, _ = strings.Cut(tables, "\n## ")
+	listed := map[string][]string{} // what the rows that name a story show
+	for _, row := range storyRow.FindAllStringSubmatch(tables, -1) {
+		for name := range strings.SplitSeq(row[2], ", ") {
+			name = strings.Trim(name, "`") + ".txt"
+			listed[name] = append(listed[name], row[1])
+		}
+	}
+	for _, name := range scenarioFiles(t) {
+		if listed[name] == nil {
+			t.Errorf("no row of docs/scenarios.md names %s", name)
+		}
+		first, _, _ := strings.Cut(scenarioText(t, name), ":")
+		for _, m := range showing.FindAllStringSubmatch(first, -1) {
+			if !slices.Contains(listed[name], m[1]) {
+				t.Errorf("%s shows fault %s, and is not in its row", name, m[1])
+			}
+			listed[name] = slices.DeleteFunc(listed[name], func(s string) bool { return s == m[1] })
+		}
+		for _, row := range listed[name] {
+			if !strings.ContainsFunc(row, unicode.IsLetter) {
+				t.Errorf("%s is in the row of fault %s, and does not say that it shows it", name, row)
+			}
+		}
+		delete(listed, name)
+	}
+	for name := range listed {
+		t.Errorf("docs/scenarios.md names %s, which is no story", name)
 	}
 }

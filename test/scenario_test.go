@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/sim"
 	"github.com/athena-go/athena/statemachine"
@@ -38,7 +39,7 @@ func TestScenarios(t *testing.T) {
 				t.Run(tale.name, func(t *testing.T) {
 					for seed := range uint64(scenarioSeeds) {
 						if err := playInBubble(t, tale, seed+1); err != nil {
-							t.Errorf("with seed %d: %s/%v", seed+1, scenarioFolder, err)
+							t.Fatalf("with seed %d: %s/%v", seed+1, scenarioFolder, err)
 						}
 					}
 				})
@@ -167,16 +168,17 @@ type player struct {
 	count map[happening]int // since the last chapter began
 	dying map[int]*death
 	lost  []losing
-	past  []string // the last lines of the history
-	moves int      // of any member from one status to another
-	led   []uint64 // versions with a leader
+	past  []sim.Record // the last of the history
+	moves int          // of any member from one status to another
+	led   int          // leaders that were chosen
 }
 
 // A happening is what a machine did, in so far as conditions ask for it. Numbers
 // of processes are those of the story, from 1; 0 is anybody.
 type happening struct {
-	by, about int
-	what      string
+	by, about    int
+	what         string // a decision, or: sends, refuses, drops, moves to
+	kind, reason string // of an event, where it has one
 }
 
 // A death waits for a save of a process.
@@ -204,7 +206,7 @@ func newPlayer(file string, seed uint64) *player {
 // it.
 func (p *player) cluster() *sim.Cluster {
 	if p.c == nil {
-		p.setup.Record = p.record
+		p.setup.Record = p.record // not called before there is a cluster
 		p.c = sim.NewCluster(p.setup)
 		p.c.Interrupt = p.interrupt
 		p.c.Lose = p.loses
@@ -271,72 +273,93 @@ func (p *player) history() string {
 	if p.c == nil {
 		return ""
 	}
-	now := fmt.Sprintf("%12.6f ---- here", p.c.Now().Seconds())
-	before := slices.Concat(p.past, []string{now})
-	p.past = nil
-	p.never = nil
+	lines := []string{""}
+	tell := func(past []sim.Record) {
+		for _, r := range past {
+			lines = append(lines, p.tell(r))
+		}
+	}
+	tell(p.past)
+	lines = append(lines, fmt.Sprintf("%12.6f ---- here", p.c.Now().Seconds()))
+	p.past, p.never = nil, nil
 	p.c.RunFor(lan().HeartbeatInterval)
-	after := p.past[:min(len(p.past), historyLines/4)]
-	return "\n" + strings.Join(slices.Concat(before, after), "\n") + p.c.Describe()
+	tell(p.past[:min(len(p.past), historyLines/4)])
+	return strings.Join(lines, "\n") + p.c.Describe()
 }
 
 // historyLines is how much of the history a failure shows.
 const historyLines = 40
 
+// tell is a record as a line: a decision in the words of the stories.
+func (p *player) tell(r sim.Record) string {
+	line := r.String()
+	if r.What != sim.Traced {
+		return line
+	}
+	h := p.decided(r.Process+1, r.Trace)
+	what := strings.Join(strings.Fields(strings.Join([]string{h.what, h.kind, h.reason}, " ")), " ")
+	return fmt.Sprintf("%12.6f %s %s (%s, version %d)",
+		r.At.Seconds(), line[13:17], what, r.Trace.Peer.Host, r.Trace.Version)
+}
+
 // record keeps what happened: heartbeats are only counted.
 func (p *player) record(r sim.Record) {
 	by := r.Process + 1
-	line := r.String()
 	switch r.What {
 	case sim.Sent:
-		p.happens(by, p.number(r.Message.To.Host), "sends "+r.Message.Body.Kind().String())
-		if beats(r.Message.Body.Kind()) {
+		k := r.Message.Body.Kind()
+		p.happens(happening{by: by, about: p.number(r.Message.To), what: "sends", kind: k.String()})
+		if beats(k) {
 			return
 		}
 	case sim.Lost, sim.Delivered:
 		return
 	case sim.Ended:
-		p.happens(by, 0, "stops: "+r.Text)
+		p.happens(happening{by: by, what: "stops", reason: r.Text})
 	case sim.Traced:
-		line = fmt.Sprintf("%12.6f %s %s", r.At.Seconds(), line[13:17], p.traced(by, r.Trace))
+		p.happens(p.decided(by, r.Trace))
+		switch r.Trace.What {
+		case statemachine.MemberMoved:
+			p.moves++
+		case statemachine.BecameLeader:
+			p.led++
+		}
 	}
 	if len(p.past) == historyLines {
 		p.past = p.past[1:]
 	}
-	p.past = append(p.past, line)
+	p.past = append(p.past, r)
 }
 
-// traced counts a decision and says it in words.
-func (p *player) traced(by int, t statemachine.Trace) string {
-	about, what := p.number(t.Peer.Host), decisions[t.What]
+// decided is what happens with a decision.
+func (p *player) decided(by int, t statemachine.Trace) happening {
+	h := happening{by: by, what: decisions[t.What]}
 	switch t.What {
 	case statemachine.Refused:
-		what = "refuses: " + t.Reason.String()
+		h.what, h.about, h.reason = "refuses", p.number(t.Peer), t.Reason.String()
 	case statemachine.Dropped:
-		what = fmt.Sprintf("drops %v: %v", t.Event, t.Reason)
+		h.what, h.about = "drops", p.number(t.Peer)
+		h.kind, h.reason = t.Event.String(), t.Reason.String()
 	case statemachine.MemberMoved:
-		p.moves++
-		what = "moves to " + t.Status.String()
-	case statemachine.BecameLeader:
-		p.led = append(p.led, t.Version)
-		about = 0
-	default:
-		about = 0
+		h.what, h.about, h.reason = "moves to", p.number(t.Peer), t.Status.String()
 	}
-	p.happens(by, about, what)
-	return fmt.Sprintf("%s (%s, version %d)", what, t.Peer.Host, t.Version)
+	return h
 }
 
-func (p *player) happens(by, about int, what string) {
-	p.count[happening{by, about, what}]++
-	p.count[happening{0, about, what}]++
+func (p *player) happens(h happening) {
+	p.count[h]++
+	h.by = 0
+	p.count[h]++
 }
 
-// number is that of a process in the story, 0 for nobody.
-func (p *player) number(host string) int {
-	var n int
-	_, _ = fmt.Sscanf(host, "n%d", &n) // no host leaves 0
-	return n
+// number is that of the process at an address, 0 for nobody.
+func (p *player) number(at member.Address) int {
+	for i := range p.c.Processes() {
+		if p.c.Address(i) == at {
+			return i + 1
+		}
+	}
+	return 0
 }
 
 // beats reports whether messages of a kind come all the time.

@@ -412,7 +412,7 @@ func timeVerbs() []verb {
 			return nil
 		}},
 		{form: "from here on", do: func(p *player, _ step) error {
-			p.never, p.count, p.moves, p.led = nil, map[happening]int{}, 0, nil
+			p.never, p.count, p.moves, p.led = nil, map[happening]int{}, 0, 0
 			return nil
 		}},
 	}

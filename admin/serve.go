@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log"
 	"net"
 	"net/http"
@@ -78,13 +79,27 @@ func Listen(addr string) (net.Listener, error) {
 	} else {
 		l, err = net.Listen("tcp", addr)
 	}
-	if errors.Is(err, syscall.EADDRINUSE) {
-		err = fmt.Errorf("%w: stop the other process or choose another port", err)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("admin: listen on %s: %w", addr, err)
+		return nil, fmt.Errorf("admin: listen on %s: %w", addr, advised(err))
 	}
 	return l, nil
+}
+
+// advised says what to do about an error of the system.
+func advised(err error) error {
+	_, isFile := errors.AsType[*fs.PathError](err)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%w: stop the other process or choose another port", err)
+	case isFile && (errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist)):
+		return fmt.Errorf("%w: choose a path in a folder that is there and that this user may write to",
+			err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w: ports below 1024 need a right of their own (CAP_NET_BIND_SERVICE on "+
+			"Linux): choose a greater one", err)
+	default:
+		return err
+	}
 }
 
 // listenUnix makes the socket in a folder that nobody else can enter and moves

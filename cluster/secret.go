@@ -4,8 +4,10 @@ package cluster
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 )
 
@@ -18,9 +20,13 @@ const maxSecretBytes = 4 << 10
 // add them; that holds for random bytes too. It is an error where others than the
 // owner may read the file, or fewer than MinSecretBytes are left.
 func ReadSecret(path string) ([]byte, error) {
+	if path == "" {
+		return nil, errors.New("no file is named that holds the secret: name one, the same secret on " +
+			"every node; make it with: (umask 077; openssl rand -hex 32 > secret)")
+	}
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, unread(err, path)
 	}
 	defer file.Close()
 	info, err := file.Stat()
@@ -46,4 +52,18 @@ func ReadSecret(path string) ([]byte, error) {
 			"make one with: openssl rand -hex 32", path, len(secret), MinSecretBytes)
 	}
 	return secret, nil
+}
+
+// unread says what to do about a file that cannot be opened.
+func unread(err error, path string) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: copy it there from another node, or make the first one with: "+
+			"(umask 077; openssl rand -hex 32 > %s)", err, path)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w: let the user that runs this process own it, with mode 0600, and pass "+
+			"through its folders", err)
+	default:
+		return err
+	}
 }

@@ -3,6 +3,8 @@
 package cluster
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,5 +49,27 @@ func TestReadSecretTakesLineEndsAway(t *testing.T) {
 	_, err := ReadSecret(t.TempDir())
 	if err == nil || !strings.Contains(err.Error(), "no regular file") {
 		t.Errorf("a folder: got %v, want that it is no regular file", err)
+	}
+}
+
+// TestReadSecretUnread says what to do about a file that is not there, or may not
+// be read, or was not named.
+func TestReadSecretUnread(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "secret")
+	_, missing := ReadSecret(path)
+	_, unnamed := ReadSecret("")
+	for _, c := range []struct {
+		err, is error
+		want    string
+	}{
+		{missing, fs.ErrNotExist, "openssl rand -hex 32 > " + path},
+		{unread(&fs.PathError{Op: "open", Path: path, Err: fs.ErrPermission}, path),
+			fs.ErrPermission, "let the user that runs this process own it"},
+		{unnamed, nil, "name one"},
+	} {
+		if c.err == nil || !strings.Contains(c.err.Error(), c.want) ||
+			c.is != nil && !errors.Is(c.err, c.is) {
+			t.Errorf("got %v, want %v and %q in it", c.err, c.is, c.want)
+		}
 	}
 }

@@ -160,9 +160,14 @@ func (d *daemon) run(adminAddr string) error {
 	}
 }
 
-// allowed says, where the system does not let this process have a file, who it runs
-// as and what to do.
+// allowed says what to do where the system does not let this process have a port,
+// or a file, and then also who it runs as.
 func allowed(err error) error {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "listen" &&
+		errors.Is(op, fs.ErrPermission) {
+		return fmt.Errorf("%w; ports below 1024 need a right of their own (CAP_NET_BIND_SERVICE on "+
+			"Linux): listen on a greater one", err)
+	}
 	at, ok := errors.AsType[*fs.PathError](err)
 	if !ok || !errors.Is(at, fs.ErrPermission) {
 		return err

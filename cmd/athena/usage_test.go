@@ -6,10 +6,12 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -228,6 +230,21 @@ func TestRunCannotStart(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestForbiddenPort says what to do about a port that the system keeps, and leaves
+// what a firewall forbids as it is.
+func TestForbiddenPort(t *testing.T) {
+	eacces := os.NewSyscallError("bind", syscall.EACCES)
+	kept := &net.OpError{Op: "listen", Net: "udp", Err: eacces}
+	got := allowed(kept)
+	if !strings.Contains(got.Error(), "ports below 1024") || !errors.Is(got, fs.ErrPermission) {
+		t.Errorf("got %v, want what to do", got)
+	}
+	barred := &net.OpError{Op: "write", Net: "udp", Err: eacces}
+	if got := allowed(barred); got != error(barred) {
+		t.Errorf("got %v, want %v", got, barred)
 	}
 }
 

@@ -8,7 +8,7 @@
 //	go run ./examples/embed 127.0.0.1:7003 127.0.0.1:7001 127.0.0.1:7002 127.0.0.1:7003
 //
 // The first address is that of the process, the others are the seeds. Without a
-// secret it runs on loopback only. Interrupt one of them to see it leave, kill
+// secret it runs on loopback only. Interrupt or terminate one of them to see it leave, kill
 // one to see it missed.
 package main
 
@@ -18,6 +18,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"syscall"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
@@ -28,8 +29,11 @@ import (
 type Hello struct{ Text string }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if len(os.Args) < 3 {
+		log.Fatal("usage: embed ADDRESS SEED...")
+	}
 	rx := receiver.NewMux()
 	receiver.Handle(rx, func(ctx context.Context, from member.Member, m Hello) error {
 		fmt.Println(from.Name, "says", m.Text)

@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"syscall"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
@@ -29,7 +30,7 @@ const seed = "127.0.0.1:7101"
 var addresses = []string{seed, "127.0.0.1:7102", "127.0.0.1:7103"}
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	dir, err := os.MkdirTemp("", "athena-seeds-")
 	if err != nil {

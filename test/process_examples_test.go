@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestExamplesLeave wants every example to end in order at both signals that
+// people and supervisors send.
+func TestExamplesLeave(t *testing.T) {
+	paths, err := filepath.Glob("../examples/*/main.go")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("examples: %q, %v, want some", paths, err)
+	}
+	for _, path := range paths {
+		source, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)"
+		if !strings.Contains(string(source), want) {
+			t.Errorf("%s: want %s in it", path, want)
+		}
+	}
+}
+
+// TestExampleEmbed runs the program of README.md: it says what it takes, elects a
+// leader, and leaves at SIGTERM.
+func TestExampleEmbed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "embed")
+	build := exec.Command("go", "build", "-o", path, "./examples/embed")
+	build.Dir = ".."
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	p := startCommand(t, nil, exec.Command(path))
+	if code := p.wait(); code != 1 || !strings.Contains(p.stderr.String(), "usage: embed ADDRESS") {
+		t.Errorf("without arguments: exit %d, error\n%s\nwant 1 and the usage", code, &p.stderr)
+	}
+
+	addrs := freeAddresses(t, 3)
+	var all []*process
+	for _, a := range addrs {
+		all = append(all, startCommand(t, nil, exec.Command(path, append([]string{a}, addrs...)...)))
+	}
+	led := regexp.MustCompile(`(?m)leader of version \d+ is (\S+) at (\S+)$`)
+	for i, p := range all {
+		eventually(t, addrs[i]+" has a leader and hears the others", func() bool {
+			said := p.stdout.String()
+			return led.MatchString(said) && strings.Count(said, " says hi") > 1
+		})
+	}
+	all[0].signal(syscall.SIGTERM)
+	if code := all[0].wait(); code != 0 {
+		t.Errorf("after SIGTERM: exit %d, want 0", code)
+	}
+	eventually(t, "another one sees it leave", func() bool {
+		return strings.Contains(all[1].stdout.String(), addrs[0]+" is removed, was leaving")
+	})
+}

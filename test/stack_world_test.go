@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,7 +54,8 @@ type stack struct {
 
 // stackProcess is what runs at one address.
 type stackProcess struct {
-	run      int               // grows with every kill
+	run      int // grows with every kill
+	pauser   *pauser
 	starting chan stackStarted // nil unless Start is under way
 	cancel   context.CancelFunc
 	node     *cluster.Node // nil until Start has returned
@@ -130,9 +132,14 @@ func (s *stack) config(i int) cluster.Config {
 
 // open is cluster.Start in this world.
 func (s *stack) open(ctx context.Context, i int) (*cluster.Node, error) {
+	g := &pauser{}
+	s.processes[i].pauser = g
 	options := []cluster.Option{
-		cluster.WithSocket(s.packets.Open), cluster.WithClock(time.Now),
-		cluster.WithLogger(zerolog.Nop()),
+		cluster.WithSocket(func(addr string) (net.PacketConn, error) {
+			socket, err := s.packets.Open(addr)
+			return pausedSocket{socket, g}, err
+		}),
+		cluster.WithClock(g.now), cluster.WithLogger(zerolog.Nop()),
 		cluster.WithListening(func(n *cluster.Node) { s.watch.add(i, n) }),
 	}
 	if s.options != nil {
@@ -163,6 +170,7 @@ func (s *stack) kill(i int) {
 	if p.cancel == nil {
 		return
 	}
+	s.resume(i)
 	s.packets.Kill(stackAddress(i))
 	before := s.store(i)
 	p.run++
@@ -260,7 +268,7 @@ func (s *stack) leader() int {
 	for i := range s.processes {
 		p := &s.processes[i]
 		s.collect(i, p)
-		if p.node == nil {
+		if p.node == nil || p.pauser.isShut() || p.node.Err() != nil {
 			continue
 		}
 		if term, ok := p.node.Leader(); ok {

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/store"
+)
+
+// A process that is back before its next heartbeat is missed by nobody: its first
+// packets end its old connections, and it joins at once (section 3, Restarts). Where
+// it led, its voters are free as soon as they hear of its next run (section 5).
+func TestStackRestartWithinAHeartbeat(t *testing.T) {
+	inFormedStack(t, 5, func(t *testing.T, s *stack) {
+		for _, leads := range []bool{false, true} {
+			begin, old := time.Now(), s.leader()
+			i := old
+			if !leads {
+				i = others(old)[0]
+			}
+			s.betweenBeats(old)
+			s.kill(i)
+			s.start(i)
+			took := s.within(lan().HeartbeatInterval, "one cluster", s.settled)
+			if n := s.watch.count(begin, moved(i, member.Unreachable)); n > 0 {
+				t.Errorf("leads %v: %d times it was shown as unreachable", leads, n)
+			}
+			if got := s.leader(); !leads && got != old {
+				t.Errorf("node %d leads after a restart of %d, want %d", got, i, old)
+			}
+			t.Logf("leads %v: one cluster after %v", leads, took)
+			s.rest(time.Second)
+		}
+	})
+}
+
+// A process that lost its store is a new member in the same place (section 3).
+func TestStackRestartWithALostStore(t *testing.T) {
+	inFormedStack(t, 3, func(t *testing.T, s *stack) {
+		s.change = func(_ int, c *cluster.Config) { c.JoinOnly = true }
+		for _, leads := range []bool{false, true} {
+			old := s.leader()
+			i, limit := old, lan().LeaderTimeout+time.Second
+			if !leads {
+				i, limit = others(old)[0], 2*lan().RetryInterval
+			}
+			s.kill(i)
+			if err := os.RemoveAll(s.store(i)); err != nil {
+				t.Fatal(err)
+			}
+			s.start(i)
+			took := s.within(limit, "one cluster", s.settled)
+			t.Logf("leads %v: one cluster after %v", leads, took)
+			s.rest(time.Second)
+		}
+	})
+}
+
+// A store serves the address that it was made for and no other (section 1). Who
+// tries it elsewhere disturbs nobody.
+func TestStackStoreAtAnotherAddress(t *testing.T) {
+	inFormedStack(t, 3, func(t *testing.T, s *stack) {
+		moves := others(s.leader())[0]
+		c := s.calm(s.leader(), others(s.leader())[1])
+		s.kill(moves)
+		s.change = func(i int, c *cluster.Config) {
+			if i == 3 {
+				c.DataDir = s.store(moves)
+			}
+		}
+		_, err := s.open(t.Context(), 3)
+		if _, ok := errors.AsType[*cluster.StoreMismatchError](err); !ok {
+			t.Errorf("Start at another address: got %v, want a StoreMismatchError", err)
+		}
+		c.rest(time.Second)
+		s.start(moves)
+		s.within(2*lan().RetryInterval, "one cluster", s.settled)
+		c.holds()
+	})
+}
+
+// quicPatience is how long a connection may hear nothing.
+const quicPatience = 30 * time.Second
+
+// An address that another process takes over, with a copy of the store or with none,
+// is that of the later run (section 3, Restarts). The first one hears nothing any
+// more, and has no authority once its lease has ended.
+//
+// A copy of the store of a leader is not tried: who has it, is the later run of that
+// leader, whose earlier one must be over, as the lock of a store sees to. With a copy
+// it need not be, and then two have authority.
+func TestStackAddressTakenOver(t *testing.T) {
+	for _, tc := range []struct{ copied, leads bool }{{false, false}, {false, true}, {true, false}} {
+		inFormedStack(t, 3, func(t *testing.T, s *stack) {
+			i := s.leader()
+			if !tc.leads {
+				i = others(i)[0]
+			}
+			first := s.supplant(i, tc.copied)
+			defer first.Close()
+			took := s.within(lan().LeaderTimeout+time.Second, "one cluster", s.settled)
+			t.Logf("%+v: one cluster after %v", tc, took)
+			s.calm(0, 1, 2).rest(2 * time.Second)
+			if _, ok := first.Leader(); ok || first.Err() != nil {
+				t.Errorf("%+v: the first process, which hears nothing, shows a leader: %v, ended: %v",
+					tc, ok, first.Err())
+			}
+		})
+	}
+}
+
+// Where the second process ends, the first one hears again, as soon as the others
+// have given up the connection to the second: it stops, its place is not its own.
+func TestStackAddressGivenBack(t *testing.T) {
+	inFormedStack(t, 3, func(t *testing.T, s *stack) {
+		i := others(s.leader())[0]
+		first := s.supplant(i, false)
+		defer first.Close()
+		s.within(2*lan().RetryInterval, "one cluster", s.settled)
+		s.kill(i)
+		back := time.Now()
+		select {
+		case <-first.Done():
+		case <-time.After(2 * quicPatience):
+		}
+		took := time.Since(back)
+		if err := first.Err(); !errors.Is(err, cluster.ErrAddressInUse) || took > quicPatience+time.Second {
+			t.Errorf("the first process: got %v after %v, want ErrAddressInUse within %v",
+				err, took, quicPatience+time.Second)
+		}
+		s.start(i)
+		s.within(2*lan().RetryInterval, "one cluster with the second process", s.settled)
+	})
+}
+
+// supplant starts another process at the address of one, which it returns.
+func (s *stack) supplant(i int, copied bool) *cluster.Node {
+	s.t.Helper()
+	p := &s.processes[i]
+	first, before := p.node, s.store(i)
+	s.t.Cleanup(p.cancel)
+	*p = stackProcess{run: p.run + 1}
+	if copied {
+		s.copyStore(before, s.store(i))
+	}
+	s.start(i)
+	return first
+}
+
+// fullStore is a real one on a disk that can be full.
+type fullStore struct {
+	*store.File
+	full atomic.Bool
+}
+
+func (s *fullStore) Save(c store.Content) error {
+	if s.full.Load() {
+		return &os.PathError{Op: "write", Path: "athena.state", Err: syscall.ENOSPC}
+	}
+	return s.File.Save(c)
+}
+
+// A node that cannot save what it must ends with an error that says so, at that
+// moment and before it says anything that depends on it (section 6, Durable). The
+// others go on.
+func TestStackDiskFull(t *testing.T) {
+	for _, leads := range []bool{false, true} {
+		inStack(t, 5, func(t *testing.T, s *stack) {
+			var disks [stackHosts]*fullStore
+			s.options = func(i int) []cluster.Option {
+				f, err := store.OpenFile(s.store(i))
+				if err != nil {
+					t.Error(err)
+				}
+				disks[i] = &fullStore{File: f}
+				return []cluster.Option{cluster.WithStore(disks[i])}
+			}
+			s.form()
+			old := s.leader()
+			rest := others(old)
+			victim, killed, ends := rest[1], rest[3], lan().HeartbeatTimeout+roundTrip
+			if leads {
+				victim = old
+			} else {
+				ends += oneWay // when it is told that the killed one is unreachable
+			}
+			node := s.node(victim)
+			beat := s.betweenBeats(old)
+			disks[victim].full.Store(true)
+			s.kill(killed)
+			time.Sleep(time.Until(beat.Add(ends - 1)))
+			synctest.Wait()
+			if err := node.Err(); err != nil {
+				t.Errorf("leads %v: the node ended before it had to save: %v", leads, err)
+			}
+			time.Sleep(1)
+			synctest.Wait()
+			if err := node.Err(); !errors.Is(err, syscall.ENOSPC) ||
+				!strings.Contains(err.Error(), "the store cannot save") {
+				t.Errorf("leads %v: got %v, want ENOSPC and what it is about", leads, err)
+			}
+			if leads {
+				s.rest(2 * time.Second)
+				// Its last acks are those of HeartbeatTimeout after that beat.
+				lost := lan().HeartbeatTimeout + oneWay + lan().LeaderTimeout
+				s.exactly(beat, moment{"the next is quorate",
+					s.watch.first(beat, rest[0], ledBy(rest[0], true)), lost + turns(rest[0], old) + election})
+			} else {
+				s.calm(old, rest[0], rest[2]).rest(2 * time.Second)
+			}
+			s.kill(victim)
+			s.start(victim)
+			s.start(killed)
+			s.within(2*lan().RetryInterval, "one cluster", s.settled)
+		})
+	}
+}
+
+// A leader whose clock jumps ahead has no authority from that moment: it cannot
+// know better. A follower whose clock does misses its leader, asks, and stays.
+// Nobody is removed.
+func TestStackClockJumpsAhead(t *testing.T) {
+	inFormedStack(t, 3, func(t *testing.T, s *stack) {
+		begin, old, token := time.Now(), s.leader(), s.token
+		s.processes[others(old)[0]].pauser.jump(time.Hour)
+		s.rest(lan().LeaderTimeout)
+		s.within(rejoined(), "one cluster", s.settled)
+		if got := s.leader(); got != old || s.token != token {
+			t.Errorf("after the jump of a follower node %d leads with token %d, want %d with %d",
+				got, s.token, old, token)
+		}
+		term := s.processes[old].term
+		s.processes[old].pauser.jump(time.Hour)
+		if term.Valid() {
+			t.Error("the term is valid an hour after its lease")
+		}
+		s.within(lan().LeaderTimeout+time.Second, "next leader", func() bool {
+			return s.leader() >= 0 && s.token > token
+		})
+		s.within(lan().LeaderTimeout, "one cluster", s.settled)
+		for i := range s.size {
+			n := s.watch.count(begin, moved(i, member.Leaving)) + s.watch.count(begin, moved(i, member.Removed))
+			if n > 0 {
+				t.Errorf("node %d left %d times, want never", i, n)
+			}
+		}
+	})
+}
+
+// A leader that is suspended for longer than its lease is replaced as one that is
+// gone. When it goes on, it has no authority before it does anything: its work ends
+// at that instant, and it follows.
+func TestStackSuspendedLeader(t *testing.T) {
+	inFormedStack(t, 3, func(t *testing.T, s *stack) {
+		old := s.leader()
+		term, next := s.processes[old].term, others(old)[0]
+		beat := s.betweenBeats(old)
+		s.suspend(old)
+		s.rest(3 * time.Second)
+		if got := s.leader(); got != next {
+			t.Fatalf("node %d leads, want %d%s", got, next, s)
+		}
+		s.exactly(beat, moment{"the next is quorate", s.watch.first(beat, next, ledBy(next, true)),
+			oneWay + lan().LeaderTimeout + turns(next, old) + election})
+		resumed := time.Now()
+		s.resume(old)
+		if term.Valid() {
+			t.Error("it has authority when it goes on")
+		}
+		if end := s.watch.shift(old).end; !end.Equal(resumed) {
+			t.Errorf("its work ended %s after it went on, want at once", clock(resumed).at(end))
+		}
+		took := s.within(rejoined(), "one cluster", s.settled)
+		if got := s.leader(); got != next {
+			t.Errorf("node %d leads after it went on, want %d still", got, next)
+		}
+		t.Logf("one cluster %v after it went on", took)
+	})
+}
+
+// A follower that is suspended disturbs nobody, and is back when it goes on; after
+// more than TTLTimeout as a member that was removed (section 3).
+func TestStackSuspendedFollower(t *testing.T) {
+	inFormedStack(t, 3, func(t *testing.T, s *stack) {
+		leader := s.leader()
+		i := others(leader)[0]
+		for _, d := range []time.Duration{3 * lan().LeaseTimeout, lan().TTLTimeout + time.Second} {
+			c := s.calm(leader, 3-leader-i)
+			s.suspend(i)
+			c.rest(d)
+			if gone := d > lan().TTLTimeout; gone != s.shows(leader, i, member.Removed) {
+				t.Errorf("suspended for %v: removed %v, want %v", d, !gone, gone)
+			}
+			s.resume(i)
+			took := s.within(rejoined(), "one cluster", s.settled)
+			c.rest(time.Second)
+			t.Logf("suspended for %v: one cluster %v after it went on", d, took)
+		}
+	})
+}

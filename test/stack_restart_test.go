@@ -3,6 +3,7 @@
 package test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"strings"
@@ -78,7 +79,9 @@ func TestStackStoreAtAnotherAddress(t *testing.T) {
 				c.DataDir = s.store(moves)
 			}
 		}
-		_, err := s.open(t.Context(), 3)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := s.open(ctx, 3)
 		if _, ok := errors.AsType[*cluster.StoreMismatchError](err); !ok {
 			t.Errorf("Start at another address: got %v, want a StoreMismatchError", err)
 		}

@@ -60,6 +60,9 @@ func wrongStories() []wrongStory {
 		{"no such reason", pair + "expect n1 refuses n2: tired", []string{
 			"a.txt:4: ", "is no condition",
 		}},
+		{"a seed that is no member", "cluster of 3, seeds n1 n5", []string{
+			"a.txt:1: ", "want 1 to 9 members",
+		}},
 		{"no cluster", "start n1", []string{"a.txt:1: start n1: no cluster"}},
 		{"set up too late", pair + "spare n3", []string{"a.txt:4: spare n3: this belongs before"}},
 		{"spare with a gap", "cluster of 3, seeds n1\nspare n5", []string{

@@ -160,6 +160,7 @@ func playInBubble(t *testing.T, tale tale, seed uint64) (err error) {
 type player struct {
 	file  string
 	setup sim.Setup
+	fast  []int        // whose clocks are fast
 	link  sim.Link     // of every link now
 	c     *sim.Cluster // nil before the first line that needs it
 	meets *handshake   // of the tales that are about connections
@@ -210,6 +211,9 @@ func (p *player) cluster() *sim.Cluster {
 		p.c = sim.NewCluster(p.setup)
 		p.c.Interrupt = p.interrupt
 		p.c.Lose = p.loses
+		for _, i := range p.fast {
+			p.c.SetFast(i)
+		}
 	}
 	return p.c
 }

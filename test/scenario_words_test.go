@@ -140,12 +140,13 @@ func places() map[string]string {
 	for r := range roles {
 		role = append(role, r)
 	}
+	unit := slices.Collect(maps.Keys(units))
 	one := func(of []string) string { return `(` + strings.Join(of, `|`) + `)` }
 	return map[string]string{
 		"NODES":    `(` + nodesPattern + `)`,
 		"NODE":     `(n[1-9][0-9]?)`,
 		"NUMBER":   `([0-9]+)`,
-		"DURATION": `([0-9.]+ (?:ms|(?:` + strings.Join(slices.Collect(maps.Keys(units)), `|`) + `)s?))`,
+		"DURATION": `([0-9]+(?:\.[0-9]+)? (?:` + strings.Join(unit, `|`) + `)s?)`,
 		"KIND":     one(kinds),
 		"REASON":   one(reasons),
 		"STATUS":   one(statuses),
@@ -184,6 +185,9 @@ func setUpVerbs() []verb {
 		{form: clusterForm, setsUp: true, do: func(p *player, s step) error {
 			p.setup.Size, p.setup.Seeds = s.number(0), s.nodes(1)
 			p.setup.Processes = p.setup.Size
+			if n := p.setup.Size; n < 1 || n > sim.MaxSize || s.greatest() > n {
+				return fmt.Errorf("want 1 to %d members, all seeds among them", sim.MaxSize)
+			}
 			return nil
 		}},
 		{form: "spare NODES", setsUp: true, do: func(p *player, s step) error {
@@ -198,10 +202,10 @@ func setUpVerbs() []verb {
 			p.setup.Volatile = s.nodes(0)
 			return nil
 		}},
-		{form: "fast clocks NODES", do: each(func(p *player, i int) error {
-			p.cluster().SetFast(i)
+		{form: "fast clocks NODES", setsUp: true, do: func(p *player, s step) error {
+			p.fast = s.nodes(0)
 			return nil
-		})},
+		}},
 	}
 }
 
@@ -253,7 +257,7 @@ func processVerbs() []verb {
 	return []verb{
 		{form: "start NODES", do: start(func(step) sim.Misfit { return sim.Misfit{} })},
 		{form: "start NODE with size NUMBER", do: start(func(s step) sim.Misfit {
-			return sim.Misfit{Size: s.words.number(1)}
+			return sim.Misfit{Size: s.number(1)}
 		})},
 		{form: "start NODE with seeds NODES", do: start(func(s step) sim.Misfit {
 			return sim.Misfit{Seeds: s.nodes(1)}

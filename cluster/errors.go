@@ -58,14 +58,22 @@ var (
 // NotLeaderError says that this node does not lead, and who does.
 type NotLeaderError struct {
 	Leader member.Address // zero when nobody does, as far as this node knows
+	// Provisional says that nobody has chosen Leader, which may be this node: it
+	// declared itself, and has no authority to hand over.
+	Provisional bool
 }
 
 // Error implements error.
 func (e *NotLeaderError) Error() string {
-	if e.Leader.IsZero() {
+	switch {
+	case e.Leader.IsZero():
 		return "cluster: this node does not lead, and nobody is known to; try again later"
+	case e.Provisional:
+		return fmt.Sprintf("cluster: nobody leads with authority yet: %s leads provisionally; "+
+			"wait until a leader is chosen (WaitLeader)", e.Leader)
+	default:
+		return fmt.Sprintf("cluster: this node does not lead; ask %s", e.Leader)
 	}
-	return fmt.Sprintf("cluster: this node does not lead; ask %s", e.Leader)
 }
 
 // ConfigMismatchError says that another node refused this one, or was refused,

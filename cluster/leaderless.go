@@ -174,7 +174,11 @@ func (w want) founders(leads bool) string {
 	text += fmt.Sprintf(" are there: %d joined", active)
 	switch {
 	case active >= w.quorum && activeSeeds >= seeds:
-		return text + ", and do not agree on a leader: " + w.list(func(t told) bool { return t.reached })
+		text += ", and no leader is chosen yet"
+		if voters := w.list(func(t told) bool { return t.reached }); voters != "" {
+			text += ": " + voters
+		}
+		return text
 	case len(missing) == 0:
 		return text
 	}

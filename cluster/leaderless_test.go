@@ -237,7 +237,7 @@ func TestNoLeaderWhileJoining(t *testing.T) {
 		{"provisional", roleOf(member.Provisional, 1, one), member.State{}, nil,
 			begin + "1 joined; waits for 127.0.0.1:2 (knows no leader), 127.0.0.1:3 (no answer)"},
 		{"provisional, all seeds there", roleOf(member.Provisional, 1, one, two, three), member.State{},
-			nil, begin + "3 joined, and do not agree on a leader: 127.0.0.1:2 (knows no leader)"},
+			nil, begin + "3 joined, and no leader is chosen yet: 127.0.0.1:2 (knows no leader)"},
 		{"following a provisional leader", roleOf(member.Following, 2, one, two), member.State{}, nil,
 			"follows 127.0.0.1:2, which " + begin + "2 joined; waits for 127.0.0.1:3"},
 	} {

@@ -155,9 +155,10 @@ func (n *Node) over(ctx context.Context) error {
 // ends. The work of WhileLeader is ended first. Errors: *NotLeaderError,
 // ErrNotActive, ErrNotElected.
 func (n *Node) Transfer(ctx context.Context, to member.Address) error {
-	view := n.look().view
+	seen := n.look()
+	view := seen.view
 	if view.Role != member.Leading {
-		return &NotLeaderError{Leader: view.Leader}
+		return notLeader(seen)
 	}
 	if err := successor(view, to); err != nil {
 		return err
@@ -167,13 +168,17 @@ func (n *Node) Transfer(ctx context.Context, to member.Address) error {
 	})
 	switch {
 	case errors.Is(err, statemachine.ErrNotLeader):
-		return &NotLeaderError{Leader: n.look().view.Leader}
+		return notLeader(n.look())
 	case errors.Is(err, statemachine.ErrNotActive):
 		return notSuccessor(to)
 	case err != nil:
 		return err
 	}
 	return n.waitOther(ctx, view.Version)
+}
+
+func notLeader(seen sight) error {
+	return &NotLeaderError{Leader: seen.view.Leader, Provisional: seen.provisional}
 }
 
 // handOver runs a verb that gives leadership up, once the work of the leader

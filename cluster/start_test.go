@@ -32,11 +32,37 @@ func TestFirstSeedStartsProvisionally(t *testing.T) {
 		if _, ok := n.Leader(); ok || n.View().Role != member.Provisional {
 			t.Errorf("alone: got leader %v, role %v; want none, provisional", ok, n.View().Role)
 		}
-		err = n.Transfer(t.Context(), member.Address{})
-		if _, ok := errors.AsType[*NotLeaderError](err); !ok {
-			t.Errorf("Transfer of a provisional leader: got %v, want a NotLeaderError", err)
-		}
 	})
+}
+
+// TestAProvisionalLeaderHasNothingToHandOver, and does not send the caller to
+// itself: neither where it is the whole cluster and about to be chosen, nor where
+// it waits for others; nor does who follows it send anybody there.
+func TestAProvisionalLeaderHasNothingToHandOver(t *testing.T) {
+	for _, c := range []struct {
+		size     int
+		noLeader string
+	}{
+		{1, "leads provisionally until 1 of 1 members are there: 1 joined, and no leader is chosen yet"},
+		{3, "leads provisionally until 2 of 3 members are there: 1 joined; waits for " +
+			"127.0.0.1:7002 (memnet: dial 127.0.0.1:7002: nobody listens there), " +
+			"127.0.0.1:7003 (memnet: dial 127.0.0.1:7003: nobody listens there)"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, c.size)
+			defer w.close()
+			n := w.add(0, Config{})
+			if got := n.Status().NoLeader; got != c.noLeader {
+				t.Errorf("%d: NoLeader right after Start: got %q, want %q", c.size, got, c.noLeader)
+			}
+			err := n.Transfer(t.Context(), member.Address{})
+			e, ok := errors.AsType[*NotLeaderError](err)
+			if !ok || !e.Provisional || e.Leader != n.cfg.self || strings.Contains(err.Error(), "ask") ||
+				!strings.Contains(err.Error(), "127.0.0.1:7001 leads provisionally") {
+				t.Errorf("%d: Transfer: got %v, want a NotLeaderError that says so", c.size, err)
+			}
+		})
+	}
 }
 
 // TestStartSaysWhomItAsked: a node that is no seed finds none.

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/statemachine"
 	"github.com/athena-go/athena/transport"
@@ -43,8 +44,28 @@ var facts = map[statemachine.What]struct {
 		"the roster can never elect again: starting as a new member, tokens may start again at 1"},
 }
 
-func (n *Node) logTrace(t statemachine.Trace) {
+// logTraces counts and logs the decisions of one turn of the loop. A leader that is
+// told to leave, hand over or drain first steps down, and loses its authority by
+// that: nothing is wrong then.
+func (n *Node) logTraces(turn []statemachine.Trace) {
+	given := false
+	for _, t := range turn {
+		n.meter.traced(t)
+		given = given || t.What == statemachine.SteppedDown &&
+			(n.meter.drained.Load() || n.terms.handsOver())
+		n.logTrace(t, given)
+	}
+}
+
+// logTrace writes a line; given says that this node gives leadership up on purpose.
+func (n *Node) logTrace(t statemachine.Trace, given bool) {
 	fact := facts[t.What]
+	switch {
+	case t.What == statemachine.LostAuthority && given:
+		fact.level, fact.text = zerolog.InfoLevel, "gave authority up"
+	case t.What == statemachine.Suspected && t.Event == message.KindMemberLeave:
+		fact.level, fact.text = zerolog.InfoLevel, "the leader leaves or hands over"
+	}
 	e := n.log.WithLevel(fact.level)
 	if e = e.Uint64("version", t.Version); !t.Peer.IsZero() {
 		e = e.Stringer("peer", t.Peer)
@@ -73,12 +94,13 @@ func (n *Node) logStart() {
 	}
 }
 
+// logStop says that the node ended, and why where nobody asked it to.
 func (n *Node) logStop() {
-	level := zerolog.ErrorLevel
-	if errors.Is(n.cause, ErrClosed) || errors.Is(n.cause, ErrLeft) {
-		level = zerolog.InfoLevel
+	level, cause := zerolog.ErrorLevel, n.cause
+	if errors.Is(cause, ErrClosed) || errors.Is(cause, ErrLeft) {
+		level, cause = zerolog.InfoLevel, nil
 	}
-	n.log.WithLevel(level).Err(n.closeErr).AnErr("cause", n.cause).Msg("ended")
+	n.log.WithLevel(level).Err(n.closeErr).AnErr("cause", cause).Msg("ended")
 }
 
 // connections says how loudly a report of the transport is logged.

@@ -41,7 +41,7 @@ func TestTraceLines(t *testing.T) {
 			`{"level":"info","version":0,"peer":"127.0.0.1:2","status":"unreachable",` +
 				`"message":"member changed"}`},
 	} {
-		got := logged(zerolog.DebugLevel, func(n *Node) { n.logTrace(c.trace) })
+		got := logged(zerolog.DebugLevel, func(n *Node) { n.logTrace(c.trace, false) })
 		if got != c.want+"\n" {
 			t.Errorf("%+v: got %s, want %s", c.trace, got, c.want)
 		}
@@ -78,7 +78,7 @@ func TestAMemberThatLeftIsGone(t *testing.T) {
 		member.None: `"status":"gone"`, member.Leaving: `"status":"leaving"`,
 	} {
 		got := logged(zerolog.InfoLevel, func(n *Node) {
-			n.logTrace(statemachine.Trace{What: statemachine.MemberMoved, Status: status})
+			n.logTrace(statemachine.Trace{What: statemachine.MemberMoved, Status: status}, false)
 		})
 		if !strings.Contains(got, want) {
 			t.Errorf("status %v: got %q, want %s in it", status, got, want)
@@ -89,7 +89,7 @@ func TestAMemberThatLeftIsGone(t *testing.T) {
 // TestRefusalsAreQuiet: at info level a node tells what changes, no more.
 func TestRefusalsAreQuiet(t *testing.T) {
 	got := logged(zerolog.InfoLevel, func(n *Node) {
-		n.logTrace(statemachine.Trace{What: statemachine.Dropped, Reason: message.ReasonPromised})
+		n.logTrace(statemachine.Trace{What: statemachine.Dropped, Reason: message.ReasonPromised}, false)
 		n.logFrame(member.Identity{}, dropMalformed, errors.New("boom"))
 	})
 	if got != "" {

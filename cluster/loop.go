@@ -119,10 +119,7 @@ func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 	if out.Changed {
 		n.hub.publish(seen.view, changes(before, seen.view))
 	}
-	for _, t := range out.Trace {
-		n.meter.traced(t)
-		n.logTrace(t)
-	}
+	n.logTraces(out.Trace)
 	n.noteRosterLost(n.machine.RosterLost())
 	n.complain(now)
 	return stopped(out.Stop)

@@ -82,6 +82,13 @@ func (ts *terms) close(cause error) {
 	}
 }
 
+// handsOver reports whether a hand-over that was asked for is under way.
+func (ts *terms) handsOver() bool {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return ts.handing > 0
+}
+
 // handOver ends the node's own tenure ahead of its authority, and gives the
 // functions that run under it the guard's time to return, as they have when a
 // lease ends. The caller hands over and then calls what it returned.

@@ -130,6 +130,9 @@ func (n inbound) Admit(peer message.Message) error {
 	greet, _ := peer.Body.(message.Greet) // the transport has checked it
 	same := greet.SeedDigest == statemachine.SeedDigest(n.cfg.seeds)
 	n.heard.greeted(peer.From.Address, same)
+	if n.heard.earlierRun(peer.From) {
+		n.logTaken(peer.From.Address, takenAlive)
+	}
 	n.heard.connected(peer.From.Address)
 	return nil
 }

@@ -120,6 +120,9 @@ func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 		n.hub.publish(seen.view, changes(before, seen.view))
 	}
 	n.logTraces(out.Trace)
+	for _, m := range restocked(before, seen.view) {
+		n.logTaken(m.Address, takenStore)
+	}
 	n.noteRosterLost(n.machine.RosterLost())
 	n.complain(now)
 	return stopped(out.Stop)

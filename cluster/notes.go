@@ -54,6 +54,10 @@ type heard struct {
 	no   message.Reason
 	noTo message.Kind
 	noAt time.Time
+	// run is the latest in which it greeted, 0 before the first, and taken when it
+	// was warned that two processes may have its address.
+	run   uint64
+	taken time.Time
 }
 
 func newHeard(a member.Address) *heard { return &heard{addr: a, fault: errSilent} }

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/athena-go/athena/transport"
+)
+
+const takenText = "two processes advertise one address"
+
+// watched forms three nodes with stores and gives the warnings of the first two.
+func watched(t *testing.T, w *world) (list []*journal) {
+	t.Helper()
+	w.durable()
+	for i := range 3 {
+		j, logger := keep(zerolog.WarnLevel)
+		w.add(i, Config{}, logger)
+		list = append(list, j)
+	}
+	for _, n := range w.nodes {
+		if err := n.WaitActive(w.within(time.Minute), 3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return list[:2]
+}
+
+// TestASecondProcessOfOneAddressIsWarnedOf: it listens elsewhere and advertises the
+// address of a member. That member is pushed out and ends; the leader and, where
+// the member dials them, the others say what happened, not too often.
+func TestASecondProcessOfOneAddressIsWarnedOf(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		copy bool // of the store, while its node runs
+		why  string
+	}{
+		{"another store", false, takenStore},
+		{"a copied store", true, takenAlive},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testSecondProcess(t, c.copy, c.why) })
+		})
+	}
+}
+
+func testSecondProcess(t *testing.T, copied bool, why string) {
+	w := newWorld(t, 3)
+	defer w.close()
+	warnings := watched(t, w)
+	victim := w.nodes[2]
+	cfg := w.config(9, Config{Advertise: address(2).String()})
+	if copied {
+		if err := os.CopyFS(cfg.DataDir, os.DirFS(w.dir(2))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(time.Second)
+	double, err := Start(w.within(time.Minute), cfg, w.options(9)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.nodes = append(w.nodes[:2:2], double)
+	time.Sleep(10 * time.Second)
+	if err, why := victim.Err(), victim.Status().NoLeader; !errors.Is(err, ErrAddressInUse) &&
+		!strings.Contains(why, "knows a later run of this address") {
+		t.Errorf("the member that was pushed out: got %v and %q, want a later run", err, why)
+	}
+	_ = victim.Close()
+	told := 0
+	for i, j := range warnings {
+		lines, _ := j.about(takenText)
+		if len(lines) > 1 {
+			t.Errorf("node %d says it %d times, want once: %q", i, len(lines), lines)
+		}
+		for _, line := range lines {
+			told++
+			if !strings.Contains(line, `"peer":"127.0.0.1:7003","name":"n`) {
+				t.Errorf("node %d: got %s, want the address and the name", i, line)
+			}
+		}
+		if _, ok := w.nodes[i].Leader(); !ok {
+			t.Fatal("nobody leads")
+		}
+		lines, _ = j.about(why)
+		if w.nodes[i] == w.leader() && len(lines) != 1 {
+			t.Errorf("the leader says %q, want one line with %q", lines, why)
+		}
+	}
+	if told == 0 {
+		t.Error("nobody warns")
+	}
+}
+
+// TestARestartIsNoSecondProcess: with its store a node comes back without a
+// warning, be it at once after a crash, after an orderly end, or much later; and
+// also without one, where it had left in order.
+func TestARestartIsNoSecondProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		defer w.close()
+		warnings, empty := watched(t, w), t.TempDir()
+		for _, c := range []struct {
+			name  string
+			end   func(*Node) error
+			after time.Duration
+			dir   func(int) string
+		}{
+			{"closed", (*Node).Close, 0, w.dir},
+			{"left", func(n *Node) error { return n.Leave(t.Context()) }, 0, w.dir},
+			{"silent", (*Node).Close, time.Minute, w.dir},
+			{"left, and lost its store", func(n *Node) error { return n.Leave(t.Context()) }, 0,
+				func(int) string { return filepath.Join(empty, "anew") }},
+		} {
+			if err := c.end(w.nodes[2]); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(c.after)
+			w.nodes, w.dir = w.nodes[:2], c.dir
+			w.add(2, Config{})
+			if err := w.nodes[2].WaitActive(w.within(time.Minute), 3); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			for i, j := range warnings {
+				if lines, _ := j.about(takenText); len(lines) != 0 {
+					t.Errorf("%s: node %d says %q, want nothing", c.name, i, lines)
+				}
+			}
+		}
+	})
+}
+
+// TestACrashIsNoSecondProcess, not even where the next run is faster than the
+// silence by which the others would notice: only who speaks is alive.
+func TestACrashIsNoSecondProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		defer w.close()
+		warnings := watched(t, w)
+		crashed := w.nodes[2]
+		w.cut(crashed)
+		// What it had under way is gone with it; its socket is free.
+		listen := func(c transport.Config) (*transport.Mesh, error) { return w.net.Listen(address(9), c) }
+		cfg := w.config(2, Config{})
+		copied := t.TempDir()
+		if err := os.CopyFS(copied, os.DirFS(cfg.DataDir)); err != nil {
+			t.Fatal(err)
+		}
+		cfg.Addr, cfg.Advertise, cfg.DataDir = address(9).String(), address(2).String(), copied
+		next, err := Start(w.within(time.Minute), cfg, append(w.options(2), WithTransport(listen))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.nodes = append(w.nodes[:2:2], next)
+		time.Sleep(time.Minute)
+		for i, j := range warnings {
+			if lines, _ := j.about(takenText); len(lines) != 0 {
+				t.Errorf("node %d says %q, want nothing", i, lines)
+			}
+		}
+		w.end(crashed)
+	})
+}

@@ -84,7 +84,13 @@ func (n inbound) Custom(from member.Identity, frame []byte) error {
 	}
 	raw := receiver.Raw{Name: e.Name, Payload: e.Payload}
 	if err := n.deliver(context.Background(), sender, raw); err != nil {
-		_ = n.drop(from, dropReason(err), err)
+		reason := dropReason(err)
+		if reason == dropNoHandler && n.meter.unhandledFirst(from.Address, e.Name) {
+			n.log.Warn().Stringer("peer", from.Address).Str("event", printable(e.Name)).
+				Msg("no handler here for this event: it is dropped, and its sender is not told; " +
+					"more of this name from this peer are only counted")
+		}
+		_ = n.drop(from, reason, err)
 	}
 	return nil
 }

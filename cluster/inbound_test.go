@@ -3,11 +3,17 @@
 package cluster
 
 import (
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 
+	"github.com/rs/zerolog"
+
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/wire"
 )
 
@@ -68,6 +74,52 @@ func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 					t.Errorf("%s: %q counted %d times, want %d", c.name, reason, after[reason], want)
 				}
 			}
+		}
+	})
+}
+
+// TestAnEventThatNobodyHandlesIsWarnedOf, where it came to, once for each name and
+// sender, also where the sender makes up names; its sender is not told.
+func TestAnEventThatNobodyHandlesIsWarnedOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		defer w.close()
+		j := logging(w, zerolog.WarnLevel)
+		send := func(from int, event any) {
+			t.Helper()
+			if err := w.nodes[from].Send(t.Context(), address(0), event); err != nil {
+				t.Fatalf("Send from node %d: got %v, want nil", from, err)
+			}
+			synctest.Wait()
+		}
+		for range 3 {
+			for from := 1; from < 3; from++ {
+				send(from, note{})
+				send(from, receiver.Raw{Name: "other", Payload: []byte{0xc0}})
+			}
+		}
+		const text = "no handler here for this event"
+		lines, _ := j.about(text)
+		for _, want := range []string{
+			`"peer":"127.0.0.1:7002","event":"note"`, `"peer":"127.0.0.1:7002","event":"other"`,
+			`"peer":"127.0.0.1:7003","event":"note"`, `"peer":"127.0.0.1:7003","event":"other"`,
+		} {
+			if n := strings.Count(strings.Join(lines, "\n"), want); n != 1 {
+				t.Errorf("got %d lines with %s, want one: %q", n, want, lines)
+			}
+		}
+		for i := range 2 * maxUnhandled {
+			send(1, receiver.Raw{Name: fmt.Sprint("made up ", i), Payload: []byte{0xc0}})
+		}
+		if lines, _ := j.about(text); len(lines) != maxUnhandled {
+			t.Errorf("got %d lines, want %d", len(lines), maxUnhandled)
+		}
+		const want = 12 + 2*maxUnhandled
+		if got := w.nodes[0].Status().Dropped[dropNoHandler]; got != want {
+			t.Errorf("counted %d, want %d", got, want)
+		}
+		if err := w.nodes[0].Send(t.Context(), address(0), note{}); !errors.Is(err, receiver.ErrUnknown) {
+			t.Errorf("Send to itself: got %v, want ErrUnknown", err)
 		}
 	})
 }

@@ -37,11 +37,38 @@ type meter struct {
 	mu      sync.Mutex
 	dropped map[string]uint64
 	refused map[string]uint64
+	// unhandled are the events without a handler that were warned of.
+	unhandled map[unhandled]bool
 	// leaderless is when the node last had no quorate leader; zero while it
 	// has one. why is the cause.
 	leaderless time.Time
 	why        string
 	last       Election
+}
+
+// unhandled is a kind of event that nobody here handles.
+type unhandled struct {
+	from member.Address
+	name string
+}
+
+// maxUnhandled bounds what is remembered of events without a handler; their names
+// are whatever the peers send. What is more than that is counted, and no warning.
+const maxUnhandled = 256
+
+// unhandledFirst reports whether to warn of an event that nobody handles: once for
+// each name and sender.
+func (m *meter) unhandledFirst(from member.Address, name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.unhandled[unhandled{from, name}] || len(m.unhandled) >= maxUnhandled {
+		return false
+	}
+	if m.unhandled == nil {
+		m.unhandled = map[unhandled]bool{}
+	}
+	m.unhandled[unhandled{from, name}] = true
+	return true
 }
 
 // Causes of an election.

@@ -56,7 +56,9 @@ type Config struct {
 	// InsecureAnywhere allows that beyond loopback.
 	InsecureAnywhere bool
 	// Receiver has the handlers of this node, nil for none. It serves one
-	// node, once.
+	// node, once. Handlers run from when the node listens, before Start has
+	// returned it: one that uses its node, to answer for example, has it from
+	// WithListening. Events without a handler are dropped, with a warning.
 	Receiver *receiver.Mux
 
 	// HeartbeatInterval is the time between keep-alives.

@@ -85,6 +85,7 @@ func WithClock(now func() time.Time) Option { return func(o *options) { o.clock 
 
 // WithListening hands the node to f once it listens, while Start still waits for
 // it to join: its Status says meanwhile whom it waits for, and handlers that send
-// have it from here. f must not block. A Start that fails later has closed the
-// node.
+// have it from here. An event may come even before f, so a handler waits until f
+// has run, as in the example. f must not block. A Start that fails later has closed
+// the node.
 func WithListening(f func(*Node)) Option { return func(o *options) { o.listening = f } }

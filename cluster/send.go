@@ -29,7 +29,16 @@ const (
 // Send gives an event to one active member, which may be this node. It blocks
 // while the handlers of that member are slow. A nil error says that the
 // connection took the event; it is delivered at most once, in the order sent.
-// Errors: ErrNotActive, ErrTooLarge, ErrUnknownType, ErrBusy.
+// Errors: ErrNotActive, ErrTooLarge, ErrUnknownType, ErrBusy; to this node itself
+// also receiver.ErrUnknown and receiver.ErrMalformed.
+//
+// A nil error does not say that anybody handles the event. A member without a
+// handler for its name drops it and warns in its own log, once for each name and
+// sender; it counts each as "no handler" in Status.Dropped. Who needs to know lets
+// the handler send an answer.
+//
+// A handler that answers has its node from WithListening, not from what Start
+// returns: events come before that. The example shows how.
 func (n *Node) Send(ctx context.Context, to member.Address, event any) error {
 	e, err := n.encode(event)
 	if err != nil {

@@ -65,6 +65,15 @@ func Named(name string) Option { return func(r *route) { r.name = name } }
 // reported and counted, and changes nothing else. Handlers of one type share
 // the event: none may change what it points to.
 //
+// A handler may run before the Start of its node has returned. One that needs the
+// node, to answer from.Address for example, must not take it from a variable that
+// is set after Start: that is a data race, and nil at first. cluster.WithListening
+// hands the node over in time; its example is a handler that answers.
+//
+// An event that arrives where nothing handles its name, nor Raw, is dropped and
+// counted. Its sender is not told; the receiving node warns in its log, once for
+// each name and sender.
+//
 // What decoding may allocate grows with T. Each value of an event, one byte of it
 // may do, can become a whole element of a slice in T: with cluster.MaxEventValues
 // at most 64 MiB for elements of up to 256 bytes, and more in proportion for

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"sync"
+
+	"github.com/rs/zerolog"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/transport/memnet"
+)
+
+// Order is an event that asks for a Receipt.
+type Order struct{ Item string }
+
+// Receipt is the answer to an Order.
+type Receipt struct{ Item string }
+
+// shop answers orders. Its handlers run as soon as its node listens, before Start
+// has returned the node: they wait until WithListening has set it.
+type shop struct {
+	node      *cluster.Node
+	listening chan struct{} // closed once node is set
+	receipts  chan string
+}
+
+func (s *shop) onOrder(ctx context.Context, from member.Member, o Order) error {
+	<-s.listening
+	return s.node.Send(ctx, from.Address, Receipt(o))
+}
+
+func (s *shop) onReceipt(_ context.Context, from member.Member, r Receipt) error {
+	s.receipts <- fmt.Sprintf("%s from %s", r.Item, from.Name)
+	return nil
+}
+
+func openShop(name, addr string, listen cluster.Listen) *shop {
+	s := &shop{listening: make(chan struct{}), receipts: make(chan string, 1)}
+	rx := receiver.NewMux()
+	receiver.Handle(rx, s.onOrder)
+	receiver.Handle(rx, s.onReceipt)
+	_, err := cluster.Start(context.Background(), cluster.Config{
+		Name: name, Addr: addr, Size: 2, Receiver: rx,
+		Seeds: []string{"127.0.0.1:7001", "127.0.0.1:7002"},
+	}, cluster.WithListening(func(n *cluster.Node) {
+		s.node = n
+		close(s.listening)
+	}), cluster.WithLogger(zerolog.Nop()), cluster.WithTransport(listen))
+	if err != nil {
+		log.Fatal(err)
+	}
+	return s
+}
+
+// A handler that answers takes its node from WithListening, and never from a
+// variable that is set to what Start returns: an event may come before that.
+func ExampleNode_Send() {
+	network := memnet.New() // in memory, for the example alone: leave it out
+	at := func(port uint16) cluster.Listen {
+		return func(c transport.Config) (*transport.Mesh, error) {
+			return network.Listen(member.Address{Host: "127.0.0.1", Port: port}, c)
+		}
+	}
+	var north, south *shop
+	var starts sync.WaitGroup
+	starts.Go(func() { north = openShop("north", "127.0.0.1:7001", at(7001)) })
+	starts.Go(func() { south = openShop("south", "127.0.0.1:7002", at(7002)) })
+	starts.Wait()
+
+	ctx := context.Background()
+	for _, s := range []*shop{north, south} {
+		if err := s.node.WaitActive(ctx, 2); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if err := north.node.Send(ctx, south.node.Self().Address, Order{"tea"}); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(<-north.receipts)
+	for _, s := range []*shop{south, north} {
+		if err := s.node.Leave(ctx); err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output: tea from south
+}

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -154,6 +155,32 @@ func TestDemoStopped(t *testing.T) {
 	}
 }
 
+// TestDemoQuit holds that a demo which is made to show its stacks leaves nothing
+// behind either.
+func TestDemoQuit(t *testing.T) {
+	p, _ := startDemo(t, "--size", "3")
+	p.signal(syscall.SIGQUIT)
+	code, said := p.wait(), p.stderr.String()
+	if code != 1 || !strings.Contains(said, "goroutine 1 [") || !strings.Contains(said, "SIGQUIT") {
+		t.Errorf("exit %d, error\n%s\nwant 1 and the stacks", code, said)
+	}
+	nothingLeft(t, p.stdout.String(), p.cmd.Env)
+}
+
+// TestDemoEnvironment serves its API where ATHENA_ADMIN says.
+func TestDemoEnvironment(t *testing.T) {
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := "unix:" + filepath.Join(t.TempDir(), "a")
+	cmd := exec.Command("env", "ATHENA_ADMIN="+socket, path, "demo", "--size", "1", "--for", "500ms")
+	p := startCommand(t, nil, cmd)
+	if code := p.wait(); code != 0 || !strings.HasPrefix(p.stdout.String(), "admin API  "+socket) {
+		t.Errorf("exit %d, output\n%s\nwant 0 and %s", code, &p.stdout, socket)
+	}
+}
+
 // TestDemoUnread stops reading what a demo prints, as head does: before it
 // prints anything, and while it has nothing to print.
 func TestDemoUnread(t *testing.T) {
@@ -292,6 +319,9 @@ func TestDemoScripts(t *testing.T) {
 				"demo", "--size", "3", "--admin", "127.0.0.1:0", "--script", script)
 			if code != 0 || stderr != "" {
 				t.Errorf("exit %d, error %q, want 0 and none", code, stderr)
+			}
+			if strings.Contains(stdout, "curl") || strings.Contains(stdout, "kill -9") {
+				t.Errorf("prints\n%s\nwant nothing to do by hand while a script plays", stdout)
 			}
 			for _, w := range want {
 				if !regexp.MustCompile(`(?m)^result     .*` + w + `.*: \d+ ms$`).MatchString(stdout) {

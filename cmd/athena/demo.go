@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/athena-go/athena/admin"
 )
@@ -46,6 +47,7 @@ type demo struct {
 var (
 	errDemoOver   = errors.New("the time of --for is over")
 	errScriptDone = errors.New("the script is done")
+	errQuit       = errors.New("SIGQUIT: what each goroutine was doing is above")
 )
 
 func newDemo(began time.Time) *cobra.Command {
@@ -59,7 +61,11 @@ func newDemo(began time.Time) *cobra.Command {
 			"partition cuts the leader off with a minority and heals, rolling restarts every node.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := d.validate(); err != nil {
+			warnMisspelled(cmd.ErrOrStderr(), os.Environ())
+			if err := fromEnvironment(cmd.Flags(), os.Getenv, "admin"); err != nil {
+				return err
+			}
+			if err := d.validate(cmd.Flags()); err != nil {
 				return usageError{err}
 			}
 			return d.run(cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -69,12 +75,12 @@ func newDemo(began time.Time) *cobra.Command {
 	f.IntVar(&d.size, "size", 5, "number of nodes")
 	f.DurationVar(&d.length, "for", 0, "end after this time, 0 for never")
 	f.StringVar(&d.admin, "admin", defaultAdmin,
-		"admin API of the whole demo: host:port on loopback or unix:PATH")
+		"admin API of the whole demo: host:port on loopback or unix:PATH; also ATHENA_ADMIN")
 	f.StringVar(&d.script, "script", "", "failover, partition or rolling; ends when it is done")
 	return cmd
 }
 
-func (d *demo) validate() error {
+func (d *demo) validate(f *pflag.FlagSet) error {
 	if d.size < 1 || d.size > maxDemoSize {
 		return fmt.Errorf("--size %d: must be between 1 and %d", d.size, maxDemoSize)
 	}
@@ -88,14 +94,14 @@ func (d *demo) validate() error {
 		return fmt.Errorf("--script %s needs --size 3 or more: fewer nodes survive nothing", d.script)
 	}
 	if err := admin.CheckListen(d.admin); err != nil {
-		return fmt.Errorf("--admin: %w", err)
+		return fmt.Errorf("%s: %w", given(f, "admin"), err)
 	}
 	return nil
 }
 
 // run shows the demo until it is over.
 func (d *demo) run(out, errOut io.Writer) error {
-	ctx, out, stop := untilDemoEnds(out)
+	ctx, out, stop := untilDemoEnds(out, errOut)
 	defer stop()
 	if d.length > 0 {
 		var cancel context.CancelFunc
@@ -174,12 +180,15 @@ func (d *demo) url(l net.Listener) string {
 	return "http://" + admin.AddrOf(l) + "/v1/status"
 }
 
-// explain prints where everything is, and commands to paste, for the leader above
-// all.
+// explain prints where everything is, and, unless a script plays, commands to paste,
+// for the leader above all.
 func (d *demo) explain(ctx context.Context, out io.Writer, f *fleet, l net.Listener) {
 	nodes := f.entries(f.nodes...)
 	for _, e := range nodes {
 		fmt.Fprintf(out, "%-9s  %s, process %d\n", e.Name, e.Address, e.PID)
+	}
+	if d.script != "" {
+		return
 	}
 	curl, host := "curl -X POST", admin.AddrOf(l)
 	if l.Addr().Network() == "unix" {

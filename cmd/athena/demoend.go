@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/pprof"
 	"syscall"
 	"time"
 
@@ -24,14 +25,19 @@ const readerCheck = 500 * time.Millisecond
 // untilDemoEnds returns a context that ends at a signal, with the cause
 // errStopped, or when out takes nothing more, and the writer to use in the place
 // of out. Nothing of this ends the process: the demo has a secret to remove, and
-// nodes to end. Signals that come while it does so are ignored until stop.
-func untilDemoEnds(out io.Writer) (ctx context.Context, watched io.Writer, stop func()) {
+// nodes to end. Signals that come while it does so are ignored until stop, but for
+// SIGQUIT: the first one writes the stacks to errOut, later ones end all at once.
+func untilDemoEnds(
+	out, errOut io.Writer,
+) (ctx context.Context, watched io.Writer, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
 		signal.Notify(signals, syscall.SIGHUP)
 	}
+	quits := make(chan os.Signal, 1)
+	signal.Notify(quits, syscall.SIGQUIT)
 	// Nobody receives these: it is enough that they end nothing, and that the
 	// write fails.
 	pipes := make(chan os.Signal, 1)
@@ -41,8 +47,12 @@ func untilDemoEnds(out io.Writer) (ctx context.Context, watched io.Writer, stop 
 		select {
 		case <-signals:
 			cancel(errStopped)
+		case <-quits:
+			_ = pprof.Lookup("goroutine").WriteTo(errOut, 2) // as the runtime would
+			cancel(errQuit)
 		case <-ctx.Done():
 		}
+		signal.Reset(syscall.SIGQUIT)
 	}()
 	if f, ok := out.(*os.File); ok {
 		go o.watch(ctx, f)

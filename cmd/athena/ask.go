@@ -143,7 +143,8 @@ func printMembers(w io.Writer, s admin.Status) {
 func newLeader() *cobra.Command {
 	return newQuestion("leader", "print the leader, fail when there is none",
 		"leader prints the leader that has authority. When there is none it prints nothing and\n"+
-			"ends with 1, so that a script can ask.",
+			"ends with 1, so that a script can ask. It does the same when nobody answers; standard\n"+
+			"error says which.",
 		func(ctx context.Context, c *admin.Client) (reply, error) {
 			l, err := c.Leader(ctx)
 			return reply{answer: l, table: func(w io.Writer) {
@@ -161,6 +162,14 @@ func newStatus() *cobra.Command {
 		})
 }
 
+// named is how people are told of a node: by its name too, where it has one.
+func named(name string, a member.Address) string {
+	if name == "" || name == a.String() {
+		return a.String()
+	}
+	return name + " at " + a.String()
+}
+
 func printStatus(w io.Writer, s admin.Status) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...))
@@ -171,11 +180,11 @@ func printStatus(w io.Writer, s admin.Status) {
 		role += fmt.Sprintf(" (holds version %d.%d)", s.View.Version, s.View.Revision)
 		when = " then"
 	}
-	line("node", "%s at %s, %s", s.Self.Name, s.Self.Address, role)
+	line("node", "%s, %s", named(s.Self.Name, s.Self.Address), role)
 	line("cluster", "%s, %d of %d members active%s, %d make a majority",
 		s.Cluster, s.Active(), s.Size, when, s.Quorum)
 	if l, ok := s.LeaderOf(); ok {
-		line("leader", "%s at %s, token %d", l.Name, l.Address, l.Token)
+		line("leader", "%s, token %d", named(l.Name, l.Address), l.Token)
 		for _, a := range s.OtherSeeds { // else part of why there is none
 			line("seeds", "%s has other seeds: give every node the same list", a)
 		}

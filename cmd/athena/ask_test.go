@@ -134,6 +134,21 @@ func TestAsk(t *testing.T) {
 	}
 }
 
+// TestAskUnnamed wants a node that was given no name to be told once.
+func TestAskUnnamed(t *testing.T) {
+	f := pair(3)
+	for i, m := range f.View.Members {
+		f.View.Members[i].Name = m.Address.String()
+	}
+	f.Self = f.View.Members[0]
+	_, stdout, _ := athena("status", "--admin", answering(t, f))
+	for _, want := range []string{"node     h:1, leader\n", "leader   h:1, token 3\n"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("athena status prints\n%s\nwant %q in it", stdout, want)
+		}
+	}
+}
+
 // TestAskSomethingElse wants words for a web server that is no node, whatever it
 // answers with.
 func TestAskSomethingElse(t *testing.T) {

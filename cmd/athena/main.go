@@ -43,9 +43,12 @@ func execute(began time.Time, args []string, stdout, stderr io.Writer) int {
 		Long: "Athena makes a fixed number of processes one cluster. It elects one leader with a\n" +
 			"lease and a fencing token, and tells every process who is a member.\n\n" +
 			"Exit codes: 0 done, 1 failed, 2 asked wrongly.",
+		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.Flags().Bool("version", false, "print the version of this program")
 	// What cobra finds wrong with flags and arguments comes up before this.
 	wellFormed := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { wellFormed = true }
@@ -57,7 +60,7 @@ func execute(began time.Time, args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteC()
-	if !wellFormed {
+	if err != nil && !wellFormed {
 		warnMisspelled(stderr, os.Environ())
 	}
 	var usage usageError

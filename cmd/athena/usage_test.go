@@ -287,8 +287,10 @@ func secretFile(t *testing.T, text string, mode os.FileMode) string {
 }
 
 func TestHelpAndVersion(t *testing.T) {
+	t.Setenv("ATHENA_SIZ", "3") // nothing here looks at it
 	for _, c := range []struct{ arg, want string }{
 		{"--help", "Available Commands"}, {"version", "athena "}, {"help", "members"},
+		{"--version", version() + "\n"},
 	} {
 		code, stdout, stderr := athena(c.arg)
 		if code != exitDone || !strings.Contains(stdout, c.want) || stderr != "" {

@@ -21,11 +21,16 @@ func newVersion() *cobra.Command {
 		Short: "print the version of this program",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "athena %s, protocol %d, %s %s/%s\n",
-				build(), wire.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), version())
 			return err
 		},
 	}
+}
+
+// version is what the verb and the flag of this name print.
+func version() string {
+	return fmt.Sprintf("athena %s, protocol %d, %s %s/%s",
+		build(), wire.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // build names what this program was built from: the version of the module, or

@@ -83,10 +83,21 @@ func (j *judge) cutOff() {
 	c, t := j.c, j.c.setup.Timings
 	old, start := c.Leader(), c.now
 	c.say(Phase, "the leader is cut off")
-	c.Isolate(old)
+	// It may keep some others, too few for a lease.
+	kept := j.rand.IntN(max(c.check.quorum-1, 1))
+	for _, o := range j.rand.Perm(len(c.procs)) {
+		switch {
+		case o == old:
+		case kept > 0:
+			kept--
+		default:
+			c.Cut(old, o)
+		}
+	}
 	replaced := func() bool { return c.Leader() >= 0 && c.Leader() != old }
-	if !c.RunUntil(2*t.TTLTimeout, replaced) {
-		c.check.fail("L4", "%s is cut off, and not replaced for %v", nameOf(old), 2*t.TTLTimeout)
+	limit := max(2*t.TTLTimeout, 5*t.LeaderTimeout/2)
+	if !c.RunUntil(limit, replaced) {
+		c.check.fail("L4", "%s is cut off, and not replaced for %v", nameOf(old), limit)
 		return
 	}
 	j.measure("leader after it was cut off", start, 5*t.LeaderTimeout/2)

@@ -24,7 +24,7 @@ func (m *Machine) hear(c member.Claim, from member.Address) {
 		return
 	case m.role == member.Seeking && c == m.seek.refused:
 		return
-	case m.role == member.Seeking && !m.seek.target.IsZero() && !c.BetterThan(m.seek.target):
+	case m.role == member.Seeking && m.awaits(c, from):
 		return
 	}
 	switch m.role {
@@ -40,6 +40,19 @@ func (m *Machine) hear(c member.Claim, from member.Address) {
 	case member.Seeking:
 		m.join(c)
 	}
+}
+
+// awaits reports whether a claim is no reason to ask anybody: a leader as good was
+// asked for a place, and its answer may come. When it claims itself an interval
+// later, request or answer was lost, unless it said that this node has to wait.
+func (m *Machine) awaits(c member.Claim, from member.Address) bool {
+	s := &m.seek
+	if s.target.IsZero() || c.BetterThan(s.target) {
+		return false
+	}
+	lost := c == s.target && from == c.Leader && !s.waits &&
+		m.now.Sub(s.joinAt) >= m.cfg.Timings.HeartbeatInterval
+	return !lost
 }
 
 // onSeedKeepAlive answers with the own claim, and tells the leader when it lost.

@@ -146,7 +146,9 @@ func (m *Machine) onVote(in message.Message, b message.Vote) {
 // one that this node cannot take because it is bound above it, or others would
 // refuse what it proposes for ever. (S) protocol.md section 6, 4.
 func (m *Machine) rebase(a *attempt, s member.State) {
-	if s.Version < a.id.Version && m.plausible(s) && s.Roster.IsVoter(m.self.Voter()) {
+	candidate, _ := s.Roster.Find(a.candidate)
+	if s.Version < a.id.Version && m.plausible(s) && s.Roster.IsVoter(m.self.Voter()) &&
+		candidate.IsVoter() {
 		a.base = s
 		a.electorate.Roster = s.Roster
 	}

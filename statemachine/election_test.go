@@ -586,3 +586,36 @@ func TestAVoterDoesNotContendWithWhomItVotedFor(t *testing.T) {
 		}
 	}
 }
+
+// 4. "A proposer that is bound above that state cannot take it, and builds on it all
+// the same", where whom it proposes is a voter of it: one that joins there, or is
+// gone, must not come to vote, or lead, by an election.
+func TestHandsOverOnlyToAVoterOfTheNewestState(t *testing.T) {
+	joins := state(3, 5, 1, 2)
+	e := joins.Roster[1]
+	e.Identity, e.Status = newStore(run(1, 2)), member.Joining
+	joins.Roster = joins.Roster.With(e)
+	gone := state(3, 5, 1, 2)
+	gone.Roster = gone.Roster.Without(addr(1))
+	for name, s := range map[string]member.State{"joins": joins, "gone": gone} {
+		b := boundLeader(t)
+		b.hand(b.keepAlive(1, b.now))
+		b.run(b.timings.HeartbeatInterval / 2)
+		out, err := b.nodes[0].Transfer(b.now, addr(1))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		b.take(b.nodes[0], out)
+		b.untilSent(time.Minute, message.KindProposal)
+		for range 20 {
+			p := last[message.Proposal](b)
+			if p.Stage == message.Formal && p.Base == s.Number {
+				t.Fatalf("%s: got %v proposed on %v, where n2 has no vote", name, p.State, s.Number)
+			}
+			v := yes(p)
+			v.Held, v.State = s.Number, s
+			b.hand(event(2, member.Claim{}, v))
+			b.run(b.timings.HeartbeatInterval / 10)
+		}
+	}
+}

@@ -23,6 +23,8 @@ type seek struct {
 	// refused is the leader that gave no place in this round: it is not asked
 	// again before the next, whoever names it.
 	refused member.Claim
+	joinAt  time.Time // when target was asked for a place
+	waits   bool      // it said that this node has to wait
 	// ledAt is when somebody last named a leader.
 	ledAt  time.Time
 	askers []asker
@@ -128,7 +130,7 @@ func (m *Machine) noteSeed(in message.Message, held member.Number) {
 func (m *Machine) join(c member.Claim) {
 	m.role = member.Seeking
 	m.leader = member.Claim{}
-	m.seek.target = c
+	m.seek.target, m.seek.joinAt, m.seek.waits = c, m.now, false
 	m.seek.ledAt = m.now
 	if next := m.now.Add(m.cfg.Timings.RetryInterval); m.seek.nextAt.Before(next) {
 		m.seek.nextAt = next.Add(m.jitter(m.cfg.Timings.RetryInterval / 4))
@@ -163,7 +165,8 @@ func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterRespon
 		m.yieldAddress(c, b.Known)
 	case b.Reason == message.ReasonNotSettled || b.Reason == message.ReasonClusterFull,
 		b.Reason == message.ReasonQuorumAtStake:
-		// The leader knows that this node waits.
+		// The leader knows of it.
+		m.seek.waits = true
 	default:
 		m.seek.refused = m.seek.target
 		m.seek.target = member.Claim{}

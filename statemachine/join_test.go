@@ -431,3 +431,29 @@ func TestAJoinIsGivenARetryInterval(t *testing.T) {
 		t.Errorf("got the next round %v after the join, want at least %v", took, b.timings.RetryInterval)
 	}
 }
+
+// L2: "after a heal with a quorate side, within 4 intervals + 4 round trips". The
+// old leader reaches one member only, learns of its successor there, and its request
+// to join is lost: the claims of that leader after the heal bring it back, not the
+// next round.
+func TestJoinsAgainWhereTheRequestWasLost(t *testing.T) {
+	for phase := range 20 {
+		b := newBus(t, 5, 5)
+		b.start(0, 1, 2, 3, 4)
+		b.settle(5)
+		old, kept := addr(b.quorate()), addr(b.quorate()-1)
+		b.cut = func(m message.Message) bool {
+			return m.From.Address == old && m.To != kept || m.To == old && m.From.Address != kept
+		}
+		b.until(time.Minute, "next leader", func() bool {
+			l := b.quorate()
+			return l >= 0 && addr(l) != old
+		})
+		b.run(b.timings.TTLTimeout/2 + time.Duration(phase)*37*time.Millisecond)
+		b.cut = nil
+		took := b.settle(5)
+		if limit := 4*b.timings.HeartbeatInterval + 8*b.latency; took > limit {
+			t.Errorf("phase %d: got all active %v after the heal, want at most %v", phase, took, limit)
+		}
+	}
+}

@@ -148,7 +148,8 @@ func (m *Machine) waitsFor(a member.Address) bool {
 func (m *Machine) yield(p message.Proposal) {
 	pause := m.cfg.Timings.HeartbeatInterval
 	m.ask.id = 0 // answers on the way would make it propose all the same
-	if until := m.now.Add(pause); m.ask.nextAt.Before(until) {
+	// In turn, should the proposer die now.
+	if until := m.now.Add(pause + m.turn()); m.ask.nextAt.Before(until) {
 		m.ask.nextAt = until
 	}
 	if p.Stage == message.Pre {

@@ -28,12 +28,15 @@ type arrivals struct {
 	got map[[2]string][]int // names of sender and receiver
 }
 
-// receive has every node keep what it is sent.
-func (s *stack) receive() *arrivals {
+// receive has every node keep what it is sent, once handle returns.
+func (s *stack) receive(handle func(context.Context, payload) error) *arrivals {
 	a := &arrivals{got: make(map[[2]string][]int)}
 	s.change = func(i int, c *cluster.Config) {
 		c.Receiver = receiver.NewMux()
-		receiver.Handle(c.Receiver, func(_ context.Context, from member.Member, p payload) error {
+		receiver.Handle(c.Receiver, func(ctx context.Context, from member.Member, p payload) error {
+			if err := handle(ctx, p); err != nil {
+				return err
+			}
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			pair := [2]string{from.Name, fmt.Sprint("n", i)}
@@ -43,6 +46,9 @@ func (s *stack) receive() *arrivals {
 	}
 	return a
 }
+
+// atOnce is a handler that takes no time.
+func atOnce(context.Context, payload) error { return nil }
 
 // of lists the numbers that one node got of another one.
 func (a *arrivals) of(from, to int) []int {
@@ -113,7 +119,7 @@ func upTo(count int) (numbers []int) {
 // heartbeat (protocol.md section 8).
 func TestStackLargePacketsVanish(t *testing.T) {
 	inStack(t, 3, func(t *testing.T, s *stack) {
-		a := s.receive()
+		a := s.receive(atOnce)
 		s.eachPath(transporttest.Path{LimitBytes: 1200})
 		s.form()
 		c := s.calm(0, 1, 2)
@@ -135,7 +141,7 @@ func TestStackLargePacketsVanish(t *testing.T) {
 // connection, and after the heal all is as it was.
 func TestStackPathTooSmallForQUIC(t *testing.T) {
 	inStack(t, 3, func(t *testing.T, s *stack) {
-		a := s.receive()
+		a := s.receive(atOnce)
 		s.form()
 		c := s.calm(0, 1, 2)
 		s.eachPath(transporttest.Path{LimitBytes: 1000})
@@ -167,7 +173,7 @@ func TestStackPathTooSmallForQUIC(t *testing.T) {
 // arrive in order, custom ones in order and once (sections 2 and 9, I9).
 func TestStackReorderedAndDoubledPackets(t *testing.T) {
 	inStack(t, 3, func(t *testing.T, s *stack) {
-		a := s.receive()
+		a := s.receive(atOnce)
 		s.form()
 		s.eachPath(transporttest.Path{Jitter: 20 * time.Millisecond, Twice: 0.5})
 		const events = 300
@@ -190,7 +196,7 @@ func TestStackLossRemovesNobody(t *testing.T) {
 		twoWay bool
 	}{{0.05, false}, {0.05, true}, {0.3, false}, {0.3, true}} {
 		inStack(t, 5, func(t *testing.T, s *stack) {
-			a := s.receive()
+			a := s.receive(atOnce)
 			s.form()
 			begin := time.Now()
 			c := s.calm(0, 1, 2, 3, 4)

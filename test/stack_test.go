@@ -256,11 +256,13 @@ type payload struct {
 	Filler []byte
 }
 
+// buffered is more payloads of a KiB than all buffers on the way hold.
+const buffered = 1_000
+
 // In the original 5,000 events to a handler that takes 50 ms make a healthy
 // member look dead. Here only their sender waits.
 func TestStackSlowHandler(t *testing.T) {
 	const events, pause = 5_000, 50 * time.Millisecond
-	const buffered = 1_000 // more of them than all buffers on the way hold
 	inStack(t, 3, func(t *testing.T, s *stack) {
 		var handled atomic.Int64
 		s.change = func(_ int, c *cluster.Config) {

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/transport/transporttest"
+)
+
+// inStuckStack runs a test with three nodes whose handlers block, for events of
+// number 0 and more, until release is closed; got is what they handled.
+func inStuckStack(t *testing.T, test func(*testing.T, *stack, *arrivals, chan struct{})) {
+	t.Helper()
+	inStack(t, 3, func(t *testing.T, s *stack) {
+		release := make(chan struct{})
+		a := s.receive(func(ctx context.Context, p payload) error {
+			if p.Number < 0 {
+				return nil
+			}
+			select {
+			case <-release:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+		s.form()
+		test(t, s, a, release)
+	})
+}
+
+// flood sends numbered events until one fails, and counts those that were taken. It
+// ends where nothing ever stops it.
+func flood(ctx context.Context, from *cluster.Node, to int, taken *atomic.Int64) error {
+	filler := bytes.Repeat([]byte("x"), 1<<10)
+	for taken.Load() < 10*buffered {
+		err := from.Send(ctx, stackAddress(to), payload{int(taken.Load()), filler})
+		if err != nil {
+			return err
+		}
+		taken.Add(1)
+	}
+	return errors.New("more events were taken than all buffers hold")
+}
+
+// A handler that blocks for a minute stops its sender after what the buffers on the
+// way hold, and nobody else: other senders are handled, members and leader are as
+// before (section 9). Then all that was taken is handled.
+func TestStackHandlerThatBlocksForAMinute(t *testing.T) {
+	inStuckStack(t, func(t *testing.T, s *stack, a *arrivals, release chan struct{}) {
+		from := s.leader()
+		to, third := others(from)[0], others(from)[1]
+		c := s.calm(0, 1, 2)
+		ctx, stop := context.WithCancel(t.Context())
+		var taken atomic.Int64
+		sent := make(chan error)
+		sender := s.node(from)
+		go func() { sent <- flood(ctx, sender, to, &taken) }()
+		c.rest(5 * time.Second)
+		early := taken.Load()
+		for range 100 {
+			if err := s.node(third).Send(t.Context(), stackAddress(to), payload{-1, nil}); err != nil {
+				t.Errorf("Send of another member: %v", err)
+			}
+		}
+		c.rest(55 * time.Second)
+		if got := len(a.of(third, to)); got != 100 {
+			t.Errorf("got %d events of another member, want 100", got)
+		}
+		if got := taken.Load(); got != early || got > buffered {
+			t.Errorf("%d events were taken after 5 s, %d after a minute; want no more, at most %d",
+				early, got, buffered)
+		}
+		for _, r := range s.node(to).Status().Receivers {
+			if r.Queued > receiver.LaneLength {
+				t.Errorf("%d events %q wait for a handler, want at most %d",
+					r.Queued, r.Event, receiver.LaneLength)
+			}
+		}
+		stop()
+		if err := <-sent; !errors.Is(err, context.Canceled) {
+			t.Errorf("Send: got %v, want the end of its context", err)
+		}
+		close(release)
+		s.rest(time.Second)
+		if got := a.of(from, to); !slices.Equal(got, upTo(int(early))) {
+			t.Errorf("handled %v, want 0 to %d", got, early-1)
+		}
+		c.holds()
+	})
+}
+
+// A Send that waits ends at once with ErrClosed where its own node closes, and
+// where the receiver does, as soon as that is sure to be gone.
+func TestStackCloseDuringSend(t *testing.T) {
+	for _, sender := range []bool{true, false} {
+		inStuckStack(t, func(t *testing.T, s *stack, _ *arrivals, _ chan struct{}) {
+			from := others(s.leader())[0]
+			to := others(s.leader())[1]
+			var taken atomic.Int64
+			ended := make(chan time.Time, 1)
+			var failed error
+			node := s.node(from)
+			go func() {
+				failed = flood(t.Context(), node, to, &taken)
+				ended <- time.Now()
+			}()
+			s.rest(time.Second)
+			begin, closes := time.Now(), node
+			if !sender {
+				closes = s.node(to)
+			}
+			if err := closes.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+			if took := time.Since(begin); took > transport.CloseTimeout {
+				t.Errorf("Close took %v, want at most %v", took, transport.CloseTimeout)
+			}
+			took := (<-ended).Sub(begin)
+			switch {
+			case sender && (!errors.Is(failed, cluster.ErrClosed) || took > 0):
+				t.Errorf("the sender closed: Send ended after %v with %v, want ErrClosed at once", took, failed)
+			case !sender && (!errors.Is(failed, transport.ErrUnreachable) || took > transport.SendTimeout):
+				t.Errorf("the receiver closed: Send ended after %v with %v, want ErrUnreachable within %v",
+					took, failed, transport.SendTimeout)
+			}
+			t.Logf("sender %v: %d events taken, Send ended after %v", sender, taken.Load(), took)
+		})
+	}
+}
+
+// Transfer, Drain and Leave end in time whatever is lost, in order at 5 %; at every
+// instant at most one has authority (section 6, Leaving leader).
+func TestStackHandOverUnderLoss(t *testing.T) {
+	for _, loss := range []float64{0.05, 0.3} {
+		inFormedStack(t, 5, func(t *testing.T, s *stack) {
+			s.eachPath(transporttest.Path{Loss: loss})
+			for _, verb := range []string{"Transfer", "Drain", "Leave", "Leave of a follower"} {
+				leads := func() bool { return s.leader() >= 0 }
+				s.within(2*lan().TTLTimeout, "leader", leads)
+				i := s.leader()
+				token := s.token
+				if verb == "Leave of a follower" {
+					i = others(i)[0]
+				}
+				took, err := s.call(verb, i)
+				t.Logf("loss %v: %s: %v after %v", loss, verb, err, took)
+				// What is given up in vain is over after LeaderTimeout, and then others elect.
+				limit := 2*lan().LeaderTimeout + transport.CloseTimeout
+				if took > limit || loss < 0.1 && err != nil {
+					t.Errorf("loss %v: %s: %v after %v, want nil within %v", loss, verb, err, took, limit)
+				}
+				s.within(2*lan().TTLTimeout, "leader", leads)
+				switch next := s.leader(); {
+				case verb == "Leave of a follower":
+				case err == nil && s.token <= token, loss < 0.1 && next == i:
+					t.Errorf("loss %v: after %s of node %d: node %d leads with token %d, had %d",
+						loss, verb, i, next, s.token, token)
+				}
+				if verb != "Transfer" {
+					s.kill(i) // it is drained, or has left
+					s.start(i)
+				}
+				s.rest(time.Second)
+			}
+			s.eachPath(transporttest.Path{})
+			s.within(2*lan().TTLTimeout, "one cluster", s.settled)
+		})
+	}
+}
+
+// call calls a method of a node by its name, and says how long it took.
+func (s *stack) call(verb string, i int) (time.Duration, error) {
+	s.t.Helper()
+	n, begin := s.node(i), time.Now()
+	ctx, cancel := context.WithTimeout(s.t.Context(), lan().TTLTimeout)
+	defer cancel()
+	var err error
+	switch verb {
+	case "Transfer":
+		err = n.Transfer(ctx, member.Address{})
+	case "Drain":
+		err = n.Drain(ctx)
+	default:
+		err = n.Leave(ctx)
+	}
+	synctest.Wait()
+	return time.Since(begin), err
+}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing/synctest"
 	"time"
+
+	"github.com/athena-go/athena/transport/transporttest"
 )
 
 // pauser is what a process sees of time and network. A process that is suspended
@@ -50,7 +52,7 @@ func (g *pauser) jump(d time.Duration) {
 
 // pausedSocket is the socket of a process.
 type pausedSocket struct {
-	net.PacketConn
+	transporttest.Socket
 	pauser *pauser
 }
 
@@ -64,10 +66,6 @@ func (s pausedSocket) WriteTo(b []byte, to net.Addr) (int, error) {
 	s.pauser.pass()
 	return s.PacketConn.WriteTo(b, to)
 }
-
-// QUIC warns of sockets without buffers.
-func (s pausedSocket) SetReadBuffer(int) error  { return nil }
-func (s pausedSocket) SetWriteBuffer(int) error { return nil }
 
 // suspend stops a process as SIGSTOP does, and a virtual machine that is paused.
 func (s *stack) suspend(i int) {

@@ -137,7 +137,7 @@ func (s *stack) open(ctx context.Context, i int) (*cluster.Node, error) {
 	options := []cluster.Option{
 		cluster.WithSocket(func(addr string) (net.PacketConn, error) {
 			socket, err := s.packets.Open(addr)
-			return pausedSocket{socket, g}, err
+			return pausedSocket{transporttest.Socket{PacketConn: socket}, g}, err
 		}),
 		cluster.WithClock(g.now), cluster.WithLogger(zerolog.Nop()),
 		cluster.WithListening(func(n *cluster.Node) { s.watch.add(i, n) }),

@@ -66,6 +66,32 @@ func TestSilentConnectionIsReplaced(t *testing.T) {
 	})
 }
 
+// TestRestartIsNoticedAtOnce restarts a peer that keeps its key and says nothing by
+// itself: the next heartbeat is answered by a reset, the one after it arrives.
+func TestRestartIsNoticedAtOnce(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)
+		a.Notify(addrB, []byte("hello"))
+		next(t, b.frames[transport.System], "frame")
+		time.Sleep(time.Second)
+		w.Kill(addrB)
+		b = w.join(t, addrB, 2, nil)
+		start := time.Now()
+		a.Notify(addrB, make([]byte, wire.MinKeepAliveBytes))
+		err := a.nextReport(t, transport.ReportLost)
+		if took := time.Since(start); took != 2*delay {
+			t.Errorf("the end of the connection was told after %v, want %v: %v", took, 2*delay, err)
+		}
+		start = time.Now()
+		a.Notify(addrB, []byte("again"))
+		next(t, b.frames[transport.System], "frame")
+		// A round trip each for the handshake and the greets, and the way there.
+		if took := time.Since(start); took != 5*delay {
+			t.Errorf("the next frame arrived after %v, want %v", took, 5*delay)
+		}
+	})
+}
+
 // TestQuietConnectionLasts leaves a connection alone for long.
 func TestQuietConnectionLasts(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

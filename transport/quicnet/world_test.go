@@ -39,7 +39,7 @@ func newWorld(t testing.TB) *world {
 
 // brokenSocket is one that can fail to send.
 type brokenSocket struct {
-	net.PacketConn
+	transporttest.Socket
 	failing atomic.Bool
 }
 
@@ -49,10 +49,6 @@ func (s *brokenSocket) WriteTo(b []byte, to net.Addr) (int, error) {
 	}
 	return s.PacketConn.WriteTo(b, to)
 }
-
-// QUIC warns of sockets without buffers.
-func (s *brokenSocket) SetReadBuffer(int) error  { return nil }
-func (s *brokenSocket) SetWriteBuffer(int) error { return nil }
 
 // listen opens a simulated socket.
 func (w *world) listen(at member.Address) net.PacketConn {

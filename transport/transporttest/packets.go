@@ -151,6 +151,16 @@ func (p *PacketNet) draw(packet simnet.Packet) []time.Duration {
 // AddNode implements simnet.Router; Open adds the nodes.
 func (p *PacketNet) AddNode(net.Addr, simnet.PacketReceiver) {}
 
+// Socket is for a socket that disturbs another one to embed. QUIC warns of sockets
+// without buffers.
+type Socket struct{ net.PacketConn }
+
+// SetReadBuffer sets nothing.
+func (Socket) SetReadBuffer(int) error { return nil }
+
+// SetWriteBuffer sets nothing.
+func (Socket) SetWriteBuffer(int) error { return nil }
+
 // socket is one end; its link has goroutines that end with it.
 type socket struct {
 	*simnet.SimConn

@@ -83,7 +83,8 @@ func chat(
 }
 
 // handlers prints what comes. Each kind of event runs in the order sent, and
-// different ones side by side.
+// different ones side by side. These need no node; handlers that answer have it
+// from cluster.WithListening, as in the example of cluster.Node.Send.
 func handlers(out io.Writer) *receiver.Mux {
 	rx := receiver.NewMux()
 	receiver.Handle(rx, func(_ context.Context, from member.Member, m Roar) error {

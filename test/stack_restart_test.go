@@ -125,25 +125,28 @@ func TestStackAddressTakenOver(t *testing.T) {
 // Where the second process ends, the first one hears again, as soon as the others
 // have given up the connection to the second: it stops, its place is not its own.
 func TestStackAddressGivenBack(t *testing.T) {
-	inFormedStack(t, 3, func(t *testing.T, s *stack) {
-		i := others(s.leader())[0]
-		first := s.supplant(i, false)
-		defer first.Close()
-		s.within(2*lan().RetryInterval, "one cluster", s.settled)
-		s.kill(i)
-		back := time.Now()
-		select {
-		case <-first.Done():
-		case <-time.After(2 * quicPatience):
-		}
-		took := time.Since(back)
-		limit := quicPatience + time.Second
-		if err := first.Err(); !errors.Is(err, cluster.ErrAddressInUse) || took > limit {
-			t.Errorf("the first process: got %v after %v, want ErrAddressInUse within %v", err, took, limit)
-		}
-		s.start(i)
-		s.within(2*lan().RetryInterval, "one cluster with the second process", s.settled)
-	})
+	for _, copied := range []bool{false, true} {
+		inFormedStack(t, 3, func(t *testing.T, s *stack) {
+			i := others(s.leader())[0]
+			first := s.supplant(i, copied)
+			defer first.Close()
+			s.within(2*lan().RetryInterval, "one cluster", s.settled)
+			s.kill(i)
+			back := time.Now()
+			select {
+			case <-first.Done():
+			case <-time.After(2 * quicPatience):
+			}
+			took, limit := time.Since(back), quicPatience+time.Second
+			if err := first.Err(); !errors.Is(err, cluster.ErrAddressInUse) || took > limit {
+				t.Errorf("copied %v: the first process: got %v after %v, want ErrAddressInUse within %v",
+					copied, err, took, limit)
+			}
+			t.Logf("copied %v: stopped after %v", copied, took)
+			s.start(i)
+			s.within(2*lan().RetryInterval, "one cluster with the second process", s.settled)
+		})
+	}
 }
 
 // supplant starts another process at the address of one, which it returns.

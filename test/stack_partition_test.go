@@ -166,7 +166,7 @@ func TestStackNoSideHasAMajority(t *testing.T) {
 		rest := others(old)
 		s.splitOff(s.packets.Cut, old, rest[0])
 		s.splitOff(s.packets.Cut, rest[1])
-		s.rest(15 * time.Second)
+		s.rest(6 * time.Second)
 		if n := s.watch.count(beat.Add(time.Second), func(e cluster.Event) bool {
 			l, ok := e.(cluster.LeaderChanged)
 			return ok && l.Quorate

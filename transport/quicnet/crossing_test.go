@@ -39,7 +39,7 @@ func TestAllPairsCross(t *testing.T) {
 const longer = 7 * time.Millisecond
 
 func crossAll(t *testing.T, long, late int) (duplicates uint64) {
-	const frames = 30
+	const frames = 15
 	w := newWorld(t)
 	at := []member.Address{addrA, addrB, {Host: "10.0.0.3", Port: 7000}}
 	direction := 0

@@ -189,6 +189,9 @@ func TestFormatRefuses(t *testing.T) {
 	}
 }
 
+// FuzzLoad reads any file, and any content behind a checksum that fits: it is
+// refused with a known error and no value, or it is what a node could go on with,
+// written and read again as it is. Either costs little.
 func FuzzLoad(f *testing.F) {
 	for _, d := range []Content{typical(), fresh()} {
 		content := mustFormat(f, d)
@@ -198,6 +201,7 @@ func FuzzLoad(f *testing.F) {
 	}
 	f.Add([]byte{}, false)
 	f.Add([]byte("null"), true)
+	f.Add(bytes.Repeat([]byte("["), 10_001), true)
 	f.Fuzz(func(t *testing.T, content []byte, sealed bool) {
 		if sealed { // beyond the checksum, which no fuzzer guesses
 			content = seal(string(content))
@@ -205,11 +209,23 @@ func FuzzLoad(f *testing.F) {
 		d, err := parse(content)
 		if err != nil {
 			checkUnreadable(t, "fuzzed", content)
+			if most := 4*len(content) + 1024; len(err.Error()) > most {
+				t.Fatalf("an error of %d bytes for %d: %.500v", len(err.Error()), len(content), err)
+			}
 			return
 		}
-		again, err := parse(mustFormat(t, d))
+		for _, s := range []member.State{d.Held, d.Accepted.State} {
+			if len(s.Roster) > member.MaxMembers || !s.Roster.IsSorted() {
+				t.Fatalf("%q gives the roster %+v", content, s.Roster)
+			}
+		}
+		written := mustFormat(t, d)
+		again, err := parse(written)
 		if err != nil || !reflect.DeepEqual(sameNil(d), sameNil(again)) {
 			t.Fatalf("%q gives %+v, written and read again %+v, %v", content, d, again, err)
+		}
+		if twice := mustFormat(t, again); !bytes.Equal(twice, written) {
+			t.Fatalf("written twice:\n%s\n%s", written, twice)
 		}
 	})
 }

@@ -88,29 +88,58 @@ func TestDeclaredLengthAllocatesLittle(t *testing.T) {
 	}
 }
 
+// FuzzFrameReader reads any stream, in any pieces, twice: what it has of frames
+// is what was in it, errors are the known ones, and memory is that of what came.
 func FuzzFrameReader(f *testing.F) {
-	f.Add(appendFrame(nil, []byte("hello")))
-	f.Add(appendHeader(nil, 0))
-	f.Add(appendHeader(nil, 1<<31))
-	f.Fuzz(func(t *testing.T, stream []byte) {
-		const limit = 64
-		r := newFrameReader(bytes.NewReader(stream), limit)
-		var again []byte
-		for {
-			frame, err := r.next()
-			switch {
-			case err == nil && (len(frame) == 0 || len(frame) > limit):
-				t.Fatalf("frame of %d bytes, limit %d", len(frame), limit)
-			case err == nil:
-				again = appendFrame(again, frame)
-				continue
-			case errors.Is(err, errEndMark):
-				again = appendHeader(again, 0)
-				continue
-			case errors.Is(err, io.EOF) && !bytes.Equal(again, stream):
-				t.Fatalf("read %x, wrote %x", stream, again)
-			}
+	f.Add(appendFrame(nil, []byte("hello")), uint32(64), false)
+	f.Add(appendHeader(appendFrame(nil, []byte("hello")), 0), uint32(5), true)
+	f.Add(appendHeader(nil, 1<<31), uint32(MaxCustomBytes), false)
+	f.Add(appendHeader(nil, 3*chunkBytes), uint32(MaxSystemBytes), false)
+	f.Add(appendFrame(nil, make([]byte, 3*chunkBytes)), uint32(MaxSystemBytes), true)
+	f.Fuzz(func(t *testing.T, stream []byte, limit uint32, pieces bool) {
+		limit %= MaxCustomBytes + 1
+		again, room, err := readAll(t, bytes.NewReader(stream), int(limit))
+		if most := 2*len(stream) + chunkBytes; room > most {
+			t.Fatalf("%d bytes of room for frames of a stream of %d", room, len(stream))
+		}
+		if errors.Is(err, io.EOF) && !bytes.Equal(again, stream) || !bytes.HasPrefix(stream, again) {
+			t.Fatalf("read %x, wrote %x", stream, again)
+		}
+		if !pieces {
 			return
 		}
+		for _, r := range []io.Reader{
+			iotest.OneByteReader(bytes.NewReader(stream)), iotest.HalfReader(bytes.NewReader(stream)),
+		} {
+			slowly, _, slowErr := readAll(t, r, int(limit))
+			if !bytes.Equal(slowly, again) || slowErr.Error() != err.Error() {
+				t.Fatalf("in pieces: %x and %v; at once %x and %v", slowly, slowErr, again, err)
+			}
+		}
 	})
+}
+
+// readAll reads frames to the end, writes them again, and says how much room they
+// had and what the end was.
+func readAll(t *testing.T, stream io.Reader, limit int) (again []byte, room int, err error) {
+	t.Helper()
+	r := newFrameReader(stream, limit)
+	for {
+		frame, err := r.next()
+		switch {
+		case err == nil && (len(frame) == 0 || len(frame) > limit):
+			t.Fatalf("frame of %d bytes, limit %d", len(frame), limit)
+		case err != nil && frame != nil:
+			t.Fatalf("a frame came with %v", err)
+		case err == nil:
+			room += cap(frame)
+			again = appendFrame(again, frame)
+		case errors.Is(err, errEndMark):
+			again = appendHeader(again, 0)
+		case errors.Is(err, io.EOF) || errors.Is(err, errGarbage):
+			return again, room, err
+		default:
+			t.Fatalf("%v is none of the package", err)
+		}
+	}
 }

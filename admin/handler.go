@@ -47,7 +47,14 @@ func New(node Node, build string) http.Handler {
 		mux.HandleFunc(path, methodNotAllowed)
 	}
 	mux.HandleFunc("/", notFound)
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// "*" and the host of CONNECT are no paths; the mux would answer in other words.
+		if !strings.HasPrefix(r.URL.Path, "/") {
+			notFound(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 type handler struct {

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/athena-go/athena/admin"
+)
+
+// FuzzHandler lets the handler answer any request that net/http reads, at nodes in
+// every condition. It answers all of them, with what it documents, in few bytes,
+// and never sends anybody elsewhere.
+func FuzzHandler(f *testing.F) {
+	for i, path := range []string{
+		"/v1/status", "/v1/members", "/v1/leader", "/livez", "/readyz?leader", "/readyz?quorum=1",
+		"/readyz?leader=maybe", "/livez?%zz", "//evil.example/..", "/v1//status", "/%2e%2e/", "/\x7f", "*",
+	} {
+		f.Add(uint8(i), []byte("GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+		f.Add(uint8(i), []byte("POST "+path+" HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}"))
+	}
+	f.Add(uint8(0), []byte("CONNECT a:1 HTTP/1.0\r\n\r\n"))
+	f.Add(uint8(0), []byte("OPTIONS * HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"))
+	f.Fuzz(func(t *testing.T, node uint8, raw []byte) {
+		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(string(raw))))
+		if err != nil {
+			return // the server of net/http answers that itself
+		}
+		nodes := []fake{leading(t), joining(), leaderless(t), provisional(t), following(t)}
+		h := admin.New(nodes[int(node)%len(nodes)], "v0.1")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		checkAnswer(t, r, w)
+	})
+}
+
+// documented are the answers of 503, by path.
+var documented = map[string][]string{
+	"/v1/leader": {admin.CodeNoQuorum},
+	"/readyz":    {admin.CodeNoQuorum, admin.CodeNotLeader, admin.CodeNotActive},
+}
+
+func checkAnswer(t *testing.T, r *http.Request, w *httptest.ResponseRecorder) {
+	t.Helper()
+	asked := r.Method + " " + r.URL.String()
+	body := w.Body.Bytes()
+	if most := 4096 + 16*len(asked); len(body) > most {
+		t.Fatalf("%q: an answer of %d bytes", asked, len(body))
+	}
+	if at := w.Header().Get("Location"); at != "" {
+		// net/http cleans paths so; a browser reads //host as another host.
+		if !strings.HasPrefix(at, "/") || strings.HasPrefix(at, "//") || strings.HasPrefix(at, `/\`) {
+			t.Fatalf("%q: sent to %q", asked, at)
+		}
+		return
+	}
+	var told struct{ Error, Code string }
+	switch {
+	case w.Code < 400 && w.Code != http.StatusOK:
+		t.Fatalf("%q: %d", asked, w.Code)
+	case w.Header().Get("Content-Type") != "application/json" || !json.Valid(body):
+		t.Fatalf("%q: %d with %q of %s", asked, w.Code, body, w.Header().Get("Content-Type"))
+	case w.Code == http.StatusOK:
+	case json.Unmarshal(body, &told) != nil || told.Error == "" || told.Code == "":
+		t.Fatalf("%q: %d with %q, want an error with its code", asked, w.Code, body)
+	case w.Code > 500 && !slices.Contains(documented[r.URL.Path], told.Code), w.Code == 500:
+		t.Fatalf("%q: %d with %q", asked, w.Code, body)
+	}
+}
+
+// FuzzAddress checks any text as an address to listen on and as one to ask at.
+// What may be listened on is of this machine alone.
+func FuzzAddress(f *testing.F) {
+	for _, s := range []string{
+		"", "off", "unix:", "unix:/run/a.sock", "127.0.0.1:7070", "[::1]:0", "localhost:1", "LocalHost:x",
+		"0.0.0.0:1", "[::ffff:127.0.0.1]:1", "[::1%lo]:1", "127.1:80", "10.0.0.1:65536",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, addr string) {
+		if _, err := admin.NewClient(addr); err != nil && !errors.Is(err, admin.ErrAddress) {
+			t.Fatalf("NewClient(%q): %v wraps none of the package", addr, err)
+		}
+		err := admin.CheckListen(addr)
+		switch path, isPath := strings.CutPrefix(addr, "unix:"); {
+		case err != nil && !errors.Is(err, admin.ErrAddress):
+			t.Fatalf("CheckListen(%q): %v wraps none of the package", addr, err)
+		case err != nil || isPath && path != "":
+			return
+		}
+		host, _, err := net.SplitHostPort(addr)
+		ip := net.ParseIP(strings.Split(host, "%")[0])
+		if err != nil || !strings.EqualFold(host, "localhost") && !ip.IsLoopback() {
+			t.Fatalf("CheckListen accepts %q", addr)
+		}
+	})
+}

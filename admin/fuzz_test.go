@@ -22,13 +22,15 @@ import (
 func FuzzHandler(f *testing.F) {
 	for i, path := range []string{
 		"/v1/status", "/v1/members", "/v1/leader", "/livez", "/readyz?leader", "/readyz?quorum=1",
-		"/readyz?leader=maybe", "/livez?%zz", "//evil.example/..", "/v1//status", "/%2e%2e/", "/\x7f", "*",
+		"/readyz?leader=maybe", "/livez?%zz", "//evil.example/..", "/v1//status", "/%2e%2e/", "/\x7f",
+		"*",
 	} {
 		f.Add(uint8(i), []byte("GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n"))
 		f.Add(uint8(i), []byte("POST "+path+" HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}"))
 	}
 	f.Add(uint8(0), []byte("CONNECT a:1 HTTP/1.0\r\n\r\n"))
-	f.Add(uint8(0), []byte("OPTIONS * HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"))
+	f.Add(uint8(0),
+		[]byte("OPTIONS * HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"))
 	f.Fuzz(func(t *testing.T, node uint8, raw []byte) {
 		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(string(raw))))
 		if err != nil {

@@ -24,6 +24,10 @@ func ReadSecret(path string) ([]byte, error) {
 		return nil, errors.New("no file is named that holds the secret: name one, the same secret on " +
 			"every node; make it with: (umask 077; openssl rand -hex 32 > secret)")
 	}
+	// Before it is opened: opening a pipe waits for somebody who writes to it.
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: is no regular file", path)
+	}
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, unread(err, path)
@@ -33,8 +37,6 @@ func ReadSecret(path string) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s: is no regular file", path)
 	case info.Mode().Perm()&0o077 != 0:
 		return nil, fmt.Errorf("%s: mode %04o lets others have the secret; run: chmod 600 %s",
 			path, info.Mode().Perm(), path)

@@ -79,7 +79,7 @@ func (c Config) settings() (settings, error) {
 	faults.check(len(s.Cluster) <= member.MaxClusterBytes && member.IsPrintable(s.Cluster),
 		"Cluster %.300q: must have at most %d printable characters", s.Cluster, member.MaxClusterBytes)
 	faults.check(!s.JoinOnly || slices.Contains(s.seeds, s.self),
-		"JoinOnly true: only a seed can found, and %s is none; leave it out", s.Advertise)
+		"JoinOnly true: only a seed can found, and %q is none; leave it out", s.Advertise)
 	faults.security(s.Config)
 	s.timings = message.Timings{
 		HeartbeatInterval: s.HeartbeatInterval,
@@ -120,10 +120,14 @@ func (f *faults) listen(addr string) {
 		f.check(false, "Addr is required: host:port to listen on")
 		return
 	}
-	_, port, err := net.SplitHostPort(addr)
+	host, port, err := net.SplitHostPort(addr)
 	n, portErr := strconv.ParseUint(port, 10, 16)
-	f.check(err == nil && portErr == nil && n > 0,
-		"Addr %q: must be host:port with a port from 1 to 65535", addr)
+	if err != nil || portErr != nil || n == 0 {
+		f.check(false, "Addr %q: must be host:port with a port from 1 to 65535", addr)
+		return
+	}
+	_, err = member.ParseAddress(addr)
+	f.check(host == "" || err == nil, "Addr %q: %w", addr, err)
 }
 
 // advertise must name one machine. explicit says that it was given, and is not

@@ -57,6 +57,8 @@ func TestValidateNamesFieldAndValue(t *testing.T) {
 		{"no port", with(func(c *Config) { c.Addr = "127.0.0.1" }), `Addr "127.0.0.1"`},
 		{"port 0", with(func(c *Config) { c.Addr = "127.0.0.1:0" }), `Addr "127.0.0.1:0"`},
 		{"port too large", with(func(c *Config) { c.Addr = "127.0.0.1:65536" }), "Addr"},
+		{"a host that is none", with(func(c *Config) { c.Addr = "127.0.0.1 :7001" }),
+			`Addr "127.0.0.1 :7001": member: invalid address`},
 		{"all addresses", with(func(c *Config) { c.Addr, c.Secret = ":7001", testSecret }),
 			`Addr ":7001": is every address`},
 		{"unspecified", with(func(c *Config) { c.Addr, c.Secret = "[::]:7001", testSecret }),

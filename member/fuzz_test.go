@@ -31,8 +31,9 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 		var b member.Address
-		if unErr := b.UnmarshalText([]byte(text)); (unErr == nil) != (err == nil || text == "") || b != a {
-			t.Fatalf("%q: as text %v, %v; parsed %v, %v", text, b, unErr, a, err)
+		textErr := b.UnmarshalText([]byte(text))
+		if (textErr == nil) != (err == nil || text == "") || b != a {
+			t.Fatalf("%q: as text %v, %v; parsed %v, %v", text, b, textErr, a, err)
 		}
 		var id member.StoreID
 		if id.UnmarshalText([]byte(text)) == nil {

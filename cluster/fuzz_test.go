@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/transport/memnet"
+)
+
+// FuzzConfig validates any configuration. Each line of an error names a field of
+// Config. What passes has defaults that pass as they are, and starts: alone in its
+// cluster it leads provisionally or says whom it asked.
+func FuzzConfig(f *testing.F) {
+	ms := int64(time.Millisecond)
+	f.Add("127.0.0.1:7001", "", "", "", 3, "127.0.0.1:7001,127.0.0.1:7002", uint8(0),
+		[]byte(nil), []byte(nil), int64(0), int64(0), int64(0), int64(0), int64(0), int64(0))
+	f.Add(":7000", "db-1:7000", "n\n1", "orders", 1, "", uint8(7), testSecret, testSecret,
+		20*ms, 80*ms, 200*ms, 100*ms, 2000*ms, 100*ms)
+	f.Add("[::1]:1", "[::1]:2", "é", "", 255, "[::1]:2,[::1]:2,x", uint8(2), testSecret[1:],
+		[]byte(nil), -ms, int64(1), int64(-1<<63), int64(1<<63-1), int64(0), ms)
+	f.Fuzz(func(
+		t *testing.T, addr, advertise, name, cluster string, size int, seeds string, flags uint8,
+		secret, other []byte, interval, heartbeat, leader, lease, ttl, retry int64,
+	) {
+		c := Config{
+			Addr: addr, Advertise: advertise, Name: name, Cluster: cluster, Size: size,
+			JoinOnly: flags&1 != 0, Insecure: flags&2 != 0, InsecureAnywhere: flags&4 != 0,
+			Secret: secret, OtherSecret: other,
+			HeartbeatInterval: time.Duration(interval), HeartbeatTimeout: time.Duration(heartbeat),
+			LeaderTimeout: time.Duration(leader), LeaseTimeout: time.Duration(lease),
+			TTLTimeout: time.Duration(ttl), RetryInterval: time.Duration(retry),
+		}
+		if seeds != "" {
+			c.Seeds = strings.Split(seeds, ",")
+		}
+		if err := c.Validate(); err != nil {
+			checkFaults(t, c, err)
+			return
+		}
+		checkSettings(t, c)
+		startAlone(t, c)
+	})
+}
+
+// checkFaults wants each line to name a field, and the whole to be no longer than
+// what was wrong explains.
+func checkFaults(t *testing.T, c Config, err error) {
+	t.Helper()
+	head, rest, _ := strings.Cut(err.Error(), "\n")
+	if head != "cluster: invalid configuration:" || rest == "" {
+		t.Fatalf("%+v: %v", c, err)
+	}
+	for line := range strings.SplitSeq(rest, "\n") {
+		name := firstWord.FindString(line)
+		if _, ok := reflect.TypeFor[Config]().FieldByName(name); !ok {
+			t.Fatalf("%+v: the line %q names no field", c, line)
+		}
+	}
+	given := len(c.Addr) + len(c.Advertise) + len(strings.Join(c.Seeds, ","))
+	if most := 20*given + 100*len(c.Seeds) + 8192; len(rest) > most {
+		t.Fatalf("an error of %d bytes for %d", len(rest), given)
+	}
+}
+
+var firstWord = regexp.MustCompile(`^[A-Z][A-Za-z]+`)
+
+func checkSettings(t *testing.T, c Config) {
+	t.Helper()
+	d := c.WithDefaults()
+	if again := d.WithDefaults(); !reflect.DeepEqual(d, again) {
+		t.Fatalf("defaults of\n%+v\nare\n%+v", d, again)
+	}
+	s, err := d.settings()
+	switch {
+	case err != nil:
+		t.Fatalf("%+v passes, and with its defaults: %v", c, err)
+	case !s.self.IsValid() || s.timings.Validate() != nil || len(s.Name) > member.MaxNameBytes:
+		t.Fatalf("%+v gives %+v", c, s)
+	case len(s.seeds) == 0 || len(s.seeds) > s.Size ||
+		!slices.IsSortedFunc(s.seeds, member.Address.Compare):
+		t.Fatalf("%+v gives the seeds %v", c, s.seeds)
+	}
+}
+
+// startAlone starts a node that nobody else answers.
+func startAlone(t *testing.T, c Config) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		net := memnet.New()
+		self, err := member.ParseAddress(c.WithDefaults().Advertise)
+		if err != nil {
+			t.Fatal(err)
+		}
+		listen := func(tc transport.Config) (*transport.Mesh, error) { return net.Listen(self, tc) }
+		ctx, cancel := context.WithTimeout(t.Context(), 5*c.WithDefaults().TTLTimeout)
+		defer cancel()
+		n, err := Start(ctx, c, WithTransport(listen), WithClock(time.Now), WithLogger(zerolog.Nop()))
+		if _, refused := errors.AsType[*JoinError](err); err != nil && !refused {
+			t.Fatalf("%+v passes, and Start says %v", c, err)
+		}
+		if err == nil && n.Close() != nil {
+			t.Fatalf("%+v: it does not close", c)
+		}
+	})
+}
+
+// FuzzReadSecret reads any file: what is taken is what the file begins with, and
+// nothing but line ends is left out.
+func FuzzReadSecret(f *testing.F) {
+	f.Add([]byte(nil), uint16(0o600))
+	f.Add(testSecret, uint16(0o640))
+	f.Add(append(testSecret, "\r\n\n"...), uint16(0o400))
+	f.Add(bytes.Repeat([]byte("\n"), maxSecretBytes), uint16(0o600))
+	f.Add(bytes.Repeat([]byte("s"), maxSecretBytes+1), uint16(0o600))
+	path := filepath.Join(f.TempDir(), "secret")
+	f.Fuzz(func(t *testing.T, content []byte, mode uint16) {
+		perm := os.FileMode(mode)&0o777 | 0o400
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, perm); err != nil {
+			t.Fatal(err)
+		}
+		secret, err := ReadSecret(path)
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		good := perm&0o077 == 0 && len(content) <= maxSecretBytes &&
+			len(bytes.TrimRight(content, "\r\n")) >= MinSecretBytes
+		switch {
+		case (err == nil) != good:
+			t.Fatalf("%q, mode %v: %v", content, perm, err)
+		case err != nil && (secret != nil || !strings.HasPrefix(err.Error(), path+": ")):
+			t.Fatalf("%q, mode %v: %q with the error %v", content, perm, secret, err)
+		case err == nil && len(bytes.Trim(bytes.TrimPrefix(content, secret), "\r\n")) > 0:
+			t.Fatalf("%q is read as %q", content, secret)
+		}
+	})
+}

@@ -148,7 +148,7 @@ func (x *chaos) misconfigure(f Fault) bool {
 	var mend func()
 	mend = func() {
 		if !x.mayCrash(f.Who) {
-			x.later(time.Duration(f.Lasts)+1, mend)
+			x.later(time.Duration(max(f.Lasts, shortest))+1, mend)
 			return
 		}
 		x.misfit = -1

@@ -205,7 +205,7 @@ func (x *chaos) drawFlapping(f *Fault) {
 }
 
 func (x *chaos) flap(f Fault) bool {
-	if len(f.Args) < 2 || f.Args[0] <= 0 {
+	if len(f.Args) < 2 || f.Args[0] < shortest {
 		return false
 	}
 	pairs, half, end := x.pairs(f.Args[1:]), time.Duration(f.Args[0]), x.c.now+f.Lasts

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Replay is a run written down: what was settled before, each fault, and what
@@ -93,6 +94,7 @@ func (p Plan) validate() error {
 	among := func(list []int) bool {
 		return !slices.ContainsFunc(list, func(i int) bool { return i < 0 || i >= s.Processes })
 	}
+	times := append([]time.Duration{s.Lag, s.Link.Delay, s.Link.Jitter, s.Link.MaxLate}, p.Starts...)
 	switch {
 	case s.Size < 1 || s.Processes < s.Size || s.Processes+len(s.Twins) > MaxProcesses:
 		return fmt.Errorf("%d processes of %d members and %d twins", s.Processes, s.Size, len(s.Twins))
@@ -101,6 +103,9 @@ func (p Plan) validate() error {
 			s.Seeds, s.Volatile, s.Twins, s.Processes)
 	case len(p.Starts) != s.Processes:
 		return fmt.Errorf("%d times of start for %d processes", len(p.Starts), s.Processes)
+	case slices.Min(times) < 0 || slices.Max(times) > MaxFor:
+		return fmt.Errorf("times below 0 or above %v: Lag, Delay, Jitter, MaxLate and Starts are %v",
+			MaxFor, times)
 	case p.For < 0 || p.For > MaxFor || p.Epilogue < 0 || p.Epilogue >= epilogues:
 		return fmt.Errorf("faults for %v and the epilogue %d", p.For, p.Epilogue)
 	}

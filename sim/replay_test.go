@@ -99,6 +99,38 @@ func TestShrinkKeepsWhatIsNeeded(t *testing.T) {
 	}
 }
 
+// TestReplayOfOddTimes: a file may say any times. Such as would let a run stand
+// still, or do little but one thing, are refused or not done.
+func TestReplayOfOddTimes(t *testing.T) {
+	_, r := Capture(Options{Seed: 3, Size: 3, For: 10 * time.Second})
+	for name, change := range map[string]func(*Replay){
+		"timers before their time": func(r *Replay) { r.Plan.Setup.Lag = -1 },
+		"timers that never come":   func(r *Replay) { r.Plan.Setup.Lag = MaxFor + 1 },
+		"messages from tomorrow":   func(r *Replay) { r.Plan.Setup.Link.Delay = -time.Hour },
+		"a start before the start": func(r *Replay) { r.Plan.Starts[0] = -1 },
+		"a fault without end":      func(r *Replay) { r.Faults = []Fault{{Class: OtherSize, Lasts: 1 << 62}} },
+		"far less than nothing":    func(r *Replay) { r.Faults = []Fault{{Class: Cuts, Args: []int64{-1 << 62}}} },
+	} {
+		odd := r
+		odd.Plan.Starts = slices.Clone(r.Plan.Starts)
+		change(&odd)
+		content, err := odd.Format()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ParseReplay(content); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	r.Fates, r.Faults = nil, []Fault{
+		{At: 1, Class: Flapping, Lasts: int64(time.Minute), Args: []int64{1, 1}}, // each nanosecond
+		{At: 1, Class: Cuts, Lasts: 1, Args: []int64{-5}},                        // to nobody
+	}
+	if result := Reproduce(r, nil); result.Happened[Flapping.index()]+result.Happened[Cuts.index()] > 0 {
+		t.Errorf("it flapped each nanosecond, or cut a link to nobody: %v", result)
+	}
+}
+
 // TestRegress does every run again that once failed, with the core as it was
 // or with a planted bug.
 func TestRegress(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/athena-go/athena/message"
 )
 
 // Fault is one thing that goes wrong at a time of its own, with everything
@@ -18,6 +20,14 @@ type Fault struct {
 	Lasts int64 // nanoseconds
 	Args  []int64
 }
+
+// longest bounds the times of a fault that is read, so that no sum of some of them
+// overflows, and shortest what is done again and again: below it a run does little
+// else.
+const (
+	longest  = int64(100 * MaxFor)
+	shortest = int64(message.MinInterval)
+)
 
 // Fate is what became of one message, where that is not the plain thing: to
 // arrive once after the Delay of its link.
@@ -88,6 +98,9 @@ func (f *Fault) UnmarshalJSON(b []byte) error {
 	}
 	if len(n) < 4 || slices.Min(n[:4]) < 0 || n[1] >= classes || n[2] >= MaxProcesses {
 		return fmt.Errorf("a fault is [time, class, process, duration, ...], not %s", b)
+	}
+	if slices.Max(n) > longest || slices.Min(n) < -longest {
+		return fmt.Errorf("a fault of more than %v: %s", time.Duration(longest), b)
 	}
 	*f = Fault{At: n[0], Class: 1 << n[1], Who: int(n[2]), Lasts: n[3], Args: n[4:]}
 	return nil

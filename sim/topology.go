@@ -15,7 +15,9 @@ func unpacked(n int64) pair {
 }
 
 // inRange reports whether both ends are among n processes.
-func (p pair) inRange(n int) bool { return p.from < n && p.to < n && p.from != p.to && p.from >= 0 }
+func (p pair) inRange(n int) bool {
+	return p.from != p.to && min(p.from, p.to) >= 0 && max(p.from, p.to) < n
+}
 
 // unlinked lists the pairs of the processes in order, a permutation, that a
 // shape does not link. The shape gets positions in that order.

@@ -108,8 +108,12 @@ func TestReplayOfOddTimes(t *testing.T) {
 		"timers that never come":   func(r *Replay) { r.Plan.Setup.Lag = MaxFor + 1 },
 		"messages from tomorrow":   func(r *Replay) { r.Plan.Setup.Link.Delay = -time.Hour },
 		"a start before the start": func(r *Replay) { r.Plan.Starts[0] = -1 },
-		"a fault without end":      func(r *Replay) { r.Faults = []Fault{{Class: OtherSize, Lasts: 1 << 62}} },
-		"far less than nothing":    func(r *Replay) { r.Faults = []Fault{{Class: Cuts, Args: []int64{-1 << 62}}} },
+		"a fault without end": func(r *Replay) {
+			r.Faults = []Fault{{Class: OtherSize, Lasts: 1 << 62}}
+		},
+		"far less than nothing": func(r *Replay) {
+			r.Faults = []Fault{{Class: Cuts, Args: []int64{-1 << 62}}}
+		},
 	} {
 		odd := r
 		odd.Plan.Starts = slices.Clone(r.Plan.Starts)
@@ -126,7 +130,8 @@ func TestReplayOfOddTimes(t *testing.T) {
 		{At: 1, Class: Flapping, Lasts: int64(time.Minute), Args: []int64{1, 1}}, // each nanosecond
 		{At: 1, Class: Cuts, Lasts: 1, Args: []int64{-5}},                        // to nobody
 	}
-	if result := Reproduce(r, nil); result.Happened[Flapping.index()]+result.Happened[Cuts.index()] > 0 {
+	result := Reproduce(r, nil)
+	if result.Happened[Flapping.index()]+result.Happened[Cuts.index()] > 0 {
 		t.Errorf("it flapped each nanosecond, or cut a link to nobody: %v", result)
 	}
 }

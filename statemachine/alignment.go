@@ -55,6 +55,10 @@ func (m *Machine) onMemberStatusUpdate(in message.Message, b message.MemberStatu
 		m.takeSoft(in, next)
 		return
 	}
+	if !m.plausible(next) {
+		m.drop(in, message.ReasonNotCandidate)
+		return
+	}
 	m.takeAndFollow(next, in.From)
 }
 
@@ -68,16 +72,18 @@ func (m *Machine) takeSoft(in message.Message, s member.State) {
 		m.drop(in, message.ReasonOtherLeader)
 		return
 	}
+	if !s.Roster.Has(m.self) {
+		// Whatever its number: one that declared itself again begins anew.
+		m.soft = member.State{}
+		m.join(in.Claim)
+		return
+	}
 	if !m.soft.Number.Less(s.Number) && !m.soft.IsZero() {
 		m.drop(in, message.ReasonOldState)
 		return
 	}
 	m.soft = s
 	m.shown.moved = true
-	if !s.Roster.Has(m.self) {
-		m.join(in.Claim)
-		return
-	}
 	m.sendKeepAlive()
 }
 
@@ -95,7 +101,7 @@ func (m *Machine) takeAndFollow(s member.State, from member.Identity) {
 func (m *Machine) followState(s member.State, leader member.Identity) {
 	c := s.Claim()
 	switch {
-	case m.leader.BetterThan(c):
+	case m.leader.BetterThan(c) || c.Leader == m.self.Address:
 	case !s.Roster.Has(m.self):
 		// It names another run of this node, or none: ask for a place.
 		if m.seek.target != c {

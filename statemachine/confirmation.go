@@ -26,6 +26,10 @@ func (m *Machine) mayTake(s member.State) message.Reason {
 		return message.ReasonBound
 	case !m.held().Less(s.Number):
 		return message.ReasonOldState
+	case s.Version == m.held().Version &&
+		(s.Leader != m.durable.Held.Leader || m.role == member.Leading):
+		// One version has one leader, and nobody else makes its states.
+		return message.ReasonOtherLeader
 	}
 	return message.ReasonNone
 }
@@ -33,7 +37,7 @@ func (m *Machine) mayTake(s member.State) message.Reason {
 // plausible reports whether a leader of this cluster could have made s.
 func (m *Machine) plausible(s member.State) bool {
 	leader, ok := s.Roster.Find(s.Leader)
-	return ok && leader.Status == member.Active && len(s.Roster) <= m.cfg.Size
+	return ok && leader.Status == member.Active && len(s.Roster) <= m.cfg.Size && s.Version > 0
 }
 
 // take makes s, the state of a chosen leader, the held state. mayTake allowed
@@ -60,6 +64,10 @@ func (m *Machine) take(s member.State) {
 	if m.replaced(s) {
 		m.stop(ErrAddressInUse)
 		return
+	}
+	if m.role == member.Following && m.leader.Chosen && m.leader.Version < s.Version {
+		// It came from somebody else, and its leader was not heard yet.
+		m.forgetLeader()
 	}
 	m.admitted = m.admitted || s.Roster.Has(m.self)
 	if s.Version > before.Version && s.LeaderIdentity() == m.self {

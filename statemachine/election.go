@@ -127,6 +127,8 @@ func (m *Machine) onVote(in message.Message, b message.Vote) {
 	}
 	a := m.propose.attempt
 	switch {
+	case !b.Accepted.IsZero() && !m.sound(b.Accepted):
+		m.drop(in, message.ReasonNotCandidate)
 	case a == nil || a.id != b.ID || a.formal != (b.Stage == message.Formal):
 		m.drop(in, message.ReasonOtherBallot)
 	case a.founding && (b.Reason == message.ReasonOtherSeeds || !b.Held.IsZero()):

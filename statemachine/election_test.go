@@ -394,7 +394,7 @@ func TestAFormalProposalGoesToVotersOfTheProposedStateToo(t *testing.T) {
 	b, p := aProposer(t, 3)
 	v := yes(p)
 	v.Accepted = accepted(1, number(3, 0), 1)
-	v.Accepted.State.Roster = v.Accepted.State.Roster.With(
+	v.Accepted.State.Roster = v.Accepted.State.Roster.Without(addr(2)).With(
 		member.Member{Identity: run(4, 1), Status: member.Active})
 	out := b.hand(event(1, member.Claim{}, v))
 	want := []string{"n2: Proposal", "n3: Proposal", "n5: Proposal"}

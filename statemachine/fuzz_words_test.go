@@ -219,9 +219,6 @@ func (p *pair) body(k message.Kind, in *message.Message) message.Body {
 		}
 	case message.KindMemberStatusUpdate:
 		e := p.entry(p.who())
-		if _, ok := held.Roster.Find(e.Address); !ok && len(held.Roster) >= p.cfg.Size {
-			e.Identity = held.Roster[0].Identity // no leader admits more than Size
-		}
 		return message.MemberStatusUpdate{Number: p.number(held.Next(nil).Number), Member: e}
 	case message.KindClusterAlignment:
 		s := p.state(held)
@@ -289,6 +286,9 @@ func (p *pair) accepted(from member.Identity) paxos.Accepted {
 	held := p.held()
 	a := paxos.Accepted{ID: p.proposalID(held.Version+1, from), Base: p.number(held.Number)}
 	a.State = p.led(held)
+	if p.in.seldom() {
+		return a
+	}
 	return p.at(a, a.ID.Version)
 }
 

@@ -17,7 +17,7 @@ func (m *Machine) onProposal(in message.Message, b message.Proposal) {
 		m.drop(in, message.ReasonNotCandidate)
 		return
 	}
-	if b.Stage == message.Formal && !m.sound(b) {
+	if b.Stage == message.Formal && !m.sound(paxos.Accepted{ID: b.ID, Base: b.Base, State: b.State}) {
 		m.drop(in, message.ReasonNotCandidate)
 		return
 	}
@@ -44,10 +44,11 @@ func (m *Machine) learnFrom(p message.Proposal) {
 	}
 }
 
-// sound reports whether a formal proposal makes sense in itself.
-func (m *Machine) sound(p message.Proposal) bool {
-	return m.plausible(p.State) && p.State.Version == p.ID.Version &&
-		p.State.Revision == 0 && p.Base.Version < p.ID.Version
+// sound reports whether a value that is proposed or was accepted makes sense in
+// itself.
+func (m *Machine) sound(a paxos.Accepted) bool {
+	return m.plausible(a.State) && a.State.Version == a.ID.Version &&
+		a.State.Revision == 0 && a.Base.Version < a.ID.Version
 }
 
 // vote is the voter's answer to p. A granted one is in what will be saved

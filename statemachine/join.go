@@ -182,13 +182,13 @@ func (m *Machine) yieldAddress(c member.Claim, known uint64) {
 	if known < m.self.Incarnation || known >= member.MaxCount {
 		return
 	}
-	if m.admitted {
-		// The same number answers an earlier run's request, late.
-		if c.Chosen && known > m.self.Incarnation {
+	if m.admitted && known > m.self.Incarnation {
+		if c.Chosen {
 			m.stop(ErrAddressInUse)
 		}
 		return
 	}
+	// The same number is that of another store, or a late answer to an earlier run.
 	d := m.durable
 	d.Incarnation = known + 1
 	m.persist(d)

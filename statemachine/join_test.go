@@ -330,7 +330,7 @@ func TestARefusalIsNotAnsweredByAnotherJoin(t *testing.T) {
 func TestARunWhosePlaceALaterOneHasStops(t *testing.T) {
 	for known, want := range map[uint64]error{
 		2: statemachine.ErrAddressInUse,
-		1: nil, // a late answer to a request of this very run
+		1: nil, // another store has that number, or the answer is late
 	} {
 		b := supporter(t)
 		b.hand(event(1, member.Claim{}, message.ReJoinCluster{GivenUp: chosen(3, 1)}))
@@ -340,6 +340,10 @@ func TestARunWhosePlaceALaterOneHasStops(t *testing.T) {
 		}))
 		if !errors.Is(out.Stop, want) {
 			t.Errorf("run 1 is told of run %d: got %v, want %v", known, out.Stop, want)
+		}
+		joins := len(out.Send) == 1 && out.Send[0].From.Incarnation == 2
+		if want == nil && !joins {
+			t.Errorf("told of its own number: got %+v, want a join as run 2", out.Send)
 		}
 	}
 }

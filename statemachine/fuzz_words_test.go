@@ -180,7 +180,8 @@ func (p *pair) stamp(version, incarnation uint64) message.Stamp {
 	}
 	switch k := p.in.byte(); {
 	case k >= 0xf8:
-		s.Clock = int64(p.in.near(0)) - int64(p.in.near(0))
+		above, below := p.in.near(0), p.in.near(0)
+		s.Clock = int64(above) - int64(below)
 	case k >= 0xe0:
 		s.Clock += int64(p.cfg.Timings.HeartbeatInterval) * int64(p.in.pick(64)-32)
 	}

@@ -45,8 +45,8 @@ type wrongStory struct {
 func wrongStories() []wrongStory {
 	const pair = "cluster of 2, seeds n1 n2\nstart n1 n2\nwait until n2 leads with authority\n"
 	return []wrongStory{
-		{"no verb", "cluster of 3, seeds n1\nstrat n1", []string{
-			`a.txt:2: "strat n1" is no line of a scenario; these are:`, "\n\tstart NODES\n", "\n\theal\n",
+		{"no verb", "cluster of 3, seeds n1\nbegin n1", []string{
+			`a.txt:2: "begin n1" is no line of a scenario; these are:`, "\n\tstart NODES\n", "\n\theal\n",
 		}},
 		{"no condition", pair + "expect n1 leads", []string{
 			`a.txt:4: "n1 leads" is no condition; these are:`, "\n\tNODE leads with authority\n",

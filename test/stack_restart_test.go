@@ -209,7 +209,7 @@ func TestStackDiskFull(t *testing.T) {
 			if err := node.Err(); err != nil {
 				t.Errorf("leads %v: the node ended before it had to save: %v", leads, err)
 			}
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			synctest.Wait()
 			if err := node.Err(); !errors.Is(err, syscall.ENOSPC) ||
 				!strings.Contains(err.Error(), "the store cannot save") {

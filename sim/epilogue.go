@@ -85,6 +85,11 @@ func (j *judge) cutOff() {
 	c.say(Phase, "the leader is cut off")
 	// It may keep some others, too few for a lease.
 	kept := j.rand.IntN(max(c.check.quorum-1, 1))
+	limit := 2 * t.TTLTimeout
+	if kept > 0 {
+		// It is heard for longer; section 11 allows 2.5 x LeaderTimeout.
+		limit = max(limit, 5*t.LeaderTimeout/2)
+	}
 	for _, o := range j.rand.Perm(len(c.procs)) {
 		switch {
 		case o == old:
@@ -95,7 +100,6 @@ func (j *judge) cutOff() {
 		}
 	}
 	replaced := func() bool { return c.Leader() >= 0 && c.Leader() != old }
-	limit := max(2*t.TTLTimeout, 5*t.LeaderTimeout/2)
 	if !c.RunUntil(limit, replaced) {
 		c.check.fail("L4", "%s is cut off, and not replaced for %v", nameOf(old), limit)
 		return

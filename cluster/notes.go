@@ -158,7 +158,7 @@ func (s *notes) message(m message.Message) {
 	h.fault, h.at, h.claim = nil, time.Now(), m.Claim
 	switch b := m.Body.(type) {
 	case message.LeaderQuery:
-		h.held = b.Held
+		h.held = b.Held.Number
 	case message.LeaderResponse:
 		h.held = b.Held
 	case message.LeaderStatusQueryResponse:

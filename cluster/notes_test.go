@@ -153,8 +153,9 @@ func TestWhatMessagesSay(t *testing.T) {
 			want  string
 		}{
 			{member.Claim{}, message.LeaderResponse{}, "knows no leader"},
-			{member.Claim{}, message.LeaderQuery{Held: member.Number{Version: 3, Revision: 2}},
-				"knows no leader, holds version 3.2"},
+			{member.Claim{}, message.LeaderQuery{Held: member.State{
+				Number: member.Number{Version: 3, Revision: 2},
+			}}, "knows no leader, holds version 3.2"},
 			{chosen(7, two), message.LeaderResponse{}, "leads version 7"},
 			{chosen(7, three), message.LeaderResponse{}, "follows 127.0.0.1:3, which leads version 7"},
 			{chosen(7, self), message.LeaderKeepAlive{}, "follows this node"},

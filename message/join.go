@@ -20,7 +20,7 @@ type Greet struct {
 // LeaderQuery asks who leads.
 type LeaderQuery struct {
 	ID   uint64
-	Held member.Number // zero when the asker holds nothing
+	Held member.State // zero when the asker holds nothing
 }
 
 // LeaderResponse answers LeaderQuery with the claim of its header; no claim

@@ -93,6 +93,8 @@ func isBacked(before, saved paxos.Durable, msg message.Message) bool {
 			b.ID.Version <= saved.Held.Version
 		return promised(b.ID) && accepted && holds(b.Held) &&
 			b.ID.Version > before.Held.Version && b.ID.Compare(before.Promised) >= 0
+	case message.LeaderQuery:
+		return holds(b.Held.Number)
 	case message.Proposal:
 		return promised(b.ID) && holds(b.Held)
 	case message.LeaderElected:

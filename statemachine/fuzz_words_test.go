@@ -207,7 +207,7 @@ func (p *pair) body(k message.Kind, in *message.Message) message.Body {
 	held := p.held()
 	switch k {
 	case message.KindLeaderQuery:
-		return message.LeaderQuery{ID: p.in.near(0), Held: p.number(held.Number)}
+		return message.LeaderQuery{ID: p.in.near(0), Held: p.state(held)}
 	case message.KindLeaderResponse:
 		return message.LeaderResponse{ID: p.in.near(0), Held: p.number(held.Number)}
 	case message.KindJoinClusterRequest:
@@ -325,7 +325,7 @@ func (p *pair) reply(asked message.Message, in *message.Message) message.Body {
 	switch b := asked.Body.(type) {
 	case message.LeaderQuery:
 		in.Claim = p.claim()
-		return message.LeaderResponse{ID: b.ID, Held: p.number(b.Held)}
+		return message.LeaderResponse{ID: b.ID, Held: p.number(b.Held.Number)}
 	case message.JoinClusterRequest:
 		in.Claim = member.Claim{
 			Chosen: p.in.pick(4) != 0, Version: p.in.near(b.Held.Version), Leader: asked.To,

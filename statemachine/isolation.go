@@ -149,7 +149,7 @@ func (m *Machine) noteLost(in message.Message) {
 func shownHeld(b message.Body) (member.Number, bool) {
 	switch b := b.(type) {
 	case message.LeaderQuery:
-		return b.Held, true
+		return b.Held.Number, true
 	case message.LeaderResponse:
 		return b.Held, true
 	case message.LeaderStatusQueryResponse:

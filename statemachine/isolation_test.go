@@ -150,7 +150,9 @@ func TestAStoreThatIsSeenAgainIsNotLost(t *testing.T) {
 	if !b.nodes[0].RosterLost() {
 		t.Fatalf("got the roster not lost after both other stores were\n%s", b)
 	}
-	b.hand(event(1, member.Claim{}, message.LeaderQuery{ID: 1, Held: number(3, 0)}))
+	b.hand(event(1, member.Claim{}, message.LeaderQuery{
+		ID: 1, Held: member.State{Number: number(3, 0)},
+	}))
 	if b.nodes[0].RosterLost() {
 		t.Error("got the roster lost although a voter of it answers")
 	}

@@ -55,7 +55,7 @@ func (m *Machine) tickSeek() {
 	m.seek.target, m.seek.refused = member.Claim{}, member.Claim{}
 	m.trace(Trace{What: Discovering})
 	for _, to := range m.targets(m.cfg.Seeds, addresses(m.durable.Held.Roster)) {
-		m.send(to, message.LeaderQuery{ID: m.seek.id, Held: m.held()})
+		m.send(to, message.LeaderQuery{ID: m.seek.id, Held: m.durable.Held})
 	}
 }
 
@@ -68,7 +68,8 @@ func (m *Machine) seekDeadline(d *deadline) {
 // onLeaderQuery answers at once, and again when the answer was "none" and a
 // leader is found within the asker's round.
 func (m *Machine) onLeaderQuery(in message.Message, b message.LeaderQuery) {
-	m.noteSeed(in, b.Held)
+	m.noteSeed(in, b.Held.Number)
+	m.learnFrom(b.Held)
 	m.send(in.From.Address, message.LeaderResponse{ID: b.ID, Held: m.held()})
 	if !m.leader.IsZero() {
 		return

@@ -282,6 +282,50 @@ func TestAskersAreToldOfALeaderLater(t *testing.T) {
 	}
 }
 
+// protocol.md section 4: a founder that lost its store finishes its founding and
+// has no vote in what it holds; those who have take it from its question.
+func TestQuestionForALeaderShowsTheHeldState(t *testing.T) {
+	others := state(3, 1, 2, 2)
+	others.Roster = others.Roster[1:]
+	for _, c := range []struct {
+		name  string
+		shown member.State
+		took  bool
+	}{
+		{"it has a vote there", state(3, 1, 2, 2), true},
+		{"it has none", others, false},
+		{"its leader is no member", state(3, 1, 2, 4), false},
+	} {
+		b := newBus(t, 3, 1)
+		b.start(0)
+		b.run(b.timings.RetryInterval + 1)
+		if v := b.view(0); v.Role != member.Provisional {
+			t.Fatalf("%s: got %v before the question, want provisional\n%s", c.name, v.Role, b)
+		}
+		out := b.hand(event(2, member.Claim{}, message.LeaderQuery{ID: 42, Held: c.shown}))
+		if took := b.nodes[0].durable.Held.Digest() == c.shown.Digest(); took != c.took {
+			t.Errorf("%s: took the state shown: %t, want %t\n%s", c.name, took, c.took, b)
+		}
+		if c.took && !slices.Contains(kinds(out.Send), "n3: LeaderResponse") {
+			t.Errorf("%s: got %q, want an answer as well", c.name, kinds(out.Send))
+		}
+	}
+	b := newBus(t, 3, 2)
+	b.start(0)
+	held := state(3, 2, 0, 1)
+	b.hand(event(2, member.Claim{}, message.LeaderQuery{ID: 42, Held: held}))
+	mark := len(b.sent)
+	b.run(2 * b.timings.RetryInterval)
+	for _, s := range b.mail(mark, message.KindLeaderQuery) {
+		if q := s.msg.Body.(message.LeaderQuery); q.Held.Digest() != held.Digest() {
+			t.Errorf("its own question shows %+v, want what it holds", q.Held)
+		}
+	}
+	if len(b.mail(mark, message.KindLeaderQuery)) == 0 {
+		t.Errorf("got no question of its own\n%s", b)
+	}
+}
+
 // protocol.md section 3: "a reject names the incarnation known, and a new store
 // id joins again above it: a clock that was set back must not lock a node out".
 func TestNewStoreJoinsAboveTheIncarnationThatIsKnown(t *testing.T) {

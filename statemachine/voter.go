@@ -25,7 +25,9 @@ func (m *Machine) onProposal(in message.Message, b message.Proposal) {
 		m.drop(in, message.ReasonRepeated)
 		return
 	}
-	m.learnFrom(b)
+	if b.Stage == message.Pre {
+		m.learnFrom(b.State)
+	}
 	v := m.vote(in.From, b)
 	if !v.Granted {
 		m.refuse(in, v.Reason)
@@ -36,11 +38,13 @@ func (m *Machine) onProposal(in message.Message, b message.Proposal) {
 	}
 }
 
-// learnFrom lets a voter that holds nothing take the state that a pre proposal is
-// made from, so that its vote does not outlive the state.
-func (m *Machine) learnFrom(p message.Proposal) {
-	if p.Stage == message.Pre && m.held().IsZero() && p.State.Roster.IsVoter(m.self.Voter()) {
-		m.learn(p.State)
+// learnFrom lets a voter that holds nothing take the state that another shows. A
+// pre proposal shows the one that it is made from: no vote outlives it. A question
+// for a leader shows that of its asker, which may have lost its vote in it, and
+// cannot bring about an election.
+func (m *Machine) learnFrom(s member.State) {
+	if m.held().IsZero() && s.Roster.IsVoter(m.self.Voter()) {
+		m.learn(s)
 	}
 }
 

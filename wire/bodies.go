@@ -34,7 +34,7 @@ func (c *codec) timings(t *message.Timings) {
 
 func (c *codec) leaderQuery(m *message.LeaderQuery) {
 	c.uint64(&m.ID)
-	c.number(&m.Held)
+	c.state(&m.Held)
 }
 
 func (c *codec) leaderResponse(m *message.LeaderResponse) {

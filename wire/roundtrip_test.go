@@ -250,7 +250,7 @@ func drawBody(t *rapid.T) message.Body {
 			SeedDigest: n(), Timings: drawTimings(t), MinProtocol: uint16(n()), MaxProtocol: uint16(n()),
 		}
 	case message.KindLeaderQuery:
-		return message.LeaderQuery{ID: n(), Held: drawNumber(t)}
+		return message.LeaderQuery{ID: n(), Held: drawState(t)}
 	case message.KindLeaderResponse:
 		return message.LeaderResponse{ID: n(), Held: drawNumber(t)}
 	case message.KindJoinClusterRequest:

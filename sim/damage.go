@@ -129,6 +129,9 @@ func (x *chaos) drawMisfit(f *Fault) {
 				f.Args = append(f.Args, int64(i))
 			}
 		}
+	case OtherTimings:
+		most := int64(s.Timings.LeaderTimeout)
+		f.Args = []int64{most - x.rand.Int64N(most/2)}
 	default:
 		f.Args = []int64{1 + x.rand.Int64N(2)} // the least of the two that it speaks
 	}
@@ -177,6 +180,10 @@ func (x *chaos) misfitOf(f Fault) (misfit, bool) {
 	case f.Class == OtherProtocol:
 		low := uint16(f.Args[0] & 7)
 		return misfit{protocol: [2]uint16{low, low + 1}}, low > 0
+	case f.Class == OtherTimings:
+		t := x.plan.Setup.Timings
+		t.LeaseTimeout = time.Duration(f.Args[0])
+		return misfit{lease: t.LeaseTimeout}, t.Validate() == nil
 	}
 	var m misfit
 	for _, i := range f.Args {

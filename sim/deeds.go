@@ -39,6 +39,7 @@ var deeds = [...]deed{
 	{OtherSize, (*chaos).drawMisfit, (*chaos).misconfigure},
 	{OtherSeeds, (*chaos).drawMisfit, (*chaos).misconfigure},
 	{OtherProtocol, (*chaos).drawMisfit, (*chaos).misconfigure},
+	{OtherTimings, (*chaos).drawMisfit, (*chaos).misconfigure},
 }
 
 // deedOf panics for a class that is steady; tapes are checked when they are

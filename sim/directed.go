@@ -44,15 +44,16 @@ func (c *Cluster) Weather(l Link) {
 // have. What is zero is as theirs.
 type Misfit struct {
 	Size     int
-	Seeds    []int     // which processes it takes for the seeds
-	Protocol [2]uint16 // least and greatest version that it speaks
+	Lease    time.Duration // LeaseTimeout
+	Seeds    []int         // which processes it takes for the seeds
+	Protocol [2]uint16     // least and greatest version that it speaks
 }
 
 // Misconfigure makes the next runs of a process have m; the zero Misfit mends
 // it.
 func (c *Cluster) Misconfigure(i int, m Misfit) {
 	p := c.procs[i]
-	p.misfit = misfit{size: m.Size, protocol: m.Protocol}
+	p.misfit = misfit{size: m.Size, lease: m.Lease, protocol: m.Protocol}
 	for _, s := range m.Seeds {
 		p.misfit.seeds = append(p.misfit.seeds, c.Address(s))
 	}

@@ -35,18 +35,19 @@ const (
 	OtherSeeds                       // with another list of seeds
 	OtherProtocol                    // with other versions of the protocol
 	Skew                             // clocks with rates 1.0 to 1.1
+	OtherTimings                     // a process with another LeaseTimeout for a while
 
 	NoFaults  Faults = 0
-	AllFaults        = Skew<<1 - 1
+	AllFaults        = OtherTimings<<1 - 1
 )
 
-const classes = 23
+const classes = 24
 
 var faultNames = [classes]string{
 	"loss", "duplication", "delay", "reordering", "clogs", "breaks", "cuts", "partitions",
 	"topologies", "flapping", "pauses", "suspends", "crashes", "interrupts", "torn writes",
 	"lost disks", "clocks back", "operators", "twins", "other size", "other seeds",
-	"other protocol", "skew",
+	"other protocol", "skew", "other timings",
 }
 
 // index is the place of a single class in tables.

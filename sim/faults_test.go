@@ -156,6 +156,7 @@ func TestMisfitsAreKeptOut(t *testing.T) {
 		out    bool
 	}{
 		{misfit{size: 5}, true},
+		{misfit{lease: 3 * time.Second}, true},
 		{misfit{protocol: [2]uint16{2, 3}}, true},
 		{misfit{protocol: [2]uint16{1, 2}}, false},
 		{misfit{seeds: []member.Address{addressOf(0)}}, false},

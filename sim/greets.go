@@ -3,6 +3,8 @@
 package sim
 
 import (
+	"time"
+
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/statemachine"
@@ -13,11 +15,14 @@ import (
 // the others have; the zero misfit is nothing.
 type misfit struct {
 	size     int
+	lease    time.Duration    // LeaseTimeout
 	seeds    []member.Address // sorted
 	protocol [2]uint16        // least and greatest version
 }
 
-func (m misfit) none() bool { return m.size == 0 && m.seeds == nil && m.protocol[1] == 0 }
+func (m misfit) none() bool {
+	return m.size == 0 && m.lease == 0 && m.seeds == nil && m.protocol[1] == 0
+}
 
 // protocolVersion is what everybody speaks who is no misfit.
 const protocolVersion = 1
@@ -27,6 +32,9 @@ func (p *process) config() statemachine.Config {
 	cfg := p.cfg
 	if p.misfit.size > 0 {
 		cfg.Size = p.misfit.size
+	}
+	if p.misfit.lease > 0 {
+		cfg.Timings.LeaseTimeout = p.misfit.lease
 	}
 	if p.misfit.seeds != nil {
 		cfg.Seeds = p.misfit.seeds

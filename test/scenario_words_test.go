@@ -262,6 +262,9 @@ func processVerbs() []verb {
 		{form: "start NODE with seeds NODES", do: start(func(s step) sim.Misfit {
 			return sim.Misfit{Seeds: s.nodes(1)}
 		})},
+		{form: "start NODE with lease timeout DURATION", do: start(func(s step) sim.Misfit {
+			return sim.Misfit{Lease: s.duration(1)}
+		})},
 		{form: "start NODE with protocol NUMBER to NUMBER", do: start(func(s step) sim.Misfit {
 			return sim.Misfit{Protocol: [2]uint16{uint16(s.number(1)), uint16(s.number(2))}}
 		})},

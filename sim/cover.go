@@ -21,7 +21,7 @@ const (
 )
 
 const (
-	ruleGreetRefused = ruleWhats + rule(statemachine.NewRun) + 1 + iota
+	ruleGreetRefused = ruleWhats + rule(statemachine.Whats) + iota
 	ruleSeedsDiffer
 	ruleFenced
 	rules
@@ -33,17 +33,10 @@ func (r rule) String() string {
 	case r < ruleWhats:
 		return message.Reason(r).String()
 	case r < ruleGreetRefused:
-		return traceNames[r-ruleWhats]
+		return statemachine.What(r - ruleWhats).String()
 	default:
 		return [...]string{"greet refused", "seeds differ", "write fenced"}[r-ruleGreetRefused]
 	}
-}
-
-// traceNames has a name for each statemachine.What.
-var traceNames = [...]string{
-	"", "dropped", "refused", "discovering", "joining", "follows", "became provisional", "suspected",
-	"asking", "proposing", "proposing formal", "gave up proposal", "elected", "became leader",
-	"gained authority", "lost authority", "stepped down", "member moved", "left", "new run",
 }
 
 // Cover has for each rule the classes of faults that had happened in a run

@@ -62,12 +62,28 @@ func (r Record) String() string {
 	case Delivered:
 		return head + fmt.Sprintf("from %s %s", r.Message.From.Address.Host, describe(r.Message))
 	case Traced:
-		t := r.Trace
-		return head + fmt.Sprintf("%v reason=%q event=%v peer=%s v%d %v",
-			t.What, t.Reason, t.Event, t.Peer.Host, t.Version, t.Status)
+		return fmt.Sprintf("%12.6f %-4s %s", r.At.Seconds(), who, decision(r.Trace))
 	default:
 		return head + r.Text
 	}
+}
+
+// decision is what a machine decided, in one line.
+func decision(t statemachine.Trace) string {
+	switch t.What {
+	case statemachine.Dropped, statemachine.Refused:
+		return fmt.Sprintf("%v %v of %s: %v", t.What, t.Event, t.Peer.Host, t.Reason)
+	case statemachine.MemberMoved:
+		return fmt.Sprintf("moves %s to %v, version %d", t.Peer.Host, t.Status, t.Version)
+	}
+	line := t.What.String()
+	if t.Reason != message.ReasonNone {
+		line += fmt.Sprintf(" (%v)", t.Reason)
+	}
+	if !t.Peer.IsZero() {
+		line += ": " + t.Peer.Host
+	}
+	return line + fmt.Sprintf(", version %d", t.Version)
 }
 
 // describe is a message in one line, states by their numbers.

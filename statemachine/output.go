@@ -4,6 +4,7 @@ package statemachine
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
@@ -63,7 +64,23 @@ const (
 	MemberMoved                       // the leader moved Peer to another status
 	Left                              // has left
 	NewRun                            // forgot a roster that can never elect again
+	Whats                             // is above them all
 )
+
+var whatNames = [Whats]string{
+	"none", "drops", "refuses", "looks for a leader", "asks for a place", "follows a leader",
+	"declares itself", "misses its leader", "asks the voters", "proposes", "proposes formally",
+	"gives its proposal up", "counts a majority", "becomes leader", "gains authority",
+	"loses authority", "steps down", "moves a member", "has left", "begins anew",
+}
+
+// String is what the node does, in the words of docs/scenarios.md.
+func (w What) String() string {
+	if w >= Whats {
+		return fmt.Sprintf("What(%d)", uint8(w))
+	}
+	return whatNames[w]
+}
 
 // Trace is one decision of the machine. It is no log line: the owner turns it
 // into one, the simulator into a history, a test into an assertion.

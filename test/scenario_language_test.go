@@ -71,7 +71,7 @@ func wrongStories() []wrongStory {
 		{"cut from itself", pair + "cut n1 from n1 n2", []string{"a.txt:4: ", "n1 stands on both sides"}},
 		{"expectation", pair + "expect n1 leads with authority", []string{
 			"a.txt:4: expect n1 leads with authority: it does not hold\n",
-			" n02  gains authority (n02, version 1)\n", " ---- here\n", "\tn01#1 follower of n02",
+			" n02  gains authority: n02, version 1\n", " ---- here\n", "\tn01#1 follower of n02",
 		}},
 		{"expected not", pair + "expect not: n2 leads version 1", []string{
 			"a.txt:4: ", "it does not hold",

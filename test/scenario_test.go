@@ -280,7 +280,7 @@ func (p *player) history() string {
 	lines := []string{""}
 	tell := func(past []sim.Record) {
 		for _, r := range past {
-			lines = append(lines, p.tell(r))
+			lines = append(lines, r.String())
 		}
 	}
 	tell(p.past)
@@ -293,18 +293,6 @@ func (p *player) history() string {
 
 // historyLines is how much of the history a failure shows.
 const historyLines = 40
-
-// tell is a record as a line: a decision in the words of the stories.
-func (p *player) tell(r sim.Record) string {
-	line := r.String()
-	if r.What != sim.Traced {
-		return line
-	}
-	h := p.decided(r.Process+1, r.Trace)
-	what := strings.Join(strings.Fields(strings.Join([]string{h.what, h.kind, h.reason}, " ")), " ")
-	return fmt.Sprintf("%12.6f %s %s (%s, version %d)",
-		r.At.Seconds(), line[13:17], what, r.Trace.Peer.Host, r.Trace.Version)
-}
 
 // record keeps what happened: heartbeats are only counted.
 func (p *player) record(r sim.Record) {
@@ -337,7 +325,7 @@ func (p *player) record(r sim.Record) {
 
 // decided is what happens with a decision.
 func (p *player) decided(by int, t statemachine.Trace) happening {
-	h := happening{by: by, what: decisions[t.What]}
+	h := happening{by: by, what: t.What.String()}
 	switch t.What {
 	case statemachine.Refused:
 		h.what, h.about, h.reason = "refuses", p.number(t.Peer), t.Reason.String()

@@ -94,26 +94,6 @@ var units = map[string]time.Duration{
 	"round trip":        roundTrip,
 }
 
-// decisions are the words for what a machine decides.
-var decisions = map[statemachine.What]string{
-	statemachine.Discovering:       "looks for a leader",
-	statemachine.Joining:           "asks for a place",
-	statemachine.Follows:           "follows a leader",
-	statemachine.BecameProvisional: "declares itself",
-	statemachine.Suspected:         "misses its leader",
-	statemachine.Asking:            "asks the voters",
-	statemachine.Proposing:         "proposes",
-	statemachine.ProposingFormal:   "proposes formally",
-	statemachine.GaveUpProposal:    "gives its proposal up",
-	statemachine.Elected:           "counts a majority",
-	statemachine.BecameLeader:      "becomes leader",
-	statemachine.GainedAuthority:   "gains authority",
-	statemachine.LostAuthority:     "loses authority",
-	statemachine.SteppedDown:       "steps down",
-	statemachine.Left:              "has left",
-	statemachine.NewRun:            "begins anew",
-}
-
 var roles = map[string]member.Role{
 	"seeking": member.Seeking, "following": member.Following,
 	"provisional": member.Provisional, "leading in name": member.Leading,
@@ -133,8 +113,10 @@ func places() map[string]string {
 	for s := member.Joining; s <= member.Removed; s++ {
 		statuses = append(statuses, s.String())
 	}
-	for _, d := range decisions {
-		decided = append(decided, d)
+	for w := statemachine.Discovering; w < statemachine.Whats; w++ {
+		if w != statemachine.MemberMoved {
+			decided = append(decided, w.String())
+		}
 	}
 	role := []string{"up", "down"}
 	for r := range roles {

@@ -140,7 +140,7 @@ func writeShrunk(file string, failed sim.Result) error {
 
 // again does the run of a file and prints how it ended.
 func again(out io.Writer, file string) error {
-	content, err := os.ReadFile(file)
+	content, err := readReplay(file)
 	if err != nil {
 		return usageError{err}
 	}
@@ -157,6 +157,22 @@ func again(out io.Writer, file string) error {
 	t.print(out)
 	fmt.Fprintf(out, "\n%v\n", result)
 	return fmt.Errorf("%s broke %s", file, result.Violation.Invariant)
+}
+
+// maxReplayBytes is far above what any run that is written down takes.
+const maxReplayBytes = 64 << 20
+
+func readReplay(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, maxReplayBytes+1))
+	if len(content) > maxReplayBytes {
+		err = fmt.Errorf("--replay %s: above %d MiB, which no run takes", file, maxReplayBytes>>20)
+	}
+	return content, err
 }
 
 // show prints a report. What happened before a failure comes first, since it is

@@ -186,6 +186,7 @@ func TestUsage(t *testing.T) {
 		{"negative time", []string{"sim", "--for", "-1s"}, []string{"--for -1s"}},
 		{"budget of a simulation", []string{"sim", "--budget", "-1s"}, []string{"--budget -1s"}},
 		{"nothing to replay", []string{"sim", "--replay", "nowhere.json"}, []string{"nowhere.json"}},
+		{"no end of a replay", []string{"sim", "--replay", "/dev/zero"}, []string{"above 64 MiB"}},
 		{"no seed left", []string{"sim", "--seed", "18446744073709551615", "--runs", "2"},
 			[]string{"the last seed"}},
 		{"runs", []string{"sim", "--runs", "0"}, []string{"--runs 0"}},

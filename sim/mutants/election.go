@@ -85,8 +85,8 @@ var election = []Mutant{
 			New: "case m.supportsOther(c",
 		}, {
 			File: "statemachine/voter.go",
-			Old:  "if p.Stage == message.Pre && m.held",
-			New:  "if p.Founding && p.Stage == message.Pre && m.held",
+			Old:  "if b.Stage == message.Pre {\n\t\tm.learnFrom",
+			New:  "if b.Founding && b.Stage == message.Pre {\n\t\tm.learnFrom",
 		}},
 	},
 	{

@@ -1,6 +1,7 @@
 # Two commands need nothing but Go and make: `make demo` and `make test`. What
 # another target needs beyond them is installed by `make tools`; where it is
-# missing, the target says so by name and skips.
+# missing, the target says so by name and skips; chaos and soak, which would have
+# checked nothing then, end with an error.
 
 GO        ?= go
 TIMEOUT   ?= 9m

@@ -9,7 +9,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -187,6 +189,39 @@ func TestUnable(t *testing.T) {
 	if reason := unable(); !strings.Contains(reason, "not installed (make tools") {
 		t.Errorf("without programs: %q, want what to install", reason)
 	}
+	for _, name := range []string{"run", "soak"} {
+		err := command(t.Context(), []string{name})
+		var said strings.Builder
+		code := conclude(err, &said)
+		if code != 3 || !strings.HasPrefix(said.String(), "chaos: skipped: ") ||
+			!strings.HasSuffix(said.String(), "; nothing was checked\n") {
+			t.Errorf("%s without programs: code %d, %q, want 3 and that nothing was checked",
+				name, code, &said)
+		}
+	}
+}
+
+// TestHelp holds that -h lists every command, and every flag with a meaning.
+func TestHelp(t *testing.T) {
+	var said strings.Builder
+	help(&said)
+	for _, part := range []string{
+		"chaos run [flags]", "chaos soak [flags]", "chaos check DIR", "chaos clean",
+		"(default 5m0s)", "(default 2h0m0s)",
+	} {
+		if !strings.Contains(said.String(), part) {
+			t.Errorf("help does not say %q:\n%s", part, &said)
+		}
+	}
+	f, _ := flags("run")
+	f.VisitAll(func(f *flag.Flag) {
+		if n := strings.Count(said.String(), "\n  -"+f.Name+" "); n != 2 || f.Usage == "" {
+			t.Errorf("-%s is listed %d times as %q, want once each for run and soak", f.Name, n, f.Usage)
+		}
+	})
+	if err := command(t.Context(), []string{"-h"}); err != nil {
+		t.Errorf("-h: %v", err)
+	}
 }
 
 func TestParse(t *testing.T) {
@@ -203,12 +238,12 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q: no error, want one", args)
 		}
 	}
-	for _, args := range [][]string{{}, {"walk"}, {"check"}} {
-		if err := command(t.Context(), args); !errors.Is(err, errUsage) {
+	for _, args := range [][]string{
+		{}, {"walk"}, {"check"}, {"check", "-h"}, {"clean", "-h"},
+	} {
+		err := command(t.Context(), args)
+		if !errors.Is(err, errUsage) || conclude(err, io.Discard) != 2 {
 			t.Errorf("%q: %v, want the usage", args, err)
 		}
-	}
-	if err := command(t.Context(), []string{"check", t.TempDir()}); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("check of an empty folder: %v, want that there is no evidence", err)
 	}
 }

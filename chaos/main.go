@@ -9,6 +9,10 @@
 //	go run ./chaos soak       the same for hours, and whether anything leaks
 //	go run ./chaos check DIR  the evidence of an earlier run again
 //	go run ./chaos clean      what a run that was killed left behind
+//	go run ./chaos -h         the flags of each
+//
+// It ends with 0 when nothing was wrong, 1 when something was, 2 for wrong usage,
+// and 3 where no run is possible, since then nothing was checked.
 //
 // Each node is a process in a network namespace of its own, which embeds the
 // library as any program does. A bridge in one more namespace joins them, where
@@ -25,8 +29,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 )
 
@@ -37,17 +43,34 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := command(ctx, os.Args[1:])
 	stop()
+	os.Exit(conclude(err, os.Stderr))
+}
+
+var (
+	errUsage = errors.New("usage: chaos run|soak [flags], chaos check DIR, chaos clean; " +
+		"chaos -h lists the flags")
+	errSkipped = errors.New("skipped")
+)
+
+// conclude says what was wrong, and returns the exit code.
+func conclude(err error, w io.Writer) int {
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(w, "chaos:", err)
 	switch {
 	case errors.Is(err, errUsage):
-		fmt.Fprintln(os.Stderr, "usage: chaos run|soak|check DIR|clean [flags]; -h lists the flags")
-		os.Exit(2)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "chaos:", err)
-		os.Exit(1)
+		return 2
+	case errors.Is(err, errSkipped):
+		return 3 // who runs this wants the check and nothing else
+	default:
+		return 1
 	}
 }
 
-var errUsage = errors.New("wrong usage")
+func isHelp(arg string) bool {
+	return slices.Contains([]string{"help", "-h", "-help", "--help"}, arg)
+}
 
 func command(ctx context.Context, args []string) error {
 	if len(args) == 0 {
@@ -60,12 +83,11 @@ func command(ctx context.Context, args []string) error {
 			return err
 		}
 		if reason := unable(); reason != "" {
-			fmt.Printf("chaos: skipped: %s\n", reason)
-			return nil
+			return fmt.Errorf("%w: %s; nothing was checked", errSkipped, reason)
 		}
 		return run(ctx, o, os.Stdout)
 	case "check":
-		if len(args) != 2 {
+		if len(args) != 2 || isHelp(args[1]) {
 			return errUsage
 		}
 		f, err := audit(args[1])
@@ -75,11 +97,18 @@ func command(ctx context.Context, args []string) error {
 		f.print(os.Stdout)
 		return f.verdict()
 	case "clean":
+		if len(args) != 1 {
+			return errUsage
+		}
 		if err := needsRoot(); err != nil {
 			return err
 		}
 		return cleanLeftovers()
 	default:
+		if isHelp(name) {
+			help(os.Stdout)
+			return nil
+		}
 		return errUsage
 	}
 }

@@ -7,6 +7,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -31,11 +32,10 @@ type options struct {
 	config                cluster.Config // timings
 }
 
-// parse reads the flags. The least numbers of faults and changes are those of
-// the time that is asked for: 60 and 10 in five minutes.
-func parse(name string, args []string) (options, error) {
+// flags are those of a command, and the options that they set.
+func flags(name string) (*flag.FlagSet, *options) {
 	f := flag.NewFlagSet("chaos "+name, flag.ExitOnError)
-	o := options{config: cluster.DefaultConfig(), soak: name == "soak"}
+	o := &options{config: cluster.DefaultConfig(), soak: name == "soak"}
 	length := 5 * time.Minute
 	if o.soak {
 		length = 2 * time.Hour
@@ -45,14 +45,38 @@ func parse(name string, args []string) (options, error) {
 	f.DurationVar(&o.length, "for", length, "how long faults happen")
 	f.StringVar(&o.out, "out", "", "folder for the evidence (default under results/chaos)")
 	f.StringVar(&o.athena, "athena", "", "the last node is this program, as a daemon (bin/athena)")
-	f.IntVar(&o.minFaults, "min-faults", -1, "fewer faults are an error; -1 for 12 a minute")
-	f.IntVar(&o.minChanges, "min-changes", -1, "the same of changes of the leader; -1 for 2 a minute")
-	f.DurationVar(&o.config.HeartbeatInterval, "interval", o.config.HeartbeatInterval, "")
-	f.DurationVar(&o.config.HeartbeatTimeout, "heartbeat-timeout", o.config.HeartbeatTimeout, "")
-	f.DurationVar(&o.config.LeaderTimeout, "leader-timeout", o.config.LeaderTimeout, "")
-	f.DurationVar(&o.config.TTLTimeout, "ttl-timeout", o.config.TTLTimeout, "")
-	f.DurationVar(&o.config.RetryInterval, "retry-interval", o.config.RetryInterval, "")
-	if err := f.Parse(args); err != nil {
+	f.IntVar(&o.minFaults, "min-faults", -1, "the least faults that must happen; -1 for 12 a minute")
+	f.IntVar(&o.minChanges, "min-changes", -1, "the least changes of the leader; -1 for 2 a minute")
+	const timing = "timing of the nodes, as of athena run"
+	f.DurationVar(&o.config.HeartbeatInterval, "interval", o.config.HeartbeatInterval, timing)
+	f.DurationVar(&o.config.HeartbeatTimeout, "heartbeat-timeout", o.config.HeartbeatTimeout, timing)
+	f.DurationVar(&o.config.LeaderTimeout, "leader-timeout", o.config.LeaderTimeout, timing)
+	f.DurationVar(&o.config.TTLTimeout, "ttl-timeout", o.config.TTLTimeout, timing)
+	f.DurationVar(&o.config.RetryInterval, "retry-interval", o.config.RetryInterval, timing)
+	return f, o
+}
+
+// help lists the commands and the flags of each.
+func help(w io.Writer) {
+	fmt.Fprint(w, "chaos run [flags]   faults for a while, then everybody must be active\n"+
+		"chaos soak [flags]  the same for hours, and whether anything leaks\n"+
+		"chaos check DIR     the evidence of an earlier run again; no flags\n"+
+		"chaos clean         what a run that was killed left behind; no flags\n")
+	for _, name := range []string{"run", "soak"} {
+		fmt.Fprintf(w, "\nflags of chaos %s:\n", name)
+		f, _ := flags(name)
+		f.SetOutput(w)
+		f.PrintDefaults()
+	}
+}
+
+// parse reads the flags. The least numbers of faults and changes are those of
+// the time that is asked for: 60 and 10 in five minutes.
+func parse(name string, args []string) (options, error) {
+	f, set := flags(name)
+	err := f.Parse(args)
+	o := *set
+	if err != nil {
 		return o, err
 	}
 	if o.athena != "" {

@@ -12,10 +12,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -78,34 +80,64 @@ type arrived struct {
 	seq uint64
 }
 
-// audit reads all evidence of a folder.
+// audit reads all evidence of a folder. What the run must have left and is not
+// there is an error: less evidence would look like fewer faults.
 func audit(dir string) (*findings, error) {
-	books, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
-	if err != nil || len(books) == 0 {
-		return nil, fmt.Errorf("%s: no evidence (*.jsonl): %w", dir, cmp.Or(err, os.ErrNotExist))
+	if _, err := os.Stat(filepath.Join(dir, planFile)); err != nil {
+		return nil, missing(err)
 	}
-	// The register last: its writes are compared with what the nodes say.
-	isRegister := func(path string) int {
-		if filepath.Base(path) == registerBook {
-			return 1
-		}
-		return 0
+	nodes, err := readJournal(filepath.Join(dir, journalFile))
+	if err != nil {
+		return nil, err
 	}
-	slices.SortStableFunc(books, func(a, b string) int { return isRegister(a) - isRegister(b) })
+	var books []string
+	for i := range nodes {
+		books = append(books, nodeName(i)+".jsonl")
+	}
 	f := newFindings()
-	for _, path := range books {
-		file, err := os.Open(path)
+	// The register last: its writes are compared with what the nodes say.
+	for _, name := range append(books, registerBook) {
+		file, err := os.Open(filepath.Join(dir, name))
 		if err != nil {
-			return nil, err
+			return nil, missing(err)
 		}
-		err = f.read(filepath.Base(path), file)
+		err = f.read(name, file)
 		file.Close()
 		if err != nil {
 			return nil, err
 		}
 	}
+	if f.seats.size != nodes {
+		return nil, fmt.Errorf("%s says %d nodes, and the nodes say %d: evidence of two runs",
+			journalFile, nodes, f.seats.size)
+	}
 	f.conclude()
 	return f, nil
+}
+
+// missing says which file is not there.
+func missing(err error) error {
+	var at *fs.PathError
+	if errors.Is(err, fs.ErrNotExist) && errors.As(err, &at) {
+		return fmt.Errorf("evidence missing: %s", at.Path)
+	}
+	return err
+}
+
+// readJournal returns the number of nodes in the journal's first line.
+func readJournal(path string) (nodes int, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, missing(err)
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	var at int64
+	var seed uint64
+	_, err = fmt.Sscanf(line, "%d "+journalStart, &at, &nodes, &seed)
+	if err != nil || nodes < 1 || nodes > maxNodes {
+		return 0, fmt.Errorf("%s line 1: %q: does not say how many nodes there were", path, line)
+	}
+	return nodes, nil
 }
 
 func newFindings() *findings {
@@ -143,32 +175,70 @@ func (f *findings) verdict() error {
 }
 
 // read takes one book. A line may be cut off where its process was killed: at
-// the end, or before the start of the next one.
+// the end without its line end, or right before the start of the next process.
 func (f *findings) read(name string, r io.Reader) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLineBytes)
-	number, damaged := 0, 0
+	lines.Split(scanWhole)
+	number, starts, cut := 0, 0, 0
 	for lines.Scan() {
 		number++
-		line := bytes.TrimSpace(lines.Bytes())
-		if len(line) == 0 {
-			continue
-		}
 		var e evidence
-		err := json.Unmarshal(line, &e)
-		if damaged > 0 && (err != nil || e.Kind != kindStart) {
-			return fmt.Errorf("%s line %d: not evidence", name, damaged)
-		}
-		damaged = 0
-		if err != nil {
-			damaged = number
+		line := lines.Bytes()
+		text, ended := bytes.CutSuffix(line, []byte("\n"))
+		err := json.Unmarshal(text, &e)
+		switch {
+		case cut > 0 && (err != nil || e.Kind != kindStart):
+			return fmt.Errorf("%s line %d: cut off, and no process starts after it", name, cut)
+		case ended && len(text) == 0:
+			continue // the end of a line that was none, by the next process
+		case err != nil && isBegun(text):
+			if ended {
+				cut = number
+			}
 			continue
+		case err != nil:
+			return fmt.Errorf("%s line %d: not evidence: %w", name, number, err)
+		}
+		cut = 0
+		if e.Kind == kindStart {
+			starts++
+		}
+		if starts == 0 {
+			return fmt.Errorf("%s line %d: evidence missing: the start of the process", name, number)
 		}
 		if err := f.take(e); err != nil {
 			return fmt.Errorf("%s line %d: %w", name, number, err)
 		}
 	}
-	return lines.Err()
+	switch err := lines.Err(); {
+	case err != nil:
+		return fmt.Errorf("%s line %d: %w", name, number+1, err)
+	case cut > 0:
+		return fmt.Errorf("%s line %d: cut off, and no process starts after it", name, cut)
+	case starts == 0:
+		return fmt.Errorf("evidence missing: %s is empty", name)
+	}
+	return nil
+}
+
+// scanWhole is bufio.ScanLines that keeps line ends, to see whether the last
+// line has one.
+func scanWhole(data []byte, atEOF bool) (int, []byte, error) {
+	if i := bytes.IndexByte(data, '\n'); i >= 0 {
+		return i + 1, data[:i+1], nil
+	}
+	if atEOF && len(data) > 0 {
+		return len(data), data, nil
+	}
+	return 0, nil, nil
+}
+
+// isBegun reports whether a line is the beginning of evidence, and no more.
+func isBegun(line []byte) bool {
+	var e evidence
+	err := json.NewDecoder(bytes.NewReader(line)).Decode(&e)
+	return errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // take checks one line against all before it.

@@ -7,6 +7,9 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,12 +50,19 @@ func (b books) view(node string, version, revision uint64, leader string, member
 	b.add(node, 1, evidence{Kind: kindView, View: v})
 }
 
-// sound is a run of three nodes in which nothing is wrong.
-func sound() books {
+// begun is a run of three nodes that did nothing.
+func begun() books {
 	b := books{}
 	for i, node := range []string{"n1", "n2", "n3"} {
 		b.add(node, int64(i+1), evidence{Kind: kindStart, Size: 3})
 	}
+	b.add("register", 1, evidence{Kind: kindStart})
+	return b
+}
+
+// sound is a run of three nodes in which nothing is wrong.
+func sound() books {
+	b := begun()
 	b.hold("n1", 1, 1, 100, 99)
 	b.hold("n1", 1, 1, 100, 200)
 	b.hold("n1", 1, 1, 200, 300)
@@ -78,7 +88,26 @@ func sound() books {
 
 func (b books) audit(t *testing.T) *findings {
 	t.Helper()
+	f, err := audit(b.folder(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// folder is what a run leaves that wrote the books.
+func (b books) folder(t *testing.T) string {
+	t.Helper()
 	dir := t.TempDir()
+	for name, text := range map[string]string{
+		planFile: "0: pause 1s\n",
+		journalFile: "77 " + fmt.Sprintf(journalStart, 3, uint64(math.MaxUint64)) +
+			", 5m0s, evidence in somewhere\n78 more\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for name, lines := range b {
 		var text []byte
 		for _, e := range lines {
@@ -92,11 +121,7 @@ func (b books) audit(t *testing.T) *findings {
 			t.Fatal(err)
 		}
 	}
-	f, err := audit(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return dir
 }
 
 func TestSoundEvidence(t *testing.T) {
@@ -164,8 +189,7 @@ func TestBrokenPromises(t *testing.T) {
 			b.view("n3", 4, 0, "n1", "n1''", "n2''", "n3'")
 		}},
 		{"nothing at all", "evidence", func(b books) {
-			clear(b)
-			b.add("n1", 1, evidence{Kind: kindStart})
+			maps.Copy(b, begun())
 		}},
 	} {
 		t.Run(k.name, func(t *testing.T) {
@@ -181,22 +205,71 @@ func TestBrokenPromises(t *testing.T) {
 }
 
 // TestEvidenceCutOff allows a line without its end where its process was
-// killed, and nowhere else.
+// killed, and nowhere else; an error names file and line.
 func TestEvidenceCutOff(t *testing.T) {
 	start := `{"Kind":"start","Node":"n1","Run":%d}` + "\n"
-	for _, k := range []struct {
-		name, text string
-		sound      bool
-	}{
-		{"at the end", fmt.Sprintf(start, 1) + `{"Kind":"ho`, true},
-		{"before a start", fmt.Sprintf(start, 1) + `{"Kind":"ho` + "\n" + fmt.Sprintf(start, 2), true},
-		{"in the middle", fmt.Sprintf(start, 1) + `{"Kind":"ho` + "\n" + `{"Kind":"end"}` + "\n", false},
-		{"twice", fmt.Sprintf(start, 1) + "{\n{\n" + fmt.Sprintf(start, 2), false},
-		{"unknown", fmt.Sprintf(start, 1) + `{"Kind":"other"}` + "\n", false},
+	first, second := fmt.Sprintf(start, 1), "\n"+fmt.Sprintf(start, 2)
+	end := `{"Kind":"end"}` + "\n"
+	for _, k := range []struct{ name, text, want string }{
+		{"at the end", first + `{"Kind":"ho`, ""},
+		{"at the end, but for the line end", first + `{"Kind":"end"}`, ""},
+		{"before a start", first + `{"Kind":"ho` + second, ""},
+		{"the start itself", `{"Kind":"st` + second, ""},
+		{"nothing, before a start", first + second, ""},
+		{"at the end, with a line end", first + `{"Kind":"ho` + "\n", "n1.jsonl line 2: cut off"},
+		{"garbage at the end", first + "garbage\n", "n1.jsonl line 2: not evidence"},
+		{"garbage at the end, without a line end", first + "garbage", "n1.jsonl line 2: not evidence"},
+		{"zeros at the end", first + "\x00\x00", "n1.jsonl line 2: not evidence"},
+		{"more behind a line", first + end[:14] + " more\n", "n1.jsonl line 2: not evidence"},
+		{"garbage before a start", first + "garbage" + second, "n1.jsonl line 2: not evidence"},
+		{"a line before a start", first + `{"Kind":"ho` + "\n" + second, "n1.jsonl line 2: cut off"},
+		{"in the middle", first + `{"Kind":"ho` + "\n" + end, "n1.jsonl line 2: cut off"},
+		{"twice", first + "{\n{" + second, "n1.jsonl line 2: cut off"},
+		{"unknown", first + end + `{"Kind":"other"}` + "\n", "n1.jsonl line 3: unknown kind"},
+		{"no start", end, "n1.jsonl line 1: evidence missing"},
+		{"empty", "", "evidence missing: n1.jsonl is empty"},
+		{"too long", first + strings.Repeat("x", maxLineBytes+1), "n1.jsonl line 2: "},
 	} {
 		f := newFindings()
-		if err := f.read("n1.jsonl", strings.NewReader(k.text)); (err == nil) != k.sound {
-			t.Errorf("%s: %v, want sound %v", k.name, err, k.sound)
+		err := f.read("n1.jsonl", strings.NewReader(k.text))
+		if k.want == "" && err != nil || k.want != "" && (err == nil || !strings.Contains(err.Error(), k.want)) {
+			t.Errorf("%s: %v, want %q", k.name, err, k.want)
+		}
+	}
+}
+
+// TestEvidenceMissing takes from a sound run each file in turn: less evidence
+// must not look like fewer faults.
+func TestEvidenceMissing(t *testing.T) {
+	dir := sound().folder(t)
+	check := func() error { return command(t.Context(), []string{"check", dir}) }
+	if err := check(); err != nil {
+		t.Fatalf("nothing missing: %v", err)
+	}
+	for _, name := range []string{
+		"n1.jsonl", "n2.jsonl", "n3.jsonl", registerBook, journalFile, planFile,
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.Rename(path, path+".away"); err != nil {
+			t.Fatal(err)
+		}
+		want := "evidence missing: " + path
+		if err := check(); err == nil || err.Error() != want || conclude(err, io.Discard) != 1 {
+			t.Errorf("without %s: %v, want %q and code 1", name, err, want)
+		}
+		if err := os.Rename(path+".away", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, text := range []string{
+		"", "77 of another program\n", "77 " + fmt.Sprintf(journalStart, 0, 1), "77 " +
+			fmt.Sprintf(journalStart, 2, 1), // with the evidence of three
+	} {
+		if err := os.WriteFile(filepath.Join(dir, journalFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := check(); err == nil || !strings.Contains(err.Error(), journalFile) {
+			t.Errorf("journal %q: %v, want an error that names it", text, err)
 		}
 	}
 }

@@ -26,6 +26,12 @@ const (
 	lookTick = 20 * time.Millisecond
 	// auditEvery is how often a soak checks what there is.
 	auditEvery = 15 * time.Minute
+
+	planFile    = "plan.txt"
+	journalFile = "journal.txt"
+	// journalStart begins the first line of the journal, after the time; the
+	// checker reads the number of nodes from it.
+	journalStart = "%d nodes, seed %d"
 )
 
 // runner carries a plan out.
@@ -55,7 +61,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	if old, err := filepath.Glob(filepath.Join(o.out, "*.jsonl")); err != nil || len(old) > 0 {
 		return fmt.Errorf("-out %s: has evidence of another run: name another folder", o.out)
 	}
-	log, err := os.Create(filepath.Join(o.out, "journal.txt"))
+	log, err := os.Create(filepath.Join(o.out, journalFile))
 	if err != nil {
 		return err
 	}
@@ -72,7 +78,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.world.close()) }()
-	r.tell("%d nodes, seed %d, %v, evidence in %s", o.nodes, o.seed, o.length, o.out)
+	r.tell(journalStart+", %v, evidence in %s", o.nodes, o.seed, o.length, o.out)
 	r.tell("%d namespaces, bridge and disks took %v",
 		o.nodes, time.Since(before).Round(time.Millisecond))
 	if r.world.without != "" {
@@ -101,12 +107,12 @@ func (r *runner) note(format string, args ...any) {
 
 // live lets the plan happen, and waits for the end of it.
 func (r *runner) live(ctx context.Context) error {
-	if err := r.calm(ctx); err != nil {
-		return err
-	}
 	// Steps may be shorter than was thought; the clock decides where to end.
 	plan := newPlan(r.o.seed, r.o.nodes, 2*r.o.length)
-	if err := writePlan(filepath.Join(r.o.out, "plan.txt"), plan); err != nil {
+	if err := writePlan(filepath.Join(r.o.out, planFile), plan); err != nil {
+		return err
+	}
+	if err := r.calm(ctx); err != nil {
 		return err
 	}
 	r.began, r.audited = time.Now(), time.Now()

@@ -201,6 +201,9 @@ func (f *findings) read(name string, r io.Reader) error {
 			return fmt.Errorf("%s line %d: not evidence: %w", name, number, err)
 		}
 		cut = 0
+		if e.Node+".jsonl" != name {
+			return fmt.Errorf("%s line %d: evidence of %q", name, number, e.Node)
+		}
 		if e.Kind == kindStart {
 			starts++
 		}

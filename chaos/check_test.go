@@ -209,10 +209,10 @@ func TestBrokenPromises(t *testing.T) {
 func TestEvidenceCutOff(t *testing.T) {
 	start := `{"Kind":"start","Node":"n1","Run":%d}` + "\n"
 	first, second := fmt.Sprintf(start, 1), "\n"+fmt.Sprintf(start, 2)
-	end := `{"Kind":"end"}` + "\n"
+	end := `{"Kind":"end","Node":"n1"}` + "\n"
 	for _, k := range []struct{ name, text, want string }{
 		{"at the end", first + `{"Kind":"ho`, ""},
-		{"at the end, but for the line end", first + `{"Kind":"end"}`, ""},
+		{"at the end, but for the line end", first + strings.TrimSpace(end), ""},
 		{"before a start", first + `{"Kind":"ho` + second, ""},
 		{"the start itself", `{"Kind":"st` + second, ""},
 		{"nothing, before a start", first + second, ""},
@@ -220,19 +220,20 @@ func TestEvidenceCutOff(t *testing.T) {
 		{"garbage at the end", first + "garbage\n", "n1.jsonl line 2: not evidence"},
 		{"garbage at the end, without a line end", first + "garbage", "n1.jsonl line 2: not evidence"},
 		{"zeros at the end", first + "\x00\x00", "n1.jsonl line 2: not evidence"},
-		{"more behind a line", first + end[:14] + " more\n", "n1.jsonl line 2: not evidence"},
+		{"more behind a line", first + end[:len(end)-1] + " more\n", "n1.jsonl line 2: not evidence"},
 		{"garbage before a start", first + "garbage" + second, "n1.jsonl line 2: not evidence"},
 		{"a line before a start", first + `{"Kind":"ho` + "\n" + second, "n1.jsonl line 2: cut off"},
 		{"in the middle", first + `{"Kind":"ho` + "\n" + end, "n1.jsonl line 2: cut off"},
 		{"twice", first + "{\n{" + second, "n1.jsonl line 2: cut off"},
-		{"unknown", first + end + `{"Kind":"other"}` + "\n", "n1.jsonl line 3: unknown kind"},
+		{"unknown", first + end + `{"Kind":"other","Node":"n1"}` + "\n", "n1.jsonl line 3: unknown kind"},
+		{"of another node", first + `{"Kind":"end","Node":"n2"}`, `n1.jsonl line 2: evidence of "n2"`},
 		{"no start", end, "n1.jsonl line 1: evidence missing"},
 		{"empty", "", "evidence missing: n1.jsonl is empty"},
 		{"too long", first + strings.Repeat("x", maxLineBytes+1), "n1.jsonl line 2: "},
 	} {
 		f := newFindings()
 		err := f.read("n1.jsonl", strings.NewReader(k.text))
-		if k.want == "" && err != nil || k.want != "" && (err == nil || !strings.Contains(err.Error(), k.want)) {
+		if text := fmt.Sprint(err); (err == nil) != (k.want == "") || !strings.Contains(text, k.want) {
 			t.Errorf("%s: %v, want %q", k.name, err, k.want)
 		}
 	}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/paxos"
+	"github.com/athena-go/athena/statemachine"
+	"github.com/athena-go/athena/store"
+)
+
+// saveTime is how long a slowStore takes: more than any way through the network.
+const saveTime = 30 * time.Millisecond
+
+// slowStore saves slowly. From a call of Save on, counted from 1, it fails.
+type slowStore struct {
+	*store.Memory
+	fails int // 0 for never
+
+	saves atomic.Int64
+	saved atomic.Pointer[paxos.Durable] // by the last Save that returned nil
+}
+
+func (s *slowStore) Save(c store.Content) error {
+	n := int(s.saves.Add(1))
+	time.Sleep(saveTime)
+	if s.fails != 0 && n >= s.fails {
+		return errBoom
+	}
+	if err := s.Memory.Save(c); err != nil {
+		return err
+	}
+	s.saved.Store(&c.Durable)
+	return nil
+}
+
+// bears reports whether what is saved bears a message out.
+func bears(saved *paxos.Durable, m message.Message) bool {
+	if saved == nil {
+		return false // not even who says it is saved
+	}
+	promised := func(id paxos.ID) bool {
+		return id.Compare(saved.Promised) <= 0 || id.Version <= saved.Held.Version
+	}
+	holds := func(n member.Number) bool { return n.Compare(saved.Held.Number) <= 0 }
+	switch b := m.Body.(type) {
+	case message.Vote:
+		accepted := b.Stage == message.Pre || b.ID.Compare(saved.Accepted.ID) <= 0 ||
+			b.ID.Version <= saved.Held.Version
+		return holds(b.Held) && (!b.Granted || promised(b.ID) && accepted)
+	case message.Proposal:
+		return promised(b.ID) && holds(b.Held)
+	case message.LeaderElected:
+		return holds(b.State.Number)
+	case message.ClusterAlignment:
+		return !m.Claim.Chosen || holds(b.State.Number)
+	case message.MemberStatusUpdate:
+		return !m.Claim.Chosen || holds(b.Number)
+	case message.LeaderKeepAlive:
+		return !m.Claim.Chosen || holds(b.Number)
+	}
+	return true
+}
+
+// runLooking is run for a node that looks at each message before it takes it.
+func (n *Node) runLooking(look func(message.Message)) {
+	defer n.shutdown()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		var out statemachine.Output
+		select {
+		case <-n.quit:
+			return
+		case m := <-n.inbox:
+			look(m)
+			out = n.machine.Step(n.clock(), m)
+		case c := <-n.calls:
+			var err error
+			out, err = c.verb(n.clock())
+			c.reply <- err
+		case <-timer.C:
+			out = n.machine.Advance(n.clock())
+		}
+		if err := n.carryOut(n.clock(), out); err != nil {
+			n.stop(err)
+			return
+		}
+		n.arm(timer)
+	}
+}
+
+// said counts what a test of the order of saving and sending has seen.
+type said struct{ votes, proposals, states int }
+
+func (s *said) count(m message.Message) {
+	switch b := m.Body.(type) {
+	case message.Vote:
+		if b.Granted {
+			s.votes++
+		}
+	case message.Proposal:
+		s.proposals++
+	case message.LeaderElected, message.ClusterAlignment, message.MemberStatusUpdate,
+		message.LeaderKeepAlive:
+		s.states++
+	}
+}
+
+// saveAndSay lets two of three nodes elect one another in turn. One of them has the
+// store; the other looks at all that it says. It returns why the one ended, if it did.
+func saveAndSay(t *testing.T, slow *slowStore) (seen said, ended error) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		cfg := w.config(1, Config{})
+		other, err := open(t.Context(), cfg, newOptions(w.options(1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		go other.runLooking(func(m message.Message) {
+			if m.From.Address != address(0) {
+				return
+			}
+			seen.count(m)
+			if saved := slow.saved.Load(); !bears(saved, m) {
+				t.Errorf("Save fails from %d, now at %d: got\n%+v\nof a node that has saved\n%+v",
+					slow.fails, slow.saves.Load(), m, saved)
+			}
+		})
+		n, err := Start(w.within(5*time.Second), w.config(0, Config{}),
+			append(w.options(0), WithStore(slow))...)
+		w.nodes = []*Node{other}
+		if err == nil {
+			w.nodes = append(w.nodes, n)
+			for range 2 {
+				for _, n := range w.nodes {
+					// It may have ended, or not lead.
+					_ = n.WaitActive(w.within(time.Second), 2)
+					_ = n.Transfer(w.within(time.Second), member.Address{})
+				}
+			}
+			ended = n.Err()
+		} else {
+			ended = err
+		}
+		time.Sleep(5 * time.Second) // what was held back would be said by now
+		w.close()
+	})
+	return seen, ended
+}
+
+// TestSavesBeforeItSends: what depends on what is saved reaches nobody while Save
+// runs, and never where it failed, after which the node says nothing at all
+// (protocol.md section 6, Durable).
+func TestSavesBeforeItSends(t *testing.T) {
+	slow := &slowStore{Memory: store.NewMemory([32]byte{})}
+	seen, ended := saveAndSay(t, slow)
+	if ended != nil || seen.votes < 2 || seen.proposals < 2 || seen.states < 2 {
+		t.Errorf("got %+v, ended by %v; want a node that runs, and some of each", seen, ended)
+	}
+	for fails := range int(slow.saves.Load()) {
+		slow := &slowStore{Memory: store.NewMemory([32]byte{}), fails: fails + 1}
+		_, ended := saveAndSay(t, slow)
+		reached := int(slow.saves.Load())
+		if reached > slow.fails || reached == slow.fails && !errors.Is(ended, errBoom) {
+			t.Errorf("Save fails from %d: got %d calls of Save, ended by %v; want that the first "+
+				"failure ends the node", slow.fails, reached, ended)
+		}
+	}
+}

@@ -36,7 +36,8 @@ func (t Term) Token() uint64 {
 
 // Valid reports whether this node leads with authority at this moment. It
 // reads the clock. It is false on every node but the leader, and never true
-// again once it was false.
+// again once it was false: where the node has authority again after its lease
+// lapsed, also while process or machine stood still, another term begins.
 func (t Term) Valid() bool { return t.t != nil && t.t.remaining() > 0 }
 
 // Deadline is when authority ends unless it is extended; zero when it has
@@ -81,7 +82,9 @@ type tenure struct {
 	clock  func() time.Time
 	guard  time.Duration // how long before the lease ends the tenure does
 	done   chan struct{} // closed by end
-	until  atomic.Int64  // end of the lease, UnixNano of clock; 0 when it is over
+	// until is the end of the lease, UnixNano of clock. It is 0 once somebody saw
+	// that it has passed, and stays so.
+	until atomic.Int64
 
 	mu    sync.Mutex
 	cause error
@@ -95,13 +98,21 @@ type use struct {
 	left   chan struct{} // closed when the function returned
 }
 
-// remaining is how long authority lasts at least; not above 0 when it is over.
+// remaining is how long authority lasts at least; 0 when it is over, and from
+// then on: a lease that somebody saw lapse is extended no more.
 func (t *tenure) remaining() time.Duration {
-	until := t.until.Load()
-	if until == 0 {
-		return 0
+	for {
+		until := t.until.Load()
+		if until == 0 {
+			return 0
+		}
+		if left := until - t.clock().UnixNano(); left > 0 {
+			return time.Duration(left)
+		}
+		if t.until.CompareAndSwap(until, 0) {
+			return 0
+		}
 	}
-	return time.Duration(until - t.clock().UnixNano())
 }
 
 // ended reports whether the tenure is over.
@@ -114,17 +125,27 @@ func (t *tenure) ended() bool {
 	}
 }
 
-// extend moves the end of the lease. The timer finds the new end when it fires.
-func (t *tenure) extend(until time.Time) {
+// start sets the end of the lease, and the timer.
+func (t *tenure) start(until time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.cause != nil {
-		return
-	}
 	t.until.Store(until.UnixNano())
-	if t.timer == nil {
-		t.timer = time.AfterFunc(t.remaining()-t.guard, t.expire)
+	t.timer = time.AfterFunc(t.remaining()-t.guard, t.expire)
+}
+
+// extend moves the end of the lease, and reports whether the tenure goes on. The
+// timer finds the new end when it fires. Where process or machine stood still it
+// may fire after the loop took the echoes that waited; a lease that lapsed before
+// ends the tenure all the same.
+func (t *tenure) extend(until time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last := t.until.Load()
+	if t.remaining() == 0 || !t.until.CompareAndSwap(last, until.UnixNano()) {
+		t.endLocked(ErrLeaseEnded)
+		return false
 	}
+	return true
 }
 
 // expire runs when the lease was about to end as of some time ago.

@@ -43,17 +43,14 @@ func (ts *terms) update(now time.Time, view member.View, own authority) *tenure 
 		ts.end(view)
 		return nil
 	case cur != nil && !cur.ended() && cur.own == leads && cur.token == next.token &&
-		cur.leader.Address == next.leader.Address:
-		if leads {
-			cur.extend(own.until)
-		}
+		cur.leader.Address == next.leader.Address && (!leads || cur.extend(own.until)):
 		return nil
 	}
 	ts.end(view)
 	next.began, next.clock, next.guard = now, ts.clock, ts.guard
 	next.done = make(chan struct{})
 	if leads {
-		next.extend(own.until)
+		next.start(own.until)
 	}
 	ts.current = next
 	return next

@@ -86,6 +86,59 @@ func TestValidReadsTheClock(t *testing.T) {
 	}
 }
 
+// TestLapsedTermNeverComesBack: the process or the machine stood still for longer
+// than the lease. Before the timer runs the loop takes an echo, by which the machine
+// has authority again: that is of another term, whether somebody has looked or not.
+func TestLapsedTermNeverComesBack(t *testing.T) {
+	for _, looked := range []bool{false, true} {
+		now := time.Now()
+		ts := &terms{clock: func() time.Time { return now }, guard: testGuard}
+		lease := func() Term {
+			return Term{ts.update(now, leading(3), authority{3, now.Add(time.Hour)})}
+		}
+		first := lease()
+		ctx, returned := first.t.begin(t.Context())
+		now = now.Add(time.Hour)
+		if looked && first.Valid() {
+			t.Error("after the lease: got valid")
+		}
+		second := lease()
+		if first.Valid() || first.Err() != ErrLeaseEnded || context.Cause(ctx) != ErrLeaseEnded {
+			t.Errorf("looked %v: the first term: got valid %v, err %v, cause %v; want false, ErrLeaseEnded",
+				looked, first.Valid(), first.Err(), context.Cause(ctx))
+		}
+		if !second.Valid() || second.Token() != 3 {
+			t.Errorf("looked %v: the second term: got valid %v, token %d; want true, 3",
+				looked, second.Valid(), second.Token())
+		}
+		returned()
+		ts.close(ErrClosed)
+	}
+}
+
+// TestTermLapsesWhileItIsExtended: somebody sees that the lease has passed just after
+// the loop saw that it had not.
+func TestTermLapsesWhileItIsExtended(t *testing.T) {
+	begin := time.Now()
+	look := func() time.Time { return begin }
+	ts := &terms{clock: func() time.Time { return look() }, guard: testGuard}
+	first := Term{ts.update(begin, leading(3), authority{3, begin.Add(time.Hour)})}
+	defer ts.close(ErrClosed)
+	later := begin.Add(time.Hour)
+	look = func() time.Time {
+		look = func() time.Time { return later }
+		if first.Valid() {
+			t.Error("after the lease: got valid")
+		}
+		return begin
+	}
+	second := Term{ts.update(begin, leading(3), authority{3, later.Add(time.Hour)})}
+	if first.Valid() || first.Err() != ErrLeaseEnded || !second.Valid() {
+		t.Errorf("got valid %v, err %v, then valid %v; want false, ErrLeaseEnded, true",
+			first.Valid(), first.Err(), second.Valid())
+	}
+}
+
 func TestExtendedTermGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTerms()

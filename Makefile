@@ -15,6 +15,7 @@ RUNS      ?=
 SIZE      ?=
 FOR       ?=
 REPLAY    ?=
+HISTORY   ?=
 SWARM     ?= 1h
 
 # Of the runs with real processes. What is not set is left to chaos.
@@ -28,7 +29,8 @@ CHAOS_FLAGS = $(if $(SEED),-seed $(SEED)) $(if $(FOR),-for $(FOR)) $(if $(NODES)
               -athena $(BIN)/athena
 EXPLORE_FLAGS = -refusals -attempts 2 -crashes 1
 SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
-             $(if $(SIZE),--size $(SIZE)) $(if $(FOR),--for $(FOR)) $(if $(REPLAY),--replay $(REPLAY))
+             $(if $(SIZE),--size $(SIZE)) $(if $(FOR),--for $(FOR)) $(if $(REPLAY),--replay $(REPLAY)) \
+             $(if $(HISTORY),--history)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo build test check vet fmt race sim swarm explore chaos soak fuzz bench docs tools
@@ -36,7 +38,7 @@ SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | \
 	  awk -F ':.*## ' '{ printf "  make %-6s  %s\n", $$1, $$2 }'
-	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR REPLAY for sim; SWARM for swarm; SEED NODES FOR for chaos; FUZZTIME FUZZ for fuzz'
+	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR REPLAY HISTORY for sim; SWARM for swarm; SEED NODES FOR for chaos; FUZZTIME FUZZ for fuzz'
 
 demo: build ## five nodes on this machine, and the address of their admin API
 	$(BIN)/athena demo $(ARGS)
@@ -64,7 +66,7 @@ race: ## all tests under the race detector
 	  CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout=30m ./...; \
 	else echo "race: skipped: the C compiler $$($(GO) env CC) is not installed (make tools)"; fi
 
-sim: build ## the simulator: make sim SEED=7 RUNS=100 SIZE=5 FOR=10m, or REPLAY=file
+sim: build ## the simulator: make sim SEED=7 RUNS=100 SIZE=5 FOR=10m, or REPLAY=file; HISTORY=1
 	$(BIN)/athena sim $(SIM_FLAGS)
 
 swarm: build ## seeds for SWARM of CPU time (1h), and every planted bug

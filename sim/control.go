@@ -138,7 +138,7 @@ func (c *Cluster) cut(pairs []pair, n int) {
 	if n < 0 {
 		word = "heals"
 	}
-	c.say(Network, "%s %v", word, pairs)
+	c.say(Network, "%s %v", word, links(pairs))
 	for _, p := range pairs {
 		if l := c.net.link(p.from, p.to); l.cuts+n >= 0 {
 			l.cuts += n

@@ -28,11 +28,12 @@ const (
 	Delivered                 // a message arrived
 	Traced                    // a decision of a machine
 	Phase                     // a run went on to its next part
+	Broke                     // an invariant
 )
 
 var whatNames = [...]string{
 	"", "started", "crashed", "ended", "lost its disk", "paused", "resumed", "is told to",
-	"network", "sends", "loses", "gets", "trace", "phase",
+	"network", "sends", "loses", "gets", "trace", "phase", "broke",
 }
 
 // String is the word that a printed record has for it.
@@ -49,7 +50,24 @@ type Record struct {
 	Text    string
 }
 
-// String is a line to read.
+// Beats reports whether it tells of a message of those that come all the time:
+// keep-alives and their acks.
+func (r Record) Beats() bool {
+	switch r.What {
+	case Sent, Lost, Delivered:
+	default:
+		return false
+	}
+	switch r.Message.Body.Kind() {
+	case message.KindLeaderKeepAlive, message.KindLeaderKeepAliveAck,
+		message.KindSeedKeepAlive, message.KindSeedKeepAliveAck:
+		return true
+	default:
+		return false
+	}
+}
+
+// String is a line to read; docs/simulation.md says how.
 func (r Record) String() string {
 	who := "-"
 	if r.Process >= 0 {

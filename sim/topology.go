@@ -2,7 +2,10 @@
 
 package sim
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+	"strings"
+)
 
 // pair is one direction between two processes.
 type pair struct{ from, to int }
@@ -12,6 +15,17 @@ func (p pair) packed() int64 { return int64(p.from*MaxProcesses + p.to) }
 
 func unpacked(n int64) pair {
 	return pair{int(n) / MaxProcesses, int(n) % MaxProcesses}
+}
+
+// links are pairs to print.
+type links []pair
+
+func (l links) String() string {
+	all := make([]string, len(l))
+	for i, p := range l {
+		all[i] = nameOf(p.from) + " to " + nameOf(p.to)
+	}
+	return strings.Join(all, ", ")
 }
 
 // inRange reports whether both ends are among n processes.

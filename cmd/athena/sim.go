@@ -3,10 +3,13 @@
 package main
 
 import (
+	"bufio"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"strings"
@@ -18,7 +21,7 @@ import (
 )
 
 // traceTail is how many of the last things that happened are printed of a run
-// that failed.
+// that failed, keep-alives and their acks left out.
 const traceTail = 400
 
 // simulation are the flags of sim.
@@ -28,6 +31,7 @@ type simulation struct {
 	budget   time.Duration
 	replay   string // file to do again
 	shrink   string // file for the first run that fails
+	history  bool   // print everything that happens
 	coverage bool
 }
 
@@ -45,8 +49,8 @@ func newSim() *cobra.Command {
 			"not, after it printed what happened, what broke, and the command that repeats it.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if s.replay != "" {
-				return again(cmd.OutOrStdout(), s.replay)
+			if cmd.Flags().Changed("replay") {
+				return s.again(cmd)
 			}
 			switch changed := cmd.Flags().Changed; {
 			case changed("runs"):
@@ -58,7 +62,7 @@ func newSim() *cobra.Command {
 			if !cmd.Flags().Changed("seed") {
 				s.options.Seed = randomSeed()
 			}
-			if err := s.validate(); err != nil {
+			if err := errors.Join(s.validate(), s.writable()); err != nil {
 				return usageError{err}
 			}
 			return s.run(cmd.OutOrStdout())
@@ -75,10 +79,12 @@ func newSim() *cobra.Command {
 		"end once the runs took so much time, on all cores together (default no end)")
 	f.StringVar(&s.replay, "replay", "", "do the run again that this file has, and nothing else")
 	f.StringVar(&s.shrink, "shrink", "",
-		"make the first run that fails smaller, and write it to this file for --replay")
+		"make the first run that fails smaller, and write it to this file for --replay;\n"+
+			"what the file had is replaced, and kept where all runs are clean")
+	f.BoolVar(&s.history, "history", false,
+		"print everything that happens; for one run: --seed, or --replay")
 	f.BoolVar(&s.coverage, "coverage", false,
 		"print how many runs reached each rule after each fault; fail where none did")
-	cmd.MarkFlagsMutuallyExclusive("replay", "shrink")
 	return cmd
 }
 
@@ -89,7 +95,7 @@ func (s simulation) validate() error {
 	case o.Size < 0 || o.Size > sim.MaxSize:
 		return fmt.Errorf("--size %d: must be between 1 and %d, or 0 to draw it", o.Size, sim.MaxSize)
 	case o.For < 0 || o.For > sim.MaxFor:
-		return fmt.Errorf("--for %v: must be at most %v, or 0 to draw it", o.For, sim.MaxFor)
+		return fmt.Errorf("--for %v: must be above 0 and at most %v, or 0 to draw it", o.For, sim.MaxFor)
 	case s.budget < 0:
 		return fmt.Errorf("--budget %v: must not be negative", s.budget)
 	case s.runs < 1:
@@ -97,6 +103,8 @@ func (s simulation) validate() error {
 	case o.Seed+uint64(s.runs)-1 < o.Seed:
 		return fmt.Errorf("--seed %d --runs %d: the last seed would be greater than %d",
 			o.Seed, s.runs, uint64(math.MaxUint64))
+	case s.history && s.runs > 1:
+		return errors.New("--history: is of one run: give its --seed, and neither --runs nor --budget")
 	default:
 		return nil
 	}
@@ -109,54 +117,130 @@ func randomSeed() uint64 {
 	return uint64(binary.BigEndian.Uint32(b[:])) % (math.MaxUint32 / 2)
 }
 
-func (s simulation) run(out io.Writer) error {
-	report := sim.Sweep(sim.Sweeping{
-		Options: s.options, Runs: s.runs, Budget: s.budget, Failures: 1,
-	})
-	if len(report.Failed) > 0 && s.shrink != "" {
-		if err := writeShrunk(s.shrink, report.Failed[0]); err != nil {
-			return err
-		}
+// writable finds out before the runs whether the file of --shrink can be written.
+// It leaves the file as it is: the runs may be clean.
+func (s simulation) writable() error {
+	if s.shrink == "" {
+		return nil
 	}
-	if err := show(out, report); err != nil || !s.coverage {
-		return err
+	_, err := os.Lstat(s.shrink)
+	isNew := errors.Is(err, fs.ErrNotExist)
+	f, err := os.OpenFile(s.shrink, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err == nil {
+		err = f.Close()
 	}
-	fmt.Fprintf(out, "\n%v", report.Cover)
-	if empty := report.Cover.Empty(); len(empty) > 0 {
-		return fmt.Errorf("%d cells of the table are empty: %v", len(empty), empty)
+	if err == nil && isNew {
+		err = os.Remove(s.shrink)
+	}
+	if err != nil {
+		return fmt.Errorf("--shrink: %w", err)
 	}
 	return nil
 }
 
-// writeShrunk writes a failed run to a file, as small as it gets.
-func writeShrunk(file string, failed sim.Result) error {
-	_, r := sim.Capture(failed.Options)
-	content, err := sim.Shrink(r, shrinkTime).Format()
-	if err != nil {
+func (s simulation) run(out io.Writer) error {
+	end := func() {}
+	if s.history {
+		s.options.Record, end = printer(out)
+	}
+	report := sim.Sweep(sim.Sweeping{
+		Options: s.options, Runs: s.runs, Budget: s.budget, Failures: 1,
+	})
+	end()
+	if s.history {
+		fmt.Fprintln(out)
+	}
+	return s.tell(out, report)
+}
+
+// tell prints how the runs ended, and writes the one that failed.
+func (s simulation) tell(out io.Writer, report sim.Report) error {
+	err := s.show(out, report)
+	if s.shrink != "" {
+		err = errors.Join(err, s.keep(out, report))
+	}
+	if err != nil || !s.coverage {
 		return err
 	}
-	return os.WriteFile(file, content, 0o644)
+	fmt.Fprintf(out, "\n%v", report.Cover)
+	return covered(report.Cover.Empty())
+}
+
+// covered is an error where a cell of the table has no run.
+func covered(empty []sim.Cell) error {
+	if len(empty) == 0 {
+		return nil
+	}
+	const most = 20 // the table has them all
+	var cells []string
+	for _, c := range empty[:min(len(empty), most)] {
+		cells = append(cells, c.String())
+	}
+	if more := len(empty) - len(cells); more > 0 {
+		cells = append(cells, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Errorf("no run reached this, %d of the cells of the table: %s "+
+		"(few runs leave some empty; an hour of CPU time, --budget 1h, does not)",
+		len(empty), strings.Join(cells, ", "))
+}
+
+// keep writes the failed run to the file of --shrink, as small as it gets.
+func (s simulation) keep(out io.Writer, report sim.Report) error {
+	if len(report.Failed) == 0 {
+		fmt.Fprintf(out, "nothing was written to %s: no run failed\n", s.shrink)
+		return nil
+	}
+	fmt.Fprintf(out, "\nmakes the run smaller, for at most %v\n", shrinkTime)
+	_, r := sim.Capture(report.Failed[0].Options)
+	r = sim.Shrink(r, shrinkTime)
+	content, err := r.Format()
+	if err == nil {
+		err = os.WriteFile(s.shrink, content, 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("--shrink: %w", err)
+	}
+	file := shellWord(s.shrink)
+	fmt.Fprintf(out, "written to %s: faults %d, messages %d; %s sim --replay %s does it again\n",
+		file, len(r.Faults), len(r.Fates), self(), file)
+	return nil
 }
 
 // again does the run of a file and prints how it ended.
-func again(out io.Writer, file string) error {
-	content, err := readReplay(file)
+func (s simulation) again(cmd *cobra.Command) error {
+	out := cmd.OutOrStdout()
+	for _, other := range []string{
+		"seed", "runs", "size", "for", "budget", "shrink", "coverage",
+	} {
+		if cmd.Flags().Changed(other) {
+			return usageError{fmt.Errorf("--replay %s: the file settles the whole run: leave --%s out",
+				s.replay, other)}
+		}
+	}
+	content, err := readReplay(s.replay)
 	if err != nil {
 		return usageError{err}
 	}
 	r, err := sim.ParseReplay(content)
 	if err != nil {
-		return usageError{fmt.Errorf("--replay %s: %w", file, err)}
+		return usageError{fmt.Errorf("--replay %s: %w", s.replay, err)}
 	}
 	t := &tail{}
-	result := sim.Reproduce(r, t.add)
+	record, end := t.add, func() { t.print(out) }
+	if s.history {
+		record, end = printer(out)
+	}
+	result := sim.Reproduce(r, record)
+	if result.Violation != nil || s.history {
+		end()
+		fmt.Fprintln(out)
+	}
+	fmt.Fprintln(out, result)
 	if result.Violation == nil {
-		fmt.Fprintf(out, "%v\nclean; the file was kept for: %s\n", result, r.Note)
+		fmt.Fprintf(out, "clean; the file was kept for: %s\n", r.Note)
 		return nil
 	}
-	t.print(out)
-	fmt.Fprintf(out, "\n%v\n", result)
-	return fmt.Errorf("%s broke %s", file, result.Violation.Invariant)
+	return fmt.Errorf("%s broke %s", s.replay, result.Violation.Invariant)
 }
 
 // maxReplayBytes is far above what any run that is written down takes.
@@ -176,17 +260,27 @@ func readReplay(file string) ([]byte, error) {
 }
 
 // show prints a report. What happened before a failure comes first, since it is
-// long.
-func show(out io.Writer, report sim.Report) error {
+// long, unless all of the history was printed.
+func (s simulation) show(out io.Writer, report sim.Report) error {
 	if len(report.Failed) == 0 {
 		fmt.Fprintln(out, report)
 		return nil
 	}
 	failed := report.Failed[0]
-	printTrace(out, failed.Options)
-	fmt.Fprintf(out, "\n%v\n", report)
+	if !s.history {
+		printTrace(out, failed.Options)
+		fmt.Fprintln(out)
+	}
+	fmt.Fprintln(out, report)
 	return fmt.Errorf("seed %d broke %s; the same run again: %s%s", failed.Options.Seed,
 		failed.Violation.Invariant, self(), strings.TrimPrefix(failed.Options.Replay(), "athena"))
+}
+
+// printer prints a history as it comes; end writes the rest of it.
+func printer(out io.Writer) (record func(sim.Record), end func()) {
+	b := bufio.NewWriter(out)
+	record = func(r sim.Record) { fmt.Fprintln(b, r) }
+	return record, func() { b.Flush() }
 }
 
 // printTrace runs a seed again and prints how it ended.
@@ -197,18 +291,39 @@ func printTrace(out io.Writer, o sim.Options) {
 	t.print(out)
 }
 
-// tail keeps the end of a history.
-type tail struct{ last []sim.Record }
+// tail keeps the end of a history, without keep-alives and their acks.
+type tail struct {
+	last  []told
+	all   int // told so far, also what is not kept any more
+	beats int // left out so far
+}
+
+// told is a record, and how many were left out before it.
+type told struct {
+	sim.Record
+	beats int
+}
 
 func (t *tail) add(r sim.Record) {
+	if r.Beats() {
+		t.beats++
+		return
+	}
 	if len(t.last) == 2*traceTail {
 		t.last = append(t.last[:0], t.last[traceTail:]...)
 	}
-	t.last = append(t.last, r)
+	t.last = append(t.last, told{r, t.beats})
+	t.all++
 }
 
 func (t *tail) print(out io.Writer) {
-	for _, r := range t.last[max(0, len(t.last)-traceTail):] {
-		fmt.Fprintln(out, r)
+	last := t.last[max(0, len(t.last)-traceTail):]
+	if len(last) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "the last %d of %d events, and without %d about keep-alives and their acks "+
+		"(--history prints all)\n", len(last), t.all, t.beats-last[0].beats)
+	for _, r := range last {
+		fmt.Fprintln(out, r.Record)
 	}
 }

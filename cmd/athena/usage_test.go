@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/athena-go/athena/admin"
-	"github.com/athena-go/athena/sim"
 )
 
 // TestMain takes the variables away that the shell has for nodes of its own.
@@ -104,7 +103,8 @@ func TestRunUsage(t *testing.T) {
 		{"no secret", run(), []string{"--secret-file", "--insecure"}},
 		{"both", run("--secret-file", secret, "--insecure"),
 			[]string{"--insecure contradicts --secret-file /"}},
-		{"no such secret", run("--secret-file", secret+"x"), []string{"--secret-file", "no such file"}},
+		{"no such secret", run("--secret-file", secret+"x"),
+			[]string{"--secret-file", "no such file"}},
 		{"open secret", run("--secret-file", secretFile(t, strings.Repeat("s", 32), 0o644)),
 			[]string{"mode 0644", "chmod 600"}},
 		{"short secret", run("--secret-file", secretFile(t, "short\n", 0o600)),
@@ -124,7 +124,8 @@ func TestRunUsage(t *testing.T) {
 		{"every address", run("--secret-file", secret, "--addr", "0.0.0.0:7001"),
 			[]string{`--addr "0.0.0.0:7001"`, "give --advertise"}},
 		{"too large", run("--secret-file", secret, "--size", "1000"), []string{"--size 1000"}},
-		{"too small for the seeds", run("--secret-file", secret, "--size", "1"), []string{"--seeds: 2"}},
+		{"too small for the seeds", run("--secret-file", secret, "--size", "1"),
+			[]string{"--seeds: 2"}},
 		{"profile", run("--secret-file", secret, "--profile", "moon"),
 			[]string{`--profile "moon"`, "local, lan, wan or classic"}},
 		{"timings", run("--secret-file", secret, "--heartbeat-interval", "2s"),
@@ -134,7 +135,8 @@ func TestRunUsage(t *testing.T) {
 			[]string{"--memory contradicts --data-dir d"}},
 		{"admin", run("--secret-file", secret, "--admin", "7070"), []string{"host:port", "off"}},
 		{"open admin", run("--secret-file", secret, "--admin", ":7070"), []string{"tokens"}},
-		{"log format", run("--secret-file", secret, "--log-format", "xml"), []string{"json or console"}},
+		{"log format", run("--secret-file", secret, "--log-format", "xml"),
+			[]string{"json or console"}},
 		{"log level", run("--secret-file", secret, "--log-level", "all"), []string{`"all"`, "debug"}},
 		{"insecure off loopback", run("--insecure", "--addr", "10.0.0.1:7001"), []string{"loopback"}},
 		{"join only", run("--secret-file", secret, "--addr", "127.0.0.1:7009", "--join-only"),
@@ -157,7 +159,8 @@ func TestVariablesUsage(t *testing.T) {
 	refused(t, []wrong{
 		{"contradiction", []string{"run", "--insecure-anywhere"},
 			[]string{"--insecure-anywhere contradicts ATHENA_SECRET_FILE " + secret, siz}},
-		{"two stores", []string{"run", "--memory"}, []string{"--memory contradicts ATHENA_DATA_DIR d"}},
+		{"two stores", []string{"run", "--memory"},
+			[]string{"--memory contradicts ATHENA_DATA_DIR d"}},
 		{"values", []string{"run", "--size", "0"}, []string{
 			`ATHENA_PROFILE "moon"`, `ATHENA_LOG_LEVEL "all"`, `ATHENA_LOG_FORMAT "xml"`,
 			`ATHENA_SEEDS[0] "nowhere"`, "ATHENA_ADMIN: ", "--size", siz}},
@@ -187,6 +190,27 @@ func TestUsage(t *testing.T) {
 		{"budget of a simulation", []string{"sim", "--budget", "-1s"}, []string{"--budget -1s"}},
 		{"nothing to replay", []string{"sim", "--replay", "nowhere.json"}, []string{"nowhere.json"}},
 		{"no end of a replay", []string{"sim", "--replay", "/dev/zero"}, []string{"above 64 MiB"}},
+		{"negative minutes", []string{"sim", "--for", "-5m"},
+			[]string{"--for -5m0s", "above 0", "24h"}},
+		{"history of many", []string{"sim", "--history"}, []string{"--history", "--seed"}},
+		{"history of two", []string{"sim", "--history", "--seed", "1", "--runs", "2"},
+			[]string{"--history"}},
+		{"seed of a replay", []string{"sim", "--replay", "x", "--seed", "1"},
+			[]string{"leave --seed out"}},
+		{"runs of a replay", []string{"sim", "--replay", "x", "--runs", "1"},
+			[]string{"leave --runs out"}},
+		{"size of a replay", []string{"sim", "--replay", "x", "--size", "3"},
+			[]string{"leave --size out"}},
+		{"time of a replay", []string{"sim", "--replay", "x", "--for", "1m"},
+			[]string{"leave --for out"}},
+		{"budget of a replay", []string{"sim", "--replay", "x", "--budget", "1m"},
+			[]string{"leave --budget out"}},
+		{"shrunk replay", []string{"sim", "--replay", "x", "--shrink", "y"},
+			[]string{"leave --shrink out"}},
+		{"coverage of a replay", []string{"sim", "--replay", "x", "--coverage"},
+			[]string{"leave --coverage out"}},
+		{"nowhere to shrink to", []string{"sim", "--seed", "7", "--shrink", "nowhere/x.json"},
+			[]string{"--shrink: ", "nowhere/x.json"}},
 		{"no seed left", []string{"sim", "--seed", "18446744073709551615", "--runs", "2"},
 			[]string{"the last seed"}},
 		{"runs", []string{"sim", "--runs", "0"}, []string{"--runs 0"}},
@@ -301,45 +325,5 @@ func TestHelpAndVersion(t *testing.T) {
 	}
 	if _, stdout, _ := athena("run", "--help"); strings.Contains(stdout, "supervised") {
 		t.Errorf("athena run --help shows a flag that only the demo uses:\n%s", stdout)
-	}
-}
-
-// TestSimulation runs seeds that are clean.
-func TestSimulation(t *testing.T) {
-	for runs, want := range map[string][]string{
-		"1": {"seeds      7: 1 run, all clean\n", "gap between two leases: none\n", " in 1 run\n"},
-		"3": {"seeds      7 to 9: 3 runs, all clean\n", " x real time; "},
-	} {
-		code, stdout, stderr := athena(
-			"sim", "--seed", "7", "--runs", runs, "--size", "1", "--for", "10s")
-		if code != exitDone || stderr != "" {
-			t.Errorf("athena sim --runs %s: code %d, error %q, want %d and none",
-				runs, code, stderr, exitDone)
-		}
-		for _, w := range want {
-			if !strings.Contains(stdout, w) {
-				t.Errorf("athena sim --runs %s prints\n%s\nwant %q in it", runs, stdout, w)
-			}
-		}
-	}
-}
-
-// TestSimulationFailed shows a failure, made up since no seed fails: what
-// happened first, then what broke, and a command that repeats the run.
-func TestSimulationFailed(t *testing.T) {
-	run := sim.Run(sim.Options{Seed: 7, Size: 3, For: 20 * time.Second})
-	run.Violation = &sim.Violation{Invariant: "I9", At: time.Second, Text: "made up"}
-	var out strings.Builder
-	err := show(&out, sim.Report{First: 6, Runs: 2, Failed: []sim.Result{run}})
-	if err == nil {
-		t.Fatal("a failed run is no error")
-	}
-	_, command, _ := strings.Cut(err.Error(), self()+" ")
-	if want := "sim --seed 7 --size 3 --for 20s"; command != want {
-		t.Errorf("says %q, want it to end with %q", err, want)
-	}
-	trace, summary, _ := strings.Cut(out.String(), "\nseeds      6 to 7: 2 runs, 1 failed\n")
-	if strings.Count(trace, "\n") < 10 || !strings.Contains(summary, "I9 at 1s: made up") {
-		t.Errorf("prints\n%s\nwant what happened, then the report", &out)
 	}
 }

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/sim"
+)
+
+// TestSimulation runs seeds that are clean.
+func TestSimulation(t *testing.T) {
+	for runs, want := range map[string][]string{
+		"1": {"seeds      7: 1 run, all clean\n", "gap between two leases: none\n", " in 1 run\n"},
+		"3": {"seeds      7 to 9: 3 runs, all clean\n", " x real time; "},
+	} {
+		stdout := clean(t, "--seed", "7", "--runs", runs, "--size", "1", "--for", "10s")
+		for _, w := range want {
+			if !strings.Contains(stdout, w) {
+				t.Errorf("athena sim --runs %s prints\n%s\nwant %q in it", runs, stdout, w)
+			}
+		}
+	}
+}
+
+// clean simulates, and wants no fault.
+func clean(t *testing.T, args ...string) string {
+	t.Helper()
+	code, stdout, stderr := athena(append([]string{"sim"}, args...)...)
+	if code != exitDone || stderr != "" {
+		t.Fatalf("athena sim %q: code %d, error %q, want %d and none", args, code, stderr, exitDone)
+	}
+	return stdout
+}
+
+// aFailure is made up, since no seed fails.
+func aFailure() sim.Report {
+	run := sim.Run(sim.Options{Seed: 7, Size: 3, For: 20 * time.Second})
+	run.Violation = &sim.Violation{Invariant: "I9", At: time.Second, Text: "made up"}
+	return sim.Report{First: 6, Runs: 2, Failed: []sim.Result{run}}
+}
+
+// TestSimulationFailed shows a failure: what happened first, then what broke, and
+// a command that repeats the run.
+func TestSimulationFailed(t *testing.T) {
+	var out strings.Builder
+	err := simulation{}.tell(&out, aFailure())
+	if err == nil {
+		t.Fatal("a failed run is no error")
+	}
+	_, command, _ := strings.Cut(err.Error(), self()+" ")
+	if want := "sim --seed 7 --size 3 --for 20s"; command != want {
+		t.Errorf("says %q, want it to end with %q", err, want)
+	}
+	trace, summary, _ := strings.Cut(out.String(), "\nseeds      6 to 7: 2 runs, 1 failed\n")
+	if strings.Count(trace, "\n") < 10 || !strings.Contains(summary, "I9 at 1s: made up") {
+		t.Errorf("prints\n%s\nwant what happened, then the report", &out)
+	}
+	if !strings.HasPrefix(trace, "the last ") || strings.Contains(trace, "KeepAlive") {
+		t.Errorf("prints\n%s\nwant it to say what it left out, the keep-alives", trace)
+	}
+}
+
+// TestTail: the end of a history is without keep-alives, and says how many of
+// them there were from its first line on.
+func TestTail(t *testing.T) {
+	var all []sim.Record
+	sim.Run(sim.Options{Seed: 7, Size: 5, For: 3 * time.Minute, Record: func(r sim.Record) {
+		all = append(all, r)
+	}})
+	tail := &tail{}
+	beats, others := 0, 0
+	for _, r := range all {
+		tail.add(r)
+		if !r.Beats() {
+			others++
+		}
+	}
+	left := traceTail
+	for i := len(all) - 1; left > 0; i-- {
+		if all[i].Beats() {
+			beats++
+		} else {
+			left--
+		}
+	}
+	var out strings.Builder
+	tail.print(&out)
+	head, lines, _ := strings.Cut(out.String(), "\n")
+	want := fmt.Sprintf("the last %d of %d events, and without %d about ", traceTail, others, beats)
+	if !strings.HasPrefix(head, want) || strings.Count(lines, "\n") != traceTail || beats == 0 {
+		t.Errorf("%d lines below %q, want %d below %q",
+			strings.Count(lines, "\n"), head, traceTail, want)
+	}
+}
+
+// TestHistory prints everything of one run, of a seed or of a file.
+func TestHistory(t *testing.T) {
+	stdout := clean(t, "--seed", "7", "--size", "3", "--for", "10s", "--history")
+	lines := 0
+	record := func(r sim.Record) {
+		lines++
+		if !strings.Contains(stdout, r.String()+"\n") {
+			t.Errorf("the history has no line %q", r)
+		}
+	}
+	_, r := sim.Capture(sim.Options{Seed: 7, Size: 3, For: 10 * time.Second, Record: record})
+	history, _, _ := strings.Cut(stdout, "\nseeds ")
+	if got := strings.Count(history, "\n"); got != lines {
+		t.Errorf("%d lines of history, want %d", got, lines)
+	}
+	content, err := r.Format()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "run.json")
+	if err := os.WriteFile(file, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := clean(t, "--replay", file, "--history"); !strings.HasPrefix(got, history) {
+		t.Errorf("the history of the file is another one than that of the seed:\n%s", got)
+	}
+}
+
+// TestShrink: the file is written where a run fails, and only there.
+func TestShrink(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "found it.json")
+	cleanRun := func(want string) {
+		t.Helper()
+		got := clean(t, "--seed", "7", "--size", "1", "--for", "10s", "--shrink", file)
+		if !strings.Contains(got, "nothing was written to "+file+": no run failed\n") {
+			t.Errorf("a clean run prints\n%s", got)
+		}
+		if content, _ := os.ReadFile(file); string(content) != want {
+			t.Errorf("a clean run leaves the file with %q, want %q", content, want)
+		}
+	}
+	cleanRun("")
+	if _, err := os.Stat(file); err == nil {
+		t.Error("a clean run leaves an empty file")
+	}
+	var out strings.Builder
+	err := simulation{shrink: file}.tell(&out, aFailure())
+	if err == nil || !strings.Contains(err.Error(), "seed 7 broke I9") {
+		t.Errorf("a failed run is the error %v", err)
+	}
+	_, said, _ := strings.Cut(out.String(), "\nwritten to '")
+	if want := "sim --replay '" + file + "' does it again\n"; !strings.HasSuffix(said, want) {
+		t.Errorf("prints\n%s\nwant it to end with %q", &out, want)
+	}
+	got := clean(t, "--replay", file)
+	if !strings.Contains(got, "clean; the file was kept for: seed 7") {
+		t.Errorf("the file is the run\n%s", got)
+	}
+	content, _ := os.ReadFile(file)
+	cleanRun(string(content))
+	// A directory that went away meanwhile costs nothing but the file.
+	out.Reset()
+	err = simulation{shrink: filepath.Join(file, "x")}.tell(&out, aFailure())
+	if err == nil || !strings.Contains(err.Error(), "seed 7 broke I9") ||
+		!strings.Contains(err.Error(), "--shrink: open ") || !strings.Contains(out.String(), "made up") {
+		t.Errorf("a file that cannot be written: %v, prints\n%s", err, &out)
+	}
+}
+
+// TestCoverageNamesEmptyCells, but not a thousand of them.
+func TestCoverageNamesEmptyCells(t *testing.T) {
+	var table sim.Table
+	empty := table.Empty()
+	for n, want := range map[int]string{
+		2:          " 2 of the cells of the table: earlier run after loss, earlier run after dupl",
+		len(empty): fmt.Sprint(", and ", len(empty)-20, " more (few"),
+	} {
+		if err := covered(empty[:n]); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "an hour") {
+			t.Errorf("%d empty cells: %v, want %q in it", n, err, want)
+		}
+	}
+	if err := covered(nil); err != nil {
+		t.Errorf("no empty cell: %v", err)
+	}
+}

@@ -118,6 +118,10 @@ func readScenario(file, text string) ([]tale, error) {
 		s.line = i + 1
 		t.steps = append(t.steps, s)
 	}
+	if len(t.steps) == 0 {
+		return nil, fmt.Errorf("%s: nothing happens: want lines below the comments, the first: %s",
+			file, clusterForm)
+	}
 	return []tale{t}, nil
 }
 
@@ -141,11 +145,9 @@ func readStep(line string) (step, error) {
 				return s, nil
 			}
 		}
-		return s, fmt.Errorf("%q is no condition; these are:\n\t%s",
-			s.text[last], strings.Join(conditionForms(), "\n\t"))
+		return s, notUnderstood("condition", s.text[last], conditionForms())
 	}
-	return step{}, fmt.Errorf("%q is no line of a scenario; these are:\n\t%s",
-		line, strings.Join(verbForms(), "\n\t"))
+	return step{}, notUnderstood("line of a scenario", line, verbForms())
 }
 
 // playInBubble plays a tale; what it does beside the simulator, it does in
@@ -301,7 +303,7 @@ func (p *player) record(r sim.Record) {
 	case sim.Sent:
 		k := r.Message.Body.Kind()
 		p.happens(happening{by: by, about: p.number(r.Message.To), what: "sends", kind: k.String()})
-		if beats(k) {
+		if r.Beats() {
 			return
 		}
 	case sim.Lost, sim.Delivered:
@@ -352,16 +354,6 @@ func (p *player) number(at member.Address) int {
 		}
 	}
 	return 0
-}
-
-// beats reports whether messages of a kind come all the time.
-func beats(k message.Kind) bool {
-	switch k {
-	case message.KindLeaderKeepAlive, message.KindLeaderKeepAliveAck,
-		message.KindSeedKeepAlive, message.KindSeedKeepAliveAck:
-		return true
-	}
-	return false
 }
 
 // interrupt lets a process die within the step that was chosen for it.

@@ -101,8 +101,8 @@ var roles = map[string]member.Role{
 
 const nodesPattern = `n[1-9][0-9]?(?: n[1-9][0-9]?)*`
 
-// places are what stands in a form in capitals.
-func places() map[string]string {
+// placeWords are the words that may stand in a place which has words of its own.
+var placeWords = sync.OnceValue(func() map[string][]string {
 	var kinds, reasons, statuses, decided []string
 	for k := message.KindGreet; k < message.Kinds; k++ {
 		kinds = append(kinds, k.String())
@@ -118,25 +118,27 @@ func places() map[string]string {
 			decided = append(decided, w.String())
 		}
 	}
-	role := []string{"up", "down"}
-	for r := range roles {
-		role = append(role, r)
+	return map[string][]string{
+		"KIND": kinds, "REASON": reasons, "STATUS": statuses, "DECISION": decided,
+		"ROLE": append([]string{"up", "down"}, slices.Sorted(maps.Keys(roles))...),
 	}
+})
+
+// places are what stands in a form in capitals.
+var places = sync.OnceValue(func() map[string]string {
 	unit := slices.Collect(maps.Keys(units))
-	one := func(of []string) string { return `(` + strings.Join(of, `|`) + `)` }
-	return map[string]string{
+	all := map[string]string{
 		"NODES":    `(` + nodesPattern + `)`,
 		"NODE":     `(n[1-9][0-9]?)`,
 		"NUMBER":   `([0-9]+)`,
 		"DURATION": `([0-9]+(?:\.[0-9]+)? (?:` + strings.Join(unit, `|`) + `)s?)`,
-		"KIND":     one(kinds),
-		"REASON":   one(reasons),
-		"STATUS":   one(statuses),
-		"DECISION": one(decided),
-		"ROLE":     one(role),
 		"COND":     `(.+)`,
 	}
-}
+	for place, words := range placeWords() {
+		all[place] = `(` + strings.Join(words, `|`) + `)`
+	}
+	return all
+})
 
 var placeWord = regexp.MustCompile(`\b[A-Z]{4,}\b`)
 

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// This file says what is wrong with a line that no form has.
+
+const listsAll = "docs/scenarios.md lists all"
+
+// A looseForm is a form in whose places anything may stand that could have been
+// meant for it.
+type looseForm struct {
+	form    string
+	places  []string
+	pattern *regexp.Regexp
+}
+
+// loosePlaces are what may be meant for a place: as much as has its shape.
+var loosePlaces = map[string]string{
+	"NODES": `(\S+(?:,? n\S+)*)`, "NODE": `(\S+)`, "NUMBER": `(\S+)`,
+	"DURATION": `([^\s:]+(?: [^\s:]+){0,2})`, "COND": `(.+)`,
+	"KIND": `(\S+)`, "REASON": `(.+)`, "STATUS": `(\S+)`, "DECISION": `(.+)`, "ROLE": `(.+)`,
+}
+
+var looseForms = sync.OnceValue(func() map[string]looseForm {
+	all := map[string]looseForm{}
+	for _, form := range slices.Concat(verbForms(), conditionForms()) {
+		l := looseForm{form: form, places: placeWord.FindAllString(form, -1)}
+		loose := placeWord.ReplaceAllStringFunc(form, func(word string) string {
+			return loosePlaces[word]
+		})
+		l.pattern = regexp.MustCompile(`^` + loose + `$`)
+		all[form] = l
+	}
+	return all
+})
+
+// fault says which word of a line is none of its place; it is empty where the line
+// is not of this form, or has more than one such word.
+func (l looseForm) fault(line string) string {
+	text := l.pattern.FindStringSubmatch(line)
+	if text == nil || strings.TrimSpace(placeWord.ReplaceAllString(l.form, "")) == "" {
+		return ""
+	}
+	var faults []string
+	for i, place := range l.places {
+		if !regexp.MustCompile(`^` + places()[place] + `$`).MatchString(text[i+1]) {
+			faults = append(faults, fmt.Sprintf("%q is no %s: %s", text[i+1], place, mayStand(place)))
+		}
+	}
+	if len(faults) != 1 {
+		return ""
+	}
+	return fmt.Sprintf("%s\nthe line is read as: %s", faults[0], l.form)
+}
+
+// mayStand says what may stand in a place.
+func mayStand(place string) string {
+	switch place {
+	case "NODES":
+		return "want one or more of n1, n2, n3, ..., with nothing but spaces between them"
+	case "NODE":
+		return "want one of n1, n2, n3, ..."
+	case "NUMBER":
+		return "want a whole number"
+	case "DURATION":
+		return "want a number and a unit: " + strings.Join(slices.Sorted(maps.Keys(units)), ", ")
+	default:
+		return "want one of " + strings.Join(placeWords()[place], ", ")
+	}
+}
+
+// notUnderstood is the error for a line, or a condition, that has none of forms.
+func notUnderstood(what, line string, forms []string) error {
+	for _, form := range forms {
+		if fault := looseForms()[form].fault(line); fault != "" {
+			return fmt.Errorf("%q is no %s: %s", line, what, fault)
+		}
+	}
+	return fmt.Errorf("%q is no %s; the nearest:\n\t%s\n%s",
+		line, what, strings.Join(nearest(line, forms), "\n\t"), listsAll)
+}
+
+// nearest are the forms that a line may have been meant to have: those that begin
+// with its first word, and otherwise all, the few with the least distance.
+func nearest(line string, forms []string) []string {
+	const few = 5
+	said := shape(line)
+	same := slices.DeleteFunc(slices.Clone(forms), func(form string) bool {
+		return len(said) == 0 || shape(form)[0] != said[0]
+	})
+	if len(same) == 0 {
+		same = slices.Clone(forms)
+	}
+	slices.SortStableFunc(same, func(a, b string) int {
+		if d := distance(said, shape(a)) - distance(said, shape(b)); d != 0 {
+			return d
+		}
+		return distance([]rune(line), []rune(a)) - distance([]rune(line), []rune(b))
+	})
+	return same[:min(few, len(same))]
+}
+
+var (
+	somePlaces = regexp.MustCompile(`\b` + nodesPattern + `\b|\bNODES?\b`)
+	someNumber = regexp.MustCompile(`\b[0-9.]+\b`)
+)
+
+// shape is a line in words, with a place for all that has the look of one; places
+// weigh double.
+func shape(line string) (out []string) {
+	line = regexp.MustCompile(places()["DURATION"]).ReplaceAllString(line, "DURATION")
+	line = somePlaces.ReplaceAllString(line, "NODES")
+	line = someNumber.ReplaceAllString(line, "NUMBER")
+	for word := range strings.FieldsSeq(strings.NewReplacer(":", "", ",", "").Replace(line)) {
+		if out = append(out, word); placeWord.MatchString(word) {
+			out = append(out, word)
+		}
+	}
+	return out
+}
+
+// distance is how many words or letters must come, go or change between a and b.
+func distance[T comparable](a, b []T) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i, x := range a {
+		before := row[0]
+		row[0] = i + 1
+		for j, y := range b {
+			change := before
+			if x != y {
+				change++
+			}
+			before = row[j+1]
+			row[j+1] = min(change, row[j]+1, before+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -5,25 +5,32 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
+
+	"github.com/athena-go/athena/transport"
 )
 
-// Limits of a Client.
+// Limits of a Client. To decode an answer takes about a hundred times its bytes at
+// most; one of 255 members has less than 300 KiB.
 const (
 	clientTimeout  = 5 * time.Second
-	maxAnswerBytes = 4 << 20
+	maxAnswerBytes = 1 << 20
+	maxErrorBytes  = 4 << 10
 )
 
 // Client asks the admin API of a node. Its methods block until the answer, for
 // five seconds at most, or until ctx ends. An error that the node gave is an
-// *Error.
+// *Error; any other names the address.
 type Client struct {
 	http http.Client
+	addr string
 	base string
 }
 
@@ -31,7 +38,7 @@ type Client struct {
 type Error struct {
 	Status int    // of HTTP
 	Code   string // one of the Code constants; empty when no node answered so
-	Text   string
+	Text   string // printable, in one line
 }
 
 // Error implements error.
@@ -40,8 +47,12 @@ func (e *Error) Error() string { return e.Text }
 // NewClient returns a client of the node at "host:port" or "unix:PATH". It
 // connects to nothing yet.
 func NewClient(addr string) (*Client, error) {
-	c := &Client{base: "http://" + addr}
-	t := &http.Transport{DisableKeepAlives: true}
+	c := &Client{addr: addr, base: "http://" + addr}
+	t := &http.Transport{
+		DisableKeepAlives:      true,
+		DisableCompression:     true, // a few bytes must not become many
+		MaxResponseHeaderBytes: maxHeaderBytes,
+	}
 	_, port, err := net.SplitHostPort(addr)
 	path, isSocket := strings.CutPrefix(addr, unixPrefix)
 	switch {
@@ -53,9 +64,12 @@ func NewClient(addr string) (*Client, error) {
 	case err != nil || port == "":
 		return nil, fmt.Errorf("%w %q: want host:port or unix:PATH", ErrAddress, addr)
 	}
-	c.http = http.Client{Transport: t, Timeout: clientTimeout}
+	c.http = http.Client{Transport: t, Timeout: clientTimeout, CheckRedirect: stay}
 	return c, nil
 }
+
+// stay makes an answer of one that sends elsewhere: no node does.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Status asks for everything that the node says about itself.
 func (c *Client) Status(ctx context.Context) (Status, error) {
@@ -80,12 +94,16 @@ func get[T any](ctx context.Context, c *Client, path string) (value T, err error
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return value, fmt.Errorf("admin: no answer: %w", err)
+		var asked *url.Error // names a URL, which a socket has none
+		if errors.As(err, &asked) {
+			err = asked.Err
+		}
+		return value, fmt.Errorf("admin: no answer from %s: %w", c.addr, err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes))
 	if err != nil {
-		return value, fmt.Errorf("admin: %s%s: %w", c.base, path, err)
+		return value, fmt.Errorf("admin: the answer of %s broke off: %w", c.addr, err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		return value, answeredError(resp.StatusCode, body)
@@ -101,10 +119,10 @@ func answeredError(status int, body []byte) error {
 	if json.Unmarshal(body, &told) != nil || told.Error == "" {
 		told = errorBody{Error: answered(status)}
 	}
-	return &Error{Status: status, Code: told.Code, Text: told.Error}
+	return &Error{status, told.Code, transport.OneLine(told.Error, maxErrorBytes)}
 }
 
 // answered is the text of an answer that holds nothing of ours.
 func answered(status int) string {
-	return fmt.Sprintf("answered with %d %s", status, http.StatusText(status))
+	return strings.TrimSpace(fmt.Sprintf("answered with %d %s", status, http.StatusText(status)))
 }

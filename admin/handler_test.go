@@ -23,7 +23,7 @@ type fake cluster.Status
 
 func (f fake) Status() cluster.Status { return cluster.Status(f) }
 
-func at(t *testing.T, addr string) member.Address {
+func at(t testing.TB, addr string) member.Address {
 	t.Helper()
 	a, err := member.ParseAddress(addr)
 	if err != nil {
@@ -33,7 +33,7 @@ func at(t *testing.T, addr string) member.Address {
 }
 
 // leading is n2 as it leads three members, one of which was removed.
-func leading(t *testing.T) fake {
+func leading(t testing.TB) fake {
 	t.Helper()
 	entry := func(name, addr string, seed bool, status member.Status, gone bool) member.Member {
 		m := member.Member{Name: name, Seed: seed, Status: status, Gone: gone}

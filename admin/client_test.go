@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin_test
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/member"
+)
+
+const (
+	// What an answer may allocate: a list of nothing but {} is the dearest.
+	answerFactor = 256
+	answerBytes  = 1 << 20
+	// mostRead is where a client stops to read an answer.
+	mostRead = 1 << 20
+	// mostTold bounds the text of an error.
+	mostTold = 4 << 10
+)
+
+// answering is a server at a socket that answers each question with given bytes and
+// hangs up.
+type answering struct {
+	client  *admin.Client
+	addr    string
+	answers chan []byte // has room for the one to give next
+}
+
+func newAnswering(t testing.TB) *answering {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "admin")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &answering{addr: "unix:" + path, answers: make(chan []byte, 1)}
+	if a.client, err = admin.NewClient(a.addr); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = http.ReadRequest(bufio.NewReader(conn))
+			select {
+			case answer := <-a.answers:
+				_, _ = conn.Write(answer) // a client that has read enough is no fault
+			default: // one answer is for one question
+			}
+			conn.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		l.Close()
+		<-ended
+	})
+	return a
+}
+
+// ask lets the client ask one of its questions and get an answer.
+func (a *answering) ask(question uint8, answer []byte) (err error) {
+	ctx := context.Background()
+	a.answers <- answer
+	switch question % 3 {
+	case 0:
+		_, err = a.client.Status(ctx)
+	case 1:
+		_, err = a.client.Members(ctx)
+	default:
+		_, err = a.client.Leader(ctx)
+	}
+	return err
+}
+
+// check asks, and wants what the client promises of any answer.
+func (a *answering) check(t *testing.T, question uint8, answer []byte) error {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := a.ask(question, answer)
+	runtime.ReadMemStats(&after)
+	most := uint64(answerFactor*min(len(answer), mostRead) + answerBytes)
+	if got := after.TotalAlloc - before.TotalAlloc; got > most {
+		t.Fatalf("%d bytes allocated for an answer of %d, want at most %d", got, len(answer), most)
+	}
+	var told *admin.Error
+	switch {
+	case err == nil:
+	case errors.As(err, &told):
+		text := told.Error()
+		if text == "" || len(text) > mostTold || !member.IsPrintable(text) {
+			t.Fatalf("answer %.300q: text %q; want one, printable and short", answer, text)
+		}
+	case !strings.Contains(err.Error(), a.addr):
+		t.Fatalf("answer %.300q: %v; want an error that names %s", answer, err, a.addr)
+	}
+	return err
+}
+
+// whole is an answer of a server that knows HTTP.
+func whole(status int, header, body string) []byte {
+	return fmt.Appendf(nil, "HTTP/1.1 %d x\r\n%sContent-Length: %d\r\n\r\n%s",
+		status, header, len(body), body)
+}
+
+// FuzzClient lets anything answer a client. It allocates in measure of what came,
+// and its errors name the address or are those of the one that answered.
+func FuzzClient(f *testing.F) {
+	status := admin.StatusOf(leading(f).Status(), "v0.1")
+	leader, _ := status.LeaderOf()
+	for question, value := range []any{status, status.View.Members, leader} {
+		body, err := json.Marshal(value)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(uint8(question), whole(200, "", string(body)))
+		f.Add(uint8(question), whole(200, "", string(body[:len(body)/2])))
+	}
+	for _, answer := range [][]byte{
+		nil,
+		[]byte("SSH-2.0-x\r\n"),
+		whole(503, "", `{"error": "nobody leads", "code": "no_quorum"}`),
+		whole(500, "", `{"error": "a\u001b[2Jb\nc", "code": "x"}`),
+		whole(404, "Content-Type: text/html\r\n", "<p>"),
+		whole(302, "Location: http://localhost/v1/status\r\n", ""),
+		whole(200, "Content-Encoding: gzip\r\n", "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03"),
+		whole(200, "", "["+strings.Repeat("{},", 1000)+"{}]"),
+		whole(200, "", strings.Repeat("[", 1000)),
+		whole(200, "", `{"view": {"members": [{"address": "a:70000", "status": "?"}]}}`),
+		[]byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\nffffffffffffffff\r\n"),
+		[]byte("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{}"),
+		[]byte("HTTP/1.1 100 Continue\r\n\r\n" +
+			"HTTP/1.1 101 x\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
+	} {
+		for question := range uint8(3) {
+			f.Add(question, answer)
+		}
+	}
+	a := newAnswering(f)
+	f.Fuzz(func(t *testing.T, question uint8, answer []byte) { _ = a.check(t, question, answer) })
+}
+
+// TestClientOfStrangers holds what an input of a fuzz target is too long for, and
+// what the client says of answers that no node gives.
+func TestClientOfStrangers(t *testing.T) {
+	a := newAnswering(t)
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, err := w.Write([]byte("[" + strings.Repeat("{},", 1<<18) + "{}]"))
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		answer []byte
+		want   string
+	}{
+		{"endless list", whole(200, "", "["+strings.Repeat("{},", 8<<20/3)+"{}]"),
+			"answered with 200 OK"},
+		{"packed", whole(200, "Content-Encoding: gzip\r\n", packed.String()),
+			"answered with 200 OK"},
+		{"endless header", whole(200, strings.Repeat("A: b\r\n", 1<<17), "{}"),
+			"no answer from " + a.addr},
+		{"long error", whole(500, "", `{"error": "`+strings.Repeat("x", 1<<19)+`"}`), "xxx"},
+		{"error for a terminal", whole(500, "", `{"error": "a\u001b[2Jb\nc"}`), `a\x1b[2Jb; c`},
+		{"sent elsewhere", whole(302, "Location: http://10.9.8.7/\r\n", ""), "answered with 302 Found"},
+		{"hung up", nil, "admin: no answer from " + a.addr + ": EOF"},
+		{"broke off", []byte("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{}"),
+			"admin: the answer of " + a.addr + " broke off: unexpected EOF"},
+	} {
+		if err := a.check(t, 1, c.answer); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %.300v, want %q", c.name, err, c.want)
+		}
+	}
+}

@@ -15,6 +15,7 @@ type authority struct {
 	version uint64 // 0 while it has none
 	holder  member.Identity
 	until   int64 // its end; kept when it is over
+	since   int64 // when it began, without a gap
 	// unsound is the version that it led when its clock stood still; 0 for
 	// none. When its authority ends is not promised any more.
 	unsound uint64
@@ -56,6 +57,7 @@ func (k *checker) lead(p int, holder member.Identity, version uint64, until int6
 	gained := a.version != version || a.until <= k.now
 	a.version, a.holder, a.until = version, holder, until
 	if gained {
+		a.since = k.now
 		k.gain(p, token{version, holder}, lastEnd)
 	}
 }

@@ -58,6 +58,7 @@ type checker struct {
 	commitV []uint64                // versions in commits
 	heardAt map[hearing]int64       // when last
 	timeout int64                   // HeartbeatTimeout; 0 checks no seat
+	ttl     int64                   // TTLTimeout, by the fastest clock
 	given   member.State            // the one before the present step gave a seat away
 	gave    bool                    // with authority before that step
 
@@ -171,7 +172,7 @@ func (k *checker) afterSeat(p *process, quorate bool, out statemachine.Output) {
 	if k.given.Version == 0 {
 		return
 	}
-	if !quorate && !k.gave && !wasQuorate(out) && k.auth[p.index].unsound == 0 {
+	if !quorate && !k.gave && !wasQuorate(out) && !k.auth[p.index].stale(k.given.Version) {
 		k.broken("I5", "%s gave a seat of %s away and is not quorate", p.cfg.Name, brief(k.given))
 	}
 	k.given = member.State{}

@@ -8,12 +8,12 @@ import (
 )
 
 // The rates of clocks, in parts of rateUnit of global time. The fastest runs
-// 1.1 times as fast as the slowest, less than the 10/9 that a lease allows for
-// (protocol.md section 5).
+// 1.111 times as fast as the slowest, just less than the 10/9 that a lease
+// allows for (protocol.md section 5).
 const (
 	rateUnit = 10_000
 	rateMin  = rateUnit
-	rateMax  = rateUnit + rateUnit/10
+	rateMax  = rateUnit + rateUnit/9 - 1
 )
 
 // clockSpread bounds how far apart the clocks of two nodes may stand.

@@ -160,6 +160,7 @@ func newCluster(s Setup, t *tape) *Cluster {
 	}
 	c.check = newChecker(s.Size, seeds, total)
 	c.check.timeout = int64(s.Timings.HeartbeatTimeout)
+	c.check.ttl = int64(s.Timings.TTLTimeout) / rateMax * rateUnit
 	return c
 }
 

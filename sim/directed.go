@@ -61,7 +61,7 @@ func (c *Cluster) Misconfigure(i int, m Misfit) {
 }
 
 // SetFast gives a process that is not started yet the fastest clock for which
-// a lease allows, 1.1 times as fast as that of the others.
+// a lease allows, 1.111 times as fast as that of the others.
 func (c *Cluster) SetFast(i int) { c.procs[i].clock.rate = rateMax }
 
 // SetBack sets the wall clock of a process that is down back, so that its next

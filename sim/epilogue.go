@@ -54,7 +54,7 @@ func (j *judge) disturb() {
 		c.After(d/2, next)
 	}
 	next()
-	j.steady(4*t.TTLTimeout, "because of a minority")
+	j.steady(4*t.TTLTimeout, "because of a minority", weak...)
 	over = true
 }
 

@@ -34,7 +34,7 @@ const (
 	OtherSize                        // a process with another Size for a while
 	OtherSeeds                       // with another list of seeds
 	OtherProtocol                    // with other versions of the protocol
-	Skew                             // clocks with rates 1.0 to 1.1
+	Skew                             // clocks with rates 1.0 to 1.111
 	OtherTimings                     // a process with another LeaseTimeout for a while
 
 	NoFaults  Faults = 0

@@ -104,6 +104,7 @@ func (k *checker) follows(p *process, last, s member.State) {
 			n = member.Member{}
 		}
 		k.moved(last, s, o, n, jump)
+		k.gone(p, last, o, n)
 	}
 	for _, n := range s.Roster {
 		if n.IsVoter() && !last.Roster.IsVoter(n.Voter()) {
@@ -151,6 +152,24 @@ func (k *checker) moved(last, s member.State, o, n member.Member, jump uint64) {
 		o.Address, n.Address, from, to, brief(s), brief(last))
 }
 
+// gone checks that a member goes for a reason: it was silent for TTLTimeout while
+// its leader had authority all that time, or told of it; and that M voters hold
+// that it leaves before it counts as removed (protocol.md section 3).
+func (k *checker) gone(p *process, last member.State, o, n member.Member) {
+	a := &k.auth[p.index]
+	if n.Status != member.Leaving || n.Incarnation != o.Incarnation || a.stale(last.Version) {
+		return
+	}
+	heard := max(k.heardAt[hearing{p.index, o.StoreID}], a.since)
+	if o.Status == member.Unreachable && !n.Resigned && (a.version == 0 || k.now-heard < k.ttl) {
+		k.broken("I4", "%s lets %v go, and heard it or had no authority %v ago, not %v",
+			p.cfg.Name, o.Address, time.Duration(k.now-heard), time.Duration(k.ttl))
+	}
+	if n.Gone && !o.Gone && k.quorum > 1 && k.commits[last.Version] <= last.Revision {
+		k.broken("I4", "%s removed %v before %v was committed", p.cfg.Name, o.Address, last.Number)
+	}
+}
+
 // seat checks a seat that is given away (protocol.md section 3): the roster is
 // full, its member leaves, the leader is quorate.
 func (k *checker) seat(p *process, last member.State, o member.Member) {
@@ -173,7 +192,7 @@ func (k *checker) spared(p *process, last member.State, o member.Member) {
 			heard++
 		}
 	}
-	if k.timeout > 0 && heard < k.quorum && k.auth[p.index].unsound == 0 {
+	if k.timeout > 0 && heard < k.quorum && !k.auth[p.index].stale(last.Version) {
 		k.broken("I5", "%s dropped the vote of %v and heard %d of the others within %v: %s",
 			p.cfg.Name, o.Address, heard, time.Duration(k.timeout), brief(last))
 	}

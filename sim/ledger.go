@@ -228,8 +228,14 @@ func (k *checker) initial(a paxos.Accepted) {
 	same := len(base.Roster) == len(s.Roster)
 	for i := 0; same && i < len(s.Roster); i++ {
 		o, n := base.Roster[i], s.Roster[i]
-		same = o.Voter() == n.Voter() && o.Incarnation <= n.Incarnation &&
-			(o.Status == n.Status || n.Address == s.Leader && o.IsVoter())
+		same = o.Incarnation <= n.Incarnation
+		if o.Incarnation < n.Incarnation {
+			o.Incarnation, o.Resigned = n.Incarnation, false
+		}
+		if n.Address == s.Leader && o.IsVoter() {
+			o.Status, o.Gone, o.Resigned = member.Active, false, false
+		}
+		same = same && o == n
 	}
 	if !same {
 		k.broken("I4", "%v chose %s, which does not follow from its base %s", a.ID, brief(s), brief(base))

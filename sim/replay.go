@@ -94,7 +94,14 @@ func (p Plan) validate() error {
 	among := func(list []int) bool {
 		return !slices.ContainsFunc(list, func(i int) bool { return i < 0 || i >= s.Processes })
 	}
-	times := append([]time.Duration{s.Lag, s.Link.Delay, s.Link.Jitter, s.Link.MaxLate}, p.Starts...)
+	if err := s.Timings.Validate(); err != nil {
+		return err
+	}
+	// Beyond these bounds a run would take hours to end, and show nothing.
+	t := s.Timings
+	longest := max(t.TTLTimeout, t.RetryInterval)
+	network := []time.Duration{s.Link.Delay, s.Link.Jitter, s.Link.MaxLate}
+	latest := max(t.LeaderTimeout, maxLate)
 	switch {
 	case s.Size < 1 || s.Processes < s.Size || s.Processes+len(s.Twins) > MaxProcesses:
 		return fmt.Errorf("%d processes of %d members and %d twins", s.Processes, s.Size, len(s.Twins))
@@ -103,14 +110,23 @@ func (p Plan) validate() error {
 			s.Seeds, s.Volatile, s.Twins, s.Processes)
 	case len(p.Starts) != s.Processes:
 		return fmt.Errorf("%d times of start for %d processes", len(p.Starts), s.Processes)
-	case slices.Min(times) < 0 || slices.Max(times) > MaxFor:
-		return fmt.Errorf("times below 0 or above %v: Lag, Delay, Jitter, MaxLate and Starts are %v",
-			MaxFor, times)
+	case longest > maxTimeout:
+		return fmt.Errorf("TTLTimeout %v and RetryInterval %v: at most %v",
+			t.TTLTimeout, t.RetryInterval, maxTimeout)
+	case slices.Min(p.Starts) < 0 || slices.Max(p.Starts) > MaxFor:
+		return fmt.Errorf("Starts below 0 or above %v: %v", MaxFor, p.Starts)
+	case s.Lag < 0 || s.Lag > t.HeartbeatInterval:
+		return fmt.Errorf("Lag %v: want 0 to HeartbeatInterval, %v", s.Lag, t.HeartbeatInterval)
+	case slices.Min(network) < 0 || slices.Max(network) > latest:
+		return fmt.Errorf("Delay, Jitter and MaxLate %v: want 0 to %v", network, latest)
 	case p.For < 0 || p.For > MaxFor || p.Epilogue < 0 || p.Epilogue >= epilogues:
 		return fmt.Errorf("faults for %v and the epilogue %d", p.For, p.Epilogue)
 	}
-	return s.Timings.Validate()
+	return nil
 }
+
+// maxTimeout bounds the timings of a run that is read.
+const maxTimeout = 10 * time.Minute
 
 // Capture does a run as Run does, and writes it down.
 func Capture(o Options) (Result, Replay) {

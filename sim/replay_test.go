@@ -106,6 +106,8 @@ func TestReplayOfOddTimes(t *testing.T) {
 	for name, change := range map[string]func(*Replay){
 		"timers before their time": func(r *Replay) { r.Plan.Setup.Lag = -1 },
 		"timers that never come":   func(r *Replay) { r.Plan.Setup.Lag = MaxFor + 1 },
+		"a network of days":        func(r *Replay) { r.Plan.Setup.Link.Delay = MaxFor },
+		"rounds of days":           func(r *Replay) { r.Plan.Setup.Timings.RetryInterval = MaxFor },
 		"messages from tomorrow":   func(r *Replay) { r.Plan.Setup.Link.Delay = -time.Hour },
 		"a start before the start": func(r *Replay) { r.Plan.Starts[0] = -1 },
 		"a fault without end": func(r *Replay) {

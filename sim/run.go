@@ -323,13 +323,33 @@ func (j *judge) epilogue() {
 	}
 }
 
-// steady demands L3: the leader stays, and stays quorate.
-func (j *judge) steady(d time.Duration, why string) {
+// steady demands L3: the leader stays, and stays quorate, and who follows it now
+// goes on to, active, but for those that are weak.
+func (j *judge) steady(d time.Duration, why string, weak ...int) {
 	c := j.c
 	leader := c.Leader()
 	version := c.Authority(leader)
-	lost := func() bool { return c.Leader() != leader || c.Authority(leader) != version }
-	if c.RunUntil(d, lost) {
-		c.check.fail("L3", "%s lost its authority for version %d %s", nameOf(leader), version, why)
+	calm := func(p *process) bool {
+		m, ok := c.procs[leader].store.Held.Roster.Find(p.cfg.Address)
+		return ok && m.Status == member.Active && p.up() && p.seen.role == member.Following &&
+			p.seen.leader == c.procs[leader].cfg.Address
 	}
+	var followers []*process
+	for _, p := range c.procs {
+		if calm(p) && !slices.Contains(weak, p.index) {
+			followers = append(followers, p)
+		}
+	}
+	lost := func() bool { return c.Leader() != leader || c.Authority(leader) != version }
+	disturbed := func() bool {
+		return slices.ContainsFunc(followers, func(p *process) bool { return !calm(p) })
+	}
+	if !c.RunUntil(d, func() bool { return lost() || disturbed() }) {
+		return
+	}
+	if lost() {
+		c.check.fail("L3", "%s lost its authority for version %d %s", nameOf(leader), version, why)
+		return
+	}
+	c.check.fail("L3", "a member of %s was disturbed %s", nameOf(leader), why)
 }

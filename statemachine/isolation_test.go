@@ -132,6 +132,13 @@ func TestAMemoryStoreStartsAsANewRunWhenTheRosterIsLost(t *testing.T) {
 	if !after.Held.IsZero() || !after.Promised.IsZero() {
 		t.Errorf("got held %v, promised %v, want nothing", after.Held.Number, after.Promised)
 	}
+	// It does not know any more whom it supported.
+	found := pre(1, 1)
+	found.Founding, found.Held = true, member.Number{}
+	votes := bodies[message.Vote](b.hand(event(1, member.Claim{}, found)).Send)
+	if len(votes) != 1 || votes[0].Reason != message.ReasonStartWait {
+		t.Errorf("got the votes %+v at once, want one refused: %v", votes, message.ReasonStartWait)
+	}
 	b.settle(3)
 	if v := b.view(0); v.Version != 1 {
 		t.Errorf("got version %d, want a founding of version 1", v.Version)

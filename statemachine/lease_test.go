@@ -366,3 +366,23 @@ func TestALeaderWithoutALeaseForLeaderTimeoutStepsDown(t *testing.T) {
 		t.Errorf("a keep-alive of version 4 made it leader again\n%s", b)
 	}
 }
+
+// "Authority ends before anything else happens": an echo that comes after the end
+// of a lease, and before anything else, begins another one.
+func TestALeaseThatEndedUnnoticedHasEnded(t *testing.T) {
+	b := aLeader(t, 3)
+	echoed := b.now
+	b.hand(b.keepAlive(1, echoed))
+	b.now = echoed.Add(message.LeaseMargin(lan.LeaseTimeout))
+	out := b.nodes[0].Step(b.now, b.keepAlive(2, echoed.Add(time.Millisecond)))
+	var got []statemachine.What
+	for _, tr := range out.Trace {
+		if tr.What == statemachine.LostAuthority || tr.What == statemachine.GainedAuthority {
+			got = append(got, tr.What)
+		}
+	}
+	want := []statemachine.What{statemachine.LostAuthority, statemachine.GainedAuthority}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

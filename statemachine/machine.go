@@ -104,6 +104,8 @@ func (m *Machine) enter(now time.Time) {
 	}
 	m.out = Output{}
 	m.dirty = false
+	// A lease that ended meanwhile has ended, whatever echo comes now.
+	m.noteAuthority()
 }
 
 // finish does what is due, whatever the call was, and gathers the effects.

@@ -88,6 +88,7 @@ var election = []Mutant{
 			Old:  "if b.Stage == message.Pre {\n\t\tm.learnFrom",
 			New:  "if b.Founding && b.Stage == message.Pre {\n\t\tm.learnFrom",
 		}},
+		Test: "TestVotersThatHoldNothingTakeTheState",
 	},
 	{
 		Name: "formal-ignores-support",
@@ -130,6 +131,37 @@ var election = []Mutant{
 			File: "statemachine/inquiry.go",
 			Old:  "if len(m.ask.unhealthy)+1 < m.quorum || !m.wantsElection() {",
 			New:  "if !m.wantsElection() {",
+		}},
+	},
+	{
+		Name: "accepts-and-leads-on",
+		Rule: "6, 5: a leader that accepts another steps down",
+		Edits: []Edit{{
+			File: "statemachine/voter.go",
+			Old:  "\tcase m.role == member.Leading:\n\t\tm.stepDown(member.Claim{})\n",
+			New:  "\tcase m.role == member.Leading:\n",
+		}},
+		Test: "TestLeaderThatAcceptsStepsDown",
+	},
+	{
+		Name: "formal-without-start-wait",
+		Rule: "6, 5: a voter that waits after its start accepts nobody else either",
+		Edits: []Edit{{
+			File: "statemachine/voter.go",
+			Old:  "\tcase m.waitsFor(candidate.Address):\n\t\treturn message.ReasonStartWait\n",
+			New:  "",
+		}},
+		Test: "TestFormalVoteWaitsAfterAStart",
+	},
+	{
+		Name: "asked-follower-leaves",
+		Rule: "6, 2: a question for the health of a leader disturbs nobody",
+		Edits: []Edit{{
+			File: "statemachine/inquiry.go",
+			Old:  "func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery) {\n",
+			New: "func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery) {\n" +
+				"\tif m.role == member.Following && m.leader.Chosen {\n" +
+				"\t\tm.loseLeader(0, 0)\n\t\tm.seek.suspected = member.Claim{}\n\t}\n",
 		}},
 	},
 	{

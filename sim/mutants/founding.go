@@ -5,6 +5,15 @@ package mutants
 // founding lists the mutants of section 4: how a cluster begins.
 var founding = []Mutant{
 	{
+		Name: "question-shows-nothing",
+		Rule: "4: a query shows the held state, and a voter of it that holds nothing takes it",
+		Edits: []Edit{{
+			File: "statemachine/join.go",
+			Old:  "\tm.learnFrom(b.Held)\n",
+			New:  "",
+		}},
+	},
+	{
 		Name: "founding-without-seeds",
 		Rule: "4: a founding needs a majority of the configured seeds",
 		Edits: []Edit{{

@@ -37,7 +37,39 @@ var members = []Mutant{
 		Edits: []Edit{{
 			File: "statemachine/roster.go",
 			Old:  "e.Status == member.Leaving && !e.Gone && m.settled()",
-			New:  "e.Status == member.Unreachable && !e.Gone && m.settled()",
+			New:  "e.Status == member.Leaving && !e.Gone",
+		}},
+	},
+	{
+		Name: "gone-without-authority",
+		Rule: "3: a member leaves for its silence only while the leader is quorate all that time",
+		Edits: []Edit{{
+			File: "statemachine/roster.go",
+			Old:  "if m.lead.quorateSince.After(p.heard) {",
+			New:  "if false {",
+		}},
+	},
+	{
+		Name: "gone-too-early",
+		Rule: "3: a member leaves for a silence of TTLTimeout",
+		Edits: []Edit{{
+			File: "statemachine/roster.go",
+			Old:  "\t\treturn p.heard.Add(m.cfg.Timings.TTLTimeout)\n\t}\n\treturn time.Time{}",
+			New:  "\t\treturn p.heard.Add(m.cfg.Timings.HeartbeatTimeout)\n\t}\n\treturn time.Time{}",
+		}, {
+			File: "statemachine/roster.go",
+			Old:  "return m.lead.quorateSince.Add(m.cfg.Timings.TTLTimeout)",
+			New:  "return m.lead.quorateSince.Add(m.cfg.Timings.HeartbeatTimeout)",
+		}},
+	},
+	{
+		Name: "leaving-forgotten",
+		Rule: "6, 4: a chosen leader starts from its base, with what was said of each member",
+		Edits: []Edit{{
+			File: "paxos/attempt.go",
+			Old:  "roster := slices.Clone(base.Roster)\n",
+			New: "roster := slices.Clone(base.Roster)\n\tfor i := range roster {\n" +
+				"\t\troster[i].Gone, roster[i].Resigned = false, false\n\t}\n",
 		}},
 	},
 	{

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -138,8 +139,9 @@ func TestTableNamesEveryMutant(t *testing.T) {
 	}
 }
 
-// build builds a command with a mutant and returns its path.
-func build(t *testing.T, m Mutant, command string) string {
+// overlay writes what the compiler reads instead of the files of a mutant, and
+// returns the path that -overlay takes.
+func overlay(t *testing.T, m Mutant) string {
 	t.Helper()
 	dir := t.TempDir()
 	replace := map[string]string{}
@@ -157,12 +159,18 @@ func build(t *testing.T, m Mutant, command string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	overlay := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(overlay, b, 0o600); err != nil {
+	file := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(file, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	bin := filepath.Join(dir, "command")
-	run := exec.Command("go", "build", "-overlay", overlay, "-o", bin, command)
+	return file
+}
+
+// build builds a command with a mutant and returns its path.
+func build(t *testing.T, m Mutant, command string) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "command")
+	run := exec.Command("go", "build", "-overlay", overlay(t, m), "-o", bin, command)
 	run.Dir = root
 	if b, err := run.CombinedOutput(); err != nil {
 		t.Fatalf("building %s: %v\n%s", m.Name, err, b)
@@ -181,12 +189,31 @@ func runs(t *testing.T, m Mutant, command *exec.Cmd) (out string, caught bool) {
 	return string(b), err != nil
 }
 
-// hunt catches a mutant: with the run that was kept for it, or else with every
+// tested runs the test that was written for a mutant.
+func tested(t *testing.T, m Mutant) (found catch, took time.Duration) {
+	t.Helper()
+	run := exec.Command("go", "test", "-overlay", overlay(t, m), "-count=1",
+		"-run", "^"+m.Test+"$", "./sim")
+	run.Dir = root
+	out, caught := runs(t, m, run)
+	if where := violation.FindStringSubmatch(out); caught && where != nil {
+		found = catch{invariant: where[1], text: where[0]}
+	}
+	return found, run.ProcessState.UserTime() + run.ProcessState.SystemTime()
+}
+
+// violation is how the failure of a test tells of a broken invariant.
+var violation = regexp.MustCompile(`\b([IL][1-9]) at [0-9ms.]+: [^\n]*`)
+
+// hunt catches a mutant: with the test or the run that was kept for it, or else with every
 // order, where that finds it, or else with seeds, until one fails that does not
 // fail without the mutant. It says how much time of all cores that took, when it
 // was done last.
 func hunt(t *testing.T, m Mutant) (found catch, took time.Duration) {
 	t.Helper()
+	if m.Test != "" {
+		return tested(t, m)
+	}
 	bin := build(t, m, "./sim/internal/sweep")
 	kept, last := again(t, m, bin)
 	if kept.invariant != "" && (!*fresh || kept.seed == 0) {

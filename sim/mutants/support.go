@@ -5,6 +5,15 @@ package mutants
 // support lists the mutants of section 5: support and lease.
 var support = []Mutant{
 	{
+		Name: "lapse-unnoticed",
+		Rule: "5: authority ends with the lease, before the next echo can begin another",
+		Edits: []Edit{{
+			File: "statemachine/machine.go",
+			Old:  "has ended, whatever echo comes now.\n\tm.noteAuthority()\n",
+			New:  "has ended, whatever echo comes now.\n",
+		}},
+	},
+	{
 		Name: "no-support",
 		Rule: "5: a stamped ack makes the follower support its leader",
 		Edits: []Edit{{

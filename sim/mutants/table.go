@@ -9,6 +9,7 @@ type Mutant struct {
 	Name  string
 	Rule  string // what it breaks, with the section of protocol.md
 	Edits []Edit // more than one where two places keep the rule
+	Test  string // of package sim that was written for it; else runs catch it
 }
 
 // Edit replaces a text in a file.

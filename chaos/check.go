@@ -58,11 +58,11 @@ type findings struct {
 	tokens map[uint64]owner // by token, who was first seen to have authority with it
 	owned  map[use]bool
 	ends   map[string]int // causes of nodes that ended by themselves
-	events uint64         // custom events that arrived
 	writes map[string]int // by verdict
-	top    evidence       // the newest accepted write
+	ledger ledger         // the register's, again
 	seats  *seats
-	heard  map[[2]string]arrived
+	mail   *mail
+	lacks  []string // what was not there to be checked
 	// smallestGap is the least time from one node's authority to the next
 	// one's, 0 for none.
 	smallestGap time.Duration
@@ -72,12 +72,6 @@ type findings struct {
 type use struct {
 	owner
 	token uint64
-}
-
-// arrived is the newest event of one pair.
-type arrived struct {
-	run int64
-	seq uint64
 }
 
 // audit reads all evidence of a folder. What the run must have left and is not
@@ -143,8 +137,7 @@ func readJournal(path string) (nodes int, err error) {
 func newFindings() *findings {
 	return &findings{
 		told: map[string]bool{}, tokens: map[uint64]owner{}, owned: map[use]bool{},
-		ends: map[string]int{}, writes: map[string]int{}, heard: map[[2]string]arrived{},
-		seats: newSeats(),
+		ends: map[string]int{}, writes: map[string]int{}, seats: newSeats(), mail: newMail(),
 	}
 }
 
@@ -159,10 +152,15 @@ func (f *findings) fault(rule, format string, args ...any) {
 	f.faults = append(f.faults, text)
 }
 
-// verdict is an error that names the first faults.
+// verdict is an error that names the first faults, and what was not checked.
 func (f *findings) verdict() error {
+	var unchecked error
+	if len(f.lacks) > 0 {
+		unchecked = fmt.Errorf("too little happened to check every promise: %s",
+			strings.Join(f.lacks, "; "))
+	}
 	if len(f.faults) == 0 {
-		return nil
+		return unchecked
 	}
 	var all []error
 	for _, text := range f.faults {
@@ -171,7 +169,7 @@ func (f *findings) verdict() error {
 	if f.more > 0 {
 		all = append(all, fmt.Errorf("and %d more", f.more))
 	}
-	return fmt.Errorf("a promise was broken:\n%w", errors.Join(all...))
+	return errors.Join(fmt.Errorf("a promise was broken:\n%w", errors.Join(all...)), unchecked)
 }
 
 // read takes one book. A line may be cut off where its process was killed: at
@@ -249,15 +247,23 @@ func (f *findings) take(e evidence) error {
 	switch who := (owner{e.Node, e.Run}); e.Kind {
 	case kindStart:
 		f.seats.size = max(f.seats.size, e.Size)
+		if e.Daemon {
+			f.mail.daemons[e.Node] = true
+		}
 	case kindHold:
 		f.onHold(hold{who, e.Token, e.Begin, e.End})
 	case kindView:
 		if e.View == nil {
 			return errors.New("a view without a view")
 		}
+		if e.View.StoreID == "" {
+			return errors.New("a view without the StoreID of its node")
+		}
 		f.seats.onView(f, who, e)
 	case kindEvents:
-		f.onEvents(e)
+		f.mail.onEvents(f, e)
+	case kindSent:
+		return f.mail.onSent(who, e)
 	case kindForged:
 		f.fault("A15", "%s got an event of %s that %s", e.Node, e.From, e.Cause)
 	case kindEnd:
@@ -297,51 +303,42 @@ func (f *findings) onHold(h hold) {
 
 func (f *findings) name(o owner) string { return fmt.Sprintf("%s (run %d)", o.node, o.run) }
 
-// onEvents checks I9: per pair in order, none twice. The runs of a sender come
-// in order too.
-func (f *findings) onEvents(e evidence) {
-	pair := [2]string{e.Node, e.From}
-	last := f.heard[pair]
-	if e.First > e.Last {
-		f.fault("I9", "%s from %s: events %d to %d", e.Node, e.From, e.First, e.Last)
-	}
-	if e.FromRun < last.run || e.FromRun == last.run && e.First <= last.seq {
-		f.fault("I9", "%s from %s: event %d of run %d after event %d of run %d",
-			e.Node, e.From, e.First, e.FromRun, last.seq, last.run)
-	}
-	f.heard[pair] = arrived{e.FromRun, e.Last}
-	f.events += e.Last - e.First + 1
-}
-
 // onWrite judges the register again, and what it accepted.
 func (f *findings) onWrite(e evidence) {
 	f.writes[e.Verdict]++
-	writer := owner{e.From, e.FromRun}
-	if want := judge(f.top.Token, f.top.From, f.top.FromRun, e); want != e.Verdict {
-		f.fault("register", "token %d of %s: %q, want %q", e.Token, f.name(writer), e.Verdict, want)
+	if want := f.ledger.judge(e); want != e.Verdict {
+		f.fault("register", "write %d of %s with token %d: %q, want %q",
+			e.Seq, f.name(writer(e)), e.Token, e.Verdict, want)
 	}
 	switch {
 	case e.Verdict == refusedOther:
 		f.fault("I3", "token %d: written with by %s and by %s", e.Token,
-			f.name(owner{f.top.From, f.top.FromRun}), f.name(writer))
+			f.name(writer(f.ledger.top)), f.name(writer(e)))
 		return
-	case !f.owned[use{writer, e.Token}]:
+	case !f.owned[use{writer(e), e.Token}]:
 		f.fault("I3", "token %d: written with by %s, which never had authority with it",
-			e.Token, f.name(writer))
+			e.Token, f.name(writer(e)))
 	}
 	if e.Verdict == accepted {
-		f.top = e
+		f.ledger.accept(e)
 	}
 }
 
 // conclude checks what needs all evidence.
 func (f *findings) conclude() {
-	if len(f.holds) == 0 {
-		f.fault("evidence", "no node ever had authority: there is nothing to check")
-	}
 	f.checkOverlap()
 	f.checkGrowth()
 	f.seats.conclude(f)
+	f.lack(len(f.holds) == 0, "no node ever had authority")
+	f.lack(f.writes[accepted] == 0, "the register accepted no write")
+	f.lack(len(f.seats.states) == 0, "no node showed a state of a chosen leader")
+	f.lack(f.mail.events == 0 && f.seats.size-len(f.mail.daemons) > 1, "no event arrived")
+}
+
+func (f *findings) lack(so bool, text string) {
+	if so {
+		f.lacks = append(f.lacks, text)
+	}
 }
 
 // checkOverlap checks I2 and I8: no two nodes have authority at one instant.
@@ -413,7 +410,9 @@ func (f *findings) print(w io.Writer) {
 		len(f.holds), len(f.tokens), f.changes(), f.smallestGap)
 	fmt.Fprintf(w, "register: %d writes accepted, %d with a lower token refused\n",
 		f.writes[accepted], f.writes[refusedLower])
-	fmt.Fprintf(w, "events: %d arrived on %d pairs\n", f.events, len(f.heard))
+	lost, sent := f.mail.lost()
+	fmt.Fprintf(w, "events: %d arrived on %d pairs\n", f.mail.events, len(f.mail.heard))
+	fmt.Fprintf(w, "events sent without an error that never arrived: %d of %d\n", lost, sent)
 	fmt.Fprintf(w, "states: %d of chosen leaders seen, %d of them committed\n",
 		len(f.seats.states), f.seats.commits)
 	for cause, n := range f.ends {
@@ -421,7 +420,7 @@ func (f *findings) print(w io.Writer) {
 			fmt.Fprintf(w, "ended by itself %d times: %s\n", n, cause)
 		}
 	}
-	if len(f.faults) == 0 {
+	if f.verdict() == nil {
 		fmt.Fprintln(w, "no promise was broken")
 	}
 }

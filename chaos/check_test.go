@@ -5,10 +5,10 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -32,17 +32,25 @@ func (b books) hold(node string, run int64, token uint64, begin, end int64) {
 
 func (b books) write(from string, run int64, token uint64, verdict string) {
 	b.add("register", 1, evidence{
-		Kind: kindWrite, From: from, FromRun: run, Token: token, Verdict: verdict})
+		Kind: kindWrite, From: from, FromRun: run, Token: token, Verdict: verdict,
+		Seq: uint64(len(b[registerBook]))})
 }
 
 func (b books) events(node, from string, run int64, first, last uint64) {
 	b.add(node, 1, evidence{Kind: kindEvents, From: from, FromRun: run, First: first, Last: last})
 }
 
-// view lets a node show a state: its members have their first stores, but for
-// those named with another one, as "n2'".
+func (b books) sent(node string, run int64, to string, first, last uint64) {
+	b.add(node, run, evidence{Kind: kindSent, To: to, First: first, Last: last})
+}
+
+// view lets a node with its first store show a state: its members have their
+// first stores, but for those named with another one, as "n2'".
 func (b books) view(node string, version, revision uint64, leader string, members ...string) {
-	v := &sight{Version: version, Revision: revision, Role: "follower", Leader: leader, Quorate: true}
+	v := &sight{
+		StoreID: node, Version: version, Revision: revision, Role: "follower", Leader: leader,
+		Quorate: true,
+	}
 	for _, m := range members {
 		name := strings.TrimRight(m, "'")
 		v.Members = append(v.Members, seat{Name: name, StoreID: m, Status: "active", Voter: true})
@@ -78,6 +86,12 @@ func sound() books {
 	b.events("n1", "n2", 2, 12, 13) // 11 was lost
 	b.events("n1", "n2", 8, 1, 1)   // another run of n2
 	b.events("n2", "n1", 1, 1, 5)
+	b.sent("n2", 2, "n1", 1, 4)
+	b.sent("n2", 2, "n1", 5, 13) // and was killed before it wrote that it sent 14
+	b.sent("n2", 8, "n1", 1, 3)  // and 2 and 3 were lost
+	b.sent("n1", 1, "n2", 2, 2)
+	b.sent("n1", 1, "n2", 4, 9) // 6 to 9 were lost
+	b.sent("n1", 1, "n3", 1, 2) // which wrote none down
 	for _, node := range []string{"n1", "n2"} {
 		b.view(node, 1, 0, "n1", "n1", "n2", "n3")
 		b.view(node, 1, 1, "n1", "n1", "n2", "n3")
@@ -109,19 +123,24 @@ func (b books) folder(t *testing.T) string {
 		}
 	}
 	for name, lines := range b {
-		var text []byte
-		for _, e := range lines {
-			line, err := json.Marshal(e)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text = append(append(text, line...), '\n')
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), text(t, lines), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return dir
+}
+
+// text is what a book of these lines has.
+func text(t testing.TB, lines []evidence) (all []byte) {
+	t.Helper()
+	for _, e := range lines {
+		line, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(append(all, line...), '\n')
+	}
+	return all
 }
 
 func TestSoundEvidence(t *testing.T) {
@@ -129,12 +148,121 @@ func TestSoundEvidence(t *testing.T) {
 	if len(f.faults) > 0 {
 		t.Errorf("faults %q, want none", f.faults)
 	}
-	if len(f.holds) != 4 || f.changes() != 2 || f.smallestGap != 1 || f.events != 18 ||
+	if err := f.verdict(); err != nil {
+		t.Errorf("verdict %v, want none", err)
+	}
+	if len(f.holds) != 4 || f.changes() != 2 || f.smallestGap != 1 || f.mail.events != 18 ||
 		f.writes[accepted] != 4 || f.writes[refusedLower] != 1 || f.seats.commits != 3 {
 		t.Errorf("holds %v, %d changes, gap %d, %d events, writes %v, %d commits;"+
 			" want 4, 2, 1, 18, 4 and 1, 3",
-			f.holds, f.changes(), f.smallestGap, f.events, f.writes, f.seats.commits)
+			f.holds, f.changes(), f.smallestGap, f.mail.events, f.writes, f.seats.commits)
 	}
+}
+
+// TestLostEvents counts what was sent without an error and did not arrive.
+func TestLostEvents(t *testing.T) {
+	b := sound()
+	var said strings.Builder
+	b.audit(t).print(&said)
+	want := "events sent without an error that never arrived: 9 of 25\n"
+	if !strings.Contains(said.String(), want) {
+		t.Errorf("said\n%s\nwant %q", &said, want)
+	}
+	b["n3.jsonl"][0].Daemon = true
+	if lost, sent := b.audit(t).mail.lost(); lost != 7 || sent != 23 {
+		t.Errorf("with a daemon: %d of %d lost, want 7 of 23", lost, sent)
+	}
+	b.sent("n2", 8, "n1", 3, 4)
+	_, err := audit(b.folder(t))
+	if err == nil || !strings.Contains(err.Error(), "n2.jsonl line ") {
+		t.Errorf("an event sent twice: %v, want an error that names file and line", err)
+	}
+}
+
+// TestLateWrite finds an earlier write of a writer accepted after a later one,
+// in its term and over its terms.
+func TestLateWrite(t *testing.T) {
+	for _, token := range []uint64{4, 6} {
+		b := sound()
+		b.hold("n1", 9, token, 800, 900)
+		b.write("n1", 9, token, accepted)
+		b[registerBook][len(b[registerBook])-1].Seq = 1
+		want := fmt.Sprintf(
+			`register: write 1 of n1 (run 9) with token %d: "accepted", want "late"`, token)
+		if got := b.audit(t).faults; !slices.Equal(got, []string{want}) {
+			t.Errorf("token %d: faults %q, want %q", token, got, want)
+		}
+	}
+}
+
+// TestHeldByStore holds that a node with another store than its seat has does
+// not hold a state for that seat.
+func TestHeldByStore(t *testing.T) {
+	for third, want := range map[string]int{"n3": 1, "n3'": 0} {
+		b := begun()
+		b.view("n1", 1, 0, "n1", "n1", "n2", third)
+		b.view("n3", 1, 0, "n1", "n1", "n2", third)
+		if got := b.audit(t).seats.commits; got != want {
+			t.Errorf("n3 with its first store, and the seat of %s: %d commits, want %d", third, got, want)
+		}
+	}
+}
+
+// TestTooLittleEvidence takes from a sound run all of one kind: what was not
+// checked is said, and is no success.
+func TestTooLittleEvidence(t *testing.T) {
+	for _, k := range []struct{ kind, want string }{
+		{kindHold, "no node ever had authority"},
+		{kindWrite, "the register accepted no write"},
+		{kindView, "no node showed a state of a chosen leader"},
+		{kindEvents, "no event arrived"},
+	} {
+		b := sound()
+		for name, lines := range b {
+			b[name] = slices.DeleteFunc(lines, func(e evidence) bool { return e.Kind == k.kind })
+		}
+		f := b.audit(t)
+		var said strings.Builder
+		f.print(&said)
+		err := f.verdict()
+		if err == nil || !strings.Contains(err.Error(), k.want) || conclude(err, io.Discard) != 1 {
+			t.Errorf("without %s: %v, want %q and code 1", k.kind, err, k.want)
+		}
+		if strings.Contains(said.String(), "no promise was broken") {
+			t.Errorf("without %s: says that no promise was broken", k.kind)
+		}
+	}
+}
+
+// FuzzEvidence reads what somebody gives as the book of a node or of the
+// register: no panic, and an error names file and line.
+func FuzzEvidence(f *testing.F) {
+	b := sound()
+	f.Add(text(f, b["n1.jsonl"]), false)
+	f.Add(text(f, b[registerBook]), true)
+	f.Fuzz(func(t *testing.T, text []byte, isRegister bool) {
+		name := "n1.jsonl"
+		if isRegister {
+			name = registerBook
+		}
+		found := newFindings()
+		if err := found.read(name, bytes.NewReader(text)); err != nil {
+			if said := err.Error(); !strings.HasPrefix(said, name+" line ") &&
+				said != "evidence missing: "+name+" is empty" {
+				t.Fatalf("%q: does not name file and line", said)
+			}
+			return
+		}
+		found.conclude()
+		found.print(io.Discard)
+		_ = found.verdict() // the input has no promise to keep
+		if len(found.faults) > maxFaultsTold {
+			t.Fatalf("%d faults told, want at most %d", len(found.faults), maxFaultsTold)
+		}
+		if lost, sent := found.mail.lost(); lost > sent {
+			t.Fatalf("%d of %d events lost", lost, sent)
+		}
+	})
 }
 
 // TestBrokenPromises plants one fault each in sound evidence.
@@ -188,8 +316,9 @@ func TestBrokenPromises(t *testing.T) {
 		{"two voters replaced", "I4", func(b books) {
 			b.view("n3", 4, 0, "n1", "n1''", "n2''", "n3'")
 		}},
-		{"nothing at all", "evidence", func(b books) {
-			maps.Copy(b, begun())
+		{"a state below the last, of one that is no member of either", "I7", func(b books) {
+			b.view("n3", 3, 5, "n2", "n1", "n2")
+			b.view("n3", 3, 4, "n2", "n1", "n2")
 		}},
 	} {
 		t.Run(k.name, func(t *testing.T) {
@@ -227,6 +356,9 @@ func TestEvidenceCutOff(t *testing.T) {
 		{"twice", first + "{\n{" + second, "n1.jsonl line 2: cut off"},
 		{"unknown", first + end + `{"Kind":"other","Node":"n1"}` + "\n", "n1.jsonl line 3: unknown kind"},
 		{"of another node", first + `{"Kind":"end","Node":"n2"}`, `n1.jsonl line 2: evidence of "n2"`},
+		{"no view", first + `{"Kind":"view","Node":"n1"}`, "n1.jsonl line 2: a view without a view"},
+		{"a view of no store", first + `{"Kind":"view","Node":"n1","View":{}}`,
+			"n1.jsonl line 2: a view without the StoreID"},
 		{"no start", end, "n1.jsonl line 1: evidence missing"},
 		{"empty", "", "evidence missing: n1.jsonl is empty"},
 		{"too long", first + strings.Repeat("x", maxLineBytes+1), "n1.jsonl line 2: "},
@@ -295,7 +427,7 @@ func TestManyFaults(t *testing.T) {
 
 // TestRegister goes through a register's decisions.
 func TestRegister(t *testing.T) {
-	b, err := openBook(filepath.Join(t.TempDir(), registerBook), "register", 0)
+	b, err := openBook(filepath.Join(t.TempDir(), registerBook), evidence{Node: "register"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,13 +436,17 @@ func TestRegister(t *testing.T) {
 		from  string
 		run   int64
 		token uint64
+		seq   uint64
 		want  string
 	}{
-		{"n1", 1, 2, accepted}, {"n1", 1, 2, accepted}, {"n2", 2, 2, refusedOther},
-		{"n1", 9, 2, refusedOther}, {"n2", 2, 1, refusedLower}, {"n2", 2, 3, accepted},
-		{"n1", 1, 2, refusedLower}, {"n2", 2, 3, accepted},
+		{"n1", 1, 2, 1, accepted}, {"n1", 1, 2, 3, accepted}, {"n2", 2, 2, 1, refusedOther},
+		{"n1", 1, 2, 2, refusedLate}, {"n1", 1, 2, 3, refusedLate},
+		{"n1", 9, 2, 4, refusedOther}, {"n2", 2, 1, 2, refusedLower}, {"n2", 2, 3, 3, accepted},
+		{"n1", 1, 2, 4, refusedLower}, {"n2", 2, 3, 4, accepted},
+		{"n1", 1, 5, 2, refusedLate}, {"n1", 1, 5, 5, accepted},
 	} {
-		w := r.decide(evidence{Kind: kindWrite, From: k.from, FromRun: k.run, Token: k.token})
+		w := r.decide(evidence{
+			Kind: kindWrite, From: k.from, FromRun: k.run, Token: k.token, Seq: k.seq})
 		if w.Verdict != k.want {
 			t.Errorf("write %d: %s run %d token %d is %q, want %q",
 				i, k.from, k.run, k.token, w.Verdict, k.want)

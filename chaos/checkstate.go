@@ -64,16 +64,14 @@ func (s *seats) onView(f *findings, who owner, e evidence) {
 		f.fault("I6", "state %v differs: %s shows %v, %s shows %v",
 			at, state.by, state.members, who.node, v.Members)
 	}
-	i := slices.IndexFunc(v.Members, func(m seat) bool { return m.Name == who.node })
-	if i < 0 {
-		return
-	}
-	store := who.node + " " + v.Members[i].StoreID
+	store := who.node + " " + v.StoreID
 	if last := s.newest[store]; at.compare(last) < 0 {
 		f.fault("I7", "%s shows state %v after %v", f.name(who), at, last)
 	}
 	s.newest[store] = at
-	state.held[who.node] = true
+	state.held[who.node] = state.held[who.node] || slices.ContainsFunc(v.Members, func(m seat) bool {
+		return m.Name == who.node && m.StoreID == v.StoreID
+	})
 }
 
 // conclude checks I4: what was committed is in the first state that was seen of

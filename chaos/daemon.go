@@ -43,7 +43,8 @@ func (ps *processes) startDaemon(node int, c cluster.Config) error {
 	if err != nil {
 		return err
 	}
-	b, err := openBook(filepath.Join(ps.o.out, nodeName(node)+".jsonl"), nodeName(node), c.Size)
+	b, err := openBook(filepath.Join(ps.o.out, nodeName(node)+".jsonl"),
+		evidence{Node: nodeName(node), Size: c.Size, Daemon: true})
 	if err != nil {
 		return err
 	}

@@ -15,10 +15,11 @@ import (
 
 // What a line of evidence is about.
 const (
-	kindStart  = "start"  // a process began: Run, Size
+	kindStart  = "start"  // a process began: Run, Size, Daemon
 	kindHold   = "hold"   // this node had authority from Begin to End
 	kindView   = "view"   // what this node saw
 	kindEvents = "events" // events First to Last of FromRun of From were handled, in this order
+	kindSent   = "sent"   // Send of events First to Last to To gave no error
 	kindForged = "forged" // an event came from somebody else than it says
 	kindEnd    = "end"    // the node ended, and why
 	kindWrite  = "write"  // the register's decision about a write
@@ -34,6 +35,9 @@ type evidence struct {
 	At    int64  `json:",omitempty"`
 	Cause string `json:",omitempty"`
 	Size  int    `json:",omitempty"` // of the cluster
+	// Daemon says that the process is no node of this program: all that is known
+	// of it is its authority.
+	Daemon bool `json:",omitempty"`
 
 	Token uint64 `json:",omitempty"`
 	// Authority was seen once at Begin or before, and once at End or later, and
@@ -46,15 +50,18 @@ type evidence struct {
 
 	From    string `json:",omitempty"`
 	FromRun int64  `json:",omitempty"`
+	To      string `json:",omitempty"`
 	First   uint64 `json:",omitempty"`
 	Last    uint64 `json:",omitempty"`
 
+	// Seq numbers the writes of one run of a node, over all its terms.
 	Seq     uint64 `json:",omitempty"`
 	Verdict string `json:",omitempty"`
 }
 
 // sight is a view of the cluster, by the names of the nodes.
 type sight struct {
+	StoreID  string // of the node itself
 	Version  uint64
 	Revision uint64
 	Role     string
@@ -82,17 +89,19 @@ type book struct {
 }
 
 // openBook goes on with a file. A line that the process before could not finish
-// gets its end first.
-func openBook(path, node string, size int) (*book, error) {
+// gets its end first. The first line says what start says, whose Node names the
+// process.
+func openBook(path string, start evidence) (*book, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	b := &book{node: node, run: monotonic(), file: file}
+	b := &book{node: start.Node, run: monotonic(), file: file}
 	if _, err := file.WriteString("\n"); err != nil {
 		return nil, err
 	}
-	b.put(evidence{Kind: kindStart, Size: size})
+	start.Kind = kindStart
+	b.put(start)
 	return b, nil
 }
 

@@ -77,7 +77,9 @@ type witness struct {
 	task nodeTask
 	book *book
 	node *cluster.Node
-	got  arrivals
+	got  tally  // by sender
+	sent tally  // by receiver
+	seq  uint64 // of the newest write to the register
 }
 
 // nodeMain runs a node until SIGTERM, when it leaves, or the end of the runner.
@@ -87,10 +89,12 @@ func nodeMain(task string) error {
 		return err
 	}
 	var err error
-	if w.book, err = openBook(w.task.Book, w.task.Name, w.task.Config.Size); err != nil {
+	start := evidence{Node: w.task.Name, Size: w.task.Config.Size}
+	if w.book, err = openBook(w.task.Book, start); err != nil {
 		return err
 	}
-	w.got.book = w.book
+	w.got.book, w.sent.book = w.book, w.book
+	defer w.flush()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	rx := receiver.NewMux()
@@ -124,7 +128,7 @@ func nodeMain(task string) error {
 func (w *witness) work(ctx context.Context) {
 	go func() { _ = w.node.WhileLeader(ctx, w.lead) }() // ends with the process
 	go w.watch()
-	go w.got.keep()
+	go w.keep()
 	for address, name := range w.task.Names {
 		if name == w.task.Name {
 			continue
@@ -133,7 +137,7 @@ func (w *witness) work(ctx context.Context) {
 		if err != nil {
 			panic(err) // the runner made it
 		}
-		go w.send(ctx, to)
+		go w.send(ctx, to, name)
 	}
 }
 
@@ -172,9 +176,10 @@ func (w *witness) lead(ctx context.Context, term cluster.Term) error {
 func (w *witness) write(term cluster.Term) {
 	var c registerClient
 	defer c.close()
-	for seq := uint64(1); term.Valid(); seq++ {
+	for term.Valid() {
+		w.seq++
 		c.write(w.task.Register, evidence{
-			Kind: kindWrite, Token: term.Token(), From: w.task.Name, FromRun: w.book.run, Seq: seq,
+			Kind: kindWrite, Token: term.Token(), From: w.task.Name, FromRun: w.book.run, Seq: w.seq,
 		})
 		time.Sleep(writeTick)
 	}
@@ -221,6 +226,7 @@ func (w *witness) watch() {
 func (w *witness) look() *sight {
 	v := w.node.View()
 	s := &sight{
+		StoreID: v.Self.StoreID.String(),
 		Version: v.Version, Revision: v.Revision, Role: v.Role.String(),
 		Leader: w.task.Names[v.Leader.String()], Quorate: v.Quorate,
 	}
@@ -236,15 +242,17 @@ func (w *witness) look() *sight {
 }
 
 // send sends numbered events to one member. A number that failed is not used
-// again.
-func (w *witness) send(ctx context.Context, to member.Address) {
+// again: it shows as a gap, which is allowed.
+func (w *witness) send(ctx context.Context, to member.Address, name string) {
 	for seq := uint64(1); ctx.Err() == nil; seq++ {
 		sending, cancel := context.WithTimeout(ctx, sendTimeout)
 		e := numbered{From: w.task.Name, Run: w.book.run, Seq: seq}
 		if seq%largeEvery == 0 {
 			e.Rest = make([]byte, largeBytes)
 		}
-		_ = w.node.Send(sending, to, e) // lost ones show as gaps, which are allowed
+		if w.node.Send(sending, to, e) == nil {
+			w.sent.add(name, evidence{Kind: kindSent, To: name, First: seq, Last: seq})
+		}
 		cancel()
 		if seq%burstEvery >= burst {
 			time.Sleep(sendTick)
@@ -257,47 +265,57 @@ func (w *witness) onNumbered(_ context.Context, from member.Member, e numbered) 
 		w.book.put(evidence{Kind: kindForged, From: name, Cause: "says that it is of " + e.From})
 		return nil
 	}
-	w.got.add(e)
+	w.got.add(e.From, evidence{
+		Kind: kindEvents, From: e.From, FromRun: e.Run, First: e.Seq, Last: e.Seq,
+	})
 	return nil
 }
 
-// arrivals writes down which events came, in their order: numbers without a gap
-// share a line.
-type arrivals struct {
+// keep writes what waits, for ever.
+func (w *witness) keep() {
+	for {
+		time.Sleep(eventsLine)
+		w.flush()
+	}
+}
+
+func (w *witness) flush() {
+	w.got.flush()
+	w.sent.flush()
+}
+
+// tally writes down which events came or went, in their order: numbers without
+// a gap share a line.
+type tally struct {
 	book *book
 
 	mu   sync.Mutex
-	open map[string]*evidence // by sender
+	open map[string]*evidence // by the other node
 }
 
-func (a *arrivals) add(e numbered) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.open == nil {
-		a.open = map[string]*evidence{}
+// add takes the line of one event.
+func (t *tally) add(other string, e evidence) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open == nil {
+		t.open = map[string]*evidence{}
 	}
-	line := a.open[e.From]
-	if line != nil && line.FromRun == e.Run && line.Last+1 == e.Seq {
-		line.Last = e.Seq
+	line := t.open[other]
+	if line != nil && line.FromRun == e.FromRun && line.Last+1 == e.First {
+		line.Last = e.Last
 		return
 	}
 	if line != nil {
-		a.book.put(*line)
+		t.book.put(*line)
 	}
-	a.open[e.From] = &evidence{
-		Kind: kindEvents, From: e.From, FromRun: e.Run, First: e.Seq, Last: e.Seq,
-	}
+	t.open[other] = &e
 }
 
-// keep writes what waits, for ever.
-func (a *arrivals) keep() {
-	for {
-		time.Sleep(eventsLine)
-		a.mu.Lock()
-		for from, line := range a.open {
-			a.book.put(*line)
-			delete(a.open, from)
-		}
-		a.mu.Unlock()
+func (t *tally) flush() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for other, line := range t.open {
+		t.book.put(*line)
+		delete(t.open, other)
 	}
 }

@@ -44,7 +44,7 @@ func flags(name string) (*flag.FlagSet, *options) {
 	f.Uint64Var(&o.seed, "seed", 0, "of the plan of faults; 0 draws one")
 	f.DurationVar(&o.length, "for", length, "how long faults happen")
 	f.StringVar(&o.out, "out", "", "folder for the evidence (default under results/chaos)")
-	f.StringVar(&o.athena, "athena", "", "the last node is this program, as a daemon (bin/athena)")
+	f.StringVar(&o.athena, "athena", "", "the last of several nodes is this daemon (bin/athena)")
 	f.IntVar(&o.minFaults, "min-faults", -1, "the least faults that must happen; -1 for 12 a minute")
 	f.IntVar(&o.minChanges, "min-changes", -1, "the least changes of the leader; -1 for 2 a minute")
 	const timing = "timing of the nodes, as of athena run"

@@ -162,9 +162,9 @@ func (ps *processes) startRegister() error {
 	return err
 }
 
-// isDaemon: the last node is the daemon, where there is one.
+// isDaemon: the last of several nodes is the daemon, where there is one.
 func (ps *processes) isDaemon(node int) bool {
-	return ps.o.athena != "" && node == ps.o.nodes-1
+	return ps.o.athena != "" && node > 0 && node == ps.o.nodes-1
 }
 
 // start starts a node. A seed that lost its store joins only.

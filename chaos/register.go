@@ -18,6 +18,7 @@ const (
 	accepted     = "accepted"
 	refusedLower = "lower"  // the token is below one that was seen
 	refusedOther = "shared" // another writer has used the token
+	refusedLate  = "late"   // a later write of the writer was accepted
 )
 
 // registerTimeout bounds one write.
@@ -34,10 +35,14 @@ type registerTask struct {
 type register struct {
 	book *book
 
-	mu    sync.Mutex
-	token uint64
-	from  string
-	run   int64
+	mu     sync.Mutex
+	ledger ledger
+}
+
+// ledger is what a register remembers.
+type ledger struct {
+	top  evidence         // the newest accepted write
+	last map[owner]uint64 // Seq of the newest accepted write, by writer
 }
 
 // registerMain serves writes until standard input ends. Its socket is a path:
@@ -47,7 +52,7 @@ func registerMain(task string) error {
 	if err := json.Unmarshal([]byte(task), &t); err != nil {
 		return err
 	}
-	b, err := openBook(t.Book, "register", 0)
+	b, err := openBook(t.Book, evidence{Node: "register"})
 	if err != nil {
 		return err
 	}
@@ -88,25 +93,38 @@ func (r *register) serve(c net.Conn) {
 func (r *register) decide(w evidence) evidence {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w.Verdict = judge(r.token, r.from, r.run, w)
+	w.Verdict = r.ledger.judge(w)
 	if w.Verdict == accepted {
-		r.token, r.from, r.run = w.Token, w.From, w.FromRun
+		r.ledger.accept(w)
 	}
 	r.book.put(w)
 	return w
 }
 
-// judge compares a write with the highest token and its writer.
-func judge(token uint64, from string, run int64, w evidence) string {
+// judge compares a write with the highest token and its writer. A write is late
+// where its writer gave it up and took another connection.
+func (l *ledger) judge(w evidence) string {
 	switch {
-	case w.Token < token:
+	case w.Token < l.top.Token:
 		return refusedLower
-	case w.Token == token && (w.From != from || w.FromRun != run):
+	case w.Token == l.top.Token && writer(w) != writer(l.top):
 		return refusedOther
+	case w.Seq <= l.last[writer(w)]:
+		return refusedLate
 	default:
 		return accepted
 	}
 }
+
+func (l *ledger) accept(w evidence) {
+	if l.last == nil {
+		l.last = map[owner]uint64{}
+	}
+	l.top, l.last[writer(w)] = w, w.Seq
+}
+
+// writer is who made a write.
+func writer(w evidence) owner { return owner{w.From, w.FromRun} }
 
 // registerClient writes over one connection, which it makes when needed.
 type registerClient struct {

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import "fmt"
+
+// mail checks custom events, and counts what became of them.
+type mail struct {
+	events  uint64               // that arrived
+	heard   map[[2]string]newest // by receiver and sender
+	sent    map[stream][]span    // without an error
+	arrived map[stream][]span
+	daemons map[string]bool // they get events and write none down
+}
+
+// newest is the last event of one pair.
+type newest struct {
+	run int64
+	seq uint64
+}
+
+// stream is what one run of a node sends to a node, over all runs of that.
+type stream struct {
+	from owner
+	to   string
+}
+
+// span is events without a gap.
+type span struct{ first, last uint64 }
+
+func newMail() *mail {
+	return &mail{
+		heard: map[[2]string]newest{}, sent: map[stream][]span{}, arrived: map[stream][]span{},
+		daemons: map[string]bool{},
+	}
+}
+
+// onEvents checks I9: per pair in order, none twice. The runs of a sender come
+// in order too.
+func (m *mail) onEvents(f *findings, e evidence) {
+	if e.First > e.Last {
+		f.fault("I9", "%s from %s: events %d to %d", e.Node, e.From, e.First, e.Last)
+		return
+	}
+	pair := [2]string{e.Node, e.From}
+	last := m.heard[pair]
+	if e.FromRun < last.run || e.FromRun == last.run && e.First <= last.seq {
+		f.fault("I9", "%s from %s: event %d of run %d after event %d of run %d",
+			e.Node, e.From, e.First, e.FromRun, last.seq, last.run)
+	}
+	m.heard[pair] = newest{e.FromRun, e.Last}
+	m.events += e.Last - e.First + 1
+	note(m.arrived, stream{owner{e.From, e.FromRun}, e.Node}, span{e.First, e.Last})
+}
+
+// onSent takes what a sender sent.
+func (m *mail) onSent(who owner, e evidence) error {
+	if e.First > e.Last || !note(m.sent, stream{who, e.To}, span{e.First, e.Last}) {
+		return fmt.Errorf("events %d to %d to %q: not after those before", e.First, e.Last, e.To)
+	}
+	return nil
+}
+
+// note appends a span that is after all others of its stream, and no other one.
+func note(all map[stream][]span, of stream, s span) bool {
+	spans := all[of]
+	if n := len(spans); n > 0 {
+		last := &spans[n-1]
+		if s.first <= last.last {
+			return false
+		}
+		if s.first == last.last+1 {
+			last.last = s.last
+			return true
+		}
+	}
+	all[of] = append(spans, s)
+	return true
+}
+
+// lost counts the events that were sent without an error, and those of them
+// that nobody wrote down as arrived. That breaks no promise: a connection may
+// end with what it took, and a receiver be killed before it writes.
+func (m *mail) lost() (lost, sent uint64) {
+	for of, spans := range m.sent {
+		if m.daemons[of.to] {
+			continue
+		}
+		arrived := m.arrived[of]
+		for _, s := range spans {
+			sent += s.last - s.first + 1
+			lost += s.last - s.first + 1
+			for len(arrived) > 0 && arrived[0].last < s.first {
+				arrived = arrived[1:]
+			}
+			for _, a := range arrived {
+				if a.first > s.last {
+					break
+				}
+				lost -= min(a.last, s.last) - max(a.first, s.first) + 1
+			}
+		}
+	}
+	return lost, sent
+}

@@ -116,7 +116,8 @@ func (p Plan) validate() error {
 	case slices.Min(p.Starts) < 0 || slices.Max(p.Starts) > MaxFor:
 		return fmt.Errorf("times of start below 0 or above %v: %v", MaxFor, p.Starts)
 	case s.Lag < 0 || s.Lag > t.HeartbeatInterval:
-		return fmt.Errorf("timers late by %v: want 0 to HeartbeatInterval, %v", s.Lag, t.HeartbeatInterval)
+		return fmt.Errorf("timers late by %v: want at most HeartbeatInterval, %v",
+			s.Lag, t.HeartbeatInterval)
 	case slices.Min(network) < 0 || slices.Max(network) > latest:
 		return fmt.Errorf("a network of %v (Delay, Jitter, MaxLate): want 0 to %v", network, latest)
 	case p.For < 0 || p.For > MaxFor || p.Epilogue < 0 || p.Epilogue >= epilogues:

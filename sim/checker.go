@@ -14,12 +14,16 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
+// invariants are what can break: those of protocol.md section 11 and the rules
+// of the simulator.
+var invariants = [...]string{
+	"I1", "I2", "I3", "I4", "I5", "I6", "I7", "L1", "L2", "L3", "L4", "changed", "codec", "flood",
+	"leave", "register", "sender", "spin", "stop", "transfer", "unsaved",
+}
+
 // Violation is an invariant that broke.
 type Violation struct {
-	// Invariant is I1 to I7 and L1 to L4 of protocol.md section 11, or the
-	// name of a rule of the simulator: unsaved, changed, spin, flood, codec,
-	// stop, leave, transfer, sender.
-	Invariant string
+	Invariant string        // one of invariants
 	At        time.Duration // global time
 	Text      string
 }

@@ -5,6 +5,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -250,6 +251,42 @@ func TestRecordTellsWhatHappens(t *testing.T) {
 		if seen[w] == 0 {
 			t.Errorf("no record says %q", w)
 		}
+	}
+}
+
+// TestRecordsNameProcesses wants no process to be printed as a number, and what
+// broke by a word of its own.
+func TestRecordsNameProcesses(t *testing.T) {
+	var lines []string
+	s := steady(3)
+	s.Record = func(r Record) { lines = append(lines, r.String()) }
+	c := formed(t, s)
+	lines = nil
+	c.cut([]pair{{0, 2}, {1, 2}}, 1)
+	c.cut([]pair{{0, 2}, {1, 2}}, -1)
+	c.say(Phase, "disturbs %v", named{0, 2})
+	c.say(Broke, "%v", &Violation{Invariant: "I2", Text: "two lead"})
+	for i, want := range []string{
+		" -    network   cuts n01 to n03, n02 to n03", " -    network   heals n01 to n03, n02 to n03",
+		" -    phase     disturbs n01, n03", " -    broke     I2 at 0s: two lead",
+	} {
+		if i >= len(lines) || !strings.HasSuffix(lines[i], want) {
+			t.Errorf("records %q, want line %d to end with %q", lines, i+1, want)
+		}
+	}
+}
+
+// TestResultTellsWhatHappened: not which faults were drawn for the run.
+func TestResultTellsWhatHappened(t *testing.T) {
+	_, r := Capture(Options{Seed: 1, Size: 3, For: time.Minute})
+	r.Plan.Faults, r.Plan.Setup.Link.Loss, r.Faults, r.Fates = AllFaults, 0.1, nil, nil
+	r.Plan.Setup.Skew, r.Plan.Setup.Link.Unordered, r.Plan.Setup.Link.Late = false, false, 0.1
+	if got := Reproduce(r, nil).String(); !strings.HasSuffix(got, ", faults: none") {
+		t.Errorf("a run without faults ends with: %s", got)
+	}
+	r.Faults = []Fault{{At: int64(20 * time.Second), Class: Crashes, Lasts: int64(time.Second)}}
+	if got := Reproduce(r, nil).String(); !strings.HasSuffix(got, ", faults: crashes 1") {
+		t.Errorf("a run with one crash ends with: %s", got)
 	}
 }
 

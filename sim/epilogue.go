@@ -4,6 +4,7 @@ package sim
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/athena-go/athena/member"
@@ -28,7 +29,7 @@ func (j *judge) disturb() {
 	if len(weak) == 0 {
 		return
 	}
-	c.say(Phase, "disturbs %v", weak)
+	c.say(Phase, "disturbs %v", named(weak))
 	over := false
 	var next func()
 	next = func() {
@@ -56,6 +57,17 @@ func (j *judge) disturb() {
 	next()
 	j.steady(4*t.TTLTimeout, "because of a minority", weak...)
 	over = true
+}
+
+// named are processes to print.
+type named []int
+
+func (n named) String() string {
+	all := make([]string, len(n))
+	for i, process := range n {
+		all[i] = nameOf(process)
+	}
+	return strings.Join(all, ", ")
 }
 
 // failover demands L1 after the leader of a healthy cluster crashed.
@@ -142,7 +154,7 @@ func (j *judge) depart() {
 			2*t.LeaderTimeout, nameOf(old))
 		return
 	}
-	j.measure("leader after a transfer", start, t.HeartbeatInterval+8*j.roundTrip())
+	j.expect("leader after a transfer", start, t.HeartbeatInterval+8*j.roundTrip())
 	c.RunFor(2 * t.HeartbeatInterval)
 	if c.check.first != nil || !c.Settled() {
 		return
@@ -158,7 +170,7 @@ func (j *judge) depart() {
 		c.check.fail("leave", "%s has not left after %v", nameOf(who), 2*t.LeaderTimeout)
 		return
 	}
-	j.measure("gone after leave", start, t.LeaderTimeout)
+	j.expect("gone after leave", start, t.LeaderTimeout)
 	if err := c.stopped[len(c.stopped)-1].Err; !errors.Is(err, statemachine.ErrLeft) {
 		c.check.fail("leave", "%s stopped with %v", nameOf(who), err)
 		return
@@ -175,5 +187,5 @@ func (j *judge) depart() {
 		c.check.fail("leave", "%s has left, but is not removed after %v", nameOf(who), 2*t.TTLTimeout)
 		return
 	}
-	j.measure("removed after leave", start, 2*t.LeaderTimeout)
+	j.expect("removed after leave", start, 2*t.LeaderTimeout)
 }

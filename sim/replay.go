@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -73,9 +75,18 @@ func ParseReplay(content []byte) (Replay, error) {
 	if err := d.Decode(&f); err != nil {
 		return Replay{}, fmt.Errorf("sim: this is no replay: %w", err)
 	}
+	if _, err := d.Token(); err != io.EOF {
+		return Replay{}, fmt.Errorf("sim: this is no replay: something follows its last } at byte %d",
+			d.InputOffset())
+	}
 	if f.Athena != replayFormat {
 		return Replay{}, fmt.Errorf("sim: a replay of format %d; this program reads format %d",
 			f.Athena, replayFormat)
+	}
+	// A run that was clean names none.
+	if f.Invariant != "" && !slices.Contains(invariants[:], f.Invariant) {
+		return Replay{}, fmt.Errorf("sim: the invariant %q is unknown: want one of %s",
+			f.Invariant, strings.Join(invariants[:], ", "))
 	}
 	if err := f.Plan.validate(); err != nil {
 		return Replay{}, fmt.Errorf("sim: the plan of the replay: %w", err)

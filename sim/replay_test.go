@@ -3,8 +3,10 @@
 package sim
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -58,6 +60,9 @@ func TestParseReplayRefusesNonsense(t *testing.T) {
 		{"[1,12,0,1]", "[1,77,0,1]", "a fault is"},
 		{"[1,12,0,1]", "[1,1,0,1]", "time of its own"},
 		{"[1,1,-1]", "[1]", "a fate is"},
+		{`"invariant": ""`, `"invariant": "I77"`, `"I77" is unknown: want one of I1, I2,`},
+		{"\n}\n", "\n}\n{}", "follows its last }"},
+		{"\n}\n", "\n}\nand so on", "follows its last }"},
 	} {
 		bad := strings.Replace(good, c.old, c.next, 1)
 		if c.old == "" {
@@ -135,6 +140,33 @@ func TestReplayOfOddTimes(t *testing.T) {
 	result := Reproduce(r, nil)
 	if result.Happened[Flapping.index()]+result.Happened[Cuts.index()] > 0 {
 		t.Errorf("it flapped each nanosecond, or cut a link to nobody: %v", result)
+	}
+}
+
+// TestInvariantsAreKnown wants what the checkers may find, and nothing else, to be
+// what the file of a run may name.
+func TestInvariantsAreKnown(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := regexp.MustCompile(`(?:check|k|j)\.(?:fail|broken)\(\s*"(\w+)"`)
+	found := map[string]bool{}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range call.FindAllSubmatch(content, -1) {
+			found[string(m[1])] = true
+		}
+	}
+	got, want := slices.Sorted(maps.Keys(found)), slices.Sorted(slices.Values(invariants[:]))
+	if !slices.Equal(got, want) {
+		t.Errorf("the checkers find %q, a file may name %q", got, want)
 	}
 }
 

@@ -181,6 +181,48 @@ func TestScenarioWordsAreDocumented(t *testing.T) {
 	}
 }
 
+// TestScenarioPlacesAreDocumented wants docs/scenarios.md to list the words of each
+// place that has many, in a paragraph that begins with its name.
+func TestScenarioPlacesAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../docs/scenarios.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, place := range []string{"KIND", "REASON", "DECISION"} {
+		paragraph := regexp.MustCompile(`(?ms)^` + place + `: (.+?)\.$`).FindSubmatch(page)
+		if paragraph == nil {
+			t.Errorf("docs/scenarios.md has no paragraph that begins with %s:", place)
+			continue
+		}
+		listed := strings.Split(strings.Join(strings.Fields(string(paragraph[1])), " "), ", ")
+		if !slices.Equal(listed, placeWords()[place]) {
+			t.Errorf("docs/scenarios.md lists as %s\n\t%s\nwant\n\t%s", place,
+				strings.Join(listed, ", "), strings.Join(placeWords()[place], ", "))
+		}
+	}
+}
+
+// TestScenarioOfThePage plays the one that docs/scenarios.md begins with.
+func TestScenarioOfThePage(t *testing.T) {
+	page, err := os.ReadFile("../docs/scenarios.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.Split(string(page), "\n```\n")
+	if len(parts) != 3 || !firstLine.MatchString(parts[1]) {
+		t.Fatalf("%d blocks in docs/scenarios.md, want one that begins as a scenario does", len(parts)/2)
+	}
+	tales, err := readScenario("page", parts[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(scenarioSeeds) {
+		if err := playInBubble(t, tales[0], seed+1); err != nil {
+			t.Errorf("with seed %d: %v", seed+1, err)
+		}
+	}
+}
+
 // TestScenarioWordsAreUsed wants each form in a story: what no story needs goes.
 func TestScenarioWordsAreUsed(t *testing.T) {
 	used := map[string]bool{}

@@ -155,6 +155,9 @@ func (s simulation) run(out io.Writer) error {
 
 // tell prints how the runs ended, and writes the one that failed.
 func (s simulation) tell(out io.Writer, report sim.Report) error {
+	if report.Runs == 0 {
+		return fmt.Errorf("--budget %v: too short for a single run, so nothing was checked", s.budget)
+	}
 	err := s.show(out, report)
 	if s.shrink != "" {
 		err = errors.Join(err, s.keep(out, report))
@@ -280,7 +283,7 @@ func (s simulation) show(out io.Writer, report sim.Report) error {
 func printer(out io.Writer) (record func(sim.Record), end func()) {
 	b := bufio.NewWriter(out)
 	record = func(r sim.Record) { fmt.Fprintln(b, r) }
-	return record, func() { b.Flush() }
+	return record, func() { _ = b.Flush() } // who reads no more wants no more
 }
 
 // printTrace runs a seed again and prints how it ended.

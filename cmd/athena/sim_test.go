@@ -185,3 +185,11 @@ func TestCoverageNamesEmptyCells(t *testing.T) {
 		t.Errorf("no empty cell: %v", err)
 	}
 }
+
+// TestNoRunIsNoSuccess: nothing was checked.
+func TestNoRunIsNoSuccess(t *testing.T) {
+	code, stdout, stderr := athena("sim", "--budget", "1ns")
+	if code != exitFailed || stdout != "" || !strings.Contains(stderr, "nothing was checked") {
+		t.Errorf("got code %d, %q and %q, want %d and why", code, stdout, stderr, exitFailed)
+	}
+}

@@ -20,7 +20,7 @@ import (
 // fuzzedRun bounds what FuzzReplay does again: a run of a day is no fault, and
 // takes its time. One within these bounds that takes fuzzedTime runs for ever.
 const (
-	fuzzedRun  = time.Minute
+	fuzzedRun  = 15 * time.Second
 	fuzzedTime = 20 * time.Second
 )
 

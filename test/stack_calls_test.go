@@ -186,6 +186,9 @@ func TestStackHandOverUnderLoss(t *testing.T) {
 				if verb != "Transfer" {
 					s.kill(i) // it is drained, or has left
 					s.start(i)
+					s.within(2*lan().TTLTimeout, "return of the node", func() bool {
+						return s.processes[i].node != nil
+					})
 				}
 				s.rest(time.Second)
 			}

@@ -61,6 +61,7 @@ type checker struct {
 	commits map[uint64]uint64       // by version, committed revision + 1
 	commitV []uint64                // versions in commits
 	heardAt map[hearing]int64       // when last
+	keptAt  map[keeping]int64       // when last
 	timeout int64                   // HeartbeatTimeout; 0 checks no seat
 	ttl     int64                   // TTLTimeout, by the fastest clock
 	given   member.State            // the one before the present step gave a seat away
@@ -88,6 +89,7 @@ func newChecker(size int, seeds []member.Address, processes int) *checker {
 		newest:      map[uint64]member.State{},
 		commits:     map[uint64]uint64{},
 		heardAt:     map[hearing]int64{},
+		keptAt:      map[keeping]int64{},
 		neverJoined: make([]bool, len(seeds)),
 		restarted:   make([]bool, len(seeds)),
 	}
@@ -130,9 +132,19 @@ type hearing struct {
 	store member.StoreID
 }
 
+// keeping is a process that got a keep-alive of a run that takes it for its
+// leader.
+type keeping struct {
+	by int
+	of member.Identity
+}
+
 // heard notes that a message reached a process. A leader hears a member by its
 // keep-alives, and when it joins again.
 func (k *checker) heard(by int, m message.Message) {
+	if m.Body.Kind() == message.KindLeaderKeepAlive && m.Claim.Leader == k.homes[by] {
+		k.keptAt[keeping{by, m.From}] = k.now
+	}
 	switch m.Body.Kind() {
 	case message.KindLeaderKeepAlive, message.KindJoinClusterRequest:
 		k.heardAt[hearing{by, m.From.StoreID}] = k.now

@@ -160,7 +160,7 @@ func (k *checker) gone(p *process, last member.State, o, n member.Member) {
 	if n.Status != member.Leaving || n.Incarnation != o.Incarnation || a.stale(last.Version) {
 		return
 	}
-	heard := max(k.heardAt[hearing{p.index, o.StoreID}], a.since)
+	heard := max(k.keptAt[keeping{p.index, o.Identity}], a.since)
 	if o.Status == member.Unreachable && !n.Resigned && (a.version == 0 || k.now-heard < k.ttl) {
 		k.broken("I4", "%s lets %v go, and heard it or had no authority %v ago, not %v",
 			p.cfg.Name, o.Address, time.Duration(k.now-heard), time.Duration(k.ttl))

@@ -82,7 +82,7 @@ func (j *judge) failover() {
 	}
 	c.RunFor(t.LeaseTimeout)
 	if !c.RunUntil(2*t.TTLTimeout, func() bool { return c.Leader() >= 0 }) {
-		c.check.fail("L1", "no quorate leader %v after the last one crashed", 2*t.TTLTimeout)
+		j.fail("L1", "no quorate leader %v after the last one crashed", 2*t.TTLTimeout)
 		return
 	}
 	j.measure("leader after a crash", start, t.LeaderTimeout+3*t.HeartbeatInterval+8*j.roundTrip())
@@ -113,7 +113,7 @@ func (j *judge) cutOff() {
 	}
 	replaced := func() bool { return c.Leader() >= 0 && c.Leader() != old }
 	if !c.RunUntil(limit, replaced) {
-		c.check.fail("L4", "%s is cut off, and not replaced for %v", nameOf(old), limit)
+		j.fail("L4", "%s is cut off, and not replaced for %v", nameOf(old), limit)
 		return
 	}
 	j.measure("leader after it was cut off", start, 5*t.LeaderTimeout/2)
@@ -125,12 +125,12 @@ func (j *judge) cutOff() {
 	start = c.now
 	c.heal(calm(t))
 	if !c.RunUntil(2*t.TTLTimeout+5*t.RetryInterval, c.Settled) {
-		c.check.fail("L2", "not all are active after a leader that was cut off came back")
+		j.fail("L2", "not all are active after a leader that was cut off came back")
 		return
 	}
 	j.measure("all active after a heal", start, 4*t.HeartbeatInterval+4*j.roundTrip())
 	if c.Leader() != leader || c.Authority(leader) != version {
-		c.check.fail("L3", "%s lost its authority for version %d to one that was cut off",
+		j.fail("L3", "%s lost its authority for version %d to one that was cut off",
 			nameOf(leader), version)
 		return
 	}

@@ -367,8 +367,8 @@ func (j *judge) steady(d time.Duration, why string, weak ...int) {
 		return
 	}
 	if lost() {
-		c.check.fail("L3", "%s lost its authority for version %d %s", nameOf(leader), version, why)
+		j.fail("L3", "%s lost its authority for version %d %s", nameOf(leader), version, why)
 		return
 	}
-	c.check.fail("L3", "a member of %s was disturbed %s", nameOf(leader), why)
+	j.fail("L3", "a member of %s was disturbed %s", nameOf(leader), why)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
 )
 
@@ -134,6 +135,35 @@ func TestVotersThatHoldNothingTakeTheState(t *testing.T) {
 	if !c.RunUntil(2*fast().TTLTimeout, func() bool { return c.Leader() >= 0 }) {
 		t.Fatalf("L1 at %v: no quorate leader %v after a founder lost its store%s",
 			c.Now(), 2*fast().TTLTimeout, c.Describe())
+	}
+	sound(t, c)
+}
+
+// TestProvisionalLeaderStopsNoElection: protocol.md section 4. A seed that was alone
+// for long leads provisionally, and may not lead for good. When it meets the other
+// voter again, that one is elected.
+func TestProvisionalLeaderStopsNoElection(t *testing.T) {
+	s := steady(3)
+	s.Seeds = []int{0}
+	c := formed(t, s)
+	ttl := s.Timings.TTLTimeout
+	if err := c.Transfer(0, 2); err != nil {
+		t.Fatal(err)
+	}
+	if !c.RunUntil(ttl, func() bool { return c.Leader() == 2 && c.Settled() }) {
+		t.Fatalf("the lead was not handed over%s", c.Describe())
+	}
+	c.Drain(0)
+	c.Cut(0, 1)
+	c.Crash(2)
+	declared := func() bool { return c.View(0).Role == member.Provisional }
+	if !c.RunUntil(10*ttl, declared) {
+		t.Fatalf("it did not declare itself%s", c.Describe())
+	}
+	c.Mend(0, 1)
+	if !c.RunUntil(2*ttl, func() bool { return c.Leader() == 1 }) {
+		t.Fatalf("L1 at %v: no quorate leader %v after two of three met%s",
+			c.Now(), 2*ttl, c.Describe())
 	}
 	sound(t, c)
 }

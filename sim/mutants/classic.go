@@ -110,6 +110,7 @@ var classic = []Mutant{
 			New: "\treturn m.role == member.Provisional || m.role == member.Leading &&\n" +
 				"\t\t(m.quorate(m.now)",
 		}},
+		Test: "TestProvisionalLeaderStopsNoElection",
 	},
 	{
 		Name: "promise-for-held-version",

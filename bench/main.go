@@ -89,6 +89,8 @@ func parse(name string, args []string) (options, error) {
 	f.DurationVar(&o.config.HeartbeatTimeout, "heartbeat-timeout", o.config.HeartbeatTimeout, "")
 	f.DurationVar(&o.config.LeaderTimeout, "leader-timeout", o.config.LeaderTimeout, "")
 	f.DurationVar(&o.config.LeaseTimeout, "lease-timeout", 0, "0 for the leader timeout")
+	f.BoolVar(&o.config.TrustRefusal, "trust-refusal", false,
+		"elect at once when the host refuses the port")
 	f.DurationVar(&o.config.RetryInterval, "retry-interval", o.config.RetryInterval, "")
 	if err := f.Parse(args); err != nil {
 		return o, err

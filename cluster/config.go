@@ -32,6 +32,14 @@ type Config struct {
 	Seeds []string
 	// JoinOnly keeps a seed that lost its disk from founding a cluster anew.
 	JoinOnly bool
+	// TrustRefusal makes a killed leader's successor wait for no lease: as soon as
+	// the host of the leader refuses its port, the process there is taken for
+	// ended. Set it only where such a refusal (ICMP, port unreachable) comes from
+	// the host itself: not through a proxy or a NAT, and where no firewall rejects
+	// packets in a host's name. Where one does, two nodes may lead at once for up
+	// to a LeaseTimeout; tokens still tell them apart. Without it a refusal only
+	// makes the others ask each other sooner.
+	TrustRefusal bool
 	// DataDir is the directory of the durable store, made when missing; one
 	// process a directory, and for its life one Cluster, Size and Advertise
 	// (StoreMismatchError). Empty means a memory store: the node then forgets

@@ -51,6 +51,9 @@ func (n *Node) run() {
 		case m := <-n.inbox:
 			now = n.clock()
 			out = n.machine.Step(now, m)
+		case p := <-n.refusals:
+			now = n.clock()
+			out = n.machine.Refused(now, p)
 		case c := <-n.calls:
 			now = n.clock()
 			var err error
@@ -116,6 +119,9 @@ func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 		}
 		n.net.Notify(m.To, frame)
 	}
+	if out.Probe != nil {
+		n.probe(*out.Probe)
+	}
 	if out.Changed {
 		n.hub.publish(seen.view, changes(before, seen.view))
 	}
@@ -126,6 +132,16 @@ func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 	n.noteRosterLost(n.machine.RosterLost())
 	n.complain(now)
 	return stopped(out.Stop)
+}
+
+// probe asks the host of a leader whether its process is gone.
+func (n *Node) probe(p statemachine.Probe) {
+	n.net.Probe(p.Leader, func() {
+		select {
+		case n.refusals <- p:
+		case <-n.quit:
+		}
+	})
 }
 
 // noteRosterLost tells people once that they must act.

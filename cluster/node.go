@@ -35,6 +35,7 @@ type Node struct {
 	machine   *statemachine.Machine // of the loop alone, as is the complaint
 	complaint complaint
 	inbox     chan message.Message
+	refusals  chan statemachine.Probe // hosts that refuse the port of a leader
 	calls     chan call
 
 	seen  cell[sight]

@@ -54,9 +54,11 @@ func open(ctx context.Context, cfg Config, o options) (*Node, error) {
 		clock: o.clock,
 		store: o.store,
 		inbox: make(chan message.Message, inboxLength),
-		calls: make(chan call),
-		quit:  make(chan struct{}),
-		done:  make(chan struct{}),
+
+		refusals: make(chan statemachine.Probe),
+		calls:    make(chan call),
+		quit:     make(chan struct{}),
+		done:     make(chan struct{}),
 	}
 	if n.clock == nil {
 		n.clock = newClock()
@@ -101,8 +103,10 @@ func (n *Node) prepare(ctx context.Context, cfg Config) (err error) {
 		Size:     n.cfg.Size,
 		Timings:  n.cfg.timings,
 		JoinOnly: n.cfg.JoinOnly,
-		Volatile: volatile,
-		Rand:     newRand(),
+
+		TrustRefusal: n.cfg.TrustRefusal,
+		Volatile:     volatile,
+		Rand:         newRand(),
 	}, durable, n.started)
 	view := n.machine.View(n.started)
 	n.seen.set(sight{view: view})

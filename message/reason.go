@@ -111,6 +111,9 @@ const (
 	// no state, and could not take the proposer's.
 	ReasonHoldsNothing
 
+	// ReasonPortRefused gives a leader up whose host refuses its port.
+	ReasonPortRefused
+
 	// Reasons counts the reasons.
 	Reasons
 )
@@ -123,7 +126,7 @@ var reasonNames = [Reasons]string{
 	"foreign echo", "unknown member", "worse claim",
 	"old version", "promised", "supports", "healthy leader", "start wait", "not voter", "old base",
 	"lease runs", "join only", "other seeds", "other ballot", "voted twice", "repeated",
-	"not candidate", "holds nothing",
+	"not candidate", "holds nothing", "port refused",
 }
 
 // String is the name of the reason as logs and metrics write it.

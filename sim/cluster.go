@@ -37,6 +37,11 @@ type Setup struct {
 	Lag time.Duration
 	// Codec sends messages through package wire.
 	Codec bool
+	// TrustRefusal is that of statemachine.Config.
+	TrustRefusal bool `json:",omitempty"`
+	// Rejects lists the processes whose hosts refuse their ports although they run,
+	// as a firewall may. It must be empty with TrustRefusal.
+	Rejects []int `json:",omitempty"`
 	// Record gets everything that happens, where it is set.
 	Record func(Record) `json:"-"`
 }
@@ -155,6 +160,8 @@ func newCluster(s Setup, t *tape) *Cluster {
 			Size:     s.Size,
 			Timings:  s.Timings,
 			Volatile: slices.Contains(s.Volatile, home),
+
+			TrustRefusal: s.TrustRefusal,
 		}
 		c.procs = append(c.procs, p)
 	}

@@ -122,6 +122,7 @@ func (c *Cluster) Heal() { c.heal(c.setup.Link) }
 func (c *Cluster) heal(l Link) {
 	c.say(Network, "heals")
 	c.net.reset(l)
+	c.setup.Rejects = nil
 }
 
 // snap breaks the connection between two processes, both ways: what is under

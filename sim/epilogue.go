@@ -75,13 +75,14 @@ func (j *judge) failover() {
 	c, t := j.c, j.c.setup.Timings
 	start := c.now
 	c.say(Phase, "the leader crashes")
-	if i := c.Leader(); c.procs[i].cfg.Volatile && !c.mayForget(i) {
-		c.Pause(i)
+	old := c.Leader()
+	if c.procs[old].cfg.Volatile && !c.mayForget(old) {
+		c.Pause(old)
 	} else {
-		c.Crash(i)
+		c.Crash(old)
 	}
-	c.RunFor(t.LeaseTimeout)
-	if !c.RunUntil(2*t.TTLTimeout, func() bool { return c.Leader() >= 0 }) {
+	next := func() bool { return c.Leader() >= 0 && c.Leader() != old }
+	if !c.RunUntil(2*t.TTLTimeout, next) {
 		j.fail("L1", "no quorate leader %v after the last one crashed", 2*t.TTLTimeout)
 		return
 	}

@@ -66,7 +66,21 @@ func draw(o Options) Plan {
 		p.For = o.For
 	}
 	p.Epilogue = epilogue(r.IntN(int(epilogues)))
+	drawRefusals(r, &p.Setup)
 	return p
+}
+
+// drawRefusals draws whether refused ports are trusted, and else hosts that refuse
+// without a reason.
+func drawRefusals(r *rand.Rand, s *Setup) {
+	if s.TrustRefusal = r.IntN(2) == 0; s.TrustRefusal || r.IntN(2) == 0 {
+		return
+	}
+	for i := range s.Processes {
+		if r.IntN(2) == 0 {
+			s.Rejects = append(s.Rejects, i)
+		}
+	}
 }
 
 // maxDrawnFor bounds the faulty part where it is drawn.

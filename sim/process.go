@@ -40,8 +40,9 @@ type process struct {
 	said    message.Greet         // by its last run
 	machine *statemachine.Machine // nil while the process is down
 	runs    int
-	wake    int64 // when Advance is due; never when it is not
-	spins   int   // calls of Advance at the time of the last one
+	ran     member.Identity // its last run
+	wake    int64           // when Advance is due; never when it is not
+	spins   int             // calls of Advance at the time of the last one
 	spinAt  int64
 	paused  bool
 	slept   int64  // since when its clock stands still, plus one; 0 while it goes
@@ -93,6 +94,7 @@ func (c *Cluster) Start(i int) {
 	p.said = p.greet(cfg)
 	c.forgetGreets(i)
 	p.machine = statemachine.New(cfg, p.store, p.clock.at(c.now))
+	p.ran = p.identity()
 	c.advance(p)
 }
 
@@ -298,6 +300,7 @@ func (c *Cluster) settle(p *process, out statemachine.Output) {
 		old := p.store
 		p.store = *out.Persist
 		p.renewed = p.store.StoreID != old.StoreID || p.store.Incarnation != old.Incarnation
+		p.ran = p.identity()
 		c.procs[p.home].next = max(c.procs[p.home].next, p.store.Incarnation+1)
 		c.check.stored(p, old)
 	}
@@ -305,6 +308,9 @@ func (c *Cluster) settle(p *process, out statemachine.Output) {
 		c.send(p, m)
 	}
 	p.renewed = false
+	if out.Probe != nil {
+		c.probe(p, *out.Probe)
+	}
 	c.traced(p, out.Trace)
 	if crash {
 		c.note(p, Crashed, fmt.Sprintf("with %d of %d messages sent", sent, len(out.Send)))

@@ -116,9 +116,12 @@ func (p Plan) validate() error {
 	switch {
 	case s.Size < 1 || s.Processes < s.Size || s.Processes+len(s.Twins) > MaxProcesses:
 		return fmt.Errorf("%d processes of %d members and %d twins", s.Processes, s.Size, len(s.Twins))
-	case len(s.Seeds) == 0 || !among(s.Seeds) || !among(s.Volatile) || !among(s.Twins):
-		return fmt.Errorf("seeds %v, volatile %v, twins %v of %d processes",
-			s.Seeds, s.Volatile, s.Twins, s.Processes)
+	case len(s.Seeds) == 0 || !among(s.Seeds) || !among(s.Volatile) || !among(s.Twins) ||
+		!among(s.Rejects):
+		return fmt.Errorf("seeds %v, volatile %v, twins %v, rejects %v of %d processes",
+			s.Seeds, s.Volatile, s.Twins, s.Rejects, s.Processes)
+	case s.TrustRefusal && len(s.Rejects) > 0:
+		return fmt.Errorf("the hosts of %v reject, and refusals are trusted", s.Rejects)
 	case len(p.Starts) != s.Processes:
 		return fmt.Errorf("%d times of start for %d processes", len(p.Starts), s.Processes)
 	case longest > maxTimeout:

@@ -25,6 +25,9 @@ type Config struct {
 	// Volatile says that the store forgets everything at the end of the
 	// process (protocol.md section 5, restart).
 	Volatile bool
+	// TrustRefusal ends support as soon as the host of its leader refuses the port
+	// (protocol.md section 6, a process that died).
+	TrustRefusal bool
 	// Rand gives jitter and identifiers; each machine has its own.
 	Rand *rand.Rand
 }

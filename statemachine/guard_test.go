@@ -28,6 +28,7 @@ type refusal struct {
 func TestRefusals(t *testing.T) {
 	reached := make([]bool, message.Reasons)
 	reached[message.ReasonNone] = true
+	reached[message.ReasonPortRefused] = true // refusal_test.go
 	cases := slices.Concat(refusalsOfHeaders(), refusalsOfJoins(), refusalsOfJoinAnswers(),
 		refusalsByLeaders(), refusalsByFollowers(), refusalsOfStates(), refusalsByVoters(),
 		refusalsOfFormal(), refusalsOfFoundings(), refusalsByProposers())

@@ -51,7 +51,8 @@ func (m *Machine) tickAsk() {
 		return
 	}
 	if m.supportsOther(m.self.Voter()) {
-		m.ask.nextAt = m.support.until
+		// That of the others ends at about the same time.
+		m.ask.nextAt = m.support.until.Add(m.turn())
 		return
 	}
 	m.ask = ask{

@@ -19,6 +19,8 @@ type follow struct {
 	// for a provisional leader, when any ack came.
 	healthyAt time.Time
 	quorateAt time.Time // newest ack that said quorate; zero when the newest did not
+	heardAt   time.Time // newest ack
+	probedAt  time.Time // newest probe since then; zero for none
 	shownAt   time.Time // newest keep-alive
 	echo      message.Stamp
 	// askedGap is the newest update that did not fit: each asks only once for
@@ -70,6 +72,10 @@ func (m *Machine) tickFollow() {
 		m.loseLeader(0, 0)
 		return
 	}
+	if m.due(m.probeAt()) {
+		m.follow.probedAt = m.now
+		m.out.Probe = &Probe{m.follow.leader, m.leader.Version}
+	}
 	if m.due(m.unaskedAt()) {
 		m.sendKeepAlive()
 	}
@@ -81,6 +87,7 @@ func (m *Machine) followDeadline(d *deadline) {
 	}
 	d.add(m.lostAt())
 	d.add(m.unaskedAt())
+	d.add(m.probeAt())
 	if m.followsQuorate(m.now) {
 		d.add(m.follow.quorateAt.Add(m.cfg.Timings.LeaderTimeout))
 	}
@@ -125,15 +132,22 @@ func (m *Machine) forgetLeader() {
 // loseLeader is suspicion: the view has no leader, and the election begins
 // after a pause. cause is the event that brought it about, 0 for silence.
 func (m *Machine) loseLeader(cause message.Kind, pause time.Duration) {
-	m.trace(Trace{
-		What: Suspected, Event: cause, Peer: m.leader.Leader, Version: m.leader.Version,
-	})
+	m.suspect(Trace{Event: cause}, pause)
+}
+
+// suspect is loseLeader for a cause that is no event.
+func (m *Machine) suspect(why Trace, pause time.Duration) {
+	why.What, why.Peer, why.Version = Suspected, m.leader.Leader, m.leader.Version
+	m.trace(why)
 	m.forgetLeader()
 	m.ask.nextAt, m.ask.fails = m.now.Add(pause+m.turn()), 0
 	// The voters are asked first; who holds nothing has only the seeds.
 	m.seek.nextAt = m.now.Add(pause)
 	if m.isVoter() {
-		m.seek.nextAt = m.now.Add(pause + m.cfg.Timings.HeartbeatInterval)
+		if m.support.until.After(m.seek.nextAt) {
+			m.seek.nextAt = m.support.until
+		}
+		m.seek.nextAt = m.seek.nextAt.Add(m.cfg.Timings.HeartbeatInterval)
 	}
 }
 
@@ -183,6 +197,7 @@ func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAc
 		return
 	}
 	f := &m.follow
+	f.heardAt, f.probedAt = m.now, time.Time{}
 	if b.Healthy || !m.leader.Chosen {
 		f.healthyAt = m.now
 	}

@@ -20,6 +20,9 @@ type Output struct {
 	Persist *paxos.Durable
 	// Send lists what goes out, in order. None is addressed to the node itself.
 	Send []message.Message
+	// Probe is a run whose host is to be asked now whether it refuses the port; nil
+	// for none. Where it does, Refused is called with it.
+	Probe *Probe
 	// Changed says that View would return something new.
 	Changed bool
 	// Trace tells what was decided, and each refusal with its reason.
@@ -27,6 +30,12 @@ type Output struct {
 	// Stop is set once when the node must end: ErrLeft, ErrAddressInUse,
 	// ErrSplitVersion. The machine does nothing any more.
 	Stop error
+}
+
+// Probe is the leadership of one run.
+type Probe struct {
+	Leader  member.Identity
+	Version uint64
 }
 
 // Errors by which a machine ends.

@@ -186,6 +186,14 @@ func setUpVerbs() []verb {
 			p.setup.Volatile = s.nodes(0)
 			return nil
 		}},
+		{form: "refused ports are trusted", setsUp: true, do: func(p *player, _ step) error {
+			p.setup.TrustRefusal = true
+			return nil
+		}},
+		{form: "hosts of NODES refuse all ports", setsUp: true, do: func(p *player, s step) error {
+			p.setup.Rejects = s.nodes(0)
+			return nil
+		}},
 		{form: "fast clocks NODES", setsUp: true, do: func(p *player, s step) error {
 			p.fast = s.nodes(0)
 			return nil

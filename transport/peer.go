@@ -27,6 +27,7 @@ type peer struct {
 	mesh    *Mesh
 	addr    member.Address
 	holders atomic.Int64 // goroutines that have it from Mesh.hold
+	probes  atomic.Int64 // under way
 
 	turn chan struct{} // held by the Send that comes next
 	wake chan struct{} // tells it to look again

@@ -40,6 +40,7 @@ var flagOf = map[string]string{
 	"Size":              "size",
 	"Seeds":             "seeds",
 	"JoinOnly":          "join-only",
+	"TrustRefusal":      "trust-refusal",
 	"DataDir":           "data-dir",
 	"Secret":            "secret-file",
 	"OtherSecret":       "other-secret-file",

@@ -53,6 +53,9 @@ func (s *settings) define(f *pflag.FlagSet) {
 	f.IntVar(&c.Size, "size", 0, "number of members of the full cluster, the same on every node")
 	f.Var(seedList{&c.Seeds}, "seeds",
 		"`host:port,...` of each entry point, the same list on every node")
+	f.BoolVar(&c.TrustRefusal, "trust-refusal", false,
+		"elect at once when the host of a leader refuses its port;\n"+
+			"only where no proxy, NAT or firewall refuses ports in its place")
 	f.BoolVar(&c.JoinOnly, "join-only", false,
 		"never found a cluster: for a seed that lost its disk, where nobody leads, until it has joined")
 	f.StringVar(&c.DataDir, "data-dir", "", "directory for what the node must remember "+

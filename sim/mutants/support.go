@@ -5,6 +5,15 @@ package mutants
 // support lists the mutants of section 5: support and lease.
 var support = []Mutant{
 	{
+		Name: "refusal-always-trusted",
+		Rule: "6, a process that died: a refusal ends support only where refusals are trusted",
+		Edits: []Edit{{
+			File: "statemachine/refusal.go",
+			Old:  "if m.cfg.TrustRefusal {",
+			New:  "if true {",
+		}},
+	},
+	{
 		Name: "lapse-unnoticed",
 		Rule: "5: authority ends with the lease, before the next echo can begin another",
 		Edits: []Edit{{

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 
 	"github.com/quic-go/quic-go"
 
@@ -20,14 +21,16 @@ const noCommonALPN = 0x100 + 120
 // system and the second one for custom frames.
 type conn struct {
 	quic    *quic.Conn
+	kernel  bool // packets go over a socket of the kernel
 	streams [transport.Kinds]stream
 }
 
 var _ transport.Conn = (*conn)(nil)
 
 // newConn opens the streams of a connection whose handshake is done.
-func newConn(q *quic.Conn) (*conn, error) {
+func (n *network) newConn(q *quic.Conn) (*conn, error) {
 	c := &conn{quic: q}
+	_, c.kernel = n.packets.(*net.UDPConn)
 	for k := range transport.Kinds {
 		send, err := q.OpenUniStream()
 		if err != nil {

@@ -202,7 +202,7 @@ func (n *network) Dial(ctx context.Context, to member.Address) (transport.Conn, 
 	if err != nil {
 		return nil, fmt.Errorf("quicnet: dial %s: %w", to, translate(err))
 	}
-	return newConn(q)
+	return n.newConn(q)
 }
 
 // lookUp chooses an address of a host to which the socket can send.
@@ -255,7 +255,7 @@ func (n *network) Accept() (transport.Conn, error) {
 			return nil, fmt.Errorf("quicnet: accept: %w", err)
 		}
 		leave(q.Context())
-		if c, err := newConn(q); err == nil {
+		if c, err := n.newConn(q); err == nil {
 			return c, nil
 		}
 	}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"slices"
+
+	"github.com/athena-go/athena/statemachine"
+)
+
+// probe asks the host of a run whether it refuses the port. A host refuses where
+// the process is down, and one of Setup.Rejects in any case. Nothing comes back
+// over a cut link, or from a host that stands still.
+func (c *Cluster) probe(p *process, of statemachine.Probe) {
+	to := slices.IndexFunc(c.procs, func(o *process) bool {
+		return o.ran.Voter() == of.Leader.Voter()
+	})
+	if to < 0 {
+		return
+	}
+	there, back := c.net.link(p.index, to), c.net.link(to, p.index)
+	run := p.runs
+	c.After(there.Delay, func() {
+		o := c.procs[to]
+		refuses := !o.up() || slices.Contains(c.setup.Rejects, to) && o.slept == 0
+		if !refuses || there.cuts+back.cuts > 0 {
+			return
+		}
+		c.After(back.Delay, func() {
+			if p.up() && p.runs == run && !p.paused {
+				c.settle(p, p.machine.Refused(p.clock.at(c.now), of))
+			}
+		})
+	})
+}

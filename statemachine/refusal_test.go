@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// This file holds what protocol.md section 6 says of a process that died.
+
+// of is the leadership that a supporter follows.
+func of() statemachine.Probe { return statemachine.Probe{Leader: run(1, 1), Version: 3} }
+
+// supporterOf is a supporter whose trust in refusals is given.
+func supporterOf(t *testing.T, trusts bool) *bus {
+	t.Helper()
+	b := supporter(t)
+	n := b.nodes[0]
+	n.conf = func(c *statemachine.Config) { c.TrustRefusal = trusts }
+	held := n.durable
+	b.start(0)
+	n.durable = held
+	b.run(b.timings.LeaseTimeout)
+	b.hand(event(1, chosen(3, 1), message.JoinClusterResponse{Accepted: true}))
+	b.hand(event(1, chosen(3, 1), b.ack(2)))
+	if v := b.view(0); v.Role != member.Following || v.Leader != addr(1) {
+		t.Fatalf("got no follower of n2\n%s", b)
+	}
+	return b
+}
+
+// Asked is a host whose leader's ack is late by a tenth of an interval, and again
+// every quarter, until one comes.
+func TestProbesOfALateLeader(t *testing.T) {
+	b := supporterOf(t, false)
+	begin, interval := b.now, b.timings.HeartbeatInterval
+	quarter := interval / 4
+	late := func() (at []time.Duration) {
+		for b.now.Sub(begin) < 2*interval-quarter {
+			b.now = b.nodes[0].Deadline()
+			if p := b.nodes[0].Advance(b.now).Probe; p != nil {
+				if *p != of() {
+					t.Errorf("got the probe %+v, want %+v", *p, of())
+				}
+				at = append(at, b.now.Sub(begin))
+			}
+		}
+		return at
+	}
+	first := interval + interval/10
+	want := []time.Duration{first, first + quarter, first + 2*quarter, first + 3*quarter}
+	if got := late(); !slices.Equal(got, want) {
+		t.Errorf("got probes after %v, want %v", got, want)
+	}
+	b.hand(event(1, chosen(3, 1), b.ack(3)))
+	begin = b.now
+	if got := late(); !slices.Equal(got, want) {
+		t.Errorf("got probes after %v since the ack, want %v", got, want)
+	}
+}
+
+// A refusal "ends the view at once; support ends by itself after LeaseTimeout, or at
+// once with TrustRefusal".
+func TestARefusalEndsTheViewAndOnlyWithTrustSupport(t *testing.T) {
+	for _, trusts := range []bool{false, true} {
+		b := supporterOf(t, trusts)
+		out := b.nodes[0].Refused(b.now, of())
+		if v := b.view(0); v.Role != member.Seeking || !traced(out, statemachine.Suspected) {
+			t.Errorf("trusts %v: got %v, %+v, want the leader suspected", trusts, v.Role, out.Trace)
+		}
+		granted, why := b.helps(2, 4)
+		if granted != trusts || !trusts && why != message.ReasonSupports {
+			t.Errorf("trusts %v: got granted %v, %v", trusts, granted, why)
+		}
+	}
+}
+
+// "A refusal counts only for the run (address, version, incarnation) followed".
+func TestARefusalOfAnotherRunChangesNothing(t *testing.T) {
+	for name, other := range map[string]func(*statemachine.Probe){
+		"an earlier version": func(p *statemachine.Probe) { p.Version-- },
+		"another run":        func(p *statemachine.Probe) { p.Leader.Incarnation++ },
+		"another store":      func(p *statemachine.Probe) { p.Leader = newStore(p.Leader) },
+		"another node":       func(p *statemachine.Probe) { p.Leader = run(2, 1) },
+	} {
+		b := supporterOf(t, true)
+		p := of()
+		other(&p)
+		out := b.nodes[0].Refused(b.now, p)
+		if v := b.view(0); v.Role != member.Following || len(out.Trace) > 0 {
+			t.Errorf("%s: got %v, %+v, want nothing changed", name, v.Role, out.Trace)
+		}
+		if granted, why := b.helps(2, 4); granted || why != message.ReasonSupports {
+			t.Errorf("%s: got granted %v, %v, want refused: %v", name, granted, why,
+				message.ReasonSupports)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"context"
+
+	"github.com/athena-go/athena/member"
+)
+
+// refuser is a Conn that can ask its peer's host.
+type refuser interface {
+	// Refuses asks the host whether it refuses the port. It blocks for a second at
+	// most, and no longer than ctx; what does not answer does not refuse.
+	Refuses(ctx context.Context) bool
+}
+
+// maxProbes bounds the probes of one peer that are under way.
+const maxProbes = 4
+
+// Probe asks the host from which the connection of this very run of a peer comes
+// whether the process there is gone (protocol.md section 6), and calls refused,
+// once and from another goroutine, where it refuses the port. It does not block.
+// Nothing happens without such a connection, where the network cannot ask, or while
+// several probes of the peer are under way.
+func (m *Mesh) Probe(who member.Identity, refused func()) {
+	m.mu.Lock()
+	p := m.peers[who.Address]
+	m.mu.Unlock()
+	if p == nil {
+		return
+	}
+	conn, ok := p.connOf(who).(refuser)
+	if !ok {
+		return
+	}
+	if p.probes.Add(1) > maxProbes || !m.spawn(func() {
+		defer p.probes.Add(-1)
+		if conn.Refuses(m.ctx) {
+			refused()
+		}
+	}) {
+		p.probes.Add(-1)
+	}
+}
+
+// connOf is the connection to a run of the peer, nil for none.
+func (p *peer) connOf(who member.Identity) Conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cur == nil || p.cur.who != who {
+		return nil
+	}
+	return p.cur.conn
+}

@@ -21,6 +21,9 @@ SWARM     ?= 1h
 # Of the runs with real processes. What is not set is left to chaos.
 NODES     ?=
 
+# A measurement with its flags: failover --reps 5.
+BENCH     ?=
+
 GOLANGCI  := v2.15.0
 PACKAGES  := plantuml graphviz gcc libc6-dev iproute2 nftables
 SUDO       = $(if $(filter 0,$(shell id -u)),,sudo)
@@ -38,7 +41,7 @@ SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | \
 	  awk -F ':.*## ' '{ printf "  make %-6s  %s\n", $$1, $$2 }'
-	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR REPLAY HISTORY for sim; SWARM for swarm; SEED NODES FOR for chaos; FUZZTIME FUZZ for fuzz'
+	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR REPLAY HISTORY for sim; SWARM for swarm; SEED NODES FOR for chaos; FUZZTIME FUZZ for fuzz; BENCH for bench'
 
 demo: build ## five nodes on this machine, and the address of their admin API
 	$(BIN)/athena demo $(ARGS)
@@ -92,8 +95,8 @@ fuzz: ## each fuzz target for FUZZTIME, or those that FUZZ matches
 	  $(GO) test -run='^$$' -fuzz="^$${func#func }$$" -fuzztime=$(FUZZTIME) -fuzzminimizetime=5s \
 	    "$$(dirname "$$file")"; done
 
-bench: ## the Go benchmarks
-	$(GO) test -run='^$$' -bench=. -benchmem ./...
+bench: build ## the Go benchmarks, or BENCH="oneway --reps 3" of real processes (athena bench)
+	$(if $(BENCH),$(BIN)/athena bench $(BENCH),$(GO) test -run='^$$' -bench=. -benchmem ./...)
 
 # Without dot, PlantUML draws a picture of an error, and is content.
 docs: ## render docs/plantuml/*.puml to SVG, beside them

@@ -2,20 +2,28 @@
 
 //go:build linux
 
-package main
+package bench
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/athena-go/athena/member"
 )
 
 // TestMain lets the program of the tests be a node, as the measurements do.
 func TestMain(m *testing.M) {
-	if os.Getenv(childVariable) != "" {
-		if err := childMain(); err != nil {
+	if is, err := Child(); is {
+		if err != nil {
 			os.Exit(1)
 		}
 		os.Exit(0)
@@ -23,28 +31,173 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestFormation measures one cold start of real processes, and reads the rows.
+// TestMeasurements wants each measurement to be listed and to have all settings.
+func TestMeasurements(t *testing.T) {
+	if got, want := len(measures), len(Measurements()); got != want {
+		t.Errorf("%d measurements, %d are listed", got, want)
+	}
+	for _, m := range Measurements() {
+		o := m.Defaults
+		if measures[m.Name] == nil || len(o.Sizes) == 0 || o.Reps == 0 || o.Out == "" {
+			t.Errorf("%s: %+v, want one that can be measured", m.Name, o)
+		}
+		if slices.Min(o.Sizes) < m.Least {
+			t.Errorf("%s: sizes %v, want %d at least", m.Name, o.Sizes, m.Least)
+		}
+	}
+}
+
+// measured measures something small once with real processes, wants a row about
+// the machine and so many results, and returns these and what was printed.
+func measured(t *testing.T, name string, results int, small func(*Options)) ([]row, string) {
+	t.Helper()
+	o := smallest(t, name)
+	small(&o)
+	var out strings.Builder
+	if err := Run(t.Context(), name, o, &out); err != nil {
+		t.Fatal(err)
+	}
+	rows := readRows(t, o.Out)
+	if len(rows) != 1+results {
+		t.Fatalf("%d rows, want one about the machine and %d: %v", len(rows), results, rows)
+	}
+	if rows[0]["measurement"] != name || rows[0]["interval"] != o.Config.HeartbeatInterval.String() {
+		t.Errorf("about the machine: %v, want %s at %v", rows[0], name, o.Config.HeartbeatInterval)
+	}
+	if left, err := os.ReadDir(o.Dir); err != nil || len(left) > 0 {
+		t.Errorf("after the measurement: %v, %v, want no stores", left, err)
+	}
+	return rows[1:], out.String()
+}
+
+// smallest are the settings of a measurement of the smallest cluster, once.
+func smallest(t *testing.T, name string) Options {
+	t.Helper()
+	all := Measurements()
+	m := all[slices.IndexFunc(all, func(m Measurement) bool { return m.Name == name })]
+	o := m.Defaults
+	o.Sizes, o.Reps, o.Dir = []int{m.Least}, 1, t.TempDir()
+	o.Out = filepath.Join(t.TempDir(), "rows", name+".jsonl")
+	return o
+}
+
+// positive wants columns of a row to be positive numbers.
+func positive(t *testing.T, r row, columns ...string) {
+	t.Helper()
+	for _, c := range columns {
+		if v, ok := r[c].(float64); !ok || v <= 0 {
+			t.Errorf("%s of %v: want above 0", c, r)
+		}
+	}
+}
+
 func TestFormation(t *testing.T) {
-	out := filepath.Join(t.TempDir(), "rows", "formation.jsonl")
-	o, err := parse("formation", []string{"-n", "3", "-reps", "1", "-dir", t.TempDir(), "-out", out})
+	rows, out := measured(t, "formation", 1, func(o *Options) { o.Sizes = []int{3} })
+	positive(t, rows[0], "ms")
+	if rows[0]["n"] != 3.0 || !strings.Contains(out, "median") {
+		t.Errorf("got %v and\n%s\nwant n 3 and a table", rows, out)
+	}
+}
+
+func TestFailover(t *testing.T) {
+	rows, _ := measured(t, "failover", 2, func(*Options) {})
+	for i, how := range []string{Kill, Stop} {
+		if rows[i]["how"] != how {
+			t.Errorf("row %d: %v, want %s", i, rows[i], how)
+		}
+		positive(t, rows[i], "ms", "formation_ms")
+	}
+}
+
+// TestDetection wants no stopped member to be missed before its silence was as
+// long as the timeout, less the interval since it was heard.
+func TestDetection(t *testing.T) {
+	rows, _ := measured(t, "detection", 2, func(*Options) {})
+	if ms, ok := rows[1]["ms"].(float64); !ok || ms < 390 || rows[1]["how"] != Stop {
+		t.Errorf("stopped: %v, want 400 ms less a moment at least", rows[1])
+	}
+	positive(t, rows[0], "ms", "first_ms", "formation_ms")
+}
+
+func short(o *Options) {
+	o.For, o.PayloadBytes, o.Workers = 40*time.Millisecond, []int{64}, []int{2}
+}
+
+func TestOneWay(t *testing.T) {
+	rows, _ := measured(t, "oneway", 1, short)
+	positive(t, rows[0], "msgs", "msgs_s", "mb_s", "cpu_s_per_million", "allocs_per_msg")
+	if rows[0]["bytes"] != 64.0 || rows[0]["workers"] != 2.0 {
+		t.Errorf("got %v, want 64 bytes and 2 goroutines", rows[0])
+	}
+}
+
+func TestBroadcast(t *testing.T) {
+	rows, _ := measured(t, "broadcast", 1, func(o *Options) {
+		short(o)
+		o.Sizes = []int{3}
+	})
+	positive(t, rows[0], "msgs", "msgs_s", "mb_s", "cpu_s_per_million", "allocs_per_msg")
+}
+
+func TestIdle(t *testing.T) {
+	rows, _ := measured(t, "idle", 2, func(o *Options) { o.For = 200 * time.Millisecond })
+	positive(t, rows[0], "rss_mib")
+	if rows[0]["role"] != "leader" || rows[1]["role"] != "mean" {
+		t.Errorf("got %v, want the leader and the mean", rows)
+	}
+}
+
+// TestLoss wants an event that never came to be an error, not a lower rate.
+func TestLoss(t *testing.T) {
+	ps, _, err := form(t.Context(), smallest(t, "oneway"), 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := measure("formation", o); err != nil {
+	defer ps.close()
+	third, err := member.ParseAddress(ps.all[2].address)
+	if err != nil {
 		t.Fatal(err)
 	}
-	rows := readRows(t, out)
-	if len(rows) != 2 {
-		t.Fatalf("%d rows, want one about the machine and one result: %v", len(rows), rows)
+	ask := order{Do: doSend, To: third, Bytes: 1, Workers: 1, For: time.Millisecond}
+	if r, err := flow(t.Context(), ps.all[0], ps.all[1:2], ask); !errors.Is(err, errLost) {
+		t.Errorf("events to another: %v, %v, want %v", r, err, errLost)
 	}
-	if rows[0]["measurement"] != "formation" || rows[0]["interval"] != "100ms" {
-		t.Errorf("about the machine: %v, want formation at 100ms", rows[0])
+}
+
+// TestMissed wants what did not happen in time to be a row, and no time.
+func TestMissed(t *testing.T) {
+	o := smallest(t, "formation")
+	rec, err := newRecorder("formation", o, &strings.Builder{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if ms, ok := rows[1]["ms"].(float64); !ok || ms <= 0 || rows[1]["n"] != 3.0 {
-		t.Errorf("result: %v, want n 3 and a time", rows[1])
+	late := fmt.Errorf("formation: %w", errSlow)
+	if err := rec.result(row{"n": 1}, late); err != nil {
+		t.Errorf("%v: got %v, want a row", late, err)
 	}
-	if left, err := os.ReadDir(o.dir); err != nil || len(left) > 0 {
-		t.Errorf("after the measurement: %v, %v, want no stores", left, err)
+	if err := rec.result(row{"n": 1}, errEnded); err != errEnded {
+		t.Errorf("%v: got %v", errEnded, err)
+	}
+	if err := rec.close(); err != nil {
+		t.Fatal(err)
+	}
+	rows := readRows(t, o.Out)
+	if len(rows) != 2 || rows[1]["missed"] != late.Error() {
+		t.Errorf("got %v, want one that was missed", rows)
+	}
+}
+
+// TestInterrupt wants a measurement to end when its context does.
+func TestInterrupt(t *testing.T) {
+	errOver := errors.New("over")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errOver)
+	o := smallest(t, "formation")
+	if err := Run(ctx, "formation", o, &strings.Builder{}); !errors.Is(err, errOver) {
+		t.Errorf("got %v, want %v", err, errOver)
+	}
+	if left, err := os.ReadDir(o.Dir); err != nil || len(left) > 0 {
+		t.Errorf("after the interrupt: %v, %v, want no stores", left, err)
 	}
 }
 

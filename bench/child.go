@@ -2,19 +2,23 @@
 
 //go:build linux
 
-package main
+package bench
 
 import (
 	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
+	"slices"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
 )
 
 // childVariable holds the configuration of a node, and makes this program one.
@@ -24,48 +28,124 @@ const childVariable = "ATHENA_BENCH_NODE"
 type sight struct {
 	At     int64
 	Active int
-	Leader string // of the quorate leader, empty for none
+	Lost   []string // were active and are not now, sorted
+	Leader string   // of the quorate leader, empty for none
 	Token  uint64
 }
 
-// childMain is a node: it says that it is ready, waits for a line, begins, and
-// writes each sight on its standard output. It ends with its standard input.
-func childMain() error {
+func (s sight) equal(other sight) bool {
+	return s.Active == other.Active && s.Leader == other.Leader && s.Token == other.Token &&
+		slices.Equal(s.Lost, other.Lost)
+}
+
+// line is what a node says: one of the two.
+type line struct {
+	Sight  *sight  `json:",omitempty"`
+	Answer *answer `json:",omitempty"`
+}
+
+// child is a node.
+type child struct {
+	node *cluster.Node
+	load load
+
+	mu  sync.Mutex // of out
+	out *json.Encoder
+}
+
+// Child is a node of a measurement where this process was started to be one, and
+// reports whether it was; it returns when the measurement is over or the node
+// failed.
+func Child() (is bool, err error) {
+	text, is := os.LookupEnv(childVariable)
+	if !is {
+		return false, nil
+	}
 	var cfg cluster.Config
-	if err := json.Unmarshal([]byte(os.Getenv(childVariable)), &cfg); err != nil {
+	if err := json.Unmarshal([]byte(text), &cfg); err != nil {
+		return true, err
+	}
+	c := &child{out: json.NewEncoder(os.Stdout)}
+	return true, c.run(cfg)
+}
+
+// run says that the node is ready, waits for a line, begins, says each sight, and
+// obeys each order. It ends with its standard input.
+func (c *child) run(cfg cluster.Config) error {
+	if err := c.say(line{Sight: &sight{At: monotonic()}}); err != nil {
 		return err
 	}
-	out := json.NewEncoder(os.Stdout)
-	in := bufio.NewScanner(os.Stdin)
-	if err := out.Encode(sight{At: monotonic()}); err != nil {
-		return err
+	in := bufio.NewReader(os.Stdin)
+	if _, err := in.ReadString('\n'); err != nil {
+		return nil // never told to begin
 	}
-	if !in.Scan() {
-		return nil
-	}
-	go func() {
-		in.Scan()
-		os.Exit(0)
-	}()
+	cfg.Receiver = receiver.NewMux()
+	receiver.Handle(cfg.Receiver, c.load.handle)
 	node, err := cluster.Start(context.Background(), cfg)
 	if err != nil {
 		return err
 	}
+	c.node = node
+	go c.obey(in)
 	var last sight
+	active := map[member.Address]bool{} // or have been
 	for range node.Events(context.Background()) {
-		s := sight{At: monotonic(), Active: node.View().Members.Count(member.Active)}
-		if term, ok := node.Leader(); ok {
-			s.Leader, s.Token = term.Leader().Address.String(), term.Token()
-		}
-		if s.Active == last.Active && s.Leader == last.Leader && s.Token == last.Token {
+		s := see(node, active)
+		if s.equal(last) {
 			continue
 		}
 		last = s
-		if err := out.Encode(s); err != nil {
+		if err := c.say(line{Sight: &s}); err != nil {
 			return err
 		}
 	}
 	return fmt.Errorf("the node ended: %w", node.Err())
+}
+
+// see looks at the view. It remembers who was active.
+func see(node *cluster.Node, active map[member.Address]bool) sight {
+	s := sight{At: monotonic()}
+	view := node.View()
+	for _, m := range view.Members {
+		if m.Status == member.Active {
+			active[m.Address] = true
+			s.Active++
+		}
+	}
+	for a := range active {
+		if m, _ := view.Member(a); m.Status != member.Active {
+			s.Lost = append(s.Lost, a.String())
+		}
+	}
+	slices.Sort(s.Lost)
+	if term, ok := node.Leader(); ok {
+		s.Leader, s.Token = term.Leader().Address.String(), term.Token()
+	}
+	return s
+}
+
+// obey carries out orders until there are no more, and ends the process then.
+func (c *child) obey(in io.Reader) {
+	orders := json.NewDecoder(in)
+	for first := true; ; first = false {
+		var o order
+		if err := orders.Decode(&o); err != nil {
+			os.Exit(0) // the measurement is over
+		}
+		if first {
+			go c.load.watch()
+		}
+		a := c.load.do(c.node, o)
+		if err := c.say(line{Answer: &a}); err != nil {
+			os.Exit(1)
+		}
+	}
+}
+
+func (c *child) say(l line) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.out.Encode(l)
 }
 
 // monotonic reads the clock that all processes of a machine share.

@@ -2,10 +2,11 @@
 
 //go:build linux
 
-package main
+package bench
 
 import (
 	"bufio"
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -23,16 +25,21 @@ import (
 	"github.com/athena-go/athena/cluster"
 )
 
-// maxSightBytes bounds a line of a node.
-const maxSightBytes = 64 << 10
+// maxLineBytes bounds a line of a node.
+const maxLineBytes = 64 << 10
 
-var errSlow = errors.New("did not happen in time")
+var (
+	errSlow  = errors.New("did not happen in time")
+	errEnded = errors.New("the node ended")
+)
 
 // process is one node.
 type process struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	address string
+	answers chan answer   // to the one order under way
+	ended   chan struct{} // closed then
 
 	// Guarded by the lock of its processes.
 	ready bool
@@ -52,28 +59,28 @@ type processes struct {
 
 // newProcesses starts n processes that wait to be told to begin, with fresh
 // stores.
-func newProcesses(o options, n int) (*processes, error) {
-	dir, err := os.MkdirTemp(o.dir, "athena-bench-")
+func newProcesses(ctx context.Context, o Options, n int) (*processes, error) {
+	dir, err := os.MkdirTemp(o.Dir, "athena-bench-")
 	if err != nil {
 		return nil, err
 	}
 	ps := &processes{dir: dir, changed: make(chan struct{})}
-	if err := ps.start(o, n); err != nil {
+	if err := ps.start(ctx, o, n); err != nil {
 		ps.close()
 		return nil, err
 	}
 	return ps, nil
 }
 
-func (ps *processes) start(o options, n int) error {
+func (ps *processes) start(ctx context.Context, o Options, n int) error {
 	addresses, err := freeAddresses(n)
 	if err != nil {
 		return err
 	}
-	cfg := o.config
+	cfg := o.Config
 	cfg.Size, cfg.Seeds = n, addresses
-	if o.seeds > 0 {
-		cfg.Seeds = addresses[:min(o.seeds, n)]
+	if o.Seeds > 0 {
+		cfg.Seeds = addresses[:min(o.Seeds, n)]
 	}
 	cfg.Secret = make([]byte, 32)
 	rand.Read(cfg.Secret) // never fails
@@ -83,7 +90,7 @@ func (ps *processes) start(o options, n int) error {
 			return err
 		}
 	}
-	_, err = ps.wait(patience, func() bool {
+	_, err = ps.wait(ctx, func() bool {
 		for _, p := range ps.all {
 			if !p.ready {
 				return false
@@ -116,7 +123,10 @@ func (ps *processes) add(cfg cluster.Config) error {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), childVariable+"="+string(text))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	p := &process{cmd: cmd, address: cfg.Addr}
+	p := &process{
+		cmd: cmd, address: cfg.Addr,
+		answers: make(chan answer, 1), ended: make(chan struct{}),
+	}
 	if p.in, err = cmd.StdinPipe(); err != nil {
 		return err
 	}
@@ -132,18 +142,43 @@ func (ps *processes) add(cfg cluster.Config) error {
 	return nil
 }
 
-// follow reads what a node sees until it ends.
+// follow reads what a node says until it ends.
 func (ps *processes) follow(p *process, out io.Reader) {
 	lines := bufio.NewScanner(out)
-	lines.Buffer(nil, maxSightBytes)
+	lines.Buffer(nil, maxLineBytes)
 	for lines.Scan() {
-		var s sight
-		if json.Unmarshal(lines.Bytes(), &s) == nil {
-			ps.change(func() { p.ready, p.sees = true, s })
+		var l line
+		switch err := json.Unmarshal(lines.Bytes(), &l); {
+		case err != nil:
+		case l.Sight != nil:
+			ps.change(func() { p.ready, p.sees = true, *l.Sight })
+		case l.Answer != nil:
+			p.answers <- *l.Answer
 		}
 	}
 	_ = p.cmd.Wait() // by a signal, or by a fault that shows as a missing view
 	ps.change(func() { p.dead = true })
+	close(p.ended)
+}
+
+// ask gives an order and waits for the answer. A node has one order at a time.
+func (p *process) ask(ctx context.Context, o order) (answer, error) {
+	if err := json.NewEncoder(p.in).Encode(o); err != nil {
+		return answer{}, err
+	}
+	select {
+	case a := <-p.answers:
+		if a.Fault != "" {
+			return a, errors.New(a.Fault)
+		}
+		return a, nil
+	case <-p.ended:
+		return answer{}, errEnded
+	case <-time.After(o.For + patience):
+		return answer{}, fmt.Errorf("%s: %w (%v)", o.Do, errSlow, o.For+patience)
+	case <-ctx.Done():
+		return answer{}, context.Cause(ctx)
+	}
 }
 
 func (ps *processes) change(do func()) {
@@ -167,8 +202,8 @@ func (ps *processes) begin() (int64, error) {
 
 // wait blocks until is holds, and returns when the last node alive came to what
 // it sees. is runs under the lock.
-func (ps *processes) wait(atMost time.Duration, is func() bool) (int64, error) {
-	late := time.After(atMost)
+func (ps *processes) wait(ctx context.Context, is func() bool) (int64, error) {
+	late := time.After(patience)
 	for {
 		ps.mu.Lock()
 		if is() {
@@ -184,7 +219,9 @@ func (ps *processes) wait(atMost time.Duration, is func() bool) (int64, error) {
 		select {
 		case <-changed:
 		case <-late:
-			return 0, fmt.Errorf("%w (%v)", errSlow, atMost)
+			return 0, fmt.Errorf("%w (%v)", errSlow, patience)
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
 		}
 	}
 }
@@ -211,6 +248,21 @@ func (ps *processes) agree(above uint64, active int) bool {
 		}
 	}
 	return len(all) > 0
+}
+
+// lost reports whether no node alive sees p as active, which all saw so before,
+// and since when one does not, 0 for none.
+func (ps *processes) lost(p *process) (first int64, all bool) {
+	all = true
+	for _, other := range ps.alive() {
+		switch at := other.sees.At; {
+		case !slices.Contains(other.sees.Lost, p.address):
+			all = false
+		case first == 0 || at < first:
+			first = at
+		}
+	}
+	return first, all
 }
 
 // leader is the node that all follow, after agree.

@@ -2,9 +2,10 @@
 
 //go:build linux
 
-package main
+package bench
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -21,68 +22,134 @@ const (
 	// A cluster rests for this time, and up to that much longer, before its
 	// leader dies: at any phase of a heartbeat.
 	settle, settleSpread = 300 * time.Millisecond, 200 * time.Millisecond
-	// A cluster at rest is measured for idleTime, idleSettle after it formed.
-	idleSettle, idleTime = 3 * time.Second, 10 * time.Second
 )
 
-// deaths are the values of -signals. A stopped process is like a host that
-// hangs: its socket stays open, and nobody is told.
-var deaths = map[string]syscall.Signal{"kill": syscall.SIGKILL, "stop": syscall.SIGSTOP}
+// deaths are the signals of Options.Signals.
+var deaths = map[string]syscall.Signal{Kill: syscall.SIGKILL, Stop: syscall.SIGSTOP}
 
 // failover lets the leader of a fresh cluster die, and waits until all others
 // see the same other leader with authority.
-func failover(o options, rec *recorder) error {
-	for rep := range o.reps {
-		for _, n := range o.sizes {
-			for _, how := range o.signals {
-				row, err := failoverOnce(o, n, deaths[how])
-				if err != nil {
-					return fmt.Errorf("n=%d, %s, repetition %d: %w", n, how, rep, err)
-				}
-				row["n"], row["how"], row["rep"] = n, how, rep
-				if err := rec.put(row); err != nil {
-					return err
-				}
+func failover(ctx context.Context, o Options, rec *recorder) error {
+	return dying(o, rec, func(n int, how syscall.Signal) (row, error) {
+		return failoverOnce(ctx, o, n, how)
+	})
+}
+
+// detection lets another member of a fresh cluster die, and waits until no other
+// sees it as active.
+func detection(ctx context.Context, o Options, rec *recorder) error {
+	return dying(o, rec, func(n int, how syscall.Signal) (row, error) {
+		return detectionOnce(ctx, o, n, how)
+	})
+}
+
+// dying measures each way to die.
+func dying(o Options, rec *recorder, once func(int, syscall.Signal) (row, error)) error {
+	err := each(o, func(n, rep int) error {
+		for _, how := range o.Signals {
+			r, err := once(n, deaths[how])
+			if err != nil {
+				r = row{}
+			}
+			r["n"], r["how"], r["rep"] = n, how, rep
+			if err := rec.result(r, err); err != nil {
+				return fmt.Errorf("%s: %w", how, err)
 			}
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return rec.table("ms", "n", "how")
 }
 
-func failoverOnce(o options, n int, how syscall.Signal) (row, error) {
-	ps, formed, err := form(o, n)
+func failoverOnce(ctx context.Context, o Options, n int, how syscall.Signal) (row, error) {
+	ps, formed, err := settled(ctx, o, n)
 	if err != nil {
 		return nil, err
 	}
 	defer ps.close()
-	time.Sleep(settle + rand.N(settleSpread))
 	old := ps.leader()
 	if old == nil {
-		return nil, errors.New("the cluster lost its leader while it rested")
+		return nil, errLeaderless
 	}
 	token := old.sees.Token
 	died, err := ps.die(old, how)
 	if err != nil {
 		return nil, err
 	}
-	at, err := ps.wait(patience, func() bool { return ps.agree(token, 0) })
+	at, err := ps.wait(ctx, func() bool { return ps.agree(token, 0) })
 	if err != nil {
 		return nil, fmt.Errorf("another leader: %w", err)
 	}
 	return row{"ms": milliseconds(at - died), "formation_ms": formed}, nil
 }
 
+func detectionOnce(ctx context.Context, o Options, n int, how syscall.Signal) (row, error) {
+	ps, formed, err := settled(ctx, o, n)
+	if err != nil {
+		return nil, err
+	}
+	defer ps.close()
+	leader := ps.leader()
+	if leader == nil {
+		return nil, errLeaderless
+	}
+	victim := ps.all[rand.N(n)]
+	for victim == leader {
+		victim = ps.all[rand.N(n)]
+	}
+	died, err := ps.die(victim, how)
+	if err != nil {
+		return nil, err
+	}
+	var first int64
+	at, err := ps.wait(ctx, func() bool {
+		since, all := ps.lost(victim)
+		if first == 0 {
+			first = since
+		}
+		return all
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the loss of a member: %w", err)
+	}
+	return row{
+		"ms": milliseconds(at - died), "first_ms": milliseconds(first - died), "formation_ms": formed,
+	}, nil
+}
+
+var errLeaderless = errors.New("the cluster lost its leader while it rested")
+
+// settled starts a cluster and lets it rest; every node sees all as active then.
+func settled(ctx context.Context, o Options, n int) (*processes, float64, error) {
+	ps, formed, err := form(ctx, o, n)
+	if err != nil {
+		return nil, 0, err
+	}
+	err = rest(ctx, settle+rand.N(settleSpread))
+	if err == nil {
+		_, err = ps.wait(ctx, func() bool { return ps.agree(0, n) })
+	}
+	if err != nil {
+		ps.close()
+		return nil, 0, err
+	}
+	return ps, formed, nil
+}
+
 // form starts a cluster and waits until every node sees all as active and the
 // same leader with authority. It returns how long that took, in milliseconds.
-func form(o options, n int) (*processes, float64, error) {
-	ps, err := newProcesses(o, n)
+func form(ctx context.Context, o Options, n int) (*processes, float64, error) {
+	ps, err := newProcesses(ctx, o, n)
 	if err != nil {
 		return nil, 0, err
 	}
 	began, err := ps.begin()
 	if err == nil {
 		var at int64
-		at, err = ps.wait(patience, func() bool { return ps.agree(0, n) })
+		at, err = ps.wait(ctx, func() bool { return ps.agree(0, n) })
 		if err == nil {
 			return ps, milliseconds(at - began), nil
 		}
@@ -92,41 +159,40 @@ func form(o options, n int) (*processes, float64, error) {
 }
 
 // formation measures cold starts with fresh durable stores.
-func formation(o options, rec *recorder) error {
-	for rep := range o.reps {
-		for _, n := range o.sizes {
-			ps, took, err := form(o, n)
-			if err != nil {
-				return fmt.Errorf("n=%d, repetition %d: %w", n, rep, err)
-			}
+func formation(ctx context.Context, o Options, rec *recorder) error {
+	err := each(o, func(n, rep int) error {
+		r := row{"n": n, "rep": rep}
+		ps, took, err := form(ctx, o, n)
+		if err == nil {
 			ps.close()
-			if err := rec.put(row{"n": n, "rep": rep, "ms": took}); err != nil {
-				return err
-			}
+			r["ms"] = took
 		}
+		return rec.result(r, err)
+	})
+	if err != nil {
+		return err
 	}
 	return rec.table("ms", "n")
 }
 
 // idle measures what each node of a cluster at rest costs.
-func idle(o options, rec *recorder) error {
-	for rep := range o.reps {
-		for _, n := range o.sizes {
-			if err := idleOnce(o, rec, n, rep); err != nil {
-				return fmt.Errorf("n=%d, repetition %d: %w", n, rep, err)
-			}
-		}
+func idle(ctx context.Context, o Options, rec *recorder) error {
+	err := each(o, func(n, rep int) error { return idleOnce(ctx, o, rec, n, rep) })
+	if err != nil {
+		return err
 	}
 	return errors.Join(rec.table("cpu_percent", "n", "role"), rec.table("rss_mib", "n", "role"))
 }
 
-func idleOnce(o options, rec *recorder, n, rep int) error {
-	ps, _, err := form(o, n)
+func idleOnce(ctx context.Context, o Options, rec *recorder, n, rep int) error {
+	ps, _, err := form(ctx, o, n)
 	if err != nil {
 		return err
 	}
 	defer ps.close()
-	time.Sleep(idleSettle)
+	if err := rest(ctx, o.For*3/10); err != nil {
+		return err
+	}
 	leader := ps.leader()
 	before, began := make([]int64, n), time.Now()
 	for i, p := range ps.all {
@@ -134,7 +200,9 @@ func idleOnce(o options, rec *recorder, n, rep int) error {
 			return err
 		}
 	}
-	time.Sleep(idleTime)
+	if err := rest(ctx, o.For); err != nil {
+		return err
+	}
 	var sum float64
 	for i, p := range ps.all {
 		after, err := p.cpu()

@@ -2,21 +2,27 @@
 
 //go:build linux
 
-package main
+package bench
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 )
+
+// shortRevision is how much of the hash of a commit is kept.
+const shortRevision = 12
 
 // row is one line of a result.
 type row map[string]any
@@ -24,32 +30,52 @@ type row map[string]any
 // recorder writes rows to a file, and keeps them for the tables.
 type recorder struct {
 	file *os.File
+	out  io.Writer // for the tables
 	rows []row
 }
 
-func newRecorder(name string, o options) (*recorder, error) {
-	if err := os.MkdirAll(filepath.Dir(o.out), 0o755); err != nil {
+func newRecorder(name string, o Options, out io.Writer) (*recorder, error) {
+	if err := os.MkdirAll(filepath.Dir(o.Out), 0o755); err != nil {
 		return nil, err
 	}
-	file, err := os.Create(o.out)
+	file, err := os.Create(o.Out)
 	if err != nil {
 		return nil, err
 	}
-	rec := &recorder{file: file}
-	c := o.config.WithDefaults()
+	rec := &recorder{file: file, out: out}
+	c := o.Config.WithDefaults()
 	about := row{
 		"measurement": name, "date": time.Now().UTC().Format(time.RFC3339), "commit": commit(),
 		"go": runtime.Version(), "processors": runtime.NumCPU(), "processor": processor(),
-		"kernel": firstLine("/proc/sys/kernel/osrelease"), "stores": o.dir,
+		"kernel": firstLine("/proc/sys/kernel/osrelease"), "stores": o.Dir,
 		"interval": c.HeartbeatInterval.String(), "heartbeat_timeout": c.HeartbeatTimeout.String(),
 		"leader_timeout": c.LeaderTimeout.String(), "lease_timeout": c.LeaseTimeout.String(),
-		"retry_interval": c.RetryInterval.String(),
+		"retry_interval": c.RetryInterval.String(), "trust_refusal": c.TrustRefusal,
+		"sizes": o.Sizes, "seeds": o.Seeds, "reps": o.Reps,
 	}
-	fmt.Printf("%s, %d x %s, Linux %s, %s, commit %s\n", about["date"], about["processors"],
+	if o.For > 0 {
+		about["for"] = o.For.String()
+	}
+	fmt.Fprintf(out, "%s, %d x %s, Linux %s, %s, commit %s\n", about["date"], about["processors"],
 		about["processor"], about["kernel"], about["go"], about["commit"])
-	fmt.Printf("interval %s, leader timeout %s, lease %s, stores in %s\n\n",
-		about["interval"], about["leader_timeout"], about["lease_timeout"], o.dir)
+	fmt.Fprintf(out, "interval %s, heartbeat timeout %s, leader timeout %s, lease %s, stores in %s\n",
+		about["interval"], about["heartbeat_timeout"], about["leader_timeout"],
+		about["lease_timeout"], o.Dir)
 	return rec, rec.write(about)
+}
+
+// result records a row, or that what it is about did not happen in time, which is
+// a result too.
+func (rec *recorder) result(r row, err error) error {
+	if errors.Is(err, errSlow) {
+		r["missed"] = err.Error()
+		fmt.Fprintf(rec.out, "n=%v, repetition %v: %v\n", r["n"], r["rep"], err)
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	return rec.put(r)
 }
 
 // put records a row, with how busy the machine was.
@@ -73,7 +99,8 @@ func (rec *recorder) write(r row) error {
 
 func (rec *recorder) close() error { return rec.file.Close() }
 
-// table prints a column, over the rows that have it and share their keys.
+// table prints a column, over the rows that have it and share their keys, in the
+// order in which they came.
 func (rec *recorder) table(column string, keys ...string) error {
 	var order []string
 	values := map[string][]float64{}
@@ -92,9 +119,8 @@ func (rec *recorder) table(column string, keys ...string) error {
 		}
 		values[group] = append(values[group], value)
 	}
-	slices.Sort(order)
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "%s\tcount\tmin\tmedian\tp99\tmax\t%s\n", strings.Join(keys, "\t"), column)
+	w := tabwriter.NewWriter(rec.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "\n%s\tcount\tmin\tmedian\tp99\tmax\t%s\n", strings.Join(keys, "\t"), column)
 	for _, group := range order {
 		v := values[group]
 		slices.Sort(v)
@@ -110,9 +136,23 @@ func quantile(ascending []float64, q float64) float64 {
 	return ascending[max(rank, 1)-1]
 }
 
-// commit is that of the working copy in which the measurement runs; go run
-// stamps none into the program.
+// commit is that of this program, or, since go run stamps none into it, that of
+// the working copy in which the measurement runs.
 func commit() string {
+	var revision, modified string
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			switch {
+			case s.Key == "vcs.revision":
+				revision = s.Value[:min(len(s.Value), shortRevision)]
+			case s.Key == "vcs.modified" && s.Value == "true":
+				modified = "-dirty"
+			}
+		}
+	}
+	if revision != "" {
+		return revision + modified
+	}
 	text, err := exec.Command("git", "describe", "--always", "--dirty").Output()
 	if err != nil {
 		return "unknown"

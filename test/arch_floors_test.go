@@ -19,8 +19,8 @@ var floors = [][]string{
 	{"transport/memnet", "transport/quicnet"},
 	{"cluster", "sim", "sim/explore"},
 	{"latch", "election", "sim/internal/explore", "sim/internal/sweep", "sim/mutants"},
-	{"admin", "athenatest"},
-	{"cmd/...", "examples/...", "bench", "chaos", "test"},
+	{"admin", "athenatest", "bench"},
+	{"cmd/...", "examples/...", "chaos", "test"},
 }
 
 // testKits are packages made for tests: they may import "testing", and what

@@ -38,6 +38,8 @@ func wanted(bad *pflag.InvalidValueError) string {
 	switch bad.GetFlag().Value.Type() {
 	case "int":
 		return "must be a whole number"
+	case "intSlice":
+		return "must be whole numbers, separated by commas"
 	case "uint64":
 		return "must be a whole number, not below 0"
 	case "bool":

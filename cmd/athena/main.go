@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command athena runs nodes of a cluster, asks them what they see, shows a
-// whole cluster on one machine, and simulates clusters. See athena --help.
+// whole cluster on one machine, simulates clusters, and measures them. See athena --help.
 //
 // It ends with 0 when it did what was asked, with 1 when it could not, and
 // with 2 when it was asked wrongly: then nothing was started.
@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/athena-go/athena/bench"
 )
 
 // Exit codes.
@@ -31,6 +33,13 @@ type usageError struct{ error }
 func (e usageError) Unwrap() error { return e.error }
 
 func main() {
+	if is, err := bench.Child(); is {
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "athena: %v\n", err)
+			os.Exit(exitFailed)
+		}
+		return
+	}
 	os.Exit(execute(time.Now(), os.Args[1:], os.Stdout, os.Stderr))
 }
 
@@ -53,7 +62,8 @@ func execute(began time.Time, args []string, stdout, stderr io.Writer) int {
 	wellFormed := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { wellFormed = true }
 	root.AddCommand(
-		newRun(), newDemo(began), newMembers(), newLeader(), newStatus(), newSim(), newVersion(),
+		newRun(), newDemo(began), newMembers(), newLeader(), newStatus(), newSim(), newBench(),
+		newVersion(),
 	)
 	root.SetFlagErrorFunc(flagFault)
 	root.SetArgs(args)

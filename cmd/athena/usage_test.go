@@ -215,6 +215,18 @@ func TestUsage(t *testing.T) {
 			[]string{"the last seed"}},
 		{"runs", []string{"sim", "--runs", "0"}, []string{"--runs 0"}},
 		{"seed", []string{"sim", "--seed", "-1"}, []string{"--seed"}},
+		{"nothing to measure", []string{"bench"}, []string{"say what", "failover, ", "bench --help"}},
+		{"unknown measurement", []string{"bench", "frob"}, []string{`"frob"`, "one of", "oneway"}},
+		{"sizes to measure", []string{"bench", "formation", "--size", "3,x"},
+			[]string{`--size "3,x": must be whole numbers, separated by commas`}},
+		{"settings to measure", []string{"bench", "oneway", "-n", "1", "--reps", "0", "--for", "0s",
+			"--payload-bytes", "-1", "--workers", "9999", "--seeds", "-1", "--lease-timeout", "-1s"},
+			[]string{"--size 1: must be between 2 and 255", "--reps 0", "--for 0s", "--payload-bytes -1",
+				"--workers 9999", "--seeds -1", "--lease-timeout -1s"}},
+		{"deaths to measure", []string{"bench", "detection", "--signals", "kill,term", "--size", "2"},
+			[]string{`--signals "term": must be kill, stop or kill,stop`, "--size 2"}},
+		{"no use for a flag", []string{"bench", "formation", "--signals", "kill"},
+			[]string{"--signals", "athena bench formation --help"}},
 	})
 }
 

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// measures does what Measurements lists. Each gets the recorder for its rows.
+var measures = map[string]func(context.Context, Options, *recorder) error{
+	"failover":  failover,
+	"formation": formation,
+	"detection": detection,
+	"oneway":    oneWay,
+	"broadcast": broadcast,
+	"idle":      idle,
+}
+
+// Run measures what has this name, writes the rows to o.Out and prints tables
+// to out. When ctx ends first, it ends every process and returns the cause.
+// This program is started again for each node, so its main calls Child first.
+func Run(ctx context.Context, name string, o Options, out io.Writer) error {
+	measure := measures[name]
+	if measure == nil {
+		return fmt.Errorf("bench: %q is no measurement", name)
+	}
+	rec, err := newRecorder(name, o, out)
+	if err != nil {
+		return err
+	}
+	return errors.Join(measure(ctx, o, rec), rec.close())
+}
+
+// each measures all sizes, and that again for every repetition.
+func each(o Options, measure func(n, rep int) error) error {
+	for rep := range o.Reps {
+		for _, n := range o.Sizes {
+			if err := measure(n, rep); err != nil {
+				return fmt.Errorf("n=%d, repetition %d: %w", n, rep, err)
+			}
+		}
+	}
+	return nil
+}
+
+// rest waits, unless ctx ends.
+func rest(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

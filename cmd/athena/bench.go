@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/athena-go/athena/bench"
+	"github.com/athena-go/athena/cluster"
+)
+
+const (
+	// maxPayloadBytes leaves room for what carries a payload.
+	maxPayloadBytes = cluster.MaxEventBytes - 1<<10
+	// maxWorkers is far below what one node may send at once to all others.
+	maxWorkers = cluster.MaxSending / 8
+)
+
+func newBench() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "measure clusters of real processes on this machine (on Linux)",
+		Long: "bench runs nodes, each a process of its own, on loopback addresses, and measures them.\n" +
+			"It prints tables, in milliseconds unless they say another unit, and writes each single\n" +
+			"result to a file of JSON lines, of which the first describes the machine.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var names []string
+			for _, c := range cmd.Commands() {
+				names = append(names, c.Name())
+			}
+			all := strings.Join(names, ", ")
+			if len(args) == 0 {
+				return usageError{fmt.Errorf("say what to measure: %s", all)}
+			}
+			return usageError{fmt.Errorf("%q is nothing to measure: must be one of %s", args[0], all)}
+		},
+	}
+	for _, m := range bench.Measurements() {
+		cmd.AddCommand(newMeasurement(m))
+	}
+	return cmd
+}
+
+// newMeasurement makes the verb of one measurement, with the flags that it has a
+// use for.
+func newMeasurement(m bench.Measurement) *cobra.Command {
+	o := m.Defaults
+	cmd := &cobra.Command{
+		Use:   m.Name,
+		Short: m.About,
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkBench(o, m.Least, cmd.Flags()); err != nil {
+				return usageError{err}
+			}
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return bench.Run(ctx, m.Name, o, cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.IntSliceVarP(&o.Sizes, "size", "n", o.Sizes, "numbers of nodes, each measured by itself")
+	f.IntVar(&o.Seeds, "seeds", o.Seeds, "how many nodes of each cluster are seeds, 0 for all")
+	f.IntVar(&o.Reps, "reps", o.Reps, "repetitions of each case")
+	if len(o.Signals) > 0 {
+		f.StringSliceVar(&o.Signals, "signals", o.Signals,
+			"how a process dies: kill, stop (as a host that hangs) or both")
+	}
+	if len(o.PayloadBytes) > 0 {
+		f.IntSliceVar(&o.PayloadBytes, "payload-bytes", o.PayloadBytes, "sizes of the payload")
+		f.IntSliceVar(&o.Workers, "workers", o.Workers, "numbers of goroutines that send side by side")
+	}
+	if o.For > 0 {
+		f.DurationVar(&o.For, "for", o.For, "how long each case is measured")
+	}
+	f.StringVar(&o.Dir, "dir", o.Dir, "where stores are made; on a disk, its syncs are measured too")
+	f.StringVar(&o.Out, "out", o.Out, "file for the results; what it had is replaced")
+	for _, t := range timings(&o.Config) {
+		f.DurationVar(t.value, t.flag, *t.value, t.use)
+	}
+	f.BoolVar(&o.Config.TrustRefusal, "trust-refusal", o.Config.TrustRefusal,
+		"take a leader for lost once its host refuses the port")
+	return cmd
+}
+
+// checkBench says what is wrong with settings in the words of the flags.
+func checkBench(o bench.Options, least int, f *pflag.FlagSet) error {
+	var faults []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	within := func(flag string, values []int, low, high int) {
+		check(len(values) > 0, "--%s: must have at least one number", flag)
+		for _, v := range values {
+			check(v >= low && v <= high, "--%s %d: must be between %d and %d", flag, v, low, high)
+		}
+	}
+	within("size", o.Sizes, least, cluster.MaxSize)
+	within("seeds", []int{o.Seeds}, 0, cluster.MaxSize)
+	check(o.Reps >= 1, "--reps %d: must be at least 1", o.Reps)
+	if f.Lookup("signals") != nil {
+		check(len(o.Signals) > 0, "--signals: must be kill, stop or kill,stop")
+	}
+	for _, s := range o.Signals {
+		check(slices.Contains([]string{bench.Kill, bench.Stop}, s),
+			"--signals %q: must be kill, stop or kill,stop", s)
+	}
+	if f.Lookup("payload-bytes") != nil {
+		within("payload-bytes", o.PayloadBytes, 0, maxPayloadBytes)
+		within("workers", o.Workers, 1, maxWorkers)
+	}
+	if f.Lookup("for") != nil {
+		check(o.For > 0, "--for %v: must be above 0", o.For)
+	}
+	c := o.Config // the rest is chosen for each cluster
+	c.Addr, c.Size = "127.0.0.1:7000", 1
+	if err := c.Validate(); err != nil {
+		faults = append(faults, flagError{err, f})
+	}
+	return errors.Join(faults...)
+}

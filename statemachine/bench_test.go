@@ -3,8 +3,12 @@
 package statemachine_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/athena-go/athena/message"
 )
 
 // BenchmarkSteady is a virtual second of five nodes at rest, every event of
@@ -20,4 +24,37 @@ func BenchmarkSteady(b *testing.B) {
 		bus.run(time.Second)
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "virtual-s/s")
+}
+
+// BenchmarkHeartbeat is the last keep-alive of a follower at its leader, and the
+// last ack at a follower, again and again.
+func BenchmarkHeartbeat(b *testing.B) {
+	for _, size := range []int{5, 50} {
+		for _, kind := range []message.Kind{
+			message.KindLeaderKeepAlive, message.KindLeaderKeepAliveAck,
+		} {
+			b.Run(fmt.Sprintf("%v/%d", kind, size), func(b *testing.B) { heartbeat(b, size, kind) })
+		}
+	}
+}
+
+func heartbeat(b *testing.B, size int, kind message.Kind) {
+	bus := newBus(&testing.T{}, size, 1)
+	for i := range size {
+		bus.start(i)
+	}
+	bus.until(time.Minute, "cluster at rest", func() bool { return bus.settled(size) })
+	bus.run(3 * time.Second)
+	i := len(bus.sent) - 1
+	for bus.sent[i].msg.Body.Kind() != kind {
+		i--
+	}
+	msg := bus.sent[i].msg
+	to := bus.nodes[slices.IndexFunc(bus.nodes, func(n *node) bool { return n.addr == msg.To })]
+	b.ReportAllocs()
+	for b.Loop() {
+		if out := to.Step(bus.now, msg); out.Stop != nil {
+			b.Fatal(out.Stop)
+		}
+	}
 }

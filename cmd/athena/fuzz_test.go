@@ -97,6 +97,7 @@ func FuzzCommands(f *testing.F) {
 		"run\n--addr\n127.0.0.1:7001", "run\n-h", "demo\n--for=1h", "sim\n--seed=1\n--runs=0x2",
 		"members\n-o", "leader\n--admin=a:1\n-ojson", "status\nextra", "version\n--x", "", "--help",
 		"sim\n--replay=/dev/null\n--shrink=x", "ru", "\x00", "--", "run\n--\n--name",
+		"bench", "bench\noneway\n-n=3,5",
 	} {
 		f.Add(args)
 	}

@@ -95,6 +95,12 @@ func (n inbound) Custom(from member.Identity, frame []byte) error {
 	return nil
 }
 
+// Stream closes every bulk stream: nothing takes them here.
+func (n inbound) Stream(_ member.Identity, _ []byte, s transport.BulkStream) { _ = s.Close() }
+
+// Datagram drops every datagram: nothing takes them here.
+func (n inbound) Datagram(member.Identity, []byte) { n.meter.drop(dropDatagram) }
+
 // deliver hands an event to the handlers; the end of the node ends it too.
 func (n *Node) deliver(ctx context.Context, from member.Member, raw receiver.Raw) error {
 	err := n.mux.Deliver(ctx, from, raw)

@@ -25,6 +25,7 @@ const (
 	dropBadEvent    = "malformed event"
 	dropClosed      = "closed"
 	dropUnsayable   = "cannot be encoded"
+	dropDatagram    = "datagram"
 )
 
 // meter counts. The zero meter is ready.

@@ -169,6 +169,9 @@ func (shaker) Needs(member.Address) bool            { return true }
 func (shaker) System(member.Identity, []byte) error { return nil }
 func (shaker) Custom(member.Identity, []byte) error { return nil }
 
+func (shaker) Stream(member.Identity, []byte, transport.BulkStream) {}
+func (shaker) Datagram(member.Identity, []byte)                     {}
+
 // A door keeps each greet that comes until it is opened for it.
 type door struct {
 	mu    sync.Mutex

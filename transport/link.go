@@ -13,7 +13,8 @@ import (
 )
 
 // link is a connection to a peer, from the greet on. Two goroutines read and
-// two write, one of each for system and for custom frames.
+// two write, one of each for system and for custom frames; others see to bulk
+// streams and datagrams.
 type link struct {
 	peer *peer
 	conn Conn
@@ -27,15 +28,19 @@ type link struct {
 	after [Kinds][]<-chan struct{}
 
 	ready [Kinds]chan struct{} // there is something for the writer to do
+	urged chan struct{}        // there is a datagram to write
 	read  [Kinds]latch         // nothing more of the kind is handed over
 	done  chan struct{}        // closed when the link is over
 
 	// Guarded by the peer's lock.
 	started  bool
 	over     bool
-	draining bool        // nothing more is sent but end marks
-	silent   bool        // nothing comes back; another connection is dialed
-	deadline *time.Timer // ends a link that holds up another one
+	draining bool          // nothing more is sent but end marks
+	silent   bool          // nothing comes back; another connection is dialed
+	deadline *time.Timer   // ends a link that holds up another one
+	streams  int           // bulk streams that are open
+	quiet    chan struct{} // closed when there are none; nil where nobody waits
+	outgoing datagramQueue
 }
 
 // latch is a channel to wait on that is closed once.
@@ -57,6 +62,7 @@ func (l *latch) released() bool {
 
 func newLink(p *peer, conn Conn, ends Ends) *link {
 	l := &link{peer: p, conn: conn, ends: ends, since: time.Now(), done: make(chan struct{})}
+	l.urged = make(chan struct{}, 1)
 	for k := range Kinds {
 		l.ready[k] = make(chan struct{}, 1)
 		l.read[k].ch = make(chan struct{})
@@ -78,6 +84,9 @@ func (l *link) start() {
 	work.Go(l.readCustom)
 	work.Go(l.writeSystem)
 	work.Go(l.writeCustom)
+	work.Go(l.acceptStreams)
+	work.Go(l.readDatagrams)
+	work.Go(l.writeDatagrams)
 }
 
 // end closes the connection, which its streams notice. The first call counts;
@@ -191,6 +200,7 @@ func (l *link) readSystem() {
 		case <-l.read[Custom].ch:
 		case <-l.done:
 		}
+		l.awaitStreams()
 	}
 	l.end(CodeClosed, "left", nil)
 }
@@ -294,6 +304,7 @@ func (l *link) writeSystem() {
 			return
 		}
 	}
+	l.awaitStreams()
 	if err := stream.CloseWrite(); err != nil {
 		l.broken(err)
 	}

@@ -27,11 +27,25 @@ type Network interface {
 }
 
 // Conn is one connection between two nodes. Its methods may be called side by
-// side. An error of its streams after the peer closed it is a *CloseError.
+// side. An error of its streams after the peer closed it is a *CloseError. What
+// comes before the first AcceptStream and ReceiveDatagram waits, within limits.
 type Conn interface {
 	// Stream is the stream of a kind: Read is what the peer wrote on its own.
 	// The custom stream is read only after the first bytes of the system stream.
 	Stream(k Kind) Stream
+	// OpenStream opens a bulk stream, which the peer learns of by the first byte on
+	// it. It does not block: the error is ErrTooManyStreams where the peer has
+	// MaxStreams of this end's that it has not released.
+	OpenStream() (RawStream, error)
+	// AcceptStream blocks for the next bulk stream that the peer opened, until the
+	// connection ends.
+	AcceptStream() (RawStream, error)
+	// SendDatagram sends up to maxPacketBytes, which may be lost. It may block for
+	// as long as the network does not take them. The bytes must not be changed.
+	SendDatagram(b []byte) error
+	// ReceiveDatagram blocks for the next datagram, until the connection ends.
+	// While it is not called a few wait, and more are lost.
+	ReceiveDatagram() ([]byte, error)
 	// Close ends the connection at once; what is under way is lost. The first
 	// call counts, and the peer learns its code and reason.
 	Close(code Code, reason string)
@@ -47,6 +61,19 @@ type Stream interface {
 	// CloseWrite says that nothing more is written: the peer reads io.EOF
 	// after what was written before.
 	CloseWrite() error
+}
+
+// RawStream is a bulk stream of a connection, below a BulkStream. Reading stays
+// possible beside writing.
+type RawStream interface {
+	// An error after this end's Cancel or CloseWrite is ErrStreamClosed, after the
+	// peer's Cancel it is ErrStreamReset.
+	Stream
+	// Cancel is Close of BulkStream. It may be called beside anything.
+	Cancel()
+	// Release says that a stream which the peer opened, and which is over, does not
+	// count any more.
+	Release()
 }
 
 // ConnStats is the state of a connection.

@@ -31,6 +31,9 @@ type peer struct {
 
 	turn chan struct{} // held by the Send that comes next
 	wake chan struct{} // tells it to look again
+	// changed is closed, and made anew, when cur may be another; nil where nobody
+	// waits.
+	changed chan struct{}
 
 	mu       sync.Mutex
 	leaving  bool    // Close has begun
@@ -45,7 +48,7 @@ type peer struct {
 
 	system  systemQueue
 	custom  customQueue
-	senders int // Sends that wait
+	senders int // Sends, and who wants a stream, that wait
 
 	dialing    bool
 	cancelDial context.CancelFunc // while dialing
@@ -285,11 +288,16 @@ func (p *peer) setSilent(l *link, silent bool) {
 	}
 }
 
-// awake tells the Send that comes next to look again.
+// awake tells the Send that comes next, and who wants a stream, to look again. The
+// peer is locked.
 func (p *peer) awake() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
+	}
+	if p.changed != nil {
+		close(p.changed)
+		p.changed = nil
 	}
 }
 

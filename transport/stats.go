@@ -43,18 +43,21 @@ type Drop uint8
 
 // The drops.
 const (
-	DropOldest   Drop = iota // too many system frames waited for a peer
-	DropStale                // a system frame waited too long for a connection
-	DropTooLarge             // empty or above the limit of its kind
-	DropNoPeer               // for this node itself, or for one peer too many
-	DropLost                 // taken, but lost with the connection before it was written
-	DropClosed               // the transport was closed
-	DropGarbage              // no frame; the connection was closed
-	Drops                    // counts the drops
+	DropOldest      Drop = iota // too many system frames waited for a peer
+	DropStale                   // a system frame waited too long for a connection
+	DropTooLarge                // empty or above the limit of its kind
+	DropNoPeer                  // for this node itself, or for one peer too many
+	DropLost                    // taken, but lost with the connection before it was written
+	DropClosed                  // the transport was closed
+	DropGarbage                 // no frame; the connection, or its bulk stream, was closed
+	DropUnconnected             // a datagram for a peer without a connection
+	DropBusy                    // a datagram too many, for the network or for the handler here
+	Drops                       // counts the drops
 )
 
 var dropNames = [Drops]string{
 	"oldest", "stale", "too large", "no peer", "lost", "closed", "garbage",
+	"unconnected", "busy",
 }
 
 // String is the name of the drop as metrics write it.
@@ -72,6 +75,12 @@ type Stats struct {
 	Dials   uint64
 	Redials uint64
 	Dropped [Drops]uint64
+	// StreamsOpened counts the bulk streams that this node opened, StreamsAccepted
+	// those that came to its handler.
+	StreamsOpened     uint64
+	StreamsAccepted   uint64
+	DatagramsSent     Traffic
+	DatagramsReceived Traffic
 }
 
 // PeerState is what a Mesh knows of one peer.
@@ -102,6 +111,9 @@ type counters struct {
 	duplicates     atomic.Uint64
 	dials, redials atomic.Uint64
 	dropped        [Drops]atomic.Uint64
+
+	streamsOpened, streamsAccepted   atomic.Uint64
+	datagramsSent, datagramsReceived trafficCounter
 }
 
 // failed counts a handshake that ended with an error before the greets were
@@ -122,6 +134,11 @@ func (c *counters) read() Stats {
 		Duplicates:  c.duplicates.Load(),
 		Dials:       c.dials.Load(),
 		Redials:     c.redials.Load(),
+
+		StreamsOpened:     c.streamsOpened.Load(),
+		StreamsAccepted:   c.streamsAccepted.Load(),
+		DatagramsSent:     c.datagramsSent.read(),
+		DatagramsReceived: c.datagramsReceived.read(),
 	}
 	for k := range Kinds {
 		s.Sent[k], s.Received[k] = c.sent[k].read(), c.received[k].read()

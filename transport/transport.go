@@ -11,9 +11,9 @@ import (
 )
 
 // Transport carries frames between one node and its peers, over one connection
-// a pair. System and custom frames travel apart: neither delays the other.
-// Frames of one kind from one peer arrive in the order sent, each at most once.
-// A frame must not be empty.
+// a pair. System and custom frames and each bulk stream travel apart: none waits
+// for another to be read. Frames of one kind from one peer arrive in the order
+// sent, each at most once. A frame must not be empty.
 type Transport interface {
 	// Start begins to accept connections and to hand what arrives to h. It is
 	// called once, before anything else; it does not block.
@@ -28,7 +28,20 @@ type Transport interface {
 	// SendTimeout at most. An error says that the frame was not sent: it wraps
 	// ErrClosed, ErrTooLarge, ErrUnreachable or the cause of ctx.
 	Send(ctx context.Context, to member.Address, frame []byte) error
-	// Close ends every connection and waits until nothing is left running.
+	// OpenStream opens a bulk stream to a peer, whose handler gets the head first.
+	// It waits for a connection as Send does, SendTimeout in all at most. Where it
+	// returns an error the peer's handler may have been called all the same, with
+	// a stream that is closed. The error wraps ErrTooManyStreams, at once, while
+	// MaxStreams streams to the peer are open; ErrStreamCut; or one of those of Send.
+	OpenStream(ctx context.Context, to member.Address, head []byte) (BulkStream, error)
+	// SendDatagram sends a frame of at most MaxDatagramBytes that may be lost, and
+	// may come before what was sent earlier; it comes once at most. It never
+	// blocks: without a connection, or where the network is slow, frames are
+	// dropped and counted. It starts no dial. The error is for what is certain:
+	// ErrTooLarge or ErrClosed. The frame is the caller's again.
+	SendDatagram(to member.Address, frame []byte) error
+	// Close ends every connection, and its streams, and waits until nothing is
+	// left running.
 	// What Notify and Send were given before is flushed, within CloseTimeout.
 	// The methods of the handler must come to an end for Close to return.
 	Close() error
@@ -53,6 +66,12 @@ type Handler interface {
 	// Custom takes a custom frame, as System does. While it blocks the peer's
 	// custom frames wait, and in the end its senders.
 	Custom(from member.Identity, frame []byte) error
+	// Stream takes a bulk stream that the peer opened, in a goroutine of its own.
+	// The stream is closed when it returns; until then it is one of MaxStreams.
+	Stream(from member.Identity, head []byte, s BulkStream)
+	// Datagram takes a datagram, which is the handler's to keep, one after the
+	// other of a connection. While it blocks others are dropped.
+	Datagram(from member.Identity, frame []byte)
 }
 
 // Kind tells system from custom frames.

@@ -21,6 +21,10 @@ type conn struct {
 	// a real network the latter is acknowledged.
 	heard   atomic.Uint64
 	streams [transport.Kinds]stream
+	bulks   *bulks
+	side    int // of bulks
+	// in and out are what the ends tell each other besides bytes.
+	in, out *arrivals
 }
 
 var _ transport.Conn = (*conn)(nil)
@@ -35,6 +39,10 @@ func pair(from, to *endpoint) (ours, theirs *conn) {
 		ours.streams[k] = stream{in: back, out: there}
 		theirs.streams[k] = stream{in: there, out: back}
 	}
+	ours.bulks, theirs.side = &bulks{}, 1
+	theirs.bulks = ours.bulks
+	there, back := newArrivals(), newArrivals()
+	ours.in, ours.out, theirs.in, theirs.out = back, there, there, back
 	return ours, theirs
 }
 
@@ -59,6 +67,8 @@ func (c *conn) fail(err error) {
 		c.streams[k].in.failRead(err)
 		c.streams[k].out.failWrite(err)
 	}
+	c.in.fail(err)
+	c.bulks.fail(c.side, err)
 }
 
 // hold stops, or lets go on, what is written at this end.
@@ -66,6 +76,8 @@ func (c *conn) hold(cut bool) {
 	for k := range c.streams {
 		c.streams[k].out.hold(cut)
 	}
+	c.out.hold(cut)
+	c.bulks.hold(c.side, cut)
 }
 
 // stream is one end of a stream.

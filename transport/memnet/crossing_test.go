@@ -212,6 +212,9 @@ func (n *node) Custom(_ member.Identity, frame []byte) error {
 	return nil
 }
 
+func (n *node) Stream(member.Identity, []byte, transport.BulkStream) {}
+func (n *node) Datagram(member.Identity, []byte)                     {}
+
 func (n *node) take(k transport.Kind, frame []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

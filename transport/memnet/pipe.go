@@ -7,6 +7,8 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+
+	"github.com/athena-go/athena/transport"
 )
 
 // pipeBytes is how much is under way in one direction of a stream before its
@@ -23,6 +25,7 @@ type pipe struct {
 	data     []byte
 	held     bool // the link is cut: nothing arrives
 	ended    bool // nothing more is written
+	reset    bool // by the writer, which the reader learns when it may
 	writeErr error
 	readErr  error
 }
@@ -39,6 +42,9 @@ func (p *pipe) write(b []byte) (written int, err error) {
 	for {
 		if p.writeErr != nil {
 			return written, p.writeErr
+		}
+		if p.ended {
+			return written, transport.ErrStreamClosed
 		}
 		n := min(len(b), pipeBytes-len(p.data))
 		p.data = append(p.data, b[:n]...)
@@ -59,6 +65,8 @@ func (p *pipe) read(b []byte) (int, error) {
 		case p.readErr != nil:
 			return 0, p.readErr
 		case p.held:
+		case p.reset:
+			return 0, transport.ErrStreamReset
 		case len(p.data) > 0:
 			n := copy(b, p.data)
 			p.data = append(p.data[:0], p.data[n:]...)
@@ -85,6 +93,31 @@ func (p *pipe) hold(cut bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.held = cut
+	p.changed.Broadcast()
+}
+
+// cancelWrite ends the pipe for its writer, and for its reader unless all that was
+// to be written was.
+func (p *pipe) cancelWrite() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.writeErr = cmp.Or[error](p.writeErr, transport.ErrStreamClosed)
+	if !p.ended && !p.reset {
+		p.reset, p.data = true, nil
+	}
+	p.changed.Broadcast()
+}
+
+// cancelRead ends the pipe for both. Nothing of it has to travel: a writer learns
+// at once what was read, too.
+func (p *pipe) cancelRead() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.readErr = cmp.Or[error](p.readErr, transport.ErrStreamClosed)
+	if !p.ended {
+		p.writeErr = cmp.Or[error](p.writeErr, transport.ErrStreamReset)
+	}
+	p.data = nil
 	p.changed.Broadcast()
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 
 	"github.com/quic-go/quic-go"
 
@@ -17,8 +18,12 @@ import (
 // noCommonALPN is TLS's alert no_application_protocol, as QUIC numbers alerts.
 const noCommonALPN = 0x100 + 120
 
+// streamClosed is the code with which a bulk stream ends that was closed; there is
+// no other.
+const streamClosed quic.StreamErrorCode = 0
+
 // conn is one QUIC connection. Each side opens two streams, the first one for
-// system and the second one for custom frames.
+// system and the second one for custom frames. Bulk streams are bidirectional.
 type conn struct {
 	quic    *quic.Conn
 	kernel  bool // packets go over a socket of the kernel
@@ -48,6 +53,38 @@ func (n *network) newConn(q *quic.Conn) (*conn, error) {
 
 // Stream implements transport.Conn.
 func (c *conn) Stream(k transport.Kind) transport.Stream { return &c.streams[k] }
+
+// OpenStream implements transport.Conn.
+func (c *conn) OpenStream() (transport.RawStream, error) {
+	s, err := c.quic.OpenStream()
+	if _, full := errors.AsType[*quic.StreamLimitReachedError](err); full {
+		return nil, transport.ErrTooManyStreams
+	}
+	if err != nil {
+		return nil, translate(err)
+	}
+	return &bulk{quic: s}, nil
+}
+
+// AcceptStream implements transport.Conn.
+func (c *conn) AcceptStream() (transport.RawStream, error) {
+	// It returns when the connection is closed.
+	s, err := c.quic.AcceptStream(context.Background())
+	if err != nil {
+		return nil, translate(err)
+	}
+	return &bulk{quic: s}, nil
+}
+
+// SendDatagram implements transport.Conn.
+func (c *conn) SendDatagram(b []byte) error { return translate(c.quic.SendDatagram(b)) }
+
+// ReceiveDatagram implements transport.Conn.
+func (c *conn) ReceiveDatagram() ([]byte, error) {
+	// It returns when the connection is closed.
+	b, err := c.quic.ReceiveDatagram(context.Background())
+	return b, translate(err)
+}
 
 // Close implements transport.Conn.
 func (c *conn) Close(code transport.Code, reason string) {
@@ -90,6 +127,45 @@ func (s *stream) Write(p []byte) (int, error) {
 
 func (s *stream) CloseWrite() error { return translate(s.send.Close()) }
 
+// bulk is a bulk stream. It has the same priority as custom frames: the packets go
+// to all of them in turns.
+type bulk struct {
+	quic     *quic.Stream
+	finished atomic.Bool // CloseWrite was called
+}
+
+func (b *bulk) Read(p []byte) (int, error) {
+	n, err := b.quic.Read(p)
+	return n, translate(err)
+}
+
+func (b *bulk) Write(p []byte) (int, error) {
+	n, err := b.quic.Write(p)
+	return n, translate(err)
+}
+
+func (b *bulk) CloseWrite() error {
+	if b.finished.Load() {
+		return nil
+	}
+	if err := context.Cause(b.quic.Context()); err != nil {
+		return translate(err)
+	}
+	b.finished.Store(true)
+	return translate(b.quic.Close())
+}
+
+// Cancel implements transport.RawStream.
+func (b *bulk) Cancel() {
+	if !b.finished.Load() {
+		b.quic.CancelWrite(streamClosed)
+	}
+	b.quic.CancelRead(streamClosed)
+}
+
+// Release implements transport.RawStream.
+func (b *bulk) Release() { b.quic.ReleaseStreamCredit() }
+
 // unfit says whose certificate did not fit, and why where this node knows it.
 func unfit(fault *quic.TransportError) string {
 	if fault.Remote {
@@ -113,6 +189,11 @@ func translate(err error) error {
 			Reason: transport.CutReason(closed.ErrorMessage),
 			Remote: closed.Remote,
 		}
+	}
+	if reset, ok := errors.AsType[*quic.StreamError](err); ok && reset.Remote {
+		return transport.ErrStreamReset
+	} else if ok || errors.Is(err, quic.ErrStreamClosed) {
+		return transport.ErrStreamClosed
 	}
 	fault, ok := errors.AsType[*quic.TransportError](err)
 	switch {

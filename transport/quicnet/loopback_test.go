@@ -26,6 +26,8 @@ type node struct {
 	socket  net.PacketConn
 	frames  [transport.Kinds]chan []byte
 	reports chan transport.Report
+
+	serve func(head []byte, s transport.BulkStream) // nil to close streams
 }
 
 // secured is the TLS of a node of the test's cluster.
@@ -114,6 +116,14 @@ func (n *node) Custom(_ member.Identity, frame []byte) error {
 	n.frames[transport.Custom] <- frame
 	return nil
 }
+
+func (n *node) Stream(_ member.Identity, head []byte, s transport.BulkStream) {
+	if n.serve != nil {
+		n.serve(head, s)
+	}
+}
+
+func (n *node) Datagram(member.Identity, []byte) {}
 
 // next is the next thing from a channel, which must come soon.
 func next[T any](t testing.TB, ch <-chan T, what string) T {

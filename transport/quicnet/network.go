@@ -32,13 +32,19 @@ const (
 	// partition of less than idleTimeout, and goes on without a handshake.
 	idleTimeout     = 30 * time.Second
 	keepAlivePeriod = 10 * time.Second
-	// The window of a stream is what a peer may send before it is read. Both
-	// streams together fit into that of the connection, so that custom frames
-	// which nobody reads do not stop system frames.
-	streamWindow        = 64 << 10
-	maxStreamWindow     = 256 << 10
-	connectionWindow    = 2 * maxStreamWindow
-	maxConnectionWindow = 4 * maxStreamWindow
+	// The window of a stream is what a peer may send before it is read; it grows,
+	// with a reader that is fast, to what a round trip of 10 ms takes at 50 MB/s. A
+	// peer may fill the windows of both streams of frames and of all bulk streams,
+	// its own and ours: streamsWindow, 17 MiB, bounds what a peer can make this node
+	// keep, and 1.2 MiB before it is admitted.
+	// All of it fits into the window of the connection, so that bulk streams and
+	// custom frames which nobody reads do not stop system frames. It has to be
+	// larger by a third at least: quic-go lets the peer send on only after a quarter
+	// of the window was read.
+	streamWindow     = 64 << 10
+	maxStreamWindow  = 512 << 10
+	streamsWindow    = (uint64(transport.Kinds) + 2*transport.MaxStreams) * maxStreamWindow
+	connectionWindow = streamsWindow * 3 / 2
 	// connectionIDBytes makes it unlikely that a packet of an earlier run is
 	// taken for one of this run.
 	connectionIDBytes = 8
@@ -181,9 +187,12 @@ func quicConfig() *quic.Config {
 		InitialStreamReceiveWindow:     streamWindow,
 		MaxStreamReceiveWindow:         maxStreamWindow,
 		InitialConnectionReceiveWindow: connectionWindow,
-		MaxConnectionReceiveWindow:     maxConnectionWindow,
-		MaxIncomingStreams:             -1,
+		MaxConnectionReceiveWindow:     connectionWindow,
+		MaxIncomingStreams:             transport.MaxStreams,
 		MaxIncomingUniStreams:          int64(transport.Kinds),
+		// A stream counts until its handler has returned.
+		RequireStreamCreditRelease: true,
+		EnableDatagrams:            true,
 	}
 }
 

@@ -63,6 +63,19 @@ type node struct {
 	admitted []message.Message
 	reports  []transport.Report
 	stopped  [transport.Kinds]bool // the handler blocks
+
+	streams   []*incoming
+	datagrams []string
+	slow      bool          // the handler blocks datagrams
+	quit      chan struct{} // lets the handlers of streams go
+}
+
+// incoming is a stream that came to the handler, which returns when it is let go.
+type incoming struct {
+	transport.BulkStream
+	from member.Identity
+	head string
+	gone chan struct{} // closed by the test
 }
 
 // join starts the node at an address.
@@ -73,7 +86,7 @@ func join(t *testing.T, w World, at member.Address) *node {
 
 func joinAs(t *testing.T, w World, at member.Address, s settings) *node {
 	t.Helper()
-	n := &node{settings: s, t: t}
+	n := &node{settings: s, t: t, quit: make(chan struct{})}
 	n.changed.L = &n.mu
 	mesh, err := transport.NewMesh(w.Listen(t, at), transport.Config{
 		Encode:      encode,
@@ -92,6 +105,8 @@ func joinAs(t *testing.T, w World, at member.Address, s settings) *node {
 	t.Cleanup(func() {
 		n.resume(transport.System)
 		n.resume(transport.Custom)
+		n.setSlow(false)
+		close(n.quit)
 		_ = mesh.Close() // the test may have killed its network
 	})
 	return n
@@ -131,6 +146,57 @@ func (n *node) take(k transport.Kind, from member.Identity, frame []byte) {
 	}
 	n.got[k] = append(n.got[k], string(frame))
 	n.from[k] = append(n.from[k], from)
+}
+
+// Stream implements transport.Handler.
+func (n *node) Stream(from member.Identity, head []byte, s transport.BulkStream) {
+	in := &incoming{s, from, string(head), make(chan struct{})}
+	n.mu.Lock()
+	n.streams = append(n.streams, in)
+	n.mu.Unlock()
+	select {
+	case <-in.gone:
+	case <-n.quit:
+	}
+}
+
+// Datagram implements transport.Handler.
+func (n *node) Datagram(_ member.Identity, frame []byte) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for n.slow {
+		n.changed.Wait()
+	}
+	n.datagrams = append(n.datagrams, string(frame))
+}
+
+// setSlow makes the handler block at datagrams, or go on.
+func (n *node) setSlow(slow bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.slow = slow
+	n.changed.Broadcast()
+}
+
+// accepted is the i-th stream that came to the handler.
+func (n *node) accepted(i int) *incoming {
+	n.t.Helper()
+	eventually(n.t, time.Second, "the stream is accepted", func() bool {
+		return len(n.allAccepted()) > i
+	})
+	return n.allAccepted()[i]
+}
+
+func (n *node) allAccepted() []*incoming {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.streams)
+}
+
+func (n *node) gotDatagrams() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.datagrams)
 }
 
 func (n *node) report(r transport.Report) {

@@ -63,6 +63,22 @@ func Run(t *testing.T, newWorld func(t testing.TB) World) {
 		{"GarbageClosesTheConnection", testGarbage},
 		{"MuteDialersAreClosed", testMuteDialers},
 		{"PeersAreBounded", testPeersBounded},
+		{"StreamsCarryBothWays", testStreamsCarry},
+		{"HalfOfAStreamCloses", testHalfClose},
+		{"ClosedStreamIsNoEnd", testStreamClose},
+		{"HandlerReturnsAndItsStreamCloses", testStreamHandlerReturns},
+		{"UnreadStreamsStopNobody", testUnreadStreams},
+		{"EventsAndStreamsShare", testEventsAndStreams},
+		{"TooManyStreams", testTooManyStreams},
+		{"StreamsOfCrossingDialsCome", testStreamsCrossing},
+		{"StreamsEndWithTheConnection", testStreamsCut},
+		{"CloseEndsStreams", testCloseEndsStreams},
+		{"StreamWithoutConnection", testStreamUnreachable},
+		{"HeadsAreBounded", testHeads},
+		{"DatagramsArrive", testDatagrams},
+		{"DatagramsDelayNobody", testDatagramFlood},
+		{"SlowReceiverLosesDatagrams", testDatagramsSlow},
+		{"NothingBeforeAdmission", testBeforeAdmission},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -190,13 +190,13 @@ func translate(err error) error {
 			Remote: closed.Remote,
 		}
 	}
-	if reset, ok := errors.AsType[*quic.StreamError](err); ok && reset.Remote {
-		return transport.ErrStreamReset
-	} else if ok || errors.Is(err, quic.ErrStreamClosed) {
-		return transport.ErrStreamClosed
-	}
+	reset, isReset := errors.AsType[*quic.StreamError](err)
 	fault, ok := errors.AsType[*quic.TransportError](err)
 	switch {
+	case isReset && reset.Remote:
+		return transport.ErrStreamReset
+	case isReset, errors.Is(err, quic.ErrStreamClosed):
+		return transport.ErrStreamClosed
 	case ok && fault.ErrorCode == noCommonALPN:
 		return fmt.Errorf("%w: %w", transport.ErrNotNode, err)
 	case ok && fault.ErrorCode.IsCryptoError():

@@ -201,14 +201,16 @@ func (c *codec) name(v *string, limit int) {
 	}
 }
 
-// bytes is a binary; an empty one is read as nil. What is read is a copy.
-func (c *codec) bytes(v *[]byte) {
+// view is a binary; an empty one is read as nil. What is read is part of the frame.
+func (c *codec) view(v *[]byte) {
 	if c.writing {
 		c.array.fields++
 		c.b = append(appendLength(c.b, blob, len(*v)), *v...)
 		return
 	}
-	*v = append([]byte(nil), c.take(c.next(blob))...)
+	if b := c.take(c.next(blob)); len(b) > 0 {
+		*v = b[:len(b):len(b)]
+	}
 }
 
 func (c *codec) storeID(v *member.StoreID) {

@@ -3,9 +3,10 @@
 package wire
 
 import (
-	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/athena-go/athena/message"
 )
 
 const (
@@ -29,43 +30,40 @@ type Event struct {
 	Name     string            // of its type, 1 to MaxEventName bytes
 	Payload  []byte            // the receiver's business; nil when empty
 	Metadata map[string]string // nil when empty
+	Call     Call              // zero when nobody waits for what becomes of it
 }
 
-// EncodeEvent returns the frame of an event, of at most limit bytes; a larger
-// one is ErrTooLarge. What it encodes, DecodeEvent accepts.
-func EncodeEvent(e Event, limit int) ([]byte, error) {
-	// The bound is checked before the payload is copied.
+// EncodeEvent returns the frame of an event: see AppendEvent.
+func EncodeEvent(e Event, limit int) ([]byte, error) { return AppendEvent(nil, e, limit) }
+
+// AppendEvent appends the frame of an event, of at most limit bytes, to dst,
+// which may be nil; a larger one is ErrTooLarge. What it encodes, DecodeEvent
+// accepts.
+func AppendEvent(dst []byte, e Event, limit int) ([]byte, error) {
+	kind := kindEvent
+	if e.Call.ID != 0 {
+		kind = kindCall
+	}
 	if len(e.Payload) > limit {
-		return nil, tooLarge(kindEvent, len(e.Payload), limit)
+		return dst, tooLarge(kind, len(e.Payload), limit) // before it is copied
 	}
-	c := codec{writing: true, kind: kindEvent}
-	c.b = append(make([]byte, 0, len(e.Payload)+len(e.Name)+32), magic, Version, byte(kindEvent))
+	c := codec{writing: true, kind: kind, b: append(dst, magic, Version, byte(kind))}
 	c.event(&e)
-	if c.err == nil && len(c.b) > limit {
-		c.err = tooLarge(kindEvent, len(c.b), limit)
-	}
-	if c.err != nil {
-		return nil, c.err
-	}
-	return c.b, nil
+	return c.finish(dst, limit)
 }
 
-// DecodeEvent reads the frame of an event, of at most limit bytes. It keeps
-// nothing of frame. The payload is not looked at: who decodes it as
-// MessagePack calls Scan first.
-func DecodeEvent(frame []byte, limit int) (Event, error) {
-	var e Event
-	kind, err := checkHeader(frame, limit)
+// DecodeEvent reads the frame of an event, of at most limit bytes. Its payload is
+// part of frame, and is not looked at: who decodes it as MessagePack calls Scan
+// first.
+func DecodeEvent(frame []byte, limit int) (e Event, err error) {
+	kind := kindEvent
+	if len(frame) > headerBytes && message.Kind(frame[2]) == kindCall {
+		kind = kindCall
+	}
+	c, err := readCustom(frame, limit, kind)
 	if err != nil {
-		return e, err
+		return Event{}, err
 	}
-	if kind != kindEvent {
-		return e, fmt.Errorf("%w: %s, want a custom event", ErrUnknownKind, kindName(kind))
-	}
-	if err := scanBody(kind, frame); err != nil {
-		return e, err
-	}
-	c := codec{kind: kind, b: frame, pos: headerBytes, array: scope{fields: 1}}
 	if c.event(&e); c.err != nil {
 		return Event{}, c.err
 	}
@@ -77,11 +75,14 @@ func (c *codec) event(e *Event) {
 	if c.name(&e.Name, MaxEventName); e.Name == "" {
 		c.fail("an event without a name")
 	}
-	c.bytes(&e.Payload)
+	c.view(&e.Payload)
 	if c.writing {
 		c.writeMetadata(e.Metadata)
 	} else {
 		e.Metadata = c.readMetadata()
+	}
+	if c.kind == kindCall {
+		c.call(&e.Call)
 	}
 	c.leave(outer)
 }

@@ -17,13 +17,45 @@ import (
 )
 
 func TestEventRoundTrip(t *testing.T) {
-	for _, want := range events() {
+	for _, want := range append(events(), calls()...) {
 		got, err := wire.DecodeEvent(encodeEvent(t, want), wire.DefaultEventBytes)
 		if err != nil {
 			t.Errorf("%q: %v", want.Name, err)
 		} else if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", want.Name, diff)
 		}
+	}
+}
+
+func TestAnswerRoundTrip(t *testing.T) {
+	for _, want := range answers() {
+		got, err := wire.DecodeAnswer(encodeAnswer(t, want), wire.DefaultEventBytes)
+		if err != nil {
+			t.Errorf("%+v: %v", want, err)
+		} else if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
+// TestAnswersAreCutAndBounded: what a handler says may be anything.
+func TestAnswersAreCutAndBounded(t *testing.T) {
+	long := wire.Answer{Text: strings.Repeat("é", wire.MaxAnswerText) + "\xff"}
+	got, err := wire.DecodeAnswer(encodeAnswer(t, long), wire.DefaultEventBytes)
+	if want := strings.Repeat("é", wire.MaxAnswerText/2); err != nil || got.Text != want {
+		t.Errorf("long text: got %d bytes, %v, want %d", len(got.Text), err, len(want))
+	}
+	large := wire.Answer{Payload: make([]byte, 100)}
+	if _, err := wire.AppendAnswer(nil, large, 100); !errors.Is(err, wire.ErrTooLarge) {
+		t.Errorf("large answer: got %v, want ErrTooLarge", err)
+	}
+	for _, frame := range [][]byte{encodeEvent(t, events()[0]), wire.AppendCancel(nil, 1)} {
+		if _, err := wire.DecodeAnswer(frame, 1000); !errors.Is(err, wire.ErrUnknownKind) {
+			t.Errorf("DecodeAnswer of another frame: got %v, want ErrUnknownKind", err)
+		}
+	}
+	if _, err := wire.DecodeCancel(encodeEvent(t, events()[0])); !errors.Is(err, wire.ErrUnknownKind) {
+		t.Errorf("DecodeCancel of an event: got %v, want ErrUnknownKind", err)
 	}
 }
 

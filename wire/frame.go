@@ -60,7 +60,7 @@ func Append(dst []byte, m message.Message) ([]byte, error) {
 	if n := len(c.b) - len(dst); n < MinKeepAliveBytes && isKeepAlive(c.kind) {
 		var zeros [MinKeepAliveBytes]byte
 		padding := zeros[:max(0, MinKeepAliveBytes-n-2)] // its own head has two bytes
-		c.bytes(&padding)
+		c.view(&padding)
 	}
 	c.leave(outer)
 	if c.err != nil {
@@ -136,10 +136,18 @@ func isKeepAlive(k message.Kind) bool {
 }
 
 func kindName(k message.Kind) string {
-	if k == kindEvent {
+	switch k {
+	case kindEvent:
 		return "custom event"
+	case kindCall:
+		return "call"
+	case kindAnswer:
+		return "answer"
+	case kindCancel:
+		return "end of a call"
+	default:
+		return k.String()
 	}
-	return k.String()
 }
 
 // writeBody appends the event itself. A body of a type that package message

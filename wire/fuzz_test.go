@@ -35,7 +35,7 @@ func FuzzDecode(f *testing.F) {
 }
 
 func FuzzEvent(f *testing.F) {
-	for _, e := range events() {
+	for _, e := range append(events(), calls()...) {
 		f.Add(encodeEvent(f, e))
 	}
 	for _, a := range attacks() {
@@ -47,6 +47,31 @@ func FuzzEvent(f *testing.F) {
 		var got wire.Event
 		var err error
 		checkCheap(t, frame, func() { got, err = wire.DecodeEvent(frame, wire.DefaultEventBytes) })
+		checkSound(t, frame, got, err)
+	})
+}
+
+func FuzzAnswer(f *testing.F) {
+	for _, a := range answers() {
+		f.Add(encodeAnswer(f, a))
+	}
+	f.Add(wire.AppendCancel(nil, 7))
+	for _, a := range attacks() {
+		if len(a.body) <= maxSeed {
+			f.Add(append([]byte{0xae, wire.Version, 0xfd}, a.body...))
+			f.Add(append([]byte{0xae, wire.Version, 0xfc}, a.body...))
+		}
+	}
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		var got any
+		var err error
+		checkCheap(t, frame, func() {
+			if wire.IsCancel(frame) {
+				got, err = wire.DecodeCancel(frame)
+			} else {
+				got, err = wire.DecodeAnswer(frame, wire.DefaultEventBytes)
+			}
+		})
 		checkSound(t, frame, got, err)
 	})
 }

@@ -21,8 +21,13 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/golden; takes a new format version")
 
-// goldenEvent is the name of the file of the typical custom event.
-const goldenEvent = "Event"
+// Names of the files of the frames that are no message.
+const (
+	goldenEvent  = "Event"
+	goldenCall   = "Call"
+	goldenAnswer = "Answer"
+	goldenCancel = "Cancel"
+)
 
 // checkGolden compares a frame with its file, 32 bytes a line.
 func checkGolden(t *testing.T, name string, frame []byte) {
@@ -69,10 +74,16 @@ func golden(t testing.TB) map[string][]byte {
 }
 
 func decodeAny(name string, frame []byte) (any, error) {
-	if name == goldenEvent {
+	switch name {
+	case goldenEvent, goldenCall:
 		return wire.DecodeEvent(frame, wire.DefaultEventBytes)
+	case goldenAnswer:
+		return wire.DecodeAnswer(frame, wire.DefaultEventBytes)
+	case goldenCancel:
+		return wire.DecodeCancel(frame)
+	default:
+		return wire.Decode(frame)
 	}
-	return wire.Decode(frame)
 }
 
 func TestGoldenBytes(t *testing.T) {
@@ -88,6 +99,9 @@ func TestGoldenBytes(t *testing.T) {
 		}
 	}
 	checkGolden(t, goldenEvent, encodeEvent(t, events()[0]))
+	checkGolden(t, goldenCall, encodeEvent(t, calls()[0]))
+	checkGolden(t, goldenAnswer, encodeAnswer(t, answers()[0]))
+	checkGolden(t, goldenCancel, wire.AppendCancel(nil, 7))
 }
 
 func TestGoldenDecodes(t *testing.T) {
@@ -149,6 +163,10 @@ func checkSound(t *testing.T, frame []byte, got any, err error) {
 		again, err = wire.Decode(encode(t, v))
 	case wire.Event:
 		again, err = wire.DecodeEvent(encodeEvent(t, v), wire.DefaultEventBytes)
+	case wire.Answer:
+		again, err = wire.DecodeAnswer(encodeAnswer(t, v), wire.DefaultEventBytes)
+	case uint64:
+		again, err = wire.DecodeCancel(wire.AppendCancel(nil, v))
 	}
 	if err != nil {
 		t.Fatalf("decoding %x gave %+v, which does not survive: %v", frame, got, err)

@@ -121,10 +121,19 @@ func kinds() []message.Kind {
 }
 
 func decodeEither(frame []byte) (any, error) {
-	if len(frame) > 2 && frame[2] == 0xff {
-		return wire.DecodeEvent(frame, wire.MaxEventBytes)
+	if len(frame) <= 2 {
+		return wire.Decode(frame)
 	}
-	return wire.Decode(frame)
+	switch frame[2] {
+	case 0xff, 0xfe:
+		return wire.DecodeEvent(frame, wire.MaxEventBytes)
+	case 0xfd:
+		return wire.DecodeAnswer(frame, wire.MaxEventBytes)
+	case 0xfc:
+		return wire.DecodeCancel(frame)
+	default:
+		return wire.Decode(frame)
+	}
 }
 
 // hostileFrames pass the scan and fail later, after as much as possible was

@@ -275,6 +275,34 @@ func events() []wire.Event {
 	}
 }
 
+func calls() []wire.Event {
+	return []wire.Event{
+		{
+			Name: "orders.Count", Payload: []byte{0x80},
+			Call: wire.Call{ID: 7, Request: true, Leader: true, Timeout: 1500 * time.Millisecond},
+		},
+		{Name: "n", Call: wire.Call{ID: math.MaxUint64, Timeout: math.MaxInt64}},
+	}
+}
+
+func answers() []wire.Answer {
+	return []wire.Answer{
+		{ID: 7, Payload: []byte{0x2a}},
+		{ID: 8, Outcome: wire.OutcomeFailed, Text: "out of stock"},
+		{ID: math.MaxUint64, Outcome: wire.Outcomes - 1, Text: strings.Repeat("x", wire.MaxAnswerText)},
+		{},
+	}
+}
+
+func encodeAnswer(t testing.TB, a wire.Answer) []byte {
+	t.Helper()
+	frame, err := wire.AppendAnswer(nil, a, wire.DefaultEventBytes)
+	if err != nil {
+		t.Fatalf("AppendAnswer(%+v): %v", a, err)
+	}
+	return frame
+}
+
 func encode(t testing.TB, m message.Message) []byte {
 	t.Helper()
 	frame, err := wire.Encode(m)

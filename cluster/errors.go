@@ -28,12 +28,19 @@ var (
 	// ErrTooLarge says that an event exceeds MaxEventBytes or MaxEventValues: send
 	// a reference to bulk data in its place, or many small values as one []byte.
 	ErrTooLarge = errors.New("cluster: event is too large")
-	// ErrUnknownType says that a value cannot travel: its type has no name of
-	// its own, or no encoding.
-	ErrUnknownType = errors.New("cluster: event type cannot be sent")
-	// ErrBusy says that MaxSending sends are under way: members are slow to
-	// take events, so send less.
-	ErrBusy = errors.New("cluster: too many sends under way")
+	// ErrUnknownType says that a value cannot travel, since its type has no name
+	// of its own or no encoding, or that the member it went to has no handler for
+	// it or another type of its name.
+	ErrUnknownType = errors.New("cluster: event type is not known")
+	// ErrBusy says that MaxSending sends are under way or MaxAwaited outcomes are
+	// awaited, or that the queue of the member is full, under receiver.Reject or
+	// receiver.Drop: members are slow to take events, so send less.
+	ErrBusy = errors.New("cluster: too much under way")
+	// ErrNotDelivered says that no handler has seen an event, nor will.
+	ErrNotDelivered = errors.New("cluster: not delivered")
+	// ErrUnknownOutcome says that it is not known whether a handler has seen an
+	// event: it may have, and may not yet have returned.
+	ErrUnknownOutcome = errors.New("cluster: the outcome is not known")
 	// ErrAddressInUse says that another process listens on Addr, or that a
 	// later run of a node has this node's address.
 	ErrAddressInUse = errors.New("cluster: address is in use")
@@ -55,8 +62,57 @@ var (
 	ErrHandedOver = errors.New("cluster: leadership is handed over")
 )
 
-// NotLeaderError says that this node does not lead, and who does.
+// HandlerError says that the handler of another member, or of this one, returned
+// an error or panicked.
+type HandlerError struct {
+	Member member.Address
+	Text   string // of the handler's error; anything that the member chose to say
+}
+
+// Error makes the text one line, and short.
+func (e *HandlerError) Error() string {
+	return fmt.Sprintf("cluster: the handler of %s failed: %s", e.Member, printable(e.Text))
+}
+
+// Result is what became of a Broadcast at one member.
+type Result struct {
+	To  member.Member
+	Err error // nil where the member took the event
+}
+
+// BroadcastError says that not every active member took the event.
+type BroadcastError struct {
+	Results []Result // of every member, in the order of addresses
+}
+
+// Error names the members that failed.
+func (e *BroadcastError) Error() string {
+	var b strings.Builder
+	failed := e.Unwrap()
+	fmt.Fprintf(&b, "cluster: %d of %d members did not get the event", len(failed), len(e.Results))
+	for _, r := range e.Results {
+		if r.Err != nil {
+			fmt.Fprintf(&b, "\n\t%s: %v", r.To.Address, r.Err)
+		}
+	}
+	return b.String()
+}
+
+// Unwrap gives the errors of the members to errors.Is and errors.As.
+func (e *BroadcastError) Unwrap() []error {
+	var failed []error
+	for _, r := range e.Results {
+		if r.Err != nil {
+			failed = append(failed, r.Err)
+		}
+	}
+	return failed
+}
+
+// NotLeaderError says that this node, or one that was asked, does not lead, and
+// who does.
 type NotLeaderError struct {
+	Asked  member.Address // zero for this node
 	Leader member.Address // zero when nobody does, as far as this node knows
 	// Provisional says that nobody has chosen Leader, which may be this node: it
 	// declared itself, and has no authority to hand over.
@@ -66,6 +122,8 @@ type NotLeaderError struct {
 // Error implements error.
 func (e *NotLeaderError) Error() string {
 	switch {
+	case !e.Asked.IsZero():
+		return fmt.Sprintf("cluster: %s does not lead", e.Asked)
 	case e.Leader.IsZero():
 		return "cluster: this node does not lead, and nobody is known to; try again later"
 	case e.Provisional:

@@ -73,6 +73,14 @@ func (n inbound) System(from member.Identity, frame []byte) error {
 // Custom decodes an event and hands it to its handlers. It blocks while they
 // have more to do than they may keep waiting.
 func (n inbound) Custom(from member.Identity, frame []byte) error {
+	if wire.IsCancel(frame) {
+		id, err := wire.DecodeCancel(frame)
+		if err != nil {
+			return n.drop(from, dropMalformed, err)
+		}
+		n.mux.Cancel(from.Address, id)
+		return nil
+	}
 	e, err := wire.DecodeEvent(frame, MaxEventBytes)
 	if err != nil {
 		return n.drop(from, dropMalformed, err)
@@ -82,8 +90,20 @@ func (n inbound) Custom(from member.Identity, frame []byte) error {
 		// The view of who sent it is ahead of ours; the greet has admitted it.
 		sender = member.Member{Identity: from, Name: from.Address.String()}
 	}
-	raw := receiver.Raw{Name: e.Name, Payload: e.Payload}
-	if err := n.deliver(context.Background(), sender, raw); err != nil {
+	d := receiver.Delivery{
+		From: sender, Raw: receiver.Raw{Name: e.Name, Payload: e.Payload}, Metadata: e.Metadata,
+	}
+	if e.Call.ID != 0 {
+		d.Call = n.callOf(from.Address, e.Call)
+	}
+	if e.Call.Leader && !n.leads() {
+		n.answer(from.Address, n.answerOf(e.Call, nil, false, notLeader(n.look())))
+		return nil
+	}
+	if err := n.deliver(context.Background(), d); err != nil {
+		if d.Call != nil {
+			n.answer(from.Address, n.answerOf(e.Call, nil, false, err))
+		}
 		reason := dropReason(err)
 		if reason == dropNoHandler && n.meter.unhandledFirst(from.Address, e.Name) {
 			n.log.Warn().Stringer("peer", from.Address).Str("event", printable(e.Name)).
@@ -102,8 +122,8 @@ func (n inbound) Stream(_ member.Identity, _ []byte, s transport.BulkStream) { _
 func (n inbound) Datagram(member.Identity, []byte) { n.meter.drop(dropDatagram) }
 
 // deliver hands an event to the handlers; the end of the node ends it too.
-func (n *Node) deliver(ctx context.Context, from member.Member, raw receiver.Raw) error {
-	err := n.mux.Deliver(ctx, from, raw)
+func (n *Node) deliver(ctx context.Context, d receiver.Delivery) error {
+	err := n.mux.Deliver(ctx, d)
 	if errors.Is(err, receiver.ErrClosed) {
 		return ErrClosed
 	}
@@ -116,6 +136,8 @@ func dropReason(err error) string {
 		return dropNoHandler
 	case errors.Is(err, receiver.ErrMalformed):
 		return dropBadEvent
+	case errors.Is(err, receiver.ErrBusy):
+		return dropQueueFull
 	default:
 		return dropClosed
 	}

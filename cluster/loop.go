@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/statemachine"
+	"github.com/athena-go/athena/transport"
 	"github.com/athena-go/athena/wire"
 )
 
@@ -177,7 +179,13 @@ func (n *Node) shutdown() {
 	n.terms.close(n.cause)
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
+	// Handlers that answer at the end still can, for as long as the transport
+	// flushes.
+	late := time.AfterFunc(transport.CloseTimeout, n.stopAnswering)
+	defer late.Stop()
 	n.closeErr = errors.Join(n.mux.Close(ctx), n.net.Close(), n.store.Close())
+	n.stopAnswering()
+	n.awaited.lose(member.Address{}, fmt.Errorf("%w: %w", ErrUnknownOutcome, n.cause))
 	n.work.Wait()
 	n.logStop()
 	close(n.done)

@@ -38,6 +38,11 @@ type Node struct {
 	refusals  chan statemachine.Probe // hosts that refuse the port of a leader
 	calls     chan call
 
+	awaited       awaiting
+	takenBack     chan takenBack
+	answering     context.Context // of answers to other members
+	stopAnswering context.CancelFunc
+
 	seen  cell[sight]
 	terms terms
 	hub   hub

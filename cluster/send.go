@@ -24,101 +24,188 @@ const (
 	MaxEventValues = wire.MaxValues
 	// MaxSending bounds the sends of a node that are under way at once.
 	MaxSending = 1024
+	// MaxMetadata bounds the entries of WithMetadata.
+	MaxMetadata = wire.MaxMetadata
+	// MaxMetadataKey bounds a key of WithMetadata, in bytes.
+	MaxMetadataKey = wire.MaxMetadataKey
+	// MaxMetadataValue bounds a value of WithMetadata, in bytes.
+	MaxMetadataValue = wire.MaxMetadataValue
 )
+
+// SendOption changes one Send, Broadcast or Request.
+type SendOption func(*sending)
+
+// sending is what the options of a call say.
+type sending struct {
+	self     bool
+	metadata map[string]string
+	outcome  func(to member.Address, err error)
+}
+
+func newSending(opts []SendOption) sending {
+	var s sending
+	for _, opt := range opts {
+		opt(&s)
+	}
+	return s
+}
+
+// WithSelf delivers a Broadcast to this node's receiver too.
+func WithSelf() SendOption { return func(s *sending) { s.self = true } }
+
+// WithMetadata sends entries beside the event, such as the id of a trace; the
+// handler reads them with receiver.Metadata. More than MaxMetadata entries, or
+// longer ones than it names, are ErrTooLarge.
+func WithMetadata(entries map[string]string) SendOption {
+	return func(s *sending) { s.metadata = entries }
+}
+
+// WithOutcome has told is called once for each member that took the event, when it
+// is known what became of it there: nil when its handlers have returned, else
+// *HandlerError, ErrUnknownType, ErrBusy, ErrClosed, or ErrUnknownOutcome when the
+// connection was lost meanwhile. So a sender learns of each event that is lost. It
+// is not called where Send returned an error.
+//
+// told is called in the order in which outcomes become known, by one goroutine for
+// each member, and must not block. At most MaxAwaited outcomes are awaited at
+// once: Send blocks while there are that many.
+func WithOutcome(told func(to member.Address, err error)) SendOption {
+	return func(s *sending) { s.outcome = told }
+}
 
 // Send gives an event to one active member, which may be this node. It blocks
 // while the handlers of that member are slow. A nil error says that the
 // connection took the event; it is delivered at most once, in the order sent.
-// Errors: ErrNotActive, ErrTooLarge, ErrUnknownType, ErrBusy; to this node itself
-// also receiver.ErrUnknown and receiver.ErrMalformed.
+// Errors: ErrNotActive, ErrNotDelivered, ErrTooLarge, ErrUnknownType, ErrBusy; to
+// this node itself also receiver.ErrUnknown and receiver.ErrMalformed.
 //
 // A nil error does not say that anybody handles the event. A member without a
 // handler for its name drops it and warns in its own log, once for each name and
-// sender; it counts each as "no handler" in Status.Dropped. Who needs to know lets
-// the handler send an answer.
+// sender; it counts each as "no handler" in Status.Dropped. Who needs to know
+// gives WithOutcome, or uses Request.
 //
-// A handler that answers has its node from WithListening, not from what Start
+// A handler that sends has its node from WithListening, not from what Start
 // returns: events come before that. The example shows how.
-func (n *Node) Send(ctx context.Context, to member.Address, event any) error {
-	e, err := n.encode(event)
+func (n *Node) Send(
+	ctx context.Context, to member.Address, event any, opts ...SendOption,
+) error {
+	s := newSending(opts)
+	e, err := n.encode(event, s.metadata)
 	if err != nil {
 		return err
 	}
-	return n.send(ctx, n.look().view, to, e)
+	defer e.release()
+	return n.send(ctx, n.look().view, to, e, s)
 }
-
-// BroadcastOption changes one Broadcast.
-type BroadcastOption func(*broadcast)
-
-type broadcast struct{ self bool }
-
-// WithSelf delivers the event to this node's receiver too.
-func WithSelf() BroadcastOption { return func(b *broadcast) { b.self = true } }
 
 // Broadcast gives an event to all active members but this one, side by side,
-// and blocks until each took it or failed. The error joins those of the members
-// that did not get it, each with its address; see Send.
-func (n *Node) Broadcast(ctx context.Context, event any, opts ...BroadcastOption) error {
-	var b broadcast
-	for _, opt := range opts {
-		opt(&b)
-	}
-	e, err := n.encode(event)
+// and blocks until each took it or failed. When one failed, the error is a
+// *BroadcastError with the result of each; see Send.
+func (n *Node) Broadcast(ctx context.Context, event any, opts ...SendOption) error {
+	s := newSending(opts)
+	e, err := n.encode(event, s.metadata)
 	if err != nil {
 		return err
 	}
+	defer e.release()
 	view := n.look().view
-	failed := make([]error, len(view.Members))
-	var sends sync.WaitGroup
-	for i, m := range view.Members {
-		if m.Status != member.Active || m.Address == n.cfg.self && !b.self {
-			continue
+	var results []Result
+	for _, m := range view.Members {
+		if m.Status == member.Active && (m.Address != n.cfg.self || s.self) {
+			results = append(results, Result{To: m})
 		}
-		sends.Go(func() {
-			if err := n.send(ctx, view, m.Address, e); err != nil {
-				failed[i] = fmt.Errorf("%s: %w", m.Address, err)
-			}
-		})
+	}
+	var sends sync.WaitGroup
+	for i := range results {
+		r := &results[i]
+		sends.Go(func() { r.Err = n.send(ctx, view, r.To.Address, e, s) })
 	}
 	sends.Wait()
-	return errors.Join(failed...)
+	for _, r := range results {
+		if r.Err != nil {
+			return &BroadcastError{results}
+		}
+	}
+	return nil
 }
 
-// outgoing is an event ready to send.
+// outgoing is an event ready to send. Its memory is used again.
 type outgoing struct {
-	raw   receiver.Raw
-	frame []byte
+	name           string
+	payload, frame []byte
+	metadata       map[string]string
 }
 
-// encode makes one frame for all who get the event.
-func (n *Node) encode(event any) (outgoing, error) {
-	raw, err := n.mux.Encode(event)
+// maxKeptBytes is the longest event whose memory is kept for another one.
+const maxKeptBytes = 64 << 10
+
+var outgoings = sync.Pool{New: func() any { return new(outgoing) }}
+
+func (e *outgoing) release() {
+	if cap(e.payload)+cap(e.frame) <= 2*maxKeptBytes {
+		outgoings.Put(e)
+	}
+}
+
+// encode makes one payload, and one frame, for all who get the event.
+func (n *Node) encode(event any, metadata map[string]string) (*outgoing, error) {
+	e := outgoings.Get().(*outgoing)
+	var err error
+	e.metadata = metadata
+	e.name, e.payload, err = n.mux.Encode(e.payload[:0], event)
+	if err == nil {
+		e.frame, err = e.framed(e.frame[:0], wire.Call{})
+	}
+	if err == nil {
+		return e, nil
+	}
+	name := e.name
+	e.release()
 	switch {
 	case errors.Is(err, wire.ErrTooLarge):
-		return outgoing{}, fmt.Errorf("%w: %w", ErrTooLarge, err)
-	case err != nil:
-		return outgoing{}, fmt.Errorf("%w: %w", ErrUnknownType, err)
+		return nil, fmt.Errorf("%w: %q: %w", ErrTooLarge, name, err)
+	case errors.Is(err, receiver.ErrClosed):
+		return nil, ErrClosed
+	default:
+		return nil, fmt.Errorf("%w: %w", ErrUnknownType, err)
 	}
-	frame, err := wire.EncodeEvent(wire.Event{Name: raw.Name, Payload: raw.Payload}, MaxEventBytes)
-	switch {
-	case errors.Is(err, wire.ErrTooLarge):
-		return outgoing{}, fmt.Errorf("%w: %q: %w", ErrTooLarge, raw.Name, err)
-	case err != nil:
-		return outgoing{}, fmt.Errorf("%w: %w", ErrUnknownType, err)
-	}
-	return outgoing{raw, frame}, nil
+}
+
+// framed appends the frame of the event to dst.
+func (e *outgoing) framed(dst []byte, c wire.Call) ([]byte, error) {
+	return wire.AppendEvent(dst, wire.Event{
+		Name: e.name, Payload: e.payload, Metadata: e.metadata, Call: c,
+	}, MaxEventBytes)
 }
 
 // send gives an encoded event to one member.
-func (n *Node) send(ctx context.Context, view member.View, to member.Address, e outgoing) error {
-	if err := n.over(ctx); err != nil {
+func (n *Node) send(
+	ctx context.Context, view member.View, to member.Address, e *outgoing, s sending,
+) error {
+	if err := n.maySend(ctx, view, to); err != nil {
 		return err
+	}
+	if s.outcome != nil {
+		return n.sendAwaited(ctx, view, to, e, s.outcome)
 	}
 	if n.meter.sending.Add(1) > MaxSending {
 		n.meter.sending.Add(-1)
 		return ErrBusy
 	}
 	defer n.meter.sending.Add(-1)
+	if to == view.Self.Address {
+		return n.deliver(ctx, receiver.Delivery{
+			From: n.self(view), Raw: receiver.Raw{Name: e.name, Payload: e.payload}, Metadata: e.metadata,
+		})
+	}
+	return n.notDelivered(n.net.Send(ctx, to, e.frame))
+}
+
+// maySend reports why nothing can be sent to a member now.
+func (n *Node) maySend(ctx context.Context, view member.View, to member.Address) error {
+	if err := n.over(ctx); err != nil {
+		return err
+	}
 	for _, addr := range []member.Address{view.Self.Address, to} {
 		switch m, ok := view.Member(addr); {
 		case ok && m.Status == member.Active:
@@ -128,12 +215,18 @@ func (n *Node) send(ctx context.Context, view member.View, to member.Address, e 
 			return fmt.Errorf("%w: %s", ErrNotActive, addr)
 		}
 	}
-	if to == view.Self.Address {
-		return n.deliver(ctx, n.self(view), e.raw)
-	}
-	err := n.net.Send(ctx, to, e.frame)
-	if errors.Is(err, transport.ErrClosed) {
+	return nil
+}
+
+// notDelivered says in the words of this package why the transport did not take a
+// frame.
+func (n *Node) notDelivered(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, transport.ErrClosed):
 		return ErrClosed
+	default:
+		return fmt.Errorf("%w: %w", ErrNotDelivered, err)
 	}
-	return err
 }

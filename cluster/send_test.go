@@ -144,10 +144,14 @@ func TestBroadcastNamesWhoGotNothing(t *testing.T) {
 		others := w.others(leader)
 		w.end(others[0])
 		err := leader.Broadcast(w.within(100*time.Millisecond), note{Text: "roar"})
-		if joined, ok := err.(interface{ Unwrap() []error }); !ok || len(joined.Unwrap()) != 1 {
-			t.Errorf("got %v, want one error", err)
-		} else if want := others[0].cfg.Addr + ": "; err.Error()[:len(want)] != want {
-			t.Errorf("got %v, want an error of %s", err, others[0].cfg.Addr)
+		failed, ok := errors.AsType[*BroadcastError](err)
+		if !ok || len(failed.Results) != 2 || !errors.Is(err, ErrNotDelivered) {
+			t.Fatalf("got %v, want a BroadcastError of two members", err)
+		}
+		for _, r := range failed.Results {
+			if gone := r.To.Address == others[0].cfg.self; gone != (r.Err != nil) {
+				t.Errorf("%v: got %v, want an error of %s alone", r.To.Address, r.Err, others[0].cfg.Addr)
+			}
 		}
 		synctest.Wait()
 		if got, want := box.sorted(), []string{others[1].cfg.Name + " roar"}; !slices.Equal(got, want) {

@@ -35,6 +35,7 @@ func Start(ctx context.Context, cfg Config, opts ...Option) (*Node, error) {
 	}
 	n.logStart()
 	n.work.Go(n.pump)
+	n.work.Go(n.tellTakenBack)
 	go n.run()
 	o.listening(n)
 	if err := n.waitJoined(ctx); err != nil {
@@ -57,9 +58,13 @@ func open(ctx context.Context, cfg Config, o options) (*Node, error) {
 
 		refusals: make(chan statemachine.Probe),
 		calls:    make(chan call),
-		quit:     make(chan struct{}),
-		done:     make(chan struct{}),
+		awaited:  newAwaiting(),
+
+		takenBack: make(chan takenBack, maxTakenBack),
+		quit:      make(chan struct{}),
+		done:      make(chan struct{}),
 	}
+	n.answering, n.stopAnswering = context.WithCancel(context.Background())
 	if n.clock == nil {
 		n.clock = newClock()
 	}
@@ -213,6 +218,7 @@ func newRand() *rand.Rand {
 // abandon closes what was opened for a node that never ran.
 func (n *Node) abandon() error {
 	var faults []error
+	n.stopAnswering()
 	if n.receives {
 		// Otherwise the Mux may serve another node.
 		faults = append(faults, n.mux.Close(context.Background()))

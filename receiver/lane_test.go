@@ -62,7 +62,7 @@ func deliver(ctx context.Context, mux *Mux, from member.Member, text string) err
 	if err != nil {
 		return err
 	}
-	return mux.Deliver(ctx, from, Raw{Name: "order", Payload: payload})
+	return mux.Deliver(ctx, Delivery{From: from, Raw: Raw{Name: "order", Payload: payload}})
 }
 
 func stats(t *testing.T, mux *Mux, event string) Stats {
@@ -101,13 +101,13 @@ func TestEventsOfOneSenderRunInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux, seen := NewMux(), &journal{}
 		Handle(mux, func(_ context.Context, from member.Member, m order) error {
-			time.Sleep(10 * time.Millisecond)
+			time.Sleep(time.Millisecond)
 			seen.add("%s", m.Text)
 			return nil
 		})
 		started(t, mux, Setup{})
 		var want []string
-		for i := range 3 * LaneLength {
+		for i := range 3 * QueueLength {
 			send(t, mux, sender(1), fmt.Sprint(i))
 			want = append(want, fmt.Sprint(i))
 		}
@@ -149,7 +149,8 @@ func TestAllHandlersOfATypeRun(t *testing.T) {
 		started(t, mux, Setup{})
 		send(t, mux, sender(1), "a")
 		synctest.Wait()
-		if err := mux.Deliver(t.Context(), sender(1), Raw{"strange", []byte("{}")}); err != nil {
+		strange := Delivery{From: sender(1), Raw: Raw{"strange", []byte("{}")}}
+		if err := mux.Deliver(t.Context(), strange); err != nil {
 			t.Errorf("Deliver of a name that only Raw takes: got %v, want nil", err)
 		}
 		synctest.Wait()
@@ -158,7 +159,7 @@ func TestAllHandlersOfATypeRun(t *testing.T) {
 }
 
 // TestFullLaneHoldsItsSenderAndNobodyElse: the first event is being handled,
-// LaneLength wait, the next blocks its deliverer.
+// QueueLength wait, the next blocks its deliverer.
 func TestFullLaneHoldsItsSenderAndNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()
@@ -171,11 +172,11 @@ func TestFullLaneHoldsItsSenderAndNobodyElse(t *testing.T) {
 		started(t, mux, Setup{})
 		send(t, mux, sender(1), "first")
 		synctest.Wait()
-		for range LaneLength {
+		for range QueueLength {
 			send(t, mux, sender(1), "waits")
 		}
 		begin := time.Now()
-		for range 10 * LaneLength {
+		for range 10 * QueueLength {
 			send(t, mux, sender(2), "quick")
 			synctest.Wait()
 		}
@@ -187,8 +188,8 @@ func TestFullLaneHoldsItsSenderAndNobodyElse(t *testing.T) {
 		if err := deliver(short, mux, sender(1), "late"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Deliver to a full lane: got %v, want a deadline", err)
 		}
-		if got := stats(t, mux, "order").Queued; got != LaneLength {
-			t.Errorf("Queued: got %d, want %d", got, LaneLength)
+		if got := stats(t, mux, "order").Queued; got != QueueLength {
+			t.Errorf("Queued: got %d, want %d", got, QueueLength)
 		}
 		begin = time.Now()
 		send(t, mux, sender(1), "next")
@@ -251,7 +252,8 @@ func TestRefusedEventsAreCounted(t *testing.T) {
 		{Raw{"strange", nil}, ErrUnknown},
 		{Raw{"", nil}, ErrUnknown},
 	} {
-		if err := mux.Deliver(t.Context(), sender(1), c.raw); !errors.Is(err, c.want) {
+		err := mux.Deliver(t.Context(), Delivery{From: sender(1), Raw: c.raw})
+		if !errors.Is(err, c.want) {
 			t.Errorf("Deliver(%q): got %v, want %v", c.raw.Name, err, c.want)
 		}
 	}
@@ -296,7 +298,7 @@ func TestCloseEndsHandlersAndDeliveries(t *testing.T) {
 		})
 		var failures []Failure
 		started(t, mux, Setup{Report: func(f Failure) { failures = append(failures, f) }})
-		for range LaneLength + 1 {
+		for range QueueLength + 1 {
 			send(t, mux, sender(1), "waits")
 			synctest.Wait()
 		}
@@ -312,8 +314,8 @@ func TestCloseEndsHandlersAndDeliveries(t *testing.T) {
 		if len(failures) != 1 || failures[0].Err != ErrClosed {
 			t.Errorf("reports: got %v, want the one handler that ran, with the cause", failures)
 		}
-		if got := stats(t, mux, "order").Dropped; got != LaneLength {
-			t.Errorf("Dropped: got %d, want %d", got, LaneLength)
+		if got := stats(t, mux, "order").Dropped; got != QueueLength {
+			t.Errorf("Dropped: got %d, want %d", got, QueueLength)
 		}
 		if err := deliver(t.Context(), mux, sender(1), "late"); !errors.Is(err, ErrClosed) {
 			t.Errorf("Deliver after Close: got %v, want ErrClosed", err)
@@ -333,7 +335,7 @@ func TestCloseNamesHandlersThatGoOn(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		for range LaneLength {
+		for range QueueLength {
 			send(t, mux, sender(1), "waits")
 		}
 		blocked := make(chan error, 1)
@@ -375,11 +377,11 @@ func TestHandlerThatEndsItsGoroutineHoldsUpNobody(t *testing.T) {
 	}
 	defer mux.Close(t.Context())
 	for _, text := range []string{"exit", "next"} {
-		raw, err := mux.Encode(order{text})
+		name, payload, err := mux.Encode(nil, order{text})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := mux.Deliver(t.Context(), member.Member{}, raw); err != nil {
+		if err := mux.Deliver(t.Context(), Delivery{Raw: Raw{name, payload}}); err != nil {
 			t.Fatal(err)
 		}
 	}

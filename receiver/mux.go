@@ -3,159 +3,75 @@
 package receiver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/vmihailenco/msgpack/v5"
+	"sync/atomic"
 
 	"github.com/athena-go/athena/member"
 )
 
-// MaxNameBytes bounds the name of an event type.
-const MaxNameBytes = 128
-
-// Raw is an event that was not decoded. A handler of Raw takes every event
-// whose name no other handler has; a Raw that is sent goes out as it is.
-type Raw struct {
-	Name    string
-	Payload []byte // in the encoding of the cluster, msgpack
-}
-
 // Mux routes events to handlers. Handlers are added before the Mux is given to
 // a node; a Mux serves one node at a time.
 type Mux struct {
+	codec Codec
+	own   bool // the codec is the application's
+
 	mu     sync.Mutex
 	types  map[reflect.Type]*route
-	names  map[string]*route // what may come from other members; made by Start
-	faults []error           // of registration, told by Start
-	setup  Setup
-	run    context.Context // of the handlers; nil while no node has the Mux
-	cancel context.CancelCauseFunc
-	work   sync.WaitGroup // one a lane that holds anything
-	// unknown counts events that no handler took.
-	unknown uint64
+	faults []error // of registration, told by Start
+
+	live    atomic.Pointer[live] // nil while no node has the Mux
+	work    sync.WaitGroup       // one a goroutine that handles
+	unknown atomic.Uint64        // events that no handler took
 }
 
-// route is one event type with its handlers and lanes.
-type route struct {
-	name     string
-	decode   func(raw Raw) (any, error)
-	handlers []func(ctx context.Context, from member.Member, event any) error
-	lanes    map[member.Address]*lane
-	stats    Stats
+// live is what a Mux is while a node has it. It does not change.
+type live struct {
+	setup Setup
+	types map[reflect.Type]*route
+	names map[string]*route // what may come from other members
+	// raw is the route of names that nobody has; nil without handlers of Raw.
+	// watches match among all events, and fallbacks take what nobody took.
+	raw                *route
+	watches, fallbacks []handler
+
+	ctx    context.Context // of the handlers
+	cancel context.CancelCauseFunc
+	calls  calls
 }
+
+// MuxOption changes a Mux.
+type MuxOption func(*Mux)
 
 // NewMux returns a Mux without handlers.
-func NewMux() *Mux { return &Mux{types: map[reflect.Type]*route{}} }
-
-// Option changes how one event type is treated.
-type Option func(*route)
-
-// Named fixes the name under which the type travels, in place of the type's
-// own, so that a type may be renamed while older members still run.
-func Named(name string) Option { return func(r *route) { r.name = name } }
-
-// Handle adds fn as a handler of events of type T. The context ends when the
-// node closes; a handler that goes on after that holds up Close. An error is
-// reported and counted, and changes nothing else. Handlers of one type share
-// the event: none may change what it points to.
-//
-// A handler may run before the Start of its node has returned. One that needs the
-// node, to answer from.Address for example, must not take it from a variable that
-// is set after Start: that is a data race, and nil at first. cluster.WithListening
-// hands the node over in time; its example is a handler that answers.
-//
-// An event that arrives where nothing handles its name, nor Raw, is dropped and
-// counted. Its sender is not told; the receiving node warns in its log, once for
-// each name and sender.
-//
-// What decoding may allocate grows with T. Each value of an event, one byte of it
-// may do, can become a whole element of a slice in T: with cluster.MaxEventValues
-// at most 64 MiB for elements of up to 256 bytes, and more in proportion for
-// larger ones. Methods by which T decodes itself must keep limits of their own.
-//
-// A mistake, such as two types of one name, is reported by the Start of the
-// node; while a node has the Mux, Handle panics.
-func Handle[T any](
-	mux *Mux, fn func(ctx context.Context, from member.Member, event T) error, opts ...Option,
-) {
-	mux.mu.Lock()
-	defer mux.mu.Unlock()
-	r := register[T](mux, opts)
-	if fn == nil {
-		mux.fault("handler of %s is nil", r.name)
-		return
-	}
-	r.handlers = append(r.handlers, func(ctx context.Context, from member.Member, event any) error {
-		return fn(ctx, from, event.(T))
-	})
-}
-
-// Register fixes the options of a type that this node sends and does not handle.
-func Register[T any](mux *Mux, opts ...Option) {
-	mux.mu.Lock()
-	defer mux.mu.Unlock()
-	register[T](mux, opts)
-}
-
-func register[T any](mux *Mux, opts []Option) *route {
-	t := reflect.TypeFor[T]()
-	if mux.run != nil {
-		panic(fmt.Sprintf("receiver: %v is registered while a node has the Mux", t))
-	}
-	r := mux.types[t]
-	if r == nil {
-		r = &route{name: t.Name(), decode: decode[T], lanes: map[member.Address]*lane{}}
-		mux.types[t] = r
-	}
+func NewMux(opts ...MuxOption) *Mux {
+	m := &Mux{codec: packer{}, types: map[reflect.Type]*route{}}
 	for _, opt := range opts {
-		opt(r)
+		opt(m)
 	}
-	switch {
-	case t.Kind() == reflect.Pointer:
-		mux.fault("%v: register the type itself, not a pointer to it", t)
-	case !validName(r.name):
-		mux.fault("%v: name %q must have 1 to %d printable characters", t, r.name, MaxNameBytes)
-	}
-	return r
-}
-
-func (m *Mux) fault(format string, args ...any) {
-	m.faults = append(m.faults, fmt.Errorf("receiver: "+format, args...))
-}
-
-func validName(name string) bool {
-	return name != "" && len(name) <= MaxNameBytes && member.IsPrintable(name)
-}
-
-// decode reads a payload that was scanned.
-func decode[T any](raw Raw) (any, error) {
-	var event T
-	if r, ok := any(&event).(*Raw); ok {
-		*r = raw
-		return event, nil
-	}
-	err := msgpack.Unmarshal(raw.Payload, &event)
-	return event, err
+	return m
 }
 
 // Setup is what the node gives to its Mux.
 type Setup struct {
-	// Scan checks a payload before it is decoded or sent. It must not be left
-	// out: the decoder allocates what a length promises and recurses as deep
-	// as the bytes say. It is given because it lives beside the codec of
+	// Scan checks a msgpack payload before it is decoded or sent. It must not be
+	// left out: the decoder allocates what a length promises and recurses as
+	// deep as the bytes say. It is given because it lives beside the codec of
 	// frames, on the same floor as this package.
 	Scan func(payload []byte) error
 	// Local lists types that only the own node emits; they have no name that
 	// another member could send.
 	Local []reflect.Type
-	// Report hears of each handler that failed. It is called from the
-	// goroutines of handlers and must not block.
+	// Report hears of each handler that failed, and of events that all handlers
+	// left alone (ErrUnknown). It is called from the goroutines of handlers and
+	// must not block.
 	Report func(Failure)
 }
 
@@ -191,8 +107,11 @@ func (m *Mux) Validate(local []reflect.Type) error {
 // compile makes the table of names that other members may send.
 func (m *Mux) compile(local []reflect.Type) (map[string]*route, error) {
 	faults := slices.Clone(m.faults)
-	if m.run != nil {
+	if m.live.Load() != nil {
 		faults = append(faults, errors.New("receiver: another node has the Mux; make one for each"))
+	}
+	if m.codec == nil {
+		faults = append(faults, errors.New("receiver: WithCodec: the codec is nil"))
 	}
 	names := map[string]*route{}
 	for t, r := range m.types {
@@ -216,8 +135,28 @@ func (m *Mux) Start(setup Setup) error {
 	if err != nil {
 		return err
 	}
-	m.names, m.setup = names, setup
-	m.run, m.cancel = context.WithCancelCause(context.Background())
+	run := &live{setup: setup, types: maps.Clone(m.types), names: names}
+	run.ctx, run.cancel = context.WithCancelCause(context.Background())
+	for _, r := range m.types {
+		limit := r.concurrency
+		if limit == 0 && r.answer != nil {
+			limit = RequestConcurrency
+		}
+		if limit > 0 {
+			r.slots = make(chan struct{}, limit)
+		}
+	}
+	if raw := m.types[reflect.TypeFor[Raw]()]; raw != nil {
+		run.raw = raw
+		for _, h := range raw.handlers {
+			if h.match != nil {
+				run.watches = append(run.watches, h)
+			} else {
+				run.fallbacks = append(run.fallbacks, h)
+			}
+		}
+	}
+	m.live.Store(run)
 	return nil
 }
 
@@ -225,24 +164,38 @@ func (m *Mux) Start(setup Setup) error {
 // no handler runs; then another node may start with the Mux. When ctx ends
 // first, the error names those that still run, and the Mux is of no more use.
 func (m *Mux) Close(ctx context.Context) error {
-	m.mu.Lock()
-	if m.run == nil {
-		m.mu.Unlock()
+	run := m.live.Load()
+	if run == nil {
 		return nil
 	}
-	m.cancel(ErrClosed)
-	m.mu.Unlock()
+	run.end(ErrClosed)
 	idle := make(chan struct{})
 	go func() { m.work.Wait(); close(idle) }()
 	select {
 	case <-idle:
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.run, m.names = nil, nil
+		m.live.Store(nil)
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("receiver: handlers go on although their context ended: %s",
 			strings.Join(m.running(), ", "))
+	}
+}
+
+// end lets nothing more be queued.
+func (run *live) end(cause error) {
+	for _, r := range run.types {
+		r.mu.Lock() // so that who is adding an event has added it, and its worker
+		defer r.mu.Unlock()
+	}
+	run.cancel(cause)
+}
+
+func (run *live) ended() bool {
+	select {
+	case <-run.ctx.Done():
+		return true
+	default:
+		return false
 	}
 }
 
@@ -252,73 +205,52 @@ func (m *Mux) running() []string {
 	defer m.mu.Unlock()
 	var names []string
 	for _, r := range m.types {
+		r.mu.Lock()
 		if len(r.lanes) > 0 {
 			names = append(names, r.name)
 		}
+		r.mu.Unlock()
 	}
 	slices.Sort(names)
 	return names
 }
 
-// ErrUnsendable says that a value cannot travel: its type has no name of its
-// own, only the own node emits it, another type has its name here, or it has no
-// encoding that every receiver takes.
-var ErrUnsendable = errors.New("receiver: event cannot be sent")
-
-// Encode makes what travels of an event, a value of a named type or a pointer
-// to one. A Raw is taken as it is. Errors wrap ErrUnsendable.
-func (m *Mux) Encode(event any) (Raw, error) {
-	raw, ok := event.(Raw)
-	if !ok {
-		var err error
-		if raw.Name, err = m.nameOf(reflect.TypeOf(event)); err != nil {
-			return Raw{}, err
-		}
-		if raw.Payload, err = msgpack.Marshal(event); err != nil {
-			return Raw{}, fmt.Errorf("%w: %T: %w", ErrUnsendable, event, err)
-		}
-	}
-	// What a receiver would refuse is better told here.
-	if err := m.scan(raw.Payload); err != nil {
-		return Raw{}, fmt.Errorf("%w: %T: %w", ErrUnsendable, event, err)
-	}
-	return raw, nil
+// Stats counts the events of one type; Event is empty for those that no
+// handler took.
+type Stats struct {
+	Event     string
+	Queued    int    // wait now
+	Handled   uint64 // taken by handlers
+	Failed    uint64 // handlers that returned an error
+	Panicked  uint64 // handlers that panicked
+	Malformed uint64 // payloads that were not of the type
+	Dropped   uint64 // waited when the Mux was closed or a newer one came, or had no handler
+	Rejected  uint64 // came while the queue was full, under Reject
 }
 
-// scan looks at a payload as its receiver will.
-func (m *Mux) scan(payload []byte) error {
-	m.mu.Lock()
-	scan := m.setup.Scan
-	m.mu.Unlock()
-	if scan == nil {
-		return ErrClosed
-	}
-	return scan(payload)
-}
-
-func (m *Mux) nameOf(t reflect.Type) (string, error) {
-	if t == nil {
-		return "", fmt.Errorf("%w: it is nil", ErrUnsendable)
-	}
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
+// Stats lists the types that were registered, sorted by name, and first what had
+// no handler.
+func (m *Mux) Stats() []Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	name := t.Name()
-	r := m.types[t]
-	if r != nil {
-		name = r.name
+	all := []Stats{{Dropped: m.unknown.Load()}}
+	for _, r := range m.types {
+		s := Stats{
+			Event:     r.name,
+			Handled:   r.count.handled.Load(),
+			Failed:    r.count.failed.Load(),
+			Panicked:  r.count.panicked.Load(),
+			Malformed: r.count.malformed.Load(),
+			Dropped:   r.count.dropped.Load(),
+			Rejected:  r.count.rejected.Load(),
+		}
+		r.mu.Lock()
+		for _, l := range r.lanes {
+			s.Queued += int(l.waiting.Load())
+		}
+		r.mu.Unlock()
+		all = append(all, s)
 	}
-	other := m.names[name]
-	switch {
-	case slices.Contains(m.setup.Local, t):
-		return "", fmt.Errorf("%w: only a node itself emits %v", ErrUnsendable, t)
-	case !validName(name):
-		return "", fmt.Errorf("%w: %v has no name to travel under: declare a type", ErrUnsendable, t)
-	case other != nil && other != r:
-		return "", fmt.Errorf("%w: the name of %v, %q, belongs to another type: Register it with "+
-			"another name", ErrUnsendable, t, name)
-	}
-	return name, nil
+	slices.SortFunc(all, func(a, b Stats) int { return cmp.Compare(a.Event, b.Event) })
+	return all
 }

@@ -109,9 +109,9 @@ func TestEncodeNamesWhatTravels(t *testing.T) {
 		{make(unsendable), ""},
 		{nil, ""},
 	} {
-		got, err := mux.Encode(c.event)
-		if got.Name != c.want || (c.want == "") != errors.Is(err, ErrUnsendable) {
-			t.Errorf("Encode(%T): got %q, %v; want %q", c.event, got.Name, err, c.want)
+		got, _, err := mux.Encode(nil, c.event)
+		if got != c.want || (c.want == "") != errors.Is(err, ErrUnsendable) {
+			t.Errorf("Encode(%T): got %q, %v; want %q", c.event, got, err, c.want)
 		}
 	}
 }
@@ -130,7 +130,7 @@ func TestDecodingThatPanicsIsMalformed(t *testing.T) {
 	}
 	defer mux.Close(t.Context())
 	raw := Raw{Name: "unhashable", Payload: []byte{0x81, 0xa1, 'M', 0x81, 0x80, 0x01}}
-	if err := mux.Deliver(t.Context(), member.Member{}, raw); !errors.Is(err, ErrMalformed) {
+	if err := mux.Deliver(t.Context(), Delivery{Raw: raw}); !errors.Is(err, ErrMalformed) {
 		t.Errorf("Deliver of a map as key: got %v, want ErrMalformed", err)
 	}
 }

@@ -164,10 +164,12 @@ func (s shaker) Greet() message.Message {
 	}
 }
 
-func (shaker) Admit(message.Message) error          { return nil }
-func (shaker) Needs(member.Address) bool            { return true }
-func (shaker) System(member.Identity, []byte) error { return nil }
-func (shaker) Custom(member.Identity, []byte) error { return nil }
+func (shaker) Admit(message.Message) error            { return nil }
+func (shaker) Needs(member.Address) bool              { return true }
+func (shaker) System(member.Identity, []byte) error   { return nil }
+func (shaker) Custom(member.Identity, []byte) error   { return nil }
+func (shaker) Answered(member.Identity, []byte) error { return nil }
+func (shaker) Lost(member.Identity)                   {}
 
 func (shaker) Stream(member.Identity, []byte, transport.BulkStream) {}
 func (shaker) Datagram(member.Identity, []byte)                     {}

@@ -90,9 +90,9 @@ func TestStackHandlerThatBlocksForAMinute(t *testing.T) {
 				early, got, buffered)
 		}
 		for _, r := range s.node(to).Status().Receivers {
-			if r.Queued > receiver.LaneLength {
+			if r.Queued > receiver.QueueLength {
 				t.Errorf("%d events %q wait for a handler, want at most %d",
-					r.Queued, r.Event, receiver.LaneLength)
+					r.Queued, r.Event, receiver.QueueLength)
 			}
 		}
 		stop()

@@ -187,8 +187,8 @@ func (p *peer) openStream(ctx context.Context, head []byte) (*bulk, error) {
 // nextLink waits for a connection that is not the one that failed before; nil
 // when ctx ends.
 func (p *peer) nextLink(ctx context.Context, failed *link) (*link, error) {
-	p.await(1)
-	defer p.await(-1)
+	p.await(System, 1)
+	defer p.await(System, -1)
 	for {
 		l, changed, err := p.linkNow()
 		if err != nil || l != nil && l != failed {

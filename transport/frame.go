@@ -21,8 +21,10 @@ const (
 
 	maxGreetBytes = 4 << 10
 	headerBytes   = 4
-	// readBufferBytes is the buffer of a stream that is read.
+	// readBufferBytes is the buffer of a stream that is read, and keptFrameBytes
+	// the longest frame whose memory is kept for the next one.
 	readBufferBytes = 16 << 10
+	keptFrameBytes  = 256 << 10
 	// chunkBytes is the most that a declared length allocates by itself; the
 	// rest of a frame gets its room as its bytes arrive.
 	chunkBytes = 16 << 10
@@ -46,17 +48,24 @@ func appendHeader(dst []byte, length int) []byte {
 type frameReader struct {
 	buffered *bufio.Reader
 	limit    int // the longest frame, in bytes
+	// lends says that a frame is the caller's only until the next one is read. It is
+	// then in the buffer, of which lent bytes are to be discarded, or in kept.
+	lends bool
+	lent  int
+	kept  []byte
 }
 
 func newFrameReader(r io.Reader, limit int) *frameReader {
-	return &frameReader{bufio.NewReaderSize(r, readBufferBytes), limit}
+	return &frameReader{buffered: bufio.NewReaderSize(r, readBufferBytes), limit: limit}
 }
 
-// next returns the next frame, in memory of its own. It is errEndMark at an end
-// mark, io.EOF where the stream ends after a frame, errGarbage for a length
+// next returns the next frame, in memory of its own unless the reader lends. It
+// is errEndMark at an end mark, io.EOF where the stream ends after a frame, errGarbage for a length
 // above the limit and for a frame that is cut off; any other error is that of
 // the stream.
 func (r *frameReader) next() ([]byte, error) {
+	_, _ = r.buffered.Discard(r.lent) // it was peeked
+	r.lent = 0
 	header, err := r.buffered.Peek(headerBytes)
 	switch {
 	case errors.Is(err, io.EOF) && len(header) > 0:
@@ -76,7 +85,20 @@ func (r *frameReader) next() ([]byte, error) {
 }
 
 func (r *frameReader) body(length int) ([]byte, error) {
-	frame := make([]byte, min(length, chunkBytes))
+	if r.lends && length <= r.buffered.Size() {
+		frame, err := r.buffered.Peek(length)
+		if errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("%w: %d of %d bytes", errGarbage, len(frame), length)
+		}
+		r.lent = len(frame)
+		return frame, err
+	}
+	var frame []byte
+	if chunk := min(length, chunkBytes); cap(r.kept) >= chunk {
+		frame = r.kept[:min(length, cap(r.kept))]
+	} else {
+		frame = make([]byte, chunk)
+	}
 	for read := 0; ; {
 		n, err := io.ReadFull(r.buffered, frame[read:])
 		read += n
@@ -86,6 +108,9 @@ func (r *frameReader) body(length int) ([]byte, error) {
 		case err != nil:
 			return nil, err
 		case read == length:
+			if r.lends && cap(frame) <= keptFrameBytes {
+				r.kept = frame
+			}
 			return frame, nil
 		}
 		more := min(length-read, read)

@@ -12,9 +12,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// link is a connection to a peer, from the greet on. Two goroutines read and
-// two write, one of each for system and for custom frames; others see to bulk
-// streams and datagrams.
+// link is a connection to a peer, from the greet on. One goroutine reads and one
+// writes the frames of each kind; others see to bulk streams and datagrams.
 type link struct {
 	peer *peer
 	conn Conn
@@ -37,6 +36,7 @@ type link struct {
 	over     bool
 	draining bool          // nothing more is sent but end marks
 	silent   bool          // nothing comes back; another connection is dialed
+	left     bool          // each end has handed over all that the other wrote
 	deadline *time.Timer   // ends a link that holds up another one
 	streams  int           // bulk streams that are open
 	quiet    chan struct{} // closed when there are none; nil where nobody waits
@@ -81,9 +81,11 @@ func (l *link) start() {
 	l.started = true
 	work := &p.mesh.work
 	work.Go(l.readSystem)
-	work.Go(l.readCustom)
 	work.Go(l.writeSystem)
-	work.Go(l.writeCustom)
+	work.Go(func() { l.readFlow(Custom, p.mesh.handler.Custom) })
+	work.Go(func() { l.writeFlow(Custom) })
+	work.Go(func() { l.readFlow(Answer, p.mesh.handler.Answered) })
+	work.Go(func() { l.writeFlow(Answer) })
 	work.Go(l.acceptStreams)
 	work.Go(l.readDatagrams)
 	work.Go(l.writeDatagrams)
@@ -104,6 +106,7 @@ func (l *link) end(code Code, reason string, err error) {
 	}
 	wasCur, started := p.cur == l, l.started
 	p.lost(l)
+	clean := l.left && p.cur != nil
 	p.mu.Unlock()
 	l.conn.Close(code, CutReason(reason))
 	close(l.done)
@@ -111,6 +114,9 @@ func (l *link) end(code Code, reason string, err error) {
 		for k := range Kinds {
 			l.read[k].release()
 		}
+	}
+	if started && !clean {
+		p.mesh.handler.Lost(l.who)
 	}
 	if wasCur && err != nil {
 		p.mesh.told.report(Report{ReportLost, p.addr, err})
@@ -124,7 +130,17 @@ func (l *link) broken(err error) {
 		l.end(CodeGarbage, err.Error(), err)
 		return
 	}
+	if closed, ok := errors.AsType[*CloseError](err); ok && closed.Remote && closed.Code == CodeLeft {
+		l.setLeft()
+	}
 	l.end(CodeClosed, "connection lost", err)
+}
+
+// signalAll tells every writer.
+func (l *link) signalAll() {
+	for k := range Kinds {
+		l.signal(k)
+	}
 }
 
 // signal tells the writer of a kind to look what there is to do.
@@ -157,7 +173,12 @@ func (l *link) follow(earlier *link) {
 
 // handedOver reports whether all that came over the link is with the handler.
 func (l *link) handedOver() bool {
-	return l.read[System].released() && l.read[Custom].released()
+	for k := range Kinds {
+		if !l.read[k].released() {
+			return false
+		}
+	}
+	return true
 }
 
 // waitTurn waits until the links that come before this one have handed over
@@ -195,25 +216,43 @@ func (l *link) readSystem() {
 		l.broken(err)
 		return
 	}
-	if !l.isLeaving() {
-		select {
-		case <-l.read[Custom].ch:
-		case <-l.done:
-		}
-		l.awaitStreams()
-	}
-	l.end(CodeClosed, "left", nil)
-}
-
-// readCustom hands over custom frames.
-func (l *link) readCustom() {
-	defer l.read[Custom].release()
-	if !l.waitTurn(Custom) {
+	if l.isLeaving() || !l.waitRead() {
+		l.end(CodeClosed, goes, nil)
 		return
 	}
-	m := l.peer.mesh
-	reader := newFrameReader(l.conn.Stream(Custom), m.cfg.CustomBytes)
-	err := l.deliver(Custom, reader, m.handler.Custom)
+	l.awaitStreams()
+	l.setLeft()
+	l.end(CodeLeft, "left", nil)
+}
+
+// waitRead waits until all that the peer wrote is handed over; false when the link
+// ends first.
+func (l *link) waitRead() bool {
+	for k := range Kinds {
+		select {
+		case <-l.read[k].ch:
+		case <-l.done:
+			return false
+		}
+	}
+	return true
+}
+
+func (l *link) setLeft() {
+	l.peer.mu.Lock()
+	defer l.peer.mu.Unlock()
+	l.left = true
+}
+
+// readFlow hands over the frames of another kind.
+func (l *link) readFlow(k Kind, to take) {
+	defer l.read[k].release()
+	if !l.waitTurn(k) {
+		return
+	}
+	reader := newFrameReader(l.conn.Stream(k), l.peer.mesh.cfg.CustomBytes)
+	reader.lends = true
+	err := l.deliver(k, reader, to)
 	if !errors.Is(err, errEndMark) {
 		l.broken(err)
 		return
@@ -297,12 +336,8 @@ func (l *link) writeSystem() {
 		l.peer.setSilent(l, silence.wrote(time.Now(), l.conn.Stats().Heard, l.peer.mesh.silence))
 		buffer = batch.spare()
 	}
-	for k := range Kinds {
-		select {
-		case <-l.read[k].ch:
-		case <-l.done:
-			return
-		}
+	if !l.waitRead() {
+		return
 	}
 	l.awaitStreams()
 	if err := stream.CloseWrite(); err != nil {
@@ -310,15 +345,15 @@ func (l *link) writeSystem() {
 	}
 }
 
-// writeCustom writes what waits and at the end the end mark. It blocks while
-// the peer does not read.
-func (l *link) writeCustom() {
-	stream := l.conn.Stream(Custom)
+// writeFlow writes what waits of another kind and at the end the end mark. It
+// blocks while the peer does not read.
+func (l *link) writeFlow(k Kind) {
+	stream := l.conn.Stream(k)
 	var buffer []byte
 	for {
-		batch := l.peer.takeCustom(l, buffer)
+		batch := l.peer.takeFlow(l, k, buffer)
 		if len(batch.bytes) == 0 {
-			if !l.waitReady(Custom) {
+			if !l.waitReady(k) {
 				return
 			}
 			continue
@@ -328,7 +363,7 @@ func (l *link) writeCustom() {
 			l.broken(err)
 			return
 		}
-		l.peer.mesh.stats.sent[Custom].add(batch.frames, batch.payload)
+		l.peer.mesh.stats.sent[k].add(batch.frames, batch.payload)
 		if batch.last {
 			return
 		}

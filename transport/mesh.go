@@ -162,6 +162,15 @@ func (m *Mesh) Notify(to member.Address, frame []byte) {
 
 // Send implements Transport.
 func (m *Mesh) Send(ctx context.Context, to member.Address, frame []byte) error {
+	return m.send(ctx, Custom, to, frame)
+}
+
+// Answer implements Transport.
+func (m *Mesh) Answer(ctx context.Context, to member.Address, frame []byte) error {
+	return m.send(ctx, Answer, to, frame)
+}
+
+func (m *Mesh) send(ctx context.Context, k Kind, to member.Address, frame []byte) error {
 	if len(frame) == 0 || len(frame) > m.cfg.CustomBytes {
 		m.stats.drop(DropTooLarge, 1)
 		return fmt.Errorf("%w: %d bytes, want 1 to %d", ErrTooLarge, len(frame), m.cfg.CustomBytes)
@@ -171,7 +180,7 @@ func (m *Mesh) Send(ctx context.Context, to member.Address, frame []byte) error 
 		return err
 	}
 	defer p.release()
-	return p.send(ctx, frame)
+	return p.send(ctx, &p.flows[k], frame)
 }
 
 // Stats is a snapshot of what was counted. The counters are read one by one.

@@ -65,8 +65,8 @@ func TestSystemQueueExpires(t *testing.T) {
 	}
 }
 
-func TestCustomQueueTakesOneLongFrameAlone(t *testing.T) {
-	var q customQueue
+func TestFlowTakesOneLongFrameAlone(t *testing.T) {
+	q := newFlow(Custom)
 	if !q.push(make([]byte, 2*pendingBytes)) {
 		t.Error("a long frame does not fit into the empty queue")
 	}

@@ -98,11 +98,13 @@ const (
 	CodeBusy                   // too many peers or greets under way
 	CodeGarbage                // what came was no frame
 	CodeTimeout                // the peer did not greet, read or leave in time
+	CodeLeft                   // each end has handed over all that the other one wrote
 	codes
 )
 
 var codeNames = [codes]string{
 	"closed", "refused", "duplicate", "replaced", "earlier run", "busy", "garbage", "timeout",
+	"left",
 }
 
 // String is the name of the code as logs write it.

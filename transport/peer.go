@@ -29,8 +29,6 @@ type peer struct {
 	holders atomic.Int64 // goroutines that have it from Mesh.hold
 	probes  atomic.Int64 // under way
 
-	turn chan struct{} // held by the Send that comes next
-	wake chan struct{} // tells it to look again
 	// changed is closed, and made anew, when cur may be another; nil where nobody
 	// waits.
 	changed chan struct{}
@@ -47,8 +45,8 @@ type peer struct {
 	lastID uint64
 
 	system  systemQueue
-	custom  customQueue
-	senders int // Sends, and who wants a stream, that wait
+	flows   [Kinds]flow // of all kinds but System
+	senders int         // Sends, and who wants a stream, that wait
 
 	dialing    bool
 	cancelDial context.CancelFunc // while dialing
@@ -58,12 +56,11 @@ type peer struct {
 }
 
 func newPeer(m *Mesh, addr member.Address) *peer {
-	return &peer{
-		mesh: m,
-		addr: addr,
-		turn: make(chan struct{}, 1),
-		wake: make(chan struct{}, 1),
+	p := &peer{mesh: m, addr: addr}
+	for k := range Kinds {
+		p.flows[k] = newFlow(k)
 	}
+	return p
 }
 
 func (p *peer) release() { p.holders.Add(-1) }
@@ -135,35 +132,35 @@ func (p *peer) expire() {
 	p.mesh.stats.drop(DropStale, p.system.expire(time.Now()))
 }
 
-// send gives a custom frame to the connection.
-func (p *peer) send(ctx context.Context, frame []byte) error {
+// send gives a frame to the connection.
+func (p *peer) send(ctx context.Context, f *flow, frame []byte) error {
 	if ctx.Err() != nil {
 		return p.unsent(context.Cause(ctx))
 	}
 	select {
-	case p.turn <- struct{}{}:
-		taken, err := p.offer(frame)
+	case f.turn <- struct{}{}:
+		taken, err := p.offer(f, frame)
 		if taken || err != nil {
-			<-p.turn
+			<-f.turn
 			return err
 		}
 	default:
-		return p.sendInTurn(ctx, frame)
+		return p.sendInTurn(ctx, f, frame)
 	}
-	defer func() { <-p.turn }()
-	return p.sendWaiting(ctx, frame, time.Now())
+	defer func() { <-f.turn }()
+	return p.sendWaiting(ctx, f, frame, time.Now())
 }
 
 // sendInTurn waits for the Sends that came before.
-func (p *peer) sendInTurn(ctx context.Context, frame []byte) error {
+func (p *peer) sendInTurn(ctx context.Context, f *flow, frame []byte) error {
 	start := time.Now()
 	patience := time.NewTimer(SendTimeout)
 	defer patience.Stop()
 	for {
 		select {
-		case p.turn <- struct{}{}:
-			defer func() { <-p.turn }()
-			return p.sendWaiting(ctx, frame, start)
+		case f.turn <- struct{}{}:
+			defer func() { <-f.turn }()
+			return p.sendWaiting(ctx, f, frame, start)
 		case <-ctx.Done():
 			return p.unsent(context.Cause(ctx))
 		case <-patience.C:
@@ -176,17 +173,19 @@ func (p *peer) sendInTurn(ctx context.Context, frame []byte) error {
 }
 
 // sendWaiting offers a frame until it is taken. The caller has the turn.
-func (p *peer) sendWaiting(ctx context.Context, frame []byte, start time.Time) error {
-	p.await(1)
-	defer p.await(-1)
+func (p *peer) sendWaiting(
+	ctx context.Context, f *flow, frame []byte, start time.Time,
+) error {
+	p.await(f.kind, 1)
+	defer p.await(f.kind, -1)
 	patience := time.NewTimer(time.Until(start.Add(SendTimeout)))
 	defer patience.Stop()
 	for {
-		if taken, err := p.offer(frame); taken || err != nil {
+		if taken, err := p.offer(f, frame); taken || err != nil {
 			return err
 		}
 		select {
-		case <-p.wake:
+		case <-f.wake:
 		case <-ctx.Done():
 			return p.unsent(context.Cause(ctx))
 		case <-patience.C:
@@ -199,15 +198,15 @@ func (p *peer) sendWaiting(ctx context.Context, frame []byte, start time.Time) e
 }
 
 // await counts the Sends that want a connection.
-func (p *peer) await(change int) {
+func (p *peer) await(k Kind, change int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.senders += change
-	p.urge(Custom)
+	p.urge(k)
 }
 
 // offer takes a frame when there is a connection with room for it.
-func (p *peer) offer(frame []byte) (taken bool, err error) {
+func (p *peer) offer(f *flow, frame []byte) (taken bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -215,10 +214,10 @@ func (p *peer) offer(frame []byte) (taken bool, err error) {
 		return false, ErrClosed
 	case p.cur == nil:
 		return false, nil
-	case !p.custom.push(frame):
+	case !f.push(frame):
 		return false, nil
 	}
-	p.cur.signal(Custom)
+	p.cur.signal(f.kind)
 	return true, nil
 }
 
@@ -263,14 +262,14 @@ func (p *peer) takeSystem(l *link, spare []byte) batch {
 	return b
 }
 
-// takeCustom is takeSystem for custom frames. It makes room for others.
-func (p *peer) takeCustom(l *link, spare []byte) batch {
+// takeFlow is takeSystem for the other kinds. It makes room for more frames.
+func (p *peer) takeFlow(l *link, k Kind, spare []byte) batch {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b := batch{bytes: spare[:0]}
-	if p.cur == l && p.custom.frames > 0 {
-		b = p.custom.take(spare)
-		p.awake()
+	if f := &p.flows[k]; p.cur == l && f.frames > 0 {
+		b = f.take(spare)
+		f.awake()
 	}
 	if l.draining {
 		b.mark()
@@ -288,12 +287,11 @@ func (p *peer) setSilent(l *link, silent bool) {
 	}
 }
 
-// awake tells the Send that comes next, and who wants a stream, to look again. The
+// awake tells the Sends that come next, and who wants a stream, to look again. The
 // peer is locked.
 func (p *peer) awake() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
+	for k := range Kinds {
+		p.flows[k].awake()
 	}
 	if p.changed != nil {
 		close(p.changed)
@@ -314,8 +312,7 @@ func (p *peer) leave() []*link {
 	links := slices.Clone(p.draining)
 	if p.cur != nil {
 		p.cur.draining = true
-		p.cur.signal(System)
-		p.cur.signal(Custom)
+		p.cur.signalAll()
 		links = append(links, p.cur)
 	} else {
 		p.mesh.stats.drop(DropClosed, p.system.clear())
@@ -390,7 +387,7 @@ func (p *peer) mapTo(next *link, verdict Verdict) {
 	if p.cur != nil {
 		earlier = append(earlier, p.cur)
 		if p.cur.who != next.who {
-			p.mesh.stats.drop(DropLost, p.custom.clear()) // they were for the earlier run
+			p.clearFlows() // they were for the earlier run
 		}
 		if verdict == Switch {
 			p.drain(p.cur)
@@ -417,6 +414,14 @@ func (p *peer) mapTo(next *link, verdict Verdict) {
 	}
 }
 
+// clearFlows drops the frames that wait for a connection that is over. The peer is
+// locked.
+func (p *peer) clearFlows() {
+	for k := range Kinds {
+		p.mesh.stats.drop(DropLost, p.flows[k].clear())
+	}
+}
+
 // drain begins to leave a link: nothing but end marks is written on it any
 // more. The peer is locked.
 func (p *peer) drain(l *link) {
@@ -429,8 +434,7 @@ func (p *peer) drain(l *link) {
 	}
 	p.draining = append(p.draining, l)
 	l.hurry()
-	l.signal(System)
-	l.signal(Custom)
+	l.signalAll()
 }
 
 // excess is a link to end because too many are being left. The peer is locked.
@@ -455,7 +459,7 @@ func (p *peer) lost(l *link) {
 	}
 	p.failures++
 	p.setCur(nil)
-	p.mesh.stats.drop(DropLost, p.custom.clear())
+	p.clearFlows()
 	if p.leaving {
 		p.mesh.stats.drop(DropClosed, p.system.clear())
 	}

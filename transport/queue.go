@@ -11,7 +11,7 @@ const (
 	// maxQueuedTime is how old a system frame may get while it waits. It was
 	// true of its sender when it was sent; later it only makes noise.
 	maxQueuedTime = 2 * time.Second
-	// pendingBytes bounds the custom frames that wait; one longer frame may
+	// pendingBytes bounds the frames of a flow that wait; one longer frame may
 	// wait alone.
 	pendingBytes = 256 << 10
 )
@@ -94,14 +94,30 @@ func (b *batch) spare() []byte {
 	return b.bytes[:0]
 }
 
-// customQueue is the custom frames that wait, as they travel.
-type customQueue struct {
+// flow is the frames of a kind that wait to be written, as they travel, and who
+// has more of them. The frames are guarded by the lock of the peer.
+type flow struct {
+	kind    Kind
+	turn    chan struct{} // held by the Send that comes next
+	wake    chan struct{} // tells it to look again
 	pending []byte
 	frames  int
 }
 
+func newFlow(k Kind) flow {
+	return flow{kind: k, turn: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
+}
+
+// awake tells the Send that comes next to look again.
+func (q *flow) awake() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
 // push adds a frame unless there is no room.
-func (q *customQueue) push(frame []byte) bool {
+func (q *flow) push(frame []byte) bool {
 	if q.frames > 0 && len(q.pending)+len(frame)+headerBytes > pendingBytes {
 		return false
 	}
@@ -111,15 +127,15 @@ func (q *customQueue) push(frame []byte) bool {
 }
 
 // take returns what waits, and goes on with the memory of spare.
-func (q *customQueue) take(spare []byte) batch {
+func (q *flow) take(spare []byte) batch {
 	b := batch{bytes: q.pending, frames: q.frames, payload: len(q.pending) - q.frames*headerBytes}
 	q.pending, q.frames = spare[:0], 0
 	return b
 }
 
 // clear drops everything and returns how many.
-func (q *customQueue) clear() int {
+func (q *flow) clear() int {
 	n := q.frames
-	*q = customQueue{}
+	q.pending, q.frames = nil, 0
 	return n
 }

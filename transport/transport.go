@@ -11,9 +11,9 @@ import (
 )
 
 // Transport carries frames between one node and its peers, over one connection
-// a pair. System and custom frames and each bulk stream travel apart: none waits
-// for another to be read. Frames of one kind from one peer arrive in the order
-// sent, each at most once. A frame must not be empty.
+// a pair. The kinds of frames and each bulk stream travel apart: none waits for
+// another to be read. Frames of one kind from one peer arrive in the order sent,
+// each at most once. A frame must not be empty.
 type Transport interface {
 	// Start begins to accept connections and to hand what arrives to h. It is
 	// called once, before anything else; it does not block.
@@ -28,6 +28,10 @@ type Transport interface {
 	// SendTimeout at most. An error says that the frame was not sent: it wraps
 	// ErrClosed, ErrTooLarge, ErrUnreachable or the cause of ctx.
 	Send(ctx context.Context, to member.Address, frame []byte) error
+	// Answer is Send for frames that the peer's handler takes without waiting for
+	// anything, however slow it is with custom ones: without them two nodes that
+	// answer each other could hold each other up for ever.
+	Answer(ctx context.Context, to member.Address, frame []byte) error
 	// OpenStream opens a bulk stream to a peer, whose handler gets the head first.
 	// It waits for a connection as Send does, SendTimeout in all at most. Where it
 	// returns an error the peer's handler may have been called all the same, with
@@ -63,8 +67,9 @@ type Handler interface {
 	// System takes a system frame, which is the handler's to keep. An error
 	// says that it is garbage, and closes the connection with CodeGarbage.
 	System(from member.Identity, frame []byte) error
-	// Custom takes a custom frame, as System does. While it blocks the peer's
-	// custom frames wait, and in the end its senders.
+	// Custom takes a custom frame, as System does, but the frame is the handler's
+	// only until it returns. While it blocks the peer's custom frames wait, and in
+	// the end its senders.
 	Custom(from member.Identity, frame []byte) error
 	// Stream takes a bulk stream that the peer opened, in a goroutine of its own.
 	// The stream is closed when it returns; until then it is one of MaxStreams.
@@ -72,19 +77,26 @@ type Handler interface {
 	// Datagram takes a datagram, which is the handler's to keep, one after the
 	// other of a connection. While it blocks others are dropped.
 	Datagram(from member.Identity, frame []byte)
+	// Answered takes an answer frame, as Custom does. It must not block.
+	Answered(from member.Identity, frame []byte) error
+	// Lost says that a connection to the peer is over, so that custom and answer
+	// frames which it took may not have arrived. It must not block. A connection
+	// that was left in order for another one loses nothing, and is not told of.
+	Lost(peer member.Identity)
 }
 
-// Kind tells system from custom frames.
+// Kind tells frames that travel apart.
 type Kind uint8
 
 // The kinds of frames.
 const (
 	System Kind = iota // messages between nodes
 	Custom             // events of the application
+	Answer             // what becomes of some of these
 	Kinds              // counts the kinds
 )
 
-var kindNames = [Kinds]string{"system", "custom"}
+var kindNames = [Kinds]string{"system", "custom", "answer"}
 
 // String is the name of the kind as metrics write it.
 func (k Kind) String() string { return nameOf(kindNames[:], k) }

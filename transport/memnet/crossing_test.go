@@ -215,6 +215,13 @@ func (n *node) Custom(_ member.Identity, frame []byte) error {
 func (n *node) Stream(member.Identity, []byte, transport.BulkStream) {}
 func (n *node) Datagram(member.Identity, []byte)                     {}
 
+func (n *node) Answered(_ member.Identity, frame []byte) error {
+	n.take(transport.Answer, frame)
+	return nil
+}
+
+func (n *node) Lost(member.Identity) {}
+
 func (n *node) take(k transport.Kind, frame []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

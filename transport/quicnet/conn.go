@@ -22,31 +22,38 @@ const noCommonALPN = 0x100 + 120
 // no other.
 const streamClosed quic.StreamErrorCode = 0
 
-// conn is one QUIC connection. Each side opens two streams, the first one for
-// system and the second one for custom frames. Bulk streams are bidirectional.
+// conn is one QUIC connection. Each side opens a stream for each kind of frames,
+// in the order of the kinds. Bulk streams are bidirectional.
 type conn struct {
 	quic    *quic.Conn
 	kernel  bool // packets go over a socket of the kernel
 	streams [transport.Kinds]stream
+
+	// accepting is held by who accepts a stream, which is that of the kind next. It
+	// is a channel, and no mutex, since that may take for ever.
+	accepting chan struct{}
+	next      transport.Kind
+	accepted  [transport.Kinds]chan *quic.ReceiveStream // with room for the one
 }
 
 var _ transport.Conn = (*conn)(nil)
 
 // newConn opens the streams of a connection whose handshake is done.
 func (n *network) newConn(q *quic.Conn) (*conn, error) {
-	c := &conn{quic: q}
+	c := &conn{quic: q, accepting: make(chan struct{}, 1)}
 	_, c.kernel = n.packets.(*net.UDPConn)
 	for k := range transport.Kinds {
+		c.accepted[k] = make(chan *quic.ReceiveStream, 1)
 		send, err := q.OpenUniStream()
 		if err != nil {
 			err = translate(err)
-			c.Close(transport.CodeRefused, "two streams are needed")
+			c.Close(transport.CodeRefused, "a stream for each kind of frames is needed")
 			return nil, fmt.Errorf("quicnet: open stream: %w", err)
 		}
 		if k == transport.System {
 			send.SetPriority(urgent, true)
 		}
-		c.streams[k] = stream{quic: q, send: send}
+		c.streams[k] = stream{conn: c, kind: k, send: send}
 	}
 	return c, nil
 }
@@ -98,21 +105,51 @@ func (c *conn) Stats() transport.ConnStats {
 	return transport.ConnStats{RTT: s.SmoothedRTT, Heard: s.PacketsReceived}
 }
 
+// accept returns the peer's stream of a kind. QUIC gives streams out in the order in
+// which the peer opened them, to whoever asks. It returns when the connection is
+// closed.
+func (c *conn) accept(k transport.Kind) (*quic.ReceiveStream, error) {
+	for {
+		select {
+		case receive := <-c.accepted[k]:
+			return receive, nil
+		case c.accepting <- struct{}{}:
+			err := c.acceptNext(k)
+			<-c.accepting
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// acceptNext accepts one stream, unless that of kind k is there.
+func (c *conn) acceptNext(k transport.Kind) error {
+	if len(c.accepted[k]) > 0 {
+		return nil
+	}
+	receive, err := c.quic.AcceptUniStream(context.Background())
+	if err != nil {
+		return translate(err)
+	}
+	c.accepted[c.next] <- receive
+	c.next++
+	return nil
+}
+
 // stream is a stream of ours to write and one of the peer's to read.
 type stream struct {
-	quic *quic.Conn
-	send *quic.SendStream
-	// receive is nil until the first Read. Streams are accepted in the order in
-	// which the peer opened them, and the system stream is read first.
-	receive *quic.ReceiveStream
+	conn    *conn
+	kind    transport.Kind
+	send    *quic.SendStream
+	receive *quic.ReceiveStream // nil until the first Read
 }
 
 func (s *stream) Read(p []byte) (int, error) {
 	if s.receive == nil {
-		// It returns when the connection is closed.
-		receive, err := s.quic.AcceptUniStream(context.Background())
+		receive, err := s.conn.accept(s.kind)
 		if err != nil {
-			return 0, translate(err)
+			return 0, err
 		}
 		s.receive = receive
 	}
@@ -190,13 +227,13 @@ func translate(err error) error {
 			Remote: closed.Remote,
 		}
 	}
-	reset, isReset := errors.AsType[*quic.StreamError](err)
+	if reset, ok := errors.AsType[*quic.StreamError](err); ok && reset.Remote {
+		return transport.ErrStreamReset
+	} else if ok || errors.Is(err, quic.ErrStreamClosed) {
+		return transport.ErrStreamClosed
+	}
 	fault, ok := errors.AsType[*quic.TransportError](err)
 	switch {
-	case isReset && reset.Remote:
-		return transport.ErrStreamReset
-	case isReset, errors.Is(err, quic.ErrStreamClosed):
-		return transport.ErrStreamClosed
 	case ok && fault.ErrorCode == noCommonALPN:
 		return fmt.Errorf("%w: %w", transport.ErrNotNode, err)
 	case ok && fault.ErrorCode.IsCryptoError():

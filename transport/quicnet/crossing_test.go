@@ -90,7 +90,7 @@ func crossAll(t *testing.T, long, late int) (duplicates uint64) {
 	return duplicates
 }
 
-// talk sends numbered frames of both kinds to another node.
+// talk sends numbered frames of all kinds to another node.
 func (n *node) talk(to member.Address, frames int) error {
 	for i := range frames {
 		if to == n.self.Address {
@@ -99,6 +99,9 @@ func (n *node) talk(to member.Address, frames int) error {
 		frame := fmt.Appendf(nil, "%v %d", n.self.Address, i)
 		n.Notify(to, frame)
 		if err := n.Send(context.Background(), to, frame); err != nil {
+			return err
+		}
+		if err := n.Answer(context.Background(), to, frame); err != nil {
 			return err
 		}
 		time.Sleep(time.Millisecond)

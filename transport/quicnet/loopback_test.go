@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -113,7 +114,7 @@ func (n *node) System(_ member.Identity, frame []byte) error {
 }
 
 func (n *node) Custom(_ member.Identity, frame []byte) error {
-	n.frames[transport.Custom] <- frame
+	n.frames[transport.Custom] <- slices.Clone(frame)
 	return nil
 }
 
@@ -124,6 +125,13 @@ func (n *node) Stream(_ member.Identity, head []byte, s transport.BulkStream) {
 }
 
 func (n *node) Datagram(member.Identity, []byte) {}
+
+func (n *node) Answered(_ member.Identity, frame []byte) error {
+	n.frames[transport.Answer] <- slices.Clone(frame)
+	return nil
+}
+
+func (n *node) Lost(member.Identity) {}
 
 // next is the next thing from a channel, which must come soon.
 func next[T any](t testing.TB, ch <-chan T, what string) T {

@@ -36,7 +36,7 @@ const (
 	// with a reader that is fast, to what a round trip of 10 ms takes at 50 MB/s. A
 	// peer may fill the windows of both streams of frames and of all bulk streams,
 	// its own and ours: streamsWindow, 17 MiB, bounds what a peer can make this node
-	// keep on one connection, and 1.2 MiB before it is admitted.
+	// keep, and 1.2 MiB before it is admitted.
 	// All of it fits into the window of the connection, so that bulk streams and
 	// custom frames which nobody reads do not stop system frames. It has to be
 	// larger by a third at least: quic-go lets the peer send on only after a quarter

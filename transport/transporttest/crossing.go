@@ -77,6 +77,9 @@ func settle(t *testing.T, a, b *node, count int) (duplicates uint64) {
 		if errs := n.reported(transport.ReportLost); len(errs) != 0 {
 			t.Errorf("%v: crossing connections are reported as a loss: %v", n.address(), errs)
 		}
+		if peers := n.lostPeers(); len(peers) != 0 {
+			t.Errorf("%v: told that frames to %v may be lost, and none was", n.address(), peers)
+		}
 	}
 	return duplicates
 }
@@ -111,7 +114,9 @@ func testCrossingUnderLoad(t *testing.T, w World) {
 		}
 		duplicates += settle(t, a, b, frames)
 		for _, n := range []*node{a, b} {
-			eventually(t, time.Second, "custom frames arrived", n.hasReceived(transport.Custom, frames))
+			for _, k := range []transport.Kind{transport.Custom, transport.Answer} {
+				eventually(t, time.Second, "frames arrived", n.hasReceived(k, frames))
+			}
 			for k := range transport.Kinds {
 				if got := n.received(k); !slices.Equal(got, want) {
 					t.Fatalf("round %d: %v: %v frames\n got %q\nwant 0 to %d in order",
@@ -124,14 +129,17 @@ func testCrossingUnderLoad(t *testing.T, w World) {
 	mustCross(t, w, duplicates)
 }
 
-// talk sends numbered frames of both kinds; meet has sent the first one.
+// talk sends numbered frames of all kinds; meet has sent the first system frame.
 func talk(from, to *node, frames int) error {
-	if err := from.Send(context.Background(), to.address(), []byte("0")); err != nil {
-		return err
-	}
-	for i := 1; i < frames; i++ {
-		from.Notify(to.address(), []byte(fmt.Sprint(i)))
-		if err := from.Send(context.Background(), to.address(), []byte(fmt.Sprint(i))); err != nil {
+	for i := range frames {
+		frame := []byte(fmt.Sprint(i))
+		if i > 0 {
+			from.Notify(to.address(), frame)
+		}
+		if err := from.Send(context.Background(), to.address(), frame); err != nil {
+			return err
+		}
+		if err := from.Answer(context.Background(), to.address(), frame); err != nil {
 			return err
 		}
 		if i%3 == 0 {

@@ -258,16 +258,6 @@ func testGarbage(t *testing.T, w World) {
 	if got := a.Stats().Connections; got != 0 {
 		t.Errorf("%d connections are left", got)
 	}
-	r := dialRaw(t, stranger, addr(1))
-	if err := r.greet(addr(9), addr(1), uint64(len(tests))+1); err != nil {
-		t.Fatalf("greet: %v", err)
-	}
-	if err := r.SendDatagram([]byte{0, 2, 'x'}); err != nil {
-		t.Fatalf("SendDatagram: %v", err)
-	}
-	if code, err := r.closed(); code != transport.CodeGarbage || err != nil {
-		t.Errorf("datagram cut off: closed by %v, %v; want %v", code, err, transport.CodeGarbage)
-	}
 	connect(t, join(t, w, addr(2)), a)
 }
 

@@ -36,6 +36,9 @@ func testOrder(t *testing.T, w World) {
 		if err := a.Send(context.Background(), addr(2), []byte(frame)); err != nil {
 			t.Fatalf("Send %d: %v", i, err)
 		}
+		if err := a.Answer(context.Background(), addr(2), []byte(frame)); err != nil {
+			t.Fatalf("Answer %d: %v", i, err)
+		}
 		if i%50 == 49 {
 			// No more than may wait.
 			time.Sleep(10 * time.Millisecond)
@@ -66,6 +69,13 @@ func testKindsApart(t *testing.T, w World) {
 			t.Errorf("heartbeat %d took %v beside custom frames that wait", i, took)
 		}
 	}
+	// More answers than the window of a stream holds.
+	for i := range 100 {
+		if err := a.Answer(t.Context(), addr(2), make([]byte, 10_000)); err != nil {
+			t.Fatalf("Answer %d beside custom frames that wait: %v", i, err)
+		}
+	}
+	eventually(t, 5*time.Second, "answers arrived", b.hasReceived(transport.Answer, 100))
 }
 
 // fill sends custom frames until Send blocks, and returns how many were taken.

@@ -230,6 +230,9 @@ func testRestart(t *testing.T, w World) {
 	if took := time.Since(start); took > 100*time.Millisecond {
 		t.Errorf("the later run was heard after %v, want at most 100 ms", took)
 	}
+	if got := a.lostPeers(); len(got) != 1 || got[0].Incarnation != 1 {
+		t.Errorf("a is told that frames to %v may be lost, want the earlier run alone", got)
+	}
 	if got := a.peer(addr(2)).Identity; got != s.greet.From {
 		t.Errorf("a is connected to %v, want %v", got, s.greet.From)
 	}

@@ -62,6 +62,7 @@ type node struct {
 	from     [transport.Kinds][]member.Identity
 	admitted []message.Message
 	reports  []transport.Report
+	lost     []member.Identity
 	stopped  [transport.Kinds]bool // the handler blocks
 
 	streams   []*incoming
@@ -103,8 +104,9 @@ func joinAs(t *testing.T, w World, at member.Address, s settings) *node {
 		t.Fatalf("Start: %v", err)
 	}
 	t.Cleanup(func() {
-		n.resume(transport.System)
-		n.resume(transport.Custom)
+		for k := range transport.Kinds {
+			n.resume(k)
+		}
 		n.setSlow(false)
 		close(n.quit)
 		_ = mesh.Close() // the test may have killed its network
@@ -136,6 +138,19 @@ func (n *node) System(from member.Identity, frame []byte) error {
 func (n *node) Custom(from member.Identity, frame []byte) error {
 	n.take(transport.Custom, from, frame)
 	return nil
+}
+
+// Answered implements transport.Handler.
+func (n *node) Answered(from member.Identity, frame []byte) error {
+	n.take(transport.Answer, from, frame)
+	return nil
+}
+
+// Lost implements transport.Handler.
+func (n *node) Lost(peer member.Identity) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lost = append(n.lost, peer)
 }
 
 func (n *node) take(k transport.Kind, from member.Identity, frame []byte) {
@@ -228,6 +243,13 @@ func (n *node) receivedBy(k transport.Kind) []member.Identity {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.from[k])
+}
+
+// lostPeers lists the peers of connections that ended with a loss.
+func (n *node) lostPeers() []member.Identity {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.lost)
 }
 
 // reported returns the errors of the reports of one kind.

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/wire"
+)
+
+// callOf is a call as the receiver gets it.
+func (n *Node) callOf(from member.Address, c wire.Call) *receiver.Call {
+	return &receiver.Call{
+		ID:      c.ID,
+		Request: c.Request,
+		Timeout: c.Timeout,
+		Answer: func(value any, ran bool, err error) {
+			n.answer(from, n.answerOf(c, value, ran, err))
+		},
+	}
+}
+
+// answerOf says what became of a call.
+func (n *Node) answerOf(c wire.Call, value any, ran bool, err error) wire.Answer {
+	a := wire.Answer{ID: c.ID}
+	if err != nil {
+		a.Outcome, a.Text = outcomeOf(ran, err), err.Error()
+		return a
+	}
+	if !c.Request {
+		return a
+	}
+	if a.Payload, err = n.mux.EncodeAnswer(nil, value); err != nil {
+		a.Outcome, a.Text = wire.OutcomeUnsaid, err.Error()
+	}
+	return a
+}
+
+func outcomeOf(ran bool, err error) wire.Outcome {
+	_, moved := errors.AsType[*NotLeaderError](err)
+	switch {
+	case ran:
+		return wire.OutcomeFailed
+	case moved:
+		return wire.OutcomeNotLeader
+	case errors.Is(err, receiver.ErrUnknown):
+		return wire.OutcomeUnknown
+	case errors.Is(err, receiver.ErrMalformed):
+		return wire.OutcomeMalformed
+	case errors.Is(err, receiver.ErrBusy):
+		return wire.OutcomeBusy
+	default:
+		return wire.OutcomeNotRun
+	}
+}
+
+// answer sends an answer to who awaits it.
+func (n *Node) answer(to member.Address, a wire.Answer) {
+	if to == n.cfg.self {
+		n.awaited.settle(to, a)
+		return
+	}
+	e := outgoings.Get().(*outgoing)
+	defer e.release()
+	var err error
+	if e.frame, err = wire.AppendAnswer(e.frame[:0], a, MaxEventBytes); err != nil {
+		a = wire.Answer{ID: a.ID, Outcome: wire.OutcomeUnsaid, Text: err.Error()}
+		e.frame, err = wire.AppendAnswer(e.frame[:0], a, MaxEventBytes)
+	}
+	if err == nil {
+		err = n.net.Answer(n.answering, to, e.frame)
+	}
+	if err != nil {
+		// Who awaits it learns that the connection is lost, or has stopped waiting.
+		_ = n.drop(member.Identity{Address: to}, dropUnanswered, err)
+	}
+}
+
+// Answered takes an answer to a call of this node (transport.Handler).
+func (n inbound) Answered(from member.Identity, frame []byte) error {
+	a, err := wire.DecodeAnswer(frame, MaxEventBytes)
+	switch {
+	case errors.Is(err, wire.ErrUnknownKind), errors.Is(err, wire.ErrVersion):
+		_ = n.drop(from, dropUnknownKind, err)
+	case err != nil:
+		return n.drop(from, dropMalformed, err)
+	case !n.awaited.settle(from.Address, a):
+		n.meter.drop(dropNotAwaited)
+	}
+	return nil
+}
+
+// Lost says that what was on its way to a peer may not have arrived, and that its
+// own calls get no answers any more (transport.Handler).
+func (n inbound) Lost(peer member.Identity) {
+	err := fmt.Errorf("%w: the connection to %s was lost", ErrUnknownOutcome, peer.Address)
+	n.awaited.lose(peer.Address, err)
+	n.mux.CancelAll(peer.Address, errAskerLost)
+}
+
+// errAskerLost is the cause of the context of a request whose answer cannot arrive.
+var errAskerLost = errors.New("cluster: the connection to the asking member was lost")

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/wire"
+)
+
+// Request asks an active member, which may be this node, and blocks until its
+// handler has answered, ctx ends, or the connection is lost. The handler is one
+// of receiver.HandleRequest for the type of req. It gets the deadline of ctx, and
+// its context ends when this one does.
+//
+// At most one handler runs, once. Errors say what happened: ErrNotActive,
+// ErrTooLarge, ErrBusy and ErrNotDelivered that none ran, and so do
+// ErrUnknownType, when the member has no handler, and ErrClosed; *HandlerError
+// that it failed; ErrUnknownOutcome that it may have run or still runs, with the
+// cause of ctx where that ended. A request with ErrNotDelivered can be repeated.
+func Request[Resp any](
+	ctx context.Context, n *Node, to member.Address, req any, opts ...SendOption,
+) (Resp, error) {
+	var resp Resp
+	err := n.request(ctx, to, req, &resp, false, newSending(opts))
+	return resp, err
+}
+
+// RequestLeader is Request to the quorate leader, which answers only while it has
+// authority. It waits for a leader, and asks the next one where a leader was lost
+// or replaced before its handler ran, until ctx ends. An outcome that is not
+// known is an error: it never asks twice then.
+func RequestLeader[Resp any](
+	ctx context.Context, n *Node, req any, opts ...SendOption,
+) (Resp, error) {
+	var resp Resp
+	err := n.requestLeader(ctx, req, &resp, newSending(opts))
+	return resp, err
+}
+
+func (n *Node) requestLeader(ctx context.Context, req, resp any, s sending) error {
+	for {
+		term, err := n.WaitLeader(ctx)
+		if err != nil {
+			return err
+		}
+		_, changed := n.seen.get()
+		err = n.request(ctx, term.Leader().Address, req, resp, true, s)
+		if !canFollow(err) || n.over(ctx) != nil {
+			return err
+		}
+		// This node may be the last to learn of the next leader, or the first.
+		pause := time.NewTimer(n.cfg.HeartbeatInterval)
+		select {
+		case <-changed:
+		case <-pause.C:
+		case <-ctx.Done():
+		case <-n.quit:
+		}
+		pause.Stop()
+	}
+}
+
+// canFollow reports whether a request of the leader can be asked of the next one.
+func canFollow(err error) bool {
+	_, moved := errors.AsType[*NotLeaderError](err)
+	return moved || errors.Is(err, ErrNotDelivered) || errors.Is(err, ErrNotActive)
+}
+
+// request asks one member and decodes its answer into resp.
+func (n *Node) request(
+	ctx context.Context, to member.Address, req, resp any, leader bool, s sending,
+) error {
+	e, err := n.encode(req, s.metadata)
+	if err != nil {
+		return err
+	}
+	defer e.release()
+	view := n.look().view
+	if err := n.maySend(ctx, view, to); err != nil {
+		return err
+	}
+	answered := make(chan wire.Answer, 1)
+	lost := make(chan error, 1)
+	id, err := n.awaited.open(ctx, n.quit, awaited{to: to, settle: func(a wire.Answer, err error) {
+		if err != nil {
+			lost <- err
+			return
+		}
+		a.Payload = slices.Clone(a.Payload)
+		answered <- a
+	}})
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrBusy, err)
+	}
+	c := wire.Call{ID: id, Request: true, Leader: leader}
+	if at, ok := ctx.Deadline(); ok {
+		c.Timeout = max(time.Until(at), 1)
+	}
+	if err := n.sendCall(ctx, view, to, e, c); err != nil {
+		n.awaited.close(id)
+		return err
+	}
+	select {
+	case a := <-answered:
+		return n.readAnswer(to, a, resp)
+	case err := <-lost:
+		return err
+	case <-ctx.Done():
+	case <-n.quit:
+	}
+	if n.awaited.close(id) {
+		n.takeBack(to, id)
+		return fmt.Errorf("%w: %s: %w", ErrUnknownOutcome, to, n.over(ctx))
+	}
+	select { // one of the two is there, or about to be
+	case a := <-answered:
+		return n.readAnswer(to, a, resp)
+	case err := <-lost:
+		return err
+	}
+}
+
+// readAnswer says what became of a request.
+func (n *Node) readAnswer(from member.Address, a wire.Answer, resp any) error {
+	if err := n.outcome(from, a); err != nil {
+		return err
+	}
+	if err := n.mux.DecodeAnswer(a.Payload, resp); err != nil {
+		return fmt.Errorf("%w: the answer of %s: %w", ErrUnknownType, from, err)
+	}
+	return nil
+}
+
+// outcome is the error that an answer tells of; nil when the handlers returned.
+func (n *Node) outcome(from member.Address, a wire.Answer) error {
+	switch a.Outcome {
+	case wire.OutcomeDone:
+		return nil
+	case wire.OutcomeUnknown, wire.OutcomeMalformed:
+		return fmt.Errorf("%w: %s: %s", ErrUnknownType, from, printable(a.Text))
+	case wire.OutcomeBusy:
+		return fmt.Errorf("%w: %s: %s", ErrBusy, from, printable(a.Text))
+	case wire.OutcomeNotLeader:
+		return &NotLeaderError{Leader: n.look().view.Leader, Asked: from}
+	case wire.OutcomeNotRun:
+		return fmt.Errorf("%w: %s: %s", ErrNotDelivered, from, printable(a.Text))
+	case wire.OutcomeUnsaid:
+		return fmt.Errorf("%w: the answer of %s cannot be sent: %s", ErrTooLarge, from, printable(a.Text))
+	default:
+		return &HandlerError{Member: from, Text: a.Text}
+	}
+}
+
+// sendCall sends an event whose outcome is awaited.
+func (n *Node) sendCall(
+	ctx context.Context, view member.View, to member.Address, e *outgoing, c wire.Call,
+) error {
+	if to == view.Self.Address {
+		d := receiver.Delivery{
+			From: n.self(view), Raw: receiver.Raw{Name: e.name, Payload: e.payload},
+			Metadata: e.metadata, Call: n.callOf(to, c),
+		}
+		if c.Leader && !n.leads() {
+			return notLeader(n.look())
+		}
+		return n.deliver(ctx, d)
+	}
+	if n.meter.sending.Add(1) > MaxSending {
+		n.meter.sending.Add(-1)
+		return ErrBusy
+	}
+	defer n.meter.sending.Add(-1)
+	// A broadcast has a number for each member, and shares e.
+	own := outgoings.Get().(*outgoing)
+	defer own.release()
+	var err error
+	if own.frame, err = e.framed(own.frame[:0], c); err != nil {
+		return fmt.Errorf("%w: %q: %w", ErrTooLarge, e.name, err)
+	}
+	return n.notDelivered(n.net.Send(ctx, to, own.frame))
+}
+
+// sendAwaited is send for an event whose sender wants to know what becomes of it.
+func (n *Node) sendAwaited(
+	ctx context.Context, view member.View, to member.Address, e *outgoing,
+	told func(to member.Address, err error),
+) error {
+	id, err := n.awaited.open(ctx, n.quit, awaited{to: to, settle: func(a wire.Answer, err error) {
+		if err == nil {
+			err = n.outcome(to, a)
+		}
+		told(to, err)
+	}})
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrBusy, err)
+	}
+	err = n.sendCall(ctx, view, to, e, wire.Call{ID: id})
+	if err != nil && !n.awaited.close(id) {
+		return nil // told knows
+	}
+	return err
+}
+
+// leads reports whether this node has authority at this moment.
+func (n *Node) leads() bool {
+	t := n.look().live()
+	return t != nil && t.own && t.remaining() > 0
+}
+
+// takeBack tells a member that nobody waits for its answer any more.
+func (n *Node) takeBack(to member.Address, id uint64) {
+	if to == n.cfg.self {
+		n.mux.Cancel(to, id)
+		return
+	}
+	select {
+	case n.takenBack <- takenBack{to, id}:
+	default: // its deadline or the end of the connection tells it
+	}
+}
+
+// takenBack is a call that nobody awaits any more.
+type takenBack struct {
+	to member.Address
+	id uint64
+}
+
+// maxTakenBack bounds those whose members are still to be told.
+const maxTakenBack = 1024
+
+// tellTakenBack tells members of calls that were taken back, until the node ends.
+func (n *Node) tellTakenBack() {
+	for {
+		select {
+		case c := <-n.takenBack:
+			ctx, cancel := context.WithTimeout(context.Background(), n.cfg.HeartbeatTimeout)
+			_ = n.net.Send(ctx, c.to, wire.AppendCancel(nil, c.id)) // as takeBack says
+			cancel()
+		case <-n.quit:
+			return
+		}
+	}
+}

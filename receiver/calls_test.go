@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package receiver
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/member"
+)
+
+// slow is a mux whose handler of requests takes as many seconds as its text has
+// bytes, and tells why its context ended.
+func slow(opts ...Option) *Mux {
+	mux := NewMux()
+	HandleRequest(mux, func(ctx context.Context, _ member.Member, m order) (int, error) {
+		switch m.Text {
+		case "panic":
+			panic("boom")
+		case "exit":
+			runtime.Goexit()
+		}
+		select {
+		case <-time.After(time.Duration(len(m.Text)) * time.Second):
+			return len(m.Text), nil
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
+	}, opts...)
+	return mux
+}
+
+func TestRequestsRunSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mux := slow(Concurrency(2))
+		started(t, mux, Setup{})
+		begin := time.Now()
+		var told [3]outcome
+		for i := range told {
+			if err := mux.Deliver(t.Context(), asked("xx", told[i].call(uint64(i+1), true))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		told[0].want(t, 2, true, nil)
+		told[1].want(t, 2, true, nil)
+		if told[2].times != 0 {
+			t.Errorf("the third was answered after %v, with two at once", time.Since(begin))
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		told[2].want(t, 2, true, nil)
+	})
+}
+
+// TestRequestEnds in each way that it can.
+func TestRequestEnds(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		text    string
+		timeout time.Duration
+		end     func(mux *Mux)
+		ran     bool
+		want    error
+	}{
+		{"by its deadline", "xxxxx", 2 * time.Second, nil, true, context.DeadlineExceeded},
+		{"taken back", "xxxxx", 0, func(m *Mux) { m.Cancel(sender(1).Address, 1) }, true, ErrCanceled},
+		{"connection lost", "xxxxx", 0, func(m *Mux) { m.CancelAll(sender(1).Address, errBoom) },
+			true, errBoom},
+		{"another taken back", "x", 0, func(m *Mux) {
+			m.Cancel(sender(1).Address, 2)
+			m.Cancel(sender(2).Address, 1)
+			m.CancelAll(sender(2).Address, errBoom)
+		}, true, nil},
+		{"by the node", "xxxxx", 0, func(m *Mux) { _ = m.Close(context.Background()) }, true, ErrClosed},
+		{"by a panic", "panic", 0, nil, true, nil},
+		{"without a word", "exit", 0, nil, true, errExited},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			mux := slow()
+			started(t, mux, Setup{})
+			var told outcome
+			d := asked(c.text, told.call(1, true))
+			d.Call.Timeout = c.timeout
+			if err := mux.Deliver(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second / 2)
+			if c.end != nil {
+				c.end(mux)
+			}
+			time.Sleep(3 * time.Second)
+			synctest.Wait()
+			if c.text == "panic" {
+				if _, ok := errors.AsType[*PanicError](told.err); !ok {
+					t.Errorf("%s: got %v, want a PanicError", c.name, told.err)
+				}
+				return
+			}
+			if told.times != 1 || told.ran != c.ran || !errors.Is(told.err, c.want) {
+				t.Errorf("%s: told %d times, ran %t, %v; want once, %t, %v",
+					c.name, told.times, told.ran, told.err, c.ran, c.want)
+			}
+			if run := mux.live.Load(); run != nil && len(run.calls.pending) > 0 {
+				t.Errorf("%s: %d calls are remembered", c.name, len(run.calls.pending))
+			}
+		})
+	}
+}
+
+// TestRequestThatWaitedTooLong never runs.
+func TestRequestThatWaitedTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mux := slow(Concurrency(1))
+		started(t, mux, Setup{})
+		var first, second outcome
+		if err := mux.Deliver(t.Context(), asked("xxx", first.call(1, true))); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		d := asked("x", second.call(2, true))
+		d.Call.Timeout = time.Second
+		if err := mux.Deliver(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		first.want(t, 3, true, nil)
+		second.want(t, nil, false, context.DeadlineExceeded)
+		if got := stats(t, mux, "order").Handled; got != 1 {
+			t.Errorf("Handled: got %d, want the first alone", got)
+		}
+	})
+}
+
+// TestCloseAnswersWhatWaits: nobody is left without an answer.
+func TestCloseAnswersWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mux := slow(Concurrency(1))
+		started(t, mux, Setup{})
+		told := make([]outcome, 5)
+		for i := range told {
+			if err := mux.Deliver(t.Context(), asked("xxx", told[i].call(uint64(i+1), true))); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		if err := mux.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for i := range told {
+			told[i].want(t, told[i].value, i == 0, ErrClosed)
+		}
+	})
+}
+
+func TestRequestsAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mux := slow()
+		Handle(mux, ignore[other])
+		started(t, mux, Setup{})
+		var told outcome
+		if err := mux.Deliver(t.Context(), asked("xxx", told.call(1, true))); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			name string
+			d    Delivery
+			want error
+		}{
+			{"a number twice", asked("x", told.call(1, true)), ErrMalformed},
+			{"no handler that answers", Delivery{From: sender(1), Raw: Raw{"other", []byte{0x80}},
+				Call: told.call(2, true)}, ErrUnknown},
+			{"no handler", Delivery{From: sender(1), Raw: Raw{"strange", nil},
+				Call: told.call(3, true)}, ErrUnknown},
+		} {
+			if err := mux.Deliver(t.Context(), c.d); !errors.Is(err, c.want) {
+				t.Errorf("%s: got %v, want %v", c.name, err, c.want)
+			}
+		}
+		// One that is sent, and not asked, runs without an answer.
+		if err := mux.Deliver(t.Context(), asked("x", nil)); err != nil {
+			t.Errorf("an event for a handler of requests: got %v, want nil", err)
+		}
+		time.Sleep(time.Minute)
+		told.want(t, 3, true, nil)
+		if got := stats(t, mux, "order").Handled; got != 2 {
+			t.Errorf("Handled: got %d, want 2", got)
+		}
+	})
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package receiver
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+// Codec encodes the events and answers of an application. All nodes of a cluster
+// need the same one. Both methods may be called side by side. Unmarshal reads
+// what any member has sent: it must bound what it allocates and how deep it
+// goes, and keep nothing of payload. A panic in it is taken for an error.
+type Codec interface {
+	Marshal(event any) (payload []byte, err error)
+	Unmarshal(payload []byte, event any) error // event is a pointer
+}
+
+// WithCodec replaces msgpack, for example by JSON or Protocol Buffers. Then
+// cluster.MaxEventValues means nothing: the limits are those of the codec.
+func WithCodec(c Codec) MuxOption { return func(m *Mux) { m.codec, m.own = c, true } }
+
+// packer is the codec of a Mux that was given none. It keeps its encoders and
+// decoders, so that small events cost no memory but their own.
+type packer struct{}
+
+type encoder struct {
+	enc *msgpack.Encoder
+	buf bytes.Buffer
+}
+
+type decoder struct {
+	dec *msgpack.Decoder
+	in  bytes.Reader
+}
+
+// maxKeptBytes is the largest buffer that is kept for the next event.
+const maxKeptBytes = 64 << 10
+
+var (
+	encoders = sync.Pool{New: func() any { return &encoder{enc: msgpack.NewEncoder(nil)} }}
+	decoders = sync.Pool{New: func() any { return &decoder{dec: msgpack.NewDecoder(nil)} }}
+)
+
+func (p packer) Marshal(event any) ([]byte, error) { return p.append(nil, event) }
+
+func (packer) append(dst []byte, event any) ([]byte, error) {
+	e := encoders.Get().(*encoder)
+	defer func() {
+		if e.buf.Cap() <= maxKeptBytes {
+			encoders.Put(e)
+		}
+	}()
+	e.buf.Reset()
+	e.enc.Reset(&e.buf)
+	if err := e.enc.Encode(event); err != nil {
+		return dst, err
+	}
+	return append(dst, e.buf.Bytes()...), nil
+}
+
+func (packer) Unmarshal(payload []byte, event any) error {
+	d := decoders.Get().(*decoder)
+	d.in.Reset(payload)
+	d.dec.Reset(&d.in)
+	err := d.dec.Decode(event)
+	d.in.Reset(nil)
+	decoders.Put(d)
+	return err
+}
+
+// ErrUnsendable says that a value cannot travel: its type has no name of its
+// own, only the own node emits it, another type has its name here, or it has no
+// encoding that every receiver takes.
+var ErrUnsendable = errors.New("receiver: event cannot be sent")
+
+// Encode appends to dst, which may be nil, the payload of an event: a value of a
+// named type or a pointer to one. A Raw is taken as it is. It returns the name
+// under which the event travels. Errors wrap ErrUnsendable.
+func (m *Mux) Encode(dst []byte, event any) (name string, payload []byte, err error) {
+	raw, ok := event.(Raw)
+	if ok {
+		name, payload = raw.Name, append(dst, raw.Payload...)
+	} else {
+		if name, err = m.nameOf(reflect.TypeOf(event)); err != nil {
+			return "", dst, err
+		}
+		if payload, err = m.marshal(dst, event); err != nil {
+			return "", dst, err
+		}
+	}
+	// What a receiver would refuse is better told here.
+	if err := m.scan(payload[len(dst):]); err != nil {
+		return "", dst, fmt.Errorf("%w: %T: %w", ErrUnsendable, event, err)
+	}
+	return name, payload, nil
+}
+
+// EncodeAnswer appends the payload of an answer, of any type. Errors wrap
+// ErrUnsendable.
+func (m *Mux) EncodeAnswer(dst []byte, answer any) ([]byte, error) {
+	payload, err := m.marshal(dst, answer)
+	if err != nil {
+		return dst, err
+	}
+	if err := m.scan(payload[len(dst):]); err != nil {
+		return dst, fmt.Errorf("%w: %T: %w", ErrUnsendable, answer, err)
+	}
+	return payload, nil
+}
+
+// DecodeAnswer reads the payload of an answer into what answer points to. Errors
+// wrap ErrMalformed.
+func (m *Mux) DecodeAnswer(payload []byte, answer any) (err error) {
+	if err := m.scan(payload); err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: decoding panics: %v", ErrMalformed, p)
+		}
+	}()
+	if err := m.codec.Unmarshal(payload, answer); err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return nil
+}
+
+func (m *Mux) marshal(dst []byte, event any) (payload []byte, err error) {
+	if p, ok := m.codec.(packer); ok {
+		payload, err = p.append(dst, event)
+	} else if payload, err = m.codec.Marshal(event); err == nil {
+		payload = append(dst, payload...)
+	}
+	if err != nil {
+		return dst, fmt.Errorf("%w: %T: %w", ErrUnsendable, event, err)
+	}
+	return payload, nil
+}
+
+// scan looks at a payload as its receiver will.
+func (m *Mux) scan(payload []byte) error {
+	run := m.live.Load()
+	switch {
+	case run == nil:
+		return ErrClosed
+	case m.own || run.setup.Scan == nil:
+		return nil
+	default:
+		return run.setup.Scan(payload)
+	}
+}
+
+func (m *Mux) nameOf(t reflect.Type) (string, error) {
+	if t == nil {
+		return "", fmt.Errorf("%w: it is nil", ErrUnsendable)
+	}
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	run := m.live.Load()
+	if run == nil {
+		return "", ErrClosed
+	}
+	name := t.Name()
+	r := run.types[t]
+	if r != nil {
+		name = r.name
+	}
+	other := run.names[name]
+	switch {
+	case slices.Contains(run.setup.Local, t):
+		return "", fmt.Errorf("%w: only a node itself emits %v", ErrUnsendable, t)
+	case !validName(name):
+		return "", fmt.Errorf("%w: %v has no name to travel under: declare a type", ErrUnsendable, t)
+	case other != nil && other != r:
+		return "", fmt.Errorf("%w: the name of %v, %q, belongs to another type: Register it with "+
+			"another name", ErrUnsendable, t, name)
+	}
+	return name, nil
+}

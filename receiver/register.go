@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package receiver
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync"
+	"sync/atomic"
+
+	"github.com/athena-go/athena/member"
+)
+
+const (
+	// MaxNameBytes bounds the name of an event type.
+	MaxNameBytes = 128
+	// QueueLength is how many events of one sender and type wait at most,
+	// unless Queue says otherwise.
+	QueueLength = 256
+	// QueueBytes bounds their payloads together, as they travelled. A larger
+	// one may wait alone.
+	QueueBytes = 1 << 20
+	// RequestConcurrency is how many requests of one type are handled at once,
+	// unless Concurrency says otherwise.
+	RequestConcurrency = 64
+)
+
+// Raw is an event that was not decoded. A Raw that is sent goes out as it is.
+type Raw struct {
+	Name    string
+	Payload []byte // in the encoding of the cluster, msgpack unless WithCodec says otherwise
+}
+
+// route is one event type with its handlers and lanes.
+type route struct {
+	name     string
+	decode   func(codec Codec, raw Raw) (any, error) // gives a pointer to the event
+	point    func(event any) any                     // from an event to a pointer to it
+	handlers []handler
+	// answer is of HandleRequest, and then the only handler of the type.
+	answer func(ctx context.Context, from member.Member, event any) (any, error)
+
+	policy      Policy
+	queue       int // events of one sender that wait at most
+	concurrency int // handlers at once, 0 for one of each sender
+	slots       chan struct{}
+
+	mu    sync.Mutex
+	lanes map[member.Address]*lane
+	count counters
+}
+
+// handler is one function of the application. Events come as pointers.
+type handler struct {
+	match func(from member.Member, event any) bool // nil for every event
+	run   func(ctx context.Context, from member.Member, event any) error
+}
+
+// counters are those of Stats.
+type counters struct {
+	handled, failed, panicked, malformed, dropped, rejected atomic.Uint64
+}
+
+// Option changes how one event type is treated, whatever handler it is given with.
+type Option func(*Mux, *route)
+
+// Named fixes the name under which the type travels, in place of the type's
+// own, so that a type may be renamed while older members still run.
+func Named(name string) Option { return func(_ *Mux, r *route) { r.name = name } }
+
+// Policy is what becomes of an event whose queue is full.
+type Policy uint8
+
+// The policies.
+const (
+	// Block holds the sender up: its connection is read no further, and in the
+	// end its Send blocks. Nothing is lost.
+	Block Policy = iota
+	// Drop makes room by dropping the oldest event that waits, for types of
+	// which only the newest matter. A sender that waits for the outcome of the
+	// old one gets ErrBusy.
+	Drop
+	// Reject drops the new event. A sender that waits for its outcome gets ErrBusy.
+	Reject
+)
+
+// Queue bounds how many events of the type wait from one sender, at least 1, and
+// says what happens then. Default: QueueLength and Block. QueueBytes holds as well.
+func Queue(length int, policy Policy) Option {
+	return func(m *Mux, r *route) {
+		if length < 1 || policy > Reject {
+			m.fault("queue of %s: length %d and policy %d, want at least 1 and Block, Drop or Reject",
+				r.name, length, policy)
+			return
+		}
+		r.queue, r.policy = length, policy
+	}
+}
+
+// Concurrency bounds how many handlers of the type run at once, over all senders,
+// at least 1. Events of one sender still run one after the other; requests run
+// side by side. Default: one for each sender, and RequestConcurrency for requests.
+func Concurrency(handlers int) Option {
+	return func(m *Mux, r *route) {
+		if handlers < 1 {
+			m.fault("concurrency of %s: %d handlers, want at least 1", r.name, handlers)
+			return
+		}
+		r.concurrency = handlers
+	}
+}
+
+// Handle adds fn as a handler of events of type T. The context ends when the
+// node closes; a handler that goes on after that holds up Close. An error is
+// reported and counted, goes to the sender if that waits for the outcome, and
+// changes nothing else. Handlers of one type share the event: none may change
+// what it points to. Metadata tells what else came with the event.
+//
+// All handlers of an event run, in the order in which they were added. A handler
+// of Raw is the default: it takes the events that no other handler takes.
+//
+// A handler may run before the Start of its node has returned. One that needs the
+// node, to answer from.Address for example, must not take it from a variable that
+// is set after Start: that is a data race, and nil at first. cluster.WithListening
+// hands the node over in time; its example is a handler that answers.
+//
+// An event that no handler takes is dropped and counted. A sender that waits for
+// the outcome is told; the receiving node warns in its log, once for each name
+// and sender.
+//
+// What decoding may allocate grows with T. Each value of an event, one byte of it
+// may do, can become a whole element of a slice in T: with cluster.MaxEventValues
+// at most 64 MiB for elements of up to 256 bytes, and more in proportion for
+// larger ones. Methods by which T decodes itself must keep limits of their own.
+//
+// A mistake, such as two types of one name, is reported by the Start of the
+// node; while a node has the Mux, Handle panics.
+func Handle[T any](
+	mux *Mux, fn func(ctx context.Context, from member.Member, event T) error, opts ...Option,
+) {
+	mux.mu.Lock()
+	defer mux.mu.Unlock()
+	add(mux, nil, fn, opts)
+}
+
+// HandleMatch is Handle for those events of type T that match reports true for.
+// match runs with the handlers and must not block. Where T is Raw it is asked
+// about every event, those of types that have handlers of their own included, so
+// that one handler can see all names of a kind.
+func HandleMatch[T any](
+	mux *Mux, match func(from member.Member, event T) bool,
+	fn func(ctx context.Context, from member.Member, event T) error, opts ...Option,
+) {
+	mux.mu.Lock()
+	defer mux.mu.Unlock()
+	if match == nil {
+		mux.fault("match of a handler of %v is nil", reflect.TypeFor[T]())
+		return
+	}
+	add(mux, func(from member.Member, event any) bool { return match(from, *event.(*T)) }, fn, opts)
+}
+
+// add adds a handler. The Mux is locked.
+func add[T any](
+	mux *Mux, match func(member.Member, any) bool,
+	fn func(ctx context.Context, from member.Member, event T) error, opts []Option,
+) {
+	r := register[T](mux, opts)
+	switch {
+	case fn == nil:
+		mux.fault("handler of %s is nil", r.name)
+	case r.answer != nil:
+		mux.fault("%s has a handler of requests: that is the only one", r.name)
+	default:
+		r.handlers = append(r.handlers, handler{match,
+			func(ctx context.Context, from member.Member, event any) error {
+				return fn(ctx, from, *event.(*T))
+			}})
+	}
+}
+
+// HandleRequest makes fn answer requests of type Req, which have no other
+// handler. Requests of one sender run side by side, and in no order; see
+// Concurrency. The context ends with the deadline that the asking side gave,
+// when it asks no longer, when its connection is lost, and when the node closes.
+// An error goes back as its text. Of an event of the type, one that is sent and
+// not asked, the answer is dropped.
+func HandleRequest[Req, Resp any](
+	mux *Mux, fn func(ctx context.Context, from member.Member, req Req) (Resp, error), opts ...Option,
+) {
+	mux.mu.Lock()
+	defer mux.mu.Unlock()
+	r := register[Req](mux, opts)
+	switch {
+	case fn == nil:
+		mux.fault("handler of %s is nil", r.name)
+	case r.answer != nil || len(r.handlers) > 0 || reflect.TypeFor[Req]() == reflect.TypeFor[Raw]():
+		mux.fault("requests of %s: one handler answers, and no other may be there", r.name)
+	default:
+		r.answer = func(ctx context.Context, from member.Member, event any) (any, error) {
+			return fn(ctx, from, *event.(*Req))
+		}
+	}
+}
+
+// Register fixes the options of a type that this node sends and does not handle.
+func Register[T any](mux *Mux, opts ...Option) {
+	mux.mu.Lock()
+	defer mux.mu.Unlock()
+	register[T](mux, opts)
+}
+
+func register[T any](mux *Mux, opts []Option) *route {
+	t := reflect.TypeFor[T]()
+	if mux.live.Load() != nil {
+		panic(fmt.Sprintf("receiver: %v is registered while a node has the Mux", t))
+	}
+	r := mux.types[t]
+	if r == nil {
+		r = &route{
+			name:   t.Name(),
+			decode: decode[T],
+			point:  func(event any) any { e := event.(T); return &e },
+			queue:  QueueLength,
+			lanes:  map[member.Address]*lane{},
+		}
+		mux.types[t] = r
+	}
+	for _, opt := range opts {
+		opt(mux, r)
+	}
+	switch {
+	case t.Kind() == reflect.Pointer:
+		mux.fault("%v: register the type itself, not a pointer to it", t)
+	case !validName(r.name):
+		mux.fault("%v: name %q must have 1 to %d printable characters", t, r.name, MaxNameBytes)
+	}
+	return r
+}
+
+// decode reads a payload that was scanned.
+func decode[T any](codec Codec, raw Raw) (any, error) {
+	event := new(T)
+	if r, ok := any(event).(*Raw); ok {
+		*r = raw
+		return event, nil
+	}
+	return event, codec.Unmarshal(raw.Payload, event)
+}
+
+func (m *Mux) fault(format string, args ...any) {
+	m.faults = append(m.faults, fmt.Errorf("receiver: "+format, args...))
+}
+
+func validName(name string) bool {
+	return name != "" && len(name) <= MaxNameBytes && member.IsPrintable(name)
+}

@@ -139,6 +139,15 @@ func TestBroadcast(t *testing.T) {
 	positive(t, rows[0], "msgs", "msgs_s", "mb_s", "cpu_s_per_million", "allocs_per_msg")
 }
 
+func TestRequest(t *testing.T) {
+	rows, _ := measured(t, "request", 1, short)
+	positive(t, rows[0], "calls", "calls_s", "p50_us", "p99_us",
+		"cpu_s_per_million", "allocs_per_call")
+	if rows[0]["p50_us"].(float64) > rows[0]["p99_us"].(float64) {
+		t.Errorf("got %v, want the median below the rest", rows[0])
+	}
+}
+
 func TestIdle(t *testing.T) {
 	rows, _ := measured(t, "idle", 2, func(o *Options) { o.For = 200 * time.Millisecond })
 	positive(t, rows[0], "rss_mib")

@@ -81,6 +81,7 @@ func (c *child) run(cfg cluster.Config) error {
 	}
 	cfg.Receiver = receiver.NewMux()
 	receiver.Handle(cfg.Receiver, c.load.handle)
+	receiver.HandleRequest(cfg.Receiver, echo)
 	node, err := cluster.Start(context.Background(), cfg)
 	if err != nil {
 		return err

@@ -2,7 +2,7 @@
 
 // Package bench measures clusters of real processes on this machine: how soon
 // they form, see that a member died and have another leader, what they cost at
-// rest, and how many events they carry. It may change until version 1.
+// rest, and how many events and requests they carry. It may change until version 1.
 //
 // Every node is a process of its own: this program, started again (Child).
 // Times are CLOCK_MONOTONIC, which is one clock for all processes, read in each
@@ -19,4 +19,7 @@
 // every millisecond. An event that is lost is an error. Processor time and
 // allocations are those of the sender and the receivers together, heartbeats
 // included; per broadcast, not per copy, where events go to all.
+//
+// Requests are measured in the same way, each answered with what it brought:
+// the rate is that of answers, and the times are from call to return.
 package bench

@@ -12,40 +12,66 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-var errLost = errors.New("events were lost")
+var (
+	errLost    = errors.New("events were lost")
+	errNothing = errors.New("nothing was sent in so short a time")
+)
 
 // warmUp is the part of Options.For that events go one way before it counts.
 const warmUp = 8
 
 // oneWay measures events from one member to another.
 func oneWay(ctx context.Context, o Options, rec *recorder) error {
-	return events(ctx, o, rec, func(ps *processes, ask order) (row, error) {
+	return events(ctx, o, rec, eventColumns, func(ps *processes, ask order) (row, error) {
 		ask.Do = doSend
-		from, to := ps.all[0], ps.all[1:2]
-		var err error
-		if ask.To, err = member.ParseAddress(to[0].address); err != nil {
-			return nil, err
-		}
-		warm := ask
-		warm.For /= warmUp
-		if _, err := flow(ctx, from, to, warm); err != nil {
-			return nil, err
-		}
-		return flow(ctx, from, to, ask)
+		return warmed(ctx, ps, ask, flow)
 	})
 }
 
 // broadcast measures events from one member to all others.
 func broadcast(ctx context.Context, o Options, rec *recorder) error {
-	return events(ctx, o, rec, func(ps *processes, ask order) (row, error) {
+	return events(ctx, o, rec, eventColumns, func(ps *processes, ask order) (row, error) {
 		ask.Do = doBroadcast
 		return flow(ctx, ps.all[0], ps.all[1:], ask)
 	})
 }
 
-// events measures each size of payload and number of goroutines in one cluster.
+// request measures requests of one member to another.
+func request(ctx context.Context, o Options, rec *recorder) error {
+	columns := []string{"calls_s", "p50_us", "p99_us", "cpu_s_per_million", "allocs_per_call"}
+	return events(ctx, o, rec, columns, func(ps *processes, ask order) (row, error) {
+		ask.Do = doRequest
+		return warmed(ctx, ps, ask, calls)
+	})
+}
+
+// warmed measures what the first node of a cluster does to the second, after a
+// part of that which does not count.
+func warmed(
+	ctx context.Context, ps *processes, ask order,
+	measure func(context.Context, *process, []*process, order) (row, error),
+) (row, error) {
+	from, to := ps.all[0], ps.all[1:2]
+	var err error
+	if ask.To, err = member.ParseAddress(to[0].address); err != nil {
+		return nil, err
+	}
+	warm := ask
+	warm.For /= warmUp
+	if _, err := measure(ctx, from, to, warm); err != nil {
+		return nil, err
+	}
+	return measure(ctx, from, to, ask)
+}
+
+// eventColumns are those of rows of flow.
+var eventColumns = []string{"msgs_s", "mb_s", "cpu_s_per_million", "allocs_per_msg"}
+
+// events measures each size of payload and number of goroutines in one cluster,
+// and prints columns of the rows.
 func events(
-	ctx context.Context, o Options, rec *recorder, once func(*processes, order) (row, error),
+	ctx context.Context, o Options, rec *recorder, columns []string,
+	once func(*processes, order) (row, error),
 ) error {
 	err := each(o, func(n, rep int) error {
 		ps, _, err := settled(ctx, o, n)
@@ -67,12 +93,45 @@ func events(
 		}
 		return nil
 	})
-	for _, column := range []string{"msgs_s", "mb_s", "cpu_s_per_million", "allocs_per_msg"} {
+	for _, column := range columns {
 		if err == nil {
 			err = rec.table(column, "n", "bytes", "workers")
 		}
 	}
 	return err
+}
+
+// calls lets one node make requests until its time is over, and says how that
+// went.
+func calls(ctx context.Context, from *process, to []*process, ask order) (row, error) {
+	before, err := to[0].ask(ctx, order{Do: doAwait})
+	if err != nil {
+		return nil, err
+	}
+	own, err := from.ask(ctx, order{Do: doAwait})
+	if err != nil {
+		return nil, err
+	}
+	made, err := from.ask(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	if made.Count == 0 {
+		return nil, errNothing
+	}
+	after, err := to[0].ask(ctx, order{Do: doAwait})
+	if err != nil {
+		return nil, err
+	}
+	count := float64(made.Count)
+	cpu := made.CPU - own.CPU + after.CPU - before.CPU
+	allocs := made.Allocs - own.Allocs + after.Allocs - before.Allocs
+	return row{
+		"calls": made.Count, "calls_s": count / (float64(made.End-made.At) / 1e9),
+		"p50_us": made.P50, "p99_us": made.P99,
+		"cpu_s_per_million": float64(cpu) / 1e9 / count * 1e6,
+		"allocs_per_call":   float64(allocs) / count,
+	}, nil
 }
 
 // flow lets one node send until its time is over and the last event has come to
@@ -91,7 +150,7 @@ func flow(ctx context.Context, from *process, others []*process, ask order) (row
 		return nil, err
 	}
 	if sent.Count == 0 {
-		return nil, errors.New("nothing was sent in so short a time")
+		return nil, errNothing
 	}
 	var last, cpu int64
 	var allocs uint64

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,10 +24,14 @@ import (
 // Load is the event that is sent.
 type Load struct{ Data []byte }
 
+// Call is the request that is made; its answer is the same.
+type Call struct{ Data []byte }
+
 // The things that a node can be told to do.
 const (
 	doSend      = "send"      // events to one member
 	doBroadcast = "broadcast" // events to all others
+	doRequest   = "request"   // requests to one member
 	doAwait     = "await"     // handle so many events in all, or as many as come
 )
 
@@ -42,8 +47,11 @@ type order struct {
 
 // answer is what became of an order, and what the process has used so far.
 type answer struct {
-	Count  int64  // events sent or broadcast by this order; handled by all
-	At     int64  // when the first was sent or the last was handled, monotonic
+	Count  int64   // sent, broadcast or answered by this order; handled by all
+	At     int64   // when the first was sent or the last was handled, monotonic
+	End    int64   // when the last was answered, monotonic
+	P50    float64 // microseconds until the answer
+	P99    float64
 	CPU    int64  // nanoseconds
 	Allocs uint64 // allocations
 	Fault  string // empty for none
@@ -81,13 +89,15 @@ func (l *load) do(node *cluster.Node, o order) (a answer) {
 	var err error
 	switch o.Do {
 	case doSend:
-		a.Count, a.At, err = pump(o, func(p []byte) error {
+		a.Count, a.At, err = pump(o, func(_ int, p []byte) error {
 			return node.Send(ctx, o.To, Load{p})
 		})
 	case doBroadcast:
-		a.Count, a.At, err = pump(o, func(p []byte) error {
+		a.Count, a.At, err = pump(o, func(_ int, p []byte) error {
 			return node.Broadcast(ctx, Load{p})
 		})
+	case doRequest:
+		err = a.request(ctx, node, o)
 	case doAwait:
 		a.Count, a.At = l.await(o.Count)
 	default:
@@ -100,6 +110,34 @@ func (l *load) do(node *cluster.Node, o order) (a answer) {
 		a.Fault = err.Error()
 	}
 	return a
+}
+
+// echo answers a request with what it brought.
+func echo(_ context.Context, _ member.Member, c Call) (Call, error) { return c, nil }
+
+// request makes requests, each goroutine one at a time, and takes their times.
+func (a *answer) request(ctx context.Context, node *cluster.Node, o order) (err error) {
+	times := make([][]float64, o.Workers)
+	a.Count, a.At, err = pump(o, func(worker int, p []byte) error {
+		began := time.Now()
+		got, err := cluster.Request[Call](ctx, node, o.To, Call{p})
+		if err != nil {
+			return err
+		}
+		times[worker] = append(times[worker], float64(time.Since(began).Nanoseconds())/1e3)
+		if len(got.Data) != len(p) {
+			return fmt.Errorf("the answer has %d bytes, want %d", len(got.Data), len(p))
+		}
+		return nil
+	})
+	a.End = monotonic()
+	all := slices.Concat(times...)
+	if len(all) == 0 {
+		return err
+	}
+	slices.Sort(all)
+	a.P50, a.P99 = quantile(all, 0.5), quantile(all, 0.99)
+	return err
 }
 
 // use adds what the process has used.
@@ -130,7 +168,7 @@ func (l *load) await(count int64) (seen, last int64) {
 
 // pump lets goroutines send for the time of an order, each one event after the
 // other. It returns how many were sent, and when the first was.
-func pump(o order, send func(payload []byte) error) (count, began int64, err error) {
+func pump(o order, send func(worker int, payload []byte) error) (count, began int64, err error) {
 	var over atomic.Bool
 	var sent atomic.Int64
 	faults := make([]error, o.Workers)
@@ -143,7 +181,7 @@ func pump(o order, send func(payload []byte) error) (count, began int64, err err
 			var n int64
 			<-start
 			for ; !over.Load() && faults[w] == nil; n++ {
-				faults[w] = send(payload)
+				faults[w] = send(w, payload)
 			}
 			sent.Add(n)
 		})

@@ -19,6 +19,7 @@ var measures = map[string]func(context.Context, Options, *recorder) error{
 	"detection": detection,
 	"oneway":    oneWay,
 	"broadcast": broadcast,
+	"request":   request,
 	"idle":      idle,
 }
 

@@ -33,7 +33,12 @@ func (n *Node) answerOf(c wire.Call, value any, ran bool, err error) wire.Answer
 	if !c.Request {
 		return a
 	}
-	if a.Payload, err = n.mux.EncodeAnswer(nil, value); err != nil {
+	a.Payload, err = n.mux.EncodeAnswer(nil, value)
+	if err == nil && len(a.Payload) > MaxEventBytes {
+		err = fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, len(a.Payload), MaxEventBytes)
+	}
+	if err != nil {
+		a.Payload = nil
 		a.Outcome, a.Text = wire.OutcomeUnsaid, err.Error()
 	}
 	return a

@@ -170,7 +170,11 @@ func (n *Node) sendCall(
 		if c.Leader && !n.leads() {
 			return notLeader(n.look())
 		}
-		return n.deliver(ctx, d)
+		err := n.deliver(ctx, d)
+		if err == nil || errors.Is(err, ErrClosed) || ctx.Err() != nil {
+			return err
+		}
+		return n.outcome(to, n.answerOf(c, nil, false, err))
 	}
 	if n.meter.sending.Add(1) > MaxSending {
 		n.meter.sending.Add(-1)

@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/wire"
+)
+
+// sum is a request whose handler does what the text says.
+type sum struct {
+	A, B int
+	Text string
+}
+
+type total struct{ Sum int }
+
+// bulk is a request whose answer has so many bytes.
+type bulk struct{ Bytes int }
+
+// desk counts the requests that run, and why those ended that waited.
+type desk struct {
+	mu    sync.Mutex
+	ran   int
+	ended []error
+	meta  map[string]string
+}
+
+func (d *desk) register(_ *testing.T, _ int, mux *receiver.Mux) {
+	receiver.HandleRequest(mux, func(ctx context.Context, _ member.Member, s sum) (total, error) {
+		d.mu.Lock()
+		d.ran++
+		d.meta = receiver.Metadata(ctx)
+		d.mu.Unlock()
+		switch s.Text {
+		case "fail":
+			return total{}, errors.New("out of \x1b[31mstock")
+		case "panic":
+			panic("boom")
+		case "wait":
+			<-ctx.Done()
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.ended = append(d.ended, context.Cause(ctx))
+			return total{}, context.Cause(ctx)
+		}
+		return total{s.A + s.B}, nil
+	})
+	receiver.HandleRequest(mux, func(_ context.Context, _ member.Member, b bulk) ([]byte, error) {
+		return make([]byte, b.Bytes), nil
+	})
+	receiver.Handle(mux, func(_ context.Context, _ member.Member, m note) error {
+		if m.Text == "fail" {
+			return errBoom
+		}
+		return nil
+	})
+}
+
+func (d *desk) seen() (ran int, ended []error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ran, slices.Clone(d.ended)
+}
+
+func withDesk(t *testing.T, test func(t *testing.T, w *world, d *desk)) {
+	t.Helper()
+	var d desk
+	withReceivers(t, 3, d.register, func(t *testing.T, w *world) { test(t, w, &d) })
+}
+
+func TestRequestIsAnswered(t *testing.T) {
+	withDesk(t, func(t *testing.T, w *world, d *desk) {
+		for to := range 3 {
+			got, err := Request[total](t.Context(), w.nodes[0], address(to), sum{A: 2, B: 3},
+				WithMetadata(map[string]string{"trace": "00f1"}))
+			if err != nil || got.Sum != 5 {
+				t.Errorf("asking node %d: got %+v, %v, want 5", to, got, err)
+			}
+			if want := map[string]string{"trace": "00f1"}; !maps.Equal(d.meta, want) {
+				t.Errorf("asking node %d: its handler saw %v, want %v", to, d.meta, want)
+			}
+		}
+		got, err := Request[[]byte](t.Context(), w.nodes[0], address(1), bulk{100_000})
+		if err != nil || len(got) != 100_000 {
+			t.Errorf("a large answer: got %d bytes, %v", len(got), err)
+		}
+	})
+}
+
+func TestRequestSaysWhatHappened(t *testing.T) {
+	withDesk(t, func(t *testing.T, w *world, _ *desk) {
+		n := w.nodes[0]
+		for _, to := range []member.Address{address(0), address(1)} {
+			for _, c := range []struct {
+				req  any
+				want error
+				text string
+			}{
+				{sum{Text: "panic"}, nil, "panicked: boom"},
+				{sum{Text: "fail"}, nil, `failed: out of \x1b[31mstock`},
+				{note{}, ErrUnknownType, "no handler that answers"},
+				{flags{}, ErrUnknownType, "flags"},
+				{struct{}{}, ErrUnknownType, "name"},
+				{receiver.Raw{Name: "sum", Payload: []byte{0x01}}, ErrUnknownType, "malformed"},
+				{bulk{2 * MaxEventBytes}, ErrTooLarge, "cannot be sent"},
+				{sum{Text: strings.Repeat("x", MaxEventBytes)}, ErrTooLarge, "sum"},
+			} {
+				_, err := Request[total](t.Context(), n, to, c.req)
+				_, failed := errors.AsType[*HandlerError](err)
+				if err == nil || failed != (c.want == nil) || !failed && !errors.Is(err, c.want) ||
+					!strings.Contains(err.Error(), c.text) {
+					t.Errorf("%T %.20v to %v: got %v, want %v and %q", c.req, c.req, to, err, c.want, c.text)
+				}
+			}
+			if _, err := Request[string](t.Context(), n, to, sum{}); !errors.Is(err, ErrUnknownType) {
+				t.Errorf("an answer of another type from %v: got %v, want ErrUnknownType", to, err)
+			}
+		}
+		if _, err := Request[total](t.Context(), n, address(9), sum{}); !errors.Is(err, ErrNotActive) {
+			t.Errorf("asking a stranger: got %v, want ErrNotActive", err)
+		}
+		w.end(w.nodes[2])
+		_, err := Request[total](w.within(time.Second/10), n, address(2), sum{})
+		if !errors.Is(err, ErrNotDelivered) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("asking who is gone: got %v, want ErrNotDelivered by the deadline", err)
+		}
+		if got := len(n.awaited.calls) + len(n.awaited.room); got != 0 {
+			t.Errorf("%d calls are left, want none", got)
+		}
+	})
+}
+
+// TestEndOfARequestCrossesTheWire: the handler's context ends with that of the
+// asking side, by deadline and by cancellation.
+func TestEndOfARequestCrossesTheWire(t *testing.T) {
+	withDesk(t, func(t *testing.T, w *world, d *desk) {
+		for i, to := range []member.Address{address(0), address(1), address(0), address(1)} {
+			ctx, cancel := context.WithCancelCause(w.within(time.Second))
+			if i >= 2 {
+				time.AfterFunc(time.Second/2, func() { cancel(errBoom) })
+			}
+			begin := time.Now()
+			_, err := Request[total](ctx, w.nodes[0], to, sum{Text: "wait"})
+			cancel(nil)
+			want, after := error(context.DeadlineExceeded), time.Second
+			if i >= 2 {
+				want, after = errBoom, time.Second/2
+			}
+			// In one process both see the deadline at the same moment.
+			_, failed := errors.AsType[*HandlerError](err)
+			if (!errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, want)) && (i >= 2 || !failed) {
+				t.Errorf("%d: got %v, want ErrUnknownOutcome and %v", i, err, want)
+			}
+			if took := time.Since(begin); took != after {
+				t.Errorf("%d: took %v, want %v", i, took, after)
+			}
+			time.Sleep(50 * time.Millisecond) // less than what is left of the deadline
+			synctest.Wait()
+			if _, ended := d.seen(); len(ended) != i+1 {
+				t.Errorf("%d: %d handlers ended, want %d: %v", i, len(ended), i+1, ended)
+			}
+		}
+		if got := w.nodes[0].Status().Dropped[dropNotAwaited]; got == 0 {
+			t.Error("no answer was dropped, want that of the call taken back at least")
+		}
+	})
+}
+
+// TestLostConnectionEndsItsRequests on both sides.
+func TestLostConnectionEndsItsRequests(t *testing.T) {
+	withDesk(t, func(t *testing.T, w *world, d *desk) {
+		leader := w.leader()
+		asker, asked := w.others(leader)[0], w.others(leader)[1]
+		failed := make(chan error, 2)
+		for _, from := range []*Node{asker, leader} {
+			go func() {
+				_, err := Request[total](t.Context(), from, asked.cfg.self, sum{Text: "wait"})
+				failed <- err
+			}()
+		}
+		synctest.Wait()
+		if err := asker.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-failed; !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, ErrClosed) {
+			t.Errorf("asker that closes: got %v, want ErrUnknownOutcome and ErrClosed", err)
+		}
+		synctest.Wait()
+		if _, ended := d.seen(); len(ended) != 1 || ended[0] != errAskerLost {
+			t.Errorf("the handler's context: got %v, want the asker lost", ended)
+		}
+		if err := asked.Close(); err != nil {
+			t.Fatal(err)
+		}
+		_, handler := errors.AsType[*HandlerError](<-failed)
+		if !handler {
+			t.Error("asked node that closes: want the error of the handler, which ran")
+		}
+	})
+}
+
+// TestRequestLeaderFollows a change of leader, and asks nobody else.
+func TestRequestLeaderFollows(t *testing.T) {
+	withDesk(t, func(t *testing.T, w *world, d *desk) {
+		old := w.leader()
+		for _, n := range w.nodes {
+			if got, err := RequestLeader[total](t.Context(), n, sum{A: 1}); err != nil || got.Sum != 1 {
+				t.Errorf("%v asks: got %v, %v, want 1", n.cfg.self, got, err)
+			}
+		}
+		asker := w.others(old)[0]
+		// A leader without authority does not answer, although the others do not
+		// know of another one yet.
+		w.cut(old)
+		time.Sleep(old.cfg.LeaseTimeout)
+		answered := make(chan error, 1)
+		ran, _ := d.seen()
+		go func() {
+			_, err := RequestLeader[total](w.within(time.Minute), old, sum{})
+			answered <- err
+		}()
+		time.Sleep(2 * old.cfg.LeaderTimeout)
+		if now, _ := d.seen(); now != ran {
+			t.Errorf("%d handlers ran for a leader that was cut off", now-ran)
+		}
+		if _, err := RequestLeader[total](w.within(time.Minute), asker, sum{}); err != nil {
+			t.Errorf("the majority asks: got %v, want nil", err)
+		}
+		w.heal(old)
+		if err := <-answered; err != nil {
+			t.Errorf("asked while cut off: got %v, want the next leader's answer", err)
+		}
+		for _, n := range w.others(asker) {
+			w.end(n)
+		}
+		time.Sleep(asker.cfg.LeaseTimeout)
+		_, err := RequestLeader[total](w.within(10*time.Second), asker, sum{})
+		if err == nil || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("without a leader: got %v, want the deadline", err)
+		}
+	})
+}
+
+// TestOutcomesAreTold: one for each member that took the event.
+func TestOutcomesAreTold(t *testing.T) {
+	withDesk(t, func(t *testing.T, w *world, _ *desk) {
+		var box mailbox
+		told := WithOutcome(func(to member.Address, err error) {
+			_, failed := errors.AsType[*HandlerError](err)
+			box.add("%d %t %t", to.Port, errors.Is(err, ErrUnknownType), failed)
+		})
+		n := w.nodes[0]
+		for _, err := range []error{
+			n.Send(t.Context(), address(1), note{1, ""}, told),
+			n.Broadcast(t.Context(), note{2, "fail"}, told, WithSelf()),
+			n.Send(t.Context(), address(2), flags{}, told),
+		} {
+			if err != nil {
+				t.Errorf("got %v, want nil", err)
+			}
+		}
+		synctest.Wait()
+		want := []string{"7001 false true", "7002 false false", "7002 false true",
+			"7003 false true", "7003 true false"}
+		if got := box.sorted(); !slices.Equal(got, want) {
+			t.Errorf("told %q, want %q", got, want)
+		}
+		if err := n.Send(t.Context(), address(9), note{}, told); !errors.Is(err, ErrNotActive) {
+			t.Errorf("Send to a stranger: got %v, want ErrNotActive", err)
+		}
+		if err := n.Send(t.Context(), address(0), flags{}, told); err == nil {
+			t.Error("Send to itself without a handler: got nil, want an error")
+		}
+		if got := len(box.sorted()); got != len(want) {
+			t.Errorf("told %d outcomes of events that were not taken", got-len(want))
+		}
+	})
+}
+
+// TestEachLostEventIsTold: the member dies while events are on their way and wait
+// for its handler. Each is told once, and those told nil were handled.
+func TestEachLostEventIsTold(t *testing.T) {
+	handled := map[int]bool{}
+	var mu sync.Mutex
+	withReceivers(t, 3, func(t *testing.T, i int, mux *receiver.Mux) {
+		receiver.Handle(mux, func(ctx context.Context, _ member.Member, m note) error {
+			select {
+			case <-time.After(10 * time.Millisecond):
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			handled[m.Number] = true
+			return nil
+		})
+	}, func(t *testing.T, w *world) {
+		from, to := w.leader(), w.others(w.leader())[0]
+		told := map[int][]error{}
+		taken := 0
+		time.AfterFunc(time.Second, func() { _ = to.Close() })
+		for i := 0; ; i++ {
+			err := from.Send(w.within(5*time.Second), to.cfg.self, note{Number: i},
+				WithOutcome(func(_ member.Address, err error) {
+					mu.Lock()
+					defer mu.Unlock()
+					told[i] = append(told[i], err)
+				}))
+			if err != nil {
+				break
+			}
+			taken++
+		}
+		time.Sleep(time.Second)
+		lost := 0
+		for i := range taken {
+			switch errs := told[i]; {
+			case len(errs) != 1:
+				t.Fatalf("event %d of %d: told %d times: %v", i, taken, len(errs), errs)
+			case (errs[0] == nil) != handled[i]:
+				t.Errorf("event %d: told %v, handled %t", i, errs[0], handled[i])
+			case errs[0] != nil:
+				lost++
+			}
+		}
+		if len(told) != taken || lost == 0 || lost == taken {
+			t.Errorf("%d taken, %d told, %d lost; want all told and some lost", taken, len(told), lost)
+		}
+	})
+}
+
+// TestAwaitedAreBounded: who awaits too much waits for room.
+func TestAwaitedAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newAwaiting()
+		for range MaxAwaited {
+			if _, err := w.open(t.Context(), nil, awaited{to: address(1)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		short, cancel := context.WithTimeoutCause(t.Context(), time.Second, errBoom)
+		defer cancel()
+		if _, err := w.open(short, nil, awaited{}); !errors.Is(err, errBoom) {
+			t.Errorf("one too many: got %v, want the cause of its context", err)
+		}
+		quit := make(chan struct{})
+		close(quit)
+		if _, err := w.open(t.Context(), quit, awaited{}); !errors.Is(err, ErrClosed) {
+			t.Errorf("one too many at the end: got %v, want ErrClosed", err)
+		}
+		opened := make(chan uint64)
+		go func() {
+			id, _ := w.open(t.Context(), nil, awaited{})
+			opened <- id
+		}()
+		synctest.Wait()
+		if !w.close(7) || w.close(7) {
+			t.Error("close: want true, then false")
+		}
+		if got := <-opened; got != MaxAwaited+1 {
+			t.Errorf("opened %d, want %d", got, MaxAwaited+1)
+		}
+	})
+}
+
+// TestAnswersOfOthersAreNobodys: a member cannot answer for another.
+func TestAnswersOfOthersAreNobodys(t *testing.T) {
+	withDesk(t, func(t *testing.T, w *world, _ *desk) {
+		n := w.nodes[0]
+		ctx, cancel := context.WithCancel(t.Context())
+		answered := make(chan error, 1)
+		go func() {
+			_, err := Request[total](ctx, n, address(1), sum{Text: "wait"})
+			answered <- err
+		}()
+		synctest.Wait()
+		for id := range n.awaited.calls {
+			forged := n.answerOf(wire.Call{ID: id, Request: true}, total{666}, true, nil)
+			w.nodes[2].answer(address(0), forged)
+		}
+		synctest.Wait()
+		cancel()
+		if err := <-answered; !errors.Is(err, ErrUnknownOutcome) {
+			t.Errorf("got %v, want the end of the context", err)
+		}
+		if got := n.Status().Dropped[dropNotAwaited]; got == 0 {
+			t.Error("the forged answer is not counted")
+		}
+	})
+}
+
+func ExampleHandlerError() {
+	err := error(&HandlerError{Member: address(0), Text: "out of stock"})
+	if failed, ok := errors.AsType[*HandlerError](err); ok {
+		fmt.Println(failed.Text)
+	}
+	// Output: out of stock
+}

@@ -250,7 +250,8 @@ func TestOptionsAreChecked(t *testing.T) {
 	err := mux.Validate(nil)
 	for _, want := range []string{
 		"queue of order: length 0", "policy 7", "concurrency of order: 0 handlers", "match of a handler",
-		"requests of order: one handler", "requests of Raw", "handler of other is nil", "the codec is nil",
+		"requests of order: one handler", "requests of Raw", "handler of other is nil",
+		"the codec is nil",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Validate: got %v, want it to say %q", err, want)

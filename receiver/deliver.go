@@ -13,15 +13,16 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Errors of Deliver, and of Call.Answer.
+// Errors of Deliver, AcceptStream and Call.Answer.
 var (
-	// ErrUnknown says that no handler takes events of this name, or that none of
-	// them answers.
+	// ErrUnknown says that no handler takes events, or streams, of this name, or that
+	// none of them answers.
 	ErrUnknown = errors.New("receiver: no handler")
 	// ErrMalformed says that a payload is not an event of its type.
 	ErrMalformed = errors.New("receiver: malformed event")
-	// ErrBusy says that the queue of an event was full: see Policy.
-	ErrBusy = errors.New("receiver: too many events of this type wait")
+	// ErrBusy says that the queue of an event was full, see Policy, or that too many
+	// streams of the name are handled.
+	ErrBusy = errors.New("receiver: too much of this name is under way")
 )
 
 // Delivery is an event that came from another member.
@@ -140,8 +141,8 @@ func (m *Mux) Emit(ctx context.Context, from member.Member, event any) error {
 
 type metadataKey struct{}
 
-// Metadata is what came beside the event that the handler of ctx has, nil for
-// nothing. The handlers of an event share it: none may change it.
+// Metadata is what came beside the event or stream that the handler of ctx has, nil
+// for nothing. The handlers of an event share it: none may change it.
 func Metadata(ctx context.Context) map[string]string {
 	m, _ := ctx.Value(metadataKey{}).(map[string]string)
 	return m

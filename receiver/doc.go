@@ -22,4 +22,11 @@
 // bounded. When it is full Deliver blocks, the connection of that sender is
 // read no further, and in the end its Send blocks: a slow handler slows those
 // that feed it, and nobody else.
+//
+// # Streams
+//
+// What is too large for an event, or has no end, comes as a stream of bytes: a
+// handler of HandleStream for each name, in a goroutine of its own for each stream.
+// Streams have no order and no queue: where too many are handled already, who opens
+// one more is told.
 package receiver

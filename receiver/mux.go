@@ -3,7 +3,6 @@
 package receiver
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +25,8 @@ type Mux struct {
 	mu     sync.Mutex
 	types  map[reflect.Type]*route
 	faults []error // of registration, told by Start
+	// streams are the handlers of streams by their names.
+	streams map[string]*streamRoute
 
 	live    atomic.Pointer[live] // nil while no node has the Mux
 	work    sync.WaitGroup       // one a goroutine that handles
@@ -37,6 +38,8 @@ type live struct {
 	setup Setup
 	types map[reflect.Type]*route
 	names map[string]*route // what may come from other members
+	// streams are what other members may open.
+	streams map[string]*streamRoute
 	// raw is the route of names that nobody has; nil without handlers of Raw.
 	// watches match among all events, and fallbacks take what nobody took.
 	raw                *route
@@ -52,7 +55,7 @@ type MuxOption func(*Mux)
 
 // NewMux returns a Mux without handlers.
 func NewMux(opts ...MuxOption) *Mux {
-	m := &Mux{codec: packer{}, types: map[reflect.Type]*route{}}
+	m := &Mux{codec: packer{}, types: map[reflect.Type]*route{}, streams: map[string]*streamRoute{}}
 	for _, opt := range opts {
 		opt(m)
 	}
@@ -77,9 +80,10 @@ type Setup struct {
 
 // Failure is a handler's error. Err is a *PanicError when it panicked.
 type Failure struct {
-	Event string // name of the type
-	From  member.Member
-	Err   error
+	Event  string // name of the type, or of the stream
+	Stream bool   // a handler of streams failed
+	From   member.Member
+	Err    error
 }
 
 // PanicError is a panic of a handler.
@@ -136,6 +140,7 @@ func (m *Mux) Start(setup Setup) error {
 		return err
 	}
 	run := &live{setup: setup, types: maps.Clone(m.types), names: names}
+	run.streams = maps.Clone(m.streams)
 	run.ctx, run.cancel = context.WithCancelCause(context.Background())
 	for _, r := range m.types {
 		limit := r.concurrency
@@ -187,6 +192,10 @@ func (run *live) end(cause error) {
 		r.mu.Lock() // so that who is adding an event has added it, and its worker
 		defer r.mu.Unlock()
 	}
+	for _, r := range run.streams {
+		r.mu.Lock() // so that no handler begins
+		defer r.mu.Unlock()
+	}
 	run.cancel(cause)
 }
 
@@ -199,7 +208,7 @@ func (run *live) ended() bool {
 	}
 }
 
-// running names the types that have a lane at work.
+// running names the types that have a lane at work, and the streams.
 func (m *Mux) running() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -211,46 +220,13 @@ func (m *Mux) running() []string {
 		}
 		r.mu.Unlock()
 	}
-	slices.Sort(names)
-	return names
-}
-
-// Stats counts the events of one type; Event is empty for those that no
-// handler took.
-type Stats struct {
-	Event     string
-	Queued    int    // wait now
-	Handled   uint64 // taken by handlers
-	Failed    uint64 // handlers that returned an error
-	Panicked  uint64 // handlers that panicked
-	Malformed uint64 // payloads that were not of the type
-	Dropped   uint64 // waited when the Mux was closed or a newer one came, or had no handler
-	Rejected  uint64 // came while the queue was full, under Reject
-}
-
-// Stats lists the types that were registered, sorted by name, and first what had
-// no handler.
-func (m *Mux) Stats() []Stats {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	all := []Stats{{Dropped: m.unknown.Load()}}
-	for _, r := range m.types {
-		s := Stats{
-			Event:     r.name,
-			Handled:   r.count.handled.Load(),
-			Failed:    r.count.failed.Load(),
-			Panicked:  r.count.panicked.Load(),
-			Malformed: r.count.malformed.Load(),
-			Dropped:   r.count.dropped.Load(),
-			Rejected:  r.count.rejected.Load(),
-		}
+	for _, r := range m.streams {
 		r.mu.Lock()
-		for _, l := range r.lanes {
-			s.Queued += int(l.waiting.Load())
+		if r.running > 0 {
+			names = append(names, "stream "+r.name)
 		}
 		r.mu.Unlock()
-		all = append(all, s)
 	}
-	slices.SortFunc(all, func(a, b Stats) int { return cmp.Compare(a.Event, b.Event) })
-	return all
+	slices.Sort(names)
+	return names
 }

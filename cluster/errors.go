@@ -26,15 +26,18 @@ var (
 	// ErrNotActive says that a member is not active in the view of this node.
 	ErrNotActive = errors.New("cluster: member is not active")
 	// ErrTooLarge says that an event exceeds MaxEventBytes or MaxEventValues: send
-	// a reference to bulk data in its place, or many small values as one []byte.
+	// bulk data by OpenStream, and many small values as one []byte. Or it exceeds
+	// MaxBestEffortBytes, or metadata the limits of WithMetadata, or the head of a
+	// stream MaxStreamHeadBytes.
 	ErrTooLarge = errors.New("cluster: event is too large")
 	// ErrUnknownType says that a value cannot travel, since its type has no name
 	// of its own or no encoding, or that the member it went to has no handler for
-	// it or another type of its name.
+	// it or another type of its name; of a stream, that there is no handler there.
 	ErrUnknownType = errors.New("cluster: event type is not known")
 	// ErrBusy says that MaxSending sends are under way or MaxAwaited outcomes are
 	// awaited, or that the queue of the member is full, under receiver.Reject or
-	// receiver.Drop: members are slow to take events, so send less.
+	// receiver.Drop: members are slow to take events, so send less. Of a stream it
+	// says that MaxStreams are open, or that too many of the name are handled.
 	ErrBusy = errors.New("cluster: too much under way")
 	// ErrNotDelivered says that no handler has seen an event, nor will.
 	ErrNotDelivered = errors.New("cluster: not delivered")

@@ -85,13 +85,8 @@ func (n inbound) Custom(from member.Identity, frame []byte) error {
 	if err != nil {
 		return n.drop(from, dropMalformed, err)
 	}
-	sender, ok := n.look().view.Member(from.Address)
-	if !ok {
-		// The view of who sent it is ahead of ours; the greet has admitted it.
-		sender = member.Member{Identity: from, Name: from.Address.String()}
-	}
 	d := receiver.Delivery{
-		From: sender, Raw: receiver.Raw{Name: e.Name, Payload: e.Payload}, Metadata: e.Metadata,
+		From: n.sender(from), Raw: receiver.Raw{Name: e.Name, Payload: e.Payload}, Metadata: e.Metadata,
 	}
 	if e.Call.ID != 0 {
 		d.Call = n.callOf(from.Address, e.Call)
@@ -104,22 +99,31 @@ func (n inbound) Custom(from member.Identity, frame []byte) error {
 		if d.Call != nil {
 			n.answer(from.Address, n.answerOf(e.Call, nil, false, err))
 		}
-		reason := dropReason(err)
-		if reason == dropNoHandler && n.meter.unhandledFirst(from.Address, e.Name) {
-			n.log.Warn().Stringer("peer", from.Address).Str("event", printable(e.Name)).
-				Msg("no handler here for this event: it is dropped, and its sender is not told; " +
-					"more of this name from this peer are only counted")
-		}
-		_ = n.drop(from, reason, err)
+		n.undelivered(from, e.Name, err)
 	}
 	return nil
 }
 
-// Stream closes every bulk stream: nothing takes them here.
-func (n inbound) Stream(_ member.Identity, _ []byte, s transport.BulkStream) { _ = s.Close() }
+// sender is who sent an event.
+func (n *Node) sender(from member.Identity) member.Member {
+	m, ok := n.look().view.Member(from.Address)
+	if !ok {
+		// The view of who sent it is ahead of ours; the greet has admitted it.
+		m = member.Member{Identity: from, Name: from.Address.String()}
+	}
+	return m
+}
 
-// Datagram drops every datagram: nothing takes them here.
-func (n inbound) Datagram(member.Identity, []byte) { n.meter.drop(dropDatagram) }
+// undelivered counts and logs an event of another member that no handler gets.
+func (n *Node) undelivered(from member.Identity, name string, err error) {
+	reason := dropReason(err)
+	if reason == dropNoHandler && n.meter.unhandledFirst(from.Address, name) {
+		n.log.Warn().Stringer("peer", from.Address).Str("event", printable(name)).
+			Msg("no handler here for this event: it is dropped, and its sender is not told; " +
+				"more of this name from this peer are only counted")
+	}
+	_ = n.drop(from, reason, err)
+}
 
 // deliver hands an event to the handlers; the end of the node ends it too.
 func (n *Node) deliver(ctx context.Context, d receiver.Delivery) error {

@@ -132,7 +132,11 @@ func (n *Node) logReport(r transport.Report) {
 }
 
 func (n *Node) logHandler(f receiver.Failure) {
-	e := n.log.Warn().Str("event", f.Event).Stringer("peer", f.From.Address).Err(f.Err)
+	what := "event"
+	if f.Stream {
+		what = "stream"
+	}
+	e := n.log.Warn().Str(what, f.Event).Stringer("peer", f.From.Address).Err(f.Err)
 	if p, ok := errors.AsType[*receiver.PanicError](f.Err); ok {
 		e = e.Bytes("stack", p.Stack)
 	}

@@ -177,6 +177,7 @@ const closeTimeout = 5 * time.Second
 // closes (protocol.md section 6).
 func (n *Node) shutdown() {
 	n.terms.close(n.cause)
+	n.endStreams()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	// Handlers that answer at the end still can, for as long as the transport

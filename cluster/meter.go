@@ -28,7 +28,7 @@ const (
 	dropNotAwaited  = "answer not awaited"
 	dropClosed      = "closed"
 	dropUnsayable   = "cannot be encoded"
-	dropDatagram    = "datagram"
+	dropTooMany     = "too many streams"
 )
 
 // meter counts. The zero meter is ready.

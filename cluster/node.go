@@ -42,6 +42,9 @@ type Node struct {
 	takenBack     chan takenBack
 	answering     context.Context // of answers to other members
 	stopAnswering context.CancelFunc
+	unwilling     context.Context // has ended: who delivers by it does not wait
+	streaming     context.Context // of streams, which end before their handlers must
+	endStreams    context.CancelFunc
 
 	seen  cell[sight]
 	terms terms

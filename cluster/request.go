@@ -77,7 +77,10 @@ func canFollow(err error) bool {
 func (n *Node) request(
 	ctx context.Context, to member.Address, req, resp any, leader bool, s sending,
 ) error {
-	e, err := n.encode(req, s.metadata)
+	if s.bestEffort {
+		return errRequestBestEffort
+	}
+	e, err := n.encodeWith(req, s)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ const (
 	MaxMetadataValue = wire.MaxMetadataValue
 )
 
-// SendOption changes one Send, Broadcast or Request.
+// SendOption changes one Send, Broadcast, Request or OpenStream.
 type SendOption func(*sending)
 
 // sending is what the options of a call say.
@@ -40,6 +40,8 @@ type sending struct {
 	self     bool
 	metadata map[string]string
 	outcome  func(to member.Address, err error)
+
+	bestEffort bool
 }
 
 func newSending(opts []SendOption) sending {
@@ -90,7 +92,7 @@ func (n *Node) Send(
 	ctx context.Context, to member.Address, event any, opts ...SendOption,
 ) error {
 	s := newSending(opts)
-	e, err := n.encode(event, s.metadata)
+	e, err := n.encodeWith(event, s)
 	if err != nil {
 		return err
 	}
@@ -103,7 +105,7 @@ func (n *Node) Send(
 // *BroadcastError with the result of each; see Send.
 func (n *Node) Broadcast(ctx context.Context, event any, opts ...SendOption) error {
 	s := newSending(opts)
-	e, err := n.encode(event, s.metadata)
+	e, err := n.encodeWith(event, s)
 	if err != nil {
 		return err
 	}
@@ -184,6 +186,9 @@ func (n *Node) send(
 ) error {
 	if err := n.maySend(ctx, view, to); err != nil {
 		return err
+	}
+	if s.bestEffort {
+		return n.sendBestEffort(view, to, e)
 	}
 	if s.outcome != nil {
 		return n.sendAwaited(ctx, view, to, e, s.outcome)

@@ -65,6 +65,10 @@ func open(ctx context.Context, cfg Config, o options) (*Node, error) {
 		done:      make(chan struct{}),
 	}
 	n.answering, n.stopAnswering = context.WithCancel(context.Background())
+	n.streaming, n.endStreams = context.WithCancel(context.Background())
+	unwilling, end := context.WithCancelCause(context.Background())
+	end(receiver.ErrBusy)
+	n.unwilling = unwilling
 	if n.clock == nil {
 		n.clock = newClock()
 	}
@@ -219,6 +223,7 @@ func newRand() *rand.Rand {
 func (n *Node) abandon() error {
 	var faults []error
 	n.stopAnswering()
+	n.endStreams()
 	if n.receives {
 		// Otherwise the Mux may serve another node.
 		faults = append(faults, n.mux.Close(context.Background()))

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport/transporttest"
+)
+
+// inEchoStack runs a test with three formed nodes that echo streams, and handle
+// events.
+func inEchoStack(t *testing.T, seeds int, test func(*testing.T, *stack, *arrivals)) {
+	t.Helper()
+	inStack(t, 3, func(t *testing.T, s *stack) {
+		s.seeds = seeds
+		a := s.receive(atOnce)
+		change := s.change
+		s.change = func(i int, c *cluster.Config) {
+			change(i, c)
+			receiver.HandleStream(c.Receiver, "echo", func(
+				_ context.Context, _ member.Member, s receiver.Stream,
+			) error {
+				_, err := io.Copy(s, s)
+				return err
+			})
+		}
+		s.form()
+		test(t, s, a)
+	})
+}
+
+func (s *stack) openStream(from, to int, name string) receiver.Stream {
+	s.t.Helper()
+	stream, err := s.node(from).OpenStream(s.t.Context(), stackAddress(to), name)
+	if err != nil {
+		s.t.Fatalf("OpenStream from node %d to %d: %v", from, to, err)
+	}
+	return stream
+}
+
+// Streams of a few MiB between all members, under loss, disturb nobody, and each
+// comes back whole (section 9).
+func TestStackStreamsUnderLoss(t *testing.T) {
+	inEchoStack(t, 3, func(t *testing.T, s *stack, _ *arrivals) {
+		s.eachPath(transporttest.Path{Loss: 0.01})
+		c := s.calm(0, 1, 2)
+		sent := bytes.Repeat([]byte("one MiB and more"), 80_000)
+		var streams sync.WaitGroup
+		for from := range s.size {
+			for to := range s.size {
+				stream := s.openStream(from, to, "echo")
+				streams.Go(func() {
+					_, err := stream.Write(sent)
+					if err = errors.Join(err, stream.CloseWrite()); err != nil {
+						t.Errorf("from node %d to %d: Write: %v", from, to, err)
+					}
+				})
+				streams.Go(func() {
+					defer stream.Close()
+					if got, err := io.ReadAll(stream); err != nil || !bytes.Equal(got, sent) {
+						t.Errorf("from node %d to %d: got %d bytes and %v, want %d",
+							from, to, len(got), err, len(sent))
+					}
+				})
+			}
+		}
+		done := make(chan struct{})
+		go func() { streams.Wait(); close(done) }()
+		for begin := time.Now(); ; {
+			select {
+			case <-done:
+				t.Logf("all were echoed after %v", time.Since(begin))
+				return
+			default:
+				c.rest(restStep)
+			}
+		}
+	})
+}
+
+// Who opens a stream that nobody takes learns why, by reading or by writing, over a
+// real connection too. Where the host of the handler is gone the stream is cut, and
+// where its node closes it is given up.
+func TestStackStreamsEnd(t *testing.T) {
+	inEchoStack(t, 3, func(t *testing.T, s *stack, _ *arrivals) {
+		s.eachPath(transporttest.Path{Loss: 0.05})
+		from := s.leader()
+		gone, closed := others(from)[0], others(from)[1]
+		write := func(stream receiver.Stream) (err error) {
+			for err == nil {
+				_, err = stream.Write(make([]byte, 1<<16))
+			}
+			return err
+		}
+		read := func(stream receiver.Stream) error {
+			_, err := io.ReadAll(stream)
+			return err
+		}
+		for range 5 {
+			for _, begin := range []func(receiver.Stream) error{write, read} {
+				stream := s.openStream(from, gone, "nobody")
+				if err := begin(stream); !errors.Is(err, cluster.ErrUnknownType) {
+					t.Errorf("got %v, want ErrUnknownType", err)
+				}
+				stream.Close()
+			}
+		}
+		s.eachPath(transporttest.Path{})
+		s.rest(time.Second)
+		for _, end := range []struct {
+			to   int
+			how  func()
+			want error
+		}{
+			{closed, func() { _ = s.node(closed).Close() }, cluster.ErrStreamReset},
+			{gone, func() { s.kill(gone) }, cluster.ErrStreamCut},
+		} {
+			stream := s.openStream(from, end.to, "echo")
+			if _, err := stream.Write([]byte("x")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := stream.Read(make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
+			end.how()
+			if err := read(stream); !errors.Is(err, end.want) {
+				t.Errorf("got %v, want %v", err, end.want)
+			}
+			stream.Close()
+		}
+	})
+}
+
+// Events of best effort come once each under loss, or not at all; where two members
+// have no connection none comes, until an ordinary one has made it.
+func TestStackBestEffort(t *testing.T) {
+	inEchoStack(t, 1, func(t *testing.T, s *stack, a *arrivals) {
+		if s.leader() != 0 {
+			if err := s.node(s.leader()).Transfer(t.Context(), stackAddress(0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		send := func(number int, opts ...cluster.SendOption) {
+			t.Helper()
+			event := payload{number, bytes.Repeat([]byte("x"), 500)}
+			if err := s.node(1).Send(t.Context(), stackAddress(2), event, opts...); err != nil {
+				t.Errorf("event %d: %v", number, err)
+			}
+		}
+		send(1, cluster.BestEffort())
+		s.rest(time.Second)
+		if got := a.of(1, 2); len(got) > 0 {
+			t.Errorf("without a connection: got %v, want nothing", got)
+		}
+		send(0)
+		s.rest(time.Second)
+		s.eachPath(transporttest.Path{Loss: 0.2})
+		const events = 200
+		for number := range events {
+			send(number+1, cluster.BestEffort())
+			s.rest(time.Millisecond)
+		}
+		s.rest(time.Second)
+		got := a.of(1, 2)
+		slices.Sort(got)
+		once := slices.Compact(slices.Clone(got))
+		if len(once) != len(got) || len(got) < events/2 || len(got) > events {
+			t.Errorf("got %d events, %d of them different; want most of %d, each once",
+				len(got), len(once), events)
+		}
+		t.Logf("%d of %d came", len(got)-1, events)
+	})
+}

@@ -107,6 +107,7 @@ func (l *link) end(code Code, reason string, err error) {
 	wasCur, started := p.cur == l, l.started
 	p.lost(l)
 	clean := l.left && p.cur != nil
+	following := l.left && p.cur == nil && !p.leaving
 	p.mu.Unlock()
 	l.conn.Close(code, CutReason(reason))
 	close(l.done)
@@ -115,7 +116,13 @@ func (l *link) end(code Code, reason string, err error) {
 			l.read[k].release()
 		}
 	}
-	if started && !clean {
+	switch {
+	case !started || clean:
+	case following:
+		// It was left for another one, which this node has not yet, or by a peer that
+		// goes.
+		time.AfterFunc(drainTimeout, func() { p.mesh.spawn(func() { p.lostUnless(l.who) }) })
+	default:
 		p.mesh.handler.Lost(l.who)
 	}
 	if wasCur && err != nil {

@@ -66,7 +66,7 @@ func TestSystemQueueExpires(t *testing.T) {
 }
 
 func TestFlowTakesOneLongFrameAlone(t *testing.T) {
-	q := newFlow(Custom)
+	var q flow
 	if !q.push(make([]byte, 2*pendingBytes)) {
 		t.Error("a long frame does not fit into the empty queue")
 	}

@@ -4,7 +4,6 @@ package transport
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -58,7 +57,7 @@ type peer struct {
 func newPeer(m *Mesh, addr member.Address) *peer {
 	p := &peer{mesh: m, addr: addr}
 	for k := range Kinds {
-		p.flows[k] = newFlow(k)
+		p.flows[k] = flow{kind: k}
 	}
 	return p
 }
@@ -132,121 +131,6 @@ func (p *peer) expire() {
 	p.mesh.stats.drop(DropStale, p.system.expire(time.Now()))
 }
 
-// send gives a frame to the connection.
-func (p *peer) send(ctx context.Context, f *flow, frame []byte) error {
-	if ctx.Err() != nil {
-		return p.unsent(context.Cause(ctx))
-	}
-	select {
-	case f.turn <- struct{}{}:
-		taken, err := p.offer(f, frame)
-		if taken || err != nil {
-			<-f.turn
-			return err
-		}
-	default:
-		return p.sendInTurn(ctx, f, frame)
-	}
-	defer func() { <-f.turn }()
-	return p.sendWaiting(ctx, f, frame, time.Now())
-}
-
-// sendInTurn waits for the Sends that came before.
-func (p *peer) sendInTurn(ctx context.Context, f *flow, frame []byte) error {
-	start := time.Now()
-	patience := time.NewTimer(SendTimeout)
-	defer patience.Stop()
-	for {
-		select {
-		case f.turn <- struct{}{}:
-			defer func() { <-f.turn }()
-			return p.sendWaiting(ctx, f, frame, start)
-		case <-ctx.Done():
-			return p.unsent(context.Cause(ctx))
-		case <-patience.C:
-			if !p.connected() {
-				return p.unsent(nil)
-			}
-			patience.Reset(SendTimeout)
-		}
-	}
-}
-
-// sendWaiting offers a frame until it is taken. The caller has the turn.
-func (p *peer) sendWaiting(
-	ctx context.Context, f *flow, frame []byte, start time.Time,
-) error {
-	p.await(f.kind, 1)
-	defer p.await(f.kind, -1)
-	patience := time.NewTimer(time.Until(start.Add(SendTimeout)))
-	defer patience.Stop()
-	for {
-		if taken, err := p.offer(f, frame); taken || err != nil {
-			return err
-		}
-		select {
-		case <-f.wake:
-		case <-ctx.Done():
-			return p.unsent(context.Cause(ctx))
-		case <-patience.C:
-			if !p.connected() {
-				return p.unsent(nil)
-			}
-			patience.Reset(SendTimeout)
-		}
-	}
-}
-
-// await counts the Sends that want a connection.
-func (p *peer) await(k Kind, change int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.senders += change
-	p.urge(k)
-}
-
-// offer takes a frame when there is a connection with room for it.
-func (p *peer) offer(f *flow, frame []byte) (taken bool, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case p.leaving:
-		return false, ErrClosed
-	case p.cur == nil:
-		return false, nil
-	case !f.push(frame):
-		return false, nil
-	}
-	p.cur.signal(f.kind)
-	return true, nil
-}
-
-func (p *peer) connected() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.cur != nil
-}
-
-// unsent says why a frame was not sent; cause is nil when it took too long.
-func (p *peer) unsent(cause error) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case p.leaving:
-		return ErrClosed
-	case p.cur != nil:
-		return fmt.Errorf("transport: %s is slow: %w", p.addr, cause)
-	case cause == nil:
-		cause = p.lastErr
-	case p.lastErr != nil:
-		cause = fmt.Errorf("%w (%w)", cause, p.lastErr)
-	}
-	if cause == nil {
-		return fmt.Errorf("%w: %s", ErrUnreachable, p.addr)
-	}
-	return fmt.Errorf("%w: %s: %w", ErrUnreachable, p.addr, cause)
-}
-
 // takeSystem returns what is to be written on a link, empty for nothing yet.
 func (p *peer) takeSystem(l *link, spare []byte) batch {
 	p.mu.Lock()
@@ -269,7 +153,7 @@ func (p *peer) takeFlow(l *link, k Kind, spare []byte) batch {
 	b := batch{bytes: spare[:0]}
 	if f := &p.flows[k]; p.cur == l && f.frames > 0 {
 		b = f.take(spare)
-		f.awake()
+		f.admit()
 	}
 	if l.draining {
 		b.mark()
@@ -287,11 +171,17 @@ func (p *peer) setSilent(l *link, silent bool) {
 	}
 }
 
-// awake tells the Sends that come next, and who wants a stream, to look again. The
-// peer is locked.
+// awake sees to the Sends that wait, and to who wants a stream, when the connection
+// may be another. The peer is locked.
 func (p *peer) awake() {
 	for k := range Kinds {
-		p.flows[k].awake()
+		switch f := &p.flows[k]; {
+		case p.leaving:
+			f.refuse(ErrClosed)
+		case p.cur != nil && len(f.waiting) > 0:
+			f.admit()
+			p.cur.signal(k)
+		}
 	}
 	if p.changed != nil {
 		close(p.changed)
@@ -419,6 +309,17 @@ func (p *peer) mapTo(next *link, verdict Verdict) {
 func (p *peer) clearFlows() {
 	for k := range Kinds {
 		p.mesh.stats.drop(DropLost, p.flows[k].clear())
+	}
+}
+
+// lostUnless tells that what a run of the peer was sent may be lost, unless there is
+// a connection to it.
+func (p *peer) lostUnless(who member.Identity) {
+	p.mu.Lock()
+	connected := p.cur != nil && p.cur.who == who
+	p.mu.Unlock()
+	if !connected {
+		p.mesh.handler.Lost(who)
 	}
 }
 

@@ -2,7 +2,10 @@
 
 package transport
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 const (
 	// maxQueuedFrames and maxQueuedBytes bound the system frames that wait.
@@ -94,26 +97,39 @@ func (b *batch) spare() []byte {
 	return b.bytes[:0]
 }
 
-// flow is the frames of a kind that wait to be written, as they travel, and who
-// has more of them. The frames are guarded by the lock of the peer.
+// flow is the frames of a kind that wait to be written, as they travel, and the
+// Sends that have more. It is guarded by the lock of the peer.
 type flow struct {
 	kind    Kind
-	turn    chan struct{} // held by the Send that comes next
-	wake    chan struct{} // tells it to look again
 	pending []byte
 	frames  int
+	waiting []*waiter // the earliest first
 }
 
-func newFlow(k Kind) flow {
-	return flow{kind: k, turn: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
+// waiter is a Send that waits for room. Who makes room takes its frame.
+type waiter struct {
+	frame []byte
+	err   error         // set before done is closed
+	done  chan struct{} // the frame was taken, or there is an error
 }
 
-// awake tells the Send that comes next to look again.
-func (q *flow) awake() {
-	select {
-	case q.wake <- struct{}{}:
-	default:
+// admit takes the frames of Sends that wait, as many as there is room for.
+func (q *flow) admit() {
+	n := 0
+	for n < len(q.waiting) && q.push(q.waiting[n].frame) {
+		close(q.waiting[n].done)
+		n++
 	}
+	q.waiting = slices.Delete(q.waiting, 0, n)
+}
+
+// refuse ends all Sends that wait.
+func (q *flow) refuse(err error) {
+	for _, w := range q.waiting {
+		w.err = err
+		close(w.done)
+	}
+	q.waiting = nil
 }
 
 // push adds a frame unless there is no room.

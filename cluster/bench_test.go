@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+)
+
+// load is an event, and a request, of the benchmarks.
+type load struct{ Data []byte }
+
+type loadRequest struct{ Data []byte }
+
+// pair is two nodes of this process that are connected by UDP on loopback.
+func pair(b *testing.B, handled *atomic.Int64) (from *Node, to member.Address) {
+	b.Helper()
+	var cfg Config
+	var held []net.PacketConn
+	for range 2 {
+		c, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			b.Fatal(err)
+		}
+		cfg.Seeds = append(cfg.Seeds, c.LocalAddr().String())
+		held = append(held, c) // so that the second is another
+	}
+	for _, c := range held {
+		_ = c.Close()
+	}
+	cfg.Size, cfg.Secret = 2, []byte(clusterSecret)
+	sockets := make(chan error, 2)
+	nodes := make([]*Node, 2)
+	for i, addr := range cfg.Seeds {
+		own := cfg
+		own.Addr, own.Receiver = addr, receiver.NewMux()
+		receiver.Handle(own.Receiver, func(context.Context, member.Member, load) error {
+			handled.Add(1)
+			return nil
+		})
+		receiver.HandleRequest(own.Receiver,
+			func(_ context.Context, _ member.Member, r loadRequest) (loadRequest, error) { return r, nil })
+		go func() {
+			var err error
+			nodes[i], err = Start(b.Context(), own, WithLogger(zerolog.Nop()))
+			sockets <- err
+		}()
+	}
+	for range nodes {
+		if err := <-sockets; err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, n := range nodes {
+		b.Cleanup(func() { _ = n.Close() })
+		if err := n.WaitActive(b.Context(), 2); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return nodes[0], nodes[1].cfg.self
+}
+
+// BenchmarkEvents is events of a type from one node to the handler of another.
+func BenchmarkEvents(b *testing.B) {
+	for _, size := range []int{64, 1 << 10, 64 << 10} {
+		for _, senders := range []int{1, 16} {
+			b.Run(fmt.Sprintf("%d/%d", size, senders), func(b *testing.B) {
+				var handled atomic.Int64
+				from, to := pair(b, &handled)
+				event := load{make([]byte, size)}
+				b.SetBytes(int64(size))
+				b.ReportAllocs()
+				b.SetParallelism(max(1, senders/runtime.GOMAXPROCS(0)))
+				b.ResetTimer()
+				send := func() {
+					if err := from.Send(context.Background(), to, event); err != nil {
+						b.Errorf("Send: %v", err)
+					}
+				}
+				if senders == 1 {
+					for range b.N {
+						send()
+					}
+				} else {
+					b.RunParallel(func(p *testing.PB) {
+						for p.Next() {
+							send()
+						}
+					})
+				}
+				for handled.Load() < int64(b.N) && !b.Failed() {
+					time.Sleep(100 * time.Microsecond)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkRequest is a request to another node and its answer.
+func BenchmarkRequest(b *testing.B) {
+	for _, inFlight := range []int{1, 64} {
+		b.Run(fmt.Sprint(inFlight), func(b *testing.B) {
+			from, to := pair(b, new(atomic.Int64))
+			event := loadRequest{make([]byte, 1<<10)}
+			b.ReportAllocs()
+			b.SetParallelism(max(1, inFlight/runtime.GOMAXPROCS(0)))
+			b.ResetTimer()
+			ask := func() {
+				if _, err := Request[loadRequest](context.Background(), from, to, event); err != nil {
+					b.Errorf("Request: %v", err)
+				}
+			}
+			if inFlight == 1 {
+				for range b.N {
+					ask()
+				}
+				return
+			}
+			b.RunParallel(func(p *testing.PB) {
+				for p.Next() {
+					ask()
+				}
+			})
+		})
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
@@ -70,6 +71,15 @@ func pair(b *testing.B, handled *atomic.Int64) (from *Node, to member.Address) {
 	return nodes[0], nodes[1].cfg.self
 }
 
+// processorTime is what this process has used, both nodes and the benchmark.
+func processorTime(b *testing.B) time.Duration {
+	var used unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
+		b.Fatalf("getrusage: %v", err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
 // BenchmarkEvents is events of a type from one node to the handler of another.
 func BenchmarkEvents(b *testing.B) {
 	for _, size := range []int{64, 1 << 10, 64 << 10} {
@@ -82,6 +92,7 @@ func BenchmarkEvents(b *testing.B) {
 				b.ReportAllocs()
 				b.SetParallelism(max(1, senders/runtime.GOMAXPROCS(0)))
 				b.ResetTimer()
+				before := processorTime(b)
 				send := func() {
 					if err := from.Send(context.Background(), to, event); err != nil {
 						b.Errorf("Send: %v", err)
@@ -101,6 +112,7 @@ func BenchmarkEvents(b *testing.B) {
 				for handled.Load() < int64(b.N) && !b.Failed() {
 					time.Sleep(100 * time.Microsecond)
 				}
+				b.ReportMetric(float64(processorTime(b)-before)/float64(b.N), "cpu-ns/op")
 			})
 		}
 	}
@@ -115,6 +127,10 @@ func BenchmarkRequest(b *testing.B) {
 			b.ReportAllocs()
 			b.SetParallelism(max(1, inFlight/runtime.GOMAXPROCS(0)))
 			b.ResetTimer()
+			before := processorTime(b)
+			defer func() {
+				b.ReportMetric(float64(processorTime(b)-before)/float64(b.N), "cpu-ns/op")
+			}()
 			ask := func() {
 				if _, err := Request[loadRequest](context.Background(), from, to, event); err != nil {
 					b.Errorf("Request: %v", err)

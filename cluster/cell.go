@@ -2,13 +2,16 @@
 
 package cluster
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // cell holds the latest value of something and wakes those who wait for the
 // next. A slow reader misses values in between, never the last.
 type cell[T any] struct {
+	latest  atomic.Pointer[T] // nil before the first; what it points to does not change
 	mu      sync.Mutex
-	value   T
 	changed chan struct{}
 }
 
@@ -16,7 +19,7 @@ type cell[T any] struct {
 func (c *cell[T]) set(v T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.value = v
+	c.latest.Store(&v)
 	if c.changed != nil {
 		close(c.changed)
 		c.changed = nil
@@ -30,5 +33,9 @@ func (c *cell[T]) get() (T, <-chan struct{}) {
 	if c.changed == nil {
 		c.changed = make(chan struct{})
 	}
-	return c.value, c.changed
+	if v := c.latest.Load(); v != nil {
+		return *v, c.changed
+	}
+	var none T
+	return none, c.changed
 }

@@ -105,13 +105,12 @@ func (n inbound) Custom(from member.Identity, frame []byte) error {
 }
 
 // sender is who sent an event.
-func (n *Node) sender(from member.Identity) member.Member {
-	m, ok := n.look().view.Member(from.Address)
-	if !ok {
-		// The view of who sent it is ahead of ours; the greet has admitted it.
-		m = member.Member{Identity: from, Name: from.Address.String()}
+func (n *Node) sender(from member.Identity) *member.Member {
+	if m := n.look().members[from.Address]; m != nil {
+		return m
 	}
-	return m
+	// The view of who sent it is ahead of ours; the greet has admitted it.
+	return &member.Member{Identity: from, Name: from.Address.String()}
 }
 
 // undelivered counts and logs an event of another member that no handler gets.

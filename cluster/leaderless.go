@@ -58,7 +58,7 @@ func (n *Node) complain(now time.Time) {
 		return
 	}
 	c.next = now.Add(complainChange)
-	text := n.noLeader(seen)
+	text := n.noLeader(*seen)
 	switch {
 	case text != c.text:
 		c.repeat = leastRepeat

@@ -92,7 +92,7 @@ func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 			return fmt.Errorf("cluster: the store cannot save, so the node may not go on: %w", err)
 		}
 	}
-	seen := n.look()
+	seen := *n.look()
 	before := seen.view
 	if out.Changed {
 		seen = seen.seeing(n.machine.View(now), n.machine.Durable().Held)

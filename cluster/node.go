@@ -63,8 +63,10 @@ type Node struct {
 // sight is what a node sees, published as one.
 type sight struct {
 	view member.View // shared by all readers: nobody changes its members
-	term *tenure     // the newest, ended or not; nil before the first
-	held member.State
+	// members are those of the view, to find one at once.
+	members map[member.Address]*member.Member
+	term    *tenure // the newest, ended or not; nil before the first
+	held    member.State
 	// provisional says that the leader of the view declared itself: nobody has
 	// chosen it.
 	provisional bool
@@ -73,22 +75,35 @@ type sight struct {
 // seeing is the sight of a view, with what the node holds.
 func (s sight) seeing(view member.View, held member.State) sight {
 	s.view, s.held = view, held
+	s.members = make(map[member.Address]*member.Member, len(view.Members))
+	for i := range view.Members {
+		s.members[view.Members[i].Address] = &view.Members[i]
+	}
 	s.provisional = view.Role == member.Provisional || view.Role == member.Following &&
 		(held.Leader != view.Leader || held.Version != view.Version)
 	return s
 }
 
+// isActive reports whether a member is active.
+func (s *sight) isActive(addr member.Address) bool {
+	m := s.members[addr]
+	return m != nil && m.Status == member.Active
+}
+
 // live is the present tenure, nil when there is none.
-func (s sight) live() *tenure {
+func (s *sight) live() *tenure {
 	if s.term == nil || s.term.ended() {
 		return nil
 	}
 	return s.term
 }
 
-func (n *Node) look() sight {
-	s, _ := n.seen.get()
-	return s
+// look is what the node sees now, which does not change.
+func (n *Node) look() *sight {
+	if s := n.seen.latest.Load(); s != nil {
+		return s
+	}
+	return &sight{} // before the node is prepared
 }
 
 // Self is the entry of this run of the node. Its status is None until a leader took
@@ -186,7 +201,7 @@ func (n *Node) Transfer(ctx context.Context, to member.Address) error {
 	return n.waitOther(ctx, view.Version)
 }
 
-func notLeader(seen sight) error {
+func notLeader(seen *sight) error {
 	return &NotLeaderError{Leader: seen.view.Leader, Provisional: seen.provisional}
 }
 

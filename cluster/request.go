@@ -85,8 +85,8 @@ func (n *Node) request(
 		return err
 	}
 	defer e.release()
-	view := n.look().view
-	if err := n.maySend(ctx, view, to); err != nil {
+	seen := n.look()
+	if err := n.maySend(ctx, seen, to); err != nil {
 		return err
 	}
 	answered := make(chan wire.Answer, 1)
@@ -106,7 +106,7 @@ func (n *Node) request(
 	if at, ok := ctx.Deadline(); ok {
 		c.Timeout = max(time.Until(at), 1)
 	}
-	if err := n.sendCall(ctx, view, to, e, c); err != nil {
+	if err := n.sendCall(ctx, seen, to, e, c); err != nil {
 		n.awaited.close(id)
 		return err
 	}
@@ -163,11 +163,11 @@ func (n *Node) outcome(from member.Address, a wire.Answer) error {
 
 // sendCall sends an event whose outcome is awaited.
 func (n *Node) sendCall(
-	ctx context.Context, view member.View, to member.Address, e *outgoing, c wire.Call,
+	ctx context.Context, seen *sight, to member.Address, e *outgoing, c wire.Call,
 ) error {
-	if to == view.Self.Address {
+	if to == n.cfg.self {
 		d := receiver.Delivery{
-			From: n.self(view), Raw: receiver.Raw{Name: e.name, Payload: e.payload},
+			From: seen.members[to], Raw: receiver.Raw{Name: e.name, Payload: e.payload},
 			Metadata: e.metadata, Call: n.callOf(to, c),
 		}
 		if c.Leader && !n.leads() {
@@ -196,7 +196,7 @@ func (n *Node) sendCall(
 
 // sendAwaited is send for an event whose sender wants to know what becomes of it.
 func (n *Node) sendAwaited(
-	ctx context.Context, view member.View, to member.Address, e *outgoing,
+	ctx context.Context, seen *sight, to member.Address, e *outgoing,
 	told func(to member.Address, err error),
 ) error {
 	id, err := n.awaited.open(ctx, n.quit, awaited{to: to, settle: func(a wire.Answer, err error) {
@@ -208,7 +208,7 @@ func (n *Node) sendAwaited(
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrBusy, err)
 	}
-	err = n.sendCall(ctx, view, to, e, wire.Call{ID: id})
+	err = n.sendCall(ctx, seen, to, e, wire.Call{ID: id})
 	if err != nil && !n.awaited.close(id) {
 		return nil // told knows
 	}

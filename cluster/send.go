@@ -97,7 +97,7 @@ func (n *Node) Send(
 		return err
 	}
 	defer e.release()
-	return n.send(ctx, n.look().view, to, e, s)
+	return n.send(ctx, n.look(), to, e, s)
 }
 
 // Broadcast gives an event to all active members but this one, side by side,
@@ -110,9 +110,9 @@ func (n *Node) Broadcast(ctx context.Context, event any, opts ...SendOption) err
 		return err
 	}
 	defer e.release()
-	view := n.look().view
+	seen := n.look()
 	var results []Result
-	for _, m := range view.Members {
+	for _, m := range seen.view.Members {
 		if m.Status == member.Active && (m.Address != n.cfg.self || s.self) {
 			results = append(results, Result{To: m})
 		}
@@ -120,7 +120,7 @@ func (n *Node) Broadcast(ctx context.Context, event any, opts ...SendOption) err
 	var sends sync.WaitGroup
 	for i := range results {
 		r := &results[i]
-		sends.Go(func() { r.Err = n.send(ctx, view, r.To.Address, e, s) })
+		sends.Go(func() { r.Err = n.send(ctx, seen, r.To.Address, e, s) })
 	}
 	sends.Wait()
 	for _, r := range results {
@@ -182,45 +182,43 @@ func (e *outgoing) framed(dst []byte, c wire.Call) ([]byte, error) {
 
 // send gives an encoded event to one member.
 func (n *Node) send(
-	ctx context.Context, view member.View, to member.Address, e *outgoing, s sending,
+	ctx context.Context, seen *sight, to member.Address, e *outgoing, s sending,
 ) error {
-	if err := n.maySend(ctx, view, to); err != nil {
+	if err := n.maySend(ctx, seen, to); err != nil {
 		return err
 	}
 	if s.bestEffort {
 		return n.sendBestEffort(view, to, e)
 	}
 	if s.outcome != nil {
-		return n.sendAwaited(ctx, view, to, e, s.outcome)
+		return n.sendAwaited(ctx, seen, to, e, s.outcome)
 	}
 	if n.meter.sending.Add(1) > MaxSending {
 		n.meter.sending.Add(-1)
 		return ErrBusy
 	}
 	defer n.meter.sending.Add(-1)
-	if to == view.Self.Address {
+	if to == n.cfg.self {
 		return n.deliver(ctx, receiver.Delivery{
-			From: n.self(view), Raw: receiver.Raw{Name: e.name, Payload: e.payload}, Metadata: e.metadata,
+			From: seen.members[to], Raw: receiver.Raw{Name: e.name, Payload: e.payload}, Metadata: e.metadata,
 		})
 	}
 	return n.notDelivered(n.net.Send(ctx, to, e.frame))
 }
 
 // maySend reports why nothing can be sent to a member now.
-func (n *Node) maySend(ctx context.Context, view member.View, to member.Address) error {
+func (n *Node) maySend(ctx context.Context, seen *sight, to member.Address) error {
 	if err := n.over(ctx); err != nil {
 		return err
 	}
-	for _, addr := range []member.Address{view.Self.Address, to} {
-		switch m, ok := view.Member(addr); {
-		case ok && m.Status == member.Active:
-		case addr == view.Self.Address:
-			return fmt.Errorf("%w: this node is not active yet", ErrNotActive)
-		default:
-			return fmt.Errorf("%w: %s", ErrNotActive, addr)
-		}
+	switch {
+	case !seen.isActive(n.cfg.self):
+		return fmt.Errorf("%w: this node is not active yet", ErrNotActive)
+	case !seen.isActive(to):
+		return fmt.Errorf("%w: %s", ErrNotActive, to)
+	default:
+		return nil
 	}
-	return nil
 }
 
 // notDelivered says in the words of this package why the transport did not take a

@@ -70,7 +70,7 @@ func (n *Node) Status() Status {
 		Quorum:      member.Quorum(n.cfg.Size),
 		Self:        n.self(view),
 		View:        view,
-		NoLeader:    n.noLeader(seen),
+		NoLeader:    n.noLeader(*seen),
 		Provisional: seen.provisional,
 		OtherSeeds:  n.heard.otherSeeds(),
 		Uptime:      n.clock().Sub(n.started),

@@ -147,7 +147,7 @@ func (n inbound) Stream(from member.Identity, head []byte, raw transport.BulkStr
 	}
 	// Where that fails the handler learns it by its own first Write.
 	_, _ = raw.Write([]byte{byte(wire.OutcomeDone)})
-	serve(n.sender(from), e.Metadata, n.newStream(from.Address, raw, nil))
+	serve(*n.sender(from), e.Metadata, n.newStream(from.Address, raw, nil))
 }
 
 // refuse says why nobody takes a stream: the outcome, and a text to its end.

@@ -191,7 +191,7 @@ func TestTermsFollowTheView(t *testing.T) {
 			if (next != nil) != c.begins {
 				t.Errorf("%s: another term begins: got %v, want %v", c.name, next != nil, c.begins)
 			}
-			if live := (sight{term: ts.current}).live(); (live != nil) != (c.begins || c.cause == nil) {
+			if live := (&sight{term: ts.current}).live(); (live != nil) != (c.begins || c.cause == nil) {
 				t.Errorf("%s: live term: got %v", c.name, live)
 			}
 			ts.close(ErrClosed)

@@ -62,7 +62,7 @@ func TestDecodingOfManyValuesIsBounded(t *testing.T) {
 		raw := receiver.Raw{Name: c.name, Payload: payload}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		err := mux.Deliver(t.Context(), receiver.Delivery{Raw: raw})
+		err := mux.Deliver(t.Context(), receiver.Delivery{From: &member.Member{}, Raw: raw})
 		runtime.ReadMemStats(&after)
 		if refused := errors.Is(err, wire.ErrTooLarge); refused == c.scanned {
 			t.Errorf("%s of %d %x: got %v, refused as too large: %t", c.name, c.count, c.element,

@@ -84,6 +84,13 @@ const (
 // characters that are not seen: what a log, a terminal and a person can read
 // as it is. Every name is, in a configuration and from the network.
 func IsPrintable(s string) bool {
+	plain := true
+	for i := range len(s) {
+		plain = plain && ' ' <= s[i] && s[i] <= '~'
+	}
+	if plain {
+		return true // most names are, and events have one each
+	}
 	bad := func(r rune) bool { return !unicode.IsPrint(r) }
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, bad)
 }

@@ -173,9 +173,9 @@ func TestRequestsAreRefused(t *testing.T) {
 			want error
 		}{
 			{"a number twice", asked("x", told.call(1, true)), ErrMalformed},
-			{"no handler that answers", Delivery{From: sender(1), Raw: Raw{"other", []byte{0x80}},
+			{"no handler that answers", Delivery{From: ptr(sender(1)), Raw: Raw{"other", []byte{0x80}},
 				Call: told.call(2, true)}, ErrUnknown},
-			{"no handler", Delivery{From: sender(1), Raw: Raw{"strange", nil},
+			{"no handler", Delivery{From: ptr(sender(1)), Raw: Raw{"strange", nil},
 				Call: told.call(3, true)}, ErrUnknown},
 		} {
 			if err := mux.Deliver(t.Context(), c.d); !errors.Is(err, c.want) {

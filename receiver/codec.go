@@ -88,8 +88,14 @@ func (m *Mux) Encode(dst []byte, event any) (name string, payload []byte, err er
 	if ok {
 		name, payload = raw.Name, append(dst, raw.Payload...)
 	} else {
-		if name, err = m.nameOf(reflect.TypeOf(event)); err != nil {
-			return "", dst, err
+		run := m.live.Load()
+		if run == nil {
+			return "", dst, ErrClosed
+		}
+		if name, ok = run.sent[reflect.TypeOf(event)]; !ok {
+			if name, err = run.nameOf(reflect.TypeOf(event)); err != nil {
+				return "", dst, err
+			}
 		}
 		if payload, err = m.marshal(dst, event); err != nil {
 			return "", dst, err
@@ -157,16 +163,13 @@ func (m *Mux) scan(payload []byte) error {
 	}
 }
 
-func (m *Mux) nameOf(t reflect.Type) (string, error) {
+// nameOf is the name under which a type travels.
+func (run *live) nameOf(t reflect.Type) (string, error) {
 	if t == nil {
 		return "", fmt.Errorf("%w: it is nil", ErrUnsendable)
 	}
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
-	}
-	run := m.live.Load()
-	if run == nil {
-		return "", ErrClosed
 	}
 	name := t.Name()
 	r := run.types[t]

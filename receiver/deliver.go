@@ -27,7 +27,7 @@ var (
 
 // Delivery is an event that came from another member.
 type Delivery struct {
-	From member.Member
+	From *member.Member // does not change afterwards
 	// Payload is the caller's again when Deliver returns.
 	Raw
 	Metadata map[string]string // nil for none; the handlers' to keep
@@ -136,7 +136,7 @@ func (m *Mux) Emit(ctx context.Context, from member.Member, event any) error {
 	if r == nil || len(r.handlers) == 0 {
 		return nil
 	}
-	return m.put(ctx, run, r, item{from: from, event: r.point(event)})
+	return m.put(ctx, run, r, item{from: &from, event: r.point(event)})
 }
 
 type metadataKey struct{}

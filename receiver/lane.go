@@ -11,7 +11,7 @@ import (
 
 // item is an event on its way to its handlers.
 type item struct {
-	from     member.Member
+	from     *member.Member
 	event    any  // a pointer to it
 	raw      *Raw // nil where no handler of Raw could want it
 	metadata map[string]string
@@ -32,6 +32,7 @@ func (it *item) answer(value any, ran bool, err error) {
 // guarded by the lock of the route.
 type lane struct {
 	items   []item // the oldest first
+	spare   []item // memory for the next items
 	workers int
 	// waiting and bytes are of the events that wait, among them those that a
 	// worker has taken out of items and not come to yet.
@@ -67,11 +68,7 @@ func (m *Mux) tryPut(run *live, r *route, it item) (space <-chan struct{}, old *
 	if run.ended() {
 		return nil, nil, ErrClosed
 	}
-	l := r.lanes[it.from.Address]
-	if l == nil {
-		l = &lane{}
-		r.lanes[it.from.Address] = l
-	}
+	l := r.laneOf(it.from.Address)
 	if !r.room(l, it) {
 		switch {
 		case r.policy == Reject:
@@ -102,6 +99,34 @@ func (m *Mux) tryPut(run *live, r *route, it item) (space <-chan struct{}, old *
 		m.work.Go(func() { (&worker{mux: m, run: run, route: r, lane: l}).drain(it.from.Address) })
 	}
 	return nil, old, nil
+}
+
+// maxIdle is how many lanes of a route are kept for other senders, or the same.
+const maxIdle = 4
+
+// laneOf returns the lane of a sender, and makes one where there is none. The route
+// is locked.
+func (r *route) laneOf(sender member.Address) *lane {
+	l := r.lanes[sender]
+	if l != nil {
+		return l
+	}
+	if n := len(r.idle); n > 0 {
+		l, r.idle = r.idle[n-1], r.idle[:n-1]
+	} else {
+		l = &lane{}
+	}
+	r.lanes[sender] = l
+	return l
+}
+
+// retire takes a lane out that is empty. The route is locked.
+func (r *route) retire(sender member.Address, l *lane) {
+	delete(r.lanes, sender)
+	if len(r.idle) < maxIdle && cap(l.items) <= 2*QueueLength && cap(l.spare) <= 2*QueueLength {
+		l.blocked.Store(false)
+		r.idle = append(r.idle, l)
+	}
 }
 
 // room reports whether an event may wait. The route is locked.

@@ -29,6 +29,8 @@ func sender(port uint16) member.Member {
 	return member.Member{Identity: member.Identity{Address: a}, Name: a.String()}
 }
 
+func ptr[T any](v T) *T { return &v }
+
 // started runs mux until the test ends. Payloads that begin with 0xc1, which
 // begins no value, fail the scan.
 func started(t *testing.T, mux *Mux, setup Setup) {
@@ -62,7 +64,7 @@ func deliver(ctx context.Context, mux *Mux, from member.Member, text string) err
 	if err != nil {
 		return err
 	}
-	return mux.Deliver(ctx, Delivery{From: from, Raw: Raw{Name: "order", Payload: payload}})
+	return mux.Deliver(ctx, Delivery{From: &from, Raw: Raw{Name: "order", Payload: payload}})
 }
 
 func stats(t *testing.T, mux *Mux, event string) Stats {
@@ -149,7 +151,7 @@ func TestAllHandlersOfATypeRun(t *testing.T) {
 		started(t, mux, Setup{})
 		send(t, mux, sender(1), "a")
 		synctest.Wait()
-		strange := Delivery{From: sender(1), Raw: Raw{"strange", []byte("{}")}}
+		strange := Delivery{From: ptr(sender(1)), Raw: Raw{"strange", []byte("{}")}}
 		if err := mux.Deliver(t.Context(), strange); err != nil {
 			t.Errorf("Deliver of a name that only Raw takes: got %v, want nil", err)
 		}
@@ -252,7 +254,7 @@ func TestRefusedEventsAreCounted(t *testing.T) {
 		{Raw{"strange", nil}, ErrUnknown},
 		{Raw{"", nil}, ErrUnknown},
 	} {
-		err := mux.Deliver(t.Context(), Delivery{From: sender(1), Raw: c.raw})
+		err := mux.Deliver(t.Context(), Delivery{From: ptr(sender(1)), Raw: c.raw})
 		if !errors.Is(err, c.want) {
 			t.Errorf("Deliver(%q): got %v, want %v", c.raw.Name, err, c.want)
 		}
@@ -381,7 +383,7 @@ func TestHandlerThatEndsItsGoroutineHoldsUpNobody(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := mux.Deliver(t.Context(), Delivery{Raw: Raw{name, payload}}); err != nil {
+		if err := mux.Deliver(t.Context(), Delivery{From: &member.Member{}, Raw: Raw{name, payload}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -38,6 +38,8 @@ type live struct {
 	setup Setup
 	types map[reflect.Type]*route
 	names map[string]*route // what may come from other members
+	// sent are the names of those types that were registered and may be sent.
+	sent map[reflect.Type]string
 	// streams are what other members may open.
 	streams map[string]*streamRoute
 	// raw is the route of names that nobody has; nil without handlers of Raw.
@@ -159,6 +161,12 @@ func (m *Mux) Start(setup Setup) error {
 			} else {
 				run.fallbacks = append(run.fallbacks, h)
 			}
+		}
+	}
+	run.sent = map[reflect.Type]string{}
+	for t := range m.types {
+		if name, err := run.nameOf(t); err == nil {
+			run.sent[t], run.sent[reflect.PointerTo(t)] = name, name
 		}
 	}
 	m.live.Store(run)

@@ -133,7 +133,7 @@ func asked(text string, c *Call) Delivery {
 	if err != nil {
 		panic(err)
 	}
-	return Delivery{From: sender(1), Raw: Raw{"order", payload}, Call: c}
+	return Delivery{From: ptr(sender(1)), Raw: Raw{"order", payload}, Call: c}
 }
 
 // TestQueuePolicies fills a queue of two behind a handler that is busy.
@@ -281,7 +281,7 @@ func TestCodecIsReplaced(t *testing.T) {
 		if want := `before {"Text":"hello"}`; err != nil || string(payload) != want || name != "order" {
 			t.Fatalf("Encode: got %q %q, %v; want %q", name, payload, err, want)
 		}
-		d := Delivery{From: sender(1), Raw: Raw{name, payload[len("before "):]}}
+		d := Delivery{From: ptr(sender(1)), Raw: Raw{name, payload[len("before "):]}}
 		if err := mux.Deliver(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}

@@ -48,6 +48,7 @@ type route struct {
 
 	mu    sync.Mutex
 	lanes map[member.Address]*lane
+	idle  []*lane
 	count counters
 }
 

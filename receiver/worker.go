@@ -55,14 +55,14 @@ func (w *worker) take(sender member.Address) bool {
 	n := len(l.items)
 	if n == 0 {
 		if l.workers--; l.workers == 0 {
-			delete(r.lanes, sender)
+			r.retire(sender, l)
 		}
 		return false
 	}
 	w.next = 0
 	if r.policy == Block && r.answer == nil {
 		// All at once: nobody else looks at them.
-		w.batch, l.items = l.items, w.batch[:0]
+		w.batch, l.items, l.spare = l.items, l.spare[:0], l.items
 		return true
 	}
 	w.batch = append(w.batch[:0], l.items[0])
@@ -137,7 +137,7 @@ func (w *worker) handle(it *item) {
 func (w *worker) all(ctx context.Context, it *item) (value any, took bool, err error) {
 	raw := it.raw
 	try := func(h handler, event any) {
-		done, fault := protect(ctx, h, it.from, event)
+		done, fault := protect(ctx, h, *it.from, event)
 		took = took || done
 		if fault != nil {
 			w.fail(it, fault)
@@ -182,7 +182,7 @@ func (w *worker) answer(ctx context.Context, it *item) (value any, err error) {
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 		}
 	}()
-	return w.route.answer(ctx, it.from, it.event)
+	return w.route.answer(ctx, *it.from, it.event)
 }
 
 // nameOf is the name under which an event came.
@@ -220,6 +220,6 @@ func (w *worker) fail(it *item, err error) {
 
 func (w *worker) report(it *item, err error) {
 	if report := w.run.setup.Report; report != nil {
-		report(Failure{Event: nameOf(w.route, it.raw), From: it.from, Err: err})
+		report(Failure{Event: nameOf(w.route, it.raw), From: *it.from, Err: err})
 	}
 }

@@ -95,6 +95,9 @@ func (c *codec) writeMetadata(m map[string]string) {
 		return
 	}
 	c.b = append(c.b, 0xde, 0, byte(len(m)))
+	if len(m) == 0 {
+		return
+	}
 	outer := c.array
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		v := m[k]

@@ -68,15 +68,15 @@ func (n *Node) answer(to member.Address, a wire.Answer) {
 		n.awaited.settle(to, a)
 		return
 	}
-	e := outgoings.Get().(*outgoing)
-	defer e.release()
+	frame := getBuffer()
+	defer frame.release()
 	var err error
-	if e.frame, err = wire.AppendAnswer(e.frame[:0], a, MaxEventBytes); err != nil {
+	if frame.b, err = wire.AppendAnswer(frame.b, a, MaxEventBytes); err != nil {
 		a = wire.Answer{ID: a.ID, Outcome: wire.OutcomeUnsaid, Text: err.Error()}
-		e.frame, err = wire.AppendAnswer(e.frame[:0], a, MaxEventBytes)
+		frame.b, err = wire.AppendAnswer(frame.b, a, MaxEventBytes)
 	}
 	if err == nil {
-		err = n.net.Answer(n.answering, to, e.frame)
+		err = n.net.Answer(n.answering, to, frame.b)
 	}
 	if err != nil {
 		// Who awaits it learns that the connection is lost, or has stopped waiting.

@@ -167,7 +167,7 @@ func (n *Node) sendCall(
 ) error {
 	if to == n.cfg.self {
 		d := receiver.Delivery{
-			From: seen.members[to], Raw: receiver.Raw{Name: e.name, Payload: e.payload},
+			From: seen.members[to], Raw: e.raw(),
 			Metadata: e.metadata, Call: n.callOf(to, c),
 		}
 		if c.Leader && !n.leads() {
@@ -185,13 +185,13 @@ func (n *Node) sendCall(
 	}
 	defer n.meter.sending.Add(-1)
 	// A broadcast has a number for each member, and shares e.
-	own := outgoings.Get().(*outgoing)
+	own := getBuffer()
 	defer own.release()
 	var err error
-	if own.frame, err = e.framed(own.frame[:0], c); err != nil {
+	if own.b, err = e.AppendCall(own.b, c, MaxEventBytes); err != nil {
 		return fmt.Errorf("%w: %q: %w", ErrTooLarge, e.name, err)
 	}
-	return n.notDelivered(n.net.Send(ctx, to, own.frame))
+	return n.notDelivered(n.net.Send(ctx, to, own.b))
 }
 
 // sendAwaited is send for an event whose sender wants to know what becomes of it.

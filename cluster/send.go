@@ -133,31 +133,27 @@ func (n *Node) Broadcast(ctx context.Context, event any, opts ...SendOption) err
 
 // outgoing is an event ready to send. Its memory is used again.
 type outgoing struct {
-	name           string
-	payload, frame []byte
-	metadata       map[string]string
+	wire.Draft
+	name     string
+	metadata map[string]string
 }
-
-// maxKeptBytes is the longest event whose memory is kept for another one.
-const maxKeptBytes = 64 << 10
 
 var outgoings = sync.Pool{New: func() any { return new(outgoing) }}
 
 func (e *outgoing) release() {
-	if cap(e.payload)+cap(e.frame) <= 2*maxKeptBytes {
+	if e.Cap() <= maxKeptBytes {
 		outgoings.Put(e)
 	}
 }
 
-// encode makes one payload, and one frame, for all who get the event.
+// raw is the event for a receiver of this node.
+func (e *outgoing) raw() receiver.Raw { return receiver.Raw{Name: e.name, Payload: e.Payload()} }
+
+// encode makes one frame for all who get the event.
 func (n *Node) encode(event any, metadata map[string]string) (*outgoing, error) {
 	e := outgoings.Get().(*outgoing)
-	var err error
 	e.metadata = metadata
-	e.name, e.payload, err = n.mux.Encode(e.payload[:0], event)
-	if err == nil {
-		e.frame, err = e.framed(e.frame[:0], wire.Call{})
-	}
+	err := e.encode(n.mux, event)
 	if err == nil {
 		return e, nil
 	}
@@ -173,11 +169,18 @@ func (n *Node) encode(event any, metadata map[string]string) (*outgoing, error) 
 	}
 }
 
-// framed appends the frame of the event to dst.
-func (e *outgoing) framed(dst []byte, c wire.Call) ([]byte, error) {
-	return wire.AppendEvent(dst, wire.Event{
-		Name: e.name, Payload: e.payload, Metadata: e.metadata, Call: c,
-	}, MaxEventBytes)
+func (e *outgoing) encode(mux *receiver.Mux, event any) (err error) {
+	if e.name, err = mux.Name(event); err != nil {
+		return err
+	}
+	b, err := e.Begin(e.name)
+	if err != nil {
+		return err
+	}
+	if b, err = mux.Encode(b, event); err != nil {
+		return err
+	}
+	return e.End(b, e.metadata, MaxEventBytes)
 }
 
 // send gives an encoded event to one member.
@@ -200,10 +203,10 @@ func (n *Node) send(
 	defer n.meter.sending.Add(-1)
 	if to == n.cfg.self {
 		return n.deliver(ctx, receiver.Delivery{
-			From: seen.members[to], Raw: receiver.Raw{Name: e.name, Payload: e.payload}, Metadata: e.metadata,
+			From: seen.members[to], Raw: e.raw(), Metadata: e.metadata,
 		})
 	}
-	return n.notDelivered(n.net.Send(ctx, to, e.frame))
+	return n.notDelivered(n.net.Send(ctx, to, e.Frame()))
 }
 
 // maySend reports why nothing can be sent to a member now.

@@ -80,32 +80,34 @@ func (packer) Unmarshal(payload []byte, event any) error {
 // encoding that every receiver takes.
 var ErrUnsendable = errors.New("receiver: event cannot be sent")
 
-// Encode appends to dst, which may be nil, the payload of an event: a value of a
-// named type or a pointer to one. A Raw is taken as it is. It returns the name
-// under which the event travels. Errors wrap ErrUnsendable.
-func (m *Mux) Encode(dst []byte, event any) (name string, payload []byte, err error) {
+// Name is the name under which an event travels: a value of a named type or a
+// pointer to one, or a Raw. Errors wrap ErrUnsendable.
+func (m *Mux) Name(event any) (string, error) {
+	run := m.live.Load()
+	if run == nil {
+		return "", ErrClosed
+	}
+	if raw, ok := event.(Raw); ok {
+		return raw.Name, nil
+	}
+	t := reflect.TypeOf(event)
+	if name, ok := run.sent[t]; ok {
+		return name, nil
+	}
+	return run.nameOf(t)
+}
+
+// Encode appends the payload of an event to dst, which may be nil; that of a Raw
+// is taken as it is. Errors wrap ErrUnsendable.
+func (m *Mux) Encode(dst []byte, event any) ([]byte, error) {
 	raw, ok := event.(Raw)
-	if ok {
-		name, payload = raw.Name, append(dst, raw.Payload...)
-	} else {
-		run := m.live.Load()
-		if run == nil {
-			return "", dst, ErrClosed
-		}
-		if name, ok = run.sent[reflect.TypeOf(event)]; !ok {
-			if name, err = run.nameOf(reflect.TypeOf(event)); err != nil {
-				return "", dst, err
-			}
-		}
-		if payload, err = m.marshal(dst, event); err != nil {
-			return "", dst, err
-		}
+	if !ok {
+		return m.EncodeAnswer(dst, event)
 	}
-	// What a receiver would refuse is better told here.
-	if err := m.scan(payload[len(dst):]); err != nil {
-		return "", dst, fmt.Errorf("%w: %T: %w", ErrUnsendable, event, err)
+	if err := m.scan(raw.Payload); err != nil {
+		return dst, fmt.Errorf("%w: %T: %w", ErrUnsendable, event, err)
 	}
-	return name, payload, nil
+	return append(dst, raw.Payload...), nil
 }
 
 // EncodeAnswer appends the payload of an answer, of any type. Errors wrap
@@ -115,6 +117,7 @@ func (m *Mux) EncodeAnswer(dst []byte, answer any) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
+	// What a receiver would refuse is better told here.
 	if err := m.scan(payload[len(dst):]); err != nil {
 		return dst, fmt.Errorf("%w: %T: %w", ErrUnsendable, answer, err)
 	}

@@ -379,11 +379,11 @@ func TestHandlerThatEndsItsGoroutineHoldsUpNobody(t *testing.T) {
 	}
 	defer mux.Close(t.Context())
 	for _, text := range []string{"exit", "next"} {
-		name, payload, err := mux.Encode(nil, order{text})
+		payload, err := mux.Encode(nil, order{text})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := mux.Deliver(t.Context(), Delivery{From: &member.Member{}, Raw: Raw{name, payload}}); err != nil {
+		if err := mux.Deliver(t.Context(), Delivery{From: &member.Member{}, Raw: Raw{"order", payload}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -109,7 +109,12 @@ func TestEncodeNamesWhatTravels(t *testing.T) {
 		{make(unsendable), ""},
 		{nil, ""},
 	} {
-		got, _, err := mux.Encode(nil, c.event)
+		got, err := mux.Name(c.event)
+		if err == nil {
+			if _, err = mux.Encode(nil, c.event); err != nil {
+				got = ""
+			}
+		}
 		if got != c.want || (c.want == "") != errors.Is(err, ErrUnsendable) {
 			t.Errorf("Encode(%T): got %q, %v; want %q", c.event, got, err, c.want)
 		}

@@ -38,18 +38,24 @@ func EncodeEvent(e Event, limit int) ([]byte, error) { return AppendEvent(nil, e
 
 // AppendEvent appends the frame of an event, of at most limit bytes, to dst,
 // which may be nil; a larger one is ErrTooLarge. What it encodes, DecodeEvent
-// accepts.
+// accepts. See Draft for one that is sent.
 func AppendEvent(dst []byte, e Event, limit int) ([]byte, error) {
-	kind := kindEvent
-	if e.Call.ID != 0 {
-		kind = kindCall
-	}
 	if len(e.Payload) > limit {
-		return dst, tooLarge(kind, len(e.Payload), limit) // before it is copied
+		return dst, tooLarge(kindEvent, len(e.Payload), limit) // before it is copied
 	}
-	c := codec{writing: true, kind: kind, b: append(dst, magic, Version, byte(kind))}
-	c.event(&e)
-	return c.finish(dst, limit)
+	var d Draft
+	b, err := d.Begin(e.Name)
+	if err == nil {
+		err = d.End(append(b, e.Payload...), e.Metadata, limit)
+	}
+	switch {
+	case err != nil:
+		return dst, err
+	case e.Call.ID != 0:
+		return d.AppendCall(dst, e.Call, limit)
+	default:
+		return append(dst, d.frame...), nil
+	}
 }
 
 // DecodeEvent reads the frame of an event, of at most limit bytes. Its payload is
@@ -70,17 +76,14 @@ func DecodeEvent(frame []byte, limit int) (e Event, err error) {
 	return e, nil
 }
 
+// event reads an event; a Draft writes it.
 func (c *codec) event(e *Event) {
 	outer := c.enter()
 	if c.name(&e.Name, MaxEventName); e.Name == "" {
 		c.fail("an event without a name")
 	}
 	c.view(&e.Payload)
-	if c.writing {
-		c.writeMetadata(e.Metadata)
-	} else {
-		e.Metadata = c.readMetadata()
-	}
+	e.Metadata = c.readMetadata()
 	if c.kind == kindCall {
 		c.call(&e.Call)
 	}

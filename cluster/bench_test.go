@@ -23,8 +23,20 @@ type load struct{ Data []byte }
 
 type loadRequest struct{ Data []byte }
 
+// countdown closes done when all events were handled.
+type countdown struct {
+	left atomic.Int64
+	done chan struct{}
+}
+
+func (c *countdown) count() {
+	if c.left.Add(-1) == 0 {
+		close(c.done)
+	}
+}
+
 // pair is two nodes of this process that are connected by UDP on loopback.
-func pair(b *testing.B, handled *atomic.Int64) (from *Node, to member.Address) {
+func pair(b *testing.B, handled *countdown) (from *Node, to member.Address) {
 	b.Helper()
 	var cfg Config
 	var held []net.PacketConn
@@ -46,7 +58,7 @@ func pair(b *testing.B, handled *atomic.Int64) (from *Node, to member.Address) {
 		own := cfg
 		own.Addr, own.Receiver = addr, receiver.NewMux()
 		receiver.Handle(own.Receiver, func(context.Context, member.Member, load) error {
-			handled.Add(1)
+			handled.count()
 			return nil
 		})
 		receiver.HandleRequest(own.Receiver,
@@ -85,7 +97,8 @@ func BenchmarkEvents(b *testing.B) {
 	for _, size := range []int{64, 1 << 10, 64 << 10} {
 		for _, senders := range []int{1, 16} {
 			b.Run(fmt.Sprintf("%d/%d", size, senders), func(b *testing.B) {
-				var handled atomic.Int64
+				handled := countdown{done: make(chan struct{})}
+				handled.left.Store(int64(b.N))
 				from, to := pair(b, &handled)
 				event := load{make([]byte, size)}
 				b.SetBytes(int64(size))
@@ -109,8 +122,8 @@ func BenchmarkEvents(b *testing.B) {
 						}
 					})
 				}
-				for handled.Load() < int64(b.N) && !b.Failed() {
-					time.Sleep(100 * time.Microsecond)
+				if !b.Failed() {
+					<-handled.done
 				}
 				b.ReportMetric(float64(processorTime(b)-before)/float64(b.N), "cpu-ns/op")
 			})
@@ -122,7 +135,7 @@ func BenchmarkEvents(b *testing.B) {
 func BenchmarkRequest(b *testing.B) {
 	for _, inFlight := range []int{1, 64} {
 		b.Run(fmt.Sprint(inFlight), func(b *testing.B) {
-			from, to := pair(b, new(atomic.Int64))
+			from, to := pair(b, new(countdown))
 			event := loadRequest{make([]byte, 1<<10)}
 			b.ReportAllocs()
 			b.SetParallelism(max(1, inFlight/runtime.GOMAXPROCS(0)))

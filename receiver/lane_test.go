@@ -383,7 +383,8 @@ func TestHandlerThatEndsItsGoroutineHoldsUpNobody(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := mux.Deliver(t.Context(), Delivery{From: &member.Member{}, Raw: Raw{"order", payload}}); err != nil {
+		d := Delivery{From: &member.Member{}, Raw: Raw{"order", payload}}
+		if err := mux.Deliver(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}
 	}

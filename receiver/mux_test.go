@@ -135,7 +135,8 @@ func TestDecodingThatPanicsIsMalformed(t *testing.T) {
 	}
 	defer mux.Close(t.Context())
 	raw := Raw{Name: "unhashable", Payload: []byte{0x81, 0xa1, 'M', 0x81, 0x80, 0x01}}
-	if err := mux.Deliver(t.Context(), Delivery{From: &member.Member{}, Raw: raw}); !errors.Is(err, ErrMalformed) {
+	err := mux.Deliver(t.Context(), Delivery{From: &member.Member{}, Raw: raw})
+	if !errors.Is(err, ErrMalformed) {
 		t.Errorf("Deliver of a map as key: got %v, want ErrMalformed", err)
 	}
 }

@@ -45,7 +45,7 @@ func (n *Node) encodeWith(event any, s sending) (*outgoing, error) {
 	if err != nil {
 		return nil, err
 	}
-	if size := len(e.frame); s.bestEffort && size > MaxBestEffortBytes {
+	if size := len(e.Frame()); s.bestEffort && size > MaxBestEffortBytes {
 		e.release()
 		return nil, fmt.Errorf("%w for BestEffort: %q of %d bytes, want at most %d", ErrTooLarge,
 			e.name, size, MaxBestEffortBytes)
@@ -69,15 +69,15 @@ func checkMetadata(entries map[string]string) error {
 }
 
 // sendBestEffort gives an event to one member, or not.
-func (n *Node) sendBestEffort(view member.View, to member.Address, e *outgoing) error {
-	if to != view.Self.Address {
-		return n.notDelivered(n.net.SendDatagram(to, e.frame))
+func (n *Node) sendBestEffort(seen *sight, to member.Address, e *outgoing) error {
+	if to != n.cfg.self {
+		return n.notDelivered(n.net.SendDatagram(to, e.Frame()))
 	}
 	err := n.deliver(n.unwilling, receiver.Delivery{
-		From: n.self(view), Raw: receiver.Raw{Name: e.name, Payload: e.payload}, Metadata: e.metadata,
+		From: seen.members[to], Raw: e.raw(), Metadata: e.metadata,
 	})
 	if errors.Is(err, receiver.ErrBusy) {
-		_ = n.drop(view.Self, dropQueueFull, err)
+		_ = n.drop(seen.view.Self, dropQueueFull, err)
 		return nil // as where it goes to another member
 	}
 	return err

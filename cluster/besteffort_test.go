@@ -70,7 +70,7 @@ func TestBestEffortIsRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			size := len(e.frame)
+			size := len(e.Frame())
 			e.release()
 			if size > MaxBestEffortBytes {
 				break

@@ -191,7 +191,7 @@ func (n *Node) send(
 		return err
 	}
 	if s.bestEffort {
-		return n.sendBestEffort(view, to, e)
+		return n.sendBestEffort(seen, to, e)
 	}
 	if s.outcome != nil {
 		return n.sendAwaited(ctx, seen, to, e, s.outcome)

@@ -73,12 +73,12 @@ func (n *Node) OpenStream(
 	if err != nil {
 		return nil, err
 	}
-	view := n.look().view
-	if err := n.maySend(ctx, view, to); err != nil {
+	seen := n.look()
+	if err := n.maySend(ctx, seen, to); err != nil {
 		return nil, err
 	}
-	if to == view.Self.Address {
-		return n.openOwn(n.self(view), name, s.metadata)
+	if to == n.cfg.self {
+		return n.openOwn(*seen.members[to], name, s.metadata)
 	}
 	raw, err := n.net.OpenStream(ctx, to, head)
 	switch {

@@ -148,6 +148,11 @@ func TestRequest(t *testing.T) {
 	}
 }
 
+func TestStream(t *testing.T) {
+	rows, _ := measured(t, "stream", 1, short)
+	positive(t, rows[0], "mb_s", "cpu_s_per_gb", "allocs_per_mb")
+}
+
 func TestIdle(t *testing.T) {
 	rows, _ := measured(t, "idle", 2, func(o *Options) { o.For = 200 * time.Millisecond })
 	positive(t, rows[0], "rss_mib")

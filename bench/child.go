@@ -82,6 +82,7 @@ func (c *child) run(cfg cluster.Config) error {
 	cfg.Receiver = receiver.NewMux()
 	receiver.Handle(cfg.Receiver, c.load.handle)
 	receiver.HandleRequest(cfg.Receiver, echo)
+	receiver.HandleStream(cfg.Receiver, bulkName, c.load.absorb)
 	node, err := cluster.Start(context.Background(), cfg)
 	if err != nil {
 		return err

@@ -21,5 +21,6 @@
 // included; per broadcast, not per copy, where events go to all.
 //
 // Requests are measured in the same way, each answered with what it brought:
-// the rate is that of answers, and the times are from call to return.
+// the rate is that of answers, and the times are from call to return. Of streams
+// every byte that was read counts.
 package bench

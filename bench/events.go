@@ -45,6 +45,26 @@ func request(ctx context.Context, o Options, rec *recorder) error {
 	})
 }
 
+// stream measures bytes on streams of one member to another.
+func stream(ctx context.Context, o Options, rec *recorder) error {
+	columns := []string{"mb_s", "cpu_s_per_gb", "allocs_per_mb"}
+	return events(ctx, o, rec, columns, func(ps *processes, ask order) (row, error) {
+		ask.Do = doStream
+		return warmed(ctx, ps, ask, volume)
+	})
+}
+
+// volume is flow where each byte counts.
+func volume(ctx context.Context, from *process, to []*process, ask order) (row, error) {
+	t, err := tally(ctx, from, to, ask)
+	if err != nil {
+		return nil, err
+	}
+	return row{
+		"mb_s": t.rate / 1e6, "cpu_s_per_gb": t.cpu * 1e9, "allocs_per_mb": t.allocs * 1e6,
+	}, nil
+}
+
 // warmed measures what the first node of a cluster does to the second, after a
 // part of that which does not count.
 func warmed(
@@ -134,23 +154,44 @@ func calls(ctx context.Context, from *process, to []*process, ask order) (row, e
 	}, nil
 }
 
-// flow lets one node send until its time is over and the last event has come to
-// all of others, and says how that went.
+// flow is a row of events.
 func flow(ctx context.Context, from *process, others []*process, ask order) (row, error) {
+	t, err := tally(ctx, from, others, ask)
+	if err != nil {
+		return nil, err
+	}
+	return row{
+		"msgs": t.count, "msgs_s": t.rate, "mb_s": t.rate * float64(ask.Bytes) / 1e6,
+		"cpu_s_per_million": t.cpu * 1e6, "allocs_per_msg": t.allocs,
+	}, nil
+}
+
+// tallied is what one node sent, events or bytes, and what each of them took.
+type tallied struct {
+	count  int64
+	rate   float64 // in a second
+	cpu    float64 // seconds
+	allocs float64
+}
+
+// tally lets one node send until its time is over and the last of it has come to
+// all of others, and says how that went.
+func tally(
+	ctx context.Context, from *process, others []*process, ask order,
+) (t tallied, err error) {
 	all := append([]*process{from}, others...)
 	before := make([]answer, len(all))
 	for i, p := range all {
-		var err error
 		if before[i], err = p.ask(ctx, order{Do: doAwait}); err != nil {
-			return nil, err
+			return t, err
 		}
 	}
 	sent, err := from.ask(ctx, ask)
 	if err != nil {
-		return nil, err
+		return t, err
 	}
 	if sent.Count == 0 {
-		return nil, errNothing
+		return t, errNothing
 	}
 	var last, cpu int64
 	var allocs uint64
@@ -161,10 +202,10 @@ func flow(ctx context.Context, from *process, others []*process, ask order) (row
 		}
 		after, err := all[i].ask(ctx, order{Do: doAwait, Count: want})
 		if err != nil {
-			return nil, err
+			return t, err
 		}
 		if after.Count != want {
-			return nil, fmt.Errorf("%w: %s handled %d of %d", errLost, all[i].address,
+			return t, fmt.Errorf("%w: %s handled %d of %d", errLost, all[i].address,
 				after.Count-before[i].Count, want-before[i].Count)
 		}
 		if i > 0 {
@@ -173,11 +214,9 @@ func flow(ctx context.Context, from *process, others []*process, ask order) (row
 		cpu += after.CPU - before[i].CPU
 		allocs += after.Allocs - before[i].Allocs
 	}
-	count := float64(sent.Count)
-	rate := count / (float64(last-sent.At) / 1e9)
-	return row{
-		"msgs": sent.Count, "msgs_s": rate, "mb_s": rate * float64(ask.Bytes) / 1e6,
-		"cpu_s_per_million": float64(cpu) / 1e9 / count * 1e6,
-		"allocs_per_msg":    float64(allocs) / count,
-	}, nil
+	t.count = sent.Count
+	t.rate = float64(t.count) / (float64(last-sent.At) / 1e9)
+	t.cpu = float64(cpu) / 1e9 / float64(t.count)
+	t.allocs = float64(allocs) / float64(t.count)
+	return t, nil
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
 )
 
 // Load is the event that is sent.
@@ -27,11 +29,15 @@ type Load struct{ Data []byte }
 // Call is the request that is made; its answer is the same.
 type Call struct{ Data []byte }
 
+// bulkName is the name of the streams that are opened.
+const bulkName = "bulk"
+
 // The things that a node can be told to do.
 const (
 	doSend      = "send"      // events to one member
 	doBroadcast = "broadcast" // events to all others
 	doRequest   = "request"   // requests to one member
+	doStream    = "stream"    // bytes to one member, a stream for each goroutine
 	doAwait     = "await"     // handle so many events in all, or as many as come
 )
 
@@ -47,7 +53,7 @@ type order struct {
 
 // answer is what became of an order, and what the process has used so far.
 type answer struct {
-	Count  int64   // sent, broadcast or answered by this order; handled by all
+	Count  int64   // sent, broadcast, answered or written by this order; handled by all
 	At     int64   // when the first was sent or the last was handled, monotonic
 	End    int64   // when the last was answered, monotonic
 	P50    float64 // microseconds until the answer
@@ -66,6 +72,8 @@ type load struct {
 	handled atomic.Int64
 	seen    atomic.Int64 // of handled, as watch saw it last
 	last    atomic.Int64 // when it saw that, to a millisecond
+
+	streams []receiver.Stream // that this node has opened; used by one order at a time
 }
 
 func (l *load) handle(context.Context, member.Member, Load) error {
@@ -96,6 +104,8 @@ func (l *load) do(node *cluster.Node, o order) (a answer) {
 		a.Count, a.At, err = pump(o, func(_ int, p []byte) error {
 			return node.Broadcast(ctx, Load{p})
 		})
+	case doStream:
+		a.Count, a.At, err = l.stream(ctx, node, o)
 	case doRequest:
 		err = a.request(ctx, node, o)
 	case doAwait:
@@ -110,6 +120,40 @@ func (l *load) do(node *cluster.Node, o order) (a answer) {
 		a.Fault = err.Error()
 	}
 	return a
+}
+
+// absorb reads a stream to its end. What is handled are bytes then.
+func (l *load) absorb(_ context.Context, _ member.Member, s receiver.Stream) error {
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := s.Read(buffer)
+		l.handled.Add(int64(n))
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// stream writes to streams, which stay open for the next order, and returns how
+// many bytes. What is not read in the end is lost, which the receiver tells.
+func (l *load) stream(
+	ctx context.Context, node *cluster.Node, o order,
+) (count, began int64, err error) {
+	for len(l.streams) < o.Workers {
+		s, err := node.OpenStream(ctx, o.To, bulkName)
+		if err != nil {
+			return 0, 0, err
+		}
+		l.streams = append(l.streams, s)
+	}
+	count, began, err = pump(o, func(worker int, p []byte) error {
+		_, err := l.streams[worker].Write(p)
+		return err
+	})
+	return count * int64(o.Bytes), began, err
 }
 
 // echo answers a request with what it brought.

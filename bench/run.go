@@ -20,6 +20,7 @@ var measures = map[string]func(context.Context, Options, *recorder) error{
 	"oneway":    oneWay,
 	"broadcast": broadcast,
 	"request":   request,
+	"stream":    stream,
 	"idle":      idle,
 }
 

@@ -20,6 +20,14 @@
 // each other. Until then a seed may lead provisionally: View shows it, Leader
 // does not, and nothing may rely on it.
 //
+// # Events and streams
+//
+// Send and Broadcast give events to the handlers that members have in their
+// receivers; WithOutcome tells what became of each. Request waits for a typed
+// answer, RequestLeader for one of whoever leads. What is too large for an event,
+// or has no end, goes through a stream of bytes: OpenStream. What is out of date
+// soon may be sent with BestEffort: it waits for nothing, and may be lost.
+//
 // # Inside
 //
 // A Node is the shell around one statemachine.Machine: it has the clock, the

@@ -46,7 +46,7 @@ func (n *Node) encodeWith(event any, s sending) (*outgoing, error) {
 		return nil, err
 	}
 	if size := len(e.Frame()); s.bestEffort && size > MaxBestEffortBytes {
-		e.release()
+		defer e.release()
 		return nil, fmt.Errorf("%w for BestEffort: %q of %d bytes, want at most %d", ErrTooLarge,
 			e.name, size, MaxBestEffortBytes)
 	}

@@ -180,7 +180,7 @@ func (n *Node) newStream(
 ) *stream {
 	s := &stream{node: n, peer: peer, raw: raw, turn: turn}
 	s.accepted.Store(turn == nil)
-	s.stop = context.AfterFunc(n.streaming, func() { raw.Close() })
+	s.stop = context.AfterFunc(n.streaming, func() { _ = raw.Close() })
 	return s
 }
 

@@ -133,7 +133,7 @@ func (m *Mux) serve(
 ) {
 	ctx := run.ctx
 	// Nothing else wakes a handler that reads or writes.
-	stop := context.AfterFunc(ctx, func() { s.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
 	err := errExited
 	defer func() {
 		if v := recover(); v != nil {

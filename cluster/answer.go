@@ -18,30 +18,31 @@ func (n *Node) callOf(from member.Address, c wire.Call) *receiver.Call {
 		Request: c.Request,
 		Timeout: c.Timeout,
 		Answer: func(value any, ran bool, err error) {
-			n.answer(from, n.answerOf(c, value, ran, err))
+			if err != nil || !c.Request {
+				n.answer(from, answerOf(c, ran, err))
+				return
+			}
+			payload := getBuffer()
+			defer payload.release()
+			payload.b, err = n.mux.EncodeAnswer(payload.b, value)
+			a := wire.Answer{ID: c.ID, Payload: payload.b}
+			if err == nil && len(payload.b) > MaxEventBytes {
+				err = fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, len(payload.b), MaxEventBytes)
+			}
+			if err != nil {
+				a = wire.Answer{ID: c.ID, Outcome: wire.OutcomeUnsaid, Text: err.Error()}
+			}
+			n.answer(from, a)
 		},
 	}
 }
 
-// answerOf says what became of a call.
-func (n *Node) answerOf(c wire.Call, value any, ran bool, err error) wire.Answer {
-	a := wire.Answer{ID: c.ID}
-	if err != nil {
-		a.Outcome, a.Text = outcomeOf(ran, err), err.Error()
-		return a
+// answerOf says what became of a call that no value is the answer to.
+func answerOf(c wire.Call, ran bool, err error) wire.Answer {
+	if err == nil {
+		return wire.Answer{ID: c.ID}
 	}
-	if !c.Request {
-		return a
-	}
-	a.Payload, err = n.mux.EncodeAnswer(nil, value)
-	if err == nil && len(a.Payload) > MaxEventBytes {
-		err = fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, len(a.Payload), MaxEventBytes)
-	}
-	if err != nil {
-		a.Payload = nil
-		a.Outcome, a.Text = wire.OutcomeUnsaid, err.Error()
-	}
-	return a
+	return wire.Answer{ID: c.ID, Outcome: outcomeOf(ran, err), Text: err.Error()}
 }
 
 func outcomeOf(ran bool, err error) wire.Outcome {

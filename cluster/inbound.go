@@ -92,12 +92,12 @@ func (n inbound) Custom(from member.Identity, frame []byte) error {
 		d.Call = n.callOf(from.Address, e.Call)
 	}
 	if e.Call.Leader && !n.leads() {
-		n.answer(from.Address, n.answerOf(e.Call, nil, false, notLeader(n.look())))
+		n.answer(from.Address, answerOf(e.Call, false, notLeader(n.look())))
 		return nil
 	}
 	if err := n.deliver(context.Background(), d); err != nil {
 		if d.Call != nil {
-			n.answer(from.Address, n.answerOf(e.Call, nil, false, err))
+			n.answer(from.Address, answerOf(e.Call, false, err))
 		}
 		n.undelivered(from, e.Name, err)
 	}

@@ -182,7 +182,10 @@ func (n *Node) shutdown() {
 	defer cancel()
 	// Handlers that answer at the end still can, for as long as the transport
 	// flushes.
-	late := time.AfterFunc(transport.CloseTimeout, n.stopAnswering)
+	late := time.AfterFunc(transport.CloseTimeout, func() {
+		n.stopAnswering()
+		_ = n.net.Close() // below once more; an answer may be stuck in it
+	})
 	defer late.Stop()
 	n.closeErr = errors.Join(n.mux.Close(ctx), n.net.Close(), n.store.Close())
 	n.stopAnswering()

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/athena-go/athena/member"
@@ -89,15 +88,12 @@ func (n *Node) request(
 	if err := n.maySend(ctx, seen, to); err != nil {
 		return err
 	}
-	answered := make(chan wire.Answer, 1)
-	lost := make(chan error, 1)
+	done := make(chan error, 1)
 	id, err := n.awaited.open(ctx, n.quit, awaited{to: to, settle: func(a wire.Answer, err error) {
-		if err != nil {
-			lost <- err
-			return
+		if err == nil {
+			err = n.readAnswer(to, a, resp)
 		}
-		a.Payload = slices.Clone(a.Payload)
-		answered <- a
+		done <- err
 	}})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrBusy, err)
@@ -111,9 +107,7 @@ func (n *Node) request(
 		return err
 	}
 	select {
-	case a := <-answered:
-		return n.readAnswer(to, a, resp)
-	case err := <-lost:
+	case err := <-done:
 		return err
 	case <-ctx.Done():
 	case <-n.quit:
@@ -122,12 +116,7 @@ func (n *Node) request(
 		n.takeBack(to, id)
 		return fmt.Errorf("%w: %s: %w", ErrUnknownOutcome, to, n.over(ctx))
 	}
-	select { // one of the two is there, or about to be
-	case a := <-answered:
-		return n.readAnswer(to, a, resp)
-	case err := <-lost:
-		return err
-	}
+	return <-done // it is there, or about to be
 }
 
 // readAnswer says what became of a request.
@@ -177,7 +166,7 @@ func (n *Node) sendCall(
 		if err == nil || errors.Is(err, ErrClosed) || ctx.Err() != nil {
 			return err
 		}
-		return n.outcome(to, n.answerOf(c, nil, false, err))
+		return n.outcome(to, answerOf(c, false, err))
 	}
 	if n.meter.sending.Add(1) > MaxSending {
 		n.meter.sending.Add(-1)

@@ -27,9 +27,14 @@ type link struct {
 	after [Kinds][]<-chan struct{}
 
 	ready [Kinds]chan struct{} // there is something for the writer to do
-	urged chan struct{}        // there is a datagram to write
-	read  [Kinds]latch         // nothing more of the kind is handed over
-	done  chan struct{}        // closed when the link is over
+	// writing is held by who writes frames of a flow; ended says that the end mark
+	// was written, or that the link is over.
+	writing [Kinds]chan struct{}
+	ended   [Kinds]bool
+	buffers [Kinds][]byte
+	urged   chan struct{} // there is a datagram to write
+	read    [Kinds]latch  // nothing more of the kind is handed over
+	done    chan struct{} // closed when the link is over
 
 	// Guarded by the peer's lock.
 	started  bool
@@ -65,6 +70,7 @@ func newLink(p *peer, conn Conn, ends Ends) *link {
 	l.urged = make(chan struct{}, 1)
 	for k := range Kinds {
 		l.ready[k] = make(chan struct{}, 1)
+		l.writing[k] = make(chan struct{}, 1)
 		l.read[k].ch = make(chan struct{})
 	}
 	return l
@@ -355,27 +361,51 @@ func (l *link) writeSystem() {
 // writeFlow writes what waits of another kind and at the end the end mark. It
 // blocks while the peer does not read.
 func (l *link) writeFlow(k Kind) {
-	stream := l.conn.Stream(k)
-	var buffer []byte
 	for {
-		batch := l.peer.takeFlow(l, k, buffer)
-		if len(batch.bytes) == 0 {
-			if !l.waitReady(k) {
-				return
-			}
-			continue
+		l.writing[k] <- struct{}{}
+		for l.flush(k) {
 		}
-		if _, err := stream.Write(batch.bytes); err != nil {
-			l.peer.mesh.stats.drop(DropLost, batch.frames)
-			l.broken(err)
+		ended := l.ended[k]
+		<-l.writing[k]
+		if ended || !l.waitReady(k) {
 			return
 		}
-		l.peer.mesh.stats.sent[k].add(batch.frames, batch.payload)
-		if batch.last {
-			return
-		}
-		buffer = batch.spare()
 	}
+}
+
+// tryFlush writes what waits, unless somebody else does that, or will. It is for
+// frames whose sender may wait as long as the link is there, and saves the way to
+// another goroutine.
+func (l *link) tryFlush(k Kind) bool {
+	select {
+	case l.writing[k] <- struct{}{}:
+		l.flush(k)
+		<-l.writing[k]
+		return !l.peer.hasFrames(k) // of others, who did not write
+	default:
+		return false
+	}
+}
+
+// flush writes what waits; false when that is nothing. The caller holds writing.
+func (l *link) flush(k Kind) bool {
+	if l.ended[k] {
+		return false
+	}
+	batch := l.peer.takeFlow(l, k, l.buffers[k])
+	if len(batch.bytes) == 0 {
+		return false
+	}
+	if _, err := l.conn.Stream(k).Write(batch.bytes); err != nil {
+		l.ended[k] = true
+		l.peer.mesh.stats.drop(DropLost, batch.frames)
+		l.broken(err)
+		return false
+	}
+	l.peer.mesh.stats.sent[k].add(batch.frames, batch.payload)
+	l.ended[k] = batch.last
+	l.buffers[k] = batch.spare()
+	return true
 }
 
 // silence watches whether a peer answers at all.

@@ -14,11 +14,16 @@ func (p *peer) send(ctx context.Context, f *flow, frame []byte) error {
 	if ctx.Err() != nil {
 		return p.unsent(context.Cause(ctx))
 	}
-	taken, err := p.offer(f, frame)
-	if taken || err != nil {
+	l, err := p.offer(f, frame)
+	switch {
+	case err != nil:
 		return err
+	case l == nil:
+		return p.sendWaiting(ctx, f, frame)
+	case f.kind != Answer || !l.tryFlush(f.kind):
+		l.signal(f.kind)
 	}
-	return p.sendWaiting(ctx, f, frame)
+	return nil
 }
 
 // sendWaiting waits until the frame is taken, behind the Sends that came before.
@@ -84,20 +89,25 @@ func (p *peer) await(k Kind, change int) {
 	p.urge(k)
 }
 
-// offer takes a frame when there is a connection with room for it.
-func (p *peer) offer(f *flow, frame []byte) (taken bool, err error) {
+// offer takes a frame when there is a connection with room for it, whose writer has
+// then to be told.
+func (p *peer) offer(f *flow, frame []byte) (*link, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.leaving:
-		return false, ErrClosed
-	case p.cur == nil:
-		return false, nil
-	case len(f.waiting) > 0, !f.push(frame):
-		return false, nil
+		return nil, ErrClosed
+	case p.cur == nil, len(f.waiting) > 0, !f.push(frame):
+		return nil, nil
 	}
-	p.cur.signal(f.kind)
-	return true, nil
+	return p.cur, nil
+}
+
+// hasFrames reports whether frames of a flow wait to be written.
+func (p *peer) hasFrames(k Kind) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.flows[k].frames > 0
 }
 
 func (p *peer) connected() bool {

@@ -21,6 +21,8 @@ var (
 		"of such an event: leave out one of the two")
 	errRequestBestEffort = errors.New("cluster: BestEffort with a request: an answer that may " +
 		"never come is no answer: leave out BestEffort")
+	errRequestOutcome = errors.New("cluster: WithOutcome with a request: the request returns its " +
+		"outcome: leave out WithOutcome")
 	errDatagramCall = errors.New("cluster: a datagram whose outcome is asked for")
 )
 
@@ -28,8 +30,8 @@ var (
 // soon: the event arrives at most once, perhaps never, and may overtake others. It
 // never waits, neither for the network nor for handlers: what is too much for either
 // is lost, and counted where it is. So is what goes to a member with which this node
-// has no connection; none is made for it, as an ordinary Send makes one. A nil error
-// says nothing, therefore. An event larger than MaxBestEffortBytes is ErrTooLarge.
+// has no connection yet; one is made for those that come later. A nil error says
+// nothing, therefore. An event larger than MaxBestEffortBytes is ErrTooLarge.
 // Where WithOutcome is given too, and with a request or a stream, it is an error.
 func BestEffort() SendOption { return func(s *sending) { s.bestEffort = true } }
 

@@ -79,6 +79,9 @@ func (n *Node) request(
 	if s.bestEffort {
 		return errRequestBestEffort
 	}
+	if s.outcome != nil {
+		return errRequestOutcome
+	}
 	e, err := n.encodeWith(req, s)
 	if err != nil {
 		return err

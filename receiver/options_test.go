@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -107,6 +108,7 @@ func TestEventThatNobodyMatches(t *testing.T) {
 
 // outcome is what a caller was told.
 type outcome struct {
+	mu    sync.Mutex
 	times int
 	value any
 	ran   bool
@@ -115,12 +117,22 @@ type outcome struct {
 
 func (o *outcome) call(id uint64, request bool) *Call {
 	return &Call{ID: id, Request: request, Answer: func(value any, ran bool, err error) {
-		*o = outcome{o.times + 1, value, ran, err}
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.times, o.value, o.ran, o.err = o.times+1, value, ran, err
 	}}
+}
+
+func (o *outcome) count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.times
 }
 
 func (o *outcome) want(t *testing.T, value any, ran bool, err error) {
 	t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if o.times != 1 || o.value != value || o.ran != ran || !errors.Is(o.err, err) {
 		t.Errorf("told %d times: %v, ran %t, %v; want once %v, %t, %v",
 			o.times, o.value, o.ran, o.err, value, ran, err)

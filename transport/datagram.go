@@ -4,7 +4,9 @@ package transport
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/athena-go/athena/member"
 )
@@ -34,27 +36,29 @@ func (m *Mesh) SendDatagram(to member.Address, frame []byte) error {
 		m.stats.drop(DropTooLarge, 1)
 		return fmt.Errorf("%w: %d bytes, want 1 to %d", ErrTooLarge, len(frame), MaxDatagramBytes)
 	}
-	m.mu.Lock()
-	p, closing := m.peers[to], m.closing
-	m.mu.Unlock()
+	p, err := m.hold(to)
 	switch {
-	case closing:
+	case errors.Is(err, ErrClosed):
 		m.stats.drop(DropClosed, 1)
 		return ErrClosed
-	case p == nil:
+	case err != nil:
 		m.stats.drop(DropUnconnected, 1)
-	default:
-		p.sendDatagram(frame)
+		return nil
 	}
+	defer p.release()
+	p.sendDatagram(frame)
 	return nil
 }
 
-// sendDatagram queues a datagram on the connection that there is.
+// sendDatagram queues a datagram on the connection that there is. Where there is
+// none it is lost, and one is dialed for those that come later.
 func (p *peer) sendDatagram(frame []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cur == nil {
 		p.mesh.stats.drop(DropUnconnected, 1)
+		p.missed = time.Now()
+		p.urge(System)
 		return
 	}
 	p.mesh.stats.drop(DropBusy, p.cur.outgoing.push(frame))

@@ -8,9 +8,10 @@
 //
 // # Connections
 //
-// Two nodes share one connection (protocol.md section 8). It has two streams in
-// each direction, one of system and one of custom frames, so that events never
-// delay a heartbeat; besides, bulk streams and datagrams. A Mesh dials when there
+// Two nodes share one connection (protocol.md section 8). It has three streams in
+// each direction, of system frames, of custom ones and of answers to these, so that
+// events never delay a heartbeat and nobody who answers waits for who asks;
+// besides, bulk streams and datagrams. A Mesh dials when there
 // is something to send to a peer to which it has no connection, again and again
 // with growing pauses; a connection that the peer dialed meanwhile ends that at
 // once.
@@ -37,8 +38,8 @@
 // # Leaving a connection
 //
 // Who leaves a connection, because another one stays or because its node goes,
-// writes the end mark on both streams. Whoever reads an end mark writes its own
-// ones. Once a node has read both end marks it closes its system stream: this
+// writes the end mark on all of the three. Whoever reads an end mark writes its own
+// ones. Once a node has read all end marks it closes its system stream: this
 // says that it has everything. Who reads that, and has everything itself, closes
 // the connection. Before either, a node waits a second at most for its bulk streams
 // to end, unless the node itself goes; those that go on are cut, and each end learns

@@ -47,6 +47,8 @@ type peer struct {
 	flows   [Kinds]flow // of all kinds but System
 	senders int         // Sends, and who wants a stream, that wait
 
+	missed time.Time // when a datagram last found no connection
+
 	dialing    bool
 	cancelDial context.CancelFunc // while dialing
 	failures   int                // dials and short connections since the last steady one
@@ -122,7 +124,7 @@ func (p *peer) wanted() bool {
 		return p.cur.silent
 	default:
 		p.expire()
-		return !p.system.empty() || p.senders > 0
+		return !p.system.empty() || p.senders > 0 || time.Since(p.missed) < maxQueuedTime
 	}
 }
 

@@ -40,8 +40,8 @@ type Transport interface {
 	OpenStream(ctx context.Context, to member.Address, head []byte) (BulkStream, error)
 	// SendDatagram sends a frame of at most MaxDatagramBytes that may be lost, and
 	// may come before what was sent earlier; it comes once at most. It never
-	// blocks: without a connection, or where the network is slow, frames are
-	// dropped and counted. It starts no dial. The error is for what is certain:
+	// blocks: without a connection, which it starts to dial, or where the network is
+	// slow, frames are dropped and counted. The error is for what is certain:
 	// ErrTooLarge or ErrClosed. The frame is the caller's again.
 	SendDatagram(to member.Address, frame []byte) error
 	// Close ends every connection, and its streams, and waits until nothing is

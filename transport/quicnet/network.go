@@ -34,7 +34,7 @@ const (
 	keepAlivePeriod = 10 * time.Second
 	// The window of a stream is what a peer may send before it is read; it grows,
 	// with a reader that is fast, to what a round trip of 10 ms takes at 50 MB/s. A
-	// peer may fill the windows of both streams of frames and of all bulk streams,
+	// peer may fill the windows of the streams of frames and of all bulk streams,
 	// its own and ours: streamsWindow, 17 MiB, bounds what a peer can make this node
 	// keep, and 1.2 MiB before it is admitted.
 	// All of it fits into the window of the connection, so that bulk streams and

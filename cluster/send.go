@@ -45,6 +45,13 @@ type sending struct {
 }
 
 func newSending(opts []SendOption) sending {
+	if len(opts) == 0 {
+		return sending{} // the common case, without an allocation
+	}
+	return applied(opts)
+}
+
+func applied(opts []SendOption) sending {
 	var s sending
 	for _, opt := range opts {
 		opt(&s)

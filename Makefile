@@ -1,7 +1,7 @@
 # Two commands need nothing but Go and make: `make demo` and `make test`. What
 # another target needs beyond them is installed by `make tools`; where it is
-# missing, the target says so by name and skips; chaos and soak, which would have
-# checked nothing then, end with an error.
+# missing, the target says so by name and skips; chaos, soak and events, which would
+# have checked nothing then, end with an error.
 
 GO        ?= go
 TIMEOUT   ?= 9m
@@ -30,13 +30,14 @@ SUDO       = $(if $(filter 0,$(shell id -u)),,sudo)
 BIN       := $(CURDIR)/bin
 CHAOS_FLAGS = $(if $(SEED),-seed $(SEED)) $(if $(FOR),-for $(FOR)) $(if $(NODES),-n $(NODES)) \
               -athena $(BIN)/athena
+FLOOD_FLAGS = $(if $(FOR),-for $(FOR)) $(if $(NODES),-n $(NODES))
 EXPLORE_FLAGS = -refusals -attempts 2 -crashes 1
 SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
              $(if $(SIZE),--size $(SIZE)) $(if $(FOR),--for $(FOR)) $(if $(REPLAY),--replay $(REPLAY)) \
              $(if $(HISTORY),--history)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test check vet fmt race sim swarm explore chaos soak fuzz bench docs tools
+.PHONY: help demo build test check vet fmt race sim swarm explore chaos soak events stuck fuzz bench docs tools
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | \
@@ -86,6 +87,14 @@ chaos: build ## five minutes of real processes under real faults (root, nft): SE
 soak: build ## the same for two hours or FOR, and whether anything leaks
 	@$(GO) build -o $(BIN)/chaos ./chaos
 	@$(BIN)/chaos soak $(CHAOS_FLAGS)
+
+events: ## ten million events under real faults, each accounted for (root, nft): SEED FOR NODES
+	@$(GO) build -o $(BIN)/chaos ./chaos
+	@$(BIN)/chaos events $(FLOOD_FLAGS) $(if $(SEED),-seed $(SEED))
+
+stuck: ## a handler that never returns while ten nodes send to it, and the memory: FOR NODES
+	@$(GO) build -o $(BIN)/chaos ./chaos
+	@$(BIN)/chaos stuck $(FLOOD_FLAGS)
 
 # Targets are found, not listed here: TestFuzzTargets wants all of them to be run.
 fuzz: ## each fuzz target for FUZZTIME, or those that FUZZ matches

@@ -189,7 +189,7 @@ func TestUnable(t *testing.T) {
 	if reason := unable(); !strings.Contains(reason, "not installed (make tools") {
 		t.Errorf("without programs: %q, want what to install", reason)
 	}
-	for _, name := range []string{"run", "soak"} {
+	for _, name := range []string{"run", "soak", "events"} {
 		err := command(t.Context(), []string{name})
 		var said strings.Builder
 		code := conclude(err, &said)
@@ -206,19 +206,28 @@ func TestHelp(t *testing.T) {
 	var said strings.Builder
 	help(&said)
 	for _, part := range []string{
-		"chaos run [flags]", "chaos soak [flags]", "chaos check DIR", "chaos clean",
-		"(default 5m0s)", "(default 2h0m0s)",
+		"chaos run    [flags]", "chaos soak   [flags]", "chaos check DIR", "chaos clean",
+		"chaos events [flags]", "chaos stuck  [flags]",
+		"(default 5m0s)", "(default 2h0m0s)", "(default 10000000)", "(default 1m0s)",
 	} {
 		if !strings.Contains(said.String(), part) {
 			t.Errorf("help does not say %q:\n%s", part, &said)
 		}
 	}
-	f, _ := flags("run")
-	f.VisitAll(func(f *flag.Flag) {
-		if n := strings.Count(said.String(), "\n  -"+f.Name+" "); n != 2 || f.Usage == "" {
-			t.Errorf("-%s is listed %d times as %q, want once each for run and soak", f.Name, n, f.Usage)
+	listed := map[string]int{}
+	for _, c := range commands {
+		f, _ := flags(c.name)
+		f.VisitAll(func(f *flag.Flag) {
+			if listed[f.Name]++; f.Usage == "" {
+				t.Errorf("chaos %s: -%s has no meaning", c.name, f.Name)
+			}
+		})
+	}
+	for name, want := range listed {
+		if n := strings.Count(said.String(), "\n  -"+name+" "); n != want {
+			t.Errorf("-%s is listed %d times, want once for each of %d commands", name, n, want)
 		}
-	})
+	}
 	if err := command(t.Context(), []string{"-h"}); err != nil {
 		t.Errorf("-h: %v", err)
 	}
@@ -232,6 +241,21 @@ func TestParse(t *testing.T) {
 	o, err = parse("soak", []string{"-for", "4h", "-n", "9"})
 	if err != nil || !o.soak || o.nodes != 9 || o.minFaults != 2880 {
 		t.Errorf("soak: %+v, %v, want 2880 faults in four hours", o, err)
+	}
+	o, err = parse("events", []string{"-events", "7"})
+	if err != nil || o.events != 7 || o.nodes != 5 || o.plain {
+		t.Errorf("events: %+v, %v, want seven of five nodes", o, err)
+	}
+	o, err = parse("stuck", []string{"-payload", "9"})
+	if err != nil || !o.stuck || o.payload != 9 || o.nodes != 11 || !o.plain {
+		t.Errorf("stuck: %+v, %v, want nine bytes of eleven nodes on loopback", o, err)
+	}
+	for _, wrong := range []string{"events -n 2", "events -events 0", "stuck -n 1", "stuck -n 12",
+		"stuck -payload 0", "stuck -payload 65537"} {
+		args := strings.Fields(wrong)
+		if _, err := parse(args[0], args[1:]); err == nil {
+			t.Errorf("%q: no error, want one", wrong)
+		}
 	}
 	for _, args := range [][]string{{"-n", "0"}, {"-n", "10"}, {"-for", "0s"}, {"more"}} {
 		if _, err := parse("run", args); err == nil {

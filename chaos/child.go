@@ -49,7 +49,7 @@ func childMain(role string) int {
 
 // place is where a node runs.
 type place struct {
-	Netns  string // path of the network namespace
+	Netns  string // path of the network namespace, empty for that of the runner
 	Cgroup string // folder of the memory group, empty for none
 	// Daemon is the command line of a daemon; empty for a node of this program.
 	Daemon []string
@@ -70,15 +70,11 @@ func enterMain(task string) error {
 			return err
 		}
 	}
-	ns, err := os.Open(p.Netns)
-	if err != nil {
-		return err
+	if p.Netns != "" {
+		if err := enterNetwork(p.Netns); err != nil {
+			return err
+		}
 	}
-	runtime.LockOSThread()
-	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-		return fmt.Errorf("enter %s: %w", p.Netns, err)
-	}
-	ns.Close()
 	if len(p.Daemon) > 0 {
 		err := errors.Join(os.Unsetenv(roleVariable), os.Unsetenv(taskVariable))
 		if err != nil {
@@ -86,9 +82,23 @@ func enterMain(task string) error {
 		}
 		return syscall.Exec(p.Daemon[0], p.Daemon, os.Environ())
 	}
-	err = errors.Join(os.Setenv(roleVariable, roleNode), os.Setenv(taskVariable, p.Task))
+	err := errors.Join(os.Setenv(roleVariable, roleNode), os.Setenv(taskVariable, p.Task))
 	if err != nil {
 		return err
 	}
 	return syscall.Exec("/proc/self/exe", os.Args, os.Environ())
+}
+
+// enterNetwork moves this thread, which the process then begins anew on.
+func enterNetwork(path string) error {
+	ns, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	runtime.LockOSThread()
+	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("enter %s: %w", path, err)
+	}
+	return nil
 }

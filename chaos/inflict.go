@@ -6,6 +6,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -118,8 +119,25 @@ func (r *runner) revive(node int) error {
 		return nil
 	}
 	r.restarts++
+	if err := r.noteKilled(node, p); err != nil {
+		return err
+	}
 	r.note("start %s again: it ended with %v", nodeName(node), p.cmd.ProcessState)
 	return r.ps.start(node, r.lost[node])
+}
+
+// noteKilled keeps which runs were killed: a flood excuses what they had under way.
+func (r *runner) noteKilled(node int, p *process) error {
+	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if !r.o.floods() || !ok || status.Signal() != syscall.SIGKILL {
+		return nil
+	}
+	file, err := os.OpenFile(filepath.Join(r.o.out, killedFile), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(file, nodeName(node), r.ps.starts[node])
+	return errors.Join(err, file.Close())
 }
 
 func (r *runner) stop(f fault, node int) []action {

@@ -7,6 +7,8 @@
 //
 //	go run ./chaos run        faults for a while, then everybody must be active
 //	go run ./chaos soak       the same for hours, and whether anything leaks
+//	go run ./chaos events     faults while all send as fast as they can
+//	go run ./chaos stuck      a handler that never returns
 //	go run ./chaos check DIR  the evidence of an earlier run again
 //	go run ./chaos clean      what a run that was killed left behind
 //	go run ./chaos -h         the flags of each
@@ -32,6 +34,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"syscall"
 )
@@ -47,8 +50,8 @@ func main() {
 }
 
 var (
-	errUsage = errors.New("usage: chaos run|soak [flags], chaos check DIR, chaos clean; " +
-		"chaos -h lists the flags")
+	errUsage = errors.New("usage: chaos run|soak|events|stuck [flags], chaos check DIR, " +
+		"chaos clean; chaos -h lists the flags")
 	errSkipped = errors.New("skipped")
 )
 
@@ -61,7 +64,7 @@ func conclude(err error, w io.Writer) int {
 	switch {
 	case errors.Is(err, errUsage):
 		return 2
-	case errors.Is(err, errSkipped):
+	case errors.Is(err, errSkipped), errors.Is(err, errUnproved):
 		return 3 // who runs this wants the check and nothing else
 	default:
 		return 1
@@ -77,25 +80,28 @@ func command(ctx context.Context, args []string) error {
 		return errUsage
 	}
 	switch name := args[0]; name {
-	case "run", "soak":
+	case "run", "soak", "events", "stuck":
 		o, err := parse(name, args[1:])
 		if err != nil {
 			return err
 		}
-		if reason := unable(); reason != "" {
-			return fmt.Errorf("%w: %s; nothing was checked", errSkipped, reason)
+		if reason := ""; !o.plain {
+			if reason = unable(); reason != "" {
+				return fmt.Errorf("%w: %s; nothing was checked", errSkipped, reason)
+			}
+		}
+		switch name {
+		case "events":
+			return events(ctx, o, newFloodPlan(o), os.Stdout)
+		case "stuck":
+			return stuck(ctx, o, os.Stdout)
 		}
 		return run(ctx, o, os.Stdout)
 	case "check":
 		if len(args) != 2 || isHelp(args[1]) {
 			return errUsage
 		}
-		f, err := audit(args[1])
-		if err != nil {
-			return err
-		}
-		f.print(os.Stdout)
-		return f.verdict()
+		return recheck(args[1])
 	case "clean":
 		if len(args) != 1 {
 			return errUsage
@@ -111,4 +117,23 @@ func command(ctx context.Context, args []string) error {
 		}
 		return errUsage
 	}
+}
+
+// recheck checks the evidence of an earlier run, a flood or not.
+func recheck(dir string) error {
+	f, err := audit(dir)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(dir, killedFile)); err == nil {
+		p, err := checkTapes(dir)
+		if err != nil {
+			return err
+		}
+		p.print(os.Stdout)
+		f.lacks = nil
+		return errors.Join(p.verdict(), f.verdict())
+	}
+	f.print(os.Stdout)
+	return f.verdict()
 }

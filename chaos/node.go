@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/metrics"
 	"sync"
 	"syscall"
 	"time"
@@ -53,6 +54,7 @@ type nodeTask struct {
 	Names    map[string]string // of the nodes by address
 	Book     string            // path of its evidence
 	Register string            // path of the register's socket
+	Flood    *floodTask        // in place of the events of a run; nil for those
 }
 
 // numbered is the event that nodes send each other.
@@ -70,6 +72,8 @@ type report struct {
 	Token      uint64 // of the quorate leader, 0 for none
 	Active     int
 	Goroutines int
+	HeapBytes  uint64 // live and not yet collected
+	Idle       bool   // it was told to stop, and knows all outcomes
 }
 
 // witness is a node that writes down what happens to it.
@@ -80,6 +84,8 @@ type witness struct {
 	got  tally  // by sender
 	sent tally  // by receiver
 	seq  uint64 // of the newest write to the register
+
+	flood *flood // nil where it sends the events of a run
 }
 
 // nodeMain runs a node until SIGTERM, when it leaves, or the end of the runner.
@@ -98,7 +104,14 @@ func nodeMain(task string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	rx := receiver.NewMux()
-	receiver.Handle(rx, w.onNumbered)
+	if w.task.Flood != nil {
+		if w.flood, err = newFlood(w.task); err != nil {
+			return err
+		}
+		w.flood.handle(rx)
+	} else {
+		receiver.Handle(rx, w.onNumbered)
+	}
 	w.task.Config.Receiver = rx
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	w.node, err = cluster.Start(ctx, w.task.Config, cluster.WithSlog(log))
@@ -116,7 +129,11 @@ func nodeMain(task string) error {
 	}
 	bound, cancel := context.WithTimeout(context.Background(), 2*w.task.Config.LeaderTimeout)
 	defer cancel()
-	if err := w.node.Leave(bound); err != nil {
+	err = w.node.Leave(bound)
+	if w.flood != nil {
+		w.flood.end() // the node is closed either way
+	}
+	if err != nil {
 		w.book.put(evidence{Kind: kindEnd, Cause: err.Error()})
 		return err
 	}
@@ -129,6 +146,10 @@ func (w *witness) work(ctx context.Context) {
 	go func() { _ = w.node.WhileLeader(ctx, w.lead) }() // ends with the process
 	go w.watch()
 	go w.keep()
+	if w.flood != nil {
+		w.flood.begin(w.node)
+		return
+	}
 	for address, name := range w.task.Names {
 		if name == w.task.Name {
 			continue
@@ -190,6 +211,9 @@ func (w *witness) watch() {
 	in := bufio.NewScanner(os.Stdin)
 	go func() {
 		for in.Scan() {
+			if w.flood != nil {
+				w.flood.listen(in.Text())
+			}
 		}
 		os.Exit(0) // the runner is gone
 	}()
@@ -212,6 +236,9 @@ func (w *witness) watch() {
 			At: monotonic(), Leads: s.LeaseRemaining > 0, Token: s.Token,
 			Active: s.View.Members.Count(member.Active), Goroutines: runtime.NumGoroutine(),
 		}
+		if w.flood != nil {
+			r.HeapBytes, r.Idle = heapBytes(), w.flood.isIdle()
+		}
 		if err := out.Encode(r); err != nil {
 			os.Exit(1) // the runner is gone
 		}
@@ -220,6 +247,13 @@ func (w *witness) watch() {
 		case <-changed:
 		}
 	}
+}
+
+// heapBytes is the memory of what lives and what is not collected yet.
+func heapBytes() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }
 
 // look is the present view.

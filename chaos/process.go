@@ -113,6 +113,7 @@ type processes struct {
 	names  map[string]string // of the nodes by address
 	seeds  []string
 	nodes  []*process // nil before the first start
+	starts []int      // of each node
 
 	register *process
 	logs     []*os.File
@@ -124,10 +125,11 @@ func nodeName(node int) string { return fmt.Sprintf("n%d", node+1) }
 func startAll(o options, w *world, secret []byte) (*processes, error) {
 	ps := &processes{
 		o: o, world: w, secret: secret, names: map[string]string{}, nodes: make([]*process, o.nodes),
+		starts: make([]int, o.nodes),
 	}
 	for i := range o.nodes {
-		ps.names[address(i)] = nodeName(i)
-		ps.seeds = append(ps.seeds, address(i))
+		ps.names[w.addresses[i]] = nodeName(i)
+		ps.seeds = append(ps.seeds, w.addresses[i])
 		log, err := os.OpenFile(filepath.Join(o.out, nodeName(i)+".log"),
 			os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 		if err != nil {
@@ -170,20 +172,22 @@ func (ps *processes) isDaemon(node int) bool {
 // start starts a node. A seed that lost its store joins only.
 func (ps *processes) start(node int, joinOnly bool) error {
 	config := ps.o.config
-	config.Addr, config.Name, config.Size = address(node), nodeName(node), ps.o.nodes
+	config.Addr, config.Name, config.Size = ps.world.addresses[node], nodeName(node), ps.o.nodes
 	config.Seeds, config.Secret, config.JoinOnly = ps.seeds, ps.secret, joinOnly
 	config.DataDir = ps.store(node)
+	ps.starts[node]++
 	if ps.isDaemon(node) {
 		return ps.startDaemon(node, config)
 	}
 	task, err := json.Marshal(nodeTask{
 		Name: nodeName(node), Config: config, Names: ps.names,
 		Book: filepath.Join(ps.o.out, nodeName(node)+".jsonl"), Register: ps.socket(),
+		Flood: ps.o.floodTask(node, ps.starts[node]),
 	})
 	if err != nil {
 		return err
 	}
-	at := place{Netns: ps.world.net.path(node), Cgroup: ps.world.group(node), Task: string(task)}
+	at := place{Netns: ps.world.netns(node), Cgroup: ps.world.group(node), Task: string(task)}
 	p, out, err := launch(roleEnter, at, ps.logs[node])
 	if err != nil {
 		return err

@@ -55,17 +55,30 @@ type runner struct {
 // run makes a world, lets everything go wrong in it, and checks what happened.
 // What it made on the machine is gone afterwards; the evidence stays.
 func run(ctx context.Context, o options, out io.Writer) (err error) {
-	if err := os.MkdirAll(o.out, 0o755); err != nil {
-		return err
-	}
-	if old, err := filepath.Glob(filepath.Join(o.out, "*.jsonl")); err != nil || len(old) > 0 {
-		return fmt.Errorf("-out %s: has evidence of another run: name another folder", o.out)
-	}
-	log, err := os.Create(filepath.Join(o.out, journalFile))
+	r, err := newRunner(o, out)
 	if err != nil {
 		return err
 	}
-	defer log.Close()
+	defer func() { err = errors.Join(err, r.close()) }()
+	if err = r.startAll(); err == nil {
+		err = r.live(ctx)
+	}
+	r.ps.end()
+	return errors.Join(err, r.judge())
+}
+
+// newRunner makes a world, and the journal of what is done there.
+func newRunner(o options, out io.Writer) (*runner, error) {
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
+		return nil, err
+	}
+	if old, err := filepath.Glob(filepath.Join(o.out, "*.jsonl")); err != nil || len(old) > 0 {
+		return nil, fmt.Errorf("-out %s: has evidence of another run: name another folder", o.out)
+	}
+	log, err := os.Create(filepath.Join(o.out, journalFile))
+	if err != nil {
+		return nil, err
+	}
 	r := &runner{
 		o: o, lost: map[int]bool{}, out: out, log: log, faults: map[string]int{},
 		usage: make([][]usage, o.nodes),
@@ -74,24 +87,34 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 		r.spare = 1
 	}
 	before := time.Now()
-	if r.world, err = newWorld(o.nodes); err != nil {
-		return err
+	if o.plain {
+		r.world, err = newPlainWorld(o.nodes)
+	} else {
+		r.world, err = newWorld(o.nodes)
 	}
-	defer func() { err = errors.Join(err, r.world.close()) }()
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
 	r.tell(journalStart+", %v, evidence in %s", o.nodes, o.seed, o.length, o.out)
-	r.tell("%d namespaces, bridge and disks took %v",
-		o.nodes, time.Since(before).Round(time.Millisecond))
+	if !o.plain {
+		r.tell("%d namespaces, bridge and disks took %v",
+			o.nodes, time.Since(before).Round(time.Millisecond))
+	}
 	if r.world.without != "" {
 		r.tell("left out: no memory: %s", r.world.without)
 	}
+	return r, nil
+}
+
+// close takes away what it made on the machine.
+func (r *runner) close() error { return errors.Join(r.world.close(), r.log.Close()) }
+
+// startAll starts the register and every node.
+func (r *runner) startAll() (err error) {
 	secret := make([]byte, 32)
 	rand.Read(secret) // never fails
-	r.ps, err = startAll(o, r.world, secret)
-	if err == nil {
-		err = r.live(ctx)
-	}
-	r.ps.end()
-	return errors.Join(err, r.judge())
+	r.ps, err = startAll(r.o, r.world, secret)
+	return err
 }
 
 // tell says something to people and to the journal.
@@ -151,7 +174,7 @@ func (r *runner) step(ctx context.Context, i int, s step) error {
 	if err := pause(ctx, s.Pause); err != nil {
 		return err
 	}
-	if r.o.soak {
+	if r.o.soak || r.o.events > 0 {
 		r.note("step %d: %v", i, s)
 	} else {
 		r.tell("step %d: %v", i, s)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,7 +34,9 @@ const (
 type world struct {
 	dir  string
 	lock *os.File
-	net  *network
+	net  *network // nil where the nodes share the loopback of the machine
+	// addresses are those of the nodes.
+	addresses []string
 	memory
 }
 
@@ -76,6 +79,7 @@ func newWorld(nodes int) (*world, error) {
 		w.net, err = newNetwork(id, nodes)
 	}
 	for i := 0; i < nodes && err == nil; i++ {
+		w.addresses = append(w.addresses, address(i))
 		err = mountDisk(w.disk(i))
 	}
 	if err != nil {
@@ -83,6 +87,37 @@ func newWorld(nodes int) (*world, error) {
 	}
 	w.memory = newMemory(w.dir, nodes)
 	return w, nil
+}
+
+// newPlainWorld is one on the loopback, without faults of network, disks and
+// memory: it needs no root.
+func newPlainWorld(nodes int) (*world, error) {
+	dir, err := os.MkdirTemp("", "athena-chaos-world-")
+	if err != nil {
+		return nil, err
+	}
+	w := &world{dir: dir}
+	for i := range nodes {
+		// Closed when all are found, or one is found twice.
+		c, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err == nil {
+			defer c.Close()
+			w.addresses = append(w.addresses, c.LocalAddr().String())
+			err = os.Mkdir(w.disk(i), 0o700)
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("a world on loopback: %w", err), w.close())
+		}
+	}
+	return w, nil
+}
+
+// netns is the path of the namespace of a node, empty where it has none.
+func (w *world) netns(node int) string {
+	if w.net == nil {
+		return ""
+	}
+	return w.net.path(node)
 }
 
 // claim makes the folder of the run and locks it, while nobody cleans up.
@@ -131,6 +166,9 @@ func mountDisk(dir string) error {
 
 // close takes everything away.
 func (w *world) close() error {
+	if w.net == nil && w.lock == nil {
+		return os.RemoveAll(w.dir)
+	}
 	err := clean(w.dir)
 	if w.lock != nil {
 		w.lock.Close()

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+)
+
+const (
+	taken   = markTried | markTaken
+	good    = taken | toldDone
+	lost    = taken | toldUnknown
+	refused = markTried | markRefused
+)
+
+// pairTest is what one run sent and another one got.
+type pairTest struct {
+	name   string
+	want   string // the kind of the only fault, empty for none
+	sent   []uint32
+	heard  []uint64
+	killed string // "sender", "reader" or none
+}
+
+// ok are events that were handled in this order.
+func ok(seqs ...uint64) (marks []uint64) {
+	for _, seq := range seqs {
+		marks = append(marks, heardOf(1, seq)|heardReturned)
+	}
+	return marks
+}
+
+// odd is the only event that was handled.
+func odd(marks uint64) []uint64 { return []uint64{heardOf(1, 1) | marks} }
+
+var pairTests = []pairTest{
+	{"well", "", []uint32{good, lost, lost, refused, taken | toldNotRun, good}, ok(1, 3, 6), ""},
+	{"twice", "handled twice", []uint32{good, good}, ok(1, 1, 2), ""},
+	{"twice, and later", "handled twice", []uint32{good, good}, ok(1, 2, 1), ""},
+	{"swapped", "out of order", []uint32{good, good, good}, ok(1, 3, 2), ""},
+	{"made up", "never sent", []uint32{good}, ok(1, 2), ""},
+	{"number 0", "never sent", []uint32{good}, ok(1, 0), ""},
+	{"no such run", "never sent", []uint32{lost}, []uint64{heardOf(2, 1) | heardReturned}, ""},
+	{"checksum", "changed on the way", []uint32{lost}, odd(heardReturned | heardBad), ""},
+	{"side by side", "beside another one of its sender", []uint32{good},
+		odd(heardReturned | heardBeside), ""},
+	{"handler goes on", "its handler never returned", []uint32{lost}, odd(0), ""},
+	{"killed in its handler", "", []uint32{lost}, append(odd(0), 0), "reader"},
+	{"nil for one that was dropped", "told that it was handled, and it was not",
+		[]uint32{good, good}, ok(1), ""},
+	{"nil of a sender that was killed", "told that it was handled, and it was not",
+		[]uint32{good}, nil, "sender"},
+	{"nil too early", "told that it was handled, before its handler returned",
+		[]uint32{good}, odd(0), "reader"},
+	{"not run, and yet", "told that no handler ran, and one did",
+		[]uint32{taken | toldNotRun}, ok(1), ""},
+	{"never told, handled", "never told", []uint32{taken}, ok(1), ""},
+	{"never told, not handled", "never told", []uint32{taken}, nil, ""},
+	{"never told of a reader that was killed", "never told", []uint32{taken}, nil, "reader"},
+	{"never told of a sender that was killed", "", []uint32{good, taken, taken}, ok(1, 3), "sender"},
+	{"killed while it sent", "", []uint32{good, markTried}, ok(1, 2), "sender"},
+	{"killed before it marked", "", []uint32{good, 0}, ok(1), "sender"},
+	{"told twice", "more than one outcome", []uint32{good + toldDone}, ok(1), ""},
+	{"told two things", "more than one outcome", []uint32{good | toldUnknown}, ok(1), ""},
+	{"failed, handled", "Send failed, and it was handled", []uint32{refused}, ok(1), ""},
+	{"failed, told", "Send failed, and an outcome was told",
+		[]uint32{refused | toldUnknown}, nil, ""},
+	{"Send goes on", "Send never returned", []uint32{markTried}, nil, ""},
+	{"a gap", "evidence", []uint32{good, 0, good}, ok(1, 3), ""},
+}
+
+// TestCheckPair plants each fault of events that the checker must find, and what it
+// must not take for one.
+func TestCheckPair(t *testing.T) {
+	for _, test := range pairTests {
+		t.Run(test.name, func(t *testing.T) {
+			p := newPost()
+			sender, reader := test.killed == "sender", test.killed == "reader"
+			p.checkPair(
+				[]sentBook{{from: floodRun{"n1", 1}, to: "n2", killed: sender, marks: test.sent}},
+				[]heardBook{{at: floodRun{"n2", 1}, from: "n1", killed: reader, marks: test.heard}},
+			)
+			kinds := slices.Sorted(maps.Keys(p.odd))
+			if got := strings.Join(kinds, "; "); got != test.want {
+				t.Errorf("got %q, want %q: %v", got, test.want, p.faults)
+			}
+			if err := p.verdict(); (err == nil) != (test.want == "") {
+				t.Errorf("verdict %v, want one where there is a fault", err)
+			}
+		})
+	}
+}
+
+// TestCheckPairOverRuns holds that order and at most once reach over restarts of
+// both ends.
+func TestCheckPairOverRuns(t *testing.T) {
+	sent := []sentBook{
+		{from: floodRun{"n1", 1}, to: "n2", killed: true, marks: []uint32{lost, lost, lost}},
+		{from: floodRun{"n1", 2}, to: "n2", marks: []uint32{lost, lost}},
+	}
+	for want, marks := range map[string][2][]uint64{
+		"":              {{heardOf(1, 1), heardOf(1, 2)}, {heardOf(1, 3), heardOf(2, 1)}},
+		"handled twice": {{heardOf(1, 1), heardOf(1, 2)}, {heardOf(1, 2), heardOf(2, 1)}},
+		"out of order":  {{heardOf(1, 1), heardOf(2, 1)}, {heardOf(1, 2), heardOf(2, 2)}},
+	} {
+		p := newPost()
+		p.checkPair(sent, []heardBook{
+			{at: floodRun{"n2", 1}, from: "n1", killed: true, marks: marks[0]},
+			{at: floodRun{"n2", 2}, from: "n1", killed: true, marks: marks[1]},
+		})
+		if len(p.faults) > 0 != (want != "") || want != "" && !strings.HasPrefix(p.faults[0], want) {
+			t.Errorf("got %q, want %q", p.faults, want)
+		}
+		if want == "" && (p.handled != 4 || p.unknownHandled != 4 || p.taken != 5) {
+			t.Errorf("counted %+v, want 5 taken, 4 handled, all of unknown outcome", p)
+		}
+	}
+}
+
+// TestTapes holds that tapes are read as they were written, cut to what was used,
+// and that what is no tape is an error.
+func TestTapes(t *testing.T) {
+	dir := t.TempDir()
+	write := func(node, other string) {
+		t.Helper()
+		out, err := makeTape[uint32](tapePath(dir, node, 1, other, sentEnd), 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := makeTape[uint64](tapePath(dir, node, 1, other, heardEnd), 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for seq := range uint64(3) {
+			try(out, seq+1)
+			sent(out, seq+1, nil)
+			told(out, seq+1, toldDone)
+			*heard(in, heardOf(1, seq+1)) |= heardReturned
+		}
+		try(out, 4)
+		sent(out, 4, io.EOF)
+		out.head.Ended = 1
+		if try(out, 1001) || heard(&tape[uint64]{head: &tapeHead{}}, 1) != nil {
+			t.Error("marks where there is no room")
+		}
+	}
+	write("n1", "n2")
+	write("n2", "n1")
+	if _, err := checkTapes(dir); err == nil || !strings.Contains(err.Error(), "evidence missing") {
+		t.Errorf("without %s: %v, want that it is missing", killedFile, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, killedFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := cutTapes(dir); err != nil {
+		t.Fatal(err)
+	}
+	path := tapePath(dir, "n1", 1, "n2", sentEnd)
+	if info, err := os.Stat(path); err != nil || info.Size() != tapeHeadBytes+4*4 {
+		t.Errorf("cut to %v, %v, want 4 marks", info.Size(), err)
+	}
+	p, err := checkTapes(dir)
+	if err != nil || p.verdict() != nil || p.taken != 6 || p.handled != 6 || p.refused != 2 {
+		t.Fatalf("%+v, %v, want 6 taken and handled, 2 refused", p, err)
+	}
+	if err := os.Truncate(path, tapeHeadBytes+3*4); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := checkTapes(dir); err == nil || !strings.Contains(err.Error(), "not evidence") {
+		t.Errorf("a tape that was cut short: %v, want that it is none", err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := checkTapes(dir); err == nil || !strings.Contains(err.Error(), "evidence missing") {
+		t.Errorf("without a tape: %v, want that it is missing", err)
+	}
+}
+
+// TestFloodPlan holds that each round has a fault of each class, and that without a
+// network only processes go wrong.
+func TestFloodPlan(t *testing.T) {
+	o := options{nodes: 5, seed: 3, length: 10 * time.Minute, config: cluster.DefaultConfig()}
+	plan := newFloodPlan(o)
+	seen := map[string]bool{}
+	for _, s := range plan[:len(classes)] {
+		seen[classOf(s.Faults[0].Kind)] = true
+	}
+	if len(seen) != len(classes) {
+		t.Errorf("the first %d steps have classes %v, want each", len(classes), seen)
+	}
+	o.plain = true
+	for _, s := range newFloodPlan(o) {
+		for _, f := range s.Faults {
+			if !slices.Contains([]string{"kill", "kill several", "stop", "stutter", "leave"}, f.Kind) {
+				t.Fatalf("%v on loopback, want faults of processes only", f)
+			}
+		}
+	}
+}
+
+func floodOptions(t *testing.T) options {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("real processes take seconds: not with -short")
+	}
+	return options{
+		seed: 1, length: time.Minute, out: t.TempDir(), plain: true, config: cluster.LocalConfig(),
+	}
+}
+
+// TestEvents floods three real nodes, one of which is killed meanwhile, and checks
+// each event. The whole, with faults of the network, is "make events".
+func TestEvents(t *testing.T) {
+	o := floodOptions(t)
+	o.nodes, o.events = 3, 20_000
+	plan := []step{{
+		Pause: 100 * ms, Faults: []fault{{Kind: "kill", For: 200 * ms, Order: []int{1, 0, 2}}},
+	}}
+	var out bytes.Buffer
+	if err := events(t.Context(), o, plan, &out); err != nil {
+		t.Fatalf("%v\n%s%s", err, &out, logs(o.out))
+	}
+	t.Logf("%s", &out)
+	p, err := checkTapes(o.out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.taken < o.events || p.unknown == 0 || p.excused == 0 || len(p.pairs) != 6 {
+		t.Errorf("%d taken, %d lost, %d of the killed one, %d pairs: want %d, some, some and 6",
+			p.taken, p.unknown, p.excused, len(p.pairs), o.events)
+	}
+	// Without its excuse the killed one owes outcomes.
+	if err := os.WriteFile(filepath.Join(o.out, killedFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err = checkTapes(o.out)
+	if err != nil || p.verdict() == nil || p.odd["never told"] == 0 {
+		t.Errorf("without the note of the kill: %v, %v, want events that were never told",
+			p.verdict(), err)
+	}
+	// A flood that lacks a kind of faults has proved too little.
+	f := flooding{runner: &runner{o: o}, plan: plan, slept: 1, taken: o.events}
+	if err := f.unproved(); !errors.Is(err, errUnproved) || conclude(err, io.Discard) != 3 {
+		t.Errorf("no kill happened: %v, want an error, and code 3", err)
+	}
+}
+
+// TestStuck lets two real nodes send to one whose handler never returns. The whole
+// is "make stuck".
+func TestStuck(t *testing.T) {
+	o := floodOptions(t)
+	o.nodes, o.length, o.stuck, o.payload = 4, 2*time.Second, true, 1024
+	var out bytes.Buffer
+	if err := stuck(t.Context(), o, &out); err != nil {
+		t.Fatalf("%v\n%s%s", err, &out, logs(o.out))
+	}
+	t.Logf("%s", &out)
+}
+
+// TestStuckBound holds the bounds of memory: what one process has too much, and
+// views that change, are found.
+func TestStuckBound(t *testing.T) {
+	o := options{nodes: 2, payload: 1024}
+	log, err := os.Create(filepath.Join(t.TempDir(), journalFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	use := memoryUse{before: 20 << 20, peak: 24 << 20}
+	s := stuckRun{
+		runner: &runner{o: o, out: io.Discard, log: log}, use: []memoryUse{use, use},
+	}
+	if err := s.checkMemory(); err != nil {
+		t.Errorf("4 MiB more: %v, want none", err)
+	}
+	s.use[1].peak = 40 << 20
+	if err := s.checkMemory(); err == nil {
+		t.Error("20 MiB more at a sender: no error, want one")
+	}
+	s.use[1].peak, s.use[0].heapPeak = 0, 40<<20
+	if err := s.checkMemory(); err == nil {
+		t.Error("40 MiB of heap at the receiver of one sender: no error, want one")
+	}
+	line := func(at int64, leader, status string) string {
+		return fmt.Sprintf(`{"Kind":"view","Node":"n1","At":%d,"View":{"Leader":%q,"Quorate":true,`+
+			`"Members":[{"Status":"active"},{"Status":%q}]}}`+"\n", at, leader, status)
+	}
+	for text, want := range map[string]bool{
+		line(5, "n1", "active"):                                 true,
+		line(5, "n1", "active") + line(12, "n1", "active"):      true,
+		line(5, "n1", "active") + line(30, "n2", "unreachable"): true, // afterwards
+		line(5, "n1", "active") + line(12, "n1", "unreachable"): false,
+		line(5, "n1", "active") + line(12, "n2", "active"):      false,
+		line(5, "n1", "unreachable"):                            false,
+		line(12, "n1", "active"):                                false,
+	} {
+		path := filepath.Join(t.TempDir(), "n1.jsonl")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := checkViews(path, 2, 10, 20); (err == nil) != want {
+			t.Errorf("%s: %v, want it right: %v", text, err, want)
+		}
+	}
+}
+
+// logs are what the nodes of a run had to say.
+func logs(dir string) string {
+	var all strings.Builder
+	paths, _ := filepath.Glob(filepath.Join(dir, "*.log")) // the pattern is right
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		fmt.Fprintln(&all, path, err)
+		all.Write(text)
+	}
+	return all.String()
+}

@@ -308,6 +308,37 @@ func (p *post) readPair(
 	return nil
 }
 
+// untold is an error that names the first events whose senders wait for an outcome,
+// while they run.
+func untold(dir string) error {
+	killed, err := readKilled(filepath.Join(dir, killedFile))
+	if err != nil {
+		return err
+	}
+	paths, err := filepath.Glob(filepath.Join(dir, "*"+sentEnd))
+	if err != nil {
+		return err
+	}
+	p := newPost()
+	for _, path := range paths {
+		of, to, err := parseTapePath(path, sentEnd)
+		if err != nil {
+			return err
+		}
+		t, done, err := readTape[uint32](path)
+		if err != nil {
+			return err
+		}
+		for i, mark := range t.marks {
+			if mark&markTaken != 0 && mark>>8 == 0 && !killed[of] && t.head.Ended == 0 {
+				p.fault("not told yet", "%v", sentAt{sentBook{from: of, to: to}, uint64(i + 1)})
+			}
+		}
+		done()
+	}
+	return p.verdict()
+}
+
 func parseTapePath(path, end string) (of floodRun, other string, err error) {
 	parts := strings.Split(strings.TrimSuffix(filepath.Base(path), end), "-")
 	if len(parts) == 3 {

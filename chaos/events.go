@@ -49,6 +49,9 @@ const slowHandler = "slow handler"
 // errUnproved says that too little happened to prove anything.
 var errUnproved = errors.New("not everything was checked")
 
+// errUntold says that what became of events was not told in time.
+var errUntold = errors.New("events are not as promised")
+
 // tally of what happened during the faults of a class.
 type toll struct {
 	faults int
@@ -280,8 +283,9 @@ func (f *flooding) rest(ctx context.Context) error {
 	isBusy := func(p *process) bool { return !p.report().Idle }
 	for slices.ContainsFunc(f.ps.nodes, isBusy) {
 		if time.Since(began) > drainPatience {
-			f.tell("not all outcomes are known %v after the last event was sent", drainPatience)
-			return f.leaveAll() // the checker says which
+			err := fmt.Errorf("%w: not all outcomes were told %v after the last event was sent: "+
+				"the end of their senders would tell them", errUntold, drainPatience)
+			return errors.Join(err, untold(f.o.out), f.leaveAll())
 		}
 		if err := pause(ctx, lookTick); err != nil {
 			return err

@@ -166,6 +166,21 @@ func TestTapes(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, killedFile), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := untold(dir); err != nil {
+		t.Errorf("all are told: %v, want none", err)
+	}
+	waits, err := makeTape[uint32](tapePath(dir, "n3", 1, "n1", sentEnd), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	try(waits, 1)
+	sent(waits, 1, nil)
+	if err := untold(dir); err == nil || !strings.Contains(err.Error(), "n3 (run 1) to n1: event 1") {
+		t.Errorf("one waits: %v, want its name", err)
+	}
+	if err := os.Remove(tapePath(dir, "n3", 1, "n1", sentEnd)); err != nil {
+		t.Fatal(err)
+	}
 	if err := cutTapes(dir); err != nil {
 		t.Fatal(err)
 	}

@@ -116,6 +116,9 @@ func nodeMain(task string) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	w.node, err = cluster.Start(ctx, w.task.Config, cluster.WithSlog(log))
 	if err != nil {
+		if w.flood != nil && ctx.Err() != nil {
+			w.flood.end() // it was told to end before it had joined
+		}
 		w.book.put(evidence{Kind: kindEnd, Cause: err.Error()})
 		return err
 	}

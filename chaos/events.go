@@ -271,15 +271,12 @@ func (f *flooding) lacking() (all []string) {
 // rest ends the sending and the processes, once all outcomes are known.
 func (f *flooding) rest(ctx context.Context) error {
 	f.tell("faults are over after %v: %d events taken", f.took.Round(time.Millisecond), f.taken)
+	began := time.Now()
+	f.sayStop()
 	if err := f.calm(ctx); err != nil {
 		return err
 	}
-	began := time.Now()
-	for _, p := range f.ps.nodes {
-		if _, err := io.WriteString(p.in, sayStop+"\n"); err != nil {
-			return err
-		}
-	}
+	f.sayStop() // to one that was started again meanwhile
 	isBusy := func(p *process) bool { return !p.report().Idle }
 	for slices.ContainsFunc(f.ps.nodes, isBusy) {
 		if time.Since(began) > drainPatience {
@@ -294,6 +291,13 @@ func (f *flooding) rest(ctx context.Context) error {
 	f.tell("all outcomes told %v after the last event was sent",
 		time.Since(began).Round(time.Millisecond))
 	return f.leaveAll()
+}
+
+// sayStop has all nodes send no more. One that has ended is started again later.
+func (f *flooding) sayStop() {
+	for _, p := range f.ps.nodes {
+		_, _ = io.WriteString(p.in, sayStop+"\n")
+	}
 }
 
 // leaveAll ends all nodes in order.

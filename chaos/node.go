@@ -146,11 +146,13 @@ func nodeMain(task string) error {
 
 // work starts all that the node does besides being a member.
 func (w *witness) work(ctx context.Context) {
+	if w.flood != nil {
+		w.flood.begin(w.node) // before the runner may say that it is enough
+	}
 	go func() { _ = w.node.WhileLeader(ctx, w.lead) }() // ends with the process
 	go w.watch()
 	go w.keep()
 	if w.flood != nil {
-		w.flood.begin(w.node)
 		return
 	}
 	for address, name := range w.task.Names {

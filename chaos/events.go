@@ -69,6 +69,8 @@ type flooding struct {
 	took  time.Duration // from then until there were enough
 	taken uint64        // in all, at that time
 	told  time.Time     // when it last said how far it was
+	open  []*toll       // of the last step: what it lost is told later
+	lost  uint64        // events that were told lost before that
 	slept uint64        // times that a handler slept
 }
 
@@ -197,6 +199,7 @@ func (f *flooding) floodStep(ctx context.Context, i int, s step) error {
 	if err != nil {
 		return err
 	}
+	f.settle(before)
 	began := time.Now()
 	if err := f.step(ctx, i, s); err != nil {
 		return err
@@ -210,11 +213,22 @@ func (f *flooding) floodStep(ctx context.Context, i int, s step) error {
 			f.tolls[class] = t
 		}
 		t.faults++
+		if slices.Contains(f.open, t) {
+			continue // two faults of one class
+		}
 		t.time += time.Since(began)
 		t.taken += after.Taken - before.Taken
-		t.lost += after.Lost - before.Lost
+		f.open = append(f.open, t)
 	}
 	return err
+}
+
+// settle counts what was told lost since the last step began.
+func (f *flooding) settle(now tapeHead) {
+	for _, t := range f.open {
+		t.lost += now.Lost - f.lost
+	}
+	f.open, f.lost = nil, now.Lost
 }
 
 // totals sums up what all nodes have sent by now.
@@ -290,7 +304,9 @@ func (f *flooding) rest(ctx context.Context) error {
 	}
 	f.tell("all outcomes told %v after the last event was sent",
 		time.Since(began).Round(time.Millisecond))
-	return f.leaveAll()
+	sum, err := f.totals()
+	f.settle(sum)
+	return errors.Join(err, f.leaveAll())
 }
 
 // sayStop has all nodes send no more. One that has ended is started again later.

@@ -131,35 +131,38 @@ func TestCheckPairOverRuns(t *testing.T) {
 	}
 }
 
+// writeTapes makes the tapes of a node that sent four events, one in vain, and got
+// three.
+func writeTapes(t *testing.T, dir, node, other string) {
+	t.Helper()
+	out, err := makeTape[uint32](tapePath(dir, node, 1, other, sentEnd), 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := makeTape[uint64](tapePath(dir, node, 1, other, heardEnd), 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seq := range uint64(3) {
+		try(out, seq+1)
+		sent(out, seq+1, nil)
+		told(out, seq+1, toldDone)
+		*heard(in, heardOf(1, seq+1)) |= heardReturned
+	}
+	try(out, 4)
+	sent(out, 4, io.EOF)
+	out.head.Ended = 1
+	if try(out, 1001) || heard(&tape[uint64]{head: &tapeHead{}}, 1) != nil {
+		t.Error("marks where there is no room")
+	}
+}
+
 // TestTapes holds that tapes are read as they were written, cut to what was used,
 // and that what is no tape is an error.
 func TestTapes(t *testing.T) {
 	dir := t.TempDir()
-	write := func(node, other string) {
-		t.Helper()
-		out, err := makeTape[uint32](tapePath(dir, node, 1, other, sentEnd), 1000)
-		if err != nil {
-			t.Fatal(err)
-		}
-		in, err := makeTape[uint64](tapePath(dir, node, 1, other, heardEnd), 1000)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for seq := range uint64(3) {
-			try(out, seq+1)
-			sent(out, seq+1, nil)
-			told(out, seq+1, toldDone)
-			*heard(in, heardOf(1, seq+1)) |= heardReturned
-		}
-		try(out, 4)
-		sent(out, 4, io.EOF)
-		out.head.Ended = 1
-		if try(out, 1001) || heard(&tape[uint64]{head: &tapeHead{}}, 1) != nil {
-			t.Error("marks where there is no room")
-		}
-	}
-	write("n1", "n2")
-	write("n2", "n1")
+	writeTapes(t, dir, "n1", "n2")
+	writeTapes(t, dir, "n2", "n1")
 	if _, err := checkTapes(dir); err == nil || !strings.Contains(err.Error(), "evidence missing") {
 		t.Errorf("without %s: %v, want that it is missing", killedFile, err)
 	}
@@ -233,9 +236,11 @@ func floodOptions(t *testing.T) options {
 	if testing.Short() {
 		t.Skip("real processes take seconds: not with -short")
 	}
-	return options{
-		seed: 1, length: time.Minute, out: t.TempDir(), plain: true, config: cluster.LocalConfig(),
+	o := options{
+		seed: 1, length: time.Minute, out: t.TempDir(), plain: true, config: cluster.DefaultConfig(),
 	}
+	o.config.RetryInterval = 100 * ms
+	return o
 }
 
 // TestEvents floods three real nodes, one of which is killed meanwhile, and checks
@@ -280,6 +285,9 @@ func TestEvents(t *testing.T) {
 func TestStuck(t *testing.T) {
 	o := floodOptions(t)
 	o.nodes, o.length, o.stuck, o.payload = 4, 2*time.Second, true, 1024
+	// Shorter than the run, so that heartbeats must pass, and long enough for a
+	// machine that does much else.
+	o.config.HeartbeatTimeout, o.config.LeaderTimeout = time.Second, 2*time.Second
 	var out bytes.Buffer
 	if err := stuck(t.Context(), o, &out); err != nil {
 		t.Fatalf("%v\n%s%s", err, &out, logs(o.out))

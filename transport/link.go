@@ -27,11 +27,11 @@ type link struct {
 	after [Kinds][]<-chan struct{}
 
 	ready [Kinds]chan struct{} // there is something for the writer to do
-	// writing is held by who writes frames of a flow; ended says that the end mark
-	// was written, or that the link is over.
+	// writing is held by who writes frames of a kind, and guards what follows.
 	writing [Kinds]chan struct{}
-	ended   [Kinds]bool
-	buffers [Kinds][]byte
+	ended   [Kinds]bool  // the end mark was written, or the link is over
+	batch   [Kinds]batch // to be written; without bytes for none
+	silence silence
 	urged   chan struct{} // there is a datagram to write
 	read    [Kinds]latch  // nothing more of the kind is handed over
 	done    chan struct{} // closed when the link is over
@@ -89,9 +89,9 @@ func (l *link) start() {
 	work.Go(l.readSystem)
 	work.Go(l.writeSystem)
 	work.Go(func() { l.readFlow(Custom, p.mesh.handler.Custom) })
-	work.Go(func() { l.writeFlow(Custom) })
+	work.Go(func() { l.write(Custom) })
 	work.Go(func() { l.readFlow(Answer, p.mesh.handler.Answered) })
-	work.Go(func() { l.writeFlow(Answer) })
+	work.Go(func() { l.write(Answer) })
 	work.Go(l.acceptStreams)
 	work.Go(l.readDatagrams)
 	work.Go(l.writeDatagrams)
@@ -312,55 +312,9 @@ func (l *link) isLeaving() bool {
 	return l.peer.leaving
 }
 
-// writeSystem writes what waits, everything at once, and at the end the end
-// mark. It closes the stream when both end marks of the peer were read.
-func (l *link) writeSystem() {
-	stuck := time.AfterFunc(writeTimeout, func() {
-		err := fmt.Errorf("transport: %s does not read", l.peer.addr)
-		l.end(CodeTimeout, "the peer does not read", err)
-	})
-	stuck.Stop()
-	defer stuck.Stop()
-	stream := l.conn.Stream(System)
-	var buffer []byte
-	var silence silence
-	for {
-		var batch batch
-		if !silence.lasts(l.conn.Stats().Heard, l.peer) {
-			batch = l.peer.takeSystem(l, buffer)
-		}
-		if len(batch.bytes) == 0 {
-			if !l.waitReady(System) {
-				return
-			}
-			continue
-		}
-		stuck.Reset(writeTimeout)
-		_, err := stream.Write(batch.bytes)
-		stuck.Stop()
-		if err != nil {
-			l.broken(err)
-			return
-		}
-		l.peer.mesh.stats.sent[System].add(batch.frames, batch.payload)
-		if batch.last {
-			break
-		}
-		l.peer.setSilent(l, silence.wrote(time.Now(), l.conn.Stats().Heard, l.peer.mesh.silence))
-		buffer = batch.spare()
-	}
-	if !l.waitRead() {
-		return
-	}
-	l.awaitStreams()
-	if err := stream.CloseWrite(); err != nil {
-		l.broken(err)
-	}
-}
-
-// writeFlow writes what waits of another kind and at the end the end mark. It
-// blocks while the peer does not read.
-func (l *link) writeFlow(k Kind) {
+// write writes what waits of a kind, everything at once, and at the end the end
+// mark. It blocks while the peer does not read.
+func (l *link) write(k Kind) {
 	for {
 		l.writing[k] <- struct{}{}
 		for l.flush(k) {
@@ -373,39 +327,91 @@ func (l *link) writeFlow(k Kind) {
 	}
 }
 
-// tryFlush writes what waits, unless somebody else does that, or will. It is for
-// frames whose sender may wait as long as the link is there, and saves the way to
-// another goroutine.
-func (l *link) tryFlush(k Kind) bool {
-	select {
-	case l.writing[k] <- struct{}{}:
-		l.flush(k)
-		<-l.writing[k]
-		return !l.peer.hasFrames(k) // of others, who did not write
-	default:
-		return false
+// writeSystem is write for system frames. It closes the stream when all end marks
+// of the peer were read.
+func (l *link) writeSystem() {
+	l.write(System)
+	if !l.waitRead() {
+		return
+	}
+	l.awaitStreams()
+	if err := l.conn.Stream(System).CloseWrite(); err != nil {
+		l.broken(err)
 	}
 }
 
 // flush writes what waits; false when that is nothing. The caller holds writing.
 func (l *link) flush(k Kind) bool {
-	if l.ended[k] {
+	if l.ended[k] || !l.take(k) {
 		return false
 	}
-	batch := l.peer.takeFlow(l, k, l.buffers[k])
-	if len(batch.bytes) == 0 {
+	var stuck *time.Timer
+	if k == System {
+		stuck = time.AfterFunc(writeTimeout, func() {
+			err := fmt.Errorf("transport: %s does not read", l.peer.addr)
+			l.end(CodeTimeout, "the peer does not read", err)
+		})
+	}
+	_, err := l.conn.Stream(k).Write(l.batch[k].bytes)
+	if stuck != nil {
+		stuck.Stop()
+	}
+	l.wrote(k, err)
+	return err == nil
+}
+
+// tryFlush writes what waits where that needs no waiting, and saves the way to the
+// goroutine that writes; false where that one has to.
+func (l *link) tryFlush(k Kind) bool {
+	select {
+	case l.writing[k] <- struct{}{}:
+	default:
+		return false // who writes may have seen that nothing waits
+	}
+	defer func() { <-l.writing[k] }()
+	if l.ended[k] || !l.take(k) {
+		return true
+	}
+	// An error is found again by the one that writes, whose time it may take.
+	done, err := l.conn.Stream(k).TryWrite(l.batch[k].bytes)
+	if !done || err != nil {
 		return false
 	}
-	if _, err := l.conn.Stream(k).Write(batch.bytes); err != nil {
+	l.wrote(k, nil)
+	return !l.ended[k]
+}
+
+// take gathers what waits, unless there is a batch yet to be written; false when
+// there is nothing. The caller holds writing.
+func (l *link) take(k Kind) bool {
+	b := &l.batch[k]
+	switch {
+	case len(b.bytes) > 0:
+	case k != System:
+		*b = l.peer.takeFlow(l, k, b.bytes)
+	case !l.silence.lasts(l.conn.Stats().Heard, l.peer):
+		*b = l.peer.takeSystem(l, b.bytes)
+	}
+	return len(b.bytes) > 0
+}
+
+// wrote notes what became of a batch. The caller holds writing.
+func (l *link) wrote(k Kind, err error) {
+	b, m := &l.batch[k], l.peer.mesh
+	if err != nil {
 		l.ended[k] = true
-		l.peer.mesh.stats.drop(DropLost, batch.frames)
+		if k != System {
+			m.stats.drop(DropLost, b.frames)
+		}
 		l.broken(err)
-		return false
+		return
 	}
-	l.peer.mesh.stats.sent[k].add(batch.frames, batch.payload)
-	l.ended[k] = batch.last
-	l.buffers[k] = batch.spare()
-	return true
+	m.stats.sent[k].add(b.frames, b.payload)
+	l.ended[k] = b.last
+	if k == System && !b.last {
+		l.peer.setSilent(l, l.silence.wrote(time.Now(), l.conn.Stats().Heard, m.silence))
+	}
+	*b = batch{bytes: b.spare()}
 }
 
 // silence watches whether a peer answers at all.

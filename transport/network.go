@@ -32,7 +32,7 @@ type Network interface {
 type Conn interface {
 	// Stream is the stream of a kind: Read is what the peer wrote on its own.
 	// The custom stream is read only after the first bytes of the system stream.
-	Stream(k Kind) Stream
+	Stream(k Kind) FrameStream
 	// OpenStream opens a bulk stream, which the peer learns of by the first byte on
 	// it. It does not block: the error is ErrTooManyStreams where the peer has
 	// MaxStreams of this end's that it has not released.
@@ -61,6 +61,14 @@ type Stream interface {
 	// CloseWrite says that nothing more is written: the peer reads io.EOF
 	// after what was written before.
 	CloseWrite() error
+}
+
+// FrameStream is a stream of frames.
+type FrameStream interface {
+	Stream
+	// TryWrite writes all of p, or nothing where it would have to wait: then it is
+	// false. It is not called beside Write.
+	TryWrite(p []byte) (bool, error)
 }
 
 // RawStream is a bulk stream of a connection, below a BulkStream. Reading stays

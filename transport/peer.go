@@ -90,14 +90,22 @@ func (p *peer) state() PeerState {
 
 // notify queues a system frame and sees to it that it leaves.
 func (p *peer) notify(frame []byte) {
+	if l := p.queueSystem(frame); l != nil && !l.tryFlush(System) {
+		l.signal(System)
+	}
+}
+
+// queueSystem queues a system frame, and returns the connection that it is for.
+func (p *peer) queueSystem(frame []byte) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.leaving {
 		p.mesh.stats.drop(DropClosed, 1)
-		return
+		return nil
 	}
 	p.mesh.stats.drop(DropOldest, p.system.push(frame, time.Now()))
-	p.urge(System)
+	p.dialWanted()
+	return p.cur
 }
 
 // urge gets what waits on its way: on the connection, or to one. The peer is
@@ -106,6 +114,11 @@ func (p *peer) urge(k Kind) {
 	if p.cur != nil {
 		p.cur.signal(k)
 	}
+	p.dialWanted()
+}
+
+// dialWanted dials where a connection has to be. The peer is locked.
+func (p *peer) dialWanted() {
 	if p.dialing || !p.wanted() {
 		return
 	}

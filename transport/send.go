@@ -20,7 +20,7 @@ func (p *peer) send(ctx context.Context, f *flow, frame []byte) error {
 		return err
 	case l == nil:
 		return p.sendWaiting(ctx, f, frame)
-	case f.kind != Answer || !l.tryFlush(f.kind):
+	case !l.tryFlush(f.kind):
 		l.signal(f.kind)
 	}
 	return nil

@@ -47,7 +47,7 @@ func pair(from, to *endpoint) (ours, theirs *conn) {
 }
 
 // Stream implements transport.Conn.
-func (c *conn) Stream(k transport.Kind) transport.Stream { return &c.streams[k] }
+func (c *conn) Stream(k transport.Kind) transport.FrameStream { return &c.streams[k] }
 
 // Close implements transport.Conn.
 func (c *conn) Close(code transport.Code, reason string) {
@@ -86,3 +86,5 @@ type stream struct{ in, out *pipe }
 func (s *stream) Read(p []byte) (int, error)  { return s.in.read(p) }
 func (s *stream) Write(p []byte) (int, error) { return s.out.write(p) }
 func (s *stream) CloseWrite() error           { return s.out.closeWrite() }
+
+func (s *stream) TryWrite(p []byte) (bool, error) { return s.out.tryWrite(p) }

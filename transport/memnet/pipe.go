@@ -57,6 +57,23 @@ func (p *pipe) write(b []byte) (written int, err error) {
 	}
 }
 
+// tryWrite writes all of b where there is room for it.
+func (p *pipe) tryWrite(b []byte) (bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.writeErr != nil:
+		return false, p.writeErr
+	case p.ended:
+		return false, transport.ErrStreamClosed
+	case len(p.data)+len(b) > pipeBytes:
+		return false, nil
+	}
+	p.data = append(p.data, b...)
+	p.changed.Broadcast()
+	return true, nil
+}
+
 func (p *pipe) read(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

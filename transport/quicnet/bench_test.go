@@ -63,7 +63,7 @@ func BenchmarkForm(b *testing.B) {
 
 // BenchmarkSend is the rate of custom frames from one sender to one peer.
 func BenchmarkSend(b *testing.B) {
-	for _, size := range []int{64, 1 << 10} {
+	for _, size := range []int{64, 1 << 10, 64 << 10} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			x, y := listen(b, secured(b)), listen(b, secured(b))
 			frame := make([]byte, size)

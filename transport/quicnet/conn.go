@@ -59,7 +59,7 @@ func (n *network) newConn(q *quic.Conn) (*conn, error) {
 }
 
 // Stream implements transport.Conn.
-func (c *conn) Stream(k transport.Kind) transport.Stream { return &c.streams[k] }
+func (c *conn) Stream(k transport.Kind) transport.FrameStream { return &c.streams[k] }
 
 // OpenStream implements transport.Conn.
 func (c *conn) OpenStream() (transport.RawStream, error) {
@@ -155,6 +155,21 @@ func (s *stream) Read(p []byte) (int, error) {
 	}
 	n, err := s.receive.Read(p)
 	return n, translate(err)
+}
+
+// maxTryBytes bounds what QUIC is given at once without waiting: it copies that,
+// and keeps it until it is sent.
+const maxTryBytes = 4 << 10
+
+func (s *stream) TryWrite(p []byte) (bool, error) {
+	if len(p) > maxTryBytes {
+		return false, nil
+	}
+	err := s.send.TryWriteAll(p)
+	if errors.Is(err, quic.ErrWouldBlock) {
+		return false, nil
+	}
+	return err == nil, translate(err)
 }
 
 func (s *stream) Write(p []byte) (int, error) {

@@ -109,8 +109,8 @@ func (p *post) verdict() error {
 	return fmt.Errorf("events are not as promised:\n%w", errors.Join(all...))
 }
 
-// print tells what was checked.
-func (p *post) print(w io.Writer) {
+// print tells what was checked; told says that all outcomes were told in time.
+func (p *post) print(w io.Writer, told bool) {
 	fmt.Fprintf(w, "events: %d taken by Send, %d handled on %d pairs; %d not taken by Send\n",
 		p.taken, p.handled, len(p.pairs), p.refused)
 	fmt.Fprintf(w, "outcomes: %d handled, %d lost; of these %d surely not handled, and of the "+
@@ -119,7 +119,7 @@ func (p *post) print(w io.Writer) {
 	fmt.Fprintf(w, "never told, since their sender was killed: %d, of which %d were handled\n",
 		p.excused, p.excusedHandled)
 	fmt.Fprintf(w, "a slow handler slept %d times\n", p.slept)
-	if len(p.faults) == 0 {
+	if len(p.faults) == 0 && told {
 		fmt.Fprintln(w, "in order, at most once, unharmed, and each loss told")
 	}
 }

@@ -92,7 +92,7 @@ func events(ctx context.Context, o options, plan []step, out io.Writer) (err err
 		err = f.live(ctx)
 	}
 	r.ps.end()
-	if err = errors.Join(err, f.judge()); err == nil {
+	if err = errors.Join(err, f.judge(err == nil)); err == nil {
 		err = f.unproved()
 	}
 	return err
@@ -332,8 +332,9 @@ func (r *runner) leaveAll() error {
 	return nil
 }
 
-// judge checks every event, and all that a run without a flood promises.
-func (f *flooding) judge() error {
+// judge checks every event, and all that a run without a flood promises; told says
+// that all outcomes were told in time.
+func (f *flooding) judge(told bool) error {
 	if err := cutTapes(f.o.out); err != nil {
 		return err
 	}
@@ -357,7 +358,7 @@ func (f *flooding) judge() error {
 		f.slowest.Round(time.Millisecond), activeBound(f.o.config))
 	f.tell("%d events in %v: %.0f a second", f.taken-f.first, f.took.Round(time.Millisecond),
 		float64(f.taken-f.first)/f.took.Seconds())
-	p.print(w)
+	p.print(w, told)
 	f.slept = p.slept
 	promises.lacks = nil // what a flood has no evidence of is no fault
 	return errors.Join(p.verdict(), promises.verdict())

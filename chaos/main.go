@@ -130,7 +130,7 @@ func recheck(dir string) error {
 		if err != nil {
 			return err
 		}
-		p.print(os.Stdout)
+		p.print(os.Stdout, true)
 		f.lacks = nil
 		return errors.Join(p.verdict(), f.verdict())
 	}

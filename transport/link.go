@@ -71,6 +71,7 @@ func newLink(p *peer, conn Conn, ends Ends) *link {
 	for k := range Kinds {
 		l.ready[k] = make(chan struct{}, 1)
 		l.writing[k] = make(chan struct{}, 1)
+		l.writing[k] <- struct{}{} // until start: the greet is first
 		l.read[k].ch = make(chan struct{})
 	}
 	return l
@@ -85,6 +86,9 @@ func (l *link) start() {
 		return
 	}
 	l.started = true
+	for k := range Kinds {
+		<-l.writing[k]
+	}
 	work := &p.mesh.work
 	work.Go(l.readSystem)
 	work.Go(l.writeSystem)
@@ -112,7 +116,7 @@ func (l *link) end(code Code, reason string, err error) {
 	}
 	wasCur, started := p.cur == l, l.started
 	p.lost(l)
-	clean := l.left && p.cur != nil
+	clean := l.left && p.cur != nil && p.cur.who == l.who
 	following := l.left && p.cur == nil && !p.leaving
 	p.mu.Unlock()
 	l.conn.Close(code, CutReason(reason))
@@ -123,7 +127,7 @@ func (l *link) end(code Code, reason string, err error) {
 		}
 	}
 	switch {
-	case !started || clean:
+	case clean, !started && !wasCur: // one that was mapped may have taken frames
 	case following:
 		// It was left for another one, which this node has not yet, or by a peer that
 		// goes.

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+)
+
+// idleConn is a connection of which nothing is used but its end.
+type idleConn struct{ Conn }
+
+func (idleConn) Close(Code, string)      {}
+func (idleConn) Stats() ConnStats        { return ConnStats{} }
+func (idleConn) Stream(Kind) FrameStream { panic("nothing may be written before the greet") }
+
+// losses is a handler that hears of losses.
+type losses struct {
+	Handler
+	lost []member.Identity
+}
+
+func (h *losses) Lost(who member.Identity) { h.lost = append(h.lost, who) }
+
+// TestConnectionThatEndsBeforeItStarts: it is mapped, and takes frames, while the
+// greet that answers is being written.
+func TestConnectionThatEndsBeforeItStarts(t *testing.T) {
+	for _, mapped := range []bool{true, false} {
+		h := &losses{}
+		m, err := NewMesh(nil, Config{
+			Encode: func(message.Message) ([]byte, error) { return nil, nil },
+			Decode: func([]byte) (message.Message, error) { return message.Message{}, nil },
+			Size:   1,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.handler = h
+		p := newPeer(m, member.Address{Host: "127.0.0.1", Port: 1})
+		p.dialing = true // there is no network to dial on
+		l := newLink(p, idleConn{}, Ends{})
+		l.who = member.Identity{Address: p.addr, Incarnation: 7}
+		want := 0
+		if mapped {
+			want = 1
+			p.cur = l
+			if err := p.send(t.Context(), &p.flows[Custom], []byte("taken")); err != nil {
+				t.Fatalf("Send: %v", err)
+			}
+			p.notify([]byte("heartbeat"))
+		}
+		l.end(CodeClosed, "greet not written", errors.New("broken"))
+		if len(h.lost) != want || want > 0 && h.lost[0] != l.who {
+			t.Errorf("mapped %t: told of the loss of %v, want %d", mapped, h.lost, want)
+		}
+	}
+}

@@ -104,6 +104,6 @@ func (n inbound) Datagram(from member.Identity, frame []byte) {
 		From: n.sender(from), Raw: receiver.Raw{Name: e.Name, Payload: e.Payload}, Metadata: e.Metadata,
 	})
 	if err != nil {
-		n.undelivered(from, e.Name, err)
+		n.undelivered(from, e.Name, false, err)
 	}
 }

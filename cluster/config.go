@@ -64,7 +64,7 @@ type Config struct {
 	// InsecureAnywhere allows that beyond loopback.
 	InsecureAnywhere bool
 	// Receiver has the handlers of this node, nil for none. It serves one
-	// node, once. Handlers run from when the node listens, before Start has
+	// node at a time. Handlers run from when the node listens, before Start has
 	// returned it: one that uses its node, to answer for example, has it from
 	// WithListening. Events without a handler are dropped, with a warning.
 	Receiver *receiver.Mux

@@ -34,13 +34,18 @@ var (
 	// of its own or no encoding, or that the member it went to has no handler for
 	// it or another type of its name; of a stream, that there is no handler there.
 	ErrUnknownType = errors.New("cluster: event type is not known")
-	// ErrBusy says that MaxSending sends are under way or MaxAwaited outcomes are
-	// awaited, or that the queue of the member is full, under receiver.Reject or
-	// receiver.Drop: members are slow to take events, so send less. Of a stream it
-	// says that MaxStreams are open, or that too many of the name are handled.
+	// ErrBusy says that members are slow to take events, so send less: at once while
+	// MaxSending sends are under way, at the end of the context while MaxAwaited
+	// outcomes are awaited, or from the member whose queue was full, under
+	// receiver.Reject or receiver.Drop, or that runs too many handlers of streams. The
+	// text says which.
 	ErrBusy = errors.New("cluster: too much under way")
 	// ErrNotDelivered says that no handler has seen an event, nor will.
 	ErrNotDelivered = errors.New("cluster: not delivered")
+	// ErrBadAnswer says that the handler of a request ran and returned, and that its
+	// answer could not be sent, too large or without an encoding, or is of another
+	// type than the one asked for.
+	ErrBadAnswer = errors.New("cluster: the answer is lost")
 	// ErrUnknownOutcome says that it is not known whether a handler has seen an
 	// event: it may have, and may not yet have returned.
 	ErrUnknownOutcome = errors.New("cluster: the outcome is not known")
@@ -77,6 +82,15 @@ func (e *HandlerError) Error() string {
 	return fmt.Sprintf("cluster: the handler of %s failed: %s", e.Member, printable(e.Text))
 }
 
+// remoteError is what another member said of an error that this node knows too.
+type remoteError struct {
+	text string
+	is   error
+}
+
+func (e remoteError) Error() string { return printable(e.text) }
+func (e remoteError) Unwrap() error { return e.is }
+
 // Result is what became of a Broadcast at one member.
 type Result struct {
 	To  member.Member
@@ -85,7 +99,9 @@ type Result struct {
 
 // BroadcastError says that not every active member took the event.
 type BroadcastError struct {
-	Results []Result // of every member, in the order of addresses
+	// Results is of every member that was active when Broadcast began, in the order
+	// of addresses.
+	Results []Result
 }
 
 // Error names the members that failed.

@@ -99,7 +99,7 @@ func (n inbound) Custom(from member.Identity, frame []byte) error {
 		if d.Call != nil {
 			n.answer(from.Address, answerOf(e.Call, false, err))
 		}
-		n.undelivered(from, e.Name, err)
+		n.undelivered(from, e.Name, d.Call != nil, err)
 	}
 	return nil
 }
@@ -113,13 +113,23 @@ func (n *Node) sender(from member.Identity) *member.Member {
 	return &member.Member{Identity: from, Name: from.Address.String()}
 }
 
-// undelivered counts and logs an event of another member that no handler gets.
-func (n *Node) undelivered(from member.Identity, name string, err error) {
+// undelivered counts and logs an event of another member that no handler gets; told
+// says that its sender learns so.
+func (n *Node) undelivered(from member.Identity, name string, told bool, err error) {
 	reason := dropReason(err)
-	if reason == dropNoHandler && n.meter.unhandledFirst(from.Address, name) {
+	what := map[string]string{
+		dropNoHandler: "no handler here for this event: it is dropped",
+		dropBadEvent: "this event does not decode into its type here: it is dropped; " +
+			"has its sender the same type, and the same codec?",
+	}[reason]
+	if what != "" && n.meter.unhandledFirst(from.Address, name) {
+		sender := "and its sender is not told"
+		if told {
+			sender = "and its sender is told"
+		}
 		n.log.Warn().Stringer("peer", from.Address).Str("event", printable(name)).
-			Msg("no handler here for this event: it is dropped, and its sender is not told; " +
-				"more of this name from this peer are only counted")
+			AnErr("error", printableError(err)).
+			Msg(what + ", " + sender + "; more of this name from this peer are only counted")
 	}
 	_ = n.drop(from, reason, err)
 }

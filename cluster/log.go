@@ -136,8 +136,16 @@ func (n *Node) logHandler(f receiver.Failure) {
 	if f.Stream {
 		what = "stream"
 	}
-	e := n.log.Warn().Str(what, f.Event).Stringer("peer", f.From.Address).Err(f.Err)
-	if p, ok := errors.AsType[*receiver.PanicError](f.Err); ok {
+	level := zerolog.WarnLevel
+	if f.Told {
+		level = zerolog.DebugLevel // its sender knows, and may have meant it to end
+	}
+	p, panicked := errors.AsType[*receiver.PanicError](f.Err)
+	if panicked {
+		level = zerolog.WarnLevel
+	}
+	e := n.log.WithLevel(level).Str(what, f.Event).Stringer("peer", f.From.Address).Err(f.Err)
+	if panicked {
 		e = e.Bytes("stack", p.Stack)
 	}
 	e.Msg("handler failed")

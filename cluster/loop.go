@@ -125,7 +125,9 @@ func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 		n.probe(*out.Probe)
 	}
 	if out.Changed {
-		n.hub.publish(seen.view, changes(before, seen.view))
+		events := changes(before, seen.view)
+		n.hub.publish(seen.view, events)
+		n.giveUp(events)
 	}
 	n.logTraces(out.Trace)
 	for _, m := range restocked(before, seen.view) {
@@ -134,6 +136,25 @@ func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 	n.noteRosterLost(n.machine.RosterLost())
 	n.complain(now)
 	return stopped(out.Stop)
+}
+
+// giveUp ends what waits for members that are gone: at once where their host says
+// that the process is not there, else when they are members no more.
+func (n *Node) giveUp(events []Event) {
+	for _, e := range events {
+		c, ok := e.(MemberChanged)
+		if !ok || c.Member.Address == n.cfg.self {
+			continue
+		}
+		switch c.Member.Status {
+		case member.Unreachable:
+			n.net.Probe(c.Member.Identity, func() {})
+		case member.Removed:
+			n.awaited.lose(c.Member.Address,
+				fmt.Errorf("%w: %s is a member no more", ErrUnknownOutcome, c.Member.Address))
+		default:
+		}
+	}
 }
 
 // probe asks the host of a leader whether its process is gone.

@@ -19,22 +19,26 @@ import (
 // its context ends when this one does.
 //
 // At most one handler runs, once. Errors say what happened: ErrNotActive,
-// ErrTooLarge, ErrBusy and ErrNotDelivered that none ran, and so do
-// ErrUnknownType, when the member has no handler, and ErrClosed; *HandlerError
-// that it failed; ErrUnknownOutcome that it may have run or still runs, with the
-// cause of ctx where that ended. A request with ErrNotDelivered can be repeated.
+// ErrTooLarge, ErrBusy, ErrNotDelivered and ErrClosed that none ran, and so does
+// ErrUnknownType, of a type that cannot travel or that the member has no handler
+// for; *HandlerError that it ran and failed; ErrBadAnswer that it ran and its answer
+// is lost; ErrUnknownOutcome that it may have run or still runs, with the cause of ctx
+// where that ended. A ctx that had ended before is its own cause alone, and none ran.
+// Where none ran the request can be repeated. Without a deadline the handler has none
+// either, and one that hangs keeps the request waiting.
 func Request[Resp any](
 	ctx context.Context, n *Node, to member.Address, req any, opts ...SendOption,
 ) (Resp, error) {
 	var resp Resp
-	err := n.request(ctx, to, req, &resp, false, newSending(opts))
+	err := n.request(ctx, to, req, &resp, nil, newSending(opts))
 	return resp, err
 }
 
 // RequestLeader is Request to the quorate leader, which answers only while it has
 // authority. It waits for a leader, and asks the next one where a leader was lost
 // or replaced before its handler ran, until ctx ends. An outcome that is not
-// known is an error: it never asks twice then.
+// known is an error: it never asks twice then. Errors: those of Request, and
+// ErrNoQuorum with the cause of ctx where there was no leader.
 func RequestLeader[Resp any](
 	ctx context.Context, n *Node, req any, opts ...SendOption,
 ) (Resp, error) {
@@ -50,7 +54,7 @@ func (n *Node) requestLeader(ctx context.Context, req, resp any, s sending) erro
 			return err
 		}
 		_, changed := n.seen.get()
-		err = n.request(ctx, term.Leader().Address, req, resp, true, s)
+		err = n.request(ctx, term.Leader().Address, req, resp, term.Done(), s)
 		if !canFollow(err) || n.over(ctx) != nil {
 			return err
 		}
@@ -72,9 +76,10 @@ func canFollow(err error) bool {
 	return moved || errors.Is(err, ErrNotDelivered) || errors.Is(err, ErrNotActive)
 }
 
-// request asks one member and decodes its answer into resp.
+// request asks one member and decodes its answer into resp. With led, only while
+// that member leads: what no connection has taken when led is closed is not sent.
 func (n *Node) request(
-	ctx context.Context, to member.Address, req, resp any, leader bool, s sending,
+	ctx context.Context, to member.Address, req, resp any, led <-chan struct{}, s sending,
 ) error {
 	if s.bestEffort {
 		return errRequestBestEffort
@@ -101,11 +106,14 @@ func (n *Node) request(
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrBusy, err)
 	}
-	c := wire.Call{ID: id, Request: true, Leader: leader}
+	c := wire.Call{ID: id, Request: true, Leader: led != nil}
 	if at, ok := ctx.Deadline(); ok {
 		c.Timeout = max(time.Until(at), 1)
 	}
-	if err := n.sendCall(ctx, seen, to, e, c); err != nil {
+	sending, taken := whileLed(ctx, led)
+	err = n.sendCall(sending, seen, to, e, c)
+	taken()
+	if err != nil {
 		n.awaited.close(id)
 		return err
 	}
@@ -122,13 +130,29 @@ func (n *Node) request(
 	return <-done // it is there, or about to be
 }
 
+// whileLed is ctx, which ends too when led is closed; not for nil.
+func whileLed(ctx context.Context, led <-chan struct{}) (context.Context, func()) {
+	if led == nil {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-led:
+			cancel(ErrSuperseded)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
 // readAnswer says what became of a request.
 func (n *Node) readAnswer(from member.Address, a wire.Answer, resp any) error {
 	if err := n.outcome(from, a); err != nil {
 		return err
 	}
 	if err := n.mux.DecodeAnswer(a.Payload, resp); err != nil {
-		return fmt.Errorf("%w: the answer of %s: %w", ErrUnknownType, from, err)
+		return fmt.Errorf("%w: %s: %w", ErrBadAnswer, from, err)
 	}
 	return nil
 }
@@ -138,16 +162,18 @@ func (n *Node) outcome(from member.Address, a wire.Answer) error {
 	switch a.Outcome {
 	case wire.OutcomeDone:
 		return nil
-	case wire.OutcomeUnknown, wire.OutcomeMalformed:
-		return fmt.Errorf("%w: %s: %s", ErrUnknownType, from, printable(a.Text))
+	case wire.OutcomeUnknown:
+		return fmt.Errorf("%w: %s: %w", ErrUnknownType, from, remoteError{a.Text, receiver.ErrUnknown})
+	case wire.OutcomeMalformed:
+		return fmt.Errorf("%w: %s: %w", ErrUnknownType, from, remoteError{a.Text, receiver.ErrMalformed})
 	case wire.OutcomeBusy:
-		return fmt.Errorf("%w: %s: %s", ErrBusy, from, printable(a.Text))
+		return fmt.Errorf("%w: %s: %w", ErrBusy, from, remoteError{a.Text, receiver.ErrBusy})
 	case wire.OutcomeNotLeader:
 		return &NotLeaderError{Leader: n.look().view.Leader, Asked: from}
 	case wire.OutcomeNotRun:
 		return fmt.Errorf("%w: %s: %s", ErrNotDelivered, from, printable(a.Text))
 	case wire.OutcomeUnsaid:
-		return fmt.Errorf("%w: the answer of %s cannot be sent: %s", ErrTooLarge, from, printable(a.Text))
+		return fmt.Errorf("%w: %s: it cannot be sent: %s", ErrBadAnswer, from, printable(a.Text))
 	default:
 		return &HandlerError{Member: from, Text: a.Text}
 	}
@@ -191,16 +217,20 @@ func (n *Node) sendAwaited(
 	ctx context.Context, seen *sight, to member.Address, e *outgoing,
 	told func(to member.Address, err error),
 ) error {
+	// What is known of needs no connection any more.
+	sending, known := context.WithCancelCause(ctx)
+	defer known(nil)
 	id, err := n.awaited.open(ctx, n.quit, awaited{to: to, settle: func(a wire.Answer, err error) {
 		if err == nil {
 			err = n.outcome(to, a)
 		}
+		known(err)
 		told(to, err)
 	}})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrBusy, err)
 	}
-	err = n.sendCall(ctx, seen, to, e, wire.Call{ID: id})
+	err = n.sendCall(sending, seen, to, e, wire.Call{ID: id})
 	if err != nil && !n.awaited.close(id) {
 		return nil // told knows
 	}

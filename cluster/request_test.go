@@ -5,7 +5,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -115,7 +114,7 @@ func TestRequestSaysWhatHappened(t *testing.T) {
 				{flags{}, ErrUnknownType, "flags"},
 				{struct{}{}, ErrUnknownType, "name"},
 				{receiver.Raw{Name: "sum", Payload: []byte{0x01}}, ErrUnknownType, "malformed"},
-				{bulk{2 * MaxEventBytes}, ErrTooLarge, "cannot be sent"},
+				{bulk{2 * MaxEventBytes}, ErrBadAnswer, "cannot be sent"},
 				{sum{Text: strings.Repeat("x", MaxEventBytes)}, ErrTooLarge, "sum"},
 			} {
 				_, err := Request[total](t.Context(), n, to, c.req)
@@ -125,8 +124,12 @@ func TestRequestSaysWhatHappened(t *testing.T) {
 					t.Errorf("%T %.20v to %v: got %v, want %v and %q", c.req, c.req, to, err, c.want, c.text)
 				}
 			}
-			if _, err := Request[string](t.Context(), n, to, sum{}); !errors.Is(err, ErrUnknownType) {
-				t.Errorf("an answer of another type from %v: got %v, want ErrUnknownType", to, err)
+			if _, err := Request[string](t.Context(), n, to, sum{}); !errors.Is(err, ErrBadAnswer) {
+				t.Errorf("an answer of another type from %v: got %v, want ErrBadAnswer", to, err)
+			}
+			_, err := Request[total](t.Context(), n, to, note{})
+			if !errors.Is(err, receiver.ErrUnknown) {
+				t.Errorf("no handler at %v: got %v, want receiver.ErrUnknown too", to, err)
 			}
 		}
 		if _, err := Request[total](t.Context(), n, address(9), sum{}); !errors.Is(err, ErrNotActive) {
@@ -250,6 +253,44 @@ func TestRequestLeaderFollows(t *testing.T) {
 		_, err := RequestLeader[total](w.within(10*time.Second), asker, sum{})
 		if err == nil || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("without a leader: got %v, want the deadline", err)
+		}
+	})
+}
+
+// TestRequestLeaderLeavesALostLeader: it does not wait for a connection to one that
+// leads no more.
+func TestRequestLeaderLeavesALostLeader(t *testing.T) {
+	withDesk(t, func(t *testing.T, w *world, _ *desk) {
+		old := w.leader()
+		asker := w.others(old)[0]
+		w.end(old) // without a word to the others
+		begin := time.Now()
+		if _, err := RequestLeader[total](w.within(time.Minute), asker, sum{}); err != nil {
+			t.Errorf("got %v, want the answer of the next leader", err)
+		}
+		if took := time.Since(begin); took > 2*old.cfg.LeaderTimeout {
+			t.Errorf("took %v, want about %v", took, old.cfg.LeaderTimeout)
+		}
+	})
+}
+
+// TestRequestToARemovedMember ends with its membership, where nothing else tells.
+func TestRequestToARemovedMember(t *testing.T) {
+	withDesk(t, func(t *testing.T, w *world, _ *desk) {
+		asker := w.leader()
+		gone := w.others(asker)[0]
+		begin, failed := time.Now(), make(chan error)
+		go func() {
+			_, err := Request[total](t.Context(), asker, gone.cfg.self, sum{Text: "wait"})
+			failed <- err
+		}()
+		synctest.Wait()
+		w.cut(gone)
+		if err := <-failed; !errors.Is(err, ErrUnknownOutcome) {
+			t.Errorf("got %v, want ErrUnknownOutcome", err)
+		}
+		if took := time.Since(begin); took > asker.cfg.TTLTimeout+asker.cfg.LeaderTimeout {
+			t.Errorf("took %v, want at most %v", took, asker.cfg.TTLTimeout+asker.cfg.LeaderTimeout)
 		}
 	})
 }
@@ -399,12 +440,4 @@ func TestAnswersOfOthersAreNobodys(t *testing.T) {
 			t.Error("the forged answer is not counted")
 		}
 	})
-}
-
-func ExampleHandlerError() {
-	err := error(&HandlerError{Member: address(0), Text: "out of stock"})
-	if failed, ok := errors.AsType[*HandlerError](err); ok {
-		fmt.Println(failed.Text)
-	}
-	// Output: out of stock
 }

@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// MaxEventBytes bounds an event with its name, as it travels.
+	// MaxEventBytes bounds an event with its name, as it travels: 1 MiB.
 	MaxEventBytes = wire.DefaultEventBytes
 	// MaxEventValues bounds the values of an event: numbers, strings, keys, lists
-	// and so on; a []byte is one. Decoding an event allocates at most about twice
+	// and so on; a []byte is one: 131,072. Decoding an event allocates at most about twice
 	// this times the size of the largest element that its type has in a slice, in
 	// a map or behind a pointer: 64 MiB for elements of 256 bytes.
 	MaxEventValues = wire.MaxValues
 	// MaxSending bounds the sends of a node that are under way at once.
 	MaxSending = 1024
-	// MaxMetadata bounds the entries of WithMetadata.
+	// MaxMetadata bounds the entries of WithMetadata: 16.
 	MaxMetadata = wire.MaxMetadata
-	// MaxMetadataKey bounds a key of WithMetadata, in bytes.
+	// MaxMetadataKey bounds a key of WithMetadata, in bytes: 128.
 	MaxMetadataKey = wire.MaxMetadataKey
-	// MaxMetadataValue bounds a value of WithMetadata, in bytes.
+	// MaxMetadataValue bounds a value of WithMetadata, in bytes: 1,024.
 	MaxMetadataValue = wire.MaxMetadataValue
 )
 
@@ -38,6 +38,7 @@ type SendOption func(*sending)
 // sending is what the options of a call say.
 type sending struct {
 	self     bool
+	results  *[]Result
 	metadata map[string]string
 	outcome  func(to member.Address, err error)
 
@@ -62,6 +63,10 @@ func applied(opts []SendOption) sending {
 // WithSelf delivers a Broadcast to this node's receiver too.
 func WithSelf() SendOption { return func(s *sending) { s.self = true } }
 
+// WithResults sets into to what became of a Broadcast at each member that was active
+// when it began, in the order of their addresses, before Broadcast returns.
+func WithResults(into *[]Result) SendOption { return func(s *sending) { s.results = into } }
+
 // WithMetadata sends entries beside the event, such as the id of a trace; the
 // handler reads them with receiver.Metadata. More than MaxMetadata entries, or
 // longer ones than it names, are ErrTooLarge.
@@ -73,7 +78,8 @@ func WithMetadata(entries map[string]string) SendOption {
 // is known what became of it there: nil when its handlers have returned, else
 // *HandlerError, ErrUnknownType, ErrBusy, ErrClosed, or ErrUnknownOutcome when the
 // connection was lost meanwhile. So a sender learns of each event that is lost. It
-// is not called where Send returned an error.
+// is not called where Send returned an error. A member that dies without a word is
+// told of when its host says so, or when it is a member no more.
 //
 // told is called in the order in which outcomes become known, by one goroutine for
 // each member, and must not block. At most MaxAwaited outcomes are awaited at
@@ -83,10 +89,12 @@ func WithOutcome(told func(to member.Address, err error)) SendOption {
 }
 
 // Send gives an event to one active member, which may be this node. It blocks
-// while the handlers of that member are slow. A nil error says that the
-// connection took the event; it is delivered at most once, in the order sent.
-// Errors: ErrNotActive, ErrNotDelivered, ErrTooLarge, ErrUnknownType, ErrBusy; to
-// this node itself also receiver.ErrUnknown and receiver.ErrMalformed.
+// while there is no connection to that member, for 5 s at most, and while its
+// handlers are slow, until ctx ends. A nil error says that the connection took the
+// event; it is delivered at most once, in the order sent. Errors: ErrNotActive,
+// ErrNotDelivered, with the cause of ctx where that ended meanwhile, ErrTooLarge,
+// ErrUnknownType, ErrBusy; to this node itself also receiver.ErrUnknown and
+// receiver.ErrMalformed.
 //
 // A nil error does not say that anybody handles the event. A member without a
 // handler for its name drops it and warns in its own log, once for each name and
@@ -109,7 +117,8 @@ func (n *Node) Send(
 
 // Broadcast gives an event to all active members but this one, side by side,
 // and blocks until each took it or failed. When one failed, the error is a
-// *BroadcastError with the result of each; see Send.
+// *BroadcastError with the result of each; WithResults tells them in any case, and
+// with them how many outcomes WithOutcome will tell. See Send.
 func (n *Node) Broadcast(ctx context.Context, event any, opts ...SendOption) error {
 	s := newSending(opts)
 	e, err := n.encodeWith(event, s)
@@ -130,6 +139,9 @@ func (n *Node) Broadcast(ctx context.Context, event any, opts ...SendOption) err
 		sends.Go(func() { r.Err = n.send(ctx, seen, r.To.Address, e, s) })
 	}
 	sends.Wait()
+	if s.results != nil {
+		*s.results = results
+	}
 	for _, r := range results {
 		if r.Err != nil {
 			return &BroadcastError{results}

@@ -148,13 +148,23 @@ func TestBroadcastNamesWhoGotNothing(t *testing.T) {
 		if !ok || len(failed.Results) != 2 || !errors.Is(err, ErrNotDelivered) {
 			t.Fatalf("got %v, want a BroadcastError of two members", err)
 		}
+		var all []Result
+		_ = leader.Broadcast(w.within(100*time.Millisecond), note{Text: "again"}, WithSelf(),
+			WithResults(&all)) // as before
+		if len(all) != 3 || !slices.IsSortedFunc(all, func(a, b Result) int {
+			return a.To.Address.Compare(b.To.Address)
+		}) {
+			t.Errorf("WithResults: got %v, want three in the order of addresses", all)
+		}
 		for _, r := range failed.Results {
 			if gone := r.To.Address == others[0].cfg.self; gone != (r.Err != nil) {
 				t.Errorf("%v: got %v, want an error of %s alone", r.To.Address, r.Err, others[0].cfg.Addr)
 			}
 		}
 		synctest.Wait()
-		if got, want := box.sorted(), []string{others[1].cfg.Name + " roar"}; !slices.Equal(got, want) {
+		want := slices.Sorted(slices.Values([]string{others[1].cfg.Name + " roar",
+			others[1].cfg.Name + " again", leader.cfg.Name + " again"}))
+		if got := box.sorted(); !slices.Equal(got, want) {
 			t.Errorf("handlers saw %q, want %q", got, want)
 		}
 	})

@@ -30,7 +30,9 @@ var (
 	// ErrStreamClosed says that this node has closed the stream, or this direction.
 	ErrStreamClosed = errors.New("cluster: stream is closed")
 	// ErrStreamReset says that the other member closed the stream before its end: its
-	// handler failed, or whoever opened it called Close without CloseWrite.
+	// handler returned before it had read all, or failed, or whoever opened it called
+	// Close without CloseWrite. A Write may fail so while a Read still gives what the
+	// handler has written, such as the reason.
 	ErrStreamReset = errors.New("cluster: stream was given up by the other member")
 	// ErrStreamCut says that the connection of a stream ended before it. What the
 	// other member has read of it is not known.

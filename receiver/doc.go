@@ -21,7 +21,8 @@
 // by side, and events of one sender and type run in the order sent. A lane is
 // bounded. When it is full Deliver blocks, the connection of that sender is
 // read no further, and in the end its Send blocks: a slow handler slows those
-// that feed it, and nobody else.
+// that feed it, and nobody else. What else such a sender sends as an event or a
+// request waits behind; Queue and its Policy change that for a type.
 //
 // # Streams
 //

@@ -86,6 +86,7 @@ type Failure struct {
 	Stream bool   // a handler of streams failed
 	From   member.Member
 	Err    error
+	Told   bool // the sender awaits the outcome, and gets the error
 }
 
 // PanicError is a panic of a handler.

@@ -76,18 +76,21 @@ type Policy uint8
 // The policies.
 const (
 	// Block holds the sender up: its connection is read no further, and in the
-	// end its Send blocks. Nothing is lost.
+	// end its Send blocks. Nothing is lost. Its other events, and its requests, wait
+	// behind; answers, streams and heartbeats pass. Types that may pile up beside
+	// requests are better dropped or rejected.
 	Block Policy = iota
 	// Drop makes room by dropping the oldest event that waits, for types of
 	// which only the newest matter. A sender that waits for the outcome of the
-	// old one gets ErrBusy.
+	// old one gets ErrBusy. Counted in Stats, not logged, as is Reject.
 	Drop
 	// Reject drops the new event. A sender that waits for its outcome gets ErrBusy.
 	Reject
 )
 
 // Queue bounds how many events of the type wait from one sender, at least 1, and
-// says what happens then. Default: QueueLength and Block. QueueBytes holds as well.
+// says what happens then, also to requests. Default: QueueLength and Block. QueueBytes
+// holds as well. The last one given for a type counts.
 func Queue(length int, policy Policy) Option {
 	return func(m *Mux, r *route) {
 		if length < 1 || policy > Reject {
@@ -112,23 +115,27 @@ func Concurrency(handlers int) Option {
 	}
 }
 
-// Handle adds fn as a handler of events of type T. The context ends when the
-// node closes; a handler that goes on after that holds up Close. An error is
-// reported and counted, goes to the sender if that waits for the outcome, and
-// changes nothing else. Handlers of one type share the event: none may change
-// what it points to. Metadata tells what else came with the event.
+// Handle adds fn as a handler of events of type T, a named type. Its exported fields
+// travel, by msgpack unless WithCodec says otherwise, under their names or the tag
+// `msgpack:"name"`; what the other side does not know is skipped, and what is missing
+// stays zero. The context ends when the node closes; a handler that goes on after
+// that holds up Close. An error is counted, and goes to the sender if that waits for
+// the outcome, else to the log of the node; it changes nothing else. Handlers of one
+// type share the event: none may change what it points to. Metadata tells what else
+// came with the event.
 //
 // All handlers of an event run, in the order in which they were added. A handler
-// of Raw is the default: it takes the events that no other handler takes.
+// of Raw is the default: it takes the events that no other handler takes, which are
+// handled then.
 //
 // A handler may run before the Start of its node has returned. One that needs the
 // node, to answer from.Address for example, must not take it from a variable that
 // is set after Start: that is a data race, and nil at first. cluster.WithListening
 // hands the node over in time; its example is a handler that answers.
 //
-// An event that no handler takes is dropped and counted. A sender that waits for
-// the outcome is told; the receiving node warns in its log, once for each name
-// and sender.
+// An event that no handler takes, or that does not decode into T, is dropped and
+// counted. A sender that waits for the outcome is told; the receiving node warns in
+// its log, once for each name and sender.
 //
 // What decoding may allocate grows with T. Each value of an event, one byte of it
 // may do, can become a whole element of a slice in T: with cluster.MaxEventValues

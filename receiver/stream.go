@@ -53,7 +53,8 @@ type streamRoute struct {
 // is reported and counted, or by a panic, the peer gets cluster.ErrStreamReset. So
 // who opened the stream knows by io.EOF that fn took all, if fn does not call
 // CloseWrite before it knows that itself. What else may use the stream must be done
-// when fn returns.
+// when fn returns. The text of an error does not travel: to refuse with a reason,
+// write it and return nil.
 //
 // The context ends when the node closes, and the stream with it. It does not end
 // when the peer or the connection goes: Read and Write fail then. Metadata tells

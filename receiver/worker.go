@@ -220,6 +220,6 @@ func (w *worker) fail(it *item, err error) {
 
 func (w *worker) report(it *item, err error) {
 	if report := w.run.setup.Report; report != nil {
-		report(Failure{Event: nameOf(w.route, it.raw), From: *it.from, Err: err})
+		report(Failure{Event: nameOf(w.route, it.raw), From: *it.from, Err: err, Told: it.call != nil})
 	}
 }

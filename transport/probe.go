@@ -4,6 +4,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 
 	"github.com/athena-go/athena/member"
 )
@@ -19,8 +20,9 @@ type refuser interface {
 const maxProbes = 4
 
 // Probe asks the host from which the connection of this very run of a peer comes
-// whether the process there is gone (protocol.md section 6), and calls refused,
-// once and from another goroutine, where it refuses the port. It does not block.
+// whether the process there is gone (protocol.md section 6), and where it refuses the
+// port calls refused, once and from another goroutine, and ends the connection: what
+// waits for an answer on it need not wait until QUIC gives up. It does not block.
 // Nothing happens without such a connection, where the network cannot ask, or while
 // several probes of the peer are under way.
 func (m *Mesh) Probe(who member.Identity, refused func()) {
@@ -38,11 +40,25 @@ func (m *Mesh) Probe(who member.Identity, refused func()) {
 		defer p.probes.Add(-1)
 		if conn.Refuses(m.ctx) {
 			refused()
+			p.endRun(who)
 		}
 	}) {
 		p.probes.Add(-1)
 	}
 }
+
+// endRun ends the connection to a run of the peer that is gone.
+func (p *peer) endRun(who member.Identity) {
+	p.mu.Lock()
+	l := p.cur
+	p.mu.Unlock()
+	if l != nil && l.who == who {
+		l.end(CodeClosed, "the port is refused", errPortRefused)
+	}
+}
+
+var errPortRefused = errors.New("transport: the host of the peer refuses its port: " +
+	"the process is gone")
 
 // connOf is the connection to a run of the peer, nil for none.
 func (p *peer) connOf(who member.Identity) Conn {

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/transport/memnet"
+)
+
+// Reserve asks for an item, and Reserved is the answer.
+type Reserve struct{ Item string }
+
+// Reserved says how many are left.
+type Reserved struct{ Left int }
+
+// A request has a deadline, and its error says whether the handler ran. This node
+// asks itself here; another member is asked in the same way.
+func ExampleRequest() {
+	rx := receiver.NewMux()
+	receiver.HandleRequest(rx, func(_ context.Context, _ member.Member, r Reserve) (Reserved, error) {
+		if r.Item != "book" {
+			return Reserved{}, errors.New("out of stock")
+		}
+		return Reserved{Left: 3}, nil
+	})
+	n, err := cluster.Start(context.Background(),
+		cluster.Config{Addr: "127.0.0.1:7001", Size: 1, Receiver: rx},
+		cluster.WithLogger(zerolog.Nop()),
+		// In memory, for the example alone: leave it out.
+		cluster.WithTransport(func(c transport.Config) (*transport.Mesh, error) {
+			return memnet.New().Listen(member.Address{Host: "127.0.0.1", Port: 7001}, c)
+		}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer n.Close()
+
+	for _, item := range []string{"book", "lamp"} {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		got, err := cluster.Request[Reserved](ctx, n, n.Self().Address, Reserve{item})
+		cancel()
+		var failed *cluster.HandlerError
+		switch {
+		case err == nil:
+			fmt.Println(item, "is reserved,", got.Left, "are left")
+		case errors.As(err, &failed):
+			fmt.Println(item, "is not:", failed.Text) // it ran and said no
+		case errors.Is(err, cluster.ErrUnknownOutcome), errors.Is(err, cluster.ErrBadAnswer):
+			log.Print("it may have run, so it is not simply repeated: ", err)
+		default:
+			log.Print("it did not run: ", err)
+		}
+	}
+	// Output:
+	// book is reserved, 3 are left
+	// lamp is not: out of stock
+}

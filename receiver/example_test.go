@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package receiver_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+)
+
+// Placed says that an order was placed.
+type Placed struct {
+	Item string
+	Cost int `msgpack:"cost"`
+}
+
+// Position is out of date as soon as the next one comes.
+type Position struct{ X, Y float64 }
+
+// All handlers that match an event run. Of positions only the newest waits, and
+// whatever has no handler goes to that of Raw.
+func ExampleHandleMatch() {
+	rx := receiver.NewMux()
+	receiver.Handle(rx, func(_ context.Context, from member.Member, p Placed) error {
+		fmt.Println(from.Name, "placed", p.Item)
+		return nil
+	}, receiver.Named("orders.Placed"))
+	receiver.HandleMatch(rx,
+		func(_ member.Member, p Placed) bool { return p.Cost > 1000 },
+		func(context.Context, member.Member, Placed) error { return nil })
+	receiver.HandleMatch(rx,
+		func(_ member.Member, r receiver.Raw) bool { return strings.HasPrefix(r.Name, "orders.") },
+		func(context.Context, member.Member, receiver.Raw) error { return nil })
+	receiver.Handle(rx, func(context.Context, member.Member, Position) error { return nil },
+		receiver.Queue(1, receiver.Drop), receiver.Concurrency(2))
+	receiver.Handle(rx, func(_ context.Context, from member.Member, r receiver.Raw) error {
+		fmt.Println("no handler for", r.Name, "of", from.Name)
+		return nil
+	})
+	fmt.Println(rx.Validate(nil))
+	// Output: <nil>
+}
+
+// jsonCodec is JSON in place of msgpack, on all nodes of a cluster.
+type jsonCodec struct{}
+
+func (jsonCodec) Marshal(event any) ([]byte, error)     { return json.Marshal(event) }
+func (jsonCodec) Unmarshal(payload []byte, e any) error { return json.Unmarshal(payload, e) }
+
+func ExampleWithCodec() {
+	rx := receiver.NewMux(receiver.WithCodec(jsonCodec{}))
+	receiver.Handle(rx, func(context.Context, member.Member, Placed) error { return nil })
+	fmt.Println(rx.Validate(nil))
+	// Output: <nil>
+}

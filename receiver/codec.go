@@ -15,9 +15,10 @@ import (
 
 // Codec encodes the events and answers of an application. All nodes of a cluster
 // need the same one; that is not checked: to a node with another one most events are
-// malformed, which its log says, and some decode into wrong values. Both methods may be called side by side. Unmarshal reads
-// what any member has sent: it must bound what it allocates and how deep it
-// goes, and keep nothing of payload. A panic in it is taken for an error.
+// malformed, which its log says, and some decode into wrong values. Both methods may
+// be called side by side. Unmarshal reads what any member has sent: it must bound
+// what it allocates and how deep it goes, and keep nothing of payload. A panic in it
+// is taken for an error.
 type Codec interface {
 	Marshal(event any) (payload []byte, err error)
 	Unmarshal(payload []byte, event any) error // event is a pointer

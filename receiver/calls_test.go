@@ -197,3 +197,52 @@ func TestRequestsAreRefused(t *testing.T) {
 		}
 	})
 }
+
+// nameless is an error that panics when it is asked for its text, as a nil pointer
+// does that was returned as an error.
+type nameless struct{ text string }
+
+func (e *nameless) Error() string { return e.text }
+
+// TestErrorWithoutTextIsAPanic of its handler, and of nobody else.
+func TestErrorWithoutTextIsAPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mux := NewMux()
+		HandleRequest(mux, func(context.Context, member.Member, order) (int, error) {
+			var e *nameless
+			return 0, e
+		})
+		Handle(mux, func(context.Context, member.Member, other) error {
+			var e *nameless
+			return e
+		})
+		started(t, mux, Setup{})
+		var asked1, sent outcome
+		event := asked("x", sent.call(2, false))
+		event.Name = "other"
+		for _, d := range []Delivery{asked("x", asked1.call(1, true)), event} {
+			if err := mux.Deliver(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		for _, o := range []*outcome{&asked1, &sent} {
+			if _, ok := errors.AsType[*PanicError](o.err); !ok {
+				t.Errorf("got %v, want a PanicError", o.err)
+			}
+		}
+	})
+}
+
+// brittle is an answer that cannot be encoded.
+type brittle struct{}
+
+func (brittle) MarshalText() ([]byte, error) { panic("boom") }
+
+func TestEncodingThatPanicsIsAnError(t *testing.T) {
+	mux := NewMux()
+	started(t, mux, Setup{})
+	if _, err := mux.EncodeAnswer(nil, brittle{}); !errors.Is(err, ErrUnsendable) {
+		t.Errorf("got %v, want ErrUnsendable", err)
+	}
+}

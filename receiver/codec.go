@@ -143,7 +143,14 @@ func (m *Mux) DecodeAnswer(payload []byte, answer any) (err error) {
 	return nil
 }
 
+// marshal takes a panic for an error: an answer is encoded where nobody but the
+// process would see it.
 func (m *Mux) marshal(dst []byte, event any) (payload []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			payload, err = dst, fmt.Errorf("%w: %T: encoding panics: %v", ErrUnsendable, event, p)
+		}
+	}()
 	if p, ok := m.codec.(packer); ok {
 		payload, err = p.append(dst, event)
 	} else if payload, err = m.codec.Marshal(event); err == nil {

@@ -4,6 +4,7 @@ package receiver
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 
 	"github.com/athena-go/athena/member"
@@ -45,8 +46,8 @@ type lane struct {
 func (m *Mux) put(ctx context.Context, run *live, r *route, it item) error {
 	for {
 		space, old, err := m.tryPut(run, r, it)
-		if old != nil {
-			m.forget(run, old, ErrBusy)
+		for i := range old {
+			m.forget(run, &old[i], ErrBusy)
 		}
 		if err != nil || space == nil {
 			return err
@@ -61,8 +62,8 @@ func (m *Mux) put(ctx context.Context, run *live, r *route, it item) error {
 	}
 }
 
-// tryPut adds the event, or says what to wait for. old is an event that had to go.
-func (m *Mux) tryPut(run *live, r *route, it item) (space <-chan struct{}, old *item, err error) {
+// tryPut adds the event, or says what to wait for. old are events that had to go.
+func (m *Mux) tryPut(run *live, r *route, it item) (space <-chan struct{}, old []item, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if run.ended() {
@@ -74,13 +75,8 @@ func (m *Mux) tryPut(run *live, r *route, it item) (space <-chan struct{}, old *
 		case r.policy == Reject:
 			r.count.rejected.Add(1)
 			return nil, nil, ErrBusy
-		case r.policy == Drop && len(l.items) > 0:
-			r.count.dropped.Add(1)
-			first := l.items[0]
-			old = &first
-			l.items = append(l.items[:0], l.items[1:]...)
-			l.waiting.Add(-1)
-			l.bytes.Add(-old.bytes)
+		case r.policy == Drop:
+			old = r.shed(l, it)
 		case r.policy == Block:
 			// Asked again: a worker may have made room before it could see blocked.
 			if l.blocked.Store(true); !r.room(l, it) {
@@ -133,6 +129,20 @@ func (r *route) retire(sender member.Address, l *lane) {
 func (r *route) room(l *lane, it item) bool {
 	n := l.waiting.Load()
 	return n == 0 || n < int64(r.queue) && l.bytes.Load()+it.bytes <= QueueBytes
+}
+
+// shed takes the oldest events out until another one has room. The route is locked.
+func (r *route) shed(l *lane, it item) []item {
+	n := 0
+	for n < len(l.items) && !r.room(l, it) {
+		l.waiting.Add(-1)
+		l.bytes.Add(-l.items[n].bytes)
+		n++
+	}
+	r.count.dropped.Add(uint64(n))
+	old := slices.Clone(l.items[:n])
+	l.items = slices.Delete(l.items, 0, n)
+	return old
 }
 
 // width is how many workers a lane may have: events of one sender run one after

@@ -335,3 +335,36 @@ func TestMetadataReachesHandlers(t *testing.T) {
 		}
 	})
 }
+
+// TestDropKeepsWithinQueueBytes: large events that come after small ones push out
+// as many as they need.
+func TestDropKeepsWithinQueueBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mux := NewMux()
+		Handle(mux, func(ctx context.Context, _ member.Member, _ order) error {
+			<-ctx.Done()
+			return nil
+		}, Queue(20, Drop))
+		started(t, mux, Setup{})
+		send(t, mux, sender(1), "is handled")
+		synctest.Wait()
+		told := make([]outcome, 20)
+		for i := range told {
+			if err := mux.Deliver(t.Context(), asked("x", told[i].call(uint64(i+1), false))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 10 {
+			send(t, mux, sender(1), strings.Repeat("x", QueueBytes/2))
+		}
+		if got := mux.types[reflect.TypeFor[order]()].lanes[sender(1).Address].bytes.Load(); got > QueueBytes {
+			t.Errorf("%d bytes wait, want at most %d", got, QueueBytes)
+		}
+		for i := range told {
+			told[i].want(t, nil, false, ErrBusy)
+		}
+		if got := stats(t, mux, "order"); got.Dropped != 29 || got.Queued != 1 {
+			t.Errorf("got %+v, want 29 dropped and 1 queued", got)
+		}
+	})
+}

@@ -80,8 +80,8 @@ const (
 	// behind; answers, streams and heartbeats pass. Types that may pile up beside
 	// requests are better dropped or rejected.
 	Block Policy = iota
-	// Drop makes room by dropping the oldest event that waits, for types of
-	// which only the newest matter. A sender that waits for the outcome of the
+	// Drop makes room by dropping the oldest events that wait, for types of
+	// which only the newest matter. A sender that waits for the outcome of an
 	// old one gets ErrBusy. Counted in Stats, not logged, as is Reject.
 	Drop
 	// Reject drops the new event. A sender that waits for its outcome gets ErrBusy.

@@ -151,7 +151,7 @@ func (m *Mux) serve(
 	if metadata != nil {
 		ctx = context.WithValue(ctx, metadataKey{}, metadata)
 	}
-	err = r.serve(ctx, from, s)
+	err = worded(r.serve(ctx, from, s))
 }
 
 // fail counts the error of a handler and reports it. That a stream ends with the

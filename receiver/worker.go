@@ -182,7 +182,17 @@ func (w *worker) answer(ctx context.Context, it *item) (value any, err error) {
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 		}
 	}()
-	return w.route.answer(ctx, *it.from, it.event)
+	value, err = w.route.answer(ctx, *it.from, it.event)
+	return value, worded(err)
+}
+
+// worded asks an error for its text where a panic is recovered: a nil pointer as
+// an error has none.
+func worded(err error) error {
+	if err != nil {
+		_ = err.Error()
+	}
+	return err
 }
 
 // nameOf is the name under which an event came.
@@ -205,7 +215,7 @@ func protect(
 	if h.match != nil && !h.match(from, event) {
 		return false, nil
 	}
-	return true, h.run(ctx, from, event)
+	return true, worded(h.run(ctx, from, event))
 }
 
 // fail reports the error of a handler.

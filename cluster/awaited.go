@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 
 	"github.com/athena-go/athena/member"
@@ -30,8 +31,15 @@ type awaiting struct {
 	calls map[uint64]awaited
 }
 
+// newAwaiting begins to count anywhere: an answer to an earlier run of this node,
+// whose handler took its time, must not meet a call of this one, nor a call of this
+// one that is still handled.
 func newAwaiting() awaiting {
-	return awaiting{room: make(chan struct{}, MaxAwaited), calls: map[uint64]awaited{}}
+	return awaiting{
+		room:  make(chan struct{}, MaxAwaited),
+		last:  rand.Uint64() >> 1, // no run comes to the end, and to 0
+		calls: map[uint64]awaited{},
+	}
 }
 
 // open gives an event its number, once there is room.

@@ -75,9 +75,7 @@ func (n *Node) sendBestEffort(seen *sight, to member.Address, e *outgoing) error
 	if to != n.cfg.self {
 		return n.notDelivered(n.net.SendDatagram(to, e.Frame()))
 	}
-	err := n.deliver(n.unwilling, receiver.Delivery{
-		From: seen.members[to], Raw: e.raw(), Metadata: e.metadata,
-	})
+	err := n.deliver(n.unwilling, e.delivery(seen.members[to]))
 	if errors.Is(err, receiver.ErrBusy) {
 		_ = n.drop(seen.view.Self, dropQueueFull, err)
 		return nil // as where it goes to another member

@@ -208,7 +208,9 @@ func (n *Node) shutdown() {
 		_ = n.net.Close() // below once more; an answer may be stuck in it
 	})
 	defer late.Stop()
-	n.closeErr = errors.Join(n.mux.Close(ctx), n.net.Close(), n.store.Close())
+	n.closeErr = n.mux.Close(ctx)
+	close(n.handled)
+	n.closeErr = errors.Join(n.closeErr, n.net.Close(), n.store.Close())
 	n.stopAnswering()
 	n.awaited.lose(member.Address{}, fmt.Errorf("%w: %w", ErrUnknownOutcome, n.cause))
 	n.work.Wait()

@@ -45,6 +45,7 @@ type Node struct {
 	unwilling     context.Context // has ended: who delivers by it does not wait
 	streaming     context.Context // of streams, which end before their handlers must
 	endStreams    context.CancelFunc
+	handled       chan struct{} // closed when no handler is waited for any more
 
 	seen  cell[sight]
 	terms terms

@@ -114,7 +114,9 @@ func (n *Node) request(
 	err = n.sendCall(sending, seen, to, e, c)
 	taken()
 	if err != nil {
-		n.awaited.close(id)
+		if !n.awaited.close(id) {
+			<-done // resp is the caller's when this returns
+		}
 		return err
 	}
 	select {
@@ -184,10 +186,8 @@ func (n *Node) sendCall(
 	ctx context.Context, seen *sight, to member.Address, e *outgoing, c wire.Call,
 ) error {
 	if to == n.cfg.self {
-		d := receiver.Delivery{
-			From: seen.members[to], Raw: e.raw(),
-			Metadata: e.metadata, Call: n.callOf(to, c),
-		}
+		d := e.delivery(seen.members[to])
+		d.Call = n.callOf(to, c)
 		if c.Leader && !n.leads() {
 			return notLeader(n.look())
 		}

@@ -387,6 +387,7 @@ func TestEachLostEventIsTold(t *testing.T) {
 func TestAwaitedAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newAwaiting()
+		begin := w.last
 		for range MaxAwaited {
 			if _, err := w.open(t.Context(), nil, awaited{to: address(1)}); err != nil {
 				t.Fatal(err)
@@ -408,11 +409,11 @@ func TestAwaitedAreBounded(t *testing.T) {
 			opened <- id
 		}()
 		synctest.Wait()
-		if !w.close(7) || w.close(7) {
+		if !w.close(begin+7) || w.close(begin+7) {
 			t.Error("close: want true, then false")
 		}
-		if got := <-opened; got != MaxAwaited+1 {
-			t.Errorf("opened %d, want %d", got, MaxAwaited+1)
+		if got := <-opened; got != begin+MaxAwaited+1 {
+			t.Errorf("opened %d, want %d", got, begin+MaxAwaited+1)
 		}
 	})
 }
@@ -438,6 +439,63 @@ func TestAnswersOfOthersAreNobodys(t *testing.T) {
 		}
 		if got := n.Status().Dropped[dropNotAwaited]; got == 0 {
 			t.Error("the forged answer is not counted")
+		}
+	})
+}
+
+// TestLaterRunGetsNoAnswerOfAnEarlierOne: a handler goes on while the node that
+// asked starts again, and asks something else.
+func TestLaterRunGetsNoAnswerOfAnEarlierOne(t *testing.T) {
+	withReceivers(t, 3, func(t *testing.T, _ int, mux *receiver.Mux) {
+		receiver.HandleRequest(mux, func(_ context.Context, _ member.Member, s sum) (total, error) {
+			time.Sleep(time.Duration(s.A) * time.Second) // whatever becomes of the context
+			return total{s.A}, nil
+		})
+	}, func(t *testing.T, w *world) {
+		for _, n := range w.nodes[1:] {
+			go func() { _, _ = Request[total](t.Context(), w.nodes[0], n.cfg.self, sum{A: 20}) }()
+		}
+		synctest.Wait()
+		w.end(w.nodes[0])
+		n, err := w.start(0, w.profile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.nodes[0] = n
+		if err := n.WaitActive(t.Context(), 3); err != nil {
+			t.Fatal(err)
+		}
+		var sums sync.WaitGroup
+		for _, to := range w.nodes[1:] {
+			sums.Go(func() {
+				got, err := Request[total](t.Context(), n, to.cfg.self, sum{A: 30})
+				if err != nil || got.Sum != 30 {
+					t.Errorf("of %v: got %v, %v, want 30", to.cfg.self, got, err)
+				}
+			})
+		}
+		sums.Wait()
+	})
+}
+
+// TestMetadataIsTheCallersAgain once Send has returned, also to the node itself.
+func TestMetadataIsTheCallersAgain(t *testing.T) {
+	seen := make(chan map[string]string, 2)
+	withReceivers(t, 3, func(t *testing.T, _ int, mux *receiver.Mux) {
+		seen = make(chan map[string]string, 2) // of the bubble
+		receiver.Handle(mux, func(ctx context.Context, _ member.Member, _ note) error {
+			time.Sleep(time.Second)
+			seen <- receiver.Metadata(ctx)
+			return nil
+		})
+	}, func(t *testing.T, w *world) {
+		n, entries := w.nodes[0], map[string]string{"trace": "1"}
+		if err := n.Send(t.Context(), n.cfg.self, note{}, WithMetadata(entries)); err != nil {
+			t.Fatal(err)
+		}
+		entries["trace"] = "2"
+		if got := (<-seen)["trace"]; got != "1" {
+			t.Errorf("got %q, want what was sent", got)
 		}
 	})
 }

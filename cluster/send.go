@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/athena-go/athena/member"
@@ -81,9 +82,9 @@ func WithMetadata(entries map[string]string) SendOption {
 // is not called where Send returned an error. A member that dies without a word is
 // told of when its host says so, or when it is a member no more.
 //
-// told is called in the order in which outcomes become known, by one goroutine for
-// each member, and must not block. At most MaxAwaited outcomes are awaited at
-// once: Send blocks while there are that many.
+// told is called by goroutines of the node, perhaps by several at once, and must not
+// block. Answers of one member are told in the order in which they come. At most
+// MaxAwaited outcomes are awaited at once: Send blocks while there are that many.
 func WithOutcome(told func(to member.Address, err error)) SendOption {
 	return func(s *sending) { s.outcome = told }
 }
@@ -165,8 +166,15 @@ func (e *outgoing) release() {
 	}
 }
 
-// raw is the event for a receiver of this node.
-func (e *outgoing) raw() receiver.Raw { return receiver.Raw{Name: e.name, Payload: e.Payload()} }
+// delivery is the event for the receiver of this node itself. The metadata is the
+// caller's again when that has taken it.
+func (e *outgoing) delivery(self *member.Member) receiver.Delivery {
+	return receiver.Delivery{
+		From:     self,
+		Raw:      receiver.Raw{Name: e.name, Payload: e.Payload()},
+		Metadata: maps.Clone(e.metadata),
+	}
+}
 
 // encode makes one frame for all who get the event.
 func (n *Node) encode(event any, metadata map[string]string) (*outgoing, error) {
@@ -221,9 +229,7 @@ func (n *Node) send(
 	}
 	defer n.meter.sending.Add(-1)
 	if to == n.cfg.self {
-		return n.deliver(ctx, receiver.Delivery{
-			From: seen.members[to], Raw: e.raw(), Metadata: e.metadata,
-		})
+		return n.deliver(ctx, e.delivery(seen.members[to]))
 	}
 	return n.notDelivered(n.net.Send(ctx, to, e.Frame()))
 }

@@ -61,6 +61,7 @@ func open(ctx context.Context, cfg Config, o options) (*Node, error) {
 		awaited:  newAwaiting(),
 
 		takenBack: make(chan takenBack, maxTakenBack),
+		handled:   make(chan struct{}),
 		quit:      make(chan struct{}),
 		done:      make(chan struct{}),
 	}

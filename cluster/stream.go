@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"sync/atomic"
 
@@ -121,7 +122,7 @@ func (n *Node) openOwn(
 		return nil, fmt.Errorf("%w: %w", ErrUnknownType, err)
 	}
 	ours, theirs := newOwnStream()
-	go serve(self, metadata, n.newStream(self.Address, theirs, nil))
+	go serve(self, maps.Clone(metadata), n.newStream(self.Address, theirs, nil))
 	return n.newStream(self.Address, ours, nil), nil
 }
 
@@ -149,7 +150,15 @@ func (n inbound) Stream(from member.Identity, head []byte, raw transport.BulkStr
 	}
 	// Where that fails the handler learns it by its own first Write.
 	_, _ = raw.Write([]byte{byte(wire.OutcomeDone)})
-	serve(*n.sender(from), e.Metadata, n.newStream(from.Address, raw, nil))
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		serve(*n.sender(from), e.Metadata, n.newStream(from.Address, raw, nil))
+	}()
+	select {
+	case <-served:
+	case <-n.handled: // the handler goes on although its node has closed
+	}
 }
 
 // refuse says why nobody takes a stream: the outcome, and a text to its end.

@@ -391,3 +391,33 @@ func TestOwnStreamKeepsWritesWhole(t *testing.T) {
 		}
 	})
 }
+
+// TestStreamHandlerThatGoesOn does not keep its node from closing: Close names it.
+func TestStreamHandlerThatGoesOn(t *testing.T) {
+	release := make(chan struct{})
+	withReceivers(t, 2, func(t *testing.T, _ int, mux *receiver.Mux) {
+		receiver.HandleStream(mux, "stubborn", func(
+			context.Context, member.Member, receiver.Stream,
+		) error {
+			<-release
+			return nil
+		})
+	}, func(t *testing.T, w *world) {
+		release = make(chan struct{}) // of the bubble
+		s := w.mustOpen(1, "stubborn")
+		defer s.Close()
+		synctest.Wait()
+		closed := make(chan error, 1)
+		go func() { closed <- w.nodes[1].Close() }()
+		select {
+		case err := <-closed:
+			if err == nil || !strings.Contains(err.Error(), "stream stubborn") {
+				t.Errorf("got %v, want an error that names the stream", err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("Close waits for a handler of streams that goes on")
+		}
+		close(release)
+		w.nodes = w.nodes[:1]
+	})
+}

@@ -115,9 +115,20 @@ func (l *link) end(code Code, reason string, err error) {
 		l.deadline.Stop()
 	}
 	wasCur, started := p.cur == l, l.started
-	p.lost(l)
-	clean := l.left && p.cur != nil && p.cur.who == l.who
-	following := l.left && p.cur == nil && !p.leaving
+	dropped := p.lost(l)
+	var lost, owed bool
+	switch {
+	case !started:
+		lost = dropped > 0 // they waited for it
+	case l.left && p.cur != nil:
+		lost = p.cur.who != l.who
+	case l.left && !p.leaving:
+		// It was left for another one, which this node has not yet, or by a peer that
+		// goes.
+		p.owed, owed = l, true
+	default:
+		lost = true
+	}
 	p.mu.Unlock()
 	l.conn.Close(code, CutReason(reason))
 	close(l.done)
@@ -126,13 +137,10 @@ func (l *link) end(code Code, reason string, err error) {
 			l.read[k].release()
 		}
 	}
-	switch {
-	case clean, !started && !wasCur: // one that was mapped may have taken frames
-	case following:
-		// It was left for another one, which this node has not yet, or by a peer that
-		// goes.
-		time.AfterFunc(drainTimeout, func() { p.mesh.spawn(func() { p.lostUnless(l.who) }) })
-	default:
+	if owed {
+		time.AfterFunc(drainTimeout, func() { p.mesh.spawn(func() { p.settle(l) }) })
+	}
+	if lost {
 		p.mesh.handler.Lost(l.who)
 	}
 	if wasCur && err != nil {

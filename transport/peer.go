@@ -40,6 +40,12 @@ type peer struct {
 	// handing over: the frames of a later link come after them.
 	ended    []*link
 	greeting *link // dialed and greeted, the answer not yet read
+	// run is the peer as it greeted on the latest connection: the frames of flows are
+	// for it.
+	run member.Identity
+	// owed is a link that was left in order while there was no other one: the handler
+	// is told of a loss unless one to the same run comes soon.
+	owed *link
 	// lastID is the ID of the latest connection that the peer had dialed.
 	lastID uint64
 
@@ -73,7 +79,7 @@ func (p *peer) idle() bool {
 	defer p.mu.Unlock()
 	p.expire()
 	return p.holders.Load() == 0 && p.cur == nil && p.greeting == nil && len(p.draining) == 0 &&
-		!p.dialing && p.system.empty()
+		p.owed == nil && !p.dialing && p.system.empty()
 }
 
 func (p *peer) state() PeerState {
@@ -259,6 +265,7 @@ func (p *peer) adopt(next *link) *CloseError {
 	}
 	dialed := next.ends.Dialer != p.addr
 	var refusal *CloseError
+	var gone *member.Identity // an earlier run, with frames that never come
 	switch {
 	case p.leaving || next.over:
 		refusal = &CloseError{Code: CodeClosed, Reason: goes}
@@ -269,7 +276,7 @@ func (p *peer) adopt(next *link) *CloseError {
 	case verdict == Keep:
 		p.drain(next)
 	default:
-		p.mapTo(next, verdict)
+		gone = p.mapTo(next, verdict)
 		if !dialed {
 			p.lastID = next.ends.ID
 		}
@@ -279,6 +286,9 @@ func (p *peer) adopt(next *link) *CloseError {
 	if refusal == nil && verdict == Replace && have != nil {
 		have.end(CodeReplaced, "a later connection took its place", nil)
 	}
+	if gone != nil {
+		p.mesh.handler.Lost(*gone) // before anything comes from the later one
+	}
 	if excess != nil {
 		excess.end(CodeTimeout, "too many connections are being left", nil)
 	}
@@ -286,14 +296,19 @@ func (p *peer) adopt(next *link) *CloseError {
 }
 
 // mapTo makes next the connection of the peer. Its readers wait for those of
-// the links that it took the place of. The peer is locked.
-func (p *peer) mapTo(next *link, verdict Verdict) {
+// the links that it took the place of. It returns an earlier run of the peer where
+// a loss is still to be told of that. The peer is locked.
+func (p *peer) mapTo(next *link, verdict Verdict) (gone *member.Identity) {
+	if earlier := p.run; earlier != next.who {
+		tells := p.cur != nil && p.cur.started // when it ends, which is now
+		if dropped := p.clearFlows(); !tells && (dropped > 0 || p.owed != nil) {
+			gone = &earlier
+		}
+	}
+	p.run, p.owed = next.who, nil
 	earlier := slices.Clone(p.draining)
 	if p.cur != nil {
 		earlier = append(earlier, p.cur)
-		if p.cur.who != next.who {
-			p.clearFlows() // they were for the earlier run
-		}
 		if verdict == Switch {
 			p.drain(p.cur)
 		}
@@ -317,24 +332,32 @@ func (p *peer) mapTo(next *link, verdict Verdict) {
 	if p.cancelDial != nil {
 		p.cancelDial()
 	}
+	return gone
 }
 
-// clearFlows drops the frames that wait for a connection that is over. The peer is
-// locked.
-func (p *peer) clearFlows() {
+// clearFlows drops the frames that wait for a connection that is over, and returns
+// how many. The peer is locked.
+func (p *peer) clearFlows() (dropped int) {
 	for k := range Kinds {
-		p.mesh.stats.drop(DropLost, p.flows[k].clear())
+		n := p.flows[k].clear()
+		p.mesh.stats.drop(DropLost, n)
+		dropped += n
 	}
+	return dropped
 }
 
-// lostUnless tells that what a run of the peer was sent may be lost, unless there is
-// a connection to it.
-func (p *peer) lostUnless(who member.Identity) {
+// settle tells that what was sent to the run of a link may be lost, unless another
+// connection has come since the link was left.
+func (p *peer) settle(l *link) {
 	p.mu.Lock()
-	connected := p.cur != nil && p.cur.who == who
+	owed := p.owed == l
+	if owed {
+		p.owed = nil
+		p.clearFlows()
+	}
 	p.mu.Unlock()
-	if !connected {
-		p.mesh.handler.Lost(who)
+	if owed {
+		p.mesh.handler.Lost(l.who)
 	}
 }
 
@@ -361,8 +384,9 @@ func (p *peer) excess() *link {
 	return nil
 }
 
-// lost takes a link that is over out of the peer. The peer is locked.
-func (p *peer) lost(l *link) {
+// lost takes a link that is over out of the peer, and returns how many frames had
+// waited for it. The peer is locked.
+func (p *peer) lost(l *link) (dropped int) {
 	if p.greeting == l {
 		p.greeting = nil
 	}
@@ -371,13 +395,14 @@ func (p *peer) lost(l *link) {
 		p.ended = append(slices.DeleteFunc(p.ended, (*link).handedOver), l)
 	}
 	if p.cur != l {
-		return
+		return 0
 	}
 	p.failures++
 	p.setCur(nil)
-	p.clearFlows()
+	dropped = p.clearFlows()
 	if p.leaving {
 		p.mesh.stats.drop(DropClosed, p.system.clear())
 	}
 	p.urge(System)
+	return dropped
 }

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/member"
+)
+
+// lossPlay is a peer whose connections end.
+type lossPlay struct {
+	*testing.T
+	*peer
+	heard *losses
+}
+
+// connect maps the peer to a connection to one of its runs.
+func (p lossPlay) connect(run uint64) *link {
+	p.Helper()
+	l := newLink(p.peer, idleConn{}, Ends{Dialer: addrA, ID: run})
+	l.who = member.Identity{Address: addrA, Incarnation: run}
+	if refusal := p.adopt(l); refusal != nil {
+		p.Fatal(refusal)
+	}
+	return l
+}
+
+// give has a frame wait for the connection.
+func (p lossPlay) give() {
+	p.Helper()
+	if l, err := p.offer(&p.flows[Custom], []byte("x")); l == nil || err != nil {
+		p.Fatalf("offer: got %v, %v, want the connection", l, err)
+	}
+}
+
+// leave begins to leave the connection in order.
+func (p lossPlay) leave(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l.started, l.left = true, true
+	p.drain(l)
+}
+
+// told lists the runs of which a loss was told.
+func (p lossPlay) told() (runs []uint64) {
+	for _, who := range p.heard.lost {
+		runs = append(runs, who.Incarnation)
+	}
+	return runs
+}
+
+// TestLossIsTold before a later run of the peer is heard, and not where nothing was
+// lost.
+func TestLossIsTold(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		play  func(p lossPlay)
+		now   []uint64 // told at once
+		later []uint64 // and in the end
+		wait  int      // frames in the end
+	}{
+		{"before it started", func(p lossPlay) {
+			l := p.connect(1)
+			p.give()
+			l.end(CodeClosed, "", nil)
+		}, []uint64{1}, []uint64{1}, 0},
+		{"before it started, and nothing was given", func(p lossPlay) {
+			p.connect(1).end(CodeClosed, "", nil)
+		}, nil, nil, 0},
+		{"left, and nobody comes", func(p lossPlay) {
+			l := p.connect(1)
+			p.give()
+			p.leave(l)
+			l.end(CodeLeft, "", nil)
+		}, nil, []uint64{1}, 0},
+		{"left, and the same run comes", func(p lossPlay) {
+			l := p.connect(1)
+			p.give()
+			p.leave(l)
+			l.end(CodeLeft, "", nil)
+			p.connect(1)
+		}, nil, nil, 1},
+		{"left, and a later run comes", func(p lossPlay) {
+			l := p.connect(1)
+			p.give()
+			p.leave(l)
+			l.end(CodeLeft, "", nil)
+			p.connect(2)
+		}, []uint64{1}, []uint64{1}, 0},
+		{"left beside the same run", func(p lossPlay) {
+			l := p.connect(1)
+			p.give()
+			p.leave(l)
+			p.connect(1)
+			l.end(CodeLeft, "", nil)
+		}, nil, nil, 1},
+		{"left beside a later run", func(p lossPlay) {
+			l := p.connect(1)
+			p.leave(l)
+			p.connect(2)
+			l.end(CodeLeft, "", nil)
+		}, []uint64{1}, []uint64{1}, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			heard := &losses{}
+			p := lossPlay{t, newPeer(&Mesh{handler: heard}, addrA), heard}
+			c.play(p)
+			if got := p.told(); !slices.Equal(got, c.now) {
+				t.Errorf("%s: told of %v at once, want %v", c.name, got, c.now)
+			}
+			time.Sleep(2 * drainTimeout)
+			synctest.Wait()
+			if got := p.told(); !slices.Equal(got, c.later) {
+				t.Errorf("%s: told of %v, want %v", c.name, got, c.later)
+			}
+			if got := p.flows[Custom].frames; got != c.wait {
+				t.Errorf("%s: %d frames wait, want %d", c.name, got, c.wait)
+			}
+		})
+	}
+}

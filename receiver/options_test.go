@@ -357,7 +357,8 @@ func TestDropKeepsWithinQueueBytes(t *testing.T) {
 		for range 10 {
 			send(t, mux, sender(1), strings.Repeat("x", QueueBytes/2))
 		}
-		if got := mux.types[reflect.TypeFor[order]()].lanes[sender(1).Address].bytes.Load(); got > QueueBytes {
+		l := mux.types[reflect.TypeFor[order]()].lanes[sender(1).Address]
+		if got := l.bytes.Load(); got > QueueBytes {
 			t.Errorf("%d bytes wait, want at most %d", got, QueueBytes)
 		}
 		for i := range told {

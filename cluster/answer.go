@@ -8,6 +8,7 @@ import (
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport"
 	"github.com/athena-go/athena/wire"
 )
 
@@ -32,7 +33,7 @@ func (n *Node) callOf(from member.Address, c wire.Call) *receiver.Call {
 			if err != nil {
 				a = wire.Answer{ID: c.ID, Outcome: wire.OutcomeUnsaid, Text: err.Error()}
 			}
-			n.answer(from, a)
+			n.answerNow(from, a, n.mux.IsQuiet())
 		},
 	}
 }
@@ -64,7 +65,10 @@ func outcomeOf(ran bool, err error) wire.Outcome {
 }
 
 // answer sends an answer to who awaits it.
-func (n *Node) answer(to member.Address, a wire.Answer) {
+func (n *Node) answer(to member.Address, a wire.Answer) { n.answerNow(to, a, false) }
+
+// answerNow is answer, at once when no other answer is about to come.
+func (n *Node) answerNow(to member.Address, a wire.Answer, now bool) {
 	if to == n.cfg.self {
 		n.awaited.settle(to, a)
 		return
@@ -76,7 +80,11 @@ func (n *Node) answer(to member.Address, a wire.Answer) {
 		a = wire.Answer{ID: a.ID, Outcome: wire.OutcomeUnsaid, Text: err.Error()}
 		frame.b, err = wire.AppendAnswer(frame.b, a, MaxEventBytes)
 	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case now:
+		err = n.net.SendNow(n.answering, transport.Answer, to, frame.b)
+	default:
 		err = n.net.Answer(n.answering, to, frame.b)
 	}
 	if err != nil {

@@ -68,6 +68,9 @@ func (w *awaiting) close(id uint64) bool {
 	return open
 }
 
+// alone reports whether one outcome at most is awaited.
+func (w *awaiting) alone() bool { return len(w.room) <= 1 }
+
 // settle hands over what came from a member. Whoever else has the number, or
 // nobody has it any more: then it is nobody's.
 func (w *awaiting) settle(from member.Address, a wire.Answer) bool {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport"
 	"github.com/athena-go/athena/wire"
 )
 
@@ -208,6 +209,9 @@ func (n *Node) sendCall(
 	var err error
 	if own.b, err = e.AppendCall(own.b, c, MaxEventBytes); err != nil {
 		return fmt.Errorf("%w: %q: %w", ErrTooLarge, e.name, err)
+	}
+	if c.Request && n.awaited.alone() {
+		return n.notDelivered(n.net.SendNow(ctx, transport.Custom, to, own.b))
 	}
 	return n.notDelivered(n.net.Send(ctx, to, own.b))
 }

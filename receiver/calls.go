@@ -80,6 +80,17 @@ func (m *Mux) Cancel(from member.Address, id uint64) {
 	}
 }
 
+// IsQuiet reports whether no request is being handled, or waits.
+func (m *Mux) IsQuiet() bool {
+	run := m.live.Load()
+	if run == nil {
+		return true
+	}
+	run.calls.mu.Lock()
+	defer run.calls.mu.Unlock()
+	return len(run.calls.pending) == 0
+}
+
 // CancelAll ends the contexts of all requests of a member whose answers can reach
 // it no more.
 func (m *Mux) CancelAll(from member.Address, cause error) {

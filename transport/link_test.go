@@ -47,7 +47,7 @@ func TestConnectionThatEndsBeforeItStarts(t *testing.T) {
 		if mapped {
 			want = 1
 			p.cur = l
-			if err := p.send(t.Context(), &p.flows[Custom], []byte("taken")); err != nil {
+			if err := p.send(t.Context(), &p.flows[Custom], []byte("taken"), true); err != nil {
 				t.Fatalf("Send: %v", err)
 			}
 			p.notify([]byte("heartbeat"))

@@ -162,15 +162,22 @@ func (m *Mesh) Notify(to member.Address, frame []byte) {
 
 // Send implements Transport.
 func (m *Mesh) Send(ctx context.Context, to member.Address, frame []byte) error {
-	return m.send(ctx, Custom, to, frame)
+	return m.send(ctx, Custom, to, frame, false)
 }
 
 // Answer implements Transport.
 func (m *Mesh) Answer(ctx context.Context, to member.Address, frame []byte) error {
-	return m.send(ctx, Answer, to, frame)
+	return m.send(ctx, Answer, to, frame, false)
 }
 
-func (m *Mesh) send(ctx context.Context, k Kind, to member.Address, frame []byte) error {
+// SendNow implements Transport.
+func (m *Mesh) SendNow(ctx context.Context, k Kind, to member.Address, frame []byte) error {
+	return m.send(ctx, k, to, frame, true)
+}
+
+func (m *Mesh) send(
+	ctx context.Context, k Kind, to member.Address, frame []byte, now bool,
+) error {
 	if len(frame) == 0 || len(frame) > m.cfg.CustomBytes {
 		m.stats.drop(DropTooLarge, 1)
 		return fmt.Errorf("%w: %d bytes, want 1 to %d", ErrTooLarge, len(frame), m.cfg.CustomBytes)
@@ -180,7 +187,7 @@ func (m *Mesh) send(ctx context.Context, k Kind, to member.Address, frame []byte
 		return err
 	}
 	defer p.release()
-	return p.send(ctx, &p.flows[k], frame)
+	return p.send(ctx, &p.flows[k], frame, now)
 }
 
 // Stats is a snapshot of what was counted. The counters are read one by one.

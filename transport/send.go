@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// send gives a frame to the connection.
-func (p *peer) send(ctx context.Context, f *flow, frame []byte) error {
+// send gives a frame to the connection; now says that it shall not be gathered with
+// others.
+func (p *peer) send(ctx context.Context, f *flow, frame []byte, now bool) error {
 	if ctx.Err() != nil {
 		return p.unsent(context.Cause(ctx))
 	}
@@ -20,7 +21,7 @@ func (p *peer) send(ctx context.Context, f *flow, frame []byte) error {
 		return err
 	case l == nil:
 		return p.sendWaiting(ctx, f, frame)
-	case !l.tryFlush(f.kind):
+	case !now || !l.tryFlush(f.kind):
 		l.signal(f.kind)
 	}
 	return nil

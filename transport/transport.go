@@ -32,6 +32,9 @@ type Transport interface {
 	// anything, however slow it is with custom ones: without them two nodes that
 	// answer each other could hold each other up for ever.
 	Answer(ctx context.Context, to member.Address, frame []byte) error
+	// SendNow is Send, or Answer for that kind, for a frame that somebody waits for
+	// and that comes alone: it is written at once, and not gathered with others.
+	SendNow(ctx context.Context, k Kind, to member.Address, frame []byte) error
 	// OpenStream opens a bulk stream to a peer, whose handler gets the head first.
 	// It waits for a connection as Send does, SendTimeout in all at most. Where it
 	// returns an error the peer's handler may have been called all the same, with

@@ -66,6 +66,7 @@ type sight struct {
 	view member.View // shared by all readers: nobody changes its members
 	// members are those of the view, to find one at once.
 	members map[member.Address]*member.Member
+	active  bool    // this node is
 	term    *tenure // the newest, ended or not; nil before the first
 	held    member.State
 	// provisional says that the leader of the view declared itself: nobody has
@@ -77,6 +78,8 @@ type sight struct {
 func (s sight) seeing(view member.View, held member.State) sight {
 	s.view, s.held = view, held
 	s.members = make(map[member.Address]*member.Member, len(view.Members))
+	self, _ := view.Member(view.Self.Address)
+	s.active = self.Status == member.Active
 	for i := range view.Members {
 		s.members[view.Members[i].Address] = &view.Members[i]
 	}

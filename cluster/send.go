@@ -137,6 +137,9 @@ func (n *Node) Broadcast(ctx context.Context, event any, opts ...SendOption) err
 	var sends sync.WaitGroup
 	for i := range results {
 		r := &results[i]
+		if n.trySend(ctx, seen, r.To.Address, e, s) {
+			continue
+		}
 		sends.Go(func() { r.Err = n.send(ctx, seen, r.To.Address, e, s) })
 	}
 	sends.Wait()
@@ -240,13 +243,22 @@ func (n *Node) maySend(ctx context.Context, seen *sight, to member.Address) erro
 		return err
 	}
 	switch {
-	case !seen.isActive(n.cfg.self):
+	case !seen.active:
 		return fmt.Errorf("%w: this node is not active yet", ErrNotActive)
 	case !seen.isActive(to):
 		return fmt.Errorf("%w: %s", ErrNotActive, to)
 	default:
 		return nil
 	}
+}
+
+// trySend gives an encoded event to one member where that needs neither time nor
+// another goroutine.
+func (n *Node) trySend(
+	ctx context.Context, seen *sight, to member.Address, e *outgoing, s sending,
+) bool {
+	return s.outcome == nil && !s.bestEffort && to != n.cfg.self &&
+		n.maySend(ctx, seen, to) == nil && n.net.TrySend(to, e.Frame())
 }
 
 // notDelivered says in the words of this package why the transport did not take a

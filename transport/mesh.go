@@ -170,6 +170,24 @@ func (m *Mesh) Answer(ctx context.Context, to member.Address, frame []byte) erro
 	return m.send(ctx, Answer, to, frame, false)
 }
 
+// TrySend implements Transport.
+func (m *Mesh) TrySend(to member.Address, frame []byte) bool {
+	if len(frame) == 0 || len(frame) > m.cfg.CustomBytes {
+		return false // Send says why
+	}
+	p, err := m.hold(to)
+	if err != nil {
+		return false
+	}
+	defer p.release()
+	l, err := p.offer(&p.flows[Custom], frame)
+	if err != nil || l == nil {
+		return false
+	}
+	l.signal(Custom)
+	return true
+}
+
 // SendNow implements Transport.
 func (m *Mesh) SendNow(ctx context.Context, k Kind, to member.Address, frame []byte) error {
 	return m.send(ctx, k, to, frame, true)

@@ -32,6 +32,9 @@ type Transport interface {
 	// anything, however slow it is with custom ones: without them two nodes that
 	// answer each other could hold each other up for ever.
 	Answer(ctx context.Context, to member.Address, frame []byte) error
+	// TrySend is Send for a frame that is taken at once or not at all; false for the
+	// latter, whatever the reason.
+	TrySend(to member.Address, frame []byte) bool
 	// SendNow is Send, or Answer for that kind, for a frame that somebody waits for
 	// and that comes alone: it is written at once, and not gathered with others.
 	SendNow(ctx context.Context, k Kind, to member.Address, frame []byte) error

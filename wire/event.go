@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
 )
 
@@ -66,6 +67,11 @@ func DecodeEvent(frame []byte, limit int) (e Event, err error) {
 	if len(frame) > headerBytes && message.Kind(frame[2]) == kindCall {
 		kind = kindCall
 	}
+	if kind == kindEvent && len(frame) <= limit {
+		if e, ok := plainEvent(frame); ok {
+			return e, nil
+		}
+	}
 	c, err := readCustom(frame, limit, kind)
 	if err != nil {
 		return Event{}, err
@@ -74,6 +80,30 @@ func DecodeEvent(frame []byte, limit int) (e Event, err error) {
 		return Event{}, c.err
 	}
 	return e, nil
+}
+
+// plainEvent reads the frame of an event as a Draft writes it without metadata, which
+// most are; false for any other, which may be right all the same.
+func plainEvent(frame []byte) (e Event, ok bool) {
+	const before, after = "\xae\x01\xff\xdc\x00\x03", "\xde\x00\x00"
+	if len(frame) < len(before)+1 || string(frame[:len(before)]) != before {
+		return e, false
+	}
+	class, n, at := head(frame, len(before))
+	if class != text || n == 0 || n > MaxEventName || uint64(len(frame)-at) <= n {
+		return e, false
+	}
+	name := string(frame[at : at+int(n)])
+	class, length, begin := head(frame, at+int(n))
+	if class != blob || uint64(len(frame)-begin) != length+uint64(len(after)) ||
+		string(frame[len(frame)-len(after):]) != after || !member.IsPrintable(name) {
+		return e, false
+	}
+	e.Name = name
+	if length > 0 {
+		e.Payload = frame[begin : begin+int(length) : begin+int(length)]
+	}
+	return e, true
 }
 
 // event reads an event; a Draft writes it.

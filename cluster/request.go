@@ -35,10 +35,11 @@ func Request[Resp any](
 	return resp, err
 }
 
-// RequestLeader is Request to the quorate leader, which answers only while it has
-// authority. It waits for a leader, and asks the next one where a leader was lost
-// or replaced before its handler ran, until ctx ends. An outcome that is not
-// known is an error: it never asks twice then. Errors: those of Request, and
+// RequestLeader is Request to the quorate leader. A member that has no authority when
+// the request comes refuses it; the handler, and what it changes elsewhere, has the
+// token of its Term to go by. It waits for a leader, and asks the next one where a
+// leader was lost or replaced before its handler ran, until ctx ends. An outcome that
+// is not known is an error: it never asks twice then. Errors: those of Request, and
 // ErrNoQuorum with the cause of ctx where there was no leader.
 func RequestLeader[Resp any](
 	ctx context.Context, n *Node, req any, opts ...SendOption,

@@ -221,7 +221,7 @@ func pump(o order, send func(worker int, payload []byte) error) (count, began in
 	for w := range o.Workers {
 		workers.Go(func() {
 			payload := make([]byte, o.Bytes)
-			rand.NewChaCha8([32]byte{byte(w)}).Read(payload) // never fails
+			_, _ = rand.NewChaCha8([32]byte{byte(w)}).Read(payload) // never fails
 			var n int64
 			<-start
 			for ; !over.Load() && faults[w] == nil; n++ {

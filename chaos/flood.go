@@ -119,7 +119,7 @@ func newFlood(t nodeTask) (*flood, error) {
 	}
 	f.ctx, f.stop = context.WithCancel(context.Background())
 	source := rand.NewChaCha8([32]byte{byte(f.task.Run)})
-	source.Read(f.noise) // never fails
+	_, _ = source.Read(f.noise) // never fails
 	for address, other := range t.Names {
 		if other == t.Name {
 			continue

@@ -117,7 +117,7 @@ func (n *Node) request(
 	taken()
 	if err != nil {
 		if !n.awaited.close(id) {
-			<-done // resp is the caller's when this returns
+			_ = <-done // resp is the caller's when this returns
 		}
 		return err
 	}

@@ -158,7 +158,7 @@ func TestEndOfARequestCrossesTheWire(t *testing.T) {
 			begin := time.Now()
 			_, err := Request[total](ctx, w.nodes[0], to, sum{Text: "wait"})
 			cancel(nil)
-			want, after := error(context.DeadlineExceeded), time.Second
+			want, after := context.DeadlineExceeded, time.Second
 			if i >= 2 {
 				want, after = errBoom, time.Second/2
 			}

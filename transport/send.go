@@ -104,13 +104,6 @@ func (p *peer) offer(f *flow, frame []byte) (*link, error) {
 	return p.cur, nil
 }
 
-// hasFrames reports whether frames of a flow wait to be written.
-func (p *peer) hasFrames(k Kind) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.flows[k].frames > 0
-}
-
 func (p *peer) connected() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -138,7 +138,7 @@ func testStreamClose(t *testing.T, w World) {
 	a, b := join(t, w, addr(1)), join(t, w, addr(2))
 	for _, who := range []string{"opener", "handler"} {
 		ours, theirs := openBoth(t, a, b)
-		closing, other := transport.BulkStream(ours), transport.BulkStream(theirs)
+		var closing, other transport.BulkStream = ours, theirs
 		if who == "handler" {
 			closing, other = other, closing
 		}
@@ -227,7 +227,7 @@ func testUnreadStreams(t *testing.T, w World) {
 	}
 	for _, s := range streams {
 		_ = s.Close() // it always returns nil
-		<-blocked
+		_ = <-blocked
 	}
 	if got := a.Stats().Dials + b.Stats().Dials; got != 1 {
 		t.Errorf("%d dials, want 1", got)

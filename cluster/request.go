@@ -98,12 +98,12 @@ func (n *Node) request(
 	if err := n.maySend(ctx, seen, to); err != nil {
 		return err
 	}
-	done := make(chan error, 1)
+	done := make(chan struct{ err error }, 1)
 	id, err := n.awaited.open(ctx, n.quit, awaited{to: to, settle: func(a wire.Answer, err error) {
 		if err == nil {
 			err = n.readAnswer(to, a, resp)
 		}
-		done <- err
+		done <- struct{ err error }{err}
 	}})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrBusy, err)
@@ -117,13 +117,13 @@ func (n *Node) request(
 	taken()
 	if err != nil {
 		if !n.awaited.close(id) {
-			_ = <-done // resp is the caller's when this returns
+			<-done // resp is the caller's when this returns
 		}
 		return err
 	}
 	select {
-	case err := <-done:
-		return err
+	case end := <-done:
+		return end.err
 	case <-ctx.Done():
 	case <-n.quit:
 	}
@@ -131,7 +131,7 @@ func (n *Node) request(
 		n.takeBack(to, id)
 		return fmt.Errorf("%w: %s: %w", ErrUnknownOutcome, to, n.over(ctx))
 	}
-	return <-done // it is there, or about to be
+	return (<-done).err // it is there, or about to be
 }
 
 // whileLed is ctx, which ends too when led is closed; not for nil.

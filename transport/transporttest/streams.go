@@ -227,7 +227,9 @@ func testUnreadStreams(t *testing.T, w World) {
 	}
 	for _, s := range streams {
 		_ = s.Close() // it always returns nil
-		_ = <-blocked
+		if err := <-blocked; err == nil {
+			t.Error("Write of 64 MiB on a stream that was closed: got nil, want an error")
+		}
 	}
 	if got := a.Stats().Dials + b.Stats().Dials; got != 1 {
 		t.Errorf("%d dials, want 1", got)

@@ -52,6 +52,7 @@ type processes struct {
 	dir   string
 	all   []*process
 	ended sync.WaitGroup
+	began float64 // what spent was then
 
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change
@@ -190,8 +191,11 @@ func (ps *processes) change(do func()) {
 }
 
 // begin lets every node begin at once, and returns when that was.
-func (ps *processes) begin() (int64, error) {
-	at := monotonic()
+func (ps *processes) begin() (at int64, err error) {
+	if ps.began, err = ps.spent(); err != nil {
+		return 0, err
+	}
+	at = monotonic()
 	for _, p := range ps.all {
 		if _, err := io.WriteString(p.in, "go\n"); err != nil {
 			return 0, err

@@ -164,15 +164,17 @@ func formation(ctx context.Context, o Options, rec *recorder) error {
 		r := row{"n": n, "rep": rep}
 		ps, took, err := form(ctx, o, n)
 		if err == nil {
+			var spent float64
+			spent, err = ps.spent()
+			r["ms"], r["cpu_ms"] = took, spent-ps.began
 			ps.close()
-			r["ms"] = took
 		}
 		return rec.result(r, err)
 	})
 	if err != nil {
 		return err
 	}
-	return rec.table("ms", "n")
+	return errors.Join(rec.table("ms", "n"), rec.table("cpu_ms", "n"))
 }
 
 // idle measures what each node of a cluster at rest costs.
@@ -226,6 +228,19 @@ func idleOnce(ctx context.Context, o Options, rec *recorder, n, rep int) error {
 	}
 	mean := row{"n": n, "rep": rep, "role": "mean", "cpu_percent": sum / float64(n)}
 	return rec.put(mean)
+}
+
+// spent is the processor time of all nodes so far, in milliseconds.
+func (ps *processes) spent() (float64, error) {
+	var sum int64
+	for _, p := range ps.all {
+		ran, err := p.cpu()
+		if err != nil {
+			return 0, err
+		}
+		sum += ran
+	}
+	return milliseconds(sum), nil
 }
 
 // cpu is how long the threads of the process ran, in nanoseconds. The times of

@@ -25,6 +25,13 @@ const (
 	// busy machine a handshake that is given up early is made in vain.
 	attemptPauses = 4
 	leastAttempt  = 500 * time.Millisecond
+	// While many peers are dialed at once, as when a large cluster starts, each of them
+	// waits longer before it is dialed again, and an attempt is given longer: else the
+	// handshakes that are repeated leave no processor time for one to end.
+	pausePerDial   = 60 * time.Millisecond
+	attemptPerDial = 200 * time.Millisecond
+	// and the node with the greater address waits once more for so many of them.
+	dialsPerYield = 4
 )
 
 // dial makes attempts until a connection is mapped or nobody wants one. The
@@ -41,15 +48,16 @@ func (p *peer) dial(ctx context.Context) {
 		if !more {
 			return
 		}
+		others := time.Duration(p.mesh.dialing.Load() - 1)
 		if attempt {
-			timeout := max(attemptPauses*next, leastAttempt)
+			timeout := max(attemptPauses*next, leastAttempt, others*attemptPerDial)
 			attemptCtx, cancel := context.WithTimeout(ctx, timeout)
 			p.mesh.work.Go(func() {
 				defer cancel()
 				p.attempt(attemptCtx)
 			})
 		}
-		pause.Reset(next)
+		pause.Reset(max(next, others*pausePerDial))
 	}
 }
 
@@ -63,7 +71,7 @@ func (p *peer) firstWait() time.Duration {
 	case p.failures > 0:
 		return p.pause()
 	case p.mesh.self.Compare(p.addr) > 0:
-		return yieldTime
+		return yieldTime * time.Duration(max(1, p.mesh.dialing.Load()/dialsPerYield))
 	default:
 		return 0
 	}
@@ -77,6 +85,7 @@ func (p *peer) nextAttempt(ctx context.Context) (pause time.Duration, attempt, m
 	if ctx.Err() != nil || !p.wanted() {
 		p.cancelDial()
 		p.dialing, p.cancelDial = false, nil
+		p.mesh.dialing.Add(-1)
 		// What was queued since ctx ended may want another connection.
 		p.urge(System)
 		return 0, false, false

@@ -4,6 +4,7 @@ package transport
 
 import (
 	"errors"
+	"sync"
 	"testing"
 
 	"github.com/athena-go/athena/member"
@@ -20,10 +21,15 @@ func (idleConn) Stream(Kind) FrameStream { panic("nothing may be written before 
 // losses is a handler that hears of losses.
 type losses struct {
 	Handler
+	mu   sync.Mutex
 	lost []member.Identity
 }
 
-func (h *losses) Lost(who member.Identity) { h.lost = append(h.lost, who) }
+func (h *losses) Lost(who member.Identity) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lost = append(h.lost, who)
+}
 
 // TestConnectionThatEndsBeforeItStarts: it is mapped, and takes frames, while the
 // greet that answers is being written.

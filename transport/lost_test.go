@@ -47,6 +47,8 @@ func (p lossPlay) leave(l *link) {
 
 // told lists the runs of which a loss was told.
 func (p lossPlay) told() (runs []uint64) {
+	p.heard.mu.Lock()
+	defer p.heard.mu.Unlock()
 	for _, who := range p.heard.lost {
 		runs = append(runs, who.Incarnation)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/athena-go/athena/member"
@@ -89,6 +90,8 @@ type Mesh struct {
 	self      member.Address
 	redialCap time.Duration
 	silence   time.Duration
+
+	dialing atomic.Int64 // peers that are being dialed
 
 	greets chan struct{} // one entry a greet of another dialer under way
 	ctx    context.Context

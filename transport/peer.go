@@ -129,6 +129,7 @@ func (p *peer) dialWanted() {
 		return
 	}
 	p.dialing = true
+	p.mesh.dialing.Add(1)
 	ctx, cancel := context.WithCancel(p.mesh.ctx)
 	p.cancelDial = cancel
 	p.mesh.work.Go(func() { p.dial(ctx) })

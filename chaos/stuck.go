@@ -33,7 +33,7 @@ const (
 // The limits of what waits between a Send and a handler, for one sender, and what
 // it takes to keep it. The first two are of transport/quicnet and transport.
 const (
-	windowBytes  = 512 << 10 // that may be sent before they are read
+	windowBytes  = 256 << 10 // that may be sent before they are read
 	pendingBytes = 256 << 10 // of frames that wait to be written, and as many that are
 	readBytes    = 64 << 10  // of the buffer of a reader, and of a frame in it
 	eventBytes   = 1 << 10   // of an event that waits, besides its body

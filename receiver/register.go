@@ -17,7 +17,7 @@ const (
 	MaxNameBytes = 128
 	// QueueLength is how many events of one sender and type wait at most,
 	// unless Queue says otherwise.
-	QueueLength = 256
+	QueueLength = 128
 	// QueueBytes bounds their payloads together, as they travelled. A larger
 	// one may wait alone.
 	QueueBytes = 1 << 20

@@ -256,10 +256,10 @@ type payload struct {
 	Filler []byte
 }
 
-// buffered is more payloads of a KiB than all buffers on the way hold: 256 wait for
-// their handler, 512 KiB are the window of the stream, and of twice 256 KiB one half
+// buffered is more payloads of a KiB than all buffers on the way hold: 128 wait for
+// their handler, 256 KiB are the window of the stream, and of twice 256 KiB one half
 // waits and one is being written.
-const buffered = 1_500
+const buffered = 1_000
 
 // In the original 5,000 events to a handler that takes 50 ms make a healthy
 // member look dead. Here only their sender waits.

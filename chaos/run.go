@@ -148,6 +148,28 @@ func (r *runner) live(ctx context.Context) error {
 		}
 	}
 	r.note("faults are over after %v", time.Since(r.began))
+	if err := r.calm(ctx); err != nil {
+		return err
+	}
+	return r.relieve(ctx)
+}
+
+// relieve lets a daemon that leads at the end leave, and come back. It does not
+// write to the register: where it led all the time, nobody did.
+func (r *runner) relieve(ctx context.Context) error {
+	leader := r.ps.leader()
+	if leader < 0 || !r.ps.isDaemon(leader) {
+		return nil
+	}
+	r.note("%s leads: it leaves", nodeName(leader))
+	r.ps.nodes[leader].signal(syscall.SIGTERM)
+	select {
+	case <-r.ps.nodes[leader].ended:
+	case <-time.After(slack * activeBound(r.o.config)):
+		return fmt.Errorf("%s does not end after SIGTERM", nodeName(leader))
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	return r.calm(ctx)
 }
 

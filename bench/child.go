@@ -80,8 +80,10 @@ func (c *child) run(cfg cluster.Config) error {
 		return nil // never told to begin
 	}
 	cfg.Receiver = receiver.NewMux()
-	receiver.Handle(cfg.Receiver, c.load.handle)
-	receiver.HandleRequest(cfg.Receiver, echo)
+	receiver.Handle(cfg.Receiver, count[Load](&c.load))
+	receiver.Handle(cfg.Receiver, count[OwnLoad](&c.load))
+	receiver.HandleRequest(cfg.Receiver, echo[Call])
+	receiver.HandleRequest(cfg.Receiver, echo[OwnCall])
 	receiver.HandleStream(cfg.Receiver, bulkName, c.load.absorb)
 	node, err := cluster.Start(context.Background(), cfg)
 	if err != nil {

@@ -101,7 +101,9 @@ func events(
 		defer ps.close()
 		for _, size := range o.PayloadBytes {
 			for _, workers := range o.Workers {
-				r, err := once(ps, order{Bytes: size, Workers: workers, For: o.For})
+				r, err := once(ps, order{
+					Bytes: size, Workers: workers, For: o.For, Own: o.OwnEncoding,
+				})
 				if err != nil {
 					return fmt.Errorf("%d bytes, %d goroutines: %w", size, workers, err)
 				}

@@ -5,6 +5,7 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,24 @@ type Load struct{ Data []byte }
 // Call is the request that is made; its answer is the same.
 type Call struct{ Data []byte }
 
+// Own is bytes that need no reflection to travel.
+type Own struct{ Data []byte }
+
+// AppendBinary implements encoding.BinaryAppender.
+func (o Own) AppendBinary(b []byte) ([]byte, error) { return append(b, o.Data...), nil }
+
+// UnmarshalBinary implements encoding.BinaryUnmarshaler.
+func (o *Own) UnmarshalBinary(b []byte) error {
+	o.Data = bytes.Clone(b)
+	return nil
+}
+
+// OwnLoad is Load where Options.OwnEncoding says so.
+type OwnLoad struct{ Own }
+
+// OwnCall is Call where Options.OwnEncoding says so.
+type OwnCall struct{ Own }
+
 // bulkName is the name of the streams that are opened.
 const bulkName = "bulk"
 
@@ -49,6 +68,15 @@ type order struct {
 	Workers int
 	For     time.Duration
 	Count   int64
+	Own     bool // the events are OwnLoad, the requests OwnCall
+}
+
+// event is what is sent.
+func (o order) event(payload []byte) any {
+	if o.Own {
+		return OwnLoad{Own{payload}}
+	}
+	return Load{payload}
 }
 
 // answer is what became of an order, and what the process has used so far.
@@ -76,9 +104,12 @@ type load struct {
 	streams []receiver.Stream // that this node has opened; used by one order at a time
 }
 
-func (l *load) handle(context.Context, member.Member, Load) error {
-	l.handled.Add(1)
-	return nil
+// count is a handler that counts.
+func count[T any](l *load) func(context.Context, member.Member, T) error {
+	return func(context.Context, member.Member, T) error {
+		l.handled.Add(1)
+		return nil
+	}
 }
 
 // watch keeps the time of the last arrival: a look at the clock for each event
@@ -98,11 +129,11 @@ func (l *load) do(node *cluster.Node, o order) (a answer) {
 	switch o.Do {
 	case doSend:
 		a.Count, a.At, err = pump(o, func(_ int, p []byte) error {
-			return node.Send(ctx, o.To, Load{p})
+			return node.Send(ctx, o.To, o.event(p))
 		})
 	case doBroadcast:
 		a.Count, a.At, err = pump(o, func(_ int, p []byte) error {
-			return node.Broadcast(ctx, Load{p})
+			return node.Broadcast(ctx, o.event(p))
 		})
 	case doStream:
 		a.Count, a.At, err = l.stream(ctx, node, o)
@@ -157,20 +188,30 @@ func (l *load) stream(
 }
 
 // echo answers a request with what it brought.
-func echo(_ context.Context, _ member.Member, c Call) (Call, error) { return c, nil }
+func echo[T any](_ context.Context, _ member.Member, c T) (T, error) { return c, nil }
+
+// call makes a request and returns what came back.
+func call(ctx context.Context, node *cluster.Node, o order, payload []byte) ([]byte, error) {
+	if o.Own {
+		got, err := cluster.Request[OwnCall](ctx, node, o.To, OwnCall{Own{payload}})
+		return got.Data, err
+	}
+	got, err := cluster.Request[Call](ctx, node, o.To, Call{payload})
+	return got.Data, err
+}
 
 // request makes requests, each goroutine one at a time, and takes their times.
 func (a *answer) request(ctx context.Context, node *cluster.Node, o order) (err error) {
 	times := make([][]float64, o.Workers)
 	a.Count, a.At, err = pump(o, func(worker int, p []byte) error {
 		began := time.Now()
-		got, err := cluster.Request[Call](ctx, node, o.To, Call{p})
+		got, err := call(ctx, node, o, p)
 		if err != nil {
 			return err
 		}
 		times[worker] = append(times[worker], float64(time.Since(began).Nanoseconds())/1e3)
-		if len(got.Data) != len(p) {
-			return fmt.Errorf("the answer has %d bytes, want %d", len(got.Data), len(p))
+		if len(got) != len(p) {
+			return fmt.Errorf("the answer has %d bytes, want %d", len(got), len(p))
 		}
 		return nil
 	})

@@ -23,6 +23,7 @@ type Options struct {
 	Signals      []string      // how a process dies: Kill, Stop
 	PayloadBytes []int         // of an event
 	Workers      []int         // goroutines that send side by side
+	OwnEncoding  bool          // events encode themselves, without reflection
 	For          time.Duration // how long each case goes on
 	Dir          string        // where stores are made, for the time of the measurement
 	Out          string        // file for the rows; what it had is replaced

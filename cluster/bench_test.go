@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -22,6 +23,16 @@ import (
 type load struct{ Data []byte }
 
 type loadRequest struct{ Data []byte }
+
+// ownLoad is a load that encodes itself.
+type ownLoad struct{ load }
+
+func (l ownLoad) AppendBinary(b []byte) ([]byte, error) { return append(b, l.Data...), nil }
+
+func (l *ownLoad) UnmarshalBinary(b []byte) error {
+	l.Data = bytes.Clone(b)
+	return nil
+}
 
 // countdown closes done when all events were handled.
 type countdown struct {
@@ -61,6 +72,10 @@ func pair(b *testing.B, handled *countdown) (from *Node, to member.Address) {
 			handled.count()
 			return nil
 		})
+		receiver.Handle(own.Receiver, func(context.Context, member.Member, ownLoad) error {
+			handled.count()
+			return nil
+		})
 		receiver.HandleRequest(own.Receiver,
 			func(_ context.Context, _ member.Member, r loadRequest) (loadRequest, error) { return r, nil })
 		go func() {
@@ -94,31 +109,40 @@ func processorTime(b *testing.B) time.Duration {
 
 // BenchmarkEvents is events of a type from one node to the handler of another.
 func BenchmarkEvents(b *testing.B) {
+	events(b, func(data []byte) any { return load{data} })
+}
+
+// BenchmarkOwnEvents is BenchmarkEvents with a type that encodes itself.
+func BenchmarkOwnEvents(b *testing.B) {
+	events(b, func(data []byte) any { return ownLoad{load{data}} })
+}
+
+func events(b *testing.B, event func(data []byte) any) {
 	for _, size := range []int{64, 1 << 10, 64 << 10} {
 		for _, senders := range []int{1, 16} {
 			b.Run(fmt.Sprintf("%d/%d", size, senders), func(b *testing.B) {
 				handled := countdown{done: make(chan struct{})}
 				handled.left.Store(int64(b.N))
 				from, to := pair(b, &handled)
-				event := load{make([]byte, size)}
+				data := make([]byte, size)
 				b.SetBytes(int64(size))
 				b.ReportAllocs()
 				b.SetParallelism(max(1, senders/runtime.GOMAXPROCS(0)))
 				b.ResetTimer()
 				before := processorTime(b)
-				send := func() {
-					if err := from.Send(context.Background(), to, event); err != nil {
+				send := func() bool {
+					err := from.Send(context.Background(), to, event(data))
+					if err != nil {
 						b.Errorf("Send: %v", err)
 					}
+					return err == nil
 				}
 				if senders == 1 {
-					for range b.N {
-						send()
+					for n := b.N; n > 0 && send(); n-- {
 					}
 				} else {
 					b.RunParallel(func(p *testing.PB) {
-						for p.Next() {
-							send()
+						for p.Next() && send() {
 						}
 					})
 				}
@@ -144,20 +168,20 @@ func BenchmarkRequest(b *testing.B) {
 			defer func() {
 				b.ReportMetric(float64(processorTime(b)-before)/float64(b.N), "cpu-ns/op")
 			}()
-			ask := func() {
-				if _, err := Request[loadRequest](context.Background(), from, to, event); err != nil {
+			ask := func() bool {
+				_, err := Request[loadRequest](context.Background(), from, to, event)
+				if err != nil {
 					b.Errorf("Request: %v", err)
 				}
+				return err == nil
 			}
 			if inFlight == 1 {
-				for range b.N {
-					ask()
+				for n := b.N; n > 0 && ask(); n-- {
 				}
 				return
 			}
 			b.RunParallel(func(p *testing.PB) {
-				for p.Next() {
-					ask()
+				for p.Next() && ask() {
 				}
 			})
 		})

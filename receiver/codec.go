@@ -3,14 +3,10 @@
 package receiver
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
-	"sync"
-
-	"github.com/vmihailenco/msgpack/v5"
 )
 
 // Codec encodes the events and answers of an application. All nodes of a cluster
@@ -27,55 +23,6 @@ type Codec interface {
 // WithCodec replaces msgpack, for example by JSON or Protocol Buffers. Then
 // cluster.MaxEventValues means nothing: the limits are those of the codec.
 func WithCodec(c Codec) MuxOption { return func(m *Mux) { m.codec, m.own = c, true } }
-
-// packer is the codec of a Mux that was given none. It keeps its encoders and
-// decoders, so that small events cost no memory but their own.
-type packer struct{}
-
-type encoder struct {
-	enc *msgpack.Encoder
-	buf bytes.Buffer
-}
-
-type decoder struct {
-	dec *msgpack.Decoder
-	in  bytes.Reader
-}
-
-// maxKeptBytes is the largest buffer that is kept for the next event.
-const maxKeptBytes = 64 << 10
-
-var (
-	encoders = sync.Pool{New: func() any { return &encoder{enc: msgpack.NewEncoder(nil)} }}
-	decoders = sync.Pool{New: func() any { return &decoder{dec: msgpack.NewDecoder(nil)} }}
-)
-
-func (p packer) Marshal(event any) ([]byte, error) { return p.append(nil, event) }
-
-func (packer) append(dst []byte, event any) ([]byte, error) {
-	e := encoders.Get().(*encoder)
-	defer func() {
-		if e.buf.Cap() <= maxKeptBytes {
-			encoders.Put(e)
-		}
-	}()
-	e.buf.Reset()
-	e.enc.Reset(&e.buf)
-	if err := e.enc.Encode(event); err != nil {
-		return dst, err
-	}
-	return append(dst, e.buf.Bytes()...), nil
-}
-
-func (packer) Unmarshal(payload []byte, event any) error {
-	d := decoders.Get().(*decoder)
-	d.in.Reset(payload)
-	d.dec.Reset(&d.in)
-	err := d.dec.Decode(event)
-	d.in.Reset(nil)
-	decoders.Put(d)
-	return err
-}
 
 // ErrUnsendable says that a value cannot travel: its type has no name of its
 // own, only the own node emits it, another type has its name here, or it has no

@@ -78,6 +78,8 @@ func newMeasurement(m bench.Measurement) *cobra.Command {
 	}
 	if len(o.PayloadBytes) > 0 {
 		f.IntSliceVar(&o.PayloadBytes, "payload-bytes", o.PayloadBytes, "sizes of the payload")
+		f.BoolVar(&o.OwnEncoding, "own-encoding", o.OwnEncoding,
+			"events encode themselves (AppendBinary), without reflection")
 		f.IntSliceVar(&o.Workers, "workers", o.Workers, "numbers of goroutines that send side by side")
 	}
 	if o.For > 0 {

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package receiver
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/athena-go/athena/member"
+)
+
+// price encodes itself.
+type price struct{ cents uint32 }
+
+var errNoPrice = errors.New("4 bytes are a price")
+
+func (p price) AppendBinary(b []byte) ([]byte, error) {
+	return binary.BigEndian.AppendUint32(b, p.cents), nil
+}
+
+func (p *price) UnmarshalBinary(b []byte) error {
+	if len(b) != 4 {
+		return errNoPrice
+	}
+	p.cents = binary.BigEndian.Uint32(b)
+	return nil
+}
+
+// offer has a value that encodes itself in a field, where msgpack looks for
+// MarshalBinary.
+type offer struct{ Price marshaled }
+
+type marshaled struct{ price }
+
+func (m marshaled) MarshalBinary() ([]byte, error) { return m.AppendBinary(nil) }
+
+// TestOwnEncodingTravels: as a value and behind a pointer, as an event, an answer
+// and in a field.
+func TestOwnEncodingTravels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mux, seen := NewMux(), &journal{}
+		Handle(mux, func(_ context.Context, _ member.Member, p price) error {
+			seen.add("%d", p.cents)
+			return nil
+		})
+		Handle(mux, func(_ context.Context, _ member.Member, o offer) error {
+			seen.add("offer %d", o.Price.cents)
+			return nil
+		})
+		if err := mux.Start(Setup{}); err != nil {
+			t.Fatal(err)
+		}
+		defer mux.Close(t.Context())
+		for _, event := range []any{price{7}, &price{8}, offer{marshaled{price{9}}}} {
+			payload, err := mux.Encode([]byte("before"), event)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name, _ := mux.Name(event)
+			d := Delivery{From: ptr(sender(1)), Raw: Raw{name, payload[len("before"):]}}
+			if err := mux.Deliver(t.Context(), d); err != nil {
+				t.Fatalf("Deliver(%#v): %v", event, err)
+			}
+			synctest.Wait()
+		}
+		seen.want(t, "7", "8", "offer 9")
+		var got price
+		answer, err := mux.EncodeAnswer(nil, price{10})
+		if err == nil {
+			err = mux.DecodeAnswer(answer, &got)
+		}
+		if err != nil || got.cents != 10 {
+			t.Errorf("answer: got %d, %v, want 10", got.cents, err)
+		}
+	})
+}
+
+// TestOwnEncodingOfMsgpack: what msgpack made of a type with MarshalBinary is read
+// too, and damaged bytes are malformed.
+func TestOwnEncodingOfMsgpack(t *testing.T) {
+	mux := NewMux()
+	started(t, mux, Setup{})
+	short, err := msgpack.Marshal(marshaled{price{11}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got marshaled
+	if err := mux.DecodeAnswer(short, &got); err != nil || got.cents != 11 {
+		t.Errorf("of msgpack: got %d, %v, want 11", got.cents, err)
+	}
+	own, err := mux.EncodeAnswer(nil, price{12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		payload string
+		want    error
+	}{
+		{string(own[:len(own)-1]), ErrMalformed},
+		{"\xc6\x00\x00\x00\x00", errNoPrice},
+		{"\x80", ErrMalformed},
+		{"", ErrMalformed},
+	} {
+		var p price
+		if err := mux.DecodeAnswer([]byte(c.payload), &p); !errors.Is(err, c.want) {
+			t.Errorf("DecodeAnswer(%q): got %v, want %v", c.payload, err, c.want)
+		}
+	}
+}
+
+// Types whose AppendBinary does what it may not.
+type (
+	faulty    struct{}
+	forgetful struct{}
+	panicking struct{}
+)
+
+func (faulty) AppendBinary(b []byte) ([]byte, error)    { return b, errBoom }
+func (forgetful) AppendBinary([]byte) ([]byte, error)   { return []byte("x"), nil }
+func (panicking) AppendBinary(b []byte) ([]byte, error) { panic("boom") }
+
+func TestOwnEncodingThatFails(t *testing.T) {
+	mux := NewMux()
+	started(t, mux, Setup{})
+	var nobody *price
+	for _, c := range []struct {
+		event any
+		want  string
+	}{
+		{faulty{}, errBoom.Error()}, {forgetful{}, "returns 1 bytes, which had 11 before"},
+		{panicking{}, "encoding panics: boom"}, {nobody, "encoding panics"},
+	} {
+		got, err := mux.Encode([]byte("before"), c.event)
+		if !errors.Is(err, ErrUnsendable) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("Encode(%T): got %v, want ErrUnsendable with %q", c.event, err, c.want)
+		}
+		if string(got) != "before" {
+			t.Errorf("Encode(%T): got %q, want what was there before", c.event, got)
+		}
+	}
+}

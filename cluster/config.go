@@ -69,19 +69,27 @@ type Config struct {
 	// WithListening. Events without a handler are dropped, with a warning.
 	Receiver *receiver.Mux
 
-	// HeartbeatInterval is the time between keep-alives.
+	// The timings are 1 ms to 24 h each; DefaultConfig has the defaults, which are
+	// for a local network. Nodes with others are refused (ConfigMismatchError).
+
+	// HeartbeatInterval is the time between keep-alives, at most half of
+	// HeartbeatTimeout. Default: 100 ms.
 	HeartbeatInterval time.Duration
-	// HeartbeatTimeout is the silence after which a member is unreachable.
+	// HeartbeatTimeout is the silence after which a member is unreachable, at most
+	// LeaderTimeout. Default: 400 ms.
 	HeartbeatTimeout time.Duration
-	// LeaderTimeout is the silence after which a leader is taken for lost.
+	// LeaderTimeout is the silence after which a leader is taken for lost, at most
+	// TTLTimeout. Default: 1 s.
 	LeaderTimeout time.Duration
-	// LeaseTimeout is how long an ack makes a follower support its leader. After
-	// a run with a longer one Start waits for the difference first. Default:
-	// LeaderTimeout.
+	// LeaseTimeout is how long an ack makes a follower support its leader: above 3.4
+	// times HeartbeatInterval, at most LeaderTimeout. A shorter one replaces a dead
+	// leader sooner, and needs clocks and answers that keep to it. After a run with a
+	// longer one Start waits for the difference first. Default: LeaderTimeout.
 	LeaseTimeout time.Duration
 	// TTLTimeout is the silence after which a member is removed from views.
+	// Default: 10 s.
 	TTLTimeout time.Duration
-	// RetryInterval is the time between attempts to join.
+	// RetryInterval is the time between attempts to join. Default: 500 ms.
 	RetryInterval time.Duration
 }
 

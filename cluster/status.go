@@ -42,9 +42,12 @@ type Status struct {
 	RosterLost bool
 	// Insecure says that the node runs without a secret.
 	Insecure bool
-	// Dropped counts frames that changed nothing, by reason.
+	// Dropped counts frames that changed nothing, by reason. Of events: "no handler",
+	// "malformed event", "queue full", "answer not sent", "answer not awaited",
+	// "too many streams" and "closed". Other reasons are of the protocol. One that
+	// never occurred is not there.
 	Dropped map[string]uint64
-	// Refused counts votes and joins answered with no, by reason.
+	// Refused counts votes and joins answered with no, by reason of the protocol.
 	Refused   map[string]uint64
 	Transport transport.Stats
 	Peers     []transport.PeerState // as the transport knows them, in no order

@@ -3,12 +3,14 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
 	"github.com/athena-go/athena/statemachine"
 	"github.com/athena-go/athena/transport"
 	"github.com/athena-go/athena/wire"
@@ -46,7 +48,7 @@ func (n *Node) run() {
 	for {
 		var out statemachine.Output
 		var now time.Time
-		answer := func() {}
+		answer := func(error) {}
 		select {
 		case <-n.quit:
 			return
@@ -60,13 +62,17 @@ func (n *Node) run() {
 			now = n.clock()
 			var err error
 			out, err = c.verb(now)
-			answer = func() { c.reply <- err }
+			answer = func(unsaved error) { c.reply <- cmp.Or(err, unsaved) }
 		case <-timer.C:
 			now = n.clock()
 			out = n.machine.Advance(now)
 		}
-		err := n.carryOut(now, out)
-		answer()
+		err := n.keep(out.Persist)
+		unsaved := err
+		if err == nil {
+			err = n.carryOut(now, out)
+		}
+		answer(unsaved) // what else ends the node is no fault of a verb
 		if err != nil {
 			n.stop(err)
 			return
@@ -84,14 +90,21 @@ func (n *Node) arm(timer *time.Timer) {
 	}
 }
 
-// carryOut does what the machine wants, in its order: durable first, then
-// visible here, then sent, then told. An error ends the node.
-func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
-	if out.Persist != nil {
-		if err := n.save(*out.Persist); err != nil {
-			return fmt.Errorf("cluster: the store cannot save, so the node may not go on: %w", err)
-		}
+// keep makes durable what the machine wants, before anybody sees anything of it. An
+// error ends the node.
+func (n *Node) keep(d *paxos.Durable) error {
+	if d == nil {
+		return nil
 	}
+	if err := n.save(*d); err != nil {
+		return fmt.Errorf("cluster: the store cannot save, so the node may not go on: %w", err)
+	}
+	return nil
+}
+
+// carryOut does what else the machine wants, in its order: visible here, then sent,
+// then told. An error ends the node.
+func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 	seen := *n.look()
 	before := seen.view
 	if out.Changed {

@@ -216,12 +216,15 @@ func TestNodeEndsWithItsStore(t *testing.T) {
 		}
 		before := n.net.Stats()
 		s.saves = 0
-		_ = n.do(t.Context(), func(time.Time) (statemachine.Output, error) {
+		err = n.do(t.Context(), func(time.Time) (statemachine.Output, error) {
 			d := n.machine.Durable()
 			hasty := message.Message{From: d.Held.LeaderIdentity(), To: address(1),
 				Body: message.SeedKeepAlive{}}
 			return statemachine.Output{Persist: &d, Send: []message.Message{hasty}}, nil
 		})
+		if !errors.Is(err, errBoom) {
+			t.Errorf("the caller was told %v, want the error of the store", err)
+		}
 		<-n.Done()
 		if got := n.net.Stats(); got.Dials != before.Dials {
 			t.Error("a message left although the state before it was not saved")

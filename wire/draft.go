@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"unicode/utf8"
 
 	"github.com/athena-go/athena/member"
 )
@@ -29,7 +28,7 @@ func (d *Draft) Begin(name string) ([]byte, error) {
 	case len(name) > MaxEventName:
 		return nil, fmt.Errorf("%w: an event with a name of %d bytes, the limit is %d",
 			ErrMalformed, len(name), MaxEventName)
-	case !utf8.ValidString(name) || !member.IsPrintable(name):
+	case !member.IsPrintable(name):
 		return nil, fmt.Errorf("%w: an event with the name %q, which has characters that are not "+
 			"printable", ErrMalformed, name)
 	}

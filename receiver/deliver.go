@@ -57,7 +57,7 @@ func (m *Mux) Deliver(ctx context.Context, d Delivery) error {
 	if run == nil || run.ended() {
 		return ErrClosed
 	}
-	r, err := m.lookup(run, d)
+	r, err := m.lookup(run, d.Name, d.Call)
 	if err != nil {
 		return err
 	}
@@ -73,26 +73,26 @@ func (m *Mux) Deliver(ctx context.Context, d Delivery) error {
 			return err
 		}
 	}
-	if err = m.put(ctx, run, r, it); err != nil && it.ctx != nil {
+	if err = m.put(ctx, run, r, &it); err != nil && it.ctx != nil {
 		run.calls.end(d.From.Address, d.Call.ID, err)
 	}
 	return err
 }
 
 // lookup finds the route of an event: that of its name, or that of Raw.
-func (m *Mux) lookup(run *live, d Delivery) (*route, error) {
-	r := run.names[d.Name]
+func (m *Mux) lookup(run *live, name string, call *Call) (*route, error) {
+	r := run.names[name]
 	if r == nil || r.answer == nil && len(r.handlers) == 0 {
 		r = run.raw
 	}
 	switch {
 	case r == nil:
 		m.unknown.Add(1)
-		return nil, unknown(d.Name)
-	case d.Call != nil && d.Call.Request && r.answer == nil:
+		return nil, unknown(name)
+	case call != nil && call.Request && r.answer == nil:
 		m.unknown.Add(1)
 		return nil, fmt.Errorf("%w that answers, for requests named %.*q", ErrUnknown,
-			MaxNameBytes, d.Name)
+			MaxNameBytes, name)
 	default:
 		return r, nil
 	}
@@ -136,7 +136,7 @@ func (m *Mux) Emit(ctx context.Context, from member.Member, event any) error {
 	if r == nil || len(r.handlers) == 0 {
 		return nil
 	}
-	return m.put(ctx, run, r, item{from: &from, event: r.point(event)})
+	return m.put(ctx, run, r, &item{from: &from, event: r.point(event)})
 }
 
 type metadataKey struct{}

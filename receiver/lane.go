@@ -43,7 +43,7 @@ type lane struct {
 }
 
 // put adds an event to the lane of its sender, once there is room.
-func (m *Mux) put(ctx context.Context, run *live, r *route, it item) error {
+func (m *Mux) put(ctx context.Context, run *live, r *route, it *item) error {
 	for {
 		space, old, err := m.tryPut(run, r, it)
 		for i := range old {
@@ -63,23 +63,24 @@ func (m *Mux) put(ctx context.Context, run *live, r *route, it item) error {
 }
 
 // tryPut adds the event, or says what to wait for. old are events that had to go.
-func (m *Mux) tryPut(run *live, r *route, it item) (space <-chan struct{}, old []item, err error) {
+func (m *Mux) tryPut(run *live, r *route, it *item) (space <-chan struct{}, old []item, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if run.ended() {
 		return nil, nil, ErrClosed
 	}
-	l := r.laneOf(it.from.Address)
-	if !r.room(l, it) {
+	sender := it.from.Address
+	l := r.laneOf(sender)
+	if !r.room(l, it.bytes) {
 		switch {
 		case r.policy == Reject:
 			r.count.rejected.Add(1)
 			return nil, nil, ErrBusy
 		case r.policy == Drop:
-			old = r.shed(l, it)
+			old = r.shed(l, it.bytes)
 		case r.policy == Block:
 			// Asked again: a worker may have made room before it could see blocked.
-			if l.blocked.Store(true); !r.room(l, it) {
+			if l.blocked.Store(true); !r.room(l, it.bytes) {
 				if l.space == nil {
 					l.space = make(chan struct{})
 				}
@@ -87,12 +88,12 @@ func (m *Mux) tryPut(run *live, r *route, it item) (space <-chan struct{}, old [
 			}
 		}
 	}
-	l.items = append(l.items, it)
+	l.items = append(l.items, *it)
 	l.waiting.Add(1)
 	l.bytes.Add(it.bytes)
 	if l.workers < r.width() {
 		l.workers++
-		m.work.Go(func() { (&worker{mux: m, run: run, route: r, lane: l}).drain(it.from.Address) })
+		m.work.Go(func() { (&worker{mux: m, run: run, route: r, lane: l}).drain(sender) })
 	}
 	return nil, old, nil
 }
@@ -125,16 +126,16 @@ func (r *route) retire(sender member.Address, l *lane) {
 	}
 }
 
-// room reports whether an event may wait. The route is locked.
-func (r *route) room(l *lane, it item) bool {
+// room reports whether an event of so many bytes may wait. The route is locked.
+func (r *route) room(l *lane, bytes int64) bool {
 	n := l.waiting.Load()
-	return n == 0 || n < int64(r.queue) && l.bytes.Load()+it.bytes <= QueueBytes
+	return n == 0 || n < int64(r.queue) && l.bytes.Load()+bytes <= QueueBytes
 }
 
 // shed takes the oldest events out until another one has room. The route is locked.
-func (r *route) shed(l *lane, it item) []item {
+func (r *route) shed(l *lane, bytes int64) []item {
 	n := 0
-	for n < len(l.items) && !r.room(l, it) {
+	for n < len(l.items) && !r.room(l, bytes) {
 		l.waiting.Add(-1)
 		l.bytes.Add(-l.items[n].bytes)
 		n++

@@ -60,12 +60,16 @@ func (d *Draft) End(b []byte, metadata map[string]string, limit int) error {
 	}
 	appendLength(b[:d.head:d.payload], blob, n)
 	d.end = len(b)
-	c := codec{writing: true, kind: kindEvent, b: b}
-	c.writeMetadata(metadata)
-	if c.err != nil {
-		return c.err
+	if len(metadata) == 0 {
+		d.frame = append(b, noMetadata...)
+	} else {
+		c := codec{writing: true, kind: kindEvent, b: b}
+		c.writeMetadata(metadata)
+		if c.err != nil {
+			return c.err
+		}
+		d.frame = c.b
 	}
-	d.frame = c.b
 	if len(d.frame) > limit {
 		return tooLarge(kindEvent, len(d.frame), limit)
 	}

@@ -82,10 +82,13 @@ func DecodeEvent(frame []byte, limit int) (e Event, err error) {
 	return e, nil
 }
 
+// noMetadata is what writeMetadata writes of no entries.
+const noMetadata = "\xde\x00\x00"
+
 // plainEvent reads the frame of an event as a Draft writes it without metadata, which
 // most are; false for any other, which may be right all the same.
 func plainEvent(frame []byte) (e Event, ok bool) {
-	const before, after = "\xae\x01\xff\xdc\x00\x03", "\xde\x00\x00"
+	const before, after = "\xae\x01\xff\xdc\x00\x03", noMetadata
 	if len(frame) < len(before)+1 || string(frame[:len(before)]) != before {
 		return e, false
 	}
@@ -128,9 +131,6 @@ func (c *codec) writeMetadata(m map[string]string) {
 		return
 	}
 	c.b = append(c.b, 0xde, 0, byte(len(m)))
-	if len(m) == 0 {
-		return
-	}
 	outer := c.array
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		v := m[k]

@@ -167,3 +167,102 @@ func TestProvisionalLeaderStopsNoElection(t *testing.T) {
 	}
 	sound(t, c)
 }
+
+// TestFounderWithoutAVoteShowsItsState: protocol.md section 4. A founder loses its
+// store when the others have accepted what it proposed. It comes back and finishes
+// that founding, and nobody hears of it: it holds a state in which its earlier run has
+// the vote. The others hold nothing, and cannot found without it.
+func TestFounderWithoutAVoteShowsItsState(t *testing.T) {
+	s := steady(3)
+	s.Seeds = []int{1, 2}
+	s.Volatile = []int{0, 1, 2} // a seed that lost a durable store would only join
+	c := NewCluster(s)
+	const founder = 2 // of the greatest address
+	for i := range 3 {
+		c.Start(i)
+	}
+	accepted := func() bool {
+		return c.Durable(0).Accepted.ID.Version == 1 && c.Durable(1).Accepted.ID.Version == 1
+	}
+	if !c.RunUntil(time.Minute, accepted) {
+		t.Fatalf("no founding%s", c.Describe())
+	}
+	c.Lose = func(_, _ int, k message.Kind) bool { return k == message.KindLeaderElected }
+	c.Restart(founder)
+	held := func() bool { return c.Durable(founder).Held.Version == 1 }
+	if !c.RunUntil(time.Minute, held) {
+		t.Fatalf("the founding was not finished%s", c.Describe())
+	}
+	c.Lose = nil
+	if !c.RunUntil(3*s.Timings.TTLTimeout, func() bool { return c.Leader() >= 0 }) {
+		t.Fatalf("L1 at %v: no quorate leader %v after a founder lost its vote%s",
+			c.Now(), 3*s.Timings.TTLTimeout, c.Describe())
+	}
+	sound(t, c)
+}
+
+// TestLapseBeforeAnEchoIsNoticed: protocol.md section 5, end of the lease. What the
+// only other voter echoes is late, and comes to a leader that pauses while its lease
+// ends: the leader hears it before its timer. A member that was silent all that time
+// may not leave as if there had been no pause of authority.
+func TestLapseBeforeAnEchoIsNoticed(t *testing.T) {
+	c := formed(t, steady(3))
+	tm := fast()
+	leader := c.Leader()
+	voter, silent := (leader+1)%3, (leader+2)%3
+	c.Crash(silent)
+	c.RunFor(20 * tm.HeartbeatInterval)
+	margin := message.LeaseMargin(tm.LeaseTimeout)
+	c.Hold(voter, leader, margin+tm.HeartbeatInterval/5)
+	c.RunFor(margin - tm.HeartbeatInterval*3/2)
+	c.Pause(leader)
+	c.RunFor(2 * tm.HeartbeatInterval)
+	c.Resume(leader, false)
+	c.RunFor(tm.TTLTimeout + margin)
+	sound(t, c)
+	if c.Leader() != leader {
+		t.Fatalf("n%d does not lead any more, and nothing is shown%s", leader+1, c.Describe())
+	}
+}
+
+// TestOnlyItsOwnLeaderFreesAFollower: protocol.md section 5, support. A leader that
+// lost its lease gets it back by what a follower echoed before it missed that leader.
+// Then comes, late, what a leader of the version before said as it handed over: it
+// frees nobody, or the follower helps another leader beside that one.
+func TestOnlyItsOwnLeaderFreesAFollower(t *testing.T) {
+	s := steady(3)
+	s.Link.Unordered = true
+	s.Timings.HeartbeatTimeout = s.Timings.LeaderTimeout // so long it stamps acks unheard
+	c := formed(t, s)
+	tm := s.Timings
+	before := c.Leader()
+	leader, follower := (before+1)%3, (before+2)%3
+	farewell := c.Now() + 30*time.Second
+	c.Hold(before, follower, farewell-c.Now())
+	if err := c.Transfer(before, leader); err != nil {
+		t.Fatal(err)
+	}
+	c.net.link(before, follower).clogged = 0 // what it says next overtakes that
+	if !c.RunUntil(10*time.Second, func() bool { return c.Leader() == leader && c.Settled() }) {
+		t.Fatalf("the lead was not handed over%s", c.Describe())
+	}
+	// The follower hears that its leader has no lease until it misses a healthy one;
+	// just before that its echoes come, and nothing from the leader any more.
+	heard := farewell - tm.HeartbeatInterval/5 // when they come
+	c.RunFor(heard - tm.LeaderTimeout - message.LeaseMargin(tm.LeaseTimeout) +
+		tm.HeartbeatInterval*7/5 - c.Now())
+	c.CutOneWay(leader, before)
+	c.Hold(follower, leader, heard-c.Now())
+	c.RunFor(heard - c.Now() - time.Millisecond)
+	if c.Leader() == leader {
+		t.Fatalf("the leader has its lease still%s", c.Describe())
+	}
+	c.CutOneWay(leader, follower)
+	c.RunFor(5 * time.Millisecond)
+	if c.Leader() != leader {
+		t.Fatalf("the leader has no lease again%s", c.Describe())
+	}
+	c.CutOneWay(follower, leader)
+	c.RunFor(tm.LeaseTimeout)
+	sound(t, c)
+}

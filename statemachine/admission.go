@@ -171,6 +171,7 @@ func (m *Machine) accept(j joiner, r member.Roster, about member.Address) {
 	m.send(j.id.Address, message.JoinClusterResponse{Accepted: true})
 	p := m.lead.ensure(j.id)
 	p.heard, p.number = m.now, member.Number{}
+	m.lead.joinedAt = m.now
 	m.change(r, about)
 }
 
@@ -179,6 +180,5 @@ func (m *Machine) welcome(j joiner) {
 	m.send(j.id.Address, message.JoinClusterResponse{Accepted: true})
 	p := m.lead.ensure(j.id)
 	p.heard = m.now
-	p.sent, p.sentAt = m.state().Number, m.now
-	m.send(j.id.Address, message.ClusterAlignment{State: m.state()})
+	m.align(p)
 }

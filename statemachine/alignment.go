@@ -32,7 +32,11 @@ func (m *Machine) onMemberStatusUpdate(in message.Message, b message.MemberStatu
 	case m.role != member.Following || in.From != m.follow.leader || in.Claim != m.leader:
 		m.drop(in, message.ReasonOtherLeader)
 		return
-	case m.leader.Chosen && m.leader.Version < m.durable.Bound():
+	case !m.leader.Chosen:
+		// A provisional one sends its state whole.
+		m.drop(in, message.ReasonOtherLeader)
+		return
+	case m.leader.Version < m.durable.Bound():
 		m.drop(in, message.ReasonBound)
 		return
 	case b.Number.Version != m.leader.Version:
@@ -51,10 +55,6 @@ func (m *Machine) onMemberStatusUpdate(in message.Message, b message.MemberStatu
 		return
 	}
 	next := s.Next(s.Roster.With(b.Member))
-	if !m.leader.Chosen {
-		m.takeSoft(in, next)
-		return
-	}
 	if !m.plausible(next) {
 		m.drop(in, message.ReasonNotCandidate)
 		return

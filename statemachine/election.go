@@ -62,7 +62,8 @@ func (m *Machine) tickFounding() {
 			seeds++
 		}
 	}
-	if len(active) < m.quorum || seeds < member.Quorum(len(m.cfg.Seeds)) {
+	if len(active) < m.quorum || seeds < member.Quorum(len(m.cfg.Seeds)) ||
+		m.now.Before(m.gatheredAt()) {
 		return
 	}
 	m.begin(&attempt{
@@ -72,6 +73,19 @@ func (m *Machine) tickFounding() {
 		electorate: paxos.Electorate{Roster: active, Quorum: m.quorum, Seeds: m.cfg.Seeds},
 		base:       member.State{Roster: active},
 	})
+}
+
+// gatheredAt is until when a founder waits for more members: who comes later costs
+// two revisions that all store, and all that start together come within moments.
+func (m *Machine) gatheredAt() time.Time {
+	if len(m.soft.Roster) == m.cfg.Size {
+		return time.Time{}
+	}
+	quiet := m.lead.joinedAt.Add(m.cfg.Timings.HeartbeatInterval / 2)
+	if end := m.lead.since.Add(m.cfg.Timings.RetryInterval); quiet.After(end) {
+		return end
+	}
+	return quiet
 }
 
 // begin sends the pre proposal of a, to this node's own voter too.
@@ -305,12 +319,14 @@ func (m *Machine) electionDeadline(d *deadline) {
 	if m.wantsElection() {
 		d.add(m.ask.nextAt)
 	}
-	if m.role == member.Leading && m.boundAbove() ||
-		m.role == member.Provisional && m.held().IsZero() {
+	founding := m.role == member.Provisional && m.held().IsZero()
+	if m.role == member.Leading && m.boundAbove() || founding {
 		if m.propose.at.After(m.now) {
 			d.add(m.propose.at)
 		} else if m.voteWait.After(m.now) {
 			d.add(m.voteWait)
+		} else if at := m.gatheredAt(); founding && at.After(m.now) {
+			d.add(at)
 		}
 	}
 }

@@ -67,6 +67,46 @@ func TestFoundingNeedsMActiveMembersAndAMajorityOfTheSeeds(t *testing.T) {
 	}
 }
 
+// "It waits until nobody joined for half a HeartbeatInterval, at most until a
+// RetryInterval after it declared itself, and not where its roster is full."
+func TestFounderWaitsForWhoJoinsToo(t *testing.T) {
+	join := message.JoinClusterRequest{Seed: true}
+	for _, tc := range []struct {
+		name    string
+		joiners int           // after M, one every pause
+		pause   time.Duration // also before the first
+		want    time.Duration // from the last of M on
+	}{
+		{"nobody joins", 0, 0, 50 * time.Millisecond},
+		{"one joins", 1, 30 * time.Millisecond, 80 * time.Millisecond},
+		{"all join", 7, 10 * time.Millisecond, 70 * time.Millisecond},
+		{"one after the other joins", 6, 49 * time.Millisecond, 200 * time.Millisecond},
+	} {
+		b := aFounder(t, 15)
+		b.run(300 * time.Millisecond) // of the RetryInterval since it declared itself
+		for i := 1; i <= 7; i++ {
+			b.hand(event(i, member.Claim{}, join))
+		}
+		from := b.now
+		for i := range tc.joiners {
+			b.run(tc.pause - 1)
+			if n := len(b.mail(0, message.KindProposal)); n != 0 && b.now.Sub(from) < tc.want {
+				t.Fatalf("%s: got %d proposals after %v, want none yet", tc.name, n, b.now.Sub(from))
+			}
+			b.run(1)
+			b.hand(event(8+i, member.Claim{}, join))
+		}
+		b.run(time.Second)
+		first := b.mail(0, message.KindProposal)
+		if len(first) == 0 {
+			t.Fatalf("%s: got no founding\n%s", tc.name, b)
+		}
+		if took := first[0].at.Sub(from); took < tc.want-1 || took > tc.want {
+			t.Errorf("%s: got the founding %v after M were there, want %v", tc.name, took, tc.want)
+		}
+	}
+}
+
 // Two halves of more than N processes: each has M members, neither the seeds.
 func TestTwoHalvesCannotBothFound(t *testing.T) {
 	b := newBus(t, 5, 4)
@@ -170,6 +210,7 @@ func TestAHeldStateStopsTheFounding(t *testing.T) {
 	} {
 		b := aFounder(t, 3)
 		b.hand(event(1, member.Claim{}, message.JoinClusterRequest{Seed: true}))
+		b.run(b.timings.HeartbeatInterval/2 + 1)
 		out := b.hand(event(1, member.Claim{}, tc.vote(last[message.Proposal](b))))
 		if n := len(bodies[message.Proposal](out.Send)); n != 0 {
 			t.Errorf("%s: got %d more proposals, want none", tc.name, n)

@@ -39,9 +39,9 @@ func (m *Machine) isolationDeadline(d *deadline) {
 	if m.role != member.Seeking || !m.isSeed {
 		return
 	}
-	if !m.seek.began.IsZero() {
-		if round := m.seek.began.Add(m.cfg.Timings.RetryInterval); round.After(m.now) {
-			d.add(round)
+	if !m.seek.allAt.IsZero() {
+		if at := m.seek.allAt.Add(m.cfg.Timings.RetryInterval); at.After(m.now) {
+			d.add(at)
 		}
 	}
 	if at := m.patienceEnd(); at.After(m.now) {
@@ -63,7 +63,7 @@ func (m *Machine) patienceEnd() time.Time {
 // mayDeclare reports whether this seed should lead provisionally now.
 func (m *Machine) mayDeclare() bool {
 	if m.role != member.Seeking || !m.isSeed || m.cfg.JoinOnly || m.operate.leaving ||
-		m.seek.began.IsZero() || !m.seek.target.IsZero() {
+		m.seek.since.IsZero() || !m.seek.target.IsZero() {
 		return false
 	}
 	retry := m.cfg.Timings.RetryInterval
@@ -78,23 +78,30 @@ func (m *Machine) mayDeclare() bool {
 	if m.due(m.patienceEnd()) {
 		return true
 	}
-	answered, greatest := 0, true
+	answered, greatest, holds := m.heardSeeds()
+	if holds || !greatest {
+		return false // a cluster exists, whose members will elect; or it is another's turn
+	}
+	// Where not all answered, those that did not within a round do not count.
+	return answered >= len(m.cfg.Seeds)-1 ||
+		!m.seek.allAt.IsZero() && m.due(m.seek.allAt.Add(retry))
+}
+
+// heardSeeds counts the other seeds that showed themselves leaderless a moment ago,
+// and reports whether this node's address is greater than theirs, and whether one of
+// them holds a state.
+func (m *Machine) heardSeeds() (answered int, greatest, holds bool) {
+	greatest = true
+	retry := m.cfg.Timings.RetryInterval
 	for _, a := range m.seek.answers {
 		if m.now.Sub(a.at) > retry+retry/2 {
 			continue
 		}
-		if a.holds {
-			return false // a cluster exists; its members will elect
-		}
 		answered++
 		greatest = greatest && m.self.Address.Compare(a.seed) > 0
+		holds = holds || a.holds
 	}
-	others := len(m.cfg.Seeds) - 1
-	if answered >= others {
-		return greatest
-	}
-	// Not all answered: those that did not within a round do not count.
-	return greatest && m.due(m.seek.began.Add(retry))
+	return answered, greatest, holds
 }
 
 // declare makes this seed a provisional leader. One that holds a roster starts

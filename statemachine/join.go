@@ -3,19 +3,25 @@
 package statemachine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
 )
 
-// seek is the search for a leader to follow (protocol.md section 4). A round
-// asks all seeds and known members at once and lasts RetryInterval.
+// seek is the search for a leader to follow (protocol.md section 4). A round lasts
+// RetryInterval.
 type seek struct {
-	id      uint64    // of the present round
-	began   time.Time // when the round began; zero before the first
-	nextAt  time.Time // when the next round begins
-	answers []answer  // what seeds told, newest only
+	id     uint64    // of the present round
+	began  time.Time // when the round began
+	nextAt time.Time // when the next round begins
+	since  time.Time // when the first round began; zero while there is a leader
+	moreAt time.Time // when one more seed is asked in this round; zero for never
+	more   int       // counts those that were asked besides the greatest
+	// allAt is since when all seeds are asked; zero while they are not.
+	allAt   time.Time
+	answers []answer // what seeds told, newest only
 	// target is the claim being joined; zero when none is.
 	target member.Claim
 	// suspected is the leader just lost: hearsay about it brings nobody back.
@@ -45,23 +51,125 @@ type asker struct {
 	at   time.Time
 }
 
+// fewSeeds is up to how many seeds ask each other all at once.
+const fewSeeds = 5
+
 func (m *Machine) tickSeek() {
 	if m.role != member.Seeking || !m.due(m.seek.nextAt) {
 		return
 	}
+	retry := m.cfg.Timings.RetryInterval
 	m.seek.id = m.cfg.Rand.Uint64()
 	m.seek.began = m.now
-	m.seek.nextAt = m.now.Add(m.cfg.Timings.RetryInterval + m.jitter(m.cfg.Timings.RetryInterval/4))
+	m.seek.nextAt = m.now.Add(retry + m.jitter(retry/4))
 	m.seek.target, m.seek.refused = member.Claim{}, member.Claim{}
 	m.trace(Trace{What: Discovering})
-	for _, to := range m.targets(m.cfg.Seeds, addresses(m.durable.Held.Roster)) {
-		m.send(to, message.LeaderQuery{ID: m.seek.id, Held: m.durable.Held})
+	first := m.seek.since.IsZero()
+	if first {
+		m.seek.since = m.now
 	}
+	m.seek.moreAt = time.Time{}
+	if m.asksAll() {
+		m.askAll()
+		return
+	}
+	m.seek.allAt = time.Time{}
+	// Of many that start together one has to be known by all: who will declare itself.
+	m.query(m.seedsByRank()[0])
+	if !first {
+		m.askMore()
+	}
+	m.seek.moreAt = m.now.Add(retry / 2)
+}
+
+// tickMore asks further seeds in a round in which nobody answered.
+func (m *Machine) tickMore() {
+	if m.role != member.Seeking || !m.due(m.seek.moreAt) {
+		return
+	}
+	m.seek.moreAt = time.Time{}
+	if m.asksAll() {
+		m.askAll()
+	} else {
+		m.askMore()
+	}
+}
+
+// asksAll reports whether this node asks all that it knows at once. A seed does so
+// for a RetryInterval before it declares itself although not all answered. Where
+// there are many it lets greater ones go first: on a busy machine nobody answers in
+// time, and all would declare themselves together.
+func (m *Machine) asksAll() bool {
+	if !m.held().IsZero() || len(m.targets(m.cfg.Seeds)) == 0 {
+		return true
+	}
+	if !m.isSeed {
+		return false
+	}
+	if len(m.cfg.Seeds) <= fewSeeds {
+		return true
+	}
+	greater := 0
+	for _, s := range m.cfg.Seeds {
+		if s.Compare(m.self.Address) > 0 {
+			greater++
+		}
+	}
+	// The second goes with the first, which may be dead.
+	turn := m.cfg.Timings.RetryInterval / 2 * time.Duration(max(1, greater))
+	_, greatest, _ := m.heardSeeds()
+	return greatest && m.due(m.seek.since.Add(turn))
+}
+
+func (m *Machine) askAll() {
+	if m.seek.allAt.IsZero() {
+		m.seek.allAt = m.now
+	}
+	for _, to := range m.targets(m.cfg.Seeds, addresses(m.durable.Held.Roster)) {
+		if !m.heardThisRound(to) {
+			m.query(to)
+		}
+	}
+}
+
+// heardThisRound reports whether the seed at a showed itself since the round began.
+func (m *Machine) heardThisRound(a member.Address) bool {
+	return slices.ContainsFunc(m.seek.answers, func(x answer) bool {
+		return x.seed == a && x.at.After(m.seek.began)
+	})
+}
+
+// askMore asks one seed besides the greatest, another each time. It is one only: all
+// that start together ask the same one, and on a busy machine, where nobody answers
+// in time, each further one costs all of them a connection.
+func (m *Machine) askMore() {
+	if others := m.seedsByRank()[1:]; len(others) > 0 {
+		m.query(others[m.seek.more%len(others)])
+		m.seek.more++
+	}
+}
+
+func (m *Machine) query(to member.Address) {
+	m.send(to, message.LeaderQuery{ID: m.seek.id, Held: m.durable.Held})
+}
+
+// seedsByRank lists the other seeds, the greatest address first.
+func (m *Machine) seedsByRank() []member.Address {
+	seeds := m.targets(m.cfg.Seeds)
+	slices.SortFunc(seeds, func(a, b member.Address) int { return b.Compare(a) })
+	return seeds
+}
+
+// endSeek is for who has a leader, or leads.
+func (m *Machine) endSeek() {
+	m.seek.target, m.seek.suspected = member.Claim{}, member.Claim{}
+	m.seek.since, m.seek.moreAt, m.seek.allAt = time.Time{}, time.Time{}, time.Time{}
 }
 
 func (m *Machine) seekDeadline(d *deadline) {
 	if m.role == member.Seeking {
 		d.add(m.seek.nextAt)
+		d.add(m.seek.moreAt)
 	}
 }
 
@@ -101,6 +209,7 @@ func (m *Machine) onLeaderResponse(in message.Message, b message.LeaderResponse)
 		m.drop(in, message.ReasonOtherQuery)
 		return
 	}
+	m.seek.moreAt = time.Time{}
 	m.noteSeed(in, b.Held)
 }
 
@@ -131,6 +240,7 @@ func (m *Machine) noteSeed(in message.Message, held member.Number) {
 func (m *Machine) join(c member.Claim) {
 	m.role = member.Seeking
 	m.leader = member.Claim{}
+	m.seek.moreAt, m.seek.allAt = time.Time{}, time.Time{}
 	m.seek.target, m.seek.joinAt, m.seek.waits = c, m.now, false
 	m.seek.ledAt = m.now
 	if next := m.now.Add(m.cfg.Timings.RetryInterval); m.seek.nextAt.Before(next) {

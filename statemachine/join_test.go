@@ -15,31 +15,202 @@ import (
 
 // This file holds protocol.md section 4 up to the founding, a test a sentence.
 
-// "Ask all seeds, and the members of the held roster if there is one, at once."
-func TestAsksAllSeedsAndKnownMembersAtOnce(t *testing.T) {
+// "Who holds a state asks all seeds and the members of its roster at once. Who holds
+// none asks the seed with the greatest address", and "of at most five seeds each asks
+// all others at once".
+func TestAsksWhomItKnowsAtOnce(t *testing.T) {
 	for _, tc := range []struct {
-		name string
-		held member.State
-		want []string
+		name       string
+		size, seed int // how many nodes, and how many of them are seeds
+		node       int
+		held       member.State
+		want       []int
 	}{
-		{"holding nothing", member.State{}, []string{"n1: LeaderQuery", "n2: LeaderQuery"}},
-		{"holding a roster", state(5, 3, 1, 0), []string{
-			"n1: LeaderQuery", "n2: LeaderQuery", "n3: LeaderQuery", "n5: LeaderQuery",
-		}},
+		{"not a seed, holding nothing", 5, 2, 3, member.State{}, []int{1}},
+		{"holding a roster", 5, 2, 3, state(5, 3, 1, 0), []int{0, 1, 2, 4}},
+		{"a seed of five", 5, 5, 1, member.State{}, []int{0, 2, 3, 4}},
+		{"a seed of six", 6, 6, 1, member.State{}, []int{5}},
+		{"the greatest of six", 6, 6, 5, member.State{}, []int{4}},
+		{"a seed of six, holding a roster", 6, 6, 1, state(5, 3, 1, 0), []int{0, 2, 3, 4, 5}},
 	} {
-		b := newBus(t, 5, 2)
-		b.nodes[3].durable.Held = tc.held
-		b.start(3)
-		var got []string
+		b := newBus(t, tc.size, tc.seed)
+		b.nodes[tc.node].durable.Held = tc.held
+		b.start(tc.node)
+		var want []member.Address
+		for _, i := range tc.want {
+			want = append(want, addr(i))
+		}
+		if got := b.asked(0); !slices.Equal(got, want) {
+			t.Errorf("%s: got %v asked, want %v", tc.name, got, want)
+		}
+	}
+}
+
+// asked lists whom the queries after a mark went to.
+func (b *bus) asked(mark int) []member.Address {
+	var out []member.Address
+	for _, f := range b.mail(mark, message.KindLeaderQuery) {
+		out = append(out, f.msg.To)
+	}
+	return out
+}
+
+// "[...] and, half a RetryInterval later, unless somebody answered, one more; from the
+// second round on it asks the greatest and one more at once, another one each time."
+func TestAsksOtherSeedsInTurns(t *testing.T) {
+	for _, answered := range []bool{false, true} {
+		b := newBus(t, 10, 9)
+		b.start(9)
+		if answered {
+			in := b.answer(8, member.Claim{}, member.Number{})
+			in.To = addr(9)
+			b.handTo(9, in)
+		}
+		b.run(b.timings.RetryInterval/2 + 1)
+		want := []member.Address{addr(8), addr(7)}
+		if answered {
+			want = want[:1]
+		}
+		if got := b.asked(0); !slices.Equal(got, want) {
+			t.Errorf("answered %t: got %v asked in the first round, want %v", answered, got, want)
+		}
+		mark := len(b.sent)
+		b.run(b.timings.RetryInterval * 3 / 4)
+		if got := b.asked(mark); len(got) < 2 || got[0] != addr(8) || got[1] == addr(8) {
+			t.Errorf("answered %t: got %v asked in the second round, want n9 and another", answered, got)
+		}
+		b.run(5 * b.timings.RetryInterval)
+		asked := map[member.Address]bool{}
+		for _, a := range b.asked(0) {
+			asked[a] = true
+		}
+		if len(asked) != 9 {
+			t.Errorf("answered %t: got %d seeds asked in the end, want all 9", answered, len(asked))
+		}
+	}
+}
+
+// "A seed that no other seed answers", of many: it has "asked all others" for a
+// RetryInterval, "half a RetryInterval" after it began, and later where seeds are
+// greater: "half a RetryInterval for each of them but the first".
+func TestOfManySeedsTheGreatestDeclareThemselvesFirst(t *testing.T) {
+	for seed, halves := range map[int]int{8: 1, 7: 1, 6: 2, 5: 3, 0: 8} {
+		b := newBus(t, 9, 9)
+		b.start(seed)
+		took := b.until(time.Minute, "provisional leader", func() bool {
+			return b.view(seed).Role == member.Provisional
+		})
+		retry := b.timings.RetryInterval
+		// The next round or its half may be up to that much later.
+		least := retry + retry/2*time.Duration(halves)
+		if took < least || took > least+retry/2+retry/4 {
+			t.Errorf("n%d: got it after %v, want %v", seed+1, took, least)
+		}
+		asked := map[member.Address]bool{}
 		for _, f := range b.mail(0, message.KindLeaderQuery) {
-			got = append(got, kinds([]message.Message{f.msg})...)
-			if at := f.at.Sub(epoch); at != 0 {
-				t.Errorf("%s: got %s sent %v after the start, want at once", tc.name, f.msg.To, at)
+			if f.at.Sub(epoch) <= took-retry {
+				asked[f.msg.To] = true
 			}
 		}
-		if !slices.Equal(got, tc.want) {
-			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
+		if len(asked) != 8 {
+			t.Errorf("n%d: got %d seeds asked a RetryInterval before, want all 8", seed+1, len(asked))
 		}
+	}
+}
+
+// "[...] unless a greater one was heard."
+func TestOfManySeedsOneThatHeardAGreaterAsksFew(t *testing.T) {
+	b := newBus(t, 9, 9)
+	b.start(7)
+	for range 8 {
+		in := b.answer(8, member.Claim{}, member.Number{})
+		in.To = addr(7)
+		b.handTo(7, in)
+		b.run(b.timings.RetryInterval / 2)
+	}
+	if n := len(b.asked(0)); n > 12 {
+		t.Errorf("got %d queries in 4 RetryIntervals, want a few a round", n)
+	}
+	if v := b.view(7); v.Role != member.Seeking {
+		t.Errorf("got role %v, want it to leave that to n9", v.Role)
+	}
+}
+
+// Section 5: a provisional leader sends its claim to "the greatest of them and one
+// more, another each time".
+func TestProvisionalLeaderTellsAFewAtATime(t *testing.T) {
+	b := newBus(t, 9, 9)
+	b.start(8)
+	b.until(time.Second, "provisional leader", func() bool {
+		return b.view(8).Role == member.Provisional
+	})
+	b.run(6*b.timings.HeartbeatInterval + 1)
+	claims := b.mail(0, message.KindSeedKeepAlive)
+	if len(claims) != 14 {
+		t.Fatalf("got %d claims in 7 intervals, want 14", len(claims))
+	}
+	told := map[member.Address]int{}
+	for _, f := range claims {
+		told[f.msg.To]++
+	}
+	if len(told) != 8 || told[addr(7)] != 7 {
+		t.Errorf("got told %v, want n8 each time and all 8", told)
+	}
+}
+
+// "It tells its members of changes twice a HeartbeatInterval at most, and at once when
+// its roster is full."
+func TestProvisionalLeaderTellsOfChangesTwiceAnInterval(t *testing.T) {
+	b := aFounder(t, 9)
+	told := func() (n int) { return len(b.mail(0, message.KindClusterAlignment)) }
+	for i := 1; i <= 3; i++ {
+		b.hand(event(i, member.Claim{}, message.JoinClusterRequest{Seed: true}))
+	}
+	if told() != 1 {
+		t.Errorf("got %d told when three joined at once, want the first", told())
+	}
+	b.hand(event(1, provisional(1, 0), message.LeaderKeepAlive{Number: number(1, 1)}))
+	b.run(b.timings.HeartbeatInterval/2 - 1)
+	if told() != 1 {
+		t.Errorf("got %d told before half an interval was over, want 1", told())
+	}
+	b.run(2)
+	if told() != 4 {
+		t.Errorf("got %d told then, want all three", told())
+	}
+	for i := 4; i <= 7; i++ {
+		b.hand(event(i, member.Claim{}, message.JoinClusterRequest{Seed: true}))
+	}
+	if told() != 4 {
+		t.Errorf("got %d told when more joined, want nobody yet", told()-4)
+	}
+	b.hand(event(8, member.Claim{}, message.JoinClusterRequest{Seed: true}))
+	if told() != 12 {
+		t.Errorf("got %d told when the roster was full, want all 8", told()-4)
+	}
+}
+
+// "[...] by its whole state": an update in its name is not taken, and never held.
+func TestAnUpdateOfAProvisionalLeaderIsDropped(t *testing.T) {
+	b := newBus(t, 3, 3)
+	b.start(0)
+	c := provisional(1, 2)
+	s := state(3, 1, 1, 2)
+	b.hand(event(2, c, message.JoinClusterResponse{Accepted: true}))
+	b.hand(event(2, c, message.ClusterAlignment{State: s}))
+	if v := b.view(0); v.Role != member.Following || v.Revision != s.Revision {
+		t.Fatalf("got %v at revision %d, want a follower at %d\n%s", v.Role, v.Revision, s.Revision, b)
+	}
+	gone := s.Roster[1]
+	gone.Status = member.Unreachable
+	update := message.MemberStatusUpdate{Number: s.Next(nil).Number, Member: gone}
+	out := b.hand(event(2, c, update))
+	if v := b.view(0); v.Revision != s.Revision || !b.nodes[0].durable.Held.IsZero() {
+		t.Errorf("got revision %d, held %v, want %d and nothing held",
+			v.Revision, b.nodes[0].durable.Held.Number, s.Revision)
+	}
+	if !traced(out, statemachine.Dropped) {
+		t.Errorf("got traces %+v, want it dropped", out.Trace)
 	}
 }
 

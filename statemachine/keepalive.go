@@ -42,7 +42,7 @@ func (m *Machine) followLeader(c member.Claim, id member.Identity) {
 	m.follow.since = m.now
 	m.role = member.Following
 	m.leader = c
-	m.seek.target, m.seek.suspected = member.Claim{}, member.Claim{}
+	m.endSeek()
 	if c.Chosen {
 		m.isolate.noChosenSince = time.Time{}
 		m.isolate.lost = nil
@@ -263,6 +263,9 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 	m.heardAgain(in.From)
 	if !answers || !shows {
 		m.sendAck(in.From.Address, b.Stamp, shows)
+	}
+	if !m.lead.tellAt.IsZero() {
+		return // It is told with the others.
 	}
 	s := m.state()
 	if b.Number == s.Number && (b.Digest == m.stateDigest() || m.role == member.Provisional) {

@@ -21,6 +21,12 @@ type lead struct {
 	waiting      []joiner
 	// boundSeen is the highest version that a member showed itself bound to.
 	boundSeen uint64
+	// joinedAt is when somebody was given a place, claims counts those who were told.
+	joinedAt time.Time
+	claims   int
+	// A provisional leader told its members at toldAt, and tells them of changes at
+	// tellAt; zero where there are none.
+	toldAt, tellAt time.Time
 	// leaseFrom is the stamp that the lease counts from, while leaseKnown.
 	leaseFrom  int64
 	leaseKnown bool
@@ -92,7 +98,7 @@ func (m *Machine) startLead(r member.Roster) {
 	m.follow = follow{}
 	m.dropAttempt()
 	m.propose.fails = 0
-	m.seek.target, m.seek.suspected = member.Claim{}, member.Claim{}
+	m.endSeek()
 	m.lead = lead{since: m.now, beatAt: m.now}
 	for _, e := range r {
 		if e.Address != m.self.Address {
@@ -141,6 +147,7 @@ func (m *Machine) leadDeadline(d *deadline) {
 		return
 	}
 	d.add(m.lead.beatAt)
+	d.add(m.lead.tellAt)
 	d.add(m.stepDownAt())
 	if m.lead.quorate {
 		d.add(m.leaseEnd(m.now))
@@ -157,15 +164,32 @@ func (m *Machine) leadDeadline(d *deadline) {
 // section 5). It reports whether there was anybody.
 func (m *Machine) beat() bool {
 	to := m.targets(m.cfg.Seeds, addresses(m.state().Roster))
+	var silent []member.Address
 	for _, a := range to {
 		p := m.lead.peer(a)
 		if p != nil && !p.number.IsZero() && m.now.Sub(p.heard) < m.cfg.Timings.HeartbeatTimeout {
 			m.sendAck(a, p.stamp, true)
 		} else {
-			m.send(a, message.SeedKeepAlive{})
+			silent = append(silent, a)
 		}
 	}
+	m.claim(silent)
 	return len(to) > 0
+}
+
+// claim tells the silent ones who leads. A provisional leader tells the greatest and
+// one more, another each time: where many nodes start together they come by
+// themselves, and two such leaders learn of each other from the greatest.
+func (m *Machine) claim(silent []member.Address) {
+	if m.role == member.Provisional && len(silent) > 2 {
+		slices.SortFunc(silent, func(a, b member.Address) int { return b.Compare(a) })
+		others := silent[1:]
+		silent = []member.Address{silent[0], others[m.lead.claims%len(others)]}
+		m.lead.claims++
+	}
+	for _, a := range silent {
+		m.send(a, message.SeedKeepAlive{})
+	}
 }
 
 // change makes the next revision with r and tells everyone in it: of the one
@@ -184,26 +208,63 @@ func (m *Machine) change(r member.Roster, about member.Address) {
 		_, stays := r.Find(p.id.Address)
 		return !stays
 	})
-	entry, ok := r.Find(about)
-	if ok && entry.Shown() != before.Shown() {
+	if entry, ok := r.Find(about); ok && entry.Shown() != before.Shown() {
 		m.trace(Trace{What: MemberMoved, Peer: about, Status: entry.Shown()})
 	}
 	for _, e := range r {
 		if e.Address == m.self.Address {
 			continue
 		}
-		p := m.lead.ensure(e.Identity)
-		if p.heard.IsZero() {
+		if p := m.lead.ensure(e.Identity); p.heard.IsZero() {
 			p.heard = m.now
 		}
-		// Who has not shown this leader's state yet cannot apply an update.
-		if !ok || p.number.IsZero() {
-			p.sent, p.sentAt = next.Number, m.now
-			m.send(e.Address, message.ClusterAlignment{State: next})
-			continue
+	}
+	if m.role == member.Leading {
+		m.tell(about)
+	} else if m.lead.tellAt.IsZero() {
+		m.lead.tellAt = m.now
+		if at := m.lead.toldAt.Add(m.cfg.Timings.HeartbeatInterval / 2); at.After(m.now) {
+			m.lead.tellAt = at
 		}
-		m.send(e.Address, message.MemberStatusUpdate{Number: next.Number, Member: entry})
-		p.sent, p.sentAt = next.Number, m.now
+	}
+}
+
+// tell tells everyone of the newest revision.
+func (m *Machine) tell(about member.Address) {
+	s := m.durable.Held
+	entry, ok := s.Roster.Find(about)
+	for _, e := range s.Roster {
+		p := m.lead.peer(e.Address)
+		switch {
+		case p == nil:
+			// This node itself.
+		case !ok || p.number.IsZero():
+			// Who has not shown this leader's state yet cannot apply an update.
+			m.align(p)
+		default:
+			p.sent, p.sentAt = s.Number, m.now
+			m.send(e.Address, message.MemberStatusUpdate{Number: s.Number, Member: entry})
+		}
+	}
+}
+
+// align sends a member the whole state.
+func (m *Machine) align(p *peer) {
+	p.sent, p.sentAt = m.state().Number, m.now
+	m.send(p.id.Address, message.ClusterAlignment{State: m.state()})
+}
+
+// tickTell tells the members of a provisional leader what changed, twice an interval
+// at most: many join it at once, and each change would be told to all. Nobody is
+// waited for any more once the roster is full.
+func (m *Machine) tickTell() {
+	full := len(m.soft.Roster) == m.cfg.Size
+	if m.role != member.Provisional || m.lead.tellAt.IsZero() || !full && !m.due(m.lead.tellAt) {
+		return
+	}
+	m.lead.tellAt, m.lead.toldAt = time.Time{}, m.now
+	for _, p := range m.lead.peers {
+		m.align(p)
 	}
 }
 

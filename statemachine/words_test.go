@@ -155,10 +155,10 @@ func (b *bus) keepQuorate(size int) {
 	}
 }
 
-// aFounder is n1, a seed that declared itself because nobody answered.
+// aFounder is n1, a seed of five at most that declared itself because nobody answered.
 func aFounder(t *testing.T, size int) *bus {
 	t.Helper()
-	b := newBus(t, size, size)
+	b := newBus(t, size, min(size, 5))
 	b.start(0)
 	b.run(b.timings.RetryInterval + 1)
 	if v := b.view(0); v.Role != member.Provisional {

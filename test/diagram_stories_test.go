@@ -40,11 +40,11 @@ func TestDiagramNormalJoining(t *testing.T) {
 		},
 	}, {
 		part: "nobody leads yet",
-		cast: []string{"seed", "", "member"},
+		cast: []string{"", "seed", "member"},
 		play: func(_ *testing.T, s *stage) {
 			c := s.build(3, 0, 1)
 			s.roll("")
-			c.Start(0)
+			c.Start(1)
 			c.RunFor(lan().RetryInterval / 2)
 			c.Start(2)
 			s.cut("accepted member", s.sent("JoinClusterResponse(accepted)", 1))

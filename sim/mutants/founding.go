@@ -12,6 +12,7 @@ var founding = []Mutant{
 			Old:  "\tm.learnFrom(b.Held)\n",
 			New:  "",
 		}},
+		Test: "TestFounderWithoutAVoteShowsItsState",
 	},
 	{
 		Name: "founding-without-seeds",

@@ -21,6 +21,7 @@ var support = []Mutant{
 			Old:  "has ended, whatever echo comes now.\n\tm.noteAuthority()\n",
 			New:  "has ended, whatever echo comes now.\n",
 		}},
+		Test: "TestLapseBeforeAnEchoIsNoticed",
 	},
 	{
 		Name: "no-support",
@@ -39,6 +40,7 @@ var support = []Mutant{
 			Old:  "if m.support.leader == leader && m.support.version == c.Version && c.Chosen {",
 			New:  "if leader.Incarnation > 0 {",
 		}},
+		Test: "TestOnlyItsOwnLeaderFreesAFollower",
 	},
 	{
 		Name: "support-freed-by-any-message",

@@ -40,10 +40,33 @@ func (m *Mux) Name(event any) (string, error) {
 		return raw.Name, nil
 	}
 	t := reflect.TypeOf(event)
-	if name, ok := run.sent[t]; ok {
-		return name, nil
+	name, ok := run.sent[t]
+	if !ok {
+		var err error
+		if name, err = m.nameOfOther(run, t); err != nil {
+			return "", err
+		}
 	}
-	return run.nameOf(t)
+	if t.Kind() == reflect.Pointer && reflect.ValueOf(event).IsNil() {
+		return "", fmt.Errorf("%w: it is a nil %v", ErrUnsendable, t)
+	}
+	return name, nil
+}
+
+// nameOfOther is the name of a type that was not registered.
+func (m *Mux) nameOfOther(run *live, t reflect.Type) (string, error) {
+	if name, ok := run.others.Load(t); ok {
+		return name.(string), nil
+	}
+	name, err := run.nameOf(t)
+	if err == nil {
+		err = m.unfit(elem(t))
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrUnsendable, err)
+	}
+	run.others.Store(t, name)
+	return name, nil
 }
 
 // Encode appends the payload of an event to dst, which may be nil; that of a Raw
@@ -122,14 +145,20 @@ func (m *Mux) scan(payload []byte) error {
 	}
 }
 
+// elem is the type that a type, or a pointer to one, travels as.
+func elem(t reflect.Type) reflect.Type {
+	if t.Kind() == reflect.Pointer {
+		return t.Elem()
+	}
+	return t
+}
+
 // nameOf is the name under which a type travels.
 func (run *live) nameOf(t reflect.Type) (string, error) {
 	if t == nil {
-		return "", fmt.Errorf("%w: it is nil", ErrUnsendable)
+		return "", errors.New("it is nil")
 	}
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
+	t = elem(t)
 	name := t.Name()
 	r := run.types[t]
 	if r != nil {
@@ -138,12 +167,12 @@ func (run *live) nameOf(t reflect.Type) (string, error) {
 	other := run.names[name]
 	switch {
 	case slices.Contains(run.setup.Local, t):
-		return "", fmt.Errorf("%w: only a node itself emits %v", ErrUnsendable, t)
+		return "", fmt.Errorf("only a node itself emits %v", t)
 	case !validName(name):
-		return "", fmt.Errorf("%w: %v has no name to travel under: declare a type", ErrUnsendable, t)
+		return "", fmt.Errorf("%v has no name to travel under: declare a type", t)
 	case other != nil && other != r:
-		return "", fmt.Errorf("%w: the name of %v, %q, belongs to another type: Register it with "+
-			"another name", ErrUnsendable, t, name)
+		return "", fmt.Errorf("the name of %v, %q, belongs to another type: Register it with "+
+			"another name", t, name)
 	}
 	return name, nil
 }

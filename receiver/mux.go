@@ -33,13 +33,15 @@ type Mux struct {
 	unknown atomic.Uint64        // events that no handler took
 }
 
-// live is what a Mux is while a node has it. It does not change.
+// live is what a Mux is while a node has it. Little of it changes.
 type live struct {
 	setup Setup
 	types map[reflect.Type]*route
 	names map[string]*route // what may come from other members
 	// sent are the names of those types that were registered and may be sent.
 	sent map[reflect.Type]string
+	// others are the names of types that were not registered and were sent.
+	others sync.Map
 	// streams are what other members may open.
 	streams map[string]*streamRoute
 	// raw is the route of names that nobody has; nil without handlers of Raw.
@@ -125,11 +127,14 @@ func (m *Mux) compile(local []reflect.Type) (map[string]*route, error) {
 		if t == reflect.TypeFor[Raw]() || slices.Contains(local, t) {
 			continue
 		}
-		if names[r.name] != nil {
+		if names[r.name] != nil && r.name != "" {
 			faults = append(faults, fmt.Errorf(
 				"receiver: two types are named %q: rename %v by Named", r.name, t))
 		}
 		names[r.name] = r
+		if err := m.unfit(t); err != nil {
+			faults = append(faults, fmt.Errorf("receiver: %w", err))
+		}
 	}
 	return names, errors.Join(faults...)
 }

@@ -5,6 +5,7 @@ package receiver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -15,6 +16,25 @@ import (
 type order struct{ Text string }
 
 type other struct{ Text string }
+
+// Types that do not arrive as they are sent.
+type (
+	hidden     struct{ text string }
+	misplaced  struct{ price *price } // all on the pointer
+	misplaced2 struct{ price *price } // all on the value
+	writer     struct{ price *price } // nothing reads
+)
+
+func (*misplaced) AppendBinary(b []byte) ([]byte, error) { return b, nil }
+func (*misplaced) UnmarshalBinary([]byte) error          { return nil }
+
+func (misplaced2) AppendBinary(b []byte) ([]byte, error) { return b, nil }
+func (misplaced2) UnmarshalBinary([]byte) error          { return nil }
+
+func (writer) AppendBinary(b []byte) ([]byte, error) { return b, nil }
+
+// marker has nothing to say.
+type marker struct{ _ struct{} }
 
 func ignore[T any](context.Context, member.Member, T) error { return nil }
 
@@ -29,14 +49,33 @@ func TestRegistrationMistakesAreToldAtOnce(t *testing.T) {
 	Register[int64](mux, Named(strings.Repeat("x", MaxNameBytes+1)))
 	Register[int32](mux, Named("a\nb"))
 	Register[int16](mux, Named("\xff"))
+	Handle(mux, ignore[fmt.Stringer])
+	Register[int8](mux, Named("first"))
+	Register[int8](mux, Named("second"))
+	Register[hidden](mux)
+	Register[misplaced](mux)
+	Register[misplaced2](mux)
+	Register[writer](mux)
+	// What is right.
+	Register[price](mux)
+	Register[marshaled](mux)
+	Register[marker](mux)
 	err := mux.Validate(nil)
 	for _, want := range []string{
 		"handler of order is nil", "*receiver.order: register the type itself",
-		"struct { N int }: name \"\"", "two types are named \"order\"", "int64: name \"xxx",
+		"struct { N int } has no name to travel under", "two types are named \"order\"", "int64: name \"xxx",
 		`int32: name "a\nb"`, `int16: name "\xff"`,
+		"fmt.Stringer is an interface", `one type is named "first" and "second"`,
+		"receiver.hidden has no exported field", "receiver.misplaced: AppendBinary must be on the value",
+		"receiver.misplaced2: AppendBinary must be", "receiver.writer: AppendBinary must be",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Validate: got %v, want it to say %q", err, want)
+		}
+	}
+	for _, right := range []string{"price", "marshaled", "marker", `""`} {
+		if strings.Contains(err.Error(), right) {
+			t.Errorf("Validate: got %v, want nothing of %s", err, right)
 		}
 	}
 	if err := mux.Start(Setup{}); err == nil {
@@ -102,7 +141,12 @@ func TestEncodeNamesWhatTravels(t *testing.T) {
 		{"text", "string"},
 		{Raw{"any", []byte{0xc0}}, "any"},
 		{Raw{"any", []byte{0xc1}}, ""}, // fails the scan
-		{order{}, ""},                  // its name belongs to another type here
+		{(*other)(nil), ""},
+		{hidden{}, ""},
+		{&misplaced{}, ""},
+		{marker{}, "marker"},
+		{&marker{}, "marker"}, // again, behind a pointer
+		{order{}, ""},         // its name belongs to another type here
 		{emitted{}, ""},
 		{struct{ N int }{}, ""},
 		{[]int{1}, ""},

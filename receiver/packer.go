@@ -8,6 +8,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"reflect"
+	"slices"
 	"sync"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -64,6 +66,46 @@ func (packer) append(dst []byte, event any) ([]byte, error) {
 		return dst, err
 	}
 	return append(dst, e.buf.Bytes()...), nil
+}
+
+// The methods by which types encode themselves.
+var (
+	appends = reflect.TypeFor[encoding.BinaryAppender]()
+	reads   = reflect.TypeFor[encoding.BinaryUnmarshaler]()
+	encodes = []reflect.Type{
+		appends, reflect.TypeFor[encoding.BinaryMarshaler](), reflect.TypeFor[encoding.TextMarshaler](),
+		reflect.TypeFor[msgpack.CustomEncoder](), reflect.TypeFor[msgpack.Marshaler](),
+	}
+)
+
+// unfit says why events of a type would not arrive as they were sent, as far as the
+// type shows that.
+func (m *Mux) unfit(t reflect.Type) error {
+	if m.own || t.Kind() == reflect.Interface {
+		return nil
+	}
+	pointer := reflect.PointerTo(t)
+	isStruct := t.Kind() == reflect.Struct
+	switch {
+	case pointer.Implements(appends) &&
+		(!t.Implements(appends) || !pointer.Implements(reads) || isStruct && t.Implements(reads)):
+		return fmt.Errorf("%v: AppendBinary must be on the value and UnmarshalBinary on the pointer", t)
+	case isStruct && !slices.ContainsFunc(encodes, pointer.Implements) && isHidden(t):
+		return fmt.Errorf("%v has no exported field: nothing of it would travel", t)
+	default:
+		return nil
+	}
+}
+
+// isHidden reports whether a struct has fields and none is exported.
+func isHidden(t reflect.Type) (hidden bool) {
+	for _, f := range reflect.VisibleFields(t) {
+		if f.IsExported() {
+			return false
+		}
+		hidden = hidden || f.Name != "_"
+	}
+	return hidden
 }
 
 // appendOwn appends what an event makes of itself, as a msgpack binary.

@@ -134,7 +134,7 @@ func TestOwnEncodingThatFails(t *testing.T) {
 		want  string
 	}{
 		{faulty{}, errBoom.Error()}, {forgetful{}, "returns 1 bytes, which had 11 before"},
-		{panicking{}, "encoding panics: boom"}, {nobody, "encoding panics"},
+		{panicking{}, "encoding panics: boom"}, {nobody, "encoding panics"}, // Name refuses it
 	} {
 		got, err := mux.Encode([]byte("before"), c.event)
 		if !errors.Is(err, ErrUnsendable) || !strings.Contains(err.Error(), c.want) {

@@ -35,6 +35,7 @@ type Raw struct {
 // route is one event type with its handlers and lanes.
 type route struct {
 	name     string
+	named    bool                                    // by Named
 	decode   func(codec Codec, raw Raw) (any, error) // gives a pointer to the event
 	point    func(event any) any                     // from an event to a pointer to it
 	handlers []handler
@@ -68,7 +69,14 @@ type Option func(*Mux, *route)
 
 // Named fixes the name under which the type travels, in place of the type's
 // own, so that a type may be renamed while older members still run.
-func Named(name string) Option { return func(_ *Mux, r *route) { r.name = name } }
+func Named(name string) Option {
+	return func(m *Mux, r *route) {
+		if r.named && r.name != name {
+			m.fault("one type is named %q and %q", r.name, name)
+		}
+		r.name, r.named = name, true
+	}
+}
 
 // Policy is what becomes of an event whose queue is full.
 type Policy uint8
@@ -243,6 +251,10 @@ func register[T any](mux *Mux, opts []Option) *route {
 	switch {
 	case t.Kind() == reflect.Pointer:
 		mux.fault("%v: register the type itself, not a pointer to it", t)
+	case t.Kind() == reflect.Interface:
+		mux.fault("%v is an interface: register the types of its values", t)
+	case r.name == "":
+		mux.fault("%v has no name to travel under: declare a type", t)
 	case !validName(r.name):
 		mux.fault("%v: name %q must have 1 to %d printable characters", t, r.name, MaxNameBytes)
 	}

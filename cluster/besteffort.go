@@ -30,9 +30,11 @@ var (
 // soon: the event arrives at most once, perhaps never, and may overtake others. It
 // never waits, neither for the network nor for handlers: what is too much for either
 // is lost, and counted where it is. So is what goes to a member with which this node
-// has no connection yet; one is made for those that come later. A nil error says
-// nothing, therefore. An event larger than MaxBestEffortBytes is ErrTooLarge.
-// Where WithOutcome is given too, and with a request or a stream, it is an error.
+// has no connection yet; one is made for those that come later. 128 events wait at
+// most at either end: a longer burst is lost, and counted (Status.Transport.Dropped,
+// Status.Dropped). A nil error says nothing, therefore. An event larger than
+// MaxBestEffortBytes is ErrTooLarge. Where WithOutcome is given too, and with a request
+// or a stream, it is an error.
 func BestEffort() SendOption { return func(s *sending) { s.bestEffort = true } }
 
 // encodeWith is encode with what the options demand of the event.

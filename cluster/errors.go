@@ -32,7 +32,9 @@ var (
 	ErrTooLarge = errors.New("cluster: event is too large")
 	// ErrUnknownType says that a value cannot travel, since its type has no name
 	// of its own or no encoding, or that the member it went to has no handler for
-	// it or another type of its name; of a stream, that there is no handler there.
+	// it, or that it does not decode into the type of that name there; of a stream,
+	// that there is no handler there. What a type there does not know of an event is
+	// skipped, and what it misses is zero: that is no error.
 	ErrUnknownType = errors.New("cluster: event type is not known")
 	// ErrBusy says that members are slow to take events, so send less: at once while
 	// MaxSending sends are under way, at the end of the context while MaxAwaited
@@ -43,8 +45,8 @@ var (
 	// ErrNotDelivered says that no handler has seen an event, nor will.
 	ErrNotDelivered = errors.New("cluster: not delivered")
 	// ErrBadAnswer says that the handler of a request ran and returned, and that its
-	// answer could not be sent, too large or without an encoding, or is of another
-	// type than the one asked for.
+	// answer could not be sent, too large or without an encoding, or does not decode
+	// into the type asked for. One with other fields decodes into zero values.
 	ErrBadAnswer = errors.New("cluster: the answer is lost")
 	// ErrUnknownOutcome says that it is not known whether a handler has seen an
 	// event: it may have, and may not yet have returned.

@@ -10,7 +10,7 @@ import (
 )
 
 // Event is what Node.Events yields: Snapshot, MemberChanged, LeaderChanged or
-// Lagged. A receiver may handle each of these types as well (receiver.Handle);
+// Lagged. A receiver may handle each of these four types as well (receiver.Handle);
 // it runs in the order of its type, from is this node, and nobody else can
 // send one.
 type Event interface {
@@ -26,7 +26,9 @@ type Snapshot struct {
 }
 
 // MemberChanged says that a member appeared, moved to another status, or runs
-// again.
+// again. Nobody has agreed yet on what a provisional leader shows while a cluster
+// forms (Status.Provisional, LeaderChanged.Quorate): a member may become active
+// there, and removed and joining again under the leader that is chosen.
 type MemberChanged struct {
 	Before member.Member // zero for a member that was not known
 	Member member.Member // its status as shown; Removed when it is gone

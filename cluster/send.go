@@ -94,8 +94,8 @@ func WithOutcome(told func(to member.Address, err error)) SendOption {
 // handlers are slow, until ctx ends. A nil error says that the connection took the
 // event; it is delivered at most once, in the order sent. Errors: ErrNotActive,
 // ErrNotDelivered, with the cause of ctx where that ended meanwhile, ErrTooLarge,
-// ErrUnknownType, ErrBusy; to this node itself also receiver.ErrUnknown and
-// receiver.ErrMalformed.
+// ErrUnknownType, ErrBusy. A connection whose other end died counts as one for up to
+// 5 s, unless its host refuses the port.
 //
 // A nil error does not say that anybody handles the event. A member without a
 // handler for its name drops it and warns in its own log, once for each name and
@@ -232,9 +232,22 @@ func (n *Node) send(
 	}
 	defer n.meter.sending.Add(-1)
 	if to == n.cfg.self {
-		return n.deliver(ctx, e.delivery(seen.members[to]))
+		return untaken(n.deliver(ctx, e.delivery(seen.members[to])))
 	}
 	return n.notDelivered(n.net.Send(ctx, to, e.Frame()))
+}
+
+// untaken says in the words of this package why the node's own receiver did not take
+// an event.
+func untaken(err error) error {
+	switch {
+	case errors.Is(err, receiver.ErrUnknown), errors.Is(err, receiver.ErrMalformed):
+		return fmt.Errorf("%w: %w", ErrUnknownType, err)
+	case errors.Is(err, receiver.ErrBusy):
+		return fmt.Errorf("%w: %w", ErrBusy, err)
+	default:
+		return err
+	}
 }
 
 // maySend reports why nothing can be sent to a member now.
@@ -245,6 +258,8 @@ func (n *Node) maySend(ctx context.Context, seen *sight, to member.Address) erro
 	switch {
 	case !seen.active:
 		return fmt.Errorf("%w: this node is not active yet", ErrNotActive)
+	case to.IsZero():
+		return fmt.Errorf("%w: the address is the zero Address: take one from View", ErrNotActive)
 	case !seen.isActive(to):
 		return fmt.Errorf("%w: %s", ErrNotActive, to)
 	default:

@@ -73,6 +73,9 @@ type Member struct {
 	Resigned bool
 }
 
+// String is short and meant for people.
+func (m Member) String() string { return fmt.Sprintf("%s at %s, %s", m.Name, m.Address, m.Status) }
+
 const (
 	// MaxNameBytes bounds the name of a member.
 	MaxNameBytes = 128

@@ -19,10 +19,10 @@ type other struct{ Text string }
 
 // Types that do not arrive as they are sent.
 type (
-	hidden     struct{ text string }
-	misplaced  struct{ price *price } // all on the pointer
-	misplaced2 struct{ price *price } // all on the value
-	writer     struct{ price *price } // nothing reads
+	hidden     struct{ order order }
+	misplaced  struct{ Text string } // all on the pointer
+	misplaced2 struct{ Text string } // all on the value
+	writer     struct{ Text string } // nothing reads
 )
 
 func (*misplaced) AppendBinary(b []byte) ([]byte, error) { return b, nil }
@@ -63,8 +63,8 @@ func TestRegistrationMistakesAreToldAtOnce(t *testing.T) {
 	err := mux.Validate(nil)
 	for _, want := range []string{
 		"handler of order is nil", "*receiver.order: register the type itself",
-		"struct { N int } has no name to travel under", "two types are named \"order\"", "int64: name \"xxx",
-		`int32: name "a\nb"`, `int16: name "\xff"`,
+		"struct { N int } has no name to travel under", "two types are named \"order\"",
+		"int64: name \"xxx", `int32: name "a\nb"`, `int16: name "\xff"`,
 		"fmt.Stringer is an interface", `one type is named "first" and "second"`,
 		"receiver.hidden has no exported field", "receiver.misplaced: AppendBinary must be on the value",
 		"receiver.misplaced2: AppendBinary must be", "receiver.writer: AppendBinary must be",
@@ -142,7 +142,7 @@ func TestEncodeNamesWhatTravels(t *testing.T) {
 		{Raw{"any", []byte{0xc0}}, "any"},
 		{Raw{"any", []byte{0xc1}}, ""}, // fails the scan
 		{(*other)(nil), ""},
-		{hidden{}, ""},
+		{hidden{order: order{}}, ""},
 		{&misplaced{}, ""},
 		{marker{}, "marker"},
 		{&marker{}, "marker"}, // again, behind a pointer

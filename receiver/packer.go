@@ -68,15 +68,12 @@ func (packer) append(dst []byte, event any) ([]byte, error) {
 	return append(dst, e.buf.Bytes()...), nil
 }
 
-// The methods by which types encode themselves.
-var (
-	appends = reflect.TypeFor[encoding.BinaryAppender]()
-	reads   = reflect.TypeFor[encoding.BinaryUnmarshaler]()
-	encodes = []reflect.Type{
-		appends, reflect.TypeFor[encoding.BinaryMarshaler](), reflect.TypeFor[encoding.TextMarshaler](),
-		reflect.TypeFor[msgpack.CustomEncoder](), reflect.TypeFor[msgpack.Marshaler](),
-	}
-)
+// encodings are the methods by which types encode themselves.
+var encodings = []reflect.Type{
+	reflect.TypeFor[encoding.BinaryAppender](), reflect.TypeFor[encoding.BinaryMarshaler](),
+	reflect.TypeFor[encoding.TextMarshaler](),
+	reflect.TypeFor[msgpack.CustomEncoder](), reflect.TypeFor[msgpack.Marshaler](),
+}
 
 // unfit says why events of a type would not arrive as they were sent, as far as the
 // type shows that.
@@ -84,13 +81,15 @@ func (m *Mux) unfit(t reflect.Type) error {
 	if m.own || t.Kind() == reflect.Interface {
 		return nil
 	}
+	appends := reflect.TypeFor[encoding.BinaryAppender]()
+	reads := reflect.TypeFor[encoding.BinaryUnmarshaler]()
 	pointer := reflect.PointerTo(t)
 	isStruct := t.Kind() == reflect.Struct
 	switch {
 	case pointer.Implements(appends) &&
 		(!t.Implements(appends) || !pointer.Implements(reads) || isStruct && t.Implements(reads)):
 		return fmt.Errorf("%v: AppendBinary must be on the value and UnmarshalBinary on the pointer", t)
-	case isStruct && !slices.ContainsFunc(encodes, pointer.Implements) && isHidden(t):
+	case isStruct && !slices.ContainsFunc(encodings, pointer.Implements) && isHidden(t):
 		return fmt.Errorf("%v has no exported field: nothing of it would travel", t)
 	default:
 		return nil

@@ -126,9 +126,11 @@ func Concurrency(handlers int) Option {
 // Handle adds fn as a handler of events of type T, a named type. Its exported fields
 // travel, by msgpack unless WithCodec says otherwise, under their names or the tag
 // `msgpack:"name"`; what the other side does not know is skipped, and what is missing
-// stays zero. A T with AppendBinary on the value and UnmarshalBinary on the pointer
-// (encoding.BinaryAppender and BinaryUnmarshaler) travels as those say: half as much
-// work for a small event, which msgpack takes apart by reflection. The context ends
+// stays zero. The package of T is no part of its name: two programs of one cluster
+// that have different types of one name use Named. Under msgpack, a T with
+// AppendBinary on the value and UnmarshalBinary on the pointer
+// (encoding.BinaryAppender and BinaryUnmarshaler) travels as those say, which spares
+// small events the reflection. The context ends
 // when the node closes; a handler that goes on after that holds up Close. An error is
 // counted, and goes to the sender if that waits for the outcome, else to the log of
 // the node; it changes nothing else. Handlers of one type share the event: none may
@@ -200,8 +202,10 @@ func add[T any](
 
 // HandleRequest makes fn answer requests of type Req, which have no other
 // handler. Requests of one sender run side by side, and in no order; see
-// Concurrency. The context ends with the deadline that the asking side gave,
-// when it asks no longer, when its connection is lost, and when the node closes.
+// Concurrency. The context ends with the deadline that the asking side gave (its
+// error is context.DeadlineExceeded, or context.Canceled where the asking side's own
+// clock was first), when it asks no longer, when its connection is lost, and when the
+// node closes.
 // An error goes back as its text. Of an event of the type, one that is sent and
 // not asked, the answer is dropped.
 func HandleRequest[Req, Resp any](

@@ -26,8 +26,8 @@ const (
 	crowdBytes = 600
 	// maxOutgoing bounds the datagrams that wait to be sent on a connection, and
 	// maxIncoming the packets that wait for the handler.
-	maxOutgoing = 64
-	maxIncoming = 64
+	maxOutgoing = 128
+	maxIncoming = 128
 )
 
 // SendDatagram implements Transport.

@@ -118,7 +118,7 @@ func (p *peer) unsent(cause error) error {
 	case p.leaving:
 		return ErrClosed
 	case p.cur != nil:
-		return fmt.Errorf("transport: %s is slow: %w", p.addr, cause)
+		return fmt.Errorf("transport: %s takes nothing, it is slow or gone: %w", p.addr, cause)
 	case cause == nil:
 		cause = p.lastErr
 	case p.lastErr != nil:

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/athena-go/athena/member"
@@ -194,7 +195,10 @@ func (n *Node) sendCall(
 			return notLeader(n.look())
 		}
 		err := n.deliver(ctx, d)
-		if err == nil || errors.Is(err, ErrClosed) || ctx.Err() != nil {
+		if err == nil || errors.Is(err, ErrClosed) {
+			return err
+		}
+		if err := untaken(ctx, err); errors.Is(err, ErrNotDelivered) {
 			return err
 		}
 		return n.outcome(to, answerOf(c, false, err))
@@ -254,29 +258,42 @@ func (n *Node) takeBack(to member.Address, id uint64) {
 		n.mux.Cancel(to, id)
 		return
 	}
+	c := takenBack{to, wire.AppendCancel(nil, id)}
+	if n.net.TrySend(to, c.frame) {
+		return
+	}
 	select {
-	case n.takenBack <- takenBack{to, id}:
+	case n.takenBack <- c:
 	default: // its deadline or the end of the connection tells it
 	}
 }
 
-// takenBack is a call that nobody awaits any more.
+// takenBack is the cancel of a call for a member that takes nothing at the moment.
 type takenBack struct {
-	to member.Address
-	id uint64
+	to    member.Address
+	frame []byte
 }
 
-// maxTakenBack bounds those whose members are still to be told.
+// maxTakenBack bounds the cancels that wait, and once more those that members are
+// just being told of.
 const maxTakenBack = 1024
 
-// tellTakenBack tells members of calls that were taken back, until the node ends.
+// tellTakenBack tells members of calls that were taken back, until the node ends. Who
+// takes nothing holds up no other.
 func (n *Node) tellTakenBack() {
+	var telling sync.WaitGroup
+	defer telling.Wait()
+	slots := make(chan struct{}, maxTakenBack)
 	for {
 		select {
 		case c := <-n.takenBack:
-			ctx, cancel := context.WithTimeout(context.Background(), n.cfg.HeartbeatTimeout)
-			_ = n.net.Send(ctx, c.to, wire.AppendCancel(nil, c.id)) // as takeBack says
-			cancel()
+			slots <- struct{}{}
+			telling.Go(func() {
+				ctx, cancel := context.WithTimeout(context.Background(), n.cfg.HeartbeatTimeout)
+				defer cancel()
+				_ = n.net.Send(ctx, c.to, c.frame) // as takeBack says
+				<-slots
+			})
 		case <-n.quit:
 			return
 		}

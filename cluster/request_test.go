@@ -182,6 +182,28 @@ func TestEndOfARequestCrossesTheWire(t *testing.T) {
 	})
 }
 
+// TestNodeThatClosesTakesItsRequestsBack.
+func TestNodeThatClosesTakesItsRequestsBack(t *testing.T) {
+	withDesk(t, func(t *testing.T, w *world, d *desk) {
+		leader := w.leader()
+		asker, asked := w.others(leader)[0], w.others(leader)[1]
+		failed := make(chan error, 1)
+		go func() {
+			_, err := Request[total](t.Context(), asker, asked.cfg.self, sum{Text: "wait"})
+			failed <- err
+		}()
+		synctest.Wait()
+		w.end(asker)
+		if err := <-failed; !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, ErrClosed) {
+			t.Errorf("got %v, want ErrUnknownOutcome and ErrClosed", err)
+		}
+		synctest.Wait()
+		if _, ended := d.seen(); len(ended) != 1 || ended[0] != receiver.ErrCanceled {
+			t.Errorf("the handler's context: got %v, want ErrCanceled", ended)
+		}
+	})
+}
+
 // TestLostConnectionEndsItsRequests on both sides.
 func TestLostConnectionEndsItsRequests(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, d *desk) {
@@ -195,11 +217,12 @@ func TestLostConnectionEndsItsRequests(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
+		w.net.Kill(asker.cfg.self) // it cannot take back what it asked
 		if err := asker.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-failed; !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, ErrClosed) {
-			t.Errorf("asker that closes: got %v, want ErrUnknownOutcome and ErrClosed", err)
+		if err := <-failed; !errors.Is(err, ErrUnknownOutcome) {
+			t.Errorf("asker that dies: got %v, want ErrUnknownOutcome", err)
 		}
 		time.Sleep(2 * time.Second) // by then no other connection has come
 		if _, ended := d.seen(); len(ended) != 1 || ended[0] != errAskerLost {

@@ -232,15 +232,17 @@ func (n *Node) send(
 	}
 	defer n.meter.sending.Add(-1)
 	if to == n.cfg.self {
-		return untaken(n.deliver(ctx, e.delivery(seen.members[to])))
+		return untaken(ctx, n.deliver(ctx, e.delivery(seen.members[to])))
 	}
 	return n.notDelivered(n.net.Send(ctx, to, e.Frame()))
 }
 
 // untaken says in the words of this package why the node's own receiver did not take
 // an event.
-func untaken(err error) error {
+func untaken(ctx context.Context, err error) error {
 	switch {
+	case err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
+		return fmt.Errorf("%w: %w", ErrNotDelivered, err)
 	case errors.Is(err, receiver.ErrUnknown), errors.Is(err, receiver.ErrMalformed):
 		return fmt.Errorf("%w: %w", ErrUnknownType, err)
 	case errors.Is(err, receiver.ErrBusy):

@@ -47,7 +47,7 @@ func (m *Mux) Name(event any) (string, error) {
 			return "", err
 		}
 	}
-	if t.Kind() == reflect.Pointer && reflect.ValueOf(event).IsNil() {
+	if isNil(t, event) {
 		return "", fmt.Errorf("%w: it is a nil %v", ErrUnsendable, t)
 	}
 	return name, nil
@@ -151,6 +151,11 @@ func elem(t reflect.Type) reflect.Type {
 		return t.Elem()
 	}
 	return t
+}
+
+// isNil reports whether a value of type t is a nil pointer.
+func isNil(t reflect.Type, value any) bool {
+	return t.Kind() == reflect.Pointer && reflect.ValueOf(value).IsNil()
 }
 
 // nameOf is the name under which a type travels.

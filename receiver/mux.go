@@ -59,7 +59,9 @@ type MuxOption func(*Mux)
 
 // NewMux returns a Mux without handlers.
 func NewMux(opts ...MuxOption) *Mux {
-	m := &Mux{codec: packer{}, types: map[reflect.Type]*route{}, streams: map[string]*streamRoute{}}
+	m := &Mux{
+		codec: packer{&sync.Map{}}, types: map[reflect.Type]*route{}, streams: map[string]*streamRoute{},
+	}
 	for _, opt := range opts {
 		opt(m)
 	}

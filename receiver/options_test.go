@@ -141,7 +141,7 @@ func (o *outcome) want(t *testing.T, value any, ran bool, err error) {
 
 // asked is an order that somebody waits for the outcome of.
 func asked(text string, c *Call) Delivery {
-	payload, err := packer{}.Marshal(order{text})
+	payload, err := packer{&sync.Map{}}.Marshal(order{text})
 	if err != nil {
 		panic(err)
 	}

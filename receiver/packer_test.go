@@ -5,10 +5,12 @@ package receiver
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -116,25 +118,28 @@ func TestOwnEncodingOfMsgpack(t *testing.T) {
 
 // Types whose AppendBinary does what it may not.
 type (
-	faulty    struct{}
-	forgetful struct{}
-	panicking struct{}
+	faulty    struct{ price }
+	forgetful struct{ price }
+	panicking struct{ price }
+	owner     struct{ cached []byte }
 )
 
 func (faulty) AppendBinary(b []byte) ([]byte, error)    { return b, errBoom }
 func (forgetful) AppendBinary([]byte) ([]byte, error)   { return []byte("x"), nil }
 func (panicking) AppendBinary(b []byte) ([]byte, error) { panic("boom") }
+func (o owner) AppendBinary([]byte) ([]byte, error)     { return o.cached, nil }
+func (o *owner) UnmarshalBinary([]byte) error           { return nil }
 
 func TestOwnEncodingThatFails(t *testing.T) {
 	mux := NewMux()
 	started(t, mux, Setup{})
-	var nobody *price
+	cached := []byte("memory of the application's own")
 	for _, c := range []struct {
 		event any
 		want  string
 	}{
-		{faulty{}, errBoom.Error()}, {forgetful{}, "returns 1 bytes, which had 11 before"},
-		{panicking{}, "encoding panics: boom"}, {nobody, "encoding panics"}, // Name refuses it
+		{faulty{}, errBoom.Error()}, {forgetful{}, "does not append"}, {owner{cached}, "does not append"},
+		{panicking{}, "encoding panics: boom"},
 	} {
 		got, err := mux.Encode([]byte("before"), c.event)
 		if !errors.Is(err, ErrUnsendable) || !strings.Contains(err.Error(), c.want) {
@@ -143,5 +148,90 @@ func TestOwnEncodingThatFails(t *testing.T) {
 		if string(got) != "before" {
 			t.Errorf("Encode(%T): got %q, want what was there before", c.event, got)
 		}
+	}
+	if string(cached) != "memory of the application's own" {
+		t.Errorf("it was written to: %q", cached)
+	}
+}
+
+// Types that msgpack has a way of its own with, though they have AppendBinary.
+type (
+	// logged embeds time.Time and says to msgpack how it travels.
+	logged struct {
+		time.Time
+		Text string
+	}
+	// stamped says so by MarshalBinary.
+	stamped struct {
+		time.Time
+		Text string
+	}
+	entry struct {
+		At   time.Time
+		Text string
+	}
+	// half cannot read what it appends.
+	half struct{ A, B int }
+)
+
+func (l logged) EncodeMsgpack(e *msgpack.Encoder) error { return e.Encode(entry{l.Time, l.Text}) }
+func (l *logged) DecodeMsgpack(d *msgpack.Decoder) error {
+	var e entry
+	err := d.Decode(&e)
+	l.Time, l.Text = e.At, e.Text
+	return err
+}
+
+func (s stamped) MarshalBinary() ([]byte, error) { return json.Marshal(entry{s.Time, s.Text}) }
+func (s *stamped) UnmarshalBinary(b []byte) error {
+	var e entry
+	err := json.Unmarshal(b, &e)
+	s.Time, s.Text = e.At, e.Text
+	return err
+}
+
+func (h half) AppendBinary(b []byte) ([]byte, error) { return append(b, byte(h.A), byte(h.B)), nil }
+
+// trip is what arrives of an answer.
+func trip[T any](t *testing.T, mux *Mux, answer any) (got T) {
+	t.Helper()
+	b, err := mux.EncodeAnswer(nil, answer)
+	if err == nil {
+		err = mux.DecodeAnswer(b, &got)
+	}
+	if err != nil {
+		t.Errorf("%#v: %v", answer, err)
+	}
+	return got
+}
+
+// TestMsgpackKeepsItsOwn: what msgpack has a way of its own with travels by that.
+func TestMsgpackKeepsItsOwn(t *testing.T) {
+	mux := NewMux()
+	started(t, mux, Setup{})
+	at := time.Unix(1, 0)
+	if got := trip[logged](t, mux, logged{at, "full"}); got.Text != "full" || !got.Equal(at) {
+		t.Errorf("with EncodeMsgpack: got %+v", got)
+	}
+	if got := trip[stamped](t, mux, stamped{at, "full"}); got.Text != "full" || !got.Equal(at) {
+		t.Errorf("with MarshalBinary: got %+v", got)
+	}
+	if got := trip[half](t, mux, half{1, 2}); got != (half{1, 2}) {
+		t.Errorf("without UnmarshalBinary: got %+v", got)
+	}
+	if got := trip[*time.Time](t, mux, &at); got == nil || !got.Equal(at) {
+		t.Errorf("pointer to a time: got %v", got)
+	}
+	if got := trip[*time.Time](t, mux, (*time.Time)(nil)); got != nil {
+		t.Errorf("nil: got %v", got)
+	}
+	if got := trip[*price](t, mux, (*price)(nil)); got != nil {
+		t.Errorf("nil: got %v", got)
+	}
+	if got := trip[*price](t, mux, &price{3}); got == nil || got.cents != 3 {
+		t.Errorf("pointer: got %v", got)
+	}
+	if got, ok := trip[any](t, mux, at).(time.Time); !ok || !got.Equal(at) {
+		t.Errorf("time in any: got %v", got)
 	}
 }

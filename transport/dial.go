@@ -26,8 +26,9 @@ const (
 	attemptPauses = 4
 	leastAttempt  = 500 * time.Millisecond
 	// While many peers are dialed at once, as when a large cluster starts, each of them
-	// waits longer before it is dialed again, and an attempt is given longer: else the
-	// handshakes that are repeated leave no processor time for one to end.
+	// waits longer before it is dialed again, at most mostRedialCap, and an attempt is
+	// given longer: else the handshakes that are repeated leave no processor time for
+	// one to end.
 	pausePerDial   = 60 * time.Millisecond
 	attemptPerDial = 200 * time.Millisecond
 	// and the node with the greater address waits once more for so many of them.
@@ -57,7 +58,7 @@ func (p *peer) dial(ctx context.Context) {
 				p.attempt(attemptCtx)
 			})
 		}
-		pause.Reset(max(next, others*pausePerDial))
+		pause.Reset(max(next, min(others*pausePerDial, mostRedialCap)))
 	}
 }
 

@@ -38,6 +38,7 @@ type link struct {
 
 	// Guarded by the peer's lock.
 	started  bool
+	follows  bool // an earlier link went to the same run
 	over     bool
 	draining bool          // nothing more is sent but end marks
 	silent   bool          // nothing comes back; another connection is dialed
@@ -119,7 +120,7 @@ func (l *link) end(code Code, reason string, err error) {
 	var lost, owed bool
 	switch {
 	case !started:
-		lost = dropped > 0 // they waited for it
+		lost = dropped > 0 || l.follows // they waited for it, or for answers on it
 	case l.left && p.cur != nil:
 		lost = p.cur.who != l.who
 	case l.left && !p.leaving:

@@ -55,16 +55,40 @@ func (p lossPlay) told() (runs []uint64) {
 	return runs
 }
 
+// lossCase is what happens to the connections of a peer, and of which runs a loss is
+// told then.
+type lossCase struct {
+	name  string
+	play  func(p lossPlay)
+	now   []uint64 // told at once
+	later []uint64 // and in the end
+	wait  int      // frames in the end
+}
+
+func (c lossCase) check(t *testing.T) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		heard := &losses{}
+		p := lossPlay{t, newPeer(&Mesh{handler: heard}, addrA), heard}
+		c.play(p)
+		if got := p.told(); !slices.Equal(got, c.now) {
+			t.Errorf("%s: told of %v at once, want %v", c.name, got, c.now)
+		}
+		time.Sleep(2 * drainTimeout)
+		synctest.Wait()
+		if got := p.told(); !slices.Equal(got, c.later) {
+			t.Errorf("%s: told of %v, want %v", c.name, got, c.later)
+		}
+		if got := p.flows[Custom].frames; got != c.wait {
+			t.Errorf("%s: %d frames wait, want %d", c.name, got, c.wait)
+		}
+	})
+}
+
 // TestLossIsTold before a later run of the peer is heard, and not where nothing was
 // lost.
 func TestLossIsTold(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		play  func(p lossPlay)
-		now   []uint64 // told at once
-		later []uint64 // and in the end
-		wait  int      // frames in the end
-	}{
+	for _, c := range []lossCase{
 		{"before it started", func(p lossPlay) {
 			l := p.connect(1)
 			p.give()
@@ -107,21 +131,55 @@ func TestLossIsTold(t *testing.T) {
 			l.end(CodeLeft, "", nil)
 		}, []uint64{1}, []uint64{1}, 0},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			heard := &losses{}
-			p := lossPlay{t, newPeer(&Mesh{handler: heard}, addrA), heard}
-			c.play(p)
-			if got := p.told(); !slices.Equal(got, c.now) {
-				t.Errorf("%s: told of %v at once, want %v", c.name, got, c.now)
-			}
-			time.Sleep(2 * drainTimeout)
-			synctest.Wait()
-			if got := p.told(); !slices.Equal(got, c.later) {
-				t.Errorf("%s: told of %v, want %v", c.name, got, c.later)
-			}
-			if got := p.flows[Custom].frames; got != c.wait {
-				t.Errorf("%s: %d frames wait, want %d", c.name, got, c.wait)
-			}
-		})
+		c.check(t)
+	}
+}
+
+// TestLossBehindWhatNeverStarted: what was sent on a connection that was left is
+// answered on the next one to the same run.
+func TestLossBehindWhatNeverStarted(t *testing.T) {
+	for _, c := range []lossCase{
+		{"left, the same run comes and ends before it starts, a later one comes", func(p lossPlay) {
+			l := p.connect(1)
+			p.leave(l)
+			l.end(CodeLeft, "", nil)
+			p.connect(1).end(CodeClosed, "", nil)
+			p.connect(2)
+		}, []uint64{1}, []uint64{1}, 0},
+		{"left beside the same run, which ends before it starts", func(p lossPlay) {
+			l := p.connect(1)
+			p.leave(l)
+			next := p.connect(1)
+			l.end(CodeLeft, "", nil)
+			next.end(CodeClosed, "", nil)
+		}, []uint64{1}, []uint64{1}, 0},
+		{"left beside the same run, which a later one replaces before it starts", func(p lossPlay) {
+			l := p.connect(1)
+			p.leave(l)
+			p.connect(1)
+			l.end(CodeLeft, "", nil)
+			p.connect(2)
+		}, []uint64{1}, []uint64{1}, 0},
+	} {
+		c.check(t)
+	}
+}
+
+// TestPeerWithFramesToHandOverIsKept: forgotten, it would come back as another one
+// whose frames wait for nothing.
+func TestPeerWithFramesToHandOverIsKept(t *testing.T) {
+	p := lossPlay{t, newPeer(&Mesh{handler: &losses{}}, addrA), &losses{}}
+	l := p.connect(1)
+	l.started = true
+	l.end(CodeClosed, "", nil)
+	p.dialing = false // the test has no network
+	if p.idle() {
+		t.Error("it may be forgotten while a handler has its frames")
+	}
+	for k := range Kinds {
+		l.read[k].release()
+	}
+	if !p.idle() {
+		t.Error("it is kept for ever")
 	}
 }

@@ -79,7 +79,8 @@ func (p *peer) idle() bool {
 	defer p.mu.Unlock()
 	p.expire()
 	return p.holders.Load() == 0 && p.cur == nil && p.greeting == nil && len(p.draining) == 0 &&
-		p.owed == nil && !p.dialing && p.system.empty()
+		p.owed == nil && !p.dialing && p.system.empty() &&
+		!slices.ContainsFunc(p.ended, func(l *link) bool { return !l.handedOver() })
 }
 
 func (p *peer) state() PeerState {
@@ -306,6 +307,7 @@ func (p *peer) mapTo(next *link, verdict Verdict) (gone *member.Identity) {
 			gone = &earlier
 		}
 	}
+	next.follows = p.run == next.who
 	p.run, p.owed = next.who, nil
 	earlier := slices.Clone(p.draining)
 	if p.cur != nil {

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package memnet
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
+)
+
+// repeating dials as QUIC does: with a first packet that is lost during a cut, sent
+// again after a while, and given up in the end.
+type repeating struct{ *endpoint }
+
+func (r repeating) Dial(ctx context.Context, to member.Address) (transport.Conn, error) {
+	for _, pause := range []time.Duration{0, 200, 400, 800, 1600} {
+		select {
+		case <-time.After(pause * time.Millisecond):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		if c, _, err := r.net.tryDial(r.endpoint, to); err != nil {
+			return nil, err
+		} else if c != nil {
+			return c, nil
+		}
+	}
+	return nil, transport.ErrNoAnswer
+}
+
+// begin starts a node of a large cluster.
+func begin(t *testing.T, network *Network, port int) *node {
+	t.Helper()
+	n := &node{at: member.Address{Host: "a", Port: uint16(port)}}
+	var err error
+	if n.endpoint, err = network.listen(n.at); err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	cfg := transport.Config{Encode: encode, Decode: decode, Size: 200}
+	if n.Mesh, err = transport.NewMesh(repeating{n.endpoint}, cfg); err != nil {
+		t.Fatalf("NewMesh: %v", err)
+	}
+	if err := n.Start(n); err != nil {
+		t.Fatalf("Start: %v", err)
+	}
+	return n
+}
+
+// TestHealOfMany: who was cut off from many finds them about as soon as one.
+func TestHealOfMany(t *testing.T) {
+	const interval, limit = 100 * time.Millisecond, 1200 * time.Millisecond
+	for _, count := range []int{1, 120} {
+		synctest.Test(t, func(t *testing.T) {
+			network := New()
+			alone := begin(t, network, 1)
+			var others []*node
+			for i := range count {
+				n := begin(t, network, 2+i)
+				others = append(others, n)
+				network.Cut(alone.at, n.at)
+				network.Cut(n.at, alone.at)
+			}
+			beat := func() (connected int) {
+				for _, n := range others {
+					alone.Notify(n.at, []byte("x"))
+				}
+				time.Sleep(interval)
+				for _, p := range alone.Peers() {
+					if p.Connected {
+						connected++
+					}
+				}
+				return connected
+			}
+			for range 400 {
+				beat()
+			}
+			for _, n := range others {
+				network.Heal(alone.at, n.at)
+				network.Heal(n.at, alone.at)
+			}
+			healed := time.Now()
+			for beat() < count {
+				if took := time.Since(healed); took > limit {
+					t.Fatalf("%d nodes are not all connected %v after the heal", count, took)
+				}
+			}
+			for _, n := range append(others, alone) {
+				if err := n.Mesh.Close(); err != nil {
+					t.Errorf("Close: %v", err)
+				}
+			}
+		})
+	}
+}

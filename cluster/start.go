@@ -26,6 +26,8 @@ import (
 //
 // When ctx ends first, or no seed can be in one cluster with this node, the
 // error is a *JoinError that says whom the node asked and what they said.
+// A seed that some seeds refuse, and others do not answer, returns without an error
+// and leads provisionally: Status.NoLeader says what is wrong, WaitLeader waits.
 // After an error nothing is left running.
 func Start(ctx context.Context, cfg Config, opts ...Option) (*Node, error) {
 	o := newOptions(opts)

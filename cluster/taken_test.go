@@ -58,6 +58,11 @@ func testSecondProcess(t *testing.T, copied bool, why string) {
 	defer w.close()
 	warnings := watched(t, w)
 	victim := w.nodes[2]
+	if w.leader() == victim { // it shall be the others' leader that sees it pushed out
+		if err := victim.Transfer(w.within(time.Minute), address(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	cfg := w.config(9, Config{Advertise: address(2).String()})
 	if copied {
 		if err := os.CopyFS(cfg.DataDir, os.DirFS(w.dir(2))); err != nil {

@@ -19,7 +19,7 @@ import (
 // custom frames, many times what the window of the connection leaves for them.
 func TestFullWindowsStopNobody(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		const growBytes = 2 << 20 // read of each stream before
+		const growBytes = 8 << 20 // read of each stream before
 		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)
 		var unread atomic.Int64
 		chunk := make([]byte, 8<<10)

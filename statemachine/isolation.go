@@ -87,14 +87,15 @@ func (m *Machine) mayDeclare() bool {
 		!m.seek.allAt.IsZero() && m.due(m.seek.allAt.Add(retry))
 }
 
-// heardSeeds counts the other seeds that showed themselves leaderless a moment ago,
-// and reports whether this node's address is greater than theirs, and whether one of
-// them holds a state.
+// heardSeeds counts the other seeds that showed themselves leaderless of late, and
+// reports whether this node's address is greater than theirs, and whether one of them
+// holds a state. Each is asked once in a round, which lasts up to 5/4 RetryInterval,
+// and may need a RetryInterval to answer.
 func (m *Machine) heardSeeds() (answered int, greatest, holds bool) {
 	greatest = true
 	retry := m.cfg.Timings.RetryInterval
 	for _, a := range m.seek.answers {
-		if m.now.Sub(a.at) > retry+retry/2 {
+		if m.now.Sub(a.at) > 2*retry+retry/4 {
 			continue
 		}
 		answered++

@@ -36,7 +36,11 @@ type Status struct {
 	// Handshakes counts those with other nodes by how they ended, whoever began
 	// them: "certificate refused" is somebody without the secret.
 	Handshakes map[string]uint64 `json:"handshakes"`
-	UptimeMS   float64           `json:"uptime_ms"`
+	// Peers are the nodes that this one knows of, sorted by address.
+	Peers    []Peer  `json:"peers"`
+	Traffic  Traffic `json:"traffic"`
+	Events   Events  `json:"events"`
+	UptimeMS float64 `json:"uptime_ms"`
 	// Protocol is the version of the format in which nodes talk.
 	Protocol int    `json:"protocol"`
 	Build    string `json:"build"`
@@ -110,6 +114,9 @@ func StatusOf(s cluster.Status, build string) Status {
 		OtherSeeds:       append([]member.Address{}, s.OtherSeeds...),
 		LeaseRemainingMS: milliseconds(s.LeaseRemaining),
 		Handshakes:       map[string]uint64{},
+		Peers:            peersOf(s.Peers),
+		Traffic:          trafficOf(s.Transport),
+		Events:           eventsOf(s),
 		UptimeMS:         milliseconds(s.Uptime),
 		Protocol:         wire.Version,
 		Build:            build,

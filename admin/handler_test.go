@@ -15,6 +15,7 @@ import (
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/transport"
 )
 
@@ -63,7 +64,20 @@ func leading(t testing.TB) fake {
 		},
 		OtherSeeds: []member.Address{members[2].Address},
 		Uptime:     time.Minute,
-		Transport:  transport.Stats{Handshakes: [transport.Results]uint64{2, 0, 0, 0, 0, 7}},
+		Transport: transport.Stats{
+			Handshakes: [transport.Results]uint64{2, 0, 0, 0, 0, 7},
+			Sent:       [transport.Kinds]transport.Traffic{{Messages: 5, Bytes: 50}},
+			Received:   [transport.Kinds]transport.Traffic{{}, {Messages: 2, Bytes: 9}},
+		},
+		Peers: []transport.PeerState{
+			{Address: members[2].Address},
+			{Address: members[0].Address, Connected: true, RTT: 412 * time.Microsecond},
+		},
+		Receivers: []receiver.Stats{
+			{Dropped: 1},
+			{Event: "A", Queued: 2, Handled: 30, Failed: 1, Panicked: 1, Malformed: 1, Rejected: 3},
+			{Event: "B", Handled: 4},
+		},
 	}
 }
 
@@ -131,8 +145,21 @@ const statusShape = `{
 	"no_leader": "", "other_seeds": ["10.0.0.3:7000"],
 	"handshakes": {"established": 2, "refused": 0, "refused by peer": 0, "duplicate": 0,
 		"failed": 0, "certificate refused": 7},
+	"peers": [{"address": "10.0.0.1:7000", "connected": true, "rtt_ms": 0.412},
+		{"address": "10.0.0.3:7000", "connected": false, "rtt_ms": 0}],
+	"traffic": {
+		"sent": {"system": {"messages": 5, "bytes": 50}, "custom": {"messages": 0, "bytes": 0},
+			"answer": {"messages": 0, "bytes": 0}},
+		"received": {"system": {"messages": 0, "bytes": 0}, "custom": {"messages": 2, "bytes": 9},
+			"answer": {"messages": 0, "bytes": 0}}
+	},
+	"events": {"handled": 34, "failed": 3, "dropped": 4, "waiting": 2},
 	"uptime_ms": 60000, "protocol": 1, "build": "v0.1"
 }`
+
+// noFrames is the traffic of one direction of a node that has heard nothing.
+const noFrames = `{"system": {"messages": 0, "bytes": 0}, "custom": {"messages": 0, "bytes": 0},
+	"answer": {"messages": 0, "bytes": 0}}`
 
 // TestUnknownQueryNamesTheKnown, so that who misspelled one sees it.
 func TestUnknownQueryNamesTheKnown(t *testing.T) {
@@ -181,6 +208,8 @@ func TestStatusShape(t *testing.T) {
 			"no_leader": "asked 10.0.0.9:7000 (no answer)", "other_seeds": [],
 			"handshakes": {"established": 0, "refused": 0, "refused by peer": 0, "duplicate": 0,
 			"failed": 0, "certificate refused": 0},
+			"peers": [], "traffic": {"sent": ` + noFrames + `, "received": ` + noFrames + `},
+			"events": {"handled": 0, "failed": 0, "dropped": 0, "waiting": 0},
 			"uptime_ms": 0, "protocol": 1, "build": "v0.1"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -58,8 +58,9 @@ var (
 	// proves a fault: a lost disk, two configurations, or a bug.
 	ErrSplitVersion = errors.New("cluster: two leaders were chosen for one version")
 	// ErrRosterLost says that so many members lost their stores that the
-	// roster can never elect a leader again: bring the lost stores back, or start
-	// over with empty ones, whose tokens begin at 1 again.
+	// roster can never elect a leader again: bring the lost stores back, or stop all
+	// nodes and let each store that is left forget it (athena recover, or Forget of
+	// store.File): the tokens of the new cluster begin at 1 again.
 	ErrRosterLost = errors.New("cluster: too many members lost their stores to elect a leader")
 	// ErrLeaseEnded is the cause of a term that ran out of its lease.
 	ErrLeaseEnded = errors.New("cluster: lease ended")

@@ -184,7 +184,7 @@ func (n *Node) probe(p statemachine.Probe) {
 func (n *Node) noteRosterLost(lost bool) {
 	if n.meter.rosterLost.Swap(lost) != lost && lost {
 		n.log.Error().Err(ErrRosterLost).Msg("nobody can be elected any more; " +
-			"bring the lost stores back, or start over with empty ones")
+			"bring the lost stores back, or let every node forget this cluster (athena recover)")
 	}
 }
 

@@ -63,7 +63,7 @@ func execute(began time.Time, args []string, stdout, stderr io.Writer) int {
 	root.PersistentPreRun = func(*cobra.Command, []string) { wellFormed = true }
 	root.AddCommand(
 		newRun(), newDemo(began), newMembers(), newLeader(), newStatus(), newSim(), newBench(),
-		newVersion(),
+		newRecover(), newVersion(),
 	)
 	root.SetFlagErrorFunc(flagFault)
 	root.SetArgs(args)

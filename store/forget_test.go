@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package store
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/athena-go/athena/paxos"
+)
+
+// TestForgetMakesANewMember of the same cluster, size and address, and keeps what was
+// there.
+func TestForgetMakesANewMember(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	load(t, s)
+	before := typical()
+	save(t, s, before)
+	raw, err := os.ReadFile(filepath.Join(dir, stateName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := s.ResetKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	kept, err := s.Forget()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(kept); err != nil || !bytes.Equal(got, raw) {
+		t.Errorf("kept: got %d bytes and %v, want the %d of before", len(got), err, len(raw))
+	}
+	after, known, err := s.Load()
+	if err != nil || !known {
+		t.Fatalf("got known %v, %v", known, err)
+	}
+	if after.StoreID == before.StoreID || after.StoreID.IsZero() {
+		t.Errorf("got store id %s, want another one than %s", after.StoreID, before.StoreID)
+	}
+	want := before
+	want.Durable = paxos.Durable{StoreID: after.StoreID, Incarnation: before.Incarnation + 1}
+	if diff := cmp.Diff(want, after); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if again, err := s.ResetKey(); err != nil || again != key {
+		t.Errorf("got reset key %x, %v; want that of before", again, err)
+	}
+	if _, err := s.Forget(); !errors.Is(err, ErrUnused) {
+		t.Errorf("a second time: got %v, want ErrUnused", err)
+	}
+}
+
+// TestForgetChangesNothing where the state cannot be read, or is kept already.
+func TestForgetChangesNothing(t *testing.T) {
+	if _, err := open(t, t.TempDir()).Forget(); !errors.Is(err, ErrUnused) {
+		t.Errorf("an empty store: got %v, want ErrUnused", err)
+	}
+
+	dir := t.TempDir()
+	state := filepath.Join(dir, stateName)
+	if err := os.WriteFile(state, []byte("rubbish\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(t, dir).Forget(); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("a corrupt store: got %v, want ErrCorrupt", err)
+	}
+	if got, _ := os.ReadFile(state); string(got) != "rubbish\n" {
+		t.Errorf("a corrupt store: it holds %q now", got)
+	}
+
+	dir = t.TempDir()
+	s := open(t, dir)
+	load(t, s)
+	before := typical()
+	save(t, s, before)
+	kept, err := s.Forget()
+	if err != nil {
+		t.Fatal(err)
+	}
+	save(t, s, before)
+	if _, err := s.Forget(); err == nil {
+		t.Errorf("%s was replaced", kept)
+	}
+	if got, _, err := s.Load(); err != nil || !cmp.Equal(got, before) {
+		t.Errorf("got %v, %v; want the state as it was", got, err)
+	}
+}

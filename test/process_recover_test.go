@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/athena-go/athena/store"
+)
+
+// TestProcessRecover: two of three lose their directories, which nothing brings back.
+// The third one says so, forgets only once it is stopped and told to, and then all
+// three are a new cluster.
+func TestProcessRecover(t *testing.T) {
+	c := newNodes(t, 3)
+	all, _ := c.startAll()
+	kill := func(nodes []*process) {
+		for _, p := range nodes {
+			p.signal(syscall.SIGKILL)
+			p.wait()
+		}
+	}
+	kill(all)
+	for i := 2; i <= 3; i++ {
+		if err := os.RemoveAll(c.store(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	recoverArgs := []string{"recover", "--data-dir", c.store(1)}
+	refused := func(when, want string, code int, more ...string) {
+		t.Helper()
+		path := filepath.Join(c.store(1), "athena.state")
+		before, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _, stderr := run(t, append(recoverArgs, more...)...)
+		if got != code || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit %d, %s; want %d and %q", when, got, stderr, code, want)
+		}
+		if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, before) {
+			t.Errorf("%s: the state changed, %v", when, err)
+		}
+	}
+	all = []*process{c.start(1), c.start(2, "--join-only"), c.start(3, "--join-only")}
+	eventually(t, "node 1 says that too many stores are lost", func() bool {
+		s, ok := c.status(1)
+		return ok && strings.Contains(s.NoLeader, "too many members lost their stores")
+	})
+	kill(all[1:])
+	// Its state may change as long as it runs: what is refused then is looked at below.
+	if code, _, stderr := run(t, append(recoverArgs, "--confirm", "athena")...); code != 1 ||
+		!strings.Contains(stderr, "the node must not run") {
+		t.Errorf("while it runs: exit %d, %s; want 1 and that it must not run", code, stderr)
+	}
+	kill(all[:1])
+	refused("without a word", `add --confirm "athena"`, 1)
+	refused("for another cluster", `the store is of cluster "athena"`, 2, "--confirm", "other")
+
+	code, stdout, stderr := run(t, append(recoverArgs, "--confirm", "athena")...)
+	if code != 0 || !strings.Contains(stdout, "Tokens begin at 1") ||
+		!strings.Contains(stdout, c.addrs[2]) {
+		t.Fatalf("exit %d, %s, %s; want 0, what it forgot, and what follows", code, stdout, stderr)
+	}
+	refused("a second time", store.ErrUnused.Error(), 1, "--confirm", "athena")
+
+	_, leader := c.startAll()
+	if s, ok := c.status(leader); !ok || s.Token != 1 {
+		t.Errorf("got token %d, want 1 in the new cluster", s.Token)
+	}
+}
+
+// TestProcessRecoverWithoutStore makes none.
+func TestProcessRecoverWithoutStore(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "mistyped")
+	code, _, stderr := run(t, "recover", "--data-dir", dir, "--confirm", "athena")
+	if code != 1 || !strings.Contains(stderr, "there is no store") {
+		t.Errorf("exit %d, %s; want 1 and that there is none", code, stderr)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("%s was made: %v", dir, err)
+	}
+	if code, _, stderr = run(t, "recover"); code != 2 || !strings.Contains(stderr, "--data-dir") {
+		t.Errorf("without a directory: exit %d, %s; want 2 and --data-dir", code, stderr)
+	}
+}

@@ -18,7 +18,8 @@ const maxSecretBytes = 4 << 10
 // and a daemon with the same file have the same secret. All line ends ('\n', '\r')
 // at the end of the file do not belong to the secret, since editors and commands
 // add them; that holds for random bytes too. It is an error where others than the
-// owner may read the file, or fewer than MinSecretBytes are left.
+// owner may read the file, or fewer than MinSecretBytes are left. A file of root may be
+// readable by its group too, for a process that is not root's: so secrets are mounted.
 func ReadSecret(path string) ([]byte, error) {
 	if path == "" {
 		return nil, errors.New("no file is named that holds the secret: name one, the same secret on " +
@@ -37,7 +38,7 @@ func ReadSecret(path string) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case info.Mode().Perm()&0o077 != 0:
+	case !isPrivate(info):
 		return nil, fmt.Errorf("%s: mode %04o lets others have the secret; run: chmod 600 %s",
 			path, info.Mode().Perm(), path)
 	case info.Size() > maxSecretBytes:

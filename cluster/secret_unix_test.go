@@ -5,6 +5,7 @@
 package cluster
 
 import (
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -19,5 +20,28 @@ func TestReadSecretDoesNotWaitForAPipe(t *testing.T) {
 	}
 	if _, err := ReadSecret(path); err == nil || !strings.Contains(err.Error(), "no regular file") {
 		t.Errorf("got %v, want that it is no regular file", err)
+	}
+}
+
+// TestPrivateFiles are the owner's alone; what root gives to a group is that group's.
+func TestPrivateFiles(t *testing.T) {
+	for _, c := range []struct {
+		mode        fs.FileMode
+		owner, user int
+		want        bool
+	}{
+		{0o600, 1000, 1000, true},
+		{0o400, 0, 0, true},
+		{0o440, 0, 1000, true},
+		{0o640, 0, 1000, true},
+		{0o640, 0, 0, false},
+		{0o640, 1000, 1000, false},
+		{0o640, 1001, 1000, false},
+		{0o660, 0, 1000, false},
+		{0o644, 0, 1000, false},
+	} {
+		if got := private(c.mode, c.owner, c.user); got != c.want {
+			t.Errorf("mode %04o of %d for %d: got %t, want %t", c.mode, c.owner, c.user, got, c.want)
+		}
 	}
 }

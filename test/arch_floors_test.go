@@ -41,6 +41,7 @@ var dependencies = []dependency{
 	{"github.com/rs/zerolog", []string{"cluster", "cmd/..."}, "003-zerolog.md"},
 	{"github.com/google/renameio/v2", []string{"store"}, "004-renameio.md"},
 	{"github.com/spf13/cobra", []string{"cmd/..."}, "005-cobra.md"},
+	{"github.com/coreos/go-systemd/v22", []string{"cmd/..."}, "008-go-systemd.md"},
 	{"github.com/spf13/pflag", []string{"cmd/..."}, "005-cobra.md"},
 	{"golang.org/x/sys", []string{"bench", "chaos", "cluster", "store", "cmd/..."}, "007-golang-x.md"},
 	{"github.com/google/go-cmp", nil, "006-test-modules.md"},

@@ -152,10 +152,13 @@ func (d *daemon) run(adminAddr string) error {
 	if d.boss != nil {
 		go d.boss.report(node)
 	}
+	supervisor := service{d.log}
+	supervisor.joined(ctx, node)
 	select {
 	case <-node.Done():
 		return fmt.Errorf("the node ended: %w", node.Err())
 	case <-ctx.Done():
+		supervisor.leaving()
 		return d.leave(node)
 	}
 }

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"os"
+
+	systemd "github.com/coreos/go-systemd/v22/daemon"
+	"github.com/rs/zerolog"
+
+	"github.com/athena-go/athena/cluster"
+)
+
+// service tells systemd, where that started the process, how it gets on. A unit of
+// Type=notify is started when the node is an active member: `systemctl restart` of one
+// node after the other is then a rolling restart.
+type service struct{ log zerolog.Logger }
+
+// tell sends a state of sd_notify(3). Without systemd it does nothing.
+func (s service) tell(state string) {
+	if _, err := systemd.SdNotify(false, state); err != nil {
+		s.log.Warn().Err(err).Msg("systemd is not told")
+	}
+}
+
+// joined says that the node is a member, and from then on who leads, until ctx ends.
+func (s service) joined(ctx context.Context, node *cluster.Node) {
+	s.tell(systemd.SdNotifyReady)
+	if os.Getenv("NOTIFY_SOCKET") == "" {
+		return
+	}
+	go func() {
+		for e := range node.Events(ctx) {
+			switch e.(type) {
+			case cluster.Snapshot, cluster.LeaderChanged:
+				s.tell("STATUS=" + e.String())
+			}
+		}
+	}()
+}
+
+func (s service) leaving() { s.tell(systemd.SdNotifyStopping + "\nSTATUS=leaving the cluster") }

@@ -3,6 +3,7 @@
 package admin
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -29,19 +30,35 @@ const (
 	CodeMethodNotAllowed = "method_not_allowed" // the path takes another method
 	CodeForbidden        = "forbidden"          // the request may come from another site
 	CodeBadQuery         = "bad_query"          // the path knows no such query
+	CodeNoAnswer         = "no_answer"          // another node did not answer in time
 )
+
+// Option changes a handler.
+type Option func(*handler)
+
+// WithOthers lets the handler ask other members for their status, by Others.Ask,
+// for /v1/nodes/NAME/status.
+func WithOthers(ask func(ctx context.Context, to member.Address) (Status, error)) Option {
+	return func(h *handler) { h.ask = ask }
+}
 
 // New returns the handler of a node. build names the program and its version.
 // The handler checks no caller; Serve does.
-func New(node Node, build string) http.Handler {
-	h := &handler{node, build}
+func New(node Node, build string, opts ...Option) http.Handler {
+	h := &handler{node: node, build: build, ask: askNobody}
+	for _, opt := range opts {
+		opt(h)
+	}
 	mux := http.NewServeMux()
 	for path, answer := range map[string]http.HandlerFunc{
 		"/v1/status":  h.status,
 		"/v1/members": h.members,
 		"/v1/leader":  h.leader,
+		"/v1/nodes":   h.nodes,
 		"/livez":      h.live,
 		"/readyz":     h.ready,
+
+		"/v1/nodes/{name}/status": h.nodeStatus,
 	} {
 		mux.HandleFunc("GET "+path, answer)
 		mux.HandleFunc(path, methodNotAllowed)
@@ -60,6 +77,7 @@ func New(node Node, build string) http.Handler {
 type handler struct {
 	node  Node
 	build string
+	ask   func(ctx context.Context, to member.Address) (Status, error)
 }
 
 func (h *handler) look() Status { return StatusOf(h.node.Status(), h.build) }

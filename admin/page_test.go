@@ -46,7 +46,8 @@ func TestPageShowsTheAnswers(t *testing.T) {
 		}
 	}
 	for _, code := range []string{admin.CodeNoQuorum, admin.CodeNotLeader, admin.CodeNotActive,
-		admin.CodeNotFound, admin.CodeMethodNotAllowed, admin.CodeForbidden} {
+		admin.CodeNotFound, admin.CodeMethodNotAllowed, admin.CodeForbidden,
+		admin.CodeNoAnswer} {
 		if !strings.Contains(string(page), `"code": "`+code+`"`) {
 			t.Errorf("code %s has no example", code)
 		}

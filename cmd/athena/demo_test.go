@@ -194,8 +194,8 @@ func TestNobodyAnswers(t *testing.T) {
 	f.nodes[0].admin = "127.0.0.1:1"
 	w = httptest.NewRecorder()
 	newDemoAPI(f).ServeHTTP(w, httptest.NewRequest("GET", "/v1/status", nil))
-	if w.Code != 504 || !strings.Contains(w.Body.String(), codeNoAnswer) {
-		t.Errorf("the node is gone: %d %s, want 504 %s", w.Code, w.Body, codeNoAnswer)
+	if w.Code != 504 || !strings.Contains(w.Body.String(), admin.CodeNoAnswer) {
+		t.Errorf("the node is gone: %d %s, want 504 %s", w.Code, w.Body, admin.CodeNoAnswer)
 	}
 }
 

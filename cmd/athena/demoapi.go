@@ -20,10 +20,9 @@ const nodeTimeout = 2 * time.Second
 
 // Codes of errors that only the demo has.
 const (
-	codeNoNode   = "no_node"    // no node runs that could answer
-	codeNotNow   = "not_now"    // the node is in no state for that
-	codeNoAnswer = "no_answer"  // the node did not answer in time
-	codeCrossed  = "cross_site" // the request comes from a page of another site
+	codeNoNode  = "no_node"    // no node runs that could answer
+	codeNotNow  = "not_now"    // the node is in no state for that
+	codeCrossed = "cross_site" // the request comes from a page of another site
 )
 
 // nodeEntry is one node in the answer of /v1/nodes.
@@ -174,6 +173,6 @@ func (a *demoAPI) rewrite(p *httputil.ProxyRequest) {
 }
 
 func (a *demoAPI) noAnswer(w http.ResponseWriter, _ *http.Request, err error) {
-	admin.WriteError(w, http.StatusGatewayTimeout, codeNoAnswer,
+	admin.WriteError(w, http.StatusGatewayTimeout, admin.CodeNoAnswer,
 		"the node does not answer: "+err.Error())
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/receiver"
 )
 
 const (
@@ -103,6 +104,7 @@ type daemon struct {
 	config    cluster.Config
 	flags     *pflag.FlagSet // that config was read from
 	log       zerolog.Logger
+	others    *admin.Others
 	listening chan *cluster.Node // gets the node before it has joined
 	boss      *boss              // nil for a process of its own
 }
@@ -117,6 +119,8 @@ func (d *daemon) run(adminAddr string) error {
 	if err := os.Setenv(quietBuffers, "true"); err != nil {
 		return err
 	}
+	d.config.Receiver = receiver.NewMux()
+	d.others = admin.Answer(d.config.Receiver, build())
 	ctx, stop := untilSignal(d.log)
 	defer stop()
 	if adminAddr != adminOff {
@@ -132,7 +136,7 @@ func (d *daemon) run(adminAddr string) error {
 		Str("admin", adminAddr).Str("data", cmp.Or(d.config.DataDir, "memory")).Msg("starting")
 	opts := []cluster.Option{
 		cluster.WithLogger(d.log),
-		cluster.WithListening(func(n *cluster.Node) { d.listening <- n }),
+		cluster.WithListening(func(n *cluster.Node) { d.others.Use(n); d.listening <- n }),
 	}
 	if d.boss != nil {
 		opts = append(opts, cluster.WithTransport(d.boss.network(d.config, adminAddr)))
@@ -192,7 +196,8 @@ func (d *daemon) serve(l net.Listener) (stop func()) {
 		defer close(done)
 		select {
 		case node := <-d.listening:
-			if err := admin.Serve(ctx, l, admin.New(node, build())); err != nil {
+			h := admin.New(node, build(), admin.WithOthers(d.others.Ask))
+			if err := admin.Serve(ctx, l, h); err != nil {
 				d.log.Error().Err(err).Msg("the admin API ended; the node goes on")
 			}
 		case <-ctx.Done():

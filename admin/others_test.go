@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/transport/memnet"
+)
+
+// trio is a cluster of three in a bubble: the first two answer each other, the last
+// one has never heard of that.
+type trio struct {
+	t      *testing.T
+	net    *memnet.Network
+	nodes  [3]*cluster.Node
+	others [3]*Others
+}
+
+func trioAddress(i int) member.Address {
+	return member.Address{Host: "10.0.0.1", Port: uint16(i + 1)}
+}
+
+func inTrio(t *testing.T, test func(*testing.T, *trio)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &trio{t: t, net: memnet.New()}
+		var started sync.WaitGroup
+		for i := range w.nodes {
+			started.Go(func() { w.start(i) })
+		}
+		started.Wait()
+		for i, n := range w.nodes {
+			if n == nil {
+				continue
+			}
+			defer n.Close()
+			if err := n.WaitActive(t.Context(), len(w.nodes)); err != nil {
+				t.Errorf("node %d: %v", i, err)
+			}
+		}
+		if !t.Failed() {
+			test(t, w)
+		}
+	})
+}
+
+func (w *trio) start(i int) {
+	mux := receiver.NewMux()
+	c := cluster.Config{
+		Addr: trioAddress(i).String(), Name: fmt.Sprint("n", i), Size: len(w.nodes), Insecure: true,
+		InsecureAnywhere: true, Receiver: mux,
+	}
+	use := func(*cluster.Node) {}
+	if i < 2 {
+		w.others[i] = Answer(mux, "v0.1")
+		use = w.others[i].Use
+	}
+	for s := range w.nodes {
+		c.Seeds = append(c.Seeds, trioAddress(s).String())
+	}
+	n, err := cluster.Start(w.t.Context(), c, cluster.WithLogger(zerolog.Nop()),
+		cluster.WithClock(time.Now), cluster.WithListening(use),
+		cluster.WithTransport(func(c transport.Config) (*transport.Mesh, error) {
+			return w.net.Listen(trioAddress(i), c)
+		}))
+	if err != nil {
+		w.t.Errorf("start node %d: %v", i, err)
+	}
+	w.nodes[i] = n
+}
+
+// get asks the first node.
+func (w *trio) get(path string, into any) (code int, body string) {
+	w.t.Helper()
+	rec := httptest.NewRecorder()
+	h := New(w.nodes[0], "v0.1", WithOthers(w.others[0].Ask))
+	h.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil))
+	if err := json.Unmarshal(rec.Body.Bytes(), into); err != nil {
+		w.t.Fatalf("GET %s: %v in %s", path, err, rec.Body)
+	}
+	return rec.Code, rec.Body.String()
+}
+
+// TestOthersAnswer asks one node for what the others say of themselves.
+func TestOthersAnswer(t *testing.T) {
+	inTrio(t, func(t *testing.T, w *trio) {
+		var nodes []Entry
+		w.get("/v1/nodes", &nodes)
+		want := []Entry{
+			{"n0", trioAddress(0), true, true},
+			{"n1", trioAddress(1), true, false},
+			{"n2", trioAddress(2), true, false},
+		}
+		if diff := cmp.Diff(want, nodes); diff != "" {
+			t.Errorf("GET /v1/nodes: -want +got:\n%s", diff)
+		}
+		for _, name := range []string{"n0", "n1"} {
+			var s Status
+			if code, body := w.get("/v1/nodes/"+name+"/status", &s); code != 200 ||
+				s.Self.Name != name || s.Active() != 3 || s.Build != "v0.1" {
+				t.Errorf("GET /v1/nodes/%s/status: %d %s, want what %s says", name, code, body, name)
+			}
+		}
+		for name, want := range map[string]string{"n2": CodeNoAnswer, "n9": CodeNotFound} {
+			var e errorBody
+			if w.get("/v1/nodes/"+name+"/status", &e); e.Code != want || !strings.Contains(e.Error, name) {
+				t.Errorf("GET /v1/nodes/%s/status: %+v, want %s", name, e, want)
+			}
+		}
+	})
+}
+
+// TestOthersSilent cuts a member off: it shows as one that does not answer, within
+// the time that a page waits, and in the end as one that is not alive.
+func TestOthersSilent(t *testing.T) {
+	inTrio(t, func(t *testing.T, w *trio) {
+		for i := range w.nodes {
+			w.net.Cut(trioAddress(1), trioAddress(i))
+			w.net.Cut(trioAddress(i), trioAddress(1))
+		}
+		began := time.Now()
+		var e errorBody
+		w.get("/v1/nodes/n1/status", &e)
+		if took := time.Since(began); e.Code != CodeNoAnswer || took > askTimeout {
+			t.Errorf("%+v after %v, want %s within %v", e, took, CodeNoAnswer, askTimeout)
+		}
+		time.Sleep(3 * time.Second)
+		var nodes []Entry
+		if w.get("/v1/nodes", &nodes); nodes[1].Alive || !nodes[2].Alive {
+			t.Errorf("GET /v1/nodes: %+v, want n1 alone not alive", nodes)
+		}
+	})
+}
+
+// TestOthersBounded holds the limits of questions and answers.
+func TestOthersBounded(t *testing.T) {
+	inTrio(t, func(t *testing.T, w *trio) {
+		ctx, from := t.Context(), w.nodes[1].Self()
+		a, err := w.others[0].tell(ctx, from, statusQuestion{16})
+		if err == nil {
+			t.Errorf("an answer of %d bytes where 16 are wanted, want an error", len(a.JSON))
+		}
+		for range maxAsking {
+			w.others[0].asking <- struct{}{}
+		}
+		if _, err := w.others[0].Ask(ctx, trioAddress(1)); !errors.Is(err, errAskBusy) {
+			t.Errorf("one question too many: %v, want %v", err, errAskBusy)
+		}
+	})
+}
+
+// TestOthersEarly asks and is asked before there is a node.
+func TestOthersEarly(t *testing.T) {
+	o := Answer(receiver.NewMux(), "v0.1")
+	if _, err := o.Ask(t.Context(), trioAddress(1)); !errors.Is(err, errAskEarly) {
+		t.Errorf("Ask: %v, want %v", err, errAskEarly)
+	}
+	_, err := o.tell(t.Context(), member.Member{}, statusQuestion{1})
+	if !errors.Is(err, errAskEarly) {
+		t.Errorf("tell: %v, want %v", err, errAskEarly)
+	}
+}
+
+// namesakes is a node that sees two members of one name, and is none itself.
+type namesakes struct{}
+
+func (namesakes) Status() cluster.Status {
+	var s cluster.Status
+	s.Self.Name, s.Self.Address = "a", trioAddress(0)
+	for i := range 2 {
+		m := member.Member{Name: "b", Status: member.Active}
+		m.Address = trioAddress(i + 1)
+		s.View.Members = append(s.View.Members, m)
+	}
+	return s
+}
+
+// TestNamesakes tells members of one name apart by their addresses, and lists a node
+// that has not joined.
+func TestNamesakes(t *testing.T) {
+	rec := httptest.NewRecorder()
+	New(namesakes{}, "").ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/v1/nodes", nil))
+	var nodes []Entry
+	if err := json.Unmarshal(rec.Body.Bytes(), &nodes); err != nil {
+		t.Fatal(err)
+	}
+	want := []Entry{
+		{"10.0.0.1:2", trioAddress(1), true, false},
+		{"10.0.0.1:3", trioAddress(2), true, false},
+		{"a", trioAddress(0), true, true},
+	}
+	if diff := cmp.Diff(want, nodes); diff != "" {
+		t.Errorf("GET /v1/nodes: -want +got:\n%s", diff)
+	}
+}

@@ -37,7 +37,7 @@ SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
              $(if $(HISTORY),--history)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test check vet fmt race sim swarm explore chaos soak events stuck fuzz bench docs tools
+.PHONY: help demo build release test check vet fmt race sim swarm explore chaos soak events stuck fuzz bench docs tools
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | \
@@ -49,6 +49,9 @@ demo: build ## five nodes on this machine, and the address of their admin API
 
 build: ## compile bin/athena
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/athena ./cmd/athena
+
+release: ## archives for linux and darwin, what they are built from, checksums, into dist/
+	scripts/release.sh
 
 test: fmt vet ## everything that must pass: format, vet, all tests in random order
 	$(GO) test -shuffle=on -timeout=$(TIMEOUT) ./...

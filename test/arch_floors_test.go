@@ -20,7 +20,7 @@ var floors = [][]string{
 	{"cluster", "sim", "sim/explore"},
 	{"latch", "election", "sim/internal/explore", "sim/internal/sweep", "sim/mutants"},
 	{"admin", "athenatest", "bench"},
-	{"cmd/...", "examples/...", "chaos", "test"},
+	{"cmd/...", "examples/...", "chaos", "test", "scripts/..."},
 }
 
 // testKits are packages made for tests: they may import "testing", and what
@@ -40,6 +40,7 @@ var dependencies = []dependency{
 	{"github.com/vmihailenco/msgpack/v5", []string{"receiver"}, "002-msgpack.md"},
 	{"github.com/rs/zerolog", []string{"cluster", "cmd/..."}, "003-zerolog.md"},
 	{"github.com/google/renameio/v2", []string{"store"}, "004-renameio.md"},
+	{"github.com/CycloneDX/cyclonedx-go", []string{"scripts/..."}, "009-cyclonedx.md"},
 	{"github.com/spf13/cobra", []string{"cmd/..."}, "005-cobra.md"},
 	{"github.com/coreos/go-systemd/v22", []string{"cmd/..."}, "008-go-systemd.md"},
 	{"github.com/spf13/pflag", []string{"cmd/..."}, "005-cobra.md"},

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
+)
+
+// TestListsWhatAProgramIsBuiltFrom, here this test, which has cyclonedx-go.
+func TestListsWhatAProgramIsBuiltFrom(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first, second bytes.Buffer
+	for _, out := range []*bytes.Buffer{&first, &second} {
+		if err := write(out, self, "v1.2.3"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if first.String() != second.String() {
+		t.Errorf("two runs differ:\n%s\n%s", &first, &second)
+	}
+	var bom cdx.BOM
+	if err := cdx.NewBOMDecoder(&first, cdx.BOMFileFormatJSON).Decode(&bom); err != nil {
+		t.Fatal(err)
+	}
+	if c := bom.Metadata.Component; c.Version != "v1.2.3" || c.Name != "github.com/athena-go/athena" {
+		t.Errorf("got program %s %s, want this one as v1.2.3", c.Name, c.Version)
+	}
+	found := false
+	for _, c := range *bom.Components {
+		found = found || c.Name == "github.com/CycloneDX/cyclonedx-go" &&
+			strings.HasPrefix(c.PackageURL, "pkg:golang/github.com/CycloneDX/cyclonedx-go@v")
+	}
+	if refs := *(*bom.Dependencies)[0].Dependencies; !found || len(refs) != len(*bom.Components) {
+		t.Errorf("got %v, with %d references; want cyclonedx-go among them, and all referred to",
+			*bom.Components, len(refs))
+	}
+	if write(&second, filepath.Join(t.TempDir(), "none"), "") == nil {
+		t.Error("no error for a program that is not there")
+	}
+}

@@ -151,15 +151,13 @@ func (n *Node) newRun(ctx context.Context) (paxos.Durable, error) {
 	if err != nil {
 		return c.Durable, fmt.Errorf("cluster: the store cannot be read: %w", err)
 	}
-	switch origin := n.origin(); {
-	case !known || c.IsUnused() && c.Origin != origin:
+	if err := n.cfg.mismatch(c, known); err != nil {
+		return c.Durable, err
+	}
+	if !known || c.Origin != n.cfg.origin() {
 		crand.Read(c.StoreID[:]) // never fails
-	case c.Origin != origin:
-		return c.Durable, &StoreMismatchError{Dir: n.cfg.DataDir, Made: c.Origin, Given: origin}
-	default:
-		if err := n.waitLease(ctx, c); err != nil {
-			return c.Durable, err
-		}
+	} else if err := n.waitLease(ctx, c); err != nil {
+		return c.Durable, err
 	}
 	c.Incarnation = max(c.Incarnation+1, uint64(time.Now().UnixMilli()))
 	if err := n.save(c.Durable); err != nil {
@@ -205,13 +203,37 @@ func (n *Node) waitLease(ctx context.Context, c store.Content) error {
 }
 
 // origin is what the store of this node must have been made for.
-func (n *Node) origin() store.Origin {
-	return store.Origin{Cluster: n.cfg.Cluster, Size: n.cfg.Size, Address: n.cfg.self}
+func (s settings) origin() store.Origin {
+	return store.Origin{Cluster: s.Cluster, Size: s.Size, Address: s.self}
+}
+
+// mismatch says that a store with this content was made, and used, for something else.
+func (s settings) mismatch(c store.Content, known bool) error {
+	if !known || c.IsUnused() || c.Origin == s.origin() {
+		return nil
+	}
+	return &StoreMismatchError{Dir: s.DataDir, Made: c.Origin, Given: s.origin()}
+}
+
+// CheckStore says what Start would say of the store in DataDir: a
+// StoreMismatchError, or why it cannot be read. It makes and changes nothing, and
+// may be called while a node uses the store. Nil where there is none yet, and where
+// DataDir is empty.
+func (c Config) CheckStore() error {
+	s, err := c.settings()
+	if err != nil || s.DataDir == "" {
+		return err
+	}
+	content, known, err := store.Peek(s.DataDir)
+	if err != nil {
+		return fmt.Errorf("cluster: data directory %s: %w", s.DataDir, err)
+	}
+	return s.mismatch(content, known)
 }
 
 func (n *Node) save(d paxos.Durable) error {
 	return n.store.Save(store.Content{
-		Origin: n.origin(), LeaseTimeout: n.cfg.LeaseTimeout, Durable: d,
+		Origin: n.cfg.origin(), LeaseTimeout: n.cfg.LeaseTimeout, Durable: d,
 	})
 }
 

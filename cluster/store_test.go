@@ -85,6 +85,9 @@ func TestStoreOfSomethingElseIsRefused(t *testing.T) {
 			if _, ok := errors.AsType[*StoreMismatchError](err); !ok || err.Error() != want {
 				t.Errorf("%s: got %v\nwant a StoreMismatchError: %s", c.name, err, want)
 			}
+			if err := cfg.CheckStore(); err == nil || err.Error() != want {
+				t.Errorf("%s: CheckStore says %v, want %s", c.name, err, want)
+			}
 			if after, err := os.ReadFile(state); err != nil || !bytes.Equal(after, before) {
 				t.Errorf("%s: the state file changed, %v:\n%s", c.name, err, after)
 			}

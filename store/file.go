@@ -117,10 +117,38 @@ func (s *File) Close() error {
 func (s *File) Load() (Content, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	path := filepath.Join(s.dir, stateName)
-	content, err := s.read(path, maxStateBytes, othersWrite)
+	if s.lock == nil {
+		return Content{}, false, ErrClosed
+	}
+	c, known, err := loadState(s.dir)
+	s.loaded = err == nil
+	return c, known, err
+}
+
+// Peek returns what Load would return of the store in dir, also while a node uses
+// it: it takes no lock, and makes and changes nothing. Of what a running node saves
+// it sees all or nothing.
+func Peek(dir string) (Content, bool, error) {
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Content{}, false, nil
+	case err != nil:
+		return Content{}, false, fmt.Errorf("store: %w", err)
+	case !info.IsDir():
+		return Content{}, false, fmt.Errorf("store: %s is not a directory", dir)
+	}
+	if err := checkMode(dir, info, othersWrite); err != nil {
+		return Content{}, false, err
+	}
+	return loadState(dir)
+}
+
+// loadState reads the state file of a directory; false where there is none.
+func loadState(dir string) (Content, bool, error) {
+	path := filepath.Join(dir, stateName)
+	content, err := readFile(path, maxStateBytes, othersWrite)
 	if errors.Is(err, fs.ErrNotExist) {
-		s.loaded = true
 		return Content{}, false, nil
 	}
 	var c Content
@@ -135,8 +163,7 @@ func (s *File) Load() (Content, bool, error) {
 	case errors.Is(err, ErrVersion):
 		err = fmt.Errorf("%s: %w", path, err)
 	}
-	s.loaded = err == nil
-	return c, s.loaded, err
+	return c, err == nil, err
 }
 
 // Save replaces what is stored by c. An error leaves a whole file, the old one
@@ -163,7 +190,10 @@ func (s *File) ResetKey() ([32]byte, error) {
 	defer s.mu.Unlock()
 	var key [32]byte
 	path := filepath.Join(s.dir, keyName)
-	content, err := s.read(path, maxKeyBytes, othersAll)
+	if s.lock == nil {
+		return key, ErrClosed
+	}
+	content, err := readFile(path, maxKeyBytes, othersAll)
 	if errors.Is(err, fs.ErrNotExist) {
 		key = newResetKey()
 		err = s.replace(keyName, fmt.Appendf(nil, "%x\n", key))
@@ -192,12 +222,9 @@ func newResetKey() (key [32]byte) {
 	return key
 }
 
-// read returns a whole file with which nobody else may do what forbidden says.
+// readFile returns a whole file with which nobody else may do what forbidden says.
 // One longer than limit is corrupt.
-func (s *File) read(path string, limit int64, forbidden fs.FileMode) ([]byte, error) {
-	if s.lock == nil {
-		return nil, ErrClosed
-	}
+func readFile(path string, limit int64, forbidden fs.FileMode) ([]byte, error) {
 	// Opening something else than a file could block or have an effect.
 	info, err := os.Lstat(path)
 	if err != nil {

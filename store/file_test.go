@@ -507,6 +507,44 @@ func TestDirectoryRemovedUnderneath(t *testing.T) {
 	}
 }
 
+// TestPeek sees what Load would, beside a process that uses the store, and makes
+// nothing where there is none.
+func TestPeek(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	if c, known, err := Peek(dir); known || err != nil {
+		t.Errorf("no store: %v, %v, %v, want none", c, known, err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Peek made the directory: %v", err)
+	}
+	s := open(t, dir)
+	if _, known, err := Peek(dir); known || err != nil {
+		t.Errorf("empty store: %v, %v, want none", known, err)
+	}
+	load(t, s)
+	want := typical()
+	save(t, s, want)
+	if c, known, err := Peek(dir); !known || err != nil || !cmp.Equal(c, want) {
+		t.Errorf("in use: %v, %v\n%s", known, err, cmp.Diff(want, c))
+	}
+	state := filepath.Join(dir, stateName)
+	if err := os.WriteFile(state, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, known, err := Peek(dir); known || !errors.Is(err, ErrCorrupt) {
+		t.Errorf("damaged: %v, %v, want %v", known, err, ErrCorrupt)
+	}
+	if _, known, err := Peek(state); known || err == nil {
+		t.Errorf("a file: %v, %v, want an error", known, err)
+	}
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, known, err := Peek(dir); known || !errors.Is(err, ErrInsecure) {
+		t.Errorf("open to all: %v, %v, want %v", known, err, ErrInsecure)
+	}
+}
+
 func TestClosed(t *testing.T) {
 	s := open(t, t.TempDir())
 	load(t, s)

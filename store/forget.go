@@ -48,7 +48,7 @@ func (s *File) Forget() (kept string, err error) {
 func (s *File) copyState(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	content, err := s.read(filepath.Join(s.dir, stateName), maxStateBytes, othersWrite)
+	content, err := readFile(filepath.Join(s.dir, stateName), maxStateBytes, othersWrite)
 	if err != nil {
 		return err
 	}

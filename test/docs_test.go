@@ -3,7 +3,10 @@
 package test
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -16,6 +19,7 @@ import (
 var (
 	markdownLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	goBlock      = regexp.MustCompile("(?s)```go\n(.*?)```")
+	jsonBlock    = regexp.MustCompile("(?s)```json\n(.*?)```")
 )
 
 // TestLinks follows every link of a document that stays in the repository.
@@ -47,24 +51,63 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestReadmeProgram wants the program of the README to be the one that is
-// compiled as an example.
-func TestReadmeProgram(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
+// TestGoBlocks wants all Go code in documents to be part of a file that is compiled.
+func TestGoBlocks(t *testing.T) {
+	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {
 		t.Fatal(err)
 	}
-	block := goBlock.FindSubmatch(readme)
-	if block == nil {
-		t.Fatal("README.md has no Go program")
+	var sources []string
+	for _, p := range tree.packages {
+		for _, f := range p.files {
+			sources = append(sources, strings.Join(f.lines, "\n")+"\n")
+		}
 	}
-	example, err := os.ReadFile("../examples/embed/main.go")
+	found := map[string]int{}
+	for _, f := range tree.texts {
+		if path.Ext(f.path) != ".md" {
+			continue
+		}
+		for _, block := range goBlock.FindAllStringSubmatch(strings.Join(f.lines, "\n"), -1) {
+			found[f.path]++
+			isPart := func(source string) bool { return strings.Contains(source, block[1]) }
+			if !slices.ContainsFunc(sources, isPart) {
+				t.Errorf("%s: no file that is compiled has this code:\n%s", f.path, block[1])
+			}
+		}
+	}
+	for _, page := range []string{"README.md", "docs/guide.md"} {
+		if found[page] == 0 {
+			t.Errorf("%s: no Go code was found: the test looks at the wrong place", page)
+		}
+	}
+}
+
+// TestJSONBlocks wants all JSON in documents to be JSON.
+func TestJSONBlocks(t *testing.T) {
+	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := string(block[1]); !strings.Contains(string(example), want) {
-		t.Errorf("examples/embed/main.go:\n%s\nwant it to hold the program of README.md:\n%s",
-			example, want)
+	blocks := 0
+	for _, f := range tree.texts {
+		if path.Ext(f.path) != ".md" {
+			continue
+		}
+		for _, block := range jsonBlock.FindAllStringSubmatch(strings.Join(f.lines, "\n"), -1) {
+			blocks++
+			decoder := json.NewDecoder(strings.NewReader(block[1]))
+			for err = nil; err == nil; {
+				var value any
+				err = decoder.Decode(&value)
+			}
+			if !errors.Is(err, io.EOF) {
+				t.Errorf("%s: %v in\n%s", f.path, err, block[1])
+			}
+		}
+	}
+	if blocks == 0 {
+		t.Error("no JSON was found: the test looks at the wrong place")
 	}
 }
 

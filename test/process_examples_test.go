@@ -33,15 +33,21 @@ func TestExamplesLeave(t *testing.T) {
 	}
 }
 
-// TestExampleEmbed runs the program of README.md: it says what it takes, elects a
-// leader, and leaves at SIGTERM.
-func TestExampleEmbed(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "embed")
-	build := exec.Command("go", "build", "-o", path, "./examples/embed")
+func buildExample(t *testing.T, name string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), name)
+	build := exec.Command("go", "build", "-o", path, "./examples/"+name)
 	build.Dir = ".."
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	return path
+}
+
+// TestExampleEmbed runs the program of README.md: it says what it takes, elects a
+// leader, and leaves at SIGTERM.
+func TestExampleEmbed(t *testing.T) {
+	path := buildExample(t, "embed")
 	p := startCommand(t, nil, exec.Command(path))
 	if code := p.wait(); code != 1 || !strings.Contains(p.stderr.String(), "usage: embed ADDRESS") {
 		t.Errorf("without arguments: exit %d, error\n%s\nwant 1 and the usage", code, &p.stderr)
@@ -66,4 +72,24 @@ func TestExampleEmbed(t *testing.T) {
 	eventually(t, "another one sees it leave", func() bool {
 		return strings.Contains(all[1].stdout.String(), addrs[0]+" is removed, was leaving")
 	})
+}
+
+// TestExampleGuide runs the program of docs/guide.md: all can ask the leader, and it
+// leaves in order.
+func TestExampleGuide(t *testing.T) {
+	path, c := buildExample(t, "guide"), newNodes(t, 3)
+	var all []*process
+	for i, a := range c.addrs {
+		args := append([]string{a, filepath.Join(c.dir, "secret"), c.store(i + 1)}, c.addrs...)
+		all = append(all, startCommand(t, nil, exec.Command(path, args...)))
+	}
+	for i, p := range all {
+		eventually(t, c.addrs[i]+" hears how far the leader is", func() bool {
+			return strings.Contains(p.stdout.String(), "the leader has counted to ")
+		})
+	}
+	all[0].signal(syscall.SIGTERM)
+	if code := all[0].wait(); code != 0 {
+		t.Errorf("after SIGTERM: exit %d, want 0", code)
+	}
 }

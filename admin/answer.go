@@ -73,13 +73,6 @@ type Member struct {
 	Incarnation uint64         `json:"incarnation"`
 }
 
-// Election is the last change of leader as the node saw it.
-type Election struct {
-	Cause   string  `json:"cause"`
-	Version uint64  `json:"version"`
-	TookMS  float64 `json:"took_ms"`
-}
-
 // Leader is the answer of /v1/leader.
 type Leader struct {
 	Address member.Address `json:"address"`
@@ -137,8 +130,9 @@ func StatusOf(s cluster.Status, build string) Status {
 		since := s.TermSince
 		out.TermSince = &since
 	}
-	if e := s.LastElection; e != (cluster.Election{}) {
-		out.LastElection = &Election{Cause: e.Cause, Version: e.Version, TookMS: milliseconds(e.Took)}
+	if !s.LastElection.IsZero() {
+		e := electionOf(s.LastElection)
+		out.LastElection = &e
 	}
 	return out
 }

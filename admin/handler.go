@@ -58,6 +58,7 @@ func New(node Node, build string, opts ...Option) http.Handler {
 		"/livez":      h.live,
 		"/readyz":     h.ready,
 
+		"/v1/elections":           h.elections,
 		"/v1/nodes/{name}/status": h.nodeStatus,
 	} {
 		mux.HandleFunc("GET "+path, answer)

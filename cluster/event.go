@@ -40,6 +40,9 @@ type LeaderChanged struct {
 	Leader  member.Member // zero when the node follows nobody
 	Version uint64
 	Quorate bool
+	// Cause is why the leader before leads no more; empty where a quorate leader
+	// was not lost.
+	Cause Cause
 }
 
 // Lagged says that the reader was too slow and missed some events. A Snapshot
@@ -111,9 +114,9 @@ func memberAt(v member.View, addr member.Address) member.Member {
 	return m
 }
 
-// changes lists what happened between two views: members first, in the order
-// of their addresses, since a leader is one of them.
-func changes(before, after member.View) []Event {
+// changes lists what happened between two views, and why the leader changed: members
+// first, in the order of their addresses, since a leader is one of them.
+func changes(before, after member.View, cause Cause) []Event {
 	var events []Event
 	for _, m := range after.Members {
 		m.Status = m.Shown()
@@ -135,6 +138,7 @@ func changes(before, after member.View) []Event {
 	same := was.Leader.Address == is.Leader.Address && was.Version == is.Version &&
 		was.Quorate == is.Quorate
 	if !same {
+		is.Cause = cause
 		events = append(events, is)
 	}
 	return events

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -40,6 +41,10 @@ var facts = map[statemachine.What]struct {
 	statemachine.SteppedDown:       {zerolog.InfoLevel, "stepped down"},
 	statemachine.MemberMoved:       {zerolog.InfoLevel, "member changed"},
 	statemachine.Left:              {zerolog.InfoLevel, "left the cluster"},
+	statemachine.Overruled:         {zerolog.InfoLevel, "left the leader for a better one"},
+	statemachine.Voted:             {zerolog.DebugLevel, "voted"},
+	statemachine.Counted:           {zerolog.DebugLevel, "counted a vote"},
+	statemachine.Missed:            {zerolog.DebugLevel, "a heartbeat is late"},
 	statemachine.NewRun: {zerolog.WarnLevel,
 		"the roster can never elect again: starting as a new member, tokens may start again at 1"},
 }
@@ -76,6 +81,12 @@ func (n *Node) logTrace(t statemachine.Trace, given bool) {
 	if t.Event != 0 {
 		e = e.Stringer("event", t.Event)
 	}
+	if t.Cause != statemachine.CauseNone {
+		e = e.Stringer("cause", t.Cause)
+	}
+	if t.Stage != 0 {
+		e = e.Stringer("stage", t.Stage)
+	}
 	switch {
 	case t.What != statemachine.MemberMoved:
 	case t.Status == member.None:
@@ -85,6 +96,33 @@ func (n *Node) logTrace(t statemachine.Trace, given bool) {
 	}
 	e.Msg(fact.text)
 }
+
+// logElection tells of the change of leader that just ended, in one line.
+func (n *Node) logElection() {
+	n.elections.mu.Lock()
+	e := n.elections.last()
+	n.elections.mu.Unlock()
+	line := n.log.Info().Str("cause", string(e.Cause))
+	if e.Rule != "" {
+		line = line.Str("rule", e.Rule)
+	}
+	line = line.Uint64("version", e.Version).Stringer("leader", e.Leader)
+	if !e.Before.IsZero() {
+		line = line.Stringer("before", e.Before)
+	}
+	voters := make([]string, 0, len(e.Voters))
+	for _, v := range e.Voters {
+		voters = append(voters, v.String())
+	}
+	took := zerolog.Dict()
+	for _, s := range e.Steps {
+		took = took.Float64(s.Name, milliseconds(s.After))
+	}
+	line.Float64("took_ms", milliseconds(e.Took)).Strs("votes", voters).Dict("steps_ms", took).
+		Msg("leader changed")
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 func (n *Node) logStart() {
 	n.log.Info().Str("cluster", n.cfg.Cluster).Int("size", n.cfg.Size).

@@ -105,6 +105,7 @@ func (n *Node) keep(d *paxos.Durable) error {
 // carryOut does what else the machine wants, in its order: visible here, then sent,
 // then told. An error ends the node.
 func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
+	n.elections.why.traced(now, out.Trace)
 	seen := *n.look()
 	before := seen.view
 	if out.Changed {
@@ -120,7 +121,7 @@ func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 	if began != nil {
 		seen.term = began
 	}
-	n.meter.leads(now, seen.view, began)
+	cause, ended := n.elections.leads(now, seen.view, began)
 	if out.Changed || began != nil {
 		n.seen.set(seen)
 	}
@@ -138,11 +139,14 @@ func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 		n.probe(*out.Probe)
 	}
 	if out.Changed {
-		events := changes(before, seen.view)
+		events := changes(before, seen.view, cause)
 		n.hub.publish(seen.view, events)
 		n.giveUp(events)
 	}
 	n.logTraces(out.Trace)
+	if ended {
+		n.logElection()
+	}
 	for _, m := range restocked(before, seen.view) {
 		n.logTaken(m.Address, takenStore)
 	}

@@ -3,14 +3,11 @@
 package cluster
 
 import (
-	"cmp"
 	"maps"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/statemachine"
 )
 
@@ -43,11 +40,6 @@ type meter struct {
 	refused map[string]uint64
 	// unhandled are the events without a handler that were warned of.
 	unhandled map[unhandled]bool
-	// leaderless is when the node last had no quorate leader; zero while it
-	// has one. why is the cause.
-	leaderless time.Time
-	why        string
-	last       Election
 }
 
 // unhandled is a kind of event that nobody here handles.
@@ -75,40 +67,7 @@ func (m *meter) unhandledFirst(from member.Address, name string) bool {
 	return true
 }
 
-// Causes of an election.
-const (
-	causeStart   = "start"
-	causeLost    = "leader lost"
-	causeLeft    = "leader left"
-	causeStepped = "stepped down"
-)
-
-func (m *meter) start(now time.Time) { m.leaderless, m.why = now, causeStart }
-
-// leads notes whether there is a leader; began is the tenure that just did.
-func (m *meter) leads(now time.Time, view member.View, began *tenure) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if began != nil && began.token > m.last.Version {
-		m.last = Election{
-			Cause:   cmp.Or(m.why, causeLost),
-			Version: began.token,
-			Leader:  began.leader.Address,
-			Ended:   now,
-		}
-		if !m.leaderless.IsZero() {
-			m.last.Took = now.Sub(m.leaderless)
-		}
-	}
-	switch {
-	case view.Quorate:
-		m.leaderless, m.why = time.Time{}, ""
-	case m.leaderless.IsZero():
-		m.leaderless = now
-	}
-}
-
-// traced counts what the machine refused, and remembers why a leader was lost.
+// traced counts what the machine refused.
 func (m *meter) traced(t statemachine.Trace) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -117,13 +76,6 @@ func (m *meter) traced(t statemachine.Trace) {
 		increment(&m.dropped, t.Reason.String())
 	case statemachine.Refused:
 		increment(&m.refused, t.Reason.String())
-	case statemachine.SteppedDown:
-		m.why = causeStepped
-	case statemachine.Suspected:
-		m.why = causeLost
-		if t.Event == message.KindMemberLeave {
-			m.why = causeLeft
-		}
 	default:
 	}
 }
@@ -147,5 +99,4 @@ func (m *meter) report(s *Status) {
 	defer m.mu.Unlock()
 	s.Drained, s.RosterLost = m.drained.Load(), m.rosterLost.Load()
 	s.Dropped, s.Refused = maps.Clone(m.dropped), maps.Clone(m.refused)
-	s.LastElection = m.last
 }

@@ -52,7 +52,9 @@ type Node struct {
 	hub   hub
 	heard notes
 	meter meter
-	work  sync.WaitGroup // goroutines besides the loop
+
+	elections elections
+	work      sync.WaitGroup // goroutines besides the loop
 
 	quit     chan struct{} // closed when the node begins to end
 	quitOnce sync.Once

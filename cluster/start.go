@@ -125,7 +125,7 @@ func (n *Node) prepare(ctx context.Context, cfg Config) (err error) {
 	n.hub.view, n.hub.size = view, n.cfg.Size
 	n.terms.clock, n.terms.guard = n.clock, leaseGuard(n.cfg.timings)
 	n.heard.start(n.cfg.seeds, n.cfg.self)
-	n.meter.start(n.started)
+	n.elections.start(n.cfg.self, n.started)
 	err = n.mux.Start(receiver.Setup{
 		Scan:   wire.Scan,
 		Local:  localEvents,

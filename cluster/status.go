@@ -35,8 +35,15 @@ type Status struct {
 	LeaseRemaining time.Duration
 	TermSince      time.Time // when the present term began here; zero without one
 	LastElection   Election
-	Uptime         time.Duration
-	Drained        bool
+	// Elections are the last MaxElections changes of leader, the oldest first, the
+	// last of which is LastElection. LeaderChanges counts them all by cause.
+	Elections     []Election
+	LeaderChanges map[Cause]uint64
+	// Leaderless is for how long in all there was no quorate leader as far as this
+	// node knew.
+	Leaderless time.Duration
+	Uptime     time.Duration
+	Drained    bool
 	// RosterLost says that so many members lost their stores that this node
 	// can help to elect nobody any more.
 	RosterLost bool
@@ -52,15 +59,6 @@ type Status struct {
 	Transport transport.Stats
 	Peers     []transport.PeerState // as the transport knows them, in no order
 	Receivers []receiver.Stats
-}
-
-// Election is a change of leader as this node saw it; the zero Election is none.
-type Election struct {
-	Cause   string // why there was no leader, "start", "leader lost" or the like
-	Version uint64 // of the new leader
-	Leader  member.Address
-	Took    time.Duration // without a quorate leader, as this node saw it
-	Ended   time.Time
 }
 
 // Status is what monitoring wants to know, a value of its own.
@@ -87,5 +85,6 @@ func (n *Node) Status() Status {
 		s.LeaseRemaining = max(0, t.remaining())
 	}
 	n.meter.report(&s)
+	n.elections.report(n.clock(), &s)
 	return s
 }

@@ -47,7 +47,7 @@ func (m *Machine) take(s member.State) {
 	before := m.durable.Held
 	if m.role == member.Leading && s.Version > m.leader.Version ||
 		m.role == member.Provisional && m.held().IsZero() {
-		m.stepDown(member.Claim{})
+		m.stepDown(member.Claim{}, CauseOutvoted)
 	}
 	m.hold(s)
 	m.traceMoves(before, s)
@@ -67,7 +67,7 @@ func (m *Machine) take(s member.State) {
 	}
 	if m.role == member.Following && m.leader.Chosen && m.leader.Version < s.Version {
 		// It came from somebody else, and its leader was not heard yet.
-		m.forgetLeader()
+		m.overrule(CauseOutvoted)
 	}
 	m.admitted = m.admitted || s.Roster.Has(m.self)
 	if s.Version > before.Version && s.LeaderIdentity() == m.self {

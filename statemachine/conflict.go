@@ -29,13 +29,13 @@ func (m *Machine) hear(c member.Claim, from member.Address) {
 	}
 	switch m.role {
 	case member.Leading, member.Provisional:
-		m.stepDown(c)
+		m.stepDown(c, conflict(m.leader, c))
 	case member.Following:
 		// The loser learns of it from whoever knows better.
 		if m.leader.Leader != c.Leader {
 			m.send(m.leader.Leader, message.LeaderRelieve{Winner: c})
 		}
-		m.forgetLeader()
+		m.overrule(conflict(m.leader, c))
 		m.join(c)
 	case member.Seeking:
 		m.join(c)
@@ -67,10 +67,10 @@ func (m *Machine) onSeedKeepAlive(in message.Message) {
 
 // stepDown gives leadership up: all members are told, joining ones too (case4
 // of the original design), and this run never leads this version again.
-func (m *Machine) stepDown(winner member.Claim) {
+func (m *Machine) stepDown(winner member.Claim, why Cause) {
 	given := m.leader
 	members := m.targets(addresses(m.state().Roster), m.waitingAddresses())
-	m.trace(Trace{What: SteppedDown, Peer: winner.Leader, Version: given.Version})
+	m.trace(Trace{What: SteppedDown, Peer: winner.Leader, Version: given.Version, Cause: why})
 	m.endLeadership(given)
 	// Their headers claim nothing any more, or their receivers would join again.
 	for _, to := range members {
@@ -107,7 +107,11 @@ func (m *Machine) onReJoin(in message.Message, b message.ReJoinCluster) {
 	}
 	m.freeSupport(in.From, b.GivenUp)
 	if m.role == member.Following && m.leader == b.GivenUp {
-		m.loseLeader(message.KindReJoinCluster, 0)
+		why := CauseLease // it voted for another, if not that
+		if !b.Winner.IsZero() {
+			why = conflict(b.GivenUp, b.Winner)
+		}
+		m.suspect(Trace{Event: message.KindReJoinCluster, Cause: why}, 0)
 	} else if m.role == member.Seeking && m.seek.target == b.GivenUp {
 		m.seek.target = member.Claim{}
 	}

@@ -33,6 +33,13 @@ type attempt struct {
 	deadline   time.Time
 }
 
+func (a *attempt) stage() message.Stage {
+	if a.formal {
+		return message.Formal
+	}
+	return message.Pre
+}
+
 // startElection asks for promises for the first version that can be won.
 func (m *Machine) startElection(candidate member.Address) {
 	base := m.durable.Held
@@ -206,6 +213,11 @@ func (m *Machine) count(a *attempt, from member.Identity, b message.Vote) {
 		m.trace(Trace{What: Dropped, Reason: why, Event: message.KindVote, Peer: from.Address})
 		return
 	}
+	if b.Granted {
+		m.trace(Trace{
+			What: Counted, Peer: from.Address, Version: a.id.Version, Stage: a.stage(),
+		})
+	}
 	switch a.ballots.Count(a.electorate) {
 	case paxos.Pending:
 	case paxos.Lost:
@@ -285,7 +297,7 @@ func (m *Machine) chosen(a *attempt) {
 		m.send(t, elected)
 	}
 	if m.role == member.Leading {
-		m.stepDown(member.Claim{})
+		m.stepDown(member.Claim{}, CauseOutvoted)
 	}
 	m.followState(s, s.LeaderIdentity())
 }
@@ -335,7 +347,9 @@ func (m *Machine) electionDeadline(d *deadline) {
 // not duel, with jitter, and longer after each failure.
 func (m *Machine) failAttempt() {
 	a := m.propose.attempt
-	m.trace(Trace{What: GaveUpProposal, Peer: a.candidate, Version: a.id.Version})
+	m.trace(Trace{
+		What: GaveUpProposal, Peer: a.candidate, Version: a.id.Version, Stage: a.stage(),
+	})
 	m.dropAttempt()
 	if m.propose.fails < maxFails {
 		m.propose.fails++

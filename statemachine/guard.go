@@ -48,7 +48,7 @@ func (m *Machine) noteRun(from member.Identity) {
 	f := &m.follow
 	if m.role == member.Following && f.leader.Address == from.Address &&
 		from.Incarnation > f.leader.Incarnation && f.leader.Incarnation != 0 {
-		m.loseLeader(0, 0)
+		m.suspect(Trace{Cause: CauseCrash}, 0)
 	}
 }
 

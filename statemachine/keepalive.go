@@ -69,7 +69,7 @@ func (m *Machine) tickFollow() {
 		return
 	}
 	if m.due(m.lostAt()) {
-		m.loseLeader(0, 0)
+		m.suspect(Trace{Cause: m.whyLost()}, 0)
 		return
 	}
 	if m.due(m.probeAt()) {
@@ -77,6 +77,9 @@ func (m *Machine) tickFollow() {
 		m.out.Probe = &Probe{m.follow.leader, m.leader.Version}
 	}
 	if m.due(m.unaskedAt()) {
+		if !m.follow.heardAt.IsZero() {
+			m.trace(Trace{What: Missed, Peer: m.leader.Leader})
+		}
 		m.sendKeepAlive()
 	}
 }
@@ -129,15 +132,29 @@ func (m *Machine) forgetLeader() {
 	m.soft = member.State{}
 }
 
-// loseLeader is suspicion: the view has no leader, and the election begins
-// after a pause. cause is the event that brought it about, 0 for silence.
-func (m *Machine) loseLeader(cause message.Kind, pause time.Duration) {
-	m.suspect(Trace{Event: cause}, pause)
+// whyLost tells a leader of whom nothing comes from one that says that a majority
+// does not answer it.
+func (m *Machine) whyLost() Cause {
+	if m.follow.heardAt.After(m.follow.healthyAt) {
+		return CauseLease
+	}
+	return CauseSilence
 }
 
-// suspect is loseLeader for a cause that is no event.
+// overrule leaves the leader followed, which nobody suspects, for a better one.
+func (m *Machine) overrule(why Cause) {
+	m.trace(Trace{
+		What: Overruled, Cause: why, Peer: m.leader.Leader, Version: m.leader.Version,
+		Heard: m.follow.heardAt,
+	})
+	m.forgetLeader()
+}
+
+// suspect leaves the leader followed: the view has none, and the election begins
+// after a pause. why has the cause, and the event that brought it about, if any.
 func (m *Machine) suspect(why Trace, pause time.Duration) {
 	why.What, why.Peer, why.Version = Suspected, m.leader.Leader, m.leader.Version
+	why.Heard = m.follow.heardAt
 	m.trace(why)
 	m.forgetLeader()
 	m.ask.nextAt, m.ask.fails = m.now.Add(pause+m.turn()), 0

@@ -113,7 +113,7 @@ func (m *Machine) tickLead() {
 		return
 	}
 	if m.due(m.stepDownAt()) {
-		m.stepDown(member.Claim{})
+		m.stepDown(member.Claim{}, CauseLease)
 		return
 	}
 	m.watchMembers()
@@ -168,6 +168,9 @@ func (m *Machine) beat() bool {
 	for _, a := range to {
 		p := m.lead.peer(a)
 		if p != nil && !p.number.IsZero() && m.now.Sub(p.heard) < m.cfg.Timings.HeartbeatTimeout {
+			if m.now.Sub(p.heard) >= m.cfg.Timings.HeartbeatInterval*3/2 {
+				m.trace(Trace{What: Missed, Peer: a})
+			}
 			m.sendAck(a, p.stamp, true)
 		} else {
 			silent = append(silent, a)

@@ -44,7 +44,7 @@ func (m *Machine) Leave(now time.Time) Output {
 		case member.Leading:
 			m.handOver(m.freshest(), false)
 		case member.Provisional:
-			m.stepDown(member.Claim{})
+			m.stepDown(member.Claim{}, CauseHandOver)
 		case member.Seeking, member.Following:
 		}
 	}
@@ -112,7 +112,7 @@ func (m *Machine) freshest() member.Address {
 // the successor.
 func (m *Machine) handOver(to member.Address, stays bool) {
 	given := m.leader
-	m.trace(Trace{What: SteppedDown, Peer: to, Version: given.Version})
+	m.trace(Trace{What: SteppedDown, Peer: to, Version: given.Version, Cause: CauseHandOver})
 	m.endLeadership(given)
 	// As in stepDown, with a header that claims nothing any more.
 	for _, e := range m.durable.Held.Roster {
@@ -185,7 +185,8 @@ func (m *Machine) onMemberLeave(in message.Message, b message.MemberLeave) {
 	}
 	m.freeSupport(in.From, b.GivenUp)
 	if m.role == member.Following && m.leader == b.GivenUp {
-		m.loseLeader(message.KindMemberLeave, 2*m.cfg.Timings.HeartbeatInterval)
+		m.suspect(Trace{Event: message.KindMemberLeave, Cause: CauseHandOver},
+			2*m.cfg.Timings.HeartbeatInterval)
 	}
 }
 

@@ -5,6 +5,7 @@ package statemachine
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
@@ -73,6 +74,10 @@ const (
 	MemberMoved                       // the leader moved Peer to another status
 	Left                              // has left
 	NewRun                            // forgot a roster that can never elect again
+	Overruled                         // left its leader Peer for a better one, unsuspected
+	Voted                             // voted for Peer, the proposer or in the end the leader
+	Counted                           // Peer voted for the own proposal
+	Missed                            // a heartbeat of Peer is late
 	Whats                             // is above them all
 )
 
@@ -81,6 +86,7 @@ var whatNames = [Whats]string{
 	"declares itself", "misses its leader", "asks the voters", "proposes", "proposes formally",
 	"gives its proposal up", "counts a majority", "becomes leader", "gains authority",
 	"loses authority", "steps down", "moves a member", "has left", "begins anew",
+	"is overruled", "votes", "counts a vote", "misses a heartbeat",
 }
 
 // String is what the node does, in the words of docs/scenarios.md.
@@ -100,4 +106,10 @@ type Trace struct {
 	Peer    member.Address // whom it is about
 	Version uint64
 	Status  member.Status // of MemberMoved
+	// Stage is that of a proposal given up, of a vote given, counted or refused.
+	Stage message.Stage
+	// Cause is why Peer leads no more: of Suspected, Overruled and SteppedDown.
+	Cause Cause
+	// Heard is when the last ack of Peer came: of Suspected and Overruled.
+	Heard time.Time
 }

@@ -43,7 +43,8 @@ func (m *Machine) Refused(now time.Time, p Probe) Output {
 	if m.role == member.Following && m.leader.Chosen && m.leader.Version == p.Version &&
 		m.follow.leader == p.Leader {
 		// The others learn of it at about the same time.
-		m.suspect(Trace{Reason: message.ReasonPortRefused}, m.cfg.Timings.HeartbeatInterval/20)
+		m.suspect(Trace{Reason: message.ReasonPortRefused, Cause: CauseCrash},
+			m.cfg.Timings.HeartbeatInterval/20)
 	}
 	return m.finish()
 }

@@ -29,13 +29,24 @@ func (m *Machine) onProposal(in message.Message, b message.Proposal) {
 		m.learnFrom(b.State)
 	}
 	v := m.vote(in.From, b)
-	if !v.Granted {
-		m.refuse(in, v.Reason)
-	}
+	m.tellVote(in, b, v)
 	m.send(in.From.Address, v)
 	if !m.stopped && v.Granted {
 		m.yield(b)
 	}
+}
+
+// tellVote notes the answer to a proposal.
+func (m *Machine) tellVote(in message.Message, b message.Proposal, v message.Vote) {
+	t := Trace{What: Refused, Reason: v.Reason, Event: message.KindProposal, Peer: in.From.Address}
+	if v.Granted {
+		t = Trace{What: Voted, Peer: in.From.Address, Version: b.ID.Version}
+		if b.Stage == message.Formal {
+			t.Peer = b.State.Leader
+		}
+	}
+	t.Stage = b.Stage
+	m.trace(t)
 }
 
 // learnFrom lets a voter that holds nothing take the state that another shows. A
@@ -166,9 +177,9 @@ func (m *Machine) yield(p message.Proposal) {
 	}
 	switch {
 	case m.role == member.Leading:
-		m.stepDown(member.Claim{})
+		m.stepDown(member.Claim{}, CauseOutvoted)
 		m.ask.nextAt = m.now.Add(pause)
 	case m.role == member.Following && m.leader.Chosen && m.leader.Leader != p.State.Leader:
-		m.loseLeader(message.KindProposal, pause)
+		m.suspect(Trace{Event: message.KindProposal, Cause: CauseOutvoted}, pause)
 	}
 }

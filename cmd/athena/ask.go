@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -170,6 +171,36 @@ func named(name string, a member.Address) string {
 	return name + " at " + a.String()
 }
 
+// printElection says why the leader changed last, who voted and how long each step took.
+func printElection(line func(name, format string, args ...any), e admin.Election) {
+	cause := string(e.Cause)
+	if e.Rule != "" {
+		cause += " (" + e.Rule + ")"
+	}
+	if !e.Before.IsZero() && e.Before != e.Leader {
+		cause += " of " + e.Before.String()
+	}
+	line("last election", "version %d, %s, %.0f ms without a leader", e.Version, cause, e.TookMS)
+	if len(e.Votes) > 0 {
+		line("votes", "%s (those that this node knows of)", joined(e.Votes))
+	}
+	if len(e.Steps) > 0 {
+		var steps []string
+		for _, s := range e.Steps {
+			steps = append(steps, fmt.Sprintf("%s %.0f ms", s.Name, s.AfterMS))
+		}
+		line("steps", "%s", strings.Join(steps, ", "))
+	}
+}
+
+func joined(addresses []member.Address) string {
+	var names []string
+	for _, a := range addresses {
+		names = append(names, a.String())
+	}
+	return strings.Join(names, ", ")
+}
+
 func printStatus(w io.Writer, s admin.Status) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...))
@@ -197,7 +228,7 @@ func printStatus(w io.Writer, s admin.Status) {
 	}
 	line("view", "version %d, revision %d", s.View.Version, s.View.Revision)
 	if e := s.LastElection; e != nil {
-		line("last election", "version %d, %.0f ms, %s", e.Version, e.TookMS, e.Cause)
+		printElection(line, *e)
 	}
 	if n := s.Handshakes[transport.ResultCertificate.String()]; n > 0 {
 		line("refused", "handshakes with nodes of another secret: %d", n)

@@ -58,8 +58,8 @@ var durable = []Mutant{
 		Rule: "6, leaving leader: authority ends before its followers are freed",
 		Edits: []Edit{{
 			File: "statemachine/lifecycle.go",
-			Old:  "Peer: to, Version: given.Version})\n\tm.endLeadership(given)\n",
-			New: "Peer: to, Version: given.Version})\n" +
+			Old:  "Peer: to, Version: given.Version, Cause: CauseHandOver})\n\tm.endLeadership(given)\n",
+			New: "Peer: to, Version: given.Version, Cause: CauseHandOver})\n" +
 				"\tif !stays {\n\t\tm.endLeadership(given)\n\t}\n",
 		}},
 	},

@@ -125,7 +125,7 @@ var election = []Mutant{
 			New:  "case false:\n",
 		}, {
 			File: "statemachine/voter.go",
-			Old:  "\tcase m.role == member.Leading:\n\t\tm.stepDown(member.Claim{})\n",
+			Old:  "\tcase m.role == member.Leading:\n\t\tm.stepDown(member.Claim{}, CauseOutvoted)\n",
 			New:  "\tcase m.role == member.Leading:\n",
 		}, {
 			File: "statemachine/inquiry.go",
@@ -138,7 +138,7 @@ var election = []Mutant{
 		Rule: "6, 5: a leader that accepts another steps down",
 		Edits: []Edit{{
 			File: "statemachine/voter.go",
-			Old:  "\tcase m.role == member.Leading:\n\t\tm.stepDown(member.Claim{})\n",
+			Old:  "\tcase m.role == member.Leading:\n\t\tm.stepDown(member.Claim{}, CauseOutvoted)\n",
 			New:  "\tcase m.role == member.Leading:\n",
 		}},
 		Test: "TestLeaderThatAcceptsStepsDown",

@@ -161,7 +161,7 @@ var election = []Mutant{
 			Old:  "func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery) {\n",
 			New: "func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery) {\n" +
 				"\tif m.role == member.Following && m.leader.Chosen {\n" +
-				"\t\tm.loseLeader(0, 0)\n\t\tm.seek.suspected = member.Claim{}\n\t}\n",
+				"\t\tm.suspect(Trace{}, 0)\n\t\tm.seek.suspected = member.Claim{}\n\t}\n",
 		}},
 	},
 	{

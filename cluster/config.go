@@ -48,8 +48,8 @@ type Config struct {
 	// that start again at 1. Use a directory where tokens guard anything.
 	DataDir string
 	// Secret is shared by all nodes; who lacks it cannot connect. At least
-	// MinSecretBytes. Without one a node runs insecurely, and only where Addr,
-	// Advertise and Seeds are all on loopback. All bytes count, also a line end:
+	// MinSecretBytes. Without one, and without TLSCert, a node runs insecurely, and
+	// only where Addr, Advertise and Seeds are all on loopback. All bytes count, also a line end:
 	// read it from a file with ReadSecret, which takes line ends at the end away as
 	// the daemon does, or two nodes with the same file refuse each other.
 	Secret []byte
@@ -57,9 +57,18 @@ type Config struct {
 	// every node the new one here, then make it Secret everywhere, then drop
 	// the old one.
 	OtherSecret []byte
-	// Insecure says on purpose that there is no secret: anybody who reaches
-	// the port can join and read everything. Default: true where there is no
-	// secret and everything is on loopback; a warning is logged either way.
+	// TLSCA, TLSCert and TLSKey are files in PEM, in the place of Secret: the
+	// authorities that nodes of this cluster have certificates from, the certificate
+	// of this node with the authorities between, and its private key, which nobody
+	// else may read. The certificate is for both sides of a handshake, and names the
+	// host of Advertise as a DNS name or IP address; or it has the URI
+	// athena:///CLUSTER/HOST:PORT, and is good for this member of this cluster alone.
+	// The files are read again when they change, at the next handshake, and no
+	// connection ends; what is wrong with new ones is logged, and they are not used.
+	TLSCA, TLSCert, TLSKey string
+	// Insecure says on purpose that there is neither secret nor certificate: anybody
+	// who reaches the port can join and read everything. Default: true where there is
+	// neither and everything is on loopback; a warning is logged either way.
 	Insecure bool
 	// InsecureAnywhere allows that beyond loopback.
 	InsecureAnywhere bool

@@ -192,8 +192,8 @@ func (n *Node) reported(r transport.Report) {
 		n.stop(fmt.Errorf("cluster: the socket failed: %w", r.Err))
 	case r.Err == nil || r.What == transport.ReportSeedsDiffer:
 		// The two are connected all the same.
-	case r.What == transport.ReportCertificate:
-		// Who sent that may be anybody who names the address of a seed as its own:
+	case r.What == transport.ReportCertificate || r.Peer.IsZero():
+		// Who did that may be anybody who names the address of a seed as its own, or none:
 		// only what this node's own dials find says something of that seed.
 	case isFinal(r.Err):
 		n.heard.refusal(r.Peer, r.Err)

@@ -128,7 +128,8 @@ func (n *Node) logStart() {
 	n.log.Info().Str("cluster", n.cfg.Cluster).Int("size", n.cfg.Size).
 		Str("listen", n.cfg.Addr).Msg("started")
 	if n.cfg.Insecure {
-		n.log.Warn().Msg("no secret is set: whoever reaches the port can join and read everything")
+		n.log.Warn().Msg("no secret or certificate is set: " +
+			"whoever reaches the port can join and read everything")
 	}
 }
 

@@ -30,7 +30,8 @@ type Node struct {
 	store    Store
 	net      *transport.Mesh
 	mux      *receiver.Mux
-	receives bool // mux was started for this node
+	receives bool     // mux was started for this node
+	renewal  *renewal // of the certificate; nil where it does not come from files
 
 	machine   *statemachine.Machine // of the loop alone, as is the complaint
 	complaint complaint

@@ -299,6 +299,9 @@ func brief(err error) string {
 	case errors.Is(err, transport.ErrNoAnswer):
 		return errSilent.Error()
 	case errors.Is(err, transport.ErrCertificate):
+		if other, ok := errors.AsType[*transport.IdentityError](err); ok {
+			return printable("its certificate is for " + other.For())
+		}
 		return "certificate refused: another secret, cluster name or clock"
 	case errors.Is(err, transport.ErrNotNode):
 		return "another program answers"

@@ -20,7 +20,11 @@ import (
 // the node where there is none.
 func (n *Node) openStore() (Store, error) {
 	if n.cfg.DataDir == "" {
-		key, err := quicnet.DeriveResetKey(n.cfg.Secret, n.cfg.Advertise)
+		secret, err := n.cfg.resetSecret()
+		if err != nil {
+			return nil, fmt.Errorf("cluster: %w", err)
+		}
+		key, err := quicnet.DeriveResetKey(secret, n.cfg.Advertise)
 		if err != nil {
 			return nil, err
 		}
@@ -73,7 +77,9 @@ func (n *Node) listen(c transport.Config, socket Socket) (*transport.Mesh, error
 	if err != nil {
 		return nil, err
 	}
-	return quicnet.New(quicnet.Config{Config: c, Conn: packets, TLS: certificates, ResetKey: key})
+	return quicnet.New(quicnet.Config{
+		Config: c, Conn: packets, TLS: certificates, Named: n.renewal != nil, ResetKey: key,
+	})
 }
 
 func listenUDP(addr string) (net.PacketConn, error) {
@@ -86,9 +92,15 @@ func listenUDP(addr string) (net.PacketConn, error) {
 
 // certificates follows the configuration. Their dates are compared with the
 // wall clock of each node, not with the clock of leases.
-func (n *Node) certificates() (*tls.Config, error) {
-	if n.cfg.Insecure {
+func (n *Node) certificates() (made *tls.Config, err error) {
+	switch {
+	case n.cfg.Insecure:
 		return quicnet.InsecureTLS(time.Now)
+	case n.cfg.usesFiles():
+		if n.renewal, err = newRenewal(n.cfg, n.log, time.Now); err != nil {
+			return nil, err
+		}
+		return quicnet.CertificateTLS(n.renewal.current, time.Now), nil
 	}
 	secrets := [][]byte{n.cfg.Secret}
 	if len(n.cfg.OtherSecret) > 0 {

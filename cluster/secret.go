@@ -25,27 +25,11 @@ func ReadSecret(path string) ([]byte, error) {
 		return nil, errors.New("no file is named that holds the secret: name one, the same secret on " +
 			"every node; make it with: (umask 077; openssl rand -hex 32 > secret)")
 	}
-	// Before it is opened: opening a pipe waits for somebody who writes to it.
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: is no regular file", path)
+	text, err := readRegular(path, maxSecretBytes, true)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: copy it there from another node, or make the first one with: "+
+			"(umask 077; openssl rand -hex 32 > %s)", err, path)
 	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, unread(err, path)
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !isPrivate(info):
-		return nil, fmt.Errorf("%s: mode %04o lets others have the secret; run: chmod 600 %s",
-			path, info.Mode().Perm(), path)
-	case info.Size() > maxSecretBytes:
-		return nil, fmt.Errorf("%s: %d bytes; a secret has at most %d",
-			path, info.Size(), maxSecretBytes)
-	}
-	text, err := io.ReadAll(io.LimitReader(file, maxSecretBytes))
 	if err != nil {
 		return nil, err
 	}
@@ -57,16 +41,36 @@ func ReadSecret(path string) ([]byte, error) {
 	return secret, nil
 }
 
-// unread says what to do about a file that cannot be opened.
-func unread(err error, path string) error {
+// readRegular reads a file of at most limit bytes; nobody but its owner may read one
+// that is private.
+func readRegular(path string, limit int64, private bool) ([]byte, error) {
+	// Before it is opened: opening a pipe waits for somebody who writes to it.
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: is no regular file", path)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, unread(err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: copy it there from another node, or make the first one with: "+
-			"(umask 077; openssl rand -hex 32 > %s)", err, path)
-	case errors.Is(err, fs.ErrPermission):
+	case err != nil:
+		return nil, err
+	case private && !isPrivate(info):
+		return nil, fmt.Errorf("%s: mode %04o lets others have the secret; run: chmod 600 %s",
+			path, info.Mode().Perm(), path)
+	case info.Size() > limit:
+		return nil, fmt.Errorf("%s: %d bytes; at most %d are read", path, info.Size(), limit)
+	}
+	return io.ReadAll(io.LimitReader(file, limit))
+}
+
+// unread says what to do about a file that cannot be opened.
+func unread(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w: let the user that runs this process own it, with mode 0600, and pass "+
 			"through its folders", err)
-	default:
-		return err
 	}
+	return err
 }

@@ -63,7 +63,7 @@ func TestReadSecretUnread(t *testing.T) {
 		want    string
 	}{
 		{missing, fs.ErrNotExist, "openssl rand -hex 32 > " + path},
-		{unread(&fs.PathError{Op: "open", Path: path, Err: fs.ErrPermission}, path),
+		{unread(&fs.PathError{Op: "open", Path: path, Err: fs.ErrPermission}),
 			fs.ErrPermission, "let the user that runs this process own it"},
 		{unnamed, nil, "name one"},
 	} {

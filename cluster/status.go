@@ -47,8 +47,12 @@ type Status struct {
 	// RosterLost says that so many members lost their stores that this node
 	// can help to elect nobody any more.
 	RosterLost bool
-	// Insecure says that the node runs without a secret.
+	// Insecure says that the node runs without a secret and without a certificate
+	// that says who it is.
 	Insecure bool
+	// CertificateExpires is when the certificate of TLSCert ends, the one that the
+	// next handshake shows; zero without one.
+	CertificateExpires time.Time
 	// Dropped counts frames that changed nothing, by reason. Of events: "no handler",
 	// "malformed event", "queue full", "answer not sent", "answer not awaited",
 	// "too many streams" and "closed". Other reasons are of the protocol. One that
@@ -83,6 +87,9 @@ func (n *Node) Status() Status {
 	if t := seen.live(); t != nil {
 		s.Token, s.TermSince = t.token, t.began
 		s.LeaseRemaining = max(0, t.remaining())
+	}
+	if n.renewal != nil {
+		s.CertificateExpires = n.renewal.expires()
 	}
 	n.meter.report(&s)
 	n.elections.report(n.clock(), &s)

@@ -44,7 +44,7 @@ func (c Config) WithDefaults() Config {
 	if c.Size == 1 && len(c.Seeds) == 0 {
 		c.Seeds = []string{c.Advertise}
 	}
-	if len(c.Secret) == 0 && (c.InsecureAnywhere || c.onLoopback()) {
+	if len(c.Secret) == 0 && !c.usesFiles() && (c.InsecureAnywhere || c.onLoopback()) {
 		c.Insecure = true
 	}
 	d := DefaultConfig()
@@ -58,7 +58,7 @@ func (c Config) WithDefaults() Config {
 }
 
 // Validate returns every fault at once, each naming field and value; nil when
-// a node can run with it. It opens nothing.
+// a node can run with it. It reads the files of certificates, and no others.
 func (c Config) Validate() error {
 	_, err := c.settings()
 	return err
@@ -80,7 +80,7 @@ func (c Config) settings() (settings, error) {
 		"Cluster %.300q: must have at most %d printable characters", s.Cluster, member.MaxClusterBytes)
 	faults.check(!s.JoinOnly || slices.Contains(s.seeds, s.self),
 		"JoinOnly true: only a seed can found, and %q is none; leave it out", s.Advertise)
-	faults.security(s.Config)
+	faults.security(s.Config, s.self)
 	s.timings = message.Timings{
 		HeartbeatInterval: s.HeartbeatInterval,
 		HeartbeatTimeout:  s.HeartbeatTimeout,
@@ -167,17 +167,23 @@ func (f *faults) seeds(list []string, size int) []member.Address {
 	return seeds
 }
 
-func (f *faults) security(c Config) {
-	secret := len(c.Secret) > 0
+func (f *faults) security(c Config, self member.Address) {
+	secret, files := len(c.Secret) > 0, c.usesFiles()
+	if files {
+		f.check(!secret, "Secret and TLSCert contradict each other: leave one of them out")
+		f.check(!c.Insecure, "Insecure true: contradicts TLSCert; leave one of them out")
+		f.checkFiles(c, self)
+	}
 	f.check(!secret || len(c.Secret) >= MinSecretBytes,
 		"Secret of %d bytes: must have at least %d", len(c.Secret), MinSecretBytes)
 	f.check(len(c.OtherSecret) == 0 || len(c.OtherSecret) >= MinSecretBytes,
 		"OtherSecret of %d bytes: must have at least %d", len(c.OtherSecret), MinSecretBytes)
 	f.check(secret || len(c.OtherSecret) == 0, "OtherSecret is set, but Secret is not")
 	f.check(!secret || !c.Insecure, "Insecure true: contradicts Secret; leave one of them out")
-	f.check(secret || c.InsecureAnywhere || c.onLoopback(),
-		"Secret is empty: set one, the same on every node; without it nodes run on loopback only"+
-			" (or everywhere with InsecureAnywhere, where anybody who reaches the port can join)")
+	f.check(secret || files || c.InsecureAnywhere || c.onLoopback(),
+		"Secret is empty: set one, the same on every node, or TLSCA, TLSCert and TLSKey; without"+
+			" either nodes run on loopback only (or everywhere with InsecureAnywhere, where anybody"+
+			" who reaches the port can join)")
 }
 
 // onLoopback reports whether nothing outside this machine is meant.

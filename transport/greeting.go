@@ -59,6 +59,10 @@ func (m *Mesh) welcome(conn Conn) {
 		return
 	}
 	from := theirs.From.Address
+	if err := m.identify(conn, from); err != nil {
+		m.impostor(conn, from, err, m.told.reportStranger)
+		return
+	}
 	ours := m.ours(from, false)
 	if err := CheckGreet(ours, theirs); err != nil {
 		m.disagree(conn, reader, ours, err)
@@ -102,6 +106,12 @@ func (p *peer) greet(conn Conn) {
 	if l == nil {
 		conn.Close(CodeDuplicate, "not needed any more")
 		m.stats.handshakes[ResultDuplicate].Add(1)
+		return
+	}
+	if err := m.identify(conn, p.addr); err != nil {
+		m.impostor(conn, p.addr, err, m.told.report)
+		p.remember(err, true)
+		l.end(CodeRefused, "", nil)
 		return
 	}
 	ours := m.ours(p.addr, true)
@@ -214,6 +224,9 @@ func (m *Mesh) unanswered(conn Conn, peer member.Address, err error) {
 		m.stats.handshakes[ResultRefused].Add(1)
 	case isClosed && closed.Remote && closed.Code == CodeDuplicate:
 		m.stats.handshakes[ResultDuplicate].Add(1)
+	case isClosed && closed.Refusal() && peer.IsZero():
+		// It dialed, and before a word was said there was only the certificate.
+		m.CertificateRefused(peer, err)
 	case isClosed && closed.Refusal():
 		m.stats.handshakes[ResultRefusedByPeer].Add(1)
 	default:

@@ -41,6 +41,7 @@ type link struct {
 	follows  bool // an earlier link went to the same run
 	over     bool
 	draining bool          // nothing more is sent but end marks
+	expiry   *time.Timer   // looks at the end of the peer's certificate; nil without
 	silent   bool          // nothing comes back; another connection is dialed
 	left     bool          // each end has handed over all that the other wrote
 	deadline *time.Timer   // ends a link that holds up another one
@@ -87,6 +88,7 @@ func (l *link) start() {
 		return
 	}
 	l.started = true
+	l.watchExpiry()
 	for k := range Kinds {
 		<-l.writing[k]
 	}
@@ -114,6 +116,9 @@ func (l *link) end(code Code, reason string, err error) {
 	l.over = true
 	if l.deadline != nil {
 		l.deadline.Stop()
+	}
+	if l.expiry != nil {
+		l.expiry.Stop()
 	}
 	wasCur, started := p.cur == l, l.started
 	dropped := p.lost(l)

@@ -4,6 +4,7 @@ package transport
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"strconv"
@@ -51,6 +52,9 @@ type Conn interface {
 	Close(code Code, reason string)
 	// Stats reads the state of the connection.
 	Stats() ConnStats
+	// Certificate is the one that the peer has shown, verified; nil where those of
+	// the network name nobody, so that a peer is who it says.
+	Certificate() *x509.Certificate
 }
 
 // Stream is one stream of a connection. Read and Write block, until Close of

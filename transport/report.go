@@ -40,7 +40,7 @@ func (w What) String() string { return nameOf(reportNames[:], w) }
 // came from.
 type Report struct {
 	What What
-	Peer member.Address // nobody for ReportFailed and ReportSmallBuffers
+	Peer member.Address // nobody where there is none, or it did not say who it is
 	Err  error          // why; nil for ReportConnected
 }
 

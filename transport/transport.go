@@ -124,7 +124,8 @@ var (
 	// ErrCertificate says that one of two nodes does not accept the certificate
 	// of the other.
 	ErrCertificate = errors.New("transport: certificate not accepted: " +
-		"give every node the same secret and the same cluster name, and check its clock")
+		"give every node the same secret and the same cluster name, " +
+		"or certificates of one authority, and check its clock")
 	// ErrNotNode says that what answers is another program than a node.
 	ErrNotNode = errors.New("transport: what answers there is no node of Athena")
 )

@@ -65,8 +65,16 @@ func (s *settings) define(f *pflag.FlagSet) {
 		"file with the secret that all nodes share, mode 0600; line ends at its end do not count")
 	f.StringVar(&s.otherSecretFile, "other-secret-file", "",
 		"file with a secret that is accepted too, to change the secret node by node")
-	f.BoolVar(&c.Insecure, "insecure", false, "run without a secret, on loopback addresses")
-	f.BoolVar(&c.InsecureAnywhere, "insecure-anywhere", false, "run without a secret on any address")
+	f.StringVar(&c.TLSCA, "tls-ca", "",
+		"file with the authorities that nodes have certificates from,\n"+
+			"in PEM as the next two; the three stand in the place of a secret")
+	f.StringVar(&c.TLSCert, "tls-cert", "",
+		"file with the certificate of this node, which names the host of --advertise")
+	f.StringVar(&c.TLSKey, "tls-key", "", "file with its private key, mode 0600")
+	f.BoolVar(&c.Insecure, "insecure", false,
+		"run without a secret or certificate, on loopback addresses")
+	f.BoolVar(&c.InsecureAnywhere, "insecure-anywhere", false,
+		"run without a secret or certificate on any address")
 	f.StringVar(&s.profile, "profile", "lan", "timings: local, lan, wan or classic")
 	for _, t := range timings(c) {
 		f.DurationVar(t.value, t.flag, 0, t.use+" (default of --profile)")
@@ -160,7 +168,7 @@ func (s *settings) resolve(f *pflag.FlagSet) (cluster.Config, error) {
 	var err error
 	if c.Secret, err = s.secret(f); err != nil {
 		faults = append(faults, err)
-		c.InsecureAnywhere = true // so that Validate does not tell it again
+		c.InsecureAnywhere = !s.hasFiles() // so that Validate does not tell it again
 	} else if s.otherSecretFile != "" {
 		c.OtherSecret, err = cluster.ReadSecret(s.otherSecretFile)
 		check(err == nil, "%s: %w", given(f, "other-secret-file"), err)
@@ -183,25 +191,38 @@ func (s *settings) resolve(f *pflag.FlagSet) (cluster.Config, error) {
 // secret reads the secret, where the node is to have one.
 func (s *settings) secret(f *pflag.FlagSet) ([]byte, error) {
 	insecure := s.config.Insecure || s.config.InsecureAnywhere
+	open := "insecure"
+	if !s.config.Insecure {
+		open = "insecure-anywhere"
+	}
+	contradicts := func(one string) error {
+		return fmt.Errorf("%s contradicts %s %s: leave one of them out",
+			given(f, one), given(f, "secret-file"), s.secretFile)
+	}
 	switch {
-	case s.secretFile == "" && insecure:
+	case s.secretFile != "" && s.hasFiles():
+		return nil, contradicts("tls-cert")
+	case s.secretFile != "" && insecure:
+		return nil, contradicts(open)
+	case s.hasFiles() && s.config.InsecureAnywhere && !s.config.Insecure: // Validate tells the other
+		return nil, fmt.Errorf("%s contradicts --tls-cert: leave one of them out", given(f, open))
+	case s.secretFile == "" && (insecure || s.hasFiles()):
 		return nil, nil
 	case s.secretFile == "":
 		return nil, errors.New("no secret: name a file that holds one with --secret-file, " +
-			"the same on every node, or say --insecure")
-	case insecure:
-		open := "insecure"
-		if !s.config.Insecure {
-			open = "insecure-anywhere"
-		}
-		return nil, fmt.Errorf("%s contradicts %s %s: leave one of them out",
-			given(f, open), given(f, "secret-file"), s.secretFile)
+			"the same on every node, or certificates with --tls-ca, --tls-cert and --tls-key, " +
+			"or say --insecure")
 	}
 	secret, err := cluster.ReadSecret(s.secretFile)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", given(f, "secret-file"), err)
 	}
 	return secret, nil
+}
+
+// hasFiles reports whether certificates come from files.
+func (s *settings) hasFiles() bool {
+	return s.config.TLSCA != "" || s.config.TLSCert != "" || s.config.TLSKey != ""
 }
 
 // defaultDataDir is the same wherever the node is started from: one that is

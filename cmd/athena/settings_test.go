@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/transport/transporttest"
 )
 
 // parse reads flags and variables as run does.
@@ -56,6 +57,19 @@ func TestResolve(t *testing.T) {
 	want.LeaderTimeout = 4 * time.Second
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestResolveCertificates takes three files in the place of a secret.
+func TestResolveCertificates(t *testing.T) {
+	pki := transporttest.NewAuthority(t)
+	cert, key := filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
+	transporttest.Write(t, pki.Issue("10.0.0.1", nil), cert, key)
+	got := resolve(t, map[string]string{"ATHENA_TLS_CA": pki.Path}, "--addr", "10.0.0.1:7000",
+		"--size", "1", "--tls-cert", cert, "--tls-key", key)
+	if got.TLSCA != pki.Path || got.TLSCert != cert || got.TLSKey != key || got.Insecure ||
+		got.Secret != nil {
+		t.Errorf("got %+v, want the files and nothing insecure", got)
 	}
 }
 

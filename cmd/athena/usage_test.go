@@ -144,6 +144,22 @@ func TestRunUsage(t *testing.T) {
 	})
 }
 
+func TestRunUsageOfCertificates(t *testing.T) {
+	secret := secretFile(t, strings.Repeat("s", 32), 0o600)
+	run := func(more ...string) []string {
+		return append([]string{"run", "--addr", "127.0.0.1:7001", "--size", "1"}, more...)
+	}
+	refused(t, []wrong{
+		{"certificates and a secret", run("--secret-file", secret, "--tls-cert", "c"),
+			[]string{"--tls-cert contradicts --secret-file /", "--tls-ca is missing",
+				"--tls-key is missing"}},
+		{"certificates and insecure", run("--insecure", "--tls-ca", "a", "--tls-cert", "c",
+			"--tls-key", "k"), []string{"--insecure true: contradicts --tls-cert", "--tls-key: open k: no"}},
+		{"certificates and insecure-anywhere", run("--insecure-anywhere", "--tls-cert", "c"),
+			[]string{"--insecure-anywhere contradicts --tls-cert", "--tls-ca is missing"}},
+	})
+}
+
 // TestVariablesUsage names the variables that were given, not flags that nobody
 // gave, and beside them the variable that is misspelt.
 func TestVariablesUsage(t *testing.T) {

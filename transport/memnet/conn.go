@@ -3,6 +3,7 @@
 package memnet
 
 import (
+	"crypto/x509"
 	"sync/atomic"
 
 	"github.com/athena-go/athena/member"
@@ -88,3 +89,6 @@ func (s *stream) Write(p []byte) (int, error) { return s.out.write(p) }
 func (s *stream) CloseWrite() error           { return s.out.closeWrite() }
 
 func (s *stream) TryWrite(p []byte) (bool, error) { return s.out.tryWrite(p) }
+
+// Certificate implements transport.Conn.
+func (c *conn) Certificate() *x509.Certificate { return nil }

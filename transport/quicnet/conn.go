@@ -27,6 +27,7 @@ const streamClosed quic.StreamErrorCode = 0
 type conn struct {
 	quic    *quic.Conn
 	kernel  bool // packets go over a socket of the kernel
+	named   bool // the certificate of the peer names it
 	streams [transport.Kinds]stream
 
 	// accepting is held by who accepts a stream, which is that of the kind next. It
@@ -40,7 +41,7 @@ var _ transport.Conn = (*conn)(nil)
 
 // newConn opens the streams of a connection whose handshake is done.
 func (n *network) newConn(q *quic.Conn) (*conn, error) {
-	c := &conn{quic: q, accepting: make(chan struct{}, 1)}
+	c := &conn{quic: q, named: n.named, accepting: make(chan struct{}, 1)}
 	_, c.kernel = n.packets.(*net.UDPConn)
 	for k := range transport.Kinds {
 		c.accepted[k] = make(chan *quic.ReceiveStream, 1)
@@ -103,6 +104,14 @@ func (c *conn) Close(code transport.Code, reason string) {
 func (c *conn) Stats() transport.ConnStats {
 	s := c.quic.ConnectionStats()
 	return transport.ConnStats{RTT: s.SmoothedRTT, Heard: s.PacketsReceived}
+}
+
+// Certificate implements transport.Conn.
+func (c *conn) Certificate() *x509.Certificate {
+	if !c.named {
+		return nil
+	}
+	return c.quic.ConnectionState().TLS.PeerCertificates[0] // verified: there is one
 }
 
 // accept returns the peer's stream of a kind. QUIC gives streams out in the order in
@@ -224,7 +233,8 @@ func unfit(fault *quic.TransportError) string {
 		return "the other node refused that of this one"
 	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](fault); ok {
-		return "that of the other node was made with another secret or name"
+		return "that of the other node comes from another authority: " +
+			"another secret, cluster name or TLSCA"
 	}
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](fault); ok {
 		return "that of the other node: " + invalid.Error()

@@ -2,7 +2,8 @@
 
 // Package quicnet connects nodes over QUIC, on one UDP socket, or any other
 // net.PacketConn, for the connections of both sides. Both ends show their
-// certificates, with TLS 1.3; SecretTLS makes them out of a shared secret.
+// certificates, with TLS 1.3: SecretTLS makes them out of a shared secret, and with
+// CertificateTLS they come from a PKI and name the members.
 //
 // QUIC does not decide who is alive: its idle timeout is long, and the
 // heartbeats of the protocol are what counts. A process that is killed and comes

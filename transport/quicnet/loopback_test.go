@@ -27,6 +27,7 @@ type node struct {
 	socket  net.PacketConn
 	frames  [transport.Kinds]chan []byte
 	reports chan transport.Report
+	lost    chan member.Identity
 
 	serve func(head []byte, s transport.BulkStream) // nil to close streams
 }
@@ -70,6 +71,7 @@ func startWith(t testing.TB, cfg Config, at member.Address, incarnation uint64) 
 		},
 		socket:  cfg.Conn,
 		reports: make(chan transport.Report, 100),
+		lost:    make(chan member.Identity, 100),
 	}
 	for k := range n.frames {
 		n.frames[k] = make(chan []byte, 1000)
@@ -131,7 +133,7 @@ func (n *node) Answered(_ member.Identity, frame []byte) error {
 	return nil
 }
 
-func (n *node) Lost(member.Identity) {}
+func (n *node) Lost(peer member.Identity) { n.lost <- peer }
 
 // next is the next thing from a channel, which must come soon.
 func next[T any](t testing.TB, ch <-chan T, what string) T {
@@ -249,7 +251,7 @@ func TestWhyACertificateDoesNotFit(t *testing.T) {
 		clock  func() time.Time
 		want   string // what the dialer says of it
 	}{
-		{"another secret", "another secret!!", time.Now, "was made with another secret or name"},
+		{"another secret", "another secret!!", time.Now, "comes from another authority"},
 		{"another clock", secret, lastWeek, "expired"},
 	} {
 		tls, err := SecretTLS([][]byte{[]byte(c.secret)}, "test", c.clock)

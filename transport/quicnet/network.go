@@ -67,10 +67,12 @@ type Config struct {
 	// Conn sends and receives the packets. It is closed with the transport,
 	// and by New when that fails.
 	Conn net.PacketConn
-	// TLS is used to dial and to listen: see SecretTLS and InsecureTLS. Version,
-	// ALPN and sessions are set by New. Where it has no ServerName, a peer's
-	// certificate must be for the host of its address.
+	// TLS is used to dial and to listen: see SecretTLS, CertificateTLS and
+	// InsecureTLS. Version, ALPN and sessions are set by New.
 	TLS *tls.Config
+	// Named says that a certificate names a member, as with CertificateTLS: who
+	// shows it can be no other one (transport.CheckIdentity).
+	Named bool
 	// ResetKey makes the stateless resets. A node that keeps it over its
 	// restarts is noticed sooner by its peers. It is secret; zero for one that
 	// is made at random.
@@ -121,6 +123,7 @@ type network struct {
 	quic     *quic.Transport
 	listener *quic.Listener
 	tls      *tls.Config
+	named    bool // by their certificates, peers are
 	config   *quic.Config
 	resolve  func(ctx context.Context, host string) ([]netip.Addr, error)
 	dials    atomic.Uint32 // to try the addresses of a name by turns
@@ -135,7 +138,7 @@ func newNetwork(cfg Config) (*network, error) {
 	}
 	if cfg.TLS == nil {
 		return nil, errors.Join(cfg.Conn.Close(),
-			errors.New("quicnet: TLS is required: see SecretTLS and InsecureTLS"))
+			errors.New("quicnet: TLS is required: see SecretTLS, CertificateTLS and InsecureTLS"))
 	}
 	key := quic.StatelessResetKey(cfg.ResetKey)
 	if key == (quic.StatelessResetKey{}) {
@@ -155,6 +158,7 @@ func newNetwork(cfg Config) (*network, error) {
 			ConnContext:                      g.enter,
 		},
 		tls:     cfg.TLS.Clone(),
+		named:   cfg.Named,
 		config:  quicConfig(),
 		resolve: cfg.Resolve,
 	}
@@ -202,12 +206,7 @@ func (n *network) Dial(ctx context.Context, to member.Address) (transport.Conn, 
 	if err != nil {
 		return nil, err
 	}
-	config := n.tls
-	if config.ServerName == "" {
-		config = config.Clone()
-		config.ServerName = to.Host
-	}
-	q, err := n.quic.Dial(ctx, addr, config, n.config)
+	q, err := n.quic.Dial(ctx, addr, n.tls, n.config)
 	if err != nil {
 		return nil, fmt.Errorf("quicnet: dial %s: %w", to, translate(err))
 	}
@@ -264,9 +263,11 @@ func (n *network) Accept() (transport.Conn, error) {
 			return nil, fmt.Errorf("quicnet: accept: %w", err)
 		}
 		leave(q.Context())
-		if c, err := n.newConn(q); err == nil {
+		c, err := n.newConn(q)
+		if err == nil {
 			return c, nil
 		}
+		n.refused(q.RemoteAddr(), context.Cause(q.Context()))
 	}
 }
 
@@ -274,7 +275,9 @@ func (n *network) Accept() (transport.Conn, error) {
 // by the certificates. Others fail for many reasons, most of them harmless.
 func (n *network) refused(from net.Addr, err error) {
 	m := n.mesh.Load()
-	if err = translate(err); m == nil || !errors.Is(err, transport.ErrCertificate) {
+	err = translate(err)
+	closed, ok := errors.AsType[*transport.CloseError](err)
+	if m == nil || !errors.Is(err, transport.ErrCertificate) && !(ok && closed.Refusal()) {
 		return
 	}
 	if addr, parseErr := member.ParseAddress(from.String()); parseErr == nil {

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"crypto/x509"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/athena-go/athena/transport/transporttest"
+)
+
+// pkiConfig is that of quicConfig with certificates in the place of the secret.
+func pkiConfig(t *testing.T, i int, pki *transporttest.Authority) Config {
+	t.Helper()
+	c := quicConfig(i, "")
+	dir := t.TempDir()
+	c.Secret = nil
+	c.TLSCA, c.TLSCert, c.TLSKey = pki.Path, filepath.Join(dir, "cert"), filepath.Join(dir, "key")
+	host, _, _ := strings.Cut(c.Addr, ":")
+	transporttest.Write(t, pki.Issue(host, nil), c.TLSCert, c.TLSKey)
+	return c
+}
+
+func TestValidateReadsCertificates(t *testing.T) {
+	pki, other := transporttest.NewAuthority(t), transporttest.NewAuthority(t)
+	encrypted := "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n"
+	issue := func(c *Config, name string, edit func(*x509.Certificate)) {
+		transporttest.Write(t, pki.Issue(name, edit), c.TLSCert, c.TLSKey)
+	}
+	write := func(path, text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, p := range []struct {
+		name  string
+		plant func(c *Config)
+		want  string
+	}{
+		{"sound", func(*Config) {}, ""},
+		{"for this member alone", func(c *Config) {
+			issue(c, "athena:///athena/10.0.0.1:7000", nil)
+		}, ""},
+		{"beside a secret", func(c *Config) { c.Secret = testSecret }, "Secret and TLSCert contradict"},
+		{"insecure", func(c *Config) { c.Insecure = true }, "Insecure true: contradicts TLSCert"},
+		{"no CA", func(c *Config) { c.TLSCA = "" }, "TLSCA is missing"},
+		{"no certificate", func(c *Config) { c.TLSCert = "" }, "TLSCert is missing"},
+		{"no key", func(c *Config) { c.TLSKey = "" }, "TLSKey is missing"},
+		{"no such file", func(c *Config) { c.TLSCert += "x" }, "TLSCert: open "},
+		{"a folder", func(c *Config) { c.TLSCA = filepath.Dir(c.TLSCA) }, "no regular file"},
+		{"open to others", func(c *Config) {
+			if err := os.Chmod(c.TLSKey, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}, "chmod 600"},
+		{"exchanged", func(c *Config) { c.TLSCA = c.TLSKey }, `holds no certificate, but "PRIVATE KEY"`},
+		{"no PEM", func(c *Config) { write(c.TLSCert, "certificate") }, "holds no certificate in PEM"},
+		{"broken", func(c *Config) {
+			write(c.TLSCert, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+		}, "certificate 1 of the file"},
+		{"no key in PEM", func(c *Config) { write(c.TLSKey, "key") }, "holds no private key in PEM"},
+		{"encrypted", func(c *Config) { write(c.TLSKey, encrypted) }, "openssl pkey"},
+		{"key of another", func(c *Config) {
+			transporttest.Write(t, pki.Issue("10.0.0.1", nil), c.TLSCert+"2", c.TLSKey)
+		}, "is not the key of TLSCert"},
+		{"expired", func(c *Config) {
+			issue(c, "10.0.0.1", func(x *x509.Certificate) { x.NotAfter = time.Now().Add(-time.Second) })
+		}, "ended at 20"},
+		{"not yet", func(c *Config) {
+			issue(c, "10.0.0.1", func(x *x509.Certificate) { x.NotBefore = time.Now().Add(time.Minute) })
+		}, "begins at 20"},
+		{"of another authority", func(c *Config) { c.TLSCA = other.Path }, "no node would accept it"},
+		{"for dialers", func(c *Config) {
+			issue(c, "10.0.0.1", func(x *x509.Certificate) { x.ExtKeyUsage = x.ExtKeyUsage[1:] })
+		}, "incompatible key usage"},
+		{"for another host", func(c *Config) { issue(c, "10.0.0.2", nil) },
+			"it is for 10.0.0.2, not for 10.0.0.1:7000"},
+		{"for another cluster", func(c *Config) { issue(c, "athena:///b/10.0.0.1:7000", nil) },
+			"it is for athena:///b/10.0.0.1:7000, not for"},
+	} {
+		c := pkiConfig(t, 1, pki)
+		p.plant(&c)
+		configCase{p.name, c, p.want}.check(t)
+	}
+}
+
+// TestCertificatesAreRenewed, and new ones that are wrong are told once and not used.
+func TestCertificatesAreRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pki := transporttest.NewAuthority(t)
+		c := pkiConfig(t, 1, pki)
+		s, err := c.settings()
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := &journal{level: zerolog.WarnLevel}
+		r, err := newRenewal(s, zerolog.New(j), time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		serial := func() string { return r.current().Certificate.Leaf.SerialNumber.String() }
+		first := serial()
+		later := func(x *x509.Certificate) { x.NotAfter = x.NotAfter.Add(time.Hour) }
+		next := pki.Issue("10.0.0.1", later)
+		transporttest.Write(t, next, c.TLSCert, c.TLSKey)
+		if got := serial(); got != first {
+			t.Error("the files were read again within a second")
+		}
+		time.Sleep(renewalInterval)
+		if got := serial(); got != next.Leaf.SerialNumber.String() {
+			t.Errorf("certificate %s is used, want the new one %v", got, next.Leaf.SerialNumber)
+		}
+		if got := r.expires(); !got.Equal(next.Leaf.NotAfter) {
+			t.Errorf("it ends at %v, want %v", got, next.Leaf.NotAfter)
+		}
+		for _, bad := range []func(){
+			func() { transporttest.Write(t, pki.Issue("10.0.0.1", nil), c.TLSCert, c.TLSKey+"2") },
+			func() { transporttest.Write(t, pki.Issue("10.0.0.2", nil), c.TLSCert, c.TLSKey) },
+			func() { _ = os.Remove(c.TLSCert) },
+		} {
+			bad()
+			before, _ := j.about("cannot be used")
+			for range 5 {
+				time.Sleep(renewalInterval)
+				if got := serial(); got != next.Leaf.SerialNumber.String() {
+					t.Errorf("certificate %s is used, want the old one on", got)
+				}
+			}
+			if after, _ := j.about("cannot be used"); len(after) != len(before)+1 {
+				t.Errorf("%d lines more, want one: %q", len(after)-len(before), after)
+			}
+		}
+		transporttest.Write(t, next, c.TLSCert, c.TLSKey)
+		time.Sleep(renewalInterval)
+		serial()
+		if r.told != "" {
+			t.Error("the old certificate is back, and is warned of")
+		}
+	})
+}
+
+// TestCertificateThatBeginsLater is used from then on: the clock of who made it may
+// be ahead.
+func TestCertificateThatBeginsLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pki := transporttest.NewAuthority(t)
+		c := pkiConfig(t, 1, pki)
+		s, err := c.settings()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := newRenewal(s, zerolog.Nop(), time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		later := pki.Issue("10.0.0.1", func(x *x509.Certificate) {
+			x.NotBefore = time.Now().Add(10 * time.Second)
+		})
+		transporttest.Write(t, later, c.TLSCert, c.TLSKey)
+		for _, after := range []time.Duration{5 * time.Second, 6 * time.Second} {
+			before := time.Now()
+			time.Sleep(after)
+			used := r.current().Certificate.Leaf.SerialNumber.Cmp(later.Leaf.SerialNumber) == 0
+			if begun := !time.Now().Before(later.Leaf.NotBefore); used != begun {
+				t.Errorf("%v later: used %v, want %v", time.Since(before), used, begun)
+			}
+		}
+	})
+}
+
+// TestWholeStackWithCertificates: formation, certificates that are renewed, and that
+// nobody renews.
+func TestWholeStackWithCertificates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := transporttest.NewPacketNet(time.Millisecond)
+		options := []Option{WithSocket(p.Open), WithClock(time.Now), WithLogger(zerolog.Nop())}
+		pki := transporttest.NewAuthority(t)
+		const life = 3 * time.Minute
+		nodes, configs := make([]*Node, 3), make([]Config, 3)
+		renew := func(i int) {
+			host, _, _ := strings.Cut(configs[i].Addr, ":")
+			renewed := pki.Issue(host, func(x *x509.Certificate) { x.NotAfter = time.Now().Add(life) })
+			transporttest.Write(t, renewed, configs[i].TLSCert, configs[i].TLSKey)
+		}
+		for i := range nodes {
+			configs[i] = pkiConfig(t, i+1, pki)
+			renew(i)
+			var err error
+			if nodes[i], err = Start(t.Context(), configs[i], options...); err != nil {
+				t.Fatalf("Start of node %d: %v", i+1, err)
+			}
+			defer nodes[i].Close()
+		}
+		active := func() {
+			t.Helper()
+			for _, n := range nodes {
+				if err := n.WaitActive(t.Context(), 3); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		active()
+		token := nodes[0].Status().Token
+		// Beyond its life each certificate is renewed in time: nobody notices.
+		for range 4 {
+			time.Sleep(life / 2)
+			for i := range nodes {
+				renew(i)
+			}
+		}
+		active()
+		if got := nodes[0].Status(); got.Token != token || got.Token == 0 {
+			t.Errorf("token %d after %d: renewed certificates cost a leader", got.Token, token)
+		}
+		time.Sleep(renewalInterval)
+		left := time.Until(nodes[0].Status().CertificateExpires)
+		if left < life-2*renewalInterval || left > life {
+			t.Errorf("the certificate ends in %v, want %v", left, life)
+		}
+		time.Sleep(life) // nobody renews any more
+		for i, n := range nodes {
+			if got := n.Status().Transport.Connections; got != 0 {
+				t.Errorf("node %d: %d connections with certificates that ended", i+1, got)
+			}
+		}
+	})
+}

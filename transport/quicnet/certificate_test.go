@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quicnet
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/transport/transporttest"
+)
+
+// named gives a node of a world a certificate from an authority.
+func named(a *transporttest.Authority, certificate *tls.Certificate) func(*Config) {
+	return func(c *Config) {
+		have := Credentials{Certificate: certificate, Authorities: a.Pool()}
+		c.TLS, c.Named = CertificateTLS(func() Credentials { return have }, time.Now), true
+	}
+}
+
+func TestNodesWithCertificatesConnect(t *testing.T) {
+	for _, name := range []string{addrB.Host, "athena:///test/" + addrB.String()} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			pki := transporttest.NewAuthority(t)
+			a := w.join(t, addrA, 1, named(pki, pki.Issue(addrA.Host, nil)))
+			b := w.join(t, addrB, 1, named(pki, pki.Issue(name, nil)))
+			a.Notify(addrB, []byte("forth"))
+			next(t, b.frames[transport.System], "frame")
+			b.Notify(addrA, []byte("back"))
+			next(t, a.frames[transport.System], "frame")
+		})
+	}
+}
+
+// TestCertificatesThatNobodyAccepts: whoever dials.
+func TestCertificatesThatNobodyAccepts(t *testing.T) {
+	only := func(usage x509.ExtKeyUsage) func(*x509.Certificate) {
+		return func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{usage} }
+	}
+	for _, c := range []struct {
+		name string
+		edit func(*x509.Certificate)
+		from bool   // another authority
+		want string // why, as who refuses it says
+	}{
+		{name: "another authority", from: true, want: "comes from another authority"},
+		{name: "expired", want: "has expired",
+			edit: func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Second) }},
+		{name: "not yet good", want: "not yet valid",
+			edit: func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Hour) }},
+		{name: "for dialers", edit: only(x509.ExtKeyUsageClientAuth), want: "key usage"},
+		{name: "for the dialed", edit: only(x509.ExtKeyUsageServerAuth), want: "key usage"},
+		{name: "for nothing said", want: "extendedKeyUsage",
+			edit: func(c *x509.Certificate) { c.ExtKeyUsage = nil }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				pki := transporttest.NewAuthority(t)
+				from := pki
+				if c.from {
+					from = transporttest.NewAuthority(t)
+				}
+				a := w.join(t, addrA, 1, named(pki, pki.Issue(addrA.Host, nil)))
+				b := w.join(t, addrB, 1, named(pki, from.Issue(addrB.Host, c.edit)))
+				a.Notify(addrB, []byte("let me in"))
+				err := a.nextReport(t, transport.ReportUnreachable)
+				checkRefusal(t, "the dialer", err, c.want)
+				err = b.nextReport(t, transport.ReportCertificate)
+				checkRefusal(t, "the dialed", err, "the other node refused that of this one")
+				b.Notify(addrA, []byte("come in"))
+				err = a.nextReport(t, transport.ReportCertificate)
+				checkRefusal(t, "the dialed", err, c.want)
+				checkApart(t, a, b)
+			})
+		})
+	}
+}
+
+func checkRefusal(t *testing.T, who string, err error, want string) {
+	t.Helper()
+	if !errors.Is(err, transport.ErrCertificate) || !strings.Contains(err.Error(), want) {
+		t.Errorf("%s says %v, want ErrCertificate and %q in it", who, err, want)
+	}
+}
+
+// checkApart wants no frame to have passed between two nodes, and the first to have
+// counted that a certificate was refused.
+func checkApart(t *testing.T, a, b *node) {
+	t.Helper()
+	time.Sleep(3 * time.Second)
+	for _, n := range []*node{a, b} {
+		if got := n.Stats(); got.Connections != 0 || len(n.frames[transport.System]) != 0 {
+			t.Errorf("%v: %d connections, %d frames; want none",
+				n.self.Address, got.Connections, len(n.frames[transport.System]))
+		}
+	}
+	if got := a.Stats().Handshakes; got[transport.ResultCertificate] == 0 {
+		t.Errorf("handshakes %v, want a certificate refused", got)
+	}
+}
+
+// TestNoCertificate has a stranger show none: it may believe for a moment that it is
+// connected.
+func TestNoCertificate(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		pki := transporttest.NewAuthority(t)
+		b := w.join(t, addrB, 1, named(pki, pki.Issue(addrB.Host, nil)))
+		a := w.join(t, addrA, 1, func(c *Config) {
+			c.TLS = &tls.Config{InsecureSkipVerify: true,
+				GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+					return pki.Issue(addrA.Host, nil), nil
+				}}
+		})
+		a.Notify(addrB, []byte("let me in"))
+		err := b.nextReport(t, transport.ReportCertificate)
+		checkRefusal(t, "the dialed", err, "didn't provide a certificate")
+		checkApart(t, b, a)
+	})
+}
+
+// TestCertificateOfAnotherMember: a member takes an address that its certificate is
+// not for. Whoever dials refuses it, and both say and count it.
+func TestCertificateOfAnotherMember(t *testing.T) {
+	for _, c := range []struct{ name, want string }{
+		{"10.0.0.9", "it is for 10.0.0.9, not for 10.0.0.2:7000"},
+		{"n2.example", "it is for n2.example, not for 10.0.0.2:7000"},
+		{"athena:///test/10.0.0.2:7001", "it is for athena:///test/10.0.0.2:7001, not"},
+		{"athena:///other/10.0.0.2:7000", "it is for athena:///other/10.0.0.2:7000, not"},
+	} {
+		for _, dials := range []string{"the impostor dials", "it is dialed"} {
+			t.Run(c.name+" "+dials, func(t *testing.T) {
+				inWorld(t, func(t *testing.T, w *world) {
+					pki := transporttest.NewAuthority(t)
+					a := w.join(t, addrA, 1, named(pki, pki.Issue(addrA.Host, nil)))
+					b := w.join(t, addrB, 1, named(pki, pki.Issue(c.name, nil)))
+					if dials == "it is dialed" {
+						a.Notify(addrB, []byte("who is there"))
+					} else {
+						b.Notify(addrA, []byte("I am b"))
+					}
+					checkRefusal(t, "a", a.nextReport(t, transport.ReportRefused), c.want)
+					what, result := transport.ReportRefusedByPeer, transport.ResultRefusedByPeer
+					if dials == "it is dialed" {
+						what, result = transport.ReportCertificate, transport.ResultCertificate
+					}
+					if err := b.nextReport(t, what); err == nil || !strings.Contains(err.Error(), c.want) {
+						t.Errorf("b learns %v, want %q in it", err, c.want)
+					}
+					checkApart(t, a, b)
+					if got := b.Stats().Handshakes[result]; got == 0 {
+						t.Errorf("b counted %v, want %v", b.Stats().Handshakes, result)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestANewCertificateEndsNoConnection: the next handshake shows it.
+func TestANewCertificateEndsNoConnection(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		pki := transporttest.NewAuthority(t)
+		have := Credentials{pki.Issue(addrA.Host, nil), pki.Pool()}
+		a := w.join(t, addrA, 1, func(c *Config) {
+			c.TLS, c.Named = CertificateTLS(func() Credentials { return have }, time.Now), true
+		})
+		b := w.join(t, addrB, 1, named(pki, pki.Issue(addrB.Host, nil)))
+		a.Notify(addrB, []byte("hello"))
+		next(t, b.frames[transport.System], "frame")
+		have.Certificate = pki.Issue("10.0.0.9", nil) // of somebody else: no handshake would end well
+		for i := range 10 {
+			a.Notify(addrB, []byte(fmt.Sprint(i)))
+			next(t, b.frames[transport.System], "frame")
+		}
+		if got := a.Stats(); got.Dials != 1 || got.Connections != 1 {
+			t.Errorf("%d dials, %d connections; want one of each", got.Dials, got.Connections)
+		}
+		c := w.join(t, member.Address{Host: "10.0.0.3", Port: 7000}, 1,
+			named(pki, pki.Issue("10.0.0.3", nil)))
+		c.Notify(addrA, []byte("hello"))
+		checkRefusal(t, "c", c.nextReport(t, transport.ReportRefused), "it is for 10.0.0.9")
+	})
+}
+
+// TestConnectionsEndWithTheCertificate, unless there is another one by then: in that
+// case nothing is lost.
+func TestConnectionsEndWithTheCertificate(t *testing.T) {
+	for _, renewed := range []bool{true, false} {
+		t.Run(fmt.Sprint("renewed ", renewed), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) { testCertificateEnds(t, w, renewed) })
+		})
+	}
+}
+
+func testCertificateEnds(t *testing.T, w *world, renewed bool) {
+	const life = 10 * time.Minute
+	pki := transporttest.NewAuthority(t)
+	ends := time.Now().Add(life)
+	have := Credentials{
+		pki.Issue(addrA.Host, func(c *x509.Certificate) { c.NotAfter = ends }), pki.Pool(),
+	}
+	a := w.join(t, addrA, 1, func(c *Config) {
+		c.TLS, c.Named = CertificateTLS(func() Credentials { return have }, time.Now), true
+	})
+	b := w.join(t, addrB, 1, named(pki, pki.Issue(addrB.Host, nil)))
+	sent := 0
+	beat := func(until time.Time) {
+		for ; time.Now().Before(until); sent++ {
+			if err := a.Send(t.Context(), addrB, fmt.Append(nil, sent)); err != nil {
+				t.Fatalf("Send %d: %v", sent, err)
+			}
+			if got := next(t, b.frames[transport.Custom], "frame"); string(got) != fmt.Sprint(sent) {
+				t.Fatalf("got frame %s, want %d", got, sent)
+			}
+			time.Sleep(time.Second)
+		}
+	}
+	beat(ends.Add(-2 * time.Minute))
+	if got := a.Stats(); got.Dials != 1 {
+		t.Errorf("%d dials long before the certificate ends, want 1", got.Dials)
+	}
+	if renewed {
+		have.Certificate = pki.Issue(addrA.Host, nil)
+		beat(ends.Add(10 * time.Minute))
+		if got := a.Stats(); got.Connections != 1 || len(b.lost) > 0 {
+			t.Errorf("%d connections, %d losses; want 1 and none", got.Connections, len(b.lost))
+		}
+		return
+	}
+	beat(ends.Add(-time.Second))
+	time.Sleep(2 * time.Second)
+	if got := a.Stats().Connections + b.Stats().Connections; got != 0 {
+		t.Errorf("%d connections after the certificate ended, want none", got)
+	}
+	err := b.nextReport(t, transport.ReportLost)
+	if err == nil || !strings.Contains(err.Error(), "the certificate of the peer has ended") {
+		t.Errorf("the peer says %v, want that the certificate has ended", err)
+	}
+	a.Notify(addrB, []byte("still there"))
+	checkRefusal(t, "the dialed", b.nextReport(t, transport.ReportCertificate), "expired")
+}

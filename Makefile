@@ -37,12 +37,12 @@ SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
              $(if $(HISTORY),--history)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build release test check vet fmt race sim swarm explore chaos soak events stuck fuzz bench docs tools
+.PHONY: help demo build release test check vet fmt race sim swarm explore chaos soak events stuck rolling fuzz bench docs tools
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | \
-	  awk -F ':.*## ' '{ printf "  make %-6s  %s\n", $$1, $$2 }'
-	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR REPLAY HISTORY for sim; SWARM for swarm; SEED NODES FOR for chaos, soak and events; FUZZTIME FUZZ for fuzz; BENCH for bench'
+	  awk -F ':.*## ' '{ printf "  make %-7s  %s\n", $$1, $$2 }'
+	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR REPLAY HISTORY for sim; SWARM for swarm; SEED NODES FOR for chaos, soak and events; NODES FOR for stuck and rolling; FUZZTIME FUZZ for fuzz; BENCH for bench'
 
 demo: build ## five nodes on this machine, and the address of their admin API
 	$(BIN)/athena demo $(ARGS)
@@ -98,6 +98,10 @@ events: ## ten million events under real faults, each accounted for (root, nft):
 stuck: ## a handler that never returns while ten nodes send to it, and the memory: FOR NODES
 	@$(GO) build -o $(BIN)/chaos ./chaos
 	@$(BIN)/chaos stuck $(FLOOD_FLAGS)
+
+rolling: ## restarts of five nodes in order while 1,000 events a second are sent: FOR NODES
+	@$(GO) build -o $(BIN)/chaos ./chaos
+	@$(BIN)/chaos rolling $(FLOOD_FLAGS)
 
 # Targets are found, not listed here: TestFuzzTargets wants all of them to be run.
 fuzz: ## each fuzz target for FUZZTIME, or those that FUZZ matches

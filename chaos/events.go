@@ -284,7 +284,7 @@ func (f *flooding) lacking() (all []string) {
 
 // rest ends the sending and the processes, once all outcomes are known.
 func (f *flooding) rest(ctx context.Context) error {
-	f.tell("faults are over after %v: %d events taken", f.took.Round(time.Millisecond), f.taken)
+	f.tell("the sending ends after %v: %d events taken", f.took.Round(time.Millisecond), f.taken)
 	began := time.Now()
 	f.sayStop()
 	if err := f.calm(ctx); err != nil {
@@ -379,8 +379,8 @@ func (f *flooding) unproved() error {
 	return fmt.Errorf("%w: missing: %s", errUnproved, strings.Join(lacking, ", "))
 }
 
-// floods reports whether nodes send as fast as they can.
-func (o options) floods() bool { return o.events > 0 || o.stuck }
+// floods reports whether nodes send events of which each is accounted for.
+func (o options) floods() bool { return o.events > 0 || o.stuck || o.rate > 0 }
 
 // floodTask is that of a node, nil where nothing is flooded. Only the handler of
 // the last one is slow.
@@ -390,7 +390,12 @@ func (o options) floodTask(node, run int) *floodTask {
 	}
 	t := &floodTask{
 		Run: run, Dir: o.out, Room: o.events + 1<<20, Bytes: o.payload, Stuck: o.stuck,
-		Slow: node == o.nodes-1,
+		Slow: node == o.nodes-1 && o.events > 0,
+	}
+	if o.rate > 0 {
+		// Restarts are slower than any of these.
+		pairs := o.nodes * (o.nodes - 1)
+		t.Every = time.Duration(pairs) * time.Second / time.Duration(o.rate)
 	}
 	for i := range o.nodes {
 		if i != node && !o.stuck {

@@ -54,15 +54,16 @@ const (
 	saySend = "send " // and the name of a node: begins to send to it
 )
 
-// floodTask makes a node send as fast as it can.
+// floodTask makes a node send as fast as it can, or at a pace.
 type floodTask struct {
-	Run   int      // number of this start of the node, from 1
-	Dir   string   // of the tapes
-	Room  uint64   // events for which a tape has room
-	To    []string // nodes that it sends to from its start on
-	Bytes int      // of each body; 0 for mixed sizes
-	Slow  bool     // its handler sleeps now and then
-	Stuck bool     // its handler never returns
+	Run   int           // number of this start of the node, from 1
+	Dir   string        // of the tapes
+	Room  uint64        // events for which a tape has room
+	To    []string      // nodes that it sends to from its start on
+	Bytes int           // of each body; 0 for mixed sizes
+	Every time.Duration // between two events to one node; 0 for none
+	Slow  bool          // its handler sleeps now and then
+	Stuck bool          // its handler never returns
 }
 
 // flooded is the event that these nodes send each other.
@@ -203,6 +204,7 @@ func (f *flood) sendSome(
 			time.Sleep(floodPause)
 			return seq + 1
 		}
+		time.Sleep(f.task.Every)
 	}
 	return seq
 }

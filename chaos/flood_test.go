@@ -295,6 +295,36 @@ func TestStuck(t *testing.T) {
 	t.Logf("%s", &out)
 }
 
+// TestRolling restarts three real nodes in order. The whole is "make rolling"; here it
+// is enough that nobody waits for a timeout, since other tests want the machine too.
+func TestRolling(t *testing.T) {
+	o := floodOptions(t)
+	o.nodes, o.rate, o.length = 3, 300, time.Millisecond
+	o.handOver = o.config.LeaderTimeout / 2
+	var out bytes.Buffer
+	if err := rolling(t.Context(), o, &out); err != nil {
+		t.Fatalf("%v\n%s%s", err, &out, logs(o.out))
+	}
+	t.Logf("%s", &out)
+}
+
+// TestLeaderless finds the changes of the leader and the longest time without one, also
+// where authority was written down in pieces, and leaves out what was before.
+func TestLeaderless(t *testing.T) {
+	holds := []hold{
+		{token: 3, begin: 500, end: 900}, {token: 2, begin: 100, end: 200},
+		{token: 1, begin: 10, end: 20}, {token: 2, begin: 300, end: 200},
+		{token: 4, begin: 907, end: 950},
+	}
+	changes, longest := leaderless(termsOf(holds, 150))
+	if changes != 2 || longest != 200 {
+		t.Errorf("got %d changes and %v, want 2 and 200ns", changes, longest)
+	}
+	if changes, longest = leaderless(termsOf(holds, 905)); changes != 0 || longest != 0 {
+		t.Errorf("got %d changes and %v after all but one, want none", changes, longest)
+	}
+}
+
 // TestStuckBound holds the bounds of memory: what one process has too much, and
 // views that change, are found.
 func TestStuckBound(t *testing.T) {

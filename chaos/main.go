@@ -9,6 +9,7 @@
 //	go run ./chaos soak       the same for hours, and whether anything leaks
 //	go run ./chaos events     faults while all send as fast as they can
 //	go run ./chaos stuck      a handler that never returns
+//	go run ./chaos rolling    each node is restarted in order while all send
 //	go run ./chaos check DIR  the evidence of an earlier run again
 //	go run ./chaos clean      what a run that was killed left behind
 //	go run ./chaos -h         the flags of each
@@ -50,7 +51,7 @@ func main() {
 }
 
 var (
-	errUsage = errors.New("usage: chaos run|soak|events|stuck [flags], chaos check DIR, " +
+	errUsage = errors.New("usage: chaos run|soak|events|stuck|rolling [flags], chaos check DIR, " +
 		"chaos clean; chaos -h lists the flags")
 	errSkipped = errors.New("skipped")
 )
@@ -80,7 +81,7 @@ func command(ctx context.Context, args []string) error {
 		return errUsage
 	}
 	switch name := args[0]; name {
-	case "run", "soak", "events", "stuck":
+	case "run", "soak", "events", "stuck", "rolling":
 		o, err := parse(name, args[1:])
 		if err != nil {
 			return err
@@ -95,6 +96,8 @@ func command(ctx context.Context, args []string) error {
 			return events(ctx, o, newFloodPlan(o), os.Stdout)
 		case "stuck":
 			return stuck(ctx, o, os.Stdout)
+		case "rolling":
+			return rolling(ctx, o, os.Stdout)
 		}
 		return run(ctx, o, os.Stdout)
 	case "check":

@@ -29,6 +29,11 @@ type options struct {
 	soak   bool
 	events uint64 // that a flood must have taken; 0 for no flood
 	stuck  bool   // a handler never returns
+	// rate is how many events all nodes together send in a second, 0 for as many as
+	// they can.
+	rate int
+	// handOver is how long nobody may lead when a leader leaves.
+	handOver time.Duration
 	// payload is the size of the bodies of events, 0 for mixed sizes.
 	payload int
 	// plain nodes share the loopback of the machine: no faults but of processes.
@@ -47,6 +52,7 @@ var commands = []struct {
 	{"soak", "the same for hours, and whether anything leaks", 2 * time.Hour},
 	{"events", "faults while all send as fast as they can, and what became of each event", time.Hour},
 	{"stuck", "a handler that never returns while all send to it, and the memory of it", time.Minute},
+	{"rolling", "each node is restarted in order while all send", 20 * time.Second},
 }
 
 // flags are those of a command, and the options that they set.
@@ -67,6 +73,13 @@ func flags(name string) (*flag.FlagSet, *options) {
 	f.DurationVar(&o.config.LeaderTimeout, "leader-timeout", o.config.LeaderTimeout, timing)
 	f.DurationVar(&o.config.TTLTimeout, "ttl-timeout", o.config.TTLTimeout, timing)
 	f.DurationVar(&o.config.RetryInterval, "retry-interval", o.config.RetryInterval, timing)
+	if name == "rolling" {
+		o.plain = true
+		f.IntVar(&o.nodes, "n", 5, fmt.Sprintf("number of nodes, 3 to %d", maxNodes))
+		f.IntVar(&o.rate, "rate", 1000, "events a second, of all nodes together")
+		f.DurationVar(&o.handOver, "hand-over", handOver, "how long nobody may lead at a restart")
+		return f, o
+	}
 	if name == "stuck" {
 		o.plain = true
 		f.IntVar(&o.nodes, "n", maxStuckNodes, fmt.Sprintf("number of nodes, 2 to %d", maxStuckNodes))
@@ -125,6 +138,8 @@ func parse(name string, args []string) (options, error) {
 		return o, fmt.Errorf("-n %d -events %d: must be at least 3 and 1", o.nodes, o.events)
 	case o.stuck && (o.payload < 1 || o.payload > noiseBytes):
 		return o, fmt.Errorf("-payload %d: must be 1 to %d", o.payload, noiseBytes)
+	case name == "rolling" && (o.nodes < 3 || o.rate < 1):
+		return o, fmt.Errorf("-n %d -rate %d: must be at least 3 and 1", o.nodes, o.rate)
 	case o.length <= 0:
 		return o, fmt.Errorf("-for %v: must be above 0", o.length)
 	}

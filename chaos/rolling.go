@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+)
+
+const (
+	// handOver is how long nobody may lead while a leader is restarted, unless a flag
+	// says otherwise: one that leaves names its successor, and nobody waits for a timeout.
+	handOver = 50 * time.Millisecond
+	// rollingSettling follows each restart, so that the next one finds a cluster that
+	// rests.
+	rollingSettling = 500 * time.Millisecond
+)
+
+// rollingRun restarts every node in order while all send.
+type rollingRun struct {
+	*runner
+	leaders int // restarts of one that led
+	from    int64
+}
+
+// rolling restarts the nodes one after the other, each with SIGTERM and the next when
+// all are active again, and checks what became of events and of the leadership.
+func rolling(ctx context.Context, o options, out io.Writer) (err error) {
+	r, err := newRunner(o, out)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	s := &rollingRun{runner: r}
+	err = os.WriteFile(filepath.Join(o.out, killedFile), nil, 0o644)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(o.out, planFile), []byte("each node in order\n"), 0o644)
+	}
+	if err == nil {
+		err = r.startAll()
+	}
+	if err == nil {
+		err = s.live(ctx)
+	}
+	r.ps.end()
+	if err != nil {
+		return err
+	}
+	return s.judge()
+}
+
+// live goes round and round until the time is over, at least once.
+func (s *rollingRun) live(ctx context.Context) error {
+	if err := s.calm(ctx); err != nil {
+		return err
+	}
+	s.from, s.began = monotonic(), time.Now()
+	for rounds := 0; rounds == 0 || time.Since(s.began) < s.o.length; rounds++ {
+		for i := range s.ps.nodes {
+			if err := s.restart(ctx, i); err != nil {
+				return err
+			}
+		}
+	}
+	f := flooding{runner: s.runner, tolls: map[string]*toll{}}
+	sent, err := f.totals()
+	f.taken, f.took = sent.Taken, time.Since(s.began)
+	return errors.Join(err, f.rest(ctx))
+}
+
+func (s *rollingRun) restart(ctx context.Context, node int) error {
+	if err := pause(ctx, rollingSettling); err != nil {
+		return err
+	}
+	leads := s.ps.leader() == node
+	if leads {
+		s.leaders++
+	}
+	s.note("%s is restarted; it leads: %t", nodeName(node), leads)
+	s.ps.nodes[node].signal(syscall.SIGTERM)
+	select {
+	case <-s.ps.nodes[node].ended:
+	case <-time.After(leavePatience):
+		return fmt.Errorf("%s has not left after %v", nodeName(node), leavePatience)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return s.calm(ctx)
+}
+
+// judge checks each event, all that any run promises, and how the leadership went from
+// one node to the next.
+func (s *rollingRun) judge() error {
+	if err := cutTapes(s.o.out); err != nil {
+		return err
+	}
+	p, err := checkTapes(s.o.out)
+	if err != nil {
+		return err
+	}
+	f, err := audit(s.o.out)
+	if err != nil {
+		return err
+	}
+	f.lacks = nil // what a flood has no evidence of is no fault
+	p.print(io.MultiWriter(s.out, s.log), true)
+	terms := termsOf(f.holds, s.from)
+	changes, longest := leaderless(terms)
+	s.tell("%d restarts, %d of them of the leader; %d changes of the leader; nobody led for %v at "+
+		"most", s.restarts, s.leaders, changes, longest.Round(10*time.Microsecond))
+	faults := []error{p.verdict(), f.verdict()}
+	if changes > s.leaders {
+		faults = append(faults, fmt.Errorf("%d changes of the leader, and only %d restarts of one",
+			changes, s.leaders))
+	}
+	if longest > s.o.handOver {
+		faults = append(faults, fmt.Errorf("nobody led for %v: at most %v are enough to hand over",
+			longest, s.o.handOver))
+	}
+	if changes == 0 || p.done == 0 {
+		faults = append(faults, fmt.Errorf("%w: %d changes of the leader, %d events handled",
+			errUnproved, changes, p.done))
+	}
+	return errors.Join(faults...)
+}
+
+// termsOf are the times of authority by token, the present one at from and those after
+// it, in the order of their tokens.
+func termsOf(holds []hold, from int64) (terms []hold) {
+	byToken := map[uint64]hold{}
+	for _, h := range holds {
+		begin, end := h.earliest(), h.latest()
+		if known, ok := byToken[h.token]; ok {
+			begin, end = min(begin, known.begin), max(end, known.end)
+		}
+		h.begin, h.end = begin, end
+		byToken[h.token] = h
+	}
+	for _, h := range byToken {
+		if h.end >= from {
+			terms = append(terms, h)
+		}
+	}
+	slices.SortFunc(terms, func(a, b hold) int { return cmp.Compare(a.token, b.token) })
+	return terms
+}
+
+// leaderless counts the changes from one term to the next, and finds the longest time
+// between two.
+func leaderless(terms []hold) (changes int, longest time.Duration) {
+	for i := 1; i < len(terms); i++ {
+		changes++
+		longest = max(longest, time.Duration(terms[i].begin-terms[i-1].end))
+	}
+	return changes, longest
+}

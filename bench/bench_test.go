@@ -6,6 +6,7 @@ package bench
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -252,5 +253,25 @@ func TestQuantile(t *testing.T) {
 		if got := quantile(c.values, c.q); got != c.want {
 			t.Errorf("quantile(%v, %v) = %v, want %v", c.values, c.q, got, c.want)
 		}
+	}
+}
+
+// TestJSON prints the rows of the file, and nothing else.
+func TestJSON(t *testing.T) {
+	o := smallest(t, "formation")
+	o.JSON = true
+	var out bytes.Buffer
+	rec, err := newRecorder("formation", o, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(rec.put(row{"n": 3, "ms": 1.5}), rec.result(row{"n": 5}, errSlow),
+		rec.table("ms", "n"), rec.close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(o.Out)
+	if err != nil || out.String() != string(file) || strings.Count(out.String(), "\n") != 3 {
+		t.Errorf("prints\n%s\nwant the three rows of the file, %v\n%s", &out, err, file)
 	}
 }

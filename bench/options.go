@@ -27,6 +27,7 @@ type Options struct {
 	For          time.Duration // how long each case goes on
 	Dir          string        // where stores are made, for the time of the measurement
 	Out          string        // file for the rows; what it had is replaced
+	JSON         bool          // print the rows, as the file has them, in place of tables
 	Config       cluster.Config
 }
 

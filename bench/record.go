@@ -30,6 +30,7 @@ type row map[string]any
 // recorder writes rows to a file, and keeps them for the tables.
 type recorder struct {
 	file *os.File
+	also io.Writer // gets the rows too
 	out  io.Writer // for the tables
 	rows []row
 }
@@ -42,7 +43,10 @@ func newRecorder(name string, o Options, out io.Writer) (*recorder, error) {
 	if err != nil {
 		return nil, err
 	}
-	rec := &recorder{file: file, out: out}
+	rec := &recorder{file: file, also: io.Discard, out: out}
+	if o.JSON {
+		rec.also, rec.out, out = out, io.Discard, io.Discard
+	}
 	c := o.Config.WithDefaults()
 	about := row{
 		"measurement": name, "date": time.Now().UTC().Format(time.RFC3339), "commit": commit(),
@@ -94,8 +98,10 @@ func (rec *recorder) write(r row) error {
 	if err != nil {
 		return err
 	}
-	_, err = rec.file.Write(append(text, '\n'))
-	return err
+	text = append(text, '\n')
+	_, err = rec.file.Write(text)
+	_, alsoErr := rec.also.Write(text)
+	return errors.Join(err, alsoErr)
 }
 
 func (rec *recorder) close() error { return rec.file.Close() }

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -45,10 +44,12 @@ func newQuestion(use, short, long string, ask asker) *cobra.Command {
 		Use:   use,
 		Short: short,
 		Long:  long,
-		Args:  noArguments,
+		Example: fmt.Sprintf("  athena %[1]s --admin 127.0.0.1:7071\n"+
+			"  ATHENA_ADMIN=unix:/run/athena/admin athena %[1]s -o json", use),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if q.output != "table" && q.output != "json" {
-				return usageError{fmt.Errorf("--output %q: must be table or json", q.output)}
+			if err := checkOutput(q.output); err != nil {
+				return err
 			}
 			warnMisspelled(cmd.ErrOrStderr(), os.Environ())
 			if err := fromEnvironment(cmd.Flags(), os.Getenv, "admin"); err != nil {
@@ -85,9 +86,7 @@ func (q question) put(cmd *cobra.Command, ask asker) error {
 		fmt.Fprintf(cmd.ErrOrStderr(), "athena: %s\n", r.note)
 	}
 	if q.output == "json" {
-		e := json.NewEncoder(cmd.OutOrStdout())
-		e.SetIndent("", "  ")
-		return e.Encode(r.answer)
+		return printJSON(cmd.OutOrStdout(), r.answer)
 	}
 	t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	r.table(t)
@@ -95,7 +94,9 @@ func (q question) put(cmd *cobra.Command, ask asker) error {
 }
 
 func newMembers() *cobra.Command {
-	return newQuestion("members", "list the members that a node sees", "",
+	return newQuestion("members", "list the members that a node sees",
+		"members prints the members that one node sees, with their status and who leads them.\n"+
+			"Where no leader stands for that list, standard error says so.",
 		func(ctx context.Context, c *admin.Client) (reply, error) {
 			// The status says in one look who the leader of these members is.
 			s, err := c.Status(ctx)
@@ -156,7 +157,9 @@ func newLeader() *cobra.Command {
 }
 
 func newStatus() *cobra.Command {
-	return newQuestion("status", "print what a node says about itself and its cluster", "",
+	return newQuestion("status", "print what a node says about itself and its cluster",
+		"status prints what one node says: who it is, who leads and since when, or why nobody\n"+
+			"does, and what it refused. -o json is the answer of GET /v1/status.",
 		func(ctx context.Context, c *admin.Client) (reply, error) {
 			s, err := c.Status(ctx)
 			return reply{answer: s, table: func(w io.Writer) { printStatus(w, s) }}, err

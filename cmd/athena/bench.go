@@ -33,6 +33,7 @@ func newBench() *cobra.Command {
 		Long: "bench runs nodes, each a process of its own, on loopback addresses, and measures them.\n" +
 			"It prints tables, in milliseconds unless they say another unit, and writes each single\n" +
 			"result to a file of JSON lines, of which the first describes the machine.",
+		Example: "  athena bench failover --size 3,5 --reps 20\n  athena bench idle -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var names []string
 			for _, c := range cmd.Commands() {
@@ -55,11 +56,19 @@ func newBench() *cobra.Command {
 // use for.
 func newMeasurement(m bench.Measurement) *cobra.Command {
 	o := m.Defaults
+	var output string
 	cmd := &cobra.Command{
 		Use:   m.Name,
 		Short: m.About,
-		Args:  noArguments,
+		Long: m.Name + " measures " + m.About + ".\nIts tables are in milliseconds unless they say " +
+			"another unit.",
+		Example: "  athena bench " + m.Name + " --size 3 --reps 2",
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			o.JSON = output == "json"
 			if err := checkBench(o, m.Least, cmd.Flags()); err != nil {
 				return usageError{err}
 			}
@@ -87,6 +96,7 @@ func newMeasurement(m bench.Measurement) *cobra.Command {
 	}
 	f.StringVar(&o.Dir, "dir", o.Dir, "where stores are made; on a disk, its syncs are measured too")
 	f.StringVar(&o.Out, "out", o.Out, "file for the results; what it had is replaced")
+	f.StringVarP(&output, "output", "o", "table", "table, or json: the lines of the file")
 	for _, t := range timings(&o.Config) {
 		f.DurationVar(t.value, t.flag, *t.value, t.use)
 	}

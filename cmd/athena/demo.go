@@ -59,7 +59,8 @@ func newDemo(began time.Time) *cobra.Command {
 			"of a local network, and prints what happens, in seconds since it began. Kill them as\n" +
 			"you like, or let a script do it: failover kills the leader and starts it again,\n" +
 			"partition cuts the leader off with a minority and heals, rolling restarts every node.",
-		Args: noArguments,
+		Example: "  athena demo\n  athena demo --size 3 --for 30s --script failover",
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			warnMisspelled(cmd.ErrOrStderr(), os.Environ())
 			if err := fromEnvironment(cmd.Flags(), os.Getenv, "admin"); err != nil {

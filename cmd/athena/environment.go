@@ -21,20 +21,8 @@ const environmentPrefix = "ATHENA_"
 // called athena: it is no misspelled flag.
 var madeUp = regexp.MustCompile(`_SERVICE_(HOST|PORT)(_|$)|_PORT(_[0-9]+_(TCP|UDP|SCTP)(_|$)|$)`)
 
-// byVariable annotates a flag that its variable set.
-const byVariable = "variable"
-
 func variableOf(flag string) string {
 	return environmentPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-}
-
-// given names what the value of a flag came from: its variable, else the flag
-// itself, which also stands for what nobody gave.
-func given(flags *pflag.FlagSet, flag string) string {
-	if f := flags.Lookup(flag); f != nil && f.Annotations[byVariable] != nil {
-		return variableOf(flag)
-	}
-	return "--" + flag
 }
 
 // fromEnvironment sets each flag that the command line did not, from its
@@ -46,7 +34,14 @@ func fromEnvironment(
 	if len(names) == 0 {
 		names = settable(flags)
 	}
-	var faults []error
+	f := faults{flags: flags}
+	f.add(variables(flags, getenv, names)...)
+	return f.err()
+}
+
+// variables is fromEnvironment with each fault by itself.
+func variables(flags *pflag.FlagSet, getenv func(string) string, names []string) []fault {
+	var found []fault
 	for _, name := range names {
 		variable := variableOf(name)
 		value := getenv(variable)
@@ -61,13 +56,10 @@ func fromEnvironment(
 			err = errors.New(wanted(bad))
 		}
 		if err != nil {
-			faults = append(faults, fmt.Errorf("%s=%q: %w", variable, value, err))
+			found = append(found, fault{name, fmt.Errorf("%s=%q: %w", variable, value, err)})
 		}
 	}
-	if len(faults) > 0 {
-		return usageError{errors.Join(faults...)}
-	}
-	return nil
+	return found
 }
 
 // settable names the flags that a variable may set.
@@ -85,10 +77,8 @@ func settable(flags *pflag.FlagSet) (names []string) {
 // the flags of all verbs that a variable sets: its variables are no mistake where
 // another verb is used.
 func misspelled(environ []string) (found [][2]string) {
-	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
-	new(settings).define(flags)
 	var known []string
-	for _, name := range settable(flags) {
+	for _, name := range settable(settingFlags()) {
 		known = append(known, variableOf(name))
 	}
 	for _, entry := range environ {

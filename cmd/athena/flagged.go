@@ -20,12 +20,28 @@ type flagError struct {
 func (e flagError) Error() string {
 	text := strings.TrimPrefix(e.err.Error(), "cluster: ")
 	text = strings.TrimPrefix(text, "invalid configuration:\n")
-	return fieldNames.ReplaceAllStringFunc(text, func(word string) string {
-		if flag, ok := flagOf[word]; ok {
-			return given(e.flags, flag)
+	var b strings.Builder
+	end := 0
+	for _, at := range fieldNames.FindAllStringSubmatchIndex(text, -1) {
+		flag, ok := flagOf[text[at[2]:at[3]]]
+		if !ok {
+			continue
 		}
-		return word
-	})
+		b.WriteString(text[end:at[0]])
+		begins := at[0] == 0 || text[at[0]-1] == '\n'
+		switch {
+		case at[4] >= 0:
+			b.WriteString(element(e.flags, flag, text[at[4]:at[5]]))
+		case isDefaultTiming(e.flags, flag):
+			b.WriteString("the default " + given(e.flags, flag))
+		case begins:
+			b.WriteString(given(e.flags, flag))
+		default:
+			b.WriteString(also(e.flags, flag))
+		}
+		end = at[1]
+	}
+	return b.String() + text[end:]
 }
 
 // Unwrap gives the error of the library to errors.Is and errors.As.
@@ -57,6 +73,6 @@ var flagOf = map[string]string{
 	"RetryInterval":     "retry-interval",
 }
 
-// fieldNames finds what may be a field. A quoted value is matched whole, so that
-// nothing within it is.
-var fieldNames = regexp.MustCompile(`"(?:[^"\\\n]|\\.)*"|\b[A-Z][A-Za-z]+\b`)
+// fieldNames finds what may be a field, or an element of one. A quoted value is
+// matched whole, so that nothing within it is.
+var fieldNames = regexp.MustCompile(`("(?:[^"\\\n]|\\.)*"|\b[A-Z][A-Za-z]+\b)(?:\[(\d+)\])?`)

@@ -7,16 +7,13 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/spf13/pflag"
-
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
 )
 
 // TestEveryFieldHasItsFlag, but for those that no flag sets.
 func TestEveryFieldHasItsFlag(t *testing.T) {
-	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
-	new(settings).define(f)
+	f := settingFlags()
 	unset := map[string]bool{"Receiver": true}
 	for field := range reflect.TypeFor[cluster.Config]().Fields() {
 		flag, ok := flagOf[field.Name]
@@ -33,10 +30,9 @@ func TestFlagErrorNamesWhatWasGiven(t *testing.T) {
 	mismatch := func(field, ours, theirs string) error {
 		return &cluster.ConfigMismatchError{Field: field, Ours: ours, Theirs: theirs}
 	}
-	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
-	new(settings).define(f)
+	f := settingFlags()
 	environ := map[string]string{"ATHENA_SIZE": "3"}
-	if err := fromEnvironment(f, func(name string) string { return environ[name] }); err != nil {
+	if err := fromEnvironment(f, in(environ)); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -50,7 +46,8 @@ func TestFlagErrorNamesWhatWasGiven(t *testing.T) {
 			Err: errors.Join(mismatch("Size", "3", "5"), mismatch("TTLTimeout", "1s", "2s"))}}},
 			`could not join: stopped
 	db-1:7000: transport: ATHENA_SIZE differs: 3 here, 5 at the peer: configure the same on every node
-		transport: --ttl-timeout differs: 1s here, 2s at the peer: configure the same on every node`},
+		transport: the default --ttl-timeout differs: 1s here, 2s at the peer` +
+				`: configure the same on every node`},
 	} {
 		got := flagError{c.err, f}
 		if got.Error() != c.want || !errors.Is(got, c.err) {

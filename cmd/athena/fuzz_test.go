@@ -41,11 +41,10 @@ func FuzzSettings(f *testing.F) {
 		if err := flags.Parse(strings.Split(args, "\n")); err != nil {
 			return
 		}
-		if err := fromEnvironment(flags, lookupIn(variables)); err != nil {
-			checkUsage(t, flags, err)
-			return
+		if s.file != "" || lookupIn(variables)("ATHENA_CONFIG") != "" {
+			return // FuzzFile has files
 		}
-		c, err := s.resolve(flags)
+		c, err := s.read(flags, lookupIn(variables))
 		if err != nil {
 			checkUsage(t, flags, err)
 			return

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,29 +44,41 @@ func main() {
 	os.Exit(execute(time.Now(), os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// execute runs the command line and returns the exit code. began is when the
-// program started; demo counts from it.
-func execute(began time.Time, args []string, stdout, stderr io.Writer) int {
+// newRoot makes the program with all its verbs. began is when it started; demo counts
+// from it.
+func newRoot(began time.Time) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "athena",
 		Short: "a fixed number of processes as one cluster: one leader, one list of members",
 		Long: "Athena makes a fixed number of processes one cluster. It elects one leader with a\n" +
 			"lease and a fencing token, and tells every process who is a member.\n\n" +
-			"Exit codes: 0 done, 1 failed, 2 asked wrongly.",
+			"athena demo shows a whole cluster on this machine, athena run is one node of your own.",
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().Bool("version", false, "print the version of this program")
+	root.AddCommand(
+		newRun(), newDemo(began), newMembers(), newLeader(), newStatus(), newSim(), newBench(),
+		newRecover(), newVersion(), newConfig(), newSecret(),
+		newCompletion(), newEnvironment(),
+	)
+	root.SetHelpCommand(newHelp())
+	root.SetHelpFunc(help)
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), ".LocalFlags.FlagUsages",
+		fmt.Sprintf(".LocalFlags.FlagUsagesWrapped %d", helpColumns), 1))
+	completeValues(root)
+	root.SetFlagErrorFunc(flagFault)
+	return root
+}
+
+// execute runs the command line and returns the exit code.
+func execute(began time.Time, args []string, stdout, stderr io.Writer) int {
+	root := newRoot(began)
 	// What cobra finds wrong with flags and arguments comes up before this.
 	wellFormed := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { wellFormed = true }
-	root.AddCommand(
-		newRun(), newDemo(began), newMembers(), newLeader(), newStatus(), newSim(), newBench(),
-		newRecover(), newVersion(),
-	)
-	root.SetFlagErrorFunc(flagFault)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

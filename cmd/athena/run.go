@@ -52,7 +52,7 @@ func newRun() *cobra.Command {
 			"      --secret-file secret --admin 127.0.0.1:7070",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			config, err := s.read(cmd.Flags())
+			config, err := s.read(cmd.Flags(), os.Getenv)
 			if err != nil {
 				warnMisspelled(cmd.ErrOrStderr(), os.Environ())
 				return err
@@ -145,8 +145,7 @@ func (d *daemon) run(adminAddr string) error {
 	mismatch, isMismatch := errors.AsType[*cluster.StoreMismatchError](err)
 	switch {
 	case isMismatch:
-		return usageError{errors.New(mismatch.Text(given(d.flags, "cluster"),
-			given(d.flags, "size"), given(d.flags, "advertise"), "--join-only"))}
+		return usageError{storeFault(d.flags, mismatch)}
 	case errors.Is(context.Cause(ctx), errStopped) && err != nil:
 		d.log.Info().Msg("stopped before it had joined")
 		return nil

@@ -23,8 +23,12 @@ import (
 // adminOff is the --admin of a node that nobody can ask.
 const adminOff = "off"
 
+// configFlag names the file of configuration. It is no key of that file.
+const configFlag = "config"
+
 // settings are the flags of run.
 type settings struct {
+	file            string         // of configuration
 	config          cluster.Config // what flags set directly
 	profile         string
 	secretFile      string
@@ -43,8 +47,17 @@ var profiles = map[string]func() cluster.Config{
 	"classic": cluster.ClassicConfig,
 }
 
+// settingFlags are the flags of run, apart from any command line.
+func settingFlags() *pflag.FlagSet {
+	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	new(settings).define(f)
+	return f
+}
+
 func (s *settings) define(f *pflag.FlagSet) {
 	c := &s.config
+	f.StringVar(&s.file, configFlag, "",
+		"YAML `file` with values of these flags, as athena help config says; flags and variables win")
 	f.StringVar(&c.Addr, "addr", "", "host:port to listen on")
 	f.StringVar(&c.Advertise, "advertise", "",
 		"host:port by which the others reach this node, its identity (default --addr)")
@@ -128,96 +141,107 @@ func timings(c *cluster.Config) []timing {
 	}
 }
 
-// read adds the variables to the flags of a command line, and resolves both.
-func (s *settings) read(f *pflag.FlagSet) (cluster.Config, error) {
-	if err := fromEnvironment(f, os.Getenv); err != nil {
-		return cluster.Config{}, err
+// read adds the variables and the file to the flags of a command line, resolves
+// all, and returns the configuration of the node. An error names every fault and
+// where it is, and is a usageError: nothing was touched yet.
+func (s *settings) read(f *pflag.FlagSet, getenv func(string) string) (cluster.Config, error) {
+	found := &faults{flags: f}
+	found.add(variables(f, getenv, settable(settingFlags()))...)
+	if s.file != "" {
+		s.readFile(found)
 	}
-	return s.resolve(f)
+	if slices.Contains(found.broken, configFlag) {
+		return s.config, found.err() // what else is wrong may follow from that
+	}
+	c := s.resolve(found)
+	return c, found.err()
 }
 
-// resolve returns the configuration of the node. An error names every fault,
-// and is a usageError: nothing was touched yet.
-func (s *settings) resolve(f *pflag.FlagSet) (cluster.Config, error) {
-	c := s.config
-	var faults []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			faults = append(faults, fmt.Errorf(format, args...))
-		}
+// readFile adds the file to the flags.
+func (s *settings) readFile(found *faults) {
+	content, err := fileContent(s.file)
+	if err != nil {
+		found.add(fault{configFlag, fmt.Errorf("%s: %w", given(found.flags, configFlag), err)})
+		return
 	}
+	values, wrong := parseFile(s.file, content)
+	found.add(wrong...)
+	if err := fromFile(found.flags, s.file, values); err != nil {
+		found.add(fault{configFlag, err})
+	}
+}
+
+// resolve returns the configuration of the node, and adds what is wrong with it.
+func (s *settings) resolve(found *faults) cluster.Config {
+	c := s.config
+	f := found.flags
 	profile, known := profiles[s.profile]
-	check(known, "%s %q: must be local, lan, wan or classic", given(f, "profile"), s.profile)
+	found.check(known, "profile", " %q: must be local, lan, wan or classic", s.profile)
 	if known {
 		defaults := profile()
 		from := timings(&defaults)
 		for i, t := range timings(&c) {
-			check(!f.Changed(t.flag) || *t.value != 0, "%s 0s: must be positive", given(f, t.flag))
+			found.check(!f.Changed(t.flag) || *t.value != 0, t.flag, " 0s: must be positive")
 			*t.value = cmp.Or(*t.value, *from[i].value)
 		}
 	}
-	check(slices.Contains([]string{"json", "console"}, s.logFormat),
-		"%s %q: must be json or console", given(f, "log-format"), s.logFormat)
-	check(slices.Contains([]string{"debug", "info", "warn", "error"}, s.logLevel),
-		"%s %q: must be debug, info, warn or error", given(f, "log-level"), s.logLevel)
+	found.check(slices.Contains([]string{"json", "console"}, s.logFormat), "log-format",
+		" %q: must be json or console", s.logFormat)
+	found.check(slices.Contains([]string{"debug", "info", "warn", "error"}, s.logLevel), "log-level",
+		" %q: must be debug, info, warn or error", s.logLevel)
 	if s.admin != adminOff {
-		if err := admin.CheckListen(s.admin); err != nil {
-			check(false, "%s: %w; or off", given(f, "admin"), err)
-		}
+		err := admin.CheckListen(s.admin)
+		found.check(err == nil, "admin", ": %w; or off", err)
 	}
-	var err error
-	if c.Secret, err = s.secret(f); err != nil {
-		faults = append(faults, err)
-		c.InsecureAnywhere = !s.hasFiles() // so that Validate does not tell it again
-	} else if s.otherSecretFile != "" {
-		c.OtherSecret, err = cluster.ReadSecret(s.otherSecretFile)
-		check(err == nil, "%s: %w", given(f, "other-secret-file"), err)
-	}
-	check(!s.memory || c.DataDir == "", "%s contradicts %s %s: leave one of them out",
-		given(f, "memory"), given(f, "data-dir"), c.DataDir)
-	if err := c.Validate(); err != nil {
-		faults = append(faults, flagError{err, f})
-	}
-	if len(faults) == 0 && !s.memory && c.DataDir == "" {
+	s.secrets(&c, found)
+	found.check(!s.memory || c.DataDir == "", "memory", " contradicts %s %s: leave one of them out",
+		also(f, "data-dir"), c.DataDir)
+	found.library(c.Validate())
+	if len(found.list) == 0 && !s.memory && c.DataDir == "" {
+		var err error
 		c.DataDir, err = defaultDataDir(c)
-		check(err == nil, "--data-dir: name one, or use --memory: %w", err)
+		found.check(err == nil, "data-dir", ": name one, or use --memory: %w", err)
 	}
-	if len(faults) > 0 {
-		return c, usageError{errors.Join(faults...)}
-	}
-	return c, nil
+	return c
 }
 
-// secret reads the secret, where the node is to have one.
-func (s *settings) secret(f *pflag.FlagSet) ([]byte, error) {
-	insecure := s.config.Insecure || s.config.InsecureAnywhere
+// secrets reads the secrets, where the node is to have them.
+func (s *settings) secrets(c *cluster.Config, found *faults) {
+	f := found.flags
 	open := "insecure"
-	if !s.config.Insecure {
+	if !c.Insecure {
 		open = "insecure-anywhere"
 	}
-	contradicts := func(one string) error {
-		return fmt.Errorf("%s contradicts %s %s: leave one of them out",
-			given(f, one), given(f, "secret-file"), s.secretFile)
+	insecure := c.Insecure || c.InsecureAnywhere
+	contradicts := func(one, other, value string) {
+		found.check(false, one, " contradicts %s%s: leave one of them out", also(f, other), value)
 	}
+	before := len(found.list)
 	switch {
 	case s.secretFile != "" && s.hasFiles():
-		return nil, contradicts("tls-cert")
+		contradicts("tls-cert", "secret-file", " "+s.secretFile)
 	case s.secretFile != "" && insecure:
-		return nil, contradicts(open)
-	case s.hasFiles() && s.config.InsecureAnywhere && !s.config.Insecure: // Validate tells the other
-		return nil, fmt.Errorf("%s contradicts --tls-cert: leave one of them out", given(f, open))
-	case s.secretFile == "" && (insecure || s.hasFiles()):
-		return nil, nil
-	case s.secretFile == "":
-		return nil, errors.New("no secret: name a file that holds one with --secret-file, " +
-			"the same on every node, or certificates with --tls-ca, --tls-cert and --tls-key, " +
-			"or say --insecure")
+		contradicts(open, "secret-file", " "+s.secretFile)
+	case s.hasFiles() && c.InsecureAnywhere && !c.Insecure: // Validate tells the other
+		contradicts(open, "tls-cert", "")
+	case s.secretFile == "" && !insecure && !s.hasFiles():
+		found.check(false, "secret-file", ": no secret: name a file that holds one, the same on every "+
+			"node (athena secret new FILE makes it), or certificates with --tls-ca, --tls-cert and "+
+			"--tls-key, or say --insecure")
+	case s.secretFile != "":
+		var err error
+		c.Secret, err = cluster.ReadSecret(s.secretFile)
+		found.check(err == nil, "secret-file", ": %w", err)
 	}
-	secret, err := cluster.ReadSecret(s.secretFile)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", given(f, "secret-file"), err)
+	if len(found.list) > before || slices.Contains(found.broken, "secret-file") {
+		c.InsecureAnywhere = !s.hasFiles() // so that Validate does not tell it again
+		return
 	}
-	return secret, nil
+	if s.otherSecretFile != "" {
+		var err error
+		c.OtherSecret, err = cluster.ReadSecret(s.otherSecretFile)
+		found.check(err == nil, "other-secret-file", ": %w", err)
+	}
 }
 
 // hasFiles reports whether certificates come from files.

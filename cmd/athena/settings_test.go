@@ -16,8 +16,8 @@ import (
 	"github.com/athena-go/athena/transport/transporttest"
 )
 
-// parse reads flags and variables as run does.
-func parse(t *testing.T, environ map[string]string, args ...string) (*settings, *pflag.FlagSet) {
+// parsed are flags of a command line.
+func parsed(t *testing.T, args ...string) (*settings, *pflag.FlagSet) {
 	t.Helper()
 	var s settings
 	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
@@ -25,16 +25,19 @@ func parse(t *testing.T, environ map[string]string, args ...string) (*settings, 
 	if err := f.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	if err := fromEnvironment(f, func(name string) string { return environ[name] }); err != nil {
-		t.Fatal(err)
-	}
 	return &s, f
 }
 
+// in looks a variable up.
+func in(environ map[string]string) func(string) string {
+	return func(name string) string { return environ[name] }
+}
+
+// resolve reads flags and variables as run does.
 func resolve(t *testing.T, environ map[string]string, args ...string) cluster.Config {
 	t.Helper()
-	s, f := parse(t, environ, args...)
-	c, err := s.resolve(f)
+	s, f := parsed(t, args...)
+	c, err := s.read(f, in(environ))
 	if err != nil {
 		t.Fatalf("run %q: %v", args, err)
 	}
@@ -99,13 +102,11 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 
-	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
-	new(settings).define(f)
 	bad := map[string]string{
 		"ATHENA_SIZE": "three", "ATHENA_JOIN_ONLY": "yes", "ATHENA_TTL_TIMEOUT": "10",
 		"ATHENA_SEEDS": "a:1 b:2",
 	}
-	err := fromEnvironment(f, func(name string) string { return bad[name] })
+	err := fromEnvironment(settingFlags(), in(bad))
 	var usage usageError
 	if !errors.As(err, &usage) {
 		t.Fatalf("%v: %v, want a usageError", bad, err)
@@ -122,7 +123,7 @@ func TestEnvironment(t *testing.T) {
 
 // TestSeedList takes spaces around commas, and one list after the other.
 func TestSeedList(t *testing.T) {
-	s, _ := parse(t, nil, "--seeds", " a:1, b:2 ,c:3", "--seeds", "", "--seeds", "d:4")
+	s, _ := parsed(t, "--seeds", " a:1, b:2 ,c:3", "--seeds", "", "--seeds", "d:4")
 	if diff := cmp.Diff([]string{"a:1", "b:2", "c:3", "d:4"}, s.config.Seeds); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -166,8 +167,8 @@ func TestDefaultDataDir(t *testing.T) {
 	}
 	t.Setenv("XDG_STATE_HOME", "")
 	t.Setenv("HOME", "")
-	s, f := parse(t, nil, "--addr", "127.0.0.1:7000", "--size", "1", "--insecure")
-	if _, err := s.resolve(f); err == nil || !strings.Contains(err.Error(), "--data-dir") {
+	s, f := parsed(t, "--addr", "127.0.0.1:7000", "--size", "1", "--insecure")
+	if _, err := s.read(f, in(nil)); err == nil || !strings.Contains(err.Error(), "--data-dir") {
 		t.Errorf("without a home: %v, want an error that names --data-dir", err)
 	}
 	c := resolve(t, nil, "--addr", "127.0.0.1:7000", "--size", "1", "--insecure", "--memory")

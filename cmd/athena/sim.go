@@ -47,6 +47,9 @@ func newSim() *cobra.Command {
 			"checks after every step what Athena promises. A seed is a run; the same seed is the\n" +
 			"same run. It ends with 0 when all runs were clean. It ends with 1 at a run that was\n" +
 			"not, after it printed what happened, what broke, and the command that repeats it.",
+		Example: "  athena sim --runs 1000 --size 5 --for 10m\n" +
+			"  athena sim --seed 7 --history\n" +
+			"  athena sim --seed 7 --shrink found.json && athena sim --replay found.json",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("replay") {

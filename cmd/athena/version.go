@@ -15,22 +15,48 @@ import (
 // shortRevision is how much of the hash of a commit is shown.
 const shortRevision = 12
 
+// about is what version -o json prints.
+type about struct {
+	Build    string `json:"build"`
+	Protocol int    `json:"protocol"`
+	Go       string `json:"go"`
+	OS       string `json:"os"`
+	Arch     string `json:"arch"`
+}
+
+func thisProgram() about {
+	return about{build(), wire.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH}
+}
+
 func newVersion() *cobra.Command {
-	return &cobra.Command{
+	var output string
+	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "print the version of this program",
-		Args:  noArguments,
+		Long: "version prints what this program was built from, the version of the protocol that it\n" +
+			"speaks, and the Go and the system that it was built for. Nodes of another protocol\n" +
+			"version are refused.",
+		Example: "  athena version\n  athena version -o json | jq .protocol",
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			if output == "json" {
+				return printJSON(cmd.OutOrStdout(), thisProgram())
+			}
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), version())
 			return err
 		},
 	}
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, which is one line, or json")
+	return cmd
 }
 
 // version is what the verb and the flag of this name print.
 func version() string {
-	return fmt.Sprintf("athena %s, protocol %d, %s %s/%s",
-		build(), wire.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	p := thisProgram()
+	return fmt.Sprintf("athena %s, protocol %d, %s %s/%s", p.Build, p.Protocol, p.Go, p.OS, p.Arch)
 }
 
 // build names what this program was built from: the version of the module, or

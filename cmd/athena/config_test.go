@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
+	"github.com/athena-go/athena/store"
+)
+
+// sound is a file without faults.
+const sound = "addr: 127.0.0.1:7001\nsize: 3\n" +
+	"seeds: [127.0.0.1:7001, 127.0.0.1:7002]\ninsecure: true\n"
+
+// TestConfigCheck finds nothing wrong with a file that run would take, makes nothing
+// and ends with 0.
+func TestConfigCheck(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	t.Setenv("ATHENA_SIZ", "3")
+	path := configFile(t, sound)
+	code, stdout, stderr := athena("config", "check", "--config", path, "--data-dir", dir)
+	if code != exitDone || !strings.HasPrefix(stdout, "no fault: node 127.0.0.1:7001 of cluster") ||
+		!strings.Contains(stderr, "ATHENA_SIZ is ignored") || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("code %d, %q, %q, want %d, no fault and one warning", code, stdout, stderr, exitDone)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("check made the data directory")
+	}
+}
+
+// usedStore makes a store in which a node of a cluster has promised something.
+func usedStore(t *testing.T, o store.Origin) (dir string, release func()) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "data")
+	s, err := store.OpenFile(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Load(); err != nil {
+		t.Fatal(err)
+	}
+	c := store.Content{Origin: o, Durable: paxos.Durable{StoreID: member.StoreID{1}}}
+	c.Promised = paxos.ID{Version: 1, Ballot: paxos.Ballot{Round: 1, Proposer: o.Address}}
+	if err := s.Save(c); err != nil {
+		t.Fatal(err)
+	}
+	return dir, func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestConfigCheckLooksAtFiles that run would open, also beside a node that uses them.
+func TestConfigCheckLooksAtFiles(t *testing.T) {
+	address := member.Address{Host: "127.0.0.1", Port: 7001}
+	dir, release := usedStore(t, store.Origin{Cluster: "orders", Size: 3, Address: address})
+	defer release()
+	path := configFile(t, sound)
+	check := func(more ...string) []string {
+		return append([]string{"config", "check", "--config", path}, more...)
+	}
+	broken := t.TempDir()
+	if err := os.Chmod(broken, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(broken, "athena.state"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, []wrong{
+		{"store of another cluster", check("--data-dir", dir), []string{
+			`--cluster "athena": the store was made for "orders": start with that name`}},
+		{"store of another size", check("--data-dir", dir, "--cluster", "orders", "--size", "5"),
+			[]string{"--size 5: the store was made for 3"}},
+		{"store of another address", check("--data-dir", dir, "--cluster", "orders", "--addr",
+			"127.0.0.1:7002"), []string{
+			"--advertise 127.0.0.1:7002: the store was made for 127.0.0.1:7001"}},
+		{"broken store", check("--data-dir", broken),
+			[]string{"--data-dir: ", "athena.state", "move it away"}},
+		{"store is a file", check("--data-dir", path), []string{"--data-dir: ", "is not a directory"}},
+		{"no folder for the socket", check("--admin", "unix:/nowhere/a", "--size", "0"),
+			[]string{"--admin: /nowhere is no folder: make it", "--size"}},
+		{"nothing", []string{"config"}, []string{"check or show"}},
+	})
+	for _, args := range [][]string{
+		check("--data-dir", dir, "--cluster", "orders"),
+		check("--admin", "unix:"+filepath.Join(broken, "s")),
+	} {
+		if code, _, stderr := athena(args...); code != exitDone {
+			t.Errorf("athena %q: code %d, %s", args, code, stderr)
+		}
+	}
+}
+
+// TestConfigShow prints each value that run would have, with its origin.
+func TestConfigShow(t *testing.T) {
+	path := configFile(t, sound)
+	t.Setenv("ATHENA_CONFIG", path)
+	t.Setenv("ATHENA_PROFILE", "wan")
+	t.Setenv("HOME", "/h")
+	t.Setenv("XDG_STATE_HOME", "")
+	code, stdout, stderr := athena(
+		"config", "show", "--name", "a b", "--lease-timeout=4s", "-o", "json")
+	var all []shown
+	if err := json.Unmarshal([]byte(stdout), &all); err != nil || code != exitDone || stderr != "" {
+		t.Fatalf("code %d, %v, error %q\n%s", code, err, stderr, stdout)
+	}
+	got := map[string]shown{}
+	for _, one := range all {
+		got[one.Key] = one
+	}
+	for _, want := range []shown{
+		{"size", 3.0, "file", path + ":2"},
+		{"insecure", true, "file", path + ":4"},
+		{"config", path, "env", "ATHENA_CONFIG"},
+		{"profile", "wan", "env", "ATHENA_PROFILE"},
+		{"name", "a b", "flag", "--name"},
+		{"lease-timeout", "4s", "flag", "--lease-timeout"},
+		{"ttl-timeout", "30s", "default", ""},
+		{"advertise", "127.0.0.1:7001", "default", ""},
+		{"data-dir", "/h/.local/state/athena/athena@127.0.0.1_7001", "default", ""},
+		{"memory", false, "default", ""},
+	} {
+		if got[want.Key] != want {
+			t.Errorf("%+v, want %+v", got[want.Key], want)
+		}
+	}
+	seeds, ok := got["seeds"].Value.([]any)
+	if !ok || !slices.Equal(seeds, []any{"127.0.0.1:7001", "127.0.0.1:7002"}) {
+		t.Errorf("seeds: %v, want a list", got["seeds"].Value)
+	}
+	if want := settable(settingFlags()); len(all) != len(want) {
+		t.Errorf("%d settings, want %q", len(all), want)
+	}
+	_, stdout, _ = athena("config", "show")
+	for _, want := range []string{
+		"KEY ", "\nsize  ", " file " + path + ":2\n", " env ATHENA_PROFILE\n",
+	} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("the table\n%s\nwant %q in it", stdout, want)
+		}
+	}
+}
+
+// TestConfigShowsFaultsToo after what it could read, and never a secret.
+func TestConfigShowsFaultsToo(t *testing.T) {
+	secret := secretFile(t, strings.Repeat("hush", 8), 0o600)
+	code, stdout, stderr := athena("config", "show", "--config", configFile(t, sound+"frob: 1\n"),
+		"--size=5", "--insecure=false", "--secret-file", secret, "--other-secret-file", secret,
+		"--addr", "10.0.0.1:7001\x1b[31m")
+	if code != exitUsage || !strings.Contains(stderr, `:5:1: "frob" is no key`) {
+		t.Errorf("code %d, error\n%s\nwant %d and the fault", code, stderr, exitUsage)
+	}
+	if !strings.Contains(stdout, "5  ") || !strings.Contains(stdout, secret) ||
+		strings.Contains(stdout+stderr, "hush") || strings.Contains(stdout, "\x1b") {
+		t.Errorf("shows\n%s\nwant the size and the name of the file, no secret, no control", stdout)
+	}
+}
+
+// TestOriginOfRefusedStore is that of config check.
+func TestOriginOfRefusedStore(t *testing.T) {
+	dir, release := usedStore(t, store.Origin{
+		Cluster: "athena", Size: 5, Address: member.Address{Host: "127.0.0.1", Port: 7001},
+	})
+	release()
+	path := configFile(t, sound+"data-dir: "+dir+"\n")
+	for _, verb := range [][]string{{"run"}, {"config", "check"}} {
+		code, _, stderr := athena(append(verb, "--config", path)...)
+		if want := path + ":2: size 3: the store was made for 5"; code != exitUsage ||
+			!strings.Contains(stderr, want) {
+			t.Errorf("athena %q: code %d, says\n%s\nwant %d and %q", verb, code, stderr, exitUsage, want)
+		}
+	}
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// contract are the verbs, and the flags of each, that scripts and pages are written
+// against, each with its default. A flag may come in besides, and none may go.
+var contract = map[string]map[string]string{
+	"run": {
+		"addr": "", "advertise": "", "name": "", "cluster": "athena", "size": "0", "seeds": "",
+		"data-dir": "", "memory": "false", "profile": "lan",
+		"heartbeat-interval": "0s", "heartbeat-timeout": "0s", "leader-timeout": "0s",
+		"lease-timeout": "0s", "ttl-timeout": "0s", "retry-interval": "0s",
+		"secret-file": "", "tls-ca": "", "tls-cert": "", "tls-key": "",
+		"insecure": "false", "insecure-anywhere": "false",
+		"admin": "off", "config": "", "log-format": "console", "log-level": "info", "join-only": "false",
+	},
+	"demo":          {"size": "5", "for": "0s", "admin": "127.0.0.1:7070", "script": ""},
+	"members":       {"admin": "127.0.0.1:7070", "output": "table"},
+	"leader":        {"admin": "127.0.0.1:7070", "output": "table"},
+	"status":        {"admin": "127.0.0.1:7070", "output": "table"},
+	"sim":           {"seed": "0", "runs": "100", "size": "0", "for": "0s"},
+	"bench":         {},
+	"config check":  {"config": "", "size": "0"},
+	"config show":   {"config": "", "size": "0", "output": "table"},
+	"secret new":    {},
+	"recover":       {},
+	"version":       {"output": "table"},
+	"completion":    {},
+	"bench idle":    {"output": "table"},
+	"bench oneway":  {"output": "table"},
+	"bench stream":  {"output": "table"},
+	"bench request": {"output": "table"},
+}
+
+// short are the flags with one dash.
+var short = map[string]string{"output": "o", "help": "h"}
+
+// verb finds one by its words.
+func verb(t *testing.T, words string) *cobra.Command {
+	t.Helper()
+	cmd, rest, err := newRoot(time.Now()).Find(strings.Fields(words))
+	if err != nil || len(rest) > 0 || words != strings.TrimPrefix(cmd.CommandPath(), "athena ") {
+		t.Fatalf("athena %s: is no verb: %v", words, err)
+	}
+	return cmd
+}
+
+// TestContract holds the names that scripts are written against.
+func TestContract(t *testing.T) {
+	for words, flags := range contract {
+		cmd := verb(t, words)
+		for name, want := range flags {
+			f := cmd.Flags().Lookup(name)
+			if f == nil || f.Hidden {
+				t.Errorf("athena %s has no --%s", words, name)
+				continue
+			}
+			if f.DefValue != want || f.Shorthand != short[name] {
+				t.Errorf("athena %s --%s: default %q, -%s; want %q, -%s",
+					words, name, f.DefValue, f.Shorthand, want, short[name])
+			}
+		}
+	}
+}
+
+// everyVerb calls f with each verb that can be run, or has verbs of its own.
+func everyVerb(f func(*cobra.Command)) {
+	var visit func(*cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		f(cmd)
+		for _, c := range cmd.Commands() {
+			visit(c)
+		}
+	}
+	visit(newRoot(time.Now()))
+}
+
+// TestEveryVerbExplainsItself as a page of a manual would.
+func TestEveryVerbExplainsItself(t *testing.T) {
+	verbs := 0
+	everyVerb(func(cmd *cobra.Command) {
+		path := cmd.CommandPath()
+		isTopic := !cmd.Runnable() && !cmd.HasSubCommands()
+		if path != "athena" && !isTopic && (cmd.Long == "" || cmd.Example == "") {
+			t.Errorf("%s: has no Long or no Example", path)
+		}
+		code, stdout, stderr := athena(append(strings.Fields(path)[1:], "--help")...)
+		if code != exitDone || stderr != "" {
+			t.Errorf("%s --help: code %d, error %q", path, code, stderr)
+		}
+		for i, line := range strings.Split(stdout, "\n") {
+			if len(line) > helpColumns && !strings.Contains(line, "http") {
+				t.Errorf("%s --help: line %d has %d columns: %s", path, i+1, len(line), line)
+			}
+		}
+		if isTopic {
+			return
+		}
+		verbs++
+		for _, want := range []string{"Usage:\n", "\nExit codes:\n  0  ", "\n  1  ", "\n  2  "} {
+			if !strings.Contains(stdout, want) {
+				t.Errorf("%s --help\n%s\nwant %q in it", path, stdout, want)
+			}
+		}
+		same := append([]string{"help"}, strings.Fields(path)[1:]...)
+		if _, again, _ := athena(same...); again != stdout {
+			t.Errorf("athena %q says\n%s\nwant that of --help\n%s", same, again, stdout)
+		}
+	})
+	if verbs < len(contract) {
+		t.Errorf("%d verbs, want %d at least", verbs, len(contract))
+	}
+}
+
+// TestNotesAreOfVerbs, and what they refer to is there.
+func TestNotesAreOfVerbs(t *testing.T) {
+	for words, n := range notes {
+		verb(t, words)
+		for see := range strings.SplitSeq(n.see, ", ") {
+			verb(t, strings.TrimPrefix(see, "help "))
+		}
+	}
+}
+
+// TestEnvironmentTopic has a line for each variable.
+func TestEnvironmentTopic(t *testing.T) {
+	code, stdout, _ := athena("help", "environment")
+	f := settingFlags()
+	for _, name := range settable(f) {
+		want := "\n  " + variableOf(name) + " "
+		if code != exitDone || !strings.Contains(stdout, want) {
+			t.Errorf("code %d,\n%s\nwant %q in it", code, stdout, want)
+		}
+	}
+	refused(t, []wrong{
+		{"no topic", []string{"help", "frob"}, []string{`"frob" is no verb and no topic`}},
+		{"no topic below", []string{"help", "config", "frob"}, []string{`"config frob" is no verb`}},
+	})
+}
+
+// TestCompletion gives each shell a script, and knows the values of flags.
+func TestCompletion(t *testing.T) {
+	for shell, want := range map[string]string{
+		"bash": "__start_athena", "zsh": "#compdef athena", "fish": "complete -c athena",
+		"powershell": "Register-ArgumentCompleter -CommandName 'athena'",
+	} {
+		code, stdout, stderr := athena("completion", shell)
+		if code != exitDone || !strings.Contains(stdout, want) || stderr != "" {
+			t.Errorf("%s: code %d, error %q, %.200q; want %q in it", shell, code, stderr, stdout, want)
+		}
+	}
+	refused(t, []wrong{
+		{"another shell", []string{"completion", "tcsh"}, []string{`shell "tcsh": must be bash, zsh`}},
+		{"no shell", []string{"completion"}, []string{"name one shell"}},
+	})
+	for _, c := range []struct{ line, want string }{
+		{"run --profile ", "local\nlan\nwan\nclassic\n:4\n"},
+		{"run --log-level w", "warn\nerror\n:4\n"},
+		{"config show -o ", "table\njson\n:4\n"},
+		{"run --config ", "yaml\nyml\n:8\n"},
+		{"run --data-dir ", ":16\n"},
+		{"run --addr ", ":4\n"},
+		{"conf", "config\t"},
+		{"config c", "check\t"},
+		{"help conf", "config\t"},
+		{"completion z", "zsh\n"},
+	} {
+		words := append([]string{"__complete"}, strings.Split(c.line, " ")...)
+		if _, stdout, _ := athena(words...); !strings.Contains(stdout, c.want) {
+			t.Errorf("athena %s<Tab>: %q, want %q", c.line, stdout, c.want)
+		}
+	}
+}
+
+// TestFlagValuesAreTaken by run.
+func TestFlagValuesAreTaken(t *testing.T) {
+	for _, name := range []string{"profile", "log-format", "log-level"} {
+		for _, value := range flagValues[name] {
+			code, _, stderr := athena("config", "check", "--config", configFile(t, sound), "--"+name, value)
+			if code != exitDone {
+				t.Errorf("--%s %s: code %d, %s", name, value, code, stderr)
+			}
+		}
+	}
+	var names []string
+	everyVerb(func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	})
+	for name := range flagValues {
+		if !slices.Contains(names, name) {
+			t.Errorf("--%s is a flag of no verb", name)
+		}
+	}
+}
+
+// TestVersionForScripts has what the line has.
+func TestVersionForScripts(t *testing.T) {
+	code, stdout, stderr := athena("version", "-o", "json")
+	var got about
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitDone || stderr != "" ||
+		got != thisProgram() || got.Protocol == 0 || !strings.Contains(version(), got.Build) {
+		t.Errorf("code %d, %v, error %q, %q, want %+v", code, err, stderr, stdout, thisProgram())
+	}
+	refused(t, []wrong{{"output", []string{"version", "-o", "xml"}, []string{"table or json"}},
+		{"output of bench", []string{"bench", "idle", "-o", "csv"}, []string{"table or json"}},
+		{"output of show", []string{"config", "show", "-o", "yaml"}, []string{"table or json"}},
+	})
+}

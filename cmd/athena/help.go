@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// verbNotes are what the help of a verb says besides what cobra makes of it. What is
+// empty is said in general words.
+type verbNotes struct {
+	done, failed, wrong string // what the exit codes 0, 1 and 2 mean
+	see                 string // verbs and topics
+}
+
+// notes are those of each verb by its words.
+var notes = map[string]verbNotes{
+	"run": {
+		done:   "told to stop, and left the cluster in order",
+		failed: "could not start, or the node ended by a fault: the log says which",
+		see:    "config check, secret new, status, help config, help environment",
+	},
+	"demo": {
+		done:   "ended as it was told to",
+		failed: "could not start, or the script did not come to its end",
+		see:    "run, status, members",
+	},
+	"members": {failed: "nobody answers, or no node", see: "leader, status"},
+	"leader": {
+		done:   "there is a leader with authority",
+		failed: "there is none, or nobody answers",
+		see:    "status",
+	},
+	"status": {failed: "nobody answers, or no node", see: "members, leader"},
+	"sim": {
+		done:   "every run was clean",
+		failed: "a promise was broken, and what happened was printed",
+		see:    "bench",
+	},
+	"bench": {done: "measured", failed: "a measurement could not be made", see: "sim"},
+	"config check": {
+		done:   "no fault: athena run would take it",
+		failed: "could not print",
+		wrong:  "faults, each told on standard error",
+		see:    "config show, run, help config, help environment",
+	},
+	"config show": {
+		done:   "printed, and no fault",
+		failed: "could not print",
+		wrong:  "faults, told on standard error after what could be printed",
+		see:    "config check, run, help config, help environment",
+	},
+	"secret new": {
+		done:   "made",
+		failed: "the file is there already, or cannot be made",
+		see:    "run",
+	},
+	"recover": {
+		done: "forgotten", failed: "nothing was forgotten: the text says why", see: "run, status",
+	},
+}
+
+// helpColumns is how wide help is.
+const helpColumns = 100
+
+// help prints what a verb or a topic is about.
+func help(cmd *cobra.Command, _ []string) {
+	w := cmd.OutOrStdout()
+	fmt.Fprintf(w, "%s\n", cmp.Or(cmd.Long, cmd.Short))
+	if !cmd.Runnable() && !cmd.HasSubCommands() {
+		return // a topic
+	}
+	fmt.Fprintf(w, "\n%s", cmd.UsageString())
+	words := strings.TrimPrefix(cmd.CommandPath(), "athena ")
+	n, ok := notes[words]
+	if first, _, _ := strings.Cut(words, " "); !ok {
+		n = notes[first]
+	}
+	fmt.Fprint(w, "\nExit codes:\n")
+	for code, text := range []string{
+		cmp.Or(n.done, "done"), cmp.Or(n.failed, "failed"),
+		cmp.Or(n.wrong, "asked wrongly, and nothing was begun"),
+	} {
+		fmt.Fprintf(w, "  %d  %s\n", code, text)
+	}
+	if text := environmentOf(cmd); text != "" {
+		fmt.Fprintf(w, "\nEnvironment:\n  %s\n", text)
+	}
+	if n.see != "" {
+		fmt.Fprintf(w, "\nSee also:\n  athena %s\n", strings.ReplaceAll(n.see, ", ", ", athena "))
+	}
+}
+
+// environmentOf says which variables a verb reads.
+func environmentOf(cmd *cobra.Command) string {
+	flags := cmd.Flags()
+	switch {
+	case flags.Lookup(configFlag) != nil:
+		return "Every flag that has a line in athena help environment can be given as a variable, as\n" +
+			"  --data-dir by ATHENA_DATA_DIR. Flags win, and an empty variable is as none. Without\n" +
+			"  --data-dir and --memory, XDG_STATE_HOME or HOME says where the state directory is."
+	case flags.Lookup("admin") != nil:
+		return "ATHENA_ADMIN stands for --admin; the flag wins."
+	case cmd.Name() == "recover":
+		return "ATHENA_DATA_DIR stands for --data-dir; the flag wins."
+	default:
+		return ""
+	}
+}
+
+// newHelp is the verb help. That of cobra ends with 0 where there is no such topic.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [VERB or TOPIC]",
+		Short: "say what a verb does, or tell about a topic",
+		Long: "help says the same as --help after a verb. It has topics besides: environment lists\n" +
+			"the variables, config tells of the file.",
+		Example: "  athena help config check\n  athena help environment",
+		ValidArgsFunction: func(
+			cmd *cobra.Command, args []string, _ string,
+		) (words []cobra.Completion, _ cobra.ShellCompDirective) {
+			if at, _, err := cmd.Root().Find(args); err == nil {
+				for _, c := range at.Commands() {
+					words = append(words, cobra.CompletionWithDesc(c.Name(), c.Short))
+				}
+			}
+			return words, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			at, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return usageError{fmt.Errorf("%q is no verb and no topic; athena help lists them",
+					strings.Join(args, " "))}
+			}
+			at.SetOut(cmd.OutOrStdout())
+			at.InitDefaultHelpFlag()
+			help(at, nil)
+			return nil
+		},
+	}
+}
+
+// newEnvironment is a topic of help.
+func newEnvironment() *cobra.Command {
+	return &cobra.Command{
+		Use:   "environment",
+		Short: "the variables that stand for flags",
+		Long: "Each flag of athena run has a variable and a key of the file of --config. Flags win\n" +
+			"over variables, variables over the file, and the file over defaults; an empty variable is\n" +
+			"as none. A variable ATHENA_... that is none of these is warned of.\n\n" + variableTable() +
+			"\nmembers, leader, status, demo and the verbs that act read ATHENA_ADMIN, recover reads\n" +
+			"ATHENA_DATA_DIR. XDG_STATE_HOME and HOME say where the default data directory is.",
+	}
+}
+
+// variableTable lists the variables of run.
+func variableTable() string {
+	var b strings.Builder
+	flags := settingFlags()
+	for _, name := range settable(flags) {
+		fmt.Fprintf(&b, "  %-27s", variableOf(name))
+		column := 29
+		for word := range strings.FieldsSeq(meaning(flags.Lookup(name))) {
+			if column+1+len(word) > helpColumns {
+				fmt.Fprintf(&b, "\n%29s", "")
+				column = 29
+			}
+			fmt.Fprintf(&b, " %s", word)
+			column += 1 + len(word)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// meaning is what a flag is for, in one line.
+func meaning(f *pflag.Flag) string {
+	_, use := pflag.UnquoteUsage(f)
+	return strings.ReplaceAll(use, "\n", " ")
+}
+
+// newCompletion is the verb of cobra's scripts. Cobra's own one takes any shell, and
+// says nothing of one that it does not know.
+func newCompletion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "completion bash|zsh|fish|powershell",
+		Short: "print a script that lets a shell complete verbs, flags and values",
+		Long:  "completion prints a script for a shell, which completes the command line of athena.",
+		Example: "  source <(athena completion bash)                 # needs bash-completion\n" +
+			"  athena completion bash > /etc/bash_completion.d/athena\n" +
+			"  athena completion zsh > \"${fpath[1]}/_athena\"\n" +
+			"  athena completion fish > ~/.config/fish/completions/athena.fish\n" +
+			"  athena completion powershell | Out-String | Invoke-Expression",
+		ValidArgs: []cobra.Completion{"bash", "zsh", "fish", "powershell"},
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errors.New("name one shell: bash, zsh, fish or powershell")
+			}
+			if scripts := shellScripts(cmd.Root()); scripts[args[0]] == nil {
+				return fmt.Errorf("shell %q: must be bash, zsh, fish or powershell", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return shellScripts(cmd.Root())[args[0]](cmd.OutOrStdout())
+		},
+	}
+}
+
+func shellScripts(root *cobra.Command) map[string]func(io.Writer) error {
+	return map[string]func(io.Writer) error{
+		"bash":       func(w io.Writer) error { return root.GenBashCompletionV2(w, true) },
+		"zsh":        root.GenZshCompletion,
+		"fish":       func(w io.Writer) error { return root.GenFishCompletion(w, true) },
+		"powershell": root.GenPowerShellCompletionWithDesc,
+	}
+}
+
+// flagValues are the values of flags that have few, for shells to complete.
+var flagValues = map[string][]cobra.Completion{
+	"profile":    {"local", "lan", "wan", "classic"},
+	"log-format": {"json", "console"},
+	"log-level":  {"debug", "info", "warn", "error"},
+	"output":     {"table", "json"},
+	"script":     {"failover", "partition", "rolling"},
+}
+
+// completeValues lets shells complete the values of the flags of all verbs: those
+// that are few, files of YAML, folders, and no files where there are none.
+func completeValues(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		complete := cobra.NoFileCompletions
+		switch values, few := flagValues[f.Name]; {
+		case few:
+			complete = cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+		case f.Name == configFlag:
+			complete = cobra.FixedCompletions([]cobra.Completion{"yaml", "yml"},
+				cobra.ShellCompDirectiveFilterFileExt)
+		case strings.HasSuffix(f.Name, "dir"):
+			complete = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
+		case strings.HasSuffix(f.Name, "file") || strings.HasPrefix(f.Name, "tls-") ||
+			f.Name == "out" || f.Name == "replay" || f.Name == "shrink":
+			return // as shells do it
+		}
+		if err := cmd.RegisterFlagCompletionFunc(f.Name, complete); err != nil {
+			panic(err) // the flag is of this verb
+		}
+	})
+	for _, c := range cmd.Commands() {
+		completeValues(c)
+	}
+}

@@ -247,17 +247,16 @@ func (l *link) serve(raw RawStream) {
 	defer b.Close()
 	timeout := time.AfterFunc(greetTimeout, raw.Cancel)
 	head, err := readHead(raw)
-	stats := &l.peer.mesh.stats
 	switch {
 	case !timeout.Stop():
 		return
 	case errors.Is(err, errGarbage):
-		stats.drop(DropGarbage, 1)
+		l.peer.brokeFrame()
 		return
 	case err != nil:
 		return
 	}
-	stats.streamsAccepted.Add(1)
+	l.peer.mesh.stats.streamsAccepted.Add(1)
 	l.peer.mesh.handler.Stream(l.who, head, b)
 }
 

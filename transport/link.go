@@ -157,7 +157,7 @@ func (l *link) end(code Code, reason string, err error) {
 // broken ends the link because of an error of its connection.
 func (l *link) broken(err error) {
 	if errors.Is(err, errGarbage) {
-		l.peer.mesh.stats.drop(DropGarbage, 1)
+		l.peer.brokeFrame()
 		l.end(CodeGarbage, err.Error(), err)
 		return
 	}

@@ -27,6 +27,7 @@ type peer struct {
 	addr    member.Address
 	holders atomic.Int64 // goroutines that have it from Mesh.hold
 	probes  atomic.Int64 // under way
+	garbage atomic.Uint64
 
 	// changed is closed, and made anew, when cur may be another; nil where nobody
 	// waits.
@@ -86,13 +87,19 @@ func (p *peer) idle() bool {
 func (p *peer) state() PeerState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := PeerState{Address: p.addr, Connected: p.cur != nil}
+	s := PeerState{Address: p.addr, Connected: p.cur != nil, Garbage: p.garbage.Load()}
 	if p.cur != nil {
 		s.Identity, s.Since = p.cur.who, p.cur.since
 		s.Dialed = p.cur.ends.Dialer != p.addr
 		s.RTT = p.cur.conn.Stats().RTT
 	}
 	return s
+}
+
+// brokeFrame counts what came from the peer and was no frame.
+func (p *peer) brokeFrame() {
+	p.garbage.Add(1)
+	p.mesh.stats.drop(DropGarbage, 1)
 }
 
 // notify queues a system frame and sees to it that it leaves.

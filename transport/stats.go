@@ -87,6 +87,9 @@ type Stats struct {
 type PeerState struct {
 	Address   member.Address
 	Connected bool
+	// Garbage counts what came from this address and was no frame, for as long as the
+	// Mesh knows it; each closed its connection, or its bulk stream.
+	Garbage uint64
 	// The rest is of the connection, zero without one.
 	Identity member.Identity
 	Since    time.Time

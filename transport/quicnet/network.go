@@ -48,10 +48,12 @@ const (
 	// connectionIDBytes makes it unlikely that a packet of an earlier run is
 	// taken for one of this run.
 	connectionIDBytes = 8
-	// Handshakes that peers began are refused above 4 x Size + 32 at a time.
-	// Above 2 x Size + 16 a peer has first to show that its address is its own.
+	// Handshakes that peers began are refused above 4 x Size + 32 at a time, and above
+	// half of that from one host. Above Size + 8 a peer has first to show that its
+	// address is its own: who sends in the names of others, and has a host as well,
+	// leaves a quarter to the members.
 	handshakesPerMember, handshakesMore = 4, 32
-	unprovenPerMember, unprovenMore     = 2, 16
+	unprovenPerMember, unprovenMore     = 1, 8
 	// packetBytes is what every path of QUIC carries. Larger packets that a path
 	// carried for a while, and then no longer, would be sent for ever, and take the
 	// heartbeats with them that share a packet with an event: quic-go does not notice.

@@ -277,6 +277,31 @@ func TestOneHostLeavesRoomForOthers(t *testing.T) {
 	}
 }
 
+// TestSpoofedAndOneHostLeaveRoom: who sends in the names of others, and from a host
+// of its own as well, does not keep a member out.
+func TestSpoofedAndOneHostLeaveRoom(t *testing.T) {
+	const size = 3
+	g := newGate(handshakesPerMember*size+handshakesMore, unprovenPerMember*size+unprovenMore,
+		func(net.Addr, error) {})
+	enter := func(network, host byte) error {
+		from := &net.UDPAddr{IP: net.IPv4(10, network, 0, host)}
+		_, err := g.enter(t.Context(), &quic.ClientInfo{RemoteAddr: from})
+		return err
+	}
+	for i := byte(0); !g.crowded(nil); i++ {
+		if err := enter(1, i); err != nil {
+			t.Fatalf("handshake %d: %v", i, err)
+		}
+	}
+	for enter(2, 0) == nil {
+	}
+	for i := range byte(size) {
+		if err := enter(3, i); err != nil {
+			t.Errorf("member %d is kept out: %v", i, err)
+		}
+	}
+}
+
 func TestNewNamesWhatIsMissing(t *testing.T) {
 	cfg := transport.Config{
 		Size:   1,

@@ -235,6 +235,7 @@ func testGarbage(t *testing.T, w World) {
 	}
 	a := join(t, w, addr(1))
 	stranger := listenRaw(t, w, addr(9))
+	known := uint64(0) // by whom it was is only known once it greeted
 	for i, test := range tests {
 		r := dialRaw(t, stranger, addr(1))
 		if test.greeted {
@@ -253,6 +254,12 @@ func testGarbage(t *testing.T, w World) {
 		}
 		if got := a.Stats().Dropped[transport.DropGarbage]; got != uint64(i)+1 {
 			t.Errorf("%s: counted %d times", test.name, got-uint64(i))
+		}
+		if test.greeted {
+			known++
+		}
+		if got := a.peer(addr(9)).Garbage; got != known {
+			t.Errorf("%s: %d counted of the peer, want %d", test.name, got, known)
 		}
 	}
 	if got := a.Stats().Connections; got != 0 {

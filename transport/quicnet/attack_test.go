@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quicnet
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/transport/transporttest"
+)
+
+// beats has two nodes send each other heartbeats until what it returns is called,
+// which wants all of them to have arrived, and none late.
+func beats(t *testing.T, a, b *node) (stop func()) {
+	t.Helper()
+	const interval, late = 100 * time.Millisecond, 300 * time.Millisecond
+	quit := make(chan struct{})
+	var work sync.WaitGroup
+	work.Go(func() {
+		for {
+			select {
+			case <-quit:
+				return
+			case <-time.After(interval):
+			}
+			a.Notify(b.self.Address, []byte("forth"))
+			b.Notify(a.self.Address, []byte("back"))
+		}
+	})
+	var most [2]time.Duration
+	for i, n := range []*node{a, b} {
+		work.Go(func() {
+			for last := time.Now(); ; last = time.Now() {
+				select {
+				case <-n.frames[transport.System]:
+					most[i] = max(most[i], time.Since(last))
+				case <-quit:
+					most[i] = max(most[i], time.Since(last))
+					return
+				}
+			}
+		})
+	}
+	return func() {
+		t.Helper()
+		close(quit)
+		work.Wait()
+		if worst := max(most[0], most[1]); worst > late {
+			t.Errorf("no heartbeat for %v, want at most %v", worst, late)
+		}
+	}
+}
+
+// udp is where packets for an address go.
+func udp(at member.Address) net.Addr {
+	return &net.UDPAddr{IP: net.ParseIP(at.Host).To4(), Port: int(at.Port)}
+}
+
+// mute is a socket whose user hears nothing: only the first packet of each
+// handshake leaves. What would have come is counted.
+type mute struct {
+	transporttest.Socket
+	mu               sync.Mutex
+	begun            map[string]bool
+	retries, answers *atomic.Int64
+	answered         map[string]bool
+}
+
+func (s *mute) WriteTo(b []byte, to net.Addr) (int, error) {
+	id := string(b[6 : 6+b[5]]) // the connection that the dialer names
+	s.mu.Lock()
+	first := !s.begun[id]
+	s.begun[id] = true
+	s.mu.Unlock()
+	if !first {
+		return len(b), nil
+	}
+	return s.PacketConn.WriteTo(b, to)
+}
+
+func (s *mute) ReadFrom(p []byte) (int, net.Addr, error) {
+	for {
+		n, from, err := s.PacketConn.ReadFrom(p)
+		if err != nil {
+			return n, from, err
+		}
+		const long, kind, retry = 0x80, 0x30, 0x30
+		switch {
+		case n < 7 || p[0]&long == 0:
+		case p[0]&kind == retry:
+			s.retries.Add(1)
+		default:
+			if id := string(p[6 : 6+p[5]]); !s.answered[id] {
+				s.answered[id] = true
+				s.answers.Add(1)
+			}
+		}
+	}
+}
+
+// TestHalfOpenHandshakes begins 10,000 handshakes from a hundred addresses that are
+// not the sender's, so that nobody answers. Those who are connected notice nothing, a
+// member that comes meanwhile is let in, and few handshakes are kept. The time is
+// virtual: what the flood costs the processor is not seen here.
+func TestHalfOpenHandshakes(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)
+		a.Notify(addrB, []byte("hello"))
+		next(t, b.frames[transport.System], "frame")
+		stop := beats(t, a, b)
+		var retries, answers atomic.Int64
+		flooded := make(chan struct{})
+		go func() {
+			defer close(flooded)
+			w.flood(t, addrA, 100, 100, &retries, &answers)
+		}()
+		time.Sleep(2 * time.Second)
+		c := w.join(t, member.Address{Host: "10.0.0.3", Port: 7000}, 1, nil)
+		for begin := time.Now(); a.Stats().Connections < 2; time.Sleep(50 * time.Millisecond) {
+			c.Notify(addrA, []byte("let me in"))
+			if time.Since(begin) > time.Second {
+				t.Errorf("a member is not let in during the flood: %v", c.Stats().Handshakes)
+				break
+			}
+		}
+		<-flooded
+		stop()
+		// Of Size 3. A handshake is kept for handshakeTimeout, and the flood takes 10 s.
+		const kept = unprovenPerMember*3 + unprovenMore
+		if got := answers.Load(); got < kept || got > 5*kept {
+			t.Errorf("%d handshakes were answered, want %d to %d", got, kept, 5*kept)
+		}
+		if got := retries.Load(); got < 9000 {
+			t.Errorf("%d dialers were asked to show that their address is theirs, want most of 10000", got)
+		}
+	})
+}
+
+// flood begins handshakes from many addresses with a node, one address after the
+// other, and never answers.
+func (w *world) flood(
+	t *testing.T, at member.Address, hosts, each int, retries, answers *atomic.Int64,
+) {
+	to := udp(at)
+	client := &tls.Config{
+		InsecureSkipVerify: true,
+		NextProtos:         []string{ALPN},
+		CurvePreferences:   []tls.CurveID{tls.X25519}, // so that it begins with one packet
+	}
+	var dialers []*quic.Transport
+	for i := range hosts {
+		host := member.Address{Host: fmt.Sprintf("10.1.0.%d", i+1), Port: 9}
+		s := &mute{
+			Socket:  transporttest.Socket{PacketConn: w.listen(host)},
+			begun:   map[string]bool{},
+			retries: retries, answers: answers, answered: map[string]bool{},
+		}
+		d := &quic.Transport{Conn: s}
+		dialers = append(dialers, d)
+		defer func() { _ = d.Close(); _ = s.Close() }()
+	}
+	var work sync.WaitGroup
+	for range each {
+		for _, d := range dialers {
+			work.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				defer cancel()
+				if _, err := d.Dial(ctx, to, client, nil); err == nil {
+					t.Error("a dialer that hears nothing is connected")
+				}
+			})
+			time.Sleep(time.Millisecond)
+		}
+	}
+	work.Wait()
+}
+
+// TestNoise sends what is no QUIC, or looks a little like it: nobody is disturbed, and
+// less comes back than was sent.
+func TestNoise(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)
+		a.Notify(addrB, []byte("hello"))
+		next(t, b.frames[transport.System], "frame")
+		stop := beats(t, a, b)
+		stranger := w.listen(member.Address{Host: "10.0.0.9", Port: 7000})
+		defer stranger.Close()
+		var back atomic.Int64
+		go func() {
+			for p := make([]byte, 2000); ; {
+				n, _, err := stranger.ReadFrom(p)
+				if err != nil {
+					return
+				}
+				back.Add(int64(n))
+			}
+		}()
+		random := rand.New(rand.NewPCG(1, 2))
+		to := udp(addrA)
+		sent := 0
+		for i := range 20_000 {
+			p := noise(random, i%5)
+			sent += len(p)
+			if _, err := stranger.WriteTo(p, to); err != nil {
+				t.Fatal(err)
+			}
+			if i%100 == 99 {
+				time.Sleep(50 * time.Millisecond)
+			}
+		}
+		time.Sleep(2 * handshakeTimeout)
+		stop()
+		if got := back.Load(); got > int64(sent) {
+			t.Errorf("%d bytes came back for %d, want no more", got, sent)
+		}
+		if got := a.Stats(); got.Connections != 1 || got.Handshakes[transport.ResultEstablished] != 1 ||
+			len(a.Peers()) != 1 {
+			t.Errorf("%+v, %d peers; want the one connection", got, len(a.Peers()))
+		}
+	})
+}
+
+// noise is a packet of random bytes, with a beginning of one shape.
+func noise(r *rand.Rand, shape int) []byte {
+	p := make([]byte, 1+r.IntN(1400))
+	if shape >= 2 {
+		p = make([]byte, 1200)
+	}
+	for i := range p {
+		p[i] = byte(r.Uint32())
+	}
+	switch shape {
+	case 1: // a packet of a connection
+		p[0] = p[0]&0x3f | 0x40
+	case 2: // of a version that is none
+		p[0] |= 0xc0
+	case 3: // a first one of QUIC 1
+		p[0] = 0xc0
+		binary.BigEndian.PutUint32(p[1:], 1)
+		p[5], p[14] = 8, 8 // lengths of the connection's names
+		p[23] = 0          // no token
+		binary.BigEndian.PutUint16(p[24:], 0x4000|uint16(len(p)-26))
+	case 4: // one with a token
+		p[0] = 0xc0
+		binary.BigEndian.PutUint32(p[1:], 1)
+		p[5], p[14], p[23] = 8, 8, 40
+	}
+	return p
+}
+
+// cache keeps what a server gives a dialer to come back with.
+type cache struct {
+	tls.ClientSessionCache
+	kept atomic.Int64
+}
+
+func (c *cache) Put(key string, s *tls.ClientSessionState) {
+	c.kept.Add(1)
+	c.ClientSessionCache.Put(key, s)
+}
+
+// TestNothingIsResumed has a member come twice, as one that would like to save the
+// second handshake: each verifies the certificates again.
+func TestNothingIsResumed(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.join(t, addrA, 1, nil)
+		cfg := w.config(addrB)
+		defer cfg.Conn.Close()
+		sessions := &cache{ClientSessionCache: tls.NewLRUClientSessionCache(9)}
+		cfg.TLS.ClientSessionCache, cfg.TLS.NextProtos = sessions, []string{ALPN}
+		d := &quic.Transport{Conn: cfg.Conn}
+		defer d.Close()
+		for range 2 {
+			conn, err := d.DialEarly(t.Context(), udp(addrA), cfg.TLS, nil)
+			if err != nil {
+				t.Fatalf("Dial: %v", err)
+			}
+			<-conn.HandshakeComplete()
+			time.Sleep(time.Second)
+			if s := conn.ConnectionState(); s.Used0RTT || s.TLS.DidResume {
+				t.Errorf("0-RTT %v, resumed %v; want neither", s.Used0RTT, s.TLS.DidResume)
+			}
+			_ = conn.CloseWithError(0, "")
+		}
+		if got := sessions.kept.Load(); got != 0 {
+			t.Errorf("%d tickets came, want none", got)
+		}
+	})
+}
+
+// TestAnotherProgramIsNoNode: one that speaks QUIC, but another protocol on it.
+func TestAnotherProgramIsNoNode(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		cfg := w.config(addrB)
+		defer cfg.Conn.Close()
+		cfg.TLS.NextProtos = []string{"h3"}
+		other := &quic.Transport{Conn: cfg.Conn}
+		defer other.Close()
+		if _, err := other.Listen(cfg.TLS, nil); err != nil {
+			t.Fatalf("Listen: %v", err)
+		}
+		a := w.join(t, addrA, 1, nil)
+		a.Notify(addrB, []byte("hello"))
+		if err := a.nextReport(t, transport.ReportUnreachable); !errors.Is(err, transport.ErrNotNode) {
+			t.Errorf("got %v, want ErrNotNode", err)
+		}
+		if _, err := other.Dial(t.Context(), udp(addrA), cfg.TLS, nil); err == nil {
+			t.Error("another program is let in")
+		}
+	})
+}
+
+// TestWhatAPeerMayTake holds the limits of one connection.
+func TestWhatAPeerMayTake(t *testing.T) {
+	c := quicConfig()
+	if c.Allow0RTT || c.MaxIncomingUniStreams > 64 || c.MaxIncomingStreams > 16 ||
+		c.MaxStreamReceiveWindow > 256<<10 || c.MaxConnectionReceiveWindow > 14<<20 {
+		t.Errorf("got %+v, want no 0-RTT and limits that are small", c)
+	}
+	if c.HandshakeIdleTimeout < 2*time.Second || c.HandshakeIdleTimeout > 5*time.Second {
+		t.Errorf("a handshake may be silent for %v, want 2 s to 5 s", c.HandshakeIdleTimeout)
+	}
+}
+
+// recorder is a socket that keeps what it sends.
+type recorder struct {
+	transporttest.Socket
+	mu   sync.Mutex
+	sent [][]byte
+}
+
+func (s *recorder) WriteTo(b []byte, to net.Addr) (int, error) {
+	s.mu.Lock()
+	s.sent = append(s.sent, slices.Clone(b))
+	s.mu.Unlock()
+	return s.PacketConn.WriteTo(b, to)
+}
+
+// TestReplayedPackets sends all packets of a connection again, to the same run and to
+// the next one, from the address of their sender and from another.
+func TestReplayedPackets(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		for _, from := range []member.Address{addrA, {Host: "10.0.0.9", Port: 7000}} {
+			t.Run(fmt.Sprintf("from %v restarted %v", from, restart), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { testReplayedPackets(t, from, restart) })
+			})
+		}
+	}
+}
+
+func testReplayedPackets(t *testing.T, from member.Address, restart bool) {
+	w := newWorld(t)
+	tape := &recorder{}
+	a := w.join(t, addrA, 1, func(c *Config) { tape.PacketConn, c.Conn = c.Conn, tape })
+	b := w.join(t, addrB, 1, nil)
+	a.Notify(addrB, []byte("pay me"))
+	next(t, b.frames[transport.System], "frame")
+	if err := a.Send(t.Context(), addrB, []byte("again")); err != nil {
+		t.Fatalf("Send: %v", err)
+	}
+	next(t, b.frames[transport.Custom], "frame")
+	time.Sleep(time.Second)
+	w.Kill(addrA)
+	if restart {
+		w.Kill(addrB)
+		b = w.join(t, addrB, 2, nil)
+	}
+	before := b.Stats()
+	stranger := w.listen(from)
+	defer stranger.Close()
+	to := udp(addrB)
+	for _, p := range tape.sent {
+		if _, err := stranger.WriteTo(p, to); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * delay)
+	}
+	time.Sleep(10 * time.Second)
+	after := b.Stats()
+	if after.Received != before.Received || after.Handshakes[transport.ResultEstablished] !=
+		before.Handshakes[transport.ResultEstablished] {
+		t.Errorf("after %d packets again: %+v, before %+v", len(tape.sent), after, before)
+	}
+	for k := range b.frames {
+		if len(b.frames[k]) > 0 {
+			t.Errorf("frame %q came again", <-b.frames[k])
+		}
+	}
+}
+
+// TestReplayedGreet has a member greet with the recorded bytes of another one, which
+// is connected. Its certificate gives it away.
+func TestReplayedGreet(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		pki := transporttest.NewAuthority(t)
+		thief := member.Address{Host: "10.0.0.9", Port: 7000}
+		open := func(at member.Address) *network {
+			cfg := w.config(at)
+			named(pki, pki.Issue(at.Host, nil))(&cfg)
+			n, err := newNetwork(cfg)
+			if err != nil {
+				t.Fatalf("newNetwork: %v", err)
+			}
+			t.Cleanup(func() { _ = n.Close() })
+			return n
+		}
+		// What stands at the address of b when a dials writes down how it greets.
+		first := open(addrB)
+		a := w.join(t, addrA, 1, named(pki, pki.Issue(addrA.Host, nil)))
+		a.Notify(addrB, []byte("hello"))
+		conn, err := first.Accept()
+		if err != nil {
+			t.Fatalf("Accept: %v", err)
+		}
+		greet := make([]byte, 4096)
+		n, err := conn.Stream(transport.System).Read(greet)
+		if err != nil {
+			t.Fatalf("Read: %v", err)
+		}
+		greet = greet[:n]
+		conn.Close(transport.CodeClosed, "enough")
+		_ = first.Close()
+
+		b := w.join(t, addrB, 1, named(pki, pki.Issue(addrB.Host, nil)))
+		a.Notify(addrB, []byte("hello"))
+		next(t, b.frames[transport.System], "frame")
+		stop := beats(t, a, b)
+		conn, err = open(thief).Dial(t.Context(), addrB)
+		if err != nil {
+			t.Fatalf("Dial: %v", err)
+		}
+		if _, err := conn.Stream(transport.System).Write(greet); err != nil {
+			t.Fatalf("Write: %v", err)
+		}
+		err = b.nextReport(t, transport.ReportRefused)
+		checkRefusal(t, "b", err, "it is for 10.0.0.9, not for 10.0.0.1")
+		time.Sleep(2 * time.Second)
+		stop()
+		if p := b.Peers(); len(p) != 1 || p[0].Identity != a.self || !p[0].Connected {
+			t.Errorf("peers %+v, want a alone, connected", p)
+		}
+	})
+}

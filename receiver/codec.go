@@ -30,14 +30,17 @@ func WithCodec(c Codec) MuxOption { return func(m *Mux) { m.codec, m.own = c, tr
 var ErrUnsendable = errors.New("receiver: event cannot be sent")
 
 // Name is the name under which an event travels: a value of a named type or a
-// pointer to one, or a Raw. Errors wrap ErrUnsendable.
+// pointer to one, a Raw, or a JSON. Errors wrap ErrUnsendable.
 func (m *Mux) Name(event any) (string, error) {
 	run := m.live.Load()
 	if run == nil {
 		return "", ErrClosed
 	}
-	if raw, ok := event.(Raw); ok {
-		return raw.Name, nil
+	switch e := event.(type) {
+	case Raw:
+		return e.Name, nil
+	case JSON:
+		return e.Name, nil
 	}
 	t := reflect.TypeOf(event)
 	name, ok := run.sent[t]
@@ -72,14 +75,21 @@ func (m *Mux) nameOfOther(run *live, t reflect.Type) (string, error) {
 // Encode appends the payload of an event to dst, which may be nil; that of a Raw
 // is taken as it is. Errors wrap ErrUnsendable.
 func (m *Mux) Encode(dst []byte, event any) ([]byte, error) {
-	raw, ok := event.(Raw)
-	if !ok {
+	switch e := event.(type) {
+	case Raw:
+		if err := m.scan(e.Payload); err != nil {
+			return dst, fmt.Errorf("%w: %T: %w", ErrUnsendable, event, err)
+		}
+		return append(dst, e.Payload...), nil
+	case JSON:
+		value, err := e.value()
+		if err != nil {
+			return dst, fmt.Errorf("%w: event %.*q: %w", ErrUnsendable, MaxNameBytes, e.Name, err)
+		}
+		return m.EncodeAnswer(dst, value)
+	default:
 		return m.EncodeAnswer(dst, event)
 	}
-	if err := m.scan(raw.Payload); err != nil {
-		return dst, fmt.Errorf("%w: %T: %w", ErrUnsendable, event, err)
-	}
-	return append(dst, raw.Payload...), nil
 }
 
 // EncodeAnswer appends the payload of an answer, of any type. Errors wrap

@@ -115,13 +115,7 @@ func StatusOf(s cluster.Status, build string) Status {
 		Build:            build,
 	}
 	for _, m := range s.View.Members {
-		out.View.Members = append(out.View.Members, Member{
-			Name:        m.Name,
-			Address:     m.Address,
-			Seed:        m.Seed,
-			Status:      m.Shown(),
-			Incarnation: m.Incarnation,
-		})
+		out.View.Members = append(out.View.Members, memberOf(m))
 	}
 	for result := range transport.Results {
 		out.Handshakes[result.String()] = s.Transport.Handshakes[result]

@@ -3,6 +3,7 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,13 +26,14 @@ const (
 	maxErrorBytes  = 4 << 10
 )
 
-// Client asks the admin API of a node. Its methods block until the answer, for
-// five seconds at most, or until ctx ends. An error that the node gave is an
-// *Error; any other names the address.
+// Client asks the admin API of a node, or acts on it. Its methods block until the
+// answer, for five seconds at most, those that act for twenty, or until ctx ends. An
+// error that the node gave is an *Error; any other names the address.
 type Client struct {
-	http http.Client
-	addr string
-	base string
+	http  http.Client
+	addr  string
+	base  string
+	token *Token
 }
 
 // Error is an error that the API answered with.
@@ -46,8 +48,8 @@ func (e *Error) Error() string { return e.Text }
 
 // NewClient returns a client of the node at "host:port" or "unix:PATH". It
 // connects to nothing yet.
-func NewClient(addr string) (*Client, error) {
-	c := &Client{addr: addr, base: "http://" + addr}
+func NewClient(addr string, opts ...AccessOption) (*Client, error) {
+	c := &Client{addr: addr, base: "http://" + addr, token: accessOf(opts).token}
 	t := &http.Transport{
 		DisableKeepAlives:      true,
 		DisableCompression:     true, // a few bytes must not become many
@@ -64,7 +66,7 @@ func NewClient(addr string) (*Client, error) {
 	case err != nil || port == "":
 		return nil, fmt.Errorf("%w %q: want host:port or unix:PATH", ErrAddress, addr)
 	}
-	c.http = http.Client{Transport: t, Timeout: clientTimeout, CheckRedirect: stay}
+	c.http = http.Client{Transport: t, CheckRedirect: stay}
 	return c, nil
 }
 
@@ -87,10 +89,80 @@ func (c *Client) Leader(ctx context.Context) (Leader, error) {
 	return get[Leader](ctx, c, "/v1/leader")
 }
 
+// Send gives an event to a member, or to all, and waits for its handlers there. A
+// nil error says that it was sent to all, not that each of them has handled it.
+func (c *Client) Send(ctx context.Context, event SendRequest) (Sent, error) {
+	return post[Sent](ctx, c, "/v1/send", event)
+}
+
+// Transfer lets the node, which must lead, hand leadership over to a member by its
+// address or name, to any when to is empty, and waits until another leads.
+func (c *Client) Transfer(ctx context.Context, to string) (HandedOver, error) {
+	return post[HandedOver](ctx, c, "/v1/transfer", TransferRequest{to})
+}
+
+// Drain keeps the node from leading for the rest of its run, and waits until another
+// leads.
+func (c *Client) Drain(ctx context.Context) (HandedOver, error) {
+	return post[HandedOver](ctx, c, "/v1/drain", nothing{})
+}
+
+// Leave lets the node leave its cluster in order, and end. It does not wait for that.
+func (c *Client) Leave(ctx context.Context) error {
+	_, err := post[Done](ctx, c, "/v1/leave", nothing{})
+	return err
+}
+
 func get[T any](ctx context.Context, c *Client, path string) (value T, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
+	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
+	defer cancel()
+	return answerOf[T](ctx, c, http.MethodGet, path, nil)
+}
+
+func post[T any](ctx context.Context, c *Client, path string, body any) (value T, err error) {
+	text, err := json.Marshal(body)
 	if err != nil {
-		return value, fmt.Errorf("%w: %w", ErrAddress, err)
+		return value, fmt.Errorf("admin: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, actTimeout+clientTimeout)
+	defer cancel()
+	return answerOf[T](ctx, c, http.MethodPost, path, text)
+}
+
+func answerOf[T any](
+	ctx context.Context, c *Client, method, path string, text []byte,
+) (value T, err error) {
+	resp, err := c.do(ctx, method, path, text)
+	if err != nil {
+		return value, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes))
+	if err != nil {
+		return value, c.brokeOff(err)
+	}
+	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted {
+		return value, answeredError(resp.StatusCode, body)
+	}
+	if err := json.Unmarshal(body, &value); err != nil {
+		return value, &Error{Status: resp.StatusCode, Text: answered(resp.StatusCode)}
+	}
+	return value, nil
+}
+
+// do sends a request and returns the head of its answer.
+func (c *Client) do(
+	ctx context.Context, method, path string, body []byte,
+) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrAddress, err)
+	}
+	if method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != nil {
+		req.Header.Set("Authorization", "Bearer "+c.token.current())
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -98,20 +170,13 @@ func get[T any](ctx context.Context, c *Client, path string) (value T, err error
 		if errors.As(err, &asked) {
 			err = asked.Err
 		}
-		return value, fmt.Errorf("admin: no answer from %s: %w", c.addr, err)
+		return nil, fmt.Errorf("admin: no answer from %s: %w", c.addr, err)
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes))
-	if err != nil {
-		return value, fmt.Errorf("admin: the answer of %s broke off: %w", c.addr, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return value, answeredError(resp.StatusCode, body)
-	}
-	if err := json.Unmarshal(body, &value); err != nil {
-		return value, &Error{Status: resp.StatusCode, Text: answered(resp.StatusCode)}
-	}
-	return value, nil
+	return resp, nil
+}
+
+func (c *Client) brokeOff(err error) error {
+	return fmt.Errorf("admin: the answer of %s broke off: %w", c.addr, err)
 }
 
 func answeredError(status int, body []byte) error {

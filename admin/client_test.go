@@ -78,13 +78,16 @@ func newAnswering(t testing.TB) *answering {
 func (a *answering) ask(question uint8, answer []byte) (err error) {
 	ctx := context.Background()
 	a.answers <- answer
-	switch question % 3 {
+	switch question % 4 {
 	case 0:
 		_, err = a.client.Status(ctx)
 	case 1:
 		_, err = a.client.Members(ctx)
-	default:
+	case 2:
 		_, err = a.client.Leader(ctx)
+	default:
+		for _, err = range a.client.Events(ctx, "") {
+		}
 	}
 	return err
 }
@@ -133,6 +136,8 @@ func FuzzClient(f *testing.F) {
 		f.Add(uint8(question), whole(200, "", string(body)))
 		f.Add(uint8(question), whole(200, "", string(body[:len(body)/2])))
 	}
+	f.Add(uint8(3), whole(200, "Content-Type: text/event-stream\r\n", "retry: 1\n\n"+
+		"id: a-1\nevent: leader\ndata: {\"version\": 3}\n\n:\n\nevent: snapshot\ndata: {}\n\n"))
 	for _, answer := range [][]byte{
 		nil,
 		[]byte("SSH-2.0-x\r\n"),
@@ -149,7 +154,7 @@ func FuzzClient(f *testing.F) {
 		[]byte("HTTP/1.1 100 Continue\r\n\r\n" +
 			"HTTP/1.1 101 x\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
 	} {
-		for question := range uint8(3) {
+		for question := range uint8(4) {
 			f.Add(question, answer)
 		}
 	}

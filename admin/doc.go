@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admin shows a running node to people, scripts and monitoring: an
-// http.Handler with a JSON API that reads and changes nothing, a way to serve
-// it on this machine alone, and a Client that asks it.
+// Package admin shows a running node to people, scripts and monitoring, and lets them
+// act on it where the node was told so: an http.Handler with a JSON API, a way to
+// serve it on this machine, or with a token to others, and a Client that asks it.
 //
 //	GET /v1/status    Status: everything below, and more
 //	GET /v1/members   []Member: the members of the view
@@ -10,6 +10,11 @@
 //	GET /v1/nodes     []Entry: the members by their names, for what follows
 //	GET /v1/nodes/NAME/status
 //	                  Status of that member, which is asked over the cluster
+//	GET /v1/events    server-sent events: the present Status, then each change
+//	POST /v1/send     an event for members, SendRequest; Sent
+//	POST /v1/transfer leadership to another member, TransferRequest; HandedOver
+//	POST /v1/drain    never lead again in this run; HandedOver
+//	POST /v1/leave    leave the cluster and end; 202, and Done
 //	GET /livez        200 while the process works
 //	GET /readyz       200 while the node is an active member by the word of a leader
 //	                  that was chosen; with ?quorum while there is a quorate leader,

@@ -4,12 +4,13 @@ package admin
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
@@ -19,19 +20,9 @@ import (
 type Node interface {
 	// Status is one look at the node. It must not block.
 	Status() cluster.Status
+	// Events yields the changes until the node closes.
+	Events(ctx context.Context) iter.Seq[cluster.Event]
 }
-
-// Codes of errors.
-const (
-	CodeNoQuorum         = "no_quorum"          // nobody leads with authority
-	CodeNotLeader        = "not_leader"         // somebody else does
-	CodeNotActive        = "not_active"         // the node is no active member
-	CodeNotFound         = "not_found"          // there is no such path
-	CodeMethodNotAllowed = "method_not_allowed" // the path takes another method
-	CodeForbidden        = "forbidden"          // the request may come from another site
-	CodeBadQuery         = "bad_query"          // the path knows no such query
-	CodeNoAnswer         = "no_answer"          // another node did not answer in time
-)
 
 // Option changes a handler.
 type Option func(*handler)
@@ -42,27 +33,23 @@ func WithOthers(ask func(ctx context.Context, to member.Address) (Status, error)
 	return func(h *handler) { h.ask = ask }
 }
 
-// New returns the handler of a node. build names the program and its version.
-// The handler checks no caller; Serve does.
+// New returns the handler of a node, and follows the events of the node until it
+// closes. build names the program and its version. The handler checks no caller but
+// pages of other sites; Serve does.
 func New(node Node, build string, opts ...Option) http.Handler {
-	h := &handler{node: node, build: build, ask: askNobody}
+	h := &handler{
+		node: node, build: build, ask: askNobody,
+		acts: make(chan struct{}, maxActs), sameSite: http.NewCrossOriginProtection(),
+	}
 	for _, opt := range opts {
 		opt(h)
 	}
+	h.streams.feed = newFeed(h.look)
+	go h.streams.feed.follow(node)
 	mux := http.NewServeMux()
-	for path, answer := range map[string]http.HandlerFunc{
-		"/v1/status":  h.status,
-		"/v1/members": h.members,
-		"/v1/leader":  h.leader,
-		"/v1/nodes":   h.nodes,
-		"/livez":      h.live,
-		"/readyz":     h.ready,
-
-		"/v1/elections":           h.elections,
-		"/v1/nodes/{name}/status": h.nodeStatus,
-	} {
-		mux.HandleFunc("GET "+path, answer)
-		mux.HandleFunc(path, methodNotAllowed)
+	for _, r := range h.routes() {
+		mux.HandleFunc(r.method+" "+r.path, r.answer)
+		mux.HandleFunc(r.path, methodNotAllowed(r.method))
 	}
 	mux.HandleFunc("/", notFound)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -79,7 +66,43 @@ type handler struct {
 	node  Node
 	build string
 	ask   func(ctx context.Context, to member.Address) (Status, error)
+
+	streams  streams
+	sameSite *http.CrossOriginProtection
+	acts     chan struct{} // an entry for each POST under way
+	actor    Actor         // nil where nobody may act
+	leave    func()
+	left     sync.Once
 }
+
+// route is a path of the API and the one method that it takes; with GET also HEAD.
+type route struct {
+	method, path string
+	answer       http.HandlerFunc
+}
+
+// routes are all paths.
+func (h *handler) routes() []route {
+	return []route{
+		{"GET", "/v1/status", h.status},
+		{"GET", "/v1/members", h.members},
+		{"GET", "/v1/leader", h.leader},
+		{"GET", "/v1/elections", h.elections},
+		{"GET", "/v1/nodes", h.nodes},
+		{"GET", "/v1/nodes/{name}/status", h.nodeStatus},
+		{"GET", "/v1/events", h.events},
+		{"POST", "/v1/send", act(h, h.send)},
+		{"POST", "/v1/transfer", act(h, h.transfer)},
+		{"POST", "/v1/drain", act(h, h.drain)},
+		{"POST", "/v1/leave", h.leaves},
+		{"GET", "/livez", h.live},
+		{"GET", "/readyz", h.ready},
+	}
+}
+
+// healthPaths are open to callers without the token: what probes a node, or sends
+// work to it, has none.
+var healthPaths = []string{"/livez", "/readyz"}
 
 func (h *handler) look() Status { return StatusOf(h.node.Status(), h.build) }
 
@@ -99,6 +122,18 @@ func (h *handler) leader(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	WriteJSON(w, http.StatusOK, l)
+}
+
+// events refuses pages of other sites too: they could not read a stream, but open all
+// that may be.
+func (h *handler) events(w http.ResponseWriter, r *http.Request) {
+	unsafe := *r
+	unsafe.Method = http.MethodPost // reading is never refused
+	if h.sameSite.Check(&unsafe) != nil {
+		writeRefusal(w, crossSite())
+		return
+	}
+	h.streams.serve(w, r)
 }
 
 // live says that the process works: it could look at its node.
@@ -171,7 +206,7 @@ func wanted(r *http.Request, known ...string) (map[string]bool, error) {
 }
 
 func ok(w http.ResponseWriter) {
-	WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	WriteJSON(w, http.StatusOK, Done{"ok"})
 }
 
 func noQuorum(w http.ResponseWriter, s Status) {
@@ -191,19 +226,21 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 	WriteError(w, http.StatusNotFound, CodeNotFound, "there is nothing at "+r.URL.Path)
 }
 
-func methodNotAllowed(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Allow", "GET, HEAD")
-	WriteError(w, http.StatusMethodNotAllowed, CodeMethodNotAllowed,
-		r.URL.Path+" only takes GET, not "+r.Method)
+func methodNotAllowed(allowed string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		methods := allowed
+		if allowed == http.MethodGet {
+			methods += ", " + http.MethodHead
+		}
+		w.Header().Set("Allow", methods)
+		WriteError(w, http.StatusMethodNotAllowed, CodeMethodNotAllowed,
+			r.URL.Path+" only takes "+allowed+", not "+r.Method)
+	}
 }
 
 // WriteJSON answers with a value. What answers beside this handler uses it too.
 func WriteJSON(w http.ResponseWriter, status int, value any) {
-	body, err := json.Marshal(value)
-	if err != nil {
-		// Only values of this program come here, and all of them encode.
-		panic(err)
-	}
+	body := encoded(value)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")

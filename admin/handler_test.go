@@ -3,7 +3,9 @@
 package admin_test
 
 import (
+	"context"
 	"encoding/json"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -23,6 +25,11 @@ import (
 type fake cluster.Status
 
 func (f fake) Status() cluster.Status { return cluster.Status(f) }
+
+// Events is of a node that has closed.
+func (f fake) Events(context.Context) iter.Seq[cluster.Event] {
+	return func(func(cluster.Event) bool) {}
+}
 
 func at(t testing.TB, addr string) member.Address {
 	t.Helper()
@@ -306,6 +313,9 @@ func TestWrongRequests(t *testing.T) {
 		{"DELETE", "/v1/leader", 405, admin.CodeMethodNotAllowed},
 		{"POST", "/livez", 405, admin.CodeMethodNotAllowed},
 		{"OPTIONS", "/readyz", 405, admin.CodeMethodNotAllowed},
+		{"GET", "/v1/send", 405, admin.CodeMethodNotAllowed},
+		{"GET", "/v1/leave", 405, admin.CodeMethodNotAllowed},
+		{"POST", "/v1/events", 405, admin.CodeMethodNotAllowed},
 		{"GET", "/", 404, admin.CodeNotFound},
 		{"GET", "/v1", 404, admin.CodeNotFound},
 		{"GET", "/v1/status/", 404, admin.CodeNotFound},
@@ -317,6 +327,9 @@ func TestWrongRequests(t *testing.T) {
 		{"GET", "/readyz?leader&leader=false", 400, admin.CodeBadQuery},
 		{"GET", "/readyz?leader;quorum", 400, admin.CodeBadQuery},
 		{"GET", "/livez?leader", 400, admin.CodeBadQuery},
+		{"GET", "/v1/events?from=1", 400, admin.CodeBadQuery},
+		{"GET", "/v1/events?follow=maybe", 400, admin.CodeBadQuery},
+		{"GET", "/v1/events?%zz", 400, admin.CodeBadQuery},
 	} {
 		w := ask(h, c.method, c.path)
 		var got struct{ Error, Code string }
@@ -327,8 +340,12 @@ func TestWrongRequests(t *testing.T) {
 		if w.Code != c.want || got.Code != c.code || got.Error == "" {
 			t.Errorf("%s %s: %d %+v, want %d %q", c.method, c.path, w.Code, got, c.want, c.code)
 		}
-		if c.want == 405 && !strings.Contains(w.Header().Get("Allow"), "GET") {
-			t.Errorf("%s %s: Allow %q, want GET in it", c.method, c.path, w.Header().Get("Allow"))
+		allow := "GET, HEAD"
+		if c.method == "GET" {
+			allow = "POST"
+		}
+		if got := w.Header().Get("Allow"); c.want == 405 && got != allow {
+			t.Errorf("%s %s: Allow %q, want %q", c.method, c.path, got, allow)
 		}
 	}
 }

@@ -3,9 +3,11 @@
 package admin
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -190,6 +192,10 @@ func (namesakes) Status() cluster.Status {
 		s.View.Members = append(s.View.Members, m)
 	}
 	return s
+}
+
+func (namesakes) Events(context.Context) iter.Seq[cluster.Event] {
+	return func(func(cluster.Event) bool) {}
 }
 
 // TestNamesakes tells members of one name apart by their addresses, and lists a node

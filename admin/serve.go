@@ -26,19 +26,44 @@ const (
 	maxBodyBytes      = 64 << 10
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 10 * time.Second
-	idleTimeout       = time.Minute
-	shutdownTimeout   = time.Second
+	// writeTimeout is for the body of a request, what it asks for, and the answer. A
+	// stream of events has streamTimeout for each write.
+	writeTimeout    = readTimeout + actTimeout + 5*time.Second
+	idleTimeout     = time.Minute
+	shutdownTimeout = time.Second
 )
 
 // unixPrefix marks the path of a socket where an address is wanted.
 const unixPrefix = "unix:"
 
-// ErrAddress is wrapped by errors about an address that nothing can listen on
-// or ask at, whatever the state of the machine.
-var ErrAddress = errors.New("admin: invalid address")
+var (
+	// ErrAddress is wrapped by errors about an address that nothing can listen on
+	// or ask at, whatever the state of the machine.
+	ErrAddress = errors.New("admin: invalid address")
+	// ErrNoToken is wrapped by those about an address that needs WithToken.
+	ErrNoToken = errors.New("it is not of this machine alone, which needs a token")
+)
+
+// AccessOption changes how an admin API is served, and asked.
+type AccessOption func(*access)
+
+type access struct {
+	token *Token // nil for none
+}
+
+// WithToken makes Serve want a token of its callers, lets Listen and CheckListen
+// accept addresses that other machines reach, and makes a Client show it.
+func WithToken(t *Token) AccessOption { return func(a *access) { a.token = t } }
+
+func accessOf(opts []AccessOption) (a access) {
+	for _, opt := range opts {
+		opt(&a)
+	}
+	return a
+}
 
 // CheckListen says what is wrong with an address for Listen, without opening it.
-func CheckListen(addr string) error {
+func CheckListen(addr string, opts ...AccessOption) error {
 	if path, ok := strings.CutPrefix(addr, unixPrefix); ok {
 		if path == "" {
 			return fmt.Errorf("%w %q: want unix:PATH", ErrAddress, addr)
@@ -52,9 +77,8 @@ func CheckListen(addr string) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w %q: want host:port or unix:PATH", ErrAddress, addr)
-	case !isLoopback(host):
-		return fmt.Errorf("%w %q: it is not of this machine alone, which needs a token, and"+
-			" tokens are not built yet; use 127.0.0.1:%s or unix:PATH", ErrAddress, addr, port)
+	case !isLoopback(host) && accessOf(opts).token == nil:
+		return fmt.Errorf("%w %q: %w; use 127.0.0.1:%s or unix:PATH", ErrAddress, addr, ErrNoToken, port)
 	}
 	return nil
 }
@@ -65,11 +89,11 @@ func isLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }
 
-// Listen opens "host:port" on loopback, port 0 for any that is free, or
-// "unix:PATH", a socket for this user alone. A socket that nobody serves any
-// more is replaced.
-func Listen(addr string) (net.Listener, error) {
-	if err := CheckListen(addr); err != nil {
+// Listen opens "host:port" on loopback, with WithToken on any address, port 0 for any
+// that is free, or "unix:PATH", a socket for this user alone. A socket that nobody
+// serves any more is replaced.
+func Listen(addr string, opts ...AccessOption) (net.Listener, error) {
+	if err := CheckListen(addr, opts...); err != nil {
 		return nil, err
 	}
 	var l net.Listener
@@ -153,22 +177,38 @@ func AddrOf(l net.Listener) string {
 	return l.Addr().String()
 }
 
-// Serve answers on a listener of Listen until ctx ends, and then gives
-// requests under way a second to end. It closes l. The error is nil after the
-// end of ctx. On a network listener only requests addressed to this machine by
-// its loopback names are answered: a page of another site may let its own name
-// resolve to 127.0.0.1, but cannot change the Host that browsers send.
-func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
+// Serve answers on a listener of Listen until ctx ends. The contexts of requests end
+// then, and they have a second to answer. It closes l. The error is nil after the end
+// of ctx.
+//
+// On loopback only requests addressed to this machine by its loopback names are
+// answered: a page of another site may let its own name resolve to 127.0.0.1, but
+// cannot change the Host that browsers send. With WithToken requests must show the
+// token, but for those of health; without, an address that other machines reach is
+// refused. At most MaxConnections are open at once.
+func Serve(ctx context.Context, l net.Listener, h http.Handler, opts ...AccessOption) error {
 	h = http.MaxBytesHandler(h, maxBodyBytes)
-	if l.Addr().Network() != "unix" {
+	token := accessOf(opts).token
+	if token != nil {
+		h = token.wanted(h)
+	}
+	switch {
+	case isOpen(l):
+		if token == nil {
+			l.Close()
+			return fmt.Errorf("%w %q: %w", ErrAddress, AddrOf(l), ErrNoToken)
+		}
+	case l.Addr().Network() != "unix":
 		h = loopbackHost(h)
 	}
 	srv := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ErrorLog:          log.New(io.Discard, "", 0), // it tells of callers, not of the node
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -182,13 +222,19 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 			_ = srv.Close() // requests that did not end; nothing else can go wrong
 		}
 	}()
-	err := srv.Serve(l)
+	err := srv.Serve(&limited{Listener: l})
 	cancel()
 	<-ended
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
 	return fmt.Errorf("admin: serve on %s: %w", AddrOf(l), err)
+}
+
+// isOpen reports whether other machines reach a listener.
+func isOpen(l net.Listener) bool {
+	at, ok := l.Addr().(*net.TCPAddr)
+	return ok && !at.IP.IsLoopback()
 }
 
 func loopbackHost(next http.Handler) http.Handler {

@@ -23,15 +23,15 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // serve answers for a node until the test ends, and returns where.
-func serve(t *testing.T, addr string, node fake) string {
+func serve(t *testing.T, addr string, node fake, opts ...admin.AccessOption) string {
 	t.Helper()
-	l, err := admin.Listen(addr)
+	l, err := admin.Listen(addr, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- admin.Serve(ctx, l, admin.New(node, "v0.1")) }()
+	go func() { ended <- admin.Serve(ctx, l, admin.New(node, "v0.1"), opts...) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -98,12 +98,12 @@ func TestListenRefuses(t *testing.T) {
 		"127.0.0.1:http":      "want host:port",
 		"127.0.0.1:70700":     "want host:port",
 		"unix:":               "want unix:PATH",
-		":7070":               "tokens are not built yet",
-		"0.0.0.0:7070":        "tokens are not built yet",
-		"10.0.0.1:7070":       "tokens are not built yet",
-		"example.org:7070":    "tokens are not built yet",
-		"[2001:db8::1]:7070":  "tokens are not built yet",
-		"localhost.evil:7070": "tokens are not built yet",
+		":7070":               "needs a token",
+		"0.0.0.0:7070":        "needs a token",
+		"10.0.0.1:7070":       "needs a token",
+		"example.org:7070":    "needs a token",
+		"[2001:db8::1]:7070":  "needs a token",
+		"localhost.evil:7070": "needs a token",
 	} {
 		l, err := admin.Listen(addr)
 		if err == nil {

@@ -62,8 +62,8 @@ func TestJSONDecodesIntoTypes(t *testing.T) {
 // textCodec is an application's own.
 type textCodec struct{}
 
-func (textCodec) Marshal(event any) ([]byte, error)         { return json.Marshal(event) }
-func (textCodec) Unmarshal(payload []byte, event any) error { return json.Unmarshal(payload, event) }
+func (textCodec) Marshal(event any) ([]byte, error)      { return json.Marshal(event) }
+func (textCodec) Unmarshal(text []byte, event any) error { return json.Unmarshal(text, event) }
 
 // TestJSONTravelsInTheOwnCodec, not in msgpack that nobody there would read.
 func TestJSONTravelsInTheOwnCodec(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -24,6 +25,11 @@ import (
 type fake cluster.Status
 
 func (f fake) Status() cluster.Status { return cluster.Status(f) }
+
+// Events is of a node that has closed.
+func (f fake) Events(context.Context) iter.Seq[cluster.Event] {
+	return func(func(cluster.Event) bool) {}
+}
 
 // pair is n1, the leader of two members; without a token nobody leads.
 func pair(token uint64) fake {

@@ -62,6 +62,9 @@ func newRun() *cobra.Command {
 				flags:     cmd.Flags(),
 				log:       newLogger(cmd.ErrOrStderr(), s.logFormat, s.logLevel),
 				listening: make(chan *cluster.Node, 1),
+				admin:     s.admin,
+				token:     s.adminToken,
+				write:     s.adminWrite,
 			}
 			for _, found := range misspelled(os.Environ()) {
 				d.log.Warn().Str("variable", found[0]).Str("nearest", found[1]).
@@ -70,7 +73,7 @@ func newRun() *cobra.Command {
 			if supervised {
 				d.boss = newBoss(cmd.InOrStdin(), cmd.OutOrStdout())
 			}
-			return d.run(s.admin)
+			return d.run()
 		},
 	}
 	f := cmd.Flags()
@@ -107,6 +110,10 @@ type daemon struct {
 	others    *admin.Others
 	listening chan *cluster.Node // gets the node before it has joined
 	boss      *boss              // nil for a process of its own
+
+	admin string       // where the admin API listens, or adminOff
+	token *admin.Token // that it wants, nil for none
+	write bool         // it may act
 }
 
 // quietBuffers is the switch that quic-go has for a warning of its own, which
@@ -115,7 +122,7 @@ type daemon struct {
 const quietBuffers = "QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING"
 
 // run is the whole life of the process.
-func (d *daemon) run(adminAddr string) error {
+func (d *daemon) run() error {
 	if err := os.Setenv(quietBuffers, "true"); err != nil {
 		return err
 	}
@@ -123,23 +130,28 @@ func (d *daemon) run(adminAddr string) error {
 	d.others = admin.Answer(d.config.Receiver, build())
 	ctx, stop := untilSignal(d.log)
 	defer stop()
-	if adminAddr != adminOff {
-		l, err := admin.Listen(adminAddr)
+	ctx, leave := context.WithCancelCause(ctx)
+	defer leave(nil)
+	if d.admin != adminOff {
+		l, err := admin.Listen(d.admin, d.adminOptions()...)
 		if err != nil {
 			return err
 		}
-		adminAddr = admin.AddrOf(l)
-		defer d.serve(l)()
+		d.admin = admin.AddrOf(l)
+		defer d.serve(l, func() {
+			d.log.Info().Msg("told to leave by the admin API")
+			leave(errStopped)
+		})()
 	}
 	c := d.config.WithDefaults()
 	d.log.Info().Str("address", c.Advertise).Str("cluster", c.Cluster).Int("size", c.Size).
-		Str("admin", adminAddr).Str("data", cmp.Or(d.config.DataDir, "memory")).Msg("starting")
+		Str("admin", d.admin).Str("data", cmp.Or(d.config.DataDir, "memory")).Msg("starting")
 	opts := []cluster.Option{
 		cluster.WithLogger(d.log),
 		cluster.WithListening(func(n *cluster.Node) { d.others.Use(n); d.listening <- n }),
 	}
 	if d.boss != nil {
-		opts = append(opts, cluster.WithTransport(d.boss.network(d.config, adminAddr)))
+		opts = append(opts, cluster.WithTransport(d.boss.network(d.config, d.admin)))
 	}
 	node, err := cluster.Start(ctx, d.config, opts...)
 	mismatch, isMismatch := errors.AsType[*cluster.StoreMismatchError](err)
@@ -186,17 +198,28 @@ func allowed(err error) error {
 		"user read and write it, or name another --data-dir", err, who, at.Path)
 }
 
+func (d *daemon) adminOptions() []admin.AccessOption {
+	if d.token == nil {
+		return nil
+	}
+	return []admin.AccessOption{admin.WithToken(d.token)}
+}
+
 // serve answers the admin API from when there is a node to ask, until what it
-// returns is called.
-func (d *daemon) serve(l net.Listener) (stop func()) {
+// returns is called. leave makes this process leave and end.
+func (d *daemon) serve(l net.Listener, leave func()) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		select {
 		case node := <-d.listening:
-			h := admin.New(node, build(), admin.WithOthers(d.others.Ask))
-			if err := admin.Serve(ctx, l, h); err != nil {
+			opts := []admin.Option{admin.WithOthers(d.others.Ask)}
+			if d.write {
+				opts = append(opts, admin.WithWrite(node, leave))
+			}
+			err := admin.Serve(ctx, l, admin.New(node, build(), opts...), d.adminOptions()...)
+			if err != nil {
 				d.log.Error().Err(err).Msg("the admin API ended; the node goes on")
 			}
 		case <-ctx.Done():

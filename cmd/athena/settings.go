@@ -35,6 +35,9 @@ type settings struct {
 	otherSecretFile string
 	memory          bool
 	admin           string
+	adminWrite      bool
+	adminTokenFile  string
+	adminToken      *admin.Token // of that file, once it was read
 	logFormat       string
 	logLevel        string
 }
@@ -92,7 +95,12 @@ func (s *settings) define(f *pflag.FlagSet) {
 	for _, t := range timings(c) {
 		f.DurationVar(t.value, t.flag, 0, t.use+" (default of --profile)")
 	}
-	f.StringVar(&s.admin, "admin", adminOff, "admin API: host:port on loopback, unix:PATH or off")
+	f.StringVar(&s.admin, "admin", adminOff, "admin API: host:port, unix:PATH or off; what is not of "+
+		"this machine\nalone needs --admin-token-file")
+	f.BoolVar(&s.adminWrite, "admin-write", false,
+		"let the admin API act too: send, transfer, drain and leave")
+	f.StringVar(&s.adminTokenFile, "admin-token-file", "",
+		"file with the token that the admin API wants, mode 0600, at least 16 characters")
 	f.StringVar(&s.logFormat, "log-format", "console", "json or console")
 	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
 }
@@ -189,10 +197,7 @@ func (s *settings) resolve(found *faults) cluster.Config {
 		" %q: must be json or console", s.logFormat)
 	found.check(slices.Contains([]string{"debug", "info", "warn", "error"}, s.logLevel), "log-level",
 		" %q: must be debug, info, warn or error", s.logLevel)
-	if s.admin != adminOff {
-		err := admin.CheckListen(s.admin)
-		found.check(err == nil, "admin", ": %w; or off", err)
-	}
+	s.checkAdmin(found)
 	s.secrets(&c, found)
 	found.check(!s.memory || c.DataDir == "", "memory", " contradicts %s %s: leave one of them out",
 		also(f, "data-dir"), c.DataDir)
@@ -203,6 +208,29 @@ func (s *settings) resolve(found *faults) cluster.Config {
 		found.check(err == nil, "data-dir", ": name one, or use --memory: %w", err)
 	}
 	return c
+}
+
+// checkAdmin looks whether there can be such an admin API, and reads its token.
+func (s *settings) checkAdmin(found *faults) {
+	if s.admin == adminOff {
+		found.check(!s.adminWrite, "admin-write", " needs an admin API: say where with --admin")
+		return
+	}
+	var opts []admin.AccessOption
+	var err error
+	if s.adminTokenFile != "" {
+		s.adminToken, err = admin.ReadToken(s.adminTokenFile)
+		if found.check(err == nil, "admin-token-file", ": %w", err); err != nil {
+			return // without it, an address that needs one would be told of too
+		}
+		opts = append(opts, admin.WithToken(s.adminToken))
+	}
+	err = admin.CheckListen(s.admin, opts...)
+	if errors.Is(err, admin.ErrNoToken) {
+		found.check(false, "admin", ": %w; or name the file of a token with --admin-token-file", err)
+		return
+	}
+	found.check(err == nil, "admin", ": %w; or off", err)
 }
 
 // secrets reads the secrets, where the node is to have them.

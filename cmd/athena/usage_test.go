@@ -133,8 +133,6 @@ func TestRunUsage(t *testing.T) {
 		{"no time", run("--secret-file", secret, "--ttl-timeout", "0s"), []string{"--ttl-timeout 0s"}},
 		{"two stores", run("--secret-file", secret, "--memory", "--data-dir", "d"),
 			[]string{"--memory contradicts --data-dir d"}},
-		{"admin", run("--secret-file", secret, "--admin", "7070"), []string{"host:port", "off"}},
-		{"open admin", run("--secret-file", secret, "--admin", ":7070"), []string{"tokens"}},
 		{"log format", run("--secret-file", secret, "--log-format", "xml"),
 			[]string{"json or console"}},
 		{"log level", run("--secret-file", secret, "--log-level", "all"), []string{`"all"`, "debug"}},
@@ -157,6 +155,25 @@ func TestRunUsageOfCertificates(t *testing.T) {
 			"--tls-key", "k"), []string{"--insecure true: contradicts --tls-cert", "--tls-key: open k: no"}},
 		{"certificates and insecure-anywhere", run("--insecure-anywhere", "--tls-cert", "c"),
 			[]string{"--insecure-anywhere contradicts --tls-cert", "--tls-ca is missing"}},
+	})
+}
+
+// TestAdminUsage: an API that anybody could reach, or nobody, is no API.
+func TestAdminUsage(t *testing.T) {
+	secret := secretFile(t, strings.Repeat("s", 32), 0o600)
+	run := func(more ...string) []string {
+		return append([]string{"run", "--addr", "127.0.0.1:7001", "--size", "1"}, more...)
+	}
+	refused(t, []wrong{
+		{"admin", run("--secret-file", secret, "--admin", "7070"), []string{"host:port", "off"}},
+		{"open admin", run("--secret-file", secret, "--admin", ":7070"),
+			[]string{"needs a token", "--admin-token-file"}},
+		{"short token", run("--secret-file", secret, "--admin", ":7070", "--admin-token-file",
+			secretFile(t, "short", 0o600)), []string{"--admin-token-file: /", "at least 16"}},
+		{"open token", run("--secret-file", secret, "--admin", ":7070", "--admin-token-file",
+			secretFile(t, strings.Repeat("t", 32), 0o644)), []string{"--admin-token-file: /", "chmod 600"}},
+		{"write to nothing", run("--secret-file", secret, "--admin-write"),
+			[]string{"--admin-write needs an admin API", "--admin"}},
 	})
 }
 
@@ -198,7 +215,7 @@ func TestUsage(t *testing.T) {
 		{"too few for a script", []string{"demo", "--size", "2", "--script", "failover"},
 			[]string{"--size 3"}},
 		{"time of the demo", []string{"demo", "--for", "-1s"}, []string{"--for -1s"}},
-		{"admin of the demo", []string{"demo", "--admin", "0.0.0.0:7070"}, []string{"tokens"}},
+		{"admin of the demo", []string{"demo", "--admin", "0.0.0.0:7070"}, []string{"needs a token"}},
 		{"size of a simulation", []string{"sim", "--size", "10"}, []string{"--size 10"}},
 		{"negative size", []string{"sim", "--size", "-1"}, []string{"--size -1"}},
 		{"time of a simulation", []string{"sim", "--for", "100h"}, []string{"--for 100h", "24h"}},

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+)
+
+// acting notes what is done to a node, and says what the test wants.
+type acting struct {
+	err   error         // of every verb
+	blink chan struct{} // when not nil, verbs block until it is closed or their context ends
+	calls []string
+}
+
+func (a *acting) do(ctx context.Context, format string, args ...any) error {
+	a.calls = append(a.calls, fmt.Sprintf(format, args...))
+	if a.blink == nil {
+		return a.err
+	}
+	select {
+	case <-a.blink:
+		return a.err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", cluster.ErrNoQuorum, context.Cause(ctx))
+	}
+}
+
+func (a *acting) Send(
+	ctx context.Context, to member.Address, event any, _ ...cluster.SendOption,
+) error {
+	e := event.(receiver.JSON)
+	return a.do(ctx, "send %s %s to %s", e.Name, e.Text, to)
+}
+
+func (a *acting) Broadcast(ctx context.Context, event any, _ ...cluster.SendOption) error {
+	e := event.(receiver.JSON)
+	return a.do(ctx, "broadcast %s %s", e.Name, e.Text)
+}
+
+func (a *acting) Transfer(ctx context.Context, to member.Address) error {
+	return a.do(ctx, "transfer %s", to)
+}
+
+func (a *acting) Drain(ctx context.Context) error { return a.do(ctx, "drain") }
+
+// post is a request as a program makes it.
+func post(h http.Handler, path, body string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest("POST", path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// TestActs: each POST does what it says, and its answer says what was done.
+func TestActs(t *testing.T) {
+	const led = `{"leader": {"address": "10.0.0.2:7000", "name": "n2", "version": 4, "token": 4}}`
+	node := leading(t)
+	twins := leading(t)
+	twins.View.Members[2].Name = "n1"
+	for _, c := range []struct {
+		name       string
+		node       fake
+		path, body string
+		code       int
+		want, call string
+	}{
+		{"transfer", node, "/v1/transfer", `{}`, 200, led, "transfer -"},
+		{"transfer without a body", node, "/v1/transfer", ``, 200, led, "transfer -"},
+		{"transfer to an address", node, "/v1/transfer", `{"to": "10.0.0.1:7000"}`, 200, led,
+			"transfer 10.0.0.1:7000"},
+		{"transfer to a name", node, "/v1/transfer", `{"to": "n1"}`, 200, led,
+			"transfer 10.0.0.1:7000"},
+		{"transfer to nobody", node, "/v1/transfer", `{"to": "n9"}`, 409, "not_active", ""},
+		{"transfer to one of two", twins, "/v1/transfer", `{"to": "n1"}`, 400, "bad_request", ""},
+		{"drain", node, "/v1/drain", `{}`, 200, led, "drain"},
+		{"drain where nobody leads", leaderless(t), "/v1/drain", ``, 200, `{"leader": null}`, "drain"},
+		{"leave", node, "/v1/leave", `{}`, 202, `{"status": "leaving"}`, "leave"},
+		{"send nothing", node, "/v1/send", `{"payload": {}}`, 400, "bad_request", ""},
+		{"send no payload", node, "/v1/send", `{"name": "Order"}`, 400, "bad_request", ""},
+		{"send to nobody", node, "/v1/send", `{"name": "a", "payload": null, "to": "n9"}`, 409,
+			"not_active", ""},
+		{"broadcast to nobody", node, "/v1/send", `{"name": "Order", "payload": {"ID": 7}}`, 409,
+			"not_active", `broadcast Order {"ID": 7}`},
+		{"no JSON", node, "/v1/transfer", `{"to": }`, 400, "bad_request", ""},
+		{"two values", node, "/v1/transfer", `{} {}`, 400, "bad_request", ""},
+		{"a list", node, "/v1/drain", `[]`, 400, "bad_request", ""},
+		{"unknown field", node, "/v1/drain", `{"undo": true}`, 400, "bad_request", ""},
+		{"unknown field of leave", node, "/v1/leave", `{"force": true}`, 400, "bad_request", ""},
+		{"wrong type", node, "/v1/transfer", `{"to": 1}`, 400, "bad_request", ""},
+		{"endless", node, "/v1/send", `{"name": "` + strings.Repeat("a", 70000) + `"}`, 413,
+			"too_large", ""},
+		{"endless end", node, "/v1/drain", `{}` + strings.Repeat(" ", 70000), 413, "too_large", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := &acting{}
+			h := admin.New(c.node, "v0.1", admin.WithWrite(a, func() {
+				a.calls = append(a.calls, "leave")
+			}))
+			w := post(h, c.path, c.body)
+			if w.Code != c.code {
+				t.Fatalf("POST %s %.100s: %d %s, want %d", c.path, c.body, w.Code, w.Body, c.code)
+			}
+			if got := strings.Join(a.calls, ", "); got != c.call {
+				t.Errorf("POST %s %.100s: did %q, want %q", c.path, c.body, got, c.call)
+			}
+			got := value(t, w.Body.String())
+			if c.code >= 400 {
+				if code := got.(map[string]any)["code"]; code != c.want {
+					t.Errorf("POST %s %.100s: code %v, want %s", c.path, c.body, code, c.want)
+				}
+				return
+			}
+			if diff := cmp.Diff(value(t, c.want), got); diff != "" {
+				t.Errorf("POST %s %.100s: -want +got:\n%s", c.path, c.body, diff)
+			}
+		})
+	}
+}
+
+// TestActErrors has a status and a code for each error of a node.
+func TestActErrors(t *testing.T) {
+	leader := at(t, "10.0.0.1:7000")
+	for _, c := range []struct {
+		err  error
+		want int
+		code string
+	}{
+		{&cluster.NotLeaderError{Leader: leader}, 409, admin.CodeNotLeader},
+		{cluster.ErrNotElected, 409, admin.CodeNotElected},
+		{fmt.Errorf("%w: it is joining", cluster.ErrNotActive), 409, admin.CodeNotActive},
+		{fmt.Errorf("%w: %w", cluster.ErrNoQuorum, context.DeadlineExceeded), 503, admin.CodeNoQuorum},
+		{cluster.ErrTooLarge, 413, admin.CodeTooLarge},
+		{cluster.ErrBusy, 503, admin.CodeBusy},
+		{cluster.ErrNotDelivered, 503, admin.CodeNotDelivered},
+		{cluster.ErrUnknownType, 422, admin.CodeUnknownType},
+		{fmt.Errorf("%w: %w", cluster.ErrUnknownType, receiver.ErrUnsendable), 400,
+			admin.CodeBadRequest},
+		{&cluster.HandlerError{Member: leader, Text: "boom"}, 422, admin.CodeHandlerFailed},
+		{cluster.ErrUnknownOutcome, 504, admin.CodeUnknownOutcome},
+		{cluster.ErrClosed, 503, admin.CodeClosed},
+		{cluster.ErrLeft, 503, admin.CodeClosed},
+		{errors.New("cluster: other"), 500, admin.CodeFailed},
+	} {
+		h := admin.New(leading(t), "", admin.WithWrite(&acting{err: c.err}, nil))
+		w := post(h, "/v1/send", `{"name": "a", "payload": {}, "to": "n1"}`)
+		var got struct{ Error, Code string }
+		got.Error, _ = value(t, w.Body.String()).(map[string]any)["error"].(string)
+		got.Code, _ = value(t, w.Body.String()).(map[string]any)["code"].(string)
+		if w.Code != c.want || got.Code != c.code || got.Error == "" ||
+			strings.HasPrefix(got.Error, "cluster: ") {
+			t.Errorf("%v: %d %+v, want %d %s", c.err, w.Code, got, c.want, c.code)
+		}
+	}
+}
+
+// TestActsRefused: pages of other sites, forms, and a node that was not told to act.
+func TestActsRefused(t *testing.T) {
+	a := &acting{}
+	h := admin.New(leading(t), "", admin.WithWrite(a, func() { t.Error("it leaves") }))
+	readOnly := admin.New(leading(t), "")
+	for _, path := range []string{"/v1/send", "/v1/transfer", "/v1/drain", "/v1/leave"} {
+		for _, c := range []struct {
+			h      http.Handler
+			header []string
+			want   int
+			code   string
+		}{
+			{readOnly, nil, 403, admin.CodeReadOnly},
+			{h, []string{"Sec-Fetch-Site", "cross-site"}, 403, admin.CodeCrossSite},
+			{h, []string{"Sec-Fetch-Site", "same-site"}, 403, admin.CodeCrossSite},
+			{h, []string{"Origin", "http://evil.example"}, 403, admin.CodeCrossSite},
+			{readOnly, []string{"Origin", "null"}, 403, admin.CodeCrossSite},
+			{h, []string{"Content-Type", "text/plain"}, 415, admin.CodeBadRequest},
+			{h, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, admin.CodeBadRequest},
+			{h, []string{"Content-Type", ""}, 415, admin.CodeBadRequest},
+			{h, []string{"Content-Type", "application/json; charset"}, 415, admin.CodeBadRequest},
+		} {
+			w := post(c.h, path, `{}`, c.header...)
+			if w.Code != c.want || !strings.Contains(w.Body.String(), `"code":"`+c.code+`"`) {
+				t.Errorf("POST %s %q: %d %s, want %d %s", path, c.header, w.Code, w.Body, c.want, c.code)
+			}
+		}
+	}
+	if len(a.calls) > 0 {
+		t.Errorf("refused requests did %q", a.calls)
+	}
+	if w := post(h, "/v1/drain", `{}`, "Content-Type", "application/json; charset=utf-8",
+		"Sec-Fetch-Site", "same-origin", "Origin", "http://elsewhere"); w.Code != 200 {
+		t.Errorf("of the own page: %d %s, want 200", w.Code, w.Body)
+	}
+}
+
+// TestLeaveOnce: a second request is answered, and the node left once.
+func TestLeaveOnce(t *testing.T) {
+	left := 0
+	h := admin.New(leading(t), "", admin.WithWrite(&acting{}, func() { left++ }))
+	for range 2 {
+		if w := post(h, "/v1/leave", ""); w.Code != 202 || !w.Flushed {
+			t.Errorf("POST /v1/leave: %d, flushed %v, want 202, before the node leaves", w.Code, w.Flushed)
+		}
+	}
+	if left != 1 {
+		t.Errorf("left %d times, want once", left)
+	}
+}
+
+// TestActsAreBounded in number and in time; looking is not held up.
+func TestActsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &acting{blink: make(chan struct{})}
+		h := admin.New(leading(t), "", admin.WithWrite(a, nil))
+		began := time.Now()
+		codes := make(chan int, 100)
+		for range cap(codes) {
+			go func() { codes <- post(h, "/v1/drain", "").Code }()
+			synctest.Wait()
+		}
+		if got := len(codes); got != 84 {
+			t.Errorf("%d of 100 refused while the others wait, want 84", got)
+		}
+		if w := ask(h, "GET", "/v1/status"); w.Code != 200 {
+			t.Errorf("GET /v1/status beside them: %d", w.Code)
+		}
+		for range cap(codes) {
+			if code := <-codes; code != 503 {
+				t.Errorf("%d, want 503 busy, or no_quorum", code)
+			}
+		}
+		if took := time.Since(began); took != 15*time.Second || len(a.calls) != 16 {
+			t.Errorf("%d calls within %v, want 16 within 15s", len(a.calls), took)
+		}
+	})
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/athena-go/athena/cluster"
+)
+
+// Codes of errors.
+const (
+	CodeNoQuorum         = "no_quorum"          // nobody leads with authority
+	CodeNotLeader        = "not_leader"         // somebody else does
+	CodeNotElected       = "not_elected"        // who was to take over did not
+	CodeNotActive        = "not_active"         // the node, or who was named, is no active member
+	CodeNotFound         = "not_found"          // there is no such path
+	CodeMethodNotAllowed = "method_not_allowed" // the path takes another method
+	CodeForbidden        = "forbidden"          // the Host is not of this machine
+	CodeCrossSite        = "cross_site"         // the request comes from a page of another site
+	CodeUnauthorized     = "unauthorized"       // the token is missing or wrong
+	CodeReadOnly         = "read_only"          // the API was not told to act
+	CodeBadQuery         = "bad_query"          // the path knows no such query
+	CodeBadRequest       = "bad_request"        // the body is not what the path takes
+	CodeTooLarge         = "too_large"          // the body, or the event, is
+	CodeBusy             = "busy"               // too much is under way; try again
+	CodeNotDelivered     = "not_delivered"      // no handler has seen the event, nor will
+	CodeUnknownType      = "unknown_type"       // no handler there for the event, or for its payload
+	CodeHandlerFailed    = "handler_failed"     // a handler there returned an error
+	CodeUnknownOutcome   = "unknown_outcome"    // nobody knows yet what became of it
+	CodeNoAnswer         = "no_answer"          // another node did not answer in time
+	CodeClosed           = "closed"             // the node has ended, or is about to
+	CodeFailed           = "failed"             // something else went wrong
+)
+
+func crossSite() error {
+	return &refusal{http.StatusForbidden, CodeCrossSite, "the request comes from another site"}
+}
+
+// failures are the errors of a node with their status and code; the first that
+// matches counts.
+var failures = []struct {
+	is     error
+	status int
+	code   string
+}{
+	{cluster.ErrNotElected, http.StatusConflict, CodeNotElected},
+	{cluster.ErrNoQuorum, http.StatusServiceUnavailable, CodeNoQuorum},
+	{cluster.ErrNotActive, http.StatusConflict, CodeNotActive},
+	{cluster.ErrTooLarge, http.StatusRequestEntityTooLarge, CodeTooLarge},
+	{cluster.ErrUnknownOutcome, http.StatusGatewayTimeout, CodeUnknownOutcome},
+	{cluster.ErrUnknownType, http.StatusUnprocessableEntity, CodeUnknownType},
+	{cluster.ErrBusy, http.StatusServiceUnavailable, CodeBusy},
+	{cluster.ErrNotDelivered, http.StatusServiceUnavailable, CodeNotDelivered},
+	{cluster.ErrClosed, http.StatusServiceUnavailable, CodeClosed},
+	{cluster.ErrLeft, http.StatusServiceUnavailable, CodeClosed},
+	{context.DeadlineExceeded, http.StatusGatewayTimeout, CodeUnknownOutcome},
+}
+
+func statusOf(err error) int {
+	status, _ := placed(err)
+	return status
+}
+
+func codeOf(err error) string {
+	_, code := placed(err)
+	return code
+}
+
+// placed finds the status and the code of an error.
+func placed(err error) (status int, code string) {
+	if r, ok := errors.AsType[*refusal](err); ok {
+		return r.status, r.code
+	}
+	if _, ok := errors.AsType[*cluster.NotLeaderError](err); ok {
+		return http.StatusConflict, CodeNotLeader
+	}
+	if _, ok := errors.AsType[*cluster.HandlerError](err); ok {
+		return http.StatusUnprocessableEntity, CodeHandlerFailed
+	}
+	for _, f := range failures {
+		if errors.Is(err, f.is) {
+			return f.status, f.code
+		}
+	}
+	return http.StatusInternalServerError, CodeFailed
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+)
+
+// The types of an Event.
+const (
+	EventSnapshot = "snapshot" // the whole status, as of now
+	EventMember   = "member"   // a member appeared, changed or went
+	EventLeader   = "leader"   // the leader, its version or its authority changed
+	EventLagged   = "lagged"   // changes are missing here; a snapshot follows
+)
+
+// Event is one of /v1/events. Type says which of the fields is there.
+type Event struct {
+	// ID continues the stream after this event; empty for EventLagged.
+	ID       string        `json:"id,omitempty"`
+	Type     string        `json:"type"`
+	Snapshot *Status       `json:"snapshot,omitempty"`
+	Member   *MemberChange `json:"member,omitempty"`
+	Leader   *LeaderChange `json:"leader,omitempty"`
+	Lagged   *Lagged       `json:"lagged,omitempty"`
+}
+
+// MemberChange is the data of an EventMember.
+type MemberChange struct {
+	Time time.Time `json:"time"`
+	// Before is null for a member that was not known.
+	Before *Member `json:"before"`
+	// Member has the status "removed" when it is gone.
+	Member Member `json:"member"`
+}
+
+// LeaderChange is the data of an EventLeader.
+type LeaderChange struct {
+	Time time.Time `json:"time"`
+	// Address is empty, and Name and Version too, when the node follows nobody.
+	Address member.Address `json:"address"`
+	Name    string         `json:"name"`
+	Version uint64         `json:"version"`
+	Quorate bool           `json:"quorate"`
+	// Cause is why the leader before leads no more; empty where none was lost.
+	Cause cluster.Cause `json:"cause"`
+}
+
+// Lagged is the data of an EventLagged.
+type Lagged struct {
+	Missed uint64 `json:"missed"`
+}
+
+// String is a line for people.
+func (e Event) String() string {
+	switch {
+	case e.Snapshot != nil:
+		s := cluster.Snapshot{Size: e.Snapshot.Size}
+		s.View.Leader, s.View.Version = e.Snapshot.View.Leader, e.Snapshot.View.Version
+		s.View.Quorate = e.Snapshot.View.Quorate
+		for _, m := range e.Snapshot.View.Members {
+			s.View.Members = append(s.View.Members, entryOf(m))
+		}
+		return s.String()
+	case e.Member != nil:
+		c := cluster.MemberChanged{Member: entryOf(e.Member.Member)}
+		if e.Member.Before != nil {
+			c.Before = entryOf(*e.Member.Before)
+		}
+		return c.String()
+	case e.Leader != nil:
+		l := cluster.LeaderChanged{Version: e.Leader.Version, Quorate: e.Leader.Quorate}
+		l.Leader.Address, l.Leader.Name = e.Leader.Address, e.Leader.Name
+		return l.String()
+	case e.Lagged != nil:
+		return cluster.Lagged{Missed: int(e.Lagged.Missed)}.String()
+	default:
+		return e.Type
+	}
+}
+
+// entryOf is a member in the words of the library.
+func entryOf(m Member) member.Member {
+	e := member.Member{Name: m.Name, Seed: m.Seed, Status: m.Status}
+	e.Address, e.Incarnation = m.Address, m.Incarnation
+	return e
+}
+
+// memberOf is a member in the words of this API.
+func memberOf(m member.Member) Member {
+	return Member{
+		Name:        m.Name,
+		Address:     m.Address,
+		Seed:        m.Seed,
+		Status:      m.Shown(),
+		Incarnation: m.Incarnation,
+	}
+}
+
+// dataOf is the type of a change, and its data.
+func dataOf(now time.Time, e cluster.Event) (kind string, data any) {
+	switch e := e.(type) {
+	case cluster.MemberChanged:
+		c := MemberChange{Time: now, Member: memberOf(e.Member)}
+		if e.Before.Status != member.None {
+			before := memberOf(e.Before)
+			c.Before = &before
+		}
+		return EventMember, c
+	case cluster.LeaderChanged:
+		return EventLeader, LeaderChange{
+			Time: now, Address: e.Leader.Address, Name: e.Leader.Name,
+			Version: e.Version, Quorate: e.Quorate, Cause: e.Cause,
+		}
+	case cluster.Lagged:
+		return EventLagged, Lagged{uint64(e.Missed)}
+	default:
+		return "", nil // a snapshot: streams make their own
+	}
+}

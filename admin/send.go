@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+)
+
+// send gives an event to one member or to all, and waits until its handlers there
+// have returned.
+func (h *handler) send(ctx context.Context, body SendRequest) (any, error) {
+	switch {
+	case body.Name == "":
+		return nil, &refusal{http.StatusBadRequest, CodeBadRequest,
+			"name is missing: the name of the type of the event"}
+	case body.Payload == nil:
+		return nil, &refusal{http.StatusBadRequest, CodeBadRequest,
+			"payload is missing: {} for an event without fields"}
+	}
+	event := receiver.JSON{Name: body.Name, Text: body.Payload}
+	outcomes := make(outcomes, cluster.MaxSize)
+	if body.To == "" {
+		return h.broadcast(ctx, event, outcomes)
+	}
+	to, err := h.find(body.To)
+	if err != nil {
+		return nil, err
+	}
+	err = h.actor.Send(ctx, to.Address, event, outcomes.option())
+	if err == nil {
+		err = outcomes.wait(ctx, map[member.Address]bool{to.Address: true})[to.Address]
+	}
+	if err != nil {
+		return nil, unsendable(err)
+	}
+	return Sent{[]SendResult{{Name: to.Name, Address: to.Address, Result: OutcomeHandled}}}, nil
+}
+
+func (h *handler) broadcast(
+	ctx context.Context, event receiver.JSON, outcomes outcomes,
+) (any, error) {
+	var results []cluster.Result
+	err := h.actor.Broadcast(ctx, event,
+		cluster.WithSelf(), cluster.WithResults(&results), outcomes.option())
+	switch _, some := errors.AsType[*cluster.BroadcastError](err); {
+	case err != nil && !some:
+		return nil, unsendable(err)
+	case len(results) == 0:
+		return nil, fmt.Errorf("%w: this node knows no active member", cluster.ErrNotActive)
+	}
+	taken := map[member.Address]bool{}
+	for _, r := range results {
+		if r.Err == nil {
+			taken[r.To.Address] = true
+		}
+	}
+	told := outcomes.wait(ctx, taken)
+	sent := Sent{make([]SendResult, 0, len(results))}
+	for _, r := range results {
+		if r.Err == nil {
+			r.Err = told[r.To.Address]
+		}
+		one := SendResult{Name: r.To.Name, Address: r.To.Address, Result: OutcomeHandled}
+		if r.Err != nil {
+			one.Result, one.Error = codeOf(r.Err), textOf(r.Err)
+		}
+		sent.Results = append(sent.Results, one)
+	}
+	return sent, nil
+}
+
+// unsendable tells a fault of the body from what a member has refused.
+func unsendable(err error) error {
+	if errors.Is(err, receiver.ErrUnsendable) {
+		return &refusal{http.StatusBadRequest, CodeBadRequest, textOf(err)}
+	}
+	return err
+}
+
+// outcome is what became of an event at a member that took it.
+type outcome struct {
+	to  member.Address
+	err error
+}
+
+// outcomes has room for one of every member: who tells one never waits.
+type outcomes chan outcome
+
+func (o outcomes) option() cluster.SendOption {
+	return cluster.WithOutcome(func(to member.Address, err error) { o <- outcome{to, err} })
+}
+
+// wait collects the outcomes at the members that took the event. Those that come too
+// late are not known.
+func (o outcomes) wait(
+	ctx context.Context, taken map[member.Address]bool,
+) (told map[member.Address]error) {
+	told = map[member.Address]error{}
+	for len(told) < len(taken) {
+		select {
+		case one := <-o:
+			told[one.to] = one.err
+		case <-ctx.Done():
+			for to := range taken {
+				if _, known := told[to]; !known {
+					told[to] = fmt.Errorf("%w: the event was taken, and its handler has not returned yet",
+						cluster.ErrUnknownOutcome)
+				}
+			}
+		}
+	}
+	return told
+}

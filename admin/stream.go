@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// Limits of /v1/events.
+const (
+	// MaxEventStreams bounds the streams that are open at once.
+	MaxEventStreams = 64
+	// keepAliveInterval is the time between comments on a stream with no news, by
+	// which either side learns that the other is gone.
+	keepAliveInterval = 15 * time.Second
+	// streamTimeout is how long one write to a reader that takes nothing may block.
+	streamTimeout = 30 * time.Second
+	// reconnectInterval is when a browser comes back after the end of a stream.
+	reconnectInterval = time.Second
+)
+
+// streams answers /v1/events.
+type streams struct {
+	feed *feed
+	open atomic.Int64
+}
+
+// place is where a stream begins.
+type place struct {
+	lastID string // continue after it; empty for none
+	follow bool   // go on with what is to come
+}
+
+func (s *streams) serve(w http.ResponseWriter, r *http.Request) {
+	at, err := placeOf(r)
+	if err != nil {
+		WriteError(w, http.StatusBadRequest, CodeBadQuery, err.Error())
+		return
+	}
+	if s.open.Add(1) > MaxEventStreams {
+		s.open.Add(-1)
+		WriteError(w, http.StatusServiceUnavailable, CodeBusy,
+			fmt.Sprintf("%d streams of events are open, and no more may be: end one", MaxEventStreams))
+		return
+	}
+	defer s.open.Add(-1)
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Accel-Buffering", "no") // of proxies that collect answers
+	if r.Method == http.MethodHead {
+		return
+	}
+	rc := http.NewResponseController(w)
+	// What bounds the reading of a request must not end the stream. Where there is no
+	// connection, as in a test, nothing does.
+	_ = rc.SetReadDeadline(time.Time{})
+	out := &stream{feed: s.feed, w: w, rc: rc}
+	out.run(r, at)
+}
+
+// placeOf reads the query, and the header that browsers send when they come back.
+func placeOf(r *http.Request) (place, error) {
+	at := place{lastID: r.Header.Get("Last-Event-ID"), follow: true}
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return at, fmt.Errorf("query %q of %s: %w", r.URL.RawQuery, r.URL.Path, err)
+	}
+	for word, values := range query {
+		value := values[len(values)-1]
+		switch word {
+		case "last_event_id":
+			if at.lastID == "" {
+				at.lastID = value
+			}
+		case "follow":
+			if at.follow, err = strconv.ParseBool(value); err != nil {
+				return at, fmt.Errorf("query follow=%q: must be true, 1, false or 0", value)
+			}
+		default:
+			return at, fmt.Errorf("query %q: %s takes ?last_event_id and ?follow", word, r.URL.Path)
+		}
+	}
+	return at, nil
+}
+
+// stream is one reader. The first error of a write ends it.
+type stream struct {
+	feed *feed
+	w    http.ResponseWriter
+	rc   *http.ResponseController
+	next uint64 // number of the change that it reads next
+	err  error
+}
+
+// run writes until the reader, the node, or what was asked for ends.
+func (s *stream) run(r *http.Request, at place) {
+	var known bool
+	s.next, known = s.feed.after(at.lastID)
+	s.write("retry: %d\n\n", reconnectInterval.Milliseconds())
+	switch {
+	case known:
+	case at.follow:
+		s.snapshot()
+	default:
+		s.next = s.feed.oldest()
+	}
+	idle := time.NewTimer(keepAliveInterval)
+	defer idle.Stop()
+	for {
+		b := s.feed.since(s.next)
+		s.batch(b, at.follow)
+		if !at.follow {
+			s.snapshot()
+		}
+		s.flush()
+		if b.over || !at.follow || s.err != nil {
+			return
+		}
+		idle.Reset(keepAliveInterval)
+		select {
+		case <-b.changed:
+		case <-idle.C:
+			s.write(":\n\n")
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// batch writes changes. Where some are missing, a reader that goes on gets a snapshot
+// in the place of all.
+func (s *stream) batch(b batch, follow bool) {
+	if b.missed > 0 {
+		s.event("", EventLagged, encoded(Lagged{b.missed}))
+		s.next += b.missed
+		if follow {
+			s.snapshot()
+			return
+		}
+	}
+	for _, e := range b.entries {
+		if e.kind == EventLagged { // this process was too slow itself
+			s.event("", e.kind, e.data)
+			if follow {
+				s.snapshot()
+				return
+			}
+		} else {
+			s.event(s.feed.id(s.next), e.kind, e.data)
+		}
+		s.next++
+	}
+}
+
+// snapshot writes the present status; what comes next is later.
+func (s *stream) snapshot() {
+	number, data := s.feed.snapshot()
+	s.event(s.feed.id(number), EventSnapshot, data)
+	s.next = number + 1
+}
+
+func (s *stream) event(id, kind string, data []byte) {
+	if id != "" {
+		s.write("id: %s\n", id)
+	}
+	s.write("event: %s\ndata: %s\n\n", kind, data)
+}
+
+func (s *stream) write(format string, args ...any) {
+	if s.err == nil {
+		_ = s.rc.SetWriteDeadline(time.Now().Add(streamTimeout)) // see SetReadDeadline
+		_, s.err = fmt.Fprintf(s.w, format, args...)
+	}
+}
+
+func (s *stream) flush() {
+	if s.err == nil {
+		s.err = s.rc.Flush()
+	}
+}

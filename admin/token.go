@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+)
+
+// tokenInterval is how often the file of a token is looked at, at most.
+const tokenInterval = time.Second
+
+// Token is what callers of an admin API must show. It is read from a file again
+// when that has changed.
+type Token struct {
+	path string
+
+	mu     sync.Mutex
+	text   string // empty while the file cannot be used
+	looked time.Time
+	file   fs.FileInfo // that text is of
+}
+
+// ReadToken reads a token from a file as cluster.ReadSecret reads a secret: it is of
+// at least cluster.MinSecretBytes characters, and an error where others than the
+// owner may read it. They are printable and without spaces; spaces and line ends
+// around them do not belong to the token.
+func ReadToken(path string) (*Token, error) {
+	t := &Token{path: path, looked: time.Now()}
+	if err := t.read(); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// read reads the file. After an error there is no token.
+func (t *Token) read() (err error) {
+	t.text = ""
+	if t.file, err = os.Stat(t.path); err != nil {
+		return fmt.Errorf("%w: make one with: (umask 077; openssl rand -hex 32 > %s)", err, t.path)
+	}
+	all, err := cluster.ReadSecret(t.path)
+	if err != nil {
+		return err
+	}
+	text := strings.TrimSpace(string(all))
+	switch {
+	case len(text) < cluster.MinSecretBytes:
+		return fmt.Errorf("%s: holds %d characters besides spaces, and a token has at least %d; "+
+			"make one with: openssl rand -hex 32", t.path, len(text), cluster.MinSecretBytes)
+	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return fmt.Errorf("%s: a token is of printable ASCII characters without spaces; "+
+			"make one with: openssl rand -hex 32", t.path)
+	}
+	t.text = text
+	return nil
+}
+
+// current is the token as of now; empty where its file can no longer be used. Then
+// nobody has the right one: who takes the file away, or opens it to others, wants the
+// old token to be worth nothing.
+func (t *Token) current() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if now.Sub(t.looked) < tokenInterval {
+		return t.text
+	}
+	t.looked = now
+	file, err := os.Stat(t.path)
+	if err != nil || t.text == "" || !os.SameFile(file, t.file) || file.Mode() != t.file.Mode() ||
+		file.Size() != t.file.Size() || !file.ModTime().Equal(t.file.ModTime()) {
+		_ = t.read() // the callers are told
+	}
+	return t.text
+}
+
+// wanted lets only requests pass that show the token, and those of health.
+func (t *Token) wanted(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if slices.Contains(healthPaths, r.URL.Path) || t.shown(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("WWW-Authenticate", `Bearer realm="athena"`)
+		WriteError(w, http.StatusUnauthorized, CodeUnauthorized,
+			"this admin API wants its token: send Authorization: Bearer TOKEN, or name the file that "+
+				"holds it with --admin-token-file")
+	})
+}
+
+func (t *Token) shown(r *http.Request) bool {
+	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	want := t.current()
+	// Of hashes, so that not even the length can be learned by the time it takes.
+	got, right := sha256.Sum256([]byte(text)), sha256.Sum256([]byte(want))
+	equal := subtle.ConstantTimeCompare(got[:], right[:]) == 1
+	return equal && want != "" && strings.EqualFold(scheme, "Bearer")
+}

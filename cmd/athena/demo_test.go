@@ -5,6 +5,7 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -147,11 +148,15 @@ func TestDemoAPI(t *testing.T) {
 		{"kill what does not run", "POST", "/v1/nodes/n3/kill", "", 409, `"code":"not_now"`},
 		{"cut what does not run", "POST", "/v1/nodes/n3/cut", "", 409, `"code":"not_now"`},
 		{"act on nobody", "POST", "/v1/nodes/n9/kill", "", 404, `"code":"not_found"`},
-		{"no such path", "GET", "/v1/nodes/n1/frob", "", 404, "nothing at /v1/nodes/n1/frob"},
-		{"no such verb", "POST", "/v1/nodes/n1/frob", "", 404, "nothing at /v1/nodes/n1/frob"},
+		{"one node lists all", "GET", "/v1/nodes/n1/nodes?a=b", "", 200,
+			`"n1 /v1/nodes?a=b ` + f.nodes[0].admin},
+		{"the leader acts", "POST", "/v1/transfer", "same-origin", 200, `"n2 /v1/transfer `},
+		{"one node acts", "POST", "/v1/nodes/n1/leave", "none", 200, `"n1 /v1/leave `},
+		{"one node does not act for another site", "POST", "/v1/nodes/n1/leave", "cross-site", 403,
+			`"code":"cross_site"`},
+		{"nor the leader", "POST", "/v1/leave", "same-site", 403, `"code":"cross_site"`},
 		{"node alone", "GET", "/v1/nodes/n1", "", 404, "nothing at /v1/nodes/n1"},
 		{"only look", "GET", "/v1/nodes/n1/kill", "", 405, "/v1/nodes/n1/kill only takes POST, not GET"},
-		{"act on an answer", "POST", "/v1/nodes/n1/status", "", 405, "/n1/status only takes GET"},
 		{"act on all", "POST", "/v1/nodes", "", 405, "/v1/nodes only takes GET"},
 		{"from another site", "POST", "/v1/nodes/n1/kill", "cross-site", 403, `"code":"cross_site"`},
 	} {
@@ -180,6 +185,55 @@ func TestDemoAPI(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("GET /v1/nodes: -want +got:\n%s", diff)
+	}
+}
+
+// TestDemoStreams passes events on as they come, to a browser of before Sec-Fetch-Site
+// too, for longer than any answer may take.
+func TestDemoStreams(t *testing.T) {
+	more, gone := make(chan string), make(chan bool)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/events" || r.Header.Get("Origin") != "" {
+			t.Errorf("asked for %s from %q, want /v1/events from nowhere", r.URL, r.Header.Get("Origin"))
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		for {
+			select {
+			case text := <-more:
+				_, _ = w.Write([]byte(text))
+				_ = http.NewResponseController(w).Flush()
+			case <-r.Context().Done():
+				gone <- true
+				return
+			}
+		}
+	}))
+	defer s.Close()
+	f := trio(&strings.Builder{})
+	f.nodes[0].admin = strings.TrimPrefix(s.URL, "http://")
+	demo := httptest.NewServer(newDemoAPI(f))
+	defer demo.Close()
+	for _, path := range []string{"/v1/events", "/v1/nodes/n1/events"} {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", demo.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Origin", demo.URL)
+		go func() { more <- "first\n" }()
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(resp.Body)
+		if !lines.Scan() || lines.Text() != "first" {
+			t.Errorf("GET %s: %q, want the first line while the stream goes on", path, lines.Text())
+		}
+		more <- "second\n"
+		if !lines.Scan() || lines.Text() != "second" {
+			t.Errorf("GET %s: %q, want the second", path, lines.Text())
+		}
+		resp.Body.Close()
+		<-gone // the node learns that nobody reads any more
 	}
 }
 

@@ -14,15 +14,19 @@ import (
 	"github.com/athena-go/athena/admin"
 )
 
-// nodeTimeout bounds how long the demo waits for a node to answer: one that was
-// paused from outside never does.
-const nodeTimeout = 2 * time.Second
+const (
+	// nodeTimeout bounds how long the demo waits for a node to answer: one that was
+	// paused from outside never does.
+	nodeTimeout = 2 * time.Second
+	// actTimeout does where the node is to act: it waits for the next leader, or for
+	// handlers, for 15 s at most.
+	actTimeout = 20 * time.Second
+)
 
 // Codes of errors that only the demo has.
 const (
-	codeNoNode  = "no_node"    // no node runs that could answer
-	codeNotNow  = "not_now"    // the node is in no state for that
-	codeCrossed = "cross_site" // the request comes from a page of another site
+	codeNoNode = "no_node" // no node runs that could answer
+	codeNotNow = "not_now" // the node is in no state for that
 )
 
 // nodeEntry is one node in the answer of /v1/nodes.
@@ -41,8 +45,11 @@ type nodeEntry struct {
 func newDemoAPI(f *fleet) http.Handler {
 	api := &demoAPI{fleet: f}
 	api.proxy = &httputil.ReverseProxy{
-		Rewrite:      api.rewrite,
-		Transport:    &http.Transport{ResponseHeaderTimeout: nodeTimeout},
+		Rewrite: api.rewrite,
+		Transport: twoPaces{
+			look: &http.Transport{ResponseHeaderTimeout: nodeTimeout},
+			act:  &http.Transport{ResponseHeaderTimeout: actTimeout},
+		},
 		ErrorHandler: api.noAnswer,
 	}
 	mux := http.NewServeMux()
@@ -50,10 +57,8 @@ func newDemoAPI(f *fleet) http.Handler {
 	mux.HandleFunc("GET /v1/nodes", api.nodes)
 	mux.HandleFunc("/v1/nodes", only("GET, HEAD"))
 	mux.HandleFunc("/v1/nodes/", nothingThere)
-	for _, what := range []string{"status", "members", "leader"} {
-		mux.HandleFunc("GET /v1/nodes/{name}/"+what, api.one("/v1/"+what))
-		mux.HandleFunc("/v1/nodes/{name}/"+what, only("GET, HEAD"))
-	}
+	mux.HandleFunc("/v1/nodes/{name}", nothingThere) // or the next one sends elsewhere
+	mux.HandleFunc("/v1/nodes/{name}/{what...}", api.one)
 	for verb, do := range map[string]func(*node) error{
 		"kill":    f.kill,
 		"pause":   f.pause,
@@ -67,7 +72,7 @@ func newDemoAPI(f *fleet) http.Handler {
 	}
 	sameSite := http.NewCrossOriginProtection()
 	sameSite.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		admin.WriteError(w, http.StatusForbidden, codeCrossed, "the request comes from another site")
+		admin.WriteError(w, http.StatusForbidden, admin.CodeCrossSite, "the request comes from another site")
 	}))
 	return sameSite.Handler(mux)
 }
@@ -106,21 +111,19 @@ func (a *demoAPI) any(w http.ResponseWriter, r *http.Request) {
 	a.pass(w, r, nodes[0].admin, r.URL.Path)
 }
 
-// one lets one node answer for a path of its own.
-func (a *demoAPI) one(path string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		n := a.fleet.find(r.PathValue("name"))
-		if n == nil {
-			noSuchNode(w, r)
-			return
-		}
-		e := a.fleet.entries(n)[0]
-		if e.Admin == "" {
-			admin.WriteError(w, http.StatusServiceUnavailable, codeNoNode, e.Name+" does not run")
-			return
-		}
-		a.pass(w, r, e.Admin, path)
+// one lets one node answer for itself.
+func (a *demoAPI) one(w http.ResponseWriter, r *http.Request) {
+	n := a.fleet.find(r.PathValue("name"))
+	if n == nil {
+		noSuchNode(w, r)
+		return
 	}
+	e := a.fleet.entries(n)[0]
+	if e.Admin == "" {
+		admin.WriteError(w, http.StatusServiceUnavailable, codeNoNode, e.Name+" does not run")
+		return
+	}
+	a.pass(w, r, e.Admin, "/v1/"+r.PathValue("what"))
 }
 
 // only refuses all methods but those that are allowed.
@@ -162,6 +165,10 @@ func noSuchNode(w http.ResponseWriter, r *http.Request) {
 
 // pass lets the node at an address answer for a path.
 func (a *demoAPI) pass(w http.ResponseWriter, r *http.Request, to, path string) {
+	// A stream of events has no end, and what a node waits for comes later than a
+	// request may take to arrive. The node has bounds of its own for both.
+	rc := http.NewResponseController(w)
+	_ = errors.Join(rc.SetReadDeadline(time.Time{}), rc.SetWriteDeadline(time.Time{}))
 	r = r.Clone(r.Context())
 	r.URL = &url.URL{Scheme: "http", Host: to, Path: path, RawQuery: r.URL.RawQuery}
 	a.proxy.ServeHTTP(w, r)
@@ -170,6 +177,19 @@ func (a *demoAPI) pass(w http.ResponseWriter, r *http.Request, to, path string) 
 func (a *demoAPI) rewrite(p *httputil.ProxyRequest) {
 	// The node checks the Host, as everybody does who answers on loopback.
 	p.Out.Host = p.Out.URL.Host
+	// That of this demo, which was compared with the Host of this demo.
+	p.Out.Header.Del("Origin")
+}
+
+// twoPaces waits longer for a node that acts than for one that only answers.
+type twoPaces struct{ look, act http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (p twoPaces) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPost {
+		return p.act.RoundTrip(r)
+	}
+	return p.look.RoundTrip(r)
 }
 
 func (a *demoAPI) noAnswer(w http.ResponseWriter, _ *http.Request, err error) {

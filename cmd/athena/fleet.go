@@ -134,7 +134,7 @@ func (f *fleet) flags(n *node) []string {
 		"--addr", n.address, "--name", n.name, "--cluster", "demo",
 		"--size", strconv.Itoa(len(f.nodes)), "--seeds", strings.Join(seeds, ","),
 		"--secret-file", filepath.Join(f.dir, "secret"), "--data-dir", filepath.Join(f.dir, n.name),
-		"--admin", "127.0.0.1:0", "--log-format", "json",
+		"--admin", "127.0.0.1:0", "--admin-write", "--log-format", "json",
 	}
 }
 

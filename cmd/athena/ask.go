@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/member"
@@ -22,9 +24,9 @@ import (
 // defaultAdmin is where demo listens, and where questions are asked.
 const defaultAdmin = "127.0.0.1:7070"
 
-// question is what members, leader and status have in common.
+// question is what all verbs have in common that ask a node.
 type question struct {
-	admin, output string
+	admin, tokenFile, output string
 }
 
 // reply is what a node answered.
@@ -32,72 +34,115 @@ type reply struct {
 	answer any             // printed as JSON
 	table  func(io.Writer) // prints it for people
 	note   string          // for standard error: how to read the answer; often empty
+	failed error           // the answer says that what was asked for was not done
 }
 
 // asker puts one question to a node.
-type asker func(ctx context.Context, c *admin.Client) (reply, error)
+type asker func(ctx context.Context, c *admin.Client, args []string) (reply, error)
 
-// newQuestion makes a verb that asks a node.
-func newQuestion(use, short, long string, ask asker) *cobra.Command {
+// asking is a verb that asks a node, once.
+type asking struct {
+	use, short, long, example string
+
+	args cobra.PositionalArgs
+	ask  asker
+}
+
+func newQuestion(v asking) *cobra.Command {
 	var q question
 	cmd := &cobra.Command{
-		Use:   use,
-		Short: short,
-		Long:  long,
-		Example: fmt.Sprintf("  athena %[1]s --admin 127.0.0.1:7071\n"+
-			"  ATHENA_ADMIN=unix:/run/athena/admin athena %[1]s -o json", use),
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(q.output); err != nil {
+		Use:   v.use,
+		Short: v.short,
+		Long:  v.long,
+		Example: cmp.Or(v.example, fmt.Sprintf("  athena %[1]s --admin 127.0.0.1:7071\n"+
+			"  ATHENA_ADMIN=unix:/run/athena/admin athena %[1]s -o json", v.use)),
+		Args: v.args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := q.client(cmd)
+			if err != nil {
 				return err
 			}
-			warnMisspelled(cmd.ErrOrStderr(), os.Environ())
-			if err := fromEnvironment(cmd.Flags(), os.Getenv, "admin"); err != nil {
-				return err
+			r, err := v.ask(cmd.Context(), c, args)
+			if err != nil {
+				return q.explained(err)
 			}
-			return q.put(cmd, ask)
+			return q.print(cmd, r)
 		},
 	}
-	cmd.Flags().StringVar(&q.admin, "admin", defaultAdmin,
-		"admin API to ask: host:port or unix:PATH; also ATHENA_ADMIN")
-	cmd.Flags().StringVarP(&q.output, "output", "o", "table", "table or json")
+	q.define(cmd.Flags())
 	return cmd
 }
 
-// put asks, and prints the answer.
-func (q question) put(cmd *cobra.Command, ask asker) error {
-	c, err := admin.NewClient(q.admin)
-	if err != nil {
-		return usageError{fmt.Errorf("%s: %w", given(cmd.Flags(), "admin"), err)}
+func (q *question) define(f *pflag.FlagSet) {
+	f.StringVar(&q.admin, "admin", defaultAdmin,
+		"admin API to ask: host:port or unix:PATH; also ATHENA_ADMIN")
+	f.StringVar(&q.tokenFile, "admin-token-file", "",
+		"file with the token that the admin API wants; also ATHENA_ADMIN_TOKEN_FILE")
+	f.StringVarP(&q.output, "output", "o", "table", "table or json")
+}
+
+// client adds the variables to the flags, and makes of both who asks.
+func (q *question) client(cmd *cobra.Command) (*admin.Client, error) {
+	if err := checkOutput(q.output); err != nil {
+		return nil, err
 	}
-	r, err := ask(cmd.Context(), c)
+	warnMisspelled(cmd.ErrOrStderr(), os.Environ())
+	err := fromEnvironment(cmd.Flags(), os.Getenv, "admin", "admin-token-file")
+	if err != nil {
+		return nil, err
+	}
+	var opts []admin.AccessOption
+	if q.tokenFile != "" {
+		token, err := admin.ReadToken(q.tokenFile)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("%s: %w", given(cmd.Flags(), "admin-token-file"), err)}
+		}
+		opts = append(opts, admin.WithToken(token))
+	}
+	c, err := admin.NewClient(q.admin, opts...)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("%s: %w", given(cmd.Flags(), "admin"), err)}
+	}
+	return c, nil
+}
+
+// explained says of an error who gave it.
+func (q *question) explained(err error) error {
 	var told *admin.Error
+	var usage usageError
 	switch {
+	case errors.As(err, &usage):
+		return err
 	case errors.As(err, &told) && told.Code == "":
 		return fmt.Errorf("something else answers at %s, no node of Athena: %w; "+
 			"name the --admin of a node with --admin or ATHENA_ADMIN", q.admin, err)
 	case errors.As(err, &told):
 		return fmt.Errorf("the node at %s says: %w", q.admin, err)
-	case err != nil:
+	default:
 		return fmt.Errorf("nobody answers at %s; is a node running with --admin %s? "+
 			"Name another with --admin or ATHENA_ADMIN: %w", q.admin, q.admin, err)
 	}
+}
+
+// print prints an answer.
+func (q *question) print(cmd *cobra.Command, r reply) error {
 	if r.note != "" {
 		fmt.Fprintf(cmd.ErrOrStderr(), "athena: %s\n", r.note)
 	}
 	if q.output == "json" {
-		return printJSON(cmd.OutOrStdout(), r.answer)
+		return errors.Join(printJSON(cmd.OutOrStdout(), r.answer), r.failed)
 	}
 	t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	r.table(t)
-	return t.Flush()
+	return errors.Join(t.Flush(), r.failed)
 }
 
 func newMembers() *cobra.Command {
-	return newQuestion("members", "list the members that a node sees",
-		"members prints the members that one node sees, with their status and who leads them.\n"+
+	return newQuestion(asking{
+		use: "members", short: "list the members that a node sees", args: noArguments,
+		long: "members prints the members that one node sees, with their status and who leads them.\n" +
 			"Where no leader stands for that list, standard error says so.",
-		func(ctx context.Context, c *admin.Client) (reply, error) {
+		ask: func(ctx context.Context, c *admin.Client, _ []string) (reply, error) {
 			// The status says in one look who the leader of these members is.
 			s, err := c.Status(ctx)
 			return reply{
@@ -105,7 +150,8 @@ func newMembers() *cobra.Command {
 				table:  func(w io.Writer) { printMembers(w, s) },
 				note:   staleness(s),
 			}, err
-		})
+		},
+	})
 }
 
 // staleness says of members that no leader with authority stands for what they
@@ -143,27 +189,33 @@ func printMembers(w io.Writer, s admin.Status) {
 }
 
 func newLeader() *cobra.Command {
-	return newQuestion("leader", "print the leader, fail when there is none",
-		"leader prints the leader that has authority. When there is none it prints nothing and\n"+
-			"ends with 1, so that a script can ask. It does the same when nobody answers; standard\n"+
+	return newQuestion(asking{
+		use: "leader", short: "print the leader, fail when there is none", args: noArguments,
+		long: "leader prints the leader that has authority. When there is none it prints nothing and\n" +
+			"ends with 1, so that a script can ask. It does the same when nobody answers; standard\n" +
 			"error says which.",
-		func(ctx context.Context, c *admin.Client) (reply, error) {
+		ask: func(ctx context.Context, c *admin.Client, _ []string) (reply, error) {
 			l, err := c.Leader(ctx)
-			return reply{answer: l, table: func(w io.Writer) {
-				fmt.Fprintln(w, "NAME\tADDRESS\tTOKEN")
-				fmt.Fprintf(w, "%s\t%s\t%d\n", l.Name, l.Address, l.Token)
-			}}, err
-		})
+			return reply{answer: l, table: func(w io.Writer) { printLeader(w, l) }}, err
+		},
+	})
+}
+
+func printLeader(w io.Writer, l admin.Leader) {
+	fmt.Fprintln(w, "NAME\tADDRESS\tTOKEN")
+	fmt.Fprintf(w, "%s\t%s\t%d\n", l.Name, l.Address, l.Token)
 }
 
 func newStatus() *cobra.Command {
-	return newQuestion("status", "print what a node says about itself and its cluster",
-		"status prints what one node says: who it is, who leads and since when, or why nobody\n"+
+	return newQuestion(asking{
+		use: "status", short: "print what a node says about itself and its cluster", args: noArguments,
+		long: "status prints what one node says: who it is, who leads and since when, or why nobody\n" +
 			"does, and what it refused. -o json is the answer of GET /v1/status.",
-		func(ctx context.Context, c *admin.Client) (reply, error) {
+		ask: func(ctx context.Context, c *admin.Client, _ []string) (reply, error) {
 			s, err := c.Status(ctx)
 			return reply{answer: s, table: func(w io.Writer) { printStatus(w, s) }}, err
-		})
+		},
+	})
 }
 
 // named is how people are told of a node: by its name too, where it has one.

@@ -57,7 +57,7 @@ func restarted() fake {
 }
 
 // answering serves a node on a socket and returns its address.
-func answering(t *testing.T, node fake) string {
+func answering(t *testing.T, node admin.Node, opts ...admin.Option) string {
 	t.Helper()
 	l, err := admin.Listen("unix:" + filepath.Join(t.TempDir(), "admin"))
 	if err != nil {
@@ -65,7 +65,7 @@ func answering(t *testing.T, node fake) string {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
-	go func() { done <- admin.Serve(ctx, l, admin.New(node, "b")) }()
+	go func() { done <- admin.Serve(ctx, l, admin.New(node, "b", opts...)) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {

@@ -23,12 +23,18 @@ var contract = map[string]map[string]string{
 		"lease-timeout": "0s", "ttl-timeout": "0s", "retry-interval": "0s",
 		"secret-file": "", "tls-ca": "", "tls-cert": "", "tls-key": "",
 		"insecure": "false", "insecure-anywhere": "false",
-		"admin": "off", "config": "", "log-format": "console", "log-level": "info", "join-only": "false",
+		"admin": "off", "admin-write": "false", "admin-token-file": "",
+		"config": "", "log-format": "console", "log-level": "info", "join-only": "false",
 	},
 	"demo":          {"size": "5", "for": "0s", "admin": "127.0.0.1:7070", "script": ""},
 	"members":       {"admin": "127.0.0.1:7070", "output": "table"},
 	"leader":        {"admin": "127.0.0.1:7070", "output": "table"},
 	"status":        {"admin": "127.0.0.1:7070", "output": "table"},
+	"events":        {"admin": "127.0.0.1:7070", "output": "table", "follow": "false"},
+	"send":          {"admin": "127.0.0.1:7070", "output": "table", "to": ""},
+	"transfer":      {"admin": "127.0.0.1:7070", "output": "table", "to": ""},
+	"drain":         {"admin": "127.0.0.1:7070", "output": "table"},
+	"leave":         {"admin": "127.0.0.1:7070", "output": "table", "admin-token-file": ""},
 	"sim":           {"seed": "0", "runs": "100", "size": "0", "for": "0s"},
 	"bench":         {},
 	"config check":  {"config": "", "size": "0"},
@@ -44,7 +50,7 @@ var contract = map[string]map[string]string{
 }
 
 // short are the flags with one dash.
-var short = map[string]string{"output": "o", "help": "h"}
+var short = map[string]string{"output": "o", "help": "h", "follow": "f"}
 
 // verb finds one by its words.
 func verb(t *testing.T, words string) *cobra.Command {

@@ -38,7 +38,32 @@ var notes = map[string]verbNotes{
 		failed: "there is none, or nobody answers",
 		see:    "status",
 	},
-	"status": {failed: "nobody answers, or no node", see: "members, leader"},
+	"status": {failed: "nobody answers, or no node", see: "members, leader, events"},
+	"events": {
+		done:   "printed what the node remembers",
+		failed: "nobody answers, or the node ended while it was followed",
+		see:    "status, members",
+	},
+	"send": {
+		done:   "every member has handled it",
+		failed: "one of them has not, or the node refused, or nobody answers",
+		see:    "members",
+	},
+	"transfer": {
+		done:   "another member leads",
+		failed: "none does, or the node refused, or nobody answers",
+		see:    "leader, drain",
+	},
+	"drain": {
+		done:   "the node will not lead again",
+		failed: "it leads until another can, or it refused, or nobody answers",
+		see:    "leader, transfer, leave",
+	},
+	"leave": {
+		done:   "the node is about to leave",
+		failed: "it refused, or nobody answers",
+		see:    "members, drain",
+	},
 	"sim": {
 		done:   "every run was clean",
 		failed: "a promise was broken, and what happened was printed",
@@ -107,12 +132,19 @@ func environmentOf(cmd *cobra.Command) string {
 			"  --data-dir by ATHENA_DATA_DIR. Flags win, and an empty variable is as none. Without\n" +
 			"  --data-dir and --memory, XDG_STATE_HOME or HOME says where the state directory is."
 	case flags.Lookup("admin") != nil:
-		return "ATHENA_ADMIN stands for --admin; the flag wins."
+		return "ATHENA_ADMIN stands for --admin" + tokenOf(flags) + "; the flag wins."
 	case cmd.Name() == "recover":
 		return "ATHENA_DATA_DIR stands for --data-dir; the flag wins."
 	default:
 		return ""
 	}
+}
+
+func tokenOf(flags *pflag.FlagSet) string {
+	if flags.Lookup("admin-token-file") == nil {
+		return ""
+	}
+	return ", ATHENA_ADMIN_TOKEN_FILE for --admin-token-file"
 }
 
 // newHelp is the verb help. That of cobra ends with 0 where there is no such topic.
@@ -155,8 +187,9 @@ func newEnvironment() *cobra.Command {
 		Long: "Each flag of athena run has a variable and a key of the file of --config. Flags win\n" +
 			"over variables, variables over the file, and the file over defaults; an empty variable is\n" +
 			"as none. A variable ATHENA_... that is none of these is warned of.\n\n" + variableTable() +
-			"\nmembers, leader, status, demo and the verbs that act read ATHENA_ADMIN, recover reads\n" +
-			"ATHENA_DATA_DIR. XDG_STATE_HOME and HOME say where the default data directory is.",
+			"\nmembers, leader, status, events, demo and the verbs that act read ATHENA_ADMIN, all but\n" +
+			"demo ATHENA_ADMIN_TOKEN_FILE too; recover reads ATHENA_DATA_DIR. XDG_STATE_HOME and HOME\n" +
+			"say where the default data directory is.",
 	}
 }
 

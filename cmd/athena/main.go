@@ -60,9 +60,9 @@ func newRoot(began time.Time) *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().Bool("version", false, "print the version of this program")
 	root.AddCommand(
-		newRun(), newDemo(began), newMembers(), newLeader(), newStatus(), newSim(), newBench(),
-		newRecover(), newVersion(), newConfig(), newSecret(),
-		newCompletion(), newEnvironment(),
+		newRun(), newDemo(began), newMembers(), newLeader(), newStatus(), newEvents(), newSend(),
+		newTransfer(), newDrain(), newLeave(), newSim(), newBench(), newRecover(),
+		newVersion(), newConfig(), newSecret(), newCompletion(), newEnvironment(),
 	)
 	root.SetHelpCommand(newHelp())
 	root.SetHelpFunc(help)

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+)
+
+// acting notes what is done to a node; n2 is never there.
+type acting struct{ did []string }
+
+func (a *acting) Send(
+	_ context.Context, to member.Address, event any, _ ...cluster.SendOption,
+) error {
+	e := event.(receiver.JSON)
+	a.did = append(a.did, fmt.Sprintf("send %s %s to %s", e.Name, e.Text, to))
+	return fmt.Errorf("%w: %s is gone", cluster.ErrNotDelivered, to)
+}
+
+func (a *acting) Broadcast(context.Context, any, ...cluster.SendOption) error {
+	return cluster.ErrBusy
+}
+
+func (a *acting) Transfer(_ context.Context, to member.Address) error {
+	a.did = append(a.did, "transfer "+to.String())
+	return nil
+}
+
+func (a *acting) Drain(context.Context) error {
+	a.did = append(a.did, "drain")
+	return nil
+}
+
+func TestAct(t *testing.T) {
+	a := &acting{}
+	write := admin.WithWrite(a, func() { a.did = append(a.did, "leave") })
+	led, leaderless := answering(t, pair(3), write), answering(t, pair(0), write)
+	readOnly := answering(t, pair(3))
+	const leader = "NAME  ADDRESS  TOKEN\nn1    h:1      3\n"
+	for _, c := range []struct {
+		name, at string
+		args     []string
+		code     int
+		stdout   string
+		stderr   string
+		did      string
+	}{
+		{"transfer", led, []string{"transfer"}, exitDone, leader, "", "transfer -"},
+		{"transfer to a name", led, []string{"transfer", "--to", "n2"}, exitDone, leader, "",
+			"transfer h:2"},
+		{"transfer to nobody", led, []string{"transfer", "--to", "n9"}, exitFailed, "",
+			`says: to "n9": no member has this`, ""},
+		{"transfer without quorum", leaderless, []string{"transfer", "-o", "json"}, exitDone,
+			"{\n  \"leader\": null\n}\n", "nobody leads with authority at the moment", "transfer -"},
+		{"drain", led, []string{"drain"}, exitDone, leader, "", "drain"},
+		{"drain without quorum", leaderless, []string{"drain"}, exitDone, "", "nobody leads", "drain"},
+		{"leave", led, []string{"leave"}, exitDone, "the node leaves\n", "", "leave"},
+		{"leave as JSON", answering(t, pair(3), write), []string{"leave", "-o", "json"}, exitDone,
+			"{\n  \"status\": \"leaving\"\n}\n", "", "leave"},
+		{"send to one", led, []string{"send", "Order", `{"ID": 7}`, "--to", "n2"}, exitFailed, "",
+			"h:2 is gone", `send Order {"ID":7} to h:2`},
+		{"send to all", led, []string{"send", "Order", `{}`}, exitFailed, "", "too much under way", ""},
+		{"read only", readOnly, []string{"leave"}, exitFailed, "", "--admin-write", ""},
+		{"no JSON", led, []string{"send", "Order", `{ID: 7}`}, exitUsage, "", "is no JSON value", ""},
+		{"no event", led, []string{"send", "Order"}, exitUsage, "", "JSON is missing", ""},
+		{"unquoted", led, []string{"send", "Order", `{"ID":`, `7}`}, exitUsage, "", "quote", ""},
+		{"argument", led, []string{"leave", "now"}, exitUsage, "", `unexpected argument "now"`, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a.did = nil
+			code, stdout, stderr := athena(append(c.args, "--admin", c.at)...)
+			if code != c.code || stdout != c.stdout || !strings.Contains(stderr, c.stderr) ||
+				c.stderr == "" && stderr != "" {
+				t.Errorf("%q: code %d, output %q, error %q, want %d, %q and %q",
+					c.args, code, stdout, stderr, c.code, c.stdout, c.stderr)
+			}
+			if got := strings.Join(a.did, ", "); got != c.did {
+				t.Errorf("%q: did %q, want %q", c.args, got, c.did)
+			}
+		})
+	}
+}
+
+// TestPrintSent wants a line for each member, and one that failed to be a failure.
+func TestPrintSent(t *testing.T) {
+	var out strings.Builder
+	printSent(&out, admin.Sent{Results: []admin.SendResult{
+		{Name: "n1", Address: member.Address{Host: "h", Port: 1}, Result: admin.OutcomeHandled},
+		{Name: "n2", Address: member.Address{Host: "h", Port: 2}, Result: admin.CodeBusy, Error: "full"},
+	}})
+	want := "NAME\tADDRESS\tRESULT\tERROR\nn1\th:1\thandled\t-\nn2\th:2\tbusy\tfull\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestToken asks with a token by flag or variable, and is told where it is missing.
+func TestToken(t *testing.T) {
+	path := secretFile(t, strings.Repeat("t", 32)+"\n", 0o600)
+	token, err := admin.ReadToken(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := admin.Listen("unix:"+filepath.Join(t.TempDir(), "admin"), admin.WithToken(token))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- admin.Serve(ctx, l, admin.New(pair(3), "b"), admin.WithToken(token)) }()
+	defer func() { cancel(); <-done }()
+	at := admin.AddrOf(l)
+	code, _, stderr := athena("leader", "--admin", at)
+	if code != exitFailed || !strings.Contains(stderr, "--admin-token-file") {
+		t.Errorf("without a token: code %d, %q, want %d and what to do", code, stderr, exitFailed)
+	}
+	if code, _, stderr := athena("leader", "--admin", at, "--admin-token-file", path); code != exitDone {
+		t.Errorf("with --admin-token-file: code %d, %q", code, stderr)
+	}
+	t.Setenv("ATHENA_ADMIN_TOKEN_FILE", path)
+	if code, _, stderr := athena("events", "--admin", at); code != exitDone {
+		t.Errorf("with ATHENA_ADMIN_TOKEN_FILE: code %d, %q", code, stderr)
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr = athena("leader", "--admin", at)
+	if code != exitUsage || !strings.Contains(stderr, "ATHENA_ADMIN_TOKEN_FILE: ") {
+		t.Errorf("with a file open to others: code %d, %q, want %d and its name",
+			code, stderr, exitUsage)
+	}
+}
+
+// changing is a node of which two changes are known, and then its end.
+type changing struct{ fake }
+
+func (c changing) Events(context.Context) iter.Seq[cluster.Event] {
+	return func(yield func(cluster.Event) bool) {
+		lost, m := c.View.Members[1], c.View.Members[1]
+		m.Status = member.Active
+		_ = yield(cluster.MemberChanged{Before: m, Member: lost}) &&
+			yield(cluster.LeaderChanged{Leader: c.Self, Version: 3, Quorate: true})
+	}
+}
+
+// TestEvents prints a line for each change, and how things are: last without -f,
+// first with it.
+func TestEvents(t *testing.T) {
+	at := answering(t, changing{pair(3)})
+	const now = "snapshot  1 of 2 members active, leader of version 3 is n1 at h:1, without quorum"
+	changes := []string{
+		"member    n2 at h:2 is unreachable, was active",
+		"leader    leader of version 3 is n1 at h:1",
+	}
+	// This ends when all that the node has to say is known.
+	code, stdout, stderr := athena("events", "-f", "-o", "json", "--admin", at)
+	first, _, _ := strings.Cut(stdout, "\n")
+	var e admin.Event
+	if err := json.Unmarshal([]byte(first), &e); err != nil || e.Type != admin.EventSnapshot ||
+		e.Snapshot.Cluster != "c" || e.ID == "" {
+		t.Errorf("athena events -f -o json: %v, %+v of %q, want a snapshot", err, e, first)
+	}
+	if code != exitFailed || !strings.Contains(stderr, "the node has ended") {
+		t.Errorf("athena events -f: code %d, %q when the node has ended, want %d",
+			code, stderr, exitFailed)
+	}
+	code, stdout, stderr = athena("events", "--admin", at)
+	var got []string
+	for line := range strings.Lines(stdout) {
+		if !regexp.MustCompile(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}  \w`).MatchString(line) {
+			t.Errorf("line %q begins with no time", line)
+		}
+		got = append(got, strings.TrimSuffix(line[min(len(line), 25):], "\n"))
+	}
+	if diff := cmp.Diff(append(changes, now), got); diff != "" || code != exitDone || stderr != "" {
+		t.Errorf("athena events: code %d, %q, -want +got:\n%s", code, stderr, diff)
+	}
+	code, _, stderr = athena("events", "--admin", "127.0.0.1:1")
+	if code != exitFailed || !strings.Contains(stderr, "nobody answers") {
+		t.Errorf("athena events of nobody: code %d, %q, want %d", code, stderr, exitFailed)
+	}
+}

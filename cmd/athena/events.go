@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/transport"
+)
+
+// maxEventLine bounds a line that is printed for an event: it may come from something
+// that is no node.
+const maxEventLine = 1000
+
+var errNodeEnded = errors.New("the node has ended, or its admin API; start athena events again")
+
+func newEvents() *cobra.Command {
+	var q question
+	var follow bool
+	cmd := &cobra.Command{
+		Use:   "events",
+		Short: "print what changed among the members, and go on with -f",
+		Long: "events prints the changes that the node remembers, up to 1,024 of this run of its process,\n" +
+			"and then how things are. With -f it prints how things are, and then each change as it\n" +
+			"comes, until it is stopped; it ends with 1 when the node does. A reader that is too slow\n" +
+			"is told how many changes it missed, and how things are then.\n\n" +
+			"With -o json each event is one line: an object with id, type (snapshot, member, leader or\n" +
+			"lagged), and what there is to say under the name of the type. A snapshot is what athena\n" +
+			"status -o json prints.",
+		Example: "  athena events\n" +
+			"  athena events -f -o json | jq -r 'select(.leader) | .leader.name'",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := q.client(cmd)
+			if err != nil {
+				return err
+			}
+			events := c.Recent(cmd.Context())
+			if follow {
+				events = c.Events(cmd.Context(), "")
+			}
+			err = q.printEvents(cmd.OutOrStdout(), events)
+			if err == nil && follow {
+				err = errNodeEnded
+			}
+			return err
+		},
+	}
+	q.define(cmd.Flags())
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is to come")
+	return cmd
+}
+
+// printEvents writes events, a line each.
+func (q *question) printEvents(w io.Writer, events iter.Seq2[admin.Event, error]) error {
+	out := json.NewEncoder(w)
+	for e, err := range events {
+		if err != nil {
+			return q.explained(err)
+		}
+		if q.output == "json" {
+			err = out.Encode(e)
+		} else {
+			_, err = fmt.Fprintf(w, "%s  %-8s  %s\n", timeOf(e).Local().Format("2006-01-02 15:04:05.000"),
+				transport.OneLine(e.Type, maxEventLine), transport.OneLine(e.String(), maxEventLine))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// timeOf is when a change was seen; what is no change is of now.
+func timeOf(e admin.Event) time.Time {
+	switch {
+	case e.Member != nil:
+		return e.Member.Time
+	case e.Leader != nil:
+		return e.Leader.Time
+	default:
+		return time.Now()
+	}
+}

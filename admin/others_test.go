@@ -33,6 +33,8 @@ type trio struct {
 	net    *memnet.Network
 	nodes  [3]*cluster.Node
 	others [3]*Others
+
+	register func(i int, mux *receiver.Mux) // adds handlers of the test
 }
 
 func trioAddress(i int) member.Address {
@@ -41,8 +43,15 @@ func trioAddress(i int) member.Address {
 
 func inTrio(t *testing.T, test func(*testing.T, *trio)) {
 	t.Helper()
+	inTrioThatHandles(t, func(int, *receiver.Mux) {}, test)
+}
+
+func inTrioThatHandles(
+	t *testing.T, register func(int, *receiver.Mux), test func(*testing.T, *trio),
+) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &trio{t: t, net: memnet.New()}
+		w := &trio{t: t, net: memnet.New(), register: register}
 		var started sync.WaitGroup
 		for i := range w.nodes {
 			started.Go(func() { w.start(i) })
@@ -65,6 +74,7 @@ func inTrio(t *testing.T, test func(*testing.T, *trio)) {
 
 func (w *trio) start(i int) {
 	mux := receiver.NewMux()
+	w.register(i, mux)
 	c := cluster.Config{
 		Addr: trioAddress(i).String(), Name: fmt.Sprint("n", i), Size: len(w.nodes), Insecure: true,
 		InsecureAnywhere: true, Receiver: mux,

@@ -73,9 +73,9 @@ func newTransfer() *cobra.Command {
 	cmd := newQuestion(asking{
 		use:   "transfer",
 		short: "let the leader hand leadership over",
-		long: "transfer makes the node that is asked, which must lead, hand leadership over to another\n" +
-			"member, and waits up to 15 seconds until one leads. It prints the new leader. The old one\n" +
-			"stays a member, and may lead again; see athena drain." + needsWrite,
+		long: "transfer makes the node that is asked, which must lead, hand leadership over to\n" +
+			"another member, and waits up to 15 seconds until one leads. It prints the new leader. The\n" +
+			"old one stays a member, and may lead again; see athena drain." + needsWrite,
 		example: "  athena transfer\n  athena transfer --to n2",
 		args:    noArguments,
 		ask: func(ctx context.Context, c *admin.Client, _ []string) (reply, error) {
@@ -92,10 +92,10 @@ func newDrain() *cobra.Command {
 	return newQuestion(asking{
 		use:   "drain",
 		short: "keep a node from leading, for the rest of its run",
-		long: "drain lets the node that is asked hand leadership over, if it leads, and never lead again\n" +
-			"until its process is started anew: there is no way back before. It stays a member, votes\n" +
-			"and gets events. drain waits up to 15 seconds until another member leads, and prints it.\n" +
-			"Where no other member can lead, the node leads on until one can, and drain ends with 1." +
+		long: "drain lets the node that is asked hand leadership over, if it leads, and never lead\n" +
+			"again until its process is started anew: there is no way back before. It stays a member,\n" +
+			"votes and gets events. drain waits up to 15 seconds until another member leads, and prints\n" +
+			"it. Where no other member can, the node leads on until one can, and drain ends with 1." +
 			needsWrite,
 		example: "  athena drain --admin 127.0.0.1:7070",
 		args:    noArguments,
@@ -123,9 +123,9 @@ func newLeave() *cobra.Command {
 	return newQuestion(asking{
 		use:   "leave",
 		short: "let a node leave its cluster in order, and end",
-		long: "leave does what SIGTERM does to the node that is asked: it hands leadership over, tells the\n" +
-			"others, and ends with 0. The answer comes before: leave does not wait for the end. What\n" +
-			"starts processes again when they end, starts this one again too." + needsWrite,
+		long: "leave does what SIGTERM does to the node that is asked: it hands leadership over,\n" +
+			"tells the others, and ends with 0. The answer comes before: leave does not wait for the\n" +
+			"end. What starts processes again when they end, starts this one again too." + needsWrite,
 		example: "  athena leave --admin unix:/run/athena/admin.sock",
 		args:    noArguments,
 		ask: func(ctx context.Context, c *admin.Client, _ []string) (reply, error) {

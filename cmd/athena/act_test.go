@@ -129,7 +129,8 @@ func TestToken(t *testing.T) {
 	if code != exitFailed || !strings.Contains(stderr, "--admin-token-file") {
 		t.Errorf("without a token: code %d, %q, want %d and what to do", code, stderr, exitFailed)
 	}
-	if code, _, stderr := athena("leader", "--admin", at, "--admin-token-file", path); code != exitDone {
+	code, _, stderr = athena("leader", "--admin", at, "--admin-token-file", path)
+	if code != exitDone {
 		t.Errorf("with --admin-token-file: code %d, %q", code, stderr)
 	}
 	t.Setenv("ATHENA_ADMIN_TOKEN_FILE", path)

@@ -72,7 +72,8 @@ func newDemoAPI(f *fleet) http.Handler {
 	}
 	sameSite := http.NewCrossOriginProtection()
 	sameSite.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		admin.WriteError(w, http.StatusForbidden, admin.CodeCrossSite, "the request comes from another site")
+		admin.WriteError(w, http.StatusForbidden, admin.CodeCrossSite,
+			"the request comes from another site")
 	}))
 	return sameSite.Handler(mux)
 }

@@ -28,9 +28,9 @@ func newEvents() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events",
 		Short: "print what changed among the members, and go on with -f",
-		Long: "events prints the changes that the node remembers, up to 1,024 of this run of its process,\n" +
-			"and then how things are. With -f it prints how things are, and then each change as it\n" +
-			"comes, until it is stopped; it ends with 1 when the node does. A reader that is too slow\n" +
+		Long: "events prints the changes that the node remembers, up to 1,024 of this run of its\n" +
+			"process, and then how things are. With -f it prints how things are, and then each change as\n" +
+			"it comes, until it is stopped; it ends with 1 when the node does. A reader that is too slow\n" +
 			"is told how many changes it missed, and how things are then.\n\n" +
 			"With -o json each event is one line: an object with id, type (snapshot, member, leader or\n" +
 			"lagged), and what there is to say under the name of the type. A snapshot is what athena\n" +

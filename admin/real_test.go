@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+)
+
+// order is an event of an application.
+type order struct {
+	ID   uint64
+	Item string `msgpack:"item"`
+}
+
+// journal is what handlers saw.
+type journal struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (j *journal) add(format string, args ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, fmt.Sprintf(format, args...))
+}
+
+// want is what was seen since the last time, in any order.
+func (j *journal) want(t *testing.T, lines ...string) {
+	t.Helper()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	slices.Sort(j.lines)
+	if diff := cmp.Diff(lines, j.lines); diff != "" {
+		t.Errorf("handlers: -want +got:\n%s", diff)
+	}
+	j.lines = nil
+}
+
+// postTo posts to a node of the cluster.
+func (w *trio) postTo(i int, path, body string, into any) (code int) {
+	w.t.Helper()
+	r := httptest.NewRequest("POST", path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	rec := httptest.NewRecorder()
+	h := New(w.nodes[i], "v0.1", WithWrite(w.nodes[i], func() { w.nodes[i].Close() }))
+	h.ServeHTTP(rec, r)
+	if err := json.Unmarshal(rec.Body.Bytes(), into); err != nil {
+		w.t.Fatalf("POST %s %s: %v in %s", path, body, err, rec.Body)
+	}
+	return rec.Code
+}
+
+// TestSendToTypes: JSON comes to the handlers of real members as the type that they
+// handle, and the answer says what became of it at each.
+func TestSendToTypes(t *testing.T) {
+	seen := &journal{}
+	handlers := func(i int, mux *receiver.Mux) {
+		if i == 2 {
+			return // it knows no orders
+		}
+		receiver.Handle(mux, func(_ context.Context, from member.Member, o order) error {
+			seen.add("n%d: %+v from %s", i, o, from.Name)
+			if i == 1 && o.ID == 13 {
+				return errors.New("no such luck")
+			}
+			return nil
+		})
+		receiver.Handle(mux, func(ctx context.Context, _ member.Member, _ struct{ A int }) error {
+			<-ctx.Done()
+			return nil
+		}, receiver.Named("slow"))
+	}
+	inTrioThatHandles(t, handlers, func(t *testing.T, w *trio) {
+		handled := func(i int) SendResult {
+			return SendResult{Name: fmt.Sprint("n", i), Address: trioAddress(i), Result: OutcomeHandled}
+		}
+		var sent Sent
+		code := w.postTo(0, "/v1/send",
+			`{"name": "order", "payload": {"ID": 18446744073709551615, "item": "pen"}, "to": "n1"}`, &sent)
+		if diff := cmp.Diff(Sent{[]SendResult{handled(1)}}, sent); code != 200 || diff != "" {
+			t.Errorf("to one: %d, -want +got:\n%s", code, diff)
+		}
+		seen.want(t, "n1: {ID:18446744073709551615 Item:pen} from n0")
+
+		code = w.postTo(0, "/v1/send", `{"name": "order", "payload": {"ID": 13}}`, &sent)
+		for i := range sent.Results {
+			if failed := sent.Results[i].Error; (failed == "") != (i == 0) {
+				t.Errorf("result %d: error %q", i, failed)
+			}
+			sent.Results[i].Error = ""
+		}
+		failed, unknown := handled(1), handled(2)
+		failed.Result, unknown.Result = CodeHandlerFailed, CodeUnknownType
+		diff := cmp.Diff(Sent{[]SendResult{handled(0), failed, unknown}}, sent)
+		if code != 200 || diff != "" {
+			t.Errorf("to all: %d, -want +got:\n%s", code, diff)
+		}
+		seen.want(t, "n0: {ID:13 Item:} from n0", "n1: {ID:13 Item:} from n0")
+
+		for body, want := range map[string]string{
+			`{"name": "order", "payload": {"ID": "seven"}, "to": "n1"}`:        CodeUnknownType,
+			`{"name": "order", "payload": {"ID": 13}, "to": "n1"}`:             CodeHandlerFailed,
+			`{"name": "order", "payload": {}, "to": "n2"}`:                     CodeUnknownType,
+			`{"name": "slow", "payload": {}, "to": "n1"}`:                      CodeUnknownOutcome,
+			`{"name": "slow", "payload": 18446744073709551616, "to": "n1"}`:    CodeBadRequest,
+			`{"name": "order", "payload": [[[[[[[[[]]]]]]]]], "to": "n1"}`:     CodeBadRequest,
+			`{"name": "LeaderChanged", "payload": {"Quorate": 1}, "to": "n1"}`: CodeUnknownType,
+		} {
+			var e errorBody
+			if code := w.postTo(0, "/v1/send", body, &e); code < 400 || e.Code != want {
+				t.Errorf("POST /v1/send %s: %d %+v, want %s", body, code, e, want)
+			}
+		}
+	})
+}
+
+// TestHandOverForReal: transfer and drain move leadership of real members, and leave
+// ends one.
+func TestHandOverForReal(t *testing.T) {
+	inTrio(t, func(t *testing.T, w *trio) {
+		leader := func() int {
+			term, err := w.nodes[0].WaitLeader(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return int(term.Leader().Address.Port) - 1
+		}
+		first := leader()
+		other := (first + 1) % 3
+		var e errorBody
+		if code := w.postTo(other, "/v1/transfer", "", &e); code != 409 || e.Code != CodeNotLeader ||
+			!strings.Contains(e.Error, trioAddress(first).String()) {
+			t.Errorf("transfer by a follower: %d %+v, want 409 and who leads", code, e)
+		}
+		var h HandedOver
+		code := w.postTo(first, "/v1/transfer", fmt.Sprintf(`{"to": "n%d"}`, other), &h)
+		if code != 200 || h.Leader == nil || h.Leader.Address != trioAddress(other) {
+			t.Fatalf("transfer to n%d: %d %+v", other, code, h.Leader)
+		}
+		h = HandedOver{}
+		code = w.postTo(other, "/v1/drain", "", &h)
+		if code != 200 || h.Leader == nil || h.Leader.Address == trioAddress(other) {
+			t.Fatalf("drain of n%d: %d %+v", other, code, h.Leader)
+		}
+		last := int(h.Leader.Address.Port) - 1
+		code = w.postTo(last, "/v1/transfer", fmt.Sprintf(`{"to": "n%d"}`, other), &h)
+		if h = (HandedOver{}); code == 200 {
+			t.Errorf("transfer to n%d, which is drained: %d", other, code)
+		}
+		var d Done
+		if code := w.postTo(other, "/v1/leave", "", &d); code != 202 || d.Status != "leaving" {
+			t.Errorf("leave: %d %+v", code, d)
+		}
+		<-w.nodes[other].Done()
+		if code := w.postTo(other, "/v1/drain", "", &e); code != 503 || e.Code != CodeClosed {
+			t.Errorf("drain of a node that has ended: %d %+v, want 503 %s", code, e, CodeClosed)
+		}
+	})
+}
+
+// TestEventsForReal: a stream of a real node tells of a member that leaves.
+func TestEventsForReal(t *testing.T) {
+	inTrio(t, func(t *testing.T, w *trio) {
+		f := newFeed(func() Status { return StatusOf(w.nodes[0].Status(), "") })
+		ended := make(chan struct{})
+		go func() { defer close(ended); f.follow(w.nodes[0]) }()
+		synctest.Wait()
+		if err := w.nodes[2].Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		var got []string
+		for _, e := range f.since(1).entries {
+			var c MemberChange
+			if json.Unmarshal(e.data, &c) == nil && c.Member.Name == "n2" {
+				got = append(got, c.Member.Status.String())
+			}
+		}
+		if !slices.Contains(got, "leaving") {
+			t.Errorf("n2 was seen as %q, want leaving", got)
+		}
+		w.nodes[0].Close()
+		<-ended
+		if b := f.since(1); !b.over {
+			t.Error("the node has closed, and its streams go on")
+		}
+	})
+}

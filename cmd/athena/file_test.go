@@ -225,6 +225,28 @@ func TestFaultsOfThreeOrigins(t *testing.T) {
 	}
 }
 
+// TestFaultsWithinOneFile name both lines.
+func TestFaultsWithinOneFile(t *testing.T) {
+	path := configFile(t, sound+"heartbeat-timeout: 2s\nleader-timeout: 1500ms\n")
+	code, _, stderr := athena("config", "check", "--config", path)
+	want := fmt.Sprintf("athena: %[1]s:5: heartbeat-timeout 2s must be at most leader-timeout "+
+		"(%[1]s:6) 1.5s\nathena config check --help says what it takes\n", path)
+	if code != exitUsage || stderr != want {
+		t.Errorf("code %d,\n%s\nwant %d and\n%s", code, stderr, exitUsage, want)
+	}
+}
+
+// TestNothingFollowsFromAnUnknownFile but that it cannot be known.
+func TestNothingFollowsFromAnUnknownFile(t *testing.T) {
+	for _, text := range []string{"size: 3\n name: x", "\x00", "- size: 3", "size: 3\n---\nsize: 4"} {
+		code, _, stderr := athena("run", "--config", configFile(t, text))
+		if code != exitUsage || strings.Count(stderr, "\n") != 2 {
+			t.Errorf("%q: code %d, says\n%s\nwant %d, one fault and where help is",
+				text, code, stderr, exitUsage)
+		}
+	}
+}
+
 // TestManyFaults are cut.
 func TestManyFaults(t *testing.T) {
 	path := configFile(t, strings.Repeat("x: 1\n", 9999))

@@ -46,10 +46,12 @@ func newRun() *cobra.Command {
 		Long: "run makes this process a member of a cluster. SIGINT, SIGTERM or SIGHUP lets it leave\n" +
 			"in order, handing over leadership first; a second one ends it at once. Under nohup\n" +
 			"SIGHUP stays ignored.\n\n" +
-			"Every flag can be given as a variable too, --data-dir as ATHENA_DATA_DIR; flags win,\n" +
-			"and an empty variable is as none.",
+			"Every flag can be given as a variable too, --data-dir as ATHENA_DATA_DIR, and as a line\n" +
+			"of the file of --config. Flags win over variables, variables over the file; an empty\n" +
+			"variable is as none. athena config check says what run would say, and starts nothing.",
 		Example: "  athena run --addr 10.0.0.1:7000 --size 3 --seeds 10.0.0.1:7000,10.0.0.2:7000 \\\n" +
-			"      --secret-file secret --admin 127.0.0.1:7070",
+			"      --secret-file secret --admin 127.0.0.1:7070\n" +
+			"  athena run --config athena.yaml --addr 10.0.0.2:7000",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := s.read(cmd.Flags(), os.Getenv)

@@ -78,7 +78,7 @@ func makeSecret(w io.Writer, path string) error {
 	}
 	_, err = fmt.Fprintln(f, randomSecret())
 	// Before it is copied to other nodes it should be sure to stay.
-	if err = errors.Join(err, f.Chmod(0o600), f.Sync(), f.Close()); err != nil {
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return errors.Join(err, os.Remove(path))
 	}
 	fmt.Fprintf(w, "%s has a new secret. Copy it to every node, mode 0600, and start each with "+

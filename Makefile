@@ -25,7 +25,7 @@ NODES     ?=
 BENCH     ?=
 
 GOLANGCI  := v2.15.0
-PACKAGES  := plantuml graphviz gcc libc6-dev iproute2 nftables
+PACKAGES  := plantuml graphviz gcc libc6-dev iproute2 nftables chromium
 SUDO       = $(if $(filter 0,$(shell id -u)),,sudo)
 BIN       := $(CURDIR)/bin
 CHAOS_FLAGS = $(if $(SEED),-seed $(SEED)) $(if $(FOR),-for $(FOR)) $(if $(NODES),-n $(NODES)) \
@@ -44,7 +44,7 @@ help: ## list the targets
 	  awk -F ':.*## ' '{ printf "  make %-7s  %s\n", $$1, $$2 }'
 	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR REPLAY HISTORY for sim; SWARM for swarm; SEED NODES FOR for chaos, soak and events; NODES FOR for stuck and rolling; FUZZTIME FUZZ for fuzz; BENCH for bench'
 
-demo: build ## five nodes on this machine, and the address of their admin API
+demo: build ## five nodes on this machine, and a page that shows them
 	$(BIN)/athena demo $(ARGS)
 
 build: ## compile bin/athena

@@ -10,6 +10,7 @@
 //	GET /v1/nodes     []Entry: the members by their names, for what follows
 //	GET /v1/nodes/NAME/status
 //	                  Status of that member, which is asked over the cluster
+//	GET /             a page for people that shows all of it (Page)
 //	GET /v1/events    server-sent events: the present Status, then each change
 //	POST /v1/send     an event for members, SendRequest; Sent
 //	POST /v1/transfer leadership to another member, TransferRequest; HandedOver

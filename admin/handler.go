@@ -47,6 +47,10 @@ func New(node Node, build string, opts ...Option) http.Handler {
 	h.streams.feed = newFeed(h.look)
 	go h.streams.feed.follow(node)
 	mux := http.NewServeMux()
+	for _, path := range []string{"/{$}", "/ui/"} {
+		mux.HandleFunc("GET "+path, page)
+		mux.HandleFunc(path, methodNotAllowed(http.MethodGet))
+	}
 	for _, r := range h.routes() {
 		mux.HandleFunc(r.method+" "+r.path, r.answer)
 		mux.HandleFunc(r.path, methodNotAllowed(r.method))

@@ -46,6 +46,8 @@ var dependencies = []dependency{
 	{"github.com/spf13/pflag", []string{"cmd/..."}, "005-cobra.md"},
 	{"go.yaml.in/yaml/v4", []string{"cmd/..."}, "010-yaml.md"},
 	{"golang.org/x/sys", []string{"bench", "chaos", "cluster", "store", "cmd/..."}, "007-golang-x.md"},
+	{"github.com/chromedp/chromedp", nil, "011-dashboard.md"},
+	{"github.com/chromedp/cdproto", nil, "011-dashboard.md"},
 	{"github.com/google/go-cmp", nil, "006-test-modules.md"},
 	{"go.uber.org/goleak", nil, "006-test-modules.md"},
 	{"pgregory.net/rapid", nil, "006-test-modules.md"},

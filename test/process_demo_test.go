@@ -33,7 +33,7 @@ var (
 	nodeLine   = regexp.MustCompile(`(?m)^n\d .*, process (\d+)$`)
 	restarted  = regexp.MustCompile(`(n\d) is started again, process (\d+)`)
 	askLine    = regexp.MustCompile(`(?m)^ask        (.*)$`)
-	adminLine  = regexp.MustCompile(`(?m)^admin API  (http://\S+)/v1/status$`)
+	adminLine  = regexp.MustCompile(`(?m)^dashboard  (http://\S+)/$`)
 )
 
 // number reads the last group of a match.

@@ -56,9 +56,10 @@ func newDemo(began time.Time) *cobra.Command {
 		Use:   "demo",
 		Short: "run a whole cluster on this machine, to look at and to break",
 		Long: "demo runs nodes, each a process of its own, on loopback addresses, with the timings\n" +
-			"of a local network, and prints what happens, in seconds since it began. Kill them as\n" +
-			"you like, or let a script do it: failover kills the leader and starts it again,\n" +
-			"partition cuts the leader off with a minority and heals, rolling restarts every node.",
+			"of a local network, and prints the address of a page that shows them, then what\n" +
+			"happens, in seconds since it began. Break them as you like, on the page or by hand, or\n" +
+			"let a script do it: failover kills the leader and starts it again, partition cuts the\n" +
+			"leader off with a minority and heals, rolling restarts every node.",
 		Example: "  athena demo\n  athena demo --size 3 --for 30s --script failover",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -76,7 +77,7 @@ func newDemo(began time.Time) *cobra.Command {
 	f.IntVar(&d.size, "size", 5, "number of nodes")
 	f.DurationVar(&d.length, "for", 0, "end after this time, 0 for never")
 	f.StringVar(&d.admin, "admin", defaultAdmin,
-		"admin API of the whole demo: host:port on loopback or unix:PATH; also ATHENA_ADMIN")
+		"page and admin API of the whole demo: host:port on loopback or unix:PATH; also ATHENA_ADMIN")
 	f.StringVar(&d.script, "script", "", "failover, partition or rolling; ends when it is done")
 	return cmd
 }
@@ -119,7 +120,7 @@ func (d *demo) run(out, errOut io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	fmt.Fprintf(out, "admin API  %s\n", d.url(l))
+	fmt.Fprintln(out, where(l))
 	f, err := d.form(ctx, dir, out)
 	if err != nil {
 		l.Close()
@@ -174,11 +175,12 @@ func (d *demo) listen(errOut io.Writer) (net.Listener, error) {
 	return l, err
 }
 
-func (d *demo) url(l net.Listener) string {
+// where says where the demo can be looked at: with a browser, unless it is a socket.
+func where(l net.Listener) string {
 	if l.Addr().Network() == "unix" {
-		return admin.AddrOf(l)
+		return "admin API  " + admin.AddrOf(l)
 	}
-	return "http://" + admin.AddrOf(l) + "/v1/status"
+	return "dashboard  http://" + admin.AddrOf(l) + "/"
 }
 
 // explain prints where everything is, and, unless a script plays, commands to paste,

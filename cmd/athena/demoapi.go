@@ -54,6 +54,10 @@ func newDemoAPI(f *fleet) http.Handler {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", api.any)
+	for _, path := range []string{"/{$}", "/ui/"} { // also while no node answers
+		mux.Handle("GET "+path, admin.Page())
+		mux.HandleFunc(path, only("GET, HEAD"))
+	}
 	mux.HandleFunc("GET /v1/nodes", api.nodes)
 	mux.HandleFunc("/v1/nodes", only("GET, HEAD"))
 	mux.HandleFunc("/v1/nodes/", nothingThere)

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The verdict: the state of the cluster in a sentence, for who looks for a second.
+
+import { answering, camps } from "./accord.js";
+import { setText } from "./dom.js";
+import { list } from "./words.js";
+
+// verdict is { mood, shape, text, accord } of looks; mood is "good", "wait" or "bad".
+export function verdict(looks, names) {
+  const there = answering(looks);
+  const silent = looks.filter((l) => !l.status).map((l) => l.node.name);
+  if (!there.length) {
+    return { mood: "bad", shape: "×", text: "No node answers", accord: "" };
+  }
+  const groups = camps(looks);
+  const name = (address) => names.get(address) ?? address;
+  const rest = silent.length ? ` ${list(silent)} ${silent.length > 1 ? "do" : "does"} not answer.` : "";
+  if (groups.length > 1) {
+    const sides = groups.map((g) =>
+      `${list(g.map((l) => l.node.name))} ${belief(g[0].status, name, g.length)}`);
+    return {
+      mood: "bad", shape: "≠", text: `The nodes disagree: ${lead(groups, name)}`,
+      accord: `${sides.join("; ")}.${rest}`,
+    };
+  }
+  const s = there[0].status;
+  const all = there.length === 1 ? "The one node that answers" : `All ${there.length} nodes that answer`;
+  const accord = there.length === 1 ? `${all} ${belief(s, name, 1)}.${rest}` :
+    `${all} agree on who leads.${rest}`;
+  if (s.token > 0) {
+    return { mood: "good", shape: "●", text: `${name(s.view.leader)} leads with authority`, accord };
+  }
+  return {
+    mood: "wait", shape: "○", accord,
+    text: s.view.leader ? `${name(s.view.leader)} leads without authority: ${s.no_leader}` :
+      `Nobody leads: ${s.no_leader}`,
+  };
+}
+
+// lead names who has authority in the eyes of anybody, or says that nobody has.
+function lead(groups, name) {
+  const leaders = new Set(groups.map(([l]) => l.status).filter((s) => s.token > 0)
+    .map((s) => name(s.view.leader)));
+  if (!leaders.size) return "nobody leads with authority";
+  if (leaders.size === 1) return `${[...leaders][0]} leads with authority, and not all know`;
+  return `some take ${list([...leaders])} for the leader`;
+}
+
+function belief(s, name, nodes) {
+  const follows = s.role === "leader" && nodes === 1 ? "leads" : nodes > 1 ? "follow" : "follows";
+  const at = `(version ${s.view.version})`;
+  if (!s.view.leader) return `${nodes > 1 ? "follow" : "follows"} nobody ${at}`;
+  const who = follows === "leads" ? "" : ` ${name(s.view.leader)}`;
+  return `${follows}${who} ${s.token > 0 ? "with" : "without"} authority ${at}`;
+}
+
+// show writes a verdict where the page has room for it.
+export function show({ mood, shape, text, accord }) {
+  const place = document.getElementById("verdict");
+  place.dataset.mood = mood;
+  setText(place.querySelector(".shape"), shape);
+  setText(place.querySelector(".words"), text);
+  setText(document.getElementById("accord"), accord);
+}

@@ -44,7 +44,7 @@ var dependencies = []dependency{
 	{"github.com/spf13/cobra", []string{"cmd/..."}, "005-cobra.md"},
 	{"github.com/coreos/go-systemd/v22", []string{"cmd/..."}, "008-go-systemd.md"},
 	{"github.com/spf13/pflag", []string{"cmd/..."}, "005-cobra.md"},
-	{"go.yaml.in/yaml/v4", []string{"cmd/..."}, "010-yaml.md"},
+	{"go.yaml.in/yaml/v4", []string{"cmd/...", "test"}, "010-yaml.md"},
 	{"golang.org/x/sys", []string{"bench", "chaos", "cluster", "store", "cmd/..."}, "007-golang-x.md"},
 	{"github.com/chromedp/chromedp", nil, "011-dashboard.md"},
 	{"github.com/chromedp/cdproto", nil, "011-dashboard.md"},

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// The files of docs/deployment.md cannot run here. What can be said of them without
+// their platforms is held: that they are what they look like, and that the command line
+// and the variables that they give to a node are a sound configuration of this program.
+
+// checkConfig asks `athena config check`, with these variables and arguments.
+func checkConfig(t *testing.T, env map[string]string, args ...string) {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, append([]string{"config", "check"}, args...)...)
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		cmd.Env = append(cmd.Env, name+"="+env[name])
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("config check with %q %q: %v\n%s", cmd.Env, args, err, out)
+	}
+}
+
+// place puts what a platform would mount where the test has it.
+func place(t *testing.T, env map[string]string) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	env = maps.Clone(env)
+	env["ATHENA_DATA_DIR"] = filepath.Join(dir, "store")
+	env["ATHENA_ADMIN"] = strings.Replace(env["ATHENA_ADMIN"], "unix:/data/", "unix:"+dir+"/", 1)
+	for _, name := range []string{"ATHENA_SECRET_FILE", "ATHENA_ADMIN_TOKEN_FILE"} {
+		if env[name] == "" {
+			continue
+		}
+		env[name] = filepath.Join(dir, name)
+		if err := os.WriteFile(env[name], []byte(strings.Repeat("s", 64)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return env
+}
+
+func readExample(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// TestDeployCompose: each service is one node of the cluster, at its own address, with
+// a volume of its own.
+func TestDeployCompose(t *testing.T) {
+	var file struct {
+		Services map[string]struct {
+			Environment map[string]string
+			Volumes     []string
+			Grace       string `yaml:"stop_grace_period"`
+			Secrets     []struct{ Source, Target string }
+		}
+		Secrets map[string]any
+		Volumes map[string]any
+	}
+	if err := yaml.Unmarshal(readExample(t, "examples/compose/compose.yaml"), &file); err != nil {
+		t.Fatal(err)
+	}
+	var advertised []string
+	for name, s := range file.Services {
+		env := s.Environment
+		advertised = append(advertised, env["ATHENA_ADVERTISE"])
+		if got := fmt.Sprint(len(file.Services)); env["ATHENA_SIZE"] != got {
+			t.Errorf("%s: size %s, want one place for each of the %s", name, env["ATHENA_SIZE"], got)
+		}
+		if len(s.Volumes) != 1 || s.Volumes[0] != name+":/data" || !has(file.Volumes, name) {
+			t.Errorf("%s: volumes %q, want one of its own at /data", name, s.Volumes)
+		}
+		if len(s.Secrets) != 1 || s.Secrets[0].Target != env["ATHENA_SECRET_FILE"] ||
+			!has(file.Secrets, s.Secrets[0].Source) || s.Grace == "" {
+			t.Errorf("%s: secrets %v and grace %q, want the secret that it reads, and time to leave",
+				name, s.Secrets, s.Grace)
+		}
+		checkConfig(t, place(t, env))
+	}
+	slices.Sort(advertised)
+	seeds := file.Services["n1"].Environment["ATHENA_SEEDS"]
+	if got := strings.Join(advertised, ","); got != seeds {
+		t.Errorf("advertised are %s, want the seeds %s", got, seeds)
+	}
+}
+
+func has(m map[string]any, name string) bool {
+	_, ok := m[name]
+	return ok
+}
+
+// manifest is what the test looks at in a document for Kubernetes.
+type manifest struct {
+	Kind     string
+	Metadata struct{ Name string }
+	Spec     struct {
+		ClusterIP   string `yaml:"clusterIP"`
+		NotReady    bool   `yaml:"publishNotReadyAddresses"`
+		ServiceName string `yaml:"serviceName"`
+		Replicas    int
+		Template    struct {
+			Spec struct {
+				Containers []struct {
+					Args []string
+					Env  []struct {
+						Name, Value string
+						ValueFrom   struct {
+							FieldRef struct {
+								Path string `yaml:"fieldPath"`
+							} `yaml:"fieldRef"`
+						} `yaml:"valueFrom"`
+					}
+					Ports                                       []struct{ Name string }
+					ReadinessProbe, LivenessProbe, StartupProbe struct {
+						HTTPGet struct{ Path, Port string } `yaml:"httpGet"`
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestDeployKubernetes: each pod is one node of the cluster, at the address that the
+// headless service gives it, and its probes ask what a node answers.
+func TestDeployKubernetes(t *testing.T) {
+	text := readExample(t, "examples/kubernetes/athena.yaml")
+	// Keys of one word in camel case, which the decoder would look for in lower case.
+	text = regexp.MustCompile(`(readiness|liveness|startup)Probe`).ReplaceAll(text, []byte("${1}probe"))
+	all := map[string]manifest{}
+	for decoder := yaml.NewDecoder(bytes.NewReader(text)); ; {
+		var m manifest
+		if err := decoder.Decode(&m); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all[m.Kind] = m
+	}
+	service, set := all["Service"], all["StatefulSet"]
+	if service.Spec.ClusterIP != "None" || !service.Spec.NotReady ||
+		set.Spec.ServiceName != service.Metadata.Name || len(set.Spec.Template.Spec.Containers) != 1 {
+		t.Fatalf("service %+v and set %+v: want a headless one that lists pods before they are "+
+			"ready, and one container", service, set)
+	}
+	c := set.Spec.Template.Spec.Containers[0]
+	for path, probe := range map[string]string{
+		"/readyz": c.ReadinessProbe.HTTPGet.Path, "/livez": c.LivenessProbe.HTTPGet.Path,
+	} {
+		if probe != path || c.ReadinessProbe.HTTPGet.Port != "admin" {
+			t.Errorf("a probe asks %q, want %q of the port admin", probe, path)
+		}
+	}
+	var advertised []string
+	var seeds string
+	for i := range set.Spec.Replicas {
+		pod := map[string]string{
+			"metadata.name": fmt.Sprint(set.Metadata.Name, "-", i), "metadata.namespace": "default",
+		}
+		env := map[string]string{}
+		for _, e := range c.Env {
+			value := e.Value + pod[e.ValueFrom.FieldRef.Path]
+			for name, known := range env { // those before it, as the platform does
+				value = strings.ReplaceAll(value, "$("+name+")", known)
+			}
+			env[e.Name] = value
+		}
+		if env["ATHENA_SIZE"] != fmt.Sprint(set.Spec.Replicas) {
+			t.Errorf("size %s, want %d", env["ATHENA_SIZE"], set.Spec.Replicas)
+		}
+		advertised, seeds = append(advertised, env["ATHENA_ADVERTISE"]), env["ATHENA_SEEDS"]
+		checkConfig(t, place(t, env), c.Args[1:]...)
+	}
+	if got := strings.Join(advertised, ","); got != seeds {
+		t.Errorf("advertised are %s, want the seeds %s", got, seeds)
+	}
+}
+
+// TestDeploySystemd: the unit is one that systemd takes, and its command line one that
+// this program takes.
+func TestDeploySystemd(t *testing.T) {
+	unit := string(readExample(t, "examples/systemd/athena.service"))
+	line := regexp.MustCompile(`(?m)^ExecStart=/usr/local/bin/athena run (.*)$`).FindStringSubmatch(unit)
+	if line == nil {
+		t.Fatal("the unit runs no athena")
+	}
+	dir := t.TempDir()
+	files := place(t, map[string]string{"ATHENA_SECRET_FILE": "secret"})
+	config := filepath.Join(dir, "athena.yaml")
+	if err := os.WriteFile(config, []byte("addr: 127.0.0.1:7001\nsize: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "athena"), 0o700); err != nil { // RuntimeDirectory
+		t.Fatal(err)
+	}
+	args := strings.NewReplacer("/etc/athena/athena.yaml", config, "%d/secret",
+		files["ATHENA_SECRET_FILE"], "%S", dir, "%t", dir).Replace(line[1])
+	checkConfig(t, nil, strings.Fields(args)...)
+
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("systemd-analyze is not installed (Debian's systemd): the unit was not verified")
+	}
+	// It wants the program to be there.
+	path := filepath.Join(dir, "athena.service")
+	unit = strings.ReplaceAll(unit, "/usr/local/bin/athena", "/bin/true")
+	if err := os.WriteFile(path, []byte(unit), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(analyze, "verify", path).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+}

@@ -85,7 +85,7 @@ type route struct {
 	answer       http.HandlerFunc
 }
 
-// routes are all paths.
+// routes are all paths. openapi.json describes each of them.
 func (h *handler) routes() []route {
 	return []route{
 		{"GET", "/v1/status", h.status},
@@ -99,6 +99,7 @@ func (h *handler) routes() []route {
 		{"POST", "/v1/transfer", act(h, h.transfer)},
 		{"POST", "/v1/drain", act(h, h.drain)},
 		{"POST", "/v1/leave", h.leaves},
+		{"GET", "/v1/openapi.json", document},
 		{"GET", "/livez", h.live},
 		{"GET", "/readyz", h.ready},
 	}

@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+)
+
+// apiDocument is what the tests read of openapi.json.
+type apiDocument struct {
+	OpenAPI    string                          `json:"openapi"`
+	Paths      map[string]map[string]operation `json:"paths"`
+	Components struct {
+		Schemas map[string]schema `json:"schemas"`
+	} `json:"components"`
+}
+
+type operation struct {
+	RequestBody *content           `json:"requestBody"`
+	Responses   map[string]content `json:"responses"`
+}
+
+type content struct {
+	Codes   []string `json:"x-codes"`
+	Content map[string]struct {
+		Schema  schema            `json:"schema"`
+		Example any               `json:"example"`
+		Data    map[string]schema `json:"x-data"`
+	} `json:"content"`
+}
+
+// schema is as much of JSON Schema as the document uses.
+type schema struct {
+	Ref        string            `json:"$ref"`
+	Type       any               `json:"type"`
+	Enum       []string          `json:"enum"`
+	Format     string            `json:"format"`
+	Required   []string          `json:"required"`
+	Properties map[string]schema `json:"properties"`
+	Additional any               `json:"additionalProperties"`
+	Items      *schema           `json:"items"`
+	OneOf      []schema          `json:"oneOf"`
+}
+
+func readDocument(t *testing.T) (d apiDocument) {
+	t.Helper()
+	if err := json.Unmarshal(openAPI, &d); err != nil || !strings.HasPrefix(d.OpenAPI, "3.1") {
+		t.Fatalf("openapi.json: %v, version %q", err, d.OpenAPI)
+	}
+	return d
+}
+
+// typesOf are the types of this API by the names of their schemas.
+func typesOf() map[string]reflect.Type {
+	all := map[string]reflect.Type{}
+	var visit func(t reflect.Type)
+	visit = func(t reflect.Type) {
+		switch t.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Map:
+			visit(t.Elem())
+		case reflect.Struct:
+			if t.PkgPath() != reflect.TypeFor[Status]().PkgPath() || all[t.Name()] != nil {
+				return
+			}
+			all[t.Name()] = t
+			for _, f := range reflect.VisibleFields(t) {
+				visit(f.Type)
+			}
+		}
+	}
+	for _, value := range []any{Status{}, Leader{}, Entry{}, MemberChange{}, LeaderChange{}, Lagged{},
+		SendRequest{}, Sent{}, TransferRequest{}, HandedOver{}, Done{}} {
+		visit(reflect.TypeOf(value))
+	}
+	all["Error"] = reflect.TypeFor[errorBody]()
+	return all
+}
+
+// TestDocumentHasEveryField of the answers and requests, by name, kind and whether it
+// may be missing, and no other.
+func TestDocumentHasEveryField(t *testing.T) {
+	schemas, types := readDocument(t).Components.Schemas, typesOf()
+	for name := range schemas {
+		if types[name] == nil {
+			t.Errorf("schema %s is of no type", name)
+		}
+	}
+	for name, typ := range types {
+		s, ok := schemas[name]
+		if !ok {
+			t.Errorf("type %s has no schema", name)
+			continue
+		}
+		required := []string{}
+		want := map[string]string{}
+		for _, f := range reflect.VisibleFields(typ) {
+			tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+			want[tag] = kindOf(f.Type)
+			if options == "" {
+				required = append(required, tag)
+			}
+		}
+		got := map[string]string{}
+		for property, p := range s.Properties {
+			got[property] = p.kind()
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: -type +schema:\n%s", name, diff)
+		}
+		slices.Sort(required)
+		slices.Sort(s.Required)
+		if diff := cmp.Diff(required, s.Required); diff != "" || s.Additional != false {
+			t.Errorf("%s: required: -type +schema:\n%s; additionalProperties %v", name, diff, s.Additional)
+		}
+	}
+}
+
+// kindOf is what JSON makes of a type.
+func kindOf(t reflect.Type) string {
+	switch {
+	case t.Kind() == reflect.Pointer:
+		return "null or " + kindOf(t.Elem())
+	case t == reflect.TypeFor[json.RawMessage]():
+		return "anything"
+	case t == reflect.TypeFor[time.Time]():
+		return "time"
+	case t.Implements(reflect.TypeFor[interface{ MarshalText() ([]byte, error) }]()):
+		return "string"
+	}
+	switch t.Kind() {
+	case reflect.Slice:
+		return "list of " + kindOf(t.Elem())
+	case reflect.Map:
+		return "map of " + kindOf(t.Elem())
+	case reflect.Struct:
+		return t.Name()
+	case reflect.String:
+		return "string"
+	case reflect.Bool:
+		return "boolean"
+	case reflect.Float64:
+		return "number"
+	case reflect.Int, reflect.Uint64:
+		return "integer"
+	default:
+		panic(fmt.Sprintf("%v in an answer", t))
+	}
+}
+
+// kind is the same of a schema.
+func (s schema) kind() string {
+	switch {
+	case s.Ref != "":
+		return filepath.Base(s.Ref)
+	case len(s.OneOf) == 2 && s.OneOf[1].Type == "null":
+		return "null or " + s.OneOf[0].kind()
+	case s.Type == nil:
+		return "anything"
+	case s.Items != nil:
+		return "list of " + s.Items.kind()
+	case s.Format == "date-time" && s.Type == "string":
+		return "time"
+	case s.Format == "date-time":
+		return "null or time"
+	case s.Type == "object":
+		var of schema
+		text, _ := json.Marshal(s.Additional)
+		_ = json.Unmarshal(text, &of)
+		return "map of " + of.kind()
+	default:
+		return fmt.Sprint(s.Type)
+	}
+}
+
+// fits says what is wrong with a value; empty where it is as the schema says.
+func (d apiDocument) fits(s schema, v any) string {
+	if s.Ref != "" {
+		s = d.Components.Schemas[filepath.Base(s.Ref)]
+	}
+	if len(s.OneOf) > 0 {
+		if v == nil {
+			return ""
+		}
+		s = s.OneOf[0]
+		return d.fits(s, v)
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		return d.fitsObject(s, v)
+	case []any:
+		if s.Items == nil {
+			return fmt.Sprintf("a list where %s is wanted", s.kind())
+		}
+		for i, item := range v {
+			if wrong := d.fits(*s.Items, item); wrong != "" {
+				return fmt.Sprintf("[%d]: %s", i, wrong)
+			}
+		}
+		return ""
+	}
+	kind, text := s.kind(), fmt.Sprint(v)
+	var ok bool
+	switch v := v.(type) {
+	case nil:
+		ok = strings.HasPrefix(kind, "null or ")
+	case bool:
+		ok = kind == "boolean"
+	case float64:
+		ok = kind == "number" || kind == "integer" && v == float64(int64(v))
+	case string:
+		_, err := time.Parse(time.RFC3339Nano, v)
+		ok = kind == "string" || strings.HasSuffix(kind, "time") && err == nil
+		ok = ok && (s.Enum == nil || slices.Contains(s.Enum, v))
+	}
+	if !ok && kind != "anything" {
+		return fmt.Sprintf("%.50s where %s %q is wanted", text, kind, s.Enum)
+	}
+	return ""
+}
+
+func (d apiDocument) fitsObject(s schema, v map[string]any) string {
+	if s.Type != "object" && s.Type != nil {
+		return fmt.Sprintf("an object where %s is wanted", s.kind())
+	}
+	for _, name := range s.Required {
+		if _, there := v[name]; !there {
+			return name + " is missing"
+		}
+	}
+	for name, value := range v {
+		p, known := s.Properties[name]
+		if more, ok := s.Additional.(map[string]any); ok && !known {
+			text, _ := json.Marshal(more)
+			_ = json.Unmarshal(text, &p)
+			known = true
+		}
+		if !known && s.Additional == false {
+			return name + " is not in the schema"
+		}
+		if wrong := d.fits(p, value); known && wrong != "" {
+			return name + ": " + wrong
+		}
+	}
+	return ""
+}
+
+// TestDocumentExamples fit their schemas.
+func TestDocumentExamples(t *testing.T) {
+	d := readDocument(t)
+	for path, methods := range d.Paths {
+		for method, op := range methods {
+			answers := maps.Clone(op.Responses)
+			if op.RequestBody != nil {
+				answers["request"] = *op.RequestBody
+			}
+			for status, a := range answers {
+				for kind, c := range a.Content {
+					if c.Example == nil && !strings.HasPrefix(status, "2") && status != "request" {
+						continue // errors are shown in the page
+					}
+					if wrong := d.fits(c.Schema, c.Example); wrong != "" {
+						t.Errorf("%s %s %s %s: example: %s", method, path, status, kind, wrong)
+					}
+				}
+			}
+		}
+	}
+	_, data, _ := strings.Cut(fmt.Sprint(
+		d.Paths["/v1/events"]["get"].Responses["200"].Content["text/event-stream"].Example), "data: ")
+	var v any
+	if err := json.Unmarshal([]byte(data), &v); err != nil {
+		t.Fatal(err)
+	}
+	stream := d.Paths["/v1/events"]["get"].Responses["200"].Content["text/event-stream"]
+	if wrong := d.fits(stream.Data[EventLeader], v); wrong != "" {
+		t.Errorf("the event of the example: %s", wrong)
+	}
+	if d.fits(stream.Data[EventLeader], map[string]any{"time": "x"}) == "" ||
+		d.fits(stream.Data[EventLagged], map[string]any{"missed": "x"}) == "" {
+		t.Error("whatever is no event fits: the test checks nothing")
+	}
+}
+
+// saying is a node that does as the test says.
+type saying struct {
+	status cluster.Status
+	err    error
+}
+
+func (s saying) Status() cluster.Status { return s.status }
+func (s saying) Events(context.Context) iter.Seq[cluster.Event] {
+	return func(func(cluster.Event) bool) {}
+}
+func (s saying) Send(context.Context, member.Address, any, ...cluster.SendOption) error {
+	return s.err
+}
+func (s saying) Broadcast(context.Context, any, ...cluster.SendOption) error { return s.err }
+func (s saying) Transfer(context.Context, member.Address) error              { return s.err }
+func (s saying) Drain(context.Context) error                                 { return s.err }
+
+// leads is n0 as it leads alone.
+func leads() saying {
+	var s saying
+	m := member.Member{Name: "n0", Status: member.Active}
+	m.Address = trioAddress(0)
+	s.status.Self, s.status.View.Members = m, member.Roster{m}
+	s.status.View.Leader, s.status.View.Role, s.status.Token = m.Address, member.Leading, 3
+	s.status.View.Quorate = true
+	return s
+}
+
+// asked is an answer: "GET /path 200", or "GET /path 400 bad_query".
+type asked map[string]bool
+
+// ask lets a handler answer, and wants what it says to fit the document.
+func (a asked) ask(
+	t *testing.T, d apiDocument, h http.Handler, method, path, body string, header ...string,
+) {
+	t.Helper()
+	url, _, _ := strings.Cut(path, "?")
+	if strings.HasSuffix(url, "/status") && url != "/v1/status" {
+		url = "/v1/nodes/{name}/status"
+	}
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Host = "localhost"
+	r.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+		}
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	line := fmt.Sprintf("%s %s %d", method, url, w.Code)
+	kind := w.Header().Get("Content-Type")
+	var v any
+	if kind == "application/json" {
+		if err := json.Unmarshal(w.Body.Bytes(), &v); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+	}
+	told := d.Paths[url][strings.ToLower(method)].Responses[fmt.Sprint(w.Code)].Content[kind]
+	if wrong := d.fits(told.Schema, v); wrong != "" && kind == "application/json" {
+		t.Errorf("%s: %s in %.300s", line, wrong, w.Body)
+	}
+	if w.Code >= 400 {
+		line += " " + v.(map[string]any)["code"].(string)
+	}
+	a[line] = true
+}
+
+// TestDocumentHasEveryAnswer: what the handlers answer, each path with each status and
+// code, is what the document says, and nothing else.
+func TestDocumentHasEveryAnswer(t *testing.T) {
+	d, got, want := readDocument(t), asked{}, asked{}
+	for path, methods := range d.Paths {
+		for method, op := range methods {
+			for status, a := range op.Responses {
+				line := fmt.Sprintf("%s %s %s", strings.ToUpper(method), path, status)
+				if len(a.Codes) == 0 {
+					want[line] = true
+				}
+				for _, code := range a.Codes {
+					want[line+" "+code] = true
+				}
+			}
+		}
+	}
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("0123456789abcdef"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wanted, err := ReadToken(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads := New(leads(), "")
+	for _, r := range (&handler{}).routes() {
+		path := strings.ReplaceAll(r.path, "{name}", "n0")
+		got.ask(t, d, wanted.wanted(reads), r.method, path, "")
+		got.ask(t, d, loopbackHost(reads), r.method, path, "", "Host", "evil.example")
+		got.ask(t, d, reads, r.method, path, "")
+	}
+	got.looking(t, d)
+	for path, body := range map[string]string{
+		"/v1/send": `{"name": "a", "payload": {}, "to": "n0"}`, "/v1/transfer": "", "/v1/drain": "",
+		"/v1/leave": "",
+	} {
+		got.acting(t, d, path, body)
+	}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got))); diff != "" {
+		t.Errorf("-document +handlers:\n%s", diff)
+	}
+}
+
+// looking asks for what may be wrong with a path that is read.
+func (a asked) looking(t *testing.T, d apiDocument) {
+	t.Helper()
+	joining, leaderless, follows := saying{}, leads(), leads()
+	leaderless.status.Token = 0
+	follows.status.View.Leader = trioAddress(1)
+	for _, path := range []string{"/livez", "/readyz", "/v1/events"} {
+		a.ask(t, d, New(joining, ""), "GET", path+"?what", "")
+	}
+	a.ask(t, d, New(joining, ""), "GET", "/readyz", "")
+	a.ask(t, d, New(leaderless, ""), "GET", "/readyz?quorum", "")
+	a.ask(t, d, New(follows, ""), "GET", "/readyz?leader", "")
+	a.ask(t, d, New(leaderless, ""), "GET", "/v1/leader", "")
+	a.ask(t, d, New(joining, ""), "GET", "/v1/nodes/n9/status", "")
+	two := leads()
+	other := member.Member{Name: "n1", Status: member.Active}
+	other.Address = trioAddress(1)
+	two.status.View.Members = append(two.status.View.Members, other)
+	a.ask(t, d, New(two, ""), "GET", "/v1/nodes/n1/status", "")
+	a.ask(t, d, New(joining, ""), "GET", "/v1/events", "", "Sec-Fetch-Site", "cross-site")
+	full := &handler{node: joining}
+	full.streams.feed = newFeed(full.look)
+	full.streams.open.Store(MaxEventStreams)
+	a.ask(t, d, http.HandlerFunc(full.streams.serve), "GET", "/v1/events", "")
+}
+
+// acting asks for what may become of a path that acts.
+func (a asked) acting(t *testing.T, d apiDocument, path, body string) {
+	t.Helper()
+	node := leads()
+	h := New(node, "", WithWrite(node, func() {}))
+	a.ask(t, d, h, "POST", path, "{")
+	a.ask(t, d, h, "POST", path, body, "Sec-Fetch-Site", "cross-site")
+	a.ask(t, d, h, "POST", path, body, "Content-Type", "text/plain")
+	a.ask(t, d, h, "POST", path, strings.Repeat(" ", maxBodyBytes+1))
+	var errs []error
+	switch path {
+	case "/v1/leave":
+		a.ask(t, d, h, "POST", path, body)
+		return
+	case "/v1/send":
+		errs = []error{cluster.ErrNotActive, cluster.ErrUnknownType, cluster.ErrNotDelivered,
+			&cluster.HandlerError{}, cluster.ErrUnknownOutcome}
+		inTrio(t, func(t *testing.T, w *trio) { // nobody else knows what became of an event
+			h := New(w.nodes[0], "", WithWrite(w.nodes[0], nil))
+			a.ask(t, d, h, "POST", path, `{"name": "a", "payload": {}}`)
+		})
+	case "/v1/transfer":
+		errs = []error{nil, cluster.ErrNotActive, &cluster.NotLeaderError{}, cluster.ErrNotElected,
+			cluster.ErrNoQuorum, context.DeadlineExceeded}
+	default:
+		errs = []error{nil, cluster.ErrNotElected, cluster.ErrNoQuorum, context.DeadlineExceeded}
+	}
+	for _, err := range append(errs, cluster.ErrBusy, cluster.ErrClosed, errors.New("other")) {
+		node.err = err
+		a.ask(t, d, New(node, "", WithWrite(node, nil)), "POST", path, body)
+	}
+}

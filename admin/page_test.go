@@ -5,6 +5,7 @@ package admin_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"regexp"
 	"strings"
@@ -19,11 +20,14 @@ import (
 // they have every field, no other, and every code.
 func TestPageShowsTheAnswers(t *testing.T) {
 	page, err := os.ReadFile("../docs/admin.md")
-	if err != nil {
+	more, moreErr := os.ReadFile("../docs/admin-api.md")
+	if err := errors.Join(err, moreErr); err != nil {
 		t.Fatal(err)
 	}
+	page = append(page, more...)
 	for title, answer := range map[string]any{
 		"### /v1/status": &admin.Status{}, "### /v1/leader": &admin.Leader{},
+		"### /v1/send": &admin.Sent{}, "### /v1/transfer, /v1/drain": &admin.HandedOver{},
 	} {
 		_, section, _ := bytes.Cut(page, []byte(title+"\n"))
 		example := regexp.MustCompile("(?s)```json\n(.*?)```").FindSubmatch(section)
@@ -50,6 +54,15 @@ func TestPageShowsTheAnswers(t *testing.T) {
 		admin.CodeNoAnswer} {
 		if !strings.Contains(string(page), `"code": "`+code+`"`) {
 			t.Errorf("code %s has no example", code)
+		}
+	}
+	for _, code := range []string{admin.CodeUnauthorized, admin.CodeReadOnly, admin.CodeCrossSite,
+		admin.CodeBadRequest, admin.CodeTooLarge, admin.CodeNotActive, admin.CodeNotLeader,
+		admin.CodeNotElected, admin.CodeNoQuorum, admin.CodeNotDelivered, admin.CodeUnknownType,
+		admin.CodeHandlerFailed, admin.CodeUnknownOutcome, admin.CodeBusy, admin.CodeClosed,
+		admin.CodeFailed} {
+		if !strings.Contains(string(more), "\n| `"+code+"` | ") {
+			t.Errorf("code %s has no line in docs/admin-api.md", code)
 		}
 	}
 }

@@ -35,6 +35,13 @@ var pageTypes = map[string]string{
 // /v1/nodes and what is below; New has all of it.
 func Page() http.Handler { return http.HandlerFunc(page) }
 
+// isPage reports whether a request is for a file of the page, and for nothing that a
+// path with dots would lead to.
+func isPage(r *http.Request) bool {
+	p := r.URL.Path
+	return p == "/" || strings.HasPrefix(p, "/ui/") && path.Clean(p) == p
+}
+
 func page(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	if name == "" {

@@ -57,7 +57,7 @@ func TestReadTokenRefuses(t *testing.T) {
 	}
 }
 
-// TestToken: everything but health wants it, and nobody learns more than that.
+// TestToken: everything but health and the page wants it, and nobody learns more than that.
 func TestToken(t *testing.T) {
 	token := readToken(t, tokenFile(t, "  "+tokenText+"\r\n", 0o600))
 	addr := serve(t, "127.0.0.1:0", leading(t), admin.WithToken(token))
@@ -70,7 +70,11 @@ func TestToken(t *testing.T) {
 		{"/readyz?leader", "Bearer wrong", 200},
 		{"/v1/status", "", 401},
 		{"/v1/events?follow=0", "", 401},
-		{"/", "", 401},
+		{"/", "", 200},
+		{"/ui/main.js", "", 200},
+		{"/ui/../v1/status", "", 401},
+		{"/ui/%2e%2e/v1/status", "", 401},
+		{"/ui//v1/status", "", 401},
 		{"/livez/", "", 401},
 		{"/livez/../v1/status", "", 401},
 		{"//livez", "", 401},

@@ -76,9 +76,9 @@ func openBrowser(t *testing.T, site string) *browser {
 			if err != nil {
 				return
 			}
-			// A node that does not answer is no fault of the page, and the browser says
-			// so by itself.
-			if down := m.Source == "network" && strings.Contains(m.URL, "/v1/nodes/"); !down {
+			// An answer that is an error, of a node that is down or to a page without a
+			// token, is no fault of the page; the browser tells of it by itself.
+			if m.Source != "network" || !strings.Contains(m.URL, "/v1/") {
 				b.fault("console: " + m.String())
 			}
 		}
@@ -132,6 +132,21 @@ func look[T any](b *browser, js string) T {
 func (b *browser) until(what, js string) {
 	b.t.Helper()
 	eventually(b.t, what, func() bool { return look[bool](b, "Boolean("+js+")") })
+}
+
+// says waits for an expression of the page to have a value.
+func (b *browser) says(want, js string) {
+	b.t.Helper()
+	got := ""
+	defer func() {
+		if got != want {
+			b.t.Logf("%.200s: %q, want %q", js, got, want)
+		}
+	}()
+	eventually(b.t, want, func() bool {
+		got = look[string](b, js)
+		return got == want
+	})
 }
 
 // colours makes the page light or dark, as the system of a reader would.

@@ -3,11 +3,28 @@
 // What the page asks the server that it came from. Paths are relative, so that a
 // handler which is mounted below another path works too.
 
+const key = "athena-token"; // kept until the tab is closed
+
+// useToken makes every question show a token.
+export function useToken(token) {
+  sessionStorage.setItem(key, token);
+}
+
+// open asks, and gives the answer as it comes. A server that wants a token, or
+// another one, makes the window hear of "unauthorized".
+export async function open(path, options = {}) {
+  const token = sessionStorage.getItem(key);
+  const headers = token ? { Authorization: `Bearer ${token}` } : {};
+  const response = await fetch(path, { ...options, headers, cache: "no-store" });
+  if (response.status === 401) dispatchEvent(new Event("unauthorized"));
+  return response;
+}
+
 // ask gives the JSON at a path. An error has the text and the code of the API.
 export async function ask(path, timeout, method = "GET") {
   let response;
   try {
-    response = await fetch(path, { method, signal: AbortSignal.timeout(timeout), cache: "no-store" });
+    response = await open(path, { method, signal: AbortSignal.timeout(timeout) });
   } catch (error) {
     throw told(error.name === "TimeoutError" ? `no answer within ${timeout} ms` : "no answer", "");
   }

@@ -28,7 +28,7 @@ export class Charts {
     this.#select = select;
     this.#panels = kinds.map((kind) => {
       const panel = {
-        kind, plot: null, canvas: el("div", { class: "canvas", role: "img" }),
+        kind, plot: null, canvas: el("div", { class: "canvas", role: "img", "aria-label": "nothing yet" }),
         key: el("ul", { class: "legend" }), items: new Map(),
       };
       place.append(el("figure", {}, el("figcaption", {}, kind.title), panel.canvas, panel.key));

@@ -9,7 +9,7 @@ const period = 500; // between two looks, ms
 const listTimeout = 2000;
 const statusTimeout = 900;
 
-// A Watcher keeps the newest look at every node, in the order of the list:
+// A Watcher keeps the newest look at every node, in the order of their names:
 //   node    the entry of v1/nodes
 //   status  of v1/status, null where there is none
 //   error   why not, in a few words; "" while the node answers
@@ -56,6 +56,7 @@ export class Watcher {
   #list(nodes) {
     const before = this.looks;
     this.looks = new Map();
+    nodes.sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
     for (const node of nodes) {
       const look = before.get(node.name) ?? { status: null, error: "not asked yet", at: 0 };
       look.node = node;

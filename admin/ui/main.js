@@ -8,11 +8,13 @@ import { ask } from "./api.js";
 import { Beliefs } from "./beliefs.js";
 import { Charts } from "./charts.js";
 import { setText } from "./dom.js";
+import { follow } from "./events.js";
 import { Faults } from "./faults.js";
 import { Watcher } from "./looks.js";
 import { Ring } from "./ring.js";
 import { Story } from "./story.js";
 import { Reigns, TimeLine } from "./timeline.js";
+import { wantToken } from "./token.js";
 import { show, verdict } from "./verdict.js";
 
 const at = (id) => document.getElementById(id);
@@ -62,4 +64,8 @@ async function past(known) {
   }
 }
 
+wantToken(at("token"), () => watcher.soon());
 watcher.start();
+// The stream is quicker than the next look, and tells only of one node: what has
+// happened is read from the looks at all of them.
+follow((type) => type === "snapshot" || watcher.soon());

@@ -6,6 +6,8 @@ package main
 
 import (
 	"errors"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -51,6 +53,7 @@ func newDemoAPI(f *fleet) http.Handler {
 			act:  &http.Transport{ResponseHeaderTimeout: actTimeout},
 		},
 		ErrorHandler: api.noAnswer,
+		ErrorLog:     log.New(io.Discard, "", 0), // a node that ends breaks streams off
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", api.any)

@@ -286,7 +286,7 @@ func printStatus(w io.Writer, s admin.Status) {
 		printElection(line, *e)
 	}
 	if n := s.Handshakes[transport.ResultCertificate.String()]; n > 0 {
-		line("refused", "handshakes with nodes of another secret: %d", n)
+		line("refused", "handshakes for a secret or certificate: %d", n)
 	}
 	up := time.Duration(s.UptimeMS * float64(time.Millisecond)).Round(time.Second)
 	line("running", "%v, %s, protocol %d", up, s.Build, s.Protocol)

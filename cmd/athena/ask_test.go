@@ -124,7 +124,7 @@ func TestAsk(t *testing.T) {
 			"leader   none with authority\n" +
 			"why      needs 2 of the 2 voters\n" +
 			"view     version 3, revision 7\n" +
-			"refused  handshakes with nodes of another secret: 12\n" +
+			"refused  handshakes for a secret or certificate: 12\n" +
 			"running  0s, b, protocol 1\n", ""},
 		{"nobody", "127.0.0.1:1", []string{"status"}, exitFailed, "", "ATHENA_ADMIN"},
 	} {

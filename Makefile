@@ -25,7 +25,7 @@ NODES     ?=
 BENCH     ?=
 
 GOLANGCI  := v2.15.0
-PACKAGES  := plantuml graphviz gcc libc6-dev iproute2 nftables chromium
+PACKAGES  := plantuml graphviz gcc libc6-dev iproute2 nftables chromium prometheus
 SUDO       = $(if $(filter 0,$(shell id -u)),,sudo)
 BIN       := $(CURDIR)/bin
 CHAOS_FLAGS = $(if $(SEED),-seed $(SEED)) $(if $(FOR),-for $(FOR)) $(if $(NODES),-n $(NODES)) \

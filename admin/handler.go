@@ -93,6 +93,7 @@ func (h *handler) routes() []route {
 		{"GET", "/v1/leader", h.leader},
 		{"GET", "/v1/elections", h.elections},
 		{"GET", "/v1/nodes", h.nodes},
+		{"GET", "/metrics", newMetrics(h.node, h.build).ServeHTTP},
 		{"GET", "/v1/nodes/{name}/status", h.nodeStatus},
 		{"GET", "/v1/events", h.events},
 		{"POST", "/v1/send", act(h, h.send)},

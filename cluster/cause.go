@@ -32,6 +32,15 @@ const (
 	CauseRaised Cause = "raised"
 )
 
+// everyCause lists them.
+var everyCause = []Cause{
+	CauseStart, CauseCrash, CauseSilence, CauseHandOver, CauseLeaseLost, CauseConflict,
+	CauseOutvoted, CauseRaised,
+}
+
+// everyRule lists the rules of a conflict.
+var everyRule = []string{RuleChosen, RuleVersion, RuleAddress}
+
 // Rules of a conflict: what makes one claim better than another.
 const (
 	RuleChosen  = "chosen"  // one leader was chosen, the other declared itself

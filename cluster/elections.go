@@ -3,7 +3,6 @@
 package cluster
 
 import (
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -127,6 +126,12 @@ func (es *elections) last() Election {
 	return es.list[len(es.list)-1]
 }
 
+func (es *elections) newest() Election {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	return es.last()
+}
+
 // report tells now what monitoring wants to know.
 func (es *elections) report(now time.Time, s *Status) {
 	es.mu.Lock()
@@ -139,5 +144,5 @@ func (es *elections) report(now time.Time, s *Status) {
 	if !es.since.IsZero() {
 		s.Leaderless += now.Sub(es.since)
 	}
-	s.LeaderChanges = maps.Clone(es.changes)
+	s.LeaderChanges = withZeros(es.changes, everyCause...)
 }

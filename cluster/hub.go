@@ -20,6 +20,8 @@ type hub struct {
 	size int         // of the full cluster
 	view member.View // after all that was published
 	subs []*subscription
+	// lagged counts how often a reader began to be too slow.
+	lagged uint64
 }
 
 // subscription is one reader. Its fields are guarded by the hub's lock.
@@ -40,6 +42,9 @@ func (h *hub) publish(view member.View, events []Event) {
 	for _, s := range h.subs {
 		s.queue = append(s.queue, events...)
 		if s.missed > 0 || len(s.queue) > EventQueue {
+			if s.missed == 0 {
+				h.lagged++
+			}
 			s.missed += len(s.queue)
 			s.queue = nil
 		}
@@ -48,6 +53,12 @@ func (h *hub) publish(view member.View, events []Event) {
 		default:
 		}
 	}
+}
+
+func (h *hub) laggedReaders() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lagged
 }
 
 // events reads as one subscriber until ctx or done ends.

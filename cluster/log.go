@@ -98,10 +98,7 @@ func (n *Node) logTrace(t statemachine.Trace, given bool) {
 }
 
 // logElection tells of the change of leader that just ended, in one line.
-func (n *Node) logElection() {
-	n.elections.mu.Lock()
-	e := n.elections.last()
-	n.elections.mu.Unlock()
+func (n *Node) logElection(e Election) {
 	line := n.log.Info().Str("cause", string(e.Cause))
 	if e.Rule != "" {
 		line = line.Str("rule", e.Rule)

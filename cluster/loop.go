@@ -106,6 +106,7 @@ func (n *Node) keep(d *paxos.Durable) error {
 // then told. An error ends the node.
 func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 	n.elections.why.traced(now, out.Trace)
+	n.tally.traced(out.Trace)
 	seen := *n.look()
 	before := seen.view
 	if out.Changed {
@@ -141,11 +142,14 @@ func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 	if out.Changed {
 		events := changes(before, seen.view, cause)
 		n.hub.publish(seen.view, events)
+		n.tally.happened(events)
 		n.giveUp(events)
 	}
 	n.logTraces(out.Trace)
 	if ended {
-		n.logElection()
+		e := n.elections.newest()
+		n.tally.ended(e, n.cfg.self)
+		n.logElection(e)
 	}
 	for _, m := range restocked(before, seen.view) {
 		n.logTaken(m.Address, takenStore)

@@ -55,6 +55,7 @@ type Node struct {
 	meter meter
 
 	elections elections
+	tally     tally
 	work      sync.WaitGroup // goroutines besides the loop
 
 	quit     chan struct{} // closed when the node begins to end

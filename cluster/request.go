@@ -83,7 +83,7 @@ func canFollow(err error) bool {
 // that member leads: what no connection has taken when led is closed is not sent.
 func (n *Node) request(
 	ctx context.Context, to member.Address, req, resp any, led <-chan struct{}, s sending,
-) error {
+) (err error) {
 	if s.bestEffort {
 		return errRequestBestEffort
 	}
@@ -95,6 +95,7 @@ func (n *Node) request(
 		return err
 	}
 	defer e.release()
+	defer func(name string) { n.tally.requests.ended(name, err) }(e.name)
 	seen := n.look()
 	if err := n.maySend(ctx, seen, to); err != nil {
 		return err

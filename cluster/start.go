@@ -232,9 +232,12 @@ func (c Config) CheckStore() error {
 }
 
 func (n *Node) save(d paxos.Durable) error {
-	return n.store.Save(store.Content{
+	began := time.Now()
+	err := n.store.Save(store.Content{
 		Origin: n.cfg.origin(), LeaseTimeout: n.cfg.LeaseTimeout, Durable: d,
 	})
+	n.tally.saved.Observe(time.Since(began))
+	return err
 }
 
 func newRand() *rand.Rand {

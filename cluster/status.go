@@ -42,6 +42,7 @@ type Status struct {
 	// Leaderless is for how long in all there was no quorate leader as far as this
 	// node knew.
 	Leaderless time.Duration
+	Counts     Counts
 	Uptime     time.Duration
 	Drained    bool
 	// RosterLost says that so many members lost their stores that this node
@@ -93,5 +94,7 @@ func (n *Node) Status() Status {
 	}
 	n.meter.report(&s)
 	n.elections.report(n.clock(), &s)
+	s.Counts = n.tally.report()
+	s.Counts.Lagged = n.hub.laggedReaders()
 	return s
 }

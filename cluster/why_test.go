@@ -206,7 +206,8 @@ func TestAConflictNamesItsRule(t *testing.T) {
 // TestEveryCauseOfTheMachineHasAName here.
 func TestEveryCauseOfTheMachineHasAName(t *testing.T) {
 	for c := statemachine.CauseNone + 1; c < statemachine.Causes; c++ {
-		if causes[c].cause == "" {
+		if !slices.Contains(everyCause, causes[c].cause) ||
+			causes[c].rule != "" && !slices.Contains(everyRule, causes[c].rule) {
 			t.Errorf("%v has no name", c)
 		}
 	}

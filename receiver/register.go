@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/athena-go/athena/histogram"
 	"github.com/athena-go/athena/member"
 )
 
@@ -62,6 +63,7 @@ type handler struct {
 // counters are those of Stats.
 type counters struct {
 	handled, failed, panicked, malformed, dropped, rejected atomic.Uint64
+	took                                                    histogram.Histogram
 }
 
 // Option changes how one event type is treated, whatever handler it is given with.

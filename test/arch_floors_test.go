@@ -11,7 +11,7 @@ import (
 // imports packages of lower floors only. A new package is an error until
 // somebody has placed it here.
 var floors = [][]string{
-	{"member"},
+	{"member", "histogram"},
 	{"paxos"},
 	{"message"},
 	{"statemachine", "wire", "transport", "receiver", "store"},
@@ -48,6 +48,7 @@ var dependencies = []dependency{
 	{"golang.org/x/sys", []string{"bench", "chaos", "cluster", "store", "cmd/..."}, "007-golang-x.md"},
 	{"github.com/chromedp/chromedp", nil, "011-dashboard.md"},
 	{"github.com/chromedp/cdproto", nil, "011-dashboard.md"},
+	{"github.com/prometheus/client_golang", []string{"admin"}, "012-prometheus.md"},
 	{"github.com/google/go-cmp", nil, "006-test-modules.md"},
 	{"go.uber.org/goleak", nil, "006-test-modules.md"},
 	{"pgregory.net/rapid", nil, "006-test-modules.md"},

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin_test
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/transport/memnet"
+)
+
+// exported is a metric as a scrape shows it.
+type exported struct {
+	help, kind string
+	labels     map[string]bool // of any sample, but cluster and le
+	samples    map[string]float64
+}
+
+var (
+	sampleLine = regexp.MustCompile(`^([a-zA-Z_]+)(?:\{(.*)\})? (\S+)$`)
+	labelPair  = regexp.MustCompile(`([a-z_]+)="((?:[^"\\]|\\.)*)"`)
+)
+
+// scrape reads the metrics of Athena that a handler exports, by name. A histogram has
+// its samples under its own name.
+func scrape(t testing.TB, h http.Handler) map[string]*exported {
+	t.Helper()
+	w := ask(h, "GET", "/metrics")
+	if w.Code != http.StatusOK {
+		t.Fatalf("GET /metrics: got %d, %s", w.Code, w.Body)
+	}
+	all := map[string]*exported{}
+	lines := bufio.NewScanner(w.Body)
+	for lines.Scan() {
+		line := lines.Text()
+		if rest, ok := strings.CutPrefix(line, "# HELP athena_"); ok {
+			name, help, _ := strings.Cut("athena_"+rest, " ")
+			all[name] = &exported{help: help, labels: map[string]bool{}, samples: map[string]float64{}}
+			continue
+		}
+		if rest, ok := strings.CutPrefix(line, "# TYPE athena_"); ok {
+			name, kind, _ := strings.Cut("athena_"+rest, " ")
+			all[name].kind = kind
+			continue
+		}
+		m := sampleLine.FindStringSubmatch(line)
+		if m == nil || !strings.HasPrefix(m[1], "athena_") {
+			continue
+		}
+		e := all[familyOf(all, m[1])]
+		if e == nil {
+			t.Fatalf("%q has no # HELP", line)
+		}
+		for _, l := range labelPair.FindAllStringSubmatch(m[2], -1) {
+			if l[1] != "cluster" && l[1] != "le" {
+				e.labels[l[1]] = true
+			}
+		}
+		v, err := strconv.ParseFloat(m[3], 64)
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		e.samples[m[1]+"{"+m[2]+"}"] = v
+	}
+	return all
+}
+
+// familyOf is the name of the metric that a sample belongs to.
+func familyOf(all map[string]*exported, sample string) string {
+	for _, suffix := range []string{"", "_bucket", "_sum", "_count"} {
+		if name, ok := strings.CutSuffix(sample, suffix); ok && all[name] != nil {
+			return name
+		}
+	}
+	return ""
+}
+
+type ping struct{ N int }
+
+// running is what a node in memory exports that was asked, asked others, and saw
+// its leader end.
+func running(t *testing.T) map[string]*exported {
+	t.Helper()
+	var seen map[string]*exported
+	synctest.Test(t, func(t *testing.T) {
+		nodes := threeNodes(t)
+		leader := slices.IndexFunc(nodes, func(n *cluster.Node) bool {
+			term, ok := n.Leader()
+			return ok && term.Valid()
+		})
+		stays, ends := nodes[(leader+1)%3], nodes[leader]
+		for _, to := range nodes {
+			_, err := cluster.Request[ping](t.Context(), stays, to.Self().Address, ping{1})
+			if err != nil {
+				t.Errorf("Request: %v", err)
+			}
+		}
+		if err := ends.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		seen = scrape(t, admin.New(stays, "v0"))
+		for _, n := range nodes {
+			_ = n.Close()
+		}
+	})
+	return seen
+}
+
+// threeNodes are active members of one cluster.
+func threeNodes(t *testing.T) []*cluster.Node {
+	t.Helper()
+	net := memnet.New()
+	var nodes []*cluster.Node
+	var seeds []string
+	for i := range 3 {
+		seeds = append(seeds, fmt.Sprintf("127.0.0.1:%d", 7001+i))
+	}
+	for i := range 3 {
+		mux := receiver.NewMux()
+		receiver.HandleRequest(mux,
+			func(_ context.Context, _ member.Member, p ping) (ping, error) { return p, nil },
+			receiver.Named("ping"))
+		config := cluster.Config{
+			Addr: seeds[i], Size: 3, Seeds: seeds, Receiver: mux, Cluster: "orders",
+		}
+		listen := func(c transport.Config) (*transport.Mesh, error) {
+			return net.Listen(at(t, seeds[i]), c)
+		}
+		n, err := cluster.Start(t.Context(), config, cluster.WithTransport(listen),
+			cluster.WithClock(time.Now), cluster.WithLogger(zerolog.Nop()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes = append(nodes, n)
+	}
+	for _, n := range nodes {
+		if err := n.WaitActive(t.Context(), 3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return nodes
+}
+
+// quiet are metrics that a sound cluster in memory has no sample of.
+var quiet = []string{"athena_tls_cert_expiry_timestamp_seconds"}
+
+// metricRows is the table of docs/metrics.md: a row for each name.
+func metricRows(t *testing.T) map[string][]string {
+	t.Helper()
+	page, err := os.ReadFile("../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string][]string{}
+	row := regexp.MustCompile("(?m)^\\| `(athena_[a-z_]+)` \\| ([a-z]+) \\| (.*?) \\| (.*?) \\|$")
+	for _, m := range row.FindAllStringSubmatch(string(page), -1) {
+		rows[m[1]] = m[2:]
+	}
+	return rows
+}
+
+// TestMetricsAreDocumented: docs/metrics.md has each name that a node exports, with
+// its kind, labels and help, and no other.
+func TestMetricsAreDocumented(t *testing.T) {
+	seen, rows := running(t), metricRows(t)
+	certified := leading(t)
+	certified.CertificateExpires = time.Unix(1_800_000_000, 0)
+	full := scrape(t, admin.New(certified, "v0"))
+	for _, name := range quiet {
+		seen[name] = full[name]
+	}
+	for name, e := range seen {
+		row := rows[name]
+		if row == nil {
+			t.Errorf("%s is exported and not in docs/metrics.md", name)
+			continue
+		}
+		var labels []string
+		for l := range e.labels {
+			labels = append(labels, "`"+l+"`")
+		}
+		slices.Sort(labels)
+		want := []string{e.kind, cmp.Or(strings.Join(labels, ", "), "-"), e.help}
+		if !slices.Equal(row, want) {
+			t.Errorf("%s: docs/metrics.md has %q, a node exports %q", name, row, want)
+		}
+		delete(rows, name)
+	}
+	for name := range rows {
+		t.Errorf("%s is in docs/metrics.md, and no node exports it", name)
+	}
+}
+
+// TestMetricsTellWhatHappened to a node whose leader was replaced.
+func TestMetricsTellWhatHappened(t *testing.T) {
+	seen := running(t)
+	sum := func(name string, pairs ...string) (total float64) {
+		for sample, v := range seen[name].samples {
+			has := func(p string) bool { return strings.Contains(sample, p) }
+			if !slices.ContainsFunc(pairs, func(p string) bool { return !has(p) }) {
+				total += v
+			}
+		}
+		return total
+	}
+	for _, c := range []struct {
+		want  float64
+		name  string
+		pairs []string
+	}{
+		{1, "athena_leader_changes_total", []string{`cause="start"`}},
+		{1, "athena_leader_changes_total", []string{`cause="silence"`}},
+		{1, "athena_election_duration_seconds", []string{"_count"}},
+		{1, "athena_has_quorum", nil},
+		{2, "athena_members", []string{`status="active"`}},
+		{2, "athena_token", nil},
+		{3, "athena_requests_total", []string{`type="ping"`, `code="ok"`}},
+		{1, "athena_receiver_duration_seconds", []string{"_count", `type="ping"`}},
+		{1, "athena_member_transitions_total", []string{`from="active"`, `to="unreachable"`}},
+		{1, "athena_insecure", nil},
+		{1, "athena_build_info", []string{`cluster="orders"`, `version="v0"`}},
+	} {
+		if got := sum(c.name, c.pairs...); got != c.want {
+			t.Errorf("%s%q: got %v, want %v of\n%v", c.name, c.pairs, got, c.want, seen[c.name].samples)
+		}
+	}
+	for _, name := range []string{"athena_leaderless_seconds_total", "athena_store_sync_seconds",
+		"athena_heartbeats_missed_total", "athena_transport_bytes_total", "athena_votes_total"} {
+		if sum(name) == 0 {
+			t.Errorf("%s: got nothing but 0: %v", name, seen[name].samples)
+		}
+	}
+}
+
+// TestLabelsAreBounded: who is no member has no label of its own.
+func TestLabelsAreBounded(t *testing.T) {
+	f := leading(t)
+	stranger := at(t, "10.9.9.9:1")
+	f.Counts.Missed = map[member.Address]uint64{stranger: 5}
+	f.Peers = []transport.PeerState{{Address: stranger, Connected: true, RTT: 1}}
+	for name, e := range scrape(t, admin.New(f, "")) {
+		for sample := range e.samples {
+			if strings.Contains(sample, stranger.Host) {
+				t.Errorf("%s has %s", name, sample)
+			}
+		}
+	}
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package histogram counts durations in fixed buckets, without a lock and without
+// memory beyond its own. It may change until version 1.
+package histogram
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// buckets counts the bounds.
+const buckets = 16
+
+// bounds are the upper ends of the buckets: from what a disk or a handler needs at
+// best to an election that somebody has to look at.
+var bounds = [buckets]time.Duration{
+	100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond,
+	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond,
+	10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
+	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
+	time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second,
+}
+
+// Histogram counts durations. The zero Histogram is ready; it must not be copied.
+type Histogram struct {
+	counts [buckets + 1]atomic.Uint64
+	sum    atomic.Int64
+}
+
+// Observe counts d; less than nothing counts as nothing.
+func (h *Histogram) Observe(d time.Duration) {
+	d = max(d, 0)
+	i := 0
+	for i < buckets && d > bounds[i] {
+		i++
+	}
+	h.counts[i].Add(1)
+	h.sum.Add(int64(d))
+}
+
+// Read is what was counted. What is observed meanwhile may be in part of it.
+func (h *Histogram) Read() Durations {
+	var d Durations
+	for i := range h.counts {
+		d.counts[i] = h.counts[i].Load()
+	}
+	d.Sum = time.Duration(h.sum.Load())
+	return d
+}
+
+// Durations is what a Histogram had counted at one time.
+type Durations struct {
+	Sum    time.Duration
+	counts [buckets + 1]uint64
+}
+
+// Count is how many were counted.
+func (d Durations) Count() uint64 {
+	var n uint64
+	for _, c := range d.counts {
+		n += c
+	}
+	return n
+}
+
+// Buckets has for each upper bound, in seconds, how many were not above it.
+func (d Durations) Buckets() map[float64]uint64 {
+	m := make(map[float64]uint64, buckets)
+	var n uint64
+	for i, bound := range bounds {
+		n += d.counts[i]
+		m[bound.Seconds()] = n
+	}
+	return m
+}

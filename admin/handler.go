@@ -46,6 +46,7 @@ func New(node Node, build string, opts ...Option) http.Handler {
 	}
 	h.streams.feed = newFeed(h.look)
 	go h.streams.feed.follow(node)
+	h.scrape = newMetrics(node, build)
 	mux := http.NewServeMux()
 	for _, path := range []string{"/{$}", "/ui/"} {
 		mux.HandleFunc("GET "+path, page)
@@ -71,6 +72,7 @@ type handler struct {
 	build string
 	ask   func(ctx context.Context, to member.Address) (Status, error)
 
+	scrape   http.Handler // of Prometheus
 	streams  streams
 	sameSite *http.CrossOriginProtection
 	acts     chan struct{} // an entry for each POST under way
@@ -93,7 +95,7 @@ func (h *handler) routes() []route {
 		{"GET", "/v1/leader", h.leader},
 		{"GET", "/v1/elections", h.elections},
 		{"GET", "/v1/nodes", h.nodes},
-		{"GET", "/metrics", newMetrics(h.node, h.build).ServeHTTP},
+		{"GET", "/metrics", h.metrics},
 		{"GET", "/v1/nodes/{name}/status", h.nodeStatus},
 		{"GET", "/v1/events", h.events},
 		{"POST", "/v1/send", act(h, h.send)},

@@ -106,6 +106,8 @@ func newMetrics(node Node, build string) http.Handler {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
 }
 
+func (h *handler) metrics(w http.ResponseWriter, r *http.Request) { h.scrape.ServeHTTP(w, r) }
+
 // families are all metrics of a node, in the order of docs/metrics.md.
 func families() []family {
 	return slices.Concat(

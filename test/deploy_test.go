@@ -150,7 +150,8 @@ type manifest struct {
 func TestDeployKubernetes(t *testing.T) {
 	text := readExample(t, "examples/kubernetes/athena.yaml")
 	// Keys of one word in camel case, which the decoder would look for in lower case.
-	text = regexp.MustCompile(`(readiness|liveness|startup)Probe`).ReplaceAll(text, []byte("${1}probe"))
+	camel := regexp.MustCompile(`(readiness|liveness|startup)Probe`)
+	text = camel.ReplaceAll(text, []byte("${1}probe"))
 	all := map[string]manifest{}
 	for decoder := yaml.NewDecoder(bytes.NewReader(text)); ; {
 		var m manifest
@@ -204,7 +205,8 @@ func TestDeployKubernetes(t *testing.T) {
 // this program takes.
 func TestDeploySystemd(t *testing.T) {
 	unit := string(readExample(t, "examples/systemd/athena.service"))
-	line := regexp.MustCompile(`(?m)^ExecStart=/usr/local/bin/athena run (.*)$`).FindStringSubmatch(unit)
+	start := regexp.MustCompile(`(?m)^ExecStart=/usr/local/bin/athena run (.*)$`)
+	line := start.FindStringSubmatch(unit)
 	if line == nil {
 		t.Fatal("the unit runs no athena")
 	}

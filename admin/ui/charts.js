@@ -93,7 +93,7 @@ export class Charts {
       ticks: { show: false }, font: "11px system-ui, sans-serif" };
     panel.plot = new uPlot({
       width: widthOf(panel), height, legend: { show: false }, cursor: { show: false },
-      padding: [8, 6, 0, 0],
+      padding: [8, 24, 0, 0],
       scales: {
         x: { range: (_, min, max) => [Math.min(min, max - 30), max] },
         y: { range: (_, __, max) => [0, (max || 1) * 1.15] },

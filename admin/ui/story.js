@@ -32,7 +32,7 @@ export class Story {
     if (!before) return;
     const name = (address) => names.get(address) ?? address;
     if (before.leader && !now.leader) {
-      this.#say("lost", `${name(before.leader)} has no authority any more: ${s.no_leader || "no leader"}`);
+      this.#say("lost", `${name(before.leader)} has no authority any more`, s.no_leader);
     }
     for (const [address, m] of now.members) {
       const old = before.members.get(address);
@@ -90,8 +90,8 @@ export class Story {
     }
   }
 
-  #say(kind, text) {
-    this.#add({ at: new Date(), kind, text });
+  #say(kind, text, detail = "") {
+    this.#add({ at: new Date(), kind, text, detail });
   }
 }
 

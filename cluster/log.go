@@ -155,7 +155,7 @@ var connections = map[transport.What]zerolog.Level{
 func (n *Node) logReport(r transport.Report) {
 	e := n.log.WithLevel(connections[r.What])
 	if !r.Peer.IsZero() {
-		e = e.Str("peer", printable(r.Peer.String()))
+		e = e.Str("peer", transport.OneLine(r.Peer.String(), maxPeer))
 	}
 	if r.What == transport.ReportSeedsDiffer {
 		e = e.Str("seeds", printable(listed(n.cfg.seeds)))
@@ -194,6 +194,10 @@ func (n *Node) logFrame(from member.Identity, reason string, err error) {
 
 // maxLogged bounds what a peer can write into one field of a log.
 const maxLogged = 1024
+
+// maxPeer bounds the address of one that is no member yet, which may call itself
+// anything.
+const maxPeer = 128
 
 // printable keeps what came from a peer on one line, and short. The log quotes
 // it once, in its own way.

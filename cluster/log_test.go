@@ -107,6 +107,17 @@ func TestForeignTextIsPrintableAndCut(t *testing.T) {
 	}
 }
 
+// TestTheAddressOfAStrangerIsCut, before anybody has checked it.
+func TestTheAddressOfAStrangerIsCut(t *testing.T) {
+	got := logged(zerolog.DebugLevel, func(n *Node) {
+		stranger := member.Address{Host: "\x1b[2J" + strings.Repeat("x", 4000), Port: 1}
+		n.logReport(transport.Report{What: transport.ReportRefused, Peer: stranger})
+	})
+	if strings.Contains(got, "\x1b") || len(got) > 2*maxPeer {
+		t.Errorf("got %d bytes, %q; want at most %d, printable", len(got), got, 2*maxPeer)
+	}
+}
+
 // TestNothingIsEscapedTwice: an error of several lines is one line that can be
 // read, with its quotes as they are in the field of a log.
 func TestNothingIsEscapedTwice(t *testing.T) {

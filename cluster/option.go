@@ -87,5 +87,13 @@ func WithClock(now func() time.Time) Option { return func(o *options) { o.clock 
 // it to join: its Status says meanwhile whom it waits for, and handlers that send
 // have it from here. An event may come even before f, so a handler waits until f
 // has run, as in the example. f must not block. A Start that fails later has closed
-// the node.
-func WithListening(f func(*Node)) Option { return func(o *options) { o.listening = f } }
+// the node. Given more than once, each f runs, in that order.
+func WithListening(f func(*Node)) Option {
+	return func(o *options) {
+		before := o.listening
+		o.listening = func(n *Node) {
+			before(n)
+			f(n)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -31,6 +32,22 @@ func TestFirstSeedStartsProvisionally(t *testing.T) {
 		time.Sleep(time.Minute)
 		if _, ok := n.Leader(); ok || n.View().Role != member.Provisional {
 			t.Errorf("alone: got leader %v, role %v; want none, provisional", ok, n.View().Role)
+		}
+	})
+}
+
+// TestListeningMoreThanOnce: who adds an option to those of others takes nothing away.
+func TestListeningMoreThanOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []int
+		note := func(i int) Option { return WithListening(func(*Node) { order = append(order, i) }) }
+		n, err := newWorld(t, 1).start(0, Config{}, note(1), note(2))
+		if err != nil {
+			t.Fatalf("Start: %v", err)
+		}
+		defer n.Close()
+		if want := []int{1, 2}; !slices.Equal(order, want) {
+			t.Errorf("got %v, want %v", order, want)
 		}
 	})
 }

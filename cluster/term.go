@@ -148,11 +148,14 @@ func (t *tenure) extend(until time.Time) bool {
 	return true
 }
 
-// expire runs when the lease was about to end as of some time ago.
+// expire runs when the lease was about to end as of some time ago. A clock that blocks,
+// as that of a paused node does in a test, blocks nobody who wants the lock.
 func (t *tenure) expire() {
+	now := t.clock().UnixNano()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if left := t.remaining() - t.guard; t.cause == nil && left > 0 {
+	left := time.Duration(t.until.Load()-now) - t.guard
+	if t.cause == nil && left > 0 {
 		t.timer.Reset(left)
 		return
 	}

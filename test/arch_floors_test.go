@@ -24,7 +24,7 @@ var floors = [][]string{
 }
 
 // testKits are packages made for tests: they may import "testing", and what
-// is not a test may not import them.
+// is neither a test nor a kit may not import them.
 var testKits = []string{"transport/transporttest", "athenatest"}
 
 // A dependency is a module that we use, and where. No packages means tests
@@ -79,7 +79,8 @@ func checkFloors(t *sourceTree, report reporter) {
 				case to == from:
 					report(t.at(s.Pos()), "%s imports %s, which is beside it", p.path, target)
 				}
-				if slices.Contains(testKits, target) && !f.isTest() {
+				forTests := f.isTest() || slices.Contains(testKits, p.path)
+				if slices.Contains(testKits, target) && !forTests {
 					report(t.at(s.Pos()), "%s is for tests only", target)
 				}
 			}

@@ -117,6 +117,8 @@ func Host(s string) string { h, _, _ := net.SplitHostPort(s); return h }
 `,
 		"transport/transporttest/kit.go": "// Package transporttest is a kit.\n" +
 			"package transporttest\n\nimport \"testing\"\n\nvar _ testing.TB\n",
+		"athenatest/kit.go": "// Package athenatest is a kit upon a kit.\n" +
+			"package athenatest\n\nimport _ \"example.org/m/transport/transporttest\"\n",
 		"transport/memnet/kit_test.go": "package memnet_test\n\n" +
 			"import _ \"example.org/m/transport/transporttest\"\n",
 		"transport/memnet/bubble_test.go": "package memnet_test\n\n" +

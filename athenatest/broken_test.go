@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package athenatest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/athenatest"
+	"github.com/athena-go/athena/cluster"
+)
+
+// broken is a biller that does not look at its context: its leader goes on until its
+// node ends.
+type broken struct{ ledger *athenatest.Register }
+
+func (b broken) main(ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option) error {
+	node, err := cluster.Start(ctx, cfg, opts...)
+	if err != nil {
+		return err
+	}
+	defer node.Leave(context.WithoutCancel(ctx))
+	return node.WhileLeader(ctx, func(_ context.Context, term cluster.Term) error {
+		for node.Err() == nil && ctx.Err() == nil {
+			_ = b.ledger.Write(term.Token(), fmt.Sprint("charged by node ", i))
+			time.Sleep(50 * time.Millisecond)
+		}
+		return nil
+	})
+}
+
+// TestBrokenProgramIsCaught: what the test of biller asks of each scenario tells a
+// program that is right from one that is not.
+func TestBrokenProgramIsCaught(t *testing.T) {
+	for _, s := range []athenatest.Scenario{
+		{Name: "split brain", Play: athenatest.SplitBrain},
+		{Name: "deaf leader", Play: athenatest.DeafLeader},
+		{Name: "leader pause", Play: athenatest.LeaderPause},
+	} {
+		var ledger athenatest.Register
+		athenatest.Run(t, athenatest.Options{Main: broken{&ledger}.main},
+			func(t *testing.T, c *athenatest.Cluster) {
+				s.Play(c)
+				if len(ledger.Refused()) == 0 {
+					t.Errorf("%s: a leader that never stops was not caught", s.Name)
+				}
+			})
+	}
+}
+
+// failure is a test that fails with a text instead of failing.
+type failure struct {
+	testing.TB
+	text string
+}
+
+func (f *failure) Fatalf(format string, args ...any) {
+	f.text = fmt.Sprintf(format, args...)
+	runtime.Goexit()
+}
+
+// TestFailures: what does not happen fails the test, with what the nodes believe.
+func TestFailures(t *testing.T) {
+	mute := func(ctx context.Context, _ int, _ cluster.Config, _ ...cluster.Option) error {
+		<-ctx.Done()
+		return nil
+	}
+	failing := func(context.Context, int, cluster.Config, ...cluster.Option) error {
+		return errors.New("disk on fire")
+	}
+	for name, tc := range map[string]struct {
+		opts athenatest.Options
+		do   func(c *athenatest.Cluster)
+		want []string
+	}{
+		"no quorum": {do: func(c *athenatest.Cluster) {
+			c.Start(0)
+			c.Leader()
+		}, want: []string{"within 1m0s: no leader", "node 0: provisional; 1 of 3 members active",
+			"n0 at 10.0.0.1:7000 is active", "node 1: does not run"}},
+		"no node": {athenatest.Options{Main: mute}, func(c *athenatest.Cluster) {
+			c.Restart(1)
+		}, []string{"no membership of node 1", "node 1: not listening yet"}},
+		"Main fails": {athenatest.Options{Main: failing}, func(c *athenatest.Cluster) {
+			c.Start()
+			c.Leader()
+		}, []string{"Main of node 0 returned: disk on fire"}},
+		"not running": {do: func(c *athenatest.Cluster) { c.Leave(1) }, want: []string{
+			"node 1 does not run"}},
+		"running": {do: func(c *athenatest.Cluster) { c.Start(1, 1) }, want: []string{
+			"node 1 runs already"}},
+		"paused": {do: func(c *athenatest.Cluster) {
+			c.Start()
+			c.WaitSettled()
+			c.Pause(2)
+			c.Node(2)
+		}, want: []string{"node 2 is paused"}},
+		"out of range": {do: func(c *athenatest.Cluster) { c.Partition([]int{5}) }, want: []string{
+			"there is no node 5, only 0 to 4"}},
+		"size": {athenatest.Options{Size: 300}, func(*athenatest.Cluster) {}, []string{
+			"Options.Size is 300, want 1 to 255"}},
+		"scenario": {athenatest.Options{Size: 2}, athenatest.SplitBrain, []string{
+			"at least 3, not 2"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &failure{TB: t}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				tc.do(athenatest.New(f, tc.opts))
+			}()
+			<-done
+			for _, want := range tc.want {
+				if !strings.Contains(f.text, want) {
+					t.Errorf("%s: got %q, want it to say %q", name, f.text, want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package athenatest_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/athenatest"
+	"github.com/athena-go/athena/cluster"
+)
+
+// biller is a program that charges customers, which must not happen twice: it works
+// while it leads, and gives the token with all that it writes.
+type biller struct{ ledger *athenatest.Register }
+
+func (b biller) main(ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option) error {
+	node, err := cluster.Start(ctx, cfg, opts...)
+	if err != nil {
+		return err
+	}
+	defer node.Leave(context.WithoutCancel(ctx))
+	return node.WhileLeader(ctx, func(ctx context.Context, term cluster.Term) error {
+		every := time.NewTicker(50 * time.Millisecond)
+		defer every.Stop()
+		for {
+			select {
+			case <-ctx.Done(): // another one is to lead
+				return context.Cause(ctx)
+			case <-every.C:
+			}
+			if err := b.ledger.Write(term.Token(), fmt.Sprint("charged by node ", i)); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// TestLeaderWork lets everything befall the program that the kit knows, and looks
+// after each whether its work went on, and was done by one leader at a time.
+func TestLeaderWork(t *testing.T) {
+	for _, s := range athenatest.Scenarios() {
+		t.Run(s.Name, func(t *testing.T) {
+			var ledger athenatest.Register
+			opts := athenatest.Options{Size: 3, Main: biller{&ledger}.main}
+			athenatest.Run(t, opts, func(t *testing.T, c *athenatest.Cluster) {
+				s.Play(c)
+				c.Advance(time.Second)
+				before := len(ledger.Written())
+				c.Advance(time.Second)
+				if done := len(ledger.Written()) - before; done != 20 {
+					t.Errorf("the leader wrote %d times within a second, want 20%s", done, c)
+				}
+				// The context of work ends before another leader begins, except where
+				// its process stands still.
+				late := ledger.Refused()
+				if len(late) > 0 && s.Name != "leader pause" {
+					t.Errorf("leaders of the past went on: %v", late)
+				}
+			})
+		})
+	}
+}

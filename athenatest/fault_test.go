@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package athenatest_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/athena-go/athena/athenatest"
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Ping is an event and a request of these tests.
+type Ping struct{ Number int }
+
+// answering gives every node a receiver that answers pings and counts those that came
+// as events, by node.
+func answering(got *[5]atomic.Int64) athenatest.Options {
+	return athenatest.Options{Config: func(i int, c *cluster.Config) {
+		c.Receiver = receiver.NewMux()
+		receiver.Handle(c.Receiver, func(context.Context, member.Member, Ping) error {
+			got[i].Add(1)
+			return nil
+		})
+		receiver.HandleRequest(c.Receiver, func(
+			_ context.Context, _ member.Member, q Order,
+		) (Ticket, error) {
+			return Ticket{len(q.Item)}, nil
+		})
+	}}
+}
+
+// A cut takes one direction: a request needs both, an event gets through where only
+// its acknowledgement is lost.
+func TestCutIsOneWay(t *testing.T) {
+	var got [5]atomic.Int64
+	athenatest.Run(t, answering(&got), func(t *testing.T, c *athenatest.Cluster) {
+		n := c.Node(0)
+		ask := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			_, err := cluster.Request[Ticket](ctx, n, c.Address(1), Order{"x"})
+			return err
+		}
+		if err := ask(); err != nil {
+			t.Errorf("before the cut: %v", err)
+		}
+		c.Cut(1, 0)
+		if err := ask(); !errors.Is(err, cluster.ErrUnknownOutcome) {
+			t.Errorf("with the way back cut: got %v, want ErrUnknownOutcome", err)
+		}
+		if err := n.Send(t.Context(), c.Address(1), Ping{1}); err != nil {
+			t.Errorf("Send: %v", err)
+		}
+		c.Advance(10 * time.Millisecond)
+		if got[1].Load() != 1 {
+			t.Error("the way there is cut too")
+		}
+		c.Heal()
+		c.WaitSettled()
+		if err := ask(); err != nil {
+			t.Errorf("after the heal: %v", err)
+		}
+	})
+}
+
+// Node i is in a group with all that are named with it, the unnamed ones in another.
+func TestPartition(t *testing.T) {
+	opts := athenatest.Options{Size: 5}
+	athenatest.Run(t, opts, func(t *testing.T, c *athenatest.Cluster) {
+		old := c.Leader()
+		pair := []int{old, (old + 1) % 5}
+		c.Partition([]int{(old + 2) % 5}) // is over with the next one
+		c.Partition(pair)
+		next := c.NextLeader(old)
+		if next == pair[1] {
+			t.Errorf("node %d leads with one follower", next)
+		}
+		c.Advance(2 * time.Second)
+		for i := range 5 {
+			v := c.Node(i).View()
+			want := 3
+			if i == pair[0] || i == pair[1] {
+				want = 2
+			}
+			if got := v.Members.Count(member.Active); v.Quorate != (want == 3) || v.Quorate && got != 3 {
+				t.Errorf("node %d shows %d active, quorate %v; its group has %d", i, got, v.Quorate, want)
+			}
+		}
+		c.Heal()
+		c.WaitActive(5)
+	})
+}
+
+// A path makes a request take exactly so much longer, in each direction.
+func TestSlow(t *testing.T) {
+	var got [5]atomic.Int64
+	athenatest.Run(t, answering(&got), func(t *testing.T, c *athenatest.Cluster) {
+		ask := func() time.Duration {
+			begin := time.Now()
+			if _, err := cluster.Request[Ticket](t.Context(), c.Node(0), c.Address(1), Order{}); err != nil {
+				t.Fatal(err)
+			}
+			return time.Since(begin)
+		}
+		if got, want := ask(), 2*athenatest.DefaultDelay; got != want {
+			t.Errorf("a request took %v, want %v", got, want)
+		}
+		c.Slow(1, 50*time.Millisecond)
+		if got, want := ask(), 2*athenatest.DefaultDelay+100*time.Millisecond; got != want {
+			t.Errorf("a slow request took %v, want %v", got, want)
+		}
+		c.Heal()
+		c.Advance(time.Second)
+		if got, want := ask(), 2*athenatest.DefaultDelay; got != want {
+			t.Errorf("after the heal a request took %v, want %v", got, want)
+		}
+	})
+}
+
+// A crash keeps the store, and what removes it makes a new member. Nobody is told of
+// a crash; everybody is of a leave.
+func TestCrashAndLeave(t *testing.T) {
+	opts := athenatest.Options{}
+	opts.Config = func(i int, c *cluster.Config) { c.JoinOnly = i == 2 }
+	athenatest.Run(t, opts, func(t *testing.T, c *athenatest.Cluster) {
+		store := func() member.StoreID { return c.Node(2).Self().StoreID }
+		before := store()
+		shown := func() member.Status {
+			m, _ := c.Node(0).View().Member(c.Address(2))
+			return m.Status
+		}
+		c.Crash(2)
+		c.Advance(50 * time.Millisecond)
+		if got := shown(); got != member.Active {
+			t.Errorf("just after the crash node 2 is %v, want active still", got)
+		}
+		c.Crash(2) // does nothing
+		c.Restart(2)
+		if store() != before {
+			t.Error("after a crash the node has another store")
+		}
+		c.Leave(2)
+		if got := shown(); got == member.Active {
+			t.Error("after it left node 2 is still active")
+		}
+		c.Restart(2)
+		if store() != before {
+			t.Error("after a leave the node has another store")
+		}
+		c.Crash(2)
+		if err := os.RemoveAll(c.DataDir(2)); err != nil {
+			t.Fatal(err)
+		}
+		c.Restart(2)
+		if store() == before {
+			t.Error("the store was removed, and the node has it still")
+		}
+		c.WaitSettled()
+	})
+}
+
+// A paused node takes nothing until it goes on, and then all of it.
+func TestPause(t *testing.T) {
+	var got [5]atomic.Int64
+	athenatest.Run(t, answering(&got), func(t *testing.T, c *athenatest.Cluster) {
+		old := c.Leader()
+		to, n := (old+1)%3, c.Node(old)
+		node := c.Node(to)
+		c.Pause(to)
+		if err := n.Send(t.Context(), c.Address(to), Ping{1}); err != nil {
+			t.Errorf("Send: %v", err)
+		}
+		c.Advance(time.Second)
+		if got[to].Load() != 0 {
+			t.Error("a paused node took an event")
+		}
+		if m, _ := n.View().Member(c.Address(to)); m.Status != member.Unreachable {
+			t.Errorf("a paused node is %v, want unreachable", m.Status)
+		}
+		if m, _ := node.View().Member(c.Address(old)); m.Status != member.Active {
+			t.Errorf("a paused node saw that time passed: the leader is %v", m.Status)
+		}
+		c.Resume(to)
+		c.WaitSettled()
+		if got[to].Load() != 1 {
+			t.Errorf("after the pause %d events came, want 1", got[to].Load())
+		}
+		if c.Leader() != old {
+			t.Errorf("node %d leads, want %d: a pause of a follower costs no leader", c.Leader(), old)
+		}
+	})
+}
+
+// A leader whose clock jumps has no authority any more.
+func TestJumpClock(t *testing.T) {
+	athenatest.Run(t, athenatest.Options{}, func(t *testing.T, c *athenatest.Cluster) {
+		term, ok := c.Node(c.Leader()).Leader()
+		if !ok || !term.Valid() {
+			t.Fatal("the leader has no authority")
+		}
+		c.JumpClock(c.Leader(), time.Hour)
+		if term.Valid() {
+			t.Error("an hour later the leader has authority still")
+		}
+		c.WaitSettled()
+	})
+}
+
+// Of two processes at one address the newer one is reached, and the older one has no
+// authority once its lease has ended.
+func TestTakeOver(t *testing.T) {
+	for _, copied := range []bool{false, true} {
+		athenatest.Run(t, athenatest.Options{}, func(t *testing.T, c *athenatest.Cluster) {
+			i := (c.Leader() + 1) % 3
+			store := c.Node(i).Self().StoreID
+			older := c.TakeOver(i, copied)
+			c.WaitSettled()
+			if c.Node(i) == older || (c.Node(i).Self().StoreID == store) != copied {
+				t.Errorf("copied %v: node %d has another store: %v", copied, i,
+					c.Node(i).Self().StoreID != store)
+			}
+			c.Advance(2 * time.Second)
+			if _, ok := older.Leader(); ok || older.Err() != nil {
+				t.Errorf("the older process shows a leader: %v; ended: %v", ok, older.Err())
+			}
+		})
+	}
+}
+
+// New is for bubbles of the test's own, in which nothing runs at first.
+func TestNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := athenatest.New(t, athenatest.Options{Delay: 5 * time.Millisecond})
+		if got := c.Running(); len(got) != 0 {
+			t.Errorf("got nodes %v, want none", got)
+		}
+		c.Start(0, 1)
+		c.WaitActive(2)
+		if took := c.WaitSettled(); took != 0 || len(c.Running()) != 2 || c.Size() != 3 {
+			t.Errorf("settled after %v, running %v of %d", took, c.Running(), c.Size())
+		}
+		c.Start()
+		c.WaitActive(3)
+		if d := c.Within(time.Second, "the past", func() bool { return true }); d != 0 {
+			t.Errorf("Within took %v, want nothing", d)
+		}
+	})
+}

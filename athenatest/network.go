@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package athenatest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/athena-go/athena/transport/transporttest"
+)
+
+// Path is what befalls the packets from one node to another.
+type Path = transporttest.Path
+
+// Partition makes groups of nodes that reach each other and nobody else; the nodes in
+// none of them are one more group. So Partition([]int{1}) isolates node 1. Earlier
+// cuts and partitions are over.
+func (c *Cluster) Partition(groups ...[]int) {
+	c.t.Helper()
+	group := func(i int) int {
+		return slices.IndexFunc(groups, func(g []int) bool { return slices.Contains(g, i) })
+	}
+	for _, g := range groups {
+		for _, i := range g {
+			c.slot(i) // fails where there is none
+		}
+	}
+	c.eachLink(func(from, to int) {
+		if group(from) != group(to) {
+			c.packets.Cut(c.Address(from), c.Address(to))
+		} else {
+			c.packets.Heal(c.Address(from), c.Address(to))
+		}
+	})
+}
+
+// Cut takes all packets that one node sends to another, and none of the other
+// direction. Neither is told.
+func (c *Cluster) Cut(from, to int) {
+	c.t.Helper()
+	c.slot(from)
+	c.slot(to)
+	c.packets.Cut(c.Address(from), c.Address(to))
+}
+
+// SetPath sets what befalls the packets from one node to another.
+func (c *Cluster) SetPath(from, to int, path Path) {
+	c.t.Helper()
+	c.slot(from)
+	c.slot(to)
+	c.packets.SetPath(c.Address(from), c.Address(to), path)
+}
+
+// Slow makes all packets from and to a node take so much longer.
+func (c *Cluster) Slow(i int, delay time.Duration) {
+	c.t.Helper()
+	for other := range c.slots {
+		if other != i {
+			c.SetPath(i, other, Path{Delay: delay})
+			c.SetPath(other, i, Path{Delay: delay})
+		}
+	}
+}
+
+// Heal undoes Partition, Cut, SetPath and Slow, all of them.
+func (c *Cluster) Heal() {
+	c.eachLink(func(from, to int) {
+		c.packets.Heal(c.Address(from), c.Address(to))
+		c.packets.SetPath(c.Address(from), c.Address(to), Path{})
+	})
+}
+
+func (c *Cluster) eachLink(change func(from, to int)) {
+	for from := range c.slots {
+		for to := range c.slots {
+			if from != to {
+				change(from, to)
+			}
+		}
+	}
+}

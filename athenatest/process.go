@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package athenatest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+)
+
+// process is one run of Main.
+type process struct {
+	host  int
+	clock clock
+	stop  context.CancelFunc
+	ended chan struct{} // closed when Main has returned
+	err   error         // what it returned; written before ended is closed
+
+	mu   sync.Mutex
+	node *cluster.Node // nil until it listens
+}
+
+func (p *process) listens(n *cluster.Node) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.node = n
+}
+
+// listening is the node of the process, nil while there is none.
+func (p *process) listening() *cluster.Node {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.node
+}
+
+// joined is the node of the process, nil while it is no active member.
+func (p *process) joined() *cluster.Node {
+	n := p.listening()
+	if n == nil {
+		return nil
+	}
+	v := n.View()
+	m, _ := v.Member(v.Self.Address)
+	if v.Leader.IsZero() || m.Identity != v.Self || m.Status != member.Active {
+		return nil
+	}
+	return n
+}
+
+func (p *process) hasEnded() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *Cluster) slot(i int) *slot {
+	c.t.Helper()
+	if i < 0 || i >= len(c.slots) {
+		c.t.Fatalf("athenatest: there is no node %d, only 0 to %d", i, len(c.slots)-1)
+	}
+	return &c.slots[i]
+}
+
+// process is what runs as node i.
+func (c *Cluster) process(i int) *process {
+	c.t.Helper()
+	p := c.slot(i).present
+	if p == nil {
+		c.t.Fatalf("athenatest: node %d does not run%s", i, c)
+	}
+	return p
+}
+
+// awake is what runs as node i and is not paused.
+func (c *Cluster) awake(i int) *process {
+	c.t.Helper()
+	p := c.process(i)
+	if p.clock.isShut() {
+		c.t.Fatalf("athenatest: node %d is paused", i)
+	}
+	return p
+}
+
+// Start begins some processes, each with the store that its last run left behind, and
+// does not wait for anything; with no numbers, all of the full cluster that do not run.
+func (c *Cluster) Start(nodes ...int) {
+	c.t.Helper()
+	if len(nodes) == 0 {
+		for i := range c.opts.Size {
+			if c.slots[i].present == nil {
+				nodes = append(nodes, i)
+			}
+		}
+	}
+	for _, i := range nodes {
+		if c.slot(i).present != nil {
+			c.t.Fatalf("athenatest: node %d runs already", i)
+		}
+		// It outlives the context of the test, which ends before the nodes do.
+		ctx, stop := context.WithCancel(context.Background())
+		p := &process{host: i, stop: stop, ended: make(chan struct{})}
+		c.slots[i].present = p
+		cfg := c.config(i)
+		c.timings = cfg.WithDefaults()
+		go func() {
+			defer close(p.ended)
+			p.err = c.opts.Main(ctx, i, cfg, c.options(p)...)
+		}()
+	}
+}
+
+// Restart is Start of one node, and waits until it is an active member.
+func (c *Cluster) Restart(i int) {
+	c.t.Helper()
+	c.Start(i)
+	c.Within(c.limit(), fmt.Sprintf("membership of node %d", i), func() bool {
+		return c.process(i).joined() != nil
+	})
+}
+
+// Crash ends node i, if it runs, as SIGKILL does: from now on nobody hears of it, and
+// its store stays as it is at this moment. Goroutines cannot be killed: the context of
+// its Main ends, its node is closed behind its back, and what Main does until it
+// returns is nothing that counts, except where it touches what the test shares with
+// it.
+func (c *Cluster) Crash(i int) {
+	c.t.Helper()
+	synctest.Wait()
+	before := c.DataDir(i)
+	if p := c.cutOff(i); p != nil {
+		c.slots[i].store++
+		c.copyStore(before, c.DataDir(i))
+		c.reap(p)
+	}
+}
+
+// TakeOver starts another process as node i while the present one goes on, and
+// returns the node of that: as where a supervisor replaces what it cannot reach any
+// more. The newer process gets all packets for the address, and has an empty store, or
+// a copy of that of the older one.
+func (c *Cluster) TakeOver(i int, copied bool) (older *cluster.Node) {
+	c.t.Helper()
+	older = c.Node(i)
+	s, before := c.slot(i), c.DataDir(i)
+	c.older = append(c.older, s.present)
+	s.present = nil
+	s.store++
+	if copied {
+		c.copyStore(before, c.DataDir(i))
+	}
+	c.Start(i)
+	return older
+}
+
+// cutOff takes a process out of the cluster, which hears no more of it.
+func (c *Cluster) cutOff(i int) *process {
+	p := c.slots[i].present
+	if p == nil {
+		return nil
+	}
+	c.packets.Kill(c.Address(i))
+	c.slots[i].present = nil
+	return p
+}
+
+// reap ends what is left of a process, in the background, since that takes time.
+func (c *Cluster) reap(p *process) {
+	p.clock.goOn()
+	p.stop()
+	limit := c.limit() // of the present timings
+	c.ghosts.Go(func() {
+		if n := p.listening(); n != nil {
+			if err := n.Close(); err != nil {
+				c.t.Errorf("athenatest: node %d: Close: %v", p.host, err)
+			}
+		}
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		select {
+		case <-p.ended:
+		case <-timer.C:
+			c.t.Errorf("athenatest: Main of node %d goes on %v after the end of its context",
+				p.host, limit)
+		}
+	})
+}
+
+// Leave ends node i as SIGTERM does: the context of its Main ends, which leaves the
+// cluster in order and returns.
+func (c *Cluster) Leave(i int) {
+	c.t.Helper()
+	c.awake(i).stop()
+	if err := c.WaitEnd(i); err != nil && !errors.Is(err, context.Canceled) {
+		c.t.Fatalf("athenatest: Main of node %d, told to end: %v%s", i, err, c)
+	}
+}
+
+// WaitEnd waits until Main of node i has returned, which then does not run any more,
+// and gives its error: for nodes that must not start.
+func (c *Cluster) WaitEnd(i int) error {
+	c.t.Helper()
+	p := c.process(i)
+	begin := time.Now()
+	for synctest.Wait(); !p.hasEnded(); synctest.Wait() {
+		if time.Since(begin) >= c.limit() {
+			c.t.Fatalf("athenatest: Main of node %d has not ended within %v%s", i, c.limit(), c)
+		}
+		time.Sleep(step)
+	}
+	c.slots[i].present = nil
+	return p.err
+}
+
+func (c *Cluster) copyStore(from, to string) {
+	c.t.Helper()
+	files, err := os.ReadDir(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return // it has none
+	}
+	err = errors.Join(err, os.Mkdir(to, 0o700))
+	for _, f := range files {
+		content, unread := os.ReadFile(filepath.Join(from, f.Name()))
+		err = errors.Join(err, unread, os.WriteFile(filepath.Join(to, f.Name()), content, 0o600))
+	}
+	if err != nil {
+		c.t.Fatalf("athenatest: copy of the store: %v", err)
+	}
+}

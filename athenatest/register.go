@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package athenatest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// ErrFenced says that a leader with a greater token has written already.
+var ErrFenced = errors.New("athenatest: fenced off")
+
+// Register stands for what leaders change outside of the cluster. It keeps the
+// greatest token beside the value and refuses smaller ones, as a database must to
+// which work is given. The zero Register is empty; its methods may be called from any
+// goroutine.
+type Register struct {
+	mu      sync.Mutex
+	token   uint64
+	written []Write
+	refused []Write
+}
+
+// Write is what somebody wrote, or tried to.
+type Write struct {
+	At    time.Time
+	Token uint64
+	Value string
+}
+
+// String is a line for people.
+func (w Write) String() string {
+	return fmt.Sprintf("%s: %q with token %d", w.At.Format("15:04:05.000"), w.Value, w.Token)
+}
+
+// Write changes the value, or returns ErrFenced and remembers that in Refused.
+func (r *Register) Write(token uint64, value string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := Write{time.Now(), token, value}
+	if token < r.token {
+		r.refused = append(r.refused, w)
+		return fmt.Errorf("%w: token %d, and a leader with token %d has written", ErrFenced,
+			token, r.token)
+	}
+	r.token = token
+	r.written = append(r.written, w)
+	return nil
+}
+
+// Written lists what was written, the oldest first.
+func (r *Register) Written() []Write {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.written)
+}
+
+// Refused lists what leaders of the past tried to write. Work that ends with the
+// context of cluster.Node.WhileLeader writes none of them, unless its node was paused
+// or its clock jumped.
+func (r *Register) Refused() []Write {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.refused)
+}

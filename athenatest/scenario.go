@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package athenatest
+
+import (
+	"slices"
+	"time"
+)
+
+// Scenario is something that happens to a cluster while the program under test works.
+type Scenario struct {
+	Name string
+	// Play lets it happen to a cluster of three or more that is settled, and returns
+	// when it is settled again.
+	Play func(c *Cluster)
+}
+
+// Scenarios are those of this package.
+func Scenarios() []Scenario {
+	return []Scenario{
+		{"leader crash", LeaderCrash},
+		{"split brain", SplitBrain},
+		{"deaf leader", DeafLeader},
+		{"leader pause", LeaderPause},
+		{"rolling restart", RollingRestart},
+		{"slow follower", SlowFollower},
+		{"majority crash", MajorityCrash},
+	}
+}
+
+// LeaderCrash crashes the leader, and starts it again once there is another one and
+// has been for a while.
+func LeaderCrash(c *Cluster) {
+	c.t.Helper()
+	old := c.begin()
+	c.Crash(old)
+	c.NextLeader(old)
+	c.Advance(c.timings.TTLTimeout / 2)
+	c.Start(old)
+	c.WaitSettled()
+}
+
+// SplitBrain cuts off the leader, with as many followers as are no majority, until
+// the others have had a leader of their own for a while.
+func SplitBrain(c *Cluster) {
+	c.t.Helper()
+	old := c.begin()
+	minority := append(c.followers(old)[:(c.Size()-1)/2-1], old)
+	c.Partition(minority)
+	c.NextLeader(old)
+	c.Advance(c.timings.TTLTimeout / 2)
+	c.Heal()
+	c.WaitSettled()
+}
+
+// DeafLeader keeps from the leader what the others say, who hear it all the time,
+// until another one leads.
+func DeafLeader(c *Cluster) {
+	c.t.Helper()
+	old := c.begin()
+	for _, i := range c.followers(old) {
+		c.Cut(i, old)
+	}
+	c.NextLeader(old)
+	c.Advance(c.timings.TTLTimeout / 2)
+	c.Heal()
+	c.WaitSettled()
+}
+
+// LeaderPause pauses the leader until another one has led for a while. Only a token
+// stops what its work does meanwhile.
+func LeaderPause(c *Cluster) {
+	c.t.Helper()
+	old := c.begin()
+	c.Pause(old)
+	c.NextLeader(old)
+	c.Advance(c.timings.TTLTimeout / 2)
+	c.Resume(old)
+	c.WaitSettled()
+}
+
+// RollingRestart lets each node leave and come back, one after the other, the leader
+// last.
+func RollingRestart(c *Cluster) {
+	c.t.Helper()
+	leader := c.begin()
+	for _, i := range append(c.followers(leader), leader) {
+		c.Leave(i)
+		c.Advance(time.Second)
+		c.Start(i)
+		c.WaitSettled()
+	}
+}
+
+// SlowFollower makes what one follower sends and hears late, by half
+// a HeartbeatTimeout each way, for a while. It fails the test where the leader changes.
+func SlowFollower(c *Cluster) {
+	c.t.Helper()
+	leader := c.begin()
+	version := c.Node(leader).View().Version
+	c.Slow(c.followers(leader)[0], c.timings.HeartbeatTimeout/2)
+	c.Advance(c.timings.TTLTimeout)
+	c.Heal()
+	c.WaitSettled()
+	if got := c.Node(c.Leader()).View().Version; got != version {
+		c.t.Fatalf("athenatest: a slow follower cost version %d its leader%s", version, c)
+	}
+}
+
+// MajorityCrash crashes so many followers that nobody leads, for a while, and starts
+// them again.
+func MajorityCrash(c *Cluster) {
+	c.t.Helper()
+	leader := c.begin()
+	crashed := c.followers(leader)[:c.Size()-c.Size()/2]
+	for _, i := range crashed {
+		c.Crash(i)
+	}
+	c.Within(c.limit(), "end of authority", func() bool {
+		_, leads := c.Leading()
+		return !leads
+	})
+	c.Advance(c.timings.TTLTimeout / 2)
+	c.Start(crashed...)
+	c.WaitSettled()
+}
+
+// begin waits until the cluster is settled, and returns its leader.
+func (c *Cluster) begin() (leader int) {
+	c.t.Helper()
+	if c.opts.Size < 3 {
+		c.t.Fatalf("athenatest: a scenario needs Options.Size of at least 3, not %d", c.opts.Size)
+	}
+	c.WaitSettled()
+	return c.Leader()
+}
+
+// followers are the nodes that run, without the leader.
+func (c *Cluster) followers(leader int) []int {
+	c.t.Helper()
+	return slices.DeleteFunc(c.Running(), func(i int) bool { return i == leader })
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package athenatest
+
+import (
+	"fmt"
+	"strings"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+)
+
+// step is how often the nodes are looked at while something is awaited.
+const step = time.Millisecond
+
+// limit is how long anything is awaited, in virtual time: a minute with the timings
+// of a local network, longer with longer ones.
+func (c *Cluster) limit() time.Duration { return 6 * c.timings.TTLTimeout }
+
+// look lets everything that is ready happen, and fails the test where a process ended
+// by itself with an error.
+func (c *Cluster) look() {
+	c.t.Helper()
+	synctest.Wait()
+	for i := range c.slots {
+		p := c.slots[i].present
+		if p == nil || !p.hasEnded() {
+			continue
+		}
+		c.slots[i].present = nil
+		if p.err != nil {
+			c.t.Fatalf("athenatest: Main of node %d returned: %v%s", i, p.err, c)
+		}
+	}
+}
+
+// Advance lets time pass.
+func (c *Cluster) Advance(d time.Duration) {
+	c.t.Helper()
+	time.Sleep(d)
+	c.look()
+}
+
+// Within lets time pass until cond holds, which it asks every millisecond, and returns
+// how long that took. It fails the test after limit.
+func (c *Cluster) Within(limit time.Duration, what string, cond func() bool) time.Duration {
+	c.t.Helper()
+	begin := time.Now()
+	for c.look(); !cond(); c.look() {
+		if time.Since(begin) >= limit {
+			c.t.Fatalf("athenatest: within %v: no %s%s", limit, what, c)
+		}
+		time.Sleep(step)
+	}
+	return time.Since(begin)
+}
+
+// Node is node i, for which it waits until it listens. One that is paused fails the
+// test: it answers nobody.
+func (c *Cluster) Node(i int) *cluster.Node {
+	c.t.Helper()
+	c.look()
+	c.awake(i)
+	var n *cluster.Node
+	c.Within(c.limit(), fmt.Sprintf("node %d that listens", i), func() bool {
+		n = c.process(i).listening()
+		return n != nil
+	})
+	return n
+}
+
+// Running lists the nodes that run, those that are not yet members and those that are
+// paused too.
+func (c *Cluster) Running() (nodes []int) {
+	c.t.Helper()
+	c.look()
+	for i := range c.slots {
+		if c.slots[i].present != nil {
+			nodes = append(nodes, i)
+		}
+	}
+	return nodes
+}
+
+// Leading is the node that leads with authority at this instant; false when none does,
+// or one that is paused.
+func (c *Cluster) Leading() (int, bool) {
+	c.t.Helper()
+	for _, i := range c.Running() {
+		p := c.slots[i].present
+		n := p.listening()
+		if n == nil || n.Err() != nil || p.clock.isShut() {
+			continue
+		}
+		if term, ok := n.Leader(); ok && term.Valid() {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// Leader waits until a node leads with authority.
+func (c *Cluster) Leader() int {
+	c.t.Helper()
+	leader := 0
+	c.Within(c.limit(), "leader", func() (ok bool) {
+		leader, ok = c.Leading()
+		return ok
+	})
+	return leader
+}
+
+// NextLeader waits until another node than one leads with authority.
+func (c *Cluster) NextLeader(than int) int {
+	c.t.Helper()
+	leader := 0
+	c.Within(c.limit(), fmt.Sprintf("other leader than node %d", than), func() (ok bool) {
+		leader, ok = c.Leading()
+		return ok && leader != than
+	})
+	return leader
+}
+
+// WaitActive waits until a leader has authority and all nodes that run show at least
+// so many active members.
+func (c *Cluster) WaitActive(count int) {
+	c.t.Helper()
+	c.Within(c.limit(), fmt.Sprintf("%d active members", count), func() bool {
+		if _, ok := c.Leading(); !ok {
+			return false
+		}
+		for _, i := range c.Running() {
+			n := c.slots[i].present.listening()
+			if n == nil || !n.View().Quorate || n.View().Members.Count(member.Active) < count {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Settled reports whether all nodes that run are one cluster: one of them leads with
+// authority, and each shows it, with all that run as active members and no other.
+func (c *Cluster) Settled() bool {
+	c.t.Helper()
+	leader, ok := c.Leading()
+	if !ok {
+		return false
+	}
+	version := c.slots[leader].present.listening().View().Version
+	running := c.Running()
+	for _, i := range running {
+		n := c.slots[i].present.joined()
+		if n == nil {
+			return false
+		}
+		v := n.View()
+		if !v.Quorate || v.Leader != c.Address(leader) || v.Version != version ||
+			v.Members.Count(member.Active) != len(running) {
+			return false
+		}
+	}
+	return true
+}
+
+// WaitSettled waits until Settled, and returns how long that took.
+func (c *Cluster) WaitSettled() time.Duration {
+	c.t.Helper()
+	return c.Within(c.limit(), "one cluster of all that run", c.Settled)
+}
+
+// String is what each node believes at this moment, a line each and one for each
+// member that it shows.
+func (c *Cluster) String() string {
+	var b strings.Builder
+	for i := range c.slots {
+		p := c.slots[i].present
+		if p == nil && i >= c.opts.Size {
+			continue
+		}
+		fmt.Fprintf(&b, "\nnode %d: ", i)
+		if p == nil {
+			b.WriteString("does not run")
+			continue
+		}
+		if p.clock.isShut() {
+			b.WriteString("paused; ")
+		}
+		n := p.listening()
+		if n == nil {
+			b.WriteString("not listening yet")
+			continue
+		}
+		v := n.View()
+		fmt.Fprintf(&b, "%v; %v", v.Role, cluster.Snapshot{View: v, Size: c.opts.Size})
+		if !p.clock.isShut() {
+			if why := n.Status().NoLeader; why != "" {
+				fmt.Fprintf(&b, "\n\t%s", why)
+			}
+		}
+		for _, m := range v.Members {
+			fmt.Fprintf(&b, "\n\t%s at %s is %s", m.Name, m.Address, m.Status)
+		}
+	}
+	return b.String()
+}

@@ -12,11 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/athenatest"
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/transport"
-	"github.com/athena-go/athena/transport/transporttest"
 )
 
 // inStuckStack runs a test with three nodes whose handlers block, for events of
@@ -44,12 +44,12 @@ func inStuckStack(t *testing.T, test func(*testing.T, *stack, *arrivals, chan st
 // flood sends numbered events until one fails, counts those that were taken, and says
 // when the one that failed began. It ends where nothing ever stops it.
 func flood(
-	ctx context.Context, from *cluster.Node, to int, taken *atomic.Int64,
+	ctx context.Context, from *cluster.Node, to member.Address, taken *atomic.Int64,
 ) (last time.Time, err error) {
 	filler := bytes.Repeat([]byte("x"), 1<<10)
 	for taken.Load() < 10*buffered {
 		last = time.Now()
-		err := from.Send(ctx, stackAddress(to), payload{int(taken.Load()), filler})
+		err := from.Send(ctx, to, payload{int(taken.Load()), filler})
 		if err != nil {
 			return last, err
 		}
@@ -69,15 +69,15 @@ func TestStackHandlerThatBlocksForAMinute(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var taken atomic.Int64
 		sent := make(chan error)
-		sender := s.node(from)
+		sender := s.Node(from)
 		go func() {
-			_, err := flood(ctx, sender, to, &taken)
+			_, err := flood(ctx, sender, s.Address(to), &taken)
 			sent <- err
 		}()
 		c.rest(5 * time.Second)
 		early := taken.Load()
 		for range 100 {
-			if err := s.node(third).Send(t.Context(), stackAddress(to), payload{-1, nil}); err != nil {
+			if err := s.Node(third).Send(t.Context(), s.Address(to), payload{-1, nil}); err != nil {
 				t.Errorf("Send of another member: %v", err)
 			}
 		}
@@ -89,7 +89,7 @@ func TestStackHandlerThatBlocksForAMinute(t *testing.T) {
 			t.Errorf("%d events were taken after 5 s, %d after a minute; want no more, at most %d",
 				early, got, buffered)
 		}
-		for _, r := range s.node(to).Status().Receivers {
+		for _, r := range s.Node(to).Status().Receivers {
 			if r.Queued > receiver.QueueLength {
 				t.Errorf("%d events %q wait for a handler, want at most %d",
 					r.Queued, r.Event, receiver.QueueLength)
@@ -100,7 +100,7 @@ func TestStackHandlerThatBlocksForAMinute(t *testing.T) {
 			t.Errorf("Send: got %v, want the end of its context", err)
 		}
 		close(release)
-		s.rest(time.Second)
+		s.Advance(time.Second)
 		if got := a.of(from, to); !slices.Equal(got, upTo(int(early))) {
 			t.Errorf("handled %v, want 0 to %d", got, early-1)
 		}
@@ -120,15 +120,15 @@ func TestStackCloseDuringSend(t *testing.T) {
 			ended := make(chan time.Time, 1)
 			var last time.Time
 			var failed error
-			node := s.node(from)
+			node := s.Node(from)
 			go func() {
-				last, failed = flood(t.Context(), node, to, &taken)
+				last, failed = flood(t.Context(), node, s.Address(to), &taken)
 				ended <- time.Now()
 			}()
-			s.rest(time.Second)
+			s.Advance(time.Second)
 			begin, closes := time.Now(), node
 			if !sender {
-				closes = s.node(to)
+				closes = s.Node(to)
 			}
 			if err := closes.Close(); err != nil {
 				t.Errorf("Close: %v", err)
@@ -160,12 +160,12 @@ func TestStackCloseDuringSend(t *testing.T) {
 func TestStackHandOverUnderLoss(t *testing.T) {
 	for _, loss := range []float64{0.05, 0.3} {
 		inFormedStack(t, 5, func(t *testing.T, s *stack) {
-			s.eachPath(transporttest.Path{Loss: loss})
+			s.eachPath(athenatest.Path{Loss: loss})
 			for _, verb := range []string{"Transfer", "Drain", "Leave", "Leave of a follower"} {
 				leads := func() bool { return s.leader() >= 0 }
-				s.within(2*lan().TTLTimeout, "leader", leads)
+				s.Within(2*lan().TTLTimeout, "leader", leads)
 				i := s.leader()
-				token := s.token
+				token := s.token()
 				if verb == "Leave of a follower" {
 					i = others(i)[0]
 				}
@@ -176,24 +176,24 @@ func TestStackHandOverUnderLoss(t *testing.T) {
 				if took > limit || loss < 0.1 && err != nil {
 					t.Errorf("loss %v: %s: %v after %v, want nil within %v", loss, verb, err, took, limit)
 				}
-				s.within(2*lan().TTLTimeout, "leader", leads)
+				s.Within(2*lan().TTLTimeout, "leader", leads)
 				switch next := s.leader(); {
 				case verb == "Leave of a follower":
-				case err == nil && s.token <= token, loss < 0.1 && next == i:
+				case err == nil && s.token() <= token, loss < 0.1 && next == i:
 					t.Errorf("loss %v: after %s of node %d: node %d leads with token %d, had %d",
-						loss, verb, i, next, s.token, token)
+						loss, verb, i, next, s.token(), token)
 				}
 				if verb != "Transfer" {
-					s.kill(i) // it is drained, or has left
-					s.start(i)
-					s.within(2*lan().TTLTimeout, "return of the node", func() bool {
-						return s.processes[i].node != nil
+					s.Crash(i) // it is drained, or has left
+					s.Start(i)
+					s.Within(2*lan().TTLTimeout, "return of the node", func() bool {
+						return s.joined[i].Load()
 					})
 				}
-				s.rest(time.Second)
+				s.Advance(time.Second)
 			}
-			s.eachPath(transporttest.Path{})
-			s.within(2*lan().TTLTimeout, "one cluster", s.settled)
+			s.eachPath(athenatest.Path{})
+			s.Within(2*lan().TTLTimeout, "one cluster", s.settled)
 		})
 	}
 }
@@ -201,7 +201,7 @@ func TestStackHandOverUnderLoss(t *testing.T) {
 // call calls a method of a node by its name, and says how long it took.
 func (s *stack) call(verb string, i int) (time.Duration, error) {
 	s.t.Helper()
-	n, begin := s.node(i), time.Now()
+	n, begin := s.Node(i), time.Now()
 	ctx, cancel := context.WithTimeout(s.t.Context(), lan().TTLTimeout)
 	defer cancel()
 	var err error

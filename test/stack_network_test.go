@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/athena-go/athena/athenatest"
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
-	"github.com/athena-go/athena/transport/transporttest"
 )
 
 // largestFiller makes a payload as large as an event may be, but for some names.
@@ -58,10 +58,10 @@ func (a *arrivals) of(from, to int) []int {
 }
 
 // eachPath sets what befalls all packets between members.
-func (s *stack) eachPath(path transporttest.Path) {
+func (s *stack) eachPath(path athenatest.Path) {
 	for from := range s.size {
 		for to := range s.size {
-			s.packets.SetPath(stackAddress(from), stackAddress(to), path)
+			s.SetPath(from, to, path)
 		}
 	}
 }
@@ -77,10 +77,10 @@ func (s *stack) exchange(count, size int, pause time.Duration) (wait func() (fai
 			if from == to {
 				continue
 			}
-			sender := s.node(from)
+			sender := s.Node(from)
 			left.Go(func() {
 				for i := range count {
-					if sender.Send(s.t.Context(), stackAddress(to), payload{i, filler}) != nil {
+					if sender.Send(s.t.Context(), s.Address(to), payload{i, filler}) != nil {
 						failed.Add(1)
 					}
 					time.Sleep(pause)
@@ -120,7 +120,7 @@ func upTo(count int) (numbers []int) {
 func TestStackLargePacketsVanish(t *testing.T) {
 	inStack(t, 3, func(t *testing.T, s *stack) {
 		a := s.receive(atOnce)
-		s.eachPath(transporttest.Path{LimitBytes: 1200})
+		s.eachPath(athenatest.Path{LimitBytes: 1200})
 		s.form()
 		c := s.calm(0, 1, 2)
 		const events = 2
@@ -144,15 +144,15 @@ func TestStackPathTooSmallForQUIC(t *testing.T) {
 		a := s.receive(atOnce)
 		s.form()
 		c := s.calm(0, 1, 2)
-		s.eachPath(transporttest.Path{LimitBytes: 1000})
+		s.eachPath(athenatest.Path{LimitBytes: 1000})
 		c.rest(20 * time.Second)
 		sent := s.exchange(2, largestFiller, 0)
-		s.rest(lan().TTLTimeout)
-		s.eachPath(transporttest.Path{})
-		took := s.within(2*lan().TTLTimeout, "one cluster (11, L1)", s.settled)
+		s.Advance(lan().TTLTimeout)
+		s.eachPath(athenatest.Path{})
+		took := s.Within(2*lan().TTLTimeout, "one cluster (11, L1)", s.settled)
 		failed := sent()
 		t.Logf("one cluster %v after the heal; %d sends failed", took, failed)
-		s.rest(time.Second)
+		s.Advance(time.Second)
 		for from := range 3 {
 			for to := range 3 {
 				if got := a.of(from, to); !slices.IsSorted(got) || len(slices.Compact(got)) != len(got) {
@@ -164,7 +164,7 @@ func TestStackPathTooSmallForQUIC(t *testing.T) {
 		if failed := s.exchange(2, 64<<10, 0)(); failed > 0 {
 			t.Errorf("%d events were not sent after the heal", failed)
 		}
-		s.rest(time.Second)
+		s.Advance(time.Second)
 		a.complete(s, 2)
 	})
 }
@@ -175,7 +175,7 @@ func TestStackReorderedAndDoubledPackets(t *testing.T) {
 	inStack(t, 3, func(t *testing.T, s *stack) {
 		a := s.receive(atOnce)
 		s.form()
-		s.eachPath(transporttest.Path{Jitter: 20 * time.Millisecond, Twice: 0.5})
+		s.eachPath(athenatest.Path{Jitter: 20 * time.Millisecond, Twice: 0.5})
 		const events = 300
 		c := s.calm(0, 1, 2)
 		sent := s.exchange(events, 1<<10, 10*time.Millisecond)
@@ -202,21 +202,21 @@ func TestStackLossRemovesNobody(t *testing.T) {
 			c := s.calm(0, 1, 2, 3, 4)
 			for from := range s.size {
 				for to := range from {
-					s.packets.SetPath(stackAddress(from), stackAddress(to), transporttest.Path{Loss: tc.loss})
+					s.SetPath(from, to, athenatest.Path{Loss: tc.loss})
 					if tc.twoWay {
-						s.packets.SetPath(stackAddress(to), stackAddress(from), transporttest.Path{Loss: tc.loss})
+						s.SetPath(to, from, athenatest.Path{Loss: tc.loss})
 					}
 				}
 			}
 			const events = 20
 			sent := s.exchange(events, 1<<10, 500*time.Millisecond)
-			s.rest(20 * time.Second)
+			s.Advance(20 * time.Second)
 			failed := sent()
 			unreachable, gone, lost := 0, 0, s.watch.count(begin, leaderless)
 			for i := range s.size {
-				unreachable += s.watch.count(begin, moved(i, member.Unreachable))
-				gone += s.watch.count(begin, moved(i, member.Leaving)) +
-					s.watch.count(begin, moved(i, member.Removed))
+				unreachable += s.watch.count(begin, s.moved(i, member.Unreachable))
+				gone += s.watch.count(begin, s.moved(i, member.Leaving)) +
+					s.watch.count(begin, s.moved(i, member.Removed))
 			}
 			t.Logf("loss %v, both ways %v: unreachable %d times, leader lost %d times, %d sends failed",
 				tc.loss, tc.twoWay, unreachable, lost, failed)
@@ -231,8 +231,8 @@ func TestStackLossRemovesNobody(t *testing.T) {
 				}
 				a.complete(s, events)
 			}
-			s.eachPath(transporttest.Path{})
-			s.within(2*lan().LeaderTimeout, "one cluster after the loss", s.settled)
+			s.eachPath(athenatest.Path{})
+			s.Within(2*lan().LeaderTimeout, "one cluster after the loss", s.settled)
 		})
 	}
 }

@@ -74,18 +74,18 @@ func TestStackMinorityLosesAuthorityExactlyAtTheEndOfItsLease(t *testing.T) {
 				}
 			}
 			beat := s.betweenBeats(old)
-			s.splitOff(s.packets.Cut, minority...)
-			s.rest(3 * time.Second)
+			s.Partition(minority)
+			s.Advance(3 * time.Second)
 			lease, next := message.LeaseMargin(lan().LeaseTimeout), majority[0]
 			lost := oneWay + lan().LeaderTimeout
 			elected := lost + turns(next, old) + election
 			s.exactly(beat,
 				moment{"the work ends (Term.Done)", s.watch.shift(old).end, lease - leaseGuard()},
-				moment{"it is not quorate (5, Lease)", s.watch.first(beat, old, ledBy(old, false)), lease},
+				moment{"it is not quorate (5, Lease)", s.watch.first(beat, old, s.ledBy(old, false)), lease},
 				moment{"it steps down (5, End of the lease)",
 					s.watch.first(beat, old, leaderless), lease + lan().LeaderTimeout},
 				moment{"the next is quorate (6, 2 to 6)",
-					s.watch.first(beat, next, ledBy(next, true)), elected},
+					s.watch.first(beat, next, s.ledBy(next, true)), elected},
 				moment{"the next works", s.watch.shift(next).begin, elected})
 			for _, i := range majority {
 				s.exactly(beat, moment{"a follower suspects (6, 1)",
@@ -93,14 +93,14 @@ func TestStackMinorityLosesAuthorityExactlyAtTheEndOfItsLease(t *testing.T) {
 			}
 			for _, i := range minority[1:] {
 				s.exactly(beat, moment{"a follower hears of the end",
-					s.watch.first(beat, i, ledBy(old, false)), lease + oneWay})
+					s.watch.first(beat, i, s.ledBy(old, false)), lease + oneWay})
 			}
-			token := s.token
-			s.splitOff(s.packets.Heal, minority...)
-			took := s.within(rejoined(), "one cluster (11, L2)", s.settled)
-			if got := s.leader(); got != next || s.token != token {
+			token := s.token()
+			s.Heal()
+			took := s.Within(rejoined(), "one cluster (11, L2)", s.settled)
+			if got := s.leader(); got != next || s.token() != token {
 				t.Errorf("after the heal node %d leads with token %d, want %d with %d",
-					got, s.token, next, token)
+					got, s.token(), next, token)
 			}
 			t.Logf("N=%d, %d followers with the leader: healed after %v", tc.size, tc.with, took)
 		})
@@ -117,21 +117,21 @@ func TestStackLeaderThatHearsNobody(t *testing.T) {
 		next := others(old)[3]
 		beat := s.betweenBeats(old)
 		for _, i := range others(old) {
-			s.packets.Cut(stackAddress(i), stackAddress(old))
+			s.Cut(i, old)
 		}
-		s.rest(3 * time.Second)
+		s.Advance(3 * time.Second)
 		lease := message.LeaseMargin(lan().LeaseTimeout)
 		// It heard them a round trip after that beat, so the last acks are those of
 		// HeartbeatTimeout after it (section 5).
 		lost := lan().HeartbeatTimeout + oneWay + lan().LeaderTimeout
 		s.exactly(beat,
 			moment{"its work ends", s.watch.shift(old).end, lease - leaseGuard()},
-			moment{"it is not quorate", s.watch.first(beat, old, ledBy(old, false)), lease},
+			moment{"it is not quorate", s.watch.first(beat, old, s.ledBy(old, false)), lease},
 			moment{"a follower suspects", s.watch.first(beat, next, leaderless), lost},
-			moment{"the next is quorate", s.watch.first(beat, next, ledBy(next, true)),
+			moment{"the next is quorate", s.watch.first(beat, next, s.ledBy(next, true)),
 				lost + election})
-		s.heal(old)
-		s.within(rejoined(), "one cluster", s.settled)
+		s.Heal()
+		s.Within(rejoined(), "one cluster", s.settled)
 	})
 }
 
@@ -143,18 +143,18 @@ func TestStackLeaderThatNobodyHears(t *testing.T) {
 		next := others(old)[0]
 		beat := s.betweenBeats(old)
 		for _, i := range others(old) {
-			s.packets.Cut(stackAddress(old), stackAddress(i))
+			s.Cut(old, i)
 		}
-		s.rest(3 * time.Second)
+		s.Advance(3 * time.Second)
 		lost := oneWay + lan().LeaderTimeout
 		s.exactly(beat,
 			moment{"its work ends", s.watch.shift(old).end,
 				message.LeaseMargin(lan().LeaseTimeout) - leaseGuard()},
 			moment{"a follower suspects", s.watch.first(beat, next, leaderless), lost},
-			moment{"the next is quorate", s.watch.first(beat, next, ledBy(next, true)),
+			moment{"the next is quorate", s.watch.first(beat, next, s.ledBy(next, true)),
 				lost + turns(next, old) + election})
-		s.heal(old)
-		s.within(rejoined(), "one cluster", s.settled)
+		s.Heal()
+		s.Within(rejoined(), "one cluster", s.settled)
 	})
 }
 
@@ -164,20 +164,18 @@ func TestStackNoSideHasAMajority(t *testing.T) {
 		old := s.leader()
 		beat := s.betweenBeats(old)
 		rest := others(old)
-		s.splitOff(s.packets.Cut, old, rest[0])
-		s.splitOff(s.packets.Cut, rest[1])
-		s.rest(6 * time.Second)
+		s.Partition([]int{old, rest[0]}, []int{rest[1]})
+		s.Advance(6 * time.Second)
 		if n := s.watch.count(beat.Add(time.Second), func(e cluster.Event) bool {
 			l, ok := e.(cluster.LeaderChanged)
 			return ok && l.Quorate
 		}); n > 0 {
 			t.Errorf("%d times a node showed a leader with authority, want none%s", n, s)
 		}
-		s.splitOff(s.packets.Heal, old, rest[0])
-		s.splitOff(s.packets.Heal, rest[1])
-		took := s.within(2*lan().TTLTimeout, "leader (11, L1)", func() bool { return s.leader() >= 0 })
+		s.Heal()
+		took := s.Within(2*lan().TTLTimeout, "leader (11, L1)", func() bool { return s.leader() >= 0 })
 		t.Logf("a leader %v after the heal", took)
-		s.within(2*lan().TTLTimeout+5*lan().RetryInterval, "one cluster (11, L2)", s.settled)
+		s.Within(2*lan().TTLTimeout+5*lan().RetryInterval, "one cluster (11, L2)", s.settled)
 	})
 }
 
@@ -194,7 +192,7 @@ func TestStackSilentFollower(t *testing.T) {
 		s.isolate(silent)
 		c.rest(lan().TTLTimeout + time.Second)
 		shown := func(at int, status member.Status) time.Time {
-			return s.watch.first(beat, at, moved(silent, status))
+			return s.watch.first(beat, at, s.moved(silent, status))
 		}
 		s.exactly(beat,
 			moment{"unreachable at the leader", shown(leader, member.Unreachable),
@@ -206,8 +204,8 @@ func TestStackSilentFollower(t *testing.T) {
 				heard + lan().TTLTimeout + roundTrip},
 			moment{"removed at a follower", shown(rest[0], member.Removed),
 				heard + lan().TTLTimeout + roundTrip + oneWay})
-		s.heal(silent)
-		s.within(rejoined(), "one cluster", s.settled)
+		s.Heal()
+		s.Within(rejoined(), "one cluster", s.settled)
 		c.holds()
 	})
 }

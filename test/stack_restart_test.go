@@ -3,7 +3,6 @@
 package test
 
 import (
-	"context"
 	"errors"
 	"os"
 	"strings"
@@ -30,17 +29,17 @@ func TestStackRestartWithinAHeartbeat(t *testing.T) {
 				i = others(old)[0]
 			}
 			s.betweenBeats(old)
-			s.kill(i)
-			s.start(i)
-			took := s.within(lan().HeartbeatInterval, "one cluster", s.settled)
-			if n := s.watch.count(begin, moved(i, member.Unreachable)); n > 0 {
+			s.Crash(i)
+			s.Start(i)
+			took := s.Within(lan().HeartbeatInterval, "one cluster", s.settled)
+			if n := s.watch.count(begin, s.moved(i, member.Unreachable)); n > 0 {
 				t.Errorf("leads %v: %d times it was shown as unreachable", leads, n)
 			}
 			if got := s.leader(); !leads && got != old {
 				t.Errorf("node %d leads after a restart of %d, want %d", got, i, old)
 			}
 			t.Logf("leads %v: one cluster after %v", leads, took)
-			s.rest(time.Second)
+			s.Advance(time.Second)
 		}
 	})
 }
@@ -55,14 +54,14 @@ func TestStackRestartWithALostStore(t *testing.T) {
 			if !leads {
 				i, limit = others(old)[0], 2*lan().RetryInterval
 			}
-			s.kill(i)
-			if err := os.RemoveAll(s.store(i)); err != nil {
+			s.Crash(i)
+			if err := os.RemoveAll(s.DataDir(i)); err != nil {
 				t.Fatal(err)
 			}
-			s.start(i)
-			took := s.within(limit, "one cluster", s.settled)
+			s.Start(i)
+			took := s.Within(limit, "one cluster", s.settled)
 			t.Logf("leads %v: one cluster after %v", leads, took)
-			s.rest(time.Second)
+			s.Advance(time.Second)
 		}
 	})
 }
@@ -73,21 +72,20 @@ func TestStackStoreAtAnotherAddress(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		moves := others(s.leader())[0]
 		c := s.calm(s.leader(), others(s.leader())[1])
-		s.kill(moves)
+		s.Crash(moves)
 		s.change = func(i int, c *cluster.Config) {
 			if i == 3 {
-				c.DataDir = s.store(moves)
+				c.DataDir = s.DataDir(moves)
 			}
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := s.open(ctx, 3)
+		s.Start(3)
+		err := s.WaitEnd(3)
 		if _, ok := errors.AsType[*cluster.StoreMismatchError](err); !ok {
 			t.Errorf("Start at another address: got %v, want a StoreMismatchError", err)
 		}
 		c.rest(time.Second)
-		s.start(moves)
-		s.within(2*lan().RetryInterval, "one cluster", s.settled)
+		s.Start(moves)
+		s.Within(2*lan().RetryInterval, "one cluster", s.settled)
 		c.holds()
 	})
 }
@@ -109,9 +107,8 @@ func TestStackAddressTakenOver(t *testing.T) {
 			if !tc.leads {
 				i = others(i)[0]
 			}
-			first := s.supplant(i, tc.copied)
-			defer first.Close()
-			took := s.within(lan().LeaderTimeout+time.Second, "one cluster", s.settled)
+			first := s.TakeOver(i, tc.copied)
+			took := s.Within(lan().LeaderTimeout+time.Second, "one cluster", s.settled)
 			t.Logf("%+v: one cluster after %v", tc, took)
 			s.calm(0, 1, 2).rest(2 * time.Second)
 			if _, ok := first.Leader(); ok || first.Err() != nil {
@@ -128,10 +125,9 @@ func TestStackAddressGivenBack(t *testing.T) {
 	for _, copied := range []bool{false, true} {
 		inFormedStack(t, 3, func(t *testing.T, s *stack) {
 			i := others(s.leader())[0]
-			first := s.supplant(i, copied)
-			defer first.Close()
-			s.within(2*lan().RetryInterval, "one cluster", s.settled)
-			s.kill(i)
+			first := s.TakeOver(i, copied)
+			s.Within(2*lan().RetryInterval, "one cluster", s.settled)
+			s.Crash(i)
 			back := time.Now()
 			select {
 			case <-first.Done():
@@ -143,24 +139,10 @@ func TestStackAddressGivenBack(t *testing.T) {
 					copied, err, took, limit)
 			}
 			t.Logf("copied %v: stopped after %v", copied, took)
-			s.start(i)
-			s.within(2*lan().RetryInterval, "one cluster with the second process", s.settled)
+			s.Start(i)
+			s.Within(2*lan().RetryInterval, "one cluster with the second process", s.settled)
 		})
 	}
-}
-
-// supplant starts another process at the address of one, which it returns.
-func (s *stack) supplant(i int, copied bool) *cluster.Node {
-	s.t.Helper()
-	p := &s.processes[i]
-	first, before := p.node, s.store(i)
-	s.t.Cleanup(p.cancel)
-	*p = stackProcess{run: p.run + 1}
-	if copied {
-		s.copyStore(before, s.store(i))
-	}
-	s.start(i)
-	return first
 }
 
 // fullStore is a real one on a disk that can be full.
@@ -182,9 +164,9 @@ func (s *fullStore) Save(c store.Content) error {
 func TestStackDiskFull(t *testing.T) {
 	for _, leads := range []bool{false, true} {
 		inStack(t, 5, func(t *testing.T, s *stack) {
-			var disks [stackHosts]*fullStore
+			var disks [5]*fullStore
 			s.options = func(i int) []cluster.Option {
-				f, err := store.OpenFile(s.store(i))
+				f, err := store.OpenFile(s.DataDir(i))
 				if err != nil {
 					t.Error(err)
 				}
@@ -200,10 +182,10 @@ func TestStackDiskFull(t *testing.T) {
 			} else {
 				ends += oneWay // when it is told that the killed one is unreachable
 			}
-			node := s.node(victim)
+			node := s.Node(victim)
 			beat := s.betweenBeats(old)
 			disks[victim].full.Store(true)
-			s.kill(killed)
+			s.Crash(killed)
 			time.Sleep(time.Until(beat.Add(ends - 1)))
 			synctest.Wait()
 			if err := node.Err(); err != nil {
@@ -216,18 +198,18 @@ func TestStackDiskFull(t *testing.T) {
 				t.Errorf("leads %v: got %v, want ENOSPC and what it is about", leads, err)
 			}
 			if leads {
-				s.rest(2 * time.Second)
+				s.Advance(2 * time.Second)
 				// Its last acks are those of HeartbeatTimeout after that beat.
 				lost := lan().HeartbeatTimeout + oneWay + lan().LeaderTimeout
 				s.exactly(beat, moment{"the next is quorate",
-					s.watch.first(beat, rest[0], ledBy(rest[0], true)), lost + turns(rest[0], old) + election})
+					s.watch.first(beat, rest[0], s.ledBy(rest[0], true)), lost + turns(rest[0], old) + election})
 			} else {
 				s.calm(old, rest[0], rest[2]).rest(2 * time.Second)
 			}
-			s.kill(victim)
-			s.start(victim)
-			s.start(killed)
-			s.within(2*lan().RetryInterval, "one cluster", s.settled)
+			s.Crash(victim)
+			s.Start(victim)
+			s.Start(killed)
+			s.Within(2*lan().RetryInterval, "one cluster", s.settled)
 		})
 	}
 }
@@ -237,26 +219,26 @@ func TestStackDiskFull(t *testing.T) {
 // Nobody is removed.
 func TestStackClockJumpsAhead(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
-		begin, old, token := time.Now(), s.leader(), s.token
-		s.processes[others(old)[0]].pauser.jump(time.Hour)
-		s.rest(lan().LeaderTimeout)
-		s.within(rejoined(), "one cluster", s.settled)
-		if got := s.leader(); got != old || s.token != token {
+		begin, old, token := time.Now(), s.leader(), s.token()
+		s.JumpClock(others(old)[0], time.Hour)
+		s.Advance(lan().LeaderTimeout)
+		s.Within(rejoined(), "one cluster", s.settled)
+		if got := s.leader(); got != old || s.token() != token {
 			t.Errorf("after the jump of a follower node %d leads with token %d, want %d with %d",
-				got, s.token, old, token)
+				got, s.token(), old, token)
 		}
-		term := s.processes[old].term
-		s.processes[old].pauser.jump(time.Hour)
+		term := s.term(old)
+		s.JumpClock(old, time.Hour)
 		if term.Valid() {
 			t.Error("the term is valid an hour after its lease")
 		}
-		s.within(lan().LeaderTimeout+time.Second, "next leader", func() bool {
-			return s.leader() >= 0 && s.token > token
+		s.Within(lan().LeaderTimeout+time.Second, "next leader", func() bool {
+			return s.leader() >= 0 && s.token() > token
 		})
-		s.within(lan().LeaderTimeout, "one cluster", s.settled)
+		s.Within(lan().LeaderTimeout, "one cluster", s.settled)
 		for i := range s.size {
-			n := s.watch.count(begin, moved(i, member.Leaving))
-			if n += s.watch.count(begin, moved(i, member.Removed)); n > 0 {
+			n := s.watch.count(begin, s.moved(i, member.Leaving))
+			if n += s.watch.count(begin, s.moved(i, member.Removed)); n > 0 {
 				t.Errorf("node %d left %d times, want never", i, n)
 			}
 		}
@@ -269,14 +251,14 @@ func TestStackClockJumpsAhead(t *testing.T) {
 func TestStackSuspendedLeader(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		old := s.leader()
-		term, next := s.processes[old].term, others(old)[0]
+		term, next := s.term(old), others(old)[0]
 		beat := s.betweenBeats(old)
 		s.suspend(old)
-		s.rest(3 * time.Second)
+		s.Advance(3 * time.Second)
 		if got := s.leader(); got != next {
 			t.Fatalf("node %d leads, want %d%s", got, next, s)
 		}
-		s.exactly(beat, moment{"the next is quorate", s.watch.first(beat, next, ledBy(next, true)),
+		s.exactly(beat, moment{"the next is quorate", s.watch.first(beat, next, s.ledBy(next, true)),
 			oneWay + lan().LeaderTimeout + turns(next, old) + election})
 		resumed := time.Now()
 		s.resume(old)
@@ -286,7 +268,7 @@ func TestStackSuspendedLeader(t *testing.T) {
 		if end := s.watch.shift(old).end; !end.Equal(resumed) {
 			t.Errorf("its work ended %s after it went on, want at once", clock(resumed).at(end))
 		}
-		took := s.within(rejoined(), "one cluster", s.settled)
+		took := s.Within(rejoined(), "one cluster", s.settled)
 		if got := s.leader(); got != next {
 			t.Errorf("node %d leads after it went on, want %d still", got, next)
 		}
@@ -308,7 +290,7 @@ func TestStackSuspendedFollower(t *testing.T) {
 				t.Errorf("suspended for %v: removed %v, want %v", d, !gone, gone)
 			}
 			s.resume(i)
-			took := s.within(rejoined(), "one cluster", s.settled)
+			took := s.Within(rejoined(), "one cluster", s.settled)
 			c.rest(time.Second)
 			t.Logf("suspended for %v: one cluster %v after it went on", d, took)
 		}

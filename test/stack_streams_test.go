@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/athena-go/athena/athenatest"
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
-	"github.com/athena-go/athena/transport/transporttest"
 )
 
 // inEchoStack runs a test with three formed nodes that echo streams, and handle
@@ -42,7 +42,7 @@ func inEchoStack(t *testing.T, seeds int, test func(*testing.T, *stack, *arrival
 
 func (s *stack) openStream(from, to int, name string) receiver.Stream {
 	s.t.Helper()
-	stream, err := s.node(from).OpenStream(s.t.Context(), stackAddress(to), name)
+	stream, err := s.Node(from).OpenStream(s.t.Context(), s.Address(to), name)
 	if err != nil {
 		s.t.Fatalf("OpenStream from node %d to %d: %v", from, to, err)
 	}
@@ -53,7 +53,7 @@ func (s *stack) openStream(from, to int, name string) receiver.Stream {
 // comes back whole (section 9).
 func TestStackStreamsUnderLoss(t *testing.T) {
 	inEchoStack(t, 3, func(t *testing.T, s *stack, _ *arrivals) {
-		s.eachPath(transporttest.Path{Loss: 0.01})
+		s.eachPath(athenatest.Path{Loss: 0.01})
 		c := s.calm(0, 1, 2)
 		sent := bytes.Repeat([]byte("one MiB and more"), 80_000)
 		var streams sync.WaitGroup
@@ -94,7 +94,7 @@ func TestStackStreamsUnderLoss(t *testing.T) {
 // where its node closes it is given up.
 func TestStackStreamsEnd(t *testing.T) {
 	inEchoStack(t, 3, func(t *testing.T, s *stack, _ *arrivals) {
-		s.eachPath(transporttest.Path{Loss: 0.05})
+		s.eachPath(athenatest.Path{Loss: 0.05})
 		from := s.leader()
 		gone, closed := others(from)[0], others(from)[1]
 		write := func(stream receiver.Stream) (err error) {
@@ -116,15 +116,15 @@ func TestStackStreamsEnd(t *testing.T) {
 				stream.Close()
 			}
 		}
-		s.eachPath(transporttest.Path{})
-		s.rest(time.Second)
+		s.eachPath(athenatest.Path{})
+		s.Advance(time.Second)
 		for _, end := range []struct {
 			to   int
 			how  func()
 			want error
 		}{
-			{closed, func() { _ = s.node(closed).Close() }, cluster.ErrStreamReset},
-			{gone, func() { s.kill(gone) }, cluster.ErrStreamCut},
+			{closed, func() { _ = s.Node(closed).Close() }, cluster.ErrStreamReset},
+			{gone, func() { s.Crash(gone) }, cluster.ErrStreamCut},
 		} {
 			stream := s.openStream(from, end.to, "echo")
 			if _, err := stream.Write([]byte("x")); err != nil {
@@ -147,29 +147,29 @@ func TestStackStreamsEnd(t *testing.T) {
 func TestStackBestEffort(t *testing.T) {
 	inEchoStack(t, 1, func(t *testing.T, s *stack, a *arrivals) {
 		if s.leader() != 0 {
-			if err := s.node(s.leader()).Transfer(t.Context(), stackAddress(0)); err != nil {
+			if err := s.Node(s.leader()).Transfer(t.Context(), s.Address(0)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		send := func(number int, opts ...cluster.SendOption) {
 			t.Helper()
 			event := payload{number, bytes.Repeat([]byte("x"), 500)}
-			if err := s.node(1).Send(t.Context(), stackAddress(2), event, opts...); err != nil {
+			if err := s.Node(1).Send(t.Context(), s.Address(2), event, opts...); err != nil {
 				t.Errorf("event %d: %v", number, err)
 			}
 		}
 		send(1, cluster.BestEffort())
-		s.rest(time.Second)
+		s.Advance(time.Second)
 		if got := a.of(1, 2); len(got) > 0 {
 			t.Errorf("without a connection: got %v, want nothing", got)
 		}
-		s.eachPath(transporttest.Path{Loss: 0.2})
+		s.eachPath(athenatest.Path{Loss: 0.2})
 		const events = 200
 		for number := range events {
 			send(number+1, cluster.BestEffort())
-			s.rest(time.Millisecond)
+			s.Advance(time.Millisecond)
 		}
-		s.rest(time.Second)
+		s.Advance(time.Second)
 		got := a.of(1, 2)
 		slices.Sort(got)
 		once := slices.Compact(slices.Clone(got))

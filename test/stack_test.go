@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -38,11 +39,11 @@ func TestStackLeaderHostGoneSilently(t *testing.T) {
 		inFormedStack(t, size, func(t *testing.T, s *stack) {
 			for range 3 {
 				old := s.leader()
-				s.kill(old)
-				took := s.within(lan().LeaderTimeout+time.Second, "next leader", s.another(old))
+				s.Crash(old)
+				took := s.Within(lan().LeaderTimeout+time.Second, "next leader", s.another(old))
 				t.Logf("N=%d: next leader after %v", size, took)
-				s.start(old)
-				s.within(5*time.Second, "one cluster again", s.settled)
+				s.Start(old)
+				s.Within(5*time.Second, "one cluster again", s.settled)
 			}
 		})
 	}
@@ -54,22 +55,22 @@ func TestStackLeaderIsolatedThenHealed(t *testing.T) {
 	for _, apart := range []time.Duration{2 * time.Second, 20 * time.Second} {
 		inFormedStack(t, 5, func(t *testing.T, s *stack) {
 			old := s.leader()
-			term := s.processes[old].term
+			term := s.term(old)
 			s.isolate(old)
-			ended := s.within(3*lan().LeaderTimeout, "end of the old authority", func() bool {
+			ended := s.Within(3*lan().LeaderTimeout, "end of the old authority", func() bool {
 				return !term.Valid()
 			})
 			if l := s.leader(); l >= 0 {
 				t.Errorf("node %d has authority when that of %d ends, want it later", l, old)
 			}
-			began := s.within(2*lan().LeaderTimeout, "next leader", s.another(old))
+			began := s.Within(2*lan().LeaderTimeout, "next leader", s.another(old))
 			next := s.leader()
-			s.rest(apart)
-			s.heal(old)
-			took := s.within(rejoined(), "one cluster", s.settled)
-			if got := s.leader(); got != next || s.token <= term.Token() {
+			s.Advance(apart)
+			s.Heal()
+			took := s.Within(rejoined(), "one cluster", s.settled)
+			if got := s.leader(); got != next || s.token() <= term.Token() {
 				t.Errorf("got node %d with token %d, want %d and above %d",
-					got, s.token, next, term.Token())
+					got, s.token(), next, term.Token())
 			}
 			t.Logf("apart %v: the old one ended after %v, the next began %v later, healed after %v",
 				apart, ended, began, took)
@@ -98,16 +99,16 @@ func TestStackOnlySeedRestarts(t *testing.T) {
 				s.seeds, s.memory = 1, tc.memory
 				s.form()
 				if old := s.leader(); old != tc.leads {
-					err := s.node(old).Transfer(t.Context(), stackAddress(tc.leads))
+					err := s.Node(old).Transfer(t.Context(), s.Address(tc.leads))
 					if err != nil {
 						t.Fatalf("Transfer: %v", err)
 					}
-					s.rest(time.Second)
+					s.Advance(time.Second)
 				}
-				s.kill(0)
-				s.rest(2 * roundTrip) // nothing that is under way tells it of the leader
-				s.start(0)
-				took := s.within(tc.limit, "one cluster again", s.settled)
+				s.Crash(0)
+				s.Advance(2 * roundTrip) // nothing that is under way tells it of the leader
+				s.Start(0)
+				took := s.Within(tc.limit, "one cluster again", s.settled)
 				t.Logf("one cluster after %v", took)
 			})
 		})
@@ -121,12 +122,12 @@ func TestStackQuickRestart(t *testing.T) {
 		for range 5 {
 			i := (s.leader() + 1) % 3
 			c := s.calm(s.leader(), 3-s.leader()-i)
-			s.kill(i)
-			s.rest(50 * time.Millisecond)
-			s.start(i)
-			took := s.within(2*lan().RetryInterval, "one cluster again", s.settled)
+			s.Crash(i)
+			s.Advance(50 * time.Millisecond)
+			s.Start(i)
+			took := s.Within(2*lan().RetryInterval, "one cluster again", s.settled)
 			t.Logf("active after %v", took)
-			s.rest(time.Second)
+			s.Advance(time.Second)
 			c.holds()
 		}
 	})
@@ -140,15 +141,15 @@ func TestStackLoneSeedWithAnInflatedVersion(t *testing.T) {
 		lone := (leader + 1) % 3
 		c := s.calm(leader, 3-leader-lone)
 		s.isolate(lone)
-		provisional := func() bool { return s.node(lone).View().Role == member.Provisional }
-		s.within(5*lan().TTLTimeout, "provisional leader", provisional)
-		s.rest(lan().TTLTimeout)
-		if v := s.node(lone).View(); v.Role != member.Provisional || v.Version <= s.token {
+		provisional := func() bool { return s.Node(lone).View().Role == member.Provisional }
+		s.Within(5*lan().TTLTimeout, "provisional leader", provisional)
+		s.Advance(lan().TTLTimeout)
+		if v := s.Node(lone).View(); v.Role != member.Provisional || v.Version <= s.token() {
 			t.Fatalf("got a %v of version %d, want a provisional leader above %d%s",
-				v.Role, v.Version, s.token, s)
+				v.Role, v.Version, s.token(), s)
 		}
-		s.heal(lone)
-		s.within(rejoined(), "one cluster", s.settled)
+		s.Heal()
+		s.Within(rejoined(), "one cluster", s.settled)
 		c.rest(20 * time.Second)
 	})
 }
@@ -159,16 +160,16 @@ func TestStackSeedThatPromisedAHighVersion(t *testing.T) {
 		leader := s.leader()
 		lone := (leader + 1) % 3
 		c := s.calm(leader, 3-leader-lone)
-		s.kill(lone)
-		promise(t, s.store(lone), 1_000)
-		s.start(lone)
-		s.within(2*lan().RetryInterval, "one cluster", s.settled)
+		s.Crash(lone)
+		promise(t, s.DataDir(lone), 1_000, s.Address(leader))
+		s.Start(lone)
+		s.Within(2*lan().RetryInterval, "one cluster", s.settled)
 		c.rest(10 * time.Second)
 	})
 }
 
 // promise adds a promise to what a store remembers.
-func promise(t *testing.T, dir string, version uint64) {
+func promise(t *testing.T, dir string, version uint64, to member.Address) {
 	t.Helper()
 	f, err := store.OpenFile(dir)
 	if err != nil {
@@ -178,7 +179,7 @@ func promise(t *testing.T, dir string, version uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ballot := paxos.Ballot{Round: 1, Proposer: stackAddress(1), Incarnation: d.Incarnation}
+	ballot := paxos.Ballot{Round: 1, Proposer: to, Incarnation: d.Incarnation}
 	d.Promised = paxos.ID{Version: version, Ballot: ballot}
 	if err := errors.Join(f.Save(d), f.Close()); err != nil {
 		t.Fatal(err)
@@ -192,12 +193,12 @@ func TestStackFollowerBackAfterItsTTL(t *testing.T) {
 		leader := s.leader()
 		i := (leader + 1) % 3
 		s.isolate(i)
-		s.within(2*lan().TTLTimeout, "removed member", func() bool {
+		s.Within(2*lan().TTLTimeout, "removed member", func() bool {
 			return s.shows(leader, i, member.Removed)
 		})
-		s.rest(lan().TTLTimeout)
-		s.heal(i)
-		took := s.within(rejoined(), "one cluster", s.settled)
+		s.Advance(lan().TTLTimeout)
+		s.Heal()
+		took := s.Within(rejoined(), "one cluster", s.settled)
 		t.Logf("back after %v", took)
 	})
 }
@@ -208,15 +209,15 @@ func TestStackThreeSeedsBootTogether(t *testing.T) {
 	for run := range 10 {
 		inStack(t, 3, func(t *testing.T, s *stack) {
 			for i := range 3 {
-				s.start(i)
+				s.Start(i)
 				time.Sleep(time.Duration(run) * time.Millisecond)
 			}
-			took := s.within(time.Second, "one cluster", s.settled)
+			took := s.Within(time.Second, "one cluster", s.settled)
 			first := s.leader()
-			s.rest(5 * time.Second)
-			if got := s.leader(); got != first || s.token != 1 {
+			s.Advance(5 * time.Second)
+			if got := s.leader(); got != first || s.token() != 1 {
 				t.Errorf("run %d: got node %d with token %d, want %d with token 1",
-					run, got, s.token, first)
+					run, got, s.token(), first)
 			}
 			t.Logf("run %d: one cluster after %v", run, took)
 		})
@@ -227,25 +228,26 @@ func TestStackThreeSeedsBootTogether(t *testing.T) {
 // told that the cluster is full, until a seat is free.
 func TestStackMoreThanNNodes(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		_, err := s.open(ctx, 3)
+		s.patience = 10 * time.Second
+		s.Start(3)
+		err := s.WaitEnd(3)
+		s.patience = 0
 		full := "join refused: " + message.ReasonClusterFull.String()
 		if _, ok := errors.AsType[*cluster.JoinError](err); !ok || !strings.Contains(err.Error(), full) {
 			t.Errorf("Start of a fourth: got %v, want a JoinError with %q", err, full)
 		}
-		s.start(4)
+		s.Start(4)
 		s.calm(0, 1, 2).rest(20 * time.Second)
-		if s.processes[4].starting == nil {
+		if s.joined[4].Load() || !slices.Contains(s.Running(), 4) {
 			t.Fatalf("node 4 was let in%s", s)
 		}
 		for i := range 3 {
-			if got := len(s.node(i).Members()); got != 3 {
+			if got := len(s.Node(i).Members()); got != 3 {
 				t.Errorf("node %d shows %d members, want 3", i, got)
 			}
 		}
-		s.kill((s.leader() + 1) % 3)
-		took := s.within(lan().TTLTimeout+2*lan().RetryInterval, "seat for one that waits", s.settled)
+		s.Crash((s.leader() + 1) % 3)
+		took := s.Within(lan().TTLTimeout+2*lan().RetryInterval, "seat for one that waits", s.settled)
 		t.Logf("a seat after %v", took)
 	})
 }
@@ -281,13 +283,13 @@ func TestStackSlowHandler(t *testing.T) {
 		s.form()
 		from := s.leader()
 		to := (from + 1) % 3
-		sender, c := s.node(from), s.calm(0, 1, 2)
+		sender, c := s.Node(from), s.calm(0, 1, 2)
 		var most atomic.Int64
 		sent := make(chan error, 1)
 		go func() {
 			filler := bytes.Repeat([]byte("x"), 1<<10)
 			for i := range events {
-				if err := sender.Send(t.Context(), stackAddress(to), payload{i, filler}); err != nil {
+				if err := sender.Send(t.Context(), s.Address(to), payload{i, filler}); err != nil {
 					sent <- err
 					return
 				}
@@ -296,7 +298,7 @@ func TestStackSlowHandler(t *testing.T) {
 			sent <- nil
 		}()
 		c.rest(events * pause)
-		s.within(time.Second, "end of the events", func() bool { return handled.Load() == events })
+		s.Within(time.Second, "end of the events", func() bool { return handled.Load() == events })
 		if err := <-sent; err != nil {
 			t.Errorf("Send: %v", err)
 		}
@@ -315,18 +317,18 @@ func TestStackOneOfThreeSurvives(t *testing.T) {
 		alone := s.leader()
 		for i := range 3 {
 			if i != alone {
-				s.kill(i)
+				s.Crash(i)
 			}
 		}
 		nobody := func() bool { return s.leader() < 0 }
-		s.within(lan().LeaseTimeout, "end of authority", nobody)
-		for begin := time.Now(); time.Since(begin) < 4*lan().TTLTimeout; s.rest(restStep) {
+		s.Within(lan().LeaseTimeout, "end of authority", nobody)
+		for begin := time.Now(); time.Since(begin) < 4*lan().TTLTimeout; s.Advance(restStep) {
 			if l := s.leader(); l >= 0 {
 				t.Fatalf("node %d got authority alone%s", l, s)
 			}
 		}
-		s.start((alone + 1) % 3)
-		s.within(2*lan().LeaderTimeout, "leader of two", func() bool { return !nobody() })
+		s.Start((alone + 1) % 3)
+		s.Within(2*lan().LeaderTimeout, "leader of two", func() bool { return !nobody() })
 	})
 }
 
@@ -335,18 +337,18 @@ func TestStackOneOfThreeSurvives(t *testing.T) {
 func TestStackAllRestart(t *testing.T) {
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		for range 3 {
-			before := s.token
+			before := s.token()
 			for i := range 3 {
-				s.kill(i)
+				s.Crash(i)
 			}
 			for i := range 3 {
-				s.start(i)
+				s.Start(i)
 			}
-			s.within(3*lan().LeaderTimeout, "one cluster", s.settled)
-			if s.token <= before {
-				t.Errorf("got token %d after %d, want it to grow", s.token, before)
+			s.Within(3*lan().LeaderTimeout, "one cluster", s.settled)
+			if s.token() <= before {
+				t.Errorf("got token %d after %d, want it to grow", s.token(), before)
 			}
-			s.rest(time.Second)
+			s.Advance(time.Second)
 		}
 	})
 }

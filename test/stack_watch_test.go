@@ -225,10 +225,10 @@ func (w *watch) count(from time.Time, is func(cluster.Event) bool) int {
 }
 
 // ledBy is the event that a node leads with authority, or without.
-func ledBy(host int, quorate bool) func(cluster.Event) bool {
+func (s *stack) ledBy(host int, quorate bool) func(cluster.Event) bool {
 	return func(e cluster.Event) bool {
 		l, ok := e.(cluster.LeaderChanged)
-		return ok && l.Leader.Address == stackAddress(host) && l.Quorate == quorate
+		return ok && l.Leader.Address == s.Address(host) && l.Quorate == quorate
 	}
 }
 
@@ -239,10 +239,10 @@ func leaderless(e cluster.Event) bool {
 }
 
 // moved is the event that a member is in a status now.
-func moved(host int, status member.Status) func(cluster.Event) bool {
+func (s *stack) moved(host int, status member.Status) func(cluster.Event) bool {
 	return func(e cluster.Event) bool {
 		m, ok := e.(cluster.MemberChanged)
-		return ok && m.Member.Address == stackAddress(host) && m.Member.Status == status
+		return ok && m.Member.Address == s.Address(host) && m.Member.Status == status
 	}
 }
 

@@ -10,15 +10,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/rs/zerolog"
-
+	"github.com/athena-go/athena/athenatest"
 	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/transport"
-	"github.com/athena-go/athena/transport/memnet"
 )
 
 // screen is what one member sees.
@@ -41,45 +36,36 @@ func (s *screen) lines() []string {
 
 // TestChat: three members, of whom two talk.
 func TestChat(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		net := memnet.New()
-		seeds := []string{"127.0.0.1:7001", "127.0.0.1:7002", "127.0.0.1:7003"}
-		var screens [3]screen
-		var keyboards [3]io.WriteCloser
-		var ended sync.WaitGroup
-		for i, addr := range seeds {
-			in, out := io.Pipe()
-			keyboards[i] = out
-			ended.Go(func() {
-				cfg := cluster.Config{Addr: addr, Name: fmt.Sprint("n", i+1), Seeds: seeds, Size: 3}
-				err := chat(t.Context(), cfg, in, &screens[i], cluster.WithClock(time.Now),
-					cluster.WithTransport(listen(t, net, addr)), cluster.WithLogger(zerolog.Nop()))
-				if err != nil {
-					t.Errorf("%s: %v", cfg.Name, err)
-				}
-			})
-		}
-		time.Sleep(5 * time.Second)
-		for i, line := range []string{"hello", "127.0.0.1:7001 psst", "127.0.0.1:7009 who are you"} {
+	var screens [3]screen
+	var keyboards [3]io.WriteCloser
+	run := func(ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option) error {
+		in, out := io.Pipe()
+		keyboards[i] = out
+		return chat(ctx, cfg, in, &screens[i], opts...)
+	}
+	athenatest.Run(t, athenatest.Options{Main: run}, func(t *testing.T, c *athenatest.Cluster) {
+		for i, line := range []string{"hello", "10.0.0.1:7000 psst", "10.0.0.9:7000 who are you"} {
 			fmt.Fprintln(keyboards[i], line)
 		}
-		time.Sleep(time.Second)
-		for _, k := range keyboards {
+		c.Advance(time.Second)
+		for i, k := range keyboards {
 			k.Close()
-			time.Sleep(5 * time.Second)
+			if err := c.WaitEnd(i); err != nil {
+				t.Errorf("n%d: %v", i, err)
+			}
+			c.Advance(time.Second)
 		}
-		ended.Wait()
 		for i, want := range [3][]string{
-			{"n2 to you: psst", "* n2 at 127.0.0.1:7002 is active"},
-			{"n1: hello", "* n1 at 127.0.0.1:7001 is removed, was leaving"},
-			{"n1: hello", "* n2 at 127.0.0.1:7002 is removed, was leaving",
-				"not sent: cluster: member is not active: 127.0.0.1:7009; " +
-					"members: 127.0.0.1:7001 127.0.0.1:7002 127.0.0.1:7003"},
+			{"n1 to you: psst", "* n1 at 10.0.0.2:7000 is active"},
+			{"n0: hello", "* n0 at 10.0.0.1:7000 is removed, was leaving"},
+			{"n0: hello", "* n1 at 10.0.0.2:7000 is removed, was leaving",
+				"not sent: cluster: member is not active: 10.0.0.9:7000; " +
+					"members: 10.0.0.1:7000 10.0.0.2:7000 10.0.0.3:7000"},
 		} {
 			got := screens[i].lines()
 			for _, line := range want {
 				if count(got, line) != 1 {
-					t.Errorf("n%d: %q shown %d times, want once in %q", i+1, line, count(got, line), got)
+					t.Errorf("n%d: %q shown %d times, want once in %q", i, line, count(got, line), got)
 				}
 			}
 		}
@@ -98,25 +84,15 @@ func count(lines []string, want string) int {
 
 // TestChatEndsWithItsContext, although nobody closes its input.
 func TestChatEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	var keyboard io.Closer
+	run := func(ctx context.Context, _ int, cfg cluster.Config, opts ...cluster.Option) error {
 		in, out := io.Pipe()
-		defer out.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		cfg := cluster.Config{Addr: "127.0.0.1:7001", Size: 1}
-		err := chat(ctx, cfg, in, io.Discard, cluster.WithClock(time.Now),
-			cluster.WithTransport(listen(t, memnet.New(), cfg.Addr)), cluster.WithLogger(zerolog.Nop()))
-		if err != nil {
-			t.Errorf("got %v, want nil", err)
-		}
-	})
-}
-
-func listen(t *testing.T, net *memnet.Network, addr string) cluster.Listen {
-	t.Helper()
-	at, err := member.ParseAddress(addr)
-	if err != nil {
-		t.Fatal(err)
+		keyboard = out
+		return chat(ctx, cfg, in, io.Discard, opts...)
 	}
-	return func(c transport.Config) (*transport.Mesh, error) { return net.Listen(at, c) }
+	opts := athenatest.Options{Size: 1, Main: run}
+	athenatest.Run(t, opts, func(_ *testing.T, c *athenatest.Cluster) {
+		c.Leave(0)
+		keyboard.Close()
+	})
 }

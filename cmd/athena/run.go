@@ -67,6 +67,7 @@ func newRun() *cobra.Command {
 				admin:     s.admin,
 				token:     s.adminToken,
 				write:     s.adminWrite,
+				flights:   s.flightRecorder,
 			}
 			for _, found := range misspelled(os.Environ()) {
 				d.log.Warn().Str("variable", found[0]).Str("nearest", found[1]).
@@ -116,6 +117,8 @@ type daemon struct {
 	admin string       // where the admin API listens, or adminOff
 	token *admin.Token // that it wants, nil for none
 	write bool         // it may act
+
+	flights string // folder of traces, empty for none
 }
 
 // quietBuffers is the switch that quic-go has for a warning of its own, which
@@ -145,6 +148,13 @@ func (d *daemon) run() error {
 			leave(errStopped)
 		})()
 	}
+	var recorded *flight
+	if d.flights != "" {
+		var err error
+		if recorded, err = newFlight(d.flights, d.log); err != nil {
+			return fmt.Errorf("--flight-recorder: %w", err)
+		}
+	}
 	c := d.config.WithDefaults()
 	d.log.Info().Str("address", c.Advertise).Str("cluster", c.Cluster).Int("size", c.Size).
 		Str("admin", d.admin).Str("data", cmp.Or(d.config.DataDir, "memory")).Msg("starting")
@@ -168,6 +178,9 @@ func (d *daemon) run() error {
 	}
 	if d.boss != nil {
 		go d.boss.report(node)
+	}
+	if recorded != nil {
+		go recorded.watch(ctx, node)
 	}
 	supervisor := service{d.log}
 	supervisor.joined(ctx, node)

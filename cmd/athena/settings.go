@@ -38,6 +38,7 @@ type settings struct {
 	adminWrite      bool
 	adminTokenFile  string
 	adminToken      *admin.Token // of that file, once it was read
+	flightRecorder  string
 	logFormat       string
 	logLevel        string
 }
@@ -101,6 +102,9 @@ func (s *settings) define(f *pflag.FlagSet) {
 		"let the admin API act too: send, transfer, drain and leave")
 	f.StringVar(&s.adminTokenFile, "admin-token-file", "",
 		"file with the token that the admin API wants, mode 0600, at least 16 characters")
+	f.StringVar(&s.flightRecorder, "flight-recorder", "",
+		"`folder` for a trace of the seconds before this node loses its leadership (go tool trace);\n"+
+			"nothing is recorded without one")
 	f.StringVar(&s.logFormat, "log-format", "console", "json or console")
 	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
 }

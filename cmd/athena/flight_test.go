@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+)
+
+// TestFlightRecorder writes a trace when the node loses a leadership that nobody gave
+// up, and at no other time; one a minute, of which the newest stay.
+func TestFlightRecorder(t *testing.T) {
+	var log bytes.Buffer
+	dir := filepath.Join(t.TempDir(), "made")
+	f, err := newFlight(dir, zerolog.New(&log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.recorder.Stop()
+	self, other := member.Address{Host: "a", Port: 1}, member.Address{Host: "b", Port: 1}
+	at := func(a member.Address) (m member.Member) {
+		m.Address = a
+		return m
+	}
+	mine := cluster.LeaderChanged{Leader: at(self), Quorate: true}
+	now := time.Now()
+	traces := func(want int, when string) []string {
+		t.Helper()
+		all, err := filepath.Glob(filepath.Join(dir, "*"))
+		if err != nil || len(all) != want {
+			t.Fatalf("%s: %q, %v; want %d files", when, all, err, want)
+		}
+		return all
+	}
+
+	f.saw(cluster.LeaderChanged{Leader: at(other), Quorate: true, Cause: cluster.CauseCrash}, self, now)
+	traces(0, "another one became leader")
+	f.saw(mine, self, now)
+	f.saw(cluster.LeaderChanged{Leader: at(other), Cause: cluster.CauseHandOver}, self, now)
+	traces(0, "after a hand-over")
+	var leading cluster.Snapshot
+	leading.View.Leader, leading.View.Quorate = self, true
+	f.saw(leading, self, now)
+	f.saw(cluster.LeaderChanged{Leader: at(self), Cause: cluster.CauseLeaseLost}, self, now)
+	path := traces(1, "after a lost lease")[0]
+	if text, err := os.ReadFile(path); err != nil || !bytes.HasPrefix(text, []byte("go 1.")) {
+		t.Errorf("%s: %v, begins with %.20q; want a trace of Go", path, err, text)
+	}
+	if !strings.HasSuffix(path, "-lease-lost.trace") || !strings.Contains(log.String(), path) {
+		t.Errorf("%s: want the cause in its name, and the file in the log: %s", path, &log)
+	}
+	f.saw(mine, self, now)
+	f.saw(cluster.LeaderChanged{Cause: cluster.CauseLeaseLost}, self, now.Add(flightPause-1))
+	traces(1, "within a minute")
+	for i := range maxFlights + 2 {
+		f.saw(mine, self, now)
+		f.saw(cluster.LeaderChanged{Cause: cluster.CauseSilence}, self,
+			now.Add(time.Duration(i+1)*flightPause))
+	}
+	all := traces(maxFlights, "after many")
+	want := now.Add((maxFlights + 2) * flightPause).UTC().Format("20060102T150405.000Z")
+	if last := all[len(all)-1]; last != filepath.Join(dir, fmt.Sprintf("athena-%s-silence.trace", want)) {
+		t.Errorf("newest is %s, want that of %s", last, want)
+	}
+	if _, err := newFlight(filepath.Join(path, "below"), zerolog.Nop()); err == nil {
+		t.Error("no error for a folder that cannot be made")
+	}
+}

@@ -43,7 +43,8 @@ func TestFlightRecorder(t *testing.T) {
 		return all
 	}
 
-	f.saw(cluster.LeaderChanged{Leader: at(other), Quorate: true, Cause: cluster.CauseCrash}, self, now)
+	theirs := cluster.LeaderChanged{Leader: at(other), Quorate: true, Cause: cluster.CauseCrash}
+	f.saw(theirs, self, now)
 	traces(0, "another one became leader")
 	f.saw(mine, self, now)
 	f.saw(cluster.LeaderChanged{Leader: at(other), Cause: cluster.CauseHandOver}, self, now)
@@ -68,9 +69,10 @@ func TestFlightRecorder(t *testing.T) {
 			now.Add(time.Duration(i+1)*flightPause))
 	}
 	all := traces(maxFlights, "after many")
-	want := now.Add((maxFlights + 2) * flightPause).UTC().Format("20060102T150405.000Z")
-	if last := all[len(all)-1]; last != filepath.Join(dir, fmt.Sprintf("athena-%s-silence.trace", want)) {
-		t.Errorf("newest is %s, want that of %s", last, want)
+	newest := now.Add((maxFlights + 2) * flightPause).UTC().Format("20060102T150405.000Z")
+	want := filepath.Join(dir, fmt.Sprintf("athena-%s-silence.trace", newest))
+	if last := all[len(all)-1]; last != want {
+		t.Errorf("newest is %s, want %s", last, want)
 	}
 	if _, err := newFlight(filepath.Join(path, "below"), zerolog.Nop()); err == nil {
 		t.Error("no error for a folder that cannot be made")

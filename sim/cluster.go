@@ -106,6 +106,9 @@ const (
 	streamMachines // and above, for as many runs of machines as there are
 )
 
+// streamForming is of the draws that only runs with a formation have (Plan.Dead).
+const streamForming = 0
+
 func stream(seed uint64, of int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, uint64(of)*0x9e3779b97f4a7c15))
 }

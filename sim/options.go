@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// MaxSize is the largest cluster that Run draws.
-const MaxSize = 9
+// MaxSize is the largest cluster that Run draws. Those above 9 are drawn for the
+// formation without some of many seeds only (Plan.Dead).
+const MaxSize = 20
 
 // Options says which run to do. What is zero is drawn from the seed.
 type Options struct {

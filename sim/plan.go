@@ -20,6 +20,9 @@ type Plan struct {
 	Starts   []time.Duration // when each process starts
 	Reckless bool            // disks and memory are lost beyond what is promised
 	Epilogue epilogue        // what happens after the heal
+	// Dead is how many seeds, those of the greatest addresses, start only when the others
+	// have formed a cluster in time; 0 where nothing is demanded of the start.
+	Dead int `json:",omitempty"`
 
 	pace   time.Duration // mean time between faults
 	guided float64       // probability that an election draws a fault
@@ -33,6 +36,11 @@ var sizes = [...]int{1, 2, 2, 3, 3, 3, 3, 3, 3, 3, 4, 4, 5, 5, 5, 5, 6, 7, 8, 9}
 func draw(o Options) Plan {
 	r := stream(o.Seed, streamOptions)
 	size := sizes[r.IntN(len(sizes))]
+	forming := stream(o.Seed, streamForming)
+	forms := forming.IntN(20) == 0 && (o.Size == 0 || o.Size > fewSeeds)
+	if forms {
+		size = fewSeeds + 1 + forming.IntN(MaxSize-fewSeeds)
+	}
 	if o.Size > 0 {
 		size = o.Size
 	}
@@ -67,6 +75,9 @@ func draw(o Options) Plan {
 	}
 	p.Epilogue = epilogue(r.IntN(int(epilogues)))
 	drawRefusals(r, &p.Setup)
+	if forms {
+		drawForming(forming, &p)
+	}
 	return p
 }
 

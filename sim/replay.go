@@ -124,6 +124,8 @@ func (p Plan) validate() error {
 		return fmt.Errorf("the hosts of %v reject, and refusals are trusted", s.Rejects)
 	case len(p.Starts) != s.Processes:
 		return fmt.Errorf("%d times of start for %d processes", len(p.Starts), s.Processes)
+	case p.Dead < 0 || p.Dead >= len(s.Seeds):
+		return fmt.Errorf("%d dead of %d seeds", p.Dead, len(s.Seeds))
 	case longest > maxTimeout:
 		return fmt.Errorf("TTLTimeout %v and RetryInterval %v: at most %v",
 			t.TTLTimeout, t.RetryInterval, maxTimeout)

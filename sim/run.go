@@ -107,10 +107,13 @@ func perform(p Plan, t *tape, record func(Record)) Result {
 	p.Setup.Record = record
 	c := newCluster(p.Setup, t)
 	x := newChaos(c, p)
+	j := &judge{c: c, x: x, rand: stream(p.Setup.Seed, streamJudge)}
 	x.begin()
+	if p.Dead > 0 {
+		j.form()
+	}
 	c.RunFor(p.For)
 	x.end()
-	j := &judge{c: c, x: x, rand: stream(p.Setup.Seed, streamJudge)}
 	if c.check.first == nil {
 		j.judge()
 	}

@@ -91,6 +91,7 @@ func TestElectionsAreFast(t *testing.T) {
 	for _, name := range []string{
 		"leader after a crash", "leader after it was cut off", "all active after a heal",
 		"leader after faults", "all active after faults", "gone after leave",
+		"all active after a start", "active without seeds",
 	} {
 		ms := r.Measures[name]
 		if len(ms) == 0 {

@@ -19,6 +19,8 @@ func (m *Machine) hear(c member.Claim, from member.Address) {
 		return
 	case !c.BetterThan(m.leader):
 		return
+	case c == m.seek.deaf:
+		return
 	case m.role == member.Seeking && c == m.seek.suspected && from != c.Leader:
 		// Others take longer to miss a leader; they do not bring it back.
 		return

@@ -31,6 +31,7 @@ func (m *Machine) admit(in message.Message) bool {
 	}
 	m.noteRun(in.From)
 	m.noteLost(in)
+	m.noteHearing(in)
 	if m.splitVersion(in.Claim) {
 		m.stop(ErrSplitVersion)
 		return false

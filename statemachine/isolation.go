@@ -35,6 +35,27 @@ func (m *Machine) tickIsolation() {
 	}
 }
 
+// tickDeaf gives up a provisional leader that does not answer, once this node would
+// wait for no leader any more: one that sends and hears nothing would keep all others
+// from declaring themselves.
+func (m *Machine) tickDeaf() {
+	s := &m.seek
+	if m.role == member.Seeking && !s.target.IsZero() && !s.target.Chosen && !s.waits &&
+		m.now.Sub(s.askedAt) >= m.cfg.Timings.RetryInterval && m.due(m.patienceEnd()) {
+		s.deaf, s.target = s.target, member.Claim{}
+	}
+}
+
+// noteHearing takes an answer for a proof that its sender hears this node.
+func (m *Machine) noteHearing(in message.Message) {
+	switch in.Body.(type) {
+	case message.LeaderResponse, message.JoinClusterResponse, message.SeedKeepAliveAck:
+		if in.From.Address == m.seek.deaf.Leader {
+			m.seek.deaf = member.Claim{}
+		}
+	}
+}
+
 func (m *Machine) isolationDeadline(d *deadline) {
 	if m.role != member.Seeking || !m.isSeed {
 		return
@@ -87,15 +108,20 @@ func (m *Machine) mayDeclare() bool {
 		!m.seek.allAt.IsZero() && m.due(m.seek.allAt.Add(retry))
 }
 
+// recent reports whether what a seed showed still counts. Each is asked once in a round,
+// which lasts up to 5/4 RetryInterval, and may need a RetryInterval to answer.
+func (m *Machine) recent(a answer) bool {
+	retry := m.cfg.Timings.RetryInterval
+	return m.now.Sub(a.at) <= 2*retry+retry/4
+}
+
 // heardSeeds counts the other seeds that showed themselves leaderless of late, and
 // reports whether this node's address is greater than theirs, and whether one of them
-// holds a state. Each is asked once in a round, which lasts up to 5/4 RetryInterval,
-// and may need a RetryInterval to answer.
+// holds a state.
 func (m *Machine) heardSeeds() (answered int, greatest, holds bool) {
 	greatest = true
-	retry := m.cfg.Timings.RetryInterval
 	for _, a := range m.seek.answers {
-		if m.now.Sub(a.at) > 2*retry+retry/4 {
+		if !m.recent(a) {
 			continue
 		}
 		answered++
@@ -127,7 +153,20 @@ func (m *Machine) declare() {
 	m.startLead(roster)
 	m.propose.at = m.now
 	m.trace(Trace{What: BecameProvisional, Peer: m.self.Address})
+	m.tellAnswerers()
 	m.tellAskers()
+}
+
+// tellAnswerers claims to the seeds that showed themselves leaderless, but for those that
+// are told as askers: they wait for this one, and their connections exist.
+func (m *Machine) tellAnswerers() {
+	for _, a := range m.seek.answers {
+		if m.recent(a) && !slices.ContainsFunc(m.seek.askers, func(x asker) bool {
+			return x.addr == a.seed && m.mayHear(x)
+		}) {
+			m.send(a.seed, message.SeedKeepAlive{})
+		}
+	}
 }
 
 // noteLost collects evidence that the held roster can never elect again:

@@ -17,8 +17,13 @@ type seek struct {
 	began  time.Time // when the round began
 	nextAt time.Time // when the next round begins
 	since  time.Time // when the first round began; zero while there is a leader
-	moreAt time.Time // when one more seed is asked in this round; zero for never
+	moreAt time.Time // when further seeds are asked in this round; zero for never
 	more   int       // counts those that were asked besides the greatest
+	width  int       // how many further ones are asked at a time
+	// fresh says that somebody answered in this round who holds nothing either.
+	fresh bool
+	// turnAt is when it is this seed's turn to ask all; zero when that has come.
+	turnAt time.Time
 	// allAt is since when all seeds are asked; zero while they are not.
 	allAt   time.Time
 	answers []answer // what seeds told, newest only
@@ -29,7 +34,11 @@ type seek struct {
 	// refused is the leader that gave no place in this round: it is not asked
 	// again before the next, whoever names it.
 	refused member.Claim
-	joinAt  time.Time // when target was asked for a place
+	// deaf is a provisional leader that this node heard for long and that did not
+	// answer: its claims count for nothing.
+	deaf    member.Claim
+	askedAt time.Time // when target was first asked for a place
+	joinAt  time.Time // when it was asked last
 	waits   bool      // it said that this node has to wait
 	// ledAt is when somebody last named a leader.
 	ledAt  time.Time
@@ -67,7 +76,14 @@ func (m *Machine) tickSeek() {
 	first := m.seek.since.IsZero()
 	if first {
 		m.seek.since = m.now
+		m.seek.width = 1
+		if m.takesTurns() {
+			m.seek.turnAt = m.now.Add(m.askAllAfter())
+		}
+	} else if !m.seek.fresh && (!m.takesTurns() || m.cfg.JoinOnly) {
+		m.seek.width = min(2*m.seek.width, len(m.cfg.Seeds))
 	}
+	m.seek.fresh = false
 	m.seek.moreAt = time.Time{}
 	if m.asksAll() {
 		m.askAll()
@@ -76,21 +92,28 @@ func (m *Machine) tickSeek() {
 	m.seek.allAt = time.Time{}
 	// Of many that start together one has to be known by all: who will declare itself.
 	m.query(m.seedsByRank()[0])
+	m.seek.moreAt = m.now.Add(retry / 2)
 	if !first {
 		m.askMore()
 	}
-	m.seek.moreAt = m.now.Add(retry / 2)
 }
 
 // tickMore asks further seeds in a round in which nobody answered.
 func (m *Machine) tickMore() {
-	if m.role != member.Seeking || !m.due(m.seek.moreAt) {
+	if m.role != member.Seeking {
 		return
 	}
-	m.seek.moreAt = time.Time{}
-	if m.asksAll() {
+	turn, more := m.due(m.seek.turnAt), m.due(m.seek.moreAt)
+	if turn {
+		m.seek.turnAt = time.Time{}
+	}
+	if more {
+		m.seek.moreAt = time.Time{}
+	}
+	switch {
+	case (turn || more) && m.asksAll():
 		m.askAll()
-	} else {
+	case more:
 		m.askMore()
 	}
 }
@@ -103,22 +126,31 @@ func (m *Machine) asksAll() bool {
 	if !m.held().IsZero() || len(m.targets(m.cfg.Seeds)) == 0 {
 		return true
 	}
-	if !m.isSeed {
-		return false
+	if !m.takesTurns() {
+		return m.isSeed
 	}
-	if len(m.cfg.Seeds) <= fewSeeds {
-		return true
-	}
+	_, greatest, _ := m.heardSeeds()
+	return greatest && m.due(m.seek.since.Add(m.askAllAfter()))
+}
+
+// takesTurns reports whether this node is one of many seeds of a cluster that begins.
+func (m *Machine) takesTurns() bool {
+	return m.isSeed && len(m.cfg.Seeds) > fewSeeds && m.held().IsZero()
+}
+
+// askAllAfter is how long a seed of many lets greater ones go first. All turns take no
+// longer than TTLTimeout, at whose end all that are left declare themselves.
+func (m *Machine) askAllAfter() time.Duration {
 	greater := 0
 	for _, s := range m.cfg.Seeds {
 		if s.Compare(m.self.Address) > 0 {
 			greater++
 		}
 	}
+	half := m.cfg.Timings.RetryInterval / 2
+	step := min(half, m.cfg.Timings.TTLTimeout/time.Duration(len(m.cfg.Seeds)))
 	// The second goes with the first, which may be dead.
-	turn := m.cfg.Timings.RetryInterval / 2 * time.Duration(max(1, greater))
-	_, greatest, _ := m.heardSeeds()
-	return greatest && m.due(m.seek.since.Add(turn))
+	return half + step*time.Duration(max(greater-1, 0))
 }
 
 func (m *Machine) askAll() {
@@ -139,11 +171,16 @@ func (m *Machine) heardThisRound(a member.Address) bool {
 	})
 }
 
-// askMore asks one seed besides the greatest, another each time. It is one only: all
-// that start together ask the same one, and on a busy machine, where nobody answers
-// in time, each further one costs all of them a connection.
+// askMore asks seeds besides the greatest, others each time: one at first, and twice as
+// many after each round without an answer. Who may declare itself stays at one: all that
+// start together ask the same, and on a busy machine, where nobody answers in time, each
+// further one costs all of them a connection.
 func (m *Machine) askMore() {
-	if others := m.seedsByRank()[1:]; len(others) > 0 {
+	others := m.seedsByRank()[1:]
+	if m.seek.width >= len(others) {
+		m.seek.moreAt = time.Time{} // all are asked
+	}
+	for range min(m.seek.width, len(others)) {
 		m.query(others[m.seek.more%len(others)])
 		m.seek.more++
 	}
@@ -164,12 +201,14 @@ func (m *Machine) seedsByRank() []member.Address {
 func (m *Machine) endSeek() {
 	m.seek.target, m.seek.suspected = member.Claim{}, member.Claim{}
 	m.seek.since, m.seek.moreAt, m.seek.allAt = time.Time{}, time.Time{}, time.Time{}
+	m.seek.turnAt = time.Time{}
 }
 
 func (m *Machine) seekDeadline(d *deadline) {
 	if m.role == member.Seeking {
 		d.add(m.seek.nextAt)
 		d.add(m.seek.moreAt)
+		d.add(m.seek.turnAt)
 	}
 }
 
@@ -196,11 +235,17 @@ func (m *Machine) onLeaderQuery(in message.Message, b message.LeaderQuery) {
 // tellAskers answers those who asked in vain a moment ago.
 func (m *Machine) tellAskers() {
 	for _, a := range m.seek.askers {
-		if m.now.Sub(a.at) < m.cfg.Timings.RetryInterval {
+		if m.mayHear(a) {
 			m.send(a.addr, message.LeaderResponse{ID: a.id, Held: m.held()})
 		}
 	}
 	m.seek.askers = nil
+}
+
+// mayHear reports whether the round in which a asked may still last.
+func (m *Machine) mayHear(a asker) bool {
+	retry := m.cfg.Timings.RetryInterval
+	return m.now.Sub(a.at) < retry+retry/4
 }
 
 // onLeaderResponse notes who is leaderless; a claim is heard with the header.
@@ -209,14 +254,19 @@ func (m *Machine) onLeaderResponse(in message.Message, b message.LeaderResponse)
 		m.drop(in, message.ReasonOtherQuery)
 		return
 	}
-	m.seek.moreAt = time.Time{}
+	if in.Claim.IsZero() && b.Held.IsZero() {
+		// A cluster begins, and this one tells of a leader as soon as there is one. Who
+		// holds a state may be cut off from those who have a leader.
+		m.seek.moreAt, m.seek.fresh = time.Time{}, true
+	}
 	m.noteSeed(in, b.Held)
 }
 
 // noteSeed keeps what a seed showed of itself by a query or a response.
 func (m *Machine) noteSeed(in message.Message, held member.Number) {
 	if !in.Claim.IsZero() {
-		if in.Claim.Leader != m.self.Address && in.Claim != m.seek.suspected {
+		if in.Claim.Leader != m.self.Address && in.Claim != m.seek.suspected &&
+			in.Claim != m.seek.deaf {
 			m.seek.ledAt = m.now
 		}
 		return
@@ -240,7 +290,10 @@ func (m *Machine) noteSeed(in message.Message, held member.Number) {
 func (m *Machine) join(c member.Claim) {
 	m.role = member.Seeking
 	m.leader = member.Claim{}
-	m.seek.moreAt, m.seek.allAt = time.Time{}, time.Time{}
+	m.seek.moreAt, m.seek.turnAt, m.seek.allAt = time.Time{}, time.Time{}, time.Time{}
+	if m.seek.target != c {
+		m.seek.askedAt = m.now
+	}
 	m.seek.target, m.seek.joinAt, m.seek.waits = c, m.now, false
 	m.seek.ledAt = m.now
 	if next := m.now.Add(m.cfg.Timings.RetryInterval); m.seek.nextAt.Before(next) {

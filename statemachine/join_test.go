@@ -137,7 +137,7 @@ func TestOfManySeedsOneThatHeardAGreaterAsksFew(t *testing.T) {
 }
 
 // Section 5: a provisional leader sends its claim to "the greatest of them and one
-// more, another each time".
+// more, others each time, and one further for every four that were told so".
 func TestProvisionalLeaderTellsAFewAtATime(t *testing.T) {
 	b := newBus(t, 9, 9)
 	b.start(8)
@@ -146,12 +146,16 @@ func TestProvisionalLeaderTellsAFewAtATime(t *testing.T) {
 	})
 	b.run(6*b.timings.HeartbeatInterval + 1)
 	claims := b.mail(0, message.KindSeedKeepAlive)
-	if len(claims) != 14 {
-		t.Fatalf("got %d claims in 7 intervals, want 14", len(claims))
-	}
 	told := map[member.Address]int{}
+	at := map[time.Duration]int{}
 	for _, f := range claims {
 		told[f.msg.To]++
+		at[f.at.Sub(claims[0].at)]++
+	}
+	for i, want := range []int{2, 2, 2, 2, 3, 3, 4} {
+		if got := at[time.Duration(i)*b.timings.HeartbeatInterval]; got != want {
+			t.Errorf("interval %d: got %d told, want %d", i+1, got, want)
+		}
 	}
 	if len(told) != 8 || told[addr(7)] != 7 {
 		t.Errorf("got told %v, want n8 each time and all 8", told)

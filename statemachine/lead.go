@@ -21,7 +21,7 @@ type lead struct {
 	waiting      []joiner
 	// boundSeen is the highest version that a member showed itself bound to.
 	boundSeen uint64
-	// joinedAt is when somebody was given a place, claims counts those who were told.
+	// joinedAt is when somebody was given a place, claims counts the silent that were told.
 	joinedAt time.Time
 	claims   int
 	// A provisional leader told its members at toldAt, and tells them of changes at
@@ -181,14 +181,18 @@ func (m *Machine) beat() bool {
 }
 
 // claim tells the silent ones who leads. A provisional leader tells the greatest and
-// one more, another each time: where many nodes start together they come by
-// themselves, and two such leaders learn of each other from the greatest.
+// others in turns, one at first and then more each time: where many nodes start together
+// they come by themselves, and two such leaders learn of each other from the greatest,
+// unless that is dead.
 func (m *Machine) claim(silent []member.Address) {
 	if m.role == member.Provisional && len(silent) > 2 {
 		slices.SortFunc(silent, func(a, b member.Address) int { return b.Compare(a) })
 		others := silent[1:]
-		silent = []member.Address{silent[0], others[m.lead.claims%len(others)]}
-		m.lead.claims++
+		silent = silent[:1:1]
+		for range min(len(others), m.lead.claims/4+1) {
+			silent = append(silent, others[m.lead.claims%len(others)])
+			m.lead.claims++
+		}
 	}
 	for _, a := range silent {
 		m.send(a, message.SeedKeepAlive{})

@@ -134,6 +134,7 @@ var flows = [...]func(*Machine){
 	(*Machine).tickFollow,
 	(*Machine).tickLead,
 	(*Machine).tickTell,
+	(*Machine).tickDeaf,
 	(*Machine).tickSeek,
 	(*Machine).tickMore,
 	(*Machine).tickIsolation,

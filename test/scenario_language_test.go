@@ -99,7 +99,7 @@ func wrongStories() []wrongStory {
 			"a.txt:4: expect n3 is down: n3:",
 		}},
 		{"a seed that is no member", "cluster of 3, seeds n1 n5", []string{
-			"a.txt:1: ", "want 1 to 9 members",
+			"a.txt:1: ", "want 1 to 20 members",
 		}},
 		{"no cluster", "start n1", []string{"a.txt:1: start n1: no cluster"}},
 		{"set up too late", pair + "spare n3", []string{"a.txt:4: spare n3: this belongs before"}},

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/athena-go/athena/member"
+)
+
+// fewSeeds is up to how many seeds the rule of the start is another one (protocol.md
+// section 4).
+const fewSeeds = 5
+
+// drawForming makes the plan one of a start: more than five seeds, of which the greatest
+// are dead until the others, and then a node that is no seed, have a leader. Nothing else
+// goes wrong meanwhile.
+func drawForming(r *rand.Rand, p *Plan) {
+	s := &p.Setup
+	s.Processes, s.Twins, s.Volatile, s.Skew = s.Size, nil, nil, false
+	s.Seeds = r.Perm(s.Size)[:fewSeeds+1+r.IntN(s.Size-fewSeeds)]
+	s.Rejects = slices.DeleteFunc(s.Rejects, func(i int) bool { return i >= s.Processes })
+	s.Link = calm(s.Timings)
+	p.Faults, p.Reckless = NoFaults, false
+	most := min(len(s.Seeds)-member.Quorum(len(s.Seeds)), s.Size-member.Quorum(s.Size))
+	p.Dead = 1 + r.IntN(most)
+	stagger := s.Timings.RetryInterval / 4
+	joins := stagger + p.formLimit()
+	p.Starts = p.Starts[:s.Processes]
+	for i := range p.Starts {
+		switch {
+		case p.isDead(i):
+			p.Starts[i] = joins + p.joinLimit()
+		case i == p.late():
+			p.Starts[i] = joins
+		default:
+			p.Starts[i] = time.Duration(r.Int64N(int64(stagger)))
+		}
+	}
+	p.For = s.Timings.LeaderTimeout
+}
+
+// isDead reports whether a process is one of the greatest seeds, which start last.
+func (p Plan) isDead(i int) bool {
+	greater := 0
+	for _, s := range p.Setup.Seeds {
+		if s > i {
+			greater++
+		}
+	}
+	return slices.Contains(p.Setup.Seeds, i) && greater < p.Dead
+}
+
+// late is a process that is no seed and joins when the others have formed a cluster; -1
+// where all are seeds, or the others cannot do without it.
+func (p Plan) late() int {
+	if p.Setup.Size-p.Dead-1 < member.Quorum(p.Setup.Size) {
+		return -1
+	}
+	for i := range p.Setup.Processes {
+		if !slices.Contains(p.Setup.Seeds, i) {
+			return i
+		}
+	}
+	return -1
+}
+
+// formLimit is the bound of L2 for the start without the greatest seeds.
+func (p Plan) formLimit() time.Duration {
+	t, seeds := p.Setup.Timings, len(p.Setup.Seeds)
+	turn := min(t.RetryInterval/2, t.TTLTimeout/time.Duration(seeds))
+	limit := t.RetryInterval*3/2 + time.Duration(p.Dead-1)*turn + t.HeartbeatInterval*9/5
+	if seeds < p.Setup.Size {
+		limit += t.RetryInterval
+	}
+	return limit
+}
+
+// joinLimit is the bound of L2 for a new node that joins them.
+func (p Plan) joinLimit() time.Duration {
+	t := p.Setup.Timings
+	rounds := math.Ceil(math.Log2(float64(p.Dead)/3 + 1))
+	return t.RetryInterval*5/4*time.Duration(rounds) + t.HeartbeatInterval*9/5
+}
+
+// form demands L2 of a start without the greatest seeds, and of a new node that joins
+// while they are dead.
+func (j *judge) form() {
+	c, p, last := j.c, j.x.plan, time.Duration(0)
+	late := p.late()
+	for i, at := range p.Starts {
+		if i != late && !p.isDead(i) {
+			last = max(last, at)
+		}
+	}
+	c.RunFor(last)
+	start := c.now
+	if !c.RunUntil(p.formLimit(), c.Settled) {
+		j.fail("L2", "not all are active %v after a start without %d of %d seeds",
+			p.formLimit(), p.Dead, len(p.Setup.Seeds))
+		return
+	}
+	j.measure("all active after a start", start, p.formLimit())
+	if late < 0 {
+		return
+	}
+	c.RunFor(p.Starts[late] - c.Now())
+	start = c.now
+	if !c.RunUntil(p.joinLimit(), func() bool { return c.Up(late) && c.Settled() }) {
+		j.fail("L2", "%s is not active %v after it started, without %d of %d seeds",
+			nameOf(late), p.joinLimit(), p.Dead, len(p.Setup.Seeds))
+		return
+	}
+	j.measure("active without seeds", start, p.joinLimit())
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/athena-go/athena/member"
+)
+
+// One run in twenty is a start without the greatest of more than five seeds.
+func TestStartsWithoutTheGreatestSeedsAreDrawn(t *testing.T) {
+	const runs = 2000
+	forms, joins, most := 0, 0, 0
+	for seed := range uint64(runs) {
+		p := draw(Options{Seed: seed})
+		if err := p.validate(); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if p.Dead == 0 {
+			if p.Setup.Size > 9 {
+				t.Errorf("seed %d: %d members, want up to 9", seed, p.Setup.Size)
+			}
+			continue
+		}
+		forms++
+		most = max(most, p.Dead)
+		s := p.Setup
+		if len(s.Seeds) <= fewSeeds || len(s.Seeds)-p.Dead < member.Quorum(len(s.Seeds)) ||
+			s.Size-p.Dead < member.Quorum(s.Size) {
+			t.Errorf("seed %d: %d of %d seeds of %d members are dead", seed, p.Dead, len(s.Seeds), s.Size)
+		}
+		if i := p.late(); i >= 0 {
+			joins++
+			if p.isDead(i) || slices.Contains(s.Seeds, i) {
+				t.Errorf("seed %d: process %d joins late, of seeds %v", seed, i, s.Seeds)
+			}
+		}
+	}
+	if forms < runs/25 || forms > runs/16 || joins < forms/2 || most < 8 {
+		t.Errorf("%d of %d runs are such starts, %d with a late join, up to %d dead",
+			forms, runs, joins, most)
+	}
+}
+
+// A start that takes longer than L2 allows fails, and so does a late join.
+func TestALateStartIsAViolation(t *testing.T) {
+	failed := 0
+	for seed := range uint64(400) {
+		p := draw(Options{Seed: seed})
+		if p.Dead == 0 || p.late() < 0 {
+			continue
+		}
+		short := p // of which the limits are
+		p.Setup.Timings.RetryInterval *= 6
+		c := newCluster(p.Setup, &tape{})
+		x := newChaos(c, short)
+		j := &judge{c: c, x: x, rand: stream(seed, streamJudge)}
+		x.begin()
+		j.form()
+		if v := c.check.first; v != nil && v.Invariant == "L2" {
+			failed++
+		} else {
+			t.Errorf("seed %d, %d dead: got %v, want L2 broken", seed, p.Dead, v)
+		}
+	}
+	if failed < 3 {
+		t.Errorf("got %d starts, want more", failed)
+	}
+}

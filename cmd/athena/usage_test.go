@@ -216,7 +216,7 @@ func TestUsage(t *testing.T) {
 			[]string{"--size 3"}},
 		{"time of the demo", []string{"demo", "--for", "-1s"}, []string{"--for -1s"}},
 		{"admin of the demo", []string{"demo", "--admin", "0.0.0.0:7070"}, []string{"needs a token"}},
-		{"size of a simulation", []string{"sim", "--size", "10"}, []string{"--size 10"}},
+		{"size of a simulation", []string{"sim", "--size", "21"}, []string{"--size 21"}},
 		{"negative size", []string{"sim", "--size", "-1"}, []string{"--size -1"}},
 		{"time of a simulation", []string{"sim", "--for", "100h"}, []string{"--for 100h", "24h"}},
 		{"negative time", []string{"sim", "--for", "-1s"}, []string{"--for -1s"}},

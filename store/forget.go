@@ -3,11 +3,11 @@
 package store
 
 import (
+	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/athena-go/athena/paxos"
@@ -32,9 +32,6 @@ func (s *File) Forget() (kept string, err error) {
 		return "", ErrUnused
 	}
 	kept = fmt.Sprintf("%s.%s.%d", filepath.Join(s.dir, stateName), c.StoreID, c.Incarnation)
-	if _, err := os.Lstat(kept); !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("store: %s is there already: move it away", kept)
-	}
 	if err := s.copyState(filepath.Base(kept)); err != nil {
 		return "", err
 	}
@@ -44,7 +41,8 @@ func (s *File) Forget() (kept string, err error) {
 	return kept, s.Save(c)
 }
 
-// copyState writes the state file as it is under another name.
+// copyState writes the state file as it is under another name. One that a Forget has
+// left there which a crash cut off is as good.
 func (s *File) copyState(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,5 +50,13 @@ func (s *File) copyState(name string) error {
 	if err != nil {
 		return err
 	}
-	return s.replace(name, content)
+	path := filepath.Join(s.dir, name)
+	there, err := readFile(path, maxStateBytes, othersWrite)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return s.replace(name, content)
+	case err != nil || !bytes.Equal(there, content):
+		return errors.Join(fmt.Errorf("store: %s is there already: move it away", path), err)
+	}
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -88,10 +89,72 @@ func TestForgetChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	save(t, s, before)
+	if err := os.WriteFile(kept, []byte("another state\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := s.Forget(); err == nil {
 		t.Errorf("%s was replaced", kept)
 	}
 	if got, _, err := s.Load(); err != nil || !cmp.Equal(got, before) {
 		t.Errorf("got %v, %v; want the state as it was", got, err)
+	}
+}
+
+// TestForgetGoesOnWhereItWasCutOff: a crash came after the state was kept, and before
+// it was replaced.
+func TestForgetGoesOnWhereItWasCutOff(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	load(t, s)
+	save(t, s, typical())
+	first, err := s.Forget()
+	if err != nil {
+		t.Fatal(err)
+	}
+	save(t, s, typical())
+	second, err := s.Forget()
+	if err != nil || second != first {
+		t.Fatalf("got %s, %v; want %s", second, err, first)
+	}
+	if c, _, err := s.Load(); err != nil || !c.IsUnused() {
+		t.Errorf("got %v, %v; want a store that is not used", c, err)
+	}
+}
+
+// TestForgetByRootKeepsTheOwner of the directory: the node that runs as that user has
+// to read what root let it forget.
+func TestForgetByRootKeepsTheOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can do what belongs to others: run this test as root too")
+	}
+	const user = 65534
+	dir := t.TempDir()
+	s := open(t, dir)
+	load(t, s)
+	save(t, s, typical())
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir, filepath.Join(dir, stateName)} {
+		if err := os.Chown(path, user, user); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, lockName)); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir)
+	kept, err := s.Forget()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{kept, filepath.Join(dir, stateName), filepath.Join(dir, lockName)} {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Sys().(*syscall.Stat_t).Uid; got != user {
+			t.Errorf("%s belongs to user %d, want %d, the owner of the directory", path, got, user)
+		}
 	}
 }

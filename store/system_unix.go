@@ -51,6 +51,7 @@ func lockFile(path string) (*os.File, error) {
 		err = fmt.Errorf("store: lock %s: %w", path, err)
 	} else if err = f.Truncate(0); err == nil {
 		_, err = fmt.Fprintln(f, os.Getpid())
+		err = errors.Join(err, giveAway(f, filepath.Dir(path)))
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -76,7 +77,27 @@ func replaceFile(dir, name string, content []byte) error {
 		return err
 	}
 	if _, err = f.Write(content); err == nil {
+		err = giveAway(f.File, dir)
+	}
+	if err == nil {
 		err = f.CloseAtomicallyReplace()
 	}
 	return errors.Join(err, f.Cleanup()) // after a success it does nothing
+}
+
+// giveAway makes a file that root wrote one of the owner of its directory: a node that
+// runs as another user could not start again after what root did for it.
+func giveAway(f *os.File, dir string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || owner.Uid == 0 {
+		return nil
+	}
+	return f.Chown(int(owner.Uid), int(owner.Gid))
 }

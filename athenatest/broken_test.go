@@ -74,6 +74,12 @@ func TestFailures(t *testing.T) {
 	failing := func(context.Context, int, cluster.Config, ...cluster.Option) error {
 		return errors.New("disk on fire")
 	}
+	quits := func(ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option) error {
+		if i != 2 {
+			return broken{new(athenatest.Register)}.main(ctx, i, cfg, opts...)
+		}
+		return nil
+	}
 	for name, tc := range map[string]struct {
 		opts athenatest.Options
 		do   func(c *athenatest.Cluster)
@@ -91,6 +97,10 @@ func TestFailures(t *testing.T) {
 			c.Start()
 			c.Leader()
 		}, []string{"Main of node 0 returned: disk on fire"}},
+		"Main ends too early": {athenatest.Options{Main: quits}, func(c *athenatest.Cluster) {
+			c.Start()
+			c.WaitSettled()
+		}, []string{"Main of node 2 returned nil, and its node has not ended"}},
 		"not running": {do: func(c *athenatest.Cluster) { c.Leave(1) }, want: []string{
 			"node 1 does not run"}},
 		"running": {do: func(c *athenatest.Cluster) { c.Start(1, 1) }, want: []string{

@@ -32,8 +32,9 @@ const (
 
 // Main is a process of the program under test. It starts one node with the cfg and
 // opts that it is given, to which it may add, and returns when ctx ends, which is
-// what an interrupt or SIGTERM is to a real one. An error that it returns earlier
-// fails the test, and so does one after a Leave, other than context.Canceled.
+// what an interrupt or SIGTERM is to a real one. What it returns earlier fails the
+// test, but nil once its node has ended; and so does an error after a Leave, other than
+// context.Canceled.
 type Main func(ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option) error
 
 // Options say what is tested. The zero value is three plain nodes.

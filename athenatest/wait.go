@@ -20,7 +20,8 @@ const step = time.Millisecond
 func (c *Cluster) limit() time.Duration { return 6 * c.timings.TTLTimeout }
 
 // look lets everything that is ready happen, and fails the test where a process ended
-// by itself with an error.
+// by itself with an error, or without one and before its node: the rest would pass for
+// the whole cluster.
 func (c *Cluster) look() {
 	c.t.Helper()
 	synctest.Wait()
@@ -32,6 +33,9 @@ func (c *Cluster) look() {
 		c.slots[i].present = nil
 		if p.err != nil {
 			c.t.Fatalf("athenatest: Main of node %d returned: %v%s", i, p.err, c)
+		}
+		if n := p.listening(); n == nil || n.Err() == nil {
+			c.t.Fatalf("athenatest: Main of node %d returned nil, and its node has not ended%s", i, c)
 		}
 	}
 }

@@ -185,7 +185,8 @@ func AddrOf(l net.Listener) string {
 // answered: a page of another site may let its own name resolve to 127.0.0.1, but
 // cannot change the Host that browsers send. With WithToken requests must show the
 // token, but for those of health; without, an address that other machines reach is
-// refused. At most MaxConnections are open at once.
+// refused. At most MaxConnections are open at once, and a quarter of them of one other
+// machine.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, opts ...AccessOption) error {
 	h = http.MaxBytesHandler(h, maxBodyBytes)
 	token := accessOf(opts).token
@@ -222,7 +223,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, opts ...AccessOp
 			_ = srv.Close() // requests that did not end; nothing else can go wrong
 		}
 	}()
-	err := srv.Serve(&limited{Listener: l})
+	err := srv.Serve(newLimited(l))
 	cancel()
 	<-ended
 	if errors.Is(err, http.ErrServerClosed) {

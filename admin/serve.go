@@ -36,6 +36,14 @@ const (
 // unixPrefix marks the path of a socket where an address is wanted.
 const unixPrefix = "unix:"
 
+const (
+	// maxSocketPath is what the system takes: a longer path can be a name of a socket,
+	// by renaming, to which nobody can connect.
+	maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
+	// socketBesides is the longest name under which listenUnix makes one.
+	socketBesides = "/.a4294967295/s"
+)
+
 var (
 	// ErrAddress is wrapped by errors about an address that nothing can listen on
 	// or ask at, whatever the state of the machine.
@@ -67,6 +75,10 @@ func CheckListen(addr string, opts ...AccessOption) error {
 	if path, ok := strings.CutPrefix(addr, unixPrefix); ok {
 		if path == "" {
 			return fmt.Errorf("%w %q: want unix:PATH", ErrAddress, addr)
+		}
+		if long := max(len(path), len(filepath.Dir(path)+socketBesides)); long > maxSocketPath {
+			return fmt.Errorf("%w %q: the path of a socket must be shorter by %d bytes",
+				ErrAddress, addr, long-maxSocketPath)
 		}
 		return nil
 	}

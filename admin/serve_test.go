@@ -104,6 +104,9 @@ func TestListenRefuses(t *testing.T) {
 		"example.org:7070":    "needs a token",
 		"[2001:db8::1]:7070":  "needs a token",
 		"localhost.evil:7070": "needs a token",
+
+		"unix:/tmp/" + strings.Repeat("x", 110):              "must be shorter by",
+		"unix:/tmp/" + strings.Repeat("x", 90) + "/a/socket": "must be shorter by",
 	} {
 		l, err := admin.Listen(addr)
 		if err == nil {

@@ -87,6 +87,9 @@ func (s *settings) inspect(c cluster.Config, f *pflag.FlagSet, found error) erro
 		if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
 			also = append(also, fmt.Errorf("%s: %s is no folder: make it, or choose another path",
 				given(f, "admin"), filepath.Dir(path)))
+		} else if info, err := os.Lstat(path); err == nil && info.Mode().Type() != os.ModeSocket {
+			also = append(also, fmt.Errorf("%s: %s is a file that is no socket: choose another path",
+				given(f, "admin"), path))
 		}
 	}
 	if found == nil { // otherwise it is not known for which cluster the store must be

@@ -87,6 +87,8 @@ func TestConfigCheckLooksAtFiles(t *testing.T) {
 		{"store is a file", check("--data-dir", path), []string{"--data-dir: ", "is not a directory"}},
 		{"no folder for the socket", check("--admin", "unix:/nowhere/a", "--size", "0"),
 			[]string{"--admin: /nowhere is no folder: make it", "--size"}},
+		{"file for the socket", check("--admin", "unix:"+path),
+			[]string{"--admin: ", "is a file that is no socket"}},
 		{"nothing", []string{"config"}, []string{"check or show"}},
 	})
 	for _, args := range [][]string{

@@ -94,6 +94,19 @@ func TestDashboard(t *testing.T) {
 
 var adminOfLog = regexp.MustCompile(`admin=(127\.0\.0\.1:\d+)`)
 
+// TestDashboardsInTheBackground hold no connection: a browser has six for one server, and
+// a stream of events would take one for each page that is open.
+func TestDashboardsInTheBackground(t *testing.T) {
+	_, api := startDemo(t)
+	b := openBrowser(t, api)
+	b.says("live", "document.getElementById('link').textContent")
+	look[int](b, `(globalThis.others = [1, 2, 3, 4, 5].map(() => fetch("v1/events"))).length`)
+	b.says("not live", "document.getElementById('link').textContent")
+	look[bool](b, `(Object.defineProperty(document, "hidden", { get: () => true }),
+		document.dispatchEvent(new Event("visibilitychange")))`)
+	b.says("live", "document.getElementById('link').textContent")
+}
+
 // TestDashboardOfRun opens the page of one node of a real cluster, which wants its
 // token: it shows the others, who are asked over the cluster, and can break nobody.
 func TestDashboardOfRun(t *testing.T) {

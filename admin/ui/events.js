@@ -9,12 +9,15 @@ const rest = 2000; // before the stream is opened again, ms
 
 // follow calls told(type, data) for each event, and opens the stream again where it
 // ends, after the last event that came. The server sends a snapshot where it cannot.
+// Pages that nobody sees hold none: a browser has six connections for one server.
 export async function follow(told) {
   let last = "";
   for (;;) {
+    const seen = whileSeen();
     try {
+      await seen.begun;
       const query = last ? `?last_event_id=${encodeURIComponent(last)}` : "";
-      const response = await open(`v1/events${query}`);
+      const response = await open(`v1/events${query}`, { signal: seen.signal });
       if (response.ok) {
         for await (const event of eventsOf(response.body)) {
           last = event.id || last;
@@ -22,10 +25,26 @@ export async function follow(told) {
         }
       }
     } catch {
-      // The server is gone: whoever looks at it says so.
+      // The server is gone: whoever looks at it says so. Or the page is not seen.
     }
+    seen.end();
     await new Promise((done) => setTimeout(done, rest));
   }
+}
+
+// whileSeen gives a promise that the page is seen, and a signal that it is no more.
+function whileSeen() {
+  const over = new AbortController();
+  const begun = new Promise((begin) => {
+    let seen = false;
+    const look = () => {
+      if (document.hidden && seen) over.abort();
+      else if (!document.hidden) begin(seen = true);
+    };
+    document.addEventListener("visibilitychange", look, { signal: over.signal });
+    look();
+  });
+  return { begun, signal: over.signal, end: () => over.abort() };
 }
 
 // eventsOf parses a stream: fields, a line each, and an empty line after each event.

@@ -26,6 +26,7 @@ const (
 	// kept: a node that loses its leadership all the time must not fill a disk.
 	flightPause = time.Minute
 	maxFlights  = 8
+	flightBegin = "athena-"
 	flightEnd   = ".trace"
 )
 
@@ -88,7 +89,7 @@ func (f *flight) write(now time.Time, cause string) (path string, err error) {
 	if cause != "" {
 		name += "-" + strings.ReplaceAll(cause, " ", "-")
 	}
-	path = filepath.Join(f.dir, "athena-"+name+flightEnd)
+	path = filepath.Join(f.dir, flightBegin+name+flightEnd)
 	file, err := os.CreateTemp(f.dir, ".trace-*")
 	if err != nil {
 		return "", err
@@ -109,13 +110,15 @@ func (f *flight) write(now time.Time, cause string) (path string, err error) {
 
 // prune removes all traces but the newest.
 func (f *flight) prune() error {
-	all, err := filepath.Glob(filepath.Join(f.dir, "athena-*"+flightEnd))
+	files, err := os.ReadDir(f.dir) // sorted, and so by the time in their names
 	if err != nil {
 		return err
 	}
-	slices.Sort(all) // by the time in their names
-	for _, path := range all[:max(0, len(all)-maxFlights)] {
-		if err := os.Remove(path); err != nil {
+	files = slices.DeleteFunc(files, func(e os.DirEntry) bool {
+		return !strings.HasPrefix(e.Name(), flightBegin) || !strings.HasSuffix(e.Name(), flightEnd)
+	})
+	for _, e := range files[:max(0, len(files)-maxFlights)] {
+		if err := os.Remove(filepath.Join(f.dir, e.Name())); err != nil {
 			return fmt.Errorf("an old trace stays: %w", err)
 		}
 	}

@@ -83,18 +83,25 @@ func events(ctx context.Context, o options, plan []step, out io.Writer) (err err
 	defer func() { err = errors.Join(err, r.close()) }()
 	f := &flooding{runner: r, tolls: map[string]*toll{}, plan: plan}
 	if err = writePlan(filepath.Join(o.out, planFile), f.plan); err == nil {
-		err = os.WriteFile(filepath.Join(o.out, killedFile), nil, 0o644)
+		err = r.during(ctx, f.live)
 	}
-	if err == nil {
-		err = r.startAll()
-	}
-	if err == nil {
-		err = f.live(ctx)
-	}
-	r.ps.end()
 	if err = errors.Join(err, f.judge(err == nil)); err == nil {
 		err = f.unproved()
 	}
+	return err
+}
+
+// during starts all nodes of a run whose events are accounted for, lets live happen, and
+// ends them.
+func (r *runner) during(ctx context.Context, live func(context.Context) error) error {
+	err := os.WriteFile(filepath.Join(r.o.out, killedFile), nil, 0o644)
+	if err != nil {
+		return err
+	}
+	if err = r.startAll(); err == nil {
+		err = live(ctx)
+	}
+	r.ps.end()
 	return err
 }
 

@@ -300,7 +300,7 @@ func TestStuck(t *testing.T) {
 func TestRolling(t *testing.T) {
 	o := floodOptions(t)
 	o.nodes, o.rate, o.length = 3, 300, time.Millisecond
-	o.config.LeaderTimeout = 4 * time.Second
+	o.config.LeaderTimeout = 2 * time.Second
 	o.handOver = o.config.LeaderTimeout / 2
 	var out bytes.Buffer
 	if err := rolling(t.Context(), o, &out); err != nil {

@@ -17,14 +17,9 @@ import (
 	"time"
 )
 
-const (
-	// handOver is how long nobody may lead while a leader is restarted, unless a flag
-	// says otherwise: one that leaves names its successor, and nobody waits for a timeout.
-	handOver = 50 * time.Millisecond
-	// rollingSettling follows each restart, so that the next one finds a cluster that
-	// rests.
-	rollingSettling = 500 * time.Millisecond
-)
+// handOver is how long nobody may lead while a leader is restarted, unless a flag says
+// otherwise: one that leaves names its successor, and nobody waits for a timeout.
+const handOver = 50 * time.Millisecond
 
 // rollingRun restarts every node in order while all send.
 type rollingRun struct {
@@ -34,7 +29,7 @@ type rollingRun struct {
 }
 
 // rolling restarts the nodes one after the other, each with SIGTERM and the next when
-// all are active again, and checks what became of events and of the leadership.
+// all are active again and vote, and checks what became of events and of the leadership.
 func rolling(ctx context.Context, o options, out io.Writer) (err error) {
 	r, err := newRunner(o, out)
 	if err != nil {
@@ -42,17 +37,10 @@ func rolling(ctx context.Context, o options, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
 	s := &rollingRun{runner: r}
-	err = os.WriteFile(filepath.Join(o.out, killedFile), nil, 0o644)
+	err = os.WriteFile(filepath.Join(o.out, planFile), []byte("each node in order\n"), 0o644)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(o.out, planFile), []byte("each node in order\n"), 0o644)
+		err = r.during(ctx, s.live)
 	}
-	if err == nil {
-		err = r.startAll()
-	}
-	if err == nil {
-		err = s.live(ctx)
-	}
-	r.ps.end()
 	if err != nil {
 		return err
 	}
@@ -79,7 +67,9 @@ func (s *rollingRun) live(ctx context.Context) error {
 }
 
 func (s *rollingRun) restart(ctx context.Context, node int) error {
-	if err := pause(ctx, rollingSettling); err != nil {
+	// One that was restarted votes for no new leader before (protocol.md section 5): two
+	// of three that were, just now, would let the third hand over to nobody.
+	if err := pause(ctx, s.o.config.WithDefaults().LeaseTimeout); err != nil {
 		return err
 	}
 	leads := s.ps.leader() == node

@@ -85,14 +85,7 @@ func stuck(ctx context.Context, o options, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
 	s := &stuckRun{runner: r, use: make([]memoryUse, o.nodes)}
-	if err = os.WriteFile(filepath.Join(o.out, killedFile), nil, 0o644); err == nil {
-		err = r.startAll()
-	}
-	if err == nil {
-		err = s.live(ctx)
-	}
-	r.ps.end()
-	if err != nil {
+	if err = r.during(ctx, s.live); err != nil {
 		return err
 	}
 	return s.judge()

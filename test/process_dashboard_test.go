@@ -125,6 +125,7 @@ func TestDashboardOfRun(t *testing.T) {
 	b.accessible("without the token")
 	b.do(chromedp.KeyEvent("wrong\r"))
 	b.says("That is not the token.", `document.querySelector("#token [role=status]").textContent`)
+	b.do(chromedp.KeyEvent("\u201cquoted\u201d\r")) // no header can hold it
 	b.do(chromedp.KeyEvent("0123456789-the-token\r"))
 	pageLeader(b, "")
 	b.says("this one,answers,answers", pageNotes)

@@ -5,6 +5,8 @@
 import { useToken } from "./api.js";
 import { setText } from "./dom.js";
 
+const wrong = "That is not the token.";
+
 // wantToken shows the form when the server wants a token, and calls given after
 // somebody has typed one.
 export function wantToken(form, given) {
@@ -14,14 +16,19 @@ export function wantToken(form, given) {
   addEventListener("unauthorized", () => {
     if (!form.hidden) return;
     form.hidden = false;
-    setText(said, tried ? "That is not the token." : "");
+    setText(said, tried ? wrong : "");
     input.focus();
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     tried = true;
-    useToken(input.value.trim());
+    const token = input.value.trim();
     input.value = "";
+    if (!/^[!-~]+$/.test(token)) { // it could not even be sent, now or later
+      setText(said, wrong);
+      return;
+    }
+    useToken(token);
     form.hidden = true;
     given();
   });

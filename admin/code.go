@@ -13,6 +13,7 @@ import (
 // Codes of errors.
 const (
 	CodeNoQuorum         = "no_quorum"          // nobody leads with authority
+	CodeNotVoting        = "not_voting"         // this run votes for no new leader yet
 	CodeNotLeader        = "not_leader"         // somebody else does
 	CodeNotElected       = "not_elected"        // who was to take over did not
 	CodeNotActive        = "not_active"         // the node, or who was named, is no active member

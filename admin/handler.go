@@ -160,7 +160,7 @@ func (h *handler) live(w http.ResponseWriter, r *http.Request) {
 // elected, or every failover would take all nodes out of service. A load balancer
 // that wants the leader alone asks with ?leader.
 func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
-	want, err := wanted(r, wantQuorum, wantLeader)
+	want, err := wanted(r, wantQuorum, wantLeader, wantVotes)
 	if err != nil {
 		WriteError(w, http.StatusBadRequest, CodeBadQuery, err.Error())
 		return
@@ -172,6 +172,9 @@ func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
 	case node.Self.Status != member.Active || node.Provisional:
 		WriteError(w, http.StatusServiceUnavailable, CodeNotActive,
 			because("this node is no active member of its cluster yet", s))
+	case want[wantVotes] && node.VoteWait > 0:
+		WriteError(w, http.StatusServiceUnavailable, CodeNotVoting, fmt.Sprintf(
+			"this node has just started, and votes for no new leader for another %v", node.VoteWait))
 	case (want[wantQuorum] || want[wantLeader]) && !quorate:
 		noQuorum(w, s)
 	case want[wantLeader] && !s.IsLeader():
@@ -186,6 +189,7 @@ func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
 const (
 	wantQuorum = "quorum"
 	wantLeader = "leader"
+	wantVotes  = "votes"
 )
 
 // wanted reads the query of a health check, of which known are all words. Anything

@@ -179,7 +179,7 @@ const noFrames = `{"system": {"messages": 0, "bytes": 0}, "custom": {"messages":
 func TestUnknownQueryNamesTheKnown(t *testing.T) {
 	h := admin.New(leading(t), "")
 	for path, want := range map[string]string{
-		"/readyz?leaders":  "takes ?quorum and ?leader",
+		"/readyz?leaders":  "takes ?quorum and ?leader and ?votes",
 		"/livez?leader":    "/livez takes none",
 		"/readyz?leader=x": "must be leader alone, true, 1, false or 0",
 	} {
@@ -256,6 +256,8 @@ func TestHealth(t *testing.T) {
 	follower.View.Role, follower.View.Leader = member.Following, follower.View.Members[0].Address
 	restarted := leaderless(t) // it holds a view with the run before as an active member
 	restarted.Self.Status = member.None
+	waiting := leading(t)
+	waiting.VoteWait = time.Second
 	for _, c := range []struct {
 		name string
 		node fake
@@ -278,6 +280,9 @@ func TestHealth(t *testing.T) {
 		{"follower is no leader", following(t), "/readyz?leader", 503, admin.CodeNotLeader},
 		{"leader", leading(t), "/readyz?leader", 200, ""},
 		{"leader and quorum", leading(t), "/readyz?leader&quorum", 200, ""},
+		{"active for long", leading(t), "/readyz?votes", 200, ""},
+		{"active since a moment", waiting, "/readyz?votes", 503, admin.CodeNotVoting},
+		{"active since a moment, for work", waiting, "/readyz", 200, ""},
 		{"leader without lease", lapsed, "/readyz?leader", 503, admin.CodeNoQuorum},
 		{"leader=true", following(t), "/readyz?leader=true", 503, admin.CodeNotLeader},
 		{"leader=1", following(t), "/readyz?leader=1", 503, admin.CodeNotLeader},

@@ -425,6 +425,9 @@ func (a asked) looking(t *testing.T, d apiDocument) {
 	a.ask(t, d, New(joining, ""), "GET", "/readyz", "")
 	a.ask(t, d, New(leaderless, ""), "GET", "/readyz?quorum", "")
 	a.ask(t, d, New(follows, ""), "GET", "/readyz?leader", "")
+	waits := follows
+	waits.status.VoteWait = time.Second
+	a.ask(t, d, New(waits, ""), "GET", "/readyz?votes", "")
 	a.ask(t, d, New(leaderless, ""), "GET", "/v1/leader", "")
 	a.ask(t, d, New(joining, ""), "GET", "/v1/nodes/n9/status", "")
 	two := leads()

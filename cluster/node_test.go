@@ -44,6 +44,21 @@ func TestNodesFormOneCluster(t *testing.T) {
 	})
 }
 
+// TestVoteWaitEnds a LeaseTimeout after the start of the node.
+func TestVoteWaitEnds(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		n := w.nodes[0]
+		s := n.Status()
+		if s.VoteWait <= 0 || s.VoteWait+s.Uptime != n.cfg.LeaseTimeout {
+			t.Errorf("got %v at %v, want what is left of %v", s.VoteWait, s.Uptime, n.cfg.LeaseTimeout)
+		}
+		time.Sleep(s.VoteWait)
+		if s = n.Status(); s.VoteWait != 0 {
+			t.Errorf("got %v at %v, want none", s.VoteWait, s.Uptime)
+		}
+	})
+}
+
 // TestViewIsACopy: who changes what it was given changes nothing in the node.
 func TestViewIsACopy(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {

@@ -44,7 +44,11 @@ type Status struct {
 	Leaderless time.Duration
 	Counts     Counts
 	Uptime     time.Duration
-	Drained    bool
+	// VoteWait is how long this run may vote for no new leader yet, because the run
+	// before may still support one (protocol.md section 5): LeaseTimeout less Uptime,
+	// then 0. Where nodes are restarted one after the other, the next has to wait for it.
+	VoteWait time.Duration
+	Drained  bool
 	// RosterLost says that so many members lost their stores that this node
 	// can help to elect nobody any more.
 	RosterLost bool
@@ -85,6 +89,7 @@ func (n *Node) Status() Status {
 		Peers:       n.net.Peers(),
 		Receivers:   n.mux.Stats(),
 	}
+	s.VoteWait = max(0, n.cfg.LeaseTimeout-s.Uptime)
 	if t := seen.live(); t != nil {
 		s.Token, s.TermSince = t.token, t.began
 		s.LeaseRemaining = max(0, t.remaining())

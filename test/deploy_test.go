@@ -170,7 +170,7 @@ func TestDeployKubernetes(t *testing.T) {
 	}
 	c := set.Spec.Template.Spec.Containers[0]
 	for path, probe := range map[string]string{
-		"/readyz": c.ReadinessProbe.HTTPGet.Path, "/livez": c.LivenessProbe.HTTPGet.Path,
+		"/readyz?votes": c.ReadinessProbe.HTTPGet.Path, "/livez": c.LivenessProbe.HTTPGet.Path,
 	} {
 		if probe != path || c.ReadinessProbe.HTTPGet.Port != "admin" {
 			t.Errorf("a probe asks %q, want %q of the port admin", probe, path)

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"os"
+	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"github.com/rs/zerolog"
@@ -13,8 +14,8 @@ import (
 )
 
 // service tells systemd, where that started the process, how it gets on. A unit of
-// Type=notify is started when the node is an active member: `systemctl restart` of one
-// node after the other is then a rolling restart.
+// Type=notify is started when the node is an active member and may vote for a new leader:
+// `systemctl restart` of one node after the other is then a rolling restart.
 type service struct{ log zerolog.Logger }
 
 // tell sends a state of sd_notify(3). Without systemd it does nothing.
@@ -24,13 +25,19 @@ func (s service) tell(state string) {
 	}
 }
 
-// joined says that the node is a member, and from then on who leads, until ctx ends.
+// joined says that the node is a member that votes, and from then on who leads, until
+// ctx ends. It returns at once.
 func (s service) joined(ctx context.Context, node *cluster.Node) {
-	s.tell(systemd.SdNotifyReady)
 	if os.Getenv("NOTIFY_SOCKET") == "" {
 		return
 	}
 	go func() {
+		select {
+		case <-time.After(node.Status().VoteWait):
+		case <-ctx.Done():
+			return
+		}
+		s.tell(systemd.SdNotifyReady)
 		for e := range node.Events(ctx) {
 			switch e.(type) {
 			case cluster.Snapshot, cluster.LeaderChanged:

@@ -48,6 +48,7 @@ func TestNodesFormOneCluster(t *testing.T) {
 func TestVoteWaitEnds(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		n := w.nodes[0]
+		n.started = n.clock().Add(-time.Millisecond) // it has formed a cluster meanwhile
 		s := n.Status()
 		if s.VoteWait <= 0 || s.VoteWait+s.Uptime != n.cfg.LeaseTimeout {
 			t.Errorf("got %v at %v, want what is left of %v", s.VoteWait, s.Uptime, n.cfg.LeaseTimeout)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -67,7 +68,7 @@ func (s *settings) define(f *pflag.FlagSet) {
 		"host:port by which the others reach this node, its identity (default --addr)")
 	f.StringVar(&c.Name, "name", "", "name shown to people (default --advertise)")
 	f.StringVar(&c.Cluster, "cluster", cluster.DefaultCluster, "name of the cluster")
-	f.IntVar(&c.Size, "size", 0, "number of members of the full cluster, the same on every node")
+	f.Var(decimal{&c.Size}, "size", "number of members of the full cluster, the same on every node")
 	f.Var(seedList{&c.Seeds}, "seeds",
 		"`host:port,...` of each entry point, the same list on every node")
 	f.BoolVar(&c.TrustRefusal, "trust-refusal", false,
@@ -108,6 +109,30 @@ func (s *settings) define(f *pflag.FlagSet) {
 	f.StringVar(&s.logFormat, "log-format", "console", "json or console")
 	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
 }
+
+// decimal is a number in tens: 010 is ten, where Go's own flags take it for eight.
+type decimal struct{ value *int }
+
+// Set implements pflag.Value.
+func (d decimal) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return err // whoever asks says it in words of its own
+	}
+	*d.value = n
+	return nil
+}
+
+// String implements pflag.Value.
+func (d decimal) String() string {
+	if d.value == nil {
+		return "0"
+	}
+	return strconv.Itoa(*d.value)
+}
+
+// Type implements pflag.Value.
+func (decimal) Type() string { return "int" }
 
 // seedList is the value of --seeds. Who repeats the flag adds to the list.
 type seedList struct{ seeds *[]string }

@@ -176,3 +176,14 @@ func TestDefaultDataDir(t *testing.T) {
 		t.Errorf("--memory: data directory %q, want none", c.DataDir)
 	}
 }
+
+// TestSizeIsDecimal: a size with a zero before it is the number that people read.
+func TestSizeIsDecimal(t *testing.T) {
+	var size int
+	for text, want := range map[string]int{"3": 3, "010": 10, "0x10": 0, "1e1": 0} {
+		size = 0
+		if err := (decimal{&size}).Set(text); size != want || (err == nil) != (want > 0) {
+			t.Errorf("%s: got %d, %v; want %d, and an error for what is none", text, size, err, want)
+		}
+	}
+}

@@ -73,9 +73,9 @@ func (e MemberChanged) String() string {
 	m := e.Member
 	switch {
 	case e.Before.Status == member.None || e.Before.Status == m.Status:
-		return fmt.Sprintf("%s at %s is %s", m.Name, m.Address, m.Status)
+		return fmt.Sprintf("%s is %s", named(m), m.Status)
 	default:
-		return fmt.Sprintf("%s at %s is %s, was %s", m.Name, m.Address, m.Status, e.Before.Status)
+		return fmt.Sprintf("%s is %s, was %s", named(m), m.Status, e.Before.Status)
 	}
 }
 
@@ -85,15 +85,22 @@ func (e LeaderChanged) String() string {
 	case e.Leader.Address.IsZero():
 		return "no leader"
 	case e.Quorate:
-		return fmt.Sprintf("leader of version %d is %s at %s", e.Version, e.Leader.Name, e.Leader.Address)
+		return fmt.Sprintf("leader of version %d is %s", e.Version, named(e.Leader))
 	default:
-		return fmt.Sprintf("leader of version %d is %s at %s, without quorum",
-			e.Version, e.Leader.Name, e.Leader.Address)
+		return fmt.Sprintf("leader of version %d is %s, without quorum", e.Version, named(e.Leader))
 	}
 }
 
 // String is a line for people.
 func (e Lagged) String() string { return fmt.Sprintf("missed %d events", e.Missed) }
+
+// named is how people are told of a member: by its name too, where it has one.
+func named(m member.Member) string {
+	if m.Name == "" || m.Name == m.Address.String() {
+		return m.Address.String()
+	}
+	return m.Name + " at " + m.Address.String()
+}
 
 // leaderOf is the leader of a view as an event.
 func leaderOf(v member.View) LeaderChanged {

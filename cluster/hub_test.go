@@ -38,6 +38,8 @@ func TestChangesBetweenViews(t *testing.T) {
 	again.Incarnation = 2
 	seat := at(2, member.Leaving)
 	seat.Gone = true
+	nameless := at(2, member.Active)
+	nameless.Name = nameless.Address.String()
 	for _, c := range []struct {
 		name          string
 		before, after member.View
@@ -48,6 +50,8 @@ func TestChangesBetweenViews(t *testing.T) {
 			[]string{"n2 at 127.0.0.1:2 is joining"}},
 		{"a member moves", viewOf(1, 1, true, one, at(2, member.Joining)), viewOf(1, 1, true, one, two),
 			[]string{"n2 at 127.0.0.1:2 is active, was joining"}},
+		{"a member that has no name", viewOf(1, 1, true, one), viewOf(1, 1, true, one, nameless),
+			[]string{"127.0.0.1:2 is active"}},
 		{"a member is removed and its seat kept", viewOf(1, 1, true, one, at(2, member.Leaving)),
 			viewOf(1, 1, true, one, seat), []string{"n2 at 127.0.0.1:2 is removed, was leaving"}},
 		{"the seat of a removed member goes", viewOf(1, 1, true, one, seat),

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -241,6 +242,11 @@ func TestDrainedNodeNeverLeads(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Wait()
+		}
+		time.Sleep(time.Second)
+		err := w.leader().Transfer(t.Context(), drained.cfg.self)
+		if !errors.Is(err, ErrNotActive) || !strings.Contains(err.Error(), "is drained") {
+			t.Errorf("Transfer to the drained node: got %v, want ErrNotActive, and why", err)
 		}
 	})
 }

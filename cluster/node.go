@@ -201,6 +201,8 @@ func (n *Node) Transfer(ctx context.Context, to member.Address) error {
 	switch {
 	case errors.Is(err, statemachine.ErrNotLeader):
 		return notLeader(n.look())
+	case errors.Is(err, statemachine.ErrNotActive) && !to.IsZero():
+		return fmt.Errorf("%w: %s is drained, or has not answered this leader yet", ErrNotActive, to)
 	case errors.Is(err, statemachine.ErrNotActive):
 		return notSuccessor(to)
 	case err != nil:

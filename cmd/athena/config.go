@@ -159,7 +159,10 @@ type shown struct {
 
 // show prints the settings of a resolved configuration.
 func (s *settings) show(w io.Writer, f *pflag.FlagSet, c cluster.Config, output string) error {
+	insecure, anywhere := s.config.Insecure, s.config.InsecureAnywhere
 	s.config = c.WithDefaults() // the flags point into it
+	// Without a secret the configuration says insecure by itself, which run refuses.
+	s.config.Insecure, s.config.InsecureAnywhere = insecure, anywhere
 	var all []shown
 	for _, name := range settable(settingFlags()) {
 		o := originOf(f, name)

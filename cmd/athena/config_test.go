@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -163,6 +164,16 @@ func TestConfigShowsFaultsToo(t *testing.T) {
 	if !strings.Contains(stdout, "5  ") || !strings.Contains(stdout, secret) ||
 		strings.Contains(stdout+stderr, "hush") || strings.Contains(stdout, "\x1b") {
 		t.Errorf("shows\n%s\nwant the size and the name of the file, no secret, no control", stdout)
+	}
+}
+
+// TestConfigShowsNothingOpenThatIsNot: a secret that is missing makes no node insecure.
+func TestConfigShowsNothingOpenThatIsNot(t *testing.T) {
+	_, stdout, stderr := athena("config", "show", "--size=3")
+	if !strings.Contains(stderr, "no secret") ||
+		!regexp.MustCompile(`(?m)^insecure +false +default$`).MatchString(stdout) ||
+		!regexp.MustCompile(`(?m)^insecure-anywhere +false +default$`).MatchString(stdout) {
+		t.Errorf("shows\n%s\nand %s\nwant that there is no secret, and two times false", stdout, stderr)
 	}
 }
 

@@ -122,6 +122,7 @@ func TestDashboardOfRun(t *testing.T) {
 	b := openBrowser(t, "http://"+adminOfLog.FindStringSubmatch(one.stderr.String())[1])
 	b.until("the page wants the token",
 		`document.activeElement === document.querySelector("#token input")`)
+	b.says("The server of this page wants its token", pageVerdict)
 	b.accessible("without the token")
 	b.do(chromedp.KeyEvent("wrong\r"))
 	b.says("That is not the token.", `document.querySelector("#token [role=status]").textContent`)

@@ -17,6 +17,7 @@ const statusTimeout = 900;
 export class Watcher {
   looks = new Map();
   lost = 0; // when the server last began to be silent, 0 while it answers
+  locked = false; // it answers that it wants its token, while lost
   #told;
   #timer = 0;
   #asking = new Set();
@@ -43,8 +44,9 @@ export class Watcher {
       this.#list(await ask("v1/nodes", listTimeout));
       this.lost = 0;
       await Promise.all([...this.looks.values()].map((look) => this.#look(look)));
-    } catch {
+    } catch (error) {
       this.lost ||= performance.now();
+      this.locked = error.code === "unauthorized";
       for (const look of this.looks.values()) forget(look, "the page has no connection");
     }
     this.#told(this);

@@ -15,7 +15,7 @@ import { Ring } from "./ring.js";
 import { Story } from "./story.js";
 import { Reigns, TimeLine } from "./timeline.js";
 import { wantToken } from "./token.js";
-import { show, verdict } from "./verdict.js";
+import { show, unanswered, verdict } from "./verdict.js";
 
 const at = (id) => document.getElementById(id);
 
@@ -28,13 +28,12 @@ const reigns = new Reigns(at("reigns"));
 const charts = new Charts(at("charts"), at("measured"));
 const faults = new Faults(at("faults"), at("done"), () => watcher.soon());
 
-function draw({ looks: all, lost }) {
+function draw({ looks: all, lost, locked }) {
   const looks = [...all.values()];
   const known = names(looks);
   const best = reference(looks);
   const members = consensus(looks, best);
-  show(lost ? { mood: "bad", shape: "×", text: "The server of this page does not answer", accord: "" } :
-    verdict(looks, known));
+  show(lost ? unanswered(locked) : verdict(looks, known));
   setText(at("link"), lost ? "not live" : "live");
   at("link").classList.toggle("bad", Boolean(lost));
   const cluster = best?.status.cluster;

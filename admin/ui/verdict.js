@@ -6,6 +6,12 @@ import { answering, camps } from "./accord.js";
 import { setText } from "./dom.js";
 import { list } from "./words.js";
 
+// unanswered is the verdict on a server that says nothing of its cluster.
+export function unanswered(locked) {
+  return locked ? { mood: "wait", shape: "○", text: "The server of this page wants its token", accord: "" } :
+    { mood: "bad", shape: "×", text: "The server of this page does not answer", accord: "" };
+}
+
 // verdict is { mood, shape, text, accord } of looks; mood is "good", "wait" or "bad".
 export function verdict(looks, names) {
   const there = answering(looks);

@@ -9,7 +9,8 @@
 //	go run ./examples/guide 127.0.0.1:7002 secret data2 $seeds &
 //	go run ./examples/guide 127.0.0.1:7003 secret data3 $seeds
 //
-// The first address is that of the process. Kill one, and another one counts on.
+// The first address is that of the process. Kill the one that leads, and another one
+// counts: from 0, since each process has its own counter here, see counter.
 package main
 
 import (

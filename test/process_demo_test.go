@@ -19,6 +19,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/athena-go/athena/admin"
 )
 
 // The times that a new user is promised, in milliseconds.
@@ -255,6 +257,11 @@ func TestDemoKill(t *testing.T) {
 	}
 	if times[len(times)-1] > failsOverAfter {
 		t.Errorf("next leader after %v ms, want within %d", times, failsOverAfter)
+	}
+	var s admin.Status
+	ask(t, "GET", api+"/v1/status", &s)
+	if e := s.LastElection; e == nil || e.Cause != "crash" {
+		t.Errorf("last election %+v, want crash as its cause: the host refuses the port", e)
 	}
 	p.signal(syscall.SIGINT)
 	if code := p.wait(); code != 0 {

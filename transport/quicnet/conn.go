@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"sync/atomic"
 
 	"github.com/quic-go/quic-go"
@@ -41,8 +40,7 @@ var _ transport.Conn = (*conn)(nil)
 
 // newConn opens the streams of a connection whose handshake is done.
 func (n *network) newConn(q *quic.Conn) (*conn, error) {
-	c := &conn{quic: q, named: n.named, accepting: make(chan struct{}, 1)}
-	_, c.kernel = n.packets.(*net.UDPConn)
+	c := &conn{quic: q, named: n.named, kernel: n.kernel, accepting: make(chan struct{}, 1)}
 	for k := range transport.Kinds {
 		c.accepted[k] = make(chan *quic.ReceiveStream, 1)
 		send, err := q.OpenUniStream()

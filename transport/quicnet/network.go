@@ -69,6 +69,9 @@ type Config struct {
 	// Conn sends and receives the packets. It is closed with the transport,
 	// and by New when that fails.
 	Conn net.PacketConn
+	// Kernel says that the packets of Conn go over a UDP socket of this host, as those of
+	// a *net.UDPConn do without it: then hosts are asked whether they refuse a port.
+	Kernel bool
 	// TLS is used to dial and to listen: see SecretTLS, CertificateTLS and
 	// InsecureTLS. Version, ALPN and sessions are set by New.
 	TLS *tls.Config
@@ -122,6 +125,7 @@ func New(cfg Config) (*transport.Mesh, error) {
 // network is a QUIC endpoint.
 type network struct {
 	packets  net.PacketConn
+	kernel   bool // packets go over a socket of the kernel
 	quic     *quic.Transport
 	listener *quic.Listener
 	tls      *tls.Config
@@ -146,11 +150,13 @@ func newNetwork(cfg Config) (*network, error) {
 	if key == (quic.StatelessResetKey{}) {
 		key = randomKey()
 	}
+	_, isSocket := cfg.Conn.(*net.UDPConn)
 	var n *network
 	g := newGate(handshakesPerMember*cfg.Size+handshakesMore, unprovenPerMember*cfg.Size+unprovenMore,
 		func(from net.Addr, err error) { n.refused(from, err) })
 	n = &network{
 		packets: cfg.Conn,
+		kernel:  isSocket || cfg.Kernel,
 		quic: &quic.Transport{
 			Conn:                             cfg.Conn,
 			ConnectionIDLength:               connectionIDBytes,

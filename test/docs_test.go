@@ -19,6 +19,7 @@ import (
 var (
 	markdownLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	goBlock      = regexp.MustCompile("(?s)```go\n(.*?)```")
+	plainBlock   = regexp.MustCompile("(?s)\n\n```\n(.*?)```")
 	jsonBlock    = regexp.MustCompile("(?s)```json\n(.*?)```")
 )
 
@@ -68,7 +69,13 @@ func TestGoBlocks(t *testing.T) {
 		if path.Ext(f.path) != ".md" {
 			continue
 		}
-		for _, block := range goBlock.FindAllStringSubmatch(strings.Join(f.lines, "\n"), -1) {
+		text := strings.Join(f.lines, "\n")
+		for _, block := range plainBlock.FindAllString(text, -1) {
+			if strings.Contains(block, "\nfunc ") || strings.Contains(block, " := ") {
+				t.Errorf("%s: Go code that is not marked as such:%s", f.path, block)
+			}
+		}
+		for _, block := range goBlock.FindAllStringSubmatch(text, -1) {
 			found[f.path]++
 			isPart := func(source string) bool { return strings.Contains(source, block[1]) }
 			if !slices.ContainsFunc(sources, isPart) {

@@ -19,7 +19,6 @@ import (
 // custom frames, many times what the window of the connection leaves for them.
 func TestFullWindowsStopNobody(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		const growBytes = 8 << 20 // read of each stream before
 		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)
 		var unread atomic.Int64
 		chunk := make([]byte, 8<<10)
@@ -31,41 +30,38 @@ func TestFullWindowsStopNobody(t *testing.T) {
 				}
 			}
 		}
-		quit, grown := make(chan struct{}), make(chan struct{})
+		quit, full := make(chan struct{}), make(chan struct{}, 1)
 		t.Cleanup(func() { close(quit) }) // before the nodes are closed
 		read := func(s transport.BulkStream) {
-			n, _ := io.CopyN(io.Discard, s, growBytes) // what is missing is found below
-			unread.Add(-n)
-			grown <- struct{}{}
+			fillGrown(s, &unread)
+			full <- struct{}{}
 			<-quit
 		}
 		a.serve = func(_ []byte, s transport.BulkStream) { write(s) }
 		b.serve = func(_ []byte, s transport.BulkStream) { read(s) }
 		a.Notify(addrB, []byte("hello"))
 		next(t, b.frames[transport.System], "frame")
-		for range transport.MaxStreams {
-			ours, err := a.OpenStream(t.Context(), addrB, nil)
+		for i := range 2 * transport.MaxStreams {
+			before, from, to := unread.Load(), a, addrB
+			use := write
+			if i%2 == 1 {
+				from, to, use = b, addrA, read
+			}
+			s, err := from.OpenStream(t.Context(), to, nil)
 			if err != nil {
 				t.Fatalf("OpenStream: %v", err)
 			}
-			go write(ours)
-			<-grown
-			theirs, err := b.OpenStream(t.Context(), addrA, nil)
-			if err != nil {
-				t.Fatalf("OpenStream: %v", err)
+			go use(s)
+			next(t, full, "full window")
+			// A packet more may wait at the writer.
+			got := unread.Load() - before
+			if got < maxStreamWindow*9/10 || got > maxStreamWindow+packetBytes {
+				t.Errorf("%d bytes of stream %d wait for a reader, want about %d", got, i, maxStreamWindow)
 			}
-			go read(theirs)
-			<-grown
-		}
-		time.Sleep(time.Minute) // until nothing more goes
-		synctest.Wait()
-		const full = 2 * transport.MaxStreams * maxStreamWindow
-		if got := unread.Load(); got < full*9/10 || got > full*11/10 {
-			t.Errorf("%d bytes wait for a reader, want about %d", got, full)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		for range 3 * connectionWindow / transport.MaxSystemBytes {
+		for range 3 * (connectionWindow - streamsWindow) / transport.MaxSystemBytes {
 			a.Notify(addrB, make([]byte, transport.MaxSystemBytes))
 			if err := a.Send(ctx, addrB, make([]byte, transport.MaxSystemBytes)); err != nil {
 				t.Fatalf("Send: %v", err)
@@ -74,6 +70,34 @@ func TestFullWindowsStopNobody(t *testing.T) {
 			next(t, b.frames[transport.Custom], "custom frame beside full windows")
 		}
 	})
+}
+
+// fillGrown reads until the window of a stream has grown, and stops where all of it
+// is full. QUIC lets the writer go on only after a quarter of the window was read, so
+// that a reader which stops anywhere leaves up to a quarter empty: this one goes on,
+// a little at a time, until that moment has just come. unread counts what was
+// written and not read of all streams; the others are full.
+func fillGrown(s transport.BulkStream, unread *atomic.Int64) {
+	const (
+		growBytes = 1 << 20
+		stepBytes = 1 << 10
+	)
+	read := func(bytes int64) (left int64) {
+		n, _ := io.CopyN(io.Discard, s, bytes) // what is missing is found by the caller
+		return unread.Add(-n)
+	}
+	settle := func() int64 { // until nothing more goes
+		time.Sleep(50 * delay)
+		synctest.Wait()
+		return unread.Load()
+	}
+	read(growBytes)
+	settle()
+	for range maxStreamWindow / stepBytes {
+		if left := read(stepBytes); settle() > left {
+			return
+		}
+	}
 }
 
 // TestDatagramsLeaveRoom floods a path that loses packets, so that QUIC sends fewer

@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 
@@ -18,8 +19,9 @@ const MaxAwaited = 1 << 16
 // awaited is an event whose outcome somebody awaits. settle is called once, with
 // the answer or with why there is none, and must not block.
 type awaited struct {
-	to     member.Address
-	settle func(a wire.Answer, err error)
+	to      member.Address
+	request bool // whose handler ends when nobody waits for it any more
+	settle  func(a wire.Answer, err error)
 }
 
 // awaiting are the awaited outcomes by the numbers of their calls.
@@ -28,6 +30,7 @@ type awaiting struct {
 
 	mu    sync.Mutex
 	last  uint64
+	ended bool // nothing is awaited any more that is not yet
 	calls map[uint64]awaited
 }
 
@@ -50,13 +53,17 @@ func (w *awaiting) open(ctx context.Context, quit <-chan struct{}, a awaited) (u
 		select {
 		case w.room <- struct{}{}:
 		case <-ctx.Done():
-			return 0, context.Cause(ctx)
+			return 0, fmt.Errorf("%w: %w", ErrBusy, context.Cause(ctx))
 		case <-quit:
 			return 0, ErrClosed
 		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.ended {
+		<-w.room
+		return 0, ErrClosed
+	}
 	w.last++
 	w.calls[w.last] = a
 	return w.last, nil
@@ -79,6 +86,22 @@ func (w *awaiting) settle(from member.Address, a wire.Answer) bool {
 		c.settle(a, nil)
 	}
 	return open
+}
+
+// end opens no more calls, and gives up the requests among those that are open.
+func (w *awaiting) end() map[uint64]awaited {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+	requests := map[uint64]awaited{}
+	for id, c := range w.calls {
+		if c.request {
+			requests[id] = c
+			delete(w.calls, id)
+			<-w.room
+		}
+	}
+	return requests
 }
 
 // take removes a call to a member, the zero address for any.

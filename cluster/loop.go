@@ -219,6 +219,7 @@ const closeTimeout = 5 * time.Second
 // closes (protocol.md section 6).
 func (n *Node) shutdown() {
 	n.terms.close(n.cause)
+	n.takeAllBack()
 	n.endStreams()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()

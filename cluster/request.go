@@ -101,14 +101,15 @@ func (n *Node) request(
 		return err
 	}
 	done := make(chan struct{ err error }, 1)
-	id, err := n.awaited.open(ctx, n.quit, awaited{to: to, settle: func(a wire.Answer, err error) {
+	settle := func(a wire.Answer, err error) {
 		if err == nil {
 			err = n.readAnswer(to, a, resp)
 		}
 		done <- struct{ err error }{err}
-	}})
+	}
+	id, err := n.awaited.open(ctx, n.quit, awaited{to, true, settle})
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrBusy, err)
+		return err
 	}
 	c := wire.Call{ID: id, Request: true, Leader: led != nil}
 	if at, ok := ctx.Deadline(); ok {
@@ -126,12 +127,12 @@ func (n *Node) request(
 	select {
 	case end := <-done:
 		return end.err
+	case <-n.quit: // which takes all requests back
 	case <-ctx.Done():
-	case <-n.quit:
-	}
-	if n.awaited.close(id) {
-		n.takeBack(to, id)
-		return fmt.Errorf("%w: %s: %w", ErrUnknownOutcome, to, n.over(ctx))
+		if n.awaited.close(id) {
+			n.takeBack(to, id)
+			return fmt.Errorf("%w: %s: %w", ErrUnknownOutcome, to, n.over(ctx))
+		}
 	}
 	return (<-done).err // it is there, or about to be
 }
@@ -230,15 +231,16 @@ func (n *Node) sendAwaited(
 	// What is known of needs no connection any more.
 	sending, known := context.WithCancelCause(ctx)
 	defer known(nil)
-	id, err := n.awaited.open(ctx, n.quit, awaited{to: to, settle: func(a wire.Answer, err error) {
+	settle := func(a wire.Answer, err error) {
 		if err == nil {
 			err = n.outcome(to, a)
 		}
 		known(err)
 		told(to, err)
-	}})
+	}
+	id, err := n.awaited.open(ctx, n.quit, awaited{to, false, settle})
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrBusy, err)
+		return err
 	}
 	err = n.sendCall(sending, seen, to, e, wire.Call{ID: id})
 	if err != nil && !n.awaited.close(id) {
@@ -266,6 +268,15 @@ func (n *Node) takeBack(to member.Address, id uint64) {
 	select {
 	case n.takenBack <- c:
 	default: // its deadline or the end of the connection tells it
+	}
+}
+
+// takeAllBack takes back the requests of a node that ends, while its connections
+// still work: who asked may find that too late.
+func (n *Node) takeAllBack() {
+	for id, c := range n.awaited.end() {
+		n.takeBack(c.to, id)
+		c.settle(wire.Answer{}, fmt.Errorf("%w: %s: %w", ErrUnknownOutcome, c.to, n.cause))
 	}
 }
 

@@ -182,24 +182,35 @@ func TestEndOfARequestCrossesTheWire(t *testing.T) {
 	})
 }
 
-// TestNodeThatClosesTakesItsRequestsBack.
+// TestNodeThatClosesTakesItsRequestsBack, each of them, before its connections end.
 func TestNodeThatClosesTakesItsRequestsBack(t *testing.T) {
 	withDesk(t, func(t *testing.T, w *world, d *desk) {
+		const requests = receiver.RequestConcurrency
 		leader := w.leader()
 		asker, asked := w.others(leader)[0], w.others(leader)[1]
-		failed := make(chan error, 1)
-		go func() {
-			_, err := Request[total](t.Context(), asker, asked.cfg.self, sum{Text: "wait"})
-			failed <- err
-		}()
-		synctest.Wait()
-		w.end(asker)
-		if err := <-failed; !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, ErrClosed) {
-			t.Errorf("got %v, want ErrUnknownOutcome and ErrClosed", err)
+		failed := make(chan error, requests)
+		for range requests {
+			go func() {
+				_, err := Request[total](t.Context(), asker, asked.cfg.self, sum{Text: "wait"})
+				failed <- err
+			}()
 		}
 		synctest.Wait()
-		if _, ended := d.seen(); len(ended) != 1 || ended[0] != receiver.ErrCanceled {
-			t.Errorf("the handler's context: got %v, want ErrCanceled", ended)
+		w.end(asker)
+		for range requests {
+			if err := <-failed; !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, ErrClosed) {
+				t.Errorf("got %v, want ErrUnknownOutcome and ErrClosed", err)
+			}
+		}
+		synctest.Wait()
+		_, ended := d.seen()
+		if len(ended) != requests {
+			t.Errorf("%d handlers ended, want %d", len(ended), requests)
+		}
+		for _, err := range ended {
+			if err != receiver.ErrCanceled {
+				t.Errorf("the handler's context: got %v, want ErrCanceled", err)
+			}
 		}
 	})
 }

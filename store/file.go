@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 )
@@ -61,8 +62,8 @@ type File struct {
 // not exist. It holds the store until Close. Errors wrap ErrLocked, ErrInsecure
 // or the error of the file system.
 func OpenFile(dir string) (*File, error) {
-	if dir == "" {
-		return nil, errors.New("store: no directory given")
+	if err := inspect(dir); err != nil {
+		return nil, err
 	}
 	dir = filepath.Clean(dir)
 	if err := makeDir(dir); err != nil {
@@ -84,11 +85,8 @@ func (s *File) open() error {
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	if !info.IsDir() {
-		return fmt.Errorf("store: %s is not a directory", s.dir)
-	}
 	if err := checkMode(s.dir, info, othersWrite); err != nil {
-		return err
+		return err // somebody has made it meanwhile
 	}
 	if s.lock, err = lockFile(filepath.Join(s.dir, lockName)); err != nil {
 		return err
@@ -127,21 +125,20 @@ func (s *File) Load() (Content, bool, error) {
 
 // Peek returns what Load would return of the store in dir, also while a node uses
 // it: it takes no lock, and makes and changes nothing. Of what a running node saves
-// it sees all or nothing.
+// it sees all or nothing. Its errors are those of OpenFile, but for ErrLocked, of Load
+// and of ResetKey.
 func Peek(dir string) (Content, bool, error) {
-	info, err := os.Stat(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return Content{}, false, nil
-	case err != nil:
-		return Content{}, false, fmt.Errorf("store: %w", err)
-	case !info.IsDir():
-		return Content{}, false, fmt.Errorf("store: %s is not a directory", dir)
-	}
-	if err := checkMode(dir, info, othersWrite); err != nil {
+	if err := inspect(dir); err != nil {
 		return Content{}, false, err
 	}
-	return loadState(dir)
+	c, known, err := loadState(dir)
+	if err != nil {
+		return c, false, err
+	}
+	if _, _, err := readKey(dir); err != nil {
+		return c, false, err
+	}
+	return c, known, nil
 }
 
 // loadState reads the state file of a directory; false where there is none.
@@ -188,16 +185,23 @@ func (s *File) Save(c Content) error {
 func (s *File) ResetKey() ([32]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var key [32]byte
-	path := filepath.Join(s.dir, keyName)
 	if s.lock == nil {
-		return key, ErrClosed
+		return [32]byte{}, ErrClosed
 	}
+	key, known, err := readKey(s.dir)
+	if err != nil || known {
+		return key, err
+	}
+	key = newResetKey()
+	return key, s.replace(keyName, fmt.Appendf(nil, "%x\n", key))
+}
+
+// readKey reads the key file of a directory; false where there is none.
+func readKey(dir string) (key [32]byte, known bool, err error) {
+	path := filepath.Join(dir, keyName)
 	content, err := readFile(path, maxKeyBytes, othersAll)
 	if errors.Is(err, fs.ErrNotExist) {
-		key = newResetKey()
-		err = s.replace(keyName, fmt.Appendf(nil, "%x\n", key))
-		return key, err
+		return key, false, nil
 	}
 	if err == nil {
 		b, bad := hex.DecodeString(strings.TrimSuffix(string(content), "\n"))
@@ -213,7 +217,7 @@ func (s *File) ResetKey() ([32]byte, error) {
 		err = fmt.Errorf("%w; it is a secret: where somebody may know it, remove it, "+
 			"and a new one is made", err)
 	}
-	return key, err
+	return key, err == nil, err
 }
 
 // newResetKey cannot fail: the program ends when the system has no randomness.
@@ -267,43 +271,22 @@ func (s *File) replace(name string, content []byte) error {
 	return nil
 }
 
-// removeLeftovers removes the new files of writes that a crash cut off: the
-// name of the file with a dot before and digits behind.
+// leftover matches the new file of a write that a crash cut off: the name of the file
+// with a dot before and digits behind.
+var leftover = regexp.MustCompile(`^\.(athena\.state|reset\.key)[0-9]+$`)
+
 func (s *File) removeLeftovers() error {
 	entries, err := s.folder.ReadDir(-1)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		for _, name := range []string{stateName, keyName} {
-			digits, ok := strings.CutPrefix(e.Name(), "."+name)
-			if !ok || digits == "" || strings.Trim(digits, "0123456789") != "" {
-				continue
-			}
-			if err := os.Remove(filepath.Join(s.dir, e.Name())); err != nil {
-				return err
-			}
+		if !leftover.MatchString(e.Name()) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(s.dir, e.Name())); err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-// makeDir makes a directory and the ones above it, and syncs each entry: after
-// a crash the store must not seem to have never been there.
-func makeDir(dir string) error {
-	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	parent := filepath.Dir(dir)
-	if err := makeDir(parent); err != nil {
-		return err
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	above, err := os.Open(parent)
-	if err != nil {
-		return err
-	}
-	return errors.Join(above.Sync(), above.Close())
 }

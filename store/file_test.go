@@ -521,27 +521,67 @@ func TestPeek(t *testing.T) {
 	if _, known, err := Peek(dir); known || err != nil {
 		t.Errorf("empty store: %v, %v, want none", known, err)
 	}
+	if got := names(t, dir); !slices.Equal(got, []string{lockName}) {
+		t.Errorf("Peek made files: %q", got)
+	}
 	load(t, s)
 	want := typical()
 	save(t, s, want)
+	if _, err := s.ResetKey(); err != nil {
+		t.Fatal(err)
+	}
 	if c, known, err := Peek(dir); !known || err != nil || !cmp.Equal(c, want) {
 		t.Errorf("in use: %v, %v\n%s", known, err, cmp.Diff(want, c))
 	}
-	state := filepath.Join(dir, stateName)
-	if err := os.WriteFile(state, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
+}
+
+// TestPeekSaysWhatOpenWould, and neither of them changes anything.
+func TestPeekSaysWhatOpenWould(t *testing.T) {
+	write := func(name, text string) func(dir string) error {
+		return func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)
+		}
 	}
-	if _, known, err := Peek(dir); known || !errors.Is(err, ErrCorrupt) {
-		t.Errorf("damaged: %v, %v, want %v", known, err, ErrCorrupt)
-	}
-	if _, known, err := Peek(state); known || err == nil {
-		t.Errorf("a file: %v, %v, want an error", known, err)
-	}
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if _, known, err := Peek(dir); known || !errors.Is(err, ErrInsecure) {
-		t.Errorf("open to all: %v, %v, want %v", known, err, ErrInsecure)
+	for _, c := range []struct {
+		name, below string
+		harm        func(dir string) error
+		want        string
+	}{
+		{"damaged state", "", write(stateName, "x"), "move it away"},
+		{"damaged key", "", write(keyName, "x\n"), "remove it, and a new one"},
+		{"open to all", "", func(dir string) error { return os.Chmod(dir, 0o777) }, "run chmod 0700 "},
+		{"open key", "", func(dir string) error {
+			return errors.Join(write(keyName, "")(dir), os.Chmod(filepath.Join(dir, keyName), 0o640))
+		}, "run chmod 0600 "},
+		{"file", "f", write("f", ""), "f is not a directory: name another path"},
+		{"below a file", "f/a/b", write("f", ""), "f is not a directory: name another path"},
+		{"link to nothing", "l", func(dir string) error {
+			return os.Symlink(filepath.Join(dir, "nothing"), filepath.Join(dir, "l"))
+		}, "l is a link to what is not there"},
+		{"below a link to nothing", "l/a", func(dir string) error {
+			return os.Symlink(filepath.Join(dir, "nothing"), filepath.Join(dir, "l"))
+		}, "l is a link to what is not there"},
+		{"lock is a folder", "", func(dir string) error {
+			return os.Mkdir(filepath.Join(dir, lockName), 0o700)
+		}, "athena.lock is not a regular file"},
+	} {
+		dir := t.TempDir()
+		if err := errors.Join(os.Chmod(dir, 0o700), c.harm(dir)); err != nil {
+			t.Fatal(err)
+		}
+		root, before := dir, names(t, dir)
+		dir = filepath.Join(dir, c.below)
+		_, known, err := Peek(dir)
+		if known || err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, %v, want %q", c.name, known, err, c.want)
+			continue
+		}
+		if after := names(t, root); !slices.Equal(before, after) {
+			t.Errorf("%s: Peek left %q of %q", c.name, after, before)
+		}
+		if opened := openLoadKey(dir); opened == nil || opened.Error() != err.Error() {
+			t.Errorf("%s: OpenFile, Load and ResetKey say %v, and Peek %v", c.name, opened, err)
+		}
 	}
 }
 

@@ -12,12 +12,16 @@ import (
 	"runtime"
 )
 
-// lockFile refuses: no file system of these systems is known to keep what
+// checkLock refuses: no file system of these systems is known to keep what
 // package store promises.
-func lockFile(string) (*os.File, error) {
-	return nil, fmt.Errorf("store: a directory on %s: %w; use the memory store",
+func checkLock(string) error {
+	return fmt.Errorf("store: a directory on %s: %w; use the memory store",
 		runtime.GOOS, errors.ErrUnsupported)
 }
+
+func lockFile(path string) (*os.File, error) { return nil, checkLock(path) }
+
+func mayUse(string) error { return nil }
 
 func checkMode(string, fs.FileInfo, fs.FileMode) error { return nil }
 

@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/google/renameio/v2"
+	"golang.org/x/sys/unix"
 )
 
 // checkMode refuses what has a bit of forbidden set.
@@ -28,6 +29,38 @@ func checkMode(path string, info fs.FileInfo, forbidden fs.FileMode) error {
 		want = "0700"
 	}
 	return fmt.Errorf("%w: %s has mode %04o; run chmod %s %s", ErrInsecure, path, mode, want, path)
+}
+
+// mayUse says whether this process may list a directory, and make files in it.
+func mayUse(dir string) error {
+	return may("write to", dir, unix.R_OK|unix.W_OK|unix.X_OK)
+}
+
+// may asks the system, for the user that the process acts as.
+func may(do, path string, mode uint32) error {
+	err := unix.Faccessat(unix.AT_FDCWD, path, mode, unix.AT_EACCESS)
+	if err != nil {
+		return &fs.PathError{Op: do, Path: path, Err: err}
+	}
+	return nil
+}
+
+// checkLock says what lockFile would of a file at path, but not whether it is locked.
+func checkLock(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("store: %s is not a regular file", path)
+	}
+	if err == nil {
+		err = may("write to", path, unix.R_OK|unix.W_OK)
+	}
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return nil
 }
 
 // lockFile takes the lock at path and writes the process id into it. The

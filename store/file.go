@@ -271,9 +271,9 @@ func (s *File) replace(name string, content []byte) error {
 	return nil
 }
 
-// leftover matches the new file of a write that a crash cut off: the name of the file
-// with a dot before and digits behind.
-var leftover = regexp.MustCompile(`^\.(athena\.state|reset\.key)[0-9]+$`)
+// leftover matches the new file of a write that a crash cut off: the name of the file,
+// that to which Forget copies the state too, with a dot before and digits behind.
+var leftover = regexp.MustCompile(`^\.(athena\.state(\.[0-9a-f]+\.[0-9]+)?|reset\.key)[0-9]+$`)
 
 func (s *File) removeLeftovers() error {
 	entries, err := s.folder.ReadDir(-1)

@@ -435,8 +435,10 @@ func TestLockAgainstAnotherProcess(t *testing.T) {
 
 func TestLeftoversAreRemoved(t *testing.T) {
 	dir := saved(t, typical())
-	keep := []string{".athena.state", ".athena.state12a", ".other.state12", "athena.state.bak"}
-	gone := []string{".athena.state12", ".athena.state9223372036854775807", ".reset.key1"}
+	keep := []string{".athena.state", ".athena.state12a", ".other.state12", "athena.state.bak",
+		"athena.state.0a1b.7", ".athena.state.0a1b.", ".athena.state.x.71", ".reset.key.0a.71"}
+	gone := []string{".athena.state12", ".athena.state9223372036854775807", ".reset.key1",
+		".athena.state.0a1b.71234"}
 	for _, name := range slices.Concat(keep, gone) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("half a fi"), 0o600); err != nil {
 			t.Fatal(err)

@@ -9,10 +9,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/renameio/v2"
 
 	"github.com/athena-go/athena/paxos"
 )
@@ -118,6 +120,36 @@ func TestForgetGoesOnWhereItWasCutOff(t *testing.T) {
 	}
 	if c, _, err := s.Load(); err != nil || !c.IsUnused() {
 		t.Errorf("got %v, %v; want a store that is not used", c, err)
+	}
+}
+
+// TestForgetCutOffInItsCopy leaves a file that the next who opens the store removes.
+func TestForgetCutOffInItsCopy(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	load(t, s)
+	save(t, s, typical())
+	kept, err := s.Forget()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want := names(t, dir)
+	half, err := renameio.TempFile(dir, kept) // as the copy begins
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := half.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, dir); len(got) != len(want)+1 {
+		t.Fatalf("files %q, want one more than %q", got, want)
+	}
+	open(t, dir)
+	if got := names(t, dir); !slices.Equal(got, want) {
+		t.Errorf("files %q, want %q", got, want)
 	}
 }
 

@@ -47,7 +47,7 @@ func ReadToken(path string) (*Token, error) {
 func (t *Token) read() (err error) {
 	t.text = ""
 	if t.file, err = os.Stat(t.path); err != nil {
-		return fmt.Errorf("%w: make one with: (umask 077; openssl rand -hex 32 > %s)", err, t.path)
+		return fmt.Errorf("%w: make one with: athena secret new %s", err, t.path)
 	}
 	all, err := cluster.ReadSecret(t.path)
 	if err != nil {
@@ -57,10 +57,11 @@ func (t *Token) read() (err error) {
 	switch {
 	case len(text) < cluster.MinSecretBytes:
 		return fmt.Errorf("%s: holds %d characters besides spaces, and a token has at least %d; "+
-			"make one with: openssl rand -hex 32", t.path, len(text), cluster.MinSecretBytes)
+			"remove it and make one with: athena secret new %[1]s", t.path, len(text),
+			cluster.MinSecretBytes)
 	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return fmt.Errorf("%s: a token is of printable ASCII characters without spaces; "+
-			"make one with: openssl rand -hex 32", t.path)
+			"remove it and make one with: athena secret new %[1]s", t.path)
 	}
 	t.text = text
 	return nil

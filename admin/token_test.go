@@ -42,7 +42,7 @@ func TestReadTokenRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name, path, want string
 	}{
-		{"nothing", filepath.Join(t.TempDir(), "nothing"), "openssl rand"},
+		{"nothing", filepath.Join(t.TempDir(), "nothing"), "athena secret new "},
 		{"folder", t.TempDir(), "no regular file"},
 		{"open to the group", tokenFile(t, tokenText, 0o640), "chmod 600"},
 		{"open to all", tokenFile(t, tokenText, 0o604), "chmod 600"},

@@ -23,22 +23,27 @@ const maxSecretBytes = 4 << 10
 func ReadSecret(path string) ([]byte, error) {
 	if path == "" {
 		return nil, errors.New("no file is named that holds the secret: name one, the same secret on " +
-			"every node; make it with: (umask 077; openssl rand -hex 32 > secret)")
+			"every node; " + howToMake("secret"))
 	}
 	text, err := readRegular(path, maxSecretBytes, true)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w: copy it there from another node, or make the first one with: "+
-			"(umask 077; openssl rand -hex 32 > %s)", err, path)
+		err = fmt.Errorf("%w: copy it there from another node, or %s", err, howToMake(path))
 	}
 	if err != nil {
 		return nil, err
 	}
 	secret := bytes.TrimRight(text, "\r\n")
 	if len(secret) < MinSecretBytes {
-		return nil, fmt.Errorf("%s: holds %d bytes, and a secret has at least %d; "+
-			"make one with: openssl rand -hex 32", path, len(secret), MinSecretBytes)
+		return nil, fmt.Errorf("%s: holds %d bytes, and a secret has at least %d; remove it and %s",
+			path, len(secret), MinSecretBytes, howToMake(path))
 	}
 	return secret, nil
+}
+
+// howToMake tells people, and programs that have no athena beside them.
+func howToMake(path string) string {
+	return fmt.Sprintf("make the first one with: athena secret new %s; in Go: "+
+		"os.WriteFile(%[1]q, []byte(rand.Text()), 0o600), of crypto/rand", path)
 }
 
 // readRegular reads a file of at most limit bytes; nobody but its owner may read one

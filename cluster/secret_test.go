@@ -27,7 +27,8 @@ func TestReadSecretTakesLineEndsAway(t *testing.T) {
 		{"random bytes", "\n " + long + "\x00\r\n\n\r", 0o600, "\n " + long + "\x00", ""},
 		{"with spaces", long + " \t", 0o600, long + " \t", ""},
 		{"the longest", longest, 0o600, longest, ""},
-		{"short without its line ends", long[1:] + "\n\n", 0o600, "", "at least"},
+		{"short without its line ends", long[1:] + "\n\n", 0o600, "",
+			"at least 16; remove it and make the first one with: athena secret new "},
 		{"too long", longest + "s", 0o600, "", "at most 4096"},
 		{"open to others", long, 0o640, "", "chmod 600"},
 	} {
@@ -62,7 +63,7 @@ func TestReadSecretUnread(t *testing.T) {
 		err, is error
 		want    string
 	}{
-		{missing, fs.ErrNotExist, "openssl rand -hex 32 > " + path},
+		{missing, fs.ErrNotExist, "athena secret new " + path + "; in Go: os.WriteFile("},
 		{unread(&fs.PathError{Op: "open", Path: path, Err: fs.ErrPermission}),
 			fs.ErrPermission, "let the user that runs this process own it"},
 		{unnamed, nil, "name one"},

@@ -108,7 +108,7 @@ func TestRunUsage(t *testing.T) {
 		{"open secret", run("--secret-file", secretFile(t, strings.Repeat("s", 32), 0o644)),
 			[]string{"mode 0644", "chmod 600"}},
 		{"short secret", run("--secret-file", secretFile(t, "short\n", 0o600)),
-			[]string{"5 bytes", "at least 16", "openssl rand"}},
+			[]string{"5 bytes", "at least 16", "athena secret new "}},
 		{"long secret", run("--secret-file", secretFile(t, strings.Repeat("s", 5000), 0o600)),
 			[]string{"5000 bytes", "at most 4096"}},
 		{"secret is a folder", run("--secret-file", t.TempDir()), []string{"no regular file"}},

@@ -3,7 +3,7 @@
 // Command guide is the program of docs/guide.md: a service of three processes of which
 // one at a time counts, and any can be asked for the count.
 //
-//	(umask 077; openssl rand -hex 32 > secret)
+//	go run ./cmd/athena secret new secret
 //	seeds='127.0.0.1:7001 127.0.0.1:7002 127.0.0.1:7003'
 //	go run ./examples/guide 127.0.0.1:7001 secret data1 $seeds &
 //	go run ./examples/guide 127.0.0.1:7002 secret data2 $seeds &

@@ -18,6 +18,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/athena-go/athena/store"
 )
 
 // Limits of a server.
@@ -116,26 +118,75 @@ func Listen(addr string, opts ...AccessOption) (net.Listener, error) {
 		l, err = net.Listen("tcp", addr)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("admin: listen on %s: %w", addr, advised(err))
+		return nil, listenFault(addr, err)
 	}
 	return l, nil
 }
 
-// advised says what to do about an error of the system.
-func advised(err error) error {
-	_, isFile := errors.AsType[*fs.PathError](err)
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%w: stop the other process or choose another port", err)
-	case isFile && (errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist)):
-		return fmt.Errorf("%w: choose a path in a folder that is there and that this user may write to",
-			err)
-	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w: ports below 1024 need a right of their own (CAP_NET_BIND_SERVICE on "+
-			"Linux): choose a greater one", err)
-	default:
+// keptPorts are those below which the system may want a right of who listens.
+const keptPorts = 1024
+
+// TryListen says why Listen could not open an address on this machine, apart from a
+// process that has it already. It leaves nothing behind, and tries another port than
+// that of addr where that tells as much, so that nobody finds the right one taken.
+func TryListen(addr string, opts ...AccessOption) error {
+	if err := CheckListen(addr, opts...); err != nil {
 		return err
 	}
+	if path, ok := strings.CutPrefix(addr, unixPrefix); ok {
+		if err := checkSocket(path); err != nil {
+			return listenFault(addr, err)
+		}
+		return nil
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if n, _ := strconv.Atoi(port); err == nil && n >= keptPorts {
+		port = "0" // any that is free
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	switch {
+	case err == nil:
+		return l.Close()
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil
+	default:
+		return listenFault(addr, err)
+	}
+}
+
+// listenFault says what to do about an error of the system.
+func listenFault(addr string, err error) error {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		err = op.Err // without the address that was tried
+	}
+	_, isFile := errors.AsType[*fs.PathError](err)
+	_, isUnknown := errors.AsType[*net.DNSError](err)
+	_, isOdd := errors.AsType[*net.AddrError](err) // a name without an address that can be used
+	advice := ""
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		advice = ": stop the other process or choose another port"
+	case errors.Is(err, syscall.EADDRNOTAVAIL), isUnknown, isOdd:
+		advice = ": choose an address of this machine"
+	case isFile && errors.Is(err, fs.ErrPermission):
+		advice = ": choose a path in a folder that this user may write to"
+	case errors.Is(err, fs.ErrPermission):
+		advice = ": ports below 1024 need a right of their own (CAP_NET_BIND_SERVICE on " +
+			"Linux): choose a greater one"
+	}
+	return fmt.Errorf("admin: listen on %s: %w%s", addr, err, advice)
+}
+
+// checkSocket finds what is in the way of a socket at path.
+func checkSocket(path string) error {
+	dir := filepath.Dir(path)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return fmt.Errorf("%s is no folder: make it, or choose another path", dir)
+	}
+	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != os.ModeSocket {
+		return errors.New("there is a file that is no socket: choose another path")
+	}
+	return store.CheckFolder(dir)
 }
 
 // listenUnix makes the socket in a folder that nobody else can enter and moves
@@ -143,10 +194,10 @@ func advised(err error) error {
 func listenUnix(path string) (net.Listener, error) {
 	if c, err := net.Dial("unix", path); err == nil {
 		c.Close()
-		return nil, errors.New("another process serves it: stop that, or use another path")
+		return nil, errors.New("another process serves it: stop that, or choose another path")
 	}
-	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != os.ModeSocket {
-		return nil, errors.New("there is a file that is no socket: use another path")
+	if err := checkSocket(path); err != nil {
+		return nil, err
 	}
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".a")
 	if err != nil {

@@ -6,7 +6,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -32,7 +34,7 @@ func (n *Node) openStore() (Store, error) {
 	}
 	s, err := store.OpenFile(n.cfg.DataDir)
 	if err != nil {
-		return nil, fmt.Errorf("cluster: data directory %s: %w", n.cfg.DataDir, err)
+		return nil, fmt.Errorf("cluster: DataDir %s: %w", n.cfg.DataDir, err)
 	}
 	return s, nil
 }
@@ -53,14 +55,61 @@ func (n *Node) openTransport(o options) (*transport.Mesh, error) {
 	switch {
 	case errors.Is(err, transport.ErrAddressInUse):
 		return nil, fmt.Errorf("%w: %w", ErrAddressInUse, err)
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, fmt.Errorf("cluster: Addr %s: not an address of this machine: listen on"+
-			" 0.0.0.0 and give Advertise, host:port by which the others reach this node: %w",
-			n.cfg.Addr, err)
 	case err != nil:
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
 	return m, nil
+}
+
+// addrFault says what to do where there can be no socket at Addr.
+func (c Config) addrFault(err error) error {
+	op, isSystem := errors.AsType[*net.OpError](err)
+	unknown, isUnknown := errors.AsType[*net.DNSError](err)
+	unusable, isUnusable := errors.AsType[*net.AddrError](err) // that of a name
+	switch {
+	case isUnknown:
+		err = unknown
+	case isUnusable:
+		err = unusable
+	case isSystem:
+		err = op.Err // without the address, which may be that of CheckAddr
+	default:
+		return err
+	}
+	about := "Addr " + c.Addr + ": "
+	switch {
+	case isUnknown, isUnusable, errors.Is(err, syscall.EADDRNOTAVAIL):
+		about += "not an address of this machine: listen on 0.0.0.0 and give Advertise, host:port by " +
+			"which the others reach this node: "
+	case errors.Is(err, fs.ErrPermission):
+		about += "ports below 1024 need a right of their own (CAP_NET_BIND_SERVICE on Linux), listen " +
+			"on a greater one: "
+	}
+	return fmt.Errorf("%s%w", about, err)
+}
+
+// keptPorts are those below which the system may want a right of who listens.
+const keptPorts = 1024
+
+// CheckAddr says why Start could not listen on Addr on this machine: it is none of
+// its addresses, a name that is not known, or a port that needs a right. A port that
+// is in use is no fault: that of a running node is. It tries another port than the own,
+// where that tells as much, so that nobody finds the own one taken, and may block for
+// as long as a name is looked up.
+func (c Config) CheckAddr() error {
+	host, port, err := net.SplitHostPort(c.Addr)
+	if n, _ := strconv.Atoi(port); err == nil && n >= keptPorts {
+		port = "0" // any that is free
+	}
+	socket, err := quicnet.Listen(net.JoinHostPort(host, port))
+	switch {
+	case err == nil:
+		return socket.Close()
+	case errors.Is(err, transport.ErrAddressInUse):
+		return nil
+	default:
+		return fmt.Errorf("cluster: %w", c.addrFault(err))
+	}
 }
 
 // listen makes the transport by QUIC on a socket.
@@ -71,11 +120,11 @@ func (n *Node) listen(c transport.Config, socket Socket) (*transport.Mesh, error
 	}
 	key, err := n.store.ResetKey()
 	if err != nil {
-		return nil, fmt.Errorf("data directory %s: %w", n.cfg.DataDir, err)
+		return nil, fmt.Errorf("DataDir %s: %w", n.cfg.DataDir, err)
 	}
 	packets, err := socket(n.cfg.Addr)
 	if err != nil {
-		return nil, err
+		return nil, n.cfg.addrFault(err)
 	}
 	return quicnet.New(quicnet.Config{
 		Config: c, Conn: packets, TLS: certificates, Named: n.renewal != nil, ResetKey: key,

@@ -216,9 +216,9 @@ func (s settings) mismatch(c store.Content, known bool) error {
 }
 
 // CheckStore says what Start would say of the store in DataDir: a
-// StoreMismatchError, or why it cannot be read. It makes and changes nothing, and
-// may be called while a node uses the store. Nil where there is none yet, and where
-// DataDir is empty.
+// StoreMismatchError, or why it, or its key, cannot be read, made or written. It makes
+// and changes nothing, and may be called while a node uses the store, which is no fault.
+// Nil where there is none yet, and where DataDir is empty.
 func (c Config) CheckStore() error {
 	s, err := c.settings()
 	if err != nil || s.DataDir == "" {
@@ -226,7 +226,7 @@ func (c Config) CheckStore() error {
 	}
 	content, known, err := store.Peek(s.DataDir)
 	if err != nil {
-		return fmt.Errorf("cluster: data directory %s: %w", s.DataDir, err)
+		return fmt.Errorf("cluster: DataDir %s: %w", s.DataDir, err)
 	}
 	return s.mismatch(content, known)
 }

@@ -69,7 +69,11 @@ func (c Config) settings() (settings, error) {
 	var faults faults
 	faults.listen(s.Addr)
 	s.self = faults.advertise(s.Advertise, c.Advertise != "")
-	s.seeds = faults.seeds(s.Seeds, s.Size)
+	if c.Size == 1 && len(c.Seeds) == 0 {
+		s.seeds = []member.Address{s.self}
+	} else {
+		s.seeds = faults.seeds(s.Seeds, s.Size)
+	}
 	faults.check(s.Size != 0,
 		"Size is required: the number of members of the full cluster, the same on every node")
 	faults.check(s.Size >= 0 && s.Size <= MaxSize,
@@ -79,7 +83,8 @@ func (c Config) settings() (settings, error) {
 	faults.check(len(s.Cluster) <= member.MaxClusterBytes && member.IsPrintable(s.Cluster),
 		"Cluster %.300q: must have at most %d printable characters", s.Cluster, member.MaxClusterBytes)
 	faults.check(!s.JoinOnly || slices.Contains(s.seeds, s.self),
-		"JoinOnly true: only a seed can found, and %q is none; leave it out", s.Advertise)
+		"JoinOnly true: only a seed can found, and Advertise %q is none of the Seeds: leave it out",
+		s.Advertise)
 	faults.security(s.Config, s.self)
 	s.timings = message.Timings{
 		HeartbeatInterval: s.HeartbeatInterval,

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/athena-go/athena/transport/quicnet"
+)
+
+// TestCheckAddr says what Start says, and takes no port.
+func TestCheckAddr(t *testing.T) {
+	for addr, want := range map[string]string{
+		"192.0.2.1:7001":    "Addr 192.0.2.1:7001: not an address of this machine: listen on 0.0.0.0 and",
+		"nobody.onion:7001": "Addr nobody.onion:7001: not an address of this machine: listen on 0.0.0.0",
+	} {
+		c := Config{Addr: addr, Size: 1, InsecureAnywhere: true}
+		checked := c.CheckAddr()
+		if checked == nil || !strings.Contains(checked.Error(), want) {
+			t.Errorf("CheckAddr says %v, want %q in it", checked, want)
+			continue
+		}
+		_, err := Start(t.Context(), c, WithLogger(zerolog.Nop()))
+		if err == nil || err.Error() != checked.Error() {
+			t.Errorf("Start says %v, CheckAddr %v", err, checked)
+		}
+	}
+	taken, err := quicnet.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := taken.LocalAddr().String()
+	for _, when := range []string{"in use", "free"} {
+		if err := (Config{Addr: addr}).CheckAddr(); err != nil {
+			t.Errorf("%s: got %v, want no fault", when, err)
+		}
+		taken.Close()
+	}
+}
+
+// TestForbiddenPort says what to do about a port that the system keeps, and leaves
+// other errors as they are.
+func TestForbiddenPort(t *testing.T) {
+	c := Config{Addr: "127.0.0.1:80"}
+	kept := &net.OpError{Op: "listen", Net: "udp", Err: os.NewSyscallError("bind", syscall.EACCES)}
+	got := c.addrFault(kept)
+	if !strings.Contains(got.Error(), "Addr 127.0.0.1:80: ports below 1024 need a right") ||
+		!errors.Is(got, fs.ErrPermission) {
+		t.Errorf("got %v, want what to do", got)
+	}
+	if got := c.addrFault(errBoom); got != errBoom {
+		t.Errorf("got %v, want %v", got, errBoom)
+	}
+}

@@ -51,7 +51,8 @@ func TestProcessRefused(t *testing.T) {
 	}{
 		{"port in use", []string{"--addr", c.addrs[0], "--data-dir", c.store(9)},
 			[]string{"in use", c.addrs[0], "another port"}},
-		{"store in use", []string{"--data-dir", c.store(1)}, []string{"in use", c.store(1)}},
+		{"store in use", []string{"--addr", c.addrs[0], "--data-dir", c.store(1)},
+			[]string{"in use", c.store(1)}},
 		{"other secret", []string{"--secret-file", c.secret("other", strings.Repeat("x", 32))},
 			[]string{"could not join", "same secret"}},
 		{"other name", []string{"--cluster", "other"}, []string{"could not join", "same cluster name"}},

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -16,7 +15,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/store"
 )
 
 func newConfig() *cobra.Command {
@@ -56,18 +57,22 @@ func newConfigCheck() *cobra.Command {
 		Short: "say everything that is wrong with a configuration",
 		Long: "check takes the flags, the variables and the file of athena run, and says what run\n" +
 			"would refuse, every fault at once, each with where it is and what to do: values and how\n" +
-			"they go together, the secret and the mode of its file, the address of the admin API, and\n" +
-			"whether the data directory is of this cluster. It opens no port, takes no lock and makes\n" +
-			"nothing, so that it can run beside the node, and before each start.\n\n" +
-			"A flag that is unknown, or has a value of another type, ends it at once.",
+			"they go together, the files of secrets, tokens and certificates, and, once these are\n" +
+			"sound, whether this machine has the addresses to listen on, and the data directory is of\n" +
+			"this cluster and can be read and written. So run it where the node will run, as the user\n" +
+			"that will run it: athena run begins with the same.\n\n" +
+			"It takes no port and no lock and makes nothing, so that it can run beside the node, and\n" +
+			"before each start. A port or a data directory in use, and what other nodes say, shows only\n" +
+			"when the node starts. A flag that is unknown, or has a value of another type, ends it at\n" +
+			"once.",
 		Example: "  athena config check --config athena.yaml\n" +
 			"  athena config check --config athena.yaml && systemctl restart athena",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			warnMisspelled(cmd.ErrOrStderr(), os.Environ())
-			c, err := s.read(cmd.Flags(), os.Getenv)
-			if err := s.inspect(c, cmd.Flags(), err); err != nil {
-				return err
+			c, err := s.settle(cmd.Flags(), os.Getenv)
+			if err != nil {
+				return usageError{err}
 			}
 			c = c.WithDefaults()
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "no fault: node %s of cluster %q, %d members\n",
@@ -79,33 +84,37 @@ func newConfigCheck() *cobra.Command {
 	return cmd
 }
 
-// inspect adds to what read found what shows only once files are looked at that
-// run opens when it starts.
-func (s *settings) inspect(c cluster.Config, f *pflag.FlagSet, found error) error {
-	var also []error
-	if path, ok := strings.CutPrefix(s.admin, "unix:"); ok && path != "" {
-		if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-			also = append(also, fmt.Errorf("%s: %s is no folder: make it, or choose another path",
-				given(f, "admin"), filepath.Dir(path)))
-		} else if info, err := os.Lstat(path); err == nil && info.Mode().Type() != os.ModeSocket {
-			also = append(also, fmt.Errorf("%s: %s is a file that is no socket: choose another path",
-				given(f, "admin"), path))
+// settle is all that run does before it opens anything: read, and what shows only on
+// this machine. The configuration is sound where there is no error. A usageError does
+// not get better by starting again.
+func (s *settings) settle(f *pflag.FlagSet, getenv func(string) string) (cluster.Config, error) {
+	c, wrong := s.read(f, getenv)
+	var here []error
+	if err := store.CheckFolder(s.flightRecorder); s.flightRecorder != "" && err != nil {
+		here = append(here, fmt.Errorf("%s: %w", given(f, "flight-recorder"),
+			allowed(err, "flight-recorder")))
+	}
+	if s.admin != adminOff {
+		err := admin.TryListen(s.admin, s.access()...)
+		if err != nil && !errors.Is(err, admin.ErrAddress) { // of which read has told
+			here = append(here, fmt.Errorf("%s: %w", given(f, "admin"), err))
 		}
 	}
-	if found == nil { // otherwise it is not known for which cluster the store must be
-		err := c.CheckStore()
-		mismatch, ok := errors.AsType[*cluster.StoreMismatchError](err)
-		switch {
-		case ok:
-			also = append(also, storeFault(f, mismatch))
-		case err != nil:
-			also = append(also, fmt.Errorf("%s: %w", given(f, "data-dir"), allowed(flagError{err, f})))
-		}
+	if wrong != nil { // else it is not known which store and address it must be
+		return c, usageError{errors.Join(append([]error{wrong}, here...)...)}
 	}
-	if len(also) == 0 {
-		return found
+	if err := c.CheckAddr(); err != nil {
+		here = append(here, flagError{err, f})
 	}
-	return usageError{errors.Join(append([]error{found}, also...)...)}
+	err := c.CheckStore()
+	mismatch, isMismatch := errors.AsType[*cluster.StoreMismatchError](err)
+	switch {
+	case isMismatch:
+		return c, usageError{errors.Join(append(here, storeFault(f, mismatch))...)}
+	case err != nil:
+		here = append(here, allowed(flagError{err, f}, "data-dir"))
+	}
+	return c, errors.Join(here...)
 }
 
 // storeFault is a store of something else in the words of flags.

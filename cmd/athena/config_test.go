@@ -11,9 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
 	"github.com/athena-go/athena/store"
+	"github.com/athena-go/athena/transport/quicnet"
 )
 
 // sound is a file without faults.
@@ -68,13 +70,6 @@ func TestConfigCheckLooksAtFiles(t *testing.T) {
 	check := func(more ...string) []string {
 		return append([]string{"config", "check", "--config", path}, more...)
 	}
-	broken := t.TempDir()
-	if err := os.Chmod(broken, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(broken, "athena.state"), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	refused(t, []wrong{
 		{"store of another cluster", check("--data-dir", dir), []string{
 			`--cluster "athena": the store was made for "orders": start with that name`}},
@@ -83,18 +78,24 @@ func TestConfigCheckLooksAtFiles(t *testing.T) {
 		{"store of another address", check("--data-dir", dir, "--cluster", "orders", "--addr",
 			"127.0.0.1:7002"), []string{
 			"--advertise 127.0.0.1:7002: the store was made for 127.0.0.1:7001"}},
-		{"broken store", check("--data-dir", broken),
-			[]string{"--data-dir: ", "athena.state", "move it away"}},
-		{"store is a file", check("--data-dir", path), []string{"--data-dir: ", "is not a directory"}},
 		{"no folder for the socket", check("--admin", "unix:/nowhere/a", "--size", "0"),
-			[]string{"--admin: /nowhere is no folder: make it", "--size"}},
-		{"file for the socket", check("--admin", "unix:"+path),
-			[]string{"--admin: ", "is a file that is no socket"}},
+			[]string{"--admin: admin: listen on unix:/nowhere/a: /nowhere is no folder: make it", "--size"}},
 		{"nothing", []string{"config"}, []string{"check or show"}},
 	})
+	socket, err := quicnet.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	api, err := admin.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.Close()
 	for _, args := range [][]string{
-		check("--data-dir", dir, "--cluster", "orders"),
-		check("--admin", "unix:"+filepath.Join(broken, "s")),
+		check("--data-dir", dir, "--cluster", "orders", "--advertise", "127.0.0.1:7001",
+			"--addr", socket.LocalAddr().String(), "--admin", admin.AddrOf(api)),
+		check("--admin", "unix:"+filepath.Join(t.TempDir(), "s")),
 	} {
 		if code, _, stderr := athena(args...); code != exitDone {
 			t.Errorf("athena %q: code %d, %s", args, code, stderr)

@@ -70,7 +70,8 @@ func TestPageExample(t *testing.T) {
 	passes(t, []byte(example))
 }
 
-// passes wants a file to pass config check beside a file that has the secret.
+// passes wants a file to pass config check beside a file that has the secret, on a
+// machine that has not its address.
 func passes(t *testing.T, text []byte) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -78,7 +79,7 @@ func passes(t *testing.T, text []byte) {
 		t.Fatalf("secret new: %s", stderr)
 	}
 	code, stdout, stderr := athena("config", "check", "--config", configFile(t, string(text)),
-		"--data-dir", t.TempDir())
+		"--data-dir", t.TempDir(), "--addr", ":7000", "--advertise", "10.0.0.1:7000")
 	if code != exitDone || stderr != "" {
 		t.Errorf("code %d, %s%s\n%s", code, stdout, stderr, text)
 	}

@@ -163,13 +163,17 @@ func (p *fileParser) mapping(root *yaml.Node) {
 			"must be lines of the form key: value, such as size: 3")
 		return
 	}
+	names := map[string]bool{}
 	for i := 0; i+1 < len(root.Content); i += 2 {
-		p.entry(root.Content[i], root.Content[i+1])
+		names[root.Content[i].Value] = true
+	}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		p.entry(root.Content[i], root.Content[i+1], names)
 	}
 }
 
-// entry reads one key with its value.
-func (p *fileParser) entry(key, value *yaml.Node) {
+// entry reads one key of these with its value.
+func (p *fileParser) entry(key, value *yaml.Node, keys map[string]bool) {
 	name := key.Value
 	switch {
 	case key.Kind != yaml.ScalarNode || key.ShortTag() != "!!str":
@@ -178,7 +182,7 @@ func (p *fileParser) entry(key, value *yaml.Node) {
 	case name == configFlag:
 		p.fault(key.Line, key.Column, "", "config: a file cannot name another one: leave it out")
 	case !slices.Contains(p.keys, name):
-		p.fault(key.Line, key.Column, "", "%.100q is no key%s", name, p.meant(name))
+		p.unknown(key, keys)
 	case p.first[name] > 0:
 		p.fault(key.Line, key.Column, name, "%s: is there already, in line %d: leave one of them out",
 			name, p.first[name])
@@ -188,14 +192,19 @@ func (p *fileParser) entry(key, value *yaml.Node) {
 	}
 }
 
-// meant is what to do about a name that is no key.
-func (p *fileParser) meant(name string) string {
-	name = strings.ReplaceAll(strings.ToLower(name[:min(len(name), 100)]), "_", "-")
-	name = strings.TrimPrefix(name, "--")
-	if meant := meantFlag(name, p.keys); meant != "" {
-		return fmt.Sprintf("; did you mean %s?", meant)
+// unknown tells of a name that is no key. The value of the one that was meant is not
+// known then, unless that is among the keys too.
+func (p *fileParser) unknown(key *yaml.Node, keys map[string]bool) {
+	name := strings.ReplaceAll(strings.ToLower(key.Value[:min(len(key.Value), 100)]), "_", "-")
+	meant := meantFlag(strings.TrimPrefix(name, "--"), p.keys)
+	advice := "athena help environment lists them"
+	if meant != "" {
+		advice = "did you mean " + meant + "?"
 	}
-	return "; athena help environment lists them"
+	if keys[meant] {
+		meant = ""
+	}
+	p.fault(key.Line, key.Column, meant, "%.100q is no key; %s", key.Value, advice)
 }
 
 // value reads the value of a key, as the flag of this name would take it.

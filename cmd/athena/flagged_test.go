@@ -39,7 +39,7 @@ func TestFlagErrorNamesWhatWasGiven(t *testing.T) {
 		err  error
 		want string
 	}{
-		{cluster.Config{Addr: "Size:x", Size: 1}.Validate(),
+		{cluster.Config{Addr: "Size:x", Size: 1, Seeds: []string{"Size:x"}}.Validate(),
 			`--addr "Size:x": must be host:port with a port from 1 to 65535
 --seeds[0] "Size:x": member: invalid address "Size:x": want a port from 1 to 65535`},
 		{&cluster.JoinError{Cause: errors.New("stopped"), Asked: []cluster.Answer{{From: seed,

@@ -76,10 +76,13 @@ func element(flags *pflag.FlagSet, flag, index string) string {
 
 // isDefaultTiming reports whether a flag is a timing that nobody gave.
 func isDefaultTiming(flags *pflag.FlagSet, flag string) bool {
-	isTiming := slices.ContainsFunc(timings(new(cluster.Config)), func(t timing) bool {
+	return isTiming(flag) && originOf(flags, flag).from == "default"
+}
+
+func isTiming(flag string) bool {
+	return slices.ContainsFunc(timings(new(cluster.Config)), func(t timing) bool {
 		return t.flag == flag
 	})
-	return isTiming && originOf(flags, flag).from == "default"
 }
 
 // fromFile sets each flag that nothing else has, from the values of a file.
@@ -129,9 +132,14 @@ func (f *faults) add(all ...fault) {
 	}
 }
 
+// isBroken reports whether the value of one of these flags is not known.
+func (f *faults) isBroken(flags ...string) bool {
+	return slices.ContainsFunc(flags, func(one string) bool { return slices.Contains(f.broken, one) })
+}
+
 // check wants that ok holds for the value of a flag.
 func (f *faults) check(ok bool, flag, format string, args ...any) {
-	if !ok && !slices.Contains(f.broken, flag) {
+	if !ok && !f.isBroken(flag) {
 		f.list = append(f.list, fmt.Errorf(given(f.flags, flag)+format, args...))
 	}
 }
@@ -140,12 +148,28 @@ func (f *faults) check(ok bool, flag, format string, args ...any) {
 // for what follows from values that could not be read.
 func (f *faults) library(err error) {
 	for _, one := range split(err) {
-		follows := slices.ContainsFunc(fieldNames.FindAllString(one.Error(), -1), func(word string) bool {
-			return flagOf[word] != "" && slices.Contains(f.broken, flagOf[word])
+		words := fieldNames.FindAllStringSubmatch(one.Error(), -1)
+		follows := slices.ContainsFunc(words, func(word []string) bool {
+			flag := flagOf[word[1]]
+			return f.isBroken(flag) || !f.flags.Changed(flag) && f.isBroken(defaultOf(flag)...)
 		})
 		if !follows {
 			f.list = append(f.list, flagError{one, f.flags})
 		}
+	}
+}
+
+// defaultOf are the flags that the default of a flag depends on.
+func defaultOf(flag string) []string {
+	switch {
+	case flag == "advertise":
+		return []string{"addr"}
+	case flag == "seeds":
+		return []string{"size", "addr", "advertise"}
+	case isTiming(flag):
+		return []string{"profile"}
+	default:
+		return nil
 	}
 }
 

@@ -48,13 +48,14 @@ func newRun() *cobra.Command {
 			"SIGHUP stays ignored.\n\n" +
 			"Every flag can be given as a variable too, --data-dir as ATHENA_DATA_DIR, and as a line\n" +
 			"of the file of --config. Flags win over variables, variables over the file; an empty\n" +
-			"variable is as none. athena config check says what run would say, and starts nothing.",
+			"variable is as none. Where athena config check finds a fault, run says the same and starts\n" +
+			"nothing.",
 		Example: "  athena run --addr 10.0.0.1:7000 --size 3 --seeds 10.0.0.1:7000,10.0.0.2:7000 \\\n" +
 			"      --secret-file secret --admin 127.0.0.1:7070\n" +
 			"  athena run --config athena.yaml --addr 10.0.0.2:7000",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			config, err := s.read(cmd.Flags(), os.Getenv)
+			config, err := s.settle(cmd.Flags(), os.Getenv)
 			if err != nil {
 				warnMisspelled(cmd.ErrOrStderr(), os.Environ())
 				return err
@@ -65,7 +66,7 @@ func newRun() *cobra.Command {
 				log:       newLogger(cmd.ErrOrStderr(), s.logFormat, s.logLevel),
 				listening: make(chan *cluster.Node, 1),
 				admin:     s.admin,
-				token:     s.adminToken,
+				access:    s.access(),
 				write:     s.adminWrite,
 				flights:   s.flightRecorder,
 			}
@@ -114,9 +115,9 @@ type daemon struct {
 	listening chan *cluster.Node // gets the node before it has joined
 	boss      *boss              // nil for a process of its own
 
-	admin string       // where the admin API listens, or adminOff
-	token *admin.Token // that it wants, nil for none
-	write bool         // it may act
+	admin  string // where the admin API listens, or adminOff
+	access []admin.AccessOption
+	write  bool // it may act
 
 	flights string // folder of traces, empty for none
 }
@@ -138,9 +139,9 @@ func (d *daemon) run() error {
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
 	if d.admin != adminOff {
-		l, err := admin.Listen(d.admin, d.adminOptions()...)
+		l, err := admin.Listen(d.admin, d.access...)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", given(d.flags, "admin"), err)
 		}
 		d.admin = admin.AddrOf(l)
 		defer d.serve(l, func() {
@@ -152,7 +153,7 @@ func (d *daemon) run() error {
 	if d.flights != "" {
 		var err error
 		if recorded, err = newFlight(d.flights, d.log); err != nil {
-			return fmt.Errorf("--flight-recorder: %w", err)
+			return fmt.Errorf("%s: %w", given(d.flags, "flight-recorder"), err)
 		}
 	}
 	c := d.config.WithDefaults()
@@ -174,7 +175,7 @@ func (d *daemon) run() error {
 		d.log.Info().Msg("stopped before it had joined")
 		return nil
 	case err != nil:
-		return allowed(flagError{err, d.flags})
+		return allowed(flagError{err, d.flags}, "data-dir")
 	}
 	if d.boss != nil {
 		go d.boss.report(node)
@@ -193,14 +194,9 @@ func (d *daemon) run() error {
 	}
 }
 
-// allowed says what to do where the system does not let this process have a port,
-// or a file, and then also who it runs as.
-func allowed(err error) error {
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "listen" &&
-		errors.Is(op, fs.ErrPermission) {
-		return fmt.Errorf("%w; ports below 1024 need a right of their own (CAP_NET_BIND_SERVICE on "+
-			"Linux): listen on a greater one", err)
-	}
+// allowed says what to do where the system does not let this process have a file below
+// the path of a flag, and who it runs as.
+func allowed(err error, flag string) error {
 	at, ok := errors.AsType[*fs.PathError](err)
 	if !ok || !errors.Is(at, fs.ErrPermission) {
 		return err
@@ -210,14 +206,7 @@ func allowed(err error) error {
 		who = u.Username
 	}
 	return fmt.Errorf("%w; this process runs as user %s: start it as the owner of %s, let that "+
-		"user read and write it, or name another --data-dir", err, who, at.Path)
-}
-
-func (d *daemon) adminOptions() []admin.AccessOption {
-	if d.token == nil {
-		return nil
-	}
-	return []admin.AccessOption{admin.WithToken(d.token)}
+		"user read and write it, or name another --%s", err, who, at.Path, flag)
 }
 
 // serve answers the admin API from when there is a node to ask, until what it
@@ -233,7 +222,7 @@ func (d *daemon) serve(l net.Listener, leave func()) (stop func()) {
 			if d.write {
 				opts = append(opts, admin.WithWrite(node, leave))
 			}
-			err := admin.Serve(ctx, l, admin.New(node, build(), opts...), d.adminOptions()...)
+			err := admin.Serve(ctx, l, admin.New(node, build(), opts...), d.access...)
 			if err != nil {
 				d.log.Error().Err(err).Msg("the admin API ended; the node goes on")
 			}

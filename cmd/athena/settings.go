@@ -187,7 +187,7 @@ func (s *settings) read(f *pflag.FlagSet, getenv func(string) string) (cluster.C
 	if s.file != "" {
 		s.readFile(found)
 	}
-	if slices.Contains(found.broken, configFlag) {
+	if found.isBroken(configFlag) {
 		return s.config, found.err() // what else is wrong may follow from that
 	}
 	c := s.resolve(found)
@@ -202,6 +202,11 @@ func (s *settings) readFile(found *faults) {
 		return
 	}
 	values, wrong := parseFile(s.file, content)
+	for i, one := range wrong {
+		if one.flag != configFlag && found.flags.Changed(one.flag) {
+			wrong[i].flag = "" // its value is known, from a place that wins over the file
+		}
+	}
 	found.add(wrong...)
 	if err := fromFile(found.flags, s.file, values); err != nil {
 		found.add(fault{configFlag, err})
@@ -242,24 +247,32 @@ func (s *settings) resolve(found *faults) cluster.Config {
 // checkAdmin looks whether there can be such an admin API, and reads its token.
 func (s *settings) checkAdmin(found *faults) {
 	if s.admin == adminOff {
-		found.check(!s.adminWrite, "admin-write", " needs an admin API: say where with --admin")
+		found.check(!s.adminWrite || found.isBroken("admin"), "admin-write",
+			" needs an admin API: say where with --admin")
 		return
 	}
-	var opts []admin.AccessOption
 	var err error
 	if s.adminTokenFile != "" {
 		s.adminToken, err = admin.ReadToken(s.adminTokenFile)
 		if found.check(err == nil, "admin-token-file", ": %w", err); err != nil {
 			return // without it, an address that needs one would be told of too
 		}
-		opts = append(opts, admin.WithToken(s.adminToken))
 	}
-	err = admin.CheckListen(s.admin, opts...)
+	err = admin.CheckListen(s.admin, s.access()...)
 	if errors.Is(err, admin.ErrNoToken) {
-		found.check(false, "admin", ": %w; or name the file of a token with --admin-token-file", err)
+		found.check(found.isBroken("admin-token-file"), "admin",
+			": %w; or name the file of a token with --admin-token-file", err)
 		return
 	}
 	found.check(err == nil, "admin", ": %w; or off", err)
+}
+
+// access is what the admin API wants of its callers.
+func (s *settings) access() []admin.AccessOption {
+	if s.adminToken == nil {
+		return nil
+	}
+	return []admin.AccessOption{admin.WithToken(s.adminToken)}
 }
 
 // secrets reads the secrets, where the node is to have them.
@@ -273,7 +286,8 @@ func (s *settings) secrets(c *cluster.Config, found *faults) {
 	contradicts := func(one, other, value string) {
 		found.check(false, one, " contradicts %s%s: leave one of them out", also(f, other), value)
 	}
-	before := len(found.list)
+	before, unknown := len(found.list), found.isBroken("secret-file", "insecure", "insecure-anywhere",
+		"tls-ca", "tls-cert", "tls-key")
 	switch {
 	case s.secretFile != "" && s.hasFiles():
 		contradicts("tls-cert", "secret-file", " "+s.secretFile)
@@ -282,7 +296,7 @@ func (s *settings) secrets(c *cluster.Config, found *faults) {
 	case s.hasFiles() && c.InsecureAnywhere && !c.Insecure: // Validate tells the other
 		contradicts(open, "tls-cert", "")
 	case s.secretFile == "" && !insecure && !s.hasFiles():
-		found.check(false, "secret-file", ": no secret: name a file that holds one, the same on every "+
+		found.check(unknown, "secret-file", ": no secret: name a file that holds one, the same on every "+
 			"node (athena secret new FILE makes it), or certificates with --tls-ca, --tls-cert and "+
 			"--tls-key, or say --insecure")
 	case s.secretFile != "":
@@ -290,7 +304,7 @@ func (s *settings) secrets(c *cluster.Config, found *faults) {
 		c.Secret, err = cluster.ReadSecret(s.secretFile)
 		found.check(err == nil, "secret-file", ": %w", err)
 	}
-	if len(found.list) > before || slices.Contains(found.broken, "secret-file") {
+	if len(found.list) > before || unknown {
 		c.InsecureAnywhere = !s.hasFiles() // so that Validate does not tell it again
 		return
 	}

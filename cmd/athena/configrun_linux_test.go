@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// nobody is a user that owns nothing.
+const nobody = 65534
+
+// asNobody calls do as a user whom permissions bind: root's do not bind.
+func (s scene) asNobody(do func()) {
+	s.t.Helper()
+	if os.Geteuid() != 0 {
+		do()
+		return
+	}
+	s.must(filepath.WalkDir(s.dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, nobody, nobody)
+	}))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and the thread ends with the goroutine
+		if err := unix.Setfsuid(nobody); err != nil {
+			s.t.Errorf("act as another user: %v", err)
+			return
+		}
+		do()
+	}()
+	<-done
+}
+
+// TestRunSaysWhatCheckSaysOfPermissions, asking the system, before anything is made.
+func TestRunSaysWhatCheckSaysOfPermissions(t *testing.T) {
+	lock := func(name string, mode fs.FileMode) func(s scene) {
+		return func(s scene) {
+			s.must(os.MkdirAll(s.path(name), 0o700))
+			s.chmod(name, mode)
+			s.t.Cleanup(func() { s.chmod(name, 0o700) })
+		}
+	}
+	const whose = "; this process runs as user …"
+	for _, r := range []refusal{
+		{"data directory below a folder that may not be written to", []string{"data-dir: @/l/a/b"},
+			lock("l", 0o500), "@/athena.yaml:6: data-dir @/l/a/b: store: write to @/l: permission denied" +
+				whose, exitFailed},
+		{"data directory that may not be written to", nil, lock("data", 0o500),
+			"@/athena.yaml:5: data-dir @/data: store: write to @/data: permission denied" + whose,
+			exitFailed},
+		{"data directory that may not be passed", []string{"data-dir: @/l/a"}, lock("l", 0),
+			"@/athena.yaml:6: data-dir @/l/a: store: stat @/l/a: permission denied" + whose, exitFailed},
+		{"state that may not be read", nil, func(s scene) {
+			lock("data", 0o700)(s)
+			s.write("data/athena.state", "")
+			s.chmod("data/athena.state", 0)
+		}, "@/athena.yaml:5: data-dir @/data: store: open @/data/athena.state: permission denied" + whose,
+			exitFailed},
+		{"lock that may not be written to", nil, func(s scene) {
+			lock("data", 0o700)(s)
+			s.write("data/athena.lock", "")
+			s.chmod("data/athena.lock", 0o400)
+		}, "@/athena.yaml:5: data-dir @/data: store: write to @/data/athena.lock: permission denied" +
+			whose, exitFailed},
+		{"traces below a folder that may not be written to", []string{"flight-recorder: @/l/a"},
+			lock("l", 0o500), "@/athena.yaml:7: flight-recorder: write to @/l: permission denied" + whose,
+			exitFailed},
+		{"traces into a folder that may not be written to", []string{"flight-recorder: @/l"},
+			lock("l", 0o500), "@/athena.yaml:7: flight-recorder: write to @/l: permission denied" + whose,
+			exitFailed},
+		{"admin in a folder that may not be written to", []string{"admin: unix:@/l/a"},
+			lock("l", 0o500), "@/athena.yaml:6: admin: admin: listen on unix:@/l/a: write to @/l: " +
+				"permission denied: choose a path in a folder that this user may write to", exitFailed},
+		{"secret that may not be read", nil, func(s scene) { s.chmod("secret", 0) },
+			"@/athena.yaml:4: secret-file: open @/secret: permission denied: let the user …", exitUsage},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			s := newScene(t)
+			path := s.file(r)
+			r.harm(s)
+			before := s.tree()
+			s.asNobody(func() { s.refused(r, path) })
+			s.same(before)
+		})
+	}
+}

@@ -3,7 +3,9 @@
 package cluster
 
 import (
+	"context"
 	"crypto/x509"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +15,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/transport/quicnet"
 	"github.com/athena-go/athena/transport/transporttest"
 )
 
@@ -171,6 +175,44 @@ func TestCertificateThatBeginsLater(t *testing.T) {
 			if begun := !time.Now().Before(later.Leaf.NotBefore); used != begun {
 				t.Errorf("%v later: used %v, want %v", time.Since(before), used, begun)
 			}
+		}
+	})
+}
+
+// TestImpostorsEndNoStart: who claims the address of a seed, with a certificate of its
+// own, says nothing of the seed that a start waits for.
+func TestImpostorsEndNoStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := transporttest.NewPacketNet(time.Millisecond)
+		pki := transporttest.NewAuthority(t)
+		have := quicnet.Credentials{Certificate: pki.Issue("10.0.0.9", nil), Authorities: pki.Pool()}
+		elsewhere := func(c transport.Config) (*transport.Mesh, error) {
+			socket, err := p.Open("10.0.0.9:7000")
+			if err != nil {
+				return nil, err
+			}
+			tls := quicnet.CertificateTLS(func() quicnet.Credentials { return have }, time.Now)
+			return quicnet.New(quicnet.Config{Config: c, Conn: socket, TLS: tls, Named: true})
+		}
+		impostor := quicConfig(2, clusterSecret) // which elsewhere does not use
+		impostor.Seeds = impostor.Seeds[:2]
+		x, err := Start(t.Context(), impostor, WithTransport(elsewhere), WithClock(time.Now))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.Close()
+		c := pkiConfig(t, 1, pki)
+		c.Seeds, c.JoinOnly = c.Seeds[:2], true
+		warnings, logger := keep(zerolog.WarnLevel)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		_, err = Start(ctx, c, WithSocket(p.Open), WithClock(time.Now), logger)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Start: got %v, want it to wait for the seed until the context ends", err)
+		}
+		const want = "it is for 10.0.0.9, not for 10.0.0.2:7000"
+		if lines, _ := warnings.about(want); len(lines) != 1 {
+			t.Errorf("%q says %q, want one line with %q", c.Addr, lines, want)
 		}
 	})
 }

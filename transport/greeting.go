@@ -60,7 +60,9 @@ func (m *Mesh) welcome(conn Conn) {
 	}
 	from := theirs.From.Address
 	if err := m.identify(conn, from); err != nil {
-		m.impostor(conn, from, err, m.told.reportStranger)
+		// It says nothing of the member that it claims to be.
+		conn.Close(CodeRefused, CutReason(err.Error()))
+		m.CertificateRefused(from, err)
 		return
 	}
 	ours := m.ours(from, false)
@@ -109,7 +111,9 @@ func (p *peer) greet(conn Conn) {
 		return
 	}
 	if err := m.identify(conn, p.addr); err != nil {
-		m.impostor(conn, p.addr, err, m.told.report)
+		conn.Close(CodeRefused, CutReason(err.Error()))
+		m.stats.failed(err)
+		m.told.report(Report{ReportRefused, p.addr, err})
 		p.remember(err, true)
 		l.end(CodeRefused, "", nil)
 		return

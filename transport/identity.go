@@ -90,11 +90,3 @@ func (m *Mesh) identify(conn Conn, who member.Address) error {
 	greet, _ := m.handler.Greet().Body.(message.Greet) // Start has checked it
 	return CheckIdentity(certificate, greet.Cluster, who)
 }
-
-// impostor closes a connection whose peer may not be who it should be. Both sides
-// count and tell it.
-func (m *Mesh) impostor(conn Conn, who member.Address, err error, tell func(Report)) {
-	conn.Close(CodeRefused, CutReason(err.Error()))
-	m.stats.failed(err)
-	tell(Report{ReportRefused, who, err})
-}

@@ -216,8 +216,8 @@ func (m *Mesh) Stats() Stats { return m.stats.read() }
 
 // CertificateRefused is for the Network: somebody dialed this node, and one of the
 // two did not accept the certificate of the other. from is where the packets came
-// from; err wraps ErrCertificate, or is the *CloseError of a dialer that looks for
-// another member.
+// from, or who it claims to be; err wraps ErrCertificate, or is the *CloseError of a
+// dialer that looks for another member.
 func (m *Mesh) CertificateRefused(from member.Address, err error) {
 	m.stats.handshakes[ResultCertificate].Add(1)
 	m.told.reportStranger(Report{ReportCertificate, from, err})

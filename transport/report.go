@@ -37,7 +37,7 @@ func (w What) String() string { return nameOf(reportNames[:], w) }
 
 // Report is something that the owner of a node may want to log. Peer may be
 // what a stranger said that it is; of ReportCertificate it is where the packets
-// came from.
+// came from, or whom the holder of another certificate claims to be.
 type Report struct {
 	What What
 	Peer member.Address // nobody where there is none, or it did not say who it is

@@ -451,7 +451,7 @@ func TestReplayedGreet(t *testing.T) {
 		if _, err := conn.Stream(transport.System).Write(greet); err != nil {
 			t.Fatalf("Write: %v", err)
 		}
-		err = b.nextReport(t, transport.ReportRefused)
+		err = b.nextReport(t, transport.ReportCertificate)
 		checkRefusal(t, "b", err, "it is for 10.0.0.9, not for 10.0.0.1")
 		time.Sleep(2 * time.Second)
 		stop()

@@ -146,11 +146,13 @@ func TestCertificateOfAnotherMember(t *testing.T) {
 					} else {
 						b.Notify(addrA, []byte("I am b"))
 					}
-					checkRefusal(t, "a", a.nextReport(t, transport.ReportRefused), c.want)
-					what, result := transport.ReportRefusedByPeer, transport.ResultRefusedByPeer
+					refused, what := transport.ReportCertificate, transport.ReportRefusedByPeer
+					result := transport.ResultRefusedByPeer
 					if dials == "it is dialed" {
-						what, result = transport.ReportCertificate, transport.ResultCertificate
+						refused, what = transport.ReportRefused, transport.ReportCertificate
+						result = transport.ResultCertificate
 					}
+					checkRefusal(t, "a", a.nextReport(t, refused), c.want)
 					if err := b.nextReport(t, what); err == nil || !strings.Contains(err.Error(), c.want) {
 						t.Errorf("b learns %v, want %q in it", err, c.want)
 					}

@@ -102,14 +102,36 @@ func (c Config) credentials(f pemFiles, self member.Address, now time.Time) (
 
 func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
+const beginning = "-----BEGIN "
+
+// blocksOf reads all blocks of a file in PEM. pem.Decode passes over what is none: of a
+// file that was cut off, or pasted with spaces, the last authorities would be missing,
+// and nothing would be said.
+func blocksOf(text []byte) (all []*pem.Block, err error) {
+	begun := 0
+	for line := range bytes.Lines(text) {
+		if bytes.HasPrefix(bytes.TrimLeft(line, " \t\ufeff"), []byte(beginning)) {
+			begun++
+		}
+	}
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		all = append(all, block)
+	}
+	if len(all) < begun {
+		return nil, fmt.Errorf("%d of its %d blocks of PEM cannot be read: damaged, cut off or "+
+			"indented; write the whole file anew", begun-len(all), begun)
+	}
+	return all, nil
+}
+
 // certificatesOf reads all certificates of a file in PEM, of which there is one.
 func certificatesOf(text []byte) (all []*x509.Certificate, err error) {
+	blocks, err := blocksOf(text)
+	if err != nil {
+		return nil, err
+	}
 	others := ""
-	for rest := text; ; {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			break
-		}
+	for _, block := range blocks {
 		if block.Type != "CERTIFICATE" {
 			others = block.Type
 			continue
@@ -127,19 +149,18 @@ func certificatesOf(text []byte) (all []*x509.Certificate, err error) {
 		return nil, fmt.Errorf("holds no certificate, but %q: name another file", others)
 	default:
 		return nil, errors.New("holds no certificate in PEM: it has to begin with " +
-			"-----BEGIN CERTIFICATE-----")
+			beginning + "CERTIFICATE-----")
 	}
 }
 
 // plainKey looks for a private key that can be used as it is.
 func plainKey(text []byte) error {
-	for rest := text; ; {
-		var block *pem.Block
-		block, rest = pem.Decode(rest)
+	blocks, err := blocksOf(text)
+	if err != nil {
+		return err
+	}
+	for _, block := range blocks {
 		switch {
-		case block == nil:
-			return errors.New("holds no private key in PEM: it has to begin with " +
-				"-----BEGIN PRIVATE KEY----- or the like")
 		case block.Type == "ENCRYPTED PRIVATE KEY" || block.Headers["DEK-Info"] != "":
 			return errors.New("is encrypted, and nobody is there to ask: decrypt it with: " +
 				"(umask 077; openssl pkey -in FILE -out KEY)")
@@ -147,6 +168,8 @@ func plainKey(text []byte) error {
 			return nil
 		}
 	}
+	return errors.New("holds no private key in PEM: it has to begin with " +
+		beginning + "PRIVATE KEY----- or the like")
 }
 
 // checkFiles finds what is wrong with certificates from files. It reads them.

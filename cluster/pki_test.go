@@ -95,6 +95,55 @@ func TestValidateReadsCertificates(t *testing.T) {
 	}
 }
 
+// TestDamagedFiles: what begins and cannot be read is no comment, or the second of two
+// authorities would be missing, and nothing would be said.
+func TestDamagedFiles(t *testing.T) {
+	pki, other := transporttest.NewAuthority(t), transporttest.NewAuthority(t)
+	read := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	first, second := read(pki.Path), read(other.Path)
+	for _, p := range []struct {
+		name   string
+		damage func(c Config) (path, text string)
+		want   string
+	}{
+		{"certificate cut off", func(c Config) (string, string) {
+			return c.TLSCert, strings.TrimSuffix(read(c.TLSCert), "-----\n")
+		}, "1 of its 1 blocks of PEM cannot be read"},
+		{"key cut off", func(c Config) (string, string) {
+			return c.TLSKey, read(c.TLSKey)[:100]
+		}, "1 of its 1 blocks of PEM cannot be read"},
+		{"second authority cut off", func(c Config) (string, string) {
+			return c.TLSCA, first + second[:200]
+		}, "1 of its 2 blocks of PEM cannot be read"},
+		{"second authority indented", func(c Config) (string, string) {
+			return c.TLSCA, first + "  " + strings.ReplaceAll(second, "\n", "\n  ")
+		}, "1 of its 2 blocks of PEM cannot be read"},
+		{"first authority behind the mark of an editor", func(c Config) (string, string) {
+			return c.TLSCA, "\ufeff" + second + first
+		}, "1 of its 2 blocks of PEM cannot be read"},
+		{"words between", func(c Config) (string, string) {
+			return c.TLSCA, "old, was # -----BEGIN\n" + first + "\nnew\n" + second
+		}, ""},
+	} {
+		c := pkiConfig(t, 1, pki)
+		c.TLSCA = filepath.Join(t.TempDir(), "ca")
+		if err := os.WriteFile(c.TLSCA, []byte(first), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		path, text := p.damage(c)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		configCase{p.name, c, p.want}.check(t)
+	}
+}
+
 // TestCertificatesAreRenewed, and new ones that are wrong are told once and not used.
 func TestCertificatesAreRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -70,7 +70,8 @@ var transportFamilies = []family{
 		"Connections that ended because another one of the same pair stays.", counter, nil,
 		func(l look, s *sink) { s.count(l.Transport.Duplicates) }},
 	{"athena_tls_cert_expiry_timestamp_seconds",
-		"When the certificate of this node ends; absent for one made of a secret, which renews itself.",
+		"Until when others accept the certificate of this node: it, or an authority above it, ends. " +
+			"Absent for one made of a secret, which renews itself.",
 		gauge, nil, func(l look, s *sink) {
 			if !l.CertificateExpires.IsZero() {
 				s.value(float64(l.CertificateExpires.Unix()))

@@ -55,10 +55,16 @@ func (c Config) readPEM() (f pemFiles, faults faults) {
 	return f, faults
 }
 
-// credentials makes what a handshake needs of the files, for the member at an
-// address. A certificate that no peer would accept is a fault.
+// credentials are what a handshake needs.
+type credentials struct {
+	quicnet.Credentials
+	until time.Time // the certificate, and each authority above it, is good
+}
+
+// credentials makes them of the files, for the member at an address. A certificate that
+// no peer would accept is a fault.
 func (c Config) credentials(f pemFiles, self member.Address, now time.Time) (
-	made quicnet.Credentials, faults faults,
+	made credentials, faults faults,
 ) {
 	made.Authorities = x509.NewCertPool()
 	authorities, err := certificatesOf(f.ca)
@@ -87,7 +93,7 @@ func (c Config) credentials(f pemFiles, self member.Address, now time.Time) (
 	if len(faults) > 0 {
 		return made, faults
 	}
-	if err := made.Verify(chain, now); err != nil {
+	if made.until, err = made.Verify(chain, now); err != nil {
 		faults.check(false, "TLSCert %s: no node would accept it by TLSCA %s: %w",
 			c.TLSCert, c.TLSCA, err)
 	}

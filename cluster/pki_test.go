@@ -177,6 +177,11 @@ func TestCertificatesAreRenewed(t *testing.T) {
 			func() { transporttest.Write(t, pki.Issue("10.0.0.1", nil), c.TLSCert, c.TLSKey+"2") },
 			func() { transporttest.Write(t, pki.Issue("10.0.0.2", nil), c.TLSCert, c.TLSKey) },
 			func() { _ = os.Remove(c.TLSCert) },
+			func() { // mended in part: what is wrong now is told too
+				transporttest.Write(t, next, c.TLSCert, c.TLSKey)
+				_ = os.Chmod(c.TLSKey, 0o644)
+			},
+			func() { _ = os.Remove(c.TLSKey) },
 		} {
 			bad()
 			before, _ := j.about("cannot be used")
@@ -226,6 +231,60 @@ func TestCertificateThatBeginsLater(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestCertificateThatNobodyRenews is warned of before it ends and when it has ended,
+// once each; so is an authority that ends before it.
+func TestCertificateThatNobodyRenews(t *testing.T) {
+	for name, life := range map[string]time.Duration{
+		"certificate": 100 * time.Hour, "authority": 20 * 365 * 24 * time.Hour,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testNobodyRenews(t, life) })
+		})
+	}
+}
+
+func testNobodyRenews(t *testing.T, life time.Duration) {
+	pki := transporttest.NewAuthority(t)
+	c := pkiConfig(t, 1, pki)
+	begin := time.Now()
+	transporttest.Write(t, pki.Issue("10.0.0.1", func(x *x509.Certificate) {
+		x.NotBefore, x.NotAfter = begin, begin.Add(life)
+	}), c.TLSCert, c.TLSKey)
+	s, err := c.settings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &journal{level: zerolog.WarnLevel}
+	r, err := newRenewal(s, zerolog.New(j), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := min(life, pki.Ends.Sub(begin))
+	if got := r.expires().Sub(begin); got != good {
+		t.Errorf("good for %v, want %v", got, good)
+	}
+	for _, step := range []struct {
+		at          time.Duration
+		soon, ended int // lines
+	}{
+		{good * 8 / 10, 0, 0},
+		{good*9/10 + time.Minute, 1, 0},
+		{good - time.Minute, 1, 0},
+		{good + time.Minute, 1, 1},
+		{good + time.Hour, 1, 1},
+	} {
+		time.Sleep(step.at - time.Since(begin))
+		r.current()
+		soon, _ := j.about("ends soon")
+		ended, _ := j.about("has ended")
+		if len(soon) != step.soon || len(ended) != step.ended ||
+			len(j.lines) != step.soon+step.ended {
+			t.Errorf("after %v of %v: %q, want %d and %d lines about the end",
+				step.at, good, j.lines, step.soon, step.ended)
+		}
+	}
 }
 
 // TestImpostorsEndNoStart: who claims the address of a seed, with a certificate of its

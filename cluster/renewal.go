@@ -19,6 +19,9 @@ import (
 // costs nothing more however many there are.
 const renewalInterval = time.Second
 
+// A certificate in the last part of its life was not renewed by who should have.
+const lastPart = 10
+
 // renewal has the certificate of this node and the authorities of its cluster, from
 // files that may be replaced while it runs. Only handshakes look at it, so that a new
 // certificate disturbs no connection. What cannot be used leaves what there is.
@@ -27,7 +30,7 @@ type renewal struct {
 	log zerolog.Logger
 	now func() time.Time
 
-	have atomic.Pointer[quicnet.Credentials]
+	have atomic.Pointer[credentials]
 
 	reading sync.Mutex // held by who looks at the files, and guards the rest
 	read    time.Time
@@ -39,7 +42,7 @@ func newRenewal(cfg settings, log zerolog.Logger, now func() time.Time) (*renewa
 	r := &renewal{cfg: cfg, log: log, now: now, read: now()}
 	files, faults := cfg.readPEM()
 	if len(faults) == 0 {
-		var made quicnet.Credentials
+		var made credentials
 		made, faults = cfg.credentials(files, cfg.self, now())
 		r.have.Store(&made)
 	}
@@ -56,11 +59,14 @@ func (r *renewal) current() quicnet.Credentials {
 		defer r.reading.Unlock()
 		r.renew()
 	}
-	return *r.have.Load()
+	return r.have.Load().Credentials
 }
 
-// expires is when the certificate of this node ends.
-func (r *renewal) expires() time.Time { return r.current().Certificate.Leaf.NotAfter }
+// expires is until when others accept the certificate of this node.
+func (r *renewal) expires() time.Time {
+	r.current()
+	return r.have.Load().until
+}
 
 // renew looks at the files, unless that was done just now. The caller holds reading.
 func (r *renewal) renew() {
@@ -70,19 +76,35 @@ func (r *renewal) renew() {
 	}
 	r.read = now
 	files, faults := r.cfg.readPEM()
+	about := fmt.Sprint(faults)
 	if len(faults) == 0 {
-		if faults = r.use(files, now); len(faults) == 0 {
-			r.told = ""
-			return
-		}
+		faults = r.use(files, now)
+		// Errors of crypto/x509 hold the time: what stays the same is what the files hold.
+		about = fmt.Sprintf("%x", files.digest())
 	}
-	text := errors.Join(faults...).Error()
-	// Errors of crypto/x509 hold the time: what stays the same is what the files hold.
-	if about := fmt.Sprintf("%x %d", files.digest(), len(faults)); about != r.told {
-		r.told = about
-		r.log.Warn().Str("error", text).Time("until", r.have.Load().Certificate.Leaf.NotAfter).
-			Msg("the files of certificates cannot be used: those read before are used on")
+	have := r.have.Load()
+	left := have.until.Sub(now)
+	switch err := errors.Join(faults...); {
+	case err != nil:
+		r.warn(about, "the files of certificates cannot be used: those read before are used on", err)
+	case left <= 0:
+		r.warn("ended", "the certificate of this node, or an authority above it, has ended, "+
+			"and no node accepts it any more: replace its files", nil)
+	case left < have.until.Sub(have.Certificate.Leaf.NotBefore)/lastPart:
+		r.warn("ends", "the certificate of this node, or an authority above it, ends soon: "+
+			"replace its files", nil)
+	default:
+		r.told = ""
 	}
+}
+
+// warn says once what is so until something else is.
+func (r *renewal) warn(about, text string, err error) {
+	if about == r.told {
+		return
+	}
+	r.told = about
+	r.log.Warn().AnErr("error", err).Time("until", r.have.Load().until).Msg(text)
 }
 
 // use makes files that have changed those of the next handshakes. They are looked at
@@ -96,7 +118,7 @@ func (r *renewal) use(files pemFiles, now time.Time) faults {
 	if len(faults) == 0 {
 		r.have.Store(&made)
 		r.used = digest
-		r.log.Info().Time("until", made.Certificate.Leaf.NotAfter).
+		r.log.Info().Time("until", made.until).
 			Msg("the files of certificates have changed: the next handshakes use them")
 	}
 	return faults

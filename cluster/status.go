@@ -55,8 +55,8 @@ type Status struct {
 	// Insecure says that the node runs without a secret and without a certificate
 	// that says who it is.
 	Insecure bool
-	// CertificateExpires is when the certificate of TLSCert ends, the one that the
-	// next handshake shows; zero without one.
+	// CertificateExpires is when others no longer accept the certificate of TLSCert that
+	// the next handshake shows: it ends, or an authority above it. Zero without one.
 	CertificateExpires time.Time
 	// Dropped counts frames that changed nothing, by reason. Of events: "no handler",
 	// "malformed event", "queue full", "answer not sent", "answer not awaited",

@@ -32,7 +32,8 @@ func CertificateTLS(current func() Credentials, now func() time.Time) *tls.Confi
 		InsecureSkipVerify: true,
 		ClientAuth:         tls.RequireAnyClientCert,
 		VerifyConnection: func(state tls.ConnectionState) error {
-			return current().Verify(state.PeerCertificates, now())
+			_, err := current().Verify(state.PeerCertificates, now())
+			return err
 		},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return current().Certificate, nil
@@ -50,29 +51,47 @@ var errUsage = errors.New("the certificate is not for both sides of a handshake:
 	"make it with extendedKeyUsage = serverAuth, clientAuth")
 
 // Verify checks a chain, the certificate of the node first: that it comes from one
-// of Authorities, is good at a time, and for both sides of a handshake.
-func (c Credentials) Verify(chain []*x509.Certificate, at time.Time) error {
+// of Authorities, is good at a time, and for both sides of a handshake. It is no longer
+// from until on, when it ends, or an authority above it does.
+func (c Credentials) Verify(chain []*x509.Certificate, at time.Time) (until time.Time, err error) {
 	if len(chain) == 0 {
-		return errors.New("no certificate was shown")
+		return until, errors.New("no certificate was shown")
 	}
 	between := x509.NewCertPool()
 	for _, authority := range chain[1:] {
 		between.AddCert(authority)
 	}
 	for _, usage := range nodeUsages {
-		_, err := chain[0].Verify(x509.VerifyOptions{
+		ways, err := chain[0].Verify(x509.VerifyOptions{
 			Roots:         c.Authorities,
 			Intermediates: between,
 			CurrentTime:   at,
 			KeyUsages:     []x509.ExtKeyUsage{usage},
 		})
 		if err != nil {
-			return err
+			return until, err
 		}
 		// To Verify a certificate without any usage is good for all.
 		if !slices.Contains(chain[0].ExtKeyUsage, usage) {
-			return errUsage
+			return until, errUsage
+		}
+		until = lastEnd(ways)
+	}
+	return until, nil
+}
+
+// lastEnd is when the last of some chains ends, as each does with its first certificate.
+func lastEnd(chains [][]*x509.Certificate) (last time.Time) {
+	for _, chain := range chains {
+		end := chain[0].NotAfter
+		for _, c := range chain[1:] {
+			if c.NotAfter.Before(end) {
+				end = c.NotAfter
+			}
+		}
+		if end.After(last) {
+			last = end
 		}
 	}
-	return nil
+	return last
 }

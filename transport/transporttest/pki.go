@@ -25,8 +25,9 @@ type Authority struct {
 	t      testing.TB
 	key    *ecdsa.PrivateKey
 	issuer *x509.Certificate
-	// Path is its certificate as a file in PEM.
+	// Path is its certificate as a file in PEM, which is good until Ends.
 	Path string
+	Ends time.Time
 }
 
 // NewAuthority makes one that is good for ten years.
@@ -49,6 +50,7 @@ func NewAuthority(t testing.TB) *Authority {
 	if a.issuer, err = x509.ParseCertificate(der); err != nil {
 		t.Fatalf("ParseCertificate: %v", err)
 	}
+	a.Ends = a.issuer.NotAfter
 	return a
 }
 

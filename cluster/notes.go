@@ -302,7 +302,10 @@ func brief(err error) string {
 		if other, ok := errors.AsType[*transport.IdentityError](err); ok {
 			return printable("its certificate is for " + other.For())
 		}
-		return "certificate refused: another secret, cluster name or clock"
+		if refused, ok := errors.AsType[*transport.CertificateError](err); ok {
+			return printable("certificate refused: " + refused.Why)
+		}
+		return "certificate refused"
 	case errors.Is(err, transport.ErrNotNode):
 		return "another program answers"
 	case errors.Is(err, transport.ErrSelf):

@@ -17,6 +17,16 @@ const uriScheme = "athena"
 // maxNamed bounds how many names of a certificate an error lists.
 const maxNamed = 8
 
+// CertificateError says why two nodes do not accept their certificates. It wraps
+// ErrCertificate, and is the same each time.
+type CertificateError struct{ Why string }
+
+// Error says why, and what to do.
+func (e *CertificateError) Error() string { return fmt.Sprintf("%v (%s)", ErrCertificate, e.Why) }
+
+// Unwrap is ErrCertificate.
+func (e *CertificateError) Unwrap() error { return ErrCertificate }
+
 // IdentityError says that the holder of a certificate wants to be a member that
 // the certificate is not for. It wraps ErrCertificate.
 type IdentityError struct {

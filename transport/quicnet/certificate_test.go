@@ -52,9 +52,10 @@ func TestCertificatesThatNobodyAccepts(t *testing.T) {
 		want string // why, as who refuses it says
 	}{
 		{name: "another authority", from: true, want: "comes from another authority"},
-		{name: "expired", want: "has expired",
+		{name: "expired",
+			want: "is good from 1999-12-31T23:59:00Z until 1999-12-31T23:59:59Z, which is not now",
 			edit: func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Second) }},
-		{name: "not yet good", want: "not yet valid",
+		{name: "not yet good", want: "is good from 2000-01-01T01:00:00Z until",
 			edit: func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Hour) }},
 		{name: "for dialers", edit: only(x509.ExtKeyUsageClientAuth), want: "key usage"},
 		{name: "for the dialed", edit: only(x509.ExtKeyUsageServerAuth), want: "key usage"},
@@ -81,6 +82,30 @@ func TestCertificatesThatNobodyAccepts(t *testing.T) {
 				checkApart(t, a, b)
 			})
 		})
+	}
+}
+
+// TestInvalidIsTheSameEachTime: it stands in lines that are not repeated.
+func TestInvalidIsTheSameEachTime(t *testing.T) {
+	c := &x509.Certificate{NotBefore: time.Unix(0, 0), NotAfter: time.Unix(60, 0)}
+	for _, p := range []struct {
+		authority bool
+		reason    x509.InvalidReason
+		want      string
+	}{
+		{false, x509.Expired,
+			"that of the other node is good from 1970-01-01T00:00:00Z until 1970-01-01T00:01:00Z"},
+		{true, x509.Expired, "an authority above that of the other node is good from 1970"},
+		{false, x509.IncompatibleUsage,
+			"that of the other node: x509: certificate specifies an incompatible key usage"},
+	} {
+		c.IsCA = p.authority
+		got := invalid(x509.CertificateInvalidError{
+			Cert: c, Reason: p.reason, Detail: "current time " + time.Now().String(),
+		})
+		if !strings.HasPrefix(got, p.want) || strings.Contains(got, "current time") {
+			t.Errorf("%v, authority %v: got %q, want %q", p.reason, p.authority, got, p.want)
+		}
 	}
 }
 
@@ -247,5 +272,5 @@ func testCertificateEnds(t *testing.T, w *world, renewed bool) {
 		t.Errorf("the peer says %v, want that the certificate has ended", err)
 	}
 	a.Notify(addrB, []byte("still there"))
-	checkRefusal(t, "the dialed", b.nextReport(t, transport.ReportCertificate), "expired")
+	checkRefusal(t, "the dialed", b.nextReport(t, transport.ReportCertificate), "which is not now")
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/quic-go/quic-go"
 
@@ -234,10 +235,25 @@ func unfit(fault *quic.TransportError) string {
 		return "that of the other node comes from another authority: " +
 			"another secret, cluster name or TLSCA"
 	}
-	if invalid, ok := errors.AsType[x509.CertificateInvalidError](fault); ok {
-		return "that of the other node: " + invalid.Error()
+	if wrong, ok := errors.AsType[x509.CertificateInvalidError](fault); ok {
+		return invalid(wrong)
 	}
 	return fault.Error()
+}
+
+// invalid says what is wrong with a certificate; crypto/x509 would say what time it is,
+// and each time something else.
+func invalid(wrong x509.CertificateInvalidError) string {
+	whose := "that of the other node"
+	if wrong.Cert.IsCA {
+		whose = "an authority above that of the other node"
+	}
+	if wrong.Reason != x509.Expired {
+		return whose + ": " + wrong.Error()
+	}
+	return fmt.Sprintf("%s is good from %s until %s, which is not now: renew it, or correct the "+
+		"clocks", whose, wrong.Cert.NotBefore.UTC().Format(time.RFC3339),
+		wrong.Cert.NotAfter.UTC().Format(time.RFC3339))
 }
 
 // translate makes errors of QUIC those that a Mesh knows, and says what to do
@@ -260,7 +276,7 @@ func translate(err error) error {
 	case ok && fault.ErrorCode == noCommonALPN:
 		return fmt.Errorf("%w: %w", transport.ErrNotNode, err)
 	case ok && fault.ErrorCode.IsCryptoError():
-		return fmt.Errorf("%w (%s)", transport.ErrCertificate, unfit(fault))
+		return &transport.CertificateError{Why: unfit(fault)}
 	}
 	// The deadlines of QUIC itself, of the handshake and later.
 	_, unborn := errors.AsType[*quic.HandshakeTimeoutError](err)

@@ -252,7 +252,7 @@ func TestWhyACertificateDoesNotFit(t *testing.T) {
 		want   string // what the dialer says of it
 	}{
 		{"another secret", "another secret!!", time.Now, "comes from another authority"},
-		{"another clock", secret, lastWeek, "expired"},
+		{"another clock", secret, lastWeek, "which is not now"},
 	} {
 		tls, err := SecretTLS([][]byte{[]byte(c.secret)}, "test", c.clock)
 		if err != nil {

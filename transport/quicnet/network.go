@@ -355,11 +355,15 @@ func (g *gate) count(host string, change int) bool {
 	return true
 }
 
+// hostOf names the host of an address. To one host belong as many addresses of IPv6 as
+// it likes, of one prefix, at all of which it is reached.
 func hostOf(a net.Addr) string {
-	if u, ok := a.(*net.UDPAddr); ok {
-		return u.IP.String()
+	u, ok := a.(*net.UDPAddr)
+	if !ok {
+		return a.String()
 	}
-	return a.String()
+	ip := u.AddrPort().Addr().Unmap().WithZone("")
+	return netip.PrefixFrom(ip, min(ip.BitLen(), 64)).Masked().String()
 }
 
 // leave ends the count of a handshake by the context of its connection.

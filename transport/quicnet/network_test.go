@@ -259,21 +259,31 @@ func testHandshakesAreBounded(t *testing.T) {
 	}
 }
 
+// TestOneHostLeavesRoomForOthers, however many addresses it has.
 func TestOneHostLeavesRoomForOthers(t *testing.T) {
-	g := newGate(4, 4, func(net.Addr, error) {})
-	enter := func(host byte) error {
-		_, err := g.enter(t.Context(), &quic.ClientInfo{
-			RemoteAddr: &net.UDPAddr{IP: net.IPv4(10, 0, 0, host)},
-		})
-		return err
-	}
-	for i, want := range []error{nil, nil, errCrowded, errCrowded} {
-		if err := enter(1); err != want {
-			t.Errorf("handshake %d of one host: got %v, want %v", i+1, err, want)
+	for _, c := range []struct {
+		host  []string
+		other string
+	}{
+		{[]string{"10.0.0.1", "10.0.0.1", "10.0.0.1"}, "10.0.0.2"},
+		{[]string{"::ffff:10.0.0.1", "10.0.0.1", "::ffff:10.0.0.1"}, "::ffff:10.0.0.2"},
+		{[]string{"2001:db8::1", "2001:db8::2", "2001:db8:0:0:ffff::3"}, "2001:db8:0:1::1"},
+		{[]string{"fe80::1%eth0", "fe80::2%eth1", "fe80::3"}, "::1"},
+	} {
+		g := newGate(4, 4, func(net.Addr, error) {})
+		enter := func(from string) error {
+			at := net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(from), 7000))
+			_, err := g.enter(t.Context(), &quic.ClientInfo{RemoteAddr: at})
+			return err
 		}
-	}
-	if err := enter(2); err != nil {
-		t.Errorf("handshake of another host: got %v, want nil", err)
+		for i, want := range []error{nil, nil, errCrowded} {
+			if err := enter(c.host[i]); err != want {
+				t.Errorf("%v: handshake %d: got %v, want %v", c.host, i+1, err, want)
+			}
+		}
+		if err := enter(c.other); err != nil {
+			t.Errorf("%v: handshake of %s: got %v, want nil", c.host, c.other, err)
+		}
 	}
 }
 

@@ -77,17 +77,22 @@ func TestProcessRecover(t *testing.T) {
 	}
 }
 
-// TestProcessRecoverWithoutStore makes none.
+// TestProcessRecoverWithoutStore makes none, where a directory is mistyped or is the one
+// above those of the nodes, and says of no node that it can start.
 func TestProcessRecoverWithoutStore(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "mistyped")
-	code, _, stderr := run(t, "recover", "--data-dir", dir, "--confirm", "athena")
-	if code != 1 || !strings.Contains(stderr, "there is no store") {
-		t.Errorf("exit %d, %s; want 1 and that there is none", code, stderr)
+	above := t.TempDir()
+	dir := filepath.Join(above, "mistyped")
+	for _, dir := range []string{dir, above} {
+		code, _, stderr := run(t, "recover", "--data-dir", dir, "--confirm", "athena")
+		if code != 1 || !strings.Contains(stderr, "there is no store in "+dir) ||
+			strings.Contains(stderr, "can start") {
+			t.Errorf("exit %d, %s; want 1 and that there is none", code, stderr)
+		}
 	}
-	if _, err := os.Stat(dir); !os.IsNotExist(err) {
-		t.Errorf("%s was made: %v", dir, err)
+	if made, err := os.ReadDir(above); err != nil || len(made) != 0 {
+		t.Errorf("%v were made, %v", made, err)
 	}
-	if code, _, stderr = run(t, "recover"); code != 2 || !strings.Contains(stderr, "--data-dir") {
+	if code, _, stderr := run(t, "recover"); code != 2 || !strings.Contains(stderr, "--data-dir") {
 		t.Errorf("without a directory: exit %d, %s; want 2 and --data-dir", code, stderr)
 	}
 }

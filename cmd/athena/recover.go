@@ -58,10 +58,10 @@ func newRecover() *cobra.Command {
 // it the store of a new member.
 func forget(w io.Writer, dir, confirm string) (err error) {
 	// Opening a store makes it where there is none.
-	if info, err := os.Stat(dir); err != nil {
-		return fmt.Errorf("there is no store: %w", err)
-	} else if !info.IsDir() {
-		return fmt.Errorf("%s is not the directory of a store", dir)
+	if _, known, err := store.Peek(dir); err != nil {
+		return err
+	} else if !known {
+		return fmt.Errorf("there is no store in %s: name the --data-dir of the node itself", dir)
 	}
 	s, err := store.OpenFile(dir)
 	if errors.Is(err, store.ErrLocked) {

@@ -45,7 +45,8 @@ const (
 	// ReasonNotMember refuses a stranger at a provisional leader that holds a
 	// roster.
 	ReasonNotMember
-	// ReasonLeaderBound refuses a change by a leader bound to a later version.
+	// ReasonLeaderBound refuses a change by a leader bound to a later version, or that
+	// has to lead a later one first.
 	ReasonLeaderBound
 	// ReasonQuorumAtStake keeps the vote of an old store until M other voters
 	// are heard.

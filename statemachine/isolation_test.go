@@ -145,6 +145,48 @@ func TestAMemoryStoreStartsAsANewRunWhenTheRosterIsLost(t *testing.T) {
 	}
 }
 
+// "A leader refuses a joiner that holds more of its version than it made, and has itself
+// elected to a later version [...] in the later version it is the older one, and is
+// replaced."
+func TestAStateOfAForgottenClusterIsReplaced(t *testing.T) {
+	b := newBus(t, 5, 3)
+	b.start(0, 1, 2, 3, 4)
+	b.settle(5)
+	for range 3 { // revisions
+		b.crash(0)
+		b.run(2 * b.timings.HeartbeatTimeout)
+		b.start(0)
+		b.settle(5)
+	}
+	old := b.nodes[4].durable.Held
+	b.crash(0, 1, 2, 3, 4)
+	for i, n := range b.nodes[:4] {
+		n.durable.Held, n.durable.StoreID = member.State{}, member.StoreID{byte(100 + i)}
+	}
+	b.start(0, 1, 2, 3)
+	b.settle(4)
+	leader := b.quorate()
+	if now := b.nodes[leader].durable.Held; now.Leader != old.Leader || now.Version != old.Version ||
+		!now.Number.Less(old.Number) {
+		t.Fatalf("the new cluster holds %v of %v, want less than %v of the same leader %v",
+			now.Number, now.Leader, old.Number, old.Leader)
+	}
+	mark := len(b.sent)
+	b.start(4)
+	b.settle(5)
+	if got := b.view(4); got.Leader != b.nodes[leader].addr || got.Version <= old.Version {
+		t.Errorf("n5 follows %v of version %d, want %v of a later version than %d",
+			got.Leader, got.Version, b.nodes[leader].addr, old.Version)
+	}
+	for _, f := range b.mail(mark, message.KindVote) {
+		if v, _ := f.msg.Body.(message.Vote); v.State.Number == old.Number {
+			t.Errorf("%v voted with the state of the old cluster", f.msg.From)
+		}
+	}
+	b.crash(leader)
+	b.until(4*b.timings.LeaderTimeout, "next leader", func() bool { return b.quorate() >= 0 })
+}
+
 // One that only shows itself without a state is not lost as soon as it shows
 // its old store again.
 func TestAStoreThatIsSeenAgainIsNotLost(t *testing.T) {

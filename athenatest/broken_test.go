@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,12 +58,71 @@ func TestBrokenProgramIsCaught(t *testing.T) {
 // failure is a test that fails with a text instead of failing.
 type failure struct {
 	testing.TB
+	mu   sync.Mutex
 	text string
 }
 
 func (f *failure) Fatalf(format string, args ...any) {
-	f.text = fmt.Sprintf(format, args...)
+	f.Errorf(format, args...)
 	runtime.Goexit()
+}
+
+func (f *failure) Errorf(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.text += fmt.Sprintf(format, args...)
+}
+
+// of is how a test fails that does something with a cluster.
+func (f *failure) of(opts athenatest.Options, do func(c *athenatest.Cluster)) string {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do(athenatest.New(f, opts))
+	}()
+	<-done
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.text
+}
+
+// TestScenariosNeedNodes, and say how many, where too few run for what they let happen;
+// with that many each of them comes to its end.
+func TestScenariosNeedNodes(t *testing.T) {
+	for _, s := range athenatest.Scenarios() {
+		for _, size := range []int{3, 4, 5} {
+			enough := size/2 + 2
+			synctest.Test(t, func(t *testing.T) {
+				f := &failure{TB: t}
+				f.of(athenatest.Options{Size: size}, func(c *athenatest.Cluster) {
+					for i := range enough - 1 {
+						c.Start(i)
+					}
+					s.Play(c)
+				})
+				want := fmt.Sprintf("needs a majority beside one node, %d of %d, and %d run: Start the "+
+					"others", enough, size, enough-1)
+				if !strings.Contains(f.text, want) {
+					t.Errorf("%s of %d: got %q, want it to say %q", s.Name, size, f.text, want)
+				}
+			})
+			synctest.Test(t, func(t *testing.T) {
+				c := athenatest.New(t, athenatest.Options{Size: size})
+				for i := range enough {
+					c.Start(i)
+				}
+				s.Play(c)
+			})
+		}
+	}
+}
+
+// TestNoBubble fails with what to do.
+func TestNoBubble(t *testing.T) {
+	got := (&failure{TB: t}).of(athenatest.Options{}, func(*athenatest.Cluster) {})
+	if want := "call Run, or New within testing/synctest.Test"; !strings.Contains(got, want) {
+		t.Errorf("got %q, want it to say %q", got, want)
+	}
 }
 
 // TestFailures: what does not happen fails the test, with what the nodes believe.
@@ -110,25 +170,23 @@ func TestFailures(t *testing.T) {
 			c.WaitSettled()
 			c.Pause(2)
 			c.Node(2)
-		}, want: []string{"node 2 is paused"}},
+		}, want: []string{"node 2 is paused: Resume it first"}},
 		"out of range": {do: func(c *athenatest.Cluster) { c.Partition([]int{5}) }, want: []string{
 			"there is no node 5, only 0 to 4"}},
 		"size": {athenatest.Options{Size: 300}, func(*athenatest.Cluster) {}, []string{
 			"Options.Size is 300, want 1 to 255"}},
+		"delay": {athenatest.Options{Delay: -1}, func(*athenatest.Cluster) {}, []string{
+			"Options.Delay is -1ns, want none below 0"}},
+		"no address": {do: func(c *athenatest.Cluster) { c.Address(5) }, want: []string{
+			"there is no node 5, only 0 to 4"}},
 		"scenario": {athenatest.Options{Size: 2}, athenatest.SplitBrain, []string{
 			"at least 3, not 2"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			f := &failure{TB: t}
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				tc.do(athenatest.New(f, tc.opts))
-			}()
-			<-done
+			got := (&failure{TB: t}).of(tc.opts, tc.do)
 			for _, want := range tc.want {
-				if !strings.Contains(f.text, want) {
-					t.Errorf("%s: got %q, want it to say %q", name, f.text, want)
+				if !strings.Contains(got, want) {
+					t.Errorf("%s: got %q, want it to say %q", name, got, want)
 				}
 			}
 		})

@@ -95,6 +95,10 @@ func New(t testing.TB, opts Options) *Cluster {
 	if opts.Size < 1 || opts.Size > member.MaxMembers {
 		t.Fatalf("athenatest: Options.Size is %d, want 1 to %d", opts.Size, member.MaxMembers)
 	}
+	if opts.Delay < 0 {
+		t.Fatalf("athenatest: Options.Delay is %v, want none below 0", opts.Delay)
+	}
+	wantBubble(t)
 	c := &Cluster{
 		t:       t,
 		opts:    opts,
@@ -105,6 +109,17 @@ func New(t testing.TB, opts Options) *Cluster {
 	}
 	t.Cleanup(c.close)
 	return c
+}
+
+// wantBubble fails a test that is in none, before something waits in real time.
+func wantBubble(t testing.TB) {
+	t.Helper()
+	defer func() {
+		if r := recover(); r != nil {
+			t.Fatalf("athenatest: %v: call Run, or New within testing/synctest.Test", r)
+		}
+	}()
+	synctest.Wait()
 }
 
 // serve is the Main of those who have none.
@@ -142,6 +157,8 @@ func (c *Cluster) Size() int { return c.opts.Size }
 
 // Address is that of node i, at which nothing has to run.
 func (c *Cluster) Address(i int) member.Address {
+	c.t.Helper()
+	c.slot(i) // fails where there is none
 	host := i + 1
 	return member.Address{Host: fmt.Sprintf("10.0.%d.%d", host>>8, host&0xff), Port: 7000}
 }

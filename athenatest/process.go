@@ -88,7 +88,7 @@ func (c *Cluster) awake(i int) *process {
 	c.t.Helper()
 	p := c.process(i)
 	if p.clock.isShut() {
-		c.t.Fatalf("athenatest: node %d is paused", i)
+		c.t.Fatalf("athenatest: node %d is paused: Resume it first", i)
 	}
 	return p
 }

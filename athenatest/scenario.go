@@ -10,8 +10,8 @@ import (
 // Scenario is something that happens to a cluster while the program under test works.
 type Scenario struct {
 	Name string
-	// Play lets it happen to a cluster of three or more that is settled, and returns
-	// when it is settled again.
+	// Play lets it happen to a cluster of three or more, of which a majority and one
+	// node more run, and returns when it is settled again.
 	Play func(c *Cluster)
 }
 
@@ -45,7 +45,8 @@ func LeaderCrash(c *Cluster) {
 func SplitBrain(c *Cluster) {
 	c.t.Helper()
 	old := c.begin()
-	minority := append(c.followers(old)[:(c.Size()-1)/2-1], old)
+	followers := c.followers(old)
+	minority := append(followers[:len(followers)-c.quorum()], old)
 	c.Partition(minority)
 	c.NextLeader(old)
 	c.Advance(c.timings.TTLTimeout / 2)
@@ -112,7 +113,8 @@ func SlowFollower(c *Cluster) {
 func MajorityCrash(c *Cluster) {
 	c.t.Helper()
 	leader := c.begin()
-	crashed := c.followers(leader)[:c.Size()-c.Size()/2]
+	followers := c.followers(leader)
+	crashed := followers[:len(followers)-c.quorum()+2]
 	for _, i := range crashed {
 		c.Crash(i)
 	}
@@ -131,9 +133,16 @@ func (c *Cluster) begin() (leader int) {
 	if c.opts.Size < 3 {
 		c.t.Fatalf("athenatest: a scenario needs Options.Size of at least 3, not %d", c.opts.Size)
 	}
+	if runs, needs := len(c.Running()), c.quorum()+1; runs < needs {
+		c.t.Fatalf("athenatest: a scenario needs a majority beside one node, %d of %d, and %d run: "+
+			"Start the others first%s", needs, c.opts.Size, runs, c)
+	}
 	c.WaitSettled()
 	return c.Leader()
 }
+
+// quorum is how many nodes can elect a leader.
+func (c *Cluster) quorum() int { return c.opts.Size/2 + 1 }
 
 // followers are the nodes that run, without the leader.
 func (c *Cluster) followers(leader int) []int {

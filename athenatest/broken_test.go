@@ -86,6 +86,35 @@ func (f *failure) of(opts athenatest.Options, do func(c *athenatest.Cluster)) st
 	return f.text
 }
 
+// Two nodes that lead with authority at one instant fail the test, also where nothing
+// looks at them then: the clocks of those that could elect another leader run away,
+// which the protocol rules out.
+func TestSplitBrainIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &failure{TB: t}
+		got := f.of(athenatest.Options{}, func(c *athenatest.Cluster) {
+			c.Start()
+			c.WaitSettled()
+			old := c.Leader()
+			c.Partition([]int{old})
+			for _, i := range c.Running() {
+				if i != old {
+					c.JumpClock(i, 2*time.Second)
+				}
+			}
+			time.Sleep(2 * time.Second) // of the bubble
+			c.Heal()
+			c.WaitSettled()
+		})
+		for _, want := range []string{"split brain: 2 nodes lead with authority at one instant:",
+			"with token 1; it sees ", "with token 2; it sees "} {
+			if strings.Count(got, want) != 1 {
+				t.Errorf("got %q, want it to say %q once", got, want)
+			}
+		}
+	})
+}
+
 // TestScenariosNeedNodes, and say how many, where too few run for what they let happen;
 // with that many each of them comes to its end.
 func TestScenariosNeedNodes(t *testing.T) {

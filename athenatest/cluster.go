@@ -53,7 +53,8 @@ type Options struct {
 
 // Cluster is what a test has in its hands. Its methods are for the goroutine of the
 // test alone. They fail it where something does not happen, and say then what every
-// node believes.
+// node believes. A test also fails where two nodes lead with authority at one instant,
+// whatever it does meanwhile.
 type Cluster struct {
 	t       testing.TB
 	opts    Options
@@ -61,7 +62,8 @@ type Cluster struct {
 	dir     string         // of the stores
 	slots   []slot         // by the number of the node
 	older   []*process     // those that TakeOver left behind
-	ghosts  sync.WaitGroup // what is left of those that ended
+	ghosts  sync.WaitGroup // what is left of those that ended, and who follows nodes
+	leases  leases
 	timings cluster.Config // of the last start, with its defaults
 }
 
@@ -105,6 +107,7 @@ func New(t testing.TB, opts Options) *Cluster {
 		packets: transporttest.NewPacketNet(opts.Delay),
 		dir:     t.TempDir(),
 		slots:   make([]slot, opts.Size+Spares),
+		leases:  leases{t: t},
 		timings: cluster.DefaultConfig(),
 	}
 	t.Cleanup(c.close)
@@ -190,6 +193,9 @@ func (c *Cluster) options(p *process) []cluster.Option {
 		cluster.WithSocket(p.open(c.packets)),
 		cluster.WithClock(p.clock.now),
 		cluster.WithLogger(zerolog.Nop()),
-		cluster.WithListening(p.listens),
+		cluster.WithListening(func(n *cluster.Node) {
+			p.listens(n)
+			c.ghosts.Go(func() { c.leases.follow(p, n) })
+		}),
 	}
 }

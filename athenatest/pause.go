@@ -104,19 +104,20 @@ func (p *process) open(packets *transporttest.PacketNet) cluster.Socket {
 func (c *Cluster) Pause(i int) {
 	c.t.Helper()
 	c.Node(i)
-	c.slots[i].present.clock.stop()
+	c.leases.halt(c.slots[i].present, true)
 	synctest.Wait()
 }
 
 // Resume undoes Pause. When it returns the node has seen what time it is.
 func (c *Cluster) Resume(i int) {
 	c.t.Helper()
-	c.process(i).clock.goOn()
+	c.leases.halt(c.process(i), false)
 	c.look()
 }
 
 // JumpClock sets the clock of node i, by which it counts leases and silence, ahead:
-// to a node it is as if the machine had slept.
+// to a node it is as if the machine had slept. Nodes trust clocks to run at one rate: a
+// majority whose clocks all jump may choose a leader beside one whose clock does not.
 func (c *Cluster) JumpClock(i int, ahead time.Duration) {
 	c.t.Helper()
 	c.process(i).clock.jump(ahead)

@@ -149,7 +149,8 @@ func (c *Cluster) Crash(i int) {
 // TakeOver starts another process as node i while the present one goes on, and
 // returns the node of that: as where a supervisor replaces what it cannot reach any
 // more. The newer process gets all packets for the address, and has an empty store, or
-// a copy of that of the older one.
+// a copy of that of the older one. What the older one does then is not held against the
+// cluster: the lock of a store is there so that no two processes have one.
 func (c *Cluster) TakeOver(i int, copied bool) (older *cluster.Node) {
 	c.t.Helper()
 	older = c.Node(i)
@@ -158,6 +159,7 @@ func (c *Cluster) TakeOver(i int, copied bool) (older *cluster.Node) {
 	s.present = nil
 	s.store++
 	if copied {
+		c.leases.forget(c.older[len(c.older)-1])
 		c.copyStore(before, c.DataDir(i))
 	}
 	c.Start(i)
@@ -177,6 +179,7 @@ func (c *Cluster) cutOff(i int) *process {
 
 // reap ends what is left of a process, in the background, since that takes time.
 func (c *Cluster) reap(p *process) {
+	c.leases.forget(p)
 	p.clock.goOn()
 	p.stop()
 	limit := c.limit() // of the present timings

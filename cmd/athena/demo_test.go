@@ -8,10 +8,12 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -100,6 +102,70 @@ func TestStory(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// storyAfter is what a story says after something, without the times.
+func storyAfter(out *strings.Builder, after int) (all []string) {
+	for line := range strings.Lines(out.String()[after:]) {
+		_, text, _ := strings.Cut(strings.TrimSpace(line), " s  ")
+		all = append(all, numbers.ReplaceAllString(text, "N ms"))
+	}
+	return all
+}
+
+var numbers = regexp.MustCompile(`[0-9]+ ms`)
+
+// TestStoryOfAPause tells of a leader that stood still what it says itself afterwards,
+// and nothing that it had said before, also where that comes late.
+func TestStoryOfAPause(t *testing.T) {
+	const up = member.Active
+	all := map[string]member.Status{"n1": up, "n2": up, "n3": up}
+	for name, c := range map[string]struct {
+		led  string // by what the paused leader sees when it goes on
+		want []string
+	}{
+		"lease over": {"", nil},
+		"lease held": {"n1", []string{"n1 leads with authority, token 4, again after N ms; process 100",
+			"three active members and a quorate leader"}},
+		"replaced": {"n2", []string{"n2 leads with authority, token 5, N ms after the last leader; " +
+			"process 101"}},
+	} {
+		var out strings.Builder
+		f := trio(&out)
+		n, others := f.nodes[0], f.nodes[1:]
+		read, write, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer read.Close()
+		defer write.Close()
+		n.proc.orders = write
+		for _, n := range f.nodes {
+			f.onReport(n, report{Status: sees(n.name, "n1", 4, all)})
+		}
+		f.did(n, syscall.SIGSTOP)
+		before := out.Len()
+		f.did(n, syscall.SIGCONT)
+		order := make([]byte, len("report 1\n"))
+		if _, err := io.ReadFull(read, order); err != nil || string(order) != "report 1\n" {
+			t.Errorf("%s: the node was told %q, %v", name, order, err)
+		}
+		f.onReport(n, report{Status: sees("n1", "n1", 4, all)}) // written before it stood still
+		if got := storyAfter(&out, before); len(got) > 0 {
+			t.Errorf("%s: told %q, want nothing before the node says how it is", name, got)
+		}
+		token := map[string]uint64{"": 0, "n1": 4, "n2": 5}[c.led]
+		if c.led == "n2" {
+			f.onReport(others[0], report{Status: sees("n2", "n2", token, all)})
+		}
+		f.onReport(n, report{Status: sees("n1", c.led, token, all), Asked: 1})
+		if diff := cmp.Diff(c.want, storyAfter(&out, before)); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", name, diff)
+		}
+		if want := "n1 stands still, and nobody else leads yet\n"; !strings.Contains(out.String(), want) {
+			t.Errorf("%s: told\n%s\nwant %q in it", name, &out, want)
+		}
 	}
 }
 

@@ -40,10 +40,11 @@ var (
 type node struct {
 	name    string
 	address string
-	proc    *process // nil while it does not run
-	ran     bool     // it was started before
-	admin   string   // empty until it listens
-	status  *admin.Status
+	proc    *process      // nil while it does not run
+	ran     bool          // it was started before
+	admin   string        // empty until it listens
+	status  *admin.Status // nil while it is not known
+	resumes int           // how often the process was paused and went on
 	paused  bool
 	cut     bool
 }
@@ -144,7 +145,7 @@ func (f *fleet) onReport(n *node, r report) {
 	if r.Admin != "" {
 		n.admin = r.Admin
 	}
-	if r.Status != nil {
+	if r.Status != nil && r.Asked == n.resumes { // else of before it stood still
 		n.status = r.Status
 	}
 	f.change()
@@ -153,7 +154,7 @@ func (f *fleet) onReport(n *node, r report) {
 func (f *fleet) onExit(n *node, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n.proc, n.admin, n.status, n.paused, n.cut = nil, "", nil, false, false
+	*n = node{name: n.name, address: n.address, ran: n.ran}
 	if !f.closing {
 		f.tell.exited(n, err)
 	}
@@ -234,6 +235,21 @@ func (f *fleet) signal(n *node, s syscall.Signal) error {
 	f.tell.did(n, s)
 	if err := n.proc.signal(s); err != nil {
 		return err
+	}
+	return f.did(n, s)
+}
+
+// did is what follows from a signal that was sent. The caller holds the lock.
+func (f *fleet) did(n *node, s syscall.Signal) error {
+	if s == syscall.SIGCONT {
+		// What it told before may be over: it has to tell anew.
+		if err := n.proc.order(orderReport, strconv.Itoa(n.resumes+1)); err != nil {
+			return err
+		}
+		n.resumes++
+		if n.paused {
+			n.status = nil
+		}
 	}
 	n.paused = s == syscall.SIGSTOP
 	f.change()

@@ -23,8 +23,9 @@ type narrator struct {
 	out   io.Writer
 	began time.Time
 
-	leader   string // who led with authority when it last looked, empty for nobody
-	token    uint64
+	leader   string    // who led with authority when it last looked, empty for nobody
+	last     string    // who did before that
+	token    uint64    // of the last one
 	lostAt   time.Time // when there was no such leader any more
 	statuses map[string]member.Status
 	settled  bool
@@ -41,8 +42,12 @@ func (t *narrator) look(at time.Time, nodes []*node) {
 	leader := leaderOf(nodes)
 	switch {
 	case leader == nil && t.leader != "":
-		t.say(at, "nobody leads with authority any more")
-		t.leader, t.lostAt = "", at
+		if paused(nodes, t.leader) {
+			t.say(at, "%s stands still, and nobody else leads yet", t.leader)
+		} else {
+			t.say(at, "nobody leads with authority any more")
+		}
+		t.leader, t.last, t.lostAt = "", t.leader, at
 	case leader != nil && (leader.name != t.leader || leader.status.Token != t.token):
 		t.newLeader(at, leader)
 	}
@@ -65,6 +70,8 @@ func (t *narrator) newLeader(at time.Time, leader *node) {
 	text := fmt.Sprintf("%s leads with authority, token %d", leader.name, leader.status.Token)
 	switch {
 	case t.lostAt.IsZero():
+	case t.leader == "" && t.last == leader.name && t.token == leader.status.Token:
+		text += fmt.Sprintf(", again after %d ms", at.Sub(t.lostAt).Milliseconds())
 	case t.leader == "":
 		text += fmt.Sprintf(", %d ms after the last leader", at.Sub(t.lostAt).Milliseconds())
 	default:
@@ -73,6 +80,11 @@ func (t *narrator) newLeader(at time.Time, leader *node) {
 	t.say(at, "%s; process %d", text, leader.proc.pid())
 	t.leader, t.token = leader.name, leader.status.Token
 	t.lostAt = at
+}
+
+// paused reports whether a node stands still.
+func paused(nodes []*node, name string) bool {
+	return slices.ContainsFunc(nodes, func(n *node) bool { return n.name == name && n.paused })
 }
 
 // members tells which members the leader sees in another status than before.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -24,20 +25,28 @@ import (
 type report struct {
 	Admin  string        `json:"admin,omitempty"`
 	Status *admin.Status `json:"status,omitempty"`
+	// Asked is the number of the last orderReport before this status. A process that
+	// stood still meanwhile may tell what was so before.
+	Asked int `json:"asked,omitempty"`
 }
 
 // The orders that a supervised node reads, a line each: "cut ADDR ADDR ..."
-// loses every packet to and from these addresses and no others; "heal" none.
+// loses every packet to and from these addresses and no others; "heal" none; "report
+// NUMBER" tells the status as it is.
 const (
-	orderCut  = "cut"
-	orderHeal = "heal"
+	orderCut    = "cut"
+	orderHeal   = "heal"
+	orderReport = "report"
 )
 
 // boss is the parent process as a supervised node sees it.
 type boss struct {
-	mu  sync.Mutex // of out
-	out *json.Encoder
 	cut *cutter
+
+	mu    sync.Mutex
+	out   *json.Encoder
+	node  *cluster.Node // nil until it is a member
+	asked int           // of the last orderReport
 }
 
 // newBoss begins to take orders from in. When in ends, the parent is gone, and
@@ -53,6 +62,8 @@ func newBoss(in io.Reader, out io.Writer) *boss {
 				b.cut.set(words[1:])
 			case len(words) == 1 && words[0] == orderHeal:
 				b.cut.set(nil)
+			case len(words) == 2 && words[0] == orderReport:
+				b.answer(words[1])
 			default:
 				fmt.Fprintf(os.Stderr, "athena: unknown order %q\n", lines.Text())
 			}
@@ -64,15 +75,39 @@ func newBoss(in io.Reader, out io.Writer) *boss {
 
 // report tells the status of the node after each change, until it ends.
 func (b *boss) report(node *cluster.Node) {
+	b.mu.Lock()
+	b.node = node
+	b.mu.Unlock()
 	for range node.Events(context.Background()) {
-		s := admin.StatusOf(node.Status(), build())
-		b.tell(report{Status: &s})
+		b.mu.Lock()
+		b.tellStatus()
+		b.mu.Unlock()
 	}
 }
 
-func (b *boss) tell(r report) {
+// answer tells the status to who has asked for it by a number.
+func (b *boss) answer(number string) {
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "athena: no number of an order: %q\n", number)
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.asked = n
+	b.tellStatus()
+}
+
+// tellStatus tells how the node is, where there is one. The caller holds mu.
+func (b *boss) tellStatus() {
+	if b.node != nil {
+		s := admin.StatusOf(b.node.Status(), build())
+		b.tell(report{Status: &s, Asked: b.asked})
+	}
+}
+
+// tell writes one line. The caller holds mu.
+func (b *boss) tell(r report) {
 	_ = b.out.Encode(r) // a parent that is gone is noticed by the end of its orders
 }
 
@@ -92,7 +127,9 @@ func (b *boss) network(c cluster.Config, adminAddr string) cluster.Listen {
 		if err != nil {
 			return nil, err
 		}
+		b.mu.Lock()
 		b.tell(report{Admin: adminAddr})
+		b.mu.Unlock()
 		return quicnet.New(quicnet.Config{
 			Config:   t,
 			Conn:     b.cut.through(socket),

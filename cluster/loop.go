@@ -111,6 +111,7 @@ func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 	before := seen.view
 	if out.Changed {
 		seen = seen.seeing(n.machine.View(now), n.machine.Durable().Held)
+		seen.votesAt = n.machine.VotesAt()
 		n.heard.needs(seen.view.Members, seen.held.Roster)
 	}
 	if out.Persist != nil {

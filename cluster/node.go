@@ -76,6 +76,7 @@ type sight struct {
 	// provisional says that the leader of the view declared itself: nobody has
 	// chosen it.
 	provisional bool
+	votesAt     time.Time // from when on the node votes for anybody
 }
 
 // seeing is the sight of a view, with what the node holds.

@@ -5,6 +5,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,20 +45,47 @@ func TestNodesFormOneCluster(t *testing.T) {
 	})
 }
 
-// TestVoteWaitEnds a LeaseTimeout after the start of the node.
-func TestVoteWaitEnds(t *testing.T) {
-	inWorld(t, 1, func(t *testing.T, w *world) {
-		n := w.nodes[0]
-		n.started = n.clock().Add(-time.Millisecond) // it has formed a cluster meanwhile
-		s := n.Status()
-		if s.VoteWait <= 0 || s.VoteWait+s.Uptime != n.cfg.LeaseTimeout {
-			t.Errorf("got %v at %v, want what is left of %v", s.VoteWait, s.Uptime, n.cfg.LeaseTimeout)
+// TestVoteWait is what is left of a LeaseTimeout after the start of a run that may have
+// supported another leader in the run before, and no longer.
+func TestVoteWait(t *testing.T) {
+	for _, durable := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) { testVoteWait(t, durable) })
+	}
+}
+
+func testVoteWait(t *testing.T, durable bool) {
+	w := newWorld(t, 3)
+	defer w.close()
+	if durable {
+		w.durable()
+	}
+	check := func(i int, waits bool) {
+		t.Helper()
+		s, want := w.nodes[i].Status(), time.Duration(0)
+		if waits {
+			want = max(0, w.nodes[i].cfg.LeaseTimeout-s.Uptime)
 		}
-		time.Sleep(s.VoteWait)
-		if s = n.Status(); s.VoteWait != 0 {
-			t.Errorf("got %v at %v, want none", s.VoteWait, s.Uptime)
+		if s.VoteWait != want {
+			t.Errorf("durable %v: node %d waits for %v at %v, want %v",
+				durable, i+1, s.VoteWait, s.Uptime, want)
 		}
-	})
+	}
+	w.add(0, Config{})
+	check(0, !durable)
+	w.close()
+	w.form()
+	leader := slices.Index(w.nodes, w.leader())
+	for i := range w.nodes {
+		time.Sleep(time.Minute)
+		w.end(w.nodes[i])
+		var err error
+		if w.nodes[i], err = w.start(i, Config{}); err != nil {
+			t.Fatal(err)
+		}
+		check(i, !durable || i != leader)
+		time.Sleep(w.nodes[i].Status().VoteWait)
+		check(i, false)
+	}
 }
 
 // TestViewIsACopy: who changes what it was given changes nothing in the node.

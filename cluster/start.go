@@ -121,7 +121,7 @@ func (n *Node) prepare(ctx context.Context, cfg Config) (err error) {
 		Rand:         newRand(),
 	}, durable, n.started)
 	view := n.machine.View(n.started)
-	n.seen.set(sight{}.seeing(view, durable.Held))
+	n.seen.set(sight{votesAt: n.machine.VotesAt()}.seeing(view, durable.Held))
 	n.hub.view, n.hub.size = view, n.cfg.Size
 	n.terms.clock, n.terms.guard = n.clock, leaseGuard(n.cfg.timings)
 	n.heard.start(n.cfg.seeds, n.cfg.self)

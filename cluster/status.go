@@ -45,8 +45,9 @@ type Status struct {
 	Counts     Counts
 	Uptime     time.Duration
 	// VoteWait is how long this run may vote for no new leader yet, because the run
-	// before may still support one (protocol.md section 5): LeaseTimeout less Uptime,
-	// then 0. Where nodes are restarted one after the other, the next has to wait for it.
+	// before may still support one (protocol.md section 5): what is left of a LeaseTimeout
+	// after the start, or after the end of a roster that memory stores have lost; else 0.
+	// Where nodes are restarted one after the other, the next has to wait for it.
 	VoteWait time.Duration
 	Drained  bool
 	// RosterLost says that so many members lost their stores that this node
@@ -72,7 +73,7 @@ type Status struct {
 
 // Status is what monitoring wants to know, a value of its own.
 func (n *Node) Status() Status {
-	seen := n.look()
+	seen, now := n.look(), n.clock()
 	view := clone(seen.view)
 	s := Status{
 		Cluster:     n.cfg.Cluster,
@@ -83,13 +84,13 @@ func (n *Node) Status() Status {
 		NoLeader:    n.noLeader(*seen),
 		Provisional: seen.provisional,
 		OtherSeeds:  n.heard.otherSeeds(),
-		Uptime:      n.clock().Sub(n.started),
+		Uptime:      now.Sub(n.started),
+		VoteWait:    max(0, seen.votesAt.Sub(now)),
 		Insecure:    n.cfg.Insecure,
 		Transport:   n.net.Stats(),
 		Peers:       n.net.Peers(),
 		Receivers:   n.mux.Stats(),
 	}
-	s.VoteWait = max(0, n.cfg.LeaseTimeout-s.Uptime)
 	if t := seen.live(); t != nil {
 		s.Token, s.TermSince = t.token, t.began
 		s.LeaseRemaining = max(0, t.remaining())
@@ -98,7 +99,7 @@ func (n *Node) Status() Status {
 		s.CertificateExpires = n.renewal.expires()
 	}
 	n.meter.report(&s)
-	n.elections.report(n.clock(), &s)
+	n.elections.report(now, &s)
 	s.Counts = n.tally.report()
 	s.Counts.Lagged = n.hub.laggedReaders()
 	return s

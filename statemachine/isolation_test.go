@@ -139,6 +139,9 @@ func TestAMemoryStoreStartsAsANewRunWhenTheRosterIsLost(t *testing.T) {
 	if len(votes) != 1 || votes[0].Reason != message.ReasonStartWait {
 		t.Errorf("got the votes %+v at once, want one refused: %v", votes, message.ReasonStartWait)
 	}
+	if got, want := b.nodes[0].VotesAt(), b.now.Add(b.timings.LeaseTimeout); !got.Equal(want) {
+		t.Errorf("got votes from %v on, want %v", got, want)
+	}
 	b.settle(3)
 	if v := b.view(0); v.Version != 1 {
 		t.Errorf("got version %d, want a founding of version 1", v.Version)

@@ -230,6 +230,10 @@ func (m *Machine) View(now time.Time) member.View {
 	return v
 }
 
+// VotesAt is from when on this run may vote for anybody (protocol.md section 5, restart);
+// zero where it had to wait for nothing.
+func (m *Machine) VotesAt() time.Time { return m.voteWait }
+
 // Durable is what the node remembers now; the caller must not change it.
 func (m *Machine) Durable() paxos.Durable { return m.durable }
 

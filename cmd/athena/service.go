@@ -15,7 +15,9 @@ import (
 
 // service tells systemd, where that started the process, how it gets on. A unit of
 // Type=notify is started when the node is an active member and may vote for a new leader:
-// `systemctl restart` of one node after the other is then a rolling restart.
+// `systemctl restart` of one node after the other is then a rolling restart. One that
+// leads provisionally is started too: where hosts are set up one after the other, nobody
+// starts the second before the first has.
 type service struct{ log zerolog.Logger }
 
 // tell sends a state of sd_notify(3). Without systemd it does nothing.

@@ -329,6 +329,8 @@ func TestWrongRequests(t *testing.T) {
 		{"GET", "/v1", 404, admin.CodeNotFound},
 		{"GET", "/v1/status/", 404, admin.CodeNotFound},
 		{"GET", "/v2/status", 404, admin.CodeNotFound},
+		{"GET", "/debug/pprof/", 404, admin.CodeNotFound},
+		{"GET", "/debug/vars", 404, admin.CodeNotFound},
 		{"POST", "/v1/nothing", 404, admin.CodeNotFound},
 		{"GET", "/readyz?leaders", 400, admin.CodeBadQuery},
 		{"GET", "/readyz?leader&Quorum", 400, admin.CodeBadQuery},

@@ -5,6 +5,7 @@ package admin_test
 import (
 	"io"
 	"net"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,6 +56,46 @@ func TestOneHostHoldsNotAllConnections(t *testing.T) {
 				t.Errorf("%s: the host is hung up on after its connections have ended", name)
 			}
 			again.Close()
+			s.end()
+		})
+	}
+}
+
+// TestSlowCallers: who holds a connection and says little is hung up on.
+func TestSlowCallers(t *testing.T) {
+	const head = "GET /livez HTTP/1.1\r\nHost: localhost\r\n"
+	for _, c := range []struct {
+		name, text string
+		slowly     bool // go on, a byte a second
+		within     time.Duration
+	}{
+		{"nothing", "", false, 6 * time.Second},
+		{"half a header", head, false, 6 * time.Second},
+		{"a header without an end", head + "X: ", true, 6 * time.Second},
+		{"a body without an end", "POST /v1/drain HTTP/1.1\r\nHost: localhost\r\n" +
+			"Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n", true, 16 * time.Second},
+		{"one request, and no more", head + "\r\n", false, 61 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := serveInBubble(t)
+			here, there := net.Pipe()
+			s.l.dialed <- there
+			began := time.Now()
+			var work sync.WaitGroup
+			work.Go(func() {
+				_, err := io.WriteString(here, c.text)
+				for err == nil && c.slowly {
+					time.Sleep(time.Second)
+					_, err = io.WriteString(here, "x")
+				}
+			})
+			here.SetReadDeadline(began.Add(time.Hour))
+			_, err := io.Copy(io.Discard, here)
+			if took := time.Since(began); err != nil || took > c.within {
+				t.Errorf("%s: hung up on after %v, %v; want at most %v", c.name, took, err, c.within)
+			}
+			here.Close()
+			work.Wait()
 			s.end()
 		})
 	}

@@ -39,13 +39,14 @@ func TestLogsHoldNoSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := transporttest.NewPacketNet(time.Millisecond)
 		log := &page{}
+		const nextSecret = "what the cluster will have after it"
 		var nodes []*Node
 		for i := range 3 {
 			cfg, secret := quicConfig(i+1, clusterSecret), clusterSecret
 			if i == 2 {
 				secret = "of somebody else entirely"
 			}
-			cfg.Secret = []byte(secret)
+			cfg.Secret, cfg.OtherSecret = []byte(secret), []byte(nextSecret)
 			n, err := Start(t.Context(), cfg, WithSocket(p.Open), WithClock(time.Now),
 				WithLogger(zerolog.New(log).Level(zerolog.TraceLevel)))
 			if i == 2 {
@@ -77,7 +78,8 @@ func TestLogsHoldNoSecret(t *testing.T) {
 			t.Errorf("the log does not tell of the event:\n%s", text)
 		}
 		for what, secret := range map[string]string{
-			"secret": clusterSecret, "other secret": "somebody else", "event": body,
+			"secret": clusterSecret, "secret of another": "somebody else", "event": body,
+			"other secret": nextSecret, "other secret in hex": hex.EncodeToString([]byte(nextSecret)),
 			"reset key": string(key[:]), "reset key in hex": hex.EncodeToString(key[:]),
 			"secret in hex": hex.EncodeToString([]byte(clusterSecret)),
 		} {

@@ -48,10 +48,11 @@ const (
 	// connectionIDBytes makes it unlikely that a packet of an earlier run is
 	// taken for one of this run.
 	connectionIDBytes = 8
-	// Handshakes that peers began are refused above 4 x Size + 32 at a time, and above
-	// half of that from one host. Above Size + 8 a peer has first to show that its
-	// address is its own: who sends in the names of others, and has a host as well,
-	// leaves a quarter to the members.
+	// Handshakes that peers began are refused above 4 x Size + 32 at a time, above half of
+	// that from one address, and above five eighths from one prefix of IPv6. Above Size + 8
+	// a peer has first to show that its address is its own: who sends in the names of
+	// others, and has a host as well, leaves a quarter to the members, or an eighth where
+	// that host has many addresses.
 	handshakesPerMember, handshakesMore = 4, 32
 	unprovenPerMember, unprovenMore     = 1, 8
 	// packetBytes is what every path of QUIC carries. Larger packets that a path
@@ -299,18 +300,20 @@ func (n *network) Close() error {
 }
 
 // gate bounds the handshakes that others have begun, in all and from one host:
-// a host that begins handshakes and never ends them leaves room for the others.
+// a host that begins handshakes and never ends them leaves room for the others. As one
+// host count an address, and all addresses of IPv6 of one prefix, since a host has as many
+// as it likes; that of the prefix is more, for the neighbours of a host that has one.
 type gate struct {
 	limit, unproven int
 	failed          func(from net.Addr, err error) // is told of handshakes that ended without
 
 	mu    sync.Mutex
 	under int // under way
-	hosts map[string]int
+	hosts map[netip.Prefix]int
 }
 
 func newGate(limit, unproven int, failed func(from net.Addr, err error)) *gate {
-	return &gate{limit: limit, unproven: unproven, failed: failed, hosts: map[string]int{}}
+	return &gate{limit: limit, unproven: unproven, failed: failed, hosts: map[netip.Prefix]int{}}
 }
 
 type gateKey struct{}
@@ -326,44 +329,66 @@ func (g *gate) crowded(net.Addr) bool {
 
 // enter counts a handshake until leave, or until its connection is over.
 func (g *gate) enter(ctx context.Context, from *quic.ClientInfo) (context.Context, error) {
-	host := hostOf(from.RemoteAddr)
-	if !g.count(host, 1) {
+	hosts := hostsOf(from.RemoteAddr)
+	if !g.begin(hosts) {
 		return nil, errCrowded
 	}
 	stop := context.AfterFunc(ctx, func() {
-		g.count(host, -1)
+		g.end(hosts)
 		g.failed(from.RemoteAddr, context.Cause(ctx))
 	})
 	return context.WithValue(ctx, gateKey{}, func() {
 		if stop() {
-			g.count(host, -1)
+			g.end(hosts)
 		}
 	}), nil
 }
 
-// count changes how many are under way; it refuses one too many.
-func (g *gate) count(host string, change int) bool {
+// begin counts one more, unless that is one too many.
+func (g *gate) begin(hosts []netip.Prefix) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if change > 0 && (g.under >= g.limit || g.hosts[host] >= g.limit/2) {
+	full := g.under >= g.limit
+	for _, h := range hosts {
+		most := g.limit / 2
+		if !h.IsSingleIP() {
+			most = g.limit * 5 / 8
+		}
+		full = full || g.hosts[h] >= most
+	}
+	if full {
 		return false
 	}
-	g.under += change
-	if g.hosts[host] += change; g.hosts[host] == 0 {
-		delete(g.hosts, host)
+	g.under++
+	for _, h := range hosts {
+		g.hosts[h]++
 	}
 	return true
 }
 
-// hostOf names the host of an address. To one host belong as many addresses of IPv6 as
-// it likes, of one prefix, at all of which it is reached.
-func hostOf(a net.Addr) string {
+func (g *gate) end(hosts []netip.Prefix) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.under--
+	for _, h := range hosts {
+		if g.hosts[h]--; g.hosts[h] == 0 {
+			delete(g.hosts, h)
+		}
+	}
+}
+
+// hostsOf is what counts as the host of an address: it, and of IPv6 its prefix.
+func hostsOf(a net.Addr) []netip.Prefix {
 	u, ok := a.(*net.UDPAddr)
 	if !ok {
-		return a.String()
+		return nil
 	}
 	ip := u.AddrPort().Addr().Unmap().WithZone("")
-	return netip.PrefixFrom(ip, min(ip.BitLen(), 64)).Masked().String()
+	hosts := []netip.Prefix{netip.PrefixFrom(ip, ip.BitLen())}
+	if ip.Is6() {
+		hosts = append(hosts, netip.PrefixFrom(ip, 64).Masked())
+	}
+	return hosts
 }
 
 // leave ends the count of a handshake by the context of its connection.

@@ -5,6 +5,7 @@ package quicnet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"sync/atomic"
@@ -259,30 +260,35 @@ func testHandshakesAreBounded(t *testing.T) {
 	}
 }
 
-// TestOneHostLeavesRoomForOthers, however many addresses it has.
+// TestOneHostLeavesRoomForOthers: one of many addresses for those elsewhere, and one
+// address for its neighbours too.
 func TestOneHostLeavesRoomForOthers(t *testing.T) {
 	for _, c := range []struct {
-		host  []string
+		host  func(i int) string
+		most  int // of 16
 		other string
 	}{
-		{[]string{"10.0.0.1", "10.0.0.1", "10.0.0.1"}, "10.0.0.2"},
-		{[]string{"::ffff:10.0.0.1", "10.0.0.1", "::ffff:10.0.0.1"}, "::ffff:10.0.0.2"},
-		{[]string{"2001:db8::1", "2001:db8::2", "2001:db8:0:0:ffff::3"}, "2001:db8:0:1::1"},
-		{[]string{"fe80::1%eth0", "fe80::2%eth1", "fe80::3"}, "::1"},
+		{func(int) string { return "10.0.0.1" }, 8, "10.0.0.2"},
+		{func(i int) string { return []string{"10.0.0.1", "::ffff:10.0.0.1"}[i%2] }, 8, "10.0.0.2"},
+		{func(int) string { return "2001:db8::1" }, 8, "2001:db8::2"},
+		{func(i int) string { return fmt.Sprintf("2001:db8::%x:1", i) }, 10, "2001:db8:0:1::1"},
+		{func(i int) string { return fmt.Sprintf("fe80::%x%%eth%d", i, i) }, 10, "::1"},
 	} {
-		g := newGate(4, 4, func(net.Addr, error) {})
+		g := newGate(16, 16, func(net.Addr, error) {})
 		enter := func(from string) error {
 			at := net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(from), 7000))
 			_, err := g.enter(t.Context(), &quic.ClientInfo{RemoteAddr: at})
 			return err
 		}
-		for i, want := range []error{nil, nil, errCrowded} {
-			if err := enter(c.host[i]); err != want {
-				t.Errorf("%v: handshake %d: got %v, want %v", c.host, i+1, err, want)
-			}
+		got := 0
+		for got < 16 && enter(c.host(got)) == nil {
+			got++
+		}
+		if got != c.most {
+			t.Errorf("%s and so on: %d handshakes of 16 for one host, want %d", c.host(0), got, c.most)
 		}
 		if err := enter(c.other); err != nil {
-			t.Errorf("%v: handshake of %s: got %v, want nil", c.host, c.other, err)
+			t.Errorf("%s and so on: handshake of %s: got %v, want nil", c.host(0), c.other, err)
 		}
 	}
 }
@@ -291,23 +297,29 @@ func TestOneHostLeavesRoomForOthers(t *testing.T) {
 // of its own as well, does not keep a member out.
 func TestSpoofedAndOneHostLeaveRoom(t *testing.T) {
 	const size = 3
-	g := newGate(handshakesPerMember*size+handshakesMore, unprovenPerMember*size+unprovenMore,
-		func(net.Addr, error) {})
-	enter := func(network, host byte) error {
-		from := &net.UDPAddr{IP: net.IPv4(10, network, 0, host)}
-		_, err := g.enter(t.Context(), &quic.ClientInfo{RemoteAddr: from})
-		return err
-	}
-	for i := byte(0); !g.crowded(nil); i++ {
-		if err := enter(1, i); err != nil {
-			t.Fatalf("handshake %d: %v", i, err)
+	for name, own := range map[string]func(i byte) net.IP{
+		"one address": func(byte) net.IP { return net.IPv4(10, 2, 0, 0) },
+		"addresses of IPv6": func(i byte) net.IP {
+			return net.IP{0: 0x20, 1: 0x01, 15: i}
+		},
+	} {
+		g := newGate(handshakesPerMember*size+handshakesMore, unprovenPerMember*size+unprovenMore,
+			func(net.Addr, error) {})
+		enter := func(from net.IP) error {
+			_, err := g.enter(t.Context(), &quic.ClientInfo{RemoteAddr: &net.UDPAddr{IP: from}})
+			return err
 		}
-	}
-	for enter(2, 0) == nil {
-	}
-	for i := range byte(size) {
-		if err := enter(3, i); err != nil {
-			t.Errorf("member %d is kept out: %v", i, err)
+		for i := byte(0); !g.crowded(nil); i++ {
+			if err := enter(net.IPv4(10, 1, 0, i)); err != nil {
+				t.Fatalf("%s: handshake %d: %v", name, i, err)
+			}
+		}
+		for i := byte(0); enter(own(i)) == nil; i++ {
+		}
+		for i := range byte(size) {
+			if err := enter(net.IPv4(10, 3, 0, i)); err != nil {
+				t.Errorf("%s: member %d is kept out: %v", name, i, err)
+			}
 		}
 	}
 }

@@ -13,9 +13,12 @@ const (
 	// MaxConnections bounds the connections of a server. Each is an open file, and
 	// a node whose process has no more of them can save nothing, and ends.
 	MaxConnections = 256
-	// maxHostConnections bounds those of one other machine: who needs no token to hold
-	// all of them would keep probes of health away, and let supervisors end the node.
-	maxHostConnections = MaxConnections / 4
+	// maxHostConnections bounds those of one other address, and maxPrefixConnections those
+	// of one prefix of IPv6, which a machine has as many addresses of as it likes: who
+	// needs no token to hold all of them would keep probes of health away, and let
+	// supervisors end the node.
+	maxHostConnections   = MaxConnections / 4
+	maxPrefixConnections = MaxConnections / 2
 )
 
 // limited is a listener that hangs up on who comes when too many are open. It does not
@@ -39,53 +42,63 @@ func (l *limited) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		host := hostOf(c.RemoteAddr())
-		if l.enter(host) {
-			return &counted{Conn: c, closed: sync.OnceFunc(func() { l.leave(host) })}, nil
+		hosts := hostsOf(c.RemoteAddr())
+		if l.enter(hosts) {
+			return &counted{Conn: c, closed: sync.OnceFunc(func() { l.leave(hosts) })}, nil
 		}
 		c.Close()
 	}
 }
 
 // enter counts one connection more, unless there are too many.
-func (l *limited) enter(host netip.Prefix) bool {
+func (l *limited) enter(hosts []netip.Prefix) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open >= MaxConnections || l.hosts[host] >= maxHostConnections {
+	full := l.open >= MaxConnections
+	for _, h := range hosts {
+		most := maxHostConnections
+		if !h.IsSingleIP() {
+			most = maxPrefixConnections
+		}
+		full = full || l.hosts[h] >= most
+	}
+	if full {
 		return false
 	}
 	l.open++
-	if host.IsValid() {
-		l.hosts[host]++
+	for _, h := range hosts {
+		l.hosts[h]++
 	}
 	return true
 }
 
-func (l *limited) leave(host netip.Prefix) {
+func (l *limited) leave(hosts []netip.Prefix) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open--
-	if l.hosts[host]--; l.hosts[host] <= 0 {
-		delete(l.hosts, host)
+	for _, h := range hosts {
+		if l.hosts[h]--; l.hosts[h] == 0 {
+			delete(l.hosts, h)
+		}
 	}
 }
 
-// hostOf is the machine that an address is of, zero for this one. To one machine belong
-// as many addresses of IPv6 as it likes, of one prefix.
-func hostOf(a net.Addr) netip.Prefix {
+// hostsOf is what counts as the machine of an address: it, and of IPv6 its prefix;
+// nothing for this machine.
+func hostsOf(a net.Addr) []netip.Prefix {
 	at, ok := a.(*net.TCPAddr)
 	if !ok {
-		return netip.Prefix{}
+		return nil
 	}
 	ip := at.AddrPort().Addr().Unmap().WithZone("")
 	if ip.IsLoopback() {
-		return netip.Prefix{}
+		return nil
 	}
-	host, err := ip.Prefix(min(ip.BitLen(), 64))
-	if err != nil {
-		return netip.Prefix{}
+	hosts := []netip.Prefix{netip.PrefixFrom(ip, ip.BitLen())}
+	if ip.Is6() {
+		hosts = append(hosts, netip.PrefixFrom(ip, 64).Masked())
 	}
-	return host
+	return hosts
 }
 
 // counted is a connection that says once that it is closed.

@@ -24,12 +24,16 @@ func (r remote) RemoteAddr() net.Addr { return r.from }
 // TestOneHostHoldsNotAllConnections: probes of health need no token, so whoever reaches
 // the port could keep them away from everybody else, and supervisors would end the node.
 func TestOneHostHoldsNotAllConnections(t *testing.T) {
-	for name, from := range map[string]func(i int) net.IP{
-		"IPv4": func(int) net.IP { return net.IPv4(10, 0, 0, 1) },
-		"addresses of IPv6": func(i int) net.IP {
-			return net.IP{0: 0x20, 1: 1, 14: byte(i >> 8), 15: byte(i)}
-		},
+	at6 := func(i int) net.IP { return net.IP{0: 0x20, 1: 1, 14: byte(i >> 8), 15: byte(i)} }
+	for name, c := range map[string]struct {
+		from  func(i int) net.IP
+		other net.IP
+	}{
+		"IPv4":                     {func(int) net.IP { return net.IPv4(10, 0, 0, 1) }, at6(0)},
+		"IPv6, for its neighbours": {func(int) net.IP { return at6(1) }, at6(2)},
+		"addresses of IPv6":        {at6, net.IPv4(10, 0, 0, 1)},
 	} {
+		from := c.from
 		synctest.Test(t, func(t *testing.T) {
 			s := serveInBubble(t)
 			dial := func(from net.IP) net.Conn {
@@ -43,7 +47,7 @@ func TestOneHostHoldsNotAllConnections(t *testing.T) {
 			for i := range admin.MaxConnections {
 				held = append(held, dial(from(i)))
 			}
-			other := dial(net.IPv4(10, 0, 0, 2))
+			other := dial(c.other)
 			if _, err := other.Read(make([]byte, 1)); err == io.EOF {
 				t.Errorf("%s: one host holds all connections, another is hung up on", name)
 			}

@@ -248,8 +248,8 @@ func AddrOf(l net.Listener) string {
 // answered: a page of another site may let its own name resolve to 127.0.0.1, but
 // cannot change the Host that browsers send. With WithToken requests must show the
 // token, but for those of health; without, an address that other machines reach is
-// refused. At most MaxConnections are open at once, and a quarter of them of one other
-// machine.
+// refused. At most MaxConnections are open at once, a quarter of them of one other
+// address, and half of them of one prefix of IPv6.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, opts ...AccessOption) error {
 	h = http.MaxBytesHandler(h, maxBodyBytes)
 	token := accessOf(opts).token

@@ -18,8 +18,13 @@ import (
 	"github.com/athena-go/athena/transport/quicnet"
 )
 
-// maxPEMBytes bounds a file of certificates, or of a key.
-const maxPEMBytes = 1 << 20
+const (
+	// maxPEMBytes bounds a file of certificates, or of a key.
+	maxPEMBytes = 1 << 20
+	// maxChainBytes bounds what a node shows: quic-go takes 16 KiB of a peer in a
+	// handshake, and a signature and some words come with it.
+	maxChainBytes = 15 << 10
+)
 
 // pemFiles are the contents of TLSCA, TLSCert and TLSKey.
 type pemFiles struct{ ca, cert, key []byte }
@@ -86,6 +91,13 @@ func (c Config) credentials(f pemFiles, self member.Address, now time.Time) (
 		return made, faults
 	}
 	made.Certificate = &pair
+	shown := 0
+	for _, der := range pair.Certificate {
+		shown += len(der)
+	}
+	faults.check(shown <= maxChainBytes, "TLSCert %s: %d bytes of certificates, and a handshake "+
+		"takes %d: leave out names, and authorities that are in TLSCA of the others",
+		c.TLSCert, shown, maxChainBytes)
 	faults.check(!now.After(chain[0].NotAfter),
 		"TLSCert %s: ended at %s: make another one", c.TLSCert, rfc3339(chain[0].NotAfter))
 	faults.check(!now.Before(chain[0].NotBefore), "TLSCert %s: begins at %s: correct the clock"+

@@ -4,8 +4,11 @@ package cluster
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -285,6 +288,46 @@ func testNobodyRenews(t *testing.T, life time.Duration) {
 				step.at, good, j.lines, step.soon, step.ended)
 		}
 	}
+}
+
+// TestCertificateOfManyNames: the largest that is accepted goes through a handshake.
+func TestCertificateOfManyNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := transporttest.NewPacketNet(time.Millisecond)
+		pki := transporttest.NewAuthority(t)
+		names := func(bytes int) (c *tls.Certificate) {
+			for n := bytes/12 - 60; c == nil || len(c.Certificate[0]) < bytes-9; n++ {
+				c = pki.Issue("", func(x *x509.Certificate) {
+					x.IPAddresses, x.DNSNames = []net.IP{{10, 0, 0, 1}, {10, 0, 0, 2}}, nil
+					for i := range n {
+						x.DNSNames = append(x.DNSNames, fmt.Sprintf("%05d.node", i))
+					}
+				})
+			}
+			return c
+		}
+		large := names(maxChainBytes - 20)
+		if got := len(large.Certificate[0]); got > maxChainBytes {
+			t.Fatalf("the certificate has %d bytes, want at most %d", got, maxChainBytes)
+		}
+		for i := range 2 {
+			c := pkiConfig(t, i+1, pki)
+			transporttest.Write(t, large, c.TLSCert, c.TLSKey)
+			n, err := Start(t.Context(), c, WithSocket(p.Open), WithClock(time.Now))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer n.Close()
+			if i == 1 {
+				if err := n.WaitActive(t.Context(), 2); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		c := pkiConfig(t, 1, pki)
+		transporttest.Write(t, names(maxChainBytes+30), c.TLSCert, c.TLSKey)
+		configCase{"too large", c, "leave out names"}.check(t)
+	})
 }
 
 // TestImpostorsEndNoStart: who claims the address of a seed, with a certificate of its

@@ -30,8 +30,9 @@ func newRecover() *cobra.Command {
 			"and start all nodes, without --join-only. They make a new cluster:\n\n" +
 			"  - Fencing tokens begin at 1 again. What you protect with them refuses the new leaders\n" +
 			"    until its greatest token is reset.\n" +
-			"  - A directory that was left out keeps its node out of the new cluster, and keeps the\n" +
-			"    others from making it, where that node is a seed.\n" +
+			"  - A directory that was left out keeps its node out, until the new cluster has had more\n" +
+			"    leaders than it knows of, and keeps the others from making one, where that node is\n" +
+			"    a seed.\n" +
 			"  - Where a majority runs after all, with disks that were only out of reach, there are\n" +
 			"    two clusters then, with a leader each.\n\n" +
 			"Without --confirm it only shows what would be forgotten, and ends with 1. With it the\n" +

@@ -35,12 +35,13 @@ func (n Number) IsZero() bool { return n == Number{} }
 func (n Number) String() string { return fmt.Sprintf("%d.%d", n.Version, n.Revision) }
 
 // State is what a leader keeps and its members hold: who leads, since which
-// version, and the roster. Version and revision identify it within a cluster.
-// A State is never changed in place.
+// version, the roster, and the records. Version and revision identify it within a
+// cluster. A State is never changed in place.
 type State struct {
 	Number
-	Leader Address
-	Roster Roster
+	Leader  Address
+	Roster  Roster
+	Records Records `json:",omitempty"`
 }
 
 // LeaderIdentity names the run that leads this state; it may lead this version
@@ -55,10 +56,19 @@ func (s State) Claim() Claim {
 	return Claim{Chosen: true, Version: s.Version, Leader: s.Leader}
 }
 
-// Next is the state one revision later, with another roster.
+// Next is the state one revision later, with another roster and the records that it
+// leaves.
 func (s State) Next(r Roster) State {
 	s.Revision++
 	s.Roster = r
+	s.Records = s.Records.In(r)
+	return s
+}
+
+// NextRecords is the state one revision later, with other records.
+func (s State) NextRecords(r Records) State {
+	s.Revision++
+	s.Records = r
 	return s
 }
 
@@ -73,13 +83,25 @@ func (s State) Digest() uint64 {
 	put(s.Revision)
 	text(s.Leader.Host)
 	put(uint64(s.Leader.Port))
+	run := func(i Identity) {
+		text(i.Address.Host)
+		put(uint64(i.Address.Port))
+		b = append(b, i.StoreID[:]...)
+		put(i.Incarnation)
+	}
 	for _, m := range s.Roster {
-		text(m.Address.Host)
-		put(uint64(m.Address.Port))
-		b = append(b, m.StoreID[:]...)
-		put(m.Incarnation)
+		run(m.Identity)
 		text(m.Name)
 		b = append(b, flag(m.Seed), byte(m.Status), flag(m.Gone), flag(m.Resigned))
+	}
+	for _, r := range s.Records {
+		text(r.Key)
+		text(string(r.Value))
+		run(r.Owner)
+		put(r.Session)
+		put(r.Token.Version)
+		put(r.Token.Revision)
+		b = append(b, flag(r.Revoked))
 	}
 	h.Write(b)
 	return h.Sum64()

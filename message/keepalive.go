@@ -33,6 +33,12 @@ type LeaderKeepAliveAck struct {
 	Stamp   Stamp // zero for a keep-alive that did not show the leader's version
 	Healthy bool
 	Quorate bool
+	// Extends says that the follower may trust its records by Echo, its own stamp
+	// (protocol.md section 10).
+	Extends bool
+	// Committed is the newest state of the leader that is committed; zero where the
+	// leader does not know.
+	Committed member.Number
 }
 
 // Kind implements Body.

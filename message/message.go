@@ -44,6 +44,9 @@ const (
 	KindVote
 	KindLeaderElected
 	KindMemberLeave
+	KindRecordRequest
+	KindRecordResponse
+	KindRecordsUpdate
 	// Kinds counts the kinds, the unused zero included.
 	Kinds
 )
@@ -53,6 +56,7 @@ var kindNames = [Kinds]string{
 	"MemberStatusUpdate", "ClusterAlignment", "LeaderKeepAlive", "LeaderKeepAliveAck",
 	"SeedKeepAlive", "SeedKeepAliveAck", "LeaderRelieve", "ReJoinCluster", "LeaderStatusQuery",
 	"LeaderStatusQueryResponse", "Proposal", "Vote", "LeaderElected", "MemberLeave",
+	"RecordRequest", "RecordResponse", "RecordsUpdate",
 }
 
 // String is the name of the event as documents write it.

@@ -115,6 +115,23 @@ const (
 	// ReasonPortRefused gives a leader up whose host refuses its port.
 	ReasonPortRefused
 
+	// Records.
+
+	// ReasonConflict refuses a request of which a condition does not hold.
+	ReasonConflict
+	// ReasonOwned refuses to set a record that another run owns.
+	ReasonOwned
+	// ReasonNotActive refuses a request of one that is no active member.
+	ReasonNotActive
+	// ReasonTooLarge refuses a request beyond the limits of records.
+	ReasonTooLarge
+	// ReasonBusy refuses a request because too many wait.
+	ReasonBusy
+	// ReasonNoQuorum refuses a request where no leader has authority.
+	ReasonNoQuorum
+	// ReasonUnknown ends a request that may or may not have been taken.
+	ReasonUnknown
+
 	// Reasons counts the reasons.
 	Reasons
 )
@@ -128,6 +145,7 @@ var reasonNames = [Reasons]string{
 	"old version", "promised", "supports", "healthy leader", "start wait", "not voter", "old base",
 	"lease runs", "join only", "other seeds", "other ballot", "voted twice", "repeated",
 	"not candidate", "holds nothing", "port refused",
+	"conflict", "owned", "not active", "too large", "busy", "no quorum", "unknown",
 }
 
 // String is the name of the reason as logs and metrics write it.

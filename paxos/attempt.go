@@ -119,7 +119,8 @@ func (b *Ballots) Granted(id member.Identity) bool {
 }
 
 // Initial is the state in which candidate would start to lead version: base
-// with the candidate active and the runs of those that granted, revision 0.
+// with the candidate active, the runs of those that granted, and the records that
+// these leave; revision 0.
 func (b *Ballots) Initial(
 	base member.State, candidate member.Address, version uint64,
 ) member.State {
@@ -135,8 +136,9 @@ func (b *Ballots) Initial(
 		}
 	}
 	return member.State{
-		Number: member.Number{Version: version},
-		Leader: candidate,
-		Roster: roster,
+		Number:  member.Number{Version: version},
+		Leader:  candidate,
+		Roster:  roster,
+		Records: base.Records.In(roster),
 	}
 }

@@ -65,9 +65,11 @@ func (k *checker) lead(p int, holder member.Identity, version uint64, until int6
 // suspended notes that the clock of a process stands still. What it leads is
 // led by a clock slower than the protocol allows for.
 func (k *checker) suspended(p *process) {
-	if v := p.machine.View(p.clock.at(k.now)); v.Role == member.Leading {
+	v := p.machine.View(p.clock.at(k.now))
+	if p.leads = v.Role == member.Leading; p.leads {
 		k.auth[p.index].unsound = v.Version
 	}
+	k.sleeps(p.index, p.leads)
 }
 
 // stale reports that authority for a version came from a clock that stood

@@ -17,8 +17,8 @@ import (
 // invariants are what can break: those of protocol.md section 11 and the rules
 // of the simulator.
 var invariants = [...]string{
-	"I1", "I2", "I3", "I4", "I5", "I6", "I7", "L1", "L2", "L3", "L4", "changed", "codec", "flood",
-	"leave", "register", "sender", "spin", "stop", "transfer", "unsaved",
+	"I1", "I10", "I2", "I3", "I4", "I5", "I6", "I7", "L1", "L2", "L3", "L4", "changed", "codec",
+	"flood", "leave", "records", "register", "sender", "spin", "stop", "transfer", "unsaved",
 }
 
 // Violation is an invariant that broke.
@@ -64,6 +64,7 @@ type checker struct {
 	keptAt  map[keeping]int64       // when last
 	timeout int64                   // HeartbeatTimeout; 0 checks no seat
 	ttl     int64                   // TTLTimeout, by the fastest clock
+	trusts  trusts                  // in records
 	given   member.State            // the one before the present step gave a seat away
 	gave    bool                    // with authority before that step
 
@@ -92,6 +93,7 @@ func newChecker(size int, seeds []member.Address, processes int) *checker {
 		keptAt:      map[keeping]int64{},
 		neverJoined: make([]bool, len(seeds)),
 		restarted:   make([]bool, len(seeds)),
+		trusts:      trusts{unsure: make([]int64, processes)},
 	}
 }
 
@@ -123,6 +125,7 @@ func (k *checker) ended(now int64, p *process) {
 	if a := &k.auth[p.index]; a.version != 0 {
 		a.version, a.until = 0, min(a.until, now)
 	}
+	k.endTrust(p.index)
 	k.given = member.State{}
 }
 
@@ -326,7 +329,8 @@ func sameState(a, b member.State) bool {
 	if a.Number != b.Number || a.Leader != b.Leader || len(a.Roster) != len(b.Roster) {
 		return false
 	}
-	return len(a.Roster) == 0 || &a.Roster[0] == &b.Roster[0] || a.Digest() == b.Digest()
+	shared := len(a.Roster) == 0 || &a.Roster[0] == &b.Roster[0]
+	return shared && a.Records.Same(b.Records) || a.Digest() == b.Digest()
 }
 
 // brief is a state in one line.

@@ -42,6 +42,8 @@ type Setup struct {
 	// Rejects lists the processes whose hosts refuse their ports although they run,
 	// as a firewall may. It must be empty with TrustRefusal.
 	Rejects []int `json:",omitempty"`
+	// Keys is how many records the processes take from each other; 0 for none.
+	Keys int `json:",omitempty"`
 	// Record gets everything that happens, where it is set.
 	Record func(Record) `json:"-"`
 }
@@ -81,6 +83,7 @@ type Cluster struct {
 	routes   *rand.Rand
 	happened Faults // classes that happened so far
 	cover    Cover
+	keys     []string // of records
 	// noticed, where it is set, gets the decisions of machines.
 	noticed func(process int, t statemachine.Trace)
 }
@@ -171,6 +174,7 @@ func newCluster(s Setup, t *tape) *Cluster {
 	c.check = newChecker(s.Size, seeds, total)
 	c.check.timeout = int64(s.Timings.HeartbeatTimeout)
 	c.check.ttl = int64(s.Timings.TTLTimeout) / rateMax * rateUnit
+	c.hold()
 	return c
 }
 

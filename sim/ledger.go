@@ -237,7 +237,7 @@ func (k *checker) initial(a paxos.Accepted) {
 		}
 		same = same && o == n
 	}
-	if !same {
+	if !same || !s.Records.Equal(base.Records.In(s.Roster)) {
 		k.broken("I4", "%v chose %s, which does not follow from its base %s", a.ID, brief(s), brief(base))
 	}
 }

@@ -78,6 +78,9 @@ func draw(o Options) Plan {
 	if forms {
 		drawForming(forming, &p)
 	}
+	if r := stream(o.Seed, streamHolders); r.IntN(2) == 0 {
+		p.Setup.Keys = 1 + r.IntN(4)
+	}
 	return p
 }
 

@@ -45,13 +45,16 @@ type process struct {
 	spins   int             // calls of Advance at the time of the last one
 	spinAt  int64
 	paused  bool
-	slept   int64  // since when its clock stands still, plus one; 0 while it goes
-	hand    write  // what it was about to write when it was paused
-	inbox   []item // what arrived while it was paused
-	renewed bool   // the present step began a new run
-	leaving bool   // Leave was called in this run
-	drained bool   // Drain was called in this run
-	seen    look   // what it last showed
+	slept   int64                   // since when its clock stands still, plus one; 0 while it goes
+	hand    write                   // what it was about to write when it was paused
+	inbox   []item                  // what arrived while it was paused
+	renewed bool                    // the present step began a new run
+	leaving bool                    // Leave was called in this run
+	drained bool                    // Drain was called in this run
+	asked   uint64                  // requests for records so far
+	open    []message.RecordRequest // of this run, without an answer
+	leads   bool                    // it led when its clock stood still
+	seen    look                    // what it last showed
 	sent    flood
 }
 
@@ -118,6 +121,7 @@ func (c *Cluster) Crash(i int) {
 func (c *Cluster) end(p *process) {
 	c.wakeClock(p)
 	p.machine, p.wake, p.paused, p.inbox, p.hand = nil, never, false, nil, write{}
+	p.open = nil
 	c.check.ended(c.now, p)
 }
 
@@ -167,6 +171,8 @@ func (c *Cluster) wakeClock(p *process) {
 	if p.slept > 0 {
 		p.clock.offset -= p.clock.passed(c.now) - p.clock.passed(p.slept-1)
 		p.slept = 0
+		c.check.wakes(p.index, p.leads, c.setup.Timings.LeaseTimeout)
+		p.leads = false
 	}
 }
 
@@ -318,6 +324,8 @@ func (c *Cluster) settle(p *process, out statemachine.Output) {
 		return
 	}
 	c.check.stepped(c.now, p, out)
+	c.check.records(p, c.keys)
+	c.answers(p, out)
 	c.writes(p)
 	if out.Stop != nil {
 		c.ended(p, out.Stop)

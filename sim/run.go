@@ -195,6 +195,7 @@ func (j *judge) judge() {
 	if c.waiting() {
 		j.seats()
 	}
+	j.records()
 	c.RunFor(2 * t.HeartbeatInterval)
 	if c.check.first == nil && c.Settled() {
 		j.epilogue()

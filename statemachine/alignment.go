@@ -27,39 +27,45 @@ func (m *Machine) onAlignment(in message.Message, b message.ClusterAlignment) {
 
 // onMemberStatusUpdate applies one changed entry to the revision before it.
 func (m *Machine) onMemberStatusUpdate(in message.Message, b message.MemberStatusUpdate) {
-	s := m.state()
-	switch {
-	case m.role != member.Following || in.From != m.follow.leader || in.Claim != m.leader:
-		m.drop(in, message.ReasonOtherLeader)
-		return
-	case !m.leader.Chosen:
-		// A provisional one sends its state whole.
-		m.drop(in, message.ReasonOtherLeader)
-		return
-	case m.leader.Version < m.durable.Bound():
-		m.drop(in, message.ReasonBound)
-		return
-	case b.Number.Version != m.leader.Version:
-		m.drop(in, message.ReasonOtherVersion)
-		return
-	case b.Number.Compare(s.Number) <= 0:
-		m.drop(in, message.ReasonOldState)
-		return
-	case b.Number != s.Next(nil).Number:
-		m.drop(in, message.ReasonRevisionGap)
-		// A gap asks for alignment at once, but only once each.
-		if m.follow.askedGap.Less(b.Number) {
-			m.follow.askedGap = b.Number
-			m.sendKeepAlive()
-		}
+	if !m.fits(in, b.Number) {
 		return
 	}
+	s := m.state()
 	next := s.Next(s.Roster.With(b.Member))
 	if !m.plausible(next) {
 		m.drop(in, message.ReasonNotCandidate)
 		return
 	}
 	m.takeAndFollow(next, in.From)
+}
+
+// fits reports whether an update of the leader followed is of the revision after the
+// held state.
+func (m *Machine) fits(in message.Message, n member.Number) bool {
+	held := m.state().Number
+	why := message.ReasonNone
+	switch {
+	case m.role != member.Following || in.From != m.follow.leader || in.Claim != m.leader,
+		!m.leader.Chosen: // a provisional one sends its state whole
+		why = message.ReasonOtherLeader
+	case m.leader.Version < m.durable.Bound():
+		why = message.ReasonBound
+	case n.Version != m.leader.Version:
+		why = message.ReasonOtherVersion
+	case n.Compare(held) <= 0:
+		why = message.ReasonOldState
+	case n != member.Number{Version: held.Version, Revision: held.Revision + 1}:
+		why = message.ReasonRevisionGap
+	default:
+		return true
+	}
+	m.drop(in, why)
+	// A gap asks for alignment at once, but only once each.
+	if why == message.ReasonRevisionGap && m.follow.askedGap.Less(n) {
+		m.follow.askedGap = n
+		m.sendKeepAlive()
+	}
+	return false
 }
 
 // takeSoft shows the state of the provisional leader that is followed.

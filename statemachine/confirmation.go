@@ -77,9 +77,14 @@ func (m *Machine) take(s member.State) {
 
 // hold stores s as the held state.
 func (m *Machine) hold(s member.State) {
+	before := m.durable.Held
 	m.persist(m.durable.Take(s))
 	m.digest = s.Digest()
 	m.shown.moved = true
+	m.heldRecords(s)
+	if m.role == member.Leading {
+		m.heldTable(before, s)
+	}
 }
 
 // replaced reports that a later run at this address has its place, so that

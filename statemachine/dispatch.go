@@ -48,6 +48,12 @@ func (m *Machine) dispatch(in message.Message) {
 		m.onElected(in, b)
 	case message.MemberLeave:
 		m.onMemberLeave(in, b)
+	case message.RecordRequest:
+		m.onRecordRequest(in, b)
+	case message.RecordResponse:
+		m.onRecordResponse(in, b)
+	case message.RecordsUpdate:
+		m.onRecordsUpdate(in, b)
 	default:
 		panic(fmt.Sprintf("statemachine: no flow for %T", b))
 	}

@@ -249,6 +249,7 @@ func (m *Machine) newRun() {
 	m.admitted = false
 	m.isolate = isolate{noChosenSince: m.now}
 	m.follow = follow{}
+	m.records = records{open: m.records.open}
 	m.dropAttempt()
 	m.ask = ask{}
 	m.voteWait = m.now.Add(m.cfg.Timings.LeaseTimeout)

@@ -237,6 +237,7 @@ func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAc
 		return
 	}
 	m.giveSupport(in.From, m.leader.Version)
+	m.extend(b)
 	first := f.echo.IsZero()
 	if b.Stamp.Clock > f.echo.Clock || first {
 		f.echo = b.Stamp
@@ -324,6 +325,12 @@ func (m *Machine) sendAck(to member.Address, echo message.Stamp, stamped bool) {
 	ack := message.LeaderKeepAliveAck{Echo: echo, Healthy: m.healthy(), Quorate: m.quorate(m.now)}
 	if stamped && m.role == member.Leading {
 		ack.Stamp = m.stamp(m.leader.Version)
+		if m.records.committed.Version == m.leader.Version {
+			ack.Committed = m.records.committed
+		}
+		if p := m.lead.peer(to); m.extends(p, echo) {
+			ack.Extends, p.extended = true, p.heard
+		}
 	}
 	m.send(to, ack)
 }

@@ -31,6 +31,7 @@ type lead struct {
 	leaseFrom  int64
 	leaseKnown bool
 	scratch    []int64
+	table
 }
 
 // peer is what a leader knows of one run of a member.
@@ -43,6 +44,10 @@ type peer struct {
 	drained bool
 	sent    member.Number // newest state sent whole
 	sentAt  time.Time
+	// extended is when the newest keep-alive came of which an ack extended its trust in
+	// its records, revoked the revision that last took one from it unasked.
+	extended time.Time
+	revoked  member.Number
 }
 
 func (l *lead) peer(a member.Address) *peer {
@@ -86,6 +91,7 @@ func (m *Machine) becomeLeader() {
 	m.leader = s.Claim()
 	m.soft = member.State{}
 	m.startLead(s.Roster)
+	m.heldTable(member.State{}, s)
 	m.isolate.noChosenSince = time.Time{}
 	m.isolate.lost = nil
 	// Its members hear of it by LeaderElected.
@@ -205,6 +211,7 @@ func (m *Machine) change(r member.Roster, about member.Address) {
 	before, _ := m.state().Roster.Find(about)
 	next := m.state().Next(r)
 	if m.role == member.Leading {
+		m.takenBy(m.durable.Held, next)
 		m.hold(next)
 	} else {
 		m.soft = next

@@ -113,6 +113,10 @@ func (m *Machine) Authority(now time.Time) (version uint64, until time.Time) {
 // beginning at once: they wait for it.
 func (m *Machine) noteAuthority() {
 	q := !m.stopped && m.quorate(m.now)
+	if q {
+		// (S) As long as it is so, no other leader was chosen that could take a record.
+		m.trustUntil(m.now.Add(message.LeaseMargin(m.cfg.Timings.LeaseTimeout)))
+	}
 	switch {
 	case q && !m.lead.quorate:
 		m.lead.quorate, m.lead.quorateSince = true, m.now

@@ -39,6 +39,7 @@ type Machine struct {
 	propose propose
 	isolate isolate
 	operate operate
+	records records
 
 	now     time.Time
 	out     Output
@@ -133,6 +134,7 @@ var flows = [...]func(*Machine){
 	(*Machine).tickLeave,
 	(*Machine).tickFollow,
 	(*Machine).tickLead,
+	(*Machine).tickTable,
 	(*Machine).tickTell,
 	(*Machine).tickDeaf,
 	(*Machine).tickSeek,
@@ -141,6 +143,7 @@ var flows = [...]func(*Machine){
 	(*Machine).tickPropose,
 	(*Machine).tickAsk,
 	(*Machine).tickFounding,
+	(*Machine).tickRecords,
 }
 
 // tick runs every flow whose time has come.
@@ -165,6 +168,7 @@ func (m *Machine) Deadline() time.Time {
 	m.isolationDeadline(&d)
 	m.electionDeadline(&d)
 	m.leaveDeadline(&d)
+	m.recordsDeadline(&d)
 	return d.at
 }
 

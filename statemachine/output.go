@@ -24,7 +24,9 @@ type Output struct {
 	// Probe is a run whose host is to be asked now whether it refuses the port; nil
 	// for none. Where it does, Refused is called with it.
 	Probe *Probe
-	// Changed says that View would return something new.
+	// Answers are those to calls of Commit.
+	Answers []message.RecordResponse
+	// Changed says that View or Records would return something new.
 	Changed bool
 	// Trace tells what was decided, and each refusal with its reason.
 	Trace []Trace
@@ -78,6 +80,8 @@ const (
 	Voted                             // voted for Peer, the proposer or in the end the leader
 	Counted                           // Peer voted for the own proposal
 	Missed                            // a heartbeat of Peer is late
+	RecordRevoked                     // the leader revoked a record of Peer
+	RecordsEnded                      // the leader dropped the records of Peer, which is silent
 	Whats                             // is above them all
 )
 
@@ -86,7 +90,8 @@ var whatNames = [Whats]string{
 	"declares itself", "misses its leader", "asks the voters", "proposes", "proposes formally",
 	"gives its proposal up", "counts a majority", "becomes leader", "gains authority",
 	"loses authority", "steps down", "moves a member", "has left", "begins anew",
-	"is overruled", "votes", "counts a vote", "misses a heartbeat",
+	"is overruled", "votes", "counts a vote", "misses a heartbeat", "revokes a record",
+	"ends the records of a member",
 }
 
 // String is what the node does, in the words of docs/scenarios.md.

@@ -69,6 +69,10 @@ func (c *codec) leaderKeepAliveAck(m *message.LeaderKeepAliveAck) {
 	c.stamp(&m.Stamp)
 	c.bool(&m.Healthy)
 	c.bool(&m.Quorate)
+	if c.more() { // since records
+		c.bool(&m.Extends)
+		c.number(&m.Committed)
+	}
 }
 
 func (c *codec) memberStatusUpdate(m *message.MemberStatusUpdate) {
@@ -82,6 +86,41 @@ func (c *codec) memberLeave(m *message.MemberLeave) {
 	c.claim(&m.GivenUp)
 	c.address(&m.Successor)
 	c.bool(&m.Stays)
+}
+
+func (c *codec) recordRequest(m *message.RecordRequest) {
+	c.count(&m.ID)
+	list(c, "conditions", &m.Conditions, message.MaxConditions, minConditionBytes, c.condition)
+	list(c, "changes", &m.Changes, message.MaxChanges, minConditionBytes, c.change)
+}
+
+func (c *codec) condition(v *message.Condition) {
+	outer := c.enter()
+	c.key(&v.Key)
+	c.number(&v.Token)
+	c.leave(outer)
+}
+
+func (c *codec) change(v *message.Change) {
+	outer := c.enter()
+	c.key(&v.Key)
+	c.bool(&v.Drop)
+	c.blob(&v.Value, member.MaxValueBytes)
+	c.bool(&v.Owned)
+	c.uint64(&v.Session)
+	c.leave(outer)
+}
+
+func (c *codec) recordResponse(m *message.RecordResponse) {
+	c.count(&m.ID)
+	within(c, &m.Reason, 0, math.MaxUint8)
+	c.number(&m.Number)
+}
+
+func (c *codec) recordsUpdate(m *message.RecordsUpdate) {
+	c.number(&m.Number)
+	list(c, "records", &m.Set, member.MaxRecords, minRecordBytes, c.record)
+	list(c, "keys", &m.Dropped, member.MaxRecords, 2, c.key)
 }
 
 func (c *codec) leaderRelieve(m *message.LeaderRelieve) { c.claim(&m.Winner) }

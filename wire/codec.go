@@ -3,6 +3,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -226,6 +227,22 @@ func (c *codec) storeID(v *member.StoreID) {
 	}
 	copy(v[:], c.take(n))
 }
+
+// blob is a binary of at most limit bytes, a copy when it is read; an empty one is read
+// as nil.
+func (c *codec) blob(v *[]byte, limit int) {
+	c.view(v)
+	if len(*v) > limit {
+		c.fail("%d bytes, the limit is %d", len(*v), limit)
+		return
+	}
+	if !c.writing {
+		*v = bytes.Clone(*v)
+	}
+}
+
+// more reports whether a struct has another field: writing, always.
+func (c *codec) more() bool { return c.writing || c.array.fields > 0 }
 
 // skipPadding takes the third element of a body, any binary.
 func (c *codec) skipPadding() { c.take(c.next(blob)) }

@@ -13,8 +13,9 @@ const (
 	// Version of the format, in every frame.
 	Version = 1
 	// MaxFrameBytes bounds a system frame. Whatever Encode accepts fits: the
-	// largest is a vote with two states of member.MaxMembers with the longest names.
-	MaxFrameBytes = 256 << 10
+	// largest is a vote with two states of member.MaxMembers with the longest names, and
+	// as many records as may be.
+	MaxFrameBytes = 1 << 20
 	// MinKeepAliveBytes is the least length of a keep-alive and its ack. QUIC
 	// answers a packet of 42 bytes or less with no stateless reset, and the
 	// restart of a peer is noticed by that reset.
@@ -189,6 +190,12 @@ func (c *codec) writeBody(body message.Body) {
 		c.leaderElected(&b)
 	case message.MemberLeave:
 		c.memberLeave(&b)
+	case message.RecordRequest:
+		c.recordRequest(&b)
+	case message.RecordResponse:
+		c.recordResponse(&b)
+	case message.RecordsUpdate:
+		c.recordsUpdate(&b)
 	default:
 		c.err = fmt.Errorf("%w: %T", ErrUnknownKind, body)
 	}
@@ -235,6 +242,12 @@ func (c *codec) readBody(kind message.Kind) message.Body {
 		return read(c, (*codec).leaderElected)
 	case message.KindMemberLeave:
 		return read(c, (*codec).memberLeave)
+	case message.KindRecordRequest:
+		return read(c, (*codec).recordRequest)
+	case message.KindRecordResponse:
+		return read(c, (*codec).recordResponse)
+	case message.KindRecordsUpdate:
+		return read(c, (*codec).recordsUpdate)
 	default:
 		panic("wire: " + kind.String() + " was let through by Decode")
 	}

@@ -78,29 +78,11 @@ func (c *codec) entry(m *member.Member) {
 	c.leave(outer)
 }
 
-// minEntryBytes is less than any entry has. It keeps what a declared length
-// allocates near to what the frame really holds.
-const minEntryBytes = 24
-
 func (c *codec) roster(r *member.Roster) {
-	outer := c.enter()
-	n := len(*r)
-	if !c.writing {
-		n = c.array.fields
-	}
-	if n > member.MaxMembers || !c.writing && n > (len(c.b)-c.pos)/minEntryBytes {
-		c.fail("a roster of %d members", n)
-	}
-	if !c.writing && n > 0 && c.err == nil {
-		*r = make(member.Roster, n)
-	}
-	for i := 0; i < n && c.err == nil; i++ {
-		c.entry(&(*r)[i])
-	}
+	list(c, "a roster", (*[]member.Member)(r), member.MaxMembers, minEntryBytes, c.entry)
 	if c.err == nil && !r.IsSorted() {
 		c.fail("a roster that is not sorted by address")
 	}
-	c.leave(outer)
 }
 
 func (c *codec) state(s *member.State) {
@@ -108,6 +90,71 @@ func (c *codec) state(s *member.State) {
 	c.number(&s.Number)
 	c.address(&s.Leader)
 	c.roster(&s.Roster)
+	if c.more() { // since records
+		c.records(&s.Records)
+	}
+	c.leave(outer)
+}
+
+// records is a table, sorted and within its limits.
+func (c *codec) records(r *member.Records) {
+	list(c, "a table", (*[]member.Record)(r), member.MaxRecords, minRecordBytes, c.record)
+	if c.err == nil && !r.IsSorted() {
+		c.fail("records that are not sorted by key")
+	}
+	if n := r.Bytes(); n > member.MaxRecordsBytes {
+		c.fail("records of %d bytes, the limit is %d", n, member.MaxRecordsBytes)
+	}
+}
+
+// record is one of a table, which has an owner or none.
+func (c *codec) record(r *member.Record) {
+	outer := c.enter()
+	c.key(&r.Key)
+	c.blob(&r.Value, member.MaxValueBytes)
+	c.identity(&r.Owner)
+	c.uint64(&r.Session)
+	c.number(&r.Token)
+	c.bool(&r.Revoked)
+	c.leave(outer)
+}
+
+// key is that of a record.
+func (c *codec) key(v *string) {
+	c.text(v, member.MaxKeyBytes)
+	if *v == "" {
+		c.fail("an empty key")
+	}
+}
+
+// Less bytes than any element of a list has. They keep what a declared length allocates
+// near to what the frame really holds.
+const (
+	minEntryBytes     = 24
+	minRecordBytes    = 32
+	minConditionBytes = 4
+)
+
+// list is at most most elements of at least size bytes, each of them one value. An empty
+// list is read as nil.
+func list[T any](c *codec, what string, v *[]T, most, size int, element func(*T)) {
+	outer := c.enter()
+	n := len(*v)
+	if !c.writing {
+		n = c.array.fields
+	}
+	switch {
+	case n > most:
+		c.fail("%s of %d, the limit is %d", what, n, most)
+	case !c.writing && n > (len(c.b)-c.pos)/size:
+		c.fail("%s of %d in %d bytes", what, n, len(c.b)-c.pos)
+	}
+	if !c.writing && n > 0 && c.err == nil {
+		*v = make([]T, n)
+	}
+	for i := 0; i < n && c.err == nil; i++ {
+		element(&(*v)[i])
+	}
 	c.leave(outer)
 }
 

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"time"
+
+	"github.com/athena-go/athena/member"
+)
+
+// trust is what one process may do in the name of one record, in global time. A process
+// that is paused keeps it, as it keeps authority.
+type trust struct {
+	token member.Number // zero while it has none
+	until int64         // its end; kept when it is over
+}
+
+// trusts are those of all processes, by key.
+type trusts struct {
+	of     map[string][]trust
+	tokens map[string]member.Number // the greatest that was trusted
+	// unsure is until when nothing is promised of a process whose clock stood still: it
+	// does not know how late it is. Of nobody where that led: it extended what it had no
+	// authority for.
+	unsure   []int64
+	unsureOf int64 // all
+	asleep   int   // leaders whose clocks stand still
+}
+
+// records notes which records a process trusts after a step (I10).
+func (k *checker) records(p *process, keys []string) {
+	for _, key := range keys {
+		token, until := p.machine.Holds(p.clock.at(k.now), key)
+		if token.IsZero() {
+			k.distrusts(p.index, key)
+			continue
+		}
+		k.trusted(p, key, token, p.clock.global(until))
+	}
+}
+
+// trust is that of a process in a record.
+func (k *checker) trust(p int, key string) *trust {
+	t := &k.trusts
+	if t.of == nil {
+		t.of, t.tokens = map[string][]trust{}, map[string]member.Number{}
+	}
+	if t.of[key] == nil {
+		t.of[key] = make([]trust, len(k.homes))
+	}
+	return &t.of[key][p]
+}
+
+func (k *checker) distrusts(p int, key string) {
+	if t := k.trust(p, key); !t.token.IsZero() {
+		t.token, t.until = member.Number{}, min(t.until, k.now)
+	}
+}
+
+// trusted notes that a process trusts a record until a global time. Two whose trust
+// overlaps break I10, and so does a token that is not greater than one before.
+func (k *checker) trusted(p *process, key string, token member.Number, until int64) {
+	mine := k.trust(p.index, key)
+	gained := mine.token != token || mine.until <= k.now
+	mine.token, mine.until = token, until
+	if k.now < k.trusts.unsureOf || k.now < k.trusts.unsure[p.index] {
+		return
+	}
+	for i, o := range k.trusts.of[key] {
+		if i != p.index && !o.token.IsZero() && o.until > k.now && k.now >= k.trusts.unsure[i] {
+			k.broken("I10", "%s trusts %s by %v, while %v trusts it by %v until %v", p.cfg.Name, key,
+				token, k.homes[i], o.token, time.Duration(o.until))
+		}
+	}
+	if gained && token.Less(k.trusts.tokens[key]) {
+		k.broken("I10", "%s trusts %s by %v after somebody trusted it by %v",
+			p.cfg.Name, key, token, k.trusts.tokens[key])
+	}
+	if k.trusts.tokens[key].Less(token) {
+		k.trusts.tokens[key] = token
+	}
+}
+
+// endTrust notes that a process is gone, and its trust with it.
+func (k *checker) endTrust(p int) {
+	for key := range k.trusts.of {
+		k.distrusts(p, key)
+	}
+}
+
+// sleeps notes that the clock of a process stands still, and leads whether it leads.
+func (k *checker) sleeps(p int, leads bool) {
+	k.trusts.unsure[p] = never
+	if leads {
+		k.trusts.asleep++
+		k.trusts.unsureOf = never
+	}
+}
+
+// wakes notes that the clock of a process goes on. What it trusts, and what it extended
+// as a leader, ends within a few leases.
+func (k *checker) wakes(p int, led bool, lease time.Duration) {
+	k.trusts.unsure[p] = k.now + int64(lease)
+	if led {
+		k.trusts.asleep--
+	}
+	if led && k.trusts.asleep == 0 {
+		k.trusts.unsureOf = k.now + 3*int64(lease)
+	}
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+)
+
+// records is what a node knows of the table of records beside its held state: which
+// are its own, until when it may trust them, and what it has asked for (protocol.md
+// section 10).
+type records struct {
+	// own has the token of each record that this run was told to own, by key, and
+	// has not asked to change since.
+	own map[string]member.Number
+	// until is when this run trusts its records no more, unless it is extended.
+	until time.Time
+	open  []openRequest // in the order of their ids
+	// committed is the newest number that is known to be committed, of a version
+	// that this node held then; shown is the table of the newest such state.
+	committed member.Number
+	shown     member.Records
+}
+
+// openRequest is a request of this run without an answer.
+type openRequest struct {
+	id    uint64
+	claim member.Claim // of the leadership that was asked
+	at    time.Time
+	keys  []string // that it will own when it is taken
+}
+
+// maxOpen bounds the requests of this node that are open.
+const maxOpen = 1024
+
+// Commit asks the leader for changes of records, all or none. Output.Answers has the
+// answer of this call or of a later one, exactly one, by r.ID, which must be greater
+// than that of every call before. This node trusts none of the records that r changes
+// from now on, whatever the answer, but those that r sets when it is taken.
+func (m *Machine) Commit(now time.Time, r message.RecordRequest) Output {
+	m.enter(now)
+	if why := m.mayAsk(r); why != message.ReasonNone {
+		m.out.Answers = append(m.out.Answers, message.RecordResponse{ID: r.ID, Reason: why})
+		return m.finish()
+	}
+	o := openRequest{id: r.ID, claim: m.leader, at: m.now}
+	for _, c := range r.Changes {
+		m.disown(c.Key)
+		o.keys = slices.DeleteFunc(o.keys, func(k string) bool { return k == c.Key })
+		if c.Owned && !c.Drop {
+			o.keys = append(o.keys, c.Key)
+		}
+	}
+	m.records.open = append(m.records.open, o)
+	if m.role == member.Leading {
+		m.lead.requests = append(m.lead.requests, request{m.self, r})
+	} else {
+		m.send(m.leader.Leader, r)
+	}
+	return m.finish()
+}
+
+// mayAsk says why a request of this node cannot be taken.
+func (m *Machine) mayAsk(r message.RecordRequest) message.Reason {
+	switch {
+	case m.stopped || m.operate.leaving:
+		return message.ReasonNotActive
+	case !m.showsQuorate():
+		return message.ReasonNoQuorum
+	case len(m.records.open) >= maxOpen:
+		return message.ReasonBusy
+	case tooLarge(r):
+		return message.ReasonTooLarge
+	}
+	return message.ReasonNone
+}
+
+// tooLarge reports whether a request is beyond the limits of one.
+func tooLarge(r message.RecordRequest) bool {
+	bad := func(key string, value []byte) bool {
+		return key == "" || len(key) > member.MaxKeyBytes || len(value) > member.MaxValueBytes
+	}
+	return len(r.Conditions) > message.MaxConditions || len(r.Changes) > message.MaxChanges ||
+		slices.ContainsFunc(r.Conditions, func(c message.Condition) bool { return bad(c.Key, nil) }) ||
+		slices.ContainsFunc(r.Changes, func(c message.Change) bool { return bad(c.Key, c.Value) })
+}
+
+// disown ends the trust in what is under key. (S) Requests that are open would bring it
+// back, and their answers may come after the record is another's.
+func (m *Machine) disown(key string) {
+	delete(m.records.own, key)
+	for i := range m.records.open {
+		o := &m.records.open[i]
+		o.keys = slices.DeleteFunc(o.keys, func(k string) bool { return k == key })
+	}
+}
+
+// Holds is the token of the record under key that this run owns and may act on, and
+// until when it may unless that is extended; zero where it may not. (S) The record was
+// answered for, the held state shows it, not revoked, and the leader extended it.
+func (m *Machine) Holds(now time.Time, key string) (token member.Number, until time.Time) {
+	t, ok := m.records.own[key]
+	if !ok || m.stopped || m.operate.leaving || !now.Before(m.records.until) {
+		return member.Number{}, time.Time{}
+	}
+	if e, ok := m.durable.Held.Records.Find(key); !ok || e.Revoked || e.Token != t ||
+		e.Owner != m.self {
+		return member.Number{}, time.Time{}
+	}
+	return t, m.records.until
+}
+
+// Records is the newest table of which this node knows that it is committed. The
+// caller must not change it.
+func (m *Machine) Records() member.Records { return m.records.shown }
+
+// onRecordResponse takes the answer to a request of this node.
+func (m *Machine) onRecordResponse(in message.Message, b message.RecordResponse) {
+	if m.role != member.Following || in.From != m.follow.leader || in.Claim != m.leader {
+		m.drop(in, message.ReasonOtherLeader)
+		return
+	}
+	m.answered(b)
+}
+
+// answered ends an open request of this node; an answer to no such request is of one
+// that was given up.
+func (m *Machine) answered(b message.RecordResponse) {
+	i := slices.IndexFunc(m.records.open, func(o openRequest) bool { return o.id == b.ID })
+	if i < 0 {
+		return
+	}
+	if b.Reason == message.ReasonNone {
+		for _, key := range m.records.open[i].keys {
+			if m.records.own == nil {
+				m.records.own = map[string]member.Number{}
+			}
+			m.records.own[key] = b.Number
+		}
+		m.noteCommitted(b.Number)
+	}
+	m.records.open = slices.Delete(m.records.open, i, i+1)
+	m.out.Answers = append(m.out.Answers, b)
+}
+
+// tickRecords gives up requests whose leader is followed no more, or does not answer.
+func (m *Machine) tickRecords() {
+	for len(m.records.open) > 0 {
+		o := m.records.open[0]
+		if o.claim == m.leader && !m.due(o.at.Add(m.cfg.Timings.LeaderTimeout)) {
+			return
+		}
+		m.answered(message.RecordResponse{ID: o.id, Reason: message.ReasonUnknown})
+	}
+}
+
+func (m *Machine) recordsDeadline(d *deadline) {
+	if len(m.records.open) > 0 {
+		d.add(m.records.open[0].at.Add(m.cfg.Timings.LeaderTimeout))
+	}
+	m.tableDeadline(d)
+}
+
+// extend takes what an ack of the leader followed says of records. (S) It echoes the
+// stamp of this very run, from which nine tenths of LeaseTimeout count.
+func (m *Machine) extend(b message.LeaderKeepAliveAck) {
+	m.noteCommitted(b.Committed)
+	e := b.Echo
+	if !b.Extends || e.Version != m.leader.Version || e.Incarnation != m.self.Incarnation ||
+		e.Clock > m.now.UnixNano() {
+		return
+	}
+	m.trustUntil(time.Unix(0, e.Clock).Add(message.LeaseMargin(m.cfg.Timings.LeaseTimeout)))
+}
+
+func (m *Machine) trustUntil(t time.Time) {
+	if t.After(m.records.until) {
+		m.records.until = t
+	}
+}
+
+// noteCommitted notes that a state is committed. (S) One of a version that is not held
+// here says nothing of the held state.
+func (m *Machine) noteCommitted(n member.Number) {
+	if n.Version == m.held().Version && m.records.committed.Less(n) {
+		m.records.committed = n
+	}
+	m.showRecords()
+}
+
+// showRecords shows the table of the held state when that is committed.
+func (m *Machine) showRecords() {
+	if m.records.committed.Less(m.held()) || m.records.shown.Same(m.durable.Held.Records) {
+		return
+	}
+	m.records.shown = m.durable.Held.Records
+	m.shown.moved = true
+}
+
+// heldRecords follows a state that was just held: what is no more there, or not
+// unchanged, is not owned any more.
+func (m *Machine) heldRecords(s member.State) {
+	for key, token := range m.records.own {
+		if e, _ := s.Records.Find(key); !s.Number.Less(token) && (e.Token != token || e.Revoked) {
+			delete(m.records.own, key)
+		}
+	}
+	m.showRecords()
+}
+
+// onRecordsUpdate applies changed records to the revision before them.
+func (m *Machine) onRecordsUpdate(in message.Message, b message.RecordsUpdate) {
+	if !m.fits(in, b.Number) {
+		return
+	}
+	s := m.state()
+	// Its leader changes records only when what it has is committed.
+	m.noteCommitted(s.Number)
+	r := s.Records.Clone()
+	for _, key := range b.Dropped {
+		r.Drop(key)
+	}
+	for _, e := range b.Set {
+		r.Put(e)
+	}
+	next := s.NextRecords(r)
+	if !m.plausible(next) {
+		m.drop(in, message.ReasonNotCandidate)
+		return
+	}
+	m.takeAndFollow(next, in.From)
+}

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+)
+
+// This file is the leader's side of records (protocol.md section 10): it takes
+// requests, many in one revision, and ends the records of owners that may have ended.
+
+// table is what a leader knows of the records beside its state.
+type table struct {
+	requests []request // wait for the next revision
+	bytes    int       // of the requests of others
+	// asked has the greatest id of a request, by the run that sent it.
+	asked map[member.Identity]uint64
+	// answers wait until answerAt is committed.
+	answers  []reply
+	answerAt member.Number
+	owners   []owner
+	// lost is since when an owner has no place any more; what is not there had none
+	// when this leadership began.
+	lost map[member.Identity]time.Time
+	// endsAt is no later than when the first of the owners is silent for too long;
+	// zero for never.
+	endsAt time.Time
+	// untold says that the members do not know yet that the newest table is committed.
+	untold bool
+}
+
+// owner is a run that owns records.
+type owner struct {
+	id      member.Identity
+	revoked bool // some of them are revoked
+}
+
+// request is one that waits.
+type request struct {
+	from member.Identity
+	message.RecordRequest
+}
+
+// reply is an answer that waits.
+type reply struct {
+	to member.Identity
+	message.RecordResponse
+}
+
+// Limits of what others may let wait.
+const (
+	maxRequests     = 4096
+	maxRequestBytes = 4 << 20
+)
+
+// onRecordRequest lets a request wait for the next revision. (S) Each is taken once at
+// most: under one claim, and only when it is newer than all others of that run.
+func (m *Machine) onRecordRequest(in message.Message, b message.RecordRequest) {
+	switch {
+	case m.role != member.Leading || in.Claim != m.leader:
+		m.drop(in, message.ReasonNotLeader)
+		return
+	case !m.durable.Held.Roster.Has(in.From):
+		m.drop(in, message.ReasonUnknownRun)
+		return
+	case b.ID <= m.lead.asked[in.From]:
+		m.drop(in, message.ReasonRepeated)
+		return
+	}
+	if m.lead.asked == nil {
+		m.lead.asked = map[member.Identity]uint64{}
+	}
+	m.lead.asked[in.From] = b.ID
+	if len(m.lead.requests) >= maxRequests || m.lead.bytes+b.Bytes() > maxRequestBytes {
+		m.refuse(in, message.ReasonBusy)
+		m.send(in.From.Address, message.RecordResponse{ID: b.ID, Reason: message.ReasonBusy})
+		return
+	}
+	m.lead.bytes += b.Bytes()
+	m.lead.requests = append(m.lead.requests, request{in.From, b})
+}
+
+// tickTable notes what is committed, and makes the next revision of the records. (S)
+// Each is built on a committed one, by a leader with authority.
+func (m *Machine) tickTable() {
+	t := &m.lead.table
+	if m.role != member.Leading || len(m.durable.Held.Records) == 0 && len(t.requests) == 0 &&
+		t.answerAt.IsZero() && !t.untold {
+		return
+	}
+	m.commit()
+	knows := slices.ContainsFunc(t.owners, func(o owner) bool { return o.revoked && m.knows(o.id) })
+	if (len(t.requests) > 0 || knows || m.due(t.endsAt)) && m.mayRevise() && m.revise() {
+		m.commit() // a majority may be this node alone
+	}
+}
+
+// mayRevise reports whether the next revision of the records may be made, after commit.
+func (m *Machine) mayRevise() bool {
+	return m.mayChange() && m.records.committed == m.held() && m.quorate(m.now)
+}
+
+// commit notes that the present state is committed, once it is, and answers.
+func (m *Machine) commit() {
+	if m.records.committed == m.held() && m.lead.answerAt.IsZero() && !m.lead.untold ||
+		!m.settled() {
+		return
+	}
+	m.noteCommitted(m.held())
+	if !m.lead.answerAt.IsZero() {
+		m.lead.answerAt = member.Number{}
+		m.answerAll()
+	}
+	if !m.lead.untold {
+		return
+	}
+	m.lead.untold = false
+	for _, p := range m.lead.peers {
+		if p.number.Version == m.leader.Version {
+			m.sendAck(p.id.Address, p.stamp, true)
+		}
+	}
+}
+
+func (m *Machine) answerAll() {
+	answers := m.lead.answers
+	m.lead.answers = nil
+	for _, a := range answers {
+		if a.to == m.self {
+			m.answered(a.RecordResponse)
+		} else {
+			m.send(a.to.Address, a.RecordResponse)
+		}
+	}
+}
+
+// tableDeadline is when the records of a silent owner are to go.
+func (m *Machine) tableDeadline(d *deadline) {
+	if m.role == member.Leading && !m.lead.endsAt.IsZero() && m.mayRevise() {
+		d.add(m.lead.endsAt)
+	}
+}
+
+// silentAt is when an owner trusts no record any more that this leader does not extend.
+// (S) It counts from when the newest keep-alive came that was answered by an extending
+// ack, since the owner counts from when it was sent; or from the beginning of this
+// leadership: as long as another leader had authority, this one was not chosen.
+func (m *Machine) silentAt(owner member.Identity) time.Time {
+	last := m.lead.since
+	if p := m.lead.peer(owner.Address); p != nil && p.id == owner {
+		if p.extended.After(last) {
+			last = p.extended
+		}
+	} else if at := m.lead.lost[owner]; at.After(last) {
+		last = at
+	}
+	return last.Add(m.cfg.Timings.LeaseTimeout)
+}
+
+// knows reports whether an owner has shown that it trusts no record that was revoked.
+func (m *Machine) knows(owner member.Identity) bool {
+	if owner == m.self {
+		return true
+	}
+	p := m.lead.peer(owner.Address)
+	return p != nil && p.id == owner && !p.number.IsZero() && !p.number.Less(p.revoked)
+}
+
+// extends reports whether an ack to p extends the trust of p in its records. (S) The
+// leader has authority, and p showed the revision that last took one from it.
+func (m *Machine) extends(p *peer, echo message.Stamp) bool {
+	return p != nil && m.role == member.Leading && m.quorate(m.now) && m.knows(p.id) &&
+		echo.Version == m.leader.Version && echo.Incarnation == p.id.Incarnation
+}
+
+// draft is the next revision of the records.
+type draft struct {
+	number  member.Number
+	records member.Records
+	bytes   int
+	touched map[string]bool // keys that are other than before; true where they are set
+}
+
+func (d *draft) put(e member.Record) {
+	old, _ := d.records.Find(e.Key)
+	d.open()
+	d.bytes += e.Bytes()
+	if old.Key != "" {
+		d.bytes -= old.Bytes()
+	}
+	d.records.Put(e)
+	d.touched[e.Key] = true
+}
+
+func (d *draft) drop(e member.Record) {
+	d.open()
+	d.bytes -= e.Bytes()
+	d.records.Drop(e.Key)
+	d.touched[e.Key] = false
+}
+
+// open makes the records ones that may be changed.
+func (d *draft) open() {
+	if d.touched == nil {
+		d.touched = map[string]bool{}
+		d.records = d.records.Clone()
+	}
+}
+
+// revise makes the next revision of the records, if there is anything to change, and
+// reports whether it did.
+func (m *Machine) revise() bool {
+	s := m.durable.Held
+	d := &draft{number: s.NextRecords(nil).Number, records: s.Records}
+	m.endRecords(d)
+	if len(m.lead.requests) > 0 {
+		d.bytes = d.records.Bytes()
+		m.takeRequests(d)
+	}
+	if d.touched == nil {
+		d.number = s.Number // none was taken, or what was asked for is so
+	}
+	for i := range m.lead.answers {
+		if a := &m.lead.answers[i]; a.Reason == message.ReasonNone {
+			a.Number = d.number
+		}
+	}
+	if d.touched == nil {
+		m.answerAll()
+		return false
+	}
+	m.lead.answerAt = d.number
+	m.lead.untold = true
+	m.hold(s.NextRecords(d.records))
+	m.tellRecords(d)
+	return true
+}
+
+// tellRecords tells everyone what the newest revision changed.
+func (m *Machine) tellRecords(d *draft) {
+	u := message.RecordsUpdate{Number: d.number}
+	for key, set := range d.touched {
+		if e, ok := d.records.Find(key); set && ok {
+			u.Set = append(u.Set, e)
+		} else {
+			u.Dropped = append(u.Dropped, key)
+		}
+	}
+	slices.SortFunc(u.Set, func(a, b member.Record) int { return strings.Compare(a.Key, b.Key) })
+	slices.Sort(u.Dropped)
+	for _, p := range m.lead.peers {
+		if p.number.IsZero() {
+			m.align(p)
+			continue
+		}
+		p.sent, p.sentAt = d.number, m.now
+		m.send(p.id.Address, u)
+	}
+}
+
+// endRecords drops what is revoked and trusted no more, and all of owners that are
+// silent.
+func (m *Machine) endRecords(d *draft) {
+	for _, o := range m.lead.owners {
+		silent := o.id != m.self && m.due(m.silentAt(o.id))
+		if !silent && !(o.revoked && m.knows(o.id)) {
+			continue
+		}
+		for _, e := range m.durable.Held.Records {
+			if e.Owner == o.id && (silent || e.Revoked) {
+				d.drop(e)
+			}
+		}
+		if silent {
+			m.takenFrom(o.id, d.number)
+			m.trace(Trace{What: RecordsEnded, Peer: o.id.Address})
+		}
+	}
+	m.noteEnds()
+}
+
+// noteEnds notes when the first of the owners is silent for too long.
+func (m *Machine) noteEnds() {
+	var d deadline
+	for _, o := range m.lead.owners {
+		if o.id != m.self {
+			d.add(m.silentAt(o.id))
+		}
+	}
+	m.lead.endsAt = d.at
+}
+
+// takenFrom notes that a revision took a record from a run that did not ask for it.
+func (m *Machine) takenFrom(owner member.Identity, n member.Number) {
+	if p := m.lead.peer(owner.Address); p != nil && p.id == owner {
+		p.revoked = n
+	}
+}
+
+// takeRequests takes what waits, in order. A key is set once in a revision, whose
+// number is the token.
+func (m *Machine) takeRequests(d *draft) {
+	for len(m.lead.requests) > 0 {
+		r := m.lead.requests[0]
+		if slices.ContainsFunc(r.Changes, func(c message.Change) bool { return d.sets(c.Key) }) {
+			return
+		}
+		m.lead.requests = m.lead.requests[1:]
+		if r.from != m.self {
+			m.lead.bytes -= r.Bytes()
+		}
+		a := message.RecordResponse{ID: r.ID, Reason: m.refusal(d, r)}
+		if a.Reason == message.ReasonNone {
+			m.takeRequest(d, r)
+		}
+		m.lead.answers = append(m.lead.answers, reply{r.from, a})
+	}
+}
+
+// sets reports whether the revision sets key already, which another request may have
+// dropped again.
+func (d *draft) sets(key string) bool {
+	_, ok := d.touched[key]
+	return ok
+}
+
+// refusal says why a request is not taken.
+func (m *Machine) refusal(d *draft, r request) message.Reason {
+	from, _ := m.durable.Held.Roster.Find(r.from.Address)
+	if from.Identity != r.from || from.Status != member.Active {
+		return message.ReasonNotActive
+	}
+	if tooLarge(r.RecordRequest) {
+		return message.ReasonTooLarge
+	}
+	for _, c := range r.Conditions {
+		e, _ := d.records.Find(c.Key)
+		if e.Token != c.Token || e.Revoked && !c.Token.IsZero() {
+			return message.ReasonConflict
+		}
+	}
+	count, bytes := len(d.records), d.bytes
+	for i, c := range r.Changes {
+		if slices.ContainsFunc(r.Changes[:i], func(o message.Change) bool { return o.Key == c.Key }) {
+			return message.ReasonConflict // one change a key
+		}
+		e, known := d.records.Find(c.Key)
+		if c.Drop {
+			continue
+		}
+		if e.IsOwned() && e.Owner != r.from {
+			return message.ReasonOwned
+		}
+		bytes += m.recordOf(d, r.from, c).Bytes()
+		if known {
+			bytes -= e.Bytes()
+		} else {
+			count++
+		}
+	}
+	if count > member.MaxRecords || bytes > member.MaxRecordsBytes {
+		return message.ReasonTooLarge
+	}
+	return message.ReasonNone
+}
+
+func (m *Machine) recordOf(d *draft, from member.Identity, c message.Change) member.Record {
+	e := member.Record{Key: c.Key, Value: c.Value, Token: d.number}
+	if c.Owned {
+		e.Owner, e.Session = from, c.Session
+	}
+	return e
+}
+
+// takeRequest makes the changes of a request. (S) What another run owns is only marked:
+// it goes when that run is known to trust it no more.
+func (m *Machine) takeRequest(d *draft, r request) {
+	for _, c := range r.Changes {
+		e, known := d.records.Find(c.Key)
+		switch {
+		case !c.Drop:
+			d.put(m.recordOf(d, r.from, c))
+		case !known || e.Revoked && e.Owner != r.from:
+		case e.IsOwned() && e.Owner != r.from:
+			e.Revoked = true
+			d.put(e)
+			m.takenFrom(e.Owner, d.number)
+			m.trace(Trace{What: RecordRevoked, Peer: e.Owner.Address})
+		default:
+			d.drop(e)
+		}
+	}
+}
+
+// heldTable follows a state that this leader holds now. (S) What a change of the roster
+// took from an owner counts as every other loss.
+func (m *Machine) heldTable(before, s member.State) {
+	t := &m.lead.table
+	t.owners = nil
+	for _, e := range s.Records {
+		i := slices.IndexFunc(t.owners, func(o owner) bool { return o.id == e.Owner })
+		switch {
+		case !e.IsOwned():
+		case i < 0:
+			t.owners = append(t.owners, owner{e.Owner, e.Revoked})
+		default:
+			t.owners[i].revoked = t.owners[i].revoked || e.Revoked
+		}
+	}
+	lost := map[member.Identity]time.Time{}
+	for _, o := range t.owners {
+		if at, ok := t.lost[o.id]; ok {
+			lost[o.id] = at
+		} else if before.Roster.Has(o.id) && !s.Roster.Has(o.id) {
+			lost[o.id] = m.now
+		}
+	}
+	t.lost = lost
+	for id := range t.asked {
+		if e, ok := s.Roster.Find(id.Address); ok && e.Identity != id {
+			delete(t.asked, id) // that run is over
+		}
+	}
+	m.noteEnds()
+}
+
+// takenBy notes what a change of the roster took from owners.
+func (m *Machine) takenBy(before, s member.State) {
+	if before.Records.Same(s.Records) {
+		return
+	}
+	m.lead.untold = true
+	for _, e := range before.Records {
+		if now, ok := s.Records.Find(e.Key); !ok || now.Revoked && !e.Revoked {
+			m.takenFrom(e.Owner, s.Number)
+		}
+	}
+}

@@ -21,6 +21,7 @@ type holders struct {
 	c    *Cluster
 	rand *rand.Rand
 	keys []string
+	pace float64 // mean time between requests
 }
 
 // hold begins to ask for records, where there are keys.
@@ -31,13 +32,14 @@ func (c *Cluster) hold() {
 	}
 	c.keys = h.keys
 	if len(h.keys) > 0 {
+		interval := float64(c.setup.Timings.HeartbeatInterval)
+		h.pace = spread(h.rand, interval/8, 8*interval)
 		h.next()
 	}
 }
 
 func (h *holders) next() {
-	mean := float64(h.c.setup.Timings.HeartbeatInterval) / 4
-	h.c.After(time.Duration(h.rand.ExpFloat64()*mean), func() {
+	h.c.After(time.Duration(h.rand.ExpFloat64()*h.pace), func() {
 		h.ask(h.rand.IntN(len(h.c.procs)))
 		h.next()
 	})
@@ -52,8 +54,7 @@ func (h *holders) ask(i int) {
 		return
 	}
 	held, _ := p.machine.Records().Find(key)
-	p.asked++
-	r := message.RecordRequest{ID: p.asked}
+	var r message.RecordRequest
 	set := func(key string) message.Change {
 		return message.Change{Key: key, Value: []byte(p.cfg.Name), Owned: true, Session: session}
 	}
@@ -78,7 +79,14 @@ func (h *holders) ask(i int) {
 		r.Conditions = []message.Condition{{Key: key, Token: held.Token}}
 		r.Changes = []message.Change{{Key: key, Drop: true}}
 	}
-	h.c.order(i, fmt.Sprintf("ask %v", r), func(p *process, now time.Time) statemachine.Output {
+	h.c.ask(i, r)
+}
+
+// ask lets a process that is up ask for changes of records.
+func (c *Cluster) ask(i int, r message.RecordRequest) {
+	c.order(i, fmt.Sprintf("ask %v", r), func(p *process, now time.Time) statemachine.Output {
+		p.asked++
+		r.ID = p.asked
 		p.open = append(p.open, r)
 		return p.machine.Commit(now, r)
 	})

@@ -15,10 +15,16 @@ type trust struct {
 	until int64         // its end; kept when it is over
 }
 
+// grant is a token with the run that trusted a record by it.
+type grant struct {
+	token member.Number
+	by    member.Identity
+}
+
 // trusts are those of all processes, by key.
 type trusts struct {
 	of     map[string][]trust
-	tokens map[string]member.Number // the greatest that was trusted
+	tokens map[string]grant // the greatest that was trusted
 	// unsure is until when nothing is promised of a process whose clock stood still: it
 	// does not know how late it is. Of nobody where that led: it extended what it had no
 	// authority for.
@@ -43,7 +49,7 @@ func (k *checker) records(p *process, keys []string) {
 func (k *checker) trust(p int, key string) *trust {
 	t := &k.trusts
 	if t.of == nil {
-		t.of, t.tokens = map[string][]trust{}, map[string]member.Number{}
+		t.of, t.tokens = map[string][]trust{}, map[string]grant{}
 	}
 	if t.of[key] == nil {
 		t.of[key] = make([]trust, len(k.homes))
@@ -72,12 +78,13 @@ func (k *checker) trusted(p *process, key string, token member.Number, until int
 				token, k.homes[i], o.token, time.Duration(o.until))
 		}
 	}
-	if gained && token.Less(k.trusts.tokens[key]) {
-		k.broken("I10", "%s trusts %s by %v after somebody trusted it by %v",
-			p.cfg.Name, key, token, k.trusts.tokens[key])
+	last := k.trusts.tokens[key]
+	if gained && (token.Less(last.token) || token == last.token && last.by != p.identity()) {
+		k.broken("I10", "%s trusts %s by %v after %v trusted it by %v",
+			p.cfg.Name, key, token, last.by, last.token)
 	}
-	if k.trusts.tokens[key].Less(token) {
-		k.trusts.tokens[key] = token
+	if last.token.Less(token) {
+		k.trusts.tokens[key] = grant{token, p.identity()}
 	}
 }
 

@@ -39,6 +39,8 @@ type node struct {
 	up      bool
 	stop    error
 	trace   []statemachine.Trace
+	answers []message.RecordResponse
+	asked   uint64 // id of the newest request
 	conf    func(*statemachine.Config)
 }
 
@@ -120,6 +122,7 @@ func (b *bus) take(n *node, out statemachine.Output) {
 		n.durable = *out.Persist
 	}
 	n.trace = append(n.trace, out.Trace...)
+	n.answers = append(n.answers, out.Answers...)
 	for _, msg := range out.Send {
 		b.sent = append(b.sent, flight{b.now, msg})
 		if b.cut == nil || !b.cut(msg) {

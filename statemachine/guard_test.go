@@ -29,6 +29,9 @@ func TestRefusals(t *testing.T) {
 	reached := make([]bool, message.Reasons)
 	reached[message.ReasonNone] = true
 	reached[message.ReasonPortRefused] = true // refusal_test.go
+	for r := message.ReasonConflict; r <= message.ReasonUnknown; r++ {
+		reached[r] = true // records_test.go
+	}
 	cases := slices.Concat(refusalsOfHeaders(), refusalsOfJoins(), refusalsOfJoinAnswers(),
 		refusalsByLeaders(), refusalsByFollowers(), refusalsOfStates(), refusalsByVoters(),
 		refusalsOfFormal(), refusalsOfFoundings(), refusalsByProposers())

@@ -68,8 +68,8 @@ var durable = []Mutant{
 		Rule: "2: an update applies only to the revision before it",
 		Edits: []Edit{{
 			File: "statemachine/alignment.go",
-			Old:  "case b.Number != s.Next(nil).Number:\n",
-			New:  "case b.Number.Version != s.Version:\n",
+			Old:  "case n != member.Number{Version: held.Version, Revision: held.Revision + 1}:\n",
+			New:  "case n.Version != held.Version:\n",
 		}},
 	},
 	{

@@ -203,7 +203,7 @@ func tested(t *testing.T, m Mutant) (found catch, took time.Duration) {
 }
 
 // violation is how the failure of a test tells of a broken invariant.
-var violation = regexp.MustCompile(`\b([IL][1-9]) at [0-9ms.]+: [^\n]*`)
+var violation = regexp.MustCompile(`\b([IL][1-9][0-9]?) at [0-9ms.]+: [^\n]*`)
 
 // hunt catches a mutant: with the test or the run that was kept for it, or else with every
 // order, where that finds it, or else with seeds, until one fails that does not

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mutants
+
+// records lists the mutants of section 10: who may trust a record.
+var records = []Mutant{
+	{
+		Name: "answered-before-committed",
+		Rule: "10: a request is answered once its revision is committed",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "\tm.lead.answerAt = d.number\n",
+			New:  "\tm.answerAll()\n",
+		}},
+	},
+	{
+		Name: "extended-without-authority",
+		Rule: "10: an ack extends only while the leader is quorate",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "m.role == member.Leading && m.quorate(m.now) && m.knows(p.id) &&",
+			New:  "m.role == member.Leading && m.knows(p.id) &&",
+		}},
+		Test: "TestALeaderWithoutAuthorityExtendsNobody",
+	},
+	{
+		Name: "extended-unaware",
+		Rule: "10: an ack extends only for one that showed the revision that last took a record from it",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "m.quorate(m.now) && m.knows(p.id) &&",
+			New:  "m.quorate(m.now) && !p.number.IsZero() &&",
+		}},
+	},
+	{
+		Name: "extended-from-arrival",
+		Rule: "10: trust counts from the owner's own stamp, not from the arrival of the ack",
+		Edits: []Edit{{
+			File: "statemachine/records.go",
+			Old:  "m.trustUntil(time.Unix(0, e.Clock).Add(",
+			New:  "m.trustUntil(m.now.Add(",
+		}},
+	},
+	{
+		Name: "record-taken-in-one-step",
+		Rule: "10: another's record is revoked first, and dropped later",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "\t\t\te.Revoked = true\n\t\t\td.put(e)\n",
+			New:  "\t\t\td.drop(e)\n",
+		}},
+	},
+	{
+		Name: "revoked-dropped-unshown",
+		Rule: "10: a revoked record is dropped once its owner showed that revision",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "\t\tif !silent && !(o.revoked && m.knows(o.id)) {\n",
+			New:  "\t\tif !silent && !o.revoked {\n",
+		}, {
+			File: "statemachine/table.go",
+			Old:  "return o.revoked && m.knows(o.id) })",
+			New:  "return o.revoked })",
+		}},
+	},
+	{
+		Name: "owner-silent-too-early",
+		Rule: "10: records end when their owner was not extended for LeaseTimeout",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "return last.Add(m.cfg.Timings.LeaseTimeout)",
+			New:  "return last.Add(m.cfg.Timings.LeaseTimeout / 2)",
+		}},
+	},
+	{
+		Name: "new-leader-ends-records",
+		Rule: "10: a new leader counts the silence of owners from its election",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "\tlast := m.lead.since\n\tif p := m.lead.peer(owner.Address)",
+			New:  "\tvar last time.Time\n\tif p := m.lead.peer(owner.Address)",
+		}},
+	},
+	{
+		Name: "trusted-while-dropped",
+		Rule: "10: from sending a drop request on, the owner trusts no more",
+		Edits: []Edit{{
+			File: "statemachine/records.go",
+			Old:  "\tdelete(m.records.own, key)\n\tfor i",
+			New:  "\tfor i",
+		}},
+	},
+	{
+		Name: "trusted-by-an-old-answer",
+		Rule: "10: an answer that was on the way when the record was dropped brings no trust",
+		Edits: []Edit{{
+			File: "statemachine/records.go",
+			Old:  "o.keys = slices.DeleteFunc(o.keys, func(k string) bool { return k == key })",
+			New:  "o.keys = slices.Clip(o.keys)",
+		}},
+	},
+	{
+		Name: "trusted-while-revoked",
+		Rule: "10: the owner trusts no record that its held state shows revoked",
+		Edits: []Edit{{
+			File: "statemachine/records.go",
+			Old:  "!ok || e.Revoked || e.Token != t ||",
+			New:  "!ok || e.Token != t ||",
+		}, {
+			File: "statemachine/records.go",
+			Old:  "(e.Token != token || e.Revoked) {",
+			New:  "e.Token != token {",
+		}},
+	},
+	{
+		Name: "trusted-when-leaving",
+		Rule: "10: from sending MemberLeave on, the owner trusts no more",
+		Edits: []Edit{{
+			File: "statemachine/records.go",
+			Old:  "!ok || m.stopped || m.operate.leaving || !now",
+			New:  "!ok || m.stopped || !now",
+		}},
+	},
+	{
+		Name: "other-store-takes-records",
+		Rule: "10: the records of a run whose place another store got are revoked, not dropped",
+		Edits: []Edit{{
+			File: "member/record.go",
+			Old:  "\t\t\treturn false, true\n",
+			New:  "\t\t\treturn true, true\n",
+		}},
+	},
+	{
+		Name: "lost-owner-forgotten",
+		Rule: "10: an owner without a place is waited for as every other",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "\t\t\tlost[o.id] = m.now\n",
+			New:  "\t\t\tlost[o.id] = m.lead.since\n",
+		}},
+	},
+	{
+		Name: "request-taken-twice",
+		Rule: "10: a request is taken once at most",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "case b.ID <= m.lead.asked[in.From]:",
+			New:  "case b.ID == 0:",
+		}},
+	},
+	{
+		Name: "request-of-another-leadership",
+		Rule: "10: a request is taken by the leadership that was asked",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "case m.role != member.Leading || in.Claim != m.leader:",
+			New:  "case m.role != member.Leading || in.Claim.Leader != m.leader.Leader:",
+		}},
+	},
+	{
+		Name: "loss-unnoted",
+		Rule: "10: what was taken from an owner unasked must be shown before it is extended",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "\t\tp.revoked = n\n",
+			New:  "\t\tp.revoked = member.Number{}\n",
+		}},
+	},
+	{
+		Name: "key-set-twice-in-a-revision",
+		Rule: "10: a token belongs to one setting of a key",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "return d.sets(c.Key) }) {",
+			New:  "return false && d.sets(c.Key) }) {",
+		}},
+	},
+}

@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// This file holds protocol.md section 10: records.
+
+// ask lets a node ask for changes and returns the id of the request.
+func (b *bus) ask(i int, conditions []message.Condition, changes ...message.Change) uint64 {
+	b.t.Helper()
+	n := b.nodes[i]
+	n.asked++
+	b.take(n, n.Commit(b.now, message.RecordRequest{
+		ID: n.asked, Conditions: conditions, Changes: changes,
+	}))
+	return n.asked
+}
+
+// reply waits for the answer to a request.
+func (b *bus) reply(i int, id uint64) message.RecordResponse {
+	b.t.Helper()
+	var got message.RecordResponse
+	b.until(5*time.Second, fmt.Sprintf("answer %d", id), func() bool {
+		for _, a := range b.nodes[i].answers {
+			if a.ID == id {
+				got = a
+				return true
+			}
+		}
+		return false
+	})
+	return got
+}
+
+// wants asks and wants an answer.
+func (b *bus) wants(
+	why message.Reason, i int, conditions []message.Condition, changes ...message.Change,
+) member.Number {
+	b.t.Helper()
+	a := b.reply(i, b.ask(i, conditions, changes...))
+	if a.Reason != why {
+		b.t.Fatalf("at %v: n%d got the answer %q, want %q", b.since(), i+1, a.Reason, why)
+	}
+	return a.Number
+}
+
+func absent(key string) []message.Condition { return []message.Condition{{Key: key}} }
+
+func owned(key string) message.Change {
+	return message.Change{Key: key, Value: []byte("v"), Owned: true}
+}
+
+func drop(key string) message.Change { return message.Change{Key: key, Drop: true} }
+
+// acquire takes a record as a latch is taken, and returns its token.
+func (b *bus) acquire(i int, key string) member.Number {
+	b.t.Helper()
+	n := b.wants(message.ReasonNone, i, absent(key), owned(key))
+	b.until(time.Second, "trust", func() bool { return b.holds(i, key) == n })
+	return n
+}
+
+func (b *bus) holds(i int, key string) member.Number {
+	n := b.nodes[i]
+	if !n.up {
+		return member.Number{}
+	}
+	token, _ := n.Holds(b.now, key)
+	return token
+}
+
+// recorders is a settled cluster, and those in it that do not lead.
+func recorders(t *testing.T, size int) (b *bus, others []int) {
+	t.Helper()
+	b = newBus(t, size, size)
+	for i := range size {
+		b.start(i)
+	}
+	b.settle(size)
+	b.run(time.Second)
+	l := b.quorate()
+	for i := range b.nodes {
+		if i != l {
+			others = append(others, i)
+		}
+	}
+	return b, others
+}
+
+// "Answered only after commit": M voters hold the revision then, and its number is the
+// token.
+func TestARecordIsAnsweredOnceItIsCommitted(t *testing.T) {
+	b, others := recorders(t, 3)
+	for _, i := range []int{b.quorate(), others[0]} {
+		key := fmt.Sprint("k", i)
+		token := b.acquire(i, key)
+		holding := 0
+		for _, n := range b.nodes {
+			if e, ok := n.durable.Held.Records.Find(key); ok && e.Token == token {
+				holding++
+			}
+		}
+		if holding < 2 {
+			t.Errorf("n%d: got an answer while %d of 3 hold the record", i+1, holding)
+		}
+		b.run(b.timings.HeartbeatInterval)
+		for j, n := range b.nodes {
+			if e, ok := n.Records().Find(key); !ok || e.Owner.Address != addr(i) || e.Token != token {
+				t.Errorf("n%d shows %+v under %s, want one of n%d by %v", j+1, e, key, i+1, token)
+			}
+		}
+	}
+}
+
+func TestARequestIsTakenWholeOrNotAtAll(t *testing.T) {
+	b, others := recorders(t, 3)
+	a, c := others[0], others[1]
+	token := b.acquire(a, "a")
+	b.wants(message.ReasonConflict, c, absent("a"), owned("b"))
+	b.wants(message.ReasonOwned, c, nil, owned("b"), owned("a"))
+	b.wants(message.ReasonConflict, c, []message.Condition{{Key: "a", Token: member.Number{Version: 9}}},
+		owned("b"))
+	b.wants(message.ReasonConflict, c, nil, owned("b"), drop("b")) // one change a key
+	b.run(b.timings.HeartbeatInterval)
+	if got := b.nodes[a].Records(); len(got) != 1 || b.holds(a, "a") != token {
+		t.Errorf("got %+v, want the first record alone", got)
+	}
+	after := b.wants(message.ReasonNone, a, []message.Condition{{Key: "a", Token: token}},
+		drop("a"), owned("b"))
+	b.until(time.Second, "trust", func() bool { return b.holds(a, "b") == after })
+	if !token.Less(after) || !b.holds(a, "a").IsZero() {
+		t.Errorf("got token %v after %v, and a by %v", after, token, b.holds(a, "a"))
+	}
+}
+
+// Requests that wait together share one revision.
+func TestRequestsShareARevision(t *testing.T) {
+	b, others := recorders(t, 3)
+	before := b.nodes[0].durable.Held.Revision
+	var ids []uint64
+	for i := range 20 {
+		ids = append(ids, b.ask(others[0], nil, owned(fmt.Sprint("k", i))))
+	}
+	tokens := map[member.Number]int{}
+	for _, id := range ids {
+		tokens[b.reply(others[0], id).Number]++
+	}
+	if got := b.nodes[0].durable.Held.Revision - before; got > 2 || len(tokens) > 2 {
+		t.Errorf("got %d revisions for requests of one moment: %v", got, tokens)
+	}
+}
+
+// A key is set once in a revision, whose number is its token.
+func TestEachSettingHasATokenOfItsOwn(t *testing.T) {
+	b, others := recorders(t, 3)
+	i := others[0]
+	var last member.Number
+	var ids []uint64
+	for range 5 {
+		ids = append(ids, b.ask(i, nil, owned("k")), b.ask(i, nil, drop("k")))
+	}
+	for n, id := range ids {
+		a := b.reply(i, id)
+		if n%2 == 0 && !last.Less(a.Number) {
+			t.Errorf("setting %d got the token %v after %v", n/2, a.Number, last)
+		}
+		last = a.Number
+	}
+}
+
+// The owner trusts its record until nine tenths of LeaseTimeout after its last keep-alive
+// that was answered; another takes it LeaseTimeout after that came, not before.
+func TestARecordOfASilentOwnerEndsAfterItTrustsItNoMore(t *testing.T) {
+	b, others := recorders(t, 3)
+	a, c := others[0], others[1]
+	token := b.acquire(a, "k")
+	cutAt := b.now
+	b.cut = func(m message.Message) bool { return m.From.Address == addr(a) || m.To == addr(a) }
+	trusted := b.until(2*b.timings.LeaseTimeout, "end of trust", func() bool {
+		return b.holds(a, "k").IsZero()
+	})
+	b.until(time.Second, "end of the record", func() bool {
+		_, ok := b.nodes[b.quorate()].durable.Held.Records.Find("k")
+		return !ok
+	})
+	took := b.now.Sub(cutAt)
+	lease := b.timings.LeaseTimeout
+	if trusted > lease*9/10 || took > lease || took < trusted {
+		t.Errorf("trusted for %v and gone after %v, want at most %v, and %v after it",
+			trusted, took, lease*9/10, lease)
+	}
+	if next := b.acquire(c, "k"); !token.Less(next) {
+		t.Errorf("got token %v after %v", next, token)
+	}
+	b.cut = nil
+	b.run(time.Second)
+	if got := b.holds(a, "k"); !got.IsZero() {
+		t.Errorf("the owner of before trusts again, by %v", got)
+	}
+}
+
+// What another drops is revoked: its owner is told, and then it goes, long before
+// LeaseTimeout.
+func TestAnotherRecordIsRevokedThenDropped(t *testing.T) {
+	b, others := recorders(t, 3)
+	a, c := others[0], others[1]
+	b.acquire(a, "k")
+	id := b.ask(c, nil, drop("k"))
+	seen := false
+	took := b.until(time.Second, "end of the record", func() bool {
+		e, ok := b.nodes[b.quorate()].durable.Held.Records.Find("k")
+		seen = seen || ok && e.Revoked
+		if !ok && !b.holds(a, "k").IsZero() {
+			t.Error("the record is gone, and its owner trusts it")
+		}
+		return !ok
+	})
+	if !seen || took > 10*b.latency {
+		t.Errorf("revoked first: %v, gone after %v", seen, took)
+	}
+	if r := b.reply(c, id).Reason; r != message.ReasonNone {
+		t.Errorf("got the answer %q", r)
+	}
+	b.acquire(c, "k")
+}
+
+// An owner that does not learn of it keeps the record until it is silent for LeaseTimeout.
+func TestARevokedRecordOfASilentOwnerStays(t *testing.T) {
+	b, others := recorders(t, 3)
+	a, c := others[0], others[1]
+	b.acquire(a, "k")
+	b.cut = func(m message.Message) bool { return m.To == addr(a) }
+	b.wants(message.ReasonNone, c, nil, drop("k"))
+	b.until(2*b.timings.LeaseTimeout, "end of the record", func() bool {
+		_, ok := b.nodes[b.quorate()].durable.Held.Records.Find("k")
+		if !ok && !b.holds(a, "k").IsZero() {
+			t.Error("the record is gone, and its owner trusts it")
+		}
+		return !ok
+	})
+}
+
+// "Every election carries it on": the holder keeps record and token, without a gap.
+func TestARecordOutlivesItsLeader(t *testing.T) {
+	b, others := recorders(t, 5)
+	a, old := others[0], b.quorate()
+	token := b.acquire(a, "k")
+	if _, err := b.transfer(old, others[1]); err != nil {
+		t.Fatal(err)
+	}
+	b.until(time.Second, "another leader", func() bool {
+		if b.holds(a, "k") != token {
+			t.Fatalf("at %v: trust was lost in a hand-over", b.since())
+		}
+		l := b.quorate()
+		return l >= 0 && l != old
+	})
+	b.crash(b.quorate())
+	b.until(3*time.Second, "another leader", func() bool { return b.quorate() >= 0 })
+	b.run(time.Second)
+	if got := b.holds(a, "k"); got != token {
+		t.Errorf("got token %v, want %v", got, token)
+	}
+}
+
+// A leader that hands over keeps its own records too.
+func TestALeaderThatHandsOverKeepsItsRecords(t *testing.T) {
+	b, others := recorders(t, 3)
+	l := b.quorate()
+	token := b.acquire(l, "k")
+	if _, err := b.transfer(l, others[0]); err != nil {
+		t.Fatal(err)
+	}
+	end := b.now.Add(3 * b.timings.LeaseTimeout)
+	for b.step(end) {
+		if b.holds(l, "k") != token {
+			t.Fatalf("at %v: trust was lost in a hand-over", b.since())
+		}
+	}
+}
+
+func (b *bus) transfer(from, to int) (statemachine.Output, error) {
+	n := b.nodes[from]
+	out, err := n.Transfer(b.now, addr(to))
+	b.take(n, out)
+	return out, err
+}
+
+// A run that ended owns nothing: its records go when the next run joins, and when it
+// leaves.
+func TestRecordsEndWithTheirRun(t *testing.T) {
+	b, others := recorders(t, 3)
+	a, c := others[0], others[1]
+	b.acquire(a, "a")
+	b.acquire(c, "c")
+	b.crash(a)
+	b.start(a)
+	took := b.until(time.Second, "end of the record", func() bool {
+		_, ok := b.nodes[b.quorate()].durable.Held.Records.Find("a")
+		return !ok
+	})
+	if took >= b.timings.LeaseTimeout/2 {
+		t.Errorf("the record of a run that ended stayed for %v", took)
+	}
+	n := b.nodes[c]
+	b.take(n, n.Leave(b.now))
+	if got := b.holds(c, "c"); !got.IsZero() {
+		t.Errorf("one that leaves trusts its record by %v", got)
+	}
+	b.until(time.Second, "end of the record", func() bool {
+		_, ok := b.nodes[b.quorate()].durable.Held.Records.Find("c")
+		return !ok
+	})
+}
+
+// Without a leader that has authority nothing is taken; what was on the way when the
+// leader went may have been.
+func TestRequestsWithoutALeader(t *testing.T) {
+	b, others := recorders(t, 3)
+	l, i := b.quorate(), others[0]
+	b.crash(l)
+	id := b.ask(i, absent("k"), owned("k"))
+	if a := b.reply(i, id); a.Reason != message.ReasonUnknown {
+		t.Errorf("got the answer %q of a leader that died", a.Reason)
+	}
+	b.wants(message.ReasonNoQuorum, i, absent("k"), owned("k"))
+	b.until(3*time.Second, "another leader", func() bool { return b.quorate() >= 0 })
+	b.run(time.Second)
+	b.acquire(i, "k")
+}
+
+// What wait at a leader that was cut off is answered by nobody, and does not come back.
+func TestAMinorityTakesNothing(t *testing.T) {
+	b, others := recorders(t, 3)
+	l := b.quorate()
+	b.cut = func(m message.Message) bool { return m.From.Address == addr(l) || m.To == addr(l) }
+	id := b.ask(l, absent("k"), owned("k"))
+	b.until(3*time.Second, "another leader", func() bool {
+		return b.quorate() >= 0 && b.quorate() != l
+	})
+	b.acquire(others[0], "k")
+	b.cut = nil
+	b.run(2 * time.Second)
+	if a := b.reply(l, id); a.Reason != message.ReasonUnknown || !b.holds(l, "k").IsZero() {
+		t.Errorf("got the answer %q, and trust by %v", a.Reason, b.holds(l, "k"))
+	}
+}
+
+func TestLimitsOfRecords(t *testing.T) {
+	b, others := recorders(t, 3)
+	i := others[0]
+	long := string(bytes.Repeat([]byte("k"), member.MaxKeyBytes+1))
+	b.wants(message.ReasonTooLarge, i, nil, owned(long))
+	b.wants(message.ReasonTooLarge, i, nil, owned(""))
+	b.wants(message.ReasonTooLarge, i, absent(long))
+	b.wants(message.ReasonTooLarge, i, nil,
+		message.Change{Key: "k", Value: make([]byte, member.MaxValueBytes+1)})
+	b.wants(message.ReasonTooLarge, i, nil, make([]message.Change, message.MaxChanges+1)...)
+	full := 0
+	for r := message.ReasonNone; r == message.ReasonNone; full++ {
+		r = b.reply(i, b.ask(i, nil, message.Change{
+			Key: fmt.Sprint("k", full), Value: make([]byte, member.MaxValueBytes),
+		})).Reason
+		if r != message.ReasonNone && r != message.ReasonTooLarge || full > member.MaxRecords {
+			t.Fatalf("record %d: got %q", full, r)
+		}
+	}
+	if got := b.nodes[i].Records().Bytes(); got > member.MaxRecordsBytes ||
+		got < member.MaxRecordsBytes-2*member.MaxValueBytes {
+		t.Errorf("got %d bytes of records, the limit is %d", got, member.MaxRecordsBytes)
+	}
+	b.wants(message.ReasonNone, i, nil, drop("k0")) // there is always a way back
+}
+
+// A member may have so many requests open, and a leader lets so many wait.
+func TestRequestsThatWaitAreBounded(t *testing.T) {
+	b, others := recorders(t, 3)
+	i, l := others[0], b.quorate()
+	b.cut = func(m message.Message) bool { return m.Body.Kind() == message.KindLeaderKeepAlive }
+	b.ask(l, nil, owned("first")) // it is not committed, so the others wait
+	busy := 0
+	for n := range 1100 {
+		b.ask(i, nil, owned(fmt.Sprint("k", n)))
+	}
+	for _, a := range b.nodes[i].answers {
+		if a.Reason == message.ReasonBusy {
+			busy++
+		}
+	}
+	if busy != 1100-1024 {
+		t.Errorf("got %d answers of %d that are busy, want %d", busy, 1100, 1100-1024)
+	}
+	out := statemachine.Output{}
+	for n := range 5000 {
+		out = b.nodes[l].Step(b.now, message.Message{
+			From: b.nodes[i].View(b.now).Self, To: addr(l), Claim: b.claim(l),
+			Body: message.RecordRequest{ID: uint64(10_000 + n), Changes: []message.Change{owned("x")}},
+		})
+	}
+	if len(out.Send) != 1 {
+		t.Fatalf("got %+v, want one answer", out.Send)
+	}
+	if a, ok := out.Send[0].Body.(message.RecordResponse); !ok || a.Reason != message.ReasonBusy {
+		t.Errorf("got %+v, want a refusal", out.Send[0].Body)
+	}
+}
+
+func (b *bus) claim(l int) member.Claim { return b.nodes[l].durable.Held.Claim() }
+
+// Only an active member may ask.
+func TestAJoiningMemberAsksInVain(t *testing.T) {
+	b, l := threeOfFive(t)
+	b.start(3)
+	b.awaitStatus(time.Second, l, 3, member.Joining)
+	var joiner member.Identity
+	if e, ok := b.nodes[l].durable.Held.Roster.Find(addr(3)); ok {
+		joiner = e.Identity
+	}
+	out := b.nodes[l].Step(b.now, message.Message{
+		From: joiner, To: addr(l), Claim: b.claim(l),
+		Body: message.RecordRequest{ID: 1, Changes: []message.Change{owned("k")}},
+	})
+	b.take(b.nodes[l], out)
+	b.until(time.Second, "answer", func() bool {
+		for _, f := range b.sent {
+			if a, ok := f.msg.Body.(message.RecordResponse); ok && f.msg.To == addr(3) {
+				return a.Reason == message.ReasonNotActive
+			}
+		}
+		return false
+	})
+}

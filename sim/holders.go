@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/statemachine"
 )
@@ -30,7 +31,6 @@ func (c *Cluster) hold() {
 	for i := range c.setup.Keys {
 		h.keys = append(h.keys, fmt.Sprintf("k%d", i))
 	}
-	c.keys = h.keys
 	if len(h.keys) > 0 {
 		interval := float64(c.setup.Timings.HeartbeatInterval)
 		h.pace = spread(h.rand, interval/8, 8*interval)
@@ -79,17 +79,42 @@ func (h *holders) ask(i int) {
 		r.Conditions = []message.Condition{{Key: key, Token: held.Token}}
 		r.Changes = []message.Change{{Key: key, Drop: true}}
 	}
-	h.c.ask(i, r)
+	h.c.Commit(i, r)
 }
 
-// ask lets a process that is up ask for changes of records.
-func (c *Cluster) ask(i int, r message.RecordRequest) {
-	c.order(i, fmt.Sprintf("ask %v", r), func(p *process, now time.Time) statemachine.Output {
+// Commit lets a process ask for changes of records, by an id that it is given here.
+func (c *Cluster) Commit(i int, r message.RecordRequest) {
+	for _, change := range r.Changes {
+		if !slices.Contains(c.keys, change.Key) {
+			c.keys = append(c.keys, change.Key)
+		}
+	}
+	c.order(i, fmt.Sprintf("ask for %v", r), func(p *process, now time.Time) statemachine.Output {
 		p.asked++
 		r.ID = p.asked
 		p.open = append(p.open, r)
 		return p.machine.Commit(now, r)
 	})
+}
+
+// Holds is the token of the record under key that a process owns and trusts now, zero
+// for none.
+func (c *Cluster) Holds(i int, key string) member.Number {
+	p := c.procs[i]
+	if !p.up() {
+		return member.Number{}
+	}
+	token, _ := p.machine.Holds(p.clock.at(c.now), key)
+	return token
+}
+
+// Records is the table that a process shows; none when it is down.
+func (c *Cluster) Records(i int) member.Records {
+	p := c.procs[i]
+	if !p.up() {
+		return nil
+	}
+	return p.machine.Records()
 }
 
 // answers lets a process read the answers of a step. Each request has one.

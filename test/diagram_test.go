@@ -267,7 +267,8 @@ func (s *stage) alias(a member.Address) string {
 func isAnswer(k message.Kind) bool {
 	switch k {
 	case message.KindLeaderResponse, message.KindJoinClusterResponse, message.KindLeaderKeepAliveAck,
-		message.KindSeedKeepAliveAck, message.KindLeaderStatusQueryResponse, message.KindVote:
+		message.KindSeedKeepAliveAck, message.KindLeaderStatusQueryResponse, message.KindVote,
+		message.KindRecordResponse:
 		return true
 	}
 	return false
@@ -308,11 +309,40 @@ func (s *stage) label(m message.Message) string {
 		detail = b.Stage.String() + ", " + map[bool]string{true: "yes", false: "no"}[b.Granted]
 	case message.LeaderElected:
 		detail = s.alias(b.State.Leader)
+	case message.RecordRequest:
+		detail = requested(b)
+	case message.RecordResponse:
+		detail = "taken"
+		if b.Reason != message.ReasonNone {
+			detail = b.Reason.String()
+		}
+	case message.RecordsUpdate:
+		detail = updated(b)
 	}
 	if detail == "" {
 		return m.Body.Kind().String()
 	}
 	return fmt.Sprintf("%v(%s)", m.Body.Kind(), detail)
+}
+
+// requested is the first change that is asked for.
+func requested(r message.RecordRequest) string {
+	if r.Changes[0].Drop {
+		return "drop " + r.Changes[0].Key
+	}
+	return "set " + r.Changes[0].Key
+}
+
+// updated is the first change that is told.
+func updated(u message.RecordsUpdate) string {
+	switch {
+	case len(u.Dropped) > 0:
+		return u.Dropped[0] + " is gone"
+	case u.Set[0].Revoked:
+		return u.Set[0].Key + " is revoked"
+	default:
+		return u.Set[0].Key + " is set"
+	}
 }
 
 // leader is whom a claim names.

@@ -45,3 +45,28 @@ func TestALeaderWithoutAuthorityExtendsNobody(t *testing.T) {
 		t.Fatalf("nobody takes the record, and nothing is shown%s", c.Describe())
 	}
 }
+
+// TestAMemberThatLeavesTrustsNoMore: protocol.md section 10. The owner of a record says
+// that it leaves, and hears nothing of what follows: that its record is another's.
+func TestAMemberThatLeavesTrustsNoMore(t *testing.T) {
+	c := formed(t, steady(3))
+	tm := c.setup.Timings
+	leader := c.Leader()
+	owner, other := (leader+1)%3, (leader+2)%3
+	c.take(owner, "k")
+	if !c.RunUntil(tm.HeartbeatTimeout, func() bool { return !c.Holds(owner, "k").IsZero() }) {
+		t.Fatalf("n%d never owns the record%s", owner+1, c.Describe())
+	}
+	c.CutOneWay(leader, owner)
+	c.Leave(owner)
+	for range 10 {
+		c.RunFor(tm.HeartbeatInterval / 2)
+		if c.Holds(other, "k").IsZero() {
+			c.take(other, "k")
+		}
+	}
+	sound(t, c)
+	if c.Holds(other, "k").IsZero() {
+		t.Fatalf("nobody takes the record, and nothing is shown%s", c.Describe())
+	}
+}

@@ -120,6 +120,7 @@ var records = []Mutant{
 			Old:  "!ok || m.stopped || m.operate.leaving || !now",
 			New:  "!ok || m.stopped || !now",
 		}},
+		Test: "TestAMemberThatLeavesTrustsNoMore",
 	},
 	{
 		Name: "other-store-takes-records",

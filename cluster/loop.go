@@ -123,10 +123,13 @@ func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 	if began != nil {
 		seen.term = began
 	}
+	n.holdings.update(now, n.machine, out.Changed || len(out.Answers) > 0)
+	n.table.set(n.machine.Records())
 	cause, ended := n.elections.leads(now, seen.view, began)
 	if out.Changed || began != nil {
 		n.seen.set(seen)
 	}
+	n.asked.answered(out.Answers)
 	for _, m := range out.Send {
 		frame, err := wire.Encode(m)
 		if err != nil {
@@ -220,6 +223,7 @@ const closeTimeout = 5 * time.Second
 // closes (protocol.md section 6).
 func (n *Node) shutdown() {
 	n.terms.close(n.cause)
+	n.holdings.close(n.unwilling, n.cause, 0)
 	n.takeAllBack()
 	n.endStreams()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)

@@ -48,11 +48,14 @@ type Node struct {
 	endStreams    context.CancelFunc
 	handled       chan struct{} // closed when no handler is waited for any more
 
-	seen  cell[sight]
-	terms terms
-	hub   hub
-	heard notes
-	meter meter
+	seen     cell[sight]
+	terms    terms
+	table    table
+	holdings holdings
+	asked    asked
+	hub      hub
+	heard    notes
+	meter    meter
 
 	elections elections
 	tally     tally
@@ -289,6 +292,7 @@ func (n *Node) Drain(ctx context.Context) error {
 // LeaderTimeout, and closes it. When ctx ends first, the node is closed all the
 // same, and the others notice by its silence.
 func (n *Node) Leave(ctx context.Context) error {
+	n.holdings.close(ctx, ErrLeft, n.terms.guard)
 	err := n.handOver(ctx, func(now time.Time) (statemachine.Output, error) {
 		return n.machine.Leave(now), nil
 	})

@@ -92,6 +92,9 @@ func tooLarge(r message.RecordRequest) bool {
 // disown ends the trust in what is under key. (S) Requests that are open would bring it
 // back, and their answers may come after the record is another's.
 func (m *Machine) disown(key string) {
+	if _, ok := m.records.own[key]; ok {
+		m.shown.moved = true
+	}
 	delete(m.records.own, key)
 	for i := range m.records.open {
 		o := &m.records.open[i]
@@ -113,6 +116,13 @@ func (m *Machine) Holds(now time.Time, key string) (token member.Number, until t
 	}
 	return t, m.records.until
 }
+
+// Owns is the token of the record under key that this run was told to own; zero where
+// it was told of none, or has asked to change it since.
+func (m *Machine) Owns(key string) member.Number { return m.records.own[key] }
+
+// TrustsUntil is when this run trusts its records no more, unless that is extended.
+func (m *Machine) TrustsUntil() time.Time { return m.records.until }
 
 // Records is the newest table of which this node knows that it is committed. The
 // caller must not change it.

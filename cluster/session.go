@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// Session owns records, apart from other sessions of the same node. They end with it,
+// and with this run of the node: when that leaves, when its next run joins, or
+// LeaseTimeout after it was heard last.
+type Session struct {
+	node *Node
+	id   uint64
+}
+
+// Session begins a session. It asks nobody and does not block.
+func (n *Node) Session() *Session {
+	var b [8]byte
+	rand.Read(b[:]) // never fails
+	return &Session{n, binary.BigEndian.Uint64(b[:])}
+}
+
+// Owns reports whether a record belongs to this session, held or not.
+func (s *Session) Owns(r member.Record) bool {
+	return r.Session == s.id && r.Owner == s.node.look().view.Self
+}
+
+// Hold returns what says how long this node may act on the record that Commit set under
+// key with token. It blocks until the node knows that it may, for LeaseTimeout at most,
+// or until ctx ends. ErrNotHeld says that it may not: the record was revoked or dropped,
+// or this node asked to change it.
+func (s *Session) Hold(ctx context.Context, key string, token member.Number) (Holding, error) {
+	n := s.node
+	ctx, cancel := context.WithTimeoutCause(ctx, n.cfg.timings.LeaseTimeout, ErrNotHeld)
+	defer cancel()
+	for {
+		t, known, err := n.holdings.hold(ctx, n, key, token)
+		switch {
+		case err != nil:
+			return Holding{}, err
+		case t != nil:
+			return Holding{t, key, token}, nil
+		case !known:
+			return Holding{}, fmt.Errorf("%w: %q by %v", ErrNotHeld, key, token)
+		}
+		_, changed := n.holdings.turned.get()
+		if err := n.wait(ctx, changed); err != nil {
+			return Holding{}, fmt.Errorf("%w: %q by %v: %w", ErrNotHeld, key, token, err)
+		}
+	}
+}
+
+// Close drops the records of the session, all that are known here, and blocks until that
+// is committed. Errors are those of Commit.
+func (s *Session) Close(ctx context.Context) error {
+	for {
+		var ops []Op
+		for _, r := range s.node.Records("") {
+			if s.Owns(r) && len(ops) < message.MaxChanges {
+				ops = append(ops, Drop(r.Key))
+			}
+		}
+		if len(ops) == 0 {
+			return nil
+		}
+		if _, err := s.node.Commit(ctx, ops...); err != nil {
+			return err
+		}
+	}
+}
+
+// Holding is the right of this node to act on one of its records. Holdings are small
+// values to pass on. The zero Holding is never valid.
+type Holding struct {
+	t     *tenure
+	key   string
+	token member.Number
+}
+
+// Key is that of the record.
+func (h Holding) Key() string { return h.key }
+
+// Token is the fencing token: it is greater than that of every holding of this key
+// before it, on whatever node.
+func (h Holding) Token() member.Number { return h.token }
+
+// Valid reports whether this node may act on the record at this moment. It reads the
+// clock, and is never true again once it was false.
+func (h Holding) Valid() bool { return h.t != nil && h.t.remaining() > 0 }
+
+// Done is closed when the node may act on the record no more: before anybody else may,
+// or late by the length of a pause of the whole process. It is nil for the zero Holding.
+func (h Holding) Done() <-chan struct{} {
+	if h.t == nil {
+		return nil
+	}
+	return h.t.done
+}
+
+// Err is why the holding is over, nil while it is not: ErrLeaseEnded when the leader did
+// not extend it, ErrNotHeld when the record was revoked or dropped, ErrReleased, ErrLeft,
+// or ErrClosed.
+func (h Holding) Err() error { return Term{h.t}.Err() }
+
+// Do runs fn with a context that ends with ctx or with the holding, whose Err is then its
+// cause, and returns what fn does. When the node leaves, that waits a moment for fn.
+func (h Holding) Do(ctx context.Context, fn func(context.Context) error) error {
+	if h.t == nil {
+		return ErrNotHeld
+	}
+	ctx, end := h.t.begin(ctx)
+	defer end()
+	if err := h.Err(); err != nil {
+		return err
+	}
+	return fn(ctx)
+}
+
+// holdings are those that are not over, as far as the loop knows.
+type holdings struct {
+	turned cell[time.Time] // until when records are trusted, and that the table changed
+
+	mu     sync.Mutex
+	all    []holding
+	closed error
+}
+
+type holding struct {
+	*tenure
+	key string
+	by  member.Number
+}
+
+// hold begins a holding; nil where the node may not act on the record yet, and known is
+// whether it may come to that.
+func (hs *holdings) hold(
+	ctx context.Context, n *Node, key string, token member.Number,
+) (t *tenure, known bool, err error) {
+	err = n.do(ctx, func(now time.Time) (statemachine.Output, error) {
+		known = n.machine.Owns(key) == token
+		held, until := n.machine.Holds(now, key)
+		if held == token && until.Sub(now) > n.terms.guard {
+			t = &tenure{own: true, began: now, clock: n.clock, guard: n.terms.guard,
+				done: make(chan struct{})}
+			t.start(until)
+			return statemachine.Output{}, hs.add(holding{t, key, token})
+		}
+		return statemachine.Output{}, nil
+	})
+	return t, known, err
+}
+
+func (hs *holdings) add(h holding) error {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	if hs.closed != nil {
+		h.end(hs.closed)
+		return hs.closed
+	}
+	hs.all = append(hs.all, h)
+	return nil
+}
+
+// update follows the machine. When it returns, holdings that are over have ended with all
+// their contexts.
+func (hs *holdings) update(now time.Time, m *statemachine.Machine, changed bool) {
+	until := m.TrustsUntil()
+	last := hs.turned.latest.Load()
+	if !changed && last != nil && last.Equal(until) {
+		return
+	}
+	hs.mu.Lock()
+	kept := hs.all[:0]
+	for _, h := range hs.all {
+		token, until := m.Holds(now, h.key)
+		switch {
+		case h.ended():
+		case token == h.by && h.extend(until):
+			kept = append(kept, h)
+		case token == h.by: // ended by its lease
+		default:
+			h.end(whyLost(m, h))
+		}
+	}
+	clear(hs.all[len(kept):])
+	hs.all = kept
+	hs.mu.Unlock()
+	hs.turned.set(until)
+}
+
+// whyLost is why a node may not act on a record any more.
+func whyLost(m *statemachine.Machine, h holding) error {
+	r, ok := m.Durable().Held.Records.Find(h.key)
+	switch {
+	case !ok || r.Token != h.by || r.Revoked:
+		return ErrNotHeld
+	case m.Owns(h.key) != h.by:
+		return ErrReleased
+	default:
+		return ErrLeaseEnded
+	}
+}
+
+// close ends all holdings, and gives the functions that run under them some time to
+// return.
+func (hs *holdings) close(ctx context.Context, cause error, within time.Duration) {
+	hs.mu.Lock()
+	all := hs.all
+	if hs.closed == nil {
+		hs.closed = cause
+	}
+	hs.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	var left []*use
+	for _, h := range all {
+		left = append(left, h.running()...)
+		h.end(cause)
+	}
+	for _, u := range left {
+		select {
+		case <-u.left:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

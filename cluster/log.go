@@ -45,6 +45,8 @@ var facts = map[statemachine.What]struct {
 	statemachine.Voted:             {zerolog.DebugLevel, "voted"},
 	statemachine.Counted:           {zerolog.DebugLevel, "counted a vote"},
 	statemachine.Missed:            {zerolog.DebugLevel, "a heartbeat is late"},
+	statemachine.RecordRevoked:     {zerolog.InfoLevel, "revoked a record"},
+	statemachine.RecordsEnded:      {zerolog.WarnLevel, "ended the records of a silent member"},
 	statemachine.NewRun: {zerolog.WarnLevel,
 		"the roster can never elect again: starting as a new member, tokens may start again at 1"},
 }

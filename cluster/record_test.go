@@ -174,7 +174,8 @@ func TestReleaseAndCloseAndLeave(t *testing.T) {
 		s := a.Session()
 		released, closed := acquire(t, s, "released"), acquire(t, s, "closed")
 		left := acquire(t, a.Session(), "left")
-		if _, err := a.Commit(t.Context(), Held("released", released.Token()), Drop("released")); err != nil {
+		_, err := a.Commit(t.Context(), Held("released", released.Token()), Drop("released"))
+		if err != nil {
 			t.Fatal(err)
 		}
 		if err := released.Err(); !errors.Is(err, ErrReleased) {

@@ -4,6 +4,7 @@ package sim
 
 import (
 	"testing"
+	"time"
 
 	"github.com/athena-go/athena/message"
 )
@@ -69,4 +70,63 @@ func TestAMemberThatLeavesTrustsNoMore(t *testing.T) {
 	if c.Holds(other, "k").IsZero() {
 		t.Fatalf("nobody takes the record, and nothing is shown%s", c.Describe())
 	}
+}
+
+// late is what comes of a second copy of a drop that n did before it took the record
+// again: it must change nothing, or the record is free while its owner trusts it.
+func late(t *testing.T, between func(c *Cluster, leader, owner int)) {
+	t.Helper()
+	var copied item
+	s := steady(3)
+	s.Record = func(r Record) {
+		if b, ok := r.Message.Body.(message.RecordRequest); ok && r.What == Sent && b.Changes[0].Drop {
+			copied.msg = r.Message
+		}
+	}
+	c := formed(t, s)
+	tm := c.setup.Timings
+	leader := c.Leader()
+	owner, other := (leader+1)%3, (leader+2)%3
+	owns := func() bool { return !c.Holds(owner, "k").IsZero() }
+	take := func() {
+		t.Helper()
+		c.take(owner, "k")
+		if !c.RunUntil(tm.HeartbeatTimeout, owns) {
+			t.Fatalf("n%d does not own the record%s", owner+1, c.Describe())
+		}
+	}
+	take()
+	c.Commit(owner, message.RecordRequest{Changes: []message.Change{{Key: "k", Drop: true}}})
+	c.RunFor(tm.HeartbeatInterval)
+	take()
+	between(c, leader, owner)
+	copied.from, copied.to = owner, leader
+	copied.conn = c.net.link(owner, leader).conn
+	c.queue.push(c.now, copied)
+	c.CutOneWay(leader, owner)
+	c.RunFor(tm.HeartbeatInterval / 10)
+	c.take(other, "k")
+	c.RunFor(tm.HeartbeatInterval / 2)
+	sound(t, c)
+	if !owns() {
+		t.Fatalf("n%d lost the record, and nothing is shown%s", owner+1, c.Describe())
+	}
+}
+
+// TestARequestIsTakenOnce: protocol.md section 10.
+func TestARequestIsTakenOnce(t *testing.T) { late(t, func(*Cluster, int, int) {}) }
+
+// TestARequestIsOfOneLeadership: protocol.md section 10. The leader that gets the copy
+// leads another version by then, and knows of no requests.
+func TestARequestIsOfOneLeadership(t *testing.T) {
+	late(t, func(c *Cluster, leader, owner int) {
+		for _, to := range []int{owner, leader} {
+			if err := c.Transfer(c.Leader(), to); err != nil {
+				t.Fatal(err)
+			}
+			if !c.RunUntil(10*time.Second, func() bool { return c.Leader() == to && c.Settled() }) {
+				t.Fatalf("the lead was not handed over%s", c.Describe())
+			}
+		}
+	})
 }

@@ -43,7 +43,7 @@ func (m *Machine) onMemberStatusUpdate(in message.Message, b message.MemberStatu
 // held state.
 func (m *Machine) fits(in message.Message, n member.Number) bool {
 	held := m.state().Number
-	why := message.ReasonNone
+	var why message.Reason
 	switch {
 	case m.role != member.Following || in.From != m.follow.leader || in.Claim != m.leader,
 		!m.leader.Chosen: // a provisional one sends its state whole

@@ -276,6 +276,7 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 	shows := c == m.leader && b.Number.Version == m.leader.Version
 	if shows && p.number.Less(b.Number) {
 		p.number = b.Number
+		m.lead.progress = true
 	}
 	answers := m.noteEcho(in, p, b.Echo)
 	m.heardAgain(in.From)

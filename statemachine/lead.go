@@ -294,13 +294,11 @@ func (m *Machine) mayChange() bool {
 func (m *Machine) settled() bool {
 	s := m.durable.Held
 	n := 0
-	for _, e := range s.Roster {
-		if !e.IsVoter() {
-			continue
-		}
-		p := m.lead.peer(e.Address)
-		if e.Address == m.self.Address ||
-			p != nil && p.id.Voter() == e.Voter() && p.number.Compare(s.Number) >= 0 {
+	if s.Roster.IsVoter(m.self.Voter()) {
+		n++
+	}
+	for _, p := range m.lead.peers {
+		if p.number.Compare(s.Number) >= 0 && s.Roster.IsVoter(p.id.Voter()) {
 			n++
 		}
 	}

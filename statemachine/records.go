@@ -4,6 +4,7 @@ package statemachine
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/athena-go/athena/member"
@@ -14,9 +15,9 @@ import (
 // are its own, until when it may trust them, and what it has asked for (protocol.md
 // section 10).
 type records struct {
-	// own has the token of each record that this run was told to own, by key, and
-	// has not asked to change since.
-	own map[string]member.Number
+	// own are the records that this run was told to own, and has not asked to change
+	// since, sorted by key.
+	own []ownRecord
 	// until is when this run trusts its records no more, unless it is extended.
 	until time.Time
 	open  []openRequest // in the order of their ids
@@ -24,6 +25,12 @@ type records struct {
 	// that this node held then; shown is the table of the newest such state.
 	committed member.Number
 	shown     member.Records
+}
+
+// ownRecord is a record that this run owns.
+type ownRecord struct {
+	key   string
+	token member.Number
 }
 
 // openRequest is a request of this run without an answer.
@@ -92,22 +99,38 @@ func tooLarge(r message.RecordRequest) bool {
 // disown ends the trust in what is under key. (S) Requests that are open would bring it
 // back, and their answers may come after the record is another's.
 func (m *Machine) disown(key string) {
-	if _, ok := m.records.own[key]; ok {
+	if i, ok := m.ownIndex(key); ok {
+		m.records.own = slices.Delete(m.records.own, i, i+1)
 		m.shown.moved = true
 	}
-	delete(m.records.own, key)
 	for i := range m.records.open {
 		o := &m.records.open[i]
 		o.keys = slices.DeleteFunc(o.keys, func(k string) bool { return k == key })
 	}
 }
 
+// ownIndex is where the record under key is among those of this run, or would be.
+func (m *Machine) ownIndex(key string) (int, bool) {
+	return slices.BinarySearchFunc(m.records.own, key, func(o ownRecord, key string) int {
+		return strings.Compare(o.key, key)
+	})
+}
+
+// own notes that this run owns the record under key.
+func (m *Machine) own(key string, token member.Number) {
+	i, ok := m.ownIndex(key)
+	if !ok {
+		m.records.own = slices.Insert(m.records.own, i, ownRecord{})
+	}
+	m.records.own[i] = ownRecord{key, token}
+}
+
 // Holds is the token of the record under key that this run owns and may act on, and
 // until when it may unless that is extended; zero where it may not. (S) The record was
 // answered for, the held state shows it, not revoked, and the leader extended it.
 func (m *Machine) Holds(now time.Time, key string) (token member.Number, until time.Time) {
-	t, ok := m.records.own[key]
-	if !ok || m.stopped || m.operate.leaving || !now.Before(m.records.until) {
+	t := m.Owns(key)
+	if t.IsZero() || m.stopped || m.operate.leaving || !now.Before(m.records.until) {
 		return member.Number{}, time.Time{}
 	}
 	if e, ok := m.durable.Held.Records.Find(key); !ok || e.Revoked || e.Token != t ||
@@ -119,7 +142,12 @@ func (m *Machine) Holds(now time.Time, key string) (token member.Number, until t
 
 // Owns is the token of the record under key that this run was told to own; zero where
 // it was told of none, or has asked to change it since.
-func (m *Machine) Owns(key string) member.Number { return m.records.own[key] }
+func (m *Machine) Owns(key string) member.Number {
+	if i, ok := m.ownIndex(key); ok {
+		return m.records.own[i].token
+	}
+	return member.Number{}
+}
 
 // TrustsUntil is when this run trusts its records no more, unless that is extended.
 func (m *Machine) TrustsUntil() time.Time { return m.records.until }
@@ -146,10 +174,7 @@ func (m *Machine) answered(b message.RecordResponse) {
 	}
 	if b.Reason == message.ReasonNone {
 		for _, key := range m.records.open[i].keys {
-			if m.records.own == nil {
-				m.records.own = map[string]member.Number{}
-			}
-			m.records.own[key] = b.Number
+			m.own(key, b.Number)
 		}
 		m.noteCommitted(b.Number)
 	}
@@ -214,11 +239,10 @@ func (m *Machine) showRecords() {
 // heldRecords follows a state that was just held: what is no more there, or not
 // unchanged, is not owned any more.
 func (m *Machine) heldRecords(s member.State) {
-	for key, token := range m.records.own {
-		if e, _ := s.Records.Find(key); !s.Number.Less(token) && (e.Token != token || e.Revoked) {
-			delete(m.records.own, key)
-		}
-	}
+	m.records.own = slices.DeleteFunc(m.records.own, func(o ownRecord) bool {
+		e, _ := s.Records.Find(o.key)
+		return !s.Number.Less(o.token) && (e.Token != o.token || e.Revoked)
+	})
 	m.showRecords()
 }
 

@@ -128,8 +128,8 @@ func TestARequestIsTakenWholeOrNotAtAll(t *testing.T) {
 	token := b.acquire(a, "a")
 	b.wants(message.ReasonConflict, c, absent("a"), owned("b"))
 	b.wants(message.ReasonOwned, c, nil, owned("b"), owned("a"))
-	b.wants(message.ReasonConflict, c, []message.Condition{{Key: "a", Token: member.Number{Version: 9}}},
-		owned("b"))
+	other := []message.Condition{{Key: "a", Token: member.Number{Version: 9}}}
+	b.wants(message.ReasonConflict, c, other, owned("b"))
 	b.wants(message.ReasonConflict, c, nil, owned("b"), drop("b")) // one change a key
 	b.run(b.timings.HeartbeatInterval)
 	if got := b.nodes[a].Records(); len(got) != 1 || b.holds(a, "a") != token {

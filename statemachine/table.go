@@ -4,7 +4,6 @@ package statemachine
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/athena-go/athena/member"
@@ -18,8 +17,7 @@ import (
 type table struct {
 	requests []request // wait for the next revision
 	bytes    int       // of the requests of others
-	// asked has the greatest id of a request, by the run that sent it.
-	asked map[member.Identity]uint64
+	asked    []requester
 	// answers wait until answerAt is committed.
 	answers  []reply
 	answerAt member.Number
@@ -30,8 +28,15 @@ type table struct {
 	// endsAt is no later than when the first of the owners is silent for too long;
 	// zero for never.
 	endsAt time.Time
-	// untold says that the members do not know yet that the newest table is committed.
-	untold bool
+	// progress says that more may be committed than at the last look, untold that the
+	// members do not know yet that the newest table is.
+	progress, untold bool
+}
+
+// requester is a run that sent requests, and the greatest id of them.
+type requester struct {
+	run member.Identity
+	id  uint64
 }
 
 // owner is a run that owns records.
@@ -68,14 +73,13 @@ func (m *Machine) onRecordRequest(in message.Message, b message.RecordRequest) {
 	case !m.durable.Held.Roster.Has(in.From):
 		m.drop(in, message.ReasonUnknownRun)
 		return
-	case b.ID <= m.lead.asked[in.From]:
+	}
+	last := m.lead.askedBy(in.From)
+	if b.ID <= last.id {
 		m.drop(in, message.ReasonRepeated)
 		return
 	}
-	if m.lead.asked == nil {
-		m.lead.asked = map[member.Identity]uint64{}
-	}
-	m.lead.asked[in.From] = b.ID
+	last.id = b.ID
 	if len(m.lead.requests) >= maxRequests || m.lead.bytes+b.Bytes() > maxRequestBytes {
 		m.refuse(in, message.ReasonBusy)
 		m.send(in.From.Address, message.RecordResponse{ID: b.ID, Reason: message.ReasonBusy})
@@ -85,12 +89,21 @@ func (m *Machine) onRecordRequest(in message.Message, b message.RecordRequest) {
 	m.lead.requests = append(m.lead.requests, request{in.From, b})
 }
 
+// askedBy is what is known of the requests of a run.
+func (t *table) askedBy(run member.Identity) *requester {
+	i := slices.IndexFunc(t.asked, func(a requester) bool { return a.run == run })
+	if i < 0 {
+		i = len(t.asked)
+		t.asked = append(t.asked, requester{run: run})
+	}
+	return &t.asked[i]
+}
+
 // tickTable notes what is committed, and makes the next revision of the records. (S)
 // Each is built on a committed one, by a leader with authority.
 func (m *Machine) tickTable() {
 	t := &m.lead.table
-	if m.role != member.Leading || len(m.durable.Held.Records) == 0 && len(t.requests) == 0 &&
-		t.answerAt.IsZero() && !t.untold {
+	if m.role != member.Leading {
 		return
 	}
 	m.commit()
@@ -107,8 +120,11 @@ func (m *Machine) mayRevise() bool {
 
 // commit notes that the present state is committed, once it is, and answers.
 func (m *Machine) commit() {
-	if m.records.committed == m.held() && m.lead.answerAt.IsZero() && !m.lead.untold ||
-		!m.settled() {
+	if !m.lead.progress {
+		return
+	}
+	m.lead.progress = false
+	if !m.settled() {
 		return
 	}
 	m.noteCommitted(m.held())
@@ -183,7 +199,8 @@ type draft struct {
 	number  member.Number
 	records member.Records
 	bytes   int
-	touched map[string]bool // keys that are other than before; true where they are set
+	touched map[string]bool // keys that are other than before
+	keys    []string        // those, in the order in which they were touched
 }
 
 func (d *draft) put(e member.Record) {
@@ -194,14 +211,21 @@ func (d *draft) put(e member.Record) {
 		d.bytes -= old.Bytes()
 	}
 	d.records.Put(e)
-	d.touched[e.Key] = true
+	d.touch(e.Key)
 }
 
 func (d *draft) drop(e member.Record) {
 	d.open()
 	d.bytes -= e.Bytes()
 	d.records.Drop(e.Key)
-	d.touched[e.Key] = false
+	d.touch(e.Key)
+}
+
+func (d *draft) touch(key string) {
+	if !d.touched[key] {
+		d.touched[key] = true
+		d.keys = append(d.keys, key)
+	}
 }
 
 // open makes the records ones that may be changed.
@@ -244,15 +268,14 @@ func (m *Machine) revise() bool {
 // tellRecords tells everyone what the newest revision changed.
 func (m *Machine) tellRecords(d *draft) {
 	u := message.RecordsUpdate{Number: d.number}
-	for key, set := range d.touched {
-		if e, ok := d.records.Find(key); set && ok {
+	slices.Sort(d.keys)
+	for _, key := range d.keys {
+		if e, ok := d.records.Find(key); ok {
 			u.Set = append(u.Set, e)
 		} else {
 			u.Dropped = append(u.Dropped, key)
 		}
 	}
-	slices.SortFunc(u.Set, func(a, b member.Record) int { return strings.Compare(a.Key, b.Key) })
-	slices.Sort(u.Dropped)
 	for _, p := range m.lead.peers {
 		if p.number.IsZero() {
 			m.align(p)
@@ -307,7 +330,7 @@ func (m *Machine) takenFrom(owner member.Identity, n member.Number) {
 func (m *Machine) takeRequests(d *draft) {
 	for len(m.lead.requests) > 0 {
 		r := m.lead.requests[0]
-		if slices.ContainsFunc(r.Changes, func(c message.Change) bool { return d.sets(c.Key) }) {
+		if slices.ContainsFunc(r.Changes, func(c message.Change) bool { return d.touched[c.Key] }) {
 			return
 		}
 		m.lead.requests = m.lead.requests[1:]
@@ -320,13 +343,6 @@ func (m *Machine) takeRequests(d *draft) {
 		}
 		m.lead.answers = append(m.lead.answers, reply{r.from, a})
 	}
-}
-
-// sets reports whether the revision sets key already, which another request may have
-// dropped again.
-func (d *draft) sets(key string) bool {
-	_, ok := d.touched[key]
-	return ok
 }
 
 // refusal says why a request is not taken.
@@ -401,6 +417,7 @@ func (m *Machine) takeRequest(d *draft, r request) {
 // took from an owner counts as every other loss.
 func (m *Machine) heldTable(before, s member.State) {
 	t := &m.lead.table
+	t.progress = true
 	t.owners = nil
 	for _, e := range s.Records {
 		i := slices.IndexFunc(t.owners, func(o owner) bool { return o.id == e.Owner })
@@ -421,11 +438,10 @@ func (m *Machine) heldTable(before, s member.State) {
 		}
 	}
 	t.lost = lost
-	for id := range t.asked {
-		if e, ok := s.Roster.Find(id.Address); ok && e.Identity != id {
-			delete(t.asked, id) // that run is over
-		}
-	}
+	t.asked = slices.DeleteFunc(t.asked, func(a requester) bool {
+		e, ok := s.Roster.Find(a.run.Address)
+		return ok && e.Identity != a.run // that run is over
+	})
 	m.noteEnds()
 }
 

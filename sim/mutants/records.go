@@ -86,8 +86,8 @@ var records = []Mutant{
 		Rule: "10: from sending a drop request on, the owner trusts no more",
 		Edits: []Edit{{
 			File: "statemachine/records.go",
-			Old:  "\tdelete(m.records.own, key)\n\tfor i",
-			New:  "\tfor i",
+			Old:  "\t\tm.records.own = slices.Delete(m.records.own, i, i+1)\n\t\tm.shown.moved = true\n",
+			New:  "\t\tm.shown.moved = i >= 0\n",
 		}},
 	},
 	{
@@ -108,8 +108,8 @@ var records = []Mutant{
 			New:  "!ok || e.Token != t ||",
 		}, {
 			File: "statemachine/records.go",
-			Old:  "(e.Token != token || e.Revoked) {",
-			New:  "e.Token != token {",
+			Old:  "(e.Token != o.token || e.Revoked)\n",
+			New:  "e.Token != o.token\n",
 		}},
 	},
 	{
@@ -117,8 +117,8 @@ var records = []Mutant{
 		Rule: "10: from sending MemberLeave on, the owner trusts no more",
 		Edits: []Edit{{
 			File: "statemachine/records.go",
-			Old:  "!ok || m.stopped || m.operate.leaving || !now",
-			New:  "!ok || m.stopped || !now",
+			Old:  "t.IsZero() || m.stopped || m.operate.leaving || !now",
+			New:  "t.IsZero() || m.stopped || !now",
 		}},
 		Test: "TestAMemberThatLeavesTrustsNoMore",
 	},
@@ -145,9 +145,10 @@ var records = []Mutant{
 		Rule: "10: a request is taken once at most",
 		Edits: []Edit{{
 			File: "statemachine/table.go",
-			Old:  "case b.ID <= m.lead.asked[in.From]:",
-			New:  "case b.ID == 0:",
+			Old:  "if b.ID <= last.id {",
+			New:  "if b.ID == 0 {",
 		}},
+		Test: "TestARequestIsTakenOnce",
 	},
 	{
 		Name: "request-of-another-leadership",
@@ -157,6 +158,7 @@ var records = []Mutant{
 			Old:  "case m.role != member.Leading || in.Claim != m.leader:",
 			New:  "case m.role != member.Leading || in.Claim.Leader != m.leader.Leader:",
 		}},
+		Test: "TestARequestIsOfOneLeadership",
 	},
 	{
 		Name: "loss-unnoted",
@@ -172,8 +174,8 @@ var records = []Mutant{
 		Rule: "10: a token belongs to one setting of a key",
 		Edits: []Edit{{
 			File: "statemachine/table.go",
-			Old:  "return d.sets(c.Key) }) {",
-			New:  "return false && d.sets(c.Key) }) {",
+			Old:  "return d.touched[c.Key] }) {",
+			New:  "return false && d.touched(c.Key) }) {",
 		}},
 	},
 }

@@ -13,7 +13,7 @@ import (
 const (
 	// MaxRecords bounds the records of a cluster.
 	MaxRecords = 2048
-	// MaxKeyBytes bounds a key; the shortest has one byte.
+	// MaxKeyBytes bounds a key; see IsKey.
 	MaxKeyBytes = 256
 	// MaxValueBytes bounds a value.
 	MaxValueBytes = 4 << 10
@@ -37,6 +37,12 @@ type Record struct {
 	// Revoked says that the owner must trust the record no more. It is dropped when
 	// the owner is known not to.
 	Revoked bool
+}
+
+// IsKey reports whether a record can have the key: not empty, of MaxKeyBytes at most, and
+// printable, since keys end up in logs and on terminals.
+func IsKey(key string) bool {
+	return key != "" && len(key) <= MaxKeyBytes && IsPrintable(key)
 }
 
 // IsOwned reports whether the record ends with its owner.

@@ -89,7 +89,7 @@ func (m *Machine) mayAsk(r message.RecordRequest) message.Reason {
 // tooLarge reports whether a request is beyond the limits of one.
 func tooLarge(r message.RecordRequest) bool {
 	bad := func(key string, value []byte) bool {
-		return key == "" || len(key) > member.MaxKeyBytes || len(value) > member.MaxValueBytes
+		return !member.IsKey(key) || len(value) > member.MaxValueBytes
 	}
 	return len(r.Conditions) > message.MaxConditions || len(r.Changes) > message.MaxChanges ||
 		slices.ContainsFunc(r.Conditions, func(c message.Condition) bool { return bad(c.Key, nil) }) ||

@@ -13,6 +13,12 @@ func BenchmarkKeepAlive(b *testing.B) { benchmark(b, keepAlive()) }
 
 func BenchmarkAlignment(b *testing.B) { benchmark(b, alignment(5)) }
 
+func BenchmarkFullAlignment(b *testing.B) {
+	s := state(5)
+	s.Records = most()
+	benchmark(b, envelope(message.ClusterAlignment{State: s}))
+}
+
 func benchmark(b *testing.B, m message.Message) {
 	frame, err := wire.Encode(m)
 	if err != nil {

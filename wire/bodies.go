@@ -90,8 +90,9 @@ func (c *codec) memberLeave(m *message.MemberLeave) {
 
 func (c *codec) recordRequest(m *message.RecordRequest) {
 	c.count(&m.ID)
-	list(c, "conditions", &m.Conditions, message.MaxConditions, minConditionBytes, c.condition)
-	list(c, "changes", &m.Changes, message.MaxChanges, minConditionBytes, c.change)
+	list(c, "a list of conditions", &m.Conditions, message.MaxConditions, minConditionBytes,
+		c.condition)
+	list(c, "a list of changes", &m.Changes, message.MaxChanges, minChangeBytes, c.change)
 }
 
 func (c *codec) condition(v *message.Condition) {
@@ -119,8 +120,28 @@ func (c *codec) recordResponse(m *message.RecordResponse) {
 
 func (c *codec) recordsUpdate(m *message.RecordsUpdate) {
 	c.number(&m.Number)
-	list(c, "records", &m.Set, member.MaxRecords, minRecordBytes, c.record)
-	list(c, "keys", &m.Dropped, member.MaxRecords, 2, c.key)
+	c.records((*member.Records)(&m.Set))
+	list(c, "a list of keys", &m.Dropped, member.MaxRecords, minDroppedBytes, c.dropped)
+	if c.err == nil && !isSorted(m.Dropped) {
+		c.fail("keys that are not sorted")
+	}
+}
+
+// dropped is the key of a record that is dropped.
+func (c *codec) dropped(key *string) {
+	outer := c.enter()
+	c.key(key)
+	c.leave(outer)
+}
+
+// isSorted reports whether keys are in strict order.
+func isSorted(keys []string) bool {
+	for i := 1; i < len(keys); i++ {
+		if keys[i-1] >= keys[i] {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *codec) leaderRelieve(m *message.LeaderRelieve) { c.claim(&m.Winner) }

@@ -18,10 +18,11 @@
 // The value is made of arrays, integers, booleans, strings (UTF-8), binaries
 // and, in events alone, one map of strings. A struct that may grow is an array
 // of its fields in the order of their declaration: the body, its header, the
-// event, a state, an accepted value, an entry of a roster. What will never grow
-// (address, identity, number, claim, stamp, proposal id) stands flat in the
-// array that holds it. Names, of members, clusters and events, are printable
-// (member.IsPrintable), since they end up in logs and on terminals.
+// event, a state, an accepted value, an entry of a roster, a record, what is asked
+// and said of one. What will never grow (address, identity, number, claim, stamp,
+// proposal id) stands flat in the array that holds it. Names, of members, clusters
+// and events, and keys of records are printable (member.IsPrintable), since they end
+// up in logs and on terminals.
 //
 //	body     [header, event, padding?]
 //	header   [from host, port, store id, incarnation, to host, port,
@@ -34,9 +35,10 @@
 // # Change
 //
 // Within one Version fields are only appended to these arrays: a reader skips
-// elements that it does not know, and a missing one is an error. Any other
-// change of bytes takes a new Version. A change of the files in testdata/golden
-// is such a change.
+// elements that it does not know. A missing one is an error unless the code says
+// since when it is there: frames of before, kept in testdata/before, are still read.
+// Any other change of bytes takes a new Version, and so does any other change of the
+// files in testdata/golden.
 //
 // # Order of checks
 //

@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -152,11 +154,51 @@ func hostileFrames(t *testing.T) map[string][]byte {
 		state[4].([]any)[i] = []any{}
 	}
 	out["roster of empty arrays"] = build(t, frame, body)
+	out["records of the least bytes"] = build(t, encode(t, vote()), leastRecords(t, 1))
+	out["records without values"] = build(t, encode(t, vote()), leastRecords(t, 0))
+	update := parse(t, golden(t)[message.KindRecordsUpdate.String()])
+	short := make([]any, member.MaxRecords)
+	for i := range short {
+		short[i] = []any{"aaa"}
+	}
+	update[1].([]any)[3] = short
+	out["keys of the least bytes"] = build(t, golden(t)[message.KindRecordsUpdate.String()], update)
 	body[0].([]any)[0] = strings.Repeat("h", 200_000)
 	out["host of 200,000 bytes"] = build(t, frame, body)
 	out["event with a null after its payload"] = build(t, []byte{0xae, wire.Version, 0xff},
 		[]any{"name", make([]byte, 100_000), nil})
 	return out
+}
+
+func vote() message.Message {
+	for _, m := range typical() {
+		if m.Body.Kind() == message.KindVote {
+			return m
+		}
+	}
+	panic("no vote is typical")
+}
+
+// leastRecords is the body of a vote with two tables of as many records as there may be,
+// each of as few bytes as there may be for a value of so many. That the last key is there
+// twice is found when all are there.
+func leastRecords(t *testing.T, value int) []any {
+	t.Helper()
+	body := parse(t, encode(t, vote()))
+	fields := body[1].([]any)
+	accepted := fields[len(fields)-4].([]any)
+	for n, state := range []any{accepted[len(accepted)-1], fields[len(fields)-1]} {
+		table := make([]any, member.MaxRecords)
+		for i := range table {
+			key := string([]byte{'0' + byte(i/64), '0' + byte(i%64)})
+			table[i] = []any{key, make([]byte, value), "", 0, make([]byte, 16), 0, 0, 0, 0, false}
+		}
+		if n == 1 {
+			table[len(table)-1] = table[len(table)-2]
+		}
+		state.([]any)[5] = table
+	}
+	return body
 }
 
 func TestDepthOf8IsAccepted(t *testing.T) {
@@ -396,15 +438,91 @@ func rosterRanges(t *testing.T) []rangeCase {
 		{"a name in a roster", align, "a\x07", []int{1, 0, 4, 0, 4}, `the name "a\a"`},
 		{"a name in an update", status, "a\x07", []int{1, 2, 4}, `the name "a\a"`},
 		{"an empty roster", align, []any{}, []int{1, 0, 4}, ""},
-		{"a member that is a number", align, []any{1, 2}, []int{1, 0, 4}, "a roster"},
+		{"a member that is a number", align, []any{1, 2}, []int{1, 0, 4}, "want an array"},
+		{"more members than bytes", align, make([]any, 25), []int{1, 0, 4}, "a roster of 25 in"},
 		{"a roster out of order", align, []any{b, a}, []int{1, 0, 4}, "not sorted"},
 		{"a roster with one twice", align, []any{b, b}, []int{1, 0, 4}, "not sorted"},
 		{"a roster of 256", align, many, []int{1, 0, 4}, "a roster of 256"},
 	}
 }
 
+// keys is a list of n keys that are dropped.
+func keys(n int) []any {
+	out := make([]any, n)
+	for i := range out {
+		out[i] = []any{fmt.Sprintf("%08d", i)}
+	}
+	return out
+}
+
+func recordRanges(t *testing.T) []rangeCase {
+	const (
+		align  = message.KindClusterAlignment
+		update = message.KindRecordsUpdate
+		ask    = message.KindRecordRequest
+	)
+	text := func(n int) string { return strings.Repeat("x", n) }
+	table := parse(t, golden(t)[align.String()])[1].([]any)[0].([]any)[5].([]any)
+	a, b := table[0], table[1]
+	many := func(n, value int) []any {
+		out := make([]any, n)
+		for i := range out {
+			r := slices.Clone(a.([]any))
+			r[0], r[1] = fmt.Sprintf("%08d", i), make([]byte, value)
+			out[i] = r
+		}
+		return out
+	}
+	conditions, changes := make([]any, message.MaxConditions+1), make([]any, message.MaxChanges+1)
+	for i := range conditions {
+		conditions[i] = []any{text(8), 1, 1}
+		changes[i] = []any{text(8), false, []byte("v"), false, 1}
+	}
+	state, set, dropped := []int{1, 0, 5}, []int{1, 2}, []int{1, 3}
+	return []rangeCase{
+		{"no records", align, []any{}, state, ""},
+		{"nil for records", align, nil, state, "want an array, got nil"},
+		{"records out of order", align, []any{b, a}, state, "not sorted by key"},
+		{"a record twice", align, []any{a, a}, state, "not sorted by key"},
+		{"set out of order", update, []any{b, a}, set, "not sorted by key"},
+		{"set twice", update, []any{a, a}, set, "not sorted by key"},
+		{"dropped out of order", update, []any{[]any{"beta"}, []any{"alpha"}}, dropped, "not sorted"},
+		{"dropped twice", update, []any{[]any{"beta"}, []any{"beta"}}, dropped, "not sorted"},
+		{"as many as there may be", align, many(member.MaxRecords, 0), state, ""},
+		{"one record more", align, many(member.MaxRecords+1, 0), state, "a table of 2049"},
+		{"one set more", update, many(member.MaxRecords+1, 0), set, "a table of 2049"},
+		{"as many dropped as there may be", update, keys(member.MaxRecords), dropped, ""},
+		{"one dropped more", update, keys(member.MaxRecords + 1), dropped, "keys of 2049"},
+		{"more records than bytes", align, make([]any, 40), state, "a table of 40 in"},
+		{"more keys than bytes", update, make([]any, 99), dropped, "keys of 99 in"},
+		{"more conditions than bytes", ask, make([]any, 30), []int{1, 1}, "conditions of 30 in"},
+		{"more changes than bytes", ask, make([]any, 30), []int{1, 2}, "changes of 30 in"},
+		{"one condition more", ask, conditions, []int{1, 1}, "conditions of 65"},
+		{"as many conditions as there may be", ask, conditions[1:], []int{1, 1}, ""},
+		{"one change more", ask, changes, []int{1, 2}, "changes of 65"},
+		{"as many changes as there may be", ask, changes[1:], []int{1, 2}, ""},
+		{"records of too many bytes", align, many(100, 4000), state, "the limit is 393216"},
+		{"set of too many bytes", update, many(100, 4000), set, "the limit is 393216"},
+		{"an empty key", align, "", []int{1, 0, 5, 0, 0}, "the key \"\""},
+		{"the longest key", align, text(256), []int{1, 0, 5, 2, 0}, ""},
+		{"a longer key", align, text(257), []int{1, 0, 5, 2, 0}, "a string of 257"},
+		{"a key of two lines", align, "a\nb", []int{1, 0, 5, 0, 0}, `the key "a\nb"`},
+		{"a key that is set", update, "", []int{1, 2, 0, 0}, `the key ""`},
+		{"a key that is dropped", update, "\x1b", []int{1, 3, 0, 0}, `the key "\x1b"`},
+		{"a key in a condition", ask, "", []int{1, 1, 0, 0}, `the key ""`},
+		{"a key in a change", ask, text(257), []int{1, 2, 0, 0}, "a string of 257"},
+		{"the longest value", align, make([]byte, 4096), []int{1, 0, 5, 0, 1}, ""},
+		{"a longer value", align, make([]byte, 4097), []int{1, 0, 5, 0, 1}, "a binary of 4097"},
+		{"a longer value in a change", ask, make([]byte, 4097), []int{1, 2, 0, 2}, "a binary of 4097"},
+		{"a string as value", align, "v", []int{1, 0, 5, 0, 1}, "want a binary"},
+		{"an owner without a port", align, 0, []int{1, 0, 5, 0, 3}, "an address"},
+		{"a boolean for revoked", align, 1, []int{1, 0, 5, 0, 9}, "want a boolean"},
+	}
+}
+
 func TestRangesAreChecked(t *testing.T) {
-	for _, c := range append(plainRanges(), rosterRanges(t)...) {
+	cases := slices.Concat(plainRanges(), rosterRanges(t), recordRanges(t))
+	for _, c := range cases {
 		got, err := wire.Decode(set(t, c.kind, c.value, c.path...))
 		checkRefused(t, c.name, got, err, c.want)
 	}

@@ -45,6 +45,30 @@ func TestLargestMessageFitsIntoAFrame(t *testing.T) {
 	}
 }
 
+// Records.Bytes is what everybody relies on who keeps a table within its limit.
+func TestRecordsTakeNoMoreThanTheirBytes(t *testing.T) {
+	none := len(encode(t, envelope(message.ClusterAlignment{})))
+	check := func(t rapid.TB, name string, r member.Records) {
+		frame, err := wire.Encode(envelope(message.ClusterAlignment{State: member.State{Records: r}}))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := len(frame) - none; got > r.Bytes() {
+			t.Fatalf("%s: %d records take %d bytes, Bytes says %d", name, len(r), got, r.Bytes())
+		}
+	}
+	for name, r := range map[string]member.Records{"fewest": fewest(), "most": most()} {
+		if r.Bytes() != member.MaxRecordsBytes {
+			t.Errorf("%s: %d bytes are not full", name, r.Bytes())
+		}
+		check(t, name, r)
+		for n := range r {
+			check(t, name, r[n:n+1])
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) { check(t, "drawn", drawRecords(t)) })
+}
+
 func TestKeepAlivesArePadded(t *testing.T) {
 	hot := []message.Kind{
 		message.KindLeaderKeepAlive, message.KindLeaderKeepAliveAck,
@@ -222,7 +246,58 @@ func drawState(t *rapid.T) member.State {
 	for _, a := range slices.SortedFunc(maps.Keys(drawn), member.Address.Compare) {
 		s.Roster = append(s.Roster, drawn[a])
 	}
+	s.Records = drawRecords(t)
 	return s
+}
+
+// drawKeys draws keys in order, each once.
+func drawKeys(t *rapid.T) []string {
+	drawn := make(map[string]bool)
+	for range rapid.IntRange(0, 6).Draw(t, "keys") {
+		drawn[drawName(t, 1, member.MaxKeyBytes)] = true
+	}
+	return slices.Sorted(maps.Keys(drawn))
+}
+
+// drawValue draws a value; an empty one is nil, as it is read.
+func drawValue(t *rapid.T) []byte {
+	b := rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "value")
+	if len(b) == 0 {
+		return nil
+	}
+	return b
+}
+
+func drawRecords(t *rapid.T) member.Records {
+	var r member.Records
+	for _, key := range drawKeys(t) {
+		e := member.Record{
+			Key: key, Value: drawValue(t), Session: rapid.Uint64().Draw(t, "session"),
+			Token: drawNumber(t), Revoked: rapid.Bool().Draw(t, "revoked"),
+		}
+		if rapid.Bool().Draw(t, "owned") {
+			e.Owner = drawIdentity(t)
+		}
+		r = append(r, e)
+	}
+	return r
+}
+
+func drawRequest(t *rapid.T) message.RecordRequest {
+	r := message.RecordRequest{ID: drawCount(t, "id")}
+	for range rapid.IntRange(0, 3).Draw(t, "conditions") {
+		r.Conditions = append(r.Conditions, message.Condition{
+			Key: drawName(t, 1, member.MaxKeyBytes), Token: drawNumber(t),
+		})
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "changes") {
+		r.Changes = append(r.Changes, message.Change{
+			Key: drawName(t, 1, member.MaxKeyBytes), Drop: rapid.Bool().Draw(t, "drop"),
+			Value: drawValue(t), Owned: rapid.Bool().Draw(t, "owned"),
+			Session: rapid.Uint64().Draw(t, "session"),
+		})
+	}
+	return r
 }
 
 func drawTimings(t *rapid.T) message.Timings {
@@ -270,6 +345,7 @@ func drawBody(t *rapid.T) message.Body {
 	case message.KindLeaderKeepAliveAck:
 		return message.LeaderKeepAliveAck{
 			Echo: drawStamp(t), Stamp: drawStamp(t), Healthy: yes(), Quorate: yes(),
+			Extends: yes(), Committed: drawNumber(t),
 		}
 	case message.KindSeedKeepAlive:
 		return message.SeedKeepAlive{}
@@ -298,6 +374,24 @@ func drawBody(t *rapid.T) message.Body {
 		return message.LeaderElected{ID: drawID(t), State: drawState(t)}
 	case message.KindMemberLeave:
 		return message.MemberLeave{GivenUp: drawClaim(t), Successor: drawAddress(t, true), Stays: yes()}
+	default:
+		return drawRecordBody(t, kind)
+	}
+}
+
+func drawRecordBody(t *rapid.T, kind message.Kind) message.Body {
+	switch kind {
+	case message.KindRecordRequest:
+		return drawRequest(t)
+	case message.KindRecordResponse:
+		return message.RecordResponse{
+			ID: drawCount(t, "id"), Reason: message.Reason(rapid.Uint8().Draw(t, "reason")),
+			Number: drawNumber(t),
+		}
+	case message.KindRecordsUpdate:
+		return message.RecordsUpdate{
+			Number: drawNumber(t), Set: drawRecords(t), Dropped: drawKeys(t),
+		}
 	default:
 		t.Fatalf("no generator for %s", kind)
 		return nil

@@ -3,6 +3,7 @@
 package wire_test
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"strings"
@@ -63,8 +64,20 @@ func roster(size int) member.Roster {
 	return r
 }
 
+// records are one with an owner, one that is revoked, and one of nobody without a value.
+func records() member.Records {
+	token := member.Number{Version: 6, Revision: 41}
+	return member.Records{
+		{Key: "jobs/leader", Value: []byte("n2"), Owner: identity(2), Session: 300, Token: token},
+		{Key: "jobs/next", Value: []byte{0, 0xff}, Owner: identity(3), Token: token, Revoked: true},
+		{Key: "limit", Token: number()},
+	}
+}
+
 func state(size int) member.State {
-	return member.State{Number: number(), Leader: address(1), Roster: roster(size)}
+	return member.State{
+		Number: number(), Leader: address(1), Roster: roster(size), Records: records(),
+	}
 }
 
 func envelope(body message.Body) message.Message {
@@ -103,7 +116,10 @@ func typical() []message.Message {
 		message.MemberStatusUpdate{Number: number(), Member: roster(3)[2]},
 		alignment(3).Body,
 		keepAlive().Body,
-		message.LeaderKeepAliveAck{Echo: stamp(2), Stamp: stamp(1), Healthy: true, Quorate: true},
+		message.LeaderKeepAliveAck{
+			Echo: stamp(2), Stamp: stamp(1), Healthy: true, Quorate: true, Extends: true,
+			Committed: number(),
+		},
 		message.SeedKeepAlive{},
 		message.SeedKeepAliveAck{},
 		message.LeaderRelieve{Winner: claim(3)},
@@ -121,6 +137,15 @@ func typical() []message.Message {
 		},
 		message.LeaderElected{ID: proposalID(2), State: state(3)},
 		message.MemberLeave{GivenUp: claim(2), Successor: address(3), Stays: true},
+		message.RecordRequest{
+			ID: 70_000, Conditions: []message.Condition{{Key: "jobs/leader", Token: number()}, {Key: "new"}},
+			Changes: []message.Change{
+				{Key: "jobs/leader", Value: []byte("n2"), Owned: true, Session: 300},
+				{Key: "limit", Drop: true},
+			},
+		},
+		message.RecordResponse{ID: 70_000, Reason: message.ReasonConflict, Number: number()},
+		message.RecordsUpdate{Number: number(), Set: records(), Dropped: []string{"jobs/old", "länge"}},
 	}
 	out := make([]message.Message, 0, len(bodies))
 	for _, b := range bodies {
@@ -171,6 +196,12 @@ func zero() []message.Message {
 			m.Body = message.LeaderElected{}
 		case message.MemberLeave:
 			m.Body = message.MemberLeave{}
+		case message.RecordRequest:
+			m.Body = message.RecordRequest{}
+		case message.RecordResponse:
+			m.Body = message.RecordResponse{}
+		case message.RecordsUpdate:
+			m.Body = message.RecordsUpdate{}
 		}
 		m.From = member.Identity{Address: member.Address{Host: "a", Port: 1}}
 		m.To, m.Claim = member.Address{}, member.Claim{}
@@ -198,25 +229,82 @@ func largestMember(n int) member.Member {
 	}
 }
 
+// fewest is the table that takes most bytes: no more records than it needs to be full.
+func fewest() member.Records {
+	var r member.Records
+	for n := 0; ; n++ {
+		e := largestRecord(n, member.MaxKeyBytes)
+		left := member.MaxRecordsBytes - r.Bytes() - e.Bytes()
+		if left < 0 {
+			return r
+		}
+		e.Value = bytes.Repeat([]byte{0xff}, min(left, member.MaxValueBytes))
+		r = append(r, e)
+	}
+}
+
+// most is a full table of as many records as there may be.
+func most() member.Records {
+	r := make(member.Records, member.MaxRecords)
+	for n := range r {
+		r[n] = largestRecord(n, 8)
+		r[n].Owner.Address.Host = "host"
+		left := member.MaxRecordsBytes/member.MaxRecords - r[n].Bytes()
+		r[n].Value = bytes.Repeat([]byte{0xff}, left)
+	}
+	return r
+}
+
+func largestRecord(n, key int) member.Record {
+	return member.Record{
+		Key: fmt.Sprintf("%0*d", key, n), Owner: largestIdentity(0), Session: math.MaxUint64,
+		Token:   member.Number{Version: member.MaxCount, Revision: member.MaxCount},
+		Revoked: true,
+	}
+}
+
+func largestRequest() message.RecordRequest {
+	r := message.RecordRequest{ID: member.MaxCount}
+	for n := range message.MaxConditions {
+		e := largestRecord(n, member.MaxKeyBytes)
+		r.Conditions = append(r.Conditions, message.Condition{Key: e.Key, Token: e.Token})
+	}
+	for n := range message.MaxChanges {
+		r.Changes = append(r.Changes, message.Change{
+			Key: largestRecord(n, member.MaxKeyBytes).Key, Drop: true,
+			Value: make([]byte, member.MaxValueBytes), Owned: true, Session: math.MaxUint64,
+		})
+	}
+	return r
+}
+
+func largestUpdate() message.RecordsUpdate {
+	u := message.RecordsUpdate{Number: fewest()[0].Token, Set: fewest()}
+	for n := range member.MaxRecords {
+		u.Dropped = append(u.Dropped, largestRecord(n, member.MaxKeyBytes).Key)
+	}
+	return u
+}
+
 // largest are the messages that no other of their kind exceeds in length,
 // where the kind holds a state, and others with every number at its limit.
 func largest() []message.Message {
-	const most = member.MaxCount
+	const count = member.MaxCount
 	var (
-		top   = member.Number{Version: most, Revision: most}
-		claim = member.Claim{Chosen: true, Version: most, Leader: largestAddress(0)}
-		id    = paxos.ID{Version: most, Ballot: paxos.Ballot{
-			Round: most, Proposer: largestAddress(0), Incarnation: most,
+		top   = member.Number{Version: count, Revision: count}
+		claim = member.Claim{Chosen: true, Version: count, Leader: largestAddress(0)}
+		id    = paxos.ID{Version: count, Ballot: paxos.Ballot{
+			Round: count, Proposer: largestAddress(0), Incarnation: count,
 			StoreID: largestIdentity(0).StoreID,
 		}}
-		full = member.State{Number: top, Leader: largestAddress(0)}
+		full = member.State{Number: top, Leader: largestAddress(0), Records: fewest()}
 		year = message.Timings{
 			HeartbeatInterval: math.MaxInt64, HeartbeatTimeout: math.MaxInt64,
 			LeaderTimeout: math.MaxInt64, LeaseTimeout: math.MaxInt64,
 			TTLTimeout: math.MaxInt64, RetryInterval: math.MaxInt64,
 		}
-		early = message.Stamp{Version: most, Incarnation: most, Clock: math.MinInt64}
-		late  = message.Stamp{Version: most, Incarnation: most, Clock: math.MaxInt64}
+		early = message.Stamp{Version: count, Incarnation: count, Clock: math.MinInt64}
+		late  = message.Stamp{Version: count, Incarnation: count, Clock: math.MaxInt64}
 	)
 	for n := range member.MaxMembers {
 		full.Roster = append(full.Roster, largestMember(n))
@@ -224,20 +312,22 @@ func largest() []message.Message {
 	bodies := []message.Body{
 		message.Greet{
 			Active: true, Name: strings.Repeat("é", member.MaxNameBytes/2),
-			Cluster: strings.Repeat("c", member.MaxClusterBytes), Size: member.MaxMembers, SeedDigest: most,
+			Cluster: strings.Repeat("c", member.MaxClusterBytes), Size: member.MaxMembers, SeedDigest: count,
 			Timings: year, MinProtocol: math.MaxUint16, MaxProtocol: math.MaxUint16,
 		},
-		message.LeaderQuery{ID: most, Held: full},
-		message.JoinClusterResponse{Accepted: true, Reason: math.MaxUint8, Known: most},
+		message.LeaderQuery{ID: count, Held: full},
+		message.JoinClusterResponse{Accepted: true, Reason: math.MaxUint8, Known: count},
 		message.MemberStatusUpdate{Number: top, Member: largestMember(0)},
 		message.ClusterAlignment{State: full},
 		message.LeaderKeepAlive{
-			Number: top, Digest: most, Bound: most, Echo: early, Stamp: late, Drained: true,
+			Number: top, Digest: count, Bound: count, Echo: early, Stamp: late, Drained: true,
 		},
-		message.LeaderKeepAliveAck{Echo: late, Stamp: early, Healthy: true, Quorate: true},
+		message.LeaderKeepAliveAck{
+			Echo: late, Stamp: early, Healthy: true, Quorate: true, Extends: true, Committed: top,
+		},
 		message.ReJoinCluster{GivenUp: claim, Winner: claim},
 		message.Proposal{
-			Stage: message.Formal, ID: id, Founding: true, SeedDigest: most,
+			Stage: message.Formal, ID: id, Founding: true, SeedDigest: count,
 			Held: top, Base: top, State: full,
 		},
 		message.Vote{
@@ -246,6 +336,9 @@ func largest() []message.Message {
 		},
 		message.LeaderElected{ID: id, State: full},
 		message.MemberLeave{GivenUp: claim, Successor: largestAddress(0), Stays: true},
+		largestRequest(),
+		message.RecordResponse{ID: count, Reason: math.MaxUint8, Number: top},
+		largestUpdate(),
 	}
 	out := make([]message.Message, 0, len(bodies))
 	for _, b := range bodies {

@@ -122,17 +122,19 @@ func (c *codec) record(r *member.Record) {
 // key is that of a record.
 func (c *codec) key(v *string) {
 	c.text(v, member.MaxKeyBytes)
-	if *v == "" {
-		c.fail("an empty key")
+	if !member.IsKey(*v) {
+		c.fail("the key %q, which is empty or not printable", *v)
 	}
 }
 
-// Less bytes than any element of a list has. They keep what a declared length allocates
-// near to what the frame really holds.
+// No element of a list has less bytes, as this package writes it. They keep what a declared
+// length allocates near to what the frame really holds.
 const (
 	minEntryBytes     = 24
 	minRecordBytes    = 32
-	minConditionBytes = 4
+	minConditionBytes = 7
+	minChangeBytes    = 10
+	minDroppedBytes   = 5
 )
 
 // list is at most most elements of at least size bytes, each of them one value. An empty

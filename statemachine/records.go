@@ -261,6 +261,10 @@ func (m *Machine) onRecordsUpdate(in message.Message, b message.RecordsUpdate) {
 	for _, e := range b.Set {
 		r.Put(e)
 	}
+	if len(r) > member.MaxRecords || r.Bytes() > member.MaxRecordsBytes {
+		m.drop(in, message.ReasonTooLarge) // it would fit into no frame and no store
+		return
+	}
 	next := s.NextRecords(r)
 	if !m.plausible(next) {
 		m.drop(in, message.ReasonNotCandidate)

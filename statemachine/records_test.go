@@ -362,6 +362,7 @@ func TestLimitsOfRecords(t *testing.T) {
 	long := string(bytes.Repeat([]byte("k"), member.MaxKeyBytes+1))
 	b.wants(message.ReasonTooLarge, i, nil, owned(long))
 	b.wants(message.ReasonTooLarge, i, nil, owned(""))
+	b.wants(message.ReasonTooLarge, i, nil, owned("\xff")) // it would fit into no frame
 	b.wants(message.ReasonTooLarge, i, absent(long))
 	b.wants(message.ReasonTooLarge, i, nil,
 		message.Change{Key: "k", Value: make([]byte, member.MaxValueBytes+1)})
@@ -380,6 +381,31 @@ func TestLimitsOfRecords(t *testing.T) {
 		t.Errorf("got %d bytes of records, the limit is %d", got, member.MaxRecordsBytes)
 	}
 	b.wants(message.ReasonNone, i, nil, drop("k0")) // there is always a way back
+}
+
+// A table that is larger than it may be could be neither sent nor saved.
+func TestNoUpdateMakesTheTableTooLarge(t *testing.T) {
+	for _, c := range []struct{ set, size, want int }{
+		{500, 0, 2000}, {40, member.MaxValueBytes, 80},
+	} {
+		b, others := recorders(t, 3)
+		i, l := others[0], b.quorate()
+		for n := range 5 {
+			held := b.nodes[i].durable.Held
+			u := message.RecordsUpdate{Number: held.Number}
+			u.Number.Revision++
+			for k := range c.set {
+				key := fmt.Sprintf("k%d/%03d", n, k)
+				u.Set = append(u.Set, member.Record{Key: key, Value: make([]byte, c.size)})
+			}
+			b.take(b.nodes[i], b.nodes[i].Step(b.now, message.Message{
+				From: held.LeaderIdentity(), To: addr(i), Claim: b.claim(l), Body: u,
+			}))
+		}
+		if got := len(b.nodes[i].durable.Held.Records); got != c.want {
+			t.Errorf("values of %d bytes: n%d holds %d records, want %d", c.size, i+1, got, c.want)
+		}
+	}
 }
 
 // A member may have so many requests open, and a leader lets so many wait.

@@ -80,8 +80,9 @@ func (n *Node) runLooking(look func(message.Message)) {
 		case <-n.quit:
 			return
 		case m := <-n.inbox:
-			look(m)
-			out = n.machine.Step(n.clock(), m)
+			n.leave(m.large)
+			look(m.Message)
+			out = n.machine.Step(n.clock(), m.Message)
 		case c := <-n.calls:
 			var err error
 			out, err = c.verb(n.clock())

@@ -19,9 +19,21 @@ import (
 // protocol is the version of the protocol that this program speaks.
 const protocol = 1
 
-// inboxLength is how many decoded events wait for the loop. When there are
-// more, the connections are read later.
-const inboxLength = 256
+// What waits for the loop, decoded. When there is more, the connections are read later.
+// An event takes up to four times the bytes of its frame: all of them, some 32 MiB.
+const (
+	inboxLength = 256
+	// maxLarge bounds those of frames of more than largeBytes, and such frames while
+	// they are decoded. Heartbeats have a few hundred bytes.
+	maxLarge   = 4
+	largeBytes = 16 << 10
+)
+
+// arrival is a decoded event that waits for the loop.
+type arrival struct {
+	message.Message
+	large bool
+}
 
 // inbound is the node as its transport sees it (transport.Handler).
 type inbound struct{ *Node }
@@ -48,26 +60,51 @@ var errMisplaced = errors.New("cluster: a second greet")
 // System decodes an event and hands it to the loop. What no sound node sends
 // closes the connection.
 func (n inbound) System(from member.Identity, frame []byte) error {
+	large := len(frame) > largeBytes
+	if large {
+		select {
+		case n.large <- struct{}{}:
+		case <-n.quit:
+			return nil
+		}
+	}
+	m, err := n.decode(from, frame)
+	if err != nil || m.Body == nil {
+		n.leave(large)
+		return err
+	}
+	n.heard.message(m)
+	select {
+	case n.inbox <- arrival{m, large}:
+	case <-n.quit:
+	}
+	return nil
+}
+
+// decode reads an event; one without a body, and no error, is not for this node.
+func (n inbound) decode(from member.Identity, frame []byte) (message.Message, error) {
 	m, err := wire.Decode(frame)
 	switch {
 	case errors.Is(err, wire.ErrUnknownKind), errors.Is(err, wire.ErrVersion):
 		// What a later version of this program says to its like.
 		_ = n.drop(from, dropUnknownKind, err)
-		return nil
+		return message.Message{}, nil
 	case err != nil:
-		return n.drop(from, dropMalformed, err)
+		return m, n.drop(from, dropMalformed, err)
 	case m.From.Address != from.Address:
-		return n.drop(from, dropOtherSender,
+		return m, n.drop(from, dropOtherSender,
 			fmt.Errorf("cluster: event says that it is from %s", m.From.Address))
 	case m.Body.Kind() == message.KindGreet:
-		return n.drop(from, dropMisplaced, errMisplaced)
+		return m, n.drop(from, dropMisplaced, errMisplaced)
 	}
-	n.heard.message(m)
-	select {
-	case n.inbox <- m:
-	case <-n.quit:
+	return m, nil
+}
+
+// leave makes room for another large event after one.
+func (n *Node) leave(large bool) {
+	if large {
+		<-n.large
 	}
-	return nil
 }
 
 // Custom decodes an event and hands it to its handlers. It blocks while they

@@ -78,6 +78,68 @@ func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 	})
 }
 
+// TestFewLargeEventsWaitForTheLoop, while small ones do not wait for them; that they are
+// refused, or taken, makes room for more.
+func TestFewLargeEventsWaitForTheLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 2)
+		opened, err := open(t.Context(), w.config(0, Config{}), newOptions(w.options(0)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.nodes = []*Node{opened}
+		n, peer := inbound{opened}, at(1, 1).Identity
+		frame := func(records int) []byte {
+			m := message.Message{From: peer, To: address(0)}
+			s := member.State{Number: member.Number{Version: 1}}
+			for i := range records {
+				key := fmt.Sprintf("%04d", i)
+				s.Records = append(s.Records, member.Record{Key: key, Value: make([]byte, 4000)})
+			}
+			m.Body = message.ClusterAlignment{State: s}
+			b, err := wire.Encode(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		}
+		large := frame(90)
+		for range 3 * maxLarge {
+			go func() {
+				if err := n.System(peer, large); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		synctest.Wait()
+		for range 10 {
+			go n.System(peer, frame(0))
+		}
+		synctest.Wait()
+		if got, want := len(n.inbox), maxLarge+10; got != want {
+			t.Errorf("%d events wait, want %d large ones and 10 small ones", got, maxLarge)
+		}
+		taken := 0
+		go n.runLooking(func(m message.Message) {
+			if b, ok := m.Body.(message.ClusterAlignment); ok && len(b.State.Records) > 0 {
+				taken++
+			}
+		})
+		for range 2 * maxLarge {
+			bad := large[:len(large)-1]
+			if err := n.System(peer, bad); err == nil {
+				t.Error("a large frame that is cut off: no error")
+			}
+		}
+		synctest.Wait()
+		if taken != 3*maxLarge || len(n.large) != 0 {
+			t.Errorf("%d large events were taken and %d places are, want all %d and none",
+				taken, len(n.large), 3*maxLarge)
+		}
+		w.close()
+	})
+}
+
 // TestAnEventThatNobodyHandlesIsWarnedOf, where it came to, once for each name and
 // sender, also where the sender makes up names; its sender is not told.
 func TestAnEventThatNobodyHandlesIsWarnedOf(t *testing.T) {

@@ -53,8 +53,9 @@ func (n *Node) run() {
 		case <-n.quit:
 			return
 		case m := <-n.inbox:
+			n.leave(m.large)
 			now = n.clock()
-			out = n.machine.Step(now, m)
+			out = n.machine.Step(now, m.Message)
 		case p := <-n.refusals:
 			now = n.clock()
 			out = n.machine.Refused(now, p)

@@ -14,7 +14,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/statemachine"
 	"github.com/athena-go/athena/transport"
@@ -35,7 +34,8 @@ type Node struct {
 
 	machine   *statemachine.Machine // of the loop alone, as is the complaint
 	complaint complaint
-	inbox     chan message.Message
+	inbox     chan arrival
+	large     chan struct{}           // one entry a large event that is decoded or waits
 	refusals  chan statemachine.Probe // hosts that refuse the port of a leader
 	calls     chan call
 

@@ -56,7 +56,8 @@ func open(ctx context.Context, cfg Config, o options) (*Node, error) {
 		log:   o.logger,
 		clock: o.clock,
 		store: o.store,
-		inbox: make(chan message.Message, inboxLength),
+		inbox: make(chan arrival, inboxLength),
+		large: make(chan struct{}, maxLarge),
 
 		refusals: make(chan statemachine.Probe),
 		calls:    make(chan call),

@@ -8,6 +8,10 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
+// MaxBytes bounds a message, encoded: what package wire accepts and makes, and a transport
+// carries.
+const MaxBytes = 1 << 20
+
 // Message is one system event under way. From and Claim are the header that
 // every event carries, so that a receiver sees at once who is behind.
 type Message struct {

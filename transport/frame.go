@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"github.com/athena-go/athena/message"
 )
 
 const (
 	// MaxSystemBytes bounds a system frame.
-	MaxSystemBytes = 256 << 10
+	MaxSystemBytes = message.MaxBytes
 	// DefaultCustomBytes bounds a custom frame unless Config says otherwise.
 	DefaultCustomBytes = 1 << 20
 	// MaxCustomBytes bounds Config.CustomBytes.

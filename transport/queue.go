@@ -8,9 +8,10 @@ import (
 )
 
 const (
-	// maxQueuedFrames and maxQueuedBytes bound the system frames that wait.
+	// maxQueuedFrames and maxQueuedBytes bound the system frames that wait, so that a
+	// large one does not displace another.
 	maxQueuedFrames = 64
-	maxQueuedBytes  = 1 << 20
+	maxQueuedBytes  = 2 * MaxSystemBytes
 	// maxQueuedTime is how old a system frame may get while it waits. It was
 	// true of its sender when it was sent; later it only makes noise.
 	maxQueuedTime = 2 * time.Second

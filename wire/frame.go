@@ -15,7 +15,7 @@ const (
 	// MaxFrameBytes bounds a system frame. Whatever Encode accepts fits: the
 	// largest is a vote with two states of member.MaxMembers with the longest names, and
 	// as many records as may be.
-	MaxFrameBytes = 1 << 20
+	MaxFrameBytes = message.MaxBytes
 	// MinKeepAliveBytes is the least length of a keep-alive and its ack. QUIC
 	// answers a packet of 42 bytes or less with no stateless reset, and the
 	// restart of a peer is noticed by that reset.

@@ -36,7 +36,8 @@ const (
 	// with a reader that is fast, to what a round trip of 10 ms takes at 25 MB/s. A
 	// peer may fill the windows of the streams of frames and of all bulk streams,
 	// its own and ours: streamsWindow, 9 MiB, bounds what a peer can make this node
-	// keep, and 1.2 MiB before it is admitted.
+	// keep in them, and 1.2 MiB before it is admitted. What is read of a frame comes
+	// to it, one a kind: 5 MiB of three, with the memory that each is growing out of.
 	// All of it fits into the window of the connection, so that bulk streams and
 	// custom frames which nobody reads do not stop system frames. It has to be
 	// larger by a third at least: quic-go lets the peer send on only after a quarter

@@ -50,7 +50,7 @@ const (
 	KindMemberLeave
 	KindRecordRequest
 	KindRecordResponse
-	KindRecordsUpdate
+	KindRecordUpdate
 	// Kinds counts the kinds, the unused zero included.
 	Kinds
 )
@@ -60,7 +60,7 @@ var kindNames = [Kinds]string{
 	"MemberStatusUpdate", "ClusterAlignment", "LeaderKeepAlive", "LeaderKeepAliveAck",
 	"SeedKeepAlive", "SeedKeepAliveAck", "LeaderRelieve", "ReJoinCluster", "LeaderStatusQuery",
 	"LeaderStatusQueryResponse", "Proposal", "Vote", "LeaderElected", "MemberLeave",
-	"RecordRequest", "RecordResponse", "RecordsUpdate",
+	"RecordRequest", "RecordResponse", "RecordUpdate",
 }
 
 // String is the name of the event as documents write it.

@@ -46,7 +46,7 @@ func TestReasonNames(t *testing.T) {
 			t.Errorf("Reason%s: got %q, want %q", name, got, want)
 		}
 	}
-	if got, want := message.Reasons.String(), "reason(39)"; got != want {
+	if got, want := message.Reasons.String(), "reason(46)"; got != want {
 		t.Errorf("one past the last reason: got %q, want %q", got, want)
 	}
 }
@@ -73,6 +73,7 @@ func bodies() []message.Body {
 		message.LeaderRelieve{}, message.ReJoinCluster{},
 		message.LeaderStatusQuery{}, message.LeaderStatusQueryResponse{},
 		message.Proposal{}, message.Vote{}, message.LeaderElected{}, message.MemberLeave{},
+		message.RecordRequest{}, message.RecordResponse{}, message.RecordUpdate{},
 	}
 }
 
@@ -94,7 +95,7 @@ func TestKindNames(t *testing.T) {
 			t.Errorf("kind %d: got struct %s and name %s, want %s", kind, got, kind, want)
 		}
 	}
-	if got, want := message.Kinds.String(), "Kind(20)"; got != want {
+	if got, want := message.Kinds.String(), "Kind(23)"; got != want {
 		t.Errorf("one past the last kind: got %q, want %q", got, want)
 	}
 }

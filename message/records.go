@@ -57,9 +57,9 @@ type RecordResponse struct {
 	Number member.Number
 }
 
-// RecordsUpdate changes records. It is applied only on the revision before Number;
+// RecordUpdate changes records. It is applied only on the revision before Number;
 // anything else asks for alignment.
-type RecordsUpdate struct {
+type RecordUpdate struct {
 	Number  member.Number
 	Set     []member.Record
 	Dropped []string // keys
@@ -72,4 +72,4 @@ func (RecordRequest) Kind() Kind { return KindRecordRequest }
 func (RecordResponse) Kind() Kind { return KindRecordResponse }
 
 // Kind implements Body.
-func (RecordsUpdate) Kind() Kind { return KindRecordsUpdate }
+func (RecordUpdate) Kind() Kind { return KindRecordUpdate }

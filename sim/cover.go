@@ -133,6 +133,8 @@ func (r rule) unreachable() string {
 		return "guards against a transport that errs"
 	case rule(message.ReasonNotCandidate):
 		return "guards against a peer that errs"
+	case rule(message.ReasonTooLarge), rule(message.ReasonBusy):
+		return "guards against a program that asks for too much"
 	default:
 		return ""
 	}

@@ -37,7 +37,7 @@ func (k *checker) sent(p *process, m message.Message) {
 		if m.Claim.Chosen && p.store.Held.Number.Less(b.Number) {
 			k.fail("unsaved", "%s tells of %v, but saved %v only", p.cfg.Name, b.Number, p.store.Held.Number)
 		}
-	case message.RecordsUpdate:
+	case message.RecordUpdate:
 		if p.store.Held.Number.Less(b.Number) {
 			k.fail("unsaved", "%s tells of %v, but saved %v only", p.cfg.Name, b.Number, p.store.Held.Number)
 		}

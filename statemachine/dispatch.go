@@ -52,8 +52,8 @@ func (m *Machine) dispatch(in message.Message) {
 		m.onRecordRequest(in, b)
 	case message.RecordResponse:
 		m.onRecordResponse(in, b)
-	case message.RecordsUpdate:
-		m.onRecordsUpdate(in, b)
+	case message.RecordUpdate:
+		m.onRecordUpdate(in, b)
 	default:
 		panic(fmt.Sprintf("statemachine: no flow for %T", b))
 	}

@@ -246,8 +246,8 @@ func (m *Machine) heldRecords(s member.State) {
 	m.showRecords()
 }
 
-// onRecordsUpdate applies changed records to the revision before them.
-func (m *Machine) onRecordsUpdate(in message.Message, b message.RecordsUpdate) {
+// onRecordUpdate applies changed records to the revision before them.
+func (m *Machine) onRecordUpdate(in message.Message, b message.RecordUpdate) {
 	if !m.fits(in, b.Number) {
 		return
 	}

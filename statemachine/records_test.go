@@ -392,7 +392,7 @@ func TestNoUpdateMakesTheTableTooLarge(t *testing.T) {
 		i, l := others[0], b.quorate()
 		for n := range 5 {
 			held := b.nodes[i].durable.Held
-			u := message.RecordsUpdate{Number: held.Number}
+			u := message.RecordUpdate{Number: held.Number}
 			u.Number.Revision++
 			for k := range c.set {
 				key := fmt.Sprintf("k%d/%03d", n, k)

@@ -22,9 +22,6 @@ type table struct {
 	answers  []reply
 	answerAt member.Number
 	owners   []owner
-	// lost is since when an owner has no place any more; what is not there had none
-	// when this leadership began.
-	lost map[member.Identity]time.Time
 	// endsAt is no later than when the first of the owners is silent for too long;
 	// zero for never.
 	endsAt time.Time
@@ -43,6 +40,9 @@ type requester struct {
 type owner struct {
 	id      member.Identity
 	revoked bool // some of them are revoked
+	// lost is since when it has no place any more; zero where it has one, or had none
+	// when this leadership began.
+	lost time.Time
 }
 
 // request is one that waits.
@@ -166,14 +166,14 @@ func (m *Machine) tableDeadline(d *deadline) {
 // (S) It counts from when the newest keep-alive came that was answered by an extending
 // ack, since the owner counts from when it was sent; or from the beginning of this
 // leadership: as long as another leader had authority, this one was not chosen.
-func (m *Machine) silentAt(owner member.Identity) time.Time {
+func (m *Machine) silentAt(o owner) time.Time {
 	last := m.lead.since
-	if p := m.lead.peer(owner.Address); p != nil && p.id == owner {
+	if p := m.lead.peer(o.id.Address); p != nil && p.id == o.id {
 		if p.extended.After(last) {
 			last = p.extended
 		}
-	} else if at := m.lead.lost[owner]; at.After(last) {
-		last = at
+	} else if o.lost.After(last) {
+		last = o.lost
 	}
 	return last.Add(m.cfg.Timings.LeaseTimeout)
 }
@@ -267,7 +267,7 @@ func (m *Machine) revise() bool {
 
 // tellRecords tells everyone what the newest revision changed.
 func (m *Machine) tellRecords(d *draft) {
-	u := message.RecordsUpdate{Number: d.number}
+	u := message.RecordUpdate{Number: d.number}
 	slices.Sort(d.keys)
 	for _, key := range d.keys {
 		if e, ok := d.records.Find(key); ok {
@@ -290,7 +290,7 @@ func (m *Machine) tellRecords(d *draft) {
 // silent.
 func (m *Machine) endRecords(d *draft) {
 	for _, o := range m.lead.owners {
-		silent := o.id != m.self && m.due(m.silentAt(o.id))
+		silent := o.id != m.self && m.due(m.silentAt(o))
 		if !silent && !(o.revoked && m.knows(o.id)) {
 			continue
 		}
@@ -312,7 +312,7 @@ func (m *Machine) noteEnds() {
 	var d deadline
 	for _, o := range m.lead.owners {
 		if o.id != m.self {
-			d.add(m.silentAt(o.id))
+			d.add(m.silentAt(o))
 		}
 	}
 	m.lead.endsAt = d.at
@@ -418,31 +418,36 @@ func (m *Machine) takeRequest(d *draft, r request) {
 func (m *Machine) heldTable(before, s member.State) {
 	t := &m.lead.table
 	t.progress = true
+	old := t.owners
 	t.owners = nil
 	for _, e := range s.Records {
+		if !e.IsOwned() {
+			continue
+		}
 		i := slices.IndexFunc(t.owners, func(o owner) bool { return o.id == e.Owner })
-		switch {
-		case !e.IsOwned():
-		case i < 0:
-			t.owners = append(t.owners, owner{e.Owner, e.Revoked})
-		default:
-			t.owners[i].revoked = t.owners[i].revoked || e.Revoked
+		if i < 0 {
+			i = len(t.owners)
+			t.owners = append(t.owners, m.ownerOf(old, before, s, e.Owner))
 		}
+		t.owners[i].revoked = t.owners[i].revoked || e.Revoked
 	}
-	lost := map[member.Identity]time.Time{}
-	for _, o := range t.owners {
-		if at, ok := t.lost[o.id]; ok {
-			lost[o.id] = at
-		} else if before.Roster.Has(o.id) && !s.Roster.Has(o.id) {
-			lost[o.id] = m.now
-		}
-	}
-	t.lost = lost
 	t.asked = slices.DeleteFunc(t.asked, func(a requester) bool {
 		e, ok := s.Roster.Find(a.run.Address)
 		return ok && e.Identity != a.run // that run is over
 	})
 	m.noteEnds()
+}
+
+// ownerOf is what is known of an owner in a state, beside what was known before.
+func (m *Machine) ownerOf(old []owner, before, s member.State, id member.Identity) owner {
+	o := owner{id: id}
+	if i := slices.IndexFunc(old, func(o owner) bool { return o.id == id }); i >= 0 {
+		o.lost = old[i].lost
+	}
+	if before.Roster.Has(id) && !s.Roster.Has(id) {
+		o.lost = m.now
+	}
+	return o
 }
 
 // takenBy notes what a change of the roster took from owners.

@@ -48,7 +48,7 @@ func TestDiagramRecords(t *testing.T) {
 			c := owned(s)
 			s.dead = "owner"
 			c.Crash(0)
-			s.roll("RecordsUpdate(k is gone)")
+			s.roll("RecordUpdate(k is gone)")
 			s.cut("end of the record", func() bool { return len(c.Records(2)) == 0 })
 		},
 	}})

@@ -316,7 +316,7 @@ func (s *stage) label(m message.Message) string {
 		if b.Reason != message.ReasonNone {
 			detail = b.Reason.String()
 		}
-	case message.RecordsUpdate:
+	case message.RecordUpdate:
 		detail = updated(b)
 	}
 	if detail == "" {
@@ -334,7 +334,7 @@ func requested(r message.RecordRequest) string {
 }
 
 // updated is the first change that is told.
-func updated(u message.RecordsUpdate) string {
+func updated(u message.RecordUpdate) string {
 	switch {
 	case len(u.Dropped) > 0:
 		return u.Dropped[0] + " is gone"

@@ -118,7 +118,7 @@ func (c *codec) recordResponse(m *message.RecordResponse) {
 	c.number(&m.Number)
 }
 
-func (c *codec) recordsUpdate(m *message.RecordsUpdate) {
+func (c *codec) recordUpdate(m *message.RecordUpdate) {
 	c.number(&m.Number)
 	c.records((*member.Records)(&m.Set))
 	list(c, "a list of keys", &m.Dropped, member.MaxRecords, minDroppedBytes, c.dropped)

@@ -194,8 +194,8 @@ func (c *codec) writeBody(body message.Body) {
 		c.recordRequest(&b)
 	case message.RecordResponse:
 		c.recordResponse(&b)
-	case message.RecordsUpdate:
-		c.recordsUpdate(&b)
+	case message.RecordUpdate:
+		c.recordUpdate(&b)
 	default:
 		c.err = fmt.Errorf("%w: %T", ErrUnknownKind, body)
 	}
@@ -246,8 +246,8 @@ func (c *codec) readBody(kind message.Kind) message.Body {
 		return read(c, (*codec).recordRequest)
 	case message.KindRecordResponse:
 		return read(c, (*codec).recordResponse)
-	case message.KindRecordsUpdate:
-		return read(c, (*codec).recordsUpdate)
+	case message.KindRecordUpdate:
+		return read(c, (*codec).recordUpdate)
 	default:
 		panic("wire: " + kind.String() + " was let through by Decode")
 	}

@@ -156,13 +156,13 @@ func hostileFrames(t *testing.T) map[string][]byte {
 	out["roster of empty arrays"] = build(t, frame, body)
 	out["records of the least bytes"] = build(t, encode(t, vote()), leastRecords(t, 1))
 	out["records without values"] = build(t, encode(t, vote()), leastRecords(t, 0))
-	update := parse(t, golden(t)[message.KindRecordsUpdate.String()])
+	update := parse(t, golden(t)[message.KindRecordUpdate.String()])
 	short := make([]any, member.MaxRecords)
 	for i := range short {
 		short[i] = []any{"aaa"}
 	}
 	update[1].([]any)[3] = short
-	out["keys of the least bytes"] = build(t, golden(t)[message.KindRecordsUpdate.String()], update)
+	out["keys of the least bytes"] = build(t, golden(t)[message.KindRecordUpdate.String()], update)
 	body[0].([]any)[0] = strings.Repeat("h", 200_000)
 	out["host of 200,000 bytes"] = build(t, frame, body)
 	out["event with a null after its payload"] = build(t, []byte{0xae, wire.Version, 0xff},
@@ -458,7 +458,7 @@ func keys(n int) []any {
 func recordRanges(t *testing.T) []rangeCase {
 	const (
 		align  = message.KindClusterAlignment
-		update = message.KindRecordsUpdate
+		update = message.KindRecordUpdate
 		ask    = message.KindRecordRequest
 	)
 	text := func(n int) string { return strings.Repeat("x", n) }

@@ -388,8 +388,8 @@ func drawRecordBody(t *rapid.T, kind message.Kind) message.Body {
 			ID: drawCount(t, "id"), Reason: message.Reason(rapid.Uint8().Draw(t, "reason")),
 			Number: drawNumber(t),
 		}
-	case message.KindRecordsUpdate:
-		return message.RecordsUpdate{
+	case message.KindRecordUpdate:
+		return message.RecordUpdate{
 			Number: drawNumber(t), Set: drawRecords(t), Dropped: drawKeys(t),
 		}
 	default:

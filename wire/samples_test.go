@@ -145,7 +145,7 @@ func typical() []message.Message {
 			},
 		},
 		message.RecordResponse{ID: 70_000, Reason: message.ReasonConflict, Number: number()},
-		message.RecordsUpdate{Number: number(), Set: records(), Dropped: []string{"jobs/old", "länge"}},
+		message.RecordUpdate{Number: number(), Set: records(), Dropped: []string{"jobs/old", "länge"}},
 	}
 	out := make([]message.Message, 0, len(bodies))
 	for _, b := range bodies {
@@ -200,8 +200,8 @@ func zero() []message.Message {
 			m.Body = message.RecordRequest{}
 		case message.RecordResponse:
 			m.Body = message.RecordResponse{}
-		case message.RecordsUpdate:
-			m.Body = message.RecordsUpdate{}
+		case message.RecordUpdate:
+			m.Body = message.RecordUpdate{}
 		}
 		m.From = member.Identity{Address: member.Address{Host: "a", Port: 1}}
 		m.To, m.Claim = member.Address{}, member.Claim{}
@@ -278,8 +278,8 @@ func largestRequest() message.RecordRequest {
 	return r
 }
 
-func largestUpdate() message.RecordsUpdate {
-	u := message.RecordsUpdate{Number: fewest()[0].Token, Set: fewest()}
+func largestUpdate() message.RecordUpdate {
+	u := message.RecordUpdate{Number: fewest()[0].Token, Set: fewest()}
 	for n := range member.MaxRecords {
 		u.Dropped = append(u.Dropped, largestRecord(n, member.MaxKeyBytes).Key)
 	}

@@ -77,8 +77,8 @@ var records = []Mutant{
 		Rule: "10: a new leader counts the silence of owners from its election",
 		Edits: []Edit{{
 			File: "statemachine/table.go",
-			Old:  "\tlast := m.lead.since\n\tif p := m.lead.peer(owner.Address)",
-			New:  "\tvar last time.Time\n\tif p := m.lead.peer(owner.Address)",
+			Old:  "\tlast := m.lead.since\n\tif p := m.lead.peer(o.id.Address)",
+			New:  "\tvar last time.Time\n\tif p := m.lead.peer(o.id.Address)",
 		}},
 	},
 	{
@@ -136,8 +136,8 @@ var records = []Mutant{
 		Rule: "10: an owner without a place is waited for as every other",
 		Edits: []Edit{{
 			File: "statemachine/table.go",
-			Old:  "\t\t\tlost[o.id] = m.now\n",
-			New:  "\t\t\tlost[o.id] = m.lead.since\n",
+			Old:  "\t\to.lost = m.now\n",
+			New:  "\t\to.lost = m.lead.since\n",
 		}},
 	},
 	{

@@ -58,7 +58,8 @@ var rare = []rule{
 	rule(message.ReasonSupports), rule(message.ReasonHealthyLeader),
 	rule(message.ReasonOldBase), rule(message.ReasonLeaseRuns),
 	rule(message.ReasonJoinOnly), rule(message.ReasonOtherSeeds),
-	rule(message.ReasonVotedTwice), ruleWhats + rule(statemachine.NewRun), ruleFenced,
+	rule(message.ReasonVotedTwice), rule(message.ReasonNotActive),
+	ruleWhats + rule(statemachine.NewRun), ruleFenced,
 }
 
 // covered fails for a cell of the table rule x fault that no run fills.

@@ -93,7 +93,7 @@ func newChecker(size int, seeds []member.Address, processes int) *checker {
 		keptAt:      map[keeping]int64{},
 		neverJoined: make([]bool, len(seeds)),
 		restarted:   make([]bool, len(seeds)),
-		trusts:      trusts{unsure: make([]int64, processes)},
+		trusts:      trusts{unsure: make([]int64, processes), set: map[setting]bool{}},
 	}
 }
 

@@ -135,6 +135,7 @@ func (c *Cluster) answers(p *process, out statemachine.Output) {
 			c.check.broken("I4", "%s was told that %v is committed by %v, which is not",
 				p.cfg.Name, r, a.Number)
 		}
+		c.check.sets(p, r, a.Number)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
 )
 
 // trust is what one process may do in the name of one record, in global time. A process
@@ -21,10 +22,17 @@ type grant struct {
 	by    member.Identity
 }
 
+// setting is one of a key, by its token.
+type setting struct {
+	key   string
+	token member.Number
+}
+
 // trusts are those of all processes, by key.
 type trusts struct {
 	of     map[string][]trust
 	tokens map[string]grant // the greatest that was trusted
+	set    map[setting]bool // what requests were told to have set
 	// unsure is until when nothing is promised of a process whose clock stood still: it
 	// does not know how late it is. Of nobody where that led: it extended what it had no
 	// authority for.
@@ -55,6 +63,21 @@ func (k *checker) trust(p int, key string) *trust {
 		t.of[key] = make([]trust, len(k.homes))
 	}
 	return &t.of[key][p]
+}
+
+// sets notes what a request was told to have set: no other one, by the same token.
+func (k *checker) sets(p *process, r message.RecordRequest, token member.Number) {
+	for _, c := range r.Changes {
+		if c.Drop {
+			continue
+		}
+		s := setting{c.Key, token}
+		if k.trusts.set[s] {
+			k.broken("records", "%s was told to have set %s by %v, as another request was before",
+				p.cfg.Name, c.Key, token)
+		}
+		k.trusts.set[s] = true
+	}
 }
 
 func (k *checker) distrusts(p int, key string) {

@@ -175,7 +175,7 @@ var records = []Mutant{
 		Edits: []Edit{{
 			File: "statemachine/table.go",
 			Old:  "return d.touched[c.Key] }) {",
-			New:  "return false && d.touched(c.Key) }) {",
+			New:  "return false && d.touched[c.Key] }) {",
 		}},
 	},
 }

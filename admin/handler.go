@@ -20,6 +20,8 @@ import (
 type Node interface {
 	// Status is one look at the node. It must not block.
 	Status() cluster.Status
+	// Records lists the records whose keys begin with prefix. It must not block.
+	Records(prefix string) []member.Record
 	// Events yields the changes until the node closes.
 	Events(ctx context.Context) iter.Seq[cluster.Event]
 }
@@ -94,6 +96,7 @@ func (h *handler) routes() []route {
 		{"GET", "/v1/members", h.members},
 		{"GET", "/v1/leader", h.leader},
 		{"GET", "/v1/elections", h.elections},
+		{"GET", "/v1/records", h.records},
 		{"GET", "/v1/nodes", h.nodes},
 		{"GET", "/metrics", h.metrics},
 		{"GET", "/v1/nodes/{name}/status", h.nodeStatus},

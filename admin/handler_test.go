@@ -24,7 +24,8 @@ import (
 // fake is a node that says what the test wants.
 type fake cluster.Status
 
-func (f fake) Status() cluster.Status { return cluster.Status(f) }
+func (f fake) Status() cluster.Status       { return cluster.Status(f) }
+func (fake) Records(string) []member.Record { return nil }
 
 // Events is of a node that has closed.
 func (f fake) Events(context.Context) iter.Seq[cluster.Event] {

@@ -87,7 +87,7 @@ func typesOf() map[string]reflect.Type {
 			}
 		}
 	}
-	for _, value := range []any{Status{}, Leader{}, Entry{}, MemberChange{}, LeaderChange{}, Lagged{},
+	for _, value := range []any{Status{}, Leader{}, Entry{}, Record{}, MemberChange{}, LeaderChange{}, Lagged{},
 		SendRequest{}, Sent{}, TransferRequest{}, HandedOver{}, Done{}} {
 		visit(reflect.TypeOf(value))
 	}
@@ -143,7 +143,8 @@ func kindOf(t reflect.Type) string {
 		return "anything"
 	case t == reflect.TypeFor[time.Time]():
 		return "time"
-	case t.Implements(reflect.TypeFor[interface{ MarshalText() ([]byte, error) }]()):
+	case t.Implements(reflect.TypeFor[interface{ MarshalText() ([]byte, error) }]()),
+		t == reflect.TypeFor[[]byte](): // in base64
 		return "string"
 	}
 	switch t.Kind() {
@@ -302,11 +303,13 @@ func TestDocumentExamples(t *testing.T) {
 
 // saying is a node that does as the test says.
 type saying struct {
-	status cluster.Status
-	err    error
+	status  cluster.Status
+	records []member.Record
+	err     error
 }
 
-func (s saying) Status() cluster.Status { return s.status }
+func (s saying) Status() cluster.Status         { return s.status }
+func (s saying) Records(string) []member.Record { return s.records }
 func (s saying) Events(context.Context) iter.Seq[cluster.Event] {
 	return func(func(cluster.Event) bool) {}
 }
@@ -419,7 +422,7 @@ func (a asked) looking(t *testing.T, d apiDocument) {
 	joining, leaderless, follows := saying{}, leads(), leads()
 	leaderless.status.Token = 0
 	follows.status.View.Leader = trioAddress(1)
-	for _, path := range []string{"/livez", "/readyz", "/v1/events"} {
+	for _, path := range []string{"/livez", "/readyz", "/v1/events", "/v1/records"} {
 		a.ask(t, d, New(joining, ""), "GET", path+"?what", "")
 	}
 	a.ask(t, d, New(joining, ""), "GET", "/readyz", "")

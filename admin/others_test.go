@@ -193,6 +193,8 @@ func TestOthersEarly(t *testing.T) {
 // namesakes is a node that sees two members of one name, and is none itself.
 type namesakes struct{}
 
+func (namesakes) Records(string) []member.Record { return nil }
+
 func (namesakes) Status() cluster.Status {
 	var s cluster.Status
 	s.Self.Name, s.Self.Address = "a", trioAddress(0)

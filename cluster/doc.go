@@ -20,6 +20,13 @@
 // each other. Until then a seed may lead provisionally: View shows it, Leader
 // does not, and nothing may rely on it.
 //
+// # Records
+//
+// The cluster keeps a small table of records. Commit changes it under conditions, all or
+// nothing; Get, Records and WatchRecords read what is known here to be committed. What a
+// Session sets ends with its node, and Session.Hold says how long that may act on it:
+// nobody else may before. Locks, leaders of jobs and service discovery stand on this.
+//
 // # Events and streams
 //
 // Send and Broadcast give events to the handlers that members have in their

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/athena-go/athena/member"
+)
+
+// TestRecords are those of the node, in words that a person reads where they are text.
+func TestRecords(t *testing.T) {
+	node := leads()
+	owner := node.status.View.Members[0].Identity
+	gone := owner
+	gone.Incarnation++
+	node.records = []member.Record{
+		{Key: "a", Value: []byte("text"), Owner: owner, Token: member.Number{Version: 4, Revision: 7}},
+		{Key: "b", Value: []byte{0xff}, Owner: gone, Revoked: true},
+		{Key: "c"},
+	}
+	rec := httptest.NewRecorder()
+	New(node, "b").ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/v1/records?prefix=x", nil))
+	var got []Record
+	if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil || rec.Code != http.StatusOK {
+		t.Fatalf("got %d %s, %v", rec.Code, rec.Body, err)
+	}
+	want := []Record{
+		{
+			Key: "a", Value: "text", Owner: &Owner{Name: "n0", Address: owner.Address},
+			Token: RecordToken{4, 7},
+		},
+		{
+			Key: "b", ValueBase64: []byte{0xff},
+			Owner: &Owner{Address: owner.Address, Incarnation: 1}, Revoked: true,
+		},
+		{Key: "c"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	rec = httptest.NewRecorder()
+	New(node, "b").ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/v1/records?prefixx=a", nil))
+	if rec.Code != http.StatusBadRequest || !strings.Contains(rec.Body.String(), CodeBadQuery) {
+		t.Errorf("got %d %s for a query that is not known", rec.Code, rec.Body)
+	}
+}

@@ -87,8 +87,8 @@ func typesOf() map[string]reflect.Type {
 			}
 		}
 	}
-	for _, value := range []any{Status{}, Leader{}, Entry{}, Record{}, MemberChange{}, LeaderChange{}, Lagged{},
-		SendRequest{}, Sent{}, TransferRequest{}, HandedOver{}, Done{}} {
+	for _, value := range []any{Status{}, Leader{}, Entry{}, Record{}, MemberChange{}, LeaderChange{},
+		Lagged{}, SendRequest{}, Sent{}, TransferRequest{}, HandedOver{}, Done{}} {
 		visit(reflect.TypeOf(value))
 	}
 	all["Error"] = reflect.TypeFor[errorBody]()

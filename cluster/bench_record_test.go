@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"fmt"
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/athena-go/athena/receiver"
+)
+
+// several are nodes of this process that are connected by UDP on loopback, with their
+// stores on disk.
+func several(b *testing.B, size int) []*Node {
+	b.Helper()
+	cfg := Config{Size: size, Secret: []byte(clusterSecret)}
+	var held []net.PacketConn
+	for range size {
+		c, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			b.Fatal(err)
+		}
+		cfg.Seeds = append(cfg.Seeds, c.LocalAddr().String())
+		held = append(held, c) // so that the next is another
+	}
+	nodes := make([]*Node, size)
+	started := make(chan error, size)
+	for i, addr := range cfg.Seeds {
+		_ = held[i].Close()
+		own := cfg
+		own.Addr, own.Receiver, own.DataDir = addr, receiver.NewMux(), b.TempDir()
+		go func() {
+			var err error
+			nodes[i], err = Start(b.Context(), own, WithLogger(zerolog.Nop()))
+			started <- err
+		}()
+	}
+	for range size {
+		if err := <-started; err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, n := range nodes {
+		b.Cleanup(func() { _ = n.Close() })
+		if err := n.WaitActive(b.Context(), size); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return nodes
+}
+
+// BenchmarkRecords takes a record and drops it again, by its token, from all of five
+// nodes at once. One operation is both; each client of a node has a key of its own.
+func BenchmarkRecords(b *testing.B) {
+	for _, clients := range []int{1, 10, 100} {
+		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
+			nodes := several(b, 5)
+			var next atomic.Int64
+			b.SetParallelism(clients)
+			before := nodes[0].View()
+			b.ResetTimer()
+			b.RunParallel(func(p *testing.PB) {
+				id := int(next.Add(1))
+				n := nodes[id%len(nodes)]
+				s, key := n.Session(), fmt.Sprint("k/", id)
+				for p.Next() {
+					token, err := n.Commit(b.Context(), Absent(key), Set(key, nil, s))
+					if err == nil {
+						_, err = n.Commit(b.Context(), Held(key, token), Drop(key))
+					}
+					if err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+			b.StopTimer()
+			after := nodes[0].View()
+			b.ReportMetric(float64(after.Version-before.Version), "elections")
+			b.ReportMetric(float64(after.Revision-before.Revision)/float64(b.N), "revisions/op")
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "op/s")
+		})
+	}
+}

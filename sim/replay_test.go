@@ -60,7 +60,7 @@ func TestParseReplayRefusesNonsense(t *testing.T) {
 		{"[1,12,0,1]", "[1,77,0,1]", "a fault is"},
 		{"[1,12,0,1]", "[1,1,0,1]", "time of its own"},
 		{"[1,1,-1]", "[1]", "a fate is"},
-		{`"invariant": ""`, `"invariant": "I77"`, `"I77" is unknown: want one of I1, I2,`},
+		{`"invariant": ""`, `"invariant": "I77"`, `"I77" is unknown: want one of I1, I10,`},
 		{"\n}\n", "\n}\n{}", "follows its last }"},
 		{"\n}\n", "\n}\nand so on", "follows its last }"},
 	} {

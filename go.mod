@@ -1,6 +1,6 @@
 module github.com/athena-go/athena
 
-go 1.26.0
+go 1.26.6
 
 require (
 	github.com/CycloneDX/cyclonedx-go v0.12.0 // indirect

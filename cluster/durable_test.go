@@ -63,6 +63,10 @@ func bears(saved *paxos.Durable, m message.Message) bool {
 		return !m.Claim.Chosen || holds(b.State.Number)
 	case message.MemberStatusUpdate:
 		return !m.Claim.Chosen || holds(b.Number)
+	case message.RecordUpdate:
+		return holds(b.Number)
+	case message.RecordResponse:
+		return holds(b.Number)
 	case message.LeaderKeepAlive:
 		return !m.Claim.Chosen || holds(b.Number)
 	}

@@ -82,7 +82,8 @@ func TestShrinkKeepsWhatIsNeeded(t *testing.T) {
 	need := func(r Replay) (string, time.Duration) {
 		crashes := 0
 		for _, f := range r.Faults {
-			if f.Class == Crashes && f.Lasts >= int64(time.Second) {
+			within := f.At <= int64(r.Plan.For)
+			if f.Class == Crashes && f.Lasts >= int64(time.Second) && within {
 				crashes++
 			}
 		}

@@ -126,6 +126,8 @@ func (s *shrinker) dropPairs() {
 // simplify makes the cluster and its network as plain as they can be.
 func (s *shrinker) simplify() {
 	for _, plainer := range []func(*Plan){
+		func(p *Plan) { p.Setup.Keys = 0 },
+		func(p *Plan) { p.Setup.Keys = min(p.Setup.Keys, 1) },
 		func(p *Plan) { p.Setup.Twins = nil },
 		func(p *Plan) { p.Setup.Processes, p.Starts = p.Setup.Size, p.Starts[:p.Setup.Size] },
 		func(p *Plan) { p.Setup.Processes--; p.Starts = p.Starts[:len(p.Starts)-1] },
@@ -153,7 +155,7 @@ func (p Plan) total() int { return p.Setup.Processes + len(p.Setup.Twins) }
 func samePlan(a, b Plan) bool {
 	return a.total() == b.total() && a.Setup.Link == b.Setup.Link && a.Setup.Lag == b.Setup.Lag &&
 		a.Setup.Skew == b.Setup.Skew && a.Setup.Codec == b.Setup.Codec && a.For == b.For &&
-		a.Epilogue == b.Epilogue && slices.Equal(a.Starts, b.Starts) &&
+		a.Setup.Keys == b.Setup.Keys && a.Epilogue == b.Epilogue && slices.Equal(a.Starts, b.Starts) &&
 		len(a.Setup.Volatile) == len(b.Setup.Volatile)
 }
 

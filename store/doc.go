@@ -7,25 +7,42 @@
 //
 // # The directory of a File
 //
-//	athena.state   one line "athena-state 2 sha256:<digest>", then JSON
+//	athena.state   what was saved
 //	athena.lock    locked while a process has the store; holds its process id
 //	reset.key      64 hexadecimal digits; a secret, mode 0600
 //
-// The digest is that of all bytes after the first line. The JSON is there to be
-// read by people, never to be edited. The number in the first line grows with
-// every change of the format.
+// The state file is text: a header, entries, and room for more of them.
+//
+//	header   "athena-state 3 " and the length of the file, of eight digits; a line end
+//	entry    a digest, SHA-256 in hexadecimal; the length of the JSON, of eight digits;
+//	         JSON; spaces and a line end. It ends where a sector of 512 bytes does.
+//	room     sectors of dots and a line end
+//
+// The JSON is a Content without its records, and what changed of these since the entry
+// before; the last one holds. It is there to be read by people, never to be edited.
+// The number in the header grows with every change of the format. Files of format 2, from
+// before there were records, are read: one line "athena-state 2 sha256:<digest>", then
+// JSON.
 //
 // # What a Save promises
 //
 // When Save returns nil, the new content survives the end of the process and of
-// the machine: the content is written to a new file and synced, the new file
-// takes the name of the old one, and the directory is synced. When it returns
-// an error, or the machine stops in the middle, the file holds the old content
-// or the new one, never a part of either.
+// the machine. When it returns an error, or the machine stops in the middle, the file
+// holds the old content or the new one, never a part of either.
 //
-// Two slots within one file, overwritten in turn, would take a quarter of the
-// time (0.12 instead of 0.5 ms where measured). Nodes save when leaders change or a
-// member comes or goes, not for each message, so the plain way was kept.
+// A Save writes an entry into the room behind the others and syncs the file. It costs as
+// much with 2,000 records as with a few, and a third of what a new file does (with 1,000
+// records 2 in place of 26 ms, without any 0.7 in place of 1.5 ms, where measured). Where
+// no room is left, and at the first Save after a Load, the content becomes the first
+// entry of a new file, which is written and synced and takes the name of the old one;
+// then the directory is synced.
+//
+// A crash leaves of an entry that was being written some of its sectors, and the room was
+// written before: it is known by the room within it, and ignored. Whatever else is not as
+// it was written is damage, for the digest of an entry is bound to its place and to the
+// first entry, and that one's to the header: one byte that changed, a file that was cut,
+// a sector that is empty. To write at the end of a file that grows would take no longer;
+// then a cut could not be told from a crash.
 //
 // # What a store was made for
 //

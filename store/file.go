@@ -3,6 +3,7 @@
 package store
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -56,6 +57,8 @@ type File struct {
 	// loaded says that Load understood the state file or found none. Until
 	// then Save must not replace it.
 	loaded bool
+	// wrote is the state file as this File has written it, until a write fails.
+	wrote image
 }
 
 // OpenFile opens the store in dir, which is made, with mode 0700, when it does
@@ -119,7 +122,7 @@ func (s *File) Load() (Content, bool, error) {
 		return Content{}, false, ErrClosed
 	}
 	c, known, err := loadState(s.dir)
-	s.loaded = err == nil
+	s.loaded, s.wrote = err == nil, image{}
 	return c, known, err
 }
 
@@ -132,6 +135,9 @@ func Peek(dir string) (Content, bool, error) {
 		return Content{}, false, err
 	}
 	c, known, err := loadState(dir)
+	for n := 0; n < 2 && errors.Is(err, ErrCorrupt); n++ {
+		c, known, err = loadState(dir) // it may have been read while it was written
+	}
 	if err != nil {
 		return c, false, err
 	}
@@ -163,20 +169,77 @@ func loadState(dir string) (Content, bool, error) {
 	return c, err == nil, err
 }
 
-// Save replaces what is stored by c. An error leaves a whole file, the old one
-// as a rule; the node must then not act as if c were stored. Save is refused
-// until Load has understood the present file or found none.
+// Save replaces what is stored by c, whose states must not be changed afterwards. An
+// error leaves a sound file, of the old content as a rule; the node must then not act
+// as if c were stored. Save is refused until Load has understood the present file or
+// found none.
 func (s *File) Save(c Content) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lock != nil && !s.loaded {
+	switch {
+	case s.lock == nil:
+		return ErrClosed
+	case !s.loaded:
 		return errors.New("store: Save before a Load that succeeded")
 	}
-	content, err := format(c)
+	if added, err := s.add(c); added || err != nil {
+		return err
+	}
+	content, whole, err := format(c)
 	if err != nil {
 		return fmt.Errorf("store: nothing was saved: %w", err)
 	}
-	return s.replace(stateName, content)
+	if err := s.replace(stateName, content); err != nil {
+		return err
+	}
+	s.wrote = whole
+	return nil
+}
+
+// add writes c into the room of the state file; false where there is none, or no file
+// that this File wrote.
+func (s *File) add(c Content) (bool, error) {
+	before := s.wrote
+	s.wrote = image{} // what a write that fails leaves is not gone on with
+	if before.size == 0 {
+		return false, nil
+	}
+	entry, after, err := before.add(c)
+	if err != nil {
+		s.wrote = before
+		return false, fmt.Errorf("store: nothing was saved: %w", err)
+	}
+	if entry == nil {
+		return false, nil
+	}
+	written, err := s.overwrite(before, entry)
+	if err != nil {
+		return false, fmt.Errorf("store: write %s: %w", filepath.Join(s.dir, stateName), err)
+	}
+	if written {
+		s.wrote = after
+	}
+	return written, nil
+}
+
+// overwrite writes an entry into the room of the state file and syncs it; false where
+// the file is not as it was left.
+func (s *File) overwrite(as image, entry []byte) (bool, error) {
+	f, err := os.OpenFile(filepath.Join(s.dir, stateName), os.O_WRONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	info, err := f.Stat()
+	if err != nil || info.Size() != int64(as.size) {
+		return false, errors.Join(err, f.Close())
+	}
+	if _, err = f.WriteAt(entry, int64(as.end)); err == nil {
+		err = f.Sync()
+	}
+	return err == nil, errors.Join(err, f.Close())
 }
 
 // ResetKey returns the key for stateless resets and makes it at the first
@@ -245,14 +308,15 @@ func readFile(path string, limit int64, forbidden fs.FileMode) ([]byte, error) {
 		return nil, fmt.Errorf("store: %w", err)
 	}
 	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
+	var content bytes.Buffer
+	content.Grow(int(min(info.Size(), limit)) + bytes.MinRead) // for one call of the system
+	if _, err := content.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	if int64(len(content)) > limit {
+	if int64(content.Len()) > limit {
 		return nil, corrupt("more than %d bytes", limit)
 	}
-	return content, nil
+	return content.Bytes(), nil
 }
 
 // replace gives a file new content, in the order that survives a crash at any

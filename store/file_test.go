@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -23,6 +24,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
 )
 
 // child names the directory for a test binary that plays another process, and
@@ -30,6 +32,7 @@ import (
 const (
 	childDir  = "ATHENA_STORE_TEST_DIR"
 	childRole = "ATHENA_STORE_TEST_ROLE"
+	childCut  = "ATHENA_STORE_TEST_CUT" // bytes of an entry that are written
 )
 
 func TestMain(m *testing.M) {
@@ -53,12 +56,23 @@ func playChild(dir, role string) error {
 		fmt.Println("holding")
 		_, err = io.Copy(io.Discard, os.Stdin)
 		return err
-	case "full": // no file may grow beyond some bytes: the disk is full
+	case "full", "fuller": // no file may grow beyond some bytes: the disk is full
 		if _, _, err := s.Load(); err != nil {
 			return err
 		}
-		signal.Ignore(syscall.SIGXFSZ)
 		limit := syscall.Rlimit{Cur: 512, Max: 512}
+		if role == "fuller" { // in the middle of the second entry
+			if err := s.Save(typical()); err != nil {
+				return err
+			}
+			cut, err := strconv.Atoi(os.Getenv(childCut))
+			if err != nil {
+				return err
+			}
+			limit.Cur = uint64(s.wrote.end + cut)
+			limit.Max = limit.Cur
+		}
+		signal.Ignore(syscall.SIGXFSZ)
 		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
 			return err
 		}
@@ -232,8 +246,8 @@ func TestDamagedResetKey(t *testing.T) {
 
 func TestUnreadableFileIsNeverReplaced(t *testing.T) {
 	sound := mustFormat(t, typical())
-	later := bytes.Replace(sound, []byte(" 2 "), []byte(" 3 "), 1)
-	early := bytes.Replace(sound, []byte(" 2 "), []byte(" 1 "), 1)
+	later := bytes.Replace(sound, []byte(" 3 "), []byte(" 4 "), 1)
+	early := bytes.Replace(sound, []byte(" 3 "), []byte(" 1 "), 1)
 	for _, c := range []struct {
 		name, says string
 		content    []byte
@@ -625,10 +639,169 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
+// identityOf tells a state file from another that took its place.
+func identityOf(t *testing.T, dir string) os.FileInfo {
+	t.Helper()
+	info, err := os.Stat(filepath.Join(dir, stateName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+// Saves fill the room of a file before the next one is made, and what is saved is there
+// at once, for this process and for the next one.
+func TestSavesFillTheRoom(t *testing.T) {
+	for _, records := range []int{0, 1000} {
+		dir := saved(t, typical())
+		s := open(t, dir)
+		load(t, s)
+		c := typical()
+		c.Held.Records = many(records)
+		const saves = 400
+		files, file := 0, identityOf(t, dir)
+		for n := range saves {
+			c.Held.Revision++
+			if records > 0 {
+				c.Held.Records = c.Held.Records.Clone()
+				c.Held.Records[n*7%records].Token = c.Held.Number
+			}
+			save(t, s, c)
+			if now := identityOf(t, dir); !os.SameFile(file, now) {
+				files, file = files+1, now
+			} else if file.Size() != now.Size() {
+				t.Fatalf("save %d: the file grew from %d to %d bytes", n, file.Size(), now.Size())
+			}
+			if n%40 > 0 {
+				continue
+			}
+			if got, known, err := Peek(dir); err != nil || !known || !cmp.Equal(got, c) {
+				t.Fatalf("save %d: %v, %v (-want +got):\n%s", n, known, err, cmp.Diff(c, got))
+			}
+		}
+		if files < 2 || files > saves/10 {
+			t.Errorf("%d records: %d files for %d saves", records, files, saves)
+		}
+		s.Close()
+		checkHolds(t, dir, c)
+	}
+}
+
+// What a crash left of an entry is never written on: the next Save makes another file.
+func TestSaveAfterATornEntry(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	load(t, s)
+	save(t, s, typical())
+	end := s.wrote.end
+	save(t, s, fresh2())
+	s.Close()
+	path := filepath.Join(dir, stateName)
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(content[end+sectorBytes:], room())
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	checkHolds(t, dir, typical())
+	s = open(t, dir)
+	load(t, s)
+	before := identityOf(t, dir)
+	save(t, s, fresh())
+	if os.SameFile(before, identityOf(t, dir)) {
+		t.Error("the file with the torn entry is in use still")
+	}
+	s.Close()
+	checkHolds(t, dir, fresh())
+}
+
+// Nor is a file that somebody else has changed.
+func TestSaveIntoAnotherFile(t *testing.T) {
+	for name, change := range map[string]func(path string) error{
+		"gone": os.Remove,
+		"cut":  func(path string) error { return os.Truncate(path, 100) },
+	} {
+		s := open(t, t.TempDir())
+		load(t, s)
+		save(t, s, typical())
+		if err := change(filepath.Join(s.dir, stateName)); err != nil {
+			t.Fatal(err)
+		}
+		save(t, s, fresh2())
+		if got, ok := load(t, s); !ok || !cmp.Equal(got, fresh2()) {
+			t.Errorf("%s: the store holds %+v, %v", name, got, ok)
+		}
+	}
+}
+
+func TestFullDiskLeavesTheOldEntry(t *testing.T) {
+	for _, cut := range []int{0, 1, 100, 510, 511, 512, 700, 1024} {
+		dir := saved(t, fresh())
+		cmd := child(t, dir, "fuller")
+		cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%d", childCut, cut))
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "write "+filepath.Join(dir, stateName)) {
+			t.Errorf("Save on a full disk: %v, %q, want an error about the write", err, out)
+		}
+		checkHolds(t, dir, typical())
+	}
+}
+
+// Peek sees all of a Save or nothing, while the node saves.
+func TestPeekDuringSaves(t *testing.T) {
+	dir := saved(t, typical())
+	s := open(t, dir)
+	load(t, s)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for n := range 300 {
+			c := typical()
+			c.Held.Revision += uint64(n)
+			if err := s.Save(c); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	last := typical().Held.Revision
+	for over := false; !over; {
+		select {
+		case <-done:
+			over = true
+		default:
+		}
+		c, known, err := Peek(dir)
+		if !known || err != nil || c.Held.Revision < last {
+			t.Fatalf("Peek = revision %d, %v, %v, after %d", c.Held.Revision, known, err, last)
+		}
+		last = c.Held.Revision
+	}
+}
+
 func BenchmarkSave(b *testing.B) {
-	s := open(b, b.TempDir())
-	load(b, s)
-	for b.Loop() {
-		save(b, s, typical())
+	for _, n := range []int{0, 100, 1000, member.MaxRecords} {
+		b.Run(fmt.Sprintf("records=%d", n), func(b *testing.B) {
+			s := open(b, b.TempDir())
+			load(b, s)
+			c := typical()
+			c.Accepted = paxos.Accepted{}
+			c.Held.Records = many(n)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				c.Held.Revision++
+				if n > 0 {
+					c.Held.Records = c.Held.Records.Clone()
+					c.Held.Records[i%n].Token = c.Held.Number
+				}
+				save(b, s, c)
+			}
+			info, err := os.Stat(filepath.Join(s.dir, stateName))
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(info.Size()), "file-bytes")
+		})
 	}
 }

@@ -6,47 +6,113 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
+	"strconv"
 	"strings"
-
-	"github.com/athena-go/athena/member"
 )
 
 const (
 	magic   = "athena-state"
-	version = "2"
-	// maxStateBytes bounds the state file. Two states of the largest cluster
-	// with the longest names need a seventh of it.
-	maxStateBytes = 4 << 20
+	version = "3"
+	// maxStateBytes bounds the state file. Two states of the largest cluster with
+	// the longest names and full tables of records, and the room behind them, need
+	// half of it.
+	maxStateBytes = 16 << 20
+	// sectorBytes is what a disk writes whole or not at all. Entries begin and end
+	// where sectors do.
+	sectorBytes = 512
+	// The room behind the first entry is as much as that one takes with the header,
+	// within these bounds.
+	leastRoom   = 64 << 10
+	mostRoom    = 1 << 20
+	digestBytes = 2 * sha256.Size
+	lengthBytes = 8
+	entryHead   = digestBytes + 1 + lengthBytes + 1 // before the payload
+	// entryEnd is how every entry ends, and room does not.
+	entryEnd = " \n"
 )
 
-// format returns the content of the state file. It refuses what parse would
-// refuse, so that nothing is ever written that cannot be read again.
-func format(c Content) ([]byte, error) {
-	if err := check(c); err != nil {
-		return nil, err
-	}
-	payload, err := json.MarshalIndent(c, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	payload = append(payload, '\n')
-	content := fmt.Appendf(nil, "%s %s sha256:%s\n", magic, version, digest(payload))
-	if content = append(content, payload...); len(content) > maxStateBytes {
-		return nil, fmt.Errorf("%d bytes, the limit is %d", len(content), maxStateBytes)
-	}
-	return content, nil
+// image is a state file that is whole: what it says, and where it goes on.
+type image struct {
+	holds Content
+	root  string // digest of the first entry
+	end   int    // of the last entry
+	size  int    // of the file
 }
 
-// parse reads what format wrote. An error wraps ErrCorrupt or ErrVersion.
+// format returns the content of a state file of one entry. It refuses what parse would
+// refuse, so that nothing is ever written that cannot be read again.
+func format(c Content) ([]byte, image, error) {
+	payload, err := encode(Content{}, c)
+	if err != nil {
+		return nil, image{}, err
+	}
+	content, root, end := begin(payload)
+	if len(content) > maxStateBytes {
+		return nil, image{}, fmt.Errorf("%d bytes, the limit is %d", len(content), maxStateBytes)
+	}
+	return content, image{c, root, end, len(content)}, nil
+}
+
+// begin returns a state file whose first entry has a payload, the digest of that entry,
+// and where it ends.
+func begin(payload []byte) (content []byte, root string, end int) {
+	header := func(size int) string { return fmt.Sprintf("%s %s %08d\n", magic, version, size) }
+	at := len(header(0))
+	end = at + len(seal("", at, payload))
+	size := end + min(max(end, leastRoom), mostRoom)
+	content = append([]byte(header(size)), seal(header(size), at, payload)...)
+	content = append(content, bytes.Repeat([]byte(room()), (size-end)/sectorBytes)...)
+	return content, string(content[at : at+digestBytes]), end
+}
+
+// add returns the entry that makes the file hold c, and the file with it; no entry where
+// there is no room.
+func (i image) add(c Content) ([]byte, image, error) {
+	payload, err := encode(i.holds, c)
+	if err != nil {
+		return nil, image{}, err
+	}
+	entry := seal(i.root, i.end, payload)
+	end := i.end + len(entry)
+	if end > i.size {
+		return nil, image{}, nil
+	}
+	return entry, image{c, i.root, end, i.size}, nil
+}
+
+// seal returns the entry with a payload that begins at a byte of the file: a digest, the
+// length of the payload, the payload, and spaces up to a line end. The digest of the first
+// entry is of the header too, and others are of the digest of the first one: so no entry
+// of a file of before, of which a crash may bring blocks back, is sound in this one.
+func seal(root string, at int, payload []byte) []byte {
+	body := fmt.Appendf(nil, "%0*d %s", lengthBytes, len(payload), payload)
+	spaces := entryLast(at, len(payload)) - (at + entryHead + len(payload)) - len(entryEnd)
+	return fmt.Appendf(nil, "%s %s%*s%s", digest(root, at, body), body, spaces, "", entryEnd)
+}
+
+// entryLast is where the entry ends that begins at a byte, with so long a payload.
+func entryLast(at, payload int) int {
+	end := at + entryHead + payload + len(entryEnd) + sectorBytes - 1
+	return end - end%sectorBytes
+}
+
+// room is a sector without an entry.
+func room() string { return strings.Repeat(".", sectorBytes-1) + "\n" }
+
+func digest(root string, at int, body []byte) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%s %d ", root, at)
+	h.Write(body)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// parse reads a state file. An error wraps ErrCorrupt or ErrVersion.
 func parse(content []byte) (Content, error) {
 	if len(content) > maxStateBytes {
 		return Content{}, corrupt("more than %d bytes", maxStateBytes)
 	}
-	first, payload, ok := bytes.Cut(content, []byte("\n"))
+	first, rest, ok := bytes.Cut(content, []byte("\n"))
 	fields := strings.Split(string(first), " ")
 	switch {
 	case !ok || len(fields) != 3 || fields[0] != magic:
@@ -57,92 +123,108 @@ func parse(content []byte) (Content, error) {
 		return Content{}, fmt.Errorf("%w \"1\", of before the first release, which does not say for "+
 			"which cluster it was made; start the version of Athena that wrote it, or every node with "+
 			"an empty directory: a new cluster, whose tokens begin at 1 again", ErrVersion)
+	case fields[1] == "2":
+		return parseBefore(fields[2], rest)
 	case fields[1] != version:
 		return Content{}, fmt.Errorf("%w %.20q, this program knows %s; start the version of Athena "+
 			"that wrote it, or a later one", ErrVersion, fields[1], version)
-	case fields[2] != "sha256:"+digest(payload):
-		return Content{}, corrupt("the content does not match its checksum")
+	case fields[2] != fmt.Sprintf("%08d", len(content)) || len(content)%sectorBytes != 0:
+		return Content{}, corrupt("%d bytes, it had %.20q", len(content), fields[2])
 	}
-	var c Content
-	dec := json.NewDecoder(bytes.NewReader(payload))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&c); err != nil {
-		return Content{}, corrupt("%v", err)
+	c, err := parseEntries(content, len(first)+1)
+	if err == nil {
+		err = check(c, c.Held.Records, c.Accepted.State.Records)
 	}
-	if _, err := dec.Token(); err != io.EOF {
-		return Content{}, corrupt("more than one JSON value")
-	}
-	if err := check(c); err != nil {
+	if err != nil {
 		return Content{}, corrupt("%v", err)
 	}
 	return c, nil
 }
 
+// parseBefore reads what is behind the header of format 2, of before there were records.
+func parseBefore(sum string, payload []byte) (Content, error) {
+	if of := sha256.Sum256(payload); sum != "sha256:"+hex.EncodeToString(of[:]) {
+		return Content{}, corrupt("the content does not match its checksum")
+	}
+	var c Content
+	err := decode(payload, &c)
+	if err == nil {
+		err = check(c, c.Held.Records, c.Accepted.State.Records)
+	}
+	if err != nil {
+		return Content{}, corrupt("%v", err)
+	}
+	return c, nil
+}
+
+// parseEntries reads the entries, of which the first begins at a byte of the file.
+func parseEntries(content []byte, at int) (c Content, err error) {
+	root := string(content[:at])
+	for first := true; at < len(content); first = false {
+		payload, end := entryAt(content, root, at)
+		switch {
+		case payload != nil:
+		case first || !unfinished(content, root, at):
+			return Content{}, fmt.Errorf("byte %d: the content does not match its checksum", at)
+		default:
+			return c, nil
+		}
+		if c, err = c.next(payload); err != nil {
+			return Content{}, fmt.Errorf("byte %d: %w", at, err)
+		}
+		if first {
+			root = string(content[at : at+digestBytes])
+		}
+		at = end
+	}
+	return c, nil
+}
+
+// entryAt returns the payload of the entry that begins at a byte of the file, and where
+// it ends; nil where there is no sound one.
+func entryAt(content []byte, root string, at int) (payload []byte, end int) {
+	if len(content)-at < entryHead {
+		return nil, 0
+	}
+	sum, body := content[at:at+digestBytes], content[at+digestBytes+1:]
+	length, err := strconv.ParseUint(string(body[:lengthBytes]), 10, 31)
+	end = entryLast(at, int(length))
+	if err != nil || end > len(content) {
+		return nil, 0
+	}
+	body = body[:lengthBytes+1+int(length)]
+	if string(sum) != digest(root, at, body) {
+		return nil, 0
+	}
+	return body[lengthBytes+1:], end
+}
+
+// unfinished reports whether what follows the last sound entry is room, or what a crash
+// or a full disk leaves of an entry that was being written: some of it is room still.
+// Nobody has acted on that one, since its Save did not return, or with an error.
+// Everything else is damage.
+func unfinished(content []byte, root string, at int) bool {
+	end, missing, room := at, false, room()
+	for p := at; p < len(content); p += sectorBytes {
+		sector := content[p : p+sectorBytes]
+		if string(sector) == room {
+			continue
+		}
+		if bytes.ContainsFunc(bytes.TrimSuffix(sector, []byte("\n")), isControl) {
+			return false // no entry has such bytes
+		}
+		if payload, _ := entryAt(content, root, p); payload != nil {
+			return false // one that was finished, behind one that is not sound any more
+		}
+		missing = missing || p > end
+		end = p + sectorBytes
+	}
+	return missing || end == at ||
+		end < len(content) && !bytes.HasSuffix(content[:end], []byte(entryEnd))
+}
+
+func isControl(r rune) bool { return r < ' ' }
+
 func corrupt(why string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(why, args...))
-}
-
-func digest(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
-}
-
-// check returns every fault of c, each naming the field.
-func check(c Content) error {
-	var faults []error
-	fault := func(where string, err error) {
-		if err != nil {
-			faults = append(faults, fmt.Errorf("%s: %w", where, err))
-		}
-	}
-	if err := c.Origin.check(); err != nil {
-		faults = append(faults, err)
-	}
-	if c.LeaseTimeout < 0 {
-		fault("LeaseTimeout", fmt.Errorf("%v is negative", c.LeaseTimeout))
-	}
-	if c.StoreID.IsZero() {
-		fault("StoreID", errors.New("is zero"))
-	}
-	fault("Promised", checkAddress(c.Promised.Ballot.Proposer))
-	fault("Accepted", checkAddress(c.Accepted.ID.Ballot.Proposer))
-	fault("Accepted.State", checkState(c.Accepted.State))
-	fault("Held", checkState(c.Held))
-	return errors.Join(faults...)
-}
-
-func checkState(s member.State) error {
-	if err := checkAddress(s.Leader); err != nil {
-		return err
-	}
-	if len(s.Roster) > member.MaxMembers {
-		return fmt.Errorf("a roster of %d members, the limit is %d", len(s.Roster), member.MaxMembers)
-	}
-	for _, m := range s.Roster {
-		if m.Address.IsZero() {
-			return errors.New("a member without an address")
-		}
-		if err := checkAddress(m.Address); err != nil {
-			return err
-		}
-		if len(m.Name) > member.MaxNameBytes || !member.IsPrintable(m.Name) {
-			return fmt.Errorf("%s: a name that is not printable or longer than %d bytes",
-				m.Address, member.MaxNameBytes)
-		}
-		if m.Status < member.Joining || m.Status > member.Leaving {
-			return fmt.Errorf("%s: no status of a roster: %s", m.Address, m.Status)
-		}
-	}
-	if !s.Roster.IsSorted() {
-		return errors.New("a roster that is not sorted by address")
-	}
-	return nil
-}
-
-// checkAddress wants nobody, or an address that survives being written as text.
-func checkAddress(a member.Address) error {
-	if a.IsZero() || a.IsValid() {
-		return nil
-	}
-	return fmt.Errorf("%w: host %q, port %d", member.ErrAddress, a.Host, a.Port)
 }

@@ -14,18 +14,20 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/athena-go/athena/member"
 )
 
 var update = flag.Bool("update", false, "write testdata/athena.state; takes a new format version")
 
-// The bytes on disk, as an operator sees them.
+// The bytes on disk, as an operator sees them, without the room behind them.
 func TestGoldenState(t *testing.T) {
 	path := filepath.Join("testdata", stateName)
-	got := mustFormat(t, typical())
+	content, ends := threeEntries(t)
+	end := ends[len(ends)-1]
 	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
+		if err := os.WriteFile(path, content[:end], 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -33,12 +35,37 @@ func TestGoldenState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+	if diff := cmp.Diff(string(want), string(content[:end])); diff != "" {
 		t.Errorf("the content changed (-file +now):\n%s", diff)
 	}
-	d, err := parse(want)
-	if err != nil || !reflect.DeepEqual(d, typical()) {
-		t.Errorf("parse(%s) = %v (-want +got):\n%s", path, err, cmp.Diff(typical(), d))
+	checkParse(t, path, append(want, content[end:]...), three()[2])
+}
+
+// A file of before there were records says the same without them.
+func TestStateOfBefore(t *testing.T) {
+	path := filepath.Join("testdata", "before", stateName)
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := typical()
+	want.Held.Records, want.Accepted.State.Records = nil, nil
+	checkParse(t, path, content, want)
+	for n := range content {
+		checkUnreadable(t, fmt.Sprintf("cut to %d bytes", n), content[:n])
+		bad := bytes.Clone(content)
+		bad[n] ^= 0x01
+		checkUnreadable(t, fmt.Sprintf("byte %d changed", n), bad)
+	}
+}
+
+func checkParse(t *testing.T, name string, content []byte, want Content) {
+	t.Helper()
+	got, err := parse(content)
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+	} else if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
 	}
 }
 
@@ -47,16 +74,49 @@ func TestFormatAndParse(t *testing.T) {
 		"typical": typical(), "fresh": fresh(), "largest": largest(),
 	} {
 		content := mustFormat(t, want)
-		got, err := parse(content)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		} else if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-		if len(content) > maxStateBytes/6 {
+		checkParse(t, name, content, want)
+		if len(content) > maxStateBytes/2 {
 			t.Errorf("%s has %d bytes, the limit %d is too near", name, len(content), maxStateBytes)
 		}
 	}
+}
+
+// Each content may follow each other one.
+func TestEntriesFollowEachOther(t *testing.T) {
+	all := append(three(), fresh())
+	for i, before := range all {
+		for j, c := range all {
+			content, _ := stateFile(payload(t, Content{}, before), payload(t, before, c))
+			name := fmt.Sprintf("content %d behind %d", j, i)
+			checkParse(t, name, content, c)
+		}
+	}
+}
+
+func TestChangesMakeOneTableOfAnother(t *testing.T) {
+	draw := func(t *rapid.T, name string) member.Records {
+		var r member.Records
+		for _, n := range rapid.SliceOfN(rapid.IntRange(0, 40), 0, 12).Draw(t, name) {
+			r.Put(member.Record{Key: fmt.Sprint(n % 20), Session: uint64(n)})
+		}
+		return r
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		from, to := draw(t, "from"), draw(t, "to")
+		before := from.Clone()
+		c := since(from, to)
+		if got := c.apply(from); !got.Equal(to) || (got == nil) != (len(to) == 0) {
+			t.Fatalf("from %+v to %+v: %+v makes %+v", from, to, c, got)
+		}
+		if !from.Equal(before) {
+			t.Fatalf("%+v became %+v", before, from)
+		}
+		for _, e := range c.set() {
+			if old, ok := from.Find(e.Key); ok && old.Session == e.Session {
+				t.Fatalf("from %+v to %+v: %s is set and did not change", from, to, e.Key)
+			}
+		}
+	})
 }
 
 func checkUnreadable(t *testing.T, name string, content []byte) {
@@ -70,64 +130,149 @@ func checkUnreadable(t *testing.T, name string, content []byte) {
 	}
 }
 
+// One in the room, or in the spaces of an entry, changes nothing, or is found as well.
 func TestEveryFlippedByteIsDetected(t *testing.T) {
-	content := mustFormat(t, typical())
-	for at := range content {
-		for _, flip := range []byte{0x01, 0x20, 0x80, 0xff} {
-			bad := bytes.Clone(content)
-			bad[at] ^= flip
-			checkUnreadable(t, fmt.Sprintf("byte %d xor %#02x", at, flip), bad)
+	content, ends := threeEntries(t)
+	end, want := ends[len(ends)-1], three()[2]
+	for at := range end + 2*sectorBytes {
+		flips := []byte{0x01, 0x80}
+		if inSector := at % sectorBytes; inSector < 2 || inSector > sectorBytes-4 {
+			flips = append(flips, ' '^'.', ' '^'\n', ' ', '\n', 0xff)
+		}
+		for _, flip := range flips {
+			name := fmt.Sprintf("byte %d xor %#02x", at, flip)
+			blank := at >= end || content[at] == ' ' || content[at] == '\n'
+			content[at] ^= flip
+			if got, err := parse(content); err != nil || !blank {
+				checkUnreadable(t, name, content)
+			} else if !cmp.Equal(got, want) {
+				t.Errorf("%s, in spaces: got %+v", name, got)
+			}
+			content[at] ^= flip
 		}
 	}
 }
 
-func TestEveryTornFileIsDetected(t *testing.T) {
-	content := mustFormat(t, typical())
+func TestEveryCutFileIsDetected(t *testing.T) {
+	content, ends := threeEntries(t)
 	for n := range content {
-		checkUnreadable(t, fmt.Sprintf("cut to %d bytes", n), content[:n])
+		if n%sectorBytes < 2 {
+			checkUnreadable(t, fmt.Sprintf("cut to %d bytes", n), content[:n])
+		}
+	}
+	for at := range ends[2] {
+		if at%100 > 0 && at%sectorBytes > 2 {
+			continue
+		}
 		// A file whose length was written and whose last blocks were not.
-		checkUnreadable(t, fmt.Sprintf("zero from byte %d", n),
-			append(bytes.Clone(content[:n]), make([]byte, len(content)-n)...))
+		checkUnreadable(t, fmt.Sprintf("zero from byte %d", at),
+			append(bytes.Clone(content[:at]), make([]byte, len(content)-at)...))
 	}
 	checkUnreadable(t, "one byte more", append(bytes.Clone(content), '\n'))
+	checkUnreadable(t, "a sector more", append(bytes.Clone(content), room()...))
 	checkUnreadable(t, "twice", append(bytes.Clone(content), content...))
 }
 
-// seal gives a payload the header of a sound file.
-func seal(payload string) []byte {
-	return fmt.Appendf(nil, "%s %s sha256:%s\n%s", magic, version, digest([]byte(payload)), payload)
+// A crash leaves any of the sectors of the entry that was being written, and Save had not
+// returned: the one before holds. Of any other entry each sector counts.
+func TestTornEntries(t *testing.T) {
+	content, ends := threeEntries(t)
+	tear := func(from, to, sectors int) []byte {
+		torn := bytes.Clone(content)
+		for n := 0; from+n*sectorBytes < to; n++ {
+			if sectors&(1<<n) == 0 {
+				copy(torn[from+n*sectorBytes:], room())
+			}
+		}
+		return torn
+	}
+	last := 1 << ((ends[2] - ends[1]) / sectorBytes)
+	if last < 8 {
+		t.Fatalf("an entry of %d bytes shows little", ends[2]-ends[1])
+	}
+	for sectors := range last {
+		want := three()[1]
+		if sectors == last-1 {
+			want = three()[2]
+		}
+		name := fmt.Sprintf("sectors %b of the last", sectors)
+		checkParse(t, name, tear(ends[1], ends[2], sectors), want)
+	}
+	for cut := range ends[2] - ends[1] { // a write that stopped anywhere
+		torn, want := bytes.Clone(content), three()[1]
+		for at := ends[1] + cut; at < ends[2]; at++ {
+			torn[at] = room()[at%sectorBytes]
+		}
+		if cut >= len(bytes.TrimRight(content[ends[1]:ends[2]], entryEnd)) {
+			want = three()[2] // no more than spaces are missing
+		}
+		checkParse(t, fmt.Sprintf("%d bytes of the last", cut), torn, want)
+	}
+	for sectors := range min(1<<10, 1<<((ends[1]-ends[0])/sectorBytes)-1) {
+		checkUnreadable(t, fmt.Sprintf("sectors %b of one before the last", sectors),
+			tear(ends[0], ends[1], sectors))
+	}
+	for n := 24; n < ends[0]; n += sectorBytes {
+		whole := bytes.Clone(content)
+		at := max(24, n/sectorBytes*sectorBytes)
+		copy(whole[at:], room()[at%sectorBytes:])
+		checkUnreadable(t, fmt.Sprintf("the first without its sector at %d", at), whole)
+	}
+}
+
+// What a crash brings back of another file is no part of this one, nor at another place.
+func TestEntriesBelongToTheirFileAndPlace(t *testing.T) {
+	content, ends := threeEntries(t)
+	c := three()
+	c[0].Incarnation--
+	other, otherEnds := stateFile(payload(t, Content{}, c[0]), payload(t, c[0], c[1]))
+	if otherEnds[0] != ends[0] || otherEnds[1] != ends[1] {
+		t.Fatalf("entries end at %v and %v: the test shows nothing", ends, otherEnds)
+	}
+	strange := bytes.Clone(content)
+	copy(strange[ends[0]:], other[ends[0]:ends[1]])
+	checkUnreadable(t, "an entry of another file", strange)
+	strange = bytes.Clone(content)
+	copy(strange[ends[2]:], content[ends[1]:ends[2]])
+	checkUnreadable(t, "the last entry again", strange)
 }
 
 func TestParseRefuses(t *testing.T) {
-	_, sound, _ := strings.Cut(string(mustFormat(t, typical())), "\n")
+	sound := payload(t, Content{}, typical())
+	file := func(payloads ...string) []byte {
+		content, _ := stateFile(payloads...)
+		return content
+	}
 	swap := func(from, to string) []byte {
 		if !strings.Contains(sound, from) {
 			t.Fatalf("no %q in %s", from, sound)
 		}
-		return seal(strings.ReplaceAll(sound, from, to))
+		return file(strings.ReplaceAll(sound, from, to))
 	}
-	header := func(words ...any) []byte {
-		return fmt.Appendf(nil, "%s %s sha256:%s\n%s", append(words, digest([]byte(sound)), sound)...)
+	header := func(word, number string) []byte {
+		_, rest, _ := bytes.Cut(file(sound), []byte("\n"))
+		return fmt.Appendf(nil, "%s %s %08d\n%s", word, number, len(file(sound)), rest)
 	}
 	for _, c := range []struct {
 		name    string
 		content []byte
 		want    error
 	}{
-		{"sound", seal(sound), nil},
-		{"other magic", header("athena-store", "2"), ErrCorrupt},
+		{"sound", file(sound), nil},
+		{"other magic", header("athena-store", "3"), ErrCorrupt},
 		{"version of before the first release", header(magic, "1"), ErrVersion},
-		{"later version", header(magic, "3"), ErrVersion},
+		{"version of before records", header(magic, "2"), ErrCorrupt},
+		{"later version", header(magic, "4"), ErrVersion},
 		{"no version", header(magic, ""), ErrVersion},
-		{"empty payload", seal(""), ErrCorrupt},
-		{"no JSON", seal("hello"), ErrCorrupt},
-		{"two values", seal(sound + sound), ErrCorrupt},
-		{"null", seal("null"), ErrCorrupt},
-		{"unknown field", seal(strings.Replace(sound, "{", `{"Later": 1,`, 1)), ErrCorrupt},
+		{"empty payload", file(""), ErrCorrupt},
+		{"no JSON", file("hello"), ErrCorrupt},
+		{"two values", file(sound + sound), ErrCorrupt},
+		{"null", file("null"), ErrCorrupt},
+		{"unknown field", file(strings.Replace(sound, "{", `{"Later": 1,`, 1)), ErrCorrupt},
 		{"no origin", swap(`"Origin"`, `"Elsewhere"`), ErrCorrupt},
 		{"no cluster", swap(`"orders"`, `""`), ErrCorrupt},
-		{"size 0", swap(`"Size": 3`, `"Size": 0`), ErrCorrupt},
-		{"negative size", swap(`"Size": 3`, `"Size": -3`), ErrCorrupt},
+		{"size 0", swap(`"Size":3`, `"Size":0`), ErrCorrupt},
+		{"negative size", swap(`"Size":3`, `"Size":-3`), ErrCorrupt},
 		{"zero store id", swap(storeID(1).String(), strings.Repeat("0", 32)), ErrCorrupt},
 		{"long store id", swap(storeID(1).String(), strings.Repeat("ab", 40)), ErrCorrupt},
 		{"short store id", swap(storeID(1).String(), "ab"), ErrCorrupt},
@@ -139,11 +284,43 @@ func TestParseRefuses(t *testing.T) {
 		{"no status", swap(`"active"`, `"none"`), ErrCorrupt},
 		{"no address", swap(`"node-001.example:7000"`, `""`), ErrCorrupt},
 		{"number above 64 bits", swap("18446744073709551615", "18446744073709551616"), ErrCorrupt},
-		{"negative number", swap(`"Revision": 42`, `"Revision": -1`), ErrCorrupt},
+		{"negative number", swap(`"Revision":42`, `"Revision":-1`), ErrCorrupt},
 		{"long name", swap(`"n3"`, `"`+strings.Repeat("n", 129)+`"`), ErrCorrupt},
-		{"too large", seal(sound + strings.Repeat(" ", maxStateBytes)), ErrCorrupt},
+		{"an empty key", swap(`"jobs/leader"`, `""`), ErrCorrupt},
+		{"a key of two lines", swap(`"jobs/leader"`, `"a\nb"`), ErrCorrupt},
+		{"a value that is no base64", swap(`"bjI="`, `"n2"`), ErrCorrupt},
+		{"records in the state", swap(`"Held":{`, `"Held":{"Records":[{"Key":"k"}],`), ErrCorrupt},
+		{"too large", file(sound + strings.Repeat(" ", maxStateBytes)), ErrCorrupt},
 	} {
 		if _, err := parse(c.content); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
+		}
+	}
+}
+
+// What is wrong with an entry behind another is found as well.
+func TestParseRefusesLaterEntries(t *testing.T) {
+	all, other := typical(), typical()
+	all.Held.Records = many(member.MaxRecords)
+	other.Held.Records = many(member.MaxRecords + 1)[1:]
+	for _, c := range []struct {
+		name      string
+		before, c Content
+		from, to  string
+		want      error
+	}{
+		{"as many records as may be", all, other, "", "", nil},
+		{"a record more", all, other, `"Dropped":["`, `"Dropped":["no `, ErrCorrupt},
+		{"a name of two lines", typical(), three()[1], `"n3"`, `"\n"`, ErrCorrupt},
+		{"an unknown field", typical(), three()[1], "{", `{"Later": 1,`, ErrCorrupt},
+		{"no JSON", typical(), three()[1], "{", "", ErrCorrupt},
+	} {
+		next := payload(t, c.before, c.c)
+		if !strings.Contains(next, c.from) {
+			t.Fatalf("%s: no %q in %s", c.name, c.from, next)
+		}
+		content, _ := stateFile(payload(t, Content{}, c.before), strings.Replace(next, c.from, c.to, 1))
+		if _, err := parse(content); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
 		}
 	}
@@ -182,29 +359,43 @@ func TestFormatRefuses(t *testing.T) {
 			"Accepted.State: a roster that is not sorted"},
 		{change(func(c *Content) { c.Held.Roster = make(member.Roster, member.MaxMembers+1) }),
 			"a roster of 256 members"},
+		{change(func(c *Content) { c.Held.Records[0].Key = "" }), `Held: a record with the key ""`},
+		{change(func(c *Content) { c.Held.Records[0].Key = "a\xff" }), "not printable"},
+		{change(func(c *Content) { c.Held.Records[2].Key = strings.Repeat("z", 257) }),
+			"longer than 256"},
+		{change(func(c *Content) { c.Held.Records[0].Value = make([]byte, 4097) }), "a value of 4097"},
+		{change(func(c *Content) { c.Held.Records[0].Owner.Address.Port = 0 }), "jobs/leader: "},
+		{change(func(c *Content) { c.Accepted.State.Records[1].Key = "a" }),
+			"Accepted.State: records that are not sorted"},
+		{change(func(c *Content) { c.Held.Records = many(member.MaxRecords + 1) }), "2049 records"},
+		{change(func(c *Content) { c.Held.Records = append(full('<'), many(9)...) }),
+			"the limit is 393216"},
 	} {
-		if _, err := format(c.content); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, _, err := format(c.content); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("format(%+v) = %v, want an error with %q", c.content, err, c.want)
 		}
 	}
 }
 
-// FuzzLoad reads any file, and any content behind a checksum that fits: it is
+// FuzzLoad reads any file, and any entries behind checksums that fit: it is
 // refused with a known error and no value, or it is what a node could go on with,
 // written and read again as it is. Either costs little.
 func FuzzLoad(f *testing.F) {
 	for _, d := range []Content{typical(), fresh()} {
-		content := mustFormat(f, d)
-		_, payload, _ := strings.Cut(string(content), "\n")
+		f.Add([]byte(payload(f, Content{}, d)), true)
+	}
+	c := three()
+	f.Add([]byte(payload(f, Content{}, c[0])+"\n"+payload(f, c[0], c[1])+"\n"+
+		payload(f, c[1], c[2])), true)
+	if content, err := os.ReadFile(filepath.Join("testdata", "before", stateName)); err == nil {
 		f.Add(content, false)
-		f.Add([]byte(payload), true)
 	}
 	f.Add([]byte{}, false)
 	f.Add([]byte("null"), true)
 	f.Add(bytes.Repeat([]byte("["), 10_001), true)
 	f.Fuzz(func(t *testing.T, content []byte, sealed bool) {
 		if sealed { // beyond the checksum, which no fuzzer guesses
-			content = seal(string(content))
+			content, _ = stateFile(strings.SplitN(string(content), "\n", 20)...)
 		}
 		d, err := parse(content)
 		if err != nil {
@@ -218,6 +409,9 @@ func FuzzLoad(f *testing.F) {
 			if len(s.Roster) > member.MaxMembers || !s.Roster.IsSorted() {
 				t.Fatalf("%q gives the roster %+v", content, s.Roster)
 			}
+			if s.Records.Bytes() > member.MaxRecordsBytes || !s.Records.IsSorted() {
+				t.Fatalf("%q gives the records %+v", content, s.Records)
+			}
 		}
 		written := mustFormat(t, d)
 		again, err := parse(written)
@@ -230,13 +424,15 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// sameNil makes an empty roster nil.
+// sameNil makes what is empty nil.
 func sameNil(d Content) Content {
-	if len(d.Held.Roster) == 0 {
-		d.Held.Roster = nil
-	}
-	if len(d.Accepted.State.Roster) == 0 {
-		d.Accepted.State.Roster = nil
+	for _, s := range []*member.State{&d.Held, &d.Accepted.State} {
+		if len(s.Roster) == 0 {
+			s.Roster = nil
+		}
+		if len(s.Records) == 0 {
+			s.Records = nil
+		}
 	}
 	return d
 }

@@ -3,6 +3,7 @@
 package store
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"strings"
@@ -35,6 +36,29 @@ func state(size int) member.State {
 	return s
 }
 
+// records are one with an owner, one that is revoked, and one of nobody.
+func records() member.Records {
+	owner := member.Identity{Address: address(2), StoreID: storeID(2), Incarnation: 4}
+	return member.Records{
+		{Key: "jobs/leader", Value: []byte("n2"), Owner: owner, Session: 3, Token: state(0).Number},
+		{Key: "jobs/next <größe>", Value: []byte{0, 0xff}, Owner: owner, Revoked: true},
+		{Key: "limit", Token: member.Number{Version: 6, Revision: 1}},
+	}
+}
+
+// many is a table of n records with values of 64 bytes.
+func many(n int) member.Records {
+	r := make(member.Records, n)
+	for i := range r {
+		r[i] = member.Record{
+			Key: fmt.Sprintf("services/orders/%04d", i), Value: bytes.Repeat([]byte{byte(i)}, 64),
+			Owner:   member.Identity{Address: address(2), StoreID: storeID(2), Incarnation: 4},
+			Session: uint64(i), Token: member.Number{Version: 7, Revision: uint64(i)},
+		}
+	}
+	return r
+}
+
 // typical is what a node holds that accepted a proposal and does not know yet
 // what became of it.
 func typical() Content {
@@ -43,12 +67,14 @@ func typical() Content {
 	}}
 	next := state(3)
 	next.Version, next.Revision, next.Leader = 8, 1, address(2)
+	held := state(3)
+	held.Records, next.Records = records(), records()[1:]
 	return Content{origin(), time.Second, paxos.Durable{
 		StoreID:     storeID(1),
 		Incarnation: math.MaxUint64,
 		Promised:    id,
 		Accepted:    paxos.Accepted{ID: id, Base: state(3).Number, State: next},
-		Held:        state(3),
+		Held:        held,
 	}}
 }
 
@@ -77,14 +103,78 @@ func largest() Content {
 		})
 	}
 	c.Held.Roster, c.Accepted.State.Roster = r, r
+	c.Held.Records = full('<')
+	c.Accepted.State.Records = full('>') // no record is the same
 	return c
+}
+
+// full is the table that takes most bytes when it is written: of its keys each byte
+// becomes six, and of its values four become three.
+func full(of byte) member.Records {
+	var r member.Records
+	for n := 0; ; n++ {
+		r = append(r, member.Record{
+			Key:     fmt.Sprintf("%04d%s", n, strings.Repeat(string(of), member.MaxKeyBytes-4)),
+			Session: math.MaxUint64,
+		})
+		if r.Bytes() > member.MaxRecordsBytes {
+			return r[:n]
+		}
+	}
 }
 
 func mustFormat(t testing.TB, c Content) []byte {
 	t.Helper()
-	content, err := format(c)
+	content, _, err := format(c)
 	if err != nil {
 		t.Fatalf("format(%+v): %v", c, err)
 	}
 	return content
+}
+
+// stateFile is a state file of entries with any payloads, and where each entry ends.
+func stateFile(payloads ...string) (content []byte, ends []int) {
+	content, root, end := begin([]byte(payloads[0]))
+	ends = append(ends, end)
+	for _, p := range payloads[1:] {
+		entry := seal(root, end, []byte(p))
+		if n := copy(content[end:], entry); n < len(entry) {
+			content = append(content, entry[n:]...)
+		}
+		end += len(entry)
+		ends = append(ends, end)
+	}
+	return content, ends
+}
+
+// payload is the payload of the entry for c behind one for before.
+func payload(t testing.TB, before, c Content) string {
+	t.Helper()
+	b, err := encode(before, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// three are contents that follow each other.
+func three() []Content {
+	first := typical()
+	second := typical()
+	second.Held.Revision++
+	second.Held.Records = append(records()[:1], many(3)...)
+	third := second
+	third.Promised.Version++
+	third.Held.Revision++
+	third.Held.Records = records()[2:].Clone()
+	third.Held.Records.Put(many(1)[0])
+	third.Accepted = paxos.Accepted{}
+	return []Content{first, second, third}
+}
+
+// threeEntries is the state file that three are saved in.
+func threeEntries(t testing.TB) (content []byte, ends []int) {
+	t.Helper()
+	c := three()
+	return stateFile(payload(t, Content{}, c[0]), payload(t, c[0], c[1]), payload(t, c[1], c[2]))
 }

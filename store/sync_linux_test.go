@@ -99,6 +99,36 @@ func TestSyncBeforeAndAfterRename(t *testing.T) {
 	}
 }
 
+// So must an entry be synced; the file in which one could not be is not gone on with.
+func TestSyncOfAnEntry(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		when whenSync
+		fail error
+	}{
+		{"none fails", whenSync{folder: true}, nil},
+		{"fails", whenSync{others: true}, syscall.EIO},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := open(t, t.TempDir())
+			load(t, s)
+			save(t, s, typical())
+			before := identityOf(t, s.dir)
+			err := c.when.with(t, s.folder.Fd(), func() error { return s.Save(fresh2()) })
+			if !errors.Is(err, c.fail) || !os.SameFile(before, identityOf(t, s.dir)) {
+				t.Errorf("Save into the room = %v, want %v, in the same file", err, c.fail)
+			}
+			save(t, s, fresh())
+			if same := os.SameFile(before, identityOf(t, s.dir)); same != (c.fail == nil) {
+				t.Errorf("the next Save: in the same file: %v", same)
+			}
+			if got, ok := load(t, s); !ok || !cmp.Equal(fresh(), got) {
+				t.Errorf("the store holds %v: %+v", ok, got)
+			}
+		})
+	}
+}
+
 // A folder whose entry could not be synced may be gone after a power cut.
 func TestSyncOfNewDirectories(t *testing.T) {
 	top := t.TempDir()

@@ -119,7 +119,7 @@ func TestProcessCorruptStore(t *testing.T) {
 	}
 	for name, damaged := range map[string][]byte{
 		"cut off":  whole[:len(whole)/2],
-		"changed":  append(append([]byte{}, whole[:len(whole)-3]...), "???"...),
+		"changed":  append(append([]byte{}, whole[:200]...), "???"+string(whole[203:])...),
 		"empty":    {},
 		"no store": []byte("this is something else entirely\n"),
 	} {

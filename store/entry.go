@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/athena-go/athena/member"
+)
+
+// entry is a Content as it is written behind another: whole, but for the tables of
+// records, of which it has what changed.
+type entry struct {
+	Content
+	// HeldRecords is since the table of the entry before, and AcceptedRecords since
+	// the one of this entry that is held. Nil is for an empty table.
+	HeldRecords, AcceptedRecords *changes `json:",omitempty"`
+}
+
+// changes makes a table of another one.
+type changes struct {
+	Set     member.Records `json:",omitempty"`
+	Dropped []string       `json:",omitempty"` // keys
+}
+
+// encode returns the payload of the entry for c behind the one for before.
+func encode(before, c Content) ([]byte, error) {
+	e := entry{
+		Content:         c,
+		HeldRecords:     since(before.Held.Records, c.Held.Records),
+		AcceptedRecords: since(c.Held.Records, c.Accepted.State.Records),
+	}
+	if err := check(c, e.HeldRecords.set(), e.AcceptedRecords.set()); err != nil {
+		return nil, err
+	}
+	e.Held.Records, e.Accepted.State.Records = nil, nil
+	return json.Marshal(e)
+}
+
+// next returns the Content of the entry with a payload behind the one for c.
+func (c Content) next(payload []byte) (Content, error) {
+	var e entry
+	if err := decode(payload, &e); err != nil {
+		return Content{}, err
+	}
+	if e.Held.Records != nil || e.Accepted.State.Records != nil {
+		return Content{}, errors.New("a state with records of its own")
+	}
+	e.Held.Records = e.HeldRecords.apply(c.Held.Records)
+	e.Accepted.State.Records = e.AcceptedRecords.apply(e.Held.Records)
+	err := errors.Join(checkTable(e.Held.Records), checkTable(e.Accepted.State.Records))
+	return e.Content, err
+}
+
+// since returns what makes to of from.
+func since(from, to member.Records) *changes {
+	if len(to) == 0 {
+		return nil
+	}
+	c := &changes{}
+	if from.Same(to) {
+		return c
+	}
+	for len(from) > 0 || len(to) > 0 {
+		order := 0
+		switch {
+		case len(from) == 0:
+			order = 1
+		case len(to) == 0:
+			order = -1
+		default:
+			order = strings.Compare(from[0].Key, to[0].Key)
+		}
+		switch {
+		case order < 0:
+			c.Dropped = append(c.Dropped, from[0].Key)
+			from = from[1:]
+		case order > 0:
+			c.Set = append(c.Set, to[0])
+			to = to[1:]
+		default:
+			if !from[:1].Equal(to[:1]) {
+				c.Set = append(c.Set, to[0])
+			}
+			from, to = from[1:], to[1:]
+		}
+	}
+	return c
+}
+
+// set lists what is set, of no changes too.
+func (c *changes) set() member.Records {
+	if c == nil {
+		return nil
+	}
+	return c.Set
+}
+
+func (c *changes) apply(to member.Records) member.Records {
+	if c == nil {
+		return nil
+	}
+	if len(c.Set) == 0 && len(c.Dropped) == 0 {
+		return to
+	}
+	r := to.Clone()
+	for _, key := range c.Dropped {
+		r.Drop(key)
+	}
+	for _, e := range c.Set {
+		r.Put(e)
+	}
+	return r
+}
+
+// decode reads one JSON value without anything that v does not have.
+func decode(payload []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(payload))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("more than one JSON value")
+	}
+	return nil
+}
+
+// check returns every fault of c, each naming the field. Of its records held and accepted
+// are looked at one by one: the others were before.
+func check(c Content, held, accepted member.Records) error {
+	var faults []error
+	fault := func(where string, err error) {
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", where, err))
+		}
+	}
+	if err := c.Origin.check(); err != nil {
+		faults = append(faults, err)
+	}
+	if c.LeaseTimeout < 0 {
+		fault("LeaseTimeout", fmt.Errorf("%v is negative", c.LeaseTimeout))
+	}
+	if c.StoreID.IsZero() {
+		fault("StoreID", errors.New("is zero"))
+	}
+	fault("Promised", checkAddress(c.Promised.Ballot.Proposer))
+	fault("Accepted", checkAddress(c.Accepted.ID.Ballot.Proposer))
+	fault("Accepted.State", checkState(c.Accepted.State, accepted))
+	fault("Held", checkState(c.Held, held))
+	return errors.Join(faults...)
+}
+
+func checkState(s member.State, records member.Records) error {
+	if err := checkAddress(s.Leader); err != nil {
+		return err
+	}
+	if len(s.Roster) > member.MaxMembers {
+		return fmt.Errorf("a roster of %d members, the limit is %d", len(s.Roster), member.MaxMembers)
+	}
+	for _, m := range s.Roster {
+		if m.Address.IsZero() {
+			return errors.New("a member without an address")
+		}
+		if err := checkAddress(m.Address); err != nil {
+			return err
+		}
+		if len(m.Name) > member.MaxNameBytes || !member.IsPrintable(m.Name) {
+			return fmt.Errorf("%s: a name that is not printable or longer than %d bytes",
+				m.Address, member.MaxNameBytes)
+		}
+		if m.Status < member.Joining || m.Status > member.Leaving {
+			return fmt.Errorf("%s: no status of a roster: %s", m.Address, m.Status)
+		}
+	}
+	if !s.Roster.IsSorted() {
+		return errors.New("a roster that is not sorted by address")
+	}
+	for _, r := range records {
+		if err := checkRecord(r); err != nil {
+			return err
+		}
+	}
+	return checkTable(s.Records)
+}
+
+func checkRecord(r member.Record) error {
+	if !member.IsKey(r.Key) {
+		return fmt.Errorf("a record with the key %.300q, which is empty, longer than %d bytes "+
+			"or not printable", r.Key, member.MaxKeyBytes)
+	}
+	if len(r.Value) > member.MaxValueBytes {
+		return fmt.Errorf("record %s: a value of %d bytes, the limit is %d",
+			r.Key, len(r.Value), member.MaxValueBytes)
+	}
+	if err := checkAddress(r.Owner.Address); err != nil {
+		return fmt.Errorf("record %s: %w", r.Key, err)
+	}
+	return nil
+}
+
+// checkTable checks what holds of all records together.
+func checkTable(records member.Records) error {
+	if len(records) > member.MaxRecords {
+		return fmt.Errorf("%d records, the limit is %d", len(records), member.MaxRecords)
+	}
+	if n := records.Bytes(); n > member.MaxRecordsBytes {
+		return fmt.Errorf("records of %d bytes, the limit is %d", n, member.MaxRecordsBytes)
+	}
+	if !records.IsSorted() {
+		return errors.New("records that are not sorted by key")
+	}
+	return nil
+}
+
+// checkAddress wants nobody, or an address that survives being written as text.
+func checkAddress(a member.Address) error {
+	if a.IsZero() || a.IsValid() {
+		return nil
+	}
+	return fmt.Errorf("%w: host %q, port %d", member.ErrAddress, a.Host, a.Port)
+}

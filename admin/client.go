@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/member"
 )
 
 // Limits of a Client. To decode an answer takes about a hundred times its bytes at
@@ -184,7 +184,7 @@ func answeredError(status int, body []byte) error {
 	if json.Unmarshal(body, &told) != nil || told.Error == "" {
 		told = errorBody{Error: answered(status)}
 	}
-	return &Error{status, told.Code, transport.OneLine(told.Error, maxErrorBytes)}
+	return &Error{status, told.Code, member.OneLine(told.Error, maxErrorBytes)}
 }
 
 // answered is the text of an answer that holds nothing of ours.

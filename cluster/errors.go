@@ -80,9 +80,9 @@ type HandlerError struct {
 	Text   string // of the handler's error; anything that the member chose to say
 }
 
-// Error makes the text one line, and short.
+// Error makes the text one line, and short: Text has all of it.
 func (e *HandlerError) Error() string {
-	return fmt.Sprintf("cluster: the handler of %s failed: %s", e.Member, printable(e.Text))
+	return fmt.Sprintf("cluster: the handler of %s failed: %s", e.Member, member.PeerText(e.Text))
 }
 
 // remoteError is what another member said of an error that this node knows too.
@@ -91,7 +91,7 @@ type remoteError struct {
 	is   error
 }
 
-func (e remoteError) Error() string { return printable(e.text) }
+func (e remoteError) Error() string { return member.PeerText(e.text) }
 func (e remoteError) Unwrap() error { return e.is }
 
 // Result is what became of a Broadcast at one member.

@@ -93,7 +93,7 @@ func (n inbound) decode(from member.Identity, frame []byte) (message.Message, er
 		return m, n.drop(from, dropMalformed, err)
 	case m.From.Address != from.Address:
 		return m, n.drop(from, dropOtherSender,
-			fmt.Errorf("cluster: event says that it is from %s", m.From.Address))
+			fmt.Errorf("cluster: event says that it is from %s", shown(m.From.Address)))
 	case m.Body.Kind() == message.KindGreet:
 		return m, n.drop(from, dropMisplaced, errMisplaced)
 	}
@@ -164,9 +164,11 @@ func (n *Node) undelivered(from member.Identity, name string, told bool, err err
 		if told {
 			sender = "and its sender is told"
 		}
-		n.log.Warn().Stringer("peer", from.Address).Str("event", printable(name)).
-			AnErr("error", printableError(err)).
+		n.log.Warn().Str("peer", shown(from.Address)).Str("event", member.PeerText(name)).
+			Err(oneLine(err)).
 			Msg(what + ", " + sender + "; more of this name from this peer are only counted")
+		n.meter.drop(reason)
+		return
 	}
 	_ = n.drop(from, reason, err)
 }

@@ -40,7 +40,7 @@ func (n *Node) complain(now time.Time) {
 	c, seen := &n.complaint, n.look()
 	if t := seen.live(); t != nil {
 		if !c.at.IsZero() {
-			n.log.Info().Stringer("leader", t.leader.Address).Uint64("version", t.token).
+			n.log.Info().Str("leader", shown(t.leader.Address)).Uint64("version", t.token).
 				Stringer("after", now.Sub(c.since).Round(time.Millisecond)).
 				Msg("there is a leader with authority")
 		}
@@ -119,12 +119,12 @@ func (w want) text() string {
 		return fmt.Sprintf("leads version %d, but has no lease; %s", view.Version, w.voters())
 	case view.Role == member.Following && w.provisional && w.held.IsZero():
 		return fmt.Sprintf("follows %s, which leads provisionally until %s",
-			view.Leader, w.founders(false))
+			shown(view.Leader), w.founders(false))
 	case view.Role == member.Following && w.provisional:
-		return fmt.Sprintf("follows %s, which leads provisionally; %s", view.Leader, w.voters())
+		return fmt.Sprintf("follows %s, which leads provisionally; %s", shown(view.Leader), w.voters())
 	case view.Role == member.Following:
 		return fmt.Sprintf("follows %s, the leader of version %d, "+
-			"which does not say that %d members follow it", view.Leader, view.Version, w.quorum)
+			"which does not say that %d members follow it", shown(view.Leader), view.Version, w.quorum)
 	case !w.held.IsZero():
 		return w.voters()
 	}

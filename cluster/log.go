@@ -75,7 +75,7 @@ func (n *Node) logTrace(t statemachine.Trace, given bool) {
 	}
 	e := n.log.WithLevel(fact.level)
 	if e = e.Uint64("version", t.Version); !t.Peer.IsZero() {
-		e = e.Stringer("peer", t.Peer)
+		e = e.Str("peer", shown(t.Peer))
 	}
 	if t.Reason != 0 {
 		e = e.Stringer("reason", t.Reason)
@@ -105,13 +105,13 @@ func (n *Node) logElection(e Election) {
 	if e.Rule != "" {
 		line = line.Str("rule", e.Rule)
 	}
-	line = line.Uint64("version", e.Version).Stringer("leader", e.Leader)
+	line = line.Uint64("version", e.Version).Str("leader", shown(e.Leader))
 	if !e.Before.IsZero() {
-		line = line.Stringer("before", e.Before)
+		line = line.Str("before", shown(e.Before))
 	}
 	voters := make([]string, 0, len(e.Voters))
 	for _, v := range e.Voters {
-		voters = append(voters, v.String())
+		voters = append(voters, shown(v))
 	}
 	took := zerolog.Dict()
 	for _, s := range e.Steps {
@@ -157,16 +157,16 @@ var connections = map[transport.What]zerolog.Level{
 func (n *Node) logReport(r transport.Report) {
 	e := n.log.WithLevel(connections[r.What])
 	if !r.Peer.IsZero() {
-		e = e.Str("peer", transport.OneLine(r.Peer.String(), maxPeer))
+		e = e.Str("peer", shown(r.Peer))
 	}
 	if r.What == transport.ReportSeedsDiffer {
-		e = e.Str("seeds", printable(listed(n.cfg.seeds)))
+		e = e.Str("seeds", member.OneLine(listed(n.cfg.seeds), maxErrorBytes))
 	}
 	if differ := mismatches(r.Err); len(differ) > 1 {
 		// One advice for all of them.
 		r.Err = fmt.Errorf("differs in %s: configure the same on every node", strings.Join(differ, ", "))
 	}
-	e.Err(printableError(r.Err)).Msg(r.What.String())
+	e.Err(oneLine(r.Err)).Msg(r.What.String())
 }
 
 func (n *Node) logHandler(f receiver.Failure) {
@@ -182,7 +182,8 @@ func (n *Node) logHandler(f receiver.Failure) {
 	if panicked {
 		level = zerolog.WarnLevel
 	}
-	e := n.log.WithLevel(level).Str(what, f.Event).Stringer("peer", f.From.Address).Err(f.Err)
+	e := n.log.WithLevel(level).Str(what, member.PeerText(f.Event)).
+		Str("peer", shown(f.From.Address)).Err(oneLine(f.Err))
 	if panicked {
 		e = e.Bytes("stack", p.Stack)
 	}
@@ -190,24 +191,21 @@ func (n *Node) logHandler(f receiver.Failure) {
 }
 
 func (n *Node) logFrame(from member.Identity, reason string, err error) {
-	n.log.Debug().Stringer("peer", from.Address).Str("reason", reason).Err(printableError(err)).
+	n.log.Debug().Str("peer", shown(from.Address)).Str("reason", reason).Err(oneLine(err)).
 		Msg("dropped a frame")
 }
 
-// maxLogged bounds what a peer can write into one field of a log.
-const maxLogged = 1024
+// shown is an address as a line shows it: a peer chose it.
+func shown(a member.Address) string { return member.PeerText(a.String()) }
 
-// maxPeer bounds the address of one that is no member yet, which may call itself
-// anything.
-const maxPeer = 128
+// maxErrorBytes bounds a text of ours that has texts of peers in it, each of them cut
+// by member.PeerText, or an error of the application.
+const maxErrorBytes = 1024
 
-// printable keeps what came from a peer on one line, and short. The log quotes
-// it once, in its own way.
-func printable(text string) string { return transport.OneLine(text, maxLogged) }
-
-func printableError(err error) error {
+// oneLine is an error as a line shows it: one line, and not too long.
+func oneLine(err error) error {
 	if err == nil {
 		return nil
 	}
-	return errors.New(printable(err.Error()))
+	return errors.New(member.OneLine(err.Error(), maxErrorBytes))
 }

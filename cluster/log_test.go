@@ -5,14 +5,17 @@ package cluster
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/statemachine"
 	"github.com/athena-go/athena/transport"
 )
@@ -97,24 +100,72 @@ func TestRefusalsAreQuiet(t *testing.T) {
 	}
 }
 
-// TestForeignTextIsPrintableAndCut: a peer cannot write lines of its own.
+// TestForeignTextIsPrintableAndCut in every line that prints words of a peer: it cannot
+// write lines of its own, and not much into one of ours.
 func TestForeignTextIsPrintableAndCut(t *testing.T) {
-	got := logged(zerolog.DebugLevel, func(n *Node) {
-		n.logFrame(member.Identity{}, dropMalformed, errors.New("\x1b[2J"+strings.Repeat("x", 4000)))
-	})
-	if strings.Contains(got, "\x1b") || len(got) > 2*maxLogged {
-		t.Errorf("got %d bytes, %q; want at most %d, printable", len(got), got, 2*maxLogged)
+	hostile := "\x1b[2J\n" + strings.Repeat("x", 4000)
+	peer := member.Member{Identity: at(2, 0).Identity, Name: hostile}
+	peer.Address.Host = hostile
+	refusal := &transport.CloseError{Code: transport.CodeRefused, Reason: hostile, Remote: true}
+	mismatch := &ConfigMismatchError{Field: "Cluster", Ours: "a", Theirs: hostile}
+	report := func(what transport.What, err error) func(*Node) {
+		return func(n *Node) { n.logReport(transport.Report{What: what, Peer: peer.Address, Err: err}) }
 	}
-}
-
-// TestTheAddressOfAStrangerIsCut, before anybody has checked it.
-func TestTheAddressOfAStrangerIsCut(t *testing.T) {
-	got := logged(zerolog.DebugLevel, func(n *Node) {
-		stranger := member.Address{Host: "\x1b[2J" + strings.Repeat("x", 4000), Port: 1}
-		n.logReport(transport.Report{What: transport.ReportRefused, Peer: stranger})
-	})
-	if strings.Contains(got, "\x1b") || len(got) > 2*maxPeer {
-		t.Errorf("got %d bytes, %q; want at most %d, printable", len(got), got, 2*maxPeer)
+	trace := func(what statemachine.What) func(*Node) {
+		return func(n *Node) { n.logTrace(statemachine.Trace{What: what, Peer: peer.Address}, false) }
+	}
+	view := viewOf(3, 2, false, peer)
+	for name, log := range map[string]func(*Node){
+		"a member":   trace(statemachine.MemberMoved),
+		"a leader":   trace(statemachine.Follows),
+		"connection": report(transport.ReportConnected, nil),
+		"refused":    report(transport.ReportRefused, errors.Join(mismatch, mismatch)),
+		"refusal":    report(transport.ReportRefusedByPeer, fmt.Errorf("quicnet: %w", refusal)),
+		"certificate": report(transport.ReportCertificate,
+			&transport.IdentityError{Address: at(2, 0).Address, Names: []string{hostile, hostile}}),
+		"election": func(n *Node) {
+			n.logElection(Election{Leader: peer.Address, Before: peer.Address,
+				Voters: []member.Address{peer.Address}})
+		},
+		"handler": func(n *Node) {
+			n.logHandler(receiver.Failure{Event: hostile, From: peer,
+				Err: &HandlerError{Member: at(3, 0).Address, Text: hostile}})
+		},
+		"stream": func(n *Node) {
+			n.logHandler(receiver.Failure{Event: hostile, Stream: true, From: peer, Told: true})
+		},
+		"frame": func(n *Node) {
+			n.logFrame(peer.Identity, dropMalformed, remoteError{hostile, receiver.ErrMalformed})
+		},
+		"event": func(n *Node) { n.undelivered(peer.Identity, hostile, true, receiver.ErrUnknown) },
+		"taken": func(n *Node) {
+			n.seen.set(sight{}.seeing(view, member.State{}))
+			n.heard.needs(view.Members)
+			n.logTaken(peer.Address, takenStore)
+		},
+		"no leader": func(n *Node) {
+			held := member.State{Number: member.Number{Version: 3}, Roster: view.Members}
+			n.seen.set(sight{}.seeing(view, held))
+			n.heard.needs(view.Members)
+			n.heard.note(peer.Address, refusal)
+			n.heard.greeted(peer.Address, false)
+			n.complain(time.Now())
+			n.complain(time.Now().Add(time.Minute))
+		},
+		"a leader again": func(n *Node) {
+			n.seen.set(sight{term: &tenure{leader: peer, done: make(chan struct{})}})
+			n.complaint.at = time.Now()
+			n.complain(time.Now())
+		},
+	} {
+		got := logged(zerolog.DebugLevel, func(n *Node) {
+			n.heard.start(nil, member.Address{})
+			log(n)
+		})
+		if strings.Count(got, "\n") != 1 || strings.Contains(got, "\x1b") ||
+			!strings.Contains(got, "xxx") || strings.Contains(got, strings.Repeat("x", 128)) {
+			t.Errorf("%s: got %d bytes, %q; want one line with a little of it", name, len(got), got)
+		}
 	}
 }
 
@@ -129,7 +180,8 @@ func TestNothingIsEscapedTwice(t *testing.T) {
 			Err: errors.Join(mismatch("Size", "3", "5"), mismatch("Cluster", "a b", "c"))})
 	})
 	want := `{"level":"warn","peer":"127.0.0.1:2","error":"differs in size (3 here, 5 there), ` +
-		`cluster (a b here, c there): configure the same on every node","message":"peer refused"}` + "\n"
+		`cluster (\"a b\" here, c there): configure the same on every node",` +
+		`"message":"peer refused"}` + "\n"
 	got += logged(zerolog.WarnLevel, func(n *Node) {
 		n.logReport(transport.Report{What: transport.ReportRefused, Peer: at(2, 0).Address,
 			Err: mismatch("Cluster", "a b", "c")})

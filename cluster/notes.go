@@ -205,7 +205,7 @@ type told struct {
 }
 
 // String is "address (what it said)".
-func (t told) String() string { return fmt.Sprintf("%s (%s)", t.addr, t.text) }
+func (t told) String() string { return fmt.Sprintf("%s (%s)", shown(t.addr), t.text) }
 
 // tell lists everybody who is asked, by address; held is what this node holds.
 func (s *notes) tell(held member.State, within time.Duration) map[member.Address]told {
@@ -253,7 +253,7 @@ func (h *heard) says(self member.Address, held member.State) string {
 	case c.Leader == self:
 		return "follows this node"
 	}
-	who := "follows " + c.Leader.String() + ", which leads"
+	who := "follows " + shown(c.Leader) + ", which leads"
 	if c.Leader == h.addr {
 		who = "leads"
 	}
@@ -263,7 +263,7 @@ func (h *heard) says(self member.Address, held member.State) string {
 	case c.Version < held.Version, c.Version == held.Version && c.Leader != held.Leader:
 		// It does not lead here: this node follows nobody back.
 		return fmt.Sprintf("%s version %d, and this node holds version %s of %s: "+
-			"is its store of another cluster?", who, c.Version, held.Number, held.Leader)
+			"is its store of another cluster?", who, c.Version, held.Number, shown(held.Leader))
 	default:
 		return fmt.Sprintf("%s version %d", who, c.Version)
 	}
@@ -293,17 +293,17 @@ func brief(err error) string {
 		if more := len(differ) - maxDiffering; more > 0 {
 			differ, rest = differ[:maxDiffering], fmt.Sprintf(" and %d more", more)
 		}
-		return printable("differs in " + strings.Join(differ, ", ") + rest)
+		return "differs in " + strings.Join(differ, ", ") + rest
 	}
 	switch {
 	case errors.Is(err, transport.ErrNoAnswer):
 		return errSilent.Error()
 	case errors.Is(err, transport.ErrCertificate):
 		if other, ok := errors.AsType[*transport.IdentityError](err); ok {
-			return printable("its certificate is for " + other.For())
+			return "its certificate is for " + other.For()
 		}
 		if refused, ok := errors.AsType[*transport.CertificateError](err); ok {
-			return printable("certificate refused: " + refused.Why)
+			return member.OneLine("certificate refused: "+refused.Why, maxErrorBytes)
 		}
 		return "certificate refused"
 	case errors.Is(err, transport.ErrNotNode):
@@ -314,20 +314,21 @@ func brief(err error) string {
 	closed, ok := errors.AsType[*transport.CloseError](err)
 	switch {
 	case ok && closed.Remote && closed.Code == transport.CodeRefused:
-		return printable("refuses this node: " + closed.Reason)
+		return "refuses this node: " + member.QuotePeerText(closed.Reason)
 	case ok && closed.Remote && closed.Code == transport.CodeEarlierRun:
 		return "knows a later run of this address"
 	case ok && closed.Remote && closed.Code == transport.CodeClosed:
 		return "is shutting down"
 	}
-	return printable(strings.TrimPrefix(err.Error(), "transport: "))
+	return strings.TrimPrefix(oneLine(err).Error(), "transport: ")
 }
 
 // mismatches lists the differences of configuration that an error joins.
 func mismatches(err error) []string {
 	//nolint:errorlint // it walks the tree of errors itself
 	if m, ok := err.(*ConfigMismatchError); ok {
-		return []string{fmt.Sprintf("%s (%s here, %s there)", words(m.Field), m.Ours, m.Theirs)}
+		return []string{fmt.Sprintf("%s (%s here, %s there)", words(m.Field),
+			member.QuotePeerText(m.Ours), member.QuotePeerText(m.Theirs))}
 	}
 	var list []string
 	switch e := err.(type) { //nolint:errorlint // as above

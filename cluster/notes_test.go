@@ -233,8 +233,8 @@ func TestBrief(t *testing.T) {
 			"differs in size (1 here, 2 there), cluster (a here, b there), " +
 				"protocol (c here, d there) and 2 more"},
 		{fmt.Errorf("greet: %w", mismatch("HeartbeatInterval", "1s", "\x1b[2J")),
-			`differs in heartbeat interval (1s here, \x1b[2J there)`},
-		{remote(transport.CodeRefused, "no\nway"), "refuses this node: no; way"},
+			`differs in heartbeat interval (1s here, "\x1b[2J" there)`},
+		{remote(transport.CodeRefused, "no\nway"), `refuses this node: "no\nway"`},
 		{remote(transport.CodeEarlierRun, ""), "knows a later run of this address"},
 		{remote(transport.CodeClosed, "the node goes"), "is shutting down"},
 		{remote(transport.CodeBusy, "too many"),

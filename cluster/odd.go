@@ -57,7 +57,7 @@ func (s *notes) otherSeeds() []member.Address {
 func haveOtherSeeds(peers []member.Address) string {
 	var names []string
 	for _, a := range peers {
-		names = append(names, a.String())
+		names = append(names, shown(a))
 	}
 	switch len(names) {
 	case 0:

@@ -178,9 +178,9 @@ func (n *Node) outcome(from member.Address, a wire.Answer) error {
 	case wire.OutcomeNotLeader:
 		return &NotLeaderError{Leader: n.look().view.Leader, Asked: from}
 	case wire.OutcomeNotRun:
-		return fmt.Errorf("%w: %s: %s", ErrNotDelivered, from, printable(a.Text))
+		return fmt.Errorf("%w: %s: %s", ErrNotDelivered, from, member.PeerText(a.Text))
 	case wire.OutcomeUnsaid:
-		return fmt.Errorf("%w: %s: it cannot be sent: %s", ErrBadAnswer, from, printable(a.Text))
+		return fmt.Errorf("%w: %s: it cannot be sent: %s", ErrBadAnswer, from, member.PeerText(a.Text))
 	default:
 		return &HandlerError{Member: from, Text: a.Text}
 	}

@@ -69,7 +69,8 @@ func (n *Node) logTaken(a member.Address, why string) {
 	if a == n.cfg.self || !n.heard.warnTaken(a) {
 		return
 	}
-	n.log.Warn().Stringer("peer", a).Str("name", memberAt(n.look().view, a).Name).Str("why", why).
+	n.log.Warn().Str("peer", shown(a)).
+		Str("name", member.PeerText(memberAt(n.look().view, a).Name)).Str("why", why).
 		Msg("this member is taken by another process; " +
 			"if this was no restart, two processes advertise one address")
 }

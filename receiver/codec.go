@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+
+	"github.com/athena-go/athena/member"
 )
 
 // Codec encodes the events and answers of an application. All nodes of a cluster
@@ -114,7 +116,7 @@ func (m *Mux) DecodeAnswer(payload []byte, answer any) (err error) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: decoding panics: %v", ErrMalformed, p)
+			err = fmt.Errorf("%w: decoding panics: %s", ErrMalformed, member.PeerText(fmt.Sprint(p)))
 		}
 	}()
 	if err := m.codec.Unmarshal(payload, answer); err != nil {

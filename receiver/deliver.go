@@ -91,15 +91,15 @@ func (m *Mux) lookup(run *live, name string, call *Call) (*route, error) {
 		return nil, unknown(name)
 	case call != nil && call.Request && r.answer == nil:
 		m.unknown.Add(1)
-		return nil, fmt.Errorf("%w that answers, for requests named %.*q", ErrUnknown,
-			MaxNameBytes, name)
+		return nil, fmt.Errorf("%w that answers, for requests named %s", ErrUnknown,
+			member.QuotePeerText(name))
 	default:
 		return r, nil
 	}
 }
 
 func unknown(name string) error {
-	return fmt.Errorf("%w for events named %.*q", ErrUnknown, MaxNameBytes, name)
+	return fmt.Errorf("%w for events named %s", ErrUnknown, member.QuotePeerText(name))
 }
 
 // read makes an event of a payload. A library that panics over bytes of a peer, as
@@ -107,11 +107,11 @@ func unknown(name string) error {
 func (m *Mux) read(run *live, r *route, raw Raw) (event any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("decoding panics: %v", p)
+			err = fmt.Errorf("decoding panics: %s", member.PeerText(fmt.Sprint(p)))
 		}
 		if err != nil {
 			r.count.malformed.Add(1)
-			err = fmt.Errorf("%w %q: %w", ErrMalformed, raw.Name, err)
+			err = fmt.Errorf("%w %s: %w", ErrMalformed, member.QuotePeerText(raw.Name), err)
 		}
 	}()
 	if !m.own && run.setup.Scan != nil {

@@ -101,7 +101,7 @@ func (m *Mux) AcceptStream(name string) (
 	r := run.streams[name]
 	if r == nil {
 		m.unknown.Add(1)
-		return nil, fmt.Errorf("%w for streams named %.*q", ErrUnknown, MaxNameBytes, name)
+		return nil, fmt.Errorf("%w for streams named %s", ErrUnknown, member.QuotePeerText(name))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

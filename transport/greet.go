@@ -5,12 +5,9 @@ package transport
 import (
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
 )
 
@@ -46,16 +43,7 @@ func (e *ConfigMismatchError) Error() string {
 		advice = "upgrade the older program"
 	}
 	return fmt.Sprintf("transport: %s differs: %s here, %s at the peer: %s",
-		e.Field, quoteOdd(e.Ours), quoteOdd(e.Theirs), advice)
-}
-
-// quoteOdd quotes what is no plain word: a peer may say anything.
-func quoteOdd(s string) string {
-	odd := func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(" \"\\", r) }
-	if s == "" || !utf8.ValidString(s) || strings.ContainsFunc(s, odd) {
-		return strconv.Quote(s)
-	}
-	return s
+		e.Field, member.QuotePeerText(e.Ours), member.QuotePeerText(e.Theirs), advice)
 }
 
 const (

@@ -61,7 +61,7 @@ func (m *Mesh) welcome(conn Conn) {
 	from := theirs.From.Address
 	if err := m.identify(conn, from); err != nil {
 		// It says nothing of the member that it claims to be.
-		conn.Close(CodeRefused, CutReason(err.Error()))
+		conn.Close(CodeRefused, member.PeerText(err.Error()))
 		m.CertificateRefused(from, err)
 		return
 	}
@@ -111,7 +111,7 @@ func (p *peer) greet(conn Conn) {
 		return
 	}
 	if err := m.identify(conn, p.addr); err != nil {
-		conn.Close(CodeRefused, CutReason(err.Error()))
+		conn.Close(CodeRefused, member.PeerText(err.Error()))
 		m.stats.failed(err)
 		m.told.report(Report{ReportRefused, p.addr, err})
 		p.remember(err, true)
@@ -266,7 +266,7 @@ func (m *Mesh) disagree(conn Conn, r *frameReader, ours message.Message, err err
 
 // turnAway closes the connection of a peer that is not wanted.
 func (m *Mesh) turnAway(conn Conn, peer member.Address, err error, tell func(Report)) {
-	conn.Close(CodeRefused, CutReason(err.Error()))
+	conn.Close(CodeRefused, member.PeerText(err.Error()))
 	m.stats.handshakes[ResultRefused].Add(1)
 	tell(Report{ReportRefused, peer, err})
 }

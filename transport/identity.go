@@ -45,7 +45,11 @@ func (e *IdentityError) For() string {
 	if len(e.Names) == 0 {
 		return "nobody"
 	}
-	return strings.Join(e.Names[:min(len(e.Names), maxNamed)], ", ")
+	var names []string
+	for _, name := range e.Names[:min(len(e.Names), maxNamed)] {
+		names = append(names, member.QuotePeerText(name))
+	}
+	return strings.Join(names, ", ")
 }
 
 // Unwrap is ErrCertificate.

@@ -136,7 +136,7 @@ func (l *link) end(code Code, reason string, err error) {
 		lost = true
 	}
 	p.mu.Unlock()
-	l.conn.Close(code, CutReason(reason))
+	l.conn.Close(code, member.PeerText(reason))
 	close(l.done)
 	if !started {
 		for k := range Kinds {

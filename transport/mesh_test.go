@@ -173,42 +173,10 @@ func TestStrangersAreReportedSparingly(t *testing.T) {
 	})
 }
 
-func TestOneLine(t *testing.T) {
-	for _, c := range []struct {
-		text  string
-		limit int
-		want  string
-	}{
-		{`Size differs: "3" here`, 100, `Size differs: "3" here`},
-		{"first\nsecond\n", 100, "first; second"},
-		{"a\x1b[2J\r\xffb", 100, "a\\x1b[2J\\r\ufffdb"},
-		{"größer", 100, "größer"},
-		{"give every node the same secret", 30, "give every node the same..."},
-		{strings.Repeat("x", 20), 10, "xxxxxxx..."},
-		{"éééééé", 10, "ééé..."},
-		{"\x00", 3, "..."},
-	} {
-		got := OneLine(c.text, c.limit)
-		if got != c.want || len(got) > c.limit {
-			t.Errorf("OneLine(%q, %d): got %q, want %q", c.text, c.limit, got, c.want)
-		}
-		if again := OneLine(got, c.limit); again != got {
-			t.Errorf("OneLine twice of %q: got %q, want %q", c.text, again, got)
-		}
-	}
-}
-
 func TestCloseErrorPrintsThePeerSafely(t *testing.T) {
 	err := &CloseError{Code: CodeRefused, Reason: "no\n\x1b[31m", Remote: true}
 	if text := err.Error(); strings.ContainsAny(text, "\n\x1b") || !strings.Contains(text, "refused") {
 		t.Errorf("text %q holds what the peer sent as it is", text)
-	}
-	if got := CutReason(strings.Repeat("é", MaxReasonBytes)); len(got) > MaxReasonBytes {
-		t.Errorf("a reason of %d bytes is left", len(got))
-	}
-	got := CutReason(strings.Repeat("x", MaxReasonBytes-1) + "é")
-	if strings.ContainsRune(got, '\ufffd') {
-		t.Errorf("a character was cut in two: %q", got)
 	}
 }
 

@@ -7,10 +7,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/athena-go/athena/member"
 )
@@ -122,10 +119,6 @@ var codeNames = [codes]string{
 // String is the name of the code as logs write it.
 func (c Code) String() string { return nameOf(codeNames[:], c) }
 
-// MaxReasonBytes bounds the reason of a CloseError; of a longer one the end is
-// left out.
-const MaxReasonBytes = 256
-
 // CloseError says that a connection was closed, and by whom.
 type CloseError struct {
 	Code   Code
@@ -139,56 +132,13 @@ func (e *CloseError) Error() string {
 	if e.Remote {
 		who = "the peer closed the connection"
 	}
-	return fmt.Sprintf("transport: %s (%s): %s", who, e.Code, CutReason(e.Reason))
+	return fmt.Sprintf("transport: %s (%s): %s", who, e.Code, member.PeerText(e.Reason))
 }
 
 // Refusal reports whether the peer does not want to talk to this node, so that
 // to dial again soon is in vain.
 func (e *CloseError) Refusal() bool {
 	return e.Remote && (e.Code == CodeRefused || e.Code == CodeEarlierRun || e.Code == CodeBusy)
-}
-
-// CutReason makes a reason one line of at most MaxReasonBytes.
-func CutReason(s string) string { return OneLine(s, MaxReasonBytes) }
-
-// cutMark stands where something was left out.
-const cutMark = "..."
-
-// OneLine makes a text printable that may hold anything: one line of at most limit
-// bytes. Line ends become semicolons, what cannot be seen is written as Go does,
-// and quotes stay as they are, so that no text is escaped twice.
-func OneLine(s string, limit int) string {
-	var b strings.Builder
-	for i, r := range s {
-		text := string(r)
-		switch {
-		case r == '\n' && i == len(s)-1:
-			continue
-		case r == '\n':
-			text = "; "
-		case !strconv.IsPrint(r):
-			quoted := strconv.QuoteRune(r)
-			text = quoted[1 : len(quoted)-1]
-		}
-		if b.Len()+len(text) > limit {
-			return cutTo(b.String(), limit-len(cutMark)) + cutMark
-		}
-		b.WriteString(text)
-	}
-	return b.String()
-}
-
-// cutTo cuts printable text between two characters, and where there is a word's
-// end near, there.
-func cutTo(s string, length int) string {
-	length = max(0, min(length, len(s)))
-	for length < len(s) && !utf8.RuneStart(s[length]) {
-		length--
-	}
-	if at := strings.LastIndexByte(s[:length], ' '); at > length*3/4 {
-		length = at
-	}
-	return s[:length]
 }
 
 func nameOf[T ~uint8 | ~uint64](names []string, v T) string {

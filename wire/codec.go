@@ -197,7 +197,7 @@ func (c *codec) text(v *string, limit int) {
 func (c *codec) name(v *string, limit int) {
 	c.text(v, limit)
 	if !member.IsPrintable(*v) {
-		c.fail("the name %q, which has characters that are not printable", *v)
+		c.fail("the name %s, which has characters that are not printable", member.QuotePeerText(*v))
 	}
 }
 

@@ -157,7 +157,7 @@ func (c *codec) readMetadata() map[string]string {
 		c.text(&k, MaxMetadataKey)
 		c.text(&v, MaxMetadataValue)
 		if _, twice := m[k]; twice {
-			c.fail("metadata with the key %q twice", k)
+			c.fail("metadata with the key %s twice", member.QuotePeerText(k))
 		}
 		m[k] = v
 	}

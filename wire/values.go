@@ -28,7 +28,7 @@ func (c *codec) address(a *member.Address) {
 		return
 	}
 	if !a.IsValid() {
-		c.fail("an address of host %q and port %d", a.Host, a.Port)
+		c.fail("an address of host %s and port %d", member.QuotePeerText(a.Host), a.Port)
 	}
 }
 
@@ -123,7 +123,7 @@ func (c *codec) record(r *member.Record) {
 func (c *codec) key(v *string) {
 	c.text(v, member.MaxKeyBytes)
 	if !member.IsKey(*v) {
-		c.fail("the key %q, which is empty or not printable", *v)
+		c.fail("the key %s, which is empty or not printable", member.QuotePeerText(*v))
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/athena-go/athena/admin"
-	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/member"
 )
 
 // maxEventLine bounds a line that is printed for an event: it may come from something
@@ -70,7 +70,7 @@ func (q *question) printEvents(w io.Writer, events iter.Seq2[admin.Event, error]
 			err = out.Encode(e)
 		} else {
 			_, err = fmt.Fprintf(w, "%s  %-8s  %s\n", timeOf(e).Local().Format("2006-01-02 15:04:05.000"),
-				transport.OneLine(e.Type, maxEventLine), transport.OneLine(e.String(), maxEventLine))
+				member.OneLine(e.Type, maxEventLine), member.OneLine(e.String(), maxEventLine))
 		}
 		if err != nil {
 			return err

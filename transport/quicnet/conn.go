@@ -12,6 +12,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 
+	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
 
@@ -96,7 +97,7 @@ func (c *conn) ReceiveDatagram() ([]byte, error) {
 // Close implements transport.Conn.
 func (c *conn) Close(code transport.Code, reason string) {
 	// It always returns nil.
-	_ = c.quic.CloseWithError(quic.ApplicationErrorCode(code), transport.CutReason(reason))
+	_ = c.quic.CloseWithError(quic.ApplicationErrorCode(code), member.PeerText(reason))
 }
 
 // Stats implements transport.Conn.
@@ -238,7 +239,7 @@ func unfit(fault *quic.TransportError) string {
 	if wrong, ok := errors.AsType[x509.CertificateInvalidError](fault); ok {
 		return invalid(wrong)
 	}
-	return fault.Error()
+	return member.PeerText(fault.Error())
 }
 
 // invalid says what is wrong with a certificate; crypto/x509 would say what time it is,
@@ -249,7 +250,7 @@ func invalid(wrong x509.CertificateInvalidError) string {
 		whose = "an authority above that of the other node"
 	}
 	if wrong.Reason != x509.Expired {
-		return whose + ": " + wrong.Error()
+		return whose + ": " + member.PeerText(wrong.Error())
 	}
 	return fmt.Sprintf("%s is good from %s until %s, which is not now: renew it, or correct the "+
 		"clocks", whose, wrong.Cert.NotBefore.UTC().Format(time.RFC3339),
@@ -262,7 +263,7 @@ func translate(err error) error {
 	if closed, ok := errors.AsType[*quic.ApplicationError](err); ok {
 		return &transport.CloseError{
 			Code:   transport.Code(closed.ErrorCode),
-			Reason: transport.CutReason(closed.ErrorMessage),
+			Reason: member.PeerText(closed.ErrorMessage),
 			Remote: closed.Remote,
 		}
 	}
@@ -272,6 +273,11 @@ func translate(err error) error {
 		return transport.ErrStreamClosed
 	}
 	fault, ok := errors.AsType[*quic.TransportError](err)
+	if ok && fault.Remote {
+		own := *fault
+		own.ErrorMessage = member.PeerText(fault.ErrorMessage)
+		fault, err = &own, &own
+	}
 	switch {
 	case ok && fault.ErrorCode == noCommonALPN:
 		return fmt.Errorf("%w: %w", transport.ErrNotNode, err)

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rs/zerolog"
+
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/receiver"
@@ -93,7 +95,7 @@ func (n inbound) decode(from member.Identity, frame []byte) (message.Message, er
 		return m, n.drop(from, dropMalformed, err)
 	case m.From.Address != from.Address:
 		return m, n.drop(from, dropOtherSender,
-			fmt.Errorf("cluster: event says that it is from %s", shown(m.From.Address)))
+			fmt.Errorf("cluster: message says that it is from %s", shown(m.From.Address)))
 	case m.Body.Kind() == message.KindGreet:
 		return m, n.drop(from, dropMisplaced, errMisplaced)
 	}
@@ -154,23 +156,22 @@ func (n *Node) sender(from member.Identity) *member.Member {
 // says that its sender learns so.
 func (n *Node) undelivered(from member.Identity, name string, told bool, err error) {
 	reason := dropReason(err)
-	what := map[string]string{
-		dropNoHandler: "no handler here for this event: it is dropped",
-		dropBadEvent: "this event does not decode into its type here: it is dropped; " +
-			"has its sender the same type, and the same codec?",
-	}[reason]
-	if what != "" && n.meter.unhandledFirst(from.Address, name) {
-		sender := "and its sender is not told"
-		if told {
-			sender = "and its sender is told"
-		}
-		n.log.Warn().Str("peer", shown(from.Address)).Str("event", member.PeerText(name)).
-			Err(oneLine(err)).
-			Msg(what + ", " + sender + "; more of this name from this peer are only counted")
-		n.meter.drop(reason)
+	l, warns := unhandledEvents[reason]
+	if !warns || !n.meter.unhandledFirst(from.Address, name) {
+		_ = n.drop(from, reason, err)
 		return
 	}
-	_ = n.drop(from, reason, err)
+	n.meter.drop(reason)
+	n.log.WithLevel(l.level).Str("peer", shown(from.Address)).Str("event", member.PeerText(name)).
+		Bool("sender_told", told).Err(oneLine(err)).Msg(l.text)
+}
+
+// unhandledEvents says how the first event of a name is logged that no handler gets.
+var unhandledEvents = map[string]line{
+	dropNoHandler: {zerolog.WarnLevel, "no handler here for this event: it is dropped; " +
+		"more of this name from this peer are only counted"},
+	dropBadEvent: {zerolog.WarnLevel, "this event does not decode into its type here: " +
+		"it is dropped; more of this name from this peer are only counted"},
 }
 
 // deliver hands an event to the handlers; the end of the node ends it too.
@@ -225,10 +226,12 @@ func (n inbound) Admit(peer message.Message) error {
 
 // reported hears what the transport has to tell about connections.
 func (n *Node) reported(r transport.Report) {
+	if r.What == transport.ReportFailed {
+		n.stop(fmt.Errorf("cluster: the socket failed: %w", r.Err))
+		return
+	}
 	n.logReport(r)
 	switch {
-	case r.What == transport.ReportFailed:
-		n.stop(fmt.Errorf("cluster: the socket failed: %w", r.Err))
 	case r.Err == nil || r.What == transport.ReportSeedsDiffer:
 		// The two are connected all the same.
 	case r.What == transport.ReportCertificate || r.Peer.IsZero():

@@ -160,7 +160,8 @@ func TestAnEventThatNobodyHandlesIsWarnedOf(t *testing.T) {
 				send(from, receiver.Raw{Name: "other", Payload: []byte{0xc0}})
 			}
 		}
-		const text = "no handler here for this event"
+		const text = "no handler here for this event: it is dropped; " +
+			"more of this name from this peer are only counted"
 		lines, _ := j.about(text)
 		for _, want := range []string{
 			`"peer":"127.0.0.1:7002","event":"note"`, `"peer":"127.0.0.1:7002","event":"other"`,

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/athena-go/athena/member"
 )
 
@@ -34,14 +36,15 @@ const (
 	mostRepeat  = time.Minute
 )
 
-// complain logs why there is no leader, when it is time to. The loop comes by at
+// complain logs why there is no leader, when it is time to, and when there is one
+// again, unless a change of leader ended just now and says so. The loop comes by at
 // least at every attempt to join, keep-alive or question to the voters.
-func (n *Node) complain(now time.Time) {
+func (n *Node) complain(now time.Time, elected bool) {
 	c, seen := &n.complaint, n.look()
 	if t := seen.live(); t != nil {
-		if !c.at.IsZero() {
+		if !c.at.IsZero() && !elected {
 			n.log.Info().Str("leader", shown(t.leader.Address)).Uint64("version", t.token).
-				Stringer("after", now.Sub(c.since).Round(time.Millisecond)).
+				Float64("leaderless_ms", milliseconds(now.Sub(c.since))).
 				Msg("there is a leader with authority")
 		}
 		*c = complaint{}
@@ -68,11 +71,12 @@ func (n *Node) complain(now time.Time) {
 		c.repeat = min(2*c.repeat, mostRepeat)
 	}
 	c.at, c.text = now, text
-	what := "no leader with authority: "
+	l := line{zerolog.WarnLevel, "no leader with authority"}
 	if seen.view.Role == member.Seeking && seen.held.IsZero() {
-		what = "not in a cluster yet: " // which may have a leader
+		l = line{zerolog.WarnLevel, "not in a cluster yet"} // which may have a leader
 	}
-	n.log.Warn().Stringer("for", now.Sub(c.since).Round(time.Millisecond)).Msg(what + text)
+	n.log.WithLevel(l.level).Float64("leaderless_ms", milliseconds(now.Sub(c.since))).
+		Str("why", text).Msg(l.text)
 }
 
 // noLeader says in one line for people why there is no leader with authority;

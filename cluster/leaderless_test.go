@@ -60,7 +60,7 @@ func keep(level zerolog.Level) (*journal, Option) {
 	return j, WithLogger(zerolog.New(j))
 }
 
-const complaintText = "no leader with authority: "
+const complaintText = `"message":"no leader with authority"`
 
 // TestANodeWithoutALeaderSaysWhy: soon, then less and less often while nothing
 // changes; at once again when the reason is another one; and when it is over.
@@ -135,20 +135,37 @@ func testResolved(t *testing.T, w *world, n *Node, warnings *journal) {
 	}
 }
 
-// TestTheEndOfAComplaintIsTold, once.
+// TestTheEndOfAComplaintIsTold, once: by the change of leader that ends it, and where
+// there is none, since a node is back with the leader that it had, by a line of its own.
 func TestTheEndOfAComplaintIsTold(t *testing.T) {
+	const back = "there is a leader with authority"
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 2)
+		w := newWorld(t, 3)
 		defer w.close()
 		infos, logger := keep(zerolog.InfoLevel)
-		for i := range 2 {
+		for i := range 3 {
 			w.add(i, Config{}, logger)
 			time.Sleep(time.Minute)
 		}
-		lines, _ := infos.about("there is a leader with authority")
+		lines, _ := infos.about(`"took_ms":6`) // a minute
+		if len(lines) != 1 || !strings.Contains(lines[0], "leader changed") {
+			t.Errorf("founded after a minute: got %q, want one change of leader", lines)
+		}
+		if lines, _ := infos.about(back); len(lines) != 0 {
+			t.Errorf("founded after a minute: got %q too", lines)
+		}
+		n := w.others(w.leader())[0]
+		w.cut(n)
+		time.Sleep(time.Minute)
+		w.heal(n)
+		time.Sleep(10 * time.Second)
+		lines, _ = infos.about(back)
 		if len(lines) != 1 || !strings.Contains(lines[0], `"version":1`) ||
-			!strings.Contains(lines[0], `"after":"1m`) {
-			t.Errorf("got %q, want one line with the version, after a minute", lines)
+			!strings.Contains(lines[0], `"leaderless_ms":`) {
+			t.Errorf("cut off for a minute: got %q, want one line with version and time", lines)
+		}
+		if lines, _ := infos.about("leader changed"); len(lines) != 3 {
+			t.Errorf("got %q, want one change of leader of each node", lines)
 		}
 	})
 }
@@ -345,8 +362,9 @@ func TestANodeOutsideSaysThatItIsNotIn(t *testing.T) {
 		if err == nil {
 			t.Fatal("Start of a fourth of three: got no error")
 		}
-		lines, _ := warnings.about("not in a cluster yet: asked ")
-		if len(lines) != 1 || !strings.Contains(lines[0], "cluster full, all its places are taken") {
+		lines, _ := warnings.about(`"message":"not in a cluster yet"`)
+		if len(lines) != 1 || !strings.Contains(lines[0], `"why":"asked `) ||
+			!strings.Contains(lines[0], "cluster full, all its places are taken") {
 			t.Errorf("got %q, want one line that says that the cluster is full", lines)
 		}
 	})

@@ -153,6 +153,7 @@ func TestFailedWorkYields(t *testing.T) {
 		}
 		stop()
 		ended.Wait()
+		w.book.wants("work of the leader failed, yielding", 1)
 	})
 }
 
@@ -170,6 +171,7 @@ func TestFailedWorkRunsAgainWhereNobodyElseCan(t *testing.T) {
 		if runs != 5 || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %d runs and %v, want 5 and the end of the context", runs, err)
 		}
+		w.book.wants("could not yield leadership", 5)
 	})
 }
 

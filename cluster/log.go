@@ -17,13 +17,16 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// facts says how each decision of the machine is logged. Refusals are the
-// protocol at work; they matter to whoever looks for a fault.
-var facts = map[statemachine.What]struct {
+// line is what a log says of a fact. Every line has its row in docs/logs.md.
+type line struct {
 	level zerolog.Level
 	text  string
-}{
-	statemachine.Dropped:           {zerolog.DebugLevel, "dropped an event"},
+}
+
+// facts says how each decision of the machine is logged. Refusals are the
+// protocol at work; they matter to whoever looks for a fault.
+var facts = map[statemachine.What]line{
+	statemachine.Dropped:           {zerolog.DebugLevel, "dropped a message"},
 	statemachine.Refused:           {zerolog.DebugLevel, "refused"},
 	statemachine.Discovering:       {zerolog.DebugLevel, "asking who leads"},
 	statemachine.Joining:           {zerolog.DebugLevel, "asking to join"},
@@ -34,7 +37,7 @@ var facts = map[statemachine.What]struct {
 	statemachine.Proposing:         {zerolog.DebugLevel, "proposing a leader"},
 	statemachine.ProposingFormal:   {zerolog.DebugLevel, "proposing a leader formally"},
 	statemachine.GaveUpProposal:    {zerolog.DebugLevel, "proposal found no majority"},
-	statemachine.Elected:           {zerolog.InfoLevel, "a leader was chosen"},
+	statemachine.Elected:           {zerolog.DebugLevel, "a leader was chosen"},
 	statemachine.BecameLeader:      {zerolog.InfoLevel, "leading"},
 	statemachine.GainedAuthority:   {zerolog.InfoLevel, "leading with authority"},
 	statemachine.LostAuthority:     {zerolog.WarnLevel, "lost authority"},
@@ -51,40 +54,67 @@ var facts = map[statemachine.What]struct {
 		"the roster can never elect again: starting as a new member, tokens may start again at 1"},
 }
 
-// logTraces counts and logs the decisions of one turn of the loop. A leader that is
-// told to leave, hand over or drain first steps down, and loses its authority by
-// that: nothing is wrong then.
-func (n *Node) logTraces(turn []statemachine.Trace) {
+// ofLeaders are the decisions whose Peer is a leader, or is to be one.
+var ofLeaders = map[statemachine.What]bool{
+	statemachine.Joining: true, statemachine.Follows: true, statemachine.Suspected: true,
+	statemachine.Overruled: true, statemachine.Proposing: true, statemachine.ProposingFormal: true,
+	statemachine.GaveUpProposal: true, statemachine.Elected: true, statemachine.BecameLeader: true,
+	statemachine.BecameProvisional: true, statemachine.GainedAuthority: true,
+	statemachine.LostAuthority: true, statemachine.SteppedDown: true,
+}
+
+// lineOf is how one decision is logged.
+func lineOf(t statemachine.Trace) line {
+	switch {
+	case t.What == statemachine.Follows && !t.Chosen:
+		return line{zerolog.InfoLevel, "following a provisional leader"}
+	case t.What == statemachine.Suspected && t.Event == message.KindMemberLeave:
+		return line{zerolog.InfoLevel, "the leader leaves or hands over"}
+	default:
+		return facts[t.What]
+	}
+}
+
+// logTraces counts and logs the decisions of one turn of the loop; elected says that a
+// change of leader ends with it. That is told in a line of its own, also where it is
+// this node that has authority now. A leader that is told to leave, hand over or drain
+// steps down first, and loses its authority by that: nothing is wrong then, and one
+// line says both.
+func (n *Node) logTraces(turn []statemachine.Trace, elected bool) {
 	given := false
 	for _, t := range turn {
 		n.meter.traced(t)
 		given = given || t.What == statemachine.SteppedDown &&
 			(n.meter.drained.Load() || n.terms.handsOver())
-		n.logTrace(t, given)
+		told := t.What == statemachine.LostAuthority && given ||
+			t.What == statemachine.GainedAuthority && elected
+		if !told {
+			n.logTrace(t)
+		}
 	}
 }
 
-// logTrace writes a line; given says that this node gives leadership up on purpose.
-func (n *Node) logTrace(t statemachine.Trace, given bool) {
-	fact := facts[t.What]
+func (n *Node) logTrace(t statemachine.Trace) {
+	l := lineOf(t)
+	e := n.log.WithLevel(l.level).Uint64("version", t.Version)
 	switch {
-	case t.What == statemachine.LostAuthority && given:
-		fact.level, fact.text = zerolog.InfoLevel, "gave authority up"
-	case t.What == statemachine.Suspected && t.Event == message.KindMemberLeave:
-		fact.level, fact.text = zerolog.InfoLevel, "the leader leaves or hands over"
-	}
-	e := n.log.WithLevel(fact.level)
-	if e = e.Uint64("version", t.Version); !t.Peer.IsZero() {
+	case t.Peer.IsZero():
+	case ofLeaders[t.What]:
+		e = e.Str("leader", shown(t.Peer))
+	default:
 		e = e.Str("peer", shown(t.Peer))
 	}
 	if t.Reason != 0 {
 		e = e.Stringer("reason", t.Reason)
 	}
 	if t.Event != 0 {
-		e = e.Stringer("event", t.Event)
+		e = e.Stringer("kind", t.Event)
 	}
-	if t.Cause != statemachine.CauseNone {
-		e = e.Stringer("cause", t.Cause)
+	if c := causes[t.Cause]; c.cause != "" {
+		e = e.Str("cause", string(c.cause))
+		if c.rule != "" {
+			e = e.Str("rule", c.rule)
+		}
 	}
 	if t.Stage != 0 {
 		e = e.Stringer("stage", t.Stage)
@@ -96,29 +126,33 @@ func (n *Node) logTrace(t statemachine.Trace, given bool) {
 	default:
 		e = e.Stringer("status", t.Status)
 	}
-	e.Msg(fact.text)
+	e.Msg(l.text)
 }
 
 // logElection tells of the change of leader that just ended, in one line.
-func (n *Node) logElection(e Election) {
-	line := n.log.Info().Str("cause", string(e.Cause))
-	if e.Rule != "" {
-		line = line.Str("rule", e.Rule)
+func (n *Node) logElection(c Election) {
+	e := n.log.Info().Str("cause", string(c.Cause))
+	if c.Rule != "" {
+		e = e.Str("rule", c.Rule)
 	}
-	line = line.Uint64("version", e.Version).Str("leader", shown(e.Leader))
-	if !e.Before.IsZero() {
-		line = line.Str("before", shown(e.Before))
+	e = e.Uint64("version", c.Version).Str("leader", shown(c.Leader))
+	if !c.Before.IsZero() {
+		e = e.Str("before", shown(c.Before))
 	}
-	voters := make([]string, 0, len(e.Voters))
-	for _, v := range e.Voters {
+	voters := make([]string, 0, len(c.Voters))
+	for _, v := range c.Voters {
 		voters = append(voters, shown(v))
 	}
-	took := zerolog.Dict()
-	for _, s := range e.Steps {
-		took = took.Float64(s.Name, milliseconds(s.After))
-	}
-	line.Float64("took_ms", milliseconds(e.Took)).Strs("votes", voters).Dict("steps_ms", took).
+	e.Float64("took_ms", milliseconds(c.Took)).Strs("votes", voters).Dict("steps_ms", stepsOf(c)).
 		Msg("leader changed")
+}
+
+func stepsOf(c Election) *zerolog.Event {
+	steps := zerolog.Dict()
+	for _, s := range c.Steps {
+		steps = steps.Float64(s.Name, milliseconds(s.After))
+	}
+	return steps
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
@@ -134,28 +168,29 @@ func (n *Node) logStart() {
 
 // logStop says that the node ended, and why where nobody asked it to.
 func (n *Node) logStop() {
-	level, cause := zerolog.ErrorLevel, n.cause
-	if errors.Is(cause, ErrClosed) || errors.Is(cause, ErrLeft) {
-		level, cause = zerolog.InfoLevel, nil
+	if errors.Is(n.cause, ErrClosed) || errors.Is(n.cause, ErrLeft) {
+		n.log.Info().Err(oneLine(n.closeErr)).Msg("ended")
+		return
 	}
-	n.log.WithLevel(level).Err(n.closeErr).AnErr("cause", cause).Msg("ended")
+	n.log.Error().Err(oneLine(errors.Join(n.cause, n.closeErr))).Msg("ended by a fault")
 }
 
-// connections says how loudly a report of the transport is logged.
-var connections = map[transport.What]zerolog.Level{
-	transport.ReportConnected:     zerolog.DebugLevel,
-	transport.ReportLost:          zerolog.DebugLevel,
-	transport.ReportRefused:       zerolog.WarnLevel,
-	transport.ReportRefusedByPeer: zerolog.WarnLevel,
-	transport.ReportSeedsDiffer:   zerolog.WarnLevel,
-	transport.ReportUnreachable:   zerolog.DebugLevel,
-	transport.ReportFailed:        zerolog.ErrorLevel,
-	transport.ReportCertificate:   zerolog.WarnLevel,
-	transport.ReportSmallBuffers:  zerolog.InfoLevel,
+// reports says how each report of the transport is logged. ReportFailed is none of
+// them: the node ends by it, and says so.
+var reports = map[transport.What]line{
+	transport.ReportConnected:     {zerolog.DebugLevel, "connected"},
+	transport.ReportLost:          {zerolog.DebugLevel, "connection lost"},
+	transport.ReportRefused:       {zerolog.WarnLevel, "peer refused"},
+	transport.ReportRefusedByPeer: {zerolog.WarnLevel, "refused by peer"},
+	transport.ReportSeedsDiffer:   {zerolog.WarnLevel, "seeds differ"},
+	transport.ReportUnreachable:   {zerolog.DebugLevel, "peer not reached"},
+	transport.ReportCertificate:   {zerolog.WarnLevel, "handshake refused"},
+	transport.ReportSmallBuffers:  {zerolog.InfoLevel, "small buffers"},
 }
 
 func (n *Node) logReport(r transport.Report) {
-	e := n.log.WithLevel(connections[r.What])
+	l := reports[r.What]
+	e := n.log.WithLevel(l.level)
 	if !r.Peer.IsZero() {
 		e = e.Str("peer", shown(r.Peer))
 	}
@@ -166,28 +201,27 @@ func (n *Node) logReport(r transport.Report) {
 		// One advice for all of them.
 		r.Err = fmt.Errorf("differs in %s: configure the same on every node", strings.Join(differ, ", "))
 	}
-	e.Err(oneLine(r.Err)).Msg(r.What.String())
+	e.Err(oneLine(r.Err)).Msg(l.text)
 }
 
 func (n *Node) logHandler(f receiver.Failure) {
-	what := "event"
-	if f.Stream {
-		what = "stream"
-	}
-	level := zerolog.WarnLevel
-	if f.Told {
-		level = zerolog.DebugLevel // its sender knows, and may have meant it to end
-	}
 	p, panicked := errors.AsType[*receiver.PanicError](f.Err)
-	if panicked {
-		level = zerolog.WarnLevel
+	l := line{zerolog.WarnLevel, "handler failed"}
+	if f.Told && !panicked {
+		// It may have meant the handler to end.
+		l = line{zerolog.DebugLevel, "handler failed, and the sender knows"}
 	}
-	e := n.log.WithLevel(level).Str(what, member.PeerText(f.Event)).
-		Str("peer", shown(f.From.Address)).Err(oneLine(f.Err))
+	e := n.log.WithLevel(l.level)
+	if f.Stream {
+		e = e.Str("stream", member.PeerText(f.Event))
+	} else {
+		e = e.Str("event", member.PeerText(f.Event))
+	}
+	e = e.Str("peer", shown(f.From.Address)).Err(oneLine(f.Err))
 	if panicked {
 		e = e.Bytes("stack", p.Stack)
 	}
-	e.Msg("handler failed")
+	e.Msg(l.text)
 }
 
 func (n *Node) logFrame(from member.Identity, reason string, err error) {

@@ -37,25 +37,74 @@ func TestTraceLines(t *testing.T) {
 		{statemachine.Trace{What: statemachine.Refused, Reason: message.ReasonSupports,
 			Event: message.KindProposal, Peer: peer, Version: 4},
 			`{"level":"debug","version":4,"peer":"127.0.0.1:2","reason":"supports",` +
-				`"event":"Proposal","message":"refused"}`},
+				`"kind":"Proposal","message":"refused"}`},
 		{statemachine.Trace{What: statemachine.GainedAuthority, Version: 5},
 			`{"level":"info","version":5,"message":"leading with authority"}`},
+		{statemachine.Trace{What: statemachine.Overruled, Cause: statemachine.CauseVersion, Version: 5,
+			Peer: peer},
+			`{"level":"info","version":5,"leader":"127.0.0.1:2","cause":"conflict","rule":"version",` +
+				`"message":"left the leader for a better one"}`},
+		{statemachine.Trace{What: statemachine.NewRun, Version: 5, Peer: peer},
+			`{"level":"warn","version":5,"peer":"127.0.0.1:2","message":"the roster can never elect ` +
+				`again: starting as a new member, tokens may start again at 1"}`},
+		{statemachine.Trace{What: statemachine.GaveUpProposal, Version: 5, Peer: peer,
+			Stage: message.Formal},
+			`{"level":"debug","version":5,"leader":"127.0.0.1:2","stage":"formal",` +
+				`"message":"proposal found no majority"}`},
+		{statemachine.Trace{What: statemachine.Missed, Version: 5, Peer: peer},
+			`{"level":"debug","version":5,"peer":"127.0.0.1:2","message":"a heartbeat is late"}`},
+		{statemachine.Trace{What: statemachine.Asking, Version: 5},
+			`{"level":"debug","version":5,"message":"asking whether the leader is healthy"}`},
+		{statemachine.Trace{What: statemachine.Discovering},
+			`{"level":"debug","version":0,"message":"asking who leads"}`},
+		{statemachine.Trace{What: statemachine.Joining, Version: 5, Peer: peer},
+			`{"level":"debug","version":5,"leader":"127.0.0.1:2","message":"asking to join"}`},
+		{statemachine.Trace{What: statemachine.RecordRevoked, Version: 5, Peer: peer},
+			`{"level":"info","version":5,"peer":"127.0.0.1:2","message":"revoked a record"}`},
+		{statemachine.Trace{What: statemachine.RecordsEnded, Version: 5, Peer: peer},
+			`{"level":"warn","version":5,"peer":"127.0.0.1:2",` +
+				`"message":"ended the records of a silent member"}`},
 		{statemachine.Trace{What: statemachine.MemberMoved, Peer: peer, Status: member.Unreachable},
 			`{"level":"info","version":0,"peer":"127.0.0.1:2","status":"unreachable",` +
 				`"message":"member changed"}`},
 	} {
-		got := logged(zerolog.DebugLevel, func(n *Node) { n.logTrace(c.trace, false) })
+		got := logged(zerolog.DebugLevel, func(n *Node) { n.logTrace(c.trace) })
 		if got != c.want+"\n" {
 			t.Errorf("%+v: got %s, want %s", c.trace, got, c.want)
 		}
 	}
 }
 
-// TestEveryReportHasALevel: what is new is not at debug level by accident.
-func TestEveryReportHasALevel(t *testing.T) {
-	for what := transport.What(0); !strings.HasPrefix(what.String(), "unknown"); what++ {
-		if _, ok := connections[what]; !ok {
-			t.Errorf("report %q has no level", what)
+// TestReportLines: the same of what the transport has to tell.
+func TestReportLines(t *testing.T) {
+	for what, want := range map[transport.What]string{
+		transport.ReportConnected: `{"level":"debug","peer":"127.0.0.1:2","message":"connected"}`,
+		transport.ReportLost: `{"level":"debug","peer":"127.0.0.1:2","error":"boom",` +
+			`"message":"connection lost"}`,
+		transport.ReportUnreachable: `{"level":"debug","peer":"127.0.0.1:2","error":"boom",` +
+			`"message":"peer not reached"}`,
+		transport.ReportRefusedByPeer: `{"level":"warn","peer":"127.0.0.1:2","error":"boom",` +
+			`"message":"refused by peer"}`,
+		transport.ReportSmallBuffers: `{"level":"info","error":"boom","message":"small buffers"}`,
+	} {
+		report := transport.Report{What: what, Peer: at(2, 0).Address, Err: errBoom}
+		switch what {
+		case transport.ReportConnected:
+			report.Err = nil
+		case transport.ReportSmallBuffers:
+			report.Peer = member.Address{}
+		}
+		if got := logged(zerolog.DebugLevel, func(n *Node) { n.logReport(report) }); got != want+"\n" {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// TestEveryReportHasALine, but the one that ends the node.
+func TestEveryReportHasALine(t *testing.T) {
+	for what := range transport.Whats {
+		if l := reports[what]; (l.text == "") != (what == transport.ReportFailed) {
+			t.Errorf("report %d: got the line %q", what, l.text)
 		}
 	}
 }
@@ -81,7 +130,7 @@ func TestAMemberThatLeftIsGone(t *testing.T) {
 		member.None: `"status":"gone"`, member.Leaving: `"status":"leaving"`,
 	} {
 		got := logged(zerolog.InfoLevel, func(n *Node) {
-			n.logTrace(statemachine.Trace{What: statemachine.MemberMoved, Status: status}, false)
+			n.logTrace(statemachine.Trace{What: statemachine.MemberMoved, Status: status})
 		})
 		if !strings.Contains(got, want) {
 			t.Errorf("status %v: got %q, want %s in it", status, got, want)
@@ -92,7 +141,7 @@ func TestAMemberThatLeftIsGone(t *testing.T) {
 // TestRefusalsAreQuiet: at info level a node tells what changes, no more.
 func TestRefusalsAreQuiet(t *testing.T) {
 	got := logged(zerolog.InfoLevel, func(n *Node) {
-		n.logTrace(statemachine.Trace{What: statemachine.Dropped, Reason: message.ReasonPromised}, false)
+		n.logTrace(statemachine.Trace{What: statemachine.Dropped, Reason: message.ReasonPromised})
 		n.logFrame(member.Identity{}, dropMalformed, errors.New("boom"))
 	})
 	if got != "" {
@@ -112,7 +161,7 @@ func TestForeignTextIsPrintableAndCut(t *testing.T) {
 		return func(n *Node) { n.logReport(transport.Report{What: what, Peer: peer.Address, Err: err}) }
 	}
 	trace := func(what statemachine.What) func(*Node) {
-		return func(n *Node) { n.logTrace(statemachine.Trace{What: what, Peer: peer.Address}, false) }
+		return func(n *Node) { n.logTrace(statemachine.Trace{What: what, Peer: peer.Address}) }
 	}
 	view := viewOf(3, 2, false, peer)
 	for name, log := range map[string]func(*Node){
@@ -149,13 +198,13 @@ func TestForeignTextIsPrintableAndCut(t *testing.T) {
 			n.heard.needs(view.Members)
 			n.heard.note(peer.Address, refusal)
 			n.heard.greeted(peer.Address, false)
-			n.complain(time.Now())
-			n.complain(time.Now().Add(time.Minute))
+			n.complain(time.Now(), false)
+			n.complain(time.Now().Add(time.Minute), false)
 		},
 		"a leader again": func(n *Node) {
 			n.seen.set(sight{term: &tenure{leader: peer, done: make(chan struct{})}})
 			n.complaint.at = time.Now()
-			n.complain(time.Now())
+			n.complain(time.Now(), false)
 		},
 	} {
 		got := logged(zerolog.DebugLevel, func(n *Node) {

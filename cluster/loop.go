@@ -134,9 +134,9 @@ func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 	for _, m := range out.Send {
 		frame, err := wire.Encode(m)
 		if err != nil {
-			// One event that cannot be said is as one that was lost.
+			// One message that cannot be said is as one that was lost.
 			n.meter.drop(dropUnsayable)
-			n.log.Error().Err(err).Stringer("event", m.Body.Kind()).Msg("cannot encode an event")
+			n.log.Error().Err(oneLine(err)).Stringer("kind", m.Body.Kind()).Msg("cannot encode a message")
 			continue
 		}
 		n.net.Notify(m.To, frame)
@@ -150,7 +150,7 @@ func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 		n.tally.happened(events)
 		n.giveUp(events)
 	}
-	n.logTraces(out.Trace)
+	n.logTraces(out.Trace, ended)
 	if ended {
 		e := n.elections.newest()
 		n.tally.ended(e, n.cfg.self)
@@ -160,7 +160,7 @@ func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 		n.logTaken(m.Address, takenStore)
 	}
 	n.noteRosterLost(n.machine.RosterLost())
-	n.complain(now)
+	n.complain(now, ended)
 	return stopped(out.Stop)
 }
 
@@ -196,7 +196,7 @@ func (n *Node) probe(p statemachine.Probe) {
 // noteRosterLost tells people once that they must act.
 func (n *Node) noteRosterLost(lost bool) {
 	if n.meter.rosterLost.Swap(lost) != lost && lost {
-		n.log.Error().Err(ErrRosterLost).Msg("nobody can be elected any more; " +
+		n.log.Error().Err(oneLine(ErrRosterLost)).Msg("nobody can be elected any more; " +
 			"bring the lost stores back, or let every node forget this cluster (athena recover)")
 	}
 }

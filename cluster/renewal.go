@@ -84,27 +84,25 @@ func (r *renewal) renew() {
 	}
 	have := r.have.Load()
 	left := have.until.Sub(now)
-	switch err := errors.Join(faults...); {
+	var l line
+	err := errors.Join(faults...)
+	switch {
 	case err != nil:
-		r.warn(about, "the files of certificates cannot be used: those read before are used on", err)
+		l = line{zerolog.WarnLevel,
+			"the files of certificates cannot be used: those read before are used on"}
 	case left <= 0:
-		r.warn("ended", "the certificate of this node, or an authority above it, has ended, "+
-			"and no node accepts it any more: replace its files", nil)
+		about, l = "ended", line{zerolog.WarnLevel, "the certificate of this node, or an " +
+			"authority above it, has ended, and no node accepts it any more: replace its files"}
 	case left < have.until.Sub(have.Certificate.Leaf.NotBefore)/lastPart:
-		r.warn("ends", "the certificate of this node, or an authority above it, ends soon: "+
-			"replace its files", nil)
+		about, l = "ends", line{zerolog.WarnLevel, "the certificate of this node, or an " +
+			"authority above it, ends soon: replace its files"}
 	default:
-		r.told = ""
+		about = ""
 	}
-}
-
-// warn says once what is so until something else is.
-func (r *renewal) warn(about, text string, err error) {
-	if about == r.told {
-		return
+	if about != r.told && about != "" { // once, until something else is so
+		r.log.WithLevel(l.level).Err(oneLine(err)).Time("until", have.until).Msg(l.text)
 	}
 	r.told = about
-	r.log.Warn().AnErr("error", err).Time("until", r.have.Load().until).Msg(text)
 }
 
 // use makes files that have changed those of the next handshakes. They are looked at

@@ -97,6 +97,7 @@ func (n *Node) prepare(ctx context.Context, cfg Config) (err error) {
 	if n.cfg, err = cfg.settings(); err != nil {
 		return err
 	}
+	n.log = n.log.With().Str("node", n.cfg.Name).Logger().Hook(newQuota())
 	volatile := n.store == nil && n.cfg.DataDir == ""
 	if n.store == nil {
 		if n.store, err = n.openStore(); err != nil {
@@ -107,7 +108,6 @@ func (n *Node) prepare(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	n.log = n.log.With().Str("node", n.cfg.Name).Logger()
 	n.started = n.clock()
 	n.machine = statemachine.New(statemachine.Config{
 		Address:  n.cfg.self,
@@ -182,7 +182,8 @@ func (n *Node) waitLease(ctx context.Context, c store.Content) error {
 	if before <= own || n.cfg.Size == 1 {
 		return nil
 	}
-	n.log.Warn().Stringer("before", before).Stringer("now", own).Stringer("wait", before-own).
+	n.log.Warn().Float64("lease_before_ms", milliseconds(before)).
+		Float64("lease_ms", milliseconds(own)).Float64("wait_ms", milliseconds(before-own)).
 		Msg("LeaseTimeout became shorter: waiting until what this node " +
 			"acknowledged in its last run has ended")
 	for c.LeaseTimeout > own {

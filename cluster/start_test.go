@@ -362,5 +362,7 @@ func TestRosterLostIsSaid(t *testing.T) {
 				t.Errorf("got %v, want the end of the context", err)
 			}
 		}
+		w.book.wants("nobody can be elected any more; "+
+			"bring the lost stores back, or let every node forget this cluster (athena recover)", 1)
 	})
 }

@@ -195,6 +195,9 @@ func TestShorterLeaseWaitsForTheLonger(t *testing.T) {
 		if term.Valid() {
 			t.Error("the old leader has authority beside the new one")
 		}
+		// Each of the two starts twice.
+		w.book.wants("LeaseTimeout became shorter: "+
+			"waiting until what this node acknowledged in its last run has ended", 4)
 	})
 }
 

@@ -16,7 +16,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-const takenText = "two processes advertise one address"
+const takenText = "this member is taken by another process; " +
+	"if this was no restart, two processes advertise one address"
 
 // watched forms three nodes with stores and gives the warnings of the first two.
 func watched(t *testing.T, w *world) (list []*journal) {

@@ -195,9 +195,10 @@ func (n *Node) lead(
 
 // yield gives leadership up because fn failed.
 func (n *Node) yield(ctx context.Context, t *tenure, failed error) {
-	n.log.Warn().Err(failed).Uint64("version", t.token).Msg("work of the leader failed, yielding")
+	n.log.Warn().Err(oneLine(failed)).Uint64("version", t.token).
+		Msg("work of the leader failed, yielding")
 	if err := n.Transfer(ctx, member.Address{}); err != nil {
-		n.log.Warn().Err(err).Uint64("version", t.token).Msg("could not yield leadership")
+		n.log.Warn().Err(oneLine(err)).Uint64("version", t.token).Msg("could not yield leadership")
 		retry := time.NewTimer(n.cfg.RetryInterval)
 		defer retry.Stop()
 		select {

@@ -35,6 +35,7 @@ type world struct {
 	dir func(i int) string
 	// profile has the timings with which form starts nodes.
 	profile Config
+	book    *book // what the nodes log
 }
 
 func newWorld(t *testing.T, size int) *world {
@@ -43,6 +44,7 @@ func newWorld(t *testing.T, size int) *world {
 		net:       memnet.New(),
 		size:      size,
 		receivers: func(int) *receiver.Mux { return receiver.NewMux() },
+		book:      newBook(t),
 	}
 }
 
@@ -125,7 +127,7 @@ func (w *world) config(i int, cfg Config) Config {
 
 func (w *world) options(i int) []Option {
 	listen := func(c transport.Config) (*transport.Mesh, error) { return w.net.Listen(address(i), c) }
-	return []Option{WithTransport(listen), WithClock(time.Now), WithLogger(zerolog.Nop())}
+	return []Option{WithTransport(listen), WithClock(time.Now), WithLogger(zerolog.New(w.book))}
 }
 
 func address(i int) member.Address {

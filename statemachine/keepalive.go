@@ -47,7 +47,7 @@ func (m *Machine) followLeader(c member.Claim, id member.Identity) {
 		m.isolate.noChosenSince = time.Time{}
 		m.isolate.lost = nil
 	}
-	m.trace(Trace{What: Follows, Peer: c.Leader, Version: c.Version})
+	m.trace(Trace{What: Follows, Peer: c.Leader, Version: c.Version, Chosen: c.Chosen})
 	m.tellAskers()
 	if m.state().Version == c.Version {
 		m.sendKeepAlive()

@@ -114,6 +114,8 @@ type Trace struct {
 	Status  member.Status // of MemberMoved
 	// Stage is that of a proposal given up, of a vote given, counted or refused.
 	Stage message.Stage
+	// Chosen says of Follows that Peer was chosen, and did not just declare itself.
+	Chosen bool
 	// Cause is why Peer leads no more: of Suspected, Overruled and SteppedDown.
 	Cause Cause
 	// Heard is when the last ack of Peer came: of Suspected and Overruled.

@@ -231,7 +231,8 @@ func TestProcessAlone(t *testing.T) {
 		t.Errorf("athena status: exit %d, output\n%s\nwant 0, joining", code, stdout)
 	}
 	for _, want := range []string{
-		"WRN not in a cluster yet: asked ", c.addrs[1] + " (no answer)", c.addrs[2] + " (no answer)",
+		"WRN not in a cluster yet leaderless_ms=", `why="asked `,
+		c.addrs[1] + " (no answer)", c.addrs[2] + " (no answer)",
 	} {
 		eventually(t, "n1 says "+want, func() bool { return strings.Contains(p.stderr.String(), want) })
 	}
@@ -260,4 +261,6 @@ func TestProcessSecondSignal(t *testing.T) {
 	if code := p.wait(); code != 1 || time.Since(began) > patience/4 {
 		t.Errorf("exit %d after %v, want 1 at once", code, time.Since(began))
 	}
+	p.tells("told to stop; a second signal ends at once", 1)
+	p.tells("ending at once", 1)
 }

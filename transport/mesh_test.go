@@ -193,9 +193,6 @@ func TestNamesAreComplete(t *testing.T) {
 	for i := range Drops {
 		checkName(t, i.String())
 	}
-	for i := range reports {
-		checkName(t, i.String())
-	}
 	for i := range Keep + 1 {
 		checkName(t, i.String())
 	}

@@ -24,16 +24,8 @@ const (
 	ReportFailed                    // the network is over: no connection works any more
 	ReportCertificate               // somebody dialed, and the certificates did not fit
 	ReportSmallBuffers              // the network works, and may lose more than it needs to
-	reports
+	Whats                           // is above them all
 )
-
-var reportNames = [reports]string{
-	"connected", "connection lost", "peer refused", "refused by peer", "seeds differ",
-	"peer not reached", "network failed", "handshake refused", "small buffers",
-}
-
-// String is a short phrase for logs.
-func (w What) String() string { return nameOf(reportNames[:], w) }
 
 // Report is something that the owner of a node may want to log. Peer may be
 // what a stranger said that it is; of ReportCertificate it is where the packets

@@ -79,7 +79,7 @@ func (f *flight) saw(e cluster.Event, self member.Address, now time.Time) {
 			return
 		}
 		f.log.Warn().Str("file", path).Str("cause", string(e.Cause)).
-			Msg("lost the leadership: the seconds before are in a trace (go tool trace FILE)")
+			Msg("wrote a trace of the seconds before this leadership was lost: go tool trace FILE")
 	}
 }
 

@@ -78,6 +78,10 @@ func TestFlightRecorder(t *testing.T) {
 	if last := all[len(all)-1]; last != want {
 		t.Errorf("newest is %s, want %s", last, want)
 	}
+	const wrote = "wrote a trace of the seconds before this leadership was lost: go tool trace FILE"
+	if got := strings.Count(log.String(), wrote); got != 1+maxFlights+2 {
+		t.Errorf("%d lines say that a trace was written, want one for each: %s", got, &log)
+	}
 	if _, err := newFlight(filepath.Join(path, "below"), zerolog.Nop()); err == nil {
 		t.Error("no error for a folder that cannot be made")
 	}

@@ -240,7 +240,7 @@ func (d *daemon) leave(node *cluster.Node) error {
 	bound := min(d.config.LeaderTimeout+leaveSpare, maxLeave)
 	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
-	d.log.Info().Stringer("at_most", bound).Msg("leaving the cluster")
+	d.log.Info().Int64("timeout_ms", bound.Milliseconds()).Msg("leaving the cluster")
 	return node.Leave(ctx)
 }
 

@@ -20,11 +20,14 @@ import (
 // starts the second before the first has.
 type service struct{ log zerolog.Logger }
 
-// tell sends a state of sd_notify(3). Without systemd it does nothing.
-func (s service) tell(state string) {
-	if _, err := systemd.SdNotify(false, state); err != nil {
+// tell sends a state of sd_notify(3), and reports whether more may be told. Without
+// systemd it does nothing.
+func (s service) tell(state string) bool {
+	_, err := systemd.SdNotify(false, state)
+	if err != nil {
 		s.log.Warn().Err(err).Msg("systemd is not told")
 	}
+	return err == nil
 }
 
 // joined says that the node is a member that votes, and from then on who leads, until
@@ -39,11 +42,15 @@ func (s service) joined(ctx context.Context, node *cluster.Node) {
 		case <-ctx.Done():
 			return
 		}
-		s.tell(systemd.SdNotifyReady)
+		if !s.tell(systemd.SdNotifyReady) {
+			return
+		}
 		for e := range node.Events(ctx) {
 			switch e.(type) {
 			case cluster.Snapshot, cluster.LeaderChanged:
-				s.tell("STATUS=" + e.String())
+				if !s.tell("STATUS=" + e.String()) {
+					return
+				}
 			}
 		}
 	}()

@@ -171,7 +171,7 @@ func TestLoopback(t *testing.T) {
 func (n *node) nextReport(t *testing.T, what transport.What) error {
 	t.Helper()
 	for {
-		if r := next(t, n.reports, what.String()); r.What == what {
+		if r := next(t, n.reports, fmt.Sprint("report ", what)); r.What == what {
 			return r.Err
 		}
 	}

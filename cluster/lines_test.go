@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/statemachine"
+	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/wire"
+)
+
+// book keeps all that the nodes of a world log, and holds each line against its row of
+// docs/logs.md.
+type book struct {
+	t     *testing.T
+	rows  map[string]bookRow
+	mu    sync.Mutex
+	lines map[string][]map[string]any // by text
+}
+
+type bookRow struct {
+	level  string
+	fields []string
+}
+
+// ofEveryLine are the fields that any line may have.
+var ofEveryLine = []string{"level", "message", "node", "left_out"}
+
+var (
+	bookLine = regexp.MustCompile("(?m)^\\| `([A-Z]{3}) ([^`]+)` \\| ([^|]+) \\|")
+	bookWord = regexp.MustCompile("`([a-z_]+)`")
+)
+
+func newBook(t *testing.T) *book {
+	t.Helper()
+	page, err := os.ReadFile("../docs/logs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &book{t: t, rows: map[string]bookRow{}, lines: map[string][]map[string]any{}}
+	for _, m := range bookLine.FindAllStringSubmatch(string(page), -1) {
+		row := bookRow{level: m[1]}
+		for _, f := range bookWord.FindAllStringSubmatch(m[3], -1) {
+			row.fields = append(row.fields, f[1])
+		}
+		b.rows[m[2]] = row
+	}
+	return b
+}
+
+func (b *book) Write(p []byte) (int, error) {
+	line := map[string]any{}
+	if err := json.Unmarshal(p, &line); err != nil {
+		b.t.Errorf("no line of JSON: %v in %q", err, p)
+	}
+	text, level := fmt.Sprint(line["message"]), fmt.Sprint(line["level"])
+	row, known := b.rows[text]
+	short := map[string]string{"debug": "DBG", "info": "INF", "warn": "WRN", "error": "ERR"}[level]
+	if !known || row.level != short {
+		b.t.Errorf("%s %q is not in docs/logs.md", level, text)
+	}
+	for field := range line {
+		if !slices.Contains(row.fields, field) && !slices.Contains(ofEveryLine, field) {
+			b.t.Errorf("docs/logs.md has no field %q of %s", field, p)
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lines[text] = append(b.lines[text], line)
+	return len(p), nil
+}
+
+func (b *book) count(text string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.lines[text])
+}
+
+// wants looks how often a line was written so far, and returns those.
+func (b *book) wants(text string, count int) []map[string]any {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if got := b.lines[text]; len(got) != count {
+		b.t.Errorf("%d lines %q, want %d: %v", len(got), text, count, got[:min(3, len(got))])
+	}
+	return b.lines[text]
+}
+
+// once wants no fact of a line to be told twice, and some to be told. fields tell one
+// fact of a node from another.
+func (b *book) once(text string, fields ...string) {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	told := map[string]bool{}
+	for _, line := range b.lines[text] {
+		fact := fmt.Sprint(line["node"])
+		for _, f := range fields {
+			fact += fmt.Sprint(" ", f, "=", line[f])
+		}
+		if told[fact] {
+			b.t.Errorf("%q is told twice of %s", text, fact)
+		}
+		told[fact] = true
+	}
+	if len(told) == 0 {
+		b.t.Errorf("%q is not told", text)
+	}
+}
+
+// TestFactsAreToldOnce, by each node that knows: of the founding of a cluster, a leader
+// that is cut off, one that hands over, and one that leaves.
+func TestFactsAreToldOnce(t *testing.T) {
+	for _, size := range []int{3, 7} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, size)
+			w.form()
+			time.Sleep(time.Second)
+			first := w.leader()
+			w.cut(first)
+			time.Sleep(10 * time.Second)
+			w.heal(first)
+			time.Sleep(10 * time.Second)
+			if err := w.leader().Transfer(t.Context(), member.Address{}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Second)
+			if err := w.leader().Leave(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Second)
+			w.close()
+			for _, text := range []string{
+				"started", "no secret or certificate is set: " +
+					"whoever reaches the port can join and read everything",
+				"leading provisionally, without authority", "no leader with authority",
+				"left the cluster", "ended",
+			} {
+				w.book.once(text)
+			}
+			for _, text := range []string{
+				"following a leader", "leading", "leader changed", "lost authority", "stepped down",
+				"lost the leader", "the leader leaves or hands over", "a leader was chosen",
+				"proposing a leader", "proposing a leader formally",
+			} {
+				w.book.once(text, "version")
+			}
+			w.book.once("following a provisional leader", "leader")
+			w.book.once("member changed", "version", "peer", "status")
+			w.book.once("voted", "version", "peer", "stage")
+			w.book.once("counted a vote", "version", "peer", "stage")
+			w.book.wants("leading with authority", 0)           // as the change of leader says
+			w.book.wants("there is a leader with authority", 0) // the same
+		})
+	}
+}
+
+// TestAFaultIsToldOnce, with its cause, by the line that says that the node has ended.
+func TestAFaultIsToldOnce(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		n := w.nodes[0]
+		w.net.Kill(n.cfg.self)
+		<-n.Done()
+		w.book.wants("ended", 0)
+		lines := w.book.wants("ended by a fault", 1)
+		if len(lines) == 1 && !strings.Contains(fmt.Sprint(lines[0]["error"]), "the socket failed") {
+			t.Errorf("got %v, want that the socket failed", lines[0])
+		}
+	})
+}
+
+// TestAMessageThatCannotBeSaidIsToldOf: it is as one that was lost.
+func TestAMessageThatCannotBeSaidIsToldOf(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		odd := message.Greet{Name: "\n"}
+		err := w.nodes[0].do(t.Context(), func(time.Time) (statemachine.Output, error) {
+			return statemachine.Output{Send: []message.Message{{To: address(1), Body: odd}}}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := w.book.wants("cannot encode a message", 1)
+		if len(lines) == 1 && lines[0]["kind"] != "Greet" {
+			t.Errorf("got %v, want the kind", lines[0])
+		}
+	})
+}
+
+// TestFailuresOfHandlersAreToldOnce: as a warning where the sender is not told, or where
+// the handler panicked.
+func TestFailuresOfHandlersAreToldOnce(t *testing.T) {
+	withDesk(t, func(t *testing.T, w *world, _ *desk) {
+		for _, from := range w.nodes[1:] {
+			for _, text := range []string{"fail", "panic"} {
+				_, _ = Request[total](t.Context(), from, address(0), sum{Text: text})
+			}
+			if err := from.Send(t.Context(), address(0), note{Text: "fail"}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		w.book.wants("handler failed, and the sender knows", 2)
+		stacks := 0
+		for _, line := range w.book.wants("handler failed", 4) {
+			if _, panicked := line["stack"]; panicked {
+				stacks++
+			}
+		}
+		if stacks != 2 {
+			t.Errorf("%d lines have a stack, want 2", stacks)
+		}
+	})
+}
+
+// TestEventsOfAnotherTypeAreWarnedOfOnce, and not told as a dropped frame besides.
+func TestEventsOfAnotherTypeAreWarnedOfOnce(t *testing.T) {
+	withDesk(t, func(t *testing.T, w *world, _ *desk) {
+		for range 3 {
+			odd := receiver.Raw{Name: "note", Payload: []byte{0xc3}}
+			if err := w.nodes[1].Send(t.Context(), address(0), odd); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		lines := w.book.wants("this event does not decode into its type here: it is dropped; "+
+			"more of this name from this peer are only counted", 1)
+		if len(lines) == 1 && lines[0]["sender_told"] != false {
+			t.Errorf("got %v, want that the sender is not told", lines[0])
+		}
+		w.book.wants("dropped a frame", 2)
+	})
+}
+
+// TestNoPeerFillsTheLog: of what a peer can bring about as often as it likes, so many
+// lines are told in a minute, and then how many were not.
+func TestNoPeerFillsTheLog(t *testing.T) {
+	const often = 3 * maxLines
+	withDesk(t, func(t *testing.T, w *world, _ *desk) {
+		n, peer := inbound{w.nodes[0]}, w.nodes[1].Self().Identity
+		frame := func(body message.Body) []byte {
+			encoded, err := wire.Encode(message.Message{From: peer, To: address(0), Body: body})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return encoded
+		}
+		failing, err := wire.EncodeEvent(wire.Event{
+			Name: "note", Payload: []byte("\x81\xa4Text\xa4fail"), // as MessagePack
+		}, MaxEventBytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		later := frame(message.SeedKeepAliveAck{})
+		later[1]++ // the version
+		flood := func(times int) {
+			for range times {
+				_ = n.System(peer, frame(message.JoinClusterResponse{}))
+				_ = n.System(peer, frame(message.SeedKeepAlive{}))
+				_ = n.System(peer, later)
+				_ = n.Custom(peer, failing)
+				n.reported(transport.Report{What: transport.ReportConnected, Peer: peer.Address})
+				synctest.Wait()
+			}
+		}
+		time.Sleep(2 * quotaInterval)
+		texts := []string{
+			"dropped a message", "refused", "dropped a frame", "handler failed", "connected",
+		}
+		before := map[string]int{}
+		for _, text := range texts {
+			before[text] = w.book.count(text)
+		}
+		flood(often)
+		for _, text := range texts {
+			w.book.wants(text, before[text]+maxLines)
+		}
+		time.Sleep(quotaInterval)
+		flood(1)
+		for _, text := range texts {
+			lines := w.book.wants(text, before[text]+maxLines+1)
+			if got := lines[len(lines)-1]["left_out"]; got != float64(often-maxLines) {
+				t.Errorf("%q: %v were left out, want %d", text, got, often-maxLines)
+			}
+		}
+	})
+}
+
+// TestQuotaIsOfOneText: what fills it for one leaves it to the others.
+func TestQuotaIsOfOneText(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQuota()
+		for range 2 * maxLines {
+			q.take("a", time.Now())
+		}
+		if within, leftOut := q.take("b", time.Now()); !within || leftOut != 0 {
+			t.Errorf("another text: got %t, %d left out, want true and none", within, leftOut)
+		}
+		for range 2 {
+			time.Sleep(quotaInterval)
+			if within, _ := q.take("a", time.Now()); !within {
+				t.Error("a minute later: got false")
+			}
+		}
+		time.Sleep(quotaInterval)
+		if _, leftOut := q.take("a", time.Now()); leftOut != 0 {
+			t.Errorf("told twice that %d were left out", leftOut)
+		}
+	})
+}

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"go/ast"
+	"go/token"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// loggers are the packages that write lines of the log.
+var loggers = []string{"cluster", "cmd/athena"}
+
+// A logLine is a line as a program writes it. One that shares its code with others may
+// have fewer fields than that code adds.
+type logLine struct {
+	level, text string
+	fields      []string
+	shares      bool
+	at          string
+}
+
+// A logSource is a package whose lines are looked for.
+type logSource struct {
+	tree    *sourceTree
+	decls   map[string]ast.Node // functions and variables of the package
+	lines   []logLine
+	fields  map[string][]ast.Expr // the values of each field
+	foul    reporter
+	visited map[string]bool // declarations, while the texts of one call are looked for
+}
+
+var (
+	logRow = regexp.MustCompile(
+		"(?m)^\\| `(DBG|INF|WRN|ERR) ([^`]+)` \\| ([^|]+) \\| [^|]+ \\| [^|]+ \\|$")
+	fieldRow = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| [^|]+ \\| (yes|in part|-) \\|$")
+	logWord  = regexp.MustCompile("`([a-z_]+)`")
+)
+
+// logLevels are the methods that begin a line, and what a console shows for it.
+var logLevels = map[string]string{
+	"Debug": "DBG", "Info": "INF", "Warn": "WRN", "Error": "ERR", "WithLevel": "",
+	"DebugLevel": "DBG", "InfoLevel": "INF", "WarnLevel": "WRN", "ErrorLevel": "ERR",
+}
+
+// fieldMethods are the methods of a line that add the field that they name first.
+var fieldMethods = []string{
+	"Bool", "Bytes", "Dict", "Float64", "Int", "Int64", "Str", "Stringer", "Strs", "Time", "Uint64",
+}
+
+// cutters make what a peer chose fit for a line.
+var cutters = []string{"shown", "oneLine", "PeerText", "OneLine"}
+
+// TestLogsAreDocumented: docs/logs.md has every line of a node and of the daemon with
+// its level and fields, and no other, and what a peer chose is cut in each of them.
+func TestLogsAreDocumented(t *testing.T) {
+	tree, err := loadTree(os.DirFS(".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../docs/logs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	foul := func(where, format string, args ...any) { t.Errorf(where+": "+format, args...) }
+	var lines []logLine
+	used := map[string]bool{"time": true}
+	fromPeers := map[string]string{}
+	for _, m := range fieldRow.FindAllStringSubmatch(string(page), -1) {
+		fromPeers[m[1]] = m[2]
+	}
+	for _, name := range loggers {
+		s := readLogs(tree, tree.find(name), foul)
+		lines = append(lines, s.lines...)
+		for field, values := range s.fields {
+			used[field] = true
+			if fromPeers[field] == "" {
+				t.Errorf("%s: field %q is not in docs/logs.md", name, field)
+			}
+			for _, v := range values {
+				if name == "cluster" && mustCut(field, fromPeers[field], v) {
+					t.Errorf("%s: a peer may choose the text of %q: see member.PeerText", tree.at(v.Pos()), field)
+				}
+			}
+		}
+	}
+	for field := range fromPeers {
+		if !used[field] {
+			t.Errorf("field %q is in docs/logs.md, and no line has it", field)
+		}
+	}
+	rows := logRows(string(page))
+	compareLogs(t, lines, rows)
+	wanted := wantedTexts(tree)
+	for text := range rows {
+		if !wanted[text] {
+			t.Errorf("%q: no test looks for this line", text)
+		}
+	}
+}
+
+// wantedTexts are the strings of tests, and the texts of the lines of JSON in them.
+func wantedTexts(tree *sourceTree) map[string]bool {
+	texts := map[string]bool{}
+	for _, name := range append(loggers, "test") {
+		for _, f := range tree.find(name).files {
+			if !f.isTest() {
+				continue
+			}
+			for n := range ast.Preorder(f.syntax) {
+				if e, ok := n.(ast.Expr); ok {
+					text := constant(e)
+					texts[text] = true
+					if _, text, ok = strings.Cut(text, `"message":"`); ok {
+						text, _, _ = strings.Cut(text, `"`)
+						texts[text] = true
+					}
+				}
+			}
+		}
+	}
+	return texts
+}
+
+// mustCut reports whether the value of a field may hold what a peer chose as it is.
+func mustCut(field, fromPeer string, value ast.Expr) bool {
+	if fromPeer == "-" || field == "votes" || field == "why" { // made of parts that are cut
+		return false
+	}
+	call, ok := value.(*ast.CallExpr)
+	return !ok || !slices.Contains(cutters, calledName(call))
+}
+
+// logRows are the lines of a page.
+func logRows(page string) map[string]logLine {
+	rows := map[string]logLine{}
+	for _, m := range logRow.FindAllStringSubmatch(page, -1) {
+		row := logLine{level: m[1], text: m[2]}
+		for _, f := range logWord.FindAllStringSubmatch(m[3], -1) {
+			row.fields = append(row.fields, f[1])
+		}
+		rows[m[2]] = row
+	}
+	return rows
+}
+
+// compareLogs holds the lines of the source against the rows of the page.
+func compareLogs(t *testing.T, lines []logLine, rows map[string]logLine) {
+	t.Helper()
+	written := map[string]bool{}
+	missed := map[string][]string{} // by the place that adds it
+	for _, l := range lines {
+		row, ok := rows[l.text]
+		if !ok {
+			t.Errorf("%s: %s %q is not in docs/logs.md", l.at, l.level, l.text)
+			continue
+		}
+		if written[l.text] {
+			t.Errorf("%s: %q is written in two places", l.at, l.text)
+		}
+		written[l.text] = true
+		if row.level != l.level {
+			t.Errorf("%s: %q is %s, docs/logs.md has %s", l.at, l.text, l.level, row.level)
+		}
+		for _, f := range row.fields {
+			if !slices.Contains(l.fields, f) {
+				t.Errorf("%s: %q has no field %q, docs/logs.md has it", l.at, l.text, f)
+			}
+		}
+		more := slices.DeleteFunc(slices.Clone(l.fields), func(f string) bool {
+			return slices.Contains(row.fields, f)
+		})
+		if before, second := missed[l.at]; second && l.shares {
+			more = slices.DeleteFunc(more, func(f string) bool { return !slices.Contains(before, f) })
+		}
+		missed[l.at] = more
+	}
+	for at, fields := range missed {
+		if len(fields) > 0 {
+			t.Errorf("%s: docs/logs.md has no fields %q of this line", at, fields)
+		}
+	}
+	for text := range rows {
+		if !written[text] {
+			t.Errorf("%q is in docs/logs.md, and nobody writes it", text)
+		}
+	}
+	if len(rows) == 0 {
+		t.Error("docs/logs.md has no lines: the test looks at the wrong place")
+	}
+}
+
+// readLogs finds every line that a package writes.
+func readLogs(tree *sourceTree, p *sourcePackage, foul reporter) *logSource {
+	s := &logSource{
+		tree: tree, foul: foul, decls: map[string]ast.Node{}, fields: map[string][]ast.Expr{},
+	}
+	var functions []*ast.FuncDecl
+	for _, f := range p.code() {
+		for _, d := range f.syntax.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				functions = append(functions, d)
+				if d.Recv == nil {
+					s.decls[d.Name.Name] = d
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					if v, ok := spec.(*ast.ValueSpec); ok && d.Tok == token.VAR {
+						s.decls[v.Names[0].Name] = v
+					}
+				}
+			}
+		}
+	}
+	for _, fn := range functions {
+		s.readFunction(fn)
+	}
+	return s
+}
+
+// readFunction finds the lines of a function: each is one expression, or the only one
+// of the function, which adds fields where there is something to say.
+func (s *logSource) readFunction(fn *ast.FuncDecl) {
+	var calls, ends []*ast.CallExpr
+	for n := range ast.Preorder(fn) {
+		c, ok := n.(*ast.CallExpr)
+		if !ok {
+			continue
+		}
+		calls = append(calls, c)
+		switch calledName(c) {
+		case "Msg":
+			ends = append(ends, c)
+		case "Msgf", "MsgFunc":
+			s.foul(s.tree.at(c.Pos()), "the text of a line does not change: use Msg, and fields")
+		}
+	}
+	for _, c := range calls {
+		s.addField(c, len(ends) > 0)
+	}
+	for _, end := range ends {
+		var whole ast.Node = end
+		if !beginsLine(end) {
+			whole = fn
+			if len(ends) > 1 {
+				s.foul(s.tree.at(end.Pos()), "a function writes one line, or each in one expression")
+			}
+		}
+		s.addLines(fn, whole, end)
+	}
+}
+
+// addField notes the value of a field.
+func (s *logSource) addField(c *ast.CallExpr, ofLine bool) {
+	switch name := fieldOf(c); {
+	case name != "":
+		s.fields[name] = append(s.fields[name], c.Args[len(c.Args)-1])
+	case ofLine && slices.Contains(fieldMethods, calledName(c)) && len(c.Args) == 2:
+		s.foul(s.tree.at(c.Pos()), "the name of a field does not change")
+	}
+}
+
+// addLines notes what one call of Msg writes; whole has its level and fields.
+func (s *logSource) addLines(fn *ast.FuncDecl, whole ast.Node, end *ast.CallExpr) {
+	l := logLine{at: s.tree.at(end.Pos())}
+	for n := range ast.Preorder(whole) {
+		c, ok := n.(*ast.CallExpr)
+		if !ok {
+			continue
+		}
+		if name := fieldOf(c); name != "" && !slices.Contains(l.fields, name) {
+			l.fields = append(l.fields, name)
+		}
+		if level, ok := logLevels[calledName(c)]; ok && isLogger(c) {
+			l.level = level
+		}
+	}
+	if l.text = constant(end.Args[0]); l.text != "" {
+		s.lines = append(s.lines, l)
+		return
+	}
+	s.visited = map[string]bool{}
+	tabled := s.tabled(fn)
+	if len(tabled) == 0 {
+		s.foul(l.at, "the text of a line is a constant, or from a table of lines")
+	}
+	for _, one := range tabled {
+		one.fields, one.at, one.shares = l.fields, l.at, true
+		s.lines = append(s.lines, one)
+	}
+}
+
+// tabled are the lines that a declaration names, {level, "text"}, and those of the
+// functions and tables that it uses.
+func (s *logSource) tabled(decl ast.Node) (list []logLine) {
+	for n := range ast.Preorder(decl) {
+		lit, ok := n.(*ast.CompositeLit)
+		if !ok || len(lit.Elts) < 2 {
+			continue
+		}
+		level, ok := lit.Elts[0].(*ast.SelectorExpr)
+		if text := constant(lit.Elts[1]); ok && text != "" && logLevels[level.Sel.Name] != "" {
+			list = append(list, logLine{level: logLevels[level.Sel.Name], text: text})
+		}
+	}
+	if _, isTable := decl.(*ast.ValueSpec); isTable {
+		return list
+	}
+	for n := range ast.Preorder(decl) {
+		if id, ok := n.(*ast.Ident); ok && s.decls[id.Name] != nil && !s.visited[id.Name] {
+			s.visited[id.Name] = true
+			list = append(list, s.tabled(s.decls[id.Name])...)
+		}
+	}
+	return list
+}
+
+// calledName is the name of the function or method of a call.
+func calledName(c *ast.CallExpr) string {
+	switch fn := c.Fun.(type) {
+	case *ast.SelectorExpr:
+		return fn.Sel.Name
+	case *ast.Ident:
+		return fn.Name
+	}
+	return ""
+}
+
+// fieldOf is the field that a call adds to a line; empty for none.
+func fieldOf(c *ast.CallExpr) string {
+	switch name := calledName(c); {
+	case name == "Err" && len(c.Args) == 1:
+		return "error"
+	case slices.Contains(fieldMethods, name) && len(c.Args) == 2:
+		return constant(c.Args[0])
+	}
+	return ""
+}
+
+// beginsLine reports whether the expression that ends with a call begins a line too.
+func beginsLine(c *ast.CallExpr) bool {
+	for {
+		fn, ok := c.Fun.(*ast.SelectorExpr)
+		if !ok {
+			return false
+		}
+		if _, begins := logLevels[fn.Sel.Name]; begins && isLogger(c) {
+			return true
+		}
+		if c, ok = fn.X.(*ast.CallExpr); !ok {
+			return false
+		}
+	}
+}
+
+// isLogger reports whether the method that is called is one of a logger.
+func isLogger(c *ast.CallExpr) bool {
+	fn, ok := c.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	switch x := fn.X.(type) {
+	case *ast.SelectorExpr:
+		return x.Sel.Name == "log"
+	case *ast.Ident:
+		return x.Name == "log"
+	}
+	return false
+}
+
+// constant is the value of a string that is written out; empty for another expression.
+func constant(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		if text, err := strconv.Unquote(e.Value); err == nil && e.Kind == token.STRING {
+			return text
+		}
+	case *ast.BinaryExpr:
+		left, right := constant(e.X), constant(e.Y)
+		if e.Op == token.ADD && left != "" && right != "" {
+			return left + right
+		}
+	}
+	return ""
+}
+
+// TestLogsFindPlanted proves that what TestLogsAreDocumented refuses is found.
+func TestLogsFindPlanted(t *testing.T) {
+	for body, want := range map[string]string{
+		`n.log.Info().Msgf("about %s", x)`:                            "does not change",
+		`n.log.Info().Msg("about " + x)`:                              "is a constant",
+		`e := n.log.Info(); e.Msg("a"); e.Msg("b")`:                   "one line",
+		`e := n.log.Info(); e.Str(x, x).Msg("a")`:                     "name of a field",
+		`l := line{zerolog.InfoLevel, "a"}; n.log.Info().Msg(l.text)`: "",
+	} {
+		var found []string
+		tree, err := loadTree(fstest.MapFS{
+			"go.mod":         {Data: []byte("module example\n")},
+			"cluster/log.go": {Data: []byte("package cluster\n\nfunc (n n) f(x string) { " + body + " }\n")},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := readLogs(tree, tree.find("cluster"), func(_, format string, _ ...any) {
+			found = append(found, format)
+		})
+		text := strings.Join(found, "\n")
+		if (want == "") != (text == "") || !strings.Contains(text, want) {
+			t.Errorf("%s\ngot %q, want %q", body, text, want)
+		}
+		if want == "" && (len(s.lines) != 1 || s.lines[0].text != "a" || s.lines[0].level != "INF") {
+			t.Errorf("%s\ngot the lines %+v, want INF a", body, s.lines)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// tells wants a process to have written so many lines of a text.
+func (p *process) tells(text string, count int) {
+	p.t.Helper()
+	got := 0
+	for line := range strings.Lines(p.stderr.String()) {
+		if strings.Contains(line, `"message":"`+text+`"`) || strings.Contains(line, " "+text+" ") ||
+			strings.HasSuffix(line, " "+text+"\n") {
+			got++
+		}
+	}
+	if got != count {
+		p.t.Errorf("%d lines say %q, want %d", got, text, count)
+	}
+}
+
+// TestProcessLogs holds each line of a daemon, from its start to its end, against
+// docs/logs.md, and what happens once to be told once.
+func TestProcessLogs(t *testing.T) {
+	page, err := os.ReadFile("../docs/logs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := logRows(string(page))
+	env, err := exec.LookPath("env")
+	if err != nil {
+		t.Skip("env is not installed")
+	}
+	bin, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newNodes(t, 1)
+	flags := c.flags(1, "--log-format", "json", "--log-level", "debug", "--admin-write")
+	p := startCommand(t, nil, exec.Command(env, append([]string{"ATHENA_SIZZE=3", bin}, flags...)...))
+	c.settle(1)
+	if code, _, stderr := run(t, "leave", "--admin", c.admin(1)); code != 0 {
+		t.Fatalf("athena leave: exit %d, %s", code, stderr)
+	}
+	if code := p.wait(); code != 0 {
+		t.Errorf("exit %d, want 0", code)
+	}
+	for _, text := range []string{
+		"ignored: the variable stands for no flag", "starting", "started", "leader changed",
+		"told to leave by the admin API", "leaving the cluster", "left the cluster", "ended",
+	} {
+		p.tells(text, 1)
+	}
+	for line := range strings.Lines(p.stderr.String()) {
+		fields := map[string]any{}
+		if err := json.Unmarshal([]byte(line), &fields); err != nil {
+			t.Errorf("no line of JSON: %q: %v", line, err)
+			continue
+		}
+		text, _ := fields["message"].(string)
+		level, _ := fields["level"].(string)
+		row, known := rows[text]
+		if !known || !strings.HasPrefix(strings.ToUpper(level), row.level[:1]) {
+			t.Errorf("%s is not in docs/logs.md", line)
+		}
+		for field := range fields {
+			common := []string{"level", "message", "time", "node"}
+			if !slices.Contains(row.fields, field) && !slices.Contains(common, field) {
+				t.Errorf("docs/logs.md has no field %q of %s", field, line)
+			}
+		}
+	}
+}
+
+// TestProcessLogsOfASignal: while it joins there is nothing to leave.
+func TestProcessLogsOfASignal(t *testing.T) {
+	c := newNodes(t, 2)
+	p := c.start(1, "--join-only")
+	eventually(t, "n1 starts", func() bool {
+		return strings.Contains(p.stderr.String(), "INF started")
+	})
+	p.signal(syscall.SIGTERM)
+	if code := p.wait(); code != 0 {
+		t.Errorf("exit %d, want 0", code)
+	}
+	p.tells("told to stop; a second signal ends at once", 1)
+	p.tells("stopped before it had joined", 1)
+}

@@ -19,13 +19,13 @@ var floors = [][]string{
 	{"transport/memnet", "transport/quicnet"},
 	{"cluster", "sim", "sim/explore"},
 	{"latch", "election", "sim/internal/explore", "sim/internal/sweep", "sim/mutants"},
-	{"admin", "athenatest", "bench"},
+	{"latch/latchtest", "admin", "athenatest", "bench"},
 	{"cmd/...", "examples/...", "chaos", "test", "scripts/..."},
 }
 
 // testKits are packages made for tests: they may import "testing", and what
 // is neither a test nor a kit may not import them.
-var testKits = []string{"transport/transporttest", "athenatest"}
+var testKits = []string{"transport/transporttest", "athenatest", "latch/latchtest"}
 
 // A dependency is a module that we use, and where. No packages means tests
 // alone. Each one has its page of reasons in docs/decisions.

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package latch
+
+import (
+	"context"
+	"fmt"
+)
+
+// Enable says whether a member may lead the job, and blocks until that is committed. It
+// stays so until somebody says otherwise, whether the member runs or not. One that leads
+// and is disabled loses the record in that very commit, also when it hangs; its contexts
+// end with cluster.ErrNotHeld before another member leads. Errors: the cause of ctx with
+// cluster.ErrNoQuorum or cluster.ErrUnknownOutcome, ErrClosed.
+func (j *Job) Enable(ctx context.Context, member string, on bool) error {
+	key, err := j.keys.disabled(member)
+	if err != nil {
+		return err
+	}
+	if err := j.begin(); err != nil {
+		return err
+	}
+	defer j.running.Done()
+	ctx, stop := until(ctx, j.life)
+	defer stop()
+	for {
+		s, changed := j.look()
+		if j.keys.isEnabled(s.records, member) == on {
+			return nil
+		}
+		_, err := j.session.Commit(ctx, j.toggle(s, key, member, on)...)
+		if err == nil {
+			return nil
+		}
+		if !passes(err) {
+			return fmt.Errorf("latch: enable %q in %q: %w", member, j.name, err)
+		}
+		if over := j.wait(ctx, changed); over != nil {
+			return fmt.Errorf("latch: enable %q in %q: %w: %w", member, j.name, over, err)
+		}
+	}
+}
+
+// toggle is the commit that enables or disables a member, under the condition that the
+// job is led as s shows it.
+func (j *Job) toggle(s sight, key, id string, on bool) []Op {
+	if on {
+		return []Op{{Kind: Drop, Key: key}}
+	}
+	r, taken := find(s.records, j.keys.leader())
+	if !taken {
+		return []Op{{Kind: Absent, Key: j.keys.leader()}, {Kind: Set, Key: key}}
+	}
+	ops := []Op{{Kind: Held, Key: r.Key, Token: r.Token}, {Kind: Set, Key: key}}
+	if string(r.Value) == id {
+		ops = append(ops, Op{Kind: Drop, Key: r.Key})
+	}
+	return ops
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package latch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+)
+
+// Errors of a job, and causes of contexts that it passes on.
+var (
+	// ErrClosed says that the job was closed.
+	ErrClosed = errors.New("latch: job is closed")
+	// ErrYielded says that the member gave leadership up: the work returned, or
+	// somebody called Abdicate.
+	ErrYielded = errors.New("latch: leadership was given up")
+	// ErrRunning says that WhileLeader of this job runs already.
+	ErrRunning = errors.New("latch: WhileLeader runs already")
+)
+
+const (
+	// lookInterval is how often a job looks at its records without being told that
+	// they changed, and how long it waits after a refusal.
+	lookInterval = time.Second
+	// turnInterval is how much longer each next member leaves a job to those before it.
+	turnInterval = 100 * time.Millisecond
+)
+
+// Options say how a member opens a job.
+type Options struct {
+	// Disabled disables this member before it can lead, as Enable does: until somebody
+	// enables it.
+	Disabled bool
+}
+
+// Job is one of many things that need a leader of their own, as one member sees it. Its
+// methods may be called from any goroutine, except Close from a function that runs under
+// the job.
+type Job struct {
+	store   Store
+	session Session
+	name    string
+	keys    keys
+
+	life    context.Context // ends with the job; its cause is why
+	end     context.CancelCauseFunc
+	running sync.WaitGroup
+	idle    chan struct{} // closed when nothing of a closed job runs
+
+	mu      sync.Mutex
+	closed  bool
+	sight   sight
+	changed chan struct{} // closed when there is another sight
+	works   bool          // WhileLeader runs
+	refused error         // by what the last attempt to lead, or to give that up, was
+	locks   map[string]chan struct{}
+}
+
+// sight is what a job sees.
+type sight struct {
+	records []member.Record // of the job
+	leads   *leadership     // nil while this member does not lead
+}
+
+// Open opens a job by its name, the same on all members. From then on the member takes
+// the lead whenever nobody has it, until Close. Open blocks until it has looked at the
+// records, and, where Disabled, until that is committed.
+func Open(ctx context.Context, s Store, job string, o Options) (*Job, error) {
+	k, err := keysOf(job)
+	if err != nil {
+		return nil, err
+	}
+	j := &Job{
+		store: s, session: s.Session(), name: job, keys: k,
+		idle: make(chan struct{}), changed: make(chan struct{}), locks: map[string]chan struct{}{},
+	}
+	j.life, j.end = context.WithCancelCause(context.Background())
+	if err := j.refresh(ctx); err != nil {
+		return nil, fmt.Errorf("latch: open %q: %w", job, err)
+	}
+	j.running.Go(j.follow)
+	if o.Disabled {
+		if err := j.Enable(ctx, j.session.Member(), false); err != nil {
+			return nil, errors.Join(fmt.Errorf("latch: open %q: %w", job, err), j.Close(ctx))
+		}
+	}
+	j.running.Go(j.contend)
+	return j, nil
+}
+
+// Close steps down, ends all contexts with ErrClosed, blocks until the functions that
+// run under them have returned, and drops what the job holds. Where ctx ends first, the
+// error says so, and another Close goes on.
+func (j *Job) Close(ctx context.Context) error {
+	j.mu.Lock()
+	first := !j.closed
+	j.closed = true
+	j.mu.Unlock()
+	if first {
+		j.end(ErrClosed)
+		go func() {
+			j.running.Wait()
+			close(j.idle)
+		}()
+	}
+	select {
+	case <-j.idle:
+	case <-ctx.Done():
+		return fmt.Errorf("latch: close %q: a function goes on: %w", j.name, context.Cause(ctx))
+	}
+	for {
+		err := j.leave(ctx)
+		switch {
+		case err == nil || errors.Is(err, cluster.ErrClosed):
+			return nil // what a closed store had ends by itself
+		case !passes(err) || ctx.Err() != nil:
+			return fmt.Errorf("latch: close %q: %w", j.name, err)
+		}
+		_ = pause(ctx, nil, lookInterval)
+	}
+}
+
+// leave drops what a closed job holds.
+func (j *Job) leave(ctx context.Context) error {
+	j.mu.Lock()
+	refused := j.refused
+	j.mu.Unlock()
+	if errors.Is(refused, cluster.ErrUnknownOutcome) {
+		if err := j.settle(ctx, j.keys.leader()); err != nil {
+			return err
+		}
+	}
+	records, err := j.store.Records(ctx, j.keys.prefix)
+	for _, r := range records {
+		if err == nil && j.session.Owns(r) && !r.Revoked {
+			err = j.release(ctx, r.Key, r.Token)
+		}
+	}
+	return err
+}
+
+// begin lets something run under the job, which calls running.Done when it returns.
+func (j *Job) begin() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		return ErrClosed
+	}
+	j.running.Add(1)
+	return nil
+}
+
+// over is why nothing more may be done for a caller; nil when it may.
+func (j *Job) over(ctx context.Context) error {
+	if err := context.Cause(j.life); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// follow keeps the sight fresh. It looks when it is told to, and also when it is not.
+func (j *Job) follow() {
+	for j.life.Err() == nil {
+		ctx, stop := context.WithCancel(j.life)
+		changed := j.store.Watch(ctx, j.keys.prefix)
+		for lost := false; !lost && ctx.Err() == nil; {
+			var open bool
+			wait := time.NewTimer(lookInterval)
+			select {
+			case _, open = <-changed:
+				lost = !open
+			case <-wait.C:
+			case <-ctx.Done():
+			}
+			wait.Stop()
+			_ = j.refresh(ctx) // and again at the next change, or soon
+		}
+		stop()
+		for range changed { // until nobody watches
+		}
+		_ = pause(j.life, nil, lookInterval)
+	}
+}
+
+// refresh looks at the records. A store that was closed ends the job.
+func (j *Job) refresh(ctx context.Context) error {
+	records, err := j.store.Records(ctx, j.keys.prefix)
+	switch {
+	case errors.Is(err, cluster.ErrClosed):
+		j.end(fmt.Errorf("latch: the store of %q: %w", j.name, err))
+		return err
+	case err != nil:
+		return err
+	}
+	j.see(func(s *sight) { s.records = records })
+	return nil
+}
+
+// look is what the job sees, and what is closed when it sees something else.
+func (j *Job) look() (sight, <-chan struct{}) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.sight, j.changed
+}
+
+// see changes what the job sees.
+func (j *Job) see(change func(*sight)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	change(&j.sight)
+	close(j.changed)
+	j.changed = make(chan struct{})
+}
+
+// wait blocks until changed is closed, or for lookInterval; the end of ctx or of the job
+// is an error.
+func (j *Job) wait(ctx context.Context, changed <-chan struct{}) error {
+	ctx, stop := until(ctx, j.life)
+	defer stop()
+	_ = pause(ctx, changed, lookInterval)
+	return j.over(ctx)
+}
+
+// release drops a record of this session; nil when it is gone.
+func (j *Job) release(ctx context.Context, key string, token member.Number) error {
+	_, err := j.session.Commit(ctx, Op{Kind: Held, Key: key, Token: token}, Op{Kind: Drop, Key: key})
+	if errors.Is(err, cluster.ErrConflict) {
+		return nil
+	}
+	return err
+}
+
+// pause blocks for d, or until changed is closed or ctx ends, whose cause is the error.
+func pause(ctx context.Context, changed <-chan struct{}, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-changed:
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return context.Cause(ctx)
+}
+
+// until is a context that ends with ctx or with other, and what ends it.
+func until(ctx, other context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(other, func() { cancel(context.Cause(other)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}

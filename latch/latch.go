@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package latch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+)
+
+// Do runs fn while this member holds a latch of the job, a mutex of all members by name,
+// and blocks until it could and the latch is released. The context of fn ends with ctx,
+// with the job, or before anybody else can hold the latch; the cause is why, as with
+// WhileLeader. It returns what fn does, or why fn did not run: the cause of ctx, with
+// cluster.ErrNoQuorum or cluster.ErrUnknownOutcome where that is so, ErrClosed, or what
+// the store refuses the latch by. Whether the member is disabled is nothing to a latch.
+//
+// Where the latch cannot be released before ctx ends, that goes on, and Do returns.
+func (j *Job) Do(
+	ctx context.Context, latch string, fn func(ctx context.Context, token member.Number) error,
+) error {
+	key, err := j.keys.latch(latch)
+	if err != nil {
+		return err
+	}
+	if err := j.begin(); err != nil {
+		return err
+	}
+	defer j.running.Done()
+	ctx, stop := until(ctx, j.life)
+	defer stop()
+	if err := j.lock(ctx, key); err != nil {
+		return err
+	}
+	var token member.Number
+	defer func() { j.giveBack(ctx, key, token) }()
+	for ran := false; ; {
+		if token, err = j.take(ctx, key); err != nil {
+			return fmt.Errorf("latch: %q of %q: %w", latch, j.name, err)
+		}
+		err = j.session.Hold(ctx, key, token, func(ctx context.Context) error {
+			ran = true
+			return fn(ctx, token)
+		})
+		if ran {
+			return err
+		}
+	}
+}
+
+// take sets the record of a latch as soon as there is none. Nobody queues: all that see
+// it absent try, and one succeeds.
+func (j *Job) take(ctx context.Context, key string) (member.Number, error) {
+	set := Op{Kind: SetOwned, Key: key, Value: []byte(j.session.Member())}
+	for {
+		s, changed := j.look()
+		r, taken := find(s.records, key)
+		condition := Op{Kind: Absent, Key: key}
+		if taken { // as where a request of unknown outcome was taken
+			condition = Op{Kind: Held, Key: key, Token: r.Token}
+		}
+		var refused error
+		if !taken || j.session.Owns(r) && !r.Revoked {
+			token, err := j.session.Commit(ctx, condition, set)
+			if err == nil || !passes(err) {
+				return token, err
+			}
+			refused = err
+		}
+		if over := j.wait(ctx, changed); over != nil {
+			if errors.Is(refused, cluster.ErrUnknownOutcome) {
+				over = fmt.Errorf("%w: %w", refused, over)
+			}
+			return member.Number{}, over
+		}
+	}
+}
+
+// lock lets one caller of this job go for a latch at a time: the session cannot tell two.
+func (j *Job) lock(ctx context.Context, key string) error {
+	for {
+		j.mu.Lock()
+		free, taken := j.locks[key]
+		if !taken {
+			j.locks[key] = make(chan struct{})
+		}
+		j.mu.Unlock()
+		if !taken {
+			return nil
+		}
+		select {
+		case <-free:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (j *Job) unlock(key string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	close(j.locks[key])
+	delete(j.locks, key)
+}
+
+// giveBack drops the record that this session has under key, by token, or by whatever it
+// may come to have where that is zero, and unlocks the key. It blocks until then or until
+// ctx ends, and goes on when it has.
+func (j *Job) giveBack(ctx context.Context, key string, token member.Number) {
+	done := make(chan struct{})
+	j.running.Go(func() {
+		defer close(done)
+		defer j.unlock(key)
+		for j.drop(key, token) != nil && pause(j.life, nil, lookInterval) == nil {
+		}
+	})
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// drop is one attempt of giveBack.
+func (j *Job) drop(key string, token member.Number) error {
+	ctx, stop := context.WithTimeout(j.life, lookInterval)
+	defer stop()
+	if token.IsZero() {
+		return j.settle(ctx, key)
+	}
+	return j.release(ctx, key, token)
+}
+
+// settle drops the record under key where it is of this session; nil says that there is
+// none, and that no request of before will bring one.
+func (j *Job) settle(ctx context.Context, key string) error {
+	records, err := j.store.Records(ctx, key)
+	if err != nil {
+		return err
+	}
+	if r, taken := find(records, key); taken {
+		if j.session.Owns(r) && !r.Revoked {
+			return j.release(ctx, key, r.Token)
+		}
+		return nil
+	}
+	// What is under way of before cannot be taken after this.
+	_, err = j.session.Commit(ctx, Op{Kind: Absent, Key: key}, Op{Kind: Drop, Key: key})
+	return err
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package latchtest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/member"
+)
+
+// Exclusive checks what leaders, or holders of one latch, do. The zero Exclusive has seen
+// none.
+type Exclusive struct {
+	mu    sync.Mutex
+	last  context.Context
+	token member.Number
+}
+
+// Enter says that work begins. It is an error where the context of the work before has
+// not ended, or where the token is smaller: it is the same one where a lease lapsed for a
+// while that nobody used.
+func (x *Exclusive) Enter(ctx context.Context, token member.Number) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	before, was := x.last, x.token
+	x.last, x.token = ctx, token
+	switch {
+	case before != nil && before.Err() == nil:
+		return fmt.Errorf("latchtest: the work with token %v goes on while that with %v begins",
+			was, token)
+	case token.Less(was):
+		return fmt.Errorf("latchtest: token %v after %v", token, was)
+	}
+	return nil
+}
+
+// Counter is a Store that counts commits.
+type Counter struct {
+	latch.Store
+	commits atomic.Int64
+}
+
+// Count counts what is committed through a Store.
+func Count(s latch.Store) *Counter { return &Counter{Store: s} }
+
+// Commits is how many commits were asked for, refused ones too.
+func (c *Counter) Commits() int { return int(c.commits.Load()) }
+
+// Session implements latch.Store.
+func (c *Counter) Session() latch.Session { return counted{c.Store.Session(), c} }
+
+type counted struct {
+	latch.Session
+	counter *Counter
+}
+
+func (s counted) Commit(ctx context.Context, ops ...latch.Op) (member.Number, error) {
+	s.counter.commits.Add(1)
+	return s.Session.Commit(ctx, ops...)
+}

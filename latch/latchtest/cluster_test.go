@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package latchtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/member"
+)
+
+func TestL03TheRecordIsTheLeadersOwn(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		leads(t, w.job(1), true)
+		r, err := w.nodes[1].Get("latch/job/leader")
+		if err != nil || string(r.Value) != address(1).String() || r.Owner != w.nodes[1].Self().Identity {
+			t.Errorf("got %+v, %v, want the id and the identity of node 1", r, err)
+		}
+	})
+}
+
+func TestL04HolderCrashes(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		var x Exclusive
+		f := w.followers()
+		first := work(t, &x, w.job(f[0])).next(t)
+		other := work(t, &x, w.job(f[1]))
+		at := time.Now()
+		if err := w.nodes[f[0]].Close(); err != nil {
+			t.Fatal(err)
+		}
+		first.ends(t, cluster.ErrClosed)
+		next := other.next(t)
+		if took := next.at.Sub(at); took < trust || took > lease+4*heartbeat ||
+			!first.token.Less(next.token) {
+			t.Errorf("token %v after %v, another led %v after the crash", next.token, first.token, took)
+		}
+	})
+}
+
+func TestL05HolderIsCutOff(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		var x Exclusive
+		f := w.followers()
+		first := work(t, &x, w.job(f[0])).next(t)
+		other := work(t, &x, w.job(f[1]))
+		at := time.Now()
+		w.cut(f[0])
+		if took := first.ends(t, cluster.ErrLeaseEnded).Sub(at); took > trust {
+			t.Errorf("the context ended %v after the cut, want %v at most", took, trust)
+		}
+		next := other.next(t)
+		if took := next.at.Sub(at); took > lease+4*heartbeat {
+			t.Errorf("another led %v after the cut", took)
+		}
+	})
+}
+
+// Nothing ends a context of who stands still: the token tells.
+func TestL06HolderIsPaused(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		f := w.followers()
+		var written member.Number
+		write := func(token member.Number) bool {
+			if token.Less(written) {
+				return false
+			}
+			written = token
+			return true
+		}
+		var old, next Exclusive
+		first := work(t, &old, w.job(f[0])).next(t)
+		if !write(first.token) {
+			t.Error("the first write was refused")
+		}
+		other := work(t, &next, w.job(f[1]))
+		w.clocks[f[0]].pause()
+		second := other.next(t)
+		if !write(second.token) || write(first.token) {
+			t.Errorf("tokens %v, then %v: want the first refused now", first.token, second.token)
+		}
+		w.clocks[f[0]].resume()
+		first.ends(t, cluster.ErrLeaseEnded)
+	})
+}
+
+func TestL10HolderThatHangsIsDisabled(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		var x Exclusive
+		hung := make(chan struct{})
+		a := w.job(0)
+		hanging := workWith(t, &x, a, func(context.Context) { <-hung })
+		first := hanging.next(t)
+		b := w.job(1)
+		other := work(t, &x, b)
+		if err := b.Enable(t.Context(), address(0).String(), false); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := w.nodes[w.leader()].Get("latch/job/leader"); err == nil && r.Token == first.token &&
+			!r.Revoked {
+			t.Error("the member is disabled, and its record not revoked")
+		}
+		first.ends(t, cluster.ErrNotHeld)
+		if next := other.next(t); next.at.Sub(first.at) > lease {
+			t.Errorf("another led only after %v", next.at.Sub(first.at))
+		}
+		leads(t, a, false)
+		close(hung)
+		hanging.idle(t, 10*time.Second)
+	})
+}
+
+func TestL16TwoMembersOfOneHost(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		a, b := w.job(0), w.job(1)
+		if err := a.Enable(t.Context(), address(0).String(), false); err != nil {
+			t.Fatal(err)
+		}
+		becomesLeader(t, b)
+		leads(t, a, false)
+	})
+}
+
+func TestL21BackWithinTheLease(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		var x Exclusive
+		f := w.followers()
+		first := work(t, &x, w.job(f[0])).next(t)
+		counts := Count(latch.Cluster(w.nodes[f[1]]))
+		awaitRecord(t, counts)
+		other := work(t, &x, open(t, counts, "job", latch.Options{}))
+		for range 10 {
+			w.cut(f[0])
+			time.Sleep(trust - 4*heartbeat)
+			w.heal(f[0])
+			time.Sleep(lease)
+		}
+		if first.ctx.Err() != nil || counts.Commits() != 0 {
+			t.Errorf("the context: %v, commits of another %d, want none of both",
+				context.Cause(first.ctx), counts.Commits())
+		}
+		other.idle(t, 0)
+	})
+}
+
+func TestL22BackAfterTheLease(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		var x Exclusive
+		f := w.followers()
+		a := w.job(f[0])
+		old := work(t, &x, a)
+		first := old.next(t)
+		other := work(t, &x, w.job(f[1]))
+		w.cut(f[0])
+		second := other.next(t)
+		w.heal(f[0])
+		eventually(t, "sight of the other leader", func() bool {
+			id, _, err := a.Leader(t.Context())
+			return err == nil && id == address(f[1]).String()
+		})
+		old.idle(t, 10*time.Second)
+		if second.ctx.Err() != nil || first.ctx.Err() == nil {
+			t.Error("the one that came back disturbed the other")
+		}
+		// The next run of the node takes part like any other.
+		if err := w.nodes[f[0]].Close(); err != nil {
+			t.Fatal(err)
+		}
+		w.start(f[0])
+		again := work(t, &x, w.job(f[0]))
+		other.stop()
+		again.next(t)
+	})
+}
+
+func TestL23EveryEndHasAReason(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		var x Exclusive
+		f := w.followers()
+		a := w.job(f[0])
+		holder := work(t, &x, a)
+		led := holder.next(t)
+		if _, err := w.nodes[f[1]].Commit(t.Context(), cluster.Drop("latch/job/leader")); err != nil {
+			t.Fatal(err)
+		}
+		led.ends(t, cluster.ErrNotHeld)
+		led = holder.next(t)
+		if err := a.Abdicate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		led.ends(t, latch.ErrYielded)
+		led = holder.next(t)
+		w.cut(f[0])
+		led.ends(t, cluster.ErrLeaseEnded)
+		w.heal(f[0])
+		led = holder.next(t)
+		if err := w.nodes[f[0]].Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		led.ends(t, cluster.ErrLeft)
+		if err := <-holder.done; !errors.Is(err, cluster.ErrClosed) || !errors.Is(err, cluster.ErrLeft) {
+			t.Errorf("WhileLeader of a node that left: got %v", err)
+		}
+		b := w.job(f[1])
+		led = work(t, &x, b).next(t)
+		closeJob(t, b)
+		led.ends(t, latch.ErrClosed)
+	})
+}
+
+func TestL26AnotherLeadsTheCluster(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		var x Exclusive
+		leader, f := w.leader(), w.followers()
+		first := work(t, &x, w.job(f[0])).next(t)
+		if err := w.nodes[leader].Transfer(t.Context(), address(f[1])); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * lease)
+		if first.ctx.Err() != nil {
+			t.Errorf("the context ended with %v when the cluster's leader handed over",
+				context.Cause(first.ctx))
+		}
+		if err := w.nodes[f[1]].Close(); err != nil { // a crash
+			t.Fatal(err)
+		}
+		time.Sleep(10 * lease)
+		r, err := w.nodes[leader].Get("latch/job/leader")
+		if err != nil || r.Token != first.token {
+			t.Errorf("got the record by %v, %v, want %v", r.Token, err, first.token)
+		}
+	})
+}
+
+func TestL27BelowAMajority(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		var x Exclusive
+		a := w.job(0)
+		first := work(t, &x, a).next(t)
+		b := open(t, latch.Cluster(w.nodes[1]), "other", latch.Options{Disabled: true})
+		w.cut(0)
+		w.cut(1)
+		at := time.Now()
+		if took := first.ends(t, cluster.ErrLeaseEnded).Sub(at); took > trust {
+			t.Errorf("the context ended after %v", took)
+		}
+		synctest.Wait()
+		within := func() context.Context {
+			ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+			t.Cleanup(stop)
+			return ctx
+		}
+		if ok, err := a.IsLeader(within()); ok || !errors.Is(err, cluster.ErrNoQuorum) {
+			t.Errorf("IsLeader: got %v, %v, want ErrNoQuorum", ok, err)
+		}
+		err := b.Enable(within(), address(1).String(), true)
+		if !errors.Is(err, cluster.ErrNoQuorum) {
+			t.Errorf("Enable: got %v, want ErrNoQuorum", err)
+		}
+		err = a.Do(within(), "latch", func(context.Context, member.Number) error { return nil })
+		if !errors.Is(err, cluster.ErrNoQuorum) {
+			t.Errorf("Do: got %v, want ErrNoQuorum", err)
+		}
+		w.heal(0)
+		w.heal(1)
+		becomesLeader(t, a)
+	})
+}
+
+func TestL28ProvisionalLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		w.start(2) // alone, it declares itself
+		j := w.job(2)
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		if ok, err := j.IsLeader(ctx); ok || !errors.Is(err, cluster.ErrNoQuorum) {
+			t.Errorf("IsLeader: got %v, %v, want ErrNoQuorum", ok, err)
+		}
+	})
+}
+
+func TestL31ManyJobsStart(t *testing.T) {
+	const jobs, members = 1000, 5
+	inWorld(t, members, func(t *testing.T, w *world) {
+		var all [members][]*latch.Job
+		var stores []*Counter
+		for i := range members {
+			stores = append(stores, Count(latch.Cluster(w.nodes[i])))
+			for n := range jobs {
+				all[i] = append(all[i], open(t, stores[i], fmt.Sprint("job", n), latch.Options{}))
+			}
+		}
+		time.Sleep(10 * time.Second)
+		for i, s := range stores {
+			led := 0
+			for _, j := range all[i] {
+				if ok, err := j.IsLeader(t.Context()); err != nil {
+					t.Fatal(err)
+				} else if ok {
+					led++
+				}
+			}
+			if led < jobs/members/2 || led > jobs/members*2 || s.Commits() != led {
+				t.Errorf("member %d leads %d jobs of %d by %d commits, want about %d by as many",
+					i, led, jobs, s.Commits(), jobs/members)
+			}
+		}
+	})
+}

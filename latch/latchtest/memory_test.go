@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package latchtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/member"
+)
+
+// inMemory runs a test with a table in memory.
+func inMemory(t *testing.T, test func(*testing.T, *latch.Memory)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, latch.NewMemory()) })
+}
+
+// join opens the job of most tests for a member.
+func join(t *testing.T, m *latch.Memory, id string) *latch.Job {
+	t.Helper()
+	return open(t, m.Store(id), "job", latch.Options{})
+}
+
+// enable enables a member, or disables it, by a job.
+func enable(t *testing.T, j *latch.Job, id string, on bool) {
+	t.Helper()
+	if err := j.Enable(t.Context(), id, on); err != nil {
+		t.Fatalf("Enable %s, %v: %v", id, on, err)
+	}
+	synctest.Wait()
+}
+
+// isLed wants a member to lead.
+func isLed(t *testing.T, j *latch.Job, want string) {
+	t.Helper()
+	synctest.Wait()
+	if id, _, err := j.Leader(t.Context()); id != want || err != nil {
+		t.Errorf("led by %q, %v, want %q", id, err, want)
+	}
+}
+
+func TestL08OtherRecordsMeanNothing(t *testing.T) {
+	inMemory(t, func(t *testing.T, m *latch.Memory) {
+		a := join(t, m, "a")
+		leads(t, a, true)
+		counts := Count(m.Store("b"))
+		b := open(t, counts, "job", latch.Options{})
+		other := m.Store("c").Session()
+		for _, key := range []string{"latch/job/other", "latch/job2/leader", "latch/jo/leader"} {
+			for _, kind := range []latch.Kind{latch.Set, latch.Drop} {
+				if _, err := other.Commit(t.Context(), latch.Op{Kind: kind, Key: key}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(5 * time.Second)
+			}
+		}
+		leads(t, b, false)
+		isLed(t, b, "a")
+		if got := counts.Commits(); got != 0 {
+			t.Errorf("%d commits, want none", got)
+		}
+	})
+}
+
+func TestL09NobodyMayLead(t *testing.T) {
+	inMemory(t, func(t *testing.T, m *latch.Memory) {
+		a, b := join(t, m, "a"), join(t, m, "b")
+		enable(t, b, "a", false)
+		enable(t, a, "b", false)
+		before := time.Now()
+		leads(t, a, false)
+		leads(t, b, false)
+		if took := time.Since(before); took != 0 {
+			t.Errorf("the answers took %v", took)
+		}
+		if _, _, err := a.Leader(t.Context()); !errors.Is(err, cluster.ErrAbsent) {
+			t.Errorf("Leader: got %v, want ErrAbsent", err)
+		}
+	})
+}
+
+func TestL11FollowerIsDisabled(t *testing.T) {
+	inMemory(t, func(t *testing.T, m *latch.Memory) {
+		var x Exclusive
+		a := join(t, m, "a")
+		led := work(t, &x, a).next(t)
+		b := join(t, m, "b")
+		enable(t, b, "b", false)
+		enable(t, b, "b", false) // again is nothing
+		time.Sleep(10 * time.Second)
+		if led.ctx.Err() != nil {
+			t.Errorf("the leader ended with %v", context.Cause(led.ctx))
+		}
+		isLed(t, b, "a")
+	})
+}
+
+func TestL12Enabled(t *testing.T) {
+	inMemory(t, func(t *testing.T, m *latch.Memory) {
+		var x Exclusive
+		a := join(t, m, "a")
+		led := work(t, &x, a).next(t)
+		b := open(t, m.Store("b"), "job", latch.Options{Disabled: true})
+		enable(t, b, "b", true)
+		time.Sleep(10 * time.Second)
+		isLed(t, b, "a")
+		enable(t, b, "b", false)
+		enable(t, b, "a", false)
+		led.ends(t, cluster.ErrNotHeld)
+		time.Sleep(10 * time.Second)
+		if _, _, err := b.Leader(t.Context()); !errors.Is(err, cluster.ErrAbsent) {
+			t.Errorf("Leader: got %v, want ErrAbsent", err)
+		}
+		enable(t, a, "b", true)
+		leads(t, b, true)
+	})
+}
+
+func TestL14OneOfAllIsEnabled(t *testing.T) {
+	inMemory(t, func(t *testing.T, m *latch.Memory) {
+		var jobs []*latch.Job
+		for _, id := range []string{"a", "b", "c"} {
+			jobs = append(jobs, open(t, m.Store(id), "job", latch.Options{Disabled: true}))
+		}
+		time.Sleep(10 * time.Second)
+		enable(t, jobs[0], "c", true)
+		leads(t, jobs[2], true)
+		leads(t, jobs[0], false)
+	})
+}
+
+func TestL15IdsAreMatchedWhole(t *testing.T) {
+	inMemory(t, func(t *testing.T, m *latch.Memory) {
+		long := join(t, m, "10.0.0.12")
+		enable(t, long, "10.0.0.1", false)
+		leads(t, long, true)
+		// Enabled are only those that do not live: 10.0.0.1 is not 10.0.0.12.
+		enable(t, long, "10.0.0.1", true)
+		enable(t, long, "10.0.0.12", false)
+		leads(t, long, false)
+	})
+}
+
+func TestL19Close(t *testing.T) {
+	inMemory(t, func(t *testing.T, m *latch.Memory) {
+		var x Exclusive
+		a := join(t, m, "a")
+		const lasts = 3 * time.Second
+		w := workWith(t, &x, a, func(ctx context.Context) {
+			<-ctx.Done()
+			time.Sleep(lasts)
+		})
+		led := w.next(t)
+		locked := make(chan struct{})
+		done := make(chan error)
+		go func() {
+			done <- a.Do(t.Context(), "latch", func(ctx context.Context, _ member.Number) error {
+				close(locked)
+				<-ctx.Done()
+				return context.Cause(ctx)
+			})
+		}()
+		<-locked
+		before := time.Now()
+		go func() { done <- a.Close(t.Context()) }() // both return alike
+		if err := a.Close(t.Context()); err != nil || time.Since(before) != lasts {
+			t.Errorf("Close: %v after %v, want it to wait for the work", err, time.Since(before))
+		}
+		led.ends(t, latch.ErrClosed)
+		for range 2 {
+			if err := <-done; err != nil && !errors.Is(err, latch.ErrClosed) {
+				t.Errorf("got %v, want ErrClosed or nil", err)
+			}
+		}
+		if r, err := m.Store("b").Records(t.Context(), "latch/"); err != nil || len(r) != 0 {
+			t.Errorf("left behind: %+v, %v", r, err)
+		}
+		w.idle(t, 10*time.Second)
+	})
+}
+
+func TestL20CallsAfterClose(t *testing.T) {
+	inMemory(t, func(t *testing.T, m *latch.Memory) {
+		a := join(t, m, "a")
+		for range 2 {
+			closeJob(t, a)
+		}
+		ctx := t.Context()
+		_, _, leader := a.Leader(ctx)
+		_, is := a.IsLeader(ctx)
+		for name, err := range map[string]error{
+			"Leader": leader, "IsLeader": is, "Abdicate": a.Abdicate(ctx),
+			"Enable":      a.Enable(ctx, "a", true),
+			"Do":          a.Do(ctx, "l", func(context.Context, member.Number) error { return nil }),
+			"WhileLeader": a.WhileLeader(ctx, func(context.Context, member.Number) {}),
+		} {
+			if !errors.Is(err, latch.ErrClosed) {
+				t.Errorf("%s: got %v, want ErrClosed", name, err)
+			}
+		}
+	})
+}
+
+// deaf is a Store that never says that anything changed.
+type deaf struct{ latch.Store }
+
+func (deaf) Watch(ctx context.Context, _ string) <-chan struct{} {
+	never := make(chan struct{})
+	context.AfterFunc(ctx, func() { close(never) })
+	return never
+}
+
+// gap is a Store whose watches end at once.
+type gap struct{ latch.Store }
+
+func (gap) Watch(context.Context, string) <-chan struct{} {
+	over := make(chan struct{})
+	close(over)
+	return over
+}
+
+func TestL24EveryEventIsLost(t *testing.T) {
+	for _, lose := range []func(latch.Store) latch.Store{
+		func(s latch.Store) latch.Store { return deaf{s} },
+		func(s latch.Store) latch.Store { return gap{s} },
+	} {
+		inMemory(t, func(t *testing.T, m *latch.Memory) {
+			a := open(t, lose(m.Store("a")), "job", latch.Options{})
+			leads(t, a, true)
+			b := open(t, lose(m.Store("b")), "job", latch.Options{})
+			leads(t, b, false)
+			m.Cut("a")
+			time.Sleep(3 * time.Second)
+			leads(t, b, true)
+		})
+	}
+}
+
+// unsure is a Store whose first commits are made, or are not, and nobody learns which.
+type unsure struct {
+	latch.Store
+	left  *atomic.Int64 // how many are unsure
+	taken bool          // whether those are made
+}
+
+func (u unsure) Session() latch.Session { return unsureSession{u.Store.Session(), u} }
+
+type unsureSession struct {
+	latch.Session
+	unsure
+}
+
+func (s unsureSession) Commit(ctx context.Context, ops ...latch.Op) (member.Number, error) {
+	if s.left.Add(-1) < 0 {
+		return s.Session.Commit(ctx, ops...)
+	}
+	if s.taken {
+		if _, err := s.Session.Commit(ctx, ops...); err != nil {
+			return member.Number{}, err
+		}
+	}
+	return member.Number{}, cluster.ErrUnknownOutcome
+}
+
+func TestL25UnknownOutcome(t *testing.T) {
+	for _, taken := range []bool{true, false} {
+		inMemory(t, func(t *testing.T, m *latch.Memory) {
+			var x, y Exclusive
+			left := &atomic.Int64{}
+			s := unsure{m.Store("a"), left, taken}
+			left.Store(1)
+			a := open(t, s, "job", latch.Options{})
+			work(t, &x, a).next(t)
+			b := join(t, m, "b")
+			left.Store(1)
+			for range 2 {
+				err := a.Do(t.Context(), "latch", func(ctx context.Context, token member.Number) error {
+					left.Store(1) // the release
+					return y.Enter(ctx, token)
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			if err := b.Do(t.Context(), "latch", y.Enter); err != nil {
+				t.Error(err)
+			}
+			left.Store(1)
+			enable(t, a, "b", false)
+			if r, err := s.Records(t.Context(), "latch/job/"); err != nil || len(r) != 2 {
+				t.Errorf("got %+v, %v, want the leader and who is disabled", r, err)
+			}
+			left.Store(1)
+			if err := a.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if r, err := s.Records(t.Context(), "latch/job/leader"); err != nil || len(r) != 0 {
+				t.Errorf("left behind: %+v, %v", r, err)
+			}
+		})
+	}
+}
+
+// A leader looks for what is left, with no event that says so.
+func TestL29WorkIsLeftBehind(t *testing.T) {
+	inMemory(t, func(t *testing.T, m *latch.Memory) {
+		var x Exclusive
+		begun, ended := []int{}, []int{} // stand for what is stored elsewhere
+		step := func(ctx context.Context) {
+			for _, i := range []int{1, 2, 3} {
+				if slices.Contains(ended, i) {
+					continue
+				}
+				begun = append(begun, i)
+				select {
+				case <-time.After(time.Second):
+					ended = append(ended, i)
+				case <-ctx.Done():
+					return
+				}
+			}
+			<-ctx.Done()
+		}
+		workWith(t, &x, join(t, m, "a"), step).next(t)
+		b := workWith(t, &x, join(t, m, "b"), step)
+		time.Sleep(1500 * time.Millisecond) // within the second
+		m.Cut("a")
+		b.next(t)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if want := []int{1, 2, 2, 3}; !slices.Equal(begun, want) || !slices.Equal(ended, []int{1, 2, 3}) {
+			t.Errorf("began %v and ended %v, want to begin %v", begun, ended, want)
+		}
+	})
+}
+
+// Rule R2: fn that returns yields, and others come first; alone it soon runs again.
+func TestReturnIsYield(t *testing.T) {
+	inMemory(t, func(t *testing.T, m *latch.Memory) {
+		var x Exclusive
+		a, b := join(t, m, "a"), join(t, m, "b")
+		led := make(chan string, 10_000)
+		for id, j := range map[string]*latch.Job{"a": a, "b": b} {
+			workWith(t, &x, j, func(context.Context) {
+				led <- id
+				time.Sleep(time.Millisecond)
+			})
+		}
+		time.Sleep(10 * time.Second)
+		closeJob(t, b)
+		n, last := len(led), ""
+		for range n {
+			id := <-led
+			if id == last {
+				t.Errorf("%s led twice on end", id)
+			}
+			last = id
+		}
+		time.Sleep(10 * time.Second)
+		if n < 20 || len(led) < 20 {
+			t.Errorf("%d leaderships of two in 10 s, then %d of one, want some", n, len(led))
+		}
+		closeJob(t, a)
+	})
+}
+
+func TestWhileLeaderRunsOnce(t *testing.T) {
+	inMemory(t, func(t *testing.T, m *latch.Memory) {
+		var x Exclusive
+		a := join(t, m, "a")
+		w := work(t, &x, a)
+		w.next(t)
+		err := a.WhileLeader(t.Context(), func(context.Context, member.Number) {})
+		if !errors.Is(err, latch.ErrRunning) {
+			t.Errorf("got %v, want ErrRunning", err)
+		}
+		w.stop()
+		if err := <-w.done; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		work(t, &x, a).next(t) // and anew
+	})
+}
+
+// A call that waits for a latch can be given up, and leaves nothing.
+func TestDoIsGivenUp(t *testing.T) {
+	inMemory(t, func(t *testing.T, m *latch.Memory) {
+		var x Exclusive
+		a, b := join(t, m, "a"), join(t, m, "b")
+		_ = a.Do(t.Context(), "latch", func(ctx context.Context, token member.Number) error {
+			for _, j := range []*latch.Job{a, b} { // the same member waits in line, too
+				within, stop := context.WithTimeout(t.Context(), time.Second)
+				err := j.Do(within, "latch", x.Enter)
+				if !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got %v, want the end of the context", err)
+				}
+				stop()
+			}
+			return x.Enter(ctx, token)
+		})
+		if err := b.Do(t.Context(), "latch", x.Enter); err != nil {
+			t.Error(err)
+		}
+		want := errors.New("of the work")
+		fails := func(context.Context, member.Number) error { return want }
+		if err := b.Do(t.Context(), "latch", fails); !errors.Is(err, want) {
+			t.Errorf("got %v, want %v", err, want)
+		}
+		if r, err := m.Store("a").Records(t.Context(), "latch/job/latch/"); err != nil || len(r) != 0 {
+			t.Errorf("left behind: %+v, %v", r, err)
+		}
+	})
+}
+
+func TestNames(t *testing.T) {
+	inMemory(t, func(t *testing.T, m *latch.Memory) {
+		for _, name := range []string{"", "a/b", "a\n", fmt.Sprintf("%0256d", 0)} {
+			if _, err := latch.Open(t.Context(), m.Store("a"), name, latch.Options{}); err == nil {
+				t.Errorf("the job %q was opened", name)
+			}
+		}
+		a := join(t, m, "a")
+		for _, name := range []string{"", "a\n", fmt.Sprintf("%0256d", 0)} {
+			if a.Do(t.Context(), name, nil) == nil || a.Enable(t.Context(), name, true) == nil {
+				t.Errorf("the name %q was taken", name)
+			}
+		}
+	})
+}
+
+// unaware is a Store that does not show who is disabled.
+type unaware struct{ latch.Store }
+
+func (u unaware) Records(ctx context.Context, prefix string) ([]member.Record, error) {
+	r, err := u.Store.Records(ctx, prefix)
+	return slices.DeleteFunc(r, func(r member.Record) bool {
+		return strings.Contains(r.Key, "/disabled/")
+	}), err
+}
+
+// Rule R13: whether a member may lead is looked at in the commit that makes it lead.
+func TestDisabledAndUnaware(t *testing.T) {
+	inMemory(t, func(t *testing.T, m *latch.Memory) {
+		b := open(t, m.Store("b"), "job", latch.Options{Disabled: true})
+		enable(t, b, "a", false)
+		a := open(t, unaware{m.Store("a")}, "job", latch.Options{})
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+		defer stop()
+		if ok, err := a.IsLeader(ctx); ok || !errors.Is(err, cluster.ErrConflict) {
+			t.Errorf("got %v, %v, want the conflict", ok, err)
+		}
+	})
+}

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package latchtest is for the tests of stores of package latch: Suite plays the
+// scenarios of docs/elections.md that any store must bear out.
+package latchtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/member"
+)
+
+// Members is how many members Suite needs.
+const Members = 3
+
+// Suite runs each scenario as a subtest. The caller gives it in, which calls test once
+// with the stores of Members new members that are alive, and returns when test has.
+func Suite(t *testing.T, in func(t *testing.T, test func(*testing.T, []latch.Store))) {
+	for _, s := range []struct {
+		name string
+		test func(*testing.T, []latch.Store)
+	}{
+		{"L01TenContenders", tenContenders},
+		{"L02LateContenderWritesNothing", lateContender},
+		{"L07RecordDroppedByHand", dropped},
+		{"L13OpenedDisabled", openedDisabled},
+		{"L17IsLeader", isLeader},
+		{"L18AbdicateWithAnOldToken", oldToken},
+		{"L30AllOrNothing", allOrNothing},
+	} {
+		t.Run(s.name, func(t *testing.T) { in(t, s.test) })
+	}
+}
+
+// open opens a job until the end of the test.
+func open(t *testing.T, s latch.Store, job string, o latch.Options) *latch.Job {
+	t.Helper()
+	j, err := latch.Open(t.Context(), s, job, o)
+	if err != nil {
+		t.Fatalf("Open: %v", err)
+	}
+	t.Cleanup(func() {
+		ctx, stop := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		defer stop()
+		// It cannot drop what it has where the test ends without a majority.
+		if err := j.Close(ctx); err != nil && !errors.Is(err, cluster.ErrNoQuorum) {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return j
+}
+
+func closeJob(t *testing.T, j *latch.Job) {
+	t.Helper()
+	if err := j.Close(context.WithoutCancel(t.Context())); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+// leads wants an answer of IsLeader.
+func leads(t *testing.T, j *latch.Job, want bool) {
+	t.Helper()
+	if got, err := j.IsLeader(t.Context()); got != want || err != nil {
+		t.Fatalf("IsLeader: got %v, %v, want %v", got, err, want)
+	}
+}
+
+// becomesLeader waits until IsLeader is true: it may still show the leader of before.
+func becomesLeader(t *testing.T, j *latch.Job) {
+	t.Helper()
+	eventually(t, "leadership", func() bool {
+		ok, err := j.IsLeader(t.Context())
+		return ok && err == nil
+	})
+}
+
+// eventually wants something within a minute.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !holds(); {
+		if time.Now().After(end) {
+			t.Fatalf("no %s within a minute", what)
+		}
+		pause(t, 10*time.Millisecond)
+	}
+}
+
+func pause(t *testing.T, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-t.Context().Done():
+	}
+}
+
+// record is what is under the key of a job's leader.
+func record(t *testing.T, s latch.Store, job string) (member.Record, bool) {
+	t.Helper()
+	r, err := s.Records(t.Context(), "latch/"+job+"/leader")
+	if err != nil {
+		t.Fatalf("Records: %v", err)
+	}
+	if len(r) == 0 {
+		return member.Record{}, false
+	}
+	return r[0], true
+}
+
+// awaitRecord waits until a member sees that the job is led.
+func awaitRecord(t *testing.T, s latch.Store) {
+	t.Helper()
+	eventually(t, "sight of the leader", func() bool {
+		_, ok := record(t, s, "job")
+		return ok
+	})
+}
+
+func tenContenders(t *testing.T, stores []latch.Store) {
+	var x Exclusive
+	var jobs []*latch.Job
+	for i := range stores {
+		jobs = append(jobs, open(t, stores[i], "job", latch.Options{}))
+	}
+	const contenders = 10
+	ran := make(chan int, contenders)
+	failed := make(chan error, contenders)
+	for i := range contenders {
+		go func() {
+			failed <- jobs[i%len(jobs)].Do(t.Context(), "latch",
+				func(ctx context.Context, token member.Number) error {
+					if err := x.Enter(ctx, token); err != nil {
+						return err
+					}
+					pause(t, 10*time.Millisecond)
+					ran <- i
+					return ctx.Err()
+				})
+		}()
+	}
+	for range contenders {
+		if err := <-failed; err != nil {
+			t.Error(err)
+		}
+	}
+	close(ran)
+	var all []int
+	for i := range ran {
+		all = append(all, i)
+	}
+	slices.Sort(all)
+	if want := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}; !slices.Equal(all, want) {
+		t.Errorf("ran %v, want each once", all)
+	}
+}
+
+func lateContender(t *testing.T, stores []latch.Store) {
+	first := open(t, stores[0], "job", latch.Options{})
+	leads(t, first, true)
+	before, _ := record(t, stores[0], "job")
+	counts := Count(stores[1])
+	awaitRecord(t, counts)
+	late := open(t, counts, "job", latch.Options{})
+	leads(t, late, false)
+	pause(t, 10*time.Second)
+	if got := counts.Commits(); got != 0 {
+		t.Errorf("the late contender made %d commits, want none", got)
+	}
+	if after, ok := record(t, stores[1], "job"); !ok || after.Token != before.Token {
+		t.Errorf("got the record by %v, %v, want that by %v", after.Token, ok, before.Token)
+	}
+}
+
+func dropped(t *testing.T, stores []latch.Store) {
+	var x Exclusive
+	jobs := []*latch.Job{
+		open(t, stores[0], "job", latch.Options{}), open(t, stores[1], "job", latch.Options{}),
+	}
+	began, done := make(chan member.Number, 100), make(chan error)
+	ctx, stop := context.WithCancel(t.Context())
+	for _, j := range jobs {
+		go func() {
+			done <- j.WhileLeader(ctx, func(ctx context.Context, token member.Number) {
+				if err := x.Enter(ctx, token); err != nil {
+					t.Error(err)
+				}
+				began <- token
+				<-ctx.Done()
+			})
+		}()
+	}
+	first := <-began
+	drop := latch.Op{Kind: latch.Drop, Key: "latch/job/leader"}
+	if _, err := stores[2].Session().Commit(t.Context(), drop); err != nil {
+		t.Fatal(err)
+	}
+	if next := <-began; !first.Less(next) {
+		t.Errorf("got token %v after %v", next, first)
+	}
+	stop()
+	for range jobs {
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("WhileLeader: got %v", err)
+		}
+	}
+}
+
+func openedDisabled(t *testing.T, stores []latch.Store) {
+	open(t, stores[0], "job", latch.Options{Disabled: true})
+	pause(t, 5*time.Second)
+	if r, ok := record(t, stores[0], "job"); ok {
+		t.Errorf("a disabled member holds %+v", r)
+	}
+	on := open(t, stores[1], "job", latch.Options{})
+	leads(t, on, true)
+	closeJob(t, on)
+	pause(t, 5*time.Second)
+	if r, ok := record(t, stores[0], "job"); ok {
+		t.Errorf("a disabled member holds %+v when the leader left", r)
+	}
+}
+
+func isLeader(t *testing.T, stores []latch.Store) {
+	a := open(t, stores[0], "job", latch.Options{})
+	leads(t, a, true)
+	b := open(t, stores[1], "job", latch.Options{})
+	leads(t, b, false)
+	id, token, err := b.Leader(t.Context())
+	if want := stores[0].Session().Member(); id != want || token.IsZero() || err != nil {
+		t.Errorf("Leader: got %q, %v, %v, want %q", id, token, err, want)
+	}
+	closeJob(t, a)
+	becomesLeader(t, b)
+}
+
+func oldToken(t *testing.T, stores []latch.Store) {
+	a := open(t, stores[0], "job", latch.Options{})
+	leads(t, a, true)
+	b := open(t, stores[1], "job", latch.Options{})
+	if err := a.Abdicate(t.Context()); err != nil {
+		t.Fatalf("Abdicate: %v", err)
+	}
+	becomesLeader(t, b)
+	eventually(t, "sight of the successor", func() bool {
+		ok, err := a.IsLeader(t.Context())
+		return !ok && err == nil
+	})
+	after, _ := record(t, stores[1], "job")
+	if err := a.Abdicate(t.Context()); !errors.Is(err, cluster.ErrNotHeld) {
+		t.Errorf("the second Abdicate: got %v, want ErrNotHeld", err)
+	}
+	pause(t, 5*time.Second)
+	if now, ok := record(t, stores[1], "job"); !ok || now.Token != after.Token {
+		t.Errorf("got the record by %v, %v, want that of the successor by %v", now.Token, ok, after.Token)
+	}
+}
+
+func allOrNothing(t *testing.T, stores []latch.Store) {
+	a, b := stores[0].Session(), stores[1].Session()
+	const key = "test/k"
+	token, err := a.Commit(t.Context(), latch.Op{Kind: latch.Absent, Key: key},
+		latch.Op{Kind: latch.SetOwned, Key: key, Value: []byte("v")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := latch.Op{Kind: latch.Set, Key: "test/other"}
+	other := member.Number{Version: 1 << 40}
+	for _, tc := range []struct {
+		want error
+		op   latch.Op
+	}{
+		{cluster.ErrConflict, latch.Op{Kind: latch.Absent, Key: key}},
+		{cluster.ErrConflict, latch.Op{Kind: latch.Held, Key: key, Token: other}},
+		{cluster.ErrOwned, latch.Op{Kind: latch.SetOwned, Key: key}},
+	} {
+		if _, err := b.Commit(t.Context(), set, tc.op); !errors.Is(err, tc.want) {
+			t.Errorf("%+v: got %v, want %v", tc.op, err, tc.want)
+		}
+	}
+	held := latch.Op{Kind: latch.Held, Key: key, Token: token}
+	if _, err := b.Commit(t.Context(), held, set); err != nil {
+		t.Errorf("under a condition that holds: %v", err)
+	}
+	eventually(t, "record that was set", func() bool {
+		r, err := stores[0].Records(t.Context(), "test/")
+		return err == nil && len(r) == 2
+	})
+	if r, err := stores[0].Records(t.Context(), key); err != nil || len(r) != 1 || !a.Owns(r[0]) ||
+		b.Owns(r[0]) || r[0].Token != token || string(r[0].Value) != "v" {
+		t.Errorf("got %+v, %v, want what was set by %v", r, err, fmt.Sprint(token))
+	}
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package latchtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/store"
+	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/transport/memnet"
+)
+
+// world is a cluster within one bubble: node i is at port 7001+i.
+type world struct {
+	t      *testing.T
+	net    *memnet.Network
+	nodes  []*cluster.Node
+	stores []*store.Memory
+	clocks []*clock
+}
+
+// clock is that of a node, which stands still while it is shut, and the node with it.
+type clock struct {
+	mu   sync.Mutex
+	shut chan struct{} // nil while the node runs
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	shut := c.shut
+	c.mu.Unlock()
+	if shut != nil {
+		<-shut
+	}
+	return time.Now()
+}
+
+func (c *clock) pause() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shut = make(chan struct{})
+}
+
+func (c *clock) resume() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.shut)
+	c.shut = nil
+}
+
+// The timings of cluster.DefaultConfig, and when a holder's own deadline is.
+const (
+	heartbeat = 100 * time.Millisecond
+	lease     = time.Second
+	trust     = lease * 9 / 10
+)
+
+func newWorld(t *testing.T, size int) *world {
+	w := &world{t: t, net: memnet.New(), nodes: make([]*cluster.Node, size)}
+	for range size {
+		w.stores, w.clocks = append(w.stores, &store.Memory{}), append(w.clocks, &clock{})
+	}
+	t.Cleanup(func() {
+		for _, n := range w.nodes {
+			if n != nil {
+				_ = n.Close()
+			}
+		}
+	})
+	return w
+}
+
+// inWorld runs a test with size nodes that have formed a cluster.
+func inWorld(t *testing.T, size int, test func(*testing.T, *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, size)
+		var all sync.WaitGroup
+		for i := range w.nodes {
+			all.Go(func() { w.start(i) })
+		}
+		all.Wait()
+		for _, n := range w.nodes {
+			if err := n.WaitActive(t.Context(), size); err != nil {
+				t.Fatalf("WaitActive: %v", err)
+			}
+		}
+		test(t, w)
+	})
+}
+
+func address(i int) member.Address {
+	return member.Address{Host: "127.0.0.1", Port: uint16(7001 + i)}
+}
+
+// start starts node i with what its last run stored.
+func (w *world) start(i int) {
+	cfg := cluster.Config{Addr: address(i).String(), Name: fmt.Sprint("n", i), Size: len(w.nodes)}
+	for s := range w.nodes {
+		cfg.Seeds = append(cfg.Seeds, address(s).String())
+	}
+	listen := func(c transport.Config) (*transport.Mesh, error) { return w.net.Listen(address(i), c) }
+	n, err := cluster.Start(w.t.Context(), cfg, cluster.WithTransport(listen),
+		cluster.WithStore(w.stores[i]), cluster.WithClock(w.clocks[i].now),
+		cluster.WithLogger(zerolog.Nop()))
+	if err != nil {
+		w.t.Errorf("node %d: Start: %v", i, err)
+	}
+	w.nodes[i] = n
+}
+
+// job opens a job on node i.
+func (w *world) job(i int) *latch.Job {
+	w.t.Helper()
+	return open(w.t, latch.Cluster(w.nodes[i]), "job", latch.Options{})
+}
+
+// leader is the number of the node that leads the cluster.
+func (w *world) leader() int {
+	w.t.Helper()
+	for i, n := range w.nodes {
+		if term, ok := n.Leader(); ok && term.Valid() {
+			return i
+		}
+	}
+	w.t.Fatal("nobody leads the cluster")
+	return 0
+}
+
+// followers are the numbers of those that do not.
+func (w *world) followers() (f []int) {
+	for i, leader := 0, w.leader(); i < len(w.nodes); i++ {
+		if i != leader {
+			f = append(f, i)
+		}
+	}
+	return f
+}
+
+// cut separates a node from all others, silently; heal undoes it.
+func (w *world) cut(i int)  { w.eachLink(i, w.net.Cut) }
+func (w *world) heal(i int) { w.eachLink(i, w.net.Heal) }
+
+func (w *world) eachLink(i int, change func(from, to member.Address)) {
+	for o := range w.nodes {
+		if o != i {
+			change(address(i), address(o))
+			change(address(o), address(i))
+		}
+	}
+}
+
+// worker runs WhileLeader of a job.
+type worker struct {
+	began chan start
+	done  chan error
+	stop  context.CancelFunc
+}
+
+// start is the begin of one leadership.
+type start struct {
+	token member.Number
+	ctx   context.Context
+	at    time.Time
+}
+
+// work begins work whenever the job leads, until its context ends.
+func work(t *testing.T, x *Exclusive, j *latch.Job) *worker {
+	return workWith(t, x, j, func(ctx context.Context) { <-ctx.Done() })
+}
+
+func workWith(t *testing.T, x *Exclusive, j *latch.Job, fn func(context.Context)) *worker {
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	w := &worker{make(chan start, 10_000), make(chan error, 1), stop}
+	go func() {
+		w.done <- j.WhileLeader(ctx, func(ctx context.Context, token member.Number) {
+			if err := x.Enter(ctx, token); err != nil {
+				t.Error(err)
+			}
+			w.began <- start{token, ctx, time.Now()}
+			fn(ctx)
+		})
+	}()
+	t.Cleanup(stop)
+	return w
+}
+
+// next waits for the next leadership.
+func (w *worker) next(t *testing.T) start {
+	t.Helper()
+	select {
+	case s := <-w.began:
+		return s
+	case <-time.After(time.Minute):
+		t.Fatal("no leadership begins within a minute")
+		return start{}
+	}
+}
+
+// idle wants no leadership to begin for some time.
+func (w *worker) idle(t *testing.T, d time.Duration) {
+	t.Helper()
+	select {
+	case s := <-w.began:
+		t.Errorf("leads with token %v", s.token)
+	case <-time.After(d):
+	}
+}
+
+// ends waits for the end of a leadership, and wants its cause.
+func (s start) ends(t *testing.T, cause error) time.Time {
+	t.Helper()
+	select {
+	case <-s.ctx.Done():
+	case <-time.After(time.Minute):
+		t.Fatal("the leadership does not end within a minute")
+	}
+	if got := context.Cause(s.ctx); !errors.Is(got, cause) {
+		t.Errorf("the context ended with %v, want %v", got, cause)
+	}
+	return time.Now()
+}

@@ -2,11 +2,16 @@
 
 // Who believes what: a column for each node, a row for each thing that it can be
 // wrong about. What differs from what most say is marked by a sign, a frame and a
-// word for those who hear the page.
+// word for those who hear the page. Where there are many nodes, those that say the same
+// share a column, and the members of whom everybody says the same share a row.
 
 import { odd, Patience } from "./accord.js";
 import { el, setAttribute, setText } from "./dom.js";
-import { milliseconds, shape } from "./words.js";
+import { brief, list, milliseconds, shape } from "./words.js";
+
+const most = 5; // nodes with a column each
+const letters = 12; // of a name
+const told = 3; // names of those that share a column or a row
 
 // The rows about the node itself. Those with compared are held against the others.
 const facts = [
@@ -27,7 +32,7 @@ const roles = {
 // A Beliefs is the table.
 export class Beliefs {
   #place;
-  #shown = ""; // the nodes and members that the table has room for
+  #shown = ""; // the columns and rows that the table has
   #cells = new Map();
   #patience = new Patience();
 
@@ -37,105 +42,133 @@ export class Beliefs {
 
   // draw shows looks, and returns how many rows have a disagreement.
   draw(looks, names, reference) {
-    const members = addresses(looks);
-    this.#build(looks, members, names);
-    const name = (address) => (address ? names.get(address) ?? address : "");
-    let rows = 0;
-    for (const fact of facts) {
-      const values = looks.map(({ status: s }) => (s ? fact.value(s, name) : undefined));
-      const of = typeof fact.compared === "function" ? fact.compared : (s) => fact.value(s, name);
-      rows += this.#row(fact.title, looks, values, fact.compared && looks.map(({ status: s }) =>
-        s ? of(s) : undefined), reference);
-    }
-    for (const address of members) {
-      const values = looks.map(({ status: s }) => {
-        if (!s) return undefined;
-        const m = s.view.members.find((m) => m.address === address);
-        return m ? `${shape(m.status)} ${m.status}` : "unknown";
-      });
-      rows += this.#row(address, looks, values, values, reference);
-    }
+    const called = brief([...new Set(names.values())], letters);
+    const name = (address) => (address ? called.get(names.get(address)) ?? address : "");
+    const many = looks.length > most;
+    const columns = columnsOf(looks, many);
+    const rows = [...factsOf(looks, name), ...rowsOf(looks, columns, many)];
+    this.#build(columns, rows, name, names);
+    for (const column of columns) this.#head(column, name);
+    const at = looks.indexOf(reference);
+    let marked = 0;
+    for (const row of rows) marked += this.#row(row, looks, columns, at);
     this.#patience.turn();
-    return rows;
+    return marked;
   }
 
-  // row fills the cells of one row; compared is what each of them is judged by.
-  #row(title, looks, values, compared, reference) {
-    const at = looks.indexOf(reference);
+  // row fills the cells of one row, and marks those that differ.
+  #row({ key, values, compared, members }, looks, columns, at) {
     const differs = compared ? odd(compared, compared[at]) : [];
     let marked = false;
-    looks.forEach((look, i) => {
-      const cell = this.#cells.get(`${title}\n${look.node.name}`);
-      const key = `${title}\n${look.node.name}`;
-      const mark = Boolean(differs[i]) && this.#patience.lasts(key, compared[i]);
+    for (const column of columns) {
+      const here = column.looks.map((look) => looks.indexOf(look));
+      const all = [...new Set(here.map((i) => values[i]))];
+      const name = `${key}\n${column.key}`;
+      const cell = this.#cells.get(name);
+      const mark = Boolean(differs[here[0]]) && this.#patience.lasts(name, compared[here[0]]);
       marked ||= mark;
-      setText(cell.value, values[i] ?? "–");
+      setText(cell.value, all.length > 1 ? `${all[0]} and others` : all[0] ?? "–");
       setText(cell.mark, mark ? "≠ " : "");
       setText(cell.spoken, mark ? " (differs)" : "");
       cell.td.classList.toggle("differs", mark);
-      cell.td.classList.toggle("silent", values[i] === undefined);
-      cell.td.classList.toggle("self", look.node.address === title);
-    });
-    const head = this.#cells.get(`${title}\n`);
-    setText(head, marked ? "≠" : "");
+      cell.td.classList.toggle("silent", all[0] === undefined);
+      cell.td.classList.toggle("self", here.length === 1 && members?.length === 1 &&
+        column.looks[0].node.address === members[0]);
+    }
+    setText(this.#cells.get(`${key}\n`), marked ? "≠" : "");
     return marked ? 1 : 0;
   }
 
   // build makes the table anew where other nodes or members are to be shown.
-  #build(looks, members, names) {
-    for (const look of looks) this.#head(look);
-    const shown = JSON.stringify([looks.map((l) => l.node.name), members, members.map((a) => names.get(a))]);
+  #build(columns, rows, name, names) {
+    const titles = rows.map((r) => r.title ?? shared(r.members.map(name), "members"));
+    const heads = columns.map((c) => shared(c.looks.map((l) => name(l.node.address)), "nodes"));
+    const shown = JSON.stringify([heads, columns.map((c) => c.key), titles]);
     if (shown === this.#shown) return;
     this.#shown = shown;
     this.#cells.clear();
-    const columns = el("tr", {}, el("td", {}));
-    for (const look of looks) {
+    const top = el("tr", {}, el("td", {}));
+    columns.forEach((c, i) => {
       const note = el("span", { class: "note" });
-      this.#cells.set(`head\n${look.node.name}`, note);
-      columns.append(el("th", { scope: "col" }, el("span", { class: "name" }, look.node.name), note));
-      this.#head(look);
-    }
-    const body = el("tbody");
-    for (const fact of facts) body.append(this.#line(fact.title, fact.title, looks));
-    const seen = el("tbody");
-    seen.append(el("tr", { class: "divide" }, el("th", { scope: "rowgroup", colspan: looks.length + 1 },
+      this.#cells.set(`head\n${c.key}`, note);
+      top.append(el("th", { scope: "col", title: c.looks.map((l) => l.node.name).join(", ") },
+        el("span", { class: "name" }, heads[i]), note));
+    });
+    const [body, seen] = [el("tbody"), el("tbody")];
+    seen.append(el("tr", { class: "divide" }, el("th", { scope: "rowgroup", colspan: columns.length + 1 },
       "sees as member")));
-    for (const a of members) seen.append(this.#line(a, names.get(a) ?? a, looks));
+    rows.forEach((row, i) => (row.members ? seen : body).append(this.#line(row, titles[i], columns, names)));
     this.#place.replaceChildren(el("table", {},
       el("caption", { class: "spoken" }, "what each node says of itself and of each member"),
-      el("thead", {}, columns), body, seen));
+      el("thead", {}, top), body, seen));
   }
 
-  #head({ node, error, why }) {
-    const note = this.#cells.get(`head\n${node.name}`);
-    if (!note) return;
-    setText(note, error || (node.cut ? "cut off" : node.self ? "this one" : "answers"));
+  #head({ key, looks }, name) {
+    const [{ node, error, why }] = looks;
+    const note = this.#cells.get(`head\n${key}`);
+    const alone = looks.length === 1;
+    const fact = error || (node.cut ? "cut off" : alone && node.self ? "this one" : "answers");
+    setText(note, alone ? fact :
+      `${error || node.cut ? `${fact}: ` : ""}${list(looks.map((l) => name(l.node.address)), told)}`);
     setAttribute(note, "title", why || null);
     note.classList.toggle("bad", Boolean(error) || Boolean(node.cut));
   }
 
-  #line(key, title, looks) {
+  #line({ key, members }, title, columns, names) {
     const sign = el("span", { class: "sign", "aria-hidden": "true" });
     this.#cells.set(`${key}\n`, sign);
-    const row = el("tr", {}, el("th", { scope: "row" }, title, sign));
-    for (const { node } of looks) {
+    const whole = members?.map((address) => names.get(address) ?? address).join(", ");
+    const row = el("tr", {}, el("th", { scope: "row", title: whole }, title, sign));
+    for (const column of columns) {
       const cell = {
         mark: el("span", { "aria-hidden": "true" }), value: el("span"),
         spoken: el("span", { class: "spoken" }),
       };
       cell.td = el("td", {}, cell.mark, cell.value, cell.spoken);
-      this.#cells.set(`${key}\n${node.name}`, cell);
+      this.#cells.set(`${key}\n${column.key}`, cell);
       row.append(cell.td);
     }
     return row;
   }
 }
 
-// addresses lists the members that anybody sees, in the order of the nodes.
-function addresses(looks) {
+// shared is what stands for some: the name of one, or how many there are.
+const shared = (names, what) => (names.length === 1 ? names[0] : `${names.length} ${what}`);
+
+// seenBy is how a look shows a member, undefined where its node says nothing.
+function seenBy({ status: s }, address) {
+  if (!s) return undefined;
+  const m = s.view.members.find((m) => m.address === address);
+  return m ? `${shape(m.status)} ${m.status}` : "unknown";
+}
+
+// columnsOf puts looks that say the same together, where there are many.
+function columnsOf(looks, many) {
+  const same = ({ node, status: s, error }) => JSON.stringify([node.cut, s ? [s.role, s.view.leader,
+    s.view.version, s.token > 0, s.view.members.map((m) => [m.address, m.status])] : error]);
+  const groups = Map.groupBy(looks, (look) => (many ? same(look) : look.node.name));
+  return [...groups.values()].map((looks) =>
+    ({ looks, key: looks.map((l) => l.node.name).join("\n") }));
+}
+
+// factsOf are the rows about each node itself.
+const factsOf = (looks, name) => facts.map(({ title, value, compared }) => {
+  const of = (f) => looks.map(({ status: s }) => (s ? f(s, name) : undefined));
+  const judged = typeof compared === "function" ? compared : compared && value;
+  return { key: title, title, values: of(value), compared: judged && of(judged) };
+});
+
+// rowsOf are the rows about the members that anybody sees, in the order of the nodes;
+// where there are many, members of whom all say the same are in one.
+function rowsOf(looks, columns, many) {
   const all = new Set(looks.map((l) => l.node.address));
   for (const { status } of looks) {
     for (const m of status?.view.members ?? []) all.add(m.address);
   }
-  return [...all];
+  const groups = Map.groupBy(all, (address) =>
+    (many ? JSON.stringify(columns.map((c) => seenBy(c.looks[0], address))) : address));
+  return [...groups.values()].map((members) => {
+    const values = looks.map((look) => seenBy(look, members[0]));
+    return { key: members.join("\n"), members, values, compared: values };
+  });
 }

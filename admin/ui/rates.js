@@ -4,6 +4,7 @@
 // window of them for the charts.
 
 const span = 120; // seconds that are kept
+const most = 8; // peers of which each has a column
 
 // A Window is a table of the last two minutes: times in seconds, and a column of
 // values for each name. What was not there at a time is null.
@@ -40,19 +41,26 @@ export class Meter {
     const time = Date.now() / 1000;
     const s = look.status;
     const last = this.#last;
-    this.#last = s && { at: look.at, up: s.uptime_ms, counts: counts(s) };
     if (s && last && last.at === look.at) return; // the same look again
-    const trips = {};
-    for (const p of s?.peers ?? []) {
-      if (p.connected) trips[names.get(p.address) ?? p.address] = p.rtt_ms;
-    }
-    this.trips.add(time, trips);
+    this.#last = s && { at: look.at, up: s.uptime_ms, counts: counts(s) };
+    this.trips.add(time, tripsOf(s?.peers ?? [], names));
     // A node that was started again counts from 0.
     const per = s && last && s.uptime_ms > last.up ? (s.uptime_ms - last.up) / 1000 : 0;
     const rate = (key) => (per ? Math.max(0, (this.#last.counts[key] - last.counts[key]) / per) : null);
     this.frames.add(time, { sent: rate("out"), received: rate("in") });
     this.events.add(time, { sent: rate("eventsOut"), handled: rate("handled"), dropped: rate("dropped") });
   }
+}
+
+// tripsOf are the round trips to the peers; where these are many, what there is to know
+// of them: nobody tells fifty lines from each other.
+function tripsOf(peers, names) {
+  const there = peers.filter((p) => p.connected);
+  if (there.length <= most) {
+    return Object.fromEntries(there.map((p) => [names.get(p.address) ?? p.address, p.rtt_ms]));
+  }
+  const sorted = there.map((p) => p.rtt_ms).sort((a, b) => a - b);
+  return { fastest: sorted[0], median: sorted[sorted.length >> 1], slowest: sorted.at(-1) };
 }
 
 function counts(s) {

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The ring: members, the connections between them, who leads, and its lease.
-// Squares are seeds, circles are not; status is a sign and a word.
+// Squares are seeds, circles are not; status is a sign and a word. It is drawn in the
+// pixels of the page, so that its text has one size on every screen; where there are
+// many members their names stand like the spokes of a wheel.
 
 import { setAttribute, setText, svg } from "./dom.js";
-import { milliseconds, shape } from "./words.js";
+import { brief, milliseconds, shape } from "./words.js";
 
-const width = 460, height = 324;
-const centre = { x: width / 2, y: height / 2 - 12 };
-const radii = { x: 165, y: 106 };
+const most = 6; // members with a line for the name and one for the status
+const letters = { few: 14, many: 9 }; // of a name
+const roomy = 7; // radius of a member that has room for a sign
+const widths = { least: 300, most: 460 };
+const height = 324; // of a ring of few
+const margin = { x: 65, top: 44, bottom: 68 }; // around the middles of few
+const spoke = 82; // room for a name outside of a ring of many
 const gap = 7; // between a node and the arc of its lease
 
 // A Ring draws into an element of SVG.
@@ -21,7 +27,6 @@ export class Ring {
 
   constructor(root) {
     this.#root = root;
-    setAttribute(root, "viewBox", `0 0 ${width} ${height}`);
     const still = matchMedia("(prefers-reduced-motion: reduce)");
     const frame = () => {
       if (!still.matches) this.#run();
@@ -44,25 +49,24 @@ export class Ring {
   }
 
   #build(members) {
-    const shown = JSON.stringify(members.map((m) => [m.address, m.name, m.seed]));
+    const width = Math.min(widths.most, Math.max(widths.least, this.#root.parentNode.clientWidth));
+    const shown = JSON.stringify([width, members.map((m) => [m.address, m.name, m.seed])]);
     if (shown === this.#shown) return;
     this.#shown = shown;
     this.#nodes.clear();
     this.#links.clear();
     const links = svg("g", { class: "links" });
     const nodes = svg("g", { class: "nodes" });
-    const size = members.length > 14 ? 11 : members.length > 8 ? 15 : 20;
-    members.forEach((m, i) => {
-      const turn = (i / members.length) * 2 * Math.PI - Math.PI / 2;
-      const alone = members.length === 1;
-      const at = {
-        x: centre.x + (alone ? 0 : radii.x * Math.cos(turn)),
-        y: centre.y + (alone ? 0 : radii.y * Math.sin(turn)),
-      };
-      nodes.append(this.#place(m, at, size));
-    });
+    const many = members.length > most;
+    const high = many ? width : height;
+    setAttribute(this.#root, "viewBox", `0 0 ${width} ${high}`);
+    setAttribute(this.#root, "width", width);
+    setAttribute(this.#root, "height", high);
+    const called = brief(members.map((m) => m.name), many ? letters.many : letters.few);
+    const spots = many ? wheel(width, members.length) : oval(width, members.length);
+    members.forEach((m, i) => nodes.append(this.#place(m, spots[i], called.get(m.name))));
     members.forEach((a, i) => members.slice(i + 1).forEach((b) => {
-      const [from, to] = [this.#nodes.get(a.address).at, this.#nodes.get(b.address).at];
+      const [from, to] = [this.#nodes.get(a.address), this.#nodes.get(b.address)];
       const line = svg("line", { x1: from.x, y1: from.y, x2: to.x, y2: to.y }, svg("title"));
       this.#links.set(pair(a.address, b.address), line);
       links.append(line);
@@ -71,18 +75,31 @@ export class Ring {
     this.#root.replaceChildren(links, this.#lease.arc, nodes);
   }
 
-  #place(m, at, size) {
+  #place(m, spot, called) {
+    const { x, y, size, turn } = spot;
     const body = m.seed ?
-      svg("rect", { class: "body", x: -size, y: -size, width: 2 * size, height: 2 * size, rx: 4 }) :
+      svg("rect", { class: "body", x: -size, y: -size, width: 2 * size, height: 2 * size, rx: size / 5 }) :
       svg("circle", { class: "body", r: size });
-    const parts = {
-      at, size, body,
-      sign: svg("text", { class: "in", y: 5 }),
-      name: svg("text", { class: "name", y: size + 26 }),
-      word: svg("text", { class: "word", y: size + 40 }),
-    };
-    parts.group = svg("g", { transform: `translate(${at.x} ${at.y})` }, body, parts.sign,
-      parts.name, parts.word);
+    const letter = Math.min(16, 1.6 * size);
+    const parts = { ...spot, title: svg("title"), sign: svg("text", { class: "in", y: 0.3 * letter }) };
+    parts.sign.style.fontSize = `${letter}px`;
+    parts.group = svg("g", { transform: `translate(${x} ${y})` }, parts.title, body, parts.sign);
+    if (turn === undefined) {
+      parts.word = svg("text", { class: "word", y: size + 40 });
+      parts.group.append(svg("text", { class: "name", y: size + 26 }, called), parts.word);
+    } else {
+      const left = Math.cos(turn) < 0;
+      const name = svg("text", {
+        class: `name spoke ${left ? "left" : ""}`, x: (left ? -1 : 1) * (1.25 * size + gap + 5), y: 4,
+        transform: `rotate(${((turn * 180) / Math.PI + (left ? 180 : 0)).toFixed(2)})`,
+      }, called);
+      if (size < roomy) {
+        parts.sign.remove();
+        parts.sign = svg("tspan", { dx: 3 });
+        name.append(parts.sign);
+      }
+      parts.group.append(name);
+    }
     this.#nodes.set(m.address, parts);
     return parts.group;
   }
@@ -93,11 +110,10 @@ export class Ring {
     const role = leads ? (status.token > 0 ? "leader" : "provisional") : "";
     setAttribute(parts.group, "data-status", m.status);
     setAttribute(parts.group, "data-role", role || null);
-    setText(parts.sign, role === "leader" ? "★" : role ? "☆" : m.status === "active" ? "" : m.sign);
-    setText(parts.name, m.name);
-    setText(parts.word, m.word + (m.seed ? " · seed" : ""));
+    setText(parts.sign, role === "leader" ? "★" : role ? "☆" : m.sign);
+    setText(parts.title, `${m.name}: ${m.word}`);
+    if (parts.word) setText(parts.word, m.word + (m.seed ? " · seed" : ""));
   }
-
   // connect draws a link as each side of it has it.
   #connect(looks, members, status) {
     const has = new Map();
@@ -133,7 +149,7 @@ export class Ring {
     lease.until = performance.now() + left;
     lease.length = 2 * Math.PI * (leader.size * 1.25 + gap);
     setAttribute(lease.arc, "r", leader.size * 1.25 + gap);
-    setAttribute(lease.arc, "transform", `translate(${leader.at.x} ${leader.at.y}) rotate(-90)`);
+    setAttribute(lease.arc, "transform", `translate(${leader.x} ${leader.y}) rotate(-90)`);
     this.#run();
   }
 
@@ -147,6 +163,35 @@ export class Ring {
 }
 
 const pair = (a, b) => (a < b ? `${a} ${b}` : `${b} ${a}`);
+
+// oval gives few members their spots: wider than high, as there is a name below each.
+function oval(width, count) {
+  const radius = {
+    x: width / 2 - margin.x, y: (height - margin.top - margin.bottom) / 2,
+  };
+  return Array.from({ length: count }, (_, i) => {
+    const turn = turnOf(i, count);
+    return {
+      x: width / 2 + (count > 1 ? radius.x * Math.cos(turn) : 0),
+      y: margin.top + radius.y + (count > 1 ? radius.y * Math.sin(turn) : 0), size: 20,
+    };
+  });
+}
+
+// wheel gives many members theirs, with room for a name outside of each.
+function wheel(width, count) {
+  const share = (0.34 * 2 * Math.PI) / count; // of the radius, so that squares do not touch
+  const size = Math.min(15, ((width / 2 - spoke) * share) / (1 + share));
+  const radius = width / 2 - spoke - size;
+  return Array.from({ length: count }, (_, i) => {
+    const turn = turnOf(i, count);
+    return {
+      x: width / 2 + radius * Math.cos(turn), y: width / 2 + radius * Math.sin(turn), size, turn,
+    };
+  });
+}
+
+const turnOf = (i, count) => (i / count) * 2 * Math.PI - Math.PI / 2;
 
 // membersOf is what there is to draw: the nodes in their order, and who else is seen.
 function membersOf(looks, seen, names) {
@@ -162,5 +207,6 @@ function membersOf(looks, seen, names) {
 
 function member(address, name, m, fact) {
   const status = m?.status ?? "unknown";
-  return { address, name, status, seed: Boolean(m?.seed), sign: shape(status), word: fact || status };
+  const sign = fact ? { paused: "‖" }[fact] ?? "×" : status === "active" ? "" : shape(status);
+  return { address, name, status, seed: Boolean(m?.seed), sign, word: fact || status };
 }

@@ -59,7 +59,7 @@ export class Story {
     const name = (address) => names.get(address) ?? address;
     const from = e.before && e.before !== e.leader ? ` after ${name(e.before)}` : "";
     const details = [causes[e.cause]?.(e.before ? name(e.before) : "it", e.rule) ?? e.cause];
-    if (e.votes.length > 1) details.push(`votes of ${list(e.votes.map(name))}`);
+    if (e.votes.length > 1) details.push(`votes of ${list(e.votes.map(name), 8)}`);
     if (own) details.push(...stepsOf(e));
     this.#add({
       key: `election ${e.version}`, at: new Date(e.ended), kind: "election", took: e.took_ms,

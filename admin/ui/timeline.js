@@ -9,6 +9,7 @@ import { clock, milliseconds } from "./words.js";
 const maxEntries = 200;
 const span = 120000; // of the band, ms
 const band = { height: 34, top: 2, bottom: 18 };
+const letter = 7; // width of one in the band, at most as a rule
 
 const signs = { election: "★", lost: "○", join: "+", fail: "×", fault: "!", mend: "~", note: "·" };
 const spoken = {
@@ -95,7 +96,7 @@ export class Reigns {
         class: term.name ? `reign turn${term.token % 2}` : "gap", x: from.toFixed(1), y: band.top,
         width: Math.max(1, to - from).toFixed(1), height: band.bottom - band.top,
       }, svg("title", {}, term.name ? `${term.name}, token ${term.token}` : "nobody led")));
-      if (term.name && to - from > 40) {
+      if (term.name && to - from > term.name.length * letter + 10) {
         parts.push(svg("text", { class: "label", x: (from + 5).toFixed(1), y: 14 }, term.name));
       }
     });

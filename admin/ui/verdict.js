@@ -6,6 +6,8 @@ import { answering, camps } from "./accord.js";
 import { setText } from "./dom.js";
 import { list } from "./words.js";
 
+const most = 8; // names in one sentence
+
 // unanswered is the verdict on a server that says nothing of its cluster.
 export function unanswered(locked) {
   return locked ? { mood: "wait", shape: "○", text: "The server of this page wants its token", accord: "" } :
@@ -21,10 +23,11 @@ export function verdict(looks, names) {
   }
   const groups = camps(looks);
   const name = (address) => names.get(address) ?? address;
-  const rest = silent.length ? ` ${list(silent)} ${silent.length > 1 ? "do" : "does"} not answer.` : "";
+  const rest = silent.length ?
+    ` ${list(silent, most)} ${silent.length > 1 ? "do" : "does"} not answer.` : "";
   if (groups.length > 1) {
     const sides = groups.map((g) =>
-      `${list(g.map((l) => l.node.name))} ${belief(g[0].status, name, g.length)}`);
+      `${g.length > most ? `${g.length} nodes` : list(g.map((l) => l.node.name))} ${belief(g[0].status, name, g.length)}`);
     return {
       mood: "bad", shape: "≠", text: `The nodes disagree: ${lead(groups, name)}`,
       accord: `${sides.join("; ")}.${rest}`,

@@ -33,7 +33,33 @@ export function figure(value) {
   return value >= 100 ? String(Math.round(value)) : value >= 1 ? value.toFixed(1) : value.toFixed(2);
 }
 
-// list joins names as a sentence does.
-export function list(names) {
+// list joins names as a sentence does, and counts those above a number.
+export function list(names, most = Infinity) {
+  const [told, rest] = [names.slice(0, most), names.length - most];
+  if (rest > 1) return `${told.join(", ")} and ${rest} more`;
   return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
+}
+
+// brief gives names that have at most so many characters where that can be: without
+// the end that all of them share, then without the beginning, and cut in the middle at
+// last. What tells them apart stays: they are cut where a word ends.
+export function brief(names, most) {
+  let all = names;
+  const tooLong = () => all.some((n) => n.length > most);
+  if (tooLong()) all = withoutStart(all.map(turned), /[^A-Za-z0-9]/).map(turned);
+  if (tooLong()) all = withoutStart(all, /[^A-Za-z0-9]/);
+  const cut = (n) => (n.length > most ? `${n.slice(0, most / 2)}…${n.slice(1 - most / 2)}` : n);
+  return new Map(names.map((n, i) => [n, cut(all[i])]));
+}
+
+const turned = (text) => [...text].reverse().join("");
+
+// withoutStart takes away what all texts begin with, up to the last end of a word.
+function withoutStart(texts, end) {
+  const [first] = texts;
+  let same = 0;
+  for (let i = 0; texts.length > 1 && texts.every((t) => i < t.length - 1 && t[i] === first[i]); i++) {
+    if (end.test(first[i])) same = i + 1;
+  }
+  return texts.map((t) => t.slice(same));
 }

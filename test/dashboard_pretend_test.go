@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
+)
+
+// pretender answers the page as a server does whose cluster has so many members: most
+// of them are well, and one each is not in every way that there is. Some disagree.
+type pretender struct {
+	size  int
+	name  func(i int) string
+	demo  bool
+	looks atomic.Int64 // how often the page asked for the nodes
+	// events answers v1/events; nil for a stream on which nothing happens.
+	events func(w http.ResponseWriter, r *http.Request)
+	began  time.Time
+}
+
+func (p *pretender) serve(t *testing.T) (site string) {
+	t.Helper()
+	p.began = time.Now()
+	mux := http.NewServeMux()
+	mux.Handle("GET /", admin.Page())
+	mux.HandleFunc("GET /v1/nodes", func(w http.ResponseWriter, _ *http.Request) {
+		p.looks.Add(1)
+		admin.WriteJSON(w, http.StatusOK, p.nodes())
+	})
+	mux.HandleFunc("GET /v1/nodes/{name}/status", func(w http.ResponseWriter, r *http.Request) {
+		for i := range p.size {
+			if p.name(i) == r.PathValue("name") {
+				admin.WriteJSON(w, http.StatusOK, p.status(i))
+				return
+			}
+		}
+		http.NotFound(w, r)
+	})
+	mux.HandleFunc("GET /v1/elections", func(w http.ResponseWriter, _ *http.Request) {
+		admin.WriteJSON(w, http.StatusOK, []admin.Election{})
+	})
+	mux.HandleFunc("GET /v1/events", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		if p.events != nil {
+			p.events(w, r)
+			return
+		}
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func (p *pretender) address(i int) member.Address {
+	return member.Address{Host: fmt.Sprint("10.0.0.", i+1), Port: 7000}
+}
+
+// The nodes that are not well.
+const (
+	pretendedLeader = 2
+	pretendedDead   = 4
+	pretendedCut    = 5
+)
+
+// pretendedStatus is of each member, as the others see it.
+func pretendedStatus(i int) member.Status {
+	switch i {
+	case pretendedDead:
+		return member.Unreachable
+	case 6:
+		return member.Joining
+	case 8:
+		return member.Leaving
+	default:
+		return member.Active
+	}
+}
+
+func (p *pretender) nodes() (all []map[string]any) {
+	for i := range p.size {
+		n := map[string]any{"name": p.name(i), "address": p.address(i), "alive": i != pretendedDead,
+			"self": i == 0 && !p.demo}
+		if p.demo {
+			n["pid"], n["paused"], n["cut"] = 12345+i, i == 7, i == pretendedCut
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
+func (p *pretender) status(i int) admin.Status {
+	const leader, version = pretendedLeader, 1
+	up := time.Since(p.began)
+	frames := uint64(up.Milliseconds())
+	s := admin.Status{
+		Cluster: "orders", Size: p.size, Quorum: p.size/2 + 1,
+		Self:  admin.Self{Name: p.name(i), Address: p.address(i), Seed: i < 3},
+		Role:  "follower",
+		View:  admin.View{Version: version, Revision: 7, Leader: p.address(leader), Quorate: true},
+		Token: version, TermSince: &p.began, UptimeMS: float64(up.Milliseconds()),
+		LastElection: &admin.Election{
+			Cause: cluster.CauseSilence, Version: version, TookMS: 35.5, Leader: p.address(leader),
+			Votes: []member.Address{p.address(0), p.address(1)}, Before: p.address(0),
+			Ended: p.began,
+			Steps: []admin.Step{{Name: "started"}, {Name: "promised", AfterMS: 12}},
+		},
+		Traffic: admin.Traffic{
+			Sent:     map[string]admin.Frames{"system": {Messages: frames}, "custom": {}},
+			Received: map[string]admin.Frames{"system": {Messages: frames}, "custom": {}},
+		},
+	}
+	switch i {
+	case leader:
+		s.Role, s.LeaseRemainingMS = "leader", 900
+	case pretendedCut:
+		s.View.Leader, s.View.Quorate, s.Token = member.Address{}, false, 0
+		s.TermSince, s.NoLeader = nil, "3 of 5 seeds do not answer: no quorum"
+	}
+	for j := range p.size {
+		status := pretendedStatus(j)
+		if i == pretendedCut && j != i {
+			status = member.Unreachable
+		}
+		s.View.Members = append(s.View.Members, admin.Member{
+			Name: p.name(j), Address: p.address(j), Seed: j < 3, Status: status,
+		})
+		if j != i && (i == leader || j == leader) {
+			s.Peers = append(s.Peers, admin.Peer{
+				Address: p.address(j), Connected: !slices.Contains([]int{pretendedDead, pretendedCut}, j),
+				RTTMS: 0.4 + float64(j)/10,
+			})
+		}
+	}
+	return s
+}

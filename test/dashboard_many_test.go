@@ -6,9 +6,14 @@ package test
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"testing"
+	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/heapprofiler"
+	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
 
@@ -52,5 +57,98 @@ func TestDashboardOfMany(t *testing.T) {
 			}
 		}
 		b.clean()
+	}
+}
+
+// heap is what the page holds once its garbage is gone, in bytes.
+func (b *browser) heap() float64 {
+	b.t.Helper()
+	if _, err := chromedp.Call(b.ctx, heapprofiler.CollectGarbage, cdp.Empty{}); err != nil {
+		b.t.Fatal(err)
+	}
+	usage, err := chromedp.Call(b.ctx, runtime.GetHeapUsage, cdp.Empty{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return usage.UsedSize
+}
+
+// What a page may hold more after a long time than after a short one.
+const heapSlack = 2 << 20
+
+// TestDashboardOfManyEvents: a stream of events that come without a pause neither keeps
+// the page from looking at the nodes, nor makes it look all the time, nor stays with it.
+func TestDashboardOfManyEvents(t *testing.T) {
+	const events = 200_000
+	type storm struct {
+		looks int64
+		took  time.Duration
+	}
+	begin, over, last := make(chan bool), make(chan storm, 1), make(chan string, 1)
+	p := &pretender{size: 9, name: func(i int) string { return fmt.Sprint("n", i+1) }}
+	p.events = func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		if id := r.URL.Query().Get("last_event_id"); id != "" {
+			last <- id
+			<-r.Context().Done()
+			return
+		}
+		<-begin
+		looks, began, pause := p.looks.Load(), time.Now(), time.NewTicker(5*time.Millisecond)
+		defer pause.Stop()
+		for i := range events {
+			fmt.Fprintf(w, "event: member\nid: %d\ndata: {\"type\":\"member\",\"id\":\"%[1]d\"}\n\n", i+1)
+			if i%100 == 0 {
+				_ = http.NewResponseController(w).Flush()
+				<-pause.C
+			}
+		}
+		over <- storm{p.looks.Load() - looks, time.Since(began)}
+	}
+	b := openBrowser(t, p.serve(t))
+	b.until("a node that differs", `document.querySelectorAll("#beliefs td.differs").length > 2`)
+	before := b.heap()
+	begin <- true
+	s := <-over
+	if got, want := <-last, fmt.Sprint(events); got != want {
+		t.Errorf("the page has read the events up to %s, want %s", got, want)
+	}
+	after := b.heap()
+	t.Logf("%d events within %v, %d looks at the nodes; the page held %.2f MB before, %.2f after",
+		events, s.took, s.looks, before/1e6, after/1e6)
+	least, most := int64(s.took.Seconds()/2), int64(6*s.took.Seconds())+2
+	if s.looks < least || s.looks > most {
+		t.Errorf("%d looks at the nodes within %v, want %d to %d", s.looks, s.took, least, most)
+	}
+	if after-before > heapSlack {
+		t.Errorf("%.2f MB stay", (after-before)/1e6)
+	}
+	b.clean()
+}
+
+// TestDashboardForADay lets 25,000 leaders follow each other, and a look come every 30
+// ms, which is more than a page sees in a day: what the panels hold is as much as after a
+// fifth of them.
+func TestDashboardForADay(t *testing.T) {
+	script, err := os.ReadFile("testdata/page/day.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &pretender{size: 9, name: func(i int) string { return fmt.Sprint("n", i+1) }}
+	b := openBrowser(t, p.serve(t))
+	look[bool](b, string(script))
+	type held struct{ Entries, Terms, Points, Elements int }
+	first := look[held](b, "pass(5_000)")
+	before := b.heap()
+	second := look[held](b, "pass(20_000)")
+	after := b.heap()
+	t.Logf("%+v and %.2f MB after 5,000 elections, %+v and %.2f MB after 25,000",
+		first, before/1e6, second, after/1e6)
+	if second.Entries > 200 || second.Terms > 301 || second.Points > 302 ||
+		second.Elements > first.Elements*11/10 {
+		t.Errorf("the panels hold %+v after a fifth, and %+v at last, want no more", first, second)
+	}
+	if after-before > heapSlack {
+		t.Errorf("%.2f MB stay", (after-before)/1e6)
 	}
 }

@@ -50,6 +50,9 @@ export class Charts {
       this.#meters.get(look.node.name).add(look, names);
     }
     const options = ["", ...looks.map((l) => l.node.name)];
+    for (const name of this.#meters.keys()) {
+      if (!options.includes(name)) this.#meters.delete(name);
+    }
     if (String([...this.#select.options].map((o) => o.value)) !== String(options)) {
       const chosen = this.#select.value;
       this.#select.replaceChildren(...options.map((v) => el("option", { value: v }, v || "the leader")));

@@ -6,6 +6,11 @@
 import { ask, nodePath } from "./api.js";
 
 const period = 500; // between two looks, ms
+const hurry = 200; // the same where something happens all the time
+const least = 30; // from what has happened to the look at it
+const mostTurns = 2; // at once: a node that hangs holds one of them up
+const mostAsked = 5; // at once in a turn: what waits for one of the browser's six connections
+// would seem to be a node that is slow
 const listTimeout = 2000;
 const statusTimeout = 900;
 
@@ -20,6 +25,9 @@ export class Watcher {
   locked = false; // it answers that it wants its token, while lost
   #told;
   #timer = 0;
+  #due = 0; // when the timer fires
+  #began = 0; // when the newest turn did
+  #turns = 0; // under way
   #asking = new Set();
 
   constructor(told) {
@@ -31,28 +39,41 @@ export class Watcher {
     this.#turn();
   }
 
-  // soon looks at once in place of at the next turn: something has happened.
+  // soon looks at once in place of at the next turn: something has happened. What
+  // happens all the time does not put the look off.
   soon() {
+    this.#next(Math.max(least, this.#began + hurry - performance.now()));
+  }
+
+  // next begins a turn after a rest, unless one will begin before that.
+  #next(rest) {
+    const due = performance.now() + rest;
+    if (this.#timer && this.#due <= due) return;
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#turn(), 30);
+    this.#due = due;
+    this.#timer = setTimeout(() => this.#turn(), rest);
   }
 
   async #turn() {
-    clearTimeout(this.#timer);
-    const began = performance.now();
+    this.#timer = 0;
+    if (this.#turns === mostTurns) return; // each of them begins another
+    this.#turns++;
+    const began = this.#began = performance.now();
     try {
       this.#list(await ask("v1/nodes", listTimeout));
       this.lost = 0;
-      await Promise.all([...this.looks.values()].map((look) => this.#look(look)));
+      const waiting = [...this.looks.values()];
+      await Promise.all(Array.from({ length: mostAsked }, async () => {
+        while (waiting.length) await this.#look(waiting.shift());
+      }));
     } catch (error) {
       this.lost ||= performance.now();
       this.locked = error.code === "unauthorized";
       for (const look of this.looks.values()) forget(look, "the page has no connection");
     }
+    this.#turns--;
     this.#told(this);
-    clearTimeout(this.#timer);
-    const rest = Math.max(50, period - (performance.now() - began));
-    this.#timer = setTimeout(() => this.#turn(), rest);
+    this.#next(Math.max(least, period - (performance.now() - began)));
   }
 
   #list(nodes) {

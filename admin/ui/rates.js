@@ -4,6 +4,7 @@
 // window of them for the charts.
 
 const span = 120; // seconds that are kept
+const least = 400; // ms between two lines, however often somebody looks
 const most = 8; // peers of which each has a column
 
 // A Window is a table of the last two minutes: times in seconds, and a column of
@@ -35,13 +36,17 @@ export class Meter {
   frames = new Window(); // messages of the protocol per second
   events = new Window(); // events of the application per second
   #last = null;
+  #added = 0; // when, by Date.now()
 
   // add takes a look, or notes that there was none.
   add(look, names) {
-    const time = Date.now() / 1000;
+    const now = Date.now();
+    if (now - this.#added < least) return;
+    const time = now / 1000;
     const s = look.status;
     const last = this.#last;
     if (s && last && last.at === look.at) return; // the same look again
+    this.#added = now;
     this.#last = s && { at: look.at, up: s.uptime_ms, counts: counts(s) };
     this.trips.add(time, tripsOf(s?.peers ?? [], names));
     // A node that was started again counts from 0.

@@ -6,6 +6,8 @@
 
 import { list, milliseconds } from "./words.js";
 
+const maxElections = 500; // more than the time line shows
+
 // A Story remembers enough to tell what is new.
 export class Story {
   #elections = new Map(); // by version: { own }, whether the winner told of it
@@ -56,6 +58,7 @@ export class Story {
     const told = this.#elections.get(e.version);
     if (told && (told.own || !own)) return;
     this.#elections.set(e.version, { own });
+    if (this.#elections.size > maxElections) this.#elections.delete(this.#elections.keys().next().value);
     const name = (address) => names.get(address) ?? address;
     const from = e.before && e.before !== e.leader ? ` after ${name(e.before)}` : "";
     const details = [causes[e.cause]?.(e.before ? name(e.before) : "it", e.rule) ?? e.cause];

@@ -10,6 +10,7 @@ const maxEntries = 200;
 const span = 120000; // of the band, ms
 const band = { height: 34, top: 2, bottom: 18 };
 const letter = 7; // width of one in the band, at most as a rule
+const maxTerms = 300; // in the band
 
 const signs = { election: "★", lost: "○", join: "+", fail: "×", fault: "!", mend: "~", note: "·" };
 const spoken = {
@@ -80,7 +81,7 @@ export class Reigns {
       const since = leads && s.term_since ? Date.parse(s.term_since) : now;
       this.#terms.push({ ...term, from: Math.max(last?.from ?? 0, Math.min(since, now)) });
     }
-    while (this.#terms.length > 1 && this.#terms[1].from < now - span) this.#terms.shift();
+    while (this.#terms.length > maxTerms || this.#terms[1]?.from < now - span) this.#terms.shift();
     this.#paint(now);
   }
 

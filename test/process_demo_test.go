@@ -349,7 +349,8 @@ func TestDemoPortTaken(t *testing.T) {
 	defer l.Close()
 	taken := l.Addr().String()
 	code, stdout, stderr := run(t, "demo", "--size", "1", "--for", "500ms", "--admin", taken)
-	if code != 0 || !strings.Contains(stderr, taken+" is taken") || strings.Contains(stdout, taken) {
+	if code != 0 || !strings.Contains(stderr, taken+" is taken") ||
+		strings.Contains(stdout, "http://"+taken) {
 		t.Errorf("exit %d, output\n%s\nerror %q, want 0, and another port", code, stdout, stderr)
 	}
 }

@@ -4,7 +4,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -13,23 +12,6 @@ import (
 	"sync"
 
 	"github.com/athena-go/athena/member"
-)
-
-// Errors of records.
-var (
-	// ErrAbsent says that there is no record under a key.
-	ErrAbsent = errors.New("cluster: no record under this key")
-	// ErrConflict says that a condition of Commit does not hold: look at the records,
-	// and decide anew. Nothing was changed.
-	ErrConflict = errors.New("cluster: the records are not as the request wants them")
-	// ErrOwned says that Commit would set a record that another node owns: Drop it,
-	// and set it when it is gone. Nothing was changed.
-	ErrOwned = errors.New("cluster: the record belongs to another node")
-	// ErrNotHeld says that this node may not act on a record: it does not own it, or
-	// not by that token, or it was revoked.
-	ErrNotHeld = errors.New("cluster: the record is not held")
-	// ErrReleased says that the node asked itself to change a record that it held.
-	ErrReleased = errors.New("cluster: the record was released")
 )
 
 // Get returns the record under key as this node last learned that it is committed. It

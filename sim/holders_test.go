@@ -17,18 +17,36 @@ func (c *Cluster) take(i int, key string) {
 	})
 }
 
+// owned lets a process that does not lead take the record k, and names a third one.
+func owned(t *testing.T, c *Cluster) (leader, owner, other int) {
+	t.Helper()
+	leader = c.Leader()
+	owner, other = (leader+1)%c.setup.Size, (leader+2)%c.setup.Size
+	c.take(owner, "k")
+	if !c.RunUntil(c.setup.Timings.HeartbeatTimeout, func() bool {
+		return !c.Holds(owner, "k").IsZero()
+	}) {
+		t.Fatalf("n%d never owns the record%s", owner+1, c.Describe())
+	}
+	return leader, owner, other
+}
+
+// taken wants another process to have the record in the end, or nothing was shown.
+func taken(t *testing.T, c *Cluster, by int) {
+	t.Helper()
+	sound(t, c)
+	if c.Holds(by, "k").IsZero() {
+		t.Fatalf("nobody takes the record, and nothing is shown%s", c.Describe())
+	}
+}
+
 // TestALeaderWithoutAuthorityExtendsNobody: protocol.md section 10. A leader is cut off
 // with a member that owns a record. It goes on to answer that member until it steps
 // down, and meanwhile the others have a leader, and take the record.
 func TestALeaderWithoutAuthorityExtendsNobody(t *testing.T) {
 	c := formed(t, steady(5))
 	tm := c.setup.Timings
-	leader := c.Leader()
-	owner, other := (leader+1)%5, (leader+2)%5
-	c.take(owner, "k")
-	if !c.RunUntil(tm.HeartbeatTimeout, func() bool { return !c.Holds(owner, "k").IsZero() }) {
-		t.Fatalf("n%d never owns the record%s", owner+1, c.Describe())
-	}
+	leader, owner, other := owned(t, c)
 	for i := range 5 {
 		if i != leader && i != owner {
 			c.Cut(i, leader)
@@ -41,10 +59,7 @@ func TestALeaderWithoutAuthorityExtendsNobody(t *testing.T) {
 			c.take(other, "k")
 		}
 	}
-	sound(t, c)
-	if c.Holds(other, "k").IsZero() {
-		t.Fatalf("nobody takes the record, and nothing is shown%s", c.Describe())
-	}
+	taken(t, c, other)
 }
 
 // TestAMemberThatLeavesTrustsNoMore: protocol.md section 10. The owner of a record says
@@ -52,12 +67,7 @@ func TestALeaderWithoutAuthorityExtendsNobody(t *testing.T) {
 func TestAMemberThatLeavesTrustsNoMore(t *testing.T) {
 	c := formed(t, steady(3))
 	tm := c.setup.Timings
-	leader := c.Leader()
-	owner, other := (leader+1)%3, (leader+2)%3
-	c.take(owner, "k")
-	if !c.RunUntil(tm.HeartbeatTimeout, func() bool { return !c.Holds(owner, "k").IsZero() }) {
-		t.Fatalf("n%d never owns the record%s", owner+1, c.Describe())
-	}
+	leader, owner, other := owned(t, c)
 	c.CutOneWay(leader, owner)
 	c.Leave(owner)
 	for range 10 {
@@ -66,10 +76,7 @@ func TestAMemberThatLeavesTrustsNoMore(t *testing.T) {
 			c.take(other, "k")
 		}
 	}
-	sound(t, c)
-	if c.Holds(other, "k").IsZero() {
-		t.Fatalf("nobody takes the record, and nothing is shown%s", c.Describe())
-	}
+	taken(t, c, other)
 }
 
 // late is what comes of a second copy of a drop that n did before it took the record

@@ -22,6 +22,8 @@ var (
 	ErrYielded = errors.New("latch: leadership was given up")
 	// ErrRunning says that WhileLeader of this job runs already.
 	ErrRunning = errors.New("latch: WhileLeader runs already")
+	// ErrObserver says that the job was opened by who never leads it.
+	ErrObserver = errors.New("latch: an observer never leads; open the job without Observer")
 )
 
 const (
@@ -37,6 +39,9 @@ type Options struct {
 	// Disabled disables this member before it can lead, as Enable does: until somebody
 	// enables it.
 	Disabled bool
+	// Observer opens the job without being a candidate, for who only looks or wants
+	// its latches: IsLeader is false, and WhileLeader fails with ErrObserver.
+	Observer bool
 }
 
 // Job is one of many things that need a leader of their own, as one member sees it. Its
@@ -47,6 +52,7 @@ type Job struct {
 	session Session
 	name    string
 	keys    keys
+	observe bool // never leads
 
 	life    context.Context // ends with the job; its cause is why
 	end     context.CancelCauseFunc
@@ -69,15 +75,15 @@ type sight struct {
 }
 
 // Open opens a job by its name, the same on all members. From then on the member takes
-// the lead whenever nobody has it, until Close. Open blocks until it has looked at the
-// records, and, where Disabled, until that is committed.
+// the lead whenever nobody has it, until Close, unless it is an Observer. Open blocks
+// until it has looked at the records, and, where Disabled, until that is committed.
 func Open(ctx context.Context, s Store, job string, o Options) (*Job, error) {
 	k, err := keysOf(job)
 	if err != nil {
 		return nil, err
 	}
 	j := &Job{
-		store: s, session: s.Session(), name: job, keys: k,
+		store: s, session: s.Session(), name: job, keys: k, observe: o.Observer,
 		idle: make(chan struct{}), changed: make(chan struct{}), locks: map[string]chan struct{}{},
 	}
 	j.life, j.end = context.WithCancelCause(context.Background())
@@ -90,7 +96,9 @@ func Open(ctx context.Context, s Store, job string, o Options) (*Job, error) {
 			return nil, errors.Join(fmt.Errorf("latch: open %q: %w", job, err), j.Close(ctx))
 		}
 	}
-	j.running.Go(j.contend)
+	if !o.Observer {
+		j.running.Go(j.contend)
+	}
 	return j, nil
 }
 

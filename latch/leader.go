@@ -45,7 +45,8 @@ func (j *Job) Leader(ctx context.Context) (id string, token member.Number, err e
 }
 
 // IsLeader reports whether this member leads at this moment. While nobody does it blocks
-// until somebody leads, or nobody may: then it is false at once. Where ctx ends first,
+// until somebody leads, or nobody may: then it is false at once, and always where this
+// member observes. Where ctx ends first,
 // the error is its cause with what the last attempt to lead was refused by, such as
 // cluster.ErrNoQuorum.
 func (j *Job) IsLeader(ctx context.Context) (bool, error) {
@@ -56,6 +57,8 @@ func (j *Job) IsLeader(ctx context.Context) (bool, error) {
 		s, changed := j.look()
 		r, taken := find(s.records, j.keys.leader())
 		switch {
+		case j.observe:
+			return false, nil
 		case s.leads.isLive():
 			return true, nil
 		case taken && !r.Revoked && !j.session.Owns(r):
@@ -115,6 +118,9 @@ func (j *Job) WhileLeader(
 		return err
 	}
 	defer j.running.Done()
+	if j.observe {
+		return ErrObserver
+	}
 	if !j.setWorks(true) {
 		return ErrRunning
 	}

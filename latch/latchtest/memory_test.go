@@ -373,6 +373,42 @@ func TestReturnIsYield(t *testing.T) {
 	})
 }
 
+// An observer looks, locks and enables, and never asks for the lead.
+func TestObserver(t *testing.T) {
+	inMemory(t, func(t *testing.T, m *latch.Memory) {
+		var x Exclusive
+		counts := Count(m.Store("a"))
+		a := open(t, counts, "job", latch.Options{Observer: true})
+		time.Sleep(10 * time.Second)
+		leads(t, a, false) // at once, though others may
+		if err := a.WhileLeader(t.Context(), nil); !errors.Is(err, latch.ErrObserver) {
+			t.Errorf("WhileLeader: got %v, want ErrObserver", err)
+		}
+		if err := a.Abdicate(t.Context()); !errors.Is(err, cluster.ErrNotHeld) {
+			t.Errorf("Abdicate: got %v, want ErrNotHeld", err)
+		}
+		if got := counts.Commits(); got != 0 {
+			t.Errorf("an observer made %d commits, want none", got)
+		}
+		b := join(t, m, "b")
+		leads(t, b, true)
+		isLed(t, a, "b")
+		leads(t, a, false)
+		if err := a.Do(t.Context(), "latch", x.Enter); err != nil {
+			t.Errorf("Do: %v", err)
+		}
+		enable(t, a, "b", false)
+		time.Sleep(10 * time.Second)
+		if _, _, err := a.Leader(t.Context()); !errors.Is(err, cluster.ErrAbsent) {
+			t.Errorf("Leader: got %v, want ErrAbsent", err)
+		}
+		closeJob(t, a)
+		if err := a.WhileLeader(t.Context(), nil); !errors.Is(err, latch.ErrClosed) {
+			t.Errorf("WhileLeader of a closed observer: got %v, want ErrClosed", err)
+		}
+	})
+}
+
 func TestWhileLeaderRunsOnce(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *latch.Memory) {
 		var x Exclusive

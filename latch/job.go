@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -137,10 +139,13 @@ func (j *Job) Close(ctx context.Context) error {
 // leave drops what a closed job holds.
 func (j *Job) leave(ctx context.Context) error {
 	j.mu.Lock()
-	refused := j.refused
+	unsure := slices.Collect(maps.Keys(j.locks)) // nothing runs that would unlock them
+	if errors.Is(j.refused, cluster.ErrUnknownOutcome) {
+		unsure = append(unsure, j.keys.leader())
+	}
 	j.mu.Unlock()
-	if errors.Is(refused, cluster.ErrUnknownOutcome) {
-		if err := j.settle(ctx, j.keys.leader()); err != nil {
+	for _, key := range unsure {
+		if err := j.settle(ctx, key); err != nil {
 			return err
 		}
 	}

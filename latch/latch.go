@@ -108,14 +108,18 @@ func (j *Job) unlock(key string) {
 
 // giveBack drops the record that this session has under key, by token, or by whatever it
 // may come to have where that is zero, and unlocks the key. It blocks until then or until
-// ctx ends, and goes on when it has.
+// ctx ends, and goes on when it has. A key that is locked when the job ends is left to
+// Close.
 func (j *Job) giveBack(ctx context.Context, key string, token member.Number) {
 	done := make(chan struct{})
 	j.running.Go(func() {
 		defer close(done)
-		defer j.unlock(key)
-		for j.drop(key, token) != nil && pause(j.life, nil, lookInterval) == nil {
+		for j.drop(key, token) != nil {
+			if pause(j.life, nil, lookInterval) != nil {
+				return
+			}
 		}
+		j.unlock(key)
 	})
 	select {
 	case <-done:

@@ -310,6 +310,60 @@ func TestL25UnknownOutcome(t *testing.T) {
 	}
 }
 
+// slow is a Store whose commits are made in the order in which they are asked for, each
+// some time later, also where nobody waits for it any more.
+type slow struct {
+	latch.Store
+	turn chan struct{}
+}
+
+const slowness = 10 * time.Millisecond
+
+func (s slow) Session() latch.Session { return slowSession{s.Store.Session(), s} }
+
+type slowSession struct {
+	latch.Session
+	slow
+}
+
+func (s slowSession) Commit(ctx context.Context, ops ...latch.Op) (token member.Number, err error) {
+	made := make(chan struct{})
+	go func() {
+		defer close(made)
+		s.turn <- struct{}{}
+		time.Sleep(slowness)
+		token, err = s.Session.Commit(context.Background(), ops...)
+		<-s.turn
+	}()
+	select {
+	case <-made:
+		return token, err
+	case <-ctx.Done():
+		return member.Number{}, fmt.Errorf("%w: %w", cluster.ErrUnknownOutcome, context.Cause(ctx))
+	}
+}
+
+// TestL25CallerGoesWhileItGetsALatch: whoever comes and goes at whatever moment leaves
+// nothing behind, also where the job is closed at once.
+func TestL25CallerGoesWhileItGetsALatch(t *testing.T) {
+	for at := time.Duration(1); at < 4*slowness; at += slowness / 4 {
+		inMemory(t, func(t *testing.T, m *latch.Memory) {
+			a := open(t, slow{m.Store("a"), make(chan struct{}, 1)}, "job", latch.Options{Observer: true})
+			ctx, stop := context.WithTimeout(t.Context(), at)
+			defer stop()
+			_ = a.Do(ctx, "latch", func(context.Context, member.Number) error { return nil })
+			if err := a.Close(t.Context()); err != nil {
+				t.Errorf("gone after %v: Close: %v", at, err)
+			}
+			time.Sleep(time.Second)
+			r, err := m.Store("b").Records(t.Context(), "latch/job/")
+			if err != nil || len(r) != 0 {
+				t.Errorf("gone after %v: left behind: %+v, %v", at, r, err)
+			}
+		})
+	}
+}
+
 // A leader looks for what is left, with no event that says so.
 func TestL29WorkIsLeftBehind(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *latch.Memory) {

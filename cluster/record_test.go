@@ -128,10 +128,18 @@ func TestAHoldingOfACutOffNodeEnds(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		a, b := w.followers()[0], w.followers()[1]
 		h := acquire(t, a.Session(), "k")
+		lease := a.cfg.timings.LeaseTimeout
+		if left := a.HoldRemaining(); left <= 0 || left > lease*9/10 {
+			t.Errorf("%v remain, want at most %v", left, lease*9/10)
+		}
 		cut := time.Now()
 		w.cut(a)
+		synctest.Wait() // for what is under way
+		left := a.HoldRemaining()
 		<-h.Done()
-		lease := a.cfg.timings.LeaseTimeout
+		if took := time.Since(cut); took != left || a.HoldRemaining() != 0 {
+			t.Errorf("ended after %v, and %v remain; want %v and 0", took, a.HoldRemaining(), left)
+		}
 		if took := time.Since(cut); took > lease*9/10 || !errors.Is(h.Err(), ErrLeaseEnded) {
 			t.Errorf("ended after %v with %v, want ErrLeaseEnded within %v", took, h.Err(), lease*9/10)
 		}

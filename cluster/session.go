@@ -126,6 +126,17 @@ func (h Holding) Do(ctx context.Context, fn func(context.Context) error) error {
 	return fn(ctx)
 }
 
+// HoldRemaining is how long the holdings of this node last at least, unless the leader
+// extends that, which it does all the time: as long as that is not 0, a holding that is
+// valid ends only since its record was revoked, dropped or given up.
+func (n *Node) HoldRemaining() time.Duration {
+	until, _ := n.holdings.turned.get()
+	if until.IsZero() {
+		return 0
+	}
+	return max(0, until.Sub(n.clock())-n.terms.guard)
+}
+
 // holdings are those that are not over, as far as the loop knows.
 type holdings struct {
 	turned cell[time.Time] // until when records are trusted, and that the table changed

@@ -19,7 +19,7 @@ import (
 type keys struct{ prefix string }
 
 func keysOf(job string) (keys, error) {
-	k := keys{"latch/" + job + "/"}
+	k := keys{KeyPrefix + job + "/"}
 	if job == "" || strings.Contains(job, "/") || !member.IsKey(k.leader()) {
 		return keys{}, fmt.Errorf("latch: the job %q: want a name that is printable, "+
 			"without /, and of at most %d bytes", job, member.MaxKeyBytes-len("latch//leader"))

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
 )
 
@@ -136,4 +137,85 @@ func TestARequestIsOfOneLeadership(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAMemberThatLostItsSeatTrustsNothing: protocol.md section 10. A member is cut off
+// until its seat is another's and its record too. It comes back in the same run, still
+// holds what it held, and is answered before it learns what is held now.
+func TestAMemberThatLostItsSeatTrustsNothing(t *testing.T) {
+	s := steady(3)
+	s.Processes = 4
+	c := formed(t, s)
+	ttl := c.setup.Timings.TTLTimeout
+	leader, owner, other := owned(t, c)
+	c.Isolate(owner)
+	if !c.RunUntil(2*ttl, func() bool { return c.is(leader, 3, member.Active) }) {
+		t.Fatalf("nobody gets the seat%s", c.Describe())
+	}
+	c.take(other, "k")
+	c.RunFor(c.setup.Timings.HeartbeatInterval)
+	c.Crash(3)
+	if !c.RunUntil(2*ttl, func() bool { return c.is(leader, 3, member.Removed) }) {
+		t.Fatalf("the seat is never free%s", c.Describe())
+	}
+	c.Lose = func(_, to int, k message.Kind) bool {
+		return to == owner && k == message.KindClusterAlignment
+	}
+	c.Heal()
+	c.RunFor(5 * c.setup.Timings.LeaderTimeout)
+	taken(t, c, other)
+	if !c.is(leader, owner, member.Active) {
+		t.Fatalf("it never came back%s", c.Describe())
+	}
+}
+
+// is reports whether a leader shows a member in a status.
+func (c *Cluster) is(leader, i int, s member.Status) bool {
+	m, ok := c.View(leader).Member(c.Address(i))
+	return ok && m.Status == s
+}
+
+// TestAMemberThatGetsItsPlaceBackIsWaitedFor: protocol.md section 10. Another store at its
+// address gets the place of an owner, and leaves before it has a vote; a late copy of the
+// owner's request to join gives it its place back. It heard nothing of all that, and
+// trusts its record.
+func TestAMemberThatGetsItsPlaceBackIsWaitedFor(t *testing.T) {
+	var join item
+	s := steady(3)
+	s.Twins = []int{0, 1, 2}
+	s.Record = func(r Record) {
+		if r.What == Sent && r.Message.Body.Kind() == message.KindJoinClusterRequest {
+			join = item{msg: r.Message, from: r.Process}
+		}
+	}
+	c := NewCluster(s)
+	for _, i := range []int{2, 1, 0} { // two found, and the third one joins
+		c.Start(i)
+		c.RunFor(3 * s.Timings.RetryInterval)
+	}
+	leader, owner, other := owned(t, c)
+	late, twin, interval := join, len(c.procs)/2+owner, s.Timings.HeartbeatInterval
+	c.Lose = func(from, to int, k message.Kind) bool {
+		return from == owner || to == owner || to == twin && k == message.KindClusterAlignment
+	}
+	c.dialed[leader*len(c.procs)+owner] = 1 + twin
+	c.Start(twin)
+	if !c.RunUntil(interval, func() bool { return c.is(leader, owner, member.Joining) }) {
+		t.Fatalf("the other store gets no place%s", c.Describe())
+	}
+	c.RunFor(interval / 4)
+	c.Leave(twin)
+	c.RunFor(interval / 4)
+	late.to, late.conn = leader, c.net.link(owner, leader).conn
+	c.queue.push(c.now, late)
+	for range 40 {
+		c.RunFor(interval / 4)
+		if c.Holds(other, "k").IsZero() {
+			c.take(other, "k")
+		}
+	}
+	if late.from != owner {
+		t.Fatalf("n%d joined last, want n%d", late.from+1, owner+1)
+	}
+	taken(t, c, other)
 }

@@ -183,6 +183,8 @@ func (m *Machine) accept(j joiner, r member.Roster, about member.Address) {
 	p.heard, p.number = m.now, member.Number{}
 	m.lead.joinedAt = m.now
 	m.change(r, about)
+	// (S) What it lost with an earlier place is forgotten here, and may be news to it.
+	p.revoked = m.state().Number
 }
 
 // welcome sends the state to a member that has its place already.

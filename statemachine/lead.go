@@ -45,7 +45,8 @@ type peer struct {
 	sent    member.Number // newest state sent whole
 	sentAt  time.Time
 	// extended is when the newest keep-alive came of which an ack extended its trust in
-	// its records, revoked the revision that last took one from it unasked.
+	// its records, revoked the revision that last took one from it unasked, or gave it
+	// its place.
 	extended time.Time
 	revoked  member.Number
 }

@@ -466,3 +466,30 @@ func TestAJoiningMemberAsksInVain(t *testing.T) {
 		return false
 	})
 }
+
+// "A request is taken once at most": also where its sender lost its place to another store
+// and got it back, since no run of its own came after it.
+func TestALateRequestOfAMemberThatGotItsPlaceBack(t *testing.T) {
+	b, others := recorders(t, 3)
+	a, l := others[0], b.quorate()
+	b.acquire(a, "k")
+	b.wants(message.ReasonNone, a, nil, drop("k"))
+	b.cut = func(m message.Message) bool { return m.From.Address == addr(a) || m.To == addr(a) }
+	other := message.Message{From: b.nodes[a].View(b.now).Self, To: addr(l)}
+	other.From.StoreID[0] = 99
+	other.From.Incarnation++
+	for _, body := range []message.Body{message.JoinClusterRequest{}, message.MemberLeave{}} {
+		other.Body = body
+		b.deliver(other)
+	}
+	if e, ok := b.nodes[l].durable.Held.Roster.Find(addr(a)); ok {
+		t.Fatalf("it has its place yet: %+v", e)
+	}
+	b.cut = nil
+	b.until(5*b.timings.LeaderTimeout, "return", func() bool { return b.settled(3) })
+	b.deliver(b.mail(0, message.KindRecordRequest)[0].msg)
+	b.run(b.timings.HeartbeatInterval)
+	if e, ok := b.nodes[l].durable.Held.Records.Find("k"); ok {
+		t.Errorf("a copy of a request was taken: %+v", e)
+	}
+}

@@ -40,8 +40,7 @@ type requester struct {
 type owner struct {
 	id      member.Identity
 	revoked bool // some of them are revoked
-	// lost is since when it has no place any more; zero where it has one, or had none
-	// when this leadership began.
+	// lost is when it lost its place last; zero where it did not in this leadership.
 	lost time.Time
 }
 
@@ -168,12 +167,11 @@ func (m *Machine) tableDeadline(d *deadline) {
 // leadership: as long as another leader had authority, this one was not chosen.
 func (m *Machine) silentAt(o owner) time.Time {
 	last := m.lead.since
-	if p := m.lead.peer(o.id.Address); p != nil && p.id == o.id {
-		if p.extended.After(last) {
-			last = p.extended
-		}
-	} else if o.lost.After(last) {
-		last = o.lost
+	if o.lost.After(last) {
+		last = o.lost // also where it got its place back
+	}
+	if p := m.lead.peer(o.id.Address); p != nil && p.id == o.id && p.extended.After(last) {
+		last = p.extended
 	}
 	return last.Add(m.cfg.Timings.LeaseTimeout)
 }
@@ -188,7 +186,8 @@ func (m *Machine) knows(owner member.Identity) bool {
 }
 
 // extends reports whether an ack to p extends the trust of p in its records. (S) The
-// leader has authority, and p showed the revision that last took one from it.
+// leader has authority, and p showed the revision that last took one from it, or gave
+// it its place.
 func (m *Machine) extends(p *peer, echo message.Stamp) bool {
 	return p != nil && m.role == member.Leading && m.quorate(m.now) && m.knows(p.id) &&
 		echo.Version == m.leader.Version && echo.Incarnation == p.id.Incarnation
@@ -432,8 +431,8 @@ func (m *Machine) heldTable(before, s member.State) {
 		t.owners[i].revoked = t.owners[i].revoked || e.Revoked
 	}
 	t.asked = slices.DeleteFunc(t.asked, func(a requester) bool {
-		e, ok := s.Roster.Find(a.run.Address)
-		return ok && e.Identity != a.run // that run is over
+		e, _ := s.Roster.Find(a.run.Address)
+		return e.Voter() == a.run.Voter() && e.Identity != a.run // that run is over
 	})
 	m.noteEnds()
 }

@@ -77,8 +77,8 @@ var records = []Mutant{
 		Rule: "10: a new leader counts the silence of owners from its election",
 		Edits: []Edit{{
 			File: "statemachine/table.go",
-			Old:  "\tlast := m.lead.since\n\tif p := m.lead.peer(o.id.Address)",
-			New:  "\tvar last time.Time\n\tif p := m.lead.peer(o.id.Address)",
+			Old:  "\tlast := m.lead.since\n\tif o.lost.After(last) {",
+			New:  "\tvar last time.Time\n\tif o.lost.After(last) {",
 		}},
 	},
 	{
@@ -139,6 +139,26 @@ var records = []Mutant{
 			Old:  "\t\to.lost = m.now\n",
 			New:  "\t\to.lost = m.lead.since\n",
 		}},
+	},
+	{
+		Name: "lost-owner-forgotten-when-back",
+		Rule: "10: an owner that gets its place back is waited for all the same",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "\tif o.lost.After(last) {",
+			New:  "\tif o.lost.After(last) && !m.durable.Held.Roster.Has(o.id) {",
+		}},
+		Test: "TestAMemberThatGetsItsPlaceBackIsWaitedFor",
+	},
+	{
+		Name: "extended-before-its-place",
+		Rule: "10: an ack extends only for one that showed the revision that gave it its place",
+		Edits: []Edit{{
+			File: "statemachine/admission.go",
+			Old:  "\tp.revoked = m.state().Number\n",
+			New:  "\tp.revoked = member.Number{}\n",
+		}},
+		Test: "TestAMemberThatLostItsSeatTrustsNothing",
 	},
 	{
 		Name: "request-taken-twice",

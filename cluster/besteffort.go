@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -35,6 +36,10 @@ var (
 // Status.Dropped). A nil error says nothing, therefore. An event larger than
 // MaxBestEffortBytes is ErrTooLarge. Where WithOutcome is given too, and with a request
 // or a stream, it is an error.
+//
+// Send gives such an event to each member of the view that is not removed, whatever its
+// status, and whatever that of this node: in a part of the network without a leader
+// nobody knows who is active.
 func BestEffort() SendOption { return func(s *sending) { s.bestEffort = true } }
 
 // encodeWith is encode with what the options demand of the event.
@@ -73,7 +78,15 @@ func checkMetadata(entries map[string]string) error {
 }
 
 // sendBestEffort gives an event to one member, or not.
-func (n *Node) sendBestEffort(seen *sight, to member.Address, e *outgoing) error {
+func (n *Node) sendBestEffort(
+	ctx context.Context, seen *sight, to member.Address, e *outgoing,
+) error {
+	if err := n.over(ctx); err != nil {
+		return err
+	}
+	if m := seen.members[to]; m == nil || m.Status == member.Removed {
+		return fmt.Errorf("%w: %s is no member", ErrNotActive, to)
+	}
 	if to != n.cfg.self {
 		return n.notDelivered(n.net.SendDatagram(to, e.Frame()))
 	}

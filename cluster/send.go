@@ -217,11 +217,11 @@ func (e *outgoing) encode(mux *receiver.Mux, event any) (err error) {
 func (n *Node) send(
 	ctx context.Context, seen *sight, to member.Address, e *outgoing, s sending,
 ) error {
+	if s.bestEffort {
+		return n.sendBestEffort(ctx, seen, to, e)
+	}
 	if err := n.maySend(ctx, seen, to); err != nil {
 		return err
-	}
-	if s.bestEffort {
-		return n.sendBestEffort(seen, to, e)
 	}
 	if s.outcome != nil {
 		return n.sendAwaited(ctx, seen, to, e, s.outcome)

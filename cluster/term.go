@@ -73,6 +73,22 @@ func (t Term) Err() error {
 	return t.t.cause
 }
 
+// Do runs fn with a context that ends with ctx or with the term, whose Err is then its
+// cause, and returns what fn does. It returns that Err, or *NotLeaderError, where this
+// node does not lead by the term. When leadership is handed over, that waits a moment for
+// fn.
+func (t Term) Do(ctx context.Context, fn func(context.Context) error) error {
+	if t.t == nil || !t.t.own {
+		return &NotLeaderError{Leader: t.Leader().Address}
+	}
+	ctx, end := t.t.begin(ctx)
+	defer end()
+	if err := t.Err(); err != nil {
+		return err
+	}
+	return fn(ctx)
+}
+
 // tenure is what all copies of a Term share.
 type tenure struct {
 	leader member.Member

@@ -15,7 +15,7 @@ import (
 // purePackages are the node as a value: the same inputs give the same outputs,
 // on every machine, in every run. The simulator proves what ships only as long
 // as that holds. They are in the order of their imports.
-var purePackages = []string{"member", "paxos", "message", "statemachine"}
+var purePackages = []string{"member", "paxos", "message", "statemachine", "election/lowest"}
 
 // clocklessPackages start no goroutine and read no clock, and may do the rest.
 var clocklessPackages = []string{"wire"}

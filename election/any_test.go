@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/election/lowest"
+)
+
+// each runs a scenario with each strategy by which members compete.
+func each(t *testing.T, size int, test func(*testing.T, *world, Options)) {
+	t.Helper()
+	for _, o := range []Options{byQuorum(), byLowest()} {
+		t.Run(o.Strategy.String(), func(t *testing.T) {
+			inWorld(t, size, func(t *testing.T, w *world) { test(t, w, o) })
+		})
+	}
+}
+
+func TestE01WorkRunsWhereTheLeaderIs(t *testing.T) {
+	each(t, 3, func(t *testing.T, w *world, o Options) {
+		all := w.openAll("group", o)
+		var workers []*worker
+		for _, e := range all {
+			workers = append(workers, work(t, e))
+		}
+		i := leader(t, all)
+		s := workers[i].next(t)
+		l, ok := all[i].Leader()
+		if s.ctx.Err() != nil || s.token == 0 || !ok || l != (Leadership{address(i).String(), s.token}) {
+			t.Errorf("works with token %d, context %v; Leader: %+v", s.token, s.ctx.Err(), l)
+		}
+		for j, o := range workers {
+			if j != i {
+				o.idle(t, 10*alive)
+			}
+		}
+	})
+}
+
+func TestE02LostWhileTheWorkStarts(t *testing.T) {
+	each(t, 3, func(t *testing.T, w *world, o Options) {
+		all := w.openAll("group", o)
+		release := make(chan struct{})
+		t.Cleanup(func() { close(release) })
+		i := leader(t, all)
+		slow := workWith(t, all[i], func(context.Context) error { <-release; return nil })
+		first := slow.next(t)
+		w.cutBetween([]int{i}, without(3, i), true)
+		if o.Strategy == Quorum {
+			first.ends(t, cluster.ErrLeaseEnded)
+			leader(t, all, without(3, i)...)
+		} else { // it leads on in its part; a lower leader of the other ends it, or this one that
+			leader(t, all, without(3, i)...)
+			if first.ctx.Err() != nil {
+				t.Errorf("alone, it led no more: %v", context.Cause(first.ctx))
+			}
+		}
+		w.cutBetween([]int{i}, without(3, i), false)
+		leader(t, all)
+		if first.ctx.Err() == nil != all[i].IsLeader() {
+			t.Errorf("context %v, leads %v", first.ctx.Err(), all[i].IsLeader())
+		}
+		slow.idle(t, 10*alive) // the first call runs
+	})
+}
+
+func TestE03ReturnIsYield(t *testing.T) {
+	each(t, 3, func(t *testing.T, w *world, o Options) {
+		all := w.openAll("group", o)
+		i := leader(t, all)
+		calls := 0
+		once := workWith(t, all[i], func(context.Context) error { calls++; return nil })
+		s := once.next(t)
+		s.ends(t, ErrYielded)
+		next := leader(t, all)
+		for ; next == i; next = leader(t, all) {
+			pause(t, sample)
+		}
+		l, _ := all[next].Leader()
+		if l.Token <= s.token {
+			t.Errorf("token %d after %d", l.Token, s.token)
+		}
+		once.idle(t, 2*alive)
+	})
+}
+
+func TestE04YieldOfAnOldTokenHasNoEffect(t *testing.T) {
+	each(t, 2, func(t *testing.T, w *world, o Options) {
+		if o.Strategy == Quorum {
+			return // a reign of a term that is over is no other's: TestReignsAreApart
+		}
+		all := w.openAll("group", o)
+		i := leader(t, all)
+		all[i].mu.Lock()
+		old := all[i].reign
+		all[i].mu.Unlock()
+		old.giveUp()
+		j := leader(t, all)
+		if j == i {
+			t.Fatal("it leads on")
+		}
+		work := work(t, all[j])
+		work.next(t)
+		old.giveUp()
+		pause(t, alive)
+		if !all[j].IsLeader() || all[i].IsLeader() {
+			t.Error("an old yield ended a later leadership")
+		}
+	})
+}
+
+func TestReignsAreApart(t *testing.T) {
+	e := newElection("group", Options{Strategy: Quorum}, func() {})
+	a := e.begin(t.Context(), 1, func(r *reign) { e.finish(r, ErrYielded) })
+	e.finish(a, ErrSuperseded)
+	b := e.begin(t.Context(), 2, func(r *reign) { e.finish(r, ErrYielded) })
+	a.giveUp()
+	if !e.IsLeader() || b.ctx.Err() != nil || context.Cause(a.ctx) != ErrSuperseded {
+		t.Errorf("leads %v by %v; the first ended by %v", e.IsLeader(), b.ctx.Err(), context.Cause(a.ctx))
+	}
+}
+
+func TestE05CloseWhileLeading(t *testing.T) {
+	each(t, 3, func(t *testing.T, w *world, o Options) {
+		all := w.openAll("group", o)
+		i := leader(t, all)
+		var returned time.Time
+		slow := workWith(t, all[i], func(ctx context.Context) error {
+			<-ctx.Done()
+			pause(t, alive)
+			returned = time.Now()
+			return nil
+		})
+		s := slow.next(t)
+		w.close(all[i])
+		if returned.IsZero() || all[i].IsLeader() {
+			t.Errorf("closed before the work returned, or leads: %v", all[i].IsLeader())
+		}
+		s.ends(t, ErrClosed)
+		if err := <-slow.done; !errors.Is(err, ErrClosed) {
+			t.Errorf("WhileLeader: %v", err)
+		}
+		if err := all[i].WhileLeader(t.Context(), nil); !errors.Is(err, ErrClosed) {
+			t.Errorf("WhileLeader after Close: %v", err)
+		}
+		if l, ok := all[i].Leader(); ok {
+			t.Errorf("a closed election knows %+v", l)
+		}
+		for range all[i].Changes(t.Context()) {
+			t.Error("a closed election yields changes")
+		}
+		if next := leader(t, all, without(3, i)...); next == i {
+			t.Error("it leads on")
+		}
+	})
+}
+
+// spy is Peers of one member, and what it says.
+type spy struct{ sent []lowest.Message }
+
+func (s *spy) Self() (string, uint64)          { return "a", 1 }
+func (s *spy) Members() []string               { return []string{"a", "b"} }
+func (s *spy) Send(_ string, m lowest.Message) { s.sent = append(s.sent, m) }
+
+func TestE05NoMessageAfterClose(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &spy{}
+		e, deliver, err := Over(s, "group", byLowest())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for !e.IsLeader() {
+			pause(t, sample)
+		}
+		if err := e.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if last := s.sent[len(s.sent)-1]; last.Kind != lowest.Resignation {
+			t.Errorf("its last word was %+v, want that it resigns", last)
+		}
+		before := len(s.sent)
+		deliver("b", lowest.Message{Kind: lowest.Proposal, Member: "b", Run: 1, Seq: 1})
+		pause(t, 5*alive)
+		if len(s.sent) != before {
+			t.Errorf("it says %v after Close", s.sent[before:])
+		}
+	})
+}
+
+func TestE06WorkThatBlocks(t *testing.T) {
+	each(t, 3, func(t *testing.T, w *world, o Options) {
+		all := w.openAll("group", o)
+		i := leader(t, all)
+		release := make(chan struct{})
+		t.Cleanup(func() { close(release) })
+		blocked := workWith(t, all[i], func(context.Context) error { <-release; return nil })
+		blocked.next(t)
+		for range 100 {
+			pause(t, alive/10)
+			for j, e := range all {
+				if e.IsLeader() != (j == i) {
+					t.Fatalf("node %d leads: %v", j, e.IsLeader())
+				}
+			}
+		}
+	})
+}
+
+func TestE07StopAndStartAgain(t *testing.T) {
+	each(t, 3, func(t *testing.T, w *world, o Options) {
+		all := w.openAll("group", o)
+		i := leader(t, all)
+		first := work(t, all[i])
+		first.next(t)
+		if err := all[i].WhileLeader(t.Context(), nil); !errors.Is(err, ErrRunning) {
+			t.Errorf("a second WhileLeader: %v, want ErrRunning", err)
+		}
+		first.stop()
+		if err := <-first.done; !errors.Is(err, context.Canceled) {
+			t.Errorf("WhileLeader: %v", err)
+		}
+		for leader(t, all) == i { // to stop is to give up
+			pause(t, sample)
+		}
+		j := leader(t, all)
+		work(t, all[j]).next(t)
+		again := work(t, all[i])
+		if err := w.nodes[j].Close(); err != nil {
+			t.Fatal(err)
+		}
+		if k := leader(t, all, without(3, j)...); k == i {
+			again.next(t)
+		} else {
+			work(t, all[k]).next(t)
+		}
+	})
+}
+
+func TestE09GroupsAreIndependent(t *testing.T) {
+	inWorld(t, 4, func(t *testing.T, w *world) {
+		// One group on 0, 1 and 2, the other on 1, 2 and 3.
+		a, b := make([]*Election, 3), make([]*Election, 4)
+		for i := range 3 {
+			a[i], b[i+1] = w.open(i, "a", byLowest()), w.open(i+1, "b", byLowest())
+		}
+		if i, j := leader(t, a), leader(t, b, 1, 2, 3); i != 0 || j != 1 {
+			t.Fatalf("nodes %d and %d lead, want the lowest of each group", i, j)
+		}
+		for _, i := range []int{0, 1} {
+			if err := w.nodes[i].Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i, j := leader(t, a, 2), leader(t, b, 2, 3); i != 2 || j != 2 {
+			t.Errorf("nodes %d and %d lead, want 2 both", i, j)
+		}
+		w.close(a[2])
+		if !b[2].IsLeader() {
+			t.Error("the end of one group ended the other")
+		}
+	})
+}
+
+func TestE10OfAClosedOrForeignGroup(t *testing.T) {
+	inWorld(t, 2, func(t *testing.T, w *world) {
+		e := w.open(0, "group", byLowest())
+		leader(t, []*Election{e})
+		low := letter{
+			Group: "group", Kind: lowest.Declaration, Member: address(1).String(), Run: 1 << 60, Seq: 1,
+		}
+		foreign, long := low, low
+		foreign.Group, long.Member = "other", string(make([]byte, maxIDBytes+1))
+		for _, l := range []letter{foreign, long} {
+			if err := w.groups[0].receive(t.Context(), w.nodes[1].Self(), l); err != nil {
+				t.Error(err)
+			}
+		}
+		stranger := w.nodes[1].Self()
+		stranger.Address.Port = 1
+		if err := w.groups[0].receive(t.Context(), stranger, low); err != nil || !e.IsLeader() {
+			t.Errorf("leads %v, %v", e.IsLeader(), err)
+		}
+		w.close(e)
+		if err := w.groups[0].receive(t.Context(), w.nodes[1].Self(), low); err != nil {
+			t.Error(err)
+		}
+		if l, ok := e.Leader(); ok {
+			t.Errorf("a closed election follows %+v", l)
+		}
+		again := w.open(0, "group", byLowest()) // the name is free
+		if _, err := w.groups[0].Open(w.nodes[0], "group", byLowest()); !errors.Is(err, ErrGroupInUse) {
+			t.Errorf("a second Open: %v", err)
+		}
+		if all := w.groups[0].Elections(); len(all) != 1 || all[0] != again {
+			t.Errorf("Elections: %v", all)
+		}
+	})
+}

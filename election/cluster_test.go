@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+)
+
+func inBubble(t *testing.T, test func(*testing.T)) {
+	t.Helper()
+	synctest.Test(t, test)
+}
+
+// The cluster goes without a leader in the part of two, and that part has one by Lowest.
+func TestG07InACluster(t *testing.T) {
+	inWorld(t, 5, func(t *testing.T, w *world) {
+		all := w.openAll("group", byLowest())
+		leader(t, all)
+		three, two := []int{0, 2, 3}, []int{1, 4}
+		w.cutBetween(three, two, true)
+		at := time.Now()
+		if i := leader(t, all, two...); i != 1 || time.Since(at) > alive+campaign {
+			t.Errorf("node %d leads the part of two after %v", i, time.Since(at))
+		}
+		if i := leader(t, all, three...); i != 0 {
+			t.Errorf("node %d leads the part of three", i)
+		}
+		pause(t, time.Minute) // the members of the other part are removed
+		if _, ok := w.nodes[1].Leader(); ok {
+			t.Error("the part of two has a cluster leader")
+		}
+		if !all[0].IsLeader() || !all[1].IsLeader() {
+			t.Error("a part has lost its leader")
+		}
+		w.cutBetween(three, two, false)
+		at = time.Now()
+		leader(t, all)
+		t.Logf("one leader %v after the links are whole", time.Since(at))
+	})
+}
+
+func TestG06InACluster(t *testing.T) {
+	inWorld(t, 5, func(t *testing.T, w *world) {
+		all := w.openAll("group", byLowest())
+		leader(t, all)
+		for i := range all {
+			w.cutBetween([]int{i}, without(5, i), true)
+		}
+		for i := range all {
+			leader(t, all, i)
+		}
+		for i := range all {
+			w.cutBetween([]int{i}, without(5, i), false)
+		}
+		if i := leader(t, all); i != 0 {
+			t.Errorf("node %d leads, want the lowest", i)
+		}
+	})
+}
+
+// A node that ends takes its elections with it.
+func TestElectionEndsWithItsNode(t *testing.T) {
+	each(t, 3, func(t *testing.T, w *world, o Options) {
+		all := w.openAll("group", o)
+		i := leader(t, all)
+		worker := work(t, all[i])
+		s := worker.next(t)
+		if err := w.nodes[i].Close(); err != nil {
+			t.Fatal(err)
+		}
+		s.ends(t, cluster.ErrClosed)
+		if err := <-worker.done; err == nil || context.Cause(all[i].life) == nil {
+			t.Errorf("WhileLeader: %v", err)
+		}
+		if _, err := w.groups[i].Open(w.nodes[i], "other", o); err == nil {
+			t.Error("Open with a node that has ended: no error")
+		}
+	})
+}
+
+func TestChanges(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		all := w.openAll("group", byLowest())
+		i := leader(t, all)
+		ctx, stop := context.WithCancel(t.Context())
+		var seen []Leadership
+		watcher := (i + 1) % 3
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for l := range all[watcher].Changes(ctx) {
+				seen = append(seen, l)
+			}
+		}()
+		pause(t, alive)
+		w.close(all[i])
+		next := leader(t, all, without(3, i)...)
+		stop()
+		<-done
+		l, _ := all[next].Leader()
+		if len(seen) < 2 || seen[0].Leader != address(i).String() || seen[len(seen)-1] != l {
+			t.Errorf("saw %+v, want %s first and %+v last", seen, address(i), l)
+		}
+	})
+}

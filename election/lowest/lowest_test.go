@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lowest
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// The bounds of docs/elections.md, beside the way of a message.
+const (
+	firstLeader = sample + campaign
+	takeOver    = alive + campaign
+	healed      = alive / 2
+)
+
+func TestG01AllStartTogether(t *testing.T) {
+	in(t, 5, func(w *world, slack time.Duration) {
+		w.startAll()
+		leader := w.wantOneOf(w.all(), firstLeader+slowest+slack)
+		if w.loss == 0 && leader != 0 {
+			t.Errorf("%s leads, want the lowest", id(leader))
+		}
+		if w.loss == 0 {
+			w.stays(leader, w.all(), 20*alive)
+			for i, n := range w.nodes[1:] {
+				if len(n.led) > 0 {
+					t.Errorf("%s has led too", id(i+1))
+				}
+			}
+		}
+	})
+}
+
+func TestG02DescendingStarts(t *testing.T) {
+	in(t, 5, func(w *world, slack time.Duration) {
+		w.start(4)
+		w.wantOneOf([]int{4}, firstLeader)
+		for i := 3; i >= 0; i-- {
+			w.run(2 * time.Second)
+			w.start(i)
+		}
+		if got := w.wantOneOf(w.all(), campaign+slack); got != 4 {
+			t.Errorf("%s leads, want the one that led first", id(got))
+		}
+		if w.loss == 0 {
+			w.stays(4, w.all(), 20*alive)
+		}
+	})
+}
+
+func TestG03LoneNode(t *testing.T) {
+	in(t, 1, func(w *world, _ time.Duration) {
+		w.startAll()
+		began := w.now
+		w.wantOneOf([]int{0}, time.Hour)
+		if took := w.now.Sub(began); took != sample+campaign {
+			t.Errorf("leads after %v, want Sample + Campaign", took)
+		}
+	})
+}
+
+func TestG04TakeOver(t *testing.T) {
+	in(t, 5, func(w *world, slack time.Duration) {
+		w.startAll()
+		leader := w.wantOneOf(w.all(), firstLeader+slowest+slack)
+		w.run(time.Duration(w.rand.Int64N(int64(alive))))
+		_, before := w.nodes[leader].Leader()
+		if !w.nodes[leader].Leads() {
+			return // by loss: another seed
+		}
+		w.crash(leader)
+		rest := slices.DeleteFunc(w.all(), func(i int) bool { return i == leader })
+		next := w.wantOneOf(rest, takeOver+slowest+slack)
+		if _, term := w.nodes[next].Leader(); term <= before {
+			t.Errorf("term %d after %d", term, before)
+		}
+		if w.loss == 0 && next != rest[0] {
+			t.Errorf("%s leads, want the lowest of the rest", id(next))
+		}
+	})
+}
+
+func TestG05TwoGroupsMeet(t *testing.T) {
+	in(t, 6, func(w *world, slack time.Duration) {
+		low, high := []int{0, 2, 4}, []int{1, 3, 5}
+		w.cutBetween(low, high, true)
+		w.startAll()
+		a, b := w.wantOneOf(low, firstLeader+slowest+slack), w.wantOneOf(high, firstLeader+slowest+slack)
+		ledBefore := len(w.nodes[min(a, b)].led)
+		w.cutBetween(low, high, false)
+		w.wantOneOf(w.all(), healed+slowest+slack)
+		if w.loss > 0 {
+			return
+		}
+		if lower := w.nodes[min(a, b)]; !lower.Leads() || len(lower.led) != ledBefore {
+			t.Errorf("the lower leader did not lead without interruption: %s", w)
+		}
+		if s := w.nodes[max(a, b)].led[0]; s.whyItEnded != Superseded {
+			t.Errorf("the higher leader ended by %d, want Superseded", s.whyItEnded)
+		}
+		for _, i := range w.all() {
+			if i != a && i != b && len(w.nodes[i].led) > 0 {
+				t.Errorf("%s has led", id(i))
+			}
+		}
+	})
+}
+
+func TestG06TotalPartition(t *testing.T) {
+	in(t, 6, func(w *world, slack time.Duration) {
+		for i := range w.nodes {
+			w.cutBetween([]int{i}, w.all(), true)
+		}
+		w.startAll()
+		w.run(firstLeader)
+		if got := w.leaders(); len(got) != 6 {
+			t.Fatalf("lead: %v, want each of six", got)
+		}
+		w.run(time.Duration(w.rand.Int64N(int64(alive))))
+		for i := range w.nodes {
+			w.cutBetween([]int{i}, w.all(), false)
+		}
+		leader := w.wantOneOf(w.all(), healed+slowest+slack)
+		if w.loss > 0 {
+			return
+		}
+		if leader != 0 || len(w.nodes[0].led) != 1 {
+			t.Errorf("%s leads, want the lowest without interruption", id(leader))
+		}
+		for _, n := range w.nodes[1:] {
+			if len(n.led) != 1 || n.led[0].whyItEnded != Superseded {
+				t.Errorf("%s: %+v, want one leadership, superseded", n.id, n.led)
+			}
+		}
+	})
+}
+
+func TestG07OneLeaderInEachPart(t *testing.T) {
+	in(t, 5, func(w *world, slack time.Duration) {
+		w.startAll()
+		w.wantOneOf(w.all(), firstLeader+slowest+slack)
+		three, two := []int{0, 2, 3}, []int{1, 4}
+		w.cutBetween(three, two, true)
+		w.wantOneOf(two, takeOver+slowest+slack)
+		w.wantOneOf(three, takeOver+slowest+slack)
+		w.cutBetween(three, two, false)
+		w.wantOneOf(w.all(), healed+slowest+slack)
+	})
+}
+
+func TestG08Yield(t *testing.T) {
+	in(t, 5, func(w *world, slack time.Duration) {
+		w.startAll()
+		leader := w.wantOneOf(w.all(), firstLeader+slowest+slack)
+		_, term := w.nodes[leader].Leader()
+		w.nodes[leader].Yield(w.now, term)
+		w.flush(leader)
+		led := w.nodes[leader].led
+		if s := led[len(led)-1]; !s.to.Equal(w.now) || s.whyItEnded != Yielded {
+			t.Errorf("got %+v, want an end at once, by Yielded", s)
+		}
+		next := w.wantOneOf(w.all(), campaign+2*slowest+slack)
+		if w.loss > 0 {
+			return // where two led for a moment, the word of the other may end the holding
+		}
+		if next == leader {
+			t.Fatalf("%s leads again: %s", id(leader), w)
+		}
+		w.stays(next, w.all(), 2*alive)
+	})
+}
+
+func TestG09AllYieldInTurn(t *testing.T) {
+	in(t, 2, func(w *world, slack time.Duration) {
+		w.startAll()
+		for range 3 {
+			first := w.wantOneOf(w.all(), firstLeader+slowest+slack)
+			_, term := w.nodes[first].Leader()
+			w.nodes[first].Yield(w.now, term)
+			w.flush(first)
+			second := w.wantOneOf(w.all(), takeOver+slowest+slack)
+			if w.loss == 0 && second == first {
+				t.Fatalf("%s leads again: %s", id(first), w)
+			}
+		}
+	})
+}
+
+func TestG10LoneYield(t *testing.T) {
+	in(t, 1, func(w *world, _ time.Duration) {
+		w.startAll()
+		w.wantOneOf([]int{0}, firstLeader)
+		w.nodes[0].Yield(w.now, 1)
+		w.flush(0)
+		yielded := w.now
+		w.wantOneOf([]int{0}, time.Hour)
+		if took := w.now.Sub(yielded); took < hold+campaign || took > hold+alive+campaign {
+			t.Errorf("leads again after %v, want 6T + D to 7T + D", took)
+		}
+	})
+}
+
+// said is a declaration as a machine would get it.
+func said(member string, run, seq, term uint64) Message {
+	return Message{Kind: Declaration, Member: member, Run: run, Seq: seq, Term: term}
+}
+
+func newMachine(now time.Time, self string, others ...string) *Machine {
+	return New(now, Config{Self: self, Run: 1, Members: others, Timing: testTiming()})
+}
+
+func wantLeader(t *testing.T, m *Machine, want string, term uint64) {
+	t.Helper()
+	if id, got := m.Leader(); id != want || got != term {
+		t.Errorf("leader %q of term %d, want %q of %d", id, got, want, term)
+	}
+}
+
+func TestG11StaleAndDuplicate(t *testing.T) {
+	now := time.Unix(0, 0)
+	m := newMachine(now, "c", "a", "b")
+	m.Receive(now, "b", said("b", 5, 9, 3))
+	wantLeader(t, m, "b", 3)
+	resigned := said("b", 5, 10, 3)
+	resigned.Kind = Resignation
+	m.Receive(now, "b", resigned)
+	wantLeader(t, m, "", 0)
+	for _, stale := range []Message{said("b", 5, 9, 3), said("b", 5, 10, 3), said("b", 4, 99, 3)} {
+		m.Receive(now, "b", stale)
+		wantLeader(t, m, "", 0)
+	}
+	m.Receive(now, "a", said("a", 1, 1, 4)) // of another: its own order
+	wantLeader(t, m, "a", 4)
+}
+
+func TestG12RestartWithTheSameID(t *testing.T) {
+	in(t, 3, func(w *world, slack time.Duration) {
+		w.startAll()
+		leader := w.wantOneOf(w.all(), firstLeader+slowest+slack)
+		w.run(time.Duration(w.rand.Int64N(int64(alive))))
+		if !w.nodes[leader].Leads() {
+			return // by loss: another seed
+		}
+		w.crash(leader)
+		w.start(leader)
+		// What it says now counts, although its messages are numbered from 1 again, and
+		// that it proposes itself tells the others that it leads no more.
+		w.wantOneOf(w.all(), firstLeader+campaign/2+2*slowest+slack)
+	})
+}
+
+func TestG13OnlyADeclaredLowerLeaderUnseats(t *testing.T) {
+	now := time.Unix(0, 0)
+	m := newMachine(now, "b", "a", "c")
+	for !m.Leads() {
+		now = m.Deadline()
+		m.Advance(now)
+	}
+	wantLeader(t, m, "b", 1)
+	proposal := said("a", 1, 1, 0)
+	proposal.Kind = Proposal
+	m.Receive(now, "a", proposal)
+	wantLeader(t, m, "b", 1)
+	m.Receive(now, "a", said("a", 1, 2, 1))
+	wantLeader(t, m, "a", 1)
+	if m.Leads() || m.Reason() != Superseded {
+		t.Errorf("leads %v, reason %d, want false by Superseded", m.Leads(), m.Reason())
+	}
+}
+
+func TestG14OneWayLink(t *testing.T) {
+	for _, size := range []int{2, 3, 5, 20} {
+		in(t, size, func(w *world, slack time.Duration) {
+			w.cut[[2]int{0, 1}] = true
+			w.startAll()
+			if w.loss == 0 {
+				w.run(firstLeader + 4*alive) // it may lead twice until here
+				w.stays(w.leaders()[0], w.all(), 20*alive)
+				return
+			}
+			// Two lost in a row end a leader; where nobody can tell the deaf one, it takes
+			// 2T and a word of it until the other gives way.
+			w.run(time.Duration(w.rand.Int64N(int64(20 * alive))))
+			one := func() bool { return len(w.leaders()) == 1 }
+			if !w.until(w.now.Add(firstLeader+4*alive+slack), one) {
+				t.Fatalf("%v lead: %s", w.leaders(), w)
+			}
+		})
+	}
+}
+
+// The view that makes Fabric lead twice for ever: a node does not see the lower leader.
+func TestG14AsymmetricView(t *testing.T) {
+	in(t, 5, func(w *world, slack time.Duration) {
+		w.nodes[1].view = []string{id(1), id(2), id(3), id(4)}
+		w.startAll()
+		leader := w.wantOneOf(w.all(), firstLeader+4*slowest+slack)
+		if w.loss == 0 {
+			w.stays(leader, w.all(), 20*alive)
+		}
+	})
+}
+
+func TestG15ContenderDies(t *testing.T) {
+	in(t, 5, func(w *world, slack time.Duration) {
+		w.startAll()
+		began := w.now
+		w.until(began.Add(firstLeader), func() bool { return w.nodes[0].phase == campaigning })
+		w.run(2 * slowest) // its proposal is everywhere
+		w.crash(0)
+		w.wantOneOf([]int{1, 2, 3, 4}, firstLeader+campaign+slowest+slack-w.now.Sub(began))
+	})
+}
+
+func TestG16FromOutside(t *testing.T) {
+	now := time.Unix(0, 0)
+	m := newMachine(now, "c", "a", "b")
+	m.Receive(now, "0", said("0", 1, 1, 9))
+	m.Receive(now, "a", said("c", 1, 7, 9))     // its own words from elsewhere
+	m.Receive(now, "a", said("b", 1, 1, 1<<63)) // no term
+	wantLeader(t, m, "", 0)
+	old := said("b", 1, 1, 2)
+	old.Age = alive
+	m.Receive(now, "a", old)
+	wantLeader(t, m, "", 0)
+	m.Close()
+	m.Receive(now, "a", said("a", 1, 1, 1))
+	wantLeader(t, m, "", 0)
+	if out := m.Sent(); len(out) > 0 || !m.Deadline().IsZero() {
+		t.Errorf("a closed machine sends %v", out)
+	}
+}

@@ -50,7 +50,11 @@ func newChaos(c *Cluster, p Plan) *chaos {
 // begin starts the processes and the faults.
 func (x *chaos) begin() {
 	for i, at := range x.plan.Starts {
-		x.c.After(at, func() { x.c.Start(i) })
+		x.c.After(at, func() {
+			if !x.over { // whoever has not started by then was started
+				x.c.Start(i)
+			}
+		})
 	}
 	if x.plan.Faults&(Interrupts|TornWrites) != 0 {
 		x.c.Interrupt = x.interrupt

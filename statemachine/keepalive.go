@@ -275,7 +275,7 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 	p.heard, p.drained, p.stamp = m.now, b.Drained, b.Stamp
 	shows := c == m.leader && b.Number.Version == m.leader.Version
 	if shows && p.number.Less(b.Number) {
-		p.number = b.Number
+		p.number, p.sentAt = b.Number, m.now
 		m.lead.progress = true
 	}
 	answers := m.noteEcho(in, p, b.Echo)

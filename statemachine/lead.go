@@ -42,8 +42,10 @@ type peer struct {
 	echo    int64         // greatest stamp it echoed; 0 for none
 	stamp   message.Stamp // its own, of its newest keep-alive
 	drained bool
-	sent    member.Number // newest state sent whole
-	sentAt  time.Time
+	sent    member.Number // newest state that it was told of
+	// sentAt is when it was sent a state whole, or showed a newer one, or was told of
+	// one while it had all, whichever was last: since then it is silent or behind.
+	sentAt time.Time
 	// extended is when the newest keep-alive came of which an ack extended its trust in
 	// its records, revoked the revision that last took one from it unasked, or gave it
 	// its place.
@@ -83,6 +85,14 @@ func (l *lead) ensure(id member.Identity) *peer {
 		l.leaseKnown = false
 	}
 	return p
+}
+
+// told notes that p is told what is new in a state.
+func (p *peer) told(n member.Number, now time.Time) {
+	if !p.number.Less(p.sent) {
+		p.sentAt = now
+	}
+	p.sent = n
 }
 
 // becomeLeader begins to lead the held state. Its members are heard as of now.
@@ -257,7 +267,7 @@ func (m *Machine) tell(about member.Address) {
 			// Who has not shown this leader's state yet cannot apply an update.
 			m.align(p)
 		default:
-			p.sent, p.sentAt = s.Number, m.now
+			p.told(s.Number, m.now)
 			m.send(e.Address, message.MemberStatusUpdate{Number: s.Number, Member: entry})
 		}
 	}

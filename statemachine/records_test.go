@@ -493,3 +493,63 @@ func TestALateRequestOfAMemberThatGotItsPlaceBack(t *testing.T) {
 		t.Errorf("a copy of a request was taken: %+v", e)
 	}
 }
+
+// load lets a node set a record every tenth of an interval, for 30 intervals.
+func (b *bus) load(i int) {
+	b.t.Helper()
+	before := b.nodes[b.quorate()].durable.Held.Revision
+	for n := range 300 {
+		b.ask(i, nil, owned(fmt.Sprint("k", n%5)))
+		b.run(b.timings.HeartbeatInterval / 10)
+	}
+	if made := b.nodes[b.quorate()].durable.Held.Revision - before; made < 250 {
+		b.t.Fatalf("%d revisions of 300 requests", made)
+	}
+}
+
+// A member that missed an update gets the state also where revisions never pause.
+func TestAMemberThatMissedAnUpdateCatchesUp(t *testing.T) {
+	b, others := recorders(t, 5)
+	behind := others[0]
+	var lostAt, caughtAt time.Time
+	var lost member.Number
+	b.cut = func(m message.Message) bool {
+		u, update := m.Body.(message.RecordUpdate)
+		k, shows := m.Body.(message.LeaderKeepAlive)
+		switch {
+		case lostAt.IsZero() && update && m.To == addr(behind):
+			lostAt, lost = b.now, u.Number
+			return true
+		case lostAt.IsZero() || !caughtAt.IsZero():
+		case shows && m.From.Address == addr(behind) && lost.Less(k.Number):
+			caughtAt = b.now
+		}
+		return false
+	}
+	mark := len(b.sent)
+	b.load(others[1])
+	if took := caughtAt.Sub(lostAt); caughtAt.IsZero() || took > 4*b.timings.HeartbeatInterval {
+		t.Errorf("it was behind for %v", took)
+	}
+	if n := len(b.mail(mark, message.KindClusterAlignment)); n > 2 {
+		t.Errorf("%d states were sent whole for one update that was lost", n)
+	}
+}
+
+// Who does not answer gets no state whole, however many revisions there are.
+func TestWhoIsSilentGetsNoState(t *testing.T) {
+	b, others := recorders(t, 5)
+	b.crash(b.quorate(), others[0])
+	b.until(5*b.timings.LeaderTimeout, "next leader", func() bool { return b.quorate() >= 0 })
+	b.run(b.timings.HeartbeatTimeout * 2)
+	mark := len(b.sent)
+	for _, i := range others[1:] {
+		if i != b.quorate() {
+			b.load(i)
+			break
+		}
+	}
+	if n := len(b.mail(mark, message.KindClusterAlignment)); n > 0 {
+		t.Errorf("%d states were sent whole to two that are dead", n)
+	}
+}

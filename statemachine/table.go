@@ -277,10 +277,9 @@ func (m *Machine) tellRecords(d *draft) {
 	}
 	for _, p := range m.lead.peers {
 		if p.number.IsZero() {
-			m.align(p)
-			continue
+			continue // it cannot apply that, and gets the whole when it shows itself
 		}
-		p.sent, p.sentAt = d.number, m.now
+		p.told(d.number, m.now)
 		m.send(p.id.Address, u)
 	}
 }

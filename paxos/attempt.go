@@ -29,7 +29,15 @@ type Electorate struct {
 
 // Ballots counts the votes of one stage of one attempt, one a voter.
 type Ballots struct {
-	votes []Vote
+	Version uint64 // that is voted on
+	votes   []ballot
+	best    Accepted // see Adopt; the others are let go, since each has a whole state
+}
+
+// ballot is what is kept of a vote.
+type ballot struct {
+	from    member.Identity
+	granted bool
 }
 
 // Vote is one answer to a proposal as the proposer counts it.
@@ -43,11 +51,14 @@ type Vote struct {
 // vote stands.
 func (b *Ballots) Add(v Vote) bool {
 	for _, o := range b.votes {
-		if o.From.Voter() == v.From.Voter() {
+		if o.from.Voter() == v.From.Voter() {
 			return false
 		}
 	}
-	b.votes = append(b.votes, v)
+	b.votes = append(b.votes, ballot{v.From, v.Granted})
+	if a := v.Accepted; v.Granted && a.ID.Version == b.Version && a.ID.Compare(b.best.ID) > 0 {
+		b.best = a
+	}
 	return true
 }
 
@@ -65,7 +76,7 @@ func (b *Ballots) Count(e Electorate) Outcome {
 		case !voted:
 			open++
 			seedsOpen += count(isSeed)
-		case v.Granted:
+		case v.granted:
 			granted++
 			seedsGranted += count(isSeed)
 		}
@@ -84,13 +95,13 @@ func (b *Ballots) Count(e Electorate) Outcome {
 	}
 }
 
-func (b *Ballots) of(v member.Voter) (Vote, bool) {
+func (b *Ballots) of(v member.Voter) (ballot, bool) {
 	for _, o := range b.votes {
-		if o.From.Voter() == v {
+		if o.from.Voter() == v {
 			return o, true
 		}
 	}
-	return Vote{}, false
+	return ballot{}, false
 }
 
 func count(yes bool) int {
@@ -100,22 +111,13 @@ func count(yes bool) int {
 	return 0
 }
 
-// Adopt looks for a value that an earlier attempt may have got chosen at
-// version: the one accepted under the highest ballot among granted votes.
-func (b *Ballots) Adopt(version uint64) (Accepted, bool) {
-	var best Accepted
-	for _, v := range b.votes {
-		a := v.Accepted
-		if v.Granted && a.ID.Version == version && a.ID.Compare(best.ID) > 0 {
-			best = a
-		}
-	}
-	return best, !best.IsZero()
-}
+// Adopt is the value that an earlier attempt may have got chosen at this version: the
+// one accepted under the highest ballot among granted votes.
+func (b *Ballots) Adopt() (Accepted, bool) { return b.best, !b.best.IsZero() }
 
 // Granted reports whether exactly this run of this node granted.
 func (b *Ballots) Granted(id member.Identity) bool {
-	return slices.ContainsFunc(b.votes, func(v Vote) bool { return v.Granted && v.From == id })
+	return slices.ContainsFunc(b.votes, func(v ballot) bool { return v.granted && v.from == id })
 }
 
 // Initial is the state in which candidate would start to lead version: base
@@ -126,9 +128,9 @@ func (b *Ballots) Initial(
 ) member.State {
 	roster := slices.Clone(base.Roster)
 	for i, m := range roster {
-		if v, ok := b.of(m.Voter()); ok && v.Granted && v.From.Incarnation > m.Incarnation {
+		if v, ok := b.of(m.Voter()); ok && v.granted && v.from.Incarnation > m.Incarnation {
 			// A later run is no longer the one that left on purpose.
-			roster[i].Incarnation, roster[i].Resigned = v.From.Incarnation, false
+			roster[i].Incarnation, roster[i].Resigned = v.from.Incarnation, false
 		}
 		if m.Address == candidate {
 			roster[i].Status = member.Active

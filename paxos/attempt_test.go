@@ -179,14 +179,15 @@ func TestAdoptTheValueOfTheHighestBallot(t *testing.T) {
 		{"one", []paxos.Vote{yes(1, paxos.Accepted{}), yes(2, value(5, 2))}, value(5, 2)},
 		{"two", []paxos.Vote{yes(1, value(5, 3)), yes(2, value(5, 2))}, value(5, 3)},
 		{"two, the other way", []paxos.Vote{yes(1, value(5, 2)), yes(2, value(5, 3))}, value(5, 3)},
+		{"of a later version", []paxos.Vote{yes(1, value(5, 2)), yes(2, value(6, 9))}, value(5, 2)},
 		{"of another version", []paxos.Vote{yes(1, value(4, 9)), yes(2, value(6, 9))}, paxos.Accepted{}},
 		{"refused", []paxos.Vote{{From: voter(1), Accepted: value(5, 2)}}, paxos.Accepted{}},
 	} {
-		var b paxos.Ballots
+		b := paxos.Ballots{Version: 5}
 		for _, v := range tc.votes {
 			b.Add(v)
 		}
-		got, found := b.Adopt(5)
+		got, found := b.Adopt()
 		if got.ID != tc.want.ID || got.Base != tc.want.Base || found == tc.want.IsZero() {
 			t.Errorf("%s: got %v, %v, want %v", tc.name, got, found, tc.want)
 		}

@@ -104,6 +104,7 @@ func (m *Machine) begin(a *attempt) {
 		Incarnation: m.self.Incarnation,
 		StoreID:     m.self.StoreID,
 	}
+	a.ballots.Version = a.id.Version
 	a.deadline = m.now.Add(m.patience(m.propose.fails))
 	m.propose.attempt = a
 	m.trace(Trace{What: Proposing, Peer: a.candidate, Version: a.id.Version})
@@ -235,7 +236,7 @@ func (m *Machine) count(a *attempt, from member.Identity, b message.Vote) {
 // this version may be chosen already, so it is adopted, where it continues the
 // newest state and its candidate lives; else the next version is tried.
 func (m *Machine) choose(a *attempt) {
-	value, found := a.ballots.Adopt(a.id.Version)
+	value, found := a.ballots.Adopt()
 	switch {
 	case found && (a.founding || m.adoptable(a, value)):
 	case found:
@@ -249,7 +250,7 @@ func (m *Machine) choose(a *attempt) {
 	value.ID = a.id
 	a.value = value
 	a.formal = true
-	a.ballots = paxos.Ballots{}
+	a.ballots = paxos.Ballots{Version: a.id.Version}
 	a.deadline = m.now.Add(m.patience(m.propose.fails))
 	m.trace(Trace{What: ProposingFormal, Peer: value.State.Leader, Version: a.id.Version})
 	m.canvass(a, message.Proposal{

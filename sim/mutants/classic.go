@@ -13,8 +13,8 @@ var classic = []Mutant{
 		Rule: "6, 6: one vote a voter, however often it comes",
 		Edits: []Edit{{
 			File: "paxos/attempt.go",
-			Old:  "if o.From.Voter() == v.From.Voter() {",
-			New:  "if o.From.Address.IsZero() {",
+			Old:  "if o.from.Voter() == v.From.Voter() {",
+			New:  "if o.from.Address.IsZero() {",
 		}, {
 			File: "paxos/attempt.go",
 			Old:  "case granted >= e.Quorum && seedsGranted >= seedQuorum:",
@@ -23,7 +23,7 @@ var classic = []Mutant{
 			File: "paxos/attempt.go",
 			Old:  "func count(yes bool) int {",
 			New: "func (b *Ballots) granted() int {\n\tn := 0\n\tfor _, v := range b.votes {\n" +
-				"\t\tn += count(v.Granted)\n\t}\n\treturn n\n}\n\nfunc count(yes bool) int {",
+				"\t\tn += count(v.granted)\n\t}\n\treturn n\n}\n\nfunc count(yes bool) int {",
 		}},
 	},
 	{

@@ -187,8 +187,8 @@ var election = []Mutant{
 		Rule: "6, 4: a value accepted at this version is adopted",
 		Edits: []Edit{{
 			File: "statemachine/election.go",
-			Old:  "value, found := a.ballots.Adopt(a.id.Version)",
-			New:  "value, found := a.ballots.Adopt(0)",
+			Old:  "a.ballots.Version = a.id.Version\n",
+			New:  "a.ballots.Version = 0\n",
 		}},
 	},
 	{
@@ -196,8 +196,8 @@ var election = []Mutant{
 		Rule: "6, 4: the value of the highest ballot is adopted",
 		Edits: []Edit{{
 			File: "paxos/attempt.go",
-			Old:  "if v.Granted && a.ID.Version == version && a.ID.Compare(best.ID) > 0 {",
-			New:  "if v.Granted && a.ID.Version == version {",
+			Old:  "v.Granted && a.ID.Version == b.Version && a.ID.Compare(b.best.ID) > 0 {",
+			New:  "v.Granted && a.ID.Version == b.Version {",
 		}},
 	},
 	{
@@ -247,8 +247,8 @@ var election = []Mutant{
 		Rule: "6, 4: a voter is an address with its store id",
 		Edits: []Edit{{
 			File: "paxos/attempt.go",
-			Old:  "\t\tif o.From.Voter() == v {\n",
-			New:  "\t\tif o.From.Address == v.Address {\n",
+			Old:  "\t\tif o.from.Voter() == v {\n",
+			New:  "\t\tif o.from.Address == v.Address {\n",
 		}, {
 			File: "statemachine/election.go",
 			Old:  "if !a.electorate.Roster.IsVoter(from.Voter()) {",

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/member"
 )
 
@@ -35,20 +36,27 @@ func WithOthers(ask func(ctx context.Context, to member.Address) (Status, error)
 	return func(h *handler) { h.ask = ask }
 }
 
+// WithGroups lets the handler export which groups the node leads, by Groups.Elections of
+// package election.
+func WithGroups(list func() []*election.Election) Option {
+	return func(h *handler) { h.groups = list }
+}
+
 // New returns the handler of a node, and follows the events of the node until it
 // closes. build names the program and its version. The handler checks no caller but
 // pages of other sites; Serve does.
 func New(node Node, build string, opts ...Option) http.Handler {
 	h := &handler{
 		node: node, build: build, ask: askNobody,
-		acts: make(chan struct{}, maxActs), sameSite: http.NewCrossOriginProtection(),
+		groups: func() []*election.Election { return nil },
+		acts:   make(chan struct{}, maxActs), sameSite: http.NewCrossOriginProtection(),
 	}
 	for _, opt := range opts {
 		opt(h)
 	}
 	h.streams.feed = newFeed(h.look)
 	go h.streams.feed.follow(node)
-	h.scrape = newMetrics(node, build)
+	h.scrape = newMetrics(h)
 	mux := http.NewServeMux()
 	for _, path := range []string{"/{$}", "/ui/"} {
 		mux.HandleFunc("GET "+path, page)
@@ -73,6 +81,8 @@ type handler struct {
 	node  Node
 	build string
 	ask   func(ctx context.Context, to member.Address) (Status, error)
+	// groups are those that the program has open.
+	groups func() []*election.Election
 
 	scrape   http.Handler // of Prometheus
 	streams  streams

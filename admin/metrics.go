@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/histogram"
 )
 
@@ -29,7 +30,8 @@ type family struct {
 // look is what all values of one scrape are read from.
 type look struct {
 	cluster.Status
-	build string
+	build  string
+	groups []*election.Election
 }
 
 // sink takes the values of one family.
@@ -48,11 +50,11 @@ func (s *sink) value(v float64, labels ...string) {
 func (s *sink) count(n uint64, labels ...string) { s.value(float64(n), labels...) }
 
 // flag hands on 1 where it is so, else 0.
-func (s *sink) flag(is bool) {
+func (s *sink) flag(is bool, labels ...string) {
 	if is {
-		s.value(1)
+		s.value(1, labels...)
 	} else {
-		s.value(0)
+		s.value(0, labels...)
 	}
 }
 
@@ -66,12 +68,14 @@ func (s *sink) durations(d histogram.Durations, labels ...string) {
 type collector struct {
 	node     Node
 	build    string
+	groups   func() []*election.Election
 	families []family
 	descs    []*prometheus.Desc // of families, in their order
 }
 
-func newCollector(node Node, build string) *collector {
-	c := &collector{node: node, build: build, families: families()}
+func newCollector(h *handler) *collector {
+	node := h.node
+	c := &collector{node: node, build: h.build, groups: h.groups, families: families()}
 	same := prometheus.Labels{"cluster": node.Status().Cluster}
 	for _, f := range c.families {
 		c.descs = append(c.descs, prometheus.NewDesc(f.name, f.help, f.labels, same))
@@ -88,7 +92,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
-	l := look{c.node.Status(), c.build}
+	l := look{c.node.Status(), c.build, c.groups()}
 	for i, f := range c.families {
 		f.read(l, &sink{c.descs[i], f.kind, out})
 	}
@@ -96,10 +100,10 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 
 // newMetrics answers /metrics, from a registry of its own: a program may have several
 // nodes, and metrics of its own.
-func newMetrics(node Node, build string) http.Handler {
+func newMetrics(h *handler) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
-		newCollector(node, build),
+		newCollector(h),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -111,5 +115,6 @@ func (h *handler) metrics(w http.ResponseWriter, r *http.Request) { h.scrape.Ser
 // families are all metrics of a node, in the order of docs/metrics.md.
 func families() []family {
 	return slices.Concat(
-		viewFamilies, electionFamilies, memberFamilies, transportFamilies, eventFamilies)
+		viewFamilies, electionFamilies, groupFamilies, memberFamilies, transportFamilies,
+		eventFamilies)
 }

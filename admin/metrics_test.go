@@ -21,6 +21,8 @@ import (
 
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/election"
+	"github.com/athena-go/athena/election/lowest"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/transport"
@@ -162,7 +164,7 @@ func threeNodes(t *testing.T) []*cluster.Node {
 }
 
 // quiet are metrics that a sound cluster in memory has no sample of.
-var quiet = []string{"athena_tls_cert_expiry_timestamp_seconds"}
+var quiet = []string{"athena_tls_cert_expiry_timestamp_seconds", "athena_group_leader"}
 
 // metricRows is the table of docs/metrics.md: a row for each name.
 func metricRows(t *testing.T) map[string][]string {
@@ -185,7 +187,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	seen, rows := running(t), metricRows(t)
 	certified := leading(t)
 	certified.CertificateExpires = time.Unix(1_800_000_000, 0)
-	full := scrape(t, admin.New(certified, "v0"))
+	full := scrape(t, admin.New(certified, "v0", admin.WithGroups(oneGroup(t))))
 	for _, name := range quiet {
 		seen[name] = full[name]
 	}
@@ -209,6 +211,40 @@ func TestMetricsAreDocumented(t *testing.T) {
 	for name := range rows {
 		t.Errorf("%s is in docs/metrics.md, and no node exports it", name)
 	}
+}
+
+// alone is election.Peers of one member.
+type alone struct{}
+
+func (alone) Self() (string, uint64)      { return "a", 1 }
+func (alone) Members() []string           { return []string{"a"} }
+func (alone) Send(string, lowest.Message) {}
+
+// oneGroup is a group that is open, and not led yet.
+func oneGroup(t *testing.T) func() []*election.Election {
+	e, _, err := election.Over(alone{}, "delivery", election.Options{Strategy: election.Lowest})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close(context.Background()) })
+	return func() []*election.Election { return []*election.Election{e} }
+}
+
+func TestE08MetricOfAGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := admin.New(leading(t), "v0", admin.WithGroups(oneGroup(t)))
+		for _, want := range []float64{0, 1} {
+			e := scrape(t, h)["athena_group_leader"]
+			sample := `athena_group_leader{cluster="orders",group="delivery"}`
+			if got, ok := e.samples[sample]; !ok || got != want {
+				t.Errorf("athena_group_leader: got %v, want %v for the group", e.samples, want)
+			}
+			select {
+			case <-time.After(time.Minute): // it leads by then
+			case <-t.Context().Done():
+			}
+		}
+	})
 }
 
 // TestMetricsTellWhatHappened to a node whose leader was replaced.

@@ -102,3 +102,13 @@ var electionFamilies = []family{
 	{"athena_store_sync_seconds", "How long the store took to save.", buckets, nil,
 		func(l look, s *sink) { s.durations(l.Counts.Saved) }},
 }
+
+// groupFamilies tell of the groups that the program has opened (package election).
+var groupFamilies = []family{
+	{"athena_group_leader", "1 while this node leads the group, for each group that its program " +
+		"has open.", gauge, []string{"group"}, func(l look, s *sink) {
+		for _, e := range l.groups {
+			s.flag(e.IsLeader(), e.Group())
+		}
+	}},
+}

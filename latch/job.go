@@ -48,7 +48,7 @@ type Options struct {
 
 // Job is one of many things that need a leader of their own, as one member sees it. Its
 // methods may be called from any goroutine, except Close from a function that runs under
-// the job.
+// the job, and Do from one that has that latch: they would wait for themselves.
 type Job struct {
 	store   Store
 	session Session
@@ -68,6 +68,7 @@ type Job struct {
 	works   bool          // WhileLeader runs
 	refused error         // by what the last attempt to lead, or to give that up, was
 	locks   map[string]chan struct{}
+	unsure  map[string]bool // keys under which this session may have a record
 }
 
 // sight is what a job sees.
@@ -86,7 +87,8 @@ func Open(ctx context.Context, s Store, job string, o Options) (*Job, error) {
 	}
 	j := &Job{
 		store: s, session: s.Session(), name: job, keys: k, observe: o.Observer,
-		idle: make(chan struct{}), changed: make(chan struct{}), locks: map[string]chan struct{}{},
+		idle: make(chan struct{}), changed: make(chan struct{}),
+		locks: map[string]chan struct{}{}, unsure: map[string]bool{},
 	}
 	j.life, j.end = context.WithCancelCause(context.Background())
 	if err := j.refresh(ctx); err != nil {
@@ -139,23 +141,14 @@ func (j *Job) Close(ctx context.Context) error {
 // leave drops what a closed job holds.
 func (j *Job) leave(ctx context.Context) error {
 	j.mu.Lock()
-	unsure := slices.Collect(maps.Keys(j.locks)) // nothing runs that would unlock them
-	if errors.Is(j.refused, cluster.ErrUnknownOutcome) {
-		unsure = append(unsure, j.keys.leader())
-	}
+	unsure := slices.Collect(maps.Keys(j.unsure))
 	j.mu.Unlock()
 	for _, key := range unsure {
 		if err := j.settle(ctx, key); err != nil {
 			return err
 		}
 	}
-	records, err := j.store.Records(ctx, j.keys.prefix)
-	for _, r := range records {
-		if err == nil && j.session.Owns(r) && !r.Revoked {
-			err = j.release(ctx, r.Key, r.Token)
-		}
-	}
-	return err
+	return nil
 }
 
 // begin lets something run under the job, which calls running.Done when it returns.

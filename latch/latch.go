@@ -64,7 +64,7 @@ func (j *Job) take(ctx context.Context, key string) (member.Number, error) {
 		}
 		var refused error
 		if !taken || j.session.Owns(r) && !r.Revoked {
-			token, err := j.session.Commit(ctx, condition, set)
+			token, err := j.set(ctx, condition, set)
 			if err == nil || !passes(err) {
 				return token, err
 			}
@@ -106,20 +106,27 @@ func (j *Job) unlock(key string) {
 	delete(j.locks, key)
 }
 
+// set commits ops, the last of which sets an owned record, and notes that there may be one.
+func (j *Job) set(ctx context.Context, ops ...Op) (member.Number, error) {
+	token, err := j.session.Commit(ctx, ops...)
+	if err == nil || errors.Is(err, cluster.ErrUnknownOutcome) {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.unsure[ops[len(ops)-1].Key] = true
+	}
+	return token, err
+}
+
 // giveBack drops the record that this session has under key, by token, or by whatever it
 // may come to have where that is zero, and unlocks the key. It blocks until then or until
-// ctx ends, and goes on when it has. A key that is locked when the job ends is left to
-// Close.
+// ctx ends, and goes on when it has. When the job ends first, that is left to Close.
 func (j *Job) giveBack(ctx context.Context, key string, token member.Number) {
 	done := make(chan struct{})
 	j.running.Go(func() {
 		defer close(done)
-		for j.drop(key, token) != nil {
-			if pause(j.life, nil, lookInterval) != nil {
-				return
-			}
+		defer j.unlock(key)
+		for j.drop(key, token) != nil && pause(j.life, nil, lookInterval) == nil {
 		}
-		j.unlock(key)
 	})
 	select {
 	case <-done:
@@ -127,30 +134,45 @@ func (j *Job) giveBack(ctx context.Context, key string, token member.Number) {
 	}
 }
 
-// drop is one attempt of giveBack.
+// drop is one attempt to drop what this session has under key.
 func (j *Job) drop(key string, token member.Number) error {
+	j.mu.Lock()
+	unsure := j.unsure[key]
+	j.mu.Unlock()
+	if !unsure {
+		return nil
+	}
 	ctx, stop := context.WithTimeout(j.life, lookInterval)
 	defer stop()
+	var err error
 	if token.IsZero() {
-		return j.settle(ctx, key)
+		err = j.settle(ctx, key)
+	} else {
+		err = j.release(ctx, key, token)
 	}
-	return j.release(ctx, key, token)
+	if err == nil {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		delete(j.unsure, key)
+	}
+	return err
 }
 
 // settle drops the record under key where it is of this session; nil says that there is
-// none, and that no request of before will bring one.
+// none, and that no request of before will bring one. It asks under the condition of
+// what it sees, also where that is another's: requests are taken in order.
 func (j *Job) settle(ctx context.Context, key string) error {
 	records, err := j.store.Records(ctx, key)
 	if err != nil {
 		return err
 	}
+	ops := []Op{{Kind: Absent, Key: key}}
 	if r, taken := find(records, key); taken {
-		if j.session.Owns(r) && !r.Revoked {
-			return j.release(ctx, key, r.Token)
+		ops[0] = Op{Kind: Held, Key: key, Token: r.Token}
+		if j.session.Owns(r) {
+			ops = append(ops, Op{Kind: Drop, Key: key})
 		}
-		return nil
 	}
-	// What is under way of before cannot be taken after this.
-	_, err = j.session.Commit(ctx, Op{Kind: Absent, Key: key}, Op{Kind: Drop, Key: key})
+	_, err = j.session.Commit(ctx, ops...)
 	return err
 }

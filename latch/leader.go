@@ -84,7 +84,8 @@ func (j *Job) noLeader(err error) error {
 // Abdicate gives up the leadership that this member has, no other, and blocks until
 // another member may lead or ctx ends. It ends the work of WhileLeader and waits for it.
 // Others that are ready to lead come first. cluster.ErrNotHeld says that this member does
-// not lead; other errors, that the record is not dropped yet, which is tried on.
+// not lead; other errors, that the record is not dropped yet, which is tried on. The work
+// itself need only return; where it calls Abdicate all the same, by its own context.
 func (j *Job) Abdicate(ctx context.Context) error {
 	if err := j.over(ctx); err != nil {
 		return err
@@ -166,13 +167,14 @@ func (j *Job) work(
 	_ = j.session.Hold(ctx, j.keys.leader(), l.token, func(held context.Context) error {
 		work, stop := until(held, l.told)
 		defer stop()
+		defer func() { // also where fn panics
+			if returned = held.Err() == nil || ctx.Err() != nil; returned {
+				l.giveUp(ErrYielded)
+			}
+		}()
 		fn(work, l.token)
-		returned = held.Err() == nil || ctx.Err() != nil
 		return nil
 	})
-	if returned {
-		l.giveUp(ErrYielded)
-	}
 	return returned
 }
 
@@ -246,7 +248,7 @@ func (j *Job) acquire(condition Op) *leadership {
 	ctx, stop := context.WithTimeout(j.life, lookInterval)
 	defer stop()
 	id := j.session.Member()
-	token, err := j.session.Commit(ctx, condition,
+	token, err := j.set(ctx, condition,
 		Op{Kind: Absent, Key: j.keys.prefix + "disabled/" + id},
 		Op{Kind: SetOwned, Key: j.keys.leader(), Value: []byte(id)})
 	j.refuse(err)

@@ -38,7 +38,8 @@ type Session interface {
 	// Commit makes the changes among ops where all conditions among them hold, all or
 	// none, each key changed once at most. The token is that of what was set, greater
 	// than each before it under that key. Where there is no majority to ask, it waits
-	// for one until ctx ends.
+	// for one until ctx ends. What is of unknown outcome is not made any more once a
+	// later commit of the session was answered.
 	Commit(ctx context.Context, ops ...Op) (member.Number, error)
 	// Hold runs fn with a context that ends with ctx, or when the record that this
 	// session set under key with token is no more its own to act on: before anybody

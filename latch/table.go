@@ -76,8 +76,9 @@ func (k keys) line(records []member.Record, members []string) []string {
 	return may
 }
 
-// passes reports whether what a commit was refused by may be over soon.
+// passes reports whether what a commit was refused by may be over soon. A member that was
+// cut off is active again when its leader has heard it; one that leaves is closed soon.
 func passes(err error) bool {
 	return errors.Is(err, cluster.ErrConflict) || errors.Is(err, cluster.ErrUnknownOutcome) ||
-		errors.Is(err, cluster.ErrBusy)
+		errors.Is(err, cluster.ErrBusy) || errors.Is(err, cluster.ErrNotActive)
 }

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -364,6 +366,60 @@ func TestL25CallerGoesWhileItGetsALatch(t *testing.T) {
 	}
 }
 
+// late is a Store that shows what was some time ago.
+type late struct {
+	latch.Store
+	mu   sync.Mutex
+	seen []sight
+}
+
+type sight struct {
+	at      time.Time
+	records []member.Record
+}
+
+const lateness = 50 * time.Millisecond
+
+func (l *late) Records(ctx context.Context, prefix string) ([]member.Record, error) {
+	all, err := l.Store.Records(ctx, "")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen = append(l.seen, sight{time.Now(), all})
+	var then []member.Record
+	for _, s := range l.seen {
+		if time.Since(s.at) >= lateness {
+			then = s.records
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(then), func(r member.Record) bool {
+		return !strings.HasPrefix(r.Key, prefix)
+	}), err
+}
+
+// TestL19CloseSeesNothingYet: Close leaves nothing behind, also where the member has not
+// seen what it has.
+func TestL19CloseSeesNothingYet(t *testing.T) {
+	for at := time.Duration(0); at < 2*lateness; at += lateness / 5 {
+		inMemory(t, func(t *testing.T, m *latch.Memory) {
+			a := open(t, &late{Store: slow{m.Store("a"), make(chan struct{}, 1)}}, "job", latch.Options{})
+			ctx, stop := context.WithTimeout(t.Context(), at)
+			defer stop()
+			_ = a.Do(ctx, "latch", func(ctx context.Context, _ member.Number) error {
+				<-ctx.Done()
+				return nil
+			})
+			if err := a.Close(t.Context()); err != nil {
+				t.Errorf("after %v: Close: %v", at, err)
+			}
+			time.Sleep(time.Second)
+			r, err := m.Store("b").Records(t.Context(), "latch/job/")
+			if err != nil || len(r) != 0 {
+				t.Errorf("after %v: left behind: %+v, %v", at, r, err)
+			}
+		})
+	}
+}
+
 // A leader looks for what is left, with no event that says so.
 func TestL29WorkIsLeftBehind(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *latch.Memory) {
@@ -459,6 +515,45 @@ func TestObserver(t *testing.T) {
 		closeJob(t, a)
 		if err := a.WhileLeader(t.Context(), nil); !errors.Is(err, latch.ErrClosed) {
 			t.Errorf("WhileLeader of a closed observer: got %v, want ErrClosed", err)
+		}
+	})
+}
+
+// Work that panics, or ends its goroutine, and work that abdicates by its own context, has
+// returned.
+func TestWorkThatDoesNotReturnYields(t *testing.T) {
+	inMemory(t, func(t *testing.T, m *latch.Memory) {
+		a, b := join(t, m, "a"), join(t, m, "b")
+		leads(t, b, false)
+		for i, end := range []func(context.Context){
+			func(context.Context) { panic("of the work") },
+			func(context.Context) { runtime.Goexit() },
+			func(ctx context.Context) {
+				if err := a.Abdicate(ctx); !errors.Is(err, latch.ErrYielded) {
+					t.Errorf("Abdicate: got %v, want the end of its context", err)
+				}
+			},
+		} {
+			var x Exclusive
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				defer func() { _ = recover() }()
+				_ = a.WhileLeader(ctx, func(ctx context.Context, _ member.Number) {
+					defer stop()
+					end(ctx)
+				})
+			}()
+			<-ended
+			at := time.Now()
+			w := work(t, &x, b)
+			if took := w.next(t).at.Sub(at); took > time.Second {
+				t.Errorf("case %d: another leads after %v", i, took)
+			}
+			w.stop()
+			<-w.done
+			becomesLeader(t, a)
 		}
 	})
 }

@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -19,6 +20,11 @@ import (
 // and with this run of the node: when that leaves, when its next run joins, or
 // LeaseTimeout after it was heard last.
 type Session struct {
+	// Lost, where it is set before the first Hold, says why a holding ends whose record
+	// was revoked or dropped, and gets all records as this node holds them then. Without
+	// it, and where it is nil, that is ErrNotHeld. It must not block.
+	Lost func(key string, now []member.Record) error
+
 	node *Node
 	id   uint64
 }
@@ -27,7 +33,7 @@ type Session struct {
 func (n *Node) Session() *Session {
 	var b [8]byte
 	rand.Read(b[:]) // never fails
-	return &Session{n, binary.BigEndian.Uint64(b[:])}
+	return &Session{node: n, id: binary.BigEndian.Uint64(b[:])}
 }
 
 // Owns reports whether a record belongs to this session, held or not.
@@ -44,7 +50,7 @@ func (s *Session) Hold(ctx context.Context, key string, token member.Number) (Ho
 	ctx, cancel := context.WithTimeoutCause(ctx, n.cfg.timings.LeaseTimeout, ErrNotHeld)
 	defer cancel()
 	for {
-		t, known, err := n.holdings.hold(ctx, n, key, token)
+		t, known, err := n.holdings.hold(ctx, s, key, token)
 		switch {
 		case err != nil:
 			return Holding{}, err
@@ -108,8 +114,8 @@ func (h Holding) Done() <-chan struct{} {
 }
 
 // Err is why the holding is over, nil while it is not: ErrLeaseEnded when the leader did
-// not extend it, ErrNotHeld when the record was revoked or dropped, ErrReleased, ErrLeft,
-// or ErrClosed.
+// not extend it, ErrNotHeld or what Session.Lost says when the record was revoked or
+// dropped, ErrReleased, ErrLeft, or ErrClosed.
 func (h Holding) Err() error { return Term{h.t}.Err() }
 
 // Do runs fn with a context that ends with ctx or with the holding, whose Err is then its
@@ -148,6 +154,7 @@ type holdings struct {
 
 type holding struct {
 	*tenure
+	of  *Session
 	key string
 	by  member.Number
 }
@@ -155,8 +162,9 @@ type holding struct {
 // hold begins a holding; nil where the node may not act on the record yet, and known is
 // whether it may come to that.
 func (hs *holdings) hold(
-	ctx context.Context, n *Node, key string, token member.Number,
+	ctx context.Context, s *Session, key string, token member.Number,
 ) (t *tenure, known bool, err error) {
+	n := s.node
 	err = n.do(ctx, func(now time.Time) (statemachine.Output, error) {
 		known = n.machine.Owns(key) == token
 		held, until := n.machine.Holds(now, key)
@@ -164,7 +172,7 @@ func (hs *holdings) hold(
 			t = &tenure{own: true, began: now, clock: n.clock, guard: n.terms.guard,
 				done: make(chan struct{})}
 			t.start(until)
-			return statemachine.Output{}, hs.add(holding{t, key, token})
+			return statemachine.Output{}, hs.add(holding{t, s, key, token})
 		}
 		return statemachine.Output{}, nil
 	})
@@ -211,9 +219,13 @@ func (hs *holdings) update(now time.Time, m *statemachine.Machine, changed bool)
 
 // whyLost is why a node may not act on a record any more.
 func whyLost(m *statemachine.Machine, h holding) error {
-	r, ok := m.Durable().Held.Records.Find(h.key)
+	now := m.Durable().Held.Records
+	r, ok := now.Find(h.key)
 	switch {
 	case !ok || r.Token != h.by || r.Revoked:
+		if h.of.Lost != nil {
+			return cmp.Or(h.of.Lost(h.key, now), ErrNotHeld)
+		}
 		return ErrNotHeld
 	case m.Owns(h.key) != h.by:
 		return ErrReleased

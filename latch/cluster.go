@@ -55,7 +55,11 @@ func (n node) Watch(ctx context.Context, prefix string) <-chan struct{} {
 	return changed
 }
 
-func (n node) Session() Session { return session{n.Node, n.Node.Session()} }
+func (n node) Session() Session {
+	s := session{n.Node, n.Node.Session()}
+	s.Lost = func(key string, now []member.Record) error { return lost(key, s.Member(), now) }
+	return s
+}
 
 type session struct {
 	node *cluster.Node

@@ -9,8 +9,9 @@ import (
 
 // Enable says whether a member may lead the job, and blocks until that is committed. It
 // stays so until somebody says otherwise, whether the member runs or not. One that leads
-// and is disabled loses the record in that very commit, also when it hangs; its contexts
-// end with cluster.ErrNotHeld before another member leads. Errors: the cause of ctx with
+// and is disabled loses the record in that very commit, also when it hangs; its context
+// ends with ErrDisabled before another member leads. One that disables itself gives the
+// lead up first. Errors: the cause of ctx with
 // cluster.ErrNoQuorum or cluster.ErrUnknownOutcome, ErrClosed.
 func (j *Job) Enable(ctx context.Context, member string, on bool) error {
 	key, err := j.keys.disabled(member)
@@ -27,6 +28,9 @@ func (j *Job) Enable(ctx context.Context, member string, on bool) error {
 		s, changed := j.look()
 		if j.keys.isEnabled(s.records, member) == on {
 			return nil
+		}
+		if !on && member == j.session.Member() && s.leads != nil {
+			j.stop(s.leads, ErrDisabled)
 		}
 		_, err := j.session.Commit(ctx, j.toggle(s, key, member, on)...)
 		if err == nil {

@@ -22,6 +22,8 @@ var (
 	// ErrYielded says that the member gave leadership up: the work returned, or
 	// somebody called Abdicate.
 	ErrYielded = errors.New("latch: leadership was given up")
+	// ErrDisabled says that somebody disabled the member, which led.
+	ErrDisabled = errors.New("latch: the member was disabled")
 	// ErrRunning says that WhileLeader of this job runs already.
 	ErrRunning = errors.New("latch: WhileLeader runs already")
 	// ErrObserver says that the job was opened by who never leads it.

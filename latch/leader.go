@@ -18,9 +18,10 @@ type leadership struct {
 	held   context.Context // ends before anybody else may lead
 	told   context.Context // ends when it is to be given up; its cause is why
 	giveUp context.CancelCauseFunc
-	work   chan struct{} // closed when the function of WhileLeader returned; nil for none
-	over   chan struct{} // closed when the record was dropped or lost, or err says why not
-	err    error         // of giving up; written before over is closed
+	work   chan struct{}           // closed when the function of WhileLeader returned; nil for none
+	end    context.CancelCauseFunc // of its context; nil for none
+	over   chan struct{}           // closed when the record was dropped or lost, or err says why not
+	err    error                   // of giving up; written before over is closed
 }
 
 func (l *leadership) isLive() bool {
@@ -107,8 +108,8 @@ func (j *Job) Abdicate(ctx context.Context) error {
 // job is closed; it returns why. Calls of fn are serial, and two of them share a token
 // where the lease lapsed for a while that no other member used. The context of fn ends
 // before anybody else can lead, and its cause is why: ErrYielded, ErrClosed, what ctx
-// ended by, or what the store says: cluster.ErrLeaseEnded, cluster.ErrLeft, or
-// cluster.ErrNotHeld where the member was disabled or the record was dropped.
+// ended by, ErrDisabled, or what the store says: cluster.ErrLeaseEnded, cluster.ErrLeft, or
+// cluster.ErrNotHeld where somebody dropped the record.
 //
 // When fn returns, the member gives up just the leadership of that call. Others that are
 // ready to lead come first; where none is, fn soon runs again.
@@ -140,6 +141,16 @@ func (j *Job) WhileLeader(
 	return j.over(ctx)
 }
 
+// stop gives a leadership up for a reason that its work learns before stop returns.
+func (j *Job) stop(l *leadership, why error) {
+	l.giveUp(why)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if l.end != nil {
+		l.end(why)
+	}
+}
+
 // setWorks reports whether it changed anything.
 func (j *Job) setWorks(works bool) bool {
 	j.mu.Lock()
@@ -165,8 +176,12 @@ func (j *Job) work(
 	defer close(done)
 	// An error says that it was lost, as the context did.
 	_ = j.session.Hold(ctx, j.keys.leader(), l.token, func(held context.Context) error {
-		work, stop := until(held, l.told)
-		defer stop()
+		work, end := context.WithCancelCause(held)
+		defer end(nil)
+		defer context.AfterFunc(l.told, func() { end(context.Cause(l.told)) })()
+		j.mu.Lock()
+		l.end = end
+		j.mu.Unlock()
 		defer func() { // also where fn panics
 			if returned = held.Err() == nil || ctx.Err() != nil; returned {
 				l.giveUp(ErrYielded)

@@ -229,9 +229,12 @@ func (s memorySession) commit(ops []Op) (member.Number, error) {
 		case Drop:
 			records.Drop(op.Key)
 		case Absent, Held:
-			continue
 		}
-		s.end(op.Key)
+	}
+	for _, op := range ops {
+		if op.Kind != Absent && op.Kind != Held {
+			s.end(op.Key, records)
+		}
 	}
 	s.set(records)
 	return next, nil
@@ -255,9 +258,9 @@ func (s memorySession) refuses(ops []Op) error {
 }
 
 // end ends the contexts under a key, before anybody else may set it.
-func (s memorySession) end(key string) {
+func (s memorySession) end(key string, now member.Records) {
 	for id, seat := range s.members {
-		why := cluster.ErrNotHeld
+		why := lost(key, id, now)
 		if id == s.id {
 			why = cluster.ErrReleased
 		}

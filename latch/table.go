@@ -63,6 +63,16 @@ func (k keys) isEnabled(records []member.Record, id string) bool {
 	return !off
 }
 
+// lost is why the context under a record of a member ends, when somebody revoked or
+// dropped that, and the records are as given.
+func lost(key, id string, now []member.Record) error {
+	job, kind, _ := strings.Cut(strings.TrimPrefix(key, KeyPrefix), "/")
+	if k, err := keysOf(job); err == nil && kind == "leader" && !k.isEnabled(now, id) {
+		return ErrDisabled
+	}
+	return cluster.ErrNotHeld
+}
+
 // line lists the members that may lead a job in the order in which they try to, another
 // one for each job, the same on every member that sees the same.
 func (k keys) line(records []member.Record, members []string) []string {

@@ -106,7 +106,7 @@ func TestL10HolderThatHangsIsDisabled(t *testing.T) {
 			!r.Revoked {
 			t.Error("the member is disabled, and its record not revoked")
 		}
-		first.ends(t, cluster.ErrNotHeld)
+		first.ends(t, latch.ErrDisabled)
 		if next := other.next(t); next.at.Sub(first.at) > lease {
 			t.Errorf("another led only after %v", next.at.Sub(first.at))
 		}
@@ -179,6 +179,24 @@ func TestL22BackAfterTheLease(t *testing.T) {
 	})
 }
 
+// The leader has not heard yet that the member is there again, and refuses what it asks.
+func TestL22AsksAsSoonAsItIsBack(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		f := w.followers()[0]
+		j := w.job(f)
+		for after := 4 * heartbeat; after < lease; after += heartbeat / 5 {
+			w.cut(f)
+			time.Sleep(after)
+			w.heal(f)
+			err := j.Do(t.Context(), "latch", func(context.Context, member.Number) error { return nil })
+			if err != nil {
+				t.Errorf("after a cut of %v: %v", after, err)
+			}
+			time.Sleep(lease)
+		}
+	})
+}
+
 func TestL23EveryEndHasAReason(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		var x Exclusive
@@ -191,6 +209,17 @@ func TestL23EveryEndHasAReason(t *testing.T) {
 		}
 		led.ends(t, cluster.ErrNotHeld)
 		led = holder.next(t)
+		looks := open(t, latch.Cluster(w.nodes[f[1]]), "job", latch.Options{Observer: true})
+		for _, by := range []*latch.Job{a, looks} { // itself, and another one
+			if err := by.Enable(t.Context(), address(f[0]).String(), false); err != nil {
+				t.Fatal(err)
+			}
+			led.ends(t, latch.ErrDisabled)
+			if err := by.Enable(t.Context(), address(f[0]).String(), true); err != nil {
+				t.Fatal(err)
+			}
+			led = holder.next(t)
+		}
 		if err := a.Abdicate(t.Context()); err != nil {
 			t.Fatal(err)
 		}

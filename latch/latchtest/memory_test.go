@@ -117,7 +117,7 @@ func TestL12Enabled(t *testing.T) {
 		isLed(t, b, "a")
 		enable(t, b, "b", false)
 		enable(t, b, "a", false)
-		led.ends(t, cluster.ErrNotHeld)
+		led.ends(t, latch.ErrDisabled)
 		time.Sleep(10 * time.Second)
 		if _, _, err := b.Leader(t.Context()); !errors.Is(err, cluster.ErrAbsent) {
 			t.Errorf("Leader: got %v, want ErrAbsent", err)

@@ -28,6 +28,8 @@ type world struct {
 	nodes  []*cluster.Node
 	stores []*store.Memory
 	clocks []*clock
+	// between puts faults between a node and the network; nil for none.
+	between func(transport.Network) transport.Network
 }
 
 // clock is that of a node, which stands still while it is shut, and the node with it.
@@ -84,8 +86,17 @@ func newWorld(t *testing.T, size int) *world {
 // inWorld runs a test with size nodes that have formed a cluster.
 func inWorld(t *testing.T, size int, test func(*testing.T, *world)) {
 	t.Helper()
+	inWorldWith(t, size, nil, test)
+}
+
+func inWorldWith(
+	t *testing.T, size int, between func(transport.Network) transport.Network,
+	test func(*testing.T, *world),
+) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, size)
+		w.between = between
 		var all sync.WaitGroup
 		for i := range w.nodes {
 			all.Go(func() { w.start(i) })
@@ -110,7 +121,16 @@ func (w *world) start(i int) {
 	for s := range w.nodes {
 		cfg.Seeds = append(cfg.Seeds, address(s).String())
 	}
-	listen := func(c transport.Config) (*transport.Mesh, error) { return w.net.Listen(address(i), c) }
+	listen := func(c transport.Config) (*transport.Mesh, error) {
+		if w.between == nil {
+			return w.net.Listen(address(i), c)
+		}
+		e, err := w.net.Endpoint(address(i))
+		if err != nil {
+			return nil, err
+		}
+		return transport.NewMesh(w.between(e), c)
+	}
 	n, err := cluster.Start(w.t.Context(), cfg, cluster.WithTransport(listen),
 		cluster.WithStore(w.stores[i]), cluster.WithClock(w.clocks[i].now),
 		cluster.WithLogger(zerolog.Nop()))

@@ -58,6 +58,15 @@ func (n *Network) Listen(at member.Address, cfg transport.Config) (*transport.Me
 	return m, nil
 }
 
+// Endpoint is what Listen makes the transport of, for who puts faults between the two.
+func (n *Network) Endpoint(at member.Address) (transport.Network, error) {
+	e, err := n.listen(at)
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
 func (n *Network) listen(at member.Address) (*endpoint, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/paxos"
 )
 
 // Runs that were written for one planted bug each (package mutants): seeds do not
@@ -265,4 +266,52 @@ func TestOnlyItsOwnLeaderFreesAFollower(t *testing.T) {
 	c.CutOneWay(follower, leader)
 	c.RunFor(tm.LeaseTimeout)
 	sound(t, c)
+}
+
+// TestAForgottenClusterStaysForgotten: protocol.md section 3. Four of five forget their
+// cluster and found another one, led by the same address. The fifth was left out, and
+// comes back with more of that version than the leader made: it must not stay the newest
+// state, since its voters are gone for good.
+func TestAForgottenClusterStaysForgotten(t *testing.T) {
+	s := steady(5)
+	s.Seeds = []int{0, 1, 2}
+	c := formed(t, s)
+	for range 3 { // revisions
+		c.Crash(0)
+		c.RunFor(2 * s.Timings.HeartbeatTimeout)
+		c.Start(0)
+		c.RunFor(s.Timings.LeaderTimeout)
+	}
+	sound(t, c)
+	old := c.Durable(4).Held
+	for i := range c.procs {
+		c.Crash(i)
+		if i != 4 {
+			c.procs[i].store = paxos.Durable{}
+		}
+	}
+	// It judges one cluster, and here begins another.
+	check := newChecker(s.Size, c.check.seeds, len(c.procs))
+	check.timeout, check.ttl = c.check.timeout, c.check.ttl
+	c.check, c.register = check, register{}
+	for i := range 4 {
+		c.Start(i)
+	}
+	c.RunFor(s.Timings.TTLTimeout)
+	leader := c.Leader()
+	if leader < 0 {
+		t.Fatalf("no other cluster%s", c.Describe())
+	}
+	if now := c.Durable(leader).Held; now.Leader != old.Leader || now.Version != old.Version ||
+		!now.Number.Less(old.Number) {
+		t.Fatalf("it holds %v of %v, want less than %v of the same leader %v",
+			now.Number, now.Leader, old.Number, old.Leader)
+	}
+	c.Start(4)
+	settled := c.RunUntil(s.Timings.TTLTimeout, c.Settled)
+	sound(t, c)
+	if !settled {
+		t.Fatalf("L2 at %v: n5 has no place %v after its start%s",
+			c.Now(), s.Timings.TTLTimeout, c.Describe())
+	}
 }

@@ -81,4 +81,24 @@ var members = []Mutant{
 			New:  "case known:",
 		}},
 	},
+	{
+		Name: "forgotten-state-kept",
+		Rule: "3: a leader refuses a joiner that holds more of its version than it made",
+		Edits: []Edit{{
+			File: "statemachine/admission.go",
+			Old:  "case !m.mayChange(), m.role == member.Leading && m.state().Number.Less(j.held):",
+			New:  "case !m.mayChange():",
+		}},
+		Test: "TestAForgottenClusterStaysForgotten",
+	},
+	{
+		Name: "forgotten-state-not-exceeded",
+		Rule: "3: it has itself elected to a later version, in which the other state is the older one",
+		Edits: []Edit{{
+			File: "statemachine/admission.go",
+			Old:  "\t\treturn held.Version + 1\n",
+			New:  "\t\treturn held.Version\n",
+		}},
+		Test: "TestAForgottenClusterStaysForgotten",
+	},
 }

@@ -162,6 +162,39 @@ func TestIdle(t *testing.T) {
 	}
 }
 
+func TestJobs(t *testing.T) {
+	rows, _ := measured(t, "jobs", 1, func(o *Options) { o.Sizes, o.Jobs = []int{3}, 20 })
+	positive(t, rows[0], "ms")
+	if n, ok := rows[0]["commits_per_job"].(float64); !ok || n < 1 {
+		t.Errorf("got %v, want a commit for each job", rows[0])
+	}
+}
+
+// TestHolder wants no other to lead before the lease of one that was cut off is over.
+func TestHolder(t *testing.T) {
+	rows, _ := measured(t, "holder", 2, func(*Options) {})
+	for i, how := range []string{Kill, Cut} {
+		positive(t, rows[i], "ms", "gap_ms")
+		if ms, ok := rows[i]["ms"].(float64); !ok || ms < 800 || rows[i]["how"] != how {
+			t.Errorf("row %d: %v, want %s, and the lease less a heartbeat at least", i, rows[i], how)
+		}
+	}
+}
+
+func TestLocks(t *testing.T) {
+	rows, _ := measured(t, "locks", 1, func(o *Options) {
+		o.For, o.Workers = 200*time.Millisecond, []int{4}
+	})
+	positive(t, rows[0], "locks_s", "p50_us", "p99_us")
+}
+
+func TestGroup(t *testing.T) {
+	rows, _ := measured(t, "group", 2, func(*Options) {})
+	for _, r := range rows {
+		positive(t, r, "ms")
+	}
+}
+
 // TestLoss wants an event that never came to be an error, not a lower rate.
 func TestLoss(t *testing.T) {
 	ps, _, err := form(t.Context(), smallest(t, "oneway"), 3)

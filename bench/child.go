@@ -17,12 +17,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 )
 
-// childVariable holds the configuration of a node, and makes this program one.
+// childVariable holds the setup of a node, and makes this program one.
 const childVariable = "ATHENA_BENCH_NODE"
+
+// setup is what a node starts with.
+type setup struct {
+	Config cluster.Config
+	Cuts   bool // it can be cut off from others
+}
 
 // sight is what a node sees, and since when, in nanoseconds of CLOCK_MONOTONIC.
 type sight struct {
@@ -38,16 +45,20 @@ func (s sight) equal(other sight) bool {
 		slices.Equal(s.Lost, other.Lost)
 }
 
-// line is what a node says: one of the two.
+// line is what a node says: one of these.
 type line struct {
-	Sight  *sight  `json:",omitempty"`
-	Answer *answer `json:",omitempty"`
+	Sight     *sight     `json:",omitempty"`
+	Answer    *answer    `json:",omitempty"`
+	Holding   *holding   `json:",omitempty"`
+	Following *following `json:",omitempty"`
 }
 
 // child is a node.
 type child struct {
-	node *cluster.Node
-	load load
+	node   *cluster.Node
+	groups *election.Groups
+	cutter cutter
+	load   load
 
 	mu  sync.Mutex // of out
 	out *json.Encoder
@@ -61,17 +72,17 @@ func Child() (is bool, err error) {
 	if !is {
 		return false, nil
 	}
-	var cfg cluster.Config
-	if err := json.Unmarshal([]byte(text), &cfg); err != nil {
+	var s setup
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		return true, err
 	}
 	c := &child{out: json.NewEncoder(os.Stdout)}
-	return true, c.run(cfg)
+	return true, c.run(s)
 }
 
 // run says that the node is ready, waits for a line, begins, says each sight, and
 // obeys each order. It ends with its standard input.
-func (c *child) run(cfg cluster.Config) error {
+func (c *child) run(s setup) error {
 	if err := c.say(line{Sight: &sight{At: monotonic()}}); err != nil {
 		return err
 	}
@@ -79,13 +90,19 @@ func (c *child) run(cfg cluster.Config) error {
 	if _, err := in.ReadString('\n'); err != nil {
 		return nil // never told to begin
 	}
+	cfg := s.Config
 	cfg.Receiver = receiver.NewMux()
+	c.groups = election.NewGroups(cfg.Receiver)
 	receiver.Handle(cfg.Receiver, count[Load](&c.load))
 	receiver.Handle(cfg.Receiver, count[OwnLoad](&c.load))
 	receiver.HandleRequest(cfg.Receiver, echo[Call])
 	receiver.HandleRequest(cfg.Receiver, echo[OwnCall])
 	receiver.HandleStream(cfg.Receiver, bulkName, c.load.absorb)
-	node, err := cluster.Start(context.Background(), cfg)
+	var opts []cluster.Option
+	if s.Cuts {
+		opts = append(opts, cluster.WithSocket(c.cutter.open))
+	}
+	node, err := cluster.Start(context.Background(), cfg, opts...)
 	if err != nil {
 		return err
 	}
@@ -139,10 +156,42 @@ func (c *child) obey(in io.Reader) {
 		if first {
 			go c.load.watch()
 		}
-		a := c.load.do(c.node, o)
+		a := c.do(o)
 		if err := c.say(line{Answer: &a}); err != nil {
 			os.Exit(1)
 		}
+	}
+}
+
+// do carries out one order.
+func (c *child) do(o order) (a answer) {
+	var err error
+	switch o.Do {
+	case doJobs:
+		a.Count, a.At = c.jobs(o.Count)
+	case doHold:
+		err = c.hold()
+	case doLocks:
+		a, err = c.locks(o)
+	case doGroup:
+		err = c.group()
+	case doCut:
+		c.cutter.set(o.Cut)
+	default:
+		return c.load.do(c.node, o)
+	}
+	if err != nil {
+		a.Fault = err.Error()
+	}
+	return a
+}
+
+// fail ends the process, and with that the measurement, where something went wrong
+// beside an order.
+func (c *child) fail(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
 	}
 }
 

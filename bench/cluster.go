@@ -21,8 +21,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/athena-go/athena/cluster"
 )
 
 // maxLineBytes bounds a line of a node.
@@ -42,9 +40,11 @@ type process struct {
 	ended   chan struct{} // closed then
 
 	// Guarded by the lock of its processes.
-	ready bool
-	dead  bool // killed or stopped by the measurement, or ended by itself
-	sees  sight
+	ready   bool
+	held    holding   // the newest
+	follows following // the newest
+	dead    bool      // killed or stopped by the measurement, or ended by itself
+	sees    sight
 }
 
 // processes are the nodes of one cluster.
@@ -87,7 +87,7 @@ func (ps *processes) start(ctx context.Context, o Options, n int) error {
 	rand.Read(cfg.Secret) // never fails
 	for i, a := range addresses {
 		cfg.Addr, cfg.DataDir = a, filepath.Join(ps.dir, strconv.Itoa(i+1))
-		if err := ps.add(cfg); err != nil {
+		if err := ps.add(setup{cfg, o.cuts}); err != nil {
 			return err
 		}
 	}
@@ -116,8 +116,8 @@ func freeAddresses(n int) ([]string, error) {
 	return all, nil
 }
 
-func (ps *processes) add(cfg cluster.Config) error {
-	text, err := json.Marshal(cfg)
+func (ps *processes) add(s setup) error {
+	text, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (ps *processes) add(cfg cluster.Config) error {
 	cmd.Env = append(os.Environ(), childVariable+"="+string(text))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	p := &process{
-		cmd: cmd, address: cfg.Addr,
+		cmd: cmd, address: s.Config.Addr,
 		answers: make(chan answer, 1), ended: make(chan struct{}),
 	}
 	if p.in, err = cmd.StdinPipe(); err != nil {
@@ -153,6 +153,10 @@ func (ps *processes) follow(p *process, out io.Reader) {
 		case err != nil:
 		case l.Sight != nil:
 			ps.change(func() { p.ready, p.sees = true, *l.Sight })
+		case l.Holding != nil:
+			ps.change(func() { p.held = *l.Holding })
+		case l.Following != nil:
+			ps.change(func() { p.follows = *l.Following })
 		case l.Answer != nil:
 			p.answers <- *l.Answer
 		}

@@ -68,7 +68,8 @@ type order struct {
 	Workers int
 	For     time.Duration
 	Count   int64
-	Own     bool // the events are OwnLoad, the requests OwnCall
+	Own     bool     // the events are OwnLoad, the requests OwnCall
+	Cut     []string // addresses
 }
 
 // event is what is sent.

@@ -13,6 +13,8 @@ import (
 const (
 	Kill = "kill"
 	Stop = "stop"
+	// Cut is no death: the process lives, and reaches nobody. Of the measurement holder.
+	Cut = "cut"
 )
 
 // Options are the settings of a measurement.
@@ -20,7 +22,8 @@ type Options struct {
 	Sizes        []int         // of clusters, each measured by itself
 	Seeds        int           // how many nodes of each, 0 for all
 	Reps         int           // repetitions of each case
-	Signals      []string      // how a process dies: Kill, Stop
+	Signals      []string      // how a process dies: Kill, Stop; Cut
+	Jobs         int           // that all nodes open
 	PayloadBytes []int         // of an event
 	Workers      []int         // goroutines that send side by side
 	OwnEncoding  bool          // events encode themselves, without reflection
@@ -29,6 +32,8 @@ type Options struct {
 	Out          string        // file for the rows; what it had is replaced
 	JSON         bool          // print the rows, as the file has them, in place of tables
 	Config       cluster.Config
+
+	cuts bool // nodes can be cut off from each other
 }
 
 // A Measurement is a thing to measure.
@@ -67,6 +72,15 @@ func Measurements() []Measurement {
 		{"broadcast", "events from one member to all others", 2,
 			Options{Sizes: []int{5}, Reps: 5, PayloadBytes: []int{1 << 10},
 				Workers: []int{1, 16}, For: time.Second, Config: lan}},
+		{"jobs", "all nodes open the same jobs at once, until each sees all of them led", 1,
+			Options{Sizes: []int{5}, Reps: 5, Jobs: 1000, Config: lan}},
+		{"holder", "the node that leads a job dies or is cut off, until another leads it", 3,
+			Options{Sizes: []int{5}, Reps: 50, Signals: []string{Kill, Cut}, Config: lan}},
+		{"locks", "records taken and dropped by all nodes, each client one of its own", 3,
+			Options{Sizes: []int{5}, Reps: 3, Workers: []int{10, 200}, For: 4 * time.Second,
+				Config: lan}},
+		{"group", "election by Lowest at a fifth of its default times: the leader dies, parts meet", 4,
+			Options{Sizes: []int{5}, Reps: 20, Config: lan}},
 		{"idle", "processor and memory of nodes with nothing to do", 1,
 			Options{Sizes: []int{5}, Reps: 1, For: 10 * time.Second, Config: lan}},
 	}

@@ -21,6 +21,10 @@ var measures = map[string]func(context.Context, Options, *recorder) error{
 	"broadcast": broadcast,
 	"request":   request,
 	"stream":    stream,
+	"jobs":      jobs,
+	"holder":    holder,
+	"locks":     locks,
+	"group":     group,
 	"idle":      idle,
 }
 

@@ -50,8 +50,9 @@ func Drop(key string) Op {
 // whatever comes of it; see Session.Hold for what it has set.
 //
 // Errors: ErrConflict, ErrOwned, ErrTooLarge (limits of member.Record,
-// message.MaxChanges, or the table is full), ErrBusy, ErrNotActive, ErrNoQuorum with the
-// cause of ctx, ErrClosed. These say that nothing was changed. ErrUnknownOutcome says
+// message.MaxChanges, or the table is full), ErrBusy (the leader has too much to do, or ctx
+// ended while 128 other requests of this node were under way), ErrNotActive, ErrNoQuorum
+// with the cause of ctx, ErrClosed. These say that nothing was changed. ErrUnknownOutcome says
 // that the leader was lost, or did not answer within LeaderTimeout, or that ctx ended
 // meanwhile: look at the records, and ask again under the same conditions.
 func (n *Node) Commit(ctx context.Context, ops ...Op) (member.Number, error) {
@@ -84,10 +85,22 @@ func requestOf(ops []Op) (r message.RecordRequest) {
 	return r
 }
 
-// ask hands a request to the machine and waits for its answer.
+// maxAsking bounds the requests of this node that are under way at once; others wait. A
+// leader that gets more than it can take would be lost by its heartbeats.
+const maxAsking = 128
+
+// ask hands a request to the machine, when few are under way, and waits for its answer.
 func (n *Node) ask(
 	ctx context.Context, r message.RecordRequest,
 ) (message.RecordResponse, error) {
+	select {
+	case n.asking <- struct{}{}:
+		defer func() { <-n.asking }()
+	case <-ctx.Done():
+		return message.RecordResponse{}, fmt.Errorf("%w: %w", ErrBusy, context.Cause(ctx))
+	case <-n.quit:
+		return message.RecordResponse{}, n.cause
+	}
 	answer := make(chan message.RecordResponse, 1)
 	err := n.do(ctx, func(now time.Time) (statemachine.Output, error) {
 		n.asked.id++

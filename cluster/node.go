@@ -53,6 +53,7 @@ type Node struct {
 	table    table
 	holdings holdings
 	asked    asked
+	asking   chan struct{} // an entry for each request of asked
 	hub      hub
 	heard    notes
 	meter    meter

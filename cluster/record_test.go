@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -252,6 +253,47 @@ func TestCommitOfUnknownOutcome(t *testing.T) {
 		if _, err := a.Commit(t.Context(), Set("k", nil, nil)); !errors.Is(err, ErrClosed) {
 			t.Errorf("got %v, want ErrClosed", err)
 		}
+	})
+}
+
+// More requests than may be under way wait, and those that wait for too long ask nothing.
+func TestCommitWaitsForItsTurn(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		a, leader := w.followers()[0], w.leader()
+		w.cut(leader) // it is not noticed yet
+		short, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer stop()
+		failed := make(chan error, 3*maxAsking)
+		for i := range 3 * maxAsking {
+			go func() {
+				_, err := a.Commit(short, Absent(fmt.Sprint(i)), Set(fmt.Sprint(i), nil, nil))
+				failed <- err
+			}()
+		}
+		var asked, waited int
+		for range 3 * maxAsking {
+			switch err := <-failed; {
+			case errors.Is(err, ErrUnknownOutcome):
+				asked++
+			case errors.Is(err, ErrBusy) && errors.Is(err, context.DeadlineExceeded):
+				waited++
+			default:
+				t.Fatal(err)
+			}
+		}
+		if asked != maxAsking || waited != 2*maxAsking {
+			t.Errorf("%d were asked and %d waited, want %d and the rest", asked, waited, maxAsking)
+		}
+		w.heal(leader)
+		var all sync.WaitGroup
+		for i := range 3 * maxAsking {
+			all.Go(func() {
+				if _, err := a.Commit(t.Context(), Set(fmt.Sprint(i), nil, nil)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
 	})
 }
 

@@ -52,12 +52,13 @@ func Start(ctx context.Context, cfg Config, opts ...Option) (*Node, error) {
 // closed when it fails.
 func open(ctx context.Context, cfg Config, o options) (*Node, error) {
 	n := &Node{
-		mux:   cfg.Receiver,
-		log:   o.logger,
-		clock: o.clock,
-		store: o.store,
-		inbox: make(chan arrival, inboxLength),
-		large: make(chan struct{}, maxLarge),
+		mux:    cfg.Receiver,
+		log:    o.logger,
+		clock:  o.clock,
+		store:  o.store,
+		inbox:  make(chan arrival, inboxLength),
+		large:  make(chan struct{}, maxLarge),
+		asking: make(chan struct{}, maxAsking),
 
 		refusals: make(chan statemachine.Probe),
 		calls:    make(chan call),

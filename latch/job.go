@@ -34,8 +34,11 @@ const (
 	// lookInterval is how often a job looks at its records without being told that
 	// they changed, and how long it waits after a refusal.
 	lookInterval = time.Second
-	// turnInterval is how much longer each next member leaves a job to those before it.
-	turnInterval = 100 * time.Millisecond
+	// turnInterval is how much longer each next member leaves a job to those before it,
+	// and startInterval that until it has seen a leader of the job: where a thousand jobs
+	// start at once, a commit takes its time.
+	turnInterval  = 100 * time.Millisecond
+	startInterval = 500 * time.Millisecond
 )
 
 // Options say how a member opens a job.

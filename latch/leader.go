@@ -198,9 +198,13 @@ func (j *Job) work(
 func (j *Job) contend() {
 	var given member.Number // the leadership that was given up last
 	var q queue
+	turn := startInterval
 	for j.life.Err() == nil {
 		s, changed := j.look()
 		r, taken := find(s.records, j.keys.leader())
+		if taken {
+			turn = turnInterval
+		}
 		again := lookInterval
 		switch {
 		case taken && r.Token == given && j.session.Owns(r):
@@ -216,7 +220,7 @@ func (j *Job) contend() {
 		case !j.keys.isEnabled(s.records, j.session.Member()):
 			q = queue{}
 		default:
-			if again = q.wait(j, s); again <= 0 {
+			if again = q.wait(j, s, turn); again <= 0 {
 				given, q = j.after(j.acquire(Op{Kind: Absent, Key: j.keys.leader()}), given, q)
 				again = lookInterval
 			}
@@ -245,7 +249,7 @@ type queue struct {
 
 // wait is how long others come first: each member tries at a time of its own, those that
 // come later only where those before them do not.
-func (q *queue) wait(j *Job, s sight) time.Duration {
+func (q *queue) wait(j *Job, s sight, turn time.Duration) time.Duration {
 	if q.since.IsZero() {
 		q.since = time.Now()
 	}
@@ -254,7 +258,7 @@ func (q *queue) wait(j *Job, s sight) time.Duration {
 	if rank < 0 || q.last {
 		rank = len(line)
 	}
-	return time.Until(q.since.Add(time.Duration(rank) * turnInterval))
+	return time.Until(q.since.Add(time.Duration(rank) * turn))
 }
 
 // acquire sets the record under a condition and leads, where this member is enabled in

@@ -17,6 +17,7 @@ import (
 
 	"github.com/athena-go/athena/bench"
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/member"
 )
 
 const (
@@ -69,7 +70,7 @@ func newMeasurement(m bench.Measurement) *cobra.Command {
 				return err
 			}
 			o.JSON = output == "json"
-			if err := checkBench(o, m.Least, cmd.Flags()); err != nil {
+			if err := checkBench(o, m, cmd.Flags()); err != nil {
 				return usageError{err}
 			}
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -83,13 +84,18 @@ func newMeasurement(m bench.Measurement) *cobra.Command {
 	f.IntVar(&o.Reps, "reps", o.Reps, "repetitions of each case")
 	if len(o.Signals) > 0 {
 		f.StringSliceVar(&o.Signals, "signals", o.Signals,
-			"how a process dies: kill, stop (as a host that hangs) or both")
+			"how a process dies: "+strings.Join(m.Defaults.Signals, ", ")+"; or several")
 	}
 	if len(o.PayloadBytes) > 0 {
 		f.IntSliceVar(&o.PayloadBytes, "payload-bytes", o.PayloadBytes, "sizes of the payload")
 		f.BoolVar(&o.OwnEncoding, "own-encoding", o.OwnEncoding,
 			"events encode themselves (AppendBinary), without reflection")
-		f.IntSliceVar(&o.Workers, "workers", o.Workers, "numbers of goroutines that send side by side")
+	}
+	if len(o.Workers) > 0 {
+		f.IntSliceVar(&o.Workers, "workers", o.Workers, "numbers of goroutines that work side by side")
+	}
+	if o.Jobs > 0 {
+		f.IntVar(&o.Jobs, "jobs", o.Jobs, "how many jobs")
 	}
 	if o.For > 0 {
 		f.DurationVar(&o.For, "for", o.For, "how long each case is measured")
@@ -106,7 +112,7 @@ func newMeasurement(m bench.Measurement) *cobra.Command {
 }
 
 // checkBench says what is wrong with settings in the words of the flags.
-func checkBench(o bench.Options, least int, f *pflag.FlagSet) error {
+func checkBench(o bench.Options, m bench.Measurement, f *pflag.FlagSet) error {
 	var faults []error
 	check := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -119,19 +125,27 @@ func checkBench(o bench.Options, least int, f *pflag.FlagSet) error {
 			check(v >= low && v <= high, "--%s %d: must be between %d and %d", flag, v, low, high)
 		}
 	}
-	within("size", o.Sizes, least, cluster.MaxSize)
+	within("size", o.Sizes, m.Least, cluster.MaxSize)
 	within("seeds", []int{o.Seeds}, 0, cluster.MaxSize)
 	check(o.Reps >= 1, "--reps %d: must be at least 1", o.Reps)
 	if f.Lookup("signals") != nil {
-		check(len(o.Signals) > 0, "--signals: must be kill, stop or kill,stop")
-	}
-	for _, s := range o.Signals {
-		check(slices.Contains([]string{bench.Kill, bench.Stop}, s),
-			"--signals %q: must be kill, stop or kill,stop", s)
+		ways := strings.Join(m.Defaults.Signals, " or ")
+		check(len(o.Signals) > 0, "--signals: must have some of: %s", ways)
+		for _, s := range o.Signals {
+			check(slices.Contains(m.Defaults.Signals, s), "--signals %q: must be %s", s, ways)
+		}
 	}
 	if f.Lookup("payload-bytes") != nil {
 		within("payload-bytes", o.PayloadBytes, 0, maxPayloadBytes)
+	}
+	switch {
+	case f.Lookup("payload-bytes") != nil:
 		within("workers", o.Workers, 1, maxWorkers)
+	case f.Lookup("workers") != nil: // of all nodes together
+		within("workers", o.Workers, 1, maxWorkers*m.Least)
+	}
+	if f.Lookup("jobs") != nil {
+		within("jobs", []int{o.Jobs}, 1, member.MaxRecords)
 	}
 	if f.Lookup("for") != nil {
 		check(o.For > 0, "--for %v: must be above 0", o.For)

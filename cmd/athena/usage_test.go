@@ -255,7 +255,7 @@ func TestUsage(t *testing.T) {
 			[]string{"--size 1: must be between 2 and 255", "--reps 0", "--for 0s", "--payload-bytes -1",
 				"--workers 9999", "--seeds -1", "--lease-timeout -1s"}},
 		{"deaths to measure", []string{"bench", "detection", "--signals", "kill,term", "--size", "2"},
-			[]string{`--signals "term": must be kill, stop or kill,stop`, "--size 2"}},
+			[]string{`--signals "term": must be kill or stop`, "--size 2"}},
 		{"no use for a flag", []string{"bench", "formation", "--signals", "kill"},
 			[]string{"--signals", "athena bench formation --help"}},
 	})

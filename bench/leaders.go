@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/athena-go/athena/member"
+)
+
+var errTwoHold = errors.New("two nodes led one job at once, or by tokens that do not grow")
+
+// askAll gives an order to all nodes at once.
+func (ps *processes) askAll(ctx context.Context, o order) ([]answer, error) {
+	answers, faults := make([]answer, len(ps.all)), make([]error, len(ps.all))
+	var asked sync.WaitGroup
+	for i, p := range ps.all {
+		asked.Go(func() { answers[i], faults[i] = p.ask(ctx, o) })
+	}
+	asked.Wait()
+	return answers, errors.Join(faults...)
+}
+
+// jobs lets all nodes of a cluster open the same jobs at once, and waits until each sees
+// all of them led.
+func jobs(ctx context.Context, o Options, rec *recorder) error {
+	err := each(o, func(n, rep int) error {
+		ps, _, err := settled(ctx, o, n)
+		if err != nil {
+			return err
+		}
+		defer ps.close()
+		began := monotonic()
+		answers, err := ps.askAll(ctx, order{Do: doJobs, Count: int64(o.Jobs)})
+		r := row{"n": n, "rep": rep, "jobs": o.Jobs}
+		if err == nil {
+			var commits, last int64
+			for _, a := range answers {
+				commits, last = commits+a.Count, max(last, a.At)
+			}
+			r["ms"], r["commits_per_job"] = milliseconds(last-began), float64(commits)/float64(o.Jobs)
+		}
+		return rec.result(r, err)
+	})
+	if err != nil {
+		return err
+	}
+	return errors.Join(rec.table("ms", "n", "jobs"), rec.table("commits_per_job", "n", "jobs"))
+}
+
+// locks lets all nodes take and drop records for a while, each goroutine one of its own.
+func locks(ctx context.Context, o Options, rec *recorder) error {
+	err := each(o, func(n, rep int) error {
+		ps, _, err := settled(ctx, o, n)
+		if err != nil {
+			return err
+		}
+		defer ps.close()
+		for _, workers := range o.Workers {
+			ask := order{Do: doLocks, Workers: max(workers/n, 1), For: o.For}
+			answers, err := ps.askAll(ctx, ask)
+			if err != nil {
+				return err
+			}
+			r := row{"n": n, "rep": rep, "clients": ask.Workers * n}
+			var rate float64
+			for _, a := range answers {
+				rate += float64(a.Count) / time.Duration(a.End-a.At).Seconds()
+			}
+			r["locks_s"], r["p50_us"], r["p99_us"] = rate, answers[0].P50, answers[0].P99
+			if err := rec.put(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for _, column := range []string{"locks_s", "p50_us", "p99_us"} {
+		if err == nil {
+			err = rec.table(column, "n", "clients")
+		}
+	}
+	return err
+}
+
+// holder lets the node that leads a job die, or cuts it off, and waits until another one
+// leads that.
+func holder(ctx context.Context, o Options, rec *recorder) error {
+	err := each(o, func(n, rep int) error {
+		for _, how := range o.Signals {
+			r, err := holderOnce(ctx, o, n, how)
+			if err != nil {
+				r = row{}
+			}
+			r["n"], r["how"], r["rep"] = n, how, rep
+			if err := rec.result(r, err); err != nil {
+				return fmt.Errorf("%s: %w", how, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return errors.Join(rec.table("ms", "n", "how", "leads"), rec.table("gap_ms", "n", "how", "leads"))
+}
+
+// holderOnce measures from the death to the begin of the next leadership, and from the end
+// of the last one, which for who is killed is its death.
+func holderOnce(ctx context.Context, o Options, n int, how string) (row, error) {
+	o.cuts = true
+	ps, _, err := settled(ctx, o, n)
+	if err != nil {
+		return nil, err
+	}
+	defer ps.close()
+	if _, err := ps.askAll(ctx, order{Do: doHold}); err != nil {
+		return nil, err
+	}
+	old, err := ps.awaitHolder(ctx, member.Number{})
+	if err != nil {
+		return nil, err
+	}
+	if err := rest(ctx, settle+rand.N(settleSpread)); err != nil {
+		return nil, err
+	}
+	leads := "job"
+	if ps.leader() == old {
+		leads = "job and cluster"
+	}
+	died := monotonic()
+	if how == Cut {
+		err = ps.cut(ctx, []*process{old}, true)
+	} else {
+		died, err = ps.die(old, syscall.SIGKILL)
+	}
+	if err != nil {
+		return nil, err
+	}
+	first := old.held
+	next, err := ps.awaitHolder(ctx, first.Token)
+	if err != nil {
+		return nil, err
+	}
+	ended := died
+	if how == Cut { // it may say so later than another begins
+		_, err := ps.wait(ctx, func() bool { ended = old.held.Ended; return ended != 0 })
+		if err != nil {
+			return nil, fmt.Errorf("the end of the last leadership: %w", err)
+		}
+	}
+	if next.held.Began < ended {
+		return nil, fmt.Errorf("%w: %+v, then %+v", errTwoHold, old.held, next.held)
+	}
+	return row{
+		"leads": leads, "ms": milliseconds(next.held.Began - died),
+		"gap_ms": milliseconds(next.held.Began - ended),
+	}, nil
+}
+
+// awaitHolder waits for a node that leads the job by a token above another.
+func (ps *processes) awaitHolder(
+	ctx context.Context, above member.Number,
+) (leader *process, err error) {
+	_, err = ps.wait(ctx, func() bool {
+		for _, p := range ps.all {
+			if !p.dead && p.held.Ended == 0 && above.Less(p.held.Token) {
+				leader = p
+			}
+		}
+		return leader != nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("a leader of the job by more than %v: %w", above, err)
+	}
+	return leader, nil
+}
+
+// cut cuts some nodes off from the others, or heals that.
+func (ps *processes) cut(ctx context.Context, some []*process, is bool) error {
+	part := map[*process]bool{}
+	for _, p := range some {
+		part[p] = true
+	}
+	faults := make([]error, len(ps.all))
+	var asked sync.WaitGroup
+	for i, p := range ps.all {
+		o := order{Do: doCut}
+		for _, other := range ps.all {
+			if is && part[p] != part[other] {
+				o.Cut = append(o.Cut, other.address)
+			}
+		}
+		asked.Go(func() { _, faults[i] = p.ask(ctx, o) })
+	}
+	asked.Wait()
+	return errors.Join(faults...)
+}
+
+// group measures the election by Lowest: the leader dies until another leads, and two
+// parts meet until they have one leader.
+func group(ctx context.Context, o Options, rec *recorder) error {
+	o.cuts = true
+	err := each(o, func(n, rep int) error {
+		for _, c := range []struct {
+			what string
+			once func(context.Context, *processes) (float64, error)
+		}{{"take-over", takeOver}, {"heal", heal}} {
+			ps, _, err := settled(ctx, o, n)
+			if err != nil {
+				return err
+			}
+			r := row{"n": n, "rep": rep, "what": c.what}
+			if _, err = ps.askAll(ctx, order{Do: doGroup}); err == nil {
+				r["ms"], err = c.once(ctx, ps)
+			}
+			ps.close()
+			if err := rec.result(r, err); err != nil {
+				return fmt.Errorf("%s: %w", c.what, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return rec.table("ms", "n", "what")
+}
+
+func takeOver(ctx context.Context, ps *processes) (float64, error) {
+	old, _, err := ps.led(ctx, ps.all, "")
+	if err != nil {
+		return 0, err
+	}
+	if err := rest(ctx, rand.N(groupTiming().Alive)); err != nil {
+		return 0, err
+	}
+	for _, p := range ps.all {
+		if p.address != old {
+			continue
+		}
+		died, err := ps.die(p, syscall.SIGKILL)
+		if err != nil {
+			return 0, err
+		}
+		_, at, err := ps.led(ctx, ps.all, old)
+		return milliseconds(at - died), err
+	}
+	return 0, errLeaderless
+}
+
+func heal(ctx context.Context, ps *processes) (float64, error) {
+	few, many := ps.all[:len(ps.all)/2], ps.all[len(ps.all)/2:]
+	if _, _, err := ps.led(ctx, ps.all, ""); err != nil {
+		return 0, err
+	}
+	if err := ps.cut(ctx, few, true); err != nil {
+		return 0, err
+	}
+	for _, part := range [][]*process{few, many} {
+		if _, _, err := ps.ledWithin(ctx, part); err != nil {
+			return 0, fmt.Errorf("a leader of each part: %w", err)
+		}
+	}
+	if err := rest(ctx, rand.N(groupTiming().Alive)); err != nil {
+		return 0, err
+	}
+	began := monotonic()
+	if err := ps.cut(ctx, few, false); err != nil {
+		return 0, err
+	}
+	_, at, err := ps.led(ctx, ps.all, "")
+	return milliseconds(at - began), err
+}
+
+// led waits until some nodes, those alive, name one leader, not that of before, and
+// returns when the last of them came to that.
+func (ps *processes) led(
+	ctx context.Context, some []*process, before string,
+) (leader string, at int64, err error) {
+	_, err = ps.wait(ctx, func() bool {
+		leader, at = "", 0
+		for _, p := range some {
+			if p.dead {
+				continue
+			}
+			if l := p.follows.Leader; l == "" || l == before || leader != "" && l != leader {
+				return false
+			}
+			leader, at = p.follows.Leader, max(at, p.follows.At)
+		}
+		return leader != ""
+	})
+	return leader, at, err
+}
+
+// ledWithin is led by one of these nodes.
+func (ps *processes) ledWithin(
+	ctx context.Context, part []*process,
+) (leader string, at int64, err error) {
+	_, err = ps.wait(ctx, func() bool {
+		leader = part[0].follows.Leader
+		inside := false
+		for _, p := range part {
+			if p.follows.Leader != leader {
+				return false
+			}
+			inside = inside || p.address == leader
+		}
+		return inside
+	})
+	return leader, at, err
+}

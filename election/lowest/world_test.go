@@ -29,7 +29,8 @@ type world struct {
 	nodes []*node
 	cut   map[[2]int]bool // from, to
 	queue inFlight
-	sent  int // messages that left, one for each receiver
+	sent  int               // messages that left, one for each receiver
+	moved map[[2]phase]bool // what nodes went from and to; nil where nobody asks
 }
 
 type node struct {
@@ -39,6 +40,7 @@ type node struct {
 	down  bool
 	view  []string // nil: everybody
 	stood bool     // it stands still
+	was   phase    // when it was looked at last
 	// leads since then, and each leadership that it had.
 	led []span
 }
@@ -115,7 +117,7 @@ func (w *world) start(is ...int) {
 	for _, i := range is {
 		n := w.nodes[i]
 		n.run++
-		n.down = false
+		n.down, n.was = false, sampling
 		n.Machine = New(w.now, Config{n.id, n.run, w.view(i), testTiming()})
 	}
 }
@@ -158,6 +160,10 @@ func (w *world) cutBetween(a, b []int, is bool) {
 // flush sends what a node says, and notes whether it leads.
 func (w *world) flush(i int) {
 	n := w.nodes[i]
+	if w.moved != nil && n.was != n.phase {
+		w.moved[[2]phase{n.was, n.phase}] = true
+	}
+	n.was = n.phase
 	for _, o := range n.Sent() {
 		for j, to := range w.nodes {
 			if j != i && (o.To == "" || o.To == to.id) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
@@ -14,7 +15,8 @@ import (
 // Do runs fn while this member holds a latch of the job, a mutex of all members by name,
 // and blocks until it could and the latch is released. The context of fn ends with ctx,
 // with the job, or before anybody else can hold the latch; the cause is why, as with
-// WhileLeader. It returns what fn does, or why fn did not run: the cause of ctx, with
+// WhileLeader. Nobody queues: who had the latch leaves the others the time of two commits
+// to ask for it. It returns what fn does, or why fn did not run: the cause of ctx, with
 // cluster.ErrNoQuorum or cluster.ErrUnknownOutcome where that is so, ErrClosed, or what
 // the store refuses the latch by. Whether the member is disabled is nothing to a latch.
 //
@@ -123,10 +125,15 @@ func (j *Job) set(ctx context.Context, ops ...Op) (member.Number, error) {
 func (j *Job) giveBack(ctx context.Context, key string, token member.Number) {
 	done := make(chan struct{})
 	j.running.Go(func() {
-		defer close(done)
 		defer j.unlock(key)
+		began := time.Now()
 		for j.drop(key, token) != nil && pause(j.life, nil, lookInterval) == nil {
+			began = time.Now()
 		}
+		took := time.Since(began)
+		close(done)
+		// The others learn of it a moment later, and were never in time.
+		_ = pause(j.life, nil, 2*took)
 	})
 	select {
 	case <-done:

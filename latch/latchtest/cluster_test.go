@@ -173,6 +173,7 @@ func TestL22BackAfterTheLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.start(f[0])
+		awaitRecord(t, latch.Cluster(w.nodes[f[0]]))
 		again := work(t, &x, w.job(f[0]))
 		other.stop()
 		again.next(t)

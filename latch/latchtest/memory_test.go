@@ -534,6 +534,7 @@ func TestWorkThatDoesNotReturnYields(t *testing.T) {
 				}
 			},
 		} {
+			pause(t, time.Second) // all have seen who leads
 			var x Exclusive
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan struct{})

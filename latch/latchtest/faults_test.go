@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,78 +17,92 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// lossy is a network that loses messages between nodes, and none of the greets by which
-// connections begin.
-type lossy struct {
+// faulty is a network that loses messages between nodes, and none of the greets by which
+// connections begin, or delays them.
+type faulty struct {
 	transport.Network
+	lost  float64 // which share
+	delay time.Duration
 	seed  uint64
 	conns *atomic.Uint64
 }
 
-// lost is the share of messages that lossy loses.
-const lost = 0.1
-
-func (l lossy) Dial(ctx context.Context, to member.Address) (transport.Conn, error) {
-	c, err := l.Network.Dial(ctx, to)
+func (f faulty) Dial(ctx context.Context, to member.Address) (transport.Conn, error) {
+	c, err := f.Network.Dial(ctx, to)
 	if err != nil {
 		return nil, err
 	}
-	return l.conn(c), nil
+	return f.conn(c), nil
 }
 
-func (l lossy) Accept() (transport.Conn, error) {
-	c, err := l.Network.Accept()
+func (f faulty) Accept() (transport.Conn, error) {
+	c, err := f.Network.Accept()
 	if err != nil {
 		return nil, err
 	}
-	return l.conn(c), nil
+	return f.conn(c), nil
 }
 
-func (l lossy) conn(c transport.Conn) transport.Conn {
-	draws := rand.New(rand.NewPCG(l.seed, l.conns.Add(1)))
-	return lossyConn{c, &lossyStream{FrameStream: c.Stream(transport.System), draws: draws}}
+func (f faulty) conn(c transport.Conn) transport.Conn {
+	draws := rand.New(rand.NewPCG(f.seed, f.conns.Add(1)))
+	return faultyConn{c, &faultyStream{FrameStream: c.Stream(transport.System), of: f, draws: draws}}
 }
 
-type lossyConn struct {
+type faultyConn struct {
 	transport.Conn
-	system *lossyStream
+	system *faultyStream
 }
 
-func (c lossyConn) Stream(k transport.Kind) transport.FrameStream {
+func (c faultyConn) Stream(k transport.Kind) transport.FrameStream {
 	if k == transport.System {
 		return c.system
 	}
 	return c.Conn.Stream(k)
 }
 
-// lossyStream loses what is written at once, which is whole frames.
-type lossyStream struct {
+// faultyStream loses or delays what is written at once, which is whole frames.
+type faultyStream struct {
 	transport.FrameStream
+	of      faulty
 	mu      sync.Mutex
 	draws   *rand.Rand
 	greeted bool
 }
 
-func (s *lossyStream) loses() bool {
+func (s *faultyStream) loses() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	greeted := s.greeted
 	s.greeted = true
-	return greeted && s.draws.Float64() < lost
+	return greeted && s.draws.Float64() < s.of.lost
 }
 
-func (s *lossyStream) Write(p []byte) (int, error) {
+func (s *faultyStream) Write(p []byte) (int, error) {
 	if s.loses() {
 		return len(p), nil
 	}
+	<-time.After(s.of.delay)
 	return s.FrameStream.Write(p)
 }
 
-func (s *lossyStream) TryWrite(p []byte) (bool, error) {
+func (s *faultyStream) TryWrite(p []byte) (bool, error) {
+	if s.of.delay > 0 {
+		return false, nil
+	}
 	if s.loses() {
 		return true, nil
 	}
 	return s.FrameStream.TryWrite(p)
+}
+
+func inFaultyWorld(t *testing.T, f faulty, test func(*testing.T, *world)) {
+	t.Helper()
+	f.conns = &atomic.Uint64{}
+	inWorldWith(t, Members, func(n transport.Network) transport.Network {
+		f := f
+		f.Network = n
+		return f
+	}, test)
 }
 
 // TestUnderLoss plays L1, L4, L5 and L26 while a tenth of all messages is lost.
@@ -121,7 +136,7 @@ func TestUnderLoss(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(seeds) {
 				t.Run(fmt.Sprint(seed), func(t *testing.T) {
-					inLossyWorld(t, seed, play)
+					inFaultyWorld(t, faulty{lost: 0.1, seed: seed}, play)
 				})
 			}
 		})
@@ -172,17 +187,37 @@ func takesOver(t *testing.T, w *world, stop func(holder int)) {
 	}
 }
 
-func inLossyWorld(t *testing.T, seed uint64, test func(*testing.T, *world)) {
-	t.Helper()
-	conns := &atomic.Uint64{}
-	between := func(n transport.Network) transport.Network { return lossy{n, seed, conns} }
-	inWorldWith(t, Members, between, test)
-}
-
 // all are the stores of all nodes.
 func (w *world) all() (all []latch.Store) {
 	for _, n := range w.nodes {
 		all = append(all, latch.Cluster(n))
 	}
 	return all
+}
+
+// L1: none starves, also beside a member that asks again at once and has no way to the
+// cluster's leader, since it is that.
+func TestL01NobodyStarves(t *testing.T) {
+	inFaultyWorld(t, faulty{delay: 3 * time.Millisecond}, func(t *testing.T, w *world) {
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+		defer stop()
+		ran := make([]int, len(w.nodes))
+		var all sync.WaitGroup
+		for i, s := range w.all() {
+			j := open(t, s, "job", latch.Options{Observer: true})
+			all.Go(func() {
+				for ctx.Err() == nil {
+					_ = j.Do(ctx, "latch", func(context.Context, member.Number) error {
+						ran[i]++
+						pause(t, 5*time.Millisecond)
+						return nil
+					})
+				}
+			})
+		}
+		all.Wait()
+		if slices.Min(ran) < slices.Max(ran)/4 || slices.Max(ran) < 100 {
+			t.Errorf("the members had the latch %d times in 10 s; the leader is %d", ran, w.leader())
+		}
+	})
 }

@@ -26,9 +26,6 @@ func (j *Job) Enable(ctx context.Context, member string, on bool) error {
 	defer stop()
 	for {
 		s, changed := j.look()
-		if j.keys.isEnabled(s.records, member) == on {
-			return nil
-		}
 		if !on && member == j.session.Member() && s.leads != nil {
 			j.stop(s.leads, ErrDisabled)
 		}
@@ -45,11 +42,14 @@ func (j *Job) Enable(ctx context.Context, member string, on bool) error {
 	}
 }
 
-// toggle is the commit that enables or disables a member, under the condition that the
-// job is led as s shows it.
+// toggle is the commit that enables or disables a member, under the condition that what
+// s shows is so: it may be older than what this very job did last.
 func (j *Job) toggle(s sight, key, id string, on bool) []Op {
 	if on {
 		return []Op{{Kind: Drop, Key: key}}
+	}
+	if r, is := find(s.records, key); is {
+		return []Op{{Kind: Held, Key: key, Token: r.Token}}
 	}
 	r, taken := find(s.records, j.keys.leader())
 	if !taken {

@@ -420,6 +420,23 @@ func TestL19CloseSeesNothingYet(t *testing.T) {
 	}
 }
 
+// Who enables a member that it has just disabled may not have seen that yet.
+func TestL12EnabledAtOnce(t *testing.T) {
+	inMemory(t, func(t *testing.T, m *latch.Memory) {
+		a := open(t, &late{Store: m.Store("a")}, "job", latch.Options{Observer: true})
+		for i := range 6 {
+			on := i%2 == 1
+			if err := a.Enable(t.Context(), "b", on); err != nil {
+				t.Fatal(err)
+			}
+			r, err := m.Store("c").Records(t.Context(), "latch/job/disabled/b")
+			if err != nil || (len(r) == 0) != on {
+				t.Errorf("Enable %v: got %+v, %v", on, r, err)
+			}
+		}
+	})
+}
+
 // A leader looks for what is left, with no event that says so.
 func TestL29WorkIsLeftBehind(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *latch.Memory) {

@@ -91,6 +91,30 @@ func TestCommitIsAllOrNothing(t *testing.T) {
 	})
 }
 
+// Who holds a record again and again gets the same holding.
+func TestHoldAgain(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		n := w.followers()[0]
+		s := n.Session()
+		h := acquire(t, s, "k")
+		for range 100 {
+			again, err := s.Hold(t.Context(), "k", h.Token())
+			if err != nil || again != h {
+				t.Fatalf("got %v, %v, want the holding that there is", again, err)
+			}
+		}
+		if got := len(n.holdings.all); got != 1 {
+			t.Errorf("%d holdings of one record", got)
+		}
+		if _, err := n.Commit(t.Context(), Drop("k")); err != nil {
+			t.Fatal(err)
+		}
+		if h.Valid() || !errors.Is(h.Err(), ErrReleased) {
+			t.Errorf("got %v after it was dropped", h.Err())
+		}
+	})
+}
+
 // What another node drops is held until its owner knows, and free soon.
 func TestAHoldingEndsBeforeAnotherBegins(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {

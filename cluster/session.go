@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -168,6 +169,9 @@ func (hs *holdings) hold(
 	err = n.do(ctx, func(now time.Time) (statemachine.Output, error) {
 		known = n.machine.Owns(key) == token
 		held, until := n.machine.Holds(now, key)
+		if t = n.holdings.find(s, key, token); t != nil {
+			return statemachine.Output{}, nil
+		}
 		if held == token && until.Sub(now) > n.terms.guard {
 			t = &tenure{own: true, began: now, clock: n.clock, guard: n.terms.guard,
 				done: make(chan struct{})}
@@ -177,6 +181,20 @@ func (hs *holdings) hold(
 		return statemachine.Output{}, nil
 	})
 	return t, known, err
+}
+
+// find is a holding of a record that there is: each lasts as long as the record is held,
+// and who asks again and again must not add to them.
+func (hs *holdings) find(s *Session, key string, token member.Number) *tenure {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	i := slices.IndexFunc(hs.all, func(h holding) bool {
+		return h.of == s && h.key == key && h.by == token && h.remaining() > h.guard
+	})
+	if i < 0 || hs.closed != nil {
+		return nil
+	}
+	return hs.all[i].tenure
 }
 
 func (hs *holdings) add(h holding) error {

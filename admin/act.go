@@ -166,8 +166,8 @@ func (h *handler) permit(w http.ResponseWriter, r *http.Request, body any) error
 	return nil
 }
 
-// find is the member with an address or a name.
-func (h *handler) find(text string) (Member, error) {
+// find is the member with an address or a name, which the field of a request has.
+func (h *handler) find(field, text string) (Member, error) {
 	var found []Member
 	for _, m := range h.look().View.Members {
 		switch text {
@@ -182,10 +182,10 @@ func (h *handler) find(text string) (Member, error) {
 		return found[0], nil
 	case 0:
 		return Member{}, &refusal{http.StatusConflict, CodeNotActive,
-			fmt.Sprintf("to %q: no member has this address or name; see /v1/members", text)}
+			fmt.Sprintf("%s %q: no member has this address or name; see /v1/members", field, text)}
 	default:
 		return Member{}, &refusal{http.StatusBadRequest, CodeBadRequest,
-			fmt.Sprintf("to %q: %d members have this name; take an address", text, len(found))}
+			fmt.Sprintf("%s %q: %d members have this name; take an address", field, text, len(found))}
 	}
 }
 
@@ -193,7 +193,7 @@ func (h *handler) transfer(ctx context.Context, body TransferRequest) (any, erro
 	var to Member
 	if body.To != "" {
 		var err error
-		if to, err = h.find(body.To); err != nil {
+		if to, err = h.find("to", body.To); err != nil {
 			return nil, err
 		}
 	}
@@ -233,4 +233,7 @@ func writeRefusal(w http.ResponseWriter, err error) {
 	WriteError(w, statusOf(err), codeOf(err), textOf(err))
 }
 
-func textOf(err error) string { return strings.TrimPrefix(err.Error(), "cluster: ") }
+// textOf leaves out which package of this program an error is of.
+func textOf(err error) string {
+	return strings.TrimPrefix(strings.TrimPrefix(err.Error(), "latch: "), "cluster: ")
+}

@@ -78,16 +78,24 @@ func newAnswering(t testing.TB) *answering {
 func (a *answering) ask(question uint8, answer []byte) (err error) {
 	ctx := context.Background()
 	a.answers <- answer
-	switch question % 4 {
+	switch question % 6 {
 	case 0:
 		_, err = a.client.Status(ctx)
 	case 1:
 		_, err = a.client.Members(ctx)
 	case 2:
 		_, err = a.client.Leader(ctx)
-	default:
+	case 3:
 		for _, err = range a.client.Events(ctx, "") {
 		}
+	case 4:
+		err = a.client.Lock(ctx, "a", "b", func(*admin.Holder) {},
+			func(ctx context.Context, _ admin.RecordToken) error {
+				<-ctx.Done()
+				return context.Cause(ctx)
+			})
+	default:
+		_, err = a.client.Jobs(ctx)
 	}
 	return err
 }
@@ -138,6 +146,10 @@ func FuzzClient(f *testing.F) {
 	}
 	f.Add(uint8(3), whole(200, "Content-Type: text/event-stream\r\n", "retry: 1\n\n"+
 		"id: a-1\nevent: leader\ndata: {\"version\": 3}\n\n:\n\nevent: snapshot\ndata: {}\n\n"))
+	f.Add(uint8(4), whole(200, "Content-Type: text/event-stream\r\n", "event: waiting\n"+
+		"data: {\"holder\": {\"name\": \"n1\"}}\n\nevent: held\ndata: {\"trusted_ms\": 1e300}\n\n"+
+		"event: alive\ndata: {\"trusted_ms\": -1}\n\nevent: lost\ndata: {\"error\": \"a\\nb\"}\n\n"))
+	f.Add(uint8(5), whole(200, "", `[{"name": "a", "leader": null, "latches": [{}]}]`))
 	for _, answer := range [][]byte{
 		nil,
 		[]byte("SSH-2.0-x\r\n"),
@@ -154,7 +166,7 @@ func FuzzClient(f *testing.F) {
 		[]byte("HTTP/1.1 100 Continue\r\n\r\n" +
 			"HTTP/1.1 101 x\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
 	} {
-		for question := range uint8(4) {
+		for question := range uint8(6) {
 			f.Add(question, answer)
 		}
 	}

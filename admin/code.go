@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/latch"
 )
 
 // Codes of errors.
@@ -32,6 +33,9 @@ const (
 	CodeHandlerFailed    = "handler_failed"     // a handler there returned an error
 	CodeUnknownOutcome   = "unknown_outcome"    // nobody knows yet what became of it
 	CodeNoAnswer         = "no_answer"          // another node did not answer in time
+	CodeLeaseEnded       = "lease_ended"        // the node was cut off, or stood still
+	CodeDisabled         = "disabled"           // the member was, which led
+	CodeNotHeld          = "not_held"           // the record was dropped, by somebody or by this node
 	CodeClosed           = "closed"             // the node has ended, or is about to
 	CodeFailed           = "failed"             // something else went wrong
 )
@@ -55,6 +59,10 @@ var failures = []struct {
 	{cluster.ErrUnknownType, http.StatusUnprocessableEntity, CodeUnknownType},
 	{cluster.ErrBusy, http.StatusServiceUnavailable, CodeBusy},
 	{cluster.ErrNotDelivered, http.StatusServiceUnavailable, CodeNotDelivered},
+	{latch.ErrDisabled, http.StatusConflict, CodeDisabled},
+	{cluster.ErrNotHeld, http.StatusConflict, CodeNotHeld},
+	{cluster.ErrReleased, http.StatusConflict, CodeNotHeld},
+	{cluster.ErrLeaseEnded, http.StatusServiceUnavailable, CodeLeaseEnded},
 	{cluster.ErrClosed, http.StatusServiceUnavailable, CodeClosed},
 	{cluster.ErrLeft, http.StatusServiceUnavailable, CodeClosed},
 	{context.DeadlineExceeded, http.StatusGatewayTimeout, CodeUnknownOutcome},

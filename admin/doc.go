@@ -12,6 +12,14 @@
 //	                  Status of that member, which is asked over the cluster
 //	GET /             a page for people that shows all of it (Page)
 //	GET /v1/events    server-sent events: the present Status, then each change
+//	GET /v1/jobs      []Job: who leads each job, and holds its latches
+//	GET /v1/jobs/JOB/events
+//	                  server-sent events: who leads it (WithJobs)
+//	POST /v1/jobs/JOB/lock, /elect
+//	                  hold a latch, or contend for the job, as long as the connection
+//	                  lasts: server-sent events
+//	POST /v1/jobs/JOB/enable, /disable
+//	                  whether a member may lead it, CandidateRequest; Done
 //	POST /v1/send     an event for members, SendRequest; Sent
 //	POST /v1/transfer leadership to another member, TransferRequest; HandedOver
 //	POST /v1/drain    never lead again in this run; HandedOver

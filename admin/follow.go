@@ -23,6 +23,8 @@ const silenceTimeout = 3 * keepAliveInterval
 var (
 	errSilent = errors.New("the node says nothing any more")
 	errEnough = errors.New("the caller wants no more events")
+	// errForeign is of events that no node writes.
+	errForeign = errors.New("the answer is of no node")
 )
 
 // Events yields the present status as an EventSnapshot, then each change, until ctx or
@@ -45,26 +47,48 @@ func (c *Client) Recent(ctx context.Context) iter.Seq2[Event, error] {
 
 func (c *Client) events(ctx context.Context, query url.Values) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		reading, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		silence := time.AfterFunc(clientTimeout, func() { cancel(errSilent) })
-		defer silence.Stop()
-		err := c.read(reading, query, func() { silence.Reset(silenceTimeout) },
-			func(e Event) bool { return yield(e, nil) })
-		if errors.Is(context.Cause(reading), errSilent) {
-			err = c.brokeOff(errSilent)
-		}
+		err := c.stream(ctx, http.MethodGet, "/v1/events?"+query.Encode(), nil, func(r received) error {
+			e := Event{ID: r.id, Type: r.kind}
+			switch known, err := e.take(r.data); {
+			case err != nil:
+				return errForeign
+			case known && !yield(e, nil):
+				return errEnough
+			}
+			return nil
+		})
 		if err != nil && !errors.Is(err, errEnough) && ctx.Err() == nil {
 			yield(Event{}, err)
 		}
 	}
 }
 
-// read asks for a stream and reads it to its end. alive is called for each line.
-func (c *Client) read(
-	ctx context.Context, query url.Values, alive func(), yield func(Event) bool,
+// received is an event of a stream as it came.
+type received struct {
+	id, kind string
+	data     []byte
+}
+
+// stream asks for a stream and hands its events on, until it or ctx ends, or take fails.
+func (c *Client) stream(
+	ctx context.Context, method, path string, body []byte, take func(received) error,
 ) error {
-	resp, err := c.do(ctx, http.MethodGet, "/v1/events?"+query.Encode(), nil)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := time.AfterFunc(clientTimeout, func() { cancel(errSilent) })
+	defer silence.Stop()
+	err := c.read(ctx, method, path, body, func() { silence.Reset(silenceTimeout) }, take)
+	if errors.Is(context.Cause(ctx), errSilent) {
+		return c.brokeOff(errSilent)
+	}
+	return err
+}
+
+// read is stream without a bound of time. alive is called for each line.
+func (c *Client) read(
+	ctx context.Context, method, path string, body []byte, alive func(), take func(received) error,
+) error {
+	resp, err := c.do(ctx, method, path, body)
 	if err != nil {
 		return err
 	}
@@ -76,31 +100,30 @@ func (c *Client) read(
 	}
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, maxAnswerBytes)
-	var e Event
-	var data []byte
+	var r received
 	for lines.Scan() {
 		alive()
 		field, value, _ := bytes.Cut(lines.Bytes(), []byte(":"))
 		value = bytes.TrimPrefix(value, []byte(" "))
 		switch string(field) {
 		case "id":
-			e.ID = string(value)
+			r.id = string(value)
 		case "event":
-			e.Type = string(value)
+			r.kind = string(value)
 		case "data":
-			data = bytes.Clone(value)
+			r.data = bytes.Clone(value)
 		}
 		if len(lines.Bytes()) > 0 {
 			continue
 		}
-		known, err := e.take(data)
+		err := take(r)
 		switch {
-		case err != nil:
+		case errors.Is(err, errForeign):
 			return &Error{Status: resp.StatusCode, Text: answered(resp.StatusCode)}
-		case known && !yield(e):
-			return errEnough
+		case err != nil:
+			return err
 		}
-		e, data = Event{}, nil
+		r = received{}
 	}
 	if lines.Err() != nil {
 		return c.brokeOff(lines.Err())

@@ -25,6 +25,7 @@ func FuzzHandler(f *testing.F) {
 		"/v1/send", "/v1/leave", "/livez", "/readyz?leader", "/readyz?quorum=1",
 		"/readyz?leader=maybe", "/livez?%zz", "//evil.example/..", "/v1//status", "/%2e%2e/", "/\x7f",
 		"*", "/v1/nodes", "/v1/nodes/n2/status", "/v1/nodes/n1/status", "/v1/nodes/%2f/status",
+		"/v1/jobs", "/v1/jobs/a/events", "/v1/jobs/%2f/lock", "/v1/jobs//elect",
 		"/", "/ui/main.js", "/ui/../handler.go", "/ui/vendor/",
 	} {
 		f.Add(uint8(i), []byte("GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n"))

@@ -88,6 +88,7 @@ type handler struct {
 	streams  streams
 	sameSite *http.CrossOriginProtection
 	acts     chan struct{} // an entry for each POST under way
+	contests *contests     // nil where nobody may contend for jobs
 	actor    Actor         // nil where nobody may act
 	leave    func()
 	left     sync.Once
@@ -107,6 +108,12 @@ func (h *handler) routes() []route {
 		{"GET", "/v1/leader", h.leader},
 		{"GET", "/v1/elections", h.elections},
 		{"GET", "/v1/records", h.records},
+		{"GET", "/v1/jobs", h.jobs},
+		{"GET", "/v1/jobs/{job}/events", h.jobEvents},
+		{"POST", "/v1/jobs/{job}/lock", h.lock},
+		{"POST", "/v1/jobs/{job}/elect", h.elect},
+		{"POST", "/v1/jobs/{job}/enable", h.enable(true)},
+		{"POST", "/v1/jobs/{job}/disable", h.enable(false)},
 		{"GET", "/v1/nodes", h.nodes},
 		{"GET", "/metrics", h.metrics},
 		{"GET", "/v1/nodes/{name}/status", h.nodeStatus},
@@ -146,16 +153,20 @@ func (h *handler) leader(w http.ResponseWriter, _ *http.Request) {
 	WriteJSON(w, http.StatusOK, l)
 }
 
-// events refuses pages of other sites too: they could not read a stream, but open all
-// that may be.
 func (h *handler) events(w http.ResponseWriter, r *http.Request) {
-	unsafe := *r
-	unsafe.Method = http.MethodPost // reading is never refused
-	if h.sameSite.Check(&unsafe) != nil {
+	if h.isForeign(r) {
 		writeRefusal(w, crossSite())
 		return
 	}
 	h.streams.serve(w, r)
+}
+
+// isForeign reports whether a request for a stream comes from a page of another site: it
+// could not read the stream, but open all that may be.
+func (h *handler) isForeign(r *http.Request) bool {
+	unsafe := *r
+	unsafe.Method = http.MethodPost // reading is never refused
+	return h.sameSite.Check(&unsafe) != nil
 }
 
 // live says that the process works: it could look at its node.

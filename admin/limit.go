@@ -42,6 +42,7 @@ func (l *limited) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
+		giveUp(c)
 		hosts := hostsOf(c.RemoteAddr())
 		if l.enter(hosts) {
 			return &counted{Conn: c, closed: sync.OnceFunc(func() { l.leave(hosts) })}, nil

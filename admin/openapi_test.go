@@ -14,14 +14,17 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
 )
 
@@ -88,7 +91,8 @@ func typesOf() map[string]reflect.Type {
 		}
 	}
 	for _, value := range []any{Status{}, Leader{}, Entry{}, Record{}, MemberChange{}, LeaderChange{},
-		Lagged{}, SendRequest{}, Sent{}, TransferRequest{}, HandedOver{}, Done{}} {
+		Lagged{}, SendRequest{}, Sent{}, TransferRequest{}, HandedOver{}, Done{}, Job{}, JobLeader{},
+		CandidateRequest{}, LockRequest{}, Waiting{}, Grant{}, Trust{}} {
 		visit(reflect.TypeOf(value))
 	}
 	all["Error"] = reflect.TypeFor[errorBody]()
@@ -331,6 +335,8 @@ func leads() saying {
 	return s
 }
 
+var jobInPath = regexp.MustCompile("^/v1/jobs/[^/]+/")
+
 // asked is an answer: "GET /path 200", or "GET /path 400 bad_query".
 type asked map[string]bool
 
@@ -343,6 +349,7 @@ func (a asked) ask(
 	if strings.HasSuffix(url, "/status") && url != "/v1/status" {
 		url = "/v1/nodes/{name}/status"
 	}
+	url = jobInPath.ReplaceAllString(url, "/v1/jobs/{job}/")
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Host = "localhost"
 	r.Header.Set("Content-Type", "application/json")
@@ -399,12 +406,13 @@ func TestDocumentHasEveryAnswer(t *testing.T) {
 	}
 	reads := New(leads(), "")
 	for _, r := range (&handler{}).routes() {
-		path := strings.ReplaceAll(r.path, "{name}", "n0")
+		path := strings.NewReplacer("{name}", "n0", "{job}", "a").Replace(r.path)
 		got.ask(t, d, wanted.wanted(reads), r.method, path, "")
 		got.ask(t, d, loopbackHost(reads), r.method, path, "", "Host", "evil.example")
 		got.ask(t, d, reads, r.method, path, "")
 	}
 	got.looking(t, d)
+	got.contending(t, d)
 	for path, body := range map[string]string{
 		"/v1/send": `{"name": "a", "payload": {}, "to": "n0"}`, "/v1/transfer": "", "/v1/drain": "",
 		"/v1/leave": "",
@@ -445,15 +453,100 @@ func (a asked) looking(t *testing.T, d apiDocument) {
 	a.ask(t, d, http.HandlerFunc(full.streams.serve), "GET", "/v1/events", "")
 }
 
+// posting asks for what may be wrong with a POST.
+func (a asked) posting(t *testing.T, d apiDocument, h http.Handler, path, body string) {
+	t.Helper()
+	a.ask(t, d, h, "POST", path, "{")
+	a.ask(t, d, h, "POST", path, body, "Sec-Fetch-Site", "cross-site")
+	a.ask(t, d, h, "POST", path, body, "Content-Type", "text/plain")
+	a.ask(t, d, h, "POST", path, strings.Repeat(" ", maxBodyBytes+1))
+}
+
+// refusing is a Store that says of each commit the same, and has closed.
+type refusing struct {
+	latch.Store
+	err error
+}
+
+func (s refusing) Session() latch.Session { return refusingSession{s.Store.Session(), s.err} }
+func (s refusing) Records(ctx context.Context, prefix string) ([]member.Record, error) {
+	if errors.Is(s.err, cluster.ErrClosed) {
+		return nil, s.err
+	}
+	return s.Store.Records(ctx, prefix)
+}
+func (s refusing) Watch(context.Context, string) <-chan struct{} {
+	over := make(chan struct{})
+	close(over)
+	return over
+}
+
+type refusingSession struct {
+	latch.Session
+	err error
+}
+
+func (s refusingSession) Commit(context.Context, ...latch.Op) (member.Number, error) {
+	return member.Number{}, s.err
+}
+
+// contending asks for what may become of paths about jobs.
+func (a asked) contending(t *testing.T, d apiDocument) {
+	t.Helper()
+	node := leads()
+	without := New(node, "", WithWrite(node, nil))
+	with := func(err error) http.Handler {
+		s := refusing{latch.NewMemory().Store("n0"), err}
+		return New(node, "", WithWrite(node, nil), WithJobs(s, func() time.Duration { return 0 }))
+	}
+	closed := with(cluster.ErrClosed)
+	for _, job := range []string{"a", "%0a"} {
+		path := "/v1/jobs/" + job + "/"
+		a.ask(t, d, closed, "GET", path+"events", "")
+		a.ask(t, d, closed, "GET", path+"events?what", "")
+		a.ask(t, d, closed, "GET", path+"events", "", "Sec-Fetch-Site", "cross-site")
+		a.ask(t, d, closed, "POST", path+"lock", `{"latch": "b"}`)
+		a.ask(t, d, closed, "POST", path+"elect", "")
+	}
+	for _, what := range []string{"lock", "elect", "enable", "disable"} {
+		a.posting(t, d, closed, "/v1/jobs/a/"+what, "")
+		a.ask(t, d, without, "POST", "/v1/jobs/a/"+what, "")
+	}
+	full := &handler{node: node, actor: node, sameSite: http.NewCrossOriginProtection()}
+	WithJobs(latch.NewMemory().Store("n0"), nil)(full)
+	for range MaxHolds {
+		full.contests.slots <- struct{}{}
+	}
+	full.streams.open.Store(MaxEventStreams)
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/jobs/{job}/lock", full.lock)
+	mux.HandleFunc("POST /v1/jobs/{job}/elect", full.elect)
+	mux.HandleFunc("GET /v1/jobs/{job}/events", full.jobEvents)
+	a.ask(t, d, mux, "POST", "/v1/jobs/a/lock", `{"latch": "b"}`)
+	a.ask(t, d, mux, "POST", "/v1/jobs/a/elect", "")
+	a.ask(t, d, mux, "GET", "/v1/jobs/a/events", "")
+	synctest.Test(t, func(t *testing.T) { // what is busy is asked again
+		for _, err := range []error{nil, cluster.ErrNoQuorum, cluster.ErrBusy, cluster.ErrClosed,
+			cluster.ErrUnknownOutcome, cluster.ErrTooLarge, errors.New("other")} {
+			a.ask(t, d, with(err), "POST", "/v1/jobs/a/disable", `{"member": "n0"}`)
+			a.ask(t, d, with(err), "POST", "/v1/jobs/a/disable", `{"member": "n9"}`)
+			disabled := latch.NewMemory().Store("n0")
+			_, _ = disabled.Session().Commit(t.Context(),
+				latch.Op{Kind: latch.Set, Key: "latch/a/disabled/" + trioAddress(0).String()})
+			h := New(node, "", WithWrite(node, nil),
+				WithJobs(refusing{disabled, err}, func() time.Duration { return 0 }))
+			a.ask(t, d, h, "POST", "/v1/jobs/a/enable", `{"member": "n0"}`)
+			a.ask(t, d, h, "POST", "/v1/jobs/a/enable", `{"member": "n9"}`)
+		}
+	})
+}
+
 // acting asks for what may become of a path that acts.
 func (a asked) acting(t *testing.T, d apiDocument, path, body string) {
 	t.Helper()
 	node := leads()
 	h := New(node, "", WithWrite(node, func() {}))
-	a.ask(t, d, h, "POST", path, "{")
-	a.ask(t, d, h, "POST", path, body, "Sec-Fetch-Site", "cross-site")
-	a.ask(t, d, h, "POST", path, body, "Content-Type", "text/plain")
-	a.ask(t, d, h, "POST", path, strings.Repeat(" ", maxBodyBytes+1))
+	a.posting(t, d, h, path, body)
 	var errs []error
 	switch path {
 	case "/v1/leave":

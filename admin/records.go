@@ -70,7 +70,7 @@ func prefixOf(r *http.Request) (string, error) {
 
 func recordOf(members member.Roster, e member.Record) Record {
 	out := Record{
-		Key: e.Key, Token: RecordToken{e.Token.Version, e.Token.Revision}, Revoked: e.Revoked,
+		Key: e.Key, Token: RecordToken(e.Token), Revoked: e.Revoked,
 	}
 	if utf8.Valid(e.Value) {
 		out.Value = string(e.Value)

@@ -29,7 +29,7 @@ func (h *handler) send(ctx context.Context, body SendRequest) (any, error) {
 	if body.To == "" {
 		return h.broadcast(ctx, event, outcomes)
 	}
-	to, err := h.find(body.To)
+	to, err := h.find("to", body.To)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Limits of /v1/events.
+// Limits of streams of events.
 const (
 	// MaxEventStreams bounds the streams that are open at once.
 	MaxEventStreams = 64
@@ -24,7 +24,7 @@ const (
 	reconnectInterval = time.Second
 )
 
-// streams answers /v1/events.
+// streams answers /v1/events, and counts all streams that only tell.
 type streams struct {
 	feed *feed
 	open atomic.Int64
@@ -42,27 +42,23 @@ func (s *streams) serve(w http.ResponseWriter, r *http.Request) {
 		WriteError(w, http.StatusBadRequest, CodeBadQuery, err.Error())
 		return
 	}
+	s.admit(w, func() {
+		out := &stream{feed: s.feed, eventWriter: beginEvents(w)}
+		if r.Method != http.MethodHead {
+			out.run(r, at)
+		}
+	})
+}
+
+// admit answers by a stream of events, unless too many are open.
+func (s *streams) admit(w http.ResponseWriter, run func()) {
+	defer s.open.Add(-1)
 	if s.open.Add(1) > MaxEventStreams {
-		s.open.Add(-1)
 		WriteError(w, http.StatusServiceUnavailable, CodeBusy,
 			fmt.Sprintf("%d streams of events are open, and no more may be: end one", MaxEventStreams))
 		return
 	}
-	defer s.open.Add(-1)
-	h := w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Accel-Buffering", "no") // of proxies that collect answers
-	if r.Method == http.MethodHead {
-		return
-	}
-	rc := http.NewResponseController(w)
-	// What bounds the reading of a request must not end the stream. Where there is no
-	// connection, as in a test, nothing does.
-	_ = rc.SetReadDeadline(time.Time{})
-	out := &stream{feed: s.feed, w: w, rc: rc}
-	out.run(r, at)
+	run()
 }
 
 // placeOf reads the query, and the header that browsers send when they come back.
@@ -90,13 +86,11 @@ func placeOf(r *http.Request) (place, error) {
 	return at, nil
 }
 
-// stream is one reader. The first error of a write ends it.
+// stream is one reader.
 type stream struct {
+	*eventWriter
 	feed *feed
-	w    http.ResponseWriter
-	rc   *http.ResponseController
 	next uint64 // number of the change that it reads next
-	err  error
 }
 
 // run writes until the reader, the node, or what was asked for ends.
@@ -127,7 +121,7 @@ func (s *stream) run(r *http.Request, at place) {
 		select {
 		case <-b.changed:
 		case <-idle.C:
-			s.write(":\n\n")
+			s.comment()
 		case <-r.Context().Done():
 			return
 		}
@@ -166,22 +160,46 @@ func (s *stream) snapshot() {
 	s.next = number + 1
 }
 
-func (s *stream) event(id, kind string, data []byte) {
+// eventWriter writes server-sent events to one reader. The first error ends it.
+type eventWriter struct {
+	w   http.ResponseWriter
+	rc  *http.ResponseController
+	err error
+}
+
+// beginEvents writes the head of a stream.
+func beginEvents(w http.ResponseWriter) *eventWriter {
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Accel-Buffering", "no") // of proxies that collect answers
+	rc := http.NewResponseController(w)
+	// What bounds the reading of a request must not end the stream. Where there is no
+	// connection, as in a test, nothing does.
+	_ = rc.SetReadDeadline(time.Time{})
+	return &eventWriter{w: w, rc: rc}
+}
+
+func (e *eventWriter) event(id, kind string, data []byte) {
 	if id != "" {
-		s.write("id: %s\n", id)
+		e.write("id: %s\n", id)
 	}
-	s.write("event: %s\ndata: %s\n\n", kind, data)
+	e.write("event: %s\ndata: %s\n\n", kind, data)
 }
 
-func (s *stream) write(format string, args ...any) {
-	if s.err == nil {
-		_ = s.rc.SetWriteDeadline(time.Now().Add(streamTimeout)) // see SetReadDeadline
-		_, s.err = fmt.Fprintf(s.w, format, args...)
+// comment is a sign of life.
+func (e *eventWriter) comment() { e.write(":\n\n") }
+
+func (e *eventWriter) write(format string, args ...any) {
+	if e.err == nil {
+		_ = e.rc.SetWriteDeadline(time.Now().Add(streamTimeout)) // see SetReadDeadline
+		_, e.err = fmt.Fprintf(e.w, format, args...)
 	}
 }
 
-func (s *stream) flush() {
-	if s.err == nil {
-		s.err = s.rc.Flush()
+func (e *eventWriter) flush() {
+	if e.err == nil {
+		e.err = e.rc.Flush()
 	}
 }

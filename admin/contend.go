@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/member"
+)
+
+const (
+	// MaxHolds bounds the callers of a node that hold a latch or lead a job, or wait for
+	// that. Each has a connection, of which probes of health need some too.
+	MaxHolds = MaxConnections / 2
+	// minAliveInterval is the shortest time between signs of life of what is held.
+	minAliveInterval = 50 * time.Millisecond
+)
+
+// The types of the events of who wants to hold something.
+const (
+	EventWaiting = "waiting" // Waiting: the node asks for the latch
+	EventHeld    = "held"    // Grant: the node holds it, or leads the job, for this caller
+	EventAlive   = "alive"   // Trust: it still does
+	EventLost    = "lost"    // it does no more, or cannot; an error with its code
+)
+
+// LockRequest is the body of POST /v1/jobs/JOB/lock.
+type LockRequest struct {
+	Latch string `json:"latch"`
+}
+
+// Waiting is the data of an EventWaiting.
+type Waiting struct {
+	// Holder is null where nobody holds the latch.
+	Holder *Holder `json:"holder"`
+}
+
+// Grant is the data of an EventHeld.
+type Grant struct {
+	Token     RecordToken `json:"token"`
+	TrustedMS float64     `json:"trusted_ms"` // as of Trust
+}
+
+// Trust is the data of an EventAlive: how long what is held may be relied on unless
+// another sign of life comes.
+type Trust struct {
+	TrustedMS float64 `json:"trusted_ms"`
+}
+
+// JobLeader is the data of an EventLeader of a job.
+type JobLeader struct {
+	// Leader is null where nobody leads it.
+	Leader *Holder `json:"leader"`
+}
+
+// lock holds a latch of a job for a caller, from when nobody else does.
+func (h *handler) lock(w http.ResponseWriter, r *http.Request) {
+	var body LockRequest
+	name := r.PathValue("job")
+	err := h.permit(w, r, &body)
+	var key string
+	if err == nil {
+		key, err = h.contest(latch.Key(name, body.Latch))
+	}
+	if err != nil {
+		writeRefusal(w, err)
+		return
+	}
+	h.hold(w, r, key, true, func(ctx context.Context, held heldFunc) error {
+		j, done, err := h.contests.use(ctx, name)
+		if err != nil {
+			return err
+		}
+		defer done()
+		return j.Do(ctx, body.Latch, func(ctx context.Context, token member.Number) error {
+			held(ctx, token)
+			return nil
+		})
+	})
+}
+
+// elect contends for a job for a caller, again and again.
+func (h *handler) elect(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("job")
+	err := h.permit(w, r, &nothing{})
+	var key string
+	if err == nil {
+		key, err = h.contest(latch.LeaderKey(name))
+	}
+	if err != nil {
+		writeRefusal(w, err)
+		return
+	}
+	h.hold(w, r, key, false, func(ctx context.Context, held heldFunc) error {
+		j, err := latch.Open(ctx, h.contests.store, name, latch.Options{})
+		if err != nil {
+			return err
+		}
+		defer closeJob(j)
+		return j.WhileLeader(ctx, held)
+	})
+}
+
+// jobEvents tells who leads a job, and each change of that.
+func (h *handler) jobEvents(w http.ResponseWriter, r *http.Request) {
+	key, err := h.contest(latch.LeaderKey(r.PathValue("job")))
+	switch {
+	case h.isForeign(r):
+		err = crossSite()
+	case err == nil && r.URL.RawQuery != "":
+		err = &refusal{http.StatusBadRequest, CodeBadQuery, r.URL.Path + " takes no query"}
+	}
+	if err != nil {
+		writeRefusal(w, err)
+		return
+	}
+	h.streams.admit(w, func() {
+		c := &contender{eventWriter: beginEvents(w), h: h, key: key}
+		if r.Method != http.MethodHead {
+			c.leader(r.Context())
+			c.tell(r.Context(), h.contests.store.Watch(r.Context(), key), nil)
+		}
+	})
+}
+
+// heldFunc runs while a node holds something.
+type heldFunc = func(ctx context.Context, token member.Number)
+
+// hold answers a caller that wants to hold something, once or again and again. run calls
+// its function while the node does, and ends when the caller is gone.
+func (h *handler) hold(
+	w http.ResponseWriter, r *http.Request, key string, once bool,
+	run func(ctx context.Context, held heldFunc) error,
+) {
+	slots := h.contests.slots
+	select {
+	case slots <- struct{}{}:
+	default:
+		WriteError(w, http.StatusServiceUnavailable, CodeBusy, fmt.Sprintf(
+			"%d callers hold something here or wait for it, and no more may: try again", MaxHolds))
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	c := &contender{
+		eventWriter: beginEvents(w), h: h, key: key, once: once, gained: make(chan *grant),
+	}
+	over := make(chan error, 1)
+	go func() {
+		defer func() { <-slots }() // when nothing is held any more
+		over <- run(ctx, c.held)
+	}()
+	var looks <-chan struct{}
+	if once {
+		c.event("", EventWaiting, encoded(Waiting{c.look(ctx)}))
+	} else {
+		looks = h.contests.store.Watch(ctx, key)
+		c.leader(ctx)
+	}
+	c.tell(ctx, looks, over)
+}
+
+// contender is a caller that wants to hold something, or to know who does.
+type contender struct {
+	*eventWriter
+	h      *handler
+	key    string // of the record
+	once   bool   // it wants it no more when it was lost
+	said   []byte // who leads, as it was told last
+	gained chan *grant
+}
+
+// grant is one time in which the node holds something for the caller.
+type grant struct {
+	ctx   context.Context // ends before anybody else may hold it
+	token member.Number
+	told  chan struct{} // closed when the caller was told of the end
+}
+
+// held blocks while the node holds something.
+func (c *contender) held(ctx context.Context, token member.Number) {
+	g := &grant{ctx, token, make(chan struct{})}
+	select {
+	case c.gained <- g:
+		<-g.told
+	case <-ctx.Done():
+	}
+}
+
+// tell writes what happens until the caller is gone, or nothing more can.
+func (c *contender) tell(ctx context.Context, looks <-chan struct{}, over <-chan error) {
+	var now *grant // nil while nothing is held
+	defer func() { now.end() }()
+	tick := time.NewTimer(keepAliveInterval)
+	defer tick.Stop()
+	for c.err == nil {
+		c.flush()
+		tick.Reset(c.interval(now))
+		select {
+		case now = <-c.gained:
+			c.event("", EventHeld, encoded(Grant{RecordToken(now.token), c.trusted()}))
+		case <-now.over():
+			c.lost(context.Cause(now.ctx))
+			now.end()
+			if now = nil; c.once {
+				return
+			}
+		case err := <-over:
+			c.lost(err)
+			return
+		case _, open := <-looks:
+			if !open {
+				return // with the node
+			}
+			c.leader(ctx)
+		case <-tick.C:
+			if now == nil {
+				c.comment()
+			} else {
+				c.event("", EventAlive, encoded(Trust{c.trusted()}))
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// over is closed when the grant is; never without one.
+func (g *grant) over() <-chan struct{} {
+	if g == nil {
+		return nil
+	}
+	return g.ctx.Done()
+}
+
+// end says that the caller was told of the end, or is gone.
+func (g *grant) end() {
+	if g != nil {
+		close(g.told)
+	}
+}
+
+// interval is when the caller hears something at the latest.
+func (c *contender) interval(now *grant) time.Duration {
+	if now == nil {
+		return keepAliveInterval
+	}
+	return max(c.h.contests.remaining()/3, minAliveInterval)
+}
+
+func (c *contender) trusted() float64 { return milliseconds(c.h.contests.remaining()) }
+
+func (c *contender) lost(err error) {
+	c.event("", EventLost, encoded(errorBody{textOf(err), codeOf(err)}))
+}
+
+// leader tells who leads the job, where that is news.
+func (c *contender) leader(ctx context.Context) {
+	now := JobLeader{c.look(ctx)}
+	if text := encoded(now); !bytes.Equal(text, c.said) {
+		c.said = text
+		c.event("", EventLeader, text)
+	}
+}
+
+// look finds who has the record, nil where nobody does, or may not act on it any more.
+func (c *contender) look(ctx context.Context) *Holder {
+	records, err := c.h.contests.store.Records(ctx, c.key)
+	if err != nil {
+		return nil // the node has ended, as the caller soon learns
+	}
+	r, ok := member.Records(records).Find(c.key)
+	if !ok || r.Revoked {
+		return nil
+	}
+	members := c.h.node.Status().View.Members
+	holder := holderOf(members, latch.Holder{Member: string(r.Value), Token: r.Token})
+	return &holder
+}

@@ -1,0 +1,624 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/member"
+)
+
+// trusted is for how long the nodes of an arena rely on what they hold.
+const trusted = 900 * time.Millisecond
+
+// arena is three nodes that share a table of records, with a server each, in a bubble.
+type arena struct {
+	t     *testing.T
+	table *latch.Memory
+	nodes [3]*combatant
+}
+
+// combatant is a node of an arena, and a listener in memory. Its connections hold
+// nothing: who writes waits until the other side reads.
+type combatant struct {
+	saying
+	store  latch.Store
+	dialed chan net.Conn
+	closed chan struct{}
+	stop   context.CancelFunc
+	done   chan error
+}
+
+func (n *combatant) Records(prefix string) []member.Record {
+	records, _ := n.store.Records(context.Background(), prefix)
+	return records
+}
+
+func (n *combatant) Accept() (net.Conn, error) {
+	select {
+	case c := <-n.dialed:
+		return c, nil
+	case <-n.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (n *combatant) Close() error   { close(n.closed); return nil }
+func (n *combatant) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: "unix"} }
+
+func inArena(t *testing.T, test func(*testing.T, *arena)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		a := &arena{t: t, table: latch.NewMemory()}
+		var roster member.Roster
+		for i := range a.nodes {
+			m := member.Member{Name: fmt.Sprint("n", i), Status: member.Active}
+			m.Address = trioAddress(i)
+			roster = append(roster, m)
+		}
+		for i := range a.nodes {
+			n := &combatant{
+				store:  a.table.Store(trioAddress(i).String()),
+				dialed: make(chan net.Conn), closed: make(chan struct{}), done: make(chan error, 1),
+			}
+			n.status.Self, n.status.View.Members = roster[i], roster
+			var ctx context.Context
+			ctx, n.stop = context.WithCancel(context.Background())
+			h := New(n, "", WithWrite(n, nil), WithJobs(n.store, func() time.Duration { return trusted }))
+			go func() { n.done <- Serve(ctx, n, h) }()
+			a.nodes[i] = n
+		}
+		test(t, a)
+		for _, n := range a.nodes {
+			n.stop()
+			<-n.done
+		}
+	})
+}
+
+// cable is the end of a connection at a client, which a network may hold up.
+type cable struct {
+	net.Conn
+	*network
+}
+
+// network lets through what comes once its channel is closed.
+type network struct{ flows atomic.Pointer[chan struct{}] }
+
+func newNetwork() *network {
+	n := &network{}
+	close(n.stall())
+	return n
+}
+
+// stall holds up what comes until the channel is closed.
+func (n *network) stall() chan struct{} {
+	flows := make(chan struct{})
+	n.flows.Store(&flows)
+	return flows
+}
+
+func (w cable) Read(p []byte) (int, error) {
+	n, err := w.Conn.Read(p)
+	<-*w.flows.Load()
+	return n, err
+}
+
+// client asks node i over a network.
+func (a *arena) client(i int, over *network) *Client {
+	a.t.Helper()
+	c, err := NewClient("memory:1")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	c.http.Transport.(*http.Transport).DialContext = func(
+		ctx context.Context, _, _ string,
+	) (net.Conn, error) {
+		here, there := net.Pipe()
+		select {
+		case a.nodes[i].dialed <- there:
+			return cable{here, over}, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return c
+}
+
+// attempt is a call of Lock or Elect whose function does as the test says.
+type attempt struct {
+	t     *testing.T
+	seen  chan *Holder
+	began chan RecordToken
+	ended chan error // causes of the contexts of the function
+	leave chan error // what the function is to return
+	over  chan error // what the call returned
+}
+
+func newAttempt(t *testing.T) *attempt {
+	return &attempt{
+		t: t, seen: make(chan *Holder, 16), began: make(chan RecordToken, 16),
+		ended: make(chan error, 16), leave: make(chan error, 16), over: make(chan error, 1),
+	}
+}
+
+// work returns when it is told to, or a moment after the end of its context.
+func (a *attempt) work(ctx context.Context, token RecordToken) error {
+	a.began <- token
+	select {
+	case err := <-a.leave:
+		return err
+	case <-ctx.Done():
+		a.ended <- context.Cause(ctx)
+		time.Sleep(time.Millisecond)
+		return errors.New("stopped")
+	}
+}
+
+func (a *arena) lock(ctx context.Context, c *Client, job, name string) *attempt {
+	at := newAttempt(a.t)
+	go func() {
+		at.over <- c.Lock(ctx, job, name, func(h *Holder) { at.seen <- h }, at.work)
+	}()
+	synctest.Wait()
+	return at
+}
+
+func (a *arena) elect(ctx context.Context, c *Client, job string) *attempt {
+	at := newAttempt(a.t)
+	go func() {
+		at.over <- c.Elect(ctx, job, func(h *Holder) { at.seen <- h }, at.work)
+	}()
+	synctest.Wait()
+	return at
+}
+
+// works waits until the function runs.
+func (a *attempt) works() RecordToken {
+	a.t.Helper()
+	select {
+	case token := <-a.began:
+		return token
+	case err := <-a.over:
+		a.t.Fatalf("over with %v, want it to be held", err)
+	case <-time.After(time.Minute):
+		a.t.Fatal("not held within a minute")
+	}
+	return RecordToken{}
+}
+
+// waits wants the function not to run.
+func (a *attempt) waits() {
+	a.t.Helper()
+	synctest.Wait()
+	if len(a.began) > 0 {
+		a.t.Fatal("it is held, want it to wait")
+	}
+}
+
+// lost waits for the end of the function's context, and wants a word in its cause.
+func (a *attempt) lost(want string) {
+	a.t.Helper()
+	err := <-a.ended
+	told, _ := errors.AsType[*Error](err)
+	if !strings.Contains(err.Error(), want) && (told == nil || told.Code != want) {
+		a.t.Errorf("lost with %+v, want %q", err, want)
+	}
+}
+
+// TestLock: one caller at a time, through whichever node, and tokens that grow.
+func TestLock(t *testing.T) {
+	inArena(t, func(t *testing.T, a *arena) {
+		first := a.lock(t.Context(), a.client(0, newNetwork()), "lock", "x y/z")
+		if h := <-first.seen; h != nil {
+			t.Errorf("held by %+v at first, want nobody", h)
+		}
+		token := first.works()
+		second := a.lock(t.Context(), a.client(1, newNetwork()), "lock", "x y/z")
+		want := &Holder{"n0", trioAddress(0).String(), token}
+		if diff := cmp.Diff(want, <-second.seen); diff != "" {
+			t.Errorf("waiting: -want +got:\n%s", diff)
+		}
+		same := a.lock(t.Context(), a.client(0, newNetwork()), "lock", "x y/z")
+		other := a.lock(t.Context(), a.client(0, newNetwork()), "lock", "other")
+		other.works()
+		time.Sleep(time.Hour) // signs of life come all the time, and comments to who waits
+		second.waits()
+		same.waits()
+		jobs, err := a.client(2, newNetwork()).Jobs(t.Context())
+		if err != nil || len(jobs) != 1 || len(jobs[0].Latches) != 2 ||
+			jobs[0].Latches[1] != (Latch{"x y/z", *want}) || jobs[0].Leader != nil {
+			t.Errorf("jobs: %+v, %v", jobs, err)
+		}
+		first.leave <- errors.New("mine")
+		if err := <-first.over; err == nil || err.Error() != "mine" {
+			t.Errorf("got %v, want the error of the function", err)
+		}
+		for range 2 {
+			var next *attempt
+			var got RecordToken
+			select {
+			case got = <-second.began:
+				next = second
+			case got = <-same.began:
+				next = same
+			}
+			if got.Version < token.Version || got.Revision <= token.Revision {
+				t.Errorf("token %+v after %+v", got, token)
+			}
+			token = got
+			next.leave <- nil
+			if err := <-next.over; err != nil {
+				t.Error(err)
+			}
+		}
+		other.leave <- nil
+		<-other.over
+	})
+}
+
+// TestLockLost: the function learns of each end at once, and Lock says why.
+func TestLockLost(t *testing.T) {
+	for _, c := range []struct {
+		want string
+		end  func(a *arena)
+	}{
+		{CodeLeaseEnded, func(a *arena) { a.table.Expire(trioAddress(0).String()) }},
+		{CodeNotHeld, func(a *arena) {
+			_, err := a.nodes[1].store.Session().Commit(a.t.Context(),
+				latch.Op{Kind: latch.Drop, Key: "latch/lock/latch/x"})
+			if err != nil {
+				a.t.Error(err)
+			}
+		}},
+		{"the node has ended, or its admin API", func(a *arena) { a.nodes[0].stop() }},
+	} {
+		inArena(t, func(t *testing.T, a *arena) {
+			at := a.lock(t.Context(), a.client(0, newNetwork()), "lock", "x")
+			at.works()
+			began := time.Now()
+			c.end(a)
+			at.lost(c.want)
+			if took := time.Since(began); took > 0 {
+				t.Errorf("%s: after %v, want at once", c.want, took)
+			}
+			told := <-at.over
+			if e, ok := errors.AsType[*Error](told); !strings.Contains(told.Error(), c.want) &&
+				(!ok || e.Code != c.want) {
+				t.Errorf("Lock returned %v, want %s", told, c.want)
+			}
+			next := a.lock(t.Context(), a.client(1, newNetwork()), "lock", "x")
+			next.works()
+			next.leave <- nil
+			<-next.over
+		})
+	}
+}
+
+// TestLockIsCountedDown by the client: where the network brings no sign of life, the
+// function ends no later than the node trusted, and what comes later changes nothing.
+func TestLockIsCountedDown(t *testing.T) {
+	inArena(t, func(t *testing.T, a *arena) {
+		over := newNetwork()
+		at := a.lock(t.Context(), a.client(0, over), "lock", "x")
+		at.works()
+		time.Sleep(trusted/3*5 + trusted/6) // half way to the sixth sign of life
+		flows := over.stall()
+		last := time.Now().Add(-trusted / 6)
+		at.lost("no sign of life")
+		if got := time.Since(last); got != trusted {
+			t.Errorf("ended %v after the last sign of life, want %v", got, trusted)
+		}
+		close(flows)
+		if err := <-at.over; !errors.Is(err, errUntrusted) {
+			t.Errorf("Lock: %v, want %v", err, errUntrusted)
+		}
+	})
+}
+
+// TestLockAfterAPause: a sign of life that a process finds when it goes on revives
+// nothing that has lapsed, whichever of the two it looks at first.
+func TestLockAfterAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pursuit{client: &Client{}, once: true, expiry: time.NewTimer(maxTrusted)}
+		p.returned = make(chan error, 1)
+		ended := make(chan error, 1)
+		p.fn = func(ctx context.Context, _ RecordToken) error {
+			<-ctx.Done()
+			ended <- context.Cause(ctx)
+			return nil
+		}
+		grant := Grant{TrustedMS: milliseconds(trusted)}
+		p.take(t.Context(), news{at: time.Now(), kind: EventHeld, grant: grant})
+		time.Sleep(trusted - 1)
+		p.take(t.Context(), news{at: time.Now(), kind: EventAlive, grant: grant})
+		time.Sleep(trusted + 1) // the expiry has passed, and nobody has seen that
+		p.take(t.Context(), news{at: time.Now(), kind: EventAlive, grant: grant})
+		if err := <-ended; !errors.Is(err, errUntrusted) || !errors.Is(p.over, errUntrusted) {
+			t.Errorf("got %v and %v, want %v", err, p.over, errUntrusted)
+		}
+	})
+}
+
+// TestLockOfWhoIsGone is free at once where the connection ends, and after a while where
+// the caller takes nothing any more.
+func TestLockOfWhoIsGone(t *testing.T) {
+	inArena(t, func(t *testing.T, a *arena) {
+		over := newNetwork()
+		var conn net.Conn
+		c := a.client(0, over)
+		transport := c.http.Transport.(*http.Transport)
+		dial := transport.DialContext
+		transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			var err error
+			conn, err = dial(ctx, network, addr)
+			return conn, err
+		}
+		next := func(within time.Duration) {
+			t.Helper()
+			began := time.Now()
+			at := a.lock(t.Context(), a.client(1, newNetwork()), "lock", "x")
+			at.works()
+			if took := time.Since(began); took > within {
+				t.Errorf("the next one gets it after %v, want %v at most", took, within)
+			}
+			at.leave <- nil
+			<-at.over
+		}
+		at := a.lock(t.Context(), c, "lock", "x")
+		at.works()
+		conn.Close()
+		next(0)
+		<-at.over
+
+		at = a.lock(t.Context(), c, "lock", "x")
+		at.works()
+		flows := over.stall() // it reads no more, and is there
+		next(streamTimeout + time.Second)
+		close(flows)
+		<-at.over
+
+		ctx, stop := context.WithCancelCause(t.Context())
+		at = a.lock(ctx, c, "lock", "x")
+		at.works()
+		waits := a.lock(ctx, a.client(2, newNetwork()), "lock", "x")
+		waits.waits()
+		stop(errors.New("enough"))
+		at.lost("enough") // and the latch is held until the function has returned
+		if err := <-waits.over; err.Error() != "enough" {
+			t.Errorf("a caller that waited got %v, want the cause of its context", err)
+		}
+		<-at.over
+		next(0)
+	})
+}
+
+// TestManyLocks: no more callers than may, and each that goes makes room.
+func TestManyLocks(t *testing.T) {
+	inArena(t, func(t *testing.T, a *arena) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		var all []*attempt
+		for i := range MaxHolds {
+			all = append(all, a.lock(ctx, a.client(0, newNetwork()), "lock", fmt.Sprint(i%3)))
+		}
+		err := a.client(0, newNetwork()).Elect(ctx, "job", func(*Holder) {}, nil)
+		if told, ok := errors.AsType[*Error](err); !ok || told.Code != CodeBusy {
+			t.Errorf("one too many: %v, want %s", err, CodeBusy)
+		}
+		held := 0
+		for _, at := range all {
+			held += len(at.began)
+		}
+		if held != 3 {
+			t.Errorf("%d hold one of three latches", held)
+		}
+		stop()
+		for _, at := range all {
+			<-at.over
+		}
+		synctest.Wait()
+		for i := range MaxHolds {
+			at := a.elect(t.Context(), a.client(0, newNetwork()), fmt.Sprint("job", i))
+			at.works()
+			at.leave <- nil
+			<-at.over
+		}
+		synctest.Wait()
+		if records := a.nodes[0].Records(""); len(records) != 0 {
+			t.Errorf("left behind: %+v", records)
+		}
+	})
+}
+
+// TestElect: one leads at a time, whoever is disabled leads no more and comes back when
+// it may, and all who look see each change.
+func TestElect(t *testing.T) {
+	inArena(t, func(t *testing.T, a *arena) {
+		ctx, stop := context.WithCancelCause(t.Context())
+		looker := a.client(2, newNetwork())
+		var told []string
+		looked := make(chan error, 1)
+		go func() {
+			for h, err := range looker.JobLeader(ctx, "job") {
+				if err != nil {
+					looked <- err
+					return
+				}
+				if h != nil { // that nobody leads may be over before it is told
+					told = append(told, h.Name)
+				}
+			}
+			looked <- nil
+		}()
+		synctest.Wait()
+		c0, c1 := a.client(0, newNetwork()), a.client(1, newNetwork())
+		first := a.elect(ctx, c0, "job")
+		token := first.works()
+		if h := <-first.seen; h != nil && h.Token != token {
+			t.Errorf("led by %+v at first, want nobody or itself", h)
+		}
+		second := a.elect(ctx, c1, "job")
+		second.waits()
+		if h := <-second.seen; h == nil || h.Name != "n0" || h.Token != token {
+			t.Errorf("led by %+v, want n0 by %+v", h, token)
+		}
+		for range 2 { // there is nothing to do the second time
+			if err := c1.Disable(t.Context(), "job", "n0"); err != nil {
+				t.Error(err)
+			}
+		}
+		first.lost(CodeDisabled)
+		next := second.works()
+		if next.Revision <= token.Revision {
+			t.Errorf("token %+v after %+v", next, token)
+		}
+		first.waits()
+		if err := c0.Enable(t.Context(), "job", trioAddress(0).String()); err != nil {
+			t.Error(err)
+		}
+		first.waits()
+		second.leave <- errors.New("done")
+		if err := <-second.over; err == nil || err.Error() != "done" {
+			t.Errorf("Elect: %v, want what the function returned", err)
+		}
+		if again := first.works(); again.Revision <= next.Revision {
+			t.Errorf("token %+v after %+v", again, next)
+		}
+		a.table.Expire(trioAddress(0).String())
+		first.lost(CodeLeaseEnded)
+		first.works() // nobody else wants it
+		synctest.Wait()
+		stop(errors.New("enough"))
+		first.lost("enough")
+		if err := <-first.over; err == nil || err.Error() != "stopped" {
+			t.Errorf("Elect: %v, want what the function returned", err)
+		}
+		if err := <-looked; err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff([]string{"n0", "n1", "n0", "n0"}, told); diff != "" {
+			t.Errorf("seen: -want +got:\n%s", diff)
+		}
+	})
+}
+
+// TestElectOneCallAtATime: a function that takes long to stop keeps the next call of it
+// waiting, also where the node leads again meanwhile.
+func TestElectOneCallAtATime(t *testing.T) {
+	inArena(t, func(t *testing.T, a *arena) {
+		calls, running := 0, 0
+		over := make(chan error, 1)
+		go func() {
+			over <- a.client(0, newNetwork()).Elect(t.Context(), "job", func(*Holder) {},
+				func(ctx context.Context, _ RecordToken) error {
+					if running++; running > 1 {
+						t.Errorf("%d calls at once", running)
+					}
+					defer func() { running-- }()
+					if calls++; calls > 3 {
+						return nil
+					}
+					<-ctx.Done()
+					time.Sleep(10 * time.Second)
+					return nil
+				})
+		}()
+		for range 3 {
+			time.Sleep(20 * time.Second)
+			a.table.Expire(trioAddress(0).String())
+		}
+		if err := <-over; err != nil || calls != 4 {
+			t.Errorf("%d calls, and %v, want 4", calls, err)
+		}
+	})
+}
+
+// TestElectWithoutItsNode ends: who supervises the caller starts it anew.
+func TestElectWithoutItsNode(t *testing.T) {
+	inArena(t, func(t *testing.T, a *arena) {
+		leads := a.elect(t.Context(), a.client(0, newNetwork()), "job")
+		leads.works()
+		waits := a.elect(t.Context(), a.client(0, newNetwork()), "job")
+		waits.waits()
+		looked := make(chan error, 1)
+		go func() {
+			for _, err := range a.client(0, newNetwork()).JobLeader(t.Context(), "job") {
+				if err != nil {
+					looked <- err
+				}
+			}
+		}()
+		synctest.Wait()
+		a.nodes[0].stop()
+		leads.lost("the node has ended")
+		for _, over := range []chan error{leads.over, waits.over, looked} {
+			if err := <-over; !errors.Is(err, errEnded) {
+				t.Errorf("got %v, want %v", err, errEnded)
+			}
+		}
+	})
+}
+
+// TestContendForReal: the node of a caller leaves, or loses its majority, and a member
+// gets what it held only when its caller knows.
+func TestContendForReal(t *testing.T) {
+	inTrio(t, func(t *testing.T, w *trio) {
+		a := &arena{t: t}
+		for i, node := range w.nodes {
+			n := &combatant{
+				dialed: make(chan net.Conn), closed: make(chan struct{}), done: make(chan error, 1),
+			}
+			ctx, stop := context.WithCancel(context.Background())
+			h := New(node, "", WithWrite(node, nil), WithJobs(latch.Cluster(node), node.HoldRemaining))
+			go func() { n.done <- Serve(ctx, n, h) }()
+			defer func() { stop(); <-n.done }()
+			a.nodes[i] = n
+		}
+		first := a.lock(t.Context(), a.client(0, newNetwork()), "lock", "x")
+		token := first.works()
+		second := a.lock(t.Context(), a.client(1, newNetwork()), "lock", "x")
+		for i := range w.nodes {
+			w.net.Cut(trioAddress(0), trioAddress(i))
+			w.net.Cut(trioAddress(i), trioAddress(0))
+		}
+		began := time.Now()
+		first.lost("") // as its node says, or by its own count, which ends at the same moment
+		if took := time.Since(began); took > cluster.DefaultConfig().LeaderTimeout {
+			t.Errorf("lost after %v, want within a lease", took)
+		}
+		if len(second.began) > 0 {
+			t.Error("the second one has it before the first has lost it")
+		}
+		next := second.works()
+		if next.Version < token.Version || next == token {
+			t.Errorf("token %+v after %+v", next, token)
+		}
+		third := a.elect(t.Context(), a.client(1, newNetwork()), "job")
+		third.works()
+		if err := a.client(1, newNetwork()).Disable(t.Context(), "job", "n1"); err != nil {
+			t.Error(err)
+		}
+		third.lost(CodeNotHeld) // the node itself has asked for that
+		if err := w.nodes[1].Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		second.lost(CodeClosed)
+		for _, at := range []*attempt{first, second, third} {
+			<-at.over
+		}
+	})
+}

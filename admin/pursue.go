@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// maxTrusted bounds what a client believes of how long a node may rely on a record: no
+// lease is longer.
+const maxTrusted = 24 * time.Hour
+
+// Ends of what a node holds for a client, as a client sees them.
+var (
+	errUntrusted = errors.New("no sign of life of what is held")
+	errEnded     = errors.New("the node has ended, or its admin API")
+)
+
+// Jobs asks for all jobs.
+func (c *Client) Jobs(ctx context.Context) ([]Job, error) {
+	return get[[]Job](ctx, c, "/v1/jobs")
+}
+
+// Enable lets a member, by its address or name, lead a job from now on.
+func (c *Client) Enable(ctx context.Context, job, member string) error {
+	_, err := post[Done](ctx, c, jobPath(job, "enable"), CandidateRequest{member})
+	return err
+}
+
+// Disable lets a member lead a job no more. Where it does, that ends.
+func (c *Client) Disable(ctx context.Context, job, member string) error {
+	_, err := post[Done](ctx, c, jobPath(job, "disable"), CandidateRequest{member})
+	return err
+}
+
+// JobLeader yields who leads a job as far as the node knows, nil for nobody, and each
+// change of that, until ctx ends. An error is the last that it yields; the end of ctx is
+// none.
+func (c *Client) JobLeader(ctx context.Context, job string) iter.Seq2[*Holder, error] {
+	return func(yield func(*Holder, error) bool) {
+		err := c.stream(ctx, http.MethodGet, jobPath(job, "events"), nil, func(r received) error {
+			var l JobLeader
+			switch {
+			case r.kind != EventLeader:
+			case json.Unmarshal(r.data, &l) != nil:
+				return errForeign
+			case !yield(l.Leader, nil):
+				return errEnough
+			}
+			return nil
+		})
+		if err == nil {
+			err = c.brokeOff(errEnded)
+		}
+		if !errors.Is(err, errEnough) && ctx.Err() == nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// Lock runs fn while the node holds a latch of a job for this client, and blocks until it
+// could and fn has returned. seen is told once who has the latch meanwhile, nil for nobody.
+//
+// The context of fn ends with ctx, or when the latch is lost: as the node says, when the
+// connection to it ends, or when no sign of life has come for as long as the node
+// trusted that it holds it. Its cause is why. The latch is released when fn has returned.
+// Lock returns what fn does, and where the latch was lost, or could not be had, why: the
+// cause of ctx, an *Error of the node, or what became of the connection.
+//
+// A sign of life counts from when it comes here. Where a network holds it up, so much
+// later the context ends: run this beside the node, and let tokens decide.
+func (c *Client) Lock(
+	ctx context.Context, job, latch string, seen func(*Holder),
+	fn func(ctx context.Context, token RecordToken) error,
+) error {
+	p := pursuit{client: c, once: true, seen: seen, fn: fn}
+	return p.run(ctx, jobPath(job, "lock"), LockRequest{latch})
+}
+
+// Elect contends for a job through the node, and runs fn whenever it leads for this
+// client, one call after the other, until ctx ends, fn returns by itself, or the node is
+// gone. seen is told who leads the job, nil for nobody, and each change; it must not
+// block. For the rest see Lock; fn that returns since leadership was lost runs again.
+func (c *Client) Elect(
+	ctx context.Context, job string, seen func(*Holder),
+	fn func(ctx context.Context, token RecordToken) error,
+) error {
+	p := pursuit{client: c, seen: seen, fn: fn}
+	return p.run(ctx, jobPath(job, "elect"), nothing{})
+}
+
+func jobPath(job, what string) string { return "/v1/jobs/" + url.PathEscape(job) + "/" + what }
+
+// pursuit is how a client comes to hold something through a node.
+type pursuit struct {
+	client *Client
+	once   bool // and never again when it was lost
+	seen   func(*Holder)
+	fn     func(context.Context, RecordToken) error
+
+	token  RecordToken
+	until  time.Time   // when trust in what is held ends; zero while nothing is
+	expiry *time.Timer // fires at until
+
+	end      context.CancelCauseFunc // of the context of fn; nil while it does not run
+	lost     error                   // why that was ended; nil where it was not
+	returned chan error              // what fn did
+	over     error                   // why nothing more can be held; nil while it can
+}
+
+// news is what the node says, with the moment at which it came.
+type news struct {
+	at     time.Time
+	kind   string
+	holder *Holder // of EventWaiting and EventLeader
+	grant  Grant   // of EventHeld, and in part of EventAlive
+	err    error   // of EventLost, and of the end of the stream, which has no kind
+}
+
+func (p *pursuit) run(ctx context.Context, path string, body any) error {
+	// While fn runs, the connection must outlive ctx: what is held goes with it.
+	reading, hangUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer hangUp()
+	told := make(chan news)
+	go p.listen(reading, path, encoded(body), told)
+	p.expiry = time.NewTimer(maxTrusted)
+	defer p.expiry.Stop()
+	p.returned = make(chan error, 1)
+	gone := ctx.Done()
+	for {
+		if p.over != nil && p.end == nil {
+			return p.over
+		}
+		select {
+		case n := <-told:
+			p.take(ctx, n)
+		case <-p.expiry.C:
+			p.lapse()
+		case err := <-p.returned:
+			p.end(nil)
+			p.end = nil
+			switch {
+			case p.lost == nil:
+				return err
+			case p.over == nil && ctx.Err() != nil:
+				return context.Cause(ctx)
+			case p.over == nil && time.Now().Before(p.until): // it leads again meanwhile
+				p.begin(ctx)
+			}
+		case <-gone:
+			if p.end == nil {
+				return context.Cause(ctx)
+			}
+			gone = nil // fn learns of it, and returns
+		}
+	}
+}
+
+// listen reads what the node says, to its end.
+func (p *pursuit) listen(ctx context.Context, path string, body []byte, told chan<- news) {
+	tell := func(n news) error {
+		n.at = time.Now()
+		select {
+		case told <- n:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	err := p.client.stream(ctx, http.MethodPost, path, body, func(r received) error {
+		n, err := newsOf(r)
+		if err != nil {
+			return errForeign
+		}
+		return tell(n)
+	})
+	if err == nil {
+		err = p.client.brokeOff(errEnded)
+	}
+	_ = tell(news{err: err})
+}
+
+// newsOf reads an event.
+func newsOf(r received) (n news, err error) {
+	n.kind = r.kind
+	switch r.kind {
+	case EventWaiting:
+		var w Waiting
+		err = json.Unmarshal(r.data, &w)
+		n.holder = w.Holder
+	case EventLeader:
+		var l JobLeader
+		err = json.Unmarshal(r.data, &l)
+		n.holder = l.Leader
+	case EventHeld, EventAlive:
+		err = json.Unmarshal(r.data, &n.grant)
+	case EventLost:
+		n.err = answeredError(http.StatusOK, r.data)
+	}
+	return n, err
+}
+
+// take follows what the node says.
+func (p *pursuit) take(ctx context.Context, n news) {
+	held := !p.until.IsZero()
+	switch n.kind {
+	case EventWaiting, EventLeader:
+		p.seen(n.holder)
+	case EventHeld:
+		p.token = n.grant.Token
+		p.trust(n)
+		if p.end == nil {
+			p.begin(ctx)
+		}
+	case EventAlive:
+		switch {
+		case !held:
+		case n.at.After(p.until): // this process stood still: what has lapsed stays so
+			p.lapse()
+		default:
+			p.trust(n)
+		}
+	case EventLost, "":
+		p.lose(n.err)
+		if p.once || !held || n.kind == "" {
+			p.finish(n.err)
+		}
+	}
+}
+
+// trust believes a sign of life.
+func (p *pursuit) trust(n news) {
+	trusted := min(n.grant.TrustedMS, milliseconds(maxTrusted))
+	p.until = n.at.Add(time.Duration(trusted * float64(time.Millisecond)))
+	p.expiry.Reset(time.Until(p.until))
+}
+
+// begin runs fn.
+func (p *pursuit) begin(ctx context.Context) {
+	ctx, p.end = context.WithCancelCause(ctx)
+	p.lost = nil
+	token := p.token
+	go func() { p.returned <- p.fn(ctx, token) }()
+}
+
+// lose ends the context of fn, where that runs.
+func (p *pursuit) lose(why error) {
+	p.until = time.Time{}
+	p.expiry.Stop()
+	if p.end != nil && p.lost == nil {
+		p.lost = why
+		p.end(why)
+	}
+}
+
+// lapse ends what no sign of life has come for.
+func (p *pursuit) lapse() {
+	err := p.client.brokeOff(errUntrusted)
+	p.lose(err)
+	p.finish(err)
+}
+
+// finish says that nothing more can be held.
+func (p *pursuit) finish(why error) {
+	if p.over == nil {
+		p.over = why
+	}
+}

@@ -107,6 +107,7 @@ func startCommand(t *testing.T, stdout io.Writer, cmd *exec.Cmd) *process {
 	if stdout != nil {
 		p.cmd.Stdout = stdout
 	}
+	p.cmd.WaitDelay = patience // for what it has left behind, with its output
 	home := t.TempDir()
 	p.cmd.Env = []string{"HOME=" + home, "TMPDIR=" + home, "PATH=" + os.Getenv("PATH")}
 	if err := p.cmd.Start(); err != nil {

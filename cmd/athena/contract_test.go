@@ -26,15 +26,22 @@ var contract = map[string]map[string]string{
 		"admin": "off", "admin-write": "false", "admin-token-file": "",
 		"config": "", "log-format": "console", "log-level": "info", "join-only": "false",
 	},
-	"demo":          {"size": "5", "for": "0s", "admin": "127.0.0.1:7070", "script": ""},
-	"members":       {"admin": "127.0.0.1:7070", "output": "table"},
-	"leader":        {"admin": "127.0.0.1:7070", "output": "table"},
-	"status":        {"admin": "127.0.0.1:7070", "output": "table"},
-	"events":        {"admin": "127.0.0.1:7070", "output": "table", "follow": "false"},
-	"send":          {"admin": "127.0.0.1:7070", "output": "table", "to": ""},
-	"transfer":      {"admin": "127.0.0.1:7070", "output": "table", "to": ""},
-	"drain":         {"admin": "127.0.0.1:7070", "output": "table"},
-	"leave":         {"admin": "127.0.0.1:7070", "output": "table", "admin-token-file": ""},
+	"demo":         {"size": "5", "for": "0s", "admin": "127.0.0.1:7070", "script": ""},
+	"members":      {"admin": "127.0.0.1:7070", "output": "table"},
+	"leader":       {"admin": "127.0.0.1:7070", "output": "table"},
+	"status":       {"admin": "127.0.0.1:7070", "output": "table"},
+	"events":       {"admin": "127.0.0.1:7070", "output": "table", "follow": "false"},
+	"send":         {"admin": "127.0.0.1:7070", "output": "table", "to": ""},
+	"transfer":     {"admin": "127.0.0.1:7070", "output": "table", "to": ""},
+	"drain":        {"admin": "127.0.0.1:7070", "output": "table"},
+	"leave":        {"admin": "127.0.0.1:7070", "output": "table", "admin-token-file": ""},
+	"jobs":         {"admin": "127.0.0.1:7070", "output": "table", "admin-token-file": ""},
+	"jobs enable":  {"admin": "127.0.0.1:7070", "output": "table"},
+	"jobs disable": {"admin": "127.0.0.1:7070", "output": "table"},
+	"lock": {"admin": "127.0.0.1:7070", "output": "table", "timeout": "0s",
+		"kill-after": "10s"},
+	"elect": {"admin": "127.0.0.1:7070", "output": "table", "listen": "false",
+		"kill-after": "10s"},
 	"sim":           {"seed": "0", "runs": "100", "size": "0", "for": "0s"},
 	"bench":         {},
 	"config check":  {"config": "", "size": "0"},
@@ -50,7 +57,7 @@ var contract = map[string]map[string]string{
 }
 
 // short are the flags with one dash.
-var short = map[string]string{"output": "o", "help": "h", "follow": "f"}
+var short = map[string]string{"output": "o", "help": "h", "follow": "f", "listen": "l"}
 
 // verb finds one by its words.
 func verb(t *testing.T, words string) *cobra.Command {

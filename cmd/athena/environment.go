@@ -75,16 +75,17 @@ func settable(flags *pflag.FlagSet) (names []string) {
 // misspelled finds variables of an environment, "NAME=value" each, that look as if
 // they stood for a flag and stand for none, each with the nearest that does. run has
 // the flags of all verbs that a variable sets: its variables are no mistake where
-// another verb is used.
+// another verb is used, nor are those that athena lock gives to a command.
 func misspelled(environ []string) (found [][2]string) {
 	var known []string
 	for _, name := range settable(settingFlags()) {
 		known = append(known, variableOf(name))
 	}
+	own := []string{variableToken, variableVersion, variableRevision, variableLock, variableJob}
 	for _, entry := range environ {
 		name, _, _ := strings.Cut(entry, "=")
 		if !strings.HasPrefix(name, environmentPrefix) || slices.Contains(known, name) ||
-			madeUp.MatchString(name) {
+			slices.Contains(own, name) || madeUp.MatchString(name) {
 			continue
 		}
 		found = append(found, [2]string{name, nearest(name, known)})

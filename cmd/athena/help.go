@@ -64,6 +64,29 @@ var notes = map[string]verbNotes{
 		failed: "it refused, or nobody answers",
 		see:    "members, drain",
 	},
+	"jobs": {failed: "nobody answers, or no node", see: "elect, lock"},
+	"jobs enable": {
+		done:   "the member may lead the job",
+		failed: "the node refused, or nobody answers",
+		see:    "jobs",
+	},
+	"jobs disable": {
+		done:   "the member leads the job no more",
+		failed: "the node refused, or nobody answers",
+		see:    "jobs",
+	},
+	"lock": {
+		done:   "interrupted while it held the lock, or as the command says",
+		failed: "the lock could not be had, or was lost, or as the command says",
+		wrong:  "asked wrongly, and nothing was begun, or as the command says",
+		see:    "jobs, elect",
+	},
+	"elect": {
+		done:   "interrupted, or as the command says",
+		failed: "the node refused or is gone, or as the command says",
+		wrong:  "asked wrongly, and nothing was begun, or as the command says",
+		see:    "jobs, lock",
+	},
 	"sim": {
 		done:   "every run was clean",
 		failed: "a promise was broken, and what happened was printed",
@@ -187,9 +210,10 @@ func newEnvironment() *cobra.Command {
 		Long: "Each flag of athena run has a variable and a key of the file of --config. Flags win\n" +
 			"over variables, variables over the file, and the file over defaults; an empty variable is\n" +
 			"as none. A variable ATHENA_... that is none of these is warned of.\n\n" + variableTable() +
-			"\nmembers, leader, status, events, demo and the verbs that act read ATHENA_ADMIN, all but\n" +
-			"demo ATHENA_ADMIN_TOKEN_FILE too; recover reads ATHENA_DATA_DIR. XDG_STATE_HOME and HOME\n" +
-			"say where the default data directory is.",
+			"\nAll verbs that ask a node, and demo, read ATHENA_ADMIN, all but demo\n" +
+			"ATHENA_ADMIN_TOKEN_FILE too; recover reads ATHENA_DATA_DIR. XDG_STATE_HOME and HOME say\n" +
+			"where the default data directory is. lock and elect set variables for their command, which\n" +
+			"their help names.",
 	}
 }
 

@@ -4,7 +4,8 @@
 // whole cluster on one machine, simulates clusters, and measures them. See athena --help.
 //
 // It ends with 0 when it did what was asked, with 1 when it could not, and
-// with 2 when it was asked wrongly: then nothing was started.
+// with 2 when it was asked wrongly: then nothing was started. A verb that runs a command
+// ends as the command does.
 package main
 
 import (
@@ -61,7 +62,8 @@ func newRoot(began time.Time) *cobra.Command {
 	root.Flags().Bool("version", false, "print the version of this program")
 	root.AddCommand(
 		newRun(), newDemo(began), newMembers(), newLeader(), newStatus(), newEvents(), newSend(),
-		newTransfer(), newDrain(), newLeave(), newSim(), newBench(), newRecover(),
+		newTransfer(), newDrain(), newLeave(), newJobs(), newLock(), newElect(),
+		newSim(), newBench(), newRecover(),
 		newVersion(), newConfig(), newSecret(), newCompletion(), newEnvironment(),
 	)
 	root.SetHelpCommand(newHelp())
@@ -87,9 +89,12 @@ func execute(began time.Time, args []string, stdout, stderr io.Writer) int {
 		warnMisspelled(stderr, os.Environ())
 	}
 	var usage usageError
+	var ended commandError
 	switch {
 	case err == nil:
 		return exitDone
+	case errors.As(err, &ended):
+		return int(ended)
 	case !wellFormed || errors.As(err, &usage):
 		fmt.Fprintf(stderr, "athena: %v\n%s --help says what it takes\n", err, cmd.CommandPath())
 		return exitUsage

@@ -41,7 +41,7 @@ func startProcess(
 	cmd.Stderr = log
 	// A group of its own: the node is ended by its parent, not by the Ctrl-C
 	// that its terminal sends to everybody.
-	cmd.SysProcAttr = childAttributes()
+	cmd.SysProcAttr = childAttributes(syscall.SIGKILL)
 	reports, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err

@@ -4,8 +4,8 @@ package main
 
 import "syscall"
 
-// childAttributes lets the kernel kill a node whose parent is gone, also while
-// the node is paused and cannot notice by itself.
-func childAttributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+// childAttributes lets the kernel send a signal to a process whose parent is gone, also
+// while it is paused and cannot notice by itself.
+func childAttributes(orphaned syscall.Signal) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: orphaned}
 }

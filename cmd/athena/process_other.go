@@ -6,4 +6,6 @@ package main
 
 import "syscall"
 
-func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+func childAttributes(syscall.Signal) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true}
+}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/receiver"
 )
 
@@ -218,7 +219,10 @@ func (d *daemon) serve(l net.Listener, leave func()) (stop func()) {
 		defer close(done)
 		select {
 		case node := <-d.listening:
-			opts := []admin.Option{admin.WithOthers(d.others.Ask)}
+			opts := []admin.Option{
+				admin.WithOthers(d.others.Ask),
+				admin.WithJobs(latch.Cluster(node), node.HoldRemaining),
+			}
 			if d.write {
 				opts = append(opts, admin.WithWrite(node, leave))
 			}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/member"
+)
+
+func TestHoldUsage(t *testing.T) {
+	refused(t, []wrong{
+		{"no name", []string{"lock"}, []string{"NAME is missing", "athena lock --help"}},
+		{"no name before a command", []string{"lock", "--", "true"}, []string{"NAME is missing"}},
+		{"no dashes", []string{"lock", "x", "true"}, []string{`"true": a command comes after --`}},
+		{"two names", []string{"elect", "x", "y", "--", "true"}, []string{`"y": a command comes after`}},
+		{"no command", []string{"lock", "x", "--"}, []string{"the command is missing after --"}},
+		{"no latch", []string{"lock", "x/"}, []string{`NAME "x/"`, "want one that is printable"}},
+		{"no job", []string{"lock", "/x"}, []string{`NAME "/x"`, "the job"}},
+		{"two parts of a job", []string{"elect", "x/y"}, []string{`NAME "x/y"`, "without /"}},
+		{"no such command", []string{"lock", "x", "--", "no/such"}, []string{"no/such"}},
+		{"time to wait", []string{"lock", "x", "--timeout", "-1s"}, []string{"--timeout -1s"}},
+		{"time to end", []string{"elect", "x", "--kill-after", "0s"}, []string{"--kill-after 0s"}},
+		{"look and run", []string{"elect", "x", "-l", "--", "true"}, []string{"--listen only looks"}},
+		{"no member", []string{"jobs", "disable", "x"}, []string{"MEMBER is missing"}},
+		{"no verb of jobs", []string{"jobs", "frob"}, []string{"frob"}},
+	})
+}
+
+// TestTokenNumber grows as the token does, and never turns round.
+func TestTokenNumber(t *testing.T) {
+	last := int64(-1)
+	for _, c := range [][2]uint64{
+		{}, {0, 1}, {0, 999_999_999_999}, {1, 0}, {4, 17}, {5, 0}, {9_223_371, 999_999_999_999},
+	} {
+		got, err := tokenNumber(admin.RecordToken{Version: c[0], Revision: c[1]})
+		if err != nil || got <= last {
+			t.Errorf("%+v: %d, %v after %d", c, got, err, last)
+		}
+		last = got
+	}
+	if got := tokenText(admin.RecordToken{Version: 4, Revision: 17}); got != "4000000000017" {
+		t.Errorf("4.17: %s", got)
+	}
+	for _, c := range [][2]uint64{
+		{0, 1_000_000_000_000}, {9_223_372, 0}, {math.MaxUint64, 0}, {0, math.MaxUint64},
+	} {
+		got, err := tokenNumber(admin.RecordToken{Version: c[0], Revision: c[1]})
+		if err == nil {
+			t.Errorf("%+v: %d, want an error", c, got)
+		}
+	}
+}
+
+// recording is a node with records.
+type recording struct {
+	fake
+	records member.Records
+}
+
+func (r recording) Records(string) []member.Record { return r.records }
+
+// TestJobs prints a line for each, and what somebody chose to call things cannot change
+// the table.
+func TestJobs(t *testing.T) {
+	node := recording{fake: pair(3)}
+	for i, r := range []member.Record{
+		{Key: "latch/billing/disabled/h:2"},
+		{Key: "latch/billing/disabled/h:9"},
+		{Key: "latch/billing/latch/schema", Value: []byte("h:2")},
+		{Key: "latch/billing/leader", Value: []byte("h:1")},
+		{Key: "latch/mail/leader", Value: []byte("a\x1b[2J\nb")},
+		{Key: "other"},
+	} {
+		r.Token = member.Number{Version: 4, Revision: uint64(i)}
+		node.records.Put(r)
+	}
+	code, stdout, stderr := athena("jobs", "--admin", answering(t, node))
+	want := "" +
+		"JOB      LEADER       TOKEN          DISABLED  LATCHES\n" +
+		"billing  n1           4000000000003  n2, h:9   schema (n2, 4000000000002)\n" +
+		"mail     a\\x1b[2J; b  4000000000004  -         -\n"
+	if code != exitDone || stdout != want || stderr != "" {
+		t.Errorf("code %d, error %q,\n%swant\n%s", code, stderr, stdout, want)
+	}
+	_, _, stderr = athena("jobs", "--admin", answering(t, recording{fake: pair(0)}))
+	if !strings.Contains(stderr, "no leader with authority") {
+		t.Errorf("without a leader: %q", stderr)
+	}
+}
+
+// TestHoldRefused says what keeps this from being held.
+func TestHoldRefused(t *testing.T) {
+	s := latch.NewMemory().Store("h:1")
+	jobs := admin.WithJobs(s, func() time.Duration { return time.Second })
+	for _, args := range [][]string{
+		{"lock", "x"}, {"elect", "x"}, {"jobs", "disable", "x", "n1"}, {"jobs", "enable", "x", "n1"},
+	} {
+		code, stdout, stderr := athena(append(args, "--admin", answering(t, pair(3), jobs))...)
+		if code != exitFailed || stdout != "" || !strings.Contains(stderr, "--admin-write") {
+			t.Errorf("%q: code %d, output %q, error %q", args, code, stdout, stderr)
+		}
+	}
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+)
+
+// notes is a file to which commands write lines.
+type notes struct {
+	t    *testing.T
+	path string
+}
+
+func newNotes(t *testing.T) *notes {
+	t.Helper()
+	return &notes{t, filepath.Join(t.TempDir(), "notes")}
+}
+
+func (n *notes) lines() []string {
+	n.t.Helper()
+	text, err := os.ReadFile(n.path)
+	if err != nil && !os.IsNotExist(err) {
+		n.t.Fatal(err)
+	}
+	return strings.Fields(string(text))
+}
+
+// want waits for lines to be there, and no others.
+func (n *notes) want(lines ...string) {
+	n.t.Helper()
+	eventually(n.t, fmt.Sprintf("%q is noted", lines), func() bool {
+		return strings.Join(n.lines(), " ") == strings.Join(lines, " ")
+	})
+}
+
+// script is a command of a shell, which notes by $N and goes on until it is told to end.
+func (n *notes) script(text string) []string {
+	return []string{"--", "sh", "-c", strings.ReplaceAll(text, "$N", ">> "+n.path)}
+}
+
+const untilTerm = `trap 'echo term $N; exit 7' TERM; echo begin $N; while :; do sleep 0.02; done`
+
+// withWrite starts three nodes on which callers may act.
+func withWrite(t *testing.T) (*nodes, []*process) {
+	t.Helper()
+	c := newNodes(t, 3)
+	var all []*process
+	for i := range 3 {
+		all = append(all, c.start(i+1, "--admin-write"))
+	}
+	c.settle(1, 2, 3)
+	return c, all
+}
+
+// verb starts athena with a verb that asks node i.
+func (c *nodes) verb(i int, verb, name string, more ...string) *process {
+	c.t.Helper()
+	return start(c.t, append([]string{verb, name, "--admin", c.admin(i)}, more...)...)
+}
+
+// ended wants an exit code, and a text on standard error.
+func (p *process) ended(code int, text string) {
+	p.t.Helper()
+	if got := p.wait(); got != code || !strings.Contains(p.stderr.String(), text) {
+		p.t.Errorf("athena %q: code %d, %q, want %d and %q", p.cmd.Args[1:], got, &p.stderr, code, text)
+	}
+}
+
+// TestLockOneAtATime: of commands on all nodes one runs at a time, each with a greater
+// token, and athena ends as its command does.
+func TestLockOneAtATime(t *testing.T) {
+	c, _ := withWrite(t)
+	n := newNotes(t)
+	var all []*process
+	for i := range 9 {
+		all = append(all, c.verb(i%3+1, "lock", "lock/x", n.script(
+			`echo begin:$ATHENA_TOKEN:$ATHENA_TOKEN_VERSION:$ATHENA_TOKEN_REVISION:$ATHENA_LOCK $N;
+			sleep 0.05; echo end:$ATHENA_TOKEN $N; exit `+strconv.Itoa(i))...))
+	}
+	for i, p := range all {
+		p.ended(i, "")
+	}
+	lines, last := n.lines(), int64(0)
+	if len(lines) != 2*len(all) {
+		t.Fatalf("noted %q, want two lines of each", lines)
+	}
+	for i := 0; i < len(lines); i += 2 {
+		begun := strings.Split(lines[i], ":")
+		if len(begun) != 5 || begun[0] != "begin" || begun[4] != "lock/x" ||
+			lines[i+1] != "end:"+begun[1] {
+			t.Fatalf("%q and %q, want the begin and the end of one", lines[i], lines[i+1])
+		}
+		var token, version, revision int64
+		_, err := fmt.Sscan(strings.Join(begun[1:4], " "), &token, &version, &revision)
+		if err != nil || token <= last || token != version*1e12+revision {
+			t.Errorf("token %d of %d.%d after %d: %v", token, version, revision, last, err)
+		}
+		last = token
+	}
+}
+
+// TestLockWaits while another one holds, and no longer than it is told to.
+func TestLockWaits(t *testing.T) {
+	c, _ := withWrite(t)
+	n := newNotes(t)
+	first := c.verb(1, "lock", "x", n.script(untilTerm)...)
+	n.want("begin")
+	second := c.verb(2, "lock", "x", n.script(`echo second $N`)...)
+	c.verb(2, "lock", "lock/x", "--timeout", "300ms", "--", "true").ended(1,
+		"lock/x was not free within 300ms: n1 at "+c.addrs[0]+" holds it, token ")
+	other := c.verb(2, "lock", "y") // without a command
+	eventually(t, "the token of another lock", func() bool {
+		_, err := strconv.ParseInt(strings.TrimSpace(other.stdout.String()), 10, 64)
+		return err == nil
+	})
+	code, out, _ := run(t, "jobs", "--admin", c.admin(3))
+	if code != 0 || !strings.Contains(out, "x (n1, ") || !strings.Contains(out, "y (n2, ") {
+		t.Errorf("athena jobs: code %d,\n%s\nwant both locks", code, out)
+	}
+	other.signal(syscall.SIGINT)
+	other.ended(0, "")
+	n.want("begin")
+	first.signal(syscall.SIGTERM) // which the command gets
+	first.ended(7, "")
+	second.ended(0, "")
+	n.want("begin", "term", "second")
+}
+
+// TestLockOfANodeThatDies: the command learns within the lease that its lock may be
+// another's soon, whether the node is gone or says nothing, and another one gets it with
+// a greater token.
+func TestLockOfANodeThatDies(t *testing.T) {
+	for _, how := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
+		c, nodes := withWrite(t)
+		n := newNotes(t)
+		first := c.verb(1, "lock", "x", n.script(untilTerm)...)
+		n.want("begin")
+		second := c.verb(2, "lock", "x", n.script(`echo second $N`)...)
+		began := time.Now()
+		nodes[0].signal(how)
+		first.ended(1, "lock/x was lost: ")
+		took := time.Since(began)
+		t.Logf("%v: ended after %v", how, took)
+		// The lease, and what this machine needs to run a shell.
+		if most := cluster.DefaultConfig().LeaderTimeout + 2*time.Second; took > most {
+			t.Errorf("%v: ended after %v, want %v at most", how, took, most)
+		}
+		second.ended(0, "")
+		n.want("begin", "term", "second")
+	}
+}
+
+// TestLockOfAnAthenaThatDies is free, and its command is told to end.
+func TestLockOfAnAthenaThatDies(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells a process that its parent has died")
+	}
+	c, _ := withWrite(t)
+	n := newNotes(t)
+	first := c.verb(1, "lock", "x", n.script(untilTerm)...)
+	n.want("begin")
+	first.signal(syscall.SIGKILL)
+	n.want("begin", "term")
+	c.verb(2, "lock", "x", n.script(`echo second $N`)...).ended(0, "")
+	n.want("begin", "term", "second")
+}
+
+// TestLockOfAStubbornCommand: who does not end by SIGTERM is killed with all that it has
+// started, and signals of people reach all of that.
+func TestLockOfAStubbornCommand(t *testing.T) {
+	c, nodes := withWrite(t)
+	n := newNotes(t)
+	p := c.verb(1, "lock", "x", append([]string{"--kill-after", "100ms"}, n.script(
+		`(trap '' TERM; echo child $N; while :; do sleep 0.02; done) & trap '' TERM; wait; wait`)...)...)
+	n.want("child")
+	quick := c.verb(1, "lock", "y", n.script(`sleep 100 & echo two $N; wait`)...)
+	n.want("child", "two")
+	quick.signal(syscall.SIGTERM)
+	quick.ended(128+int(syscall.SIGTERM), "")
+	nodes[0].signal(syscall.SIGKILL)
+	p.ended(1, "lock/x was lost: ")
+	c.verb(2, "lock", "x", "--", "no-such-command").ended(2, "no-such-command")
+	c.verb(2, "lock", "x", "--", "sh", "-c", "kill -9 $$").ended(128+9, "")
+}
+
+// TestElectRunsOneCommand in the whole cluster, on another node where its own dies or is
+// disabled.
+func TestElectRunsOneCommand(t *testing.T) {
+	c, nodes := withWrite(t)
+	n := newNotes(t)
+	work := func(i int) *process {
+		return c.verb(i, "elect", "job", n.script(fmt.Sprintf(
+			`trap 'echo end:%[1]d $N; exit 0' TERM INT; echo begin:%[1]d $N; while :; do sleep 0.02; done`,
+			i))...)
+	}
+	first := work(1)
+	n.want("begin:1")
+	second := work(2)
+	looks := c.verb(3, "elect", "job", "--listen", "-o", "json")
+	eventually(t, "the leader is told", func() bool {
+		return strings.Contains(looks.stdout.String(), `"leader":{"name":"n1"`)
+	})
+	code, out, _ := run(t, "jobs", "disable", "job", "n1", "--admin", c.admin(3))
+	if code != 0 || out != "n1 does not lead job\n" {
+		t.Errorf("athena jobs disable: code %d, %q", code, out)
+	}
+	n.want("begin:1", "end:1", "begin:2")
+	eventually(t, "why the first one lost it", func() bool {
+		return strings.Contains(first.stderr.String(), "lost    the member was disabled")
+	})
+	if code, out, _ := run(t, "jobs", "enable", "job", "n1", "--admin", c.admin(3)); code != 0 {
+		t.Errorf("athena jobs enable: code %d, %q", code, out)
+	}
+	nodes[1].signal(syscall.SIGKILL)
+	second.ended(1, "job is led through this node no more: ")
+	n.want("begin:1", "end:1", "begin:2", "end:2", "begin:1")
+	first.signal(syscall.SIGINT)
+	first.ended(0, "")
+	looks.signal(syscall.SIGTERM)
+	looks.ended(0, "")
+	if code, _, stderr := run(t, "lock", "x", "--admin", c.admin(2)); code != 1 ||
+		!strings.Contains(stderr, "nobody answers at") {
+		t.Errorf("athena lock through a node that is gone: code %d, %q", code, stderr)
+	}
+}

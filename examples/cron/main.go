@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command cron is a job in six shards, as ElasticJob has them: a leader assigns the
+// shards to the members that are alive, and each member runs its own. Run it with
+//
+//	go run -C examples/cron .
+//
+// Three members work in this process. One crashes and its shards move; it comes back and
+// takes some again, each when the other has stopped it; then the leader of the job crashes,
+// and the next one begins by looking. What to copy is in worker.go.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/member"
+)
+
+// The seeds, which are all members.
+var addresses = []string{"127.0.0.1:7201", "127.0.0.1:7202", "127.0.0.1:7203"}
+
+// every is how often a shard runs.
+const every = 250 * time.Millisecond
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	dir, err := os.MkdirTemp("", "athena-cron-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	s := newStage(os.Stdout, func(ctx context.Context, addr string) (*cluster.Node, error) {
+		return cluster.Start(ctx, config(dir, addr), cluster.WithSlog(slog.New(slog.DiscardHandler)))
+	})
+	if err := s.play(ctx); err != nil {
+		log.Print(err)
+	}
+}
+
+// config is the same for all but the address and the directory.
+func config(dir, addr string) cluster.Config {
+	return cluster.Config{
+		Addr: addr, Seeds: addresses, Size: len(addresses), DataDir: filepath.Join(dir, addr),
+	}
+}
+
+// stage is where the members work and die.
+type stage struct {
+	out     io.Writer
+	start   func(ctx context.Context, addr string) (*cluster.Node, error)
+	began   time.Time
+	table   table
+	running sync.WaitGroup
+
+	mu    sync.Mutex
+	nodes map[string]*cluster.Node
+}
+
+func newStage(
+	out io.Writer, start func(ctx context.Context, addr string) (*cluster.Node, error),
+) *stage {
+	return &stage{out: out, start: start, began: time.Now(), nodes: map[string]*cluster.Node{}}
+}
+
+func (s *stage) play(ctx context.Context) error {
+	defer s.end(ctx)
+	begun := make(chan error, len(addresses))
+	for _, addr := range addresses {
+		go func() { begun <- s.begin(ctx, addr) }()
+	}
+	for range addresses {
+		if err := <-begun; err != nil {
+			return err
+		}
+	}
+	if err := s.shown(ctx, 3, ""); err != nil {
+		return err
+	}
+	leader, err := s.leader()
+	if err != nil {
+		return err
+	}
+	other := addresses[0]
+	if other == leader {
+		other = addresses[1]
+	}
+	s.crash(other, "which does not lead the job")
+	if err := s.shown(ctx, 2, other); err != nil {
+		return err
+	}
+	s.say("%s comes back", other)
+	if err := s.begin(ctx, other); err != nil {
+		return err
+	}
+	if err := s.shown(ctx, 3, ""); err != nil {
+		return err
+	}
+	s.crash(leader, "which leads the job")
+	return s.shown(ctx, 2, leader)
+}
+
+// begin starts a member, which works until its node has ended.
+func (s *stage) begin(ctx context.Context, addr string) error {
+	node, err := s.start(ctx, addr)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.nodes[addr] = node
+	s.mu.Unlock()
+	say := func(format string, args ...any) {
+		if node.Err() == nil { // the dead say nothing
+			s.say(addr+" "+format, args...)
+		}
+	}
+	run := func(ctx context.Context, shard string, token member.Number) error {
+		s.table.begin(shard, addr)
+		defer s.table.end(shard, addr)
+		say("runs %s with token %v", shard, token)
+		for tick := time.NewTicker(every); ; {
+			select {
+			case <-tick.C:
+				if err := s.table.add(shard, token); err != nil {
+					return err
+				}
+			case <-ctx.Done():
+				say("stops %s: %v", shard, context.Cause(ctx))
+				return context.Cause(ctx)
+			}
+		}
+	}
+	s.running.Go(func() {
+		if err := work(ctx, node, run, say); err != nil {
+			say("works no more: %v", err)
+		}
+	})
+	return nil
+}
+
+// shown waits until all shards run, on so many members, lets them, and shows where.
+func (s *stage) shown(ctx context.Context, members int, gone string) error {
+	for !s.table.runBy(members, gone) {
+		if pause(ctx, 10*time.Millisecond); ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	pause(ctx, 2*time.Second)
+	s.say("now\n%v", &s.table)
+	return nil
+}
+
+// leader is who leads the job.
+func (s *stage) leader() (string, error) {
+	key, err := latch.LeaderKey(jobName)
+	if err != nil {
+		return "", err
+	}
+	r, err := s.nodes[addresses[0]].Get(key)
+	return string(r.Value), err
+}
+
+// crash ends a member as a kill does: nobody is told.
+func (s *stage) crash(addr, which string) {
+	s.say("%s, %s, crashes", addr, which)
+	_ = s.nodes[addr].Close()
+}
+
+func (s *stage) end(ctx context.Context) {
+	for _, n := range s.nodes {
+		_ = n.Leave(context.WithoutCancel(ctx)) // of one that crashed: it has ended
+	}
+	s.running.Wait()
+}
+
+func (s *stage) say(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fmt.Fprintf(s.out, "%6.2f s  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
+}

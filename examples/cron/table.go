@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/athena-go/athena/member"
+)
+
+// table stands for the database that the shards work on. It refuses smaller tokens than
+// it has seen, as a database should, and counts what must never be: two members that run
+// one shard at once.
+type table struct {
+	mu       sync.Mutex
+	rows     [shards]row
+	overlaps int
+}
+
+type row struct {
+	runner string // "" for nobody
+	token  member.Number
+	count  int
+}
+
+func (t *table) row(shard string) *row {
+	var i int
+	if _, err := fmt.Sscanf(shard, "shard-%d", &i); err != nil {
+		panic(err) // no other name is ever assigned
+	}
+	return &t.rows[i]
+}
+
+func (t *table) begin(shard, runner string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.row(shard)
+	if r.runner != "" {
+		t.overlaps++
+	}
+	r.runner = runner
+}
+
+func (t *table) end(shard, runner string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r := t.row(shard); r.runner == runner {
+		r.runner = ""
+	}
+}
+
+// add counts one run of a shard.
+func (t *table) add(shard string, token member.Number) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.row(shard)
+	if token.Less(r.token) {
+		return fmt.Errorf("%s: token %v is of the past: %v has written", shard, token, r.token)
+	}
+	r.token = token
+	r.count++
+	return nil
+}
+
+// runBy reports whether each shard is run, and by none but so many members, of which gone
+// is none.
+func (t *table) runBy(members int, gone string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	runners := map[string]bool{}
+	for _, r := range t.rows {
+		runners[r.runner] = true
+	}
+	return len(runners) == members && !runners[""] && !runners[gone]
+}
+
+// String is what is run where, and how often each was.
+func (t *table) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var b strings.Builder
+	for i, r := range t.rows {
+		fmt.Fprintf(&b, "          shard-%d at %s, ran %d times\n", i, r.runner, r.count)
+	}
+	fmt.Fprintf(&b, "          twice at once: %d", t.overlaps)
+	return b.String()
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/member"
+)
+
+const (
+	jobName = "cleanup"
+	shards  = 6
+	// plan begins the keys of the assignment: a record a shard, which says who is to run it.
+	plan = "cron/" + jobName + "/"
+	// lookInterval is how often the leader compares the plan with who is alive.
+	lookInterval = 200 * time.Millisecond
+)
+
+// worker is one member of the job. The plan says who is to run a shard, and a member may
+// see it late; a latch for each shard says who may, and has one holder at most. So no two
+// members run a shard at once, whatever happens to the plan.
+type worker struct {
+	node *cluster.Node
+	job  *latch.Job
+	self string
+	// run works on a shard until ctx ends, and must return then. It gives the token away
+	// with all that it writes.
+	run func(ctx context.Context, shard string, token member.Number) error
+	say func(format string, args ...any)
+}
+
+// work takes part in the job until ctx or the node ends.
+func work(
+	ctx context.Context, node *cluster.Node,
+	run func(ctx context.Context, shard string, token member.Number) error,
+	say func(format string, args ...any),
+) error {
+	job, err := latch.Open(ctx, latch.Cluster(node), jobName, latch.Options{})
+	if err != nil {
+		return err
+	}
+	w := &worker{node, job, node.Self().Address.String(), run, say}
+	var both sync.WaitGroup
+	both.Go(func() { _ = job.WhileLeader(ctx, w.lead) }) // the error says that it is over
+	both.Go(func() { w.follow(ctx) })
+	both.Wait()
+	return job.Close(context.WithoutCancel(ctx))
+}
+
+// lead is done by one member at a time. It begins by looking, and looks again and again:
+// who led before may have died in the middle of anything, and nobody tells of it.
+func (w *worker) lead(ctx context.Context, token member.Number) {
+	w.say("leads the job with token %v", token)
+	for ctx.Err() == nil {
+		if err := w.assign(ctx, token); err != nil && ctx.Err() == nil {
+			w.say("could not assign: %v", err) // and looks again
+		}
+		pause(ctx, lookInterval)
+	}
+}
+
+// assign gives the shards to those that are alive, one after the other. All that is to
+// change is committed at once or not at all, and not where this member leads no more.
+func (w *worker) assign(ctx context.Context, token member.Number) error {
+	leader, err := latch.LeaderKey(jobName)
+	if err != nil {
+		return err
+	}
+	alive := w.alive()
+	if len(alive) == 0 {
+		return nil // this member was cut off
+	}
+	ops, moved := []cluster.Op{cluster.Held(leader, token)}, map[string][]string{}
+	for i := range shards {
+		shard, to := fmt.Sprint("shard-", i), alive[i%len(alive)]
+		if r, err := w.node.Get(plan + shard); err == nil && string(r.Value) == to {
+			continue
+		}
+		ops = append(ops, cluster.Set(plan+shard, []byte(to), nil))
+		moved[to] = append(moved[to], shard)
+	}
+	if len(moved) == 0 {
+		return nil
+	}
+	if _, err := w.node.Commit(ctx, ops...); err != nil {
+		return err
+	}
+	for _, to := range alive {
+		if moved[to] != nil {
+			w.say("gives %s to %s", strings.Join(moved[to], ", "), to)
+		}
+	}
+	return nil
+}
+
+func (w *worker) alive() (ids []string) {
+	for _, m := range w.node.Members() {
+		if m.Status == member.Active {
+			ids = append(ids, m.Address.String())
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// follow runs what the plan gives this member, and stops what it no longer does.
+func (w *worker) follow(ctx context.Context) {
+	ctx, stop := context.WithCancel(ctx)
+	running := map[string]context.CancelFunc{}
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	for records := range w.node.WatchRecords(ctx, plan) {
+		mine := map[string]bool{}
+		for _, r := range records {
+			if string(r.Value) == w.self {
+				mine[strings.TrimPrefix(r.Key, plan)] = true
+			}
+		}
+		for shard, stop := range running {
+			if !mine[shard] {
+				stop()
+				delete(running, shard)
+			}
+		}
+		for shard := range mine {
+			if running[shard] == nil {
+				ctx, stop := context.WithCancel(ctx)
+				running[shard] = stop
+				all.Go(func() { w.hold(ctx, shard) })
+			}
+		}
+	}
+}
+
+// hold runs a shard until ctx ends, whenever this member has its latch: not before the
+// member that ran it has stopped, or is known to have, since it is dead or cut off.
+func (w *worker) hold(ctx context.Context, shard string) {
+	for ctx.Err() == nil {
+		err := w.job.Do(ctx, shard, func(ctx context.Context, token member.Number) error {
+			return w.run(ctx, shard, token)
+		})
+		if errors.Is(err, latch.ErrClosed) || errors.Is(err, cluster.ErrClosed) {
+			return
+		}
+		pause(ctx, lookInterval)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}

@@ -28,6 +28,8 @@ GOLANGCI  := v2.15.0
 PACKAGES  := plantuml graphviz gcc libc6-dev iproute2 nftables chromium prometheus
 SUDO       = $(if $(filter 0,$(shell id -u)),,sudo)
 BIN       := $(CURDIR)/bin
+# Modules of their own, because of what they import.
+MODULES   := $(dir $(wildcard examples/*/go.mod))
 CHAOS_FLAGS = $(if $(SEED),-seed $(SEED)) $(if $(FOR),-for $(FOR)) $(if $(NODES),-n $(NODES)) \
               -athena $(BIN)/athena
 FLOOD_FLAGS = $(if $(FOR),-for $(FOR)) $(if $(NODES),-n $(NODES))
@@ -55,6 +57,8 @@ release: ## archives for linux and darwin, what they are built from, checksums, 
 
 test: fmt vet ## everything that must pass: format, vet, all tests in random order
 	$(GO) test -shuffle=on -timeout=$(TIMEOUT) ./...
+	@set -e; for m in $(MODULES); do echo "$(GO) test -C $$m ./..."; $(GO) vet -C $$m ./...; \
+	  $(GO) test -C $$m -shuffle=on -timeout=$(TIMEOUT) ./...; done
 
 check: fmt vet ## the rules of STYLE.md: format, vet, architecture, linters
 	$(GO) test -count=1 -run='^Test(Architecture|Planted|SoundModule)$$' ./test

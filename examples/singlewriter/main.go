@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+// Command singlewriter lets one of three processes write to a database, which refuses all
+// who led before: the danger that no election can take away, and its remedy. Run it with
+//
+//	go run -C examples/singlewriter .
+//	go run -C examples/singlewriter . postgres://USER:PASSWORD@HOST/EMPTY-DATABASE
+//
+// The first uses a file of SQLite. The leader is stopped (SIGSTOP) between its look at its
+// lease and its write; another process leads and writes; then the first is resumed, and its
+// write arrives late. A table without a guard takes it, one with a guard does not. What to
+// copy is in writer.go and in the schema of your database. It is a module of its own
+// because of the drivers.
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	run := play
+	if len(os.Args) > 1 && os.Args[1] == "member" {
+		run = member
+	}
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// member is one process: member NAME ADDRESS DATA-DIR DATABASE SEED...
+func member(ctx context.Context, args []string, out io.Writer) error {
+	name, addr, dir, url, seeds := args[1], args[2], args[3], args[4], args[5:]
+	db, _, err := open(url)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	// With a DataDir: without one, tokens could begin at 1 again.
+	cfg := cluster.Config{Name: name, Addr: addr, Seeds: seeds, Size: len(seeds), DataDir: dir}
+	node, err := cluster.Start(ctx, cfg, cluster.WithSlog(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		return err
+	}
+	_ = node.WhileLeader(ctx, func(ctx context.Context, term cluster.Term) error {
+		err := lead(ctx, term, db, name, out)
+		fmt.Fprintln(out, "leads no more:", err)
+		return err
+	})
+	return node.Leave(context.WithoutCancel(ctx))
+}
+
+// thinkTime is how long a writer takes from its look at the lease to its write.
+const thinkTime = 500 * time.Millisecond
+
+// lead writes one number after the other, as long as this process leads.
+func lead(ctx context.Context, term cluster.Term, db *sql.DB, name string, out io.Writer) error {
+	last, err := begin(ctx, db, term.Token())
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "leads with token %d, and goes on after %d\n", term.Token(), last)
+	for number := last + 1; ctx.Err() == nil && term.Valid(); number++ {
+		fmt.Fprintln(out, "has the lease, and is about to write", number)
+		// Here a program computes, collects garbage or waits for a disk, and here its
+		// machine may stand still.
+		time.Sleep(thinkTime)
+		// A program passes on ctx, which has ended where the lease has. This one writes
+		// all the same, as does a request that was on its way already.
+		late := context.WithoutCancel(ctx)
+		if err := write(late, db, "unguarded", number, name, term.Token()); err != nil {
+			return err
+		}
+		if err := write(late, db, "guarded", number, name, term.Token()); err != nil {
+			fmt.Fprintf(out, "is refused: %v; without a guard it wrote %d\n", err, number)
+			return context.Cause(ctx)
+		}
+		fmt.Fprintln(out, "wrote", number)
+	}
+	return context.Cause(ctx)
+}
+
+// play starts the processes, stops the one that leads, and shows what becomes of it.
+func play(ctx context.Context, args []string, out io.Writer) error {
+	dir, err := os.MkdirTemp("", "athena-singlewriter-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	url := filepath.Join(dir, "sqlite")
+	if len(args) > 0 {
+		url = args[0]
+	}
+	db, schema, err := open(url)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(ctx, schema); err != nil {
+		return fmt.Errorf("the database must be empty: %w", err)
+	}
+	p, err := startProcesses(ctx, dir, url, out)
+	if err != nil {
+		return err
+	}
+	err = p.pauseLeader()
+	p.end()
+	if err != nil {
+		return err
+	}
+	for _, table := range []string{"unguarded", "guarded"} {
+		if err := show(ctx, db, table, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pauseLeader is what this is about.
+func (p *processes) pauseLeader() error {
+	first, err := p.await("", "wrote 3")
+	if err != nil {
+		return err
+	}
+	if _, err = p.await(first, "has the lease, and is about to write"); err != nil {
+		return err
+	}
+	if err := p.signal(first, syscall.SIGSTOP, "stands still there: SIGSTOP"); err != nil {
+		return err
+	}
+	next, err := p.await("", "leads with token")
+	if err != nil {
+		return err
+	}
+	for range 3 {
+		if _, err := p.await(next, "wrote"); err != nil {
+			return err
+		}
+	}
+	if err := p.signal(first, syscall.SIGCONT, "goes on: SIGCONT"); err != nil {
+		return err
+	}
+	if _, err := p.await(first, "is refused"); err != nil {
+		return err
+	}
+	_, err = p.await(next, "wrote")
+	return err
+}
+
+// show prints what a table has, in the order in which it was written.
+func show(ctx context.Context, db *sql.DB, table string, out io.Writer) error {
+	rows, err := db.QueryContext(ctx, "SELECT number, token FROM "+table+" ORDER BY seq")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var line strings.Builder
+	for last := 0; rows.Next(); {
+		var number, token int
+		if err := rows.Scan(&number, &token); err != nil {
+			return err
+		}
+		if token != last {
+			fmt.Fprintf(&line, "  by token %d:", token)
+		}
+		last = token
+		fmt.Fprint(&line, " ", number)
+	}
+	fmt.Fprintf(out, "%-9s %s\n", table, &line)
+	return rows.Err()
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestMain lets the processes of a test run this program, too.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "member" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func TestSQLite(t *testing.T) {
+	testPlay(t)
+	testSchema(t, filepath.Join(t.TempDir(), "sqlite"))
+}
+
+func TestPostgreSQL(t *testing.T) {
+	url := startPostgreSQL(t)
+	testPlay(t, url+"played")
+	testSchema(t, url+"schema")
+}
+
+// testPlay runs the program with real processes, and reads what it says.
+func testPlay(t *testing.T, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var out bytes.Buffer
+	if err := play(ctx, args, &out); err != nil {
+		t.Fatalf("play: %v\n%s", err, &out)
+	}
+	said := out.String()
+	refused := regexp.MustCompile(`is refused: .*token \d+ is of the past: \d+ has written`)
+	if n := len(refused.FindAllString(said, -1)); n != 1 {
+		t.Errorf("%d writes are refused by their token, want 1", n)
+	}
+	// falls counts where a token is lower than the one before it in a table.
+	falls := func(table string) (n int) {
+		_, line, found := strings.Cut(said, "\n"+table+" ")
+		line, _, _ = strings.Cut(line, "\n")
+		last := 0
+		tokens := regexp.MustCompile(`by token (\d+):`).FindAllStringSubmatch(line, -1)
+		if !found || len(tokens) < 2 {
+			t.Errorf("%s: written by %d leaders, want 2 at least", table, len(tokens))
+		}
+		for _, m := range tokens {
+			token, err := strconv.Atoi(m[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if token < last {
+				n++
+			}
+			last = token
+		}
+		return n
+	}
+	if n := falls("unguarded"); n != 1 {
+		t.Errorf("without a guard: a former leader wrote %d times, want 1", n)
+	}
+	if n := falls("guarded"); n != 0 {
+		t.Errorf("with a guard: a former leader wrote %d times, want never", n)
+	}
+	if t.Failed() {
+		t.Log(said)
+	}
+}
+
+// testSchema holds what the schema promises, call by call.
+func testSchema(t *testing.T, url string) {
+	t.Helper()
+	db, schema, err := open(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	ctx := t.Context()
+	if _, err := db.ExecContext(ctx, schema); err != nil {
+		t.Fatal(err)
+	}
+	refuses := func(what string, err error) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), "token 1 is of the past") {
+			t.Errorf("%s with token 1 after 2: %v, want a refusal that names both", what, err)
+		}
+	}
+	for number, token := range []uint64{1, 1, 2} {
+		if err := write(ctx, db, "guarded", number, "n1", token); err != nil {
+			t.Errorf("write %d with token %d: %v", number, token, err)
+		}
+	}
+	refuses("write", write(ctx, db, "guarded", 7, "n1", 1))
+	_, err = begin(ctx, db, 1)
+	refuses("begin", err)
+	if last, err := begin(ctx, db, 5); last != 2 || err != nil {
+		t.Errorf("begin with token 5: %d, %v, want 2", last, err)
+	}
+	if err := write(ctx, db, "guarded", 3, "n2", 4); err == nil {
+		t.Error("a write with token 4 after begin with 5 was taken")
+	}
+	// A transaction is refused as a whole.
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const insert = " (number, writer, token) VALUES (9, 'n1', 1)"
+	if _, err := tx.ExecContext(ctx, "INSERT INTO unguarded"+insert); err != nil {
+		t.Error(err)
+	}
+	_, err = tx.ExecContext(ctx, "INSERT INTO guarded"+insert)
+	refuses("transaction", err)
+	if err := tx.Rollback(); err != nil {
+		t.Error(err)
+	}
+}
+
+// startPostgreSQL starts a server of its own, on a socket in a directory, with two empty
+// databases, and returns the URL of one without its name.
+func startPostgreSQL(t *testing.T) string {
+	t.Helper()
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // where Debian hides it
+	if path, err := exec.LookPath("initdb"); err == nil {
+		found = append(found, path)
+	}
+	if len(found) == 0 {
+		t.Skip("PostgreSQL is not tested: initdb is not installed")
+	}
+	dir, err := os.MkdirTemp("", "pg") // short: the path of a socket is bounded
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	as := &syscall.SysProcAttr{}
+	if os.Getuid() == 0 { // it refuses to run as root
+		u, err := user.Lookup("postgres")
+		if err != nil {
+			t.Skip("PostgreSQL is not tested: it does not run as root, and there is no user postgres")
+		}
+		uid, _ := strconv.Atoi(u.Uid) // numbers, on Unix
+		gid, _ := strconv.Atoi(u.Gid)
+		as.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		if err := os.Chown(dir, uid, gid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bin, data := filepath.Dir(found[len(found)-1]), filepath.Join(dir, "data")
+	run := func(name string, args ...string) {
+		t.Helper()
+		cmd := exec.Command(filepath.Join(bin, name), args...)
+		cmd.Dir, cmd.SysProcAttr = dir, as
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s %q: %v\n%s", name, args, err, out)
+		}
+	}
+	run("initdb", "-D", data, "-A", "trust", "-U", "postgres", "--no-sync")
+	run("pg_ctl", "-D", data, "-w", "-l", filepath.Join(dir, "log"),
+		"-o", "-c listen_addresses= -c fsync=off -k "+dir, "start")
+	t.Cleanup(func() { run("pg_ctl", "-D", data, "-w", "-m", "immediate", "stop") })
+	url := "postgres://postgres@/?host=" + dir + "&database="
+	db, _, err := open(url + "postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, name := range []string{"played", "schema"} {
+		if _, err := db.ExecContext(t.Context(), "CREATE DATABASE "+name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return url
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// processes are three members of one cluster, each a process that runs this program.
+type processes struct {
+	ctx     context.Context
+	out     io.Writer
+	began   time.Time
+	byName  map[string]*exec.Cmd
+	lines   chan line // what they say, in the order in which it comes
+	reading sync.WaitGroup
+}
+
+type line struct{ name, text string }
+
+func startProcesses(
+	ctx context.Context, dir, url string, out io.Writer,
+) (*processes, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	seeds, err := freeAddresses(3)
+	if err != nil {
+		return nil, err
+	}
+	p := &processes{
+		ctx: ctx, out: out, began: time.Now(), byName: map[string]*exec.Cmd{}, lines: make(chan line),
+	}
+	for i, addr := range seeds {
+		name := fmt.Sprint("n", i+1)
+		args := append([]string{"member", name, addr, filepath.Join(dir, name), url}, seeds...)
+		if err := p.start(name, exec.Command(self, args...)); err != nil {
+			p.end()
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func (p *processes) start(name string, cmd *exec.Cmd) error {
+	cmd.Stderr = os.Stderr
+	said, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	p.byName[name] = cmd
+	p.reading.Go(func() {
+		for s := bufio.NewScanner(said); s.Scan(); {
+			p.lines <- line{name, s.Text()}
+		}
+	})
+	return nil
+}
+
+// await shows what the processes say until one of them, or just the named one, begins a
+// line with text, and returns its name.
+func (p *processes) await(name, text string) (string, error) {
+	for {
+		select {
+		case l := <-p.lines:
+			p.say(l.name, l.text)
+			if (name == "" || name == l.name) && strings.HasPrefix(l.text, text) {
+				return l.name, nil
+			}
+		case <-p.ctx.Done():
+			return "", context.Cause(p.ctx)
+		}
+	}
+}
+
+func (p *processes) signal(name string, s syscall.Signal, says string) error {
+	p.say(name, says)
+	return p.byName[name].Process.Signal(s)
+}
+
+func (p *processes) say(name, text string) {
+	fmt.Fprintf(p.out, "%6.2f s  %s %s\n", time.Since(p.began).Seconds(), name, text)
+}
+
+// end ends them all, also one that is stopped, and shows what they still say.
+func (p *processes) end() {
+	for _, cmd := range p.byName {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // an error says that it has ended
+		_ = cmd.Process.Signal(syscall.SIGCONT)
+	}
+	go func() {
+		p.reading.Wait()
+		close(p.lines)
+	}()
+	for l := range p.lines {
+		p.say(l.name, l.text)
+	}
+	for _, cmd := range p.byName {
+		_ = cmd.Wait() // how it ended is no matter any more
+	}
+}
+
+// freeAddresses are so many addresses on which nobody listens now.
+func freeAddresses(count int) (addrs []string, err error) {
+	for range count {
+		c, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		addrs = append(addrs, c.LocalAddr().String())
+	}
+	return addrs, nil
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"database/sql"
+	_ "embed" // the schemas
+	"fmt"
+	"strings"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+	_ "modernc.org/sqlite"             // the driver "sqlite"
+)
+
+//go:embed sqlite.sql
+var sqliteSchema string
+
+//go:embed postgres.sql
+var postgresSchema string
+
+// open opens a database: one of PostgreSQL by its URL, else the file of one of SQLite.
+func open(url string) (db *sql.DB, schema string, err error) {
+	if strings.HasPrefix(url, "postgres://") {
+		db, err = sql.Open("pgx", url)
+		return db, postgresSchema, err
+	}
+	// Who finds the file locked waits; who is going to write says so first.
+	db, err = sql.Open("sqlite", "file:"+url+
+		"?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(wal)")
+	return db, sqliteSchema, err
+}
+
+// begin is what a new leader does first: it shows its token to the database, and only
+// then looks how far the writers before it came. The other way round, one of them could
+// still write after that look.
+func begin(ctx context.Context, db *sql.DB, token uint64) (last int, err error) {
+	done, err := db.ExecContext(ctx, "UPDATE fence SET token = $1 WHERE token <= $1", int64(token))
+	if err != nil {
+		return 0, err
+	}
+	if rows, err := done.RowsAffected(); err != nil {
+		return 0, err
+	} else if rows == 0 {
+		return 0, fmt.Errorf("token %d is of the past: another has written", token)
+	}
+	err = db.QueryRowContext(ctx, "SELECT coalesce(max(number), 0) FROM guarded").Scan(&last)
+	return last, err
+}
+
+// write adds a row to a table. The guarded one refuses it where a greater token was shown.
+func write(
+	ctx context.Context, db *sql.DB, table string, number int, writer string, token uint64,
+) error {
+	_, err := db.ExecContext(ctx,
+		"INSERT INTO "+table+" (number, writer, token) VALUES ($1, $2, $3)",
+		number, writer, int64(token))
+	return err
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// blockInterval is the time between two blocks.
+const blockInterval = 200 * time.Millisecond
+
+// orderer stands for the ordering service: it makes a block each blockInterval, and gives
+// them to whoever connects and says from where on. All who connect get the same ones.
+type orderer struct {
+	say   func(format string, args ...any)
+	began time.Time
+
+	mu   sync.Mutex
+	open map[string]bool // the members that are connected, by name
+}
+
+// serve takes connections until ctx ends, and returns when all have.
+func (o *orderer) serve(ctx context.Context, l net.Listener) {
+	var conns sync.WaitGroup
+	defer conns.Wait()
+	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return // ctx has ended
+		}
+		conns.Go(func() { o.deliver(ctx, conn) })
+	}
+}
+
+// deliver sends blocks until the other end is gone.
+func (o *orderer) deliver(ctx context.Context, conn net.Conn) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	defer conn.Close()
+	var hello Hello
+	in := json.NewDecoder(conn)
+	if in.Decode(&hello) != nil {
+		return
+	}
+	o.change(hello, true)
+	defer o.change(hello, false)
+	go func() { // nothing more comes but the end
+		defer cancel()
+		_ = in.Decode(&hello)
+	}()
+	out, next := json.NewEncoder(conn), hello.From
+	for tick := time.NewTicker(blockInterval); ctx.Err() == nil; {
+		for ; next < o.height(); next++ {
+			if out.Encode(Block{next, fmt.Sprint("transactions of block ", next)}) != nil {
+				return
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (o *orderer) height() int { return int(time.Since(o.began) / blockInterval) }
+
+// change notes that a member connected or is gone.
+func (o *orderer) change(h Hello, connected bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	what := "is gone"
+	if delete(o.open, h.Name); connected {
+		o.open[h.Name] = true
+		what = fmt.Sprint("connects, wants blocks from ", h.From, " on")
+	}
+	o.say("ordering service: %s %s; connected: %s", h.Name, what,
+		strings.Join(slices.Sorted(maps.Keys(o.open)), " "))
+}
+
+// connected are the members that have a connection, sorted.
+func (o *orderer) connected() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Sorted(maps.Keys(o.open))
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/election"
+	"github.com/athena-go/athena/election/lowest"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+)
+
+// Block is one block of the chain: from the ordering service to a leader, and as an event
+// from there to the others.
+type Block struct {
+	Number int
+	Data   string
+}
+
+// Hello is how a member begins its connection to the ordering service.
+type Hello struct {
+	Name string
+	From int // number of the first block that it lacks
+}
+
+// Missing asks a member for the blocks from a number on.
+type Missing struct{ From int }
+
+// maxAnswer bounds the blocks of one answer to Missing; the next one asks again.
+const maxAnswer = 32
+
+// timing is a tenth of Fabric's, which people could not watch.
+func timing() lowest.Timing {
+	return lowest.Timing{
+		Grace: 1500 * time.Millisecond, Sample: 100 * time.Millisecond,
+		Alive: time.Second, Campaign: 500 * time.Millisecond, Hold: 6 * time.Second,
+	}
+}
+
+// peer is a member that keeps the chain.
+type peer struct {
+	node   *cluster.Node
+	group  *election.Election
+	listen chan struct{} // closed when node is set
+	dial   func(context.Context) (net.Conn, error)
+
+	mu    sync.Mutex
+	chain []Block
+}
+
+// join starts a member, which takes part in the election from then on. cfg and opts say
+// where; dial reaches the ordering service.
+func join(
+	ctx context.Context, dial func(context.Context) (net.Conn, error),
+	cfg cluster.Config, opts ...cluster.Option,
+) (*peer, error) {
+	p := &peer{dial: dial, listen: make(chan struct{})}
+	rx := receiver.NewMux()
+	groups := election.NewGroups(rx)
+	receiver.Handle(rx, p.onBlock)
+	receiver.Handle(rx, p.onMissing)
+	cfg.Receiver = rx
+	listening := cluster.WithListening(func(n *cluster.Node) {
+		p.node = n
+		close(p.listen)
+	})
+	node, err := cluster.Start(ctx, cfg, append(opts, listening)...)
+	if err != nil {
+		return nil, err
+	}
+	p.group, err = groups.Open(node, "delivery",
+		election.Options{Strategy: election.Lowest, Timing: timing()})
+	if err != nil {
+		return nil, errors.Join(err, node.Close())
+	}
+	// The error says that the member has ended.
+	go func() { _ = p.group.WhileLeader(ctx, p.deliver) }()
+	return p, nil
+}
+
+// deliver holds the connection to the ordering service, while this member leads its part
+// of the network. Where that fails, it is called again after a pause; where it fails for
+// long, another member leads. The token fences nothing here, and need not: that two
+// members pull the same blocks costs a connection, and harms nobody.
+func (p *peer) deliver(ctx context.Context, _ uint64) error {
+	conn, err := p.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // ends the read below
+	defer stop()
+	hello := Hello{p.node.Self().Name, p.height()}
+	if err := json.NewEncoder(conn).Encode(hello); err != nil {
+		return err
+	}
+	for in := json.NewDecoder(conn); ; {
+		var b Block
+		if err := in.Decode(&b); err != nil {
+			return err
+		}
+		p.add(b)
+		for _, m := range p.node.Members() {
+			if m.Address != p.node.Self().Address {
+				p.send(ctx, m.Address, b)
+			}
+		}
+	}
+}
+
+// send gives an event to a member that may be out of reach. What is lost is asked for by
+// whoever lacks it. Without BestEffort it would go to active members alone, and in a part
+// of the network without a majority nobody knows who is.
+func (p *peer) send(ctx context.Context, to member.Address, event any) {
+	_ = p.node.Send(ctx, to, event, cluster.BestEffort())
+}
+
+// onBlock takes the next block, and asks for those that it lacks before a later one.
+func (p *peer) onBlock(ctx context.Context, from member.Member, b Block) error {
+	<-p.listen
+	if !p.add(b) {
+		p.send(ctx, from.Address, Missing{p.height()})
+	}
+	return nil
+}
+
+// onMissing sends what a member lacks, one event a block.
+func (p *peer) onMissing(ctx context.Context, from member.Member, m Missing) error {
+	<-p.listen
+	for _, b := range p.after(m.From, maxAnswer) {
+		p.send(ctx, from.Address, b)
+	}
+	return nil
+}
+
+// add appends a block to the chain, once; it is false where some are missing before.
+func (p *peer) add(b Block) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if b.Number == len(p.chain) {
+		p.chain = append(p.chain, b)
+	}
+	return b.Number < len(p.chain)
+}
+
+// after is a copy of the chain from a number on, of so many blocks at most.
+func (p *peer) after(from, most int) []Block {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	from = min(max(from, 0), len(p.chain))
+	return append([]Block(nil), p.chain[from:min(len(p.chain), from+most)]...)
+}
+
+func (p *peer) height() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.chain)
+}

@@ -37,9 +37,12 @@ type Status struct {
 	// them: "certificate refused" is somebody without the secret.
 	Handshakes map[string]uint64 `json:"handshakes"`
 	// Peers are the nodes that this one knows of, sorted by address.
-	Peers    []Peer  `json:"peers"`
-	Traffic  Traffic `json:"traffic"`
-	Events   Events  `json:"events"`
+	Peers   []Peer  `json:"peers"`
+	Traffic Traffic `json:"traffic"`
+	Events  Events  `json:"events"`
+	// Write says that whoever reaches the API that answers may act by it. It is false
+	// where another member was asked over the cluster.
+	Write    bool    `json:"write"`
 	UptimeMS float64 `json:"uptime_ms"`
 	// Protocol is the version of the format in which nodes talk.
 	Protocol int    `json:"protocol"`

@@ -133,7 +133,11 @@ func (h *handler) routes() []route {
 // the token itself.
 var healthPaths = []string{"/livez", "/readyz"}
 
-func (h *handler) look() Status { return StatusOf(h.node.Status(), h.build) }
+func (h *handler) look() Status {
+	s := StatusOf(h.node.Status(), h.build)
+	s.Write = h.actor != nil
+	return s
+}
 
 func (h *handler) status(w http.ResponseWriter, _ *http.Request) {
 	WriteJSON(w, http.StatusOK, h.look())

@@ -27,7 +27,8 @@ func TestPageShowsTheAnswers(t *testing.T) {
 	page = append(page, more...)
 	for title, answer := range map[string]any{
 		"### /v1/status": &admin.Status{}, "### /v1/leader": &admin.Leader{},
-		"### /v1/send": &admin.Sent{}, "### /v1/transfer, /v1/drain": &admin.HandedOver{},
+		"### /v1/jobs": &[]admin.Job{}, "### /v1/send": &admin.Sent{},
+		"### /v1/transfer, /v1/drain": &admin.HandedOver{},
 	} {
 		_, section, _ := bytes.Cut(page, []byte(title+"\n"))
 		example := regexp.MustCompile("(?s)```json\n(.*?)```").FindSubmatch(section)
@@ -60,7 +61,7 @@ func TestPageShowsTheAnswers(t *testing.T) {
 		admin.CodeBadRequest, admin.CodeTooLarge, admin.CodeNotActive, admin.CodeNotLeader,
 		admin.CodeNotElected, admin.CodeNoQuorum, admin.CodeNotDelivered, admin.CodeUnknownType,
 		admin.CodeHandlerFailed, admin.CodeUnknownOutcome, admin.CodeBusy, admin.CodeClosed,
-		admin.CodeFailed} {
+		admin.CodeFailed, admin.CodeLeaseEnded, admin.CodeDisabled, admin.CodeNotHeld} {
 		if !strings.Contains(string(more), "\n| `"+code+"` | ") {
 			t.Errorf("code %s has no line in docs/admin-api.md", code)
 		}

@@ -6,9 +6,11 @@ package test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,6 +27,9 @@ type pretender struct {
 	name  func(i int) string
 	demo  bool
 	looks atomic.Int64 // how often the page asked for the nodes
+	jobs  int          // how many there are, and as many other records
+	write bool         // it takes what changes something
+	acts  chan string  // POSTs with their bodies; nil for none
 	// events answers v1/events; nil for a stream on which nothing happens.
 	events func(w http.ResponseWriter, r *http.Request)
 	began  time.Time
@@ -50,6 +55,18 @@ func (p *pretender) serve(t *testing.T) (site string) {
 	})
 	mux.HandleFunc("GET /v1/elections", func(w http.ResponseWriter, _ *http.Request) {
 		admin.WriteJSON(w, http.StatusOK, []admin.Election{})
+	})
+	mux.HandleFunc("GET /v1/jobs", func(w http.ResponseWriter, _ *http.Request) {
+		admin.WriteJSON(w, http.StatusOK, p.jobList())
+	})
+	mux.HandleFunc("GET /v1/records", func(w http.ResponseWriter, _ *http.Request) {
+		admin.WriteJSON(w, http.StatusOK, p.recordList())
+	})
+	mux.HandleFunc("POST /v1/jobs/{job}/{verb}", func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		p.acts <- fmt.Sprintf("%s %s %s %s", r.PathValue("verb"), r.PathValue("job"),
+			r.Header.Get("Content-Type"), body)
+		admin.WriteJSON(w, http.StatusOK, admin.Done{Status: "ok"})
 	})
 	mux.HandleFunc("GET /v1/events", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -111,7 +128,7 @@ func (p *pretender) status(i int) admin.Status {
 		Self:  admin.Self{Name: p.name(i), Address: p.address(i), Seed: i < 3},
 		Role:  "follower",
 		View:  admin.View{Version: version, Revision: 7, Leader: p.address(leader), Quorate: true},
-		Token: version, TermSince: &p.began, UptimeMS: float64(up.Milliseconds()),
+		Token: version, TermSince: &p.began, Write: p.write, UptimeMS: float64(up.Milliseconds()),
 		LastElection: &admin.Election{
 			Cause: cluster.CauseSilence, Version: version, TookMS: 35.5, Leader: p.address(leader),
 			Votes: []member.Address{p.address(0), p.address(1)}, Before: p.address(0),
@@ -146,4 +163,43 @@ func (p *pretender) status(i int) admin.Status {
 		}
 	}
 	return s
+}
+
+// jobList has a job in every condition that there is.
+func (p *pretender) jobList() []admin.Job {
+	all := []admin.Job{}
+	holder := func(i int) admin.Holder {
+		i %= p.size
+		return admin.Holder{Name: p.name(i), Address: p.address(i).String(),
+			Token: admin.RecordToken{Version: 1, Revision: uint64(i)}}
+	}
+	for i := range p.jobs {
+		j := admin.Job{
+			Name: fmt.Sprintf("billing-%04d", i), Disabled: []admin.Candidate{}, Latches: []admin.Latch{},
+		}
+		if leader := holder(i); i%7 != 3 {
+			j.Leader = &leader
+		}
+		for k := range i % 3 {
+			c := holder(i + k + 1)
+			j.Disabled = append(j.Disabled, admin.Candidate{Name: c.Name, Address: c.Address})
+		}
+		for k := range i % 8 {
+			j.Latches = append(j.Latches, admin.Latch{Name: fmt.Sprint("latch ", k), Holder: holder(i + k)})
+		}
+		all = append(all, j)
+	}
+	return all
+}
+
+func (p *pretender) recordList() []admin.Record {
+	all := []admin.Record{}
+	for i := range p.jobs {
+		all = append(all, admin.Record{
+			Key: fmt.Sprintf("service/%04d", i), Value: strings.Repeat("<b>value</b> ", i%30),
+			Token: admin.RecordToken{Version: 1, Revision: uint64(i)}, Revoked: i%9 == 4,
+			Owner: &admin.Owner{Name: p.name(i % p.size), Address: p.address(i % p.size)},
+		}, admin.Record{Key: fmt.Sprintf("latch/billing-%04d/leader", i)})
+	}
+	return all
 }

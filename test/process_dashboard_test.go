@@ -164,7 +164,7 @@ func pageCut(b *browser, cut string) (leader string) {
 func wantTabOrder(t *testing.T, b *browser) {
 	t.Helper()
 	want := look[[]string](b, `
-		[...document.querySelectorAll("a[href], button, select, [tabindex='0']")]
+		[...document.querySelectorAll("a[href], button, select, input, [tabindex='0']")]
 		.filter((e) => e.checkVisibility()).map((e) => e.getAttribute("aria-label") ?? e.id)`)
 	if len(want) < 25 || !slices.Contains(want, "Kill n1") || !slices.Contains(want, "theme") {
 		t.Fatalf("controls of the page: %q, want the buttons of five nodes and more", want)

@@ -14,28 +14,30 @@ export function useToken(token) {
 // another one, makes the window hear of "unauthorized".
 export async function open(path, options = {}) {
   const token = sessionStorage.getItem(key);
-  const headers = token ? { Authorization: `Bearer ${token}` } : {};
+  const headers = { ...options.headers };
+  if (token) headers.Authorization = `Bearer ${token}`;
   const response = await fetch(path, { ...options, headers, cache: "no-store" });
   if (response.status === 401) dispatchEvent(new Event("unauthorized"));
   return response;
 }
 
 // ask gives the JSON at a path. An error has the text and the code of the API.
-export async function ask(path, timeout, method = "GET") {
+export async function ask(path, timeout, method = "GET", body = undefined) {
+  const sent = body && { body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
   let response;
   try {
-    response = await open(path, { method, signal: AbortSignal.timeout(timeout) });
+    response = await open(path, { method, signal: AbortSignal.timeout(timeout), ...sent });
   } catch (error) {
     throw told(error.name === "TimeoutError" ? `no answer within ${timeout} ms` : "no answer", "");
   }
-  let body;
+  let answer;
   try {
-    body = await response.json();
+    answer = await response.json();
   } catch {
     throw told(`answered with ${response.status} and no JSON`, "");
   }
-  if (!response.ok) throw told(body.error, body.code);
-  return body;
+  if (!response.ok) throw told(answer.error, answer.code);
+  return answer;
 }
 
 function told(text, code) {

@@ -10,6 +10,7 @@ import { Charts } from "./charts.js";
 import { setText } from "./dom.js";
 import { follow } from "./events.js";
 import { Faults } from "./faults.js";
+import { Jobs } from "./jobs.js";
 import { Watcher } from "./looks.js";
 import { Ring } from "./ring.js";
 import { Story } from "./story.js";
@@ -27,6 +28,7 @@ const story = new Story((entry) => timeline.add(entry));
 const reigns = new Reigns(at("reigns"));
 const charts = new Charts(at("charts"), at("measured"));
 const faults = new Faults(at("faults"), at("done"), () => watcher.soon());
+const jobs = new Jobs(document.querySelector("section.jobs"), () => watcher.soon());
 
 function draw({ looks: all, lost, locked }) {
   const looks = [...all.values()];
@@ -45,6 +47,7 @@ function draw({ looks: all, lost, locked }) {
   beliefs.draw(looks, known, best);
   faults.draw(looks);
   if (lost) return;
+  jobs.draw(looks, known, best);
   if (best) past(known);
   story.tell(looks, known, best, members);
   reigns.draw(known, best);

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// What the page says of jobs, as expressions of JavaScript.
+const (
+	pageJobs = `[...document.querySelectorAll("#jobs table:first-of-type tbody tr")].map((tr) =>
+		[...tr.cells].map((c) => c.textContent.trim()).join("|")).join("\n")`
+	pageCounted  = `document.querySelector("#counted").textContent`
+	pageSwitched = `document.querySelector("#switched").textContent`
+)
+
+// TestDashboardOfManyJobs shows a thousand jobs so that one can be found and acted on, by
+// keyboard alone, as a phone and a desk show them, light and dark.
+func TestDashboardOfManyJobs(t *testing.T) {
+	script, err := os.ReadFile("testdata/page/layout.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &pretender{size: 9, jobs: 1000, write: true, acts: make(chan string, 4),
+		name: func(i int) string { return fmt.Sprintf("athena-%d.athena.default.svc:7000", i) }}
+	b := openBrowser(t, p.serve(t))
+	b.says("1,000 jobs, 857 of them led, 3,500 latches and 1,000 other records; "+
+		"the first 20 are shown.", pageCounted)
+	b.until("a chart with lines", `document.querySelectorAll("#charts .legend li").length > 4`)
+	for _, width := range []int64{360, 1280} {
+		b.do(chromedp.EmulateViewport(width, 900))
+		b.until("a ring of that width", `document.querySelector("#ring").width.baseVal.value ===
+			Math.min(460, document.querySelector("section.ring").clientWidth)`)
+		for _, scheme := range []string{"light", "dark"} {
+			b.colours(scheme)
+			how := fmt.Sprintf("%d px wide, %s", width, scheme)
+			for _, fault := range look[[]string](b, string(script)) {
+				t.Errorf("%s: %s", how, fault)
+			}
+			b.accessible(how)
+		}
+	}
+	if rows := look[int](b, `document.querySelectorAll("#jobs tbody tr").length`); rows != 40 {
+		t.Errorf("%d rows, want 20 jobs and 20 records", rows)
+	}
+	b.press("show only jobs and records with", "Billing-0722")
+	b.says("1 job, 1 of them led, 2 latches and 0 other records.", pageCounted)
+	b.says("billing-0722|★ athena-2.athena.default.svc:7000 Disable|1000000000002|"+
+		"– athena-3.athena.default.svc:7000 Enable– athena-4.athena.default.svc:7000 Enable|"+
+		"latch 0 (athena-2.athena.default.svc:7000, 1000000000002) and "+
+		"latch 1 (athena-3.athena.default.svc:7000, 1000000000003)", pageJobs)
+	b.press("Disable athena-2.athena.default.svc:7000 for billing-0722", " ")
+	b.says("athena-2.athena.default.svc:7000 leads billing-0722 no more, until it is enabled.",
+		pageSwitched)
+	b.press("Enable athena-4.athena.default.svc:7000 for billing-0722", "\r")
+	b.says("athena-4.athena.default.svc:7000 may lead billing-0722 again.", pageSwitched)
+	for _, want := range []string{
+		`disable billing-0722 application/json {"member":"10.0.0.3:7000"}`,
+		`enable billing-0722 application/json {"member":"10.0.0.5:7000"}`,
+	} {
+		if got := <-p.acts; got != want {
+			t.Errorf("the page did %q, want %q", got, want)
+		}
+	}
+	b.press("show only jobs and records with", "nonsense")
+	b.says("No job and no record has that.", pageCounted)
+	b.clean()
+}
+
+// TestDashboardOfJobs shows who leads a job of a real cluster while that changes, and
+// changes it, where it may.
+func TestDashboardOfJobs(t *testing.T) {
+	c := newNodes(t, 3)
+	writes := c.start(1, "--admin", "127.0.0.1:0", "--admin-write")
+	reads := c.start(2, "--admin", "127.0.0.1:0")
+	c.start(3, "--admin-write")
+	site := func(p *process) string {
+		var at []string
+		eventually(t, "an admin API", func() bool {
+			at = adminOfLog.FindStringSubmatch(p.stderr.String())
+			return at != nil
+		})
+		return at[1]
+	}
+	eventually(t, "three active members", func() bool {
+		s, ok := c.status(3)
+		return ok && s.Token > 0 && s.Active() == 3
+	})
+	b := openBrowser(t, "http://"+site(writes))
+	b.says("Nobody leads a job, holds a latch or keeps a record.", pageCounted)
+	elected := c.verb(3, "elect", "billing")
+	b.until("the leader of a job", pageJobs+`.startsWith("billing|★ n3 Disable|")`)
+	second := start(t, "elect", "billing", "--admin", site(writes))
+	b.press("Disable n3 for billing", "\r")
+	b.says("n3 leads billing no more, until it is enabled.", pageSwitched)
+	b.until("the next leader", pageJobs+`.startsWith("billing|★ n1 Disable|")`)
+	b.until("who may not lead", pageJobs+`.endsWith("|– n3 Enable|")`)
+	if text := elected.stdout.String(); !strings.Contains(text, "lost    the member was disabled") {
+		t.Errorf("athena elect prints\n%s\nwant why it leads no more", text)
+	}
+	second.signal(syscall.SIGINT)
+	b.until("nobody leads", pageJobs+`.startsWith("billing|nobody|")`)
+	b.clean()
+	b = openBrowser(t, "http://"+site(reads))
+	b.until("what may not be changed here", pageJobs+`.endsWith("|– n3|")`)
+	b.clean()
+}

@@ -38,10 +38,21 @@ func TestLeaderThatAcceptsStepsDown(t *testing.T) {
 	}
 }
 
-// TestFormalVoteWaitsAfterAStart: protocol.md section 6, 5. A voter promises, then
-// supports the old leader again, and restarts. The formal proposal comes after that,
-// while the lease that the voter does not remember runs.
+// TestFormalVoteRegardsSupport: protocol.md section 6, 5. A voter promises, then
+// supports the old leader again. The formal proposal comes after that, while the lease
+// runs.
+func TestFormalVoteRegardsSupport(t *testing.T) {
+	formalAfterSupport(t, func(*Cluster, int) {})
+}
+
+// TestFormalVoteWaitsAfterAStart: protocol.md section 6, 5. As above, and the voter
+// restarts: it does not remember the lease.
 func TestFormalVoteWaitsAfterAStart(t *testing.T) {
+	formalAfterSupport(t, (*Cluster).Restart)
+}
+
+func formalAfterSupport(t *testing.T, between func(c *Cluster, voter int)) {
+	t.Helper()
 	s := steady(3)
 	s.Timings.HeartbeatTimeout = s.Timings.LeaderTimeout
 	c := formed(t, s)
@@ -92,7 +103,7 @@ func TestFormalVoteWaitsAfterAStart(t *testing.T) {
 	if !c.RunUntil(2*beat-time.Millisecond, func() bool { return c.Leader() == old }) {
 		t.Fatalf("the old leader has no lease again%s", c.Describe())
 	}
-	c.Restart(voter)
+	between(c, voter)
 	c.Cut(old, voter)
 	c.RunFor(4 * tm.LeaderTimeout)
 	sound(t, c)

@@ -98,6 +98,7 @@ var election = []Mutant{
 			Old:  "case m.supportsOther(candidate.Voter()):\n",
 			New:  "case false:\n",
 		}},
+		Test: "TestFormalVoteRegardsSupport",
 	},
 	{
 		Name: "two-grants",

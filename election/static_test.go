@@ -145,7 +145,7 @@ func TestS5DefaultsAndFaults(t *testing.T) {
 	for name, change := range map[string]func(*Options){
 		"Timing.Grace":    func(o *Options) { o.Timing.Grace = 0 },
 		"Timing.Sample":   func(o *Options) { o.Timing.Sample = -1 },
-		"Timing.Alive":    func(o *Options) { o.Timing.Alive = 0 },
+		"Timing.Alive":    func(o *Options) { o.Timing.Alive = lowest.MinTiming - 1 },
 		"Timing.Campaign": func(o *Options) { o.Timing.Campaign = lowest.MaxTiming + 1 },
 		"Timing.Hold":     func(o *Options) { o.Timing.Hold = -time.Hour },
 		"at most Grace":   func(o *Options) { o.Timing.Sample = o.Timing.Grace + 1 },

@@ -32,9 +32,6 @@ type Machine struct {
 	sampled  []string  // the members when it last looked, while it samples
 	graceEnd time.Time
 	began    time.Time // of this campaign
-	held     time.Time // until then it leaves leadership to others; zero: it need not
-	declared time.Time // its last declaration to all
-	rival    rival
 
 	reason Reason
 	send   []Outgoing
@@ -50,7 +47,7 @@ const (
 	following
 	// campaigning: it has proposed itself, and waits for those who come first.
 	campaigning
-	// holding: it gave leadership up, and waits for somebody to take it.
+	// holding: it gave leadership up, and waits for Hold for somebody to take it.
 	holding
 	// leading: it declares.
 	leading
@@ -62,7 +59,11 @@ const (
 type peer struct {
 	id       string
 	heard    mark
-	proposed time.Time // when its proposal was heard; zero: none that counts
+	heardAt  time.Time // when that would have been heard at its source
+	proposed time.Time // when its last proposal was heard; zero: none that counts
+	// Since when it has declared although this one leads and is lower, and the last time
+	// that it did.
+	insists, insisted time.Time
 }
 
 // leader is who leads, as far as is known here. The zero leader is none.
@@ -71,12 +72,6 @@ type leader struct {
 	term  uint64
 	said  mark      // by its newest declaration
 	heard time.Time // when that would have been heard at its source
-}
-
-// rival is a higher leader that declares although this one does.
-type rival struct {
-	id          string
-	since, last time.Time
 }
 
 // Reason is why a leadership ended.
@@ -132,7 +127,6 @@ func (m *Machine) Observe(now time.Time, ids []string) {
 		ids = append(ids, m.self)
 	}
 	slices.Sort(ids)
-	ids = slices.Compact(ids)
 	members := make([]peer, len(ids))
 	for i, id := range ids {
 		members[i].id = id
@@ -155,16 +149,29 @@ func (m *Machine) Advance(now time.Time) {
 	switch m.phase {
 	case sampling:
 		m.sample(now)
-	case following: // the leader is silent
-		m.campaign(now)
-	case holding:
+	case following, holding: // the leader is silent, or nobody took the lead
 		m.campaign(now)
 	case campaigning:
+		if m.stoodStill(now) { // others may have passed it
+			m.campaign(now)
+			return
+		}
 		m.lead(now)
 	case leading:
-		m.leadOn(now)
+		if m.stoodStill(now) { // nobody counts on it any more
+			m.stepDown(Expired)
+			m.campaign(now)
+			return
+		}
+		m.declare(now)
 	case closed:
 	}
+}
+
+// stoodStill reports whether this member comes so late to what was due that what it knew
+// counts no more.
+func (m *Machine) stoodStill(now time.Time) bool {
+	return !m.deadline.IsZero() && now.Sub(m.deadline) >= m.timing.Alive/2
 }
 
 // Yield gives up the leadership of a term, no other.
@@ -172,17 +179,16 @@ func (m *Machine) Yield(now time.Time, term uint64) {
 	if m.phase != leading || m.leader.term != term {
 		return
 	}
-	m.stepDown(Yielded)
 	m.say(Resignation, "")
-	m.held = now.Add(m.timing.Hold)
-	m.phase, m.deadline = holding, m.held
+	m.stepDown(Yielded)
+	m.phase, m.deadline = holding, now.Add(m.timing.Hold)
 }
 
 // Close leaves the group for good.
 func (m *Machine) Close() {
 	if m.phase == leading {
-		m.stepDown(Closed)
 		m.say(Resignation, "")
+		m.stepDown(Closed)
 	}
 	m.phase, m.leader, m.deadline = closed, leader{}, time.Time{}
 }
@@ -198,36 +204,23 @@ func (m *Machine) sample(now time.Time) {
 	m.deadline = earlier(now.Add(m.timing.Sample), m.graceEnd)
 }
 
-// campaign proposes this member, where it need not leave leadership to others.
+// campaign proposes this member.
 func (m *Machine) campaign(now time.Time) {
-	m.leader = leader{}
-	if now.Before(m.held) {
-		m.phase, m.deadline = holding, m.held
-		return
-	}
-	m.held = time.Time{}
-	m.phase, m.began = campaigning, now
-	for i := range m.members { // what is older was of an earlier campaign
-		if p := &m.members[i]; now.Sub(p.proposed) > m.timing.Campaign {
-			p.proposed = time.Time{}
-		}
-	}
+	m.phase, m.leader, m.began = campaigning, leader{}, now
 	m.say(Proposal, "")
 	m.deadline = m.turn()
 }
 
 // turn is when this member leads unless it hears a leader: half of Campaign and more
-// after it proposed itself, and later than whoever is lower and did so.
+// after it proposed itself, later than whoever is lower. Where one of those has proposed
+// itself it is left half of Campaign more, once, whoever comes then.
 func (m *Machine) turn() time.Time {
-	place := m.timing.Campaign / 2 * time.Duration(m.rank()+1) / time.Duration(len(m.members))
-	at := m.began.Add(m.timing.Campaign/2 + place)
-	for _, p := range m.members[:m.rank()] {
-		if p.proposed.IsZero() {
-			continue
-		}
-		if after := p.proposed.Add(m.timing.Campaign + place); after.After(at) {
-			at = after
-		}
+	half := m.timing.Campaign / 2
+	rank := m.rank()
+	at := m.began.Add(half + half*time.Duration(rank+1)/time.Duration(len(m.members)))
+	competes := func(p peer) bool { return m.began.Sub(p.proposed) <= m.timing.Campaign }
+	if slices.ContainsFunc(m.members[:rank], competes) {
+		return at.Add(half)
 	}
 	return at
 }
@@ -235,38 +228,28 @@ func (m *Machine) turn() time.Time {
 // lead begins a leadership.
 func (m *Machine) lead(now time.Time) {
 	m.term++
-	m.phase, m.rival = leading, rival{}
+	m.phase = leading
 	m.leader = leader{id: m.self, term: m.term}
-	m.declare(now)
-}
-
-// leadOn declares again. A member that stood still for so long that nobody counts on it
-// any more asks who leads.
-func (m *Machine) leadOn(now time.Time) {
-	if now.Sub(m.declared) >= m.timing.Alive {
-		m.stepDown(Expired)
-		m.campaign(now)
-		return
-	}
 	m.declare(now)
 }
 
 func (m *Machine) declare(now time.Time) {
 	m.say(Declaration, "")
-	m.declared = now
 	m.deadline = now.Add(m.timing.Alive / 2)
 }
 
 // stepDown ends a leadership. The caller sets what comes next.
-func (m *Machine) stepDown(why Reason) {
-	m.reason, m.leader, m.rival = why, leader{}, rival{}
-}
+func (m *Machine) stepDown(why Reason) { m.reason, m.leader = why, leader{} }
 
 // say says something of this member, to one or to all where that is empty.
 func (m *Machine) say(k Kind, to string) {
+	term := m.term
+	if m.phase == leading { // that of others may be greater
+		term = m.leader.term
+	}
 	m.seq++
 	m.send = append(m.send, Outgoing{To: to, Message: Message{
-		Kind: k, Member: m.self, Run: m.run, Seq: m.seq, Term: m.term,
+		Kind: k, Member: m.self, Run: m.run, Seq: m.seq, Term: term,
 	}})
 }
 

@@ -26,8 +26,11 @@ type Timing struct {
 	Hold time.Duration
 }
 
-// MaxTiming bounds each duration of a Timing.
-const MaxTiming = 24 * time.Hour
+// MinTiming and MaxTiming bound each duration of a Timing.
+const (
+	MinTiming = time.Millisecond
+	MaxTiming = 24 * time.Hour
+)
 
 // DefaultTiming has the defaults of Fabric: 15 s, 1 s, 10 s, 5 s, and Hold of 6 x Alive.
 func DefaultTiming() Timing {
@@ -47,10 +50,10 @@ func (t Timing) Validate() error {
 		{"Grace", t.Grace}, {"Sample", t.Sample}, {"Alive", t.Alive}, {"Campaign", t.Campaign},
 		{"Hold", t.Hold},
 	} {
-		if f.value <= 0 || f.value > MaxTiming {
+		if f.value < MinTiming || f.value > MaxTiming {
 			faults = append(faults, fmt.Errorf(
-				"lowest: Timing.%s is %v, want more than 0 and at most %v: begin with DefaultTiming",
-				f.name, f.value, MaxTiming))
+				"lowest: Timing.%s is %v, want %v to %v: begin with DefaultTiming",
+				f.name, f.value, MinTiming, MaxTiming))
 		}
 	}
 	if t.Sample > t.Grace {

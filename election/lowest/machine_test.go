@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lowest
+
+import (
+	"testing"
+	"time"
+)
+
+// leading makes a machine that leads, and what it said is taken.
+func leadingMachine(self string, others ...string) (m *Machine, now time.Time) {
+	now = time.Unix(0, 0)
+	m = newMachine(now, self, others...)
+	for !m.Leads() {
+		now = m.Deadline()
+		m.Advance(now)
+	}
+	m.Sent()
+	return m, now
+}
+
+func proposed(member string, run, seq uint64) Message {
+	return Message{Kind: Proposal, Member: member, Run: run, Seq: seq}
+}
+
+// What a leader says bears the term that it leads in, whatever others led in.
+func TestTermStaysThroughALeadership(t *testing.T) {
+	m, now := leadingMachine("b", "c")
+	m.Receive(now, "c", said("c", 1, 1, 9))
+	now = m.Deadline()
+	m.Advance(now)
+	m.Yield(now, 1)
+	var kinds []Kind
+	for _, o := range m.Sent() {
+		kinds = append(kinds, o.Message.Kind)
+		if o.Message.Term != 1 {
+			t.Errorf("says %+v in term 1", o.Message)
+		}
+	}
+	if len(kinds) != 3 || kinds[2] != Resignation {
+		t.Errorf("says %v, want two declarations and a resignation", kinds)
+	}
+	for !m.Leads() {
+		now = m.Deadline()
+		m.Advance(now)
+	}
+	wantLeader(t, m, "b", 10) // above all that it heard of
+}
+
+// A leader that stood still is none, also when a message wakes it.
+func TestLeaderThatStoodStillAsks(t *testing.T) {
+	for _, woken := range []bool{false, true} {
+		m, now := leadingMachine("a", "b")
+		now = now.Add(alive)
+		if woken {
+			m.Receive(now, "b", said("b", 1, 1, 5))
+			wantLeader(t, m, "b", 5)
+		} else {
+			m.Advance(now)
+			wantLeader(t, m, "", 0)
+		}
+		if out := m.Sent(); len(out) != 1 || out[0].Message.Kind != Proposal || m.Reason() != Expired {
+			t.Errorf("woken %v: says %+v by reason %d, want a proposal", woken, out, m.Reason())
+		}
+	}
+	m, now := leadingMachine("a", "b")
+	now = now.Add(alive - 1)
+	if m.Advance(now); !m.Leads() {
+		t.Error("leads no more just before Alive is over")
+	}
+}
+
+// Nor does a contender lead that stood still when its turn came.
+func TestContenderThatStoodStillAsks(t *testing.T) {
+	now := time.Unix(0, 0)
+	m := newMachine(now, "a", "b")
+	m.Advance(m.Deadline())
+	now = m.Deadline().Add(alive / 2)
+	m.Sent()
+	m.Advance(now)
+	if out := m.Sent(); m.Leads() || len(out) != 1 || out[0].Message.Kind != Proposal {
+		t.Errorf("leads %v, says %+v, want a proposal", m.Leads(), out)
+	}
+}
+
+// A member whose runs went back is heard again once what was heard of it is old.
+func TestEarlierRunIsHeardAfterAlive(t *testing.T) {
+	now := time.Unix(0, 0)
+	m := newMachine(now, "c", "a", "b")
+	m.Receive(now, "a", proposed("a", 7, 100))
+	m.Receive(now.Add(alive-1), "a", said("a", 6, 1, 1))
+	wantLeader(t, m, "", 0)
+	m.Receive(now.Add(alive), "a", said("a", 6, 2, 1))
+	wantLeader(t, m, "a", 1)
+}
+
+// Who tells on, again and again, makes no leader younger.
+func TestHearsayIsAsOldAsItsSource(t *testing.T) {
+	now := time.Unix(0, 0)
+	m := newMachine(now, "c", "a", "b")
+	m.Receive(now, "a", said("a", 1, 1, 1))
+	for range 3 {
+		now = now.Add(alive / 4)
+		m.Receive(now, "b", said("a", 1, 1, 1))
+	}
+	if want := time.Unix(0, 0).Add(alive); !m.Deadline().Equal(want) {
+		t.Errorf("counts on it until %v, want %v", m.Deadline(), want)
+	}
+	m.Advance(m.Deadline())
+	m.Receive(m.Deadline(), "b", said("a", 1, 1, 1))
+	wantLeader(t, m, "", 0)
+}
+
+// To hear a leader that is not seen again, from others, makes it no younger either.
+func TestHearsayOfUnseen(t *testing.T) {
+	now := time.Unix(0, 0)
+	m := newMachine(now, "c", "b")
+	m.Receive(now, "b", said("a", 1, 1, 4))
+	wantLeader(t, m, "a", 4)
+	m.Receive(now.Add(alive/2), "b", said("a", 1, 1, 4))
+	m.Observe(now.Add(alive/2), []string{"b"}) // it was not seen before
+	wantLeader(t, m, "a", 4)
+	now = now.Add(alive)
+	if m.Advance(now); m.phase != campaigning {
+		t.Errorf("counts on it until %v, want %v", m.Deadline(), now)
+	}
+	for !m.Leads() {
+		m.Advance(m.Deadline())
+	}
+	wantLeader(t, m, "c", 5) // above that of hearsay
+}
+
+// What is told on bears its age, is refused with one below 0, and noted where nothing else
+// is heard of the leader.
+func TestAgeOfHearsay(t *testing.T) {
+	now := time.Unix(0, 0)
+	m := newMachine(now, "c", "a", "b")
+	old := said("a", 1, 1, 1)
+	old.Age = -1
+	m.Receive(now, "b", old)
+	wantLeader(t, m, "", 0)
+	old.Age = 3 * time.Second
+	m.Receive(now, "b", old)
+	wantLeader(t, m, "a", 1)
+	now = now.Add(time.Second)
+	m.Receive(now, "b", proposed("b", 1, 1))
+	out := m.Sent()
+	want := Message{Kind: Declaration, Member: "a", Run: 1, Seq: 1, Term: 1, Age: 4 * time.Second}
+	if len(out) != 1 || out[0] != (Outgoing{"b", want}) {
+		t.Errorf("says %+v, want %+v", out, want)
+	}
+	now = m.Deadline()
+	m.Advance(now)
+	old.Age = alive - 1
+	m.Receive(now, "b", old)
+	wantLeader(t, m, "", 0)
+}
+
+// A leader answers who proposes itself, a follower does not tell the leader of itself, and
+// of many followers each tells in its turn.
+func TestWhoTellsAProposer(t *testing.T) {
+	m, now := leadingMachine("a", "b")
+	m.Receive(now, "b", proposed("b", 1, 1))
+	if out := m.Sent(); len(out) != 1 || out[0].To != "b" || out[0].Message.Kind != Declaration {
+		t.Errorf("the leader says %+v", out)
+	}
+	m.Receive(now, "b", proposed("b", 1, 1))
+	m.Receive(now, "a", proposed("b", 1, 2)) // not from there
+	if out := m.Sent(); len(out) != 0 {
+		t.Errorf("says %+v to what is old or of another", out)
+	}
+	var others []string
+	for i := range 50 {
+		others = append(others, id(i))
+	}
+	m = newMachine(now, id(50), others...)
+	m.Receive(now, id(0), said(id(0), 1, 1, 1))
+	told := 0
+	for i := range uint64(51) {
+		m.Receive(now, id(1), proposed(id(1), 1, i+1))
+		told += len(m.Sent())
+	}
+	if told != tellers {
+		t.Errorf("tells %d of 51 times, want %d", told, tellers)
+	}
+	m.Receive(now, id(0), proposed(id(0), 1, 500))
+	if out := m.Sent(); len(out) != 0 {
+		t.Errorf("tells the leader %+v", out)
+	}
+}
+
+// Who has led and resigned is not waited for, nor who proposed itself long ago.
+func TestWhoIsWaitedFor(t *testing.T) {
+	start := time.Unix(0, 0)
+	for _, tc := range []struct {
+		name  string
+		hears func(m *Machine) (at time.Time)
+		waits bool
+	}{
+		{"contender", func(m *Machine) time.Time {
+			m.Receive(start, "a", proposed("a", 1, 1))
+			return start.Add(campaign)
+		}, true},
+		{"long ago", func(m *Machine) time.Time {
+			m.Receive(start, "a", proposed("a", 1, 1))
+			return start.Add(campaign + 1)
+		}, false},
+		{"resigned", func(m *Machine) time.Time {
+			m.Receive(start, "a", proposed("a", 1, 1))
+			m.Receive(start, "a", Message{Kind: Resignation, Member: "a", Run: 1, Seq: 2})
+			return start.Add(campaign)
+		}, false},
+		{"higher", func(m *Machine) time.Time {
+			m.Receive(start, "c", proposed("c", 1, 1))
+			return start.Add(campaign)
+		}, false},
+	} {
+		m := newMachine(start, "b", "a", "c")
+		at := tc.hears(m)
+		m.campaign(at)
+		want := at.Add(campaign/2 + campaign/3)
+		if tc.waits {
+			want = want.Add(campaign / 2)
+		}
+		if got := m.Deadline(); want.Sub(got).Abs() > time.Microsecond {
+			t.Errorf("%s: leads after %v, want %v", tc.name, got.Sub(at), want.Sub(at))
+		}
+	}
+}
+
+// A leader gives way to a higher one that insists for 2 x Alive, not to one that fell
+// silent in between, nor by hearsay; and it tells all.
+func TestConceding(t *testing.T) {
+	m, now := leadingMachine("a", "b", "c")
+	seq := uint64(0)
+	hears := func(after time.Duration) {
+		now, seq = now.Add(after), seq+1
+		m.deadline = now // as if it had declared meanwhile
+		m.Sent()
+		m.Receive(now, "c", said("c", 1, seq, 2))
+	}
+	hears(0)
+	hears(alive + 1)
+	for range 3 {
+		hears(alive / 2)
+		m.Receive(now, "b", said("d", 1, seq, 2))
+		wantLeader(t, m, "a", 1)
+	}
+	if out := m.Sent(); len(out) != 1 || out[0].To != "c" || out[0].Message.Kind != Declaration {
+		t.Errorf("says %+v to a higher leader", out)
+	}
+	hears(alive / 2)
+	wantLeader(t, m, "c", 2)
+	out := m.Sent()
+	if len(out) != 2 || out[0].To != "" || out[0].Message.Kind != Resignation ||
+		out[1] != (Outgoing{"", said("c", 1, seq, 2)}) {
+		t.Errorf("says %+v, want to all that it resigns and who leads", out)
+	}
+}
+
+// Only the leader's resignation is one, and only that of the term is given up.
+func TestWhoResigns(t *testing.T) {
+	now := time.Unix(0, 0)
+	m := newMachine(now, "c", "a", "b")
+	m.Receive(now, "a", said("a", 1, 1, 1))
+	m.Receive(now, "b", Message{Kind: Resignation, Member: "b", Run: 1, Seq: 1})
+	wantLeader(t, m, "a", 1)
+	m, now = leadingMachine("a", "b")
+	m.Yield(now, 2)
+	wantLeader(t, m, "a", 1)
+	m.Close()
+	if out := m.Sent(); len(out) != 1 || out[0].Message.Kind != Resignation || m.Reason() != Closed {
+		t.Errorf("closed, it says %+v by reason %d", out, m.Reason())
+	}
+}
+
+// The view settles, or Grace ends, before a member competes.
+func TestSampling(t *testing.T) {
+	now := time.Unix(0, 0)
+	settles := newMachine(now, "a", "b")
+	settles.Observe(now, []string{"a", "b", "c"})
+	changes := newMachine(now, "a", "b")
+	grace := now.Add(testTiming().Grace)
+	for i := 0; changes.phase == sampling; i++ {
+		now = changes.Deadline()
+		changes.Observe(now, []string{"a", id(i)})
+		changes.Advance(now)
+		settles.Advance(now)
+		if got, want := settles.phase != sampling, i > 0; got != want {
+			t.Errorf("after %d samples it competes: %v", i+1, got)
+		}
+	}
+	if !now.Equal(grace) {
+		t.Errorf("competes at %v, want the end of Grace, %v", now, grace)
+	}
+	short := testTiming()
+	short.Grace = 5 * sample / 2
+	m := New(now, Config{Self: "a", Run: 1, Timing: short})
+	for i := 0; m.phase == sampling; i++ {
+		m.Observe(m.Deadline(), []string{id(i)})
+		if m.Deadline().After(now.Add(short.Grace)) {
+			t.Fatal("waits beyond Grace")
+		}
+		m.Advance(m.Deadline())
+	}
+}
+
+// A leader that was seen and is no more leads no more; what was heard of the others stays.
+func TestObserve(t *testing.T) {
+	now := time.Unix(0, 0)
+	m := newMachine(now, "c", "a", "b")
+	m.Receive(now, "b", proposed("b", 2, 2))
+	m.Receive(now, "a", said("a", 1, 1, 1))
+	m.Observe(now, []string{"b", "c", "a", "d"})
+	wantLeader(t, m, "a", 1)
+	m.Observe(now, []string{"b"})
+	wantLeader(t, m, "", 0)
+	if m.phase != campaigning {
+		t.Errorf("phase %d, want that it competes", m.phase)
+	}
+	m.Receive(now, "b", said("b", 2, 1, 1)) // older
+	wantLeader(t, m, "", 0)
+}

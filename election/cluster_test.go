@@ -83,6 +83,32 @@ func TestElectionEndsWithItsNode(t *testing.T) {
 	})
 }
 
+// A group that a member opens again counts at once, however much was said before.
+func TestE07OpenedAgainIsHeard(t *testing.T) {
+	inWorld(t, 2, func(t *testing.T, w *world) {
+		all := w.openAll("group", byLowest())
+		i := leader(t, all)
+		pause(t, 20*alive)
+		w.close(all[i])
+		leader(t, all, 1-i)
+		all[i] = w.open(i, "group", byLowest())
+		at := time.Now()
+		for l, _ := all[i].Leader(); l.Leader == ""; l, _ = all[i].Leader() {
+			pause(t, sample/10)
+		}
+		if took := time.Since(at); took > sample+sample/2 {
+			t.Errorf("knows the leader after %v, want the answer to its proposal", took)
+		}
+		w.close(all[1-i])
+		leader(t, all, i)
+		all[1-i] = w.open(1-i, "group", byLowest())
+		leader(t, all)
+		if !all[i].IsLeader() {
+			t.Error("who led does not lead on")
+		}
+	})
+}
+
 func TestChanges(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		all := w.openAll("group", byLowest())

@@ -18,8 +18,9 @@ import (
 
 // Groups are the elections of one node.
 type Groups struct {
-	mu   sync.Mutex
-	open map[string]*opened
+	mu       sync.Mutex
+	open     map[string]*opened
+	openings uint64 // so far
 }
 
 // opened is a group of this node.
@@ -42,6 +43,9 @@ type letter struct {
 const (
 	// lettersQueued of one sender wait at most; the oldest are dropped.
 	lettersQueued = 64
+	// openingBits leave room for a million openings before those of the next run of a
+	// node, whose incarnation is at least a millisecond of the clock.
+	openingBits = 20
 	// maxIDBytes bounds the id of a member: an address.
 	maxIDBytes = 300
 )
@@ -56,7 +60,8 @@ func NewGroups(mux *receiver.Mux) *Groups {
 }
 
 // Open opens a group by its name, the same on all members; from then on this member takes
-// part. It does not block. The node must run with the Mux of NewGroups. ErrGroupInUse
+// part. It does not block. The node must run with the Mux of NewGroups, and be a member
+// (WaitActive): one that sees nobody yet may lead by Lowest, alone. ErrGroupInUse
 // says that it has the group open already; other errors are faults of the options, all at
 // once, or say that the node has ended. The Election ends with its node.
 func (g *Groups) Open(n *cluster.Node, group string, o Options) (*Election, error) {
@@ -72,13 +77,14 @@ func (g *Groups) Open(n *cluster.Node, group string, o Options) (*Election, erro
 	if g.open[group] != nil {
 		return nil, fmt.Errorf("%w: %q", ErrGroupInUse, group)
 	}
+	g.openings++
 	e := newElection(group, o, func() { g.forget(group) })
 	this := &opened{Election: e}
 	switch o.Strategy {
 	case Quorum:
 		e.openQuorum(n)
 	case Lowest:
-		this.candidate = e.openLowest(peers{n, group})
+		this.candidate = e.openLowest(peers{n, group, g.openings})
 	case Static:
 		e.see(Leadership{Leader: n.Self().Address.String()})
 		e.begin(e.life, 0, nil)
@@ -129,13 +135,15 @@ func (g *Groups) receive(_ context.Context, from member.Member, l letter) error 
 // peers are the members of a cluster as those of a group. Whether a leader reaches them
 // says nothing: in a part without one nobody knows.
 type peers struct {
-	node  *cluster.Node
-	group string
+	node    *cluster.Node
+	group   string
+	opening uint64 // grows with each
 }
 
+// Self implements Peers: the openings of one run of a node come between it and the next.
 func (p peers) Self() (id string, run uint64) {
 	self := p.node.Self()
-	return self.Address.String(), self.Incarnation
+	return self.Address.String(), self.Incarnation<<openingBits + p.opening
 }
 
 func (p peers) Members() (ids []string) {

@@ -13,12 +13,12 @@ import (
 // called by several goroutines, and must not block.
 type Peers interface {
 	// Self is the id of this member, one of Members of the others, and a number that
-	// is greater than in each earlier run of it.
+	// is greater than whenever it opened the group before.
 	Self() (id string, run uint64)
 	// Members lists all whose messages count, in any order, reached or not.
 	Members() []string
 	// Send gives a message to one member, or to all others where to is empty. It may
-	// be lost.
+	// be lost. Its receiver must get it from another goroutine.
 	Send(to string, m lowest.Message)
 }
 

@@ -5,6 +5,9 @@ package election
 import (
 	"context"
 	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,6 +93,20 @@ func TestE03ReturnIsYield(t *testing.T) {
 	})
 }
 
+// Work that ends its goroutine gives up too: there would be a leader that does nothing.
+func TestE03GoexitIsYield(t *testing.T) {
+	each(t, 2, func(t *testing.T, w *world, o Options) {
+		all := w.openAll("group", o)
+		i := leader(t, all)
+		exits := workWith(t, all[i], func(context.Context) error { runtime.Goexit(); return nil })
+		exits.next(t).ends(t, ErrYielded)
+		if next := leader(t, all); next == i {
+			t.Error("it leads on")
+		}
+		work(t, all[leader(t, all)]).next(t)
+	})
+}
+
 func TestE04YieldOfAnOldTokenHasNoEffect(t *testing.T) {
 	each(t, 2, func(t *testing.T, w *world, o Options) {
 		if o.Strategy == Quorum {
@@ -161,12 +178,92 @@ func TestE05CloseWhileLeading(t *testing.T) {
 	})
 }
 
-// spy is Peers of one member, and what it says.
-type spy struct{ sent []lowest.Message }
+// Whenever Close comes, and twice at once, the work ends before it returns, and the
+// name is free then.
+func TestE05CloseAtAnyMoment(t *testing.T) {
+	for _, o := range []Options{byQuorum(), byLowest(), {Strategy: Static}, {Strategy: Standby}} {
+		t.Run(o.Strategy.String(), func(t *testing.T) {
+			inWorld(t, 1, func(t *testing.T, w *world) {
+				for i := range 100 {
+					e, err := w.groups[0].Open(w.nodes[0], "group", o)
+					if err != nil {
+						t.Fatal(err)
+					}
+					ctx, stop := context.WithCancel(t.Context())
+					var works atomic.Bool
+					var all sync.WaitGroup
+					all.Go(func() {
+						_ = e.WhileLeader(ctx, func(ctx context.Context, _ uint64) error {
+							works.Store(true)
+							defer works.Store(false)
+							if i%3 > 0 {
+								<-ctx.Done()
+							}
+							return ctx.Err()
+						})
+					})
+					pause(t, time.Duration(i)*(sample+campaign)/50)
+					if i%2 > 0 {
+						all.Go(stop)
+					}
+					for range 2 {
+						all.Go(func() {
+							if w.close(e); works.Load() || e.IsLeader() {
+								t.Error("works or leads after Close")
+							}
+						})
+					}
+					all.Wait()
+					stop()
+				}
+			})
+		})
+	}
+}
 
-func (s *spy) Self() (string, uint64)          { return "a", 1 }
-func (s *spy) Members() []string               { return []string{"a", "b"} }
-func (s *spy) Send(_ string, m lowest.Message) { s.sent = append(s.sent, m) }
+// spy is Peers of one member, and what it says.
+type spy struct {
+	sent []lowest.Message
+	said func(lowest.Message) // called with each; nil for nothing
+}
+
+func (s *spy) Self() (string, uint64) { return "a", 1 }
+func (s *spy) Members() []string      { return []string{"a", "b"} }
+func (s *spy) Send(_ string, m lowest.Message) {
+	s.sent = append(s.sent, m)
+	if s.said != nil {
+		s.said(m)
+	}
+}
+
+// Who hears that a member leads no more can rely on it: the work was told before.
+func TestE02ContextEndsBeforeTheWordLeaves(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &spy{}
+		e, deliver, err := Over(s, "group", byLowest())
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := work(t, e).next(t)
+		resigned := make(chan error, 1)
+		s.said = func(m lowest.Message) {
+			if m.Kind == lowest.Resignation {
+				resigned <- first.ctx.Err()
+			}
+		}
+		for seq := uint64(1); len(resigned) == 0; seq++ { // a higher one that hears nobody
+			deliver("b", lowest.Message{Kind: lowest.Declaration, Member: "b", Run: 1, Seq: seq})
+			pause(t, alive/2)
+		}
+		if <-resigned == nil {
+			t.Error("it has resigned while the context of its work went on")
+		}
+		first.ends(t, ErrSuperseded)
+		if err := e.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
 
 func TestE05NoMessageAfterClose(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -61,8 +61,9 @@ type reign struct {
 	token  uint64
 	ctx    context.Context // ends when it does, which is before another leads; its cause is why
 	end    context.CancelCauseFunc
-	giveUp func()        // this reign, no other; nil where nobody else could lead
-	work   chan struct{} // closed when the function of WhileLeader returned; nil for none
+	giveUp func()                  // this reign, no other; nil where nobody else could lead
+	work   chan struct{}           // closed when the function of WhileLeader returned; nil for none
+	stop   context.CancelCauseFunc // ends the context of that function; nil for none
 }
 
 func newElection(group string, o Options, release func()) *Election {
@@ -169,7 +170,6 @@ func (e *Election) begin(parent context.Context, token uint64, giveUp func(*reig
 	if giveUp != nil {
 		r.giveUp = func() { giveUp(r) }
 	}
-	context.AfterFunc(e.life, func() { r.end(context.Cause(e.life)) })
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.reign = r
@@ -177,11 +177,15 @@ func (e *Election) begin(parent context.Context, token uint64, giveUp func(*reig
 	return r
 }
 
-// finish publishes that a reign is over, and why; only the first cause counts.
+// finish publishes that a reign is over, and why; only the first cause counts. The
+// context of the work has ended when it returns.
 func (e *Election) finish(r *reign, why error) {
 	r.end(why)
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if r.stop != nil {
+		r.stop(why)
+	}
 	if e.reign == r {
 		e.reign = nil
 	}

@@ -54,6 +54,7 @@ func (e *Election) leadBy(ctx context.Context, n *cluster.Node, term cluster.Ter
 	gaveUp := false
 	_ = term.Do(ctx, func(held context.Context) error { // an error says that it is over
 		r := e.begin(held, term.Token(), func(r *reign) { e.finish(r, ErrYielded) })
+		defer context.AfterFunc(e.life, func() { r.end(context.Cause(e.life)) })()
 		<-r.ctx.Done()
 		gaveUp = held.Err() == nil && e.life.Err() == nil
 		e.finish(r, context.Cause(r.ctx))

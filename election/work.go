@@ -46,9 +46,6 @@ func (e *Election) WhileLeader(
 			continue
 		}
 		e.work(ctx, r, fn)
-		if r.giveUp != nil {
-			r.giveUp()
-		}
 	}
 	return e.over(ctx)
 }
@@ -75,13 +72,22 @@ func (e *Election) exit() {
 	e.running.Done()
 }
 
-// work runs fn until it is done, or may not run any more.
+// work runs fn until it is done, or may not run any more, and gives leadership up, also
+// where fn panics.
 func (e *Election) work(
 	ctx context.Context, r *reign, fn func(context.Context, uint64) error,
 ) {
-	defer close(r.work)
+	defer func() {
+		close(r.work)
+		if r.giveUp != nil {
+			r.giveUp()
+		}
+	}()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(ErrYielded)
+	e.mu.Lock()
+	r.stop = cancel // at once, where finish is what ends the reign
+	e.mu.Unlock()
 	stop := context.AfterFunc(r.ctx, func() { cancel(context.Cause(r.ctx)) })
 	defer stop()
 	var p pauses

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"testing"
+
+	"github.com/athena-go/athena/cluster"
+)
+
+// Where no other member can lead, to give up is a pause.
+func TestQuorumLeadsOnWhereNoOtherCan(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		once := workWith(t, w.open(0, "group", byQuorum()), func(context.Context) error { return nil })
+		last := once.next(t)
+		for range 3 {
+			last.ends(t, ErrYielded)
+			next := once.next(t)
+			if took := next.at.Sub(last.at); took < againInterval || took > 2*againInterval {
+				t.Errorf("leads again after %v, want %v", took, againInterval)
+			}
+			last = next
+		}
+	})
+}
+
+// The work of the program itself, of a group that gives up and of another one all end when
+// the cluster is handed over, and begin where it is led then.
+func TestQuorumBesideOthers(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		a, b := w.openAll("a", byQuorum()), w.openAll("b", byQuorum())
+		i := leader(t, a)
+		own := make(chan context.Context, 1)
+		go func() {
+			_ = w.nodes[i].WhileLeader(t.Context(), func(ctx context.Context, _ cluster.Term) error {
+				own <- ctx
+				<-ctx.Done()
+				return nil
+			})
+		}()
+		program, other := <-own, work(t, b[i]).next(t)
+		workWith(t, a[i], func(context.Context) error { return nil }).next(t).ends(t, ErrYielded)
+		<-program.Done()
+		<-other.ctx.Done()
+		if j := leader(t, a); j == i || leader(t, b) != j {
+			t.Errorf("nodes %d and %d lead, want the same, not %d", j, leader(t, b), i)
+		}
+	})
+}

@@ -35,8 +35,8 @@ func TestG01AllStartTogether(t *testing.T) {
 
 // Of many that start together none leads beside the lowest, not for a moment.
 func TestG01ManyStartTogether(t *testing.T) {
-	for seed := range uint64(10) {
-		w := newWorld(t, 60, seed, 0)
+	for seed := range uint64(3) {
+		w := newWorld(t, 200, seed, 0)
 		w.startAll()
 		w.wantOneOf(w.all(), firstLeader+slowest)
 		for _, n := range w.nodes[1:] {

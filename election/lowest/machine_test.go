@@ -295,7 +295,7 @@ func TestSampling(t *testing.T) {
 		}
 	}
 	if !now.Equal(grace) || changes.phase != campaigning {
-		t.Errorf("phase %d at %v, want that it competes at the end of Grace, %v", changes.phase, now, grace)
+		t.Errorf("phase %d at %v, want to compete at the end of Grace, %v", changes.phase, now, grace)
 	}
 	short := testTiming()
 	short.Grace = 5 * sample / 2

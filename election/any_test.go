@@ -239,18 +239,18 @@ func (s *spy) Send(_ string, m lowest.Message) {
 // Who hears that a member leads no more can rely on it: the work was told before.
 func TestE02ContextEndsBeforeTheWordLeaves(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &spy{}
-		e, deliver, err := Over(s, "group", byLowest())
+		var working atomic.Pointer[start]
+		resigned := make(chan error, 1)
+		e, deliver, err := Over(&spy{said: func(m lowest.Message) {
+			if m.Kind == lowest.Resignation {
+				resigned <- working.Load().ctx.Err()
+			}
+		}}, "group", byLowest())
 		if err != nil {
 			t.Fatal(err)
 		}
 		first := work(t, e).next(t)
-		resigned := make(chan error, 1)
-		s.said = func(m lowest.Message) {
-			if m.Kind == lowest.Resignation {
-				resigned <- first.ctx.Err()
-			}
-		}
+		working.Store(&first)
 		for seq := uint64(1); len(resigned) == 0; seq++ { // a higher one that hears nobody
 			deliver("b", lowest.Message{Kind: lowest.Declaration, Member: "b", Run: 1, Seq: seq})
 			pause(t, alive/2)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -571,6 +572,49 @@ func TestElectWithoutItsNode(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestElectAfterALapse: where no sign of life came in time, the caller goes on when its
+// node has lost the lead too, and ends where that knows nothing of it, or says nothing.
+func TestElectAfterALapse(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		stall   time.Duration
+		expires bool
+		ends    time.Duration // after the stall began; 0 for not
+	}{
+		{"the node has lost it", trusted + time.Second, true, 0},
+		{"the node holds it", trusted + time.Second, false, trusted + time.Second},
+		{"the node is silent", time.Minute, true, trusted + clientTimeout},
+	} {
+		inArena(t, func(t *testing.T, a *arena) {
+			over := newNetwork()
+			at := a.elect(t.Context(), a.client(0, over), "job")
+			at.works()
+			flows := over.stall()
+			began := time.Now()
+			if c.expires {
+				a.table.Expire(trioAddress(0).String())
+			}
+			at.lost("no sign of life")
+			if took := time.Since(began); took != trusted {
+				t.Errorf("%s: lost after %v, want %v", c.name, took, trusted)
+			}
+			free := sync.OnceFunc(func() { close(flows) })
+			time.AfterFunc(c.stall-trusted, free)
+			if c.ends == 0 {
+				at.works()
+				at.leave <- nil
+			}
+			if err := <-at.over; errors.Is(err, errUntrusted) != (c.ends > 0) {
+				t.Errorf("%s: Elect: %v", c.name, err)
+			}
+			if took := time.Since(began); c.ends > 0 && took != c.ends {
+				t.Errorf("%s: over after %v, want %v", c.name, took, c.ends)
+			}
+			free()
+		})
+	}
 }
 
 // TestContendForReal: the node of a caller leaves, or loses its majority, and a member

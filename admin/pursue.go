@@ -86,7 +86,8 @@ func (c *Client) Lock(
 // Elect contends for a job through the node, and runs fn whenever it leads for this
 // client, one call after the other, until ctx ends, fn returns by itself, or the node is
 // gone. seen is told who leads the job, nil for nobody, and each change; it must not
-// block. For the rest see Lock; fn that returns since leadership was lost runs again.
+// block. For the rest see Lock; fn that returns since leadership was lost runs again. Where
+// nothing is heard of the node, that is lost at once, and Elect ends five seconds later.
 func (c *Client) Elect(
 	ctx context.Context, job string, seen func(*Holder),
 	fn func(ctx context.Context, token RecordToken) error,
@@ -107,6 +108,7 @@ type pursuit struct {
 	token  RecordToken
 	until  time.Time   // when trust in what is held ends; zero while nothing is
 	expiry *time.Timer // fires at until
+	lapsed bool        // that has come to pass, and the node has not said why
 
 	end      context.CancelCauseFunc // of the context of fn; nil while it does not run
 	lost     error                   // why that was ended; nil where it was not
@@ -130,6 +132,7 @@ func (p *pursuit) run(ctx context.Context, path string, body any) error {
 	told := make(chan news)
 	go p.listen(reading, path, encoded(body), told)
 	p.expiry = time.NewTimer(maxTrusted)
+	p.expiry.Stop() // until something is held
 	defer p.expiry.Stop()
 	p.returned = make(chan error, 1)
 	gone := ctx.Done()
@@ -141,6 +144,9 @@ func (p *pursuit) run(ctx context.Context, path string, body any) error {
 		case n := <-told:
 			p.take(ctx, n)
 		case <-p.expiry.C:
+			if p.once || p.lapsed {
+				p.finish(p.client.brokeOff(errUntrusted))
+			}
 			p.lapse()
 		case err := <-p.returned:
 			p.end(nil)
@@ -213,24 +219,27 @@ func (p *pursuit) take(ctx context.Context, n news) {
 	case EventWaiting, EventLeader:
 		p.seen(n.holder)
 	case EventHeld:
-		p.token = n.grant.Token
+		p.token, p.lapsed = n.grant.Token, false
 		p.trust(n)
 		if p.end == nil {
 			p.begin(ctx)
 		}
 	case EventAlive:
 		switch {
-		case !held:
-		case n.at.After(p.until): // this process stood still: what has lapsed stays so
+		case p.lapsed, held && n.at.After(p.until):
+			// A network, or this process, stood still: what has lapsed stays so, and the
+			// node holds it for nobody.
 			p.lapse()
-		default:
+			p.finish(p.client.brokeOff(errUntrusted))
+		case held:
 			p.trust(n)
 		}
 	case EventLost, "":
 		p.lose(n.err)
-		if p.once || !held || n.kind == "" {
+		if p.once || !held && !p.lapsed || n.kind == "" {
 			p.finish(n.err)
 		}
+		p.lapsed = false
 	}
 }
 
@@ -259,11 +268,12 @@ func (p *pursuit) lose(why error) {
 	}
 }
 
-// lapse ends what no sign of life has come for.
+// lapse ends what no sign of life has come for. The node may have lost it too, and be
+// about to say so.
 func (p *pursuit) lapse() {
-	err := p.client.brokeOff(errUntrusted)
-	p.lose(err)
-	p.finish(err)
+	p.lose(p.client.brokeOff(errUntrusted))
+	p.lapsed = true
+	p.expiry.Reset(clientTimeout)
 }
 
 // finish says that nothing more can be held.

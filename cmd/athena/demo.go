@@ -39,6 +39,7 @@ const (
 type demo struct {
 	began  time.Time
 	size   int
+	jobs   int
 	length time.Duration
 	admin  string
 	script string
@@ -59,7 +60,8 @@ func newDemo(began time.Time) *cobra.Command {
 			"of a local network, and prints the address of a page that shows them, then what\n" +
 			"happens, in seconds since it began. Break them as you like, on the page or by hand, or\n" +
 			"let a script do it: failover kills the leader and starts it again, partition cuts the\n" +
-			"leader off with a minority and heals, rolling restarts every node.",
+			"leader off with a minority and heals, rolling restarts every node. The nodes contend for\n" +
+			"--jobs jobs, which nobody works on, and whoever asks them may lock and elect.",
 		Example: "  athena demo\n  athena demo --size 3 --for 30s --script failover",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -75,6 +77,7 @@ func newDemo(began time.Time) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.IntVar(&d.size, "size", 5, "number of nodes")
+	f.IntVar(&d.jobs, "jobs", 3, "number of jobs that the nodes contend for, to look at")
 	f.DurationVar(&d.length, "for", 0, "end after this time, 0 for never")
 	f.StringVar(&d.admin, "admin", defaultAdmin,
 		"page and admin API of the whole demo: host:port on loopback or unix:PATH; also ATHENA_ADMIN")
@@ -85,6 +88,9 @@ func newDemo(began time.Time) *cobra.Command {
 func (d *demo) validate(f *pflag.FlagSet) error {
 	if d.size < 1 || d.size > maxDemoSize {
 		return fmt.Errorf("--size %d: must be between 1 and %d", d.size, maxDemoSize)
+	}
+	if d.jobs < 0 || d.jobs > maxDemoJobs {
+		return fmt.Errorf("--jobs %d: must be between 0 and %d", d.jobs, maxDemoJobs)
 	}
 	if d.length < 0 {
 		return fmt.Errorf("--for %v: must not be negative", d.length)
@@ -140,6 +146,7 @@ func (d *demo) run(out, errOut io.Writer) error {
 func (d *demo) play(ctx context.Context, f *fleet, l net.Listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	f.contend(ctx, d.jobs)
 	served := make(chan struct{})
 	go func() {
 		defer close(served)

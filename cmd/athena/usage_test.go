@@ -209,6 +209,7 @@ func TestUsage(t *testing.T) {
 		{"output", []string{"members", "-o", "xml"}, []string{"table or json"}},
 		{"whom to ask", []string{"leader", "--admin", "7070"}, []string{"--admin", "host:port"}},
 		{"size of the demo", []string{"demo", "--size", "0"}, []string{"--size 0"}},
+		{"jobs of the demo", []string{"demo", "--jobs", "21"}, []string{"--jobs 21"}},
 		{"script", []string{"demo", "--script", "flood"}, []string{"failover, partition or rolling"}},
 		{"too few for a script", []string{"demo", "--size", "2", "--script", "failover"},
 			[]string{"--size 3"}},

@@ -57,7 +57,7 @@ func (n node) Watch(ctx context.Context, prefix string) <-chan struct{} {
 
 func (n node) Session() Session {
 	s := session{n.Node, n.Node.Session()}
-	s.Lost = func(key string, now []member.Record) error { return lost(key, s.Member(), now) }
+	s.Lost = func(key string, now []member.Record) error { return Lost(key, s.Member(), now) }
 	return s
 }
 

@@ -260,7 +260,7 @@ func (s memorySession) refuses(ops []Op) error {
 // end ends the contexts under a key, before anybody else may set it.
 func (s memorySession) end(key string, now member.Records) {
 	for id, seat := range s.members {
-		why := lost(key, id, now)
+		why := Lost(key, id, now)
 		if id == s.id {
 			why = cluster.ErrReleased
 		}

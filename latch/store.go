@@ -8,8 +8,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Store is a table of records as one member sees it. Cluster and Memory have one; what
-// latchtest.Suite accepts is one.
+// Store is a table of records as one member sees it. Cluster and Memory have one, and
+// package lease for etcd and ZooKeeper; what latchtest.Suite accepts is one.
 //
 // Errors are those of package cluster: ErrConflict, ErrOwned, ErrNotHeld, ErrNoQuorum,
 // ErrUnknownOutcome and ErrClosed, which says that it never will be otherwise. What else

@@ -63,9 +63,9 @@ func (k keys) isEnabled(records []member.Record, id string) bool {
 	return !off
 }
 
-// lost is why the context under a record of a member ends, when somebody revoked or
-// dropped that, and the records are as given.
-func lost(key, id string, now []member.Record) error {
+// Lost is why the context under a record of a member ends, when somebody revoked or
+// dropped that, and the records are as given, sorted by key. It is for Stores.
+func Lost(key, id string, now []member.Record) error {
 	job, kind, _ := strings.Cut(strings.TrimPrefix(key, KeyPrefix), "/")
 	if k, err := keysOf(job); err == nil && kind == "leader" && !k.isEnabled(now, id) {
 		return ErrDisabled

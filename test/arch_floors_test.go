@@ -19,6 +19,7 @@ var floors = [][]string{
 	{"transport/memnet", "transport/quicnet"},
 	{"cluster", "sim", "sim/explore"},
 	{"latch", "election", "sim/internal/explore", "sim/internal/sweep", "sim/mutants"},
+	{"latch/lease"},
 	{"latch/latchtest", "admin", "athenatest", "bench"},
 	{"cmd/...", "examples/...", "chaos", "test", "scripts/..."},
 }

@@ -30,6 +30,7 @@ func Suite(t *testing.T, in func(t *testing.T, test func(*testing.T, []latch.Sto
 		{"L01TenContenders", tenContenders},
 		{"L02LateContenderWritesNothing", lateContender},
 		{"L07RecordDroppedByHand", dropped},
+		{"L10HolderIsDisabled", holderIsDisabled},
 		{"L13OpenedDisabled", openedDisabled},
 		{"L17IsLeader", isLeader},
 		{"L18AbdicateWithAnOldToken", oldToken},
@@ -92,7 +93,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func pause(t *testing.T, d time.Duration) {
+func pause(t testing.TB, d time.Duration) {
 	select {
 	case <-time.After(d):
 	case <-t.Context().Done():
@@ -208,6 +209,30 @@ func dropped(t *testing.T, stores []latch.Store) {
 			t.Errorf("WhileLeader: got %v", err)
 		}
 	}
+}
+
+func holderIsDisabled(t *testing.T, stores []latch.Store) {
+	a, id := open(t, stores[0], "job", latch.Options{}), stores[0].Session().Member()
+	leads(t, a, true)
+	b := open(t, stores[1], "job", latch.Options{})
+	began, ended := make(chan struct{}, 100), make(chan error, 100)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() {
+		_ = a.WhileLeader(ctx, func(ctx context.Context, _ member.Number) {
+			began <- struct{}{}
+			<-ctx.Done()
+			ended <- context.Cause(ctx)
+		})
+	}()
+	<-began
+	if err := b.Enable(t.Context(), id, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, latch.ErrDisabled) {
+		t.Errorf("the context ended with %v, want ErrDisabled", err)
+	}
+	becomesLeader(t, b)
 }
 
 func openedDisabled(t *testing.T, stores []latch.Store) {

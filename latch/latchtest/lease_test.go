@@ -1,0 +1,525 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package latchtest
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/latch"
+	leases "github.com/athena-go/athena/latch/lease"
+	"github.com/athena-go/athena/member"
+)
+
+func jobOf(t *testing.T, s latch.Store) *latch.Job {
+	t.Helper()
+	return open(t, s, "job", latch.Options{})
+}
+
+func TestLeaseOwnerIsCutOff(t *testing.T) {
+	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
+		var x Exclusive
+		a := jobOf(t, stores[0])
+		old := work(t, &x, a)
+		first := old.next(t)
+		other := work(t, &x, jobOf(t, stores[1]))
+		clients[0].set(func(c *client) { c.cut = true })
+		at := time.Now()
+		if took := first.ends(t, cluster.ErrLeaseEnded).Sub(at); took > leaseTrust {
+			t.Errorf("the context ended %v after the cut, want %v at most", took, leaseTrust)
+		}
+		second := other.next(t)
+		if took := second.at.Sub(at); took > leaseTimeout*5/4 || !first.token.Less(second.token) {
+			t.Errorf("token %v after %v, another led %v after the cut", second.token, first.token, took)
+		}
+		clients[0].set(func(c *client) { c.cut = false })
+		old.idle(t, 2*leaseTimeout)
+		if second.ctx.Err() != nil {
+			t.Error("the one that came back disturbed the other")
+		}
+		other.stop()
+		if third := old.next(t); !second.token.Less(third.token) {
+			t.Errorf("token %v after %v", third.token, second.token)
+		}
+	})
+}
+
+// The trust counts from when a renewal was sent.
+func TestLeaseIsAnsweredLate(t *testing.T) {
+	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
+		var x Exclusive
+		const late = leaseTimeout / 4
+		first := work(t, &x, jobOf(t, stores[0])).next(t)
+		clients[0].set(func(c *client) { c.delay = late })
+		time.Sleep(leaseTimeout)
+		if first.ctx.Err() != nil {
+			t.Fatalf("the context ended: %v", context.Cause(first.ctx))
+		}
+		began := lastRenewal(t, clients[0])
+		time.Sleep(late) // until that is answered
+		clients[0].set(func(c *client) { c.cut = true })
+		if took := first.ends(t, cluster.ErrLeaseEnded).Sub(began); took != leaseTrust {
+			t.Errorf("the context ended %v after the last renewal was sent, want %v", took, leaseTrust)
+		}
+	})
+}
+
+// lastRenewal waits for a renewal and says when it was sent.
+func lastRenewal(t *testing.T, c *client) time.Time {
+	t.Helper()
+	c.service.mu.Lock()
+	changed := c.changed
+	c.service.mu.Unlock()
+	<-changed
+	return time.Now()
+}
+
+// Where the service was away for all, and nobody took over, the lease goes on.
+func TestLeaseIsRenewedAfterTheServiceWasAway(t *testing.T) {
+	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
+		var x Exclusive
+		w := work(t, &x, jobOf(t, stores[0]))
+		first := w.next(t)
+		clients[0].set(func(c *client) { c.cut = true })
+		first.ends(t, cluster.ErrLeaseEnded)
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		_, err := stores[0].Session().Commit(ctx, latch.Op{Kind: latch.Drop, Key: "k"})
+		if !errors.Is(err, cluster.ErrNoQuorum) || !errors.Is(err, context.DeadlineExceeded) ||
+			errors.Is(err, cluster.ErrUnknownOutcome) {
+			t.Errorf("Commit: got %v, want ErrNoQuorum and why it ended", err)
+		}
+		clients[0].set(func(c *client) { c.cut = false })
+		if again := w.next(t); again.token.Less(first.token) {
+			t.Errorf("token %v after %v", again.token, first.token)
+		}
+	})
+}
+
+// Who has not been answered for that long sends nothing but renewals: the outcome of a
+// commit is known.
+func TestLeaseServiceIsSilent(t *testing.T) {
+	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
+		clients[0].set(func(c *client) { c.delay = time.Hour })
+		time.Sleep(leaseTimeout)
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		_, err := stores[0].Session().Commit(ctx, latch.Op{Kind: latch.Set, Key: "k"})
+		if !errors.Is(err, cluster.ErrNoQuorum) || errors.Is(err, cluster.ErrUnknownOutcome) {
+			t.Errorf("Commit: got %v, want ErrNoQuorum", err)
+		}
+		if names, _ := clients[0].named("records/"); len(names) != 0 {
+			t.Errorf("%q was written", names)
+		}
+	})
+}
+
+func TestLeaseRevoked(t *testing.T) {
+	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
+		var x Exclusive
+		hung := make(chan struct{})
+		defer close(hung)
+		first := workWith(t, &x, jobOf(t, stores[0]), func(context.Context) { <-hung }).next(t)
+		b := jobOf(t, stores[1])
+		other := work(t, &x, b)
+		clients[0].set(func(c *client) {
+			c.sees = func(asked []leases.Change) {
+				for _, a := range asked {
+					if a.Kind == leases.Delete && first.ctx.Err() == nil {
+						t.Errorf("%s is deleted under a context that goes on", a.Name)
+					}
+				}
+			}
+		})
+		enable(t, b, "n0", false)
+		first.ends(t, latch.ErrDisabled)
+		if next := other.next(t); next.at.Sub(first.at) > leaseTimeout/4 {
+			t.Errorf("another led only %v after", next.at.Sub(first.at))
+		}
+	})
+}
+
+// One that hears nothing keeps what was revoked until its lease has ended.
+func TestLeaseRevokedFromAfar(t *testing.T) {
+	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
+		var x Exclusive
+		first := work(t, &x, jobOf(t, stores[0])).next(t)
+		b := jobOf(t, stores[1])
+		other := work(t, &x, b)
+		clients[0].set(func(c *client) { c.cut = true })
+		at := time.Now()
+		enable(t, b, "n0", false)
+		r, ok := record(t, stores[1], "job")
+		if !ok || !r.Revoked || r.Token != first.token || first.ctx.Err() != nil {
+			t.Errorf("got %+v, want the record revoked and its token %v", r, first.token)
+		}
+		again := latch.Op{Kind: latch.Drop, Key: r.Key}
+		if _, err := stores[1].Session().Commit(t.Context(), again); err != nil {
+			t.Error(err)
+		}
+		if r, _ = record(t, stores[1], "job"); r.Token != first.token {
+			t.Errorf("dropped twice, the token is %v, want %v", r.Token, first.token)
+		}
+		held := latch.Op{Kind: latch.Held, Key: r.Key, Token: r.Token}
+		_, err := stores[1].Session().Commit(t.Context(), held)
+		if !errors.Is(err, cluster.ErrConflict) {
+			t.Errorf("a revoked record is held: %v", err)
+		}
+		if took := other.next(t).at.Sub(at); took < leaseTrust {
+			t.Errorf("another led %v after the cut", took)
+		}
+		first.ends(t, cluster.ErrLeaseEnded)
+	})
+}
+
+// What was under way when an answer was lost is not taken after another commit was.
+func TestLeaseUnknownOutcome(t *testing.T) {
+	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
+		s, c := stores[0].Session(), clients[0]
+		set := []latch.Op{{Kind: latch.Absent, Key: "k"}, {Kind: latch.SetOwned, Key: "k"}}
+		c.set(func(c *client) { c.late = true })
+		if _, err := s.Commit(t.Context(), set...); !errors.Is(err, cluster.ErrUnknownOutcome) {
+			t.Fatalf("Commit: got %v, want ErrUnknownOutcome", err)
+		}
+		c.set(func(c *client) { c.late = false })
+		_, err := s.Commit(t.Context(), latch.Op{Kind: latch.Absent, Key: "k"},
+			latch.Op{Kind: latch.Drop, Key: "k"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.deliver()
+		synctest.Wait()
+		if r, err := stores[0].Records(t.Context(), "k"); len(r) != 0 || err != nil {
+			t.Errorf("got %+v, %v: the commit of before was taken", r, err)
+		}
+	})
+}
+
+// From the request to drop it on, a record is not held, and not again when it is still
+// there.
+func TestLeaseReleased(t *testing.T) {
+	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
+		s, c := stores[0].Session(), clients[0]
+		token, err := s.Commit(t.Context(), latch.Op{Kind: latch.SetOwned, Key: "k"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		drop := []latch.Op{{Kind: latch.Held, Key: "k", Token: token}, {Kind: latch.Drop, Key: "k"}}
+		err = s.Hold(t.Context(), "k", token, func(ctx context.Context) error {
+			c.set(func(c *client) { c.late = true })
+			defer c.set(func(c *client) { c.late = false })
+			_, err := s.Commit(ctx, drop...)
+			if !errors.Is(err, cluster.ErrUnknownOutcome) {
+				t.Errorf("Commit: got %v, want ErrUnknownOutcome", err)
+			}
+			return context.Cause(ctx)
+		})
+		if !errors.Is(err, cluster.ErrReleased) {
+			t.Errorf("the context ended with %v, want ErrReleased", err)
+		}
+		never := func(context.Context) error { t.Error("it is held"); return nil }
+		if err := s.Hold(t.Context(), "k", token, never); !errors.Is(err, cluster.ErrNotHeld) {
+			t.Errorf("Hold: got %v, want ErrNotHeld", err)
+		}
+		next, err := s.Commit(t.Context(), drop[0], latch.Op{Kind: latch.SetOwned, Key: "k"})
+		if err != nil || !token.Less(next) {
+			t.Fatalf("set anew: got %v, %v", next, err)
+		}
+		err = s.Hold(t.Context(), "k", next, func(ctx context.Context) error {
+			c.deliver()
+			synctest.Wait()
+			return ctx.Err()
+		})
+		if r, _ := stores[0].Records(t.Context(), "k"); err != nil || len(r) != 1 {
+			t.Errorf("got %+v, %v: the drop of before was taken", r, err)
+		}
+	})
+}
+
+// What a member leaves behind is overwritten, and dropped where nobody wants it.
+func TestLeaseIsTidied(t *testing.T) {
+	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
+		a, b := stores[0].Session(), stores[1].Session()
+		for _, key := range []string{"k", "l"} {
+			if _, err := a.Commit(t.Context(), latch.Op{Kind: latch.SetOwned, Key: key}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stay := latch.Op{Kind: latch.Set, Key: "stays", Value: []byte("v")}
+		if _, err := a.Commit(t.Context(), stay); err != nil {
+			t.Fatal(err)
+		}
+		if err := stores[0].Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if r, err := stores[1].Records(t.Context(), ""); len(r) != 1 || err != nil {
+			t.Errorf("got %+v, %v, want what stays", r, err)
+		}
+		_, err := b.Commit(t.Context(), latch.Op{Kind: latch.Absent, Key: "k"},
+			latch.Op{Kind: latch.SetOwned, Key: "k"})
+		if err != nil {
+			t.Error(err)
+		}
+		time.Sleep(leaseTimeout)
+		if got := clients[0].left(); got != 3 {
+			t.Errorf("%d entries, want a lease, its record, and what stays", got)
+		}
+	})
+}
+
+func TestLeaseClosed(t *testing.T) {
+	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
+		var x Exclusive
+		w := work(t, &x, jobOf(t, stores[0]))
+		first := w.next(t)
+		other := work(t, &x, jobOf(t, stores[1]))
+		watch := stores[0].Watch(t.Context(), "")
+		if err := stores[0].Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := first.ends(t, cluster.ErrClosed).Sub(other.next(t).at); took > 0 {
+			t.Errorf("the context ended %v after another led", took)
+		}
+		if err := <-w.done; !errors.Is(err, cluster.ErrClosed) {
+			t.Errorf("WhileLeader: got %v, want ErrClosed", err)
+		}
+		s := stores[0].Session()
+		_, commit := s.Commit(t.Context(), latch.Op{Kind: latch.Set, Key: "k"})
+		_, records := stores[0].Records(t.Context(), "")
+		hold := s.Hold(t.Context(), "k", member.Number{}, nil)
+		for name, err := range map[string]error{"Commit": commit, "Records": records, "Hold": hold} {
+			if !errors.Is(err, cluster.ErrClosed) {
+				t.Errorf("%s: got %v, want ErrClosed", name, err)
+			}
+		}
+		for range watch { // until it is closed
+		}
+	})
+}
+
+func TestLeaseClosedMeanwhile(t *testing.T) {
+	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
+		clients[0].set(func(c *client) { c.cut = true })
+		done := make(chan error)
+		go func() {
+			_, err := stores[0].Session().Commit(t.Context(), latch.Op{Kind: latch.Drop, Key: "k"})
+			done <- err
+		}()
+		synctest.Wait()
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		if err := stores[0].Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Close: got %v, want why the lease is not removed", err)
+		}
+		if err := <-done; !errors.Is(err, cluster.ErrClosed) || errors.Is(err, cluster.ErrNoQuorum) {
+			t.Errorf("Commit: got %v, want ErrClosed", err)
+		}
+	})
+}
+
+// What somebody deletes or writes by hand ends what rests on it as soon as it is seen.
+func TestLeaseByHand(t *testing.T) {
+	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
+		const key = "records/latch/job/leader"
+		var x Exclusive
+		w := work(t, &x, jobOf(t, stores[0]))
+		for _, by := range []struct {
+			kind leases.Kind
+			name string
+			want error
+		}{
+			{leases.Delete, key, cluster.ErrNotHeld},
+			{leases.Put, key, cluster.ErrNotHeld},
+			{leases.Delete, "leases/", cluster.ErrLeaseEnded},
+		} {
+			led := w.next(t)
+			names, revisions := clients[1].named(by.name)
+			at := time.Now()
+			for i, name := range names {
+				_, err := clients[1].Write(t.Context(), leases.Change{
+					Kind: by.kind, Name: name, Revision: revisions[i], Value: []byte("by hand"),
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if took := led.ends(t, by.want).Sub(at); took > 0 {
+				t.Errorf("%s: the context ended after %v", by.name, took)
+			}
+			if _, err := stores[1].Session().Commit(t.Context(), latch.Op{
+				Kind: latch.Drop, Key: "latch/job/leader"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.next(t)
+	})
+}
+
+// One whose news are stuck asks for them anew.
+func TestLeaseHearsNothing(t *testing.T) {
+	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
+		clients[1].set(func(c *client) { c.deaf = true })
+		set := latch.Op{Kind: latch.Set, Key: "k"}
+		if _, err := stores[0].Session().Commit(t.Context(), set); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * leaseTimeout)
+		if r, err := stores[1].Records(t.Context(), "k"); len(r) != 1 || err != nil {
+			t.Errorf("got %+v, %v, want the record", r, err)
+		}
+	})
+}
+
+// What a member believes of others' leases is asserted by its commits.
+func TestLeaseBeliefs(t *testing.T) {
+	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
+		a, b := stores[0].Session(), stores[1].Session()
+		set := latch.Op{Kind: latch.SetOwned, Key: "k"}
+		if _, err := a.Commit(t.Context(), set); err != nil {
+			t.Fatal(err)
+		}
+		conflicts := func(what string, first latch.Op) {
+			t.Helper()
+			_, err := b.Commit(t.Context(), first, latch.Op{Kind: latch.Set, Key: "other"})
+			if !errors.Is(err, cluster.ErrConflict) {
+				t.Errorf("%s: got %v, want ErrConflict", what, err)
+			}
+		}
+		clients[1].set(func(c *client) { c.hides = "leases/" })
+		if err := stores[0].Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s, err := leases.Open(t.Context(), clients[0], leases.Config{Member: "n0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close(t.Context())
+		token, err := s.Session().Commit(t.Context(), set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		conflicts("one that seems to be left behind", latch.Op{Kind: latch.Absent, Key: "k"})
+		clients[1].set(func(c *client) { c.hides = "" })
+		if _, err := b.Commit(t.Context(), latch.Op{Kind: latch.Set, Key: "look"}); err != nil {
+			t.Fatal(err)
+		}
+		clients[1].set(func(c *client) { c.deaf = true })
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		conflicts("one that is left behind", latch.Op{Kind: latch.Held, Key: "k", Token: token})
+		if _, err := b.Commit(t.Context(), latch.Op{Kind: latch.Absent, Key: "k"}); err != nil {
+			t.Errorf("one that seems to be there: %v", err)
+		}
+	})
+}
+
+// An entry that somebody else wrote is a record like any other, and can be dropped.
+func TestLeaseForeignEntries(t *testing.T) {
+	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
+		_, err := clients[0].Write(t.Context(),
+			leases.Change{Kind: leases.Put, Name: "records/k", Value: []byte("by hand")},
+			leases.Change{Kind: leases.Put, Name: "leases/x", Value: []byte("by hand")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if r, _ := stores[0].Records(t.Context(), ""); len(r) != 1 || r[0].IsOwned() {
+			t.Errorf("got %+v, want one that nobody owns", r)
+		}
+		s := stores[0].Session()
+		if _, err := s.Commit(t.Context(), latch.Op{Kind: latch.Drop, Key: "k"}); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(2 * leaseTimeout)
+		if got := clients[0].left(); got != 1 {
+			t.Errorf("%d entries, want the own lease", got)
+		}
+	})
+}
+
+// Whatever goes wrong, no two contexts overlap, and tokens grow.
+func TestLeaseUnderFaults(t *testing.T) {
+	for seed := range uint64(8) {
+		inService(t, 3, func(t *testing.T, clients []*client, stores []*leases.Store) {
+			r := rand.New(rand.NewPCG(seed, 0))
+			var led, locked Exclusive
+			var workers []*worker
+			for i := range stores {
+				j := jobOf(t, stores[i])
+				workers = append(workers, work(t, &led, j))
+				go func() {
+					for j.Do(t.Context(), "latch", func(ctx context.Context, token member.Number) error {
+						if err := locked.Enter(ctx, token); err != nil {
+							t.Errorf("seed %d: %v", seed, err)
+						}
+						pause(t, time.Second)
+						return nil
+					}) == nil {
+					}
+				}()
+			}
+			for range 100 {
+				c := clients[r.IntN(len(clients))]
+				c.set(func(c *client) {
+					c.cut, c.late = r.IntN(3) == 0, r.IntN(5) == 0
+					c.delay = time.Duration(r.Int64N(2)) * time.Duration(r.Int64N(int64(leaseTimeout)))
+				})
+				if r.IntN(4) == 0 {
+					c.deliver()
+				}
+				time.Sleep(time.Duration(r.Int64N(int64(leaseTimeout))))
+			}
+			for _, c := range clients {
+				c.set(func(c *client) { c.cut, c.late, c.delay = false, false, 0 })
+			}
+			began := 0
+			for _, w := range workers {
+				began += len(w.began)
+			}
+			if began < 4 {
+				t.Errorf("seed %d: %d leaderships in %v, want some", seed, began, 50*leaseTimeout)
+			}
+		})
+	}
+}
+
+func TestLeaseLimits(t *testing.T) {
+	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
+		long := make([]byte, member.MaxKeyBytes+1)
+		for i := range long {
+			long[i] = 'k'
+		}
+		var many []latch.Op
+		for i := range 65 {
+			many = append(many, latch.Op{Kind: latch.Set, Key: string(long[:i+1])})
+		}
+		s := stores[0].Session()
+		for name, ops := range map[string][]latch.Op{
+			"no key": {{Kind: latch.Set}}, "long key": {{Kind: latch.Set, Key: string(long)}},
+			"value": {{Kind: latch.Set, Key: "k", Value: make([]byte, member.MaxValueBytes+1)}},
+			"many":  many,
+		} {
+			if _, err := s.Commit(t.Context(), ops...); !errors.Is(err, cluster.ErrTooLarge) {
+				t.Errorf("%s: got %v, want ErrTooLarge", name, err)
+			}
+		}
+		most := latch.Op{Kind: latch.Set, Key: string(long[1:])}
+		most.Value = make([]byte, member.MaxValueBytes)
+		if _, err := s.Commit(t.Context(), append(many[:63], most)...); err != nil {
+			t.Errorf("at the limits: %v", err)
+		}
+		for _, cfg := range []leases.Config{{}, {Member: "a\n"}, {Member: "a", LeaseTimeout: 1}} {
+			if _, err := leases.Open(t.Context(), clients[0], cfg); err == nil {
+				t.Errorf("%+v was taken", cfg)
+			}
+		}
+	})
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package latchtest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/latch"
+	leases "github.com/athena-go/athena/latch/lease"
+)
+
+// The lease of tests with a service, and for how long an owner trusts it.
+const (
+	leaseTimeout = 10 * time.Second
+	leaseTrust   = leaseTimeout * 9 / 10
+)
+
+// service is what a Backend of package lease asks, within one bubble.
+type service struct {
+	mu       sync.Mutex
+	revision uint64
+	entries  map[string]leases.Entry
+	changed  chan struct{} // closed at each write
+}
+
+// client is one that asks it, and the faults of that.
+type client struct {
+	*service
+	mu sync.Mutex
+	// cut says that it cannot ask, and hears nothing.
+	cut bool
+	// delay is how long an answer to a write takes.
+	delay time.Duration
+	// late keeps writes that come to others than renewals, for an answer of unknown
+	// outcome, until deliver.
+	late bool
+	kept [][]leases.Change
+	// hides is what it does not hear of, deaf that it hears of nothing new until it
+	// follows anew.
+	hides string
+	deaf  bool
+	// sees looks at what it asks for.
+	sees func([]leases.Change)
+}
+
+func (c *client) set(change func(*client)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(c)
+}
+
+func (c *client) faults() (cut, late bool, delay time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cut, c.late, c.delay
+}
+
+// deliver makes the writes that were kept.
+func (c *client) deliver() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, changes := range c.kept {
+		_, _ = c.write(changes)
+	}
+	c.kept = nil
+}
+
+func (c *client) Read(_ context.Context, names ...string) (found []leases.Entry, err error) {
+	if cut, _, _ := c.faults(); cut {
+		return nil, cluster.ErrNoQuorum
+	}
+	c.service.mu.Lock()
+	defer c.service.mu.Unlock()
+	for _, name := range names {
+		if e, ok := c.entries[name]; ok {
+			found = append(found, e)
+		}
+	}
+	return found, nil
+}
+
+func (c *client) Write(ctx context.Context, changes ...leases.Change) (uint64, error) {
+	cut, late, delay := c.faults()
+	if cut {
+		return 0, cluster.ErrNoQuorum
+	}
+	c.set(func(c *client) {
+		if c.sees != nil {
+			c.sees(changes)
+		}
+	})
+	if late && len(changes) > 1 {
+		c.set(func(c *client) { c.kept = append(c.kept, changes) })
+		return 0, cluster.ErrUnknownOutcome
+	}
+	revision, err := c.write(changes)
+	select {
+	case <-time.After(delay):
+		return revision, err
+	case <-ctx.Done():
+		return 0, fmt.Errorf("%w: %w", cluster.ErrUnknownOutcome, ctx.Err())
+	}
+}
+
+func (s *service) write(changes []leases.Change) (uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range changes {
+		e, exists := s.entries[c.Name]
+		if c.Kind == leases.Exists && !exists || c.Kind != leases.Exists && e.Revision != c.Revision ||
+			c.Kind == leases.Delete && !exists {
+			return 0, fmt.Errorf("%w: %+v at %d", cluster.ErrConflict, c, e.Revision)
+		}
+	}
+	s.revision++
+	for _, c := range changes {
+		switch c.Kind {
+		case leases.Put:
+			s.entries[c.Name] = leases.Entry{Name: c.Name, Value: c.Value, Revision: s.revision}
+		case leases.Delete:
+			delete(s.entries, c.Name)
+		case leases.Check, leases.Exists:
+		}
+	}
+	close(s.changed)
+	s.changed = make(chan struct{})
+	return s.revision, nil
+}
+
+func (c *client) Follow(ctx context.Context, see func(bool, []leases.Entry)) error {
+	c.set(func(c *client) { c.deaf = false })
+	for {
+		c.service.mu.Lock()
+		changed := c.changed
+		var all []leases.Entry
+		for _, e := range c.entries {
+			all = append(all, e)
+		}
+		c.service.mu.Unlock()
+		if cut, _, _ := c.faults(); cut {
+			return cluster.ErrNoQuorum
+		}
+		c.set(func(c *client) {
+			if c.hides != "" {
+				all = slices.DeleteFunc(all, func(e leases.Entry) bool {
+					return strings.HasPrefix(e.Name, c.hides)
+				})
+			}
+			if !c.deaf {
+				see(true, all)
+			}
+		})
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// inService runs a test with members of one service. Their faults are mended, and then
+// they are closed, when it returns.
+func inService(t *testing.T, size int, test func(*testing.T, []*client, []*leases.Store)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		all := &service{entries: map[string]leases.Entry{}, changed: make(chan struct{})}
+		var clients []*client
+		var stores []*leases.Store
+		for i := range size {
+			c := &client{service: all}
+			cfg := leases.Config{Member: fmt.Sprint("n", i), LeaseTimeout: leaseTimeout}
+			s, err := leases.Open(t.Context(), c, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				c.set(func(c *client) { c.cut, c.late, c.delay = false, false, 0 })
+				if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
+					t.Errorf("Close: %v", err)
+				}
+			})
+			clients, stores = append(clients, c), append(stores, s)
+		}
+		synctest.Wait() // all see all
+		test(t, clients, stores)
+	})
+}
+
+// named are the entries whose names begin with a prefix, and their revisions.
+func (s *service) named(prefix string) (names []string, revisions []uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, e := range s.entries {
+		if strings.HasPrefix(name, prefix) {
+			names, revisions = append(names, name), append(revisions, e.Revision)
+		}
+	}
+	return names, revisions
+}
+
+// left is how many entries the service has.
+func (s *service) left() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.entries)
+}
+
+func TestL32Lease(t *testing.T) {
+	Suite(t, func(t *testing.T, test func(*testing.T, []latch.Store)) {
+		inService(t, Members, func(t *testing.T, _ []*client, stores []*leases.Store) {
+			var all []latch.Store
+			for _, s := range stores {
+				all = append(all, s)
+			}
+			test(t, all)
+		})
+	})
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lease
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+)
+
+// keep renews the lease until the Store is closed, or its backend is.
+func (s *Store) keep() {
+	var last uint64 // the revision of the renewal before
+	shown := time.Now()
+	for next := s.cfg.LeaseTimeout / 5; pause(s.life, next) == nil; {
+		err := s.renew(s.life)
+		if errors.Is(err, cluster.ErrClosed) {
+			s.mu.Lock()
+			s.end(fmt.Errorf("lease: the backend: %w", err))
+			s.trust.endAll(err)
+			s.mu.Unlock()
+			return
+		}
+		next = s.cfg.LeaseTimeout / 5
+		if err != nil {
+			next = retryInterval
+			continue
+		}
+		s.mu.Lock()
+		if s.table.leases[s.lease.id].revision >= last {
+			shown = time.Now()
+		}
+		last = s.lease.revision
+		if time.Since(shown) > s.cfg.LeaseTimeout { // what follows it is stuck
+			s.refollow()
+			shown = time.Now()
+		}
+		s.mu.Unlock()
+	}
+}
+
+// renew writes the lease anew, or a first time. Its own time limit leaves some for others
+// before the trust ends.
+func (s *Store) renew(ctx context.Context) error {
+	select {
+	case s.renewing <- struct{}{}:
+		defer func() { <-s.renewing }()
+	case <-s.life.Done():
+		return context.Cause(s.life)
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", cluster.ErrNoQuorum, context.Cause(ctx))
+	}
+	ctx, stop := context.WithTimeout(ctx, s.cfg.LeaseTimeout/3)
+	defer stop()
+	value := encode(claim{Member: s.cfg.Member, Timeout: s.cfg.LeaseTimeout})
+	for {
+		l := s.current()
+		sent := time.Now()
+		revision, err := s.backend.Write(ctx,
+			Change{Kind: Put, Name: leases + l.id, Revision: l.revision, Value: value})
+		if err == nil {
+			s.renewed(l.id, revision, sent)
+			return nil
+		}
+		if !errors.Is(err, cluster.ErrConflict) {
+			return err
+		}
+		entries, err := s.backend.Read(ctx, leases+l.id)
+		if err != nil {
+			return err
+		}
+		s.learn(l.id, entries)
+	}
+}
+
+func (s *Store) current() lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lease
+}
+
+// learn takes in what was read of a lease of this Store: it may be gone, or written since
+// by a renewal of unknown outcome.
+func (s *Store) learn(id string, read []Entry) {
+	for _, e := range read {
+		if e.Name == leases+id {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.lease.id == id {
+				s.lease.revision = max(s.lease.revision, e.Revision)
+			}
+			return
+		}
+	}
+	s.lose(id, rand.Text())
+}
+
+// firm returns the lease when a write under it comes after all those before.
+func (s *Store) firm(ctx context.Context) (lease, error) {
+	for {
+		if l := s.current(); l.isFirm() {
+			return l, nil
+		}
+		if err := patiently(ctx, s.renew); err != nil {
+			return lease{}, err
+		}
+	}
+}
+
+// follow keeps the table fresh.
+func (s *Store) follow() {
+	for s.life.Err() == nil {
+		ctx, stop := context.WithCancel(s.life)
+		s.mu.Lock()
+		s.refollow = stop
+		s.mu.Unlock()
+		_ = s.backend.Follow(ctx, s.see) // and again, whatever it was
+		stop()
+		_ = pause(s.life, retryInterval)
+	}
+}
+
+// see takes in what the service has. When it returns, contexts have ended under what is
+// not held any more.
+func (s *Store) see(all bool, entries []Entry) {
+	s.mu.Lock()
+	id := s.lease.id
+	_, had := s.table.leases[id]
+	changed := s.table.see(time.Now(), all, entries)
+	_, has := s.table.leases[id]
+	for _, key := range changed {
+		s.judge(key)
+		if r := s.table.records[key]; r.Lease == id && r.Revoked != 0 {
+			select {
+			case s.untidy <- struct{}{}:
+			default:
+			}
+		}
+	}
+	s.table.hint(changed)
+	close(s.seen)
+	s.seen = make(chan struct{})
+	s.mu.Unlock()
+	if had && !has {
+		s.lose(id, rand.Text())
+	}
+}
+
+// tidy drops what is over: own records that were revoked, leases that were not renewed,
+// and what they have left behind. All members do; the first one succeeds.
+func (s *Store) tidy() {
+	for s.life.Err() == nil {
+		for _, chore := range s.chores(time.Now()) {
+			ctx, stop := context.WithTimeout(s.life, s.cfg.LeaseTimeout/3)
+			_, _ = s.backend.Write(ctx, chore...) // what failed is a chore again
+			stop()
+		}
+		tick := time.NewTimer(s.cfg.LeaseTimeout / 20)
+		select {
+		case <-s.untidy:
+		case <-tick.C:
+		case <-s.life.Done():
+		}
+		tick.Stop()
+	}
+}
+
+// chores are the writes that are due, as far as the table shows.
+func (s *Store) chores(now time.Time) (due [][]Change) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left := map[string][]Change{} // by the lease that is gone
+	for id, c := range s.table.leases {
+		if id != s.lease.id && now.Sub(c.since) >= c.Timeout {
+			due = append(due, []Change{{Kind: Delete, Name: leases + id, Revision: c.revision}})
+		}
+	}
+	for key, r := range s.table.records {
+		drop := Change{Kind: Delete, Name: records + key, Revision: r.revision}
+		switch {
+		case r.Lease == s.lease.id && r.Revoked != 0:
+			due = append(due, []Change{drop})
+		case !s.table.isLive(r) && r.Lease != s.lease.id:
+			left[r.Lease] = append(left[r.Lease], drop)
+		}
+	}
+	for id, all := range left {
+		for some := range slices.Chunk(all, maxKeys) {
+			due = append(due, append(some, Change{Kind: Check, Name: leases + id}))
+		}
+	}
+	return due
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lease
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/latch"
+)
+
+// cell is what a commit knows of a key: its entry, if any.
+type cell struct {
+	record
+	live   bool // whether there is a record: an entry may be left behind
+	others bool // whether another Store owns it
+}
+
+func (c *cell) judge(l lease, isLive bool) {
+	c.live = c.revision != 0 && (c.Lease == "" || c.Lease == l.id || isLive)
+	c.others = c.live && c.Lease != "" && c.Lease != l.id
+}
+
+// believe is what this Store has seen.
+func (s *Store) believe(l lease, keys []string) map[string]cell {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	cells := map[string]cell{}
+	for _, key := range keys {
+		c := cell{record: s.table.records[key]}
+		c.judge(l, s.table.isLive(c.record))
+		cells[key] = c
+	}
+	return cells
+}
+
+// read asks the service for the records, and then for what they end with.
+func (s *Store) read(ctx context.Context, l lease, keys []string) (map[string]cell, error) {
+	own := leases + l.id
+	names, cells := []string{own}, map[string]cell{}
+	for _, key := range keys {
+		names = append(names, records+key)
+	}
+	err := patiently(ctx, func(ctx context.Context) error {
+		entries, err := s.backend.Read(ctx, names...)
+		if err != nil {
+			return err
+		}
+		s.learn(l.id, entries)
+		owners := map[string]bool{} // whether they exist
+		for _, e := range entries {
+			if e.Name != own {
+				c := cell{record: recordOf(e)}
+				cells[strings.TrimPrefix(e.Name, records)] = c
+				if c.Lease != "" {
+					owners[leases+c.Lease] = false
+				}
+			}
+		}
+		found, err := s.backend.Read(ctx, slices.Collect(maps.Keys(owners))...)
+		for _, e := range found {
+			owners[e.Name] = true
+		}
+		for key, c := range cells {
+			c.judge(l, owners[leases+c.Lease])
+			cells[key] = c
+		}
+		return err
+	})
+	return cells, err
+}
+
+// plan is the write that ops ask for where the records are as cells say, which is its
+// condition.
+func (s session) plan(l lease, cells map[string]cell, ops []latch.Op) ([]Change, error) {
+	changes := map[string]Change{
+		leases + l.id: {Kind: Check, Name: leases + l.id, Revision: l.revision},
+	}
+	for _, op := range ops {
+		c := cells[op.Key]
+		if err := c.refuses(op); err != nil {
+			return nil, err
+		}
+		name, of := records+op.Key, leases+c.Lease
+		if _, ok := changes[name]; !ok {
+			changes[name] = Change{Kind: Check, Name: name, Revision: c.revision}
+		}
+		switch {
+		case c.others:
+			changes[of] = Change{Kind: Exists, Name: of}
+		case c.revision != 0 && !c.live:
+			changes[of] = Change{Kind: Check, Name: of}
+		}
+		if op.Kind != latch.Absent && op.Kind != latch.Held {
+			to := s.change(l, c, op)
+			to.Name, to.Revision = name, c.revision
+			changes[name] = to
+		}
+	}
+	return slices.Collect(maps.Values(changes)), nil
+}
+
+// refuses is why op cannot be taken; nil where it can.
+func (c cell) refuses(op latch.Op) error {
+	switch {
+	case op.Kind == latch.Absent && c.live:
+		return fmt.Errorf("%w: there is a record %q", cluster.ErrConflict, op.Key)
+	case op.Kind == latch.Held && (!c.live || c.Revoked != 0 || c.token() != op.Token):
+		return fmt.Errorf("%w: %q is not held by %v", cluster.ErrConflict, op.Key, op.Token)
+	case (op.Kind == latch.Set || op.Kind == latch.SetOwned) && c.others:
+		return fmt.Errorf("%w: %q, by %s", cluster.ErrOwned, op.Key, c.Member)
+	}
+	return nil
+}
+
+// change is what becomes of an entry by op.
+func (s session) change(l lease, c cell, op latch.Op) Change {
+	switch {
+	case op.Kind == latch.Set:
+		return Change{Kind: Put, Value: encode(record{Value: op.Value})}
+	case op.Kind == latch.SetOwned:
+		return Change{Kind: Put, Value: encode(record{
+			Value: op.Value, Lease: l.id, Member: s.cfg.Member, Session: s.id,
+		})}
+	case op.Kind != latch.Drop:
+		panic(fmt.Sprintf("lease: an Op has Kind %d, which is none", op.Kind))
+	case c.revision == 0 || c.others && c.Revoked != 0:
+		return Change{Kind: Check}
+	case c.others:
+		c.Revoked = c.revision
+		return Change{Kind: Put, Value: encode(c.record)}
+	default:
+		return Change{Kind: Delete}
+	}
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/member"
+)
+
+// maxKeys bounds the keys of a commit: services bound their transactions.
+const maxKeys = 64
+
+// session is a session of a Store.
+type session struct {
+	*Store
+	id uint64
+}
+
+func (s session) Member() string { return s.cfg.Member }
+
+func (s session) Owns(r member.Record) bool { return r.Session == s.id }
+
+// Commit implements latch.Session. What it believes of the records is a condition of its
+// write; it refuses by nothing but what it has read.
+func (s session) Commit(ctx context.Context, ops ...latch.Op) (member.Number, error) {
+	keys, err := keysOf(ops)
+	if err == nil {
+		err = context.Cause(s.life)
+	}
+	if err != nil {
+		return member.Number{}, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.life, func() { cancel(context.Cause(s.life)) })()
+	revision, err := s.commit(ctx, keys, ops)
+	if err != nil && s.life.Err() != nil && !errors.Is(err, cluster.ErrUnknownOutcome) {
+		err = context.Cause(s.life)
+	}
+	return member.Number{Revision: revision}, err
+}
+
+func (s session) commit(ctx context.Context, keys []string, ops []latch.Op) (uint64, error) {
+	for believed := true; ; believed = false {
+		if over := context.Cause(ctx); over != nil {
+			return 0, fmt.Errorf("%w: %w", cluster.ErrNoQuorum, over)
+		}
+		l, err := s.firm(ctx)
+		if err != nil {
+			return 0, err
+		}
+		cells := s.believe(l, keys)
+		if !believed {
+			if cells, err = s.read(ctx, l, keys); err != nil {
+				return 0, err
+			}
+		}
+		changes, err := s.plan(l, cells, ops)
+		switch {
+		case err != nil && believed:
+			continue
+		case err != nil:
+			return 0, err
+		}
+		revision, err := s.write(ctx, l, changes, ops)
+		switch {
+		case err == nil:
+			s.awaitShown(ctx, revision, changes)
+			return revision, nil
+		case !errors.Is(err, cluster.ErrConflict) && !errors.Is(err, cluster.ErrNoQuorum):
+			return 0, err
+		}
+	}
+}
+
+// write makes one attempt at a commit under a lease. From then on nothing is trusted of
+// what it changes but what it sets, once it is known to have.
+func (s session) write(
+	ctx context.Context, l lease, changes []Change, ops []latch.Op,
+) (uint64, error) {
+	asked, err := s.ask(l, ops)
+	if err != nil {
+		return 0, err
+	}
+	revision, err := s.backend.Write(ctx, changes...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if errors.Is(err, cluster.ErrUnknownOutcome) && s.lease.id == l.id {
+		s.lease.unsure = l.revision
+	}
+	for key, o := range asked {
+		switch {
+		case s.trust.own[key] != o: // asked for again meanwhile, or lost
+		case err == nil && o.session != 0:
+			o.token = revision
+			s.judge(key)
+		default:
+			delete(s.trust.own, key)
+		}
+	}
+	return revision, err
+}
+
+// ask ends what rests on the records that are about to change. It returns what these will
+// be for this Store, with a session where it will own them.
+func (s session) ask(l lease, ops []latch.Op) (map[string]*own, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lease.id != l.id {
+		return nil, fmt.Errorf("%w: the lease was lost", cluster.ErrConflict)
+	}
+	asked := map[string]*own{}
+	for _, op := range ops {
+		switch op.Kind {
+		case latch.SetOwned:
+			asked[op.Key] = &own{session: s.id}
+		case latch.Set, latch.Drop:
+			asked[op.Key] = &own{}
+		default:
+			continue
+		}
+		s.trust.release(op.Key, cluster.ErrReleased)
+		s.trust.own[op.Key] = asked[op.Key]
+	}
+	return asked, nil
+}
+
+// awaitShown blocks until the table shows what was written, so that whoever has committed
+// sees it, or for some time where it does not come.
+func (s session) awaitShown(ctx context.Context, revision uint64, changes []Change) {
+	ctx, stop := context.WithTimeout(ctx, s.cfg.LeaseTimeout/3)
+	defer stop()
+	_ = s.await(ctx, func() bool {
+		return !slices.ContainsFunc(changes, func(c Change) bool {
+			r := s.table.records[strings.TrimPrefix(c.Name, records)]
+			return c.Kind == Put && r.revision < revision ||
+				c.Kind == Delete && r.revision == c.Revision
+		})
+	})
+}
+
+// Hold implements latch.Session.
+func (s session) Hold(
+	ctx context.Context, key string, token member.Number, fn func(context.Context) error,
+) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	t := &tenure{key, end}
+	err := s.begin(t, token)
+	if errors.Is(err, cluster.ErrLeaseEnded) { // the service was away, and may be back
+		_ = s.renew(ctx)
+		if over := context.Cause(ctx); over != nil {
+			return over
+		}
+		err = s.begin(t, token)
+	}
+	if err != nil {
+		return err
+	}
+	defer s.done(t)
+	return fn(ctx)
+}
+
+// keysOf lists the keys of ops, each once.
+func keysOf(ops []latch.Op) (keys []string, err error) {
+	for _, op := range ops {
+		if !member.IsKey(op.Key) || len(op.Value) > member.MaxValueBytes {
+			return nil, fmt.Errorf("%w: the record %.300q with %d bytes", cluster.ErrTooLarge,
+				op.Key, len(op.Value))
+		}
+		if !slices.Contains(keys, op.Key) {
+			keys = append(keys, op.Key)
+		}
+	}
+	if len(keys) > maxKeys {
+		return nil, fmt.Errorf("%w: %d records in a commit, at most %d", cluster.ErrTooLarge,
+			len(keys), maxKeys)
+	}
+	return keys, nil
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lease
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/athena-go/athena/member"
+)
+
+// table is what a Store has seen of the service.
+type table struct {
+	keys    []string // of records, sorted
+	records map[string]record
+	leases  map[string]claim
+	// watchers wait for changes under a prefix. Each has room for one hint.
+	watchers map[chan struct{}]string
+}
+
+func newTable() table {
+	return table{
+		records: map[string]record{}, leases: map[string]claim{},
+		watchers: map[chan struct{}]string{},
+	}
+}
+
+// isLive reports whether the record is there: whether what it ends with is.
+func (t *table) isLive(r record) bool {
+	_, ok := t.leases[r.Lease]
+	return r.revision != 0 && (ok || r.Lease == "")
+}
+
+// within lists the records that are there and whose keys begin with prefix.
+func (t *table) within(prefix string) (in []member.Record) {
+	i, _ := slices.BinarySearch(t.keys, prefix)
+	for _, key := range t.keys[i:] {
+		if !strings.HasPrefix(key, prefix) {
+			break
+		}
+		if r := t.records[key]; t.isLive(r) {
+			in = append(in, r.under(key))
+		}
+	}
+	return in
+}
+
+// see takes in what has changed, or everything, and returns the keys of the records
+// that are other than before.
+func (t *table) see(now time.Time, all bool, entries []Entry) (changed []string) {
+	if all {
+		entries = append(entries, t.missing(entries)...)
+	}
+	for _, e := range entries {
+		if id, ok := strings.CutPrefix(e.Name, leases); ok {
+			changed = append(changed, t.seeLease(now, id, e)...)
+		} else if key, ok := strings.CutPrefix(e.Name, records); ok && member.IsKey(key) {
+			if t.seeRecord(key, e) {
+				changed = append(changed, key)
+			}
+		}
+	}
+	return changed
+}
+
+// missing are the ends of those that the table has and entries have not.
+func (t *table) missing(entries []Entry) (gone []Entry) {
+	names := map[string]bool{}
+	for _, e := range entries {
+		names[e.Name] = true
+	}
+	for _, key := range t.keys {
+		gone = append(gone, Entry{Name: records + key})
+	}
+	for id := range t.leases {
+		gone = append(gone, Entry{Name: leases + id})
+	}
+	return slices.DeleteFunc(gone, func(e Entry) bool { return names[e.Name] })
+}
+
+func (t *table) seeLease(now time.Time, id string, e Entry) (changed []string) {
+	was, known := t.leases[id]
+	switch {
+	case e.Revision == 0:
+		delete(t.leases, id)
+	case was.revision != e.Revision:
+		t.leases[id] = claimOf(e, now)
+	}
+	if known == (e.Revision != 0) {
+		return nil
+	}
+	for key, r := range t.records {
+		if r.Lease == id {
+			changed = append(changed, key)
+		}
+	}
+	return changed
+}
+
+func (t *table) seeRecord(key string, e Entry) (changed bool) {
+	was, known := t.records[key]
+	i, _ := slices.BinarySearch(t.keys, key)
+	switch {
+	case e.Revision == 0 && known:
+		delete(t.records, key)
+		t.keys = slices.Delete(t.keys, i, i+1)
+	case e.Revision != 0:
+		t.records[key] = recordOf(e)
+		if !known {
+			t.keys = slices.Insert(t.keys, i, key)
+		}
+	}
+	return was.revision != e.Revision
+}
+
+// hint tells those that watch one of the keys.
+func (t *table) hint(keys []string) {
+	for w, prefix := range t.watchers {
+		if slices.ContainsFunc(keys, func(k string) bool { return strings.HasPrefix(k, prefix) }) {
+			select {
+			case w <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// members are those that have a lease.
+func (t *table) members() []string {
+	ids := map[string]bool{}
+	for _, c := range t.leases {
+		ids[c.Member] = true
+	}
+	return slices.Collect(maps.Keys(ids))
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lease
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/member"
+)
+
+// trust is what a Store may act on while its lease is trusted.
+type trust struct {
+	lapse   *time.Timer // ends the tenures when that ends; nil where it has
+	own     map[string]*own
+	tenures []*tenure
+}
+
+// own is a record that this Store has set.
+type own struct {
+	token   uint64 // 0 until it is known
+	session uint64
+	seen    bool // in the table, with this token
+}
+
+// tenure is one run of a function of Hold.
+type tenure struct {
+	key string
+	end context.CancelCauseFunc
+}
+
+func newTrust() trust { return trust{own: map[string]*own{}} }
+
+// release ends the tenures under a key, and the trust in what is there.
+func (t *trust) release(key string, why error) {
+	delete(t.own, key)
+	t.tenures = slices.DeleteFunc(t.tenures, func(n *tenure) bool {
+		if n.key == key {
+			n.end(why)
+		}
+		return n.key == key
+	})
+}
+
+// endAll ends all tenures. What they rest on may be trusted again once the lease is
+// renewed.
+func (t *trust) endAll(why error) {
+	for _, n := range t.tenures {
+		n.end(why)
+	}
+	t.tenures = nil
+}
+
+// judge ends the trust in a record that the table shows as revoked, replaced or gone. It
+// may show yet what was before the record. The caller holds mu.
+func (s *Store) judge(key string) {
+	o, seen := s.trust.own[key], s.table.records[key]
+	switch {
+	case o == nil || o.token == 0:
+	case seen.revision == o.token:
+		o.seen = true
+	case seen.revision > o.token, seen.revision == 0 && o.seen:
+		s.trust.release(key, latch.Lost(key, s.cfg.Member, s.table.within(latch.KeyPrefix)))
+	}
+}
+
+// begin begins a tenure where the record that was set by token may be acted on.
+func (s session) begin(t *tenure, token member.Number) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.trust.own[t.key]
+	switch {
+	case s.life.Err() != nil:
+		return context.Cause(s.life)
+	case o == nil || o.token == 0 || o.session != s.id,
+		token != member.Number{Revision: o.token}:
+		return fmt.Errorf("%w: %q by %v", cluster.ErrNotHeld, t.key, token)
+	case !s.lease.isTrusted():
+		return fmt.Errorf("%w: %q by %v: %w", cluster.ErrNotHeld, t.key, token, cluster.ErrLeaseEnded)
+	}
+	s.trust.tenures = append(s.trust.tenures, t)
+	return nil
+}
+
+func (s session) done(t *tenure) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trust.tenures = slices.DeleteFunc(s.trust.tenures, func(n *tenure) bool { return n == t })
+}
+
+// renewed extends the trust: the lease was written by a request that was sent at sent.
+func (s *Store) renewed(id string, revision uint64, sent time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lease.id != id || s.life.Err() != nil {
+		return
+	}
+	s.lease.revision = revision
+	s.lease.until = sent.Add(s.cfg.LeaseTimeout / 10 * 9)
+	if s.trust.lapse == nil {
+		s.trust.lapse = time.AfterFunc(time.Until(s.lease.until), s.lapse)
+	}
+}
+
+// lapse ends all tenures when the trust has ended, and comes back when it has not.
+func (s *Store) lapse() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if left := time.Until(s.lease.until); left > 0 && s.life.Err() == nil {
+		s.trust.lapse.Reset(left)
+		return
+	}
+	s.trust.lapse = nil
+	s.trust.endAll(cluster.ErrLeaseEnded)
+}
+
+// lose begins another lease where that of the id is gone, and all its records with it.
+func (s *Store) lose(id, next string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lease.id != id {
+		return
+	}
+	s.lease = lease{id: next}
+	s.trust.endAll(cluster.ErrLeaseEnded)
+	clear(s.trust.own)
+}

@@ -290,6 +290,15 @@ func TestE05NoMessageAfterClose(t *testing.T) {
 	})
 }
 
+// Among peers there is nothing but Lowest: another strategy would have no timing.
+func TestOverWantsLowest(t *testing.T) {
+	for _, s := range []Strategy{0, Quorum, Static, Standby} {
+		if e, _, err := Over(&spy{}, "group", Options{Strategy: s}); err == nil {
+			t.Errorf("%v: opened %q", s, e.Group())
+		}
+	}
+}
+
 func TestE06WorkThatBlocks(t *testing.T) {
 	each(t, 3, func(t *testing.T, w *world, o Options) {
 		all := w.openAll("group", o)

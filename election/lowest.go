@@ -3,6 +3,7 @@
 package election
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -29,6 +30,9 @@ func Over(p Peers, group string, o Options) (
 	e *Election, deliver func(from string, m lowest.Message), err error,
 ) {
 	o, err = o.withDefaults(group)
+	if err == nil && o.Strategy != Lowest {
+		err = fmt.Errorf("election: Options.Strategy is %v: peers elect by Lowest alone", o.Strategy)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -112,8 +112,8 @@ fuzz: ## each fuzz target for FUZZTIME, or those that FUZZ matches
 	@set -e; found=$$(grep -rHoE '^func Fuzz\w+' --include='*_test.go' . | grep -E '$(FUZZ)' | sort || true); \
 	if [ -z "$$found" ]; then echo 'fuzz: no target matches FUZZ=$(FUZZ)'; exit 1; fi; \
 	echo "$$found" | while IFS=: read -r file func; do \
-	  $(GO) test -run='^$$' -fuzz="^$${func#func }$$" -fuzztime=$(FUZZTIME) -fuzzminimizetime=5s \
-	    "$$(dirname "$$file")"; done
+	  $(GO) test -C "$$(dirname "$$file")" -run='^$$' -fuzz="^$${func#func }$$" \
+	    -fuzztime=$(FUZZTIME) -fuzzminimizetime=5s .; done
 
 bench: build ## the Go benchmarks, or BENCH="oneway --reps 3" of real processes (athena bench)
 	$(if $(BENCH),$(BIN)/athena bench $(BENCH),$(GO) test -run='^$$' -bench=. -benchmem ./...)

@@ -16,14 +16,23 @@ import (
 // each of them every time.
 const maxCorpus = 60
 
-// TestFuzzTargets wants make fuzz to run every fuzz target of the module, and each
-// to have inputs that make test repeats.
+// TestFuzzTargets wants make fuzz to run every fuzz target of this module and of those
+// in contrib, and each to have inputs that make test repeats.
 func TestFuzzTargets(t *testing.T) {
-	tree, err := loadTree(os.DirFS(".."))
+	others, err := filepath.Glob("../contrib/*/go.mod")
 	if err != nil {
 		t.Fatal(err)
 	}
-	targets := fuzzTargets(tree)
+	var targets []string
+	for _, mod := range append(others, "../go.mod") {
+		tree, err := loadTree(os.DirFS(filepath.Dir(mod)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, target := range fuzzTargets(tree) {
+			targets = append(targets, strings.TrimPrefix(filepath.Join(filepath.Dir(mod), target), "../"))
+		}
+	}
 	if len(targets) < 10 {
 		t.Fatalf("found %q: the test looks at the wrong place", targets)
 	}
@@ -37,7 +46,7 @@ func TestFuzzTargets(t *testing.T) {
 		folder, name := filepath.Split(target)
 		runs := func(line string) bool {
 			return strings.Contains(line, "-fuzz=^"+name+"$ ") &&
-				strings.HasSuffix(line, " ./"+filepath.Clean(folder))
+				strings.HasPrefix(line, "test -C ./"+filepath.Clean(folder)+" ")
 		}
 		if !slices.ContainsFunc(lines, runs) {
 			t.Errorf("make fuzz does not run %s; it runs\n%s", target, out)

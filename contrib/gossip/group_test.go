@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gossip
+
+import (
+	"fmt"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/athena-go/athena/election/lowest"
+)
+
+// lone is a group of a node that is named m and sees others, without a network.
+func lone(others ...string) *group {
+	n := &Node{
+		name: "m", members: map[string]memberlist.Node{}, lost: map[string]lost{},
+		groups: map[string]*group{},
+	}
+	n.queue.RetransmitMult, n.queue.NumNodes = 1, func() int { return 1 }
+	for _, name := range append(others, "m") {
+		events{n}.NotifyJoin(&memberlist.Node{Name: name, Addr: net.IPv4(127, 0, 0, 1), Port: 1})
+	}
+	g := &group{node: n, name: "g", timing: lowest.DefaultTiming(), heard: map[string]mark{}}
+	n.groups["g"] = g
+	return g
+}
+
+func says(kind lowest.Kind, member string, seq uint64) letter {
+	return letter{group: "g", Message: lowest.Message{Kind: kind, Member: member, Run: 1, Seq: seq}}
+}
+
+// queued are the letters that wait, which this takes away.
+func (g *group) queued(t *testing.T) (all []string) {
+	t.Helper()
+	for g.node.queue.NumQueued() > 0 {
+		_, letters, err := unpack(pack("m", g.node.queue.GetBroadcasts(0, packetBytes/2)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range letters {
+			all = append(all, fmt.Sprint(l.Kind, l.Member, l.Seq))
+		}
+	}
+	return all
+}
+
+// What is new is taken once and passed on; what is old, of strangers, of this member, or has
+// waited for long is not.
+func TestWhatIsAdmitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := lone("a", "b")
+		stale, earlier := says(lowest.Declaration, "a", 9), says(lowest.Declaration, "a", 9)
+		stale.Age, earlier.Run = alive, 0
+		tell := func(l letter) letter { l.told = true; return l }
+		for _, c := range []struct {
+			what   string
+			sender string
+			letter letter
+			want   string // from whom it is taken
+		}{
+			{"new", "b", says(lowest.Declaration, "a", 2), "a"},
+			{"the same again", "a", says(lowest.Declaration, "a", 2), ""},
+			{"older", "b", says(lowest.Declaration, "a", 1), ""},
+			{"of an earlier run", "b", earlier, ""},
+			{"as old as nobody waits for", "b", stale, ""},
+			{"of this member", "b", says(lowest.Declaration, "m", 1), ""},
+			{"sent by this member", "m", says(lowest.Declaration, "a", 9), ""},
+			{"a leader that is no member", "b", says(lowest.Declaration, "x", 1), "b"},
+			{"by itself", "x", says(lowest.Declaration, "x", 1), ""},
+			{"by another that is none", "y", says(lowest.Declaration, "x", 1), ""},
+			{"a proposal of one that is none", "b", says(lowest.Proposal, "x", 2), ""},
+			{"told", "b", tell(says(lowest.Declaration, "x", 3)), "b"},
+			{"told, and heard before", "b", tell(says(lowest.Declaration, "a", 2)), "b"},
+			{"told, and something newer was heard", "b", tell(says(lowest.Declaration, "a", 1)), ""},
+			{"newer", "b", says(lowest.Resignation, "a", 4), "a"},
+		} {
+			if got := g.admit(time.Now(), c.sender, c.letter); got != c.want {
+				t.Errorf("%s: taken from %q, want %q", c.what, got, c.want)
+			}
+		}
+		if got := g.queued(t); len(got) != 1 || got[0] != "3a4" {
+			t.Errorf("queued are %v, want the newest of a member alone", got)
+		}
+	})
+}
+
+// Of the proposals of a Sample only the lowest is passed on.
+func TestLowestProposalIsPassedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := lone("a", "b", "c")
+		for i, c := range []struct {
+			member string
+			age    time.Duration
+			want   string // that waits after it
+		}{
+			{"b", 0, "[1b1]"},
+			{"c", 0, "[]"},
+			{"a", 0, "[1a3]"},
+			{"b", 0, "[]"},
+			{"a", 0, "[1a5]"}, // it asks again
+			{"c", sample + time.Millisecond, "[]"},
+		} {
+			l := says(lowest.Proposal, c.member, uint64(i+1))
+			l.Age = c.age
+			if g.admit(time.Now(), "a", l) == "" {
+				t.Errorf("%d: %s is not heard", i, c.member)
+			}
+			if got := fmt.Sprint(g.queued(t)); got != c.want {
+				t.Errorf("%d: %s waits, want %s", i, got, c.want)
+			}
+		}
+		<-time.After(sample)
+		if g.admit(time.Now(), "a", says(lowest.Proposal, "c", 9)); fmt.Sprint(g.queued(t)) != "[1c9]" {
+			t.Error("a Sample later a higher one is not passed on")
+		}
+	})
+}
+
+// A leader that answers one tells all; who tells of another tells one alone.
+func TestAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := lone()
+		g.Send("gone", says(lowest.Resignation, "m", 1).Message)
+		g.Send("gone", says(lowest.Declaration, "a", 2).Message)
+		if got := g.queued(t); len(got) > 0 {
+			t.Errorf("%v goes to all", got)
+		}
+		g.Send("gone", says(lowest.Declaration, "m", 3).Message)
+		if got := fmt.Sprint(g.queued(t)); got != "[2m3]" {
+			t.Errorf("%s goes to all, want the declaration", got)
+		}
+	})
+}
+
+// What comes is bounded by the members that are seen, whatever comes.
+func TestMemoryIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := lone()
+		n, e := g.node, events{g.node}
+		for i := range 3 * maxLost {
+			m := &memberlist.Node{Name: name(i), Addr: net.IPv4(10, 0, byte(i>>8), byte(i)), Port: 1}
+			if err := e.NotifyAlive(m); err != nil {
+				t.Fatal(err)
+			}
+			e.NotifyJoin(m)
+			if g.admit(time.Now(), m.Name, says(lowest.Declaration, m.Name, 1)) == "" {
+				t.Fatalf("%s is not heard", m.Name)
+			}
+			<-time.After(time.Millisecond)
+			e.NotifyLeave(m)
+			if len(g.heard) > maxGone+2*len(n.members) || n.queue.NumQueued() > maxQueued {
+				t.Fatalf("%d heard, %d queued", len(g.heard), n.queue.NumQueued())
+			}
+		}
+		if _, last := n.lost[name(3*maxLost-1)]; len(n.lost) != maxLost || !last {
+			t.Errorf("%d lost, the newest is one: %v", len(n.lost), last)
+		}
+		<-time.After(forget + time.Second)
+		n.lose(time.Now(), "last", address(1))
+		if len(n.lost) != 1 {
+			t.Errorf("%d are looked for after %v", len(n.lost), forget)
+		}
+	})
+}
+
+// Members without a sound name and address are refused, and more than there may be.
+func TestMembersAreRefused(t *testing.T) {
+	g := lone()
+	e, ip := events{g.node}, net.IPv4(127, 0, 0, 1)
+	for _, m := range []memberlist.Node{
+		{Name: "", Addr: ip, Port: 1}, {Name: "a\nb", Addr: ip, Port: 1}, {Name: "a", Port: 1},
+		{Name: "a", Addr: ip}, {Name: "a", Addr: net.IP{1}, Port: 1},
+	} {
+		if e.NotifyAlive(&m) == nil {
+			t.Errorf("%+v is taken", m)
+		}
+	}
+	for i := range MaxMembers {
+		g.node.members[fmt.Sprint(i)] = memberlist.Node{}
+	}
+	if e.NotifyAlive(&memberlist.Node{Name: "a", Addr: ip, Port: 1}) == nil {
+		t.Errorf("there are more than %d", MaxMembers)
+	}
+	if err := e.NotifyAlive(&memberlist.Node{Name: "1", Addr: ip, Port: 1}); err != nil {
+		t.Errorf("one that is a member: %v", err)
+	}
+}
+
+// A letter of a group that is not open here, and what is none, is dropped.
+func TestForeignLetters(t *testing.T) {
+	g := lone("a")
+	var got []lowest.Message
+	g.deliver = func(_ string, m lowest.Message) { got = append(got, m) }
+	foreign, ours := says(lowest.Declaration, "a", 1), says(lowest.Declaration, "a", 2)
+	foreign.group = "other"
+	d := delegate{g.node}
+	d.NotifyMsg([]byte("no letter"))
+	d.NotifyMsg(pack("a", foreign.bytes(), ours.bytes()))
+	if len(got) != 1 || got[0] != ours.Message {
+		t.Errorf("delivered %+v, want %+v alone", got, ours.Message)
+	}
+	if len(g.node.groups) != 1 {
+		t.Error("a foreign group is kept")
+	}
+}

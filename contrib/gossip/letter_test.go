@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gossip
+
+import (
+	"bytes"
+	"encoding/hex"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/election"
+	"github.com/athena-go/athena/election/lowest"
+)
+
+// golden are letters as they travel: a change of them is another format.
+var golden = []struct {
+	letter letter
+	hex    string
+}{
+	{
+		letter{group: "g", Message: lowest.Message{
+			Kind: lowest.Proposal, Member: "a", Run: 1, Seq: 2, Term: 3, Age: 4 * time.Millisecond,
+		}},
+		"01" + "00000004" + "0000000000000001" + "0000000000000002" + "0000000000000003" +
+			"0167" + "0161",
+	},
+	{
+		letter{group: "jobs", told: true, Message: lowest.Message{
+			Kind: lowest.Declaration, Member: "bb", Run: 1 << 63, Seq: 1 << 32, Term: 1 << 16,
+			Age: time.Hour,
+		}},
+		"82" + "0036ee80" + "8000000000000000" + "0000000100000000" + "0000000000010000" +
+			"046a6f6273" + "026262",
+	},
+	{
+		letter{group: "é", Message: lowest.Message{Kind: lowest.Resignation, Member: "z"}},
+		"03" + "00000000" + "0000000000000000" + "0000000000000000" + "0000000000000000" +
+			"02c3a9" + "017a",
+	},
+}
+
+func TestGoldenLetters(t *testing.T) {
+	var packet []byte
+	for _, g := range golden {
+		if got := hex.EncodeToString(g.letter.bytes()); got != g.hex {
+			t.Errorf("%+v is\n%s, want\n%s", g.letter, got, g.hex)
+		}
+		packet = append(packet, g.letter.bytes()...)
+	}
+	packet = pack("me", packet)
+	if want := []byte{1, 2, 'm', 'e'}; !bytes.HasPrefix(packet, want) {
+		t.Errorf("a packet begins with %x, want %x", packet[:4], want)
+	}
+	sender, got, err := unpack(packet)
+	if err != nil || sender != "me" || len(got) != len(golden) {
+		t.Fatalf("unpack: %q, %d letters, %v", sender, len(got), err)
+	}
+	end := len(pack("me"))
+	ends := map[int]bool{end: true}
+	for i, g := range golden {
+		if got[i] != g.letter {
+			t.Errorf("%+v comes as %+v", g.letter, got[i])
+		}
+		end += len(g.letter.bytes())
+		ends[end] = true
+	}
+	for n := range packet {
+		if _, _, err := unpack(packet[:n]); (err == nil) != ends[n] {
+			t.Errorf("the first %d of %d bytes: %v", n, len(packet), err)
+		}
+	}
+}
+
+func TestUnsoundLettersAreRefused(t *testing.T) {
+	good, long := golden[0].letter, strings.Repeat("x", MaxNameBytes+1)
+	for what, spoil := range map[string]func(l *letter){
+		"no kind":             func(l *letter) { l.Kind = 0 },
+		"another kind":        func(l *letter) { l.Kind = 4 },
+		"no group":            func(l *letter) { l.group = "" },
+		"a long group":        func(l *letter) { l.group = long },
+		"a group of two rows": func(l *letter) { l.group = "a\nb" },
+		"no member":           func(l *letter) { l.Member = "" },
+		"a long member":       func(l *letter) { l.Member = long },
+		"no text":             func(l *letter) { l.Member = "\xff" },
+		"a proposal told":     func(l *letter) { l.told = true },
+	} {
+		l := good
+		spoil(&l)
+		if _, got, err := unpack(pack("me", good.bytes(), l.bytes())); err == nil {
+			t.Errorf("%s: taken as %+v", what, got)
+		}
+	}
+	other := pack("me", good.bytes())
+	other[0]++
+	for what, b := range map[string][]byte{
+		"nothing": nil, "no sender": {format}, "another format": other,
+		"a sender of no text": pack("\xff"), "a long sender": pack(long),
+		"a long packet": pack("me", bytes.Repeat(good.bytes(), packetBytes/len(good.bytes())+1)),
+	} {
+		if _, got, err := unpack(b); err == nil {
+			t.Errorf("%s: taken as %+v", what, got)
+		}
+	}
+}
+
+// The longest letter fits into a packet.
+func TestLongestLetter(t *testing.T) {
+	l := golden[1].letter
+	l.group = strings.Repeat("g", election.MaxGroupBytes)
+	l.Member = strings.Repeat("m", MaxNameBytes)
+	if _, got, err := unpack(pack(l.Member, l.bytes())); err != nil || got[0] != l {
+		t.Errorf("%d bytes: %+v, %v", len(l.bytes()), got, err)
+	}
+}
+
+// A letter gets older while it waits, and not longer.
+func TestBroadcastsAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := golden[1].letter
+		b := &broadcast{letter: l.bytes(), said: time.Now().Add(-l.Age)}
+		for _, wait := range []time.Duration{0, time.Second, time.Minute, 1 << 60} {
+			<-time.After(wait)
+			want := time.Since(b.said)
+			_, got, err := unpack(pack("me", b.Message()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if age := got[0].Age; age != want && age != 1<<32*time.Millisecond-time.Millisecond {
+				t.Errorf("its age is %v, want %v", age, want)
+			}
+			if len(b.Message()) != len(b.letter) {
+				t.Errorf("it has %d bytes, and had %d", len(b.Message()), len(b.letter))
+			}
+		}
+	})
+}
+
+// FuzzPacket: what is taken is sound, and comes out as it went in.
+func FuzzPacket(f *testing.F) {
+	for _, g := range golden {
+		f.Add(pack("me", g.letter.bytes()))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		sender, letters, err := unpack(b)
+		if err != nil {
+			return
+		}
+		var again [][]byte
+		for _, l := range letters {
+			if !isName(l.group, election.MaxGroupBytes) || !isName(l.Member, MaxNameBytes) ||
+				l.Age < 0 {
+				t.Errorf("took %+v", l)
+			}
+			again = append(again, l.bytes())
+		}
+		if got := pack(sender, again...); !bytes.Equal(got, b) {
+			t.Errorf("%x comes out as %x", b, got)
+		}
+	})
+}

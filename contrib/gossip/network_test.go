@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gossip
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// network carries packets and streams between nodes within one bubble.
+type network struct {
+	delay time.Duration // of a packet, at most
+	mu    sync.Mutex
+	ends  map[netip.AddrPort]*end
+	cuts  func(from, to *end) bool // nil cuts nothing
+}
+
+// end is where one node is connected. It is its memberlist.Transport.
+type end struct {
+	net     *network
+	index   int
+	addr    netip.AddrPort
+	packets chan *memberlist.Packet
+	streams chan net.Conn
+	down    chan struct{}
+	once    sync.Once
+}
+
+var _ memberlist.NodeAwareTransport = (*end)(nil)
+
+var errRefused = errors.New("refused")
+
+// connect plugs node i in, again where it was before.
+func (n *network) connect(i int, addr netip.AddrPort) *end {
+	e := &end{
+		net: n, index: i, addr: addr, down: make(chan struct{}),
+		packets: make(chan *memberlist.Packet, 4096), streams: make(chan net.Conn),
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ends[addr] = e
+	return e
+}
+
+// cut says which links are cut from now on.
+func (n *network) cut(cuts func(from, to *end) bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.cuts = cuts
+}
+
+// route is who is at an address, nil for nobody, and whether the way there and back is cut.
+func (e *end) route(addr string) (to *end, there, back bool) {
+	at, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return nil, false, false
+	}
+	e.net.mu.Lock()
+	defer e.net.mu.Unlock()
+	to, cuts := e.net.ends[at], e.net.cuts
+	if to == nil || cuts == nil {
+		return to, false, false
+	}
+	return to, cuts(e, to), cuts(to, e)
+}
+
+func (e *end) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
+	now := time.Now()
+	if to, cut, _ := e.route(a.Addr); to != nil && !cut {
+		p := &memberlist.Packet{Buf: append([]byte(nil), b...), From: net.UDPAddrFromAddrPort(e.addr)}
+		time.AfterFunc(rand.N(e.net.delay), func() {
+			p.Timestamp = time.Now()
+			select {
+			case to.packets <- p:
+			default: // as a full socket does
+			}
+		})
+	}
+	return now, nil
+}
+
+func (e *end) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
+	to, there, back := e.route(a.Addr)
+	if to == nil {
+		return nil, errRefused
+	}
+	wait := time.NewTimer(timeout)
+	defer wait.Stop()
+	streams := to.streams
+	if there || back {
+		streams = nil // nobody answers
+	}
+	near, far := net.Pipe()
+	select {
+	case streams <- far:
+		return near, nil
+	case <-to.down:
+	case <-e.down:
+	case <-wait.C:
+	}
+	return nil, errRefused
+}
+
+func (e *end) WriteTo(b []byte, addr string) (time.Time, error) {
+	return e.WriteToAddress(b, memberlist.Address{Addr: addr})
+}
+
+func (e *end) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	return e.DialAddressTimeout(memberlist.Address{Addr: addr}, timeout)
+}
+
+func (e *end) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
+	return e.addr.Addr().AsSlice(), int(e.addr.Port()), nil
+}
+
+func (e *end) PacketCh() <-chan *memberlist.Packet { return e.packets }
+func (e *end) StreamCh() <-chan net.Conn           { return e.streams }
+func (e *end) IngestStream(net.Conn) error         { return errRefused }
+
+func (e *end) IngestPacket(net.Conn, net.Addr, time.Time, bool) error { return errRefused }
+
+func (e *end) Shutdown() error {
+	e.once.Do(func() {
+		close(e.down)
+		e.net.mu.Lock()
+		defer e.net.mu.Unlock()
+		if e.net.ends[e.addr] == e {
+			delete(e.net.ends, e.addr)
+		}
+	})
+	return nil
+}

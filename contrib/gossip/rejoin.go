@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gossip
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"time"
+)
+
+const (
+	// joiners is how many members of a part try to reach others in each interval, on
+	// average: one that does is enough, and each exchanges the state of all members.
+	joiners = 3
+	// maxLost bounds the members that were lost, the oldest are forgotten.
+	maxLost = 4096
+	// forget is when one that was lost is looked for no more.
+	forget = 24 * time.Hour
+)
+
+// lost is where a member was that is none any more, since then.
+type lost struct {
+	addr  netip.AddrPort
+	since time.Time
+}
+
+// lose keeps the address of a member. The node is locked.
+func (n *Node) lose(now time.Time, name string, addr netip.AddrPort) {
+	n.lost[name] = lost{addr, now}
+	oldest := name
+	for other, l := range n.lost {
+		if now.Sub(l.since) > forget {
+			delete(n.lost, other)
+		} else if l.since.Before(n.lost[oldest].since) {
+			oldest = other
+		}
+	}
+	if len(n.lost) > maxLost {
+		delete(n.lost, oldest)
+	}
+}
+
+// rejoin looks for members that were lost, until ctx ends.
+func (n *Node) rejoin(ctx context.Context, interval time.Duration) {
+	defer n.running.Done()
+	for {
+		t := time.NewTimer(interval/2 + rand.N(interval))
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return
+		}
+		if rand.IntN(int(n.count.Load())+1) < joiners {
+			if addr := n.missing(ctx); addr.IsValid() {
+				n.join(addr)
+			}
+		}
+	}
+}
+
+// join exchanges all that is known of members with one. It blocks.
+func (n *Node) join(addr netip.AddrPort) bool {
+	if _, err := n.list.Join([]string{addr.String()}); err != nil {
+		n.log.Debug("could not join", "address", addr, "error", err)
+		return false
+	}
+	return true
+}
+
+// missing is where a member may be that is none now: one that was lost, or a seed, by
+// turns; the zero address for none.
+func (n *Node) missing(ctx context.Context) netip.AddrPort {
+	here := n.addresses()
+	var gone []netip.AddrPort
+	n.mu.Lock()
+	for _, l := range n.lost {
+		if !here[l.addr] {
+			gone = append(gone, l.addr)
+		}
+	}
+	n.mu.Unlock()
+	if len(gone) == 0 || rand.IntN(2) == 0 {
+		var seeds []netip.AddrPort
+		for _, a := range n.seeds(ctx) {
+			if !here[a] {
+				seeds = append(seeds, a)
+			}
+		}
+		if len(seeds) > 0 {
+			gone = seeds
+		}
+	}
+	if len(gone) == 0 {
+		return netip.AddrPort{}
+	}
+	return gone[rand.IntN(len(gone))]
+}
+
+// seeds are the addresses of the seeds, as far as their names lead to some now.
+func (n *Node) seeds(ctx context.Context) (all []netip.AddrPort) {
+	for _, s := range n.seedNames {
+		host, service, err := net.SplitHostPort(s)
+		if err != nil {
+			continue // the Config was valid
+		}
+		port, err := net.DefaultResolver.LookupPort(ctx, "tcp", service)
+		if err != nil {
+			n.log.Warn("the port of a seed is none", "seed", s, "error", err)
+			continue
+		}
+		ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		if err != nil {
+			n.log.Warn("a seed has no address", "seed", s, "error", err)
+			continue
+		}
+		for _, ip := range ips {
+			all = append(all, netip.AddrPortFrom(ip.Unmap(), uint16(port)))
+		}
+	}
+	return all
+}
+
+// addresses are those of the members.
+func (n *Node) addresses() map[netip.AddrPort]bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	here := make(map[netip.AddrPort]bool, len(n.members))
+	for _, m := range n.members {
+		here[addrOf(m.Addr, m.Port)] = true
+	}
+	return here
+}
+
+func addrOf(ip net.IP, port uint16) netip.AddrPort {
+	a, _ := netip.AddrFromSlice(ip)
+	return netip.AddrPortFrom(a.Unmap(), port)
+}

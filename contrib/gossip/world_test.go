@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gossip
+
+import (
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/athena-go/athena/election"
+)
+
+// world is many nodes in one bubble.
+type world struct {
+	fleet
+	t     *testing.T
+	net   *network
+	seeds []int
+}
+
+// fleet is nodes, and the elections of each of one group. Both are nil where none runs.
+type fleet struct {
+	nodes []*Node
+	all   []*election.Election
+}
+
+func newFleet(size int) fleet {
+	return fleet{make([]*Node, size), make([]*election.Election, size)}
+}
+
+func byLowest() election.Options { return election.Options{Strategy: election.Lowest} }
+
+// inWorld runs a test with a number of nodes that have a group open, all started at once.
+func inWorld(t *testing.T, size int, test func(*testing.T, *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, size)
+		everybody := between(0, size)
+		w.startThese(everybody)
+		first, after := w.one(everybody, time.Minute)
+		t.Logf("%d members: %s leads %v after all have started", size, name(first), after)
+		after += w.until(w.see(everybody, size), 10*time.Minute)
+		t.Logf("all see each other after %v, too", after)
+		test(t, w)
+	})
+}
+
+func newWorld(t *testing.T, size int) *world {
+	w := &world{
+		t: t, fleet: newFleet(size), seeds: []int{0, 1, 2},
+		net: &network{delay: 10 * time.Millisecond, ends: map[netip.AddrPort]*end{}},
+	}
+	t.Cleanup(func() {
+		w.close()
+		w.pause(time.Minute) // memberlist does not wait for its probes
+	})
+	return w
+}
+
+// close closes all nodes at once.
+func (f *fleet) close() {
+	var over sync.WaitGroup
+	for _, n := range f.nodes {
+		if n != nil {
+			over.Go(func() { _ = n.Close() })
+		}
+	}
+	over.Wait()
+}
+
+// startThese starts nodes at once.
+func (w *world) startThese(some []int) {
+	var all sync.WaitGroup
+	for _, i := range some {
+		all.Go(func() { w.start(i) })
+	}
+	all.Wait()
+}
+
+func address(i int) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 1, byte(i / 256), byte(i % 256)}), 7946)
+}
+
+func name(i int) string { return fmt.Sprintf("n%04d", i) }
+
+// start starts node i, and opens the group there.
+func (w *world) start(i int) {
+	n, err := Start(w.t.Context(), w.config(i))
+	if err != nil {
+		w.t.Errorf("node %d: Start: %v", i, err)
+		return
+	}
+	w.nodes[i] = n
+	w.open(w.t, i, "group")
+}
+
+// config is that of node i, which it connects.
+func (w *world) config(i int) Config {
+	wire := w.net.connect(i, address(i))
+	cfg := Config{
+		Name: name(i), Addr: address(i).String(), Logger: slog.New(slog.DiscardHandler),
+		Tune: func(c *memberlist.Config) { c.Transport = wire },
+	}
+	for _, s := range w.seeds {
+		cfg.Seeds = append(cfg.Seeds, address(s).String())
+	}
+	return cfg
+}
+
+// open opens a group on node i.
+func (f *fleet) open(t *testing.T, i int, group string) {
+	t.Helper()
+	e, err := f.nodes[i].Open(group, byLowest())
+	if err != nil {
+		t.Errorf("node %d: Open: %v", i, err)
+	}
+	f.all[i] = e
+}
+
+// crash ends node i without a word.
+func (w *world) crash(i int) {
+	if err := w.nodes[i].Close(); err != nil {
+		w.t.Errorf("Close: %v", err)
+	}
+	w.nodes[i], w.all[i] = nil, nil
+}
+
+// until lets time pass until something holds, and reports how long that took.
+func (w *world) until(holds func() bool, most time.Duration) time.Duration {
+	w.t.Helper()
+	began := time.Now()
+	for !holds() {
+		if time.Since(began) > most {
+			w.t.Fatalf("not within %v: %v", most, w)
+		}
+		w.pause(10 * time.Millisecond)
+	}
+	return time.Since(began)
+}
+
+// pause lets time pass.
+func (w *world) pause(d time.Duration) { <-time.After(d) }
+
+// see holds when each of some nodes sees a number of members.
+func (f *fleet) see(some []int, count int) func() bool {
+	return func() bool {
+		for _, i := range some {
+			if int(f.nodes[i].count.Load()) != count {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// leaders is how many lead.
+func (f *fleet) leaders() (count int) {
+	for _, e := range f.all {
+		if e != nil && e.IsLeader() {
+			count++
+		}
+	}
+	return count
+}
+
+// stays wants one of some nodes to lead, and no other of them, for some time.
+func (w *world) stays(leader int, some []int, d time.Duration) {
+	w.t.Helper()
+	for began := time.Now(); time.Since(began) < d; w.pause(50 * time.Millisecond) {
+		for _, i := range some {
+			if w.all[i].IsLeader() != (i == leader) {
+				w.t.Fatalf("%s does not lead on alone for %v, but %v: %v", name(leader), d,
+					time.Since(began), w)
+			}
+		}
+	}
+}
+
+// leads is the one node of some that leads and that all of them follow, -1 for none.
+func (f *fleet) leads(some []int) int {
+	leader := -1
+	for _, i := range some {
+		if f.all[i].IsLeader() {
+			if leader >= 0 {
+				return -1
+			}
+			leader = i
+		}
+	}
+	if leader < 0 {
+		return -1
+	}
+	for _, i := range some {
+		if l, _ := f.all[i].Leader(); l.Leader != name(leader) {
+			return -1
+		}
+	}
+	return leader
+}
+
+// one waits until some nodes have one leader.
+func (w *world) one(some []int, most time.Duration) (leader int, after time.Duration) {
+	w.t.Helper()
+	after = w.until(func() bool { leader = w.leads(some); return leader >= 0 }, most)
+	return leader, after
+}
+
+// String is who leads and how many follow whom.
+func (f *fleet) String() string {
+	var leaders []string
+	follow, see := map[string]int{}, map[int]int{}
+	for i, n := range f.nodes {
+		if n == nil {
+			continue
+		}
+		see[int(n.count.Load())]++
+		if f.all[i].IsLeader() {
+			leaders = append(leaders, name(i))
+		}
+		l, _ := f.all[i].Leader()
+		follow[l.Leader]++
+	}
+	return fmt.Sprintf("led by %v; following %v; members seen %v", leaders, follow, see)
+}
+
+// without is some but one.
+func without(some []int, i int) []int {
+	return slices.DeleteFunc(slices.Clone(some), func(j int) bool { return i == j })
+}
+
+// between is from up to, and without, to.
+func between(from, to int) (is []int) {
+	for i := from; i < to; i++ {
+		is = append(is, i)
+	}
+	return is
+}

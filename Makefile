@@ -29,7 +29,7 @@ PACKAGES  := plantuml graphviz gcc libc6-dev iproute2 nftables chromium promethe
 SUDO       = $(if $(filter 0,$(shell id -u)),,sudo)
 BIN       := $(CURDIR)/bin
 # Modules of their own, because of what they import.
-MODULES   := $(dir $(wildcard examples/*/go.mod))
+MODULES   := $(dir $(wildcard examples/*/go.mod contrib/*/go.mod))
 CHAOS_FLAGS = $(if $(SEED),-seed $(SEED)) $(if $(FOR),-for $(FOR)) $(if $(NODES),-n $(NODES)) \
               -athena $(BIN)/athena
 FLOOD_FLAGS = $(if $(FOR),-for $(FOR)) $(if $(NODES),-n $(NODES))

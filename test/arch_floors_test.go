@@ -51,6 +51,7 @@ var dependencies = []dependency{
 	{"github.com/chromedp/chromedp", nil, "011-dashboard.md"},
 	{"github.com/chromedp/cdproto", nil, "011-dashboard.md"},
 	{"github.com/prometheus/client_golang", []string{"admin"}, "012-prometheus.md"},
+	{"github.com/hashicorp/memberlist", []string{"contrib/gossip"}, "014-memberlist.md"},
 	{"github.com/google/go-cmp", nil, "006-test-modules.md"},
 	{"go.uber.org/goleak", nil, "006-test-modules.md"},
 	{"pgregory.net/rapid", nil, "006-test-modules.md"},

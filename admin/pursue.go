@@ -18,8 +18,9 @@ const maxTrusted = 24 * time.Hour
 
 // Ends of what a node holds for a client, as a client sees them.
 var (
-	errUntrusted = errors.New("no sign of life of what is held")
-	errEnded     = errors.New("the node has ended, or its admin API")
+	errUntrusted = errors.New("no sign of life of what is held: the node hangs, or there is no " +
+		"leader with authority (athena status)")
+	errEnded = errors.New("the node has ended, or its admin API")
 )
 
 // Jobs asks for all jobs.

@@ -24,6 +24,10 @@ func (j *Job) Enable(ctx context.Context, member string, on bool) error {
 	defer j.running.Done()
 	ctx, stop := until(ctx, j.life)
 	defer stop()
+	verb := "enable"
+	if !on {
+		verb = "disable"
+	}
 	for {
 		s, changed := j.look()
 		if !on && member == j.session.Member() && s.leads != nil {
@@ -34,10 +38,10 @@ func (j *Job) Enable(ctx context.Context, member string, on bool) error {
 			return nil
 		}
 		if !passes(err) {
-			return fmt.Errorf("latch: enable %q in %q: %w", member, j.name, err)
+			return fmt.Errorf("latch: %s %q in %q: %w", verb, member, j.name, err)
 		}
 		if over := j.wait(ctx, changed); over != nil {
-			return fmt.Errorf("latch: enable %q in %q: %w: %w", member, j.name, over, err)
+			return fmt.Errorf("latch: %s %q in %q: %w: %w", verb, member, j.name, over, err)
 		}
 	}
 }

@@ -22,11 +22,17 @@ import (
 func lead(
 	ctx context.Context, node *cluster.Node, work func(context.Context, member.Number),
 ) error {
+	if err := node.WaitActive(ctx, node.Status().Quorum); err != nil { // so that jobs spread
+		return err
+	}
 	job, err := latch.Open(ctx, latch.Cluster(node), "billing", latch.Options{})
 	if err != nil {
 		return err
 	}
-	return errors.Join(job.WhileLeader(ctx, work), job.Close(context.WithoutCancel(ctx)))
+	ended := job.WhileLeader(ctx, work) // why
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer stop()
+	return errors.Join(ended, job.Close(ctx))
 }
 
 // migrate is called on all members, and runs on one at a time.

@@ -113,7 +113,8 @@ func Open(ctx context.Context, s Store, job string, o Options) (*Job, error) {
 
 // Close steps down, ends all contexts with ErrClosed, blocks until the functions that
 // run under them have returned, and drops what the job holds. Where ctx ends first, the
-// error says so, and another Close goes on.
+// error says so, and another Close goes on. Without a majority nothing can be dropped:
+// bound it, and let the node leave then, which ends what it holds too.
 func (j *Job) Close(ctx context.Context) error {
 	j.mu.Lock()
 	first := !j.closed

@@ -214,7 +214,7 @@ func TestElectRunsOneCommand(t *testing.T) {
 		return strings.Contains(looks.stdout.String(), `"leader":{"name":"n1"`)
 	})
 	code, out, _ := run(t, "jobs", "disable", "job", "n1", "--admin", c.admin(3))
-	if code != 0 || out != "n1 does not lead job\n" {
+	if code != 0 || out != "n1 may no more lead job\n" {
 		t.Errorf("athena jobs disable: code %d, %q", code, out)
 	}
 	n.want("begin:1", "end:1", "begin:2")

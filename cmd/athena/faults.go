@@ -75,6 +75,9 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	case cmd.Flags().Changed("seeds"):
 		return fmt.Errorf("unexpected argument %q: seeds are separated by commas, without spaces: "+
 			"--seeds a:7000,b:7000", args[0])
+	case cmd.HasAvailableSubCommands():
+		return fmt.Errorf("unexpected argument %q: %s --help lists what there is", args[0],
+			cmd.CommandPath())
 	default:
 		return fmt.Errorf("unexpected argument %q: %s takes flags alone", args[0], cmd.CommandPath())
 	}

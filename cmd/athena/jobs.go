@@ -101,7 +101,7 @@ func newDisable() *cobra.Command {
 			"of the job are not concerned." + needsWrite,
 		example: "  athena jobs disable billing n3",
 		ask: func(ctx context.Context, c *admin.Client, args []string) (reply, error) {
-			return switched("does not lead", args), c.Disable(ctx, args[0], args[1])
+			return switched("may no more lead", args), c.Disable(ctx, args[0], args[1])
 		},
 	})
 }

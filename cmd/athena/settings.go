@@ -100,7 +100,7 @@ func (s *settings) define(f *pflag.FlagSet) {
 	f.StringVar(&s.admin, "admin", adminOff, "admin API: host:port, unix:PATH or off; what is not of "+
 		"this machine\nalone needs --admin-token-file")
 	f.BoolVar(&s.adminWrite, "admin-write", false,
-		"let the admin API act too: send, transfer, drain and leave")
+		"let the admin API act too: send, transfer, drain, leave, locks and jobs")
 	f.StringVar(&s.adminTokenFile, "admin-token-file", "",
 		"file with the token that the admin API wants, mode 0600, at least 16 characters")
 	f.StringVar(&s.flightRecorder, "flight-recorder", "",

@@ -53,7 +53,10 @@ func work(
 	both.Go(func() { _ = job.WhileLeader(ctx, w.lead) }) // the error says that it is over
 	both.Go(func() { w.follow(ctx) })
 	both.Wait()
-	return job.Close(context.WithoutCancel(ctx))
+	// Without a majority it could wait for ever; what is left then ends with the node.
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer stop()
+	return job.Close(ctx)
 }
 
 // lead is done by one member at a time. It begins by looking, and looks again and again:

@@ -25,10 +25,11 @@ NODES     ?=
 BENCH     ?=
 
 GOLANGCI  := v2.15.0
-PACKAGES  := plantuml graphviz gcc libc6-dev iproute2 nftables chromium prometheus
+PACKAGES  := plantuml graphviz gcc libc6-dev iproute2 nftables chromium prometheus etcd-server zookeeper
 SUDO       = $(if $(filter 0,$(shell id -u)),,sudo)
 BIN       := $(CURDIR)/bin
-# Modules of their own, because of what they import.
+# Modules of their own, because of what they import. Their tests wait for real servers
+# more than they work, so many run at once.
 MODULES   := $(dir $(wildcard examples/*/go.mod contrib/*/go.mod))
 CHAOS_FLAGS = $(if $(SEED),-seed $(SEED)) $(if $(FOR),-for $(FOR)) $(if $(NODES),-n $(NODES)) \
               -athena $(BIN)/athena
@@ -58,11 +59,12 @@ release: ## archives for linux and darwin, what they are built from, checksums, 
 test: fmt vet ## everything that must pass: format, vet, all tests in random order
 	$(GO) test -shuffle=on -timeout=$(TIMEOUT) ./...
 	@set -e; for m in $(MODULES); do echo "$(GO) test -C $$m ./..."; $(GO) vet -C $$m ./...; \
-	  $(GO) test -C $$m -shuffle=on -timeout=$(TIMEOUT) ./...; done
+	  $(GO) test -C $$m -shuffle=on -parallel=16 -timeout=$(TIMEOUT) ./...; done
 
 check: fmt vet ## the rules of STYLE.md: format, vet, architecture, linters
 	$(GO) test -count=1 -run='^Test(Architecture|Planted|SoundModule)$$' ./test
-	@if lint=$$(PATH="$(BIN):$$PATH" command -v golangci-lint); then "$$lint" run ./...; \
+	@if lint=$$(PATH="$(BIN):$$PATH" command -v golangci-lint); then \
+	  set -e; for m in . $(MODULES); do (cd $$m && "$$lint" run ./...); done; \
 	else echo 'check: linters skipped: golangci-lint is not installed (make tools)'; fi
 
 vet:

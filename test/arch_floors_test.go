@@ -21,7 +21,7 @@ var floors = [][]string{
 	{"latch", "election", "sim/internal/explore", "sim/internal/sweep", "sim/mutants"},
 	{"latch/lease"},
 	{"latch/latchtest", "admin", "athenatest", "bench"},
-	{"cmd/...", "examples/...", "chaos", "test", "scripts/..."},
+	{"cmd/...", "examples/...", "chaos", "test", "scripts/...", "contrib/..."},
 }
 
 // testKits are packages made for tests: they may import "testing", and what
@@ -52,6 +52,10 @@ var dependencies = []dependency{
 	{"github.com/chromedp/cdproto", nil, "011-dashboard.md"},
 	{"github.com/prometheus/client_golang", []string{"admin"}, "012-prometheus.md"},
 	{"github.com/hashicorp/memberlist", []string{"contrib/gossip"}, "014-memberlist.md"},
+	{"go.etcd.io/etcd", []string{"contrib/etcd"}, "015-etcd.md"},
+	{"google.golang.org/grpc", []string{"contrib/etcd"}, "015-etcd.md"},
+	{"go.uber.org/zap", nil, "015-etcd.md"},
+	{"github.com/go-zookeeper/zk", []string{"contrib/zookeeper"}, "016-zookeeper.md"},
 	{"github.com/google/go-cmp", nil, "006-test-modules.md"},
 	{"go.uber.org/goleak", nil, "006-test-modules.md"},
 	{"pgregory.net/rapid", nil, "006-test-modules.md"},

@@ -126,6 +126,8 @@ func Host(s string) string { h, _, _ := net.SplitHostPort(s); return h }
 			"func f() { synctest.Wait(); time.Sleep(1) }\n",
 		"test/real_test.go":         "package test\n\nimport \"time\"\n\nvar _ = time.Sleep\n",
 		"store/testdata/ignored.go": "package ignored\n",
+		"contrib/kv/kv.go":          "// Package kv is sound.\npackage kv\n",
+		"store/other/ignored.go":    "package ignored\n",
 	}
 	for _, name := range []string{
 		"paxos", "message", "statemachine", "store", "wire", "transport/memnet",
@@ -137,6 +139,8 @@ func Host(s string) string { h, _, _ := net.SplitHostPort(s); return h }
 		files[name] = licenseLine + "\n\n" + files[name]
 	}
 	files["go.mod"] = "module example.org/m\n"
+	files["contrib/kv/go.mod"] = "module example.org/m/contrib/kv\n"
+	files["store/other/go.mod"] = "module example.org/m/store/other\n"
 	for _, d := range dependencies {
 		files["docs/decisions/"+d.page] = "Why it is used.\n"
 	}
@@ -151,6 +155,8 @@ func plantedFloors() []planted {
 			"package store\n\nimport _ \"example.org/m/wire\"\n"},
 		{"in a test", "floors", "above", "paxos/x_test.go",
 			"package paxos\n\nimport _ \"example.org/m/message\"\n"},
+		{"a module of contrib from below", "floors", "above", "store/x.go",
+			"package store\n\nimport _ \"example.org/m/contrib/kv\"\n"},
 		{"unknown package", "floors", "on no floor", "util/util.go",
 			"// Package util is a drawer.\npackage util\n"},
 		{"test kit", "floors", "for tests only", "transport/memnet/x.go",
@@ -222,6 +228,7 @@ func plantedComments() []planted {
 	return []planted{
 		{"no license line", "documentation", "first line", "store/x.go", "package store\n"},
 		{"package", "documentation", "has no doc comment", "store/store.go", "package store\n"},
+		{"module of contrib", "documentation", "has no doc comment", "contrib/kv/kv.go", "package kv\n"},
 		{"function", "documentation", want, "store/x.go", "package store\n\nfunc F() {}\n"},
 		{"wrong name", "documentation", want, "store/x.go",
 			"package store\n\n// Does it.\nfunc F() {}\n"},

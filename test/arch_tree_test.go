@@ -39,8 +39,9 @@ type sourceFile struct {
 
 var modulePath = regexp.MustCompile(`(?m)^module (\S+)$`)
 
-// loadTree reads the module whose root is fsys. It leaves out what the go
-// command leaves out: hidden folders, testdata, and modules inside the module.
+// loadTree reads the module whose root is fsys, and the modules of contrib as if
+// they were part of it. It leaves out what the go command leaves out: hidden
+// folders, testdata, and other modules inside the module.
 func loadTree(fsys fs.FS) (*sourceTree, error) {
 	mod, err := fs.ReadFile(fsys, "go.mod")
 	if err != nil {
@@ -79,7 +80,7 @@ func skipFolder(fsys fs.FS, name string) bool {
 		return true
 	}
 	_, err := fs.Stat(fsys, path.Join(name, "go.mod"))
-	return err == nil
+	return err == nil && path.Dir(name) != "contrib"
 }
 
 func isText(name string) bool {

@@ -23,8 +23,8 @@
 // write was sent. The owner trusts its records until 0.9 LeaseTimeout after it sent the
 // last renewal that was answered, by its own clock. So it comes first wherever the rates
 // of two clocks differ by less than 10/9. The clock of the service is not asked, nor
-// whether the service believes that somebody is alive: docs/decisions/014-etcd.md and
-// 015-zookeeper.md say why its answer would not prove enough.
+// whether the service believes that somebody is alive: docs/decisions/015-etcd.md and
+// 016-zookeeper.md say why its answer would not prove enough.
 //
 // A drop of another's record revokes it: a write that marks it. The owner sees the mark,
 // ends the contexts, and deletes the entry; where it does not, its lease runs out. From

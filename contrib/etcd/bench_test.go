@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+
+	"github.com/athena-go/athena/contrib/etcd"
+	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/latch/lease"
+)
+
+// clients is how many ask at once, from as many connections as BenchmarkRecords of package
+// cluster has nodes.
+const clients, connections = 200, 5
+
+// lock takes a lock and gives it back.
+type lock func(context.Context) error
+
+// BenchmarkLocks takes a lock and gives it back, each client one of its own, at one etcd
+// that syncs to disk. One operation is both. It is the shape of BenchmarkRecords.
+func BenchmarkLocks(b *testing.B) {
+	b.Run("etcd's own", func(b *testing.B) {
+		benchmark(b, func(b *testing.B, c *clientv3.Client) func(key string) lock {
+			return func(key string) lock {
+				s, err := concurrency.NewSession(c)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.Cleanup(func() { _ = s.Close() })
+				m := concurrency.NewMutex(s, key)
+				return func(ctx context.Context) error {
+					if err := m.Lock(ctx); err != nil {
+						return err
+					}
+					return m.Unlock(ctx)
+				}
+			}
+		})
+	})
+	b.Run("latch", func(b *testing.B) {
+		benchmark(b, func(b *testing.B, c *clientv3.Client) func(key string) lock {
+			member := lease.Config{Member: fmt.Sprintf("%p", c)}
+			store, err := etcd.Open(b.Context(), c, "bench/", member)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(func() { _ = store.Close(context.WithoutCancel(b.Context())) })
+			return func(key string) lock {
+				s := store.Session()
+				return func(ctx context.Context) error {
+					token, err := s.Commit(ctx, latch.Op{Kind: latch.Absent, Key: key},
+						latch.Op{Kind: latch.SetOwned, Key: key})
+					if err == nil {
+						_, err = s.Commit(ctx, latch.Op{Kind: latch.Held, Key: key, Token: token},
+							latch.Op{Kind: latch.Drop, Key: key})
+					}
+					return err
+				}
+			}
+		})
+	})
+}
+
+// benchmark makes the locks before it takes the time: connected is what makes those of
+// one connection.
+func benchmark(b *testing.B, connected func(*testing.B, *clientv3.Client) func(key string) lock) {
+	_, addresses := start(b, 1)
+	var locks []lock
+	for range connections {
+		newLock := connected(b, connect(b, addresses...))
+		for range clients / connections {
+			locks = append(locks, newLock(fmt.Sprint("k/", len(locks))))
+		}
+	}
+	work := make(chan struct{})
+	failed := make(chan error, clients)
+	for _, l := range locks {
+		go func() {
+			var err error
+			for range work {
+				if err == nil {
+					err = l(b.Context())
+				}
+			}
+			failed <- err
+		}()
+	}
+	b.ResetTimer()
+	for range b.N {
+		work <- struct{}{}
+	}
+	close(work)
+	for range clients {
+		if err := <-failed; err != nil {
+			b.Error(err)
+		}
+	}
+	b.StopTimer()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "op/s")
+}

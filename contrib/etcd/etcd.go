@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package etcd lets jobs have leaders, and mutexes, on the records of an etcd (package
+// latch of Athena), without a cluster of their own.
+//
+//	store, err := etcd.Open(ctx, client, "billing/", lease.Config{Member: "host-1"})
+//	job, err := latch.Open(ctx, store, "invoices", latch.Options{})
+//
+// Package lease says how, and what it promises. It takes nothing from etcd but
+// transactions and watches: no leases, whose end nobody can be sure of.
+package etcd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/latch/lease"
+)
+
+var errEnded = errors.New("the watch has ended")
+
+// Open makes this process a member of those that use the keys which begin with prefix,
+// and are used for nothing else. See lease.Open. The client must outlive the Store.
+func Open(
+	ctx context.Context, client *clientv3.Client, prefix string, cfg lease.Config,
+) (*lease.Store, error) {
+	return lease.Open(ctx, backend{client, prefix}, cfg)
+}
+
+// backend implements lease.Backend. The revision of an entry is the key's ModRevision.
+type backend struct {
+	client *clientv3.Client
+	prefix string
+}
+
+func (b backend) Read(ctx context.Context, names ...string) (found []lease.Entry, err error) {
+	var gets []clientv3.Op
+	for _, name := range names {
+		gets = append(gets, clientv3.OpGet(b.prefix+name))
+	}
+	// Without writes it is a linearizable read.
+	r, err := b.client.Txn(clientv3.WithRequireLeader(ctx)).Then(gets...).Commit()
+	if err != nil {
+		return nil, b.failed(err, cluster.ErrNoQuorum)
+	}
+	for _, get := range r.Responses {
+		for _, kv := range get.GetResponseRange().Kvs {
+			found = append(found, b.entry(kv))
+		}
+	}
+	return found, nil
+}
+
+func (b backend) Write(ctx context.Context, changes ...lease.Change) (uint64, error) {
+	var want []clientv3.Cmp
+	var then []clientv3.Op
+	for _, c := range changes {
+		key := b.prefix + c.Name
+		switch c.Kind {
+		case lease.Exists:
+			want = append(want, clientv3.Compare(clientv3.ModRevision(key), ">", 0))
+			continue
+		case lease.Check:
+		case lease.Put:
+			then = append(then, clientv3.OpPut(key, string(c.Value)))
+		case lease.Delete:
+			then = append(then, clientv3.OpDelete(key))
+		}
+		want = append(want, clientv3.Compare(clientv3.ModRevision(key), "=", int64(c.Revision)))
+	}
+	if err := b.connected(); err != nil {
+		return 0, err
+	}
+	r, err := b.client.Txn(clientv3.WithRequireLeader(ctx)).If(want...).Then(then...).Commit()
+	if err != nil {
+		return 0, b.failed(err, cluster.ErrUnknownOutcome)
+	}
+	if !r.Succeeded {
+		return 0, fmt.Errorf("etcd: %w", cluster.ErrConflict)
+	}
+	return uint64(r.Header.Revision), nil
+}
+
+// connected is an error where the client is not connected, so that a write would not be
+// sent, and lets it connect at once.
+func (b backend) connected() error {
+	conn := b.client.ActiveConnection()
+	state := conn.GetState()
+	if state == connectivity.Ready {
+		return nil
+	}
+	conn.Connect()
+	conn.ResetConnectBackoff()
+	return b.failed(fmt.Errorf("the connection is in state %v", state), cluster.ErrNoQuorum)
+}
+
+// Follow reads all keys and watches them from then on. A watch ends where its server
+// loses the leader, and where revisions were compacted that it has not sent.
+func (b backend) Follow(ctx context.Context, see func(bool, []lease.Entry)) error {
+	ctx, stop := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer stop()
+	r, err := b.client.Get(ctx, b.prefix, clientv3.WithPrefix())
+	if err != nil {
+		return b.failed(err, cluster.ErrNoQuorum)
+	}
+	var all []lease.Entry
+	for _, kv := range r.Kvs {
+		all = append(all, b.entry(kv))
+	}
+	see(true, all)
+	from := clientv3.WithRev(r.Header.Revision + 1)
+	for w := range b.client.Watch(ctx, b.prefix, clientv3.WithPrefix(), from) {
+		if err := w.Err(); err != nil {
+			return b.failed(err, cluster.ErrNoQuorum)
+		}
+		var changed []lease.Entry
+		for _, ev := range w.Events {
+			e := b.entry(ev.Kv)
+			if ev.Type == mvccpb.DELETE {
+				e.Revision = 0
+			}
+			changed = append(changed, e)
+		}
+		see(false, changed)
+	}
+	return b.failed(cmp.Or(context.Cause(ctx), errEnded), cluster.ErrNoQuorum)
+}
+
+func (b backend) entry(kv *mvccpb.KeyValue) lease.Entry {
+	return lease.Entry{
+		Name: strings.TrimPrefix(string(kv.Key), b.prefix), Value: kv.Value,
+		Revision: uint64(kv.ModRevision),
+	}
+}
+
+// failed says what an error of the client means where a request may have been sent:
+// otherwise, but for those by which nothing was done.
+func (b backend) failed(err, otherwise error) error {
+	switch {
+	case b.client.Ctx().Err() != nil:
+		if !errors.Is(otherwise, cluster.ErrUnknownOutcome) {
+			otherwise = cluster.ErrClosed
+		}
+	case errors.Is(err, rpctypes.ErrNoLeader):
+		otherwise = cluster.ErrNoQuorum
+	case isRefusal(err):
+		return fmt.Errorf("etcd: %w", err)
+	}
+	return fmt.Errorf("etcd: %w: %w", otherwise, err)
+}
+
+// isRefusal reports whether asking again would be in vain, until somebody does something.
+func isRefusal(err error) bool {
+	code := status.Code(err)
+	var e rpctypes.EtcdError
+	if errors.As(err, &e) {
+		code = e.Code()
+	}
+	switch code {
+	case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated,
+		codes.ResourceExhausted, codes.FailedPrecondition, codes.Unimplemented:
+		return true
+	}
+	return false
+}

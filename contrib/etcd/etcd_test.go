@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/contrib/etcd"
+	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/latch/latchtest"
+	"github.com/athena-go/athena/latch/lease"
+	"github.com/athena-go/athena/member"
+)
+
+// memberOf is the variable that makes this program a member, instead of its tests: the
+// address of its etcd, and its id.
+const memberOf = "ATHENA_TEST_MEMBER_OF"
+
+func TestMain(m *testing.M) {
+	if address, id, ok := strings.Cut(os.Getenv(memberOf), " "); ok {
+		fmt.Fprintln(os.Stderr, leadFor(address, id))
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func leadFor(address, id string) error {
+	c, err := clientv3.New(settings(address))
+	if err != nil {
+		return err
+	}
+	cfg := lease.Config{Member: id, LeaseTimeout: leaseTimeout}
+	s, err := etcd.Open(context.Background(), c, "crashes/", cfg)
+	if err != nil {
+		return err
+	}
+	return latchtest.Lead(context.Background(), s)
+}
+
+// leaseTimeout is that of tests: long enough for a busy machine.
+const leaseTimeout = 3 * time.Second
+
+// start starts a cluster of etcd, and returns the addresses of its clients.
+func start(t testing.TB, size int) (servers []*latchtest.Server, clients []string) {
+	t.Helper()
+	if _, err := exec.LookPath("etcd"); err != nil {
+		t.Skip("etcd is not installed: Debian's etcd-server (make tools)")
+	}
+	var peers, members []string
+	for i := range size {
+		clients = append(clients, latchtest.FreeAddress(t))
+		peers = append(peers, latchtest.FreeAddress(t))
+		members = append(members, fmt.Sprintf("%d=http://%s", i, peers[i]))
+	}
+	c := connect(t, clients...)
+	for i := range size {
+		dir, client, peer := t.TempDir(), "http://"+clients[i], "http://"+peers[i]
+		command := func() *exec.Cmd {
+			return exec.Command("etcd", "--data-dir", dir, "--logger", "zap", "--log-level", "warn",
+				"--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls",
+				peer, "--initial-advertise-peer-urls", peer, "--name", fmt.Sprint(i),
+				"--initial-cluster", strings.Join(members, ","))
+		}
+		servers = append(servers, latchtest.StartServer(t, command, func() error {
+			if len(servers) < size/2 {
+				return nil // no majority yet
+			}
+			ctx, stop := context.WithTimeout(t.Context(), time.Second)
+			defer stop()
+			_, err := c.Get(ctx, "k")
+			return err
+		}))
+	}
+	return servers, clients
+}
+
+func settings(addresses ...string) clientv3.Config {
+	return clientv3.Config{
+		Endpoints: addresses, Logger: zap.NewNop(), DialKeepAliveTime: time.Second,
+	}
+}
+
+// connect is a client until the end of the test.
+func connect(t testing.TB, addresses ...string) *clientv3.Client {
+	t.Helper()
+	c, err := clientv3.New(settings(addresses...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// open opens a member of a test, with a client of its own, until the test ends.
+func open(t *testing.T, id string, addresses ...string) *lease.Store {
+	t.Helper()
+	c := connect(t, addresses...)
+	cfg := lease.Config{Member: id, LeaseTimeout: leaseTimeout}
+	s, err := etcd.Open(t.Context(), c, t.Name()+"/", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, stop := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		defer stop()
+		if err := s.Close(ctx); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return s
+}
+
+func TestL32Etcd(t *testing.T) {
+	t.Parallel()
+	_, clients := start(t, 1)
+	latchtest.Suite(t, func(t *testing.T, test func(*testing.T, []latch.Store)) {
+		t.Parallel()
+		var stores []latch.Store
+		for i := range latchtest.Members {
+			stores = append(stores, open(t, fmt.Sprint("n", i), clients...))
+		}
+		test(t, stores)
+	})
+}
+
+func TestOutages(t *testing.T) {
+	t.Parallel()
+	servers, clients := start(t, 1)
+	latchtest.Outages(t, servers[0], leaseTimeout, func(t *testing.T, id string) latch.Store {
+		return open(t, id, clients...)
+	})
+}
+
+func TestCrashes(t *testing.T) {
+	t.Parallel()
+	_, clients := start(t, 1)
+	latchtest.Crashes(t, leaseTimeout, func(id string) *exec.Cmd {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), memberOf+"="+clients[0]+" "+id)
+		return cmd
+	})
+}
+
+// A majority of the servers is gone, and comes back.
+func TestNoQuorum(t *testing.T) {
+	t.Parallel()
+	servers, clients := start(t, 3)
+	s := open(t, "a", clients...)
+	session := s.Session()
+	set := latch.Op{Kind: latch.SetOwned, Key: "k"}
+	token, err := session.Commit(t.Context(), set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = session.Hold(t.Context(), "k", token, func(ctx context.Context) error {
+		servers[0].Kill()
+		servers[1].Kill()
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	if !errors.Is(err, cluster.ErrLeaseEnded) {
+		t.Errorf("the context ended with %v, want ErrLeaseEnded", err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), leaseTimeout)
+	defer stop()
+	_, err = session.Commit(ctx, set)
+	if !errors.Is(err, cluster.ErrNoQuorum) || errors.Is(err, cluster.ErrUnknownOutcome) {
+		t.Errorf("Commit: got %v, want ErrNoQuorum", err)
+	}
+	servers[0].Start()
+	if next, err := session.Commit(t.Context(), set); err != nil || !token.Less(next) {
+		t.Errorf("Commit: got %v after %v, %v", next, token, err)
+	}
+}
+
+func TestCutOff(t *testing.T) {
+	t.Parallel()
+	_, clients := start(t, 1)
+	r := latchtest.NewRelay(t, clients[0])
+	a, b := open(t, "a", r.Address()), open(t, "b", clients...)
+	latchtest.CutOff(t, r, a, b, func() { // and what its watch would ask for is gone
+		c := connect(t, clients...)
+		now, err := c.Put(t.Context(), "other", "")
+		if err == nil {
+			_, err = c.Compact(t.Context(), now.Header.Revision)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A client that is closed too early ends the store, and the jobs on it.
+func TestClientIsClosed(t *testing.T) {
+	t.Parallel()
+	_, clients := start(t, 1)
+	c := connect(t, clients...)
+	cfg := lease.Config{Member: "a", LeaseTimeout: leaseTimeout}
+	s, err := etcd.Open(t.Context(), c, "closed/", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := latch.Open(t.Context(), s, "job", latch.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = j.WhileLeader(t.Context(), func(ctx context.Context, _ member.Number) {
+		_ = c.Close()
+		<-ctx.Done()
+		if why := context.Cause(ctx); !errors.Is(why, cluster.ErrClosed) {
+			t.Errorf("the context ended with %v, want ErrClosed", why)
+		}
+	})
+	if !errors.Is(err, cluster.ErrClosed) {
+		t.Errorf("WhileLeader: got %v, want ErrClosed", err)
+	}
+	if err := j.Close(t.Context()); err != nil {
+		t.Errorf("Close of the job: %v", err)
+	}
+	if err := s.Close(t.Context()); !errors.Is(err, cluster.ErrClosed) {
+		t.Errorf("Close of the store: got %v, want why its lease is not removed", err)
+	}
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zookeeper_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/athena-go/athena/contrib/zookeeper"
+	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/latch/lease"
+	"github.com/athena-go/athena/member"
+)
+
+// lead does the work of a job while this process leads it, until ctx ends.
+func lead(
+	ctx context.Context, servers []string, host string, work func(context.Context, member.Number),
+) error {
+	conn, _, err := zk.Connect(servers, 4*time.Second)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	store, err := zookeeper.Open(ctx, conn, "/billing", nil, lease.Config{Member: host})
+	if err != nil {
+		return err
+	}
+	job, err := latch.Open(ctx, store, "invoices", latch.Options{})
+	if err != nil {
+		return errors.Join(err, store.Close(context.WithoutCancel(ctx)))
+	}
+	err = job.WhileLeader(ctx, work)
+	end, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer stop()
+	return errors.Join(err, job.Close(end), store.Close(end))
+}
+
+// TestLead is the code of README.md.
+func TestLead(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	_, address := start(t)
+	err := lead(ctx, []string{address}, "host-1", func(ctx context.Context, token member.Number) {
+		if token.IsZero() || ctx.Err() != nil {
+			t.Errorf("leads with token %v, %v", token, ctx.Err())
+		}
+		stop()
+		<-ctx.Done()
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want the end of the context", err)
+	}
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/latch/lease"
+)
+
+// Follow watches the folders and each node in them. Where the connection is lost, the
+// client asks again for all that it watches, and ZooKeeper says what has changed. Where
+// the session is lost, so are the watches.
+func (b *backend) Follow(ctx context.Context, see func(bool, []lease.Entry)) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	f := follower{backend: b, events: make(chan zk.Event), names: map[string]bool{}}
+	var all []lease.Entry
+	for _, folder := range folders {
+		entries, err := f.list(ctx, folder)
+		if err != nil {
+			return failed(err, cluster.ErrNoQuorum)
+		}
+		all = append(all, entries...)
+	}
+	for see(true, all); ; {
+		select {
+		case ev := <-f.events:
+			changed, err := f.look(ctx, ev)
+			if err != nil {
+				return failed(err, cluster.ErrNoQuorum)
+			}
+			see(false, changed)
+		case <-ctx.Done():
+			return failed(context.Cause(ctx), cluster.ErrNoQuorum)
+		}
+	}
+}
+
+// follower is one Follow.
+type follower struct {
+	*backend
+	events chan zk.Event   // of all watches
+	names  map[string]bool // of the entries that are watched
+}
+
+// look reads what an event is about.
+func (f *follower) look(ctx context.Context, ev zk.Event) ([]lease.Entry, error) {
+	if ev.Type == zk.EventNotWatching {
+		return nil, errors.Join(errors.New("the watches are lost"), ev.Err)
+	}
+	name := strings.TrimPrefix(strings.TrimPrefix(ev.Path, f.root), "/")
+	folder, escaped, isNode := strings.Cut(name, "/")
+	if !isNode {
+		return f.list(ctx, folder)
+	}
+	rest, err := url.PathUnescape(escaped)
+	if err != nil {
+		return nil, err
+	}
+	e, err := f.watch(ctx, folder+"/"+rest)
+	if err != nil || folder == "leases" {
+		return []lease.Entry{e}, err
+	}
+	// What was made together with the change comes first.
+	children, err := ask(ctx, func() ([]string, error) {
+		children, _, err := f.conn.Children(path.Join(f.root, folder))
+		return children, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	changed, err := f.compare(ctx, folder, children)
+	return append(changed, e), err
+}
+
+// list reads the entries of a folder that are new, and says which are gone.
+func (f *follower) list(ctx context.Context, folder string) ([]lease.Entry, error) {
+	children, err := ask(ctx, func() ([]string, error) {
+		children, _, ch, err := f.conn.ChildrenW(path.Join(f.root, folder))
+		f.await(ctx, ch)
+		return children, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return f.compare(ctx, folder, children)
+}
+
+// compare is list for the nodes that are in the folder.
+func (f *follower) compare(
+	ctx context.Context, folder string, children []string,
+) (changed []lease.Entry, err error) {
+	now := map[string]bool{}
+	for _, child := range children {
+		rest, err := url.PathUnescape(child)
+		if err != nil {
+			continue // nobody wrote it for us
+		}
+		name := folder + "/" + rest
+		now[name] = true
+		if !f.names[name] {
+			e, err := f.watch(ctx, name)
+			if err != nil {
+				return nil, err
+			}
+			changed = append(changed, e)
+		}
+	}
+	for name := range f.names {
+		if strings.HasPrefix(name, folder+"/") && !now[name] {
+			delete(f.names, name)
+			f.forget(name)
+			changed = append(changed, lease.Entry{Name: name})
+		}
+	}
+	return changed, nil
+}
+
+// watch reads an entry, and watches it as long as there is one.
+func (f *follower) watch(ctx context.Context, name string) (lease.Entry, error) {
+	e, err := ask(ctx, func() (lease.Entry, error) {
+		data, stat, ch, err := f.conn.GetW(f.path(name))
+		f.await(ctx, ch)
+		return f.saw(name, data, stat, err)
+	})
+	if err != nil {
+		return e, fmt.Errorf("%s: %w", name, err)
+	}
+	if e.Revision == 0 {
+		delete(f.names, name)
+	} else {
+		f.names[name] = true
+	}
+	return e, nil
+}
+
+// await passes on the only event of a watch.
+func (f *follower) await(ctx context.Context, watch <-chan zk.Event) {
+	if watch == nil {
+		return // there is none with an error
+	}
+	go func() {
+		select {
+		case ev := <-watch:
+			select {
+			case f.events <- ev:
+			case <-ctx.Done():
+			}
+		case <-ctx.Done():
+		}
+	}()
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zookeeper
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/latch/lease"
+)
+
+// Write is one transaction.
+func (b *backend) Write(ctx context.Context, changes ...lease.Change) (uint64, error) {
+	var ops []any
+	for _, c := range changes {
+		n, err := b.node(ctx, c)
+		if err != nil {
+			return 0, err
+		}
+		ops = append(ops, b.opsOf(c, n)...)
+	}
+	if s := b.conn.State(); s != zk.StateHasSession { // so that nothing would be sent
+		return 0, fmt.Errorf("zookeeper: the connection is in state %v: %w", s, cluster.ErrNoQuorum)
+	}
+	answers, err := ask(ctx, func() ([]zk.MultiResponse, error) { return b.conn.Multi(ops...) })
+	if err != nil {
+		return 0, failed(err, cluster.ErrUnknownOutcome)
+	}
+	var revision uint64
+	for _, a := range answers {
+		if a.Stat != nil { // all that are put have the same mzxid
+			revision = uint64(a.Stat.Mzxid)
+		}
+	}
+	return revision, nil
+}
+
+// node is what the transaction compares for a change: that which has the revision.
+func (b *backend) node(ctx context.Context, c lease.Change) (node, error) {
+	if c.Revision == 0 || c.Kind == lease.Exists {
+		return node{}, nil
+	}
+	b.mu.Lock()
+	n := b.nodes[c.Name]
+	b.mu.Unlock()
+	if n.revision == c.Revision {
+		return n, nil
+	}
+	e, err := b.get(ctx, c.Name)
+	if err != nil {
+		return node{}, failed(err, cluster.ErrNoQuorum)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n = b.nodes[c.Name]; n.revision != c.Revision {
+		return node{}, fmt.Errorf("%w: %s by %d is now by %d", cluster.ErrConflict, c.Name,
+			c.Revision, e.Revision)
+	}
+	return n, nil
+}
+
+// opsOf are the operations for a change. To make a node and to delete it asserts that
+// there is none. A node that is made is set once more, since that tells its mzxid.
+func (b *backend) opsOf(c lease.Change, n node) []any {
+	at := b.path(c.Name)
+	under := func(child string) string { return at + "/" + child }
+	put := func(child string, version int32) any {
+		data := append([]byte(child+"\n"), c.Value...)
+		return &zk.SetDataRequest{Path: at, Data: data, Version: version}
+	}
+	create := func(path string) any { return &zk.CreateRequest{Path: path, Acl: b.acl} }
+	remove := func(path string, version int32) any {
+		return &zk.DeleteRequest{Path: path, Version: version}
+	}
+	check := func(path string, version int32) any {
+		return &zk.CheckVersionRequest{Path: path, Version: version}
+	}
+	const anyVersion = -1
+	isNone := c.Revision == 0
+	var same []any
+	if n.child != "" {
+		same = append(same, check(under(n.child), anyVersion))
+	}
+	switch {
+	case c.Kind == lease.Exists:
+		return []any{check(at, anyVersion)}
+	case c.Kind == lease.Put && isNone:
+		child := rand.Text()
+		return []any{create(at), create(under(child)), put(child, 0)}
+	case c.Kind == lease.Put:
+		return append(same, put(n.child, n.version))
+	case isNone:
+		return []any{create(at), remove(at, anyVersion)}
+	case c.Kind == lease.Delete && n.child != "":
+		return []any{remove(under(n.child), anyVersion), remove(at, n.version)}
+	case c.Kind == lease.Delete:
+		return []any{remove(at, n.version)}
+	default:
+		return append(same, check(at, n.version))
+	}
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zookeeper_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"go.uber.org/goleak"
+
+	"github.com/athena-go/athena/contrib/zookeeper"
+	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/latch/latchtest"
+	"github.com/athena-go/athena/latch/lease"
+)
+
+// memberOf is the variable that makes this program a member, instead of its tests: the
+// address of its ZooKeeper, and its id.
+const memberOf = "ATHENA_TEST_MEMBER_OF"
+
+func TestMain(m *testing.M) {
+	if address, id, ok := strings.Cut(os.Getenv(memberOf), " "); ok {
+		fmt.Fprintln(os.Stderr, leadFor(address, id))
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func leadFor(address, id string) error {
+	c, _, err := zk.Connect([]string{address}, leaseTimeout/3, zk.WithLogger(silent{}))
+	if err != nil {
+		return err
+	}
+	cfg := lease.Config{Member: id, LeaseTimeout: leaseTimeout}
+	s, err := zookeeper.Open(context.Background(), c, "crashes", nil, cfg)
+	if err != nil {
+		return err
+	}
+	return latchtest.Lead(context.Background(), s)
+}
+
+// leaseTimeout is that of tests: long enough for a busy machine.
+const leaseTimeout = 3 * time.Second
+
+// start starts a ZooKeeper, and returns the address of its clients.
+func start(t *testing.T) (*latchtest.Server, string) {
+	t.Helper()
+	const jar, logger = "/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"
+	if _, err := os.Stat(jar); err != nil {
+		t.Skip("ZooKeeper is not installed: Debian's zookeeper (make tools)")
+	}
+	dir, address := t.TempDir(), latchtest.FreeAddress(t)
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := fmt.Sprintf("dataDir=%s\nclientPortAddress=%s\nclientPort=%s\ntickTime=200\n"+
+		"maxClientCnxns=0\nadmin.enableServer=false\n", dir, host, port)
+	file := filepath.Join(dir, "zoo.cfg")
+	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := func() *exec.Cmd {
+		return exec.Command("java", "-Xmx128m", "-XX:+UseSerialGC", "-cp", jar+":"+logger,
+			"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+			"org.apache.zookeeper.server.quorum.QuorumPeerMain", file)
+	}
+	c := connect(t, address)
+	return latchtest.StartServer(t, command, func() error {
+		if s := c.State(); s != zk.StateHasSession {
+			return fmt.Errorf("the connection is in state %v", s)
+		}
+		return nil
+	}), address
+}
+
+// silent is a logger.
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+
+// connect is a connection until the end of the test.
+func connect(t testing.TB, address string) *zk.Conn {
+	t.Helper()
+	c, events, err := zk.Connect([]string{address}, leaseTimeout/3, zk.WithLogger(silent{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		for range events { // until nothing runs
+		}
+	})
+	return c
+}
+
+// open opens a member of a test, with a connection of its own, until the test ends.
+func open(t *testing.T, address, id string) *lease.Store {
+	t.Helper()
+	c := connect(t, address)
+	cfg := lease.Config{Member: id, LeaseTimeout: leaseTimeout}
+	s, err := zookeeper.Open(t.Context(), c, t.Name(), nil, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, stop := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		defer stop()
+		if err := s.Close(ctx); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return s
+}
+
+func TestL32ZooKeeper(t *testing.T) {
+	t.Parallel()
+	_, address := start(t)
+	latchtest.Suite(t, func(t *testing.T, test func(*testing.T, []latch.Store)) {
+		t.Parallel()
+		var stores []latch.Store
+		for i := range latchtest.Members {
+			stores = append(stores, open(t, address, fmt.Sprint("n", i)))
+		}
+		test(t, stores)
+	})
+}
+
+func TestOutages(t *testing.T) {
+	t.Parallel()
+	s, address := start(t)
+	latchtest.Outages(t, s, leaseTimeout, func(t *testing.T, id string) latch.Store {
+		return open(t, address, id)
+	})
+}
+
+func TestCrashes(t *testing.T) {
+	t.Parallel()
+	_, address := start(t)
+	latchtest.Crashes(t, leaseTimeout, func(id string) *exec.Cmd {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), memberOf+"="+address+" "+id)
+		return cmd
+	})
+}
+
+func TestCutOff(t *testing.T) {
+	t.Parallel()
+	_, address := start(t)
+	r := latchtest.NewRelay(t, address)
+	// Its session has ended before it is back, and with that its watches.
+	latchtest.CutOff(t, r, open(t, r.Address(), "a"), open(t, address, "b"), func() {})
+}

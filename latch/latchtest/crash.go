@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package latchtest
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/member"
+)
+
+// Lead is what a process of Crashes does: it leads a job whenever it can, and prints so.
+// It returns where it cannot go on.
+func Lead(ctx context.Context, s latch.Store) error {
+	j, err := latch.Open(ctx, s, "job", latch.Options{})
+	if err != nil {
+		return err
+	}
+	return j.WhileLeader(ctx, func(ctx context.Context, token member.Number) {
+		fmt.Println("leads", token.Version, token.Revision)
+		<-ctx.Done()
+		fmt.Println("ended", token.Version, token.Revision)
+	})
+}
+
+// Crashes wants processes that call Lead to follow each other with growing tokens, where
+// the one that leads is killed, and where it stands still for longer than timeout, that
+// of its lease.
+func Crashes(t *testing.T, timeout time.Duration, command func(id string) *exec.Cmd) {
+	a, b := newLeader(t, command("a")), newLeader(t, command("b"))
+	first, second := a, b
+	var token member.Number
+	select {
+	case token = <-a.leads:
+	case token = <-b.leads:
+		first, second = b, a
+	case <-time.After(patience):
+		t.Fatalf("nobody leads within %v", patience)
+	}
+	at := time.Now()
+	first.signal(syscall.SIGSTOP)
+	next := second.next(t, second.leads)
+	if took := time.Since(at); took < timeout/2 || !token.Less(next) {
+		t.Errorf("token %v after %v, %v after that one stood still", next, token, took)
+	}
+	first.signal(syscall.SIGCONT)
+	if ended := first.next(t, first.ended); ended != token {
+		t.Errorf("the leadership with %v ended, want that with %v", ended, token)
+	}
+	second.signal(syscall.SIGKILL)
+	if last := first.next(t, first.leads); !next.Less(last) {
+		t.Errorf("token %v after %v", last, next)
+	}
+	again := newLeader(t, command(map[*leader]string{a: "a", b: "b"}[second]))
+	first.signal(syscall.SIGKILL)
+	again.next(t, again.leads)
+}
+
+// leader is a process that runs Lead.
+type leader struct {
+	cmd          *exec.Cmd
+	leads, ended chan member.Number
+}
+
+func newLeader(t *testing.T, cmd *exec.Cmd) *leader {
+	t.Helper()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &leader{cmd, make(chan member.Number, 100), make(chan member.Number, 100)}
+	cmd.SysProcAttr = attributes()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			var what string
+			var token member.Number
+			_, err := fmt.Sscan(lines.Text(), &what, &token.Version, &token.Revision)
+			switch {
+			case err == nil && what == "leads":
+				l.leads <- token
+			case err == nil && what == "ended":
+				l.ended <- token
+			default:
+				t.Errorf("%q printed %q", cmd.Args, lines.Text())
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		l.signal(syscall.SIGKILL)
+		<-read
+		_ = cmd.Wait() // it was killed
+	})
+	return l
+}
+
+// signal does nothing to one that has ended.
+func (l *leader) signal(sig syscall.Signal) { _ = l.cmd.Process.Signal(sig) }
+
+// next waits for what the process prints.
+func (l *leader) next(t *testing.T, from <-chan member.Number) member.Number {
+	t.Helper()
+	select {
+	case token := <-from:
+		return token
+	case <-time.After(patience):
+		t.Fatalf("%q printed nothing within %v", l.cmd.Args, patience)
+		return member.Number{}
+	}
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package latchtest
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/member"
+)
+
+// Outages kills and stops the one server of Stores in real time, and wants leaderships to
+// end before timeout, which is that of their leases, and never to overlap. The caller
+// gives open, which opens a new member until the end of the test.
+func Outages(
+	t *testing.T, s *Server, timeout time.Duration, open func(t *testing.T, id string) latch.Store,
+) {
+	for _, o := range []struct {
+		name string
+		away func()
+		back func()
+	}{
+		{"Killed", s.Kill, s.Start},
+		{"Paused", s.Pause, s.Resume},
+	} {
+		t.Run(o.name, func(t *testing.T) {
+			var x Exclusive
+			a := open(t, "a")
+			l := lead(t, &x, a, open(t, "b"))
+			first := l.next(t)
+			at := time.Now()
+			o.away()
+			first.ends(t)
+			if took := time.Since(at); took > timeout ||
+				!errors.Is(context.Cause(first.ctx), cluster.ErrLeaseEnded) {
+				t.Errorf("the context ended %v after the server went, with %v; want it within %v",
+					took, context.Cause(first.ctx), timeout)
+			}
+			within, stop := context.WithTimeout(t.Context(), timeout/2)
+			defer stop()
+			_, err := a.Session().Commit(within, latch.Op{Kind: latch.Set, Key: "k"})
+			if !errors.Is(err, cluster.ErrNoQuorum) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Commit: got %v, want ErrNoQuorum and the end of the context", err)
+			}
+			pause(t, timeout/2)
+			o.back()
+			if next := l.next(t); next.token.Less(first.token) {
+				t.Errorf("token %v after %v", next.token, first.token)
+			}
+		})
+	}
+	t.Run("Random", func(t *testing.T) {
+		var x Exclusive
+		l := lead(t, &x, open(t, "a"), open(t, "b"), open(t, "c"))
+		for end := time.Now().Add(3 * timeout); time.Now().Before(end); {
+			s.Pause()
+			pause(t, rand.N(timeout*3/2))
+			if rand.N(2) == 0 {
+				s.Kill()
+				s.Start()
+			}
+			s.Resume()
+			pause(t, rand.N(timeout))
+		}
+		l.next(t)
+	})
+}
+
+// CutOff cuts a member off, which asks its server through a relay, and wants its leadership
+// to end before another one leads, and it to see later what became meanwhile.
+func CutOff(t *testing.T, r *Relay, behind, other latch.Store, meanwhile func()) {
+	var x Exclusive
+	first := lead(t, &x, behind).next(t)
+	others := lead(t, &x, other)
+	r.Cut()
+	next := others.next(t)
+	if why := context.Cause(first.ctx); !errors.Is(why, cluster.ErrLeaseEnded) {
+		t.Errorf("the context ended with %v, want ErrLeaseEnded", why)
+	}
+	if !first.token.Less(next.token) {
+		t.Errorf("token %v after %v", next.token, first.token)
+	}
+	_, err := other.Session().Commit(t.Context(), latch.Op{Kind: latch.Set, Key: "test/meanwhile"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	meanwhile()
+	r.Heal()
+	eventually(t, "sight of what became meanwhile", func() bool {
+		seen, err := behind.Records(t.Context(), "test/meanwhile")
+		return len(seen) == 1 && err == nil
+	})
+	if next.ctx.Err() != nil {
+		t.Errorf("the one that came back disturbed the other: %v", context.Cause(next.ctx))
+	}
+}
+
+// leading tells when jobs begin to lead.
+type leading chan leadership
+
+type leadership struct {
+	ctx   context.Context
+	token member.Number
+}
+
+// lead lets the members lead one job until the end of the test, which fails where two do
+// at once.
+func lead(t *testing.T, x *Exclusive, stores ...latch.Store) leading {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	began := make(leading)
+	for _, s := range stores {
+		j := open(t, s, "job", latch.Options{})
+		running.Go(func() {
+			_ = j.WhileLeader(ctx, func(ctx context.Context, token member.Number) {
+				if err := x.Enter(ctx, token); err != nil {
+					t.Error(err)
+				}
+				select {
+				case began <- leadership{ctx, token}:
+				case <-ctx.Done():
+				}
+				<-ctx.Done()
+			})
+		})
+	}
+	t.Cleanup(running.Wait)
+	t.Cleanup(stop)
+	return began
+}
+
+// next waits for a leadership that has not ended.
+func (l leading) next(t *testing.T) leadership {
+	t.Helper()
+	for end := time.After(patience); ; {
+		select {
+		case n := <-l:
+			if n.ctx.Err() == nil {
+				return n
+			}
+		case <-end:
+			t.Fatalf("nobody leads within %v", patience)
+		}
+	}
+}
+
+// ends waits for the end of the leadership.
+func (l leadership) ends(t *testing.T) {
+	t.Helper()
+	select {
+	case <-l.ctx.Done():
+	case <-time.After(patience):
+		t.Fatalf("the context does not end within %v", patience)
+	}
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package latchtest
+
+import (
+	"net"
+	"sync"
+	"testing"
+)
+
+// Relay is a network between a client and a server that can be cut.
+type Relay struct {
+	listener net.Listener
+
+	mu    sync.Mutex
+	open  chan struct{} // closed while nothing is cut
+	conns []net.Conn
+}
+
+// NewRelay passes on what connects to Address until the end of the test.
+func NewRelay(t *testing.T, server string) *Relay {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Relay{listener: l, open: make(chan struct{})}
+	close(r.open)
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return // closed
+			}
+			to, err := net.Dial("tcp", server)
+			if err != nil {
+				from.Close()
+				continue
+			}
+			r.mu.Lock()
+			r.conns = append(r.conns, from, to)
+			r.mu.Unlock()
+			running.Go(func() { r.pass(from, to) })
+			running.Go(func() { r.pass(to, from) })
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		r.Heal()
+		running.Wait()
+	})
+	return r
+}
+
+// Address is where a client finds the server.
+func (r *Relay) Address() string { return r.listener.Addr().String() }
+
+// Cut lets nothing pass, in silence, until Heal.
+func (r *Relay) Cut() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.open = make(chan struct{})
+}
+
+// Heal undoes Cut, and closes the connections of before.
+func (r *Relay) Heal() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.conns {
+		c.Close()
+	}
+	r.conns = nil
+	select {
+	case <-r.open:
+	default:
+		close(r.open)
+	}
+}
+
+func (r *Relay) pass(from, to net.Conn) {
+	defer from.Close()
+	defer to.Close()
+	for b := make([]byte, 32<<10); ; {
+		n, err := from.Read(b)
+		r.mu.Lock()
+		open := r.open
+		r.mu.Unlock()
+		<-open
+		if _, failed := to.Write(b[:n]); err != nil || failed != nil {
+			return // either end has closed
+		}
+	}
+}

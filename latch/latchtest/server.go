@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package latchtest
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience is how long a real server may take for anything.
+const patience = time.Minute
+
+// Server is a service of a Store that runs as a process of its own.
+type Server struct {
+	t       testing.TB
+	command func() *exec.Cmd
+	ready   func() error
+
+	cmd    *exec.Cmd
+	output bytes.Buffer // of all its runs; read it while none is
+}
+
+// StartServer starts what command says, and again where it was killed, and waits until
+// ready says so by nil. It is killed when the test ends.
+func StartServer(t testing.TB, command func() *exec.Cmd, ready func() error) *Server {
+	t.Helper()
+	s := &Server{t: t, command: command, ready: ready}
+	s.Start()
+	t.Cleanup(func() {
+		s.Kill()
+		if t.Failed() {
+			t.Logf("%q printed:\n%s", s.cmd.Args, s.output.String())
+		}
+	})
+	return s
+}
+
+// Start starts the server, and blocks until it is ready.
+func (s *Server) Start() {
+	s.t.Helper()
+	s.cmd = s.command()
+	s.cmd.SysProcAttr = attributes()
+	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	var err error
+	for end := time.Now().Add(patience); time.Now().Before(end); pause(s.t, 20*time.Millisecond) {
+		if err = s.ready(); err == nil {
+			return
+		}
+	}
+	s.Kill()
+	s.t.Fatalf("the server is not ready after %v: %v\n%s", patience, err, s.output.String())
+}
+
+// Kill ends it as a crash does, and blocks until it has ended.
+func (s *Server) Kill() {
+	s.signal(syscall.SIGKILL)
+	_ = s.cmd.Wait() // that it was killed, or was before
+}
+
+// Pause lets it stand still until Resume.
+func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+
+// Resume undoes Pause.
+func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
+
+// signal does nothing to one that has ended.
+func (s *Server) signal(sig syscall.Signal) { _ = s.cmd.Process.Signal(sig) }
+
+// FreeAddress is one of this host that nobody listens on. No system gives its port to a
+// client that asks for any, while the server does not run.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	const from, to = 10_000, 32_000
+	for range 100 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", from+rand.N(to-from)))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
+	}
+	t.Fatal("found no free port")
+	return ""
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package latchtest
+
+import "syscall"
+
+// attributes let a server end with the process of the test.
+func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

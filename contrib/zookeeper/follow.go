@@ -70,7 +70,8 @@ func (f *follower) look(ctx context.Context, ev zk.Event) ([]lease.Entry, error)
 	if err != nil || folder == "leases" {
 		return []lease.Entry{e}, err
 	}
-	// What was made together with the change comes first.
+	// What was made together with the change is shown with it. The node itself may be among
+	// that, where it was gone and is made anew: so that comes later.
 	children, err := ask(ctx, func() ([]string, error) {
 		children, _, err := f.conn.Children(path.Join(f.root, folder))
 		return children, err
@@ -78,8 +79,8 @@ func (f *follower) look(ctx context.Context, ev zk.Event) ([]lease.Entry, error)
 	if err != nil {
 		return nil, err
 	}
-	changed, err := f.compare(ctx, folder, children)
-	return append(changed, e), err
+	others, err := f.compare(ctx, folder, children)
+	return append([]lease.Entry{e}, others...), err
 }
 
 // list reads the entries of a folder that are new, and says which are gone.

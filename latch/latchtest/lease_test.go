@@ -361,19 +361,24 @@ func TestLeaseByHand(t *testing.T) {
 	})
 }
 
-// One whose news are stuck asks for them anew.
+// One whose news are stuck asks for them anew: soon where it does not hear of itself.
 func TestLeaseHearsNothing(t *testing.T) {
-	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
-		clients[1].set(func(c *client) { c.deaf = true })
-		set := latch.Op{Kind: latch.Set, Key: "k"}
-		if _, err := stores[0].Session().Commit(t.Context(), set); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(2 * leaseTimeout)
-		if r, err := stores[1].Records(t.Context(), "k"); len(r) != 1 || err != nil {
-			t.Errorf("got %+v, %v, want the record", r, err)
-		}
-	})
+	for within, fault := range map[time.Duration]func(*client){
+		2 * leaseTimeout:  func(c *client) { c.deaf = true },
+		11 * leaseTimeout: func(c *client) { c.hides = "records/" },
+	} {
+		inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
+			clients[1].set(fault)
+			set := latch.Op{Kind: latch.Set, Key: "k"}
+			if _, err := stores[0].Session().Commit(t.Context(), set); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(within)
+			if r, err := stores[1].Records(t.Context(), "k"); len(r) != 1 || err != nil {
+				t.Errorf("got %+v, %v after %v, want the record", r, err, within)
+			}
+		})
+	}
 }
 
 // What a member believes of others' leases is asserted by its commits.

@@ -43,7 +43,7 @@ type client struct {
 	// outcome, until deliver.
 	late bool
 	kept [][]leases.Change
-	// hides is what it does not hear of, deaf that it hears of nothing new until it
+	// hides is what it does not hear of, deaf that it hears of nothing new, until it
 	// follows anew.
 	hides string
 	deaf  bool
@@ -136,7 +136,7 @@ func (s *service) write(changes []leases.Change) (uint64, error) {
 }
 
 func (c *client) Follow(ctx context.Context, see func(bool, []leases.Entry)) error {
-	c.set(func(c *client) { c.deaf = false })
+	c.set(func(c *client) { c.deaf, c.hides = false, "" })
 	for {
 		c.service.mu.Lock()
 		changed := c.changed

@@ -34,6 +34,7 @@ func Suite(t *testing.T, in func(t *testing.T, test func(*testing.T, []latch.Sto
 		{"L13OpenedDisabled", openedDisabled},
 		{"L17IsLeader", isLeader},
 		{"L18AbdicateWithAnOldToken", oldToken},
+		{"L24ChangesAreSeen", changesAreSeen},
 		{"L30AllOrNothing", allOrNothing},
 	} {
 		t.Run(s.name, func(t *testing.T) { in(t, s.test) })
@@ -282,6 +283,33 @@ func oldToken(t *testing.T, stores []latch.Store) {
 	pause(t, 5*time.Second)
 	if now, ok := record(t, stores[1], "job"); !ok || now.Token != after.Token {
 		t.Errorf("got the record by %v, %v, want that of the successor by %v", now.Token, ok, after.Token)
+	}
+}
+
+func changesAreSeen(t *testing.T, stores []latch.Store) {
+	const key = "test/k"
+	var sessions []latch.Session
+	for _, s := range stores {
+		sessions = append(sessions, s.Session())
+	}
+	for i := range 30 { // one drops it, and the next one sets it at once
+		s := sessions[i%len(sessions)]
+		token, err := s.Commit(t.Context(), latch.Op{Kind: latch.Absent, Key: key},
+			latch.Op{Kind: latch.SetOwned, Key: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, store := range stores {
+			eventually(t, fmt.Sprintf("sight by member %d of the record by %v", n, token), func() bool {
+				r, err := store.Records(t.Context(), key)
+				return err == nil && len(r) == 1 && r[0].Token == token
+			})
+		}
+		_, err = s.Commit(t.Context(), latch.Op{Kind: latch.Held, Key: key, Token: token},
+			latch.Op{Kind: latch.Drop, Key: key})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

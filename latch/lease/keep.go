@@ -112,16 +112,19 @@ func (s *Store) firm(ctx context.Context) (lease, error) {
 	}
 }
 
-// follow keeps the table fresh.
+// follow keeps the table fresh. It looks at everything again from time to time, also when
+// nothing says that it missed anything.
 func (s *Store) follow() {
 	for s.life.Err() == nil {
-		ctx, stop := context.WithCancel(s.life)
+		ctx, stop := context.WithTimeout(s.life, 10*s.cfg.LeaseTimeout)
 		s.mu.Lock()
 		s.refollow = stop
 		s.mu.Unlock()
 		_ = s.backend.Follow(ctx, s.see) // and again, whatever it was
+		if ctx.Err() == nil {
+			_ = pause(s.life, retryInterval)
+		}
 		stop()
-		_ = pause(s.life, retryInterval)
 	}
 }
 

@@ -93,19 +93,7 @@ func locks(ctx context.Context, o Options, rec *recorder) error {
 // holder lets the node that leads a job die, or cuts it off, and waits until another one
 // leads that.
 func holder(ctx context.Context, o Options, rec *recorder) error {
-	err := each(o, func(n, rep int) error {
-		for _, how := range o.Signals {
-			r, err := holderOnce(ctx, o, n, how)
-			if err != nil {
-				r = row{}
-			}
-			r["n"], r["how"], r["rep"] = n, how, rep
-			if err := rec.result(r, err); err != nil {
-				return fmt.Errorf("%s: %w", how, err)
-			}
-		}
-		return nil
-	})
+	err := dying(o, rec, func(n int, how string) (row, error) { return holderOnce(ctx, o, n, how) })
 	if err != nil {
 		return err
 	}

@@ -30,24 +30,32 @@ var deaths = map[string]syscall.Signal{Kill: syscall.SIGKILL, Stop: syscall.SIGS
 // failover lets the leader of a fresh cluster die, and waits until all others
 // see the same other leader with authority.
 func failover(ctx context.Context, o Options, rec *recorder) error {
-	return dying(o, rec, func(n int, how syscall.Signal) (row, error) {
-		return failoverOnce(ctx, o, n, how)
+	err := dying(o, rec, func(n int, how string) (row, error) {
+		return failoverOnce(ctx, o, n, deaths[how])
 	})
+	if err != nil {
+		return err
+	}
+	return rec.table("ms", "n", "how")
 }
 
 // detection lets another member of a fresh cluster die, and waits until no other
 // sees it as active.
 func detection(ctx context.Context, o Options, rec *recorder) error {
-	return dying(o, rec, func(n int, how syscall.Signal) (row, error) {
-		return detectionOnce(ctx, o, n, how)
+	err := dying(o, rec, func(n int, how string) (row, error) {
+		return detectionOnce(ctx, o, n, deaths[how])
 	})
+	if err != nil {
+		return err
+	}
+	return rec.table("ms", "n", "how")
 }
 
 // dying measures each way to die.
-func dying(o Options, rec *recorder, once func(int, syscall.Signal) (row, error)) error {
-	err := each(o, func(n, rep int) error {
+func dying(o Options, rec *recorder, once func(n int, how string) (row, error)) error {
+	return each(o, func(n, rep int) error {
 		for _, how := range o.Signals {
-			r, err := once(n, deaths[how])
+			r, err := once(n, how)
 			if err != nil {
 				r = row{}
 			}
@@ -58,10 +66,6 @@ func dying(o Options, rec *recorder, once func(int, syscall.Signal) (row, error)
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return rec.table("ms", "n", "how")
 }
 
 func failoverOnce(ctx context.Context, o Options, n int, how syscall.Signal) (row, error) {

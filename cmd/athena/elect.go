@@ -64,7 +64,7 @@ func newElect() *cobra.Command {
 func (h *holding) listen(job string) error {
 	for leader, err := range h.client.JobLeader(h.signals, job) {
 		if err == nil {
-			err = h.print(contestLine{Type: admin.EventLeader, Leader: leader})
+			err = h.print(leaderLine(leader))
 		} else {
 			err = h.explained(err)
 		}
@@ -87,7 +87,7 @@ func (h *holding) elect(job string) error {
 	begun := false
 	err := h.client.Elect(ctx, job, func(leader *admin.Holder) {
 		begun = true
-		print(contestLine{Type: admin.EventLeader, Leader: leader})
+		print(leaderLine(leader))
 	}, func(ctx context.Context, t admin.RecordToken) error {
 		print(contestLine{Type: admin.EventHeld, Token: &t})
 		defer func() {
@@ -116,11 +116,16 @@ func (h *holding) elect(job string) error {
 
 // contestLine is one change.
 type contestLine struct {
-	Time   time.Time          `json:"time"`
-	Type   string             `json:"type"`
-	Leader *admin.Holder      `json:"leader,omitempty"` // none where nobody leads
-	Token  *admin.RecordToken `json:"token,omitempty"`  // of what is held
-	Error  string             `json:"error,omitempty"`
+	Time time.Time `json:"time"`
+	Type string    `json:"type"`
+	// JobLeader is nil where the line is not about who leads; a leader of null is nobody.
+	*admin.JobLeader
+	Token *admin.RecordToken `json:"token,omitempty"` // of what is held
+	Error string             `json:"error,omitempty"`
+}
+
+func leaderLine(leader *admin.Holder) contestLine {
+	return contestLine{Type: admin.EventLeader, JobLeader: &admin.JobLeader{Leader: leader}}
 }
 
 // print writes a line.
@@ -135,10 +140,10 @@ func (h *holding) print(l contestLine) error {
 	switch {
 	case l.Token != nil:
 		text = "token " + tokenText(*l.Token)
-	case l.Leader != nil:
+	case l.JobLeader != nil && l.Leader != nil:
 		text = fmt.Sprintf("%s, token %s", namedText(l.Leader.Name, l.Leader.Address),
 			tokenText(l.Leader.Token))
-	case l.Type == admin.EventLeader:
+	case l.JobLeader != nil:
 		text = "nobody"
 	}
 	_, err := io.WriteString(h.out, fmt.Sprintf("%s  %-6s  %s\n",

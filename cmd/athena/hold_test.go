@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"math"
 	"strings"
 	"testing"
@@ -104,6 +105,32 @@ func TestHoldRefused(t *testing.T) {
 		code, stdout, stderr := athena(append(args, "--admin", answering(t, pair(3), jobs))...)
 		if code != exitFailed || stdout != "" || !strings.Contains(stderr, "--admin-write") {
 			t.Errorf("%q: code %d, output %q, error %q", args, code, stdout, stderr)
+		}
+	}
+}
+
+// TestContestLines: a line of JSON about who leads has a leader, null for nobody, and no
+// other line has one.
+func TestContestLines(t *testing.T) {
+	leader := &admin.Holder{Name: "n1", Address: "h:1", Token: admin.RecordToken{Version: 4}}
+	for _, c := range []struct {
+		line        contestLine
+		json, table string
+	}{
+		{leaderLine(nil), `,"type":"leader","leader":null}`, "leader  nobody"},
+		{leaderLine(leader), `,"type":"leader","leader":{"name":"n1","address":"h:1",` +
+			`"token":{"version":4,"revision":0}}}`, "leader  n1 at h:1, token 4000000000000"},
+		{contestLine{Type: admin.EventHeld, Token: &leader.Token},
+			`,"type":"held","token":{"version":4,"revision":0}}`, "held    token 4000000000000"},
+		{contestLine{Type: admin.EventLost, Error: "why"},
+			`,"type":"lost","error":"why"}`, "lost    why"},
+	} {
+		for output, want := range map[string]string{"json": c.json, "table": c.table} {
+			var out bytes.Buffer
+			h := &holding{question: question{output: output}, out: &out}
+			if err := h.print(c.line); err != nil || !strings.HasSuffix(out.String(), want+"\n") {
+				t.Errorf("%s: %q, %v, want %q at the end", output, &out, err, want)
+			}
 		}
 	}
 }

@@ -121,11 +121,22 @@ func act[Body any](
 		defer cancel()
 		value, err := answer(ctx, body)
 		if err != nil {
-			writeRefusal(w, err)
+			writeRefusal(w, h.explained(err))
 			return
 		}
 		WriteJSON(w, http.StatusOK, value)
 	}
+}
+
+// explained says of an error for want of a leader why there is none, rather than that the
+// time is over.
+func (h *handler) explained(err error) error {
+	s := h.look()
+	if codeOf(err) != CodeNoQuorum || s.NoLeader == "" {
+		return err
+	}
+	text := strings.TrimSuffix(textOf(err), ": "+context.DeadlineExceeded.Error())
+	return &refusal{statusOf(err), CodeNoQuorum, because(text, s)}
 }
 
 // permit checks that a request may act, and reads its body.

@@ -251,3 +251,22 @@ func TestActsAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// TestActSaysWhyNobodyLeads where that is why nothing could be done.
+func TestActSaysWhyNobodyLeads(t *testing.T) {
+	node := leading(t)
+	node.NoLeader = "needs 2 of 3"
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{fmt.Errorf("%w: %w", cluster.ErrNoQuorum, context.DeadlineExceeded),
+			"no quorate leader: needs 2 of 3"},
+		{cluster.ErrBusy, strings.TrimPrefix(cluster.ErrBusy.Error(), "cluster: ")},
+	} {
+		w := post(admin.New(node, "", admin.WithWrite(&acting{err: c.err}, nil)), "/v1/transfer", "")
+		if got := value(t, w.Body.String()).(map[string]any)["error"]; got != c.want {
+			t.Errorf("%v: %q, want %q", c.err, got, c.want)
+		}
+	}
+}

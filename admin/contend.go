@@ -19,6 +19,9 @@ const (
 	MaxHolds = MaxConnections / 2
 	// minAliveInterval is the shortest time between signs of life of what is held.
 	minAliveInterval = 50 * time.Millisecond
+	// settleInterval is how long a change of who holds a latch waits before it is told to
+	// those that wait: meanwhile the next one takes it, perhaps for this very caller.
+	settleInterval = 100 * time.Millisecond
 )
 
 // The types of the events of who wants to hold something.
@@ -122,7 +125,7 @@ func (h *handler) jobEvents(w http.ResponseWriter, r *http.Request) {
 	h.streams.admit(w, func() {
 		c := &contender{eventWriter: beginEvents(w), h: h, key: key}
 		if r.Method != http.MethodHead {
-			c.leader(r.Context())
+			c.holder(r.Context())
 			c.tell(r.Context(), h.contests.store.Watch(r.Context(), key), nil)
 		}
 	})
@@ -155,13 +158,8 @@ func (h *handler) hold(
 		defer func() { <-slots }() // when nothing is held any more
 		over <- run(ctx, c.held)
 	}()
-	var looks <-chan struct{}
-	if once {
-		c.event("", EventWaiting, encoded(Waiting{c.look(ctx)}))
-	} else {
-		looks = h.contests.store.Watch(ctx, key)
-		c.leader(ctx)
-	}
+	looks := h.contests.store.Watch(ctx, key)
+	c.holder(ctx)
 	c.tell(ctx, looks, over)
 }
 
@@ -171,7 +169,7 @@ type contender struct {
 	h      *handler
 	key    string // of the record
 	once   bool   // it wants it no more when it was lost
-	said   []byte // who leads, as it was told last
+	said   []byte // who has the record, as it was told last
 	gained chan *grant
 }
 
@@ -194,7 +192,8 @@ func (c *contender) held(ctx context.Context, token member.Number) {
 
 // tell writes what happens until the caller is gone, or nothing more can.
 func (c *contender) tell(ctx context.Context, looks <-chan struct{}, over <-chan error) {
-	var now *grant // nil while nothing is held
+	var now *grant               // nil while nothing is held
+	var settled <-chan time.Time // nil while nothing has changed
 	defer func() { now.end() }()
 	tick := time.NewTimer(keepAliveInterval)
 	defer tick.Stop()
@@ -203,6 +202,7 @@ func (c *contender) tell(ctx context.Context, looks <-chan struct{}, over <-chan
 		tick.Reset(c.interval(now))
 		select {
 		case now = <-c.gained:
+			settled = nil
 			c.event("", EventHeld, encoded(Grant{RecordToken(now.token), c.trusted()}))
 		case <-now.over():
 			c.lost(context.Cause(now.ctx))
@@ -214,10 +214,19 @@ func (c *contender) tell(ctx context.Context, looks <-chan struct{}, over <-chan
 			c.lost(err)
 			return
 		case _, open := <-looks:
-			if !open {
+			switch {
+			case !open && c.once:
+				looks = nil // over says why
+			case !open:
 				return // with the node
+			case !c.once:
+				c.holder(ctx)
+			case now == nil && settled == nil:
+				settled = time.After(settleInterval)
 			}
-			c.leader(ctx)
+		case <-settled:
+			settled = nil
+			c.holder(ctx)
 		case <-tick.C:
 			if now == nil {
 				c.comment()
@@ -259,12 +268,15 @@ func (c *contender) lost(err error) {
 	c.event("", EventLost, encoded(errorBody{textOf(err), codeOf(err)}))
 }
 
-// leader tells who leads the job, where that is news.
-func (c *contender) leader(ctx context.Context) {
-	now := JobLeader{c.look(ctx)}
-	if text := encoded(now); !bytes.Equal(text, c.said) {
+// holder tells who holds the latch or leads the job, where that is news.
+func (c *contender) holder(ctx context.Context) {
+	kind, text := EventLeader, encoded(JobLeader{c.look(ctx)})
+	if c.once {
+		kind, text = EventWaiting, encoded(Waiting{c.look(ctx)})
+	}
+	if !bytes.Equal(text, c.said) {
 		c.said = text
-		c.event("", EventLeader, text)
+		c.event("", kind, text)
 	}
 }
 

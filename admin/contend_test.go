@@ -236,6 +236,10 @@ func TestLock(t *testing.T) {
 		same := a.lock(t.Context(), a.client(0, newNetwork()), "lock", "x y/z")
 		other := a.lock(t.Context(), a.client(0, newNetwork()), "lock", "other")
 		other.works()
+		if h := <-same.seen; h == nil || *h != *want {
+			t.Errorf("waiting at the node that holds it: %+v, want %+v", h, want)
+		}
+		<-other.seen
 		time.Sleep(time.Hour) // signs of life come all the time, and comments to who waits
 		second.waits()
 		same.waits()
@@ -268,6 +272,46 @@ func TestLock(t *testing.T) {
 		}
 		other.leave <- nil
 		<-other.over
+	})
+}
+
+// TestLockSaysWhoHoldsIt to who waits, at once and when another does, and to nobody that
+// it is its own.
+func TestLockSaysWhoHoldsIt(t *testing.T) {
+	inArena(t, func(t *testing.T, a *arena) {
+		first := a.lock(t.Context(), a.client(0, newNetwork()), "lock", "x")
+		<-first.seen
+		want := &Holder{"n0", trioAddress(0).String(), first.works()}
+		second := a.lock(t.Context(), a.client(1, newNetwork()), "lock", "x")
+		third := a.lock(t.Context(), a.client(2, newNetwork()), "lock", "x")
+		for _, at := range []*attempt{second, third} {
+			if diff := cmp.Diff(want, <-at.seen); diff != "" {
+				t.Errorf("at first: -want +got:\n%s", diff)
+			}
+		}
+		first.leave <- nil
+		<-first.over
+		time.Sleep(time.Minute)
+		holds, waits, i := second, third, 1
+		if len(holds.began) == 0 {
+			holds, waits, i = third, second, 2
+		}
+		want = &Holder{fmt.Sprint("n", i), trioAddress(i).String(), holds.works()}
+		if got := len(waits.seen); got != 1 {
+			t.Fatalf("told of %d changes, want one", got)
+		}
+		if diff := cmp.Diff(want, <-waits.seen); diff != "" {
+			t.Errorf("of another one: -want +got:\n%s", diff)
+		}
+		holds.leave <- nil
+		waits.works()
+		time.Sleep(time.Minute)
+		if len(first.seen)+len(holds.seen)+len(waits.seen) > 0 {
+			t.Error("told of what it holds itself, or after that")
+		}
+		waits.leave <- nil
+		<-holds.over
+		<-waits.over
 	})
 }
 

@@ -66,7 +66,8 @@ func (c *Client) JobLeader(ctx context.Context, job string) iter.Seq2[*Holder, e
 }
 
 // Lock runs fn while the node holds a latch of a job for this client, and blocks until it
-// could and fn has returned. seen is told once who has the latch meanwhile, nil for nobody.
+// could and fn has returned. seen is told who has the latch until then, nil for nobody, and
+// each change; it must not block.
 //
 // The context of fn ends with ctx, or when the latch is lost: as the node says, when the
 // connection to it ends, or when no sign of life has come for as long as the node

@@ -119,6 +119,10 @@ func TestLockWaits(t *testing.T) {
 	first := c.verb(1, "lock", "x", n.script(untilTerm)...)
 	n.want("begin")
 	second := c.verb(2, "lock", "x", n.script(`echo second $N`)...)
+	eventually(t, "who waits is told why", func() bool {
+		return strings.HasPrefix(second.stderr.String(),
+			"athena: waiting: n1 at "+c.addrs[0]+" holds it, token ")
+	})
 	c.verb(2, "lock", "lock/x", "--timeout", "300ms", "--", "true").ended(1,
 		"lock/x was not free within 300ms: n1 at "+c.addrs[0]+" holds it, token ")
 	other := c.verb(2, "lock", "y") // without a command
@@ -137,6 +141,26 @@ func TestLockWaits(t *testing.T) {
 	first.ended(7, "")
 	second.ended(0, "")
 	n.want("begin", "term", "second")
+}
+
+// TestLockWithoutALeader: who is interrupted, or cannot say who may lead, is told why
+// nobody leads.
+func TestLockWithoutALeader(t *testing.T) {
+	c, nodes := withWrite(t)
+	holds := c.verb(2, "lock", "x")
+	eventually(t, "it is held", func() bool { return holds.stdout.String() != "" })
+	nodes[1].signal(syscall.SIGKILL)
+	nodes[2].signal(syscall.SIGKILL)
+	eventually(t, "there is no leader", func() bool {
+		code, _, _ := run(t, "leader", "--admin", c.admin(1))
+		return code != 0
+	})
+	p := c.verb(1, "lock", "x", "--", "true")
+	eventually(t, "it waits", func() bool { return p.stderr.String() != "" })
+	p.signal(syscall.SIGINT)
+	const why = ": needs 2 of the 3 voters"
+	p.ended(1, "lock/x was not free yet: told to stop: no leader with authority"+why)
+	c.verb(1, "jobs", "disable", "job", "n2").ended(1, "no quorate leader"+why)
 }
 
 // TestLockOfANodeThatDies: the command learns within the lease that its lock may be

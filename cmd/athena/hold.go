@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -121,6 +120,7 @@ func newLock() *cobra.Command {
 		Short: "run a command while nobody else in the cluster holds the same lock",
 		Long: "lock waits until nobody holds a lock, holds it through the node that it asks, and runs\n" +
 			"a command. Without one it prints the token and holds the lock until it is interrupted.\n" +
+			"While it waits, standard error says who holds the lock, but not with -o json.\n" +
 			"NAME is a latch of the job lock; JOB/LATCH is that of another job, which programs get by\n" +
 			"Do of package latch.\n\n" +
 			fmt.Sprintf(commandHelp, "lock", "ATHENA_LOCK is JOB/LATCH.\n"+
@@ -165,7 +165,7 @@ func (h *holding) lock(job, name string, timeout time.Duration, errOut io.Writer
 	held := false
 	whole := job + "/" + name
 	err := h.client.Lock(ctx, job, name, func(by *admin.Holder) {
-		if f, ok := errOut.(*os.File); ok && by != nil && isTerminal(f) {
+		if by != nil && h.output != "json" {
 			fmt.Fprintf(errOut, "athena: waiting: %s\n", holds(*by))
 		}
 	}, func(ctx context.Context, t admin.RecordToken) error {
@@ -189,7 +189,7 @@ func (h *holding) lock(job, name string, timeout time.Duration, errOut io.Writer
 	case errors.Is(err, errLate):
 		return fmt.Errorf("%s was not free within %v: %s", whole, timeout, h.why(job, name))
 	case errors.Is(err, errStopped):
-		return fmt.Errorf("%s was not free yet: %w", whole, err)
+		return fmt.Errorf("%s was not free yet: %w: %s", whole, err, h.why(job, name))
 	case held:
 		return fmt.Errorf("%s was lost: %w", whole, err)
 	default:

@@ -25,7 +25,8 @@ var ownDefault = regexp.MustCompile(`\s*\(default (.*)\)$`)
 
 // rowOf is the line of docs/configuration.md for a flag.
 func rowOf(f *pflag.Flag) string {
-	use, value := meaning(f), "`"+f.DefValue+"`"
+	_, use := pflag.UnquoteUsage(f)
+	value := "`" + f.DefValue + "`"
 	if m := ownDefault.FindStringSubmatch(use); m != nil {
 		value, use = strings.ReplaceAll(m[1], "of --profile", "of `profile`"), use[:len(use)-len(m[0])]
 	} else if f.DefValue == "" || f.DefValue == "0" {

@@ -117,6 +117,12 @@ func TestEveryVerbExplainsItself(t *testing.T) {
 				t.Errorf("%s --help: line %d has %d columns: %s", path, i+1, len(line), line)
 			}
 		}
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if strings.Contains(f.Usage, "\n") {
+				t.Errorf("%s --%s: %q has a line end, which help has where the line is full",
+					path, f.Name, f.Usage)
+			}
+		})
 		if isTopic {
 			return
 		}
@@ -133,6 +139,23 @@ func TestEveryVerbExplainsItself(t *testing.T) {
 	})
 	if verbs < len(contract) {
 		t.Errorf("%d verbs, want %d at least", verbs, len(contract))
+	}
+}
+
+// TestReflowed breaks running text where a line is full, and nothing that is indented.
+func TestReflowed(t *testing.T) {
+	full := strings.Repeat("x", helpColumns-3)
+	for _, c := range [][2]string{
+		{"", ""},
+		{"a\nb c\n\nd", "a b c\n\nd"},
+		{full + "\nyz\nand", full + " yz\nand"},
+		{full + "\nxyz", full + "\nxyz"},
+		{full + full, full + full},
+		{"list:\n  a\n  b\n\nc\nd", "list:\n  a\n  b\n\nc d"},
+	} {
+		if got := reflowed(c[0]); got != c[1] {
+			t.Errorf("%q: %q, want %q", c[0], got, c[1])
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ func newElect() *cobra.Command {
 	var listen bool
 	cmd := &cobra.Command{
 		Use:   "elect NAME [-- COMMAND ARGUMENT...]",
-		Short: "lead a job whenever nobody else does, and run a command while leading",
+		Short: "lead a job whenever nobody else does, and run a command meanwhile",
 		Long: "elect contends for the leadership of the job NAME through the node that it asks, until\n" +
 			"it is interrupted, and prints each change: who leads, that it leads itself (held), and why\n" +
 			"it leads no more (lost). With --listen it only looks.\n\n" +

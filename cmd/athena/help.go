@@ -115,13 +115,46 @@ var notes = map[string]verbNotes{
 	},
 }
 
-// helpColumns is how wide help is.
-const helpColumns = 100
+// helpColumns is how wide help is: as the least terminal.
+const helpColumns = 80
+
+// reflowed breaks running text into lines anew: in the code its lines are as long as they
+// may be there, and some are put together. Paragraphs with indented lines stay.
+func reflowed(text string) string {
+	paragraphs := strings.Split(text, "\n\n")
+	for i, p := range paragraphs {
+		if !strings.Contains("\n"+p, "\n ") {
+			paragraphs[i] = wrapped(p, 0)
+		}
+	}
+	return strings.Join(paragraphs, "\n\n")
+}
+
+// wrapped breaks a text into lines that begin in a column; before the first one something
+// stands there.
+func wrapped(text string, indent int) string {
+	var b strings.Builder
+	column := indent
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case b.Len() == 0:
+		case column+1+len(word) > helpColumns:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			column = indent
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += len(word)
+	}
+	return b.String()
+}
 
 // help prints what a verb or a topic is about.
 func help(cmd *cobra.Command, _ []string) {
 	w := cmd.OutOrStdout()
-	fmt.Fprintf(w, "%s\n", cmp.Or(cmd.Long, cmd.Short))
+	fmt.Fprintf(w, "%s\n", reflowed(cmp.Or(cmd.Long, cmd.Short)))
 	if !cmd.Runnable() && !cmd.HasSubCommands() {
 		return // a topic
 	}
@@ -136,13 +169,14 @@ func help(cmd *cobra.Command, _ []string) {
 		cmp.Or(n.done, "done"), cmp.Or(n.failed, "failed"),
 		cmp.Or(n.wrong, "asked wrongly, and nothing was begun"),
 	} {
-		fmt.Fprintf(w, "  %d  %s\n", code, text)
+		fmt.Fprintf(w, "  %d  %s\n", code, wrapped(text, 5))
 	}
 	if text := environmentOf(cmd); text != "" {
-		fmt.Fprintf(w, "\nEnvironment:\n  %s\n", text)
+		fmt.Fprintf(w, "\nEnvironment:\n  %s\n", wrapped(text, 2))
 	}
 	if n.see != "" {
-		fmt.Fprintf(w, "\nSee also:\n  athena %s\n", strings.ReplaceAll(n.see, ", ", ", athena "))
+		see := "athena " + strings.ReplaceAll(n.see, ", ", ", athena ")
+		fmt.Fprintf(w, "\nSee also:\n  %s\n", wrapped(see, 2))
 	}
 }
 
@@ -151,9 +185,9 @@ func environmentOf(cmd *cobra.Command) string {
 	flags := cmd.Flags()
 	switch {
 	case flags.Lookup(configFlag) != nil:
-		return "Every flag that has a line in athena help environment can be given as a variable, as\n" +
-			"  --data-dir by ATHENA_DATA_DIR. Flags win, and an empty variable is as none. Without\n" +
-			"  --data-dir and --memory, XDG_STATE_HOME or HOME says where the state directory is."
+		return "Every flag that has a line in athena help environment can be given as a variable, as " +
+			"--data-dir by ATHENA_DATA_DIR. Flags win, and an empty variable is as none. Without " +
+			"--data-dir and --memory, XDG_STATE_HOME or HOME says where the state directory is."
 	case flags.Lookup("admin") != nil:
 		return "ATHENA_ADMIN stands for --admin" + tokenOf(flags) + "; the flag wins."
 	case cmd.Name() == "recover":
@@ -222,25 +256,10 @@ func variableTable() string {
 	var b strings.Builder
 	flags := settingFlags()
 	for _, name := range settable(flags) {
-		fmt.Fprintf(&b, "  %-27s", variableOf(name))
-		column := 29
-		for word := range strings.FieldsSeq(meaning(flags.Lookup(name))) {
-			if column+1+len(word) > helpColumns {
-				fmt.Fprintf(&b, "\n%29s", "")
-				column = 29
-			}
-			fmt.Fprintf(&b, " %s", word)
-			column += 1 + len(word)
-		}
-		b.WriteByte('\n')
+		_, use := pflag.UnquoteUsage(flags.Lookup(name))
+		fmt.Fprintf(&b, "  %-27s %s\n", variableOf(name), wrapped(use, 30))
 	}
 	return b.String()
-}
-
-// meaning is what a flag is for, in one line.
-func meaning(f *pflag.Flag) string {
-	_, use := pflag.UnquoteUsage(f)
-	return strings.ReplaceAll(use, "\n", " ")
 }
 
 // newCompletion is the verb of cobra's scripts. Cobra's own one takes any shell, and

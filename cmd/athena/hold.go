@@ -127,7 +127,7 @@ func newLock() *cobra.Command {
 				"athena ends with the exit code of the command, 128 and its number for a signal.") +
 			needsWrite,
 		Example: "  athena lock backup -- /usr/local/bin/backup.sh\n" +
-			"  athena lock billing/schema --timeout 1m -- sh -c 'migrate --token \"$ATHENA_TOKEN\"'",
+			"  athena lock billing/schema -- sh -c 'migrate --token \"$ATHENA_TOKEN\"'",
 		Args: oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if timeout < 0 {

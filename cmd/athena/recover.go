@@ -21,20 +21,20 @@ func newRecover() *cobra.Command {
 	var dir, confirm string
 	cmd := &cobra.Command{
 		Use:   "recover --data-dir DIR [--confirm CLUSTER]",
-		Short: "DANGEROUS: let a node forget a cluster that can never elect a leader again",
+		Short: "DANGEROUS: let a node forget a cluster that can never elect again",
 		Long: "recover is for the day on which so many data directories were lost for good that fewer\n" +
 			"than a majority are left. The nodes that have theirs then say \"too many members lost\n" +
 			"their stores to elect a leader\" (athena status, and their log), and wait for the lost\n" +
 			"directories for ever. Bring those back where you can: that loses nothing.\n\n" +
 			"Else stop all nodes, run recover with the directory of EACH node that still has one,\n" +
 			"and start all nodes, without --join-only. They make a new cluster:\n\n" +
-			"  - Fencing tokens begin at 1 again. What you protect with them refuses the new leaders\n" +
-			"    until its greatest token is reset.\n" +
-			"  - A directory that was left out keeps its node out, until the new cluster has had more\n" +
-			"    leaders than it knows of, and keeps the others from making one, where that node is\n" +
-			"    a seed.\n" +
-			"  - Where a majority runs after all, with disks that were only out of reach, there are\n" +
-			"    two clusters then, with a leader each.\n\n" +
+			"  - Fencing tokens begin at 1 again. What you protect with them refuses the\n" +
+			"    new leaders until its greatest token is reset.\n" +
+			"  - A directory that was left out keeps its node out, until the new cluster has\n" +
+			"    had more leaders than it knows of, and keeps the others from making one,\n" +
+			"    where that node is a seed.\n" +
+			"  - Where a majority runs after all, with disks that were only out of reach,\n" +
+			"    there are two clusters then, with a leader each.\n\n" +
 			"Without --confirm it only shows what would be forgotten, and ends with 1. With it the\n" +
 			"state is kept in the same directory under another name. The node must not run.",
 		Example: "  athena recover --data-dir /var/lib/athena\n" +

@@ -37,7 +37,8 @@ func newSecret() *cobra.Command {
 			"FILE with mode 0600. A file that is there already is left as it is. Without FILE the secret\n"+
 			"goes to standard output.", newSecretBytes),
 		Example: "  athena secret new /etc/athena/secret\n" +
-			"  athena secret new | kubectl create secret generic athena --from-file=secret=/dev/stdin",
+			"  athena secret new | kubectl create secret generic athena \\\n" +
+			"      --from-file=secret=/dev/stdin",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return fmt.Errorf("unexpected argument %q: one FILE at most", args[1])

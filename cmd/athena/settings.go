@@ -72,7 +72,7 @@ func (s *settings) define(f *pflag.FlagSet) {
 	f.Var(seedList{&c.Seeds}, "seeds",
 		"`host:port,...` of each entry point, the same list on every node")
 	f.BoolVar(&c.TrustRefusal, "trust-refusal", false,
-		"elect at once when the host of a leader refuses its port;\n"+
+		"elect at once when the host of a leader refuses its port; "+
 			"only where no proxy, NAT or firewall refuses ports in its place")
 	f.BoolVar(&c.JoinOnly, "join-only", false,
 		"never found a cluster: for a seed that lost its disk, where nobody leads, until it has joined")
@@ -84,7 +84,7 @@ func (s *settings) define(f *pflag.FlagSet) {
 	f.StringVar(&s.otherSecretFile, "other-secret-file", "",
 		"file with a secret that is accepted too, to change the secret node by node")
 	f.StringVar(&c.TLSCA, "tls-ca", "",
-		"file with the authorities that nodes have certificates from,\n"+
+		"file with the authorities that nodes have certificates from, "+
 			"in PEM as the next two; the three stand in the place of a secret")
 	f.StringVar(&c.TLSCert, "tls-cert", "",
 		"file with the certificate of this node, which names the host of --advertise")
@@ -98,13 +98,13 @@ func (s *settings) define(f *pflag.FlagSet) {
 		f.DurationVar(t.value, t.flag, 0, t.use+" (default of --profile)")
 	}
 	f.StringVar(&s.admin, "admin", adminOff, "admin API: host:port, unix:PATH or off; what is not of "+
-		"this machine\nalone needs --admin-token-file")
+		"this machine alone needs --admin-token-file")
 	f.BoolVar(&s.adminWrite, "admin-write", false,
 		"let the admin API act too: send, transfer, drain, leave, locks and jobs")
 	f.StringVar(&s.adminTokenFile, "admin-token-file", "",
 		"file with the token that the admin API wants, mode 0600, at least 16 characters")
 	f.StringVar(&s.flightRecorder, "flight-recorder", "",
-		"`folder` for a trace of the seconds before this node loses its leadership (go tool trace);\n"+
+		"`folder` for a trace of the seconds before this node loses its leadership (go tool trace); "+
 			"nothing is recorded without one")
 	f.StringVar(&s.logFormat, "log-format", "console", "json or console")
 	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")

@@ -82,7 +82,7 @@ func newSim() *cobra.Command {
 		"end once the runs took so much time, on all cores together (default no end)")
 	f.StringVar(&s.replay, "replay", "", "do the run again that this file has, and nothing else")
 	f.StringVar(&s.shrink, "shrink", "",
-		"make the first run that fails smaller, and write it to this file for --replay;\n"+
+		"make the first run that fails smaller, and write it to this file for --replay; "+
 			"what the file had is replaced, and kept where all runs are clean")
 	f.BoolVar(&s.history, "history", false,
 		"print everything that happens; for one run: --seed, or --replay")

@@ -65,6 +65,12 @@ func measured(t *testing.T, name string, results int, small func(*Options)) ([]r
 	if rows[0]["measurement"] != name || rows[0]["interval"] != o.Config.HeartbeatInterval.String() {
 		t.Errorf("about the machine: %v, want %s at %v", rows[0], name, o.Config.HeartbeatInterval)
 	}
+	for _, c := range columns[name] {
+		has := func(r row) bool { return r[c.Name] != nil }
+		if !slices.ContainsFunc(rows[1:], has) || c.Means == "" {
+			t.Errorf("%s: no row of %v has the column %+v", name, rows[1:], c)
+		}
+	}
 	if left, err := os.ReadDir(o.Dir); err != nil || len(left) > 0 {
 		t.Errorf("after the measurement: %v, %v, want no stores", left, err)
 	}
@@ -95,7 +101,9 @@ func positive(t *testing.T, r row, columns ...string) {
 func TestFormation(t *testing.T) {
 	rows, out := measured(t, "formation", 1, func(o *Options) { o.Sizes = []int{3} })
 	positive(t, rows[0], "ms")
-	if rows[0]["n"] != 3.0 || !strings.Contains(out, "median") {
+	want := "\nms: from the start of the processes until each sees all active under a leader\n" +
+		"n  count  min "
+	if rows[0]["n"] != 3.0 || !strings.Contains(out, want) {
 		t.Errorf("got %v and\n%s\nwant n 3 and a table", rows, out)
 	}
 }

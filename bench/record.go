@@ -32,6 +32,7 @@ type recorder struct {
 	file *os.File
 	also io.Writer // gets the rows too
 	out  io.Writer // for the tables
+	cols []Column
 	rows []row
 }
 
@@ -43,7 +44,7 @@ func newRecorder(name string, o Options, out io.Writer) (*recorder, error) {
 	if err != nil {
 		return nil, err
 	}
-	rec := &recorder{file: file, also: io.Discard, out: out}
+	rec := &recorder{file: file, also: io.Discard, out: out, cols: columns[name]}
 	if o.JSON {
 		rec.also, rec.out, out = out, io.Discard, io.Discard
 	}
@@ -106,8 +107,8 @@ func (rec *recorder) write(r row) error {
 
 func (rec *recorder) close() error { return rec.file.Close() }
 
-// table prints a column, over the rows that have it and share their keys, in the
-// order in which they came.
+// table prints what a column means, and what it has over the rows that share their keys,
+// in the order in which they came.
 func (rec *recorder) table(column string, keys ...string) error {
 	var order []string
 	values := map[string][]float64{}
@@ -126,8 +127,10 @@ func (rec *recorder) table(column string, keys ...string) error {
 		}
 		values[group] = append(values[group], value)
 	}
+	i := slices.IndexFunc(rec.cols, func(c Column) bool { return c.Name == column })
+	fmt.Fprintf(rec.out, "\n%s: %s\n", column, rec.cols[i].Means)
 	w := tabwriter.NewWriter(rec.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "\n%s\tcount\tmin\tmedian\tp99\tmax\t%s\n", strings.Join(keys, "\t"), column)
+	fmt.Fprintf(w, "%s\tcount\tmin\tmedian\tp99\tmax\n", strings.Join(keys, "\t"))
 	for _, group := range order {
 		v := values[group]
 		slices.Sort(v)

@@ -32,8 +32,8 @@ func newBench() *cobra.Command {
 		Use:   "bench",
 		Short: "measure clusters of real processes on this machine (on Linux)",
 		Long: "bench runs nodes, each a process of its own, on loopback addresses, and measures them.\n" +
-			"It prints tables, in milliseconds unless they say another unit, and writes each single\n" +
-			"result to a file of JSON lines, of which the first describes the machine.",
+			"It prints tables, and writes each single result to a file of JSON lines, of which the\n" +
+			"first describes the machine. The help of each measurement says what its columns mean.",
 		Example: "  athena bench failover --size 3,5 --reps 20\n  athena bench idle -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var names []string
@@ -59,10 +59,9 @@ func newMeasurement(m bench.Measurement) *cobra.Command {
 	o := m.Defaults
 	var output string
 	cmd := &cobra.Command{
-		Use:   m.Name,
-		Short: m.About,
-		Long: m.Name + " measures " + m.About + ".\nIts tables are in milliseconds unless they say " +
-			"another unit.",
+		Use:     m.Name,
+		Short:   m.About,
+		Long:    m.Name + ": " + m.About + ".\n\n" + columnHelp(m),
 		Example: "  athena bench " + m.Name + " --size 3 --reps 2",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -109,6 +108,17 @@ func newMeasurement(m bench.Measurement) *cobra.Command {
 	f.BoolVar(&o.Config.TrustRefusal, "trust-refusal", o.Config.TrustRefusal,
 		"take a leader for lost once its host refuses the port")
 	return cmd
+}
+
+// columnHelp says what the tables of a measurement are.
+func columnHelp(m bench.Measurement) string {
+	var b strings.Builder
+	b.WriteString("Its tables have a row for each case, of which count says how many results there " +
+		"are. The columns before count say which case it is; of the others each has a table:\n")
+	for _, c := range m.Columns() {
+		fmt.Fprintf(&b, "\n  %-17s %s", c.Name, wrapped(c.Means, 20))
+	}
+	return b.String()
 }
 
 // checkBench says what is wrong with settings in the words of the flags.

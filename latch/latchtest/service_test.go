@@ -40,9 +40,9 @@ type client struct {
 	// delay is how long an answer to a write takes.
 	delay time.Duration
 	// late keeps writes that come to others than renewals, for an answer of unknown
-	// outcome, until deliver.
-	late bool
-	kept [][]leases.Change
+	// outcome, until deliver. Where silent, that comes when the asker has given up.
+	late, silent bool
+	kept         [][]leases.Change
 	// hides is what it does not hear of, deaf that it hears of nothing new, until it
 	// follows anew.
 	hides string
@@ -98,7 +98,11 @@ func (c *client) Write(ctx context.Context, changes ...leases.Change) (uint64, e
 		}
 	})
 	if late && len(changes) > 1 {
-		c.set(func(c *client) { c.kept = append(c.kept, changes) })
+		var silent bool
+		c.set(func(c *client) { c.kept, silent = append(c.kept, changes), c.silent })
+		if silent {
+			<-ctx.Done()
+		}
 		return 0, cluster.ErrUnknownOutcome
 	}
 	revision, err := c.write(changes)

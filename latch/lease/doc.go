@@ -33,7 +33,12 @@
 //
 // Each write of a Store has the condition that its lease is as last written. After a
 // write of unknown outcome it renews the lease before it writes anything else, so that
-// what is still under way cannot be taken any more.
+// what is still under way cannot be taken any more. Where the write that makes the lease
+// is of unknown outcome, another lease is made: that write may come when the lease has
+// ended, and would make it anew.
+//
+// A write may be answered when what it set is revoked and gone. So a Store minds what the
+// service has shown of a record since it asked for that.
 //
 // The clock is Go's monotonic one. On most systems it stands still while the machine is
 // suspended: then the token alone tells.

@@ -4,7 +4,6 @@ package lease
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -45,7 +44,8 @@ func (s *Store) keep() {
 }
 
 // renew writes the lease anew, or a first time. Its own time limit leaves some for others
-// before the trust ends.
+// before the trust ends. A conflict says that the lease is gone or was written after all:
+// then it tries once more.
 func (s *Store) renew(ctx context.Context) error {
 	select {
 	case s.renewing <- struct{}{}:
@@ -57,17 +57,21 @@ func (s *Store) renew(ctx context.Context) error {
 	}
 	ctx, stop := context.WithTimeout(ctx, s.cfg.LeaseTimeout/3)
 	defer stop()
+	defer context.AfterFunc(s.life, stop)()
 	value := encode(claim{Member: s.cfg.Member, Timeout: s.cfg.LeaseTimeout})
-	for {
+	for range 2 {
 		l := s.current()
 		sent := time.Now()
 		revision, err := s.backend.Write(ctx,
 			Change{Kind: Put, Name: leases + l.id, Revision: l.revision, Value: value})
-		if err == nil {
+		switch {
+		case err == nil:
 			s.renewed(l.id, revision, sent)
 			return nil
-		}
-		if !errors.Is(err, cluster.ErrConflict) {
+		case l.revision == 0 && errors.Is(err, cluster.ErrUnknownOutcome):
+			s.lose(l.id) // or it might be made once more when it has ended
+			return err
+		case !errors.Is(err, cluster.ErrConflict):
 			return err
 		}
 		entries, err := s.backend.Read(ctx, leases+l.id)
@@ -76,6 +80,7 @@ func (s *Store) renew(ctx context.Context) error {
 		}
 		s.learn(l.id, entries)
 	}
+	return fmt.Errorf("%w: the lease cannot be written", cluster.ErrNoQuorum)
 }
 
 func (s *Store) current() lease {
@@ -97,7 +102,7 @@ func (s *Store) learn(id string, read []Entry) {
 			return
 		}
 	}
-	s.lose(id, rand.Text())
+	s.lose(id)
 }
 
 // firm returns the lease when a write under it comes after all those before.
@@ -150,7 +155,7 @@ func (s *Store) see(all bool, entries []Entry) {
 	s.seen = make(chan struct{})
 	s.mu.Unlock()
 	if had && !has {
-		s.lose(id, rand.Text())
+		s.lose(id)
 	}
 }
 

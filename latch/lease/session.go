@@ -76,6 +76,8 @@ func (s session) commit(ctx context.Context, keys []string, ops []latch.Op) (uin
 			return revision, nil
 		case !errors.Is(err, cluster.ErrConflict) && !errors.Is(err, cluster.ErrNoQuorum):
 			return 0, err
+		case !believed: // not by what was seen too late
+			_ = pause(ctx, retryInterval)
 		}
 	}
 }
@@ -93,7 +95,7 @@ func (s session) write(
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if errors.Is(err, cluster.ErrUnknownOutcome) && s.lease.id == l.id {
-		s.lease.unsure = l.revision
+		s.lease.unsure = max(s.lease.unsure, l.revision)
 	}
 	for key, o := range asked {
 		switch {

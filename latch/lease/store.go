@@ -59,10 +59,12 @@ type Store struct {
 type lease struct {
 	id       string
 	revision uint64 // as last written, as far as is known; 0: not yet
-	// unsure is the revision that a write of unknown outcome wanted.
+	// unsure is the greatest revision that a write of unknown outcome wanted.
 	unsure uint64
 	until  time.Time // when the trust in it ends
 }
+
+func newLease() lease { return lease{id: rand.Text()} }
 
 // isFirm reports whether the lease is trusted, and a write under it comes after all those
 // before.
@@ -83,7 +85,7 @@ func Open(ctx context.Context, b Backend, cfg Config) (*Store, error) {
 	}
 	s := &Store{
 		backend: b, cfg: cfg, renewing: make(chan struct{}, 1), untidy: make(chan struct{}, 1),
-		table: newTable(), seen: make(chan struct{}), lease: lease{id: rand.Text()},
+		table: newTable(), seen: make(chan struct{}), lease: newLease(),
 	}
 	s.trust = newTrust()
 	s.life, s.end = context.WithCancelCause(context.Background())

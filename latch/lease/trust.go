@@ -24,7 +24,9 @@ type trust struct {
 type own struct {
 	token   uint64 // 0 until it is known
 	session uint64
-	seen    bool // in the table, with this token
+	// shown is the greatest revision under the key that the table has shown since the
+	// record was asked for, also before the token was known.
+	shown uint64
 }
 
 // tenure is one run of a function of Hold.
@@ -58,12 +60,12 @@ func (t *trust) endAll(why error) {
 // judge ends the trust in a record that the table shows as revoked, replaced or gone. It
 // may show yet what was before the record. The caller holds mu.
 func (s *Store) judge(key string) {
-	o, seen := s.trust.own[key], s.table.records[key]
-	switch {
-	case o == nil || o.token == 0:
-	case seen.revision == o.token:
-		o.seen = true
-	case seen.revision > o.token, seen.revision == 0 && o.seen:
+	o, now := s.trust.own[key], s.table.records[key].revision
+	if o == nil {
+		return
+	}
+	o.shown = max(o.shown, now)
+	if o.token != 0 && o.shown >= o.token && now != o.token {
 		s.trust.release(key, latch.Lost(key, s.cfg.Member, s.table.within(latch.KeyPrefix)))
 	}
 }
@@ -119,13 +121,13 @@ func (s *Store) lapse() {
 }
 
 // lose begins another lease where that of the id is gone, and all its records with it.
-func (s *Store) lose(id, next string) {
+func (s *Store) lose(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lease.id != id {
 		return
 	}
-	s.lease = lease{id: next}
+	s.lease = newLease()
 	s.trust.endAll(cluster.ErrLeaseEnded)
 	clear(s.trust.own)
 }

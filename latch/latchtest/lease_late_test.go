@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package latchtest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/latch"
+	leases "github.com/athena-go/athena/latch/lease"
+)
+
+// What is answered late may be over: another one has revoked the record, its owner has
+// deleted it, and the other has set it.
+func TestLeaseIsRevokedBeforeItIsAnswered(t *testing.T) {
+	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
+		a, b := stores[0].Session(), stores[1].Session()
+		set := latch.Op{Kind: latch.SetOwned, Key: "k"}
+		clients[0].set(func(c *client) { c.delay = leaseTimeout / 4 })
+		var all sync.WaitGroup
+		all.Go(func() {
+			token, err := a.Commit(t.Context(), set)
+			if err != nil {
+				t.Error(err)
+			}
+			_ = a.Hold(t.Context(), "k", token, func(context.Context) error {
+				t.Error("it is held, and so it is by another one")
+				return nil
+			})
+		})
+		synctest.Wait()
+		if _, err := b.Commit(t.Context(), latch.Op{Kind: latch.Drop, Key: "k"}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		clients[0].set(func(c *client) { c.deaf = true })
+		token, err := b.Commit(t.Context(), latch.Op{Kind: latch.Absent, Key: "k"}, set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = b.Hold(t.Context(), "k", token, func(ctx context.Context) error {
+			all.Wait()
+			return ctx.Err()
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Two commits are under way, before and after a renewal. That the first one is given up
+// last makes nothing of the second known.
+func TestLeaseTwoUnknownOutcomes(t *testing.T) {
+	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
+		s, c := stores[0].Session(), clients[0]
+		give := func(key string) (giveUp func()) {
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				_, err := s.Commit(ctx, latch.Op{Kind: latch.SetOwned, Key: key})
+				if !errors.Is(err, cluster.ErrUnknownOutcome) {
+					t.Errorf("Commit of %q: got %v, want ErrUnknownOutcome", key, err)
+				}
+			}()
+			synctest.Wait()
+			return func() { stop(); <-done }
+		}
+		c.set(func(c *client) { c.late, c.silent = true, true })
+		first := give("first")
+		time.Sleep(leaseTimeout / 4) // it is renewed
+		second := give("second")
+		second()
+		first()
+		c.set(func(c *client) { c.late, c.silent = false, false })
+		if _, err := s.Commit(t.Context(), latch.Op{Kind: latch.Absent, Key: "second"}); err != nil {
+			t.Fatal(err)
+		}
+		c.deliver()
+		synctest.Wait()
+		if r, err := stores[0].Records(t.Context(), ""); len(r) != 0 || err != nil {
+			t.Errorf("got %+v, %v: a commit of before was taken", r, err)
+		}
+	})
+}
+
+// stray is a client whose first write is lost on the way, and which can be kept from
+// asking while it hears nothing new.
+type stray struct {
+	*client
+	first []leases.Change
+	away  bool
+}
+
+func (s *stray) Write(ctx context.Context, changes ...leases.Change) (uint64, error) {
+	var err error
+	s.set(func(*client) {
+		switch {
+		case s.first == nil:
+			s.first, err = changes, cluster.ErrUnknownOutcome
+		case s.away:
+			err = cluster.ErrNoQuorum
+		}
+	})
+	if err != nil {
+		return 0, err
+	}
+	return s.client.Write(ctx, changes...)
+}
+
+// The request that makes a lease comes when the lease has ended. It makes no other one
+// under which the records of before would be trusted.
+func TestLeaseIsMadeLate(t *testing.T) {
+	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
+		c := &stray{client: &client{service: clients[0].service}}
+		cfg := leases.Config{Member: "stray", LeaseTimeout: leaseTimeout}
+		s, err := leases.Open(t.Context(), c, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close(t.Context())
+		set := latch.Op{Kind: latch.SetOwned, Key: "k"}
+		a, b := s.Session(), stores[0].Session()
+		old, err := a.Commit(t.Context(), set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.set(func(fake *client) { fake.deaf, c.away = true, true })
+		time.Sleep(2 * leaseTimeout)
+		if _, err := c.service.write(c.first); err != nil {
+			t.Log(err)
+		}
+		token, err := b.Commit(t.Context(), latch.Op{Kind: latch.Absent, Key: "k"}, set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = b.Hold(t.Context(), "k", token, func(context.Context) error {
+			c.set(func(*client) { c.away = false })
+			return a.Hold(t.Context(), "k", old, func(context.Context) error {
+				t.Error("two hold it")
+				return nil
+			})
+		})
+		if !errors.Is(err, cluster.ErrNotHeld) {
+			t.Errorf("Hold: got %v, want ErrNotHeld", err)
+		}
+	})
+}
+
+// Close waits for nothing that its context does not allow.
+func TestLeaseClosedWhileItIsRenewed(t *testing.T) {
+	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
+		s := stores[0].Session()
+		token, err := s.Commit(t.Context(), latch.Op{Kind: latch.SetOwned, Key: "k"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		clients[0].set(func(c *client) { c.cut = true })
+		time.Sleep(leaseTimeout)
+		clients[0].set(func(c *client) { c.cut, c.delay = false, time.Hour })
+		go func() { _ = s.Hold(t.Context(), "k", token, nil) }()
+		synctest.Wait()
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		at := time.Now()
+		if err := stores[0].Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Close: got %v, want the end of its context", err)
+		}
+		if took := time.Since(at); took > time.Second {
+			t.Errorf("Close took %v, want a second", took)
+		}
+	})
+}
+
+// refusing is a service that takes no more writes to what begins with its name.
+type refusing struct {
+	*client
+	name   string
+	writes int
+}
+
+func (r *refusing) Write(ctx context.Context, changes ...leases.Change) (uint64, error) {
+	var err error
+	r.set(func(*client) {
+		refused := slices.ContainsFunc(changes, func(c leases.Change) bool {
+			return r.name != "" && strings.HasPrefix(c.Name, r.name)
+		})
+		if !refused {
+			return
+		}
+		if r.writes++; r.writes > 1000 { // so that a test ends
+			err = errors.New("latchtest: asked too often")
+			return
+		}
+		err = cluster.ErrConflict
+	})
+	if err != nil {
+		return 0, err
+	}
+	return r.client.Write(ctx, changes...)
+}
+
+// A conflict that does not pass, as where somebody has deleted what entries are under, is
+// not asked about without a pause.
+func TestLeaseConflictsForEver(t *testing.T) {
+	for _, name := range []string{"records/", "leases/"} {
+		inService(t, 1, func(t *testing.T, clients []*client, _ []*leases.Store) {
+			c := &refusing{client: clients[0]}
+			cfg := leases.Config{Member: "refused", LeaseTimeout: leaseTimeout}
+			s, err := leases.Open(t.Context(), c, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithTimeout(t.Context(), 2*leaseTimeout)
+			defer stop()
+			c.set(func(*client) { c.name = name })
+			_, err = s.Session().Commit(ctx, latch.Op{Kind: latch.Set, Key: "k"})
+			if !errors.Is(err, cluster.ErrNoQuorum) {
+				t.Errorf("Commit: got %v, want ErrNoQuorum", err)
+			}
+			_ = s.Close(ctx)
+			if c.writes > 500 {
+				t.Errorf("%s: asked %d times in %v", name, c.writes, 2*leaseTimeout)
+			}
+		})
+	}
+}

@@ -5,6 +5,7 @@ package latchtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
@@ -361,6 +362,38 @@ func TestLeaseByHand(t *testing.T) {
 	})
 }
 
+// A context ends before the lease is removed, and is not for another session.
+func TestLeaseHeldUntilItIsClosed(t *testing.T) {
+	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
+		s := stores[0].Session()
+		token, err := s.Commit(t.Context(), latch.Op{Kind: latch.SetOwned, Key: "k"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		never := func(context.Context) error { t.Error("another session holds it"); return nil }
+		err = stores[0].Session().Hold(t.Context(), "k", token, never)
+		if !errors.Is(err, cluster.ErrNotHeld) {
+			t.Errorf("Hold: got %v, want ErrNotHeld", err)
+		}
+		err = s.Hold(t.Context(), "k", token, func(ctx context.Context) error {
+			clients[0].set(func(c *client) {
+				c.sees = func(asked []leases.Change) {
+					if asked[0].Kind == leases.Delete && ctx.Err() == nil {
+						t.Errorf("%s is deleted under a context that goes on", asked[0].Name)
+					}
+				}
+			})
+			if err := stores[0].Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			return context.Cause(ctx)
+		})
+		if !errors.Is(err, cluster.ErrClosed) {
+			t.Errorf("the context ended with %v, want ErrClosed", err)
+		}
+	})
+}
+
 // One whose news are stuck asks for them anew: soon where it does not hear of itself.
 func TestLeaseHearsNothing(t *testing.T) {
 	for within, fault := range map[time.Duration]func(*client){
@@ -503,7 +536,7 @@ func TestLeaseLimits(t *testing.T) {
 			long[i] = 'k'
 		}
 		var many []latch.Op
-		for i := range 65 {
+		for i := range 64 {
 			many = append(many, latch.Op{Kind: latch.Set, Key: string(long[:i+1])})
 		}
 		s := stores[0].Session()
@@ -518,7 +551,7 @@ func TestLeaseLimits(t *testing.T) {
 		}
 		most := latch.Op{Kind: latch.Set, Key: string(long[1:])}
 		most.Value = make([]byte, member.MaxValueBytes)
-		if _, err := s.Commit(t.Context(), append(many[:63], most)...); err != nil {
+		if _, err := s.Commit(t.Context(), append(many[:62], most)...); err != nil {
 			t.Errorf("at the limits: %v", err)
 		}
 		for _, cfg := range []leases.Config{{}, {Member: "a\n"}, {Member: "a", LeaseTimeout: 1}} {
@@ -526,5 +559,50 @@ func TestLeaseLimits(t *testing.T) {
 				t.Errorf("%+v was taken", cfg)
 			}
 		}
+	})
+}
+
+// The largest commit: each record is another member's.
+func TestLeaseCommitOfMany(t *testing.T) {
+	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
+		var drop []latch.Op
+		for i := range 63 {
+			key := fmt.Sprint("k", i)
+			_, err := clients[0].write([]leases.Change{
+				{Kind: leases.Put, Name: "leases/" + key},
+				{Kind: leases.Put, Name: "records/" + key, Value: fmt.Appendf(nil, `{"lease":%q}`, key)},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			drop = append(drop, latch.Op{Kind: latch.Drop, Key: key})
+		}
+		if _, err := stores[0].Session().Commit(t.Context(), drop...); err != nil {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// Another one takes over after the time that the owner wrote into its lease.
+func TestLeaseTimeoutsDiffer(t *testing.T) {
+	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
+		const timeout = 3 * leaseTimeout
+		c := &client{service: clients[0].service}
+		s, err := leases.Open(t.Context(), c, leases.Config{Member: "slow", LeaseTimeout: timeout})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close(t.Context())
+		var x Exclusive
+		first := work(t, &x, jobOf(t, s)).next(t)
+		other := work(t, &x, jobOf(t, stores[0]))
+		c.set(func(c *client) { c.cut = true })
+		at := time.Now()
+		second := other.next(t)
+		if took := second.at.Sub(at); took < timeout*4/5 || took > timeout*5/4 {
+			t.Errorf("another led %v after the cut, want about %v", took, timeout)
+		}
+		first.ends(t, cluster.ErrLeaseEnded)
+		c.set(func(c *client) { c.cut = false })
 	})
 }

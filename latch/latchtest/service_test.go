@@ -97,6 +97,9 @@ func (c *client) Write(ctx context.Context, changes ...leases.Change) (uint64, e
 			c.sees(changes)
 		}
 	})
+	if len(changes) > 127 {
+		return 0, fmt.Errorf("%d changes are more than any service need take", len(changes))
+	}
 	if late && len(changes) > 1 {
 		var silent bool
 		c.set(func(c *client) { c.kept, silent = append(c.kept, changes), c.silent })

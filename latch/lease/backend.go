@@ -33,7 +33,7 @@ type Entry struct {
 }
 
 // Change is a condition on one entry, and what becomes of the entry. A Write has one for
-// each name, and at most 200.
+// each name, and at most 127.
 type Change struct {
 	Kind     Kind
 	Name     string

@@ -198,7 +198,7 @@ func (s *Store) chores(now time.Time) (due [][]Change) {
 		}
 	}
 	for id, all := range left {
-		for some := range slices.Chunk(all, maxKeys) {
+		for some := range slices.Chunk(all, maxChanges-1) {
 			due = append(due, append(some, Change{Kind: Check, Name: leases + id}))
 		}
 	}

@@ -41,11 +41,13 @@ func (s *Store) believe(l lease, keys []string) map[string]cell {
 // read asks the service for the records, and then for what they end with.
 func (s *Store) read(ctx context.Context, l lease, keys []string) (map[string]cell, error) {
 	own := leases + l.id
-	names, cells := []string{own}, map[string]cell{}
+	names := []string{own}
 	for _, key := range keys {
 		names = append(names, records+key)
 	}
+	var cells map[string]cell
 	err := patiently(ctx, func(ctx context.Context) error {
+		cells = map[string]cell{}
 		entries, err := s.backend.Read(ctx, names...)
 		if err != nil {
 			return err

@@ -14,8 +14,13 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// maxKeys bounds the keys of a commit: services bound their transactions.
-const maxKeys = 64
+// maxChanges bounds a Write: etcd takes 128 conditions unless it is told otherwise. Each
+// key of a commit may want one on its record and one on the lease of that, and a commit
+// has one on its own lease.
+const (
+	maxChanges = 127
+	maxKeys    = (maxChanges - 1) / 2
+)
 
 // session is a session of a Store.
 type session struct {
@@ -99,8 +104,8 @@ func (s session) write(
 	}
 	for key, o := range asked {
 		switch {
-		case s.trust.own[key] != o: // asked for again meanwhile, or lost
-		case err == nil && o.session != 0:
+		case s.trust.own[key] != o: // changed again meanwhile, or lost
+		case err == nil:
 			o.token = revision
 			s.judge(key)
 		default:
@@ -110,8 +115,8 @@ func (s session) write(
 	return revision, err
 }
 
-// ask ends what rests on the records that are about to change. It returns what these will
-// be for this Store, with a session where it will own them.
+// ask ends what rests on the records that are about to change. It returns those that this
+// Store will own.
 func (s session) ask(l lease, ops []latch.Op) (map[string]*own, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,16 +125,14 @@ func (s session) ask(l lease, ops []latch.Op) (map[string]*own, error) {
 	}
 	asked := map[string]*own{}
 	for _, op := range ops {
-		switch op.Kind {
-		case latch.SetOwned:
-			asked[op.Key] = &own{session: s.id}
-		case latch.Set, latch.Drop:
-			asked[op.Key] = &own{}
-		default:
+		if op.Kind == latch.Absent || op.Kind == latch.Held {
 			continue
 		}
 		s.trust.release(op.Key, cluster.ErrReleased)
-		s.trust.own[op.Key] = asked[op.Key]
+		if op.Kind == latch.SetOwned {
+			o := &own{session: s.id}
+			asked[op.Key], s.trust.own[op.Key] = o, o
+		}
 	}
 	return asked, nil
 }

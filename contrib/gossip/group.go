@@ -14,8 +14,6 @@ import (
 )
 
 const (
-	// maxQueued bounds the broadcasts that wait. Those that were sent most often go first.
-	maxQueued = 4096
 	// maxGone bounds what is known of those that are members no more, and as many as are.
 	maxGone = 64
 	// moreSent is by how much a letter is sent more often than memberlist sends what it
@@ -131,25 +129,22 @@ func (g *group) forget() {
 // leader answers the lowest by a declaration to all. Who proposes within a Sample of it was
 // in the group before that, and so hears the answer.
 func (g *group) spread(now time.Time, l letter) {
-	b := &broadcast{letter: l.bytes(), said: now.Add(-l.Age)}
+	said, name := now.Add(-l.Age), g.name+"\n"+l.Member
 	if l.Kind == lowest.Proposal {
 		p := g.lowest
-		if p.member != "" && p.member < l.Member && p.said.Add(g.timing.Sample).After(b.said) {
+		if p.member != "" && p.member < l.Member && p.said.Add(g.timing.Sample).After(said) {
 			return
 		}
-		g.lowest = proposal{l.Member, b.said}
-		b.name = g.name + "\n"
-	} else {
-		b.name = g.name + "\n" + l.Member
+		g.lowest = proposal{l.Member, said}
+		name = g.name + "\n"
 	}
-	g.node.queue.QueueBroadcast(b)
-	g.node.queue.Prune(maxQueued)
+	g.node.queue.add(name, l.bytes(), said)
 }
 
 // gossip sends what is queued, at the pace of memberlist, until ctx ends. It goes in
 // packets of its own: memberlist would send it after all that it has to say of members
 // itself, which is the most when a network falls apart and leaders are needed.
-func (n *Node) gossip(ctx context.Context, peers int) {
+func (n *Node) gossip(ctx context.Context, peers, mult int) {
 	defer n.running.Done()
 	t := time.NewTicker(n.interval)
 	defer t.Stop()
@@ -159,8 +154,13 @@ func (n *Node) gossip(ctx context.Context, peers int) {
 		case <-ctx.Done():
 			return
 		}
+		if !n.waits() {
+			continue
+		}
 		for _, p := range n.some(peers) {
-			letters := n.queue.GetBroadcasts(0, packetBytes-len(pack(n.name)))
+			n.mu.Lock()
+			letters := n.queue.take(time.Now(), packetBytes-len(pack(n.name)), times(mult, len(n.names)))
+			n.mu.Unlock()
 			if len(letters) == 0 {
 				break
 			}

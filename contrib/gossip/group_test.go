@@ -20,7 +20,6 @@ func lone(others ...string) *group {
 		name: "m", members: map[string]memberlist.Node{}, lost: map[string]lost{},
 		groups: map[string]*group{},
 	}
-	n.queue.RetransmitMult, n.queue.NumNodes = 1, func() int { return 1 }
 	for _, name := range append(others, "m") {
 		events{n}.NotifyJoin(&memberlist.Node{Name: name, Addr: net.IPv4(127, 0, 0, 1), Port: 1})
 	}
@@ -36,8 +35,8 @@ func says(kind lowest.Kind, member string, seq uint64) letter {
 // queued are the letters that wait, which this takes away.
 func (g *group) queued(t *testing.T) (all []string) {
 	t.Helper()
-	for g.node.queue.NumQueued() > 0 {
-		_, letters, err := unpack(pack("m", g.node.queue.GetBroadcasts(0, packetBytes/2)...))
+	for len(g.node.queue.waiting) > 0 {
+		_, letters, err := unpack(pack("m", g.node.queue.take(time.Now(), packetBytes/2, 1)...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,8 +151,8 @@ func TestMemoryIsBounded(t *testing.T) {
 			}
 			<-time.After(time.Millisecond)
 			e.NotifyLeave(m)
-			if len(g.heard) > maxGone+2*len(n.members) || n.queue.NumQueued() > maxQueued {
-				t.Fatalf("%d heard, %d queued", len(g.heard), n.queue.NumQueued())
+			if len(g.heard) > maxGone+2*len(n.members) || len(n.queue.waiting) > maxQueued {
+				t.Fatalf("%d heard, %d queued", len(g.heard), len(n.queue.waiting))
 			}
 		}
 		if _, last := n.lost[name(3*maxLost-1)]; len(n.lost) != maxLost || !last {

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hashicorp/memberlist"
-
 	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/election/lowest"
 	"github.com/athena-go/athena/member"
@@ -131,30 +129,3 @@ func milliseconds(d time.Duration) uint32 {
 	ms := (max(0, d) + time.Millisecond - 1) / time.Millisecond
 	return uint32(min(ms, math.MaxUint32))
 }
-
-// broadcast is a letter of a member itself in the queue. It implements
-// memberlist.NamedBroadcast: a later one of the same name takes its place.
-type broadcast struct {
-	name   string
-	letter []byte
-	said   time.Time // when the member said it, as counted here
-}
-
-// Name implements memberlist.NamedBroadcast.
-func (b *broadcast) Name() string { return b.name }
-
-// Invalidates implements memberlist.Broadcast.
-func (b *broadcast) Invalidates(other memberlist.Broadcast) bool {
-	o, ok := other.(*broadcast)
-	return ok && o.name == b.name
-}
-
-// Message implements memberlist.Broadcast: the letter with its age, and always as long.
-func (b *broadcast) Message() []byte {
-	out := slices.Clone(b.letter)
-	binary.BigEndian.PutUint32(out[ageAt:], milliseconds(time.Since(b.said)))
-	return out
-}
-
-// Finished implements memberlist.Broadcast.
-func (b *broadcast) Finished() {}

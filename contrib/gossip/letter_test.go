@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/athena-go/athena/election"
@@ -113,28 +112,6 @@ func TestLongestLetter(t *testing.T) {
 	if _, got, err := unpack(pack(l.Member, l.bytes())); err != nil || got[0] != l {
 		t.Errorf("%d bytes: %+v, %v", len(l.bytes()), got, err)
 	}
-}
-
-// A letter gets older while it waits, and not longer.
-func TestBroadcastsAge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := golden[1].letter
-		b := &broadcast{letter: l.bytes(), said: time.Now().Add(-l.Age)}
-		for _, wait := range []time.Duration{0, time.Second, time.Minute, 1 << 60} {
-			<-time.After(wait)
-			want := time.Since(b.said)
-			_, got, err := unpack(pack("me", b.Message()))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if age := got[0].Age; age != want && age != 1<<32*time.Millisecond-time.Millisecond {
-				t.Errorf("its age is %v, want %v", age, want)
-			}
-			if len(b.Message()) != len(b.letter) {
-				t.Errorf("it has %d bytes, and had %d", len(b.Message()), len(b.letter))
-			}
-		}
-	})
 }
 
 // FuzzPacket: what is taken is sound, and comes out as it went in.

@@ -126,7 +126,7 @@ func (l *loopback) until(t *testing.T, holds func() bool) time.Duration {
 // most is how many members one sees, at most.
 func (l *loopback) most() (count int) {
 	for _, n := range l.nodes {
-		count = max(count, int(n.count.Load()))
+		count = max(count, len(n.Members()))
 	}
 	return count
 }

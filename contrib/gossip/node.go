@@ -10,7 +10,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -36,8 +35,6 @@ type Node struct {
 	seedNames []string
 	interval  time.Duration // of gossip
 	list      *memberlist.Memberlist
-	queue     memberlist.TransmitLimitedQueue
-	count     atomic.Int64 // members, for the queue, which asks with its lock held
 	stop      context.CancelFunc
 	running   sync.WaitGroup // gossip and rejoin
 
@@ -49,6 +46,7 @@ type Node struct {
 	names   []string                   // of members, sorted; replaced, never changed
 	lost    map[string]lost
 	groups  map[string]*group
+	queue   queue
 }
 
 // Start listens and joins the first of the seeds that answers; whoever starts first finds
@@ -65,9 +63,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	}
 	m := cfg.memberlist()
 	m.Delegate, m.Events, m.Alive = delegate{n}, events{n}, events{n}
-	n.queue.RetransmitMult = moreSent * m.RetransmitMult
 	n.interval = m.GossipInterval
-	n.queue.NumNodes = func() int { return int(n.count.Load()) }
 	if n.list, err = memberlist.Create(m); err != nil {
 		return nil, fmt.Errorf("gossip: start %q: %w", cfg.Name, err)
 	}
@@ -81,7 +77,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	}
 	n.running.Add(2)
 	go n.rejoin(life, cfg.RejoinInterval)
-	go n.gossip(life, m.GossipNodes)
+	go n.gossip(life, m.GossipNodes, m.RetransmitMult)
 	if err := context.Cause(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("gossip: start %q: %w", cfg.Name, err), n.Close())
 	}
@@ -170,12 +166,19 @@ func (n *Node) Leave(ctx context.Context) error {
 func (n *Node) drain(ctx context.Context) {
 	t := time.NewTicker(n.interval)
 	defer t.Stop()
-	for n.count.Load() > 1 && n.queue.NumQueued() > 0 && ctx.Err() == nil {
+	for n.waits() && ctx.Err() == nil {
 		select {
 		case <-t.C:
 		case <-ctx.Done():
 		}
 	}
+}
+
+// waits reports whether there is a letter to send, and somebody to send it to.
+func (n *Node) waits() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.names) > 1 && len(n.queue.waiting) > 0
 }
 
 // Close closes the node without a word to the others, and all its elections. It blocks
@@ -269,5 +272,4 @@ func (e events) NotifyLeave(m *memberlist.Node) {
 // changed is called when members has changed. The node is locked.
 func (n *Node) changed() {
 	n.names = slices.Sorted(maps.Keys(n.members))
-	n.count.Store(int64(len(n.names)))
 }

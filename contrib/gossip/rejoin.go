@@ -53,7 +53,7 @@ func (n *Node) rejoin(ctx context.Context, interval time.Duration) {
 			t.Stop()
 			return
 		}
-		if rand.IntN(int(n.count.Load())+1) < joiners {
+		if rand.IntN(len(n.Members())+1) < joiners {
 			if addr := n.missing(ctx); addr.IsValid() {
 				n.join(addr)
 			}

@@ -48,7 +48,7 @@ func TestPartition(t *testing.T) {
 		w.until(w.see(all, half), time.Minute)
 
 		w.net.cut(nil)
-		met := w.until(func() bool { return w.nodes[0].count.Load() > int64(half) }, time.Minute)
+		met := w.until(func() bool { return len(w.nodes[0].Members()) > half }, time.Minute)
 		after = w.until(func() bool { return w.leaders() == 1 }, alive/2+2*delivery)
 		stays, known := w.one(all, alive+campaign) // who does not see it yet asks, and is told
 		t.Logf("whole again: they meet after %v, %s leads alone after %v more, and all know after %v "+
@@ -199,7 +199,7 @@ func TestManyComeAtOnce(t *testing.T) {
 // A group is led by one of those that have it open, and closing it concerns no other.
 func TestGroupsAreIndependent(t *testing.T) {
 	inWorld(t, 12, func(t *testing.T, w *world) {
-		all, some := between(0, 12), between(6, 12)
+		all, some := between(0, 12), between(3, 12)
 		first := w.leads(all)
 		others := fleet{w.nodes, slices.Clone(w.all)}
 		for _, i := range some {

@@ -152,7 +152,7 @@ func (w *world) pause(d time.Duration) { <-time.After(d) }
 func (f *fleet) see(some []int, count int) func() bool {
 	return func() bool {
 		for _, i := range some {
-			if int(f.nodes[i].count.Load()) != count {
+			if len(f.nodes[i].Members()) != count {
 				return false
 			}
 		}
@@ -220,7 +220,7 @@ func (f *fleet) String() string {
 		if n == nil {
 			continue
 		}
-		see[int(n.count.Load())]++
+		see[len(n.Members())]++
 		if f.all[i].IsLeader() {
 			leaders = append(leaders, name(i))
 		}

@@ -29,7 +29,7 @@ type Config struct {
 	// Addr is where to listen, by UDP and TCP: an IP address and a port, 0 for any.
 	Addr string
 	// Advertise is what others dial, also an IP address and a port. Empty is Addr, or,
-	// where that is 0.0.0.0, a private address of this machine.
+	// where that is 0.0.0.0, a private address of this machine. [::] needs one.
 	Advertise string
 	// Seeds are some members, as host and port, that are joined at the start and
 	// whenever they are no members. A name of many hosts is fine.
@@ -42,6 +42,7 @@ type Config struct {
 	RejoinInterval time.Duration
 	// Tune changes the configuration of memberlist, which is DefaultLANConfig but for
 	// what this Config says: its timing, its keyring, its transport. Nil changes nothing.
+	// Name, Delegate, Events and Alive are of this package, whatever it says.
 	Tune func(*memberlist.Config)
 	// Logger gets what memberlist logs, and what this package does. Nil is slog.Default.
 	Logger *slog.Logger
@@ -62,9 +63,14 @@ func (c Config) withDefaults() (Config, error) {
 		fault("Addr is %q, want an IP address and a port: %w", c.Addr, err)
 	case len(c.Secret) == 0 && !addr.Addr().IsLoopback():
 		fault("Secret is missing: without one Addr must be on loopback, and it is %s", c.Addr)
+	case c.Advertise == "" && addr.Addr() == netip.IPv6Unspecified():
+		fault("Addr is %s, which nobody can dial: set Advertise", c.Addr)
+	case c.Advertise != "" && addr.Port() == 0:
+		fault("Addr is %s, want a port where there is Advertise", c.Addr)
 	}
-	if a, err := netip.ParseAddrPort(c.Advertise); c.Advertise != "" && (err != nil || a.Port() == 0) {
-		fault("Advertise is %q, want an IP address and a port", c.Advertise)
+	if a, err := netip.ParseAddrPort(c.Advertise); c.Advertise != "" &&
+		(err != nil || a.Port() == 0 || a.Addr().IsUnspecified()) {
+		fault("Advertise is %q, want an IP address and a port that others can dial", c.Advertise)
 	}
 	for _, s := range c.Seeds {
 		if host, port, err := net.SplitHostPort(s); err != nil || host == "" || port == "" {
@@ -87,8 +93,9 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(faults...)
 }
 
-// memberlist is the configuration of that, without its delegates. The Config is valid.
-func (c Config) memberlist() *memberlist.Config {
+// memberlist is the configuration of that, without its delegates. The Config is valid but
+// for what Tune does.
+func (c Config) memberlist() (*memberlist.Config, error) {
 	addr := netip.MustParseAddrPort(c.Addr)
 	m := memberlist.DefaultLANConfig()
 	m.Name = c.Name
@@ -104,5 +111,10 @@ func (c Config) memberlist() *memberlist.Config {
 	if c.Tune != nil {
 		c.Tune(m)
 	}
-	return m
+	m.Name = c.Name
+	if m.GossipInterval <= 0 || m.GossipNodes <= 0 || m.RetransmitMult <= 0 {
+		return nil, fmt.Errorf("gossip: Config.Tune sets GossipInterval to %v, GossipNodes to %d, "+
+			"RetransmitMult to %d, want more than 0", m.GossipInterval, m.GossipNodes, m.RetransmitMult)
+	}
+	return m, nil
 }

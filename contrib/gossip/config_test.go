@@ -26,8 +26,28 @@ func TestConfigFaults(t *testing.T) {
 			t.Errorf("no fault of %s: %v", field, err)
 		}
 	}
-	if _, err := Start(t.Context(), Config{Name: "a", Addr: "0.0.0.0:0"}); err == nil {
-		t.Error("it listens to everybody without a secret")
+	secret := make([]byte, 16)
+	tuned := func(tune func(*memberlist.Config)) Config {
+		return Config{Addr: "127.0.0.1:0", Tune: tune}
+	}
+	for _, f := range []struct {
+		field  string
+		config Config
+	}{
+		{"Secret", Config{Addr: "0.0.0.0:0"}},
+		{"Addr", Config{Addr: "[::]:7946", Secret: secret}},
+		{"Addr", Config{Addr: "127.0.0.1:0", Advertise: "10.0.0.1:7946"}},
+		{"Advertise", Config{Addr: "10.0.0.1:0", Secret: secret, Advertise: "0.0.0.0:7946"}},
+		{"Tune", tuned(func(m *memberlist.Config) { m.GossipInterval = 0 })},
+		{"Tune", tuned(func(m *memberlist.Config) { m.GossipNodes = 0 })},
+		{"Tune", tuned(func(m *memberlist.Config) { m.RetransmitMult = -1 })},
+	} {
+		f.config.Name = "a"
+		if n, err := Start(t.Context(), f.config); err == nil {
+			t.Errorf("%+v: it started, at %s", f.config, n.Addr())
+		} else if !strings.Contains(err.Error(), "Config."+f.field+" ") {
+			t.Errorf("no fault of %s: %v", f.field, err)
+		}
 	}
 }
 
@@ -35,14 +55,18 @@ func TestConfigOfMemberlist(t *testing.T) {
 	key := bytes.Repeat([]byte{7}, 32)
 	c, err := Config{
 		Name: "a", Addr: "0.0.0.0:7946", Advertise: "10.0.0.1:7000", Secret: key,
-		Tune: func(m *memberlist.Config) { m.GossipNodes = 9 },
+		Tune: func(m *memberlist.Config) { m.GossipNodes, m.Name = 9, "b" },
 	}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := c.memberlist()
-	if m.BindAddr != "0.0.0.0" || m.BindPort != 7946 || m.AdvertiseAddr != "10.0.0.1" ||
-		m.AdvertisePort != 7000 || !bytes.Equal(m.SecretKey, key) || m.GossipNodes != 9 ||
+	m, err := c.memberlist()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Name != "a" || m.BindAddr != "0.0.0.0" || m.BindPort != 7946 ||
+		m.AdvertiseAddr != "10.0.0.1" || m.AdvertisePort != 7000 ||
+		!bytes.Equal(m.SecretKey, key) || m.GossipNodes != 9 ||
 		m.DeadNodeReclaimTime != reclaim || c.RejoinInterval != DefaultRejoinInterval {
 		t.Errorf("%+v", m)
 	}

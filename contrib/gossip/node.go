@@ -49,8 +49,9 @@ type Node struct {
 	queue   queue
 }
 
-// Start listens and joins the first of the seeds that answers; whoever starts first finds
-// none. Seeds and members that are not there are looked for on. ctx bounds only the start.
+// Start listens and joins the first of the seeds that answers within a RejoinInterval;
+// whoever starts first finds none. Seeds and members that are not there are looked for on.
+// ctx bounds only the start.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -61,7 +62,10 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		seedNames: cfg.Seeds,
 		members:   map[string]memberlist.Node{}, lost: map[string]lost{}, groups: map[string]*group{},
 	}
-	m := cfg.memberlist()
+	m, err := cfg.memberlist()
+	if err != nil {
+		return nil, err
+	}
 	m.Delegate, m.Events, m.Alive = delegate{n}, events{n}, events{n}
 	n.interval = m.GossipInterval
 	if n.list, err = memberlist.Create(m); err != nil {
@@ -69,12 +73,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	}
 	life, stop := context.WithCancel(context.Background())
 	n.stop = stop
-	here := n.addresses()
-	for _, a := range n.seeds(ctx) {
-		if ctx.Err() != nil || !here[a] && n.join(a) {
-			break
-		}
-	}
+	n.joinSeed(ctx, cfg.RejoinInterval)
 	n.running.Add(2)
 	go n.rejoin(life, cfg.RejoinInterval)
 	go n.gossip(life, m.GossipNodes, m.RetransmitMult)

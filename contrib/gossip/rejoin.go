@@ -55,19 +55,42 @@ func (n *Node) rejoin(ctx context.Context, interval time.Duration) {
 		}
 		if rand.IntN(len(n.Members())+1) < joiners {
 			if addr := n.missing(ctx); addr.IsValid() {
-				n.join(addr)
+				n.join(ctx, addr)
 			}
 		}
 	}
 }
 
-// join exchanges all that is known of members with one. It blocks.
-func (n *Node) join(addr netip.AddrPort) bool {
-	if _, err := n.list.Join([]string{addr.String()}); err != nil {
-		n.log.Debug("could not join", "address", addr, "error", err)
-		return false
+// joinSeed tries one seed after the other, each for some time, until there is another
+// member: a seed may be this node, by another address.
+func (n *Node) joinSeed(ctx context.Context, each time.Duration) {
+	here := n.addresses()
+	for _, a := range n.seeds(ctx) {
+		if !here[a] {
+			bound, stop := context.WithTimeout(ctx, each)
+			n.join(bound, a)
+			stop()
+		}
+		if ctx.Err() != nil || len(n.Members()) > 1 {
+			return
+		}
 	}
-	return true
+}
+
+// join exchanges all that is known of members with one. It blocks until then, or until
+// ctx ends: then it goes on, as nothing stops a dial, for TCPTimeout of memberlist at most.
+func (n *Node) join(ctx context.Context, addr netip.AddrPort) {
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		if _, err := n.list.Join([]string{addr.String()}); err != nil {
+			n.log.Debug("could not join", "address", addr, "error", err)
+		}
+	}()
+	select {
+	case <-over:
+	case <-ctx.Done():
+	}
 }
 
 // missing is where a member may be that is none now: one that was lost, or a seed, by

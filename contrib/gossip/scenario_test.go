@@ -259,16 +259,3 @@ func TestOpenWantsLowest(t *testing.T) {
 		}
 	})
 }
-
-// A Start whose context ends leaves nothing behind.
-func TestStartIsGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1)
-		ctx, stop := context.WithCancel(t.Context())
-		stop()
-		if n, err := Start(ctx, w.config(0)); !errors.Is(err, context.Canceled) {
-			t.Errorf("Start: %v, %v", n, err)
-		}
-		w.start(0) // the address is free
-	})
-}

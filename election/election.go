@@ -120,6 +120,11 @@ func (e *Election) Changes(ctx context.Context) iter.Seq[Leadership] {
 // Close leaves the group: the context of the work ends with ErrClosed, and when the work
 // has returned the member steps down; nothing comes of it after that. Close blocks until
 // then, or until ctx ends: then it goes on, and another Close waits again.
+//
+// By Quorum, the leader of the cluster steps down by handing that over, and waits until
+// another one leads, for five seconds at most. It takes so long where the others died or
+// were cut off a moment before, and count as active yet; where its lease has ended, or no
+// other is active, it waits for nobody.
 func (e *Election) Close(ctx context.Context) error {
 	e.mu.Lock()
 	first := !e.closed

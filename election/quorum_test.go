@@ -5,6 +5,7 @@ package election
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/athena-go/athena/cluster"
 )
@@ -47,4 +48,36 @@ func TestQuorumBesideOthers(t *testing.T) {
 			t.Errorf("nodes %d and %d lead, want the same, not %d", j, leader(t, b), i)
 		}
 	})
+}
+
+// Close hands the cluster over where another member can lead, waits for five seconds where
+// none that counts as active can, and not at all without a lease.
+func TestQuorumClose(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		before      func(t *testing.T, w *world, i int)
+		least, most time.Duration
+	}{
+		{"another leads", func(*testing.T, *world, int) {}, 0, time.Second},
+		{"cut off a moment ago", func(_ *testing.T, w *world, i int) {
+			w.cutBetween([]int{i}, without(3, i), true)
+		}, handOverTimeout, handOverTimeout},
+		{"alone for long", func(t *testing.T, w *world, i int) {
+			w.cutBetween([]int{i}, without(3, i), true)
+			pause(t, time.Minute)
+		}, 0, 0},
+	} {
+		inWorld(t, 3, func(t *testing.T, w *world) {
+			all := w.openAll("group", byQuorum())
+			i := leader(t, all)
+			c.before(t, w, i)
+			began := time.Now()
+			if err := all[i].Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); took < c.least || took > c.most {
+				t.Errorf("%s: Close took %v, want %v to %v", c.name, took, c.least, c.most)
+			}
+		})
+	}
 }

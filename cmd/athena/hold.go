@@ -17,6 +17,7 @@ import (
 
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/member"
 )
 
 const (
@@ -78,7 +79,7 @@ func (h *holding) begin(cmd *cobra.Command, args []string) (end func(), err erro
 
 // run runs the command while something is held by a token.
 func (h *holding) run(ctx context.Context, t admin.RecordToken, variable string) error {
-	n, err := tokenNumber(t)
+	n, err := member.Number(t).Int64()
 	if err != nil {
 		return err
 	}
@@ -230,6 +231,15 @@ func (h *holding) why(job, name string) string {
 	return "nobody holds it now"
 }
 
+// tokenText is a token for people to compare with what scripts have.
+func tokenText(t admin.RecordToken) string {
+	n, err := member.Number(t).Int64()
+	if err != nil {
+		return member.Number(t).String()
+	}
+	return strconv.FormatInt(n, 10)
+}
+
 // grantLine is what athena lock prints without a command.
 type grantLine struct {
 	Job   string            `json:"job"`
@@ -238,7 +248,7 @@ type grantLine struct {
 }
 
 func (h *holding) printGrant(g grantLine) error {
-	n, err := tokenNumber(g.Token)
+	n, err := member.Number(g.Token).Int64()
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,8 @@ func open(url string) (db *sql.DB, schema string, err error) {
 
 // begin is what a new leader does first: it shows its token to the database, and only
 // then looks how far the writers before it came. The other way round, one of them could
-// still write after that look.
+// still write after that look. Work of package latch has a token of two parts, of which
+// Int64 makes one number.
 func begin(ctx context.Context, db *sql.DB, token uint64) (last int, err error) {
 	done, err := db.ExecContext(ctx, "UPDATE fence SET token = $1 WHERE token <= $1", int64(token))
 	if err != nil {

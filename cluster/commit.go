@@ -36,7 +36,7 @@ func Set(key string, value []byte, s *Session) Op {
 
 // Drop takes the record under key away; it is no error when there is none. One that
 // another node owns is revoked: that node may act on it no more from when it learns so,
-// and then it goes, LeaseTimeout later at the latest.
+// and then it goes, at the latest when the session of a node that is silent would end.
 func Drop(key string) Op {
 	return Op{change: message.Change{Key: key, Drop: true}, isChange: true}
 }

@@ -92,8 +92,10 @@ type Config struct {
 	LeaderTimeout time.Duration
 	// LeaseTimeout is how long an ack makes a follower support its leader: above 3.4
 	// times HeartbeatInterval, at most LeaderTimeout. A shorter one replaces a dead
-	// leader sooner, and needs clocks and answers that keep to it. After a run with a
-	// longer one Start waits for the difference first. Default: LeaderTimeout.
+	// leader sooner, and needs clocks and answers that keep to it. Records of a silent
+	// member end after LeaderTimeout + LeaseTimeout, so that they outlast the crash of a
+	// leader. After a run with longer ones Start waits for the difference first. Default:
+	// LeaderTimeout.
 	LeaseTimeout time.Duration
 	// TTLTimeout is the silence after which a member is removed from views.
 	// Default: 10 s.

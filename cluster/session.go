@@ -18,8 +18,8 @@ import (
 )
 
 // Session owns records, apart from other sessions of the same node. They end with it,
-// and with this run of the node: when that leaves, when its next run joins, or
-// LeaseTimeout after it was heard last.
+// and with this run of the node: when that leaves, when its next run joins, or when it
+// was not heard for LeaderTimeout + LeaseTimeout, or TTLTimeout where that is shorter.
 type Session struct {
 	// Lost, where it is set before the first Hold, says why a holding ends whose record
 	// was revoked or dropped, and gets all records as this node holds them then. Without
@@ -43,12 +43,12 @@ func (s *Session) Owns(r member.Record) bool {
 }
 
 // Hold returns what says how long this node may act on the record that Commit set under
-// key with token. It blocks until the node knows that it may, for LeaseTimeout at most,
-// or until ctx ends. ErrNotHeld says that it may not: the record was revoked or dropped,
-// or this node asked to change it.
+// key with token. It blocks until the node knows that it may, for as long as it takes to
+// lose a session at most, or until ctx ends. ErrNotHeld says that it may not: the record
+// was revoked or dropped, or this node asked to change it.
 func (s *Session) Hold(ctx context.Context, key string, token member.Number) (Holding, error) {
 	n := s.node
-	ctx, cancel := context.WithTimeoutCause(ctx, n.cfg.timings.LeaseTimeout, ErrNotHeld)
+	ctx, cancel := context.WithTimeoutCause(ctx, n.cfg.timings.HoldTimeout(), ErrNotHeld)
 	defer cancel()
 	for {
 		t, known, err := n.holdings.hold(ctx, s, key, token)

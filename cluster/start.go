@@ -176,28 +176,36 @@ const leaseStep = 5 * time.Second
 // LeaseTimeout, during which the machine votes for nobody (protocol.md section
 // 5). After a run with a longer one it may owe more: of three nodes two that
 // restart with a shorter lease would elect a leader beside that of the third,
-// which cannot tell them of itself because their timings differ. What is owed
-// stays in the store until the wait is over. A cluster of one owes nobody.
+// which cannot tell them of itself because their timings differ. The same goes for the
+// records of the third, and HoldTimeout. What is owed stays in the store until the wait
+// is over. A cluster of one owes nobody.
 func (n *Node) waitLease(ctx context.Context, c store.Content) error {
-	before, own := c.LeaseTimeout, n.cfg.LeaseTimeout
-	if before <= own || n.cfg.Size == 1 {
+	lease, hold := n.cfg.LeaseTimeout, n.cfg.timings.HoldTimeout()
+	c.HoldTimeout = max(c.HoldTimeout, c.LeaseTimeout)
+	before, owed := c, max(c.LeaseTimeout-lease, c.HoldTimeout-hold)
+	if owed <= 0 || n.cfg.Size == 1 {
 		return nil
 	}
-	n.log.Warn().Float64("lease_before_ms", milliseconds(before)).
-		Float64("lease_ms", milliseconds(own)).Float64("wait_ms", milliseconds(before-own)).
-		Msg("LeaseTimeout became shorter: waiting until what this node " +
+	n.log.Warn().Float64("lease_before_ms", milliseconds(before.LeaseTimeout)).
+		Float64("lease_ms", milliseconds(lease)).
+		Float64("hold_before_ms", milliseconds(before.HoldTimeout)).
+		Float64("hold_ms", milliseconds(hold)).Float64("wait_ms", milliseconds(owed)).
+		Msg("timings became shorter: waiting until what this node " +
 			"acknowledged in its last run has ended")
-	for c.LeaseTimeout > own {
-		step := min(leaseStep, c.LeaseTimeout-own)
+	for owed > 0 {
+		step := min(leaseStep, owed)
 		timer := time.NewTimer(step)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return fmt.Errorf("cluster: LeaseTimeout was %v in the last run, and the leases of then "+
-				"must have ended before this one: %w", before, context.Cause(ctx))
+			return fmt.Errorf("cluster: LeaseTimeout was %v in the last run, and records were held for "+
+				"%v: that must have ended before this one: %w",
+				before.LeaseTimeout, before.HoldTimeout, context.Cause(ctx))
 		}
-		c.LeaseTimeout -= step
+		owed -= step
+		c.LeaseTimeout = max(0, c.LeaseTimeout-step)
+		c.HoldTimeout -= step
 		if err := n.store.Save(c); err != nil {
 			return fmt.Errorf("cluster: the store cannot save: %w", err)
 		}
@@ -237,7 +245,8 @@ func (c Config) CheckStore() error {
 func (n *Node) save(d paxos.Durable) error {
 	began := time.Now()
 	err := n.store.Save(store.Content{
-		Origin: n.cfg.origin(), LeaseTimeout: n.cfg.LeaseTimeout, Durable: d,
+		Origin: n.cfg.origin(), LeaseTimeout: n.cfg.LeaseTimeout,
+		HoldTimeout: n.cfg.timings.HoldTimeout(), Durable: d,
 	})
 	n.tally.saved.Observe(time.Since(began))
 	return err

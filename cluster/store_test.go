@@ -196,8 +196,54 @@ func TestShorterLeaseWaitsForTheLonger(t *testing.T) {
 			t.Error("the old leader has authority beside the new one")
 		}
 		// Each of the two starts twice.
-		w.book.wants("LeaseTimeout became shorter: "+
+		w.book.wants("timings became shorter: "+
 			"waiting until what this node acknowledged in its last run has ended", 4)
+	})
+}
+
+// TestShorterHoldWaitsForTheLonger: two of three nodes restart with a shorter
+// LeaderTimeout, and cannot talk to the third, which holds a record. It holds that no
+// more when one of them does.
+func TestShorterHoldWaitsForTheLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		defer w.close()
+		w.durable()
+		w.profile = Config{LeaderTimeout: 10 * time.Second, LeaseTimeout: time.Second}
+		w.form()
+		owner := w.followers()[0]
+		h := acquire(t, owner.Session(), "k")
+		for _, n := range w.others(owner) {
+			w.end(n)
+		}
+		began := time.Now()
+		var starts sync.WaitGroup
+		for i, n := range w.nodes {
+			if n == owner {
+				continue
+			}
+			starts.Go(func() {
+				var err error
+				if w.nodes[i], err = w.start(i, Config{LeaseTimeout: time.Second}); err != nil {
+					t.Errorf("Start: %v", err)
+				}
+			})
+		}
+		starts.Wait()
+		next := w.others(owner)[0]
+		if _, err := next.WaitLeader(w.within(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		for records := range next.WatchRecords(t.Context(), "k") {
+			if len(records) == 0 {
+				break
+			}
+		}
+		if h.Valid() || time.Since(began) < 9*time.Second {
+			t.Errorf("free after %v, and held by another %v", time.Since(began), h.Valid())
+		}
+		w.book.wants("timings became shorter: "+
+			"waiting until what this node acknowledged in its last run has ended", 2)
 	})
 }
 

@@ -26,9 +26,16 @@ const MaxTimeout = 24 * time.Hour
 // MinInterval is the shortest timing that is accepted.
 const MinInterval = time.Millisecond
 
-// LeaseMargin is the part of LeaseTimeout that a leader counts on: clocks may
-// differ in rate by less than 10/9 (protocol.md section 5).
+// LeaseMargin is the part of LeaseTimeout that a leader counts on, and of HoldTimeout
+// an owner of records: clocks may differ in rate by less than 10/9 (protocol.md section 5).
 func LeaseMargin(lease time.Duration) time.Duration { return lease / 10 * 9 }
+
+// HoldTimeout is how long an extending ack keeps the records of an owner: LeaseTimeout
+// longer than it takes to miss a leader, so that they outlast its crash. A member that is
+// silent for TTLTimeout loses them in any case (protocol.md section 10).
+func (t Timings) HoldTimeout() time.Duration {
+	return min(t.LeaseTimeout+t.LeaderTimeout, t.TTLTimeout)
+}
 
 // Validate returns every fault at once, each naming field and value.
 func (t Timings) Validate() error {

@@ -142,7 +142,7 @@ func (c *Cluster) answers(p *process, out statemachine.Output) {
 // recordsLimit is how long the records of one that is gone may stay.
 func (j *judge) recordsLimit() time.Duration {
 	t := j.c.setup.Timings
-	return t.LeaseTimeout*rateMax/rateUnit + 4*t.HeartbeatInterval
+	return t.HoldTimeout()*rateMax/rateUnit + 4*t.HeartbeatInterval
 }
 
 // records demands that in a healed cluster each record has an owner that lives, or none,

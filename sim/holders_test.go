@@ -208,7 +208,7 @@ func TestAMemberThatGetsItsPlaceBackIsWaitedFor(t *testing.T) {
 	c.RunFor(interval / 4)
 	late.to, late.conn = leader, c.net.link(owner, leader).conn
 	c.queue.push(c.now, late)
-	for range 40 {
+	for range 100 {
 		c.RunFor(interval / 4)
 		if c.Holds(other, "k").IsZero() {
 			c.take(other, "k")
@@ -218,4 +218,46 @@ func TestAMemberThatGetsItsPlaceBackIsWaitedFor(t *testing.T) {
 		t.Fatalf("n%d joined last, want n%d", late.from+1, owner+1)
 	}
 	taken(t, c, other)
+}
+
+// TestALeaderInBetweenExtended: protocol.md section 10. A member follows the owner of a
+// record, which leads, and is cut off while another leads after that and extends the
+// owner. When it leads itself, on the state of that other one, it must wait as long as
+// for any owner.
+func TestALeaderInBetweenExtended(t *testing.T) {
+	s := steady(5)
+	s.Timings.HeartbeatInterval /= 5 // nothing is late by much
+	c := formed(t, s)
+	tm := c.setup.Timings
+	_, owner, next := owned(t, c)
+	between, drained := (owner+2)%5, []int{(owner + 3) % 5, (owner + 4) % 5}
+	hand := func(to int) {
+		t.Helper()
+		if err := c.Transfer(c.Leader(), to); err != nil {
+			t.Fatal(err)
+		}
+		if !c.RunUntil(tm.LeaderTimeout, func() bool { return c.Leader() == to }) {
+			t.Fatalf("the lead was not handed over%s", c.Describe())
+		}
+	}
+	hand(owner)
+	c.RunFor(2 * tm.LeaderTimeout)
+	c.Isolate(next)
+	hand(between)
+	for _, i := range drained {
+		c.Drain(i)
+	}
+	c.RunFor(2 * tm.LeaderTimeout)
+	for _, i := range drained {
+		c.Mend(i, next)
+		c.Cut(i, owner)
+		c.Cut(i, between)
+	}
+	for range 60 {
+		c.RunFor(tm.LeaderTimeout / 10)
+		if c.Leader() == next && c.Holds(next, "k").IsZero() {
+			c.take(next, "k")
+		}
+	}
+	taken(t, c, next)
 }

@@ -71,7 +71,7 @@ func (m *Machine) take(s member.State) {
 	}
 	m.admitted = m.admitted || s.Roster.Has(m.self)
 	if s.Version > before.Version && s.LeaderIdentity() == m.self {
-		m.becomeLeader()
+		m.becomeLeader(member.Identity{})
 	}
 }
 

@@ -288,7 +288,7 @@ func (m *Machine) chosen(a *attempt) {
 	m.admitted = m.admitted || s.Roster.Has(m.self)
 	elected := message.LeaderElected{ID: a.id, State: s}
 	if s.LeaderIdentity() == m.self {
-		m.becomeLeader()
+		m.becomeLeader(m.formerOf(a.value.Base))
 		for _, t := range to {
 			m.send(t, elected)
 		}

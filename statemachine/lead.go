@@ -96,12 +96,13 @@ func (p *peer) told(n member.Number, now time.Time) {
 }
 
 // becomeLeader begins to lead the held state. Its members are heard as of now.
-func (m *Machine) becomeLeader() {
+func (m *Machine) becomeLeader(former member.Identity) {
 	s := m.durable.Held
 	m.role = member.Leading
 	m.leader = s.Claim()
 	m.soft = member.State{}
 	m.startLead(s.Roster)
+	m.lead.former = former
 	m.heldTable(member.State{}, s)
 	m.isolate.noChosenSince = time.Time{}
 	m.isolate.lost = nil

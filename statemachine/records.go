@@ -201,7 +201,7 @@ func (m *Machine) recordsDeadline(d *deadline) {
 }
 
 // extend takes what an ack of the leader followed says of records. (S) It echoes the
-// stamp of this very run, from which nine tenths of LeaseTimeout count.
+// stamp of this very run, from which nine tenths of HoldTimeout count.
 func (m *Machine) extend(b message.LeaderKeepAliveAck) {
 	m.noteCommitted(b.Committed)
 	e := b.Echo
@@ -209,7 +209,7 @@ func (m *Machine) extend(b message.LeaderKeepAliveAck) {
 		e.Clock > m.now.UnixNano() {
 		return
 	}
-	m.trustUntil(time.Unix(0, e.Clock).Add(message.LeaseMargin(m.cfg.Timings.LeaseTimeout)))
+	m.trustUntil(time.Unix(0, e.Clock).Add(message.LeaseMargin(m.cfg.Timings.HoldTimeout())))
 }
 
 func (m *Machine) trustUntil(t time.Time) {

@@ -82,7 +82,13 @@ func (b *bus) holds(i int, key string) member.Number {
 // recorders is a settled cluster, and those in it that do not lead.
 func recorders(t *testing.T, size int) (b *bus, others []int) {
 	t.Helper()
+	return recordersWith(t, size, lan)
+}
+
+func recordersWith(t *testing.T, size int, timings message.Timings) (b *bus, others []int) {
+	t.Helper()
 	b = newBus(t, size, size)
+	b.timings = timings
 	for i := range size {
 		b.start(i)
 	}
@@ -178,26 +184,24 @@ func TestEachSettingHasATokenOfItsOwn(t *testing.T) {
 	}
 }
 
-// The owner trusts its record until nine tenths of LeaseTimeout after its last keep-alive
-// that was answered; another takes it LeaseTimeout after that came, not before.
+// The owner trusts its record until nine tenths of HoldTimeout after its last keep-alive
+// that was answered; another takes it HoldTimeout after that came, not before.
 func TestARecordOfASilentOwnerEndsAfterItTrustsItNoMore(t *testing.T) {
 	b, others := recorders(t, 3)
 	a, c := others[0], others[1]
 	token := b.acquire(a, "k")
 	cutAt := b.now
 	b.cut = func(m message.Message) bool { return m.From.Address == addr(a) || m.To == addr(a) }
-	trusted := b.until(2*b.timings.LeaseTimeout, "end of trust", func() bool {
-		return b.holds(a, "k").IsZero()
-	})
-	b.until(time.Second, "end of the record", func() bool {
+	trusted := b.nodes[a].TrustsUntil().Sub(cutAt)
+	b.until(2*b.timings.HoldTimeout(), "end of the record", func() bool {
 		_, ok := b.nodes[b.quorate()].durable.Held.Records.Find("k")
 		return !ok
 	})
 	took := b.now.Sub(cutAt)
-	lease := b.timings.LeaseTimeout
-	if trusted > lease*9/10 || took > lease || took < trusted {
+	hold := b.timings.HoldTimeout()
+	if trusted > hold*9/10 || took > hold || took < trusted || !b.holds(a, "k").IsZero() {
 		t.Errorf("trusted for %v and gone after %v, want at most %v, and %v after it",
-			trusted, took, lease*9/10, lease)
+			trusted, took, hold*9/10, hold)
 	}
 	if next := b.acquire(c, "k"); !token.Less(next) {
 		t.Errorf("got token %v after %v", next, token)
@@ -210,7 +214,7 @@ func TestARecordOfASilentOwnerEndsAfterItTrustsItNoMore(t *testing.T) {
 }
 
 // What another drops is revoked: its owner is told, and then it goes, long before
-// LeaseTimeout.
+// HoldTimeout.
 func TestAnotherRecordIsRevokedThenDropped(t *testing.T) {
 	b, others := recorders(t, 3)
 	a, c := others[0], others[1]
@@ -234,14 +238,14 @@ func TestAnotherRecordIsRevokedThenDropped(t *testing.T) {
 	b.acquire(c, "k")
 }
 
-// An owner that does not learn of it keeps the record until it is silent for LeaseTimeout.
+// An owner that does not learn of it keeps the record until it is silent for HoldTimeout.
 func TestARevokedRecordOfASilentOwnerStays(t *testing.T) {
 	b, others := recorders(t, 3)
 	a, c := others[0], others[1]
 	b.acquire(a, "k")
 	b.cut = func(m message.Message) bool { return m.To == addr(a) }
 	b.wants(message.ReasonNone, c, nil, drop("k"))
-	b.until(2*b.timings.LeaseTimeout, "end of the record", func() bool {
+	b.until(2*b.timings.HoldTimeout(), "end of the record", func() bool {
 		_, ok := b.nodes[b.quorate()].durable.Held.Records.Find("k")
 		if !ok && !b.holds(a, "k").IsZero() {
 			t.Error("the record is gone, and its owner trusts it")
@@ -266,10 +270,64 @@ func TestARecordOutlivesItsLeader(t *testing.T) {
 		return l >= 0 && l != old
 	})
 	b.crash(b.quorate())
+	b.until(3*time.Second, "another leader", func() bool {
+		if b.holds(a, "k") != token {
+			t.Fatalf("at %v: trust was lost with the leader", b.since())
+		}
+		return b.quorate() >= 0
+	})
+	end := b.now.Add(2 * b.timings.HoldTimeout())
+	for b.step(end) {
+		if b.holds(a, "k") != token {
+			t.Fatalf("at %v: trust was lost after the election", b.since())
+		}
+	}
+}
+
+// A record of a leader that crashed goes when LeaseTimeout has passed since the election
+// of the next: that one was its follower, so only it itself extended its trust.
+func TestARecordOfALeaderThatCrashedEnds(t *testing.T) {
+	b, others := recorders(t, 5)
+	old := b.quorate()
+	b.acquire(old, "k")
+	b.run(b.timings.HoldTimeout())
+	b.crash(old)
 	b.until(3*time.Second, "another leader", func() bool { return b.quorate() >= 0 })
-	b.run(time.Second)
-	if got := b.holds(a, "k"); got != token {
-		t.Errorf("got token %v, want %v", got, token)
+	took := b.until(3*time.Second, "end of the record", func() bool {
+		_, ok := b.nodes[b.quorate()].durable.Held.Records.Find("k")
+		return !ok
+	})
+	if lease := b.timings.LeaseTimeout; took > lease || took < lease*9/10 {
+		t.Errorf("gone %v after the election, want %v", took, lease)
+	}
+	b.acquire(others[0], "k")
+}
+
+// A leader that led for a moment may still trust what the one before it extended: its
+// record stays as long as that of any member, also where its host says that it is gone.
+func TestARecordOfALeaderThatCrashedSoonEndsLater(t *testing.T) {
+	timings := lan
+	timings.LeaseTimeout = lan.LeaseTimeout / 2
+	b, others := recordersWith(t, 5, timings)
+	first, second := b.quorate(), others[0]
+	b.acquire(second, "k")
+	if _, err := b.transfer(first, second); err != nil {
+		t.Fatal(err)
+	}
+	b.until(time.Second, "the second leader", func() bool { return b.quorate() == second })
+	version, _ := b.nodes[second].Authority(b.now)
+	gone := statemachine.Probe{Leader: b.view(second).Self, Version: version}
+	b.crash(second)
+	for _, i := range append(others[1:], first) {
+		b.take(b.nodes[i], b.nodes[i].Refused(b.now, gone))
+	}
+	elected := b.until(time.Second, "another leader", func() bool { return b.quorate() >= 0 })
+	took := b.until(3*time.Second, "end of the record", func() bool {
+		_, ok := b.nodes[b.quorate()].durable.Held.Records.Find("k")
+		return !ok
+	})
+	if took < b.timings.HoldTimeout()*9/10 || elected > lan.LeaderTimeout*9/10 {
+		t.Errorf("elected after %v, and gone %v later, want %v", elected, took, b.timings.HoldTimeout())
 	}
 }
 

@@ -22,6 +22,8 @@ type table struct {
 	answers  []reply
 	answerAt member.Number
 	owners   []owner
+	// former led before, and extended itself; zero where others may have extended it.
+	former member.Identity
 	// endsAt is no later than when the first of the owners is silent for too long;
 	// zero for never.
 	endsAt time.Time
@@ -166,14 +168,29 @@ func (m *Machine) tableDeadline(d *deadline) {
 // ack, since the owner counts from when it was sent; or from the beginning of this
 // leadership: as long as another leader had authority, this one was not chosen.
 func (m *Machine) silentAt(o owner) time.Time {
-	last := m.lead.since
-	if o.lost.After(last) {
-		last = o.lost // also where it got its place back
-	}
+	last := o.lost // also where it got its place back
 	if p := m.lead.peer(o.id.Address); p != nil && p.id == o.id && p.extended.After(last) {
 		last = p.extended
 	}
-	return last.Add(m.cfg.Timings.LeaseTimeout)
+	if last.IsZero() && o.id == m.lead.former {
+		return m.lead.since.Add(m.cfg.Timings.LeaseTimeout)
+	}
+	if m.lead.since.After(last) {
+		last = m.lead.since
+	}
+	return last.Add(m.cfg.Timings.HoldTimeout())
+}
+
+// formerOf is who led the version of base, when this node has followed it for so long
+// that nobody trusts what others extended before. (S) M voters took that base for the
+// newest: nobody else had authority since.
+func (m *Machine) formerOf(base member.Number) member.Identity {
+	f, t := &m.follow, m.cfg.Timings
+	if !f.claim.Chosen || f.claim.Version != base.Version ||
+		!m.due(f.since.Add(t.HoldTimeout()-t.LeaseTimeout)) {
+		return member.Identity{}
+	}
+	return f.leader
 }
 
 // knows reports whether an owner has shown that it trusts no record that was revoked.

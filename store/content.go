@@ -26,6 +26,9 @@ type Content struct {
 	// LeaseTimeout is that of the run that saved: for so long after its end the
 	// node may still owe its support to a leader. In nanoseconds on disk.
 	LeaseTimeout time.Duration
+	// HoldTimeout is that of the run that saved: for so long after an ack of it an owner
+	// may still trust its records. 0 in stores of before there was one: LeaseTimeout then.
+	HoldTimeout time.Duration `json:",omitempty"`
 	paxos.Durable
 }
 

@@ -146,6 +146,9 @@ func check(c Content, held, accepted member.Records) error {
 	if c.LeaseTimeout < 0 {
 		fault("LeaseTimeout", fmt.Errorf("%v is negative", c.LeaseTimeout))
 	}
+	if c.HoldTimeout < 0 {
+		fault("HoldTimeout", fmt.Errorf("%v is negative", c.HoldTimeout))
+	}
 	if c.StoreID.IsZero() {
 		fault("StoreID", errors.New("is zero"))
 	}

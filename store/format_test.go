@@ -345,6 +345,7 @@ func TestFormatRefuses(t *testing.T) {
 		{change(func(c *Content) { c.Origin.Size = 256 }), "Origin.Size: 256"},
 		{change(func(c *Content) { c.Origin.Address = member.Address{} }), "Origin.Address"},
 		{change(func(c *Content) { c.LeaseTimeout = -1 }), "LeaseTimeout: -1ns is negative"},
+		{change(func(c *Content) { c.HoldTimeout = -1 }), "HoldTimeout: -1ns is negative"},
 		{change(func(c *Content) { c.Origin.Address.Host = "a b" }), "Origin.Address"},
 		{change(func(c *Content) { c.Promised.Ballot.Proposer.Port = 0 }), "Promised: "},
 		{change(func(c *Content) { c.Accepted.ID.Ballot.Proposer.Host = "a b" }), "Accepted: "},

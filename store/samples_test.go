@@ -69,7 +69,7 @@ func typical() Content {
 	next.Version, next.Revision, next.Leader = 8, 1, address(2)
 	held := state(3)
 	held.Records, next.Records = records(), records()[1:]
-	return Content{origin(), time.Second, paxos.Durable{
+	return Content{Origin: origin(), LeaseTimeout: time.Second, Durable: paxos.Durable{
 		StoreID:     storeID(1),
 		Incarnation: math.MaxUint64,
 		Promised:    id,
@@ -82,7 +82,10 @@ func origin() Origin { return Origin{Cluster: "orders", Size: 3, Address: addres
 
 // fresh is what a node holds that never met another.
 func fresh() Content {
-	return Content{origin(), time.Second, paxos.Durable{StoreID: storeID(2), Incarnation: 1}}
+	return Content{
+		Origin: origin(), LeaseTimeout: time.Second,
+		Durable: paxos.Durable{StoreID: storeID(2), Incarnation: 1},
+	}
 }
 
 // largest is as large as a cluster can make it.
@@ -102,6 +105,7 @@ func largest() Content {
 			Name: strings.Repeat("<", member.MaxNameBytes), Status: member.Unreachable,
 		})
 	}
+	c.HoldTimeout = math.MaxInt64
 	c.Held.Roster, c.Accepted.State.Roster = r, r
 	c.Held.Records = full('<')
 	c.Accepted.State.Records = full('>') // no record is the same

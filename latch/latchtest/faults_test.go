@@ -128,7 +128,7 @@ func TestUnderLoss(t *testing.T) {
 				if err := w.nodes[leader].Transfer(t.Context(), address(holder)); err != nil {
 					t.Log(err) // it may be no leader at this instant
 				}
-				pause(t, 3*lease)
+				pause(t, 3*hold)
 				w.cut(holder)
 			})
 		},

@@ -61,11 +61,12 @@ func (c *clock) resume() {
 	c.shut = nil
 }
 
-// The timings of cluster.DefaultConfig, and when a holder's own deadline is.
+// The timings of cluster.DefaultConfig: how long a silent member keeps its records, which is
+// LeaderTimeout and LeaseTimeout, and when a holder's own deadline is.
 const (
 	heartbeat = 100 * time.Millisecond
-	lease     = time.Second
-	trust     = lease * 9 / 10
+	hold      = 2 * time.Second
+	trust     = hold * 9 / 10
 )
 
 func newWorld(t *testing.T, size int) *world {

@@ -65,11 +65,48 @@ var records = []Mutant{
 	},
 	{
 		Name: "owner-silent-too-early",
-		Rule: "10: records end when their owner was not extended for LeaseTimeout",
+		Rule: "10: records end when their owner was not extended for HoldTimeout",
 		Edits: []Edit{{
 			File: "statemachine/table.go",
-			Old:  "return last.Add(m.cfg.Timings.LeaseTimeout)",
-			New:  "return last.Add(m.cfg.Timings.LeaseTimeout / 2)",
+			Old:  "return last.Add(m.cfg.Timings.HoldTimeout())",
+			New:  "return last.Add(m.cfg.Timings.HoldTimeout() / 2)",
+		}},
+	},
+	{
+		Name: "hold-beyond-ttl",
+		Rule: "10: HoldTimeout is at most TTLTimeout, after which a member leaves",
+		Edits: []Edit{{
+			File: "message/timings.go",
+			Old:  "return min(t.LeaseTimeout+t.LeaderTimeout, t.TTLTimeout)",
+			New:  "return t.LeaseTimeout + t.LeaderTimeout",
+		}},
+	},
+	{
+		Name: "former-leader-extends-itself",
+		Rule: "10: a leader extends itself for LeaseTimeout, after which the next ends its records",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "return m.lead.since.Add(m.cfg.Timings.LeaseTimeout)",
+			New:  "return m.lead.since",
+		}},
+	},
+	{
+		Name: "former-leader-of-any-version",
+		Rule: "10: who led before is known where one followed the version that one was elected on",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "f.claim.Version != base.Version ||",
+			New:  "f.claim.Version > base.Version ||",
+		}},
+		Test: "TestALeaderInBetweenExtended",
+	},
+	{
+		Name: "former-leader-extended-since",
+		Rule: "10: a leader before that follows this one is extended as all others",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "\tif last.IsZero() && o.id == m.lead.former {",
+			New:  "\tif o.id == m.lead.former {",
 		}},
 	},
 	{
@@ -77,8 +114,8 @@ var records = []Mutant{
 		Rule: "10: a new leader counts the silence of owners from its election",
 		Edits: []Edit{{
 			File: "statemachine/table.go",
-			Old:  "\tlast := m.lead.since\n\tif o.lost.After(last) {",
-			New:  "\tvar last time.Time\n\tif o.lost.After(last) {",
+			Old:  "\tif m.lead.since.After(last) {\n",
+			New:  "\tif last.After(m.lead.since) {\n",
 		}},
 	},
 	{
@@ -145,8 +182,8 @@ var records = []Mutant{
 		Rule: "10: an owner that gets its place back is waited for all the same",
 		Edits: []Edit{{
 			File: "statemachine/table.go",
-			Old:  "\tif o.lost.After(last) {",
-			New:  "\tif o.lost.After(last) && !m.durable.Held.Roster.Has(o.id) {",
+			Old:  "\tlast := o.lost //",
+			New:  "\tlast := o.lost\n\tif m.durable.Held.Roster.Has(o.id) {\n\t\tlast = time.Time{}\n\t} //",
 		}},
 		Test: "TestAMemberThatGetsItsPlaceBackIsWaitedFor",
 	},

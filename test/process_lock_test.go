@@ -175,8 +175,9 @@ func TestLockOfANodeThatDies(t *testing.T) {
 		first.ended(1, "lock/x was lost: ")
 		took := time.Since(began)
 		t.Logf("%v: ended after %v", how, took)
-		// The lease, and what this machine needs to run a shell.
-		if most := cluster.DefaultConfig().LeaderTimeout + 2*time.Second; took > most {
+		// HoldTimeout, and what this machine needs to run a shell.
+		d := cluster.DefaultConfig().WithDefaults()
+		if most := d.LeaseTimeout + d.LeaderTimeout + 2*time.Second; took > most {
 			t.Errorf("%v: ended after %v, want %v at most", how, took, most)
 		}
 		second.ended(0, "")

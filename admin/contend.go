@@ -153,13 +153,13 @@ func (h *handler) hold(
 	c := &contender{
 		eventWriter: beginEvents(w), h: h, key: key, once: once, gained: make(chan *grant),
 	}
+	looks := h.contests.store.Watch(ctx, key)
+	c.holder(ctx) // before it can be this caller
 	over := make(chan error, 1)
 	go func() {
 		defer func() { <-slots }() // when nothing is held any more
 		over <- run(ctx, c.held)
 	}()
-	looks := h.contests.store.Watch(ctx, key)
-	c.holder(ctx)
 	c.tell(ctx, looks, over)
 }
 
@@ -199,11 +199,11 @@ func (c *contender) tell(ctx context.Context, looks <-chan struct{}, over <-chan
 	defer tick.Stop()
 	for c.err == nil {
 		c.flush()
-		tick.Reset(c.interval(now))
 		select {
 		case now = <-c.gained:
 			settled = nil
 			c.event("", EventHeld, encoded(Grant{RecordToken(now.token), c.trusted()}))
+			tick.Reset(c.interval(now))
 		case <-now.over():
 			c.lost(context.Cause(now.ctx))
 			now.end()
@@ -233,6 +233,7 @@ func (c *contender) tell(ctx context.Context, looks <-chan struct{}, over <-chan
 			} else {
 				c.event("", EventAlive, encoded(Trust{c.trusted()}))
 			}
+			tick.Reset(c.interval(now)) // here alone: changes of other records put no sign off
 		case <-ctx.Done():
 			return
 		}

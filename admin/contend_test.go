@@ -62,6 +62,15 @@ func (n *combatant) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: 
 
 func inArena(t *testing.T, test func(*testing.T, *arena)) {
 	t.Helper()
+	inArenaOver(t, func(s latch.Store) latch.Store { return s }, test)
+}
+
+// inArenaOver is inArena with what the callers of a node go through in the place of its
+// store.
+func inArenaOver(
+	t *testing.T, over func(latch.Store) latch.Store, test func(*testing.T, *arena),
+) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		a := &arena{t: t, table: latch.NewMemory()}
 		var roster member.Roster
@@ -78,7 +87,8 @@ func inArena(t *testing.T, test func(*testing.T, *arena)) {
 			n.status.Self, n.status.View.Members = roster[i], roster
 			var ctx context.Context
 			ctx, n.stop = context.WithCancel(context.Background())
-			h := New(n, "", WithWrite(n, nil), WithJobs(n.store, func() time.Duration { return trusted }))
+			h := New(n, "", WithWrite(n, nil),
+				WithJobs(over(n.store), func() time.Duration { return trusted }))
 			go func() { n.done <- Serve(ctx, n, h) }()
 			a.nodes[i] = n
 		}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/member"
+)
+
+// commitTime is how long a commit takes in a slowStore, there and back each half of it.
+const commitTime = 40 * time.Millisecond
+
+// slowStore takes its time, and whoever does not wait for it learns no outcome. It takes
+// requests in order, as a Store must.
+type slowStore struct {
+	latch.Store
+	mu   sync.Mutex
+	last chan struct{} // closed when the last request was taken
+}
+
+func newSlowStore(s latch.Store) latch.Store {
+	none := make(chan struct{})
+	close(none)
+	return &slowStore{Store: s, last: none}
+}
+
+func (s *slowStore) Session() latch.Session { return slowSession{s.Store.Session(), s} }
+
+type slowSession struct {
+	latch.Session
+	store *slowStore
+}
+
+func (s slowSession) Commit(ctx context.Context, ops ...latch.Op) (member.Number, error) {
+	type outcome struct {
+		token member.Number
+		err   error
+	}
+	done, taken := make(chan outcome, 1), make(chan struct{})
+	s.store.mu.Lock()
+	before := s.store.last
+	s.store.last = taken
+	s.store.mu.Unlock()
+	go func() {
+		time.Sleep(commitTime / 2)
+		<-before
+		token, err := s.Session.Commit(context.Background(), ops...)
+		close(taken)
+		time.Sleep(commitTime / 2)
+		done <- outcome{token, err}
+	}()
+	select {
+	case o := <-done:
+		return o.token, o.err
+	case <-ctx.Done():
+		return member.Number{}, fmt.Errorf("%w: %w", cluster.ErrUnknownOutcome, context.Cause(ctx))
+	}
+}
+
+// dial is a connection to node i without a client.
+func (a *arena) dial(i int) net.Conn {
+	here, there := net.Pipe()
+	a.nodes[i].dialed <- there
+	return here
+}
+
+// posts sends a request as it stands, and reads on what is answered.
+func posts(t *testing.T, c net.Conn, path, body, rest string) {
+	t.Helper()
+	go func() { _, _ = io.Copy(io.Discard, c) }()
+	_, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s%s",
+		path, len(body), body, rest)
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCallerHangsUpAtAnyMoment: what it asked for, has or waits for is free a second and a
+// few commits later at most.
+func TestCallerHangsUpAtAnyMoment(t *testing.T) {
+	for _, verb := range []struct{ path, body string }{
+		{"/v1/jobs/job/lock", `{"latch": "x"}`}, {"/v1/jobs/job/elect", "{}"},
+	} {
+		for _, waits := range []bool{false, true} {
+			for after := time.Duration(0); after < 4*commitTime; after += commitTime / 8 {
+				inArenaOver(t, newSlowStore,
+					func(t *testing.T, a *arena) {
+						first := a.dial(0)
+						posts(t, first, verb.path, verb.body, "")
+						if waits { // for another of the same node, which goes a moment later
+							time.Sleep(4 * commitTime)
+							second := a.dial(0)
+							posts(t, second, verb.path, verb.body, "")
+							time.Sleep(after)
+							second.Close()
+							time.Sleep(commitTime / 4)
+						} else {
+							time.Sleep(after)
+						}
+						first.Close()
+						time.Sleep(closeInterval + 6*commitTime) // a job tries again after a second
+						if left := a.nodes[0].Records(""); len(left) > 0 {
+							t.Errorf("%s, %v, gone after %v: left are %+v", verb.path, waits, after, left)
+						}
+						next := a.lock(t.Context(), a.client(1, newNetwork()), "job", "x")
+						next.works()
+						next.leave <- nil
+						<-next.over
+						time.Sleep(3 * closeInterval) // and its job is closed
+					})
+			}
+		}
+	}
+}
+
+// TestCallerThatSaysMore than it should hides no end of its connection for longer than it
+// takes until a sign of life cannot be written.
+func TestCallerThatSaysMore(t *testing.T) {
+	inArena(t, func(t *testing.T, a *arena) {
+		c := a.dial(0)
+		go posts(t, c, "/v1/jobs/job/lock", `{"latch": "x"}`, "GET / HTTP/1.1\r\n")
+		time.Sleep(trusted)
+		if len(a.nodes[0].Records("")) != 1 {
+			t.Error("it is not held")
+		}
+		c.Close()
+		time.Sleep(trusted)
+		if left := a.nodes[0].Records(""); len(left) > 0 {
+			t.Errorf("left are %+v", left)
+		}
+	})
+}
+
+// TestLockWantsASoundRequest: a body that is none, too long or never ends holds nothing.
+func TestLockWantsASoundRequest(t *testing.T) {
+	inArena(t, func(t *testing.T, a *arena) {
+		for _, c := range []struct{ head, body, want string }{
+			{"", `{"latch": "x"`, "400"},
+			{"", `{"latch": "x"} {}`, "400"},
+			{"", `{"latch": "x", "wait": 1}`, "400"},
+			{"", `{"latch": ""}`, "400"},
+			{"", `{"latch": "` + strings.Repeat("x", maxBodyBytes) + `"}`, "413"},
+			{"", strings.Repeat(" ", maxBodyBytes) + `{"latch": "x"}`, "413"},
+			{"Origin: http://elsewhere\r\nSec-Fetch-Site: cross-site\r\n", `{"latch": "x"}`, "403"},
+			{"Content-Length: 20\r\n", `{"latch": `, "400"},
+		} {
+			conn := a.dial(0)
+			if !strings.Contains(c.head, "Content-Length") {
+				c.head += fmt.Sprintf("Content-Length: %d\r\n", len(c.body))
+			}
+			go fmt.Fprintf(conn, "POST /v1/jobs/job/lock HTTP/1.1\r\nHost: localhost\r\n"+
+				"Content-Type: application/json\r\n%s\r\n%s", c.head, c.body)
+			answer := make([]byte, 12)
+			if _, err := io.ReadFull(conn, answer); err != nil || string(answer) != "HTTP/1.1 "+c.want {
+				t.Errorf("%q %.20q is answered with %q, %v, want %s", c.head, c.body, answer, err, c.want)
+			}
+			conn.Close()
+		}
+		synctest.Wait()
+		if left := a.nodes[0].Records(""); len(left) > 0 {
+			t.Errorf("left are %+v", left)
+		}
+	})
+}
+
+// TestLockBesideABusyOne: changes of a latch whose name begins alike take neither the
+// signs of life of who holds another, nor those of who waits for it.
+func TestLockBesideABusyOne(t *testing.T) {
+	inArena(t, func(t *testing.T, a *arena) {
+		busy := func(each time.Duration, times int) {
+			s := a.nodes[1].store.Session()
+			for i := range times {
+				op := latch.Op{Kind: latch.SetOwned, Key: "latch/lock/latch/x2"}
+				if i%2 > 0 {
+					op.Kind = latch.Drop
+				}
+				if _, err := s.Commit(t.Context(), op); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(each)
+			}
+		}
+		holds := a.lock(t.Context(), a.client(0, newNetwork()), "lock", "x")
+		holds.works()
+		busy(trusted/9, 100)
+		waits := a.lock(t.Context(), a.client(2, newNetwork()), "lock", "x")
+		busy(keepAliveInterval*2/3, 20)
+		for who, at := range map[string]*attempt{"holds": holds, "waits": waits} {
+			select {
+			case err := <-at.over:
+				t.Errorf("who %s it is told: %v", who, err)
+				continue
+			default:
+			}
+			if who == "holds" {
+				at.leave <- nil
+				<-at.over
+			}
+		}
+		waits.works()
+		waits.leave <- nil
+		<-waits.over
+	})
+}

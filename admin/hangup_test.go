@@ -175,6 +175,27 @@ func TestLockWantsASoundRequest(t *testing.T) {
 	})
 }
 
+// TestGrantThatComesLate runs nothing: what it grants has lapsed.
+func TestGrantThatComesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pursuit{client: &Client{}, once: true, expiry: time.NewTimer(maxTrusted)}
+		p.returned = make(chan error, 1)
+		p.fn = func(context.Context, RecordToken) error {
+			t.Error("it runs")
+			return nil
+		}
+		late := news{at: time.Now(), kind: EventHeld, grant: Grant{TrustedMS: milliseconds(trusted)}}
+		time.Sleep(trusted)
+		p.take(t.Context(), late)
+		synctest.Wait()
+		select {
+		case <-p.expiry.C:
+		default:
+			t.Error("it does not lapse")
+		}
+	})
+}
+
 // TestLockBesideABusyOne: changes of a latch whose name begins alike take neither the
 // signs of life of who holds another, nor those of who waits for it.
 func TestLockBesideABusyOne(t *testing.T) {

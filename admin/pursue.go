@@ -223,7 +223,7 @@ func (p *pursuit) take(ctx context.Context, n news) {
 	case EventHeld:
 		p.token, p.lapsed = n.grant.Token, false
 		p.trust(n)
-		if p.end == nil {
+		if p.end == nil && time.Now().Before(p.until) { // else it has lapsed on the way
 			p.begin(ctx)
 		}
 	case EventAlive:

@@ -15,6 +15,7 @@ import (
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/latch"
 	leases "github.com/athena-go/athena/latch/lease"
+	"github.com/athena-go/athena/member"
 )
 
 // What is answered late may be over: another one has revoked the record, its owner has
@@ -179,10 +180,11 @@ func TestLeaseClosedWhileItIsRenewed(t *testing.T) {
 	})
 }
 
-// refusing is a service that takes no more writes to what begins with its name.
+// refusing is a client whose writes to what begins with a name fail.
 type refusing struct {
 	*client
 	name   string
+	err    error
 	writes int
 }
 
@@ -199,7 +201,7 @@ func (r *refusing) Write(ctx context.Context, changes ...leases.Change) (uint64,
 			err = errors.New("latchtest: asked too often")
 			return
 		}
-		err = cluster.ErrConflict
+		err = r.err
 	})
 	if err != nil {
 		return 0, err
@@ -220,7 +222,7 @@ func TestLeaseConflictsForEver(t *testing.T) {
 			}
 			ctx, stop := context.WithTimeout(t.Context(), 2*leaseTimeout)
 			defer stop()
-			c.set(func(*client) { c.name = name })
+			c.set(func(*client) { c.name, c.err = name, cluster.ErrConflict })
 			_, err = s.Session().Commit(ctx, latch.Op{Kind: latch.Set, Key: "k"})
 			if !errors.Is(err, cluster.ErrNoQuorum) {
 				t.Errorf("Commit: got %v, want ErrNoQuorum", err)
@@ -231,4 +233,145 @@ func TestLeaseConflictsForEver(t *testing.T) {
 			}
 		})
 	}
+}
+
+// lagging is a client whose reads take a second, and whose next renewal may hang, both
+// whatever happens.
+type lagging struct {
+	*client
+	hangs bool
+}
+
+func (s *lagging) Read(ctx context.Context, names ...string) ([]leases.Entry, error) {
+	time.Sleep(time.Second)
+	return s.client.Read(ctx, names...)
+}
+
+func (s *lagging) Write(ctx context.Context, changes ...leases.Change) (uint64, error) {
+	var hangs bool
+	s.set(func(*client) { hangs, s.hangs = s.hangs, false })
+	if hangs {
+		<-ctx.Done()
+		return 0, cluster.ErrUnknownOutcome
+	}
+	return s.client.Write(ctx, changes...)
+}
+
+func openLagging(t *testing.T, all *service) (*lagging, *leases.Store) {
+	t.Helper()
+	c := &lagging{client: &client{service: all}}
+	s, err := leases.Open(t.Context(), c, leases.Config{Member: "lagging", LeaseTimeout: leaseTimeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, s
+}
+
+// A renewal that is not answered leaves time for another one.
+func TestLeaseRenewalHangs(t *testing.T) {
+	inService(t, 1, func(t *testing.T, clients []*client, _ []*leases.Store) {
+		c, s := openLagging(t, clients[0].service)
+		defer s.Close(t.Context())
+		led := work(t, new(Exclusive), jobOf(t, s)).next(t)
+		for range 3 {
+			c.set(func(*client) { c.hangs = true })
+			time.Sleep(leaseTimeout)
+		}
+		if led.ctx.Err() != nil {
+			t.Errorf("the context ended: %v", context.Cause(led.ctx))
+		}
+	})
+}
+
+// A renewal that is under way leaves no lease behind Close.
+func TestLeaseClosedWhileItIsMade(t *testing.T) {
+	inService(t, 1, func(t *testing.T, clients []*client, _ []*leases.Store) {
+		c, s := openLagging(t, clients[0].service)
+		a := s.Session()
+		token, err := a.Commit(t.Context(), latch.Op{Kind: latch.SetOwned, Key: "k"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.set(func(c *client) { c.cut = true })
+		time.Sleep(2 * leaseTimeout) // it is removed
+		c.set(func(c *client) { c.cut = false })
+		go func() { _ = a.Hold(t.Context(), "k", token, nil) }()
+		synctest.Wait()
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(2 * time.Second)
+		if left, _ := clients[0].named("leases/"); len(left) != 1 {
+			t.Errorf("%q are left, want the lease of the other member", left)
+		}
+	})
+}
+
+// A backend that never can be asked again ends the Store.
+func TestLeaseBackendIsClosed(t *testing.T) {
+	inService(t, 1, func(t *testing.T, clients []*client, _ []*leases.Store) {
+		c := &refusing{client: &client{service: clients[0].service}}
+		s, err := leases.Open(t.Context(), c, leases.Config{Member: "a", LeaseTimeout: leaseTimeout})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := s.Session()
+		token, err := a.Commit(t.Context(), latch.Op{Kind: latch.SetOwned, Key: "k"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = a.Hold(t.Context(), "k", token, func(ctx context.Context) error {
+			c.set(func(*client) { c.name, c.err = "leases/", cluster.ErrClosed })
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		if !errors.Is(err, cluster.ErrClosed) {
+			t.Errorf("the context ended with %v, want ErrClosed", err)
+		}
+		if err := s.Close(t.Context()); !errors.Is(err, cluster.ErrClosed) {
+			t.Errorf("Close: got %v, want why the lease is not removed", err)
+		}
+	})
+}
+
+// A lease seems to be gone while a commit under it is planned, and is not. What the commit
+// sets would end with it, whatever is renewed in its place.
+func TestLeaseSeemsLostMeanwhile(t *testing.T) {
+	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
+		c, s := openLagging(t, clients[0].service)
+		defer s.Close(t.Context())
+		a, b := s.Session(), stores[0].Session()
+		change := func(key string) {
+			t.Helper()
+			if _, err := b.Commit(t.Context(), latch.Op{Kind: latch.Set, Key: key}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.set(func(c *client) { c.deaf = true })
+		change("k") // so that it reads
+		set := latch.Op{Kind: latch.SetOwned, Key: "k"}
+		var token member.Number
+		var all sync.WaitGroup
+		all.Go(func() {
+			var err error
+			if token, err = a.Commit(t.Context(), set); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		c.set(func(c *client) { c.deaf, c.hides = false, "leases/" })
+		change("other")
+		all.Wait()
+		err := a.Hold(t.Context(), "k", token, func(ctx context.Context) error {
+			time.Sleep(2 * leaseTimeout)
+			_, err := b.Commit(t.Context(), latch.Op{Kind: latch.Absent, Key: "k"}, set)
+			if err == nil && ctx.Err() == nil {
+				t.Error("another has set it under a context that goes on")
+			}
+			return ctx.Err()
+		})
+		if err != nil {
+			t.Errorf("Hold: %v", err)
+		}
+	})
 }

@@ -464,7 +464,8 @@ func TestLeaseForeignEntries(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		_, err := clients[0].Write(t.Context(),
 			leases.Change{Kind: leases.Put, Name: "records/k", Value: []byte("by hand")},
-			leases.Change{Kind: leases.Put, Name: "leases/x", Value: []byte("by hand")})
+			leases.Change{Kind: leases.Put, Name: "leases/x", Value: []byte("by hand")},
+			leases.Change{Kind: leases.Put, Name: "leases/y", Value: []byte("{}")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -475,6 +476,10 @@ func TestLeaseForeignEntries(t *testing.T) {
 		s := stores[0].Session()
 		if _, err := s.Commit(t.Context(), latch.Op{Kind: latch.Drop, Key: "k"}); err != nil {
 			t.Error(err)
+		}
+		time.Sleep(leaseTimeout / 2)
+		if got := clients[0].left(); got != 3 {
+			t.Errorf("%d entries, want the leases, which may be somebody's", got)
 		}
 		time.Sleep(2 * leaseTimeout)
 		if got := clients[0].left(); got != 1 {

@@ -40,8 +40,7 @@ func (s *Store) believe(l lease, keys []string) map[string]cell {
 
 // read asks the service for the records, and then for what they end with.
 func (s *Store) read(ctx context.Context, l lease, keys []string) (map[string]cell, error) {
-	own := leases + l.id
-	names := []string{own}
+	var names []string
 	for _, key := range keys {
 		names = append(names, records+key)
 	}
@@ -52,15 +51,12 @@ func (s *Store) read(ctx context.Context, l lease, keys []string) (map[string]ce
 		if err != nil {
 			return err
 		}
-		s.learn(l.id, entries)
 		owners := map[string]bool{} // whether they exist
 		for _, e := range entries {
-			if e.Name != own {
-				c := cell{record: recordOf(e)}
-				cells[strings.TrimPrefix(e.Name, records)] = c
-				if c.Lease != "" {
-					owners[leases+c.Lease] = false
-				}
+			c := cell{record: recordOf(e)}
+			cells[strings.TrimPrefix(e.Name, records)] = c
+			if c.Lease != "" {
+				owners[leases+c.Lease] = false
 			}
 		}
 		found, err := s.backend.Read(ctx, slices.Collect(maps.Keys(owners))...)

@@ -99,7 +99,7 @@ func (s session) write(
 	revision, err := s.backend.Write(ctx, changes...)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if errors.Is(err, cluster.ErrUnknownOutcome) && s.lease.id == l.id {
+	if errors.Is(err, cluster.ErrUnknownOutcome) {
 		s.lease.unsure = max(s.lease.unsure, l.revision)
 	}
 	for key, o := range asked {

@@ -98,7 +98,7 @@ func (s session) done(t *tenure) {
 func (s *Store) renewed(id string, revision uint64, sent time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lease.id != id || s.life.Err() != nil {
+	if s.lease.id != id {
 		return
 	}
 	s.lease.revision = revision

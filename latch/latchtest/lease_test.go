@@ -362,6 +362,25 @@ func TestLeaseByHand(t *testing.T) {
 	})
 }
 
+// One that does not see a lease takes nothing away that rests on it.
+func TestLeaseIsHidden(t *testing.T) {
+	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
+		a := stores[0].Session()
+		clients[1].set(func(c *client) { c.hides = "leases/" })
+		token, err := a.Commit(t.Context(), latch.Op{Kind: latch.SetOwned, Key: "k"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = a.Hold(t.Context(), "k", token, func(ctx context.Context) error {
+			time.Sleep(leaseTimeout / 2)
+			return ctx.Err()
+		})
+		if names, _ := clients[0].named("records/k"); len(names) != 1 || err != nil {
+			t.Errorf("%d records are left, %v", len(names), err)
+		}
+	})
+}
+
 // A context ends before the lease is removed, and is not for another session.
 func TestLeaseHeldUntilItIsClosed(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {

@@ -59,7 +59,7 @@ func (s *Store) renew(ctx context.Context) error {
 	defer stop()
 	defer context.AfterFunc(s.life, stop)()
 	value := encode(claim{Member: s.cfg.Member, Timeout: s.cfg.LeaseTimeout})
-	for range 2 {
+	for tries := 0; tries < 2 && s.life.Err() == nil; tries++ {
 		l := s.current()
 		sent := time.Now()
 		revision, err := s.backend.Write(ctx,

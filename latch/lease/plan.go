@@ -16,30 +16,32 @@ import (
 // cell is what a commit knows of a key: its entry, if any.
 type cell struct {
 	record
+	leased bool // whether the lease is there that it names
 	live   bool // whether there is a record: an entry may be left behind
 	others bool // whether another Store owns it
 }
 
-func (c *cell) judge(l lease, isLive bool) {
-	c.live = c.revision != 0 && (c.Lease == "" || c.Lease == l.id || isLive)
+// judge says what it is to the Store that has a lease.
+func (c *cell) judge(l lease) {
+	c.live = c.revision != 0 && (c.Lease == "" || c.Lease == l.id || c.leased)
 	c.others = c.live && c.Lease != "" && c.Lease != l.id
 }
 
 // believe is what this Store has seen.
-func (s *Store) believe(l lease, keys []string) map[string]cell {
+func (s *Store) believe(keys []string) map[string]cell {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	cells := map[string]cell{}
 	for _, key := range keys {
-		c := cell{record: s.table.records[key]}
-		c.judge(l, s.table.isLive(c.record))
-		cells[key] = c
+		r := s.table.records[key]
+		_, leased := s.table.leases[r.Lease]
+		cells[key] = cell{record: r, leased: leased}
 	}
 	return cells
 }
 
 // read asks the service for the records, and then for what they end with.
-func (s *Store) read(ctx context.Context, l lease, keys []string) (map[string]cell, error) {
+func (s *Store) read(ctx context.Context, keys []string) (map[string]cell, error) {
 	var names []string
 	for _, key := range keys {
 		names = append(names, records+key)
@@ -64,7 +66,7 @@ func (s *Store) read(ctx context.Context, l lease, keys []string) (map[string]ce
 			owners[e.Name] = true
 		}
 		for key, c := range cells {
-			c.judge(l, owners[leases+c.Lease])
+			c.leased = owners[leases+c.Lease]
 			cells[key] = c
 		}
 		return err
@@ -80,6 +82,7 @@ func (s session) plan(l lease, cells map[string]cell, ops []latch.Op) ([]Change,
 	}
 	for _, op := range ops {
 		c := cells[op.Key]
+		c.judge(l)
 		if err := c.refuses(op); err != nil {
 			return nil, err
 		}

@@ -57,15 +57,16 @@ func (s session) commit(ctx context.Context, keys []string, ops []latch.Op) (uin
 		if over := context.Cause(ctx); over != nil {
 			return 0, fmt.Errorf("%w: %w", cluster.ErrNoQuorum, over)
 		}
+		cells := s.believe(keys)
+		if !believed { // before the look at the lease, which is renewed meanwhile
+			var err error
+			if cells, err = s.read(ctx, keys); err != nil {
+				return 0, err
+			}
+		}
 		l, err := s.firm(ctx)
 		if err != nil {
 			return 0, err
-		}
-		cells := s.believe(l, keys)
-		if !believed {
-			if cells, err = s.read(ctx, l, keys); err != nil {
-				return 0, err
-			}
 		}
 		changes, err := s.plan(l, cells, ops)
 		switch {

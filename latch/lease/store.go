@@ -119,7 +119,6 @@ func (s *Store) Close(ctx context.Context) error {
 	if closed {
 		return nil
 	}
-	s.renewing <- struct{}{} // for ever: nobody renews what is removed
 	if err := patiently(ctx, s.leave); err != nil {
 		return fmt.Errorf("lease: close: %w", err)
 	}

@@ -112,7 +112,7 @@ func (s *Store) renewed(id string, revision uint64, sent time.Time) {
 func (s *Store) lapse() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if left := time.Until(s.lease.until); left > 0 && s.life.Err() == nil {
+	if left := time.Until(s.lease.until); left > 0 {
 		s.trust.lapse.Reset(left)
 		return
 	}

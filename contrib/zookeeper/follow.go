@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"path"
 	"strings"
+	"sync"
 
 	"github.com/go-zookeeper/zk"
 
@@ -18,11 +20,17 @@ import (
 
 // Follow watches the folders and each node in them. Where the connection is lost, the
 // client asks again for all that it watches, and ZooKeeper says what has changed. Where
-// the session is lost, so are the watches.
+// the session is lost, so are the watches. Folders that somebody has deleted are made
+// anew.
 func (b *backend) Follow(ctx context.Context, see func(bool, []lease.Entry)) error {
 	ctx, stop := context.WithCancel(ctx)
-	defer stop()
 	f := follower{backend: b, events: make(chan zk.Event), names: map[string]bool{}}
+	defer f.running.Wait()
+	defer stop()
+	b.dropWatches()
+	if err := b.makeFolders(ctx); err != nil {
+		return err
+	}
 	var all []lease.Entry
 	for _, folder := range folders {
 		entries, err := f.list(ctx, folder)
@@ -48,8 +56,38 @@ func (b *backend) Follow(ctx context.Context, see func(bool, []lease.Entry)) err
 // follower is one Follow.
 type follower struct {
 	*backend
-	events chan zk.Event   // of all watches
-	names  map[string]bool // of the entries that are watched
+	running sync.WaitGroup
+	events  chan zk.Event   // of all watches
+	names   map[string]bool // of the entries that are watched
+}
+
+// watch is what the client promises to say once of a node. It cannot be taken back, so
+// the next follower goes on with it.
+type watch struct {
+	event <-chan zk.Event
+	by    *follower
+}
+
+// dropWatches forgets those whose event nobody took.
+func (b *backend) dropWatches() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	maps.DeleteFunc(b.watches, func(_ string, w *watch) bool { return len(w.event) > 0 })
+}
+
+func (b *backend) isWatched(path string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.watches[path] != nil
+}
+
+// watched keeps a watch of the client; nil is none.
+func (b *backend) watched(path string, event <-chan zk.Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if event != nil {
+		b.watches[path] = &watch{event: event}
+	}
 }
 
 // look reads what an event is about.
@@ -85,14 +123,20 @@ func (f *follower) look(ctx context.Context, ev zk.Event) ([]lease.Entry, error)
 
 // list reads the entries of a folder that are new, and says which are gone.
 func (f *follower) list(ctx context.Context, folder string) ([]lease.Entry, error) {
+	at := path.Join(f.root, folder)
 	children, err := ask(ctx, func() ([]string, error) {
-		children, _, ch, err := f.conn.ChildrenW(path.Join(f.root, folder))
-		f.await(ctx, ch)
+		if f.isWatched(at) {
+			children, _, err := f.conn.Children(at)
+			return children, err
+		}
+		children, _, event, err := f.conn.ChildrenW(at)
+		f.watched(at, event)
 		return children, err
 	})
 	if err != nil {
 		return nil, err
 	}
+	f.await(ctx, at)
 	return f.compare(ctx, folder, children)
 }
 
@@ -128,14 +172,20 @@ func (f *follower) compare(
 
 // watch reads an entry, and watches it as long as there is one.
 func (f *follower) watch(ctx context.Context, name string) (lease.Entry, error) {
+	at := f.path(name)
 	e, err := ask(ctx, func() (lease.Entry, error) {
-		data, stat, ch, err := f.conn.GetW(f.path(name))
-		f.await(ctx, ch)
+		if f.isWatched(at) {
+			data, stat, err := f.conn.Get(at)
+			return f.saw(name, data, stat, err)
+		}
+		data, stat, event, err := f.conn.GetW(at)
+		f.watched(at, event)
 		return f.saw(name, data, stat, err)
 	})
 	if err != nil {
 		return e, fmt.Errorf("%s: %w", name, err)
 	}
+	f.await(ctx, at)
 	if e.Revision == 0 {
 		delete(f.names, name)
 	} else {
@@ -144,19 +194,28 @@ func (f *follower) watch(ctx context.Context, name string) (lease.Entry, error) 
 	return e, nil
 }
 
-// await passes on the only event of a watch.
-func (f *follower) await(ctx context.Context, watch <-chan zk.Event) {
-	if watch == nil {
-		return // there is none with an error
+// await passes on the event of the watch of a node, if there is one.
+func (f *follower) await(ctx context.Context, path string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w := f.watches[path]
+	if w == nil || w.by == f {
+		return
 	}
-	go func() {
+	w.by = f
+	f.running.Go(func() {
 		select {
-		case ev := <-watch:
+		case ev := <-w.event:
+			f.mu.Lock()
+			if f.watches[path] == w {
+				delete(f.watches, path)
+			}
+			f.mu.Unlock()
 			select {
 			case f.events <- ev:
 			case <-ctx.Done():
 			}
 		case <-ctx.Done():
 		}
-	}()
+	})
 }

@@ -5,7 +5,9 @@ package zookeeper
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"path"
 
 	"github.com/go-zookeeper/zk"
 
@@ -21,10 +23,21 @@ func (b *backend) Write(ctx context.Context, changes ...lease.Change) (uint64, e
 		if err != nil {
 			return 0, err
 		}
+		if c.Kind == lease.Delete && n.child == "" {
+			others, err := b.empty(ctx, c.Name)
+			if err != nil {
+				return 0, err
+			}
+			ops = append(ops, others...)
+		}
 		ops = append(ops, b.opsOf(c, n)...)
 	}
 	if s := b.conn.State(); s != zk.StateHasSession { // so that nothing would be sent
-		return 0, fmt.Errorf("zookeeper: the connection is in state %v: %w", s, cluster.ErrNoQuorum)
+		why := cluster.ErrNoQuorum
+		if b.isClosed(ctx) {
+			why = cluster.ErrClosed
+		}
+		return 0, fmt.Errorf("zookeeper: the connection is in state %v: %w", s, why)
 	}
 	answers, err := ask(ctx, func() ([]zk.MultiResponse, error) { return b.conn.Multi(ops...) })
 	if err != nil {
@@ -37,6 +50,31 @@ func (b *backend) Write(ctx context.Context, changes ...lease.Change) (uint64, e
 		}
 	}
 	return revision, nil
+}
+
+// isClosed reports whether somebody has closed the connection. It does not say so, but is
+// in this state from then on, and refuses at once. One that was lost is in it for an
+// instant, and lets requests wait for the next.
+func (b *backend) isClosed(ctx context.Context) bool {
+	if b.conn.State() != zk.StateDisconnected {
+		return false
+	}
+	_, err := ask(ctx, func() (string, error) { return b.conn.Sync(b.root) })
+	return errors.Is(err, zk.ErrConnectionClosed) && b.conn.State() == zk.StateDisconnected
+}
+
+// empty are the operations that take away the children of a node that somebody else has
+// written, which may have been ours before.
+func (b *backend) empty(ctx context.Context, name string) (ops []any, err error) {
+	at := b.path(name)
+	children, err := ask(ctx, func() ([]string, error) {
+		children, _, err := b.conn.Children(at)
+		return children, err
+	})
+	for _, child := range children {
+		ops = append(ops, &zk.DeleteRequest{Path: path.Join(at, child), Version: -1})
+	}
+	return ops, failed(err, cluster.ErrNoQuorum)
 }
 
 // node is what the transaction compares for a change: that which has the revision.
@@ -69,7 +107,10 @@ func (b *backend) opsOf(c lease.Change, n node) []any {
 	at := b.path(c.Name)
 	under := func(child string) string { return at + "/" + child }
 	put := func(child string, version int32) any {
-		data := append([]byte(child+"\n"), c.Value...)
+		data := c.Value
+		if child != "" {
+			data = append([]byte(child+"\n"), data...)
+		}
 		return &zk.SetDataRequest{Path: at, Data: data, Version: version}
 	}
 	create := func(path string) any { return &zk.CreateRequest{Path: path, Acl: b.acl} }

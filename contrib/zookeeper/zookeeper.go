@@ -45,20 +45,19 @@ var folders = []string{"records", "leases"}
 
 // Open makes this process a member of those that use the nodes under root, and makes
 // these where they are missing. The nodes are for whom acl says, for everybody where that
-// is nil. See lease.Open. The connection must outlive the Store. Its session timeout says
-// how soon it turns from a server that is silent to another one: a third of the lease's
-// is good.
+// is nil. See lease.Open. The connection must outlive the Store, whose watches stay
+// with it, and does not fit many Stores one after another. Its session timeout says how
+// soon it turns from a server that is silent to another one: a third of the lease's is
+// good.
 func Open(
 	ctx context.Context, conn *zk.Conn, root string, acl []zk.ACL, cfg lease.Config,
 ) (*lease.Store, error) {
 	if acl == nil {
 		acl = zk.WorldACL(zk.PermAll)
 	}
-	b := &backend{conn: conn, root: path.Join("/", root), acl: acl, nodes: map[string]node{}}
-	for _, folder := range folders {
-		if err := b.makeFolder(ctx, path.Join(b.root, folder)); err != nil {
-			return nil, err
-		}
+	b := newBackend(conn, root, acl)
+	if err := b.makeFolders(ctx); err != nil {
+		return nil, err
 	}
 	return lease.Open(ctx, b, cfg)
 }
@@ -69,8 +68,16 @@ type backend struct {
 	root string
 	acl  []zk.ACL
 
-	mu    sync.Mutex
-	nodes map[string]node // as last seen, by the names of their entries
+	mu      sync.Mutex
+	nodes   map[string]node   // as last seen, by the names of their entries
+	watches map[string]*watch // that have not fired, by the paths of their nodes
+}
+
+func newBackend(conn *zk.Conn, root string, acl []zk.ACL) *backend {
+	return &backend{
+		conn: conn, root: path.Join("/", root), acl: acl,
+		nodes: map[string]node{}, watches: map[string]*watch{},
+	}
 }
 
 // node is what a transaction compares.
@@ -78,6 +85,15 @@ type node struct {
 	revision uint64 // mzxid
 	version  int32
 	child    string // none where somebody else made the node
+}
+
+func (b *backend) makeFolders(ctx context.Context) error {
+	for _, folder := range folders {
+		if err := b.makeFolder(ctx, path.Join(b.root, folder)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // makeFolder makes a node, and those above it, where they are missing. It waits for a
@@ -147,8 +163,8 @@ func (b *backend) saw(name string, data []byte, stat *zk.Stat, err error) (lease
 	case err != nil:
 		return lease.Entry{}, err
 	}
-	child, value, ok := bytes.Cut(data, []byte("\n"))
-	if !ok {
+	child, value, _ := bytes.Cut(data, []byte("\n"))
+	if !isChild(string(child)) {
 		child, value = nil, data
 	}
 	n := node{revision: uint64(stat.Mzxid), version: stat.Version, child: string(child)}
@@ -156,6 +172,11 @@ func (b *backend) saw(name string, data []byte, stat *zk.Stat, err error) (lease
 	defer b.mu.Unlock()
 	b.nodes[name] = n
 	return lease.Entry{Name: name, Value: value, Revision: n.revision}, nil
+}
+
+// isChild reports whether a node of ours can have such a child, which rand.Text has named.
+func isChild(name string) bool {
+	return len(name) == 26 && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
 
 func (b *backend) forget(name string) {
@@ -192,7 +213,6 @@ func failed(err, otherwise error) error {
 		{zk.ErrNoNode, cluster.ErrConflict},
 		{zk.ErrNodeExists, cluster.ErrConflict},
 		{zk.ErrBadVersion, cluster.ErrConflict},
-		{zk.ErrNotEmpty, cluster.ErrConflict},
 		{zk.ErrNoServer, cluster.ErrNoQuorum},
 		{zk.ErrSessionExpired, cluster.ErrNoQuorum},
 		{zk.ErrSessionMoved, cluster.ErrNoQuorum},
@@ -203,6 +223,7 @@ func failed(err, otherwise error) error {
 	}
 	for _, refusal := range []error{
 		zk.ErrNoAuth, zk.ErrAuthFailed, zk.ErrInvalidACL, zk.ErrInvalidPath, zk.ErrBadArguments,
+		zk.ErrNotEmpty,
 	} {
 		if errors.Is(err, refusal) {
 			return fmt.Errorf("zookeeper: %w", err)

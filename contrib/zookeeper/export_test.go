@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zookeeper
+
+import (
+	"github.com/go-zookeeper/zk"
+
+	"github.com/athena-go/athena/latch/lease"
+)
+
+// NewBackend is that of a Store under a root that is there.
+func NewBackend(conn *zk.Conn, root string) lease.Backend {
+	return newBackend(conn, root, zk.WorldACL(zk.PermAll))
+}

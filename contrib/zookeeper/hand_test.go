@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zookeeper_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"path"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/contrib/zookeeper"
+	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/latch/lease"
+	"github.com/athena-go/athena/member"
+)
+
+// What somebody has written by hand is a record, and can be dropped, whatever it is.
+func TestByHand(t *testing.T) {
+	t.Parallel()
+	_, address := start(t)
+	c := connect(t, address)
+	s := open(t, address, "a")
+	session := s.Session()
+	root := path.Join("/", t.Name(), "records")
+	for key, data := range map[string]string{
+		"foreign": "by hand", "lines": "two\nlines", "path": "/\n..", "empty": "",
+	} {
+		_, err := c.Create(path.Join(root, key), []byte(data), 0, zk.WorldACL(zk.PermAll))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, key := range []string{"ours", "set"} {
+		_, err := session.Commit(t.Context(), latch.Op{Kind: latch.SetOwned, Key: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Set(path.Join(root, key), []byte("by hand"), -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	_, err := session.Commit(ctx, latch.Op{Kind: latch.Set, Key: "set", Value: []byte("v")})
+	if err != nil {
+		t.Errorf("Set: %v", err)
+	}
+	for _, key := range []string{"foreign", "lines", "path", "empty", "ours", "set"} {
+		if _, err := session.Commit(ctx, latch.Op{Kind: latch.Drop, Key: key}); err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	if left, _, err := c.Children(root); len(left) != 0 || err != nil {
+		t.Errorf("%q are left, %v", left, err)
+	}
+}
+
+// Somebody deletes everything. It is made anew.
+func TestRootIsDeleted(t *testing.T) {
+	t.Parallel()
+	_, address := start(t)
+	c := connect(t, address)
+	j, err := latch.Open(t.Context(), open(t, address, "a"), "job", latch.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = j.Close(t.Context()) }()
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	led := 0
+	err = j.WhileLeader(ctx, func(ctx context.Context, _ member.Number) {
+		if led++; led > 1 {
+			stop()
+			return
+		}
+		if err := remove(c, path.Join("/", t.Name())); err != nil {
+			t.Error(err)
+		}
+		<-ctx.Done()
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("led %d times: %v", led, err)
+	}
+}
+
+// remove deletes a node and what is under it.
+func remove(c *zk.Conn, node string) error {
+	children, _, err := c.Children(node)
+	for _, child := range children {
+		err = errors.Join(err, remove(c, path.Join(node, child)))
+	}
+	return errors.Join(err, c.Delete(node, -1))
+}
+
+// A connection that is closed too early ends the store, and the jobs on it.
+func TestConnectionIsClosed(t *testing.T) {
+	t.Parallel()
+	_, address := start(t)
+	c := connect(t, address)
+	cfg := lease.Config{Member: "a", LeaseTimeout: leaseTimeout}
+	s, err := zookeeper.Open(t.Context(), c, t.Name(), nil, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := latch.Open(t.Context(), s, "job", latch.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = j.WhileLeader(t.Context(), func(ctx context.Context, _ member.Number) {
+		c.Close()
+		<-ctx.Done()
+		if why := context.Cause(ctx); !errors.Is(why, cluster.ErrClosed) {
+			t.Errorf("the context ended with %v, want ErrClosed", why)
+		}
+	})
+	if !errors.Is(err, cluster.ErrClosed) {
+		t.Errorf("WhileLeader: got %v, want ErrClosed", err)
+	}
+	if err := j.Close(t.Context()); err != nil {
+		t.Errorf("Close of the job: %v", err)
+	}
+	if err := s.Close(t.Context()); !errors.Is(err, cluster.ErrClosed) {
+		t.Errorf("Close of the store: got %v, want why its lease is not removed", err)
+	}
+}
+
+// To follow anew, as is done from time to time, adds no watches to those that there are,
+// and misses nothing.
+func TestFollowAnew(t *testing.T) {
+	t.Parallel()
+	_, address := start(t)
+	var set atomic.Int64
+	c, events, err := zk.Connect([]string{address}, leaseTimeout, zk.WithLogger(silent{}),
+		zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
+			conn, err := net.DialTimeout(network, address, timeout)
+			return watching{conn, &set}, err
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		c.Close()
+		for range events { // until nothing runs
+		}
+	}()
+	b := zookeeper.NewBackend(c, t.Name())
+	follow := func(see func(context.Context, context.CancelFunc)) {
+		t.Helper()
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		err := b.Follow(ctx, func(bool, []lease.Entry) { see(ctx, stop) })
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("Follow: %v", err)
+		}
+	}
+	var revision uint64
+	put := func(ctx context.Context) {
+		var err error
+		revision, err = b.Write(ctx, lease.Change{
+			Kind: lease.Put, Name: "records/k", Revision: revision, Value: []byte("v"),
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	follow(func(_ context.Context, stop context.CancelFunc) { stop() })
+	put(t.Context())
+	for range 5 {
+		follow(func(_ context.Context, stop context.CancelFunc) { stop() })
+	}
+	if got := set.Load(); got < 3 || got > 4 {
+		t.Errorf("%d watches were set, want one for each folder and for the node, and perhaps "+
+			"one in the place of that of the folder, which has changed", got)
+	}
+	put(t.Context())
+	seen := 0
+	follow(func(ctx context.Context, stop context.CancelFunc) {
+		if seen++; seen < 4 {
+			put(ctx)
+		} else {
+			stop()
+		}
+	})
+}
+
+// watching is a connection that counts the requests that set a watch.
+type watching struct {
+	net.Conn
+	set *atomic.Int64
+}
+
+// Write is given one request: its length, number, kind, path and, last, whether to watch.
+func (w watching) Write(p []byte) (int, error) {
+	const getData, getChildren = 4, 12
+	if len(p) > 12 && p[len(p)-1] == 1 && (p[11] == getData || p[11] == getChildren) {
+		w.set.Add(1)
+	}
+	return w.Conn.Write(p)
+}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -250,7 +249,9 @@ func (e events) NotifyUpdate(m *memberlist.Node) {
 	defer e.mu.Unlock()
 	e.members[m.Name] = *m
 	delete(e.lost, m.Name)
-	e.changed()
+	if i, known := slices.BinarySearch(e.names, m.Name); !known {
+		e.names = slices.Concat(e.names[:i], []string{m.Name}, e.names[i:])
+	}
 }
 
 // NotifyLeave implements memberlist.EventDelegate. memberlist does not say here whether the
@@ -265,10 +266,7 @@ func (e events) NotifyLeave(m *memberlist.Node) {
 	for _, g := range e.groups {
 		g.forget()
 	}
-	e.changed()
-}
-
-// changed is called when members has changed. The node is locked.
-func (n *Node) changed() {
-	n.names = slices.Sorted(maps.Keys(n.members))
+	if i, known := slices.BinarySearch(e.names, m.Name); known {
+		e.names = slices.Concat(e.names[:i], e.names[i+1:])
+	}
 }

@@ -122,6 +122,9 @@ func (m *Machine) Sent() []Outgoing {
 // Observe tells which members are seen, this one or not among them. Messages of others
 // are dropped. A leader that was seen and is no more leads no more.
 func (m *Machine) Observe(now time.Time, ids []string) {
+	if slices.EqualFunc(ids, m.members, func(id string, p peer) bool { return id == p.id }) {
+		return // as mostly, in the order that is kept here
+	}
 	ids = slices.Clone(ids)
 	if !slices.Contains(ids, m.self) {
 		ids = append(ids, m.self)

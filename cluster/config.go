@@ -94,7 +94,7 @@ type Config struct {
 	// times HeartbeatInterval, at most LeaderTimeout. A shorter one replaces a dead
 	// leader sooner, and needs clocks and answers that keep to it. Records of a silent
 	// member end after LeaderTimeout + LeaseTimeout, so that they outlast the crash of a
-	// leader. After a run with longer ones Start waits for the difference first. Default:
+	// leader. After a run with longer ones Start waits for the differences first. Default:
 	// LeaderTimeout.
 	LeaseTimeout time.Duration
 	// TTLTimeout is the silence after which a member is removed from views.

@@ -176,24 +176,26 @@ const leaseStep = 5 * time.Second
 // LeaseTimeout, during which the machine votes for nobody (protocol.md section
 // 5). After a run with a longer one it may owe more: of three nodes two that
 // restart with a shorter lease would elect a leader beside that of the third,
-// which cannot tell them of itself because their timings differ. The same goes for the
-// records of the third, and HoldTimeout. What is owed stays in the store until the wait
-// is over. A cluster of one owes nobody.
+// which cannot tell them of itself because their timings differ. (S) As long as it
+// is supported that one extends records, for the HoldTimeout of then: what both are
+// longer by adds up. What is owed stays in the store until the wait is over. A
+// cluster of one owes nobody.
 func (n *Node) waitLease(ctx context.Context, c store.Content) error {
 	lease, hold := n.cfg.LeaseTimeout, n.cfg.timings.HoldTimeout()
 	c.HoldTimeout = max(c.HoldTimeout, c.LeaseTimeout)
-	before, owed := c, max(c.LeaseTimeout-lease, c.HoldTimeout-hold)
-	if owed <= 0 || n.cfg.Size == 1 {
+	before := c
+	owed := func() time.Duration { return max(0, c.LeaseTimeout-lease) + max(0, c.HoldTimeout-hold) }
+	if owed() == 0 || n.cfg.Size == 1 {
 		return nil
 	}
 	n.log.Warn().Float64("lease_before_ms", milliseconds(before.LeaseTimeout)).
 		Float64("lease_ms", milliseconds(lease)).
 		Float64("hold_before_ms", milliseconds(before.HoldTimeout)).
-		Float64("hold_ms", milliseconds(hold)).Float64("wait_ms", milliseconds(owed)).
+		Float64("hold_ms", milliseconds(hold)).Float64("wait_ms", milliseconds(owed())).
 		Msg("timings became shorter: waiting until what this node " +
 			"acknowledged in its last run has ended")
-	for owed > 0 {
-		step := min(leaseStep, owed)
+	for owed() > 0 {
+		step := min(leaseStep, owed())
 		timer := time.NewTimer(step)
 		select {
 		case <-timer.C:
@@ -203,9 +205,9 @@ func (n *Node) waitLease(ctx context.Context, c store.Content) error {
 				"%v: that must have ended before this one: %w",
 				before.LeaseTimeout, before.HoldTimeout, context.Cause(ctx))
 		}
-		owed -= step
-		c.LeaseTimeout = max(0, c.LeaseTimeout-step)
-		c.HoldTimeout -= step
+		ofLease := min(step, max(0, c.LeaseTimeout-lease))
+		c.LeaseTimeout -= ofLease
+		c.HoldTimeout -= step - ofLease
 		if err := n.store.Save(c); err != nil {
 			return fmt.Errorf("cluster: the store cannot save: %w", err)
 		}

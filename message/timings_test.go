@@ -108,3 +108,18 @@ func TestLeaseMargin(t *testing.T) {
 		t.Error("Stamp.IsZero: want it of the zero stamp alone")
 	}
 }
+
+func TestHoldTimeout(t *testing.T) {
+	for _, tc := range []struct{ lease, leader, ttl, want time.Duration }{
+		{1, 1, 10, 2},
+		{2, 5, 10, 7},
+		{5, 5, 10, 10},
+		{4, 9, 12, 12},
+		{9, 9, 9, 9},
+	} {
+		timings := message.Timings{LeaseTimeout: tc.lease, LeaderTimeout: tc.leader, TTLTimeout: tc.ttl}
+		if got := timings.HoldTimeout(); got != tc.want {
+			t.Errorf("%+v: got %d", tc, got)
+		}
+	}
+}

@@ -185,6 +185,8 @@ func (m *Machine) accept(j joiner, r member.Roster, about member.Address) {
 	m.change(r, about)
 	// (S) What it lost with an earlier place is forgotten here, and may be news to it.
 	p.revoked = m.state().Number
+	// (S) What was extended then may count for what it sets in this one.
+	p.extended = m.now
 }
 
 // welcome sends the state to a member that has its place already.

@@ -47,8 +47,8 @@ type peer struct {
 	// one while it had all, whichever was last: since then it is silent or behind.
 	sentAt time.Time
 	// extended is when the newest keep-alive came of which an ack extended its trust in
-	// its records, revoked the revision that last took one from it unasked, or gave it
-	// its place.
+	// its records, or when it got its place; revoked the revision that last took one from
+	// it unasked, or gave it its place.
 	extended time.Time
 	revoked  member.Number
 }

@@ -611,3 +611,56 @@ func TestWhoIsSilentGetsNoState(t *testing.T) {
 		t.Errorf("%d states were sent whole to two that are dead", n)
 	}
 }
+
+// A member that gets its place back in the same run trusts what it sets then by what was
+// extended before. Here the leader hears nothing of it but late messages: its record stays
+// for as long as it trusts it.
+func TestARecordOfAMemberThatGotItsPlaceBackStays(t *testing.T) {
+	b, others := recorders(t, 3)
+	a, c, l := others[0], others[1], b.quorate()
+	b.run(2 * b.timings.HoldTimeout())
+	away := func(m message.Message) bool { return m.From.Address == addr(a) || m.To == addr(a) }
+	b.cut = away
+	b.ask(a, absent("k"), owned("k"))
+	newest := func(k message.Kind) (found message.Message) {
+		for _, f := range b.sent {
+			if f.msg.Body.Kind() == k && f.msg.From.Address == addr(a) && f.msg.To == addr(l) {
+				found = f.msg
+			}
+		}
+		return found
+	}
+	comes := func(m message.Message) {
+		b.take(b.nodes[l], b.nodes[l].Step(b.now, m))
+		b.run(10 * b.latency)
+	}
+	join, shown := newest(message.KindJoinClusterRequest), newest(message.KindLeaderKeepAlive)
+	request, twin := newest(message.KindRecordRequest), join
+	twin.From.StoreID[0]++
+	twin.From.Incarnation++
+	comes(twin)
+	twin.Body = message.MemberLeave{}
+	comes(twin)
+	b.cut = func(m message.Message) bool {
+		u, ok := m.Body.(message.RecordUpdate)
+		return m.From.Address == addr(a) || m.To == addr(a) && ok && len(u.Dropped) > 0
+	}
+	comes(join)
+	comes(shown)
+	comes(request)
+	if b.holds(a, "k").IsZero() {
+		t.Fatal("it does not trust its record, and nothing is shown")
+	}
+	b.cut = away
+	for range 40 {
+		b.run(b.timings.HeartbeatInterval)
+		if b.holds(c, "k").IsZero() {
+			b.ask(c, absent("k"), owned("k"))
+		} else if !b.holds(a, "k").IsZero() {
+			t.Fatalf("at %v: two trust one record", b.since())
+		}
+	}
+	if b.holds(c, "k").IsZero() {
+		t.Error("the record is never free")
+	}
+}

@@ -71,7 +71,8 @@ var classic = []Mutant{
 		Edits: []Edit{{
 			File: "statemachine/isolation.go",
 			Old:  "\tm.role = member.Provisional\n",
-			New: "\tif !m.held().IsZero() {\n\t\tm.hold(m.soft)\n\t\tm.becomeLeader(member.Identity{})\n\t\treturn\n\t}\n" +
+			New: "\tif !m.held().IsZero() {\n\t\tm.hold(m.soft)\n" +
+				"\t\tm.becomeLeader(member.Identity{})\n\t\treturn\n\t}\n" +
 				"\tm.role = member.Provisional\n",
 		}},
 	},

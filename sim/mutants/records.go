@@ -184,6 +184,10 @@ var records = []Mutant{
 			File: "statemachine/table.go",
 			Old:  "\tlast := o.lost //",
 			New:  "\tlast := o.lost\n\tif m.durable.Held.Roster.Has(o.id) {\n\t\tlast = time.Time{}\n\t} //",
+		}, {
+			File: "statemachine/admission.go",
+			Old:  "\tp.extended = m.now\n",
+			New:  "",
 		}},
 		Test: "TestAMemberThatGetsItsPlaceBackIsWaitedFor",
 	},

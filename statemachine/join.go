@@ -357,5 +357,6 @@ func (m *Machine) yieldAddress(c member.Claim, known uint64) {
 	d.Incarnation = known + 1
 	m.persist(d)
 	m.self.Incarnation = d.Incarnation
+	m.dropAttempt() // its ballot, and its candidate, are of the run that is over
 	m.join(m.seek.target)
 }

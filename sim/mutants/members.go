@@ -82,6 +82,15 @@ var members = []Mutant{
 		}},
 	},
 	{
+		Name: "proposes-as-an-earlier-run",
+		Rule: "3: who joins again above its number proposes no more what it did before",
+		Edits: []Edit{{
+			File: "statemachine/join.go",
+			Old:  "\tm.dropAttempt() // its ballot",
+			New:  "\t// its ballot",
+		}},
+	},
+	{
 		Name: "forgotten-state-kept",
 		Rule: "3: a leader refuses a joiner that holds more of its version than it made",
 		Edits: []Edit{{

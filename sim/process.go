@@ -171,7 +171,7 @@ func (c *Cluster) wakeClock(p *process) {
 	if p.slept > 0 {
 		p.clock.offset -= p.clock.passed(c.now) - p.clock.passed(p.slept-1)
 		p.slept = 0
-		c.check.wakes(p.index, p.leads, c.setup.Timings.LeaseTimeout)
+		c.check.wakes(p.index, p.leads, c.setup.Timings)
 		p.leads = false
 	}
 }

@@ -127,14 +127,14 @@ func (k *checker) sleeps(p int, leads bool) {
 	}
 }
 
-// wakes notes that the clock of a process goes on. What it trusts, and what it extended
-// as a leader, ends within a few leases.
-func (k *checker) wakes(p int, led bool, lease time.Duration) {
-	k.trusts.unsure[p] = k.now + int64(lease)
+// wakes notes that the clock of a process goes on. What it trusts ends within a hold; a
+// leader extends others for some leases yet, and they trust for a hold after that.
+func (k *checker) wakes(p int, led bool, t message.Timings) {
+	k.trusts.unsure[p] = k.now + int64(t.HoldTimeout())
 	if led {
 		k.trusts.asleep--
 	}
 	if led && k.trusts.asleep == 0 {
-		k.trusts.unsureOf = k.now + 3*int64(lease)
+		k.trusts.unsureOf = k.now + int64(2*t.LeaseTimeout+t.HoldTimeout())
 	}
 }

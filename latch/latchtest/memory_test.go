@@ -328,8 +328,10 @@ type slowSession struct {
 	slow
 }
 
-func (s slowSession) Commit(ctx context.Context, ops ...latch.Op) (token member.Number, err error) {
+func (s slowSession) Commit(ctx context.Context, ops ...latch.Op) (member.Number, error) {
 	made := make(chan struct{})
+	var token member.Number // also when the caller is gone
+	var err error
 	go func() {
 		defer close(made)
 		s.turn <- struct{}{}

@@ -111,7 +111,7 @@ func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 	seen := *n.look()
 	before := seen.view
 	if out.Changed {
-		seen = seen.seeing(n.machine.View(now), n.machine.Durable().Held)
+		seen = seen.seeing(clone(n.machine.View(now)), n.machine.Durable().Held)
 		seen.votesAt = n.machine.VotesAt()
 		n.heard.needs(seen.view.Members, seen.held.Roster)
 	}

@@ -122,7 +122,7 @@ func (n *Node) prepare(ctx context.Context, cfg Config) (err error) {
 		Volatile:     volatile,
 		Rand:         newRand(),
 	}, durable, n.started)
-	view := n.machine.View(n.started)
+	view := clone(n.machine.View(n.started))
 	n.seen.set(sight{votesAt: n.machine.VotesAt()}.seeing(view, durable.Held))
 	n.hub.view, n.hub.size = view, n.cfg.Size
 	n.terms.clock, n.terms.guard = n.clock, leaseGuard(n.cfg.timings)

@@ -98,6 +98,23 @@ func (r Roster) Without(addr Address) Roster {
 	return append(out, r[i+1:]...)
 }
 
+// Shown is the roster with each status as a view shows it. It is r itself where that
+// changes nothing.
+func (r Roster) Shown() Roster {
+	out := r
+	for i := range r {
+		status := r[i].Shown()
+		if status == r[i].Status {
+			continue
+		}
+		if &out[0] == &r[0] {
+			out = slices.Clone(r)
+		}
+		out[i].Status = status
+	}
+	return out
+}
+
 // IsSorted reports whether the entries are in strict order of their addresses,
 // which every method relies on and every decoder must check.
 func (r Roster) IsSorted() bool {

@@ -85,6 +85,25 @@ func compare(t *rapid.T, r member.Roster, model map[uint16]member.Member) {
 	}
 }
 
+// A roster is shown as it is where each entry is, and never changed.
+func TestShownRosterSharesWhatIsTheSame(t *testing.T) {
+	r := member.Roster{
+		entry(1, 1, member.Active), entry(2, 2, member.Leaving), entry(3, 3, member.Leaving),
+	}
+	if got := r.Shown(); &got[0] != &r[0] || len(got) != len(r) {
+		t.Errorf("nothing is shown in another way: got %v, want the roster itself", got)
+	}
+	if got := member.Roster(nil).Shown(); got != nil {
+		t.Errorf("of no roster: got %v, want nil", got)
+	}
+	r[1].Gone, r[2].Gone = true, true
+	before, want := slices.Clone(r), slices.Clone(r)
+	want[1].Status, want[2].Status = member.Removed, member.Removed
+	if got := r.Shown(); !slices.Equal(got, want) || !slices.Equal(r, before) {
+		t.Errorf("got %v, and the roster is %v; want %v and %v", got, r, want, before)
+	}
+}
+
 func TestVoterIsAddressAndStore(t *testing.T) {
 	r := member.Roster{entry(1, 1, member.Active), entry(2, 2, member.Joining)}
 	again := r[0].Identity

@@ -210,13 +210,10 @@ func (m *Machine) held() member.Number { return m.durable.Held.Number }
 // isVoter reports whether this node has a vote in its held state.
 func (m *Machine) isVoter() bool { return m.durable.Held.Roster.IsVoter(m.self.Voter()) }
 
-// View is what the node sees at now.
+// View is what the node sees at now. The caller must not change its members: they may be
+// those of the state.
 func (m *Machine) View(now time.Time) member.View {
 	s := m.state()
-	members := slices.Clone(s.Roster)
-	for i := range members {
-		members[i].Status = members[i].Shown()
-	}
 	role, leader := m.shownLeader()
 	v := member.View{
 		Self:     m.self,
@@ -224,7 +221,7 @@ func (m *Machine) View(now time.Time) member.View {
 		Version:  s.Version,
 		Revision: s.Revision,
 		Leader:   leader.Leader,
-		Members:  members,
+		Members:  s.Roster.Shown(),
 	}
 	if m.role == member.Leading {
 		v.Quorate = m.quorate(now)

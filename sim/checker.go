@@ -154,18 +154,6 @@ func (k *checker) heard(by int, m message.Message) {
 	}
 }
 
-// lookEvery is how many steps of a process pass between two looks at a view
-// that did not change, as the machine says.
-const lookEvery = 64
-
-// look is the part of a view that must not change unannounced.
-type look struct {
-	role              member.Role
-	version, revision uint64
-	leader            member.Address
-	quiet             int // steps since the view was looked at
-}
-
 // stepped looks at a process after a step.
 func (k *checker) stepped(now int64, p *process, out statemachine.Output) {
 	k.now = now
@@ -180,9 +168,7 @@ func (k *checker) stepped(now int64, p *process, out statemachine.Output) {
 		k.lead(p.index, p.identity(), version, p.clock.global(until))
 	}
 	k.afterSeat(p, version != 0, out)
-	if p.seen.quiet++; out.Changed || p.seen.quiet >= lookEvery {
-		k.view(p, p.machine.View(p.clock.at(now)), out.Changed)
-	}
+	k.view(p, p.machine.View(p.clock.at(now)), out.Changed)
 }
 
 // afterSeat checks, after a step that gave a seat away, that the leader was
@@ -205,15 +191,14 @@ func wasQuorate(out statemachine.Output) bool {
 	})
 }
 
-// view checks what a node shows.
+// view checks what a node shows. Package cluster reads a view only after a step that
+// reports a change, and shows it until the next such step.
 func (k *checker) view(p *process, v member.View, changed bool) {
-	l := look{role: v.Role, version: v.Version, revision: v.Revision, leader: v.Leader}
 	old := p.seen
-	p.seen = l
-	old.quiet = 0
-	if !changed && old != l {
-		k.fail("changed", "%s shows %+v, before it was %+v, but no step said so", p.cfg.Name, l, old)
+	if !changed && !sameView(old, v) {
+		k.fail("changed", "%s shows %+v, before it was %+v, but no step said so", p.cfg.Name, v, old)
 	}
+	p.seen = v
 	authority := k.auth[p.index].version
 	switch {
 	case len(v.Members) > k.size:
@@ -228,9 +213,18 @@ func (k *checker) view(p *process, v member.View, changed bool) {
 		k.fail("I2", "%s shows quorate=%v, its authority is for version %d",
 			p.cfg.Name, v.Quorate, authority)
 	}
-	if v.Quorate && v.Version > 0 { // one that was admitted may have no state yet
+	// One that was admitted may have no state yet.
+	if changed && v.Quorate && v.Version > 0 {
 		k.shows(p, v)
 	}
+}
+
+// sameView compares members only where they are not shared.
+func sameView(a, b member.View) bool {
+	return a.Self == b.Self && a.Role == b.Role && a.Version == b.Version &&
+		a.Revision == b.Revision && a.Leader == b.Leader && a.Quorate == b.Quorate &&
+		len(a.Members) == len(b.Members) && (len(a.Members) == 0 ||
+		&a.Members[0] == &b.Members[0] || slices.Equal(a.Members, b.Members))
 }
 
 // shows checks that all who show one state show the same one.

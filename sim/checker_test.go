@@ -340,6 +340,19 @@ var histories = []struct {
 	{"a view changes unannounced", "changed", func(h *history) {
 		h.k.view(h.procs[0], member.View{Role: member.Following, Leader: addressOf(1)}, false)
 	}},
+	{"a new run is shown unannounced", "changed", func(h *history) {
+		v := member.View{Self: h.procs[0].identity()}
+		h.k.view(h.procs[0], v, true)
+		v.Self.Incarnation++
+		h.k.view(h.procs[0], v, false)
+	}},
+	{"a member moves unannounced", "changed", func(h *history) {
+		v := member.View{Members: h.roster()}
+		h.k.view(h.procs[0], v, true)
+		v.Members = h.roster()
+		v.Members[1].Status = member.Unreachable
+		h.k.view(h.procs[0], v, false)
+	}},
 	{"a view shows too many members", "I5", func(h *history) {
 		h.k.view(h.procs[0], member.View{Members: make(member.Roster, 4)}, true)
 	}},

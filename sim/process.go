@@ -54,8 +54,11 @@ type process struct {
 	asked   uint64                  // requests for records so far
 	open    []message.RecordRequest // of this run, without an answer
 	leads   bool                    // it led when its clock stood still
-	seen    look                    // what it last showed
+	seen    member.View             // what it last showed
 	sent    flood
+
+	trustsUntil time.Time // that of the machine after the last step
+	holdings    []holding // by the keys of the cluster
 }
 
 func (p *process) up() bool { return p.machine != nil }
@@ -90,13 +93,15 @@ func (c *Cluster) Start(i int) {
 	}
 	p.runs++
 	p.cfg.Rand = stream(c.setup.Seed, streamMachines+p.index+p.runs*MaxProcesses)
-	p.spins, p.leaving, p.drained, p.seen, p.sent = 0, false, false, look{}, flood{}
+	p.spins, p.leaving, p.drained, p.sent = 0, false, false, flood{}
+	p.trustsUntil, p.holdings = time.Time{}, nil
 	c.note(p, Started, "")
 	c.check.started(c.now, p)
 	cfg := p.config()
 	p.said = p.greet(cfg)
 	c.forgetGreets(i)
 	p.machine = statemachine.New(cfg, p.store, p.clock.at(c.now))
+	p.seen = p.machine.View(p.clock.at(c.now))
 	p.ran = p.identity()
 	c.advance(p)
 }
@@ -205,6 +210,7 @@ func (c *Cluster) Resume(i int, timersFirst bool) {
 func (c *Cluster) Leave(i int) {
 	c.order(i, "leave", func(p *process, now time.Time) statemachine.Output {
 		p.leaving = true
+		p.holdings = nil // package cluster ends them first
 		return p.machine.Leave(now)
 	})
 }
@@ -324,7 +330,7 @@ func (c *Cluster) settle(p *process, out statemachine.Output) {
 		return
 	}
 	c.check.stepped(c.now, p, out)
-	c.check.records(p, c.keys)
+	c.check.records(p, c.keys, out)
 	c.answers(p, out)
 	c.writes(p)
 	if out.Stop != nil {

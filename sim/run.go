@@ -355,8 +355,8 @@ func (j *judge) steady(d time.Duration, why string, weak ...int) {
 	version := c.Authority(leader)
 	calm := func(p *process) bool {
 		m, ok := c.procs[leader].store.Held.Roster.Find(p.cfg.Address)
-		return ok && m.Status == member.Active && p.up() && p.seen.role == member.Following &&
-			p.seen.leader == c.procs[leader].cfg.Address
+		return ok && m.Status == member.Active && p.up() && p.seen.Role == member.Following &&
+			p.seen.Leader == c.procs[leader].cfg.Address
 	}
 	var followers []*process
 	for _, p := range c.procs {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/statemachine"
 )
 
 // trust is what one process may do in the name of one record, in global time. A process
@@ -41,15 +42,33 @@ type trusts struct {
 	asleep   int   // leaders whose clocks stand still
 }
 
-// records notes which records a process trusts after a step (I10).
-func (k *checker) records(p *process, keys []string) {
-	for _, key := range keys {
-		token, until := p.machine.Holds(p.clock.at(k.now), key)
-		if token.IsZero() {
+// holding is the trust in one record that a Holding of package cluster shows.
+type holding struct {
+	token member.Number
+	until time.Time
+}
+
+// records checks what each record's Holding in package cluster would show after a step
+// (I10). A Holding begins whenever the machine trusts the record, since an application may
+// ask at any time. It follows the machine only in a step that reports a change or an
+// answer, or that moves the end of trust.
+func (k *checker) records(p *process, keys []string, out statemachine.Output) {
+	now, until := p.clock.at(k.now), p.machine.TrustsUntil()
+	follows := out.Changed || len(out.Answers) > 0 || !until.Equal(p.trustsUntil)
+	p.trustsUntil = until
+	for len(p.holdings) < len(keys) {
+		p.holdings = append(p.holdings, holding{})
+	}
+	for i, key := range keys {
+		h := &p.holdings[i]
+		if token, until := p.machine.Holds(now, key); follows || !token.IsZero() {
+			*h = holding{token, until}
+		}
+		if h.token.IsZero() || !now.Before(h.until) {
 			k.distrusts(p.index, key)
 			continue
 		}
-		k.trusted(p, key, token, p.clock.global(until))
+		k.trusted(p, key, h.token, p.clock.global(h.until))
 	}
 }
 

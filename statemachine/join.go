@@ -357,6 +357,8 @@ func (m *Machine) yieldAddress(c member.Claim, known uint64) {
 	d.Incarnation = known + 1
 	m.persist(d)
 	m.self.Incarnation = d.Incarnation
+	// Acks that the earlier run got extend nothing (protocol.md section 10, a new run).
+	m.records.until = time.Time{}
 	m.dropAttempt() // its ballot, and its candidate, are of the run that is over
 	m.join(m.seek.target)
 }

@@ -50,6 +50,9 @@ type Machine struct {
 
 // shown is what the last call left visible, to tell what changed.
 type shown struct {
+	// self is part of every view. yieldAddress may change nothing else that is shown,
+	// and ends the trust in the records of the earlier run.
+	self    member.Identity
 	role    member.Role
 	leader  member.Claim
 	number  member.Number
@@ -119,7 +122,7 @@ func (m *Machine) finish() Output {
 		d := m.durable
 		m.out.Persist = &d
 	}
-	s := shown{quorate: m.showsQuorate(), number: m.state().Number}
+	s := shown{self: m.self, quorate: m.showsQuorate(), number: m.state().Number}
 	s.role, s.leader = m.shownLeader()
 	moved := m.shown.moved
 	m.shown.moved = false

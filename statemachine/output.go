@@ -26,8 +26,8 @@ type Output struct {
 	Probe *Probe
 	// Answers are those to calls of Commit.
 	Answers []message.RecordResponse
-	// Changed says that View or Records would return something new, or that this run
-	// was asked to change a record that it owns.
+	// Changed says that View or Records would return something new, Self of a View
+	// included, or that this run was asked to change a record that it owns.
 	Changed bool
 	// Trace tells what was decided, and each refusal with its reason.
 	Trace []Trace

@@ -381,6 +381,35 @@ func TestRecordsEndWithTheirRun(t *testing.T) {
 	})
 }
 
+// protocol.md section 10: a run that joins again above its number trusts none of its
+// entries, and the step in which it does so reports the change.
+func TestARunThatJoinsAgainAboveItsNumberTrustsNothing(t *testing.T) {
+	b, others := recorders(t, 3)
+	a, l := others[0], b.quorate()
+	b.acquire(a, "k")
+	n, claim, leader := b.nodes[a], b.claim(l), b.view(l).Self
+	b.isolate(a)
+	hear := func(body message.Body) statemachine.Output {
+		return b.handTo(a, message.Message{From: leader, To: n.addr, Claim: claim, Body: body})
+	}
+	b.take(n, n.Refused(b.now, statemachine.Probe{Leader: leader, Version: claim.Version}))
+	hear(message.SeedKeepAlive{})
+	before := b.view(a).Self
+	if b.holds(a, "k").IsZero() {
+		t.Fatalf("the run that lost its leader does not trust its record\n%s", b)
+	}
+	out := hear(message.JoinClusterResponse{
+		Reason: message.ReasonOldIncarnation, Known: before.Incarnation,
+	})
+	if now := b.view(a).Self; now.Incarnation != before.Incarnation+1 || !out.Changed {
+		t.Errorf("run %d is now %d, changed %v; want the next one and true",
+			before.Incarnation, now.Incarnation, out.Changed)
+	}
+	if got, until := b.holds(a, "k"), n.TrustsUntil(); !got.IsZero() || !until.IsZero() {
+		t.Errorf("trusts the record by %v, and others until %v; want neither", got, until)
+	}
+}
+
 // Without a leader that has authority nothing is taken; what was on the way when the
 // leader went may have been.
 func TestRequestsWithoutALeader(t *testing.T) {

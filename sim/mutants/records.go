@@ -128,6 +128,24 @@ var records = []Mutant{
 		}},
 	},
 	{
+		Name: "drop-unannounced",
+		Rule: "10: the step that sends a drop request reports the end of trust",
+		Edits: []Edit{{
+			File: "statemachine/records.go",
+			Old:  "\t\tm.shown.moved = true\n\t}\n\tfor i := range m.records.open {\n",
+			New:  "\t}\n\tfor i := range m.records.open {\n",
+		}},
+	},
+	{
+		Name: "new-run-unannounced",
+		Rule: "10: the step that joins again above its number reports the new incarnation",
+		Edits: []Edit{{
+			File: "statemachine/machine.go",
+			Old:  "s := shown{self: m.self, quorate:",
+			New:  "s := shown{quorate:",
+		}},
+	},
+	{
 		Name: "trusted-by-an-old-answer",
 		Rule: "10: an answer that was on the way when the record was dropped brings no trust",
 		Edits: []Edit{{

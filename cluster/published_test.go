@@ -4,11 +4,13 @@ package cluster
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/statemachine"
+	"github.com/athena-go/athena/transport"
 )
 
 // verb is what a test does with the machine of a node, on its loop.
@@ -89,4 +91,113 @@ func TestARunThatJoinsAgainIsPublished(t *testing.T) {
 			t.Errorf("Get: %v; the new run holds its record: %t, want it owned and held", err, again.Valid())
 		}
 	})
+}
+
+// TestTrustEndsBeforeMessagesLeave: a message may free others to act, so what this node
+// may do has ended when the messages of that step leave.
+func TestTrustEndsBeforeMessagesLeave(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		// begin returns a node, its term or holding, and the step that ends that.
+		begin func(t *testing.T, w *world) (*Node, *tenure, verb)
+	}{
+		{"a leader that hands over", func(t *testing.T, w *world) (*Node, *tenure, verb) {
+			n := w.leader()
+			term, _ := n.Leader()
+			return n, term.t, func(now time.Time) statemachine.Output {
+				out, err := n.machine.Transfer(now, w.others(n)[0].cfg.self)
+				if err != nil {
+					t.Errorf("Transfer: %v", err)
+				}
+				return out
+			}
+		}},
+		{"an owner that drops", func(t *testing.T, w *world) (*Node, *tenure, verb) {
+			n := w.followers()[0]
+			h := acquire(t, n.Session(), "k")
+			return n, h.t, func(now time.Time) statemachine.Output {
+				return n.machine.Commit(now, message.RecordRequest{
+					ID: 1 << 40, Changes: []message.Change{{Key: "k", Drop: true}},
+				})
+			}
+		}},
+		{"a run that joins again", func(t *testing.T, w *world) (*Node, *tenure, verb) {
+			n := w.followers()[0]
+			h := acquire(t, n.Session(), "k")
+			return n, h.t, w.rejoining(w.leader(), n)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, 3, func(t *testing.T, w *world) {
+				time.Sleep(time.Second) // the leader hears its members
+				n, trust, step := c.begin(t, w)
+				endsBeforeMessagesLeave(t, w, n, trust, step)
+			})
+		})
+	}
+}
+
+// endsBeforeMessagesLeave holds the loop up where it ends the trust, for as long as a
+// message takes to be written, and wants none of them to have left by then.
+func endsBeforeMessagesLeave(t *testing.T, w *world, n *Node, trust *tenure, step verb) {
+	t.Helper()
+	written := func() uint64 {
+		time.Sleep(time.Millisecond) // virtual: what was handed over is written
+		return n.net.Stats().Sent[transport.System].Messages
+	}
+	var before, atTheEnd uint64
+	trust.mu.Lock()
+	trust.uses = append(trust.uses, &use{
+		cancel: func(error) { atTheEnd = written() }, left: make(chan struct{}),
+	})
+	trust.mu.Unlock()
+	w.do(n, func(time.Time) statemachine.Output {
+		before = written()
+		return step(n.clock())
+	})
+	if after := written(); atTheEnd != before || after == before {
+		t.Errorf("%d messages had left before, %d when the trust ended, %d after the step; "+
+			"want those of the step after the end", before, atTheEnd, after)
+	}
+}
+
+// TestTheClockIsReadAfterTheWait: the loop may wait for an input for longer than a lease,
+// and a lease that is counted from before the wait may be over. A node alone extends its
+// own with each step. A turn of the timer shows no difference: with the time of before it
+// does nothing, and comes again at once.
+func TestTheClockIsReadAfterTheWait(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		input func(w *world, n *Node)
+	}{
+		{"a message", func(_ *world, n *Node) {
+			n.inbox <- arrival{Message: message.Message{
+				From: member.Identity{Address: address(1)}, To: n.cfg.self, Body: message.LeaderQuery{ID: 1},
+			}}
+		}},
+		{"a port that is refused", func(_ *world, n *Node) {
+			n.refusals <- statemachine.Probe{Leader: member.Identity{Address: address(1)}}
+		}},
+		{"a call", func(w *world, n *Node) { w.do(n, n.machine.Advance) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, 1, func(t *testing.T, w *world) {
+				n := w.nodes[0]
+				term, _ := n.Leader()
+				deadline := func() time.Duration {
+					synctest.Wait()
+					return time.Until(term.Deadline())
+				}
+				time.Sleep(time.Minute + time.Millisecond)
+				margin := message.LeaseMargin(n.cfg.timings.LeaseTimeout)
+				if got := deadline(); got >= margin {
+					t.Fatalf("%v of the lease are left before the input, want less than %v", got, margin)
+				}
+				c.input(w, n)
+				if got := deadline(); got != margin {
+					t.Errorf("%v of the lease are left after the input, want %v", got, margin)
+				}
+			})
+		})
+	}
 }

@@ -14,9 +14,12 @@ import (
 // Status is the answer of /v1/status.
 type Status struct {
 	Cluster string `json:"cluster"`
-	Size    int    `json:"size"`
-	Quorum  int    `json:"quorum"`
-	Self    Self   `json:"self"`
+	// ClusterID tells the cluster apart from every other one, also of the same name; empty
+	// until this node took part in its founding or joined it.
+	ClusterID string `json:"cluster_id"`
+	Size      int    `json:"size"`
+	Quorum    int    `json:"quorum"`
+	Self      Self   `json:"self"`
 	// Role is "leader", "follower", "provisional" or "joining".
 	Role string `json:"role"`
 	View View   `json:"view"`
@@ -87,9 +90,10 @@ type Leader struct {
 // StatusOf writes what a node says about itself in the words of this API.
 func StatusOf(s cluster.Status, build string) Status {
 	out := Status{
-		Cluster: s.Cluster,
-		Size:    s.Size,
-		Quorum:  s.Quorum,
+		Cluster:   s.Cluster,
+		ClusterID: clusterID(s.ClusterID),
+		Size:      s.Size,
+		Quorum:    s.Quorum,
 		Self: Self{
 			Name:        s.Self.Name,
 			Address:     s.Self.Address,
@@ -167,3 +171,11 @@ func (s Status) IsLeader() bool {
 
 // milliseconds keeps microseconds as decimals: a lease is a matter of them.
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// clusterID is a cluster id as text; empty for none.
+func clusterID(id member.ClusterID) string {
+	if id.IsZero() {
+		return ""
+	}
+	return id.String()
+}

@@ -56,10 +56,10 @@ func leading(t testing.TB) fake {
 		entry("n3", "10.0.0.3:7000", false, member.Leaving, true),
 	}
 	return fake{
-		Cluster: "orders",
-		Size:    3,
-		Quorum:  2,
-		Self:    members[1],
+		Cluster: "orders", ClusterID: member.ClusterID{0x9f},
+		Size:   3,
+		Quorum: 2,
+		Self:   members[1],
 		View: member.View{
 			Self: members[1].Identity, Role: member.Leading, Version: 4, Revision: 9,
 			Leader: members[1].Address, Quorate: true, Members: members,
@@ -134,7 +134,7 @@ func ask(h http.Handler, method, path string) *httptest.ResponseRecorder {
 
 // statusShape is the answer of the node that leading makes.
 const statusShape = `{
-	"cluster": "orders", "size": 3, "quorum": 2,
+	"cluster": "orders", "cluster_id": "9f000000000000000000000000000000", "size": 3, "quorum": 2,
 	"self": {
 		"name": "n2", "address": "10.0.0.2:7000", "seed": true,
 		"store_id": "ab000000000000000000000000000000", "incarnation": 17
@@ -169,7 +169,7 @@ const statusShape = `{
 			"answer": {"messages": 0, "bytes": 0}}
 	},
 	"events": {"handled": 34, "failed": 3, "dropped": 4, "waiting": 2},
-	"write": false, "uptime_ms": 60000, "protocol": 1, "build": "v0.1"
+	"write": false, "uptime_ms": 60000, "protocol": 2, "build": "v0.1"
 }`
 
 // noFrames is the traffic of one direction of a node that has heard nothing.
@@ -214,7 +214,7 @@ func TestStatusShape(t *testing.T) {
 			`{"error": "no leader has the support of a majority: needs 2 of the 3 voters",
 				"code": "no_quorum"}`},
 		{"joining", joining(), "/v1/status", 200, `{
-			"cluster": "c", "size": 3, "quorum": 2,
+			"cluster": "c", "cluster_id": "", "size": 3, "quorum": 2,
 			"self": {"name": "", "address": "", "seed": false,
 				"store_id": "00000000000000000000000000000000", "incarnation": 0},
 			"role": "joining", "token": 0, "view": {"version": 0, "revision": 0, "leader": "",
@@ -225,7 +225,7 @@ func TestStatusShape(t *testing.T) {
 			"failed": 0, "certificate refused": 0},
 			"peers": [], "traffic": {"sent": ` + noFrames + `, "received": ` + noFrames + `},
 			"events": {"handled": 0, "failed": 0, "dropped": 0, "waiting": 0},
-			"write": false, "uptime_ms": 0, "protocol": 1, "build": "v0.1"}`},
+			"write": false, "uptime_ms": 0, "protocol": 2, "build": "v0.1"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := ask(admin.New(c.node, "v0.1"), "GET", c.path)

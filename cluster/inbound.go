@@ -42,8 +42,15 @@ type inbound struct{ *Node }
 
 // Greet states who this node is at this moment.
 func (n inbound) Greet() message.Message {
+	seen := n.look()
+	var id member.ClusterID
+	if !n.volatile {
+		// A node with a memory store has to meet those that founded its cluster again: from
+		// them it learns that its own state is of a cluster that is gone.
+		id = seen.held.Cluster
+	}
 	return message.Message{
-		From: n.look().view.Self,
+		From: seen.view.Self,
 		Body: message.Greet{
 			Name:        n.cfg.Name,
 			Cluster:     n.cfg.Cluster,
@@ -52,6 +59,7 @@ func (n inbound) Greet() message.Message {
 			Timings:     n.cfg.timings,
 			MinProtocol: protocol,
 			MaxProtocol: protocol,
+			ClusterID:   id,
 		},
 	}
 }

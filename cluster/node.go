@@ -27,6 +27,7 @@ type Node struct {
 	clock    func() time.Time
 	started  time.Time // on clock
 	store    Store
+	volatile bool // store forgets everything at the end of the process
 	net      *transport.Mesh
 	mux      *receiver.Mux
 	receives bool     // mux was started for this node

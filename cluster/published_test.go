@@ -38,7 +38,8 @@ func (w *world) rejoining(leader, n *Node) verb {
 	})
 	step := func(now time.Time, body message.Body) statemachine.Output {
 		return n.machine.Step(now, message.Message{
-			From: from, To: n.cfg.self, Claim: claim, Body: body,
+			From: from, To: n.cfg.self, Claim: claim, Cluster: n.machine.Durable().Held.Cluster,
+			Body: body,
 		})
 	}
 	w.do(n, func(now time.Time) statemachine.Output { return step(now, message.SeedKeepAlive{}) })

@@ -99,7 +99,7 @@ func (n *Node) prepare(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	n.log = n.log.With().Str("node", n.cfg.Name).Logger().Hook(newQuota())
-	volatile := n.store == nil && n.cfg.DataDir == ""
+	n.volatile = n.store == nil && n.cfg.DataDir == ""
 	if n.store == nil {
 		if n.store, err = n.openStore(); err != nil {
 			return err
@@ -119,7 +119,7 @@ func (n *Node) prepare(ctx context.Context, cfg Config) (err error) {
 		JoinOnly: n.cfg.JoinOnly,
 
 		TrustRefusal: n.cfg.TrustRefusal,
-		Volatile:     volatile,
+		Volatile:     n.volatile,
 		Rand:         newRand(),
 	}, durable, n.started)
 	view := clone(n.machine.View(n.started))

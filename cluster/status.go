@@ -13,10 +13,13 @@ import (
 // Status is one look at a node, for people and monitoring.
 type Status struct {
 	Cluster string
-	Size    int
-	Quorum  int // members that must agree: Size/2 + 1
-	Self    member.Member
-	View    member.View // with Self and Role
+	// ClusterID was made when the cluster was founded, and tells it apart from every other
+	// one, also of the same name. Zero until this node took part in the founding or joined.
+	ClusterID member.ClusterID
+	Size      int
+	Quorum    int // members that must agree: Size/2 + 1
+	Self      member.Member
+	View      member.View // with Self and Role
 	// Token is the version of the quorate leader, 0 when there is none.
 	Token uint64
 	// NoLeader says in one line for people why there is no leader with authority:
@@ -77,6 +80,7 @@ func (n *Node) Status() Status {
 	view := clone(seen.view)
 	s := Status{
 		Cluster:     n.cfg.Cluster,
+		ClusterID:   seen.held.Cluster,
 		Size:        n.cfg.Size,
 		Quorum:      member.Quorum(n.cfg.Size),
 		Self:        n.self(view),

@@ -28,6 +28,7 @@ type world struct {
 	t     *testing.T
 	net   *memnet.Network
 	size  int
+	first int // number of node 0, where two clusters share a network
 	nodes []*Node
 	// receivers makes the receiver of node i.
 	receivers func(i int) *receiver.Mux
@@ -115,10 +116,11 @@ func (w *world) durable() {
 
 func (w *world) config(i int, cfg Config) Config {
 	for s := range w.size {
-		cfg.Seeds = append(cfg.Seeds, address(s).String())
+		cfg.Seeds = append(cfg.Seeds, address(w.first+s).String())
 	}
-	cfg.Addr, cfg.Name, cfg.Size = address(i).String(), fmt.Sprint("n", i), w.size
 	cfg.Receiver = w.receivers(i)
+	i += w.first
+	cfg.Addr, cfg.Name, cfg.Size = address(i).String(), fmt.Sprint("n", i), w.size
 	if w.dir != nil {
 		cfg.DataDir = w.dir(i)
 	}
@@ -126,7 +128,9 @@ func (w *world) config(i int, cfg Config) Config {
 }
 
 func (w *world) options(i int) []Option {
-	listen := func(c transport.Config) (*transport.Mesh, error) { return w.net.Listen(address(i), c) }
+	listen := func(c transport.Config) (*transport.Mesh, error) {
+		return w.net.Listen(address(w.first+i), c)
+	}
 	return []Option{WithTransport(listen), WithClock(time.Now), WithLogger(zerolog.New(w.book))}
 }
 

@@ -5,6 +5,7 @@ package member
 import (
 	"cmp"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -50,6 +51,31 @@ func (n Number) Int64() (int64, error) {
 	return int64(n.Version)*revisionsOfVersion + int64(n.Revision), nil
 }
 
+// ClusterID names one founding. Every later state carries it on, so that nodes of two
+// clusters never take each other's states for their own, whatever their configuration
+// says. The zero ClusterID belongs to a node that holds nothing.
+type ClusterID [16]byte
+
+// String is the cluster id in lower-case hexadecimal.
+func (c ClusterID) String() string { return hex.EncodeToString(c[:]) }
+
+// IsZero reports whether c is no cluster id at all.
+func (c ClusterID) IsZero() bool { return c == ClusterID{} }
+
+// MarshalText writes the form of String.
+func (c ClusterID) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText reads 32 hexadecimal digits.
+func (c *ClusterID) UnmarshalText(b []byte) error {
+	// The length comes first: hex.Decode panics when its destination is short.
+	if len(b) == 2*len(c) {
+		if _, err := hex.Decode(c[:], b); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("member: invalid cluster id %.80q: want %d hexadecimal digits", b, 2*len(c))
+}
+
 // State is what a leader keeps and its members hold: who leads, since which
 // version, the roster, and the records. Version and revision identify it within a
 // cluster. A State is never changed in place.
@@ -58,6 +84,9 @@ type State struct {
 	Leader  Address
 	Roster  Roster
 	Records Records `json:",omitempty"`
+	// Cluster is made by the founding and never changes. It is zero in the state of a
+	// provisional leader that holds nothing.
+	Cluster ClusterID
 }
 
 // LeaderIdentity names the run that leads this state; it may lead this version
@@ -97,6 +126,7 @@ func (s State) Digest() uint64 {
 	text := func(t string) { put(uint64(len(t))); b = append(b, t...) }
 	put(s.Version)
 	put(s.Revision)
+	b = append(b, s.Cluster[:]...)
 	text(s.Leader.Host)
 	put(uint64(s.Leader.Port))
 	run := func(i Identity) {

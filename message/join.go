@@ -15,6 +15,7 @@ type Greet struct {
 	Timings     Timings
 	MinProtocol uint16
 	MaxProtocol uint16
+	ClusterID   member.ClusterID // of the held state; zero for none, and in memory stores
 }
 
 // LeaderQuery asks who leads.

@@ -18,7 +18,9 @@ type Message struct {
 	From  member.Identity
 	To    member.Address
 	Claim member.Claim // of the leader that the sender follows; zero for none
-	Body  Body
+	// Cluster is that of the state which the sender holds; zero where it holds none.
+	Cluster member.ClusterID
+	Body    Body
 }
 
 // Body is one of the event structs of this package.

@@ -22,6 +22,9 @@ const (
 	ReasonEarlierRun
 	// ReasonNotAddressed drops an event for another address.
 	ReasonNotAddressed
+	// ReasonOtherCluster drops an event of a node that holds the state of another
+	// cluster.
+	ReasonOtherCluster
 
 	// Discovery and joining.
 
@@ -108,6 +111,9 @@ const (
 	// ReasonNotCandidate drops a proposal or a state that no leader of this
 	// cluster could have made.
 	ReasonNotCandidate
+	// ReasonVersionJump refuses a version that no election can have reached: it lies
+	// too far above the one before.
+	ReasonVersionJump
 	// ReasonHoldsNothing refuses a proposal that is no founding: the voter holds
 	// no state, and could not take the proposer's.
 	ReasonHoldsNothing
@@ -138,13 +144,14 @@ const (
 
 var reasonNames = [Reasons]string{
 	"none", "own address", "earlier run", "not addressed",
+	"other cluster",
 	"other query", "not joining", "not leader", "cluster full", "old incarnation", "not settled",
 	"holds state", "not member", "leader bound", "quorum at stake",
 	"other leader", "other version", "unknown run", "bound", "old state", "revision gap",
 	"foreign echo", "unknown member", "worse claim",
 	"old version", "promised", "supports", "healthy leader", "start wait", "not voter", "old base",
 	"lease runs", "join only", "other seeds", "other ballot", "voted twice", "repeated",
-	"not candidate", "holds nothing", "port refused",
+	"not candidate", "version jump", "holds nothing", "port refused",
 	"conflict", "owned", "not active", "too large", "busy", "no quorum", "unknown",
 }
 

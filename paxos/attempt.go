@@ -139,6 +139,7 @@ func (b *Ballots) Initial(
 	}
 	return member.State{
 		Number:  member.Number{Version: version},
+		Cluster: base.Cluster,
 		Leader:  candidate,
 		Roster:  roster,
 		Records: base.Records.In(roster),

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"hash/fnv"
 
 	"github.com/athena-go/athena/member"
 )
@@ -33,6 +34,15 @@ func (b Ballot) Compare(o Ballot) int {
 // Run is the run of the proposer.
 func (b Ballot) Run() member.Identity {
 	return member.Identity{Address: b.Proposer, StoreID: b.StoreID, Incarnation: b.Incarnation}
+}
+
+// ClusterID is the id of the cluster that a founding with this ballot makes. It is as
+// random as the store id of the proposer, and each proposal has another.
+func (b Ballot) ClusterID() member.ClusterID {
+	h := fnv.New128a()
+	h.Write(b.StoreID[:])
+	h.Write(fmt.Appendf(nil, " %d %s %d", b.Incarnation, b.Proposer, b.Round))
+	return member.ClusterID(h.Sum(nil))
 }
 
 // ID orders proposals of all versions: by version first, then by ballot.

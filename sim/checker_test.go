@@ -64,7 +64,10 @@ func id(version, round uint64, proposer int) paxos.ID {
 }
 
 func (h *history) first(leader int) member.State {
-	return member.State{Number: numbered(1, 0), Leader: addressOf(leader), Roster: h.roster()}
+	return member.State{
+		Number: numbered(1, 0), Cluster: member.ClusterID{1},
+		Leader: addressOf(leader), Roster: h.roster(),
+	}
 }
 
 // accept lets processes promise and accept one value.

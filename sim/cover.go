@@ -131,7 +131,7 @@ func (r rule) unreachable() string {
 		return "stands for none"
 	case rule(message.ReasonOwnAddress), rule(message.ReasonNotAddressed):
 		return "guards against a transport that errs"
-	case rule(message.ReasonNotCandidate):
+	case rule(message.ReasonNotCandidate), rule(message.ReasonVersionJump):
 		return "guards against a peer that errs"
 	case rule(message.ReasonTooLarge), rule(message.ReasonBusy):
 		return "guards against a program that asks for too much"

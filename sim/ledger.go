@@ -98,6 +98,9 @@ func (k *checker) storedAccepted(p *process, old, d paxos.Durable) {
 func (k *checker) storedHeld(p *process, old, d paxos.Durable) {
 	n := d.Held.Number.Compare(old.Held.Number)
 	switch {
+	case !old.Held.IsZero() && d.Held.Cluster != old.Held.Cluster:
+		k.fail("I11", "%s held a state of cluster %v after one of %v",
+			p.cfg.Name, d.Held.Cluster, old.Held.Cluster)
 	case n < 0:
 		k.fail("I7", "%s held %v after %v", p.cfg.Name, d.Held.Number, old.Held.Number)
 	case n == 0:

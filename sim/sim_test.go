@@ -59,6 +59,7 @@ var rare = []rule{
 	rule(message.ReasonOldBase), rule(message.ReasonLeaseRuns),
 	rule(message.ReasonJoinOnly), rule(message.ReasonOtherSeeds),
 	rule(message.ReasonVotedTwice), rule(message.ReasonNotActive),
+	rule(message.ReasonOtherCluster),
 	ruleWhats + rule(statemachine.NewRun), ruleFenced,
 }
 

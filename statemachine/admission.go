@@ -27,8 +27,9 @@ func (m *Machine) onJoinRequest(in message.Message, b message.JoinClusterRequest
 		m.send(in.From.Address, message.JoinClusterResponse{Reason: message.ReasonNotLeader})
 		return
 	}
-	if m.role == member.Leading {
-		m.noteBound(max(b.Bound, m.toExceed(b.Held)))
+	if m.role == member.Leading && !m.noteBound(in, max(b.Bound, b.Held.Version)) {
+		m.send(in.From.Address, message.JoinClusterResponse{Reason: message.ReasonVersionJump})
+		return
 	}
 	j := joiner{
 		id:   in.From,
@@ -51,16 +52,6 @@ func (m *Machine) onJoinRequest(in message.Message, b message.JoinClusterRequest
 		m.wait(j)
 	}
 	m.send(in.From.Address, answer)
-}
-
-// toExceed is the version above which this leader can give who holds a state a place. One
-// that has more of this version than this leader made has it of another cluster
-// (protocol.md section 3): only in a later version it is old.
-func (m *Machine) toExceed(held member.Number) uint64 {
-	if held.Version == m.leader.Version && m.state().Number.Less(held) {
-		return held.Version + 1
-	}
-	return held.Version
 }
 
 // wait keeps a joiner until its place can be given; at most N wait.
@@ -90,7 +81,7 @@ func (m *Machine) place(j joiner) message.Reason {
 	r := m.state().Roster
 	e, known := r.Find(j.id.Address)
 	switch {
-	case !m.mayChange(), m.role == member.Leading && m.state().Number.Less(j.held):
+	case !m.mayChange():
 		return message.ReasonLeaderBound
 	case known && e.StoreID == j.id.StoreID:
 		return m.placeAgain(e, j)

@@ -18,7 +18,7 @@ func (m *Machine) onAlignment(in message.Message, b message.ClusterAlignment) {
 		m.takeSoft(in, b.State)
 		return
 	}
-	if why := m.mayTake(b.State); why != message.ReasonNone {
+	if why := m.mayTakeFrom(in.From.Address, b.State); why != message.ReasonNone {
 		m.drop(in, why)
 		return
 	}
@@ -32,7 +32,7 @@ func (m *Machine) onMemberStatusUpdate(in message.Message, b message.MemberStatu
 	}
 	s := m.state()
 	next := s.Next(s.Roster.With(b.Member))
-	if !m.plausible(next) {
+	if !m.choosable(next) {
 		m.drop(in, message.ReasonNotCandidate)
 		return
 	}

@@ -9,18 +9,26 @@ import (
 
 // onElected takes the initial state of a chosen leader.
 func (m *Machine) onElected(in message.Message, b message.LeaderElected) {
-	if why := m.mayTake(b.State); why != message.ReasonNone {
+	if why := m.mayTakeFrom(in.From.Address, b.State); why != message.ReasonNone {
 		m.drop(in, why)
 		return
 	}
 	m.takeAndFollow(b.State, b.State.LeaderIdentity())
 }
 
+// mayTakeFrom says whether a chosen state that a node at a sent may become the held one.
+func (m *Machine) mayTakeFrom(a member.Address, s member.State) message.Reason {
+	if !m.trusts(a) {
+		return message.ReasonUnknownMember
+	}
+	return m.mayTake(s)
+}
+
 // mayTake says whether a chosen state may become the held one. (S) Only a
-// newer one, and none below the version that the node is bound to.
+// newer one of this cluster, and none below the version that the node is bound to.
 func (m *Machine) mayTake(s member.State) message.Reason {
 	switch {
-	case !m.plausible(s):
+	case !m.choosable(s):
 		return message.ReasonNotCandidate
 	case s.Version < m.durable.Bound():
 		return message.ReasonBound
@@ -32,12 +40,6 @@ func (m *Machine) mayTake(s member.State) message.Reason {
 		return message.ReasonOtherLeader
 	}
 	return message.ReasonNone
-}
-
-// plausible reports whether a leader of this cluster could have made s.
-func (m *Machine) plausible(s member.State) bool {
-	leader, ok := s.Roster.Find(s.Leader)
-	return ok && leader.Status == member.Active && len(s.Roster) <= m.cfg.Size && s.Version > 0
 }
 
 // take makes s, the state of a chosen leader, the held state. mayTake allowed

@@ -7,6 +7,13 @@ import (
 	"github.com/athena-go/athena/message"
 )
 
+// hearFrom hears a claim that came with a message, where its sender is believed.
+func (m *Machine) hearFrom(in message.Message, c member.Claim) {
+	if m.believes(in) {
+		m.hear(c, in.From.Address)
+	}
+}
+
 // hear compares a claim with the leader followed (protocol.md section 7) and
 // joins the better one. from is who told it.
 func (m *Machine) hear(c member.Claim, from member.Address) {
@@ -117,5 +124,5 @@ func (m *Machine) onReJoin(in message.Message, b message.ReJoinCluster) {
 	} else if m.role == member.Seeking && m.seek.target == b.GivenUp {
 		m.seek.target = member.Claim{}
 	}
-	m.hear(b.Winner, in.From.Address)
+	m.hearFrom(in, b.Winner)
 }

@@ -33,7 +33,7 @@ func (m *Machine) dispatch(in message.Message) {
 	case message.SeedKeepAliveAck:
 		// Its claim is heard with the header; there is nothing else in it.
 	case message.LeaderRelieve:
-		m.hear(b.Winner, in.From.Address)
+		m.hearFrom(in, b.Winner)
 	case message.ReJoinCluster:
 		m.onReJoin(in, b)
 	case message.LeaderStatusQuery:

@@ -140,11 +140,11 @@ func (m *Machine) canvass(a *attempt, p message.Proposal, others member.Roster) 
 
 // onVote counts an answer to the proposal under way.
 func (m *Machine) onVote(in message.Message, b message.Vote) {
-	if m.votesHere(in.From.Voter()) {
+	if m.votesHere(in.From.Voter()) && b.Promised.Version <= m.held().Version+maxVersionJump {
 		m.seenRound(b.Promised.Ballot.Round)
 		m.propose.version = max(m.propose.version, b.Promised.Version)
 	}
-	if m.learn(b.State) {
+	if m.trusts(in.From.Address) && m.learn(b.State) {
 		return
 	}
 	a := m.propose.attempt
@@ -171,7 +171,7 @@ func (m *Machine) onVote(in message.Message, b message.Vote) {
 // refuse what it proposes for ever. (S) protocol.md section 6, 4.
 func (m *Machine) rebase(a *attempt, s member.State) {
 	candidate, _ := s.Roster.Find(a.candidate)
-	if s.Version < a.id.Version && m.plausible(s) && s.Roster.IsVoter(m.self.Voter()) &&
+	if s.Version < a.id.Version && m.choosable(s) && s.Roster.IsVoter(m.self.Voter()) &&
 		candidate.IsVoter() {
 		a.base = s
 		a.electorate.Roster = s.Roster
@@ -185,7 +185,11 @@ func (m *Machine) votesHere(v member.Voter) bool {
 	return m.durable.Held.Roster.IsVoter(v) || a != nil && a.electorate.Roster.IsVoter(v)
 }
 
-func (m *Machine) seenRound(r uint64) { m.propose.round = max(m.propose.round, r) }
+func (m *Machine) seenRound(r uint64) {
+	if r <= maxRound {
+		m.propose.round = max(m.propose.round, r)
+	}
+}
 
 // learn takes a newer held state that a vote or a pre proposal shows, where the own leadership
 // does not stand against it, and starts from it. It reports whether it did.
@@ -246,6 +250,9 @@ func (m *Machine) choose(a *attempt) {
 	default:
 		value.Base = a.base.Number
 		value.State = a.ballots.Initial(a.base, a.candidate, a.id.Version)
+		if a.founding {
+			value.State.Cluster = a.id.Ballot.ClusterID()
+		}
 	}
 	value.ID = a.id
 	a.value = value

@@ -104,7 +104,7 @@ func (p *pair) store() paxos.Durable {
 		return d
 	}
 	d.Incarnation = 3
-	d.Held = p.led(member.State{Number: number(2, 1)})
+	d.Held = p.led(member.State{Number: number(2, 1), Cluster: ourCluster})
 	if p.in.pick(4) == 0 {
 		d.Held = member.State{}
 	}
@@ -155,7 +155,9 @@ func (p *pair) start() {
 func (p *pair) begin() {
 	p.t.Helper()
 	role, other := p.in.pick(4), p.who()
-	s := member.State{Leader: p.cfg.Address, Number: number(p.held().Version+3, 0)}
+	s := member.State{
+		Number: number(p.held().Version+3, 0), Cluster: ourCluster, Leader: p.cfg.Address,
+	}
 	if role == 1 {
 		s.Leader = other.Address
 	}

@@ -18,6 +18,10 @@ func (m *Machine) admit(in message.Message) bool {
 		m.drop(in, message.ReasonOwnAddress)
 		return false
 	}
+	if m.otherCluster(in) {
+		m.refuseCluster(in)
+		return false
+	}
 	if e, ok := m.durable.Held.Roster.Find(in.From.Address); ok && e.StoreID == in.From.StoreID &&
 		in.From.Incarnation < e.Incarnation {
 		m.drop(in, message.ReasonEarlierRun)
@@ -32,7 +36,7 @@ func (m *Machine) admit(in message.Message) bool {
 	m.noteRun(in.From)
 	m.noteLost(in)
 	m.noteHearing(in)
-	if m.splitVersion(in.Claim) {
+	if m.splitVersion(in) {
 		m.stop(ErrSplitVersion)
 		return false
 	}
@@ -54,8 +58,12 @@ func (m *Machine) noteRun(from member.Identity) {
 }
 
 // splitVersion reports a proof of a fault: another leader was chosen for the
-// version that this node leads (protocol.md section 7).
-func (m *Machine) splitVersion(c member.Claim) bool {
+// version that this node leads (protocol.md section 7). Only a voter of this
+// cluster can prove it: what ends a leader must not be within reach of a process
+// that merely knows the secret.
+func (m *Machine) splitVersion(in message.Message) bool {
+	c := in.Claim
 	return c.Chosen && m.role == member.Leading && c.Version == m.leader.Version &&
-		c.Leader != m.self.Address
+		c.Leader != m.self.Address && in.Cluster == m.cluster() &&
+		m.durable.Held.Roster.IsVoter(in.From.Voter())
 }

@@ -109,7 +109,25 @@ func refusalsOfHeaders() []refusal {
 			in.To = addr(7)
 			return in
 		},
+	}, {
+		name: "of a member of another cluster", reason: message.ReasonOtherCluster, at: follower,
+		event: ofCluster(2, chosen(9, 2), message.SeedKeepAlive{}),
+	}, {
+		name: "a question of a member of another cluster", reason: message.ReasonOtherCluster,
+		at:    follower,
+		event: ofCluster(2, member.Claim{}, message.LeaderQuery{}),
+		sends: []string{"n3: JoinClusterResponse"},
 	}}
+}
+
+// otherCluster is not ourCluster.
+var otherCluster = member.ClusterID{2}
+
+// ofCluster is an event of a node that holds a state of another cluster.
+func ofCluster(from int, claim member.Claim, body message.Body) func(*bus) message.Message {
+	in := event(from, claim, body)
+	in.Cluster = otherCluster
+	return func(*bus) message.Message { return in }
 }
 
 func refusalsOfJoins() []refusal {
@@ -159,6 +177,11 @@ func refusalsOfJoins() []refusal {
 	}, {
 		name: "by a leader bound to a later version", reason: message.ReasonLeaderBound, refused: true,
 		at: boundLeader, event: again(2), sends: answered,
+	}, {
+		name: "one bound to a version that no election reaches", reason: message.ReasonVersionJump,
+		refused: true, at: quorate,
+		event: says(1, member.Claim{}, message.JoinClusterRequest{Bound: member.MaxCount - 1}),
+		sends: []string{"n2: JoinClusterResponse"},
 	}, {
 		name: "one that holds a state, by a founder", reason: message.ReasonHoldsState, refused: true,
 		at:    founder,
@@ -331,6 +354,26 @@ func refusalsOfStates() []refusal {
 		name: "a state with more members than N", reason: message.ReasonNotCandidate, at: follower,
 		event: says(1, chosen(3, 1), message.ClusterAlignment{State: state(4, 3, 2, 1)}),
 	}, {
+		name: "a state with fewer than M voters", reason: message.ReasonNotCandidate, at: follower,
+		event: says(1, member.Claim{}, message.LeaderElected{State: state(1, 4, 0, 0)}),
+	}, {
+		name: "a state of another cluster", reason: message.ReasonNotCandidate, at: follower,
+		event: says(1, member.Claim{}, message.LeaderElected{State: foreign(state(3, 4, 0, 1))}),
+	}, {
+		name: "a state of a version that no cluster reaches", reason: message.ReasonNotCandidate,
+		at:    follower,
+		event: says(1, member.Claim{}, message.LeaderElected{State: state(3, 1<<40, 0, 1)}),
+	}, {
+		name: "a leader elected, told by a stranger", reason: message.ReasonUnknownMember,
+		at:    follower,
+		event: says(7, member.Claim{}, message.LeaderElected{State: state(3, 4, 0, 1)}),
+	}, {
+		name: "the state of a leader that is a stranger", reason: message.ReasonUnknownMember,
+		at: follower,
+		event: says(7, chosen(4, 7), message.ClusterAlignment{
+			State: withMember(state(2, 4, 0, 7), 7),
+		}),
+	}, {
 		name: "a state whose leader is no member", reason: message.ReasonNotCandidate, at: follower,
 		event: says(1, member.Claim{}, message.LeaderElected{State: state(3, 4, 0, 7)}),
 	}, {
@@ -351,6 +394,18 @@ func refusalsOfStates() []refusal {
 		name: "the provisional state that is shown", reason: message.ReasonOldState, at: softFollower,
 		event: says(1, provisional(9, 1), message.ClusterAlignment{State: state(3, 9, 1, 1)}),
 	}}
+}
+
+// foreign is a state of another cluster.
+func foreign(s member.State) member.State {
+	s.Cluster = otherCluster
+	return s
+}
+
+// withMember is a state with node i as an active member too.
+func withMember(s member.State, i int) member.State {
+	s.Roster = s.Roster.With(member.Member{Identity: run(i, 1), Status: member.Active})
+	return s
 }
 
 // boundFollower is aFollower of n2 that accepted n2 for version 5 as well.
@@ -390,6 +445,18 @@ func refusalsByVoters() []refusal {
 	return []refusal{{
 		name: "a version that is held", reason: message.ReasonOldVersion, refused: true, at: votes,
 		event: says(2, member.Claim{}, pre(2, 3)), sends: voted,
+	}, {
+		name: "a version that no election reaches", reason: message.ReasonVersionJump, refused: true,
+		at: votes, event: says(2, member.Claim{}, pre(2, 1<<20)), sends: voted,
+	}, {
+		name: "a round that no election reaches", reason: message.ReasonVersionJump, refused: true,
+		at: votes,
+		event: func(*bus) message.Message {
+			p := pre(2, 4)
+			p.ID.Ballot.Round = member.MaxCount
+			return event(2, member.Claim{}, p)
+		},
+		sends: voted,
 	}, {
 		name: "a ballot below the promise", reason: message.ReasonPromised, refused: true,
 		at: func(t *testing.T) *bus {

@@ -144,9 +144,10 @@ func (m *Machine) declare() {
 		roster = roster.With(own)
 	}
 	m.soft = member.State{
-		Number: member.Number{Version: m.held().Version + 1},
-		Leader: m.self.Address,
-		Roster: roster,
+		Number:  member.Number{Version: m.held().Version + 1},
+		Cluster: m.cluster(),
+		Leader:  m.self.Address,
+		Roster:  roster,
 	}
 	m.role = member.Provisional
 	m.leader = member.Claim{Version: m.soft.Version, Leader: m.self.Address}
@@ -183,6 +184,11 @@ func (m *Machine) noteLost(in message.Message) {
 	at := slices.Index(m.isolate.lost, e.Voter())
 	held, shows := shownHeld(in.Body)
 	switch {
+	case m.otherCluster(in):
+		// Whatever store it has now, it has forgotten this cluster.
+		if at < 0 {
+			m.isolate.lost = append(m.isolate.lost, e.Voter())
+		}
 	case e.StoreID == in.From.StoreID || shows && m.held().Less(held):
 		if at >= 0 {
 			m.isolate.lost = slices.Delete(m.isolate.lost, at, at+1)

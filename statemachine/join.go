@@ -334,7 +334,7 @@ func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterRespon
 	default:
 		m.seek.refused = m.seek.target
 		m.seek.target = member.Claim{}
-		m.hear(c, in.From.Address)
+		m.hearFrom(in, c)
 	}
 }
 

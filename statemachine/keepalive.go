@@ -268,8 +268,8 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 		m.send(in.From.Address, message.ClusterAlignment{State: m.state()})
 		return
 	}
-	if m.role == member.Leading {
-		m.noteBound(b.Bound)
+	if m.role == member.Leading && !m.noteBound(in, b.Bound) {
+		return
 	}
 	p := m.lead.ensure(in.From)
 	p.heard, p.drained, p.stamp = m.now, b.Drained, b.Stamp

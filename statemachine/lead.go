@@ -317,11 +317,17 @@ func (m *Machine) settled() bool {
 	return n >= m.quorum
 }
 
-// noteBound remembers a member that is bound to a version above this leader's:
-// the leader proposes itself above it (protocol.md section 6, 8).
-func (m *Machine) noteBound(version uint64) {
+// noteBound remembers that the sender of a message is bound to a version above this
+// leader's: the leader proposes itself above it (protocol.md section 6, 8). It reports
+// whether that version is one that an election can have reached.
+func (m *Machine) noteBound(in message.Message, version uint64) bool {
+	if version > m.leader.Version+maxVersionJump {
+		m.refuse(in, message.ReasonVersionJump)
+		return false
+	}
 	if version > m.leader.Version && version > m.lead.boundSeen {
 		m.lead.boundSeen = version
 		m.propose.at = m.now
 	}
+	return true
 }

@@ -91,7 +91,7 @@ func (m *Machine) Step(now time.Time, in message.Message) Output {
 	if !m.stopped && m.admit(in) {
 		m.dispatch(in)
 		// After its flow: a state that came says more than the claim in its header.
-		m.hear(in.Claim, in.From.Address)
+		m.hearFrom(in, in.Claim)
 	}
 	return m.finish()
 }
@@ -253,7 +253,9 @@ func (m *Machine) send(to member.Address, body message.Body) {
 	if to == m.self.Address || m.stopped {
 		return
 	}
-	m.out.Send = append(m.out.Send, message.Message{From: m.self, To: to, Claim: m.leader, Body: body})
+	m.out.Send = append(m.out.Send, message.Message{
+		From: m.self, To: to, Claim: m.leader, Cluster: m.cluster(), Body: body,
+	})
 }
 
 // stop ends the machine after this call.

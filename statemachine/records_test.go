@@ -390,7 +390,9 @@ func TestARunThatJoinsAgainAboveItsNumberTrustsNothing(t *testing.T) {
 	n, claim, leader := b.nodes[a], b.claim(l), b.view(l).Self
 	b.isolate(a)
 	hear := func(body message.Body) statemachine.Output {
-		return b.handTo(a, message.Message{From: leader, To: n.addr, Claim: claim, Body: body})
+		return b.handTo(a, message.Message{
+			From: leader, To: n.addr, Claim: claim, Cluster: n.durable.Held.Cluster, Body: body,
+		})
 	}
 	b.take(n, n.Refused(b.now, statemachine.Probe{Leader: leader, Version: claim.Version}))
 	hear(message.SeedKeepAlive{})

@@ -59,13 +59,6 @@ func (m *Machine) learnFrom(s member.State) {
 	}
 }
 
-// sound reports whether a value that is proposed or was accepted makes sense in
-// itself.
-func (m *Machine) sound(a paxos.Accepted) bool {
-	return m.plausible(a.State) && a.State.Version == a.ID.Version &&
-		a.State.Revision == 0 && a.Base.Version < a.ID.Version
-}
-
 // vote is the voter's answer to p. A granted one is in what will be saved
 // before anything that depends on it is sent.
 func (m *Machine) vote(from member.Identity, p message.Proposal) message.Vote {
@@ -73,7 +66,7 @@ func (m *Machine) vote(from member.Identity, p message.Proposal) message.Vote {
 	if p.Stage == message.Pre {
 		v.Reason = m.refusePre(from, p)
 	} else {
-		v.Reason = m.refuseFormal(p)
+		v.Reason = m.refuseFormal(from, p)
 	}
 	v.Granted = v.Reason == message.ReasonNone
 	if v.Granted {
@@ -100,6 +93,8 @@ func (m *Machine) refusePre(from member.Identity, p message.Proposal) message.Re
 		return message.ReasonOldVersion
 	case !m.durable.MayPromise(p.ID):
 		return message.ReasonPromised
+	case m.jumps(from, p):
+		return message.ReasonVersionJump
 	case !p.Founding && m.held().IsZero():
 		return message.ReasonHoldsNothing
 	case m.supportsOther(from.Voter()):
@@ -131,7 +126,7 @@ func (m *Machine) refuseFounding(p message.Proposal) message.Reason {
 }
 
 // refuseFormal says why acceptance is refused. (S) protocol.md section 6, 5.
-func (m *Machine) refuseFormal(p message.Proposal) message.Reason {
+func (m *Machine) refuseFormal(from member.Identity, p message.Proposal) message.Reason {
 	candidate := p.State.LeaderIdentity()
 	switch {
 	case p.ID.Version <= m.held().Version:
@@ -140,6 +135,8 @@ func (m *Machine) refuseFormal(p message.Proposal) message.Reason {
 		return message.ReasonOldBase
 	case !m.durable.MayAccept(p.ID, p.Base):
 		return message.ReasonPromised
+	case m.jumps(from, p):
+		return message.ReasonVersionJump
 	case !p.Founding && m.held().IsZero():
 		return message.ReasonHoldsNothing
 	case m.supportsOther(candidate.Voter()):

@@ -43,9 +43,13 @@ func number(version, revision uint64) member.Number {
 	return member.Number{Version: version, Revision: revision}
 }
 
+// ourCluster is the cluster of every state that tests make, and of every node that sends
+// an event unless its test says otherwise.
+var ourCluster = member.ClusterID{1}
+
 // state has the first size nodes as active members, each in its first run.
 func state(size int, version, revision uint64, leader int) member.State {
-	s := member.State{Number: number(version, revision), Leader: addr(leader)}
+	s := member.State{Number: number(version, revision), Cluster: ourCluster, Leader: addr(leader)}
 	for i := range size {
 		s.Roster = s.Roster.With(member.Member{Identity: run(i, 1), Seed: true, Status: member.Active})
 	}
@@ -54,7 +58,9 @@ func state(size int, version, revision uint64, leader int) member.State {
 
 // event is one that node from, in its first run, sends to n1.
 func event(from int, claim member.Claim, body message.Body) message.Message {
-	return message.Message{From: run(from, 1), To: addr(0), Claim: claim, Body: body}
+	return message.Message{
+		From: run(from, 1), To: addr(0), Claim: claim, Cluster: ourCluster, Body: body,
+	}
 }
 
 // hand gives an event to n1 now, whatever its address, and carries out what

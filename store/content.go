@@ -27,7 +27,7 @@ type Content struct {
 	// node may still owe its support to a leader. In nanoseconds on disk.
 	LeaseTimeout time.Duration
 	// HoldTimeout is that of the run that saved: for so long after an ack of it an owner
-	// may still trust its records. 0 in stores of before there was one: LeaseTimeout then.
+	// may still trust its records.
 	HoldTimeout time.Duration `json:",omitempty"`
 	paxos.Durable
 }

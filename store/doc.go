@@ -13,16 +13,14 @@
 //
 // The state file is text: a header, entries, and room for more of them.
 //
-//	header   "athena-state 3 " and the length of the file, of eight digits; a line end
+//	header   "athena-state 4 " and the length of the file, of eight digits; a line end
 //	entry    a digest, SHA-256 in hexadecimal; the length of the JSON, of eight digits;
 //	         JSON; spaces and a line end. It ends where a sector of 512 bytes does.
 //	room     sectors of dots and a line end
 //
 // The JSON is a Content without its records, and what changed of these since the entry
 // before; the last one holds. It is there to be read by people, never to be edited.
-// The number in the header grows with every change of the format. Files of format 2, from
-// before there were records, are read: one line "athena-state 2 sha256:<digest>", then
-// JSON.
+// The number in the header grows with every change of the format.
 //
 // # What a Save promises
 //

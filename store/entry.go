@@ -163,6 +163,9 @@ func checkState(s member.State, records member.Records) error {
 	if err := checkAddress(s.Leader); err != nil {
 		return err
 	}
+	if !s.Number.IsZero() && s.Cluster.IsZero() {
+		return errors.New("a state without a cluster id")
+	}
 	if len(s.Roster) > member.MaxMembers {
 		return fmt.Errorf("a roster of %d members, the limit is %d", len(s.Roster), member.MaxMembers)
 	}

@@ -246,8 +246,8 @@ func TestDamagedResetKey(t *testing.T) {
 
 func TestUnreadableFileIsNeverReplaced(t *testing.T) {
 	sound := mustFormat(t, typical())
-	later := bytes.Replace(sound, []byte(" 3 "), []byte(" 4 "), 1)
-	early := bytes.Replace(sound, []byte(" 3 "), []byte(" 1 "), 1)
+	later := bytes.Replace(sound, []byte(" 4 "), []byte(" 5 "), 1)
+	early := bytes.Replace(sound, []byte(" 4 "), []byte(" 3 "), 1)
 	for _, c := range []struct {
 		name, says string
 		content    []byte

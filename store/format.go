@@ -7,13 +7,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 const (
 	magic   = "athena-state"
-	version = "3"
+	version = "4"
 	// maxStateBytes bounds the state file. Two states of the largest cluster with
 	// the longest names and full tables of records, and the room behind them, need
 	// half of it.
@@ -31,6 +32,9 @@ const (
 	// entryEnd is how every entry ends, and room does not.
 	entryEnd = " \n"
 )
+
+// unreleased lists the formats of before the first release.
+var unreleased = []string{"1", "2", "3"}
 
 // image is a state file that is whole: what it says, and where it goes on.
 type image struct {
@@ -112,19 +116,18 @@ func parse(content []byte) (Content, error) {
 	if len(content) > maxStateBytes {
 		return Content{}, corrupt("more than %d bytes", maxStateBytes)
 	}
-	first, rest, ok := bytes.Cut(content, []byte("\n"))
+	first, _, ok := bytes.Cut(content, []byte("\n"))
 	fields := strings.Split(string(first), " ")
 	switch {
 	case !ok || len(fields) != 3 || fields[0] != magic:
 		return Content{}, corrupt("no header in the first line")
-	case fields[1] == "1":
-		// It has no Origin. Who took it over would have to trust the flags of the
-		// next start, and those may be the mistake that Origin is there to find.
-		return Content{}, fmt.Errorf("%w \"1\", of before the first release, which does not say for "+
-			"which cluster it was made; start the version of Athena that wrote it, or every node with "+
-			"an empty directory: a new cluster, whose tokens begin at 1 again", ErrVersion)
-	case fields[1] == "2":
-		return parseBefore(fields[2], rest)
+	case slices.Contains(unreleased, fields[1]):
+		// They say neither which cluster their state is of nor, the first one, for which it
+		// was made. To guess from the flags of the next start could be the very mistake
+		// that both are there to find.
+		return Content{}, fmt.Errorf("%w %q, of before the first release, which does not say which "+
+			"cluster its state is of; start the version of Athena that wrote it, or every node with "+
+			"an empty directory: a new cluster, whose tokens begin at 1 again", ErrVersion, fields[1])
 	case fields[1] != version:
 		return Content{}, fmt.Errorf("%w %.20q, this program knows %s; start the version of Athena "+
 			"that wrote it, or a later one", ErrVersion, fields[1], version)
@@ -132,22 +135,6 @@ func parse(content []byte) (Content, error) {
 		return Content{}, corrupt("%d bytes, it had %.20q", len(content), fields[2])
 	}
 	c, err := parseEntries(content, len(first)+1)
-	if err == nil {
-		err = check(c, c.Held.Records, c.Accepted.State.Records)
-	}
-	if err != nil {
-		return Content{}, corrupt("%v", err)
-	}
-	return c, nil
-}
-
-// parseBefore reads what is behind the header of format 2, of before there were records.
-func parseBefore(sum string, payload []byte) (Content, error) {
-	if of := sha256.Sum256(payload); sum != "sha256:"+hex.EncodeToString(of[:]) {
-		return Content{}, corrupt("the content does not match its checksum")
-	}
-	var c Content
-	err := decode(payload, &c)
 	if err == nil {
 		err = check(c, c.Held.Records, c.Accepted.State.Records)
 	}

@@ -41,24 +41,6 @@ func TestGoldenState(t *testing.T) {
 	checkParse(t, path, append(want, content[end:]...), three()[2])
 }
 
-// A file of before there were records says the same without them.
-func TestStateOfBefore(t *testing.T) {
-	path := filepath.Join("testdata", "before", stateName)
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := typical()
-	want.Held.Records, want.Accepted.State.Records = nil, nil
-	checkParse(t, path, content, want)
-	for n := range content {
-		checkUnreadable(t, fmt.Sprintf("cut to %d bytes", n), content[:n])
-		bad := bytes.Clone(content)
-		bad[n] ^= 0x01
-		checkUnreadable(t, fmt.Sprintf("byte %d changed", n), bad)
-	}
-}
-
 func checkParse(t *testing.T, name string, content []byte, want Content) {
 	t.Helper()
 	got, err := parse(content)
@@ -259,10 +241,11 @@ func TestParseRefuses(t *testing.T) {
 		want    error
 	}{
 		{"sound", file(sound), nil},
-		{"other magic", header("athena-store", "3"), ErrCorrupt},
+		{"other magic", header("athena-store", "4"), ErrCorrupt},
 		{"version of before the first release", header(magic, "1"), ErrVersion},
-		{"version of before records", header(magic, "2"), ErrCorrupt},
-		{"later version", header(magic, "4"), ErrVersion},
+		{"version of before records", header(magic, "2"), ErrVersion},
+		{"version of before cluster ids", header(magic, "3"), ErrVersion},
+		{"later version", header(magic, "5"), ErrVersion},
 		{"no version", header(magic, ""), ErrVersion},
 		{"empty payload", file(""), ErrCorrupt},
 		{"no JSON", file("hello"), ErrCorrupt},
@@ -280,6 +263,7 @@ func TestParseRefuses(t *testing.T) {
 		{"roster out of order", swap("node-002.example:7000", "z.example:7000"), ErrCorrupt},
 		{"one address twice", swap("node-002.example:7000", "node-003.example:7000"), ErrCorrupt},
 		{"unknown status", swap(`"active"`, `"asleep"`), ErrCorrupt},
+		{"no cluster id", swap(state(1).Cluster.String(), strings.Repeat("0", 32)), ErrCorrupt},
 		{"removed in a roster", swap(`"active"`, `"removed"`), ErrCorrupt},
 		{"no status", swap(`"active"`, `"none"`), ErrCorrupt},
 		{"no address", swap(`"node-001.example:7000"`, `""`), ErrCorrupt},

@@ -21,7 +21,8 @@ func address(n int) member.Address {
 }
 
 func state(size int) member.State {
-	s := member.State{Number: member.Number{Version: 7, Revision: 42}, Leader: address(1)}
+	s := member.State{Number: member.Number{Version: 7, Revision: 42}, Leader: address(1),
+		Cluster: member.ClusterID{0xc1, 15: 0x07}}
 	for n := range size {
 		s.Roster = append(s.Roster, member.Member{
 			Identity: member.Identity{

@@ -41,14 +41,19 @@ func (e *ConfigMismatchError) Error() string {
 		advice = "use one address for a node everywhere, the one it advertises"
 	case fieldProtocol:
 		advice = "upgrade the older program"
+	case fieldClusterID:
+		advice = "these are members of two clusters that share a name and a secret: remove the " +
+			"nodes of one from the seeds of the other, and give each its own name and secret; " +
+			"where athena recover began a new cluster, run it on every node of the old one"
 	}
 	return fmt.Sprintf("transport: %s differs: %s here, %s at the peer: %s",
 		e.Field, member.QuotePeerText(e.Ours), member.QuotePeerText(e.Theirs), advice)
 }
 
 const (
-	fieldAddress  = "Address"
-	fieldProtocol = "Protocol"
+	fieldAddress   = "Address"
+	fieldProtocol  = "Protocol"
+	fieldClusterID = "ClusterID"
 )
 
 // CheckGreet compares the greets of two nodes (protocol.md section 8), the To
@@ -73,6 +78,8 @@ func CheckGreet(ours, theirs message.Message) error {
 	differ(fieldAddress, theirs.From.Address != ours.To, ours.To, theirs.From.Address)
 	differ(fieldAddress, ours.From.Address != theirs.To, ours.From.Address, theirs.To)
 	differ("Cluster", our.Cluster != their.Cluster, our.Cluster, their.Cluster)
+	known := !our.ClusterID.IsZero() && !their.ClusterID.IsZero()
+	differ(fieldClusterID, known && our.ClusterID != their.ClusterID, our.ClusterID, their.ClusterID)
 	differ("Size", our.Size != their.Size, our.Size, their.Size)
 	timings := namedTimings(our.Timings)
 	for i, their := range namedTimings(their.Timings) {

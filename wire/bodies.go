@@ -21,6 +21,7 @@ func (c *codec) greet(m *message.Greet) {
 	c.timings(&m.Timings)
 	within(c, &m.MinProtocol, 0, math.MaxUint16)
 	within(c, &m.MaxProtocol, 0, math.MaxUint16)
+	c.id("cluster", (*[16]byte)(&m.ClusterID))
 }
 
 func (c *codec) timings(t *message.Timings) {
@@ -69,10 +70,8 @@ func (c *codec) leaderKeepAliveAck(m *message.LeaderKeepAliveAck) {
 	c.stamp(&m.Stamp)
 	c.bool(&m.Healthy)
 	c.bool(&m.Quorate)
-	if c.more() { // since records
-		c.bool(&m.Extends)
-		c.number(&m.Committed)
-	}
+	c.bool(&m.Extends)
+	c.number(&m.Committed)
 }
 
 func (c *codec) memberStatusUpdate(m *message.MemberStatusUpdate) {

@@ -213,7 +213,8 @@ func (c *codec) view(v *[]byte) {
 	}
 }
 
-func (c *codec) storeID(v *member.StoreID) {
+// id is the random id of a store or of a cluster.
+func (c *codec) id(of string, v *[16]byte) {
 	if c.writing {
 		c.array.fields++
 		c.b = append(appendLength(c.b, blob, len(v)), v[:]...)
@@ -221,7 +222,7 @@ func (c *codec) storeID(v *member.StoreID) {
 	}
 	n := c.next(blob)
 	if n != uint64(len(v)) {
-		c.fail("a store id of %d bytes, want %d", n, len(v))
+		c.fail("a %s id of %d bytes, want %d", of, n, len(v))
 		return
 	}
 	copy(v[:], c.take(n))
@@ -239,9 +240,6 @@ func (c *codec) blob(v *[]byte, limit int) {
 		*v = append(make([]byte, 0, len(*v)), *v...)
 	}
 }
-
-// more reports whether a struct has another field: writing, always.
-func (c *codec) more() bool { return c.writing || c.array.fields > 0 }
 
 // skipPadding takes the third element of a body, any binary.
 func (c *codec) skipPadding() { c.take(c.next(blob)) }

@@ -9,7 +9,7 @@
 // A frame is what a transport carries whole; its length is the transport's.
 //
 //	byte 0   0xAE
-//	byte 1   Version, 1
+//	byte 1   Version, 2
 //	byte 2   message.Kind, or 0xFF for a custom event
 //	byte 3   one MessagePack value, up to the end of the frame
 //
@@ -26,7 +26,7 @@
 //
 //	body     [header, event, padding?]
 //	header   [from host, port, store id, incarnation, to host, port,
-//	          claim chosen, version, leader host, port]
+//	          claim chosen, version, leader host, port, cluster id]
 //	padding  binary of any bytes; keep-alives and their acks have it where they
 //	         would be shorter than MinKeepAliveBytes
 //
@@ -35,8 +35,7 @@
 // # Change
 //
 // Within one Version fields are only appended to these arrays: a reader skips
-// elements that it does not know. A missing one is an error unless the code says
-// since when it is there: frames of before, kept in testdata/before, are still read.
+// elements that it does not know. A missing one is an error.
 // Any other change of bytes takes a new Version, and so does any other change of the
 // files in testdata/golden.
 //

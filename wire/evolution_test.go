@@ -10,8 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vmihailenco/msgpack/v5"
 
-	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/wire"
 )
 
@@ -51,20 +49,6 @@ func structs(of []any, depth int, replace func([]any), f func(at []any, replace 
 		if inner, ok := v.([]any); ok {
 			structs(inner, depth+1, func(with []any) { of[i] = with }, f)
 		}
-	}
-}
-
-// optional reports whether a struct may end after n fields: frames of before
-// records do.
-func optional(name string, at []any, n int) bool {
-	switch len(at) {
-	case 6: // a state
-		_, ok := at[5].([]any)
-		return ok && n == 5
-	case 11:
-		return name == message.KindLeaderKeepAliveAck.String() && n == 8
-	default:
-		return false
 	}
 }
 
@@ -108,65 +92,12 @@ func TestMissingFieldsAreMalformed(t *testing.T) {
 			for n := range at {
 				replace(at[:n])
 				got, err := decodeAny(name, build(t, frame, body))
-				if optional(name, at, n) {
-					checkRefused(t, name, got, err, "")
-				} else if !errors.Is(err, wire.ErrMalformed) {
+				if !errors.Is(err, wire.ErrMalformed) {
 					t.Errorf("%s with %d fields of %v: got %+v, %v, want ErrMalformed",
 						name, n, at, got, err)
 				}
 			}
 			replace(at)
 		})
-	}
-}
-
-// Frames that were written before there were records say the same without them.
-func TestFramesOfBeforeRecordsDecode(t *testing.T) {
-	frames := goldenIn(t, "before")
-	for _, want := range typical() {
-		name := want.Body.Kind().String()
-		frame, ok := frames[name]
-		if !ok {
-			continue
-		}
-		delete(frames, name)
-		want.Body = withoutRecords(t, want.Body)
-		got, err := wire.Decode(frame)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		} else if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-	}
-	for name := range frames {
-		t.Errorf("%s is the frame of no message", name)
-	}
-}
-
-// withoutRecords is a message as it was before there were records.
-func withoutRecords(t *testing.T, body message.Body) message.Body {
-	t.Helper()
-	switch b := body.(type) {
-	case message.LeaderQuery:
-		b.Held.Records = nil
-		return b
-	case message.ClusterAlignment:
-		b.State.Records = nil
-		return b
-	case message.LeaderKeepAliveAck:
-		b.Extends, b.Committed = false, member.Number{}
-		return b
-	case message.Proposal:
-		b.State.Records = nil
-		return b
-	case message.Vote:
-		b.State.Records, b.Accepted.State.Records = nil, nil
-		return b
-	case message.LeaderElected:
-		b.State.Records = nil
-		return b
-	default:
-		t.Fatalf("%s had no records ever", body.Kind())
-		return nil
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 const (
 	// Version of the format, in every frame.
-	Version = 1
+	Version = 2
 	// MaxFrameBytes bounds a system frame. Whatever Encode accepts fits: the
 	// largest is a vote with two states of member.MaxMembers with the longest names, and
 	// as many records as may be.

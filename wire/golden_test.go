@@ -54,12 +54,7 @@ func checkGolden(t *testing.T, name string, frame []byte) {
 // golden reads every file: name to frame.
 func golden(t testing.TB) map[string][]byte {
 	t.Helper()
-	return goldenIn(t, "golden")
-}
-
-func goldenIn(t testing.TB, dir string) map[string][]byte {
-	t.Helper()
-	paths, err := filepath.Glob(filepath.Join("testdata", dir, "*.hex"))
+	paths, err := filepath.Glob(filepath.Join("testdata", "golden", "*.hex"))
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no golden files: %v", err)
 	}

@@ -238,6 +238,7 @@ func drawMember(t *rapid.T) member.Member {
 
 func drawState(t *rapid.T) member.State {
 	s := member.State{Number: drawNumber(t), Leader: drawAddress(t, true)}
+	copy(s.Cluster[:], rapid.SliceOfN(rapid.Byte(), len(s.Cluster), len(s.Cluster)).Draw(t, "cluster"))
 	drawn := make(map[member.Address]member.Member)
 	for range rapid.IntRange(0, 6).Draw(t, "members") {
 		m := drawMember(t)

@@ -23,6 +23,8 @@ func address(n int) member.Address {
 	return member.Address{Host: fmt.Sprintf("node-%03d.example", n), Port: 7000}
 }
 
+func clusterID() member.ClusterID { return member.ClusterID{0xc1, 15: 0x07} }
+
 func identity(n int) member.Identity {
 	id := member.Identity{Address: address(n), Incarnation: 1_700_000_000_000_000_000 + uint64(n)}
 	for i := range id.StoreID {
@@ -76,12 +78,15 @@ func records() member.Records {
 
 func state(size int) member.State {
 	return member.State{
-		Number: number(), Leader: address(1), Roster: roster(size), Records: records(),
+		Number: number(), Cluster: clusterID(), Leader: address(1), Roster: roster(size),
+		Records: records(),
 	}
 }
 
 func envelope(body message.Body) message.Message {
-	return message.Message{From: identity(2), To: address(1), Claim: claim(1), Body: body}
+	return message.Message{
+		From: identity(2), To: address(1), Claim: claim(1), Cluster: clusterID(), Body: body,
+	}
 }
 
 func keepAlive() message.Message {
@@ -106,8 +111,9 @@ func timings() message.Timings {
 func typical() []message.Message {
 	bodies := []message.Body{
 		message.Greet{
-			Active: true, Name: "n2", Cluster: "orders", Size: 5, SeedDigest: 0x0123456789abcdef,
-			Timings: timings(), MinProtocol: 1, MaxProtocol: 300,
+			Active: true, Name: "n2", Cluster: "orders", ClusterID: clusterID(), Size: 5,
+			SeedDigest: 0x0123456789abcdef,
+			Timings:    timings(), MinProtocol: 1, MaxProtocol: 300,
 		},
 		message.LeaderQuery{ID: 70_000, Held: state(3)},
 		message.LeaderResponse{ID: 70_000, Held: number()},
@@ -297,7 +303,9 @@ func largest() []message.Message {
 			Round: count, Proposer: largestAddress(0), Incarnation: count,
 			StoreID: largestIdentity(0).StoreID,
 		}}
-		full = member.State{Number: top, Leader: largestAddress(0), Records: fewest()}
+		full = member.State{
+			Number: top, Cluster: clusterID(), Leader: largestAddress(0), Records: fewest(),
+		}
 		year = message.Timings{
 			HeartbeatInterval: math.MaxInt64, HeartbeatTimeout: math.MaxInt64,
 			LeaderTimeout: math.MaxInt64, LeaseTimeout: math.MaxInt64,
@@ -343,7 +351,8 @@ func largest() []message.Message {
 	out := make([]message.Message, 0, len(bodies))
 	for _, b := range bodies {
 		out = append(out, message.Message{
-			From: largestIdentity(0), To: largestAddress(0), Claim: claim, Body: b,
+			From: largestIdentity(0), To: largestAddress(0), Claim: claim, Cluster: clusterID(),
+			Body: b,
 		})
 	}
 	return out

@@ -17,6 +17,7 @@ func (c *codec) header(m *message.Message) {
 	}
 	c.address(&m.To)
 	c.claim(&m.Claim)
+	c.id("cluster", (*[16]byte)(&m.Cluster))
 	c.leave(outer)
 }
 
@@ -34,7 +35,7 @@ func (c *codec) address(a *member.Address) {
 
 func (c *codec) identity(i *member.Identity) {
 	c.address(&i.Address)
-	c.storeID(&i.StoreID)
+	c.id("store", (*[16]byte)(&i.StoreID))
 	c.count(&i.Incarnation)
 }
 
@@ -60,7 +61,7 @@ func (c *codec) proposalID(i *paxos.ID) {
 	c.count(&i.Ballot.Round)
 	c.address(&i.Ballot.Proposer)
 	c.count(&i.Ballot.Incarnation)
-	c.storeID(&i.Ballot.StoreID)
+	c.id("store", (*[16]byte)(&i.Ballot.StoreID))
 }
 
 // entry is one member of a roster, which holds neither None nor Removed.
@@ -90,9 +91,8 @@ func (c *codec) state(s *member.State) {
 	c.number(&s.Number)
 	c.address(&s.Leader)
 	c.roster(&s.Roster)
-	if c.more() { // since records
-		c.records(&s.Records)
-	}
+	c.records(&s.Records)
+	c.id("cluster", (*[16]byte)(&s.Cluster))
 	c.leave(outer)
 }
 

@@ -111,14 +111,14 @@ func TestAsk(t *testing.T) {
 			"seeds    h:2 has other seeds: give every node the same list\n" +
 			"lease    0 ms left\n" +
 			"view     version 3, revision 0\n" +
-			"running  0s, b, protocol 1\n", ""},
+			"running  0s, b, protocol 2\n", ""},
 		{"status without quorum", leaderless, []string{"status"}, exitDone, "" +
 			"node     n1 at h:1, leader\n" +
 			"cluster  c, 1 of 2 members active, 2 make a majority\n" +
 			"leader   none with authority\n" +
 			"why      needs 2 of the 2 voters\n" +
 			"view     version 3, revision 0\n" +
-			"running  0s, b, protocol 1\n", ""},
+			"running  0s, b, protocol 2\n", ""},
 		{"status after a restart", answering(t, restarted()), []string{"status"}, exitDone, "" +
 			"node     n1 at h:1, joining (holds version 3.7)\n" +
 			"cluster  c, 1 of 2 members active then, 2 make a majority\n" +
@@ -126,7 +126,7 @@ func TestAsk(t *testing.T) {
 			"why      needs 2 of the 2 voters\n" +
 			"view     version 3, revision 7\n" +
 			"refused  handshakes for a secret or certificate: 12\n" +
-			"running  0s, b, protocol 1\n", ""},
+			"running  0s, b, protocol 2\n", ""},
 		{"nobody", "127.0.0.1:1", []string{"status"}, exitFailed, "", "ATHENA_ADMIN"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

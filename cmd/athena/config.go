@@ -75,6 +75,11 @@ func newConfigCheck() *cobra.Command {
 				return usageError{err}
 			}
 			c = c.WithDefaults()
+			if c.Cluster == cluster.DefaultCluster {
+				fmt.Fprintf(cmd.ErrOrStderr(), "warning: the cluster has the default name %q: give "+
+					"each cluster a name of its own (--cluster), so that no node joins the wrong one\n",
+					c.Cluster)
+			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "no fault: node %s of cluster %q, %d members\n",
 				c.Advertise, c.Cluster, c.Size)
 			return err

@@ -30,8 +30,13 @@ func TestConfigCheck(t *testing.T) {
 	path := configFile(t, sound)
 	code, stdout, stderr := athena("config", "check", "--config", path, "--data-dir", dir)
 	if code != exitDone || !strings.HasPrefix(stdout, "no fault: node 127.0.0.1:7001 of cluster") ||
-		!strings.Contains(stderr, "ATHENA_SIZ is ignored") || strings.Count(stderr, "\n") != 1 {
-		t.Errorf("code %d, %q, %q, want %d, no fault and one warning", code, stdout, stderr, exitDone)
+		!strings.Contains(stderr, "ATHENA_SIZ is ignored") ||
+		!strings.Contains(stderr, `default name "athena"`) || strings.Count(stderr, "\n") != 2 {
+		t.Errorf("code %d, %q, %q, want %d, no fault and two warnings", code, stdout, stderr, exitDone)
+	}
+	_, _, stderr = athena("config", "check", "--config", path, "--data-dir", dir, "--cluster", "c")
+	if strings.Contains(stderr, "default name") {
+		t.Errorf("cluster c: got %q, want no warning of the name", stderr)
 	}
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("check made the data directory")

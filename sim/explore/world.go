@@ -85,7 +85,7 @@ func timings() message.Timings {
 
 func newWorld(size int, refusals bool) *world {
 	w := &world{fields: fields{}, known: map[string]int32{}, sets: newSets(), refusals: refusals}
-	held := member.State{Number: member.Number{Version: 1}}
+	held := member.State{Number: member.Number{Version: 1}, Cluster: member.ClusterID{1}}
 	for i := range size {
 		addr := member.Address{Host: fmt.Sprintf("n%d", i+1), Port: 7000}
 		w.nodes = append(w.nodes, &node{

@@ -59,6 +59,7 @@ func testMismatches(t *testing.T, w World) {
 		{"LeaseTimeout", func(g *message.Greet) { g.Timings.LeaseTimeout++ }},
 		{"TTLTimeout", func(g *message.Greet) { g.Timings.TTLTimeout++ }},
 		{"RetryInterval", func(g *message.Greet) { g.Timings.RetryInterval++ }},
+		{"ClusterID", func(g *message.Greet) { g.ClusterID[0]++ }},
 		{"Protocol", func(g *message.Greet) { g.MinProtocol, g.MaxProtocol = 3, 4 }},
 	}
 	a := join(t, w, addr(1))

@@ -39,6 +39,7 @@ func defaults(at member.Address) settings {
 			},
 			MinProtocol: 1,
 			MaxProtocol: 2,
+			ClusterID:   member.ClusterID{1},
 		},
 	}}
 }

@@ -240,7 +240,8 @@ func (n *Node) reported(r transport.Report) {
 	}
 	n.logReport(r)
 	switch {
-	case r.Err == nil || r.What == transport.ReportSeedsDiffer:
+	case r.Err == nil || r.What == transport.ReportSeedsDiffer ||
+		r.What == transport.ReportStreamRefused:
 		// The two are connected all the same.
 	case r.What == transport.ReportCertificate || r.Peer.IsZero():
 		// Who did that may be anybody who names the address of a seed as its own, or none:

@@ -186,6 +186,7 @@ var reports = map[transport.What]line{
 	transport.ReportUnreachable:   {zerolog.DebugLevel, "peer not reached"},
 	transport.ReportCertificate:   {zerolog.WarnLevel, "handshake refused"},
 	transport.ReportSmallBuffers:  {zerolog.InfoLevel, "small buffers"},
+	transport.ReportStreamRefused: {zerolog.WarnLevel, "stream refused"},
 }
 
 func (n *Node) logReport(r transport.Report) {

@@ -85,6 +85,8 @@ func TestReportLines(t *testing.T) {
 			`"message":"peer not reached"}`,
 		transport.ReportRefusedByPeer: `{"level":"warn","peer":"127.0.0.1:2","error":"boom",` +
 			`"message":"refused by peer"}`,
+		transport.ReportStreamRefused: `{"level":"warn","peer":"127.0.0.1:2","error":"boom",` +
+			`"message":"stream refused"}`,
 		transport.ReportSmallBuffers: `{"level":"info","error":"boom","message":"small buffers"}`,
 	} {
 		report := transport.Report{What: what, Peer: at(2, 0).Address, Err: errBoom}

@@ -19,7 +19,13 @@ const (
 	// MaxStreams bounds the bulk streams of one connection that each side has
 	// opened.
 	MaxStreams = 16
+	// HeadTimeout is how long the head of a bulk stream may take. After that the stream is
+	// reset.
+	HeadTimeout = greetTimeout
 )
+
+var errHeadStalled = fmt.Errorf("transport: the head of a bulk stream has not come within %v",
+	HeadTimeout)
 
 // Errors of bulk streams.
 var (
@@ -245,19 +251,30 @@ func (l *link) serve(raw RawStream) {
 	defer raw.Release()
 	b := newBulk(l, raw)
 	defer b.Close()
-	timeout := time.AfterFunc(greetTimeout, raw.Cancel)
+	timeout := time.AfterFunc(HeadTimeout, func() {
+		l.peer.mesh.stats.drop(DropStalled, 1)
+		l.refuseStream(errHeadStalled)
+		raw.Cancel()
+	})
 	head, err := readHead(raw)
 	switch {
 	case !timeout.Stop():
 		return
 	case errors.Is(err, errGarbage):
 		l.peer.brokeFrame()
+		l.refuseStream(err)
 		return
 	case err != nil:
-		return
+		return // the peer gave the stream up, or the connection is over
 	}
 	l.peer.mesh.stats.streamsAccepted.Add(1)
 	l.peer.mesh.handler.Stream(l.who, head, b)
+}
+
+// refuseStream reports why a bulk stream is reset that has no proper head. Its connection
+// stays: other streams, and all frames, are not affected.
+func (l *link) refuseStream(why error) {
+	l.peer.mesh.told.report(Report{ReportStreamRefused, l.peer.addr, why})
 }
 
 // readHead reads no byte that comes after the head. It is errGarbage where there is
@@ -269,7 +286,8 @@ func readHead(r io.Reader) ([]byte, error) {
 	}
 	length := binary.BigEndian.Uint32(header[:])
 	if length > MaxHeadBytes {
-		return nil, fmt.Errorf("%w: head of %d bytes", errGarbage, length)
+		return nil, fmt.Errorf("%w: head of a bulk stream: length %d, limit %d",
+			errGarbage, length, MaxHeadBytes)
 	}
 	head := make([]byte, length)
 	return head, readFull(r, head)
@@ -278,7 +296,7 @@ func readHead(r io.Reader) ([]byte, error) {
 func readFull(r io.Reader, b []byte) error {
 	_, err := io.ReadFull(r, b)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%w: head cut off", errGarbage)
+		return fmt.Errorf("%w: head of a bulk stream is cut off", errGarbage)
 	}
 	return err
 }

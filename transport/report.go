@@ -24,6 +24,7 @@ const (
 	ReportFailed                    // the network is over: no connection works any more
 	ReportCertificate               // somebody dialed, and the certificates did not fit
 	ReportSmallBuffers              // the network works, and may lose more than it needs to
+	ReportStreamRefused             // a bulk stream of the peer is reset: its head is not one
 	Whats                           // is above them all
 )
 

@@ -52,12 +52,13 @@ const (
 	DropGarbage                 // no frame; the connection, or its bulk stream, was closed
 	DropUnconnected             // a datagram for a peer without a connection
 	DropBusy                    // a datagram too many, for the network or for the handler here
+	DropStalled                 // a frame, or head of a stream, of which the rest did not come in time
 	Drops                       // counts the drops
 )
 
 var dropNames = [Drops]string{
 	"oldest", "stale", "too large", "no peer", "lost", "closed", "garbage",
-	"unconnected", "busy",
+	"unconnected", "busy", "stalled",
 }
 
 // String is the name of the drop as metrics write it.

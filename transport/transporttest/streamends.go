@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -131,21 +132,35 @@ func testHeads(t *testing.T, w World) {
 	if !errors.Is(err, transport.ErrTooLarge) {
 		t.Errorf("head of %d bytes: got %v, want ErrTooLarge", transport.MaxHeadBytes+1, err)
 	}
+}
 
+// testBadHeads has a peer open streams that have no proper head: each is reset, with a
+// reason, and nothing else is.
+func testBadHeads(t *testing.T, w World) {
+	b := join(t, w, addr(2))
 	r := dialRaw(t, listenRaw(t, w, addr(9)), addr(2))
 	if err := r.greet(addr(9), addr(2), 1); err != nil {
 		t.Fatalf("greet: %v", err)
 	}
-	for i, test := range []struct {
-		name  string
-		write []byte
-		end   bool
-		took  time.Duration
-		drop  uint64
+	const garbage, stalled = transport.DropGarbage, transport.DropStalled
+	counted := map[transport.Drop]uint64{}
+	for _, test := range []struct {
+		name   string
+		write  []byte
+		end    bool
+		took   time.Duration
+		drop   transport.Drop
+		reason string
 	}{
-		{"above the limit", frame(make([]byte, transport.MaxHeadBytes+1)), false, 0, 1},
-		{"cut off", frame([]byte("head"))[:6], true, 0, 2},
-		{"that does not come", []byte{0}, false, 3 * time.Second, 2},
+		{"above the limit", frame(make([]byte, transport.MaxHeadBytes+1)), false, 0,
+			garbage, "length 4097, limit 4096"},
+		{"of a huge length", []byte{0xff, 0xff, 0xff, 0xff, 1}, false, 0,
+			garbage, "length 4294967295, limit 4096"},
+		{"cut off", frame([]byte("head"))[:6], true, 0, garbage, "is cut off"},
+		{"that does not come", []byte{0}, false, transport.HeadTimeout,
+			stalled, "has not come within 3s"},
+		{"that comes in part", frame([]byte("head"))[:6], false, transport.HeadTimeout,
+			stalled, "has not come within 3s"},
 	} {
 		s, err := r.OpenStream()
 		if err != nil {
@@ -164,14 +179,40 @@ func testHeads(t *testing.T, w World) {
 		if took := time.Since(start) - test.took; took < 0 || took > 10*time.Millisecond {
 			t.Errorf("head %s: reset after %v, want %v", test.name, time.Since(start), test.took)
 		}
-		if got := b.Stats().Dropped[transport.DropGarbage]; got != test.drop {
-			t.Errorf("head %s: garbage counted %d times, want %d", test.name, got, test.drop)
+		counted[test.drop]++
+		for _, drop := range []transport.Drop{garbage, stalled} {
+			if got := b.Stats().Dropped[drop]; got != counted[drop] {
+				t.Errorf("head %s: %v counted %d times, want %d", test.name, drop, got, counted[drop])
+			}
 		}
-		if got := len(b.allAccepted()); got != 3 {
-			t.Errorf("head %s: %d streams came to the handler, test %d", test.name, got, i)
+		errs := b.reported(transport.ReportStreamRefused)
+		if len(errs) == 0 || !strings.Contains(errs[len(errs)-1].Error(), test.reason) {
+			t.Errorf("head %s: reported are %v, want %q", test.name, errs, test.reason)
+		}
+		if got := len(b.allAccepted()); got != 0 {
+			t.Errorf("head %s: %d streams came to the handler", test.name, got)
 		}
 	}
+	checkStreamsWork(t, r, b)
+}
+
+// checkStreamsWork sends on all other streams of a connection.
+func checkStreamsWork(t *testing.T, r raw, b *node) {
+	t.Helper()
 	if !b.peer(addr(9)).Connected {
 		t.Error("the connection of a stream without a head is closed")
+	}
+	for k := range transport.Kinds {
+		got := len(b.received(k))
+		r.write(k, frame([]byte("frame")))
+		eventually(t, time.Second, k.String()+" frame arrives", b.hasReceived(k, got+1))
+	}
+	s, err := r.OpenStream()
+	if err != nil {
+		t.Fatalf("OpenStream: %v", err)
+	}
+	mustWrite(t, s, frame([]byte("good")))
+	if got := b.accepted(0).head; got != "good" {
+		t.Errorf("head of the next stream is %q, want %q", got, "good")
 	}
 }

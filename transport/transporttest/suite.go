@@ -75,6 +75,7 @@ func Run(t *testing.T, newWorld func(t testing.TB) World) {
 		{"CloseEndsStreams", testCloseEndsStreams},
 		{"StreamWithoutConnection", testStreamUnreachable},
 		{"HeadsAreBounded", testHeads},
+		{"BadHeadsResetTheirStream", testBadHeads},
 		{"DatagramsArrive", testDatagrams},
 		{"DatagramsDelayNobody", testDatagramFlood},
 		{"SlowReceiverLosesDatagrams", testDatagramsSlow},

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -135,6 +136,7 @@ type manifest struct {
 							} `yaml:"fieldRef"`
 						} `yaml:"valueFrom"`
 					}
+					Resources                                   struct{ Limits struct{ Memory string } }
 					Ports                                       []struct{ Name string }
 					ReadinessProbe, LivenessProbe, StartupProbe struct {
 						HTTPGet struct{ Path, Port string } `yaml:"httpGet"`
@@ -176,6 +178,7 @@ func TestDeployKubernetes(t *testing.T) {
 			t.Errorf("a probe asks %q, want %q of the port admin", probe, path)
 		}
 	}
+	checkMemory(t, c.Resources.Limits.Memory, set.Spec.Replicas, text)
 	var advertised []string
 	var seeds string
 	for i := range set.Spec.Replicas {
@@ -198,6 +201,35 @@ func TestDeployKubernetes(t *testing.T) {
 	}
 	if got := strings.Join(advertised, ","); got != seeds {
 		t.Errorf("advertised are %s, want the seeds %s", got, seeds)
+	}
+}
+
+// checkMemory: what hostile peers can make a node keep (docs/security.md) is below
+// GOMEMLIMIT, with a quarter of that for the node itself, and GOMEMLIMIT is below the limit
+// of the pod, with a fifth of that for what Go does not count.
+func checkMemory(t *testing.T, limit string, size int, example []byte) {
+	t.Helper()
+	mebibytes := func(pattern, name string, text []byte) (of []int) {
+		found := regexp.MustCompile(pattern).FindSubmatch(text)
+		if found == nil {
+			t.Fatalf("%s: nothing matches %s", name, pattern)
+		}
+		for _, digits := range found[1:] {
+			n, err := strconv.Atoi(string(digits))
+			if err != nil {
+				t.Fatal(err)
+			}
+			of = append(of, n)
+		}
+		return of
+	}
+	kept := mebibytes(`N = 3; for each further member \| (\d+) MiB; (\d+) MiB`,
+		"docs/security.md", readExample(t, "docs/security.md"))
+	heap := mebibytes(`GOMEMLIMIT, value: (\d+)MiB`, "the example", example)[0]
+	pod := mebibytes(`^(\d+)Mi$`, "the limit of the pod", []byte(limit))[0]
+	if peers := kept[0] + (size-3)*kept[1]; peers > heap*3/4 || heap > pod*4/5 {
+		t.Errorf("peers can take %d MiB, GOMEMLIMIT is %d MiB, the limit of the pod %d MiB: want each "+
+			"below the next, by a quarter and a fifth of that", peers, heap, pod)
 	}
 }
 

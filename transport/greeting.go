@@ -192,7 +192,7 @@ func (m *Mesh) write(conn Conn, prefix []byte, greet message.Message) error {
 func (m *Mesh) establish(
 	l *link, theirs message.Message, r *frameReader, answer func() error,
 ) bool {
-	r.limit = MaxSystemBytes
+	r.limit, r.link = MaxSystemBytes, l
 	l.who, l.reader = theirs.From, r
 	if refusal := l.peer.adopt(l); refusal != nil {
 		m.stats.handshakes[ResultDuplicate].Add(1)

@@ -225,6 +225,12 @@ func (l *link) waitTurn(k Kind) bool {
 	return true
 }
 
+// stall ends a link on which a frame stands still.
+func (l *link) stall() {
+	l.peer.mesh.stats.drop(DropStalled, 1)
+	l.end(CodeTimeout, errStalled.Error(), errStalled)
+}
+
 // readSystem hands over system frames. After the end mark it waits for the end
 // of the stream: then the peer has everything that was written on this link.
 func (l *link) readSystem() {
@@ -232,6 +238,7 @@ func (l *link) readSystem() {
 	if !l.waitTurn(System) {
 		return
 	}
+	defer l.reader.release()
 	m := l.peer.mesh
 	err := l.deliver(System, l.reader, m.handler.System)
 	if !errors.Is(err, errEndMark) {
@@ -282,7 +289,8 @@ func (l *link) readFlow(k Kind, to take) {
 		return
 	}
 	reader := newFrameReader(l.conn.Stream(k), l.peer.mesh.cfg.CustomBytes)
-	reader.lends = true
+	reader.lends, reader.link = true, l
+	defer reader.release()
 	err := l.deliver(k, reader, to)
 	if !errors.Is(err, errEndMark) {
 		l.broken(err)

@@ -74,6 +74,9 @@ func (c Config) validate() error {
 	return errors.Join(faults...)
 }
 
+// maxFrameBytes is the longest frame of any kind.
+func (c Config) maxFrameBytes() int { return max(MaxSystemBytes, c.CustomBytes) }
+
 // maxPeers bounds the peers that a Mesh knows at one time.
 func (c Config) maxPeers() int { return peersPerMember*c.Size + peersMore }
 
@@ -92,6 +95,7 @@ type Mesh struct {
 	silence   time.Duration
 
 	dialing atomic.Int64 // peers that are being dialed
+	room    budget       // for large frames of all peers that are not needed
 
 	greets chan struct{} // one entry a greet of another dialer under way
 	ctx    context.Context
@@ -125,6 +129,7 @@ func NewMesh(net Network, cfg Config) (*Mesh, error) {
 		peers:  make(map[member.Address]*peer),
 		closed: make(chan struct{}),
 	}
+	m.room.free = max(sharedFrameBytes, cfg.maxFrameBytes())
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	return m, nil
 }

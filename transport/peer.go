@@ -28,6 +28,7 @@ type peer struct {
 	holders atomic.Int64 // goroutines that have it from Mesh.hold
 	probes  atomic.Int64 // under way
 	garbage atomic.Uint64
+	room    budget // for its large frames, one of each kind, while it is needed
 
 	// changed is closed, and made anew, when cur may be another; nil where nobody
 	// waits.
@@ -65,6 +66,7 @@ type peer struct {
 
 func newPeer(m *Mesh, addr member.Address) *peer {
 	p := &peer{mesh: m, addr: addr}
+	p.room.free = int(Kinds) * m.cfg.maxFrameBytes()
 	for k := range Kinds {
 		p.flows[k] = flow{kind: k}
 	}
@@ -94,6 +96,14 @@ func (p *peer) state() PeerState {
 		s.RTT = p.cur.conn.Stats().RTT
 	}
 	return s
+}
+
+// frameRoom is where the large frames of the peer get their room.
+func (p *peer) frameRoom() *budget {
+	if p.mesh.handler.Needs(p.addr) {
+		return &p.room
+	}
+	return &p.mesh.room
 }
 
 // brokeFrame counts what came from the peer and was no frame.

@@ -65,6 +65,15 @@ func start(t testing.TB, socket net.PacketConn, tls *tls.Config, incarnation uin
 // startWith fills in what every node of these tests has.
 func startWith(t testing.TB, cfg Config, at member.Address, incarnation uint64) *node {
 	t.Helper()
+	return startHandler(t, cfg, at, incarnation, func(n *node) transport.Handler { return n })
+}
+
+// startHandler is startWith for a node whose handler is another one.
+func startHandler(
+	t testing.TB, cfg Config, at member.Address, incarnation uint64,
+	handler func(*node) transport.Handler,
+) *node {
+	t.Helper()
 	n := &node{
 		self: member.Identity{
 			Address: at, StoreID: member.StoreID{1}, Incarnation: incarnation,
@@ -86,7 +95,7 @@ func startWith(t testing.TB, cfg Config, at member.Address, incarnation uint64) 
 	if n.Mesh, err = New(cfg); err != nil {
 		t.Fatalf("New: %v", err)
 	}
-	if err := n.Start(n); err != nil {
+	if err := n.Start(handler(n)); err != nil {
 		t.Fatalf("Start: %v", err)
 	}
 	t.Cleanup(func() { _ = n.Close() })

@@ -33,16 +33,17 @@ const (
 	idleTimeout     = 30 * time.Second
 	keepAlivePeriod = 10 * time.Second
 	// The window of a stream is what a peer may send before it is read; it grows,
-	// with a reader that is fast, to what a round trip of 10 ms takes at 25 MB/s. A
-	// peer may fill the windows of the streams of frames and of all bulk streams,
-	// its own and ours: streamsWindow, 9 MiB, bounds what a peer can make this node
-	// keep in them, and 1.2 MiB before it is admitted. What is read of a frame comes
-	// to it, one a kind: 5 MiB of three, with the memory that each is growing out of.
-	// All of it fits into the window of the connection, so that bulk streams and
+	// with a reader that is fast, to what a round trip of 10 ms takes at 25 MB/s. It
+	// begins small, since a stream that is not read keeps the window it begins with:
+	// that, and not what streams grow to, is most of what hostile peers can make a node
+	// keep (docs/security.md). A peer may fill the windows of the streams of frames and
+	// of all bulk streams, its own and ours: streamsWindow, 9 MiB if all have grown, and
+	// 0.6 MiB before it is admitted. All of it fits into the window of the connection, so
+	// that bulk streams and
 	// custom frames which nobody reads do not stop system frames. It has to be
 	// larger by a third at least: quic-go lets the peer send on only after a quarter
 	// of the window was read.
-	streamWindow     = 64 << 10
+	streamWindow     = 32 << 10
 	maxStreamWindow  = 256 << 10
 	streamsWindow    = (uint64(transport.Kinds) + 2*transport.MaxStreams) * maxStreamWindow
 	connectionWindow = streamsWindow * 3 / 2

@@ -20,6 +20,7 @@ type settings struct {
 	greet   message.Message
 	custom  int // transport.Config.CustomBytes
 	refuses error
+	needs   func(peer member.Address) bool // nil for everybody
 }
 
 func defaults(at member.Address) settings {
@@ -119,7 +120,7 @@ func joinAs(t *testing.T, w World, at member.Address, s settings) *node {
 func (n *node) Greet() message.Message { return n.greet }
 
 // Needs implements transport.Handler.
-func (n *node) Needs(member.Address) bool { return true }
+func (n *node) Needs(peer member.Address) bool { return n.needs == nil || n.needs(peer) }
 
 // Admit implements transport.Handler.
 func (n *node) Admit(peer message.Message) error {

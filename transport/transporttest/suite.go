@@ -61,6 +61,8 @@ func Run(t *testing.T, newWorld func(t testing.TB) World) {
 		{"CutConnectionComesBack", testCut},
 		{"PeerThatDoesNotReadIsClosed", testStuckPeer},
 		{"GarbageClosesTheConnection", testGarbage},
+		{"FramesThatStandStillTimeOut", testFramesStandStill},
+		{"StrangersShareRoom", testStrangersShareRoom},
 		{"MuteDialersAreClosed", testMuteDialers},
 		{"PeersAreBounded", testPeersBounded},
 		{"StreamsCarryBothWays", testStreamsCarry},

@@ -117,6 +117,7 @@ func act[Body any](
 				fmt.Sprintf("%d requests are under way, and no more may be: try again", maxActs))
 			return
 		}
+		keepConnection(r)
 		ctx, cancel := context.WithTimeout(r.Context(), actTimeout)
 		defer cancel()
 		value, err := answer(ctx, body)

@@ -122,7 +122,7 @@ func (h *handler) jobEvents(w http.ResponseWriter, r *http.Request) {
 		writeRefusal(w, err)
 		return
 	}
-	h.streams.admit(w, func() {
+	h.streams.admit(w, r, func() {
 		c := &contender{eventWriter: beginEvents(w), h: h, key: key}
 		if r.Method != http.MethodHead {
 			c.holder(r.Context())
@@ -148,6 +148,7 @@ func (h *handler) hold(
 			"%d callers hold something here or wait for it, and no more may: try again", MaxHolds))
 		return
 	}
+	keepConnection(r)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	c := &contender{

@@ -3,32 +3,44 @@
 package admin
 
 import (
+	"context"
 	"net"
+	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
+	"time"
 )
 
 // Limits of connections.
 const (
 	// MaxConnections bounds the connections of a server. Each is an open file, and
-	// a node whose process has no more of them can save nothing, and ends.
+	// a node whose process has no more of them can save nothing, and ends. Streams, holds
+	// and acts together have bounds of MaxEventStreams + MaxHolds + maxActs, which is
+	// less: a full server always has connections that give way to a new one.
 	MaxConnections = 256
 	// maxHostConnections bounds those of one other address, and maxPrefixConnections those
-	// of one prefix of IPv6, which a machine has as many addresses of as it likes: who
-	// needs no token to hold all of them would keep probes of health away, and let
-	// supervisors end the node.
+	// of one prefix of IPv6, which a machine has as many addresses of as it likes. This
+	// machine has no such bound: all of its processes share one address.
 	maxHostConnections   = MaxConnections / 4
 	maxPrefixConnections = MaxConnections / 2
+	// answerGrace is how much longer than others a connection is kept whose caller has
+	// shown the token, while its request is answered.
+	answerGrace = readHeaderTimeout
 )
 
-// limited is a listener that hangs up on who comes when too many are open. It does not
-// let them wait: they would be open files all the same.
+// limited is a listener that holds a bounded number of connections. When it is full, a
+// connection of the host that has most of them is closed to make room for a new one: the
+// one that has waited longest since it was accepted, sent a complete request or was
+// answered. A health check needs no token, so without this rule a few idle connections
+// would keep every probe away, and a supervisor would end the node. A slow reader of an
+// answer gives way too: else requests for the page would do the same.
 type limited struct {
 	net.Listener
 
 	mu    sync.Mutex
-	open  int
-	hosts map[netip.Prefix]int // of those that are open; none of this machine
+	open  []*counted           // in the order in which they were accepted
+	hosts map[netip.Prefix]int // of those that are open
 }
 
 func newLimited(l net.Listener) *limited {
@@ -38,62 +50,95 @@ func newLimited(l net.Listener) *limited {
 // Accept implements net.Listener.
 func (l *limited) Accept() (net.Conn, error) {
 	for {
-		c, err := l.Listener.Accept()
+		conn, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		giveUp(c)
-		hosts := hostsOf(c.RemoteAddr())
-		if l.enter(hosts) {
-			return &counted{Conn: c, closed: sync.OnceFunc(func() { l.leave(hosts) })}, nil
+		giveUp(conn)
+		c := &counted{Conn: conn, limit: l, hosts: hostsOf(conn.RemoteAddr())}
+		replaced, entered := l.enter(c)
+		if replaced != nil {
+			replaced.Conn.Close()
 		}
-		c.Close()
+		if entered {
+			return c, nil
+		}
+		conn.Close()
 	}
 }
 
-// enter counts one connection more, unless there are too many.
-func (l *limited) enter(hosts []netip.Prefix) bool {
+// enter counts a new connection. If there are too many, it returns the one to close in its
+// place; it returns false if none gives way.
+func (l *limited) enter(c *counted) (replaced *counted, entered bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	full := l.open >= MaxConnections
-	for _, h := range hosts {
-		most := maxHostConnections
-		if !h.IsSingleIP() {
-			most = maxPrefixConnections
+	full, of := len(l.open) >= MaxConnections, netip.Prefix{}
+	for _, h := range c.hosts {
+		if l.hosts[h] >= mostOf(h) {
+			full, of = true, h
+			break // the address comes before its prefix
 		}
-		full = full || l.hosts[h] >= most
 	}
 	if full {
-		return false
+		if replaced = l.oldest(of); replaced == nil {
+			return nil, false
+		}
+		l.remove(replaced)
 	}
-	l.open++
-	for _, h := range hosts {
+	c.replaceable = time.Now()
+	l.open = append(l.open, c)
+	for _, h := range c.hosts {
 		l.hosts[h]++
 	}
-	return true
+	return replaced, true
 }
 
-func (l *limited) leave(hosts []netip.Prefix) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.open--
-	for _, h := range hosts {
+// oldest is the connection that gives way first, of those from a host or prefix; of all for
+// the zero prefix. It is nil if each of them is kept. l.mu must be held.
+func (l *limited) oldest(of netip.Prefix) (first *counted) {
+	most := 0
+	for _, c := range l.open {
+		if c.replaceable.IsZero() || of.IsValid() && !slices.Contains(c.hosts, of) {
+			continue
+		}
+		crowd := 0
+		for _, h := range c.hosts {
+			crowd = max(crowd, l.hosts[h])
+		}
+		if first == nil || crowd > most ||
+			crowd == most && c.replaceable.Before(first.replaceable) {
+			first, most = c, crowd
+		}
+	}
+	return first
+}
+
+// remove takes a connection out of the counts, once. l.mu must be held.
+func (l *limited) remove(c *counted) {
+	i := slices.Index(l.open, c)
+	if i < 0 {
+		return
+	}
+	l.open = slices.Delete(l.open, i, i+1)
+	for _, h := range c.hosts {
 		if l.hosts[h]--; l.hosts[h] == 0 {
 			delete(l.hosts, h)
 		}
 	}
 }
 
-// hostsOf is what counts as the machine of an address: it, and of IPv6 its prefix;
-// nothing for this machine.
+// thisMachine stands for all addresses of loopback.
+func thisMachine() netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8) }
+
+// hostsOf is what counts as the machine of an address: it, and of IPv6 its prefix.
 func hostsOf(a net.Addr) []netip.Prefix {
 	at, ok := a.(*net.TCPAddr)
 	if !ok {
-		return nil
+		return []netip.Prefix{thisMachine()} // a socket
 	}
 	ip := at.AddrPort().Addr().Unmap().WithZone("")
 	if ip.IsLoopback() {
-		return nil
+		return []netip.Prefix{thisMachine()}
 	}
 	hosts := []netip.Prefix{netip.PrefixFrom(ip, ip.BitLen())}
 	if ip.Is6() {
@@ -102,14 +147,62 @@ func hostsOf(a net.Addr) []netip.Prefix {
 	return hosts
 }
 
-// counted is a connection that says once that it is closed.
+// mostOf is how many connections a host or a prefix may have.
+func mostOf(h netip.Prefix) int {
+	switch {
+	case h == thisMachine():
+		return MaxConnections
+	case h.IsSingleIP():
+		return maxHostConnections
+	default:
+		return maxPrefixConnections
+	}
+}
+
+// counted is a connection of a limited listener.
 type counted struct {
 	net.Conn
-	closed func()
+	limit *limited
+	hosts []netip.Prefix
+	// replaceable is since when the connection may be closed for a new one, the earliest
+	// first. It is zero for one that is kept. limit.mu guards it.
+	replaceable time.Time
 }
 
 // Close implements net.Conn.
 func (c *counted) Close() error {
-	c.closed()
+	c.limit.mu.Lock()
+	c.limit.remove(c)
+	c.limit.mu.Unlock()
 	return c.Conn.Close()
+}
+
+type connectionKey struct{}
+
+// withConnection is the ConnContext of a server.
+func withConnection(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connectionKey{}, c)
+}
+
+// noteRequests notes when a connection has sent a request, and when it was answered.
+func noteRequests(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		setReplaceable(r, time.Now())
+		defer func() { setReplaceable(r, time.Now()) }()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// keepConnection keeps the connection of a request until it was answered: for requests
+// whose number has a bound of its own.
+func keepConnection(r *http.Request) { setReplaceable(r, time.Time{}) }
+
+func setReplaceable(r *http.Request, since time.Time) {
+	c, ok := r.Context().Value(connectionKey{}).(*counted)
+	if !ok {
+		return // another server than that of Serve
+	}
+	c.limit.mu.Lock()
+	defer c.limit.mu.Unlock()
+	c.replaceable = since
 }

@@ -3,6 +3,8 @@
 package admin_test
 
 import (
+	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -63,6 +65,132 @@ func TestOneHostHoldsNotAllConnections(t *testing.T) {
 			s.end()
 		})
 	}
+}
+
+// connect opens a connection from an address, a moment after the one before.
+func (s *served) connect(from net.IP) net.Conn {
+	here, there := net.Pipe()
+	s.l.dialed <- remote{there, &net.TCPAddr{IP: from, Port: 1}}
+	time.Sleep(time.Millisecond)
+	return here
+}
+
+// statusOf sends a request with a token and returns the first line of the answer.
+func statusOf(c net.Conn, path string) (string, error) {
+	if err := c.SetDeadline(time.Now().Add(time.Second)); err != nil {
+		return "", err
+	}
+	_, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n"+
+		"Authorization: Bearer %s\r\n\r\n", path, tokenText)
+	if err != nil {
+		return "", err
+	}
+	line, err := bufio.NewReader(c).ReadString('\n')
+	return line, err
+}
+
+// isClosed reports whether the other side has closed a connection that has nothing to read.
+func isClosed(c net.Conn) bool {
+	_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
+	_, err := c.Read(make([]byte, 1))
+	return err == io.EOF
+}
+
+// TestIdleConnectionsGiveWay: connections that send no complete request keep no health
+// check away, wherever they come from and however many there are.
+func TestIdleConnectionsGiveWay(t *testing.T) {
+	loopback := net.IPv4(127, 0, 0, 1)
+	hosts := func(i int) net.IP { return net.IPv4(10, 0, 0, byte(i%5)) }
+	const page = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" // of which the answer is not read
+	for _, c := range []struct {
+		name, sent string
+		from       func(i int) net.IP
+		probe      net.IP
+		stays      bool // a connection of the host of the probe
+	}{
+		{"five hosts", "", hosts, net.IPv4(10, 0, 1, 0), true},
+		{"this machine", "", func(int) net.IP { return loopback }, loopback, false},
+		{"this machine, seen from another", "", func(int) net.IP { return loopback },
+			net.IPv4(10, 0, 1, 0), true},
+		{"the host of the probe", "", func(int) net.IP { return hosts(0) }, hosts(0), false},
+		{"half a head", "GET /livez HTTP/1.1\r\nHost: ", hosts, net.IPv4(10, 0, 1, 0), true},
+		{"slow readers", page, hosts, net.IPv4(10, 0, 1, 0), true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := serveInBubble(t)
+			early := s.connect(c.probe)
+			held := []net.Conn{early}
+			for round := range 3 {
+				for i := range admin.MaxConnections + 44 {
+					held = append(held, s.connect(c.from(i)))
+					if c.sent != "" {
+						_, _ = io.WriteString(held[len(held)-1], c.sent)
+					}
+				}
+				probe := s.connect(c.probe)
+				line, err := statusOf(probe, "/livez")
+				if line != "HTTP/1.1 200 OK\r\n" {
+					t.Errorf("%s, round %d: GET /livez: %q, %v, want 200", c.name, round, line, err)
+				}
+				probe.Close()
+			}
+			if got := !isClosed(early); got != c.stays {
+				t.Errorf("%s: a connection of the host of the probe stays: %v, want %v", c.name, got, c.stays)
+			}
+			if !isClosed(held[1]) {
+				t.Errorf("%s: the oldest connection is not closed", c.name)
+			}
+			for _, c := range held {
+				c.Close()
+			}
+			s.end()
+		})
+	}
+}
+
+// TestConnectionsInUseStay: a stream, and a request with the token that is being answered,
+// stay while idle connections come and go; one that was answered and idles gives way.
+func TestConnectionsInUseStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		token := admin.WithToken(readToken(t, tokenFile(t, tokenText, 0o600)))
+		s := serveInBubble(t, token)
+		stream := s.connect(nil)
+		if line, err := statusOf(stream, "/v1/events"); line != "HTTP/1.1 200 OK\r\n" {
+			t.Fatalf("GET /v1/events: %q, %v, want 200", line, err)
+		}
+		time.Sleep(10 * time.Second)
+		// The handler waits for a reader of its answer.
+		slow, answered := s.connect(nil), s.connect(nil)
+		_, err := io.WriteString(slow, "GET /v1/openapi.json HTTP/1.0\r\nHost: localhost\r\n"+
+			"Authorization: Bearer "+tokenText+"\r\n\r\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if line, err := statusOf(answered, "/livez"); line != "HTTP/1.1 200 OK\r\n" {
+			t.Fatalf("GET /livez: %q, %v, want 200", line, err)
+		}
+		var held []net.Conn
+		for range 2 * admin.MaxConnections {
+			held = append(held, s.connect(nil))
+		}
+		_ = stream.SetReadDeadline(time.Now().Add(time.Minute))
+		s.node.joins(18)
+		if _, err := stream.Read(make([]byte, 64)); err != nil {
+			t.Errorf("a stream: %v, want the next event", err)
+		}
+		_ = slow.SetReadDeadline(time.Now().Add(time.Second))
+		if all, err := io.ReadAll(slow); err != nil || len(all) < 10_000 {
+			t.Errorf("an answer that waits for its reader: %d bytes, %v, want all of it", len(all), err)
+		}
+		_ = answered.SetReadDeadline(time.Now().Add(time.Millisecond))
+		if _, err := io.Copy(io.Discard, answered); err != nil {
+			t.Errorf("a connection that was answered and idles: %v, want it closed", err)
+		}
+		for _, c := range append(held, stream, slow, answered) {
+			c.Close()
+		}
+		s.end()
+	})
 }
 
 // TestSlowCallers: who holds a connection and says little is hung up on.

@@ -249,7 +249,8 @@ func AddrOf(l net.Listener) string {
 // cannot change the Host that browsers send. With WithToken requests must show the
 // token, but for those of health; without, an address that other machines reach is
 // refused. At most MaxConnections are open at once, a quarter of them of one other
-// address, and half of them of one prefix of IPv6.
+// address, and half of them of one prefix of IPv6. Above that the oldest connection that
+// is neither a stream nor acts is closed for a new one.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, opts ...AccessOption) error {
 	h = http.MaxBytesHandler(h, maxBodyBytes)
 	token := accessOf(opts).token
@@ -266,13 +267,14 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, opts ...AccessOp
 		h = loopbackHost(h)
 	}
 	srv := &http.Server{
-		Handler:           h,
+		Handler:           noteRequests(h),
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnContext:       withConnection,
 		ErrorLog:          log.New(io.Discard, "", 0), // it tells of callers, not of the node
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -42,7 +42,7 @@ func (s *streams) serve(w http.ResponseWriter, r *http.Request) {
 		WriteError(w, http.StatusBadRequest, CodeBadQuery, err.Error())
 		return
 	}
-	s.admit(w, func() {
+	s.admit(w, r, func() {
 		out := &stream{feed: s.feed, eventWriter: beginEvents(w)}
 		if r.Method != http.MethodHead {
 			out.run(r, at)
@@ -51,13 +51,14 @@ func (s *streams) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // admit answers by a stream of events, unless too many are open.
-func (s *streams) admit(w http.ResponseWriter, run func()) {
+func (s *streams) admit(w http.ResponseWriter, r *http.Request, run func()) {
 	defer s.open.Add(-1)
 	if s.open.Add(1) > MaxEventStreams {
 		WriteError(w, http.StatusServiceUnavailable, CodeBusy,
 			fmt.Sprintf("%d streams of events are open, and no more may be: end one", MaxEventStreams))
 		return
 	}
+	keepConnection(r)
 	run()
 }
 

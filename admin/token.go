@@ -89,7 +89,12 @@ func (t *Token) current() string {
 // wanted lets only requests pass that show the token, and those of health.
 func (t *Token) wanted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if slices.Contains(healthPaths, r.URL.Path) || isPage(r) || t.shown(r) {
+		if t.shown(r) {
+			setReplaceable(r, time.Now().Add(answerGrace))
+			next.ServeHTTP(w, r)
+			return
+		}
+		if slices.Contains(healthPaths, r.URL.Path) || isPage(r) {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -124,8 +124,15 @@ type manifest struct {
 		NotReady    bool   `yaml:"publishNotReadyAddresses"`
 		ServiceName string `yaml:"serviceName"`
 		Replicas    int
-		Template    struct {
-			Spec struct {
+		Pods        labelSelector `yaml:"podSelector"`
+		Types       []string      `yaml:"policyTypes"`
+		Ingress     []struct {
+			From  []map[string]labelSelector
+			Ports []struct{ Port, Protocol string }
+		}
+		Template struct {
+			Metadata struct{ Labels map[string]string }
+			Spec     struct {
 				Containers []struct {
 					Args []string
 					Env  []struct {
@@ -137,7 +144,7 @@ type manifest struct {
 						} `yaml:"valueFrom"`
 					}
 					Resources                                   struct{ Limits struct{ Memory string } }
-					Ports                                       []struct{ Name string }
+					Ports                                       []struct{ Name, Protocol string }
 					ReadinessProbe, LivenessProbe, StartupProbe struct {
 						HTTPGet struct{ Path, Port string } `yaml:"httpGet"`
 					}
@@ -147,9 +154,9 @@ type manifest struct {
 	}
 }
 
-// TestDeployKubernetes: each pod is one node of the cluster, at the address that the
-// headless service gives it, and its probes ask what a node answers.
-func TestDeployKubernetes(t *testing.T) {
+// kubernetesExample reads the documents of the example, by kind.
+func kubernetesExample(t *testing.T) map[string]manifest {
+	t.Helper()
 	text := readExample(t, "examples/kubernetes/athena.yaml")
 	// Keys of one word in camel case, which the decoder would look for in lower case.
 	camel := regexp.MustCompile(`(readiness|liveness|startup)Probe`)
@@ -164,6 +171,48 @@ func TestDeployKubernetes(t *testing.T) {
 		}
 		all[m.Kind] = m
 	}
+	return all
+}
+
+// labelSelector chooses pods or namespaces.
+type labelSelector struct {
+	Labels map[string]string `yaml:"matchLabels"`
+}
+
+// TestDeployNetworkPolicy: of a pod each port takes packets, from other nodes or from pods
+// with a label that nodes do not have.
+func TestDeployNetworkPolicy(t *testing.T) {
+	all := kubernetesExample(t)
+	policy, pods := all["NetworkPolicy"].Spec, all["StatefulSet"].Spec.Template
+	if !maps.Equal(policy.Pods.Labels, pods.Metadata.Labels) ||
+		!slices.Equal(policy.Types, []string{"Ingress"}) {
+		t.Fatalf("the policy is for pods %v and %q, want those of the set and Ingress",
+			policy.Pods.Labels, policy.Types)
+	}
+	open := map[string]map[string]string{} // the labels of pods, by port and protocol
+	for _, rule := range policy.Ingress {
+		if len(rule.From) != 1 || len(rule.Ports) != 1 || len(rule.From[0]["podSelector"].Labels) == 0 {
+			t.Fatalf("rule %+v: want one port for one kind of pods", rule)
+		}
+		open[rule.Ports[0].Port+" "+rule.Ports[0].Protocol] = rule.From[0]["podSelector"].Labels
+	}
+	for _, port := range pods.Spec.Containers[0].Ports {
+		from := open[port.Name+" "+port.Protocol]
+		if from == nil || maps.Equal(from, pods.Metadata.Labels) != (port.Name == "cluster") {
+			t.Errorf("port %s: open to pods with %v, want other nodes for the cluster's alone",
+				port.Name, from)
+		}
+		delete(open, port.Name+" "+port.Protocol)
+	}
+	if len(open) > 0 {
+		t.Errorf("open are ports that no pod has: %v", open)
+	}
+}
+
+// TestDeployKubernetes: each pod is one node of the cluster, at the address that the
+// headless service gives it, and its probes ask what a node answers.
+func TestDeployKubernetes(t *testing.T) {
+	all := kubernetesExample(t)
 	service, set := all["Service"], all["StatefulSet"]
 	if service.Spec.ClusterIP != "None" || !service.Spec.NotReady ||
 		set.Spec.ServiceName != service.Metadata.Name || len(set.Spec.Template.Spec.Containers) != 1 {
@@ -178,7 +227,8 @@ func TestDeployKubernetes(t *testing.T) {
 			t.Errorf("a probe asks %q, want %q of the port admin", probe, path)
 		}
 	}
-	checkMemory(t, c.Resources.Limits.Memory, set.Spec.Replicas, text)
+	checkMemory(t, c.Resources.Limits.Memory, set.Spec.Replicas,
+		readExample(t, "examples/kubernetes/athena.yaml"))
 	var advertised []string
 	var seeds string
 	for i := range set.Spec.Replicas {

@@ -25,7 +25,7 @@ NODES     ?=
 BENCH     ?=
 
 GOLANGCI  := v2.15.0
-PACKAGES  := plantuml graphviz gcc libc6-dev iproute2 nftables chromium prometheus etcd-server zookeeper
+PACKAGES  := plantuml graphviz gcc libc6-dev iproute2 nftables chromium prometheus haproxy etcd-server zookeeper
 SUDO       = $(if $(filter 0,$(shell id -u)),,sudo)
 BIN       := $(CURDIR)/bin
 # Modules of their own, because of what they import. Their tests wait for real servers

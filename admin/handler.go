@@ -128,11 +128,6 @@ func (h *handler) routes() []route {
 	}
 }
 
-// healthPaths are open to callers without the token: what probes a node, or sends
-// work to it, has none. So is the page, which is the same for everybody and asks for
-// the token itself.
-var healthPaths = []string{"/livez", "/readyz"}
-
 func (h *handler) look() Status {
 	s := StatusOf(h.node.Status(), h.build)
 	s.Write = h.actor != nil

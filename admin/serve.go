@@ -247,10 +247,12 @@ func AddrOf(l net.Listener) string {
 // On loopback only requests addressed to this machine by its loopback names are
 // answered: a page of another site may let its own name resolve to 127.0.0.1, but
 // cannot change the Host that browsers send. With WithToken requests must show the
-// token, but for those of health; without, an address that other machines reach is
-// refused. At most MaxConnections are open at once, a quarter of them of one other
-// address, and half of them of one prefix of IPv6. Above that the oldest connection that
-// is neither a stream nor acts is closed for a new one.
+// token; without, an address that other machines reach is refused. Health checks need
+// neither that Host nor the token: without them they get the status and the code alone.
+//
+// At most MaxConnections are open at once, a quarter of them of one other address, and
+// half of them of one prefix of IPv6. Above that the oldest connection that is neither a
+// stream nor acts is closed for a new one.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, opts ...AccessOption) error {
 	h = http.MaxBytesHandler(h, maxBodyBytes)
 	token := accessOf(opts).token
@@ -309,11 +311,14 @@ func loopbackHost(next http.Handler) http.Handler {
 		if err != nil {
 			host = strings.Trim(r.Host, "[]")
 		}
-		if !isLoopback(host) {
+		switch {
+		case isLoopback(host):
+			next.ServeHTTP(w, r)
+		case isHealth(r): // a load balancer sends its own Host, or none
+			codeAlone(next).ServeHTTP(w, r)
+		default:
 			WriteError(w, http.StatusForbidden, CodeForbidden,
 				"the Host of a request must be localhost or a loopback address")
-			return
 		}
-		next.ServeHTTP(w, r)
 	})
 }

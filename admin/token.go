@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -86,15 +85,19 @@ func (t *Token) current() string {
 	return t.text
 }
 
-// wanted lets only requests pass that show the token, and those of health.
+// wanted lets only requests pass that show the token, and those of health and of the page,
+// which is the same for everybody and asks for the token itself.
 func (t *Token) wanted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if t.shown(r) {
+		switch {
+		case t.shown(r):
 			setReplaceable(r, time.Now().Add(answerGrace))
 			next.ServeHTTP(w, r)
 			return
-		}
-		if slices.Contains(healthPaths, r.URL.Path) || isPage(r) {
+		case isHealth(r):
+			codeAlone(next).ServeHTTP(w, r)
+			return
+		case isPage(r):
 			next.ServeHTTP(w, r)
 			return
 		}

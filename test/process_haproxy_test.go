@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/admin"
+)
+
+// haproxyConfig has the checks as the manual of HAProxy writes them: in HTTP/1.0, without
+// a Host. Its places are the folder of its sockets and the addresses of three nodes.
+const haproxyConfig = `
+defaults
+  mode http
+  retries 0
+  timeout connect 1s
+  timeout client 5s
+  timeout server 5s
+  default-server check inter 100ms fall 1 rise 1
+listen leader
+  bind unix@%[1]s/leader
+  option httpchk GET /readyz?leader
+  server n1 %[2]s
+  server n2 %[3]s
+  server n3 %[4]s
+listen ready
+  bind unix@%[1]s/ready
+  balance roundrobin
+  option httpchk GET /readyz
+  server n1 %[2]s
+  server n2 %[3]s
+  server n3 %[4]s
+`
+
+// proxied is HAProxy before three nodes.
+type proxied struct{ dir, token string }
+
+// node is the status of the node to which HAProxy sends a request; false for none.
+func (p proxied) node(t *testing.T, listen string) (s admin.Status, answered bool) {
+	t.Helper()
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(p.dir, listen))
+	}
+	client := http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
+	req, err := http.NewRequestWithContext(t.Context(), "GET", "http://localhost/v1/status", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+p.token)
+	resp, err := client.Do(req)
+	if err != nil {
+		return s, false
+	}
+	defer resp.Body.Close()
+	return s, resp.StatusCode == http.StatusOK && json.NewDecoder(resp.Body).Decode(&s) == nil
+}
+
+// leads waits until HAProxy sends what is for the leader to a node that leads, other than
+// these. HAProxy trusts each node until it has asked it once.
+func (p proxied) leads(t *testing.T, but ...string) (name string) {
+	t.Helper()
+	began := time.Now()
+	eventually(t, fmt.Sprintf("a leader other than %q", but), func() bool {
+		s, ok := p.node(t, "leader")
+		name = s.Self.Name
+		return ok && s.IsLeader() && !slices.Contains(but, name)
+	})
+	t.Logf("HAProxy knows %s as the leader after %v", name, time.Since(began).Round(time.Millisecond))
+	return name
+}
+
+// serve waits until HAProxy sends what any node may do to just these.
+func (p proxied) serve(t *testing.T, names ...string) {
+	t.Helper()
+	slices.Sort(names)
+	eventually(t, fmt.Sprintf("%q serve", names), func() bool {
+		var got []string
+		for range 2 * len(names) {
+			s, _ := p.node(t, "ready")
+			got = append(got, s.Self.Name)
+		}
+		slices.Sort(got)
+		return slices.Equal(slices.Compact(got), names)
+	})
+}
+
+// TestHAProxy sends requests to the leader alone, and to each node that is ready, through
+// the end of one leader and the drain of the next.
+func TestHAProxy(t *testing.T) {
+	haproxy, err := exec.LookPath("haproxy")
+	if err != nil {
+		t.Skip("haproxy is not installed (make tools)")
+	}
+	c := newNodes(t, 3)
+	p := proxied{c.dir, "0123456789-the-token"}
+	token := c.secret("token", p.token)
+	all, addrs := map[string]*process{}, map[string]string{}
+	for i := range 3 {
+		name := fmt.Sprint("n", i+1)
+		one := c.start(i+1, "--admin", "127.0.0.1:0", "--admin-token-file", token, "--admin-write")
+		eventually(t, "an admin API", func() bool {
+			found := adminOfLog.FindStringSubmatch(one.stderr.String())
+			if found != nil {
+				addrs[name] = found[1]
+			}
+			return found != nil
+		})
+		all[name] = one
+	}
+	path := filepath.Join(c.dir, "haproxy.cfg")
+	config := fmt.Sprintf(haproxyConfig, c.dir, addrs["n1"], addrs["n2"], addrs["n3"])
+	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	startCommand(t, nil, exec.Command(haproxy, "-db", "-f", path))
+	p.serve(t, "n1", "n2", "n3")
+	first := p.leads(t)
+
+	all[first].signal(syscall.SIGKILL)
+	second := p.leads(t, first)
+	third := "n1"
+	for third == first || third == second {
+		third = fmt.Sprint("n", third[1]-'0'+1)
+	}
+	p.serve(t, second, third)
+
+	shown, err := admin.ReadToken(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := admin.NewClient(addrs[second], admin.WithToken(shown))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Drain(t.Context()); err != nil {
+		t.Fatalf("drain of %s: %v", second, err)
+	}
+	if got := p.leads(t, first, second); got != third {
+		t.Errorf("%s leads, want %s", got, third)
+	}
+	p.serve(t, second, third) // a drained node is an active member still
+}

@@ -297,3 +297,36 @@ func TestCloseEndsEverything(t *testing.T) {
 		}
 	})
 }
+
+// TestStatusIsOneSnapshot: authority, token, lease and the reason why there is no leader
+// agree in each status, also in the moment between the end of a term and that of its lease.
+func TestStatusIsOneSnapshot(t *testing.T) {
+	for name, end := range map[string]func(*world, *Node){
+		"cut off": func(w *world, n *Node) { w.cut(n) },
+		"hand-over": func(w *world, n *Node) {
+			go func() { _ = n.Transfer(w.t.Context(), member.Address{}) }()
+		},
+	} {
+		inWorld(t, 3, func(t *testing.T, w *world) {
+			old, lost := w.leader(), false
+			end(w, old)
+			for range 3000 {
+				time.Sleep(time.Millisecond)
+				for _, n := range w.nodes {
+					s := n.Status()
+					leads := s.Token != 0
+					lost = lost || n == old && (!leads || s.View.Role != member.Leading)
+					if s.View.Quorate != leads || s.TermSince.IsZero() == leads ||
+						(s.NoLeader == "") != leads ||
+						(s.LeaseRemaining > 0) != (leads && s.View.Role == member.Leading) {
+						t.Fatalf("%s: %v: quorate %v, token %d, since %v, lease %v, no leader %q", name,
+							s.View.Role, s.View.Quorate, s.Token, s.TermSince, s.LeaseRemaining, s.NoLeader)
+					}
+				}
+			}
+			if !lost {
+				t.Errorf("%s: the node leads on: the test saw nothing", name)
+			}
+		})
+	}
+}

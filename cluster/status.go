@@ -74,10 +74,22 @@ type Status struct {
 	Receivers []receiver.Stats
 }
 
-// Status is what monitoring wants to know, a value of its own.
+// Status is what monitoring wants to know, a value of its own. Its parts about authority are
+// of one moment: View.Quorate, Token, TermSince, LeaseRemaining and NoLeader agree.
 func (n *Node) Status() Status {
-	seen, now := n.look(), n.clock()
+	seen, now := *n.look(), n.clock()
 	view := clone(seen.view)
+	// A term ends by a timer of its own, before the view shows that the lease has ended.
+	// Whether it has ended is read once, for everything below that depends on it.
+	term, lease := seen.live(), time.Duration(0)
+	if term != nil && term.own {
+		if lease = term.remaining(); lease == 0 {
+			term = nil
+		}
+	}
+	if term == nil {
+		seen.term, view.Quorate = nil, false
+	}
 	s := Status{
 		Cluster:     n.cfg.Cluster,
 		ClusterID:   seen.held.Cluster,
@@ -85,7 +97,6 @@ func (n *Node) Status() Status {
 		Quorum:      member.Quorum(n.cfg.Size),
 		Self:        n.self(view),
 		View:        view,
-		NoLeader:    n.noLeader(*seen),
 		Provisional: seen.provisional,
 		OtherSeeds:  n.heard.otherSeeds(),
 		Uptime:      now.Sub(n.started),
@@ -95,9 +106,10 @@ func (n *Node) Status() Status {
 		Peers:       n.net.Peers(),
 		Receivers:   n.mux.Stats(),
 	}
-	if t := seen.live(); t != nil {
-		s.Token, s.TermSince = t.token, t.began
-		s.LeaseRemaining = max(0, t.remaining())
+	if term != nil {
+		s.Token, s.TermSince, s.LeaseRemaining = term.token, term.began, lease
+	} else {
+		s.NoLeader = n.noLeader(seen)
 	}
 	if n.renewal != nil {
 		s.CertificateExpires = n.renewal.expires()

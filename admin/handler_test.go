@@ -137,23 +137,24 @@ const statusShape = `{
 	"cluster": "orders", "cluster_id": "9f000000000000000000000000000000", "size": 3, "quorum": 2,
 	"self": {
 		"name": "n2", "address": "10.0.0.2:7000", "seed": true,
-		"store_id": "ab000000000000000000000000000000", "incarnation": 17
+		"store_id": "ab000000000000000000000000000000", "incarnation": 17, "incarnation_text": "17"
 	},
 	"role": "leader",
 	"view": {
-		"version": 4, "revision": 9, "leader": "10.0.0.2:7000", "quorate": true,
+		"version": 4, "version_text": "4", "revision": 9, "revision_text": "9",
+		"leader": "10.0.0.2:7000", "quorate": true,
 		"members": [
 			{"name": "n1", "address": "10.0.0.1:7000", "seed": true,
-				"status": "unreachable", "incarnation": 17},
+				"status": "unreachable", "incarnation": 17, "incarnation_text": "17"},
 			{"name": "n2", "address": "10.0.0.2:7000", "seed": true,
-				"status": "active", "incarnation": 17},
+				"status": "active", "incarnation": 17, "incarnation_text": "17"},
 			{"name": "n3", "address": "10.0.0.3:7000", "seed": false,
-				"status": "removed", "incarnation": 17}
+				"status": "removed", "incarnation": 17, "incarnation_text": "17"}
 		]
 	},
-	"token": 4, "lease_remaining_ms": 812.345,
+	"token": 4, "token_text": "4", "lease_remaining_ms": 812.345,
 	"term_since": "2026-11-20T10:00:00.000000005Z",
-	"last_election": {"cause": "silence", "version": 4, "took_ms": 431,
+	"last_election": {"cause": "silence", "version": 4, "version_text": "4", "took_ms": 431,
 		"votes": ["10.0.0.1:7000", "10.0.0.2:7000"], "leader": "10.0.0.2:7000",
 		"before": "10.0.0.3:7000", "ended": "2026-11-20T10:00:00.000000005Z",
 		"steps": [{"name": "lost", "after_ms": 0}, {"name": "quorate", "after_ms": 0.001}]},
@@ -202,22 +203,24 @@ func TestStatusShape(t *testing.T) {
 		{"status", leading(t), "/v1/status", 200, statusShape},
 		{"members", leading(t), "/v1/members", 200, `[
 			{"name": "n1", "address": "10.0.0.1:7000", "seed": true,
-				"status": "unreachable", "incarnation": 17},
+				"status": "unreachable", "incarnation": 17, "incarnation_text": "17"},
 			{"name": "n2", "address": "10.0.0.2:7000", "seed": true,
-				"status": "active", "incarnation": 17},
+				"status": "active", "incarnation": 17, "incarnation_text": "17"},
 			{"name": "n3", "address": "10.0.0.3:7000", "seed": false,
-				"status": "removed", "incarnation": 17}]`},
+				"status": "removed", "incarnation": 17, "incarnation_text": "17"}]`},
 		{"no members", fake{}, "/v1/members", 200, `[]`},
 		{"leader", leading(t), "/v1/leader", 200,
-			`{"address": "10.0.0.2:7000", "name": "n2", "version": 4, "token": 4}`},
+			`{"address": "10.0.0.2:7000", "name": "n2",
+				"version": 4, "version_text": "4", "token": 4, "token_text": "4"}`},
 		{"no leader", leaderless(t), "/v1/leader", 503,
 			`{"error": "no leader has the support of a majority: needs 2 of the 3 voters",
 				"code": "no_quorum"}`},
 		{"joining", joining(), "/v1/status", 200, `{
 			"cluster": "c", "cluster_id": "", "size": 3, "quorum": 2,
 			"self": {"name": "", "address": "", "seed": false,
-				"store_id": "00000000000000000000000000000000", "incarnation": 0},
-			"role": "joining", "token": 0, "view": {"version": 0, "revision": 0, "leader": "",
+				"store_id": "00000000000000000000000000000000", "incarnation": 0, "incarnation_text": "0"},
+			"role": "joining", "token": 0, "token_text": "0", "view": {
+				"version": 0, "version_text": "0", "revision": 0, "revision_text": "0", "leader": "",
 				"quorate": false, "members": []},
 			"lease_remaining_ms": 0, "term_since": null, "last_election": null,
 			"no_leader": "asked 10.0.0.9:7000 (no answer)", "other_seeds": [],

@@ -123,6 +123,10 @@ func TestDocumentHasEveryField(t *testing.T) {
 				required = append(required, tag)
 			}
 		}
+		for _, tag := range addedTexts(t, typ, want) {
+			want[tag] = "string"
+			required = append(required, tag)
+		}
 		got := map[string]string{}
 		for property, p := range s.Properties {
 			got[property] = p.kind()
@@ -136,6 +140,25 @@ func TestDocumentHasEveryField(t *testing.T) {
 			t.Errorf("%s: required: -type +schema:\n%s; additionalProperties %v", name, diff, s.Additional)
 		}
 	}
+}
+
+// addedTexts are the fields that a type adds to its own when it is encoded.
+func addedTexts(t *testing.T, typ reflect.Type, own map[string]string) (added []string) {
+	t.Helper()
+	text, err := json.Marshal(reflect.Zero(typ).Interface())
+	var fields map[string]any
+	if err == nil {
+		err = json.Unmarshal(text, &fields)
+	}
+	if err != nil {
+		t.Fatalf("%v: %v", typ, err)
+	}
+	for tag := range fields {
+		if _, known := own[tag]; !known {
+			added = append(added, tag)
+		}
+	}
+	return added
 }
 
 // kindOf is what JSON makes of a type.

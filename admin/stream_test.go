@@ -198,10 +198,11 @@ func TestStream(t *testing.T) {
 		at := time.Now().UTC().Format(time.RFC3339Nano)
 		for i, want := range []string{"", `{"time": "` + at + `", "before": null, "member": {
 			"name": "n3", "address": "10.0.0.3:7000", "seed": false, "status": "active",
-			"incarnation": 18}}`, `{"time": "` + at + `", "address": "10.0.0.2:7000",
-			"name": "n2", "version": 5, "quorate": true, "cause": "crash"}`,
-			`{"time": "` + at + `", "address": "", "name": "", "version": 0, "quorate": false,
-				"cause": ""}`,
+			"incarnation": 18, "incarnation_text": "18"}}`,
+			`{"time": "` + at + `", "address": "10.0.0.2:7000",
+			"name": "n2", "version": 5, "version_text": "5", "quorate": true, "cause": "crash"}`,
+			`{"time": "` + at + `", "address": "", "name": "", "version": 0, "version_text": "0",
+				"quorate": false, "cause": ""}`,
 		} {
 			run, number, _ := strings.Cut(all[i].id, "-")
 			if firstRun, _, _ := strings.Cut(first.id, "-"); run != firstRun || number != fmt.Sprint(i) {

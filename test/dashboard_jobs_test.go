@@ -75,6 +75,18 @@ func TestDashboardOfManyJobs(t *testing.T) {
 	b.clean()
 }
 
+// TestDashboardOfGreatNumbers shows all digits of numbers that JavaScript rounds.
+func TestDashboardOfGreatNumbers(t *testing.T) {
+	p := &pretender{size: 3, version: 1<<53 + 1,
+		name: func(i int) string { return fmt.Sprint("n", i) }}
+	b := openBrowser(t, p.serve(t))
+	for _, want := range []string{"9007199254740993.7", "yes, token 9007199254740993"} {
+		b.until(want, fmt.Sprintf(`[...document.querySelectorAll("#beliefs td")]
+			.some((td) => td.textContent === %q)`, want))
+	}
+	b.clean()
+}
+
 // TestDashboardOfJobs shows who leads a job of a real cluster while that changes, and
 // changes it, where it may.
 func TestDashboardOfJobs(t *testing.T) {

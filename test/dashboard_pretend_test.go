@@ -29,7 +29,9 @@ type pretender struct {
 	looks atomic.Int64 // how often the page asked for the nodes
 	jobs  int          // how many there are, and as many other records
 	write bool         // it takes what changes something
-	acts  chan string  // POSTs with their bodies; nil for none
+	// version is that of the view; 0 for 1.
+	version uint64
+	acts    chan string // POSTs with their bodies; nil for none
 	// events answers v1/events; nil for a stream on which nothing happens.
 	events func(w http.ResponseWriter, r *http.Request)
 	began  time.Time
@@ -120,7 +122,8 @@ func (p *pretender) nodes() (all []map[string]any) {
 }
 
 func (p *pretender) status(i int) admin.Status {
-	const leader, version = pretendedLeader, 1
+	const leader = pretendedLeader
+	version := max(p.version, 1)
 	up := time.Since(p.began)
 	frames := uint64(up.Milliseconds())
 	s := admin.Status{

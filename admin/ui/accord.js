@@ -20,8 +20,8 @@ export const answering = (looks) => looks.filter((look) => look.status);
 // reference is the look that is most to be believed: of the leader with authority,
 // else of who follows one, else of the newest version; null without any.
 export function reference(looks) {
-  const rank = ({ status: s }) => [s.token > 0 && s.role === "leader" ? 1 : 0, s.token,
-    s.view.version, s.view.revision];
+  const rank = ({ status: s }) => [s.token > 0 && s.role === "leader" ? 1 : 0,
+    ...[s.token_text, s.view.version_text, s.view.revision_text].map(BigInt)];
   const newer = (a, b) => {
     const [left, right] = [rank(a), rank(b)];
     const i = left.findIndex((n, i) => n !== right[i]);
@@ -52,7 +52,7 @@ export function consensus(looks, reference) {
 
 // beliefOf is what a node thinks of leadership, in a word that can be compared.
 function beliefOf({ status: s }) {
-  return s.view.leader ? `${s.view.leader} ${s.view.version} ${s.token > 0}` : "nobody";
+  return s.view.leader ? `${s.view.leader} ${s.view.version_text} ${s.token > 0}` : "nobody";
 }
 
 // camps groups the nodes that answer by what they think of leadership, the largest

@@ -17,9 +17,9 @@ const told = 3; // names of those that share a column or a row
 const facts = [
   { title: "is", value: (s) => roles[s.role] ?? s.role },
   { title: "follows", value: (s, name) => name(s.view.leader) || "nobody", compared: true },
-  { title: "version", value: (s) => `${s.view.version}.${s.view.revision}`,
-    compared: (s) => String(s.view.version) },
-  { title: "authority", value: (s) => (s.token > 0 ? `yes, token ${s.token}` : "no"), compared: true },
+  { title: "version", value: (s) => `${s.view.version_text}.${s.view.revision_text}`,
+    compared: (s) => s.view.version_text },
+  { title: "authority", value: (s) => (s.token > 0 ? `yes, token ${s.token_text}` : "no"), compared: true },
   { title: "lease left", value: (s) =>
     (s.lease_remaining_ms > 0 ? milliseconds(s.lease_remaining_ms) : "–") },
   { title: "up", value: (s) => milliseconds(s.uptime_ms) },
@@ -145,7 +145,7 @@ function seenBy({ status: s }, address) {
 // columnsOf puts looks that say the same together, where there are many.
 function columnsOf(looks, many) {
   const same = ({ node, status: s, error }) => JSON.stringify([node.cut, s ? [s.role, s.view.leader,
-    s.view.version, s.token > 0, s.view.members.map((m) => [m.address, m.status])] : error]);
+    s.view.version_text, s.token > 0, s.view.members.map((m) => [m.address, m.status])] : error]);
   const groups = Map.groupBy(looks, (look) => (many ? same(look) : look.node.name));
   return [...groups.values()].map((looks) =>
     ({ looks, key: looks.map((l) => l.node.name).join("\n") }));

@@ -6,7 +6,7 @@
 
 import { ask } from "./api.js";
 import { el, setText } from "./dom.js";
-import { list, token } from "./words.js";
+import { list } from "./words.js";
 
 const timeout = 5000;
 const actTimeout = 20000;
@@ -46,7 +46,7 @@ export class Jobs {
   draw(looks, names, reference) {
     this.#name = (address) => names.get(address) || address;
     const [view, now] = [reference?.status.view, performance.now()];
-    const revision = view ? `${view.version}.${view.revision}` : this.#revision;
+    const revision = view ? `${view.version_text}.${view.revision_text}` : this.#revision;
     if (revision !== this.#revision) [this.#revision, this.#news] = [revision, now];
     if (now - this.#asked > (now - this.#news < fresh ? rest : patience)) this.#ask();
     const may = looks.some((look) => look.status?.write);
@@ -109,18 +109,18 @@ export class Jobs {
       jobs.map((j) => [
         cut(j.name),
         j.leader ? [`★ ${this.#holder(j.leader)} `, ...this.#button("disable", j, j.leader)] : "nobody",
-        j.leader ? token(j.leader.token) : "–",
+        j.leader ? j.leader.token.text : "–",
         j.disabled.length ? j.disabled.flatMap((c) =>
           [`– ${this.#called(c)} `, ...this.#button("enable", j, c)]) : "",
         list(j.latches.map((l) =>
-          `${cut(l.name)} (${this.#holder(l.holder)}, ${token(l.holder.token)})`), told),
+          `${cut(l.name)} (${this.#holder(l.holder)}, ${l.holder.token.text})`), told),
       ]));
   }
 
   #recordTable(records) {
     return table("other records", ["Other record", "Owner", "Token", "Value"], records.map((r) => [
       cut(r.key), r.owner ? `${this.#holder(r.owner)}${r.revoked ? ", revoked" : ""}` : "nobody",
-      token(r.token), cut(valueOf(r)),
+      r.token.text, cut(valueOf(r)),
     ]));
   }
 

@@ -55,9 +55,9 @@ export class Story {
   // election adds one, or tells it better: the node that won knows the votes, and the
   // others at most their own.
   #election(e, names, own) {
-    const told = this.#elections.get(e.version);
+    const told = this.#elections.get(e.version_text);
     if (told && (told.own || !own)) return;
-    this.#elections.set(e.version, { own });
+    this.#elections.set(e.version_text, { own });
     if (this.#elections.size > maxElections) this.#elections.delete(this.#elections.keys().next().value);
     const name = (address) => names.get(address) ?? address;
     const from = e.before && e.before !== e.leader ? ` after ${name(e.before)}` : "";
@@ -65,8 +65,8 @@ export class Story {
     if (e.votes.length > 1) details.push(`votes of ${list(e.votes.map(name), 8)}`);
     if (own) details.push(...stepsOf(e));
     this.#add({
-      key: `election ${e.version}`, at: new Date(e.ended), kind: "election", took: e.took_ms,
-      text: `${name(e.leader)} elected${from}, version ${e.version}`, detail: details.join("; "),
+      key: `election ${e.version_text}`, at: new Date(e.ended), kind: "election", took: e.took_ms,
+      text: `${name(e.leader)} elected${from}, version ${e.version_text}`, detail: details.join("; "),
     });
   }
 

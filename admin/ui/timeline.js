@@ -73,7 +73,7 @@ export class Reigns {
     const s = reference?.status;
     const leads = s?.token > 0;
     const term = {
-      name: leads ? names.get(s.view.leader) ?? s.view.leader : "", token: leads ? s.token : 0,
+      name: leads ? names.get(s.view.leader) ?? s.view.leader : "", token: leads ? s.token_text : "",
     };
     const last = this.#terms.at(-1);
     const now = Date.now();
@@ -94,7 +94,7 @@ export class Reigns {
       const from = x(term.from);
       const to = i + 1 < this.#terms.length ? x(this.#terms[i + 1].from) : width;
       parts.push(svg("rect", {
-        class: term.name ? `reign turn${term.token % 2}` : "gap", x: from.toFixed(1), y: band.top,
+        class: term.name ? `reign turn${BigInt(term.token) % 2n}` : "gap", x: from.toFixed(1), y: band.top,
         width: Math.max(1, to - from).toFixed(1), height: band.bottom - band.top,
       }, svg("title", {}, term.name ? `${term.name}, token ${term.token}` : "nobody led")));
       if (term.name && to - from > term.name.length * letter + 10) {

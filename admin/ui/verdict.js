@@ -58,7 +58,7 @@ function lead(groups, name) {
 
 function belief(s, name, nodes) {
   const follows = s.role === "leader" && nodes === 1 ? "leads" : nodes > 1 ? "follow" : "follows";
-  const at = `(version ${s.view.version})`;
+  const at = `(version ${s.view.version_text})`;
   if (!s.view.leader) return `${nodes > 1 ? "follow" : "follows"} nobody ${at}`;
   const who = follows === "leads" ? "" : ` ${name(s.view.leader)}`;
   return `${follows}${who} ${s.token > 0 ? "with" : "without"} authority ${at}`;

@@ -33,9 +33,6 @@ export function figure(value) {
   return value >= 100 ? String(Math.round(value)) : value >= 1 ? value.toFixed(1) : value.toFixed(2);
 }
 
-// token writes the token of a record as scripts get it: one number that grows.
-export const token = ({ version, revision }) => String(BigInt(version) * 10n ** 12n + BigInt(revision));
-
 // list joins names as a sentence does, and counts those above a number.
 export function list(names, most = Infinity) {
   const [told, rest] = [names.slice(0, most), names.length - most];

@@ -139,10 +139,10 @@ func (h *holding) print(l contestLine) error {
 	text := cell(l.Error)
 	switch {
 	case l.Token != nil:
-		text = "token " + tokenText(*l.Token)
+		text = "token " + l.Token.String()
 	case l.JobLeader != nil && l.Leader != nil:
 		text = fmt.Sprintf("%s, token %s", namedText(l.Leader.Name, l.Leader.Address),
-			tokenText(l.Leader.Token))
+			l.Leader.Token.String())
 	case l.JobLeader != nil:
 		text = "nobody"
 	}

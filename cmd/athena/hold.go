@@ -199,7 +199,7 @@ func (h *holding) lock(job, name string, timeout time.Duration, errOut io.Writer
 }
 
 func holds(h admin.Holder) string {
-	return fmt.Sprintf("%s holds it, token %s", namedText(h.Name, h.Address), tokenText(h.Token))
+	return fmt.Sprintf("%s holds it, token %s", namedText(h.Name, h.Address), h.Token.String())
 }
 
 // namedText is named for texts that a node has sent.
@@ -229,15 +229,6 @@ func (h *holding) why(job, name string) string {
 		}
 	}
 	return "nobody holds it now"
-}
-
-// tokenText is a token for people to compare with what scripts have.
-func tokenText(t admin.RecordToken) string {
-	n, err := member.Number(t).Int64()
-	if err != nil {
-		return member.Number(t).String()
-	}
-	return strconv.FormatInt(n, 10)
 }
 
 // grantLine is what athena lock prints without a command.

@@ -37,7 +37,7 @@ func TestTokenText(t *testing.T) {
 	for want, token := range map[string]admin.RecordToken{
 		"4000000000017": {Version: 4, Revision: 17}, "0.1000000000000": {Revision: 1_000_000_000_000},
 	} {
-		if got := tokenText(token); got != want {
+		if got := token.String(); got != want {
 			t.Errorf("%+v: %s, want %s", token, got, want)
 		}
 	}
@@ -104,9 +104,11 @@ func TestContestLines(t *testing.T) {
 	}{
 		{leaderLine(nil), `,"type":"leader","leader":null}`, "leader  nobody"},
 		{leaderLine(leader), `,"type":"leader","leader":{"name":"n1","address":"h:1",` +
-			`"token":{"version":4,"revision":0}}}`, "leader  n1 at h:1, token 4000000000000"},
+			`"token":{"version":4,"revision":0,"text":"4000000000000"}}}`,
+			"leader  n1 at h:1, token 4000000000000"},
 		{contestLine{Type: admin.EventHeld, Token: &leader.Token},
-			`,"type":"held","token":{"version":4,"revision":0}}`, "held    token 4000000000000"},
+			`,"type":"held","token":{"version":4,"revision":0,"text":"4000000000000"}}`,
+			"held    token 4000000000000"},
 		{contestLine{Type: admin.EventLost, Error: "why"},
 			`,"type":"lost","error":"why"}`, "lost    why"},
 	} {

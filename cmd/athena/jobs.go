@@ -46,7 +46,7 @@ func printJobs(w io.Writer, jobs []admin.Job) {
 	for _, j := range jobs {
 		leader, token := "-", "-"
 		if j.Leader != nil {
-			leader, token = candidate(j.Leader.Name, j.Leader.Address), tokenText(j.Leader.Token)
+			leader, token = candidate(j.Leader.Name, j.Leader.Address), j.Leader.Token.String()
 		}
 		disabled, latches := []string{}, []string{}
 		for _, d := range j.Disabled {
@@ -54,7 +54,7 @@ func printJobs(w io.Writer, jobs []admin.Job) {
 		}
 		for _, l := range j.Latches {
 			latches = append(latches, fmt.Sprintf("%s (%s, %s)",
-				cell(l.Name), candidate(l.Holder.Name, l.Holder.Address), tokenText(l.Holder.Token)))
+				cell(l.Name), candidate(l.Holder.Name, l.Holder.Address), l.Holder.Token.String()))
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n",
 			cell(j.Name), leader, token, cells(disabled), cells(latches))

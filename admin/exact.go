@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/athena-go/athena/member"
+)
+
+// Many programs read a number of JSON as a float64, which is exact up to 2^53. Versions,
+// revisions and incarnations, and tokens made of them, are compared for equality and order
+// and may be greater: beside each number NAME there is a string NAME_text with all of its
+// digits. Counters of traffic have none: nothing depends on their last digit.
+
+func digits(n uint64) string { return strconv.FormatUint(n, 10) }
+
+// MarshalJSON adds the token as text.
+func (s Status) MarshalJSON() ([]byte, error) {
+	type plain Status
+	return json.Marshal(struct {
+		plain
+		TokenText string `json:"token_text"`
+	}{plain(s), digits(s.Token)})
+}
+
+// MarshalJSON adds version and revision as text.
+func (v View) MarshalJSON() ([]byte, error) {
+	type plain View
+	return json.Marshal(struct {
+		plain
+		VersionText  string `json:"version_text"`
+		RevisionText string `json:"revision_text"`
+	}{plain(v), digits(v.Version), digits(v.Revision)})
+}
+
+// MarshalJSON adds version and token as text.
+func (l Leader) MarshalJSON() ([]byte, error) {
+	type plain Leader
+	return json.Marshal(struct {
+		plain
+		VersionText string `json:"version_text"`
+		TokenText   string `json:"token_text"`
+	}{plain(l), digits(l.Version), digits(l.Token)})
+}
+
+// MarshalJSON adds the version as text.
+func (e Election) MarshalJSON() ([]byte, error) {
+	type plain Election
+	return json.Marshal(struct {
+		plain
+		VersionText string `json:"version_text"`
+	}{plain(e), digits(e.Version)})
+}
+
+// MarshalJSON adds the version as text.
+func (c LeaderChange) MarshalJSON() ([]byte, error) {
+	type plain LeaderChange
+	return json.Marshal(struct {
+		plain
+		VersionText string `json:"version_text"`
+	}{plain(c), digits(c.Version)})
+}
+
+// MarshalJSON adds the incarnation as text.
+func (s Self) MarshalJSON() ([]byte, error) {
+	type plain Self
+	return json.Marshal(struct {
+		plain
+		IncarnationText string `json:"incarnation_text"`
+	}{plain(s), digits(s.Incarnation)})
+}
+
+// MarshalJSON adds the incarnation as text.
+func (m Member) MarshalJSON() ([]byte, error) {
+	type plain Member
+	return json.Marshal(struct {
+		plain
+		IncarnationText string `json:"incarnation_text"`
+	}{plain(m), digits(m.Incarnation)})
+}
+
+// MarshalJSON adds the incarnation as text.
+func (o Owner) MarshalJSON() ([]byte, error) {
+	type plain Owner
+	return json.Marshal(struct {
+		plain
+		IncarnationText string `json:"incarnation_text"`
+	}{plain(o), digits(o.Incarnation)})
+}
+
+// MarshalJSON adds the token as text.
+func (t RecordToken) MarshalJSON() ([]byte, error) {
+	type plain RecordToken
+	return json.Marshal(struct {
+		plain
+		Text string `json:"text"`
+	}{plain(t), t.String()})
+}
+
+// String is the token as ATHENA_TOKEN has it, one number that grows (member.Number.Int64);
+// "VERSION.REVISION" if a part is too great for that.
+func (t RecordToken) String() string {
+	n, err := member.Number(t).Int64()
+	if err != nil {
+		return member.Number(t).String()
+	}
+	return strconv.FormatInt(n, 10)
+}

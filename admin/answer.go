@@ -114,7 +114,7 @@ func StatusOf(s cluster.Status, build string) Status {
 		OtherSeeds:       append([]member.Address{}, s.OtherSeeds...),
 		LeaseRemainingMS: milliseconds(s.LeaseRemaining),
 		Handshakes:       map[string]uint64{},
-		Peers:            peersOf(s.Peers),
+		Peers:            peersOf(s),
 		Traffic:          trafficOf(s.Transport),
 		Events:           eventsOf(s),
 		UptimeMS:         milliseconds(s.Uptime),

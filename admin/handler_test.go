@@ -161,8 +161,8 @@ const statusShape = `{
 	"no_leader": "", "other_seeds": ["10.0.0.3:7000"],
 	"handshakes": {"established": 2, "refused": 0, "refused by peer": 0, "duplicate": 0,
 		"failed": 0, "certificate refused": 7},
-	"peers": [{"address": "10.0.0.1:7000", "connected": true, "rtt_ms": 0.412},
-		{"address": "10.0.0.3:7000", "connected": false, "rtt_ms": 0}],
+	"peers": [{"address": "10.0.0.1:7000", "connected": true, "known": true, "rtt_ms": 0.412},
+		{"address": "10.0.0.3:7000", "connected": false, "known": true, "rtt_ms": 0}],
 	"traffic": {
 		"sent": {"system": {"messages": 5, "bytes": 50}, "custom": {"messages": 0, "bytes": 0},
 			"answer": {"messages": 0, "bytes": 0}},

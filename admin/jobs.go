@@ -25,6 +25,11 @@ type Job struct {
 	Disabled []Candidate `json:"disabled"`
 	// Latches are those that somebody holds.
 	Latches []Latch `json:"latches"`
+	// Known is false while there is no leader with authority, as far as the node that
+	// answers knows, which is since UnknownSince. The rest is then what it learned last: the
+	// job may be led by another member meanwhile, or by none.
+	Known        bool       `json:"known"`
+	UnknownSince *time.Time `json:"unknown_since"`
 }
 
 // Candidate is a member that may or may not lead a job. Name is empty where it is no
@@ -124,10 +129,16 @@ func (h *handler) jobs(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (h *handler) jobList() []Job {
-	members := h.node.Status().View.Members
+	s := h.node.Status()
+	members, known, since := s.View.Members, s.Token != 0, &s.LeaderlessSince
+	if known {
+		since = nil
+	}
 	all := []Job{}
 	for _, i := range latch.Jobs(h.node.Records(latch.KeyPrefix)) {
-		j := Job{Name: i.Name, Disabled: []Candidate{}, Latches: []Latch{}}
+		j := Job{
+			Name: i.Name, Disabled: []Candidate{}, Latches: []Latch{}, Known: known, UnknownSince: since,
+		}
 		if i.Leader != (latch.Holder{}) {
 			leader := holderOf(members, i.Leader)
 			j.Leader = &leader

@@ -101,7 +101,7 @@ func isClosed(c net.Conn) bool {
 func TestIdleConnectionsGiveWay(t *testing.T) {
 	loopback := net.IPv4(127, 0, 0, 1)
 	hosts := func(i int) net.IP { return net.IPv4(10, 0, 0, byte(i%5)) }
-	const page = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" // of which the answer is not read
+	const page = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" // its answer is not read
 	for _, c := range []struct {
 		name, sent string
 		from       func(i int) net.IP

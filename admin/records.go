@@ -24,6 +24,8 @@ type Record struct {
 	// Revoked says that the owner may not act on it any more, and that it goes when
 	// the owner knows.
 	Revoked bool `json:"revoked"`
+	// Known is as in Job.
+	Known bool `json:"known"`
 }
 
 // Owner is the run of a member that owns a record.
@@ -47,10 +49,12 @@ func (h *handler) records(w http.ResponseWriter, r *http.Request) {
 		WriteError(w, http.StatusBadRequest, CodeBadQuery, err.Error())
 		return
 	}
-	members := h.node.Status().View.Members
+	s := h.node.Status()
 	list := []Record{}
 	for _, e := range h.node.Records(prefix) {
-		list = append(list, recordOf(members, e))
+		out := recordOf(s.View.Members, e)
+		out.Known = s.Token != 0
+		list = append(list, out)
 	}
 	WriteJSON(w, http.StatusOK, list)
 }

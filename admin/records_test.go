@@ -34,13 +34,13 @@ func TestRecords(t *testing.T) {
 	want := []Record{
 		{
 			Key: "a", Value: "text", Owner: &Owner{Name: "n0", Address: owner.Address},
-			Token: RecordToken{4, 7},
+			Token: RecordToken{4, 7}, Known: true,
 		},
 		{
 			Key: "b", ValueBase64: []byte{0xff},
-			Owner: &Owner{Address: owner.Address, Incarnation: 1}, Revoked: true,
+			Owner: &Owner{Address: owner.Address, Incarnation: 1}, Revoked: true, Known: true,
 		},
-		{Key: "c"},
+		{Key: "c", Known: true},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

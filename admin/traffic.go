@@ -14,6 +14,10 @@ import (
 type Peer struct {
 	Address   member.Address `json:"address"`
 	Connected bool           `json:"connected"`
+	// Known is false where Connected is what was so last: the node has heard nothing from
+	// the other one for a while, nor from a leader with authority that it is active. A
+	// connection ends 30 s after it has heard nothing.
+	Known bool `json:"known"`
 	// RTTMS is the round trip, smoothed, as the connection measures it; heartbeats
 	// keep it fresh. 0 without a connection.
 	RTTMS float64 `json:"rtt_ms"`
@@ -42,10 +46,17 @@ type Events struct {
 	Waiting int    `json:"waiting"` // now
 }
 
-func peersOf(states []transport.PeerState) []Peer {
-	peers := make([]Peer, 0, len(states))
-	for _, p := range states {
-		peers = append(peers, Peer{p.Address, p.Connected, milliseconds(p.RTT)})
+func peersOf(s cluster.Status) []Peer {
+	peers := make([]Peer, 0, len(s.Peers))
+	for _, p := range s.Peers {
+		m, _ := s.View.Members.Find(p.Address)
+		peers = append(peers, Peer{
+			Address:   p.Address,
+			Connected: p.Connected,
+			Known: !p.Connected || !slices.Contains(s.Silent, p.Address) ||
+				s.Token != 0 && m.Shown() == member.Active,
+			RTTMS: milliseconds(p.RTT),
+		})
 	}
 	slices.SortFunc(peers, func(a, b Peer) int { return a.Address.Compare(b.Address) })
 	return peers

@@ -144,5 +144,11 @@ func (es *elections) report(now time.Time, s *Status) {
 	if !es.since.IsZero() {
 		s.Leaderless += now.Sub(es.since)
 	}
+	if s.Token == 0 {
+		s.LeaderlessSince = es.since
+		if es.since.IsZero() { // the term has ended, and the lease is about to
+			s.LeaderlessSince = now
+		}
+	}
 	s.LeaderChanges = withZeros(es.changes, everyCause...)
 }

@@ -89,7 +89,7 @@ func (n *Node) noLeader(seen sight) string {
 		cfg:    n.cfg,
 		quorum: member.Quorum(n.cfg.Size),
 		sight:  seen,
-		told:   n.heard.tell(seen.held, 2*n.cfg.RetryInterval+n.cfg.HeartbeatTimeout),
+		told:   n.lastHeard(seen.held),
 	}
 	text := w.text()
 	if odd := haveOtherSeeds(n.heard.otherSeeds()); odd != "" {
@@ -102,6 +102,12 @@ func (n *Node) noLeader(seen sight) string {
 		text += "; this node is drained and does not lead"
 	}
 	return text
+}
+
+// lastHeard is the last word of each seed and member. It does not count as reached if no
+// message came from it for two retry intervals and a heartbeat timeout.
+func (n *Node) lastHeard(held member.State) map[member.Address]told {
+	return n.heard.tell(held, 2*n.cfg.RetryInterval+n.cfg.HeartbeatTimeout)
 }
 
 // want is what a node without a leader wants to have.

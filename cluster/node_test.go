@@ -327,6 +327,32 @@ func TestStatusIsOneSnapshot(t *testing.T) {
 			if !lost {
 				t.Errorf("%s: the node leads on: the test saw nothing", name)
 			}
+			if name == "cut off" {
+				wantSilence(t, w, old)
+			}
 		})
+	}
+}
+
+// wantSilence wants a node that was cut off for three seconds to report all others as
+// silent, and since when it has no leader, and the others to report it alone.
+func wantSilence(t *testing.T, w *world, cut *Node) {
+	t.Helper()
+	for _, n := range w.nodes {
+		var want []member.Address
+		for _, o := range w.others(n) {
+			if n == cut || o == cut {
+				want = append(want, o.cfg.self)
+			}
+		}
+		s := n.Status()
+		if !slices.Equal(s.Silent, want) {
+			t.Errorf("%v: silent are %v, want %v", n.cfg.self, s.Silent, want)
+		}
+		since := time.Since(s.LeaderlessSince)
+		if n == cut && (since < time.Second || since > 3*time.Second) ||
+			n != cut && !s.LeaderlessSince.IsZero() {
+			t.Errorf("%v: without a leader since %v", n.cfg.self, s.LeaderlessSince)
+		}
 	}
 }

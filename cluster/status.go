@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"slices"
 	"time"
 
 	"github.com/athena-go/athena/member"
@@ -45,8 +46,14 @@ type Status struct {
 	// Leaderless is for how long in all there was no quorate leader as far as this
 	// node knew.
 	Leaderless time.Duration
-	Counts     Counts
-	Uptime     time.Duration
+	// LeaderlessSince is since when there is no quorate leader; zero while there is one.
+	LeaderlessSince time.Time
+	// Silent are the seeds and members from which no message came for two RetryIntervals
+	// and a HeartbeatTimeout, sorted. A follower hears from its leader, and seldom from
+	// other followers.
+	Silent []member.Address
+	Counts Counts
+	Uptime time.Duration
 	// VoteWait is how long this run may vote for no new leader yet, because the run
 	// before may still support one (protocol.md section 5): what is left of a LeaseTimeout
 	// after the start, or after the end of a roster that memory stores have lost; else 0.
@@ -111,6 +118,12 @@ func (n *Node) Status() Status {
 	} else {
 		s.NoLeader = n.noLeader(seen)
 	}
+	for addr, last := range n.lastHeard(seen.held) {
+		if !last.reached {
+			s.Silent = append(s.Silent, addr)
+		}
+	}
+	slices.SortFunc(s.Silent, member.Address.Compare)
 	if n.renewal != nil {
 		s.CertificateExpires = n.renewal.expires()
 	}

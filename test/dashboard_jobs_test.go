@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 )
@@ -123,5 +124,34 @@ func TestDashboardOfJobs(t *testing.T) {
 	b.clean()
 	b = openBrowser(t, "http://"+site(reads))
 	b.until("what may not be changed here", pageJobs+`.endsWith("|– n3|")`)
+	b.clean()
+}
+
+// TestDashboardWithoutQuorum shows what it knew before as that: who leads a job, and which
+// nodes are connected.
+func TestDashboardWithoutQuorum(t *testing.T) {
+	c := newNodes(t, 3)
+	one := c.start(1, "--admin", "127.0.0.1:0", "--admin-write")
+	others := []*process{c.start(2), c.start(3, "--admin-write")}
+	eventually(t, "three active members", func() bool {
+		s, ok := c.status(3)
+		return ok && s.Token > 0 && s.Active() == 3
+	})
+	b := openBrowser(t, "http://"+adminOfLog.FindStringSubmatch(one.stderr.String())[1])
+	c.verb(3, "elect", "billing")
+	b.until("the leader of a job", pageJobs+`.startsWith("billing|★ n3 Disable|")`)
+	const lines = `[...document.querySelectorAll("#ring .links line")]
+		.map((l) => l.getAttribute("class"))`
+	b.until("connections", lines+`.some((c) => c === "both")`)
+	for _, p := range others {
+		p.signal(syscall.SIGSTOP) // their hosts refuse no packet
+	}
+	began := time.Now()
+	b.until("an unknown leader",
+		pageJobs+`.startsWith("billing|unknown (no quorum), last n3|")`)
+	b.until("the same in words", pageCounted+
+		`.startsWith("1 job, who leads them is unknown (no quorum) since ")`)
+	b.until("unknown connections", lines+`.every((c) => c === "unknown")`)
+	t.Logf("all of it is unknown after %v", time.Since(began).Round(time.Millisecond))
 	b.clean()
 }

@@ -161,7 +161,7 @@ func (p *pretender) status(i int) admin.Status {
 		if j != i && (i == leader || j == leader) {
 			s.Peers = append(s.Peers, admin.Peer{
 				Address: p.address(j), Connected: !slices.Contains([]int{pretendedDead, pretendedCut}, j),
-				RTTMS: 0.4 + float64(j)/10,
+				Known: true, RTTMS: 0.4 + float64(j)/10,
 			})
 		}
 	}
@@ -179,6 +179,7 @@ func (p *pretender) jobList() []admin.Job {
 	for i := range p.jobs {
 		j := admin.Job{
 			Name: fmt.Sprintf("billing-%04d", i), Disabled: []admin.Candidate{}, Latches: []admin.Latch{},
+			Known: true,
 		}
 		if leader := holder(i); i%7 != 3 {
 			j.Leader = &leader
@@ -200,9 +201,9 @@ func (p *pretender) recordList() []admin.Record {
 	for i := range p.jobs {
 		all = append(all, admin.Record{
 			Key: fmt.Sprintf("service/%04d", i), Value: strings.Repeat("<b>value</b> ", i%30),
-			Token: admin.RecordToken{Version: 1, Revision: uint64(i)}, Revoked: i%9 == 4,
+			Token: admin.RecordToken{Version: 1, Revision: uint64(i)}, Revoked: i%9 == 4, Known: true,
 			Owner: &admin.Owner{Name: p.name(i % p.size), Address: p.address(i % p.size)},
-		}, admin.Record{Key: fmt.Sprintf("latch/billing-%04d/leader", i)})
+		}, admin.Record{Key: fmt.Sprintf("latch/billing-%04d/leader", i), Known: true})
 	}
 	return all
 }

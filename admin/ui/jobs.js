@@ -6,7 +6,7 @@
 
 import { ask } from "./api.js";
 import { el, setText } from "./dom.js";
-import { list } from "./words.js";
+import { clock, list } from "./words.js";
 
 const timeout = 5000;
 const actTimeout = 20000;
@@ -46,7 +46,7 @@ export class Jobs {
   draw(looks, names, reference) {
     this.#name = (address) => names.get(address) || address;
     const [view, now] = [reference?.status.view, performance.now()];
-    const revision = view ? `${view.version_text}.${view.revision_text}` : this.#revision;
+    const revision = view ? `${view.version_text}.${view.revision_text} ${view.quorate}` : this.#revision;
     if (revision !== this.#revision) [this.#revision, this.#news] = [revision, now];
     if (now - this.#asked > (now - this.#news < fresh ? rest : patience)) this.#ask();
     const may = looks.some((look) => look.status?.write);
@@ -98,8 +98,11 @@ export class Jobs {
     if (!jobs.length && !records.length) return "No job and no record has that.";
     const some = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
     const latches = jobs.reduce((sum, j) => sum + j.latches.length, 0);
-    const led = jobs.filter((j) => j.leader).length;
-    const text = list([`${some(jobs.length, "job")}, ${led.toLocaleString("en")} of them led`,
+    const led = jobs.filter((j) => j.leader).length.toLocaleString("en");
+    const since = jobs.find((j) => !j.known)?.unknown_since;
+    const who = since ? `who leads them is unknown (no quorum) since ${clock(new Date(since))}` :
+      `${led} of them led`;
+    const text = list([`${some(jobs.length, "job")}, ${who}`,
       some(latches, "latch").replace("latchs", "latches"), some(records.length, "other record")]);
     return Math.max(jobs.length, records.length) > most ? `${text}; the first ${most} are shown.` : `${text}.`;
   }
@@ -108,18 +111,20 @@ export class Jobs {
     return table("jobs and their latches", ["Job", "Leader", "Token", "May not lead", "Latches held"],
       jobs.map((j) => [
         cut(j.name),
-        j.leader ? [`★ ${this.#holder(j.leader)} `, ...this.#button("disable", j, j.leader)] : "nobody",
+        !j.known ? last(this.#holder(j.leader)) :
+          j.leader ? [`★ ${this.#holder(j.leader)} `, ...this.#button("disable", j, j.leader)] : "nobody",
         j.leader ? j.leader.token.text : "–",
         j.disabled.length ? j.disabled.flatMap((c) =>
-          [`– ${this.#called(c)} `, ...this.#button("enable", j, c)]) : "",
-        list(j.latches.map((l) =>
-          `${cut(l.name)} (${this.#holder(l.holder)}, ${l.holder.token.text})`), told),
+          [`– ${this.#called(c)} `, ...(j.known ? this.#button("enable", j, c) : [])]) : "",
+        list(j.latches.map((l) => `${cut(l.name)} (${j.known ? this.#holder(l.holder) :
+          last(this.#holder(l.holder))}, ${l.holder.token.text})`), told),
       ]));
   }
 
   #recordTable(records) {
     return table("other records", ["Other record", "Owner", "Token", "Value"], records.map((r) => [
-      cut(r.key), r.owner ? `${this.#holder(r.owner)}${r.revoked ? ", revoked" : ""}` : "nobody",
+      cut(r.key), !r.owner ? "nobody" :
+        `${r.known ? this.#holder(r.owner) : last(this.#holder(r.owner))}${r.revoked ? ", revoked" : ""}`,
       r.token.text, cut(valueOf(r)),
     ]));
   }
@@ -159,6 +164,9 @@ export class Jobs {
     return cut(name || this.#name(address));
   }
 }
+
+// last is who had something when that was known.
+const last = (name) => `unknown (no quorum), last ${name || "nobody"}`;
 
 const cut = (text) => (text.length > letters ? `${text.slice(0, letters)}…` : text);
 

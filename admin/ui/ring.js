@@ -127,14 +127,16 @@ export class Ring {
       const line = this.#links.get(pair(a.address, b.address));
       const sides = [[a, b], [b, a]].filter(([x]) => answers.has(x.address))
         .map(([x, y]) => has.get(`${x.address} ${y.address}`));
-      const up = sides.filter((p) => p?.connected);
-      const state = !sides.length ? "unknown" : ["none", "one", "both"][up.length];
+      const up = sides.filter((p) => p?.connected && p.known);
+      const last = sides.some((p) => p?.connected && !p.known); // that was so when it was heard
+      const state = !sides.length || (last && !up.length) ? "unknown" : ["none", "one", "both"][up.length];
       setAttribute(line, "class", state);
       const leads = [a, b].some((m) => m.address === status?.view.leader);
       setAttribute(line, "data-leads", leads ? "" : null);
       const rtt = Math.min(...up.map((p) => p.rtt_ms));
       setText(line.firstChild, `${a.name} – ${b.name}: ` + (up.length ?
-        `connected${state === "one" ? " in the eyes of one" : ""}, ${milliseconds(rtt)}` : "no connection"));
+        `connected${state === "one" ? " in the eyes of one" : ""}, ${milliseconds(rtt)}` :
+        last ? "unknown: connected when it was last heard" : "no connection"));
     }));
   }
 

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
+)
+
+func answerTo[T any](t *testing.T, h http.Handler, path string) (value T) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	if err := json.Unmarshal(w.Body.Bytes(), &value); err != nil || w.Code != http.StatusOK {
+		t.Fatalf("GET %s: %d %s, %v", path, w.Code, w.Body, err)
+	}
+	return value
+}
+
+// TestJobsWithoutQuorum say that they are as the node learned them last, and since when.
+func TestJobsWithoutQuorum(t *testing.T) {
+	since := time.Date(2026, 11, 20, 10, 0, 0, 5, time.UTC)
+	for _, quorate := range []bool{true, false} {
+		node := leads()
+		node.records = []member.Record{{Key: "latch/billing/leader", Value: []byte("h:1")}}
+		if !quorate {
+			node.status.Token, node.status.View.Quorate, node.status.LeaderlessSince = 0, false, since
+		}
+		h := New(node, "")
+		jobs, records := answerTo[[]Job](t, h, "/v1/jobs"), answerTo[[]Record](t, h, "/v1/records")
+		if len(jobs) != 1 || jobs[0].Leader == nil || jobs[0].Known != quorate {
+			t.Fatalf("quorate %v: jobs %+v, want one with a leader and known %v", quorate, jobs, quorate)
+		}
+		if at := jobs[0].UnknownSince; quorate != (at == nil) || at != nil && !at.Equal(since) {
+			t.Errorf("quorate %v: unknown since %v, want %v without a quorum alone", quorate, at, since)
+		}
+		if len(records) != 1 || records[0].Known != quorate {
+			t.Errorf("quorate %v: records %+v, want known %v", quorate, records, quorate)
+		}
+	}
+}
+
+// TestPeersThatAreCutOff are connected as far as the node knew last: it has heard nothing
+// from them, nor from a leader with authority that they are active.
+func TestPeersThatAreCutOff(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		connected, silent bool
+		token             uint64
+		status            member.Status
+		want              bool
+	}{
+		{"heard", true, false, 0, member.Unreachable, true},
+		{"a follower of the same leader", true, true, 3, member.Active, true},
+		{"cut off from the leader", true, true, 3, member.Unreachable, false},
+		{"without a quorum", true, true, 0, member.Active, false},
+		{"without a connection", false, true, 0, member.Active, true},
+	} {
+		node := leads()
+		other := member.Member{Name: "n1", Status: c.status}
+		other.Address = trioAddress(1)
+		node.status.Token = c.token
+		node.status.View.Members = append(node.status.View.Members, other)
+		node.status.Peers = []transport.PeerState{{Address: other.Address, Connected: c.connected}}
+		if c.silent {
+			node.status.Silent = []member.Address{other.Address}
+		}
+		got := answerTo[Status](t, New(node, ""), "/v1/status").Peers
+		want := []Peer{{Address: other.Address, Connected: c.connected, Known: c.want}}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: peers %+v, want %+v", c.name, got, want)
+		}
+	}
+}

@@ -81,6 +81,9 @@ func (x *chaos) begin() {
 		x.c.noticed = x.notice
 		x.next()
 	}
+	if x.plan.margins && !x.c.tape.replays() {
+		x.sequence()
+	}
 }
 
 // supervise starts a process again that stopped for a fault, also when chaos

@@ -33,6 +33,9 @@ type Setup struct {
 	Link  Link // of every link at the start
 	// Skew gives every process a clock with its own rate and offset.
 	Skew bool
+	// Slow lists the processes whose clocks have the slowest rate while all others have the
+	// fastest. If it is empty, Skew decides.
+	Slow []int `json:",omitempty"`
 	// Lag is how late timers fire.
 	Lag time.Duration
 	// Codec sends messages through package wire.
@@ -158,6 +161,12 @@ func newCluster(s Setup, t *tape) *Cluster {
 		p := &process{index: i, home: home, clock: steadyClock(), wake: never, next: 1}
 		if s.Skew {
 			p.clock = drawClock(clocks)
+		}
+		switch {
+		case slices.Contains(s.Slow, i):
+			p.clock.rate = rateMin
+		case len(s.Slow) > 0:
+			p.clock.rate = rateMax
 		}
 		p.cfg = statemachine.Config{
 			Address:  addressOf(home),

@@ -34,6 +34,10 @@ func (c *Cluster) hold() {
 	if len(h.keys) > 0 {
 		interval := float64(c.setup.Timings.HeartbeatInterval)
 		h.pace = spread(h.rand, interval/8, 8*interval)
+		if len(c.setup.Slow) > 0 {
+			// A record that is dropped too early must be taken within an interval.
+			h.pace = interval / 4
+		}
 		h.next()
 	}
 }
@@ -52,6 +56,17 @@ func (h *holders) ask(i int) {
 	other := h.keys[h.rand.IntN(len(h.keys))]
 	if !p.up() || p.paused {
 		return
+	}
+	if slow := h.c.setup.Slow; len(slow) > 0 {
+		owns := !p.machine.Owns(key).IsZero()
+		if owns && (slices.Contains(slow, i) || what > 2) {
+			return
+		}
+		// At the margins (Setup.Slow) each process takes a free record, and only one with a fast
+		// clock releases it. So a slow one owns it most of the time, until it is silent.
+		if what = 0; owns {
+			what = 8
+		}
 	}
 	held, _ := p.machine.Records().Find(key)
 	var r message.RecordRequest

@@ -24,8 +24,10 @@ type Plan struct {
 	// have formed a cluster in time; 0 where nothing is demanded of the start.
 	Dead int `json:",omitempty"`
 
-	pace   time.Duration // mean time between faults
-	guided float64       // probability that an election draws a fault
+	pace    time.Duration // mean time between faults
+	guided  float64       // probability that an election draws a fault
+	margins bool          // faults come in sequences too
+	without Faults        // classes that sequences leave out
 }
 
 // sizes are those of clusters, the usual ones more often.
@@ -80,6 +82,9 @@ func draw(o Options) Plan {
 	}
 	if r := stream(o.Seed, streamHolders); r.IntN(2) == 0 {
 		p.Setup.Keys = 1 + r.IntN(4)
+	}
+	if r := stream(o.Seed, streamMargins); !forms && o.Without&Skew == 0 && atMargins(r, size) {
+		drawMargins(r, &p, o)
 	}
 	return p
 }

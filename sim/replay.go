@@ -117,9 +117,9 @@ func (p Plan) validate() error {
 	case s.Size < 1 || s.Processes < s.Size || s.Processes+len(s.Twins) > MaxProcesses:
 		return fmt.Errorf("%d processes of %d members and %d twins", s.Processes, s.Size, len(s.Twins))
 	case len(s.Seeds) == 0 || !among(s.Seeds) || !among(s.Volatile) || !among(s.Twins) ||
-		!among(s.Rejects):
-		return fmt.Errorf("seeds %v, volatile %v, twins %v, rejects %v of %d processes",
-			s.Seeds, s.Volatile, s.Twins, s.Rejects, s.Processes)
+		!among(s.Rejects) || !among(s.Slow):
+		return fmt.Errorf("seeds %v, volatile %v, twins %v, rejects %v, slow %v of %d processes",
+			s.Seeds, s.Volatile, s.Twins, s.Rejects, s.Slow, s.Processes)
 	case s.TrustRefusal && len(s.Rejects) > 0:
 		return fmt.Errorf("the hosts of %v reject, and refusals are trusted", s.Rejects)
 	case len(p.Starts) != s.Processes:

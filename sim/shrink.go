@@ -132,6 +132,7 @@ func (s *shrinker) simplify() {
 		func(p *Plan) { p.Setup.Processes, p.Starts = p.Setup.Size, p.Starts[:p.Setup.Size] },
 		func(p *Plan) { p.Setup.Processes--; p.Starts = p.Starts[:len(p.Starts)-1] },
 		func(p *Plan) { p.Setup.Skew = false },
+		func(p *Plan) { p.Setup.Slow = nil },
 		func(p *Plan) { p.Setup.Codec = false },
 		func(p *Plan) { p.Setup.Lag = 0 },
 		func(p *Plan) { p.Setup.Volatile = nil },
@@ -156,7 +157,7 @@ func samePlan(a, b Plan) bool {
 	return a.total() == b.total() && a.Setup.Link == b.Setup.Link && a.Setup.Lag == b.Setup.Lag &&
 		a.Setup.Skew == b.Setup.Skew && a.Setup.Codec == b.Setup.Codec && a.For == b.For &&
 		a.Setup.Keys == b.Setup.Keys && a.Epilogue == b.Epilogue && slices.Equal(a.Starts, b.Starts) &&
-		len(a.Setup.Volatile) == len(b.Setup.Volatile)
+		len(a.Setup.Volatile) == len(b.Setup.Volatile) && len(a.Setup.Slow) == len(b.Setup.Slow)
 }
 
 func renumbered(fates []Fate, from, to int) []Fate {

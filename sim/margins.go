@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/athena-go/athena/member"
+)
+
+// A run at the margins (Plan.margins) attacks what the lease, the hold of a record and the wait
+// after a start allow for drift. Some clocks have the slowest rate and the others, at least M,
+// the fastest. The network is quick, so that a new leader or owner uses up little of the margin.
+// Faults come in sequences, each once the cluster has settled: independent faults almost never
+// meet in these orders.
+
+// streamMargins is of the draws that only runs at the margins have.
+const streamMargins = -7
+
+// atMargins reports whether a run of size members is one at the margins: one in eight of those
+// with 3 to 5 members. Fewer leave no majority of fast clocks, more only cost time.
+func atMargins(r *rand.Rand, size int) bool {
+	return r.IntN(8) == 0 && size >= 3 && size <= 5
+}
+
+// drawMargins turns the plan into one at the margins. In half of these runs other faults happen
+// too, rarely enough for the cluster to settle between them.
+func drawMargins(r *rand.Rand, p *Plan, o Options) {
+	s := &p.Setup
+	s.Processes, s.Twins, s.Volatile, s.Rejects = s.Size, nil, nil, nil
+	s.Seeds = r.Perm(s.Size)
+	s.Skew, s.Keys = true, 1
+	s.Slow = r.Perm(s.Size)[:1+r.IntN(s.Size-member.Quorum(s.Size))]
+	t := &s.Timings
+	t.TTLTimeout = t.LeaderTimeout * time.Duration(1+r.IntN(2))
+	s.Link = Link{
+		Delay:  1 + time.Duration(r.Int64N(int64(t.HeartbeatInterval/50))),
+		Jitter: t.HeartbeatInterval / 400,
+	}
+	others := p.Faults & (Breaks | Pauses | Crashes | Interrupts | Operators)
+	p.Faults = Skew
+	if r.IntN(2) == 0 {
+		p.Faults |= others
+	}
+	p.Starts = p.Starts[:s.Processes]
+	p.pace, p.guided, p.Reckless = 4*t.LeaderTimeout, 0.01, false
+	if p.For = t.LeaderTimeout * time.Duration(25+r.IntN(25)); o.For > 0 {
+		p.For = o.For
+	}
+	p.margins, p.without = true, o.Without
+}
+
+// sequence runs one sequence of faults as soon as the cluster has settled. Each sequence calls it
+// again at its end.
+func (x *chaos) sequence() {
+	t := x.plan.Setup.Timings
+	x.await(4*t.LeaderTimeout, x.c.Settled, func() {
+		x.later(x.upTo(t.HeartbeatInterval), func() {
+			switch x.rand.IntN(3) {
+			case 0:
+				x.silenceLeader()
+			case 1:
+				x.silenceOwner()
+			default:
+				x.restartAndCut()
+			}
+		})
+	})
+}
+
+// await calls f once cond is true, or limit has passed.
+func (x *chaos) await(limit time.Duration, cond func() bool, f func()) {
+	step := x.plan.Setup.Timings.HeartbeatInterval / 8
+	if limit < step || cond() {
+		f()
+		return
+	}
+	x.later(step, func() { x.await(limit-step, cond, f) })
+}
+
+// inflict runs one fault of a sequence now, and keeps it on the tape.
+func (x *chaos) inflict(f Fault) {
+	if x.plan.without&f.Class != 0 {
+		return
+	}
+	f.At = x.c.now
+	x.c.tape.keepFault(f)
+	x.do(f)
+}
+
+// cutFor cuts links for d, and then calls f: after they have healed, in a replay too.
+func (x *chaos) cutFor(d time.Duration, pairs []pair, f func()) {
+	cut := Fault{Class: Cuts, Lasts: int64(d)}
+	for _, p := range pairs {
+		cut.Args = append(cut.Args, p.packed())
+	}
+	x.inflict(cut)
+	x.later(d+1, f)
+}
+
+// about draws a time between 3/4 and 5/4 of d: a silence that ends before or after a margin.
+func (x *chaos) about(d time.Duration) time.Duration { return d*3/4 + x.upTo(d/2) }
+
+// handTo transfers leadership to the process to, and calls f when the cluster has settled under it
+// or a LeaderTimeout has passed.
+func (x *chaos) handTo(to int, f func()) {
+	if l := x.c.Leader(); l >= 0 && l != to {
+		x.inflict(Fault{Class: Operators, Who: l, Args: []int64{2, int64(to) + 1}})
+	}
+	t := x.plan.Setup.Timings
+	x.await(t.LeaderTimeout, func() bool { return x.c.Leader() == to && x.c.Settled() }, func() {
+		x.later(x.upTo(2*t.HeartbeatInterval), f)
+	})
+}
+
+// oneOf draws a process whose clock is slow, or one whose clock is fast.
+func (x *chaos) oneOf(slow bool) int {
+	order := x.rand.Perm(x.plan.Setup.Size)
+	i := slices.IndexFunc(order, func(p int) bool {
+		return slices.Contains(x.plan.Setup.Slow, p) == slow
+	})
+	return order[i]
+}
+
+// silenceLeader cuts off a leader with a slow clock, one way or both ways, for about
+// LeaderTimeout: the support of its followers ends early, its lease late.
+func (x *chaos) silenceLeader() {
+	slow := x.oneOf(true)
+	x.handTo(slow, func() {
+		var pairs []pair
+		for o := range x.c.procs {
+			if o != slow {
+				pairs = append(pairs, pair{slow, o})
+			}
+		}
+		if x.rand.IntN(2) == 0 {
+			for _, p := range pairs {
+				pairs = append(pairs, pair{p.to, p.from})
+			}
+		}
+		x.cutFor(x.about(x.plan.Setup.Timings.LeaderTimeout), pairs, x.sequence)
+	})
+}
+
+// silenceOwner cuts off the owner of a record, whose clock is slow, from a leader whose clock is
+// fast, one way or both ways, for about HoldTimeout. The other processes keep asking for the record
+// (holders.ask).
+func (x *chaos) silenceOwner() {
+	t := x.plan.Setup.Timings
+	x.handTo(x.oneOf(false), func() {
+		slow := x.oneOf(true)
+		owns := func() bool { return !x.c.Holds(slow, x.c.keys[0]).IsZero() }
+		x.await(t.HoldTimeout(), owns, func() {
+			l := x.c.Leader()
+			if l < 0 || l == slow {
+				x.sequence()
+				return
+			}
+			pairs := []pair{{slow, l}, {l, slow}}[:1+x.rand.IntN(2)]
+			x.cutFor(x.about(t.HoldTimeout()), pairs, x.sequence)
+		})
+	})
+}
+
+// restartAndCut restarts M-1 voters and cuts them off from their leader in the same instant, on one
+// side with another member. In half of the cases that member was alone before, for long enough to
+// declare itself a provisional leader.
+func (x *chaos) restartAndCut() {
+	t := x.plan.Setup.Timings
+	l := x.c.Leader()
+	if l < 0 {
+		x.sequence()
+		return
+	}
+	order := x.rand.Perm(x.plan.Setup.Size)
+	order = append(slices.DeleteFunc(order, func(i int) bool { return i == l }), l)
+	quorum := member.Quorum(x.plan.Setup.Size)
+	restart := func() {
+		f := Fault{Class: Crashes, Who: order[1]}
+		for _, i := range order[2:quorum] {
+			f.Args = append(f.Args, int64(i), 0)
+		}
+		x.cutFor(x.about(t.LeaderTimeout), sides(order, quorum), x.sequence)
+		x.inflict(f)
+	}
+	if x.rand.IntN(2) == 0 {
+		restart()
+		return
+	}
+	alone := t.LeaderTimeout + giveUp*t.TTLTimeout + x.upTo(t.LeaderTimeout)
+	x.cutFor(alone, sides(order, 1), restart)
+}
+
+// giveUp is the number of TTLTimeouts without a chosen leader after which a seed that holds a state
+// declares itself (protocol.md section 4).
+const giveUp = 3

@@ -261,3 +261,30 @@ func TestALeaderInBetweenExtended(t *testing.T) {
 	}
 	taken(t, c, next)
 }
+
+// TestASilentOwnerKeepsItsRecordForAllOfHoldTimeout: protocol.md section 10. The owner has the
+// slowest clock and its leader the fastest. The owner is mute, and trusts its record for nine
+// tenths of HoldTimeout; the leader must not drop it a single interval before HoldTimeout.
+func TestASilentOwnerKeepsItsRecordForAllOfHoldTimeout(t *testing.T) {
+	s := steady(3)
+	s.Slow = []int{0}
+	c := formed(t, s)
+	tm := c.setup.Timings
+	leader, owner, other := owned(t, c)
+	if owner != s.Slow[0] {
+		t.Fatalf("n%d owns the record, want n%d", owner+1, s.Slow[0]+1)
+	}
+	c.RunFor(4 * tm.HeartbeatInterval)
+	c.CutOneWay(owner, leader)
+	c.CutOneWay(owner, other)
+	dropped := func() bool {
+		_, there := c.Records(other).Find("k")
+		return !there
+	}
+	if !c.RunUntil(2*tm.HoldTimeout(), dropped) {
+		t.Fatalf("the record is not dropped%s", c.Describe())
+	}
+	c.take(other, "k")
+	c.RunFor(2 * tm.HeartbeatInterval)
+	taken(t, c, other)
+}

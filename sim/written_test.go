@@ -334,3 +334,33 @@ func TestAForgottenClusterStaysForgotten(t *testing.T) {
 		t.Errorf("I11 at %v: the next leader is of cluster %v, want %v", c.Now(), got, id)
 	}
 }
+
+// TestTheWaitAfterAStartEndsForTheLeaderHeldOnly: protocol.md section 5, restart. A seed was alone
+// for so long that it leads provisionally. A voter restarts, is cut off from the leader whose
+// lease it extended a moment before, and follows that seed. It must wait before it votes for it
+// all the same.
+func TestTheWaitAfterAStartEndsForTheLeaderHeldOnly(t *testing.T) {
+	c := formed(t, steady(3))
+	tm := fast()
+	leader := c.Leader()
+	alone, voter := (leader+1)%3, (leader+2)%3
+	c.Isolate(alone)
+	provisional := func() bool { return c.View(alone).Role == member.Provisional }
+	if !c.RunUntil(5*tm.TTLTimeout, provisional) {
+		t.Fatalf("n%d does not declare itself%s", alone+1, c.Describe())
+	}
+	c.Cut(leader, voter)
+	c.Restart(voter)
+	c.Mend(alone, voter)
+	c.RunFor(tm.RetryInterval)
+	if got, want := c.View(voter).Leader, c.Address(alone); got != want || c.Leader() != leader {
+		t.Fatalf("n%d shows the leader %v, want %v while n%d has authority%s",
+			voter+1, got, want, leader+1, c.Describe())
+	}
+	next := func() bool { return c.Leader() == alone || c.Leader() == voter }
+	elected := c.RunUntil(4*tm.LeaderTimeout, next)
+	sound(t, c)
+	if !elected {
+		t.Fatalf("neither n%d nor n%d is elected after the wait%s", alone+1, voter+1, c.Describe())
+	}
+}

@@ -73,6 +73,15 @@ var records = []Mutant{
 		}},
 	},
 	{
+		Name: "owner-silent-an-interval-too-early",
+		Rule: "10: records end HoldTimeout after the last extension of their owner, and not sooner",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "return last.Add(m.cfg.Timings.HoldTimeout())",
+			New:  "return last.Add(m.cfg.Timings.HoldTimeout() - m.cfg.Timings.HeartbeatInterval)",
+		}},
+	},
+	{
 		Name: "hold-beyond-ttl",
 		Rule: "10: HoldTimeout is at most TTLTimeout, after which a member leaves",
 		Edits: []Edit{{

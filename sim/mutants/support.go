@@ -88,6 +88,15 @@ var support = []Mutant{
 		}},
 	},
 	{
+		Name: "lease-with-half-the-margin",
+		Rule: "5: the lease is 0.9 x LeaseTimeout, and not 0.95 x",
+		Edits: []Edit{{
+			File: "message/timings.go",
+			Old:  "return lease / 10 * 9",
+			New:  "return lease / 20 * 19",
+		}},
+	},
+	{
 		Name: "lease-from-too-few",
 		Rule: "5: the lease counts the M-th newest stamp",
 		Edits: []Edit{{
@@ -112,6 +121,15 @@ var support = []Mutant{
 			File: "statemachine/machine.go",
 			Old:  "m.voteWait = now.Add(cfg.Timings.LeaseTimeout)",
 			New:  "m.voteWait = now",
+		}},
+	},
+	{
+		Name: "wait-ends-for-the-leader-followed",
+		Rule: "5, restart: the wait ends early for the held leader only, not for the one followed",
+		Edits: []Edit{{
+			File: "statemachine/voter.go",
+			Old:  "m.durable.Held.Leader != a)",
+			New:  "m.leader.Leader != a)",
 		}},
 	},
 	{

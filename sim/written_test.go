@@ -364,3 +364,39 @@ func TestTheWaitAfterAStartEndsForTheLeaderHeldOnly(t *testing.T) {
 		t.Fatalf("neither n%d nor n%d is elected after the wait%s", alone+1, voter+1, c.Describe())
 	}
 }
+
+// TestProvisionalStatesAreNotHeld: protocol.md section 5, commit. A seed leads provisionally and
+// is then chosen for the same version, in the same run: its provisional state 1.2 and its chosen
+// state 1.2 differ in nothing that names them. A keep-alive that shows the former comes late, and
+// must not count as holding the latter.
+func TestProvisionalStatesAreNotHeld(t *testing.T) {
+	var late item
+	s := steady(3)
+	s.Record = func(r Record) {
+		b, ok := r.Message.Body.(message.LeaderKeepAlive)
+		if ok && r.What == Sent && !r.Message.Claim.Chosen && b.Number.Revision > 0 {
+			late = item{msg: r.Message, from: r.Process}
+		}
+	}
+	c := formed(t, s)
+	leader := c.Leader()
+	shown, _ := late.msg.Body.(message.LeaderKeepAlive)
+	if next := c.Durable(leader).Held.Number; shown.Number.Version != next.Version ||
+		shown.Number.Revision <= next.Revision || late.msg.To != c.Address(leader) {
+		t.Fatalf("%v was shown to %v, want more than %v shown to %v",
+			shown.Number, late.msg.To, next, c.Address(leader))
+	}
+	for i := range 3 {
+		if i != leader {
+			c.CutOneWay(leader, i)
+		}
+	}
+	c.take(leader, "k")
+	late.to, late.conn = leader, c.net.link(late.from, leader).conn
+	c.queue.push(c.now, late)
+	c.RunFor(s.Timings.HeartbeatInterval)
+	sound(t, c)
+	if token := c.Holds(leader, "k"); !token.IsZero() {
+		t.Errorf("n%d trusts a record by %v, which only it holds%s", leader+1, token, c.Describe())
+	}
+}

@@ -133,6 +133,15 @@ var support = []Mutant{
 		}},
 	},
 	{
+		Name: "provisional-state-held",
+		Rule: "5, commit: a keep-alive under a provisional leader shows no held state",
+		Edits: []Edit{{
+			File: "statemachine/keepalive.go",
+			Old:  "shows := c == m.leader && b.Number",
+			New:  "shows := b.Number",
+		}},
+	},
+	{
 		Name: "leads-in-another-run",
 		Rule: "5: who restarted is never again leader of that version",
 		Edits: []Edit{{

@@ -143,6 +143,23 @@ func TestDiagramLeaderConflict(t *testing.T) {
 			s.roll("")
 			s.cut("accepted member", s.sent("JoinClusterResponse(accepted)", 1))
 		},
+	}, {
+		part: "the seed is of another cluster",
+		cast: []string{"seed", "", "leader1"},
+		play: func(_ *testing.T, s *stage) {
+			s.memory = []int{1, 2}
+			c := s.build(3, 0, 1, 2)
+			s.form(0, 1, 2)
+			// The other two forget the cluster and found another one without the seed.
+			for i := range 3 {
+				c.Crash(i)
+			}
+			s.form(1, 2)
+			s.lead(2)
+			s.roll("")
+			c.Start(0)
+			s.cut("refused seed", s.sent("JoinClusterResponse(other cluster)", 1))
+		},
 	}})
 }
 

@@ -137,6 +137,7 @@ type stage struct {
 	c       *sim.Cluster
 	cast    []string
 	dead    string // alias of one that never gets anything
+	memory  []int  // processes with a memory store
 	from    string // label of the event with which the writing begins
 	rolling bool
 	last    string // label of the newest event
@@ -148,7 +149,7 @@ type stage struct {
 func (s *stage) build(size int, seeds ...int) *sim.Cluster {
 	setup := simulated(1, size)
 	setup.Link = sim.Link{Delay: time.Microsecond}
-	setup.Seeds = seeds
+	setup.Seeds, setup.Volatile = seeds, s.memory
 	setup.Record = s.record
 	s.c = sim.NewCluster(setup)
 	return s.c

@@ -57,6 +57,7 @@ type Status struct {
 	// VoteWait is how long this run may vote for no new leader yet, because the run
 	// before may still support one (protocol.md section 5): what is left of a LeaseTimeout
 	// after the start, or after the end of a roster that memory stores have lost; else 0.
+	// It ends early when the leader of the run before hands over in order.
 	// Where nodes are restarted one after the other, the next has to wait for it.
 	VoteWait time.Duration
 	Drained  bool

@@ -279,6 +279,48 @@ func TestOnlyItsOwnLeaderFreesAFollower(t *testing.T) {
 	sound(t, c)
 }
 
+// TestOnlyTheHeldLeadershipEndsTheWaitAfterAStart: protocol.md section 5, restart. A voter
+// restarts, cut off from the leader that it acknowledged a moment ago. Then comes, late,
+// what the leader of version 1 said as it handed over. The wait is for the lease of a later
+// version, so it must not end, or the voter elects another leader beside that lease.
+func TestOnlyTheHeldLeadershipEndsTheWaitAfterAStart(t *testing.T) {
+	for _, handsBack := range []bool{false, true} { // then the late words are of the same leader
+		s := steady(3)
+		s.Link.Unordered = true
+		c := formed(t, s)
+		tm := s.Timings
+		first := c.Leader()
+		leader, rival, voter := (first+1)%3, first, (first+2)%3
+		farewell := c.Now() + 30*time.Second
+		c.Hold(first, voter, farewell-c.Now())
+		handsOver(t, c, leader)
+		c.net.link(first, voter).clogged = 0 // what it says next overtakes that
+		if handsBack {
+			c.RunFor(tm.HeartbeatInterval)
+			handsOver(t, c, first)
+			leader, rival = rival, leader
+		}
+		if !c.RunUntil(10*time.Second, c.Settled) {
+			t.Fatalf("the lead was not handed over%s", c.Describe())
+		}
+		c.RunFor(farewell - 2*tm.LeaderTimeout - c.Now())
+		c.Cut(leader, rival)
+		c.RunFor(farewell - c.Now() - 2*time.Millisecond)
+		if c.Leader() != leader {
+			t.Fatalf("n%d does not lead, and nothing is shown%s", leader+1, c.Describe())
+		}
+		c.Restart(voter)
+		c.Cut(leader, voter)
+		c.RunFor(message.LeaseMargin(tm.LeaseTimeout))
+		sound(t, c)
+		// The others elect one of them in the end.
+		if !c.RunUntil(2*tm.LeaderTimeout, func() bool { return c.Leader() == rival || c.Leader() == voter }) {
+			t.Fatalf("no leader of the other two%s", c.Describe())
+		}
+		sound(t, c)
+	}
+}
+
 // TestAForgottenClusterStaysForgotten: protocol.md section 3, another cluster. Four of five
 // forget their cluster and found another one, led by the same address. The fifth was left
 // out, and comes back with more of that version than the leader made. It must stay outside:

@@ -103,6 +103,7 @@ func (m *Machine) endLeadership(given member.Claim) {
 	m.lead = lead{}
 	m.soft = member.State{}
 	m.seek.suspected = given
+	m.endStartWait(m.self, given)
 	m.dropAttempt()
 	m.isolate.noChosenSince = m.now
 }

@@ -327,6 +327,56 @@ func TestARestartedNodeVotesForNobodyElseDuringLeaseTimeout(t *testing.T) {
 	}
 }
 
+// "The wait ends early when the leader of the held state gives that very leadership up, by
+// ReJoinCluster or MemberLeave of that version and incarnation."
+func TestTheWaitAfterAStartEndsWithTheLeadershipThatItIsFor(t *testing.T) {
+	from := func(m message.Message, change func(*member.Identity)) message.Message {
+		change(&m.From)
+		return m
+	}
+	leave := func(from int, c member.Claim) message.Message {
+		return event(from, member.Claim{}, message.MemberLeave{GivenUp: c})
+	}
+	rejoin := func(from int, c member.Claim) message.Message {
+		return event(from, member.Claim{}, message.ReJoinCluster{GivenUp: c})
+	}
+	for _, tc := range []struct {
+		name   string
+		in     message.Message
+		memory bool
+		want   bool
+	}{
+		{"it hands over", leave(1, chosen(3, 1)), false, true},
+		{"it steps down", rejoin(1, chosen(3, 1)), false, true},
+		{"it gave up an earlier version", leave(1, chosen(2, 1)), false, false},
+		{"it gave up a later version", leave(1, chosen(4, 1)), false, false},
+		{"it gave up what was provisional", leave(1, provisional(3, 1)), false, false},
+		{"another gave that version up", leave(2, chosen(3, 2)), false, false},
+		{"another says so of it", leave(2, chosen(3, 1)), false, false},
+		{"its later run says so", from(leave(1, chosen(3, 1)), func(id *member.Identity) {
+			id.Incarnation++
+		}), false, false},
+		{"another store at its address says so", from(leave(1, chosen(3, 1)), func(id *member.Identity) {
+			*id = newStore(*id)
+		}), false, false},
+		{"a member leaves", event(1, member.Claim{}, message.MemberLeave{}), false, false},
+		{"it hands over, and this is a memory store", leave(1, chosen(3, 1)), true, false},
+	} {
+		b := holding(t, 3, state(3, 3, 0, 1))
+		b.nodes[0].conf = func(c *statemachine.Config) { c.Volatile = tc.memory }
+		b.start(0)
+		out := b.hand(tc.in)
+		if at := b.nodes[0].VotesAt(); !at.After(b.now) != tc.want || tc.want && !out.Changed {
+			t.Errorf("%s: it votes %v later, changed %v, want the wait ended: %v",
+				tc.name, at.Sub(b.now), out.Changed, tc.want)
+		}
+		granted, why := b.helps(2, 4)
+		if granted != tc.want || !granted && why != message.ReasonStartWait {
+			t.Errorf("%s: got granted %v, %v, want %v", tc.name, granted, why, tc.want)
+		}
+	}
+}
+
 // A keep-alive "of an older version [...] is answered (with the state, without
 // a stamp; or with the better claim)" (section 2).
 func TestAKeepAliveToWhoLeadsNoMoreIsAnswered(t *testing.T) {

@@ -142,6 +142,26 @@ var support = []Mutant{
 		}},
 	},
 	{
+		Name: "start-wait-ended-by-any-leader",
+		Rule: "5, restart: only the leader of the held state ends the wait after a start",
+		Edits: []Edit{{
+			File: "statemachine/lease.go",
+			Old:  "if m.cfg.Volatile || given != held.Claim() || leader != held.LeaderIdentity() ||\n",
+			New:  "if m.cfg.Volatile || !given.Chosen || held.Leader.IsZero() ||\n",
+		}},
+		Test: "TestOnlyTheHeldLeadershipEndsTheWaitAfterAStart",
+	},
+	{
+		Name: "start-wait-ended-for-any-version",
+		Rule: "5, restart: only what is given up in the held version ends the wait after a start",
+		Edits: []Edit{{
+			File: "statemachine/lease.go",
+			Old:  "if m.cfg.Volatile || given != held.Claim() || leader != held.LeaderIdentity() ||\n",
+			New:  "if m.cfg.Volatile || !given.Chosen || leader != held.LeaderIdentity() ||\n",
+		}},
+		Test: "TestOnlyTheHeldLeadershipEndsTheWaitAfterAStart",
+	},
+	{
 		Name: "leads-in-another-run",
 		Rule: "5: who restarted is never again leader of that version",
 		Edits: []Edit{{

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// TestLateFarewells: protocol.md section 5, end of the wait. A voter that was restarted, and
+// is cut off from the leader that it acknowledged, gets the MemberLeave of an earlier
+// leadership. Who led in between, how late the message is and when the voter starts are
+// drawn: seeds hardly ever bring that about.
+func TestLateFarewells(t *testing.T) {
+	shown := 0
+	for seed := range uint64(300) {
+		r := stream(seed, streamOptions)
+		s := steady(3 + r.IntN(3))
+		s.Seed, s.Skew = seed, r.IntN(2) == 0
+		s.Link = Link{Delay: time.Millisecond, Jitter: 10 * time.Millisecond, Unordered: true}
+		c := formed(t, s)
+		voter := r.IntN(s.Size)
+		arrives := c.Now() + 15*time.Second + drawUpTo(r, 20*time.Second)
+		if l := c.Leader(); l == voter || !saysFarewell(c, r, voter, arrives) {
+			continue
+		}
+		leader := c.Leader()
+		tm := s.Timings
+		c.RunFor(arrives - c.Now() - tm.LeaderTimeout - drawUpTo(r, 2*tm.LeaderTimeout))
+		kept := c.check.quorum - 2 // beside the voter; the others miss the leader
+		for _, o := range r.Perm(s.Size) {
+			switch {
+			case o == leader || o == voter:
+			case kept > 0:
+				kept--
+			default:
+				c.Cut(leader, o)
+			}
+		}
+		c.RunFor(arrives - c.Now() - drawUpTo(r, tm.HeartbeatInterval))
+		if c.Leader() == leader && leader != voter {
+			shown++
+		}
+		c.Restart(voter)
+		c.Cut(leader, voter)
+		c.RunFor(3 * tm.LeaderTimeout)
+		if v := c.Violation(); v != nil {
+			t.Fatalf("seed %d: %v%s", seed, v, c.Describe())
+		}
+	}
+	if shown < 50 {
+		t.Errorf("a voter left a leader with authority in %d runs, want 50 at least", shown)
+	}
+}
+
+// saysFarewell lets the leader hand over, with what it says to one voter under way until a
+// time, and then others hand over. It reports whether another process leads.
+func saysFarewell(c *Cluster, r *rand.Rand, voter int, until time.Duration) bool {
+	first := c.Leader()
+	c.Hold(first, voter, until-c.Now())
+	if c.Transfer(first, -1) != nil {
+		return false
+	}
+	c.net.link(first, voter).clogged = 0 // what it says next overtakes that
+	for range 1 + r.IntN(4) {
+		c.RunFor(drawUpTo(r, 2*time.Second))
+		if l := c.Leader(); l >= 0 {
+			_ = c.Transfer(l, []int{-1, first}[r.IntN(2)]) // a refusal is an answer
+		}
+	}
+	c.RunFor(2 * time.Second)
+	return c.Leader() >= 0 && c.Leader() != voter
+}
+
+func drawUpTo(r *rand.Rand, d time.Duration) time.Duration {
+	return time.Duration(r.Int64N(int64(d)))
+}

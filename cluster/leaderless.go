@@ -99,7 +99,7 @@ func (n *Node) noLeader(seen sight) string {
 		text = strings.TrimPrefix(ErrRosterLost.Error(), "cluster: ") + ": " + text
 	}
 	if n.meter.drained.Load() {
-		text += "; this node is drained and does not lead"
+		text += "; this node is drained, and stands only when no other has led for two leader timeouts"
 	}
 	return text
 }

@@ -188,10 +188,11 @@ func (n *Node) over(ctx context.Context) error {
 	}
 }
 
-// Transfer hands leadership over to a member, or to the one with the freshest
-// state when to is nobody, and blocks until another leader is quorate or ctx
-// ends. The work of WhileLeader is ended first. Errors: *NotLeaderError,
-// ErrNotActive, ErrNotElected.
+// Transfer hands leadership over to a member, or to any that can lead when to is zero,
+// and blocks until another leader is quorate or ctx ends. The work of WhileLeader is ended
+// first. If the named member does not answer for a HeartbeatInterval, another one that does
+// leads in its place: View names the leader. Errors: *NotLeaderError, ErrNotActive,
+// ErrNotElected.
 func (n *Node) Transfer(ctx context.Context, to member.Address) error {
 	seen := n.look()
 	view := seen.view
@@ -275,9 +276,10 @@ func (n *Node) noQuorum(err error) error {
 	return fmt.Errorf("%w: %w", ErrNoQuorum, err)
 }
 
-// Drain keeps the node a member that never leads again in this run. A leader
-// hands over first; Drain then blocks until another leader is quorate or ctx
-// ends. Where no other member can lead, it leads on until one can.
+// Drain lets other members lead for the rest of this run. A leader hands over first; Drain
+// then blocks until another leader is quorate or ctx ends. A drained node leads only if no
+// other member can: it leads on, or is elected once there was no leader for 2 x
+// LeaderTimeout, and hands over as soon as another member can lead.
 func (n *Node) Drain(ctx context.Context) error {
 	view := n.look().view
 	n.meter.drained.Store(true)

@@ -17,8 +17,8 @@ import (
 // invariants are what can break: those of protocol.md section 11 and the rules
 // of the simulator.
 var invariants = [...]string{
-	"I1", "I10", "I11", "I2", "I3", "I4", "I5", "I6", "I7", "L1", "L2", "L3", "L4", "changed",
-	"codec", "flood", "leave", "records", "register", "sender", "spin", "stop", "transfer", "unsaved",
+	"I1", "I10", "I11", "I2", "I3", "I4", "I5", "I6", "I7", "L1", "L2", "L3", "L4", "L5", "changed",
+	"codec", "flood", "leave", "records", "register", "sender", "spin", "stop", "unsaved",
 }
 
 // Violation is an invariant that broke.

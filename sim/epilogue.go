@@ -81,12 +81,14 @@ func (j *judge) failover() {
 	} else {
 		c.Crash(old)
 	}
+	drained := j.drainedFor(old)
 	next := func() bool { return c.Leader() >= 0 && c.Leader() != old }
-	if !c.RunUntil(2*t.TTLTimeout, next) {
-		j.fail("L1", "no quorate leader %v after the last one crashed", 2*t.TTLTimeout)
+	if limit := 2*t.TTLTimeout + drained; !c.RunUntil(limit, next) {
+		j.fail("L1", "no quorate leader %v after the last one crashed", limit)
 		return
 	}
-	j.measure("leader after a crash", start, t.LeaderTimeout+3*t.HeartbeatInterval+8*j.roundTrip())
+	j.measure("leader after a crash", start,
+		t.LeaderTimeout+3*t.HeartbeatInterval+8*j.roundTrip()+drained)
 	j.steady(t.TTLTimeout, "after a failover")
 }
 
@@ -103,6 +105,8 @@ func (j *judge) cutOff() {
 		// It is heard for longer; section 11 allows 2.5 x LeaderTimeout.
 		limit = max(limit, 5*t.LeaderTimeout/2)
 	}
+	drained := j.drainedFor(old)
+	limit += drained
 	for _, o := range j.rand.Perm(len(c.procs)) {
 		switch {
 		case o == old:
@@ -117,16 +121,22 @@ func (j *judge) cutOff() {
 		j.fail("L4", "%s is cut off, and not replaced for %v", nameOf(old), limit)
 		return
 	}
-	j.measure("leader after it was cut off", start, 5*t.LeaderTimeout/2)
+	j.measure("leader after it was cut off", start, 5*t.LeaderTimeout/2+drained)
 	c.RunFor(time.Duration(j.rand.Int64N(int64(2 * t.TTLTimeout))))
 	if c.check.first != nil || c.Leader() < 0 {
 		return
 	}
 	leader, version := c.Leader(), c.Authority(c.Leader())
+	// A drained leader hands over to one that comes back and is not drained.
+	yields := c.procs[leader].drained && !c.procs[old].drained
 	start = c.now
 	c.heal(calm(t))
 	if !c.RunUntil(2*t.TTLTimeout+5*t.RetryInterval, c.Settled) {
 		j.fail("L2", "not all are active after a leader that was cut off came back")
+		return
+	}
+	if yields {
+		j.checkDrainedLeader()
 		return
 	}
 	j.measure("all active after a heal", start, 4*t.HeartbeatInterval+4*j.roundTrip())
@@ -142,20 +152,9 @@ func (j *judge) cutOff() {
 // that leaves is gone soon and for good.
 func (j *judge) depart() {
 	c, t, r := j.c, j.c.setup.Timings, j.rand
-	old, start := c.Leader(), c.now
-	version := c.Authority(old)
-	c.say(Phase, "the leader hands over")
-	if err := c.Transfer(old, -1); err != nil {
-		c.check.fail("transfer", "%s refuses to hand over: %v", nameOf(old), err)
+	if !j.handOver() {
 		return
 	}
-	moved := func() bool { return c.Leader() >= 0 && c.Authority(c.Leader()) > version }
-	if !c.RunUntil(2*t.LeaderTimeout, moved) {
-		c.check.fail("transfer", "no other leader %v after %s was told to hand over",
-			2*t.LeaderTimeout, nameOf(old))
-		return
-	}
-	j.expect("leader after a transfer", start, t.HeartbeatInterval+8*j.roundTrip())
 	c.RunFor(2 * t.HeartbeatInterval)
 	if c.check.first != nil || !c.Settled() {
 		return
@@ -164,7 +163,7 @@ func (j *judge) depart() {
 	if p := c.procs[who]; !p.up() || !c.votes(p) || p.cfg.Volatile && !c.mayForget(who) {
 		return
 	}
-	start = c.now
+	start, drained := c.now, j.drainedFor(who)
 	c.say(Phase, "%s leaves", nameOf(who))
 	c.Leave(who)
 	if !c.RunUntil(2*t.LeaderTimeout, func() bool { return !c.Up(who) }) {
@@ -184,9 +183,9 @@ func (j *judge) depart() {
 		return !ok || m.Status == member.Removed
 	}
 	// A leader whose hand-over fails goes without a word to the next one.
-	if !c.RunUntil(2*t.TTLTimeout, gone) {
-		c.check.fail("leave", "%s has left, but is not removed after %v", nameOf(who), 2*t.TTLTimeout)
+	if limit := 2*t.TTLTimeout + drained; !c.RunUntil(limit, gone) {
+		c.check.fail("leave", "%s has left, but is not removed after %v", nameOf(who), limit)
 		return
 	}
-	j.expect("removed after leave", start, 2*t.LeaderTimeout)
+	j.expect("removed after leave", start, 2*t.LeaderTimeout+drained)
 }

@@ -215,7 +215,7 @@ func (c *Cluster) Leave(i int) {
 	})
 }
 
-// Drain tells a process to lead no more.
+// Drain lets a process lead only if no other can.
 func (c *Cluster) Drain(i int) {
 	c.order(i, "drain", func(p *process, now time.Time) statemachine.Output {
 		p.drained = true

@@ -108,7 +108,10 @@ func perform(p Plan, t *tape, record func(Record)) Result {
 	p.Setup.Record = record
 	c := newCluster(p.Setup, t)
 	x := newChaos(c, p)
-	j := &judge{c: c, x: x, rand: stream(p.Setup.Seed, streamJudge)}
+	j := &judge{
+		c: c, x: x, rand: stream(p.Setup.Seed, streamJudge),
+		orders: stream(p.Setup.Seed, streamOrders),
+	}
 	x.begin()
 	if p.Dead > 0 {
 		j.form()
@@ -167,6 +170,7 @@ type judge struct {
 	c        *Cluster
 	x        *chaos
 	rand     *rand.Rand
+	orders   *rand.Rand // of what operators do
 	hopeless string
 	measures []Measure
 }
@@ -179,20 +183,20 @@ func (j *judge) judge() {
 		c.RunFor(4 * t.TTLTimeout)
 		return
 	}
-	start := c.now
+	start, drained := c.now, j.drainedFor()
 	// L1: a quorate leader within 2 x TTLTimeout.
-	if limit := j.leaderLimit(); !c.RunUntil(limit, func() bool { return c.Leader() >= 0 }) {
+	if limit := j.leaderLimit() + drained; !c.RunUntil(limit, func() bool { return c.Leader() >= 0 }) {
 		j.fail("L1", "no quorate leader %v after the heal", limit)
 		return
 	}
-	j.measure("leader after faults", start, 2*t.LeaderTimeout)
+	j.measure("leader after faults", start, 2*t.LeaderTimeout+drained)
 	// L2: one leader, every node active within 2 x TTLTimeout + 5 RetryInterval.
-	limit := 2*t.TTLTimeout + 5*t.RetryInterval
+	limit := 2*t.TTLTimeout + 5*t.RetryInterval + drained
 	if !c.RunUntil(limit-time.Duration(c.now-start), c.Settled) {
 		j.fail("L2", "not all are active under one leader %v after the heal", limit)
 		return
 	}
-	j.measure("all active after faults", start, t.TTLTimeout+8*t.RetryInterval)
+	j.measure("all active after faults", start, t.TTLTimeout+8*t.RetryInterval+drained)
 	if c.waiting() {
 		j.seats()
 	}
@@ -246,9 +250,9 @@ func (j *judge) heal() {
 	}
 	// What was late is a fault until it has arrived.
 	c.RunFor(time.Duration(max(c.queue.last()-c.now, 0)) + 1)
-	// Whoever is told to leave or not to lead starts anew.
+	// A process that is leaving, or that has another configuration, starts again.
 	for i, p := range c.procs {
-		if p.up() && (p.leaving || p.drained || !p.misfit.none()) {
+		if p.up() && (p.leaving || !p.misfit.none()) {
 			p.misfit = misfit{}
 			c.Restart(i)
 		}
@@ -262,6 +266,7 @@ func (j *judge) heal() {
 			j.spare(i)
 		}
 	}
+	j.drainSome()
 }
 
 // spare leaves a process down where the others can do without it: with M
@@ -333,6 +338,9 @@ func (j *judge) epilogue() {
 	if c.votersUp(c.procs[c.Leader()].store.Held.Roster) <= c.check.quorum {
 		what = quiet // nobody can be missed
 	}
+	if c.procs[c.Leader()].drained && what == disturb {
+		what = quiet // it hands over to a member that comes back and is not drained
+	}
 	switch what {
 	case disturb:
 		j.disturb()
@@ -370,6 +378,9 @@ func (j *judge) steady(d time.Duration, why string, weak ...int) {
 	}
 	if !c.RunUntil(d, func() bool { return lost() || disturbed() }) {
 		return
+	}
+	if c.procs[leader].drained && len(j.listSuccessors(leader)) > 0 {
+		return // It hands over to a member that got its place just now.
 	}
 	if lost() {
 		j.fail("L3", "%s lost its authority for version %d %s", nameOf(leader), version, why)

@@ -22,10 +22,13 @@ type propose struct {
 
 // attempt is one proposal under way; a node has at most one.
 type attempt struct {
-	id         paxos.ID
-	founding   bool
-	formal     bool
-	candidate  member.Address // whom to propose when no value must be adopted
+	id       paxos.ID
+	founding bool
+	formal   bool
+	// candidates are whom to propose when no value must be adopted, the preferred first.
+	// A hand-over has others than the proposer.
+	candidates []member.Address
+	alive      []member.Identity // voters that may lead, by their pre votes
 	electorate paxos.Electorate
 	base       member.State // that the value continues; zero in a founding
 	value      paxos.Accepted
@@ -41,11 +44,11 @@ func (a *attempt) stage() message.Stage {
 }
 
 // startElection asks for promises for the first version that can be won.
-func (m *Machine) startElection(candidate member.Address) {
+func (m *Machine) startElection(candidates ...member.Address) {
 	base := m.durable.Held
 	m.begin(&attempt{
 		id:         paxos.ID{Version: max(base.Version+1, m.propose.version, m.durable.Promised.Version)},
-		candidate:  candidate,
+		candidates: candidates,
 		electorate: paxos.Electorate{Roster: base.Roster, Quorum: m.quorum},
 		base:       base,
 	})
@@ -76,7 +79,7 @@ func (m *Machine) tickFounding() {
 	m.begin(&attempt{
 		id:         paxos.ID{Version: 1},
 		founding:   true,
-		candidate:  m.self.Address,
+		candidates: []member.Address{m.self.Address},
 		electorate: paxos.Electorate{Roster: active, Quorum: m.quorum, Seeds: m.cfg.Seeds},
 		base:       member.State{Roster: active},
 	})
@@ -107,7 +110,7 @@ func (m *Machine) begin(a *attempt) {
 	a.ballots.Version = a.id.Version
 	a.deadline = m.now.Add(m.patience(m.propose.fails))
 	m.propose.attempt = a
-	m.trace(Trace{What: Proposing, Peer: a.candidate, Version: a.id.Version})
+	m.trace(Trace{What: Proposing, Peer: a.candidates[0], Version: a.id.Version})
 	m.canvass(a, message.Proposal{
 		Stage:      message.Pre,
 		ID:         a.id,
@@ -170,9 +173,12 @@ func (m *Machine) onVote(in message.Message, b message.Vote) {
 // one that this node cannot take because it is bound above it, or others would
 // refuse what it proposes for ever. (S) protocol.md section 6, 4.
 func (m *Machine) rebase(a *attempt, s member.State) {
-	candidate, _ := s.Roster.Find(a.candidate)
+	votes := func(c member.Address) bool {
+		e, _ := s.Roster.Find(c)
+		return e.IsVoter()
+	}
 	if s.Version < a.id.Version && m.choosable(s) && s.Roster.IsVoter(m.self.Voter()) &&
-		candidate.IsVoter() {
+		slices.ContainsFunc(a.candidates, votes) {
 		a.base = s
 		a.electorate.Roster = s.Roster
 	}
@@ -218,6 +224,10 @@ func (m *Machine) count(a *attempt, from member.Identity, b message.Vote) {
 		m.trace(Trace{What: Dropped, Reason: why, Event: message.KindVote, Peer: from.Address})
 		return
 	}
+	if !a.formal && (b.Granted || b.Reason == message.ReasonStartWait) {
+		// One with a memory store that has just started votes for none, and can lead.
+		a.alive = append(a.alive, from)
+	}
 	if b.Granted {
 		m.trace(Trace{
 			What: Counted, Peer: from.Address, Version: a.id.Version, Stage: a.stage(),
@@ -241,15 +251,18 @@ func (m *Machine) count(a *attempt, from member.Identity, b message.Vote) {
 // newest state and its candidate lives; else the next version is tried.
 func (m *Machine) choose(a *attempt) {
 	value, found := a.ballots.Adopt()
+	initial, alive := a.initialState()
 	switch {
 	case found && (a.founding || m.adoptable(a, value)):
 	case found:
 		m.propose.version = a.id.Version + 1
 		m.failAttempt()
 		return
+	case !alive:
+		return // The vote of a successor may still come.
 	default:
 		value.Base = a.base.Number
-		value.State = a.ballots.Initial(a.base, a.candidate, a.id.Version)
+		value.State = initial
 		if a.founding {
 			value.State.Cluster = a.id.Ballot.ClusterID()
 		}
@@ -269,6 +282,19 @@ func (m *Machine) choose(a *attempt) {
 		Base:       value.Base,
 		State:      value.State,
 	}, value.State.Roster)
+}
+
+// initialState is the state in which the first of the candidates that is alive would start to
+// lead; false when none of them is. A candidate that does not vote may be dead, and to
+// elect it costs a LeaderTimeout and a version.
+func (a *attempt) initialState() (member.State, bool) {
+	for _, c := range a.candidates {
+		s := a.ballots.Initial(a.base, c, a.id.Version)
+		if slices.Contains(a.alive, s.LeaderIdentity()) {
+			return s, true
+		}
+	}
+	return member.State{}, false
 }
 
 func (m *Machine) adoptable(a *attempt, v paxos.Accepted) bool {
@@ -356,7 +382,7 @@ func (m *Machine) electionDeadline(d *deadline) {
 func (m *Machine) failAttempt() {
 	a := m.propose.attempt
 	m.trace(Trace{
-		What: GaveUpProposal, Peer: a.candidate, Version: a.id.Version, Stage: a.stage(),
+		What: GaveUpProposal, Peer: a.candidates[0], Version: a.id.Version, Stage: a.stage(),
 	})
 	m.dropAttempt()
 	if m.propose.fails < maxFails {

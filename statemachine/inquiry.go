@@ -20,10 +20,22 @@ type ask struct {
 }
 
 // wantsElection reports whether this node should ask and propose: it has a
-// vote, may lead, and has no healthy leader.
+// vote, may lead, and has no healthy leader. A drained one has no chosen leader at all.
 func (m *Machine) wantsElection() bool {
-	return m.role != member.Leading && m.propose.attempt == nil && !m.operate.drained &&
-		!m.operate.leaving && !m.followsHealthy() && m.isVoter()
+	return m.role != member.Leading && m.propose.attempt == nil && !m.operate.leaving &&
+		!m.followsHealthy() && !(m.operate.drained && m.leader.Chosen) && m.isVoter()
+}
+
+// standsAt is from when this node may ask and propose. A drained one lets all others go
+// first, and stands in its turn once it has had no chosen leader for two LeaderTimeouts: if
+// it never did, drained voters could leave a cluster without a leader for ever (protocol.md
+// section 6, drained). Proposals of others do not put that off, or two drained voters that
+// propose at one instant would both wait again; whom it votes for it lets try anyway.
+func (m *Machine) standsAt() time.Time {
+	if !m.operate.drained {
+		return time.Time{}
+	}
+	return m.isolate.noChosenSince.Add(2*m.cfg.Timings.LeaderTimeout + m.turn())
 }
 
 // turn is how long this voter lets those before it ask first: all miss a leader
@@ -43,6 +55,10 @@ func (m *Machine) turn() time.Duration {
 
 func (m *Machine) tickAsk() {
 	if !m.wantsElection() || !m.due(m.ask.nextAt) {
+		return
+	}
+	if at := m.standsAt(); m.now.Before(at) {
+		m.ask.nextAt = at
 		return
 	}
 	// Its own vote would be refused: ask when it is free.

@@ -4,23 +4,26 @@ package statemachine
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
 )
 
-// operate is what an operator asked for: to leave, to hand over, to stay but
-// never lead (protocol.md section 6, leaving leader).
+// operate is what an operator asked for: to leave, to hand over, to stay but let others
+// lead (protocol.md section 6, leaving leader and drained).
 type operate struct {
 	drained bool
 	leaving bool
 	until   time.Time // when a leaving node goes whatever happened
 	nextAt  time.Time // when it says again that it leaves
-	// successor is proposed in the place of this node until handUntil.
-	successor member.Address
-	handUntil time.Time
-	handAt    time.Time // next attempt to hand over
+	// successors are proposed in the place of this node until handUntil: the preferred
+	// first, and while named is set that one alone.
+	successors []member.Address
+	named      bool
+	handUntil  time.Time
+	handAt     time.Time // next attempt to hand over
 }
 
 // Errors of Transfer.
@@ -42,7 +45,7 @@ func (m *Machine) Leave(now time.Time) Output {
 		m.operate.nextAt = m.now
 		switch m.role {
 		case member.Leading:
-			m.handOver(m.freshest(), false)
+			m.handOver(m.findSuccessors(), false)
 		case member.Provisional:
 			m.stepDown(member.Claim{}, CauseHandOver)
 		case member.Seeking, member.Following:
@@ -51,28 +54,33 @@ func (m *Machine) Leave(now time.Time) Output {
 	return m.finish()
 }
 
-// Transfer gives leadership up in favour of to, or, when to is nobody, of the
-// member with the freshest state. It is refused with ErrNotLeader or
-// ErrNotActive.
+// Transfer gives leadership up in favour of to, or, when to is zero, of a member that
+// can lead. A member that does not vote within HeartbeatInterval is not elected; then
+// another one is, also in the place of to. It is refused with ErrNotLeader or ErrNotActive.
 func (m *Machine) Transfer(now time.Time, to member.Address) (Output, error) {
 	m.enter(now)
 	if m.stopped || m.role != member.Leading {
 		return m.finish(), ErrNotLeader
 	}
-	if to.IsZero() {
-		to = m.freshest()
-	}
-	e, _ := m.durable.Held.Roster.Find(to)
-	p := m.lead.peer(to)
-	if e.Status != member.Active || p == nil || !p.follows(e) || p.drained {
+	able := m.findSuccessors()
+	if !to.IsZero() {
+		able = slices.DeleteFunc(able, func(a member.Address) bool { return a == to })
+		e, _ := m.durable.Held.Roster.Find(to)
+		if !m.maySucceed(e) {
+			return m.finish(), ErrNotActive
+		}
+		able = slices.Insert(able, 0, to)
+	} else if len(able) == 0 {
 		return m.finish(), ErrNotActive
 	}
-	m.handOver(to, true)
+	m.handOver(able, true)
+	m.operate.named = !to.IsZero()
 	return m.finish(), nil
 }
 
-// Drain keeps the node a member that never leads again in this run; a leader
-// hands over as soon as there is a member to hand over to.
+// Drain keeps the node a member that lets others lead, for the rest of this run: a leader
+// hands over as soon as there is a member to hand over to, and the node stands for election
+// only when no other does.
 func (m *Machine) Drain(now time.Time) Output {
 	m.enter(now)
 	m.operate.drained = true
@@ -82,36 +90,45 @@ func (m *Machine) Drain(now time.Time) Output {
 // drainLeader hands over where the operator asked for it.
 func (m *Machine) drainLeader() {
 	if m.operate.drained && m.role == member.Leading && m.healthy() {
-		if to := m.freshest(); !to.IsZero() {
-			m.handOver(to, true)
+		if able := m.findSuccessors(); len(able) > 0 {
+			m.handOver(able, true)
 		}
 	}
 }
 
-// freshest is the active member that showed the newest state, nobody when
-// there is none to hand over to.
-func (m *Machine) freshest() member.Address {
-	var best *peer
+// findSuccessors lists the members that this leader can hand over to, those that showed the
+// newest state first.
+func (m *Machine) findSuccessors() []member.Address {
+	var able []*peer
 	for _, e := range m.durable.Held.Roster {
-		p := m.lead.peer(e.Address)
-		if e.Status != member.Active || p == nil || !p.follows(e) || p.drained ||
-			m.now.Sub(p.heard) >= m.cfg.Timings.HeartbeatTimeout {
-			continue
-		}
-		if best == nil || best.number.Less(p.number) {
-			best = p
+		if p := m.lead.peer(e.Address); m.maySucceed(e) &&
+			m.now.Sub(p.heard) < m.cfg.Timings.HeartbeatTimeout {
+			able = append(able, p)
 		}
 	}
-	if best == nil {
-		return member.Address{}
+	slices.SortStableFunc(able, func(a, b *peer) int { return b.number.Compare(a.number) })
+	out := make([]member.Address, len(able))
+	for i, p := range able {
+		out[i] = p.id.Address
 	}
-	return best.id.Address
+	return out
 }
 
-// handOver ends this leadership, frees its followers, and only then proposes
-// the successor.
-func (m *Machine) handOver(to member.Address, stays bool) {
+// maySucceed reports whether a member of the held state is active, showed a state of this
+// leadership, and is not drained.
+func (m *Machine) maySucceed(e member.Member) bool {
+	p := m.lead.peer(e.Address)
+	return e.Status == member.Active && p != nil && p.follows(e) && !p.drained
+}
+
+// handOver ends this leadership, frees its followers, and only then proposes one of the
+// successors.
+func (m *Machine) handOver(successors []member.Address, stays bool) {
 	given := m.leader
+	var to member.Address
+	if len(successors) > 0 {
+		to = successors[0]
+	}
 	m.trace(Trace{What: SteppedDown, Peer: to, Version: given.Version, Cause: CauseHandOver})
 	m.endLeadership(given)
 	// As in stepDown, with a header that claims nothing any more.
@@ -123,7 +140,7 @@ func (m *Machine) handOver(to member.Address, stays bool) {
 		m.ask.nextAt = m.now
 		return
 	}
-	m.operate.successor = to
+	m.operate.successors, m.operate.named = successors, false
 	m.operate.handUntil = m.now.Add(m.cfg.Timings.LeaderTimeout)
 	m.ask.nextAt = m.operate.handUntil
 	m.operate.handAt = m.now
@@ -138,7 +155,11 @@ func (m *Machine) tickLeave() {
 			o.handUntil, o.handAt = time.Time{}, time.Time{}
 		case m.propose.attempt == nil && m.due(o.handAt):
 			o.handAt = m.now.Add(m.cfg.Timings.HeartbeatInterval / 2)
-			m.startElection(o.successor)
+			candidates := o.successors
+			if o.named {
+				candidates, o.named = candidates[:1], false
+			}
+			m.startElection(candidates...)
 		}
 	}
 	if !o.leaving {

@@ -193,14 +193,73 @@ func TestTransferIsRefused(t *testing.T) {
 	}
 }
 
-// A successor that cannot be reached costs a LeaderTimeout: then the others
-// elect one of their own.
+// "Another that did is elected in its place": a successor that died unnoticed costs
+// nothing where any will do, else a HeartbeatInterval. No version is wasted.
+func TestADeadSuccessorIsNotElected(t *testing.T) {
+	for _, size := range []int{3, 5} {
+		for _, named := range []bool{false, true} {
+			b := formed(t, size, size)
+			l := b.quorate()
+			dead := b.others(l)[0] // of all that are as fresh it comes first
+			b.crash(dead)
+			to, most := member.Address{}, 20*time.Millisecond
+			if named {
+				to, most = addr(dead), most+b.timings.HeartbeatInterval
+			}
+			out, err := b.nodes[l].Transfer(b.now, to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.take(b.nodes[l], out)
+			took := b.until(time.Minute, "leader", func() bool { return b.quorate() >= 0 })
+			next := b.quorate()
+			if next == l || took > most {
+				t.Errorf("N=%d, named %v: got n%d after %v, want another than n%d within %v",
+					size, named, next+1, took, l+1, most)
+			}
+			if v := b.view(next).Version; v != 2 {
+				t.Errorf("N=%d, named %v: got version %d, want 2", size, named, v)
+			}
+		}
+	}
+}
+
+// One that is named is waited for where it votes last.
+func TestANamedSuccessorMayVoteLast(t *testing.T) {
+	b := formed(t, 5, 5)
+	l := b.quorate()
+	to := b.others(l)[3]
+	var late []message.Message
+	b.cut = func(m message.Message) bool {
+		first := m.From.Address == addr(to) && m.Body.Kind() == message.KindVote && late == nil
+		if first {
+			late = append(late, m)
+		}
+		return first
+	}
+	out, err := b.nodes[l].Transfer(b.now, addr(to))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.take(b.nodes[l], out)
+	b.run(b.timings.HeartbeatInterval / 2)
+	if len(late) != 1 || b.quorate() >= 0 {
+		t.Fatalf("got %d votes held back and n%d leading, want no leader yet", len(late), b.quorate()+1)
+	}
+	b.deliver(late[0])
+	b.until(20*time.Millisecond, "leader", func() bool { return b.quorate() == to })
+}
+
+// Where no successor votes, the hand-over ends after LeaderTimeout, and the others elect one
+// of their own: here the old leader, since the third may not lead.
 func TestAHandOverThatFailsEndsInAnElection(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()
-	to := b.others(l)[0]
+	to, drained := b.others(l)[0], b.others(l)[1]
+	b.take(b.nodes[drained], b.nodes[drained].Drain(b.now))
+	b.run(2 * b.timings.HeartbeatInterval)
 	b.crash(to)
-	out, err := b.nodes[l].Transfer(b.now, addr(to))
+	out, err := b.nodes[l].Transfer(b.now, member.Address{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,9 +268,9 @@ func TestAHandOverThatFailsEndsInAnElection(t *testing.T) {
 		func() bool { return b.quorate() >= 0 })
 }
 
-// Drain: "stay but never lead". A leader hands over as soon as somebody can
-// take it, and a drained node is elected by nobody.
-func TestADrainedNodeNeverLeads(t *testing.T) {
+// A drained leader hands over as soon as another member can lead, and a drained voter lets
+// the others stand.
+func TestADrainedNodeLetsOthersLead(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()
 	b.take(b.nodes[l], b.nodes[l].Drain(b.now))
@@ -233,6 +292,62 @@ func TestADrainedNodeNeverLeads(t *testing.T) {
 	b.run(5 * b.timings.LeaderTimeout)
 	if got := b.quorate(); got != next {
 		t.Errorf("got n%d leading, want n%d, which is not drained\n%s", got+1, next+1, b)
+	}
+}
+
+// "A drained voter stands, too, once it has had no chosen leader for 2 x LeaderTimeout": of
+// M voters that are up each is drained, and one of them leads until another can.
+func TestDrainedVotersStandWhenNoOtherDoes(t *testing.T) {
+	for _, size := range []int{3, 5} {
+		b := formed(t, size, size)
+		l := b.quorate()
+		others := b.others(l)
+		for _, i := range others {
+			b.take(b.nodes[i], b.nodes[i].Drain(b.now))
+		}
+		b.run(2 * b.timings.HeartbeatInterval)
+		b.crash(l)
+		missed := b.until(time.Minute, "voter that misses it", func() bool {
+			return traced(statemachine.Output{Trace: b.nodes[others[0]].trace}, statemachine.Suspected)
+		})
+		least := 2 * b.timings.LeaderTimeout
+		most := least + 2*b.timings.HeartbeatInterval
+		took := b.until(time.Minute, "drained leader", func() bool { return b.quorate() >= 0 })
+		if took < least-b.timings.HeartbeatInterval || took > most {
+			t.Errorf("N=%d: got a leader %v after it was missed (%v), want about %v to %v",
+				size, took, missed, least, most)
+		}
+		drained := b.quorate()
+		if drained == l {
+			t.Fatalf("N=%d: n%d is down", size, l+1)
+		}
+		b.start(l)
+		took = b.until(time.Minute, "leader that is not drained", func() bool { return b.quorate() == l })
+		if most := b.timings.HeartbeatInterval; took > most {
+			t.Errorf("N=%d: got n%d leading after %v, want at most %v", size, l+1, took, most)
+		}
+	}
+}
+
+// While a leader is followed, or was chosen and its state is on the way, a drained voter asks
+// nothing; neither does one that leaves, however long there is no leader.
+func TestADrainedVoterDoesNotStandBesideALeader(t *testing.T) {
+	for name, at := range map[string]func(*testing.T) *bus{
+		"it follows a leader": follower,
+		"the state is on the way": func(t *testing.T) *bus {
+			b := aVoter(t, 3)
+			b.run(3 * b.timings.LeaderTimeout)
+			b.hand(event(1, chosen(4, 1), message.JoinClusterResponse{Accepted: true}))
+			return b
+		},
+	} {
+		b := at(t)
+		b.take(b.nodes[0], b.nodes[0].Drain(b.now))
+		mark := len(b.sent)
+		b.run(b.timings.LeaderTimeout - 1)
+		if got := b.mail(mark, message.KindLeaderStatusQuery); len(got) != 0 {
+			t.Errorf("%s: got %d questions, want none\n%s", name, len(got), b)
+		}
 	}
 }
 

@@ -205,5 +205,19 @@ func TestDiagramLeaderElect(t *testing.T) {
 			s.roll("LeaderStatusQuery")
 			s.cut("answer", s.sent("LeaderStatusQueryResponse(healthy)", 1))
 		},
+	}, {
+		part: "the leader hands over",
+		cast: []string{"other", "follower", "leader"},
+		play: func(t *testing.T, s *stage) {
+			c := s.build(3, 0, 1, 2)
+			s.form(0, 1, 2)
+			s.lead(2)
+			s.rest()
+			s.roll("")
+			if err := c.Transfer(2, 1); err != nil {
+				t.Fatal(err)
+			}
+			s.cut("quorate leader", func() bool { return c.Leader() == 1 })
+		},
 	}})
 }

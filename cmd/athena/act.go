@@ -75,12 +75,17 @@ func newTransfer() *cobra.Command {
 		short: "let the leader hand leadership over",
 		long: "transfer makes the node that is asked, which must lead, hand leadership over to\n" +
 			"another member, and waits up to 15 seconds until one leads. It prints the new leader. The\n" +
-			"old one stays a member, and may lead again; see athena drain." + needsWrite,
+			"old one stays a member, and may lead again; see athena drain. If the member given by --to\n" +
+			"does not answer for a heartbeat interval, another one leads in its place." + needsWrite,
 		example: "  athena transfer\n  athena transfer --to n2",
 		args:    noArguments,
 		ask: func(ctx context.Context, c *admin.Client, _ []string) (reply, error) {
 			h, err := c.Transfer(ctx, to)
-			return handedOver(h), err
+			r := handedOver(h)
+			if l := h.Leader; l != nil && to != "" && l.Name != to && l.Address.String() != to {
+				r.note = to + " did not answer: another member leads in its place"
+			}
+			return r, err
 		},
 	})
 	cmd.Flags().StringVar(&to, "to", "",
@@ -92,10 +97,12 @@ func newDrain() *cobra.Command {
 	return newQuestion(asking{
 		use:   "drain",
 		short: "keep a node from leading, for the rest of its run",
-		long: "drain lets the node that is asked hand leadership over, if it leads, and never lead\n" +
-			"again until its process is started anew: there is no way back before. It stays a member,\n" +
-			"votes and gets events. drain waits up to 15 seconds until another member leads, and prints\n" +
-			"it. Where no other member can, the node leads on until one can, and drain ends with 1." +
+		long: "drain lets the node that is asked hand leadership over, if it leads, and lets other\n" +
+			"members lead until its process is restarted: there is no way back before. It stays a\n" +
+			"member, votes and gets events. drain waits up to 15 seconds until another member leads,\n" +
+			"and prints it. Where no other member can, the node leads on until one can, and drain ends\n" +
+			"with 1. A drained node is elected only if there was no leader for two leader timeouts, and\n" +
+			"hands over as soon as a member that is not drained can lead." +
 			needsWrite,
 		example: "  athena drain --admin 127.0.0.1:7070",
 		args:    noArguments,

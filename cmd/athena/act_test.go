@@ -61,8 +61,12 @@ func TestAct(t *testing.T) {
 		did      string
 	}{
 		{"transfer", led, []string{"transfer"}, exitDone, leader, "", "transfer -"},
-		{"transfer to a name", led, []string{"transfer", "--to", "n2"}, exitDone, leader, "",
-			"transfer h:2"},
+		{"transfer to a name", led, []string{"transfer", "--to", "n1"}, exitDone, leader, "",
+			"transfer h:1"},
+		{"transfer to an address", led, []string{"transfer", "--to", "h:1"}, exitDone, leader, "",
+			"transfer h:1"},
+		{"another leads", led, []string{"transfer", "--to", "n2"}, exitDone, leader,
+			"n2 did not answer: another member leads in its place", "transfer h:2"},
 		{"transfer to nobody", led, []string{"transfer", "--to", "n9"}, exitFailed, "",
 			`says: to "n9": no member has this`, ""},
 		{"transfer without quorum", leaderless, []string{"transfer", "-o", "json"}, exitDone,

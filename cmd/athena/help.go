@@ -55,7 +55,7 @@ var notes = map[string]verbNotes{
 		see:    "leader, drain",
 	},
 	"drain": {
-		done:   "the node will not lead again",
+		done:   "the node lets other members lead",
 		failed: "it leads until another can, or it refused, or nobody answers",
 		see:    "leader, transfer, leave",
 	},

@@ -209,7 +209,7 @@ var election = []Mutant{
 			Old: "\tcase found:\n\t\tm.propose.version = a.id.Version + 1\n" +
 				"\t\tm.failAttempt()\n\t\treturn\n",
 			New: "\tcase found:\n\t\tvalue.Base = a.base.Number\n" +
-				"\t\tvalue.State = a.ballots.Initial(a.base, a.candidate, a.id.Version)\n",
+				"\t\tvalue.State = a.ballots.Initial(a.base, a.candidates[0], a.id.Version)\n",
 		}},
 	},
 	{
@@ -272,6 +272,24 @@ var election = []Mutant{
 			File: "statemachine/election.go",
 			Old:  "a.id != b.ID || a.formal != (b.Stage == message.Formal):",
 			New:  "a.id != b.ID:",
+		}},
+	},
+	{
+		Name: "silent-successor-elected",
+		Rule: "6, leaving leader: only a successor that pre-voted is proposed",
+		Edits: []Edit{{
+			File: "statemachine/election.go",
+			Old:  "\t\tif slices.Contains(a.alive, s.LeaderIdentity()) {\n\t\t\treturn s, true",
+			New:  "\t\tif !s.Leader.IsZero() {\n\t\t\treturn s, true",
+		}},
+	},
+	{
+		Name: "drained-never-stands",
+		Rule: "6, drained: a drained voter stands when no other does",
+		Edits: []Edit{{
+			File: "statemachine/inquiry.go",
+			Old:  "return m.isolate.noChosenSince.Add(2*m.cfg.Timings.LeaderTimeout + m.turn())",
+			New:  "return m.now.Add(2*m.cfg.Timings.LeaderTimeout + m.turn())",
 		}},
 	},
 	{

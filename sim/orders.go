@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// This file judges what operators ask for in a healed cluster: draining nodes, and handing
+// leadership over.
+
+// streamOrders is of the draws of this file.
+const streamOrders = -3
+
+// drainSome drains processes in one run of four: any of them, all, or all but one. L1 and L2
+// hold all the same.
+func (j *judge) drainSome() {
+	c, r := j.c, j.orders
+	if r.IntN(4) > 0 {
+		return
+	}
+	order := r.Perm(c.setup.Processes)
+	n := len(order) - r.IntN(2)
+	if r.IntN(2) == 0 {
+		n = r.IntN(len(order) + 1)
+	}
+	order = order[:n]
+	c.say(Phase, "drains %v", named(order))
+	for _, i := range order {
+		c.Drain(i)
+	}
+}
+
+// drainedFor is how much longer an election may take without one process: 2 x LeaderTimeout
+// if all other voters that are up are drained (L1), else nothing.
+func (j *judge) drainedFor(without ...int) time.Duration {
+	c := j.c
+	stands := func(p *process) bool {
+		return p.up() && !p.drained && !slices.Contains(without, p.index) && c.votes(p)
+	}
+	if slices.ContainsFunc(c.procs, stands) {
+		return 0
+	}
+	return 2 * c.setup.Timings.LeaderTimeout
+}
+
+// handOver demands L5, also where a member died unnoticed just before. It reports whether
+// another process leads.
+func (j *judge) handOver() bool {
+	c, t, r := j.c, j.c.setup.Timings, j.orders
+	old, start := c.Leader(), c.now
+	version := c.Authority(old)
+	able := j.listSuccessors(old)
+	if len(able) == 0 {
+		if c.missed(old) {
+			return false // The leader may hand over to a member that is down.
+		}
+		if err := c.Transfer(old, -1); !errors.Is(err, statemachine.ErrNotActive) {
+			c.check.fail("L5", "%s has no successor, and answers a transfer with %v", nameOf(old), err)
+		}
+		return false
+	}
+	to := -1
+	if r.IntN(3) == 0 {
+		to = able[r.IntN(len(able))]
+	}
+	bound := 5 * j.roundTrip()
+	if dead := able[r.IntN(len(able))]; r.IntN(2) == 0 && len(able) > 1 && j.mayMiss(dead) {
+		c.Crash(dead)
+		defer c.Start(dead)
+		if dead == to {
+			bound += t.HeartbeatInterval // its vote is waited for
+		}
+	}
+	free := j.votersFree(old) >= c.check.quorum
+	c.say(Phase, "%s hands over", nameOf(old))
+	if err := c.Transfer(old, to); err != nil {
+		c.check.fail("L5", "%s refuses to hand over: %v", nameOf(old), err)
+		return false
+	}
+	limit := 2 * t.LeaderTimeout
+	if free {
+		limit = bound + 2*t.HeartbeatInterval
+	}
+	moved := func() bool { return c.Leader() >= 0 && c.Authority(c.Leader()) > version }
+	if !c.RunUntil(limit, moved) {
+		j.fail("L5", "no other leader %v after the transfer by %s", limit, nameOf(old))
+		return false
+	}
+	if free {
+		j.measure("leader after a transfer", start, bound)
+		if c.Leader() == old {
+			j.fail("L5", "%s leads again after its transfer", nameOf(old))
+		}
+	}
+	return true
+}
+
+// listSuccessors lists the processes that may follow a leader in a settled cluster.
+func (j *judge) listSuccessors(leader int) []int {
+	var able []int
+	held := j.c.procs[leader].store.Held
+	for _, p := range j.c.procs {
+		m, _ := held.Roster.Find(p.cfg.Address)
+		if p.index != leader && p.up() && !p.drained && m.Identity == p.identity() &&
+			m.Status == member.Active {
+			able = append(able, p.index)
+		}
+	}
+	return able
+}
+
+// missed reports whether a member is down that the leader takes for active.
+func (c *Cluster) missed(leader int) bool {
+	return slices.ContainsFunc(c.procs[leader].store.Held.Roster, func(m member.Member) bool {
+		return m.Status == member.Active && !slices.ContainsFunc(c.procs, func(p *process) bool {
+			return p.up() && p.identity() == m.Identity
+		})
+	})
+}
+
+// mayMiss reports whether a process can crash and leave M voters of the present state.
+func (j *judge) mayMiss(i int) bool {
+	c := j.c
+	roster := c.procs[c.Leader()].store.Held.Roster
+	return !c.procs[i].cfg.Volatile && c.votersUp(roster) > c.check.quorum
+}
+
+// votersFree counts the voters of a leader's state that are up and vote for a successor. One
+// with a memory store does not while it waits after its start (protocol.md section 5).
+func (j *judge) votersFree(leader int) int {
+	c := j.c
+	return c.voters(c.procs[leader].store.Held.Roster, func(v member.Voter) bool {
+		return slices.ContainsFunc(c.procs, func(p *process) bool {
+			return p.up() && p.voter() == v &&
+				!(p.cfg.Volatile && p.clock.at(c.now).Before(p.machine.VotesAt()))
+		})
+	})
+}
+
+// checkDrainedLeader demands that no drained node leads where another member could.
+func (j *judge) checkDrainedLeader() {
+	c := j.c
+	if l := c.Leader(); c.procs[l].drained && len(j.listSuccessors(l)) > 0 {
+		j.fail("L5", "%s is drained and leads, although another member could", nameOf(l))
+	}
+}

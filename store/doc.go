@@ -11,6 +11,11 @@
 //	athena.lock    locked while a process has the store; holds its process id
 //	reset.key      64 hexadecimal digits; a secret, mode 0600
 //
+// Each is a regular file with one name, of the owner of the directory; others are refused. A
+// process has the store while it holds the lock of the directory (flock), so that deleting
+// athena.lock admits no second one. Only root may use the directory of another user, for
+// athena recover: what it writes belongs to that user.
+//
 // The state file is text: a header, entries, and room for more of them.
 //
 //	header   "athena-state 4 " and the length of the file, of eight digits; a line end
@@ -33,7 +38,8 @@
 // records 2 in place of 26 ms, without any 0.7 in place of 1.5 ms, where measured). Where
 // no room is left, and at the first Save after a Load, the content becomes the first
 // entry of a new file, which is written and synced and takes the name of the old one;
-// then the directory is synced.
+// then the directory is synced. The state file stays open, and one more descriptor is held
+// for the next one: a Save also works in a process that may open no more files.
 //
 // A crash leaves of an entry that was being written some of its sectors, and the room was
 // written before: it is known by the room within it, and ignored. Whatever else is not as

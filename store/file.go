@@ -3,7 +3,6 @@
 package store
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -12,9 +11,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 const (
@@ -49,21 +49,23 @@ var (
 // File is a store in a directory of its own. Its methods may be called from
 // anywhere; they block for the time of the disk operation.
 type File struct {
-	dir string
-
 	mu     sync.Mutex
-	folder *os.File // dir, to sync it
+	folder *folder
 	lock   *os.File // nil once closed
 	// loaded says that Load understood the state file or found none. Until
 	// then Save must not replace it.
 	loaded bool
-	// wrote is the state file as this File has written it, until a write fails.
+	// wrote is the state file as this File has written it, until a write fails, and state
+	// that file, nil if there is none. It stays open: a process that may open no more files
+	// can still save.
 	wrote image
+	state *os.File
 }
 
 // OpenFile opens the store in dir, which is made, with mode 0700, when it does
 // not exist. It holds the store until Close. Errors wrap ErrLocked, ErrInsecure
-// or the error of the file system.
+// or the error of the file system. A process of root leaves everything to the owner of dir;
+// any other process must be the owner.
 func OpenFile(dir string) (*File, error) {
 	if err := inspect(dir); err != nil {
 		return nil, err
@@ -72,32 +74,72 @@ func OpenFile(dir string) (*File, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, fmt.Errorf("store: make the directory: %w", err)
 	}
-	folder, err := os.Open(dir)
+	folder, err := openFolder(dir)
 	if err != nil {
-		return nil, fmt.Errorf("store: open the directory: %w", err)
+		return nil, err
 	}
-	s := &File{dir: dir, folder: folder}
-	if err := s.open(); err != nil {
-		return nil, errors.Join(err, folder.Close())
+	s := &File{folder: folder}
+	if s.lock, err = folder.takeLock(); err != nil {
+		return nil, errors.Join(err, folder.close())
 	}
+	if err := folder.removeLeftovers(); err != nil {
+		return nil, errors.Join(fmt.Errorf("store: %w", err), s.Close())
+	}
+	folder.holdSpare()
 	return s, nil
 }
 
-func (s *File) open() error {
-	info, err := s.folder.Stat()
+// takeLock locks the directory, and the lock file in it. The directory, because a lock
+// file can be deleted while a process holds it, and the next process would lock a new one.
+// The file, because it names the process, earlier versions lock nothing else, and a
+// network file system shares only locks of files with other machines.
+func (d *folder) takeLock() (*os.File, error) {
+	locked := lockFile(d.file)
+	if locked != nil && !errors.Is(locked, syscall.EWOULDBLOCK) {
+		return nil, fmt.Errorf("store: lock %s: %w", d.path, locked)
+	}
+	f, err := d.open(lockName, os.O_RDWR, 0)
+	if locked != nil {
+		return nil, d.lockedBy(f)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		if f, err = d.create(lockName); err != nil {
+			err = fmt.Errorf("store: %w", err)
+		}
+	}
 	if err != nil {
-		return fmt.Errorf("store: %w", err)
+		return nil, err
 	}
-	if err := checkMode(s.dir, info, othersWrite); err != nil {
-		return err // somebody has made it meanwhile
+	err = lockFile(f)
+	switch {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return nil, d.lockedBy(f)
+	case err != nil:
+		err = fmt.Errorf("store: lock %s: %w", d.at(lockName), err)
+	default:
+		if err = f.Truncate(0); err == nil {
+			_, err = fmt.Fprintln(f, os.Getpid())
+		}
 	}
-	if s.lock, err = lockFile(filepath.Join(s.dir, lockName)); err != nil {
-		return err
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
-	if err := s.removeLeftovers(); err != nil {
-		return errors.Join(fmt.Errorf("store: %w", err), s.lock.Close())
+	return f, nil
+}
+
+// lockedBy is the error for a directory that another process uses, and closes the lock
+// file, which names that process; nil if there is none.
+func (d *folder) lockedBy(f *os.File) error {
+	holder := "another process"
+	if f != nil {
+		b, _ := io.ReadAll(io.LimitReader(f, 20))
+		if pid, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil {
+			holder = fmt.Sprintf("process %d", pid)
+		}
+		_ = f.Close()
 	}
-	return nil
+	return fmt.Errorf("%w: %s belongs to %s; one process has one directory, stop that one "+
+		"or use another", ErrLocked, d.path, holder)
 }
 
 // Close ends the use of the store; a second call does nothing.
@@ -107,8 +149,17 @@ func (s *File) Close() error {
 	if s.lock == nil {
 		return nil
 	}
-	err := errors.Join(s.folder.Close(), s.lock.Close())
+	err := errors.Join(s.closeState(), s.folder.close(), s.lock.Close())
 	s.lock = nil
+	return err
+}
+
+func (s *File) closeState() error {
+	if s.state == nil {
+		return nil
+	}
+	err := s.state.Close()
+	s.wrote, s.state = image{}, nil
 	return err
 }
 
@@ -121,7 +172,7 @@ func (s *File) Load() (Content, bool, error) {
 	if s.lock == nil {
 		return Content{}, false, ErrClosed
 	}
-	c, known, err := loadState(s.dir)
+	c, known, err := s.folder.loadState()
 	s.loaded, s.wrote = err == nil, image{}
 	return c, known, err
 }
@@ -134,23 +185,37 @@ func Peek(dir string) (Content, bool, error) {
 	if err := inspect(dir); err != nil {
 		return Content{}, false, err
 	}
-	c, known, err := loadState(dir)
+	d, err := openFolder(filepath.Clean(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Content{}, false, nil
+	}
+	if err != nil {
+		return Content{}, false, err
+	}
+	defer d.close()
+	switch lock, err := d.open(lockName, os.O_RDWR, 0); {
+	case err == nil:
+		_ = lock.Close()
+	case !errors.Is(err, fs.ErrNotExist):
+		return Content{}, false, err
+	}
+	c, known, err := d.loadState()
 	for n := 0; n < 2 && errors.Is(err, ErrCorrupt); n++ {
-		c, known, err = loadState(dir) // it may have been read while it was written
+		c, known, err = d.loadState() // it may have been read while it was written
 	}
 	if err != nil {
 		return c, false, err
 	}
-	if _, _, err := readKey(dir); err != nil {
+	if _, _, err := d.readKey(); err != nil {
 		return c, false, err
 	}
 	return c, known, nil
 }
 
 // loadState reads the state file of a directory; false where there is none.
-func loadState(dir string) (Content, bool, error) {
-	path := filepath.Join(dir, stateName)
-	content, err := readFile(path, maxStateBytes, othersWrite)
+func (d *folder) loadState() (Content, bool, error) {
+	path := d.at(stateName)
+	content, err := d.read(stateName, maxStateBytes, othersWrite)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Content{}, false, nil
 	}
@@ -189,10 +254,15 @@ func (s *File) Save(c Content) error {
 	if err != nil {
 		return fmt.Errorf("store: nothing was saved: %w", err)
 	}
-	if err := s.replace(stateName, content); err != nil {
+	// The descriptor of the old file is free for the new one.
+	if err := s.closeState(); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	if s.state, err = s.folder.replace(stateName, content); err != nil {
 		return err
 	}
 	s.wrote = whole
+	s.folder.holdSpare()
 	return nil
 }
 
@@ -214,7 +284,7 @@ func (s *File) add(c Content) (bool, error) {
 	}
 	written, err := s.overwrite(before, entry)
 	if err != nil {
-		return false, fmt.Errorf("store: write %s: %w", filepath.Join(s.dir, stateName), err)
+		return false, fmt.Errorf("store: write %s: %w", s.folder.at(stateName), err)
 	}
 	if written {
 		s.wrote = after
@@ -225,21 +295,17 @@ func (s *File) add(c Content) (bool, error) {
 // overwrite writes an entry into the room of the state file and syncs it; false where
 // the file is not as it was left.
 func (s *File) overwrite(as image, entry []byte) (bool, error) {
-	f, err := os.OpenFile(filepath.Join(s.dir, stateName), os.O_WRONLY, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
+	info, err := s.state.Stat()
 	if err != nil {
 		return false, err
 	}
-	info, err := f.Stat()
-	if err != nil || info.Size() != int64(as.size) {
-		return false, errors.Join(err, f.Close())
+	if info.Size() != int64(as.size) || !isAt(s.folder.file, stateName, s.state) {
+		return false, nil
 	}
-	if _, err = f.WriteAt(entry, int64(as.end)); err == nil {
-		err = f.Sync()
+	if _, err = s.state.WriteAt(entry, int64(as.end)); err == nil {
+		err = s.state.Sync()
 	}
-	return err == nil, errors.Join(err, f.Close())
+	return err == nil, err
 }
 
 // ResetKey returns the key for stateless resets and makes it at the first
@@ -251,18 +317,22 @@ func (s *File) ResetKey() ([32]byte, error) {
 	if s.lock == nil {
 		return [32]byte{}, ErrClosed
 	}
-	key, known, err := readKey(s.dir)
+	key, known, err := s.folder.readKey()
 	if err != nil || known {
 		return key, err
 	}
 	key = newResetKey()
-	return key, s.replace(keyName, fmt.Appendf(nil, "%x\n", key))
+	f, err := s.folder.replace(keyName, fmt.Appendf(nil, "%x\n", key))
+	if err != nil {
+		return key, err
+	}
+	return key, f.Close()
 }
 
 // readKey reads the key file of a directory; false where there is none.
-func readKey(dir string) (key [32]byte, known bool, err error) {
-	path := filepath.Join(dir, keyName)
-	content, err := readFile(path, maxKeyBytes, othersAll)
+func (d *folder) readKey() (key [32]byte, known bool, err error) {
+	path := d.at(keyName)
+	content, err := d.read(keyName, maxKeyBytes, othersAll)
 	if errors.Is(err, fs.ErrNotExist) {
 		return key, false, nil
 	}
@@ -287,70 +357,4 @@ func readKey(dir string) (key [32]byte, known bool, err error) {
 func newResetKey() (key [32]byte) {
 	_, _ = rand.Read(key[:])
 	return key
-}
-
-// readFile returns a whole file with which nobody else may do what forbidden says.
-// One longer than limit is corrupt.
-func readFile(path string, limit int64, forbidden fs.FileMode) ([]byte, error) {
-	// Opening something else than a file could block or have an effect.
-	info, err := os.Lstat(path)
-	if err != nil {
-		return nil, fmt.Errorf("store: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("store: %s is not a regular file", path)
-	}
-	if err := checkMode(path, info, forbidden); err != nil {
-		return nil, err
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("store: %w", err)
-	}
-	defer f.Close()
-	var content bytes.Buffer
-	content.Grow(int(min(info.Size(), limit)) + bytes.MinRead) // for one call of the system
-	if _, err := content.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
-		return nil, fmt.Errorf("store: %w", err)
-	}
-	if int64(content.Len()) > limit {
-		return nil, corrupt("more than %d bytes", limit)
-	}
-	return content.Bytes(), nil
-}
-
-// replace gives a file new content, in the order that survives a crash at any
-// point: write and sync a new file, rename it, sync the directory.
-func (s *File) replace(name string, content []byte) error {
-	if s.lock == nil {
-		return ErrClosed
-	}
-	err := replaceFile(s.dir, name, content)
-	if err == nil {
-		err = s.folder.Sync()
-	}
-	if err != nil {
-		return fmt.Errorf("store: write %s: %w", filepath.Join(s.dir, name), err)
-	}
-	return nil
-}
-
-// leftover matches the new file of a write that a crash cut off: the name of the file,
-// that to which Forget copies the state too, with a dot before and digits behind.
-var leftover = regexp.MustCompile(`^\.(athena\.state(\.[0-9a-f]+\.[0-9]+)?|reset\.key)[0-9]+$`)
-
-func (s *File) removeLeftovers() error {
-	entries, err := s.folder.ReadDir(-1)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if !leftover.MatchString(e.Name()) {
-			continue
-		}
-		if err := os.Remove(filepath.Join(s.dir, e.Name())); err != nil {
-			return err
-		}
-	}
-	return nil
 }

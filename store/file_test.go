@@ -56,6 +56,8 @@ func playChild(dir, role string) error {
 		fmt.Println("holding")
 		_, err = io.Copy(io.Discard, os.Stdin)
 		return err
+	case "starved":
+		return saveStarved(s)
 	case "full", "fuller": // no file may grow beyond some bytes: the disk is full
 		if _, _, err := s.Load(); err != nil {
 			return err
@@ -226,7 +228,7 @@ func TestResetKeyStays(t *testing.T) {
 
 func TestDamagedResetKey(t *testing.T) {
 	s := open(t, t.TempDir())
-	path := filepath.Join(s.dir, keyName)
+	path := filepath.Join(s.folder.path, keyName)
 	for _, content := range []string{
 		"", "\n", strings.Repeat("ab", 31), strings.Repeat("ab", 33), strings.Repeat("a", 63),
 		strings.Repeat("xy", 32), strings.Repeat("a", 4096),
@@ -262,7 +264,7 @@ func TestUnreadableFileIsNeverReplaced(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := open(t, t.TempDir())
-			path := filepath.Join(s.dir, stateName)
+			path := filepath.Join(s.folder.path, stateName)
 			if err := os.WriteFile(path, c.content, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -501,13 +503,13 @@ func TestFailedRename(t *testing.T) {
 	s := open(t, t.TempDir())
 	load(t, s)
 	// A directory in the place of the file cannot be replaced by a file.
-	if err := os.Mkdir(filepath.Join(s.dir, stateName), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(s.folder.path, stateName), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Save(fresh()); err == nil {
 		t.Error("Save over a directory: no error")
 	}
-	if got, want := names(t, s.dir), []string{lockName, stateName}; !slices.Equal(got, want) {
+	if got, want := names(t, s.folder.path), []string{lockName, stateName}; !slices.Equal(got, want) {
 		t.Errorf("files %q, want %q: the new file must be gone", got, want)
 	}
 }
@@ -515,7 +517,7 @@ func TestFailedRename(t *testing.T) {
 func TestDirectoryRemovedUnderneath(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "data"))
 	load(t, s)
-	if err := os.RemoveAll(s.dir); err != nil {
+	if err := os.RemoveAll(s.folder.path); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Save(fresh()); !errors.Is(err, fs.ErrNotExist) {
@@ -726,7 +728,7 @@ func TestSaveIntoAnotherFile(t *testing.T) {
 		s := open(t, t.TempDir())
 		load(t, s)
 		save(t, s, typical())
-		if err := change(filepath.Join(s.dir, stateName)); err != nil {
+		if err := change(filepath.Join(s.folder.path, stateName)); err != nil {
 			t.Fatal(err)
 		}
 		save(t, s, fresh2())
@@ -797,7 +799,7 @@ func BenchmarkSave(b *testing.B) {
 				}
 				save(b, s, c)
 			}
-			info, err := os.Stat(filepath.Join(s.dir, stateName))
+			info, err := os.Stat(filepath.Join(s.folder.path, stateName))
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -31,7 +31,7 @@ func (s *File) Forget() (kept string, err error) {
 	case !known || c.IsUnused():
 		return "", ErrUnused
 	}
-	kept = fmt.Sprintf("%s.%s.%d", filepath.Join(s.dir, stateName), c.StoreID, c.Incarnation)
+	kept = fmt.Sprintf("%s.%s.%d", s.folder.at(stateName), c.StoreID, c.Incarnation)
 	if err := s.copyState(filepath.Base(kept)); err != nil {
 		return "", err
 	}
@@ -46,16 +46,23 @@ func (s *File) Forget() (kept string, err error) {
 func (s *File) copyState(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	content, err := readFile(filepath.Join(s.dir, stateName), maxStateBytes, othersWrite)
+	if s.lock == nil {
+		return ErrClosed
+	}
+	content, err := s.folder.read(stateName, maxStateBytes, othersWrite)
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(s.dir, name)
-	there, err := readFile(path, maxStateBytes, othersWrite)
+	there, err := s.folder.read(name, maxStateBytes, othersWrite)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return s.replace(name, content)
+		f, err := s.folder.replace(name, content)
+		if err != nil {
+			return err
+		}
+		return f.Close()
 	case err != nil || !bytes.Equal(there, content):
+		path := s.folder.at(name)
 		return errors.Join(fmt.Errorf("store: %s is there already: move it away", path), err)
 	}
 	return nil

@@ -85,7 +85,7 @@ func TestSyncBeforeAndAfterRename(t *testing.T) {
 			dir := saved(t, typical())
 			s := open(t, dir)
 			load(t, s)
-			err := c.when.with(t, s.folder.Fd(), func() error { return s.Save(fresh2()) })
+			err := c.when.with(t, s.folder.file.Fd(), func() error { return s.Save(fresh2()) })
 			if !errors.Is(err, c.fail) {
 				t.Errorf("Save = %v, want %v", err, c.fail)
 			}
@@ -113,13 +113,13 @@ func TestSyncOfAnEntry(t *testing.T) {
 			s := open(t, t.TempDir())
 			load(t, s)
 			save(t, s, typical())
-			before := identityOf(t, s.dir)
-			err := c.when.with(t, s.folder.Fd(), func() error { return s.Save(fresh2()) })
-			if !errors.Is(err, c.fail) || !os.SameFile(before, identityOf(t, s.dir)) {
+			before := identityOf(t, s.folder.path)
+			err := c.when.with(t, s.folder.file.Fd(), func() error { return s.Save(fresh2()) })
+			if !errors.Is(err, c.fail) || !os.SameFile(before, identityOf(t, s.folder.path)) {
 				t.Errorf("Save into the room = %v, want %v, in the same file", err, c.fail)
 			}
 			save(t, s, fresh())
-			if same := os.SameFile(before, identityOf(t, s.dir)); same != (c.fail == nil) {
+			if same := os.SameFile(before, identityOf(t, s.folder.path)); same != (c.fail == nil) {
 				t.Errorf("the next Save: in the same file: %v", same)
 			}
 			if got, ok := load(t, s); !ok || !cmp.Equal(fresh(), got) {

@@ -12,17 +12,31 @@ import (
 	"runtime"
 )
 
-// checkLock refuses: no file system of these systems is known to keep what
-// package store promises.
-func checkLock(string) error {
+// checkSystem refuses: no file system of these systems is known to keep what
+// package store promises. Nothing below is reached.
+func checkSystem() error {
 	return fmt.Errorf("store: a directory on %s: %w; use the memory store",
 		runtime.GOOS, errors.ErrUnsupported)
 }
-
-func lockFile(path string) (*os.File, error) { return nil, checkLock(path) }
 
 func mayUse(string) error { return nil }
 
 func checkMode(string, fs.FileInfo, fs.FileMode) error { return nil }
 
-func replaceFile(string, string, []byte) error { return errors.ErrUnsupported }
+func checkFolderOwner(string, fs.FileInfo) error { return nil }
+
+func checkFileOwner(_ string, _, _ fs.FileInfo) error { return nil }
+
+func openAt(*os.File, string, int) (*os.File, error) { return nil, errors.ErrUnsupported }
+
+func isSpecial(*os.File, string) bool { return false }
+
+func isAt(*os.File, string, *os.File) bool { return false }
+
+func renameAt(_ *os.File, _, _ string) error { return errors.ErrUnsupported }
+
+func removeAt(*os.File, string) error { return errors.ErrUnsupported }
+
+func giveAway(*os.File, fs.FileInfo) error { return nil }
+
+func lockFile(*os.File) error { return errors.ErrUnsupported }

@@ -7,17 +7,16 @@ package store
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 
-	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 )
+
+// checkSystem has nothing to refuse on these systems.
+func checkSystem() error { return nil }
 
 // checkMode refuses what has a bit of forbidden set.
 func checkMode(path string, info fs.FileInfo, forbidden fs.FileMode) error {
@@ -31,106 +30,110 @@ func checkMode(path string, info fs.FileInfo, forbidden fs.FileMode) error {
 	return fmt.Errorf("%w: %s has mode %04o; run chmod %s %s", ErrInsecure, path, mode, want, path)
 }
 
+// checkFolderOwner refuses a directory of another user. Root may use any: it recovers the
+// directory of a service for the user of the service.
+func checkFolderOwner(path string, info fs.FileInfo) error {
+	owner, user := statOf(info).Uid, os.Geteuid()
+	if user == 0 || int(owner) == user {
+		return nil
+	}
+	return fmt.Errorf("%w: %s belongs to user %d, and this process runs as user %d; start it as "+
+		"user %[3]d, or give it a directory of its own", ErrInsecure, path, owner, user)
+}
+
+// checkFileOwner refuses a file that does not belong to the owner of its directory, and one
+// that has another name too: both may be files from elsewhere that were moved or linked
+// into the directory for root to overwrite. A file without a name was replaced since it was
+// opened.
+func checkFileOwner(path string, info, dir fs.FileInfo) error {
+	file, owner := statOf(info), statOf(dir).Uid
+	switch {
+	case file.Uid != owner:
+		return fmt.Errorf("%w: %s belongs to user %d, and its directory to user %d; if it is a file "+
+			"of the store, run chown %[4]d %[2]s", ErrInsecure, path, file.Uid, owner)
+	case file.Nlink > 1:
+		return fmt.Errorf("%w: %s has %d names (hard links); remove the other ones, or replace it "+
+			"by a copy", ErrInsecure, path, file.Nlink)
+	}
+	return nil
+}
+
+func statOf(info fs.FileInfo) *syscall.Stat_t { return info.Sys().(*syscall.Stat_t) }
+
 // mayUse says whether this process may list a directory, and make files in it.
 func mayUse(dir string) error {
-	return may("write to", dir, unix.R_OK|unix.W_OK|unix.X_OK)
-}
-
-// may asks the system, for the user that the process acts as.
-func may(do, path string, mode uint32) error {
-	err := unix.Faccessat(unix.AT_FDCWD, path, mode, unix.AT_EACCESS)
+	err := unix.Faccessat(unix.AT_FDCWD, dir, unix.R_OK|unix.W_OK|unix.X_OK, unix.AT_EACCESS)
 	if err != nil {
-		return &fs.PathError{Op: do, Path: path, Err: err}
+		return &fs.PathError{Op: "write to", Path: dir, Err: err}
 	}
 	return nil
 }
 
-// checkLock says what lockFile would of a file at path, but not whether it is locked.
-func checkLock(path string) error {
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("store: %s is not a regular file", path)
-	}
-	if err == nil {
-		err = may("write to", path, unix.R_OK|unix.W_OK)
-	}
-	if err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	return nil
-}
-
-// lockFile takes the lock at path and writes the process id into it. The
-// system lets go of the lock when the file is closed or the process ends. The
-// file stays: removing it would let two processes lock two files of one name.
-func lockFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("store: %w", err)
-	}
+// ignoreEINTR repeats a system call that a signal interrupts, as package os does.
+func ignoreEINTR(do func() error) error {
 	for {
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EINTR) {
-			break
+		if err := do(); !errors.Is(err, syscall.EINTR) {
+			return err
 		}
 	}
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = fmt.Errorf("%w: %s belongs to %s; one process has one directory, stop that one "+
-			"or use another", ErrLocked, filepath.Dir(path), holder(f))
-	} else if err != nil {
-		err = fmt.Errorf("store: lock %s: %w", path, err)
-	} else if err = f.Truncate(0); err == nil {
-		_, err = fmt.Fprintln(f, os.Getpid())
-		err = errors.Join(err, giveAway(f, filepath.Dir(path)))
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
 }
 
-// holder names the process that has the lock, as far as the file tells.
-func holder(f *os.File) string {
-	b, _ := io.ReadAll(io.LimitReader(f, 20))
-	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	if err != nil {
-		return "another process"
-	}
-	return fmt.Sprintf("process %d", pid)
-}
-
-// replaceFile writes and syncs a new file in dir and renames it. The library
-// does not sync the directory, which is left to the caller.
-func replaceFile(dir, name string, content []byte) error {
-	f, err := renameio.TempFile(dir, filepath.Join(dir, name))
-	if err != nil {
+// openAt opens a file of a directory by the descriptor of that. It does not follow a
+// symbolic link, nor wait for the other end of a pipe.
+func openAt(dir *os.File, name string, flag int) (*os.File, error) {
+	flag |= unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+	fd := -1
+	err := ignoreEINTR(func() (err error) {
+		fd, err = unix.Openat(int(dir.Fd()), name, flag, 0o600)
 		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	if _, err = f.Write(content); err == nil {
-		err = giveAway(f.File, dir)
+	if err := unix.SetNonblock(fd, false); err != nil {
+		return nil, errors.Join(err, unix.Close(fd))
 	}
-	if err == nil {
-		err = f.CloseAtomicallyReplace()
-	}
-	return errors.Join(err, f.Cleanup()) // after a success it does nothing
+	return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), name)), nil
 }
 
-// giveAway makes a file that root wrote one of the owner of its directory: a node that
-// runs as another user could not start again after what root did for it.
-func giveAway(f *os.File, dir string) error {
-	if os.Geteuid() != 0 {
-		return nil
-	}
-	info, err := os.Stat(dir)
-	if err != nil {
-		return err
-	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || owner.Uid == 0 {
+// isSpecial reports whether a name in a directory is something else than a regular file.
+func isSpecial(dir *os.File, name string) bool {
+	var at unix.Stat_t
+	err := unix.Fstatat(int(dir.Fd()), name, &at, unix.AT_SYMLINK_NOFOLLOW)
+	return err == nil && at.Mode&unix.S_IFMT != unix.S_IFREG
+}
+
+// isAt reports whether a name in a directory is that of an open file.
+func isAt(dir *os.File, name string, f *os.File) bool {
+	var at, file unix.Stat_t
+	err := errors.Join(unix.Fstatat(int(dir.Fd()), name, &at, unix.AT_SYMLINK_NOFOLLOW),
+		unix.Fstat(int(f.Fd()), &file))
+	return err == nil && at.Dev == file.Dev && at.Ino == file.Ino
+}
+
+func renameAt(dir *os.File, from, to string) error {
+	fd := int(dir.Fd())
+	return ignoreEINTR(func() error { return unix.Renameat(fd, from, fd, to) })
+}
+
+func removeAt(dir *os.File, name string) error {
+	return ignoreEINTR(func() error { return unix.Unlinkat(int(dir.Fd()), name, 0) })
+}
+
+// giveAway makes a file that root has just made one of the owner of its directory: a node
+// that runs as another user could not start again after what root did for it.
+func giveAway(f *os.File, dir fs.FileInfo) error {
+	owner := statOf(dir)
+	if os.Geteuid() != 0 || owner.Uid == 0 {
 		return nil
 	}
 	return f.Chown(int(owner.Uid), int(owner.Gid))
+}
+
+// lockFile locks a file or a directory for this process. The system releases the lock when
+// the file is closed or the process ends. The error is EWOULDBLOCK if another holds it.
+func lockFile(f *os.File) error {
+	return ignoreEINTR(func() error {
+		return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	})
 }

@@ -40,7 +40,6 @@ var dependencies = []dependency{
 	{"github.com/quic-go/quic-go", []string{"transport/quicnet"}, "001-quic-go.md"},
 	{"github.com/vmihailenco/msgpack/v5", []string{"receiver"}, "002-msgpack.md"},
 	{"github.com/rs/zerolog", []string{"cluster", "cmd/..."}, "003-zerolog.md"},
-	{"github.com/google/renameio/v2", []string{"store"}, "004-renameio.md"},
 	{"github.com/CycloneDX/cyclonedx-go", []string{"scripts/..."}, "009-cyclonedx.md"},
 	{"github.com/spf13/cobra", []string{"cmd/..."}, "005-cobra.md"},
 	{"github.com/coreos/go-systemd/v22", []string{"cmd/..."}, "008-go-systemd.md"},

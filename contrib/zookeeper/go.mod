@@ -11,7 +11,6 @@ require (
 )
 
 require (
-	github.com/google/renameio/v2 v2.0.2 // indirect
 	github.com/mattn/go-colorable v0.1.14 // indirect
 	github.com/mattn/go-isatty v0.0.20 // indirect
 	github.com/quic-go/quic-go v0.65.0 // indirect

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// serviceUser is the user to whom root gives a directory in these tests.
+const serviceUser = 65534
+
+// giveDir makes a directory and all files in it those of a service's user, if the test
+// runs as root, and reports whether it does.
+func giveDir(t *testing.T, dir string) bool {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return false
+	}
+	for _, name := range append(names(t, dir), ".") {
+		if err := os.Lchown(filepath.Join(dir, name), serviceUser, serviceUser); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return true
+}
+
+// useAll does everything that opens a file of the store.
+func useAll(dir string) error {
+	_, _, peeked := Peek(dir)
+	s, err := OpenFile(dir)
+	if err != nil {
+		return errors.Join(peeked, err)
+	}
+	_, _, loaded := s.Load()
+	_, key := s.ResetKey()
+	_, forgotten := s.Forget()
+	return errors.Join(peeked, loaded, key, forgotten, s.Close())
+}
+
+// TestPlantedLinksAreRefused: a file of any user to which a name in the
+// directory leads keeps its content and its owner.
+func TestPlantedLinksAreRefused(t *testing.T) {
+	for how, link := range map[string]func(target, name string) error{
+		"symbolic link": os.Symlink, "hard link": os.Link,
+	} {
+		for _, name := range []string{lockName, stateName, keyName} {
+			t.Run(how+" "+name, func(t *testing.T) {
+				dir := saved(t, typical())
+				giveDir(t, dir)
+				target := filepath.Join(filepath.Dir(dir), "target")
+				if err := os.WriteFile(target, []byte("keep me\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				before, err := os.Stat(target)
+				if err != nil {
+					t.Fatal(err)
+				}
+				path := filepath.Join(dir, name)
+				_ = os.Remove(path)
+				if err := link(target, path); err != nil {
+					t.Fatal(err)
+				}
+				if err := useAll(dir); err == nil || !strings.Contains(err.Error(), path) {
+					t.Errorf("got %v, want an error that names %s", err, path)
+				}
+				after, err := os.Stat(target)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, err := os.ReadFile(target)
+				if err != nil || string(text) != "keep me\n" {
+					t.Errorf("the target holds %q now, %v", text, err)
+				}
+				was, is := before.Sys().(*syscall.Stat_t), after.Sys().(*syscall.Stat_t)
+				if was.Uid != is.Uid || was.Gid != is.Gid || was.Mode != is.Mode {
+					t.Errorf("the target has owner %d, mode %o now; it had %d, %o",
+						is.Uid, is.Mode, was.Uid, was.Mode)
+				}
+			})
+		}
+	}
+}
+
+// TestForeignFilesAreRefused: root neither takes a file in the directory of another user
+// that is not that user's, nor gives it away.
+func TestForeignFilesAreRefused(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make files of other users: run this test as root too")
+	}
+	for _, name := range []string{lockName, stateName, keyName} {
+		dir := saved(t, typical())
+		giveDir(t, dir)
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(path, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		err := useAll(dir)
+		if !errors.Is(err, ErrInsecure) || !strings.Contains(err.Error(), path+" belongs to user 0") {
+			t.Errorf("%s: got %v, want ErrInsecure with the file and its owner", name, err)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Sys().(*syscall.Stat_t).Uid; got != 0 || info.Size() != 1 {
+			t.Errorf("%s belongs to user %d and has %d bytes now", name, got, info.Size())
+		}
+	}
+}
+
+// TestRootLeavesAllFilesToTheOwner of the directory.
+func TestRootLeavesAllFilesToTheOwner(t *testing.T) {
+	dir := t.TempDir()
+	if !giveDir(t, dir) {
+		t.Skip("only root can do what belongs to others: run this test as root too")
+	}
+	s := open(t, dir)
+	load(t, s)
+	if _, err := s.ResetKey(); err != nil {
+		t.Fatal(err)
+	}
+	save(t, s, typical())
+	save(t, s, fresh2())
+	if _, err := s.Forget(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names(t, dir) {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Sys().(*syscall.Stat_t).Uid; got != serviceUser {
+			t.Errorf("%s belongs to user %d, want %d", name, got, serviceUser)
+		}
+	}
+}
+
+// TestReplacedDirectory: a store keeps to the directory that it opened, not to its name.
+func TestReplacedDirectory(t *testing.T) {
+	dir := saved(t, typical())
+	s := open(t, dir)
+	load(t, s)
+	moved, elsewhere := dir+".moved", t.TempDir()
+	if err := errors.Join(os.Rename(dir, moved), os.Symlink(elsewhere, dir)); err != nil {
+		t.Fatal(err)
+	}
+	save(t, s, fresh())
+	save(t, s, fresh2())
+	if _, err := s.ResetKey(); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, elsewhere); len(got) > 0 {
+		t.Errorf("files %q in the directory that took its name", got)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	checkHolds(t, moved, fresh2())
+}
+
+// TestDeletedLockKeepsOthersOut: deleting the lock file of a running node lets no second
+// process use its store.
+func TestDeletedLockKeepsOthersOut(t *testing.T) {
+	dir := t.TempDir()
+	first := open(t, dir)
+	for _, harm := range []func(path string) error{
+		os.Remove,
+		func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		func(path string) error {
+			return errors.Join(os.WriteFile(path+".new", nil, 0o600), os.Rename(path+".new", path))
+		},
+	} {
+		if err := harm(filepath.Join(dir, lockName)); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := OpenFile(dir); !errors.Is(err, ErrLocked) {
+			t.Fatalf("a second OpenFile = %v, %v, want ErrLocked", s, err)
+		}
+	}
+	load(t, first)
+	save(t, first, typical())
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	checkHolds(t, dir, typical())
+}
+
+// TestLockOfAnEarlierVersion, which locked nothing but the file, keeps others out too.
+func TestLockOfAnEarlierVersion(t *testing.T) {
+	dir := t.TempDir()
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := fmt.Fprintln(f, 4711); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenFile(dir); !errors.Is(err, ErrLocked) ||
+		!strings.Contains(err.Error(), "process 4711;") {
+		t.Errorf("OpenFile = %v, want ErrLocked with the process", err)
+	}
+}
+
+// starvedSaves is how often a child saves: more than the room of several files.
+const starvedSaves = 600
+
+// saveStarved saves while the process may open no more files.
+func saveStarved(s *File) error {
+	if _, _, err := s.Load(); err != nil {
+		return err
+	}
+	limit := syscall.Rlimit{Cur: 64, Max: 64}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return err
+	}
+	var all []*os.File
+	for {
+		f, err := os.Open(os.DevNull)
+		if errors.Is(err, syscall.EMFILE) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		all = append(all, f)
+	}
+	for n := range starvedSaves {
+		c := typical()
+		c.Held.Revision = uint64(n)
+		if err := s.Save(c); err != nil {
+			return fmt.Errorf("save %d: %w", n, err)
+		}
+		if f, err := os.Open(os.DevNull); err == nil { // as a caller of the admin API would
+			all = append(all, f)
+		}
+	}
+	for _, f := range all {
+		_ = f.Close()
+	}
+	return nil
+}
+
+// TestSaveWithoutFreeDescriptors: a process that may open no more files still saves, into
+// the file that it has and into new ones.
+func TestSaveWithoutFreeDescriptors(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	if out, err := child(t, dir, "starved").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	want := typical()
+	want.Held.Revision = starvedSaves - 1
+	checkHolds(t, dir, want)
+	if got := names(t, dir); !slices.Equal(got, []string{lockName, stateName}) {
+		t.Errorf("files %q, want the lock and the state", got)
+	}
+}
+
+// TestWhatIsOpenIsClosed: neither an error nor a Close leaves a descriptor behind.
+func TestWhatIsOpenIsClosed(t *testing.T) {
+	count := func() int {
+		entries, err := os.ReadDir("/dev/fd")
+		if err != nil {
+			t.Skip("no /dev/fd: ", err)
+		}
+		return len(entries)
+	}
+	dir := saved(t, typical())
+	before := count()
+	for range 10 {
+		s, err := OpenFile(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		load(t, s)
+		save(t, s, typical())
+		save(t, s, fresh2())
+		if _, err := OpenFile(dir); !errors.Is(err, ErrLocked) {
+			t.Fatal(err)
+		}
+		if _, known, err := Peek(dir); !known || err != nil {
+			t.Fatal(known, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenFile(dir); !errors.Is(err, ErrInsecure) {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := count(); after > before {
+		t.Errorf("%d files are open, %d were before", after, before)
+	}
+	if diff := cmp.Diff([]string{lockName, stateName}, names(t, dir)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

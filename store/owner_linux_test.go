@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestDirectoryOfAnotherOwnerIsRefused, even if the process could write there: it has the
+// right to pass over permissions, and is not root's.
+func TestDirectoryOfAnotherOwnerIsRefused(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can start a process of another user: run this test as root too")
+	}
+	dir := saved(t, typical())
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.Open(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	cmd := child(t, dir, "hold")
+	// By its descriptor, since the user of the child may not pass the folders above it.
+	cmd.Path, cmd.ExtraFiles = "/proc/self/fd/3", []*os.File{program}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Credential:  &syscall.Credential{Uid: serviceUser, Gid: serviceUser},
+		AmbientCaps: []uintptr{unix.CAP_DAC_OVERRIDE},
+	}
+	out, err := cmd.CombinedOutput()
+	want := fmt.Sprintf("%v: %s belongs to user 0", ErrInsecure, dir)
+	if _, ended := err.(*exec.ExitError); !ended || !strings.Contains(string(out), want) {
+		t.Errorf("OpenFile as user %d: %v, %q, want %q", serviceUser, err, out, want)
+	}
+}

@@ -225,9 +225,9 @@ func (d *folder) loadState() (Content, bool, error) {
 	}
 	switch {
 	case errors.Is(err, ErrCorrupt):
-		err = fmt.Errorf("%s: %w; move it away and start again: the node joins as a new one "+
-			"(a seed where nobody leads needs JoinOnly, until it has joined); "+
-			"do not put an old copy in its place", path, err)
+		err = fmt.Errorf("%s: %w; while a majority of the nodes still have their files, move it away "+
+			"on this node only and start again, a seed with JoinOnly until it has joined: the node "+
+			"joins as a new member; never put an old copy in its place", path, err)
 	case errors.Is(err, ErrVersion):
 		err = fmt.Errorf("%s: %w", path, err)
 	}

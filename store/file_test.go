@@ -248,8 +248,8 @@ func TestDamagedResetKey(t *testing.T) {
 
 func TestUnreadableFileIsNeverReplaced(t *testing.T) {
 	sound := mustFormat(t, typical())
-	later := bytes.Replace(sound, []byte(" 4 "), []byte(" 5 "), 1)
-	early := bytes.Replace(sound, []byte(" 4 "), []byte(" 3 "), 1)
+	numbered := bytes.Replace(sound, []byte(" 4 "), []byte(" 3 "), 1)
+	later, early := otherVersion(t, "5"), otherVersion(t, "3")
 	for _, c := range []struct {
 		name, says string
 		content    []byte
@@ -260,7 +260,8 @@ func TestUnreadableFileIsNeverReplaced(t *testing.T) {
 		{"flipped", "JoinOnly", append(bytes.Clone(sound[:200]), sound[201:]...), ErrCorrupt},
 		{"too large", "JoinOnly", make([]byte, maxStateBytes+1), ErrCorrupt},
 		{"of a later version", "later one", later, ErrVersion},
-		{"of before the first release", "every node with an empty directory", early, ErrVersion},
+		{"of before the first release", "version of Athena that wrote it", early, ErrVersion},
+		{"number of a version changed", "on this node only", numbered, ErrCorrupt},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := open(t, t.TempDir())
@@ -276,6 +277,9 @@ func TestUnreadableFileIsNeverReplaced(t *testing.T) {
 				if !strings.Contains(err.Error(), part) {
 					t.Errorf("error %q does not contain %q", err, part)
 				}
+			}
+			if c.want == ErrCorrupt && strings.Contains(err.Error(), "every node") {
+				t.Errorf("error %q asks for a change of every node", err)
 			}
 			if err := s.Save(typical()); err == nil {
 				t.Error("Save after a failed Load: no error")

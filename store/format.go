@@ -116,18 +116,21 @@ func parse(content []byte) (Content, error) {
 	if len(content) > maxStateBytes {
 		return Content{}, corrupt("more than %d bytes", maxStateBytes)
 	}
-	first, _, ok := bytes.Cut(content, []byte("\n"))
+	first, rest, ok := bytes.Cut(content, []byte("\n"))
 	fields := strings.Split(string(first), " ")
 	switch {
 	case !ok || len(fields) != 3 || fields[0] != magic:
 		return Content{}, corrupt("no header in the first line")
+	case fields[1] != version && isSoundAs(version, fields[2], rest):
+		return Content{}, corrupt("its first line has the wrong version number %.20q", fields[1])
 	case slices.Contains(unreleased, fields[1]):
 		// They say neither which cluster their state is of nor, the first one, for which it
 		// was made. To guess from the flags of the next start could be the very mistake
 		// that both are there to find.
 		return Content{}, fmt.Errorf("%w %q, of before the first release, which does not say which "+
-			"cluster its state is of; start the version of Athena that wrote it, or every node with "+
-			"an empty directory: a new cluster, whose tokens begin at 1 again", ErrVersion, fields[1])
+			"cluster its state is of; start the version of Athena that wrote it or, if every node "+
+			"reports this, each with an empty directory: a new cluster, whose tokens begin at 1 again",
+			ErrVersion, fields[1])
 	case fields[1] != version:
 		return Content{}, fmt.Errorf("%w %.20q, this program knows %s; start the version of Athena "+
 			"that wrote it, or a later one", ErrVersion, fields[1], version)
@@ -142,6 +145,13 @@ func parse(content []byte) (Content, error) {
 		return Content{}, corrupt("%v", err)
 	}
 	return c, nil
+}
+
+// isSoundAs reports whether a file would be sound with another number of its format: then
+// that number is damaged, and no other version of Athena has written the file.
+func isSoundAs(version, field string, rest []byte) bool {
+	_, err := parse(fmt.Appendf(nil, "%s %s %s\n%s", magic, version, field, rest))
+	return err == nil
 }
 
 // parseEntries reads the entries, of which the first begins at a byte of the file.

@@ -36,6 +36,10 @@ const (
 	sameSignal = 100 * time.Millisecond
 )
 
+// neededFiles is how many files a node has to be able to open: one for each caller of the
+// admin API, and several times the 15 that it uses itself.
+const neededFiles = admin.MaxConnections + 64
+
 var errStopped = errors.New("told to stop")
 
 func newRun() *cobra.Command {
@@ -160,6 +164,11 @@ func (d *daemon) run() error {
 	c := d.config.WithDefaults()
 	d.log.Info().Str("address", c.Advertise).Str("cluster", c.Cluster).Int("size", c.Size).
 		Str("admin", d.admin).Str("data", cmp.Or(d.config.DataDir, "memory")).Msg("starting")
+	if limit, known := openFilesLimit(); known && limit < neededFiles {
+		d.log.Warn().Uint64("limit", limit).Uint64("want", neededFiles).
+			Msg("few open files are allowed, so that callers may find the admin API closed: " +
+				"raise the limit with ulimit -n, or LimitNOFILE of systemd")
+	}
 	opts := []cluster.Option{
 		cluster.WithLogger(d.log),
 		cluster.WithListening(func(n *cluster.Node) { d.others.Use(n); d.listening <- n }),

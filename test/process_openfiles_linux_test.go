@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestProcessWithoutFreeDescriptors: callers of the admin API take every file that a node
+// may open, and hold them. The node warns of such a limit at its start, saves what the
+// cluster decides meanwhile, and is its member throughout.
+func TestProcessWithoutFreeDescriptors(t *testing.T) {
+	const limit = 64
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("sh is not installed")
+	}
+	bin, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newNodes(t, 3)
+	script := fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, limit)
+	starved := startCommand(t, nil, exec.Command(sh, append([]string{"-c", script, bin}, c.flags(1)...)...))
+	c.start(2)
+	third := c.start(3)
+	c.settle(1, 2, 3)
+	starved.tells("few open files are allowed, so that callers may find the admin API closed: "+
+		"raise the limit with ulimit -n, or LimitNOFILE of systemd", 1)
+
+	var callers []net.Conn
+	closeAll := func() {
+		for _, conn := range callers {
+			conn.Close()
+		}
+	}
+	defer closeAll()
+	for range 2 * limit {
+		conn, err := net.Dial("unix", strings.TrimPrefix(c.admin(1), "unix:"))
+		if err != nil {
+			break // its queue is full: the node accepts no more
+		}
+		callers = append(callers, conn)
+	}
+	eventually(t, "the node has no free descriptor", func() bool {
+		open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", starved.cmd.Process.Pid))
+		return err == nil && len(open) >= limit
+	})
+
+	state := filepath.Join(c.store(1), "athena.state")
+	for range 3 { // each takes a member out of the cluster, and into it
+		before, err := os.ReadFile(state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		third.signal(syscall.SIGTERM)
+		third.wait()
+		third = c.start(3)
+		eventually(t, "three members are active", func() bool {
+			s, ok := c.status(3)
+			return ok && s.Token != 0 && s.Active() == 3
+		})
+		eventually(t, "the node has saved", func() bool {
+			select {
+			case <-starved.exited:
+				t.Fatalf("the node ended: %s", starved.stderr.String())
+			default:
+			}
+			now, err := os.ReadFile(state)
+			return err == nil && !bytes.Equal(before, now)
+		})
+	}
+	closeAll()
+	c.settle(1, 2, 3)
+}

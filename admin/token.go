@@ -16,6 +16,10 @@ import (
 	"github.com/athena-go/athena/cluster"
 )
 
+// minTokenBytes is the shortest token. It is shorter than a secret of the cluster, because
+// each guess has to be sent to the node.
+const minTokenBytes = 16
+
 // tokenInterval is how often the file of a token is looked at, at most.
 const tokenInterval = time.Second
 
@@ -30,8 +34,8 @@ type Token struct {
 	file   fs.FileInfo // that text is of
 }
 
-// ReadToken reads a token from a file as cluster.ReadSecret reads a secret: it is of
-// at least cluster.MinSecretBytes characters, and an error where others than the
+// ReadToken reads a token from a file as cluster.ReadPrivate does: it is of
+// at least 16 characters, and an error where others than the
 // owner may read it. They are printable and without spaces; spaces and line ends
 // around them do not belong to the token.
 func ReadToken(path string) (*Token, error) {
@@ -48,16 +52,16 @@ func (t *Token) read() (err error) {
 	if t.file, err = os.Stat(t.path); err != nil {
 		return fmt.Errorf("%w: make one with: athena secret new %s", err, t.path)
 	}
-	all, err := cluster.ReadSecret(t.path)
+	all, err := cluster.ReadPrivate(t.path)
 	if err != nil {
 		return err
 	}
 	text := strings.TrimSpace(string(all))
 	switch {
-	case len(text) < cluster.MinSecretBytes:
+	case len(text) < minTokenBytes:
 		return fmt.Errorf("%s: holds %d characters besides spaces, and a token has at least %d; "+
 			"remove it and make one with: athena secret new %[1]s", t.path, len(text),
-			cluster.MinSecretBytes)
+			minTokenBytes)
 	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return fmt.Errorf("%s: a token is of printable ASCII characters without spaces; "+
 			"remove it and make one with: athena secret new %[1]s", t.path)

@@ -176,7 +176,7 @@ func (c *Cluster) DataDir(i int) string {
 func (c *Cluster) config(i int) cluster.Config {
 	cfg := cluster.DefaultConfig()
 	cfg.Addr, cfg.Name, cfg.Size = c.Address(i).String(), fmt.Sprint("n", i), c.opts.Size
-	cfg.Secret = []byte("the secret of every test cluster")
+	cfg.Secret = []byte("DtqIQXDG2kJw18xWQ4PL2FytV5wmOw4G8bwJUTZHaeg=")
 	cfg.DataDir = c.DataDir(i)
 	for seed := range c.opts.Size {
 		cfg.Seeds = append(cfg.Seeds, c.Address(seed).String())

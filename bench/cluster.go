@@ -7,7 +7,6 @@ package bench
 import (
 	"bufio"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +20,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/athena-go/athena/cluster"
 )
 
 // maxLineBytes bounds a line of a node.
@@ -83,8 +84,7 @@ func (ps *processes) start(ctx context.Context, o Options, n int) error {
 	if o.Seeds > 0 {
 		cfg.Seeds = addresses[:min(o.Seeds, n)]
 	}
-	cfg.Secret = make([]byte, 32)
-	rand.Read(cfg.Secret) // never fails
+	cfg.Secret = cluster.NewSecret()
 	for i, a := range addresses {
 		cfg.Addr, cfg.DataDir = a, filepath.Join(ps.dir, strconv.Itoa(i+1))
 		if err := ps.add(setup{cfg, o.cuts}); err != nil {

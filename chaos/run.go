@@ -6,7 +6,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/athena-go/athena/cluster"
 )
 
 const (
@@ -111,9 +112,7 @@ func (r *runner) close() error { return errors.Join(r.world.close(), r.log.Close
 
 // startAll starts the register and every node.
 func (r *runner) startAll() (err error) {
-	secret := make([]byte, 32)
-	rand.Read(secret) // never fails
-	r.ps, err = startAll(r.o, r.world, secret)
+	r.ps, err = startAll(r.o, r.world, cluster.NewSecret())
 	return err
 }
 

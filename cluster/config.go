@@ -47,8 +47,9 @@ type Config struct {
 	// seeds restarted with memory stores may be founded again, with tokens
 	// that start again at 1. Use a directory where tokens guard anything.
 	DataDir string
-	// Secret is shared by all nodes; who lacks it cannot connect. At least
-	// MinSecretBytes. Without one, and without TLSCert, a node runs insecurely, and
+	// Secret is shared by all nodes; who lacks it cannot connect. It is
+	// MinSecretBytes or more random bytes, as they are or in base64, as NewSecret makes
+	// it; passwords are refused. Without one, and without TLSCert, a node runs insecurely, and
 	// only where Addr, Advertise and Seeds are all on loopback. All bytes count, also a line end:
 	// read it from a file with ReadSecret, which takes line ends at the end away as
 	// the daemon does, or two nodes with the same file refuse each other.

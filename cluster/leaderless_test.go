@@ -197,7 +197,7 @@ func TestOtherSecretIsSaidOnBothSides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := transporttest.NewPacketNet(time.Millisecond)
 		warnings, logger := keep(zerolog.WarnLevel)
-		for i, secret := range []string{clusterSecret, "another secret, long enough"} {
+		for i, secret := range []string{clusterSecret, otherSecret} {
 			n, err := Start(t.Context(), quicConfig(i+1, secret),
 				WithSocket(p.Open), WithClock(time.Now), logger)
 			if err != nil {

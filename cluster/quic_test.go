@@ -30,7 +30,11 @@ func quicConfig(i int, secret string) Config {
 	return c
 }
 
-const clusterSecret = "the secret of this cluster"
+// Secrets as NewSecret makes them.
+const (
+	clusterSecret = "DtqIQXDG2kJw18xWQ4PL2FytV5wmOw4G8bwJUTZHaeg="
+	otherSecret   = "RSlX9s8Hu81SooNo2txGhdNM/mx976RKTj4sWAVXlgw="
+)
 
 // TestWholeStackOverQUIC: formation, events, a leader that is cut off silently,
 // and a stranger with another secret.
@@ -86,7 +90,7 @@ func TestWholeStackOverQUIC(t *testing.T) {
 		if err := old.WaitActive(w.within(10*time.Second), 3); err != nil {
 			t.Errorf("after the heal: %v", err)
 		}
-		_, err := Start(w.within(time.Minute), quicConfig(4, "another secret, long enough"), options...)
+		_, err := Start(w.within(time.Minute), quicConfig(4, otherSecret), options...)
 		if !errors.Is(err, transport.ErrCertificate) || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Start with another secret: got %v, want ErrCertificate before the context ends", err)
 		}

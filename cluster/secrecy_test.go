@@ -39,12 +39,12 @@ func TestLogsHoldNoSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := transporttest.NewPacketNet(time.Millisecond)
 		log := &page{}
-		const nextSecret = "what the cluster will have after it"
+		const nextSecret, strangersSecret = "j17vGRRf1VIcI1OOeN+ktlbBQRypuytZvPkHHX+83sY=", otherSecret
 		var nodes []*Node
 		for i := range 3 {
 			cfg, secret := quicConfig(i+1, clusterSecret), clusterSecret
 			if i == 2 {
-				secret = "of somebody else entirely"
+				secret = strangersSecret
 			}
 			cfg.Secret, cfg.OtherSecret = []byte(secret), []byte(nextSecret)
 			n, err := Start(t.Context(), cfg, WithSocket(p.Open), WithClock(time.Now),
@@ -78,7 +78,7 @@ func TestLogsHoldNoSecret(t *testing.T) {
 			t.Errorf("the log does not tell of the event:\n%s", text)
 		}
 		for what, secret := range map[string]string{
-			"secret": clusterSecret, "secret of another": "somebody else", "event": body,
+			"secret": clusterSecret, "secret of another": strangersSecret, "event": body,
 			"other secret": nextSecret, "other secret in hex": hex.EncodeToString([]byte(nextSecret)),
 			"reset key": string(key[:]), "reset key in hex": hex.EncodeToString(key[:]),
 			"secret in hex": hex.EncodeToString([]byte(clusterSecret)),

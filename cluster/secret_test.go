@@ -3,6 +3,8 @@
 package cluster
 
 import (
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"io/fs"
 	"os"
@@ -14,7 +16,10 @@ import (
 // TestReadSecretTakesLineEndsAway, all of them at the end and nothing else, and
 // refuses what is no secret.
 func TestReadSecretTakesLineEndsAway(t *testing.T) {
-	long, longest := strings.Repeat("s", MinSecretBytes), strings.Repeat("s", maxSecretBytes)
+	long := string(NewSecret())
+	key := make([]byte, maxSecretBytes/4*3)
+	rand.Read(key) // never fails
+	longest := base64.StdEncoding.EncodeToString(key)
 	for _, c := range []struct {
 		name, text string
 		mode       os.FileMode
@@ -25,10 +30,12 @@ func TestReadSecretTakesLineEndsAway(t *testing.T) {
 		{"a line", long + "\n", 0o400, long, ""},
 		{"of Windows", long + "\r\n", 0o600, long, ""},
 		{"random bytes", "\n " + long + "\x00\r\n\n\r", 0o600, "\n " + long + "\x00", ""},
-		{"with spaces", long + " \t", 0o600, long + " \t", ""},
+		{"with spaces", long + " \t", 0o600, "", "is text and not base64"},
 		{"the longest", longest, 0o600, longest, ""},
-		{"short without its line ends", long[1:] + "\n\n", 0o600, "",
-			"at least 16; remove it and make the first one with: athena secret new "},
+		{"short without its line ends", long[4:] + "\n\n", 0o600, "",
+			"holds 29 random bytes at most, and a secret at least 32; remove it "},
+		{"a password", "passwordpassword\n", 0o600, "", "athena secret new "},
+		{"empty", "\n", 0o600, "", "holds 0 random bytes"},
 		{"too long", longest + "s", 0o600, "", "at most 4096"},
 		{"open to others", long, 0o640, "", "chmod 600"},
 	} {

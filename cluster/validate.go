@@ -21,7 +21,7 @@ import (
 const (
 	// MaxSize is the largest Size.
 	MaxSize = member.MaxMembers
-	// MinSecretBytes is the shortest secret.
+	// MinSecretBytes is how many random bytes a secret has at least.
 	MinSecretBytes = quicnet.MinSecretBytes
 	// DefaultCluster is the name of a cluster that was given none.
 	DefaultCluster = "athena"
@@ -179,16 +179,22 @@ func (f *faults) security(c Config, self member.Address) {
 		f.check(!c.Insecure, "Insecure true: contradicts TLSCert; leave one of them out")
 		f.checkFiles(c, self)
 	}
-	f.check(!secret || len(c.Secret) >= MinSecretBytes,
-		"Secret of %d bytes: must have at least %d", len(c.Secret), MinSecretBytes)
-	f.check(len(c.OtherSecret) == 0 || len(c.OtherSecret) >= MinSecretBytes,
-		"OtherSecret of %d bytes: must have at least %d", len(c.OtherSecret), MinSecretBytes)
+	f.checkSecret("Secret", c.Secret)
+	f.checkSecret("OtherSecret", c.OtherSecret)
 	f.check(secret || len(c.OtherSecret) == 0, "OtherSecret is set, but Secret is not")
 	f.check(!secret || !c.Insecure, "Insecure true: contradicts Secret; leave one of them out")
 	f.check(secret || files || c.InsecureAnywhere || c.onLoopback(),
 		"Secret is empty: set one, the same on every node, or TLSCA, TLSCert and TLSKey; without"+
 			" either nodes run on loopback only (or everywhere with InsecureAnywhere, where anybody"+
 			" who reaches the port can join)")
+}
+
+func (f *faults) checkSecret(name string, secret []byte) {
+	if len(secret) == 0 {
+		return
+	}
+	err := quicnet.CheckSecret(secret)
+	f.check(err == nil, "%s %w; athena secret new and NewSecret make one", name, err)
 }
 
 // onLoopback reports whether nothing outside this machine is meant.

@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ func with(change func(*Config)) Config {
 	return c
 }
 
-var testSecret = []byte("0123456789abcdef")
+var testSecret = []byte(clusterSecret)
 
 type configCase struct {
 	name   string
@@ -96,13 +97,19 @@ func TestValidateNamesFieldAndValue(t *testing.T) {
 
 func TestValidateWantsASecretBeyondLoopback(t *testing.T) {
 	for _, c := range []configCase{
-		{"short secret", with(func(c *Config) { c.Secret = testSecret[1:] }), "Secret of 15 bytes"},
+		{"short secret", with(func(c *Config) { c.Secret = testSecret[1:] }),
+			"Secret is text and not base64"},
 		{"secret", with(func(c *Config) { c.Secret = testSecret }), ""},
+		{"password", with(func(c *Config) { c.Secret = []byte("passwordpassword") }),
+			"Secret holds 12 random bytes at most, and a secret at least 32; athena secret new "},
+		{"secret with its line end", with(func(c *Config) {
+			c.Secret = append(bytes.Clone(testSecret), '\n')
+		}), "Secret is text and not base64"},
 		{"other secret alone", with(func(c *Config) { c.OtherSecret = testSecret }),
 			"OtherSecret is set"},
 		{"short other secret", with(func(c *Config) {
 			c.Secret, c.OtherSecret = testSecret, testSecret[1:]
-		}), "OtherSecret of 15 bytes"},
+		}), "OtherSecret is text and not base64"},
 		{"secret and insecure", with(func(c *Config) { c.Secret, c.Insecure = testSecret, true }),
 			"Insecure true"},
 		{"no secret on all addresses", with(func(c *Config) {

@@ -20,6 +20,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/athena-go/athena/cluster"
 )
 
 // The files of docs/deployment.md cannot run here. What can be said of them without
@@ -54,7 +56,7 @@ func place(t *testing.T, env map[string]string) map[string]string {
 			continue
 		}
 		env[name] = filepath.Join(dir, name)
-		if err := os.WriteFile(env[name], []byte(strings.Repeat("s", 64)), 0o600); err != nil {
+		if err := os.WriteFile(env[name], cluster.NewSecret(), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

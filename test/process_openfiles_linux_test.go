@@ -29,7 +29,8 @@ func TestProcessWithoutFreeDescriptors(t *testing.T) {
 	}
 	c := newNodes(t, 3)
 	script := fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, limit)
-	starved := startCommand(t, nil, exec.Command(sh, append([]string{"-c", script, bin}, c.flags(1)...)...))
+	command := append([]string{"-c", script, bin}, c.flags(1)...)
+	starved := startCommand(t, nil, exec.Command(sh, command...))
 	c.start(2)
 	third := c.start(3)
 	c.settle(1, 2, 3)

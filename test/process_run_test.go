@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/athena-go/athena/cluster"
 )
 
 // leaderTimeout of the nodes here, in milliseconds.
@@ -53,7 +55,7 @@ func TestProcessRefused(t *testing.T) {
 			[]string{"in use", c.addrs[0], "another port"}},
 		{"store in use", []string{"--addr", c.addrs[0], "--data-dir", c.store(1)},
 			[]string{"in use", c.store(1)}},
-		{"other secret", []string{"--secret-file", c.secret("other", strings.Repeat("x", 32))},
+		{"other secret", []string{"--secret-file", c.secret("other", string(cluster.NewSecret()))},
 			[]string{"could not join", "same secret"}},
 		{"other name", []string{"--cluster", "other"}, []string{"could not join", "same cluster name"}},
 		{"other size", []string{"--size", "5"},

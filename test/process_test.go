@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/cluster"
 )
 
 // patience is how long real processes may take for anything. It is long: what
@@ -181,7 +182,7 @@ func newNodes(t *testing.T, size int) *nodes {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	c := &nodes{t: t, dir: dir, addrs: freeAddresses(t, size)}
-	c.secret("secret", "0123456789abcdef0123456789abcdef")
+	c.secret("secret", string(cluster.NewSecret()))
 	return c
 }
 

@@ -160,7 +160,7 @@ func TestConfigShow(t *testing.T) {
 
 // TestConfigShowsFaultsToo after what it could read, and never a secret.
 func TestConfigShowsFaultsToo(t *testing.T) {
-	secret := secretFile(t, strings.Repeat("hush", 8), 0o600)
+	secret := secretFile(t, soundSecret, 0o600)
 	code, stdout, stderr := athena("config", "show", "--config", configFile(t, sound+"frob: 1\n"),
 		"--size=5", "--insecure=false", "--secret-file", secret, "--other-secret-file", secret,
 		"--addr", "10.0.0.1:7001\x1b[31m")
@@ -168,7 +168,7 @@ func TestConfigShowsFaultsToo(t *testing.T) {
 		t.Errorf("code %d, error\n%s\nwant %d and the fault", code, stderr, exitUsage)
 	}
 	if !strings.Contains(stdout, "5  ") || !strings.Contains(stdout, secret) ||
-		strings.Contains(stdout+stderr, "hush") || strings.Contains(stdout, "\x1b") {
+		strings.Contains(stdout+stderr, soundSecret) || strings.Contains(stdout, "\x1b") {
 		t.Errorf("shows\n%s\nwant the size and the name of the file, no secret, no control", stdout)
 	}
 }

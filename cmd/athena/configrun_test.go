@@ -38,7 +38,7 @@ func newScene(t *testing.T) scene {
 	s := scene{t, dir}
 	s.chmod(".", 0o755)
 	s.write("file", "")
-	s.write("secret", strings.Repeat("s", 32))
+	s.write("secret", soundSecret)
 	return s
 }
 
@@ -202,10 +202,10 @@ var machineFaults = []refusal{
 	{"secret that others can read", nil, func(s scene) { s.chmod("secret", 0o644) },
 		"@/athena.yaml:4: secret-file: @/secret: mode 0644 …", exitUsage},
 	{"short secret", nil, func(s scene) { s.write("secret", "short") },
-		"@/athena.yaml:4: secret-file: @/secret: holds 5 bytes, and a secret has at least 16; …",
+		"@/athena.yaml:4: secret-file: @/secret: is text and not base64: a password, which can …",
 		exitUsage},
 	{"short other secret", []string{"other-secret-file: @/file"}, nil,
-		"@/athena.yaml:7: other-secret-file: @/file: holds 0 bytes, …", exitUsage},
+		"@/athena.yaml:7: other-secret-file: @/file: holds 0 random bytes …", exitUsage},
 	{"no token file", []string{"admin-token-file: @/none"}, nil,
 		"@/athena.yaml:7: admin-token-file: stat @/none: no such file or directory: make one with: …",
 		exitUsage},

@@ -6,8 +6,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -21,6 +19,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/cluster"
 )
 
 // demoSeeds is how many nodes of the demo are seeds, where it has so many.
@@ -67,10 +66,7 @@ func newFleet(dir string, size int, tell *narrator) (*fleet, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	secret := make([]byte, 32)
-	rand.Read(secret) // never fails
-	text := hex.EncodeToString(secret) + "\n"
-	if err := os.WriteFile(filepath.Join(dir, "secret"), []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "secret"), cluster.NewSecret(), 0o600); err != nil {
 		return nil, err
 	}
 	addresses, err := freeAddresses(size)

@@ -3,8 +3,6 @@
 package main
 
 import (
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -13,10 +11,9 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
-)
 
-// newSecretBytes is how much randomness a new secret has.
-const newSecretBytes = 32
+	"github.com/athena-go/athena/cluster"
+)
 
 func newSecret() *cobra.Command {
 	cmd := &cobra.Command{
@@ -35,7 +32,7 @@ func newSecret() *cobra.Command {
 		Short: "make a new secret, in a file that nobody else can read",
 		Long: fmt.Sprintf("new makes %d random bytes, as one line of base64, and puts them into\n"+
 			"FILE with mode 0600. A file that is there already is left as it is. Without FILE the secret\n"+
-			"goes to standard output.", newSecretBytes),
+			"goes to standard output.", cluster.MinSecretBytes),
 		Example: "  athena secret new /etc/athena/secret\n" +
 			"  athena secret new | kubectl create secret generic athena \\\n" +
 			"      --from-file=secret=/dev/stdin",
@@ -47,19 +44,13 @@ func newSecret() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				_, err := fmt.Fprintln(cmd.OutOrStdout(), randomSecret())
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n", cluster.NewSecret())
 				return err
 			}
 			return makeSecret(cmd.ErrOrStderr(), args[0])
 		},
 	})
 	return cmd
-}
-
-func randomSecret() string {
-	var b [newSecretBytes]byte
-	rand.Read(b[:]) // never fails
-	return base64.StdEncoding.EncodeToString(b[:])
 }
 
 // makeSecret writes a new secret to a new file, and says what is next.
@@ -77,7 +68,7 @@ func makeSecret(w io.Writer, path string) error {
 	case err != nil:
 		return err
 	}
-	_, err = fmt.Fprintln(f, randomSecret())
+	_, err = fmt.Fprintf(f, "%s\n", cluster.NewSecret())
 	// Before it is copied to other nodes it should be sure to stay.
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return errors.Join(err, os.Remove(path))

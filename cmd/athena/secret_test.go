@@ -24,7 +24,7 @@ func TestSecretNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(string(text), "\n")); err != nil ||
-		len(b) != newSecretBytes || strings.Contains(stderr, strings.TrimSpace(string(text))) {
+		len(b) != cluster.MinSecretBytes || strings.Contains(stderr, strings.TrimSpace(string(text))) {
 		t.Errorf("the file has %d bytes of base64, %v, and standard error %q", len(b), err, stderr)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {

@@ -45,8 +45,8 @@ func resolve(t *testing.T, environ map[string]string, args ...string) cluster.Co
 }
 
 func TestResolve(t *testing.T) {
-	secret := secretFile(t, strings.Repeat("s", 32)+"\r\n", 0o600)
-	other := secretFile(t, strings.Repeat("o", 16)+"\n", 0o600)
+	secret := secretFile(t, soundSecret+"\r\n", 0o600)
+	other := secretFile(t, soundOther+"\n", 0o600)
 	environ := map[string]string{"ATHENA_OTHER_SECRET_FILE": other}
 	got := resolve(t, environ, "--addr", ":7000", "--advertise", "a:7000",
 		"--name", "n", "--cluster", "c", "--size", "3", "--seeds", "a:7000,b:7000", "--seeds", "d:7000",
@@ -55,8 +55,8 @@ func TestResolve(t *testing.T) {
 	want := cluster.WANConfig()
 	want.Addr, want.Advertise, want.Name, want.Cluster = ":7000", "a:7000", "n", "c"
 	want.Size, want.Seeds = 3, []string{"a:7000", "b:7000", "d:7000"}
-	want.JoinOnly, want.DataDir, want.Secret = true, "data", []byte(strings.Repeat("s", 32))
-	want.OtherSecret = []byte(strings.Repeat("o", 16))
+	want.JoinOnly, want.DataDir, want.Secret = true, "data", []byte(soundSecret)
+	want.OtherSecret = []byte(soundOther)
 	want.LeaderTimeout = 4 * time.Second
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

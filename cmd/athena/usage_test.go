@@ -74,7 +74,7 @@ func refused(t *testing.T, cases []wrong) {
 }
 
 func TestRunUsage(t *testing.T) {
-	secret := secretFile(t, strings.Repeat("s", 32), 0o600)
+	secret := secretFile(t, soundSecret, 0o600)
 	good := []string{"run", "--addr", "127.0.0.1:7001", "--size", "3",
 		"--seeds", "127.0.0.1:7001,127.0.0.1:7002"}
 	run := func(more ...string) []string {
@@ -103,15 +103,17 @@ func TestRunUsage(t *testing.T) {
 			[]string{"--insecure contradicts --secret-file /"}},
 		{"no such secret", run("--secret-file", secret+"x"),
 			[]string{"--secret-file", "no such file"}},
-		{"open secret", run("--secret-file", secretFile(t, strings.Repeat("s", 32), 0o644)),
+		{"open secret", run("--secret-file", secretFile(t, soundSecret, 0o644)),
 			[]string{"mode 0644", "chmod 600"}},
 		{"short secret", run("--secret-file", secretFile(t, "short\n", 0o600)),
-			[]string{"5 bytes", "at least 16", "athena secret new "}},
+			[]string{"is text and not base64", "athena secret new "}},
+		{"password", run("--secret-file", secretFile(t, "passwordpassword\n", 0o600)),
+			[]string{"holds 12 random bytes", "at least 32", "athena secret new "}},
 		{"long secret", run("--secret-file", secretFile(t, strings.Repeat("s", 5000), 0o600)),
 			[]string{"5000 bytes", "at most 4096"}},
 		{"secret is a folder", run("--secret-file", t.TempDir()), []string{"no regular file"}},
 		{"open other secret", run("--secret-file", secret,
-			"--other-secret-file", secretFile(t, strings.Repeat("s", 32), 0o644)),
+			"--other-secret-file", secretFile(t, soundSecret, 0o644)),
 			[]string{"--other-secret-file: /", "mode 0644", "chmod 600"}},
 		{"other secret alone", run("--insecure", "--other-secret-file", secret),
 			[]string{"--other-secret-file is set, but --secret-file is not"}},
@@ -141,7 +143,7 @@ func TestRunUsage(t *testing.T) {
 }
 
 func TestRunUsageOfCertificates(t *testing.T) {
-	secret := secretFile(t, strings.Repeat("s", 32), 0o600)
+	secret := secretFile(t, soundSecret, 0o600)
 	run := func(more ...string) []string {
 		return append([]string{"run", "--addr", "127.0.0.1:7001", "--size", "1"}, more...)
 	}
@@ -158,7 +160,7 @@ func TestRunUsageOfCertificates(t *testing.T) {
 
 // TestAdminUsage: an API that anybody could reach, or nobody, is no API.
 func TestAdminUsage(t *testing.T) {
-	secret := secretFile(t, strings.Repeat("s", 32), 0o600)
+	secret := secretFile(t, soundSecret, 0o600)
 	run := func(more ...string) []string {
 		return append([]string{"run", "--addr", "127.0.0.1:7001", "--size", "1"}, more...)
 	}
@@ -178,7 +180,7 @@ func TestAdminUsage(t *testing.T) {
 // TestVariablesUsage names the variables that were given, not flags that nobody
 // gave, and beside them the variable that is misspelt.
 func TestVariablesUsage(t *testing.T) {
-	secret := secretFile(t, strings.Repeat("s", 32), 0o600)
+	secret := secretFile(t, soundSecret, 0o600)
 	for name, value := range map[string]string{
 		"ATHENA_SECRET_FILE": secret, "ATHENA_SIZ": "3", "ATHENA_DATA_DIR": "d",
 		"ATHENA_PROFILE": "moon", "ATHENA_TTL_TIMEOUT": "0s", "ATHENA_LOG_LEVEL": "all",
@@ -331,6 +333,12 @@ func TestUsageSaysAll(t *testing.T) {
 		}
 	}
 }
+
+// Secrets as athena secret new makes them.
+const (
+	soundSecret = "DtqIQXDG2kJw18xWQ4PL2FytV5wmOw4G8bwJUTZHaeg="
+	soundOther  = "RSlX9s8Hu81SooNo2txGhdNM/mx976RKTj4sWAVXlgw="
+)
 
 func secretFile(t *testing.T, text string, mode os.FileMode) string {
 	t.Helper()

@@ -187,7 +187,7 @@ func (n *node) nextReport(t *testing.T, what transport.What) error {
 }
 
 func TestOtherSecretIsRefused(t *testing.T) {
-	other, err := SecretTLS([][]byte{[]byte("another secret!!")}, "test", time.Now)
+	other, err := SecretTLS([][]byte{[]byte(otherSecret)}, "test", time.Now)
 	if err != nil {
 		t.Fatalf("SecretTLS: %v", err)
 	}
@@ -222,7 +222,7 @@ func TestOtherSecretIsRefused(t *testing.T) {
 // TestTheDialedTellsOfOtherSecrets: who runs the cluster learns that somebody
 // without its secret wants in, and from where.
 func TestTheDialedTellsOfOtherSecrets(t *testing.T) {
-	other, err := SecretTLS([][]byte{[]byte("another secret!!")}, "test", time.Now)
+	other, err := SecretTLS([][]byte{[]byte(otherSecret)}, "test", time.Now)
 	if err != nil {
 		t.Fatalf("SecretTLS: %v", err)
 	}
@@ -260,7 +260,7 @@ func TestWhyACertificateDoesNotFit(t *testing.T) {
 		clock  func() time.Time
 		want   string // what the dialer says of it
 	}{
-		{"another secret", "another secret!!", time.Now, "comes from another authority"},
+		{"another secret", otherSecret, time.Now, "comes from another authority"},
 		{"another clock", secret, lastWeek, "which is not now"},
 	} {
 		tls, err := SecretTLS([][]byte{[]byte(c.secret)}, "test", c.clock)

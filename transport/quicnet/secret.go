@@ -3,6 +3,7 @@
 package quicnet
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/hkdf"
 	"crypto/rand"
@@ -10,17 +11,22 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"math/big"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 const (
-	// MinSecretBytes is the shortest secret that SecretTLS accepts. A secret
-	// is a random key and no password: it is used as it is.
-	MinSecretBytes = 16
+	// MinSecretBytes is how many random bytes a secret has at least.
+	MinSecretBytes = 32
+	// minDifferentBytes is how many of them differ from each other at least. Of 32 random
+	// bytes 30 do on average; fewer than 16 do once in more than 10^12 times.
+	minDifferentBytes = MinSecretBytes / 2
 
 	// serverName is in every certificate: whoever knows the secret may be any
 	// node, and which one it is says its greet.
@@ -41,7 +47,7 @@ const (
 // a certificate of its own with it, which it keeps in memory and renews each
 // day, and accepts only peers that could do the same. Clocks may differ by a
 // day. To change the secret, give each node first (old, new), then (new, old),
-// then (new): the first signs, all verify.
+// then (new): the first signs, all verify. Each must pass CheckSecret.
 func SecretTLS(secrets [][]byte, cluster string, now func() time.Time) (*tls.Config, error) {
 	if len(secrets) == 0 {
 		return nil, errors.New("quicnet: no secret given")
@@ -49,9 +55,8 @@ func SecretTLS(secrets [][]byte, cluster string, now func() time.Time) (*tls.Con
 	pool := x509.NewCertPool()
 	var signer *authority
 	for i, secret := range secrets {
-		if len(secret) < MinSecretBytes {
-			return nil, fmt.Errorf("quicnet: secret %d has %d bytes: "+
-				"must be random and at least %d bytes long", i+1, len(secret), MinSecretBytes)
+		if err := CheckSecret(secret); err != nil {
+			return nil, fmt.Errorf("quicnet: secret %d %w", i+1, err)
 		}
 		a, err := newAuthority(secret, cluster)
 		if err != nil {
@@ -80,6 +85,41 @@ func SecretTLS(secrets [][]byte, cluster string, now func() time.Time) (*tls.Con
 			return own.certificate()
 		},
 	}, nil
+}
+
+// CheckSecret returns why a secret is not one that a program made at random: MinSecretBytes
+// or more random bytes, as they are or in base64. All who reach a node see the
+// certificate that it made from the secret, and can try passwords on it elsewhere, without
+// being noticed or slowed down. So text that is not base64 is refused, and what repeats a
+// few bytes.
+func CheckSecret(secret []byte) error {
+	key := secret
+	if isText(secret) {
+		var err error
+		key, err = base64.StdEncoding.DecodeString(string(secret))
+		if err != nil || base64.StdEncoding.EncodeToString(key) != string(secret) {
+			return errors.New("is text and not base64: a password, which can be found by trying")
+		}
+	}
+	different := map[byte]bool{}
+	for _, b := range key {
+		different[b] = true
+	}
+	switch {
+	case len(key) < MinSecretBytes:
+		return fmt.Errorf("holds %d random bytes at most, and a secret at least %d",
+			len(key), MinSecretBytes)
+	case len(different) < minDifferentBytes:
+		return fmt.Errorf("repeats %d different bytes: it is not random", len(different))
+	}
+	return nil
+}
+
+// isText reports whether a secret is something that a person can have typed. One of
+// MinSecretBytes random bytes is once in more than 10^10 times.
+func isText(secret []byte) bool {
+	typed := func(r rune) bool { return unicode.IsPrint(r) || unicode.IsSpace(r) }
+	return utf8.Valid(secret) && !bytes.ContainsFunc(secret, func(r rune) bool { return !typed(r) })
 }
 
 // InsecureTLS returns the TLS of a node that trusts whoever reaches it. QUIC

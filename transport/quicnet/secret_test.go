@@ -5,6 +5,8 @@ package quicnet
 import (
 	"bytes"
 	"crypto/tls"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"io"
 	"net"
@@ -76,7 +78,7 @@ func mustSecretTLS(
 }
 
 func TestSecretDecides(t *testing.T) {
-	const before, after = "the secret before", "the secret after it"
+	const before, after = secret, otherSecret
 	now := fixed(today)
 	node := mustSecretTLS(t, "c", now, before)
 	tests := []struct {
@@ -100,7 +102,7 @@ func TestSecretDecides(t *testing.T) {
 // TestSecretsRotate goes the way that SecretTLS describes, one node after the
 // other: nodes of neighbouring steps fit together.
 func TestSecretsRotate(t *testing.T) {
-	const before, after = "the secret before", "the secret after it"
+	const before, after = secret, otherSecret
 	now := fixed(today)
 	steps := []*tls.Config{
 		mustSecretTLS(t, "c", now, before),
@@ -118,12 +120,43 @@ func TestSecretsRotate(t *testing.T) {
 func TestSecretsAreChecked(t *testing.T) {
 	for name, secrets := range map[string][][]byte{
 		"none":         nil,
-		"short":        {bytes.Repeat([]byte("x"), MinSecretBytes-1)},
-		"second short": {bytes.Repeat([]byte("x"), MinSecretBytes), nil},
+		"short":        {[]byte(secret)[1:]},
+		"second short": {[]byte(secret), nil},
 	} {
 		_, err := SecretTLS(secrets, "c", time.Now)
 		if err == nil || !strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: got %v, want an error about the secret", name, err)
+		}
+	}
+}
+
+// TestPasswordsAreRefused: what people think of, and what programs that are no generators
+// of secrets write, would be found from one handshake.
+func TestPasswordsAreRefused(t *testing.T) {
+	for _, weak := range []string{
+		"passwordpassword", "password", strings.Repeat("password", 8), strings.Repeat("s", 44),
+		"0123456789abcdef0123456789abcdef", strings.Repeat("0123456789abcdef", 4),
+		"correct horse battery staple, and so on and so on", "Orders-Production-2026!!!!!!!!!!",
+		"the secret of every test cluster", "пароль пароль пароль пароль пароль",
+		secret[:40], secret + "\n", secret + "\r\n", " " + secret, secret[:43], secret[:42] + "h=",
+		string(make([]byte, 64)), strings.Repeat("\x00\xff", 40), secret + secret, "",
+	} {
+		if err := CheckSecret([]byte(weak)); err == nil {
+			t.Errorf("%q is accepted", weak)
+		}
+	}
+}
+
+// TestRandomSecretsAreAccepted, as generators of secrets write them.
+func TestRandomSecretsAreAccepted(t *testing.T) {
+	for range 10_000 {
+		key := randomKey()
+		for _, made := range [][]byte{
+			key[:], []byte(base64.StdEncoding.EncodeToString(key[:])), []byte(hex.EncodeToString(key[:])),
+		} {
+			if err := CheckSecret(made); err != nil {
+				t.Fatalf("%q: %v", made, err)
+			}
 		}
 	}
 }

@@ -17,7 +17,11 @@ import (
 	"github.com/athena-go/athena/transport/transporttest"
 )
 
-const secret = "0123456789abcdef"
+// Secrets as athena secret new makes them.
+const (
+	secret      = "DtqIQXDG2kJw18xWQ4PL2FytV5wmOw4G8bwJUTZHaeg="
+	otherSecret = "RSlX9s8Hu81SooNo2txGhdNM/mx976RKTj4sWAVXlgw="
+)
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

@@ -19,7 +19,8 @@ for platform in $platforms; do
     mkdir "dist/$name"
     CGO_ENABLED=0 GOOS=$os GOARCH=$arch GOFLAGS= \
         go build -trimpath -buildvcs=true -ldflags='-s -w -buildid=' -o "dist/$name/athena" ./cmd/athena
-    cp LICENSE README.md CHANGELOG.md examples/systemd/athena.service "dist/$name/"
+    cp LICENSE README.md CHANGELOG.md examples/athena.yaml examples/systemd/athena.service \
+        "dist/$name/"
     go run ./scripts/sbom "dist/$name/athena" "$version" >"dist/$name.cdx.json"
     (cd dist && tar --sort=name --mtime="@$when" --owner=0 --group=0 --numeric-owner \
         --mode=u+rw,go+r,go-w -cf - "$name" | gzip -9n >"$name.tar.gz")

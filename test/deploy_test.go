@@ -6,6 +6,7 @@ package test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -285,8 +286,34 @@ func checkMemory(t *testing.T, limit string, size int, example []byte) {
 	}
 }
 
+// checkFileDecides wants a command line to leave each value of a configuration file but the
+// secret as it is.
+func checkFileDecides(t *testing.T, text string, args []string) {
+	t.Helper()
+	var file map[string]any
+	if err := yaml.Unmarshal([]byte(text), &file); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := run(t, append([]string{"config", "show", "-o", "json"}, args...)...)
+	var shown []struct{ Key, From string }
+	if err := json.Unmarshal([]byte(stdout), &shown); err != nil || code != 0 {
+		t.Fatalf("config show: exit %d, %v\n%s", code, err, stderr)
+	}
+	decided := 0
+	for _, s := range shown {
+		if _, ok := file[s.Key]; ok && s.From == "file" {
+			decided++
+		} else if ok && s.Key != "secret-file" {
+			t.Errorf("%s comes from a %s, want it from the file", s.Key, s.From)
+		}
+	}
+	if want := len(file) - 1; decided != want {
+		t.Errorf("%d of the %d values of the file but its secret are in use", decided, want)
+	}
+}
+
 // TestDeploySystemd: the unit is one that systemd takes, and its command line one that
-// this program takes.
+// this program takes, in which the file of configuration decides.
 func TestDeploySystemd(t *testing.T) {
 	unit := string(readExample(t, "examples/systemd/athena.service"))
 	start := regexp.MustCompile(`(?m)^ExecStart=/usr/local/bin/athena run (.*)$`)
@@ -295,17 +322,18 @@ func TestDeploySystemd(t *testing.T) {
 		t.Fatal("the unit runs no athena")
 	}
 	dir := t.TempDir()
-	files := place(t, map[string]string{"ATHENA_SECRET_FILE": "secret"})
+	secret := place(t, map[string]string{"ATHENA_SECRET_FILE": "secret"})["ATHENA_SECRET_FILE"]
 	config := filepath.Join(dir, "athena.yaml")
-	if err := os.WriteFile(config, []byte("addr: 127.0.0.1:7001\nsize: 1\n"), 0o600); err != nil {
+	// The file of the release, as far as this machine can have what it names.
+	text := strings.NewReplacer("10.0.0.1:7000", "127.0.0.1:7001", "/var/lib/athena", dir+"/data",
+		"127.0.0.1:7070", "127.0.0.1:0").Replace(string(readExample(t, "examples/athena.yaml")))
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "athena"), 0o700); err != nil { // RuntimeDirectory
-		t.Fatal(err)
-	}
-	args := strings.NewReplacer("/etc/athena/athena.yaml", config, "%d/secret",
-		files["ATHENA_SECRET_FILE"], "%S", dir, "%t", dir).Replace(line[1])
-	checkConfig(t, nil, strings.Fields(args)...)
+	args := strings.Fields(strings.NewReplacer("/etc/athena/athena.yaml", config, "%d/secret", secret,
+		"%S", dir, "%t", dir).Replace(line[1]))
+	checkConfig(t, nil, args...)
+	checkFileDecides(t, text, args)
 
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {

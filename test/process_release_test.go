@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 )
 
@@ -36,5 +37,37 @@ func TestProcessReleaseIsReproducible(t *testing.T) {
 	}
 	if !bytes.Equal(programs[0], programs[1]) {
 		t.Errorf("two builds differ: %d and %d bytes", len(programs[0]), len(programs[1]))
+	}
+}
+
+// TestProcessReleaseArchive has what a host needs to run a node under systemd.
+func TestProcessReleaseArchive(t *testing.T) {
+	for _, tool := range []string{"git", "tar", "gzip", "sha256sum"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip(tool, "is not installed: no release was built")
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "sources")
+	if err := os.CopyFS(dir, os.DirFS("..")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, ".git")); err != nil {
+		t.Fatal(err)
+	}
+	script := "git init -q . && git add -A && " +
+		"git -c user.name=n -c user.email=e commit -qm sources && " +
+		"scripts/release.sh " + runtime.GOOS + "/" + runtime.GOARCH + " && tar -tzf dist/*.tar.gz"
+	cmd := exec.Command("sh", "-c", script)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, name := range []string{
+		"athena", "athena.service", "athena.yaml", "CHANGELOG.md", "LICENSE", "README.md",
+	} {
+		if !bytes.Contains(out, []byte("/"+name+"\n")) {
+			t.Errorf("the archive has no %s:\n%s", name, out)
+		}
 	}
 }

@@ -16,9 +16,11 @@ type authority struct {
 	holder  member.Identity
 	until   int64 // its end; kept when it is over
 	since   int64 // when it began, without a gap
-	// unsound is the version that it led when its clock stood still; 0 for
-	// none. When its authority ends is not promised any more.
+	// unsound is the version that it led when its clock stood still, 0 for none, and
+	// wokeAt is when that clock went on, never while it stands still. Until its deadlines
+	// from before have passed, the process is late without knowing it (checker.stale).
 	unsound uint64
+	wokeAt  int64
 }
 
 // token is a version with the run that had authority in it.
@@ -46,7 +48,7 @@ func (k *checker) lead(p int, holder member.Identity, version uint64, until int6
 			continue
 		}
 		lastEnd = max(lastEnd, o.until)
-		if o.version != 0 && o.until > k.now && !o.stale(o.version) && !a.stale(version) {
+		if o.version != 0 && o.until > k.now && !k.staleLease(i, o.version) && !k.staleLease(p, version) {
 			k.broken("I2", "%v has authority for version %d, while %v has it for version %d until %v",
 				holder, version, o.holder, o.version, time.Duration(o.until))
 		}
@@ -67,20 +69,33 @@ func (k *checker) lead(p int, holder member.Identity, version uint64, until int6
 func (k *checker) suspended(p *process) {
 	v := p.machine.View(p.clock.at(k.now))
 	if p.leads = v.Role == member.Leading; p.leads {
-		k.auth[p.index].unsound = v.Version
+		k.asleep(p.index, v.Version)
 	}
 	k.sleeps(p.index, p.leads)
 }
 
-// stale reports that authority for a version came from a clock that stood
-// still.
-func (a *authority) stale(version uint64) bool { return a.unsound != 0 && a.unsound == version }
+// asleep notes that the clock of the leader of a version stands still.
+func (k *checker) asleep(p int, version uint64) {
+	k.auth[p].unsound, k.auth[p].wokeAt = version, never
+}
+
+// stale reports whether a leader may act on time that passed while its clock stood
+// still: for as long after waking as a deadline from before can be away.
+func (k *checker) stale(p int, version uint64, deadline int64) bool {
+	a := &k.auth[p]
+	return a.unsound != 0 && a.unsound == version && k.now-a.wokeAt < deadline
+}
+
+// staleLease reports whether a leader may have authority by a lease from before its
+// clock stood still. No stamp of it is later than that, so such a lease has nine tenths
+// of LeaseTimeout left at most.
+func (k *checker) staleLease(p int, version uint64) bool { return k.stale(p, version, k.lease) }
 
 // gain checks a new interval of authority. Over real time versions only grow,
 // and no version is used by two (I3).
 func (k *checker) gain(p int, t token, lastEnd int64) {
 	switch {
-	case t.version < k.token.version && k.auth[p].stale(t.version):
+	case t.version < k.token.version && k.staleLease(p, t.version):
 		return
 	case t.version < k.token.version:
 		k.broken("I3", "%v has authority for version %d after %v had it for version %d",

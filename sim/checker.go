@@ -62,6 +62,7 @@ type checker struct {
 	commitV []uint64                // versions in commits
 	heardAt map[hearing]int64       // when last
 	keptAt  map[keeping]int64       // when last
+	lease   int64                   // nine tenths of LeaseTimeout
 	timeout int64                   // HeartbeatTimeout; 0 checks no seat
 	ttl     int64                   // TTLTimeout, by the fastest clock
 	trusts  trusts                  // in records
@@ -177,7 +178,7 @@ func (k *checker) afterSeat(p *process, quorate bool, out statemachine.Output) {
 	if k.given.Version == 0 {
 		return
 	}
-	if !quorate && !k.gave && !wasQuorate(out) && !k.auth[p.index].stale(k.given.Version) {
+	if !quorate && !k.gave && !wasQuorate(out) && !k.staleLease(p.index, k.given.Version) {
 		k.broken("I5", "%s gave a seat of %s away and is not quorate", p.cfg.Name, brief(k.given))
 	}
 	k.given = member.State{}

@@ -100,6 +100,25 @@ func (h *history) found(leader int) member.State {
 	return s
 }
 
+// wake lets a leader sleep, with its clock, until 100 while another is elected. At now it
+// has authority for version 1, until a later time, by leases of 10.
+func (h *history) wake(now, until int64) {
+	s := h.found(0)
+	h.k.lease = 10
+	h.k.lead(0, h.procs[0].identity(), 1, 5)
+	h.k.asleep(0, 1)
+	n := h.next(s, 1)
+	h.accept(id(2, 1, 1), s.Number, n, 1, 2)
+	h.take(n, 1, 2)
+	h.k.now = 90
+	h.k.lead(1, h.procs[1].identity(), 2, 300)
+	h.k.now = 100
+	h.k.wakes(0, true, message.Timings{})
+	h.k.lead(0, h.procs[0].identity(), 1, 109)
+	h.k.now = now
+	h.k.lead(0, h.procs[0].identity(), 1, until)
+}
+
 // give lets a leader that had no authority give away the seat of one that has
 // left, in a step with that output, after which it has none.
 func (h *history) give(out statemachine.Output) {
@@ -187,6 +206,10 @@ var histories = []struct {
 		h.k.lead(0, h.procs[0].identity(), 1, 100)
 		h.k.now = 99
 		h.k.lead(1, h.procs[1].identity(), 1, 200)
+	}},
+	{"a leader that woke has authority beside another", "", func(h *history) { h.wake(109, 200) }},
+	{"a leader that woke has authority for longer than a lease", "I2", func(h *history) {
+		h.wake(110, 200)
 	}},
 	{"authority without a majority that holds the version", "I2", func(h *history) {
 		s := h.first(0)

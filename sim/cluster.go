@@ -181,6 +181,7 @@ func newCluster(s Setup, t *tape) *Cluster {
 		c.procs = append(c.procs, p)
 	}
 	c.check = newChecker(s.Size, seeds, total)
+	c.check.lease = int64(message.LeaseMargin(s.Timings.LeaseTimeout))
 	c.check.timeout = int64(s.Timings.HeartbeatTimeout)
 	c.check.ttl = int64(s.Timings.TTLTimeout) / rateMax * rateUnit
 	c.hold()

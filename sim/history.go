@@ -157,7 +157,8 @@ func (k *checker) moved(last, s member.State, o, n member.Member, jump uint64) {
 // that it leaves before it counts as removed (protocol.md section 3).
 func (k *checker) gone(p *process, last member.State, o, n member.Member) {
 	a := &k.auth[p.index]
-	if n.Status != member.Leaving || n.Incarnation != o.Incarnation || a.stale(last.Version) {
+	if n.Status != member.Leaving || n.Incarnation != o.Incarnation ||
+		k.stale(p.index, last.Version, k.ttl) {
 		return
 	}
 	heard := max(k.keptAt[keeping{p.index, o.Identity}], a.since)
@@ -192,7 +193,7 @@ func (k *checker) spared(p *process, last member.State, o member.Member) {
 			heard++
 		}
 	}
-	if k.timeout > 0 && heard < k.quorum && !k.auth[p.index].stale(last.Version) {
+	if k.timeout > 0 && heard < k.quorum && !k.stale(p.index, last.Version, k.timeout) {
 		k.broken("I5", "%s dropped the vote of %v and heard %d of the others within %v: %s",
 			p.cfg.Name, o.Address, heard, time.Duration(k.timeout), brief(last))
 	}

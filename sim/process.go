@@ -159,8 +159,8 @@ func (c *Cluster) Pause(i int) {
 }
 
 // Suspend freezes a process together with its clock. That is beyond what a
-// lease allows for (protocol.md section 5): authority that a leader has on
-// waking is not checked against that of others, only its tokens are.
+// lease allows for (protocol.md section 5): the authority that a leader has from before
+// is not checked against that of others after waking, only its tokens are.
 func (c *Cluster) Suspend(i int) {
 	p := c.procs[i]
 	if !p.up() || p.paused {

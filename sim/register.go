@@ -73,7 +73,7 @@ func (c *Cluster) put(p *process, w write, late bool) {
 		return
 	}
 	c.reach(ruleFenced)
-	if !late && !c.check.auth[p.index].stale(w.token) {
+	if !late && !c.check.staleLease(p.index, w.token) {
 		c.check.broken("register", "%v writes with authority and the token %d after %v wrote with %d",
 			w.writer, w.token, last.writer, last.token)
 	}

@@ -15,7 +15,7 @@ type authority struct {
 	version uint64 // 0 while it has none
 	holder  member.Identity
 	until   int64 // its end; kept when it is over
-	since   int64 // when it began, without a gap
+	since   int64 // when its machine gained it, without a gap
 	// unsound is the version that it led when its clock stood still, 0 for none, and
 	// wokeAt is when that clock went on, never while it stands still. Until its deadlines
 	// from before have passed, the process is late without knowing it (checker.stale).
@@ -59,7 +59,6 @@ func (k *checker) lead(p int, holder member.Identity, version uint64, until int6
 	gained := a.version != version || a.until <= k.now
 	a.version, a.holder, a.until = version, holder, until
 	if gained {
-		a.since = k.now
 		k.gain(p, token{version, holder}, lastEnd)
 	}
 }
@@ -79,17 +78,19 @@ func (k *checker) asleep(p int, version uint64) {
 	k.auth[p].unsound, k.auth[p].wokeAt = version, never
 }
 
-// stale reports whether a leader may act on time that passed while its clock stood
+// stale reports whether what a leader does at a time may be late because its clock stood
 // still: for as long after waking as a deadline from before can be away.
-func (k *checker) stale(p int, version uint64, deadline int64) bool {
+func (k *checker) stale(p int, version uint64, at, deadline int64) bool {
 	a := &k.auth[p]
-	return a.unsound != 0 && a.unsound == version && k.now-a.wokeAt < deadline
+	return a.unsound != 0 && a.unsound == version && at-a.wokeAt < deadline
 }
 
 // staleLease reports whether a leader may have authority by a lease from before its
 // clock stood still. No stamp of it is later than that, so such a lease has nine tenths
 // of LeaseTimeout left at most.
-func (k *checker) staleLease(p int, version uint64) bool { return k.stale(p, version, k.lease) }
+func (k *checker) staleLease(p int, version uint64) bool {
+	return k.stale(p, version, k.now, k.lease)
+}
 
 // gain checks a new interval of authority. Over real time versions only grow,
 // and no version is used by two (I3).

@@ -13,15 +13,24 @@ import (
 // chaos lets faults happen to a cluster, until it is told to end. It draws
 // each when its time has come, or takes them from the tape.
 type chaos struct {
-	c       *Cluster
-	plan    Plan
+	c      *Cluster
+	plan   Plan
+	rand   *rand.Rand // of the series whose turn it is
+	over   bool
+	counts [classes]int
+	series []*series
+	focus  int          // process that victims are drawn near; -1 for none
+	armed  []arming     // by process
+	slow   [][]SlowSave // by process: the next saves
+	misfit int          // process whose configuration does not fit; -1 for none
+}
+
+// series is the faults that are drawn from one stream, at times of their own.
+type series struct {
 	rand    *rand.Rand
-	over    bool
-	counts  [classes]int
-	classes []Faults // that strike at a time of their own
-	focus   int      // process that victims are drawn near; -1 for none
-	armed   []arming // by process
-	misfit  int      // process whose configuration does not fit; -1 for none
+	classes []Faults
+	pace    time.Duration // mean time between faults
+	guided  float64       // probability that an election draws a fault
 }
 
 // arming waits for the next step of a process that saves something.
@@ -34,17 +43,30 @@ func newChaos(c *Cluster, p Plan) *chaos {
 	x := &chaos{
 		c: c, plan: p, rand: stream(p.Setup.Seed, streamFaults), focus: -1, misfit: -1,
 		armed: make([]arming, len(c.procs)),
+		slow:  make([][]SlowSave, len(c.procs)),
 	}
+	x.addSeries(x.rand, p.Faults&firstFaults, p.pace, p.guided)
+	r := stream(p.Setup.Seed, streamLaterFaults)
+	pace, guided := drawPace(r, p.Setup.Timings)
+	x.addSeries(r, p.Faults&laterFaults, pace, guided)
+	return x
+}
+
+// addSeries adds one, where any of the classes strikes at a time of its own.
+func (x *chaos) addSeries(r *rand.Rand, on Faults, pace time.Duration, guided float64) {
+	s := &series{rand: r, pace: pace, guided: guided}
 	for _, d := range deeds {
-		if p.Faults&d.class == 0 {
+		if on&d.class == 0 {
 			continue
 		}
-		x.classes = append(x.classes, d.class)
+		s.classes = append(s.classes, d.class)
 		if d.class&(Crashes|Interrupts|Cuts|Partitions|Pauses) != 0 { // the common ones
-			x.classes = append(x.classes, d.class, d.class)
+			s.classes = append(s.classes, d.class, d.class)
 		}
 	}
-	return x
+	if len(s.classes) > 0 {
+		x.series = append(x.series, s)
+	}
 }
 
 // begin starts the processes and the faults.
@@ -59,6 +81,9 @@ func (x *chaos) begin() {
 	if x.plan.Faults&(Interrupts|TornWrites) != 0 {
 		x.c.Interrupt = x.interrupt
 	}
+	if x.plan.Faults&SlowSaves != 0 {
+		x.c.SlowSave = x.slowSave
+	}
 	x.c.Ended = x.supervise
 	link := x.plan.Setup.Link
 	for _, steady := range []struct {
@@ -72,16 +97,17 @@ func (x *chaos) begin() {
 			x.count(steady.class)
 		}
 	}
-	switch {
-	case x.c.tape.replays():
+	if x.c.tape.replays() {
 		for _, f := range x.c.tape.faults {
 			x.c.queue.pushFirst(f.At, item{run: func() { x.do(f) }})
 		}
-	case len(x.classes) > 0:
-		x.c.noticed = x.notice
-		x.next()
+		return
 	}
-	if x.plan.margins && !x.c.tape.replays() {
+	x.c.noticed = x.notice
+	for _, s := range x.series {
+		x.next(s)
+	}
+	if x.plan.margins {
 		x.sequence()
 	}
 }
@@ -102,23 +128,24 @@ func (x *chaos) supervise(i int, err error) {
 // end stops the faults. What waits for its time does nothing any more.
 func (x *chaos) end() {
 	x.over = true
-	x.c.Interrupt, x.c.noticed = nil, nil
+	x.c.Interrupt, x.c.SlowSave, x.c.noticed = nil, nil, nil
 }
 
-func (x *chaos) next() {
-	wait := time.Duration(x.rand.ExpFloat64() * float64(x.plan.pace))
+func (x *chaos) next(s *series) {
+	wait := time.Duration(s.rand.ExpFloat64() * float64(s.pace))
 	x.later(wait, func() {
-		x.strike()
-		if x.rand.IntN(6) == 0 {
-			x.storm()
+		x.strike(s)
+		if s.rand.IntN(6) == 0 {
+			x.storm(s)
 		}
-		x.next()
+		x.next(s)
 	})
 }
 
 // strike draws a fault and lets it happen.
-func (x *chaos) strike() {
-	f := Fault{At: x.c.now, Class: x.classes[x.rand.IntN(len(x.classes))]}
+func (x *chaos) strike(s *series) {
+	x.rand = s.rand
+	f := Fault{At: x.c.now, Class: s.classes[s.rand.IntN(len(s.classes))]}
 	deedOf(f.Class).draw(x, &f)
 	x.c.tape.keepFault(f)
 	x.do(f)
@@ -132,9 +159,9 @@ func (x *chaos) do(f Fault) {
 
 // storm lets several faults fall into one LeaderTimeout, as long as elections
 // and leases are open.
-func (x *chaos) storm() {
-	for range 2 + x.rand.IntN(4) {
-		x.later(x.upTo(x.plan.Setup.Timings.LeaderTimeout), x.strike)
+func (x *chaos) storm(s *series) {
+	for range 2 + s.rand.IntN(4) {
+		x.later(x.upTo(x.plan.Setup.Timings.LeaderTimeout), func() { x.strike(s) })
 	}
 }
 
@@ -147,14 +174,16 @@ func (x *chaos) notice(p int, t statemachine.Trace) {
 	default:
 		return
 	}
-	if x.rand.Float64() >= x.plan.guided {
-		return
+	for _, s := range x.series {
+		if x.rand = s.rand; s.rand.Float64() >= s.guided {
+			continue
+		}
+		x.later(1+x.upTo(x.plan.Setup.Timings.HeartbeatInterval/8), func() {
+			x.focus = p
+			x.strike(s)
+			x.focus = -1
+		})
 	}
-	x.later(1+x.upTo(x.plan.Setup.Timings.HeartbeatInterval/8), func() {
-		x.focus = p
-		x.strike()
-		x.focus = -1
-	})
 }
 
 // later calls f after d, before all else of that time, unless the faults have

@@ -166,10 +166,14 @@ func (k *checker) stepped(now int64, p *process, out statemachine.Output) {
 	if version == 0 {
 		k.lose(p.index)
 	} else {
+		// The machine has it since its step, which may have taken a while to be saved.
+		if a := &k.auth[p.index]; a.version != version || a.until <= p.stepAt {
+			a.since = p.stepAt
+		}
 		k.lead(p.index, p.identity(), version, p.clock.global(until))
 	}
 	k.afterSeat(p, version != 0, out)
-	k.view(p, p.machine.View(p.clock.at(now)), out.Changed)
+	k.view(p, p.machine.View(p.stepTime), out.Changed)
 }
 
 // afterSeat checks, after a step that gave a seat away, that the leader was
@@ -178,7 +182,8 @@ func (k *checker) afterSeat(p *process, quorate bool, out statemachine.Output) {
 	if k.given.Version == 0 {
 		return
 	}
-	if !quorate && !k.gave && !wasQuorate(out) && !k.staleLease(p.index, k.given.Version) {
+	excused := k.stale(p.index, k.given.Version, p.stepAt, k.lease)
+	if !quorate && !k.gave && !wasQuorate(out) && !excused {
 		k.broken("I5", "%s gave a seat of %s away and is not quorate", p.cfg.Name, brief(k.given))
 	}
 	k.given = member.State{}
@@ -193,7 +198,8 @@ func wasQuorate(out statemachine.Output) bool {
 }
 
 // view checks what a node shows. Package cluster reads a view only after a step that
-// reports a change, and shows it until the next such step.
+// reports a change, as of that step, and shows it until the next such step. It looks for
+// authority when the step is saved, which may have taken longer than the lease.
 func (k *checker) view(p *process, v member.View, changed bool) {
 	old := p.seen
 	if !changed && !sameView(old, v) {
@@ -210,7 +216,8 @@ func (k *checker) view(p *process, v member.View, changed bool) {
 		k.fail("I6", "%s leads, but shows the leader %v", p.cfg.Name, v.Leader)
 	case v.Role != member.Leading && authority != 0:
 		k.fail("I2", "%s has authority for version %d as %v", p.cfg.Name, authority, v.Role)
-	case v.Role == member.Leading && v.Quorate != (authority != 0):
+	case v.Role == member.Leading && v.Quorate != (authority != 0) &&
+		(authority != 0 || k.now == p.stepAt):
 		k.fail("I2", "%s shows quorate=%v, its authority is for version %d",
 			p.cfg.Name, v.Quorate, authority)
 	}

@@ -20,6 +20,7 @@ type history struct {
 	t     *testing.T
 	k     *checker
 	procs []*process
+	saves time.Duration // how long give's last step takes to be saved
 }
 
 func newHistory(t *testing.T, size int) *history {
@@ -127,8 +128,21 @@ func (h *history) give(out statemachine.Output) {
 	h.take(left, 0, 1)
 	h.k.timeout = int64(time.Second)
 	h.k.heard(0, message.Message{From: h.procs[1].identity(), Body: message.LeaderKeepAlive{}})
+	h.k.now += int64(h.saves)
 	h.take(left.Next(left.Roster.Without(addressOf(2))), 0)
 	h.k.afterSeat(h.procs[0], false, out)
+}
+
+// letGo lets a leader that has authority since 0 say in a step at a time that a member
+// leaves, and save it later. TTLTimeout is 60.
+func (h *history) letGo(at, saved int64) {
+	s := h.found(0)
+	h.k.ttl = 60
+	h.k.lead(0, h.procs[0].identity(), 1, 1000)
+	silent := h.change(s, 2, func(m *member.Member) { m.Status = member.Unreachable })
+	h.take(silent, 0, 1)
+	h.procs[0].stepAt, h.k.now = at, saved
+	h.take(h.change(silent, 2, func(m *member.Member) { m.Status = member.Leaving }), 0)
 }
 
 // change is the next revision, with one entry changed.
@@ -282,6 +296,18 @@ var histories = []struct {
 		h.k.timeout = int64(time.Second)
 		h.k.lead(0, h.procs[0].identity(), 1, 100)
 		h.take(s.Next(s.Roster.Without(addressOf(2))), 0)
+	}},
+	{"a leader drops a vote long after it heard the others", "I5", func(h *history) {
+		h.procs[0].stepAt = int64(2 * time.Second)
+		h.give(statemachine.Output{Trace: []statemachine.Trace{{What: statemachine.GainedAuthority}}})
+	}},
+	{"a leader drops a vote and needs long to save that", "", func(h *history) {
+		h.saves = 2 * time.Second
+		h.give(statemachine.Output{Trace: []statemachine.Trace{{What: statemachine.GainedAuthority}}})
+	}},
+	{"a leader lets a member go before its time", "I4", func(h *history) { h.letGo(59, 100) }},
+	{"a leader lets a member go in time, and needs long to save that", "", func(h *history) {
+		h.letGo(60, 100)
 	}},
 	{"a leader without authority gives a seat away and hands over", "I5", func(h *history) {
 		h.give(statemachine.Output{Send: []message.Message{{Body: message.MemberLeave{

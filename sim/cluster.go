@@ -63,6 +63,9 @@ type Cluster struct {
 	// after that many of its messages left.
 	Interrupt func(process int, out statemachine.Output) (sent int, crash bool)
 
+	// SlowSave, where it is set, says how long the save of a step takes.
+	SlowSave func(process int) SlowSave
+
 	// Lose, where it is set, says which messages are lost on their way.
 	Lose func(from, to int, k message.Kind) bool
 
@@ -114,6 +117,13 @@ const (
 
 // streamForming is of the draws that only runs with a formation have (Plan.Dead).
 const streamForming = 0
+
+// streamLater is of classes of faults that were added later, streamLaterFaults of the
+// faults themselves.
+const (
+	streamLater       = -5
+	streamLaterFaults = -6
+)
 
 func stream(seed uint64, of int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, uint64(of)*0x9e3779b97f4a7c15))
@@ -266,12 +276,7 @@ func (c *Cluster) turn(end int64) bool {
 		c.advance(c.procs[who])
 		return true
 	}
-	it := c.queue.pop()
-	if it.run != nil {
-		it.run()
-		return true
-	}
-	c.deliver(it)
+	c.deliver(c.queue.pop())
 	return true
 }
 

@@ -238,7 +238,12 @@ func TestRecordTellsWhatHappens(t *testing.T) {
 			t.Errorf("a record reads %q", line)
 		}
 	}
-	c := formed(t, s)
+	c := NewCluster(s)
+	c.SlowSave = func(int) SlowSave { return SlowSave{Takes: time.Millisecond} }
+	for i := range 3 {
+		c.Start(i)
+	}
+	c.RunUntil(time.Minute, c.Settled)
 	c.Isolate(0)
 	c.Pause(1)
 	c.RunFor(time.Second)

@@ -68,6 +68,48 @@ func (x *chaos) arm(f Fault) bool {
 	return false
 }
 
+// maxSlowSaves bounds the saves that one fault makes slow.
+const maxSlowSaves = 32
+
+// drawSlowSaves draws the next saves of a process. Args are, of each, how long it takes,
+// and in two bits what else SlowSave has.
+func (x *chaos) drawSlowSaves(f *Fault) {
+	t := x.plan.Setup.Timings
+	f.Who = x.victim()
+	for range int(spread(x.rand, 1, maxSlowSaves)) {
+		takes := spread(x.rand, float64(t.HeartbeatInterval)/50, slowest*float64(t.LeaseTimeout))
+		f.Args = append(f.Args, int64(takes), x.rand.Int64N(4))
+	}
+}
+
+// slowest is how long a save may take, in parts of LeaseTimeout.
+const slowest = 2.5
+
+// slowDown waits for the saves; it happens only then (chaos.slowSave).
+func (x *chaos) slowDown(f Fault) bool {
+	most := int64(slowest * float64(x.plan.Setup.Timings.LeaseTimeout))
+	x.slow[f.Who] = nil
+	for i := 0; i+1 < len(f.Args); i += 2 {
+		x.slow[f.Who] = append(x.slow[f.Who], SlowSave{
+			Takes:       time.Duration(min(max(f.Args[i], 0), most)),
+			Written:     f.Args[i+1]&1 != 0,
+			TimersFirst: f.Args[i+1]&2 != 0,
+		})
+	}
+	return false
+}
+
+// slowSave is how long the next save of a process takes. Memory is never slow.
+func (x *chaos) slowSave(i int) SlowSave {
+	if len(x.slow[i]) == 0 || x.c.procs[i].cfg.Volatile {
+		return SlowSave{}
+	}
+	s := x.slow[i][0]
+	x.slow[i] = x.slow[i][1:]
+	x.count(SlowSaves)
+	return s
+}
+
 func (x *chaos) drawLostDisk(f *Fault) {
 	f.Who, f.Lasts = x.rand.IntN(x.plan.Setup.Processes), x.down()
 }

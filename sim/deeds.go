@@ -40,6 +40,7 @@ var deeds = [...]deed{
 	{OtherSeeds, (*chaos).drawMisfit, (*chaos).misconfigure},
 	{OtherProtocol, (*chaos).drawMisfit, (*chaos).misconfigure},
 	{OtherTimings, (*chaos).drawMisfit, (*chaos).misconfigure},
+	{SlowSaves, (*chaos).drawSlowSaves, (*chaos).slowDown},
 }
 
 // deedOf panics for a class that is steady; tapes are checked when they are

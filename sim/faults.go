@@ -36,18 +36,24 @@ const (
 	OtherProtocol                    // with other versions of the protocol
 	Skew                             // clocks with rates 1.0 to 1.111
 	OtherTimings                     // a process with another LeaseTimeout for a while
+	SlowSaves                        // saves that take up to two and a half leases
 
 	NoFaults  Faults = 0
-	AllFaults        = OtherTimings<<1 - 1
+	AllFaults        = SlowSaves<<1 - 1
+
+	// Classes that were added later are drawn from streams of their own, so that the
+	// seeds of before have the faults that they had.
+	laterFaults = SlowSaves
+	firstFaults = AllFaults &^ laterFaults
 )
 
-const classes = 24
+const classes = 25
 
 var faultNames = [classes]string{
 	"loss", "duplication", "delay", "reordering", "clogs", "breaks", "cuts", "partitions",
 	"topologies", "flapping", "pauses", "suspends", "crashes", "interrupts", "torn writes",
 	"lost disks", "clocks back", "operators", "twins", "other size", "other seeds",
-	"other protocol", "skew", "other timings",
+	"other protocol", "skew", "other timings", "slow saves",
 }
 
 // index is the place of a single class in tables.

@@ -158,13 +158,13 @@ func (k *checker) moved(last, s member.State, o, n member.Member, jump uint64) {
 func (k *checker) gone(p *process, last member.State, o, n member.Member) {
 	a := &k.auth[p.index]
 	if n.Status != member.Leaving || n.Incarnation != o.Incarnation ||
-		k.stale(p.index, last.Version, k.ttl) {
+		k.stale(p.index, last.Version, p.stepAt, k.ttl) {
 		return
 	}
 	heard := max(k.keptAt[keeping{p.index, o.Identity}], a.since)
-	if o.Status == member.Unreachable && !n.Resigned && (a.version == 0 || k.now-heard < k.ttl) {
+	if o.Status == member.Unreachable && !n.Resigned && (a.version == 0 || p.stepAt-heard < k.ttl) {
 		k.broken("I4", "%s lets %v go, and heard it or had no authority %v ago, not %v",
-			p.cfg.Name, o.Address, time.Duration(k.now-heard), time.Duration(k.ttl))
+			p.cfg.Name, o.Address, time.Duration(p.stepAt-heard), time.Duration(k.ttl))
 	}
 	if n.Gone && !o.Gone && k.quorum > 1 && k.commits[last.Version] <= last.Revision {
 		k.broken("I4", "%s removed %v before %v was committed", p.cfg.Name, o.Address, last.Number)
@@ -175,7 +175,7 @@ func (k *checker) gone(p *process, last member.State, o, n member.Member) {
 // full, its member leaves, the leader is quorate.
 func (k *checker) seat(p *process, last member.State, o member.Member) {
 	// Authority gained in this step is not known yet.
-	k.given, k.gave = last, k.auth[p.index].version != 0 && k.auth[p.index].until > k.now
+	k.given, k.gave = last, k.auth[p.index].version != 0 && k.auth[p.index].until > p.stepAt
 	if len(last.Roster) < k.size || o.Status != member.Leaving {
 		k.broken("I5", "the seat of %v as %v was given away in %s", o.Address, o.Status, brief(last))
 	}
@@ -189,19 +189,22 @@ func (k *checker) spared(p *process, last member.State, o member.Member) {
 		if m.Address == o.Address || !m.IsVoter() {
 			continue
 		}
-		if m.Address == last.Leader || k.heardLately(p.index, m.Voter()) {
+		if m.Address == last.Leader || k.heardLately(p, m.Voter()) {
 			heard++
 		}
 	}
-	if k.timeout > 0 && heard < k.quorum && !k.stale(p.index, last.Version, k.timeout) {
+	excused := k.stale(p.index, last.Version, p.stepAt, k.timeout)
+	if k.timeout > 0 && heard < k.quorum && !excused {
 		k.broken("I5", "%s dropped the vote of %v and heard %d of the others within %v: %s",
 			p.cfg.Name, o.Address, heard, time.Duration(k.timeout), brief(last))
 	}
 }
 
-func (k *checker) heardLately(by int, v member.Voter) bool {
-	at, ok := k.heardAt[hearing{by, v.StoreID}]
-	return ok && k.now-at <= k.timeout
+// heardLately reports whether a process had heard a voter within HeartbeatTimeout when
+// it made its step.
+func (k *checker) heardLately(p *process, v member.Voter) bool {
+	at, ok := k.heardAt[hearing{p.index, v.StoreID}]
+	return ok && p.stepAt-at <= k.timeout
 }
 
 // commit counts who holds what of a version. What M voters of the leader's

@@ -46,7 +46,7 @@ func draw(o Options) Plan {
 	if o.Size > 0 {
 		size = o.Size
 	}
-	p := Plan{Faults: drawFaults(r) &^ o.Without}
+	p := Plan{Faults: (drawFaults(r) | drawLater(stream(o.Seed, streamLater))) &^ o.Without}
 	p.Setup = Setup{
 		Seed:      o.Seed,
 		Size:      size,
@@ -63,8 +63,7 @@ func draw(o Options) Plan {
 	t := p.Setup.Timings
 	p.Setup.Link = drawLink(r, p.Faults, t)
 	p.Setup.Lag = time.Duration(r.IntN(3)) * t.HeartbeatInterval / 100
-	p.pace = time.Duration(spread(r, float64(t.LeaderTimeout)/8, 8*float64(t.LeaderTimeout)))
-	p.guided = spread(r, 1e-3, 0.5)
+	p.pace, p.guided = drawPace(r, t)
 	p.Reckless = r.IntN(12) == 0
 	stagger := time.Duration(r.IntN(3)) * t.RetryInterval * time.Duration(1+r.IntN(4))
 	for range p.Setup.Processes {
@@ -89,6 +88,12 @@ func draw(o Options) Plan {
 	return p
 }
 
+// drawPace draws the mean time between faults, and how likely an election draws one.
+func drawPace(r *rand.Rand, t message.Timings) (pace time.Duration, guided float64) {
+	pace = time.Duration(spread(r, float64(t.LeaderTimeout)/8, 8*float64(t.LeaderTimeout)))
+	return pace, spread(r, 1e-3, 0.5)
+}
+
 // drawRefusals draws whether refused ports are trusted, and else hosts that refuse
 // without a reason.
 func drawRefusals(r *rand.Rand, s *Setup) {
@@ -109,9 +114,20 @@ const maxDrawnFor = 5 * time.Minute
 // since runs in which everything fails at once hide as much as runs in which
 // nothing does.
 func drawFaults(r *rand.Rand) Faults {
-	on := AllFaults
+	on := firstFaults
 	for range 1 + r.IntN(3) {
-		on &= Faults(r.IntN(int(AllFaults) + 1))
+		on &= Faults(r.IntN(int(firstFaults) + 1))
+	}
+	return on
+}
+
+// drawLater switches each of the classes that were added later on in one run of three.
+func drawLater(r *rand.Rand) Faults {
+	on := NoFaults
+	for _, d := range deeds {
+		if laterFaults&d.class != 0 && r.IntN(3) == 0 {
+			on |= d.class
+		}
 	}
 	return on
 }

@@ -27,9 +27,19 @@ func (c *Cluster) probe(p *process, of statemachine.Probe) {
 			return
 		}
 		c.After(back.Delay, func() {
-			if p.up() && p.runs == run && !p.paused {
-				c.settle(p, p.machine.Refused(p.clock.at(c.now), of))
+			if p.runs == run {
+				c.refused(p, of)
 			}
 		})
 	})
+}
+
+// refused tells a machine that the host of a leader refused the port.
+func (c *Cluster) refused(p *process, of statemachine.Probe) {
+	switch {
+	case p.ready():
+		c.settle(p, p.machine.Refused(p.clock.at(c.now), of))
+	case p.up():
+		p.wait(item{run: func() { c.refused(p, of) }})
+	}
 }

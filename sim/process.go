@@ -36,26 +36,29 @@ type process struct {
 	// setBack says that its wall clock was set back once.
 	setBack bool
 
-	misfit  misfit
-	said    message.Greet         // by its last run
-	machine *statemachine.Machine // nil while the process is down
-	runs    int
-	ran     member.Identity // its last run
-	wake    int64           // when Advance is due; never when it is not
-	spins   int             // calls of Advance at the time of the last one
-	spinAt  int64
-	paused  bool
-	slept   int64                   // since when its clock stands still, plus one; 0 while it goes
-	hand    write                   // what it was about to write when it was paused
-	inbox   []item                  // what arrived while it was paused
-	renewed bool                    // the present step began a new run
-	leaving bool                    // Leave was called in this run
-	drained bool                    // Drain was called in this run
-	asked   uint64                  // requests for records so far
-	open    []message.RecordRequest // of this run, without an answer
-	leads   bool                    // it led when its clock stood still
-	seen    member.View             // what it last showed
-	sent    flood
+	misfit   misfit
+	said     message.Greet         // by its last run
+	machine  *statemachine.Machine // nil while the process is down
+	runs     int
+	ran      member.Identity // its last run
+	wake     int64           // when Advance is due; never when it is not
+	spins    int             // calls of Advance at the time of the last one
+	spinAt   int64
+	paused   bool
+	slept    int64                   // since when its clock stands still, plus one; 0 while it goes
+	hand     write                   // what it was about to write when it was paused
+	saving   *save                   // nil while it takes input
+	stepAt   int64                   // when its machine was last called
+	stepTime time.Time               // by its own clock
+	inbox    []item                  // what arrived while it was paused or saving
+	renewed  bool                    // the present step began a new run
+	leaving  bool                    // Leave was called in this run
+	drained  bool                    // Drain was called in this run
+	asked    uint64                  // requests for records so far
+	open     []message.RecordRequest // of this run, without an answer
+	leads    bool                    // it led when its clock stood still
+	seen     member.View             // what it last showed
+	sent     flood
 
 	trustsUntil time.Time // that of the machine after the last step
 	holdings    []holding // by the keys of the cluster
@@ -119,6 +122,9 @@ func (c *Cluster) Crash(i int) {
 	if !p.up() {
 		return
 	}
+	if v := p.saving; v != nil && v.Written {
+		c.store(p, *v.step.out.Persist)
+	}
 	c.note(p, Crashed, "")
 	c.end(p)
 }
@@ -126,7 +132,7 @@ func (c *Cluster) Crash(i int) {
 func (c *Cluster) end(p *process) {
 	c.wakeClock(p)
 	p.machine, p.wake, p.paused, p.inbox, p.hand = nil, never, false, nil, write{}
-	p.open = nil
+	p.open, p.saving, p.renewed = nil, nil, false
 	c.check.ended(c.now, p)
 }
 
@@ -192,17 +198,11 @@ func (c *Cluster) Resume(i int, timersFirst bool) {
 	p.paused = false
 	c.wakeClock(p)
 	c.wokeUp(p)
-	inbox := p.inbox
-	p.inbox = nil
-	p.sent.allow(c.now, len(inbox)*len(c.procs))
-	if timersFirst {
-		c.advance(p)
-	}
-	for _, it := range inbox {
-		c.deliver(it)
-	}
-	if p.up() && !p.paused {
-		c.advance(p)
+	switch {
+	case p.saving == nil:
+		c.catchUp(p, timersFirst)
+	case p.saving.ended:
+		c.endSave(p)
 	}
 }
 
@@ -244,12 +244,20 @@ func (c *Cluster) order(i int, verb string, f func(*process, time.Time) statemac
 	if !p.up() || p.paused {
 		return
 	}
+	if p.saving != nil {
+		p.wait(item{run: func() { c.order(i, verb, f) }})
+		return
+	}
 	c.note(p, Ordered, verb)
 	c.settle(p, f(p, p.clock.at(c.now)))
 }
 
-// advance calls the machine because time has passed.
+// advance calls the machine because time has passed. It does nothing where the process
+// takes no input.
 func (c *Cluster) advance(p *process) {
+	if !p.ready() {
+		return
+	}
 	if p.spinAt != c.now {
 		p.spinAt, p.spins = c.now, 0
 	}
@@ -262,18 +270,19 @@ func (c *Cluster) advance(p *process) {
 	c.settle(p, p.machine.Advance(p.clock.at(c.now)))
 }
 
-// deliver hands a message to the process that it was sent to.
+// deliver hands a message to the process that it was sent to, or calls the function.
 func (c *Cluster) deliver(it item) {
+	if it.run != nil {
+		it.run()
+		return
+	}
 	p := c.procs[it.to]
 	switch {
 	case !p.up():
 		c.net.stats.Dead++
 		return
-	case p.paused:
-		if len(p.inbox) == maxInbox {
-			p.inbox = p.inbox[1:]
-		}
-		p.inbox = append(p.inbox, it)
+	case !p.ready():
+		p.wait(it)
 		return
 	}
 	if it.conn != c.net.link(it.from, it.to).conn {
@@ -292,31 +301,38 @@ func (c *Cluster) deliver(it item) {
 	c.settle(p, p.machine.Step(p.clock.at(c.now), it.msg))
 }
 
-// settle gives a step its effects, in the order that statemachine.Output
-// prescribes, and lets the checkers look.
+// settle gives a step its effects, at once or when it is saved.
 func (c *Cluster) settle(p *process, out statemachine.Output) {
 	c.steps++
-	sent := len(out.Send)
-	crash := false
+	p.stepAt, p.stepTime = c.now, p.clock.at(c.now)
+	s := step{out: out, sent: len(out.Send)}
 	if c.Interrupt != nil {
 		if n, dies := c.Interrupt(p.index, out); dies {
-			sent, crash = min(n, sent), true
+			s.sent, s.crash = min(n, s.sent), true
 		}
 	}
-	if sent < 0 {
+	if s.sent < 0 {
 		c.note(p, Crashed, "before the step was saved")
 		c.end(p)
 		return
 	}
-	if out.Persist != nil {
-		old := p.store
-		p.store = *out.Persist
-		p.renewed = p.store.StoreID != old.StoreID || p.store.Incarnation != old.Incarnation
-		p.ran = p.identity()
-		c.procs[p.home].next = max(c.procs[p.home].next, p.store.Incarnation+1)
-		c.check.stored(p, old)
+	if out.Persist != nil && c.SlowSave != nil {
+		if slow := c.SlowSave(p.index); slow.Takes > 0 {
+			c.beginSave(p, s, slow)
+			return
+		}
 	}
-	for _, m := range out.Send[:sent] {
+	c.carryOut(p, s)
+}
+
+// carryOut gives a step its effects, in the order that statemachine.Output
+// prescribes, and lets the checkers look.
+func (c *Cluster) carryOut(p *process, s step) {
+	out := s.out
+	if out.Persist != nil {
+		c.store(p, *out.Persist)
+	}
+	for _, m := range out.Send[:s.sent] {
 		c.send(p, m)
 	}
 	p.renewed = false
@@ -324,8 +340,8 @@ func (c *Cluster) settle(p *process, out statemachine.Output) {
 		c.probe(p, *out.Probe)
 	}
 	c.traced(p, out.Trace)
-	if crash {
-		c.note(p, Crashed, fmt.Sprintf("with %d of %d messages sent", sent, len(out.Send)))
+	if s.crash {
+		c.note(p, Crashed, fmt.Sprintf("with %d of %d messages sent", s.sent, len(out.Send)))
 		c.end(p)
 		return
 	}

@@ -21,6 +21,7 @@ const (
 	DiskLost                  // a store was lost
 	Paused                    // a process froze
 	Resumed                   // it goes on
+	Saving                    // its save takes time
 	Ordered                   // an operator's verb
 	Network                   // the network changed
 	Sent                      // a message left its process
@@ -32,7 +33,8 @@ const (
 )
 
 var whatNames = [...]string{
-	"", "started", "crashed", "ended", "lost its disk", "paused", "resumed", "is told to",
+	"", "started", "crashed", "ended", "lost its disk", "paused", "resumed", "saves",
+	"is told to",
 	"network", "sends", "loses", "gets", "trace", "phase", "broke",
 }
 

@@ -236,6 +236,10 @@ func (j *judge) heal() {
 	for i := range c.procs {
 		c.Resume(i, r.IntN(2) == 0)
 	}
+	for slices.ContainsFunc(c.procs, func(p *process) bool { return p.saving != nil }) &&
+		c.check.first == nil {
+		c.RunFor(c.setup.Timings.HeartbeatInterval)
+	}
 	for _, p := range c.procs[c.setup.Processes:] {
 		if !p.up() {
 			continue

@@ -172,30 +172,24 @@ func (n *Node) newRun(ctx context.Context) (paxos.Durable, error) {
 // restarted meanwhile, by a probe for one, goes on where it was.
 const leaseStep = 5 * time.Second
 
-// waitLease blocks until this run owes its support for no longer than its own
-// LeaseTimeout, during which the machine votes for nobody (protocol.md section
-// 5). After a run with a longer one it may owe more: of three nodes two that
-// restart with a shorter lease would elect a leader beside that of the third,
-// which cannot tell them of itself because their timings differ. (S) As long as it
-// is supported that one extends records, for the HoldTimeout of then: what both are
-// longer by adds up. What is owed stays in the store until the wait is over. A
-// cluster of one owes nobody.
+// waitLease blocks until this run owes others no more than it pays while it runs
+// (statemachine.Owed). What is left stays in the store until the wait is over. A cluster
+// of one owes nothing.
 func (n *Node) waitLease(ctx context.Context, c store.Content) error {
-	lease, hold := n.cfg.LeaseTimeout, n.cfg.timings.HoldTimeout()
-	c.HoldTimeout = max(c.HoldTimeout, c.LeaseTimeout)
-	before := c
-	owed := func() time.Duration { return max(0, c.LeaseTimeout-lease) + max(0, c.HoldTimeout-hold) }
-	if owed() == 0 || n.cfg.Size == 1 {
+	owed := statemachine.Owed{Lease: c.LeaseTimeout, Hold: max(c.HoldTimeout, c.LeaseTimeout)}
+	before, left := owed, owed.Wait(n.cfg.timings)
+	if left == 0 || n.cfg.Size == 1 {
 		return nil
 	}
-	n.log.Warn().Float64("lease_before_ms", milliseconds(before.LeaseTimeout)).
-		Float64("lease_ms", milliseconds(lease)).
-		Float64("hold_before_ms", milliseconds(before.HoldTimeout)).
-		Float64("hold_ms", milliseconds(hold)).Float64("wait_ms", milliseconds(owed())).
+	n.log.Warn().Float64("lease_before_ms", milliseconds(before.Lease)).
+		Float64("lease_ms", milliseconds(n.cfg.timings.LeaseTimeout)).
+		Float64("hold_before_ms", milliseconds(before.Hold)).
+		Float64("hold_ms", milliseconds(n.cfg.timings.HoldTimeout())).
+		Float64("wait_ms", milliseconds(left)).
 		Msg("timings became shorter: waiting until what this node " +
 			"acknowledged in its last run has ended")
-	for owed() > 0 {
-		step := min(leaseStep, owed())
+	for left > 0 {
+		step := min(leaseStep, left)
 		timer := time.NewTimer(step)
 		select {
 		case <-timer.C:
@@ -203,11 +197,11 @@ func (n *Node) waitLease(ctx context.Context, c store.Content) error {
 			timer.Stop()
 			return fmt.Errorf("cluster: LeaseTimeout was %v in the last run, and records were held for "+
 				"%v: that must have ended before this one: %w",
-				before.LeaseTimeout, before.HoldTimeout, context.Cause(ctx))
+				before.Lease, before.Hold, context.Cause(ctx))
 		}
-		ofLease := min(step, max(0, c.LeaseTimeout-lease))
-		c.LeaseTimeout -= ofLease
-		c.HoldTimeout -= step - ofLease
+		left -= step
+		owed = owed.After(step, n.cfg.timings)
+		c.LeaseTimeout, c.HoldTimeout = owed.Lease, owed.Hold
 		if err := n.store.Save(c); err != nil {
 			return fmt.Errorf("cluster: the store cannot save: %w", err)
 		}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/message"
+)
+
+// TestOwedAfterPartOfTheWait: however often a node is restarted within the wait, it waits
+// as long in all, and owes nothing that another part has not paid.
+func TestOwedAfterPartOfTheWait(t *testing.T) {
+	own := message.Timings{
+		LeaderTimeout: 2 * time.Second, LeaseTimeout: time.Second, TTLTimeout: 10 * time.Second,
+	}
+	for _, before := range []Owed{
+		OwedBy(own), {Lease: 3 * time.Second, Hold: time.Second}, {Hold: 20 * time.Second},
+		{Lease: 9 * time.Second, Hold: 18 * time.Second},
+	} {
+		owed, want := before, before.Wait(own)
+		for d := time.Second; d <= want; d += time.Second {
+			owed = owed.After(time.Second, own)
+			if got := owed.Wait(own); got != want-d {
+				t.Fatalf("%+v, after %v: it waits %v, want %v", before, d, got, want-d)
+			}
+		}
+		if owed.Lease < min(before.Lease, own.LeaseTimeout) || owed.Hold < min(before.Hold, own.HoldTimeout()) {
+			t.Errorf("%+v: it owes %+v in the end", before, owed)
+		}
+	}
+}

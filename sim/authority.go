@@ -19,8 +19,10 @@ type authority struct {
 	// unsound is the version that it led when its clock stood still, 0 for none, and
 	// wokeAt is when that clock went on, never while it stands still. Until its deadlines
 	// from before have passed, the process is late without knowing it (checker.stale).
+	// lease is nine tenths of its LeaseTimeout.
 	unsound uint64
 	wokeAt  int64
+	lease   int64
 }
 
 // token is a version with the run that had authority in it.
@@ -89,7 +91,7 @@ func (k *checker) stale(p int, version uint64, at, deadline int64) bool {
 // clock stood still. No stamp of it is later than that, so such a lease has nine tenths
 // of LeaseTimeout left at most.
 func (k *checker) staleLease(p int, version uint64) bool {
-	return k.stale(p, version, k.now, k.lease)
+	return k.stale(p, version, k.now, k.auth[p].lease)
 }
 
 // gain checks a new interval of authority. Over real time versions only grow,

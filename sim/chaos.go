@@ -48,7 +48,10 @@ func newChaos(c *Cluster, p Plan) *chaos {
 	x.addSeries(x.rand, p.Faults&firstFaults, p.pace, p.guided)
 	r := stream(p.Setup.Seed, streamLaterFaults)
 	pace, guided := drawPace(r, p.Setup.Timings)
-	x.addSeries(r, p.Faults&laterFaults, pace, guided)
+	x.addSeries(r, p.Faults&laterFaults&^NewTimings, pace, guided)
+	r = stream(p.Setup.Seed, streamNewTimings)
+	pace = time.Duration(spread(r, 2, 20) * float64(p.Setup.Timings.LeaderTimeout))
+	x.addSeries(r, p.Faults&NewTimings, pace, 0)
 	return x
 }
 

@@ -62,9 +62,6 @@ type checker struct {
 	commitV []uint64                // versions in commits
 	heardAt map[hearing]int64       // when last
 	keptAt  map[keeping]int64       // when last
-	lease   int64                   // nine tenths of LeaseTimeout
-	timeout int64                   // HeartbeatTimeout; 0 checks no seat
-	ttl     int64                   // TTLTimeout, by the fastest clock
 	trusts  trusts                  // in records
 	given   member.State            // the one before the present step gave a seat away
 	gave    bool                    // with authority before that step
@@ -182,7 +179,7 @@ func (k *checker) afterSeat(p *process, quorate bool, out statemachine.Output) {
 	if k.given.Version == 0 {
 		return
 	}
-	excused := k.stale(p.index, k.given.Version, p.stepAt, k.lease)
+	excused := k.stale(p.index, k.given.Version, p.stepAt, k.auth[p.index].lease)
 	if !quorate && !k.gave && !wasQuorate(out) && !excused {
 		k.broken("I5", "%s gave a seat of %s away and is not quorate", p.cfg.Name, brief(k.given))
 	}

@@ -105,7 +105,6 @@ func (h *history) found(leader int) member.State {
 // has authority for version 1, until a later time, by leases of 10.
 func (h *history) wake(now, until int64) {
 	s := h.found(0)
-	h.k.lease = 10
 	h.k.lead(0, h.procs[0].identity(), 1, 5)
 	h.k.asleep(0, 1)
 	n := h.next(s, 1)
@@ -114,8 +113,8 @@ func (h *history) wake(now, until int64) {
 	h.k.now = 90
 	h.k.lead(1, h.procs[1].identity(), 2, 300)
 	h.k.now = 100
-	h.k.wakes(0, true, message.Timings{})
-	h.k.lead(0, h.procs[0].identity(), 1, 109)
+	h.k.wakes(0, true, message.Timings{LeaseTimeout: 10})
+	h.k.lead(0, h.procs[0].identity(), 1, 108)
 	h.k.now = now
 	h.k.lead(0, h.procs[0].identity(), 1, until)
 }
@@ -126,7 +125,7 @@ func (h *history) give(out statemachine.Output) {
 	s := h.found(0)
 	left := h.change(s, 2, func(m *member.Member) { m.Status = member.Leaving })
 	h.take(left, 0, 1)
-	h.k.timeout = int64(time.Second)
+	h.procs[0].cfg.Timings.HeartbeatTimeout = time.Second
 	h.k.heard(0, message.Message{From: h.procs[1].identity(), Body: message.LeaderKeepAlive{}})
 	h.k.now += int64(h.saves)
 	h.take(left.Next(left.Roster.Without(addressOf(2))), 0)
@@ -134,11 +133,11 @@ func (h *history) give(out statemachine.Output) {
 }
 
 // letGo lets a leader that has authority since 0 say in a step at a time that a member
-// leaves, and save it later. TTLTimeout is 60.
+// leaves, and save it later. TTLTimeout is rateUnit by the fastest clock.
 func (h *history) letGo(at, saved int64) {
 	s := h.found(0)
-	h.k.ttl = 60
-	h.k.lead(0, h.procs[0].identity(), 1, 1000)
+	h.procs[0].cfg.Timings.TTLTimeout = rateMax
+	h.k.lead(0, h.procs[0].identity(), 1, 9*rateUnit)
 	silent := h.change(s, 2, func(m *member.Member) { m.Status = member.Unreachable })
 	h.take(silent, 0, 1)
 	h.procs[0].stepAt, h.k.now = at, saved
@@ -221,9 +220,9 @@ var histories = []struct {
 		h.k.now = 99
 		h.k.lead(1, h.procs[1].identity(), 1, 200)
 	}},
-	{"a leader that woke has authority beside another", "", func(h *history) { h.wake(109, 200) }},
+	{"a leader that woke has authority beside another", "", func(h *history) { h.wake(108, 200) }},
 	{"a leader that woke has authority for longer than a lease", "I2", func(h *history) {
-		h.wake(110, 200)
+		h.wake(109, 200)
 	}},
 	{"authority without a majority that holds the version", "I2", func(h *history) {
 		s := h.first(0)
@@ -293,7 +292,7 @@ var histories = []struct {
 	}},
 	{"a seat is given away that is in use", "I5", func(h *history) {
 		s := h.found(0)
-		h.k.timeout = int64(time.Second)
+		h.procs[0].cfg.Timings.HeartbeatTimeout = time.Second
 		h.k.lead(0, h.procs[0].identity(), 1, 100)
 		h.take(s.Next(s.Roster.Without(addressOf(2))), 0)
 	}},
@@ -305,9 +304,11 @@ var histories = []struct {
 		h.saves = 2 * time.Second
 		h.give(statemachine.Output{Trace: []statemachine.Trace{{What: statemachine.GainedAuthority}}})
 	}},
-	{"a leader lets a member go before its time", "I4", func(h *history) { h.letGo(59, 100) }},
+	{"a leader lets a member go before its time", "I4", func(h *history) {
+		h.letGo(rateUnit-1, 2*rateUnit)
+	}},
 	{"a leader lets a member go in time, and needs long to save that", "", func(h *history) {
-		h.letGo(60, 100)
+		h.letGo(rateUnit, 2*rateUnit)
 	}},
 	{"a leader without authority gives a seat away and hands over", "I5", func(h *history) {
 		h.give(statemachine.Output{Send: []message.Message{{Body: message.MemberLeave{

@@ -118,11 +118,12 @@ const (
 // streamForming is of the draws that only runs with a formation have (Plan.Dead).
 const streamForming = 0
 
-// streamLater is of classes of faults that were added later, streamLaterFaults of the
-// faults themselves.
+// streamLater is of classes of faults that were added later, the others of the faults
+// themselves.
 const (
 	streamLater       = -5
 	streamLaterFaults = -6
+	streamNewTimings  = -8
 )
 
 func stream(seed uint64, of int) *rand.Rand {
@@ -191,9 +192,6 @@ func newCluster(s Setup, t *tape) *Cluster {
 		c.procs = append(c.procs, p)
 	}
 	c.check = newChecker(s.Size, seeds, total)
-	c.check.lease = int64(message.LeaseMargin(s.Timings.LeaseTimeout))
-	c.check.timeout = int64(s.Timings.HeartbeatTimeout)
-	c.check.ttl = int64(s.Timings.TTLTimeout) / rateMax * rateUnit
 	c.hold()
 	return c
 }

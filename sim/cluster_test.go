@@ -244,6 +244,9 @@ func TestRecordTellsWhatHappens(t *testing.T) {
 		c.Start(i)
 	}
 	c.RunUntil(time.Minute, c.Settled)
+	shorter := s.Timings
+	shorter.LeaseTimeout /= 2
+	c.Reconfigure(0, shorter)
 	c.Isolate(0)
 	c.Pause(1)
 	c.RunFor(time.Second)

@@ -205,10 +205,10 @@ func (x *chaos) misconfigure(f Fault) bool {
 
 func (x *chaos) reconfigure(i int, m misfit) {
 	p := x.c.procs[i]
-	up := p.up()
+	started := p.started()
 	x.c.Crash(i)
 	p.misfit = m
-	if up {
+	if started {
 		x.c.Start(i)
 	}
 }
@@ -223,7 +223,7 @@ func (x *chaos) misfitOf(f Fault) (misfit, bool) {
 		low := uint16(f.Args[0] & 7)
 		return misfit{protocol: [2]uint16{low, low + 1}}, low > 0
 	case f.Class == OtherTimings:
-		t := x.plan.Setup.Timings
+		t := x.c.procs[f.Who].cfg.Timings
 		t.LeaseTimeout = time.Duration(f.Args[0])
 		return misfit{lease: t.LeaseTimeout}, t.Validate() == nil
 	}

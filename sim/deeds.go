@@ -41,6 +41,7 @@ var deeds = [...]deed{
 	{OtherProtocol, (*chaos).drawMisfit, (*chaos).misconfigure},
 	{OtherTimings, (*chaos).drawMisfit, (*chaos).misconfigure},
 	{SlowSaves, (*chaos).drawSlowSaves, (*chaos).slowDown},
+	{NewTimings, (*chaos).drawNewTimings, (*chaos).newTimings},
 }
 
 // deedOf panics for a class that is steady; tapes are checked when they are
@@ -280,7 +281,7 @@ func (x *chaos) drawTwin(f *Fault) { f.Who, f.Lasts = len(x.c.procs)-1, x.lastin
 // own, and ends it later.
 func (x *chaos) twin(f Fault) bool {
 	p := x.c.procs[f.Who]
-	if p.up() || p.home == p.index {
+	if p.started() || p.home == p.index {
 		return false
 	}
 	p.cfg.JoinOnly = p.isSeed()

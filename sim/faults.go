@@ -37,23 +37,25 @@ const (
 	Skew                             // clocks with rates 1.0 to 1.111
 	OtherTimings                     // a process with another LeaseTimeout for a while
 	SlowSaves                        // saves that take up to two and a half leases
+	NewTimings                       // all processes are restarted with other timings
 
 	NoFaults  Faults = 0
-	AllFaults        = SlowSaves<<1 - 1
+	AllFaults        = NewTimings<<1 - 1
 
 	// Classes that were added later are drawn from streams of their own, so that the
 	// seeds of before have the faults that they had.
-	laterFaults = SlowSaves
+	laterFaults = SlowSaves | NewTimings
 	firstFaults = AllFaults &^ laterFaults
 )
 
-const classes = 25
+const classes = 26
 
 var faultNames = [classes]string{
 	"loss", "duplication", "delay", "reordering", "clogs", "breaks", "cuts", "partitions",
 	"topologies", "flapping", "pauses", "suspends", "crashes", "interrupts", "torn writes",
 	"lost disks", "clocks back", "operators", "twins", "other size", "other seeds",
 	"other protocol", "skew", "other timings", "slow saves",
+	"new timings",
 }
 
 // index is the place of a single class in tables.

@@ -33,8 +33,10 @@ func (p *process) config() statemachine.Config {
 	if p.misfit.size > 0 {
 		cfg.Size = p.misfit.size
 	}
-	if p.misfit.lease > 0 {
-		cfg.Timings.LeaseTimeout = p.misfit.lease
+	if t := cfg.Timings; p.misfit.lease > 0 {
+		if t.LeaseTimeout = p.misfit.lease; t.Validate() == nil {
+			cfg.Timings = t
+		}
 	}
 	if p.misfit.seeds != nil {
 		cfg.Seeds = p.misfit.seeds

@@ -157,14 +157,15 @@ func (k *checker) moved(last, s member.State, o, n member.Member, jump uint64) {
 // that it leaves before it counts as removed (protocol.md section 3).
 func (k *checker) gone(p *process, last member.State, o, n member.Member) {
 	a := &k.auth[p.index]
+	ttl := int64(p.cfg.Timings.TTLTimeout) / rateMax * rateUnit // by the fastest clock
 	if n.Status != member.Leaving || n.Incarnation != o.Incarnation ||
-		k.stale(p.index, last.Version, p.stepAt, k.ttl) {
+		k.stale(p.index, last.Version, p.stepAt, ttl) {
 		return
 	}
 	heard := max(k.keptAt[keeping{p.index, o.Identity}], a.since)
-	if o.Status == member.Unreachable && !n.Resigned && (a.version == 0 || p.stepAt-heard < k.ttl) {
+	if o.Status == member.Unreachable && !n.Resigned && (a.version == 0 || p.stepAt-heard < ttl) {
 		k.broken("I4", "%s lets %v go, and heard it or had no authority %v ago, not %v",
-			p.cfg.Name, o.Address, time.Duration(p.stepAt-heard), time.Duration(k.ttl))
+			p.cfg.Name, o.Address, time.Duration(p.stepAt-heard), time.Duration(ttl))
 	}
 	if n.Gone && !o.Gone && k.quorum > 1 && k.commits[last.Version] <= last.Revision {
 		k.broken("I4", "%s removed %v before %v was committed", p.cfg.Name, o.Address, last.Number)
@@ -193,10 +194,11 @@ func (k *checker) spared(p *process, last member.State, o member.Member) {
 			heard++
 		}
 	}
-	excused := k.stale(p.index, last.Version, p.stepAt, k.timeout)
-	if k.timeout > 0 && heard < k.quorum && !excused {
+	timeout := p.cfg.Timings.HeartbeatTimeout
+	excused := timeout == 0 || k.stale(p.index, last.Version, p.stepAt, int64(timeout))
+	if heard < k.quorum && !excused {
 		k.broken("I5", "%s dropped the vote of %v and heard %d of the others within %v: %s",
-			p.cfg.Name, o.Address, heard, time.Duration(k.timeout), brief(last))
+			p.cfg.Name, o.Address, heard, timeout, brief(last))
 	}
 }
 
@@ -204,7 +206,7 @@ func (k *checker) spared(p *process, last member.State, o member.Member) {
 // it made its step.
 func (k *checker) heardLately(p *process, v member.Voter) bool {
 	at, ok := k.heardAt[hearing{p.index, v.StoreID}]
-	return ok && p.stepAt-at <= k.timeout
+	return ok && p.stepAt-at <= int64(p.cfg.Timings.HeartbeatTimeout)
 }
 
 // commit counts who holds what of a version. What M voters of the leader's

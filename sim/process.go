@@ -32,21 +32,25 @@ type process struct {
 	clock clock
 
 	store paxos.Durable // what is on its disk
-	next  uint64        // incarnation that its next run gets at least
+	owed  statemachine.Owed
+	next  uint64 // incarnation that its next run gets at least
 	// setBack says that its wall clock was set back once.
 	setBack bool
 
-	misfit   misfit
-	said     message.Greet         // by its last run
-	machine  *statemachine.Machine // nil while the process is down
-	runs     int
-	ran      member.Identity // its last run
-	wake     int64           // when Advance is due; never when it is not
-	spins    int             // calls of Advance at the time of the last one
-	spinAt   int64
-	paused   bool
-	slept    int64                   // since when its clock stands still, plus one; 0 while it goes
-	hand     write                   // what it was about to write when it was paused
+	misfit  misfit
+	said    message.Greet         // by its last run
+	machine *statemachine.Machine // nil while the process is down
+	runs    int
+	ran     member.Identity // its last run
+	wake    int64           // when Advance is due; never when it is not
+	spins   int             // calls of Advance at the time of the last one
+	spinAt  int64
+	paused  bool
+	slept   int64 // since when its clock stands still, plus one; 0 while it goes
+	hand    write // what it was about to write when it was paused
+	// starting is the wait before its run begins; nil where there is none.
+	starting *startWait
+
 	saving   *save                   // nil while it takes input
 	stepAt   int64                   // when its machine was last called
 	stepTime time.Time               // by its own clock
@@ -78,13 +82,18 @@ func (p *process) voter() member.Voter {
 	return member.Voter{Address: p.cfg.Address, StoreID: p.store.StoreID}
 }
 
-// Start starts a process with what its store holds; a memory store is a new
-// one. It does nothing when the process is up.
+// Start starts a process with what its store holds, once what it owes is over; a memory
+// store is a new one. It does nothing when the process is started already.
 func (c *Cluster) Start(i int) {
 	p := c.procs[i]
-	if p.up() || c.check.first != nil {
+	if p.started() || c.check.first != nil || !p.cfg.Volatile && c.owes(p) {
 		return
 	}
+	c.begin(p)
+}
+
+// begin begins the next run of a process.
+func (c *Cluster) begin(p *process) {
 	if p.cfg.Volatile || p.store.StoreID.IsZero() {
 		p.store = paxos.Durable{StoreID: c.newStoreID(), Incarnation: c.procs[p.home].next}
 	} else {
@@ -101,8 +110,9 @@ func (c *Cluster) Start(i int) {
 	c.note(p, Started, "")
 	c.check.started(c.now, p)
 	cfg := p.config()
+	p.owed = statemachine.OwedBy(cfg.Timings)
 	p.said = p.greet(cfg)
-	c.forgetGreets(i)
+	c.forgetGreets(p.index)
 	p.machine = statemachine.New(cfg, p.store, p.clock.at(c.now))
 	p.seen = p.machine.View(p.clock.at(c.now))
 	p.ran = p.identity()
@@ -119,7 +129,12 @@ func (c *Cluster) newStoreID() (id member.StoreID) {
 // Crash ends a process at once. It does nothing when the process is down.
 func (c *Cluster) Crash(i int) {
 	p := c.procs[i]
-	if !p.up() {
+	if !p.started() {
+		return
+	}
+	if p.starting != nil {
+		p.starting = nil
+		c.note(p, Crashed, "before its run began")
 		return
 	}
 	if v := p.saving; v != nil && v.Written {
@@ -146,11 +161,11 @@ func (c *Cluster) Restart(i int) {
 // with JoinOnly from then on, until it holds a state (protocol.md section 4).
 func (c *Cluster) LoseDisk(i int) {
 	p := c.procs[i]
-	if p.up() {
+	if p.started() {
 		return
 	}
 	c.note(p, DiskLost, "")
-	p.store = paxos.Durable{}
+	p.store, p.owed = paxos.Durable{}, statemachine.Owed{}
 	p.cfg.JoinOnly = p.isSeed()
 }
 
@@ -182,7 +197,7 @@ func (c *Cluster) wakeClock(p *process) {
 	if p.slept > 0 {
 		p.clock.offset -= p.clock.passed(c.now) - p.clock.passed(p.slept-1)
 		p.slept = 0
-		c.check.wakes(p.index, p.leads, c.setup.Timings)
+		c.check.wakes(p.index, p.leads, p.cfg.Timings)
 		p.leads = false
 	}
 }
@@ -400,7 +415,7 @@ func (c *Cluster) send(p *process, m message.Message) {
 	c.check.sent(p, m)
 	// Answers to requests are as many as those, which may have waited.
 	if m.Body.Kind() != message.KindRecordResponse &&
-		p.sent.over(c.now, c.setup.Timings.HeartbeatInterval, len(c.procs)) {
+		p.sent.over(c.now, p.cfg.Timings.HeartbeatInterval, len(c.procs)) {
 		c.check.fail("flood", "%s sent %d messages within one HeartbeatInterval, the last one %v",
 			p.cfg.Name, p.sent.count, m.Body.Kind())
 	}

@@ -17,6 +17,7 @@ type What uint8
 const (
 	Started   What = iota + 1 // a process started
 	Crashed                   // a process died
+	Waiting                   // what its last run owes must end before its run begins
 	Ended                     // a process stopped by itself
 	DiskLost                  // a store was lost
 	Paused                    // a process froze
@@ -33,7 +34,7 @@ const (
 )
 
 var whatNames = [...]string{
-	"", "started", "crashed", "ended", "lost its disk", "paused", "resumed", "saves",
+	"", "started", "crashed", "waits", "ended", "lost its disk", "paused", "resumed", "saves",
 	"is told to",
 	"network", "sends", "loses", "gets", "trace", "phase", "broke",
 }

@@ -236,12 +236,9 @@ func (j *judge) heal() {
 	for i := range c.procs {
 		c.Resume(i, r.IntN(2) == 0)
 	}
-	for slices.ContainsFunc(c.procs, func(p *process) bool { return p.saving != nil }) &&
-		c.check.first == nil {
-		c.RunFor(c.setup.Timings.HeartbeatInterval)
-	}
+	j.await(func(p *process) bool { return p.saving != nil })
 	for _, p := range c.procs[c.setup.Processes:] {
-		if !p.up() {
+		if !p.started() {
 			continue
 		}
 		if c.votes(p) && !c.votes(c.procs[p.home]) {
@@ -256,21 +253,30 @@ func (j *judge) heal() {
 	c.RunFor(time.Duration(max(c.queue.last()-c.now, 0)) + 1)
 	// A process that is leaving, or that has another configuration, starts again.
 	for i, p := range c.procs {
-		if p.up() && (p.leaving || !p.misfit.none()) {
+		other := !p.misfit.none() || p.cfg.Timings != c.setup.Timings
+		if p.started() && (p.leaving || other) {
 			p.misfit = misfit{}
-			c.Restart(i)
+			c.Reconfigure(i, c.setup.Timings)
 		}
-		p.misfit = misfit{}
+		p.misfit, p.cfg.Timings = misfit{}, c.setup.Timings
 		if i < c.setup.Processes && !c.occupied(p) {
 			c.Start(i)
 		}
 	}
+	j.await(func(p *process) bool { return p.starting != nil })
 	if r.IntN(3) == 0 {
 		for _, i := range r.Perm(c.setup.Processes)[:r.IntN(c.setup.Size-c.check.quorum+1)] {
 			j.spare(i)
 		}
 	}
 	j.drainSome()
+}
+
+// await lets time pass as long as any process is so.
+func (j *judge) await(is func(*process) bool) {
+	for slices.ContainsFunc(j.c.procs, is) && j.c.check.first == nil {
+		j.c.RunFor(j.c.setup.Timings.HeartbeatInterval)
+	}
 }
 
 // spare leaves a process down where the others can do without it: with M
@@ -298,9 +304,11 @@ func (c *Cluster) votes(p *process) bool {
 	return newest.Roster.IsVoter(p.voter())
 }
 
-// occupied reports whether a process is up at the address of another.
+// occupied reports whether a process is started at the address of another.
 func (c *Cluster) occupied(p *process) bool {
-	return slices.ContainsFunc(c.procs, func(o *process) bool { return o.home == p.home && o.up() })
+	return slices.ContainsFunc(c.procs, func(o *process) bool {
+		return o.home == p.home && o.started()
+	})
 }
 
 func (j *judge) measure(name string, since int64, bound time.Duration) {

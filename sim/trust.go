@@ -151,7 +151,8 @@ func (k *checker) sleeps(p int, leads bool) {
 func (k *checker) wakes(p int, led bool, t message.Timings) {
 	k.trusts.unsure[p] = k.now + int64(t.HoldTimeout())
 	if led {
-		k.auth[p].wokeAt = k.now
+		a := &k.auth[p]
+		a.wokeAt, a.lease = k.now, int64(message.LeaseMargin(t.LeaseTimeout))
 		k.trusts.asleep--
 	}
 	if led && k.trusts.asleep == 0 {

@@ -349,7 +349,6 @@ func TestAForgottenClusterStaysForgotten(t *testing.T) {
 	}
 	// It judges one cluster, and here begins another.
 	check := newChecker(s.Size, c.check.seeds, len(c.procs))
-	check.timeout, check.ttl = c.check.timeout, c.check.ttl
 	c.check, c.register = check, register{}
 	for i := range 4 {
 		c.Start(i)

@@ -26,7 +26,8 @@ func TestOwedAfterPartOfTheWait(t *testing.T) {
 				t.Fatalf("%+v, after %v: it waits %v, want %v", before, d, got, want-d)
 			}
 		}
-		if owed.Lease < min(before.Lease, own.LeaseTimeout) || owed.Hold < min(before.Hold, own.HoldTimeout()) {
+		lease, hold := min(before.Lease, own.LeaseTimeout), min(before.Hold, own.HoldTimeout())
+		if owed.Lease < lease || owed.Hold < hold {
 			t.Errorf("%+v: it owes %+v in the end", before, owed)
 		}
 	}

@@ -21,5 +21,5 @@ type Edit struct {
 
 // Table lists all mutants. Each switches one rule off.
 func Table() []Mutant {
-	return slices.Concat(members, founding, support, election, durable, classic, records)
+	return slices.Concat(members, founding, support, election, durable, classic, records, restart)
 }

@@ -30,6 +30,15 @@ type arena struct {
 	t     *testing.T
 	table *latch.Memory
 	nodes [3]*combatant
+	ends  atomic.Pointer[time.Time] // of the nodes' trust; nil while a leader extends it
+}
+
+// remaining is how long the nodes rely on what they hold.
+func (a *arena) remaining() time.Duration {
+	if ends := a.ends.Load(); ends != nil {
+		return max(0, time.Until(*ends))
+	}
+	return trusted
 }
 
 // combatant is a node of an arena, and a listener in memory. Its connections hold
@@ -87,8 +96,7 @@ func inArenaOver(
 			n.status.Self, n.status.View.Members = roster[i], roster
 			var ctx context.Context
 			ctx, n.stop = context.WithCancel(context.Background())
-			h := New(n, "", WithWrite(n, nil),
-				WithJobs(over(n.store), func() time.Duration { return trusted }))
+			h := New(n, "", WithWrite(n, nil), WithJobs(over(n.store), a.remaining))
 			go func() { n.done <- Serve(ctx, n, h) }()
 			a.nodes[i] = n
 		}
@@ -628,8 +636,8 @@ func TestElectWithoutItsNode(t *testing.T) {
 	})
 }
 
-// TestElectAfterALapse: where no sign of life came in time, the caller goes on when its
-// node has lost the lead too, and ends where that knows nothing of it, or says nothing.
+// TestElectAfterALapse: where no sign of life came in time, the caller contends on when its
+// node is heard again, whether that has lost the lead or holds it, and ends if it is not.
 func TestElectAfterALapse(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -638,13 +646,13 @@ func TestElectAfterALapse(t *testing.T) {
 		ends    time.Duration // after the stall began; 0 for not
 	}{
 		{"the node has lost it", trusted + time.Second, true, 0},
-		{"the node holds it", trusted + time.Second, false, trusted + time.Second},
+		{"the node holds it", trusted + time.Second, false, 0},
 		{"the node is silent", time.Minute, true, trusted + clientTimeout},
 	} {
 		inArena(t, func(t *testing.T, a *arena) {
 			over := newNetwork()
 			at := a.elect(t.Context(), a.client(0, over), "job")
-			at.works()
+			token := at.works()
 			flows := over.stall()
 			began := time.Now()
 			if c.expires {
@@ -657,7 +665,9 @@ func TestElectAfterALapse(t *testing.T) {
 			free := sync.OnceFunc(func() { close(flows) })
 			time.AfterFunc(c.stall-trusted, free)
 			if c.ends == 0 {
-				at.works()
+				if again := at.works(); !member.Number(token).Less(member.Number(again)) {
+					t.Errorf("%s: token %+v after %+v", c.name, again, token)
+				}
 				at.leave <- nil
 			}
 			if err := <-at.over; errors.Is(err, errUntrusted) != (c.ends > 0) {
@@ -669,6 +679,36 @@ func TestElectAfterALapse(t *testing.T) {
 			free()
 		})
 	}
+}
+
+// TestElectThroughLossesOfQuorum: at whatever moment the trust of the node runs out, with
+// signs of life on their way to the caller then, that loses the lead and gets it back.
+func TestElectThroughLossesOfQuorum(t *testing.T) {
+	inArena(t, func(t *testing.T, a *arena) {
+		over := newNetwork()
+		at := newAttempt(t)
+		go func() {
+			at.over <- a.client(0, over).Elect(t.Context(), "job", func(*Holder) {}, at.work)
+		}()
+		for phase := time.Duration(0); phase < trusted/3; phase += time.Millisecond {
+			at.works()
+			time.Sleep(time.Second + phase)
+			a.ends.Store(new(time.Now().Add(trusted)))
+			time.Sleep(trusted - 5*time.Millisecond)
+			flows := over.stall()
+			time.Sleep(5 * time.Millisecond)
+			a.table.Expire(trioAddress(0).String())
+			time.Sleep(time.Millisecond)
+			close(flows)
+			at.lost("")
+			a.ends.Store(nil)
+		}
+		at.works()
+		at.leave <- nil
+		if err := <-at.over; err != nil {
+			t.Errorf("Elect: %v", err)
+		}
+	})
 }
 
 // TestContendForReal: the node of a caller leaves, or loses its majority, and a member

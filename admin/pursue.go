@@ -88,8 +88,9 @@ func (c *Client) Lock(
 // Elect contends for a job through the node, and runs fn whenever it leads for this
 // client, one call after the other, until ctx ends, fn returns by itself, or the node is
 // gone. seen is told who leads the job, nil for nobody, and each change; it must not
-// block. For the rest see Lock; fn that returns since leadership was lost runs again. Where
-// nothing is heard of the node, that is lost at once, and Elect ends five seconds later.
+// block. For the rest see Lock; fn that returns since leadership was lost runs again. If no
+// sign of life comes in time, leadership is lost; when the node is heard again, Elect
+// contends on, and it ends if nothing is heard for five seconds.
 func (c *Client) Elect(
 	ctx context.Context, job string, seen func(*Holder),
 	fn func(ctx context.Context, token RecordToken) error,
@@ -106,6 +107,10 @@ type pursuit struct {
 	once   bool // and never again when it was lost
 	seen   func(*Holder)
 	fn     func(context.Context, RecordToken) error
+
+	ask    func()             // the node, on a new connection; ends the one before
+	hangUp context.CancelFunc // ends the connection
+	told   chan news          // of the connection
 
 	token  RecordToken
 	until  time.Time   // when trust in what is held ends; zero while nothing is
@@ -128,11 +133,17 @@ type news struct {
 }
 
 func (p *pursuit) run(ctx context.Context, path string, body any) error {
-	// While fn runs, the connection must outlive ctx: what is held goes with it.
-	reading, hangUp := context.WithCancel(context.WithoutCancel(ctx))
-	defer hangUp()
-	told := make(chan news)
-	go p.listen(reading, path, encoded(body), told)
+	p.hangUp = func() {}
+	p.ask = func() {
+		p.hangUp()
+		var reading context.Context
+		// While fn runs, the connection must outlive ctx: what is held goes with it.
+		reading, p.hangUp = context.WithCancel(context.WithoutCancel(ctx))
+		p.told = make(chan news)
+		go p.listen(reading, path, encoded(body), p.told)
+	}
+	p.ask()
+	defer func() { p.hangUp() }()
 	p.expiry = time.NewTimer(maxTrusted)
 	p.expiry.Stop() // until something is held
 	defer p.expiry.Stop()
@@ -143,7 +154,7 @@ func (p *pursuit) run(ctx context.Context, path string, body any) error {
 			return p.over
 		}
 		select {
-		case n := <-told:
+		case n := <-p.told:
 			p.take(ctx, n)
 		case <-p.expiry.C:
 			if p.once || p.lapsed {
@@ -229,10 +240,14 @@ func (p *pursuit) take(ctx context.Context, n news) {
 	case EventAlive:
 		switch {
 		case p.lapsed, held && n.at.After(p.until):
-			// A network, or this process, stood still: what has lapsed stays so, and the
-			// node holds it for nobody.
+			// A network, or this process, stood still, or the sign was on its way when the
+			// trust ran out. What has lapsed stays so, and the node must give it back.
 			p.lapse()
-			p.finish(p.client.brokeOff(errUntrusted))
+			if p.once {
+				p.finish(p.client.brokeOff(errUntrusted))
+			} else {
+				p.startOver()
+			}
 		case held:
 			p.trust(n)
 		}
@@ -276,6 +291,13 @@ func (p *pursuit) lapse() {
 	p.lose(p.client.brokeOff(errUntrusted))
 	p.lapsed = true
 	p.expiry.Reset(clientTimeout)
+}
+
+// startOver gives back what the node still holds, and contends again.
+func (p *pursuit) startOver() {
+	p.lapsed = false
+	p.expiry.Stop()
+	p.ask()
 }
 
 // finish says that nothing more can be held.

@@ -45,8 +45,11 @@ type Config struct {
 	// (StoreMismatchError). Empty means a memory store: the node then forgets
 	// its promises when it ends, and a cluster of which a majority of the
 	// seeds restarted with memory stores may be founded again, with tokens
-	// that start again at 1. Use a directory where tokens guard anything.
+	// that start again at 1. Use a directory where tokens guard anything. A warning
+	// is logged if it is empty and Memory is false.
 	DataDir string
+	// Memory confirms that the node runs without a DataDir, as in a test.
+	Memory bool
 	// Secret is shared by all nodes; who lacks it cannot connect. It is
 	// MinSecretBytes or more random bytes, as they are or in base64, as NewSecret makes
 	// it; passwords are refused. Without one, and without TLSCert, a node runs insecurely, and

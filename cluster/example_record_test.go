@@ -17,7 +17,7 @@ func ExampleNode_Commit() {
 	ctx := context.Background()
 	node, err := cluster.Start(ctx, cluster.Config{
 		Addr: "127.0.0.1:17391", Seeds: []string{"127.0.0.1:17391"}, Size: 1,
-		Insecure: true, Receiver: receiver.NewMux(),
+		Insecure: true, Memory: true, Receiver: receiver.NewMux(),
 	})
 	if err != nil {
 		log.Fatal(err)

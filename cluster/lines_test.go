@@ -18,6 +18,7 @@ import (
 	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/statemachine"
+	"github.com/athena-go/athena/store"
 	"github.com/athena-go/athena/transport"
 	"github.com/athena-go/athena/wire"
 )
@@ -122,6 +123,31 @@ func (b *book) once(text string, fields ...string) {
 	}
 }
 
+// TestMemoryStoreIsWarnedOf, unless the configuration confirms it or names another store.
+func TestMemoryStoreIsWarnedOf(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		cfg   Config
+		opts  []Option
+		lines int
+	}{
+		{"nothing", Config{}, nil, 1},
+		{"Memory", Config{Memory: true}, nil, 0},
+		{"DataDir", Config{DataDir: t.TempDir()}, nil, 0},
+		{"WithStore", Config{}, []Option{WithStore(store.NewMemory([32]byte{}))}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 1)
+				w.add(0, c.cfg, c.opts...)
+				w.close()
+				w.book.wants("no data directory is set: this node forgets its votes when it ends",
+					c.lines)
+			})
+		})
+	}
+}
+
 // TestFactsAreToldOnce, by each node that knows: of the founding of a cluster, a leader
 // that is cut off, one that hands over, and one that leaves.
 func TestFactsAreToldOnce(t *testing.T) {
@@ -145,7 +171,8 @@ func TestFactsAreToldOnce(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			w.close()
 			for _, text := range []string{
-				"started", "no secret or certificate is set: " +
+				"started", "no data directory is set: this node forgets its votes when it ends",
+				"no secret or certificate is set: " +
 					"whoever reaches the port can join and read everything",
 				"leading provisionally, without authority", "no leader with authority",
 				"left the cluster", "ended",

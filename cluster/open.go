@@ -22,6 +22,9 @@ import (
 // the node where there is none.
 func (n *Node) openStore() (Store, error) {
 	if n.cfg.DataDir == "" {
+		if !n.cfg.Memory {
+			n.log.Warn().Msg("no data directory is set: this node forgets its votes when it ends")
+		}
 		secret, err := n.cfg.resetSecret()
 		if err != nil {
 			return nil, fmt.Errorf("cluster: %w", err)

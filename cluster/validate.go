@@ -85,6 +85,8 @@ func (c Config) settings() (settings, error) {
 	faults.check(!s.JoinOnly || slices.Contains(s.seeds, s.self),
 		"JoinOnly true: only a seed can found, and Advertise %q is none of the Seeds: leave it out",
 		s.Advertise)
+	faults.check(!s.Memory || s.DataDir == "",
+		"Memory contradicts DataDir %q: leave one of them out", s.DataDir)
 	faults.security(s.Config, s.self)
 	s.timings = message.Timings{
 		HeartbeatInterval: s.HeartbeatInterval,

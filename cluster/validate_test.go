@@ -85,6 +85,8 @@ func TestValidateNamesFieldAndValue(t *testing.T) {
 			c.Addr, c.JoinOnly = "127.0.0.1:7009", true
 		}), "JoinOnly true"},
 		{"join-only", with(func(c *Config) { c.JoinOnly = true }), ""},
+		{"two stores", with(func(c *Config) { c.Memory, c.DataDir = true, "d" }),
+			`Memory contradicts DataDir "d"`},
 		{"timings", with(func(c *Config) { c.HeartbeatTimeout = time.Minute }), "HeartbeatTimeout 1m0s"},
 		{"receiver", with(func(c *Config) {
 			c.Receiver = receiver.NewMux()

@@ -74,7 +74,7 @@ func (s *stack) form() {
 func (s *stack) config(i int, c *cluster.Config) {
 	c.Seeds = c.Seeds[:s.seeds]
 	if s.memory {
-		c.DataDir = ""
+		c.DataDir, c.Memory = "", true
 	}
 	if s.change != nil {
 		s.change(i, c)

@@ -53,7 +53,7 @@ name: '7'
 	want.Addr, want.Name, want.Cluster, want.Size = "127.0.0.1:7001", "7", cluster.DefaultCluster, 3
 	want.Seeds, want.Insecure = []string{"127.0.0.1:7001", "127.0.0.1:7002"}, true
 	want.HeartbeatInterval, want.TTLTimeout = 50*time.Millisecond, 6*time.Second
-	want.LeaderTimeout = 4 * time.Second
+	want.LeaderTimeout, want.Memory = 4*time.Second, true
 	want.LeaseTimeout = got.LeaseTimeout // a default of Start
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -211,9 +211,9 @@ func TestFaultsOfThreeOrigins(t *testing.T) {
 		path + `:6: log-level "all": must be debug, info, warn or error`,
 		path + `:10: admin: `,
 		path + ":8: insecure contradicts secret-file (" + path + ":9) /nowhere/secret: leave one",
-		path + ":11: memory contradicts ATHENA_DATA_DIR d: leave one",
 		`--addr "nowhere": must be host:port`,
 		path + `:4: seeds[1] "nowhere": `,
+		path + `:11: memory contradicts ATHENA_DATA_DIR "d": leave one`,
 		path + ":5: heartbeat-timeout 2s must be at most the default --leader-timeout 1s",
 		"athena run --help says what it takes",
 	}

@@ -58,6 +58,7 @@ var flagOf = map[string]string{
 	"JoinOnly":          "join-only",
 	"TrustRefusal":      "trust-refusal",
 	"DataDir":           "data-dir",
+	"Memory":            "memory",
 	"Secret":            "secret-file",
 	"OtherSecret":       "other-secret-file",
 	"TLSCA":             "tls-ca",

@@ -49,7 +49,7 @@ func FuzzSettings(f *testing.F) {
 			checkUsage(t, flags, err)
 			return
 		}
-		if err := c.Validate(); err != nil || (c.DataDir == "") != s.memory {
+		if err := c.Validate(); err != nil || (c.DataDir == "") != c.Memory {
 			t.Fatalf("%q with %q: %+v, which is refused: %v", args, environ, c, err)
 		}
 	})

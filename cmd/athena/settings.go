@@ -34,7 +34,6 @@ type settings struct {
 	profile         string
 	secretFile      string
 	otherSecretFile string
-	memory          bool
 	admin           string
 	adminWrite      bool
 	adminTokenFile  string
@@ -78,7 +77,7 @@ func (s *settings) define(f *pflag.FlagSet) {
 		"never found a cluster: for a seed that lost its disk, where nobody leads, until it has joined")
 	f.StringVar(&c.DataDir, "data-dir", "", "directory for what the node must remember "+
 		"(default athena/CLUSTER@ADDRESS in the user's state directory)")
-	f.BoolVar(&s.memory, "memory", false, "remember nothing over a restart, in place of --data-dir")
+	f.BoolVar(&c.Memory, "memory", false, "remember nothing over a restart, in place of --data-dir")
 	f.StringVar(&s.secretFile, "secret-file", "",
 		"file with the secret that all nodes share, mode 0600; line ends at its end do not count")
 	f.StringVar(&s.otherSecretFile, "other-secret-file", "",
@@ -233,10 +232,8 @@ func (s *settings) resolve(found *faults) cluster.Config {
 		" %q: must be debug, info, warn or error", s.logLevel)
 	s.checkAdmin(found)
 	s.secrets(&c, found)
-	found.check(!s.memory || c.DataDir == "", "memory", " contradicts %s %s: leave one of them out",
-		also(f, "data-dir"), c.DataDir)
 	found.library(c.Validate())
-	if len(found.list) == 0 && !s.memory && c.DataDir == "" {
+	if len(found.list) == 0 && !c.Memory && c.DataDir == "" {
 		var err error
 		c.DataDir, err = defaultDataDir(c)
 		found.check(err == nil, "data-dir", ": name one, or use --memory: %w", err)

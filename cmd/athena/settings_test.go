@@ -96,7 +96,7 @@ func TestEnvironment(t *testing.T) {
 	want := cluster.DefaultConfig()
 	want.Addr, want.Size, want.Cluster = "127.0.0.1:7001", 3, cluster.DefaultCluster
 	want.Seeds, want.Insecure = []string{"127.0.0.1:7001", "127.0.0.1:7002"}, true
-	want.TTLTimeout = 7 * time.Second
+	want.TTLTimeout, want.Memory = 7*time.Second, true
 	want.LeaseTimeout = got.LeaseTimeout // a default of Start
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

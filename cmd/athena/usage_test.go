@@ -132,7 +132,7 @@ func TestRunUsage(t *testing.T) {
 			[]string{"--heartbeat-interval 2s", "--heartbeat-timeout 400ms"}},
 		{"no time", run("--secret-file", secret, "--ttl-timeout", "0s"), []string{"--ttl-timeout 0s"}},
 		{"two stores", run("--secret-file", secret, "--memory", "--data-dir", "d"),
-			[]string{"--memory contradicts --data-dir d"}},
+			[]string{`--memory contradicts --data-dir "d"`}},
 		{"log format", run("--secret-file", secret, "--log-format", "xml"),
 			[]string{"json or console"}},
 		{"log level", run("--secret-file", secret, "--log-level", "all"), []string{`"all"`, "debug"}},
@@ -193,7 +193,7 @@ func TestVariablesUsage(t *testing.T) {
 		{"contradiction", []string{"run", "--insecure-anywhere"},
 			[]string{"--insecure-anywhere contradicts ATHENA_SECRET_FILE " + secret, siz}},
 		{"two stores", []string{"run", "--memory"},
-			[]string{"--memory contradicts ATHENA_DATA_DIR d"}},
+			[]string{`--memory contradicts ATHENA_DATA_DIR "d"`}},
 		{"values", []string{"run", "--size", "0"}, []string{
 			`ATHENA_PROFILE "moon"`, `ATHENA_LOG_LEVEL "all"`, `ATHENA_LOG_FORMAT "xml"`,
 			`ATHENA_SEEDS[0] "nowhere"`, "ATHENA_ADMIN: ", "--size", siz}},

@@ -127,7 +127,9 @@ func (s *stage) join(ctx context.Context, i int) (err error) {
 
 // config names no DataDir: no token guards anything here.
 func config(i int) cluster.Config {
-	cfg := cluster.Config{Addr: address(i).String(), Name: fmt.Sprint("n", i+1), Size: size}
+	cfg := cluster.Config{
+		Addr: address(i).String(), Name: fmt.Sprint("n", i+1), Size: size, Memory: true,
+	}
 	for seed := range size {
 		cfg.Seeds = append(cfg.Seeds, address(seed).String())
 	}

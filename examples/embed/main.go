@@ -39,7 +39,7 @@ func main() {
 		fmt.Println(from.Name, "says", m.Text)
 		return nil
 	})
-	cfg := cluster.Config{Addr: os.Args[1], Seeds: os.Args[2:], Size: 3, Receiver: rx}
+	cfg := cluster.Config{Addr: os.Args[1], Seeds: os.Args[2:], Size: 3, Receiver: rx, Memory: true}
 	node, err := cluster.Start(ctx, cfg)
 	if err != nil {
 		log.Fatal(err)

@@ -42,7 +42,7 @@ func main() {
 	if len(os.Args) < 3 {
 		log.Fatal("usage: events ADDRESS SEED...")
 	}
-	cfg := cluster.Config{Addr: os.Args[1], Seeds: os.Args[2:], Size: 3}
+	cfg := cluster.Config{Addr: os.Args[1], Seeds: os.Args[2:], Size: 3, Memory: true}
 	if err := chat(ctx, cfg, os.Stdin, os.Stdout); err != nil {
 		log.Fatal(err)
 	}

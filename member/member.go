@@ -65,8 +65,8 @@ type Member struct {
 	// Status as the leader last set it. A roster never holds Removed: the seat
 	// of a removed member stays Leaving, with Gone set (protocol.md section 3).
 	Status Status
-	// Gone is set on a leaving entry once M voters hold that it leaves; a view
-	// then shows the member as Removed.
+	// Gone is set on a leaving entry once M voters hold that it leaves, and cleared
+	// when the member is active again. It keeps its vote meanwhile; see Shown.
 	Gone bool
 	// Resigned is set on a leaving entry whose member left on purpose: only a
 	// later incarnation of it comes back, never a late message of this one.
@@ -103,10 +103,15 @@ func (m Member) IsVoter() bool {
 	return m.Status == Active || m.Status == Unreachable || m.Status == Leaving
 }
 
-// Shown is the status that a view shows: Removed for a seat that is only kept.
+// Shown is the status that a view shows: Removed for a seat that is only kept, and
+// Joining for its member that came back.
 func (m Member) Shown() Status {
-	if m.Status == Leaving && m.Gone {
+	switch {
+	case m.Gone && m.Status == Active:
+		return Joining
+	case m.Gone && (m.Status == Unreachable || m.Status == Leaving):
 		return Removed
+	default:
+		return m.Status
 	}
-	return m.Status
 }

@@ -47,9 +47,9 @@ func (s *Status) UnmarshalText(b []byte) error {
 	return fmt.Errorf("member: unknown status %q", b)
 }
 
-// moves lists the table of protocol.md section 3. Removed is shown for a
-// leaving member whose clean-up is done, so it may come back as Leaving does.
-// A known address under another store id starts again from Joining.
+// moves lists the table of protocol.md section 3. Removed is shown of a seat that
+// is only kept, so its member may come back. A known address under another store id
+// starts again from Joining.
 var moves = map[[2]Status]bool{
 	{None, Joining}:        true,
 	{Joining, Active}:      true,
@@ -60,7 +60,8 @@ var moves = map[[2]Status]bool{
 	{Active, Leaving}:      true,
 	{Leaving, Active}:      true,
 	{Leaving, Removed}:     true,
-	{Removed, Active}:      true,
+	{Removed, Joining}:     true,
+	{Joining, Removed}:     true, // its seat was kept, and it left or fell silent again
 	{Removed, None}:        true, // its seat was given away
 	{Leaving, None}:        true,
 }

@@ -18,11 +18,11 @@ func TestStatusesMoveAlongTheTable(t *testing.T) {
 	table := map[member.Status]string{
 		//                    N J A U L R
 		member.None:        "x x . . . .",
-		member.Joining:     "x x x . . .",
+		member.Joining:     "x x x . . x",
 		member.Active:      ". . x x x .",
 		member.Unreachable: ". . x x x .",
 		member.Leaving:     "x . x . x x",
-		member.Removed:     "x . x . . x",
+		member.Removed:     "x x . . . x",
 	}
 	for _, from := range statuses {
 		for j, to := range statuses {
@@ -73,7 +73,7 @@ func TestVotersByStatus(t *testing.T) {
 }
 
 // protocol.md section 3: "Removed is what the view shows of a member whose
-// leaving is committed".
+// leaving is committed", and joining of one that came back.
 func TestRemovedIsShownOfAKeptSeat(t *testing.T) {
 	for _, tc := range []struct {
 		entry member.Member
@@ -82,6 +82,11 @@ func TestRemovedIsShownOfAKeptSeat(t *testing.T) {
 		{member.Member{Status: member.Active}, member.Active},
 		{member.Member{Status: member.Leaving}, member.Leaving},
 		{member.Member{Status: member.Leaving, Gone: true}, member.Removed},
+		{member.Member{Status: member.Active, Gone: true}, member.Joining},
+		{member.Member{Status: member.Unreachable, Gone: true}, member.Removed},
+		// As a view has them already.
+		{member.Member{Status: member.Removed, Gone: true}, member.Removed},
+		{member.Member{Status: member.Joining, Gone: true}, member.Joining},
 	} {
 		if got := tc.entry.Shown(); got != tc.want {
 			t.Errorf("Shown of %+v: got %v, want %v", tc.entry, got, tc.want)

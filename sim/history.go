@@ -79,7 +79,7 @@ func (k *checker) shape(p *process, s member.State) {
 	}
 	for _, m := range s.Roster {
 		if m.Status < member.Joining || m.Status > member.Leaving ||
-			m.Gone && m.Status != member.Leaving {
+			m.Gone && !m.IsVoter() {
 			k.broken("I6", "%s holds %s with the status %v, gone=%v of %v",
 				p.cfg.Name, brief(s), m.Status, m.Gone, m.Address)
 		}

@@ -125,7 +125,7 @@ func (m *Machine) placeAgain(e member.Member, j joiner) message.Reason {
 	next := e
 	next.Identity, next.Name, next.Seed = j.id, j.name, j.seed
 	if e.IsVoter() {
-		next.Status, next.Gone, next.Resigned = member.Active, false, false
+		next.Status, next.Resigned = member.Active, false
 	}
 	if next != e {
 		m.accept(j, m.state().Roster.With(next), j.id.Address)

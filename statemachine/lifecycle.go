@@ -118,7 +118,7 @@ func (m *Machine) findSuccessors() []member.Address {
 // leadership, and is not drained.
 func (m *Machine) maySucceed(e member.Member) bool {
 	p := m.lead.peer(e.Address)
-	return e.Status == member.Active && p != nil && p.follows(e) && !p.drained
+	return e.Shown() == member.Active && p != nil && p.follows(e) && !p.drained
 }
 
 // handOver ends this leadership, frees its followers, and only then proposes one of the

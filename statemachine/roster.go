@@ -20,7 +20,7 @@ func (m *Machine) heardAgain(id member.Identity) {
 		return
 	}
 	if e.Status == member.Unreachable || e.Status == member.Leaving && !e.Resigned {
-		e.Status, e.Gone = member.Active, false
+		e.Status = member.Active
 		m.change(r.With(e), e.Address)
 	}
 }
@@ -91,14 +91,15 @@ func (m *Machine) settle() {
 	}
 }
 
-// finishJoining gives one joining member that showed this version its vote.
+// finishJoining makes one joining member active that showed this version. It has a
+// vote from then on, if it did not keep one.
 func (m *Machine) finishJoining() {
 	r := m.durable.Held.Roster
 	for _, e := range r {
 		p := m.lead.peer(e.Address)
-		if e.Status == member.Joining && p != nil && p.id == e.Identity &&
+		if e.Shown() == member.Joining && p != nil && p.id == e.Identity &&
 			p.number.Version == m.leader.Version && m.settled() {
-			e.Status = member.Active
+			e.Status, e.Gone = member.Active, false
 			m.change(r.With(e), e.Address)
 			return
 		}

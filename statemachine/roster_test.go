@@ -136,9 +136,57 @@ func TestAMemberSilentForTTLTimeoutIsRemovedAndKeepsItsSeat(t *testing.T) {
 	if got := b.status(b.others(l)[1], gone); got != member.Removed {
 		t.Errorf("the other member shows %v, want %v", got, member.Removed)
 	}
-	// "Leaving, removed with its seat kept; heard again: active."
+	// "Removed with its seat kept; heard again: joining. Joining: active." It has its vote
+	// all the time.
+	for _, n := range b.nodes {
+		n.trace = nil
+	}
 	b.start(gone)
+	for end := b.now.Add(time.Second); b.step(end); {
+		if e, _ := b.nodes[l].durable.Held.Roster.Find(addr(gone)); !e.IsVoter() {
+			t.Fatalf("got entry %+v, want a voter", e)
+		}
+	}
+	want = []member.Status{member.Joining, member.Active}
+	for _, viewer := range []int{l, b.others(l)[1]} {
+		if got := b.moves(viewer, gone); !slices.Equal(got, want) {
+			t.Errorf("back: got moves %v at node %d, want %v", got, viewer, want)
+		}
+	}
 	b.settle(3)
+}
+
+// "Joining with its seat kept; silent for HeartbeatTimeout, or MemberLeave: removed."
+func TestAMemberThatIsBackForAMomentIsRemovedAgain(t *testing.T) {
+	for _, silent := range []bool{true, false} {
+		b := formed(t, 3, 3)
+		l := b.quorate()
+		gone := b.others(l)[0]
+		b.crash(gone)
+		b.awaitStatus(time.Minute, l, gone, member.Removed)
+		b.nodes[l].trace = nil
+		e, _ := b.nodes[l].durable.Held.Roster.Find(addr(gone))
+		id := e.Identity
+		id.Incarnation++
+		b.handTo(l, message.Message{From: id, To: addr(l), Body: message.JoinClusterRequest{}})
+		if got := b.status(l, gone); got != member.Joining {
+			t.Fatalf("asked for a place: got %v, want %v", got, member.Joining)
+		}
+		if !silent {
+			b.handTo(l, message.Message{From: id, To: addr(l), Body: message.MemberLeave{}})
+		}
+		b.run(b.timings.HeartbeatTimeout + b.timings.HeartbeatInterval)
+		want := []member.Status{member.Joining, member.Removed}
+		if got := b.moves(l, gone); !slices.Equal(got, want) {
+			t.Errorf("silent %v: got moves %v, want %v", silent, got, want)
+		}
+		e, _ = b.nodes[l].durable.Held.Roster.Find(addr(gone))
+		if !e.Gone || !e.IsVoter() || e.Resigned == silent {
+			t.Errorf("silent %v: got entry %+v, want its seat kept", silent, e)
+		}
+		b.start(gone)
+		b.settle(3)
+	}
 }
 
 // The leader must have been quorate all that time: a pause starts it anew.

@@ -363,7 +363,7 @@ func (m *Machine) takeRequests(d *draft) {
 // refusal says why a request is not taken.
 func (m *Machine) refusal(d *draft, r request) message.Reason {
 	from, _ := m.durable.Held.Roster.Find(r.from.Address)
-	if from.Identity != r.from || from.Status != member.Active {
+	if from.Identity != r.from || from.Shown() != member.Active {
 		return message.ReasonNotActive
 	}
 	if tooLarge(r.RecordRequest) {

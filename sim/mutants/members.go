@@ -63,6 +63,19 @@ var members = []Mutant{
 		}},
 	},
 	{
+		Name: "returns-as-active",
+		Rule: "3: a removed member that comes back is joining before it is active",
+		Edits: []Edit{{
+			File: "statemachine/roster.go",
+			Old:  "\t\te.Status = member.Active\n",
+			New:  "\t\te.Status, e.Gone = member.Active, false\n",
+		}, {
+			File: "statemachine/admission.go",
+			Old:  "next.Status, next.Resigned = member.Active, false\n",
+			New:  "next.Status, next.Gone, next.Resigned = member.Active, false, false\n",
+		}},
+	},
+	{
 		Name: "leaving-forgotten",
 		Rule: "6, 4: a chosen leader starts from its base, with what was said of each member",
 		Edits: []Edit{{

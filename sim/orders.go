@@ -77,7 +77,7 @@ func (j *judge) handOver() bool {
 			bound += t.HeartbeatInterval // its vote is waited for
 		}
 	}
-	free := j.votersFree(old) >= c.check.quorum
+	free := !c.waitsAfterStart(c.procs[old]) && j.votersFree(old) >= c.check.quorum
 	c.say(Phase, "%s hands over", nameOf(old))
 	if err := c.Transfer(old, to); err != nil {
 		c.check.fail("L5", "%s refuses to hand over: %v", nameOf(old), err)
@@ -108,7 +108,7 @@ func (j *judge) listSuccessors(leader int) []int {
 	for _, p := range j.c.procs {
 		m, _ := held.Roster.Find(p.cfg.Address)
 		if p.index != leader && p.up() && !p.drained && m.Identity == p.identity() &&
-			m.Status == member.Active {
+			m.Shown() == member.Active {
 			able = append(able, p.index)
 		}
 	}
@@ -118,7 +118,7 @@ func (j *judge) listSuccessors(leader int) []int {
 // missed reports whether a member is down that the leader takes for active.
 func (c *Cluster) missed(leader int) bool {
 	return slices.ContainsFunc(c.procs[leader].store.Held.Roster, func(m member.Member) bool {
-		return m.Status == member.Active && !slices.ContainsFunc(c.procs, func(p *process) bool {
+		return m.Shown() == member.Active && !slices.ContainsFunc(c.procs, func(p *process) bool {
 			return p.up() && p.identity() == m.Identity
 		})
 	})
@@ -137,10 +137,15 @@ func (j *judge) votersFree(leader int) int {
 	c := j.c
 	return c.voters(c.procs[leader].store.Held.Roster, func(v member.Voter) bool {
 		return slices.ContainsFunc(c.procs, func(p *process) bool {
-			return p.up() && p.voter() == v &&
-				!(p.cfg.Volatile && p.clock.at(c.now).Before(p.machine.VotesAt()))
+			return p.up() && p.voter() == v && !c.waitsAfterStart(p)
 		})
 	})
+}
+
+// waitsAfterStart reports whether a process with a memory store votes for no process yet: a
+// leader that does cannot propose its successor either.
+func (c *Cluster) waitsAfterStart(p *process) bool {
+	return p.cfg.Volatile && p.clock.at(c.now).Before(p.machine.VotesAt())
 }
 
 // checkDrainedLeader demands that no drained node leads where another member could.

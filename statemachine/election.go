@@ -143,7 +143,7 @@ func (m *Machine) canvass(a *attempt, p message.Proposal, others member.Roster) 
 
 // onVote counts an answer to the proposal under way.
 func (m *Machine) onVote(in message.Message, b message.Vote) {
-	if m.votesHere(in.From.Voter()) && b.Promised.Version <= m.held().Version+maxVersionJump {
+	if m.votesHere(in.From.Voter()) && b.Promised.Version <= m.held().Version+2*maxVersionJump {
 		m.seenRound(b.Promised.Ballot.Round)
 		m.propose.version = max(m.propose.version, b.Promised.Version)
 	}
@@ -192,7 +192,7 @@ func (m *Machine) votesHere(v member.Voter) bool {
 }
 
 func (m *Machine) seenRound(r uint64) {
-	if r <= maxRound {
+	if r <= 2*maxRound {
 		m.propose.round = max(m.propose.round, r)
 	}
 }
@@ -297,8 +297,12 @@ func (a *attempt) initialState() (member.State, bool) {
 	return member.State{}, false
 }
 
+// adoptable reports whether a value continues the state that a was made from: no election
+// changes the voters.
 func (m *Machine) adoptable(a *attempt, v paxos.Accepted) bool {
-	return v.Base == a.base.Number && a.ballots.Granted(v.State.LeaderIdentity())
+	sameVoter := func(x, y member.Member) bool { return x.Voter() == y.Voter() }
+	return v.Base == a.base.Number && a.ballots.Granted(v.State.LeaderIdentity()) &&
+		slices.EqualFunc(v.State.Roster, a.base.Roster, sameVoter)
 }
 
 // chosen announces the leader that got M formal votes.

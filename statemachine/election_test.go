@@ -388,15 +388,20 @@ func TestVotesOfOthersDoNotCount(t *testing.T) {
 	}
 }
 
-// 5. "The proposal goes to all voters of the proposed state too": one that the
-// proposer's base did not have, and the value that it adopts does.
+// 5. "The proposal goes to all voters of the proposed state too": one that the proposer
+// does not know, and the value that it adopts in a founding does.
 func TestAFormalProposalGoesToVotersOfTheProposedStateToo(t *testing.T) {
-	b, p := aProposer(t, 3)
+	b := aFounder(t, 5)
+	for i := 1; i < 3; i++ {
+		b.hand(event(i, member.Claim{}, message.JoinClusterRequest{Seed: true}))
+	}
+	b.untilSent(b.timings.RetryInterval, message.KindProposal)
+	p := last[message.Proposal](b)
 	v := yes(p)
-	v.Accepted = accepted(1, number(3, 0), 1)
-	v.Accepted.State.Roster = v.Accepted.State.Roster.Without(addr(2)).With(
-		member.Member{Identity: run(4, 1), Status: member.Active})
-	out := b.hand(event(1, member.Claim{}, v))
+	v.Accepted = paxos.Accepted{ID: ballot(1, 1, 1), State: state(5, 1, 0, 1)}
+	v.Accepted.State.Roster = v.Accepted.State.Roster.Without(addr(2)).Without(addr(3))
+	b.hand(event(1, member.Claim{}, v))
+	out := b.hand(event(2, member.Claim{}, yes(p)))
 	want := []string{"n2: Proposal", "n3: Proposal", "n5: Proposal"}
 	if got := kinds(out.Send); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -516,12 +521,13 @@ func TestAVoterAsksWhenItsSupportHasEnded(t *testing.T) {
 
 // Who would not vote for its own proposal does not make it.
 func TestAProposalThatItsProposerRefusesIsNotMade(t *testing.T) {
-	b := aVoter(t, 3)
+	b := supporter(t)
+	b.untilSent(time.Minute, message.KindLeaderStatusQuery)
 	q := last[message.LeaderStatusQuery](b)
-	b.hand(event(1, chosen(4, 1), message.SeedKeepAlive{}))
-	b.hand(event(1, chosen(4, 1), message.JoinClusterResponse{Accepted: true}))
-	ack := message.LeaderKeepAliveAck{Stamp: message.Stamp{Version: 4, Incarnation: 1, Clock: 1}}
-	b.hand(event(1, chosen(4, 1), ack)) // support of n2, which shows no health
+	b.hand(event(1, chosen(3, 1), message.SeedKeepAlive{}))
+	b.hand(event(1, chosen(3, 1), message.JoinClusterResponse{Accepted: true}))
+	ack := message.LeaderKeepAliveAck{Stamp: message.Stamp{Version: 3, Incarnation: 1, Clock: 2}}
+	b.hand(event(1, chosen(3, 1), ack)) // support of n2, which shows no health
 	out := b.hand(event(2, member.Claim{}, message.LeaderStatusQueryResponse{ID: q.ID}))
 	n := len(bodies[message.Proposal](out.Send))
 	if n != 0 || !traced(out, statemachine.GaveUpProposal) {

@@ -22,7 +22,12 @@ func (m *Machine) admit(in message.Message) bool {
 		m.refuseCluster(in)
 		return false
 	}
-	if e, ok := m.durable.Held.Roster.Find(in.From.Address); ok && e.StoreID == in.From.StoreID &&
+	e, ok := m.durable.Held.Roster.Find(in.From.Address)
+	if ok && in.From.Incarnation > e.Incarnation+maxRunJump {
+		m.drop(in, message.ReasonVersionJump)
+		return false
+	}
+	if ok && e.StoreID == in.From.StoreID &&
 		in.From.Incarnation < e.Incarnation {
 		m.drop(in, message.ReasonEarlierRun)
 		if in.Body.Kind() == message.KindJoinClusterRequest {

@@ -256,7 +256,7 @@ func (m *Machine) newRun() {
 	m.isolate = isolate{noChosenSince: m.now}
 	m.follow = follow{}
 	m.records = records{open: m.records.open}
-	m.dropAttempt()
+	m.propose = propose{} // versions and rounds of the other cluster
 	m.ask = ask{}
 	m.voteWait = m.now.Add(m.cfg.Timings.LeaseTimeout)
 	m.role, m.leader, m.soft = member.Seeking, member.Claim{}, member.State{}

@@ -319,6 +319,8 @@ func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterRespon
 	switch {
 	case b.Accepted && c.Leader != in.From.Address:
 		m.drop(in, message.ReasonOtherLeader)
+	case b.Accepted && !m.believes(in):
+		m.drop(in, message.ReasonUnknownMember)
 	case b.Accepted && c.Chosen && c.Version < m.held().Version:
 		m.drop(in, message.ReasonOtherVersion)
 	case b.Accepted && c.Chosen && c.Version < m.durable.Bound():
@@ -343,7 +345,7 @@ func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterRespon
 // replaced by a later one, and goes. A new one joins again above it: a clock
 // set back must not lock a node out (protocol.md section 3).
 func (m *Machine) yieldAddress(c member.Claim, known uint64) {
-	if known < m.self.Incarnation || known >= member.MaxCount {
+	if known < m.self.Incarnation || known > m.self.Incarnation+maxRunJump {
 		return
 	}
 	if m.admitted && known > m.self.Incarnation {

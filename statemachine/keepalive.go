@@ -232,7 +232,10 @@ func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAc
 	if b.Stamp.IsZero() {
 		return
 	}
-	if b.Stamp.Version != m.leader.Version || b.Stamp.Incarnation != in.From.Incarnation {
+	// (S) A leader stamps only for those that showed its version. Support of a version that
+	// was never held would keep this node from supporting any other (protocol.md section 5).
+	if b.Stamp.Version != m.leader.Version || b.Stamp.Version != m.held().Version ||
+		b.Stamp.Incarnation != in.From.Incarnation {
 		m.drop(in, message.ReasonOtherVersion)
 		return
 	}

@@ -321,7 +321,11 @@ func (m *Machine) settled() bool {
 // leader's: the leader proposes itself above it (protocol.md section 6, 8). It reports
 // whether that version is one that an election can have reached.
 func (m *Machine) noteBound(in message.Message, version uint64) bool {
-	if version > m.leader.Version+maxVersionJump {
+	room := uint64(maxJoinJump)
+	if m.state().Roster.IsVoter(in.From.Voter()) {
+		room = maxVersionJump
+	}
+	if version > m.leader.Version+room {
 		m.refuse(in, message.ReasonVersionJump)
 		return false
 	}

@@ -33,25 +33,30 @@ func (m *Machine) refuseCluster(in message.Message) {
 	}
 }
 
-// trusts reports whether a is the address of a node whose states this node takes: a seed,
-// a member of the held roster, or the leader that it follows or asked for a place.
+// trusts reports whether a is the address of a node whose states, claims and proposals
+// count: a seed, a member of the held roster, or the leader that this node follows or asked
+// for a place. A node that has had no chosen leader for TTLTimeout trusts every address: all
+// that it knew may have been replaced.
 func (m *Machine) trusts(a member.Address) bool {
 	if _, ok := m.durable.Held.Roster.Find(a); ok {
 		return true
 	}
-	return slices.Contains(m.cfg.Seeds, a) || a == m.leader.Leader || a == m.seek.target.Leader
+	return slices.Contains(m.cfg.Seeds, a) || a == m.leader.Leader || a == m.seek.target.Leader ||
+		m.outOfTouch()
+}
+
+// outOfTouch reports whether this node has had no chosen leader for TTLTimeout.
+func (m *Machine) outOfTouch() bool {
+	since := m.isolate.noChosenSince
+	return !since.IsZero() && m.due(since.Add(m.cfg.Timings.TTLTimeout))
 }
 
 // believes reports whether what the sender of a message says about leaders counts. A node
-// that holds nothing believes everyone. One that holds a state wants a sender that holds a
-// state of the same cluster; while it has a leader, one that it also trusts. A node that
-// looks for a leader may ask any that it hears of: that risks one round at most.
+// that holds nothing believes everyone: a leader that is no seed must reach a seed that lost
+// its store, before that founds another cluster.
 func (m *Machine) believes(in message.Message) bool {
-	switch {
-	case m.cluster().IsZero():
+	if m.cluster().IsZero() {
 		return true
-	case in.Cluster != m.cluster():
-		return false
 	}
-	return m.role == member.Seeking || m.trusts(in.From.Address)
+	return in.Cluster == m.cluster() && m.trusts(in.From.Address)
 }

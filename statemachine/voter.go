@@ -3,6 +3,8 @@
 package statemachine
 
 import (
+	"slices"
+
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/paxos"
@@ -107,13 +109,15 @@ func (m *Machine) refusePre(from member.Identity, p message.Proposal) message.Re
 		return message.ReasonStartWait
 	case !p.Founding && !m.held().Less(p.Held) && !m.durable.Held.Roster.IsVoter(from.Voter()):
 		return message.ReasonNotVoter
+	case !p.Founding && from != m.self && !m.trusts(from.Address):
+		return message.ReasonUnknownMember
 	}
-	return m.refuseFounding(p)
+	return m.refuseFounding(from, p)
 }
 
 // refuseFounding says why a founding is refused by a voter that would
 // otherwise grant it (protocol.md section 4).
-func (m *Machine) refuseFounding(p message.Proposal) message.Reason {
+func (m *Machine) refuseFounding(from member.Identity, p message.Proposal) message.Reason {
 	switch {
 	case !p.Founding:
 		return message.ReasonNone
@@ -121,6 +125,8 @@ func (m *Machine) refuseFounding(p message.Proposal) message.Reason {
 		return message.ReasonJoinOnly
 	case p.SeedDigest != m.seeds:
 		return message.ReasonOtherSeeds
+	case !slices.Contains(m.cfg.Seeds, from.Address):
+		return message.ReasonNotVoter // only a seed founds
 	}
 	return message.ReasonNone
 }
@@ -145,8 +151,10 @@ func (m *Machine) refuseFormal(from member.Identity, p message.Proposal) message
 		return message.ReasonStartWait
 	case m.quorate(m.now) && candidate.Address != m.self.Address:
 		return message.ReasonLeaseRuns
+	case !p.Founding && from != m.self && !m.trusts(from.Address):
+		return message.ReasonUnknownMember
 	}
-	return m.refuseFounding(p)
+	return m.refuseFounding(from, p)
 }
 
 // waitsFor reports whether the wait after a start keeps this node from voting

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine_test
+
+import (
+	"testing"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// stranger is node 8, which knows the secret and is no member and no seed.
+const stranger = 7
+
+// to makes an event of the stranger to node i, with the cluster id that i holds.
+func (b *bus) strange(i int, claim member.Claim, body message.Body) message.Message {
+	in := event(stranger, claim, body)
+	in.To, in.Cluster = addr(i), b.nodes[i].durable.Held.Cluster
+	return in
+}
+
+// leads is the index of the quorate leader.
+func (b *bus) leads() int {
+	b.t.Helper()
+	l := b.quorate()
+	if l < 0 {
+		b.t.Fatalf("got no leader\n%s", b)
+	}
+	return l
+}
+
+// forged is a state that a stranger made of s: n9 and n10, which do not exist, in the
+// place of all members but the leader.
+func forged(s member.State, leader int, version uint64) member.State {
+	e, _ := s.Roster.Find(addr(leader))
+	out := member.State{Number: number(version, 0), Cluster: s.Cluster, Leader: addr(leader)}
+	out.Roster = out.Roster.With(e)
+	for i := 8; i < 7+len(s.Roster); i++ {
+		out.Roster = out.Roster.With(member.Member{Identity: run(i, 1), Status: member.Active})
+	}
+	return out
+}
+
+// aProposal is a formal one of the stranger.
+func aProposal(version, round uint64, base member.Number, s member.State) message.Proposal {
+	return message.Proposal{
+		Stage: message.Formal, ID: ballot(stranger, version, round), Held: base, Base: base, State: s,
+	}
+}
+
+// One formal proposal of a stranger, with the leader itself as the candidate, and
+// a roster that it made up. The leader accepts it, is bound, and adopts it at its own
+// proposal: the whole cluster takes a roster of processes that do not exist.
+func TestStrangerForgedValueAdopted(t *testing.T) {
+	b := formed(t, 3, 3)
+	l := b.leads()
+	held := b.nodes[l].durable.Held
+	w := held.Version + 1
+	b.handTo(l, b.strange(l, member.Claim{}, aProposal(w, 1, held.Number, forged(held, l, w))))
+	b.run(6 * b.timings.TTLTimeout)
+	for i, n := range b.nodes {
+		for j := range 3 {
+			if _, ok := n.durable.Held.Roster.Find(addr(j)); !ok {
+				t.Errorf("n%d holds a state without n%d", i+1, j+1)
+			}
+		}
+	}
+	if !b.settled(3) {
+		t.Errorf("got no cluster of three\n%s", b)
+	}
+}
+
+// A formal proposal at the limits: nothing can be proposed above it.
+func TestStrangerBoundAtTheLimit(t *testing.T) {
+	for name, tc := range map[string]struct{ jump, round uint64 }{
+		"version": {1 << 16, 1}, "round": {1, 1 << 40},
+	} {
+		for at, infect := range map[string]func(*bus, int) []int{
+			"the leader": func(_ *bus, l int) []int { return []int{l} },
+			"a follower": func(b *bus, l int) []int { return b.others(l)[:1] },
+			"followers":  func(b *bus, l int) []int { return b.others(l) },
+		} {
+			b := formed(t, 3, 3)
+			l := b.leads()
+			held := b.nodes[l].durable.Held
+			s := held
+			s.Number = number(held.Version+tc.jump, 0)
+			// The base is one that was never made, so the value is never adopted.
+			p := aProposal(s.Version, tc.round, number(held.Version, held.Revision+100), s)
+			p.State.Leader = addr(l)
+			for _, i := range infect(b, l) {
+				b.handTo(i, b.strange(i, member.Claim{}, p))
+			}
+			b.run(6 * b.timings.TTLTimeout)
+			if !b.settled(3) {
+				t.Errorf("%s at the limit, sent to %s: got no cluster of three a minute later\n%s",
+					name, at, b)
+				continue
+			}
+			l = b.leads()
+			if bound := b.nodes[l].durable.Bound(); bound > b.nodes[l].durable.Held.Version {
+				t.Errorf("%s at the limit, sent to %s: the leader of version %d is bound to %d",
+					name, at, b.nodes[l].durable.Held.Version, bound)
+			}
+		}
+	}
+}
+
+// A join request that is bound just at the limit.
+func TestStrangerJoinBoundAtTheLimit(t *testing.T) {
+	b := formed(t, 3, 3)
+	l := b.leads()
+	v := b.view(l).Version
+	b.handTo(l, b.strange(l, member.Claim{}, message.JoinClusterRequest{Bound: v + 1<<8}))
+	b.run(b.timings.TTLTimeout)
+	// What a member is really bound to is not answered any more.
+	failed := 0
+	for _, tr := range b.nodes[l].trace {
+		if tr.What == statemachine.GaveUpProposal {
+			failed++
+		}
+	}
+	if failed > 5 {
+		t.Errorf("the leader gave up %d proposals within %v, want it elected above the bound",
+			failed, b.timings.TTLTimeout)
+	}
+}
+
+// Rounds of foundings are not limited.
+func TestStrangerFoundingRound(t *testing.T) {
+	for _, round := range []uint64{1 << 40, 1<<40 + 1, member.MaxCount} {
+		b := newBus(t, 3, 3)
+		b.start(0, 1, 2)
+		for i := range 2 { // not the one that founds
+			p := message.Proposal{
+				Stage: message.Pre, ID: ballot(stranger, 1, round), Founding: true,
+				SeedDigest: statemachine.SeedDigest(b.seeds),
+			}
+			b.handTo(i, b.strange(i, member.Claim{}, p))
+		}
+		b.run(6 * b.timings.TTLTimeout)
+		if b.quorate() < 0 {
+			t.Errorf("round %d: got no leader within a minute\n%s", round, b)
+		}
+	}
+}
+
+// One founding proposal of a stranger to one fresh seed, and all adopt its value.
+func TestStrangerFoundingForged(t *testing.T) {
+	b := newBus(t, 3, 3)
+	b.start(0, 1, 2)
+	s := member.State{Number: number(1, 0), Cluster: ourCluster, Leader: addr(stranger)}
+	for i := stranger; i < stranger+3; i++ {
+		s.Roster = s.Roster.With(member.Member{Identity: run(i, 1), Status: member.Active})
+	}
+	p := message.Proposal{
+		Stage: message.Formal, ID: ballot(stranger, 1, 1), Founding: true,
+		SeedDigest: statemachine.SeedDigest(b.seeds), State: s,
+	}
+	b.handTo(2, b.strange(2, member.Claim{}, p))
+	b.run(6 * b.timings.TTLTimeout)
+	if !b.settled(3) {
+		t.Errorf("got no cluster of three a minute later\n%s", b)
+	}
+}
+
+// A node without a leader takes a state of a stranger that it asked for a place,
+// or that says, unasked, that it has one.
+func TestStrangerStateWhileSeeking(t *testing.T) {
+	s := forged(withMember(state(2, 3, 0, 1), stranger), stranger, 9)
+	for name, first := range map[string]message.Body{
+		"claims itself": message.SeedKeepAlive{},
+		"accepts":       message.JoinClusterResponse{Accepted: true},
+	} {
+		b := aVoter(t, 3)
+		b.hand(b.strange(0, chosen(9, stranger), first))
+		b.hand(b.strange(0, chosen(9, stranger), message.ClusterAlignment{State: s}))
+		if got := b.nodes[0].durable.Held; got.Number != number(3, 0) {
+			t.Errorf("the stranger %s: n1 holds %v with %v", name, got.Number, got.Roster)
+		}
+	}
+}
+
+// (S) "Taking a stamped ack of a chosen leader makes the follower support it".
+// A stranger that was followed for a moment leaves a support of a version that no leader
+// has, and no support is given any more.
+func TestStrangerSupportWorn(t *testing.T) {
+	b := aVoter(t, 3)
+	huge := uint64(member.MaxCount - 1)
+	c := member.Claim{Chosen: true, Version: huge, Leader: addr(stranger)}
+	b.hand(b.strange(0, c, message.JoinClusterResponse{Accepted: true}))
+	b.hand(b.strange(0, c, message.LeaderKeepAliveAck{
+		Stamp: message.Stamp{Version: huge, Incarnation: 1, Clock: 1},
+	}))
+	b.hand(b.strange(0, member.Claim{}, message.ReJoinCluster{GivenUp: provisional(1, stranger)}))
+	b.run(2 * b.timings.LeaderTimeout)
+	b.hand(event(1, chosen(3, 1), message.JoinClusterResponse{Accepted: true}))
+	b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: state(3, 3, 1, 1)}))
+	if v := b.view(0); v.Role != member.Following || v.Leader != addr(1) {
+		t.Fatalf("got no follower of n2\n%s", b)
+	}
+	b.hand(event(1, chosen(3, 1), b.ack(b.now.UnixNano())))
+	votes := bodies[message.Vote](b.hand(event(2, member.Claim{},
+		formal(2, 4, state(3, 4, 0, 2)))).Send)
+	if len(votes) != 1 || votes[0].Granted {
+		t.Errorf("n1 took an ack of n2 this moment, and votes for n3: %+v", votes)
+	}
+}
+
+// A seed that lost all whom it knew, and declared itself, hears of no leader.
+func TestStrangerProvisionalHearsNoNewLeader(t *testing.T) {
+	b := provisionalWithRoster(t)
+	in := event(4, chosen(5, 4), message.SeedKeepAlive{})
+	b.hand(in)
+	if v := b.view(0); v.Role == member.Provisional {
+		t.Errorf("got %v after the claim of a chosen leader of its cluster, want it to join", v.Role)
+	}
+}
+
+// A new run keeps the versions of the cluster that it forgot: no legitimate jump
+// leads there from its new cluster, so it never wins an election.
+func TestStrangerNewRunKeepsVersions(t *testing.T) {
+	b := lostStores(t, 3, 2, true)
+	n := b.nodes[0]
+	const high = 1 << 18
+	b.crash(0)
+	n.durable.Held.Version = high
+	b.start(0)
+	// Its last question in the old cluster failed: n2's old run had promised a later version.
+	in := event(1, member.Claim{}, message.Vote{
+		Promised: ballot(1, high+3, 1), Reason: message.ReasonPromised,
+	})
+	in.Cluster = n.durable.Held.Cluster
+	b.hand(in)
+	b.settle(3)
+	id := n.durable.Held.Cluster
+	b.crash(b.leads())
+	b.cut = func(m message.Message) bool { // Only n1 may propose.
+		return m.Body.Kind() == message.KindProposal && m.From.Address != addr(0)
+	}
+	b.run(2 * b.timings.TTLTimeout)
+	if got := b.quorate(); got != 0 || n.durable.Held.Cluster != id {
+		t.Errorf("got n%d as the leader, want n1\n%s", got+1, b)
+	}
+}
+
+// A pre proposal of a stranger that says that it holds more, in the moment of a
+// failover, binds rounds.
+func TestStrangerPreProposalRound(t *testing.T) {
+	b := formed(t, 3, 3)
+	l := b.leads()
+	b.crash(l)
+	i := b.others(l)[0]
+	b.until(b.timings.TTLTimeout, "node without a leader", func() bool {
+		return b.view(i).Leader.IsZero()
+	})
+	held := b.nodes[i].durable.Held
+	p := message.Proposal{
+		Stage: message.Pre, ID: ballot(stranger, held.Version+1, 1<<40),
+		Held: number(held.Version, held.Revision+1),
+	}
+	out := b.handTo(i, b.strange(i, member.Claim{}, p))
+	t.Logf("votes %+v", bodies[message.Vote](out.Send))
+	b.run(6 * b.timings.TTLTimeout)
+	if b.quorate() < 0 {
+		t.Errorf("got no leader a minute later\n%s", b)
+	}
+}
+
+// The same with all that leads there: a seed is cut off while the members
+// that it knew are replaced; the other seed dies; then it can hear the leader again.
+func TestStrangerSeedCutOffDuringReplacement(t *testing.T) {
+	b := newBus(t, 5, 2)
+	for i := 5; i < 9; i++ {
+		b.add(i)
+	}
+	b.start(0, 1, 2, 3, 4)
+	b.settle(5)
+	b.isolate(0)
+	b.run(4 * b.timings.TTLTimeout)
+	if v := b.view(0); v.Role != member.Provisional {
+		t.Fatalf("got %v, want n1 to lead provisionally\n%s", v.Role, b)
+	}
+	for i := 2; i < 5; i++ {
+		b.take(b.nodes[i], b.nodes[i].Leave(b.now))
+		b.run(4 * b.timings.LeaderTimeout)
+		b.start(i + 3)
+		b.run(2 * b.timings.TTLTimeout)
+	}
+	b.start(8)
+	b.run(2 * b.timings.TTLTimeout)
+	b.crash(1)
+	b.run(2 * b.timings.TTLTimeout)
+	l := b.quorate()
+	if l < 5 {
+		t.Fatalf("got no leader of the new members\n%s", b)
+	}
+	b.heal()
+	b.run(6 * b.timings.TTLTimeout)
+	if v := b.view(0); v.Leader != addr(l) {
+		t.Errorf("n1 does not follow n%d a minute after it can hear it\n%s", l+1, b)
+	}
+}
+
+// One frame from the address of a member that is down, with its store id: its
+// real process can never come back.
+func TestStrangerRunOfADeadMember(t *testing.T) {
+	for _, run := range []uint64{member.MaxCount, member.MaxCount - 1} {
+		b := formed(t, 3, 3)
+		l := b.leads()
+		i := b.others(l)[0]
+		b.crash(i)
+		b.run(b.timings.HeartbeatTimeout)
+		in := event(i, member.Claim{}, message.JoinClusterRequest{Seed: true})
+		in.To, in.Cluster, in.From.Incarnation = addr(l), b.nodes[l].durable.Held.Cluster, run
+		b.handTo(l, in)
+		b.start(i)
+		b.run(6 * b.timings.TTLTimeout)
+		if got := b.nodes[i].durable.Incarnation; !b.settled(3) || got >= member.MaxCount {
+			t.Errorf("run %d: got no cluster of three, or a run that cannot be followed: %d\n%s",
+				run, got, b)
+		}
+	}
+}
+
+// A reject with the number of a run that none can come after.
+func TestStrangerKnownRun(t *testing.T) {
+	b := aVoter(t, 3)
+	b.hand(event(2, chosen(4, 2), message.SeedKeepAlive{}))
+	b.hand(event(2, chosen(4, 2), message.JoinClusterResponse{
+		Reason: message.ReasonOldIncarnation, Known: member.MaxCount - 1,
+	}))
+	if got := b.nodes[0].durable.Incarnation; got >= member.MaxCount {
+		t.Errorf("got run %d: no node reads the number of the next", got)
+	}
+}
+
+// Join requests of strangers, each bound as far above the leader as counts. The
+// fencing token no longer fits into one integer.
+func TestStrangerTokenUsedUp(t *testing.T) {
+	b := formed(t, 3, 3)
+	for range 150 {
+		l := b.leads()
+		b.handTo(l, b.strange(l, member.Claim{},
+			message.JoinClusterRequest{Bound: b.view(l).Version + 1<<8}))
+		b.run(b.timings.HeartbeatInterval)
+		b.settle(3)
+	}
+	l := b.leads()
+	if _, err := b.nodes[l].durable.Held.Number.Int64(); err != nil {
+		t.Errorf("after %v: %v", b.since(), err)
+	}
+}
+
+// TestStrangerForgedValueAdopted, from the address of a member that is down.
+func TestStrangerForgedValueOfADeadMember(t *testing.T) {
+	b := formed(t, 3, 3)
+	l := b.leads()
+	i := b.others(l)[0]
+	b.crash(i)
+	b.run(2 * b.timings.HeartbeatTimeout)
+	held := b.nodes[l].durable.Held
+	w := held.Version + 1
+	p := aProposal(w, 1, held.Number, forged(held, l, w))
+	p.ID.Ballot.Proposer, p.ID.Ballot.StoreID = addr(i), run(i, 1).StoreID
+	in := b.strange(l, member.Claim{}, p)
+	in.From = run(i, 1)
+	b.handTo(l, in)
+	b.run(b.timings.TTLTimeout)
+	b.start(i)
+	b.run(5 * b.timings.TTLTimeout)
+	if !b.settled(3) {
+		t.Errorf("got no cluster of three\n%s", b)
+	}
+}

@@ -151,7 +151,9 @@ func (x *chaos) silenceOwner() {
 	t := x.plan.Setup.Timings
 	x.handTo(x.oneOf(false), func() {
 		slow := x.oneOf(true)
-		owns := func() bool { return !x.c.Holds(slow, x.c.keys[0]).IsZero() }
+		owns := func() bool { // no process may have asked for a record yet
+			return len(x.c.keys) > 0 && !x.c.Holds(slow, x.c.keys[0]).IsZero()
+		}
 		x.await(t.HoldTimeout(), owns, func() {
 			l := x.c.Leader()
 			if l < 0 || l == slow {

@@ -99,6 +99,9 @@ var electionFamilies = []family{
 				s.count(n, rule)
 			}
 		}},
+	{"athena_clock_steps_total",
+		"Steps of the wall clock after which authority and records had to be confirmed.",
+		counter, nil, func(l look, s *sink) { s.count(l.Counts.ClockSteps) }},
 	{"athena_store_sync_seconds", "How long the store took to save.", buckets, nil,
 		func(l look, s *sink) { s.durations(l.Counts.Saved) }},
 }

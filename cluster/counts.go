@@ -31,6 +31,9 @@ type Counts struct {
 	Transitions map[Transition]uint64
 	// Lagged counts how often a reader of Events had lagged.
 	Lagged uint64
+	// ClockSteps counts how often the wall clock was set forward, after which this node had
+	// no authority and trusted no record until that was confirmed.
+	ClockSteps uint64
 	// Elected are how long this node had no leader at each change of leader, but at
 	// its start.
 	Elected histogram.Durations
@@ -147,6 +150,13 @@ func (c *tally) happened(events []Event) {
 	}
 }
 
+// stepped counts a step of the wall clock.
+func (c *tally) stepped() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts.ClockSteps++
+}
+
 // ended counts a change of leader.
 func (c *tally) ended(e Election, self member.Address) {
 	if e.Cause != CauseStart {
@@ -189,6 +199,7 @@ func (c *tally) report() Counts {
 		Conflicts:   withZeros(c.counts.Conflicts, everyRule...),
 		Missed:      maps.Clone(c.counts.Missed),
 		Transitions: maps.Clone(c.counts.Transitions),
+		ClockSteps:  c.counts.ClockSteps,
 		Elected:     c.elected.Read(),
 		Saved:       c.saved.Read(),
 	}

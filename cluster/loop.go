@@ -40,7 +40,7 @@ func (n *Node) do(
 }
 
 // run is the loop: the one goroutine that owns the machine. Each turn reads the
-// clock once and takes one input.
+// clock once and takes one input, in this order: the wait for an input may last.
 func (n *Node) run() {
 	defer n.shutdown()
 	timer := time.NewTimer(0) // the machine sends its first queries at once
@@ -54,18 +54,18 @@ func (n *Node) run() {
 			return
 		case m := <-n.inbox:
 			n.leave(m.large)
-			now = n.clock()
+			now = n.readClock()
 			out = n.machine.Step(now, m.Message)
 		case p := <-n.refusals:
-			now = n.clock()
+			now = n.readClock()
 			out = n.machine.Refused(now, p)
 		case c := <-n.calls:
-			now = n.clock()
+			now = n.readClock()
 			var err error
 			out, err = c.verb(now)
 			answer = func(unsaved error) { c.reply <- cmp.Or(err, unsaved) }
 		case <-timer.C:
-			now = n.clock()
+			now = n.readClock()
 			out = n.machine.Advance(now)
 		}
 		err := n.keep(out.Persist)
@@ -80,6 +80,20 @@ func (n *Node) run() {
 		}
 		n.arm(timer)
 	}
+}
+
+// readClock reads the clock for a turn. When the wall clock was set forward meanwhile, this
+// machine may have been stopped with its clocks: the node then trusts nothing that it knew
+// before (protocol.md section 5).
+func (n *Node) readClock() time.Time {
+	now, step := n.steps.read(n.clock)
+	if step > 0 {
+		n.machine.EndTrust(now)
+		n.tally.stepped()
+		n.log.Warn().Float64("step_ms", milliseconds(step)).
+			Msg("the wall clock was set forward: lease and records end until they are confirmed")
+	}
+	return now
 }
 
 // arm sets the timer to the machine's deadline.

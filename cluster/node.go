@@ -25,6 +25,7 @@ type Node struct {
 	cfg      settings
 	log      zerolog.Logger
 	clock    func() time.Time
+	steps    stepWatch // of the loop alone
 	started  time.Time // on clock
 	store    Store
 	volatile bool // store forgets everything at the end of the process

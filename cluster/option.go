@@ -23,6 +23,7 @@ type options struct {
 	transport Listen
 	socket    Socket
 	clock     func() time.Time
+	wall      func() time.Time // nil for that of the system, or with a clock for none
 	listening func(*Node)
 }
 
@@ -80,7 +81,8 @@ type Socket func(addr string) (net.PacketConn, error)
 func WithSocket(open Socket) Option { return func(o *options) { o.socket = open } }
 
 // WithClock replaces the clock, which must never go backwards and should go on
-// while the machine is suspended. Tests in a synctest bubble pass time.Now.
+// while the machine is suspended. Steps of the wall clock are then not looked for.
+// Tests in a synctest bubble pass time.Now.
 func WithClock(now func() time.Time) Option { return func(o *options) { o.clock = now } }
 
 // WithListening hands the node to f once it listens, while Start still waits for

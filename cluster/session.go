@@ -102,7 +102,8 @@ func (h Holding) Key() string { return h.key }
 func (h Holding) Token() member.Number { return h.token }
 
 // Valid reports whether this node may act on the record at this moment. It reads the
-// clock, and is never true again once it was false.
+// clock, and is never true again once it was false. See Term.Valid for what a virtual
+// machine that was stopped with its clocks does not know.
 func (h Holding) Valid() bool { return h.t != nil && h.t.remaining() > 0 }
 
 // Done is closed when the node may act on the record no more: before anybody else may,

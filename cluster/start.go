@@ -74,8 +74,10 @@ func open(ctx context.Context, cfg Config, o options) (*Node, error) {
 	unwilling, end := context.WithCancelCause(context.Background())
 	end(receiver.ErrBusy)
 	n.unwilling = unwilling
+	n.steps.wall = o.wall
 	if n.clock == nil {
 		n.clock = newClock()
+		n.steps.wall = func() time.Time { return time.Now().Round(0) }
 	}
 	if n.mux == nil {
 		n.mux = receiver.NewMux()
@@ -125,6 +127,7 @@ func (n *Node) prepare(ctx context.Context, cfg Config) (err error) {
 	view := clone(n.machine.View(n.started))
 	n.seen.set(sight{votesAt: n.machine.VotesAt()}.seeing(view, durable.Held))
 	n.hub.view, n.hub.size = view, n.cfg.Size
+	n.steps.limit = stepLimit(n.cfg.timings)
 	n.terms.clock, n.terms.guard = n.clock, leaseGuard(n.cfg.timings)
 	n.heard.start(n.cfg.seeds, n.cfg.self)
 	n.elections.start(n.cfg.self, n.started)
@@ -142,6 +145,11 @@ func (n *Node) prepare(ctx context.Context, cfg Config) (err error) {
 // LeaseTimeout are more than three of them (protocol.md section 1), and an echo
 // is at most about two old.
 func leaseGuard(t message.Timings) time.Duration { return t.HeartbeatInterval / 2 }
+
+// stepLimit is the smallest step of the wall clock that ends a lease. A lease has a tenth of
+// LeaseTimeout to spare: a clock that stood still for less than half of that leaves the
+// other half for clocks whose rates differ.
+func stepLimit(t message.Timings) time.Duration { return t.LeaseTimeout / 20 }
 
 // newRun reads what the store remembers and saves the identity of this run,
 // before anybody is greeted with it. A store that was made for something else is

@@ -37,7 +37,10 @@ func (t Term) Token() uint64 {
 // Valid reports whether this node leads with authority at this moment. It
 // reads the clock. It is false on every node but the leader, and never true
 // again once it was false: where the node has authority again after its lease
-// lapsed, also while process or machine stood still, another term begins.
+// lapsed, also while process or machine stood still, another term begins. In a
+// virtual machine that was stopped together with its clocks it may be true for up
+// to 0.9 LeaseTimeout beside the term of another leader, unless the wall clock is
+// set forward before (docs/safety.md): storage must compare tokens.
 func (t Term) Valid() bool { return t.t != nil && t.t.remaining() > 0 }
 
 // Deadline is when authority ends unless it is extended; zero when it has

@@ -34,6 +34,8 @@ type world struct {
 	receivers func(i int) *receiver.Mux
 	// dir is where the store of node i is; nil for memory.
 	dir func(i int) string
+	// own are options of node i beside the usual; nil for none.
+	own func(i int) Option
 	// profile has the timings with which form starts nodes.
 	profile Config
 	book    *book // what the nodes log
@@ -131,7 +133,11 @@ func (w *world) options(i int) []Option {
 	listen := func(c transport.Config) (*transport.Mesh, error) {
 		return w.net.Listen(address(w.first+i), c)
 	}
-	return []Option{WithTransport(listen), WithClock(time.Now), WithLogger(zerolog.New(w.book))}
+	opts := []Option{WithTransport(listen), WithClock(time.Now), WithLogger(zerolog.New(w.book))}
+	if w.own != nil {
+		opts = append(opts, w.own(i))
+	}
+	return opts
 }
 
 func address(i int) member.Address {

@@ -19,10 +19,11 @@ type authority struct {
 	// unsound is the version that it led when its clock stood still, 0 for none, and
 	// wokeAt is when that clock went on, never while it stands still. Until its deadlines
 	// from before have passed, the process is late without knowing it (checker.stale).
-	// lease is nine tenths of its LeaseTimeout.
+	// lease is nine tenths of its LeaseTimeout; found, whether it found out since.
 	unsound uint64
 	wokeAt  int64
 	lease   int64
+	found   bool
 }
 
 // token is a version with the run that had authority in it.
@@ -75,9 +76,19 @@ func (k *checker) suspended(p *process) {
 	k.sleeps(p.index, p.leads)
 }
 
+// trustEnded notes that a process saw that its clock may have stood still. From then on
+// it has no authority and trusts no record by what it knew before.
+func (k *checker) trustEnded(now int64, p int) {
+	k.now = now
+	k.lose(p)
+	k.auth[p].found = true
+	k.endTrust(p)
+	k.trusts.unsure[p] = min(k.trusts.unsure[p], now)
+}
+
 // asleep notes that the clock of the leader of a version stands still.
 func (k *checker) asleep(p int, version uint64) {
-	k.auth[p].unsound, k.auth[p].wokeAt = version, never
+	k.auth[p].unsound, k.auth[p].wokeAt, k.auth[p].found = version, never, false
 }
 
 // stale reports whether what a leader does at a time may be late because its clock stood
@@ -89,9 +100,9 @@ func (k *checker) stale(p int, version uint64, at, deadline int64) bool {
 
 // staleLease reports whether a leader may have authority by a lease from before its
 // clock stood still. No stamp of it is later than that, so such a lease has nine tenths
-// of LeaseTimeout left at most.
+// of LeaseTimeout left at most, and none once the leader found that its clock stood still.
 func (k *checker) staleLease(p int, version uint64) bool {
-	return k.stale(p, version, k.now, k.auth[p].lease)
+	return !k.auth[p].found && k.stale(p, version, k.now, k.auth[p].lease)
 }
 
 // gain checks a new interval of authority. Over real time versions only grow,

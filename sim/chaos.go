@@ -16,6 +16,7 @@ type chaos struct {
 	c      *Cluster
 	plan   Plan
 	rand   *rand.Rand // of the series whose turn it is
+	walls  *rand.Rand // of wall clocks
 	over   bool
 	counts [classes]int
 	series []*series
@@ -41,7 +42,8 @@ type arming struct {
 
 func newChaos(c *Cluster, p Plan) *chaos {
 	x := &chaos{
-		c: c, plan: p, rand: stream(p.Setup.Seed, streamFaults), focus: -1, misfit: -1,
+		c: c, plan: p, rand: stream(p.Setup.Seed, streamFaults),
+		walls: stream(p.Setup.Seed, streamWallClocks), focus: -1, misfit: -1,
 		armed: make([]arming, len(c.procs)),
 		slow:  make([][]SlowSave, len(c.procs)),
 	}

@@ -70,3 +70,23 @@ func (c clock) global(t time.Time) int64 {
 	}
 	return g
 }
+
+// SetForward sets the wall clock of a machine forward, as an agent in it or NTP does some
+// time after its clocks stood still. The process sees it at its next turn.
+func (c *Cluster) SetForward(i int) {
+	if p := c.procs[i]; p.up() {
+		p.setForward = true
+	}
+}
+
+// readClock reads the clocks of a process, which it does before each call of its machine.
+func (c *Cluster) readClock(p *process) time.Time {
+	now := p.clock.at(c.now)
+	if p.setForward {
+		p.setForward = false
+		c.note(p, WallClockSet, "")
+		p.machine.EndTrust(now)
+		c.check.trustEnded(c.now, p.index)
+	}
+	return now
+}

@@ -115,6 +115,9 @@ const (
 	streamMachines // and above, for as many runs of machines as there are
 )
 
+// streamWallClocks is of the draws about wall clocks that are set forward.
+const streamWallClocks = -2
+
 // streamForming is of the draws that only runs with a formation have (Plan.Dead).
 const streamForming = 0
 

@@ -250,6 +250,7 @@ func TestRecordTellsWhatHappens(t *testing.T) {
 	c.Isolate(0)
 	c.Pause(1)
 	c.RunFor(time.Second)
+	c.SetForward(1)
 	c.Resume(1, true)
 	c.Leave(2)
 	c.RunFor(10 * time.Second)

@@ -28,7 +28,7 @@ var deeds = [...]deed{
 	{Topologies, (*chaos).drawTopology, (*chaos).cut},
 	{Flapping, (*chaos).drawFlapping, (*chaos).flap},
 	{Pauses, (*chaos).drawPause, (*chaos).pause},
-	{Suspends, (*chaos).drawPause, (*chaos).pause},
+	{Suspends, (*chaos).drawSuspend, (*chaos).pause},
 	{Crashes, (*chaos).drawCrash, (*chaos).crash},
 	{Interrupts, (*chaos).drawInterrupt, (*chaos).arm},
 	{TornWrites, (*chaos).drawInterrupt, (*chaos).arm},
@@ -230,6 +230,19 @@ func (x *chaos) drawPause(f *Fault) {
 	f.Args = []int64{x.rand.Int64N(2)}
 }
 
+// drawSuspend draws also when the wall clock is set forward after that, in two of three.
+func (x *chaos) drawSuspend(f *Fault) {
+	x.drawPause(f)
+	lease := int64(x.plan.Setup.Timings.LeaseTimeout)
+	switch x.walls.IntN(3) {
+	case 0: // never
+	case 1: // before the process goes on
+		f.Args = append(f.Args, 0)
+	default:
+		f.Args = append(f.Args, x.walls.Int64N(lease))
+	}
+}
+
 func (x *chaos) pause(f Fault) bool {
 	if p := x.c.procs[f.Who]; !p.up() || p.paused {
 		return false
@@ -240,6 +253,9 @@ func (x *chaos) pause(f Fault) bool {
 		x.c.Pause(f.Who)
 	}
 	timersFirst := len(f.Args) > 0 && f.Args[0] > 0
+	if len(f.Args) > 1 { // at the same time, it comes first
+		x.later(time.Duration(f.Lasts+f.Args[1]), func() { x.c.SetForward(f.Who) })
+	}
 	x.later(time.Duration(f.Lasts), func() { x.c.Resume(f.Who, timersFirst) })
 	return true
 }

@@ -38,7 +38,7 @@ func (c *Cluster) probe(p *process, of statemachine.Probe) {
 func (c *Cluster) refused(p *process, of statemachine.Probe) {
 	switch {
 	case p.ready():
-		c.settle(p, p.machine.Refused(p.clock.at(c.now), of))
+		c.settle(p, p.machine.Refused(c.readClock(p), of))
 	case p.up():
 		p.wait(item{run: func() { c.refused(p, of) }})
 	}

@@ -34,8 +34,9 @@ type process struct {
 	store paxos.Durable // what is on its disk
 	owed  statemachine.Owed
 	next  uint64 // incarnation that its next run gets at least
-	// setBack says that its wall clock was set back once.
-	setBack bool
+	// setBack says that its wall clock was set back once, setForward that it was set
+	// forward since the process read it last.
+	setBack, setForward bool
 
 	misfit  misfit
 	said    message.Greet         // by its last run
@@ -107,6 +108,7 @@ func (c *Cluster) begin(p *process) {
 	p.cfg.Rand = stream(c.setup.Seed, streamMachines+p.index+p.runs*MaxProcesses)
 	p.spins, p.leaving, p.drained, p.sent = 0, false, false, flood{}
 	p.trustsUntil, p.holdings = time.Time{}, nil
+	p.setForward = false
 	c.note(p, Started, "")
 	c.check.started(c.now, p)
 	cfg := p.config()
@@ -264,7 +266,7 @@ func (c *Cluster) order(i int, verb string, f func(*process, time.Time) statemac
 		return
 	}
 	c.note(p, Ordered, verb)
-	c.settle(p, f(p, p.clock.at(c.now)))
+	c.settle(p, f(p, c.readClock(p)))
 }
 
 // advance calls the machine because time has passed. It does nothing where the process
@@ -282,7 +284,7 @@ func (c *Cluster) advance(p *process) {
 		return
 	}
 	c.mix(uint64(c.now) ^ uint64(p.index)<<56)
-	c.settle(p, p.machine.Advance(p.clock.at(c.now)))
+	c.settle(p, p.machine.Advance(c.readClock(p)))
 }
 
 // deliver hands a message to the process that it was sent to, or calls the function.
@@ -313,7 +315,7 @@ func (c *Cluster) deliver(it item) {
 	c.record(Record{Process: it.to, From: it.from, What: Delivered, Message: it.msg})
 	c.mix(uint64(c.now) ^ uint64(it.to)<<56 ^ uint64(it.from)<<48 ^ uint64(it.msg.Body.Kind())<<40)
 	c.check.heard(it.to, it.msg)
-	c.settle(p, p.machine.Step(p.clock.at(c.now), it.msg))
+	c.settle(p, p.machine.Step(c.readClock(p), it.msg))
 }
 
 // settle gives a step its effects, at once or when it is saved.

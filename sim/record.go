@@ -15,27 +15,28 @@ type What uint8
 
 // The kinds of records.
 const (
-	Started   What = iota + 1 // a process started
-	Crashed                   // a process died
-	Waiting                   // what its last run owes must end before its run begins
-	Ended                     // a process stopped by itself
-	DiskLost                  // a store was lost
-	Paused                    // a process froze
-	Resumed                   // it goes on
-	Saving                    // its save takes time
-	Ordered                   // an operator's verb
-	Network                   // the network changed
-	Sent                      // a message left its process
-	Lost                      // a message will never arrive
-	Delivered                 // a message arrived
-	Traced                    // a decision of a machine
-	Phase                     // a run went on to its next part
-	Broke                     // an invariant
+	Started      What = iota + 1 // a process started
+	Crashed                      // a process died
+	Waiting                      // what its last run owes must end before its run begins
+	Ended                        // a process stopped by itself
+	DiskLost                     // a store was lost
+	Paused                       // a process froze
+	Resumed                      // it goes on
+	WallClockSet                 // its wall clock was set forward, and it saw that
+	Saving                       // its save takes time
+	Ordered                      // an operator's verb
+	Network                      // the network changed
+	Sent                         // a message left its process
+	Lost                         // a message will never arrive
+	Delivered                    // a message arrived
+	Traced                       // a decision of a machine
+	Phase                        // a run went on to its next part
+	Broke                        // an invariant
 )
 
 var whatNames = [...]string{
-	"", "started", "crashed", "waits", "ended", "lost its disk", "paused", "resumed", "saves",
-	"is told to",
+	"", "started", "crashed", "waits", "ended", "lost its disk", "paused", "resumed",
+	"sees its wall clock set", "saves", "is told to",
 	"network", "sends", "loses", "gets", "trace", "phase", "broke",
 }
 

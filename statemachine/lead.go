@@ -154,8 +154,10 @@ func (m *Machine) stepDownAt() time.Time {
 		return time.Time{}
 	}
 	last := m.lead.since
-	if end := m.leaseEnd(m.now); end.After(last) {
-		last = end
+	for _, t := range []time.Time{m.leaseEnd(m.now), time.Unix(0, m.trustFrom)} {
+		if t.After(last) {
+			last = t
+		}
 	}
 	return last.Add(m.cfg.Timings.LeaderTimeout)
 }

@@ -80,7 +80,7 @@ func (m *Machine) leaseEnd(now time.Time) time.Time {
 }
 
 // quorumEcho is the newest stamp that M-1 other voters of r, in the runs that
-// it names, have echoed; 0 when there is none.
+// it names, have echoed; 0 when there is none after trustFrom.
 func (m *Machine) quorumEcho(r member.Roster) int64 {
 	echoes := m.lead.scratch[:0]
 	for _, e := range r {
@@ -88,7 +88,7 @@ func (m *Machine) quorumEcho(r member.Roster) int64 {
 			continue
 		}
 		// (S) An echo counts for the run that the state names only.
-		if p := m.lead.peer(e.Address); p != nil && p.id == e.Identity && p.echo != 0 {
+		if p := m.lead.peer(e.Address); p != nil && p.id == e.Identity && p.echo > m.trustFrom {
 			echoes = append(echoes, p.echo)
 		}
 	}
@@ -109,6 +109,19 @@ func (m *Machine) quorumEcho(r member.Roster) int64 {
 // proves that M voters hold it.
 func (m *Machine) quorate(now time.Time) bool {
 	return m.role == member.Leading && now.Before(m.leaseEnd(now))
+}
+
+// EndTrust ends authority and the trust in records: until now the clock of this node may
+// have stood still, so that it cannot know how old its stamps are. Only answers to later
+// stamps bring both back. (S) What this node promised to others stays: they may count on
+// it for longer, never for less long. The Output of the next call has the effects.
+func (m *Machine) EndTrust(now time.Time) {
+	if now.After(m.now) {
+		m.now = now
+	}
+	m.trustFrom = m.now.UnixNano()
+	m.records.until = time.Time{}
+	m.lead.leaseKnown = false
 }
 
 // healthy is what acks say of this leader: quorate, or chosen just now.

@@ -24,6 +24,9 @@ type Machine struct {
 	soft    member.State  // state of the provisional leader followed, or the own one
 	// admitted says that a state had this very run of this node.
 	admitted bool
+	// trustFrom is when the clock was found to have stood still last, in nanoseconds of
+	// it; zero for never. (S) Authority and trust in records count from stamps after it.
+	trustFrom int64
 	// voteWait is when this run may vote for anybody (protocol.md section 5).
 	voteWait time.Time
 

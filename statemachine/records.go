@@ -206,7 +206,7 @@ func (m *Machine) extend(b message.LeaderKeepAliveAck) {
 	m.noteCommitted(b.Committed)
 	e := b.Echo
 	if !b.Extends || e.Version != m.leader.Version || e.Incarnation != m.self.Incarnation ||
-		e.Clock > m.now.UnixNano() {
+		e.Clock > m.now.UnixNano() || e.Clock <= m.trustFrom {
 		return
 	}
 	m.trustUntil(time.Unix(0, e.Clock).Add(message.LeaseMargin(m.cfg.Timings.HoldTimeout())))

@@ -264,6 +264,7 @@ func processVerbs() []verb {
 		{form: "restart NODES", do: simple((*sim.Cluster).Restart)},
 		{form: "lose the disk of NODES", do: simple((*sim.Cluster).LoseDisk)},
 		{form: "wall clock of NODE goes back", do: simple((*sim.Cluster).SetBack)},
+		{form: "wall clock of NODE is set forward", do: simple((*sim.Cluster).SetForward)},
 		{form: "pause NODES", do: simple((*sim.Cluster).Pause)},
 		{form: "suspend NODES", do: simple((*sim.Cluster).Suspend)},
 		{form: "resume NODES, timers first", do: simple(func(c *sim.Cluster, i int) {

@@ -170,4 +170,37 @@ var support = []Mutant{
 			New:  "if s.Version > before.Version && s.Leader == m.self.Address {",
 		}},
 	},
+	{
+		Name: "lease-after-its-clock-stopped",
+		Rule: "5: when its clock may have stood still, only echoes of later stamps count for a lease",
+		Edits: []Edit{{
+			File: "statemachine/lease.go",
+			Old:  "p.id == e.Identity && p.echo > m.trustFrom {",
+			New:  "p.id == e.Identity && p.echo != 0 {",
+		}},
+	},
+	{
+		Name: "records-after-its-clock-stopped",
+		Rule: "5: when its clock may have stood still, an owner trusts nothing by earlier keep-alives",
+		Edits: []Edit{{
+			File: "statemachine/lease.go",
+			Old:  "\tm.records.until = time.Time{}\n",
+			New:  "",
+		}, {
+			File: "statemachine/records.go",
+			Old:  " || e.Clock <= m.trustFrom {",
+			New:  " {",
+		}},
+		Test: "TestStoppedOwnerEndsItsTrust",
+	},
+	{
+		Name: "support-ends-with-trust",
+		Rule: "5: when its clock may have stood still, what a node promised to others stays",
+		Edits: []Edit{{
+			File: "statemachine/lease.go",
+			Old:  "\tm.records.until = time.Time{}\n",
+			New:  "\tm.records.until, m.support = time.Time{}, support{}\n",
+		}},
+		Test: "TestSupportOutlastsAStepOfTheWallClock",
+	},
 }

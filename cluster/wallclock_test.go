@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestStepWatch: a step of the wall clock is told from its slewing, and from a process that
+// stands still between two readings.
+func TestStepWatch(t *testing.T) {
+	const limit = 50 * time.Millisecond
+	var clock, wall time.Time
+	readings := 0
+	var pauses [3]time.Duration // before the clock, the wall clock and the clock are read
+	pass := func() {
+		clock, wall = clock.Add(pauses[readings]), wall.Add(pauses[readings])
+		readings++
+	}
+	w := stepWatch{
+		wall:  func() time.Time { pass(); return wall },
+		limit: limit,
+	}
+	for i, c := range []struct {
+		clock, wall time.Duration // by which they go on before the readings
+		pauses      [3]time.Duration
+		want        time.Duration
+	}{
+		{want: 0}, // the first reading
+		{clock: time.Second, wall: time.Second},
+		{clock: time.Second, wall: time.Second, pauses: [3]time.Duration{0, time.Minute, 0}},
+		{clock: time.Second, wall: time.Second, pauses: [3]time.Duration{0, 0, time.Minute}},
+		{clock: time.Second, wall: time.Second},
+		{clock: time.Second, wall: 2 * time.Second, want: 990 * time.Millisecond},
+		{clock: time.Second, wall: time.Second}, // told once
+		{clock: time.Hour, wall: time.Hour + 30*time.Second},
+		{wall: limit},
+		{wall: 1, want: limit + 1},
+		{wall: -time.Hour},
+		{clock: time.Second, wall: time.Second},
+		{wall: time.Minute, want: time.Minute},
+	} {
+		clock, wall = clock.Add(c.clock), wall.Add(c.wall)
+		pauses, readings = c.pauses, 0
+		now, step := w.read(func() time.Time { pass(); return clock })
+		if step != c.want || now != clock {
+			t.Errorf("reading %d: got a step of %v at %v, want %v at %v", i, step, now, c.want, clock)
+		}
+	}
+}
+
+// guest is the clocks of a machine that a hypervisor can stop.
+type guest struct {
+	mu      sync.Mutex
+	stopped time.Time // since when the clocks stand still; zero while they go
+	clock   time.Duration
+	wall    time.Duration
+}
+
+func (g *guest) now(lost *time.Duration) time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at := time.Now()
+	if !g.stopped.IsZero() {
+		at = g.stopped
+	}
+	return at.Add(-*lost)
+}
+
+func (g *guest) stop() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stopped = time.Now()
+}
+
+func (g *guest) resume() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	lost := time.Since(g.stopped)
+	g.clock, g.wall, g.stopped = g.clock+lost, g.wall+lost, time.Time{}
+}
+
+// setForward sets the wall clock right.
+func (g *guest) setForward() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.wall = 0
+}
+
+func (g *guest) option() Option {
+	return func(o *options) {
+		o.clock = func() time.Time { return g.now(&g.clock) }
+		o.wall = func() time.Time { return g.now(&g.wall) }
+	}
+}
+
+// inGuests runs a test with three nodes that have formed a cluster, each in a guest.
+func inGuests(t *testing.T, test func(t *testing.T, w *world, of func(*Node) *guest)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var guests [3]guest
+		w := newWorld(t, len(guests))
+		w.own = func(i int) Option { return guests[i].option() }
+		defer w.close()
+		w.form()
+		test(t, w, func(n *Node) *guest { return &guests[slices.Index(w.nodes, n)] })
+	})
+}
+
+const clockStepped = "the wall clock was set forward: " +
+	"lease and records end until they are confirmed"
+
+// TestStoppedGuest: a leader whose clocks stood still believes in its lease, and in its
+// records, until its wall clock is set forward (protocol.md section 5).
+func TestStoppedGuest(t *testing.T) {
+	inGuests(t, func(t *testing.T, w *world, of func(*Node) *guest) {
+		old := w.leader()
+		g := of(old)
+		h := acquire(t, old.Session(), "k")
+		term, _ := old.Leader()
+		w.cut(old)
+		g.stop()
+		time.Sleep(5 * time.Second)
+		g.resume()
+		if !term.Valid() || !h.Valid() {
+			t.Fatal("it knows how late it is, and nothing is shown")
+		}
+		g.setForward()
+		time.Sleep(old.cfg.HeartbeatInterval + time.Millisecond)
+		if term.Valid() || h.Valid() || old.HoldRemaining() > 0 {
+			t.Errorf("term valid %v, record valid %v, want neither", term.Valid(), h.Valid())
+		}
+		for _, err := range []error{term.Err(), h.Err()} {
+			if !errors.Is(err, ErrLeaseEnded) {
+				t.Errorf("ended by %v, want %v", err, ErrLeaseEnded)
+			}
+		}
+		w.book.wants(clockStepped, 1)
+		if got := old.Status().Counts.ClockSteps; got != 1 {
+			t.Errorf("counted %d steps, want 1", got)
+		}
+		w.heal(old)
+		if err := old.WaitActive(t.Context(), 3); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestStepOfTheWallClock costs a leader that was not stopped an interval, and not its place.
+func TestStepOfTheWallClock(t *testing.T) {
+	inGuests(t, func(t *testing.T, w *world, of func(*Node) *guest) {
+		time.Sleep(time.Minute)
+		leader := w.leader()
+		before, _ := leader.Leader()
+		g := of(leader)
+		g.mu.Lock()
+		g.wall -= time.Hour
+		g.mu.Unlock()
+		began := time.Now()
+		select {
+		case <-before.Done():
+		case <-time.After(time.Minute):
+			t.Fatal("its term goes on")
+		}
+		after, err := leader.WaitLeader(t.Context())
+		if err != nil || after.Token() != before.Token() || !after.Valid() {
+			t.Errorf("got token %d, valid %v, %v; want it to lead by %d again",
+				after.Token(), after.Valid(), err, before.Token())
+		}
+		if took := time.Since(began); took > 2*leader.cfg.HeartbeatInterval {
+			t.Errorf("authority again after %v, want two intervals at most", took)
+		}
+		w.book.wants("lost the leader", 0)
+	})
+}

@@ -19,6 +19,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/athena-go/athena/cluster"
 )
 
 const (
@@ -66,6 +68,9 @@ type findings struct {
 	// smallestGap is the least time from one node's authority to the next
 	// one's, 0 for none.
 	smallestGap time.Duration
+	stalls      []evidence // when processes did not run
+	other       *findings  // of the second cluster, nil where there is none
+	excused     int        // changes of leader there that stalls explain
 }
 
 // use is that of a token by one who had authority with it.
@@ -80,10 +85,24 @@ func audit(dir string) (*findings, error) {
 	if _, err := os.Stat(filepath.Join(dir, planFile)); err != nil {
 		return nil, missing(err)
 	}
-	nodes, err := readJournal(filepath.Join(dir, journalFile))
+	nodes, clusters, err := readJournal(filepath.Join(dir, journalFile))
 	if err != nil {
 		return nil, err
 	}
+	f, err := readBooks(dir, nodes)
+	if err != nil || clusters == 1 {
+		return f, err
+	}
+	other, err := readBooks(filepath.Join(dir, otherDir), nodes)
+	if err != nil {
+		return nil, err
+	}
+	f.compareOther(other)
+	return f, nil
+}
+
+// readBooks checks all evidence of one cluster.
+func readBooks(dir string, nodes int) (*findings, error) {
 	var books []string
 	for i := range nodes {
 		books = append(books, nodeName(i)+".jsonl")
@@ -102,8 +121,8 @@ func audit(dir string) (*findings, error) {
 		}
 	}
 	if f.seats.size != nodes {
-		return nil, fmt.Errorf("%s says %d nodes, and the nodes say %d: evidence of two runs",
-			journalFile, nodes, f.seats.size)
+		return nil, fmt.Errorf("%s says %d nodes, and the nodes in %s say %d: evidence of two runs",
+			journalFile, nodes, dir, f.seats.size)
 	}
 	f.conclude()
 	return f, nil
@@ -118,20 +137,21 @@ func missing(err error) error {
 	return err
 }
 
-// readJournal returns the number of nodes in the journal's first line.
-func readJournal(path string) (nodes int, err error) {
+// readJournal returns the numbers of nodes and of clusters in the journal's first line.
+func readJournal(path string) (nodes, clusters int, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return 0, missing(err)
+		return 0, 0, missing(err)
 	}
 	line, _, _ := strings.Cut(string(text), "\n")
 	var at int64
 	var seed uint64
-	_, err = fmt.Sscanf(line, "%d "+journalStart, &at, &nodes, &seed)
-	if err != nil || nodes < 1 || nodes > maxNodes {
-		return 0, fmt.Errorf("%s line 1: %q: does not say how many nodes there were", path, line)
+	_, err = fmt.Sscanf(line, "%d "+journalStart, &at, &nodes, &seed, &clusters)
+	if err != nil || nodes < 1 || nodes > maxNodes || clusters < 1 || clusters > 2 {
+		return 0, 0, fmt.Errorf("%s line 1: %q: does not say how many nodes and clusters there were",
+			path, line)
 	}
-	return nodes, nil
+	return nodes, clusters, nil
 }
 
 func newFindings() *findings {
@@ -268,8 +288,13 @@ func (f *findings) take(e evidence) error {
 		f.fault("A15", "%s got an event of %s that %s", e.Node, e.From, e.Cause)
 	case kindEnd:
 		f.ends[paths.ReplaceAllString(e.Cause, "FILE")]++
+		if strings.Contains(e.Cause, cluster.ErrSplitVersion.Error()) {
+			f.fault("I1", "%s ended: %s", f.name(who), e.Cause)
+		}
 	case kindWrite:
 		f.onWrite(e)
+	case kindStall:
+		f.stalls = append(f.stalls, e)
 	default:
 		return fmt.Errorf("unknown kind %q", e.Kind)
 	}
@@ -420,6 +445,7 @@ func (f *findings) print(w io.Writer) {
 			fmt.Fprintf(w, "ended by itself %d times: %s\n", n, cause)
 		}
 	}
+	f.printOther(w)
 	if f.verdict() == nil {
 		fmt.Fprintln(w, "no promise was broken")
 	}

@@ -58,6 +58,12 @@ func (b books) view(node string, version, revision uint64, leader string, member
 	b.add(node, 1, evidence{Kind: kindView, View: v})
 }
 
+// lastView is the newest view of a node.
+func (b books) lastView(node string) *sight {
+	lines := b[node+".jsonl"]
+	return lines[len(lines)-1].View
+}
+
 // begun is a run of three nodes that did nothing.
 func begun() books {
 	b := books{}
@@ -115,7 +121,7 @@ func (b books) folder(t *testing.T) string {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		planFile: "0: pause 1s\n",
-		journalFile: "77 " + fmt.Sprintf(journalStart, 3, uint64(math.MaxUint64)) +
+		journalFile: "77 " + fmt.Sprintf(journalStart, 3, uint64(math.MaxUint64), 1) +
 			", 5m0s, evidence in somewhere\n78 more\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -395,8 +401,9 @@ func TestEvidenceMissing(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", "77 of another program\n", "77 " + fmt.Sprintf(journalStart, 0, 1), "77 " +
-			fmt.Sprintf(journalStart, 2, 1), // with the evidence of three
+		"", "77 of another program\n", "77 " + fmt.Sprintf(journalStart, 0, 1, 1),
+		"77 " + fmt.Sprintf(journalStart, 2, 1, 1), // with the evidence of three
+		"77 " + fmt.Sprintf(journalStart, 3, 1, 0), "77 " + fmt.Sprintf(journalStart, 3, 1, 3),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, journalFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -36,6 +36,7 @@ type seats struct {
 	// newest is the last state that a store showed, by the id of the store.
 	newest  map[string]number
 	commits int
+	cluster string // id of the cluster of the first state that was shown
 }
 
 func newSeats() *seats {
@@ -44,11 +45,19 @@ func newSeats() *seats {
 	}
 }
 
-// onView takes one view: I1, I7, and that one number is one state.
+// onView takes one view: I1, I7, I11, and that one number is one state.
 func (s *seats) onView(f *findings, who owner, e evidence) {
 	v := e.View
-	if v.Leader == "" || !v.Quorate && v.Role != "leader" {
+	if !v.Quorate && v.Role != "leader" {
 		return // nobody's, or perhaps of a provisional leader
+	}
+	s.cluster = cmp.Or(s.cluster, v.Cluster)
+	if v.Cluster != "" && v.Cluster != s.cluster {
+		f.fault("I11", "%s shows a state of cluster %s, and before states of cluster %s were shown",
+			f.name(who), v.Cluster, s.cluster)
+	}
+	if v.Leader == "" {
+		return
 	}
 	at := number{v.Version, v.Revision}
 	if other, known := s.leaders[v.Version]; known && other != v.Leader {

@@ -28,7 +28,7 @@ func (ps *processes) startDaemon(node int, c cluster.Config) error {
 	}
 	api := filepath.Join(ps.world.dir, "admin"+strconv.Itoa(node+1))
 	at := place{
-		Netns: ps.world.net.path(node), Cgroup: ps.world.group(node),
+		Netns: ps.world.netns(ps.first + node), Cgroup: ps.world.group(ps.first + node),
 		Daemon: []string{
 			ps.o.athena, "run", "--addr", c.Addr, "--name", c.Name, "--size", strconv.Itoa(c.Size),
 			"--seeds", strings.Join(c.Seeds, ","), "--join-only=" + strconv.FormatBool(c.JoinOnly),

@@ -23,6 +23,7 @@ const (
 	kindForged = "forged" // an event came from somebody else than it says
 	kindEnd    = "end"    // the node ended, and why
 	kindWrite  = "write"  // the register's decision about a write
+	kindStall  = "stall"  // this process did not run from Begin to End
 )
 
 // evidence is one line of what a process writes down. Times are nanoseconds of
@@ -62,6 +63,7 @@ type evidence struct {
 // sight is a view of the cluster, by the names of the nodes.
 type sight struct {
 	StoreID  string // of the node itself
+	Cluster  string `json:",omitempty"` // id of the cluster whose state the node holds
 	Version  uint64
 	Revision uint64
 	Role     string

@@ -58,6 +58,10 @@ func (r *runner) inflict(f fault) []action {
 		return r.stutter(f, order[0])
 	case lostStore:
 		return r.lose(f, order)
+	case wrongSeed:
+		return r.mislead(f, order)
+	case wrongSeedOther:
+		return r.misleadOther(f, order)
 	default:
 		return r.starve(f, order)
 	}
@@ -123,7 +127,7 @@ func (r *runner) revive(node int) error {
 		return err
 	}
 	r.note("start %s again: it ended with %v", nodeName(node), p.cmd.ProcessState)
-	return r.ps.start(node, r.lost[node])
+	return r.ps.start(node)
 }
 
 // noteKilled keeps which runs were killed: a flood excuses what they had under way.
@@ -170,7 +174,7 @@ func (r *runner) lose(f fault, order []int) []action {
 	return []action{
 		{0, func() error {
 			r.ps.nodes[node].kill()
-			r.lost[node] = true
+			r.ps.lost[node] = true
 			return os.RemoveAll(r.ps.store(node))
 		}},
 		{f.For, func() error { return r.revive(node) }},

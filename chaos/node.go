@@ -45,6 +45,9 @@ const (
 	eventsLine = 100 * time.Millisecond
 	// reportTick is how often a node tells the runner what it sees, at least.
 	reportTick = 250 * time.Millisecond
+	// stallPart is the part of a LeaderTimeout for which a process must stand still to
+	// write that down: two such pauses depose a leader.
+	stallPart = 2
 )
 
 // nodeTask is what a node needs to know.
@@ -263,11 +266,15 @@ func heapBytes() uint64 {
 
 // look is the present view.
 func (w *witness) look() *sight {
-	v := w.node.View()
+	status := w.node.Status()
+	v := status.View
 	s := &sight{
 		StoreID: v.Self.StoreID.String(),
 		Version: v.Version, Revision: v.Revision, Role: v.Role.String(),
 		Leader: w.task.Names[v.Leader.String()], Quorate: v.Quorate,
+	}
+	if id := status.ClusterID; !id.IsZero() {
+		s.Cluster = id.String()
 	}
 	for _, m := range v.Members {
 		s.Members = append(s.Members, seat{
@@ -313,7 +320,12 @@ func (w *witness) onNumbered(_ context.Context, from member.Member, e numbered) 
 // keep writes what waits, for ever.
 func (w *witness) keep() {
 	for {
+		begin := monotonic()
 		time.Sleep(eventsLine)
+		end := monotonic()
+		if end-begin > int64(w.task.Config.LeaderTimeout/stallPart) {
+			w.book.put(evidence{Kind: kindStall, Begin: begin, End: end})
+		}
 		w.flush()
 	}
 }

@@ -7,6 +7,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 )
@@ -109,6 +110,8 @@ var weights = []weight{
 	{"full disk", 4, 1500 * ms, 4000 * ms, 50, 1},
 	{"no files", 4, 1500 * ms, 4000 * ms, 50, 1},
 	{"no memory", 2, 1500 * ms, 4000 * ms, 50, 1},
+	{wrongSeed, 8, 1000 * ms, 5000 * ms, 60, minNodesOfTwo},
+	{wrongSeedOther, 6, 1000 * ms, 4000 * ms, 40, minNodesOfTwo},
 }
 
 // needsMovement are faults that show only when a node saves or grows. They never
@@ -139,6 +142,12 @@ func newPlan(seed uint64, nodes int, length time.Duration) []step {
 
 func (p *planner) step(i int) step {
 	s := step{Pause: p.between(100*ms, 1500*ms)}
+	if i < len(firstKinds) && p.nodes >= minNodesOfTwo {
+		at := slices.IndexFunc(weights, func(w weight) bool { return w.kind == firstKinds[i] })
+		s.Faults = []fault{p.fault(weights[at])}
+		s.Faults[0].Leader = true
+		return s
+	}
 	if i%calmEvery == calmEvery-1 {
 		s.Calm = true
 		if p.nodes >= 3 && p.rand.IntN(3) > 0 {

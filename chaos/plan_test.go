@@ -34,6 +34,13 @@ func TestPlan(t *testing.T) {
 					t.Errorf("a store is lost in %v, want it alone and after a calm", s)
 				}
 			}
+			for i, kind := range firstKinds {
+				if first := plan[i].Faults; nodes >= minNodesOfTwo &&
+					(len(first) != 1 || first[0].Kind != kind || !first[0].Leader) {
+					t.Errorf("seed %d of %d nodes: step %d is %v, want %q alone, at the leader",
+						seed, nodes, i, plan[i], kind)
+				}
+			}
 			if nodes == 5 && faults < 80 {
 				t.Errorf("seed %d: %d faults in five minutes, want at least 80", seed, faults)
 			}

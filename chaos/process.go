@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -112,8 +114,13 @@ type processes struct {
 	secret []byte
 	names  map[string]string // of the nodes by address
 	seeds  []string
-	nodes  []*process // nil before the first start
-	starts []int      // of each node
+	nodes  []*process   // nil before the first start
+	starts []int        // of each node
+	lost   map[int]bool // nodes that lost their first store
+	// first is the place in the world of the first node.
+	first int
+	// wrongSeeds are addresses of the other cluster, by the node that has one in its list.
+	wrongSeeds map[int]string
 
 	register *process
 	logs     []*os.File
@@ -121,15 +128,16 @@ type processes struct {
 
 func nodeName(node int) string { return fmt.Sprintf("n%d", node+1) }
 
-// startAll starts the register and every node.
-func startAll(o options, w *world, secret []byte) (*processes, error) {
+// startAll starts the register and every node of one cluster.
+func startAll(o options, w *world, first int, secret []byte) (*processes, error) {
 	ps := &processes{
-		o: o, world: w, secret: secret, names: map[string]string{}, nodes: make([]*process, o.nodes),
-		starts: make([]int, o.nodes),
+		o: o, world: w, first: first, secret: secret, names: map[string]string{},
+		nodes: make([]*process, o.nodes), starts: make([]int, o.nodes), lost: map[int]bool{},
+		wrongSeeds: map[int]string{},
 	}
 	for i := range o.nodes {
-		ps.names[w.addresses[i]] = nodeName(i)
-		ps.seeds = append(ps.seeds, w.addresses[i])
+		ps.names[w.addresses[first+i]] = nodeName(i)
+		ps.seeds = append(ps.seeds, w.addresses[first+i])
 		log, err := os.OpenFile(filepath.Join(o.out, nodeName(i)+".log"),
 			os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 		if err != nil {
@@ -141,14 +149,16 @@ func startAll(o options, w *world, secret []byte) (*processes, error) {
 		return ps, err
 	}
 	for i := range o.nodes {
-		if err := ps.start(i, false); err != nil {
+		if err := ps.start(i); err != nil {
 			return ps, err
 		}
 	}
 	return ps, nil
 }
 
-func (ps *processes) socket() string { return filepath.Join(ps.world.dir, "register") }
+func (ps *processes) socket() string {
+	return filepath.Join(ps.world.dir, "register"+strconv.Itoa(ps.first+1))
+}
 
 // startRegister returns when the register takes writes.
 func (ps *processes) startRegister() error {
@@ -170,10 +180,10 @@ func (ps *processes) isDaemon(node int) bool {
 }
 
 // start starts a node. A seed that lost its store joins only.
-func (ps *processes) start(node int, joinOnly bool) error {
+func (ps *processes) start(node int) error {
 	config := ps.o.config
-	config.Addr, config.Name, config.Size = ps.world.addresses[node], nodeName(node), ps.o.nodes
-	config.Seeds, config.Secret, config.JoinOnly = ps.seeds, ps.secret, joinOnly
+	config.Addr, config.Name, config.Size = ps.seeds[node], nodeName(node), ps.o.nodes
+	config.Seeds, config.Secret, config.JoinOnly = ps.seedsOf(node), ps.secret, ps.lost[node]
 	config.DataDir = ps.store(node)
 	ps.starts[node]++
 	if ps.isDaemon(node) {
@@ -187,7 +197,10 @@ func (ps *processes) start(node int, joinOnly bool) error {
 	if err != nil {
 		return err
 	}
-	at := place{Netns: ps.world.netns(node), Cgroup: ps.world.group(node), Task: string(task)}
+	at := place{
+		Netns: ps.world.netns(ps.first + node), Cgroup: ps.world.group(ps.first + node),
+		Task: string(task),
+	}
 	p, out, err := launch(roleEnter, at, ps.logs[node])
 	if err != nil {
 		return err
@@ -197,7 +210,21 @@ func (ps *processes) start(node int, joinOnly bool) error {
 	return nil
 }
 
-func (ps *processes) store(node int) string { return filepath.Join(ps.world.disk(node), "store") }
+// seedsOf is the list of a node. A wrong seed takes the place of a right one: no list may
+// be longer than the cluster is large.
+func (ps *processes) seedsOf(node int) []string {
+	wrong, ok := ps.wrongSeeds[node]
+	if !ok {
+		return ps.seeds
+	}
+	seeds := slices.Clone(ps.seeds)
+	seeds[(node+1)%len(seeds)] = wrong
+	return seeds
+}
+
+func (ps *processes) store(node int) string {
+	return filepath.Join(ps.world.disk(ps.first+node), "store")
+}
 
 // leader is the node that has authority with the highest token, by what nodes
 // said last; -1 for none.
@@ -215,8 +242,11 @@ func (ps *processes) leader() int {
 }
 
 // areActive reports whether every node said after a time that all are active
-// under one quorate leader.
+// under one quorate leader. It is true for no cluster at all.
 func (ps *processes) areActive(after int64) bool {
+	if ps == nil {
+		return true
+	}
 	token := ps.nodes[0].report().Token
 	for _, p := range ps.nodes {
 		r := p.report()
@@ -227,8 +257,11 @@ func (ps *processes) areActive(after int64) bool {
 	return true
 }
 
-// end kills everything.
+// end kills everything of a cluster, if there is one.
 func (ps *processes) end() {
+	if ps == nil {
+		return
+	}
 	for _, p := range append(ps.nodes, ps.register) {
 		p.kill()
 	}

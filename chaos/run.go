@@ -31,8 +31,8 @@ const (
 	planFile    = "plan.txt"
 	journalFile = "journal.txt"
 	// journalStart begins the first line of the journal, after the time; the
-	// checker reads the number of nodes from it.
-	journalStart = "%d nodes, seed %d"
+	// checker reads the number of nodes and of clusters from it.
+	journalStart = "%d nodes, seed %d, clusters: %d"
 )
 
 // runner carries a plan out.
@@ -40,11 +40,11 @@ type runner struct {
 	o     options
 	world *world
 	ps    *processes
+	other *processes // the second cluster, nil where there is none
 	began time.Time
-	spare int          // the first so many nodes live through a soak
-	lost  map[int]bool // nodes that lost their first store
-	out   io.Writer    // for people
-	log   *os.File     // what was done when
+	spare int       // the first so many nodes live through a soak
+	out   io.Writer // for people
+	log   *os.File  // what was done when
 
 	faults   map[string]int // that hit somebody, by kind
 	restarts int
@@ -65,6 +65,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 		err = r.live(ctx)
 	}
 	r.ps.end()
+	r.other.end()
 	return errors.Join(err, r.judge())
 }
 
@@ -81,7 +82,7 @@ func newRunner(o options, out io.Writer) (*runner, error) {
 		return nil, err
 	}
 	r := &runner{
-		o: o, lost: map[int]bool{}, out: out, log: log, faults: map[string]int{},
+		o: o, out: out, log: log, faults: map[string]int{},
 		usage: make([][]usage, o.nodes),
 	}
 	if o.soak {
@@ -91,15 +92,15 @@ func newRunner(o options, out io.Writer) (*runner, error) {
 	if o.plain {
 		r.world, err = newPlainWorld(o.nodes)
 	} else {
-		r.world, err = newWorld(o.nodes)
+		r.world, err = newWorld(o.nodes * o.clusters())
 	}
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
-	r.tell(journalStart+", %v, evidence in %s", o.nodes, o.seed, o.length, o.out)
+	r.tell(journalStart+", %v, evidence in %s", o.nodes, o.seed, o.clusters(), o.length, o.out)
 	if !o.plain {
 		r.tell("%d namespaces, bridge and disks took %v",
-			o.nodes, time.Since(before).Round(time.Millisecond))
+			o.nodes*o.clusters(), time.Since(before).Round(time.Millisecond))
 	}
 	if r.world.without != "" {
 		r.tell("left out: no memory: %s", r.world.without)
@@ -110,9 +111,13 @@ func newRunner(o options, out io.Writer) (*runner, error) {
 // close takes away what it made on the machine.
 func (r *runner) close() error { return errors.Join(r.world.close(), r.log.Close()) }
 
-// startAll starts the register and every node.
+// startAll starts the registers and every node.
 func (r *runner) startAll() (err error) {
-	r.ps, err = startAll(r.o, r.world, cluster.NewSecret())
+	secret := cluster.NewSecret()
+	if r.ps, err = startAll(r.o, r.world, 0, secret); err != nil || r.o.clusters() == 1 {
+		return err
+	}
+	r.other, err = startOther(r.o, r.world, secret)
 	return err
 }
 
@@ -210,9 +215,15 @@ func (r *runner) step(ctx context.Context, i int, s step) error {
 	}
 	slices.SortStableFunc(all, func(a, b action) int { return int(a.at - b.at) })
 	began := time.Now()
-	for _, a := range all {
+	for k, a := range all {
 		if err := pause(ctx, a.at-time.Since(began)); err != nil {
 			return err
+		}
+		if r.other != nil && i < len(firstKinds) && k == len(all)-1 {
+			// Nothing but the wrong seed could keep a node from its cluster.
+			if err := r.calm(ctx); err != nil {
+				return err
+			}
 		}
 		if err := a.do(); err != nil {
 			return err
@@ -243,15 +254,14 @@ func (r *runner) mend() error {
 	return nil
 }
 
-// calm waits until every node is active under one quorate leader.
+// calm waits until every node is active under one quorate leader of its cluster.
 func (r *runner) calm(ctx context.Context) error {
 	began, after := time.Now(), monotonic()
 	bound := slack * activeBound(r.o.config)
-	for !r.ps.areActive(after) {
+	for !r.ps.areActive(after) || !r.other.areActive(after) {
 		if took := time.Since(began); took > bound {
-			for i, p := range r.ps.nodes {
-				r.tell("%s: alive %v, said %+v", nodeName(i), p.isAlive(), p.report())
-			}
+			r.tellReports("", r.ps)
+			r.tellReports("other ", r.other)
 			return fmt.Errorf("not all nodes are active after %v without faults (L2 bounds that by %v)",
 				took.Round(time.Millisecond), activeBound(r.o.config))
 		}
@@ -267,6 +277,16 @@ func (r *runner) calm(ctx context.Context) error {
 	r.slowest = max(r.slowest, took)
 	r.note("all active after %v", took)
 	return nil
+}
+
+// tellReports tells what each node of a cluster reported last.
+func (r *runner) tellReports(prefix string, ps *processes) {
+	if ps == nil {
+		return
+	}
+	for i, p := range ps.nodes {
+		r.tell("%s%s: alive %v, said %+v", prefix, nodeName(i), p.isAlive(), p.report())
+	}
 }
 
 // sample notes what nodes use. A soak also checks now and then what there is.

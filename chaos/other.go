@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// This file is about the second cluster of a run. It has the secret, the default name and
+// the size of the first one, and shares its bridge. Its only faults are restarts of a
+// follower, so its leader must lead with one token all the time.
+
+// otherDir is the folder of the evidence of the second cluster, inside of that of the run.
+const otherDir = "other"
+
+const (
+	// wrongSeed restarts a node with a seed of the second cluster in its list.
+	wrongSeed = "wrong seed"
+	// wrongSeedOther restarts a node of the second cluster with a seed of the first one.
+	wrongSeedOther = "wrong seed 2"
+	// minNodesOfTwo is the least size of two clusters: without one of its nodes the
+	// second one still needs a majority.
+	minNodesOfTwo = 3
+)
+
+// firstKinds are the faults of the first steps, each alone. Both clusters lead the same
+// version then, where a wrong seed does the most harm: a claim of the one looks like proof
+// that the other has two leaders. The leader of the first cluster is the one that is
+// restarted, since a node without a leader asks every seed for one. In these steps all nodes
+// must be active before the wrong seed goes: no other fault keeps them from it.
+var firstKinds = [...]string{wrongSeedOther, wrongSeed}
+
+// clusters is the number of clusters of a run.
+func (o options) clusters() int {
+	if o.floods() || o.nodes < minNodesOfTwo {
+		return 1
+	}
+	return 2
+}
+
+// startOther starts the second cluster. It has as many nodes as its size: a node of the
+// first one that lost its store and has a wrong seed may join a cluster that has room.
+func startOther(o options, w *world, secret []byte) (*processes, error) {
+	o.out, o.athena = filepath.Join(o.out, otherDir), ""
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
+		return nil, err
+	}
+	return startAll(o, w, o.nodes, secret)
+}
+
+// mislead restarts a node of the first cluster.
+func (r *runner) mislead(f fault, order []int) []action {
+	mortals := r.mortals(order)
+	if len(mortals) == 0 {
+		return nil
+	}
+	return r.restartWith(r.ps, "", mortals[0], r.other.seeds[order[1]], f)
+}
+
+// misleadOther restarts always the same follower of the second cluster, so that two faults
+// of a step leave it a majority.
+func (r *runner) misleadOther(f fault, order []int) []action {
+	leader := r.other.leader()
+	if leader < 0 {
+		return nil
+	}
+	node := (leader + 1) % r.o.nodes
+	return r.restartWith(r.other, "other ", node, r.ps.seeds[order[0]], f)
+}
+
+// restartWith restarts a node with a wrong seed, and later with the right ones.
+func (r *runner) restartWith(
+	ps *processes, prefix string, node int, wrong string, f fault,
+) []action {
+	restart := func() error {
+		if ps == r.other && ps.leader() == node {
+			// The machine stood still, and this follower was elected meanwhile.
+			r.note("%s%s leads now: it is not restarted", prefix, nodeName(node))
+			return nil
+		}
+		r.restarts++
+		r.note("restart %s%s with the seeds %v", prefix, nodeName(node), ps.seedsOf(node))
+		ps.nodes[node].kill()
+		return ps.start(node)
+	}
+	return []action{
+		{0, func() error { ps.wrongSeeds[node] = wrong; return restart() }},
+		{f.For, func() error { delete(ps.wrongSeeds, node); return restart() }},
+	}
+}
+
+// compareOther takes what was found of the second cluster. I11: the two never show states
+// of one cluster.
+func (f *findings) compareOther(other *findings) {
+	f.other = other
+	for _, text := range other.faults {
+		f.fault("other cluster", "%s", text)
+	}
+	f.more += other.more
+	for _, text := range other.lacks {
+		f.lack(true, "other cluster: "+text)
+	}
+	f.checkSteady()
+	for _, cause := range slices.Sorted(maps.Keys(other.ends)) {
+		f.fault("other cluster", "a node ended by itself: %s", cause)
+	}
+	a, b := f.seats.cluster, other.seats.cluster
+	f.lack(a == "" || b == "", "no node showed which cluster it is of")
+	if a != "" && a == b {
+		f.fault("I11", "both clusters show states of cluster %s", a)
+	}
+}
+
+// stallReach is how long after a stall a leader may still lose its authority: a follower
+// asks for votes, and the lease runs on.
+const stallReach = 2 * time.Second
+
+// checkSteady checks that the second cluster has one leader all the time. Where a process
+// of it stood still for long before, the machine is to blame.
+func (f *findings) checkSteady() {
+	holds := slices.Clone(f.other.holds)
+	slices.SortStableFunc(holds, func(a, b hold) int { return cmp.Compare(a.token, b.token) })
+	for i := 1; i < len(holds); i++ {
+		last, next := holds[i-1], holds[i]
+		stalled := slices.ContainsFunc(f.other.stalls, func(e evidence) bool {
+			return e.End > last.latest()-int64(stallReach) && e.Begin < next.earliest()
+		})
+		switch {
+		case last.token == next.token:
+		case stalled:
+			f.excused++
+		default:
+			f.fault("other cluster", "token %d of %s after token %d of %s, and none of it had stood still",
+				next.token, f.name(next.owner), last.token, f.name(last.owner))
+		}
+	}
+}
+
+// printOther tells what was checked of the second cluster.
+func (f *findings) printOther(w io.Writer) {
+	if f.other == nil {
+		return
+	}
+	fmt.Fprintf(w, "other cluster: %d tokens, %d changes of the leader excused by a stall; "+
+		"%d writes accepted, %d events arrived, %d states seen\n", len(f.other.tokens), f.excused,
+		f.other.writes[accepted], f.other.mail.events, len(f.other.seats.states))
+}

@@ -127,4 +127,79 @@ var members = []Mutant{
 		}},
 		Test: "TestAForgottenClusterStaysForgotten",
 	},
+	{
+		Name: "anyone-ends-a-leader",
+		Rule: "3: only a voter proves that another leader was chosen for a version",
+		Edits: []Edit{{
+			File: "statemachine/guard.go",
+			Old:  " && in.Cluster == m.cluster() &&\n\t\tm.durable.Held.Roster.IsVoter(in.From.Voter())",
+			New:  "",
+		}},
+		Test: "TestStrangersDoNoHarm",
+	},
+	{
+		Name: "strangers-claim",
+		Rule: "3: claims count from seeds, members and the leader that was asked",
+		Edits: []Edit{{
+			File: "statemachine/sender.go",
+			Old:  "return in.Cluster == m.cluster() && m.trusts(in.From.Address)",
+			New:  "return in.Cluster == m.cluster()",
+		}},
+		Test: "TestStrangersDoNoHarm",
+	},
+	{
+		Name: "states-of-strangers",
+		Rule: "3: states count from the same addresses",
+		Edits: []Edit{{
+			File: "statemachine/confirmation.go",
+			Old:  "if !m.trusts(a) {",
+			New:  "if false {",
+		}},
+		Test: "TestStrangersDoNoHarm",
+	},
+	{
+		Name: "state-of-a-minority",
+		Rule: "3: a chosen state has M voters",
+		Edits: []Edit{{
+			File: "statemachine/confirmation.go",
+			Old:  "if !m.trusts(a) {",
+			New:  "if !m.trusts(a) && m.quorum <= len(s.Roster) {",
+		}, {
+			File: "statemachine/plausible.go",
+			Old:  " && s.Roster.Voters() >= m.quorum",
+			New:  "",
+		}},
+		Test: "TestStrangersDoNoHarm",
+	},
+	{
+		Name: "proposals-of-strangers",
+		Rule: "3: proposals count from the same addresses",
+		Edits: []Edit{{
+			File: "statemachine/voter.go",
+			Old: "\t\treturn message.ReasonLeaseRuns\n" +
+				"\tcase !p.Founding && from != m.self && !m.trusts(from.Address):\n",
+			New: "\t\treturn message.ReasonLeaseRuns\n\tcase false:\n",
+		}},
+		Test: "TestStrangersDoNoHarm",
+	},
+	{
+		Name: "value-of-other-voters",
+		Rule: "6, 4: a value is adopted with the voters of its base",
+		Edits: []Edit{{
+			File: "statemachine/election.go",
+			Old:  " &&\n\t\tslices.EqualFunc(v.State.Roster, a.base.Roster, sameVoter)",
+			New:  " && sameVoter(member.Member{}, member.Member{})",
+		}},
+		Test: "TestAForgedValueIsNotAdopted",
+	},
+	{
+		Name: "bound-without-limit",
+		Rule: "3: a bound that no election reached counts for nothing",
+		Edits: []Edit{{
+			File: "statemachine/lead.go",
+			Old:  "if version > m.leader.Version+room {",
+			New:  "if version > m.leader.Version+room && room == 0 {",
+		}},
+		Test: "TestStrangersDoNoHarm",
+	},
 }

@@ -105,17 +105,20 @@ func (j *judge) cutOff() {
 		// It is heard for longer; section 11 allows 2.5 x LeaderTimeout.
 		limit = max(limit, 5*t.LeaderTimeout/2)
 	}
-	drained := j.drainedFor(old)
-	limit += drained
+	side := []int{old}
 	for _, o := range j.rand.Perm(len(c.procs)) {
 		switch {
 		case o == old:
 		case kept > 0:
 			kept--
+			side = append(side, o)
 		default:
 			c.Cut(old, o)
 		}
 	}
+	// Who still hears it misses it later than the others.
+	drained := j.drainedFor(side...)
+	limit += drained
 	replaced := func() bool { return c.Leader() >= 0 && c.Leader() != old }
 	if !c.RunUntil(limit, replaced) {
 		j.fail("L4", "%s is cut off, and not replaced for %v", nameOf(old), limit)

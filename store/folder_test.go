@@ -73,6 +73,8 @@ func TestPlantedLinksAreRefused(t *testing.T) {
 				}
 				if err := useAll(dir); err == nil || !strings.Contains(err.Error(), path) {
 					t.Errorf("got %v, want an error that names %s", err, path)
+				} else if strings.Contains(err.Error(), "chown") {
+					t.Errorf("got %v, which would give the target away", err)
 				}
 				after, err := os.Stat(target)
 				if err != nil {
@@ -109,8 +111,9 @@ func TestForeignFilesAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := useAll(dir)
-		if !errors.Is(err, ErrInsecure) || !strings.Contains(err.Error(), path+" belongs to user 0") {
-			t.Errorf("%s: got %v, want ErrInsecure with the file and its owner", name, err)
+		if !errors.Is(err, ErrInsecure) || !strings.Contains(err.Error(), path+" belongs to user 0") ||
+			!strings.Contains(err.Error(), fmt.Sprintf("chown -h %d", serviceUser)) {
+			t.Errorf("%s: got %v, want ErrInsecure with the file, its owner and chown -h", name, err)
 		}
 		info, err := os.Stat(path)
 		if err != nil {

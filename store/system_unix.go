@@ -48,12 +48,12 @@ func checkFolderOwner(path string, info fs.FileInfo) error {
 func checkFileOwner(path string, info, dir fs.FileInfo) error {
 	file, owner := statOf(info), statOf(dir).Uid
 	switch {
-	case file.Uid != owner:
-		return fmt.Errorf("%w: %s belongs to user %d, and its directory to user %d; if it is a file "+
-			"of the store, run chown %[4]d %[2]s", ErrInsecure, path, file.Uid, owner)
-	case file.Nlink > 1:
+	case file.Nlink > 1: // first, since the advice below would give away the other file too
 		return fmt.Errorf("%w: %s has %d names (hard links); remove the other ones, or replace it "+
 			"by a copy", ErrInsecure, path, file.Nlink)
+	case file.Uid != owner:
+		return fmt.Errorf("%w: %s belongs to user %d, and its directory to user %d; if it is a file "+
+			"of the store, run chown -h %[4]d %[2]s", ErrInsecure, path, file.Uid, owner)
 	}
 	return nil
 }

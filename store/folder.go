@@ -30,7 +30,7 @@ type folder struct {
 // openFolder opens a directory. It refuses one that belongs to another user, unless the
 // process is root's, and one that others may write to.
 func openFolder(path string) (*folder, error) {
-	file, err := os.Open(path)
+	file, err := openDirectory(path)
 	if err != nil {
 		return nil, fmt.Errorf("store: open the directory: %w", err)
 	}
@@ -240,7 +240,7 @@ func makeDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	above, err := os.Open(parent)
+	above, err := openDirectory(parent)
 	if err != nil {
 		return err
 	}

@@ -222,6 +222,27 @@ func TestLockOfAnEarlierVersion(t *testing.T) {
 	}
 }
 
+// TestPipeIsNoDirectory: a directory that a pipe replaces after its check is refused; to
+// open the pipe would wait for its other end.
+func TestPipeIsNoDirectory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ends, err := os.OpenFile(path, os.O_RDWR, 0) // so that nothing waits here
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ends.Close()
+	d, err := openFolder(path)
+	if err == nil {
+		_ = d.close()
+	}
+	if !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("openFolder = %v, want %v", err, syscall.ENOTDIR)
+	}
+}
+
 // starvedSaves is how often a child saves: more than the room of several files.
 const starvedSaves = 600
 

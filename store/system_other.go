@@ -27,6 +27,8 @@ func checkFolderOwner(string, fs.FileInfo) error { return nil }
 
 func checkFileOwner(_ string, _, _ fs.FileInfo) error { return nil }
 
+func openDirectory(string) (*os.File, error) { return nil, errors.ErrUnsupported }
+
 func openAt(*os.File, string, int) (*os.File, error) { return nil, errors.ErrUnsupported }
 
 func isSpecial(*os.File, string) bool { return false }

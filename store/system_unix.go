@@ -78,6 +78,12 @@ func ignoreEINTR(do func() error) error {
 	}
 }
 
+// openDirectory opens a directory, and nothing else: to open a pipe that has taken its place
+// would wait for the other end.
+func openDirectory(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
+}
+
 // openAt opens a file of a directory by the descriptor of that. It does not follow a
 // symbolic link, nor wait for the other end of a pipe.
 func openAt(dir *os.File, name string, flag int) (*os.File, error) {

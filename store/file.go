@@ -25,8 +25,9 @@ const (
 	maxKeyBytes = 128 // of the key file; a sound one has 65
 
 	// What group and others may not do: write anything that the store relies on,
-	// and have a secret at all.
+	// and have a secret at all. A user who may read a directory may lock it.
 	othersWrite fs.FileMode = 0o022
+	othersRead  fs.FileMode = 0o044
 	othersAll   fs.FileMode = 0o077
 )
 
@@ -100,7 +101,12 @@ func (d *folder) takeLock() (*os.File, error) {
 	}
 	f, err := d.open(lockName, os.O_RDWR, 0)
 	if locked != nil {
-		return nil, d.lockedBy(f)
+		err := d.lockedBy(f)
+		if mode := d.info.Mode().Perm(); mode&othersRead != 0 {
+			err = fmt.Errorf("%w; with mode %04o other users can lock it too, run chmod 0700 %s",
+				err, mode, d.path)
+		}
+		return nil, err
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		if f, err = d.create(lockName); err != nil {

@@ -222,6 +222,34 @@ func TestLockOfAnEarlierVersion(t *testing.T) {
 	}
 }
 
+// TestLockOfAnotherUser: a user who may read the directory may lock it, and the error says
+// how to prevent that.
+func TestLockOfAnotherUser(t *testing.T) {
+	for mode, advised := range map[os.FileMode]bool{
+		0o755: true, 0o750: true, 0o711: false, 0o700: false,
+	} {
+		dir := saved(t, typical())
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH); err != nil {
+			t.Fatal(err)
+		}
+		_, err = OpenFile(dir)
+		if !errors.Is(err, ErrLocked) {
+			t.Fatalf("mode %04o: OpenFile = %v, want ErrLocked", mode, err)
+		}
+		if got := strings.Contains(err.Error(), "run chmod 0700 "+dir); got != advised {
+			t.Errorf("mode %04o: got %v, want the advice to run chmod: %t", mode, err, advised)
+		}
+	}
+}
+
 // TestPipeIsNoDirectory: a directory that a pipe replaces after its check is refused; to
 // open the pipe would wait for its other end.
 func TestPipeIsNoDirectory(t *testing.T) {

@@ -30,9 +30,8 @@ func newRecover() *cobra.Command {
 			"and start all nodes, without --join-only. They make a new cluster:\n\n" +
 			"  - Fencing tokens begin at 1 again. What you protect with them refuses the\n" +
 			"    new leaders until its greatest token is reset.\n" +
-			"  - A directory that was left out keeps its node out, until the new cluster has\n" +
-			"    had more leaders than it knows of, and keeps the others from making one,\n" +
-			"    where that node is a seed.\n" +
+			"  - A directory that was left out keeps its node out of the new cluster. If that\n" +
+			"    node is a seed and runs, the others cannot make one.\n" +
 			"  - Where a majority runs after all, with disks that were only out of reach,\n" +
 			"    there are two clusters then, with a leader each.\n\n" +
 			"Without --confirm it only shows what would be forgotten, and ends with 1. With it the\n" +

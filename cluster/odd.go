@@ -59,13 +59,14 @@ func haveOtherSeeds(peers []member.Address) string {
 	for _, a := range peers {
 		names = append(names, shown(a))
 	}
+	const advice = " other seeds: give every node the same list, without nodes of other clusters"
 	switch len(names) {
 	case 0:
 		return ""
 	case 1:
-		return names[0] + " has other seeds: give every node the same list"
+		return names[0] + " has" + advice
 	default:
-		return some(names) + " have other seeds: give every node the same list"
+		return some(names) + " have" + advice
 	}
 }
 

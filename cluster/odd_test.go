@@ -39,7 +39,8 @@ func TestOneMistypedListIsSaidByAll(t *testing.T) {
 		}
 		time.Sleep(20 * time.Second)
 		for i, said := range []string{address(2).String(), address(0).String()} {
-			want := said + " has other seeds"
+			want := said + " has other seeds: give every node the same list, " +
+				"without nodes of other clusters"
 			lines, _ := warnings.about(want)
 			lines = slices.DeleteFunc(lines, func(l string) bool {
 				return !strings.Contains(l, fmt.Sprintf(`"node":"n%d"`, 2*i))

@@ -19,7 +19,7 @@ var (
 	// ErrSeedsDiffer warns of a peer with another list of seeds. The two can
 	// work together, but cannot found a cluster.
 	ErrSeedsDiffer = errors.New("transport: the peer has another list of seeds: " +
-		"configure the same seeds on every node")
+		"configure the same seeds on every node, without nodes of other clusters")
 	// ErrNotGreet says that the first message of a connection was no greet, or
 	// the greet of the wrong side.
 	ErrNotGreet = errors.New("transport: first message on a connection is not its greet")

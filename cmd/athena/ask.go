@@ -272,7 +272,8 @@ func printStatus(w io.Writer, s admin.Status) {
 	if l, ok := s.LeaderOf(); ok {
 		line("leader", "%s, token %d", named(l.Name, l.Address), l.Token)
 		for _, a := range s.OtherSeeds { // else part of why there is none
-			line("seeds", "%s has other seeds: give every node the same list", a)
+			line("seeds", "%s has other seeds: give every node the same list, "+
+				"without nodes of other clusters", a)
 		}
 	} else {
 		line("leader", "none with authority")

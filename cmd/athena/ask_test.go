@@ -108,7 +108,8 @@ func TestAsk(t *testing.T) {
 			"node     n1 at h:1, leader\n" +
 			"cluster  c, 1 of 2 members active, 2 make a majority\n" +
 			"leader   n1 at h:1, token 3\n" +
-			"seeds    h:2 has other seeds: give every node the same list\n" +
+			"seeds    h:2 has other seeds: give every node the same list, " +
+			"without nodes of other clusters\n" +
 			"lease    0 ms left\n" +
 			"view     version 3, revision 0\n" +
 			"running  0s, b, protocol 2\n", ""},

@@ -45,7 +45,9 @@ type Status struct {
 	Events  Events  `json:"events"`
 	// Write says that whoever reaches the API that answers may act by it. It is false
 	// where another member was asked over the cluster.
-	Write    bool    `json:"write"`
+	Write bool `json:"write"`
+	// Drained says that the node was told to let others lead, until it is restarted.
+	Drained  bool    `json:"drained"`
 	UptimeMS float64 `json:"uptime_ms"`
 	// Protocol is the version of the format in which nodes talk.
 	Protocol int    `json:"protocol"`
@@ -117,6 +119,7 @@ func StatusOf(s cluster.Status, build string) Status {
 		Peers:            peersOf(s),
 		Traffic:          trafficOf(s.Transport),
 		Events:           eventsOf(s),
+		Drained:          s.Drained,
 		UptimeMS:         milliseconds(s.Uptime),
 		Protocol:         wire.Version,
 		Build:            build,

@@ -170,7 +170,7 @@ const statusShape = `{
 			"answer": {"messages": 0, "bytes": 0}}
 	},
 	"events": {"handled": 34, "failed": 3, "dropped": 4, "waiting": 2},
-	"write": false, "uptime_ms": 60000, "protocol": 2, "build": "v0.1"
+	"write": false, "drained": false, "uptime_ms": 60000, "protocol": 2, "build": "v0.1"
 }`
 
 // noFrames is the traffic of one direction of a node that has heard nothing.
@@ -228,7 +228,7 @@ func TestStatusShape(t *testing.T) {
 			"failed": 0, "certificate refused": 0},
 			"peers": [], "traffic": {"sent": ` + noFrames + `, "received": ` + noFrames + `},
 			"events": {"handled": 0, "failed": 0, "dropped": 0, "waiting": 0},
-			"write": false, "uptime_ms": 0, "protocol": 2, "build": "v0.1"}`},
+			"write": false, "drained": false, "uptime_ms": 0, "protocol": 2, "build": "v0.1"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := ask(admin.New(c.node, "v0.1"), "GET", c.path)

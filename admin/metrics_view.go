@@ -27,6 +27,8 @@ var viewFamilies = []family{
 		}},
 	{"athena_insecure", "1 where the node trusts whoever reaches it.", gauge, nil,
 		func(l look, s *sink) { s.flag(l.Insecure) }},
+	{"athena_drained", "1 while the node lets other members lead, because an operator drained it.",
+		gauge, nil, func(l look, s *sink) { s.flag(l.Drained) }},
 	{"athena_members", "Members of the view, by status.", gauge, []string{"status"}, readMembers},
 	{"athena_cluster_size", "Members of the full cluster, as configured.", gauge, nil,
 		func(l look, s *sink) { s.value(float64(l.Size)) }},

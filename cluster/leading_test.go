@@ -253,6 +253,26 @@ func TestDrainedNodeNeverLeads(t *testing.T) {
 	})
 }
 
+// TestTheLastNodeThatIsDrainedLeadsOn, and Drain says why.
+func TestTheLastNodeThatIsDrainedLeadsOn(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		last := w.leader()
+		for _, n := range w.others(last) {
+			if err := n.Drain(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Second) // the leader hears of it
+		err := last.Drain(w.within(10 * time.Second))
+		if !errors.Is(err, ErrNotActive) || errors.Is(err, ErrNoQuorum) {
+			t.Errorf("Drain: got %v, want ErrNotActive", err)
+		}
+		if got := w.leader(); got != last {
+			t.Errorf("%v leads, want %v", got.cfg.self, last.cfg.self)
+		}
+	})
+}
+
 // TestTermsYieldTheLatest: a slow reader misses terms in between, and has the
 // last one in the end.
 func TestTermsYieldTheLatest(t *testing.T) {

@@ -263,6 +263,9 @@ func (n *Node) waitOther(ctx context.Context, given uint64) error {
 			return ErrNotElected
 		}
 		if err := n.wait(ctx, changed); err != nil {
+			if t := n.look().live(); t != nil && t.own {
+				return fmt.Errorf("%w: %w", notSuccessor(member.Address{}), err)
+			}
 			return n.noQuorum(err)
 		}
 	}

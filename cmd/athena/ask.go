@@ -266,6 +266,9 @@ func printStatus(w io.Writer, s admin.Status) {
 		role += fmt.Sprintf(" (holds version %d.%d)", s.View.Version, s.View.Revision)
 		when = " then"
 	}
+	if s.Drained {
+		role += ", drained: it leads only if no other member can"
+	}
 	line("node", "%s, %s", named(s.Self.Name, s.Self.Address), role)
 	line("cluster", "%s, %d of %d members active%s, %d make a majority",
 		s.Cluster, s.Active(), s.Size, when, s.Quorum)

@@ -49,6 +49,17 @@ func pair(token uint64) fake {
 	return f
 }
 
+// An operator sees which node is drained.
+func TestStatusOfADrainedNode(t *testing.T) {
+	f := restarted()
+	f.Drained = true
+	_, stdout, _ := athena("status", "--admin", answering(t, f))
+	want := "n1 at h:1, joining (holds version 3.7), drained: it leads only if no other member can\n"
+	if !strings.Contains(stdout, want) {
+		t.Errorf("status says\n%s\nwant %q", stdout, want)
+	}
+}
+
 // restarted is n1 after a restart, before it has found the others.
 func restarted() fake {
 	f := pair(0)

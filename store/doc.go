@@ -13,7 +13,8 @@
 //
 // Each is a regular file with one name, of the owner of the directory; others are refused. A
 // process has the store while it holds the lock of the directory (flock), so that deleting
-// athena.lock admits no second one. Only root may use the directory of another user, for
+// athena.lock admits no second one. The mode of the directory becomes 0700: a user who may
+// read it could lock it too. Only root may use the directory of another user, for
 // athena recover: what it writes belongs to that user.
 //
 // The state file is text: a header, entries, and room for more of them.

@@ -83,6 +83,9 @@ func OpenFile(dir string) (*File, error) {
 	if s.lock, err = folder.takeLock(); err != nil {
 		return nil, errors.Join(err, folder.close())
 	}
+	if err := folder.closeToOthers(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	if err := folder.removeLeftovers(); err != nil {
 		return nil, errors.Join(fmt.Errorf("store: %w", err), s.Close())
 	}

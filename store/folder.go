@@ -46,6 +46,19 @@ func openFolder(path string) (*folder, error) {
 	return d, nil
 }
 
+// closeToOthers takes away what other users may do with a directory of this user: one who
+// may read it could lock it, and so keep the next process from starting.
+func (d *folder) closeToOthers() error {
+	mode := d.info.Mode().Perm()
+	if mode&0o077 == 0 || !isOwn(d.info) {
+		return nil
+	}
+	if err := d.file.Chmod(mode &^ 0o077); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return nil
+}
+
 // holdSpare opens the spare descriptor if it is missing. If no descriptor is free now, one
 // may be at the next call.
 func (d *folder) holdSpare() {

@@ -222,6 +222,25 @@ func TestLockOfAnEarlierVersion(t *testing.T) {
 	}
 }
 
+// TestDirectoryIsClosedToOthers: the first process that opens a directory takes away what
+// other users may do with it.
+func TestDirectoryIsClosedToOthers(t *testing.T) {
+	for _, mode := range []os.FileMode{0o755, 0o750, 0o711, 0o700} {
+		dir := t.TempDir()
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		open(t, dir)
+		info, err := os.Stat(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != 0o700 {
+			t.Errorf("mode %04o: got %04o once it is opened, want 0700", mode, got)
+		}
+	}
+}
+
 // TestLockOfAnotherUser: a user who may read the directory may lock it, and the error says
 // how to prevent that.
 func TestLockOfAnotherUser(t *testing.T) {

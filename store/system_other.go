@@ -29,6 +29,8 @@ func checkFileOwner(_ string, _, _ fs.FileInfo) error { return nil }
 
 func openDirectory(string) (*os.File, error) { return nil, errors.ErrUnsupported }
 
+func isOwn(fs.FileInfo) bool { return false }
+
 func openAt(*os.File, string, int) (*os.File, error) { return nil, errors.ErrUnsupported }
 
 func isSpecial(*os.File, string) bool { return false }

@@ -58,6 +58,9 @@ func checkFileOwner(path string, info, dir fs.FileInfo) error {
 	return nil
 }
 
+// isOwn reports whether something belongs to the user of this process.
+func isOwn(info fs.FileInfo) bool { return int(statOf(info).Uid) == os.Geteuid() }
+
 func statOf(info fs.FileInfo) *syscall.Stat_t { return info.Sys().(*syscall.Stat_t) }
 
 // mayUse says whether this process may list a directory, and make files in it.

@@ -9,6 +9,7 @@ import (
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/paxos"
+	"github.com/athena-go/athena/statemachine"
 )
 
 // Runs that were written for one planted bug each (package mutants): seeds do not
@@ -443,5 +444,46 @@ func TestProvisionalStatesAreNotHeld(t *testing.T) {
 	sound(t, c)
 	if token := c.Holds(leader, "k"); !token.IsZero() {
 		t.Errorf("n%d trusts a record by %v, which only it holds%s", leader+1, token, c.Describe())
+	}
+}
+
+// TestARunThatJoinsAgainDropsItsProposal: protocol.md section 3, restarts. A voter proposes,
+// is refused a place because its leader knows the number of its run, and joins again above
+// it. The votes for what it proposed before come then: they are for a run that is over.
+func TestARunThatJoinsAgainDropsItsProposal(t *testing.T) {
+	c := formed(t, steady(3))
+	l := c.Leader()
+	leader := c.procs[l].identity()
+	c.Crash(l)
+	who := -1
+	c.noticed = func(p int, trace statemachine.Trace) {
+		if trace.What == statemachine.Proposing && who < 0 {
+			who = p
+		}
+	}
+	c.RunUntil(4*c.setup.Timings.LeaderTimeout, func() bool { return who >= 0 })
+	if who < 0 {
+		t.Fatalf("no proposal%s", c.Describe())
+	}
+	p := c.procs[who]
+	before := p.identity()
+	held := p.store.Held
+	later := member.Claim{Chosen: true, Version: held.Version + 2, Leader: leader.Address}
+	for _, body := range []message.Body{
+		message.SeedKeepAlive{}, // it asks this leader for a place
+		message.JoinClusterResponse{
+			Reason: message.ReasonOldIncarnation, Known: before.Incarnation,
+		},
+	} {
+		c.settle(p, p.machine.Step(p.clock.at(c.now), message.Message{
+			From: leader, To: before.Address, Claim: later, Cluster: held.Cluster, Body: body,
+		}))
+	}
+	if now := p.identity(); now.Incarnation != before.Incarnation+1 {
+		t.Fatalf("run %d is now %d, want the next one", before.Incarnation, now.Incarnation)
+	}
+	c.RunFor(2 * c.setup.Timings.LeaderTimeout)
+	if v := c.Violation(); v != nil {
+		t.Fatalf("I1 at %v: a ballot of the run before gets another value: %v", c.Now(), v)
 	}
 }

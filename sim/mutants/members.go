@@ -102,6 +102,7 @@ var members = []Mutant{
 			Old:  "\tm.dropAttempt() // its ballot",
 			New:  "\t// its ballot",
 		}},
+		Test: "TestARunThatJoinsAgainDropsItsProposal",
 	},
 	{
 		Name: "other-cluster-heard",

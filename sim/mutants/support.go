@@ -58,6 +58,11 @@ var support = []Mutant{
 			File: "statemachine/keepalive.go",
 			Old:  "m.sendAck(in.From.Address, b.Stamp, shows)",
 			New:  "m.sendAck(in.From.Address, b.Stamp, true)",
+		}, {
+			// A follower refuses such a stamp, too.
+			File: "statemachine/keepalive.go",
+			Old:  " || b.Stamp.Version != m.held().Version ||",
+			New:  " ||",
 		}},
 	},
 	{

@@ -69,7 +69,7 @@ type findings struct {
 	// one's, 0 for none.
 	smallestGap time.Duration
 	stalls      []evidence // when processes did not run
-	other       *findings  // of the second cluster, nil where there is none
+	other       *findings  // of the second cluster; nil without one
 	excused     int        // changes of leader there that stalls explain
 }
 

@@ -40,7 +40,7 @@ type runner struct {
 	o     options
 	world *world
 	ps    *processes
-	other *processes // the second cluster, nil where there is none
+	other *processes // the second cluster; nil without one
 	began time.Time
 	spare int       // the first so many nodes live through a soak
 	out   io.Writer // for people

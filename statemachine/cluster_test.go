@@ -170,7 +170,7 @@ func TestAVoterThatWasAwayForLongVotes(t *testing.T) {
 }
 
 // A memory store holds a state of a cluster that the others have founded again: it learns
-// so from the answers to its questions, and begins anew.
+// so from the answers to its questions, and begins a new run.
 func TestAMemoryStoreLearnsThatItsClusterIsGone(t *testing.T) {
 	b := formed(t, 3, 3)
 	for _, n := range b.nodes {

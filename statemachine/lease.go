@@ -80,7 +80,7 @@ func (m *Machine) leaseEnd(now time.Time) time.Time {
 }
 
 // quorumEcho is the newest stamp that M-1 other voters of r, in the runs that
-// it names, have echoed; 0 when there is none after trustFrom.
+// it names, have echoed; 0 without one after trustFrom.
 func (m *Machine) quorumEcho(r member.Roster) int64 {
 	echoes := m.lead.scratch[:0]
 	for _, e := range r {

@@ -114,7 +114,7 @@ func TestStrangerJoinBoundAtTheLimit(t *testing.T) {
 	v := b.view(l).Version
 	b.handTo(l, b.strange(l, member.Claim{}, message.JoinClusterRequest{Bound: v + 1<<8}))
 	b.run(b.timings.TTLTimeout)
-	// What a member is really bound to is not answered any more.
+	// Then no proposal answers what a member is really bound to.
 	failed := 0
 	for _, tr := range b.nodes[l].trace {
 		if tr.What == statemachine.GaveUpProposal {
@@ -184,7 +184,7 @@ func TestStrangerStateWhileSeeking(t *testing.T) {
 
 // (S) "Taking a stamped ack of a chosen leader makes the follower support it".
 // A stranger that was followed for a moment leaves a support of a version that no leader
-// has, and no support is given any more.
+// has, and it supports no leader from then on.
 func TestStrangerSupportWorn(t *testing.T) {
 	b := aVoter(t, 3)
 	huge := uint64(member.MaxCount - 1)

@@ -57,7 +57,7 @@ type File struct {
 	// then Save must not replace it.
 	loaded bool
 	// wrote is the state file as this File has written it, until a write fails, and state
-	// that file, nil if there is none. It stays open: a process that may open no more files
+	// that file, nil without one. It stays open: a process that may open no more files
 	// can still save.
 	wrote image
 	state *os.File
@@ -137,7 +137,7 @@ func (d *folder) takeLock() (*os.File, error) {
 }
 
 // lockedBy is the error for a directory that another process uses, and closes the lock
-// file, which names that process; nil if there is none.
+// file, which names that process; nil without one.
 func (d *folder) lockedBy(f *os.File) error {
 	holder := "another process"
 	if f != nil {

@@ -52,7 +52,7 @@ const (
 	DropGarbage                 // no frame; the connection, or its bulk stream, was closed
 	DropUnconnected             // a datagram for a peer without a connection
 	DropBusy                    // a datagram too many, for the network or for the handler here
-	DropStalled                 // a frame, or head of a stream, of which the rest did not come in time
+	DropStalled                 // a frame, or the head of a stream, whose rest did not come in time
 	Drops                       // counts the drops
 )
 

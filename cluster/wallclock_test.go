@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestStepWatch: a step of the wall clock is told from its slewing, and from a process that
+// TestStepWatch: a step of the wall clock differs from its slewing, and from a process that
 // stands still between two readings.
 func TestStepWatch(t *testing.T) {
 	const limit = 50 * time.Millisecond
@@ -165,7 +165,7 @@ func TestStepOfTheWallClock(t *testing.T) {
 		select {
 		case <-before.Done():
 		case <-time.After(time.Minute):
-			t.Fatal("its term goes on")
+			t.Fatal("its term has not ended")
 		}
 		after, err := leader.WaitLeader(t.Context())
 		if err != nil || after.Token() != before.Token() || !after.Valid() {

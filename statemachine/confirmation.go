@@ -18,7 +18,7 @@ func (m *Machine) onElected(in message.Message, b message.LeaderElected) {
 
 // mayTakeFrom says whether a chosen state that a node at a sent may become the held one.
 func (m *Machine) mayTakeFrom(a member.Address, s member.State) message.Reason {
-	if !m.trusts(a) {
+	if !m.trustsAddress(a) {
 		return message.ReasonUnknownMember
 	}
 	return m.mayTake(s)

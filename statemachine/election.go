@@ -147,7 +147,7 @@ func (m *Machine) onVote(in message.Message, b message.Vote) {
 		m.seenRound(b.Promised.Ballot.Round)
 		m.propose.version = max(m.propose.version, b.Promised.Version)
 	}
-	if m.trusts(in.From.Address) && m.learn(b.State) {
+	if m.trustsAddress(in.From.Address) && m.learn(b.State) {
 		return
 	}
 	a := m.propose.attempt

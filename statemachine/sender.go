@@ -33,11 +33,11 @@ func (m *Machine) refuseCluster(in message.Message) {
 	}
 }
 
-// trusts reports whether a is the address of a node whose states, claims and proposals
+// trustsAddress reports whether a is the address of a node whose states, claims and proposals
 // count: a seed, a member of the held roster, or the leader that this node follows or asked
 // for a place. A node that has had no chosen leader for TTLTimeout trusts every address: all
 // that it knew may have been replaced.
-func (m *Machine) trusts(a member.Address) bool {
+func (m *Machine) trustsAddress(a member.Address) bool {
 	if _, ok := m.durable.Held.Roster.Find(a); ok {
 		return true
 	}
@@ -58,5 +58,5 @@ func (m *Machine) believes(in message.Message) bool {
 	if m.cluster().IsZero() {
 		return true
 	}
-	return in.Cluster == m.cluster() && m.trusts(in.From.Address)
+	return in.Cluster == m.cluster() && m.trustsAddress(in.From.Address)
 }

@@ -109,7 +109,7 @@ func (m *Machine) refusePre(from member.Identity, p message.Proposal) message.Re
 		return message.ReasonStartWait
 	case !p.Founding && !m.held().Less(p.Held) && !m.durable.Held.Roster.IsVoter(from.Voter()):
 		return message.ReasonNotVoter
-	case !p.Founding && from != m.self && !m.trusts(from.Address):
+	case !p.Founding && from != m.self && !m.trustsAddress(from.Address):
 		return message.ReasonUnknownMember
 	}
 	return m.refuseFounding(from, p)
@@ -151,7 +151,7 @@ func (m *Machine) refuseFormal(from member.Identity, p message.Proposal) message
 		return message.ReasonStartWait
 	case m.quorate(m.now) && candidate.Address != m.self.Address:
 		return message.ReasonLeaseRuns
-	case !p.Founding && from != m.self && !m.trusts(from.Address):
+	case !p.Founding && from != m.self && !m.trustsAddress(from.Address):
 		return message.ReasonUnknownMember
 	}
 	return m.refuseFounding(from, p)

@@ -143,7 +143,7 @@ var members = []Mutant{
 		Rule: "3: claims count from seeds, members and the leader that was asked",
 		Edits: []Edit{{
 			File: "statemachine/sender.go",
-			Old:  "return in.Cluster == m.cluster() && m.trusts(in.From.Address)",
+			Old:  "return in.Cluster == m.cluster() && m.trustsAddress(in.From.Address)",
 			New:  "return in.Cluster == m.cluster()",
 		}},
 		Test: "TestStrangersDoNoHarm",
@@ -153,7 +153,7 @@ var members = []Mutant{
 		Rule: "3: states count from the same addresses",
 		Edits: []Edit{{
 			File: "statemachine/confirmation.go",
-			Old:  "if !m.trusts(a) {",
+			Old:  "if !m.trustsAddress(a) {",
 			New:  "if false {",
 		}},
 		Test: "TestStrangersDoNoHarm",
@@ -163,8 +163,8 @@ var members = []Mutant{
 		Rule: "3: a chosen state has M voters",
 		Edits: []Edit{{
 			File: "statemachine/confirmation.go",
-			Old:  "if !m.trusts(a) {",
-			New:  "if !m.trusts(a) && m.quorum <= len(s.Roster) {",
+			Old:  "if !m.trustsAddress(a) {",
+			New:  "if !m.trustsAddress(a) && m.quorum <= len(s.Roster) {",
 		}, {
 			File: "statemachine/plausible.go",
 			Old:  " && s.Roster.Voters() >= m.quorum",
@@ -178,7 +178,7 @@ var members = []Mutant{
 		Edits: []Edit{{
 			File: "statemachine/voter.go",
 			Old: "\t\treturn message.ReasonLeaseRuns\n" +
-				"\tcase !p.Founding && from != m.self && !m.trusts(from.Address):\n",
+				"\tcase !p.Founding && from != m.self && !m.trustsAddress(from.Address):\n",
 			New: "\t\treturn message.ReasonLeaseRuns\n\tcase false:\n",
 		}},
 		Test: "TestStrangersDoNoHarm",

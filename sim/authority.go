@@ -68,7 +68,8 @@ func (k *checker) lead(p int, holder member.Identity, version uint64, until int6
 
 // suspended notes that the clock of a process stands still. What it leads is
 // led by a clock slower than the protocol allows for.
-func (k *checker) suspended(p *process) {
+func (k *checker) suspended(now int64, p *process) {
+	k.now = now
 	v := p.machine.View(p.clock.at(k.now))
 	if p.leads = v.Role == member.Leading; p.leads {
 		k.asleep(p.index, v.Version)

@@ -113,7 +113,7 @@ func (h *history) wake(now, until int64) {
 	h.k.now = 90
 	h.k.lead(1, h.procs[1].identity(), 2, 300)
 	h.k.now = 100
-	h.k.wakes(0, true, message.Timings{LeaseTimeout: 10})
+	h.k.wakes(h.k.now, 0, true, message.Timings{LeaseTimeout: 10})
 	h.k.lead(0, h.procs[0].identity(), 1, 108)
 	h.k.now = now
 	h.k.lead(0, h.procs[0].identity(), 1, until)

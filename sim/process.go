@@ -191,7 +191,7 @@ func (c *Cluster) Suspend(i int) {
 	}
 	c.Pause(i)
 	p.slept = c.now + 1
-	c.check.suspended(p)
+	c.check.suspended(c.now, p)
 }
 
 // wakeClock lets the clock of a process go on from where it stood still.
@@ -199,7 +199,7 @@ func (c *Cluster) wakeClock(p *process) {
 	if p.slept > 0 {
 		p.clock.offset -= p.clock.passed(c.now) - p.clock.passed(p.slept-1)
 		p.slept = 0
-		c.check.wakes(p.index, p.leads, p.cfg.Timings)
+		c.check.wakes(c.now, p.index, p.leads, p.cfg.Timings)
 		p.leads = false
 	}
 }

@@ -148,7 +148,8 @@ func (k *checker) sleeps(p int, leads bool) {
 
 // wakes notes that the clock of a process goes on. What it trusts ends within a hold; a
 // leader extends others for some leases yet, and they trust for a hold after that.
-func (k *checker) wakes(p int, led bool, t message.Timings) {
+func (k *checker) wakes(now int64, p int, led bool, t message.Timings) {
+	k.now = now
 	k.trusts.unsure[p] = k.now + int64(t.HoldTimeout())
 	if led {
 		a := &k.auth[p]

@@ -84,29 +84,29 @@ sim: build ## the simulator: make sim SEED=7 RUNS=100 SIZE=5 FOR=10m, or REPLAY=
 
 swarm: build ## seeds for SWARM of CPU time (1h), and every planted bug
 	$(BIN)/athena sim --budget $(SWARM) --coverage $(SIM_FLAGS)
-	$(GO) test ./sim/mutants -count=1 -v -timeout 3h -run TestMutantsAre -mutants
+	$(GO) test ./test/mutants -count=1 -v -timeout 3h -run TestMutantsAre -mutants
 
 explore: ## every order of an election of three, votes that say no too (docs/explorer.md)
-	$(GO) run ./sim/internal/explore $(EXPLORE_FLAGS)
+	$(GO) run ./internal/sim/cmd/explore $(EXPLORE_FLAGS)
 
 chaos: build ## five minutes of real processes under real faults (root, nft): SEED FOR NODES
-	@$(GO) build -o $(BIN)/chaos ./chaos
+	@$(GO) build -o $(BIN)/chaos ./test/chaos
 	@$(BIN)/chaos run $(CHAOS_FLAGS)
 
 soak: build ## the same for two hours or FOR, and whether anything leaks
-	@$(GO) build -o $(BIN)/chaos ./chaos
+	@$(GO) build -o $(BIN)/chaos ./test/chaos
 	@$(BIN)/chaos soak $(CHAOS_FLAGS)
 
 events: ## ten million events under real faults, each accounted for (root, nft): SEED FOR NODES
-	@$(GO) build -o $(BIN)/chaos ./chaos
+	@$(GO) build -o $(BIN)/chaos ./test/chaos
 	@$(BIN)/chaos events $(FLOOD_FLAGS) $(if $(SEED),-seed $(SEED))
 
 stuck: ## a handler that never returns while ten nodes send to it, and the memory: FOR NODES
-	@$(GO) build -o $(BIN)/chaos ./chaos
+	@$(GO) build -o $(BIN)/chaos ./test/chaos
 	@$(BIN)/chaos stuck $(FLOOD_FLAGS)
 
 rolling: ## restarts of five nodes in order while 1,000 events a second are sent: FOR NODES
-	@$(GO) build -o $(BIN)/chaos ./chaos
+	@$(GO) build -o $(BIN)/chaos ./test/chaos
 	@$(BIN)/chaos rolling $(FLOOD_FLAGS)
 
 # Targets are found, not listed here: TestFuzzTargets wants all of them to be run.

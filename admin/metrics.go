@@ -12,7 +12,7 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/election"
-	"github.com/athena-go/athena/histogram"
+	"github.com/athena-go/athena/internal/histogram"
 )
 
 // maxScrapes is how many scrapes are answered at once.

@@ -19,7 +19,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/athena-go/athena/store"
+	"github.com/athena-go/athena/internal/store"
 )
 
 // Limits of a server.

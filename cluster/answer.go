@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/transport"
-	"github.com/athena-go/athena/wire"
 )
 
 // callOf is a call as the receiver gets it.

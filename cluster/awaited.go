@@ -8,8 +8,8 @@ import (
 	"math/rand/v2"
 	"sync"
 
+	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/wire"
 )
 
 // MaxAwaited bounds the outcomes that a node awaits at once, of requests and of

@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/transport"
-	"github.com/athena-go/athena/wire"
 )
 
 // MaxBestEffortBytes bounds an event of BestEffort with its name and metadata, as

@@ -6,9 +6,9 @@ import (
 	"maps"
 	"sync"
 
-	"github.com/athena-go/athena/histogram"
+	"github.com/athena-go/athena/internal/histogram"
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/statemachine"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/store"
 	"github.com/athena-go/athena/transport"
 )
 

@@ -11,10 +11,10 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/receiver"
-	"github.com/athena-go/athena/wire"
 )
 
 // TestBadFramesAreDroppedAndCounted, and change nothing else.

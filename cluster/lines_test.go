@@ -14,13 +14,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/store"
+	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/statemachine"
-	"github.com/athena-go/athena/store"
 	"github.com/athena-go/athena/transport"
-	"github.com/athena-go/athena/wire"
 )
 
 // book keeps all that the nodes of a world log, and holds each line against its row of

@@ -9,11 +9,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
 	"github.com/athena-go/athena/statemachine"
 	"github.com/athena-go/athena/transport"
-	"github.com/athena-go/athena/wire"
 )
 
 // call is a verb of the API on its way to the machine.

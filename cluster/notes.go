@@ -12,8 +12,8 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/transport"
 )
 

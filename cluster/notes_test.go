@@ -13,8 +13,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/transport"
 )
 

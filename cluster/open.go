@@ -12,10 +12,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/athena-go/athena/store"
+	"github.com/athena-go/athena/internal/store"
+	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/transport"
 	"github.com/athena-go/athena/transport/quicnet"
-	"github.com/athena-go/athena/wire"
 )
 
 // openStore opens the store in the data directory, or one that lasts as long as

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/athena-go/athena/store"
+	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/transport"
 )
 

@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/transport"
-	"github.com/athena-go/athena/wire"
 )
 
 // Request asks an active member, which may be this node, and blocks until its

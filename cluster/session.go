@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/statemachine"
 )
 

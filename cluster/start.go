@@ -11,13 +11,13 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/store"
+	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/paxos"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/statemachine"
-	"github.com/athena-go/athena/store"
-	"github.com/athena-go/athena/wire"
 )
 
 // Start validates the configuration, listens, and returns once the node is an

@@ -12,11 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/paxos"
 	"github.com/athena-go/athena/statemachine"
-	"github.com/athena-go/athena/store"
 )
 
 // TestFirstSeedStartsProvisionally: it does not wait for the others, and has no

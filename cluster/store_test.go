@@ -16,8 +16,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/athena-go/athena/message"
-	"github.com/athena-go/athena/store"
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/transport"
 	"github.com/athena-go/athena/transport/transporttest"
 )

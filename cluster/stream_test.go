@@ -17,10 +17,10 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/transport"
-	"github.com/athena-go/athena/wire"
 )
 
 // withStreams is inWorld with two nodes whose streams named "do" are handled as

@@ -10,9 +10,9 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
-	"github.com/athena-go/athena/wire"
 )
 
 // What a peer can make of one event, by types that a receiver may have.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/election/lowest"
+	"github.com/athena-go/athena/internal/lowest"
 )
 
 // each runs a scenario with each strategy by which members compete.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/election/lowest"
+	"github.com/athena-go/athena/internal/lowest"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 )

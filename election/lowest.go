@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/athena-go/athena/election/lowest"
+	"github.com/athena-go/athena/internal/lowest"
 )
 
 // Peers is how the members of a group reach each other, for Over. Its methods may be

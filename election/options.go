@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/athena-go/athena/election/lowest"
+	"github.com/athena-go/athena/internal/lowest"
 	"github.com/athena-go/athena/member"
 )
 

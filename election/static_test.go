@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/athena-go/athena/election/lowest"
+	"github.com/athena-go/athena/internal/lowest"
 )
 
 func TestS1EachConfiguredMemberLeads(t *testing.T) {

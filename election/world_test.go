@@ -15,10 +15,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/election/lowest"
+	"github.com/athena-go/athena/internal/lowest"
+	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
-	"github.com/athena-go/athena/store"
 	"github.com/athena-go/athena/transport"
 	"github.com/athena-go/athena/transport/memnet"
 )

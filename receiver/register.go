@@ -9,7 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/athena-go/athena/histogram"
+	"github.com/athena-go/athena/internal/histogram"
 	"github.com/athena-go/athena/member"
 )
 

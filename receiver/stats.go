@@ -6,7 +6,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/athena-go/athena/histogram"
+	"github.com/athena-go/athena/internal/histogram"
 )
 
 // Stats counts the events of one type, or the streams of one name; Event is empty

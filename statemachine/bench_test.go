@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/internal/message"
 )
 
 // BenchmarkSteady is a virtual second of five nodes at rest, every event of

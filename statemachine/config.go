@@ -5,8 +5,8 @@ package statemachine
 import (
 	"math/rand/v2"
 
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 )
 
 // Config is what a Machine must know beyond what its store remembers. The

@@ -5,7 +5,7 @@ package statemachine
 import (
 	"fmt"
 
-	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/internal/message"
 )
 
 // dispatch hands an admitted event to its flow. Handlers check the rest of the

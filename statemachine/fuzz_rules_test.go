@@ -5,8 +5,8 @@ package statemachine_test
 import (
 	"reflect"
 
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/paxos"
 	"github.com/athena-go/athena/statemachine"
 )

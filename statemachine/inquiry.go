@@ -5,8 +5,8 @@ package statemachine
 import (
 	"time"
 
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 )
 
 // ask is the question that comes before any proposal: do M voters, this one

@@ -5,8 +5,8 @@ package statemachine
 import (
 	"time"
 
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 )
 
 // follow is what a follower knows of the leader it follows. It is kept over a

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 )
 
 // support is the promise that an ack brought about: until then this node helps

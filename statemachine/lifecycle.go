@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 )
 
 // operate is what an operator asked for: to leave, to hand over, to stay but let others

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/paxos"
 )
 

@@ -5,7 +5,7 @@ package statemachine
 import (
 	"time"
 
-	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/internal/message"
 )
 
 // Owed is what a node may still owe after its last run: for Lease its support to a

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/internal/message"
 )
 
 // TestOwedAfterPartOfTheWait: however often a node is restarted within the wait, it waits

@@ -3,8 +3,8 @@
 package statemachine
 
 import (
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/paxos"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 )
 
 // records is what a node knows of the table of records beside its held state: which

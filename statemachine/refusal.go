@@ -5,8 +5,8 @@ package statemachine
 import (
 	"time"
 
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 )
 
 // This file learns of a leader whose process died from its host, which refuses

@@ -5,8 +5,8 @@ package statemachine
 import (
 	"time"
 
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 )
 
 // This file moves members along the table of protocol.md section 3. Only a

@@ -5,8 +5,8 @@ package statemachine
 import (
 	"slices"
 
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 )
 
 // This file decides whose word counts (protocol.md section 3, another cluster, and

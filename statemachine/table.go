@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 )
 
 // This file is the leader's side of records (protocol.md section 10): it takes

@@ -5,8 +5,8 @@ package statemachine
 import (
 	"hash/fnv"
 
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 )
 
 // drop ignores an event; every place that ignores one comes through here.

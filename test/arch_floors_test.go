@@ -11,17 +11,17 @@ import (
 // imports packages of lower floors only. A new package is an error until
 // somebody has placed it here.
 var floors = [][]string{
-	{"member", "histogram", "election/lowest"},
+	{"member", "internal/histogram", "internal/lowest"},
 	{"paxos"},
-	{"message"},
-	{"statemachine", "wire", "transport", "receiver", "store"},
+	{"internal/message"},
+	{"statemachine", "internal/wire", "transport", "receiver", "internal/store"},
 	{"transport/transporttest"},
 	{"transport/memnet", "transport/quicnet"},
-	{"cluster", "sim", "sim/explore"},
-	{"latch", "election", "sim/internal/explore", "sim/internal/sweep", "sim/mutants"},
+	{"cluster", "internal/sim", "internal/sim/explore"},
+	{"latch", "election", "internal/sim/cmd/...", "test/mutants"},
 	{"latch/lease"},
-	{"latch/latchtest", "admin", "athenatest", "bench"},
-	{"cmd/...", "examples/...", "chaos", "test", "scripts/...", "contrib/..."},
+	{"latch/latchtest", "admin", "athenatest", "internal/bench"},
+	{"cmd/...", "examples/...", "test/chaos", "test", "scripts/...", "contrib/..."},
 }
 
 // testKits are packages made for tests: they may import "testing", and what
@@ -45,8 +45,9 @@ var dependencies = []dependency{
 	{"github.com/coreos/go-systemd/v22", []string{"cmd/..."}, "008-go-systemd.md"},
 	{"github.com/spf13/pflag", []string{"cmd/..."}, "005-cobra.md"},
 	{"go.yaml.in/yaml/v4", []string{"cmd/...", "test"}, "010-yaml.md"},
-	{"golang.org/x/sys", []string{"admin", "bench", "chaos", "cluster", "store", "cmd/..."},
-		"007-golang-x.md"},
+	{"golang.org/x/sys", []string{
+		"admin", "internal/bench", "test/chaos", "cluster", "internal/store", "cmd/...",
+	}, "007-golang-x.md"},
 	{"github.com/chromedp/chromedp", nil, "011-dashboard.md"},
 	{"github.com/chromedp/cdproto", nil, "011-dashboard.md"},
 	{"github.com/prometheus/client_golang", []string{"admin"}, "012-prometheus.md"},

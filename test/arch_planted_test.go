@@ -124,13 +124,14 @@ func Host(s string) string { h, _, _ := net.SplitHostPort(s); return h }
 		"transport/memnet/bubble_test.go": "package memnet_test\n\n" +
 			"import (\n\t\"testing/synctest\"\n\t\"time\"\n)\n\n" +
 			"func f() { synctest.Wait(); time.Sleep(1) }\n",
-		"test/real_test.go":         "package test\n\nimport \"time\"\n\nvar _ = time.Sleep\n",
-		"store/testdata/ignored.go": "package ignored\n",
-		"contrib/kv/kv.go":          "// Package kv is sound.\npackage kv\n",
-		"store/other/ignored.go":    "package ignored\n",
+		"test/real_test.go":                  "package test\n\nimport \"time\"\n\nvar _ = time.Sleep\n",
+		"internal/store/testdata/ignored.go": "package ignored\n",
+		"contrib/kv/kv.go":                   "// Package kv is sound.\npackage kv\n",
+		"internal/store/other/ignored.go":    "package ignored\n",
 	}
 	for _, name := range []string{
-		"paxos", "message", "statemachine", "store", "wire", "transport/memnet",
+		"paxos", "internal/message", "statemachine", "internal/store", "internal/wire",
+		"transport/memnet",
 	} {
 		base := path.Base(name)
 		files[name+"/"+base+".go"] = "// Package " + base + " is sound.\npackage " + base + "\n"
@@ -140,7 +141,7 @@ func Host(s string) string { h, _, _ := net.SplitHostPort(s); return h }
 	}
 	files["go.mod"] = "module example.org/m\n"
 	files["contrib/kv/go.mod"] = "module example.org/m/contrib/kv\n"
-	files["store/other/go.mod"] = "module example.org/m/store/other\n"
+	files["internal/store/other/go.mod"] = "module example.org/m/internal/store/other\n"
 	for _, d := range dependencies {
 		files["docs/decisions/"+d.page] = "Why it is used.\n"
 	}
@@ -149,25 +150,25 @@ func Host(s string) string { h, _, _ := net.SplitHostPort(s); return h }
 
 func plantedFloors() []planted {
 	return []planted{
-		{"up", "floors", "above", "store/x.go",
+		{"up", "floors", "above", "internal/store/x.go",
 			"package store\n\nimport _ \"example.org/m/transport/memnet\"\n"},
-		{"sideways", "floors", "beside", "store/x.go",
-			"package store\n\nimport _ \"example.org/m/wire\"\n"},
+		{"sideways", "floors", "beside", "internal/store/x.go",
+			"package store\n\nimport _ \"example.org/m/internal/wire\"\n"},
 		{"in a test", "floors", "above", "paxos/x_test.go",
-			"package paxos\n\nimport _ \"example.org/m/message\"\n"},
-		{"a module of contrib from below", "floors", "above", "store/x.go",
+			"package paxos\n\nimport _ \"example.org/m/internal/message\"\n"},
+		{"a module of contrib from below", "floors", "above", "internal/store/x.go",
 			"package store\n\nimport _ \"example.org/m/contrib/kv\"\n"},
 		{"unknown package", "floors", "on no floor", "util/util.go",
 			"// Package util is a drawer.\npackage util\n"},
 		{"test kit", "floors", "for tests only", "transport/memnet/x.go",
 			"package memnet\n\nimport _ \"example.org/m/transport/transporttest\"\n"},
-		{"unknown module", "dependencies", "no dependency of ours", "store/x.go",
+		{"unknown module", "dependencies", "no dependency of ours", "internal/store/x.go",
 			"package store\n\nimport _ \"example.com/bolt\"\n"},
-		{"module in the wrong package", "dependencies", "must not be imported", "wire/x.go",
+		{"module in the wrong package", "dependencies", "must not be imported", "internal/wire/x.go",
 			"package wire\n\nimport _ \"github.com/rs/zerolog\"\n"},
-		{"test module outside of tests", "dependencies", "must not be imported", "store/x.go",
+		{"test module outside of tests", "dependencies", "must not be imported", "internal/store/x.go",
 			"package store\n\nimport _ \"github.com/google/go-cmp/cmp\"\n"},
-		{"testing outside of tests", "dependencies", "outside of its tests", "store/x.go",
+		{"testing outside of tests", "dependencies", "outside of its tests", "internal/store/x.go",
 			"package store\n\nimport _ \"testing\"\n"},
 	}
 }
@@ -176,9 +177,9 @@ func plantedPurity() []planted {
 	cases := []planted{
 		{"ill-typed", "purity", "does not type-check", "paxos/x.go",
 			"package paxos\n\nvar _ missing\n"},
-		{"goroutine in wire", "purity", "start a goroutine", "wire/x.go",
+		{"goroutine in wire", "purity", "start a goroutine", "internal/wire/x.go",
 			"package wire\n\nfunc f() { go f() }\n"},
-		{"clock in wire", "purity", "time.Now", "wire/x.go",
+		{"clock in wire", "purity", "time.Now", "internal/wire/x.go",
 			"package wire\n\nimport \"time\"\n\nfunc f() time.Time { return time.Now() }\n"},
 	}
 	// Each body is that of a function in package statemachine.
@@ -212,13 +213,14 @@ func plantedSizes() []planted {
 	lines := func(n int) string { return strings.Repeat("//\n", n) }
 	body := strings.Repeat("\t_ = 0\n", maxFuncLines-1)
 	return []planted{
-		{"file", "sizes", "501 lines", "store/x.go", "package store\n" + lines(498)},
-		{"test file", "sizes", "1001 lines", "store/x_test.go", "package store\n" + lines(998)},
-		{"function", "sizes", "f has 71 lines", "store/x.go",
+		{"file", "sizes", "501 lines", "internal/store/x.go", "package store\n" + lines(498)},
+		{"test file", "sizes", "1001 lines", "internal/store/x_test.go",
+			"package store\n" + lines(998)},
+		{"function", "sizes", "f has 71 lines", "internal/store/x.go",
 			"package store\n\nfunc f() {\n" + body + "}\n"},
-		{"function literal", "sizes", "literal has 71 lines", "store/x.go",
+		{"function literal", "sizes", "literal has 71 lines", "internal/store/x.go",
 			"package store\n\nvar _ = func() {\n" + body + "}\n"},
-		{"line", "sizes", "101 columns", "store/x.go",
+		{"line", "sizes", "101 columns", "internal/store/x.go",
 			"package store\n\n// " + strings.Repeat("é", 98) + "\n"},
 	}
 }
@@ -226,19 +228,25 @@ func plantedSizes() []planted {
 func plantedComments() []planted {
 	const want = "needs a comment that starts with its name"
 	return []planted{
-		{"no license line", "documentation", "first line", "store/x.go", "package store\n"},
-		{"package", "documentation", "has no doc comment", "store/store.go", "package store\n"},
+		{"no license line", "documentation", "first line", "internal/store/x.go",
+			"package store\n"},
+		{"package", "documentation", "has no doc comment", "internal/store/store.go",
+			"package store\n"},
 		{"module of contrib", "documentation", "has no doc comment", "contrib/kv/kv.go", "package kv\n"},
-		{"function", "documentation", want, "store/x.go", "package store\n\nfunc F() {}\n"},
-		{"wrong name", "documentation", want, "store/x.go",
+		{"function", "documentation", want, "internal/store/x.go",
+			"package store\n\nfunc F() {}\n"},
+		{"wrong name", "documentation", want, "internal/store/x.go",
 			"package store\n\n// Does it.\nfunc F() {}\n"},
-		{"method", "documentation", want, "store/x.go",
+		{"method", "documentation", want, "internal/store/x.go",
 			"package store\n\n// T is a type.\ntype T[P any] struct{}\n\nfunc (*T[P]) F() {}\n"},
-		{"type", "documentation", "T " + want, "store/x.go", "package store\n\ntype T int\n"},
-		{"constant", "documentation", "C " + want, "store/x.go", "package store\n\nconst C = 1\n"},
-		{"one of a group", "documentation", "D " + want, "store/x.go",
+		{"type", "documentation", "T " + want, "internal/store/x.go",
+			"package store\n\ntype T int\n"},
+		{"constant", "documentation", "C " + want, "internal/store/x.go",
+			"package store\n\nconst C = 1\n"},
+		{"one of a group", "documentation", "D " + want, "internal/store/x.go",
 			"package store\n\nconst (\n\t// C is one.\n\tC = 1\n\tD = 2\n)\n"},
-		{"unfinished", "text", "finish it", "store/x.go", "package store\n\n// TO" + "DO: all of it.\n"},
+		{"unfinished", "text", "finish it", "internal/store/x.go",
+			"package store\n\n// TO" + "DO: all of it.\n"},
 		{"path of a machine", "text", "a path of one machine", "docs/x.md",
 			"Open `/ho" + "me/me/athena`.\n"},
 	}
@@ -246,11 +254,13 @@ func plantedComments() []planted {
 
 func plantedShape() []planted {
 	return []planted{
-		{"init", "shape", "no init functions", "store/x.go", "package store\n\nfunc init() {}\n"},
-		{"variable", "shape", "n is a package variable", "store/x.go", "package store\n\nvar n int\n"},
-		{"variable with a value", "shape", "n is a package variable", "store/x.go",
+		{"init", "shape", "no init functions", "internal/store/x.go",
+			"package store\n\nfunc init() {}\n"},
+		{"variable", "shape", "n is a package variable", "internal/store/x.go",
+			"package store\n\nvar n int\n"},
+		{"variable with a value", "shape", "n is a package variable", "internal/store/x.go",
 			"package store\n\nvar n = f()\n\nfunc f() int { return 1 }\n"},
-		{"sleep", "sleeps", "must not sleep", "store/x_test.go",
+		{"sleep", "sleeps", "must not sleep", "internal/store/x_test.go",
 			"package store\n\nimport \"time\"\n\nfunc f() { time.Sleep(1) }\n"},
 	}
 }

@@ -15,10 +15,12 @@ import (
 // purePackages are the node as a value: the same inputs give the same outputs,
 // on every machine, in every run. The simulator proves what ships only as long
 // as that holds. They are in the order of their imports.
-var purePackages = []string{"member", "paxos", "message", "statemachine", "election/lowest"}
+var purePackages = []string{
+	"member", "paxos", "internal/message", "statemachine", "internal/lowest",
+}
 
 // clocklessPackages start no goroutine and read no clock, and may do the rest.
-var clocklessPackages = []string{"wire"}
+var clocklessPackages = []string{"internal/wire"}
 
 // pureImports names what a pure package may import, and of it what it may
 // use; nil means everything. What is not listed does I/O, locks, logs, or has

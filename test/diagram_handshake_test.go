@@ -10,11 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/transport"
 	"github.com/athena-go/athena/transport/memnet"
-	"github.com/athena-go/athena/wire"
 )
 
 // TestDiagramHandshake plays docs/plantuml/HANDSHAKE_CONFLICT.puml: protocol.md

@@ -5,8 +5,8 @@ package test
 import (
 	"testing"
 
-	"github.com/athena-go/athena/message"
-	"github.com/athena-go/athena/sim"
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/sim"
 )
 
 // TestDiagramRecords plays docs/plantuml/RECORDS.puml: protocol.md section 10.

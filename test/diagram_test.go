@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/sim"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
-	"github.com/athena-go/athena/sim"
 )
 
 // A drawing is a diagram of docs/plantuml as a test reads it: arrows, in parts

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/athena-go/athena/store"
+	"github.com/athena-go/athena/internal/store"
 )
 
 // TestProcessRecover: two of three lose their directories, which nothing brings back.

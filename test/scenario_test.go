@@ -13,9 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/sim"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
-	"github.com/athena-go/athena/sim"
 	"github.com/athena-go/athena/statemachine"
 )
 

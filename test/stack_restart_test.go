@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/store"
 )
 
 // A process that is back before its next heartbeat is missed by nobody: its first

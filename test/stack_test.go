@@ -16,11 +16,11 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/paxos"
 	"github.com/athena-go/athena/receiver"
-	"github.com/athena-go/athena/store"
 )
 
 // This file shows with the whole stack what the original got wrong and what

@@ -12,8 +12,8 @@ import (
 
 	"github.com/athena-go/athena/athenatest"
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 )
 
 // restStep is how often a stack is looked at while nothing may be disturbed. What lasts

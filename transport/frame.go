@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/internal/message"
 )
 
 const (

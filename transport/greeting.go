@@ -10,8 +10,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 )
 
 // endsBytes is what stands before the greet of a dialer.

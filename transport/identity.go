@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 )
 
 // uriScheme begins the names of certificates that are for Athena alone.

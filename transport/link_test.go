@@ -7,8 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 )
 
 // idleConn is a connection of which nothing is used but its end.

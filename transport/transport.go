@@ -6,8 +6,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 )
 
 // Transport carries frames between one node and its peers, over one connection

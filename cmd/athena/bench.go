@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/athena-go/athena/bench"
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/bench"
 	"github.com/athena-go/athena/member"
 )
 

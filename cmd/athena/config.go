@@ -17,7 +17,7 @@ import (
 
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/store"
+	"github.com/athena-go/athena/internal/store"
 )
 
 func newConfig() *cobra.Command {

@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
-	"github.com/athena-go/athena/store"
 	"github.com/athena-go/athena/transport/quicnet"
 )
 

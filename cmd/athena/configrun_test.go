@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/store"
 	"github.com/athena-go/athena/transport/transporttest"
 )
 

@@ -18,7 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/athena-go/athena/bench"
+	"github.com/athena-go/athena/internal/bench"
 )
 
 // Exit codes.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/athena-go/athena/store"
+	"github.com/athena-go/athena/internal/store"
 )
 
 // errUnconfirmed says that recover changed nothing, since nobody told it to.

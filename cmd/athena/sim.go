@@ -17,7 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/athena-go/athena/sim"
+	"github.com/athena-go/athena/internal/sim"
 )
 
 // traceTail is how many of the last things that happened are printed of a run

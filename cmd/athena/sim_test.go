@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/athena-go/athena/sim"
+	"github.com/athena-go/athena/internal/sim"
 )
 
 // TestSimulation runs seeds that are clean.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/athena-go/athena/wire"
+	"github.com/athena-go/athena/internal/wire"
 )
 
 // shortRevision is how much of the hash of a commit is shown.

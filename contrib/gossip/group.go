@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"github.com/athena-go/athena/election"
-	"github.com/athena-go/athena/election/lowest"
+	"github.com/athena-go/athena/internal/lowest"
 )
 
 const (

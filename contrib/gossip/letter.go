@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/election"
-	"github.com/athena-go/athena/election/lowest"
+	"github.com/athena-go/athena/internal/lowest"
 	"github.com/athena-go/athena/member"
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"github.com/athena-go/athena/election"
-	"github.com/athena-go/athena/election/lowest"
+	"github.com/athena-go/athena/internal/lowest"
 )
 
 // split is a transport whose network can fall apart in two.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/athena-go/athena/election/lowest"
+	"github.com/athena-go/athena/internal/lowest"
 )
 
 // A letter gets older while it waits, and not longer.

@@ -14,9 +14,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/store"
 	"github.com/athena-go/athena/transport"
 	"github.com/athena-go/athena/transport/memnet"
 )

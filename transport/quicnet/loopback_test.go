@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/transport"
-	"github.com/athena-go/athena/wire"
 )
 
 // node is a node on a real socket, and its handler.

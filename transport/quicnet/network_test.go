@@ -15,10 +15,10 @@ import (
 
 	"github.com/quic-go/quic-go"
 
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/message"
 	"github.com/athena-go/athena/transport"
-	"github.com/athena-go/athena/wire"
 )
 
 var (

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/athena-go/athena/message"
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/transport"
 )
 

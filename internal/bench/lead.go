@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/election"
+	"github.com/athena-go/athena/internal/lowest"
+	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/member"
+)
+
+// The things that a node can be told about jobs and groups.
+const (
+	doJobs  = "jobs"  // open so many jobs, and wait until each is led
+	doHold  = "hold"  // open one job, and say when this node leads it
+	doLocks = "locks" // take and drop records, each goroutine one of its own
+	doGroup = "group" // open a group by Lowest, and say who leads it
+	doCut   = "cut"   // hear and reach certain nodes no more, and all others again
+)
+
+// groupTiming has the ratios of Fabric's defaults, a fifth of them.
+func groupTiming() lowest.Timing {
+	t := lowest.DefaultTiming()
+	for _, d := range []*time.Duration{&t.Grace, &t.Sample, &t.Alive, &t.Campaign, &t.Hold} {
+		*d /= 5
+	}
+	return t
+}
+
+// holding is one leadership of a node, in nanoseconds of CLOCK_MONOTONIC.
+type holding struct {
+	Token member.Number
+	Began int64
+	Ended int64 // 0 while it goes on
+}
+
+// following is who leads a group, as a node sees it since then.
+type following struct {
+	At     int64
+	Leader string
+}
+
+// jobs opens jobs and returns when this node sees all of them led, and how many commits
+// it asked for.
+func (c *child) jobs(count int64) (commits, at int64) {
+	s := &counted{Store: latch.Cluster(c.node)}
+	for i := range count {
+		go func() {
+			job, err := latch.Open(context.Background(), s, fmt.Sprint("job-", i), latch.Options{})
+			if err == nil {
+				err = job.WhileLeader(context.Background(), func(ctx context.Context, _ member.Number) {
+					<-ctx.Done()
+				})
+			}
+			c.fail(err)
+		}()
+	}
+	for records := range c.node.WatchRecords(context.Background(), latch.KeyPrefix) {
+		led := 0
+		for _, r := range records {
+			if strings.HasSuffix(r.Key, "/leader") && !r.Revoked {
+				led++
+			}
+		}
+		if int64(led) == count {
+			break
+		}
+	}
+	at = monotonic()
+	return s.commits.Load(), at
+}
+
+// counted counts the commits that are asked for.
+type counted struct {
+	latch.Store
+	commits atomic.Int64
+}
+
+// Session implements latch.Store.
+func (s *counted) Session() latch.Session { return countedSession{s.Store.Session(), s} }
+
+type countedSession struct {
+	latch.Session
+	store *counted
+}
+
+// Commit implements latch.Session.
+func (s countedSession) Commit(ctx context.Context, ops ...latch.Op) (member.Number, error) {
+	s.store.commits.Add(1)
+	return s.Session.Commit(ctx, ops...)
+}
+
+// hold opens a job and says each leadership of this node.
+func (c *child) hold() error {
+	job, err := latch.Open(context.Background(), latch.Cluster(c.node), "job", latch.Options{})
+	if err != nil {
+		return err
+	}
+	go func() {
+		c.fail(job.WhileLeader(context.Background(), func(ctx context.Context, token member.Number) {
+			h := holding{Token: token, Began: monotonic()}
+			c.fail(c.say(line{Holding: &h}))
+			<-ctx.Done()
+			h.Ended = monotonic()
+			c.fail(c.say(line{Holding: &h}))
+		}))
+	}()
+	return nil
+}
+
+// locks takes and drops records for the time of an order.
+func (c *child) locks(o order) (a answer, err error) {
+	ctx, s := context.Background(), c.node.Session()
+	times := make([][]float64, o.Workers)
+	a.Count, a.At, err = pump(o, func(worker int, _ []byte) error {
+		began := time.Now()
+		key := fmt.Sprint("lock/", c.node.Self().Address, "/", worker)
+		token, err := c.node.Commit(ctx, cluster.Absent(key), cluster.Set(key, nil, s))
+		if err == nil {
+			_, err = c.node.Commit(ctx, cluster.Held(key, token), cluster.Drop(key))
+		}
+		times[worker] = append(times[worker], float64(time.Since(began).Nanoseconds())/1e3)
+		return err
+	})
+	a.End = monotonic()
+	if all := slices.Concat(times...); len(all) > 0 {
+		slices.Sort(all)
+		a.P50, a.P99 = quantile(all, 0.5), quantile(all, 0.99)
+	}
+	return a, err
+}
+
+// group opens a group and says who leads it.
+func (c *child) group() error {
+	e, err := c.groups.Open(c.node, "group", election.Options{
+		Strategy: election.Lowest, Timing: groupTiming(),
+	})
+	if err != nil {
+		return err
+	}
+	go func() {
+		for l := range e.Changes(context.Background()) {
+			c.fail(c.say(line{Following: &following{monotonic(), l.Leader}}))
+		}
+	}()
+	return nil
+}

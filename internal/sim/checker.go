@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// invariants are what can break: those of protocol.md section 11 and the rules
+// of the simulator.
+var invariants = [...]string{
+	"I1", "I10", "I11", "I2", "I3", "I4", "I5", "I6", "I7", "L1", "L2", "L3", "L4", "L5", "changed",
+	"codec", "flood", "leave", "records", "register", "sender", "spin", "stop", "unsaved",
+}
+
+// Violation is an invariant that broke.
+type Violation struct {
+	Invariant string        // one of invariants
+	At        time.Duration // global time
+	Text      string
+}
+
+// Error makes a Violation an error.
+func (v *Violation) Error() string {
+	return fmt.Sprintf("%s at %v: %s", v.Invariant, v.At, v.Text)
+}
+
+// checker looks at a cluster from outside after every step. It keeps what any
+// observer could have seen in files, on the network and in the views.
+type checker struct {
+	size, quorum int
+	seeds        []member.Address
+	now          int64
+	first        *Violation
+	// void says why the invariants between nodes are no longer promised: with
+	// memory stores a founding can be repeated (protocol.md section 11).
+	void string
+
+	auth    []authority // by process
+	token   token       // the greatest one seen
+	changes int         // of the holder of authority
+	gap     int64       // the smallest between two holders; never while there was none
+
+	stores  []paxos.Durable          // by process, as on its disk
+	homes   []member.Address         // by process
+	voters  map[member.Voter]*ledger // what each store ever did
+	values  map[paxos.ID]*value      // what was accepted, by ballot
+	chosen  map[uint64]*value        // by version
+	order   []uint64                 // chosen versions in the order of being chosen
+	states  map[member.Number]member.State
+	digests map[member.Number]uint64
+	newest  map[uint64]member.State // by version, the leader's last one
+	commits map[uint64]uint64       // by version, committed revision + 1
+	commitV []uint64                // versions in commits
+	heardAt map[hearing]int64       // when last
+	keptAt  map[keeping]int64       // when last
+	trusts  trusts                  // in records
+	given   member.State            // the one before the present step gave a seat away
+	gave    bool                    // with authority before that step
+
+	founded     bool
+	neverJoined []bool // by seed, since the founding
+	restarted   []bool // by seed, with a new store, after it had voted
+}
+
+func newChecker(size int, seeds []member.Address, processes int) *checker {
+	return &checker{
+		size:        size,
+		quorum:      member.Quorum(size),
+		seeds:       seeds,
+		auth:        make([]authority, processes),
+		gap:         never,
+		stores:      make([]paxos.Durable, processes),
+		homes:       make([]member.Address, processes),
+		voters:      map[member.Voter]*ledger{},
+		values:      map[paxos.ID]*value{},
+		chosen:      map[uint64]*value{},
+		states:      map[member.Number]member.State{},
+		digests:     map[member.Number]uint64{},
+		newest:      map[uint64]member.State{},
+		commits:     map[uint64]uint64{},
+		heardAt:     map[hearing]int64{},
+		keptAt:      map[keeping]int64{},
+		neverJoined: make([]bool, len(seeds)),
+		restarted:   make([]bool, len(seeds)),
+		trusts:      trusts{unsure: make([]int64, processes), set: map[setting]bool{}},
+	}
+}
+
+// fail notes the first violation.
+func (k *checker) fail(invariant, format string, args ...any) {
+	if k.first == nil {
+		k.first = &Violation{invariant, time.Duration(k.now), fmt.Sprintf(format, args...)}
+	}
+}
+
+// broken is fail for what is promised only while no founding can be repeated.
+func (k *checker) broken(invariant, format string, args ...any) {
+	if k.void == "" {
+		k.fail(invariant, format, args...)
+	}
+}
+
+// started notes that a run of a process begins with what is in its store.
+func (k *checker) started(now int64, p *process) {
+	k.now = now
+	k.homes[p.index] = p.cfg.Address
+	k.blank(p, k.stores[p.index])
+	k.stores[p.index] = p.store
+}
+
+// ended notes that a process is gone, and its authority with it.
+func (k *checker) ended(now int64, p *process) {
+	k.now = now
+	if a := &k.auth[p.index]; a.version != 0 {
+		a.version, a.until = 0, min(a.until, now)
+	}
+	k.endTrust(p.index)
+	k.given = member.State{}
+}
+
+// hearing is a process that heard the owner of a store.
+type hearing struct {
+	by    int
+	store member.StoreID
+}
+
+// keeping is a process that got a keep-alive of a run that takes it for its
+// leader.
+type keeping struct {
+	by int
+	of member.Identity
+}
+
+// heard notes that a message reached a process. A leader hears a member by its
+// keep-alives, and when it joins again.
+func (k *checker) heard(by int, m message.Message) {
+	if m.Body.Kind() == message.KindLeaderKeepAlive && m.Claim.Leader == k.homes[by] {
+		k.keptAt[keeping{by, m.From}] = k.now
+	}
+	switch m.Body.Kind() {
+	case message.KindLeaderKeepAlive, message.KindJoinClusterRequest:
+		k.heardAt[hearing{by, m.From.StoreID}] = k.now
+	}
+}
+
+// stepped looks at a process after a step.
+func (k *checker) stepped(now int64, p *process, out statemachine.Output) {
+	k.now = now
+	if d := p.machine.Durable(); !sameDurable(d, p.store) {
+		k.fail("unsaved", "%s remembers %s, but only %s is saved",
+			p.cfg.Name, briefDurable(d), briefDurable(p.store))
+	}
+	version, until := p.machine.Authority(p.clock.at(now))
+	if version == 0 {
+		k.lose(p.index)
+	} else {
+		// The machine has it since its step, which may have taken a while to be saved.
+		if a := &k.auth[p.index]; a.version != version || a.until <= p.stepAt {
+			a.since = p.stepAt
+		}
+		k.lead(p.index, p.identity(), version, p.clock.global(until))
+	}
+	k.afterSeat(p, version != 0, out)
+	k.view(p, p.machine.View(p.stepTime), out.Changed)
+}
+
+// afterSeat checks, after a step that gave a seat away, that the leader was
+// quorate before it, within it or after it.
+func (k *checker) afterSeat(p *process, quorate bool, out statemachine.Output) {
+	if k.given.Version == 0 {
+		return
+	}
+	excused := k.stale(p.index, k.given.Version, p.stepAt, k.auth[p.index].lease)
+	if !quorate && !k.gave && !wasQuorate(out) && !excused {
+		k.broken("I5", "%s gave a seat of %s away and is not quorate", p.cfg.Name, brief(k.given))
+	}
+	k.given = member.State{}
+}
+
+// wasQuorate reports whether a leader gained authority within a step, though it
+// may have none after it: it gave a seat away and handed over.
+func wasQuorate(out statemachine.Output) bool {
+	return slices.ContainsFunc(out.Trace, func(t statemachine.Trace) bool {
+		return t.What == statemachine.GainedAuthority
+	})
+}
+
+// view checks what a node shows. Package cluster reads a view only after a step that
+// reports a change, as of that step, and shows it until the next such step. It looks for
+// authority when the step is saved, which may have taken longer than the lease.
+func (k *checker) view(p *process, v member.View, changed bool) {
+	old := p.seen
+	if !changed && !sameView(old, v) {
+		k.fail("changed", "%s shows %+v, before it was %+v, but no step said so", p.cfg.Name, v, old)
+	}
+	p.seen = v
+	authority := k.auth[p.index].version
+	switch {
+	case len(v.Members) > k.size:
+		k.broken("I5", "%s shows %d members of %d", p.cfg.Name, len(v.Members), k.size)
+	case !v.Members.IsSorted():
+		k.fail("I5", "%s shows unsorted members: %v", p.cfg.Name, v.Members)
+	case v.Role == member.Leading && v.Leader != p.cfg.Address:
+		k.fail("I6", "%s leads, but shows the leader %v", p.cfg.Name, v.Leader)
+	case v.Role != member.Leading && authority != 0:
+		k.fail("I2", "%s has authority for version %d as %v", p.cfg.Name, authority, v.Role)
+	case v.Role == member.Leading && v.Quorate != (authority != 0) &&
+		(authority != 0 || k.now == p.stepAt):
+		k.fail("I2", "%s shows quorate=%v, its authority is for version %d",
+			p.cfg.Name, v.Quorate, authority)
+	}
+	// One that was admitted may have no state yet.
+	if changed && v.Quorate && v.Version > 0 {
+		k.shows(p, v)
+	}
+}
+
+// sameView compares members only where they are not shared.
+func sameView(a, b member.View) bool {
+	return a.Self == b.Self && a.Role == b.Role && a.Version == b.Version &&
+		a.Revision == b.Revision && a.Leader == b.Leader && a.Quorate == b.Quorate &&
+		len(a.Members) == len(b.Members) && (len(a.Members) == 0 ||
+		&a.Members[0] == &b.Members[0] || slices.Equal(a.Members, b.Members))
+}
+
+// shows checks that all who show one state show the same one.
+func (k *checker) shows(p *process, v member.View) {
+	s, ok := k.states[member.Number{Version: v.Version, Revision: v.Revision}]
+	if !ok {
+		k.broken("I6", "%s shows state %d.%d under a quorate leader, which nobody holds",
+			p.cfg.Name, v.Version, v.Revision)
+		return
+	}
+	same := len(s.Roster) == len(v.Members) && s.Leader == v.Leader
+	for i := 0; same && i < len(s.Roster); i++ {
+		want := s.Roster[i]
+		want.Status = want.Shown()
+		same = want == v.Members[i]
+	}
+	if !same {
+		k.broken("I6", "%s shows %v, led by %s, as state %d.%d, which is %s",
+			p.cfg.Name, v.Members, v.Leader.Host, v.Version, v.Revision, brief(s))
+	}
+}
+
+// blank notes a seed that could take part in a second founding: it has not
+// joined yet, or it began anew with another store after it had voted. When a
+// majority of the seeds is so, a founding can be repeated.
+func (k *checker) blank(p *process, before paxos.Durable) {
+	i := slices.Index(k.seeds, p.cfg.Address)
+	if i < 0 || p.index != p.home || p.cfg.JoinOnly || before.StoreID == p.store.StoreID {
+		return
+	}
+	if voted(before) {
+		k.restarted[i] = true
+		k.voidWhen()
+	}
+}
+
+// noteFounding starts the watch over the seeds.
+func (k *checker) noteFounding() {
+	k.founded = true
+	for i, s := range k.seeds {
+		k.neverJoined[i] = true
+		for p, home := range k.homes {
+			if home == s && !k.stranger(k.stores[p]) {
+				k.neverJoined[i] = false
+			}
+		}
+	}
+	k.voidWhen()
+}
+
+// joined notes that a seed holds something.
+func (k *checker) joined(addr member.Address) {
+	if i := slices.Index(k.seeds, addr); i >= 0 {
+		k.neverJoined[i] = false
+	}
+}
+
+func (k *checker) voidWhen() {
+	if n := k.blankSeeds(); k.void == "" && n >= member.Quorum(len(k.seeds)) {
+		k.void = fmt.Sprintf("at %v %d of %d seeds had restarted with nothing or never joined",
+			time.Duration(k.now), n, len(k.seeds))
+	}
+}
+
+// blankSeeds counts the seeds that could take part in a second founding.
+func (k *checker) blankSeeds() int {
+	n := 0
+	for i := range k.seeds {
+		if k.neverJoined[i] || k.restarted[i] {
+			n++
+		}
+	}
+	return n
+}
+
+// voted reports whether a store has anything that must not be forgotten.
+func voted(d paxos.Durable) bool {
+	return !d.Promised.IsZero() || !d.Accepted.IsZero() || !d.Held.IsZero()
+}
+
+// stranger reports that a store knows nothing of the founding: it holds no
+// state, and what it accepted is another value.
+func (k *checker) stranger(d paxos.Durable) bool {
+	founded := k.chosen[1]
+	return d.Held.IsZero() && (founded == nil || d.Accepted.State.Digest() != founded.digest)
+}
+
+func sameDurable(a, b paxos.Durable) bool {
+	return a.StoreID == b.StoreID && a.Incarnation == b.Incarnation && a.Promised == b.Promised &&
+		a.Accepted.ID == b.Accepted.ID && a.Accepted.Base == b.Accepted.Base &&
+		sameState(a.Accepted.State, b.Accepted.State) && sameState(a.Held, b.Held)
+}
+
+// sameState compares by digest only where the rosters are not shared.
+func sameState(a, b member.State) bool {
+	if a.Number != b.Number || a.Leader != b.Leader || len(a.Roster) != len(b.Roster) {
+		return false
+	}
+	shared := len(a.Roster) == 0 || &a.Roster[0] == &b.Roster[0]
+	return shared && a.Records.Same(b.Records) || a.Digest() == b.Digest()
+}
+
+// brief is a state in one line.
+func brief(s member.State) string {
+	if s.Number.IsZero() && len(s.Roster) == 0 {
+		return "nothing"
+	}
+	parts := make([]string, len(s.Roster))
+	for i, m := range s.Roster {
+		parts[i] = fmt.Sprintf("%s/%x#%d %v", m.Address.Host, m.StoreID[:2], m.Incarnation, m.Status)
+		if m.Gone {
+			parts[i] += "(gone)"
+		}
+		if m.Resigned {
+			parts[i] += "(resigned)"
+		}
+	}
+	return fmt.Sprintf("%v of %s {%s}", s.Number, s.Leader.Host, strings.Join(parts, ", "))
+}
+
+func briefDurable(d paxos.Durable) string {
+	return fmt.Sprintf("{%x#%d promised %v accepted %v on %v %s held %s}", d.StoreID[:2],
+		d.Incarnation, d.Promised, d.Accepted.ID, d.Accepted.Base, brief(d.Accepted.State), brief(d.Held))
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command sweep runs seeds of the simulator. It is small so that it builds
+// quickly with an overlay that plants a bug (package mutants).
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/athena-go/athena/internal/sim"
+)
+
+func main() {
+	var s sim.Sweeping
+	flag.Uint64Var(&s.Options.Seed, "seed", 1, "first seed")
+	flag.IntVar(&s.Runs, "runs", 1000, "how many seeds")
+	flag.IntVar(&s.Options.Size, "size", 0, "N; 0 draws it")
+	flag.DurationVar(&s.Options.For, "for", 0, "time with faults; 0 draws it")
+	flag.DurationVar(&s.Budget, "budget", 0, "time of all cores after which to end; 0 for none")
+	flag.IntVar(&s.Failures, "failures", 0, "failed runs after which to end; 0 for the maximum")
+	without := flag.Uint("without", 0, "classes of faults to leave out, as a set of bits")
+	history := flag.Bool("history", false, "print what happens in the first seed, and end")
+	replay := flag.String("replay", "", "do the run in this file, and end")
+	shrunk := flag.String("shrink", "", "shrink the first failed run, and write it to this file")
+	within := flag.Duration("shrink-within", time.Minute, "real time to shrink in")
+	note := flag.String("note", "", "what to write into the file about where it comes from")
+	flag.Parse()
+	s.Options.Without = sim.Faults(*without)
+	var record func(sim.Record)
+	if *history {
+		record = func(r sim.Record) { fmt.Println(r) }
+	}
+	switch {
+	case *replay != "":
+		r, err := read(*replay)
+		end(err)
+		result := sim.Reproduce(r, record)
+		fmt.Println(result)
+		if result.Violation != nil {
+			os.Exit(1)
+		}
+		return
+	case *history:
+		s.Options.Record = record
+		fmt.Println(sim.Run(s.Options))
+		return
+	}
+	report := sim.Sweep(s)
+	fmt.Println(report)
+	if len(report.Failed) == 0 {
+		return
+	}
+	if *shrunk != "" {
+		_, r := sim.Capture(report.Failed[0].Options)
+		r.Note += *note
+		content, err := sim.Shrink(r, *within).Format()
+		end(err)
+		end(os.WriteFile(*shrunk, content, 0o600))
+	}
+	os.Exit(1)
+}
+
+func read(file string) (sim.Replay, error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return sim.Replay{}, err
+	}
+	return sim.ParseReplay(content)
+}
+
+// end ends the program for an error; exit code 1 means a run that failed.
+func end(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+}

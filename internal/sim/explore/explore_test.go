@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explore_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/athena-go/athena/internal/sim/explore"
+)
+
+// Every order of every event, loss, doubling and crash of an election of three
+// keeps the invariants.
+func TestEveryOrderOfAnElection(t *testing.T) {
+	for _, tc := range []struct {
+		opt explore.Options
+		min int // states that there are at least: fewer means that something is left out
+	}{
+		{explore.Options{Size: 2, Attempts: 3, Crashes: 1}, 1000},
+		{explore.Options{Size: 3, Attempts: 2, Crashes: 1}, 40_000},
+		{explore.Options{Size: 3, Attempts: 2, Refusals: true}, 50_000},
+		{explore.Options{Size: 3, Attempts: 3, Crashes: 1}, 1_500_000},
+	} {
+		if (testing.Short() || underRace) && tc.min > 100_000 {
+			t.Logf("%+v: skipped: it takes a minute, and more under the race detector", tc.opt)
+			continue
+		}
+		r, err := explore.Run(tc.opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%+v: %d states, %d steps, %d deep, %d times a leader, %d machines, %d letters",
+			tc.opt, r.States, r.Transitions, r.Depth, r.Elections, r.Machines, r.Letters)
+		switch {
+		case r.Violation != nil:
+			t.Errorf("%+v: %v", tc.opt, r.Violation)
+		case !r.Complete || r.States < tc.min || r.Elections == 0:
+			t.Errorf("%+v: got %+v, want all of at least %d states", tc.opt, r, tc.min)
+		}
+	}
+}
+
+func TestOptionsOutOfRange(t *testing.T) {
+	for _, opt := range []explore.Options{
+		{Size: 1}, {Size: 4}, {Size: 3, Attempts: -1}, {Size: 3, Attempts: 256}, {Size: 3, Crashes: 256},
+	} {
+		if _, err := explore.Run(opt); err == nil || !strings.Contains(err.Error(), "want") {
+			t.Errorf("%+v: got error %v, want one that says the range", opt, err)
+		}
+	}
+}
+
+// A limit ends a search, and the result says that it is not all.
+func TestLimitOfStates(t *testing.T) {
+	r, err := explore.Run(explore.Options{Size: 3, Attempts: 3, States: 1000})
+	if err != nil || r.Complete || r.States < 1000 || r.States > 2000 {
+		t.Errorf("got %+v, %v, want about 1000 states, not all", r, err)
+	}
+}

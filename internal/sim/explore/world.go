@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explore
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// world has each state of a machine and each event once, and remembers what each
+// step does: most states of the cluster are new pairings of known ones.
+type world struct {
+	fields  fields
+	nodes   []*node
+	letters []letter
+	known   map[string]int32 // letters by content
+	sets    sets
+	// refusals says that votes arrive that say no.
+	refusals bool
+}
+
+// node is one process in all its states.
+type node struct {
+	fields fields
+	cfg    statemachine.Config
+	states []*state
+	known  map[string]int32
+}
+
+type state struct {
+	machine *statemachine.Machine
+	held    member.Number
+	leads   bool // or follows
+	// What was found out so far: by letter, by letter that comes late, by the
+	// timer, by a crash.
+	taken, takenLate map[int32]*effect
+	rung, crashed    *effect
+}
+
+// letter is an event under way.
+type letter struct {
+	msg  message.Message
+	to   int
+	base member.Number // of the state that a LeaderElected announces
+}
+
+// effect is what one step of one node does.
+type effect struct {
+	next     int32   // its state
+	sent     []int32 // letters that may arrive from now on
+	attempts int     // proposals that began
+	fault    error   // that the step alone shows
+}
+
+// idle reports whether a step changes nothing.
+func (e *effect) idle(from int32) bool {
+	return e.next == from && len(e.sent) == 0 && e.fault == nil
+}
+
+// constant is a source of randomness that makes every run of a step the same.
+type constant uint64
+
+func (c constant) Uint64() uint64 { return uint64(c) }
+
+// patience is so long that no node gives up: what follows then needs more than
+// elections.
+const patience = 1000 * time.Hour
+
+func timings() message.Timings {
+	return message.Timings{
+		HeartbeatInterval: 100 * time.Millisecond,
+		HeartbeatTimeout:  time.Second,
+		LeaderTimeout:     time.Second,
+		LeaseTimeout:      time.Second,
+		TTLTimeout:        patience,
+		RetryInterval:     500 * time.Millisecond,
+	}
+}
+
+func newWorld(size int, refusals bool) *world {
+	w := &world{fields: fields{}, known: map[string]int32{}, sets: newSets(), refusals: refusals}
+	held := member.State{Number: member.Number{Version: 1}, Cluster: member.ClusterID{1}}
+	for i := range size {
+		addr := member.Address{Host: fmt.Sprintf("n%d", i+1), Port: 7000}
+		w.nodes = append(w.nodes, &node{
+			fields: w.fields,
+			known:  map[string]int32{},
+			cfg: statemachine.Config{
+				Address: addr,
+				Name:    addr.Host,
+				Size:    size,
+				Timings: timings(),
+				Rand:    rand.New(constant(0x9e3779b97f4a7c15)),
+			},
+		})
+		id := member.Identity{Address: addr, StoreID: member.StoreID{byte(i + 1)}, Incarnation: 1}
+		held.Roster = held.Roster.With(member.Member{Identity: id, Status: member.Active})
+	}
+	held.Leader = held.Roster[0].Address
+	for i, n := range w.nodes {
+		n.cfg.Seeds = []member.Address{held.Leader}
+		n.add(begin(n.cfg, paxos.Durable{
+			StoreID:     held.Roster[i].StoreID,
+			Incarnation: 1,
+			Held:        held,
+		}))
+	}
+	return w
+}
+
+// begin starts a run and lets the wait after a start pass: a node that waits is
+// as good as one that is not back yet.
+func begin(cfg statemachine.Config, d paxos.Durable) *statemachine.Machine {
+	epoch := time.Unix(1000, 0)
+	m := statemachine.New(cfg, d, epoch)
+	m.Advance(epoch.Add(cfg.Timings.LeaseTimeout))
+	return m
+}
+
+// add returns the number of a state, a new one where nothing like it is known.
+func (n *node) add(m *statemachine.Machine) int32 {
+	key := n.fields.keyOf(m)
+	if i, ok := n.known[key]; ok {
+		return i
+	}
+	i := int32(len(n.states))
+	n.known[key] = i
+	n.states = append(n.states, &state{
+		machine:   m,
+		held:      m.Durable().Held.Number,
+		leads:     m.View(time.Time{}).Role != member.Seeking,
+		taken:     map[int32]*effect{},
+		takenLate: map[int32]*effect{},
+	})
+	return i
+}

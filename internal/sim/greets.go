@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"time"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/statemachine"
+	"github.com/athena-go/athena/transport"
+)
+
+// misfit is what one run of a process has in its configuration instead of what
+// the others have; the zero misfit is nothing.
+type misfit struct {
+	size     int
+	lease    time.Duration    // LeaseTimeout
+	seeds    []member.Address // sorted
+	protocol [2]uint16        // least and greatest version
+}
+
+func (m misfit) none() bool {
+	return m.size == 0 && m.lease == 0 && m.seeds == nil && m.protocol[1] == 0
+}
+
+// protocolVersion is what everybody speaks who is no misfit.
+const protocolVersion = 1
+
+// config is what the next run of a process is started with.
+func (p *process) config() statemachine.Config {
+	cfg := p.cfg
+	if p.misfit.size > 0 {
+		cfg.Size = p.misfit.size
+	}
+	if t := cfg.Timings; p.misfit.lease > 0 {
+		if t.LeaseTimeout = p.misfit.lease; t.Validate() == nil {
+			cfg.Timings = t
+		}
+	}
+	if p.misfit.seeds != nil {
+		cfg.Seeds = p.misfit.seeds
+	}
+	return cfg
+}
+
+// greet is what a run of a process says first on every connection.
+func (p *process) greet(cfg statemachine.Config) message.Greet {
+	g := message.Greet{
+		Name:        cfg.Name,
+		Size:        cfg.Size,
+		SeedDigest:  statemachine.SeedDigest(cfg.Seeds),
+		Timings:     cfg.Timings,
+		MinProtocol: protocolVersion,
+		MaxProtocol: protocolVersion,
+	}
+	if v := p.misfit.protocol; v[1] > 0 {
+		g.MinProtocol, g.MaxProtocol = v[0], v[1]
+	}
+	return g
+}
+
+// The verdicts of greets between two processes. They are asked for at every
+// message, so they are kept until one of the two starts again.
+const (
+	unknown uint8 = iota
+	welcome
+	refused
+)
+
+// forgetGreets makes the next messages of a process greet anew.
+func (c *Cluster) forgetGreets(i int) {
+	n := len(c.procs)
+	for o := range n {
+		c.greets[i*n+o], c.greets[o*n+i] = unknown, unknown
+	}
+}
+
+// fit reports whether two processes keep a connection: the rule of the
+// transport decides, on the greets of their present runs.
+func (c *Cluster) fit(from, to int) bool {
+	verdict := &c.greets[from*len(c.procs)+to]
+	if *verdict == unknown {
+		*verdict = c.meet(c.procs[from], c.procs[to])
+	}
+	return *verdict == welcome
+}
+
+func (c *Cluster) meet(a, b *process) uint8 {
+	if a.said.Size == 0 || b.said.Size == 0 || a.home == b.home {
+		return welcome // one is not there, or they are twins, who never dial each other
+	}
+	ours := message.Message{From: a.identity(), To: b.cfg.Address, Body: a.said}
+	passive := b.said
+	passive.Active = !a.said.Active
+	theirs := message.Message{From: b.identity(), To: a.cfg.Address, Body: passive}
+	if transport.CheckGreet(ours, theirs) != nil {
+		c.reach(ruleGreetRefused)
+		return refused
+	}
+	if transport.GreetWarning(a.said, b.said) != nil {
+		c.reach(ruleSeedsDiffer)
+	}
+	return welcome
+}

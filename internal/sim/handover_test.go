@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/internal/message"
+)
+
+// This file holds planned hand-overs, how long they take and to which member they go, and
+// what drained nodes do.
+
+// handsOver tells the leader to hand over and returns the next one, and after how long it
+// has authority.
+func handsOver(t *testing.T, c *Cluster, to int) (next int, took time.Duration) {
+	t.Helper()
+	old, start := c.Leader(), c.Now()
+	if err := c.Transfer(old, to); err != nil {
+		t.Fatalf("n%d refuses to hand over: %v%s", old+1, err, c.Describe())
+	}
+	moved := func() bool { return c.Leader() >= 0 && c.Leader() != old }
+	if !c.RunUntil(2*c.setup.Timings.LeaderTimeout, moved) {
+		t.Fatalf("no leader %v after n%d handed over%s", c.Now()-start, old+1, c.Describe())
+	}
+	sound(t, c)
+	return c.Leader(), c.Now() - start
+}
+
+// TestHandOverAfterRestarts: protocol.md section 5, restart. Voters that were restarted
+// wait for the lease of their leader, and that leader hands over: nothing is left to wait
+// for.
+func TestHandOverAfterRestarts(t *testing.T) {
+	c := formed(t, steady(3))
+	c.RunFor(10 * fast().HeartbeatInterval)
+	old := c.Leader()
+	for i := range 3 {
+		if i != old {
+			c.Restart(i)
+		}
+	}
+	if !c.RunUntil(fast().LeaseTimeout/2, c.Settled) {
+		t.Fatalf("not all are active%s", c.Describe())
+	}
+	if _, took := handsOver(t, c, -1); took > 10*time.Millisecond {
+		t.Errorf("another leads after %v, want a few round trips of 2 ms", took)
+	}
+}
+
+// TestHandOverBackAfterARestart: a leader that was itself restarted, and did not hear that
+// the leader before it gave up, hands over in its turn. Its own vote must not wait.
+func TestHandOverBackAfterARestart(t *testing.T) {
+	c := formed(t, steady(3))
+	c.RunFor(10 * fast().HeartbeatInterval)
+	old := c.Leader()
+	next := (old + 1) % 3
+	c.Restart(next)
+	if !c.RunUntil(fast().LeaseTimeout/4, c.Settled) {
+		t.Fatalf("not all are active%s", c.Describe())
+	}
+	c.Lose = func(_, to int, k message.Kind) bool { return to == next && k == message.KindMemberLeave }
+	if got, _ := handsOver(t, c, next); got != next {
+		t.Fatalf("n%d leads, want n%d%s", got+1, next+1, c.Describe())
+	}
+	if !c.RunUntil(fast().LeaseTimeout/4, c.Settled) {
+		t.Fatalf("not all follow n%d%s", next+1, c.Describe())
+	}
+	if _, took := handsOver(t, c, old); took > 10*time.Millisecond {
+		t.Errorf("another leads after %v, want a few round trips of 2 ms", took)
+	}
+}
+
+// TestHandOverWithADeadMember: protocol.md section 6, leaving leader. A member died a moment
+// ago, and the leader does not know it yet. It is not elected, whether it was named or not.
+func TestHandOverWithADeadMember(t *testing.T) {
+	for _, named := range []bool{false, true} {
+		c := formed(t, steady(5))
+		c.RunFor(10 * fast().HeartbeatInterval)
+		old := c.Leader()
+		version := c.Authority(old)
+		dead := 0 // of all that are as fresh it comes first
+		if old == 0 {
+			dead = 1
+		}
+		c.Crash(dead)
+		c.RunFor(fast().HeartbeatTimeout / 2)
+		to, most := -1, 10*time.Millisecond
+		if named {
+			to, most = dead, most+fast().HeartbeatInterval
+		}
+		next, took := handsOver(t, c, to)
+		if took > most {
+			t.Errorf("named %v: another leads after %v, want at most %v", named, took, most)
+		}
+		if got := c.Authority(next); got != version+1 {
+			t.Errorf("named %v: n%d leads version %d after %d", named, next+1, got, version)
+		}
+	}
+}
+
+// TestDrainedMajorityElects: protocol.md section 6, drained. M voters are up and connected,
+// and each is drained. One of them leads, until a member comes back that is not.
+func TestDrainedMajorityElects(t *testing.T) {
+	for size := 3; size <= 6; size++ {
+		c := formed(t, steady(size))
+		tm := fast()
+		old := c.Leader()
+		for i := range size {
+			if i != old {
+				c.Drain(i)
+			}
+		}
+		c.RunFor(tm.HeartbeatInterval)
+		c.Crash(old)
+		limit := 3*tm.LeaderTimeout + 3*tm.HeartbeatInterval
+		if !c.RunUntil(limit, func() bool { return c.Leader() >= 0 && c.Leader() != old }) {
+			t.Fatalf("N=%d: no leader %v after the only one that is not drained crashed%s",
+				size, limit, c.Describe())
+		}
+		c.RunFor(tm.TTLTimeout)
+		c.Start(old)
+		if !c.RunUntil(tm.HeartbeatInterval, func() bool { return c.Leader() == old }) {
+			t.Errorf("N=%d: n%d is back, and a drained node leads on%s", size, old+1, c.Describe())
+		}
+		sound(t, c)
+	}
+}
+
+// TestHandOverToAMemberThatWaitsAfterItsStart: one with a memory store votes for none for a
+// LeaseTimeout, and can lead all the same.
+func TestHandOverToAMemberThatWaitsAfterItsStart(t *testing.T) {
+	s := steady(3)
+	s.Volatile = []int{0, 1, 2}
+	c := formed(t, s)
+	c.RunFor(2 * fast().LeaseTimeout)
+	next := (c.Leader() + 1) % 3
+	c.Restart(next)
+	if !c.RunUntil(fast().LeaseTimeout/2, c.Settled) {
+		t.Fatalf("not all are active%s", c.Describe())
+	}
+	if got, took := handsOver(t, c, next); got != next || took > 10*time.Millisecond {
+		t.Errorf("n%d leads after %v, want n%d in a few round trips of 2 ms", got+1, took, next+1)
+	}
+}

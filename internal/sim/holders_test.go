@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/member"
+)
+
+// take lets a process take a record, as a latch is taken.
+func (c *Cluster) take(i int, key string) {
+	c.Commit(i, message.RecordRequest{
+		Conditions: []message.Condition{{Key: key}},
+		Changes:    []message.Change{{Key: key, Owned: true}},
+	})
+}
+
+// owned lets a process that does not lead take the record k, and names a third one.
+func owned(t *testing.T, c *Cluster) (leader, owner, other int) {
+	t.Helper()
+	leader = c.Leader()
+	owner, other = (leader+1)%c.setup.Size, (leader+2)%c.setup.Size
+	c.take(owner, "k")
+	if !c.RunUntil(c.setup.Timings.HeartbeatTimeout, func() bool {
+		return !c.Holds(owner, "k").IsZero()
+	}) {
+		t.Fatalf("n%d never owns the record%s", owner+1, c.Describe())
+	}
+	return leader, owner, other
+}
+
+// taken wants another process to have the record in the end, or nothing was shown.
+func taken(t *testing.T, c *Cluster, by int) {
+	t.Helper()
+	sound(t, c)
+	if c.Holds(by, "k").IsZero() {
+		t.Fatalf("nobody takes the record, and nothing is shown%s", c.Describe())
+	}
+}
+
+// TestALeaderWithoutAuthorityExtendsNobody: protocol.md section 10. A leader is cut off
+// with a member that owns a record. It goes on to answer that member until it steps
+// down, and meanwhile the others have a leader, and take the record.
+func TestALeaderWithoutAuthorityExtendsNobody(t *testing.T) {
+	c := formed(t, steady(5))
+	tm := c.setup.Timings
+	leader, owner, other := owned(t, c)
+	for i := range 5 {
+		if i != leader && i != owner {
+			c.Cut(i, leader)
+			c.Cut(i, owner)
+		}
+	}
+	for range 60 {
+		c.RunFor(tm.LeaderTimeout / 10)
+		if c.Holds(other, "k").IsZero() {
+			c.take(other, "k")
+		}
+	}
+	taken(t, c, other)
+}
+
+// TestAMemberThatLeavesTrustsNoMore: protocol.md section 10. The owner of a record says
+// that it leaves, and hears nothing of what follows: that its record is another's.
+func TestAMemberThatLeavesTrustsNoMore(t *testing.T) {
+	c := formed(t, steady(3))
+	tm := c.setup.Timings
+	leader, owner, other := owned(t, c)
+	c.CutOneWay(leader, owner)
+	c.Leave(owner)
+	for range 10 {
+		c.RunFor(tm.HeartbeatInterval / 2)
+		if c.Holds(other, "k").IsZero() {
+			c.take(other, "k")
+		}
+	}
+	taken(t, c, other)
+}
+
+// late is what comes of a second copy of a drop that n did before it took the record
+// again: it must change nothing, or the record is free while its owner trusts it.
+func late(t *testing.T, between func(c *Cluster, leader, owner int)) {
+	t.Helper()
+	var copied item
+	s := steady(3)
+	s.Record = func(r Record) {
+		if b, ok := r.Message.Body.(message.RecordRequest); ok && r.What == Sent && b.Changes[0].Drop {
+			copied.msg = r.Message
+		}
+	}
+	c := formed(t, s)
+	tm := c.setup.Timings
+	leader := c.Leader()
+	owner, other := (leader+1)%3, (leader+2)%3
+	owns := func() bool { return !c.Holds(owner, "k").IsZero() }
+	take := func() {
+		t.Helper()
+		c.take(owner, "k")
+		if !c.RunUntil(tm.HeartbeatTimeout, owns) {
+			t.Fatalf("n%d does not own the record%s", owner+1, c.Describe())
+		}
+	}
+	take()
+	c.Commit(owner, message.RecordRequest{Changes: []message.Change{{Key: "k", Drop: true}}})
+	c.RunFor(tm.HeartbeatInterval)
+	take()
+	between(c, leader, owner)
+	copied.from, copied.to = owner, leader
+	copied.conn = c.net.link(owner, leader).conn
+	c.queue.push(c.now, copied)
+	c.CutOneWay(leader, owner)
+	c.RunFor(tm.HeartbeatInterval / 10)
+	c.take(other, "k")
+	c.RunFor(tm.HeartbeatInterval / 2)
+	sound(t, c)
+	if !owns() {
+		t.Fatalf("n%d lost the record, and nothing is shown%s", owner+1, c.Describe())
+	}
+}
+
+// TestARequestIsTakenOnce: protocol.md section 10.
+func TestARequestIsTakenOnce(t *testing.T) { late(t, func(*Cluster, int, int) {}) }
+
+// TestARequestIsOfOneLeadership: protocol.md section 10. The leader that gets the copy
+// leads another version by then, and knows of no requests.
+func TestARequestIsOfOneLeadership(t *testing.T) {
+	late(t, func(c *Cluster, leader, owner int) {
+		for _, to := range []int{owner, leader} {
+			if err := c.Transfer(c.Leader(), to); err != nil {
+				t.Fatal(err)
+			}
+			if !c.RunUntil(10*time.Second, func() bool { return c.Leader() == to && c.Settled() }) {
+				t.Fatalf("the lead was not handed over%s", c.Describe())
+			}
+		}
+	})
+}
+
+// TestAMemberThatLostItsSeatTrustsNothing: protocol.md section 10. A member is cut off
+// until its seat is another's and its record too. It comes back in the same run, still
+// holds what it held, and is answered before it learns what is held now.
+func TestAMemberThatLostItsSeatTrustsNothing(t *testing.T) {
+	s := steady(3)
+	s.Processes = 4
+	c := formed(t, s)
+	ttl := c.setup.Timings.TTLTimeout
+	leader, owner, other := owned(t, c)
+	c.Isolate(owner)
+	if !c.RunUntil(2*ttl, func() bool { return c.is(leader, 3, member.Active) }) {
+		t.Fatalf("nobody gets the seat%s", c.Describe())
+	}
+	c.take(other, "k")
+	c.RunFor(c.setup.Timings.HeartbeatInterval)
+	c.Crash(3)
+	if !c.RunUntil(2*ttl, func() bool { return c.is(leader, 3, member.Removed) }) {
+		t.Fatalf("the seat is never free%s", c.Describe())
+	}
+	c.Lose = func(_, to int, k message.Kind) bool {
+		return to == owner && k == message.KindClusterAlignment
+	}
+	c.Heal()
+	c.RunFor(5 * c.setup.Timings.LeaderTimeout)
+	taken(t, c, other)
+	if !c.is(leader, owner, member.Active) {
+		t.Fatalf("it never came back%s", c.Describe())
+	}
+}
+
+// is reports whether a leader shows a member in a status.
+func (c *Cluster) is(leader, i int, s member.Status) bool {
+	m, ok := c.View(leader).Member(c.Address(i))
+	return ok && m.Status == s
+}
+
+// TestAMemberThatGetsItsPlaceBackIsWaitedFor: protocol.md section 10. Another store at its
+// address gets the place of an owner, and leaves before it has a vote; a late copy of the
+// owner's request to join gives it its place back. It heard nothing of all that, and
+// trusts its record.
+func TestAMemberThatGetsItsPlaceBackIsWaitedFor(t *testing.T) {
+	var join item
+	s := steady(3)
+	s.Twins = []int{0, 1, 2}
+	s.Record = func(r Record) {
+		if r.What == Sent && r.Message.Body.Kind() == message.KindJoinClusterRequest {
+			join = item{msg: r.Message, from: r.Process}
+		}
+	}
+	c := NewCluster(s)
+	for _, i := range []int{2, 1, 0} { // two found, and the third one joins
+		c.Start(i)
+		c.RunFor(3 * s.Timings.RetryInterval)
+	}
+	leader, owner, other := owned(t, c)
+	late, twin, interval := join, len(c.procs)/2+owner, s.Timings.HeartbeatInterval
+	c.Lose = func(from, to int, k message.Kind) bool {
+		return from == owner || to == owner || to == twin && k == message.KindClusterAlignment
+	}
+	c.dialed[leader*len(c.procs)+owner] = 1 + twin
+	c.Start(twin)
+	if !c.RunUntil(interval, func() bool { return c.is(leader, owner, member.Joining) }) {
+		t.Fatalf("the other store gets no place%s", c.Describe())
+	}
+	c.RunFor(interval / 4)
+	c.Leave(twin)
+	c.RunFor(interval / 4)
+	late.to, late.conn = leader, c.net.link(owner, leader).conn
+	c.queue.push(c.now, late)
+	for range 100 {
+		c.RunFor(interval / 4)
+		if c.Holds(other, "k").IsZero() {
+			c.take(other, "k")
+		}
+	}
+	if late.from != owner {
+		t.Fatalf("n%d joined last, want n%d", late.from+1, owner+1)
+	}
+	taken(t, c, other)
+}
+
+// TestALeaderInBetweenExtended: protocol.md section 10. A member follows the owner of a
+// record, which leads, and is cut off while another leads after that and extends the
+// owner. When it leads itself, on the state of that other one, it must wait as long as
+// for any owner.
+func TestALeaderInBetweenExtended(t *testing.T) {
+	s := steady(5)
+	s.Timings.HeartbeatInterval /= 5 // nothing is late by much
+	c := formed(t, s)
+	tm := c.setup.Timings
+	_, owner, next := owned(t, c)
+	between, drained := (owner+2)%5, []int{(owner + 3) % 5, (owner + 4) % 5}
+	hand := func(to int) {
+		t.Helper()
+		if err := c.Transfer(c.Leader(), to); err != nil {
+			t.Fatal(err)
+		}
+		if !c.RunUntil(tm.LeaderTimeout, func() bool { return c.Leader() == to }) {
+			t.Fatalf("the lead was not handed over%s", c.Describe())
+		}
+	}
+	hand(owner)
+	c.RunFor(2 * tm.LeaderTimeout)
+	c.Isolate(next)
+	hand(between)
+	for _, i := range drained {
+		c.Drain(i)
+	}
+	c.RunFor(2 * tm.LeaderTimeout)
+	for _, i := range drained {
+		c.Mend(i, next)
+		c.Cut(i, owner)
+		c.Cut(i, between)
+	}
+	for range 60 {
+		c.RunFor(tm.LeaderTimeout / 10)
+		if c.Leader() == next && c.Holds(next, "k").IsZero() {
+			c.take(next, "k")
+		}
+	}
+	taken(t, c, next)
+}
+
+// TestASilentOwnerKeepsItsRecordForAllOfHoldTimeout: protocol.md section 10. The owner has the
+// slowest clock and its leader the fastest. The owner is mute, and trusts its record for nine
+// tenths of HoldTimeout; the leader must not drop it a single interval before HoldTimeout.
+func TestASilentOwnerKeepsItsRecordForAllOfHoldTimeout(t *testing.T) {
+	s := steady(3)
+	s.Slow = []int{0}
+	c := formed(t, s)
+	tm := c.setup.Timings
+	leader, owner, other := owned(t, c)
+	if owner != s.Slow[0] {
+		t.Fatalf("n%d owns the record, want n%d", owner+1, s.Slow[0]+1)
+	}
+	c.RunFor(4 * tm.HeartbeatInterval)
+	c.CutOneWay(owner, leader)
+	c.CutOneWay(owner, other)
+	dropped := func() bool {
+		_, there := c.Records(other).Find("k")
+		return !there
+	}
+	if !c.RunUntil(2*tm.HoldTimeout(), dropped) {
+		t.Fatalf("the record is not dropped%s", c.Describe())
+	}
+	c.take(other, "k")
+	c.RunFor(2 * tm.HeartbeatInterval)
+	taken(t, c, other)
+}

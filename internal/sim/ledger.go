@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"slices"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
+)
+
+// ledger is what one store ever did. It outlives the store.
+type ledger struct {
+	granted paxos.ID      // highest proposal that it granted, in either stage
+	held    member.Number // newest state that it saved
+}
+
+// value is what was accepted under one ballot, and by whom.
+type value struct {
+	accepted paxos.Accepted
+	digest   uint64
+	by       []member.Voter
+	chosen   bool
+}
+
+func (k *checker) ledger(v member.Voter) *ledger {
+	l := k.voters[v]
+	if l == nil {
+		l = &ledger{}
+		k.voters[v] = l
+	}
+	return l
+}
+
+// stored checks what a process saved: nothing durable is taken back.
+func (k *checker) stored(p *process, old paxos.Durable) {
+	d := p.store
+	k.stores[p.index] = d
+	if d.StoreID != old.StoreID {
+		if !p.cfg.Volatile {
+			k.fail("I7", "%s changed the id of its store from %v to %v", p.cfg.Name, old.StoreID, d.StoreID)
+		}
+		k.blank(p, old)
+		old = paxos.Durable{StoreID: d.StoreID, Incarnation: d.Incarnation}
+	}
+	if d.Incarnation < old.Incarnation {
+		k.fail("I7", "%s went back from run %d to %d", p.cfg.Name, old.Incarnation, d.Incarnation)
+	}
+	k.storedPromise(p, old, d)
+	k.storedAccepted(p, old, d)
+	k.storedHeld(p, old, d)
+	if p.index == p.home && !k.stranger(d) {
+		k.joined(p.cfg.Address)
+	}
+}
+
+// storedPromise: a promise only grows, until a state of its version is held.
+func (k *checker) storedPromise(p *process, old, d paxos.Durable) {
+	switch n := d.Promised.Compare(old.Promised); {
+	case n < 0 && old.Promised.Version > d.Held.Version:
+		k.fail("I7", "%s took its promise back: %v after %v, holding %v",
+			p.cfg.Name, d.Promised, old.Promised, d.Held.Number)
+	case n > 0 && d.Promised.Version <= old.Held.Version:
+		k.fail("I7", "%s promised %v, but held %v", p.cfg.Name, d.Promised, old.Held.Number)
+	}
+}
+
+// storedAccepted: so does an accepted value, and none is below the promise, or
+// built on less than the voter holds.
+func (k *checker) storedAccepted(p *process, old, d paxos.Durable) {
+	a := d.Accepted
+	switch n := a.ID.Compare(old.Accepted.ID); {
+	case n == 0:
+		return
+	case n < 0 && old.Accepted.ID.Version > d.Held.Version:
+		k.fail("I7", "%s took its vote back: %v after %v, holding %v",
+			p.cfg.Name, a.ID, old.Accepted.ID, d.Held.Number)
+	case n > 0 && a.ID.Compare(old.Promised) < 0:
+		k.fail("I7", "%s accepted %v below its promise %v", p.cfg.Name, a.ID, old.Promised)
+	case n > 0 && a.ID.Version <= old.Held.Version:
+		k.fail("I7", "%s accepted %v, but held %v", p.cfg.Name, a.ID, old.Held.Number)
+	case n > 0 && a.Base.Less(old.Held.Number):
+		k.fail("I7", "%s accepted %v built on %v, but held %v",
+			p.cfg.Name, a.ID, a.Base, old.Held.Number)
+	}
+	if d.Promised.Compare(a.ID) < 0 {
+		k.fail("I7", "%s accepted %v, but promises %v", p.cfg.Name, a.ID, d.Promised)
+	}
+	if !a.IsZero() {
+		k.granted(p, a.ID)
+		k.accept(p.voter(), a)
+	}
+}
+
+// storedHeld: held states only grow, and none is taken below the version that
+// the node is bound to.
+func (k *checker) storedHeld(p *process, old, d paxos.Durable) {
+	n := d.Held.Number.Compare(old.Held.Number)
+	switch {
+	case !old.Held.IsZero() && d.Held.Cluster != old.Held.Cluster:
+		k.fail("I11", "%s held a state of cluster %v after one of %v",
+			p.cfg.Name, d.Held.Cluster, old.Held.Cluster)
+	case n < 0:
+		k.fail("I7", "%s held %v after %v", p.cfg.Name, d.Held.Number, old.Held.Number)
+	case n == 0:
+		if !sameState(d.Held, old.Held) {
+			k.broken("I6", "%s changed %s to %s", p.cfg.Name, brief(old.Held), brief(d.Held))
+		}
+		return
+	case d.Held.Version < old.Bound():
+		k.broken("I7", "%s took state %v, bound to version %d", p.cfg.Name, d.Held.Number, old.Bound())
+	}
+	k.ledger(p.voter()).held = d.Held.Number
+	k.hold(p, old.Held.Number, d.Held)
+}
+
+// granted notes that a store voted for id: never again for less.
+func (k *checker) granted(p *process, id paxos.ID) {
+	l := k.ledger(p.voter())
+	if id.Compare(l.granted) < 0 {
+		k.fail("I7", "%s voted for %v after %v", p.cfg.Name, id, l.granted)
+		return
+	}
+	l.granted = id
+}
+
+// accept counts a formal vote, saved on the voter's disk. One ballot has one
+// value; M voters of the state that it is built on choose it; no other value
+// is accepted for the version from then on (I1).
+func (k *checker) accept(voter member.Voter, a paxos.Accepted) {
+	digest := a.State.Digest()
+	v := k.values[a.ID]
+	if v == nil {
+		v = &value{accepted: a, digest: digest}
+		k.values[a.ID] = v
+	}
+	if v.digest != digest || v.accepted.Base != a.Base {
+		k.broken("I1", "ballot %v has two values: %s on %v and %s on %v",
+			a.ID, brief(v.accepted.State), v.accepted.Base, brief(a.State), a.Base)
+	}
+	if c := k.chosen[a.ID.Version]; c != nil && c.digest != digest && a.ID.Compare(c.accepted.ID) > 0 {
+		k.broken("I1", "%v accepted %s by %v after %s was chosen by %v",
+			voter.Address, brief(a.State), a.ID, brief(c.accepted.State), c.accepted.ID)
+	}
+	if !slices.Contains(v.by, voter) {
+		v.by = append(v.by, voter)
+	}
+	if !v.chosen && k.won(v) {
+		k.choose(v)
+	}
+}
+
+// won counts the formal votes of a value: those of the voters of the state
+// that it is built on. In a founding M members vote, of whichever roster their
+// provisional leader has, and a majority of the seeds.
+func (k *checker) won(v *value) bool {
+	if v.accepted.Base.IsZero() {
+		return k.wonFounding(v)
+	}
+	base, ok := k.states[v.accepted.Base]
+	if !ok {
+		k.broken("I1", "%v is built on %v, which nobody holds", v.accepted.ID, v.accepted.Base)
+		return false
+	}
+	votes := 0
+	for _, voter := range v.by {
+		if base.Roster.IsVoter(voter) {
+			votes++
+		}
+	}
+	return votes >= k.quorum
+}
+
+func (k *checker) wonFounding(v *value) bool {
+	votes, seeds := 0, 0
+	for i, voter := range v.by {
+		known := func(o member.Voter) bool { return o.Address == voter.Address }
+		if slices.ContainsFunc(v.by[:i], known) {
+			continue
+		}
+		votes++
+		if slices.Contains(k.seeds, voter.Address) {
+			seeds++
+		}
+	}
+	return votes >= k.quorum && seeds >= member.Quorum(len(k.seeds))
+}
+
+// choose notes that a value was chosen for its version.
+func (k *checker) choose(v *value) {
+	a := v.accepted
+	v.chosen = true
+	if c := k.chosen[a.ID.Version]; c != nil {
+		if c.digest != v.digest {
+			k.broken("I1", "two leaders for version %d: %s by %v and %s by %v", a.ID.Version,
+				brief(c.accepted.State), c.accepted.ID, brief(a.State), a.ID)
+		}
+		return
+	}
+	k.chosen[a.ID.Version] = v
+	k.order = append(k.order, a.ID.Version)
+	k.initial(a)
+	for _, version := range k.commitV {
+		if version < a.ID.Version {
+			k.carries(a.ID.Version, member.Number{Version: version, Revision: k.commits[version] - 1})
+		}
+	}
+	if a.Base.IsZero() {
+		k.noteFounding()
+	}
+}
+
+// initial checks the state in which a chosen leader starts: the base with the
+// candidate active and the runs of voters raised (protocol.md section 6).
+func (k *checker) initial(a paxos.Accepted) {
+	s := a.State
+	if s.Number != (member.Number{Version: a.ID.Version}) {
+		k.broken("I1", "%v chose a state with the number %v", a.ID, s.Number)
+	}
+	if lead, ok := s.Roster.Find(s.Leader); !ok || lead.Status != member.Active {
+		k.broken("I1", "%v chose %s, whose leader is not active", a.ID, brief(s))
+	}
+	if a.Base.IsZero() {
+		if a.ID.Version != 1 {
+			k.broken("I1", "%v is a founding of another version than 1", a.ID)
+		}
+		return
+	}
+	base := k.states[a.Base]
+	same := len(base.Roster) == len(s.Roster)
+	for i := 0; same && i < len(s.Roster); i++ {
+		o, n := base.Roster[i], s.Roster[i]
+		same = o.Incarnation <= n.Incarnation
+		if o.Incarnation < n.Incarnation {
+			o.Incarnation, o.Resigned = n.Incarnation, false
+		}
+		if n.Address == s.Leader && o.IsVoter() {
+			o.Status, o.Gone, o.Resigned = member.Active, false, false
+		}
+		same = same && o == n
+	}
+	if !same || !s.Records.Equal(base.Records.In(s.Roster)) {
+		k.broken("I4", "%v chose %s, which does not follow from its base %s", a.ID, brief(s), brief(base))
+	}
+}
+
+// elected checks an announcement against the votes.
+func (k *checker) elected(p *process, m message.LeaderElected) {
+	v := k.values[m.ID]
+	if v == nil || !v.chosen || v.digest != m.State.Digest() {
+		votes := 0
+		if v != nil {
+			votes = len(v.by)
+		}
+		k.broken("I1", "%s announces %s by %v, which %d accepted and nobody chose",
+			p.cfg.Name, brief(m.State), m.ID, votes)
+	}
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/internal/message"
+)
+
+// stay says who is not restarted.
+type stay struct{ leader, owner bool }
+
+// regrouped forms a cluster, lets a process that does not lead take a record, and restarts
+// the others, a majority, with other timings; each again, every so often, while it waits.
+// Then time passes for them to have a leader, and all the while they ask for the record.
+func regrouped(t *testing.T, old, next message.Timings, who stay, again time.Duration) {
+	t.Helper()
+	s := steady(3)
+	if who.leader && who.owner {
+		s = steady(5)
+	}
+	s.Timings = old
+	c := formed(t, s)
+	c.RunFor(2 * old.LeaderTimeout)
+	leader, owner, _ := owned(t, c)
+	var others []int
+	for i := range c.procs {
+		if i == leader && who.leader || i == owner && who.owner {
+			continue
+		}
+		others = append(others, i)
+		c.Reconfigure(i, next)
+	}
+	end, taken := c.Now()+3*old.LeaderTimeout+3*old.HoldTimeout(), false
+	for c.Now() < end && c.Violation() == nil {
+		for _, i := range others {
+			switch {
+			case again > 0 && c.procs[i].starting != nil:
+				c.Restart(i)
+			case c.Up(i) && !taken:
+				c.take(i, "k")
+			}
+		}
+		c.RunFor(max(again, old.LeaderTimeout/20))
+		taken = taken || slices.ContainsFunc(others, func(i int) bool {
+			return !c.Holds(i, "k").IsZero()
+		})
+	}
+	sound(t, c)
+	if l := c.Leader(); !slices.Contains(others, l) || !taken {
+		t.Fatalf("leader %d, the record was taken: %v, so nothing is shown%s", l, taken, c.Describe())
+	}
+}
+
+// lease has timings with another LeaseTimeout, and the same HoldTimeout.
+func lease(d time.Duration) message.Timings {
+	t := fast()
+	t.LeaseTimeout, t.TTLTimeout = d, t.LeaderTimeout
+	return t
+}
+
+// TestShorterLeaseIsWaitedFor: protocol.md section 5. A leader stays with its timings while
+// two of three are restarted with a shorter LeaseTimeout.
+func TestShorterLeaseIsWaitedFor(t *testing.T) {
+	regrouped(t, lease(5*time.Second), lease(2*time.Second), stay{leader: true}, 0)
+}
+
+// TestShorterHoldIsWaitedFor: protocol.md section 10. The owner of a record stays with its
+// timings while two of three are restarted with a shorter HoldTimeout.
+func TestShorterHoldIsWaitedFor(t *testing.T) {
+	old, next := fast(), fast()
+	old.LeaseTimeout, next.LeaseTimeout = 2*time.Second, 2*time.Second
+	old.LeaderTimeout, next.LeaderTimeout = 10*time.Second, 2*time.Second
+	regrouped(t, old, next, stay{owner: true}, 0)
+}
+
+// TestShorterTimingsAddUp: protocol.md section 10. The leader stays too, and extends what
+// the other owns for as long as it has authority by what the three acknowledged.
+func TestShorterTimingsAddUp(t *testing.T) {
+	old, next := fast(), fast()
+	old.LeaseTimeout, next.LeaseTimeout = 10*time.Second, 2*time.Second
+	old.LeaderTimeout, next.LeaderTimeout = 10*time.Second, 2*time.Second
+	regrouped(t, old, next, stay{leader: true, owner: true}, 0)
+}
+
+// TestSecondRestartOwesTheRest: protocol.md section 5. As in TestShorterLeaseIsWaitedFor,
+// but each of the two is restarted again within the wait.
+func TestSecondRestartOwesTheRest(t *testing.T) {
+	regrouped(t, lease(5*time.Second), lease(2*time.Second), stay{leader: true}, 250*time.Millisecond)
+}

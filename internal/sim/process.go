@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/wire"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// never is the time of what is not going to happen.
+const never = math.MaxInt64
+
+// maxInbox bounds what waits for a paused process; the oldest is dropped.
+const maxInbox = 4096
+
+// maxSpin bounds the calls of Advance at one instant.
+const maxSpin = 100
+
+// process is one process: a machine while it is up, a store always.
+type process struct {
+	index int
+	home  int // process whose address it has; itself unless it is a twin
+	cfg   statemachine.Config
+	clock clock
+
+	store paxos.Durable // what is on its disk
+	owed  statemachine.Owed
+	next  uint64 // incarnation that its next run gets at least
+	// setBack says that its wall clock was set back once, setForward that it was set
+	// forward since the process read it last.
+	setBack, setForward bool
+
+	misfit  misfit
+	said    message.Greet         // by its last run
+	machine *statemachine.Machine // nil while the process is down
+	runs    int
+	ran     member.Identity // its last run
+	wake    int64           // when Advance is due; never when it is not
+	spins   int             // calls of Advance at the time of the last one
+	spinAt  int64
+	paused  bool
+	slept   int64 // since when its clock stands still, plus one; 0 while it goes
+	hand    write // what it was about to write when it was paused
+	// starting is the wait before its run begins; nil where there is none.
+	starting *startWait
+
+	saving   *save                   // nil while it takes input
+	stepAt   int64                   // when its machine was last called
+	stepTime time.Time               // by its own clock
+	inbox    []item                  // what arrived while it was paused or saving
+	renewed  bool                    // the present step began a new run
+	leaving  bool                    // Leave was called in this run
+	drained  bool                    // Drain was called in this run
+	asked    uint64                  // requests for records so far
+	open     []message.RecordRequest // of this run, without an answer
+	leads    bool                    // it led when its clock stood still
+	seen     member.View             // what it last showed
+	sent     flood
+
+	trustsUntil time.Time // that of the machine after the last step
+	holdings    []holding // by the keys of the cluster
+}
+
+func (p *process) up() bool { return p.machine != nil }
+
+func (p *process) identity() member.Identity {
+	return member.Identity{
+		Address:     p.cfg.Address,
+		StoreID:     p.store.StoreID,
+		Incarnation: p.store.Incarnation,
+	}
+}
+
+func (p *process) voter() member.Voter {
+	return member.Voter{Address: p.cfg.Address, StoreID: p.store.StoreID}
+}
+
+// Start starts a process with what its store holds, once what it owes is over; a memory
+// store is a new one. It does nothing when the process is started already.
+func (c *Cluster) Start(i int) {
+	p := c.procs[i]
+	if p.started() || c.check.first != nil || !p.cfg.Volatile && c.owes(p) {
+		return
+	}
+	c.begin(p)
+}
+
+// begin begins the next run of a process.
+func (c *Cluster) begin(p *process) {
+	if p.cfg.Volatile || p.store.StoreID.IsZero() {
+		p.store = paxos.Durable{StoreID: c.newStoreID(), Incarnation: c.procs[p.home].next}
+	} else {
+		p.store.Incarnation = max(p.store.Incarnation+1, p.next)
+	}
+	c.procs[p.home].next = max(c.procs[p.home].next, p.store.Incarnation+1)
+	if !p.store.Held.IsZero() {
+		p.cfg.JoinOnly = false // it has joined: the operator takes the flag off
+	}
+	p.runs++
+	p.cfg.Rand = stream(c.setup.Seed, streamMachines+p.index+p.runs*MaxProcesses)
+	p.spins, p.leaving, p.drained, p.sent = 0, false, false, flood{}
+	p.trustsUntil, p.holdings = time.Time{}, nil
+	p.setForward = false
+	c.note(p, Started, "")
+	c.check.started(c.now, p)
+	cfg := p.config()
+	p.owed = statemachine.OwedBy(cfg.Timings)
+	p.said = p.greet(cfg)
+	c.forgetGreets(p.index)
+	p.machine = statemachine.New(cfg, p.store, p.clock.at(c.now))
+	p.seen = p.machine.View(p.clock.at(c.now))
+	p.ran = p.identity()
+	c.advance(p)
+}
+
+func (c *Cluster) newStoreID() (id member.StoreID) {
+	for i := range id {
+		id[i] = byte(c.rand.Uint32())
+	}
+	return id
+}
+
+// Crash ends a process at once. It does nothing when the process is down.
+func (c *Cluster) Crash(i int) {
+	p := c.procs[i]
+	if !p.started() {
+		return
+	}
+	if p.starting != nil {
+		p.starting = nil
+		c.note(p, Crashed, "before its run began")
+		return
+	}
+	if v := p.saving; v != nil && v.Written {
+		c.store(p, *v.step.out.Persist)
+	}
+	c.note(p, Crashed, "")
+	c.end(p)
+}
+
+func (c *Cluster) end(p *process) {
+	c.wakeClock(p)
+	p.machine, p.wake, p.paused, p.inbox, p.hand = nil, never, false, nil, write{}
+	p.open, p.saving, p.renewed = nil, nil, false
+	c.check.ended(c.now, p)
+}
+
+// Restart crashes a process and starts it again.
+func (c *Cluster) Restart(i int) {
+	c.Crash(i)
+	c.Start(i)
+}
+
+// LoseDisk makes a process that is down forget everything. A seed is started
+// with JoinOnly from then on, until it holds a state (protocol.md section 4).
+func (c *Cluster) LoseDisk(i int) {
+	p := c.procs[i]
+	if p.started() {
+		return
+	}
+	c.note(p, DiskLost, "")
+	p.store, p.owed = paxos.Durable{}, statemachine.Owed{}
+	p.cfg.JoinOnly = p.isSeed()
+}
+
+// Pause freezes a process: its clock goes on, what arrives waits.
+func (c *Cluster) Pause(i int) {
+	p := c.procs[i]
+	if p.up() && !p.paused {
+		c.note(p, Paused, "")
+		p.paused, p.wake = true, never
+		p.hand = c.writeOf(p)
+	}
+}
+
+// Suspend freezes a process together with its clock. That is beyond what a
+// lease allows for (protocol.md section 5): the authority that a leader has from before
+// is not checked against that of others after waking, only its tokens are.
+func (c *Cluster) Suspend(i int) {
+	p := c.procs[i]
+	if !p.up() || p.paused {
+		return
+	}
+	c.Pause(i)
+	p.slept = c.now + 1
+	c.check.suspended(c.now, p)
+}
+
+// wakeClock lets the clock of a process go on from where it stood still.
+func (c *Cluster) wakeClock(p *process) {
+	if p.slept > 0 {
+		p.clock.offset -= p.clock.passed(c.now) - p.clock.passed(p.slept-1)
+		p.slept = 0
+		c.check.wakes(c.now, p.index, p.leads, p.cfg.Timings)
+		p.leads = false
+	}
+}
+
+// Resume lets a paused process go on. With timers first it does what is due
+// before it sees what waited, else after.
+func (c *Cluster) Resume(i int, timersFirst bool) {
+	p := c.procs[i]
+	if !p.up() || !p.paused {
+		return
+	}
+	c.note(p, Resumed, "")
+	p.paused = false
+	c.wakeClock(p)
+	c.wokeUp(p)
+	switch {
+	case p.saving == nil:
+		c.catchUp(p, timersFirst)
+	case p.saving.ended:
+		c.endSave(p)
+	}
+}
+
+// Leave tells a process to leave the cluster in order.
+func (c *Cluster) Leave(i int) {
+	c.order(i, "leave", func(p *process, now time.Time) statemachine.Output {
+		p.leaving = true
+		p.holdings = nil // package cluster ends them first
+		return p.machine.Leave(now)
+	})
+}
+
+// Drain lets a process lead only if no other can.
+func (c *Cluster) Drain(i int) {
+	c.order(i, "drain", func(p *process, now time.Time) statemachine.Output {
+		p.drained = true
+		return p.machine.Drain(now)
+	})
+}
+
+// Transfer tells a process to hand leadership over, to anybody where to is
+// negative. The error is that of the machine.
+func (c *Cluster) Transfer(i, to int) error {
+	var refused error
+	var addr member.Address
+	if to >= 0 {
+		addr = c.Address(to)
+	}
+	c.order(i, "transfer to "+addr.String(), func(p *process, now time.Time) statemachine.Output {
+		out, err := p.machine.Transfer(now, addr)
+		refused = err
+		return out
+	})
+	return refused
+}
+
+func (c *Cluster) order(i int, verb string, f func(*process, time.Time) statemachine.Output) {
+	p := c.procs[i]
+	if !p.up() || p.paused {
+		return
+	}
+	if p.saving != nil {
+		p.wait(item{run: func() { c.order(i, verb, f) }})
+		return
+	}
+	c.note(p, Ordered, verb)
+	c.settle(p, f(p, c.readClock(p)))
+}
+
+// advance calls the machine because time has passed. It does nothing where the process
+// takes no input.
+func (c *Cluster) advance(p *process) {
+	if !p.ready() {
+		return
+	}
+	if p.spinAt != c.now {
+		p.spinAt, p.spins = c.now, 0
+	}
+	if p.spins++; p.spins > maxSpin {
+		c.check.fail("spin", "%s: deadline %v stays due at %v after %d calls of Advance",
+			p.cfg.Name, p.machine.Deadline(), p.clock.at(c.now), maxSpin)
+		return
+	}
+	c.mix(uint64(c.now) ^ uint64(p.index)<<56)
+	c.settle(p, p.machine.Advance(c.readClock(p)))
+}
+
+// deliver hands a message to the process that it was sent to, or calls the function.
+func (c *Cluster) deliver(it item) {
+	if it.run != nil {
+		it.run()
+		return
+	}
+	p := c.procs[it.to]
+	switch {
+	case !p.up():
+		c.net.stats.Dead++
+		return
+	case !p.ready():
+		p.wait(it)
+		return
+	}
+	if it.conn != c.net.link(it.from, it.to).conn {
+		c.net.stats.Broken++
+		c.record(Record{Process: it.from, What: Lost, Message: it.msg})
+		return
+	}
+	if !c.fit(it.from, it.to) {
+		c.net.stats.Refused++
+		return
+	}
+	c.net.stats.Delivered++
+	c.record(Record{Process: it.to, From: it.from, What: Delivered, Message: it.msg})
+	c.mix(uint64(c.now) ^ uint64(it.to)<<56 ^ uint64(it.from)<<48 ^ uint64(it.msg.Body.Kind())<<40)
+	c.check.heard(it.to, it.msg)
+	c.settle(p, p.machine.Step(c.readClock(p), it.msg))
+}
+
+// settle gives a step its effects, at once or when it is saved.
+func (c *Cluster) settle(p *process, out statemachine.Output) {
+	c.steps++
+	p.stepAt, p.stepTime = c.now, p.clock.at(c.now)
+	s := step{out: out, sent: len(out.Send)}
+	if c.Interrupt != nil {
+		if n, dies := c.Interrupt(p.index, out); dies {
+			s.sent, s.crash = min(n, s.sent), true
+		}
+	}
+	if s.sent < 0 {
+		c.note(p, Crashed, "before the step was saved")
+		c.end(p)
+		return
+	}
+	if out.Persist != nil && c.SlowSave != nil {
+		if slow := c.SlowSave(p.index); slow.Takes > 0 {
+			c.beginSave(p, s, slow)
+			return
+		}
+	}
+	c.carryOut(p, s)
+}
+
+// carryOut gives a step its effects, in the order that statemachine.Output
+// prescribes, and lets the checkers look.
+func (c *Cluster) carryOut(p *process, s step) {
+	out := s.out
+	if out.Persist != nil {
+		c.store(p, *out.Persist)
+	}
+	for _, m := range out.Send[:s.sent] {
+		c.send(p, m)
+	}
+	p.renewed = false
+	if out.Probe != nil {
+		c.probe(p, *out.Probe)
+	}
+	c.traced(p, out.Trace)
+	if s.crash {
+		c.note(p, Crashed, fmt.Sprintf("with %d of %d messages sent", s.sent, len(out.Send)))
+		c.end(p)
+		return
+	}
+	c.check.stepped(c.now, p, out)
+	c.check.records(p, c.keys, out)
+	c.answers(p, out)
+	c.writes(p)
+	if out.Stop != nil {
+		c.ended(p, out.Stop)
+		return
+	}
+	p.wake = never
+	if d := p.machine.Deadline(); !d.IsZero() {
+		p.wake = max(c.now, p.clock.global(d)+int64(c.setup.Lag))
+		if p.clock.global(d) <= c.now {
+			p.wake = c.now
+		}
+	}
+}
+
+// ended is a process that stopped by itself.
+func (c *Cluster) ended(p *process, err error) {
+	c.note(p, Ended, err.Error())
+	c.stopped = append(c.stopped, Stopped{p.index, c.Now(), err})
+	switch {
+	case errors.Is(err, statemachine.ErrSplitVersion):
+		c.check.broken("I1", "%s stopped: %v", p.cfg.Name, err)
+	case errors.Is(err, statemachine.ErrLeft) && !p.leaving:
+		c.check.fail("stop", "%s left without being told to", p.cfg.Name)
+	case errors.Is(err, statemachine.ErrAddressInUse) && !c.twinned(p):
+		c.check.fail("stop", "%s stopped for a later run that never was: %v", p.cfg.Name, err)
+	}
+	c.end(p)
+	if c.Ended != nil {
+		c.Ended(p.index, err)
+	}
+}
+
+// twinned reports whether another process of this address runs or ran, or an
+// earlier run of it had a greater number: what that one said late is taken for
+// a later run.
+func (c *Cluster) twinned(p *process) bool {
+	if p.setBack {
+		return true
+	}
+	for _, o := range c.procs {
+		if o != p && o.home == p.home && o.runs > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// send puts a message on its way.
+func (c *Cluster) send(p *process, m message.Message) {
+	c.check.sent(p, m)
+	// Answers to requests are as many as those, which may have waited.
+	if m.Body.Kind() != message.KindRecordResponse &&
+		p.sent.over(c.now, p.cfg.Timings.HeartbeatInterval, len(c.procs)) {
+		c.check.fail("flood", "%s sent %d messages within one HeartbeatInterval, the last one %v",
+			p.cfg.Name, p.sent.count, m.Body.Kind())
+	}
+	to := c.route(p, m.To)
+	c.record(Record{Process: p.index, What: Sent, Message: m})
+	if to < 0 {
+		c.net.stats.Dead++
+		return
+	}
+	if !c.fit(p.index, to) {
+		c.net.stats.Refused++
+		return
+	}
+	if c.setup.Codec {
+		m = c.coded(p, m)
+	}
+	at, copies := c.net.arrivals(p.index, to, c.now)
+	if c.loses(p.index, to, m) {
+		copies = 0
+	}
+	if copies == 0 {
+		c.record(Record{Process: p.index, What: Lost, Message: m})
+	}
+	conn := c.net.link(p.index, to).conn
+	for _, t := range at[:copies] {
+		c.queue.push(t, item{from: p.index, to: to, conn: conn, msg: m})
+	}
+}
+
+// coded is what is left of a message after the wire.
+func (c *Cluster) coded(p *process, m message.Message) message.Message {
+	b, err := wire.Encode(m)
+	if err != nil {
+		c.check.fail("codec", "%s: cannot encode %+v: %v", p.cfg.Name, m, err)
+		return m
+	}
+	got, err := wire.Decode(b)
+	if err != nil {
+		c.check.fail("codec", "%s: cannot decode %+v: %v", p.cfg.Name, m, err)
+		return m
+	}
+	return got
+}

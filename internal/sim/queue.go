@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import "github.com/athena-go/athena/internal/message"
+
+// item is what waits in the queue: a message under way, or a function.
+type item struct {
+	run  func() // nil for a message
+	from int    // process that sent the message
+	to   int    // process that gets it
+	conn int32  // of the link, when it was sent
+	msg  message.Message
+}
+
+// entry orders an item: by time, and among equals in the order of scheduling.
+type entry struct {
+	at   int64 // nanoseconds of global time
+	seq  uint64
+	slot int32
+}
+
+func (e entry) before(o entry) bool {
+	return e.at < o.at || e.at == o.at && e.seq < o.seq
+}
+
+// queue holds everything that is to happen, in a binary heap. The items stay
+// in slots, so that the heap moves small entries only and nothing is
+// allocated once the slots are warm.
+type queue struct {
+	heap  []entry
+	slots []item
+	free  []int32
+	seq   uint64
+}
+
+// later marks what waits for everything urgent of its time. Faults are urgent, so that
+// one which was drawn on the way and one that a replay knows from the start
+// strike at the same moment.
+const later = 1 << 62
+
+func (q *queue) len() int { return len(q.heap) }
+
+// first is the time of the next item; the queue must not be empty.
+func (q *queue) first() int64 { return q.heap[0].at }
+
+func (q *queue) push(at int64, it item) { q.insert(at, q.seq|later, it) }
+
+func (q *queue) pushFirst(at int64, it item) { q.insert(at, q.seq, it) }
+
+func (q *queue) insert(at int64, seq uint64, it item) {
+	var slot int32
+	if n := len(q.free); n > 0 {
+		slot, q.free = q.free[n-1], q.free[:n-1]
+		q.slots[slot] = it
+	} else {
+		slot = int32(len(q.slots))
+		q.slots = append(q.slots, it)
+	}
+	q.seq++
+	q.heap = append(q.heap, entry{at: at, seq: seq, slot: slot})
+	q.up(len(q.heap) - 1)
+}
+
+func (q *queue) pop() item {
+	slot := q.heap[0].slot
+	last := len(q.heap) - 1
+	q.heap[0] = q.heap[last]
+	q.heap = q.heap[:last]
+	if last > 0 {
+		q.down(0)
+	}
+	it := q.slots[slot]
+	q.slots[slot] = item{}
+	q.free = append(q.free, slot)
+	return it
+}
+
+// last is the time of the latest message under way, 0 when there is none.
+func (q *queue) last() int64 {
+	var at int64
+	for _, e := range q.heap {
+		if q.slots[e.slot].run == nil {
+			at = max(at, e.at)
+		}
+	}
+	return at
+}
+
+func (q *queue) up(i int) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !q.heap[i].before(q.heap[parent]) {
+			return
+		}
+		q.heap[i], q.heap[parent] = q.heap[parent], q.heap[i]
+		i = parent
+	}
+}
+
+func (q *queue) down(i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(q.heap) {
+			return
+		}
+		if r := child + 1; r < len(q.heap) && q.heap[r].before(q.heap[child]) {
+			child = r
+		}
+		if !q.heap[child].before(q.heap[i]) {
+			return
+		}
+		q.heap[i], q.heap[child] = q.heap[child], q.heap[i]
+		i = child
+	}
+}

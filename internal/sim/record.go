@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// What a Record tells.
+type What uint8
+
+// The kinds of records.
+const (
+	Started      What = iota + 1 // a process started
+	Crashed                      // a process died
+	Waiting                      // what its last run owes must end before its run begins
+	Ended                        // a process stopped by itself
+	DiskLost                     // a store was lost
+	Paused                       // a process froze
+	Resumed                      // it goes on
+	WallClockSet                 // its wall clock was set forward, and it saw that
+	Saving                       // its save takes time
+	Ordered                      // an operator's verb
+	Network                      // the network changed
+	Sent                         // a message left its process
+	Lost                         // a message will never arrive
+	Delivered                    // a message arrived
+	Traced                       // a decision of a machine
+	Phase                        // a run went on to its next part
+	Broke                        // an invariant
+)
+
+var whatNames = [...]string{
+	"", "started", "crashed", "waits", "ended", "lost its disk", "paused", "resumed",
+	"sees its wall clock set", "saves", "is told to",
+	"network", "sends", "loses", "gets", "trace", "phase", "broke",
+}
+
+// String is the word that a printed record has for it.
+func (w What) String() string { return whatNames[w] }
+
+// Record is one line of the history of a run.
+type Record struct {
+	At      time.Duration // global time
+	Process int           // whom it is about; -1 for none
+	From    int           // process that sent what was Delivered
+	What    What
+	Message message.Message    // of Sent, Lost and Delivered
+	Trace   statemachine.Trace // of Traced
+	Text    string
+}
+
+// Beats reports whether it tells of a message of those that come all the time:
+// keep-alives and their acks.
+func (r Record) Beats() bool {
+	switch r.What {
+	case Sent, Lost, Delivered:
+	default:
+		return false
+	}
+	switch r.Message.Body.Kind() {
+	case message.KindLeaderKeepAlive, message.KindLeaderKeepAliveAck,
+		message.KindSeedKeepAlive, message.KindSeedKeepAliveAck:
+		return true
+	default:
+		return false
+	}
+}
+
+// String is a line to read; docs/simulation.md says how.
+func (r Record) String() string {
+	who := "-"
+	if r.Process >= 0 {
+		who = nameOf(r.Process)
+	}
+	head := fmt.Sprintf("%12.6f %-4s %-9s ", r.At.Seconds(), who, r.What)
+	switch r.What {
+	case Sent, Lost:
+		return head + fmt.Sprintf("to %s %s", r.Message.To.Host, describe(r.Message))
+	case Delivered:
+		return head + fmt.Sprintf("from %s %s", r.Message.From.Address.Host, describe(r.Message))
+	case Traced:
+		return fmt.Sprintf("%12.6f %-4s %s", r.At.Seconds(), who, decision(r.Trace))
+	default:
+		return head + r.Text
+	}
+}
+
+// decision is what a machine decided, in one line.
+func decision(t statemachine.Trace) string {
+	switch t.What {
+	case statemachine.Dropped, statemachine.Refused:
+		return fmt.Sprintf("%v %v of %s: %v", t.What, t.Event, t.Peer.Host, t.Reason)
+	case statemachine.MemberMoved:
+		return fmt.Sprintf("moves %s to %v, version %d", t.Peer.Host, t.Status, t.Version)
+	}
+	line := t.What.String()
+	if t.Reason != message.ReasonNone {
+		line += fmt.Sprintf(" (%v)", t.Reason)
+	}
+	if !t.Peer.IsZero() {
+		line += ": " + t.Peer.Host
+	}
+	return line + fmt.Sprintf(", version %d", t.Version)
+}
+
+// describe is a message in one line, states by their numbers.
+func describe(m message.Message) string {
+	head := fmt.Sprintf("%v [#%d claim %v]", m.Body.Kind(), m.From.Incarnation, m.Claim)
+	switch b := m.Body.(type) {
+	case message.Proposal:
+		return head + fmt.Sprintf(" %v %v held %v base %v value %s",
+			b.Stage, b.ID, b.Held, b.Base, brief(b.State))
+	case message.Vote:
+		return head + fmt.Sprintf(" %v %v granted=%v %v promised %v accepted %v held %v",
+			b.Stage, b.ID, b.Granted, b.Reason, b.Promised, b.Accepted.ID, b.Held)
+	case message.LeaderElected:
+		return head + fmt.Sprintf(" %v %s", b.ID, brief(b.State))
+	case message.ClusterAlignment:
+		return head + " " + brief(b.State)
+	default:
+		return head + fmt.Sprintf(" %+v", b)
+	}
+}
+
+// record hands a record of now to whoever wants it.
+func (c *Cluster) record(r Record) {
+	if c.setup.Record != nil {
+		r.At = c.Now()
+		c.setup.Record(r)
+	}
+}
+
+// note records something about a process.
+func (c *Cluster) note(p *process, w What, text string) {
+	c.mix(uint64(c.now) ^ uint64(p.index)<<56 ^ uint64(w)<<48)
+	if c.setup.Record == nil {
+		return
+	}
+	if w == Started {
+		text = fmt.Sprintf("as %v, holds %s", p.identity(), brief(p.store.Held))
+	}
+	c.record(Record{Process: p.index, What: w, Text: text})
+}
+
+// say records something about the run.
+func (c *Cluster) say(w What, format string, args ...any) {
+	c.mix(uint64(c.now) ^ uint64(w)<<48)
+	if c.setup.Record != nil {
+		c.record(Record{Process: -1, What: w, Text: fmt.Sprintf(format, args...)})
+	}
+}
+
+// traced records the decisions of a machine.
+func (c *Cluster) traced(p *process, traces []statemachine.Trace) {
+	for _, t := range traces {
+		c.mix(uint64(t.What) ^ uint64(t.Reason)<<8 ^ uint64(t.Event)<<16 ^ t.Version<<24)
+		c.check.traced(p, t)
+		c.reachTrace(t)
+		if c.noticed != nil {
+			c.noticed(p.index, t)
+		}
+		c.record(Record{Process: p.index, What: Traced, Trace: t})
+	}
+}

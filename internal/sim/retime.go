@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"time"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// This file has the fault that gives a cluster other timings, as an operator does: by
+// restarting one process after the other.
+
+// timingArgs is how many of the Args of that fault are timings.
+const timingArgs = 6
+
+// drawNewTimings draws the timings, when each process is restarted with them, and how
+// long after that once more, 0 for not. In half of the faults all are restarted again,
+// while they wait for what their last run owes, or while they do not vote. One process,
+// often the leader, is restarted when the others may have elected another.
+func (x *chaos) drawNewTimings(f *Fault) {
+	old := x.c.setup.Timings
+	t := x.otherTimings(old)
+	for _, d := range timingsOf(&t) {
+		f.Args = append(f.Args, int64(*d))
+	}
+	span := x.upTo(2*old.LeaderTimeout) * time.Duration(x.rand.IntN(2))
+	open := statemachine.OwedBy(old).Wait(t) + t.LeaseTimeout
+	last := x.rand.IntN(len(x.c.procs))
+	if l := x.c.Leader(); l >= 0 && x.rand.IntN(2) == 0 {
+		last = l
+	}
+	twice := x.rand.IntN(2) == 0
+	for i := range x.c.procs {
+		first, again := x.upTo(span), time.Duration(0)
+		if i == last {
+			first = span + old.LeaseTimeout + x.upTo(old.HoldTimeout())
+		}
+		if twice {
+			again = time.Duration(spread(x.rand, float64(waitStep), float64(open)))
+		}
+		f.Args = append(f.Args, int64(first), int64(again))
+	}
+}
+
+// otherTimings draws all timings, or another LeaseTimeout only, or another scale.
+func (x *chaos) otherTimings(t message.Timings) message.Timings {
+	const times = 5 // from one interval of drawTimings to the other
+	switch x.rand.IntN(4) {
+	case 0:
+		return drawTimings(x.rand)
+	case 1:
+		longer := t.HeartbeatInterval < 500*time.Millisecond
+		for _, d := range timingsOf(&t) {
+			if longer {
+				*d *= times
+			} else {
+				*d /= times
+			}
+		}
+	default:
+		least := t.LeaderTimeout * 2 / 5
+		t.LeaseTimeout = least + x.upTo(t.LeaderTimeout-least)
+	}
+	return t
+}
+
+// timingsOf lists them in the order of the Args.
+func timingsOf(t *message.Timings) [timingArgs]*time.Duration {
+	return [...]*time.Duration{
+		&t.HeartbeatInterval, &t.HeartbeatTimeout, &t.LeaderTimeout, &t.LeaseTimeout, &t.TTLTimeout,
+		&t.RetryInterval,
+	}
+}
+
+// newTimings does it. With stores in memory that is another cluster, of which nothing is
+// promised.
+func (x *chaos) newTimings(f Fault) bool {
+	t, ok := timingsIn(f.Args)
+	if !ok || len(x.plan.Setup.Volatile) > 0 {
+		return false
+	}
+	x.c.setup.Timings = t
+	for i := range x.c.procs {
+		at := timingArgs + 2*i
+		if at+1 >= len(f.Args) {
+			break
+		}
+		first, again := time.Duration(f.Args[at]), time.Duration(f.Args[at+1])
+		x.later(first, func() { x.c.Reconfigure(i, t) })
+		if again > 0 {
+			x.later(first+again, func() { x.c.Reconfigure(i, t) })
+		}
+	}
+	return true
+}
+
+// timingsIn reads the timings of a fault, within the bounds of those of a plan.
+func timingsIn(args []int64) (t message.Timings, ok bool) {
+	if len(args) < timingArgs {
+		return t, false
+	}
+	for i, d := range timingsOf(&t) {
+		*d = time.Duration(args[i])
+	}
+	return t, t.Validate() == nil && max(t.TTLTimeout, t.RetryInterval) <= maxTimeout
+}

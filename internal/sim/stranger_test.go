@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"testing"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
+)
+
+// stranger is a process that knows the secret of the cluster, and its id, and is no member.
+var stranger = member.Identity{
+	Address: member.Address{Host: "stranger", Port: 7000},
+	StoreID: member.StoreID{0xee}, Incarnation: 1,
+}
+
+// hear gives a process one message of the stranger.
+func (c *Cluster) hear(i int, claim member.Claim, body message.Body) {
+	p := c.procs[i]
+	c.settle(p, p.machine.Step(p.clock.at(c.now), message.Message{
+		From: stranger, To: p.cfg.Address, Claim: claim, Cluster: p.store.Held.Cluster, Body: body,
+	}))
+}
+
+// invented is a state of a later version that the stranger made: its leader is active, and
+// all other members are invented.
+func invented(held member.State, leader member.Member, version uint64) member.State {
+	s := member.State{
+		Number: member.Number{Version: version}, Cluster: held.Cluster, Leader: leader.Address,
+	}
+	s.Roster = s.Roster.With(leader)
+	for i := range len(held.Roster) - 1 {
+		s.Roster = s.Roster.With(member.Member{
+			Identity: member.Identity{
+				Address: member.Address{Host: "x", Port: uint16(i + 1)}, StoreID: member.StoreID{byte(i + 1)},
+			},
+			Status: member.Active,
+		})
+	}
+	return s
+}
+
+// frames are what the stranger sends, one at a time, to a cluster that holds a state.
+func frames(held member.State, leader member.Member) map[string]message.Message {
+	own := member.Member{Identity: stranger, Status: member.Active}
+	next := held.Version + 1
+	claim := func(version uint64) member.Claim {
+		return member.Claim{Chosen: true, Version: version, Leader: stranger.Address}
+	}
+	formal := message.Proposal{
+		Stage: message.Formal, Held: held.Number, Base: held.Number,
+		State: invented(held, leader, next),
+		ID: paxos.ID{Version: next, Ballot: paxos.Ballot{
+			Round: 1, Proposer: stranger.Address, Incarnation: 1, StoreID: stranger.StoreID,
+		}},
+	}
+	alone := member.State{
+		Number: member.Number{Version: next}, Cluster: held.Cluster, Leader: stranger.Address,
+		Roster: member.Roster{own},
+	}
+	state := invented(held, own, next)
+	return map[string]message.Message{
+		"a rival claim":          {Claim: claim(held.Version), Body: message.SeedKeepAlive{}},
+		"a better claim":         {Claim: claim(next), Body: message.SeedKeepAlive{}},
+		"a leader elected":       {Body: message.LeaderElected{State: state}},
+		"a state":                {Claim: claim(next), Body: message.ClusterAlignment{State: state}},
+		"a roster of one":        {Claim: claim(next), Body: message.ClusterAlignment{State: alone}},
+		"a bound":                {Body: message.JoinClusterRequest{Bound: held.Version + 1<<15}},
+		"a bound of no election": {Body: message.JoinClusterRequest{Bound: member.MaxCount - 1}},
+		"a proposal":             {Body: formal},
+	}
+}
+
+// TestStrangersDoNoHarm: protocol.md section 3, whose word counts. No single message of a
+// stranger, to the leader or to a follower, changes who leads and with which version.
+func TestStrangersDoNoHarm(t *testing.T) {
+	held := member.State{}
+	for name := range frames(held, member.Member{}) {
+		for _, toLeader := range []bool{true, false} {
+			c := formed(t, steady(3))
+			l := c.Leader()
+			held = c.Durable(l).Held
+			leader, _ := held.Roster.Find(held.Leader)
+			to := l
+			if !toLeader {
+				to = (l + 1) % 3
+			}
+			in := frames(held, leader)[name]
+			c.hear(to, in.Claim, in.Body)
+			c.RunFor(4 * c.setup.Timings.LeaderTimeout)
+			sound(t, c)
+			if c.Leader() != l || c.Authority(l) != held.Version || !c.Settled() {
+				t.Fatalf("L3 at %v: %s, to the leader %v: got another leader or version%s",
+					c.Now(), name, toLeader, c.Describe())
+			}
+		}
+	}
+}
+
+// TestAForgedValueIsNotAdopted: protocol.md section 6, 4. A voter that accepted an invented
+// value, because it came from the address of a member that is down, does not spread it.
+func TestAForgedValueIsNotAdopted(t *testing.T) {
+	c := formed(t, steady(3))
+	l := c.Leader()
+	held := c.Durable(l).Held
+	leader, _ := held.Roster.Find(held.Leader)
+	down := (l + 1) % 3
+	from := c.procs[down].identity()
+	c.Crash(down)
+	p := frames(held, leader)["a proposal"].Body.(message.Proposal)
+	p.ID.Ballot.Proposer, p.ID.Ballot.StoreID = from.Address, from.StoreID
+	p.ID.Ballot.Incarnation = from.Incarnation
+	c.settle(c.procs[l], c.procs[l].machine.Step(c.procs[l].clock.at(c.now), message.Message{
+		From: from, To: c.procs[l].cfg.Address, Cluster: held.Cluster, Body: p,
+	}))
+	c.Start(down)
+	if !c.RunUntil(4*c.setup.Timings.TTLTimeout, c.Settled) {
+		t.Fatalf("L2 at %v: no cluster of three%s", c.Now(), c.Describe())
+	}
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/athena-go/athena/internal/message"
+)
+
+// Fault is one thing that goes wrong at a time of its own, with everything
+// that was drawn for it. Who and Args mean what the class makes of them.
+type Fault struct {
+	At    int64 // global time in nanoseconds
+	Class Faults
+	Who   int
+	Lasts int64 // nanoseconds
+	Args  []int64
+}
+
+// longest bounds the times of a fault that is read, so that no sum of some of them
+// overflows, and shortest what is done again and again: below it a run does little
+// else.
+const (
+	longest  = int64(100 * MaxFor)
+	shortest = int64(message.MinInterval)
+)
+
+// Fate is what became of one message, where that is not the plain thing: to
+// arrive once after the Delay of its link.
+type Fate struct {
+	Link, Nth    int // of the messages of this link, counted from 1
+	Lost, Twice  bool
+	Extra, Again int64 // microseconds beyond Delay, of the message and of its double
+}
+
+func (f Fate) plain() bool { return !f.Lost && !f.Twice && f.Extra == 0 }
+
+// within is what a fate can be on a link that loses, doubles and holds back
+// nothing. Where a run was made smaller, the number of a message may have been
+// that of an earlier one, sent before faults had ended.
+func (f Fate) within(l Link) Fate {
+	const most = 40 // times the mean: nothing is ever drawn to be as late
+	f.Lost, f.Twice, f.Again = false, false, 0
+	f.Extra = min(f.Extra, most*int64(l.Jitter/time.Microsecond))
+	return f
+}
+
+// tape holds what chance decided on the way of one run: written while it is
+// drawn, or read instead of drawing.
+type tape struct {
+	keep   bool // write
+	read   bool
+	faults []Fault
+	fates  []Fate
+	known  map[[2]int]Fate // fates by link and number, to read
+}
+
+// reading makes a tape to be read.
+func reading(faults []Fault, fates []Fate) *tape {
+	t := &tape{read: true, faults: faults, known: make(map[[2]int]Fate, len(fates))}
+	for _, f := range fates {
+		t.known[[2]int{f.Link, f.Nth}] = f
+	}
+	return t
+}
+
+func (t *tape) replays() bool { return t.read }
+
+func (t *tape) fate(link, nth int) Fate { return t.known[[2]int{link, nth}] }
+
+func (t *tape) keepFate(f Fate) {
+	if t.keep && !f.plain() {
+		t.fates = append(t.fates, f)
+	}
+}
+
+func (t *tape) keepFault(f Fault) {
+	if t.keep {
+		t.faults = append(t.faults, f)
+	}
+}
+
+// MarshalJSON writes the numbers of a fault in a row.
+func (f Fault) MarshalJSON() ([]byte, error) {
+	head := []int64{f.At, int64(f.Class.index()), int64(f.Who), f.Lasts}
+	return json.Marshal(append(head, f.Args...))
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (f *Fault) UnmarshalJSON(b []byte) error {
+	var n []int64
+	if err := json.Unmarshal(b, &n); err != nil {
+		return err
+	}
+	if len(n) < 4 || slices.Min(n[:4]) < 0 || n[1] >= classes || n[2] >= MaxProcesses {
+		return fmt.Errorf("a fault is [time, class, process, duration, ...], not %s", b)
+	}
+	if slices.Max(n) > longest || slices.Min(n) < -longest {
+		return fmt.Errorf("a fault of more than %v: %s", time.Duration(longest), b)
+	}
+	*f = Fault{At: n[0], Class: 1 << n[1], Who: int(n[2]), Lasts: n[3], Args: n[4:]}
+	return nil
+}
+
+// MarshalJSON writes the numbers of a fate in a row.
+func (f Fate) MarshalJSON() ([]byte, error) {
+	n := []int64{int64(f.Link), int64(f.Nth), f.Extra}
+	switch {
+	case f.Lost:
+		n = append(n[:2], -1)
+	case f.Twice:
+		n = append(n, f.Again)
+	}
+	return json.Marshal(n)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (f *Fate) UnmarshalJSON(b []byte) error {
+	var n []int64
+	if err := json.Unmarshal(b, &n); err != nil {
+		return err
+	}
+	if len(n) < 3 || len(n) > 4 || n[2] < -1 || len(n) == 4 && (n[2] < 0 || n[3] < 0) {
+		return fmt.Errorf("a fate is [link, number, delay or -1, delay of its double], not %s", b)
+	}
+	*f = Fate{Link: int(n[0]), Nth: int(n[1]), Lost: n[2] < 0, Extra: max(n[2], 0), Twice: len(n) == 4}
+	if f.Twice {
+		f.Again = n[3]
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"math"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/member"
+)
+
+// One function an event, in the order of package message. Each names the
+// fields in the order in which they travel.
+
+func (c *codec) greet(m *message.Greet) {
+	c.bool(&m.Active)
+	c.name(&m.Name, member.MaxNameBytes)
+	c.name(&m.Cluster, member.MaxClusterBytes)
+	within(c, &m.Size, 0, member.MaxMembers)
+	c.uint64(&m.SeedDigest)
+	c.timings(&m.Timings)
+	within(c, &m.MinProtocol, 0, math.MaxUint16)
+	within(c, &m.MaxProtocol, 0, math.MaxUint16)
+	c.id("cluster", (*[16]byte)(&m.ClusterID))
+}
+
+func (c *codec) timings(t *message.Timings) {
+	c.duration(&t.HeartbeatInterval)
+	c.duration(&t.HeartbeatTimeout)
+	c.duration(&t.LeaderTimeout)
+	c.duration(&t.LeaseTimeout)
+	c.duration(&t.TTLTimeout)
+	c.duration(&t.RetryInterval)
+}
+
+func (c *codec) leaderQuery(m *message.LeaderQuery) {
+	c.uint64(&m.ID)
+	c.state(&m.Held)
+}
+
+func (c *codec) leaderResponse(m *message.LeaderResponse) {
+	c.uint64(&m.ID)
+	c.number(&m.Held)
+}
+
+func (c *codec) joinClusterRequest(m *message.JoinClusterRequest) {
+	c.name(&m.Name, member.MaxNameBytes)
+	c.bool(&m.Seed)
+	c.number(&m.Held)
+	c.count(&m.Bound)
+}
+
+func (c *codec) joinClusterResponse(m *message.JoinClusterResponse) {
+	c.bool(&m.Accepted)
+	within(c, &m.Reason, 0, math.MaxUint8)
+	c.count(&m.Known)
+}
+
+func (c *codec) leaderKeepAlive(m *message.LeaderKeepAlive) {
+	c.number(&m.Number)
+	c.uint64(&m.Digest)
+	c.count(&m.Bound)
+	c.stamp(&m.Echo)
+	c.stamp(&m.Stamp)
+	c.bool(&m.Drained)
+}
+
+func (c *codec) leaderKeepAliveAck(m *message.LeaderKeepAliveAck) {
+	c.stamp(&m.Echo)
+	c.stamp(&m.Stamp)
+	c.bool(&m.Healthy)
+	c.bool(&m.Quorate)
+	c.bool(&m.Extends)
+	c.number(&m.Committed)
+}
+
+func (c *codec) memberStatusUpdate(m *message.MemberStatusUpdate) {
+	c.number(&m.Number)
+	c.entry(&m.Member)
+}
+
+func (c *codec) clusterAlignment(m *message.ClusterAlignment) { c.state(&m.State) }
+
+func (c *codec) memberLeave(m *message.MemberLeave) {
+	c.claim(&m.GivenUp)
+	c.address(&m.Successor)
+	c.bool(&m.Stays)
+}
+
+func (c *codec) recordRequest(m *message.RecordRequest) {
+	c.count(&m.ID)
+	list(c, "a list of conditions", &m.Conditions, message.MaxConditions, minConditionBytes,
+		c.condition)
+	list(c, "a list of changes", &m.Changes, message.MaxChanges, minChangeBytes, c.change)
+}
+
+func (c *codec) condition(v *message.Condition) {
+	outer := c.enter()
+	c.key(&v.Key)
+	c.number(&v.Token)
+	c.leave(outer)
+}
+
+func (c *codec) change(v *message.Change) {
+	outer := c.enter()
+	c.key(&v.Key)
+	c.bool(&v.Drop)
+	c.blob(&v.Value, member.MaxValueBytes)
+	c.bool(&v.Owned)
+	c.uint64(&v.Session)
+	c.leave(outer)
+}
+
+func (c *codec) recordResponse(m *message.RecordResponse) {
+	c.count(&m.ID)
+	within(c, &m.Reason, 0, math.MaxUint8)
+	c.number(&m.Number)
+}
+
+func (c *codec) recordUpdate(m *message.RecordUpdate) {
+	c.number(&m.Number)
+	c.records((*member.Records)(&m.Set))
+	list(c, "a list of keys", &m.Dropped, member.MaxRecords, minDroppedBytes, c.dropped)
+	if c.err == nil && !isSorted(m.Dropped) {
+		c.fail("keys that are not sorted")
+	}
+}
+
+// dropped is the key of a record that is dropped.
+func (c *codec) dropped(key *string) {
+	outer := c.enter()
+	c.key(key)
+	c.leave(outer)
+}
+
+// isSorted reports whether keys are in strict order.
+func isSorted(keys []string) bool {
+	for i := 1; i < len(keys); i++ {
+		if keys[i-1] >= keys[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *codec) leaderRelieve(m *message.LeaderRelieve) { c.claim(&m.Winner) }
+
+func (c *codec) reJoinCluster(m *message.ReJoinCluster) {
+	c.claim(&m.GivenUp)
+	c.claim(&m.Winner)
+}
+
+func (c *codec) leaderStatusQuery(m *message.LeaderStatusQuery) {
+	c.uint64(&m.ID)
+	c.count(&m.Version)
+}
+
+func (c *codec) leaderStatusQueryResponse(m *message.LeaderStatusQueryResponse) {
+	c.uint64(&m.ID)
+	c.bool(&m.Healthy)
+	c.number(&m.Held)
+}
+
+func (c *codec) proposal(m *message.Proposal) {
+	within(c, &m.Stage, message.Pre, message.Formal)
+	c.proposalID(&m.ID)
+	c.bool(&m.Founding)
+	c.uint64(&m.SeedDigest)
+	c.number(&m.Held)
+	c.number(&m.Base)
+	c.state(&m.State)
+}
+
+func (c *codec) vote(m *message.Vote) {
+	within(c, &m.Stage, message.Pre, message.Formal)
+	c.proposalID(&m.ID)
+	c.bool(&m.Granted)
+	within(c, &m.Reason, 0, math.MaxUint8)
+	c.proposalID(&m.Promised)
+	c.accepted(&m.Accepted)
+	c.number(&m.Held)
+	c.state(&m.State)
+}
+
+func (c *codec) leaderElected(m *message.LeaderElected) {
+	c.proposalID(&m.ID)
+	c.state(&m.State)
+}

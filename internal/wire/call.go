@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/athena-go/athena/internal/message"
+)
+
+// Frames of calls: an event whose sender waits for what becomes of it, the
+// answer to one, and the word that nobody waits any more.
+const (
+	kindCall   message.Kind = 0xfe
+	kindAnswer message.Kind = 0xfd
+	kindCancel message.Kind = 0xfc
+)
+
+// MaxAnswerText bounds the text of an error that is answered, in bytes.
+const MaxAnswerText = 1024
+
+// Call says that the sender of an event waits for its outcome. The zero value
+// is that it does not.
+type Call struct {
+	ID      uint64        // of the sender, 1 and up; the answer names it
+	Request bool          // a value is asked for
+	Leader  bool          // only for the quorate leader
+	Timeout time.Duration // how long the sender still waits, 0 for ever
+}
+
+// Outcome is what became of a call.
+type Outcome uint8
+
+// The outcomes. The numbers are part of the protocol.
+const (
+	OutcomeDone      Outcome = iota // handled; the payload is the answer, if one was asked for
+	OutcomeFailed                   // the handler returned an error, which is the text
+	OutcomeUnknown                  // no handler for the name, or none that answers
+	OutcomeMalformed                // the payload is not an event of its type
+	OutcomeBusy                     // the queue of the type is full
+	OutcomeNotLeader                // asked of the leader, and this node is not it
+	OutcomeNotRun                   // the node closes or time is up, and no handler ran
+	OutcomeUnsaid                   // handled, but the answer is too large or cannot be encoded
+	Outcomes                        // counts them
+)
+
+// Answer is what becomes of a call.
+type Answer struct {
+	ID      uint64
+	Outcome Outcome
+	Text    string // of an error, for people; any characters
+	Payload []byte // nil when empty
+}
+
+// AppendAnswer appends the frame of an answer, of at most limit bytes, to dst.
+// Of a text that is too long the end is left out, and what is no UTF-8.
+func AppendAnswer(dst []byte, a Answer, limit int) ([]byte, error) {
+	a.Text = strings.ToValidUTF8(a.Text[:min(len(a.Text), MaxAnswerText)], "")
+	if len(a.Payload) > limit {
+		return dst, tooLarge(kindAnswer, len(a.Payload), limit) // before it is copied
+	}
+	c := codec{writing: true, kind: kindAnswer, b: append(dst, magic, Version, byte(kindAnswer))}
+	c.answer(&a)
+	return c.finish(dst, limit)
+}
+
+// DecodeAnswer reads the frame of an answer, of at most limit bytes. Its payload
+// is part of frame.
+func DecodeAnswer(frame []byte, limit int) (a Answer, err error) {
+	c, err := readCustom(frame, limit, kindAnswer)
+	if err != nil {
+		return a, err
+	}
+	if c.answer(&a); c.err != nil {
+		return Answer{}, c.err
+	}
+	return a, nil
+}
+
+// AppendCancel appends the frame that takes a call back to dst.
+func AppendCancel(dst []byte, id uint64) []byte {
+	c := codec{writing: true, kind: kindCancel, b: append(dst, magic, Version, byte(kindCancel))}
+	c.cancel(&id)
+	return c.b // a number of any size can be said
+}
+
+// DecodeCancel reads the frame that takes a call back. It is ErrUnknownKind for
+// another one.
+func DecodeCancel(frame []byte) (id uint64, err error) {
+	c, err := readCustom(frame, MaxEventBytes, kindCancel)
+	if err != nil {
+		return 0, err
+	}
+	c.cancel(&id)
+	return id, c.err
+}
+
+// IsCancel reports whether a frame is to be read by DecodeCancel.
+func IsCancel(frame []byte) bool {
+	return len(frame) > headerBytes && message.Kind(frame[2]) == kindCancel
+}
+
+// finish returns what was written behind dst, or dst and the fault.
+func (c *codec) finish(dst []byte, limit int) ([]byte, error) {
+	if n := len(c.b) - len(dst); c.err == nil && n > limit {
+		c.err = tooLarge(c.kind, n, limit)
+	}
+	if c.err != nil {
+		return dst, c.err
+	}
+	return c.b, nil
+}
+
+// readCustom begins to read the frame of a custom kind.
+func readCustom(frame []byte, limit int, want message.Kind) (codec, error) {
+	kind, err := checkHeader(frame, limit)
+	if err != nil {
+		return codec{}, err
+	}
+	if kind != want {
+		return codec{}, fmt.Errorf("%w: %s, want %s", ErrUnknownKind, kindName(kind), kindName(want))
+	}
+	if err := scanBody(kind, frame); err != nil {
+		return codec{}, err
+	}
+	return codec{kind: kind, b: frame, pos: headerBytes, array: scope{fields: 1}}, nil
+}
+
+func (c *codec) call(v *Call) {
+	outer := c.enter()
+	if c.uint64(&v.ID); v.ID == 0 {
+		c.fail("a call without a number")
+	}
+	c.bool(&v.Request)
+	c.bool(&v.Leader)
+	c.duration(&v.Timeout)
+	c.leave(outer)
+}
+
+func (c *codec) answer(v *Answer) {
+	outer := c.enter()
+	c.uint64(&v.ID)
+	within(c, &v.Outcome, 0, Outcomes-1)
+	c.text(&v.Text, MaxAnswerText)
+	c.view(&v.Payload)
+	c.leave(outer)
+}
+
+func (c *codec) cancel(id *uint64) {
+	outer := c.enter()
+	c.uint64(id)
+	c.leave(outer)
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/member"
+)
+
+const (
+	// DefaultEventBytes bounds the frame of a custom event unless the caller
+	// of EncodeEvent and DecodeEvent sets another limit.
+	DefaultEventBytes = 1 << 20
+	// MaxEventBytes is the highest limit that a caller should set.
+	MaxEventBytes = 16 << 20
+	// MaxEventName bounds the name of an event, in bytes.
+	MaxEventName = 128
+	// MaxMetadata bounds the entries of Metadata.
+	MaxMetadata = 16
+	// MaxMetadataKey bounds a key of Metadata, in bytes.
+	MaxMetadataKey = 128
+	// MaxMetadataValue bounds a value of Metadata, in bytes.
+	MaxMetadataValue = 1024
+)
+
+// Event is the envelope of a custom event.
+type Event struct {
+	Name     string            // of its type, 1 to MaxEventName bytes
+	Payload  []byte            // the receiver's business; nil when empty
+	Metadata map[string]string // nil when empty
+	Call     Call              // zero when nobody waits for what becomes of it
+}
+
+// EncodeEvent returns the frame of an event: see AppendEvent.
+func EncodeEvent(e Event, limit int) ([]byte, error) { return AppendEvent(nil, e, limit) }
+
+// AppendEvent appends the frame of an event, of at most limit bytes, to dst,
+// which may be nil; a larger one is ErrTooLarge. What it encodes, DecodeEvent
+// accepts. See Draft for one that is sent.
+func AppendEvent(dst []byte, e Event, limit int) ([]byte, error) {
+	if len(e.Payload) > limit {
+		return dst, tooLarge(kindEvent, len(e.Payload), limit) // before it is copied
+	}
+	var d Draft
+	b, err := d.Begin(e.Name)
+	if err == nil {
+		err = d.End(append(b, e.Payload...), e.Metadata, limit)
+	}
+	switch {
+	case err != nil:
+		return dst, err
+	case e.Call.ID != 0:
+		return d.AppendCall(dst, e.Call, limit)
+	default:
+		return append(dst, d.frame...), nil
+	}
+}
+
+// DecodeEvent reads the frame of an event, of at most limit bytes. Its payload is
+// part of frame, and is not looked at: who decodes it as MessagePack calls Scan
+// first.
+func DecodeEvent(frame []byte, limit int) (e Event, err error) {
+	kind := kindEvent
+	if len(frame) > headerBytes && message.Kind(frame[2]) == kindCall {
+		kind = kindCall
+	}
+	if kind == kindEvent && len(frame) <= limit {
+		if e, ok := plainEvent(frame); ok {
+			return e, nil
+		}
+	}
+	c, err := readCustom(frame, limit, kind)
+	if err != nil {
+		return Event{}, err
+	}
+	if c.event(&e); c.err != nil {
+		return Event{}, c.err
+	}
+	return e, nil
+}
+
+// noMetadata is what writeMetadata writes of no entries.
+const noMetadata = "\xde\x00\x00"
+
+// plainEvent reads the frame of an event as a Draft writes it without metadata, which
+// most are; false for any other, which may be right all the same.
+func plainEvent(frame []byte) (e Event, ok bool) {
+	const before, after = "\xae\x01\xff\xdc\x00\x03", noMetadata
+	if len(frame) < len(before)+1 || string(frame[:len(before)]) != before {
+		return e, false
+	}
+	class, n, at := head(frame, len(before))
+	if class != text || n == 0 || n > MaxEventName || uint64(len(frame)-at) <= n {
+		return e, false
+	}
+	name := string(frame[at : at+int(n)])
+	class, length, begin := head(frame, at+int(n))
+	if class != blob || uint64(len(frame)-begin) != length+uint64(len(after)) ||
+		string(frame[len(frame)-len(after):]) != after || !member.IsPrintable(name) {
+		return e, false
+	}
+	e.Name = name
+	if length > 0 {
+		e.Payload = frame[begin : begin+int(length) : begin+int(length)]
+	}
+	return e, true
+}
+
+// event reads an event; a Draft writes it.
+func (c *codec) event(e *Event) {
+	outer := c.enter()
+	if c.name(&e.Name, MaxEventName); e.Name == "" {
+		c.fail("an event without a name")
+	}
+	c.view(&e.Payload)
+	e.Metadata = c.readMetadata()
+	if c.kind == kindCall {
+		c.call(&e.Call)
+	}
+	c.leave(outer)
+}
+
+// writeMetadata sorts the keys, so that equal events have equal bytes.
+func (c *codec) writeMetadata(m map[string]string) {
+	c.array.fields++
+	if len(m) > MaxMetadata {
+		c.fail("metadata of %d entries, the limit is %d", len(m), MaxMetadata)
+		return
+	}
+	c.b = append(c.b, 0xde, 0, byte(len(m)))
+	outer := c.array
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		v := m[k]
+		c.text(&k, MaxMetadataKey)
+		c.text(&v, MaxMetadataValue)
+	}
+	c.array = outer
+}
+
+// readMetadata refuses a key that comes twice.
+func (c *codec) readMetadata() map[string]string {
+	n := c.next(dictionary)
+	if n > MaxMetadata {
+		c.fail("metadata of %d entries, the limit is %d", n, MaxMetadata)
+	}
+	if n == 0 || c.err != nil {
+		return nil
+	}
+	outer := c.array
+	c.array = scope{fields: int(2 * n)}
+	m := make(map[string]string, n)
+	for range n {
+		var k, v string
+		c.text(&k, MaxMetadataKey)
+		c.text(&v, MaxMetadataValue)
+		if _, twice := m[k]; twice {
+			c.fail("metadata with the key %s twice", member.QuotePeerText(k))
+		}
+		m[k] = v
+	}
+	c.array = outer
+	return m
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/athena-go/athena/internal/wire"
+)
+
+// These tests take frames apart and put them together with a library that
+// knows nothing of this package, so they also show that bodies are MessagePack.
+
+func parse(t *testing.T, frame []byte) []any {
+	t.Helper()
+	var body []any
+	if err := msgpack.Unmarshal(frame[3:], &body); err != nil {
+		t.Fatalf("the library cannot read %x: %v", frame, err)
+	}
+	return body
+}
+
+func build(t *testing.T, frame []byte, body any) []byte {
+	t.Helper()
+	b, err := msgpack.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(bytes.Clone(frame[:3]), b...)
+}
+
+// structs calls f with each array of a frame that stands for a struct, and a
+// function that puts another array in its place. Below the body, what begins
+// with an array is a list.
+func structs(of []any, depth int, replace func([]any), f func(at []any, replace func([]any))) {
+	isList := false
+	if depth > 1 {
+		_, isList = of[0].([]any)
+	}
+	if !isList {
+		f(of, replace)
+	}
+	for i, v := range of {
+		if inner, ok := v.([]any); ok {
+			structs(inner, depth+1, func(with []any) { of[i] = with }, f)
+		}
+	}
+}
+
+func TestLaterFieldsAreSkipped(t *testing.T) {
+	later := []any{
+		uint64(1), "text", []byte{1, 2}, nil, true, 1.5, map[string]any{"k": []any{1}},
+	}
+	for name, frame := range golden(t) {
+		want, err := decodeAny(name, frame)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, tried := parse(t, frame), 0
+		structs(body, 0, func(b []any) { body = b }, func(at []any, replace func([]any)) {
+			longer := append(append([]any{}, at...), later...)
+			if len(at) == 2 && name != goldenEvent { // a body; its third element is padding
+				longer = append(append([]any{}, at...), []byte("padding"))
+				longer = append(longer, later...)
+			}
+			replace(longer)
+			changed := build(t, frame, body)
+			got, err := decodeAny(name, changed)
+			if err != nil {
+				t.Errorf("%s with %v for %v: %v", name, longer, at, err)
+			} else if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s with %v for %v (-want +got):\n%s", name, longer, at, diff)
+			}
+			replace(at)
+			tried++
+		})
+		if tried == 0 {
+			t.Errorf("%s: no struct was found", name)
+		}
+	}
+}
+
+func TestMissingFieldsAreMalformed(t *testing.T) {
+	for name, frame := range golden(t) {
+		body := parse(t, frame)
+		structs(body, 0, func(b []any) { body = b }, func(at []any, replace func([]any)) {
+			for n := range at {
+				replace(at[:n])
+				got, err := decodeAny(name, build(t, frame, body))
+				if !errors.Is(err, wire.ErrMalformed) {
+					t.Errorf("%s with %d fields of %v: got %+v, %v, want ErrMalformed",
+						name, n, at, got, err)
+				}
+			}
+			replace(at)
+		})
+	}
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/athena-go/athena/internal/message"
+)
+
+const (
+	// Version of the format, in every frame.
+	Version = 2
+	// MaxFrameBytes bounds a system frame. Whatever Encode accepts fits: the
+	// largest is a vote with two states of member.MaxMembers with the longest names, and
+	// as many records as may be.
+	MaxFrameBytes = message.MaxBytes
+	// MinKeepAliveBytes is the least length of a keep-alive and its ack. QUIC
+	// answers a packet of 42 bytes or less with no stateless reset, and the
+	// restart of a peer is noticed by that reset.
+	MinKeepAliveBytes = 64
+)
+
+const (
+	magic       = 0xae
+	headerBytes = 3
+	// kindEvent stands in the frame header where a message has its kind.
+	kindEvent message.Kind = 0xff
+)
+
+var (
+	// ErrMalformed says that a frame is damaged or breaks a rule of the format.
+	ErrMalformed = errors.New("wire: malformed frame")
+	// ErrVersion says that a frame has a Version that this program does not know.
+	ErrVersion = errors.New("wire: unknown format version")
+	// ErrUnknownKind says that a frame, or a value to encode, is of no kind that
+	// this program knows or asked for.
+	ErrUnknownKind = errors.New("wire: unknown kind of frame")
+	// ErrTooLarge says that a frame is, or would become, larger than its limit.
+	ErrTooLarge = errors.New("wire: frame too large")
+)
+
+// Encode returns the frame of a message. What it encodes, Decode accepts: an
+// error says which part of m is out of range.
+func Encode(m message.Message) ([]byte, error) { return Append(nil, m) }
+
+// Append appends the frame of a message to dst, which may be nil, and returns
+// the longer slice; dst itself in case of an error. See Encode.
+func Append(dst []byte, m message.Message) ([]byte, error) {
+	if m.Body == nil {
+		return dst, fmt.Errorf("%w: a message without a body", ErrUnknownKind)
+	}
+	c := codec{writing: true, kind: m.Body.Kind()}
+	c.b = append(dst, magic, Version, byte(c.kind))
+	outer := c.enter()
+	c.header(&m)
+	body := c.enter()
+	c.writeBody(m.Body)
+	c.leave(body)
+	if n := len(c.b) - len(dst); n < MinKeepAliveBytes && isKeepAlive(c.kind) {
+		var zeros [MinKeepAliveBytes]byte
+		padding := zeros[:max(0, MinKeepAliveBytes-n-2)] // its own head has two bytes
+		c.view(&padding)
+	}
+	c.leave(outer)
+	if c.err != nil {
+		return dst, c.err
+	}
+	return c.b, nil
+}
+
+// Decode reads the frame of a message. It keeps nothing of frame. An error
+// wraps one of the errors of this package.
+func Decode(frame []byte) (message.Message, error) {
+	var m message.Message
+	kind, err := checkHeader(frame, MaxFrameBytes)
+	if err != nil {
+		return m, err
+	}
+	if kind == 0 || kind >= message.Kinds {
+		return m, fmt.Errorf("%w: %s", ErrUnknownKind, kindName(kind))
+	}
+	if err := scanBody(kind, frame); err != nil {
+		return m, err
+	}
+	c := codec{kind: kind, b: frame, pos: headerBytes, array: scope{fields: 1}}
+	outer := c.enter()
+	c.header(&m)
+	body := c.enter()
+	m.Body = c.readBody(kind)
+	c.leave(body)
+	if c.array.fields > 0 {
+		c.skipPadding()
+	}
+	c.leave(outer)
+	if c.err != nil {
+		return message.Message{}, c.err
+	}
+	return m, nil
+}
+
+// checkHeader checks length and header of a frame and returns its kind.
+func checkHeader(frame []byte, limit int) (message.Kind, error) {
+	switch {
+	case len(frame) > 0 && frame[0] != magic:
+		return 0, fmt.Errorf("%w: it begins with %#02x, want %#02x", ErrMalformed, frame[0], magic)
+	case len(frame) <= headerBytes:
+		return 0, fmt.Errorf("%w: %d bytes are no frame", ErrMalformed, len(frame))
+	case frame[1] != Version:
+		return 0, fmt.Errorf("%w %d, this program knows %d", ErrVersion, frame[1], Version)
+	case len(frame) > limit:
+		return 0, tooLarge(message.Kind(frame[2]), len(frame), limit)
+	}
+	return message.Kind(frame[2]), nil
+}
+
+// scanBody does what Scan does, behind the header of a frame.
+func scanBody(kind message.Kind, frame []byte) error {
+	end, err := skip(frame, headerBytes)
+	if err == nil && end != len(frame) {
+		err = trailing(frame, end)
+	}
+	if err != nil {
+		return fmt.Errorf("%w (%s)", err, kindName(kind))
+	}
+	return nil
+}
+
+func tooLarge(kind message.Kind, n, limit int) error {
+	return fmt.Errorf("%w: %s of %d bytes, the limit is %d", ErrTooLarge, kindName(kind), n, limit)
+}
+
+func isKeepAlive(k message.Kind) bool {
+	return k == message.KindLeaderKeepAlive || k == message.KindLeaderKeepAliveAck ||
+		k == message.KindSeedKeepAlive || k == message.KindSeedKeepAliveAck
+}
+
+func kindName(k message.Kind) string {
+	switch k {
+	case kindEvent:
+		return "custom event"
+	case kindCall:
+		return "call"
+	case kindAnswer:
+		return "answer"
+	case kindCancel:
+		return "end of a call"
+	default:
+		return k.String()
+	}
+}
+
+// writeBody appends the event itself. A body of a type that package message
+// does not have is an error, whatever kind it claims.
+func (c *codec) writeBody(body message.Body) {
+	switch b := body.(type) {
+	case message.Greet:
+		c.greet(&b)
+	case message.LeaderQuery:
+		c.leaderQuery(&b)
+	case message.LeaderResponse:
+		c.leaderResponse(&b)
+	case message.JoinClusterRequest:
+		c.joinClusterRequest(&b)
+	case message.JoinClusterResponse:
+		c.joinClusterResponse(&b)
+	case message.MemberStatusUpdate:
+		c.memberStatusUpdate(&b)
+	case message.ClusterAlignment:
+		c.clusterAlignment(&b)
+	case message.LeaderKeepAlive:
+		c.leaderKeepAlive(&b)
+	case message.LeaderKeepAliveAck:
+		c.leaderKeepAliveAck(&b)
+	case message.SeedKeepAlive, message.SeedKeepAliveAck: // all is in the header
+	case message.LeaderRelieve:
+		c.leaderRelieve(&b)
+	case message.ReJoinCluster:
+		c.reJoinCluster(&b)
+	case message.LeaderStatusQuery:
+		c.leaderStatusQuery(&b)
+	case message.LeaderStatusQueryResponse:
+		c.leaderStatusQueryResponse(&b)
+	case message.Proposal:
+		c.proposal(&b)
+	case message.Vote:
+		c.vote(&b)
+	case message.LeaderElected:
+		c.leaderElected(&b)
+	case message.MemberLeave:
+		c.memberLeave(&b)
+	case message.RecordRequest:
+		c.recordRequest(&b)
+	case message.RecordResponse:
+		c.recordResponse(&b)
+	case message.RecordUpdate:
+		c.recordUpdate(&b)
+	default:
+		c.err = fmt.Errorf("%w: %T", ErrUnknownKind, body)
+	}
+}
+
+// readBody reads the event of a kind that exists.
+func (c *codec) readBody(kind message.Kind) message.Body {
+	switch kind {
+	case message.KindGreet:
+		return read(c, (*codec).greet)
+	case message.KindLeaderQuery:
+		return read(c, (*codec).leaderQuery)
+	case message.KindLeaderResponse:
+		return read(c, (*codec).leaderResponse)
+	case message.KindJoinClusterRequest:
+		return read(c, (*codec).joinClusterRequest)
+	case message.KindJoinClusterResponse:
+		return read(c, (*codec).joinClusterResponse)
+	case message.KindMemberStatusUpdate:
+		return read(c, (*codec).memberStatusUpdate)
+	case message.KindClusterAlignment:
+		return read(c, (*codec).clusterAlignment)
+	case message.KindLeaderKeepAlive:
+		return read(c, (*codec).leaderKeepAlive)
+	case message.KindLeaderKeepAliveAck:
+		return read(c, (*codec).leaderKeepAliveAck)
+	case message.KindSeedKeepAlive:
+		return message.SeedKeepAlive{}
+	case message.KindSeedKeepAliveAck:
+		return message.SeedKeepAliveAck{}
+	case message.KindLeaderRelieve:
+		return read(c, (*codec).leaderRelieve)
+	case message.KindReJoinCluster:
+		return read(c, (*codec).reJoinCluster)
+	case message.KindLeaderStatusQuery:
+		return read(c, (*codec).leaderStatusQuery)
+	case message.KindLeaderStatusQueryResponse:
+		return read(c, (*codec).leaderStatusQueryResponse)
+	case message.KindProposal:
+		return read(c, (*codec).proposal)
+	case message.KindVote:
+		return read(c, (*codec).vote)
+	case message.KindLeaderElected:
+		return read(c, (*codec).leaderElected)
+	case message.KindMemberLeave:
+		return read(c, (*codec).memberLeave)
+	case message.KindRecordRequest:
+		return read(c, (*codec).recordRequest)
+	case message.KindRecordResponse:
+		return read(c, (*codec).recordResponse)
+	case message.KindRecordUpdate:
+		return read(c, (*codec).recordUpdate)
+	default:
+		panic("wire: " + kind.String() + " was let through by Decode")
+	}
+}
+
+func read[T message.Body](c *codec, fields func(*codec, *T)) message.Body {
+	var b T
+	fields(c, &b)
+	return b
+}

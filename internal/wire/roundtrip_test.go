@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/wire"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
+)
+
+func TestRoundTrip(t *testing.T) {
+	for name, set := range map[string][]message.Message{
+		"typical": typical(), "zero": zero(), "largest": largest(),
+	} {
+		for _, want := range set {
+			frame := encode(t, want)
+			got, err := wire.Decode(frame)
+			if err != nil {
+				t.Errorf("%s %s: %v", name, want.Body.Kind(), err)
+			} else if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s %s (-want +got):\n%s", name, want.Body.Kind(), diff)
+			}
+		}
+	}
+}
+
+func TestLargestMessageFitsIntoAFrame(t *testing.T) {
+	for _, m := range largest() {
+		if n := len(encode(t, m)); n > wire.MaxFrameBytes {
+			t.Errorf("%s has %d bytes, the limit is %d", m.Body.Kind(), n, wire.MaxFrameBytes)
+		}
+	}
+}
+
+// Records.Bytes is what everybody relies on who keeps a table within its limit.
+func TestRecordsTakeNoMoreThanTheirBytes(t *testing.T) {
+	none := len(encode(t, envelope(message.ClusterAlignment{})))
+	check := func(t rapid.TB, name string, r member.Records) {
+		frame, err := wire.Encode(envelope(message.ClusterAlignment{State: member.State{Records: r}}))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := len(frame) - none; got > r.Bytes() {
+			t.Fatalf("%s: %d records take %d bytes, Bytes says %d", name, len(r), got, r.Bytes())
+		}
+	}
+	for name, r := range map[string]member.Records{"fewest": fewest(), "most": most()} {
+		if r.Bytes() != member.MaxRecordsBytes {
+			t.Errorf("%s: %d bytes are not full", name, r.Bytes())
+		}
+		check(t, name, r)
+		for n := range r {
+			check(t, name, r[n:n+1])
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) { check(t, "drawn", drawRecords(t)) })
+}
+
+func TestKeepAlivesArePadded(t *testing.T) {
+	hot := []message.Kind{
+		message.KindLeaderKeepAlive, message.KindLeaderKeepAliveAck,
+		message.KindSeedKeepAlive, message.KindSeedKeepAliveAck,
+	}
+	host := member.Address{Host: "a", Port: 1}
+	for _, m := range zero() {
+		// Every length of padding from none at all to the most.
+		for n := range 80 {
+			m.To = host
+			m.To.Host = string(bytes.Repeat([]byte("b"), n+1))
+			frame := encode(t, m)
+			if slices.Contains(hot, m.Body.Kind()) && len(frame) < wire.MinKeepAliveBytes {
+				t.Errorf("%s to %s: %d bytes, want at least %d",
+					m.Body.Kind(), m.To, len(frame), wire.MinKeepAliveBytes)
+			}
+			got, err := wire.Decode(frame)
+			if err != nil || !cmp.Equal(m, got) {
+				t.Errorf("%s to %s: got %+v, %v", m.Body.Kind(), m.To, got, err)
+			}
+		}
+	}
+}
+
+func TestAppendKeepsWhatWasThere(t *testing.T) {
+	before := []byte("before")
+	got, err := wire.Append(before, keepAlive())
+	if want := append(before, encode(t, keepAlive())...); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("Append(%q, m) = %x, %v, want %x", before, got, err, want)
+	}
+	bad := keepAlive()
+	bad.From = member.Identity{}
+	got, err = wire.Append(before, bad)
+	if !errors.Is(err, wire.ErrMalformed) || string(got) != "before" {
+		t.Errorf("Append of a bad message = %q, %v, want %q and ErrMalformed", got, err, before)
+	}
+}
+
+func TestDecodeKeepsNothingOfTheFrame(t *testing.T) {
+	for _, want := range typical() {
+		frame := encode(t, want)
+		got, err := wire.Decode(frame)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clear(frame)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s after its frame was cleared (-want +got):\n%s", want.Body.Kind(), diff)
+		}
+	}
+	frame := encodeEvent(t, events()[0])
+	got, err := wire.DecodeEvent(frame, wire.DefaultEventBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.Payload = bytes.Clone(got.Payload) // a part of the frame, as DecodeEvent says
+	clear(frame)
+	if diff := cmp.Diff(events()[0], got); diff != "" {
+		t.Errorf("event after its frame was cleared (-want +got):\n%s", diff)
+	}
+}
+
+func TestDrawnMessagesRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := message.Message{
+			From: drawIdentity(t), To: drawAddress(t, true), Claim: drawClaim(t), Body: drawBody(t),
+		}
+		frame, err := wire.Encode(want)
+		if err != nil {
+			t.Fatalf("Encode(%+v): %v", want, err)
+		}
+		got, err := wire.Decode(frame)
+		if err != nil {
+			t.Fatalf("Decode(Encode(%+v)): %v", want, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Addresses that ParseAddress accepts are those that travel.
+func TestAddressesAreThoseThatParse(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := member.Address{
+			Host: rapid.StringOf(rapid.RuneFrom([]rune("a1.-:%é[]/ \t\r\n"))).Draw(t, "host"),
+			Port: rapid.Uint16().Draw(t, "port"),
+		}
+		m := keepAlive()
+		m.To = a
+		_, err := wire.Encode(m)
+		parsed, parseErr := member.ParseAddress(a.String())
+		want := a.IsZero() || parseErr == nil && parsed == a
+		if (err == nil) != want {
+			t.Fatalf("address %+v: Encode says %v, ParseAddress %v", a, err, parseErr)
+		}
+	})
+}
+
+func drawAddress(t *rapid.T, orNobody bool) member.Address {
+	if orNobody && rapid.IntRange(0, 3).Draw(t, "nobody") == 0 {
+		return member.Address{}
+	}
+	host := rapid.OneOf(
+		rapid.StringMatching(`[a-z0-9.:-]{1,20}`),
+		rapid.StringMatching(`[a-zé]{1,127}`),
+	).Draw(t, "host")
+	return member.Address{Host: host, Port: rapid.Uint16Min(1).Draw(t, "port")}
+}
+
+func drawIdentity(t *rapid.T) member.Identity {
+	id := member.Identity{Address: drawAddress(t, false), Incarnation: drawCount(t, "run")}
+	copy(id.StoreID[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "store"))
+	return id
+}
+
+func drawClaim(t *rapid.T) member.Claim {
+	return member.Claim{
+		Chosen:  rapid.Bool().Draw(t, "chosen"),
+		Version: drawCount(t, "version"),
+		Leader:  drawAddress(t, true),
+	}
+}
+
+func drawNumber(t *rapid.T) member.Number {
+	return member.Number{
+		Version: drawCount(t, "version"), Revision: drawCount(t, "revision"),
+	}
+}
+
+func drawStamp(t *rapid.T) message.Stamp {
+	return message.Stamp{
+		Version:     drawCount(t, "version"),
+		Incarnation: drawCount(t, "run"),
+		Clock:       rapid.Int64().Draw(t, "clock"),
+	}
+}
+
+func drawCount(t *rapid.T, what string) uint64 {
+	return rapid.Uint64Range(0, member.MaxCount).Draw(t, what)
+}
+
+func drawID(t *rapid.T) paxos.ID {
+	return paxos.ID{Version: drawCount(t, "version"), Ballot: paxos.Ballot{
+		Round:       drawCount(t, "round"),
+		Proposer:    drawAddress(t, true),
+		Incarnation: drawCount(t, "run"),
+	}}
+}
+
+// drawName draws what a person can read.
+func drawName(t *rapid.T, atLeast, maxBytes int) string {
+	r := rapid.Rune().Filter(unicode.IsPrint)
+	return rapid.StringOfN(r, atLeast, 30, maxBytes).Draw(t, "name")
+}
+
+func drawMember(t *rapid.T) member.Member {
+	return member.Member{
+		Identity: drawIdentity(t),
+		Name:     drawName(t, 0, member.MaxNameBytes),
+		Seed:     rapid.Bool().Draw(t, "seed"),
+		Status:   member.Status(rapid.Uint8Range(1, 4).Draw(t, "status")),
+		Gone:     rapid.Bool().Draw(t, "gone"),
+		Resigned: rapid.Bool().Draw(t, "resigned"),
+	}
+}
+
+func drawState(t *rapid.T) member.State {
+	s := member.State{Number: drawNumber(t), Leader: drawAddress(t, true)}
+	copy(s.Cluster[:], rapid.SliceOfN(rapid.Byte(), len(s.Cluster), len(s.Cluster)).Draw(t, "cluster"))
+	drawn := make(map[member.Address]member.Member)
+	for range rapid.IntRange(0, 6).Draw(t, "members") {
+		m := drawMember(t)
+		drawn[m.Address] = m
+	}
+	for _, a := range slices.SortedFunc(maps.Keys(drawn), member.Address.Compare) {
+		s.Roster = append(s.Roster, drawn[a])
+	}
+	s.Records = drawRecords(t)
+	return s
+}
+
+// drawKeys draws keys in order, each once.
+func drawKeys(t *rapid.T) []string {
+	drawn := make(map[string]bool)
+	for range rapid.IntRange(0, 6).Draw(t, "keys") {
+		drawn[drawName(t, 1, member.MaxKeyBytes)] = true
+	}
+	return slices.Sorted(maps.Keys(drawn))
+}
+
+// drawValue draws a value; an empty one is nil, as it is read.
+func drawValue(t *rapid.T) []byte {
+	b := rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "value")
+	if len(b) == 0 {
+		return nil
+	}
+	return b
+}
+
+func drawRecords(t *rapid.T) member.Records {
+	var r member.Records
+	for _, key := range drawKeys(t) {
+		e := member.Record{
+			Key: key, Value: drawValue(t), Session: rapid.Uint64().Draw(t, "session"),
+			Token: drawNumber(t), Revoked: rapid.Bool().Draw(t, "revoked"),
+		}
+		if rapid.Bool().Draw(t, "owned") {
+			e.Owner = drawIdentity(t)
+		}
+		r = append(r, e)
+	}
+	return r
+}
+
+func drawRequest(t *rapid.T) message.RecordRequest {
+	r := message.RecordRequest{ID: drawCount(t, "id")}
+	for range rapid.IntRange(0, 3).Draw(t, "conditions") {
+		r.Conditions = append(r.Conditions, message.Condition{
+			Key: drawName(t, 1, member.MaxKeyBytes), Token: drawNumber(t),
+		})
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "changes") {
+		r.Changes = append(r.Changes, message.Change{
+			Key: drawName(t, 1, member.MaxKeyBytes), Drop: rapid.Bool().Draw(t, "drop"),
+			Value: drawValue(t), Owned: rapid.Bool().Draw(t, "owned"),
+			Session: rapid.Uint64().Draw(t, "session"),
+		})
+	}
+	return r
+}
+
+func drawTimings(t *rapid.T) message.Timings {
+	d := func() time.Duration {
+		return time.Duration(rapid.Int64Range(0, math.MaxInt64).Draw(t, "timing"))
+	}
+	return message.Timings{
+		HeartbeatInterval: d(), HeartbeatTimeout: d(), LeaderTimeout: d(),
+		LeaseTimeout: d(), TTLTimeout: d(), RetryInterval: d(),
+	}
+}
+
+func drawBody(t *rapid.T) message.Body {
+	var (
+		yes    = func() bool { return rapid.Bool().Draw(t, "bool") }
+		n      = func() uint64 { return drawCount(t, "number") }
+		name   = drawName(t, 0, member.MaxNameBytes)
+		stage  = message.Stage(rapid.Uint8Range(1, 2).Draw(t, "stage"))
+		reason = message.Reason(rapid.Uint8().Draw(t, "reason"))
+	)
+	kind := message.Kind(rapid.Uint8Range(1, uint8(message.Kinds)-1).Draw(t, "kind"))
+	switch kind {
+	case message.KindGreet:
+		return message.Greet{
+			Active: yes(), Name: name, Cluster: name, Size: rapid.IntRange(0, 255).Draw(t, "size"),
+			SeedDigest: n(), Timings: drawTimings(t), MinProtocol: uint16(n()), MaxProtocol: uint16(n()),
+		}
+	case message.KindLeaderQuery:
+		return message.LeaderQuery{ID: n(), Held: drawState(t)}
+	case message.KindLeaderResponse:
+		return message.LeaderResponse{ID: n(), Held: drawNumber(t)}
+	case message.KindJoinClusterRequest:
+		return message.JoinClusterRequest{Name: name, Seed: yes(), Held: drawNumber(t), Bound: n()}
+	case message.KindJoinClusterResponse:
+		return message.JoinClusterResponse{Accepted: yes(), Reason: reason, Known: n()}
+	case message.KindMemberStatusUpdate:
+		return message.MemberStatusUpdate{Number: drawNumber(t), Member: drawMember(t)}
+	case message.KindClusterAlignment:
+		return message.ClusterAlignment{State: drawState(t)}
+	case message.KindLeaderKeepAlive:
+		return message.LeaderKeepAlive{
+			Number: drawNumber(t), Digest: n(), Bound: n(),
+			Echo: drawStamp(t), Stamp: drawStamp(t), Drained: yes(),
+		}
+	case message.KindLeaderKeepAliveAck:
+		return message.LeaderKeepAliveAck{
+			Echo: drawStamp(t), Stamp: drawStamp(t), Healthy: yes(), Quorate: yes(),
+			Extends: yes(), Committed: drawNumber(t),
+		}
+	case message.KindSeedKeepAlive:
+		return message.SeedKeepAlive{}
+	case message.KindSeedKeepAliveAck:
+		return message.SeedKeepAliveAck{}
+	case message.KindLeaderRelieve:
+		return message.LeaderRelieve{Winner: drawClaim(t)}
+	case message.KindReJoinCluster:
+		return message.ReJoinCluster{GivenUp: drawClaim(t), Winner: drawClaim(t)}
+	case message.KindLeaderStatusQuery:
+		return message.LeaderStatusQuery{ID: n(), Version: n()}
+	case message.KindLeaderStatusQueryResponse:
+		return message.LeaderStatusQueryResponse{ID: n(), Healthy: yes(), Held: drawNumber(t)}
+	case message.KindProposal:
+		return message.Proposal{
+			Stage: stage, ID: drawID(t), Founding: yes(), SeedDigest: n(),
+			Held: drawNumber(t), Base: drawNumber(t), State: drawState(t),
+		}
+	case message.KindVote:
+		return message.Vote{
+			Stage: stage, ID: drawID(t), Granted: yes(), Reason: reason, Promised: drawID(t),
+			Accepted: paxos.Accepted{ID: drawID(t), Base: drawNumber(t), State: drawState(t)},
+			Held:     drawNumber(t), State: drawState(t),
+		}
+	case message.KindLeaderElected:
+		return message.LeaderElected{ID: drawID(t), State: drawState(t)}
+	case message.KindMemberLeave:
+		return message.MemberLeave{GivenUp: drawClaim(t), Successor: drawAddress(t, true), Stays: yes()}
+	default:
+		return drawRecordBody(t, kind)
+	}
+}
+
+func drawRecordBody(t *rapid.T, kind message.Kind) message.Body {
+	switch kind {
+	case message.KindRecordRequest:
+		return drawRequest(t)
+	case message.KindRecordResponse:
+		return message.RecordResponse{
+			ID: drawCount(t, "id"), Reason: message.Reason(rapid.Uint8().Draw(t, "reason")),
+			Number: drawNumber(t),
+		}
+	case message.KindRecordUpdate:
+		return message.RecordUpdate{
+			Number: drawNumber(t), Set: drawRecords(t), Dropped: drawKeys(t),
+		}
+	default:
+		t.Fatalf("no generator for %s", kind)
+		return nil
+	}
+}

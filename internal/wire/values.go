@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
+)
+
+// header is what every message carries beside its body.
+func (c *codec) header(m *message.Message) {
+	outer := c.enter()
+	c.identity(&m.From)
+	if m.From.Address.IsZero() {
+		c.fail("the sender is nobody")
+	}
+	c.address(&m.To)
+	c.claim(&m.Claim)
+	c.id("cluster", (*[16]byte)(&m.Cluster))
+	c.leave(outer)
+}
+
+// address is nobody, or what member.ParseAddress accepts.
+func (c *codec) address(a *member.Address) {
+	c.text(&a.Host, member.MaxHostBytes)
+	within(c, &a.Port, 0, 1<<16-1)
+	if a.IsZero() {
+		return
+	}
+	if !a.IsValid() {
+		c.fail("an address of host %s and port %d", member.QuotePeerText(a.Host), a.Port)
+	}
+}
+
+func (c *codec) identity(i *member.Identity) {
+	c.address(&i.Address)
+	c.id("store", (*[16]byte)(&i.StoreID))
+	c.count(&i.Incarnation)
+}
+
+func (c *codec) claim(v *member.Claim) {
+	c.bool(&v.Chosen)
+	c.count(&v.Version)
+	c.address(&v.Leader)
+}
+
+func (c *codec) number(n *member.Number) {
+	c.count(&n.Version)
+	c.count(&n.Revision)
+}
+
+func (c *codec) stamp(s *message.Stamp) {
+	c.count(&s.Version)
+	c.count(&s.Incarnation)
+	c.int64(&s.Clock)
+}
+
+func (c *codec) proposalID(i *paxos.ID) {
+	c.count(&i.Version)
+	c.count(&i.Ballot.Round)
+	c.address(&i.Ballot.Proposer)
+	c.count(&i.Ballot.Incarnation)
+	c.id("store", (*[16]byte)(&i.Ballot.StoreID))
+}
+
+// entry is one member of a roster, which holds neither None nor Removed.
+func (c *codec) entry(m *member.Member) {
+	outer := c.enter()
+	c.identity(&m.Identity)
+	if m.Address.IsZero() {
+		c.fail("a member without an address")
+	}
+	c.name(&m.Name, member.MaxNameBytes)
+	c.bool(&m.Seed)
+	within(c, &m.Status, member.Joining, member.Leaving)
+	c.bool(&m.Gone)
+	c.bool(&m.Resigned)
+	c.leave(outer)
+}
+
+func (c *codec) roster(r *member.Roster) {
+	list(c, "a roster", (*[]member.Member)(r), member.MaxMembers, minEntryBytes, c.entry)
+	if c.err == nil && !r.IsSorted() {
+		c.fail("a roster that is not sorted by address")
+	}
+}
+
+func (c *codec) state(s *member.State) {
+	outer := c.enter()
+	c.number(&s.Number)
+	c.address(&s.Leader)
+	c.roster(&s.Roster)
+	c.records(&s.Records)
+	c.id("cluster", (*[16]byte)(&s.Cluster))
+	c.leave(outer)
+}
+
+// records is a table, sorted and within its limits.
+func (c *codec) records(r *member.Records) {
+	list(c, "a table", (*[]member.Record)(r), member.MaxRecords, minRecordBytes, c.record)
+	if c.err == nil && !r.IsSorted() {
+		c.fail("records that are not sorted by key")
+	}
+	if n := r.Bytes(); n > member.MaxRecordsBytes {
+		c.fail("records of %d bytes, the limit is %d", n, member.MaxRecordsBytes)
+	}
+}
+
+// record is one of a table, which has an owner or none.
+func (c *codec) record(r *member.Record) {
+	outer := c.enter()
+	c.key(&r.Key)
+	c.blob(&r.Value, member.MaxValueBytes)
+	c.identity(&r.Owner)
+	c.uint64(&r.Session)
+	c.number(&r.Token)
+	c.bool(&r.Revoked)
+	c.leave(outer)
+}
+
+// key is that of a record.
+func (c *codec) key(v *string) {
+	c.text(v, member.MaxKeyBytes)
+	if !member.IsKey(*v) {
+		c.fail("the key %s, which is empty or not printable", member.QuotePeerText(*v))
+	}
+}
+
+// No element of a list has less bytes, as this package writes it. They keep what a declared
+// length allocates near to what the frame really holds.
+const (
+	minEntryBytes     = 24
+	minRecordBytes    = 32
+	minConditionBytes = 7
+	minChangeBytes    = 10
+	minDroppedBytes   = 5
+)
+
+// list is at most most elements of at least size bytes, each of them one value. An empty
+// list is read as nil.
+func list[T any](c *codec, what string, v *[]T, most, size int, element func(*T)) {
+	outer := c.enter()
+	n := len(*v)
+	if !c.writing {
+		n = c.array.fields
+	}
+	switch {
+	case n > most:
+		c.fail("%s of %d, the limit is %d", what, n, most)
+	case !c.writing && n > (len(c.b)-c.pos)/size:
+		c.fail("%s of %d in %d bytes", what, n, len(c.b)-c.pos)
+	}
+	if !c.writing && n > 0 && c.err == nil {
+		*v = make([]T, n)
+	}
+	for i := 0; i < n && c.err == nil; i++ {
+		element(&(*v)[i])
+	}
+	c.leave(outer)
+}
+
+func (c *codec) accepted(a *paxos.Accepted) {
+	outer := c.enter()
+	c.proposalID(&a.ID)
+	c.number(&a.Base)
+	c.state(&a.State)
+	c.leave(outer)
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mutants
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// byEveryOrder are the bugs of which package explore finds a shortest way to the
+// harm: those in votes and values, where no clock has a part.
+var byEveryOrder = []string{
+	"promise-below", "promise-not-kept", "accept-below", "accepted-not-kept", "accepted-not-shown",
+	"value-not-adopted", "last-value-adopted", "dead-value-replaced",
+}
+
+func TestMutantsAreExplored(t *testing.T) {
+	if !*all && *one == "" {
+		t.Skip("run with -mutants: it takes minutes")
+	}
+	for _, m := range Table() {
+		if !slices.Contains(byEveryOrder, m.Name) || *one != "" && m.Name != *one {
+			continue
+		}
+		t.Run(m.Name, func(t *testing.T) {
+			found, took := explored(t, m)
+			if found.invariant == "" {
+				t.Errorf("%s survives (%s)", m.Name, m.Rule)
+				return
+			}
+			t.Logf("%s, %.1f s: %v", m.Rule, took.Seconds(), found)
+		})
+	}
+}
+
+// explored takes every order with a mutant.
+func explored(t *testing.T, m Mutant) (found catch, took time.Duration) {
+	t.Helper()
+	run := exec.Command(build(t, m, "./internal/sim/cmd/explore"))
+	out, caught := runs(t, m, run)
+	if !caught {
+		t.Log(out)
+		return catch{}, 0
+	}
+	// After the two lines of what was visited.
+	_, rest, _ := strings.Cut(out, "\n")
+	_, rest, _ = strings.Cut(rest, "\n")
+	text, _, _ := strings.Cut(rest, "\n")
+	name, _, named := strings.Cut(text, ": ")
+	if !named || strings.Contains(name, " ") {
+		name = "a check of the machine"
+	}
+	found = catch{every: true, invariant: name, text: text}
+	return found, run.ProcessState.UserTime() + run.ProcessState.SystemTime()
+}

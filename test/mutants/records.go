@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mutants
+
+// records lists the mutants of section 10: who may trust a record.
+var records = []Mutant{
+	{
+		Name: "answered-before-committed",
+		Rule: "10: a request is answered once its revision is committed",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "\tm.lead.answerAt = d.number\n",
+			New:  "\tm.answerAll()\n",
+		}},
+	},
+	{
+		Name: "extended-without-authority",
+		Rule: "10: an ack extends only while the leader is quorate",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "m.role == member.Leading && m.quorate(m.now) && m.knows(p.id) &&",
+			New:  "m.role == member.Leading && m.knows(p.id) &&",
+		}},
+		Test: "TestALeaderWithoutAuthorityExtendsNobody",
+	},
+	{
+		Name: "extended-unaware",
+		Rule: "10: an ack extends only for one that showed the revision that last took a record from it",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "m.quorate(m.now) && m.knows(p.id) &&",
+			New:  "m.quorate(m.now) && !p.number.IsZero() &&",
+		}},
+	},
+	{
+		Name: "extended-from-arrival",
+		Rule: "10: trust counts from the owner's own stamp, not from the arrival of the ack",
+		Edits: []Edit{{
+			File: "statemachine/records.go",
+			Old:  "m.trustUntil(time.Unix(0, e.Clock).Add(",
+			New:  "m.trustUntil(m.now.Add(",
+		}},
+	},
+	{
+		Name: "record-taken-in-one-step",
+		Rule: "10: another's record is revoked first, and dropped later",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "\t\t\te.Revoked = true\n\t\t\td.put(e)\n",
+			New:  "\t\t\td.drop(e)\n",
+		}},
+	},
+	{
+		Name: "revoked-dropped-unshown",
+		Rule: "10: a revoked record is dropped once its owner showed that revision",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "\t\tif !silent && !(o.revoked && m.knows(o.id)) {\n",
+			New:  "\t\tif !silent && !o.revoked {\n",
+		}, {
+			File: "statemachine/table.go",
+			Old:  "return o.revoked && m.knows(o.id) })",
+			New:  "return o.revoked })",
+		}},
+	},
+	{
+		Name: "owner-silent-too-early",
+		Rule: "10: records end when their owner was not extended for HoldTimeout",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "return last.Add(m.cfg.Timings.HoldTimeout())",
+			New:  "return last.Add(m.cfg.Timings.HoldTimeout() / 2)",
+		}},
+	},
+	{
+		Name: "owner-silent-an-interval-too-early",
+		Rule: "10: records end HoldTimeout after the last extension of their owner, and not sooner",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "return last.Add(m.cfg.Timings.HoldTimeout())",
+			New:  "return last.Add(m.cfg.Timings.HoldTimeout() - m.cfg.Timings.HeartbeatInterval)",
+		}},
+	},
+	{
+		Name: "hold-beyond-ttl",
+		Rule: "10: HoldTimeout is at most TTLTimeout, after which a member leaves",
+		Edits: []Edit{{
+			File: "internal/message/timings.go",
+			Old:  "return min(t.LeaseTimeout+t.LeaderTimeout, t.TTLTimeout)",
+			New:  "return t.LeaseTimeout + t.LeaderTimeout",
+		}},
+	},
+	{
+		Name: "former-leader-extends-itself",
+		Rule: "10: a leader extends itself for LeaseTimeout, after which the next ends its records",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "return m.lead.since.Add(m.cfg.Timings.LeaseTimeout)",
+			New:  "return m.lead.since",
+		}},
+	},
+	{
+		Name: "former-leader-of-any-version",
+		Rule: "10: who led before is known where one followed the version that one was elected on",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "f.claim.Version != base.Version ||",
+			New:  "f.claim.Version > base.Version ||",
+		}},
+		Test: "TestALeaderInBetweenExtended",
+	},
+	{
+		Name: "former-leader-extended-since",
+		Rule: "10: a leader before that follows this one is extended as all others",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "\tif last.IsZero() && o.id == m.lead.former {",
+			New:  "\tif o.id == m.lead.former {",
+		}},
+	},
+	{
+		Name: "new-leader-ends-records",
+		Rule: "10: a new leader counts the silence of owners from its election",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "\tif m.lead.since.After(last) {\n",
+			New:  "\tif last.After(m.lead.since) {\n",
+		}},
+	},
+	{
+		Name: "trusted-while-dropped",
+		Rule: "10: from sending a drop request on, the owner trusts no more",
+		Edits: []Edit{{
+			File: "statemachine/records.go",
+			Old:  "\t\tm.records.own = slices.Delete(m.records.own, i, i+1)\n\t\tm.shown.moved = true\n",
+			New:  "\t\tm.shown.moved = i >= 0\n",
+		}},
+	},
+	{
+		Name: "drop-unannounced",
+		Rule: "10: the step that sends a drop request reports the end of trust",
+		Edits: []Edit{{
+			File: "statemachine/records.go",
+			Old:  "\t\tm.shown.moved = true\n\t}\n\tfor i := range m.records.open {\n",
+			New:  "\t}\n\tfor i := range m.records.open {\n",
+		}},
+	},
+	{
+		Name: "new-run-unannounced",
+		Rule: "10: the step that joins again above its number reports the new incarnation",
+		Edits: []Edit{{
+			File: "statemachine/machine.go",
+			Old:  "s := shown{self: m.self, quorate:",
+			New:  "s := shown{quorate:",
+		}},
+	},
+	{
+		Name: "trusted-by-an-old-answer",
+		Rule: "10: an answer that was on the way when the record was dropped brings no trust",
+		Edits: []Edit{{
+			File: "statemachine/records.go",
+			Old:  "o.keys = slices.DeleteFunc(o.keys, func(k string) bool { return k == key })",
+			New:  "o.keys = slices.Clip(o.keys)",
+		}},
+	},
+	{
+		Name: "trusted-while-revoked",
+		Rule: "10: the owner trusts no record that its held state shows revoked",
+		Edits: []Edit{{
+			File: "statemachine/records.go",
+			Old:  "!ok || e.Revoked || e.Token != t ||",
+			New:  "!ok || e.Token != t ||",
+		}, {
+			File: "statemachine/records.go",
+			Old:  "(e.Token != o.token || e.Revoked)\n",
+			New:  "e.Token != o.token\n",
+		}},
+	},
+	{
+		Name: "trusted-when-leaving",
+		Rule: "10: from sending MemberLeave on, the owner trusts no more",
+		Edits: []Edit{{
+			File: "statemachine/records.go",
+			Old:  "t.IsZero() || m.stopped || m.operate.leaving || !now",
+			New:  "t.IsZero() || m.stopped || !now",
+		}},
+		Test: "TestAMemberThatLeavesTrustsNoMore",
+	},
+	{
+		Name: "other-store-takes-records",
+		Rule: "10: the records of a run whose place another store got are revoked, not dropped",
+		Edits: []Edit{{
+			File: "member/record.go",
+			Old:  "\t\t\treturn false, true\n",
+			New:  "\t\t\treturn true, true\n",
+		}},
+	},
+	{
+		Name: "lost-owner-forgotten",
+		Rule: "10: an owner without a place is waited for as every other",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "\t\to.lost = m.now\n",
+			New:  "\t\to.lost = m.lead.since\n",
+		}},
+	},
+	{
+		Name: "lost-owner-forgotten-when-back",
+		Rule: "10: an owner that gets its place back is waited for all the same",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "\tlast := o.lost //",
+			New:  "\tlast := o.lost\n\tif m.durable.Held.Roster.Has(o.id) {\n\t\tlast = time.Time{}\n\t} //",
+		}, {
+			File: "statemachine/admission.go",
+			Old:  "\tp.extended = m.now\n",
+			New:  "",
+		}},
+		Test: "TestAMemberThatGetsItsPlaceBackIsWaitedFor",
+	},
+	{
+		Name: "extended-before-its-place",
+		Rule: "10: an ack extends only for one that showed the revision that gave it its place",
+		Edits: []Edit{{
+			File: "statemachine/admission.go",
+			Old:  "\tp.revoked = m.state().Number\n",
+			New:  "\tp.revoked = member.Number{}\n",
+		}},
+		Test: "TestAMemberThatLostItsSeatTrustsNothing",
+	},
+	{
+		Name: "request-taken-twice",
+		Rule: "10: a request is taken once at most",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "if b.ID <= last.id {",
+			New:  "if b.ID == 0 {",
+		}},
+		Test: "TestARequestIsTakenOnce",
+	},
+	{
+		Name: "request-of-another-leadership",
+		Rule: "10: a request is taken by the leadership that was asked",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "case m.role != member.Leading || in.Claim != m.leader:",
+			New:  "case m.role != member.Leading || in.Claim.Leader != m.leader.Leader:",
+		}},
+		Test: "TestARequestIsOfOneLeadership",
+	},
+	{
+		Name: "loss-unnoted",
+		Rule: "10: what was taken from an owner unasked must be shown before it is extended",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "\t\tp.revoked = n\n",
+			New:  "\t\tp.revoked = member.Number{}\n",
+		}},
+	},
+	{
+		Name: "key-set-twice-in-a-revision",
+		Rule: "10: a token belongs to one setting of a key",
+		Edits: []Edit{{
+			File: "statemachine/table.go",
+			Old:  "return d.touched[c.Key] }) {",
+			New:  "return false && d.touched[c.Key] }) {",
+		}},
+	},
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mutants
+
+// support lists the mutants of section 5: support and lease.
+var support = []Mutant{
+	{
+		Name: "refusal-always-trusted",
+		Rule: "6, a process that died: a refusal ends support only where refusals are trusted",
+		Edits: []Edit{{
+			File: "statemachine/refusal.go",
+			Old:  "if m.cfg.TrustRefusal {",
+			New:  "if true {",
+		}},
+	},
+	{
+		Name: "lapse-unnoticed",
+		Rule: "5: authority ends with the lease, before the next echo can begin another",
+		Edits: []Edit{{
+			File: "statemachine/machine.go",
+			Old:  "has ended, whatever echo comes now.\n\tm.noteAuthority()\n",
+			New:  "has ended, whatever echo comes now.\n",
+		}},
+		Test: "TestLapseBeforeAnEchoIsNoticed",
+	},
+	{
+		Name: "no-support",
+		Rule: "5: a stamped ack makes the follower support its leader",
+		Edits: []Edit{{
+			File: "statemachine/lease.go",
+			Old:  "m.support = support{leader, version, m.now.Add(m.cfg.Timings.LeaseTimeout)}",
+			New:  "m.support = support{leader, version, m.now}",
+		}},
+	},
+	{
+		Name: "support-freed-by-anybody",
+		Rule: "5: only that very leader, version and run frees its followers",
+		Edits: []Edit{{
+			File: "statemachine/lease.go",
+			Old:  "if m.support.leader == leader && m.support.version == c.Version && c.Chosen {",
+			New:  "if leader.Incarnation > 0 {",
+		}},
+		Test: "TestOnlyItsOwnLeaderFreesAFollower",
+	},
+	{
+		Name: "support-freed-by-any-message",
+		Rule: "5: support ends early by a later run of the leader only",
+		Edits: []Edit{{
+			File: "statemachine/guard.go",
+			Old:  "if s.leader.Voter() == from.Voter() && from.Incarnation > s.leader.Incarnation {",
+			New:  "if s.leader.Voter() == from.Voter() && from.Incarnation >= s.leader.Incarnation {",
+		}},
+	},
+	{
+		Name: "stamps-for-other-versions",
+		Rule: "5: a leader stamps only acks of keep-alives that show its version",
+		Edits: []Edit{{
+			File: "statemachine/keepalive.go",
+			Old:  "m.sendAck(in.From.Address, b.Stamp, shows)",
+			New:  "m.sendAck(in.From.Address, b.Stamp, true)",
+		}, {
+			// A follower refuses such a stamp, too.
+			File: "statemachine/keepalive.go",
+			Old:  " || b.Stamp.Version != m.held().Version ||",
+			New:  " ||",
+		}},
+	},
+	{
+		Name: "echo-of-another-version",
+		Rule: "5: the leader ignores echoes of another version or run of itself",
+		Edits: []Edit{{
+			File: "statemachine/keepalive.go",
+			Old:  "e.Version != m.leader.Version ||\n\t\te.Incarnation != m.self.Incarnation {",
+			New:  "e.IsZero() {",
+		}},
+	},
+	{
+		Name: "echo-of-any-member",
+		Rule: "5: only voters of the current state count for the lease",
+		Edits: []Edit{{
+			File: "statemachine/lease.go",
+			Old:  "if !e.IsVoter() || e.Address == m.self.Address {\n\t\t\tcontinue",
+			New:  "if e.Address == m.self.Address {\n\t\t\tcontinue",
+		}},
+	},
+	{
+		Name: "lease-without-margin",
+		Rule: "5: the lease is 0.9 x LeaseTimeout, for clocks that drift",
+		Edits: []Edit{{
+			File: "internal/message/timings.go",
+			Old:  "return lease / 10 * 9",
+			New:  "return lease",
+		}},
+	},
+	{
+		Name: "lease-with-half-the-margin",
+		Rule: "5: the lease is 0.9 x LeaseTimeout, and not 0.95 x",
+		Edits: []Edit{{
+			File: "internal/message/timings.go",
+			Old:  "return lease / 10 * 9",
+			New:  "return lease / 20 * 19",
+		}},
+	},
+	{
+		Name: "lease-from-too-few",
+		Rule: "5: the lease counts the M-th newest stamp",
+		Edits: []Edit{{
+			File: "statemachine/lease.go",
+			Old:  "return echoes[len(echoes)-(m.quorum-1)]",
+			New:  "return echoes[len(echoes)-1]",
+		}},
+	},
+	{
+		Name: "lease-from-arrival",
+		Rule: "5: the lease counts from the stamp, not from the arrival of its echo",
+		Edits: []Edit{{
+			File: "statemachine/keepalive.go",
+			Old:  "p.echo = e.Clock\n",
+			New:  "p.echo = m.now.UnixNano()\n",
+		}},
+	},
+	{
+		Name: "no-wait-after-start",
+		Rule: "5: after a start a node votes for nobody else during LeaseTimeout",
+		Edits: []Edit{{
+			File: "statemachine/machine.go",
+			Old:  "m.voteWait = now.Add(cfg.Timings.LeaseTimeout)",
+			New:  "m.voteWait = now",
+		}},
+	},
+	{
+		Name: "wait-ends-for-the-leader-followed",
+		Rule: "5, restart: the wait ends early for the held leader only, not for the one followed",
+		Edits: []Edit{{
+			File: "statemachine/voter.go",
+			Old:  "m.durable.Held.Leader != a)",
+			New:  "m.leader.Leader != a)",
+		}},
+	},
+	{
+		Name: "provisional-state-held",
+		Rule: "5, commit: a keep-alive under a provisional leader shows no held state",
+		Edits: []Edit{{
+			File: "statemachine/keepalive.go",
+			Old:  "shows := c == m.leader && b.Number",
+			New:  "shows := b.Number",
+		}},
+	},
+	{
+		Name: "start-wait-ended-by-any-leader",
+		Rule: "5, restart: only the leader of the held state ends the wait after a start",
+		Edits: []Edit{{
+			File: "statemachine/lease.go",
+			Old:  "if m.cfg.Volatile || given != held.Claim() || leader != held.LeaderIdentity() ||\n",
+			New:  "if m.cfg.Volatile || !given.Chosen || held.Leader.IsZero() ||\n",
+		}},
+		Test: "TestOnlyTheHeldLeadershipEndsTheWaitAfterAStart",
+	},
+	{
+		Name: "start-wait-ended-for-any-version",
+		Rule: "5, restart: only what is given up in the held version ends the wait after a start",
+		Edits: []Edit{{
+			File: "statemachine/lease.go",
+			Old:  "if m.cfg.Volatile || given != held.Claim() || leader != held.LeaderIdentity() ||\n",
+			New:  "if m.cfg.Volatile || !given.Chosen || leader != held.LeaderIdentity() ||\n",
+		}},
+		Test: "TestOnlyTheHeldLeadershipEndsTheWaitAfterAStart",
+	},
+	{
+		Name: "leads-in-another-run",
+		Rule: "5: who restarted is never again leader of that version",
+		Edits: []Edit{{
+			File: "statemachine/confirmation.go",
+			Old:  "if s.Version > before.Version && s.LeaderIdentity() == m.self {",
+			New:  "if s.Version > before.Version && s.Leader == m.self.Address {",
+		}},
+	},
+	{
+		Name: "lease-after-its-clock-stopped",
+		Rule: "5: when its clock may have stood still, only echoes of later stamps count for a lease",
+		Edits: []Edit{{
+			File: "statemachine/lease.go",
+			Old:  "p.id == e.Identity && p.echo > m.trustFrom {",
+			New:  "p.id == e.Identity && p.echo != 0 {",
+		}},
+	},
+	{
+		Name: "records-after-its-clock-stopped",
+		Rule: "5: when its clock may have stood still, an owner trusts nothing by earlier keep-alives",
+		Edits: []Edit{{
+			File: "statemachine/lease.go",
+			Old:  "\tm.records.until = time.Time{}\n",
+			New:  "",
+		}, {
+			File: "statemachine/records.go",
+			Old:  " || e.Clock <= m.trustFrom {",
+			New:  " {",
+		}},
+		Test: "TestStoppedOwnerEndsItsTrust",
+	},
+	{
+		Name: "support-ends-with-trust",
+		Rule: "5: when its clock may have stood still, what a node promised to others stays",
+		Edits: []Edit{{
+			File: "statemachine/lease.go",
+			Old:  "\tm.records.until = time.Time{}\n",
+			New:  "\tm.records.until, m.support = time.Time{}, support{}\n",
+		}},
+		Test: "TestSupportOutlastsAStepOfTheWallClock",
+	},
+}

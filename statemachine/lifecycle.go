@@ -151,7 +151,7 @@ func (m *Machine) tickLeave() {
 	o := &m.operate
 	if !o.handUntil.IsZero() {
 		switch {
-		case m.role != member.Seeking || m.due(o.handUntil) || !m.isVoter():
+		case m.isLed() || m.due(o.handUntil) || !m.isVoter():
 			o.handUntil, o.handAt = time.Time{}, time.Time{}
 		case m.propose.attempt == nil && m.due(o.handAt):
 			o.handAt = m.now.Add(m.cfg.Timings.HeartbeatInterval / 2)
@@ -178,6 +178,16 @@ func (m *Machine) tickLeave() {
 		o.nextAt = m.now.Add(m.cfg.Timings.HeartbeatInterval)
 		m.send(m.leader.Leader, message.MemberLeave{})
 	}
+}
+
+// isLed reports whether this node leads or follows a chosen leader. A provisional leader
+// does not end a hand-over: nodes that were cut off before may gather around it while the
+// proposal of a successor is under way (protocol.md section 6, leaving leader).
+func (m *Machine) isLed() bool {
+	if m.role == member.Following {
+		return m.leader.Chosen
+	}
+	return m.role != member.Seeking
 }
 
 func (m *Machine) leaveDeadline(d *deadline) {

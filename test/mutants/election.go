@@ -284,6 +284,15 @@ var election = []Mutant{
 		}},
 	},
 	{
+		Name: "provisional-leader-ends-a-hand-over",
+		Rule: "6, leaving leader: a provisional leader does not end a hand-over",
+		Edits: []Edit{{
+			File: "statemachine/lifecycle.go",
+			Old:  "\tif m.role == member.Following {\n\t\treturn m.leader.Chosen\n\t}\n\treturn m.role",
+			New:  "\treturn m.role",
+		}},
+	},
+	{
 		Name: "drained-never-stands",
 		Rule: "6, drained: a drained voter stands when no other does",
 		Edits: []Edit{{

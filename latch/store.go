@@ -9,7 +9,7 @@ import (
 )
 
 // Store is a table of records as one member sees it. Cluster and Memory have one, and
-// package lease for etcd and ZooKeeper; what latchtest.Suite accepts is one.
+// the modules of contrib/ for etcd and ZooKeeper.
 //
 // Errors are those of package cluster: ErrConflict, ErrOwned, ErrNotHeld, ErrNoQuorum,
 // ErrUnknownOutcome and ErrClosed, which says that it never will be otherwise. What else

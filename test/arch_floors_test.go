@@ -19,14 +19,14 @@ var floors = [][]string{
 	{"transport/memnet", "transport/quicnet"},
 	{"cluster", "internal/sim", "internal/sim/explore"},
 	{"latch", "election", "internal/sim/cmd/...", "test/mutants"},
-	{"latch/lease"},
-	{"latch/latchtest", "admin", "athenatest", "internal/bench"},
+	{"internal/leasestore"},
+	{"internal/storetest", "admin", "athenatest", "internal/bench"},
 	{"cmd/...", "examples/...", "test/chaos", "test", "scripts/...", "contrib/..."},
 }
 
 // testKits are packages made for tests: they may import "testing", and what
 // is neither a test nor a kit may not import them.
-var testKits = []string{"transport/transporttest", "athenatest", "latch/latchtest"}
+var testKits = []string{"transport/transporttest", "athenatest", "internal/storetest"}
 
 // A dependency is a module that we use, and where. No packages means tests
 // alone. Each one has its page of reasons in docs/decisions.

@@ -11,8 +11,8 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 
 	"github.com/athena-go/athena/contrib/etcd"
+	"github.com/athena-go/athena/internal/leasestore"
 	"github.com/athena-go/athena/latch"
-	"github.com/athena-go/athena/latch/lease"
 )
 
 // clients is how many ask at once, from as many connections as BenchmarkRecords of package
@@ -45,7 +45,7 @@ func BenchmarkLocks(b *testing.B) {
 	})
 	b.Run("latch", func(b *testing.B) {
 		benchmark(b, func(b *testing.B, c *clientv3.Client) func(key string) lock {
-			member := lease.Config{Member: fmt.Sprintf("%p", c)}
+			member := leasestore.Config{Member: fmt.Sprintf("%p", c)}
 			store, err := etcd.Open(b.Context(), c, "bench/", member)
 			if err != nil {
 				b.Fatal(err)

@@ -3,10 +3,10 @@
 // Package etcd lets jobs have leaders, and mutexes, on the records of an etcd (package
 // latch of Athena), without a cluster of their own.
 //
-//	store, err := etcd.Open(ctx, client, "billing/", lease.Config{Member: "host-1"})
+//	store, err := etcd.Open(ctx, client, "billing/", etcd.Config{Member: "host-1"})
 //	job, err := latch.Open(ctx, store, "invoices", latch.Options{})
 //
-// Package lease says how, and what it promises. It takes nothing from etcd but
+// Package internal/leasestore says how, and what it promises. It takes nothing from etcd but
 // transactions and watches: no leases, whose end nobody can be sure of.
 package etcd
 
@@ -25,26 +25,33 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/latch/lease"
+	"github.com/athena-go/athena/internal/leasestore"
 )
+
+// Config says who opens a Store.
+type Config = leasestore.Config
+
+// Store is a table of records as one member sees it, with a Close.
+type Store = leasestore.Store
 
 var errEnded = errors.New("the watch has ended")
 
 // Open makes this process a member of those that use the keys which begin with prefix,
-// and are used for nothing else. See lease.Open. The client must outlive the Store.
+// and are used for nothing else, and blocks until it is one that others see, or ctx ends.
+// The client must outlive the Store.
 func Open(
-	ctx context.Context, client *clientv3.Client, prefix string, cfg lease.Config,
-) (*lease.Store, error) {
-	return lease.Open(ctx, backend{client, prefix}, cfg)
+	ctx context.Context, client *clientv3.Client, prefix string, cfg Config,
+) (*Store, error) {
+	return leasestore.Open(ctx, backend{client, prefix}, cfg)
 }
 
-// backend implements lease.Backend. The revision of an entry is the key's ModRevision.
+// backend implements leasestore.Backend. The revision of an entry is the key's ModRevision.
 type backend struct {
 	client *clientv3.Client
 	prefix string
 }
 
-func (b backend) Read(ctx context.Context, names ...string) (found []lease.Entry, err error) {
+func (b backend) Read(ctx context.Context, names ...string) (found []leasestore.Entry, err error) {
 	var gets []clientv3.Op
 	for _, name := range names {
 		gets = append(gets, clientv3.OpGet(b.prefix+name))
@@ -62,19 +69,19 @@ func (b backend) Read(ctx context.Context, names ...string) (found []lease.Entry
 	return found, nil
 }
 
-func (b backend) Write(ctx context.Context, changes ...lease.Change) (uint64, error) {
+func (b backend) Write(ctx context.Context, changes ...leasestore.Change) (uint64, error) {
 	var want []clientv3.Cmp
 	var then []clientv3.Op
 	for _, c := range changes {
 		key := b.prefix + c.Name
 		switch c.Kind {
-		case lease.Exists:
+		case leasestore.Exists:
 			want = append(want, clientv3.Compare(clientv3.ModRevision(key), ">", 0))
 			continue
-		case lease.Check:
-		case lease.Put:
+		case leasestore.Check:
+		case leasestore.Put:
 			then = append(then, clientv3.OpPut(key, string(c.Value)))
-		case lease.Delete:
+		case leasestore.Delete:
 			then = append(then, clientv3.OpDelete(key))
 		}
 		want = append(want, clientv3.Compare(clientv3.ModRevision(key), "=", int64(c.Revision)))
@@ -107,14 +114,14 @@ func (b backend) connected() error {
 
 // Follow reads all keys and watches them from then on. A watch ends where its server
 // loses the leader, and where revisions were compacted that it has not sent.
-func (b backend) Follow(ctx context.Context, see func(bool, []lease.Entry)) error {
+func (b backend) Follow(ctx context.Context, see func(bool, []leasestore.Entry)) error {
 	ctx, stop := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer stop()
 	r, err := b.client.Get(ctx, b.prefix, clientv3.WithPrefix())
 	if err != nil {
 		return b.failed(err, cluster.ErrNoQuorum)
 	}
-	var all []lease.Entry
+	var all []leasestore.Entry
 	for _, kv := range r.Kvs {
 		all = append(all, b.entry(kv))
 	}
@@ -124,7 +131,7 @@ func (b backend) Follow(ctx context.Context, see func(bool, []lease.Entry)) erro
 		if err := w.Err(); err != nil {
 			return b.failed(err, cluster.ErrNoQuorum)
 		}
-		var changed []lease.Entry
+		var changed []leasestore.Entry
 		for _, ev := range w.Events {
 			e := b.entry(ev.Kv)
 			if ev.Type == mvccpb.DELETE {
@@ -137,8 +144,8 @@ func (b backend) Follow(ctx context.Context, see func(bool, []lease.Entry)) erro
 	return b.failed(cmp.Or(context.Cause(ctx), errEnded), cluster.ErrNoQuorum)
 }
 
-func (b backend) entry(kv *mvccpb.KeyValue) lease.Entry {
-	return lease.Entry{
+func (b backend) entry(kv *mvccpb.KeyValue) leasestore.Entry {
+	return leasestore.Entry{
 		Name: strings.TrimPrefix(string(kv.Key), b.prefix), Value: kv.Value,
 		Revision: uint64(kv.ModRevision),
 	}

@@ -18,9 +18,9 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/contrib/etcd"
+	"github.com/athena-go/athena/internal/leasestore"
+	"github.com/athena-go/athena/internal/storetest"
 	"github.com/athena-go/athena/latch"
-	"github.com/athena-go/athena/latch/latchtest"
-	"github.com/athena-go/athena/latch/lease"
 	"github.com/athena-go/athena/member"
 )
 
@@ -41,27 +41,27 @@ func leadFor(address, id string) error {
 	if err != nil {
 		return err
 	}
-	cfg := lease.Config{Member: id, LeaseTimeout: leaseTimeout}
+	cfg := leasestore.Config{Member: id, LeaseTimeout: leaseTimeout}
 	s, err := etcd.Open(context.Background(), c, "crashes/", cfg)
 	if err != nil {
 		return err
 	}
-	return latchtest.Lead(context.Background(), s)
+	return storetest.Lead(context.Background(), s)
 }
 
 // leaseTimeout is that of tests: long enough for a busy machine.
 const leaseTimeout = 3 * time.Second
 
 // start starts a cluster of etcd, and returns the addresses of its clients.
-func start(t testing.TB, size int) (servers []*latchtest.Server, clients []string) {
+func start(t testing.TB, size int) (servers []*storetest.Server, clients []string) {
 	t.Helper()
 	if _, err := exec.LookPath("etcd"); err != nil {
 		t.Skip("etcd is not installed: Debian's etcd-server (make tools)")
 	}
 	var peers, members []string
 	for i := range size {
-		clients = append(clients, latchtest.FreeAddress(t))
-		peers = append(peers, latchtest.FreeAddress(t))
+		clients = append(clients, storetest.FreeAddress(t))
+		peers = append(peers, storetest.FreeAddress(t))
 		members = append(members, fmt.Sprintf("%d=http://%s", i, peers[i]))
 	}
 	c := connect(t, clients...)
@@ -73,7 +73,7 @@ func start(t testing.TB, size int) (servers []*latchtest.Server, clients []strin
 				peer, "--initial-advertise-peer-urls", peer, "--name", fmt.Sprint(i),
 				"--initial-cluster", strings.Join(members, ","))
 		}
-		servers = append(servers, latchtest.StartServer(t, command, func() error {
+		servers = append(servers, storetest.StartServer(t, command, func() error {
 			if len(servers) < size/2 {
 				return nil // no majority yet
 			}
@@ -104,10 +104,10 @@ func connect(t testing.TB, addresses ...string) *clientv3.Client {
 }
 
 // open opens a member of a test, with a client of its own, until the test ends.
-func open(t *testing.T, id string, addresses ...string) *lease.Store {
+func open(t *testing.T, id string, addresses ...string) *leasestore.Store {
 	t.Helper()
 	c := connect(t, addresses...)
-	cfg := lease.Config{Member: id, LeaseTimeout: leaseTimeout}
+	cfg := leasestore.Config{Member: id, LeaseTimeout: leaseTimeout}
 	s, err := etcd.Open(t.Context(), c, t.Name()+"/", cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -125,10 +125,10 @@ func open(t *testing.T, id string, addresses ...string) *lease.Store {
 func TestL32Etcd(t *testing.T) {
 	t.Parallel()
 	_, clients := start(t, 1)
-	latchtest.Suite(t, func(t *testing.T, test func(*testing.T, []latch.Store)) {
+	storetest.Suite(t, func(t *testing.T, test func(*testing.T, []latch.Store)) {
 		t.Parallel()
 		var stores []latch.Store
-		for i := range latchtest.Members {
+		for i := range storetest.Members {
 			stores = append(stores, open(t, fmt.Sprint("n", i), clients...))
 		}
 		test(t, stores)
@@ -138,7 +138,7 @@ func TestL32Etcd(t *testing.T) {
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	servers, clients := start(t, 1)
-	latchtest.Outages(t, servers[0], leaseTimeout, func(t *testing.T, id string) latch.Store {
+	storetest.Outages(t, servers[0], leaseTimeout, func(t *testing.T, id string) latch.Store {
 		return open(t, id, clients...)
 	})
 }
@@ -146,7 +146,7 @@ func TestOutages(t *testing.T) {
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	_, clients := start(t, 1)
-	latchtest.Crashes(t, leaseTimeout, func(id string) *exec.Cmd {
+	storetest.Crashes(t, leaseTimeout, func(id string) *exec.Cmd {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), memberOf+"="+clients[0]+" "+id)
 		return cmd
@@ -188,9 +188,9 @@ func TestNoQuorum(t *testing.T) {
 func TestCutOff(t *testing.T) {
 	t.Parallel()
 	_, clients := start(t, 1)
-	r := latchtest.NewRelay(t, clients[0])
+	r := storetest.NewRelay(t, clients[0])
 	a, b := open(t, "a", r.Address()), open(t, "b", clients...)
-	latchtest.CutOff(t, r, a, b, func() { // and what its watch would ask for is gone
+	storetest.CutOff(t, r, a, b, func() { // and what its watch would ask for is gone
 		c := connect(t, clients...)
 		now, err := c.Put(t.Context(), "other", "")
 		if err == nil {
@@ -207,7 +207,7 @@ func TestClientIsClosed(t *testing.T) {
 	t.Parallel()
 	_, clients := start(t, 1)
 	c := connect(t, clients...)
-	cfg := lease.Config{Member: "a", LeaseTimeout: leaseTimeout}
+	cfg := leasestore.Config{Member: "a", LeaseTimeout: leaseTimeout}
 	s, err := etcd.Open(t.Context(), c, "closed/", cfg)
 	if err != nil {
 		t.Fatal(err)

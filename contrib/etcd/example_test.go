@@ -12,7 +12,6 @@ import (
 
 	"github.com/athena-go/athena/contrib/etcd"
 	"github.com/athena-go/athena/latch"
-	"github.com/athena-go/athena/latch/lease"
 	"github.com/athena-go/athena/member"
 )
 
@@ -27,7 +26,7 @@ func lead(
 		return err
 	}
 	defer client.Close()
-	store, err := etcd.Open(ctx, client, "billing/", lease.Config{Member: host})
+	store, err := etcd.Open(ctx, client, "billing/", etcd.Config{Member: host})
 	if err != nil {
 		return err
 	}

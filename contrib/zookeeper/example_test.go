@@ -12,7 +12,6 @@ import (
 
 	"github.com/athena-go/athena/contrib/zookeeper"
 	"github.com/athena-go/athena/latch"
-	"github.com/athena-go/athena/latch/lease"
 	"github.com/athena-go/athena/member"
 )
 
@@ -25,7 +24,7 @@ func lead(
 		return err
 	}
 	defer conn.Close()
-	store, err := zookeeper.Open(ctx, conn, "/billing", nil, lease.Config{Member: host})
+	store, err := zookeeper.Open(ctx, conn, "/billing", nil, zookeeper.Config{Member: host})
 	if err != nil {
 		return err
 	}

@@ -5,10 +5,10 @@ package zookeeper
 import (
 	"github.com/go-zookeeper/zk"
 
-	"github.com/athena-go/athena/latch/lease"
+	"github.com/athena-go/athena/internal/leasestore"
 )
 
 // NewBackend is that of a Store under a root that is there.
-func NewBackend(conn *zk.Conn, root string) lease.Backend {
+func NewBackend(conn *zk.Conn, root string) leasestore.Backend {
 	return newBackend(conn, root, zk.WorldACL(zk.PermAll))
 }

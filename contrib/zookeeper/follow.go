@@ -15,14 +15,14 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/latch/lease"
+	"github.com/athena-go/athena/internal/leasestore"
 )
 
 // Follow watches the folders and each node in them. Where the connection is lost, the
 // client asks again for all that it watches, and ZooKeeper says what has changed. Where
 // the session is lost, so are the watches. Folders that somebody has deleted are made
 // anew.
-func (b *backend) Follow(ctx context.Context, see func(bool, []lease.Entry)) error {
+func (b *backend) Follow(ctx context.Context, see func(bool, []leasestore.Entry)) error {
 	ctx, stop := context.WithCancel(ctx)
 	f := follower{backend: b, events: make(chan zk.Event), names: map[string]bool{}}
 	defer f.running.Wait()
@@ -31,7 +31,7 @@ func (b *backend) Follow(ctx context.Context, see func(bool, []lease.Entry)) err
 	if err := b.makeFolders(ctx); err != nil {
 		return err
 	}
-	var all []lease.Entry
+	var all []leasestore.Entry
 	for _, folder := range folders {
 		entries, err := f.list(ctx, folder)
 		if err != nil {
@@ -91,7 +91,7 @@ func (b *backend) watched(path string, event <-chan zk.Event) {
 }
 
 // look reads what an event is about.
-func (f *follower) look(ctx context.Context, ev zk.Event) ([]lease.Entry, error) {
+func (f *follower) look(ctx context.Context, ev zk.Event) ([]leasestore.Entry, error) {
 	if ev.Type == zk.EventNotWatching {
 		return nil, errors.Join(errors.New("the watches are lost"), ev.Err)
 	}
@@ -106,7 +106,7 @@ func (f *follower) look(ctx context.Context, ev zk.Event) ([]lease.Entry, error)
 	}
 	e, err := f.watch(ctx, folder+"/"+rest)
 	if err != nil || folder == "leases" {
-		return []lease.Entry{e}, err
+		return []leasestore.Entry{e}, err
 	}
 	// What was made together with the change is shown with it. The node itself may be among
 	// that, where it was gone and is made anew: so that comes later.
@@ -118,11 +118,11 @@ func (f *follower) look(ctx context.Context, ev zk.Event) ([]lease.Entry, error)
 		return nil, err
 	}
 	others, err := f.compare(ctx, folder, children)
-	return append([]lease.Entry{e}, others...), err
+	return append([]leasestore.Entry{e}, others...), err
 }
 
 // list reads the entries of a folder that are new, and says which are gone.
-func (f *follower) list(ctx context.Context, folder string) ([]lease.Entry, error) {
+func (f *follower) list(ctx context.Context, folder string) ([]leasestore.Entry, error) {
 	at := path.Join(f.root, folder)
 	children, err := ask(ctx, func() ([]string, error) {
 		if f.isWatched(at) {
@@ -143,7 +143,7 @@ func (f *follower) list(ctx context.Context, folder string) ([]lease.Entry, erro
 // compare is list for the nodes that are in the folder.
 func (f *follower) compare(
 	ctx context.Context, folder string, children []string,
-) (changed []lease.Entry, err error) {
+) (changed []leasestore.Entry, err error) {
 	now := map[string]bool{}
 	for _, child := range children {
 		rest, err := url.PathUnescape(child)
@@ -164,16 +164,16 @@ func (f *follower) compare(
 		if strings.HasPrefix(name, folder+"/") && !now[name] {
 			delete(f.names, name)
 			f.forget(name)
-			changed = append(changed, lease.Entry{Name: name})
+			changed = append(changed, leasestore.Entry{Name: name})
 		}
 	}
 	return changed, nil
 }
 
 // watch reads an entry, and watches it as long as there is one.
-func (f *follower) watch(ctx context.Context, name string) (lease.Entry, error) {
+func (f *follower) watch(ctx context.Context, name string) (leasestore.Entry, error) {
 	at := f.path(name)
-	e, err := ask(ctx, func() (lease.Entry, error) {
+	e, err := ask(ctx, func() (leasestore.Entry, error) {
 		if f.isWatched(at) {
 			data, stat, err := f.conn.Get(at)
 			return f.saw(name, data, stat, err)

@@ -15,8 +15,8 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/contrib/zookeeper"
+	"github.com/athena-go/athena/internal/leasestore"
 	"github.com/athena-go/athena/latch"
-	"github.com/athena-go/athena/latch/lease"
 	"github.com/athena-go/athena/member"
 )
 
@@ -103,7 +103,7 @@ func TestConnectionIsClosed(t *testing.T) {
 	t.Parallel()
 	_, address := start(t)
 	c := connect(t, address)
-	cfg := lease.Config{Member: "a", LeaseTimeout: leaseTimeout}
+	cfg := leasestore.Config{Member: "a", LeaseTimeout: leaseTimeout}
 	s, err := zookeeper.Open(t.Context(), c, t.Name(), nil, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +154,7 @@ func TestFollowAnew(t *testing.T) {
 		t.Helper()
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
-		err := b.Follow(ctx, func(bool, []lease.Entry) { see(ctx, stop) })
+		err := b.Follow(ctx, func(bool, []leasestore.Entry) { see(ctx, stop) })
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("Follow: %v", err)
 		}
@@ -162,8 +162,8 @@ func TestFollowAnew(t *testing.T) {
 	var revision uint64
 	put := func(ctx context.Context) {
 		var err error
-		revision, err = b.Write(ctx, lease.Change{
-			Kind: lease.Put, Name: "records/k", Revision: revision, Value: []byte("v"),
+		revision, err = b.Write(ctx, leasestore.Change{
+			Kind: leasestore.Put, Name: "records/k", Revision: revision, Value: []byte("v"),
 		})
 		if err != nil {
 			t.Error(err)

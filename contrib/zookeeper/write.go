@@ -12,18 +12,18 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/latch/lease"
+	"github.com/athena-go/athena/internal/leasestore"
 )
 
 // Write is one transaction.
-func (b *backend) Write(ctx context.Context, changes ...lease.Change) (uint64, error) {
+func (b *backend) Write(ctx context.Context, changes ...leasestore.Change) (uint64, error) {
 	var ops []any
 	for _, c := range changes {
 		n, err := b.node(ctx, c)
 		if err != nil {
 			return 0, err
 		}
-		if c.Kind == lease.Delete && n.child == "" {
+		if c.Kind == leasestore.Delete && n.child == "" {
 			others, err := b.empty(ctx, c.Name)
 			if err != nil {
 				return 0, err
@@ -78,8 +78,8 @@ func (b *backend) empty(ctx context.Context, name string) (ops []any, err error)
 }
 
 // node is what the transaction compares for a change: that which has the revision.
-func (b *backend) node(ctx context.Context, c lease.Change) (node, error) {
-	if c.Revision == 0 || c.Kind == lease.Exists {
+func (b *backend) node(ctx context.Context, c leasestore.Change) (node, error) {
+	if c.Revision == 0 || c.Kind == leasestore.Exists {
 		return node{}, nil
 	}
 	b.mu.Lock()
@@ -103,7 +103,7 @@ func (b *backend) node(ctx context.Context, c lease.Change) (node, error) {
 
 // opsOf are the operations for a change. To make a node and to delete it asserts that
 // there is none. A node that is made is set once more, since that tells its mzxid.
-func (b *backend) opsOf(c lease.Change, n node) []any {
+func (b *backend) opsOf(c leasestore.Change, n node) []any {
 	at := b.path(c.Name)
 	under := func(child string) string { return at + "/" + child }
 	put := func(child string, version int32) any {
@@ -127,18 +127,18 @@ func (b *backend) opsOf(c lease.Change, n node) []any {
 		same = append(same, check(under(n.child), anyVersion))
 	}
 	switch {
-	case c.Kind == lease.Exists:
+	case c.Kind == leasestore.Exists:
 		return []any{check(at, anyVersion)}
-	case c.Kind == lease.Put && isNone:
+	case c.Kind == leasestore.Put && isNone:
 		child := rand.Text()
 		return []any{create(at), create(under(child)), put(child, 0)}
-	case c.Kind == lease.Put:
+	case c.Kind == leasestore.Put:
 		return append(same, put(n.child, n.version))
 	case isNone:
 		return []any{create(at), remove(at, anyVersion)}
-	case c.Kind == lease.Delete && n.child != "":
+	case c.Kind == leasestore.Delete && n.child != "":
 		return []any{remove(under(n.child), anyVersion), remove(at, n.version)}
-	case c.Kind == lease.Delete:
+	case c.Kind == leasestore.Delete:
 		return []any{remove(at, n.version)}
 	default:
 		return append(same, check(at, n.version))

@@ -4,10 +4,10 @@
 // (package latch of Athena), without a cluster of their own.
 //
 //	conn, _, err := zk.Connect(servers, 4*time.Second)
-//	store, err := zookeeper.Open(ctx, conn, "/billing", nil, lease.Config{Member: "host-1"})
+//	store, err := zookeeper.Open(ctx, conn, "/billing", nil, zookeeper.Config{Member: "host-1"})
 //	job, err := latch.Open(ctx, store, "invoices", latch.Options{})
 //
-// Package lease says how, and what it promises. It takes nothing from ZooKeeper but
+// Package internal/leasestore says how, and what it promises. It takes nothing from ZooKeeper but
 // transactions and watches: no ephemeral nodes, since a client that is connected to a
 // follower cannot tell until when its session lives.
 //
@@ -34,8 +34,14 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/latch/lease"
+	"github.com/athena-go/athena/internal/leasestore"
 )
+
+// Config says who opens a Store.
+type Config = leasestore.Config
+
+// Store is a table of records as one member sees it, with a Close.
+type Store = leasestore.Store
 
 // retryInterval is how long to wait before ZooKeeper is asked again.
 const retryInterval = 200 * time.Millisecond
@@ -44,14 +50,14 @@ const retryInterval = 200 * time.Millisecond
 var folders = []string{"records", "leases"}
 
 // Open makes this process a member of those that use the nodes under root, and makes
-// these where they are missing. The nodes are for whom acl says, for everybody where that
-// is nil. See lease.Open. The connection must outlive the Store, whose watches stay
-// with it, and does not fit many Stores one after another. Its session timeout says how
-// soon it turns from a server that is silent to another one: a third of the lease's is
-// good.
+// these where they are missing. It blocks until others see the member, or ctx ends. The
+// nodes are for whom acl says, for everybody where that is nil. The connection must
+// outlive the Store, whose watches stay with it, and does not fit many Stores one after
+// another. Its session timeout says how soon it turns from a server that is silent to
+// another one: a third of the lease's is good.
 func Open(
-	ctx context.Context, conn *zk.Conn, root string, acl []zk.ACL, cfg lease.Config,
-) (*lease.Store, error) {
+	ctx context.Context, conn *zk.Conn, root string, acl []zk.ACL, cfg Config,
+) (*Store, error) {
 	if acl == nil {
 		acl = zk.WorldACL(zk.PermAll)
 	}
@@ -59,10 +65,10 @@ func Open(
 	if err := b.makeFolders(ctx); err != nil {
 		return nil, err
 	}
-	return lease.Open(ctx, b, cfg)
+	return leasestore.Open(ctx, b, cfg)
 }
 
-// backend implements lease.Backend.
+// backend implements leasestore.Backend.
 type backend struct {
 	conn *zk.Conn
 	root string
@@ -131,14 +137,14 @@ func (b *backend) path(name string) string {
 }
 
 // Read waits until the server that is asked has caught up with what was written before.
-func (b *backend) Read(ctx context.Context, names ...string) ([]lease.Entry, error) {
-	var found []lease.Entry
+func (b *backend) Read(ctx context.Context, names ...string) ([]leasestore.Entry, error) {
+	var found []leasestore.Entry
 	_, err := ask(ctx, func() (string, error) { return b.conn.Sync(b.root) })
 	for _, name := range names {
 		if err != nil {
 			return nil, failed(err, cluster.ErrNoQuorum)
 		}
-		var e lease.Entry
+		var e leasestore.Entry
 		if e, err = b.get(ctx, name); e.Revision != 0 {
 			found = append(found, e)
 		}
@@ -147,21 +153,23 @@ func (b *backend) Read(ctx context.Context, names ...string) ([]lease.Entry, err
 }
 
 // get reads an entry, which may be none.
-func (b *backend) get(ctx context.Context, name string) (lease.Entry, error) {
-	return ask(ctx, func() (lease.Entry, error) {
+func (b *backend) get(ctx context.Context, name string) (leasestore.Entry, error) {
+	return ask(ctx, func() (leasestore.Entry, error) {
 		data, stat, err := b.conn.Get(b.path(name))
 		return b.saw(name, data, stat, err)
 	})
 }
 
 // saw is the entry of a node that was read.
-func (b *backend) saw(name string, data []byte, stat *zk.Stat, err error) (lease.Entry, error) {
+func (b *backend) saw(
+	name string, data []byte, stat *zk.Stat, err error,
+) (leasestore.Entry, error) {
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		b.forget(name)
-		return lease.Entry{Name: name}, nil
+		return leasestore.Entry{Name: name}, nil
 	case err != nil:
-		return lease.Entry{}, err
+		return leasestore.Entry{}, err
 	}
 	child, value, _ := bytes.Cut(data, []byte("\n"))
 	if !isChild(string(child)) {
@@ -171,7 +179,7 @@ func (b *backend) saw(name string, data []byte, stat *zk.Stat, err error) (lease
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.nodes[name] = n
-	return lease.Entry{Name: name, Value: value, Revision: n.revision}, nil
+	return leasestore.Entry{Name: name, Value: value, Revision: n.revision}, nil
 }
 
 // isChild reports whether a node of ours can have such a child, which rand.Text has named.

@@ -17,9 +17,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/athena-go/athena/contrib/zookeeper"
+	"github.com/athena-go/athena/internal/leasestore"
+	"github.com/athena-go/athena/internal/storetest"
 	"github.com/athena-go/athena/latch"
-	"github.com/athena-go/athena/latch/latchtest"
-	"github.com/athena-go/athena/latch/lease"
 )
 
 // memberOf is the variable that makes this program a member, instead of its tests: the
@@ -39,25 +39,25 @@ func leadFor(address, id string) error {
 	if err != nil {
 		return err
 	}
-	cfg := lease.Config{Member: id, LeaseTimeout: leaseTimeout}
+	cfg := leasestore.Config{Member: id, LeaseTimeout: leaseTimeout}
 	s, err := zookeeper.Open(context.Background(), c, "crashes", nil, cfg)
 	if err != nil {
 		return err
 	}
-	return latchtest.Lead(context.Background(), s)
+	return storetest.Lead(context.Background(), s)
 }
 
 // leaseTimeout is that of tests: long enough for a busy machine.
 const leaseTimeout = 3 * time.Second
 
 // start starts a ZooKeeper, and returns the address of its clients.
-func start(t *testing.T) (*latchtest.Server, string) {
+func start(t *testing.T) (*storetest.Server, string) {
 	t.Helper()
 	const jar, logger = "/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"
 	if _, err := os.Stat(jar); err != nil {
 		t.Skip("ZooKeeper is not installed: Debian's zookeeper (make tools)")
 	}
-	dir, address := t.TempDir(), latchtest.FreeAddress(t)
+	dir, address := t.TempDir(), storetest.FreeAddress(t)
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func start(t *testing.T) (*latchtest.Server, string) {
 			"org.apache.zookeeper.server.quorum.QuorumPeerMain", file)
 	}
 	c := connect(t, address)
-	return latchtest.StartServer(t, command, func() error {
+	return storetest.StartServer(t, command, func() error {
 		if s := c.State(); s != zk.StateHasSession {
 			return fmt.Errorf("the connection is in state %v", s)
 		}
@@ -103,10 +103,10 @@ func connect(t testing.TB, address string) *zk.Conn {
 }
 
 // open opens a member of a test, with a connection of its own, until the test ends.
-func open(t *testing.T, address, id string) *lease.Store {
+func open(t *testing.T, address, id string) *leasestore.Store {
 	t.Helper()
 	c := connect(t, address)
-	cfg := lease.Config{Member: id, LeaseTimeout: leaseTimeout}
+	cfg := leasestore.Config{Member: id, LeaseTimeout: leaseTimeout}
 	s, err := zookeeper.Open(t.Context(), c, t.Name(), nil, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -124,10 +124,10 @@ func open(t *testing.T, address, id string) *lease.Store {
 func TestL32ZooKeeper(t *testing.T) {
 	t.Parallel()
 	_, address := start(t)
-	latchtest.Suite(t, func(t *testing.T, test func(*testing.T, []latch.Store)) {
+	storetest.Suite(t, func(t *testing.T, test func(*testing.T, []latch.Store)) {
 		t.Parallel()
 		var stores []latch.Store
-		for i := range latchtest.Members {
+		for i := range storetest.Members {
 			stores = append(stores, open(t, address, fmt.Sprint("n", i)))
 		}
 		test(t, stores)
@@ -137,7 +137,7 @@ func TestL32ZooKeeper(t *testing.T) {
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	s, address := start(t)
-	latchtest.Outages(t, s, leaseTimeout, func(t *testing.T, id string) latch.Store {
+	storetest.Outages(t, s, leaseTimeout, func(t *testing.T, id string) latch.Store {
 		return open(t, address, id)
 	})
 }
@@ -145,7 +145,7 @@ func TestOutages(t *testing.T) {
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	_, address := start(t)
-	latchtest.Crashes(t, leaseTimeout, func(id string) *exec.Cmd {
+	storetest.Crashes(t, leaseTimeout, func(id string) *exec.Cmd {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), memberOf+"="+address+" "+id)
 		return cmd
@@ -155,7 +155,7 @@ func TestCrashes(t *testing.T) {
 func TestCutOff(t *testing.T) {
 	t.Parallel()
 	_, address := start(t)
-	r := latchtest.NewRelay(t, address)
+	r := storetest.NewRelay(t, address)
 	// Its session has ended before it is back, and with that its watches.
-	latchtest.CutOff(t, r, open(t, r.Address(), "a"), open(t, address, "b"), func() {})
+	storetest.CutOff(t, r, open(t, r.Address(), "a"), open(t, address, "b"), func() {})
 }

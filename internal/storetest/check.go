@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package latchtest
+package storetest
 
 import (
 	"context"
@@ -30,10 +30,10 @@ func (x *Exclusive) Enter(ctx context.Context, token member.Number) error {
 	x.last, x.token = ctx, token
 	switch {
 	case before != nil && before.Err() == nil:
-		return fmt.Errorf("latchtest: the work with token %v goes on while that with %v begins",
+		return fmt.Errorf("storetest: the work with token %v goes on while that with %v begins",
 			was, token)
 	case token.Less(was):
-		return fmt.Errorf("latchtest: token %v after %v", token, was)
+		return fmt.Errorf("storetest: token %v after %v", token, was)
 	}
 	return nil
 }

@@ -2,7 +2,7 @@
 
 //go:build unix
 
-package latchtest
+package storetest
 
 import (
 	"bytes"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package lease
+package leasestore
 
 import (
 	"context"
@@ -20,7 +20,7 @@ func (s *Store) keep() {
 		err := s.renew(s.life)
 		if errors.Is(err, cluster.ErrClosed) {
 			s.mu.Lock()
-			s.end(fmt.Errorf("lease: the backend: %w", err))
+			s.end(fmt.Errorf("leasestore: the backend: %w", err))
 			s.trust.endAll(err)
 			s.mu.Unlock()
 			return

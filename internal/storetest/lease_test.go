@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package latchtest
+package storetest
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
+	leases "github.com/athena-go/athena/internal/leasestore"
 	"github.com/athena-go/athena/latch"
-	leases "github.com/athena-go/athena/latch/lease"
 	"github.com/athena-go/athena/member"
 )
 

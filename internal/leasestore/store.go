@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package lease
+package leasestore
 
 import (
 	"context"
@@ -79,7 +79,7 @@ func Open(ctx context.Context, b Backend, cfg Config) (*Store, error) {
 		cfg.LeaseTimeout = defaultTimeout
 	}
 	if !member.IsKey(cfg.Member) || cfg.LeaseTimeout < minTimeout {
-		return nil, fmt.Errorf("lease: Member %q, LeaseTimeout %v: want an id that is printable "+
+		return nil, fmt.Errorf("leasestore: Member %q, LeaseTimeout %v: want an id that is printable "+
 			"and of at most %d bytes, and at least %v",
 			cfg.Member, cfg.LeaseTimeout, member.MaxKeyBytes, minTimeout)
 	}
@@ -91,14 +91,14 @@ func Open(ctx context.Context, b Backend, cfg Config) (*Store, error) {
 	s.life, s.end = context.WithCancelCause(context.Background())
 	if _, err := s.firm(ctx); err != nil {
 		s.end(cluster.ErrClosed)
-		return nil, fmt.Errorf("lease: open: %w", err)
+		return nil, fmt.Errorf("leasestore: open: %w", err)
 	}
 	s.running.Go(s.keep)
 	s.running.Go(s.follow)
 	s.running.Go(s.tidy)
 	isMember := func() bool { return s.table.leases[s.lease.id].revision != 0 }
 	if err := s.await(ctx, isMember); err != nil {
-		return nil, errors.Join(fmt.Errorf("lease: open: %w", err), s.Close(ctx))
+		return nil, errors.Join(fmt.Errorf("leasestore: open: %w", err), s.Close(ctx))
 	}
 	return s, nil
 }
@@ -120,7 +120,7 @@ func (s *Store) Close(ctx context.Context) error {
 		return nil
 	}
 	if err := patiently(ctx, s.leave); err != nil {
-		return fmt.Errorf("lease: close: %w", err)
+		return fmt.Errorf("leasestore: close: %w", err)
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package latchtest
+package storetest
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
+	leases "github.com/athena-go/athena/internal/leasestore"
 	"github.com/athena-go/athena/latch"
-	leases "github.com/athena-go/athena/latch/lease"
 	"github.com/athena-go/athena/member"
 )
 
@@ -198,7 +198,7 @@ func (r *refusing) Write(ctx context.Context, changes ...leases.Change) (uint64,
 			return
 		}
 		if r.writes++; r.writes > 1000 { // so that a test ends
-			err = errors.New("latchtest: asked too often")
+			err = errors.New("storetest: asked too often")
 			return
 		}
 		err = r.err

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package latchtest
+package storetest
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
+	leases "github.com/athena-go/athena/internal/leasestore"
 	"github.com/athena-go/athena/latch"
-	leases "github.com/athena-go/athena/latch/lease"
 )
 
 // The lease of tests with a service, and for how long an owner trusts it.
@@ -23,7 +23,7 @@ const (
 	leaseTrust   = leaseTimeout * 9 / 10
 )
 
-// service is what a Backend of package lease asks, within one bubble.
+// service is what a Backend of package leasestore asks, within one bubble.
 type service struct {
 	mu       sync.Mutex
 	revision uint64

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package lease
+package leasestore
 
 import (
 	"encoding/json"
@@ -68,7 +68,7 @@ type claim struct {
 func encode(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("lease: a %T has no JSON: %v", v, err))
+		panic(fmt.Sprintf("leasestore: a %T has no JSON: %v", v, err))
 	}
 	return b
 }

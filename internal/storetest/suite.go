@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package latchtest is for the tests of stores of package latch: Suite plays the
+// Package storetest is for the tests of stores of package latch: Suite plays the
 // scenarios of docs/elections.md that any store must bear out.
-package latchtest
+package storetest
 
 import (
 	"context"

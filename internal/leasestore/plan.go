@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package lease
+package leasestore
 
 import (
 	"context"
@@ -128,7 +128,7 @@ func (s session) change(l lease, c cell, op latch.Op) Change {
 			Value: op.Value, Lease: l.id, Member: s.cfg.Member, Session: s.id,
 		})}
 	case op.Kind != latch.Drop:
-		panic(fmt.Sprintf("lease: an Op has Kind %d, which is none", op.Kind))
+		panic(fmt.Sprintf("leasestore: an Op has Kind %d, which is none", op.Kind))
 	case c.revision == 0 || c.others && c.Revoked != 0:
 		return Change{Kind: Check}
 	case c.others:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lease makes a latch.Store of a service that keeps entries by name and changes
+// Package leasestore makes a latch.Store of a service that keeps entries by name and changes
 // them by compare-and-set, such as etcd or ZooKeeper; contrib/ has a Backend for each.
 //
 // # Entries
@@ -42,4 +42,4 @@
 //
 // The clock is Go's monotonic one. On most systems it stands still while the machine is
 // suspended: then the token alone tells.
-package lease
+package leasestore

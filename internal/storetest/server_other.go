@@ -2,7 +2,7 @@
 
 //go:build unix && !linux
 
-package latchtest
+package storetest
 
 import "syscall"
 

@@ -95,7 +95,7 @@ func (c *tally) traced(traces []statemachine.Trace) {
 		if rule := causes[t.Cause].rule; rule != "" {
 			count(&c.counts.Conflicts, rule)
 		}
-		switch t.What {
+		switch t.Kind {
 		case statemachine.Proposing:
 			c.propose(resultOvertaken, message.Pre)
 		case statemachine.ProposingFormal:

@@ -25,7 +25,7 @@ type line struct {
 
 // facts says how each decision of the machine is logged. Refusals are the
 // protocol at work; they matter to whoever looks for a fault.
-var facts = map[statemachine.What]line{
+var facts = map[statemachine.TraceKind]line{
 	statemachine.Dropped:           {zerolog.DebugLevel, "dropped a message"},
 	statemachine.Refused:           {zerolog.DebugLevel, "refused"},
 	statemachine.Discovering:       {zerolog.DebugLevel, "asking who leads"},
@@ -55,7 +55,7 @@ var facts = map[statemachine.What]line{
 }
 
 // ofLeaders are the decisions whose Peer is a leader, or is to be one.
-var ofLeaders = map[statemachine.What]bool{
+var ofLeaders = map[statemachine.TraceKind]bool{
 	statemachine.Joining: true, statemachine.Follows: true, statemachine.Suspected: true,
 	statemachine.Overruled: true, statemachine.Proposing: true, statemachine.ProposingFormal: true,
 	statemachine.GaveUpProposal: true, statemachine.Elected: true, statemachine.BecameLeader: true,
@@ -66,12 +66,12 @@ var ofLeaders = map[statemachine.What]bool{
 // lineOf is how one decision is logged.
 func lineOf(t statemachine.Trace) line {
 	switch {
-	case t.What == statemachine.Follows && !t.Chosen:
+	case t.Kind == statemachine.Follows && !t.Chosen:
 		return line{zerolog.InfoLevel, "following a provisional leader"}
-	case t.What == statemachine.Suspected && t.Event == message.KindMemberLeave:
+	case t.Kind == statemachine.Suspected && t.Event == message.KindMemberLeave:
 		return line{zerolog.InfoLevel, "the leader leaves or hands over"}
 	default:
-		return facts[t.What]
+		return facts[t.Kind]
 	}
 }
 
@@ -84,10 +84,10 @@ func (n *Node) logTraces(turn []statemachine.Trace, elected bool) {
 	given := false
 	for _, t := range turn {
 		n.meter.traced(t)
-		given = given || t.What == statemachine.SteppedDown &&
+		given = given || t.Kind == statemachine.SteppedDown &&
 			(n.meter.drained.Load() || n.terms.handsOver())
-		told := t.What == statemachine.LostAuthority && given ||
-			t.What == statemachine.GainedAuthority && elected
+		told := t.Kind == statemachine.LostAuthority && given ||
+			t.Kind == statemachine.GainedAuthority && elected
 		if !told {
 			n.logTrace(t)
 		}
@@ -99,7 +99,7 @@ func (n *Node) logTrace(t statemachine.Trace) {
 	e := n.log.WithLevel(l.level).Uint64("version", t.Version)
 	switch {
 	case t.Peer.IsZero():
-	case ofLeaders[t.What]:
+	case ofLeaders[t.Kind]:
 		e = e.Str("leader", shown(t.Peer))
 	default:
 		e = e.Str("peer", shown(t.Peer))
@@ -120,7 +120,7 @@ func (n *Node) logTrace(t statemachine.Trace) {
 		e = e.Stringer("stage", t.Stage)
 	}
 	switch {
-	case t.What != statemachine.MemberMoved:
+	case t.Kind != statemachine.MemberMoved:
 	case t.Status == member.None:
 		e = e.Str("status", "gone") // no member any more
 	default:

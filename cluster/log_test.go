@@ -34,37 +34,37 @@ func TestTraceLines(t *testing.T) {
 		trace statemachine.Trace
 		want  string
 	}{
-		{statemachine.Trace{What: statemachine.Refused, Reason: message.ReasonSupports,
+		{statemachine.Trace{Kind: statemachine.Refused, Reason: message.ReasonSupports,
 			Event: message.KindProposal, Peer: peer, Version: 4},
 			`{"level":"debug","version":4,"peer":"127.0.0.1:2","reason":"supports",` +
 				`"kind":"Proposal","message":"refused"}`},
-		{statemachine.Trace{What: statemachine.GainedAuthority, Version: 5},
+		{statemachine.Trace{Kind: statemachine.GainedAuthority, Version: 5},
 			`{"level":"info","version":5,"message":"leading with authority"}`},
-		{statemachine.Trace{What: statemachine.Overruled, Cause: statemachine.CauseVersion, Version: 5,
+		{statemachine.Trace{Kind: statemachine.Overruled, Cause: statemachine.CauseVersion, Version: 5,
 			Peer: peer},
 			`{"level":"info","version":5,"leader":"127.0.0.1:2","cause":"conflict","rule":"version",` +
 				`"message":"left the leader for a better one"}`},
-		{statemachine.Trace{What: statemachine.NewRun, Version: 5, Peer: peer},
+		{statemachine.Trace{Kind: statemachine.NewRun, Version: 5, Peer: peer},
 			`{"level":"warn","version":5,"peer":"127.0.0.1:2","message":"the roster can never elect ` +
 				`again: starting as a new member, tokens may start again at 1"}`},
-		{statemachine.Trace{What: statemachine.GaveUpProposal, Version: 5, Peer: peer,
+		{statemachine.Trace{Kind: statemachine.GaveUpProposal, Version: 5, Peer: peer,
 			Stage: message.Formal},
 			`{"level":"debug","version":5,"leader":"127.0.0.1:2","stage":"formal",` +
 				`"message":"proposal found no majority"}`},
-		{statemachine.Trace{What: statemachine.Missed, Version: 5, Peer: peer},
+		{statemachine.Trace{Kind: statemachine.Missed, Version: 5, Peer: peer},
 			`{"level":"debug","version":5,"peer":"127.0.0.1:2","message":"a heartbeat is late"}`},
-		{statemachine.Trace{What: statemachine.Asking, Version: 5},
+		{statemachine.Trace{Kind: statemachine.Asking, Version: 5},
 			`{"level":"debug","version":5,"message":"asking whether the leader is healthy"}`},
-		{statemachine.Trace{What: statemachine.Discovering},
+		{statemachine.Trace{Kind: statemachine.Discovering},
 			`{"level":"debug","version":0,"message":"asking who leads"}`},
-		{statemachine.Trace{What: statemachine.Joining, Version: 5, Peer: peer},
+		{statemachine.Trace{Kind: statemachine.Joining, Version: 5, Peer: peer},
 			`{"level":"debug","version":5,"leader":"127.0.0.1:2","message":"asking to join"}`},
-		{statemachine.Trace{What: statemachine.RecordRevoked, Version: 5, Peer: peer},
+		{statemachine.Trace{Kind: statemachine.RecordRevoked, Version: 5, Peer: peer},
 			`{"level":"info","version":5,"peer":"127.0.0.1:2","message":"revoked a record"}`},
-		{statemachine.Trace{What: statemachine.RecordsEnded, Version: 5, Peer: peer},
+		{statemachine.Trace{Kind: statemachine.RecordsEnded, Version: 5, Peer: peer},
 			`{"level":"warn","version":5,"peer":"127.0.0.1:2",` +
 				`"message":"ended the records of a silent member"}`},
-		{statemachine.Trace{What: statemachine.MemberMoved, Peer: peer, Status: member.Unreachable},
+		{statemachine.Trace{Kind: statemachine.MemberMoved, Peer: peer, Status: member.Unreachable},
 			`{"level":"info","version":0,"peer":"127.0.0.1:2","status":"unreachable",` +
 				`"message":"member changed"}`},
 	} {
@@ -113,8 +113,8 @@ func TestEveryReportHasALine(t *testing.T) {
 
 // TestEveryDecisionHasALine holds the table against the kinds of traces.
 func TestEveryDecisionHasALine(t *testing.T) {
-	texts := map[string]statemachine.What{}
-	for what := statemachine.Dropped; what < statemachine.Whats; what++ {
+	texts := map[string]statemachine.TraceKind{}
+	for what := statemachine.Dropped; what < statemachine.TraceKinds; what++ {
 		text := facts[what].text
 		if text == "" {
 			t.Errorf("trace %d has no line", what)
@@ -132,7 +132,7 @@ func TestAMemberThatLeftIsGone(t *testing.T) {
 		member.None: `"status":"gone"`, member.Leaving: `"status":"leaving"`,
 	} {
 		got := logged(zerolog.InfoLevel, func(n *Node) {
-			n.logTrace(statemachine.Trace{What: statemachine.MemberMoved, Status: status})
+			n.logTrace(statemachine.Trace{Kind: statemachine.MemberMoved, Status: status})
 		})
 		if !strings.Contains(got, want) {
 			t.Errorf("status %v: got %q, want %s in it", status, got, want)
@@ -143,7 +143,7 @@ func TestAMemberThatLeftIsGone(t *testing.T) {
 // TestRefusalsAreQuiet: at info level a node tells what changes, no more.
 func TestRefusalsAreQuiet(t *testing.T) {
 	got := logged(zerolog.InfoLevel, func(n *Node) {
-		n.logTrace(statemachine.Trace{What: statemachine.Dropped, Reason: message.ReasonPromised})
+		n.logTrace(statemachine.Trace{Kind: statemachine.Dropped, Reason: message.ReasonPromised})
 		n.logFrame(member.Identity{}, dropMalformed, errors.New("boom"))
 	})
 	if got != "" {
@@ -162,8 +162,8 @@ func TestForeignTextIsPrintableAndCut(t *testing.T) {
 	report := func(what transport.What, err error) func(*Node) {
 		return func(n *Node) { n.logReport(transport.Report{What: what, Peer: peer.Address, Err: err}) }
 	}
-	trace := func(what statemachine.What) func(*Node) {
-		return func(n *Node) { n.logTrace(statemachine.Trace{What: what, Peer: peer.Address}) }
+	trace := func(what statemachine.TraceKind) func(*Node) {
+		return func(n *Node) { n.logTrace(statemachine.Trace{Kind: what, Peer: peer.Address}) }
 	}
 	view := viewOf(3, 2, false, peer)
 	for name, log := range map[string]func(*Node){

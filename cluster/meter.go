@@ -71,7 +71,7 @@ func (m *meter) unhandledFirst(from member.Address, name string) bool {
 func (m *meter) traced(t statemachine.Trace) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	switch t.What {
+	switch t.Kind {
 	case statemachine.Dropped:
 		increment(&m.dropped, t.Reason.String())
 	case statemachine.Refused:

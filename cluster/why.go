@@ -70,7 +70,7 @@ func (w *why) start(self member.Address, now time.Time) {
 // traced takes the decisions of one turn.
 func (w *why) traced(now time.Time, traces []statemachine.Trace) {
 	for _, t := range traces {
-		switch t.What {
+		switch t.Kind {
 		case statemachine.Suspected, statemachine.Overruled:
 			w.lose(now, causes[t.Cause].cause, causes[t.Cause].rule, t.Heard)
 		case statemachine.SteppedDown:

@@ -186,8 +186,8 @@ func TestAConflictNamesItsRule(t *testing.T) {
 	now := time.Unix(5, 0)
 	w.quorate(member.View{Leader: address(1), Version: 3})
 	w.traced(now, []statemachine.Trace{
-		{What: statemachine.SteppedDown, Cause: statemachine.CauseVersion},
-		{What: statemachine.LostAuthority},
+		{Kind: statemachine.SteppedDown, Cause: statemachine.CauseVersion},
+		{Kind: statemachine.LostAuthority},
 	})
 	e := w.election(now, &tenure{token: 7, leader: memberAt(member.View{}, address(2))})
 	if e.Cause != CauseConflict || e.Rule != RuleVersion || e.Before != address(1) {
@@ -195,8 +195,8 @@ func TestAConflictNamesItsRule(t *testing.T) {
 	}
 	w = why{}
 	w.traced(now, []statemachine.Trace{
-		{What: statemachine.Suspected, Cause: statemachine.CauseCrash},
-		{What: statemachine.SteppedDown, Cause: statemachine.CauseLease},
+		{Kind: statemachine.Suspected, Cause: statemachine.CauseCrash},
+		{Kind: statemachine.SteppedDown, Cause: statemachine.CauseLease},
 	})
 	if w.cause != CauseCrash {
 		t.Errorf("got %q, want the first cause, %q", w.cause, CauseCrash)

@@ -93,7 +93,7 @@ func TestAChosenLeaderIsQuorateWithinTwoRoundTrips(t *testing.T) {
 		}
 		won := func(n *node) bool {
 			return slices.ContainsFunc(n.trace, func(t statemachine.Trace) bool {
-				return t.What == statemachine.BecameLeader && t.Version == 2
+				return t.Kind == statemachine.BecameLeader && t.Version == 2
 			})
 		}
 		b.until(time.Minute, "leader of version 2", func() bool {

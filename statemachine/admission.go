@@ -105,7 +105,7 @@ func (m *Machine) place(j joiner) message.Reason {
 		if !ok {
 			return message.ReasonClusterFull
 		}
-		m.trace(Trace{What: MemberMoved, Peer: seat, Status: member.None})
+		m.trace(Trace{Kind: MemberMoved, Peer: seat, Status: member.None})
 		m.accept(j, r.Without(seat).With(j.entry(member.Joining)), member.Address{})
 	}
 	return message.ReasonNone

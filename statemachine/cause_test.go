@@ -30,7 +30,7 @@ func TestEachLossSaysWhy(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		does func(*bus) statemachine.Output
-		what statemachine.What
+		what statemachine.TraceKind
 		why  statemachine.Cause
 	}{
 		{"its host refuses the port", func(b *bus) statemachine.Output {
@@ -70,7 +70,7 @@ func TestEachLossSaysWhy(t *testing.T) {
 	} {
 		b := supporter(t)
 		got := lost(t, tc.does(b).Trace)
-		if got.What != tc.what || got.Cause != tc.why || got.Peer != addr(1) || got.Version != 3 {
+		if got.Kind != tc.what || got.Cause != tc.why || got.Peer != addr(1) || got.Version != 3 {
 			t.Errorf("%s: got %+v, want %v because of %v", tc.name, got, tc.what, tc.why)
 		}
 		if got.Heard.IsZero() || got.Heard.After(b.now) {
@@ -110,7 +110,7 @@ func TestEachLeaderThatStepsDownSaysWhy(t *testing.T) {
 			statemachine.CauseHandOver},
 	} {
 		b := tc.at(t)
-		if got := lost(t, tc.does(b).Trace); got.What != statemachine.SteppedDown || got.Cause != tc.why {
+		if got := lost(t, tc.does(b).Trace); got.Kind != statemachine.SteppedDown || got.Cause != tc.why {
 			t.Errorf("%s: got %+v, want it to step down because of %v", tc.name, got, tc.why)
 		}
 	}
@@ -121,7 +121,7 @@ func TestVotesAreTold(t *testing.T) {
 	b, p := aProposer(t, 3)
 	out := b.hand(event(1, member.Claim{}, yes(p)))
 	want := statemachine.Trace{
-		What: statemachine.Counted, Peer: addr(1), Version: p.ID.Version, Stage: p.Stage,
+		Kind: statemachine.Counted, Peer: addr(1), Version: p.ID.Version, Stage: p.Stage,
 	}
 	if !slices.Contains(out.Trace, want) {
 		t.Errorf("got %+v, want %+v among them", out.Trace, want)
@@ -131,7 +131,7 @@ func TestVotesAreTold(t *testing.T) {
 	q.ID.Ballot.Proposer, q.ID.Ballot.StoreID = addr(1), run(1, 1).StoreID
 	q.ID.Ballot.Incarnation = 1
 	out = voter.hand(event(1, member.Claim{}, q))
-	want.What = statemachine.Voted
+	want.Kind = statemachine.Voted
 	if !slices.Contains(out.Trace, want) {
 		t.Errorf("got %+v, want %+v among them", out.Trace, want)
 	}
@@ -155,7 +155,7 @@ func TestALateHeartbeatIsTold(t *testing.T) {
 		for end := b.now.Add(b.timings.HeartbeatInterval * 2); b.now.Before(end); {
 			b.now = b.nodes[0].Deadline()
 			for _, tr := range b.nodes[0].Advance(b.now).Trace {
-				if tr.What == statemachine.Missed && tr.Peer == addr(1) {
+				if tr.Kind == statemachine.Missed && tr.Peer == addr(1) {
 					n++
 				}
 			}

@@ -104,12 +104,12 @@ func (m *Machine) traceMoves(before, after member.State) {
 	for _, e := range after.Roster {
 		old, ok := before.Roster.Find(e.Address)
 		if !ok || old.Shown() != e.Shown() {
-			m.trace(Trace{What: MemberMoved, Peer: e.Address, Status: e.Shown()})
+			m.trace(Trace{Kind: MemberMoved, Peer: e.Address, Status: e.Shown()})
 		}
 	}
 	for _, e := range before.Roster {
 		if _, ok := after.Roster.Find(e.Address); !ok {
-			m.trace(Trace{What: MemberMoved, Peer: e.Address, Status: member.None})
+			m.trace(Trace{Kind: MemberMoved, Peer: e.Address, Status: member.None})
 		}
 	}
 }

@@ -79,7 +79,7 @@ func (m *Machine) onSeedKeepAlive(in message.Message) {
 func (m *Machine) stepDown(winner member.Claim, why Cause) {
 	given := m.leader
 	members := m.targets(addresses(m.state().Roster), m.waitingAddresses())
-	m.trace(Trace{What: SteppedDown, Peer: winner.Leader, Version: given.Version, Cause: why})
+	m.trace(Trace{Kind: SteppedDown, Peer: winner.Leader, Version: given.Version, Cause: why})
 	m.endLeadership(given)
 	// Their headers claim nothing any more, or their receivers would join again.
 	for _, to := range members {
@@ -96,7 +96,7 @@ func (m *Machine) stepDown(winner member.Claim, why Cause) {
 // endLeadership makes a leader a node without one.
 func (m *Machine) endLeadership(given member.Claim) {
 	if m.lead.quorate {
-		m.trace(Trace{What: LostAuthority, Peer: m.self.Address, Version: given.Version})
+		m.trace(Trace{Kind: LostAuthority, Peer: m.self.Address, Version: given.Version})
 	}
 	m.role = member.Seeking
 	m.leader = member.Claim{}

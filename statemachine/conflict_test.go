@@ -225,7 +225,7 @@ func TestAProvisionalLeaderDisturbsNobody(t *testing.T) {
 		t.Errorf("got no whole cluster of version 1\n%s", b)
 	}
 	for _, tr := range b.nodes[l].trace[before:] {
-		if tr.What == statemachine.LostAuthority || tr.What == statemachine.SteppedDown {
+		if tr.Kind == statemachine.LostAuthority || tr.Kind == statemachine.SteppedDown {
 			t.Errorf("got %+v at the healthy leader", tr)
 		}
 	}

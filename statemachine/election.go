@@ -110,7 +110,7 @@ func (m *Machine) begin(a *attempt) {
 	a.ballots.Version = a.id.Version
 	a.deadline = m.now.Add(m.patience(m.propose.fails))
 	m.propose.attempt = a
-	m.trace(Trace{What: Proposing, Peer: a.candidates[0], Version: a.id.Version})
+	m.trace(Trace{Kind: Proposing, Peer: a.candidates[0], Version: a.id.Version})
 	m.canvass(a, message.Proposal{
 		Stage:      message.Pre,
 		ID:         a.id,
@@ -221,7 +221,7 @@ func (m *Machine) count(a *attempt, from member.Identity, b message.Vote) {
 		why = message.ReasonVotedTwice
 	}
 	if why != message.ReasonNone {
-		m.trace(Trace{What: Dropped, Reason: why, Event: message.KindVote, Peer: from.Address})
+		m.trace(Trace{Kind: Dropped, Reason: why, Event: message.KindVote, Peer: from.Address})
 		return
 	}
 	if !a.formal && (b.Granted || b.Reason == message.ReasonStartWait) {
@@ -230,7 +230,7 @@ func (m *Machine) count(a *attempt, from member.Identity, b message.Vote) {
 	}
 	if b.Granted {
 		m.trace(Trace{
-			What: Counted, Peer: from.Address, Version: a.id.Version, Stage: a.stage(),
+			Kind: Counted, Peer: from.Address, Version: a.id.Version, Stage: a.stage(),
 		})
 	}
 	switch a.ballots.Count(a.electorate) {
@@ -272,7 +272,7 @@ func (m *Machine) choose(a *attempt) {
 	a.formal = true
 	a.ballots = paxos.Ballots{Version: a.id.Version}
 	a.deadline = m.now.Add(m.patience(m.propose.fails))
-	m.trace(Trace{What: ProposingFormal, Peer: value.State.Leader, Version: a.id.Version})
+	m.trace(Trace{Kind: ProposingFormal, Peer: value.State.Leader, Version: a.id.Version})
 	m.canvass(a, message.Proposal{
 		Stage:      message.Formal,
 		ID:         a.id,
@@ -308,7 +308,7 @@ func (m *Machine) adoptable(a *attempt, v paxos.Accepted) bool {
 // chosen announces the leader that got M formal votes.
 func (m *Machine) chosen(a *attempt) {
 	s := a.value.State
-	m.trace(Trace{What: Elected, Peer: s.Leader, Version: s.Version})
+	m.trace(Trace{Kind: Elected, Peer: s.Leader, Version: s.Version})
 	old := a.base.Roster
 	var seeds []member.Address
 	if a.founding {
@@ -386,7 +386,7 @@ func (m *Machine) electionDeadline(d *deadline) {
 func (m *Machine) failAttempt() {
 	a := m.propose.attempt
 	m.trace(Trace{
-		What: GaveUpProposal, Peer: a.candidates[0], Version: a.id.Version, Stage: a.stage(),
+		Kind: GaveUpProposal, Peer: a.candidates[0], Version: a.id.Version, Stage: a.stage(),
 	})
 	m.dropAttempt()
 	if m.propose.fails < maxFails {

@@ -445,7 +445,7 @@ func TestAProposalWithoutAnswersIsGivenUp(t *testing.T) {
 	from := len(b.nodes[0].trace)
 	took := b.until(time.Minute, "end of the proposal", func() bool {
 		return slices.ContainsFunc(b.nodes[0].trace[from:], func(t statemachine.Trace) bool {
-			return t.What == statemachine.GaveUpProposal
+			return t.Kind == statemachine.GaveUpProposal
 		})
 	})
 	if took != b.timings.HeartbeatInterval {
@@ -549,7 +549,7 @@ func TestTheWaitAfterAFailureIsBounded(t *testing.T) {
 	}
 	b.until(6*b.timings.HeartbeatInterval, "end of a proposal without answers", func() bool {
 		tr := b.nodes[0].trace
-		return tr[len(tr)-1].What == statemachine.GaveUpProposal
+		return tr[len(tr)-1].Kind == statemachine.GaveUpProposal
 	})
 }
 

@@ -43,11 +43,11 @@ func TestRefusals(t *testing.T) {
 			in := tc.event(b)
 			out := b.hand(in)
 			want := statemachine.Trace{
-				What: statemachine.Dropped, Reason: tc.reason,
+				Kind: statemachine.Dropped, Reason: tc.reason,
 				Event: in.Body.Kind(), Peer: in.From.Address,
 			}
 			if tc.refused {
-				want.What = statemachine.Refused
+				want.Kind = statemachine.Refused
 			}
 			if !slices.ContainsFunc(out.Trace, func(got statemachine.Trace) bool {
 				got.Version, got.Stage = 0, 0

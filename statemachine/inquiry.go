@@ -77,7 +77,7 @@ func (m *Machine) tickAsk() {
 		nextAt:  m.now.Add(m.patience(m.ask.fails)),
 		fails:   min(m.ask.fails+1, maxFails),
 	}
-	m.trace(Trace{What: Asking})
+	m.trace(Trace{Kind: Asking})
 	for _, e := range m.durable.Held.Roster {
 		if e.IsVoter() {
 			m.send(e.Address, message.LeaderStatusQuery{ID: m.ask.id, Version: m.ask.version})

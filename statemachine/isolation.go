@@ -153,7 +153,7 @@ func (m *Machine) declare() {
 	m.leader = member.Claim{Version: m.soft.Version, Leader: m.self.Address}
 	m.startLead(roster)
 	m.propose.at = m.now
-	m.trace(Trace{What: BecameProvisional, Peer: m.self.Address})
+	m.trace(Trace{Kind: BecameProvisional, Peer: m.self.Address})
 	m.tellAnswerers()
 	m.tellAskers()
 }
@@ -263,5 +263,5 @@ func (m *Machine) newRun() {
 	m.seek = seek{nextAt: m.now}
 	// What this call had to say came from the run that is over.
 	m.out.Send = nil
-	m.trace(Trace{What: NewRun, Peer: m.self.Address})
+	m.trace(Trace{Kind: NewRun, Peer: m.self.Address})
 }

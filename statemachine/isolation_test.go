@@ -121,7 +121,7 @@ func TestAMemoryStoreStartsAsANewRunWhenTheRosterIsLost(t *testing.T) {
 	before := b.nodes[0].durable
 	b.until(b.timings.TTLTimeout, "new run of n1", func() bool {
 		return slices.ContainsFunc(b.nodes[0].trace, func(t statemachine.Trace) bool {
-			return t.What == statemachine.NewRun
+			return t.Kind == statemachine.NewRun
 		})
 	})
 	after := b.nodes[0].durable

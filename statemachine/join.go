@@ -72,7 +72,7 @@ func (m *Machine) tickSeek() {
 	m.seek.began = m.now
 	m.seek.nextAt = m.now.Add(retry + m.jitter(retry/4))
 	m.seek.target, m.seek.refused = member.Claim{}, member.Claim{}
-	m.trace(Trace{What: Discovering})
+	m.trace(Trace{Kind: Discovering})
 	first := m.seek.since.IsZero()
 	if first {
 		m.seek.since = m.now
@@ -299,7 +299,7 @@ func (m *Machine) join(c member.Claim) {
 	if next := m.now.Add(m.cfg.Timings.RetryInterval); m.seek.nextAt.Before(next) {
 		m.seek.nextAt = next.Add(m.jitter(m.cfg.Timings.RetryInterval / 4))
 	}
-	m.trace(Trace{What: Joining, Peer: c.Leader, Version: c.Version})
+	m.trace(Trace{Kind: Joining, Peer: c.Leader, Version: c.Version})
 	m.send(c.Leader, message.JoinClusterRequest{
 		Name:  m.cfg.Name,
 		Seed:  m.isSeed,

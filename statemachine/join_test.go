@@ -292,7 +292,7 @@ func TestGreatestLeaderlessSeedDeclaresItself(t *testing.T) {
 	b.settle(3)
 	for i, n := range b.nodes {
 		declared := slices.ContainsFunc(n.trace, func(t statemachine.Trace) bool {
-			return t.What == statemachine.BecameProvisional
+			return t.Kind == statemachine.BecameProvisional
 		})
 		if want := i == 2; declared != want {
 			t.Errorf("n%d declared itself: got %v, want %v", i+1, declared, want)

@@ -47,7 +47,7 @@ func (m *Machine) followLeader(c member.Claim, id member.Identity) {
 		m.isolate.noChosenSince = time.Time{}
 		m.isolate.lost = nil
 	}
-	m.trace(Trace{What: Follows, Peer: c.Leader, Version: c.Version, Chosen: c.Chosen})
+	m.trace(Trace{Kind: Follows, Peer: c.Leader, Version: c.Version, Chosen: c.Chosen})
 	m.tellAskers()
 	if m.state().Version == c.Version {
 		m.sendKeepAlive()
@@ -78,7 +78,7 @@ func (m *Machine) tickFollow() {
 	}
 	if m.due(m.unaskedAt()) {
 		if !m.follow.heardAt.IsZero() {
-			m.trace(Trace{What: Missed, Peer: m.leader.Leader})
+			m.trace(Trace{Kind: Missed, Peer: m.leader.Leader})
 		}
 		m.sendKeepAlive()
 	}
@@ -144,7 +144,7 @@ func (m *Machine) whyLost() Cause {
 // overrule leaves the leader followed, which nobody suspects, for a better one.
 func (m *Machine) overrule(why Cause) {
 	m.trace(Trace{
-		What: Overruled, Cause: why, Peer: m.leader.Leader, Version: m.leader.Version,
+		Kind: Overruled, Cause: why, Peer: m.leader.Leader, Version: m.leader.Version,
 		Heard: m.follow.heardAt,
 	})
 	m.forgetLeader()
@@ -153,7 +153,7 @@ func (m *Machine) overrule(why Cause) {
 // suspect leaves the leader followed: the view has none, and the election begins
 // after a pause. why has the cause, and the event that brought it about, if any.
 func (m *Machine) suspect(why Trace, pause time.Duration) {
-	why.What, why.Peer, why.Version = Suspected, m.leader.Leader, m.leader.Version
+	why.Kind, why.Peer, why.Version = Suspected, m.leader.Leader, m.leader.Version
 	why.Heard = m.follow.heardAt
 	m.trace(why)
 	m.forgetLeader()

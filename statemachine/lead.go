@@ -108,7 +108,7 @@ func (m *Machine) becomeLeader(former member.Identity) {
 	m.isolate.lost = nil
 	// Its members hear of it by LeaderElected.
 	m.lead.beatAt = m.now.Add(m.cfg.Timings.HeartbeatInterval)
-	m.trace(Trace{What: BecameLeader, Peer: m.self.Address})
+	m.trace(Trace{Kind: BecameLeader, Peer: m.self.Address})
 	m.tellAskers()
 }
 
@@ -189,7 +189,7 @@ func (m *Machine) beat() bool {
 		p := m.lead.peer(a)
 		if p != nil && !p.number.IsZero() && m.now.Sub(p.heard) < m.cfg.Timings.HeartbeatTimeout {
 			if m.now.Sub(p.heard) >= m.cfg.Timings.HeartbeatInterval*3/2 {
-				m.trace(Trace{What: Missed, Peer: a})
+				m.trace(Trace{Kind: Missed, Peer: a})
 			}
 			m.sendAck(a, p.stamp, true)
 		} else {
@@ -237,7 +237,7 @@ func (m *Machine) change(r member.Roster, about member.Address) {
 		return !stays
 	})
 	if entry, ok := r.Find(about); ok && entry.Shown() != before.Shown() {
-		m.trace(Trace{What: MemberMoved, Peer: about, Status: entry.Shown()})
+		m.trace(Trace{Kind: MemberMoved, Peer: about, Status: entry.Shown()})
 	}
 	for _, e := range r {
 		if e.Address == m.self.Address {

@@ -152,7 +152,7 @@ func (m *Machine) noteAuthority() {
 	case q && !m.lead.quorate:
 		m.lead.quorate, m.lead.quorateSince = true, m.now
 		m.shown.moved = true
-		m.trace(Trace{What: GainedAuthority, Peer: m.self.Address, Version: m.leader.Version})
+		m.trace(Trace{Kind: GainedAuthority, Peer: m.self.Address, Version: m.leader.Version})
 		for _, p := range m.lead.peers {
 			if p.number.Version == m.leader.Version {
 				m.sendAck(p.id.Address, p.stamp, true)
@@ -161,6 +161,6 @@ func (m *Machine) noteAuthority() {
 	case !q && m.lead.quorate:
 		m.lead.quorate = false
 		m.shown.moved = true
-		m.trace(Trace{What: LostAuthority, Peer: m.self.Address})
+		m.trace(Trace{Kind: LostAuthority, Peer: m.self.Address})
 	}
 }

@@ -375,13 +375,13 @@ func TestALeaseThatEndedUnnoticedHasEnded(t *testing.T) {
 	b.hand(b.keepAlive(1, echoed))
 	b.now = echoed.Add(message.LeaseMargin(lan.LeaseTimeout))
 	out := b.nodes[0].Step(b.now, b.keepAlive(2, echoed.Add(time.Millisecond)))
-	var got []statemachine.What
+	var got []statemachine.TraceKind
 	for _, tr := range out.Trace {
-		if tr.What == statemachine.LostAuthority || tr.What == statemachine.GainedAuthority {
-			got = append(got, tr.What)
+		if tr.Kind == statemachine.LostAuthority || tr.Kind == statemachine.GainedAuthority {
+			got = append(got, tr.Kind)
 		}
 	}
-	want := []statemachine.What{statemachine.LostAuthority, statemachine.GainedAuthority}
+	want := []statemachine.TraceKind{statemachine.LostAuthority, statemachine.GainedAuthority}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

@@ -129,7 +129,7 @@ func (m *Machine) handOver(successors []member.Address, stays bool) {
 	if len(successors) > 0 {
 		to = successors[0]
 	}
-	m.trace(Trace{What: SteppedDown, Peer: to, Version: given.Version, Cause: CauseHandOver})
+	m.trace(Trace{Kind: SteppedDown, Peer: to, Version: given.Version, Cause: CauseHandOver})
 	m.endLeadership(given)
 	// As in stepDown, with a header that claims nothing any more.
 	for _, e := range m.durable.Held.Roster {
@@ -170,7 +170,7 @@ func (m *Machine) tickLeave() {
 	gone := m.role == member.Following && m.leader.Chosen && e.Status == member.Leaving && e.Resigned
 	alone := m.role == member.Seeking && !handing
 	if gone || alone || m.due(o.until) {
-		m.trace(Trace{What: Left, Peer: m.self.Address})
+		m.trace(Trace{Kind: Left, Peer: m.self.Address})
 		m.stop(ErrLeft)
 		return
 	}

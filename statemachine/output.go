@@ -53,40 +53,40 @@ var (
 	ErrSplitVersion = errors.New("statemachine: two leaders were chosen for one version")
 )
 
-// What a trace tells.
-type What uint8
+// TraceKind tells the traces apart.
+type TraceKind uint8
 
 // The kinds of traces. Dropped and Refused carry a Reason.
 const (
-	Dropped           What = iota + 1 // an event was ignored
-	Refused                           // a vote or a join was answered with no
-	Discovering                       // asks seeds and known members for a leader
-	Joining                           // asks Peer for a place
-	Follows                           // follows the leader Peer
-	BecameProvisional                 // declared itself
-	Suspected                         // lost its leader Peer
-	Asking                            // asks voters whether the leader is healthy
-	Proposing                         // sent a pre proposal
-	ProposingFormal                   // sent a formal proposal
-	GaveUpProposal                    // a proposal ended without a leader
-	Elected                           // Peer was chosen, counted by this node
-	BecameLeader                      // leads Version
-	GainedAuthority                   // is quorate from now
-	LostAuthority                     // is quorate no more
-	SteppedDown                       // leads no more
-	MemberMoved                       // the leader moved Peer to another status
-	Left                              // has left
-	NewRun                            // forgot a roster that can never elect again
-	Overruled                         // left its leader Peer for a better one, unsuspected
-	Voted                             // voted for Peer, the proposer or in the end the leader
-	Counted                           // Peer voted for the own proposal
-	Missed                            // a heartbeat of Peer is late
-	RecordRevoked                     // the leader revoked a record of Peer
-	RecordsEnded                      // the leader dropped the records of Peer, which is silent
-	Whats                             // is above them all
+	Dropped           TraceKind = iota + 1 // an event was ignored
+	Refused                                // a vote or a join was answered with no
+	Discovering                            // asks seeds and known members for a leader
+	Joining                                // asks Peer for a place
+	Follows                                // follows the leader Peer
+	BecameProvisional                      // declared itself
+	Suspected                              // lost its leader Peer
+	Asking                                 // asks voters whether the leader is healthy
+	Proposing                              // sent a pre proposal
+	ProposingFormal                        // sent a formal proposal
+	GaveUpProposal                         // a proposal ended without a leader
+	Elected                                // Peer was chosen, counted by this node
+	BecameLeader                           // leads Version
+	GainedAuthority                        // is quorate from now
+	LostAuthority                          // is quorate no more
+	SteppedDown                            // leads no more
+	MemberMoved                            // the leader moved Peer to another status
+	Left                                   // has left
+	NewRun                                 // forgot a roster that can never elect again
+	Overruled                              // left its leader Peer for a better one, unsuspected
+	Voted                                  // voted for Peer, the proposer or in the end the leader
+	Counted                                // Peer voted for the own proposal
+	Missed                                 // a heartbeat of Peer is late
+	RecordRevoked                          // the leader revoked a record of Peer
+	RecordsEnded                           // the leader dropped the records of Peer, which is silent
+	TraceKinds                             // is above them all
 )
 
-var whatNames = [Whats]string{
+var traceKindNames = [TraceKinds]string{
 	"none", "drops", "refuses", "looks for a leader", "asks for a place", "follows a leader",
 	"declares itself", "misses its leader", "asks the voters", "proposes", "proposes formally",
 	"gives its proposal up", "counts a majority", "becomes leader", "gains authority",
@@ -95,18 +95,18 @@ var whatNames = [Whats]string{
 	"ends the records of a member",
 }
 
-// String is what the node does, in the words of docs/scenarios.md.
-func (w What) String() string {
-	if w >= Whats {
-		return fmt.Sprintf("What(%d)", uint8(w))
+// String returns what the node does, in the words of docs/scenarios.md.
+func (k TraceKind) String() string {
+	if k >= TraceKinds {
+		return fmt.Sprintf("TraceKind(%d)", uint8(k))
 	}
-	return whatNames[w]
+	return traceKindNames[k]
 }
 
 // Trace is one decision of the machine. It is no log line: the owner turns it
 // into one, the simulator into a history, a test into an assertion.
 type Trace struct {
-	What    What
+	Kind    TraceKind
 	Reason  message.Reason
 	Event   message.Kind   // of the message that brought it about; 0 for none
 	Peer    member.Address // whom it is about

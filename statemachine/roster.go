@@ -64,7 +64,7 @@ func (m *Machine) watchMembers() {
 			m.change(r.With(e), e.Address)
 		default:
 			// It never had a vote here; its place is free again.
-			m.trace(Trace{What: MemberMoved, Peer: e.Address, Status: member.None})
+			m.trace(Trace{Kind: MemberMoved, Peer: e.Address, Status: member.None})
 			m.change(r.Without(e.Address), member.Address{})
 		}
 	}

@@ -20,7 +20,7 @@ import (
 func (b *bus) moves(l, of int) []member.Status {
 	var out []member.Status
 	for _, t := range b.nodes[l].trace {
-		if t.What == statemachine.MemberMoved && t.Peer == addr(of) {
+		if t.Kind == statemachine.MemberMoved && t.Peer == addr(of) {
 			out = append(out, t.Status)
 		}
 	}
@@ -534,7 +534,7 @@ func TestAFollowerTellsWhichMembersChanged(t *testing.T) {
 	out := b.hand(event(1, chosen(3, 1), message.ClusterAlignment{State: s}))
 	got := make(map[member.Address]member.Status)
 	for _, tr := range out.Trace {
-		if tr.What == statemachine.MemberMoved {
+		if tr.Kind == statemachine.MemberMoved {
 			got[tr.Peer] = tr.Status
 		}
 	}

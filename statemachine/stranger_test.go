@@ -117,7 +117,7 @@ func TestStrangerJoinBoundAtTheLimit(t *testing.T) {
 	// Then no proposal answers what a member is really bound to.
 	failed := 0
 	for _, tr := range b.nodes[l].trace {
-		if tr.What == statemachine.GaveUpProposal {
+		if tr.Kind == statemachine.GaveUpProposal {
 			failed++
 		}
 	}

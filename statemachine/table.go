@@ -316,7 +316,7 @@ func (m *Machine) endRecords(d *draft) {
 		}
 		if silent {
 			m.takenFrom(o.id, d.number)
-			m.trace(Trace{What: RecordsEnded, Peer: o.id.Address})
+			m.trace(Trace{Kind: RecordsEnded, Peer: o.id.Address})
 		}
 	}
 	m.noteEnds()
@@ -421,7 +421,7 @@ func (m *Machine) takeRequest(d *draft, r request) {
 			e.Revoked = true
 			d.put(e)
 			m.takenFrom(e.Owner, d.number)
-			m.trace(Trace{What: RecordRevoked, Peer: e.Owner.Address})
+			m.trace(Trace{Kind: RecordRevoked, Peer: e.Owner.Address})
 		default:
 			d.drop(e)
 		}

@@ -11,12 +11,12 @@ import (
 
 // drop ignores an event; every place that ignores one comes through here.
 func (m *Machine) drop(in message.Message, why message.Reason) {
-	m.trace(Trace{What: Dropped, Reason: why, Event: in.Body.Kind(), Peer: in.From.Address})
+	m.trace(Trace{Kind: Dropped, Reason: why, Event: in.Body.Kind(), Peer: in.From.Address})
 }
 
 // refuse notes that an event is answered with no.
 func (m *Machine) refuse(in message.Message, why message.Reason) {
-	m.trace(Trace{What: Refused, Reason: why, Event: in.Body.Kind(), Peer: in.From.Address})
+	m.trace(Trace{Kind: Refused, Reason: why, Event: in.Body.Kind(), Peer: in.From.Address})
 }
 
 func (m *Machine) trace(t Trace) {

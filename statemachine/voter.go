@@ -40,9 +40,9 @@ func (m *Machine) onProposal(in message.Message, b message.Proposal) {
 
 // tellVote notes the answer to a proposal.
 func (m *Machine) tellVote(in message.Message, b message.Proposal, v message.Vote) {
-	t := Trace{What: Refused, Reason: v.Reason, Event: message.KindProposal, Peer: in.From.Address}
+	t := Trace{Kind: Refused, Reason: v.Reason, Event: message.KindProposal, Peer: in.From.Address}
 	if v.Granted {
-		t = Trace{What: Voted, Peer: in.From.Address, Version: b.ID.Version}
+		t = Trace{Kind: Voted, Peer: in.From.Address, Version: b.ID.Version}
 		if b.Stage == message.Formal {
 			t.Peer = b.State.Leader
 		}

@@ -328,8 +328,8 @@ func kinds(sent []message.Message) []string {
 }
 
 // traced reports whether an output tells of what.
-func traced(out statemachine.Output, what statemachine.What) bool {
-	return slices.ContainsFunc(out.Trace, func(t statemachine.Trace) bool { return t.What == what })
+func traced(out statemachine.Output, what statemachine.TraceKind) bool {
+	return slices.ContainsFunc(out.Trace, func(t statemachine.Trace) bool { return t.Kind == what })
 }
 
 // gave reports whether an output has a refusal with this reason.

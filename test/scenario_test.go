@@ -312,7 +312,7 @@ func (p *player) record(r sim.Record) {
 		p.happens(happening{by: by, what: "stops", reason: r.Text})
 	case sim.Traced:
 		p.happens(p.decided(by, r.Trace))
-		switch r.Trace.What {
+		switch r.Trace.Kind {
 		case statemachine.MemberMoved:
 			p.moves++
 		case statemachine.BecameLeader:
@@ -327,8 +327,8 @@ func (p *player) record(r sim.Record) {
 
 // decided is what happens with a decision.
 func (p *player) decided(by int, t statemachine.Trace) happening {
-	h := happening{by: by, what: t.What.String()}
-	switch t.What {
+	h := happening{by: by, what: t.Kind.String()}
+	switch t.Kind {
 	case statemachine.Refused:
 		h.what, h.about, h.reason = "refuses", p.number(t.Peer), t.Reason.String()
 	case statemachine.Dropped:

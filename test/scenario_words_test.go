@@ -113,7 +113,7 @@ var placeWords = sync.OnceValue(func() map[string][]string {
 	for s := member.Joining; s <= member.Removed; s++ {
 		statuses = append(statuses, s.String())
 	}
-	for w := statemachine.Discovering; w < statemachine.Whats; w++ {
+	for w := statemachine.Discovering; w < statemachine.TraceKinds; w++ {
 		if w != statemachine.MemberMoved {
 			decided = append(decided, w.String())
 		}

@@ -173,7 +173,7 @@ func (x *chaos) storm(s *series) {
 // notice makes a fault more likely where an election or a lease begins or
 // ends, and near the one that it concerns.
 func (x *chaos) notice(p int, t statemachine.Trace) {
-	switch t.What {
+	switch t.Kind {
 	case statemachine.Proposing, statemachine.ProposingFormal, statemachine.BecameLeader,
 		statemachine.GainedAuthority, statemachine.SteppedDown:
 	default:

@@ -190,7 +190,7 @@ func (k *checker) afterSeat(p *process, quorate bool, out statemachine.Output) {
 // may have none after it: it gave a seat away and handed over.
 func wasQuorate(out statemachine.Output) bool {
 	return slices.ContainsFunc(out.Trace, func(t statemachine.Trace) bool {
-		return t.What == statemachine.GainedAuthority
+		return t.Kind == statemachine.GainedAuthority
 	})
 }
 

@@ -298,11 +298,11 @@ var histories = []struct {
 	}},
 	{"a leader drops a vote long after it heard the others", "I5", func(h *history) {
 		h.procs[0].stepAt = int64(2 * time.Second)
-		h.give(statemachine.Output{Trace: []statemachine.Trace{{What: statemachine.GainedAuthority}}})
+		h.give(statemachine.Output{Trace: []statemachine.Trace{{Kind: statemachine.GainedAuthority}}})
 	}},
 	{"a leader drops a vote and needs long to save that", "", func(h *history) {
 		h.saves = 2 * time.Second
-		h.give(statemachine.Output{Trace: []statemachine.Trace{{What: statemachine.GainedAuthority}}})
+		h.give(statemachine.Output{Trace: []statemachine.Trace{{Kind: statemachine.GainedAuthority}}})
 	}},
 	{"a leader lets a member go before its time", "I4", func(h *history) {
 		h.letGo(rateUnit-1, 2*rateUnit)
@@ -315,7 +315,7 @@ var histories = []struct {
 			GivenUp: h.first(0).Claim()}}}})
 	}},
 	{"a leader gains authority, gives a seat away and hands over", "", func(h *history) {
-		h.give(statemachine.Output{Trace: []statemachine.Trace{{What: statemachine.GainedAuthority}}})
+		h.give(statemachine.Output{Trace: []statemachine.Trace{{Kind: statemachine.GainedAuthority}}})
 	}},
 	{"a status moves against the table", "I6", func(h *history) {
 		s := h.found(0)

@@ -21,7 +21,7 @@ const (
 )
 
 const (
-	ruleGreetRefused = ruleWhats + rule(statemachine.Whats) + iota
+	ruleGreetRefused = ruleWhats + rule(statemachine.TraceKinds) + iota
 	ruleSeedsDiffer
 	ruleFenced
 	rules
@@ -33,7 +33,7 @@ func (r rule) String() string {
 	case r < ruleWhats:
 		return message.Reason(r).String()
 	case r < ruleGreetRefused:
-		return statemachine.What(r - ruleWhats).String()
+		return statemachine.TraceKind(r - ruleWhats).String()
 	default:
 		return [...]string{"greet refused", "seeds differ", "write fenced"}[r-ruleGreetRefused]
 	}
@@ -55,7 +55,7 @@ func (c *Cluster) reachTrace(t statemachine.Trace) {
 	if t.Reason != message.ReasonNone {
 		c.reach(ruleReasons + rule(t.Reason))
 	}
-	c.reach(ruleWhats + rule(t.What))
+	c.reach(ruleWhats + rule(t.Kind))
 }
 
 // Table counts runs: in which a rule was reached after a fault of a class, and

@@ -92,13 +92,13 @@ func (r Record) String() string {
 
 // decision is what a machine decided, in one line.
 func decision(t statemachine.Trace) string {
-	switch t.What {
+	switch t.Kind {
 	case statemachine.Dropped, statemachine.Refused:
-		return fmt.Sprintf("%v %v of %s: %v", t.What, t.Event, t.Peer.Host, t.Reason)
+		return fmt.Sprintf("%v %v of %s: %v", t.Kind, t.Event, t.Peer.Host, t.Reason)
 	case statemachine.MemberMoved:
 		return fmt.Sprintf("moves %s to %v, version %d", t.Peer.Host, t.Status, t.Version)
 	}
-	line := t.What.String()
+	line := t.Kind.String()
 	if t.Reason != message.ReasonNone {
 		line += fmt.Sprintf(" (%v)", t.Reason)
 	}
@@ -158,7 +158,7 @@ func (c *Cluster) say(w What, format string, args ...any) {
 // traced records the decisions of a machine.
 func (c *Cluster) traced(p *process, traces []statemachine.Trace) {
 	for _, t := range traces {
-		c.mix(uint64(t.What) ^ uint64(t.Reason)<<8 ^ uint64(t.Event)<<16 ^ t.Version<<24)
+		c.mix(uint64(t.Kind) ^ uint64(t.Reason)<<8 ^ uint64(t.Event)<<16 ^ t.Version<<24)
 		c.check.traced(p, t)
 		c.reachTrace(t)
 		if c.noticed != nil {

@@ -99,7 +99,7 @@ func (k *checker) sentState(p *process, s member.State) {
 
 // traced checks a decision against the votes.
 func (k *checker) traced(p *process, t statemachine.Trace) {
-	if t.What == statemachine.Elected && k.quorum > 1 && k.chosen[t.Version] == nil {
+	if t.Kind == statemachine.Elected && k.quorum > 1 && k.chosen[t.Version] == nil {
 		k.broken("I1", "%s counted a leader for version %d, which nobody chose", p.cfg.Name, t.Version)
 	}
 }

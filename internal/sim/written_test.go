@@ -457,7 +457,7 @@ func TestARunThatJoinsAgainDropsItsProposal(t *testing.T) {
 	c.Crash(l)
 	who := -1
 	c.noticed = func(p int, trace statemachine.Trace) {
-		if trace.What == statemachine.Proposing && who < 0 {
+		if trace.Kind == statemachine.Proposing && who < 0 {
 			who = p
 		}
 	}

@@ -112,7 +112,7 @@ func (w *world) note(
 	e *effect, before paxos.Durable, m *statemachine.Machine, out statemachine.Output,
 ) {
 	for _, t := range out.Trace {
-		if t.What == statemachine.Proposing {
+		if t.Kind == statemachine.Proposing {
 			e.attempts++
 		}
 	}

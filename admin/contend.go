@@ -80,7 +80,7 @@ func (h *handler) lock(w http.ResponseWriter, r *http.Request) {
 			return err
 		}
 		defer done()
-		return j.Do(ctx, body.Latch, func(ctx context.Context, token member.Number) error {
+		return j.Do(ctx, body.Latch, func(ctx context.Context, token member.Token) error {
 			held(ctx, token)
 			return nil
 		})
@@ -132,7 +132,7 @@ func (h *handler) jobEvents(w http.ResponseWriter, r *http.Request) {
 }
 
 // heldFunc runs while a node holds something.
-type heldFunc = func(ctx context.Context, token member.Number)
+type heldFunc = func(ctx context.Context, token member.Token)
 
 // hold answers a caller that wants to hold something, once or again and again. run calls
 // its function while the node does, and ends when the caller is gone.
@@ -177,12 +177,12 @@ type contender struct {
 // grant is one time in which the node holds something for the caller.
 type grant struct {
 	ctx   context.Context // ends before anybody else may hold it
-	token member.Number
+	token member.Token
 	told  chan struct{} // closed when the caller was told of the end
 }
 
 // held blocks while the node holds something.
-func (c *contender) held(ctx context.Context, token member.Number) {
+func (c *contender) held(ctx context.Context, token member.Token) {
 	g := &grant{ctx, token, make(chan struct{})}
 	select {
 	case c.gained <- g:

@@ -665,7 +665,7 @@ func TestElectAfterALapse(t *testing.T) {
 			free := sync.OnceFunc(func() { close(flows) })
 			time.AfterFunc(c.stall-trusted, free)
 			if c.ends == 0 {
-				if again := at.works(); !member.Number(token).Less(member.Number(again)) {
+				if again := at.works(); !member.Token(token).Less(member.Token(again)) {
 					t.Errorf("%s: token %+v after %+v", c.name, again, token)
 				}
 				at.leave <- nil

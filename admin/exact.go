@@ -99,12 +99,12 @@ func (t RecordToken) MarshalJSON() ([]byte, error) {
 	}{plain(t), t.String()})
 }
 
-// String is the token as ATHENA_TOKEN has it, one number that grows (member.Number.Int64);
+// String is the token as ATHENA_TOKEN has it, one number that grows (member.Token.Int64);
 // "VERSION.REVISION" if a part is too great for that.
 func (t RecordToken) String() string {
-	n, err := member.Number(t).Int64()
+	n, err := member.Token(t).Int64()
 	if err != nil {
-		return member.Number(t).String()
+		return member.Token(t).String()
 	}
 	return strconv.FormatInt(n, 10)
 }

@@ -28,7 +28,7 @@ func TestGreatNumbersTravelAsText(t *testing.T) {
 	for _, key := range []string{"latch/billing/leader", "latch/billing/latch/schema"} {
 		node.records = append(node.records, member.Record{
 			Key: key, Value: []byte(node.status.Self.Address.String()),
-			Token: member.Number{Version: great, Revision: 7},
+			Token: member.Token{Version: great, Revision: 7},
 			Owner: node.status.View.Members[0].Identity,
 		})
 	}

@@ -42,9 +42,9 @@ type slowSession struct {
 	store *slowStore
 }
 
-func (s slowSession) Commit(ctx context.Context, ops ...latch.Op) (member.Number, error) {
+func (s slowSession) Commit(ctx context.Context, ops ...latch.Op) (member.Token, error) {
 	type outcome struct {
-		token member.Number
+		token member.Token
 		err   error
 	}
 	done, taken := make(chan outcome, 1), make(chan struct{})
@@ -64,7 +64,7 @@ func (s slowSession) Commit(ctx context.Context, ops ...latch.Op) (member.Number
 	case o := <-done:
 		return o.token, o.err
 	case <-ctx.Done():
-		return member.Number{}, fmt.Errorf("%w: %w", cluster.ErrUnknownOutcome, context.Cause(ctx))
+		return member.Token{}, fmt.Errorf("%w: %w", cluster.ErrUnknownOutcome, context.Cause(ctx))
 	}
 }
 

@@ -509,8 +509,8 @@ type refusingSession struct {
 	err error
 }
 
-func (s refusingSession) Commit(context.Context, ...latch.Op) (member.Number, error) {
-	return member.Number{}, s.err
+func (s refusingSession) Commit(context.Context, ...latch.Op) (member.Token, error) {
+	return member.Token{}, s.err
 }
 
 // contending asks for what may become of paths about jobs.

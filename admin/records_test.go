@@ -21,7 +21,7 @@ func TestRecords(t *testing.T) {
 	gone := owner
 	gone.Incarnation++
 	node.records = []member.Record{
-		{Key: "a", Value: []byte("text"), Owner: owner, Token: member.Number{Version: 4, Revision: 7}},
+		{Key: "a", Value: []byte("text"), Owner: owner, Token: member.Token{Version: 4, Revision: 7}},
 		{Key: "b", Value: []byte{0xff}, Owner: gone, Revoked: true},
 		{Key: "c"},
 	}

@@ -24,7 +24,7 @@ type Op struct {
 func Absent(key string) Op { return Op{condition: message.Condition{Key: key}} }
 
 // Held wants the record under key to be the one with this token, and not revoked.
-func Held(key string, token member.Number) Op {
+func Held(key string, token member.Token) Op {
 	return Op{condition: message.Condition{Key: key, Token: token}}
 }
 
@@ -55,18 +55,18 @@ func Drop(key string) Op {
 // with the cause of ctx, ErrClosed. These say that nothing was changed. ErrUnknownOutcome says
 // that the leader was lost, or did not answer within LeaderTimeout, or that ctx ended
 // meanwhile: look at the records, and ask again under the same conditions.
-func (n *Node) Commit(ctx context.Context, ops ...Op) (member.Number, error) {
+func (n *Node) Commit(ctx context.Context, ops ...Op) (member.Token, error) {
 	r := requestOf(ops)
 	for {
 		a, err := n.ask(ctx, r)
 		if err != nil {
-			return member.Number{}, err
+			return member.Token{}, err
 		}
 		if a.Reason != message.ReasonNoQuorum {
-			return a.Number, refused(a.Reason)
+			return member.Token(a.Number), refused(a.Reason)
 		}
 		if _, err := n.WaitLeader(ctx); err != nil {
-			return member.Number{}, err
+			return member.Token{}, err
 		}
 	}
 }

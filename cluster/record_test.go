@@ -72,7 +72,7 @@ func TestCommitIsAllOrNothing(t *testing.T) {
 			ops  []Op
 		}{
 			{ErrConflict, []Op{Absent("k"), Set("other", nil, nil)}},
-			{ErrConflict, []Op{Held("k", member.Number{Version: 1}), Set("other", nil, nil)}},
+			{ErrConflict, []Op{Held("k", member.Token{Version: 1}), Set("other", nil, nil)}},
 			{ErrOwned, []Op{Set("other", nil, nil), Set("k", nil, nil)}},
 			{ErrTooLarge, []Op{Set("other", make([]byte, member.MaxValueBytes+1), nil)}},
 			{ErrTooLarge, []Op{Set("", nil, nil)}},

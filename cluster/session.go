@@ -46,7 +46,7 @@ func (s *Session) Owns(r member.Record) bool {
 // key with token. It blocks until the node knows that it may, for as long as it takes to
 // lose a session at most, or until ctx ends. ErrNotHeld says that it may not: the record
 // was revoked or dropped, or this node asked to change it.
-func (s *Session) Hold(ctx context.Context, key string, token member.Number) (Holding, error) {
+func (s *Session) Hold(ctx context.Context, key string, token member.Token) (Holding, error) {
 	n := s.node
 	ctx, cancel := context.WithTimeoutCause(ctx, n.cfg.timings.HoldTimeout(), ErrNotHeld)
 	defer cancel()
@@ -91,7 +91,7 @@ func (s *Session) Close(ctx context.Context) error {
 type Holding struct {
 	t     *tenure
 	key   string
-	token member.Number
+	token member.Token
 }
 
 // Key is that of the record.
@@ -99,7 +99,7 @@ func (h Holding) Key() string { return h.key }
 
 // Token is the fencing token: it is greater than that of every holding of this key
 // before it, on whatever node.
-func (h Holding) Token() member.Number { return h.token }
+func (h Holding) Token() member.Token { return h.token }
 
 // Valid reports whether this node may act on the record at this moment. It reads the
 // clock, and is never true again once it was false. See Term.Valid for what a virtual
@@ -158,13 +158,13 @@ type holding struct {
 	*tenure
 	of  *Session
 	key string
-	by  member.Number
+	by  member.Token
 }
 
 // hold begins a holding; nil where the node may not act on the record yet, and known is
 // whether it may come to that.
 func (hs *holdings) hold(
-	ctx context.Context, s *Session, key string, token member.Number,
+	ctx context.Context, s *Session, key string, token member.Token,
 ) (t *tenure, known bool, err error) {
 	n := s.node
 	err = n.do(ctx, func(now time.Time) (statemachine.Output, error) {
@@ -186,7 +186,7 @@ func (hs *holdings) hold(
 
 // find is a holding of a record that there is: each lasts as long as the record is held,
 // and who asks again and again must not add to them.
-func (hs *holdings) find(s *Session, key string, token member.Number) *tenure {
+func (hs *holdings) find(s *Session, key string, token member.Token) *tenure {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	i := slices.IndexFunc(hs.all, func(h holding) bool {

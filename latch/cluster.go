@@ -68,7 +68,7 @@ type session struct {
 
 func (s session) Member() string { return s.node.Self().Address.String() }
 
-func (s session) Commit(ctx context.Context, ops ...Op) (member.Number, error) {
+func (s session) Commit(ctx context.Context, ops ...Op) (member.Token, error) {
 	all := make([]cluster.Op, len(ops))
 	for i, op := range ops {
 		switch op.Kind {
@@ -94,7 +94,7 @@ func (s session) Commit(ctx context.Context, ops ...Op) (member.Number, error) {
 }
 
 func (s session) Hold(
-	ctx context.Context, key string, token member.Number, fn func(context.Context) error,
+	ctx context.Context, key string, token member.Token, fn func(context.Context) error,
 ) error {
 	h, err := s.Session.Hold(ctx, key, token)
 	if err != nil {

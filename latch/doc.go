@@ -4,7 +4,7 @@
 // of a cluster.
 //
 //	job, err := latch.Open(ctx, latch.Cluster(node), "billing", latch.Options{})
-//	err = job.WhileLeader(ctx, func(ctx context.Context, token member.Number) { ... })
+//	err = job.WhileLeader(ctx, func(ctx context.Context, token member.Token) { ... })
 //
 // A job has one leader at most at any moment, whichever member leads the cluster, and the
 // leaderships of different jobs spread over the members. What must not happen twice runs

@@ -13,13 +13,13 @@ import (
 
 // move leads a job in a store while it leads it in another one too, which is to go.
 func move(
-	ctx context.Context, from, to latch.Store, name string, work func(context.Context, member.Number),
+	ctx context.Context, from, to latch.Store, name string, work func(context.Context, member.Token),
 ) error {
 	old, err := latch.Open(ctx, from, name, latch.Options{})
 	if err != nil {
 		return err
 	}
-	err = old.WhileLeader(ctx, func(ctx context.Context, _ member.Number) {
+	err = old.WhileLeader(ctx, func(ctx context.Context, _ member.Token) {
 		job, err := latch.Open(ctx, to, name, latch.Options{})
 		if err != nil {
 			return // and again
@@ -33,7 +33,7 @@ func move(
 func Example_move() {
 	ctx, enough := context.WithCancel(context.Background())
 	from, to := latch.NewMemory().Store("host-1"), latch.NewMemory().Store("host-1")
-	err := move(ctx, from, to, "billing", func(ctx context.Context, token member.Number) {
+	err := move(ctx, from, to, "billing", func(ctx context.Context, token member.Token) {
 		for _, s := range []latch.Store{from, to} {
 			records, _ := s.Records(ctx, "latch/billing/leader")
 			fmt.Println("led by", string(records[0].Value))

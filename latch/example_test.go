@@ -20,7 +20,7 @@ import (
 
 // lead does the work of a job while this node leads it.
 func lead(
-	ctx context.Context, node *cluster.Node, work func(context.Context, member.Number),
+	ctx context.Context, node *cluster.Node, work func(context.Context, member.Token),
 ) error {
 	if err := node.WaitActive(ctx, node.Status().Quorum); err != nil { // so that jobs spread
 		return err
@@ -39,7 +39,7 @@ func lead(
 func migrate(ctx context.Context, job *latch.Job) error {
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
-	return job.Do(ctx, "schema", func(ctx context.Context, token member.Number) error {
+	return job.Do(ctx, "schema", func(ctx context.Context, token member.Token) error {
 		fmt.Println("alone")
 		return ctx.Err()
 	})
@@ -61,7 +61,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	fmt.Println(migrate(ctx, job), job.Close(ctx))
-	err = lead(ctx, node, func(ctx context.Context, token member.Number) {
+	err = lead(ctx, node, func(ctx context.Context, token member.Token) {
 		fmt.Println("leading:", !token.IsZero())
 		enough()     // a program works on, and gives away its token with all that it writes,
 		<-ctx.Done() // until another member is to lead

@@ -240,7 +240,7 @@ func (j *Job) wait(ctx context.Context, changed <-chan struct{}) error {
 }
 
 // release drops a record of this session; nil when it is gone.
-func (j *Job) release(ctx context.Context, key string, token member.Number) error {
+func (j *Job) release(ctx context.Context, key string, token member.Token) error {
 	_, err := j.session.Commit(ctx, Op{Kind: Held, Key: key, Token: token}, Op{Kind: Drop, Key: key})
 	if errors.Is(err, cluster.ErrConflict) {
 		return nil

@@ -22,7 +22,7 @@ import (
 //
 // Where the latch cannot be released before ctx ends, that goes on, and Do returns.
 func (j *Job) Do(
-	ctx context.Context, latch string, fn func(ctx context.Context, token member.Number) error,
+	ctx context.Context, latch string, fn func(ctx context.Context, token member.Token) error,
 ) error {
 	key, err := j.keys.latch(latch)
 	if err != nil {
@@ -37,7 +37,7 @@ func (j *Job) Do(
 	if err := j.lock(ctx, key); err != nil {
 		return err
 	}
-	var token member.Number
+	var token member.Token
 	defer func() { j.giveBack(ctx, key, token) }()
 	for ran := false; ; {
 		if token, err = j.take(ctx, key); err != nil {
@@ -55,7 +55,7 @@ func (j *Job) Do(
 
 // take sets the record of a latch as soon as there is none. Nobody queues: all that see
 // it absent try, and one succeeds.
-func (j *Job) take(ctx context.Context, key string) (member.Number, error) {
+func (j *Job) take(ctx context.Context, key string) (member.Token, error) {
 	set := Op{Kind: SetOwned, Key: key, Value: []byte(j.session.Member())}
 	for {
 		s, changed := j.look()
@@ -76,7 +76,7 @@ func (j *Job) take(ctx context.Context, key string) (member.Number, error) {
 			if errors.Is(refused, cluster.ErrUnknownOutcome) {
 				over = fmt.Errorf("%w: %w", refused, over)
 			}
-			return member.Number{}, over
+			return member.Token{}, over
 		}
 	}
 }
@@ -109,7 +109,7 @@ func (j *Job) unlock(key string) {
 }
 
 // set commits ops, the last of which sets an owned record, and notes that there may be one.
-func (j *Job) set(ctx context.Context, ops ...Op) (member.Number, error) {
+func (j *Job) set(ctx context.Context, ops ...Op) (member.Token, error) {
 	token, err := j.session.Commit(ctx, ops...)
 	if err == nil || errors.Is(err, cluster.ErrUnknownOutcome) {
 		j.mu.Lock()
@@ -122,7 +122,7 @@ func (j *Job) set(ctx context.Context, ops ...Op) (member.Number, error) {
 // giveBack drops the record that this session has under key, by token, or by whatever it
 // may come to have where that is zero, and unlocks the key. It blocks until then or until
 // ctx ends, and goes on when it has. When the job ends first, that is left to Close.
-func (j *Job) giveBack(ctx context.Context, key string, token member.Number) {
+func (j *Job) giveBack(ctx context.Context, key string, token member.Token) {
 	done := make(chan struct{})
 	j.running.Go(func() {
 		defer j.unlock(key)
@@ -142,7 +142,7 @@ func (j *Job) giveBack(ctx context.Context, key string, token member.Number) {
 }
 
 // drop is one attempt to drop what this session has under key.
-func (j *Job) drop(key string, token member.Number) error {
+func (j *Job) drop(key string, token member.Token) error {
 	j.mu.Lock()
 	unsure := j.unsure[key]
 	j.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 
 // leadership is a time in which this member leads.
 type leadership struct {
-	token  member.Number
+	token  member.Token
 	held   context.Context // ends before anybody else may lead
 	told   context.Context // ends when it is to be given up; its cause is why
 	giveUp context.CancelCauseFunc
@@ -30,17 +30,17 @@ func (l *leadership) isLive() bool {
 
 // Leader says who leads, and with which token, as far as is known here. The error is
 // cluster.ErrAbsent where nobody does.
-func (j *Job) Leader(ctx context.Context) (id string, token member.Number, err error) {
+func (j *Job) Leader(ctx context.Context) (id string, token member.Token, err error) {
 	if err := j.over(ctx); err != nil {
-		return "", member.Number{}, err
+		return "", member.Token{}, err
 	}
 	records, err := j.store.Records(ctx, j.keys.leader())
 	if err != nil {
-		return "", member.Number{}, fmt.Errorf("latch: leader of %q: %w", j.name, err)
+		return "", member.Token{}, fmt.Errorf("latch: leader of %q: %w", j.name, err)
 	}
 	id, token, ok := j.keys.leaderOf(records)
 	if !ok {
-		return "", member.Number{}, fmt.Errorf("latch: nobody leads %q: %w", j.name, cluster.ErrAbsent)
+		return "", member.Token{}, fmt.Errorf("latch: nobody leads %q: %w", j.name, cluster.ErrAbsent)
 	}
 	return id, token, nil
 }
@@ -114,7 +114,7 @@ func (j *Job) Abdicate(ctx context.Context) error {
 // When fn returns, the member gives up just the leadership of that call. Others that are
 // ready to lead come first; where none is, fn soon runs again.
 func (j *Job) WhileLeader(
-	ctx context.Context, fn func(ctx context.Context, token member.Number),
+	ctx context.Context, fn func(ctx context.Context, token member.Token),
 ) error {
 	if err := j.begin(); err != nil {
 		return err
@@ -163,7 +163,7 @@ func (j *Job) setWorks(works bool) bool {
 // work runs fn once, and gives leadership up when fn has returned by itself, or since the
 // caller wants no more. It reports whether that is so.
 func (j *Job) work(
-	ctx context.Context, l *leadership, fn func(context.Context, member.Number),
+	ctx context.Context, l *leadership, fn func(context.Context, member.Token),
 ) (returned bool) {
 	j.mu.Lock()
 	if !l.isLive() {
@@ -196,7 +196,7 @@ func (j *Job) work(
 // contend takes the lead whenever nobody has it. It decides by what is, whatever has
 // happened: a request of unknown outcome shows in the records, or is made again.
 func (j *Job) contend() {
-	var given member.Number // the leadership that was given up last
+	var given member.Token // the leadership that was given up last
 	var q queue
 	turn := startInterval
 	for j.life.Err() == nil {
@@ -230,7 +230,7 @@ func (j *Job) contend() {
 }
 
 // after is what a contender goes on with when it has led, or could not where l is nil.
-func (j *Job) after(l *leadership, given member.Number, q queue) (member.Number, queue) {
+func (j *Job) after(l *leadership, given member.Token, q queue) (member.Token, queue) {
 	switch {
 	case l == nil:
 		return given, queue{since: time.Now(), last: q.last}
@@ -286,7 +286,7 @@ func (j *Job) refuse(err error) {
 
 // lead leads until that is lost or given up, and drops the record of what was given up;
 // nil where it cannot.
-func (j *Job) lead(token member.Number) *leadership {
+func (j *Job) lead(token member.Token) *leadership {
 	l := &leadership{token: token, over: make(chan struct{})}
 	defer close(l.over)
 	l.told, l.giveUp = context.WithCancelCause(j.life)

@@ -22,7 +22,7 @@ type Info struct {
 // Holder is a member that leads a job, or holds a latch, and its token.
 type Holder struct {
 	Member string
-	Token  member.Number
+	Token  member.Token
 }
 
 // Latch is a latch that somebody holds.

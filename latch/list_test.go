@@ -27,15 +27,15 @@ func TestJobs(t *testing.T) {
 		{Key: "latch/alone", Value: []byte("n1")},
 		{Key: "other/a/leader", Value: []byte("n1")},
 	} {
-		r.Token = member.Number{Version: 1, Revision: uint64(i)}
+		r.Token = member.Token{Version: 1, Revision: uint64(i)}
 		records.Put(r)
 	}
 	want := []Info{
 		{Name: "a!"},
 		{
-			Name: "a", Leader: Holder{"n1", member.Number{Version: 1}},
+			Name: "a", Leader: Holder{"n1", member.Token{Version: 1}},
 			Disabled: []string{"10.0.0.1:1", "n2"},
-			Latches:  []Latch{{"x/y", Holder{"n3", member.Number{Version: 1, Revision: 3}}}},
+			Latches:  []Latch{{"x/y", Holder{"n3", member.Token{Version: 1, Revision: 3}}}},
 		},
 		{Name: "b"},
 	}

@@ -17,7 +17,7 @@ import (
 // no cluster. Its members are those that called Store.
 type Memory struct {
 	mu       sync.Mutex
-	number   member.Number
+	number   member.Token
 	sessions uint64
 	records  member.Records
 	members  map[string]*seat
@@ -43,7 +43,7 @@ type tenure struct {
 // NewMemory makes a table without records and members.
 func NewMemory() *Memory {
 	return &Memory{
-		number:   member.Number{Version: 1},
+		number:   member.Token{Version: 1},
 		members:  map[string]*seat{},
 		watchers: map[chan struct{}]string{},
 		healed:   make(chan struct{}),
@@ -191,13 +191,13 @@ func (s memorySession) Member() string { return s.id }
 
 func (s memorySession) Owns(r member.Record) bool { return r.Session == s.session }
 
-func (s memorySession) Commit(ctx context.Context, ops ...Op) (member.Number, error) {
+func (s memorySession) Commit(ctx context.Context, ops ...Op) (member.Token, error) {
 	for {
 		s.mu.Lock()
 		if err := context.Cause(ctx); err != nil || !s.members[s.id].cut {
 			defer s.mu.Unlock()
 			if err != nil {
-				return member.Number{}, fmt.Errorf("%w: %w", cluster.ErrNoQuorum, err)
+				return member.Token{}, fmt.Errorf("%w: %w", cluster.ErrNoQuorum, err)
 			}
 			return s.commit(ops)
 		}
@@ -211,9 +211,9 @@ func (s memorySession) Commit(ctx context.Context, ops ...Op) (member.Number, er
 }
 
 // commit makes all changes or none. The caller holds mu.
-func (s memorySession) commit(ops []Op) (member.Number, error) {
+func (s memorySession) commit(ops []Op) (member.Token, error) {
 	if err := s.refuses(ops); err != nil {
-		return member.Number{}, err
+		return member.Token{}, err
 	}
 	s.number.Revision++
 	next := s.number
@@ -273,7 +273,7 @@ func (s memorySession) end(key string, now member.Records) {
 }
 
 func (s memorySession) Hold(
-	ctx context.Context, key string, token member.Number, fn func(context.Context) error,
+	ctx context.Context, key string, token member.Token, fn func(context.Context) error,
 ) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -285,7 +285,7 @@ func (s memorySession) Hold(
 	return fn(ctx)
 }
 
-func (s memorySession) begin(t *tenure, token member.Number) error {
+func (s memorySession) begin(t *tenure, token member.Token) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	seat := s.members[s.id]

@@ -40,13 +40,13 @@ type Session interface {
 	// than each before it under that key. Where there is no majority to ask, it waits
 	// for one until ctx ends. What is of unknown outcome is not made any more once a
 	// later commit of the session was answered.
-	Commit(ctx context.Context, ops ...Op) (member.Number, error)
+	Commit(ctx context.Context, ops ...Op) (member.Token, error)
 	// Hold runs fn with a context that ends with ctx, or when the record that this
 	// session set under key with token is no more its own to act on: before anybody
 	// else can set it. The cause is why. It returns what fn does, or ErrNotHeld or the
 	// cause of ctx where fn cannot run. It may block until the record can be relied on.
 	Hold(
-		ctx context.Context, key string, token member.Number, fn func(context.Context) error,
+		ctx context.Context, key string, token member.Token, fn func(context.Context) error,
 	) error
 }
 
@@ -54,8 +54,8 @@ type Session interface {
 type Op struct {
 	Kind  Kind
 	Key   string
-	Token member.Number // of Held
-	Value []byte        // of Set and SetOwned
+	Token member.Token // of Held
+	Value []byte       // of Set and SetOwned
 }
 
 // Kind says what an Op is.

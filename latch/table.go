@@ -49,10 +49,10 @@ func find(records []member.Record, key string) (member.Record, bool) {
 }
 
 // leaderOf says who leads a job: nobody where the record is absent or revoked.
-func (k keys) leaderOf(records []member.Record) (id string, token member.Number, ok bool) {
+func (k keys) leaderOf(records []member.Record) (id string, token member.Token, ok bool) {
 	r, ok := find(records, k.leader())
 	if !ok || r.Revoked {
-		return "", member.Number{}, false
+		return "", member.Token{}, false
 	}
 	return string(r.Value), r.Token, true
 }

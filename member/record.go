@@ -31,9 +31,9 @@ type Record struct {
 	Owner Identity
 	// Session tells the records of one owner apart; it means nothing to the protocol.
 	Session uint64
-	// Token is the number of the revision that set the record. It is greater than
-	// that of every earlier record of the key.
-	Token Number
+	// Token names the revision that set the record. It is greater than the token of
+	// every earlier record of the key.
+	Token Token
 	// Revoked says that the owner must trust the record no more. It is dropped when
 	// the owner is known not to.
 	Revoked bool

@@ -8,16 +8,11 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash/fnv"
-	"math"
 )
 
 // MaxCount bounds versions, revisions, rounds and incarnations: no cluster
 // reaches it, and what is above it is garbage, so that a sum never overflows.
 const MaxCount = 1 << 62
-
-// revisionsOfVersion is what a version counts in Number.Int64: in decimal both parts can
-// be read. A thousand commits a second make so many revisions in thirty years of one leader.
-const revisionsOfVersion = 1_000_000_000_000
 
 // Number orders states: by version, then by revision. The zero Number belongs
 // to a node that holds nothing.
@@ -39,17 +34,6 @@ func (n Number) IsZero() bool { return n == Number{} }
 
 // String is "version.revision".
 func (n Number) String() string { return fmt.Sprintf("%d.%d", n.Version, n.Revision) }
-
-// Int64 is the number as one integer, which is greater for a greater number and fits into
-// a BIGINT: a million millions times the version, and the revision, 4000000000017 for
-// 4.17. Commands of athena lock and elect get tokens so. An error says that a part is too
-// great for that: a revision of a million millions, or a version above nine millions.
-func (n Number) Int64() (int64, error) {
-	if n.Revision >= revisionsOfVersion || n.Version > math.MaxInt64/revisionsOfVersion-1 {
-		return 0, fmt.Errorf("member: %v is too great for one integer: keep two", n)
-	}
-	return int64(n.Version)*revisionsOfVersion + int64(n.Revision), nil
-}
 
 // ClusterID names one founding. Every later state carries it on, so that nodes of two
 // clusters never take each other's states for their own, whatever their configuration

@@ -3,11 +3,7 @@
 package member_test
 
 import (
-	"cmp"
-	"math"
 	"testing"
-
-	"pgregory.net/rapid"
 
 	"github.com/athena-go/athena/member"
 )
@@ -39,48 +35,6 @@ func TestNumberOrder(t *testing.T) {
 	if !sorted[0].IsZero() || sorted[1].IsZero() {
 		t.Error("IsZero: want it of the zero number alone")
 	}
-}
-
-// TestNumberInt64 is an integer that grows as the number does, or an error.
-func TestNumberInt64(t *testing.T) {
-	const most = 9_223_371
-	sorted := []member.Number{
-		{}, {Revision: 1}, {Revision: 999_999_999_999}, {Version: 1}, {Version: 4, Revision: 17},
-		{Version: 5}, {Version: most, Revision: 999_999_999_999},
-	}
-	last := int64(-1)
-	for _, n := range sorted {
-		got, err := n.Int64()
-		if err != nil || got <= last {
-			t.Errorf("%v: %d, %v after %d", n, got, err, last)
-		}
-		last = got
-	}
-	if got, err := (member.Number{Version: 4, Revision: 17}).Int64(); got != 4000000000017 {
-		t.Errorf("4.17: %d, %v", got, err)
-	}
-	for _, n := range []member.Number{
-		{Revision: 1_000_000_000_000}, {Version: most + 1}, {Version: math.MaxUint64},
-		{Revision: math.MaxUint64},
-	} {
-		if got, err := n.Int64(); err == nil {
-			t.Errorf("%v: %d, want an error", n, got)
-		}
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		number := rapid.Custom(func(t *rapid.T) member.Number {
-			return member.Number{
-				Version:  rapid.Uint64Max(most+1).Draw(t, "version"),
-				Revision: rapid.Uint64Max(1_000_000_000_000).Draw(t, "revision"),
-			}
-		})
-		a, b := number.Draw(t, "a"), number.Draw(t, "b")
-		x, xErr := a.Int64()
-		y, yErr := b.Int64()
-		if got, want := cmp.Compare(x, y), a.Compare(b); xErr == nil && yErr == nil && got != want {
-			t.Errorf("%v and %v: %d and %d", a, b, x, y)
-		}
-	})
 }
 
 func TestStateNamesItsLeadersRun(t *testing.T) {

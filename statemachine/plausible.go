@@ -10,7 +10,7 @@ import (
 
 // Numbers that no sound node sends. What is beyond these limits is refused, so that one
 // message can neither use up the numbers that receivers accept (member.MaxCount) nor make
-// the fencing token jump beyond what fits into one integer (member.Number.Int64).
+// the fencing token jump beyond what fits into one integer (member.Token.Int64).
 const (
 	// maxVersionJump is how far a version that was not chosen yet (of a proposal, a
 	// promise or a bound) may lie above what it follows. Such a version grows by one with

@@ -30,7 +30,7 @@ type records struct {
 // ownRecord is a record that this run owns.
 type ownRecord struct {
 	key   string
-	token member.Number
+	token member.Token
 }
 
 // openRequest is a request of this run without an answer.
@@ -117,7 +117,7 @@ func (m *Machine) ownIndex(key string) (int, bool) {
 }
 
 // own notes that this run owns the record under key.
-func (m *Machine) own(key string, token member.Number) {
+func (m *Machine) own(key string, token member.Token) {
 	i, ok := m.ownIndex(key)
 	if !ok {
 		m.records.own = slices.Insert(m.records.own, i, ownRecord{})
@@ -128,25 +128,25 @@ func (m *Machine) own(key string, token member.Number) {
 // Holds is the token of the record under key that this run owns and may act on, and
 // until when it may unless that is extended; zero where it may not. (S) The record was
 // answered for, the held state shows it, not revoked, and the leader extended it.
-func (m *Machine) Holds(now time.Time, key string) (token member.Number, until time.Time) {
+func (m *Machine) Holds(now time.Time, key string) (token member.Token, until time.Time) {
 	t := m.Owns(key)
 	if t.IsZero() || m.stopped || m.operate.leaving || !now.Before(m.records.until) {
-		return member.Number{}, time.Time{}
+		return member.Token{}, time.Time{}
 	}
 	if e, ok := m.durable.Held.Records.Find(key); !ok || e.Revoked || e.Token != t ||
 		e.Owner != m.self {
-		return member.Number{}, time.Time{}
+		return member.Token{}, time.Time{}
 	}
 	return t, m.records.until
 }
 
 // Owns is the token of the record under key that this run was told to own; zero where
 // it was told of none, or has asked to change it since.
-func (m *Machine) Owns(key string) member.Number {
+func (m *Machine) Owns(key string) member.Token {
 	if i, ok := m.ownIndex(key); ok {
 		return m.records.own[i].token
 	}
-	return member.Number{}
+	return member.Token{}
 }
 
 // TrustsUntil is when this run trusts its records no more, unless that is extended.
@@ -174,7 +174,7 @@ func (m *Machine) answered(b message.RecordResponse) {
 	}
 	if b.Reason == message.ReasonNone {
 		for _, key := range m.records.open[i].keys {
-			m.own(key, b.Number)
+			m.own(key, member.Token(b.Number))
 		}
 		m.noteCommitted(b.Number)
 	}
@@ -241,7 +241,7 @@ func (m *Machine) showRecords() {
 func (m *Machine) heldRecords(s member.State) {
 	m.records.own = slices.DeleteFunc(m.records.own, func(o ownRecord) bool {
 		e, _ := s.Records.Find(o.key)
-		return !s.Number.Less(o.token) && (e.Token != o.token || e.Revoked)
+		return !member.Token(s.Number).Less(o.token) && (e.Token != o.token || e.Revoked)
 	})
 	m.showRecords()
 }

@@ -45,13 +45,13 @@ func (b *bus) reply(i int, id uint64) message.RecordResponse {
 // wants asks and wants an answer.
 func (b *bus) wants(
 	why message.Reason, i int, conditions []message.Condition, changes ...message.Change,
-) member.Number {
+) member.Token {
 	b.t.Helper()
 	a := b.reply(i, b.ask(i, conditions, changes...))
 	if a.Reason != why {
 		b.t.Fatalf("at %v: n%d got the answer %q, want %q", b.since(), i+1, a.Reason, why)
 	}
-	return a.Number
+	return member.Token(a.Number)
 }
 
 func absent(key string) []message.Condition { return []message.Condition{{Key: key}} }
@@ -63,17 +63,17 @@ func owned(key string) message.Change {
 func drop(key string) message.Change { return message.Change{Key: key, Drop: true} }
 
 // acquire takes a record as a latch is taken, and returns its token.
-func (b *bus) acquire(i int, key string) member.Number {
+func (b *bus) acquire(i int, key string) member.Token {
 	b.t.Helper()
 	n := b.wants(message.ReasonNone, i, absent(key), owned(key))
 	b.until(time.Second, "trust", func() bool { return b.holds(i, key) == n })
 	return n
 }
 
-func (b *bus) holds(i int, key string) member.Number {
+func (b *bus) holds(i int, key string) member.Token {
 	n := b.nodes[i]
 	if !n.up {
-		return member.Number{}
+		return member.Token{}
 	}
 	token, _ := n.Holds(b.now, key)
 	return token
@@ -134,7 +134,7 @@ func TestARequestIsTakenWholeOrNotAtAll(t *testing.T) {
 	token := b.acquire(a, "a")
 	b.wants(message.ReasonConflict, c, absent("a"), owned("b"))
 	b.wants(message.ReasonOwned, c, nil, owned("b"), owned("a"))
-	other := []message.Condition{{Key: "a", Token: member.Number{Version: 9}}}
+	other := []message.Condition{{Key: "a", Token: member.Token{Version: 9}}}
 	b.wants(message.ReasonConflict, c, other, owned("b"))
 	b.wants(message.ReasonConflict, c, nil, owned("b"), drop("b")) // one change a key
 	b.run(b.timings.HeartbeatInterval)

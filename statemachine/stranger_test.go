@@ -348,7 +348,7 @@ func TestStrangerTokenUsedUp(t *testing.T) {
 		b.settle(3)
 	}
 	l := b.leads()
-	if _, err := b.nodes[l].durable.Held.Number.Int64(); err != nil {
+	if _, err := member.Token(b.nodes[l].durable.Held.Number).Int64(); err != nil {
 		t.Errorf("after %v: %v", b.since(), err)
 	}
 }

@@ -401,7 +401,7 @@ func (m *Machine) refusal(d *draft, r request) message.Reason {
 }
 
 func (m *Machine) recordOf(d *draft, from member.Identity, c message.Change) member.Record {
-	e := member.Record{Key: c.Key, Value: c.Value, Token: d.number}
+	e := member.Record{Key: c.Key, Value: c.Value, Token: member.Token(d.number)}
 	if c.Owned {
 		e.Owner, e.Session = from, c.Session
 	}

@@ -79,7 +79,7 @@ func (h *holding) begin(cmd *cobra.Command, args []string) (end func(), err erro
 
 // run runs the command while something is held by a token.
 func (h *holding) run(ctx context.Context, t admin.RecordToken, variable string) error {
-	n, err := member.Number(t).Int64()
+	n, err := member.Token(t).Int64()
 	if err != nil {
 		return err
 	}
@@ -239,7 +239,7 @@ type grantLine struct {
 }
 
 func (h *holding) printGrant(g grantLine) error {
-	n, err := member.Number(g.Token).Int64()
+	n, err := member.Token(g.Token).Int64()
 	if err != nil {
 		return err
 	}

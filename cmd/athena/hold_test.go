@@ -63,7 +63,7 @@ func TestJobs(t *testing.T) {
 		{Key: "latch/mail/leader", Value: []byte("a\x1b[2J\nb")},
 		{Key: "other"},
 	} {
-		r.Token = member.Number{Version: 4, Revision: uint64(i)}
+		r.Token = member.Token{Version: 4, Revision: uint64(i)}
 		node.records.Put(r)
 	}
 	code, stdout, stderr := athena("jobs", "--admin", answering(t, node))

@@ -216,7 +216,7 @@ func TestClientIsClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = j.WhileLeader(t.Context(), func(ctx context.Context, _ member.Number) {
+	err = j.WhileLeader(t.Context(), func(ctx context.Context, _ member.Token) {
 		_ = c.Close()
 		<-ctx.Done()
 		if why := context.Cause(ctx); !errors.Is(why, cluster.ErrClosed) {

@@ -17,7 +17,7 @@ import (
 
 // lead does the work of a job while this process leads it, until ctx ends.
 func lead(
-	ctx context.Context, endpoints []string, host string, work func(context.Context, member.Number),
+	ctx context.Context, endpoints []string, host string, work func(context.Context, member.Token),
 ) error {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: endpoints, DialKeepAliveTime: 2 * time.Second, DialKeepAliveTimeout: time.Second,
@@ -45,7 +45,7 @@ func TestLead(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
 	_, clients := start(t, 1)
-	err := lead(ctx, clients, "host-1", func(ctx context.Context, token member.Number) {
+	err := lead(ctx, clients, "host-1", func(ctx context.Context, token member.Token) {
 		if token.IsZero() || ctx.Err() != nil {
 			t.Errorf("leads with token %v, %v", token, ctx.Err())
 		}

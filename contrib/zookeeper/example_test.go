@@ -17,7 +17,7 @@ import (
 
 // lead does the work of a job while this process leads it, until ctx ends.
 func lead(
-	ctx context.Context, servers []string, host string, work func(context.Context, member.Number),
+	ctx context.Context, servers []string, host string, work func(context.Context, member.Token),
 ) error {
 	conn, _, err := zk.Connect(servers, 4*time.Second)
 	if err != nil {
@@ -43,7 +43,7 @@ func TestLead(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
 	_, address := start(t)
-	err := lead(ctx, []string{address}, "host-1", func(ctx context.Context, token member.Number) {
+	err := lead(ctx, []string{address}, "host-1", func(ctx context.Context, token member.Token) {
 		if token.IsZero() || ctx.Err() != nil {
 			t.Errorf("leads with token %v, %v", token, ctx.Err())
 		}

@@ -74,7 +74,7 @@ func TestRootIsDeleted(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	led := 0
-	err = j.WhileLeader(ctx, func(ctx context.Context, _ member.Number) {
+	err = j.WhileLeader(ctx, func(ctx context.Context, _ member.Token) {
 		if led++; led > 1 {
 			stop()
 			return
@@ -112,7 +112,7 @@ func TestConnectionIsClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = j.WhileLeader(t.Context(), func(ctx context.Context, _ member.Number) {
+	err = j.WhileLeader(t.Context(), func(ctx context.Context, _ member.Token) {
 		c.Close()
 		<-ctx.Done()
 		if why := context.Cause(ctx); !errors.Is(why, cluster.ErrClosed) {

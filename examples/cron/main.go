@@ -127,7 +127,7 @@ func (s *stage) begin(ctx context.Context, addr string) error {
 			s.say(addr+" "+format, args...)
 		}
 	}
-	run := func(ctx context.Context, shard string, token member.Number) error {
+	run := func(ctx context.Context, shard string, token member.Token) error {
 		s.table.begin(shard, addr)
 		defer s.table.end(shard, addr)
 		say("runs %s with token %v", shard, token)

@@ -67,10 +67,10 @@ func TestPlay(t *testing.T) {
 	if n := strings.Count(said, "twice at once: 0\n"); n != 4 {
 		t.Errorf("%d of 4 looks say that no shard ran twice at once", n)
 	}
-	var last member.Number
+	var last member.Token
 	for _, m := range regexp.MustCompile(`leads the job with token (\S+)`).
 		FindAllStringSubmatch(said, -1) {
-		var token member.Number
+		var token member.Token
 		if _, err := fmt.Sscanf(m[1], "%d.%d", &token.Version, &token.Revision); err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +146,7 @@ func TestFormerLeader(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lead := func() (token member.Number) { // each time with another token
+		lead := func() (token member.Token) { // each time with another token
 			token, err := w.node.Commit(ctx, cluster.Set(key, []byte(addresses[0]), nil))
 			if err != nil {
 				t.Fatal(err)

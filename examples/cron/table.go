@@ -21,7 +21,7 @@ type table struct {
 
 type row struct {
 	runner string // "" for nobody
-	token  member.Number
+	token  member.Token
 	count  int
 }
 
@@ -52,7 +52,7 @@ func (t *table) end(shard, runner string) {
 }
 
 // add counts one run of a shard.
-func (t *table) add(shard string, token member.Number) error {
+func (t *table) add(shard string, token member.Token) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := t.row(shard)

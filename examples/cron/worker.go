@@ -34,14 +34,14 @@ type worker struct {
 	self string
 	// run works on a shard until ctx ends, and must return then. It gives the token away
 	// with all that it writes.
-	run func(ctx context.Context, shard string, token member.Number) error
+	run func(ctx context.Context, shard string, token member.Token) error
 	say func(format string, args ...any)
 }
 
 // work takes part in the job until ctx or the node ends.
 func work(
 	ctx context.Context, node *cluster.Node,
-	run func(ctx context.Context, shard string, token member.Number) error,
+	run func(ctx context.Context, shard string, token member.Token) error,
 	say func(format string, args ...any),
 ) error {
 	job, err := latch.Open(ctx, latch.Cluster(node), jobName, latch.Options{})
@@ -61,7 +61,7 @@ func work(
 
 // lead is done by one member at a time. It begins by looking, and looks again and again:
 // who led before may have died in the middle of anything, and nobody tells of it.
-func (w *worker) lead(ctx context.Context, token member.Number) {
+func (w *worker) lead(ctx context.Context, token member.Token) {
 	w.say("leads the job with token %v", token)
 	for ctx.Err() == nil {
 		if err := w.assign(ctx, token); err != nil && ctx.Err() == nil {
@@ -73,7 +73,7 @@ func (w *worker) lead(ctx context.Context, token member.Number) {
 
 // assign gives the shards to those that are alive, one after the other. All that is to
 // change is committed at once or not at all, and not where this member leads no more.
-func (w *worker) assign(ctx context.Context, token member.Number) error {
+func (w *worker) assign(ctx context.Context, token member.Token) error {
 	leader, err := latch.LeaderKey(jobName)
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func (w *worker) follow(ctx context.Context) {
 // member that ran it has stopped, or is known to have, since it is dead or cut off.
 func (w *worker) hold(ctx context.Context, shard string) {
 	for ctx.Err() == nil {
-		err := w.job.Do(ctx, shard, func(ctx context.Context, token member.Number) error {
+		err := w.job.Do(ctx, shard, func(ctx context.Context, token member.Token) error {
 			return w.run(ctx, shard, token)
 		})
 		if errors.Is(err, latch.ErrClosed) || errors.Is(err, cluster.ErrClosed) {

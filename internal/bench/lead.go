@@ -39,7 +39,7 @@ func groupTiming() lowest.Timing {
 
 // holding is one leadership of a node, in nanoseconds of CLOCK_MONOTONIC.
 type holding struct {
-	Token member.Number
+	Token member.Token
 	Began int64
 	Ended int64 // 0 while it goes on
 }
@@ -58,7 +58,7 @@ func (c *child) jobs(count int64) (commits, at int64) {
 		go func() {
 			job, err := latch.Open(context.Background(), s, fmt.Sprint("job-", i), latch.Options{})
 			if err == nil {
-				err = job.WhileLeader(context.Background(), func(ctx context.Context, _ member.Number) {
+				err = job.WhileLeader(context.Background(), func(ctx context.Context, _ member.Token) {
 					<-ctx.Done()
 				})
 			}
@@ -95,7 +95,7 @@ type countedSession struct {
 }
 
 // Commit implements latch.Session.
-func (s countedSession) Commit(ctx context.Context, ops ...latch.Op) (member.Number, error) {
+func (s countedSession) Commit(ctx context.Context, ops ...latch.Op) (member.Token, error) {
 	s.store.commits.Add(1)
 	return s.Session.Commit(ctx, ops...)
 }
@@ -107,7 +107,7 @@ func (c *child) hold() error {
 		return err
 	}
 	go func() {
-		c.fail(job.WhileLeader(context.Background(), func(ctx context.Context, token member.Number) {
+		c.fail(job.WhileLeader(context.Background(), func(ctx context.Context, token member.Token) {
 			h := holding{Token: token, Began: monotonic()}
 			c.fail(c.say(line{Holding: &h}))
 			<-ctx.Done()

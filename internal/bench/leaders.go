@@ -112,7 +112,7 @@ func holderOnce(ctx context.Context, o Options, n int, how string) (row, error) 
 	if _, err := ps.askAll(ctx, order{Do: doHold}); err != nil {
 		return nil, err
 	}
-	old, err := ps.awaitHolder(ctx, member.Number{})
+	old, err := ps.awaitHolder(ctx, member.Token{})
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func holderOnce(ctx context.Context, o Options, n int, how string) (row, error) 
 
 // awaitHolder waits for a node that leads the job by a token above another.
 func (ps *processes) awaitHolder(
-	ctx context.Context, above member.Number,
+	ctx context.Context, above member.Token,
 ) (leader *process, err error) {
 	_, err = ps.wait(ctx, func() bool {
 		for _, p := range ps.all {

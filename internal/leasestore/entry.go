@@ -40,11 +40,11 @@ func recordOf(e Entry) (r record) {
 	return r
 }
 
-func (r record) token() member.Number {
+func (r record) token() member.Token {
 	if r.Revoked != 0 {
-		return member.Number{Revision: r.Revoked}
+		return member.Token{Revision: r.Revoked}
 	}
-	return member.Number{Revision: r.revision}
+	return member.Token{Revision: r.revision}
 }
 
 func (r record) under(key string) member.Record {

@@ -34,13 +34,13 @@ func (s session) Owns(r member.Record) bool { return r.Session == s.id }
 
 // Commit implements latch.Session. What it believes of the records is a condition of its
 // write; it refuses by nothing but what it has read.
-func (s session) Commit(ctx context.Context, ops ...latch.Op) (member.Number, error) {
+func (s session) Commit(ctx context.Context, ops ...latch.Op) (member.Token, error) {
 	keys, err := keysOf(ops)
 	if err == nil {
 		err = context.Cause(s.life)
 	}
 	if err != nil {
-		return member.Number{}, err
+		return member.Token{}, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -49,7 +49,7 @@ func (s session) Commit(ctx context.Context, ops ...latch.Op) (member.Number, er
 	if err != nil && s.life.Err() != nil && !errors.Is(err, cluster.ErrUnknownOutcome) {
 		err = context.Cause(s.life)
 	}
-	return member.Number{Revision: revision}, err
+	return member.Token{Revision: revision}, err
 }
 
 func (s session) commit(ctx context.Context, keys []string, ops []latch.Op) (uint64, error) {
@@ -154,7 +154,7 @@ func (s session) awaitShown(ctx context.Context, revision uint64, changes []Chan
 
 // Hold implements latch.Session.
 func (s session) Hold(
-	ctx context.Context, key string, token member.Number, fn func(context.Context) error,
+	ctx context.Context, key string, token member.Token, fn func(context.Context) error,
 ) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)

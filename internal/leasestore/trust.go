@@ -71,7 +71,7 @@ func (s *Store) judge(key string) {
 }
 
 // begin begins a tenure where the record that was set by token may be acted on.
-func (s session) begin(t *tenure, token member.Number) error {
+func (s session) begin(t *tenure, token member.Token) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.trust.own[t.key]
@@ -79,7 +79,7 @@ func (s session) begin(t *tenure, token member.Number) error {
 	case s.life.Err() != nil:
 		return context.Cause(s.life)
 	case o == nil || o.token == 0 || o.session != s.id,
-		token != member.Number{Revision: o.token}:
+		token != member.Token{Revision: o.token}:
 		return fmt.Errorf("%w: %q by %v", cluster.ErrNotHeld, t.key, token)
 	case !s.lease.isTrusted():
 		return fmt.Errorf("%w: %q by %v: %w", cluster.ErrNotHeld, t.key, token, cluster.ErrLeaseEnded)

@@ -15,7 +15,7 @@ const (
 // under the key; another one wants the record with just that token, not revoked.
 type Condition struct {
 	Key   string
-	Token member.Number
+	Token member.Token
 }
 
 // Change sets or drops one record. To drop a record of another owner revokes it: it

@@ -114,10 +114,10 @@ func (c *Cluster) Commit(i int, r message.RecordRequest) {
 
 // Holds is the token of the record under key that a process owns and trusts now, zero
 // for none.
-func (c *Cluster) Holds(i int, key string) member.Number {
+func (c *Cluster) Holds(i int, key string) member.Token {
 	p := c.procs[i]
 	if !p.up() {
-		return member.Number{}
+		return member.Token{}
 	}
 	token, _ := p.machine.Holds(p.clock.at(c.now), key)
 	return token
@@ -148,9 +148,9 @@ func (c *Cluster) answers(p *process, out statemachine.Output) {
 		}
 		if c.check.commits[a.Number.Version] <= a.Number.Revision {
 			c.check.broken("I4", "%s was told that %v is committed by %v, which is not",
-				p.cfg.Name, r, a.Number)
+				p.cfg.Name, r, member.Token(a.Number))
 		}
-		c.check.sets(p, r, a.Number)
+		c.check.sets(p, r, member.Token(a.Number))
 	}
 }
 

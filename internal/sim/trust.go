@@ -13,20 +13,20 @@ import (
 // trust is what one process may do in the name of one record, in global time. A process
 // that is paused keeps it, as it keeps authority.
 type trust struct {
-	token member.Number // zero while it has none
-	until int64         // its end; kept when it is over
+	token member.Token // zero while it has none
+	until int64        // its end; kept when it is over
 }
 
 // grant is a token with the run that trusted a record by it.
 type grant struct {
-	token member.Number
+	token member.Token
 	by    member.Identity
 }
 
 // setting is one of a key, by its token.
 type setting struct {
 	key   string
-	token member.Number
+	token member.Token
 }
 
 // trusts are those of all processes, by key.
@@ -44,7 +44,7 @@ type trusts struct {
 
 // holding is the trust in one record that a Holding of package cluster shows.
 type holding struct {
-	token member.Number
+	token member.Token
 	until time.Time
 }
 
@@ -85,7 +85,7 @@ func (k *checker) trust(p int, key string) *trust {
 }
 
 // sets notes what a request was told to have set: no other one, by the same token.
-func (k *checker) sets(p *process, r message.RecordRequest, token member.Number) {
+func (k *checker) sets(p *process, r message.RecordRequest, token member.Token) {
 	for _, c := range r.Changes {
 		if c.Drop {
 			continue
@@ -101,13 +101,13 @@ func (k *checker) sets(p *process, r message.RecordRequest, token member.Number)
 
 func (k *checker) distrusts(p int, key string) {
 	if t := k.trust(p, key); !t.token.IsZero() {
-		t.token, t.until = member.Number{}, min(t.until, k.now)
+		t.token, t.until = member.Token{}, min(t.until, k.now)
 	}
 }
 
 // trusted notes that a process trusts a record until a global time. Two whose trust
 // overlaps break I10, and so does a token that is not greater than one before.
-func (k *checker) trusted(p *process, key string, token member.Number, until int64) {
+func (k *checker) trusted(p *process, key string, token member.Token, until int64) {
 	mine := k.trust(p.index, key)
 	gained := mine.token != token || mine.until <= k.now
 	mine.token, mine.until = token, until

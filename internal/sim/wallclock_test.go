@@ -86,7 +86,7 @@ func TestStoppedOwnerEndsItsTrust(t *testing.T) {
 	}
 	c.SetForward(owner)
 	c.RunFor(2 * c.setup.Timings.HeartbeatInterval)
-	if got := c.Holds(owner, "k"); got != (member.Number{}) {
+	if got := c.Holds(owner, "k"); got != (member.Token{}) {
 		t.Errorf("got the record by %v, want no trust in it", got)
 	}
 	taken(t, c, other)

@@ -24,8 +24,46 @@ type entry struct {
 
 // changes makes a table of another one.
 type changes struct {
-	Set     member.Records `json:",omitempty"`
-	Dropped []string       `json:",omitempty"` // keys
+	Set     savedRecords `json:",omitempty"`
+	Dropped []string     `json:",omitempty"` // keys
+}
+
+// savedRecords are records in the format of the file, which writes a token as two numbers.
+type savedRecords member.Records
+
+// savedRecord has the fields of member.Record in the order in which they are written.
+type savedRecord struct {
+	Key     string
+	Value   []byte
+	Owner   member.Identity
+	Session uint64
+	Token   member.Number
+	Revoked bool
+}
+
+// MarshalJSON implements json.Marshaler.
+func (s savedRecords) MarshalJSON() ([]byte, error) {
+	out := make([]savedRecord, len(s))
+	for i, r := range s {
+		out[i] = savedRecord{r.Key, r.Value, r.Owner, r.Session, member.Number(r.Token), r.Revoked}
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *savedRecords) UnmarshalJSON(b []byte) error {
+	var in []savedRecord
+	if err := decode(b, &in); err != nil {
+		return err
+	}
+	*s = make(savedRecords, len(in))
+	for i, r := range in {
+		(*s)[i] = member.Record{
+			Key: r.Key, Value: r.Value, Owner: r.Owner, Session: r.Session,
+			Token: member.Token(r.Token), Revoked: r.Revoked,
+		}
+	}
+	return nil
 }
 
 // encode returns the payload of the entry for c behind the one for before.
@@ -98,7 +136,7 @@ func (c *changes) set() member.Records {
 	if c == nil {
 		return nil
 	}
-	return c.Set
+	return member.Records(c.Set)
 }
 
 func (c *changes) apply(to member.Records) member.Records {

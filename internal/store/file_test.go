@@ -670,7 +670,7 @@ func TestSavesFillTheRoom(t *testing.T) {
 			c.Held.Revision++
 			if records > 0 {
 				c.Held.Records = c.Held.Records.Clone()
-				c.Held.Records[n*7%records].Token = c.Held.Number
+				c.Held.Records[n*7%records].Token = member.Token(c.Held.Number)
 			}
 			save(t, s, c)
 			if now := identityOf(t, dir); !os.SameFile(file, now) {
@@ -799,7 +799,7 @@ func BenchmarkSave(b *testing.B) {
 				c.Held.Revision++
 				if n > 0 {
 					c.Held.Records = c.Held.Records.Clone()
-					c.Held.Records[i%n].Token = c.Held.Number
+					c.Held.Records[i%n].Token = member.Token(c.Held.Number)
 				}
 				save(b, s, c)
 			}

@@ -41,9 +41,12 @@ func state(size int) member.State {
 func records() member.Records {
 	owner := member.Identity{Address: address(2), StoreID: storeID(2), Incarnation: 4}
 	return member.Records{
-		{Key: "jobs/leader", Value: []byte("n2"), Owner: owner, Session: 3, Token: state(0).Number},
+		{
+			Key: "jobs/leader", Value: []byte("n2"), Owner: owner, Session: 3,
+			Token: member.Token(state(0).Number),
+		},
 		{Key: "jobs/next <größe>", Value: []byte{0, 0xff}, Owner: owner, Revoked: true},
-		{Key: "limit", Token: member.Number{Version: 6, Revision: 1}},
+		{Key: "limit", Token: member.Token{Version: 6, Revision: 1}},
 	}
 }
 
@@ -54,7 +57,7 @@ func many(n int) member.Records {
 		r[i] = member.Record{
 			Key: fmt.Sprintf("services/orders/%04d", i), Value: bytes.Repeat([]byte{byte(i)}, 64),
 			Owner:   member.Identity{Address: address(2), StoreID: storeID(2), Incarnation: 4},
-			Session: uint64(i), Token: member.Number{Version: 7, Revision: uint64(i)},
+			Session: uint64(i), Token: member.Token{Version: 7, Revision: uint64(i)},
 		}
 	}
 	return r

@@ -17,13 +17,13 @@ import (
 type Exclusive struct {
 	mu    sync.Mutex
 	last  context.Context
-	token member.Number
+	token member.Token
 }
 
 // Enter says that work begins. It is an error where the context of the work before has
 // not ended, or where the token is smaller: it is the same one where a lease lapsed for a
 // while that nobody used.
-func (x *Exclusive) Enter(ctx context.Context, token member.Number) error {
+func (x *Exclusive) Enter(ctx context.Context, token member.Token) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	before, was := x.last, x.token
@@ -58,7 +58,7 @@ type counted struct {
 	counter *Counter
 }
 
-func (s counted) Commit(ctx context.Context, ops ...latch.Op) (member.Number, error) {
+func (s counted) Commit(ctx context.Context, ops ...latch.Op) (member.Token, error) {
 	s.counter.commits.Add(1)
 	return s.Session.Commit(ctx, ops...)
 }

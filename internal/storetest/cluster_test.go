@@ -86,8 +86,8 @@ func TestL05HolderIsCutOff(t *testing.T) {
 func TestL06HolderIsPaused(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		f := w.followers()
-		var written member.Number
-		write := func(token member.Number) bool {
+		var written member.Token
+		write := func(token member.Token) bool {
 			if token.Less(written) {
 				return false
 			}
@@ -209,7 +209,7 @@ func TestL22AsksAsSoonAsItIsBack(t *testing.T) {
 			w.cut(f)
 			time.Sleep(after)
 			w.heal(f)
-			err := j.Do(t.Context(), "latch", func(context.Context, member.Number) error { return nil })
+			err := j.Do(t.Context(), "latch", func(context.Context, member.Token) error { return nil })
 			if err != nil {
 				t.Errorf("after a cut of %v: %v", after, err)
 			}
@@ -313,7 +313,7 @@ func TestL27BelowAMajority(t *testing.T) {
 		if !errors.Is(err, cluster.ErrNoQuorum) {
 			t.Errorf("Enable: got %v, want ErrNoQuorum", err)
 		}
-		err = a.Do(within(), "latch", func(context.Context, member.Number) error { return nil })
+		err = a.Do(within(), "latch", func(context.Context, member.Token) error { return nil })
 		if !errors.Is(err, cluster.ErrNoQuorum) {
 			t.Errorf("Do: got %v, want ErrNoQuorum", err)
 		}

@@ -24,7 +24,7 @@ func Lead(ctx context.Context, s latch.Store) error {
 	if err != nil {
 		return err
 	}
-	return j.WhileLeader(ctx, func(ctx context.Context, token member.Number) {
+	return j.WhileLeader(ctx, func(ctx context.Context, token member.Token) {
 		fmt.Println("leads", token.Version, token.Revision)
 		<-ctx.Done()
 		fmt.Println("ended", token.Version, token.Revision)
@@ -37,7 +37,7 @@ func Lead(ctx context.Context, s latch.Store) error {
 func Crashes(t *testing.T, timeout time.Duration, command func(id string) *exec.Cmd) {
 	a, b := newLeader(t, command("a")), newLeader(t, command("b"))
 	first, second := a, b
-	var token member.Number
+	var token member.Token
 	select {
 	case token = <-a.leads:
 	case token = <-b.leads:
@@ -67,7 +67,7 @@ func Crashes(t *testing.T, timeout time.Duration, command func(id string) *exec.
 // leader is a process that runs Lead.
 type leader struct {
 	cmd          *exec.Cmd
-	leads, ended chan member.Number
+	leads, ended chan member.Token
 }
 
 func newLeader(t *testing.T, cmd *exec.Cmd) *leader {
@@ -76,7 +76,7 @@ func newLeader(t *testing.T, cmd *exec.Cmd) *leader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &leader{cmd, make(chan member.Number, 100), make(chan member.Number, 100)}
+	l := &leader{cmd, make(chan member.Token, 100), make(chan member.Token, 100)}
 	cmd.SysProcAttr = attributes()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func newLeader(t *testing.T, cmd *exec.Cmd) *leader {
 		defer close(read)
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			var what string
-			var token member.Number
+			var token member.Token
 			_, err := fmt.Sscan(lines.Text(), &what, &token.Version, &token.Revision)
 			switch {
 			case err == nil && what == "leads":
@@ -110,13 +110,13 @@ func newLeader(t *testing.T, cmd *exec.Cmd) *leader {
 func (l *leader) signal(sig syscall.Signal) { _ = l.cmd.Process.Signal(sig) }
 
 // next waits for what the process prints.
-func (l *leader) next(t *testing.T, from <-chan member.Number) member.Number {
+func (l *leader) next(t *testing.T, from <-chan member.Token) member.Token {
 	t.Helper()
 	select {
 	case token := <-from:
 		return token
 	case <-time.After(patience):
 		t.Fatalf("%q printed nothing within %v", l.cmd.Args, patience)
-		return member.Number{}
+		return member.Token{}
 	}
 }

@@ -207,7 +207,7 @@ func TestL01NobodyStarves(t *testing.T) {
 			j := open(t, s, "job", latch.Options{Observer: true})
 			all.Go(func() {
 				for ctx.Err() == nil {
-					_ = j.Do(ctx, "latch", func(context.Context, member.Number) error {
+					_ = j.Do(ctx, "latch", func(context.Context, member.Token) error {
 						ran[i]++
 						pause(t, 5*time.Millisecond)
 						return nil

@@ -354,7 +354,7 @@ func TestLeaseSeemsLostMeanwhile(t *testing.T) {
 		c.set(func(c *client) { c.deaf = true })
 		change("k") // so that it reads
 		set := latch.Op{Kind: latch.SetOwned, Key: "k"}
-		var token member.Number
+		var token member.Token
 		var all sync.WaitGroup
 		all.Go(func() {
 			var err error

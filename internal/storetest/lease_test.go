@@ -293,7 +293,7 @@ func TestLeaseClosed(t *testing.T) {
 		s := stores[0].Session()
 		_, commit := s.Commit(t.Context(), latch.Op{Kind: latch.Set, Key: "k"})
 		_, records := stores[0].Records(t.Context(), "")
-		hold := s.Hold(t.Context(), "k", member.Number{}, nil)
+		hold := s.Hold(t.Context(), "k", member.Token{}, nil)
 		for name, err := range map[string]error{"Commit": commit, "Records": records, "Hold": hold} {
 			if !errors.Is(err, cluster.ErrClosed) {
 				t.Errorf("%s: got %v, want ErrClosed", name, err)
@@ -518,7 +518,7 @@ func TestLeaseUnderFaults(t *testing.T) {
 				j := jobOf(t, stores[i])
 				workers = append(workers, work(t, &led, j))
 				go func() {
-					for j.Do(t.Context(), "latch", func(ctx context.Context, token member.Number) error {
+					for j.Do(t.Context(), "latch", func(ctx context.Context, token member.Token) error {
 						if err := locked.Enter(ctx, token); err != nil {
 							t.Errorf("seed %d: %v", seed, err)
 						}

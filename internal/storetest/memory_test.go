@@ -165,7 +165,7 @@ func TestL19Close(t *testing.T) {
 		locked := make(chan struct{})
 		done := make(chan error)
 		go func() {
-			done <- a.Do(t.Context(), "latch", func(ctx context.Context, _ member.Number) error {
+			done <- a.Do(t.Context(), "latch", func(ctx context.Context, _ member.Token) error {
 				close(locked)
 				<-ctx.Done()
 				return context.Cause(ctx)
@@ -202,8 +202,8 @@ func TestL20CallsAfterClose(t *testing.T) {
 		for name, err := range map[string]error{
 			"Leader": leader, "IsLeader": is, "Abdicate": a.Abdicate(ctx),
 			"Enable":      a.Enable(ctx, "a", true),
-			"Do":          a.Do(ctx, "l", func(context.Context, member.Number) error { return nil }),
-			"WhileLeader": a.WhileLeader(ctx, func(context.Context, member.Number) {}),
+			"Do":          a.Do(ctx, "l", func(context.Context, member.Token) error { return nil }),
+			"WhileLeader": a.WhileLeader(ctx, func(context.Context, member.Token) {}),
 		} {
 			if !errors.Is(err, latch.ErrClosed) {
 				t.Errorf("%s: got %v, want ErrClosed", name, err)
@@ -261,16 +261,16 @@ type unsureSession struct {
 	unsure
 }
 
-func (s unsureSession) Commit(ctx context.Context, ops ...latch.Op) (member.Number, error) {
+func (s unsureSession) Commit(ctx context.Context, ops ...latch.Op) (member.Token, error) {
 	if s.left.Add(-1) < 0 {
 		return s.Session.Commit(ctx, ops...)
 	}
 	if s.taken {
 		if _, err := s.Session.Commit(ctx, ops...); err != nil {
-			return member.Number{}, err
+			return member.Token{}, err
 		}
 	}
-	return member.Number{}, cluster.ErrUnknownOutcome
+	return member.Token{}, cluster.ErrUnknownOutcome
 }
 
 func TestL25UnknownOutcome(t *testing.T) {
@@ -285,7 +285,7 @@ func TestL25UnknownOutcome(t *testing.T) {
 			b := join(t, m, "b")
 			left.Store(1)
 			for range 2 {
-				err := a.Do(t.Context(), "latch", func(ctx context.Context, token member.Number) error {
+				err := a.Do(t.Context(), "latch", func(ctx context.Context, token member.Token) error {
 					left.Store(1) // the release
 					return y.Enter(ctx, token)
 				})
@@ -328,9 +328,9 @@ type slowSession struct {
 	slow
 }
 
-func (s slowSession) Commit(ctx context.Context, ops ...latch.Op) (member.Number, error) {
+func (s slowSession) Commit(ctx context.Context, ops ...latch.Op) (member.Token, error) {
 	made := make(chan struct{})
-	var token member.Number // also when the caller is gone
+	var token member.Token // also when the caller is gone
 	var err error
 	go func() {
 		defer close(made)
@@ -343,7 +343,7 @@ func (s slowSession) Commit(ctx context.Context, ops ...latch.Op) (member.Number
 	case <-made:
 		return token, err
 	case <-ctx.Done():
-		return member.Number{}, fmt.Errorf("%w: %w", cluster.ErrUnknownOutcome, context.Cause(ctx))
+		return member.Token{}, fmt.Errorf("%w: %w", cluster.ErrUnknownOutcome, context.Cause(ctx))
 	}
 }
 
@@ -355,7 +355,7 @@ func TestL25CallerGoesWhileItGetsALatch(t *testing.T) {
 			a := open(t, slow{m.Store("a"), make(chan struct{}, 1)}, "job", latch.Options{Observer: true})
 			ctx, stop := context.WithTimeout(t.Context(), at)
 			defer stop()
-			_ = a.Do(ctx, "latch", func(context.Context, member.Number) error { return nil })
+			_ = a.Do(ctx, "latch", func(context.Context, member.Token) error { return nil })
 			if err := a.Close(t.Context()); err != nil {
 				t.Errorf("gone after %v: Close: %v", at, err)
 			}
@@ -406,7 +406,7 @@ func TestL19CloseSeesNothingYet(t *testing.T) {
 			a := open(t, &late{Store: slow{m.Store("a"), make(chan struct{}, 1)}}, "job", latch.Options{})
 			ctx, stop := context.WithTimeout(t.Context(), at)
 			defer stop()
-			_ = a.Do(ctx, "latch", func(ctx context.Context, _ member.Number) error {
+			_ = a.Do(ctx, "latch", func(ctx context.Context, _ member.Token) error {
 				<-ctx.Done()
 				return nil
 			})
@@ -560,7 +560,7 @@ func TestWorkThatDoesNotReturnYields(t *testing.T) {
 			go func() {
 				defer close(ended)
 				defer func() { _ = recover() }()
-				_ = a.WhileLeader(ctx, func(ctx context.Context, _ member.Number) {
+				_ = a.WhileLeader(ctx, func(ctx context.Context, _ member.Token) {
 					defer stop()
 					end(ctx)
 				})
@@ -584,7 +584,7 @@ func TestWhileLeaderRunsOnce(t *testing.T) {
 		a := join(t, m, "a")
 		w := work(t, &x, a)
 		w.next(t)
-		err := a.WhileLeader(t.Context(), func(context.Context, member.Number) {})
+		err := a.WhileLeader(t.Context(), func(context.Context, member.Token) {})
 		if !errors.Is(err, latch.ErrRunning) {
 			t.Errorf("got %v, want ErrRunning", err)
 		}
@@ -601,7 +601,7 @@ func TestDoIsGivenUp(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *latch.Memory) {
 		var x Exclusive
 		a, b := join(t, m, "a"), join(t, m, "b")
-		_ = a.Do(t.Context(), "latch", func(ctx context.Context, token member.Number) error {
+		_ = a.Do(t.Context(), "latch", func(ctx context.Context, token member.Token) error {
 			for _, j := range []*latch.Job{a, b} { // the same member waits in line, too
 				within, stop := context.WithTimeout(t.Context(), time.Second)
 				err := j.Do(within, "latch", x.Enter)
@@ -616,7 +616,7 @@ func TestDoIsGivenUp(t *testing.T) {
 			t.Error(err)
 		}
 		want := errors.New("of the work")
-		fails := func(context.Context, member.Number) error { return want }
+		fails := func(context.Context, member.Token) error { return want }
 		if err := b.Do(t.Context(), "latch", fails); !errors.Is(err, want) {
 			t.Errorf("got %v, want %v", err, want)
 		}

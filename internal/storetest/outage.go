@@ -108,7 +108,7 @@ type leading chan leadership
 
 type leadership struct {
 	ctx   context.Context
-	token member.Number
+	token member.Token
 }
 
 // lead lets the members lead one job until the end of the test, which fails where two do
@@ -121,7 +121,7 @@ func lead(t *testing.T, x *Exclusive, stores ...latch.Store) leading {
 	for _, s := range stores {
 		j := open(t, s, "job", latch.Options{})
 		running.Go(func() {
-			_ = j.WhileLeader(ctx, func(ctx context.Context, token member.Number) {
+			_ = j.WhileLeader(ctx, func(ctx context.Context, token member.Token) {
 				if err := x.Enter(ctx, token); err != nil {
 					t.Error(err)
 				}

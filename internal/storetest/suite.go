@@ -135,7 +135,7 @@ func tenContenders(t *testing.T, stores []latch.Store) {
 	for i := range contenders {
 		go func() {
 			failed <- jobs[i%len(jobs)].Do(t.Context(), "latch",
-				func(ctx context.Context, token member.Number) error {
+				func(ctx context.Context, token member.Token) error {
 					if err := x.Enter(ctx, token); err != nil {
 						return err
 					}
@@ -183,11 +183,11 @@ func dropped(t *testing.T, stores []latch.Store) {
 	jobs := []*latch.Job{
 		open(t, stores[0], "job", latch.Options{}), open(t, stores[1], "job", latch.Options{}),
 	}
-	began, done := make(chan member.Number, 100), make(chan error)
+	began, done := make(chan member.Token, 100), make(chan error)
 	ctx, stop := context.WithCancel(t.Context())
 	for _, j := range jobs {
 		go func() {
-			done <- j.WhileLeader(ctx, func(ctx context.Context, token member.Number) {
+			done <- j.WhileLeader(ctx, func(ctx context.Context, token member.Token) {
 				if err := x.Enter(ctx, token); err != nil {
 					t.Error(err)
 				}
@@ -220,7 +220,7 @@ func holderIsDisabled(t *testing.T, stores []latch.Store) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	go func() {
-		_ = a.WhileLeader(ctx, func(ctx context.Context, _ member.Number) {
+		_ = a.WhileLeader(ctx, func(ctx context.Context, _ member.Token) {
 			began <- struct{}{}
 			<-ctx.Done()
 			ended <- context.Cause(ctx)
@@ -322,7 +322,7 @@ func allOrNothing(t *testing.T, stores []latch.Store) {
 		t.Fatal(err)
 	}
 	set := latch.Op{Kind: latch.Set, Key: "test/other"}
-	other := member.Number{Version: 1 << 40}
+	other := member.Token{Version: 1 << 40}
 	for _, tc := range []struct {
 		want error
 		op   latch.Op

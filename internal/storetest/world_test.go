@@ -191,7 +191,7 @@ type worker struct {
 
 // start is the begin of one leadership.
 type start struct {
-	token member.Number
+	token member.Token
 	ctx   context.Context
 	at    time.Time
 }
@@ -205,7 +205,7 @@ func workWith(t *testing.T, x *Exclusive, j *latch.Job, fn func(context.Context)
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	w := &worker{make(chan start, 10_000), make(chan error, 1), stop}
 	go func() {
-		w.done <- j.WhileLeader(ctx, func(ctx context.Context, token member.Number) {
+		w.done <- j.WhileLeader(ctx, func(ctx context.Context, token member.Token) {
 			if err := x.Enter(ctx, token); err != nil {
 				t.Error(err)
 			}

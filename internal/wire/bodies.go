@@ -97,7 +97,7 @@ func (c *codec) recordRequest(m *message.RecordRequest) {
 func (c *codec) condition(v *message.Condition) {
 	outer := c.enter()
 	c.key(&v.Key)
-	c.number(&v.Token)
+	c.token(&v.Token)
 	c.leave(outer)
 }
 

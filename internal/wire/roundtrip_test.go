@@ -274,7 +274,7 @@ func drawRecords(t *rapid.T) member.Records {
 	for _, key := range drawKeys(t) {
 		e := member.Record{
 			Key: key, Value: drawValue(t), Session: rapid.Uint64().Draw(t, "session"),
-			Token: drawNumber(t), Revoked: rapid.Bool().Draw(t, "revoked"),
+			Token: member.Token(drawNumber(t)), Revoked: rapid.Bool().Draw(t, "revoked"),
 		}
 		if rapid.Bool().Draw(t, "owned") {
 			e.Owner = drawIdentity(t)
@@ -288,7 +288,7 @@ func drawRequest(t *rapid.T) message.RecordRequest {
 	r := message.RecordRequest{ID: drawCount(t, "id")}
 	for range rapid.IntRange(0, 3).Draw(t, "conditions") {
 		r.Conditions = append(r.Conditions, message.Condition{
-			Key: drawName(t, 1, member.MaxKeyBytes), Token: drawNumber(t),
+			Key: drawName(t, 1, member.MaxKeyBytes), Token: member.Token(drawNumber(t)),
 		})
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "changes") {

@@ -68,11 +68,11 @@ func roster(size int) member.Roster {
 
 // records are one with an owner, one that is revoked, and one of nobody without a value.
 func records() member.Records {
-	token := member.Number{Version: 6, Revision: 41}
+	token := member.Token{Version: 6, Revision: 41}
 	return member.Records{
 		{Key: "jobs/leader", Value: []byte("n2"), Owner: identity(2), Session: 300, Token: token},
 		{Key: "jobs/next", Value: []byte{0, 0xff}, Owner: identity(3), Token: token, Revoked: true},
-		{Key: "limit", Token: number()},
+		{Key: "limit", Token: member.Token(number())},
 	}
 }
 
@@ -144,7 +144,10 @@ func typical() []message.Message {
 		message.LeaderElected{ID: proposalID(2), State: state(3)},
 		message.MemberLeave{GivenUp: claim(2), Successor: address(3), Stays: true},
 		message.RecordRequest{
-			ID: 70_000, Conditions: []message.Condition{{Key: "jobs/leader", Token: number()}, {Key: "new"}},
+			ID: 70_000,
+			Conditions: []message.Condition{
+				{Key: "jobs/leader", Token: member.Token(number())}, {Key: "new"},
+			},
 			Changes: []message.Change{
 				{Key: "jobs/leader", Value: []byte("n2"), Owned: true, Session: 300},
 				{Key: "limit", Drop: true},
@@ -264,7 +267,7 @@ func most() member.Records {
 func largestRecord(n, key int) member.Record {
 	return member.Record{
 		Key: fmt.Sprintf("%0*d", key, n), Owner: largestIdentity(0), Session: math.MaxUint64,
-		Token:   member.Number{Version: member.MaxCount, Revision: member.MaxCount},
+		Token:   member.Token{Version: member.MaxCount, Revision: member.MaxCount},
 		Revoked: true,
 	}
 }
@@ -285,7 +288,7 @@ func largestRequest() message.RecordRequest {
 }
 
 func largestUpdate() message.RecordUpdate {
-	u := message.RecordUpdate{Number: fewest()[0].Token, Set: fewest()}
+	u := message.RecordUpdate{Number: member.Number(fewest()[0].Token), Set: fewest()}
 	for n := range member.MaxRecords {
 		u.Dropped = append(u.Dropped, largestRecord(n, member.MaxKeyBytes).Key)
 	}

@@ -50,6 +50,11 @@ func (c *codec) number(n *member.Number) {
 	c.count(&n.Revision)
 }
 
+func (c *codec) token(t *member.Token) {
+	c.count(&t.Version)
+	c.count(&t.Revision)
+}
+
 func (c *codec) stamp(s *message.Stamp) {
 	c.count(&s.Version)
 	c.count(&s.Incarnation)
@@ -114,7 +119,7 @@ func (c *codec) record(r *member.Record) {
 	c.blob(&r.Value, member.MaxValueBytes)
 	c.identity(&r.Owner)
 	c.uint64(&r.Session)
-	c.number(&r.Token)
+	c.token(&r.Token)
 	c.bool(&r.Revoked)
 	c.leave(outer)
 }

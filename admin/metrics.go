@@ -3,26 +3,38 @@
 package admin
 
 import (
+	"bytes"
+	"fmt"
+	"maps"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+	runtimemetrics "github.com/VictoriaMetrics/metrics"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/internal/histogram"
 )
 
-// maxScrapes is how many scrapes are answered at once.
+// maxScrapes bounds the scrapes that are answered at the same time.
 const maxScrapes = 4
 
-// family is one metric: the values of it are read from one look at the node.
+// metricKind is the type of a metric in the text format of Prometheus.
+type metricKind string
+
+const (
+	gauge   metricKind = "gauge"
+	counter metricKind = "counter"
+	buckets metricKind = "histogram"
+)
+
+// family is one metric: its values are read from one look at the node.
 type family struct {
 	name   string
 	help   string
-	kind   prometheus.ValueType // of histograms untyped
+	kind   metricKind
 	labels []string
 	read   func(look, *sink)
 }
@@ -34,22 +46,40 @@ type look struct {
 	groups []*election.Election
 }
 
-// sink takes the values of one family.
+// sink collects the samples of one family.
 type sink struct {
-	desc *prometheus.Desc
-	kind prometheus.ValueType
-	out  chan<- prometheus.Metric
+	*family
+	cluster string   // a label of every sample
+	samples []string // lines of the text format
 }
 
-// value hands on one value with its labels.
-func (s *sink) value(v float64, labels ...string) {
-	s.out <- prometheus.MustNewConstMetric(s.desc, s.kind, v, labels...)
+// value adds a sample with its labels, in the order of the family.
+func (s *sink) value(v float64, labels ...string) { s.sample("", v, s.formatLabels(labels)) }
+
+func (s *sink) sample(suffix string, v float64, labels string) {
+	s.samples = append(s.samples,
+		s.name+suffix+"{"+labels+"} "+strconv.FormatFloat(v, 'g', -1, 64))
 }
 
-// count hands on a counter.
+// labelEscapes are those of the text format of Prometheus.
+var labelEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+
+// formatLabels lists the labels of a sample in the text format.
+func (s *sink) formatLabels(values []string) string {
+	if len(values) != len(s.labels) {
+		panic(fmt.Sprintf("admin: %s has the labels %q, got %q", s.name, s.labels, values))
+	}
+	text := `cluster="` + labelEscapes.Replace(s.cluster) + `"`
+	for i, v := range values {
+		text += "," + s.labels[i] + `="` + labelEscapes.Replace(strings.ToValidUTF8(v, "?")) + `"`
+	}
+	return text
+}
+
+// count adds a counter.
 func (s *sink) count(n uint64, labels ...string) { s.value(float64(n), labels...) }
 
-// flag hands on 1 where it is so, else 0.
+// flag adds 1 if is, else 0.
 func (s *sink) flag(is bool, labels ...string) {
 	if is {
 		s.value(1, labels...)
@@ -58,56 +88,60 @@ func (s *sink) flag(is bool, labels ...string) {
 	}
 }
 
-// durations hands on a histogram with its labels.
+// durations adds a histogram with its labels.
 func (s *sink) durations(d histogram.Durations, labels ...string) {
-	s.out <- prometheus.MustNewConstHistogram(
-		s.desc, d.Count(), d.Sum.Seconds(), d.Buckets(), labels...)
-}
-
-// collector reads all families of a node (prometheus.Collector).
-type collector struct {
-	node     Node
-	build    string
-	groups   func() []*election.Election
-	families []family
-	descs    []*prometheus.Desc // of families, in their order
-}
-
-func newCollector(h *handler) *collector {
-	node := h.node
-	c := &collector{node: node, build: h.build, groups: h.groups, families: families()}
-	same := prometheus.Labels{"cluster": node.Status().Cluster}
-	for _, f := range c.families {
-		c.descs = append(c.descs, prometheus.NewDesc(f.name, f.help, f.labels, same))
+	text := s.formatLabels(labels)
+	counts := d.Buckets()
+	for _, bound := range slices.Sorted(maps.Keys(counts)) {
+		le := strconv.FormatFloat(bound, 'g', -1, 64)
+		s.sample("_bucket", float64(counts[bound]), text+`,le="`+le+`"`)
 	}
-	return c
+	s.sample("_bucket", float64(d.Count()), text+`,le="+Inf"`)
+	s.sample("_sum", d.Sum.Seconds(), text)
+	s.sample("_count", float64(d.Count()), text)
 }
 
-// Describe implements prometheus.Collector.
-func (c *collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range c.descs {
-		out <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c *collector) Collect(out chan<- prometheus.Metric) {
-	l := look{c.node.Status(), c.build, c.groups()}
-	for i, f := range c.families {
-		f.read(l, &sink{c.descs[i], f.kind, out})
-	}
-}
-
-// newMetrics answers /metrics, from a registry of its own: a program may have several
-// nodes, and metrics of its own.
+// newMetrics answers /metrics in the text format of Prometheus: what the node counts, then
+// what the Go runtime and the process show.
 func newMetrics(h *handler) http.Handler {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(
-		newCollector(h),
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	)
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
+	slots := make(chan struct{}, maxScrapes)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+		default:
+			http.Error(w, fmt.Sprintf("busy: %d scrapes are being answered", maxScrapes),
+				http.StatusServiceUnavailable)
+			return
+		}
+		var text bytes.Buffer
+		l := look{h.node.Status(), h.build, h.groups()}
+		for _, f := range families() {
+			writeFamily(&text, f, l)
+		}
+		runtimemetrics.WriteProcessMetrics(&text)
+		runtimemetrics.WriteFDMetrics(&text)
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		_, _ = w.Write(text.Bytes()) // an error says that the scraper has gone
+	})
+}
+
+// writeFamily writes a metric that has samples, in an order that does not change: some are
+// read from maps.
+func writeFamily(text *bytes.Buffer, f family, l look) {
+	s := &sink{family: &f, cluster: l.Cluster}
+	f.read(l, s)
+	if len(s.samples) == 0 {
+		return
+	}
+	if f.kind != buckets { // their order is that of the bounds
+		slices.Sort(s.samples)
+	}
+	fmt.Fprintf(text, "# HELP %s %s\n# TYPE %s %s\n", f.name, f.help, f.name, f.kind)
+	for _, line := range s.samples {
+		text.WriteString(line)
+		text.WriteByte('\n')
+	}
 }
 
 func (h *handler) metrics(w http.ResponseWriter, r *http.Request) { h.scrape.ServeHTTP(w, r) }

@@ -4,11 +4,14 @@ package admin_test
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
@@ -299,6 +302,34 @@ func TestLabelsAreBounded(t *testing.T) {
 			if strings.Contains(sample, stranger.Host) {
 				t.Errorf("%s has %s", name, sample)
 			}
+		}
+	}
+}
+
+// TestMetricsAreWhatPrometheusReads checks the text by the tool of Prometheus.
+func TestMetricsAreWhatPrometheusReads(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed: make tools")
+	}
+	var text []byte
+	synctest.Test(t, func(t *testing.T) {
+		nodes := threeNodes(t)
+		text = ask(admin.New(nodes[0], "v0"), "GET", "/metrics").Body.Bytes()
+		for _, n := range nodes {
+			_ = n.Close()
+		}
+	})
+	cmd := exec.Command(promtool, "check", "metrics")
+	cmd.Stdin = bytes.NewReader(text)
+	out, err := cmd.CombinedOutput()
+	if _, failed := errors.AsType[*exec.ExitError](err); err != nil && !failed {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		// The metrics of the process are not ours, and the tool has taste about their names.
+		if strings.HasPrefix(line, "athena_") || strings.Contains(line, "error") {
+			t.Errorf("promtool check metrics: %s", line)
 		}
 	}
 }

@@ -6,17 +6,8 @@ import (
 	"runtime"
 	"strconv"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
-)
-
-const (
-	gauge   = prometheus.GaugeValue
-	counter = prometheus.CounterValue
-	// buckets is the kind of histograms, which are no single value.
-	buckets = prometheus.UntypedValue
 )
 
 // viewFamilies tell what the node is and sees now.

@@ -21,7 +21,7 @@ for platform in $platforms; do
         go build -trimpath -buildvcs=true -ldflags='-s -w -buildid=' -o "dist/$name/athena" ./cmd/athena
     cp LICENSE README.md CHANGELOG.md examples/athena.yaml examples/systemd/athena.service \
         "dist/$name/"
-    go run ./scripts/sbom "dist/$name/athena" "$version" >"dist/$name.cdx.json"
+    go run -C scripts/sbom . "$PWD/dist/$name/athena" "$version" >"dist/$name.cdx.json"
     (cd dist && tar --sort=name --mtime="@$when" --owner=0 --group=0 --numeric-owner \
         --mode=u+rw,go+r,go-w -cf - "$name" | gzip -9n >"$name.tar.gz")
     rm -r "dist/$name"

@@ -21,7 +21,7 @@ var floors = [][]string{
 	{"latch", "election", "internal/sim/cmd/...", "test/mutants"},
 	{"internal/leasestore"},
 	{"internal/storetest", "admin", "athenatest", "internal/bench"},
-	{"cmd/...", "examples/...", "test/chaos", "test", "scripts/...", "contrib/..."},
+	{"cmd/...", "examples/...", "test/chaos", "test/browser", "test", "scripts/...", "contrib/..."},
 }
 
 // testKits are packages made for tests: they may import "testing", and what
@@ -48,9 +48,9 @@ var dependencies = []dependency{
 	{"golang.org/x/sys", []string{
 		"admin", "internal/bench", "test/chaos", "cluster", "internal/store", "cmd/...",
 	}, "007-golang-x.md"},
-	{"github.com/chromedp/chromedp", nil, "011-dashboard.md"},
-	{"github.com/chromedp/cdproto", nil, "011-dashboard.md"},
-	{"github.com/prometheus/client_golang", []string{"admin"}, "012-prometheus.md"},
+	{"github.com/chromedp/chromedp", []string{"test/browser"}, "011-dashboard.md"},
+	{"github.com/chromedp/cdproto", []string{"test/browser"}, "011-dashboard.md"},
+	{"github.com/VictoriaMetrics/metrics", []string{"admin"}, "012-prometheus.md"},
 	{"github.com/hashicorp/memberlist", []string{"contrib/gossip"}, "014-memberlist.md"},
 	{"go.etcd.io/etcd", []string{"contrib/etcd"}, "015-etcd.md"},
 	{"google.golang.org/grpc", []string{"contrib/etcd"}, "015-etcd.md"},

@@ -39,7 +39,7 @@ type sourceFile struct {
 
 var modulePath = regexp.MustCompile(`(?m)^module (\S+)$`)
 
-// loadTree reads the module whose root is fsys, and the modules of contrib as if
+// loadTree reads the module whose root is fsys, and those of contrib, scripts and test as if
 // they were part of it. It leaves out what the go command leaves out: hidden
 // folders, testdata, and other modules inside the module.
 func loadTree(fsys fs.FS) (*sourceTree, error) {
@@ -80,7 +80,7 @@ func skipFolder(fsys fs.FS, name string) bool {
 		return true
 	}
 	_, err := fs.Stat(fsys, path.Join(name, "go.mod"))
-	return err == nil && path.Dir(name) != "contrib"
+	return err == nil && !slices.Contains([]string{"contrib", "scripts", "test"}, path.Dir(name))
 }
 
 func isText(name string) bool {

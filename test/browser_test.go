@@ -5,126 +5,141 @@
 package test
 
 import (
-	"context"
+	"bufio"
 	"encoding/json"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
-	"strings"
+	"path/filepath"
 	"sync"
 	"testing"
-	"time"
-
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/chromedp"
 )
 
-// browserPatience bounds all that a browser does in one test.
-const browserPatience = 2 * time.Minute
+// browserProgram builds the program of test/browser once for all tests.
+var browserProgram = sync.OnceValues(func() (string, error) {
+	athena, err := program() // beside it: TestMain removes their folder
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(filepath.Dir(athena), "browser")
+	build := exec.Command("go", "build", "-o", path, ".")
+	build.Dir = "browser"
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build ./test/browser: %w\n%s", err, out)
+	}
+	return path, nil
+})
 
-// browser is a page in a real browser, and what it did wrong.
+// browser is a page in a real browser, which the program of test/browser drives.
 type browser struct {
-	t    *testing.T
-	ctx  context.Context
-	site string // what it may ask
-
-	mu     sync.Mutex
-	faults []string
+	t       *testing.T
+	send    *json.Encoder
+	answers *bufio.Reader
 }
 
 // openBrowser opens a page of a site. Without a browser the test is skipped.
 func openBrowser(t *testing.T, site string) *browser {
 	t.Helper()
-	path := ""
+	chromium := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if found, err := exec.LookPath(name); err == nil && path == "" {
-			path = found
+		if found, err := exec.LookPath(name); err == nil && chromium == "" {
+			chromium = found
 		}
 	}
-	if path == "" {
+	if chromium == "" {
 		t.Skip("chromium is not installed (make tools)")
 	}
-	home, err := os.MkdirTemp("", "athena-browser-") // it writes there until it is gone
+	path, err := browserProgram()
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.UserDataDir(home), chromedp.Env("HOME="+home),
-		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-quic", true),
-		chromedp.Flag("disable-component-update", true))
-	ctx, stop := context.WithTimeout(context.Background(), browserPatience)
-	allocator, end := chromedp.NewExecAllocator(ctx, flags...)
-	tab, leave := chromedp.NewContext(allocator)
-	b := &browser{t: t, ctx: tab, site: site}
+	cmd := exec.Command(path, chromium, site)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
-		_ = chromedp.Cancel(tab) // it is killed below where it does not close
-		leave()
-		end()
-		stop()
-		os.RemoveAll(home)
+		in.Close()
+		_, _ = io.Copy(io.Discard, out)
+		_ = cmd.Wait() // a page that failed has failed the test already
 	})
-	b.do(chromedp.EmulateViewport(1280, 900))
-	if err := chromedp.Listen(tab, b.watch); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := chromedp.Call(tab, network.Enable, network.EnableParams{}); err != nil {
-		t.Fatal(err)
-	}
-	messages := chromedp.Console(tab)
-	go func() {
-		for m, err := range messages {
-			if err != nil {
-				return
-			}
-			// An answer that is an error, of a node that is down or to a page without a
-			// token, is no fault of the page; the browser tells of it by itself.
-			if m.Source != "network" || !strings.Contains(m.URL, "/v1/") {
-				b.fault("console: " + m.String())
-			}
-		}
-	}()
-	b.do(chromedp.Navigate(site + "/"))
+	b := &browser{t: t, send: json.NewEncoder(in), answers: bufio.NewReader(out)}
+	b.receive(nil)
 	return b
 }
 
-// watch sees every request of the page before it is sent.
-func (b *browser) watch(event any) {
-	if e, ok := event.(*network.EventRequestWillBeSent); ok && e.Request != nil &&
-		!strings.HasPrefix(e.Request.URL, b.site+"/") {
-		b.fault("asks elsewhere: " + e.Request.URL)
+// command asks the browser for something and stores the answer in value, unless that is nil.
+func (b *browser) command(value any, do, text string, width int) {
+	b.t.Helper()
+	err := b.send.Encode(struct {
+		Do, Text string
+		Width    int
+	}{do, text, width})
+	if err != nil {
+		b.t.Fatalf("%s %.200s: %v", do, text, err)
+	}
+	b.receive(value)
+}
+
+func (b *browser) receive(value any) {
+	b.t.Helper()
+	line, err := b.answers.ReadBytes('\n')
+	if err != nil {
+		b.t.Fatalf("the browser ended: %v", err)
+	}
+	var answer struct {
+		Value json.RawMessage
+		Error string
+	}
+	if err := json.Unmarshal(line, &answer); err != nil {
+		b.t.Fatal(err)
+	}
+	if answer.Error != "" {
+		b.t.Fatal(answer.Error)
+	}
+	if value == nil || answer.Value == nil {
+		return
+	}
+	if err := json.Unmarshal(answer.Value, value); err != nil {
+		b.t.Fatalf("%.200s: %v", answer.Value, err)
 	}
 }
 
-func (b *browser) fault(text string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.faults = append(b.faults, text)
+// typeKeys sends keys to the page, as a keyboard would.
+func (b *browser) typeKeys(keys string) {
+	b.t.Helper()
+	b.command(nil, "keys", keys, 0)
+}
+
+// resize changes the width of the page, in pixels.
+func (b *browser) resize(width int) {
+	b.t.Helper()
+	b.command(nil, "viewport", "", width)
 }
 
 // clean wants a page that has done nothing wrong.
 func (b *browser) clean() {
 	b.t.Helper()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, f := range b.faults {
+	var faults []string
+	b.command(&faults, "faults", "", 0)
+	for _, f := range faults {
 		b.t.Error(f)
 	}
 }
 
-func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
-	b.t.Helper()
-	if err := chromedp.Do(b.ctx, steps...); err != nil {
-		b.t.Fatal(err)
-	}
-}
-
 // look evaluates an expression in the page.
-func look[T any](b *browser, js string) T {
+func look[T any](b *browser, js string) (value T) {
 	b.t.Helper()
-	value, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
-	if err != nil {
-		b.t.Fatalf("%.200s: %v", js, err)
-	}
+	b.command(&value, "evaluate", js, 0)
 	return value
 }
 
@@ -152,12 +167,7 @@ func (b *browser) says(want, js string) {
 // colours makes the page light or dark, as the system of a reader would.
 func (b *browser) colours(scheme string) {
 	b.t.Helper()
-	_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	b.command(nil, "colors", scheme, 0)
 }
 
 // axeFault is a rule of accessibility that the page breaks.

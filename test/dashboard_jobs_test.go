@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/chromedp/chromedp"
 )
 
 // What the page says of jobs, as expressions of JavaScript.
@@ -36,8 +34,8 @@ func TestDashboardOfManyJobs(t *testing.T) {
 	b.says("1,000 jobs, 857 of them led, 3,500 latches and 1,000 other records; "+
 		"the first 20 are shown.", pageCounted)
 	b.until("a chart with lines", `document.querySelectorAll("#charts .legend li").length > 4`)
-	for _, width := range []int64{360, 1280} {
-		b.do(chromedp.EmulateViewport(width, 900))
+	for _, width := range []int{360, 1280} {
+		b.resize(width)
 		b.until("a ring of that width", `document.querySelector("#ring").width.baseVal.value ===
 			Math.min(460, document.querySelector("section.ring").clientWidth)`)
 		for _, scheme := range []string{"light", "dark"} {

@@ -10,11 +10,6 @@ import (
 	"os"
 	"testing"
 	"time"
-
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/heapprofiler"
-	"github.com/chromedp/cdproto/runtime"
-	"github.com/chromedp/chromedp"
 )
 
 // TestDashboardOfMany looks at the pages of small and large clusters as a phone and a
@@ -41,8 +36,8 @@ func TestDashboardOfMany(t *testing.T) {
 			`!document.querySelector("#beliefs").textContent.includes("not asked yet")`)
 		b.until("a node that differs", `document.querySelectorAll("#beliefs td.differs").length > 2`)
 		b.until("a chart with lines", `document.querySelectorAll("#charts .legend li").length > 4`)
-		for _, width := range []int64{360, 1280} {
-			b.do(chromedp.EmulateViewport(width, 900))
+		for _, width := range []int{360, 1280} {
+			b.resize(width)
 			b.until("a ring of that width", `document.querySelector("#ring").width.baseVal.value ===
 				Math.min(460, document.querySelector("section.ring").clientWidth)`)
 			for _, scheme := range []string{"light", "dark"} {
@@ -61,16 +56,10 @@ func TestDashboardOfMany(t *testing.T) {
 }
 
 // heap is what the page holds once its garbage is gone, in bytes.
-func (b *browser) heap() float64 {
+func (b *browser) heap() (bytes float64) {
 	b.t.Helper()
-	if _, err := chromedp.Call(b.ctx, heapprofiler.CollectGarbage, cdp.Empty{}); err != nil {
-		b.t.Fatal(err)
-	}
-	usage, err := chromedp.Call(b.ctx, runtime.GetHeapUsage, cdp.Empty{})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return usage.UsedSize
+	b.command(&bytes, "heap", "", 0)
+	return bytes
 }
 
 // What a page may hold more after a long time than after a short one.

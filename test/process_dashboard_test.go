@@ -11,8 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/chromedp/chromedp"
 )
 
 // What the page says, as expressions of JavaScript.
@@ -47,10 +45,10 @@ func (b *browser) press(control, key string) {
 	b.t.Helper()
 	for range 60 {
 		if look[string](b, pageFocus) == control {
-			b.do(chromedp.KeyEvent(key))
+			b.typeKeys(key)
 			return
 		}
-		b.do(chromedp.KeyEvent("\t"))
+		b.typeKeys("\t")
 	}
 	b.t.Fatalf("Tab never comes to %q", control)
 }
@@ -124,10 +122,10 @@ func TestDashboardOfRun(t *testing.T) {
 		`document.activeElement === document.querySelector("#token input")`)
 	b.says("The server of this page wants its token", pageVerdict)
 	b.accessible("without the token")
-	b.do(chromedp.KeyEvent("wrong\r"))
+	b.typeKeys("wrong\r")
 	b.says("That is not the token.", `document.querySelector("#token [role=status]").textContent`)
-	b.do(chromedp.KeyEvent("\u201cquoted\u201d\r")) // no header can hold it
-	b.do(chromedp.KeyEvent("0123456789-the-token\r"))
+	b.typeKeys("\u201cquoted\u201d\r") // no header can hold it
+	b.typeKeys("0123456789-the-token\r")
 	pageLeader(b, "")
 	b.says("this one,answers,answers", pageNotes)
 	if look[bool](b, `document.querySelector(".faults").checkVisibility()`) {
@@ -171,7 +169,7 @@ func wantTabOrder(t *testing.T, b *browser) {
 	}
 	var got []string
 	for range want {
-		b.do(chromedp.KeyEvent("\t"))
+		b.typeKeys("\t")
 		got = append(got, look[string](b, pageFocus))
 	}
 	if !slices.Equal(got, want) {

@@ -1,6 +1,8 @@
 module github.com/athena-go/athena/contrib/gossip
 
-go 1.26.6
+go 1.26.0
+
+toolchain go1.26.6
 
 require (
 	github.com/athena-go/athena v0.0.0

@@ -1,6 +1,8 @@
 module github.com/athena-go/athena/contrib/zookeeper
 
-go 1.26.6
+go 1.26.0
+
+toolchain go1.26.6
 
 replace github.com/athena-go/athena => ../..
 

@@ -31,7 +31,8 @@ func TestListsWhatAProgramIsBuiltFrom(t *testing.T) {
 	if err := cdx.NewBOMDecoder(&first, cdx.BOMFileFormatJSON).Decode(&bom); err != nil {
 		t.Fatal(err)
 	}
-	if c := bom.Metadata.Component; c.Version != "v1.2.3" || c.Name != "github.com/athena-go/athena" {
+	const name = "github.com/athena-go/athena/scripts/sbom"
+	if c := bom.Metadata.Component; c.Version != "v1.2.3" || c.Name != name {
 		t.Errorf("got program %s %s, want this one as v1.2.3", c.Name, c.Version)
 	}
 	found := false

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command browser drives a real browser for the tests of the dashboard. It is a module
+// of its own because the tests of a library should not decide what its users download.
+//
+// It opens the page of the site that its argument names. Each line of its input is a
+// command, each line of its output the answer to one; the package test is its only user.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/heapprofiler"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// timeout bounds all that a browser does in one test.
+const timeout = 2 * time.Minute
+
+// maxLineBytes bounds a command: one of them loads the rules of accessibility.
+const maxLineBytes = 16 << 20
+
+// command is a line of the input.
+type command struct {
+	Do    string // evaluate, keys, viewport, colors, heap or faults
+	Text  string
+	Width int64
+}
+
+// answer is a line of the output.
+type answer struct {
+	Value any    `json:",omitempty"`
+	Error string `json:",omitempty"`
+}
+
+// page is a page in a browser, and what it did wrong.
+type page struct {
+	ctx  context.Context
+	site string // the only address that it may request
+
+	mu     sync.Mutex
+	faults []string
+}
+
+func main() {
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: browser PATH-OF-CHROMIUM SITE")
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	if err := serve(ctx, os.Args[1], os.Args[2]); err != nil {
+		fmt.Fprintf(os.Stderr, "browser: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// serve opens the page and carries out commands until the input ends.
+func serve(ctx context.Context, path, site string) error {
+	home, err := os.MkdirTemp("", "athena-browser-") // Chromium writes there until it ends
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(home)
+	ctx, stop := context.WithTimeout(ctx, timeout)
+	defer stop()
+	flags := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.UserDataDir(home), chromedp.Env("HOME="+home),
+		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-quic", true),
+		chromedp.Flag("disable-component-update", true))
+	allocator, end := chromedp.NewExecAllocator(ctx, flags...)
+	defer end()
+	tab, leave := chromedp.NewContext(allocator)
+	defer leave()
+	defer func() { _ = chromedp.Cancel(tab) }() // if it does not close, end kills it
+	p := &page{ctx: tab, site: site}
+	out := json.NewEncoder(os.Stdout)
+	if err := out.Encode(answerTo(nil, p.open())); err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, maxLineBytes)
+	for lines.Scan() {
+		var c command
+		err := json.Unmarshal(lines.Bytes(), &c)
+		var value any
+		if err == nil {
+			value, err = p.run(c)
+		}
+		if err := out.Encode(answerTo(value, err)); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+func answerTo(value any, err error) answer {
+	if err != nil {
+		return answer{Error: err.Error()}
+	}
+	return answer{Value: value}
+}
+
+// open loads the page, and from then on collects its faults.
+func (p *page) open() error {
+	if err := chromedp.Do(p.ctx, chromedp.EmulateViewport(1280, 900)); err != nil {
+		return err
+	}
+	if err := chromedp.Listen(p.ctx, p.watchRequest); err != nil {
+		return err
+	}
+	if _, err := chromedp.Call(p.ctx, network.Enable, network.EnableParams{}); err != nil {
+		return err
+	}
+	messages := chromedp.Console(p.ctx)
+	go func() {
+		for m, err := range messages {
+			if err != nil {
+				return
+			}
+			// The browser itself reports each response that is an error. Those of the API
+			// are expected: a node is down, or the page has no token.
+			if m.Source != "network" || !strings.Contains(m.URL, "/v1/") {
+				p.addFault("console: " + m.String())
+			}
+		}
+	}()
+	return chromedp.Do(p.ctx, chromedp.Navigate(p.site+"/"))
+}
+
+// watchRequest sees every request of the page before it is sent.
+func (p *page) watchRequest(event any) {
+	if e, ok := event.(*network.EventRequestWillBeSent); ok && e.Request != nil &&
+		!strings.HasPrefix(e.Request.URL, p.site+"/") {
+		p.addFault("requests another site: " + e.Request.URL)
+	}
+}
+
+func (p *page) addFault(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.faults = append(p.faults, text)
+}
+
+func (p *page) listFaults() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]string{}, p.faults...)
+}
+
+// run carries a command out.
+func (p *page) run(c command) (any, error) {
+	switch c.Do {
+	case "evaluate":
+		return chromedp.Run(p.ctx, chromedp.Evaluate[any](c.Text, chromedp.EvalAwaitPromise))
+	case "keys":
+		return nil, chromedp.Do(p.ctx, chromedp.KeyEvent(c.Text))
+	case "viewport":
+		return nil, chromedp.Do(p.ctx, chromedp.EmulateViewport(c.Width, 900))
+	case "colors":
+		_, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: c.Text}},
+		})
+		return nil, err
+	case "heap":
+		return p.measureHeap()
+	case "faults":
+		return p.listFaults(), nil
+	default:
+		return nil, fmt.Errorf("unknown command %q", c.Do)
+	}
+}
+
+// measureHeap is what the page holds after a garbage collection, in bytes.
+func (p *page) measureHeap() (float64, error) {
+	if _, err := chromedp.Call(p.ctx, heapprofiler.CollectGarbage, cdp.Empty{}); err != nil {
+		return 0, err
+	}
+	usage, err := chromedp.Call(p.ctx, runtime.GetHeapUsage, cdp.Empty{})
+	if err != nil {
+		return 0, err
+	}
+	return usage.UsedSize, nil
+}

@@ -14,16 +14,12 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/member"
 )
 
-const (
-	// actTimeout bounds what a POST waits for: the next leader, or the handlers of an
-	// event.
-	actTimeout = 15 * time.Second
-	// maxActs bounds the POSTs that are under way at once.
-	maxActs = 16
-)
+// maxActs bounds the POSTs that are under way at once.
+const maxActs = 16
 
 // Actor is what can be done to a node: *cluster.Node has it.
 type Actor interface {
@@ -34,59 +30,12 @@ type Actor interface {
 }
 
 // WithWrite lets the handler act on its node; without it every POST is refused as
-// CodeReadOnly. leave makes the node leave and its process end, or whatever the
+// read_only. leave makes the node leave and its process end, or whatever the
 // program does without its node; it is called once, after the answer to the first
 // POST of /v1/leave was written, and may block.
 func WithWrite(node Actor, leave func()) Option {
 	return func(h *handler) { h.actor, h.leave = node, leave }
 }
-
-// SendRequest is the body of POST /v1/send.
-type SendRequest struct {
-	Name    string          `json:"name"`    // of the type of the event
-	Payload json.RawMessage `json:"payload"` // see receiver.JSON
-	// To is an address or a name; empty for every active member, this node too.
-	To string `json:"to,omitempty"`
-}
-
-// Sent is the answer of /v1/send.
-type Sent struct {
-	// Results are of every member that was to get the event, in the order of
-	// addresses.
-	Results []SendResult `json:"results"`
-}
-
-// SendResult is what became of an event at one member.
-type SendResult struct {
-	Name    string         `json:"name"`
-	Address member.Address `json:"address"`
-	// Result is OutcomeHandled, or the code of the error.
-	Result string `json:"result"`
-	Error  string `json:"error,omitempty"`
-}
-
-// OutcomeHandled is the result of an event whose handlers have returned.
-const OutcomeHandled = "handled"
-
-// TransferRequest is the body of POST /v1/transfer. To is an address or a name; empty
-// for whoever has the freshest state.
-type TransferRequest struct {
-	To string `json:"to,omitempty"`
-}
-
-// HandedOver is the answer of /v1/transfer and /v1/drain. Leader is null where nobody
-// leads with authority at the moment.
-type HandedOver struct {
-	Leader *Leader `json:"leader"`
-}
-
-// Done is the answer of what has nothing more to say: Status is "ok", or "leaving".
-type Done struct {
-	Status string `json:"status"`
-}
-
-// nothing is the body of a POST that takes none.
-type nothing struct{}
 
 // refusal is an error with its place in the API.
 type refusal struct {
@@ -113,19 +62,19 @@ func act[Body any](
 		case h.acts <- struct{}{}:
 			defer func() { <-h.acts }()
 		default:
-			WriteError(w, http.StatusServiceUnavailable, CodeBusy,
+			adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeBusy,
 				fmt.Sprintf("%d requests are under way, and no more may be: try again", maxActs))
 			return
 		}
 		keepConnection(r)
-		ctx, cancel := context.WithTimeout(r.Context(), actTimeout)
+		ctx, cancel := context.WithTimeout(r.Context(), adminapi.ActTimeout)
 		defer cancel()
 		value, err := answer(ctx, body)
 		if err != nil {
 			writeRefusal(w, h.explained(err))
 			return
 		}
-		WriteJSON(w, http.StatusOK, value)
+		adminapi.WriteJSON(w, http.StatusOK, value)
 	}
 }
 
@@ -133,11 +82,11 @@ func act[Body any](
 // time is over.
 func (h *handler) explained(err error) error {
 	s := h.look()
-	if codeOf(err) != CodeNoQuorum || s.NoLeader == "" {
+	if codeOf(err) != adminapi.CodeNoQuorum || s.NoLeader == "" {
 		return err
 	}
 	text := strings.TrimSuffix(textOf(err), ": "+context.DeadlineExceeded.Error())
-	return &refusal{statusOf(err), CodeNoQuorum, because(text, s)}
+	return &refusal{statusOf(err), adminapi.CodeNoQuorum, because(text, s)}
 }
 
 // permit checks that a request may act, and reads its body.
@@ -147,10 +96,10 @@ func (h *handler) permit(w http.ResponseWriter, r *http.Request, body any) error
 	case h.sameSite.Check(r) != nil:
 		return crossSite()
 	case h.actor == nil:
-		return &refusal{http.StatusForbidden, CodeReadOnly,
+		return &refusal{http.StatusForbidden, adminapi.CodeReadOnly,
 			"this admin API only reads; start the node with --admin-write (admin.WithWrite)"}
 	case err != nil || kind != "application/json":
-		return &refusal{http.StatusUnsupportedMediaType, CodeBadRequest,
+		return &refusal{http.StatusUnsupportedMediaType, adminapi.CodeBadRequest,
 			"the Content-Type must be application/json"}
 	}
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBodyBytes))
@@ -168,10 +117,10 @@ func (h *handler) permit(w http.ResponseWriter, r *http.Request, body any) error
 	_, tooLarge := errors.AsType[*http.MaxBytesError](err)
 	switch {
 	case tooLarge:
-		return &refusal{http.StatusRequestEntityTooLarge, CodeTooLarge,
+		return &refusal{http.StatusRequestEntityTooLarge, adminapi.CodeTooLarge,
 			fmt.Sprintf("the body has more than %d bytes", maxBodyBytes)}
 	case err != nil:
-		return &refusal{http.StatusBadRequest, CodeBadRequest, "body: " + err.Error()}
+		return &refusal{http.StatusBadRequest, adminapi.CodeBadRequest, "body: " + err.Error()}
 	}
 	// The time to send a request is over; what it asks for may take longer.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
@@ -179,8 +128,8 @@ func (h *handler) permit(w http.ResponseWriter, r *http.Request, body any) error
 }
 
 // find is the member with an address or a name, which the field of a request has.
-func (h *handler) find(field, text string) (Member, error) {
-	var found []Member
+func (h *handler) find(field, text string) (adminapi.Member, error) {
+	var found []adminapi.Member
 	for _, m := range h.look().View.Members {
 		switch text {
 		case m.Address.String():
@@ -193,16 +142,16 @@ func (h *handler) find(field, text string) (Member, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return Member{}, &refusal{http.StatusConflict, CodeNotActive,
+		return adminapi.Member{}, &refusal{http.StatusConflict, adminapi.CodeNotActive,
 			fmt.Sprintf("%s %q: no member has this address or name; see /v1/members", field, text)}
 	default:
-		return Member{}, &refusal{http.StatusBadRequest, CodeBadRequest,
+		return adminapi.Member{}, &refusal{http.StatusBadRequest, adminapi.CodeBadRequest,
 			fmt.Sprintf("%s %q: %d members have this name; take an address", field, text, len(found))}
 	}
 }
 
-func (h *handler) transfer(ctx context.Context, body TransferRequest) (any, error) {
-	var to Member
+func (h *handler) transfer(ctx context.Context, body adminapi.TransferRequest) (any, error) {
+	var to adminapi.Member
 	if body.To != "" {
 		var err error
 		if to, err = h.find("to", body.To); err != nil {
@@ -215,7 +164,7 @@ func (h *handler) transfer(ctx context.Context, body TransferRequest) (any, erro
 	return h.handedOver(), nil
 }
 
-func (h *handler) drain(ctx context.Context, _ nothing) (any, error) {
+func (h *handler) drain(ctx context.Context, _ adminapi.Empty) (any, error) {
 	if err := h.actor.Drain(ctx); err != nil {
 		return nil, &refusal{statusOf(err), codeOf(err), "the node is drained, and gives leadership " +
 			"up as soon as another member can lead: " + textOf(err)}
@@ -223,26 +172,26 @@ func (h *handler) drain(ctx context.Context, _ nothing) (any, error) {
 	return h.handedOver(), nil
 }
 
-func (h *handler) handedOver() HandedOver {
+func (h *handler) handedOver() adminapi.HandedOver {
 	if l, ok := h.look().LeaderOf(); ok {
-		return HandedOver{&l}
+		return adminapi.HandedOver{Leader: &l}
 	}
-	return HandedOver{}
+	return adminapi.HandedOver{}
 }
 
 // leaves answers before it lets the node leave: nothing can be answered afterwards.
 func (h *handler) leaves(w http.ResponseWriter, r *http.Request) {
-	if err := h.permit(w, r, &nothing{}); err != nil {
+	if err := h.permit(w, r, &adminapi.Empty{}); err != nil {
 		writeRefusal(w, err)
 		return
 	}
-	WriteJSON(w, http.StatusAccepted, Done{"leaving"})
+	adminapi.WriteJSON(w, http.StatusAccepted, adminapi.Done{Status: "leaving"})
 	_ = http.NewResponseController(w).Flush() // a caller that went away wanted it too
 	h.left.Do(h.leave)
 }
 
 func writeRefusal(w http.ResponseWriter, err error) {
-	WriteError(w, statusOf(err), codeOf(err), textOf(err))
+	adminapi.WriteError(w, statusOf(err), codeOf(err), textOf(err))
 }
 
 // textOf leaves out which package of this program an error is of.

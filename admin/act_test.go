@@ -17,6 +17,7 @@ import (
 
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 )
@@ -146,21 +147,21 @@ func TestActErrors(t *testing.T) {
 		want int
 		code string
 	}{
-		{&cluster.NotLeaderError{Leader: leader}, 409, admin.CodeNotLeader},
-		{cluster.ErrNotElected, 409, admin.CodeNotElected},
-		{fmt.Errorf("%w: it is joining", cluster.ErrNotActive), 409, admin.CodeNotActive},
-		{fmt.Errorf("%w: %w", cluster.ErrNoQuorum, context.DeadlineExceeded), 503, admin.CodeNoQuorum},
-		{cluster.ErrTooLarge, 413, admin.CodeTooLarge},
-		{cluster.ErrBusy, 503, admin.CodeBusy},
-		{cluster.ErrNotDelivered, 503, admin.CodeNotDelivered},
-		{cluster.ErrUnknownType, 422, admin.CodeUnknownType},
+		{&cluster.NotLeaderError{Leader: leader}, 409, adminapi.CodeNotLeader},
+		{cluster.ErrNotElected, 409, adminapi.CodeNotElected},
+		{fmt.Errorf("%w: it is joining", cluster.ErrNotActive), 409, adminapi.CodeNotActive},
+		{fmt.Errorf("%w: %w", cluster.ErrNoQuorum, context.DeadlineExceeded), 503, adminapi.CodeNoQuorum},
+		{cluster.ErrTooLarge, 413, adminapi.CodeTooLarge},
+		{cluster.ErrBusy, 503, adminapi.CodeBusy},
+		{cluster.ErrNotDelivered, 503, adminapi.CodeNotDelivered},
+		{cluster.ErrUnknownType, 422, adminapi.CodeUnknownType},
 		{fmt.Errorf("%w: %w", cluster.ErrUnknownType, receiver.ErrUnsendable), 400,
-			admin.CodeBadRequest},
-		{&cluster.HandlerError{Member: leader, Text: "boom"}, 422, admin.CodeHandlerFailed},
-		{cluster.ErrUnknownOutcome, 504, admin.CodeUnknownOutcome},
-		{cluster.ErrClosed, 503, admin.CodeClosed},
-		{cluster.ErrLeft, 503, admin.CodeClosed},
-		{errors.New("cluster: other"), 500, admin.CodeFailed},
+			adminapi.CodeBadRequest},
+		{&cluster.HandlerError{Member: leader, Text: "boom"}, 422, adminapi.CodeHandlerFailed},
+		{cluster.ErrUnknownOutcome, 504, adminapi.CodeUnknownOutcome},
+		{cluster.ErrClosed, 503, adminapi.CodeClosed},
+		{cluster.ErrLeft, 503, adminapi.CodeClosed},
+		{errors.New("cluster: other"), 500, adminapi.CodeFailed},
 	} {
 		h := admin.New(leading(t), "", admin.WithWrite(&acting{err: c.err}, nil))
 		w := post(h, "/v1/send", `{"name": "a", "payload": {}, "to": "n1"}`)
@@ -186,15 +187,15 @@ func TestActsRefused(t *testing.T) {
 			want   int
 			code   string
 		}{
-			{readOnly, nil, 403, admin.CodeReadOnly},
-			{h, []string{"Sec-Fetch-Site", "cross-site"}, 403, admin.CodeCrossSite},
-			{h, []string{"Sec-Fetch-Site", "same-site"}, 403, admin.CodeCrossSite},
-			{h, []string{"Origin", "http://evil.example"}, 403, admin.CodeCrossSite},
-			{readOnly, []string{"Origin", "null"}, 403, admin.CodeCrossSite},
-			{h, []string{"Content-Type", "text/plain"}, 415, admin.CodeBadRequest},
-			{h, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, admin.CodeBadRequest},
-			{h, []string{"Content-Type", ""}, 415, admin.CodeBadRequest},
-			{h, []string{"Content-Type", "application/json; charset"}, 415, admin.CodeBadRequest},
+			{readOnly, nil, 403, adminapi.CodeReadOnly},
+			{h, []string{"Sec-Fetch-Site", "cross-site"}, 403, adminapi.CodeCrossSite},
+			{h, []string{"Sec-Fetch-Site", "same-site"}, 403, adminapi.CodeCrossSite},
+			{h, []string{"Origin", "http://evil.example"}, 403, adminapi.CodeCrossSite},
+			{readOnly, []string{"Origin", "null"}, 403, adminapi.CodeCrossSite},
+			{h, []string{"Content-Type", "text/plain"}, 415, adminapi.CodeBadRequest},
+			{h, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, adminapi.CodeBadRequest},
+			{h, []string{"Content-Type", ""}, 415, adminapi.CodeBadRequest},
+			{h, []string{"Content-Type", "application/json; charset"}, 415, adminapi.CodeBadRequest},
 		} {
 			w := post(c.h, path, `{}`, c.header...)
 			if w.Code != c.want || !strings.Contains(w.Body.String(), `"code":"`+c.code+`"`) {

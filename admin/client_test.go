@@ -17,7 +17,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/internal/adminclient"
 	"github.com/athena-go/athena/member"
 )
 
@@ -34,7 +35,7 @@ const (
 // answering is a server at a socket that answers each question with given bytes and
 // hangs up.
 type answering struct {
-	client  *admin.Client
+	client  *adminclient.Client
 	addr    string
 	answers chan []byte // has room for the one to give next
 }
@@ -47,7 +48,7 @@ func newAnswering(t testing.TB) *answering {
 		t.Fatal(err)
 	}
 	a := &answering{addr: "unix:" + path, answers: make(chan []byte, 1)}
-	if a.client, err = admin.NewClient(a.addr); err != nil {
+	if a.client, err = adminclient.New(a.addr); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan struct{})
@@ -89,8 +90,8 @@ func (a *answering) ask(question uint8, answer []byte) (err error) {
 		for _, err = range a.client.Events(ctx, "") {
 		}
 	case 4:
-		err = a.client.Lock(ctx, "a", "b", func(*admin.Holder) {},
-			func(ctx context.Context, _ admin.RecordToken) error {
+		err = a.client.Lock(ctx, "a", "b", func(*adminapi.Holder) {},
+			func(ctx context.Context, _ adminapi.RecordToken) error {
 				<-ctx.Done()
 				return context.Cause(ctx)
 			})
@@ -111,7 +112,7 @@ func (a *answering) check(t *testing.T, question uint8, answer []byte) error {
 	if got := after.TotalAlloc - before.TotalAlloc; got > most {
 		t.Fatalf("%d bytes allocated for an answer of %d, want at most %d", got, len(answer), most)
 	}
-	var told *admin.Error
+	var told *adminclient.Error
 	switch {
 	case err == nil:
 	case errors.As(err, &told):
@@ -134,7 +135,7 @@ func whole(status int, header, body string) []byte {
 // FuzzClient lets anything answer a client. It allocates in measure of what came,
 // and its errors name the address or are those of the one that answered.
 func FuzzClient(f *testing.F) {
-	status := admin.StatusOf(leading(f).Status(), "v0.1")
+	status := adminapi.StatusOf(leading(f).Status(), "v0.1")
 	leader, _ := status.LeaderOf()
 	for question, value := range []any{status, status.View.Members, leader} {
 		body, err := json.Marshal(value)

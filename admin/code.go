@@ -8,40 +8,13 @@ import (
 	"net/http"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/latch"
 )
 
-// Codes of errors.
-const (
-	CodeNoQuorum         = "no_quorum"          // nobody leads with authority
-	CodeNotVoting        = "not_voting"         // this run votes for no new leader yet
-	CodeNotLeader        = "not_leader"         // somebody else does
-	CodeNotElected       = "not_elected"        // who was to take over did not
-	CodeNotActive        = "not_active"         // the node, or who was named, is no active member
-	CodeNotFound         = "not_found"          // there is no such path
-	CodeMethodNotAllowed = "method_not_allowed" // the path takes another method
-	CodeForbidden        = "forbidden"          // the Host is not of this machine
-	CodeCrossSite        = "cross_site"         // the request comes from a page of another site
-	CodeUnauthorized     = "unauthorized"       // the token is missing or wrong
-	CodeReadOnly         = "read_only"          // the API was not told to act
-	CodeBadQuery         = "bad_query"          // the path knows no such query
-	CodeBadRequest       = "bad_request"        // the body is not what the path takes
-	CodeTooLarge         = "too_large"          // the body, or the event, is
-	CodeBusy             = "busy"               // too much is under way; try again
-	CodeNotDelivered     = "not_delivered"      // no handler has seen the event, nor will
-	CodeUnknownType      = "unknown_type"       // no handler there for the event, or for its payload
-	CodeHandlerFailed    = "handler_failed"     // a handler there returned an error
-	CodeUnknownOutcome   = "unknown_outcome"    // nobody knows yet what became of it
-	CodeNoAnswer         = "no_answer"          // another node did not answer in time
-	CodeLeaseEnded       = "lease_ended"        // the node was cut off, or stood still
-	CodeDisabled         = "disabled"           // the member was, which led
-	CodeNotHeld          = "not_held"           // the record was dropped, by somebody or by this node
-	CodeClosed           = "closed"             // the node has ended, or is about to
-	CodeFailed           = "failed"             // something else went wrong
-)
-
 func crossSite() error {
-	return &refusal{http.StatusForbidden, CodeCrossSite, "the request comes from another site"}
+	return &refusal{http.StatusForbidden, adminapi.CodeCrossSite,
+		"the request comes from another site"}
 }
 
 // failures are the errors of a node with their status and code; the first that
@@ -51,21 +24,21 @@ var failures = []struct {
 	status int
 	code   string
 }{
-	{cluster.ErrNotElected, http.StatusConflict, CodeNotElected},
-	{cluster.ErrNoQuorum, http.StatusServiceUnavailable, CodeNoQuorum},
-	{cluster.ErrNotActive, http.StatusConflict, CodeNotActive},
-	{cluster.ErrTooLarge, http.StatusRequestEntityTooLarge, CodeTooLarge},
-	{cluster.ErrUnknownOutcome, http.StatusGatewayTimeout, CodeUnknownOutcome},
-	{cluster.ErrUnknownType, http.StatusUnprocessableEntity, CodeUnknownType},
-	{cluster.ErrBusy, http.StatusServiceUnavailable, CodeBusy},
-	{cluster.ErrNotDelivered, http.StatusServiceUnavailable, CodeNotDelivered},
-	{latch.ErrDisabled, http.StatusConflict, CodeDisabled},
-	{cluster.ErrNotHeld, http.StatusConflict, CodeNotHeld},
-	{cluster.ErrReleased, http.StatusConflict, CodeNotHeld},
-	{cluster.ErrLeaseEnded, http.StatusServiceUnavailable, CodeLeaseEnded},
-	{cluster.ErrClosed, http.StatusServiceUnavailable, CodeClosed},
-	{cluster.ErrLeft, http.StatusServiceUnavailable, CodeClosed},
-	{context.DeadlineExceeded, http.StatusGatewayTimeout, CodeUnknownOutcome},
+	{cluster.ErrNotElected, http.StatusConflict, adminapi.CodeNotElected},
+	{cluster.ErrNoQuorum, http.StatusServiceUnavailable, adminapi.CodeNoQuorum},
+	{cluster.ErrNotActive, http.StatusConflict, adminapi.CodeNotActive},
+	{cluster.ErrTooLarge, http.StatusRequestEntityTooLarge, adminapi.CodeTooLarge},
+	{cluster.ErrUnknownOutcome, http.StatusGatewayTimeout, adminapi.CodeUnknownOutcome},
+	{cluster.ErrUnknownType, http.StatusUnprocessableEntity, adminapi.CodeUnknownType},
+	{cluster.ErrBusy, http.StatusServiceUnavailable, adminapi.CodeBusy},
+	{cluster.ErrNotDelivered, http.StatusServiceUnavailable, adminapi.CodeNotDelivered},
+	{latch.ErrDisabled, http.StatusConflict, adminapi.CodeDisabled},
+	{cluster.ErrNotHeld, http.StatusConflict, adminapi.CodeNotHeld},
+	{cluster.ErrReleased, http.StatusConflict, adminapi.CodeNotHeld},
+	{cluster.ErrLeaseEnded, http.StatusServiceUnavailable, adminapi.CodeLeaseEnded},
+	{cluster.ErrClosed, http.StatusServiceUnavailable, adminapi.CodeClosed},
+	{cluster.ErrLeft, http.StatusServiceUnavailable, adminapi.CodeClosed},
+	{context.DeadlineExceeded, http.StatusGatewayTimeout, adminapi.CodeUnknownOutcome},
 }
 
 func statusOf(err error) int {
@@ -84,15 +57,15 @@ func placed(err error) (status int, code string) {
 		return r.status, r.code
 	}
 	if _, ok := errors.AsType[*cluster.NotLeaderError](err); ok {
-		return http.StatusConflict, CodeNotLeader
+		return http.StatusConflict, adminapi.CodeNotLeader
 	}
 	if _, ok := errors.AsType[*cluster.HandlerError](err); ok {
-		return http.StatusUnprocessableEntity, CodeHandlerFailed
+		return http.StatusUnprocessableEntity, adminapi.CodeHandlerFailed
 	}
 	for _, f := range failures {
 		if errors.Is(err, f.is) {
 			return f.status, f.code
 		}
 	}
-	return http.StatusInternalServerError, CodeFailed
+	return http.StatusInternalServerError, adminapi.CodeFailed
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
 )
@@ -24,46 +25,9 @@ const (
 	settleInterval = 100 * time.Millisecond
 )
 
-// The types of the events of who wants to hold something.
-const (
-	EventWaiting = "waiting" // Waiting: the node asks for the latch
-	EventHeld    = "held"    // Grant: the node holds it, or leads the job, for this caller
-	EventAlive   = "alive"   // Trust: it still does
-	EventLost    = "lost"    // it does no more, or cannot; an error with its code
-)
-
-// LockRequest is the body of POST /v1/jobs/JOB/lock.
-type LockRequest struct {
-	Latch string `json:"latch"`
-}
-
-// Waiting is the data of an EventWaiting.
-type Waiting struct {
-	// Holder is null where nobody holds the latch.
-	Holder *Holder `json:"holder"`
-}
-
-// Grant is the data of an EventHeld.
-type Grant struct {
-	Token     RecordToken `json:"token"`
-	TrustedMS float64     `json:"trusted_ms"` // as of Trust
-}
-
-// Trust is the data of an EventAlive: how long what is held may be relied on unless
-// another sign of life comes.
-type Trust struct {
-	TrustedMS float64 `json:"trusted_ms"`
-}
-
-// JobLeader is the data of an EventLeader of a job.
-type JobLeader struct {
-	// Leader is null where nobody leads it.
-	Leader *Holder `json:"leader"`
-}
-
 // lock holds a latch of a job for a caller, from when nobody else does.
 func (h *handler) lock(w http.ResponseWriter, r *http.Request) {
-	var body LockRequest
+	var body adminapi.LockRequest
 	name := r.PathValue("job")
 	err := h.permit(w, r, &body)
 	var key string
@@ -90,7 +54,7 @@ func (h *handler) lock(w http.ResponseWriter, r *http.Request) {
 // elect contends for a job for a caller, again and again.
 func (h *handler) elect(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("job")
-	err := h.permit(w, r, &nothing{})
+	err := h.permit(w, r, &adminapi.Empty{})
 	var key string
 	if err == nil {
 		key, err = h.contest(latch.LeaderKey(name))
@@ -116,7 +80,7 @@ func (h *handler) jobEvents(w http.ResponseWriter, r *http.Request) {
 	case h.isForeign(r):
 		err = crossSite()
 	case err == nil && r.URL.RawQuery != "":
-		err = &refusal{http.StatusBadRequest, CodeBadQuery, r.URL.Path + " takes no query"}
+		err = &refusal{http.StatusBadRequest, adminapi.CodeBadQuery, r.URL.Path + " takes no query"}
 	}
 	if err != nil {
 		writeRefusal(w, err)
@@ -144,7 +108,7 @@ func (h *handler) hold(
 	select {
 	case slots <- struct{}{}:
 	default:
-		WriteError(w, http.StatusServiceUnavailable, CodeBusy, fmt.Sprintf(
+		adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeBusy, fmt.Sprintf(
 			"%d callers hold something here or wait for it, and no more may: try again", MaxHolds))
 		return
 	}
@@ -196,14 +160,15 @@ func (c *contender) tell(ctx context.Context, looks <-chan struct{}, over <-chan
 	var now *grant               // nil while nothing is held
 	var settled <-chan time.Time // nil while nothing has changed
 	defer func() { now.end() }()
-	tick := time.NewTimer(keepAliveInterval)
+	tick := time.NewTimer(adminapi.KeepAliveInterval)
 	defer tick.Stop()
 	for c.err == nil {
 		c.flush()
 		select {
 		case now = <-c.gained:
 			settled = nil
-			c.event("", EventHeld, encoded(Grant{RecordToken(now.token), c.trusted()}))
+			c.event("", adminapi.EventHeld,
+				adminapi.Encode(adminapi.Grant{Token: adminapi.RecordToken(now.token), TrustedMS: c.trusted()}))
 			tick.Reset(c.interval(now))
 		case <-now.over():
 			c.lost(context.Cause(now.ctx))
@@ -232,7 +197,7 @@ func (c *contender) tell(ctx context.Context, looks <-chan struct{}, over <-chan
 			if now == nil {
 				c.comment()
 			} else {
-				c.event("", EventAlive, encoded(Trust{c.trusted()}))
+				c.event("", adminapi.EventAlive, adminapi.Encode(adminapi.Trust{TrustedMS: c.trusted()}))
 			}
 			tick.Reset(c.interval(now)) // here alone: changes of other records put no sign off
 		case <-ctx.Done():
@@ -259,22 +224,23 @@ func (g *grant) end() {
 // interval is when the caller hears something at the latest.
 func (c *contender) interval(now *grant) time.Duration {
 	if now == nil {
-		return keepAliveInterval
+		return adminapi.KeepAliveInterval
 	}
 	return max(c.h.contests.remaining()/3, minAliveInterval)
 }
 
-func (c *contender) trusted() float64 { return milliseconds(c.h.contests.remaining()) }
+func (c *contender) trusted() float64 { return adminapi.Milliseconds(c.h.contests.remaining()) }
 
 func (c *contender) lost(err error) {
-	c.event("", EventLost, encoded(errorBody{textOf(err), codeOf(err)}))
+	c.event("", adminapi.EventLost,
+		adminapi.Encode(adminapi.ErrorBody{Error: textOf(err), Code: codeOf(err)}))
 }
 
 // holder tells who holds the latch or leads the job, where that is news.
 func (c *contender) holder(ctx context.Context) {
-	kind, text := EventLeader, encoded(JobLeader{c.look(ctx)})
+	kind, text := adminapi.EventLeader, adminapi.Encode(adminapi.JobLeader{Leader: c.look(ctx)})
 	if c.once {
-		kind, text = EventWaiting, encoded(Waiting{c.look(ctx)})
+		kind, text = adminapi.EventWaiting, adminapi.Encode(adminapi.Waiting{Holder: c.look(ctx)})
 	}
 	if !bytes.Equal(text, c.said) {
 		c.said = text
@@ -283,7 +249,7 @@ func (c *contender) holder(ctx context.Context) {
 }
 
 // look finds who has the record, nil where nobody does, or may not act on it any more.
-func (c *contender) look(ctx context.Context) *Holder {
+func (c *contender) look(ctx context.Context) *adminapi.Holder {
 	records, err := c.h.contests.store.Records(ctx, c.key)
 	if err != nil {
 		return nil // the node has ended, as the caller soon learns

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/internal/adminclient"
 	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
 )
@@ -137,15 +138,15 @@ func (w cable) Read(p []byte) (int, error) {
 }
 
 // client asks node i over a network.
-func (a *arena) client(i int, over *network) *Client {
+func (a *arena) client(i int, over *network) *adminclient.Client {
 	a.t.Helper()
-	c, err := NewClient("memory:1")
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	c.http.Transport.(*http.Transport).DialContext = func(
-		ctx context.Context, _, _ string,
-	) (net.Conn, error) {
+	return a.clientBy(a.dialer(i, over))
+}
+
+// dialer connects to node i over a network.
+func (a *arena) dialer(i int, over *network) func(context.Context, string, string) (net.Conn,
+	error) {
+	return func(ctx context.Context, _, _ string) (net.Conn, error) {
 		here, there := net.Pipe()
 		select {
 		case a.nodes[i].dialed <- there:
@@ -154,14 +155,24 @@ func (a *arena) client(i int, over *network) *Client {
 			return nil, ctx.Err()
 		}
 	}
+}
+
+func (a *arena) clientBy(
+	dial func(context.Context, string, string) (net.Conn, error),
+) *adminclient.Client {
+	a.t.Helper()
+	c, err := adminclient.New("memory:1", adminclient.WithDial(dial))
+	if err != nil {
+		a.t.Fatal(err)
+	}
 	return c
 }
 
 // attempt is a call of Lock or Elect whose function does as the test says.
 type attempt struct {
 	t     *testing.T
-	seen  chan *Holder
-	began chan RecordToken
+	seen  chan *adminapi.Holder
+	began chan adminapi.RecordToken
 	ended chan error // causes of the contexts of the function
 	leave chan error // what the function is to return
 	over  chan error // what the call returned
@@ -169,13 +180,13 @@ type attempt struct {
 
 func newAttempt(t *testing.T) *attempt {
 	return &attempt{
-		t: t, seen: make(chan *Holder, 16), began: make(chan RecordToken, 16),
+		t: t, seen: make(chan *adminapi.Holder, 16), began: make(chan adminapi.RecordToken, 16),
 		ended: make(chan error, 16), leave: make(chan error, 16), over: make(chan error, 1),
 	}
 }
 
 // work returns when it is told to, or a moment after the end of its context.
-func (a *attempt) work(ctx context.Context, token RecordToken) error {
+func (a *attempt) work(ctx context.Context, token adminapi.RecordToken) error {
 	a.began <- token
 	select {
 	case err := <-a.leave:
@@ -187,26 +198,26 @@ func (a *attempt) work(ctx context.Context, token RecordToken) error {
 	}
 }
 
-func (a *arena) lock(ctx context.Context, c *Client, job, name string) *attempt {
+func (a *arena) lock(ctx context.Context, c *adminclient.Client, job, name string) *attempt {
 	at := newAttempt(a.t)
 	go func() {
-		at.over <- c.Lock(ctx, job, name, func(h *Holder) { at.seen <- h }, at.work)
+		at.over <- c.Lock(ctx, job, name, func(h *adminapi.Holder) { at.seen <- h }, at.work)
 	}()
 	synctest.Wait()
 	return at
 }
 
-func (a *arena) elect(ctx context.Context, c *Client, job string) *attempt {
+func (a *arena) elect(ctx context.Context, c *adminclient.Client, job string) *attempt {
 	at := newAttempt(a.t)
 	go func() {
-		at.over <- c.Elect(ctx, job, func(h *Holder) { at.seen <- h }, at.work)
+		at.over <- c.Elect(ctx, job, func(h *adminapi.Holder) { at.seen <- h }, at.work)
 	}()
 	synctest.Wait()
 	return at
 }
 
 // works waits until the function runs.
-func (a *attempt) works() RecordToken {
+func (a *attempt) works() adminapi.RecordToken {
 	a.t.Helper()
 	select {
 	case token := <-a.began:
@@ -216,7 +227,7 @@ func (a *attempt) works() RecordToken {
 	case <-time.After(time.Minute):
 		a.t.Fatal("not held within a minute")
 	}
-	return RecordToken{}
+	return adminapi.RecordToken{}
 }
 
 // waits wants the function not to run.
@@ -232,7 +243,7 @@ func (a *attempt) waits() {
 func (a *attempt) lost(want string) {
 	a.t.Helper()
 	err := <-a.ended
-	told, _ := errors.AsType[*Error](err)
+	told, _ := errors.AsType[*adminclient.Error](err)
 	if !strings.Contains(err.Error(), want) && (told == nil || told.Code != want) {
 		a.t.Errorf("lost with %+v, want %q", err, want)
 	}
@@ -247,7 +258,7 @@ func TestLock(t *testing.T) {
 		}
 		token := first.works()
 		second := a.lock(t.Context(), a.client(1, newNetwork()), "lock", "x y/z")
-		want := &Holder{"n0", trioAddress(0).String(), token}
+		want := &adminapi.Holder{Name: "n0", Address: trioAddress(0).String(), Token: token}
 		if diff := cmp.Diff(want, <-second.seen); diff != "" {
 			t.Errorf("waiting: -want +got:\n%s", diff)
 		}
@@ -263,7 +274,7 @@ func TestLock(t *testing.T) {
 		same.waits()
 		jobs, err := a.client(2, newNetwork()).Jobs(t.Context())
 		if err != nil || len(jobs) != 1 || len(jobs[0].Latches) != 2 ||
-			jobs[0].Latches[1] != (Latch{"x y/z", *want}) || jobs[0].Leader != nil {
+			jobs[0].Latches[1] != (adminapi.Latch{Name: "x y/z", Holder: *want}) || jobs[0].Leader != nil {
 			t.Errorf("jobs: %+v, %v", jobs, err)
 		}
 		first.leave <- errors.New("mine")
@@ -272,7 +283,7 @@ func TestLock(t *testing.T) {
 		}
 		for range 2 {
 			var next *attempt
-			var got RecordToken
+			var got adminapi.RecordToken
 			select {
 			case got = <-second.began:
 				next = second
@@ -299,7 +310,7 @@ func TestLockSaysWhoHoldsIt(t *testing.T) {
 	inArena(t, func(t *testing.T, a *arena) {
 		first := a.lock(t.Context(), a.client(0, newNetwork()), "lock", "x")
 		<-first.seen
-		want := &Holder{"n0", trioAddress(0).String(), first.works()}
+		want := &adminapi.Holder{Name: "n0", Address: trioAddress(0).String(), Token: first.works()}
 		second := a.lock(t.Context(), a.client(1, newNetwork()), "lock", "x")
 		third := a.lock(t.Context(), a.client(2, newNetwork()), "lock", "x")
 		for _, at := range []*attempt{second, third} {
@@ -314,7 +325,8 @@ func TestLockSaysWhoHoldsIt(t *testing.T) {
 		if len(holds.began) == 0 {
 			holds, waits, i = third, second, 2
 		}
-		want = &Holder{fmt.Sprint("n", i), trioAddress(i).String(), holds.works()}
+		want = &adminapi.Holder{Name: fmt.Sprint("n", i), Address: trioAddress(i).String(),
+			Token: holds.works()}
 		if got := len(waits.seen); got != 1 {
 			t.Fatalf("told of %d changes, want one", got)
 		}
@@ -339,8 +351,8 @@ func TestLockLost(t *testing.T) {
 		want string
 		end  func(a *arena)
 	}{
-		{CodeLeaseEnded, func(a *arena) { a.table.Expire(trioAddress(0).String()) }},
-		{CodeNotHeld, func(a *arena) {
+		{adminapi.CodeLeaseEnded, func(a *arena) { a.table.Expire(trioAddress(0).String()) }},
+		{adminapi.CodeNotHeld, func(a *arena) {
 			_, err := a.nodes[1].store.Session().Commit(a.t.Context(),
 				latch.Op{Kind: latch.Drop, Key: "latch/lock/latch/x"})
 			if err != nil {
@@ -359,7 +371,7 @@ func TestLockLost(t *testing.T) {
 				t.Errorf("%s: after %v, want at once", c.want, took)
 			}
 			told := <-at.over
-			if e, ok := errors.AsType[*Error](told); !strings.Contains(told.Error(), c.want) &&
+			if e, ok := errors.AsType[*adminclient.Error](told); !strings.Contains(told.Error(), c.want) &&
 				(!ok || e.Code != c.want) {
 				t.Errorf("Lock returned %v, want %s", told, c.want)
 			}
@@ -386,32 +398,8 @@ func TestLockIsCountedDown(t *testing.T) {
 			t.Errorf("ended %v after the last sign of life, want %v", got, trusted)
 		}
 		close(flows)
-		if err := <-at.over; !errors.Is(err, errUntrusted) {
-			t.Errorf("Lock: %v, want %v", err, errUntrusted)
-		}
-	})
-}
-
-// TestLockAfterAPause: a sign of life that a process finds when it goes on revives
-// nothing that has lapsed, whichever of the two it looks at first.
-func TestLockAfterAPause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := pursuit{client: &Client{}, once: true, expiry: time.NewTimer(maxTrusted)}
-		p.returned = make(chan error, 1)
-		ended := make(chan error, 1)
-		p.fn = func(ctx context.Context, _ RecordToken) error {
-			<-ctx.Done()
-			ended <- context.Cause(ctx)
-			return nil
-		}
-		grant := Grant{TrustedMS: milliseconds(trusted)}
-		p.take(t.Context(), news{at: time.Now(), kind: EventHeld, grant: grant})
-		time.Sleep(trusted - 1)
-		p.take(t.Context(), news{at: time.Now(), kind: EventAlive, grant: grant})
-		time.Sleep(trusted + 1) // the expiry has passed, and nobody has seen that
-		p.take(t.Context(), news{at: time.Now(), kind: EventAlive, grant: grant})
-		if err := <-ended; !errors.Is(err, errUntrusted) || !errors.Is(p.over, errUntrusted) {
-			t.Errorf("got %v and %v, want %v", err, p.over, errUntrusted)
+		if err := <-at.over; !errors.Is(err, adminclient.ErrUntrusted) {
+			t.Errorf("Lock: %v, want %v", err, adminclient.ErrUntrusted)
 		}
 	})
 }
@@ -422,14 +410,12 @@ func TestLockOfWhoIsGone(t *testing.T) {
 	inArena(t, func(t *testing.T, a *arena) {
 		over := newNetwork()
 		var conn net.Conn
-		c := a.client(0, over)
-		transport := c.http.Transport.(*http.Transport)
-		dial := transport.DialContext
-		transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		dial := a.dialer(0, over)
+		c := a.clientBy(func(ctx context.Context, network, addr string) (net.Conn, error) {
 			var err error
 			conn, err = dial(ctx, network, addr)
 			return conn, err
-		}
+		})
 		next := func(within time.Duration) {
 			t.Helper()
 			began := time.Now()
@@ -478,9 +464,9 @@ func TestManyLocks(t *testing.T) {
 		for i := range MaxHolds {
 			all = append(all, a.lock(ctx, a.client(0, newNetwork()), "lock", fmt.Sprint(i%3)))
 		}
-		err := a.client(0, newNetwork()).Elect(ctx, "job", func(*Holder) {}, nil)
-		if told, ok := errors.AsType[*Error](err); !ok || told.Code != CodeBusy {
-			t.Errorf("one too many: %v, want %s", err, CodeBusy)
+		err := a.client(0, newNetwork()).Elect(ctx, "job", func(*adminapi.Holder) {}, nil)
+		if told, ok := errors.AsType[*adminclient.Error](err); !ok || told.Code != adminapi.CodeBusy {
+			t.Errorf("one too many: %v, want %s", err, adminapi.CodeBusy)
 		}
 		held := 0
 		for _, at := range all {
@@ -544,7 +530,7 @@ func TestElect(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		first.lost(CodeDisabled)
+		first.lost(adminapi.CodeDisabled)
 		next := second.works()
 		if next.Revision <= token.Revision {
 			t.Errorf("token %+v after %+v", next, token)
@@ -562,7 +548,7 @@ func TestElect(t *testing.T) {
 			t.Errorf("token %+v after %+v", again, next)
 		}
 		a.table.Expire(trioAddress(0).String())
-		first.lost(CodeLeaseEnded)
+		first.lost(adminapi.CodeLeaseEnded)
 		first.works() // nobody else wants it
 		synctest.Wait()
 		stop(errors.New("enough"))
@@ -586,8 +572,8 @@ func TestElectOneCallAtATime(t *testing.T) {
 		calls, running := 0, 0
 		over := make(chan error, 1)
 		go func() {
-			over <- a.client(0, newNetwork()).Elect(t.Context(), "job", func(*Holder) {},
-				func(ctx context.Context, _ RecordToken) error {
+			over <- a.client(0, newNetwork()).Elect(t.Context(), "job", func(*adminapi.Holder) {},
+				func(ctx context.Context, _ adminapi.RecordToken) error {
 					if running++; running > 1 {
 						t.Errorf("%d calls at once", running)
 					}
@@ -629,8 +615,8 @@ func TestElectWithoutItsNode(t *testing.T) {
 		a.nodes[0].stop()
 		leads.lost("the node has ended")
 		for _, over := range []chan error{leads.over, waits.over, looked} {
-			if err := <-over; !errors.Is(err, errEnded) {
-				t.Errorf("got %v, want %v", err, errEnded)
+			if err := <-over; !errors.Is(err, adminclient.ErrEnded) {
+				t.Errorf("got %v, want %v", err, adminclient.ErrEnded)
 			}
 		}
 	})
@@ -647,7 +633,7 @@ func TestElectAfterALapse(t *testing.T) {
 	}{
 		{"the node has lost it", trusted + time.Second, true, 0},
 		{"the node holds it", trusted + time.Second, false, 0},
-		{"the node is silent", time.Minute, true, trusted + clientTimeout},
+		{"the node is silent", time.Minute, true, trusted + adminclient.ClientTimeout},
 	} {
 		inArena(t, func(t *testing.T, a *arena) {
 			over := newNetwork()
@@ -670,7 +656,7 @@ func TestElectAfterALapse(t *testing.T) {
 				}
 				at.leave <- nil
 			}
-			if err := <-at.over; errors.Is(err, errUntrusted) != (c.ends > 0) {
+			if err := <-at.over; errors.Is(err, adminclient.ErrUntrusted) != (c.ends > 0) {
 				t.Errorf("%s: Elect: %v", c.name, err)
 			}
 			if took := time.Since(began); c.ends > 0 && took != c.ends {
@@ -688,7 +674,7 @@ func TestElectThroughLossesOfQuorum(t *testing.T) {
 		over := newNetwork()
 		at := newAttempt(t)
 		go func() {
-			at.over <- a.client(0, over).Elect(t.Context(), "job", func(*Holder) {}, at.work)
+			at.over <- a.client(0, over).Elect(t.Context(), "job", func(*adminapi.Holder) {}, at.work)
 		}()
 		for phase := time.Duration(0); phase < trusted/3; phase += time.Millisecond {
 			at.works()
@@ -751,11 +737,11 @@ func TestContendForReal(t *testing.T) {
 		if err := a.client(1, newNetwork()).Disable(t.Context(), "job", "n1"); err != nil {
 			t.Error(err)
 		}
-		third.lost(CodeNotHeld) // the node itself has asked for that
+		third.lost(adminapi.CodeNotHeld) // the node itself has asked for that
 		if err := w.nodes[1].Leave(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		second.lost(CodeClosed)
+		second.lost(adminapi.CodeClosed)
 		for _, at := range []*attempt{first, second, third} {
 			<-at.over
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/adminapi"
 )
 
 // TestElectionsAreAList, the oldest first, and empty before the first.
@@ -23,7 +24,7 @@ func TestElectionsAreAList(t *testing.T) {
 		{Cause: cluster.CauseStart, Version: 3, Leader: f.View.Members[2].Address},
 		{Cause: cluster.CauseConflict, Rule: cluster.RuleVersion, Version: 4, Took: time.Second},
 	}
-	var got []admin.Election
+	var got []adminapi.Election
 	answer := ask(admin.New(f, ""), "GET", "/v1/elections").Body.Bytes()
 	if err := json.Unmarshal(answer, &got); err != nil {
 		t.Fatal(err)

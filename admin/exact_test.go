@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/member"
 )
 
@@ -44,10 +45,12 @@ func TestGreatNumbersTravelAsText(t *testing.T) {
 		cluster.MemberChanged{Member: node.status.View.Members[0]},
 		cluster.LeaderChanged{Leader: node.status.Self, Version: great},
 	} {
-		kind, data := dataOf(time.Time{}, e)
-		answers[kind] = string(encoded(data))
+		kind, data := adminapi.ChangeOf(time.Time{}, e)
+		answers[kind] = string(adminapi.Encode(data))
 	}
-	answers[EventHeld] = string(encoded(Grant{RecordToken{great, 7}, 0}))
+	answers[adminapi.EventHeld] = string(adminapi.Encode(adminapi.Grant{
+		Token: adminapi.RecordToken{Version: great, Revision: 7},
+	}))
 	for from, answer := range answers {
 		var v any
 		d := json.NewDecoder(strings.NewReader(answer))

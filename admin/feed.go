@@ -6,8 +6,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +13,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/adminapi"
 )
 
 // EventHistory is how many changes a node remembers for those that continue a
@@ -27,7 +26,7 @@ type feed struct {
 	// run tells the numbers of this run of the process from those of others, also
 	// of other nodes: the demo may continue a stream at another one.
 	run  string
-	look func() Status
+	look func() adminapi.Status
 
 	mu      sync.Mutex
 	ring    []entry       // at most EventHistory, the last is the newest
@@ -42,7 +41,7 @@ type entry struct {
 	data []byte
 }
 
-func newFeed(look func() Status) *feed {
+func newFeed(look func() adminapi.Status) *feed {
 	run := make([]byte, 8)
 	rand.Read(run) // never fails
 	return &feed{run: hex.EncodeToString(run), look: look, changed: make(chan struct{})}
@@ -61,14 +60,14 @@ func (f *feed) follow(node Node) {
 
 // add numbers a change.
 func (f *feed) add(e cluster.Event) {
-	kind, data := dataOf(time.Now(), e)
+	kind, data := adminapi.ChangeOf(time.Now(), e)
 	if kind == "" {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.last++
-	f.ring = append(f.ring, entry{kind, encoded(data)})
+	f.ring = append(f.ring, entry{kind, adminapi.Encode(data)})
 	if len(f.ring) > EventHistory {
 		f.ring = f.ring[1:] // the array is left when append makes the next
 	}
@@ -111,7 +110,7 @@ func (f *feed) snapshot() (number uint64, data []byte) {
 	f.mu.Lock()
 	number = f.last
 	f.mu.Unlock()
-	return number, encoded(f.look())
+	return number, adminapi.Encode(f.look())
 }
 
 // oldest is the number of the oldest change that is remembered.
@@ -134,13 +133,4 @@ func (f *feed) after(id string) (number uint64, known bool) {
 		return 0, false
 	}
 	return n + 1, true
-}
-
-// encoded is the JSON of a value of this package.
-func encoded(value any) []byte {
-	data, err := json.Marshal(value)
-	if err != nil {
-		panic(fmt.Sprintf("admin: %T does not encode: %v", value, err))
-	}
-	return data
 }

@@ -14,11 +14,13 @@ import (
 
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/internal/adminclient"
 	"github.com/athena-go/athena/member"
 )
 
 // clientOf is a client of a node whose events the test gives.
-func clientOf(t *testing.T, node admin.Node) *admin.Client {
+func clientOf(t *testing.T, node admin.Node) *adminclient.Client {
 	t.Helper()
 	l, err := admin.Listen("unix:" + filepath.Join(t.TempDir(), "admin"))
 	if err != nil {
@@ -33,7 +35,7 @@ func clientOf(t *testing.T, node admin.Node) *admin.Client {
 			t.Error(err)
 		}
 	})
-	c, err := admin.NewClient(admin.AddrOf(l))
+	c, err := adminclient.New(admin.AddrOf(l))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +56,7 @@ func TestClientFollows(t *testing.T) {
 		got, ids = append(got, e.Type+": "+e.String()), append(ids, e.ID)
 		switch len(got) {
 		case 1:
-			want := admin.StatusOf(node.Status(), "v0.1")
+			want := adminapi.StatusOf(node.Status(), "v0.1")
 			if diff := cmp.Diff(&want, e.Snapshot); diff != "" {
 				t.Errorf("snapshot: -want +got:\n%s", diff)
 			}
@@ -143,7 +145,7 @@ func TestClientFollowsStrangers(t *testing.T) {
 		want string
 	}{
 		"busy": {func(w http.ResponseWriter, _ *http.Request) {
-			admin.WriteError(w, 503, admin.CodeBusy, "too many")
+			adminapi.WriteError(w, 503, adminapi.CodeBusy, "too many")
 		}, "too many"},
 		"page":         {func(w http.ResponseWriter, _ *http.Request) {}, "answered with 200 OK"},
 		"no JSON":      {stream("event: leader\ndata: {\n\n"), "answered with 200 OK"},
@@ -151,7 +153,7 @@ func TestClientFollowsStrangers(t *testing.T) {
 		"new type":     {stream("event: later\ndata: {\n\n:\n\n"), ""},
 	} {
 		s := httptest.NewServer(c.h)
-		client, err := admin.NewClient(strings.TrimPrefix(s.URL, "http://"))
+		client, err := adminclient.New(strings.TrimPrefix(s.URL, "http://"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/internal/adminclient"
 )
 
 // FuzzHandler lets the handler answer any request that net/http reads, at nodes in
@@ -51,8 +53,8 @@ func FuzzHandler(f *testing.F) {
 
 // documented are the answers of 503, by path.
 var documented = map[string][]string{
-	"/v1/leader": {admin.CodeNoQuorum},
-	"/readyz":    {admin.CodeNoQuorum, admin.CodeNotLeader, admin.CodeNotActive},
+	"/v1/leader": {adminapi.CodeNoQuorum},
+	"/readyz":    {adminapi.CodeNoQuorum, adminapi.CodeNotLeader, adminapi.CodeNotActive},
 }
 
 func checkAnswer(t *testing.T, r *http.Request, w *httptest.ResponseRecorder) {
@@ -83,7 +85,7 @@ func checkAnswer(t *testing.T, r *http.Request, w *httptest.ResponseRecorder) {
 	case json.Unmarshal(body, &told) != nil || told.Error == "" || told.Code == "":
 		t.Fatalf("%q: %d with %q, want an error with its code", asked, w.Code, body)
 	case w.Code == http.StatusGatewayTimeout && strings.HasPrefix(r.URL.Path, "/v1/nodes/") &&
-		told.Code == admin.CodeNoAnswer:
+		told.Code == adminapi.CodeNoAnswer:
 	case w.Code > 500 && !slices.Contains(documented[r.URL.Path], told.Code), w.Code == 500:
 		t.Fatalf("%q: %d with %q", asked, w.Code, body)
 	}
@@ -99,7 +101,7 @@ func FuzzAddress(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, addr string) {
-		if _, err := admin.NewClient(addr); err != nil && !errors.Is(err, admin.ErrAddress) {
+		if _, err := adminclient.New(addr); err != nil && !errors.Is(err, admin.ErrAddress) {
 			t.Fatalf("NewClient(%q): %v wraps none of the package", addr, err)
 		}
 		err := admin.CheckListen(addr)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/election"
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/member"
 )
 
@@ -30,10 +31,10 @@ type Node interface {
 // Option changes a handler.
 type Option func(*handler)
 
-// WithOthers lets the handler ask other members for their status, by Others.Ask,
-// for /v1/nodes/NAME/status.
-func WithOthers(ask func(ctx context.Context, to member.Address) (Status, error)) Option {
-	return func(h *handler) { h.ask = ask }
+// WithOthers lets the handler ask other members for their status, for
+// /v1/nodes/NAME/status.
+func WithOthers(o *Others) Option {
+	return func(h *handler) { h.ask = o.ask }
 }
 
 // WithGroups lets the handler export which groups the node leads, by Groups.Elections of
@@ -80,7 +81,7 @@ func New(node Node, build string, opts ...Option) http.Handler {
 type handler struct {
 	node  Node
 	build string
-	ask   func(ctx context.Context, to member.Address) (Status, error)
+	ask   func(ctx context.Context, to member.Address) (adminapi.Status, error)
 	// groups are those that the program has open.
 	groups func() []*election.Election
 
@@ -128,18 +129,18 @@ func (h *handler) routes() []route {
 	}
 }
 
-func (h *handler) look() Status {
-	s := StatusOf(h.node.Status(), h.build)
+func (h *handler) look() adminapi.Status {
+	s := adminapi.StatusOf(h.node.Status(), h.build)
 	s.Write = h.actor != nil
 	return s
 }
 
 func (h *handler) status(w http.ResponseWriter, _ *http.Request) {
-	WriteJSON(w, http.StatusOK, h.look())
+	adminapi.WriteJSON(w, http.StatusOK, h.look())
 }
 
 func (h *handler) members(w http.ResponseWriter, _ *http.Request) {
-	WriteJSON(w, http.StatusOK, h.look().View.Members)
+	adminapi.WriteJSON(w, http.StatusOK, h.look().View.Members)
 }
 
 func (h *handler) leader(w http.ResponseWriter, _ *http.Request) {
@@ -149,7 +150,7 @@ func (h *handler) leader(w http.ResponseWriter, _ *http.Request) {
 		noQuorum(w, s)
 		return
 	}
-	WriteJSON(w, http.StatusOK, l)
+	adminapi.WriteJSON(w, http.StatusOK, l)
 }
 
 func (h *handler) events(w http.ResponseWriter, r *http.Request) {
@@ -171,7 +172,7 @@ func (h *handler) isForeign(r *http.Request) bool {
 // live says that the process works: it could look at its node.
 func (h *handler) live(w http.ResponseWriter, r *http.Request) {
 	if _, err := wanted(r); err != nil {
-		WriteError(w, http.StatusBadRequest, CodeBadQuery, err.Error())
+		adminapi.WriteError(w, http.StatusBadRequest, adminapi.CodeBadQuery, err.Error())
 		return
 	}
 	h.look()
@@ -185,23 +186,23 @@ func (h *handler) live(w http.ResponseWriter, r *http.Request) {
 func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
 	want, err := wanted(r, wantQuorum, wantLeader, wantVotes)
 	if err != nil {
-		WriteError(w, http.StatusBadRequest, CodeBadQuery, err.Error())
+		adminapi.WriteError(w, http.StatusBadRequest, adminapi.CodeBadQuery, err.Error())
 		return
 	}
 	node := h.node.Status()
-	s := StatusOf(node, h.build)
+	s := adminapi.StatusOf(node, h.build)
 	_, quorate := s.LeaderOf()
 	switch {
 	case node.Self.Status != member.Active || node.Provisional:
-		WriteError(w, http.StatusServiceUnavailable, CodeNotActive,
+		adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeNotActive,
 			because("this node is no active member of its cluster yet", s))
 	case want[wantVotes] && node.VoteWait > 0:
-		WriteError(w, http.StatusServiceUnavailable, CodeNotVoting, fmt.Sprintf(
+		adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeNotVoting, fmt.Sprintf(
 			"this node has just started, and votes for no new leader for another %v", node.VoteWait))
 	case (want[wantQuorum] || want[wantLeader]) && !quorate:
 		noQuorum(w, s)
 	case want[wantLeader] && !s.IsLeader():
-		WriteError(w, http.StatusServiceUnavailable, CodeNotLeader,
+		adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeNotLeader,
 			"this node does not lead; "+s.View.Leader.String()+" does")
 	default:
 		ok(w)
@@ -242,16 +243,16 @@ func wanted(r *http.Request, known ...string) (map[string]bool, error) {
 }
 
 func ok(w http.ResponseWriter) {
-	WriteJSON(w, http.StatusOK, Done{"ok"})
+	adminapi.WriteJSON(w, http.StatusOK, adminapi.Done{Status: "ok"})
 }
 
-func noQuorum(w http.ResponseWriter, s Status) {
-	WriteError(w, http.StatusServiceUnavailable, CodeNoQuorum,
+func noQuorum(w http.ResponseWriter, s adminapi.Status) {
+	adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeNoQuorum,
 		because("no leader has the support of a majority", s))
 }
 
 // because adds why there is no leader, where that is known.
-func because(text string, s Status) string {
+func because(text string, s adminapi.Status) string {
 	if s.NoLeader == "" {
 		return text
 	}
@@ -259,7 +260,8 @@ func because(text string, s Status) string {
 }
 
 func notFound(w http.ResponseWriter, r *http.Request) {
-	WriteError(w, http.StatusNotFound, CodeNotFound, "there is nothing at "+r.URL.Path)
+	adminapi.WriteError(w, http.StatusNotFound, adminapi.CodeNotFound,
+		"there is nothing at "+r.URL.Path)
 }
 
 func methodNotAllowed(allowed string) http.HandlerFunc {
@@ -269,27 +271,7 @@ func methodNotAllowed(allowed string) http.HandlerFunc {
 			methods += ", " + http.MethodHead
 		}
 		w.Header().Set("Allow", methods)
-		WriteError(w, http.StatusMethodNotAllowed, CodeMethodNotAllowed,
+		adminapi.WriteError(w, http.StatusMethodNotAllowed, adminapi.CodeMethodNotAllowed,
 			r.URL.Path+" only takes "+allowed+", not "+r.Method)
 	}
-}
-
-// WriteJSON answers with a value. What answers beside this handler uses it too.
-func WriteJSON(w http.ResponseWriter, status int, value any) {
-	body := encoded(value)
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // a caller that went away is no fault
-}
-
-// WriteError answers with an error for people, text, and for programs, code.
-func WriteError(w http.ResponseWriter, status int, code, text string) {
-	WriteJSON(w, status, errorBody{text, code})
-}
-
-type errorBody struct {
-	Error string `json:"error"`
-	Code  string `json:"code"`
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
 )
@@ -175,27 +176,6 @@ func TestLockWantsASoundRequest(t *testing.T) {
 	})
 }
 
-// TestGrantThatComesLate runs nothing: what it grants has lapsed.
-func TestGrantThatComesLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := pursuit{client: &Client{}, once: true, expiry: time.NewTimer(maxTrusted)}
-		p.returned = make(chan error, 1)
-		p.fn = func(context.Context, RecordToken) error {
-			t.Error("it runs")
-			return nil
-		}
-		late := news{at: time.Now(), kind: EventHeld, grant: Grant{TrustedMS: milliseconds(trusted)}}
-		time.Sleep(trusted)
-		p.take(t.Context(), late)
-		synctest.Wait()
-		select {
-		case <-p.expiry.C:
-		default:
-			t.Error("it does not lapse")
-		}
-	})
-}
-
 // TestLockBesideABusyOne: changes of a latch whose name begins alike take neither the
 // signs of life of who holds another, nor those of who waits for it.
 func TestLockBesideABusyOne(t *testing.T) {
@@ -217,7 +197,7 @@ func TestLockBesideABusyOne(t *testing.T) {
 		holds.works()
 		busy(trusted/9, 100)
 		waits := a.lock(t.Context(), a.client(2, newNetwork()), "lock", "x")
-		busy(keepAliveInterval*2/3, 20)
+		busy(adminapi.KeepAliveInterval*2/3, 20)
 		for who, at := range map[string]*attempt{"holds": holds, "waits": waits} {
 			select {
 			case err := <-at.over:

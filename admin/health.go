@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/athena-go/athena/internal/adminapi"
 )
 
 // healthPaths are open to callers without the token, and with any Host: what probes a
@@ -27,12 +29,12 @@ func codeAlone(next http.Handler) http.Handler {
 			ok(w)
 			return
 		}
-		var e errorBody
+		var e adminapi.ErrorBody
 		_ = json.Unmarshal(a.body.Bytes(), &e) // the zero value where it is no error of ours
 		if allow := a.header.Get("Allow"); allow != "" {
 			w.Header().Set("Allow", allow)
 		}
-		WriteError(w, a.status, e.Code, strings.ToLower(http.StatusText(a.status)))
+		adminapi.WriteError(w, a.status, e.Code, strings.ToLower(http.StatusText(a.status)))
 	})
 }
 

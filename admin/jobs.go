@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
 )
@@ -15,48 +16,6 @@ import (
 // closeInterval is the time between attempts to drop what a job held whose callers are
 // gone, where the cluster takes nothing at the moment.
 const closeInterval = time.Second
-
-// Job is one of those that have a leader of their own, or latches (package latch).
-type Job struct {
-	Name string `json:"name"`
-	// Leader is null where nobody leads the job.
-	Leader *Holder `json:"leader"`
-	// Disabled are the members that may not lead it.
-	Disabled []Candidate `json:"disabled"`
-	// Latches are those that somebody holds.
-	Latches []Latch `json:"latches"`
-	// Known is false while there is no leader with authority, as far as the node that
-	// answers knows, which is since UnknownSince. The rest is then what it learned last: the
-	// job may be led by another member meanwhile, or by none.
-	Known        bool       `json:"known"`
-	UnknownSince *time.Time `json:"unknown_since"`
-}
-
-// Candidate is a member that may or may not lead a job. Name is empty where it is no
-// member at the moment.
-type Candidate struct {
-	Name    string `json:"name"`
-	Address string `json:"address"`
-}
-
-// Holder is the member that leads a job or holds a latch, itself or for who asked it.
-type Holder struct {
-	Name    string      `json:"name"` // empty where it is no member any more
-	Address string      `json:"address"`
-	Token   RecordToken `json:"token"`
-}
-
-// Latch is a latch of a job, and who holds it.
-type Latch struct {
-	Name   string `json:"name"`
-	Holder Holder `json:"holder"`
-}
-
-// CandidateRequest is the body of POST /v1/jobs/JOB/enable and disable: the address or
-// the name of a member.
-type CandidateRequest struct {
-	Member string `json:"member"`
-}
 
 // WithJobs lets callers lock latches, contend for jobs, and follow who leads them, by the
 // records of this node: latch.Cluster(node), node.HoldRemaining. What changes something
@@ -125,37 +84,39 @@ func closeJob(j *latch.Job) {
 
 // jobs answers with all jobs.
 func (h *handler) jobs(w http.ResponseWriter, _ *http.Request) {
-	WriteJSON(w, http.StatusOK, h.jobList())
+	adminapi.WriteJSON(w, http.StatusOK, h.jobList())
 }
 
-func (h *handler) jobList() []Job {
+func (h *handler) jobList() []adminapi.Job {
 	s := h.node.Status()
 	members, known, since := s.View.Members, s.Token != 0, &s.LeaderlessSince
 	if known {
 		since = nil
 	}
-	all := []Job{}
+	all := []adminapi.Job{}
 	for _, i := range latch.Jobs(h.node.Records(latch.KeyPrefix)) {
-		j := Job{
-			Name: i.Name, Disabled: []Candidate{}, Latches: []Latch{}, Known: known, UnknownSince: since,
+		j := adminapi.Job{
+			Name: i.Name, Disabled: []adminapi.Candidate{}, Latches: []adminapi.Latch{}, Known: known,
+			UnknownSince: since,
 		}
 		if i.Leader != (latch.Holder{}) {
 			leader := holderOf(members, i.Leader)
 			j.Leader = &leader
 		}
 		for _, id := range i.Disabled {
-			j.Disabled = append(j.Disabled, Candidate{nameOf(members, id), id})
+			j.Disabled = append(j.Disabled, adminapi.Candidate{Name: nameOf(members, id), Address: id})
 		}
 		for _, l := range i.Latches {
-			j.Latches = append(j.Latches, Latch{l.Name, holderOf(members, l.Holder)})
+			j.Latches = append(j.Latches, adminapi.Latch{Name: l.Name, Holder: holderOf(members, l.Holder)})
 		}
 		all = append(all, j)
 	}
 	return all
 }
 
-func holderOf(members member.Roster, l latch.Holder) Holder {
-	return Holder{nameOf(members, l.Member), l.Member, RecordToken(l.Token)}
+func holderOf(members member.Roster, l latch.Holder) adminapi.Holder {
+	return adminapi.Holder{Name: nameOf(members, l.Member), Address: l.Member,
+		Token: adminapi.RecordToken(l.Token)}
 }
 
 // nameOf is the name of the member with an id of package latch; empty where there is none.
@@ -172,7 +133,7 @@ func nameOf(members member.Roster, id string) string {
 func (h *handler) enable(on bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("job")
-		act(h, func(ctx context.Context, body CandidateRequest) (any, error) {
+		act(h, func(ctx context.Context, body adminapi.CandidateRequest) (any, error) {
 			if _, err := h.contest(latch.LeaderKey(name)); err != nil {
 				return nil, err
 			}
@@ -185,7 +146,7 @@ func (h *handler) enable(on bool) http.HandlerFunc {
 				return nil, err
 			}
 			defer done()
-			return Done{"ok"}, j.Enable(ctx, id, on)
+			return adminapi.Done{Status: "ok"}, j.Enable(ctx, id, on)
 		})(w, r)
 	}
 }
@@ -195,10 +156,10 @@ func (h *handler) enable(on bool) http.HandlerFunc {
 func (h *handler) contest(key string, err error) (string, error) {
 	switch {
 	case h.contests == nil:
-		return "", &refusal{http.StatusNotFound, CodeNotFound,
+		return "", &refusal{http.StatusNotFound, adminapi.CodeNotFound,
 			"this program lets nobody contend for jobs (admin.WithJobs)"}
 	case err != nil:
-		return "", &refusal{http.StatusBadRequest, CodeBadRequest, textOf(err)}
+		return "", &refusal{http.StatusBadRequest, adminapi.CodeBadRequest, textOf(err)}
 	default:
 		return key, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -34,7 +35,8 @@ func TestJobsWithoutQuorum(t *testing.T) {
 			node.status.Token, node.status.View.Quorate, node.status.LeaderlessSince = 0, false, since
 		}
 		h := New(node, "")
-		jobs, records := answerTo[[]Job](t, h, "/v1/jobs"), answerTo[[]Record](t, h, "/v1/records")
+		jobs, records := answerTo[[]adminapi.Job](t, h, "/v1/jobs"),
+			answerTo[[]adminapi.Record](t, h, "/v1/records")
 		if len(jobs) != 1 || jobs[0].Leader == nil || jobs[0].Known != quorate {
 			t.Fatalf("quorate %v: jobs %+v, want one with a leader and known %v", quorate, jobs, quorate)
 		}
@@ -72,8 +74,8 @@ func TestPeersThatAreCutOff(t *testing.T) {
 		if c.silent {
 			node.status.Silent = []member.Address{other.Address}
 		}
-		got := answerTo[Status](t, New(node, ""), "/v1/status").Peers
-		want := []Peer{{Address: other.Address, Connected: c.connected, Known: c.want}}
+		got := answerTo[adminapi.Status](t, New(node, ""), "/v1/status").Peers
+		want := []adminapi.Peer{{Address: other.Address, Connected: c.connected, Known: c.want}}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: peers %+v, want %+v", c.name, got, want)
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
 )
@@ -81,7 +82,7 @@ func typesOf() map[string]reflect.Type {
 		case reflect.Pointer, reflect.Slice, reflect.Map:
 			visit(t.Elem())
 		case reflect.Struct:
-			if t.PkgPath() != reflect.TypeFor[Status]().PkgPath() || all[t.Name()] != nil {
+			if t.PkgPath() != reflect.TypeFor[adminapi.Status]().PkgPath() || all[t.Name()] != nil {
 				return
 			}
 			all[t.Name()] = t
@@ -90,12 +91,15 @@ func typesOf() map[string]reflect.Type {
 			}
 		}
 	}
-	for _, value := range []any{Status{}, Leader{}, Entry{}, Record{}, MemberChange{}, LeaderChange{},
-		Lagged{}, SendRequest{}, Sent{}, TransferRequest{}, HandedOver{}, Done{}, Job{}, JobLeader{},
-		CandidateRequest{}, LockRequest{}, Waiting{}, Grant{}, Trust{}} {
+	for _, value := range []any{adminapi.Status{}, adminapi.Leader{}, adminapi.Entry{},
+		adminapi.Record{}, adminapi.MemberChange{}, adminapi.LeaderChange{},
+		adminapi.Lagged{}, adminapi.SendRequest{}, adminapi.Sent{}, adminapi.TransferRequest{},
+		adminapi.HandedOver{}, adminapi.Done{}, adminapi.Job{}, adminapi.JobLeader{},
+		adminapi.CandidateRequest{}, adminapi.LockRequest{}, adminapi.Waiting{}, adminapi.Grant{},
+		adminapi.Trust{}} {
 		visit(reflect.TypeOf(value))
 	}
-	all["Error"] = reflect.TypeFor[errorBody]()
+	all["Error"] = reflect.TypeFor[adminapi.ErrorBody]()
 	return all
 }
 
@@ -319,11 +323,11 @@ func TestDocumentExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	stream := d.Paths["/v1/events"]["get"].Responses["200"].Content["text/event-stream"]
-	if wrong := d.fits(stream.Data[EventLeader], v); wrong != "" {
+	if wrong := d.fits(stream.Data[adminapi.EventLeader], v); wrong != "" {
 		t.Errorf("the event of the example: %s", wrong)
 	}
-	if d.fits(stream.Data[EventLeader], map[string]any{"time": "x"}) == "" ||
-		d.fits(stream.Data[EventLagged], map[string]any{"missed": "x"}) == "" {
+	if d.fits(stream.Data[adminapi.EventLeader], map[string]any{"time": "x"}) == "" ||
+		d.fits(stream.Data[adminapi.EventLagged], map[string]any{"missed": "x"}) == "" {
 		t.Error("whatever is no event fits: the test checks nothing")
 	}
 }

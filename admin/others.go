@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 )
@@ -57,9 +58,9 @@ type Others struct {
 	asking chan struct{}
 }
 
-// Answer makes the node that gets mux tell other members its status when they ask,
-// and returns what asks them. build is that of New. A member without it shows as one
-// that does not answer.
+// Answer makes the node that gets mux send its status to members that ask for it, and
+// returns what WithOthers needs to ask them. build is that of New. A member whose program
+// does not call Answer shows as one that does not answer.
 func Answer(mux *receiver.Mux, build string) *Others {
 	o := &Others{build: build, asking: make(chan struct{}, maxAsking)}
 	receiver.HandleRequest(mux, o.tell, receiver.Named("athena/status"),
@@ -78,7 +79,7 @@ func (o *Others) tell(
 	if node == nil {
 		return statusAnswer{}, errAskEarly
 	}
-	text, err := json.Marshal(StatusOf(node.Status(), o.build))
+	text, err := json.Marshal(adminapi.StatusOf(node.Status(), o.build))
 	if err != nil {
 		return statusAnswer{}, err
 	}
@@ -89,53 +90,44 @@ func (o *Others) tell(
 	return statusAnswer{text}, nil
 }
 
-// Ask asks an active member for its status, and blocks until it has answered, for
-// 300 ms at most, or until ctx ends.
-func (o *Others) Ask(ctx context.Context, to member.Address) (Status, error) {
+// ask asks an active member for its status. It blocks until the member has answered, for
+// at most askTimeout, or until ctx ends.
+func (o *Others) ask(ctx context.Context, to member.Address) (adminapi.Status, error) {
 	node := o.node.Load()
 	if node == nil {
-		return Status{}, errAskEarly
+		return adminapi.Status{}, errAskEarly
 	}
 	select {
 	case o.asking <- struct{}{}:
 		defer func() { <-o.asking }()
 	default:
-		return Status{}, errAskBusy
+		return adminapi.Status{}, errAskBusy
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	a, err := cluster.Request[statusAnswer](ctx, node, to, statusQuestion{maxStatusBytes})
 	if err != nil {
-		return Status{}, err
+		return adminapi.Status{}, err
 	}
 	if len(a.JSON) > maxStatusBytes {
-		return Status{}, fmt.Errorf("its answer has %d bytes", len(a.JSON))
+		return adminapi.Status{}, fmt.Errorf("its answer has %d bytes", len(a.JSON))
 	}
-	var s Status
+	var s adminapi.Status
 	if err := json.Unmarshal(a.JSON, &s); err != nil {
-		return Status{}, fmt.Errorf("its answer is none: %w", err)
+		return adminapi.Status{}, fmt.Errorf("its answer is none: %w", err)
 	}
 	return s, nil
 }
 
-// Entry is one node in the answer of /v1/nodes.
-type Entry struct {
-	// Name is that of the member, or its address where another has the same name.
-	Name    string         `json:"name"`
-	Address member.Address `json:"address"`
-	Alive   bool           `json:"alive"` // as the node that answers sees it
-	Self    bool           `json:"self"`  // the node that answers
-}
-
 // entries lists the members of the view, and the node itself where it is none.
-func (h *handler) entries() []Entry {
+func (h *handler) entries() []adminapi.Entry {
 	s := h.node.Status()
-	var all []Entry
+	var all []adminapi.Entry
 	count := map[string]int{}
 	known := false
 	for _, m := range s.View.Members {
 		status := m.Shown()
-		e := Entry{
+		e := adminapi.Entry{
 			Name: m.Name, Address: m.Address, Self: m.Address == s.Self.Address,
 			Alive: status != member.Unreachable && status != member.Removed,
 		}
@@ -146,7 +138,8 @@ func (h *handler) entries() []Entry {
 	}
 	if !known {
 		count[s.Self.Name]++
-		all = append(all, Entry{s.Self.Name, s.Self.Address, true, true})
+		all = append(all, adminapi.Entry{Name: s.Self.Name, Address: s.Self.Address, Alive: true,
+			Self: true})
 	}
 	for i, e := range all {
 		if count[e.Name] > 1 || e.Name == "" {
@@ -157,7 +150,7 @@ func (h *handler) entries() []Entry {
 }
 
 func (h *handler) nodes(w http.ResponseWriter, _ *http.Request) {
-	WriteJSON(w, http.StatusOK, h.entries())
+	adminapi.WriteJSON(w, http.StatusOK, h.entries())
 }
 
 // nodeStatus lets one member answer for itself.
@@ -173,13 +166,17 @@ func (h *handler) nodeStatus(w http.ResponseWriter, r *http.Request) {
 		}
 		s, err := h.ask(r.Context(), e.Address)
 		if err != nil {
-			WriteError(w, http.StatusGatewayTimeout, CodeNoAnswer, "no answer from "+name+": "+err.Error())
+			adminapi.WriteError(w, http.StatusGatewayTimeout, adminapi.CodeNoAnswer,
+				"no answer from "+name+": "+err.Error())
 			return
 		}
-		WriteJSON(w, http.StatusOK, s)
+		adminapi.WriteJSON(w, http.StatusOK, s)
 		return
 	}
-	WriteError(w, http.StatusNotFound, CodeNotFound, "there is no node "+name+"; see /v1/nodes")
+	adminapi.WriteError(w, http.StatusNotFound, adminapi.CodeNotFound,
+		"there is no node "+name+"; see /v1/nodes")
 }
 
-func askNobody(context.Context, member.Address) (Status, error) { return Status{}, errAskNobody }
+func askNobody(context.Context, member.Address) (adminapi.Status, error) {
+	return adminapi.Status{}, errAskNobody
+}

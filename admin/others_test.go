@@ -20,6 +20,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/transport"
@@ -102,7 +103,7 @@ func (w *trio) start(i int) {
 func (w *trio) get(path string, into any) (code int, body string) {
 	w.t.Helper()
 	rec := httptest.NewRecorder()
-	h := New(w.nodes[0], "v0.1", WithOthers(w.others[0].Ask))
+	h := New(w.nodes[0], "v0.1", WithOthers(w.others[0]))
 	h.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil))
 	if err := json.Unmarshal(rec.Body.Bytes(), into); err != nil {
 		w.t.Fatalf("GET %s: %v in %s", path, err, rec.Body)
@@ -113,25 +114,26 @@ func (w *trio) get(path string, into any) (code int, body string) {
 // TestOthersAnswer asks one node for what the others say of themselves.
 func TestOthersAnswer(t *testing.T) {
 	inTrio(t, func(t *testing.T, w *trio) {
-		var nodes []Entry
+		var nodes []adminapi.Entry
 		w.get("/v1/nodes", &nodes)
-		want := []Entry{
-			{"n0", trioAddress(0), true, true},
-			{"n1", trioAddress(1), true, false},
-			{"n2", trioAddress(2), true, false},
+		want := []adminapi.Entry{
+			{Name: "n0", Address: trioAddress(0), Alive: true, Self: true},
+			{Name: "n1", Address: trioAddress(1), Alive: true, Self: false},
+			{Name: "n2", Address: trioAddress(2), Alive: true, Self: false},
 		}
 		if diff := cmp.Diff(want, nodes); diff != "" {
 			t.Errorf("GET /v1/nodes: -want +got:\n%s", diff)
 		}
 		for _, name := range []string{"n0", "n1"} {
-			var s Status
+			var s adminapi.Status
 			if code, body := w.get("/v1/nodes/"+name+"/status", &s); code != 200 ||
 				s.Self.Name != name || s.Active() != 3 || s.Build != "v0.1" {
 				t.Errorf("GET /v1/nodes/%s/status: %d %s, want what %s says", name, code, body, name)
 			}
 		}
-		for name, want := range map[string]string{"n2": CodeNoAnswer, "n9": CodeNotFound} {
-			var e errorBody
+		for name, want := range map[string]string{"n2": adminapi.CodeNoAnswer,
+			"n9": adminapi.CodeNotFound} {
+			var e adminapi.ErrorBody
 			if w.get("/v1/nodes/"+name+"/status", &e); e.Code != want || !strings.Contains(e.Error, name) {
 				t.Errorf("GET /v1/nodes/%s/status: %+v, want %s", name, e, want)
 			}
@@ -148,13 +150,13 @@ func TestOthersSilent(t *testing.T) {
 			w.net.Cut(trioAddress(i), trioAddress(1))
 		}
 		began := time.Now()
-		var e errorBody
+		var e adminapi.ErrorBody
 		w.get("/v1/nodes/n1/status", &e)
-		if took := time.Since(began); e.Code != CodeNoAnswer || took > askTimeout {
-			t.Errorf("%+v after %v, want %s within %v", e, took, CodeNoAnswer, askTimeout)
+		if took := time.Since(began); e.Code != adminapi.CodeNoAnswer || took > askTimeout {
+			t.Errorf("%+v after %v, want %s within %v", e, took, adminapi.CodeNoAnswer, askTimeout)
 		}
 		time.Sleep(3 * time.Second)
-		var nodes []Entry
+		var nodes []adminapi.Entry
 		if w.get("/v1/nodes", &nodes); nodes[1].Alive || !nodes[2].Alive {
 			t.Errorf("GET /v1/nodes: %+v, want n1 alone not alive", nodes)
 		}
@@ -172,7 +174,7 @@ func TestOthersBounded(t *testing.T) {
 		for range maxAsking {
 			w.others[0].asking <- struct{}{}
 		}
-		if _, err := w.others[0].Ask(ctx, trioAddress(1)); !errors.Is(err, errAskBusy) {
+		if _, err := w.others[0].ask(ctx, trioAddress(1)); !errors.Is(err, errAskBusy) {
 			t.Errorf("one question too many: %v, want %v", err, errAskBusy)
 		}
 	})
@@ -181,7 +183,7 @@ func TestOthersBounded(t *testing.T) {
 // TestOthersEarly asks and is asked before there is a node.
 func TestOthersEarly(t *testing.T) {
 	o := Answer(receiver.NewMux(), "v0.1")
-	if _, err := o.Ask(t.Context(), trioAddress(1)); !errors.Is(err, errAskEarly) {
+	if _, err := o.ask(t.Context(), trioAddress(1)); !errors.Is(err, errAskEarly) {
 		t.Errorf("Ask: %v, want %v", err, errAskEarly)
 	}
 	_, err := o.tell(t.Context(), member.Member{}, statusQuestion{1})
@@ -215,14 +217,14 @@ func (namesakes) Events(context.Context) iter.Seq[cluster.Event] {
 func TestNamesakes(t *testing.T) {
 	rec := httptest.NewRecorder()
 	New(namesakes{}, "").ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/v1/nodes", nil))
-	var nodes []Entry
+	var nodes []adminapi.Entry
 	if err := json.Unmarshal(rec.Body.Bytes(), &nodes); err != nil {
 		t.Fatal(err)
 	}
-	want := []Entry{
-		{"10.0.0.1:2", trioAddress(1), true, false},
-		{"10.0.0.1:3", trioAddress(2), true, false},
-		{"a", trioAddress(0), true, true},
+	want := []adminapi.Entry{
+		{Name: "10.0.0.1:2", Address: trioAddress(1), Alive: true, Self: false},
+		{Name: "10.0.0.1:3", Address: trioAddress(2), Alive: true, Self: false},
+		{Name: "a", Address: trioAddress(0), Alive: true, Self: true},
 	}
 	if diff := cmp.Diff(want, nodes); diff != "" {
 		t.Errorf("GET /v1/nodes: -want +got:\n%s", diff)

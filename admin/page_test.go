@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/internal/adminapi"
 )
 
 // TestPageShowsTheAnswers holds the examples of docs/admin.md against the types:
@@ -26,9 +26,9 @@ func TestPageShowsTheAnswers(t *testing.T) {
 	}
 	page = append(page, more...)
 	for title, answer := range map[string]any{
-		"### /v1/status": &admin.Status{}, "### /v1/leader": &admin.Leader{},
-		"### /v1/jobs": &[]admin.Job{}, "### /v1/send": &admin.Sent{},
-		"### /v1/transfer, /v1/drain": &admin.HandedOver{},
+		"### /v1/status": &adminapi.Status{}, "### /v1/leader": &adminapi.Leader{},
+		"### /v1/jobs": &[]adminapi.Job{}, "### /v1/send": &adminapi.Sent{},
+		"### /v1/transfer, /v1/drain": &adminapi.HandedOver{},
 	} {
 		_, section, _ := bytes.Cut(page, []byte(title+"\n"))
 		example := regexp.MustCompile("(?s)```json\n(.*?)```").FindSubmatch(section)
@@ -48,18 +48,21 @@ func TestPageShowsTheAnswers(t *testing.T) {
 			t.Errorf("%s: -type +page:\n%s", title, diff)
 		}
 	}
-	for _, code := range []string{admin.CodeNoQuorum, admin.CodeNotLeader, admin.CodeNotActive,
-		admin.CodeNotFound, admin.CodeMethodNotAllowed, admin.CodeForbidden,
-		admin.CodeNoAnswer} {
+	for _, code := range []string{adminapi.CodeNoQuorum, adminapi.CodeNotLeader,
+		adminapi.CodeNotActive,
+		adminapi.CodeNotFound, adminapi.CodeMethodNotAllowed, adminapi.CodeForbidden,
+		adminapi.CodeNoAnswer} {
 		if !strings.Contains(string(page), `"code": "`+code+`"`) {
 			t.Errorf("code %s has no example", code)
 		}
 	}
-	for _, code := range []string{admin.CodeUnauthorized, admin.CodeReadOnly, admin.CodeCrossSite,
-		admin.CodeBadRequest, admin.CodeTooLarge, admin.CodeNotActive, admin.CodeNotLeader,
-		admin.CodeNotElected, admin.CodeNoQuorum, admin.CodeNotDelivered, admin.CodeUnknownType,
-		admin.CodeHandlerFailed, admin.CodeUnknownOutcome, admin.CodeBusy, admin.CodeClosed,
-		admin.CodeFailed, admin.CodeLeaseEnded, admin.CodeDisabled, admin.CodeNotHeld} {
+	for _, code := range []string{adminapi.CodeUnauthorized, adminapi.CodeReadOnly,
+		adminapi.CodeCrossSite,
+		adminapi.CodeBadRequest, adminapi.CodeTooLarge, adminapi.CodeNotActive, adminapi.CodeNotLeader,
+		adminapi.CodeNotElected, adminapi.CodeNoQuorum, adminapi.CodeNotDelivered,
+		adminapi.CodeUnknownType,
+		adminapi.CodeHandlerFailed, adminapi.CodeUnknownOutcome, adminapi.CodeBusy, adminapi.CodeClosed,
+		adminapi.CodeFailed, adminapi.CodeLeaseEnded, adminapi.CodeDisabled, adminapi.CodeNotHeld} {
 		if !strings.Contains(string(more), "\n| `"+code+"` | ") {
 			t.Errorf("code %s has no line in docs/admin-api.md", code)
 		}

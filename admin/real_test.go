@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 )
@@ -85,13 +86,15 @@ func TestSendToTypes(t *testing.T) {
 		}, receiver.Named("slow"))
 	}
 	inTrioThatHandles(t, handlers, func(t *testing.T, w *trio) {
-		handled := func(i int) SendResult {
-			return SendResult{Name: fmt.Sprint("n", i), Address: trioAddress(i), Result: OutcomeHandled}
+		handled := func(i int) adminapi.SendResult {
+			return adminapi.SendResult{Name: fmt.Sprint("n", i), Address: trioAddress(i),
+				Result: adminapi.OutcomeHandled}
 		}
-		var sent Sent
+		var sent adminapi.Sent
 		code := w.postTo(0, "/v1/send",
 			`{"name": "order", "payload": {"ID": 18446744073709551615, "item": "pen"}, "to": "n1"}`, &sent)
-		if diff := cmp.Diff(Sent{[]SendResult{handled(1)}}, sent); code != 200 || diff != "" {
+		if diff := cmp.Diff(adminapi.Sent{Results: []adminapi.SendResult{handled(1)}},
+			sent); code != 200 || diff != "" {
 			t.Errorf("to one: %d, -want +got:\n%s", code, diff)
 		}
 		seen.want(t, "n1: {ID:18446744073709551615 Item:pen} from n0")
@@ -104,23 +107,23 @@ func TestSendToTypes(t *testing.T) {
 			sent.Results[i].Error = ""
 		}
 		failed, unknown := handled(1), handled(2)
-		failed.Result, unknown.Result = CodeHandlerFailed, CodeUnknownType
-		diff := cmp.Diff(Sent{[]SendResult{handled(0), failed, unknown}}, sent)
+		failed.Result, unknown.Result = adminapi.CodeHandlerFailed, adminapi.CodeUnknownType
+		diff := cmp.Diff(adminapi.Sent{Results: []adminapi.SendResult{handled(0), failed, unknown}}, sent)
 		if code != 200 || diff != "" {
 			t.Errorf("to all: %d, -want +got:\n%s", code, diff)
 		}
 		seen.want(t, "n0: {ID:13 Item:} from n0", "n1: {ID:13 Item:} from n0")
 
 		for body, want := range map[string]string{
-			`{"name": "order", "payload": {"ID": "seven"}, "to": "n1"}`:        CodeUnknownType,
-			`{"name": "order", "payload": {"ID": 13}, "to": "n1"}`:             CodeHandlerFailed,
-			`{"name": "order", "payload": {}, "to": "n2"}`:                     CodeUnknownType,
-			`{"name": "slow", "payload": {}, "to": "n1"}`:                      CodeUnknownOutcome,
-			`{"name": "slow", "payload": 18446744073709551616, "to": "n1"}`:    CodeBadRequest,
-			`{"name": "order", "payload": [[[[[[[[[]]]]]]]]], "to": "n1"}`:     CodeBadRequest,
-			`{"name": "LeaderChanged", "payload": {"Quorate": 1}, "to": "n1"}`: CodeUnknownType,
+			`{"name": "order", "payload": {"ID": "seven"}, "to": "n1"}`:        adminapi.CodeUnknownType,
+			`{"name": "order", "payload": {"ID": 13}, "to": "n1"}`:             adminapi.CodeHandlerFailed,
+			`{"name": "order", "payload": {}, "to": "n2"}`:                     adminapi.CodeUnknownType,
+			`{"name": "slow", "payload": {}, "to": "n1"}`:                      adminapi.CodeUnknownOutcome,
+			`{"name": "slow", "payload": 18446744073709551616, "to": "n1"}`:    adminapi.CodeBadRequest,
+			`{"name": "order", "payload": [[[[[[[[[]]]]]]]]], "to": "n1"}`:     adminapi.CodeBadRequest,
+			`{"name": "LeaderChanged", "payload": {"Quorate": 1}, "to": "n1"}`: adminapi.CodeUnknownType,
 		} {
-			var e errorBody
+			var e adminapi.ErrorBody
 			if code := w.postTo(0, "/v1/send", body, &e); code < 400 || e.Code != want {
 				t.Errorf("POST /v1/send %s: %d %+v, want %s", body, code, e, want)
 			}
@@ -141,33 +144,34 @@ func TestHandOverForReal(t *testing.T) {
 		}
 		first := leader()
 		other := (first + 1) % 3
-		var e errorBody
-		if code := w.postTo(other, "/v1/transfer", "", &e); code != 409 || e.Code != CodeNotLeader ||
+		var e adminapi.ErrorBody
+		if code := w.postTo(other, "/v1/transfer", "", &e); code != 409 ||
+			e.Code != adminapi.CodeNotLeader ||
 			!strings.Contains(e.Error, trioAddress(first).String()) {
 			t.Errorf("transfer by a follower: %d %+v, want 409 and who leads", code, e)
 		}
-		var h HandedOver
+		var h adminapi.HandedOver
 		code := w.postTo(first, "/v1/transfer", fmt.Sprintf(`{"to": "n%d"}`, other), &h)
 		if code != 200 || h.Leader == nil || h.Leader.Address != trioAddress(other) {
 			t.Fatalf("transfer to n%d: %d %+v", other, code, h.Leader)
 		}
-		h = HandedOver{}
+		h = adminapi.HandedOver{}
 		code = w.postTo(other, "/v1/drain", "", &h)
 		if code != 200 || h.Leader == nil || h.Leader.Address == trioAddress(other) {
 			t.Fatalf("drain of n%d: %d %+v", other, code, h.Leader)
 		}
 		last := int(h.Leader.Address.Port) - 1
 		code = w.postTo(last, "/v1/transfer", fmt.Sprintf(`{"to": "n%d"}`, other), &h)
-		if h = (HandedOver{}); code == 200 {
+		if h = (adminapi.HandedOver{}); code == 200 {
 			t.Errorf("transfer to n%d, which is drained: %d", other, code)
 		}
-		var d Done
+		var d adminapi.Done
 		if code := w.postTo(other, "/v1/leave", "", &d); code != 202 || d.Status != "leaving" {
 			t.Errorf("leave: %d %+v", code, d)
 		}
 		<-w.nodes[other].Done()
-		if code := w.postTo(other, "/v1/drain", "", &e); code != 503 || e.Code != CodeClosed {
-			t.Errorf("drain of a node that has ended: %d %+v, want 503 %s", code, e, CodeClosed)
+		if code := w.postTo(other, "/v1/drain", "", &e); code != 503 || e.Code != adminapi.CodeClosed {
+			t.Errorf("drain of a node that has ended: %d %+v, want 503 %s", code, e, adminapi.CodeClosed)
 		}
 	})
 }
@@ -175,7 +179,7 @@ func TestHandOverForReal(t *testing.T) {
 // TestEventsForReal: a stream of a real node tells of a member that leaves.
 func TestEventsForReal(t *testing.T) {
 	inTrio(t, func(t *testing.T, w *trio) {
-		f := newFeed(func() Status { return StatusOf(w.nodes[0].Status(), "") })
+		f := newFeed(func() adminapi.Status { return adminapi.StatusOf(w.nodes[0].Status(), "") })
 		ended := make(chan struct{})
 		go func() { defer close(ended); f.follow(w.nodes[0]) }()
 		synctest.Wait()
@@ -185,7 +189,7 @@ func TestEventsForReal(t *testing.T) {
 		synctest.Wait()
 		var got []string
 		for _, e := range f.since(1).entries {
-			var c MemberChange
+			var c adminapi.MemberChange
 			if json.Unmarshal(e.data, &c) == nil && c.Member.Name == "n2" {
 				got = append(got, c.Member.Status.String())
 			}

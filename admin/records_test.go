@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/member"
 )
 
@@ -27,18 +28,18 @@ func TestRecords(t *testing.T) {
 	}
 	rec := httptest.NewRecorder()
 	New(node, "b").ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/v1/records?prefix=x", nil))
-	var got []Record
+	var got []adminapi.Record
 	if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil || rec.Code != http.StatusOK {
 		t.Fatalf("got %d %s, %v", rec.Code, rec.Body, err)
 	}
-	want := []Record{
+	want := []adminapi.Record{
 		{
-			Key: "a", Value: "text", Owner: &Owner{Name: "n0", Address: owner.Address},
-			Token: RecordToken{4, 7}, Known: true,
+			Key: "a", Value: "text", Owner: &adminapi.Owner{Name: "n0", Address: owner.Address},
+			Token: adminapi.RecordToken{Version: 4, Revision: 7}, Known: true,
 		},
 		{
 			Key: "b", ValueBase64: []byte{0xff},
-			Owner: &Owner{Address: owner.Address, Incarnation: 1}, Revoked: true, Known: true,
+			Owner: &adminapi.Owner{Address: owner.Address, Incarnation: 1}, Revoked: true, Known: true,
 		},
 		{Key: "c", Known: true},
 	}
@@ -47,7 +48,8 @@ func TestRecords(t *testing.T) {
 	}
 	rec = httptest.NewRecorder()
 	New(node, "b").ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/v1/records?prefixx=a", nil))
-	if rec.Code != http.StatusBadRequest || !strings.Contains(rec.Body.String(), CodeBadQuery) {
+	if rec.Code != http.StatusBadRequest ||
+		!strings.Contains(rec.Body.String(), adminapi.CodeBadQuery) {
 		t.Errorf("got %d %s for a query that is not known", rec.Code, rec.Body)
 	}
 }

@@ -9,19 +9,20 @@ import (
 	"net/http"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 )
 
 // send gives an event to one member or to all, and waits until its handlers there
 // have returned.
-func (h *handler) send(ctx context.Context, body SendRequest) (any, error) {
+func (h *handler) send(ctx context.Context, body adminapi.SendRequest) (any, error) {
 	switch {
 	case body.Name == "":
-		return nil, &refusal{http.StatusBadRequest, CodeBadRequest,
+		return nil, &refusal{http.StatusBadRequest, adminapi.CodeBadRequest,
 			"name is missing: the name of the type of the event"}
 	case body.Payload == nil:
-		return nil, &refusal{http.StatusBadRequest, CodeBadRequest,
+		return nil, &refusal{http.StatusBadRequest, adminapi.CodeBadRequest,
 			"payload is missing: {} for an event without fields"}
 	}
 	event := receiver.JSON{Name: body.Name, Text: body.Payload}
@@ -40,7 +41,8 @@ func (h *handler) send(ctx context.Context, body SendRequest) (any, error) {
 	if err != nil {
 		return nil, unsendable(err)
 	}
-	return Sent{[]SendResult{{Name: to.Name, Address: to.Address, Result: OutcomeHandled}}}, nil
+	return adminapi.Sent{Results: []adminapi.SendResult{{Name: to.Name, Address: to.Address,
+		Result: adminapi.OutcomeHandled}}}, nil
 }
 
 func (h *handler) broadcast(
@@ -62,12 +64,13 @@ func (h *handler) broadcast(
 		}
 	}
 	told := outcomes.wait(ctx, taken)
-	sent := Sent{make([]SendResult, 0, len(results))}
+	sent := adminapi.Sent{Results: make([]adminapi.SendResult, 0, len(results))}
 	for _, r := range results {
 		if r.Err == nil {
 			r.Err = told[r.To.Address]
 		}
-		one := SendResult{Name: r.To.Name, Address: r.To.Address, Result: OutcomeHandled}
+		one := adminapi.SendResult{Name: r.To.Name, Address: r.To.Address,
+			Result: adminapi.OutcomeHandled}
 		if r.Err != nil {
 			one.Result, one.Error = codeOf(r.Err), textOf(r.Err)
 		}
@@ -79,7 +82,7 @@ func (h *handler) broadcast(
 // unsendable tells a fault of the body from what a member has refused.
 func unsendable(err error) error {
 	if errors.Is(err, receiver.ErrUnsendable) {
-		return &refusal{http.StatusBadRequest, CodeBadRequest, textOf(err)}
+		return &refusal{http.StatusBadRequest, adminapi.CodeBadRequest, textOf(err)}
 	}
 	return err
 }

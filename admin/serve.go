@@ -19,24 +19,21 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/internal/store"
 )
 
 // Limits of a server.
 const (
-	maxHeaderBytes    = 16 << 10
 	maxBodyBytes      = 64 << 10
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 10 * time.Second
 	// writeTimeout is for the body of a request, what it asks for, and the answer. A
 	// stream of events has streamTimeout for each write.
-	writeTimeout    = readTimeout + actTimeout + 5*time.Second
+	writeTimeout    = readTimeout + adminapi.ActTimeout + 5*time.Second
 	idleTimeout     = time.Minute
 	shutdownTimeout = time.Second
 )
-
-// unixPrefix marks the path of a socket where an address is wanted.
-const unixPrefix = "unix:"
 
 const (
 	// maxSocketPath is what the system takes: a longer path can be a name of a socket,
@@ -47,10 +44,9 @@ const (
 )
 
 var (
-	// ErrAddress is wrapped by errors about an address that nothing can listen on
-	// or ask at, whatever the state of the machine.
-	ErrAddress = errors.New("admin: invalid address")
-	// ErrNoToken is wrapped by those about an address that needs WithToken.
+	// ErrAddress is wrapped by errors about an address on which Listen can never listen.
+	ErrAddress = adminapi.ErrAddress
+	// ErrNoToken is wrapped by errors about an address that needs WithToken.
 	ErrNoToken = errors.New("it is not of this machine alone, which needs a token")
 )
 
@@ -62,7 +58,7 @@ type access struct {
 }
 
 // WithToken makes Serve want a token of its callers, lets Listen and CheckListen
-// accept addresses that other machines reach, and makes a Client show it.
+// accept addresses that other machines reach.
 func WithToken(t *Token) AccessOption { return func(a *access) { a.token = t } }
 
 func accessOf(opts []AccessOption) (a access) {
@@ -74,7 +70,7 @@ func accessOf(opts []AccessOption) (a access) {
 
 // CheckListen says what is wrong with an address for Listen, without opening it.
 func CheckListen(addr string, opts ...AccessOption) error {
-	if path, ok := strings.CutPrefix(addr, unixPrefix); ok {
+	if path, ok := strings.CutPrefix(addr, adminapi.UnixPrefix); ok {
 		if path == "" {
 			return fmt.Errorf("%w %q: want unix:PATH", ErrAddress, addr)
 		}
@@ -112,7 +108,7 @@ func Listen(addr string, opts ...AccessOption) (net.Listener, error) {
 	}
 	var l net.Listener
 	var err error
-	if path, ok := strings.CutPrefix(addr, unixPrefix); ok {
+	if path, ok := strings.CutPrefix(addr, adminapi.UnixPrefix); ok {
 		l, err = listenUnix(path)
 	} else {
 		l, err = net.Listen("tcp", addr)
@@ -133,7 +129,7 @@ func TryListen(addr string, opts ...AccessOption) error {
 	if err := CheckListen(addr, opts...); err != nil {
 		return err
 	}
-	if path, ok := strings.CutPrefix(addr, unixPrefix); ok {
+	if path, ok := strings.CutPrefix(addr, adminapi.UnixPrefix); ok {
 		if err := checkSocket(path); err != nil {
 			return listenFault(addr, err)
 		}
@@ -235,7 +231,7 @@ func (s *socket) Close() error {
 // AddrOf is the address of a listener as Listen and NewClient take it.
 func AddrOf(l net.Listener) string {
 	if l.Addr().Network() == "unix" {
-		return unixPrefix + l.Addr().String()
+		return adminapi.UnixPrefix + l.Addr().String()
 	}
 	return l.Addr().String()
 }
@@ -274,7 +270,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, opts ...AccessOp
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
+		MaxHeaderBytes:    adminapi.MaxHeaderBytes,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ConnContext:       withConnection,
 		ErrorLog:          log.New(io.Discard, "", 0), // it tells of callers, not of the node
@@ -317,7 +313,7 @@ func loopbackHost(next http.Handler) http.Handler {
 		case isHealth(r): // a load balancer sends its own Host, or none
 			codeAlone(next).ServeHTTP(w, r)
 		default:
-			WriteError(w, http.StatusForbidden, CodeForbidden,
+			adminapi.WriteError(w, http.StatusForbidden, adminapi.CodeForbidden,
 				"the Host of a request must be localhost or a loopback address")
 		}
 	})

@@ -18,6 +18,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/internal/adminclient"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -47,11 +49,11 @@ func TestClient(t *testing.T) {
 		"127.0.0.1:0", "localhost:0", "unix:" + filepath.Join(t.TempDir(), "admin"),
 	} {
 		where := serve(t, addr, node)
-		c, err := admin.NewClient(where)
+		c, err := adminclient.New(where)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := admin.StatusOf(node.Status(), "v0.1")
+		want := adminapi.StatusOf(node.Status(), "v0.1")
 		got, err := c.Status(t.Context())
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("Status at %s: %v, -want +got:\n%s", where, err, diff)
@@ -68,21 +70,21 @@ func TestClient(t *testing.T) {
 }
 
 func TestClientErrors(t *testing.T) {
-	c, err := admin.NewClient(serve(t, "127.0.0.1:0", leaderless(t)))
+	c, err := adminclient.New(serve(t, "127.0.0.1:0", leaderless(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var answered *admin.Error
+	var answered *adminclient.Error
 	if _, err := c.Leader(t.Context()); !errors.As(err, &answered) ||
-		answered.Code != admin.CodeNoQuorum || answered.Status != 503 {
-		t.Errorf("Leader without one: %v, want 503 %s", err, admin.CodeNoQuorum)
+		answered.Code != adminapi.CodeNoQuorum || answered.Status != 503 {
+		t.Errorf("Leader without one: %v, want 503 %s", err, adminapi.CodeNoQuorum)
 	}
 	for _, addr := range []string{"", "7070", "unix:", "http://127.0.0.1:7070"} {
-		if _, err := admin.NewClient(addr); !errors.Is(err, admin.ErrAddress) {
+		if _, err := adminclient.New(addr); !errors.Is(err, admin.ErrAddress) {
 			t.Errorf("NewClient(%q): %v, want ErrAddress", addr, err)
 		}
 	}
-	c, err = admin.NewClient("unix:" + filepath.Join(t.TempDir(), "nobody"))
+	c, err = adminclient.New("unix:" + filepath.Join(t.TempDir(), "nobody"))
 	if err != nil {
 		t.Fatal(err)
 	}

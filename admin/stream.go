@@ -9,15 +9,14 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/athena-go/athena/internal/adminapi"
 )
 
 // Limits of streams of events.
 const (
 	// MaxEventStreams bounds the streams that are open at once.
 	MaxEventStreams = 64
-	// keepAliveInterval is the time between comments on a stream with no news, by
-	// which either side learns that the other is gone.
-	keepAliveInterval = 15 * time.Second
 	// streamTimeout is how long one write to a reader that takes nothing may block.
 	streamTimeout = 30 * time.Second
 	// reconnectInterval is when a browser comes back after the end of a stream.
@@ -39,7 +38,7 @@ type place struct {
 func (s *streams) serve(w http.ResponseWriter, r *http.Request) {
 	at, err := placeOf(r)
 	if err != nil {
-		WriteError(w, http.StatusBadRequest, CodeBadQuery, err.Error())
+		adminapi.WriteError(w, http.StatusBadRequest, adminapi.CodeBadQuery, err.Error())
 		return
 	}
 	s.admit(w, r, func() {
@@ -54,7 +53,7 @@ func (s *streams) serve(w http.ResponseWriter, r *http.Request) {
 func (s *streams) admit(w http.ResponseWriter, r *http.Request, run func()) {
 	defer s.open.Add(-1)
 	if s.open.Add(1) > MaxEventStreams {
-		WriteError(w, http.StatusServiceUnavailable, CodeBusy,
+		adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeBusy,
 			fmt.Sprintf("%d streams of events are open, and no more may be: end one", MaxEventStreams))
 		return
 	}
@@ -106,7 +105,7 @@ func (s *stream) run(r *http.Request, at place) {
 	default:
 		s.next = s.feed.oldest()
 	}
-	idle := time.NewTimer(keepAliveInterval)
+	idle := time.NewTimer(adminapi.KeepAliveInterval)
 	defer idle.Stop()
 	for {
 		b := s.feed.since(s.next)
@@ -118,7 +117,7 @@ func (s *stream) run(r *http.Request, at place) {
 		if b.over || !at.follow || s.err != nil {
 			return
 		}
-		idle.Reset(keepAliveInterval)
+		idle.Reset(adminapi.KeepAliveInterval)
 		select {
 		case <-b.changed:
 		case <-idle.C:
@@ -133,7 +132,7 @@ func (s *stream) run(r *http.Request, at place) {
 // in the place of all.
 func (s *stream) batch(b batch, follow bool) {
 	if b.missed > 0 {
-		s.event("", EventLagged, encoded(Lagged{b.missed}))
+		s.event("", adminapi.EventLagged, adminapi.Encode(adminapi.Lagged{Missed: b.missed}))
 		s.next += b.missed
 		if follow {
 			s.snapshot()
@@ -141,7 +140,7 @@ func (s *stream) batch(b batch, follow bool) {
 		}
 	}
 	for _, e := range b.entries {
-		if e.kind == EventLagged { // this process was too slow itself
+		if e.kind == adminapi.EventLagged { // this process was too slow itself
 			s.event("", e.kind, e.data)
 			if follow {
 				s.snapshot()
@@ -157,7 +156,7 @@ func (s *stream) batch(b batch, follow bool) {
 // snapshot writes the present status; what comes next is later.
 func (s *stream) snapshot() {
 	number, data := s.feed.snapshot()
-	s.event(s.feed.id(number), EventSnapshot, data)
+	s.event(s.feed.id(number), adminapi.EventSnapshot, data)
 	s.next = number + 1
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/adminapi"
 )
 
 // minTokenBytes is the shortest token. It is shorter than a secret of the cluster, because
@@ -70,10 +71,10 @@ func (t *Token) read() (err error) {
 	return nil
 }
 
-// current is the token as of now; empty where its file can no longer be used. Then
-// nobody has the right one: who takes the file away, or opens it to others, wants the
-// old token to be worth nothing.
-func (t *Token) current() string {
+// Current returns the token as of now. It is empty if the file can no longer be used:
+// an operator who removes the file, or opens it to other users, wants the old token to be
+// worth nothing, so no request passes then.
+func (t *Token) Current() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
@@ -106,7 +107,7 @@ func (t *Token) wanted(next http.Handler) http.Handler {
 			return
 		}
 		w.Header().Set("WWW-Authenticate", `Bearer realm="athena"`)
-		WriteError(w, http.StatusUnauthorized, CodeUnauthorized,
+		adminapi.WriteError(w, http.StatusUnauthorized, adminapi.CodeUnauthorized,
 			"this admin API wants its token: send Authorization: Bearer TOKEN, or name the file that "+
 				"holds it with --admin-token-file")
 	})
@@ -114,7 +115,7 @@ func (t *Token) wanted(next http.Handler) http.Handler {
 
 func (t *Token) shown(r *http.Request) bool {
 	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	want := t.current()
+	want := t.Current()
 	// Of hashes, so that not even the length can be learned by the time it takes.
 	got, right := sha256.Sum256([]byte(text)), sha256.Sum256([]byte(want))
 	equal := subtle.ConstantTimeCompare(got[:], right[:]) == 1

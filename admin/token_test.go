@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/internal/adminclient"
 )
 
 const tokenText = "0123456789abcdef"
@@ -117,18 +119,18 @@ func askWith(t *testing.T, addr, path, name, value string) *http.Response {
 
 // TestTokenOfClient: the client shows it, and is told where it has none.
 func TestTokenOfClient(t *testing.T) {
-	token := admin.WithToken(readToken(t, tokenFile(t, tokenText, 0o600)))
-	addr := serve(t, "unix:"+filepath.Join(t.TempDir(), "admin"), leading(t), token)
-	without, err := admin.NewClient(addr)
+	token := readToken(t, tokenFile(t, tokenText, 0o600))
+	addr := serve(t, "unix:"+filepath.Join(t.TempDir(), "admin"), leading(t), admin.WithToken(token))
+	without, err := adminclient.New(addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told *admin.Error
+	var told *adminclient.Error
 	if _, err := without.Status(t.Context()); !errors.As(err, &told) || told.Status != 401 ||
-		told.Code != admin.CodeUnauthorized || !strings.Contains(told.Text, "--admin-token-file") {
+		told.Code != adminapi.CodeUnauthorized || !strings.Contains(told.Text, "--admin-token-file") {
 		t.Errorf("without the token: %v, want 401 and what to do", err)
 	}
-	with, err := admin.NewClient(addr, token)
+	with, err := adminclient.New(addr, adminclient.WithToken(token.Current))
 	if err != nil {
 		t.Fatal(err)
 	}

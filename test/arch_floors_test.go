@@ -18,8 +18,8 @@ var floors = [][]string{
 	{"transport/transporttest"},
 	{"transport/memnet", "transport/quicnet"},
 	{"cluster", "internal/sim", "internal/sim/explore"},
-	{"latch", "election", "internal/sim/cmd/...", "test/mutants"},
-	{"internal/leasestore"},
+	{"latch", "election", "internal/adminapi", "internal/sim/cmd/...", "test/mutants"},
+	{"internal/leasestore", "internal/adminclient"},
 	{"internal/storetest", "admin", "athenatest", "internal/bench"},
 	{"cmd/...", "examples/...", "test/chaos", "test/browser", "test", "scripts/...", "contrib/..."},
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/member"
 )
 
@@ -44,31 +45,31 @@ func (p *pretender) serve(t *testing.T) (site string) {
 	mux.Handle("GET /", admin.Page())
 	mux.HandleFunc("GET /v1/nodes", func(w http.ResponseWriter, _ *http.Request) {
 		p.looks.Add(1)
-		admin.WriteJSON(w, http.StatusOK, p.nodes())
+		adminapi.WriteJSON(w, http.StatusOK, p.nodes())
 	})
 	mux.HandleFunc("GET /v1/nodes/{name}/status", func(w http.ResponseWriter, r *http.Request) {
 		for i := range p.size {
 			if p.name(i) == r.PathValue("name") {
-				admin.WriteJSON(w, http.StatusOK, p.status(i))
+				adminapi.WriteJSON(w, http.StatusOK, p.status(i))
 				return
 			}
 		}
 		http.NotFound(w, r)
 	})
 	mux.HandleFunc("GET /v1/elections", func(w http.ResponseWriter, _ *http.Request) {
-		admin.WriteJSON(w, http.StatusOK, []admin.Election{})
+		adminapi.WriteJSON(w, http.StatusOK, []adminapi.Election{})
 	})
 	mux.HandleFunc("GET /v1/jobs", func(w http.ResponseWriter, _ *http.Request) {
-		admin.WriteJSON(w, http.StatusOK, p.jobList())
+		adminapi.WriteJSON(w, http.StatusOK, p.jobList())
 	})
 	mux.HandleFunc("GET /v1/records", func(w http.ResponseWriter, _ *http.Request) {
-		admin.WriteJSON(w, http.StatusOK, p.recordList())
+		adminapi.WriteJSON(w, http.StatusOK, p.recordList())
 	})
 	mux.HandleFunc("POST /v1/jobs/{job}/{verb}", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		p.acts <- fmt.Sprintf("%s %s %s %s", r.PathValue("verb"), r.PathValue("job"),
 			r.Header.Get("Content-Type"), body)
-		admin.WriteJSON(w, http.StatusOK, admin.Done{Status: "ok"})
+		adminapi.WriteJSON(w, http.StatusOK, adminapi.Done{Status: "ok"})
 	})
 	mux.HandleFunc("GET /v1/events", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -121,26 +122,26 @@ func (p *pretender) nodes() (all []map[string]any) {
 	return all
 }
 
-func (p *pretender) status(i int) admin.Status {
+func (p *pretender) status(i int) adminapi.Status {
 	const leader = pretendedLeader
 	version := max(p.version, 1)
 	up := time.Since(p.began)
 	frames := uint64(up.Milliseconds())
-	s := admin.Status{
+	s := adminapi.Status{
 		Cluster: "orders", Size: p.size, Quorum: p.size/2 + 1,
-		Self:  admin.Self{Name: p.name(i), Address: p.address(i), Seed: i < 3},
+		Self:  adminapi.Self{Name: p.name(i), Address: p.address(i), Seed: i < 3},
 		Role:  "follower",
-		View:  admin.View{Version: version, Revision: 7, Leader: p.address(leader), Quorate: true},
+		View:  adminapi.View{Version: version, Revision: 7, Leader: p.address(leader), Quorate: true},
 		Token: version, TermSince: &p.began, Write: p.write, UptimeMS: float64(up.Milliseconds()),
-		LastElection: &admin.Election{
+		LastElection: &adminapi.Election{
 			Cause: cluster.CauseSilence, Version: version, TookMS: 35.5, Leader: p.address(leader),
 			Votes: []member.Address{p.address(0), p.address(1)}, Before: p.address(0),
 			Ended: p.began,
-			Steps: []admin.Step{{Name: "started"}, {Name: "promised", AfterMS: 12}},
+			Steps: []adminapi.Step{{Name: "started"}, {Name: "promised", AfterMS: 12}},
 		},
-		Traffic: admin.Traffic{
-			Sent:     map[string]admin.Frames{"system": {Messages: frames}, "custom": {}},
-			Received: map[string]admin.Frames{"system": {Messages: frames}, "custom": {}},
+		Traffic: adminapi.Traffic{
+			Sent:     map[string]adminapi.Frames{"system": {Messages: frames}, "custom": {}},
+			Received: map[string]adminapi.Frames{"system": {Messages: frames}, "custom": {}},
 		},
 	}
 	switch i {
@@ -155,11 +156,11 @@ func (p *pretender) status(i int) admin.Status {
 		if i == pretendedCut && j != i {
 			status = member.Unreachable
 		}
-		s.View.Members = append(s.View.Members, admin.Member{
+		s.View.Members = append(s.View.Members, adminapi.Member{
 			Name: p.name(j), Address: p.address(j), Seed: j < 3, Status: status,
 		})
 		if j != i && (i == leader || j == leader) {
-			s.Peers = append(s.Peers, admin.Peer{
+			s.Peers = append(s.Peers, adminapi.Peer{
 				Address: p.address(j), Connected: !slices.Contains([]int{pretendedDead, pretendedCut}, j),
 				Known: true, RTTMS: 0.4 + float64(j)/10,
 			})
@@ -169,41 +170,43 @@ func (p *pretender) status(i int) admin.Status {
 }
 
 // jobList has a job in every condition that there is.
-func (p *pretender) jobList() []admin.Job {
-	all := []admin.Job{}
-	holder := func(i int) admin.Holder {
+func (p *pretender) jobList() []adminapi.Job {
+	all := []adminapi.Job{}
+	holder := func(i int) adminapi.Holder {
 		i %= p.size
-		return admin.Holder{Name: p.name(i), Address: p.address(i).String(),
-			Token: admin.RecordToken{Version: 1, Revision: uint64(i)}}
+		return adminapi.Holder{Name: p.name(i), Address: p.address(i).String(),
+			Token: adminapi.RecordToken{Version: 1, Revision: uint64(i)}}
 	}
 	for i := range p.jobs {
-		j := admin.Job{
-			Name: fmt.Sprintf("billing-%04d", i), Disabled: []admin.Candidate{}, Latches: []admin.Latch{},
-			Known: true,
+		j := adminapi.Job{
+			Name: fmt.Sprintf("billing-%04d", i), Disabled: []adminapi.Candidate{},
+			Latches: []adminapi.Latch{},
+			Known:   true,
 		}
 		if leader := holder(i); i%7 != 3 {
 			j.Leader = &leader
 		}
 		for k := range i % 3 {
 			c := holder(i + k + 1)
-			j.Disabled = append(j.Disabled, admin.Candidate{Name: c.Name, Address: c.Address})
+			j.Disabled = append(j.Disabled, adminapi.Candidate{Name: c.Name, Address: c.Address})
 		}
 		for k := range i % 8 {
-			j.Latches = append(j.Latches, admin.Latch{Name: fmt.Sprint("latch ", k), Holder: holder(i + k)})
+			j.Latches = append(j.Latches, adminapi.Latch{Name: fmt.Sprint("latch ", k),
+				Holder: holder(i + k)})
 		}
 		all = append(all, j)
 	}
 	return all
 }
 
-func (p *pretender) recordList() []admin.Record {
-	all := []admin.Record{}
+func (p *pretender) recordList() []adminapi.Record {
+	all := []adminapi.Record{}
 	for i := range p.jobs {
-		all = append(all, admin.Record{
+		all = append(all, adminapi.Record{
 			Key: fmt.Sprintf("service/%04d", i), Value: strings.Repeat("<b>value</b> ", i%30),
-			Token: admin.RecordToken{Version: 1, Revision: uint64(i)}, Revoked: i%9 == 4, Known: true,
-			Owner: &admin.Owner{Name: p.name(i % p.size), Address: p.address(i % p.size)},
-		}, admin.Record{Key: fmt.Sprintf("latch/billing-%04d/leader", i), Known: true})
+			Token: adminapi.RecordToken{Version: 1, Revision: uint64(i)}, Revoked: i%9 == 4, Known: true,
+			Owner: &adminapi.Owner{Name: p.name(i % p.size), Address: p.address(i % p.size)},
+		}, adminapi.Record{Key: fmt.Sprintf("latch/billing-%04d/leader", i), Known: true})
 	}
 	return all
 }

@@ -20,7 +20,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/internal/adminapi"
 )
 
 // The times that a new user is promised, in milliseconds.
@@ -258,7 +258,7 @@ func TestDemoKill(t *testing.T) {
 	if times[len(times)-1] > failsOverAfter {
 		t.Errorf("next leader after %v ms, want within %d", times, failsOverAfter)
 	}
-	var s admin.Status
+	var s adminapi.Status
 	ask(t, "GET", api+"/v1/status", &s)
 	if e := s.LastElection; e == nil || e.Cause != "crash" {
 		t.Errorf("last election %+v, want crash as its cause: the host refuses the port", e)

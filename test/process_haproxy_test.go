@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/internal/adminclient"
 )
 
 // haproxyConfig has the checks as the manual of HAProxy writes them: in HTTP/1.0, without
@@ -50,7 +52,7 @@ listen ready
 type proxied struct{ dir, token string }
 
 // node is the status of the node to which HAProxy sends a request; false for none.
-func (p proxied) node(t *testing.T, listen string) (s admin.Status, answered bool) {
+func (p proxied) node(t *testing.T, listen string) (s adminapi.Status, answered bool) {
 	t.Helper()
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(p.dir, listen))
@@ -142,7 +144,7 @@ func TestHAProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := admin.NewClient(addrs[second], admin.WithToken(shown))
+	client, err := adminclient.New(addrs[second], adminclient.WithToken(shown.Current))
 	if err != nil {
 		t.Fatal(err)
 	}

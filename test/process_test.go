@@ -19,8 +19,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/internal/adminclient"
 )
 
 // patience is how long real processes may take for anything. It is long: what
@@ -226,9 +227,9 @@ func (c *nodes) startAll() (all []*process, leader int) {
 }
 
 // status asks node i; false while it does not answer.
-func (c *nodes) status(i int) (admin.Status, bool) {
+func (c *nodes) status(i int) (adminapi.Status, bool) {
 	c.t.Helper()
-	client, err := admin.NewClient(c.admin(i))
+	client, err := adminclient.New(c.admin(i))
 	if err != nil {
 		c.t.Fatal(err)
 	}

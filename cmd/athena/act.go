@@ -11,7 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/internal/adminclient"
 )
 
 // needsWrite is what the help of each verb that acts says at its end.
@@ -31,17 +32,17 @@ func newSend() *cobra.Command {
 		example: "  athena send Reload '{}'\n" +
 			"  athena send Order '{\"ID\": 7, \"Item\": \"pen\"}' --to n2",
 		args: exactly("NAME", "JSON"),
-		ask: func(ctx context.Context, c *admin.Client, args []string) (reply, error) {
+		ask: func(ctx context.Context, c *adminclient.Client, args []string) (reply, error) {
 			if !json.Valid([]byte(args[1])) {
 				return reply{}, usageError{fmt.Errorf("%q is no JSON value: quote it for the shell, as in "+
 					`'{"ID": 7}'`, args[1])}
 			}
-			sent, err := c.Send(ctx, admin.SendRequest{
+			sent, err := c.Send(ctx, adminapi.SendRequest{
 				Name: args[0], Payload: json.RawMessage(args[1]), To: to,
 			})
 			failed := 0
 			for _, r := range sent.Results {
-				if r.Result != admin.OutcomeHandled {
+				if r.Result != adminapi.OutcomeHandled {
 					failed++
 				}
 			}
@@ -57,7 +58,7 @@ func newSend() *cobra.Command {
 	return cmd
 }
 
-func printSent(w io.Writer, sent admin.Sent) {
+func printSent(w io.Writer, sent adminapi.Sent) {
 	fmt.Fprintln(w, "NAME\tADDRESS\tRESULT\tERROR")
 	for _, r := range sent.Results {
 		why := r.Error
@@ -79,7 +80,7 @@ func newTransfer() *cobra.Command {
 			"does not answer for a heartbeat interval, another one leads in its place." + needsWrite,
 		example: "  athena transfer\n  athena transfer --to n2",
 		args:    noArguments,
-		ask: func(ctx context.Context, c *admin.Client, _ []string) (reply, error) {
+		ask: func(ctx context.Context, c *adminclient.Client, _ []string) (reply, error) {
 			h, err := c.Transfer(ctx, to)
 			r := handedOver(h)
 			if l := h.Leader; l != nil && to != "" && l.Name != to && l.Address.String() != to {
@@ -106,7 +107,7 @@ func newDrain() *cobra.Command {
 			needsWrite,
 		example: "  athena drain --admin 127.0.0.1:7070",
 		args:    noArguments,
-		ask: func(ctx context.Context, c *admin.Client, _ []string) (reply, error) {
+		ask: func(ctx context.Context, c *adminclient.Client, _ []string) (reply, error) {
 			h, err := c.Drain(ctx)
 			return handedOver(h), err
 		},
@@ -114,7 +115,7 @@ func newDrain() *cobra.Command {
 }
 
 // handedOver prints who leads, as athena leader does.
-func handedOver(h admin.HandedOver) reply {
+func handedOver(h adminapi.HandedOver) reply {
 	r := reply{answer: h, table: func(w io.Writer) {
 		if h.Leader != nil {
 			printLeader(w, *h.Leader)
@@ -135,9 +136,9 @@ func newLeave() *cobra.Command {
 			"end. What starts processes again when they end, starts this one again too." + needsWrite,
 		example: "  athena leave --admin unix:/run/athena/admin.sock",
 		args:    noArguments,
-		ask: func(ctx context.Context, c *admin.Client, _ []string) (reply, error) {
+		ask: func(ctx context.Context, c *adminclient.Client, _ []string) (reply, error) {
 			err := c.Leave(ctx)
-			return reply{answer: admin.Done{Status: "leaving"}, table: func(w io.Writer) {
+			return reply{answer: adminapi.Done{Status: "leaving"}, table: func(w io.Writer) {
 				fmt.Fprintln(w, "the node leaves")
 			}}, err
 		},

@@ -17,6 +17,7 @@ import (
 
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 )
@@ -103,9 +104,10 @@ func TestAct(t *testing.T) {
 // TestPrintSent wants a line for each member, and one that failed to be a failure.
 func TestPrintSent(t *testing.T) {
 	var out strings.Builder
-	printSent(&out, admin.Sent{Results: []admin.SendResult{
-		{Name: "n1", Address: member.Address{Host: "h", Port: 1}, Result: admin.OutcomeHandled},
-		{Name: "n2", Address: member.Address{Host: "h", Port: 2}, Result: admin.CodeBusy, Error: "full"},
+	printSent(&out, adminapi.Sent{Results: []adminapi.SendResult{
+		{Name: "n1", Address: member.Address{Host: "h", Port: 1}, Result: adminapi.OutcomeHandled},
+		{Name: "n2", Address: member.Address{Host: "h", Port: 2}, Result: adminapi.CodeBusy,
+			Error: "full"},
 	}})
 	want := "NAME\tADDRESS\tRESULT\tERROR\nn1\th:1\thandled\t-\nn2\th:2\tbusy\tfull\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
@@ -175,8 +177,8 @@ func TestEvents(t *testing.T) {
 	// This ends when all that the node has to say is known.
 	code, stdout, stderr := athena("events", "-f", "-o", "json", "--admin", at)
 	first, _, _ := strings.Cut(stdout, "\n")
-	var e admin.Event
-	if err := json.Unmarshal([]byte(first), &e); err != nil || e.Type != admin.EventSnapshot ||
+	var e adminapi.Event
+	if err := json.Unmarshal([]byte(first), &e); err != nil || e.Type != adminapi.EventSnapshot ||
 		e.Snapshot.Cluster != "c" || e.ID == "" {
 		t.Errorf("athena events -f -o json: %v, %+v of %q, want a snapshot", err, e, first)
 	}

@@ -17,6 +17,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/internal/adminclient"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -38,7 +40,7 @@ type reply struct {
 }
 
 // asker puts one question to a node.
-type asker func(ctx context.Context, c *admin.Client, args []string) (reply, error)
+type asker func(ctx context.Context, c *adminclient.Client, args []string) (reply, error)
 
 // asking is a verb that asks a node, once.
 type asking struct {
@@ -82,7 +84,7 @@ func (q *question) define(f *pflag.FlagSet) {
 }
 
 // client adds the variables to the flags, and makes of both who asks.
-func (q *question) client(cmd *cobra.Command) (*admin.Client, error) {
+func (q *question) client(cmd *cobra.Command) (*adminclient.Client, error) {
 	if err := checkOutput(q.output); err != nil {
 		return nil, err
 	}
@@ -91,15 +93,15 @@ func (q *question) client(cmd *cobra.Command) (*admin.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	var opts []admin.AccessOption
+	var opts []adminclient.Option
 	if q.tokenFile != "" {
 		token, err := admin.ReadToken(q.tokenFile)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("%s: %w", given(cmd.Flags(), "admin-token-file"), err)}
 		}
-		opts = append(opts, admin.WithToken(token))
+		opts = append(opts, adminclient.WithToken(token.Current))
 	}
-	c, err := admin.NewClient(q.admin, opts...)
+	c, err := adminclient.New(q.admin, opts...)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("%s: %w", given(cmd.Flags(), "admin"), err)}
 	}
@@ -108,7 +110,7 @@ func (q *question) client(cmd *cobra.Command) (*admin.Client, error) {
 
 // explained says of an error who gave it.
 func (q *question) explained(err error) error {
-	var told *admin.Error
+	var told *adminclient.Error
 	var usage usageError
 	switch {
 	case errors.As(err, &usage):
@@ -142,7 +144,7 @@ func newMembers() *cobra.Command {
 		use: "members", short: "list the members that a node sees", args: noArguments,
 		long: "members prints the members that one node sees, with their status and who leads them.\n" +
 			"Where no leader stands for that list, standard error says so.",
-		ask: func(ctx context.Context, c *admin.Client, _ []string) (reply, error) {
+		ask: func(ctx context.Context, c *adminclient.Client, _ []string) (reply, error) {
 			// The status says in one look who the leader of these members is.
 			s, err := c.Status(ctx)
 			return reply{
@@ -156,7 +158,7 @@ func newMembers() *cobra.Command {
 
 // staleness says of members that no leader with authority stands for what they
 // are; empty where one does.
-func staleness(s admin.Status) string {
+func staleness(s adminapi.Status) string {
 	_, quorate := s.LeaderOf()
 	switch {
 	case quorate:
@@ -169,7 +171,7 @@ func staleness(s admin.Status) string {
 	}
 }
 
-func printMembers(w io.Writer, s admin.Status) {
+func printMembers(w io.Writer, s adminapi.Status) {
 	leader, quorate := s.LeaderOf()
 	fmt.Fprintln(w, "NAME\tADDRESS\tSTATUS\tROLE\tSEED\tINCARNATION")
 	for _, m := range s.View.Members {
@@ -194,14 +196,14 @@ func newLeader() *cobra.Command {
 		long: "leader prints the leader that has authority. When there is none it prints nothing and\n" +
 			"ends with 1, so that a script can ask. It does the same when nobody answers; standard\n" +
 			"error says which.",
-		ask: func(ctx context.Context, c *admin.Client, _ []string) (reply, error) {
+		ask: func(ctx context.Context, c *adminclient.Client, _ []string) (reply, error) {
 			l, err := c.Leader(ctx)
 			return reply{answer: l, table: func(w io.Writer) { printLeader(w, l) }}, err
 		},
 	})
 }
 
-func printLeader(w io.Writer, l admin.Leader) {
+func printLeader(w io.Writer, l adminapi.Leader) {
 	fmt.Fprintln(w, "NAME\tADDRESS\tTOKEN")
 	fmt.Fprintf(w, "%s\t%s\t%d\n", l.Name, l.Address, l.Token)
 }
@@ -211,7 +213,7 @@ func newStatus() *cobra.Command {
 		use: "status", short: "print what a node says about itself and its cluster", args: noArguments,
 		long: "status prints what one node says: who it is, who leads and since when, or why nobody\n" +
 			"does, and what it refused. -o json is the answer of GET /v1/status.",
-		ask: func(ctx context.Context, c *admin.Client, _ []string) (reply, error) {
+		ask: func(ctx context.Context, c *adminclient.Client, _ []string) (reply, error) {
 			s, err := c.Status(ctx)
 			return reply{answer: s, table: func(w io.Writer) { printStatus(w, s) }}, err
 		},
@@ -227,7 +229,7 @@ func named(name string, a member.Address) string {
 }
 
 // printElection says why the leader changed last, who voted and how long each step took.
-func printElection(line func(name, format string, args ...any), e admin.Election) {
+func printElection(line func(name, format string, args ...any), e adminapi.Election) {
 	cause := string(e.Cause)
 	if e.Rule != "" {
 		cause += " (" + e.Rule + ")"
@@ -256,7 +258,7 @@ func joined(addresses []member.Address) string {
 	return strings.Join(names, ", ")
 }
 
-func printStatus(w io.Writer, s admin.Status) {
+func printStatus(w io.Writer, s adminapi.Status) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...))
 	}

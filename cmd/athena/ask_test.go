@@ -17,6 +17,7 @@ import (
 
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -193,11 +194,11 @@ func TestAskEnvironment(t *testing.T) {
 	t.Setenv("ATHENA_ADMN", "127.0.0.1:1")
 	t.Setenv("ATHENA_SIZE", "3") // of the nodes that this shell starts
 	code, stdout, stderr := athena("status", "-o", "json")
-	var got admin.Status
+	var got adminapi.Status
 	if err := json.Unmarshal([]byte(stdout), &got); code != exitDone || err != nil {
 		t.Fatalf("athena status -o json: code %d, %v, error %q, output\n%s", code, err, stderr, stdout)
 	}
-	if diff := cmp.Diff(admin.StatusOf(pair(3).Status(), "b"), got); diff != "" {
+	if diff := cmp.Diff(adminapi.StatusOf(pair(3).Status(), "b"), got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	want := "athena: ATHENA_ADMN is ignored"

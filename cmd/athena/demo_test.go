@@ -21,7 +21,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/member"
 )
 
@@ -35,19 +35,19 @@ func TestDemoChildren(t *testing.T) {
 }
 
 // sees is the status of a node that follows leader ("" for none) by a token.
-func sees(self, leader string, token uint64, members map[string]member.Status) *admin.Status {
+func sees(self, leader string, token uint64, members map[string]member.Status) *adminapi.Status {
 	at := func(name string) (a member.Address) {
 		if name != "" {
 			a = member.Address{Host: name, Port: 1}
 		}
 		return a
 	}
-	s := &admin.Status{Token: token, Self: admin.Self{Name: self, Address: at(self)}}
+	s := &adminapi.Status{Token: token, Self: adminapi.Self{Name: self, Address: at(self)}}
 	s.View.Leader = at(leader)
 	for _, name := range []string{"n1", "n2", "n3"} {
 		if status, ok := members[name]; ok {
 			s.View.Members = append(s.View.Members,
-				admin.Member{Name: name, Address: at(name), Status: status})
+				adminapi.Member{Name: name, Address: at(name), Status: status})
 		}
 	}
 	return s
@@ -193,7 +193,7 @@ func TestDemoAPI(t *testing.T) {
 	f := trio(&strings.Builder{})
 	for i, n := range f.nodes[:2] {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			admin.WriteJSON(w, http.StatusOK, n.name+" "+r.URL.String()+" "+r.Host)
+			adminapi.WriteJSON(w, http.StatusOK, n.name+" "+r.URL.String()+" "+r.Host)
 		}))
 		defer s.Close()
 		n.admin = strings.TrimPrefix(s.URL, "http://")
@@ -314,8 +314,8 @@ func TestNobodyAnswers(t *testing.T) {
 	f.nodes[0].admin = "127.0.0.1:1"
 	w = httptest.NewRecorder()
 	newDemoAPI(f).ServeHTTP(w, httptest.NewRequest("GET", "/v1/status", nil))
-	if w.Code != 504 || !strings.Contains(w.Body.String(), admin.CodeNoAnswer) {
-		t.Errorf("the node is gone: %d %s, want 504 %s", w.Code, w.Body, admin.CodeNoAnswer)
+	if w.Code != 504 || !strings.Contains(w.Body.String(), adminapi.CodeNoAnswer) {
+		t.Errorf("the node is gone: %d %s, want 504 %s", w.Code, w.Body, adminapi.CodeNoAnswer)
 	}
 }
 

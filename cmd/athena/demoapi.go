@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/internal/adminapi"
 )
 
 const (
@@ -79,7 +80,7 @@ func newDemoAPI(f *fleet) http.Handler {
 	}
 	sameSite := http.NewCrossOriginProtection()
 	sameSite.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		admin.WriteError(w, http.StatusForbidden, admin.CodeCrossSite,
+		adminapi.WriteError(w, http.StatusForbidden, adminapi.CodeCrossSite,
 			"the request comes from another site")
 	}))
 	return sameSite.Handler(mux)
@@ -91,7 +92,7 @@ type demoAPI struct {
 }
 
 func (a *demoAPI) nodes(w http.ResponseWriter, _ *http.Request) {
-	admin.WriteJSON(w, http.StatusOK, a.fleet.entries(a.fleet.nodes...))
+	adminapi.WriteJSON(w, http.StatusOK, a.fleet.entries(a.fleet.nodes...))
 }
 
 // entries describes nodes as they are now.
@@ -113,7 +114,8 @@ func (f *fleet) entries(nodes ...*node) []nodeEntry {
 func (a *demoAPI) any(w http.ResponseWriter, r *http.Request) {
 	nodes := a.fleet.reachable()
 	if len(nodes) == 0 {
-		admin.WriteError(w, http.StatusServiceUnavailable, codeNoNode, "no node runs that could answer")
+		adminapi.WriteError(w, http.StatusServiceUnavailable, codeNoNode,
+			"no node runs that could answer")
 		return
 	}
 	a.pass(w, r, nodes[0].admin, r.URL.Path)
@@ -128,7 +130,7 @@ func (a *demoAPI) one(w http.ResponseWriter, r *http.Request) {
 	}
 	e := a.fleet.entries(n)[0]
 	if e.Admin == "" {
-		admin.WriteError(w, http.StatusServiceUnavailable, codeNoNode, e.Name+" does not run")
+		adminapi.WriteError(w, http.StatusServiceUnavailable, codeNoNode, e.Name+" does not run")
 		return
 	}
 	a.pass(w, r, e.Admin, "/v1/"+r.PathValue("what"))
@@ -138,13 +140,14 @@ func (a *demoAPI) one(w http.ResponseWriter, r *http.Request) {
 func only(allowed string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", allowed)
-		admin.WriteError(w, http.StatusMethodNotAllowed, admin.CodeMethodNotAllowed,
+		adminapi.WriteError(w, http.StatusMethodNotAllowed, adminapi.CodeMethodNotAllowed,
 			r.URL.Path+" only takes "+allowed+", not "+r.Method)
 	}
 }
 
 func nothingThere(w http.ResponseWriter, r *http.Request) {
-	admin.WriteError(w, http.StatusNotFound, admin.CodeNotFound, "there is nothing at "+r.URL.Path)
+	adminapi.WriteError(w, http.StatusNotFound, adminapi.CodeNotFound,
+		"there is nothing at "+r.URL.Path)
 }
 
 func (a *demoAPI) act(do func(*node) error) http.HandlerFunc {
@@ -157,17 +160,17 @@ func (a *demoAPI) act(do func(*node) error) http.HandlerFunc {
 		err := do(n)
 		switch {
 		case errors.Is(err, errNotRunning), errors.Is(err, errRunning):
-			admin.WriteError(w, http.StatusConflict, codeNotNow, n.name+": "+err.Error())
+			adminapi.WriteError(w, http.StatusConflict, codeNotNow, n.name+": "+err.Error())
 		case err != nil:
-			admin.WriteError(w, http.StatusInternalServerError, codeNotNow, n.name+": "+err.Error())
+			adminapi.WriteError(w, http.StatusInternalServerError, codeNotNow, n.name+": "+err.Error())
 		default:
-			admin.WriteJSON(w, http.StatusOK, a.fleet.entries(n)[0])
+			adminapi.WriteJSON(w, http.StatusOK, a.fleet.entries(n)[0])
 		}
 	}
 }
 
 func noSuchNode(w http.ResponseWriter, r *http.Request) {
-	admin.WriteError(w, http.StatusNotFound, admin.CodeNotFound,
+	adminapi.WriteError(w, http.StatusNotFound, adminapi.CodeNotFound,
 		"there is no node "+r.PathValue("name")+"; see /v1/nodes")
 }
 
@@ -201,6 +204,6 @@ func (p twoPaces) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func (a *demoAPI) noAnswer(w http.ResponseWriter, _ *http.Request, err error) {
-	admin.WriteError(w, http.StatusGatewayTimeout, admin.CodeNoAnswer,
+	adminapi.WriteError(w, http.StatusGatewayTimeout, adminapi.CodeNoAnswer,
 		"the node does not answer: "+err.Error())
 }

@@ -9,7 +9,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/internal/adminclient"
 )
 
 const (
@@ -38,10 +39,10 @@ func (f *fleet) contendAt(ctx context.Context, n *node, job string) {
 		if err != nil {
 			return
 		}
-		if c, err := admin.NewClient(at); err == nil {
+		if c, err := adminclient.New(at); err == nil {
 			// Whatever ends this, it begins again while the node runs.
-			_ = c.Elect(ctx, job, func(*admin.Holder) {}, func(
-				ctx context.Context, _ admin.RecordToken,
+			_ = c.Elect(ctx, job, func(*adminapi.Holder) {}, func(
+				ctx context.Context, _ adminapi.RecordToken,
 			) error {
 				<-ctx.Done()
 				return nil

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/latch"
 )
 
@@ -85,14 +85,14 @@ func (h *holding) elect(job string) error {
 		}
 	}
 	begun := false
-	err := h.client.Elect(ctx, job, func(leader *admin.Holder) {
+	err := h.client.Elect(ctx, job, func(leader *adminapi.Holder) {
 		begun = true
 		print(leaderLine(leader))
-	}, func(ctx context.Context, t admin.RecordToken) error {
-		print(contestLine{Type: admin.EventHeld, Token: &t})
+	}, func(ctx context.Context, t adminapi.RecordToken) error {
+		print(contestLine{Type: adminapi.EventHeld, Token: &t})
 		defer func() {
 			if why := context.Cause(ctx); why != nil && !errors.Is(why, errStopped) {
-				print(contestLine{Type: admin.EventLost, Error: why.Error()})
+				print(contestLine{Type: adminapi.EventLost, Error: why.Error()})
 			}
 		}()
 		if h.command != nil {
@@ -119,13 +119,13 @@ type contestLine struct {
 	Time time.Time `json:"time"`
 	Type string    `json:"type"`
 	// JobLeader is nil where the line is not about who leads; a leader of null is nobody.
-	*admin.JobLeader
-	Token *admin.RecordToken `json:"token,omitempty"` // of what is held
-	Error string             `json:"error,omitempty"`
+	*adminapi.JobLeader
+	Token *adminapi.RecordToken `json:"token,omitempty"` // of what is held
+	Error string                `json:"error,omitempty"`
 }
 
-func leaderLine(leader *admin.Holder) contestLine {
-	return contestLine{Type: admin.EventLeader, JobLeader: &admin.JobLeader{Leader: leader}}
+func leaderLine(leader *adminapi.Holder) contestLine {
+	return contestLine{Type: adminapi.EventLeader, JobLeader: &adminapi.JobLeader{Leader: leader}}
 }
 
 // print writes a line.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/member"
 )
 
@@ -60,7 +60,7 @@ func newEvents() *cobra.Command {
 }
 
 // printEvents writes events, a line each.
-func (q *question) printEvents(w io.Writer, events iter.Seq2[admin.Event, error]) error {
+func (q *question) printEvents(w io.Writer, events iter.Seq2[adminapi.Event, error]) error {
 	out := json.NewEncoder(w)
 	for e, err := range events {
 		if err != nil {
@@ -80,7 +80,7 @@ func (q *question) printEvents(w io.Writer, events iter.Seq2[admin.Event, error]
 }
 
 // timeOf is when a change was seen; what is no change is of now.
-func timeOf(e admin.Event) time.Time {
+func timeOf(e adminapi.Event) time.Time {
 	switch {
 	case e.Member != nil:
 		return e.Member.Time

@@ -18,8 +18,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/adminapi"
 )
 
 // demoSeeds is how many nodes of the demo are seeds, where it has so many.
@@ -39,11 +39,11 @@ var (
 type node struct {
 	name    string
 	address string
-	proc    *process      // nil while it does not run
-	ran     bool          // it was started before
-	admin   string        // empty until it listens
-	status  *admin.Status // nil while it is not known
-	resumes int           // how often the process was paused and went on
+	proc    *process         // nil while it does not run
+	ran     bool             // it was started before
+	admin   string           // empty until it listens
+	status  *adminapi.Status // nil while it is not known
+	resumes int              // how often the process was paused and went on
 	paused  bool
 	cut     bool
 }

@@ -15,7 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/internal/adminclient"
 	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
 )
@@ -45,7 +46,7 @@ type holding struct {
 	question
 	killAfter time.Duration
 
-	client  *admin.Client
+	client  *adminclient.Client
 	signals *interrupts
 	command *command // nil for none
 
@@ -78,7 +79,7 @@ func (h *holding) begin(cmd *cobra.Command, args []string) (end func(), err erro
 }
 
 // run runs the command while something is held by a token.
-func (h *holding) run(ctx context.Context, t admin.RecordToken, variable string) error {
+func (h *holding) run(ctx context.Context, t adminapi.RecordToken, variable string) error {
 	n, err := member.Token(t).Int64()
 	if err != nil {
 		return err
@@ -165,11 +166,11 @@ func (h *holding) lock(job, name string, timeout time.Duration, errOut io.Writer
 	}
 	held := false
 	whole := job + "/" + name
-	err := h.client.Lock(ctx, job, name, func(by *admin.Holder) {
+	err := h.client.Lock(ctx, job, name, func(by *adminapi.Holder) {
 		if by != nil && h.output != "json" {
 			fmt.Fprintf(errOut, "athena: waiting: %s\n", holds(*by))
 		}
-	}, func(ctx context.Context, t admin.RecordToken) error {
+	}, func(ctx context.Context, t adminapi.RecordToken) error {
 		if late() {
 			return errLate
 		}
@@ -198,7 +199,7 @@ func (h *holding) lock(job, name string, timeout time.Duration, errOut io.Writer
 	}
 }
 
-func holds(h admin.Holder) string {
+func holds(h adminapi.Holder) string {
 	return fmt.Sprintf("%s holds it, token %s", namedText(h.Name, h.Address), h.Token.String())
 }
 
@@ -233,9 +234,9 @@ func (h *holding) why(job, name string) string {
 
 // grantLine is what athena lock prints without a command.
 type grantLine struct {
-	Job   string            `json:"job"`
-	Latch string            `json:"latch"`
-	Token admin.RecordToken `json:"token"`
+	Job   string               `json:"job"`
+	Latch string               `json:"latch"`
+	Token adminapi.RecordToken `json:"token"`
 }
 
 func (h *holding) printGrant(g grantLine) error {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
 )
@@ -34,7 +35,7 @@ func TestHoldUsage(t *testing.T) {
 
 // TestTokenText is the one number that scripts get, or, where there is none, both parts.
 func TestTokenText(t *testing.T) {
-	for want, token := range map[string]admin.RecordToken{
+	for want, token := range map[string]adminapi.RecordToken{
 		"4000000000017": {Version: 4, Revision: 17}, "0.1000000000000": {Revision: 1_000_000_000_000},
 	} {
 		if got := token.String(); got != want {
@@ -97,7 +98,7 @@ func TestHoldRefused(t *testing.T) {
 // TestContestLines: a line of JSON about who leads has a leader, null for nobody, and no
 // other line has one.
 func TestContestLines(t *testing.T) {
-	leader := &admin.Holder{Name: "n1", Address: "h:1", Token: admin.RecordToken{Version: 4}}
+	leader := &adminapi.Holder{Name: "n1", Address: "h:1", Token: adminapi.RecordToken{Version: 4}}
 	for _, c := range []struct {
 		line        contestLine
 		json, table string
@@ -106,10 +107,10 @@ func TestContestLines(t *testing.T) {
 		{leaderLine(leader), `,"type":"leader","leader":{"name":"n1","address":"h:1",` +
 			`"token":{"version":4,"revision":0,"text":"4000000000000"}}}`,
 			"leader  n1 at h:1, token 4000000000000"},
-		{contestLine{Type: admin.EventHeld, Token: &leader.Token},
+		{contestLine{Type: adminapi.EventHeld, Token: &leader.Token},
 			`,"type":"held","token":{"version":4,"revision":0,"text":"4000000000000"}}`,
 			"held    token 4000000000000"},
-		{contestLine{Type: admin.EventLost, Error: "why"},
+		{contestLine{Type: adminapi.EventLost, Error: "why"},
 			`,"type":"lost","error":"why"}`, "lost    why"},
 	} {
 		for output, want := range map[string]string{"json": c.json, "table": c.table} {

@@ -10,7 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/internal/adminclient"
 	"github.com/athena-go/athena/member"
 )
 
@@ -24,7 +25,7 @@ func newJobs() *cobra.Command {
 			"learned it: those of athena elect and athena lock, and those of programs that use package\n" +
 			"latch. A token is written as scripts get it: a million millions times its version, and\n" +
 			"its revision.",
-		ask: func(ctx context.Context, c *admin.Client, _ []string) (reply, error) {
+		ask: func(ctx context.Context, c *adminclient.Client, _ []string) (reply, error) {
 			jobs, err := c.Jobs(ctx)
 			if err != nil {
 				return reply{}, err
@@ -41,7 +42,7 @@ func newJobs() *cobra.Command {
 	return cmd
 }
 
-func printJobs(w io.Writer, jobs []admin.Job) {
+func printJobs(w io.Writer, jobs []adminapi.Job) {
 	fmt.Fprintln(w, "JOB\tLEADER\tTOKEN\tDISABLED\tLATCHES")
 	for _, j := range jobs {
 		leader, token := "-", "-"
@@ -86,7 +87,7 @@ func newEnable() *cobra.Command {
 		long: "enable lets a member, by its address or name, lead a job again. Where somebody leads\n" +
 			"it, that changes nothing." + needsWrite,
 		example: "  athena jobs enable billing n3",
-		ask: func(ctx context.Context, c *admin.Client, args []string) (reply, error) {
+		ask: func(ctx context.Context, c *adminclient.Client, args []string) (reply, error) {
 			return switched("may lead", args), c.Enable(ctx, args[0], args[1])
 		},
 	})
@@ -100,14 +101,14 @@ func newDisable() *cobra.Command {
 			"whether it runs or not. One that leads loses that at once, also where it hangs. Latches\n" +
 			"of the job are not concerned." + needsWrite,
 		example: "  athena jobs disable billing n3",
-		ask: func(ctx context.Context, c *admin.Client, args []string) (reply, error) {
+		ask: func(ctx context.Context, c *adminclient.Client, args []string) (reply, error) {
 			return switched("may no more lead", args), c.Disable(ctx, args[0], args[1])
 		},
 	})
 }
 
 func switched(how string, args []string) reply {
-	return reply{answer: admin.Done{Status: "ok"}, table: func(w io.Writer) {
+	return reply{answer: adminapi.Done{Status: "ok"}, table: func(w io.Writer) {
 		fmt.Fprintf(w, "%s %s %s\n", args[1], how, args[0])
 	}}
 }

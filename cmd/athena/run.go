@@ -229,7 +229,7 @@ func (d *daemon) serve(l net.Listener, leave func()) (stop func()) {
 		select {
 		case node := <-d.listening:
 			opts := []admin.Option{
-				admin.WithOthers(d.others.Ask),
+				admin.WithOthers(d.others),
 				admin.WithJobs(latch.Cluster(node), node.HoldRemaining),
 			}
 			if d.write {

@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/transport"
 	"github.com/athena-go/athena/transport/quicnet"
 )
@@ -23,8 +23,8 @@ import (
 // report is a line that a supervised node writes on its standard output: first,
 // when it has its port, where its admin API is, then its status after each change.
 type report struct {
-	Admin  string        `json:"admin,omitempty"`
-	Status *admin.Status `json:"status,omitempty"`
+	Admin  string           `json:"admin,omitempty"`
+	Status *adminapi.Status `json:"status,omitempty"`
 	// Asked is the number of the last orderReport before this status. A process that
 	// stood still meanwhile may tell what was so before.
 	Asked int `json:"asked,omitempty"`
@@ -101,7 +101,7 @@ func (b *boss) answer(number string) {
 // tellStatus tells how the node is, where there is one. The caller holds mu.
 func (b *boss) tellStatus() {
 	if b.node != nil {
-		s := admin.StatusOf(b.node.Status(), build())
+		s := adminapi.StatusOf(b.node.Status(), build())
 		b.tell(report{Status: &s, Asked: b.asked})
 	}
 }

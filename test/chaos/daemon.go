@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/adminclient"
 )
 
 // daemonTick is how often the runner asks a daemon.
@@ -39,7 +39,7 @@ func (ps *processes) startDaemon(node int, c cluster.Config) error {
 			"--retry-interval", c.RetryInterval.String(),
 		},
 	}
-	client, err := admin.NewClient("unix:" + api)
+	client, err := adminclient.New("unix:" + api)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (ps *processes) startDaemon(node int, c cluster.Config) error {
 }
 
 // ask writes down what a daemon answers about its authority until it ends.
-func (p *process) ask(client *admin.Client, b *book) {
+func (p *process) ask(client *adminclient.Client, b *book) {
 	defer b.file.Close()
 	var term time.Time // of the last line
 	var written int64

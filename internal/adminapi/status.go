@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package admin
+package adminapi
 
 import (
 	"time"
@@ -114,18 +114,18 @@ func StatusOf(s cluster.Status, build string) Status {
 		Token:            s.Token,
 		NoLeader:         s.NoLeader,
 		OtherSeeds:       append([]member.Address{}, s.OtherSeeds...),
-		LeaseRemainingMS: milliseconds(s.LeaseRemaining),
+		LeaseRemainingMS: Milliseconds(s.LeaseRemaining),
 		Handshakes:       map[string]uint64{},
 		Peers:            peersOf(s),
 		Traffic:          trafficOf(s.Transport),
 		Events:           eventsOf(s),
 		Drained:          s.Drained,
-		UptimeMS:         milliseconds(s.Uptime),
+		UptimeMS:         Milliseconds(s.Uptime),
 		Protocol:         wire.Version,
 		Build:            build,
 	}
 	for _, m := range s.View.Members {
-		out.View.Members = append(out.View.Members, memberOf(m))
+		out.View.Members = append(out.View.Members, MemberOf(m))
 	}
 	for result := range transport.Results {
 		out.Handshakes[result.String()] = s.Transport.Handshakes[result]
@@ -135,7 +135,7 @@ func StatusOf(s cluster.Status, build string) Status {
 		out.TermSince = &since
 	}
 	if !s.LastElection.IsZero() {
-		e := electionOf(s.LastElection)
+		e := ElectionOf(s.LastElection)
 		out.LastElection = &e
 	}
 	return out
@@ -172,8 +172,8 @@ func (s Status) IsLeader() bool {
 	return ok && l.Address == s.Self.Address
 }
 
-// milliseconds keeps microseconds as decimals: a lease is a matter of them.
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+// Milliseconds keeps microseconds as decimals: a lease is a matter of them.
+func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // clusterID is a cluster id as text; empty for none.
 func clusterID(id member.ClusterID) string {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package admin
+package adminclient
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/athena-go/athena/internal/adminapi"
 )
 
 // maxTrusted bounds what a client believes of how long a node may rely on a record: no
@@ -18,37 +20,39 @@ const maxTrusted = 24 * time.Hour
 
 // Ends of what a node holds for a client, as a client sees them.
 var (
-	errUntrusted = errors.New("no sign of life of what is held: the node hangs, or there is no " +
+	ErrUntrusted = errors.New("no sign of life of what is held: the node hangs, or there is no " +
 		"leader with authority (athena status)")
-	errEnded = errors.New("the node has ended, or its admin API")
+	ErrEnded = errors.New("the node has ended, or its admin API")
 )
 
 // Jobs asks for all jobs.
-func (c *Client) Jobs(ctx context.Context) ([]Job, error) {
-	return get[[]Job](ctx, c, "/v1/jobs")
+func (c *Client) Jobs(ctx context.Context) ([]adminapi.Job, error) {
+	return get[[]adminapi.Job](ctx, c, "/v1/jobs")
 }
 
 // Enable lets a member, by its address or name, lead a job from now on.
 func (c *Client) Enable(ctx context.Context, job, member string) error {
-	_, err := post[Done](ctx, c, jobPath(job, "enable"), CandidateRequest{member})
+	_, err := post[adminapi.Done](ctx, c, jobPath(job, "enable"),
+		adminapi.CandidateRequest{Member: member})
 	return err
 }
 
 // Disable lets a member lead a job no more. Where it does, that ends.
 func (c *Client) Disable(ctx context.Context, job, member string) error {
-	_, err := post[Done](ctx, c, jobPath(job, "disable"), CandidateRequest{member})
+	_, err := post[adminapi.Done](ctx, c, jobPath(job, "disable"),
+		adminapi.CandidateRequest{Member: member})
 	return err
 }
 
 // JobLeader yields who leads a job as far as the node knows, nil for nobody, and each
 // change of that, until ctx ends. An error is the last that it yields; the end of ctx is
 // none.
-func (c *Client) JobLeader(ctx context.Context, job string) iter.Seq2[*Holder, error] {
-	return func(yield func(*Holder, error) bool) {
+func (c *Client) JobLeader(ctx context.Context, job string) iter.Seq2[*adminapi.Holder, error] {
+	return func(yield func(*adminapi.Holder, error) bool) {
 		err := c.stream(ctx, http.MethodGet, jobPath(job, "events"), nil, func(r received) error {
-			var l JobLeader
+			var l adminapi.JobLeader
 			switch {
-			case r.kind != EventLeader:
+			case r.kind != adminapi.EventLeader:
 			case json.Unmarshal(r.data, &l) != nil:
 				return errForeign
 			case !yield(l.Leader, nil):
@@ -57,7 +61,7 @@ func (c *Client) JobLeader(ctx context.Context, job string) iter.Seq2[*Holder, e
 			return nil
 		})
 		if err == nil {
-			err = c.brokeOff(errEnded)
+			err = c.brokeOff(ErrEnded)
 		}
 		if !errors.Is(err, errEnough) && ctx.Err() == nil {
 			yield(nil, err)
@@ -78,11 +82,11 @@ func (c *Client) JobLeader(ctx context.Context, job string) iter.Seq2[*Holder, e
 // A sign of life counts from when it comes here. Where a network holds it up, so much
 // later the context ends: run this beside the node, and let tokens decide.
 func (c *Client) Lock(
-	ctx context.Context, job, latch string, seen func(*Holder),
-	fn func(ctx context.Context, token RecordToken) error,
+	ctx context.Context, job, latch string, seen func(*adminapi.Holder),
+	fn func(ctx context.Context, token adminapi.RecordToken) error,
 ) error {
 	p := pursuit{client: c, once: true, seen: seen, fn: fn}
-	return p.run(ctx, jobPath(job, "lock"), LockRequest{latch})
+	return p.run(ctx, jobPath(job, "lock"), adminapi.LockRequest{Latch: latch})
 }
 
 // Elect contends for a job through the node, and runs fn whenever it leads for this
@@ -92,11 +96,11 @@ func (c *Client) Lock(
 // sign of life comes in time, leadership is lost; when the node is heard again, Elect
 // contends on, and it ends if nothing is heard for five seconds.
 func (c *Client) Elect(
-	ctx context.Context, job string, seen func(*Holder),
-	fn func(ctx context.Context, token RecordToken) error,
+	ctx context.Context, job string, seen func(*adminapi.Holder),
+	fn func(ctx context.Context, token adminapi.RecordToken) error,
 ) error {
 	p := pursuit{client: c, seen: seen, fn: fn}
-	return p.run(ctx, jobPath(job, "elect"), nothing{})
+	return p.run(ctx, jobPath(job, "elect"), adminapi.Empty{})
 }
 
 func jobPath(job, what string) string { return "/v1/jobs/" + url.PathEscape(job) + "/" + what }
@@ -105,14 +109,14 @@ func jobPath(job, what string) string { return "/v1/jobs/" + url.PathEscape(job)
 type pursuit struct {
 	client *Client
 	once   bool // and never again when it was lost
-	seen   func(*Holder)
-	fn     func(context.Context, RecordToken) error
+	seen   func(*adminapi.Holder)
+	fn     func(context.Context, adminapi.RecordToken) error
 
 	ask    func()             // the node, on a new connection; ends the one before
 	hangUp context.CancelFunc // ends the connection
 	told   chan news          // of the connection
 
-	token  RecordToken
+	token  adminapi.RecordToken
 	until  time.Time   // when trust in what is held ends; zero while nothing is
 	expiry *time.Timer // fires at until
 	lapsed bool        // that has come to pass, and the node has not said why
@@ -127,9 +131,9 @@ type pursuit struct {
 type news struct {
 	at     time.Time
 	kind   string
-	holder *Holder // of EventWaiting and EventLeader
-	grant  Grant   // of EventHeld, and in part of EventAlive
-	err    error   // of EventLost, and of the end of the stream, which has no kind
+	holder *adminapi.Holder // of EventWaiting and EventLeader
+	grant  adminapi.Grant   // of EventHeld, and in part of EventAlive
+	err    error            // of EventLost, and of the end of the stream, which has no kind
 }
 
 func (p *pursuit) run(ctx context.Context, path string, body any) error {
@@ -140,7 +144,7 @@ func (p *pursuit) run(ctx context.Context, path string, body any) error {
 		// While fn runs, the connection must outlive ctx: what is held goes with it.
 		reading, p.hangUp = context.WithCancel(context.WithoutCancel(ctx))
 		p.told = make(chan news)
-		go p.listen(reading, path, encoded(body), p.told)
+		go p.listen(reading, path, adminapi.Encode(body), p.told)
 	}
 	p.ask()
 	defer func() { p.hangUp() }()
@@ -158,7 +162,7 @@ func (p *pursuit) run(ctx context.Context, path string, body any) error {
 			p.take(ctx, n)
 		case <-p.expiry.C:
 			if p.once || p.lapsed {
-				p.finish(p.client.brokeOff(errUntrusted))
+				p.finish(p.client.brokeOff(ErrUntrusted))
 			}
 			p.lapse()
 		case err := <-p.returned:
@@ -200,7 +204,7 @@ func (p *pursuit) listen(ctx context.Context, path string, body []byte, told cha
 		return tell(n)
 	})
 	if err == nil {
-		err = p.client.brokeOff(errEnded)
+		err = p.client.brokeOff(ErrEnded)
 	}
 	_ = tell(news{err: err})
 }
@@ -209,17 +213,17 @@ func (p *pursuit) listen(ctx context.Context, path string, body []byte, told cha
 func newsOf(r received) (n news, err error) {
 	n.kind = r.kind
 	switch r.kind {
-	case EventWaiting:
-		var w Waiting
+	case adminapi.EventWaiting:
+		var w adminapi.Waiting
 		err = json.Unmarshal(r.data, &w)
 		n.holder = w.Holder
-	case EventLeader:
-		var l JobLeader
+	case adminapi.EventLeader:
+		var l adminapi.JobLeader
 		err = json.Unmarshal(r.data, &l)
 		n.holder = l.Leader
-	case EventHeld, EventAlive:
+	case adminapi.EventHeld, adminapi.EventAlive:
 		err = json.Unmarshal(r.data, &n.grant)
-	case EventLost:
+	case adminapi.EventLost:
 		n.err = answeredError(http.StatusOK, r.data)
 	}
 	return n, err
@@ -229,29 +233,29 @@ func newsOf(r received) (n news, err error) {
 func (p *pursuit) take(ctx context.Context, n news) {
 	held := !p.until.IsZero()
 	switch n.kind {
-	case EventWaiting, EventLeader:
+	case adminapi.EventWaiting, adminapi.EventLeader:
 		p.seen(n.holder)
-	case EventHeld:
+	case adminapi.EventHeld:
 		p.token, p.lapsed = n.grant.Token, false
 		p.trust(n)
 		if p.end == nil && time.Now().Before(p.until) { // else it has lapsed on the way
 			p.begin(ctx)
 		}
-	case EventAlive:
+	case adminapi.EventAlive:
 		switch {
 		case p.lapsed, held && n.at.After(p.until):
 			// A network, or this process, stood still, or the sign was on its way when the
 			// trust ran out. What has lapsed stays so, and the node must give it back.
 			p.lapse()
 			if p.once {
-				p.finish(p.client.brokeOff(errUntrusted))
+				p.finish(p.client.brokeOff(ErrUntrusted))
 			} else {
 				p.startOver()
 			}
 		case held:
 			p.trust(n)
 		}
-	case EventLost, "":
+	case adminapi.EventLost, "":
 		p.lose(n.err)
 		if p.once || !held && !p.lapsed || n.kind == "" {
 			p.finish(n.err)
@@ -262,7 +266,7 @@ func (p *pursuit) take(ctx context.Context, n news) {
 
 // trust believes a sign of life.
 func (p *pursuit) trust(n news) {
-	trusted := min(n.grant.TrustedMS, milliseconds(maxTrusted))
+	trusted := min(n.grant.TrustedMS, adminapi.Milliseconds(maxTrusted))
 	p.until = n.at.Add(time.Duration(trusted * float64(time.Millisecond)))
 	p.expiry.Reset(time.Until(p.until))
 }
@@ -288,9 +292,9 @@ func (p *pursuit) lose(why error) {
 // lapse ends what no sign of life has come for. The node may have lost it too, and be
 // about to say so.
 func (p *pursuit) lapse() {
-	p.lose(p.client.brokeOff(errUntrusted))
+	p.lose(p.client.brokeOff(ErrUntrusted))
 	p.lapsed = true
-	p.expiry.Reset(clientTimeout)
+	p.expiry.Reset(ClientTimeout)
 }
 
 // startOver gives back what the node still holds, and contends again.

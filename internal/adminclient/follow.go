@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package admin
+package adminclient
 
 import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"iter"
@@ -14,11 +13,13 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/athena-go/athena/internal/adminapi"
 )
 
 // silenceTimeout is how long a client waits for the next line of a stream: a node
 // writes one each keepAliveInterval, whatever happens.
-const silenceTimeout = 3 * keepAliveInterval
+const silenceTimeout = 3 * adminapi.KeepAliveInterval
 
 var (
 	errSilent = errors.New("the node says nothing any more")
@@ -31,7 +32,7 @@ var (
 // the node ends. After the event with the id after, where that is not empty, it
 // continues without a snapshot, as far as the node remembers. An error is the last
 // that it yields; the end of ctx or of the node is none.
-func (c *Client) Events(ctx context.Context, after string) iter.Seq2[Event, error] {
+func (c *Client) Events(ctx context.Context, after string) iter.Seq2[adminapi.Event, error] {
 	query := url.Values{}
 	if after != "" {
 		query.Set("last_event_id", after)
@@ -41,15 +42,15 @@ func (c *Client) Events(ctx context.Context, after string) iter.Seq2[Event, erro
 
 // Recent yields the changes that the node remembers, EventHistory at most, and then
 // its present status as an EventSnapshot. See Events.
-func (c *Client) Recent(ctx context.Context) iter.Seq2[Event, error] {
+func (c *Client) Recent(ctx context.Context) iter.Seq2[adminapi.Event, error] {
 	return c.events(ctx, url.Values{"follow": {"false"}})
 }
 
-func (c *Client) events(ctx context.Context, query url.Values) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
+func (c *Client) events(ctx context.Context, query url.Values) iter.Seq2[adminapi.Event, error] {
+	return func(yield func(adminapi.Event, error) bool) {
 		err := c.stream(ctx, http.MethodGet, "/v1/events?"+query.Encode(), nil, func(r received) error {
-			e := Event{ID: r.id, Type: r.kind}
-			switch known, err := e.take(r.data); {
+			e := adminapi.Event{ID: r.id, Type: r.kind}
+			switch known, err := e.Decode(r.data); {
 			case err != nil:
 				return errForeign
 			case known && !yield(e, nil):
@@ -58,7 +59,7 @@ func (c *Client) events(ctx context.Context, query url.Values) iter.Seq2[Event, 
 			return nil
 		})
 		if err != nil && !errors.Is(err, errEnough) && ctx.Err() == nil {
-			yield(Event{}, err)
+			yield(adminapi.Event{}, err)
 		}
 	}
 }
@@ -75,7 +76,7 @@ func (c *Client) stream(
 ) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	silence := time.AfterFunc(clientTimeout, func() { cancel(errSilent) })
+	silence := time.AfterFunc(ClientTimeout, func() { cancel(errSilent) })
 	defer silence.Stop()
 	err := c.read(ctx, method, path, body, func() { silence.Reset(silenceTimeout) }, take)
 	if errors.Is(context.Cause(ctx), errSilent) {
@@ -129,26 +130,4 @@ func (c *Client) read(
 		return c.brokeOff(lines.Err())
 	}
 	return nil
-}
-
-// take decodes the data of an event; false for a type that this client does not know.
-func (e *Event) take(data []byte) (known bool, err error) {
-	var into any
-	switch e.Type {
-	case EventSnapshot:
-		e.Snapshot = new(Status)
-		into = e.Snapshot
-	case EventMember:
-		e.Member = new(MemberChange)
-		into = e.Member
-	case EventLeader:
-		e.Leader = new(LeaderChange)
-		into = e.Leader
-	case EventLagged:
-		e.Lagged = new(Lagged)
-		into = e.Lagged
-	default:
-		return false, nil
-	}
-	return true, json.Unmarshal(data, into)
 }

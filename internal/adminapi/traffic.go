@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package admin
+package adminapi
 
 import (
 	"slices"
@@ -55,7 +55,7 @@ func peersOf(s cluster.Status) []Peer {
 			Connected: p.Connected,
 			Known: !p.Connected || !slices.Contains(s.Silent, p.Address) ||
 				s.Token != 0 && m.Shown() == member.Active,
-			RTTMS: milliseconds(p.RTT),
+			RTTMS: Milliseconds(p.RTT),
 		})
 	}
 	slices.SortFunc(peers, func(a, b Peer) int { return a.Address.Compare(b.Address) })

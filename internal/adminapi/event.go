@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package admin
+package adminapi
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/athena-go/athena/cluster"
@@ -54,7 +55,30 @@ type Lagged struct {
 	Missed uint64 `json:"missed"`
 }
 
-// String is a line for people.
+// Decode sets the field of e that its Type names from the data of an event. It returns
+// false for a type that it does not know.
+func (e *Event) Decode(data []byte) (known bool, err error) {
+	var into any
+	switch e.Type {
+	case EventSnapshot:
+		e.Snapshot = new(Status)
+		into = e.Snapshot
+	case EventMember:
+		e.Member = new(MemberChange)
+		into = e.Member
+	case EventLeader:
+		e.Leader = new(LeaderChange)
+		into = e.Leader
+	case EventLagged:
+		e.Lagged = new(Lagged)
+		into = e.Lagged
+	default:
+		return false, nil
+	}
+	return true, json.Unmarshal(data, into)
+}
+
+// String returns a line for people.
 func (e Event) String() string {
 	switch {
 	case e.Snapshot != nil:
@@ -89,8 +113,8 @@ func entryOf(m Member) member.Member {
 	return e
 }
 
-// memberOf is a member in the words of this API.
-func memberOf(m member.Member) Member {
+// MemberOf is a member in the words of this API.
+func MemberOf(m member.Member) Member {
 	return Member{
 		Name:        m.Name,
 		Address:     m.Address,
@@ -100,13 +124,13 @@ func memberOf(m member.Member) Member {
 	}
 }
 
-// dataOf is the type of a change, and its data.
-func dataOf(now time.Time, e cluster.Event) (kind string, data any) {
+// ChangeOf is the type of a change, and its data.
+func ChangeOf(now time.Time, e cluster.Event) (kind string, data any) {
 	switch e := e.(type) {
 	case cluster.MemberChanged:
-		c := MemberChange{Time: now, Member: memberOf(e.Member)}
+		c := MemberChange{Time: now, Member: MemberOf(e.Member)}
 		if e.Before.Status != member.None {
-			before := memberOf(e.Before)
+			before := MemberOf(e.Before)
 			c.Before = &before
 		}
 		return EventMember, c

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package admin
+// Package adminclient asks the admin API of a node, or acts on the node through it.
+package adminclient
 
 import (
 	"bytes"
@@ -15,13 +16,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/member"
 )
 
 // Limits of a Client. To decode an answer takes about a hundred times its bytes at
 // most; one of 255 members has less than 300 KiB.
 const (
-	clientTimeout  = 5 * time.Second
+	ClientTimeout  = 5 * time.Second
 	maxAnswerBytes = 1 << 20
 	maxErrorBytes  = 4 << 10
 )
@@ -31,9 +33,23 @@ const (
 // error that the node gave is an *Error; any other names the address.
 type Client struct {
 	http  http.Client
+	dial  func(ctx context.Context, network, addr string) (net.Conn, error)
 	addr  string
 	base  string
-	token *Token
+	token func() string // nil for none
+}
+
+// Option changes a Client.
+type Option func(*Client)
+
+// WithToken makes a Client show the token that current returns.
+func WithToken(current func() string) Option {
+	return func(c *Client) { c.token = current }
+}
+
+// WithDial makes a Client connect in another way than by its address.
+func WithDial(dial func(ctx context.Context, network, addr string) (net.Conn, error)) Option {
+	return func(c *Client) { c.dial = dial }
 }
 
 // Error is an error that the API answered with.
@@ -46,27 +62,33 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string { return e.Text }
 
-// NewClient returns a client of the node at "host:port" or "unix:PATH". It
+// New returns a client of the node at "host:port" or "unix:PATH". It
 // connects to nothing yet.
-func NewClient(addr string, opts ...AccessOption) (*Client, error) {
-	c := &Client{addr: addr, base: "http://" + addr, token: accessOf(opts).token}
-	t := &http.Transport{
-		DisableKeepAlives:      true,
-		DisableCompression:     true, // a few bytes must not become many
-		MaxResponseHeaderBytes: maxHeaderBytes,
-	}
+func New(addr string, opts ...Option) (*Client, error) {
+	c := &Client{addr: addr, base: "http://" + addr, dial: new(net.Dialer).DialContext}
 	_, port, err := net.SplitHostPort(addr)
-	path, isSocket := strings.CutPrefix(addr, unixPrefix)
+	path, isSocket := strings.CutPrefix(addr, adminapi.UnixPrefix)
 	switch {
 	case isSocket && path != "":
 		c.base = "http://localhost"
-		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		c.dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", path)
 		}
 	case err != nil || port == "":
-		return nil, fmt.Errorf("%w %q: want host:port or unix:PATH", ErrAddress, addr)
+		return nil, fmt.Errorf("%w %q: want host:port or unix:PATH", adminapi.ErrAddress, addr)
 	}
-	c.http = http.Client{Transport: t, CheckRedirect: stay}
+	for _, opt := range opts {
+		opt(c)
+	}
+	c.http = http.Client{
+		Transport: &http.Transport{
+			DialContext:            c.dial,
+			DisableKeepAlives:      true,
+			DisableCompression:     true, // a few bytes must not become many
+			MaxResponseHeaderBytes: adminapi.MaxHeaderBytes,
+		},
+		CheckRedirect: stay,
+	}
 	return c, nil
 }
 
@@ -74,47 +96,47 @@ func NewClient(addr string, opts ...AccessOption) (*Client, error) {
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Status asks for everything that the node says about itself.
-func (c *Client) Status(ctx context.Context) (Status, error) {
-	return get[Status](ctx, c, "/v1/status")
+func (c *Client) Status(ctx context.Context) (adminapi.Status, error) {
+	return get[adminapi.Status](ctx, c, "/v1/status")
 }
 
 // Members asks for the members that the node sees.
-func (c *Client) Members(ctx context.Context) ([]Member, error) {
-	return get[[]Member](ctx, c, "/v1/members")
+func (c *Client) Members(ctx context.Context) ([]adminapi.Member, error) {
+	return get[[]adminapi.Member](ctx, c, "/v1/members")
 }
 
 // Leader asks for the quorate leader. Without one the error is an *Error with
 // CodeNoQuorum.
-func (c *Client) Leader(ctx context.Context) (Leader, error) {
-	return get[Leader](ctx, c, "/v1/leader")
+func (c *Client) Leader(ctx context.Context) (adminapi.Leader, error) {
+	return get[adminapi.Leader](ctx, c, "/v1/leader")
 }
 
 // Send gives an event to a member, or to all, and waits for its handlers there. A
 // nil error says that it was sent to all, not that each of them has handled it.
-func (c *Client) Send(ctx context.Context, event SendRequest) (Sent, error) {
-	return post[Sent](ctx, c, "/v1/send", event)
+func (c *Client) Send(ctx context.Context, event adminapi.SendRequest) (adminapi.Sent, error) {
+	return post[adminapi.Sent](ctx, c, "/v1/send", event)
 }
 
 // Transfer lets the node, which must lead, hand leadership over to a member by its
 // address or name, to any when to is empty, and waits until another leads.
-func (c *Client) Transfer(ctx context.Context, to string) (HandedOver, error) {
-	return post[HandedOver](ctx, c, "/v1/transfer", TransferRequest{to})
+func (c *Client) Transfer(ctx context.Context, to string) (adminapi.HandedOver, error) {
+	return post[adminapi.HandedOver](ctx, c, "/v1/transfer", adminapi.TransferRequest{To: to})
 }
 
 // Drain keeps the node from leading for the rest of its run, and waits until another
 // leads.
-func (c *Client) Drain(ctx context.Context) (HandedOver, error) {
-	return post[HandedOver](ctx, c, "/v1/drain", nothing{})
+func (c *Client) Drain(ctx context.Context) (adminapi.HandedOver, error) {
+	return post[adminapi.HandedOver](ctx, c, "/v1/drain", adminapi.Empty{})
 }
 
 // Leave lets the node leave its cluster in order, and end. It does not wait for that.
 func (c *Client) Leave(ctx context.Context) error {
-	_, err := post[Done](ctx, c, "/v1/leave", nothing{})
+	_, err := post[adminapi.Done](ctx, c, "/v1/leave", adminapi.Empty{})
 	return err
 }
 
 func get[T any](ctx context.Context, c *Client, path string) (value T, err error) {
-	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
+	ctx, cancel := context.WithTimeout(ctx, ClientTimeout)
 	defer cancel()
 	return answerOf[T](ctx, c, http.MethodGet, path, nil)
 }
@@ -124,7 +146,7 @@ func post[T any](ctx context.Context, c *Client, path string, body any) (value T
 	if err != nil {
 		return value, fmt.Errorf("admin: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, actTimeout+clientTimeout)
+	ctx, cancel := context.WithTimeout(ctx, adminapi.ActTimeout+ClientTimeout)
 	defer cancel()
 	return answerOf[T](ctx, c, http.MethodPost, path, text)
 }
@@ -156,13 +178,13 @@ func (c *Client) do(
 ) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrAddress, err)
+		return nil, fmt.Errorf("%w: %w", adminapi.ErrAddress, err)
 	}
 	if method == http.MethodPost {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if c.token != nil {
-		req.Header.Set("Authorization", "Bearer "+c.token.current())
+		req.Header.Set("Authorization", "Bearer "+c.token())
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -180,9 +202,9 @@ func (c *Client) brokeOff(err error) error {
 }
 
 func answeredError(status int, body []byte) error {
-	var told errorBody
+	var told adminapi.ErrorBody
 	if json.Unmarshal(body, &told) != nil || told.Error == "" {
-		told = errorBody{Error: answered(status)}
+		told = adminapi.ErrorBody{Error: answered(status)}
 	}
 	return &Error{status, told.Code, member.OneLine(told.Error, maxErrorBytes)}
 }

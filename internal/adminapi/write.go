@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package adminapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+// WriteJSON answers with a value. What answers beside this handler uses it too.
+func WriteJSON(w http.ResponseWriter, status int, value any) {
+	body := Encode(value)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // a caller that went away is no fault
+}
+
+// WriteError answers with an error for people, text, and for programs, code.
+func WriteError(w http.ResponseWriter, status int, code, text string) {
+	WriteJSON(w, status, ErrorBody{text, code})
+}
+
+// ErrorBody is the answer of a request that failed.
+type ErrorBody struct {
+	Error string `json:"error"`
+	Code  string `json:"code"`
+}
+
+// Encode is the JSON of a value of this package.
+func Encode(value any) []byte {
+	data, err := json.Marshal(value)
+	if err != nil {
+		panic(fmt.Sprintf("admin: %T does not encode: %v", value, err))
+	}
+	return data
+}

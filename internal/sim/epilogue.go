@@ -4,6 +4,7 @@ package sim
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -130,8 +131,9 @@ func (j *judge) cutOff() {
 		return
 	}
 	leader, version := c.Leader(), c.Authority(c.Leader())
-	// A drained leader hands over to one that comes back and is not drained.
-	yields := c.procs[leader].drained && !c.procs[old].drained
+	// A drained leader hands over to one that is not, whether it comes back or joins.
+	yields := c.procs[leader].drained && slices.ContainsFunc(c.procs,
+		func(p *process) bool { return p.up() && !p.drained })
 	start = c.now
 	c.heal(calm(t))
 	if !c.RunUntil(2*t.TTLTimeout+5*t.RetryInterval, c.Settled) {

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,8 +20,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
@@ -152,7 +151,7 @@ func threeNodes(t *testing.T) []*cluster.Node {
 			return net.Listen(at(t, seeds[i]), c)
 		}
 		n, err := cluster.Start(t.Context(), config, cluster.WithTransport(listen),
-			cluster.WithClock(time.Now), cluster.WithLogger(zerolog.Nop()))
+			cluster.WithClock(time.Now), cluster.WithLogger(slog.New(slog.DiscardHandler)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -17,7 +18,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/adminapi"
@@ -88,7 +88,7 @@ func (w *trio) start(i int) {
 	for s := range w.nodes {
 		c.Seeds = append(c.Seeds, trioAddress(s).String())
 	}
-	n, err := cluster.Start(w.t.Context(), c, cluster.WithLogger(zerolog.Nop()),
+	n, err := cluster.Start(w.t.Context(), c, cluster.WithLogger(slog.New(slog.DiscardHandler)),
 		cluster.WithClock(time.Now), cluster.WithListening(use),
 		cluster.WithTransport(func(c transport.Config) (*transport.Mesh, error) {
 			return w.net.Listen(trioAddress(i), c)

@@ -7,13 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
@@ -192,7 +191,7 @@ func (c *Cluster) options(p *process) []cluster.Option {
 	return []cluster.Option{
 		cluster.WithSocket(p.open(c.packets)),
 		cluster.WithClock(p.clock.now),
-		cluster.WithLogger(zerolog.Nop()),
+		cluster.WithLogger(slog.New(slog.DiscardHandler)),
 		cluster.WithListening(func(n *cluster.Node) {
 			p.listens(n)
 			c.ghosts.Go(func() { c.leases.follow(p, n) })

@@ -4,11 +4,10 @@ package cluster
 
 import (
 	"fmt"
+	"log/slog"
 	"net"
 	"sync/atomic"
 	"testing"
-
-	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/receiver"
 )
@@ -35,7 +34,7 @@ func several(b *testing.B, size int) []*Node {
 		own.Addr, own.Receiver, own.DataDir = addr, receiver.NewMux(), b.TempDir()
 		go func() {
 			var err error
-			nodes[i], err = Start(b.Context(), own, WithLogger(zerolog.Nop()))
+			nodes[i], err = Start(b.Context(), own, WithLogger(slog.New(slog.DiscardHandler)))
 			started <- err
 		}()
 	}

@@ -6,13 +6,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
 	"github.com/athena-go/athena/member"
@@ -80,7 +80,7 @@ func pair(b *testing.B, handled *countdown) (from *Node, to member.Address) {
 			func(_ context.Context, _ member.Member, r loadRequest) (loadRequest, error) { return r, nil })
 		go func() {
 			var err error
-			nodes[i], err = Start(b.Context(), own, WithLogger(zerolog.Nop()))
+			nodes[i], err = Start(b.Context(), own, WithLogger(slog.New(slog.DiscardHandler)))
 			sockets <- err
 		}()
 	}

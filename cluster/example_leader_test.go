@@ -6,8 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log"
-
-	"github.com/rs/zerolog"
+	"log/slog"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
@@ -36,7 +35,7 @@ func (l *ledger) write(token uint64, row string) error {
 func ExampleNode_WhileLeader() {
 	ctx, enough := context.WithCancel(context.Background())
 	node, err := cluster.Start(ctx, cluster.Config{Addr: "127.0.0.1:7001", Size: 1},
-		cluster.WithLogger(zerolog.Nop()),
+		cluster.WithLogger(slog.New(slog.DiscardHandler)),
 		// In memory, for the example alone: leave it out.
 		cluster.WithTransport(func(c transport.Config) (*transport.Mesh, error) {
 			return memnet.New().Listen(member.Address{Host: "127.0.0.1", Port: 7001}, c)

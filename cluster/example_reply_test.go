@@ -6,8 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log"
-
-	"github.com/rs/zerolog"
+	"log/slog"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
@@ -44,7 +43,7 @@ func ExampleWithListening() {
 			node = n
 			close(listening)
 		}),
-		cluster.WithLogger(zerolog.Nop()),
+		cluster.WithLogger(slog.New(slog.DiscardHandler)),
 		// In memory, for the example alone: leave it out.
 		cluster.WithTransport(func(c transport.Config) (*transport.Mesh, error) {
 			return memnet.New().Listen(member.Address{Host: "127.0.0.1", Port: 7001}, c)

@@ -6,9 +6,8 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
 	"sync"
-
-	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
@@ -52,7 +51,7 @@ func openShop(name, addr string, listen cluster.Listen) *shop {
 	}, cluster.WithListening(func(n *cluster.Node) {
 		s.node = n
 		close(s.listening)
-	}), cluster.WithLogger(zerolog.Nop()), cluster.WithTransport(listen))
+	}), cluster.WithLogger(slog.New(slog.DiscardHandler)), cluster.WithTransport(listen))
 	if err != nil {
 		log.Fatal(err)
 	}

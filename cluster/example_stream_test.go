@@ -8,9 +8,8 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"strings"
-
-	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
@@ -55,7 +54,7 @@ func ExampleNode_OpenStream() {
 	receiver.HandleStream(rx, "file", takeFile)
 	ctx := context.Background()
 	node, err := cluster.Start(ctx, cluster.Config{Addr: "127.0.0.1:7001", Size: 1, Receiver: rx},
-		cluster.WithLogger(zerolog.Nop()),
+		cluster.WithLogger(slog.New(slog.DiscardHandler)),
 		// In memory, for the example alone: leave it out.
 		cluster.WithTransport(func(c transport.Config) (*transport.Mesh, error) {
 			return memnet.New().Listen(member.Address{Host: "127.0.0.1", Port: 7001}, c)

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -15,8 +16,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
@@ -111,7 +110,8 @@ func startAlone(t *testing.T, c Config) {
 		listen := func(tc transport.Config) (*transport.Mesh, error) { return net.Listen(self, tc) }
 		ctx, cancel := context.WithTimeout(t.Context(), 5*c.WithDefaults().TTLTimeout)
 		defer cancel()
-		n, err := Start(ctx, c, WithTransport(listen), WithClock(time.Now), WithLogger(zerolog.Nop()))
+		n, err := Start(ctx, c, WithTransport(listen), WithClock(time.Now),
+			WithLogger(slog.New(slog.DiscardHandler)))
 		if _, refused := errors.AsType[*JoinError](err); err != nil && !refused {
 			t.Fatalf("%+v passes, and Start says %v", c, err)
 		}

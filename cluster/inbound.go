@@ -6,9 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
-
-	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/internal/wire"
@@ -170,15 +169,15 @@ func (n *Node) undelivered(from member.Identity, name string, told bool, err err
 		return
 	}
 	n.meter.drop(reason)
-	n.log.WithLevel(l.level).Str("peer", shown(from.Address)).Str("event", member.PeerText(name)).
-		Bool("sender_told", told).Err(oneLine(err)).Msg(l.text)
+	n.log.LogAttrs(context.Background(), l.level, l.text, slog.String("peer", shown(from.Address)),
+		slog.String("event", member.PeerText(name)), slog.Bool("sender_told", told), errAttr(err))
 }
 
 // unhandledEvents says how the first event of a name is logged that no handler gets.
 var unhandledEvents = map[string]line{
-	dropNoHandler: {zerolog.WarnLevel, "no handler here for this event: it is dropped; " +
+	dropNoHandler: {slog.LevelWarn, "no handler here for this event: it is dropped; " +
 		"more of this name from this peer are only counted"},
-	dropBadEvent: {zerolog.WarnLevel, "this event does not decode into its type here: " +
+	dropBadEvent: {slog.LevelWarn, "this event does not decode into its type here: " +
 		"it is dropped; more of this name from this peer are only counted"},
 }
 

@@ -3,12 +3,12 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/member"
 )
@@ -43,9 +43,9 @@ func (n *Node) complain(now time.Time, elected bool) {
 	c, seen := &n.complaint, n.look()
 	if t := seen.live(); t != nil {
 		if !c.at.IsZero() && !elected {
-			n.log.Info().Str("leader", shown(t.leader.Address)).Uint64("version", t.token).
-				Float64("leaderless_ms", milliseconds(now.Sub(c.since))).
-				Msg("there is a leader with authority")
+			n.log.Info("there is a leader with authority",
+				slog.String("leader", shown(t.leader.Address)), slog.Uint64("version", t.token),
+				slog.Float64("leaderless_ms", milliseconds(now.Sub(c.since))))
 		}
 		*c = complaint{}
 		return
@@ -71,12 +71,12 @@ func (n *Node) complain(now time.Time, elected bool) {
 		c.repeat = min(2*c.repeat, mostRepeat)
 	}
 	c.at, c.text = now, text
-	l := line{zerolog.WarnLevel, "no leader with authority"}
+	l := line{slog.LevelWarn, "no leader with authority"}
 	if seen.view.Role == member.Seeking && seen.held.IsZero() {
-		l = line{zerolog.WarnLevel, "not in a cluster yet"} // which may have a leader
+		l = line{slog.LevelWarn, "not in a cluster yet"} // which may have a leader
 	}
-	n.log.WithLevel(l.level).Float64("leaderless_ms", milliseconds(now.Sub(c.since))).
-		Str("why", text).Msg(l.text)
+	n.log.LogAttrs(context.Background(), l.level, l.text,
+		slog.Float64("leaderless_ms", milliseconds(now.Sub(c.since))), slog.String("why", text))
 }
 
 // noLeader says in one line for people why there is no leader with authority;

@@ -57,7 +57,7 @@ func (j *journal) about(text string) (lines []string, times []time.Duration) {
 // keep gives a node a log whose lines of one level are kept.
 func keep(level zerolog.Level) (*journal, Option) {
 	j := &journal{level: level, begin: time.Now()}
-	return j, WithLogger(zerolog.New(j))
+	return j, WithLogger(logTo(zerolog.New(j)))
 }
 
 const complaintText = `"message":"no leader with authority"`

@@ -3,12 +3,12 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
@@ -19,38 +19,38 @@ import (
 
 // line is what a log says of a fact. Every line has its row in docs/logs.md.
 type line struct {
-	level zerolog.Level
+	level slog.Level
 	text  string
 }
 
 // facts says how each decision of the machine is logged. Refusals are the
 // protocol at work; they matter to whoever looks for a fault.
 var facts = map[statemachine.TraceKind]line{
-	statemachine.Dropped:           {zerolog.DebugLevel, "dropped a message"},
-	statemachine.Refused:           {zerolog.DebugLevel, "refused"},
-	statemachine.Discovering:       {zerolog.DebugLevel, "asking who leads"},
-	statemachine.Joining:           {zerolog.DebugLevel, "asking to join"},
-	statemachine.Follows:           {zerolog.InfoLevel, "following a leader"},
-	statemachine.BecameProvisional: {zerolog.InfoLevel, "leading provisionally, without authority"},
-	statemachine.Suspected:         {zerolog.WarnLevel, "lost the leader"},
-	statemachine.Asking:            {zerolog.DebugLevel, "asking whether the leader is healthy"},
-	statemachine.Proposing:         {zerolog.DebugLevel, "proposing a leader"},
-	statemachine.ProposingFormal:   {zerolog.DebugLevel, "proposing a leader formally"},
-	statemachine.GaveUpProposal:    {zerolog.DebugLevel, "proposal found no majority"},
-	statemachine.Elected:           {zerolog.DebugLevel, "a leader was chosen"},
-	statemachine.BecameLeader:      {zerolog.InfoLevel, "leading"},
-	statemachine.GainedAuthority:   {zerolog.InfoLevel, "leading with authority"},
-	statemachine.LostAuthority:     {zerolog.WarnLevel, "lost authority"},
-	statemachine.SteppedDown:       {zerolog.InfoLevel, "stepped down"},
-	statemachine.MemberMoved:       {zerolog.InfoLevel, "member changed"},
-	statemachine.Left:              {zerolog.InfoLevel, "left the cluster"},
-	statemachine.Overruled:         {zerolog.InfoLevel, "left the leader for a better one"},
-	statemachine.Voted:             {zerolog.DebugLevel, "voted"},
-	statemachine.Counted:           {zerolog.DebugLevel, "counted a vote"},
-	statemachine.Missed:            {zerolog.DebugLevel, "a heartbeat is late"},
-	statemachine.RecordRevoked:     {zerolog.InfoLevel, "revoked a record"},
-	statemachine.RecordsEnded:      {zerolog.WarnLevel, "ended the records of a silent member"},
-	statemachine.NewRun: {zerolog.WarnLevel,
+	statemachine.Dropped:           {slog.LevelDebug, "dropped a message"},
+	statemachine.Refused:           {slog.LevelDebug, "refused"},
+	statemachine.Discovering:       {slog.LevelDebug, "asking who leads"},
+	statemachine.Joining:           {slog.LevelDebug, "asking to join"},
+	statemachine.Follows:           {slog.LevelInfo, "following a leader"},
+	statemachine.BecameProvisional: {slog.LevelInfo, "leading provisionally, without authority"},
+	statemachine.Suspected:         {slog.LevelWarn, "lost the leader"},
+	statemachine.Asking:            {slog.LevelDebug, "asking whether the leader is healthy"},
+	statemachine.Proposing:         {slog.LevelDebug, "proposing a leader"},
+	statemachine.ProposingFormal:   {slog.LevelDebug, "proposing a leader formally"},
+	statemachine.GaveUpProposal:    {slog.LevelDebug, "proposal found no majority"},
+	statemachine.Elected:           {slog.LevelDebug, "a leader was chosen"},
+	statemachine.BecameLeader:      {slog.LevelInfo, "leading"},
+	statemachine.GainedAuthority:   {slog.LevelInfo, "leading with authority"},
+	statemachine.LostAuthority:     {slog.LevelWarn, "lost authority"},
+	statemachine.SteppedDown:       {slog.LevelInfo, "stepped down"},
+	statemachine.MemberMoved:       {slog.LevelInfo, "member changed"},
+	statemachine.Left:              {slog.LevelInfo, "left the cluster"},
+	statemachine.Overruled:         {slog.LevelInfo, "left the leader for a better one"},
+	statemachine.Voted:             {slog.LevelDebug, "voted"},
+	statemachine.Counted:           {slog.LevelDebug, "counted a vote"},
+	statemachine.Missed:            {slog.LevelDebug, "a heartbeat is late"},
+	statemachine.RecordRevoked:     {slog.LevelInfo, "revoked a record"},
+	statemachine.RecordsEnded:      {slog.LevelWarn, "ended the records of a silent member"},
+	statemachine.NewRun: {slog.LevelWarn,
 		"the roster can never elect again: starting as a new member, tokens may start again at 1"},
 }
 
@@ -67,9 +67,9 @@ var ofLeaders = map[statemachine.TraceKind]bool{
 func lineOf(t statemachine.Trace) line {
 	switch {
 	case t.Kind == statemachine.Follows && !t.Chosen:
-		return line{zerolog.InfoLevel, "following a provisional leader"}
+		return line{slog.LevelInfo, "following a provisional leader"}
 	case t.Kind == statemachine.Suspected && t.Event == message.KindMemberLeave:
-		return line{zerolog.InfoLevel, "the leader leaves or hands over"}
+		return line{slog.LevelInfo, "the leader leaves or hands over"}
 	default:
 		return facts[t.Kind]
 	}
@@ -96,61 +96,69 @@ func (n *Node) logTraces(turn []statemachine.Trace, elected bool) {
 
 func (n *Node) logTrace(t statemachine.Trace) {
 	l := lineOf(t)
-	e := n.log.WithLevel(l.level).Uint64("version", t.Version)
+	if !n.log.Enabled(context.Background(), l.level) {
+		return // most decisions are logged at debug level, and cost nothing above it
+	}
+	attrs := make([]slog.Attr, 0, maxTraceAttrs)
+	attrs = append(attrs, slog.Uint64("version", t.Version))
 	switch {
 	case t.Peer.IsZero():
 	case ofLeaders[t.Kind]:
-		e = e.Str("leader", shown(t.Peer))
+		attrs = append(attrs, slog.String("leader", shown(t.Peer)))
 	default:
-		e = e.Str("peer", shown(t.Peer))
+		attrs = append(attrs, slog.String("peer", shown(t.Peer)))
 	}
 	if t.Reason != 0 {
-		e = e.Stringer("reason", t.Reason)
+		attrs = append(attrs, slog.String("reason", t.Reason.String()))
 	}
 	if t.Event != 0 {
-		e = e.Stringer("kind", t.Event)
+		attrs = append(attrs, slog.String("kind", t.Event.String()))
 	}
 	if c := causes[t.Cause]; c.cause != "" {
-		e = e.Str("cause", string(c.cause))
+		attrs = append(attrs, slog.String("cause", string(c.cause)))
 		if c.rule != "" {
-			e = e.Str("rule", c.rule)
+			attrs = append(attrs, slog.String("rule", c.rule))
 		}
 	}
 	if t.Stage != 0 {
-		e = e.Stringer("stage", t.Stage)
+		attrs = append(attrs, slog.String("stage", t.Stage.String()))
 	}
 	switch {
 	case t.Kind != statemachine.MemberMoved:
 	case t.Status == member.None:
-		e = e.Str("status", "gone") // no member any more
+		attrs = append(attrs, slog.String("status", "gone")) // it is not a member
 	default:
-		e = e.Stringer("status", t.Status)
+		attrs = append(attrs, slog.String("status", t.Status.String()))
 	}
-	e.Msg(l.text)
+	n.log.LogAttrs(context.Background(), l.level, l.text, attrs...)
 }
+
+// maxTraceAttrs is the number of attributes that the line of a trace has at most.
+const maxTraceAttrs = 8
 
 // logElection tells of the change of leader that just ended, in one line.
 func (n *Node) logElection(c Election) {
-	e := n.log.Info().Str("cause", string(c.Cause))
+	attrs := []slog.Attr{slog.String("cause", string(c.Cause))}
 	if c.Rule != "" {
-		e = e.Str("rule", c.Rule)
+		attrs = append(attrs, slog.String("rule", c.Rule))
 	}
-	e = e.Uint64("version", c.Version).Str("leader", shown(c.Leader))
+	attrs = append(attrs, slog.Uint64("version", c.Version), slog.String("leader", shown(c.Leader)))
 	if !c.Before.IsZero() {
-		e = e.Str("before", shown(c.Before))
+		attrs = append(attrs, slog.String("before", shown(c.Before)))
 	}
 	voters := make([]string, 0, len(c.Voters))
 	for _, v := range c.Voters {
 		voters = append(voters, shown(v))
 	}
-	e.Float64("took_ms", milliseconds(c.Took)).Strs("votes", voters).Dict("steps_ms", stepsOf(c)).
-		Msg("leader changed")
+	attrs = append(attrs, slog.Float64("took_ms", milliseconds(c.Took)), slog.Any("votes", voters),
+		slog.GroupAttrs("steps_ms", stepAttrs(c)...))
+	n.log.LogAttrs(context.Background(), slog.LevelInfo, "leader changed", attrs...)
 }
 
-func stepsOf(c Election) *zerolog.Event {
-	steps := zerolog.Dict()
+func stepAttrs(c Election) []slog.Attr {
+	var steps []slog.Attr
 	for _, s := range c.Steps {
-		steps = steps.Float64(s.Name, milliseconds(s.After))
+		steps = append(steps, slog.Float64(s.Name, milliseconds(s.After)))
 	}
 	return steps
 }
@@ -158,10 +166,10 @@ func stepsOf(c Election) *zerolog.Event {
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 func (n *Node) logStart() {
-	n.log.Info().Str("cluster", n.cfg.Cluster).Int("size", n.cfg.Size).
-		Str("listen", n.cfg.Addr).Msg("started")
+	n.log.Info("started", slog.String("cluster", n.cfg.Cluster), slog.Int("size", n.cfg.Size),
+		slog.String("listen", n.cfg.Addr))
 	if n.cfg.Insecure {
-		n.log.Warn().Msg("no secret or certificate is set: " +
+		n.log.Warn("no secret or certificate is set: " +
 			"whoever reaches the port can join and read everything")
 	}
 }
@@ -169,65 +177,70 @@ func (n *Node) logStart() {
 // logStop says that the node ended, and why where nobody asked it to.
 func (n *Node) logStop() {
 	if errors.Is(n.cause, ErrClosed) || errors.Is(n.cause, ErrLeft) {
-		n.log.Info().Err(oneLine(n.closeErr)).Msg("ended")
+		n.log.Info("ended", errAttr(n.closeErr))
 		return
 	}
-	n.log.Error().Err(oneLine(errors.Join(n.cause, n.closeErr))).Msg("ended by a fault")
+	n.log.Error("ended by a fault", errAttr(errors.Join(n.cause, n.closeErr)))
 }
 
 // reports says how each report of the transport is logged. ReportFailed is none of
 // them: the node ends by it, and says so.
 var reports = map[transport.What]line{
-	transport.ReportConnected:     {zerolog.DebugLevel, "connected"},
-	transport.ReportLost:          {zerolog.DebugLevel, "connection lost"},
-	transport.ReportRefused:       {zerolog.WarnLevel, "peer refused"},
-	transport.ReportRefusedByPeer: {zerolog.WarnLevel, "refused by peer"},
-	transport.ReportSeedsDiffer:   {zerolog.WarnLevel, "seeds differ"},
-	transport.ReportUnreachable:   {zerolog.DebugLevel, "peer not reached"},
-	transport.ReportCertificate:   {zerolog.WarnLevel, "handshake refused"},
-	transport.ReportSmallBuffers:  {zerolog.InfoLevel, "small buffers"},
-	transport.ReportStreamRefused: {zerolog.WarnLevel, "stream refused"},
+	transport.ReportConnected:     {slog.LevelDebug, "connected"},
+	transport.ReportLost:          {slog.LevelDebug, "connection lost"},
+	transport.ReportRefused:       {slog.LevelWarn, "peer refused"},
+	transport.ReportRefusedByPeer: {slog.LevelWarn, "refused by peer"},
+	transport.ReportSeedsDiffer:   {slog.LevelWarn, "seeds differ"},
+	transport.ReportUnreachable:   {slog.LevelDebug, "peer not reached"},
+	transport.ReportCertificate:   {slog.LevelWarn, "handshake refused"},
+	transport.ReportSmallBuffers:  {slog.LevelInfo, "small buffers"},
+	transport.ReportStreamRefused: {slog.LevelWarn, "stream refused"},
 }
 
 func (n *Node) logReport(r transport.Report) {
 	l := reports[r.What]
-	e := n.log.WithLevel(l.level)
+	if !n.log.Enabled(context.Background(), l.level) {
+		return
+	}
+	var attrs []slog.Attr
 	if !r.Peer.IsZero() {
-		e = e.Str("peer", shown(r.Peer))
+		attrs = append(attrs, slog.String("peer", shown(r.Peer)))
 	}
 	if r.What == transport.ReportSeedsDiffer {
-		e = e.Str("seeds", member.OneLine(listed(n.cfg.seeds), maxErrorBytes))
+		attrs = append(attrs, slog.String("seeds", member.OneLine(listed(n.cfg.seeds), maxErrorBytes)))
 	}
 	if differ := mismatches(r.Err); len(differ) > 1 {
 		// One advice for all of them.
 		r.Err = fmt.Errorf("differs in %s: configure the same on every node", strings.Join(differ, ", "))
 	}
-	e.Err(oneLine(r.Err)).Msg(l.text)
+	n.log.LogAttrs(context.Background(), l.level, l.text, append(attrs, errAttr(r.Err))...)
 }
 
 func (n *Node) logHandler(f receiver.Failure) {
 	p, panicked := errors.AsType[*receiver.PanicError](f.Err)
-	l := line{zerolog.WarnLevel, "handler failed"}
+	l := line{slog.LevelWarn, "handler failed"}
 	if f.Told && !panicked {
 		// It may have meant the handler to end.
-		l = line{zerolog.DebugLevel, "handler failed, and the sender knows"}
+		l = line{slog.LevelDebug, "handler failed, and the sender knows"}
 	}
-	e := n.log.WithLevel(l.level)
+	var attrs []slog.Attr
 	if f.Stream {
-		e = e.Str("stream", member.PeerText(f.Event))
+		attrs = append(attrs, slog.String("stream", member.PeerText(f.Event)))
 	} else {
-		e = e.Str("event", member.PeerText(f.Event))
+		attrs = append(attrs, slog.String("event", member.PeerText(f.Event)))
 	}
-	e = e.Str("peer", shown(f.From.Address)).Err(oneLine(f.Err))
+	attrs = append(attrs, slog.String("peer", shown(f.From.Address)), errAttr(f.Err))
 	if panicked {
-		e = e.Bytes("stack", p.Stack)
+		attrs = append(attrs, slog.String("stack", string(p.Stack)))
 	}
-	e.Msg(l.text)
+	n.log.LogAttrs(context.Background(), l.level, l.text, attrs...)
 }
 
 func (n *Node) logFrame(from member.Identity, reason string, err error) {
-	n.log.Debug().Str("peer", shown(from.Address)).Str("reason", reason).Err(oneLine(err)).
-		Msg("dropped a frame")
+	if n.log.Enabled(context.Background(), slog.LevelDebug) {
+		n.log.Debug("dropped a frame", slog.String("peer", shown(from.Address)),
+			slog.String("reason", reason), errAttr(err))
+	}
 }
 
 // shown is an address as a line shows it: a peer chose it.
@@ -237,10 +250,11 @@ func shown(a member.Address) string { return member.PeerText(a.String()) }
 // by member.PeerText, or an error of the application.
 const maxErrorBytes = 1024
 
-// oneLine is an error as a line shows it: one line, and not too long.
-func oneLine(err error) error {
+// errAttr is the attribute "error" of a line, and no attribute if err is nil. The text of
+// the error is one line of at most maxErrorBytes.
+func errAttr(err error) slog.Attr {
 	if err == nil {
-		return nil
+		return slog.Attr{}
 	}
-	return errors.New(member.OneLine(err.Error(), maxErrorBytes))
+	return slog.String("error", member.OneLine(err.Error(), maxErrorBytes))
 }

@@ -23,7 +23,7 @@ import (
 // lines logs through l what f tells a node to log, and returns it.
 func logged(level zerolog.Level, f func(*Node)) string {
 	var out bytes.Buffer
-	f(&Node{log: zerolog.New(&out).Level(level)})
+	f(&Node{log: logTo(zerolog.New(&out).Level(level))})
 	return out.String()
 }
 
@@ -244,7 +244,9 @@ func TestNothingIsEscapedTwice(t *testing.T) {
 	}
 }
 
-func TestSlogGetsLevelTextAndFields(t *testing.T) {
+// TestALoggerGetsLevelTextAndFields: the handler of any logger gets the records of a node,
+// each with the name of the node, in the order in which docs/logs.md has the fields.
+func TestALoggerGetsLevelTextAndFields(t *testing.T) {
 	var out bytes.Buffer
 	handler := slog.NewTextHandler(&out, &slog.HandlerOptions{
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
@@ -254,14 +256,19 @@ func TestSlogGetsLevelTextAndFields(t *testing.T) {
 			return a
 		},
 	})
-	o := newOptions([]Option{WithSlog(slog.New(handler))})
-	o.logger.Warn().Uint64("version", 1<<63).Str("peer", "a b").Msg("lost the leader")
-	o.logger.Debug().Msg("below the level of the handler")
-	o.logger.Error().Msg("broken")
-	o.logger.Log().Msg("without a level")
-	want := `level=WARN msg="lost the leader" peer="a b" version=9223372036854775808
-level=ERROR msg=broken
-level=INFO msg="without a level"
+	o := newOptions([]Option{WithLogger(slog.New(handler))})
+	n := Node{log: slog.New(newQuotaHandler(o.logger.Handler())).With("node", "n1")}
+	n.logTrace(statemachine.Trace{Kind: statemachine.Suspected, Peer: at(2, 0).Address,
+		Version: 1 << 63, Cause: statemachine.CauseSilence})
+	n.logTrace(statemachine.Trace{Kind: statemachine.Asking}) // below the level of the handler
+	n.logElection(Election{Cause: CauseStart, Version: 3, Leader: at(2, 0).Address,
+		Voters: []member.Address{at(2, 0).Address}, Steps: []Step{{Name: StepQuorate, After: 1e6}}})
+	n.log.Error("broken", errAttr(nil))
+	want := `level=WARN msg="lost the leader" node=n1 version=9223372036854775808 ` +
+		`leader=127.0.0.1:2 cause=silence
+level=INFO msg="leader changed" node=n1 cause=start version=3 leader=127.0.0.1:2 took_ms=0 ` +
+		`votes=[127.0.0.1:2] steps_ms.quorate=1
+level=ERROR msg=broken node=n1
 `
 	if got := out.String(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/athena-go/athena/internal/wire"
@@ -90,8 +91,8 @@ func (n *Node) readClock() time.Time {
 	if step > 0 {
 		n.machine.EndTrust(now)
 		n.tally.stepped()
-		n.log.Warn().Float64("step_ms", milliseconds(step)).
-			Msg("the wall clock was set forward: lease and records end until they are confirmed")
+		n.log.Warn("the wall clock was set forward: lease and records end until they are confirmed",
+			slog.Float64("step_ms", milliseconds(step)))
 	}
 	return now
 }
@@ -150,7 +151,8 @@ func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
 		if err != nil {
 			// One message that cannot be said is as one that was lost.
 			n.meter.drop(dropUnsayable)
-			n.log.Error().Err(oneLine(err)).Stringer("kind", m.Body.Kind()).Msg("cannot encode a message")
+			n.log.Error("cannot encode a message",
+				errAttr(err), slog.String("kind", m.Body.Kind().String()))
 			continue
 		}
 		n.net.Notify(m.To, frame)
@@ -210,8 +212,9 @@ func (n *Node) probe(p statemachine.Probe) {
 // noteRosterLost tells people once that they must act.
 func (n *Node) noteRosterLost(lost bool) {
 	if n.meter.rosterLost.Swap(lost) != lost && lost {
-		n.log.Error().Err(oneLine(ErrRosterLost)).Msg("nobody can be elected any more; " +
-			"bring the lost stores back, or let every node forget this cluster (athena recover)")
+		n.log.Error("nobody can be elected any more; "+
+			"bring the lost stores back, or let every node forget this cluster (athena recover)",
+			errAttr(ErrRosterLost))
 	}
 }
 

@@ -7,11 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
@@ -23,7 +22,7 @@ import (
 // goroutine, except Leave and Close from a handler of its own receiver.
 type Node struct {
 	cfg      settings
-	log      zerolog.Logger
+	log      *slog.Logger
 	clock    func() time.Time
 	steps    stepWatch // of the loop alone
 	started  time.Time // on clock

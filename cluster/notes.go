@@ -320,7 +320,7 @@ func brief(err error) string {
 	case ok && closed.Remote && closed.Code == transport.CodeClosed:
 		return "is shutting down"
 	}
-	return strings.TrimPrefix(oneLine(err).Error(), "transport: ")
+	return strings.TrimPrefix(member.OneLine(err.Error(), maxErrorBytes), "transport: ")
 }
 
 // mismatches lists the differences of configuration that an error joins.

@@ -5,13 +5,12 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
@@ -44,7 +43,7 @@ func TestStrangersEndNoStart(t *testing.T) {
 	for what, hopeless := range map[transport.What]bool{
 		transport.ReportCertificate: false, transport.ReportUnreachable: true,
 	} {
-		n := &Node{log: zerolog.Nop()}
+		n := &Node{log: slog.New(slog.DiscardHandler)}
 		n.heard.start(seed, at(7001, 0).Address)
 		n.reported(transport.Report{What: what, Peer: seed[0], Err: transport.ErrCertificate})
 		if got := n.heard.isHopeless(); got != hopeless {

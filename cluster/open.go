@@ -23,7 +23,7 @@ import (
 func (n *Node) openStore() (Store, error) {
 	if n.cfg.DataDir == "" {
 		if !n.cfg.Memory {
-			n.log.Warn().Msg("no data directory is set: this node forgets its votes when it ends")
+			n.log.Warn("no data directory is set: this node forgets its votes when it ends")
 		}
 		secret, err := n.cfg.resetSecret()
 		if err != nil {

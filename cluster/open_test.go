@@ -5,13 +5,12 @@ package cluster
 import (
 	"errors"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/transport/quicnet"
 )
@@ -28,7 +27,7 @@ func TestCheckAddr(t *testing.T) {
 			t.Errorf("CheckAddr says %v, want %q in it", checked, want)
 			continue
 		}
-		_, err := Start(t.Context(), c, WithLogger(zerolog.Nop()))
+		_, err := Start(t.Context(), c, WithLogger(slog.New(slog.DiscardHandler)))
 		if err == nil || err.Error() != checked.Error() {
 			t.Errorf("Start says %v, CheckAddr %v", err, checked)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/internal/store"
+	"github.com/athena-go/athena/internal/zslog"
 	"github.com/athena-go/athena/transport"
 )
 
@@ -18,7 +19,7 @@ import (
 type Option func(*options)
 
 type options struct {
-	logger    zerolog.Logger
+	logger    *slog.Logger
 	store     Store
 	transport Listen
 	socket    Socket
@@ -42,8 +43,9 @@ type Store interface {
 }
 
 func newOptions(opts []Option) options {
+	warnings := zerolog.New(os.Stderr).With().Timestamp().Logger().Level(zerolog.WarnLevel)
 	o := options{
-		logger:    zerolog.New(os.Stderr).With().Timestamp().Logger().Level(zerolog.WarnLevel),
+		logger:    slog.New(zslog.NewHandler(warnings)),
 		socket:    listenUDP,
 		listening: func(*Node) {},
 	}
@@ -53,12 +55,9 @@ func newOptions(opts []Option) options {
 	return o
 }
 
-// WithLogger sets where the node logs. Default: warnings, as lines of JSON, to
-// standard error. Refusals of the protocol are told at debug level.
-func WithLogger(l zerolog.Logger) Option { return func(o *options) { o.logger = l } }
-
-// WithSlog lets the node log to l, with the fields that WithLogger shows.
-func WithSlog(l *slog.Logger) Option { return WithLogger(zerolog.New(slogWriter{l.Handler()})) }
+// WithLogger sets the logger of the node. The default writes warnings and errors to
+// standard error, as lines of JSON. Refusals of the protocol are logged at debug level.
+func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
 
 // WithStore replaces the store that Config.DataDir names; it counts as durable.
 // The node owns s from Start on and closes it, also when Start fails.

@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -157,7 +158,7 @@ func TestCertificatesAreRenewed(t *testing.T) {
 			t.Fatal(err)
 		}
 		log := newBook(t)
-		r, err := newRenewal(s, zerolog.New(log), time.Now)
+		r, err := newRenewal(s, logTo(zerolog.New(log)), time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -215,7 +216,7 @@ func TestCertificateThatBeginsLater(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := newRenewal(s, zerolog.Nop(), time.Now)
+		r, err := newRenewal(s, slog.New(slog.DiscardHandler), time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -258,7 +259,7 @@ func testNobodyRenews(t *testing.T, life time.Duration) {
 		t.Fatal(err)
 	}
 	j := &journal{level: zerolog.WarnLevel}
-	r, err := newRenewal(s, zerolog.New(j), time.Now)
+	r, err := newRenewal(s, logTo(zerolog.New(j)), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -373,7 +374,8 @@ func TestImpostorsEndNoStart(t *testing.T) {
 func TestWholeStackWithCertificates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := transporttest.NewPacketNet(time.Millisecond)
-		options := []Option{WithSocket(p.Open), WithClock(time.Now), WithLogger(zerolog.Nop())}
+		options := []Option{WithSocket(p.Open), WithClock(time.Now),
+			WithLogger(slog.New(slog.DiscardHandler))}
 		pki := transporttest.NewAuthority(t)
 		const life = 3 * time.Minute
 		nodes, configs := make([]*Node, 3), make([]Config, 3)

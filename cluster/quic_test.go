@@ -6,11 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
@@ -41,7 +40,8 @@ const (
 func TestWholeStackOverQUIC(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := transporttest.NewPacketNet(time.Millisecond)
-		options := []Option{WithSocket(p.Open), WithClock(time.Now), WithLogger(zerolog.Nop())}
+		options := []Option{WithSocket(p.Open), WithClock(time.Now),
+			WithLogger(slog.New(slog.DiscardHandler))}
 		var box mailbox
 		nodes := make([]*Node, 3)
 		for i := range nodes {

@@ -3,54 +3,74 @@
 package cluster
 
 import (
+	"context"
+	"log/slog"
 	"sync"
 	"time"
-
-	"github.com/rs/zerolog"
 )
 
 const (
-	// So many lines of one text are logged in quotaInterval: two about each member of
-	// the largest cluster.
+	// maxLines is the number of lines of one text that are logged in quotaInterval: two
+	// about each member of the largest cluster.
 	maxLines      = 2 * MaxSize
 	quotaInterval = time.Minute
 )
 
-// quota bounds what a log takes, whatever peers do: lines of one text that are too
-// many are left out, and the first one after them says how many. It is a hook of the
-// node's logger. The texts are those of this program.
+// quotaHandler bounds the size of a log, whatever peers do: it leaves out the lines of one
+// text that are more than maxLines in a quotaInterval. The first line after them has their
+// number. The texts themselves are constants of this program.
+type quotaHandler struct {
+	slog.Handler
+	quota *quota
+}
+
+func newQuotaHandler(h slog.Handler) quotaHandler { return quotaHandler{h, newQuota()} }
+
+// Handle implements slog.Handler.
+func (h quotaHandler) Handle(ctx context.Context, r slog.Record) error {
+	within, leftOut := h.quota.take(r.Message, time.Now())
+	if !within {
+		return nil
+	}
+	if leftOut > 0 {
+		r.AddAttrs(slog.Int("left_out", leftOut))
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (h quotaHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return quotaHandler{h.Handler.WithAttrs(attrs), h.quota}
+}
+
+// WithGroup implements slog.Handler.
+func (h quotaHandler) WithGroup(name string) slog.Handler {
+	return quotaHandler{h.Handler.WithGroup(name), h.quota}
+}
+
+// quota counts the lines of each text.
 type quota struct {
 	mu   sync.Mutex
-	used map[string]used
+	used map[string]usedQuota
 }
 
-// used is what was logged of one text.
-type used struct {
+// usedQuota counts the lines of one text.
+type usedQuota struct {
 	since time.Time // when its interval began
-	lines int       // in it, those left out too
+	lines int       // in the interval, those left out included
 }
 
-func newQuota() *quota { return &quota{used: map[string]used{}} }
+func newQuota() *quota { return &quota{used: map[string]usedQuota{}} }
 
-// Run implements zerolog.Hook.
-func (q *quota) Run(e *zerolog.Event, _ zerolog.Level, text string) {
-	within, leftOut := q.take(text, time.Now())
-	switch {
-	case !within:
-		e.Discard()
-	case leftOut > 0:
-		e.Int("left_out", leftOut)
-	}
-}
-
-// take counts a line, and reports whether it is logged and how many before it were not.
+// take counts a line, and reports whether to log it and how many lines were left out
+// before it.
 func (q *quota) take(text string, now time.Time) (within bool, leftOut int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	u := q.used[text]
 	if now.Sub(u.since) >= quotaInterval {
 		leftOut = max(0, u.lines-maxLines)
-		u = used{since: now}
+		u = usedQuota{since: now}
 	}
 	u.lines++
 	q.used[text] = u

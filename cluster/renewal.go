@@ -3,14 +3,14 @@
 package cluster
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/transport/quicnet"
 )
@@ -27,7 +27,7 @@ const lastPart = 10
 // certificate disturbs no connection. What cannot be used leaves what there is.
 type renewal struct {
 	cfg settings
-	log zerolog.Logger
+	log *slog.Logger
 	now func() time.Time
 
 	have atomic.Pointer[credentials]
@@ -38,7 +38,7 @@ type renewal struct {
 	told    string            // what was last warned of; "" while all is well
 }
 
-func newRenewal(cfg settings, log zerolog.Logger, now func() time.Time) (*renewal, error) {
+func newRenewal(cfg settings, log *slog.Logger, now func() time.Time) (*renewal, error) {
 	r := &renewal{cfg: cfg, log: log, now: now, read: now()}
 	files, faults := cfg.readPEM()
 	if len(faults) == 0 {
@@ -88,19 +88,20 @@ func (r *renewal) renew() {
 	err := errors.Join(faults...)
 	switch {
 	case err != nil:
-		l = line{zerolog.WarnLevel,
+		l = line{slog.LevelWarn,
 			"the files of certificates cannot be used: those read before are used on"}
 	case left <= 0:
-		about, l = "ended", line{zerolog.WarnLevel, "the certificate of this node, or an " +
+		about, l = "ended", line{slog.LevelWarn, "the certificate of this node, or an " +
 			"authority above it, has ended, and no node accepts it any more: replace its files"}
 	case left < have.until.Sub(have.Certificate.Leaf.NotBefore)/lastPart:
-		about, l = "ends", line{zerolog.WarnLevel, "the certificate of this node, or an " +
+		about, l = "ends", line{slog.LevelWarn, "the certificate of this node, or an " +
 			"authority above it, ends soon: replace its files"}
 	default:
 		about = ""
 	}
 	if about != r.told && about != "" { // once, until something else is so
-		r.log.WithLevel(l.level).Err(oneLine(err)).Time("until", have.until).Msg(l.text)
+		r.log.LogAttrs(context.Background(), l.level, l.text,
+			errAttr(err), slog.Time("until", have.until))
 	}
 	r.told = about
 }
@@ -116,8 +117,8 @@ func (r *renewal) use(files pemFiles, now time.Time) faults {
 	if len(faults) == 0 {
 		r.have.Store(&made)
 		r.used = digest
-		r.log.Info().Time("until", made.until).
-			Msg("the files of certificates have changed: the next handshakes use them")
+		r.log.Info("the files of certificates have changed: the next handshakes use them",
+			slog.Time("until", made.until))
 	}
 	return faults
 }

@@ -48,7 +48,7 @@ func TestLogsHoldNoSecret(t *testing.T) {
 			}
 			cfg.Secret, cfg.OtherSecret = []byte(secret), []byte(nextSecret)
 			n, err := Start(t.Context(), cfg, WithSocket(p.Open), WithClock(time.Now),
-				WithLogger(zerolog.New(log).Level(zerolog.TraceLevel)))
+				WithLogger(logTo(zerolog.New(log).Level(zerolog.TraceLevel))))
 			if i == 2 {
 				if err == nil || strings.Contains(err.Error(), secret) {
 					t.Errorf("Start with another secret: got %v, want an error without it", err)

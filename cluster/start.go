@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -53,7 +54,6 @@ func Start(ctx context.Context, cfg Config, opts ...Option) (*Node, error) {
 func open(ctx context.Context, cfg Config, o options) (*Node, error) {
 	n := &Node{
 		mux:    cfg.Receiver,
-		log:    o.logger,
 		clock:  o.clock,
 		store:  o.store,
 		inbox:  make(chan arrival, inboxLength),
@@ -82,7 +82,7 @@ func open(ctx context.Context, cfg Config, o options) (*Node, error) {
 	if n.mux == nil {
 		n.mux = receiver.NewMux()
 	}
-	err := n.prepare(ctx, cfg)
+	err := n.prepare(ctx, cfg, o.logger)
 	if err == nil {
 		n.net, err = n.openTransport(o)
 	}
@@ -96,11 +96,11 @@ func open(ctx context.Context, cfg Config, o options) (*Node, error) {
 }
 
 // prepare does all that needs no network.
-func (n *Node) prepare(ctx context.Context, cfg Config) (err error) {
+func (n *Node) prepare(ctx context.Context, cfg Config, logger *slog.Logger) (err error) {
 	if n.cfg, err = cfg.settings(); err != nil {
 		return err
 	}
-	n.log = n.log.With().Str("node", n.cfg.Name).Logger().Hook(newQuota())
+	n.log = slog.New(newQuotaHandler(logger.Handler())).With(slog.String("node", n.cfg.Name))
 	n.volatile = n.store == nil && n.cfg.DataDir == ""
 	if n.store == nil {
 		if n.store, err = n.openStore(); err != nil {
@@ -189,13 +189,13 @@ func (n *Node) waitLease(ctx context.Context, c store.Content) error {
 	if left == 0 || n.cfg.Size == 1 {
 		return nil
 	}
-	n.log.Warn().Float64("lease_before_ms", milliseconds(before.Lease)).
-		Float64("lease_ms", milliseconds(n.cfg.timings.LeaseTimeout)).
-		Float64("hold_before_ms", milliseconds(before.Hold)).
-		Float64("hold_ms", milliseconds(n.cfg.timings.HoldTimeout())).
-		Float64("wait_ms", milliseconds(left)).
-		Msg("timings became shorter: waiting until what this node " +
-			"acknowledged in its last run has ended")
+	n.log.Warn("timings became shorter: waiting until what this node "+
+		"acknowledged in its last run has ended",
+		slog.Float64("lease_before_ms", milliseconds(before.Lease)),
+		slog.Float64("lease_ms", milliseconds(n.cfg.timings.LeaseTimeout)),
+		slog.Float64("hold_before_ms", milliseconds(before.Hold)),
+		slog.Float64("hold_ms", milliseconds(n.cfg.timings.HoldTimeout())),
+		slog.Float64("wait_ms", milliseconds(left)))
 	for left > 0 {
 		step := min(leaseStep, left)
 		timer := time.NewTimer(step)

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,8 +14,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/internal/store"
@@ -312,7 +311,7 @@ func TestWaitOfShorterTimings(t *testing.T) {
 		{1, 8000, 20_000, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			n := &Node{store: new(store.Memory), log: zerolog.Nop(), cfg: settings{
+			n := &Node{store: new(store.Memory), log: slog.New(slog.DiscardHandler), cfg: settings{
 				Config: Config{Size: tc.size, LeaseTimeout: own.LeaseTimeout}, timings: own,
 			}}
 			began, c := time.Now(), store.Content{
@@ -470,7 +469,7 @@ func TestRestartWithMemoryIsNoticed(t *testing.T) {
 			cfg := quicConfig(i, clusterSecret)
 			cfg.Seeds = cfg.Seeds[:1]
 			n, err := Start(t.Context(), cfg,
-				WithSocket(p.Open), WithClock(time.Now), WithLogger(zerolog.Nop()))
+				WithSocket(p.Open), WithClock(time.Now), WithLogger(slog.New(slog.DiscardHandler)))
 			if err != nil {
 				t.Fatal(err)
 			}

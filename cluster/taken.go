@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/athena-go/athena/member"
@@ -69,8 +70,9 @@ func (n *Node) logTaken(a member.Address, why string) {
 	if a == n.cfg.self || !n.heard.warnTaken(a) {
 		return
 	}
-	n.log.Warn().Str("peer", shown(a)).
-		Str("name", member.PeerText(memberAt(n.look().view, a).Name)).Str("why", why).
-		Msg("this member is taken by another process; " +
-			"if this was no restart, two processes advertise one address")
+	n.log.Warn("this member is taken by another process; "+
+		"if this was no restart, two processes advertise one address",
+		slog.String("peer", shown(a)),
+		slog.String("name", member.PeerText(memberAt(n.look().view, a).Name)),
+		slog.String("why", why))
 }

@@ -5,6 +5,7 @@ package cluster
 import (
 	"context"
 	"iter"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -195,10 +196,10 @@ func (n *Node) lead(
 
 // yield gives leadership up because fn failed.
 func (n *Node) yield(ctx context.Context, t *tenure, failed error) {
-	n.log.Warn().Err(oneLine(failed)).Uint64("version", t.token).
-		Msg("work of the leader failed, yielding")
+	n.log.Warn("work of the leader failed, yielding",
+		errAttr(failed), slog.Uint64("version", t.token))
 	if err := n.Transfer(ctx, member.Address{}); err != nil {
-		n.log.Warn().Err(oneLine(err)).Uint64("version", t.token).Msg("could not yield leadership")
+		n.log.Warn("could not yield leadership", errAttr(err), slog.Uint64("version", t.token))
 		retry := time.NewTimer(n.cfg.RetryInterval)
 		defer retry.Stop()
 		select {

@@ -5,6 +5,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
+	"github.com/athena-go/athena/internal/zslog"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/transport"
@@ -133,12 +135,16 @@ func (w *world) options(i int) []Option {
 	listen := func(c transport.Config) (*transport.Mesh, error) {
 		return w.net.Listen(address(w.first+i), c)
 	}
-	opts := []Option{WithTransport(listen), WithClock(time.Now), WithLogger(zerolog.New(w.book))}
+	opts := []Option{WithTransport(listen), WithClock(time.Now),
+		WithLogger(logTo(zerolog.New(w.book)))}
 	if w.own != nil {
 		opts = append(opts, w.own(i))
 	}
 	return opts
 }
+
+// logTo gives a node the logger that writes lines of JSON to l.
+func logTo(l zerolog.Logger) *slog.Logger { return slog.New(zslog.NewHandler(l)) }
 
 func address(i int) member.Address {
 	return member.Address{Host: "127.0.0.1", Port: uint16(7001 + i)}

@@ -7,9 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/election"
@@ -40,7 +39,7 @@ func Example() {
 	groups := election.NewGroups(rx)
 	node, err := cluster.Start(context.Background(),
 		cluster.Config{Addr: "127.0.0.1:7001", Size: 1, Receiver: rx},
-		cluster.WithLogger(zerolog.Nop()),
+		cluster.WithLogger(slog.New(slog.DiscardHandler)),
 		// In memory, for the example alone: leave it out.
 		cluster.WithTransport(func(c transport.Config) (*transport.Mesh, error) {
 			return memnet.New().Listen(member.Address{Host: "127.0.0.1", Port: 7001}, c)

@@ -6,13 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/lowest"
@@ -77,7 +76,7 @@ func (w *world) start(i int) {
 	listen := func(c transport.Config) (*transport.Mesh, error) { return w.net.Listen(address(i), c) }
 	n, err := cluster.Start(w.t.Context(), cfg, cluster.WithTransport(listen),
 		cluster.WithStore(w.stores[i]), cluster.WithClock(time.Now), // that of the bubble
-		cluster.WithLogger(zerolog.Nop()))
+		cluster.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		w.t.Errorf("node %d: Start: %v", i, err)
 	}

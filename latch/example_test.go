@@ -7,9 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/latch"
@@ -48,7 +47,7 @@ func migrate(ctx context.Context, job *latch.Job) error {
 func Example() {
 	ctx, enough := context.WithCancel(context.Background())
 	node, err := cluster.Start(ctx, cluster.Config{Addr: "127.0.0.1:7001", Size: 1},
-		cluster.WithLogger(zerolog.Nop()),
+		cluster.WithLogger(slog.New(slog.DiscardHandler)),
 		// In memory, for the example alone: leave it out.
 		cluster.WithTransport(func(c transport.Config) (*transport.Mesh, error) {
 			return memnet.New().Listen(member.Address{Host: "127.0.0.1", Port: 7001}, c)

@@ -43,19 +43,28 @@ var (
 	logWord  = regexp.MustCompile("`([a-z_]+)`")
 )
 
-// logLevels are the methods that begin a line, and what a console shows for it.
+// logLevels are the methods of slog.Logger that write a line, LogAttrs aside, and the
+// levels that LogAttrs takes, with what a console shows for them.
 var logLevels = map[string]string{
-	"Debug": "DBG", "Info": "INF", "Warn": "WRN", "Error": "ERR", "WithLevel": "",
-	"DebugLevel": "DBG", "InfoLevel": "INF", "WarnLevel": "WRN", "ErrorLevel": "ERR",
+	"Debug": "DBG", "Info": "INF", "Warn": "WRN", "Error": "ERR",
+	"LevelDebug": "DBG", "LevelInfo": "INF", "LevelWarn": "WRN", "LevelError": "ERR",
 }
 
-// fieldMethods are the methods of a line that add the field that they name first.
-var fieldMethods = []string{
-	"Bool", "Bytes", "Dict", "Float64", "Int", "Int64", "Str", "Stringer", "Strs", "Time", "Uint64",
+// otherLogMethods also write a line, in a way that this test does not read.
+var otherLogMethods = []string{
+	"Log", "DebugContext", "InfoContext", "WarnContext", "ErrorContext",
 }
+
+// fieldFunctions are the functions of slog that make the field that they name first.
+var fieldFunctions = []string{
+	"Any", "Bool", "Float64", "Group", "GroupAttrs", "Int", "Int64", "String", "Time", "Uint64",
+}
+
+// errorField is the function that makes the field "error", and cuts its text.
+const errorField = "errAttr"
 
 // cutters make what a peer chose fit for a line.
-var cutters = []string{"shown", "oneLine", "PeerText", "OneLine"}
+var cutters = []string{"shown", errorField, "PeerText", "OneLine"}
 
 // TestLogsAreDocumented: docs/logs.md has every line of a node and of the daemon with
 // its level and fields, and no other, and what a peer chose is cut in each of them.
@@ -225,51 +234,67 @@ func readLogs(tree *sourceTree, p *sourcePackage, foul reporter) *logSource {
 	return s
 }
 
-// readFunction finds the lines of a function: each is one expression, or the only one
-// of the function, which adds fields where there is something to say.
+// readFunction finds the lines of a function. The fields of a line stand in the call that
+// writes it, or, where that takes a list of them, anywhere in the function, which then
+// writes no other line.
 func (s *logSource) readFunction(fn *ast.FuncDecl) {
-	var calls, ends []*ast.CallExpr
+	var calls, writes []*ast.CallExpr
 	for n := range ast.Preorder(fn) {
 		c, ok := n.(*ast.CallExpr)
 		if !ok {
 			continue
 		}
 		calls = append(calls, c)
-		switch calledName(c) {
-		case "Msg":
-			ends = append(ends, c)
-		case "Msgf", "MsgFunc":
-			s.foul(s.tree.at(c.Pos()), "the text of a line does not change: use Msg, and fields")
+		switch name := calledName(c); {
+		case !isLogger(c):
+		case name == "LogAttrs", logLevels[name] != "":
+			writes = append(writes, c)
+		case slices.Contains(otherLogMethods, name):
+			s.foul(s.tree.at(c.Pos()), "a line is written by Debug, Info, Warn, Error or LogAttrs")
 		}
 	}
 	for _, c := range calls {
-		s.addField(c, len(ends) > 0)
+		s.addField(c, len(writes) > 0)
 	}
-	for _, end := range ends {
-		var whole ast.Node = end
-		if !beginsLine(end) {
+	for _, write := range writes {
+		var whole ast.Node = write
+		if write.Ellipsis.IsValid() {
 			whole = fn
-			if len(ends) > 1 {
-				s.foul(s.tree.at(end.Pos()), "a function writes one line, or each in one expression")
+			if len(writes) > 1 {
+				s.foul(s.tree.at(write.Pos()), "a function writes one line, or each with fields of its own")
 			}
 		}
-		s.addLines(fn, whole, end)
+		s.addLines(fn, whole, write)
 	}
 }
 
 // addField notes the value of a field.
 func (s *logSource) addField(c *ast.CallExpr, ofLine bool) {
 	switch name := fieldOf(c); {
+	case calledName(c) == errorField:
+		s.fields[name] = append(s.fields[name], c)
 	case name != "":
 		s.fields[name] = append(s.fields[name], c.Args[len(c.Args)-1])
-	case ofLine && slices.Contains(fieldMethods, calledName(c)) && len(c.Args) == 2:
+	case ofLine && isField(c):
 		s.foul(s.tree.at(c.Pos()), "the name of a field does not change")
 	}
 }
 
-// addLines notes what one call of Msg writes; whole has its level and fields.
-func (s *logSource) addLines(fn *ast.FuncDecl, whole ast.Node, end *ast.CallExpr) {
-	l := logLine{at: s.tree.at(end.Pos())}
+// addLines notes what one call writes; whole has its fields.
+func (s *logSource) addLines(fn *ast.FuncDecl, whole ast.Node, write *ast.CallExpr) {
+	l := logLine{at: s.tree.at(write.Pos()), level: logLevels[calledName(write)]}
+	args := write.Args
+	if calledName(write) == "LogAttrs" { // after the context
+		if level, ok := args[1].(*ast.SelectorExpr); ok {
+			l.level = logLevels[level.Sel.Name]
+		}
+		args = args[2:]
+	}
+	for _, a := range args[1:] {
+		if _, isCall := a.(*ast.CallExpr); !isCall && !write.Ellipsis.IsValid() {
+			s.foul(s.tree.at(a.Pos()), "a field is made by a function of slog")
+		}
+	}
 	for n := range ast.Preorder(whole) {
 		c, ok := n.(*ast.CallExpr)
 		if !ok {
@@ -278,11 +303,8 @@ func (s *logSource) addLines(fn *ast.FuncDecl, whole ast.Node, end *ast.CallExpr
 		if name := fieldOf(c); name != "" && !slices.Contains(l.fields, name) {
 			l.fields = append(l.fields, name)
 		}
-		if level, ok := logLevels[calledName(c)]; ok && isLogger(c) {
-			l.level = level
-		}
 	}
-	if l.text = constant(end.Args[0]); l.text != "" {
+	if l.text = constant(args[0]); l.text != "" {
 		s.lines = append(s.lines, l)
 		return
 	}
@@ -335,29 +357,23 @@ func calledName(c *ast.CallExpr) string {
 
 // fieldOf is the field that a call adds to a line; empty for none.
 func fieldOf(c *ast.CallExpr) string {
-	switch name := calledName(c); {
-	case name == "Err" && len(c.Args) == 1:
+	switch {
+	case calledName(c) == errorField:
 		return "error"
-	case slices.Contains(fieldMethods, name) && len(c.Args) == 2:
+	case isField(c):
 		return constant(c.Args[0])
 	}
 	return ""
 }
 
-// beginsLine reports whether the expression that ends with a call begins a line too.
-func beginsLine(c *ast.CallExpr) bool {
-	for {
-		fn, ok := c.Fun.(*ast.SelectorExpr)
-		if !ok {
-			return false
-		}
-		if _, begins := logLevels[fn.Sel.Name]; begins && isLogger(c) {
-			return true
-		}
-		if c, ok = fn.X.(*ast.CallExpr); !ok {
-			return false
-		}
+// isField reports whether a function of slog that makes a field is called.
+func isField(c *ast.CallExpr) bool {
+	fn, ok := c.Fun.(*ast.SelectorExpr)
+	if !ok || len(c.Args) < 2 || !slices.Contains(fieldFunctions, fn.Sel.Name) {
+		return false
 	}
+	pkg, ok := fn.X.(*ast.Ident)
+	return ok && pkg.Name == "slog"
 }
 
 // isLogger reports whether the method that is called is one of a logger.
@@ -394,11 +410,12 @@ func constant(e ast.Expr) string {
 // TestLogsFindPlanted proves that what TestLogsAreDocumented refuses is found.
 func TestLogsFindPlanted(t *testing.T) {
 	for body, want := range map[string]string{
-		`n.log.Info().Msgf("about %s", x)`:                            "does not change",
-		`n.log.Info().Msg("about " + x)`:                              "is a constant",
-		`e := n.log.Info(); e.Msg("a"); e.Msg("b")`:                   "one line",
-		`e := n.log.Info(); e.Str(x, x).Msg("a")`:                     "name of a field",
-		`l := line{zerolog.InfoLevel, "a"}; n.log.Info().Msg(l.text)`: "",
+		`n.log.InfoContext(ctx, "a")`:                                  "is written by",
+		`n.log.Info("about " + x)`:                                     "is a constant",
+		`n.log.LogAttrs(ctx, l, "a", x...); n.log.Info("b")`:           "one line",
+		`n.log.Info("a", slog.String(x, x))`:                           "name of a field",
+		`n.log.Info("a", "x", x)`:                                      "by a function of slog",
+		`l := line{slog.LevelInfo, "a"}; n.log.LogAttrs(c, v, l.text)`: "",
 	} {
 		var found []string
 		tree, err := loadTree(fstest.MapFS{

@@ -6,14 +6,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/message"
@@ -362,7 +361,7 @@ func TestStackPortInUse(t *testing.T) {
 	}
 	defer taken.Close()
 	c := cluster.Config{Addr: taken.LocalAddr().String(), Size: 1}
-	_, err = cluster.Start(t.Context(), c, cluster.WithLogger(zerolog.Nop()))
+	_, err = cluster.Start(t.Context(), c, cluster.WithLogger(slog.New(slog.DiscardHandler)))
 	if !errors.Is(err, cluster.ErrAddressInUse) || !strings.Contains(err.Error(), c.Addr) {
 		t.Errorf("Start on %s: got %v, want ErrAddressInUse with the address", c.Addr, err)
 	}

@@ -5,14 +5,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime/trace"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
@@ -35,14 +34,14 @@ const (
 // what held it up.
 type flight struct {
 	dir      string
-	log      zerolog.Logger
+	log      *slog.Logger
 	recorder *trace.FlightRecorder
 	leads    bool // with authority, by the newest event
 	written  time.Time
 }
 
 // newFlight begins to record. The folder is made where it is missing.
-func newFlight(dir string, log zerolog.Logger) (*flight, error) {
+func newFlight(dir string, log *slog.Logger) (*flight, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -75,11 +74,11 @@ func (f *flight) saw(e cluster.Event, self member.Address, now time.Time) {
 		f.written = now
 		path, err := f.write(now, string(e.Cause))
 		if err != nil {
-			f.log.Warn().Err(err).Msg("no trace of the lost leadership was written")
+			f.log.Warn("no trace of the lost leadership was written", slog.Any("error", err))
 			return
 		}
-		f.log.Warn().Str("file", path).Str("cause", string(e.Cause)).
-			Msg("wrote a trace of the seconds before this leadership was lost: go tool trace FILE")
+		f.log.Warn("wrote a trace of the seconds before this leadership was lost: go tool trace FILE",
+			slog.String("file", path), slog.String("cause", string(e.Cause)))
 	}
 }
 

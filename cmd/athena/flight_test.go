@@ -5,13 +5,12 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
@@ -22,7 +21,7 @@ import (
 func TestFlightRecorder(t *testing.T) {
 	var log bytes.Buffer
 	dir := filepath.Join(t.TempDir(), "made [x]")
-	f, err := newFlight(dir, zerolog.New(&log))
+	f, err := newFlight(dir, newLogger(&log, "json", "info"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +81,7 @@ func TestFlightRecorder(t *testing.T) {
 	if got := strings.Count(log.String(), wrote); got != 1+maxFlights+2 {
 		t.Errorf("%d lines say that a trace was written, want one for each: %s", got, &log)
 	}
-	if _, err := newFlight(filepath.Join(path, "below"), zerolog.Nop()); err == nil {
+	if _, err := newFlight(filepath.Join(path, "below"), slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("no error for a folder that cannot be made")
 	}
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,7 +13,6 @@ import (
 	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
-	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
@@ -36,7 +36,7 @@ func TestALostAdminAPIIsToldOf(t *testing.T) {
 	}
 	world := memnet.New()
 	node, err := cluster.Start(t.Context(), cluster.Config{Addr: "127.0.0.1:7001", Size: 1},
-		cluster.WithLogger(zerolog.Nop()),
+		cluster.WithLogger(slog.New(slog.DiscardHandler)),
 		cluster.WithTransport(func(c transport.Config) (*transport.Mesh, error) {
 			return world.Listen(member.Address{Host: "127.0.0.1", Port: 7001}, c)
 		}))
@@ -45,7 +45,7 @@ func TestALostAdminAPIIsToldOf(t *testing.T) {
 	}
 	defer node.Close()
 	log := make(awaitedLog, 2)
-	d := &daemon{log: zerolog.New(log), listening: make(chan *cluster.Node, 1)}
+	d := &daemon{log: newLogger(log, "json", "info"), listening: make(chan *cluster.Node, 1)}
 	d.listening <- node
 	l.Close()
 	stop := d.serve(l, func() {})
@@ -60,7 +60,7 @@ func TestALostAdminAPIIsToldOf(t *testing.T) {
 // TestSystemdThatIsGoneIsToldOf: the one who tells it learns that, and stops.
 func TestSystemdThatIsGoneIsToldOf(t *testing.T) {
 	var log bytes.Buffer
-	s := service{zerolog.New(&log)}
+	s := service{newLogger(&log, "json", "info")}
 	t.Setenv("NOTIFY_SOCKET", "")
 	if !s.tell(systemd.SdNotifyReady) || log.Len() > 0 {
 		t.Errorf("without systemd: got %q, want nothing", &log)
@@ -78,7 +78,7 @@ func TestSystemdThatIsGoneIsToldOf(t *testing.T) {
 func TestATraceThatIsNotWrittenIsToldOf(t *testing.T) {
 	var log bytes.Buffer
 	dir := filepath.Join(t.TempDir(), "traces")
-	f, err := newFlight(dir, zerolog.New(&log))
+	f, err := newFlight(dir, newLogger(&log, "json", "info"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"os/signal"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/zslog"
 	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/receiver"
 )
@@ -76,8 +78,8 @@ func newRun() *cobra.Command {
 				flights:   s.flightRecorder,
 			}
 			for _, found := range misspelled(os.Environ()) {
-				d.log.Warn().Str("variable", found[0]).Str("nearest", found[1]).
-					Msg("ignored: the variable stands for no flag")
+				d.log.Warn("ignored: the variable stands for no flag",
+					slog.String("variable", found[0]), slog.String("nearest", found[1]))
 			}
 			if supervised {
 				d.boss = newBoss(cmd.InOrStdin(), cmd.OutOrStdout())
@@ -94,7 +96,7 @@ func newRun() *cobra.Command {
 	return cmd
 }
 
-func newLogger(w io.Writer, format, level string) zerolog.Logger {
+func newLogger(w io.Writer, format, level string) *slog.Logger {
 	if format == "console" {
 		file, ok := w.(*os.File)
 		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.DateTime, NoColor: !ok || !isTerminal(file)}
@@ -103,7 +105,7 @@ func newLogger(w io.Writer, format, level string) zerolog.Logger {
 	if err != nil {
 		panic(err) // resolve let only known levels pass
 	}
-	return zerolog.New(w).With().Timestamp().Logger().Level(l)
+	return slog.New(zslog.NewHandler(zerolog.New(w).With().Timestamp().Logger().Level(l)))
 }
 
 func isTerminal(f *os.File) bool {
@@ -115,7 +117,7 @@ func isTerminal(f *os.File) bool {
 type daemon struct {
 	config    cluster.Config
 	flags     *pflag.FlagSet // that config was read from
-	log       zerolog.Logger
+	log       *slog.Logger
 	others    *admin.Others
 	listening chan *cluster.Node // gets the node before it has joined
 	boss      *boss              // nil for a process of its own
@@ -150,7 +152,7 @@ func (d *daemon) run() error {
 		}
 		d.admin = admin.AddrOf(l)
 		defer d.serve(l, func() {
-			d.log.Info().Msg("told to leave by the admin API")
+			d.log.Info("told to leave by the admin API")
 			leave(errStopped)
 		})()
 	}
@@ -161,14 +163,7 @@ func (d *daemon) run() error {
 			return fmt.Errorf("%s: %w", given(d.flags, "flight-recorder"), err)
 		}
 	}
-	c := d.config.WithDefaults()
-	d.log.Info().Str("address", c.Advertise).Str("cluster", c.Cluster).Int("size", c.Size).
-		Str("admin", d.admin).Str("data", cmp.Or(d.config.DataDir, "memory")).Msg("starting")
-	if limit, known := openFilesLimit(); known && limit < neededFiles {
-		d.log.Warn().Uint64("limit", limit).Uint64("want", neededFiles).
-			Msg("few open files are allowed, so that callers may find the admin API closed: " +
-				"raise the limit with ulimit -n, or LimitNOFILE of systemd")
-	}
+	d.logStart()
 	opts := []cluster.Option{
 		cluster.WithLogger(d.log),
 		cluster.WithListening(func(n *cluster.Node) { d.others.Use(n); d.listening <- n }),
@@ -182,7 +177,7 @@ func (d *daemon) run() error {
 	case isMismatch:
 		return usageError{storeFault(d.flags, mismatch)}
 	case errors.Is(context.Cause(ctx), errStopped) && err != nil:
-		d.log.Info().Msg("stopped before it had joined")
+		d.log.Info("stopped before it had joined")
 		return nil
 	case err != nil:
 		return allowed(flagError{err, d.flags}, "data-dir")
@@ -201,6 +196,19 @@ func (d *daemon) run() error {
 	case <-ctx.Done():
 		supervisor.leaving()
 		return d.leave(node)
+	}
+}
+
+// logStart logs who this process is, and what may hinder it.
+func (d *daemon) logStart() {
+	c := d.config.WithDefaults()
+	d.log.Info("starting", slog.String("address", c.Advertise), slog.String("cluster", c.Cluster),
+		slog.Int("size", c.Size), slog.String("admin", d.admin),
+		slog.String("data", cmp.Or(d.config.DataDir, "memory")))
+	if limit, known := openFilesLimit(); known && limit < neededFiles {
+		d.log.Warn("few open files are allowed, so that callers may find the admin API closed: "+
+			"raise the limit with ulimit -n, or LimitNOFILE of systemd",
+			slog.Uint64("limit", limit), slog.Uint64("want", neededFiles))
 	}
 }
 
@@ -237,7 +245,7 @@ func (d *daemon) serve(l net.Listener, leave func()) (stop func()) {
 			}
 			err := admin.Serve(ctx, l, admin.New(node, build(), opts...), d.access...)
 			if err != nil {
-				d.log.Error().Err(err).Msg("the admin API ended; the node goes on")
+				d.log.Error("the admin API ended; the node goes on", slog.Any("error", err))
 			}
 		case <-ctx.Done():
 			_ = l.Close() // nobody was answered
@@ -253,14 +261,14 @@ func (d *daemon) leave(node *cluster.Node) error {
 	bound := min(d.config.LeaderTimeout+leaveSpare, maxLeave)
 	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
-	d.log.Info().Int64("timeout_ms", bound.Milliseconds()).Msg("leaving the cluster")
+	d.log.Info("leaving the cluster", slog.Int64("timeout_ms", bound.Milliseconds()))
 	return node.Leave(ctx)
 }
 
 // untilSignal returns a context that ends, with the cause errStopped, at the
 // first SIGINT, SIGTERM or SIGHUP. The second one ends the process, unless it comes
 // so soon that both are one: timeout(1) and terminals signal whole groups as well.
-func untilSignal(log zerolog.Logger) (context.Context, func()) {
+func untilSignal(log *slog.Logger) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -275,11 +283,12 @@ func untilSignal(log zerolog.Logger) (context.Context, func()) {
 			case s := <-signals:
 				switch {
 				case first.IsZero():
-					log.Info().Stringer("signal", s).Msg("told to stop; a second signal ends at once")
+					log.Info("told to stop; a second signal ends at once",
+						slog.String("signal", s.String()))
 					first = time.Now()
 					cancel(errStopped)
 				case time.Since(first) > sameSignal:
-					log.Warn().Stringer("signal", s).Msg("ending at once")
+					log.Warn("ending at once", slog.String("signal", s.String()))
 					os.Exit(exitFailed)
 				}
 			case <-done:

@@ -4,11 +4,11 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
-	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/cluster"
 )
@@ -18,14 +18,14 @@ import (
 // `systemctl restart` of one node after the other is then a rolling restart. One that
 // leads provisionally is started too: where hosts are set up one after the other, nobody
 // starts the second before the first has.
-type service struct{ log zerolog.Logger }
+type service struct{ log *slog.Logger }
 
 // tell sends a state of sd_notify(3), and reports whether more may be told. Without
 // systemd it does nothing.
 func (s service) tell(state string) bool {
 	_, err := systemd.SdNotify(false, state)
 	if err != nil {
-		s.log.Warn().Err(err).Msg("systemd is not told")
+		s.log.Warn("systemd is not told", slog.Any("error", err))
 	}
 	return err == nil
 }

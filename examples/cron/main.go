@@ -44,7 +44,7 @@ func main() {
 	}
 	defer os.RemoveAll(dir)
 	s := newStage(os.Stdout, func(ctx context.Context, addr string) (*cluster.Node, error) {
-		return cluster.Start(ctx, config(dir, addr), cluster.WithSlog(slog.New(slog.DiscardHandler)))
+		return cluster.Start(ctx, config(dir, addr), cluster.WithLogger(slog.New(slog.DiscardHandler)))
 	})
 	if err := s.play(ctx); err != nil {
 		log.Print(err)

@@ -33,7 +33,7 @@ func inBubble(t *testing.T, test func(*testing.T, *stage, *memnet.Network)) (sai
 				return net.Listen(address(t, addr), c)
 			}
 			return cluster.Start(ctx, config(dir, addr), cluster.WithTransport(listen),
-				cluster.WithClock(time.Now), cluster.WithSlog(slog.New(slog.DiscardHandler)))
+				cluster.WithClock(time.Now), cluster.WithLogger(slog.New(slog.DiscardHandler)))
 		}
 		s := newStage(&out, start)
 		test(t, s, net)

@@ -5,13 +5,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"regexp"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
@@ -41,7 +40,7 @@ func TestShow(t *testing.T) {
 			}
 			listen := func(c transport.Config) (*transport.Mesh, error) { return net.Listen(at, c) }
 			return cluster.Start(ctx, config(dir, addr), cluster.WithTransport(listen),
-				cluster.WithClock(time.Now), cluster.WithLogger(zerolog.Nop()))
+				cluster.WithClock(time.Now), cluster.WithLogger(slog.New(slog.DiscardHandler)))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

@@ -54,7 +54,7 @@ func member(ctx context.Context, args []string, out io.Writer) error {
 	defer db.Close()
 	// With a DataDir: without one, tokens could begin at 1 again.
 	cfg := cluster.Config{Name: name, Addr: addr, Seeds: seeds, Size: len(seeds), DataDir: dir}
-	node, err := cluster.Start(ctx, cfg, cluster.WithSlog(slog.New(slog.DiscardHandler)))
+	node, err := cluster.Start(ctx, cfg, cluster.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return err
 	}

@@ -6,12 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/store"
@@ -134,7 +133,7 @@ func (w *world) start(i int) {
 	}
 	n, err := cluster.Start(w.t.Context(), cfg, cluster.WithTransport(listen),
 		cluster.WithStore(w.stores[i]), cluster.WithClock(w.clocks[i].now),
-		cluster.WithLogger(zerolog.Nop()))
+		cluster.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		w.t.Errorf("node %d: Start: %v", i, err)
 	}

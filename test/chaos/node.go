@@ -117,7 +117,7 @@ func nodeMain(task string) error {
 	}
 	w.task.Config.Receiver = rx
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	w.node, err = cluster.Start(ctx, w.task.Config, cluster.WithSlog(log))
+	w.node, err = cluster.Start(ctx, w.task.Config, cluster.WithLogger(log))
 	if err != nil {
 		if w.flood != nil && ctx.Err() != nil {
 			w.flood.end() // it was told to end before it had joined

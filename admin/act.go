@@ -194,7 +194,11 @@ func writeRefusal(w http.ResponseWriter, err error) {
 	adminapi.WriteError(w, statusOf(err), codeOf(err), textOf(err))
 }
 
-// textOf leaves out which package of this program an error is of.
+// textOf returns the text of an error without the package that it starts with.
 func textOf(err error) string {
-	return strings.TrimPrefix(strings.TrimPrefix(err.Error(), "latch: "), "cluster: ")
+	text := err.Error()
+	for _, name := range []string{"latch: ", "cluster: ", "record: "} {
+		text = strings.TrimPrefix(text, name)
+	}
+	return text
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/record"
 )
 
 func crossSite() error {
@@ -28,13 +29,16 @@ var failures = []struct {
 	{cluster.ErrNoQuorum, http.StatusServiceUnavailable, adminapi.CodeNoQuorum},
 	{cluster.ErrNotActive, http.StatusConflict, adminapi.CodeNotActive},
 	{cluster.ErrTooLarge, http.StatusRequestEntityTooLarge, adminapi.CodeTooLarge},
+	{record.ErrTooLarge, http.StatusRequestEntityTooLarge, adminapi.CodeTooLarge},
 	{cluster.ErrUnknownOutcome, http.StatusGatewayTimeout, adminapi.CodeUnknownOutcome},
+	{record.ErrUnknownOutcome, http.StatusGatewayTimeout, adminapi.CodeUnknownOutcome},
 	{cluster.ErrUnknownType, http.StatusUnprocessableEntity, adminapi.CodeUnknownType},
 	{cluster.ErrBusy, http.StatusServiceUnavailable, adminapi.CodeBusy},
+	{record.ErrBusy, http.StatusServiceUnavailable, adminapi.CodeBusy},
 	{cluster.ErrNotDelivered, http.StatusServiceUnavailable, adminapi.CodeNotDelivered},
 	{latch.ErrDisabled, http.StatusConflict, adminapi.CodeDisabled},
-	{cluster.ErrNotHeld, http.StatusConflict, adminapi.CodeNotHeld},
-	{cluster.ErrReleased, http.StatusConflict, adminapi.CodeNotHeld},
+	{record.ErrNotHeld, http.StatusConflict, adminapi.CodeNotHeld},
+	{record.ErrReleased, http.StatusConflict, adminapi.CodeNotHeld},
 	{cluster.ErrLeaseEnded, http.StatusServiceUnavailable, adminapi.CodeLeaseEnded},
 	{cluster.ErrClosed, http.StatusServiceUnavailable, adminapi.CodeClosed},
 	{cluster.ErrLeft, http.StatusServiceUnavailable, adminapi.CodeClosed},

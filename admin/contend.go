@@ -250,7 +250,7 @@ func (c *contender) holder(ctx context.Context) {
 
 // look finds who has the record, nil where nobody does, or may not act on it any more.
 func (c *contender) look(ctx context.Context) *adminapi.Holder {
-	records, err := c.h.contests.store.Records(ctx, c.key)
+	records, err := c.h.contests.store.List(ctx, c.key)
 	if err != nil {
 		return nil // the node has ended, as the caller soon learns
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/internal/adminclient"
-	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 // trusted is for how long the nodes of an arena rely on what they hold.
@@ -29,7 +29,7 @@ const trusted = 900 * time.Millisecond
 // arena is three nodes that share a table of records, with a server each, in a bubble.
 type arena struct {
 	t     *testing.T
-	table *latch.Memory
+	table *record.Memory
 	nodes [3]*combatant
 	ends  atomic.Pointer[time.Time] // of the nodes' trust; nil while a leader extends it
 }
@@ -46,15 +46,18 @@ func (a *arena) remaining() time.Duration {
 // nothing: who writes waits until the other side reads.
 type combatant struct {
 	saying
-	store  latch.Store
+	store  record.Store
 	dialed chan net.Conn
 	closed chan struct{}
 	stop   context.CancelFunc
 	done   chan error
 }
 
-func (n *combatant) Records(prefix string) []member.Record {
-	records, _ := n.store.Records(context.Background(), prefix)
+func (n *combatant) Records() record.Store { return n.store }
+
+// records returns what the node sees under a prefix.
+func (n *combatant) recordsUnder(prefix string) []member.Record {
+	records, _ := n.store.List(context.Background(), prefix)
 	return records
 }
 
@@ -72,17 +75,17 @@ func (n *combatant) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: 
 
 func inArena(t *testing.T, test func(*testing.T, *arena)) {
 	t.Helper()
-	inArenaOver(t, func(s latch.Store) latch.Store { return s }, test)
+	inArenaOver(t, func(s record.Store) record.Store { return s }, test)
 }
 
 // inArenaOver is inArena with what the callers of a node go through in the place of its
 // store.
 func inArenaOver(
-	t *testing.T, over func(latch.Store) latch.Store, test func(*testing.T, *arena),
+	t *testing.T, over func(record.Store) record.Store, test func(*testing.T, *arena),
 ) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		a := &arena{t: t, table: latch.NewMemory()}
+		a := &arena{t: t, table: record.NewMemory()}
 		var roster member.Roster
 		for i := range a.nodes {
 			m := member.Member{Name: fmt.Sprint("n", i), Status: member.Active}
@@ -353,8 +356,8 @@ func TestLockLost(t *testing.T) {
 	}{
 		{adminapi.CodeLeaseEnded, func(a *arena) { a.table.Expire(trioAddress(0).String()) }},
 		{adminapi.CodeNotHeld, func(a *arena) {
-			_, err := a.nodes[1].store.Session().Commit(a.t.Context(),
-				latch.Op{Kind: latch.Drop, Key: "latch/lock/latch/x"})
+			_, err := a.nodes[1].store.Session(nil).Commit(a.t.Context(),
+				record.Op{Kind: record.Drop, Key: "latch/lock/latch/x"})
 			if err != nil {
 				a.t.Error(err)
 			}
@@ -487,7 +490,7 @@ func TestManyLocks(t *testing.T) {
 			<-at.over
 		}
 		synctest.Wait()
-		if records := a.nodes[0].Records(""); len(records) != 0 {
+		if records := a.nodes[0].recordsUnder(""); len(records) != 0 {
 			t.Errorf("left behind: %+v", records)
 		}
 	})
@@ -707,7 +710,7 @@ func TestContendForReal(t *testing.T) {
 				dialed: make(chan net.Conn), closed: make(chan struct{}), done: make(chan error, 1),
 			}
 			ctx, stop := context.WithCancel(context.Background())
-			h := New(node, "", WithWrite(node, nil), WithJobs(latch.Cluster(node), node.HoldRemaining))
+			h := New(node, "", WithWrite(node, nil), WithJobs(node.Records(), node.HoldRemaining))
 			go func() { n.done <- Serve(ctx, n, h) }()
 			defer func() { stop(); <-n.done }()
 			a.nodes[i] = n

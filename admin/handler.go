@@ -16,14 +16,16 @@ import (
 	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 // Node is what the handler asks: *cluster.Node has it.
 type Node interface {
 	// Status is one look at the node. It must not block.
 	Status() cluster.Status
-	// Records lists the records whose keys begin with prefix. It must not block.
-	Records(prefix string) []member.Record
+	// Records returns the records of the cluster as this node sees them. List of them must
+	// not block.
+	Records() record.Store
 	// Events yields the changes until the node closes.
 	Events(ctx context.Context) iter.Seq[cluster.Event]
 }

@@ -19,14 +19,15 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/record"
 	"github.com/athena-go/athena/transport"
 )
 
 // fake is a node that says what the test wants.
 type fake cluster.Status
 
-func (f fake) Status() cluster.Status       { return cluster.Status(f) }
-func (fake) Records(string) []member.Record { return nil }
+func (f fake) Status() cluster.Status { return cluster.Status(f) }
+func (fake) Records() record.Store    { return record.NewMemory().Store("h:1") }
 
 // Events is of a node that has closed.
 func (f fake) Events(context.Context) iter.Seq[cluster.Event] {

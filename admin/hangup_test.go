@@ -13,10 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/adminapi"
-	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 // commitTime is how long a commit takes in a slowStore, there and back each half of it.
@@ -25,25 +24,27 @@ const commitTime = 40 * time.Millisecond
 // slowStore takes its time, and whoever does not wait for it learns no outcome. It takes
 // requests in order, as a Store must.
 type slowStore struct {
-	latch.Store
+	record.Store
 	mu   sync.Mutex
 	last chan struct{} // closed when the last request was taken
 }
 
-func newSlowStore(s latch.Store) latch.Store {
+func newSlowStore(s record.Store) record.Store {
 	none := make(chan struct{})
 	close(none)
 	return &slowStore{Store: s, last: none}
 }
 
-func (s *slowStore) Session() latch.Session { return slowSession{s.Store.Session(), s} }
+func (s *slowStore) Session(lost record.LostFunc) record.Session {
+	return slowSession{s.Store.Session(lost), s}
+}
 
 type slowSession struct {
-	latch.Session
+	record.Session
 	store *slowStore
 }
 
-func (s slowSession) Commit(ctx context.Context, ops ...latch.Op) (member.Token, error) {
+func (s slowSession) Commit(ctx context.Context, ops ...record.Op) (member.Token, error) {
 	type outcome struct {
 		token member.Token
 		err   error
@@ -65,7 +66,7 @@ func (s slowSession) Commit(ctx context.Context, ops ...latch.Op) (member.Token,
 	case o := <-done:
 		return o.token, o.err
 	case <-ctx.Done():
-		return member.Token{}, fmt.Errorf("%w: %w", cluster.ErrUnknownOutcome, context.Cause(ctx))
+		return member.Token{}, fmt.Errorf("%w: %w", record.ErrUnknownOutcome, context.Cause(ctx))
 	}
 }
 
@@ -112,7 +113,7 @@ func TestCallerHangsUpAtAnyMoment(t *testing.T) {
 						}
 						first.Close()
 						time.Sleep(closeInterval + 6*commitTime) // a job tries again after a second
-						if left := a.nodes[0].Records(""); len(left) > 0 {
+						if left := a.nodes[0].recordsUnder(""); len(left) > 0 {
 							t.Errorf("%s, %v, gone after %v: left are %+v", verb.path, waits, after, left)
 						}
 						next := a.lock(t.Context(), a.client(1, newNetwork()), "job", "x")
@@ -133,12 +134,12 @@ func TestCallerThatSaysMore(t *testing.T) {
 		c := a.dial(0)
 		go posts(t, c, "/v1/jobs/job/lock", `{"latch": "x"}`, "GET / HTTP/1.1\r\n")
 		time.Sleep(trusted)
-		if len(a.nodes[0].Records("")) != 1 {
+		if len(a.nodes[0].recordsUnder("")) != 1 {
 			t.Error("it is not held")
 		}
 		c.Close()
 		time.Sleep(trusted)
-		if left := a.nodes[0].Records(""); len(left) > 0 {
+		if left := a.nodes[0].recordsUnder(""); len(left) > 0 {
 			t.Errorf("left are %+v", left)
 		}
 	})
@@ -170,7 +171,7 @@ func TestLockWantsASoundRequest(t *testing.T) {
 			conn.Close()
 		}
 		synctest.Wait()
-		if left := a.nodes[0].Records(""); len(left) > 0 {
+		if left := a.nodes[0].recordsUnder(""); len(left) > 0 {
 			t.Errorf("left are %+v", left)
 		}
 	})
@@ -181,11 +182,11 @@ func TestLockWantsASoundRequest(t *testing.T) {
 func TestLockBesideABusyOne(t *testing.T) {
 	inArena(t, func(t *testing.T, a *arena) {
 		busy := func(each time.Duration, times int) {
-			s := a.nodes[1].store.Session()
+			s := a.nodes[1].store.Session(nil)
 			for i := range times {
-				op := latch.Op{Kind: latch.SetOwned, Key: "latch/lock/latch/x2"}
+				op := record.Op{Kind: record.SetOwned, Key: "latch/lock/latch/x2"}
 				if i%2 > 0 {
-					op.Kind = latch.Drop
+					op.Kind = record.Drop
 				}
 				if _, err := s.Commit(t.Context(), op); err != nil {
 					t.Error(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 // closeInterval is the time between attempts to drop what a job held whose callers are
@@ -18,9 +19,9 @@ import (
 const closeInterval = time.Second
 
 // WithJobs lets callers lock latches, contend for jobs, and follow who leads them, by the
-// records of this node: latch.Cluster(node), node.HoldRemaining. What changes something
+// records of this node: node.Records(), node.HoldRemaining. What changes something
 // needs WithWrite too.
-func WithJobs(s latch.Store, remaining func() time.Duration) Option {
+func WithJobs(s record.Store, remaining func() time.Duration) Option {
 	return func(h *handler) {
 		h.contests = &contests{
 			store: s, remaining: remaining, slots: make(chan struct{}, MaxHolds),
@@ -31,7 +32,7 @@ func WithJobs(s latch.Store, remaining func() time.Duration) Option {
 
 // contests are what callers of a node have to do with jobs.
 type contests struct {
-	store     latch.Store
+	store     record.Store
 	remaining func() time.Duration
 	slots     chan struct{} // an entry for each caller that holds something or waits for it
 
@@ -83,18 +84,27 @@ func closeJob(j *latch.Job) {
 }
 
 // jobs answers with all jobs.
-func (h *handler) jobs(w http.ResponseWriter, _ *http.Request) {
-	adminapi.WriteJSON(w, http.StatusOK, h.jobList())
+func (h *handler) jobs(w http.ResponseWriter, r *http.Request) {
+	all, err := h.jobList(r.Context())
+	if err != nil {
+		writeRefusal(w, err)
+		return
+	}
+	adminapi.WriteJSON(w, http.StatusOK, all)
 }
 
-func (h *handler) jobList() []adminapi.Job {
+func (h *handler) jobList(ctx context.Context) ([]adminapi.Job, error) {
+	records, err := h.node.Records().List(ctx, latch.KeyPrefix)
+	if err != nil {
+		return nil, err
+	}
 	s := h.node.Status()
 	members, known, since := s.View.Members, s.Token != 0, &s.LeaderlessSince
 	if known {
 		since = nil
 	}
 	all := []adminapi.Job{}
-	for _, i := range latch.Jobs(h.node.Records(latch.KeyPrefix)) {
+	for _, i := range latch.Jobs(records) {
 		j := adminapi.Job{
 			Name: i.Name, Disabled: []adminapi.Candidate{}, Latches: []adminapi.Latch{}, Known: known,
 			UnknownSince: since,
@@ -111,7 +121,7 @@ func (h *handler) jobList() []adminapi.Job {
 		}
 		all = append(all, j)
 	}
-	return all
+	return all, nil
 }
 
 func holderOf(members member.Roster, l latch.Holder) adminapi.Holder {
@@ -137,7 +147,7 @@ func (h *handler) enable(on bool) http.HandlerFunc {
 			if _, err := h.contest(latch.LeaderKey(name)); err != nil {
 				return nil, err
 			}
-			id, err := h.candidate(name, body.Member)
+			id, err := h.candidate(ctx, name, body.Member)
 			if err != nil {
 				return nil, err
 			}
@@ -167,8 +177,12 @@ func (h *handler) contest(key string, err error) (string, error) {
 
 // candidate is the id of the member with an address or a name. One that is disabled
 // needs to be no member any more.
-func (h *handler) candidate(job, text string) (id string, err error) {
-	for _, j := range h.jobList() {
+func (h *handler) candidate(ctx context.Context, job, text string) (id string, err error) {
+	jobs, err := h.jobList(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, j := range jobs {
 		for _, d := range j.Disabled {
 			if j.Name == job && d.Address == text {
 				return text, nil

@@ -25,8 +25,8 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/adminapi"
-	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 // apiDocument is what the tests read of openapi.json.
@@ -332,6 +332,14 @@ func TestDocumentExamples(t *testing.T) {
 	}
 }
 
+// listing is a Store that only lists.
+type listing struct {
+	record.Store
+	records []member.Record
+}
+
+func (l listing) List(context.Context, string) ([]member.Record, error) { return l.records, nil }
+
 // saying is a node that does as the test says.
 type saying struct {
 	status  cluster.Status
@@ -339,8 +347,8 @@ type saying struct {
 	err     error
 }
 
-func (s saying) Status() cluster.Status         { return s.status }
-func (s saying) Records(string) []member.Record { return s.records }
+func (s saying) Status() cluster.Status { return s.status }
+func (s saying) Records() record.Store  { return listing{records: s.records} }
 func (s saying) Events(context.Context) iter.Seq[cluster.Event] {
 	return func(func(cluster.Event) bool) {}
 }
@@ -491,16 +499,18 @@ func (a asked) posting(t *testing.T, d apiDocument, h http.Handler, path, body s
 
 // refusing is a Store that says of each commit the same, and has closed.
 type refusing struct {
-	latch.Store
+	record.Store
 	err error
 }
 
-func (s refusing) Session() latch.Session { return refusingSession{s.Store.Session(), s.err} }
-func (s refusing) Records(ctx context.Context, prefix string) ([]member.Record, error) {
+func (s refusing) Session(lost record.LostFunc) record.Session {
+	return refusingSession{s.Store.Session(lost), s.err}
+}
+func (s refusing) List(ctx context.Context, prefix string) ([]member.Record, error) {
 	if errors.Is(s.err, cluster.ErrClosed) {
 		return nil, s.err
 	}
-	return s.Store.Records(ctx, prefix)
+	return s.Store.List(ctx, prefix)
 }
 func (s refusing) Watch(context.Context, string) <-chan struct{} {
 	over := make(chan struct{})
@@ -509,11 +519,11 @@ func (s refusing) Watch(context.Context, string) <-chan struct{} {
 }
 
 type refusingSession struct {
-	latch.Session
+	record.Session
 	err error
 }
 
-func (s refusingSession) Commit(context.Context, ...latch.Op) (member.Token, error) {
+func (s refusingSession) Commit(context.Context, ...record.Op) (member.Token, error) {
 	return member.Token{}, s.err
 }
 
@@ -523,7 +533,7 @@ func (a asked) contending(t *testing.T, d apiDocument) {
 	node := leads()
 	without := New(node, "", WithWrite(node, nil))
 	with := func(err error) http.Handler {
-		s := refusing{latch.NewMemory().Store("n0"), err}
+		s := refusing{record.NewMemory().Store("n0"), err}
 		return New(node, "", WithWrite(node, nil), WithJobs(s, func() time.Duration { return 0 }))
 	}
 	closed := with(cluster.ErrClosed)
@@ -540,7 +550,7 @@ func (a asked) contending(t *testing.T, d apiDocument) {
 		a.ask(t, d, without, "POST", "/v1/jobs/a/"+what, "")
 	}
 	full := &handler{node: node, actor: node, sameSite: http.NewCrossOriginProtection()}
-	WithJobs(latch.NewMemory().Store("n0"), nil)(full)
+	WithJobs(record.NewMemory().Store("n0"), nil)(full)
 	for range MaxHolds {
 		full.contests.slots <- struct{}{}
 	}
@@ -553,13 +563,13 @@ func (a asked) contending(t *testing.T, d apiDocument) {
 	a.ask(t, d, mux, "POST", "/v1/jobs/a/elect", "")
 	a.ask(t, d, mux, "GET", "/v1/jobs/a/events", "")
 	synctest.Test(t, func(t *testing.T) { // what is busy is asked again
-		for _, err := range []error{nil, cluster.ErrNoQuorum, cluster.ErrBusy, cluster.ErrClosed,
-			cluster.ErrUnknownOutcome, cluster.ErrTooLarge, errors.New("other")} {
+		for _, err := range []error{nil, record.ErrNoQuorum, record.ErrBusy, record.ErrClosed,
+			record.ErrUnknownOutcome, record.ErrTooLarge, errors.New("other")} {
 			a.ask(t, d, with(err), "POST", "/v1/jobs/a/disable", `{"member": "n0"}`)
 			a.ask(t, d, with(err), "POST", "/v1/jobs/a/disable", `{"member": "n9"}`)
-			disabled := latch.NewMemory().Store("n0")
-			_, _ = disabled.Session().Commit(t.Context(),
-				latch.Op{Kind: latch.Set, Key: "latch/a/disabled/" + trioAddress(0).String()})
+			disabled := record.NewMemory().Store("n0")
+			_, _ = disabled.Session(nil).Commit(t.Context(),
+				record.Op{Kind: record.Set, Key: "latch/a/disabled/" + trioAddress(0).String()})
 			h := New(node, "", WithWrite(node, nil),
 				WithJobs(refusing{disabled, err}, func() time.Duration { return 0 }))
 			a.ask(t, d, h, "POST", "/v1/jobs/a/enable", `{"member": "n0"}`)

@@ -23,6 +23,7 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/record"
 	"github.com/athena-go/athena/transport"
 	"github.com/athena-go/athena/transport/memnet"
 )
@@ -195,7 +196,7 @@ func TestOthersEarly(t *testing.T) {
 // namesakes is a node that sees two members of one name, and is none itself.
 type namesakes struct{}
 
-func (namesakes) Records(string) []member.Record { return nil }
+func (namesakes) Records() record.Store { return nil }
 
 func (namesakes) Status() cluster.Status {
 	var s cluster.Status

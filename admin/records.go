@@ -19,9 +19,14 @@ func (h *handler) records(w http.ResponseWriter, r *http.Request) {
 		adminapi.WriteError(w, http.StatusBadRequest, adminapi.CodeBadQuery, err.Error())
 		return
 	}
+	records, err := h.node.Records().List(r.Context(), prefix)
+	if err != nil {
+		writeRefusal(w, err)
+		return
+	}
 	s := h.node.Status()
 	list := []adminapi.Record{}
-	for _, e := range h.node.Records(prefix) {
+	for _, e := range records {
 		out := recordOf(s.View.Members, e)
 		out.Known = s.Token != 0
 		list = append(list, out)

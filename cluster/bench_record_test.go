@@ -65,11 +65,11 @@ func BenchmarkRecords(b *testing.B) {
 			b.RunParallel(func(p *testing.PB) {
 				id := int(next.Add(1))
 				n := nodes[id%len(nodes)]
-				s, key := n.Session(), fmt.Sprint("k/", id)
+				s, key := session(n), fmt.Sprint("k/", id)
 				for p.Next() {
-					token, err := n.Commit(b.Context(), Absent(key), Set(key, nil, s))
+					token, err := s.Commit(b.Context(), absent(key), setOwned(key, nil))
 					if err == nil {
-						_, err = n.Commit(b.Context(), Held(key, token), Drop(key))
+						_, err = s.Commit(b.Context(), held(key, token), dropped(key))
 					}
 					if err != nil {
 						b.Error(err)

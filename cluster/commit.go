@@ -4,66 +4,34 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 	"github.com/athena-go/athena/statemachine"
 )
 
-// Op is one part of a Commit: a condition, or a change.
-type Op struct {
-	condition message.Condition
-	change    message.Change
-	session   *Session // that owns what is set; nil for nobody
-	isChange  bool
+// Commit implements record.Session.
+func (s *recordSession) Commit(ctx context.Context, ops ...record.Op) (member.Token, error) {
+	token, err := s.node.commit(ctx, s.request(ops))
+	if err != nil && s.node.Err() != nil && !errors.Is(err, record.ErrUnknownOutcome) {
+		err = closedError(err)
+	}
+	return token, err
 }
 
-// Absent wants no record under key.
-func Absent(key string) Op { return Op{condition: message.Condition{Key: key}} }
-
-// Held wants the record under key to be the one with this token, and not revoked.
-func Held(key string, token member.Token) Op {
-	return Op{condition: message.Condition{Key: key, Token: token}}
-}
-
-// Set puts value under key. The record ends with s and with this run of its node; with a
-// nil Session it stays until somebody drops it.
-func Set(key string, value []byte, s *Session) Op {
-	return Op{change: message.Change{Key: key, Value: value}, session: s, isChange: true}
-}
-
-// Drop takes the record under key away; it is no error when there is none. One that
-// another node owns is revoked: that node may act on it no more from when it learns so,
-// and then it goes, at the latest when the session of a node that is silent would end.
-func Drop(key string) Op {
-	return Op{change: message.Change{Key: key, Drop: true}, isChange: true}
-}
-
-// Commit makes the changes among ops where all conditions among them hold, all or none,
-// and blocks until a majority has them; each key is changed once at most. The token is
-// that of every record that was set, greater than each before it under that key. Where
-// there is no quorate leader, it waits for one until ctx ends.
-//
-// From the call on this node may not act on what it held under the changed keys,
-// whatever comes of it; see Session.Hold for what it has set.
-//
-// Errors: ErrConflict, ErrOwned, ErrTooLarge (limits of member.Record,
-// message.MaxChanges, or the table is full), ErrBusy (the leader has too much to do, or ctx
-// ended while 128 other requests of this node were under way), ErrNotActive, ErrNoQuorum
-// with the cause of ctx, ErrClosed. These say that nothing was changed. ErrUnknownOutcome says
-// that the leader was lost, or did not answer within LeaderTimeout, or that ctx ended
-// meanwhile: look at the records, and ask again under the same conditions.
-func (n *Node) Commit(ctx context.Context, ops ...Op) (member.Token, error) {
-	r := requestOf(ops)
+// commit asks the leader, and each next one while there is none.
+func (n *Node) commit(ctx context.Context, r message.RecordRequest) (member.Token, error) {
 	for {
 		a, err := n.ask(ctx, r)
 		if err != nil {
 			return member.Token{}, err
 		}
 		if a.Reason != message.ReasonNoQuorum {
-			return member.Token(a.Number), refused(a.Reason)
+			return member.Token(a.Number), refusalError(a.Reason)
 		}
 		if _, err := n.WaitLeader(ctx); err != nil {
 			return member.Token{}, err
@@ -71,16 +39,26 @@ func (n *Node) Commit(ctx context.Context, ops ...Op) (member.Token, error) {
 	}
 }
 
-func requestOf(ops []Op) (r message.RecordRequest) {
+// request encodes ops for the leader.
+func (s *recordSession) request(ops []record.Op) (r message.RecordRequest) {
 	for _, op := range ops {
-		if !op.isChange {
-			r.Conditions = append(r.Conditions, op.condition)
+		change := message.Change{Key: op.Key, Value: op.Value}
+		switch op.Kind {
+		case record.Absent:
+			r.Conditions = append(r.Conditions, message.Condition{Key: op.Key})
 			continue
+		case record.Held:
+			r.Conditions = append(r.Conditions, message.Condition{Key: op.Key, Token: op.Token})
+			continue
+		case record.Set:
+		case record.SetOwned:
+			change.Owned, change.Session = true, s.id
+		case record.Drop:
+			change = message.Change{Key: op.Key, Drop: true}
+		default:
+			panic(fmt.Sprintf("cluster: an Op has the unknown Kind %d", op.Kind))
 		}
-		if op.session != nil {
-			op.change.Owned, op.change.Session = true, op.session.id
-		}
-		r.Changes = append(r.Changes, op.change)
+		r.Changes = append(r.Changes, change)
 	}
 	return r
 }
@@ -97,7 +75,7 @@ func (n *Node) ask(
 	case n.asking <- struct{}{}:
 		defer func() { <-n.asking }()
 	case <-ctx.Done():
-		return message.RecordResponse{}, fmt.Errorf("%w: %w", ErrBusy, context.Cause(ctx))
+		return message.RecordResponse{}, fmt.Errorf("%w: %w", record.ErrBusy, context.Cause(ctx))
 	case <-n.quit:
 		return message.RecordResponse{}, n.cause
 	}
@@ -115,32 +93,33 @@ func (n *Node) ask(
 	case a := <-answer:
 		return a, nil
 	case <-ctx.Done():
-		return message.RecordResponse{}, fmt.Errorf("%w: %w", ErrUnknownOutcome, context.Cause(ctx))
+		err := fmt.Errorf("%w: %w", record.ErrUnknownOutcome, context.Cause(ctx))
+		return message.RecordResponse{}, err
 	case <-n.quit:
-		return message.RecordResponse{}, fmt.Errorf("%w: %w", ErrUnknownOutcome, n.cause)
+		return message.RecordResponse{}, fmt.Errorf("%w: %w", record.ErrUnknownOutcome, n.cause)
 	}
 }
 
-// refused is the error of an answer, nil where the request was taken.
-func refused(why message.Reason) error {
+// refusalError returns the error of an answer, nil if the request was accepted.
+func refusalError(why message.Reason) error {
 	switch why {
 	case message.ReasonNone:
 		return nil
 	case message.ReasonConflict:
-		return ErrConflict
+		return record.ErrConflict
 	case message.ReasonOwned:
-		return ErrOwned
+		return record.ErrOwned
 	case message.ReasonTooLarge:
 		return fmt.Errorf("%w: a record has a key of 1 to %d bytes and a value of at most %d, "+
 			"a request at most %d changes, and all records together %d entries of %d bytes",
-			ErrTooLarge, member.MaxKeyBytes, member.MaxValueBytes, message.MaxChanges,
+			record.ErrTooLarge, member.MaxKeyBytes, member.MaxValueBytes, message.MaxChanges,
 			member.MaxRecords, member.MaxRecordsBytes)
 	case message.ReasonBusy:
-		return fmt.Errorf("%w: too many requests for records wait", ErrBusy)
+		return fmt.Errorf("%w: too many requests for records are in flight", record.ErrBusy)
 	case message.ReasonNotActive:
 		return fmt.Errorf("%w: only an active member changes records", ErrNotActive)
 	default:
-		return fmt.Errorf("%w: the leader was lost, or did not answer", ErrUnknownOutcome)
+		return fmt.Errorf("%w: the leader was lost, or did not answer", record.ErrUnknownOutcome)
 	}
 }
 

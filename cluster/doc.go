@@ -22,10 +22,7 @@
 //
 // # Records
 //
-// The cluster keeps a small table of records. Commit changes it under conditions, all or
-// nothing; Get, Records and WatchRecords read what is known here to be committed. What a
-// Session sets ends with its node, and Session.Hold says how long that may act on it:
-// nobody else may before. Locks, leaders of jobs and service discovery stand on this.
+// The cluster keeps a small table of records: Node.Records, and package record.
 //
 // # Events and streams
 //

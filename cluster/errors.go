@@ -10,6 +10,7 @@ import (
 
 	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 	"github.com/athena-go/athena/transport"
 )
 
@@ -17,14 +18,14 @@ import (
 // the cause of contexts that they pass on.
 var (
 	// ErrClosed says that the node was closed.
-	ErrClosed = errors.New("cluster: node is closed")
+	ErrClosed = record.ErrClosed
 	// ErrLeft says that the node has left the cluster on purpose.
 	ErrLeft = errors.New("cluster: node has left; start a new one to come back")
 	// ErrNoQuorum says that there is no quorate leader: start more members, or
 	// look why they cannot reach each other.
-	ErrNoQuorum = errors.New("cluster: no quorate leader")
+	ErrNoQuorum = record.ErrNoQuorum
 	// ErrNotActive says that a member is not active in the view of this node.
-	ErrNotActive = errors.New("cluster: member is not active")
+	ErrNotActive = record.ErrNotActive
 	// ErrTooLarge says that an event exceeds MaxEventBytes or MaxEventValues: send
 	// bulk data by OpenStream, and many small values as one []byte. Or it exceeds
 	// MaxBestEffortBytes, or metadata the limits of WithMetadata, or the head of a
@@ -63,7 +64,7 @@ var (
 	// store.File): the tokens of the new cluster begin at 1 again.
 	ErrRosterLost = errors.New("cluster: too many members lost their stores to elect a leader")
 	// ErrLeaseEnded is the cause of a term that ran out of its lease.
-	ErrLeaseEnded = errors.New("cluster: lease ended")
+	ErrLeaseEnded = record.ErrLeaseEnded
 	// ErrSuperseded is the cause of a term whose leader was lost or replaced.
 	ErrSuperseded = errors.New("cluster: leader was lost or replaced")
 	// ErrNotElected says that a member that was to take over was not elected,
@@ -71,23 +72,6 @@ var (
 	ErrNotElected = errors.New("cluster: the other member was not elected; this node leads again")
 	// ErrHandedOver is the cause of a term given up by Transfer, Drain or Leave.
 	ErrHandedOver = errors.New("cluster: leadership is handed over")
-)
-
-// Errors of records.
-var (
-	// ErrAbsent says that there is no record under a key.
-	ErrAbsent = errors.New("cluster: no record under this key")
-	// ErrConflict says that a condition of Commit does not hold: look at the records,
-	// and decide anew. Nothing was changed.
-	ErrConflict = errors.New("cluster: the records are not as the request wants them")
-	// ErrOwned says that Commit would set a record that another node owns: Drop it,
-	// and set it when it is gone. Nothing was changed.
-	ErrOwned = errors.New("cluster: the record belongs to another node")
-	// ErrNotHeld says that this node may not act on a record: it does not own it, or
-	// not by that token, or it was revoked.
-	ErrNotHeld = errors.New("cluster: the record is not held")
-	// ErrReleased says that the node asked itself to change a record that it held.
-	ErrReleased = errors.New("cluster: the record was released")
 )
 
 // HandlerError says that the handler of another member, or of this one, returned

@@ -10,10 +10,11 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/record"
 )
 
-// One node of many does the work of a job: who sets the record first.
-func ExampleNode_Commit() {
+// One node of many does some work: the one that sets the record first.
+func ExampleNode_Records() {
 	ctx := context.Background()
 	node, err := cluster.Start(ctx, cluster.Config{
 		Addr: "127.0.0.1:17391", Seeds: []string{"127.0.0.1:17391"}, Size: 1,
@@ -24,27 +25,24 @@ func ExampleNode_Commit() {
 	}
 	defer node.Close()
 
-	session := node.Session()
+	session := node.Records().Session(nil)
 	const key = "jobs/billing"
-	token, err := node.Commit(ctx,
-		cluster.Absent(key), cluster.Set(key, []byte("n1"), session))
-	if errors.Is(err, cluster.ErrConflict) {
+	token, err := session.Commit(ctx,
+		record.Op{Kind: record.Absent, Key: key},
+		record.Op{Kind: record.SetOwned, Key: key, Value: []byte("n1")})
+	if errors.Is(err, record.ErrConflict) {
 		fmt.Println("another node does it")
 		return
 	}
 	if err != nil {
 		log.Fatal(err)
 	}
-	holding, err := session.Hold(ctx, key, token)
-	if err != nil {
-		log.Fatal(err)
-	}
-	err = holding.Do(ctx, func(context.Context) error {
+	err = session.Hold(ctx, key, token, func(context.Context) error {
 		fmt.Println("billing, with a token greater than all before")
 		return nil
 	})
-	fmt.Println(err, session.Close(ctx))
+	fmt.Println(err)
 	// Output:
 	// billing, with a token greater than all before
-	// <nil> <nil>
+	// <nil>
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 	"github.com/athena-go/athena/statemachine"
 	"github.com/athena-go/athena/transport"
 )
@@ -56,14 +57,14 @@ func TestARunThatJoinsAgainIsPublished(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		leader := w.leader()
 		a, b := w.others(leader)[0], w.others(leader)[1]
-		s := a.Session()
+		s := session(a)
 		h := acquire(t, s, "k")
 		want := a.Self().Identity
 		want.Incarnation++
 		w.do(a, w.rejoining(leader, a))
-		record, err := a.Get("k")
-		if err != nil || s.Owns(record) {
-			t.Errorf("Get: %v; the session owns %+v, want a record of the run before", err, record)
+		r, err := record.Get(t.Context(), a.Records(), "k")
+		if err != nil || s.Owns(r) {
+			t.Errorf("Get: %v; the session owns %+v, want a record of the run before", err, r)
 		}
 		for what, got := range map[string]member.Identity{
 			"View": a.View().Self, "Self": a.Self().Identity, "Status": a.Status().View.Self,
@@ -77,7 +78,7 @@ func TestARunThatJoinsAgainIsPublished(t *testing.T) {
 			t.Errorf("the holding of the run before is valid as %v", want)
 		}
 		// The leader drops the record at once, and another may have it.
-		other := acquire(t, b.Session(), "k")
+		other := acquire(t, session(b), "k")
 		if h.Valid() || !other.Valid() {
 			t.Errorf("held by %v: %t, by %v: %t; want the later one alone (I10)",
 				h.Token(), h.Valid(), other.Token(), other.Valid())
@@ -88,7 +89,8 @@ func TestARunThatJoinsAgainIsPublished(t *testing.T) {
 		}
 		again := acquire(t, s, "again")
 		time.Sleep(a.cfg.timings.HoldTimeout())
-		if record, err := a.Get("again"); err != nil || !s.Owns(record) || !again.Valid() {
+		r, err = record.Get(t.Context(), a.Records(), "again")
+		if err != nil || !s.Owns(r) || !again.Valid() {
 			t.Errorf("Get: %v; the new run holds its record: %t, want it owned and held", err, again.Valid())
 		}
 	})
@@ -115,7 +117,7 @@ func TestTrustEndsBeforeMessagesLeave(t *testing.T) {
 		}},
 		{"an owner that drops", func(t *testing.T, w *world) (*Node, *tenure, verb) {
 			n := w.followers()[0]
-			h := acquire(t, n.Session(), "k")
+			h := acquire(t, session(n), "k")
 			return n, h.t, func(now time.Time) statemachine.Output {
 				return n.machine.Commit(now, message.RecordRequest{
 					ID: 1 << 40, Changes: []message.Change{{Key: "k", Drop: true}},
@@ -124,7 +126,7 @@ func TestTrustEndsBeforeMessagesLeave(t *testing.T) {
 		}},
 		{"a run that joins again", func(t *testing.T, w *world) (*Node, *tenure, verb) {
 			n := w.followers()[0]
-			h := acquire(t, n.Session(), "k")
+			h := acquire(t, session(n), "k")
 			return n, h.t, w.rejoining(w.leader(), n)
 		}},
 	} {

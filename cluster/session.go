@@ -12,43 +12,50 @@ import (
 	"sync"
 	"time"
 
-	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 	"github.com/athena-go/athena/statemachine"
 )
 
-// Session owns records, apart from other sessions of the same node. They end with it,
-// and with this run of the node: when that leaves, when its next run joins, or when it
-// was not heard for LeaderTimeout + LeaseTimeout, or TTLTimeout where that is shorter.
-type Session struct {
-	// Lost, where it is set before the first Hold, says why a holding ends whose record
-	// was revoked or dropped, and gets all records as this node holds them then. Without
-	// it, and where it is nil, that is ErrNotHeld. It must not block.
-	Lost func(key string, now []member.Record) error
-
+// recordSession implements record.Session for a node. Its records end with this run of the
+// node: when it leaves, when its next run joins, or after LeaderTimeout + LeaseTimeout (or
+// TTLTimeout if that is shorter) without a message from it.
+type recordSession struct {
 	node *Node
 	id   uint64
+	lost record.LostFunc // nil for none
 }
 
-// Session begins a session. It asks nobody and does not block.
-func (n *Node) Session() *Session {
+func newRecordSession(n *Node, lost record.LostFunc) *recordSession {
 	var b [8]byte
 	rand.Read(b[:]) // never fails
-	return &Session{node: n, id: binary.BigEndian.Uint64(b[:])}
+	return &recordSession{node: n, id: binary.BigEndian.Uint64(b[:]), lost: lost}
 }
 
-// Owns reports whether a record belongs to this session, held or not.
-func (s *Session) Owns(r member.Record) bool {
+// Member implements record.Session.
+func (s *recordSession) Member() string { return s.node.cfg.self.String() }
+
+// Owns implements record.Session.
+func (s *recordSession) Owns(r member.Record) bool {
 	return r.Session == s.id && r.Owner == s.node.look().view.Self
 }
 
-// Hold returns what says how long this node may act on the record that Commit set under
-// key with token. It blocks until the node knows that it may, for as long as it takes to
-// lose a session at most, or until ctx ends. ErrNotHeld says that it may not: the record
-// was revoked or dropped, or this node asked to change it.
-func (s *Session) Hold(ctx context.Context, key string, token member.Token) (Holding, error) {
+// Hold implements record.Session.
+func (s *recordSession) Hold(
+	ctx context.Context, key string, token member.Token, fn func(context.Context) error,
+) error {
+	h, err := s.hold(ctx, key, token)
+	if err != nil {
+		return err
+	}
+	return h.Do(ctx, fn)
+}
+
+// hold blocks until the node knows that it may act on the record that was set under key with
+// token: for as long as it takes to lose a session at most, or until ctx ends.
+func (s *recordSession) hold(ctx context.Context, key string, token member.Token) (Holding, error) {
 	n := s.node
-	ctx, cancel := context.WithTimeoutCause(ctx, n.cfg.timings.HoldTimeout(), ErrNotHeld)
+	ctx, cancel := context.WithTimeoutCause(ctx, n.cfg.timings.HoldTimeout(), record.ErrNotHeld)
 	defer cancel()
 	for {
 		t, known, err := n.holdings.hold(ctx, s, key, token)
@@ -58,30 +65,11 @@ func (s *Session) Hold(ctx context.Context, key string, token member.Token) (Hol
 		case t != nil:
 			return Holding{t, key, token}, nil
 		case !known:
-			return Holding{}, fmt.Errorf("%w: %q by %v", ErrNotHeld, key, token)
+			return Holding{}, fmt.Errorf("%w: %q by %v", record.ErrNotHeld, key, token)
 		}
 		_, changed := n.holdings.turned.get()
 		if err := n.wait(ctx, changed); err != nil {
-			return Holding{}, fmt.Errorf("%w: %q by %v: %w", ErrNotHeld, key, token, err)
-		}
-	}
-}
-
-// Close drops the records of the session, all that are known here, and blocks until that
-// is committed. Errors are those of Commit.
-func (s *Session) Close(ctx context.Context) error {
-	for {
-		var ops []Op
-		for _, r := range s.node.Records("") {
-			if s.Owns(r) && len(ops) < message.MaxChanges {
-				ops = append(ops, Drop(r.Key))
-			}
-		}
-		if len(ops) == 0 {
-			return nil
-		}
-		if _, err := s.node.Commit(ctx, ops...); err != nil {
-			return err
+			return Holding{}, fmt.Errorf("%w: %q by %v: %w", record.ErrNotHeld, key, token, err)
 		}
 	}
 }
@@ -116,15 +104,15 @@ func (h Holding) Done() <-chan struct{} {
 }
 
 // Err is why the holding is over, nil while it is not: ErrLeaseEnded when the leader did
-// not extend it, ErrNotHeld or what Session.Lost says when the record was revoked or
-// dropped, ErrReleased, ErrLeft, or ErrClosed.
+// not extend it, record.ErrNotHeld or what Session.Lost says when the record was revoked or
+// dropped, record.ErrReleased, ErrLeft, or ErrClosed.
 func (h Holding) Err() error { return Term{h.t}.Err() }
 
 // Do runs fn with a context that ends with ctx or with the holding, whose Err is then its
 // cause, and returns what fn does. When the node leaves, that waits a moment for fn.
 func (h Holding) Do(ctx context.Context, fn func(context.Context) error) error {
 	if h.t == nil {
-		return ErrNotHeld
+		return record.ErrNotHeld
 	}
 	ctx, end := h.t.begin(ctx)
 	defer end()
@@ -156,7 +144,7 @@ type holdings struct {
 
 type holding struct {
 	*tenure
-	of  *Session
+	of  *recordSession
 	key string
 	by  member.Token
 }
@@ -164,7 +152,7 @@ type holding struct {
 // hold begins a holding; nil where the node may not act on the record yet, and known is
 // whether it may come to that.
 func (hs *holdings) hold(
-	ctx context.Context, s *Session, key string, token member.Token,
+	ctx context.Context, s *recordSession, key string, token member.Token,
 ) (t *tenure, known bool, err error) {
 	n := s.node
 	err = n.do(ctx, func(now time.Time) (statemachine.Output, error) {
@@ -186,7 +174,7 @@ func (hs *holdings) hold(
 
 // find is a holding of a record that there is: each lasts as long as the record is held,
 // and who asks again and again must not add to them.
-func (hs *holdings) find(s *Session, key string, token member.Token) *tenure {
+func (hs *holdings) find(s *recordSession, key string, token member.Token) *tenure {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	i := slices.IndexFunc(hs.all, func(h holding) bool {
@@ -242,12 +230,12 @@ func whyLost(m *statemachine.Machine, h holding) error {
 	r, ok := now.Find(h.key)
 	switch {
 	case !ok || r.Token != h.by || r.Revoked:
-		if h.of.Lost != nil {
-			return cmp.Or(h.of.Lost(h.key, now), ErrNotHeld)
+		if h.of.lost != nil {
+			return cmp.Or(h.of.lost(h.key, now), record.ErrNotHeld)
 		}
-		return ErrNotHeld
+		return record.ErrNotHeld
 	case m.Owns(h.key) != h.by:
-		return ErrReleased
+		return record.ErrReleased
 	default:
 		return ErrLeaseEnded
 	}

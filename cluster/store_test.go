@@ -17,6 +17,7 @@ import (
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/internal/store"
+	"github.com/athena-go/athena/record"
 	"github.com/athena-go/athena/transport"
 	"github.com/athena-go/athena/transport/transporttest"
 )
@@ -212,7 +213,7 @@ func TestShorterHoldWaitsForTheLonger(t *testing.T) {
 		w.profile = Config{LeaderTimeout: 10 * time.Second, LeaseTimeout: time.Second}
 		w.form()
 		owner := w.followers()[0]
-		h := acquire(t, owner.Session(), "k")
+		h := acquire(t, session(owner), "k")
 		for _, n := range w.others(owner) {
 			w.end(n)
 		}
@@ -234,7 +235,7 @@ func TestShorterHoldWaitsForTheLonger(t *testing.T) {
 		if _, err := next.WaitLeader(w.within(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
-		for records := range next.WatchRecords(t.Context(), "k") {
+		for records := range record.Watch(t.Context(), next.Records(), "k") {
 			if len(records) == 0 {
 				break
 			}
@@ -258,7 +259,7 @@ func TestShorterTimingsWaitForBoth(t *testing.T) {
 		w.profile = Config{LeaderTimeout: 10 * time.Second, TTLTimeout: 30 * time.Second}
 		w.form()
 		old, owner := w.leader(), w.followers()[0]
-		h := acquire(t, owner.Session(), "k")
+		h := acquire(t, session(owner), "k")
 		began, last := time.Now(), 0
 		var starts sync.WaitGroup
 		for i, n := range w.nodes {
@@ -280,7 +281,7 @@ func TestShorterTimingsWaitForBoth(t *testing.T) {
 		if _, err := next.WaitLeader(w.within(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
-		for records := range next.WatchRecords(t.Context(), "k") {
+		for records := range record.Watch(t.Context(), next.Records(), "k") {
 			if len(records) == 0 {
 				break
 			}

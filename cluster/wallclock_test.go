@@ -121,7 +121,7 @@ func TestStoppedGuest(t *testing.T) {
 	inGuests(t, func(t *testing.T, w *world, of func(*Node) *guest) {
 		old := w.leader()
 		g := of(old)
-		h := acquire(t, old.Session(), "k")
+		h := acquire(t, session(old), "k")
 		term, _ := old.Leader()
 		w.cut(old)
 		g.stop()

@@ -3,7 +3,7 @@
 // Package latch gives each of many jobs a leader of its own, and mutexes, on the records
 // of a cluster.
 //
-//	job, err := latch.Open(ctx, latch.Cluster(node), "billing", latch.Options{})
+//	job, err := latch.Open(ctx, node.Records(), "billing", latch.Options{})
 //	err = job.WhileLeader(ctx, func(ctx context.Context, token member.Token) { ... })
 //
 // A job has one leader at most at any moment, whichever member leads the cluster, and the

@@ -5,6 +5,8 @@ package latch
 import (
 	"context"
 	"fmt"
+
+	"github.com/athena-go/athena/record"
 )
 
 // Enable says whether a member may lead the job, and blocks until that is committed. It
@@ -12,7 +14,7 @@ import (
 // and is disabled loses the record in that very commit, also when it hangs; its context
 // ends with ErrDisabled before another member leads. One that disables itself gives the
 // lead up first. Errors: the cause of ctx with
-// cluster.ErrNoQuorum or cluster.ErrUnknownOutcome, ErrClosed.
+// record.ErrNoQuorum or record.ErrUnknownOutcome, ErrClosed.
 func (j *Job) Enable(ctx context.Context, member string, on bool) error {
 	key, err := j.keys.disabled(member)
 	if err != nil {
@@ -48,20 +50,20 @@ func (j *Job) Enable(ctx context.Context, member string, on bool) error {
 
 // toggle is the commit that enables or disables a member, under the condition that what
 // s shows is so: it may be older than what this very job did last.
-func (j *Job) toggle(s sight, key, id string, on bool) []Op {
+func (j *Job) toggle(s sight, key, id string, on bool) []record.Op {
 	if on {
-		return []Op{{Kind: Drop, Key: key}}
+		return []record.Op{{Kind: record.Drop, Key: key}}
 	}
 	if r, is := find(s.records, key); is {
-		return []Op{{Kind: Held, Key: key, Token: r.Token}}
+		return []record.Op{{Kind: record.Held, Key: key, Token: r.Token}}
 	}
 	r, taken := find(s.records, j.keys.leader())
 	if !taken {
-		return []Op{{Kind: Absent, Key: j.keys.leader()}, {Kind: Set, Key: key}}
+		return []record.Op{{Kind: record.Absent, Key: j.keys.leader()}, {Kind: record.Set, Key: key}}
 	}
-	ops := []Op{{Kind: Held, Key: r.Key, Token: r.Token}, {Kind: Set, Key: key}}
+	ops := []record.Op{{Kind: record.Held, Key: r.Key, Token: r.Token}, {Kind: record.Set, Key: key}}
 	if string(r.Value) == id {
-		ops = append(ops, Op{Kind: Drop, Key: r.Key})
+		ops = append(ops, record.Op{Kind: record.Drop, Key: r.Key})
 	}
 	return ops
 }

@@ -9,11 +9,12 @@ import (
 
 	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 // move leads a job in a store while it leads it in another one too, which is to go.
 func move(
-	ctx context.Context, from, to latch.Store, name string, work func(context.Context, member.Token),
+	ctx context.Context, from, to record.Store, name string, work func(context.Context, member.Token),
 ) error {
 	old, err := latch.Open(ctx, from, name, latch.Options{})
 	if err != nil {
@@ -32,10 +33,10 @@ func move(
 
 func Example_move() {
 	ctx, enough := context.WithCancel(context.Background())
-	from, to := latch.NewMemory().Store("host-1"), latch.NewMemory().Store("host-1")
+	from, to := record.NewMemory().Store("host-1"), record.NewMemory().Store("host-1")
 	err := move(ctx, from, to, "billing", func(ctx context.Context, token member.Token) {
-		for _, s := range []latch.Store{from, to} {
-			records, _ := s.Records(ctx, "latch/billing/leader")
+		for _, s := range []record.Store{from, to} {
+			records, _ := s.List(ctx, "latch/billing/leader")
 			fmt.Println("led by", string(records[0].Value))
 		}
 		enough()

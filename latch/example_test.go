@@ -24,7 +24,7 @@ func lead(
 	if err := node.WaitActive(ctx, node.Status().Quorum); err != nil { // so that jobs spread
 		return err
 	}
-	job, err := latch.Open(ctx, latch.Cluster(node), "billing", latch.Options{})
+	job, err := latch.Open(ctx, node.Records(), "billing", latch.Options{})
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	job, err := latch.Open(ctx, latch.Cluster(node), "setup", latch.Options{})
+	job, err := latch.Open(ctx, node.Records(), "setup", latch.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 // Errors of a job, and causes of contexts that it passes on.
@@ -55,8 +55,8 @@ type Options struct {
 // methods may be called from any goroutine, except Close from a function that runs under
 // the job, and Do from one that has that latch: they would wait for themselves.
 type Job struct {
-	store   Store
-	session Session
+	store   record.Store
+	session record.Session
 	name    string
 	keys    keys
 	observe bool // never leads
@@ -85,16 +85,17 @@ type sight struct {
 // Open opens a job by its name, the same on all members. From then on the member takes
 // the lead whenever nobody has it, until Close, unless it is an Observer. Open blocks
 // until it has looked at the records, and, where Disabled, until that is committed.
-func Open(ctx context.Context, s Store, job string, o Options) (*Job, error) {
+func Open(ctx context.Context, s record.Store, job string, o Options) (*Job, error) {
 	k, err := keysOf(job)
 	if err != nil {
 		return nil, err
 	}
 	j := &Job{
-		store: s, session: s.Session(), name: job, keys: k, observe: o.Observer,
+		store: s, name: job, keys: k, observe: o.Observer,
 		idle: make(chan struct{}), changed: make(chan struct{}),
 		locks: map[string]chan struct{}{}, unsure: map[string]bool{},
 	}
+	j.session = s.Session(j.whyLost)
 	j.life, j.end = context.WithCancelCause(context.Background())
 	if err := j.refresh(ctx); err != nil {
 		return nil, fmt.Errorf("latch: open %q: %w", job, err)
@@ -135,7 +136,7 @@ func (j *Job) Close(ctx context.Context) error {
 	for {
 		err := j.leave(ctx)
 		switch {
-		case err == nil || errors.Is(err, cluster.ErrClosed):
+		case err == nil || errors.Is(err, record.ErrClosed):
 			return nil // what a closed store had ends by itself
 		case !passes(err) || ctx.Err() != nil:
 			return fmt.Errorf("latch: close %q: %w", j.name, err)
@@ -202,9 +203,9 @@ func (j *Job) follow() {
 
 // refresh looks at the records. A store that was closed ends the job.
 func (j *Job) refresh(ctx context.Context) error {
-	records, err := j.store.Records(ctx, j.keys.prefix)
+	records, err := j.store.List(ctx, j.keys.prefix)
 	switch {
-	case errors.Is(err, cluster.ErrClosed):
+	case errors.Is(err, record.ErrClosed):
 		j.end(fmt.Errorf("latch: the store of %q: %w", j.name, err))
 		return err
 	case err != nil:
@@ -241,8 +242,9 @@ func (j *Job) wait(ctx context.Context, changed <-chan struct{}) error {
 
 // release drops a record of this session; nil when it is gone.
 func (j *Job) release(ctx context.Context, key string, token member.Token) error {
-	_, err := j.session.Commit(ctx, Op{Kind: Held, Key: key, Token: token}, Op{Kind: Drop, Key: key})
-	if errors.Is(err, cluster.ErrConflict) {
+	_, err := j.session.Commit(ctx, record.Op{Kind: record.Held, Key: key, Token: token},
+		record.Op{Kind: record.Drop, Key: key})
+	if errors.Is(err, record.ErrConflict) {
 		return nil
 	}
 	return err

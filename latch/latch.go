@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 // Do runs fn while this member holds a latch of the job, a mutex of all members by name,
@@ -17,7 +17,7 @@ import (
 // with the job, or before anybody else can hold the latch; the cause is why, as with
 // WhileLeader. Nobody queues: who had the latch leaves the others the time of two commits
 // to ask for it. It returns what fn does, or why fn did not run: the cause of ctx, with
-// cluster.ErrNoQuorum or cluster.ErrUnknownOutcome where that is so, ErrClosed, or what
+// record.ErrNoQuorum or record.ErrUnknownOutcome where that is so, ErrClosed, or what
 // the store refuses the latch by. Whether the member is disabled is nothing to a latch.
 //
 // Where the latch cannot be released before ctx ends, that goes on, and Do returns.
@@ -56,13 +56,13 @@ func (j *Job) Do(
 // take sets the record of a latch as soon as there is none. Nobody queues: all that see
 // it absent try, and one succeeds.
 func (j *Job) take(ctx context.Context, key string) (member.Token, error) {
-	set := Op{Kind: SetOwned, Key: key, Value: []byte(j.session.Member())}
+	set := record.Op{Kind: record.SetOwned, Key: key, Value: []byte(j.session.Member())}
 	for {
 		s, changed := j.look()
 		r, taken := find(s.records, key)
-		condition := Op{Kind: Absent, Key: key}
+		condition := record.Op{Kind: record.Absent, Key: key}
 		if taken { // as where a request of unknown outcome was taken
-			condition = Op{Kind: Held, Key: key, Token: r.Token}
+			condition = record.Op{Kind: record.Held, Key: key, Token: r.Token}
 		}
 		var refused error
 		if !taken || j.session.Owns(r) && !r.Revoked {
@@ -73,7 +73,7 @@ func (j *Job) take(ctx context.Context, key string) (member.Token, error) {
 			refused = err
 		}
 		if over := j.wait(ctx, changed); over != nil {
-			if errors.Is(refused, cluster.ErrUnknownOutcome) {
+			if errors.Is(refused, record.ErrUnknownOutcome) {
 				over = fmt.Errorf("%w: %w", refused, over)
 			}
 			return member.Token{}, over
@@ -109,9 +109,9 @@ func (j *Job) unlock(key string) {
 }
 
 // set commits ops, the last of which sets an owned record, and notes that there may be one.
-func (j *Job) set(ctx context.Context, ops ...Op) (member.Token, error) {
+func (j *Job) set(ctx context.Context, ops ...record.Op) (member.Token, error) {
 	token, err := j.session.Commit(ctx, ops...)
-	if err == nil || errors.Is(err, cluster.ErrUnknownOutcome) {
+	if err == nil || errors.Is(err, record.ErrUnknownOutcome) {
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		j.unsure[ops[len(ops)-1].Key] = true
@@ -169,15 +169,15 @@ func (j *Job) drop(key string, token member.Token) error {
 // none, and that no request of before will bring one. It asks under the condition of
 // what it sees, also where that is another's: requests are taken in order.
 func (j *Job) settle(ctx context.Context, key string) error {
-	records, err := j.store.Records(ctx, key)
+	records, err := j.store.List(ctx, key)
 	if err != nil {
 		return err
 	}
-	ops := []Op{{Kind: Absent, Key: key}}
+	ops := []record.Op{{Kind: record.Absent, Key: key}}
 	if r, taken := find(records, key); taken {
-		ops[0] = Op{Kind: Held, Key: key, Token: r.Token}
+		ops[0] = record.Op{Kind: record.Held, Key: key, Token: r.Token}
 		if j.session.Owns(r) {
-			ops = append(ops, Op{Kind: Drop, Key: key})
+			ops = append(ops, record.Op{Kind: record.Drop, Key: key})
 		}
 	}
 	_, err = j.session.Commit(ctx, ops...)

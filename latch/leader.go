@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 // leadership is a time in which this member leads.
@@ -29,18 +29,18 @@ func (l *leadership) isLive() bool {
 }
 
 // Leader says who leads, and with which token, as far as is known here. The error is
-// cluster.ErrAbsent where nobody does.
+// record.ErrAbsent where nobody does.
 func (j *Job) Leader(ctx context.Context) (id string, token member.Token, err error) {
 	if err := j.over(ctx); err != nil {
 		return "", member.Token{}, err
 	}
-	records, err := j.store.Records(ctx, j.keys.leader())
+	records, err := j.store.List(ctx, j.keys.leader())
 	if err != nil {
 		return "", member.Token{}, fmt.Errorf("latch: leader of %q: %w", j.name, err)
 	}
 	id, token, ok := j.keys.leaderOf(records)
 	if !ok {
-		return "", member.Token{}, fmt.Errorf("latch: nobody leads %q: %w", j.name, cluster.ErrAbsent)
+		return "", member.Token{}, fmt.Errorf("latch: nobody leads %q: %w", j.name, record.ErrAbsent)
 	}
 	return id, token, nil
 }
@@ -49,7 +49,7 @@ func (j *Job) Leader(ctx context.Context) (id string, token member.Token, err er
 // until somebody leads, or nobody may: then it is false at once, and always where this
 // member observes. Where ctx ends first,
 // the error is its cause with what the last attempt to lead was refused by, such as
-// cluster.ErrNoQuorum.
+// record.ErrNoQuorum.
 func (j *Job) IsLeader(ctx context.Context) (bool, error) {
 	for {
 		if err := context.Cause(j.life); err != nil {
@@ -84,7 +84,7 @@ func (j *Job) noLeader(err error) error {
 
 // Abdicate gives up the leadership that this member has, no other, and blocks until
 // another member may lead or ctx ends. It ends the work of WhileLeader and waits for it.
-// Others that are ready to lead come first. cluster.ErrNotHeld says that this member does
+// Others that are ready to lead come first. record.ErrNotHeld says that this member does
 // not lead; other errors, that the record is not dropped yet, which is tried on. The work
 // itself need only return; where it calls Abdicate all the same, by its own context.
 func (j *Job) Abdicate(ctx context.Context) error {
@@ -93,7 +93,7 @@ func (j *Job) Abdicate(ctx context.Context) error {
 	}
 	s, _ := j.look()
 	if !s.leads.isLive() {
-		return fmt.Errorf("latch: this member does not lead %q: %w", j.name, cluster.ErrNotHeld)
+		return fmt.Errorf("latch: this member does not lead %q: %w", j.name, record.ErrNotHeld)
 	}
 	s.leads.giveUp(ErrYielded)
 	select {
@@ -108,8 +108,8 @@ func (j *Job) Abdicate(ctx context.Context) error {
 // job is closed; it returns why. Calls of fn are serial, and two of them share a token
 // where the lease lapsed for a while that no other member used. The context of fn ends
 // before anybody else can lead, and its cause is why: ErrYielded, ErrClosed, what ctx
-// ended by, ErrDisabled, or what the store says: cluster.ErrLeaseEnded, cluster.ErrLeft, or
-// cluster.ErrNotHeld where somebody dropped the record.
+// ended by, ErrDisabled, or what the store says: record.ErrLeaseEnded, cluster.ErrLeft, or
+// record.ErrNotHeld where somebody dropped the record.
 //
 // When fn returns, the member gives up just the leadership of that call. Others that are
 // ready to lead come first; where none is, fn soon runs again.
@@ -212,7 +212,7 @@ func (j *Job) contend() {
 		case taken && j.session.Owns(r) && !r.Revoked:
 			l := j.lead(r.Token)
 			if l == nil { // set without learning of it
-				l = j.acquire(Op{Kind: Held, Key: r.Key, Token: r.Token})
+				l = j.acquire(record.Op{Kind: record.Held, Key: r.Key, Token: r.Token})
 			}
 			given, q = j.after(l, given, q)
 		case taken:
@@ -221,7 +221,7 @@ func (j *Job) contend() {
 			q = queue{}
 		default:
 			if again = q.wait(j, s, turn); again <= 0 {
-				given, q = j.after(j.acquire(Op{Kind: Absent, Key: j.keys.leader()}), given, q)
+				given, q = j.after(j.acquire(record.Op{Kind: record.Absent, Key: j.keys.leader()}), given, q)
 				again = lookInterval
 			}
 		}
@@ -263,13 +263,13 @@ func (q *queue) wait(j *Job, s sight, turn time.Duration) time.Duration {
 
 // acquire sets the record under a condition and leads, where this member is enabled in
 // that very commit; nil where it could not.
-func (j *Job) acquire(condition Op) *leadership {
+func (j *Job) acquire(condition record.Op) *leadership {
 	ctx, stop := context.WithTimeout(j.life, lookInterval)
 	defer stop()
 	id := j.session.Member()
 	token, err := j.set(ctx, condition,
-		Op{Kind: Absent, Key: j.keys.prefix + "disabled/" + id},
-		Op{Kind: SetOwned, Key: j.keys.leader(), Value: []byte(id)})
+		record.Op{Kind: record.Absent, Key: j.keys.prefix + "disabled/" + id},
+		record.Op{Kind: record.SetOwned, Key: j.keys.leader(), Value: []byte(id)})
 	j.refuse(err)
 	if err != nil {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 // keys are those of the records of a job. A job's name has no slash, so no job's keys
@@ -63,14 +63,13 @@ func (k keys) isEnabled(records []member.Record, id string) bool {
 	return !off
 }
 
-// Lost is why the context under a record of a member ends, when somebody revoked or
-// dropped that, and the records are as given, sorted by key. It is for Stores.
-func Lost(key, id string, now []member.Record) error {
-	job, kind, _ := strings.Cut(strings.TrimPrefix(key, KeyPrefix), "/")
-	if k, err := keysOf(job); err == nil && kind == "leader" && !k.isEnabled(now, id) {
+// whyLost returns ErrDisabled if this member was disabled in the commit by which it lost the
+// lead, and nil if the reason is another one.
+func (j *Job) whyLost(key string, now []member.Record) error {
+	if key == j.keys.leader() && !j.keys.isEnabled(now, j.session.Member()) {
 		return ErrDisabled
 	}
-	return cluster.ErrNotHeld
+	return nil
 }
 
 // line lists the members that may lead a job in the order in which they try to, another
@@ -89,6 +88,6 @@ func (k keys) line(records []member.Record, members []string) []string {
 // passes reports whether what a commit was refused by may be over soon. A member that was
 // cut off is active again when its leader has heard it; one that leaves is closed soon.
 func passes(err error) bool {
-	return errors.Is(err, cluster.ErrConflict) || errors.Is(err, cluster.ErrUnknownOutcome) ||
-		errors.Is(err, cluster.ErrBusy) || errors.Is(err, cluster.ErrNotActive)
+	return errors.Is(err, record.ErrConflict) || errors.Is(err, record.ErrUnknownOutcome) ||
+		errors.Is(err, record.ErrBusy) || errors.Is(err, record.ErrNotActive)
 }

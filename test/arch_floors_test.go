@@ -12,7 +12,7 @@ import (
 // somebody has placed it here.
 var floors = [][]string{
 	{"member", "internal/histogram", "internal/lowest", "internal/zslog"},
-	{"paxos"},
+	{"paxos", "record"},
 	{"internal/message"},
 	{"statemachine", "internal/wire", "transport", "receiver", "internal/store"},
 	{"transport/transporttest"},

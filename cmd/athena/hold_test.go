@@ -4,14 +4,15 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/internal/adminapi"
-	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 func TestHoldUsage(t *testing.T) {
@@ -50,7 +51,15 @@ type recording struct {
 	records member.Records
 }
 
-func (r recording) Records(string) []member.Record { return r.records }
+func (r recording) Records() record.Store { return listing{records: r.records} }
+
+// listing is a Store that only lists.
+type listing struct {
+	record.Store
+	records member.Records
+}
+
+func (l listing) List(context.Context, string) ([]member.Record, error) { return l.records, nil }
 
 // TestJobs prints a line for each, and what somebody chose to call things cannot change
 // the table.
@@ -83,7 +92,7 @@ func TestJobs(t *testing.T) {
 
 // TestHoldRefused says what keeps this from being held.
 func TestHoldRefused(t *testing.T) {
-	s := latch.NewMemory().Store("h:1")
+	s := record.NewMemory().Store("h:1")
 	jobs := admin.WithJobs(s, func() time.Duration { return time.Second })
 	for _, args := range [][]string{
 		{"lock", "x"}, {"elect", "x"}, {"jobs", "disable", "x", "n1"}, {"jobs", "enable", "x", "n1"},

@@ -25,7 +25,6 @@ import (
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/zslog"
-	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/receiver"
 )
 
@@ -238,7 +237,7 @@ func (d *daemon) serve(l net.Listener, leave func()) (stop func()) {
 		case node := <-d.listening:
 			opts := []admin.Option{
 				admin.WithOthers(d.others),
-				admin.WithJobs(latch.Cluster(node), node.HoldRemaining),
+				admin.WithJobs(node.Records(), node.HoldRemaining),
 			}
 			if d.write {
 				opts = append(opts, admin.WithWrite(node, leave))

@@ -12,7 +12,7 @@ import (
 
 	"github.com/athena-go/athena/contrib/etcd"
 	"github.com/athena-go/athena/internal/leasestore"
-	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/record"
 )
 
 // clients is how many ask at once, from as many connections as BenchmarkRecords of package
@@ -52,13 +52,13 @@ func BenchmarkLocks(b *testing.B) {
 			}
 			b.Cleanup(func() { _ = store.Close(context.WithoutCancel(b.Context())) })
 			return func(key string) lock {
-				s := store.Session()
+				s := store.Session(nil)
 				return func(ctx context.Context) error {
-					token, err := s.Commit(ctx, latch.Op{Kind: latch.Absent, Key: key},
-						latch.Op{Kind: latch.SetOwned, Key: key})
+					token, err := s.Commit(ctx, record.Op{Kind: record.Absent, Key: key},
+						record.Op{Kind: record.SetOwned, Key: key})
 					if err == nil {
-						_, err = s.Commit(ctx, latch.Op{Kind: latch.Held, Key: key, Token: token},
-							latch.Op{Kind: latch.Drop, Key: key})
+						_, err = s.Commit(ctx, record.Op{Kind: record.Held, Key: key, Token: token},
+							record.Op{Kind: record.Drop, Key: key})
 					}
 					return err
 				}

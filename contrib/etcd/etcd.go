@@ -24,8 +24,8 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 
-	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/leasestore"
+	"github.com/athena-go/athena/record"
 )
 
 // Config says who opens a Store.
@@ -59,7 +59,7 @@ func (b backend) Read(ctx context.Context, names ...string) (found []leasestore.
 	// Without writes it is a linearizable read.
 	r, err := b.client.Txn(clientv3.WithRequireLeader(ctx)).Then(gets...).Commit()
 	if err != nil {
-		return nil, b.failed(err, cluster.ErrNoQuorum)
+		return nil, b.failed(err, record.ErrNoQuorum)
 	}
 	for _, get := range r.Responses {
 		for _, kv := range get.GetResponseRange().Kvs {
@@ -91,10 +91,10 @@ func (b backend) Write(ctx context.Context, changes ...leasestore.Change) (uint6
 	}
 	r, err := b.client.Txn(clientv3.WithRequireLeader(ctx)).If(want...).Then(then...).Commit()
 	if err != nil {
-		return 0, b.failed(err, cluster.ErrUnknownOutcome)
+		return 0, b.failed(err, record.ErrUnknownOutcome)
 	}
 	if !r.Succeeded {
-		return 0, fmt.Errorf("etcd: %w", cluster.ErrConflict)
+		return 0, fmt.Errorf("etcd: %w", record.ErrConflict)
 	}
 	return uint64(r.Header.Revision), nil
 }
@@ -109,7 +109,7 @@ func (b backend) connected() error {
 	}
 	conn.Connect()
 	conn.ResetConnectBackoff()
-	return b.failed(fmt.Errorf("the connection is in state %v", state), cluster.ErrNoQuorum)
+	return b.failed(fmt.Errorf("the connection is in state %v", state), record.ErrNoQuorum)
 }
 
 // Follow reads all keys and watches them from then on. A watch ends where its server
@@ -119,7 +119,7 @@ func (b backend) Follow(ctx context.Context, see func(bool, []leasestore.Entry))
 	defer stop()
 	r, err := b.client.Get(ctx, b.prefix, clientv3.WithPrefix())
 	if err != nil {
-		return b.failed(err, cluster.ErrNoQuorum)
+		return b.failed(err, record.ErrNoQuorum)
 	}
 	var all []leasestore.Entry
 	for _, kv := range r.Kvs {
@@ -129,7 +129,7 @@ func (b backend) Follow(ctx context.Context, see func(bool, []leasestore.Entry))
 	from := clientv3.WithRev(r.Header.Revision + 1)
 	for w := range b.client.Watch(ctx, b.prefix, clientv3.WithPrefix(), from) {
 		if err := w.Err(); err != nil {
-			return b.failed(err, cluster.ErrNoQuorum)
+			return b.failed(err, record.ErrNoQuorum)
 		}
 		var changed []leasestore.Entry
 		for _, ev := range w.Events {
@@ -141,7 +141,7 @@ func (b backend) Follow(ctx context.Context, see func(bool, []leasestore.Entry))
 		}
 		see(false, changed)
 	}
-	return b.failed(cmp.Or(context.Cause(ctx), errEnded), cluster.ErrNoQuorum)
+	return b.failed(cmp.Or(context.Cause(ctx), errEnded), record.ErrNoQuorum)
 }
 
 func (b backend) entry(kv *mvccpb.KeyValue) leasestore.Entry {
@@ -156,11 +156,11 @@ func (b backend) entry(kv *mvccpb.KeyValue) leasestore.Entry {
 func (b backend) failed(err, otherwise error) error {
 	switch {
 	case b.client.Ctx().Err() != nil:
-		if !errors.Is(otherwise, cluster.ErrUnknownOutcome) {
-			otherwise = cluster.ErrClosed
+		if !errors.Is(otherwise, record.ErrUnknownOutcome) {
+			otherwise = record.ErrClosed
 		}
 	case errors.Is(err, rpctypes.ErrNoLeader):
-		otherwise = cluster.ErrNoQuorum
+		otherwise = record.ErrNoQuorum
 	case isRefusal(err):
 		return fmt.Errorf("etcd: %w", err)
 	}

@@ -16,12 +16,12 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
-	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/contrib/etcd"
 	"github.com/athena-go/athena/internal/leasestore"
 	"github.com/athena-go/athena/internal/storetest"
 	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 // memberOf is the variable that makes this program a member, instead of its tests: the
@@ -125,9 +125,9 @@ func open(t *testing.T, id string, addresses ...string) *leasestore.Store {
 func TestL32Etcd(t *testing.T) {
 	t.Parallel()
 	_, clients := start(t, 1)
-	storetest.Suite(t, func(t *testing.T, test func(*testing.T, []latch.Store)) {
+	storetest.Suite(t, func(t *testing.T, test func(*testing.T, []record.Store)) {
 		t.Parallel()
-		var stores []latch.Store
+		var stores []record.Store
 		for i := range storetest.Members {
 			stores = append(stores, open(t, fmt.Sprint("n", i), clients...))
 		}
@@ -138,7 +138,7 @@ func TestL32Etcd(t *testing.T) {
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	servers, clients := start(t, 1)
-	storetest.Outages(t, servers[0], leaseTimeout, func(t *testing.T, id string) latch.Store {
+	storetest.Outages(t, servers[0], leaseTimeout, func(t *testing.T, id string) record.Store {
 		return open(t, id, clients...)
 	})
 }
@@ -158,8 +158,8 @@ func TestNoQuorum(t *testing.T) {
 	t.Parallel()
 	servers, clients := start(t, 3)
 	s := open(t, "a", clients...)
-	session := s.Session()
-	set := latch.Op{Kind: latch.SetOwned, Key: "k"}
+	session := s.Session(nil)
+	set := record.Op{Kind: record.SetOwned, Key: "k"}
 	token, err := session.Commit(t.Context(), set)
 	if err != nil {
 		t.Fatal(err)
@@ -170,13 +170,13 @@ func TestNoQuorum(t *testing.T) {
 		<-ctx.Done()
 		return context.Cause(ctx)
 	})
-	if !errors.Is(err, cluster.ErrLeaseEnded) {
+	if !errors.Is(err, record.ErrLeaseEnded) {
 		t.Errorf("the context ended with %v, want ErrLeaseEnded", err)
 	}
 	ctx, stop := context.WithTimeout(t.Context(), leaseTimeout)
 	defer stop()
 	_, err = session.Commit(ctx, set)
-	if !errors.Is(err, cluster.ErrNoQuorum) || errors.Is(err, cluster.ErrUnknownOutcome) {
+	if !errors.Is(err, record.ErrNoQuorum) || errors.Is(err, record.ErrUnknownOutcome) {
 		t.Errorf("Commit: got %v, want ErrNoQuorum", err)
 	}
 	servers[0].Start()
@@ -219,17 +219,17 @@ func TestClientIsClosed(t *testing.T) {
 	err = j.WhileLeader(t.Context(), func(ctx context.Context, _ member.Token) {
 		_ = c.Close()
 		<-ctx.Done()
-		if why := context.Cause(ctx); !errors.Is(why, cluster.ErrClosed) {
+		if why := context.Cause(ctx); !errors.Is(why, record.ErrClosed) {
 			t.Errorf("the context ended with %v, want ErrClosed", why)
 		}
 	})
-	if !errors.Is(err, cluster.ErrClosed) {
+	if !errors.Is(err, record.ErrClosed) {
 		t.Errorf("WhileLeader: got %v, want ErrClosed", err)
 	}
 	if err := j.Close(t.Context()); err != nil {
 		t.Errorf("Close of the job: %v", err)
 	}
-	if err := s.Close(t.Context()); !errors.Is(err, cluster.ErrClosed) {
+	if err := s.Close(t.Context()); !errors.Is(err, record.ErrClosed) {
 		t.Errorf("Close of the store: got %v, want why its lease is not removed", err)
 	}
 }

@@ -14,8 +14,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/leasestore"
+	"github.com/athena-go/athena/record"
 )
 
 // Follow watches the folders and each node in them. Where the connection is lost, the
@@ -35,7 +35,7 @@ func (b *backend) Follow(ctx context.Context, see func(bool, []leasestore.Entry)
 	for _, folder := range folders {
 		entries, err := f.list(ctx, folder)
 		if err != nil {
-			return failed(err, cluster.ErrNoQuorum)
+			return failed(err, record.ErrNoQuorum)
 		}
 		all = append(all, entries...)
 	}
@@ -44,11 +44,11 @@ func (b *backend) Follow(ctx context.Context, see func(bool, []leasestore.Entry)
 		case ev := <-f.events:
 			changed, err := f.look(ctx, ev)
 			if err != nil {
-				return failed(err, cluster.ErrNoQuorum)
+				return failed(err, record.ErrNoQuorum)
 			}
 			see(false, changed)
 		case <-ctx.Done():
-			return failed(context.Cause(ctx), cluster.ErrNoQuorum)
+			return failed(context.Cause(ctx), record.ErrNoQuorum)
 		}
 	}
 }

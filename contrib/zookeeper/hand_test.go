@@ -13,11 +13,11 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/contrib/zookeeper"
 	"github.com/athena-go/athena/internal/leasestore"
 	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 // What somebody has written by hand is a record, and can be dropped, whatever it is.
@@ -26,7 +26,7 @@ func TestByHand(t *testing.T) {
 	_, address := start(t)
 	c := connect(t, address)
 	s := open(t, address, "a")
-	session := s.Session()
+	session := s.Session(nil)
 	root := path.Join("/", t.Name(), "records")
 	for key, data := range map[string]string{
 		"foreign": "by hand", "lines": "two\nlines", "path": "/\n..", "empty": "",
@@ -37,7 +37,7 @@ func TestByHand(t *testing.T) {
 		}
 	}
 	for _, key := range []string{"ours", "set"} {
-		_, err := session.Commit(t.Context(), latch.Op{Kind: latch.SetOwned, Key: key})
+		_, err := session.Commit(t.Context(), record.Op{Kind: record.SetOwned, Key: key})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,12 +47,12 @@ func TestByHand(t *testing.T) {
 	}
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
-	_, err := session.Commit(ctx, latch.Op{Kind: latch.Set, Key: "set", Value: []byte("v")})
+	_, err := session.Commit(ctx, record.Op{Kind: record.Set, Key: "set", Value: []byte("v")})
 	if err != nil {
 		t.Errorf("Set: %v", err)
 	}
 	for _, key := range []string{"foreign", "lines", "path", "empty", "ours", "set"} {
-		if _, err := session.Commit(ctx, latch.Op{Kind: latch.Drop, Key: key}); err != nil {
+		if _, err := session.Commit(ctx, record.Op{Kind: record.Drop, Key: key}); err != nil {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
@@ -115,17 +115,17 @@ func TestConnectionIsClosed(t *testing.T) {
 	err = j.WhileLeader(t.Context(), func(ctx context.Context, _ member.Token) {
 		c.Close()
 		<-ctx.Done()
-		if why := context.Cause(ctx); !errors.Is(why, cluster.ErrClosed) {
+		if why := context.Cause(ctx); !errors.Is(why, record.ErrClosed) {
 			t.Errorf("the context ended with %v, want ErrClosed", why)
 		}
 	})
-	if !errors.Is(err, cluster.ErrClosed) {
+	if !errors.Is(err, record.ErrClosed) {
 		t.Errorf("WhileLeader: got %v, want ErrClosed", err)
 	}
 	if err := j.Close(t.Context()); err != nil {
 		t.Errorf("Close of the job: %v", err)
 	}
-	if err := s.Close(t.Context()); !errors.Is(err, cluster.ErrClosed) {
+	if err := s.Close(t.Context()); !errors.Is(err, record.ErrClosed) {
 		t.Errorf("Close of the store: got %v, want why its lease is not removed", err)
 	}
 }

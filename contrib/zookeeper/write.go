@@ -11,8 +11,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/leasestore"
+	"github.com/athena-go/athena/record"
 )
 
 // Write is one transaction.
@@ -33,15 +33,15 @@ func (b *backend) Write(ctx context.Context, changes ...leasestore.Change) (uint
 		ops = append(ops, b.opsOf(c, n)...)
 	}
 	if s := b.conn.State(); s != zk.StateHasSession { // so that nothing would be sent
-		why := cluster.ErrNoQuorum
+		why := record.ErrNoQuorum
 		if b.isClosed(ctx) {
-			why = cluster.ErrClosed
+			why = record.ErrClosed
 		}
 		return 0, fmt.Errorf("zookeeper: the connection is in state %v: %w", s, why)
 	}
 	answers, err := ask(ctx, func() ([]zk.MultiResponse, error) { return b.conn.Multi(ops...) })
 	if err != nil {
-		return 0, failed(err, cluster.ErrUnknownOutcome)
+		return 0, failed(err, record.ErrUnknownOutcome)
 	}
 	var revision uint64
 	for _, a := range answers {
@@ -74,7 +74,7 @@ func (b *backend) empty(ctx context.Context, name string) (ops []any, err error)
 	for _, child := range children {
 		ops = append(ops, &zk.DeleteRequest{Path: path.Join(at, child), Version: -1})
 	}
-	return ops, failed(err, cluster.ErrNoQuorum)
+	return ops, failed(err, record.ErrNoQuorum)
 }
 
 // node is what the transaction compares for a change: that which has the revision.
@@ -90,12 +90,12 @@ func (b *backend) node(ctx context.Context, c leasestore.Change) (node, error) {
 	}
 	e, err := b.get(ctx, c.Name)
 	if err != nil {
-		return node{}, failed(err, cluster.ErrNoQuorum)
+		return node{}, failed(err, record.ErrNoQuorum)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if n = b.nodes[c.Name]; n.revision != c.Revision {
-		return node{}, fmt.Errorf("%w: %s by %d is now by %d", cluster.ErrConflict, c.Name,
+		return node{}, fmt.Errorf("%w: %s by %d is now by %d", record.ErrConflict, c.Name,
 			c.Revision, e.Revision)
 	}
 	return n, nil

@@ -33,8 +33,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/leasestore"
+	"github.com/athena-go/athena/record"
 )
 
 // Config says who opens a Store.
@@ -119,7 +119,7 @@ func (b *backend) makeFolder(ctx context.Context, folder string) error {
 		if err == nil || errors.Is(err, zk.ErrNodeExists) {
 			return nil
 		}
-		if err = failed(err, cluster.ErrNoQuorum); !errors.Is(err, cluster.ErrNoQuorum) {
+		if err = failed(err, record.ErrNoQuorum); !errors.Is(err, record.ErrNoQuorum) {
 			return err
 		}
 		select {
@@ -142,14 +142,14 @@ func (b *backend) Read(ctx context.Context, names ...string) ([]leasestore.Entry
 	_, err := ask(ctx, func() (string, error) { return b.conn.Sync(b.root) })
 	for _, name := range names {
 		if err != nil {
-			return nil, failed(err, cluster.ErrNoQuorum)
+			return nil, failed(err, record.ErrNoQuorum)
 		}
 		var e leasestore.Entry
 		if e, err = b.get(ctx, name); e.Revision != 0 {
 			found = append(found, e)
 		}
 	}
-	return found, failed(err, cluster.ErrNoQuorum)
+	return found, failed(err, record.ErrNoQuorum)
 }
 
 // get reads an entry, which may be none.
@@ -218,12 +218,12 @@ func ask[T any](ctx context.Context, what func() (T, error)) (T, error) {
 // otherwise, but for those by which nothing was done.
 func failed(err, otherwise error) error {
 	for _, known := range []struct{ err, means error }{
-		{zk.ErrNoNode, cluster.ErrConflict},
-		{zk.ErrNodeExists, cluster.ErrConflict},
-		{zk.ErrBadVersion, cluster.ErrConflict},
-		{zk.ErrNoServer, cluster.ErrNoQuorum},
-		{zk.ErrSessionExpired, cluster.ErrNoQuorum},
-		{zk.ErrSessionMoved, cluster.ErrNoQuorum},
+		{zk.ErrNoNode, record.ErrConflict},
+		{zk.ErrNodeExists, record.ErrConflict},
+		{zk.ErrBadVersion, record.ErrConflict},
+		{zk.ErrNoServer, record.ErrNoQuorum},
+		{zk.ErrSessionExpired, record.ErrNoQuorum},
+		{zk.ErrSessionMoved, record.ErrNoQuorum},
 	} {
 		if errors.Is(err, known.err) {
 			return fmt.Errorf("zookeeper: %w: %w", known.means, err)

@@ -19,7 +19,7 @@ import (
 	"github.com/athena-go/athena/contrib/zookeeper"
 	"github.com/athena-go/athena/internal/leasestore"
 	"github.com/athena-go/athena/internal/storetest"
-	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/record"
 )
 
 // memberOf is the variable that makes this program a member, instead of its tests: the
@@ -124,9 +124,9 @@ func open(t *testing.T, address, id string) *leasestore.Store {
 func TestL32ZooKeeper(t *testing.T) {
 	t.Parallel()
 	_, address := start(t)
-	storetest.Suite(t, func(t *testing.T, test func(*testing.T, []latch.Store)) {
+	storetest.Suite(t, func(t *testing.T, test func(*testing.T, []record.Store)) {
 		t.Parallel()
-		var stores []latch.Store
+		var stores []record.Store
 		for i := range storetest.Members {
 			stores = append(stores, open(t, address, fmt.Sprint("n", i)))
 		}
@@ -137,7 +137,7 @@ func TestL32ZooKeeper(t *testing.T) {
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	s, address := start(t)
-	storetest.Outages(t, s, leaseTimeout, func(t *testing.T, id string) latch.Store {
+	storetest.Outages(t, s, leaseTimeout, func(t *testing.T, id string) record.Store {
 		return open(t, address, id)
 	})
 }

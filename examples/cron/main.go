@@ -27,6 +27,7 @@ import (
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 // The seeds, which are all members.
@@ -169,7 +170,7 @@ func (s *stage) leader() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r, err := s.nodes[addresses[0]].Get(key)
+	r, err := record.Get(context.Background(), s.nodes[addresses[0]].Records(), key)
 	return string(r.Value), err
 }
 

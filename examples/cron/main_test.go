@@ -18,6 +18,7 @@ import (
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 	"github.com/athena-go/athena/transport"
 	"github.com/athena-go/athena/transport/memnet"
 )
@@ -147,26 +148,33 @@ func TestFormerLeader(t *testing.T) {
 			t.Fatal(err)
 		}
 		lead := func() (token member.Token) { // each time with another token
-			token, err := w.node.Commit(ctx, cluster.Set(key, []byte(addresses[0]), nil))
+			token, err := w.node.Records().Session(nil).Commit(ctx,
+				record.Op{Kind: record.Set, Key: key, Value: []byte(addresses[0])})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return token
 		}
 		former, present := lead(), lead()
-		if err := w.assign(ctx, former); !errors.Is(err, cluster.ErrConflict) {
-			t.Errorf("assign by a token of the past: %v, want %v", err, cluster.ErrConflict)
+		if err := w.assign(ctx, former); !errors.Is(err, record.ErrConflict) {
+			t.Errorf("assign by a token of the past: %v, want %v", err, record.ErrConflict)
 		}
-		if got := w.node.Records(plan); len(got) != 0 {
+		if got := planned(w); len(got) != 0 {
 			t.Errorf("%d records of what was refused, want none", len(got))
 		}
 		if err := w.assign(ctx, present); err != nil {
 			t.Errorf("assign by the token of the leader: %v", err)
 		}
-		if got := w.node.Records(plan); len(got) != shards {
+		if got := planned(w); len(got) != shards {
 			t.Errorf("%d records, want %d", len(got), shards)
 		}
 	})
+}
+
+// planned returns the plan as a member sees it.
+func planned(w *worker) []member.Record {
+	records, _ := w.node.Records().List(context.Background(), plan)
+	return records
 }
 
 // others changes all links of one member.

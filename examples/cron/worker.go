@@ -14,6 +14,7 @@ import (
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 const (
@@ -44,7 +45,7 @@ func work(
 	run func(ctx context.Context, shard string, token member.Token) error,
 	say func(format string, args ...any),
 ) error {
-	job, err := latch.Open(ctx, latch.Cluster(node), jobName, latch.Options{})
+	job, err := latch.Open(ctx, node.Records(), jobName, latch.Options{})
 	if err != nil {
 		return err
 	}
@@ -82,19 +83,19 @@ func (w *worker) assign(ctx context.Context, token member.Token) error {
 	if len(alive) == 0 {
 		return nil // this member was cut off
 	}
-	ops, moved := []cluster.Op{cluster.Held(leader, token)}, map[string][]string{}
+	ops, moved := []record.Op{{Kind: record.Held, Key: leader, Token: token}}, map[string][]string{}
 	for i := range shards {
 		shard, to := fmt.Sprint("shard-", i), alive[i%len(alive)]
-		if r, err := w.node.Get(plan + shard); err == nil && string(r.Value) == to {
+		if r, err := record.Get(ctx, w.node.Records(), plan+shard); err == nil && string(r.Value) == to {
 			continue
 		}
-		ops = append(ops, cluster.Set(plan+shard, []byte(to), nil))
+		ops = append(ops, record.Op{Kind: record.Set, Key: plan + shard, Value: []byte(to)})
 		moved[to] = append(moved[to], shard)
 	}
 	if len(moved) == 0 {
 		return nil
 	}
-	if _, err := w.node.Commit(ctx, ops...); err != nil {
+	if _, err := w.node.Records().Session(nil).Commit(ctx, ops...); err != nil {
 		return err
 	}
 	for _, to := range alive {
@@ -122,7 +123,7 @@ func (w *worker) follow(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer stop()
-	for records := range w.node.WatchRecords(ctx, plan) {
+	for records := range record.Watch(ctx, w.node.Records(), plan) {
 		mine := map[string]bool{}
 		for _, r := range records {
 			if string(r.Value) == w.self {
@@ -152,7 +153,7 @@ func (w *worker) hold(ctx context.Context, shard string) {
 		err := w.job.Do(ctx, shard, func(ctx context.Context, token member.Token) error {
 			return w.run(ctx, shard, token)
 		})
-		if errors.Is(err, latch.ErrClosed) || errors.Is(err, cluster.ErrClosed) {
+		if errors.Is(err, latch.ErrClosed) || errors.Is(err, record.ErrClosed) {
 			return
 		}
 		pause(ctx, lookInterval)

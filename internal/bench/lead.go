@@ -12,11 +12,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/internal/lowest"
 	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 // The things that a node can be told about jobs and groups.
@@ -53,7 +53,7 @@ type following struct {
 // jobs opens jobs and returns when this node sees all of them led, and how many commits
 // it asked for.
 func (c *child) jobs(count int64) (commits, at int64) {
-	s := &counted{Store: latch.Cluster(c.node)}
+	s := &counted{Store: c.node.Records()}
 	for i := range count {
 		go func() {
 			job, err := latch.Open(context.Background(), s, fmt.Sprint("job-", i), latch.Options{})
@@ -65,7 +65,7 @@ func (c *child) jobs(count int64) (commits, at int64) {
 			c.fail(err)
 		}()
 	}
-	for records := range c.node.WatchRecords(context.Background(), latch.KeyPrefix) {
+	for records := range record.Watch(context.Background(), c.node.Records(), latch.KeyPrefix) {
 		led := 0
 		for _, r := range records {
 			if strings.HasSuffix(r.Key, "/leader") && !r.Revoked {
@@ -82,27 +82,29 @@ func (c *child) jobs(count int64) (commits, at int64) {
 
 // counted counts the commits that are asked for.
 type counted struct {
-	latch.Store
+	record.Store
 	commits atomic.Int64
 }
 
-// Session implements latch.Store.
-func (s *counted) Session() latch.Session { return countedSession{s.Store.Session(), s} }
+// Session implements record.Store.
+func (s *counted) Session(lost record.LostFunc) record.Session {
+	return countedSession{s.Store.Session(lost), s}
+}
 
 type countedSession struct {
-	latch.Session
+	record.Session
 	store *counted
 }
 
-// Commit implements latch.Session.
-func (s countedSession) Commit(ctx context.Context, ops ...latch.Op) (member.Token, error) {
+// Commit implements record.Session.
+func (s countedSession) Commit(ctx context.Context, ops ...record.Op) (member.Token, error) {
 	s.store.commits.Add(1)
 	return s.Session.Commit(ctx, ops...)
 }
 
 // hold opens a job and says each leadership of this node.
 func (c *child) hold() error {
-	job, err := latch.Open(context.Background(), latch.Cluster(c.node), "job", latch.Options{})
+	job, err := latch.Open(context.Background(), c.node.Records(), "job", latch.Options{})
 	if err != nil {
 		return err
 	}
@@ -120,14 +122,16 @@ func (c *child) hold() error {
 
 // locks takes and drops records for the time of an order.
 func (c *child) locks(o order) (a answer, err error) {
-	ctx, s := context.Background(), c.node.Session()
+	ctx, s := context.Background(), c.node.Records().Session(nil)
 	times := make([][]float64, o.Workers)
 	a.Count, a.At, err = pump(o, func(worker int, _ []byte) error {
 		began := time.Now()
 		key := fmt.Sprint("lock/", c.node.Self().Address, "/", worker)
-		token, err := c.node.Commit(ctx, cluster.Absent(key), cluster.Set(key, nil, s))
+		token, err := s.Commit(ctx, record.Op{Kind: record.Absent, Key: key},
+			record.Op{Kind: record.SetOwned, Key: key})
 		if err == nil {
-			_, err = c.node.Commit(ctx, cluster.Held(key, token), cluster.Drop(key))
+			_, err = s.Commit(ctx, record.Op{Kind: record.Held, Key: key, Token: token},
+				record.Op{Kind: record.Drop, Key: key})
 		}
 		times[worker] = append(times[worker], float64(time.Since(began).Nanoseconds())/1e3)
 		return err

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package leasestore makes a latch.Store of a service that keeps entries by name and changes
+// Package leasestore makes a record.Store of a service that keeps entries by name and changes
 // them by compare-and-set, such as etcd or ZooKeeper; contrib/ has a Backend for each.
 //
 // # Entries

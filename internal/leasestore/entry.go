@@ -16,8 +16,8 @@ const (
 	records = "records/"
 )
 
-// record is the value of the entry of a record.
-type record struct {
+// storedRecord is the value of the entry of a record.
+type storedRecord struct {
 	Value []byte `json:"value,omitempty"`
 	// Lease is what the record ends with, Member whose that is, and Session the one of
 	// its sessions that owns the record. None for a record that stays.
@@ -32,22 +32,22 @@ type record struct {
 
 // recordOf reads an entry. What somebody else wrote there is a record that stays, so that
 // it is seen and can be dropped.
-func recordOf(e Entry) (r record) {
+func recordOf(e Entry) (r storedRecord) {
 	if json.Unmarshal(e.Value, &r) != nil {
-		r = record{}
+		r = storedRecord{}
 	}
 	r.revision = e.Revision
 	return r
 }
 
-func (r record) token() member.Token {
+func (r storedRecord) token() member.Token {
 	if r.Revoked != 0 {
 		return member.Token{Revision: r.Revoked}
 	}
 	return member.Token{Revision: r.revision}
 }
 
-func (r record) under(key string) member.Record {
+func (r storedRecord) under(key string) member.Record {
 	out := member.Record{
 		Key: key, Value: r.Value, Session: r.Session, Token: r.token(), Revoked: r.Revoked != 0,
 	}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/record"
 )
 
 // keep renews the lease until the Store is closed, or its backend is.
@@ -18,7 +18,7 @@ func (s *Store) keep() {
 	shown := time.Now()
 	for next := s.cfg.LeaseTimeout / 5; pause(s.life, next) == nil; {
 		err := s.renew(s.life)
-		if errors.Is(err, cluster.ErrClosed) {
+		if errors.Is(err, record.ErrClosed) {
 			s.mu.Lock()
 			s.end(fmt.Errorf("leasestore: the backend: %w", err))
 			s.trust.endAll(err)
@@ -53,7 +53,7 @@ func (s *Store) renew(ctx context.Context) error {
 	case <-s.life.Done():
 		return context.Cause(s.life)
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", cluster.ErrNoQuorum, context.Cause(ctx))
+		return fmt.Errorf("%w: %w", record.ErrNoQuorum, context.Cause(ctx))
 	}
 	ctx, stop := context.WithTimeout(ctx, s.cfg.LeaseTimeout/3)
 	defer stop()
@@ -68,10 +68,10 @@ func (s *Store) renew(ctx context.Context) error {
 		case err == nil:
 			s.renewed(l.id, revision, sent)
 			return nil
-		case l.revision == 0 && errors.Is(err, cluster.ErrUnknownOutcome):
+		case l.revision == 0 && errors.Is(err, record.ErrUnknownOutcome):
 			s.lose(l.id) // or it might be made once more when it has ended
 			return err
-		case !errors.Is(err, cluster.ErrConflict):
+		case !errors.Is(err, record.ErrConflict):
 			return err
 		}
 		entries, err := s.backend.Read(ctx, leases+l.id)
@@ -80,7 +80,7 @@ func (s *Store) renew(ctx context.Context) error {
 		}
 		s.learn(l.id, entries)
 	}
-	return fmt.Errorf("%w: the lease cannot be written", cluster.ErrNoQuorum)
+	return fmt.Errorf("%w: the lease cannot be written", record.ErrNoQuorum)
 }
 
 func (s *Store) current() lease {

@@ -9,13 +9,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/record"
 )
 
 // cell is what a commit knows of a key: its entry, if any.
 type cell struct {
-	record
+	storedRecord
 	leased bool // whether the lease is there that it names
 	live   bool // whether there is a record: an entry may be left behind
 	others bool // whether another Store owns it
@@ -35,7 +34,7 @@ func (s *Store) believe(keys []string) map[string]cell {
 	for _, key := range keys {
 		r := s.table.records[key]
 		_, leased := s.table.leases[r.Lease]
-		cells[key] = cell{record: r, leased: leased}
+		cells[key] = cell{storedRecord: r, leased: leased}
 	}
 	return cells
 }
@@ -55,7 +54,7 @@ func (s *Store) read(ctx context.Context, keys []string) (map[string]cell, error
 		}
 		owners := map[string]bool{} // whether they exist
 		for _, e := range entries {
-			c := cell{record: recordOf(e)}
+			c := cell{storedRecord: recordOf(e)}
 			cells[strings.TrimPrefix(e.Name, records)] = c
 			if c.Lease != "" {
 				owners[leases+c.Lease] = false
@@ -76,7 +75,7 @@ func (s *Store) read(ctx context.Context, keys []string) (map[string]cell, error
 
 // plan is the write that ops ask for where the records are as cells say, which is its
 // condition.
-func (s session) plan(l lease, cells map[string]cell, ops []latch.Op) ([]Change, error) {
+func (s session) plan(l lease, cells map[string]cell, ops []record.Op) ([]Change, error) {
 	changes := map[string]Change{
 		leases + l.id: {Kind: Check, Name: leases + l.id, Revision: l.revision},
 	}
@@ -96,7 +95,7 @@ func (s session) plan(l lease, cells map[string]cell, ops []latch.Op) ([]Change,
 		case c.revision != 0 && !c.live:
 			changes[of] = Change{Kind: Check, Name: of}
 		}
-		if op.Kind != latch.Absent && op.Kind != latch.Held {
+		if op.IsChange() {
 			to := s.change(l, c, op)
 			to.Name, to.Revision = name, c.revision
 			changes[name] = to
@@ -106,34 +105,34 @@ func (s session) plan(l lease, cells map[string]cell, ops []latch.Op) ([]Change,
 }
 
 // refuses is why op cannot be taken; nil where it can.
-func (c cell) refuses(op latch.Op) error {
+func (c cell) refuses(op record.Op) error {
 	switch {
-	case op.Kind == latch.Absent && c.live:
-		return fmt.Errorf("%w: there is a record %q", cluster.ErrConflict, op.Key)
-	case op.Kind == latch.Held && (!c.live || c.Revoked != 0 || c.token() != op.Token):
-		return fmt.Errorf("%w: %q is not held by %v", cluster.ErrConflict, op.Key, op.Token)
-	case (op.Kind == latch.Set || op.Kind == latch.SetOwned) && c.others:
-		return fmt.Errorf("%w: %q, by %s", cluster.ErrOwned, op.Key, c.Member)
+	case op.Kind == record.Absent && c.live:
+		return fmt.Errorf("%w: there is a record %q", record.ErrConflict, op.Key)
+	case op.Kind == record.Held && (!c.live || c.Revoked != 0 || c.token() != op.Token):
+		return fmt.Errorf("%w: %q is not held by %v", record.ErrConflict, op.Key, op.Token)
+	case (op.Kind == record.Set || op.Kind == record.SetOwned) && c.others:
+		return fmt.Errorf("%w: %q, by %s", record.ErrOwned, op.Key, c.Member)
 	}
 	return nil
 }
 
 // change is what becomes of an entry by op.
-func (s session) change(l lease, c cell, op latch.Op) Change {
+func (s session) change(l lease, c cell, op record.Op) Change {
 	switch {
-	case op.Kind == latch.Set:
-		return Change{Kind: Put, Value: encode(record{Value: op.Value})}
-	case op.Kind == latch.SetOwned:
-		return Change{Kind: Put, Value: encode(record{
+	case op.Kind == record.Set:
+		return Change{Kind: Put, Value: encode(storedRecord{Value: op.Value})}
+	case op.Kind == record.SetOwned:
+		return Change{Kind: Put, Value: encode(storedRecord{
 			Value: op.Value, Lease: l.id, Member: s.cfg.Member, Session: s.id,
 		})}
-	case op.Kind != latch.Drop:
+	case op.Kind != record.Drop:
 		panic(fmt.Sprintf("leasestore: an Op has Kind %d, which is none", op.Kind))
 	case c.revision == 0 || c.others && c.Revoked != 0:
 		return Change{Kind: Check}
 	case c.others:
 		c.Revoked = c.revision
-		return Change{Kind: Put, Value: encode(c.record)}
+		return Change{Kind: Put, Value: encode(c.storedRecord)}
 	default:
 		return Change{Kind: Delete}
 	}

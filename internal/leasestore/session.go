@@ -9,9 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 // maxChanges bounds a Write: etcd takes 128 conditions unless it is told otherwise. Each
@@ -25,16 +24,17 @@ const (
 // session is a session of a Store.
 type session struct {
 	*Store
-	id uint64
+	id   uint64
+	lost record.LostFunc
 }
 
 func (s session) Member() string { return s.cfg.Member }
 
 func (s session) Owns(r member.Record) bool { return r.Session == s.id }
 
-// Commit implements latch.Session. What it believes of the records is a condition of its
+// Commit implements record.Session. What it believes of the records is a condition of its
 // write; it refuses by nothing but what it has read.
-func (s session) Commit(ctx context.Context, ops ...latch.Op) (member.Token, error) {
+func (s session) Commit(ctx context.Context, ops ...record.Op) (member.Token, error) {
 	keys, err := keysOf(ops)
 	if err == nil {
 		err = context.Cause(s.life)
@@ -46,16 +46,16 @@ func (s session) Commit(ctx context.Context, ops ...latch.Op) (member.Token, err
 	defer cancel(nil)
 	defer context.AfterFunc(s.life, func() { cancel(context.Cause(s.life)) })()
 	revision, err := s.commit(ctx, keys, ops)
-	if err != nil && s.life.Err() != nil && !errors.Is(err, cluster.ErrUnknownOutcome) {
+	if err != nil && s.life.Err() != nil && !errors.Is(err, record.ErrUnknownOutcome) {
 		err = context.Cause(s.life)
 	}
 	return member.Token{Revision: revision}, err
 }
 
-func (s session) commit(ctx context.Context, keys []string, ops []latch.Op) (uint64, error) {
+func (s session) commit(ctx context.Context, keys []string, ops []record.Op) (uint64, error) {
 	for believed := true; ; believed = false {
 		if over := context.Cause(ctx); over != nil {
-			return 0, fmt.Errorf("%w: %w", cluster.ErrNoQuorum, over)
+			return 0, fmt.Errorf("%w: %w", record.ErrNoQuorum, over)
 		}
 		cells := s.believe(keys)
 		if !believed { // before the look at the lease, which is renewed meanwhile
@@ -80,7 +80,7 @@ func (s session) commit(ctx context.Context, keys []string, ops []latch.Op) (uin
 		case err == nil:
 			s.awaitShown(ctx, revision, changes)
 			return revision, nil
-		case !errors.Is(err, cluster.ErrConflict) && !errors.Is(err, cluster.ErrNoQuorum):
+		case !errors.Is(err, record.ErrConflict) && !errors.Is(err, record.ErrNoQuorum):
 			return 0, err
 		case !believed: // not by what was seen too late
 			_ = pause(ctx, retryInterval)
@@ -91,7 +91,7 @@ func (s session) commit(ctx context.Context, keys []string, ops []latch.Op) (uin
 // write makes one attempt at a commit under a lease. From then on nothing is trusted of
 // what it changes but what it sets, once it is known to have.
 func (s session) write(
-	ctx context.Context, l lease, changes []Change, ops []latch.Op,
+	ctx context.Context, l lease, changes []Change, ops []record.Op,
 ) (uint64, error) {
 	asked, err := s.ask(l, ops)
 	if err != nil {
@@ -100,7 +100,7 @@ func (s session) write(
 	revision, err := s.backend.Write(ctx, changes...)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if errors.Is(err, cluster.ErrUnknownOutcome) {
+	if errors.Is(err, record.ErrUnknownOutcome) {
 		s.lease.unsure = max(s.lease.unsure, l.revision)
 	}
 	for key, o := range asked {
@@ -118,20 +118,20 @@ func (s session) write(
 
 // ask ends what rests on the records that are about to change. It returns those that this
 // Store will own.
-func (s session) ask(l lease, ops []latch.Op) (map[string]*own, error) {
+func (s session) ask(l lease, ops []record.Op) (map[string]*own, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lease.id != l.id {
-		return nil, fmt.Errorf("%w: the lease was lost", cluster.ErrConflict)
+		return nil, fmt.Errorf("%w: the lease was lost", record.ErrConflict)
 	}
 	asked := map[string]*own{}
 	for _, op := range ops {
-		if op.Kind == latch.Absent || op.Kind == latch.Held {
+		if !op.IsChange() {
 			continue
 		}
-		s.trust.release(op.Key, cluster.ErrReleased)
-		if op.Kind == latch.SetOwned {
-			o := &own{session: s.id}
+		s.trust.release(op.Key, record.ErrReleased)
+		if op.Kind == record.SetOwned {
+			o := &own{session: s.id, lost: s.lost}
 			asked[op.Key], s.trust.own[op.Key] = o, o
 		}
 	}
@@ -152,7 +152,7 @@ func (s session) awaitShown(ctx context.Context, revision uint64, changes []Chan
 	})
 }
 
-// Hold implements latch.Session.
+// Hold implements record.Session.
 func (s session) Hold(
 	ctx context.Context, key string, token member.Token, fn func(context.Context) error,
 ) error {
@@ -160,7 +160,7 @@ func (s session) Hold(
 	defer end(nil)
 	t := &tenure{key, end}
 	err := s.begin(t, token)
-	if errors.Is(err, cluster.ErrLeaseEnded) { // the service was away, and may be back
+	if errors.Is(err, record.ErrLeaseEnded) { // the service was away, and may be back
 		_ = s.renew(ctx)
 		if over := context.Cause(ctx); over != nil {
 			return over
@@ -175,10 +175,10 @@ func (s session) Hold(
 }
 
 // keysOf lists the keys of ops, each once.
-func keysOf(ops []latch.Op) (keys []string, err error) {
+func keysOf(ops []record.Op) (keys []string, err error) {
 	for _, op := range ops {
 		if !member.IsKey(op.Key) || len(op.Value) > member.MaxValueBytes {
-			return nil, fmt.Errorf("%w: the record %.300q with %d bytes", cluster.ErrTooLarge,
+			return nil, fmt.Errorf("%w: the record %.300q with %d bytes", record.ErrTooLarge,
 				op.Key, len(op.Value))
 		}
 		if !slices.Contains(keys, op.Key) {
@@ -186,7 +186,7 @@ func keysOf(ops []latch.Op) (keys []string, err error) {
 		}
 	}
 	if len(keys) > maxKeys {
-		return nil, fmt.Errorf("%w: %d records in a commit, at most %d", cluster.ErrTooLarge,
+		return nil, fmt.Errorf("%w: %d records in a commit, at most %d", record.ErrTooLarge,
 			len(keys), maxKeys)
 	}
 	return keys, nil

@@ -11,9 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 const (
@@ -35,7 +34,7 @@ type Config struct {
 }
 
 // Store is the table of records that a service keeps, as one member sees it. It
-// implements latch.Store.
+// implements record.Store.
 type Store struct {
 	backend Backend
 	cfg     Config
@@ -90,7 +89,7 @@ func Open(ctx context.Context, b Backend, cfg Config) (*Store, error) {
 	s.trust = newTrust()
 	s.life, s.end = context.WithCancelCause(context.Background())
 	if _, err := s.firm(ctx); err != nil {
-		s.end(cluster.ErrClosed)
+		s.end(record.ErrClosed)
 		return nil, fmt.Errorf("leasestore: open: %w", err)
 	}
 	s.running.Go(s.keep)
@@ -103,14 +102,14 @@ func Open(ctx context.Context, b Backend, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// Close ends all contexts with cluster.ErrClosed, and lets others take over at once.
+// Close ends all contexts with record.ErrClosed, and lets others take over at once.
 // Where ctx ends first they do so after LeaseTimeout, and the error says why.
 func (s *Store) Close(ctx context.Context) error {
 	s.mu.Lock()
 	closed := s.closed
 	s.closed = true
-	s.end(cluster.ErrClosed)
-	s.trust.endAll(cluster.ErrClosed)
+	s.end(record.ErrClosed)
+	s.trust.endAll(record.ErrClosed)
 	for w := range s.table.watchers {
 		s.unwatch(w)
 	}
@@ -129,7 +128,7 @@ func (s *Store) Close(ctx context.Context) error {
 func (s *Store) leave(ctx context.Context) error {
 	l := s.current()
 	_, err := s.backend.Write(ctx, Change{Kind: Delete, Name: leases + l.id, Revision: l.revision})
-	if !errors.Is(err, cluster.ErrConflict) {
+	if !errors.Is(err, record.ErrConflict) {
 		return err
 	}
 	entries, err := s.backend.Read(ctx, leases+l.id)
@@ -137,18 +136,18 @@ func (s *Store) leave(ctx context.Context) error {
 		return err
 	}
 	s.learn(l.id, entries)
-	return cluster.ErrNoQuorum // not yet
+	return record.ErrNoQuorum // not yet
 }
 
-// Members implements latch.Store.
+// Members implements record.Store.
 func (s *Store) Members() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.table.members()
 }
 
-// Records implements latch.Store. It asks nobody and does not block.
-func (s *Store) Records(_ context.Context, prefix string) ([]member.Record, error) {
+// List implements record.Store. It asks nobody and does not block.
+func (s *Store) List(_ context.Context, prefix string) ([]member.Record, error) {
 	if err := context.Cause(s.life); err != nil {
 		return nil, err
 	}
@@ -157,7 +156,7 @@ func (s *Store) Records(_ context.Context, prefix string) ([]member.Record, erro
 	return s.table.within(prefix), nil
 }
 
-// Watch implements latch.Store. It misses nothing: what changed while the service could
+// Watch implements record.Store. It misses nothing: what changed while the service could
 // not be followed is told when it can.
 func (s *Store) Watch(ctx context.Context, prefix string) <-chan struct{} {
 	changed := make(chan struct{}, 1)
@@ -183,11 +182,11 @@ func (s *Store) unwatch(w chan struct{}) {
 	}
 }
 
-// Session implements latch.Store.
-func (s *Store) Session() latch.Session {
+// Session implements record.Store.
+func (s *Store) Session(lost record.LostFunc) record.Session {
 	var b [8]byte
 	rand.Read(b[:]) // never fails
-	return session{s, binary.BigEndian.Uint64(b[:])}
+	return session{s, binary.BigEndian.Uint64(b[:]), lost}
 }
 
 // await blocks until the table shows something; the end of ctx or of the Store is an
@@ -214,12 +213,12 @@ func (s *Store) await(ctx context.Context, shown func() bool) error {
 func patiently(ctx context.Context, ask func(context.Context) error) error {
 	for {
 		err := ask(ctx)
-		if !errors.Is(err, cluster.ErrNoQuorum) && !errors.Is(err, cluster.ErrUnknownOutcome) {
+		if !errors.Is(err, record.ErrNoQuorum) && !errors.Is(err, record.ErrUnknownOutcome) {
 			return err
 		}
 		if over := pause(ctx, retryInterval); over != nil {
 			// Of unknown outcome or not: nothing was asked for that matters.
-			return fmt.Errorf("%w: %w: %s", cluster.ErrNoQuorum, over, err.Error())
+			return fmt.Errorf("%w: %w: %s", record.ErrNoQuorum, over, err.Error())
 		}
 	}
 }

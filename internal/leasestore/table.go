@@ -14,7 +14,7 @@ import (
 // table is what a Store has seen of the service.
 type table struct {
 	keys    []string // of records, sorted
-	records map[string]record
+	records map[string]storedRecord
 	leases  map[string]claim
 	// watchers wait for changes under a prefix. Each has room for one hint.
 	watchers map[chan struct{}]string
@@ -22,13 +22,13 @@ type table struct {
 
 func newTable() table {
 	return table{
-		records: map[string]record{}, leases: map[string]claim{},
+		records: map[string]storedRecord{}, leases: map[string]claim{},
 		watchers: map[chan struct{}]string{},
 	}
 }
 
 // isLive reports whether the record is there: whether what it ends with is.
-func (t *table) isLive(r record) bool {
+func (t *table) isLive(r storedRecord) bool {
 	_, ok := t.leases[r.Lease]
 	return r.revision != 0 && (ok || r.Lease == "")
 }

@@ -3,14 +3,14 @@
 package leasestore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 // trust is what a Store may act on while its lease is trusted.
@@ -24,6 +24,7 @@ type trust struct {
 type own struct {
 	token   uint64 // 0 until it is known
 	session uint64
+	lost    record.LostFunc
 	// shown is the greatest revision under the key that the table has shown since the
 	// record was asked for, also before the token was known.
 	shown uint64
@@ -66,7 +67,11 @@ func (s *Store) judge(key string) {
 	}
 	o.shown = max(o.shown, now)
 	if o.token != 0 && o.shown >= o.token && now != o.token {
-		s.trust.release(key, latch.Lost(key, s.cfg.Member, s.table.within(latch.KeyPrefix)))
+		why := record.ErrNotHeld
+		if o.lost != nil {
+			why = cmp.Or(o.lost(key, s.table.within("")), why)
+		}
+		s.trust.release(key, why)
 	}
 }
 
@@ -80,9 +85,9 @@ func (s session) begin(t *tenure, token member.Token) error {
 		return context.Cause(s.life)
 	case o == nil || o.token == 0 || o.session != s.id,
 		token != member.Token{Revision: o.token}:
-		return fmt.Errorf("%w: %q by %v", cluster.ErrNotHeld, t.key, token)
+		return fmt.Errorf("%w: %q by %v", record.ErrNotHeld, t.key, token)
 	case !s.lease.isTrusted():
-		return fmt.Errorf("%w: %q by %v: %w", cluster.ErrNotHeld, t.key, token, cluster.ErrLeaseEnded)
+		return fmt.Errorf("%w: %q by %v: %w", record.ErrNotHeld, t.key, token, record.ErrLeaseEnded)
 	}
 	s.trust.tenures = append(s.trust.tenures, t)
 	return nil
@@ -117,7 +122,7 @@ func (s *Store) lapse() {
 		return
 	}
 	s.trust.lapse = nil
-	s.trust.endAll(cluster.ErrLeaseEnded)
+	s.trust.endAll(record.ErrLeaseEnded)
 }
 
 // lose begins another lease where that of the id is gone, and all its records with it.
@@ -128,6 +133,6 @@ func (s *Store) lose(id string) {
 		return
 	}
 	s.lease = newLease()
-	s.trust.endAll(cluster.ErrLeaseEnded)
+	s.trust.endAll(record.ErrLeaseEnded)
 	clear(s.trust.own)
 }

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 // Exclusive checks what leaders, or holders of one latch, do. The zero Exclusive has seen
@@ -40,25 +40,27 @@ func (x *Exclusive) Enter(ctx context.Context, token member.Token) error {
 
 // Counter is a Store that counts commits.
 type Counter struct {
-	latch.Store
+	record.Store
 	commits atomic.Int64
 }
 
 // Count counts what is committed through a Store.
-func Count(s latch.Store) *Counter { return &Counter{Store: s} }
+func Count(s record.Store) *Counter { return &Counter{Store: s} }
 
 // Commits is how many commits were asked for, refused ones too.
 func (c *Counter) Commits() int { return int(c.commits.Load()) }
 
-// Session implements latch.Store.
-func (c *Counter) Session() latch.Session { return counted{c.Store.Session(), c} }
+// Session implements record.Store.
+func (c *Counter) Session(lost record.LostFunc) record.Session {
+	return counted{c.Store.Session(lost), c}
+}
 
 type counted struct {
-	latch.Session
+	record.Session
 	counter *Counter
 }
 
-func (s counted) Commit(ctx context.Context, ops ...latch.Op) (member.Token, error) {
+func (s counted) Commit(ctx context.Context, ops ...record.Op) (member.Token, error) {
 	s.counter.commits.Add(1)
 	return s.Session.Commit(ctx, ops...)
 }

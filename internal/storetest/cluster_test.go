@@ -13,12 +13,13 @@ import (
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 func TestL03TheRecordIsTheLeadersOwn(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		leads(t, w.job(1), true)
-		r, err := w.nodes[1].Get("latch/job/leader")
+		r, err := record.Get(t.Context(), w.nodes[1].Records(), "latch/job/leader")
 		if err != nil || string(r.Value) != address(1).String() || r.Owner != w.nodes[1].Self().Identity {
 			t.Errorf("got %+v, %v, want the id and the identity of node 1", r, err)
 		}
@@ -35,7 +36,7 @@ func TestL04HolderCrashes(t *testing.T) {
 		if err := w.nodes[f[0]].Close(); err != nil {
 			t.Fatal(err)
 		}
-		first.ends(t, cluster.ErrClosed)
+		first.ends(t, record.ErrClosed)
 		next := other.next(t)
 		if took := next.at.Sub(at); took < trust || took > hold+4*heartbeat ||
 			!first.token.Less(next.token) {
@@ -56,7 +57,7 @@ func TestL04HolderThatLedTheClusterCrashes(t *testing.T) {
 		if err := w.nodes[leader].Close(); err != nil {
 			t.Fatal(err)
 		}
-		first.ends(t, cluster.ErrClosed)
+		first.ends(t, record.ErrClosed)
 		next := other.next(t)
 		if took := next.at.Sub(at); took > hold+heartbeat || !first.token.Less(next.token) {
 			t.Errorf("token %v after %v, another led %v after the crash", next.token, first.token, took)
@@ -72,7 +73,7 @@ func TestL05HolderIsCutOff(t *testing.T) {
 		other := work(t, &x, w.job(f[1]))
 		at := time.Now()
 		w.cut(f[0])
-		if took := first.ends(t, cluster.ErrLeaseEnded).Sub(at); took > trust {
+		if took := first.ends(t, record.ErrLeaseEnded).Sub(at); took > trust {
 			t.Errorf("the context ended %v after the cut, want %v at most", took, trust)
 		}
 		next := other.next(t)
@@ -106,7 +107,7 @@ func TestL06HolderIsPaused(t *testing.T) {
 			t.Errorf("tokens %v, then %v: want the first refused now", first.token, second.token)
 		}
 		w.clocks[f[0]].resume()
-		first.ends(t, cluster.ErrLeaseEnded)
+		first.ends(t, record.ErrLeaseEnded)
 	})
 }
 
@@ -122,7 +123,8 @@ func TestL10HolderThatHangsIsDisabled(t *testing.T) {
 		if err := b.Enable(t.Context(), address(0).String(), false); err != nil {
 			t.Fatal(err)
 		}
-		if r, err := w.nodes[w.leader()].Get("latch/job/leader"); err == nil && r.Token == first.token &&
+		r, err := record.Get(t.Context(), w.nodes[w.leader()].Records(), "latch/job/leader")
+		if err == nil && r.Token == first.token &&
 			!r.Revoked {
 			t.Error("the member is disabled, and its record not revoked")
 		}
@@ -152,7 +154,7 @@ func TestL21BackWithinTheLease(t *testing.T) {
 		var x Exclusive
 		f := w.followers()
 		first := work(t, &x, w.job(f[0])).next(t)
-		counts := Count(latch.Cluster(w.nodes[f[1]]))
+		counts := Count(w.nodes[f[1]].Records())
 		awaitRecord(t, counts)
 		other := work(t, &x, open(t, counts, "job", latch.Options{}))
 		for range 10 {
@@ -193,7 +195,7 @@ func TestL22BackAfterTheLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.start(f[0])
-		awaitRecord(t, latch.Cluster(w.nodes[f[0]]))
+		awaitRecord(t, w.nodes[f[0]].Records())
 		again := work(t, &x, w.job(f[0]))
 		other.stop()
 		again.next(t)
@@ -225,12 +227,13 @@ func TestL23EveryEndHasAReason(t *testing.T) {
 		a := w.job(f[0])
 		holder := work(t, &x, a)
 		led := holder.next(t)
-		if _, err := w.nodes[f[1]].Commit(t.Context(), cluster.Drop("latch/job/leader")); err != nil {
+		if _, err := w.nodes[f[1]].Records().Session(nil).Commit(t.Context(),
+			record.Op{Kind: record.Drop, Key: "latch/job/leader"}); err != nil {
 			t.Fatal(err)
 		}
-		led.ends(t, cluster.ErrNotHeld)
+		led.ends(t, record.ErrNotHeld)
 		led = holder.next(t)
-		looks := open(t, latch.Cluster(w.nodes[f[1]]), "job", latch.Options{Observer: true})
+		looks := open(t, w.nodes[f[1]].Records(), "job", latch.Options{Observer: true})
 		for _, by := range []*latch.Job{a, looks} { // itself, and another one
 			if err := by.Enable(t.Context(), address(f[0]).String(), false); err != nil {
 				t.Fatal(err)
@@ -247,14 +250,14 @@ func TestL23EveryEndHasAReason(t *testing.T) {
 		led.ends(t, latch.ErrYielded)
 		led = holder.next(t)
 		w.cut(f[0])
-		led.ends(t, cluster.ErrLeaseEnded)
+		led.ends(t, record.ErrLeaseEnded)
 		w.heal(f[0])
 		led = holder.next(t)
 		if err := w.nodes[f[0]].Leave(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		led.ends(t, cluster.ErrLeft)
-		if err := <-holder.done; !errors.Is(err, cluster.ErrClosed) || !errors.Is(err, cluster.ErrLeft) {
+		if err := <-holder.done; !errors.Is(err, record.ErrClosed) || !errors.Is(err, cluster.ErrLeft) {
 			t.Errorf("WhileLeader of a node that left: got %v", err)
 		}
 		b := w.job(f[1])
@@ -293,11 +296,11 @@ func TestL27BelowAMajority(t *testing.T) {
 		var x Exclusive
 		a := w.job(0)
 		first := work(t, &x, a).next(t)
-		b := open(t, latch.Cluster(w.nodes[1]), "other", latch.Options{Disabled: true})
+		b := open(t, w.nodes[1].Records(), "other", latch.Options{Disabled: true})
 		w.cut(0)
 		w.cut(1)
 		at := time.Now()
-		if took := first.ends(t, cluster.ErrLeaseEnded).Sub(at); took > trust {
+		if took := first.ends(t, record.ErrLeaseEnded).Sub(at); took > trust {
 			t.Errorf("the context ended after %v", took)
 		}
 		synctest.Wait()
@@ -306,15 +309,15 @@ func TestL27BelowAMajority(t *testing.T) {
 			t.Cleanup(stop)
 			return ctx
 		}
-		if ok, err := a.IsLeader(within()); ok || !errors.Is(err, cluster.ErrNoQuorum) {
+		if ok, err := a.IsLeader(within()); ok || !errors.Is(err, record.ErrNoQuorum) {
 			t.Errorf("IsLeader: got %v, %v, want ErrNoQuorum", ok, err)
 		}
 		err := b.Enable(within(), address(1).String(), true)
-		if !errors.Is(err, cluster.ErrNoQuorum) {
+		if !errors.Is(err, record.ErrNoQuorum) {
 			t.Errorf("Enable: got %v, want ErrNoQuorum", err)
 		}
 		err = a.Do(within(), "latch", func(context.Context, member.Token) error { return nil })
-		if !errors.Is(err, cluster.ErrNoQuorum) {
+		if !errors.Is(err, record.ErrNoQuorum) {
 			t.Errorf("Do: got %v, want ErrNoQuorum", err)
 		}
 		w.heal(0)
@@ -330,7 +333,7 @@ func TestL28ProvisionalLeader(t *testing.T) {
 		j := w.job(2)
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
-		if ok, err := j.IsLeader(ctx); ok || !errors.Is(err, cluster.ErrNoQuorum) {
+		if ok, err := j.IsLeader(ctx); ok || !errors.Is(err, record.ErrNoQuorum) {
 			t.Errorf("IsLeader: got %v, %v, want ErrNoQuorum", ok, err)
 		}
 	})
@@ -342,7 +345,7 @@ func TestL31ManyJobsStart(t *testing.T) {
 		var all [members][]*latch.Job
 		var stores []*Counter
 		for i := range members {
-			stores = append(stores, Count(latch.Cluster(w.nodes[i])))
+			stores = append(stores, Count(w.nodes[i].Records()))
 			for n := range jobs {
 				all[i] = append(all[i], open(t, stores[i], fmt.Sprint("job", n), latch.Options{}))
 			}

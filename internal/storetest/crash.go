@@ -15,11 +15,12 @@ import (
 
 	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 // Lead is what a process of Crashes does: it leads a job whenever it can, and prints so.
 // It returns where it cannot go on.
-func Lead(ctx context.Context, s latch.Store) error {
+func Lead(ctx context.Context, s record.Store) error {
 	j, err := latch.Open(ctx, s, "job", latch.Options{})
 	if err != nil {
 		return err

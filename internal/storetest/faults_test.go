@@ -14,6 +14,7 @@ import (
 
 	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 	"github.com/athena-go/athena/transport"
 )
 
@@ -188,9 +189,9 @@ func takesOver(t *testing.T, w *world, stop func(holder int)) {
 }
 
 // all are the stores of all nodes.
-func (w *world) all() (all []latch.Store) {
+func (w *world) all() (all []record.Store) {
 	for _, n := range w.nodes {
-		all = append(all, latch.Cluster(n))
+		all = append(all, n.Records())
 	}
 	return all
 }

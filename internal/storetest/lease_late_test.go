@@ -12,18 +12,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/athena-go/athena/cluster"
 	leases "github.com/athena-go/athena/internal/leasestore"
-	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 // What is answered late may be over: another one has revoked the record, its owner has
 // deleted it, and the other has set it.
 func TestLeaseIsRevokedBeforeItIsAnswered(t *testing.T) {
 	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
-		a, b := stores[0].Session(), stores[1].Session()
-		set := latch.Op{Kind: latch.SetOwned, Key: "k"}
+		a, b := stores[0].Session(nil), stores[1].Session(nil)
+		set := record.Op{Kind: record.SetOwned, Key: "k"}
 		clients[0].set(func(c *client) { c.delay = leaseTimeout / 4 })
 		var all sync.WaitGroup
 		all.Go(func() {
@@ -37,12 +36,12 @@ func TestLeaseIsRevokedBeforeItIsAnswered(t *testing.T) {
 			})
 		})
 		synctest.Wait()
-		if _, err := b.Commit(t.Context(), latch.Op{Kind: latch.Drop, Key: "k"}); err != nil {
+		if _, err := b.Commit(t.Context(), record.Op{Kind: record.Drop, Key: "k"}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
 		clients[0].set(func(c *client) { c.deaf = true })
-		token, err := b.Commit(t.Context(), latch.Op{Kind: latch.Absent, Key: "k"}, set)
+		token, err := b.Commit(t.Context(), record.Op{Kind: record.Absent, Key: "k"}, set)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,14 +59,14 @@ func TestLeaseIsRevokedBeforeItIsAnswered(t *testing.T) {
 // last makes nothing of the second known.
 func TestLeaseTwoUnknownOutcomes(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
-		s, c := stores[0].Session(), clients[0]
+		s, c := stores[0].Session(nil), clients[0]
 		give := func(key string) (giveUp func()) {
 			ctx, stop := context.WithCancel(t.Context())
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				_, err := s.Commit(ctx, latch.Op{Kind: latch.SetOwned, Key: key})
-				if !errors.Is(err, cluster.ErrUnknownOutcome) {
+				_, err := s.Commit(ctx, record.Op{Kind: record.SetOwned, Key: key})
+				if !errors.Is(err, record.ErrUnknownOutcome) {
 					t.Errorf("Commit of %q: got %v, want ErrUnknownOutcome", key, err)
 				}
 			}()
@@ -81,12 +80,12 @@ func TestLeaseTwoUnknownOutcomes(t *testing.T) {
 		second()
 		first()
 		c.set(func(c *client) { c.late, c.silent = false, false })
-		if _, err := s.Commit(t.Context(), latch.Op{Kind: latch.Absent, Key: "second"}); err != nil {
+		if _, err := s.Commit(t.Context(), record.Op{Kind: record.Absent, Key: "second"}); err != nil {
 			t.Fatal(err)
 		}
 		c.deliver()
 		synctest.Wait()
-		if r, err := stores[0].Records(t.Context(), ""); len(r) != 0 || err != nil {
+		if r, err := stores[0].List(t.Context(), ""); len(r) != 0 || err != nil {
 			t.Errorf("got %+v, %v: a commit of before was taken", r, err)
 		}
 	})
@@ -105,9 +104,9 @@ func (s *stray) Write(ctx context.Context, changes ...leases.Change) (uint64, er
 	s.set(func(*client) {
 		switch {
 		case s.first == nil:
-			s.first, err = changes, cluster.ErrUnknownOutcome
+			s.first, err = changes, record.ErrUnknownOutcome
 		case s.away:
-			err = cluster.ErrNoQuorum
+			err = record.ErrNoQuorum
 		}
 	})
 	if err != nil {
@@ -127,8 +126,8 @@ func TestLeaseIsMadeLate(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close(t.Context())
-		set := latch.Op{Kind: latch.SetOwned, Key: "k"}
-		a, b := s.Session(), stores[0].Session()
+		set := record.Op{Kind: record.SetOwned, Key: "k"}
+		a, b := s.Session(nil), stores[0].Session(nil)
 		old, err := a.Commit(t.Context(), set)
 		if err != nil {
 			t.Fatal(err)
@@ -138,7 +137,7 @@ func TestLeaseIsMadeLate(t *testing.T) {
 		if _, err := c.service.write(c.first); err != nil {
 			t.Log(err)
 		}
-		token, err := b.Commit(t.Context(), latch.Op{Kind: latch.Absent, Key: "k"}, set)
+		token, err := b.Commit(t.Context(), record.Op{Kind: record.Absent, Key: "k"}, set)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +148,7 @@ func TestLeaseIsMadeLate(t *testing.T) {
 				return nil
 			})
 		})
-		if !errors.Is(err, cluster.ErrNotHeld) {
+		if !errors.Is(err, record.ErrNotHeld) {
 			t.Errorf("Hold: got %v, want ErrNotHeld", err)
 		}
 	})
@@ -158,8 +157,8 @@ func TestLeaseIsMadeLate(t *testing.T) {
 // Close waits for nothing that its context does not allow.
 func TestLeaseClosedWhileItIsRenewed(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
-		s := stores[0].Session()
-		token, err := s.Commit(t.Context(), latch.Op{Kind: latch.SetOwned, Key: "k"})
+		s := stores[0].Session(nil)
+		token, err := s.Commit(t.Context(), record.Op{Kind: record.SetOwned, Key: "k"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,9 +221,9 @@ func TestLeaseConflictsForEver(t *testing.T) {
 			}
 			ctx, stop := context.WithTimeout(t.Context(), 2*leaseTimeout)
 			defer stop()
-			c.set(func(*client) { c.name, c.err = name, cluster.ErrConflict })
-			_, err = s.Session().Commit(ctx, latch.Op{Kind: latch.Set, Key: "k"})
-			if !errors.Is(err, cluster.ErrNoQuorum) {
+			c.set(func(*client) { c.name, c.err = name, record.ErrConflict })
+			_, err = s.Session(nil).Commit(ctx, record.Op{Kind: record.Set, Key: "k"})
+			if !errors.Is(err, record.ErrNoQuorum) {
 				t.Errorf("Commit: got %v, want ErrNoQuorum", err)
 			}
 			_ = s.Close(ctx)
@@ -252,11 +251,11 @@ func (s *lagging) Write(ctx context.Context, changes ...leases.Change) (uint64, 
 	s.set(func(*client) { hangs, s.hangs = s.hangs, false })
 	if hangs {
 		<-ctx.Done()
-		return 0, cluster.ErrUnknownOutcome
+		return 0, record.ErrUnknownOutcome
 	}
 	if ctx.Err() != nil {
 		_, _ = s.write(changes)
-		return 0, cluster.ErrUnknownOutcome
+		return 0, record.ErrUnknownOutcome
 	}
 	return s.client.Write(ctx, changes...)
 }
@@ -291,8 +290,8 @@ func TestLeaseRenewalHangs(t *testing.T) {
 func TestLeaseClosedWhileItIsMade(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, _ []*leases.Store) {
 		c, s := openLagging(t, clients[0].service)
-		a := s.Session()
-		token, err := a.Commit(t.Context(), latch.Op{Kind: latch.SetOwned, Key: "k"})
+		a := s.Session(nil)
+		token, err := a.Commit(t.Context(), record.Op{Kind: record.SetOwned, Key: "k"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -319,20 +318,20 @@ func TestLeaseBackendIsClosed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := s.Session()
-		token, err := a.Commit(t.Context(), latch.Op{Kind: latch.SetOwned, Key: "k"})
+		a := s.Session(nil)
+		token, err := a.Commit(t.Context(), record.Op{Kind: record.SetOwned, Key: "k"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		err = a.Hold(t.Context(), "k", token, func(ctx context.Context) error {
-			c.set(func(*client) { c.name, c.err = "leases/", cluster.ErrClosed })
+			c.set(func(*client) { c.name, c.err = "leases/", record.ErrClosed })
 			<-ctx.Done()
 			return context.Cause(ctx)
 		})
-		if !errors.Is(err, cluster.ErrClosed) {
+		if !errors.Is(err, record.ErrClosed) {
 			t.Errorf("the context ended with %v, want ErrClosed", err)
 		}
-		if err := s.Close(t.Context()); !errors.Is(err, cluster.ErrClosed) {
+		if err := s.Close(t.Context()); !errors.Is(err, record.ErrClosed) {
 			t.Errorf("Close: got %v, want why the lease is not removed", err)
 		}
 	})
@@ -344,16 +343,16 @@ func TestLeaseSeemsLostMeanwhile(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
 		c, s := openLagging(t, clients[0].service)
 		defer s.Close(t.Context())
-		a, b := s.Session(), stores[0].Session()
+		a, b := s.Session(nil), stores[0].Session(nil)
 		change := func(key string) {
 			t.Helper()
-			if _, err := b.Commit(t.Context(), latch.Op{Kind: latch.Set, Key: key}); err != nil {
+			if _, err := b.Commit(t.Context(), record.Op{Kind: record.Set, Key: key}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		c.set(func(c *client) { c.deaf = true })
 		change("k") // so that it reads
-		set := latch.Op{Kind: latch.SetOwned, Key: "k"}
+		set := record.Op{Kind: record.SetOwned, Key: "k"}
 		var token member.Token
 		var all sync.WaitGroup
 		all.Go(func() {
@@ -372,7 +371,7 @@ func TestLeaseSeemsLostMeanwhile(t *testing.T) {
 		}
 		err := a.Hold(t.Context(), "k", token, func(ctx context.Context) error {
 			time.Sleep(2 * leaseTimeout)
-			_, err := b.Commit(t.Context(), latch.Op{Kind: latch.Absent, Key: "k"}, set)
+			_, err := b.Commit(t.Context(), record.Op{Kind: record.Absent, Key: "k"}, set)
 			if err == nil && ctx.Err() == nil {
 				t.Error("another has set it under a context that goes on")
 			}

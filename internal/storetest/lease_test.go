@@ -11,13 +11,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/athena-go/athena/cluster"
 	leases "github.com/athena-go/athena/internal/leasestore"
 	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
-func jobOf(t *testing.T, s latch.Store) *latch.Job {
+func jobOf(t *testing.T, s record.Store) *latch.Job {
 	t.Helper()
 	return open(t, s, "job", latch.Options{})
 }
@@ -31,7 +31,7 @@ func TestLeaseOwnerIsCutOff(t *testing.T) {
 		other := work(t, &x, jobOf(t, stores[1]))
 		clients[0].set(func(c *client) { c.cut = true })
 		at := time.Now()
-		if took := first.ends(t, cluster.ErrLeaseEnded).Sub(at); took > leaseTrust {
+		if took := first.ends(t, record.ErrLeaseEnded).Sub(at); took > leaseTrust {
 			t.Errorf("the context ended %v after the cut, want %v at most", took, leaseTrust)
 		}
 		second := other.next(t)
@@ -64,7 +64,7 @@ func TestLeaseIsAnsweredLate(t *testing.T) {
 		began := lastRenewal(t, clients[0])
 		time.Sleep(late) // until that is answered
 		clients[0].set(func(c *client) { c.cut = true })
-		if took := first.ends(t, cluster.ErrLeaseEnded).Sub(began); took != leaseTrust {
+		if took := first.ends(t, record.ErrLeaseEnded).Sub(began); took != leaseTrust {
 			t.Errorf("the context ended %v after the last renewal was sent, want %v", took, leaseTrust)
 		}
 	})
@@ -87,12 +87,12 @@ func TestLeaseIsRenewedAfterTheServiceWasAway(t *testing.T) {
 		w := work(t, &x, jobOf(t, stores[0]))
 		first := w.next(t)
 		clients[0].set(func(c *client) { c.cut = true })
-		first.ends(t, cluster.ErrLeaseEnded)
+		first.ends(t, record.ErrLeaseEnded)
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
-		_, err := stores[0].Session().Commit(ctx, latch.Op{Kind: latch.Drop, Key: "k"})
-		if !errors.Is(err, cluster.ErrNoQuorum) || !errors.Is(err, context.DeadlineExceeded) ||
-			errors.Is(err, cluster.ErrUnknownOutcome) {
+		_, err := stores[0].Session(nil).Commit(ctx, record.Op{Kind: record.Drop, Key: "k"})
+		if !errors.Is(err, record.ErrNoQuorum) || !errors.Is(err, context.DeadlineExceeded) ||
+			errors.Is(err, record.ErrUnknownOutcome) {
 			t.Errorf("Commit: got %v, want ErrNoQuorum and why it ended", err)
 		}
 		clients[0].set(func(c *client) { c.cut = false })
@@ -110,8 +110,8 @@ func TestLeaseServiceIsSilent(t *testing.T) {
 		time.Sleep(leaseTimeout)
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
-		_, err := stores[0].Session().Commit(ctx, latch.Op{Kind: latch.Set, Key: "k"})
-		if !errors.Is(err, cluster.ErrNoQuorum) || errors.Is(err, cluster.ErrUnknownOutcome) {
+		_, err := stores[0].Session(nil).Commit(ctx, record.Op{Kind: record.Set, Key: "k"})
+		if !errors.Is(err, record.ErrNoQuorum) || errors.Is(err, record.ErrUnknownOutcome) {
 			t.Errorf("Commit: got %v, want ErrNoQuorum", err)
 		}
 		if names, _ := clients[0].named("records/"); len(names) != 0 {
@@ -155,47 +155,47 @@ func TestLeaseRevokedFromAfar(t *testing.T) {
 		clients[0].set(func(c *client) { c.cut = true })
 		at := time.Now()
 		enable(t, b, "n0", false)
-		r, ok := record(t, stores[1], "job")
+		r, ok := recordOfJob(t, stores[1], "job")
 		if !ok || !r.Revoked || r.Token != first.token || first.ctx.Err() != nil {
 			t.Errorf("got %+v, want the record revoked and its token %v", r, first.token)
 		}
-		again := latch.Op{Kind: latch.Drop, Key: r.Key}
-		if _, err := stores[1].Session().Commit(t.Context(), again); err != nil {
+		again := record.Op{Kind: record.Drop, Key: r.Key}
+		if _, err := stores[1].Session(nil).Commit(t.Context(), again); err != nil {
 			t.Error(err)
 		}
-		if r, _ = record(t, stores[1], "job"); r.Token != first.token {
+		if r, _ = recordOfJob(t, stores[1], "job"); r.Token != first.token {
 			t.Errorf("dropped twice, the token is %v, want %v", r.Token, first.token)
 		}
-		held := latch.Op{Kind: latch.Held, Key: r.Key, Token: r.Token}
-		_, err := stores[1].Session().Commit(t.Context(), held)
-		if !errors.Is(err, cluster.ErrConflict) {
+		held := record.Op{Kind: record.Held, Key: r.Key, Token: r.Token}
+		_, err := stores[1].Session(nil).Commit(t.Context(), held)
+		if !errors.Is(err, record.ErrConflict) {
 			t.Errorf("a revoked record is held: %v", err)
 		}
 		if took := other.next(t).at.Sub(at); took < leaseTrust {
 			t.Errorf("another led %v after the cut", took)
 		}
-		first.ends(t, cluster.ErrLeaseEnded)
+		first.ends(t, record.ErrLeaseEnded)
 	})
 }
 
 // What was under way when an answer was lost is not taken after another commit was.
 func TestLeaseUnknownOutcome(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
-		s, c := stores[0].Session(), clients[0]
-		set := []latch.Op{{Kind: latch.Absent, Key: "k"}, {Kind: latch.SetOwned, Key: "k"}}
+		s, c := stores[0].Session(nil), clients[0]
+		set := []record.Op{{Kind: record.Absent, Key: "k"}, {Kind: record.SetOwned, Key: "k"}}
 		c.set(func(c *client) { c.late = true })
-		if _, err := s.Commit(t.Context(), set...); !errors.Is(err, cluster.ErrUnknownOutcome) {
+		if _, err := s.Commit(t.Context(), set...); !errors.Is(err, record.ErrUnknownOutcome) {
 			t.Fatalf("Commit: got %v, want ErrUnknownOutcome", err)
 		}
 		c.set(func(c *client) { c.late = false })
-		_, err := s.Commit(t.Context(), latch.Op{Kind: latch.Absent, Key: "k"},
-			latch.Op{Kind: latch.Drop, Key: "k"})
+		_, err := s.Commit(t.Context(), record.Op{Kind: record.Absent, Key: "k"},
+			record.Op{Kind: record.Drop, Key: "k"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.deliver()
 		synctest.Wait()
-		if r, err := stores[0].Records(t.Context(), "k"); len(r) != 0 || err != nil {
+		if r, err := stores[0].List(t.Context(), "k"); len(r) != 0 || err != nil {
 			t.Errorf("got %+v, %v: the commit of before was taken", r, err)
 		}
 	})
@@ -205,29 +205,29 @@ func TestLeaseUnknownOutcome(t *testing.T) {
 // there.
 func TestLeaseReleased(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
-		s, c := stores[0].Session(), clients[0]
-		token, err := s.Commit(t.Context(), latch.Op{Kind: latch.SetOwned, Key: "k"})
+		s, c := stores[0].Session(nil), clients[0]
+		token, err := s.Commit(t.Context(), record.Op{Kind: record.SetOwned, Key: "k"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		drop := []latch.Op{{Kind: latch.Held, Key: "k", Token: token}, {Kind: latch.Drop, Key: "k"}}
+		drop := []record.Op{{Kind: record.Held, Key: "k", Token: token}, {Kind: record.Drop, Key: "k"}}
 		err = s.Hold(t.Context(), "k", token, func(ctx context.Context) error {
 			c.set(func(c *client) { c.late = true })
 			defer c.set(func(c *client) { c.late = false })
 			_, err := s.Commit(ctx, drop...)
-			if !errors.Is(err, cluster.ErrUnknownOutcome) {
+			if !errors.Is(err, record.ErrUnknownOutcome) {
 				t.Errorf("Commit: got %v, want ErrUnknownOutcome", err)
 			}
 			return context.Cause(ctx)
 		})
-		if !errors.Is(err, cluster.ErrReleased) {
+		if !errors.Is(err, record.ErrReleased) {
 			t.Errorf("the context ended with %v, want ErrReleased", err)
 		}
 		never := func(context.Context) error { t.Error("it is held"); return nil }
-		if err := s.Hold(t.Context(), "k", token, never); !errors.Is(err, cluster.ErrNotHeld) {
+		if err := s.Hold(t.Context(), "k", token, never); !errors.Is(err, record.ErrNotHeld) {
 			t.Errorf("Hold: got %v, want ErrNotHeld", err)
 		}
-		next, err := s.Commit(t.Context(), drop[0], latch.Op{Kind: latch.SetOwned, Key: "k"})
+		next, err := s.Commit(t.Context(), drop[0], record.Op{Kind: record.SetOwned, Key: "k"})
 		if err != nil || !token.Less(next) {
 			t.Fatalf("set anew: got %v, %v", next, err)
 		}
@@ -236,7 +236,7 @@ func TestLeaseReleased(t *testing.T) {
 			synctest.Wait()
 			return ctx.Err()
 		})
-		if r, _ := stores[0].Records(t.Context(), "k"); err != nil || len(r) != 1 {
+		if r, _ := stores[0].List(t.Context(), "k"); err != nil || len(r) != 1 {
 			t.Errorf("got %+v, %v: the drop of before was taken", r, err)
 		}
 	})
@@ -245,13 +245,13 @@ func TestLeaseReleased(t *testing.T) {
 // What a member leaves behind is overwritten, and dropped where nobody wants it.
 func TestLeaseIsTidied(t *testing.T) {
 	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
-		a, b := stores[0].Session(), stores[1].Session()
+		a, b := stores[0].Session(nil), stores[1].Session(nil)
 		for _, key := range []string{"k", "l"} {
-			if _, err := a.Commit(t.Context(), latch.Op{Kind: latch.SetOwned, Key: key}); err != nil {
+			if _, err := a.Commit(t.Context(), record.Op{Kind: record.SetOwned, Key: key}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		stay := latch.Op{Kind: latch.Set, Key: "stays", Value: []byte("v")}
+		stay := record.Op{Kind: record.Set, Key: "stays", Value: []byte("v")}
 		if _, err := a.Commit(t.Context(), stay); err != nil {
 			t.Fatal(err)
 		}
@@ -259,11 +259,11 @@ func TestLeaseIsTidied(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if r, err := stores[1].Records(t.Context(), ""); len(r) != 1 || err != nil {
+		if r, err := stores[1].List(t.Context(), ""); len(r) != 1 || err != nil {
 			t.Errorf("got %+v, %v, want what stays", r, err)
 		}
-		_, err := b.Commit(t.Context(), latch.Op{Kind: latch.Absent, Key: "k"},
-			latch.Op{Kind: latch.SetOwned, Key: "k"})
+		_, err := b.Commit(t.Context(), record.Op{Kind: record.Absent, Key: "k"},
+			record.Op{Kind: record.SetOwned, Key: "k"})
 		if err != nil {
 			t.Error(err)
 		}
@@ -284,18 +284,18 @@ func TestLeaseClosed(t *testing.T) {
 		if err := stores[0].Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if took := first.ends(t, cluster.ErrClosed).Sub(other.next(t).at); took > 0 {
+		if took := first.ends(t, record.ErrClosed).Sub(other.next(t).at); took > 0 {
 			t.Errorf("the context ended %v after another led", took)
 		}
-		if err := <-w.done; !errors.Is(err, cluster.ErrClosed) {
+		if err := <-w.done; !errors.Is(err, record.ErrClosed) {
 			t.Errorf("WhileLeader: got %v, want ErrClosed", err)
 		}
-		s := stores[0].Session()
-		_, commit := s.Commit(t.Context(), latch.Op{Kind: latch.Set, Key: "k"})
-		_, records := stores[0].Records(t.Context(), "")
+		s := stores[0].Session(nil)
+		_, commit := s.Commit(t.Context(), record.Op{Kind: record.Set, Key: "k"})
+		_, records := stores[0].List(t.Context(), "")
 		hold := s.Hold(t.Context(), "k", member.Token{}, nil)
 		for name, err := range map[string]error{"Commit": commit, "Records": records, "Hold": hold} {
-			if !errors.Is(err, cluster.ErrClosed) {
+			if !errors.Is(err, record.ErrClosed) {
 				t.Errorf("%s: got %v, want ErrClosed", name, err)
 			}
 		}
@@ -309,7 +309,7 @@ func TestLeaseClosedMeanwhile(t *testing.T) {
 		clients[0].set(func(c *client) { c.cut = true })
 		done := make(chan error)
 		go func() {
-			_, err := stores[0].Session().Commit(t.Context(), latch.Op{Kind: latch.Drop, Key: "k"})
+			_, err := stores[0].Session(nil).Commit(t.Context(), record.Op{Kind: record.Drop, Key: "k"})
 			done <- err
 		}()
 		synctest.Wait()
@@ -318,7 +318,7 @@ func TestLeaseClosedMeanwhile(t *testing.T) {
 		if err := stores[0].Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Close: got %v, want why the lease is not removed", err)
 		}
-		if err := <-done; !errors.Is(err, cluster.ErrClosed) || errors.Is(err, cluster.ErrNoQuorum) {
+		if err := <-done; !errors.Is(err, record.ErrClosed) || errors.Is(err, record.ErrNoQuorum) {
 			t.Errorf("Commit: got %v, want ErrClosed", err)
 		}
 	})
@@ -335,9 +335,9 @@ func TestLeaseByHand(t *testing.T) {
 			name string
 			want error
 		}{
-			{leases.Delete, key, cluster.ErrNotHeld},
-			{leases.Put, key, cluster.ErrNotHeld},
-			{leases.Delete, "leases/", cluster.ErrLeaseEnded},
+			{leases.Delete, key, record.ErrNotHeld},
+			{leases.Put, key, record.ErrNotHeld},
+			{leases.Delete, "leases/", record.ErrLeaseEnded},
 		} {
 			led := w.next(t)
 			names, revisions := clients[1].named(by.name)
@@ -353,8 +353,8 @@ func TestLeaseByHand(t *testing.T) {
 			if took := led.ends(t, by.want).Sub(at); took > 0 {
 				t.Errorf("%s: the context ended after %v", by.name, took)
 			}
-			if _, err := stores[1].Session().Commit(t.Context(), latch.Op{
-				Kind: latch.Drop, Key: "latch/job/leader"}); err != nil {
+			if _, err := stores[1].Session(nil).Commit(t.Context(), record.Op{
+				Kind: record.Drop, Key: "latch/job/leader"}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -365,9 +365,9 @@ func TestLeaseByHand(t *testing.T) {
 // One that does not see a lease takes nothing away that rests on it.
 func TestLeaseIsHidden(t *testing.T) {
 	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
-		a := stores[0].Session()
+		a := stores[0].Session(nil)
 		clients[1].set(func(c *client) { c.hides = "leases/" })
-		token, err := a.Commit(t.Context(), latch.Op{Kind: latch.SetOwned, Key: "k"})
+		token, err := a.Commit(t.Context(), record.Op{Kind: record.SetOwned, Key: "k"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -384,14 +384,14 @@ func TestLeaseIsHidden(t *testing.T) {
 // A context ends before the lease is removed, and is not for another session.
 func TestLeaseHeldUntilItIsClosed(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
-		s := stores[0].Session()
-		token, err := s.Commit(t.Context(), latch.Op{Kind: latch.SetOwned, Key: "k"})
+		s := stores[0].Session(nil)
+		token, err := s.Commit(t.Context(), record.Op{Kind: record.SetOwned, Key: "k"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		never := func(context.Context) error { t.Error("another session holds it"); return nil }
-		err = stores[0].Session().Hold(t.Context(), "k", token, never)
-		if !errors.Is(err, cluster.ErrNotHeld) {
+		err = stores[0].Session(nil).Hold(t.Context(), "k", token, never)
+		if !errors.Is(err, record.ErrNotHeld) {
 			t.Errorf("Hold: got %v, want ErrNotHeld", err)
 		}
 		err = s.Hold(t.Context(), "k", token, func(ctx context.Context) error {
@@ -407,7 +407,7 @@ func TestLeaseHeldUntilItIsClosed(t *testing.T) {
 			}
 			return context.Cause(ctx)
 		})
-		if !errors.Is(err, cluster.ErrClosed) {
+		if !errors.Is(err, record.ErrClosed) {
 			t.Errorf("the context ended with %v, want ErrClosed", err)
 		}
 	})
@@ -421,12 +421,12 @@ func TestLeaseHearsNothing(t *testing.T) {
 	} {
 		inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
 			clients[1].set(fault)
-			set := latch.Op{Kind: latch.Set, Key: "k"}
-			if _, err := stores[0].Session().Commit(t.Context(), set); err != nil {
+			set := record.Op{Kind: record.Set, Key: "k"}
+			if _, err := stores[0].Session(nil).Commit(t.Context(), set); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(within)
-			if r, err := stores[1].Records(t.Context(), "k"); len(r) != 1 || err != nil {
+			if r, err := stores[1].List(t.Context(), "k"); len(r) != 1 || err != nil {
 				t.Errorf("got %+v, %v after %v, want the record", r, err, within)
 			}
 		})
@@ -436,15 +436,15 @@ func TestLeaseHearsNothing(t *testing.T) {
 // What a member believes of others' leases is asserted by its commits.
 func TestLeaseBeliefs(t *testing.T) {
 	inService(t, 2, func(t *testing.T, clients []*client, stores []*leases.Store) {
-		a, b := stores[0].Session(), stores[1].Session()
-		set := latch.Op{Kind: latch.SetOwned, Key: "k"}
+		a, b := stores[0].Session(nil), stores[1].Session(nil)
+		set := record.Op{Kind: record.SetOwned, Key: "k"}
 		if _, err := a.Commit(t.Context(), set); err != nil {
 			t.Fatal(err)
 		}
-		conflicts := func(what string, first latch.Op) {
+		conflicts := func(what string, first record.Op) {
 			t.Helper()
-			_, err := b.Commit(t.Context(), first, latch.Op{Kind: latch.Set, Key: "other"})
-			if !errors.Is(err, cluster.ErrConflict) {
+			_, err := b.Commit(t.Context(), first, record.Op{Kind: record.Set, Key: "other"})
+			if !errors.Is(err, record.ErrConflict) {
 				t.Errorf("%s: got %v, want ErrConflict", what, err)
 			}
 		}
@@ -457,22 +457,22 @@ func TestLeaseBeliefs(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close(t.Context())
-		token, err := s.Session().Commit(t.Context(), set)
+		token, err := s.Session(nil).Commit(t.Context(), set)
 		if err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		conflicts("one that seems to be left behind", latch.Op{Kind: latch.Absent, Key: "k"})
+		conflicts("one that seems to be left behind", record.Op{Kind: record.Absent, Key: "k"})
 		clients[1].set(func(c *client) { c.hides = "" })
-		if _, err := b.Commit(t.Context(), latch.Op{Kind: latch.Set, Key: "look"}); err != nil {
+		if _, err := b.Commit(t.Context(), record.Op{Kind: record.Set, Key: "look"}); err != nil {
 			t.Fatal(err)
 		}
 		clients[1].set(func(c *client) { c.deaf = true })
 		if err := s.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		conflicts("one that is left behind", latch.Op{Kind: latch.Held, Key: "k", Token: token})
-		if _, err := b.Commit(t.Context(), latch.Op{Kind: latch.Absent, Key: "k"}); err != nil {
+		conflicts("one that is left behind", record.Op{Kind: record.Held, Key: "k", Token: token})
+		if _, err := b.Commit(t.Context(), record.Op{Kind: record.Absent, Key: "k"}); err != nil {
 			t.Errorf("one that seems to be there: %v", err)
 		}
 	})
@@ -489,11 +489,11 @@ func TestLeaseForeignEntries(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if r, _ := stores[0].Records(t.Context(), ""); len(r) != 1 || r[0].IsOwned() {
+		if r, _ := stores[0].List(t.Context(), ""); len(r) != 1 || r[0].IsOwned() {
 			t.Errorf("got %+v, want one that nobody owns", r)
 		}
-		s := stores[0].Session()
-		if _, err := s.Commit(t.Context(), latch.Op{Kind: latch.Drop, Key: "k"}); err != nil {
+		s := stores[0].Session(nil)
+		if _, err := s.Commit(t.Context(), record.Op{Kind: record.Drop, Key: "k"}); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(leaseTimeout / 2)
@@ -559,21 +559,21 @@ func TestLeaseLimits(t *testing.T) {
 		for i := range long {
 			long[i] = 'k'
 		}
-		var many []latch.Op
+		var many []record.Op
 		for i := range 64 {
-			many = append(many, latch.Op{Kind: latch.Set, Key: string(long[:i+1])})
+			many = append(many, record.Op{Kind: record.Set, Key: string(long[:i+1])})
 		}
-		s := stores[0].Session()
-		for name, ops := range map[string][]latch.Op{
-			"no key": {{Kind: latch.Set}}, "long key": {{Kind: latch.Set, Key: string(long)}},
-			"value": {{Kind: latch.Set, Key: "k", Value: make([]byte, member.MaxValueBytes+1)}},
+		s := stores[0].Session(nil)
+		for name, ops := range map[string][]record.Op{
+			"no key": {{Kind: record.Set}}, "long key": {{Kind: record.Set, Key: string(long)}},
+			"value": {{Kind: record.Set, Key: "k", Value: make([]byte, member.MaxValueBytes+1)}},
 			"many":  many,
 		} {
-			if _, err := s.Commit(t.Context(), ops...); !errors.Is(err, cluster.ErrTooLarge) {
+			if _, err := s.Commit(t.Context(), ops...); !errors.Is(err, record.ErrTooLarge) {
 				t.Errorf("%s: got %v, want ErrTooLarge", name, err)
 			}
 		}
-		most := latch.Op{Kind: latch.Set, Key: string(long[1:])}
+		most := record.Op{Kind: record.Set, Key: string(long[1:])}
 		most.Value = make([]byte, member.MaxValueBytes)
 		if _, err := s.Commit(t.Context(), append(many[:62], most)...); err != nil {
 			t.Errorf("at the limits: %v", err)
@@ -589,7 +589,7 @@ func TestLeaseLimits(t *testing.T) {
 // The largest commit: each record is another member's.
 func TestLeaseCommitOfMany(t *testing.T) {
 	inService(t, 1, func(t *testing.T, clients []*client, stores []*leases.Store) {
-		var drop []latch.Op
+		var drop []record.Op
 		for i := range 63 {
 			key := fmt.Sprint("k", i)
 			_, err := clients[0].write([]leases.Change{
@@ -599,9 +599,9 @@ func TestLeaseCommitOfMany(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			drop = append(drop, latch.Op{Kind: latch.Drop, Key: key})
+			drop = append(drop, record.Op{Kind: record.Drop, Key: key})
 		}
-		if _, err := stores[0].Session().Commit(t.Context(), drop...); err != nil {
+		if _, err := stores[0].Session(nil).Commit(t.Context(), drop...); err != nil {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -626,7 +626,7 @@ func TestLeaseTimeoutsDiffer(t *testing.T) {
 		if took := second.at.Sub(at); took < timeout*4/5 || took > timeout*5/4 {
 			t.Errorf("another led %v after the cut, want about %v", took, timeout)
 		}
-		first.ends(t, cluster.ErrLeaseEnded)
+		first.ends(t, record.ErrLeaseEnded)
 		c.set(func(c *client) { c.cut = false })
 	})
 }

@@ -15,19 +15,19 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 // inMemory runs a test with a table in memory.
-func inMemory(t *testing.T, test func(*testing.T, *latch.Memory)) {
+func inMemory(t *testing.T, test func(*testing.T, *record.Memory)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(t, latch.NewMemory()) })
+	synctest.Test(t, func(t *testing.T) { test(t, record.NewMemory()) })
 }
 
 // join opens the job of most tests for a member.
-func join(t *testing.T, m *latch.Memory, id string) *latch.Job {
+func join(t *testing.T, m *record.Memory, id string) *latch.Job {
 	t.Helper()
 	return open(t, m.Store(id), "job", latch.Options{})
 }
@@ -51,15 +51,15 @@ func isLed(t *testing.T, j *latch.Job, want string) {
 }
 
 func TestL08OtherRecordsMeanNothing(t *testing.T) {
-	inMemory(t, func(t *testing.T, m *latch.Memory) {
+	inMemory(t, func(t *testing.T, m *record.Memory) {
 		a := join(t, m, "a")
 		leads(t, a, true)
 		counts := Count(m.Store("b"))
 		b := open(t, counts, "job", latch.Options{})
-		other := m.Store("c").Session()
+		other := m.Store("c").Session(nil)
 		for _, key := range []string{"latch/job/other", "latch/job2/leader", "latch/jo/leader"} {
-			for _, kind := range []latch.Kind{latch.Set, latch.Drop} {
-				if _, err := other.Commit(t.Context(), latch.Op{Kind: kind, Key: key}); err != nil {
+			for _, kind := range []record.Kind{record.Set, record.Drop} {
+				if _, err := other.Commit(t.Context(), record.Op{Kind: kind, Key: key}); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(5 * time.Second)
@@ -74,7 +74,7 @@ func TestL08OtherRecordsMeanNothing(t *testing.T) {
 }
 
 func TestL09NobodyMayLead(t *testing.T) {
-	inMemory(t, func(t *testing.T, m *latch.Memory) {
+	inMemory(t, func(t *testing.T, m *record.Memory) {
 		a, b := join(t, m, "a"), join(t, m, "b")
 		enable(t, b, "a", false)
 		enable(t, a, "b", false)
@@ -84,14 +84,14 @@ func TestL09NobodyMayLead(t *testing.T) {
 		if took := time.Since(before); took != 0 {
 			t.Errorf("the answers took %v", took)
 		}
-		if _, _, err := a.Leader(t.Context()); !errors.Is(err, cluster.ErrAbsent) {
+		if _, _, err := a.Leader(t.Context()); !errors.Is(err, record.ErrAbsent) {
 			t.Errorf("Leader: got %v, want ErrAbsent", err)
 		}
 	})
 }
 
 func TestL11FollowerIsDisabled(t *testing.T) {
-	inMemory(t, func(t *testing.T, m *latch.Memory) {
+	inMemory(t, func(t *testing.T, m *record.Memory) {
 		var x Exclusive
 		a := join(t, m, "a")
 		led := work(t, &x, a).next(t)
@@ -107,7 +107,7 @@ func TestL11FollowerIsDisabled(t *testing.T) {
 }
 
 func TestL12Enabled(t *testing.T) {
-	inMemory(t, func(t *testing.T, m *latch.Memory) {
+	inMemory(t, func(t *testing.T, m *record.Memory) {
 		var x Exclusive
 		a := join(t, m, "a")
 		led := work(t, &x, a).next(t)
@@ -119,7 +119,7 @@ func TestL12Enabled(t *testing.T) {
 		enable(t, b, "a", false)
 		led.ends(t, latch.ErrDisabled)
 		time.Sleep(10 * time.Second)
-		if _, _, err := b.Leader(t.Context()); !errors.Is(err, cluster.ErrAbsent) {
+		if _, _, err := b.Leader(t.Context()); !errors.Is(err, record.ErrAbsent) {
 			t.Errorf("Leader: got %v, want ErrAbsent", err)
 		}
 		enable(t, a, "b", true)
@@ -128,7 +128,7 @@ func TestL12Enabled(t *testing.T) {
 }
 
 func TestL14OneOfAllIsEnabled(t *testing.T) {
-	inMemory(t, func(t *testing.T, m *latch.Memory) {
+	inMemory(t, func(t *testing.T, m *record.Memory) {
 		var jobs []*latch.Job
 		for _, id := range []string{"a", "b", "c"} {
 			jobs = append(jobs, open(t, m.Store(id), "job", latch.Options{Disabled: true}))
@@ -141,7 +141,7 @@ func TestL14OneOfAllIsEnabled(t *testing.T) {
 }
 
 func TestL15IdsAreMatchedWhole(t *testing.T) {
-	inMemory(t, func(t *testing.T, m *latch.Memory) {
+	inMemory(t, func(t *testing.T, m *record.Memory) {
 		long := join(t, m, "10.0.0.12")
 		enable(t, long, "10.0.0.1", false)
 		leads(t, long, true)
@@ -153,7 +153,7 @@ func TestL15IdsAreMatchedWhole(t *testing.T) {
 }
 
 func TestL19Close(t *testing.T) {
-	inMemory(t, func(t *testing.T, m *latch.Memory) {
+	inMemory(t, func(t *testing.T, m *record.Memory) {
 		var x Exclusive
 		a := join(t, m, "a")
 		const lasts = 3 * time.Second
@@ -183,7 +183,7 @@ func TestL19Close(t *testing.T) {
 				t.Errorf("got %v, want ErrClosed or nil", err)
 			}
 		}
-		if r, err := m.Store("b").Records(t.Context(), "latch/"); err != nil || len(r) != 0 {
+		if r, err := m.Store("b").List(t.Context(), "latch/"); err != nil || len(r) != 0 {
 			t.Errorf("left behind: %+v, %v", r, err)
 		}
 		w.idle(t, 10*time.Second)
@@ -191,7 +191,7 @@ func TestL19Close(t *testing.T) {
 }
 
 func TestL20CallsAfterClose(t *testing.T) {
-	inMemory(t, func(t *testing.T, m *latch.Memory) {
+	inMemory(t, func(t *testing.T, m *record.Memory) {
 		a := join(t, m, "a")
 		for range 2 {
 			closeJob(t, a)
@@ -213,7 +213,7 @@ func TestL20CallsAfterClose(t *testing.T) {
 }
 
 // deaf is a Store that never says that anything changed.
-type deaf struct{ latch.Store }
+type deaf struct{ record.Store }
 
 func (deaf) Watch(ctx context.Context, _ string) <-chan struct{} {
 	never := make(chan struct{})
@@ -222,7 +222,7 @@ func (deaf) Watch(ctx context.Context, _ string) <-chan struct{} {
 }
 
 // gap is a Store whose watches end at once.
-type gap struct{ latch.Store }
+type gap struct{ record.Store }
 
 func (gap) Watch(context.Context, string) <-chan struct{} {
 	over := make(chan struct{})
@@ -231,11 +231,11 @@ func (gap) Watch(context.Context, string) <-chan struct{} {
 }
 
 func TestL24EveryEventIsLost(t *testing.T) {
-	for _, lose := range []func(latch.Store) latch.Store{
-		func(s latch.Store) latch.Store { return deaf{s} },
-		func(s latch.Store) latch.Store { return gap{s} },
+	for _, lose := range []func(record.Store) record.Store{
+		func(s record.Store) record.Store { return deaf{s} },
+		func(s record.Store) record.Store { return gap{s} },
 	} {
-		inMemory(t, func(t *testing.T, m *latch.Memory) {
+		inMemory(t, func(t *testing.T, m *record.Memory) {
 			a := open(t, lose(m.Store("a")), "job", latch.Options{})
 			leads(t, a, true)
 			b := open(t, lose(m.Store("b")), "job", latch.Options{})
@@ -249,19 +249,21 @@ func TestL24EveryEventIsLost(t *testing.T) {
 
 // unsure is a Store whose first commits are made, or are not, and nobody learns which.
 type unsure struct {
-	latch.Store
+	record.Store
 	left  *atomic.Int64 // how many are unsure
 	taken bool          // whether those are made
 }
 
-func (u unsure) Session() latch.Session { return unsureSession{u.Store.Session(), u} }
+func (u unsure) Session(lost record.LostFunc) record.Session {
+	return unsureSession{u.Store.Session(lost), u}
+}
 
 type unsureSession struct {
-	latch.Session
+	record.Session
 	unsure
 }
 
-func (s unsureSession) Commit(ctx context.Context, ops ...latch.Op) (member.Token, error) {
+func (s unsureSession) Commit(ctx context.Context, ops ...record.Op) (member.Token, error) {
 	if s.left.Add(-1) < 0 {
 		return s.Session.Commit(ctx, ops...)
 	}
@@ -270,12 +272,12 @@ func (s unsureSession) Commit(ctx context.Context, ops ...latch.Op) (member.Toke
 			return member.Token{}, err
 		}
 	}
-	return member.Token{}, cluster.ErrUnknownOutcome
+	return member.Token{}, record.ErrUnknownOutcome
 }
 
 func TestL25UnknownOutcome(t *testing.T) {
 	for _, taken := range []bool{true, false} {
-		inMemory(t, func(t *testing.T, m *latch.Memory) {
+		inMemory(t, func(t *testing.T, m *record.Memory) {
 			var x, y Exclusive
 			left := &atomic.Int64{}
 			s := unsure{m.Store("a"), left, taken}
@@ -298,14 +300,14 @@ func TestL25UnknownOutcome(t *testing.T) {
 			}
 			left.Store(1)
 			enable(t, a, "b", false)
-			if r, err := s.Records(t.Context(), "latch/job/"); err != nil || len(r) != 2 {
+			if r, err := s.List(t.Context(), "latch/job/"); err != nil || len(r) != 2 {
 				t.Errorf("got %+v, %v, want the leader and who is disabled", r, err)
 			}
 			left.Store(1)
 			if err := a.Close(t.Context()); err != nil {
 				t.Error(err)
 			}
-			if r, err := s.Records(t.Context(), "latch/job/leader"); err != nil || len(r) != 0 {
+			if r, err := s.List(t.Context(), "latch/job/leader"); err != nil || len(r) != 0 {
 				t.Errorf("left behind: %+v, %v", r, err)
 			}
 		})
@@ -315,20 +317,22 @@ func TestL25UnknownOutcome(t *testing.T) {
 // slow is a Store whose commits are made in the order in which they are asked for, each
 // some time later, also where nobody waits for it any more.
 type slow struct {
-	latch.Store
+	record.Store
 	turn chan struct{}
 }
 
 const slowness = 10 * time.Millisecond
 
-func (s slow) Session() latch.Session { return slowSession{s.Store.Session(), s} }
+func (s slow) Session(lost record.LostFunc) record.Session {
+	return slowSession{s.Store.Session(lost), s}
+}
 
 type slowSession struct {
-	latch.Session
+	record.Session
 	slow
 }
 
-func (s slowSession) Commit(ctx context.Context, ops ...latch.Op) (member.Token, error) {
+func (s slowSession) Commit(ctx context.Context, ops ...record.Op) (member.Token, error) {
 	made := make(chan struct{})
 	var token member.Token // also when the caller is gone
 	var err error
@@ -343,7 +347,7 @@ func (s slowSession) Commit(ctx context.Context, ops ...latch.Op) (member.Token,
 	case <-made:
 		return token, err
 	case <-ctx.Done():
-		return member.Token{}, fmt.Errorf("%w: %w", cluster.ErrUnknownOutcome, context.Cause(ctx))
+		return member.Token{}, fmt.Errorf("%w: %w", record.ErrUnknownOutcome, context.Cause(ctx))
 	}
 }
 
@@ -351,7 +355,7 @@ func (s slowSession) Commit(ctx context.Context, ops ...latch.Op) (member.Token,
 // nothing behind, also where the job is closed at once.
 func TestL25CallerGoesWhileItGetsALatch(t *testing.T) {
 	for at := time.Duration(1); at < 4*slowness; at += slowness / 4 {
-		inMemory(t, func(t *testing.T, m *latch.Memory) {
+		inMemory(t, func(t *testing.T, m *record.Memory) {
 			a := open(t, slow{m.Store("a"), make(chan struct{}, 1)}, "job", latch.Options{Observer: true})
 			ctx, stop := context.WithTimeout(t.Context(), at)
 			defer stop()
@@ -360,7 +364,7 @@ func TestL25CallerGoesWhileItGetsALatch(t *testing.T) {
 				t.Errorf("gone after %v: Close: %v", at, err)
 			}
 			time.Sleep(time.Second)
-			r, err := m.Store("b").Records(t.Context(), "latch/job/")
+			r, err := m.Store("b").List(t.Context(), "latch/job/")
 			if err != nil || len(r) != 0 {
 				t.Errorf("gone after %v: left behind: %+v, %v", at, r, err)
 			}
@@ -370,7 +374,7 @@ func TestL25CallerGoesWhileItGetsALatch(t *testing.T) {
 
 // late is a Store that shows what was some time ago.
 type late struct {
-	latch.Store
+	record.Store
 	mu   sync.Mutex
 	seen []sight
 }
@@ -382,8 +386,8 @@ type sight struct {
 
 const lateness = 50 * time.Millisecond
 
-func (l *late) Records(ctx context.Context, prefix string) ([]member.Record, error) {
-	all, err := l.Store.Records(ctx, "")
+func (l *late) List(ctx context.Context, prefix string) ([]member.Record, error) {
+	all, err := l.Store.List(ctx, "")
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seen = append(l.seen, sight{time.Now(), all})
@@ -402,7 +406,7 @@ func (l *late) Records(ctx context.Context, prefix string) ([]member.Record, err
 // seen what it has.
 func TestL19CloseSeesNothingYet(t *testing.T) {
 	for at := time.Duration(0); at < 2*lateness; at += lateness / 5 {
-		inMemory(t, func(t *testing.T, m *latch.Memory) {
+		inMemory(t, func(t *testing.T, m *record.Memory) {
 			a := open(t, &late{Store: slow{m.Store("a"), make(chan struct{}, 1)}}, "job", latch.Options{})
 			ctx, stop := context.WithTimeout(t.Context(), at)
 			defer stop()
@@ -414,7 +418,7 @@ func TestL19CloseSeesNothingYet(t *testing.T) {
 				t.Errorf("after %v: Close: %v", at, err)
 			}
 			time.Sleep(time.Second)
-			r, err := m.Store("b").Records(t.Context(), "latch/job/")
+			r, err := m.Store("b").List(t.Context(), "latch/job/")
 			if err != nil || len(r) != 0 {
 				t.Errorf("after %v: left behind: %+v, %v", at, r, err)
 			}
@@ -424,14 +428,14 @@ func TestL19CloseSeesNothingYet(t *testing.T) {
 
 // Who enables a member that it has just disabled may not have seen that yet.
 func TestL12EnabledAtOnce(t *testing.T) {
-	inMemory(t, func(t *testing.T, m *latch.Memory) {
+	inMemory(t, func(t *testing.T, m *record.Memory) {
 		a := open(t, &late{Store: m.Store("a")}, "job", latch.Options{Observer: true})
 		for i := range 6 {
 			on := i%2 == 1
 			if err := a.Enable(t.Context(), "b", on); err != nil {
 				t.Fatal(err)
 			}
-			r, err := m.Store("c").Records(t.Context(), "latch/job/disabled/b")
+			r, err := m.Store("c").List(t.Context(), "latch/job/disabled/b")
 			if err != nil || (len(r) == 0) != on {
 				t.Errorf("Enable %v: got %+v, %v", on, r, err)
 			}
@@ -441,7 +445,7 @@ func TestL12EnabledAtOnce(t *testing.T) {
 
 // A leader looks for what is left, with no event that says so.
 func TestL29WorkIsLeftBehind(t *testing.T) {
-	inMemory(t, func(t *testing.T, m *latch.Memory) {
+	inMemory(t, func(t *testing.T, m *record.Memory) {
 		var x Exclusive
 		begun, ended := []int{}, []int{} // stand for what is stored elsewhere
 		step := func(ctx context.Context) {
@@ -474,7 +478,7 @@ func TestL29WorkIsLeftBehind(t *testing.T) {
 
 // Rule R2: fn that returns yields, and others come first; alone it soon runs again.
 func TestReturnIsYield(t *testing.T) {
-	inMemory(t, func(t *testing.T, m *latch.Memory) {
+	inMemory(t, func(t *testing.T, m *record.Memory) {
 		var x Exclusive
 		a, b := join(t, m, "a"), join(t, m, "b")
 		led := make(chan string, 10_000)
@@ -504,7 +508,7 @@ func TestReturnIsYield(t *testing.T) {
 
 // An observer looks, locks and enables, and never asks for the lead.
 func TestObserver(t *testing.T) {
-	inMemory(t, func(t *testing.T, m *latch.Memory) {
+	inMemory(t, func(t *testing.T, m *record.Memory) {
 		var x Exclusive
 		counts := Count(m.Store("a"))
 		a := open(t, counts, "job", latch.Options{Observer: true})
@@ -513,7 +517,7 @@ func TestObserver(t *testing.T) {
 		if err := a.WhileLeader(t.Context(), nil); !errors.Is(err, latch.ErrObserver) {
 			t.Errorf("WhileLeader: got %v, want ErrObserver", err)
 		}
-		if err := a.Abdicate(t.Context()); !errors.Is(err, cluster.ErrNotHeld) {
+		if err := a.Abdicate(t.Context()); !errors.Is(err, record.ErrNotHeld) {
 			t.Errorf("Abdicate: got %v, want ErrNotHeld", err)
 		}
 		if got := counts.Commits(); got != 0 {
@@ -528,7 +532,7 @@ func TestObserver(t *testing.T) {
 		}
 		enable(t, a, "b", false)
 		time.Sleep(10 * time.Second)
-		if _, _, err := a.Leader(t.Context()); !errors.Is(err, cluster.ErrAbsent) {
+		if _, _, err := a.Leader(t.Context()); !errors.Is(err, record.ErrAbsent) {
 			t.Errorf("Leader: got %v, want ErrAbsent", err)
 		}
 		closeJob(t, a)
@@ -541,7 +545,7 @@ func TestObserver(t *testing.T) {
 // Work that panics, or ends its goroutine, and work that abdicates by its own context, has
 // returned.
 func TestWorkThatDoesNotReturnYields(t *testing.T) {
-	inMemory(t, func(t *testing.T, m *latch.Memory) {
+	inMemory(t, func(t *testing.T, m *record.Memory) {
 		a, b := join(t, m, "a"), join(t, m, "b")
 		leads(t, b, false)
 		for i, end := range []func(context.Context){
@@ -579,7 +583,7 @@ func TestWorkThatDoesNotReturnYields(t *testing.T) {
 }
 
 func TestWhileLeaderRunsOnce(t *testing.T) {
-	inMemory(t, func(t *testing.T, m *latch.Memory) {
+	inMemory(t, func(t *testing.T, m *record.Memory) {
 		var x Exclusive
 		a := join(t, m, "a")
 		w := work(t, &x, a)
@@ -598,7 +602,7 @@ func TestWhileLeaderRunsOnce(t *testing.T) {
 
 // A call that waits for a latch can be given up, and leaves nothing.
 func TestDoIsGivenUp(t *testing.T) {
-	inMemory(t, func(t *testing.T, m *latch.Memory) {
+	inMemory(t, func(t *testing.T, m *record.Memory) {
 		var x Exclusive
 		a, b := join(t, m, "a"), join(t, m, "b")
 		_ = a.Do(t.Context(), "latch", func(ctx context.Context, token member.Token) error {
@@ -620,14 +624,14 @@ func TestDoIsGivenUp(t *testing.T) {
 		if err := b.Do(t.Context(), "latch", fails); !errors.Is(err, want) {
 			t.Errorf("got %v, want %v", err, want)
 		}
-		if r, err := m.Store("a").Records(t.Context(), "latch/job/latch/"); err != nil || len(r) != 0 {
+		if r, err := m.Store("a").List(t.Context(), "latch/job/latch/"); err != nil || len(r) != 0 {
 			t.Errorf("left behind: %+v, %v", r, err)
 		}
 	})
 }
 
 func TestNames(t *testing.T) {
-	inMemory(t, func(t *testing.T, m *latch.Memory) {
+	inMemory(t, func(t *testing.T, m *record.Memory) {
 		for _, name := range []string{"", "a/b", "a\n", fmt.Sprintf("%0256d", 0)} {
 			if _, err := latch.Open(t.Context(), m.Store("a"), name, latch.Options{}); err == nil {
 				t.Errorf("the job %q was opened", name)
@@ -643,10 +647,10 @@ func TestNames(t *testing.T) {
 }
 
 // unaware is a Store that does not show who is disabled.
-type unaware struct{ latch.Store }
+type unaware struct{ record.Store }
 
-func (u unaware) Records(ctx context.Context, prefix string) ([]member.Record, error) {
-	r, err := u.Store.Records(ctx, prefix)
+func (u unaware) List(ctx context.Context, prefix string) ([]member.Record, error) {
+	r, err := u.Store.List(ctx, prefix)
 	return slices.DeleteFunc(r, func(r member.Record) bool {
 		return strings.Contains(r.Key, "/disabled/")
 	}), err
@@ -654,13 +658,13 @@ func (u unaware) Records(ctx context.Context, prefix string) ([]member.Record, e
 
 // Rule R13: whether a member may lead is looked at in the commit that makes it lead.
 func TestDisabledAndUnaware(t *testing.T) {
-	inMemory(t, func(t *testing.T, m *latch.Memory) {
+	inMemory(t, func(t *testing.T, m *record.Memory) {
 		b := open(t, m.Store("b"), "job", latch.Options{Disabled: true})
 		enable(t, b, "a", false)
 		a := open(t, unaware{m.Store("a")}, "job", latch.Options{})
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 		defer stop()
-		if ok, err := a.IsLeader(ctx); ok || !errors.Is(err, cluster.ErrConflict) {
+		if ok, err := a.IsLeader(ctx); ok || !errors.Is(err, record.ErrConflict) {
 			t.Errorf("got %v, %v, want the conflict", ok, err)
 		}
 	})

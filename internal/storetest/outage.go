@@ -12,16 +12,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 // Outages kills and stops the one server of Stores in real time, and wants leaderships to
 // end before timeout, which is that of their leases, and never to overlap. The caller
 // gives open, which opens a new member until the end of the test.
 func Outages(
-	t *testing.T, s *Server, timeout time.Duration, open func(t *testing.T, id string) latch.Store,
+	t *testing.T, s *Server, timeout time.Duration, open func(t *testing.T, id string) record.Store,
 ) {
 	for _, o := range []struct {
 		name string
@@ -40,14 +40,14 @@ func Outages(
 			o.away()
 			first.ends(t)
 			if took := time.Since(at); took > timeout ||
-				!errors.Is(context.Cause(first.ctx), cluster.ErrLeaseEnded) {
+				!errors.Is(context.Cause(first.ctx), record.ErrLeaseEnded) {
 				t.Errorf("the context ended %v after the server went, with %v; want it within %v",
 					took, context.Cause(first.ctx), timeout)
 			}
 			within, stop := context.WithTimeout(t.Context(), timeout/2)
 			defer stop()
-			_, err := a.Session().Commit(within, latch.Op{Kind: latch.Set, Key: "k"})
-			if !errors.Is(err, cluster.ErrNoQuorum) || !errors.Is(err, context.DeadlineExceeded) {
+			_, err := a.Session(nil).Commit(within, record.Op{Kind: record.Set, Key: "k"})
+			if !errors.Is(err, record.ErrNoQuorum) || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("Commit: got %v, want ErrNoQuorum and the end of the context", err)
 			}
 			pause(t, timeout/2)
@@ -76,26 +76,27 @@ func Outages(
 
 // CutOff cuts a member off, which asks its server through a relay, and wants its leadership
 // to end before another one leads, and it to see later what became meanwhile.
-func CutOff(t *testing.T, r *Relay, behind, other latch.Store, meanwhile func()) {
+func CutOff(t *testing.T, r *Relay, behind, other record.Store, meanwhile func()) {
 	var x Exclusive
 	first := lead(t, &x, behind).next(t)
 	others := lead(t, &x, other)
 	r.Cut()
 	next := others.next(t)
-	if why := context.Cause(first.ctx); !errors.Is(why, cluster.ErrLeaseEnded) {
+	if why := context.Cause(first.ctx); !errors.Is(why, record.ErrLeaseEnded) {
 		t.Errorf("the context ended with %v, want ErrLeaseEnded", why)
 	}
 	if !first.token.Less(next.token) {
 		t.Errorf("token %v after %v", next.token, first.token)
 	}
-	_, err := other.Session().Commit(t.Context(), latch.Op{Kind: latch.Set, Key: "test/meanwhile"})
+	_, err := other.Session(nil).Commit(t.Context(),
+		record.Op{Kind: record.Set, Key: "test/meanwhile"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	meanwhile()
 	r.Heal()
 	eventually(t, "sight of what became meanwhile", func() bool {
-		seen, err := behind.Records(t.Context(), "test/meanwhile")
+		seen, err := behind.List(t.Context(), "test/meanwhile")
 		return len(seen) == 1 && err == nil
 	})
 	if next.ctx.Err() != nil {
@@ -113,7 +114,7 @@ type leadership struct {
 
 // lead lets the members lead one job until the end of the test, which fails where two do
 // at once.
-func lead(t *testing.T, x *Exclusive, stores ...latch.Store) leading {
+func lead(t *testing.T, x *Exclusive, stores ...record.Store) leading {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup

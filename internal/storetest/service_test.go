@@ -12,9 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/athena-go/athena/cluster"
 	leases "github.com/athena-go/athena/internal/leasestore"
-	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/record"
 )
 
 // The lease of tests with a service, and for how long an owner trusts it.
@@ -75,7 +74,7 @@ func (c *client) deliver() {
 
 func (c *client) Read(_ context.Context, names ...string) (found []leases.Entry, err error) {
 	if cut, _, _ := c.faults(); cut {
-		return nil, cluster.ErrNoQuorum
+		return nil, record.ErrNoQuorum
 	}
 	c.service.mu.Lock()
 	defer c.service.mu.Unlock()
@@ -90,7 +89,7 @@ func (c *client) Read(_ context.Context, names ...string) (found []leases.Entry,
 func (c *client) Write(ctx context.Context, changes ...leases.Change) (uint64, error) {
 	cut, late, delay := c.faults()
 	if cut {
-		return 0, cluster.ErrNoQuorum
+		return 0, record.ErrNoQuorum
 	}
 	c.set(func(c *client) {
 		if c.sees != nil {
@@ -106,14 +105,14 @@ func (c *client) Write(ctx context.Context, changes ...leases.Change) (uint64, e
 		if silent {
 			<-ctx.Done()
 		}
-		return 0, cluster.ErrUnknownOutcome
+		return 0, record.ErrUnknownOutcome
 	}
 	revision, err := c.write(changes)
 	select {
 	case <-time.After(delay):
 		return revision, err
 	case <-ctx.Done():
-		return 0, fmt.Errorf("%w: %w", cluster.ErrUnknownOutcome, ctx.Err())
+		return 0, fmt.Errorf("%w: %w", record.ErrUnknownOutcome, ctx.Err())
 	}
 }
 
@@ -124,7 +123,7 @@ func (s *service) write(changes []leases.Change) (uint64, error) {
 		e, exists := s.entries[c.Name]
 		if c.Kind == leases.Exists && !exists || c.Kind != leases.Exists && e.Revision != c.Revision ||
 			c.Kind == leases.Delete && !exists {
-			return 0, fmt.Errorf("%w: %+v at %d", cluster.ErrConflict, c, e.Revision)
+			return 0, fmt.Errorf("%w: %+v at %d", record.ErrConflict, c, e.Revision)
 		}
 	}
 	s.revision++
@@ -153,7 +152,7 @@ func (c *client) Follow(ctx context.Context, see func(bool, []leases.Entry)) err
 		}
 		c.service.mu.Unlock()
 		if cut, _, _ := c.faults(); cut {
-			return cluster.ErrNoQuorum
+			return record.ErrNoQuorum
 		}
 		c.set(func(c *client) {
 			if c.hides != "" {
@@ -221,9 +220,9 @@ func (s *service) left() int {
 }
 
 func TestL32Lease(t *testing.T) {
-	Suite(t, func(t *testing.T, test func(*testing.T, []latch.Store)) {
+	Suite(t, func(t *testing.T, test func(*testing.T, []record.Store)) {
 		inService(t, Members, func(t *testing.T, _ []*client, stores []*leases.Store) {
-			var all []latch.Store
+			var all []record.Store
 			for _, s := range stores {
 				all = append(all, s)
 			}

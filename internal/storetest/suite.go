@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 // Members is how many members Suite needs.
@@ -22,10 +22,10 @@ const Members = 3
 
 // Suite runs each scenario as a subtest. The caller gives it in, which calls test once
 // with the stores of Members new members that are alive, and returns when test has.
-func Suite(t *testing.T, in func(t *testing.T, test func(*testing.T, []latch.Store))) {
+func Suite(t *testing.T, in func(t *testing.T, test func(*testing.T, []record.Store))) {
 	for _, s := range []struct {
 		name string
-		test func(*testing.T, []latch.Store)
+		test func(*testing.T, []record.Store)
 	}{
 		{"L01TenContenders", tenContenders},
 		{"L02LateContenderWritesNothing", lateContender},
@@ -42,7 +42,7 @@ func Suite(t *testing.T, in func(t *testing.T, test func(*testing.T, []latch.Sto
 }
 
 // open opens a job until the end of the test.
-func open(t *testing.T, s latch.Store, job string, o latch.Options) *latch.Job {
+func open(t *testing.T, s record.Store, job string, o latch.Options) *latch.Job {
 	t.Helper()
 	j, err := latch.Open(t.Context(), s, job, o)
 	if err != nil {
@@ -52,7 +52,7 @@ func open(t *testing.T, s latch.Store, job string, o latch.Options) *latch.Job {
 		ctx, stop := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 		defer stop()
 		// It cannot drop what it has where the test ends without a majority.
-		if err := j.Close(ctx); err != nil && !errors.Is(err, cluster.ErrNoQuorum) {
+		if err := j.Close(ctx); err != nil && !errors.Is(err, record.ErrNoQuorum) {
 			t.Errorf("Close: %v", err)
 		}
 	})
@@ -101,10 +101,10 @@ func pause(t testing.TB, d time.Duration) {
 	}
 }
 
-// record is what is under the key of a job's leader.
-func record(t *testing.T, s latch.Store, job string) (member.Record, bool) {
+// recordOfJob returns what is under the key of a job's leader.
+func recordOfJob(t *testing.T, s record.Store, job string) (member.Record, bool) {
 	t.Helper()
-	r, err := s.Records(t.Context(), "latch/"+job+"/leader")
+	r, err := s.List(t.Context(), "latch/"+job+"/leader")
 	if err != nil {
 		t.Fatalf("Records: %v", err)
 	}
@@ -115,15 +115,15 @@ func record(t *testing.T, s latch.Store, job string) (member.Record, bool) {
 }
 
 // awaitRecord waits until a member sees that the job is led.
-func awaitRecord(t *testing.T, s latch.Store) {
+func awaitRecord(t *testing.T, s record.Store) {
 	t.Helper()
 	eventually(t, "sight of the leader", func() bool {
-		_, ok := record(t, s, "job")
+		_, ok := recordOfJob(t, s, "job")
 		return ok
 	})
 }
 
-func tenContenders(t *testing.T, stores []latch.Store) {
+func tenContenders(t *testing.T, stores []record.Store) {
 	var x Exclusive
 	var jobs []*latch.Job
 	for i := range stores {
@@ -161,10 +161,10 @@ func tenContenders(t *testing.T, stores []latch.Store) {
 	}
 }
 
-func lateContender(t *testing.T, stores []latch.Store) {
+func lateContender(t *testing.T, stores []record.Store) {
 	first := open(t, stores[0], "job", latch.Options{})
 	leads(t, first, true)
-	before, _ := record(t, stores[0], "job")
+	before, _ := recordOfJob(t, stores[0], "job")
 	counts := Count(stores[1])
 	awaitRecord(t, counts)
 	late := open(t, counts, "job", latch.Options{})
@@ -173,12 +173,12 @@ func lateContender(t *testing.T, stores []latch.Store) {
 	if got := counts.Commits(); got != 0 {
 		t.Errorf("the late contender made %d commits, want none", got)
 	}
-	if after, ok := record(t, stores[1], "job"); !ok || after.Token != before.Token {
+	if after, ok := recordOfJob(t, stores[1], "job"); !ok || after.Token != before.Token {
 		t.Errorf("got the record by %v, %v, want that by %v", after.Token, ok, before.Token)
 	}
 }
 
-func dropped(t *testing.T, stores []latch.Store) {
+func dropped(t *testing.T, stores []record.Store) {
 	var x Exclusive
 	jobs := []*latch.Job{
 		open(t, stores[0], "job", latch.Options{}), open(t, stores[1], "job", latch.Options{}),
@@ -197,8 +197,8 @@ func dropped(t *testing.T, stores []latch.Store) {
 		}()
 	}
 	first := <-began
-	drop := latch.Op{Kind: latch.Drop, Key: "latch/job/leader"}
-	if _, err := stores[2].Session().Commit(t.Context(), drop); err != nil {
+	drop := record.Op{Kind: record.Drop, Key: "latch/job/leader"}
+	if _, err := stores[2].Session(nil).Commit(t.Context(), drop); err != nil {
 		t.Fatal(err)
 	}
 	if next := <-began; !first.Less(next) {
@@ -212,8 +212,8 @@ func dropped(t *testing.T, stores []latch.Store) {
 	}
 }
 
-func holderIsDisabled(t *testing.T, stores []latch.Store) {
-	a, id := open(t, stores[0], "job", latch.Options{}), stores[0].Session().Member()
+func holderIsDisabled(t *testing.T, stores []record.Store) {
+	a, id := open(t, stores[0], "job", latch.Options{}), stores[0].Session(nil).Member()
 	leads(t, a, true)
 	b := open(t, stores[1], "job", latch.Options{})
 	began, ended := make(chan struct{}, 100), make(chan error, 100)
@@ -236,35 +236,35 @@ func holderIsDisabled(t *testing.T, stores []latch.Store) {
 	becomesLeader(t, b)
 }
 
-func openedDisabled(t *testing.T, stores []latch.Store) {
+func openedDisabled(t *testing.T, stores []record.Store) {
 	open(t, stores[0], "job", latch.Options{Disabled: true})
 	pause(t, 5*time.Second)
-	if r, ok := record(t, stores[0], "job"); ok {
+	if r, ok := recordOfJob(t, stores[0], "job"); ok {
 		t.Errorf("a disabled member holds %+v", r)
 	}
 	on := open(t, stores[1], "job", latch.Options{})
 	leads(t, on, true)
 	closeJob(t, on)
 	pause(t, 5*time.Second)
-	if r, ok := record(t, stores[0], "job"); ok {
+	if r, ok := recordOfJob(t, stores[0], "job"); ok {
 		t.Errorf("a disabled member holds %+v when the leader left", r)
 	}
 }
 
-func isLeader(t *testing.T, stores []latch.Store) {
+func isLeader(t *testing.T, stores []record.Store) {
 	a := open(t, stores[0], "job", latch.Options{})
 	leads(t, a, true)
 	b := open(t, stores[1], "job", latch.Options{})
 	leads(t, b, false)
 	id, token, err := b.Leader(t.Context())
-	if want := stores[0].Session().Member(); id != want || token.IsZero() || err != nil {
+	if want := stores[0].Session(nil).Member(); id != want || token.IsZero() || err != nil {
 		t.Errorf("Leader: got %q, %v, %v, want %q", id, token, err, want)
 	}
 	closeJob(t, a)
 	becomesLeader(t, b)
 }
 
-func oldToken(t *testing.T, stores []latch.Store) {
+func oldToken(t *testing.T, stores []record.Store) {
 	a := open(t, stores[0], "job", latch.Options{})
 	leads(t, a, true)
 	b := open(t, stores[1], "job", latch.Options{})
@@ -276,74 +276,74 @@ func oldToken(t *testing.T, stores []latch.Store) {
 		ok, err := a.IsLeader(t.Context())
 		return !ok && err == nil
 	})
-	after, _ := record(t, stores[1], "job")
-	if err := a.Abdicate(t.Context()); !errors.Is(err, cluster.ErrNotHeld) {
+	after, _ := recordOfJob(t, stores[1], "job")
+	if err := a.Abdicate(t.Context()); !errors.Is(err, record.ErrNotHeld) {
 		t.Errorf("the second Abdicate: got %v, want ErrNotHeld", err)
 	}
 	pause(t, 5*time.Second)
-	if now, ok := record(t, stores[1], "job"); !ok || now.Token != after.Token {
+	if now, ok := recordOfJob(t, stores[1], "job"); !ok || now.Token != after.Token {
 		t.Errorf("got the record by %v, %v, want that of the successor by %v", now.Token, ok, after.Token)
 	}
 }
 
-func changesAreSeen(t *testing.T, stores []latch.Store) {
+func changesAreSeen(t *testing.T, stores []record.Store) {
 	const key = "test/k"
-	var sessions []latch.Session
+	var sessions []record.Session
 	for _, s := range stores {
-		sessions = append(sessions, s.Session())
+		sessions = append(sessions, s.Session(nil))
 	}
 	for i := range 30 { // one drops it, and the next one sets it at once
 		s := sessions[i%len(sessions)]
-		token, err := s.Commit(t.Context(), latch.Op{Kind: latch.Absent, Key: key},
-			latch.Op{Kind: latch.SetOwned, Key: key})
+		token, err := s.Commit(t.Context(), record.Op{Kind: record.Absent, Key: key},
+			record.Op{Kind: record.SetOwned, Key: key})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for n, store := range stores {
 			eventually(t, fmt.Sprintf("sight by member %d of the record by %v", n, token), func() bool {
-				r, err := store.Records(t.Context(), key)
+				r, err := store.List(t.Context(), key)
 				return err == nil && len(r) == 1 && r[0].Token == token
 			})
 		}
-		_, err = s.Commit(t.Context(), latch.Op{Kind: latch.Held, Key: key, Token: token},
-			latch.Op{Kind: latch.Drop, Key: key})
+		_, err = s.Commit(t.Context(), record.Op{Kind: record.Held, Key: key, Token: token},
+			record.Op{Kind: record.Drop, Key: key})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-func allOrNothing(t *testing.T, stores []latch.Store) {
-	a, b := stores[0].Session(), stores[1].Session()
+func allOrNothing(t *testing.T, stores []record.Store) {
+	a, b := stores[0].Session(nil), stores[1].Session(nil)
 	const key = "test/k"
-	token, err := a.Commit(t.Context(), latch.Op{Kind: latch.Absent, Key: key},
-		latch.Op{Kind: latch.SetOwned, Key: key, Value: []byte("v")})
+	token, err := a.Commit(t.Context(), record.Op{Kind: record.Absent, Key: key},
+		record.Op{Kind: record.SetOwned, Key: key, Value: []byte("v")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := latch.Op{Kind: latch.Set, Key: "test/other"}
+	set := record.Op{Kind: record.Set, Key: "test/other"}
 	other := member.Token{Version: 1 << 40}
 	for _, tc := range []struct {
 		want error
-		op   latch.Op
+		op   record.Op
 	}{
-		{cluster.ErrConflict, latch.Op{Kind: latch.Absent, Key: key}},
-		{cluster.ErrConflict, latch.Op{Kind: latch.Held, Key: key, Token: other}},
-		{cluster.ErrOwned, latch.Op{Kind: latch.SetOwned, Key: key}},
+		{record.ErrConflict, record.Op{Kind: record.Absent, Key: key}},
+		{record.ErrConflict, record.Op{Kind: record.Held, Key: key, Token: other}},
+		{record.ErrOwned, record.Op{Kind: record.SetOwned, Key: key}},
 	} {
 		if _, err := b.Commit(t.Context(), set, tc.op); !errors.Is(err, tc.want) {
 			t.Errorf("%+v: got %v, want %v", tc.op, err, tc.want)
 		}
 	}
-	held := latch.Op{Kind: latch.Held, Key: key, Token: token}
+	held := record.Op{Kind: record.Held, Key: key, Token: token}
 	if _, err := b.Commit(t.Context(), held, set); err != nil {
 		t.Errorf("under a condition that holds: %v", err)
 	}
 	eventually(t, "record that was set", func() bool {
-		r, err := stores[0].Records(t.Context(), "test/")
+		r, err := stores[0].List(t.Context(), "test/")
 		return err == nil && len(r) == 2
 	})
-	if r, err := stores[0].Records(t.Context(), key); err != nil || len(r) != 1 || !a.Owns(r[0]) ||
+	if r, err := stores[0].List(t.Context(), key); err != nil || len(r) != 1 || !a.Owns(r[0]) ||
 		b.Owns(r[0]) || r[0].Token != token || string(r[0].Value) != "v" {
 		t.Errorf("got %+v, %v, want what was set by %v", r, err, fmt.Sprint(token))
 	}

@@ -9,16 +9,16 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/record"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestL32Memory(t *testing.T) {
-	Suite(t, func(t *testing.T, test func(*testing.T, []latch.Store)) {
+	Suite(t, func(t *testing.T, test func(*testing.T, []record.Store)) {
 		synctest.Test(t, func(t *testing.T) {
-			m := latch.NewMemory()
-			var stores []latch.Store
+			m := record.NewMemory()
+			var stores []record.Store
 			for i := range Members {
 				stores = append(stores, m.Store(fmt.Sprint("n", i)))
 			}
@@ -28,11 +28,11 @@ func TestL32Memory(t *testing.T) {
 }
 
 func TestL32Cluster(t *testing.T) {
-	Suite(t, func(t *testing.T, test func(*testing.T, []latch.Store)) {
+	Suite(t, func(t *testing.T, test func(*testing.T, []record.Store)) {
 		inWorld(t, Members, func(t *testing.T, w *world) {
-			var stores []latch.Store
+			var stores []record.Store
 			for _, n := range w.nodes {
-				stores = append(stores, latch.Cluster(n))
+				stores = append(stores, n.Records())
 			}
 			test(t, stores)
 		})

@@ -143,7 +143,7 @@ func (w *world) start(i int) {
 // job opens a job on node i.
 func (w *world) job(i int) *latch.Job {
 	w.t.Helper()
-	return open(w.t, latch.Cluster(w.nodes[i]), "job", latch.Options{})
+	return open(w.t, w.nodes[i].Records(), "job", latch.Options{})
 }
 
 // leader is the number of the node that leads the cluster.

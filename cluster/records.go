@@ -4,49 +4,75 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"sort"
 	"strings"
 	"sync"
 
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
-// Get returns the record under key as this node last learned that it is committed. It
-// asks nobody and does not block: another node may have changed the record since. The
-// error is ErrAbsent. The caller must not change the value.
-func (n *Node) Get(key string) (member.Record, error) {
-	if r, ok := n.table.records().Find(key); ok {
-		return r, nil
-	}
-	return member.Record{}, fmt.Errorf("%w: %q", ErrAbsent, key)
-}
+// Records returns the records of the cluster as this node sees them. The ids of members are
+// their addresses, those of Store.Members the active ones. Reading asks no other node.
+func (n *Node) Records() record.Store { return recordStore{n} }
 
-// Records lists the records whose keys begin with prefix, sorted by key. See Get.
-func (n *Node) Records(prefix string) []member.Record {
-	return slices.Clone(under(n.table.records(), prefix))
-}
+// recordStore implements record.Store.
+type recordStore struct{ node *Node }
 
-// WatchRecords yields the records whose keys begin with prefix, sorted by key, as they
-// are, and again whenever one of them was set, revoked or dropped, until ctx ends or the
-// node closes. A slow reader misses tables in between, never the last. Nobody waits for
-// it.
-func (n *Node) WatchRecords(ctx context.Context, prefix string) iter.Seq[[]member.Record] {
-	return func(yield func([]member.Record) bool) {
-		w := n.table.watch(prefix)
-		defer n.table.forget(w)
-		for yield(n.Records(prefix)) {
-			if n.wait(ctx, w.changed) != nil {
-				return
-			}
+// Members implements record.Store.
+func (s recordStore) Members() (ids []string) {
+	for _, m := range s.node.look().view.Members {
+		if m.Status == member.Active {
+			ids = append(ids, m.Address.String())
 		}
 	}
+	return ids
 }
 
-// under is the part of a table whose keys begin with prefix.
-func under(r member.Records, prefix string) member.Records {
+// List implements record.Store. The error is ErrClosed once the node ends, however it ends.
+func (s recordStore) List(_ context.Context, prefix string) ([]member.Record, error) {
+	if err := s.node.Err(); err != nil {
+		return nil, closedError(err)
+	}
+	return slices.Clone(recordsUnder(s.node.table.records(), prefix)), nil
+}
+
+// closedError makes the cause of the end of a node one that wraps ErrClosed.
+func closedError(cause error) error {
+	if errors.Is(cause, ErrClosed) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", ErrClosed, cause)
+}
+
+// Watch implements record.Store.
+func (s recordStore) Watch(ctx context.Context, prefix string) <-chan struct{} {
+	w := s.node.table.watch(prefix)
+	changed := make(chan struct{}, 1)
+	changed <- struct{}{}
+	go func() {
+		defer close(changed)
+		defer s.node.table.forget(w)
+		for s.node.wait(ctx, w.changed) == nil {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	return changed
+}
+
+// Session implements record.Store.
+func (s recordStore) Session(lost record.LostFunc) record.Session {
+	return newRecordSession(s.node, lost)
+}
+
+// recordsUnder returns the part of a table whose keys begin with prefix.
+func recordsUnder(r member.Records, prefix string) member.Records {
 	from := sort.Search(len(r), func(i int) bool { return r[i].Key >= prefix })
 	n := sort.Search(len(r)-from, func(i int) bool {
 		return !strings.HasPrefix(r[from+i].Key, prefix)

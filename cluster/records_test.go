@@ -14,16 +14,45 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
-// acquire takes a record as a latch is taken.
-func acquire(t *testing.T, s *Session, key string) Holding {
+func session(n *Node) *recordSession { return newRecordSession(n, nil) }
+
+func absent(key string) record.Op { return record.Op{Kind: record.Absent, Key: key} }
+
+func held(key string, token member.Token) record.Op {
+	return record.Op{Kind: record.Held, Key: key, Token: token}
+}
+
+func set(key string, value []byte) record.Op {
+	return record.Op{Kind: record.Set, Key: key, Value: value}
+}
+
+func setOwned(key string, value []byte) record.Op {
+	return record.Op{Kind: record.SetOwned, Key: key, Value: value}
+}
+
+func dropped(key string) record.Op { return record.Op{Kind: record.Drop, Key: key} }
+
+// list returns the records that a node that runs sees under a prefix.
+func list(t *testing.T, n *Node, prefix string) []member.Record {
 	t.Helper()
-	token, err := s.node.Commit(t.Context(), Absent(key), Set(key, []byte("v"), s))
+	records, err := n.Records().List(t.Context(), prefix)
+	if err != nil {
+		t.Errorf("List: %v", err)
+	}
+	return records
+}
+
+// acquire sets a record that is absent, and holds it.
+func acquire(t *testing.T, s *recordSession, key string) Holding {
+	t.Helper()
+	token, err := s.Commit(t.Context(), absent(key), setOwned(key, []byte("v")))
 	if err != nil {
 		t.Fatalf("Commit: %v", err)
 	}
-	h, err := s.Hold(t.Context(), key, token)
+	h, err := s.hold(t.Context(), key, token)
 	if err != nil || !h.Valid() {
 		t.Fatalf("Hold: %v, valid %v", err, h.Valid())
 	}
@@ -36,27 +65,28 @@ func (w *world) followers() []*Node { return w.others(w.leader()) }
 func TestCommitIsSeenByAll(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		for i, n := range w.nodes {
-			s := n.Session()
+			s := session(n)
 			key := fmt.Sprint("jobs/", i)
 			h := acquire(t, s, key)
 			for _, o := range w.nodes {
 				synctest.Wait()
-				r, err := o.Get(key)
+				r, err := record.Get(t.Context(), o.Records(), key)
 				if err != nil || r.Token != h.Token() || string(r.Value) != "v" || s.Owns(r) != true {
 					t.Errorf("node %v: got %+v, %v, want the record by %v", o.cfg.self, r, err, h.Token())
 				}
 			}
-			if w.nodes[(i+1)%3].Session().Owns(member.Record{Key: key}) {
+			if session(w.nodes[(i+1)%3]).Owns(member.Record{Key: key}) {
 				t.Error("a session owns what is nobody's")
 			}
 		}
-		if _, err := w.nodes[0].Get("jobs/9"); !errors.Is(err, ErrAbsent) {
+		_, err := record.Get(t.Context(), w.nodes[0].Records(), "jobs/9")
+		if !errors.Is(err, record.ErrAbsent) {
 			t.Errorf("got %v, want ErrAbsent", err)
 		}
-		if got := w.nodes[0].Records("jobs/1"); len(got) != 1 || got[0].Key != "jobs/1" {
+		if got := list(t, w.nodes[0], "jobs/1"); len(got) != 1 || got[0].Key != "jobs/1" {
 			t.Errorf("got %+v under jobs/1", got)
 		}
-		if got := w.nodes[0].Records(""); len(got) != 3 {
+		if got := list(t, w.nodes[0], ""); len(got) != 3 {
 			t.Errorf("got %d records, want 3", len(got))
 		}
 	})
@@ -65,27 +95,27 @@ func TestCommitIsSeenByAll(t *testing.T) {
 func TestCommitIsAllOrNothing(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		a, b := w.followers()[0], w.followers()[1]
-		s := a.Session()
+		s := session(a)
 		h := acquire(t, s, "k")
 		for _, tc := range []struct {
 			want error
-			ops  []Op
+			ops  []record.Op
 		}{
-			{ErrConflict, []Op{Absent("k"), Set("other", nil, nil)}},
-			{ErrConflict, []Op{Held("k", member.Token{Version: 1}), Set("other", nil, nil)}},
-			{ErrOwned, []Op{Set("other", nil, nil), Set("k", nil, nil)}},
-			{ErrTooLarge, []Op{Set("other", make([]byte, member.MaxValueBytes+1), nil)}},
-			{ErrTooLarge, []Op{Set("", nil, nil)}},
+			{record.ErrConflict, []record.Op{absent("k"), set("other", nil)}},
+			{record.ErrConflict, []record.Op{held("k", member.Token{Version: 1}), set("other", nil)}},
+			{record.ErrOwned, []record.Op{set("other", nil), set("k", nil)}},
+			{record.ErrTooLarge, []record.Op{set("other", make([]byte, member.MaxValueBytes+1))}},
+			{record.ErrTooLarge, []record.Op{set("", nil)}},
 		} {
-			if _, err := b.Commit(t.Context(), tc.ops...); !errors.Is(err, tc.want) {
+			if _, err := session(b).Commit(t.Context(), tc.ops...); !errors.Is(err, tc.want) {
 				t.Errorf("got %v, want %v", err, tc.want)
 			}
 		}
-		if got := b.Records(""); len(got) != 1 || !h.Valid() {
+		if got := list(t, b, ""); len(got) != 1 || !h.Valid() {
 			t.Errorf("got %+v, valid %v, want one record that is held", got, h.Valid())
 		}
 		// A fenced write: the record that guards it is a condition.
-		if _, err := a.Commit(t.Context(), Held("k", h.Token()), Set("other", nil, nil)); err != nil {
+		if _, err := session(a).Commit(t.Context(), held("k", h.Token()), set("other", nil)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -95,10 +125,10 @@ func TestCommitIsAllOrNothing(t *testing.T) {
 func TestHoldAgain(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		n := w.followers()[0]
-		s := n.Session()
+		s := session(n)
 		h := acquire(t, s, "k")
 		for range 100 {
-			again, err := s.Hold(t.Context(), "k", h.Token())
+			again, err := s.hold(t.Context(), "k", h.Token())
 			if err != nil || again != h {
 				t.Fatalf("got %v, %v, want the holding that there is", again, err)
 			}
@@ -106,10 +136,10 @@ func TestHoldAgain(t *testing.T) {
 		if got := len(n.holdings.all); got != 1 {
 			t.Errorf("%d holdings of one record", got)
 		}
-		if _, err := n.Commit(t.Context(), Drop("k")); err != nil {
+		if _, err := session(n).Commit(t.Context(), dropped("k")); err != nil {
 			t.Fatal(err)
 		}
-		if h.Valid() || !errors.Is(h.Err(), ErrReleased) {
+		if h.Valid() || !errors.Is(h.Err(), record.ErrReleased) {
 			t.Errorf("got %v after it was dropped", h.Err())
 		}
 	})
@@ -119,7 +149,7 @@ func TestHoldAgain(t *testing.T) {
 func TestAHoldingEndsBeforeAnotherBegins(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		a, b := w.followers()[0], w.followers()[1]
-		h := acquire(t, a.Session(), "k")
+		h := acquire(t, session(a), "k")
 		ran := make(chan error, 1)
 		go func() {
 			ran <- h.Do(t.Context(), func(ctx context.Context) error {
@@ -127,22 +157,22 @@ func TestAHoldingEndsBeforeAnotherBegins(t *testing.T) {
 				return context.Cause(ctx)
 			})
 		}()
-		if _, err := b.Commit(t.Context(), Drop("k")); err != nil {
+		if _, err := session(b).Commit(t.Context(), dropped("k")); err != nil {
 			t.Fatal(err)
 		}
-		for r := range b.WatchRecords(t.Context(), "k") {
+		for r := range record.Watch(t.Context(), b.Records(), "k") {
 			if len(r) == 0 {
 				break
 			}
 		}
-		if err := <-ran; !errors.Is(err, ErrNotHeld) || h.Valid() {
+		if err := <-ran; !errors.Is(err, record.ErrNotHeld) || h.Valid() {
 			t.Errorf("got %v, valid %v, want ErrNotHeld", err, h.Valid())
 		}
-		next := acquire(t, b.Session(), "k")
+		next := acquire(t, session(b), "k")
 		if next.Token().Compare(h.Token()) <= 0 {
 			t.Errorf("got the token %v after %v", next.Token(), h.Token())
 		}
-		if _, err := a.Session().Hold(t.Context(), "k", h.Token()); !errors.Is(err, ErrNotHeld) {
+		if _, err := session(a).hold(t.Context(), "k", h.Token()); !errors.Is(err, record.ErrNotHeld) {
 			t.Errorf("got %v, want ErrNotHeld", err)
 		}
 	})
@@ -152,7 +182,7 @@ func TestAHoldingEndsBeforeAnotherBegins(t *testing.T) {
 func TestAHoldingOfACutOffNodeEnds(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		a, b := w.followers()[0], w.followers()[1]
-		h := acquire(t, a.Session(), "k")
+		h := acquire(t, session(a), "k")
 		hold := a.cfg.timings.HoldTimeout()
 		if left := a.HoldRemaining(); left <= 0 || left > hold*9/10 {
 			t.Errorf("%v remain, want at most %v", left, hold*9/10)
@@ -168,7 +198,7 @@ func TestAHoldingOfACutOffNodeEnds(t *testing.T) {
 		if took := time.Since(cut); took > hold*9/10 || !errors.Is(h.Err(), ErrLeaseEnded) {
 			t.Errorf("ended after %v with %v, want ErrLeaseEnded within %v", took, h.Err(), hold*9/10)
 		}
-		for r := range b.WatchRecords(t.Context(), "k") {
+		for r := range record.Watch(t.Context(), b.Records(), "k") {
 			if len(r) == 0 {
 				break
 			}
@@ -176,7 +206,7 @@ func TestAHoldingOfACutOffNodeEnds(t *testing.T) {
 		if took := time.Since(cut); took > hold+a.cfg.timings.HeartbeatInterval {
 			t.Errorf("free after %v, want %v", took, hold)
 		}
-		acquire(t, b.Session(), "k")
+		acquire(t, session(b), "k")
 	})
 }
 
@@ -184,7 +214,7 @@ func TestAHoldingOfACutOffNodeEnds(t *testing.T) {
 func TestAHoldingOutlivesTheLeader(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		leader, a := w.leader(), w.followers()[0]
-		h, own := acquire(t, a.Session(), "a"), acquire(t, leader.Session(), "own")
+		h, own := acquire(t, session(a), "a"), acquire(t, session(leader), "own")
 		if err := leader.Transfer(t.Context(), w.followers()[1].cfg.self); err != nil {
 			t.Fatal(err)
 		}
@@ -200,24 +230,21 @@ func TestAHoldingOutlivesTheLeader(t *testing.T) {
 	})
 }
 
-func TestReleaseAndCloseAndLeave(t *testing.T) {
+func TestReleaseAndLeave(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		a, b := w.followers()[0], w.followers()[1]
-		s := a.Session()
-		released, closed := acquire(t, s, "released"), acquire(t, s, "closed")
-		left := acquire(t, a.Session(), "left")
-		_, err := a.Commit(t.Context(), Held("released", released.Token()), Drop("released"))
+		s := session(a)
+		released, kept := acquire(t, s, "released"), acquire(t, s, "kept")
+		left := acquire(t, session(a), "left")
+		_, err := session(a).Commit(t.Context(), held("released", released.Token()), dropped("released"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := released.Err(); !errors.Is(err, ErrReleased) {
+		if err := released.Err(); !errors.Is(err, record.ErrReleased) {
 			t.Errorf("got %v, want ErrReleased", err)
 		}
-		if err := s.Close(t.Context()); err != nil || !errors.Is(closed.Err(), ErrReleased) {
-			t.Errorf("Close: %v, and the holding ended with %v", err, closed.Err())
-		}
-		if !left.Valid() {
-			t.Error("another session of the node was closed too")
+		if !kept.Valid() || !left.Valid() {
+			t.Error("a record that was not released is not held any longer")
 		}
 		if err := a.Leave(t.Context()); err != nil {
 			t.Fatal(err)
@@ -225,7 +252,7 @@ func TestReleaseAndCloseAndLeave(t *testing.T) {
 		if err := left.Err(); !errors.Is(err, ErrLeft) {
 			t.Errorf("got %v, want ErrLeft", err)
 		}
-		for r := range b.WatchRecords(t.Context(), "") {
+		for r := range record.Watch(t.Context(), b.Records(), "") {
 			if len(r) == 0 {
 				break
 			}
@@ -242,13 +269,13 @@ func TestCommitWithoutALeader(t *testing.T) {
 		time.Sleep(3 * a.cfg.timings.LeaderTimeout)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := a.Commit(ctx, Set("k", nil, nil))
+		_, err := session(a).Commit(ctx, set("k", nil))
 		if !errors.Is(err, ErrNoQuorum) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want ErrNoQuorum and the end of the context", err)
 		}
 		done := make(chan error)
 		go func() {
-			_, err := a.Commit(t.Context(), Set("k", nil, nil))
+			_, err := session(a).Commit(t.Context(), set("k", nil))
 			done <- err
 		}()
 		synctest.Wait()
@@ -264,16 +291,16 @@ func TestCommitOfUnknownOutcome(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		a, leader := w.followers()[0], w.leader()
 		w.cut(leader) // it is not noticed yet
-		_, err := a.Commit(t.Context(), Set("k", nil, nil))
-		if !errors.Is(err, ErrUnknownOutcome) {
+		_, err := session(a).Commit(t.Context(), set("k", nil))
+		if !errors.Is(err, record.ErrUnknownOutcome) {
 			t.Errorf("got %v, want ErrUnknownOutcome", err)
 		}
 		w.end(leader)
-		if _, err := a.Commit(t.Context(), Set("k", nil, nil)); err != nil {
+		if _, err := session(a).Commit(t.Context(), set("k", nil)); err != nil {
 			t.Errorf("asked again: %v", err)
 		}
 		w.end(a)
-		if _, err := a.Commit(t.Context(), Set("k", nil, nil)); !errors.Is(err, ErrClosed) {
+		if _, err := session(a).Commit(t.Context(), set("k", nil)); !errors.Is(err, ErrClosed) {
 			t.Errorf("got %v, want ErrClosed", err)
 		}
 	})
@@ -289,16 +316,16 @@ func TestCommitWaitsForItsTurn(t *testing.T) {
 		failed := make(chan error, 3*maxAsking)
 		for i := range 3 * maxAsking {
 			go func() {
-				_, err := a.Commit(short, Absent(fmt.Sprint(i)), Set(fmt.Sprint(i), nil, nil))
+				_, err := session(a).Commit(short, absent(fmt.Sprint(i)), set(fmt.Sprint(i), nil))
 				failed <- err
 			}()
 		}
 		var asked, waited int
 		for range 3 * maxAsking {
 			switch err := <-failed; {
-			case errors.Is(err, ErrUnknownOutcome):
+			case errors.Is(err, record.ErrUnknownOutcome):
 				asked++
-			case errors.Is(err, ErrBusy) && errors.Is(err, context.DeadlineExceeded):
+			case errors.Is(err, record.ErrBusy) && errors.Is(err, context.DeadlineExceeded):
 				waited++
 			default:
 				t.Fatal(err)
@@ -311,7 +338,7 @@ func TestCommitWaitsForItsTurn(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 3 * maxAsking {
 			all.Go(func() {
-				if _, err := a.Commit(t.Context(), Set(fmt.Sprint(i), nil, nil)); err != nil {
+				if _, err := session(a).Commit(t.Context(), set(fmt.Sprint(i), nil)); err != nil {
 					t.Error(err)
 				}
 			})
@@ -324,14 +351,14 @@ func TestCommitWaitsForItsTurn(t *testing.T) {
 func TestWatchRecords(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		a := w.followers()[0]
-		s := a.Session()
+		s := session(a)
 		acquire(t, s, "a/1")
 		var seen []string
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			for r := range a.WatchRecords(ctx, "a/") {
+			for r := range record.Watch(ctx, a.Records(), "a/") {
 				var keys []string
 				for _, e := range r {
 					keys = append(keys, e.Key)
@@ -340,8 +367,8 @@ func TestWatchRecords(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		for _, op := range []Op{Set("b/1", nil, nil), Set("a/2", nil, nil), Drop("a/1")} {
-			if _, err := a.Commit(t.Context(), op); err != nil {
+		for _, op := range []record.Op{set("b/1", nil), set("a/2", nil), dropped("a/1")} {
+			if _, err := session(a).Commit(t.Context(), op); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()

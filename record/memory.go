@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/athena-go/athena/member"
+)
+
+// Memory is a table of records within one process, for tests and for programs without a
+// cluster. Its members are those that called Store.
+type Memory struct {
+	mu       sync.Mutex
+	last     member.Token
+	sessions uint64
+	records  member.Records // replaced as a whole, never changed in place
+	members  map[string]*memoryMember
+	watchers map[chan struct{}]string // with their prefixes
+	healed   chan struct{}            // closed when a member is cut off no longer
+}
+
+// memoryMember is a member of a Memory.
+type memoryMember struct {
+	cut bool
+	// stale is what it reads while it is cut off.
+	stale member.Records
+	// holds are the running calls of Hold.
+	holds []*memoryHold
+}
+
+// memoryHold is one running call of Hold.
+type memoryHold struct {
+	key  string
+	lost LostFunc
+	end  context.CancelCauseFunc
+}
+
+// NewMemory returns a table without records and members.
+func NewMemory() *Memory {
+	return &Memory{
+		last:     member.Token{Version: 1},
+		members:  map[string]*memoryMember{},
+		watchers: map[chan struct{}]string{},
+		healed:   make(chan struct{}),
+	}
+}
+
+// Store returns the table as a member sees it.
+func (m *Memory) Store(member string) Store {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.members[member] == nil {
+		m.members[member] = &memoryMember{}
+	}
+	return memoryStore{m, member}
+}
+
+// Expire ends the contexts of a member with ErrLeaseEnded and drops its records, as if the
+// member had been silent for too long. It stays a member and may set new records.
+func (m *Memory) Expire(member string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.expireMember(member)
+}
+
+// Cut does what Expire does, and cuts the member off until Heal: its commits wait, it reads
+// what it saw last, and the others do not list it.
+func (m *Memory) Cut(member string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	cut := m.members[member]
+	cut.cut, cut.stale = true, m.records
+	m.expireMember(member)
+}
+
+// Heal undoes Cut.
+func (m *Memory) Heal(member string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.members[member].cut = false
+	close(m.healed)
+	m.healed = make(chan struct{})
+	for w := range m.watchers {
+		sendHint(w)
+	}
+}
+
+func (m *Memory) expireMember(id string) {
+	expired := m.members[id]
+	for _, h := range expired.holds {
+		h.end(ErrLeaseEnded)
+	}
+	expired.holds = nil
+	kept := m.records.Clone()
+	for _, r := range m.records {
+		if r.Owner.Address.Host == id {
+			kept.Drop(r.Key)
+		}
+	}
+	m.replaceRecords(kept)
+}
+
+func (m *Memory) replaceRecords(records member.Records) {
+	old := m.records
+	m.records = records
+	for w, prefix := range m.watchers {
+		if !withPrefix(old, prefix).Equal(withPrefix(records, prefix)) {
+			sendHint(w)
+		}
+	}
+}
+
+func withPrefix(records member.Records, prefix string) (found member.Records) {
+	for _, r := range records {
+		if strings.HasPrefix(r.Key, prefix) {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+func sendHint(changed chan<- struct{}) {
+	select {
+	case changed <- struct{}{}:
+	default:
+	}
+}
+
+// memoryStore is the Store of one member.
+type memoryStore struct {
+	*Memory
+	id string
+}
+
+func (m memoryStore) Members() (ids []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, o := range m.members {
+		if !o.cut {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func (m memoryStore) List(_ context.Context, prefix string) ([]member.Record, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	records := m.records
+	if self := m.members[m.id]; self.cut {
+		records = self.stale
+	}
+	return withPrefix(records, prefix), nil
+}
+
+func (m memoryStore) Watch(ctx context.Context, prefix string) <-chan struct{} {
+	changed := make(chan struct{}, 1)
+	changed <- struct{}{}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.watchers[changed] = prefix
+	context.AfterFunc(ctx, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.watchers, changed)
+		close(changed)
+	})
+	return changed
+}
+
+func (m memoryStore) Session(lost LostFunc) Session {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sessions++
+	return memorySession{m, m.sessions, lost}
+}
+
+// memorySession is a session of one member.
+type memorySession struct {
+	memoryStore
+	session uint64
+	lost    LostFunc
+}
+
+func (s memorySession) Member() string { return s.id }
+
+func (s memorySession) Owns(r member.Record) bool { return r.Session == s.session }
+
+func (s memorySession) Commit(ctx context.Context, ops ...Op) (member.Token, error) {
+	for {
+		s.mu.Lock()
+		if err := context.Cause(ctx); err != nil || !s.members[s.id].cut {
+			defer s.mu.Unlock()
+			if err != nil {
+				return member.Token{}, fmt.Errorf("%w: %w", ErrNoQuorum, err)
+			}
+			return s.applyOps(ops)
+		}
+		healed := s.healed
+		s.mu.Unlock()
+		select {
+		case <-healed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// applyOps makes all changes or none. m.mu must be held.
+func (s memorySession) applyOps(ops []Op) (member.Token, error) {
+	if err := s.checkOps(ops); err != nil {
+		return member.Token{}, err
+	}
+	s.last.Revision++
+	next := s.last
+	records := s.records.Clone()
+	for _, op := range ops {
+		r := member.Record{Key: op.Key, Value: op.Value, Token: next}
+		switch op.Kind {
+		case SetOwned:
+			r.Owner.Address.Host, r.Session = s.id, s.session
+			records.Put(r)
+		case Set:
+			records.Put(r)
+		case Drop:
+			records.Drop(op.Key)
+		case Absent, Held:
+		}
+	}
+	for _, op := range ops {
+		if op.IsChange() {
+			s.endHolds(op.Key, records)
+		}
+	}
+	s.replaceRecords(records)
+	return next, nil
+}
+
+// checkOps returns why ops are refused, nil if they are not.
+func (s memorySession) checkOps(ops []Op) error {
+	for _, op := range ops {
+		r, ok := s.records.Find(op.Key)
+		switch {
+		case !member.IsKey(op.Key) || len(op.Value) > member.MaxValueBytes:
+			return ErrTooLarge
+		case op.Kind == Absent && ok, op.Kind == Held && (!ok || r.Token != op.Token):
+			return ErrConflict
+		case (op.Kind == Set || op.Kind == SetOwned) && ok && r.IsOwned() &&
+			r.Owner.Address.Host != s.id:
+			return ErrOwned
+		}
+	}
+	return nil
+}
+
+// endHolds ends the contexts under a key, before another session may set it.
+func (s memorySession) endHolds(key string, now member.Records) {
+	for id, m := range s.members {
+		for _, h := range m.holds {
+			switch {
+			case h.key != key:
+			case id == s.id:
+				h.end(ErrReleased)
+			case h.lost != nil:
+				h.end(cmp.Or(h.lost(key, now), ErrNotHeld))
+			default:
+				h.end(ErrNotHeld)
+			}
+		}
+	}
+}
+
+func (s memorySession) Hold(
+	ctx context.Context, key string, token member.Token, fn func(context.Context) error,
+) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	h := &memoryHold{key, s.lost, end}
+	if err := s.beginHold(h, token); err != nil {
+		return err
+	}
+	defer s.finishHold(h)
+	return fn(ctx)
+}
+
+func (s memorySession) beginHold(h *memoryHold, token member.Token) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	self := s.members[s.id]
+	if r, ok := s.records.Find(h.key); !ok || r.Token != token || !s.Owns(r) || self.cut {
+		return ErrNotHeld
+	}
+	self.holds = append(self.holds, h)
+	return nil
+}
+
+func (s memorySession) finishHold(h *memoryHold) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	self := s.members[s.id]
+	self.holds = slices.DeleteFunc(self.holds, func(o *memoryHold) bool { return o == h })
+}

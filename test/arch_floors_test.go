@@ -20,7 +20,12 @@ var floors = [][]string{
 	{"cluster", "internal/sim", "internal/sim/explore"},
 	{"latch", "election", "internal/adminapi", "internal/sim/cmd/...", "test/mutants"},
 	{"internal/leasestore", "internal/adminclient"},
-	{"internal/storetest", "admin", "athenatest", "internal/bench"},
+	{"internal/storetest", "admin", "athenatest", "internal/bench", "cmd/athena/internal/cli"},
+	{
+		"cmd/athena/internal/settings", "cmd/athena/internal/command",
+		"cmd/athena/internal/supervised",
+	},
+	{"cmd/athena/internal/ask", "cmd/athena/internal/daemon", "cmd/athena/internal/demo"},
 	{"cmd/...", "examples/...", "test/chaos", "test/browser", "test", "scripts/...", "contrib/..."},
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // loggers are the packages that write lines of the log.
-var loggers = []string{"cluster", "cmd/athena"}
+var loggers = []string{"cluster", "cmd/athena", "cmd/athena/internal/daemon"}
 
 // A logLine is a line as a program writes it. One that shares its code with others may
 // have fewer fields than that code adds.

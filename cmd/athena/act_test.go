@@ -17,6 +17,7 @@ import (
 
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/cmd/athena/internal/cli"
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
@@ -61,30 +62,32 @@ func TestAct(t *testing.T) {
 		stderr   string
 		did      string
 	}{
-		{"transfer", led, []string{"transfer"}, exitDone, leader, "", "transfer -"},
-		{"transfer to a name", led, []string{"transfer", "--to", "n1"}, exitDone, leader, "",
+		{"transfer", led, []string{"transfer"}, cli.ExitDone, leader, "", "transfer -"},
+		{"transfer to a name", led, []string{"transfer", "--to", "n1"}, cli.ExitDone, leader, "",
 			"transfer h:1"},
-		{"transfer to an address", led, []string{"transfer", "--to", "h:1"}, exitDone, leader, "",
+		{"transfer to an address", led, []string{"transfer", "--to", "h:1"}, cli.ExitDone, leader, "",
 			"transfer h:1"},
-		{"another leads", led, []string{"transfer", "--to", "n2"}, exitDone, leader,
+		{"another leads", led, []string{"transfer", "--to", "n2"}, cli.ExitDone, leader,
 			"n2 did not answer: another member leads in its place", "transfer h:2"},
-		{"transfer to nobody", led, []string{"transfer", "--to", "n9"}, exitFailed, "",
+		{"transfer to nobody", led, []string{"transfer", "--to", "n9"}, cli.ExitFailed, "",
 			`says: to "n9": no member has this`, ""},
-		{"transfer without quorum", leaderless, []string{"transfer", "-o", "json"}, exitDone,
+		{"transfer without quorum", leaderless, []string{"transfer", "-o", "json"}, cli.ExitDone,
 			"{\n  \"leader\": null\n}\n", "nobody leads with authority at the moment", "transfer -"},
-		{"drain", led, []string{"drain"}, exitDone, leader, "", "drain"},
-		{"drain without quorum", leaderless, []string{"drain"}, exitDone, "", "nobody leads", "drain"},
-		{"leave", led, []string{"leave"}, exitDone, "the node leaves\n", "", "leave"},
-		{"leave as JSON", answering(t, pair(3), write), []string{"leave", "-o", "json"}, exitDone,
+		{"drain", led, []string{"drain"}, cli.ExitDone, leader, "", "drain"},
+		{"drain without quorum", leaderless, []string{"drain"}, cli.ExitDone, "", "nobody leads",
+			"drain"},
+		{"leave", led, []string{"leave"}, cli.ExitDone, "the node leaves\n", "", "leave"},
+		{"leave as JSON", answering(t, pair(3), write), []string{"leave", "-o", "json"}, cli.ExitDone,
 			"{\n  \"status\": \"leaving\"\n}\n", "", "leave"},
-		{"send to one", led, []string{"send", "Order", `{"ID": 7}`, "--to", "n2"}, exitFailed, "",
+		{"send to one", led, []string{"send", "Order", `{"ID": 7}`, "--to", "n2"}, cli.ExitFailed, "",
 			"h:2 is gone", `send Order {"ID":7} to h:2`},
-		{"send to all", led, []string{"send", "Order", `{}`}, exitFailed, "", "too much under way", ""},
-		{"read only", readOnly, []string{"leave"}, exitFailed, "", "--admin-write", ""},
-		{"no JSON", led, []string{"send", "Order", `{ID: 7}`}, exitUsage, "", "is no JSON value", ""},
-		{"no event", led, []string{"send", "Order"}, exitUsage, "", "JSON is missing", ""},
-		{"unquoted", led, []string{"send", "Order", `{"ID":`, `7}`}, exitUsage, "", "quote", ""},
-		{"argument", led, []string{"leave", "now"}, exitUsage, "", `unexpected argument "now"`, ""},
+		{"send to all", led, []string{"send", "Order", `{}`}, cli.ExitFailed, "", "too much under way",
+			""},
+		{"read only", readOnly, []string{"leave"}, cli.ExitFailed, "", "--admin-write", ""},
+		{"no JSON", led, []string{"send", "Order", `{ID: 7}`}, cli.ExitUsage, "", "is no JSON value", ""},
+		{"no event", led, []string{"send", "Order"}, cli.ExitUsage, "", "JSON is missing", ""},
+		{"unquoted", led, []string{"send", "Order", `{"ID":`, `7}`}, cli.ExitUsage, "", "quote", ""},
+		{"argument", led, []string{"leave", "now"}, cli.ExitUsage, "", `unexpected argument "now"`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a.did = nil
@@ -132,24 +135,24 @@ func TestToken(t *testing.T) {
 	defer func() { cancel(); <-done }()
 	at := admin.AddrOf(l)
 	code, _, stderr := athena("leader", "--admin", at)
-	if code != exitFailed || !strings.Contains(stderr, "--admin-token-file") {
-		t.Errorf("without a token: code %d, %q, want %d and what to do", code, stderr, exitFailed)
+	if code != cli.ExitFailed || !strings.Contains(stderr, "--admin-token-file") {
+		t.Errorf("without a token: code %d, %q, want %d and what to do", code, stderr, cli.ExitFailed)
 	}
 	code, _, stderr = athena("leader", "--admin", at, "--admin-token-file", path)
-	if code != exitDone {
+	if code != cli.ExitDone {
 		t.Errorf("with --admin-token-file: code %d, %q", code, stderr)
 	}
 	t.Setenv("ATHENA_ADMIN_TOKEN_FILE", path)
-	if code, _, stderr := athena("events", "--admin", at); code != exitDone {
+	if code, _, stderr := athena("events", "--admin", at); code != cli.ExitDone {
 		t.Errorf("with ATHENA_ADMIN_TOKEN_FILE: code %d, %q", code, stderr)
 	}
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	code, _, stderr = athena("leader", "--admin", at)
-	if code != exitUsage || !strings.Contains(stderr, "ATHENA_ADMIN_TOKEN_FILE: ") {
+	if code != cli.ExitUsage || !strings.Contains(stderr, "ATHENA_ADMIN_TOKEN_FILE: ") {
 		t.Errorf("with a file open to others: code %d, %q, want %d and its name",
-			code, stderr, exitUsage)
+			code, stderr, cli.ExitUsage)
 	}
 }
 
@@ -182,9 +185,9 @@ func TestEvents(t *testing.T) {
 		e.Snapshot.Cluster != "c" || e.ID == "" {
 		t.Errorf("athena events -f -o json: %v, %+v of %q, want a snapshot", err, e, first)
 	}
-	if code != exitFailed || !strings.Contains(stderr, "the node has ended") {
+	if code != cli.ExitFailed || !strings.Contains(stderr, "the node has ended") {
 		t.Errorf("athena events -f: code %d, %q when the node has ended, want %d",
-			code, stderr, exitFailed)
+			code, stderr, cli.ExitFailed)
 	}
 	code, stdout, stderr = athena("events", "--admin", at)
 	var got []string
@@ -194,11 +197,12 @@ func TestEvents(t *testing.T) {
 		}
 		got = append(got, strings.TrimSuffix(line[min(len(line), 25):], "\n"))
 	}
-	if diff := cmp.Diff(append(changes, now), got); diff != "" || code != exitDone || stderr != "" {
+	if diff := cmp.Diff(append(changes, now), got); diff != "" || code != cli.ExitDone ||
+		stderr != "" {
 		t.Errorf("athena events: code %d, %q, -want +got:\n%s", code, stderr, diff)
 	}
 	code, _, stderr = athena("events", "--admin", "127.0.0.1:1")
-	if code != exitFailed || !strings.Contains(stderr, "nobody answers") {
-		t.Errorf("athena events of nobody: code %d, %q, want %d", code, stderr, exitFailed)
+	if code != cli.ExitFailed || !strings.Contains(stderr, "nobody answers") {
+		t.Errorf("athena events of nobody: code %d, %q, want %d", code, stderr, cli.ExitFailed)
 	}
 }

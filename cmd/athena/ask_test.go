@@ -17,6 +17,7 @@ import (
 
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/cmd/athena/internal/cli"
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
@@ -98,26 +99,26 @@ func TestAsk(t *testing.T) {
 		stdout   string
 		stderr   string
 	}{
-		{"members", led, []string{"members"}, exitDone, "" +
+		{"members", led, []string{"members"}, cli.ExitDone, "" +
 			"NAME  ADDRESS  STATUS       ROLE    SEED  INCARNATION\n" +
 			"n1    h:1      active       leader  seed  12\n" +
 			"n2    h:2      unreachable  -       -     12\n", ""},
-		{"members without quorum", leaderless, []string{"members"}, exitDone, "" +
+		{"members without quorum", leaderless, []string{"members"}, cli.ExitDone, "" +
 			"NAME  ADDRESS  STATUS       ROLE                   SEED  INCARNATION\n" +
 			"n1    h:1      active       leader without quorum  seed  12\n" +
 			"n2    h:2      unreachable  -                      -     12\n",
 			"athena: no leader with authority: this is what the node holds from version 3.0; "},
-		{"members of nothing", answering(t, fake{}), []string{"members"}, exitDone,
+		{"members of nothing", answering(t, fake{}), []string{"members"}, cli.ExitDone,
 			"NAME  ADDRESS  STATUS  ROLE  SEED  INCARNATION\n", "joined nothing yet"},
-		{"members as JSON", answering(t, fake{}), []string{"members", "-o", "json"}, exitDone,
+		{"members as JSON", answering(t, fake{}), []string{"members", "-o", "json"}, cli.ExitDone,
 			"[]\n", "joined nothing yet"},
-		{"leader", led, []string{"leader"}, exitDone, "" +
+		{"leader", led, []string{"leader"}, cli.ExitDone, "" +
 			"NAME  ADDRESS  TOKEN\n" +
 			"n1    h:1      3\n", ""},
-		{"no leader", leaderless, []string{"leader"}, exitFailed, "", "no leader has the support"},
-		{"no leader as JSON", leaderless, []string{"leader", "-o", "json"}, exitFailed, "",
+		{"no leader", leaderless, []string{"leader"}, cli.ExitFailed, "", "no leader has the support"},
+		{"no leader as JSON", leaderless, []string{"leader", "-o", "json"}, cli.ExitFailed, "",
 			"no leader has the support"},
-		{"status", led, []string{"status"}, exitDone, "" +
+		{"status", led, []string{"status"}, cli.ExitDone, "" +
 			"node     n1 at h:1, leader\n" +
 			"cluster  c, 1 of 2 members active, 2 make a majority\n" +
 			"leader   n1 at h:1, token 3\n" +
@@ -126,14 +127,14 @@ func TestAsk(t *testing.T) {
 			"lease    0 ms left\n" +
 			"view     version 3, revision 0\n" +
 			"running  0s, b, protocol 2\n", ""},
-		{"status without quorum", leaderless, []string{"status"}, exitDone, "" +
+		{"status without quorum", leaderless, []string{"status"}, cli.ExitDone, "" +
 			"node     n1 at h:1, leader\n" +
 			"cluster  c, 1 of 2 members active, 2 make a majority\n" +
 			"leader   none with authority\n" +
 			"why      needs 2 of the 2 voters\n" +
 			"view     version 3, revision 0\n" +
 			"running  0s, b, protocol 2\n", ""},
-		{"status after a restart", answering(t, restarted()), []string{"status"}, exitDone, "" +
+		{"status after a restart", answering(t, restarted()), []string{"status"}, cli.ExitDone, "" +
 			"node     n1 at h:1, joining (holds version 3.7)\n" +
 			"cluster  c, 1 of 2 members active then, 2 make a majority\n" +
 			"leader   none with authority\n" +
@@ -141,7 +142,7 @@ func TestAsk(t *testing.T) {
 			"view     version 3, revision 7\n" +
 			"refused  handshakes for a secret or certificate: 12\n" +
 			"running  0s, b, protocol 2\n", ""},
-		{"nobody", "127.0.0.1:1", []string{"status"}, exitFailed, "", "ATHENA_ADMIN"},
+		{"nobody", "127.0.0.1:1", []string{"status"}, cli.ExitFailed, "", "ATHENA_ADMIN"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			code, stdout, stderr := athena(append(c.args, "--admin", c.at)...)
@@ -180,10 +181,11 @@ func TestAskSomethingElse(t *testing.T) {
 		s := httptest.NewServer(h)
 		code, stdout, stderr := athena("leader", "--admin", strings.TrimPrefix(s.URL, "http://"))
 		s.Close()
-		if code != exitFailed || stdout != "" || !strings.Contains(stderr, "something else answers") ||
+		if code != cli.ExitFailed || stdout != "" ||
+			!strings.Contains(stderr, "something else answers") ||
 			!strings.Contains(stderr, what) {
 			t.Errorf("%s: code %d, output %q, error %q, want %d, none, something else answers",
-				what, code, stdout, stderr, exitFailed)
+				what, code, stdout, stderr, cli.ExitFailed)
 		}
 	}
 }
@@ -196,7 +198,7 @@ func TestAskEnvironment(t *testing.T) {
 	t.Setenv("ATHENA_SIZE", "3") // of the nodes that this shell starts
 	code, stdout, stderr := athena("status", "-o", "json")
 	var got adminapi.Status
-	if err := json.Unmarshal([]byte(stdout), &got); code != exitDone || err != nil {
+	if err := json.Unmarshal([]byte(stdout), &got); code != cli.ExitDone || err != nil {
 		t.Fatalf("athena status -o json: code %d, %v, error %q, output\n%s", code, err, stderr, stdout)
 	}
 	if diff := cmp.Diff(adminapi.StatusOf(pair(3).Status(), "b"), got); diff != "" {

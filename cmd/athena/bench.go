@@ -16,6 +16,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/cmd/athena/internal/cli"
+	"github.com/athena-go/athena/cmd/athena/internal/settings"
 	"github.com/athena-go/athena/internal/bench"
 	"github.com/athena-go/athena/member"
 )
@@ -42,9 +44,9 @@ func newBench() *cobra.Command {
 			}
 			all := strings.Join(names, ", ")
 			if len(args) == 0 {
-				return usageError{fmt.Errorf("say what to measure: %s", all)}
+				return cli.Usage(fmt.Errorf("say what to measure: %s", all))
 			}
-			return usageError{fmt.Errorf("%q is nothing to measure: must be one of %s", args[0], all)}
+			return cli.Usage(fmt.Errorf("%q is nothing to measure: must be one of %s", args[0], all))
 		},
 	}
 	for _, m := range bench.Measurements() {
@@ -63,14 +65,14 @@ func newMeasurement(m bench.Measurement) *cobra.Command {
 		Short:   m.About,
 		Long:    m.Name + ": " + m.About + ".\n\n" + columnHelp(m),
 		Example: "  athena bench " + m.Name + " --size 3 --reps 2",
-		Args:    noArguments,
+		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
+			if err := cli.CheckOutput(output); err != nil {
 				return err
 			}
 			o.JSON = output == "json"
 			if err := checkBench(o, m, cmd.Flags()); err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -102,8 +104,8 @@ func newMeasurement(m bench.Measurement) *cobra.Command {
 	f.StringVar(&o.Dir, "dir", o.Dir, "where stores are made; on a disk, its syncs are measured too")
 	f.StringVar(&o.Out, "out", o.Out, "file for the results; what it had is replaced")
 	f.StringVarP(&output, "output", "o", "table", "table, or json: the lines of the file")
-	for _, t := range timings(&o.Config) {
-		f.DurationVar(t.value, t.flag, *t.value, t.use)
+	for _, t := range settings.Timings(&o.Config) {
+		f.DurationVar(t.Value, t.Flag, *t.Value, t.Use)
 	}
 	f.BoolVar(&o.Config.TrustRefusal, "trust-refusal", o.Config.TrustRefusal,
 		"take a leader for lost once its host refuses the port")
@@ -163,7 +165,7 @@ func checkBench(o bench.Options, m bench.Measurement, f *pflag.FlagSet) error {
 	c := o.Config // the rest is chosen for each cluster
 	c.Addr, c.Size = "127.0.0.1:7000", 1
 	if err := c.Validate(); err != nil {
-		faults = append(faults, flagError{err, f})
+		faults = append(faults, settings.InFlags(err, f))
 	}
 	return errors.Join(faults...)
 }

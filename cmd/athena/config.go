@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,11 +12,10 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
-	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/internal/store"
+	"github.com/athena-go/athena/cmd/athena/internal/cli"
+	"github.com/athena-go/athena/cmd/athena/internal/settings"
 )
 
 func newConfig() *cobra.Command {
@@ -28,9 +26,9 @@ func newConfig() *cobra.Command {
 			"starts nothing.\n\n" + aboutFile,
 		Example: "  athena config check --config athena.yaml\n" +
 			"  ATHENA_SIZE=5 athena config show --config athena.yaml --profile wan",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
-			return usageError{errors.New("say what to do with the configuration: check or show")}
+			return cli.Usage(errors.New("say what to do with the configuration: check or show"))
 		},
 	}
 	cmd.AddCommand(newConfigCheck(), newConfigShow())
@@ -51,7 +49,7 @@ const aboutFile = "The file of --config, or ATHENA_CONFIG, is YAML: one line for
 	"alias, a second document and more than 1 MiB are faults, and the node does not start."
 
 func newConfigCheck() *cobra.Command {
-	var s settings
+	var s settings.Settings
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "say everything that is wrong with a configuration",
@@ -67,12 +65,12 @@ func newConfigCheck() *cobra.Command {
 			"once.",
 		Example: "  athena config check --config athena.yaml\n" +
 			"  athena config check --config athena.yaml && systemctl restart athena",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			warnMisspelled(cmd.ErrOrStderr(), os.Environ())
-			c, err := s.settle(cmd.Flags(), os.Getenv)
+			settings.WarnMisspelled(cmd.ErrOrStderr(), os.Environ())
+			c, err := s.Settle(cmd.Flags(), os.Getenv)
 			if err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
 			c = c.WithDefaults()
 			if c.Cluster == cluster.DefaultCluster {
@@ -85,51 +83,12 @@ func newConfigCheck() *cobra.Command {
 			return err
 		},
 	}
-	s.define(cmd.Flags())
+	s.Define(cmd.Flags())
 	return cmd
 }
 
-// settle is all that run does before it opens anything: read, and what shows only on
-// this machine. The configuration is sound where there is no error. A usageError does
-// not get better by starting again.
-func (s *settings) settle(f *pflag.FlagSet, getenv func(string) string) (cluster.Config, error) {
-	c, wrong := s.read(f, getenv)
-	var here []error
-	if err := store.CheckFolder(s.flightRecorder); s.flightRecorder != "" && err != nil {
-		here = append(here, fmt.Errorf("%s: %w", given(f, "flight-recorder"),
-			allowed(err, "flight-recorder")))
-	}
-	if s.admin != adminOff {
-		err := admin.TryListen(s.admin, s.access()...)
-		if err != nil && !errors.Is(err, admin.ErrAddress) { // of which read has told
-			here = append(here, fmt.Errorf("%s: %w", given(f, "admin"), err))
-		}
-	}
-	if wrong != nil { // else it is not known which store and address it must be
-		return c, usageError{errors.Join(append([]error{wrong}, here...)...)}
-	}
-	if err := c.CheckAddr(); err != nil {
-		here = append(here, flagError{err, f})
-	}
-	err := c.CheckStore()
-	mismatch, isMismatch := errors.AsType[*cluster.StoreMismatchError](err)
-	switch {
-	case isMismatch:
-		return c, usageError{errors.Join(append(here, storeFault(f, mismatch))...)}
-	case err != nil:
-		here = append(here, allowed(flagError{err, f}, "data-dir"))
-	}
-	return c, errors.Join(here...)
-}
-
-// storeFault is a store of something else in the words of flags.
-func storeFault(f *pflag.FlagSet, e *cluster.StoreMismatchError) error {
-	return errors.New(e.Text(given(f, "cluster"), given(f, "size"), given(f, "advertise"),
-		"--join-only"))
-}
-
 func newConfigShow() *cobra.Command {
-	var s settings
+	var s settings.Settings
 	var output string
 	cmd := &cobra.Command{
 		Use:   "show",
@@ -140,82 +99,35 @@ func newConfigShow() *cobra.Command {
 			"prints what it can, and then the faults.",
 		Example: "  athena config show --config athena.yaml\n" +
 			"  athena config show -o json | jq '.[] | select(.from != \"default\")'",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
+			if err := cli.CheckOutput(output); err != nil {
 				return err
 			}
-			warnMisspelled(cmd.ErrOrStderr(), os.Environ())
-			c, wrong := s.read(cmd.Flags(), os.Getenv)
-			return errors.Join(s.show(cmd.OutOrStdout(), cmd.Flags(), c, output), wrong)
+			settings.WarnMisspelled(cmd.ErrOrStderr(), os.Environ())
+			c, wrong := s.Read(cmd.Flags(), os.Getenv)
+			all := s.Effective(cmd.Flags(), c)
+			return errors.Join(printEffective(cmd.OutOrStdout(), all, output), wrong)
 		},
 	}
-	s.define(cmd.Flags())
+	s.Define(cmd.Flags())
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
 	return cmd
 }
 
-// checkOutput wants a value that --output has.
-func checkOutput(output string) error {
-	if output != "table" && output != "json" {
-		return usageError{fmt.Errorf("--output %q: must be table or json", output)}
-	}
-	return nil
-}
-
-// shown is one setting as config show prints it.
-type shown struct {
-	Key   string `json:"key"`
-	Value any    `json:"value"`
-	From  string `json:"from"`         // default, file, env or flag
-	At    string `json:"at,omitempty"` // FILE:LINE, the variable or the flag
-}
-
-// show prints the settings of a resolved configuration.
-func (s *settings) show(w io.Writer, f *pflag.FlagSet, c cluster.Config, output string) error {
-	insecure, anywhere := s.config.Insecure, s.config.InsecureAnywhere
-	s.config = c.WithDefaults() // the flags point into it
-	// Without a secret the configuration says insecure by itself, which run refuses.
-	s.config.Insecure, s.config.InsecureAnywhere = insecure, anywhere
-	var all []shown
-	for _, name := range settable(settingFlags()) {
-		o := originOf(f, name)
-		all = append(all, shown{name, valueOf(f.Lookup(name)), o.from, o.at})
-	}
+// printEffective prints settings as a table or as JSON.
+func printEffective(w io.Writer, all []settings.Effective, output string) error {
 	if output == "json" {
-		return printJSON(w, all)
+		return cli.PrintJSON(w, all)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "KEY\tVALUE\tFROM")
 	for _, one := range all {
-		value := strconv.Quote(f.Lookup(one.Key).Value.String())
+		value := strconv.Quote(one.Text)
 		if plain := value[1 : len(value)-1]; plain != "" && !strings.Contains(plain, `\`) {
 			value = plain
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\n", one.Key, value, strings.TrimSpace(one.From+" "+one.At))
 	}
 	return t.Flush()
-}
-
-// printJSON prints what -o json asks for.
-func printJSON(w io.Writer, what any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(what)
-}
-
-// valueOf is the value of a flag as JSON has it: times as text.
-func valueOf(f *pflag.Flag) any {
-	text := f.Value.String()
-	switch f.Value.Type() {
-	case "int":
-		if n, err := strconv.Atoi(text); err == nil {
-			return n
-		}
-	case "bool":
-		return text == "true"
-	case (seedList{}).Type():
-		return strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
-	}
-	return text
 }

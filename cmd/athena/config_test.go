@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/cmd/athena/internal/cli"
+	"github.com/athena-go/athena/cmd/athena/internal/settings"
 	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
@@ -29,10 +31,12 @@ func TestConfigCheck(t *testing.T) {
 	t.Setenv("ATHENA_SIZ", "3")
 	path := configFile(t, sound)
 	code, stdout, stderr := athena("config", "check", "--config", path, "--data-dir", dir)
-	if code != exitDone || !strings.HasPrefix(stdout, "no fault: node 127.0.0.1:7001 of cluster") ||
+	if code != cli.ExitDone || !strings.HasPrefix(stdout,
+		"no fault: node 127.0.0.1:7001 of cluster") ||
 		!strings.Contains(stderr, "ATHENA_SIZ is ignored") ||
 		!strings.Contains(stderr, `default name "athena"`) || strings.Count(stderr, "\n") != 2 {
-		t.Errorf("code %d, %q, %q, want %d, no fault and two warnings", code, stdout, stderr, exitDone)
+		t.Errorf("code %d, %q, %q, want %d, no fault and two warnings", code, stdout, stderr,
+			cli.ExitDone)
 	}
 	_, _, stderr = athena("config", "check", "--config", path, "--data-dir", dir, "--cluster", "c")
 	if strings.Contains(stderr, "default name") {
@@ -102,7 +106,7 @@ func TestConfigCheckLooksAtFiles(t *testing.T) {
 			"--addr", socket.LocalAddr().String(), "--admin", admin.AddrOf(api)),
 		check("--admin", "unix:"+filepath.Join(t.TempDir(), "s")),
 	} {
-		if code, _, stderr := athena(args...); code != exitDone {
+		if code, _, stderr := athena(args...); code != cli.ExitDone {
 			t.Errorf("athena %q: code %d, %s", args, code, stderr)
 		}
 	}
@@ -117,25 +121,26 @@ func TestConfigShow(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", "")
 	code, stdout, stderr := athena(
 		"config", "show", "--name", "a b", "--lease-timeout=4s", "-o", "json")
-	var all []shown
-	if err := json.Unmarshal([]byte(stdout), &all); err != nil || code != exitDone || stderr != "" {
+	var all []settings.Effective
+	if err := json.Unmarshal([]byte(stdout), &all); err != nil || code != cli.ExitDone ||
+		stderr != "" {
 		t.Fatalf("code %d, %v, error %q\n%s", code, err, stderr, stdout)
 	}
-	got := map[string]shown{}
+	got := map[string]settings.Effective{}
 	for _, one := range all {
 		got[one.Key] = one
 	}
-	for _, want := range []shown{
-		{"size", 3.0, "file", path + ":2"},
-		{"insecure", true, "file", path + ":4"},
-		{"config", path, "env", "ATHENA_CONFIG"},
-		{"profile", "wan", "env", "ATHENA_PROFILE"},
-		{"name", "a b", "flag", "--name"},
-		{"lease-timeout", "4s", "flag", "--lease-timeout"},
-		{"ttl-timeout", "30s", "default", ""},
-		{"advertise", "127.0.0.1:7001", "default", ""},
-		{"data-dir", "/h/.local/state/athena/athena@127.0.0.1_7001", "default", ""},
-		{"memory", false, "default", ""},
+	for _, want := range []settings.Effective{
+		{Key: "size", Value: 3.0, From: "file", At: path + ":2"},
+		{Key: "insecure", Value: true, From: "file", At: path + ":4"},
+		{Key: "config", Value: path, From: "env", At: "ATHENA_CONFIG"},
+		{Key: "profile", Value: "wan", From: "env", At: "ATHENA_PROFILE"},
+		{Key: "name", Value: "a b", From: "flag", At: "--name"},
+		{Key: "lease-timeout", Value: "4s", From: "flag", At: "--lease-timeout"},
+		{Key: "ttl-timeout", Value: "30s", From: "default", At: ""},
+		{Key: "advertise", Value: "127.0.0.1:7001", From: "default", At: ""},
+		{Key: "data-dir", Value: "/h/.local/state/athena/athena@127.0.0.1_7001", From: "default", At: ""},
+		{Key: "memory", Value: false, From: "default", At: ""},
 	} {
 		if got[want.Key] != want {
 			t.Errorf("%+v, want %+v", got[want.Key], want)
@@ -145,7 +150,7 @@ func TestConfigShow(t *testing.T) {
 	if !ok || !slices.Equal(seeds, []any{"127.0.0.1:7001", "127.0.0.1:7002"}) {
 		t.Errorf("seeds: %v, want a list", got["seeds"].Value)
 	}
-	if want := settable(settingFlags()); len(all) != len(want) {
+	if want := settings.Settable(settings.Flags()); len(all) != len(want) {
 		t.Errorf("%d settings, want %q", len(all), want)
 	}
 	_, stdout, _ = athena("config", "show")
@@ -164,8 +169,8 @@ func TestConfigShowsFaultsToo(t *testing.T) {
 	code, stdout, stderr := athena("config", "show", "--config", configFile(t, sound+"frob: 1\n"),
 		"--size=5", "--insecure=false", "--secret-file", secret, "--other-secret-file", secret,
 		"--addr", "10.0.0.1:7001\x1b[31m")
-	if code != exitUsage || !strings.Contains(stderr, `:5:1: "frob" is no key`) {
-		t.Errorf("code %d, error\n%s\nwant %d and the fault", code, stderr, exitUsage)
+	if code != cli.ExitUsage || !strings.Contains(stderr, `:5:1: "frob" is no key`) {
+		t.Errorf("code %d, error\n%s\nwant %d and the fault", code, stderr, cli.ExitUsage)
 	}
 	if !strings.Contains(stdout, "5  ") || !strings.Contains(stdout, secret) ||
 		strings.Contains(stdout+stderr, soundSecret) || strings.Contains(stdout, "\x1b") {
@@ -192,9 +197,9 @@ func TestOriginOfRefusedStore(t *testing.T) {
 	path := configFile(t, sound+"data-dir: "+dir+"\n")
 	for _, verb := range [][]string{{"run"}, {"config", "check"}} {
 		code, _, stderr := athena(append(verb, "--config", path)...)
-		if want := path + ":2: size 3: the store was made for 5"; code != exitUsage ||
+		if want := path + ":2: size 3: the store was made for 5"; code != cli.ExitUsage ||
 			!strings.Contains(stderr, want) {
-			t.Errorf("athena %q: code %d, says\n%s\nwant %d and %q", verb, code, stderr, exitUsage, want)
+			t.Errorf("athena %q: code %d, says\n%s\nwant %d and %q", verb, code, stderr, cli.ExitUsage, want)
 		}
 	}
 }

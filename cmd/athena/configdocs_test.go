@@ -3,70 +3,23 @@
 package main
 
 import (
-	"bytes"
-	"fmt"
 	"os"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/spf13/pflag"
+	"github.com/athena-go/athena/cmd/athena/internal/cli"
 )
-
-// The files that say what can be configured.
-const (
-	examplePath = "../../examples/athena.yaml"
-	pagePath    = "../../docs/configuration.md"
-)
-
-// ownDefault is a default that the text of a flag tells.
-var ownDefault = regexp.MustCompile(`\s*\(default (.*)\)$`)
-
-// rowOf is the line of docs/configuration.md for a flag.
-func rowOf(f *pflag.Flag) string {
-	_, use := pflag.UnquoteUsage(f)
-	value := "`" + f.DefValue + "`"
-	if m := ownDefault.FindStringSubmatch(use); m != nil {
-		value, use = strings.ReplaceAll(m[1], "of --profile", "of `profile`"), use[:len(use)-len(m[0])]
-	} else if f.DefValue == "" || f.DefValue == "0" {
-		value = ""
-	}
-	return fmt.Sprintf("| `%s` | %s | %s |\n", f.Name, value, use)
-}
-
-// TestConfigurationPage wants the table of docs/configuration.md to be that of the
-// flags.
-func TestConfigurationPage(t *testing.T) {
-	page, err := os.ReadFile(pagePath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const head = "| key | default | meaning |\n|:--|:--|:--|\n"
-	want := head
-	flags := settingFlags()
-	for _, name := range settable(flags) {
-		if name != configFlag {
-			want += rowOf(flags.Lookup(name))
-		}
-	}
-	_, rest, _ := strings.Cut(string(page), head)
-	table, _, _ := strings.Cut(rest, "\n\n")
-	if got := head + strings.TrimSuffix(table, "\n") + "\n"; got != want {
-		t.Errorf("%s has\n%s\nwant\n%s", pagePath, got, want)
-	}
-}
 
 // TestPageExample passes config check as it is written.
 func TestPageExample(t *testing.T) {
-	page, err := os.ReadFile(pagePath)
+	page, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(string(page), "```yaml\n")
 	example, _, found := strings.Cut(rest, "```")
 	if !found {
-		t.Fatalf("%s has no example", pagePath)
+		t.Fatal("docs/configuration.md has no example")
 	}
 	passes(t, []byte(example))
 }
@@ -76,48 +29,21 @@ func TestPageExample(t *testing.T) {
 func passes(t *testing.T, text []byte) {
 	t.Helper()
 	t.Chdir(t.TempDir())
-	if code, _, stderr := athena("secret", "new", "secret"); code != exitDone {
+	if code, _, stderr := athena("secret", "new", "secret"); code != cli.ExitDone {
 		t.Fatalf("secret new: %s", stderr)
 	}
 	code, stdout, stderr := athena("config", "check", "--config", configFile(t, string(text)),
 		"--data-dir", t.TempDir(), "--addr", ":7000", "--advertise", "10.0.0.1:7000")
-	if code != exitDone || stderr != "" {
+	if code != cli.ExitDone || stderr != "" {
 		t.Errorf("code %d, %s%s\n%s", code, stdout, stderr, text)
 	}
 }
 
-// TestExampleFile passes config check, has every key, and those that are commented
-// out with their defaults.
-func TestExampleFile(t *testing.T) {
-	text, err := os.ReadFile(examplePath)
+// TestExampleFilePasses config check as it is written.
+func TestExampleFilePasses(t *testing.T) {
+	text, err := os.ReadFile("../../examples/athena.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	passes(t, text)
-	all := regexp.MustCompile(`(?m)^#([a-z-]+:)`).ReplaceAll(text, []byte("$1"))
-	values, wrong := parseFile(examplePath, all)
-	if len(wrong) > 0 {
-		t.Errorf("without #: %v", wrong)
-	}
-	var keys []string
-	s, effective := parsed(t, "--addr", "10.0.0.1:7000", "--size", "3", "--insecure-anywhere",
-		"--seeds", "10.0.0.1:7000")
-	c, err := s.read(effective, in(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.config = c.WithDefaults() // the flags point into it
-	for _, v := range values {
-		keys = append(keys, v.flag)
-		inUse := bytes.Contains(text, []byte("\n"+v.flag+":"))
-		want := []string{settingFlags().Lookup(v.flag).DefValue, effective.Lookup(v.flag).Value.String()}
-		if !inUse && !slices.Contains(want, strings.Join(v.texts, ",")) {
-			t.Errorf("%s: commented out with %q, want a default of %q", v.flag, v.texts, want)
-		}
-	}
-	for _, name := range settable(settingFlags()) {
-		if name != configFlag && !slices.Contains(keys, name) {
-			t.Errorf("%s: has no line %s:", examplePath, name)
-		}
-	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/athena-go/athena/cmd/athena/internal/cli"
 )
 
 // nobody is a user that owns nothing.
@@ -54,35 +56,35 @@ func TestRunSaysWhatCheckSaysOfPermissions(t *testing.T) {
 	for _, r := range []refusal{
 		{"data directory below a folder that may not be written to", []string{"data-dir: @/l/a/b"},
 			lock("l", 0o500), "@/athena.yaml:6: data-dir @/l/a/b: store: write to @/l: permission denied" +
-				whose, exitFailed},
+				whose, cli.ExitFailed},
 		{"data directory that may not be written to", nil, lock("data", 0o500),
 			"@/athena.yaml:5: data-dir @/data: store: write to @/data: permission denied" + whose,
-			exitFailed},
+			cli.ExitFailed},
 		{"data directory that may not be passed", []string{"data-dir: @/l/a"}, lock("l", 0),
-			"@/athena.yaml:6: data-dir @/l/a: store: stat @/l/a: permission denied" + whose, exitFailed},
+			"@/athena.yaml:6: data-dir @/l/a: store: stat @/l/a: permission denied" + whose, cli.ExitFailed},
 		{"state that may not be read", nil, func(s scene) {
 			lock("data", 0o700)(s)
 			s.write("data/athena.state", "")
 			s.chmod("data/athena.state", 0)
 		}, "@/athena.yaml:5: data-dir @/data: store: open @/data/athena.state: permission denied" + whose,
-			exitFailed},
+			cli.ExitFailed},
 		{"lock that may not be written to", nil, func(s scene) {
 			lock("data", 0o700)(s)
 			s.write("data/athena.lock", "")
 			s.chmod("data/athena.lock", 0o400)
 		}, "@/athena.yaml:5: data-dir @/data: store: write to @/data/athena.lock: permission denied" +
-			whose, exitFailed},
+			whose, cli.ExitFailed},
 		{"traces below a folder that may not be written to", []string{"flight-recorder: @/l/a"},
 			lock("l", 0o500), "@/athena.yaml:7: flight-recorder: write to @/l: permission denied" + whose,
-			exitFailed},
+			cli.ExitFailed},
 		{"traces into a folder that may not be written to", []string{"flight-recorder: @/l"},
 			lock("l", 0o500), "@/athena.yaml:7: flight-recorder: write to @/l: permission denied" + whose,
-			exitFailed},
+			cli.ExitFailed},
 		{"admin in a folder that may not be written to", []string{"admin: unix:@/l/a"},
 			lock("l", 0o500), "@/athena.yaml:6: admin: admin: listen on unix:@/l/a: write to @/l: " +
-				"permission denied: choose a path in a folder that this user may write to", exitFailed},
+				"permission denied: choose a path in a folder that this user may write to", cli.ExitFailed},
 		{"secret that may not be read", nil, func(s scene) { s.chmod("secret", 0) },
-			"@/athena.yaml:4: secret-file: open @/secret: permission denied: let the user …", exitUsage},
+			"@/athena.yaml:4: secret-file: open @/secret: permission denied: let the user …", cli.ExitUsage},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			s := newScene(t)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/athena-go/athena/cmd/athena/internal/cli"
 	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport/transporttest"
@@ -134,106 +135,107 @@ var machineFaults = []refusal{
 	{"damaged key", nil, func(s scene) {
 		s.store("athena")
 		s.write("data/reset.key", "x\n")
-	}, "@/athena.yaml:5: data-dir @/data: @/data/reset.key: store: corrupt file: …", exitFailed},
+	}, "@/athena.yaml:5: data-dir @/data: @/data/reset.key: store: corrupt file: …", cli.ExitFailed},
 	{"key that others can read", nil, func(s scene) {
 		s.must(os.Mkdir(s.path("data"), 0o700))
 		s.write("data/reset.key", strings.Repeat("0", 64)+"\n")
 		s.chmod("data/reset.key", 0o644)
 	}, "@/athena.yaml:5: data-dir @/data: store: open to others than its owner: @/data/reset.key " +
-		"has mode 0644; run chmod 0600 …", exitFailed},
+		"has mode 0644; run chmod 0600 …", cli.ExitFailed},
 	{"damaged state", nil, func(s scene) {
 		s.must(os.Mkdir(s.path("data"), 0o700))
 		s.write("data/athena.state", "x")
-	}, "@/athena.yaml:5: data-dir @/data: @/data/athena.state: store: corrupt file: …", exitFailed},
+	}, "@/athena.yaml:5: data-dir @/data: @/data/athena.state: store: corrupt file: …",
+		cli.ExitFailed},
 	{"store of another cluster", nil, func(s scene) {
 		s.store("other")
 	}, "the store was made for something else: @/data\n--cluster \"athena\": the store was made for " +
-		"\"other\": …", exitUsage},
+		"\"other\": …", cli.ExitUsage},
 	{"data directory that others can write", nil, func(s scene) {
 		s.must(os.Mkdir(s.path("data"), 0o700))
 		s.chmod("data", 0o777)
 	}, "@/athena.yaml:5: data-dir @/data: store: open to others than its owner: @/data has mode …",
-		exitFailed},
+		cli.ExitFailed},
 	{"data directory is a file", []string{"data-dir: @/file"}, nil,
 		"@/athena.yaml:6: data-dir @/file: store: @/file is not a directory: name another path",
-		exitFailed},
+		cli.ExitFailed},
 	{"data directory below a file", []string{"data-dir: @/file/a/b"}, nil,
 		"@/athena.yaml:6: data-dir @/file/a/b: store: @/file is not a directory: name another path",
-		exitFailed},
+		cli.ExitFailed},
 	{"data directory is a link to nothing", nil, func(s scene) {
 		s.must(os.Symlink(s.path("nothing"), s.path("data")))
 	}, "@/athena.yaml:5: data-dir @/data: store: @/data is a link to what is not there: make that, " +
-		"or name another path", exitFailed},
+		"or name another path", cli.ExitFailed},
 	{"lock is a folder", nil, func(s scene) {
 		s.must(os.MkdirAll(s.path("data/athena.lock"), 0o700))
 	}, "@/athena.yaml:5: data-dir @/data: store: @/data/athena.lock is not a regular file",
-		exitFailed},
+		cli.ExitFailed},
 
 	{"traces below a file", []string{"flight-recorder: @/file/traces"}, nil,
-		"@/athena.yaml:7: flight-recorder: @/file is not a directory: name another path", exitFailed},
+		"@/athena.yaml:7: flight-recorder: @/file is not a directory: name another path", cli.ExitFailed},
 	{"traces into a file", []string{"flight-recorder: @/file"}, nil,
-		"@/athena.yaml:7: flight-recorder: @/file is not a directory: name another path", exitFailed},
+		"@/athena.yaml:7: flight-recorder: @/file is not a directory: name another path", cli.ExitFailed},
 
 	{"address of another machine", []string{"addr: 192.0.2.1:7001", "seeds: 192.0.2.1:7001"}, nil,
 		"@/athena.yaml:5: addr 192.0.2.1:7001: not an address of this machine: listen on 0.0.0.0 and " +
-			"give --advertise, …", exitFailed},
+			"give --advertise, …", cli.ExitFailed},
 	{"name of nobody", []string{"addr: nobody.onion:7001", "seeds: nobody.onion:7001"}, nil,
 		"@/athena.yaml:5: addr nobody.onion:7001: not an address of this machine: listen on …",
-		exitFailed},
+		cli.ExitFailed},
 
 	{"admin at another machine", []string{"admin: 192.0.2.1:7070", "admin-token-file: @/secret"}, nil,
 		"@/athena.yaml:6: admin: admin: listen on 192.0.2.1:7070: bind: cannot assign requested " +
-			"address: choose an address of this machine", exitFailed},
+			"address: choose an address of this machine", cli.ExitFailed},
 	{"admin at the name of nobody", []string{"admin: nobody.onion:7070",
 		"admin-token-file: @/secret"}, nil,
 		"@/athena.yaml:6: admin: admin: listen on nobody.onion:7070: address nobody.onion: no " +
-			"suitable address found: choose an address of this machine", exitFailed},
+			"suitable address found: choose an address of this machine", cli.ExitFailed},
 	{"admin in no folder", []string{"admin: unix:@/none/admin"}, nil,
 		"@/athena.yaml:6: admin: admin: listen on unix:@/none/admin: @/none is no folder: make it, or " +
-			"choose another path", exitFailed},
+			"choose another path", cli.ExitFailed},
 	{"admin is a file", []string{"admin: unix:@/file"}, nil, "@/athena.yaml:6: admin: admin: listen " +
-		"on unix:@/file: there is a file that is no socket: choose another path", exitFailed},
+		"on unix:@/file: there is a file that is no socket: choose another path", cli.ExitFailed},
 	{"admin open to all", []string{"admin: 0.0.0.0:0"}, nil,
 		"@/athena.yaml:6: admin: admin: invalid address \"0.0.0.0:0\": it is not of this machine …",
-		exitUsage},
+		cli.ExitUsage},
 
 	{"no secret file", []string{"secret-file: @/none"}, nil,
-		"@/athena.yaml:6: secret-file: open @/none: no such file or directory: copy it …", exitUsage},
+		"@/athena.yaml:6: secret-file: open @/none: no such file or directory: copy it …", cli.ExitUsage},
 	{"secret that others can read", nil, func(s scene) { s.chmod("secret", 0o644) },
-		"@/athena.yaml:4: secret-file: @/secret: mode 0644 …", exitUsage},
+		"@/athena.yaml:4: secret-file: @/secret: mode 0644 …", cli.ExitUsage},
 	{"short secret", nil, func(s scene) { s.write("secret", "short") },
 		"@/athena.yaml:4: secret-file: @/secret: is text and not base64: a password, which can …",
-		exitUsage},
+		cli.ExitUsage},
 	{"short other secret", []string{"other-secret-file: @/file"}, nil,
-		"@/athena.yaml:7: other-secret-file: @/file: holds 0 random bytes …", exitUsage},
+		"@/athena.yaml:7: other-secret-file: @/file: holds 0 random bytes …", cli.ExitUsage},
 	{"no token file", []string{"admin-token-file: @/none"}, nil,
 		"@/athena.yaml:7: admin-token-file: stat @/none: no such file or directory: make one with: …",
-		exitUsage},
+		cli.ExitUsage},
 	{"misspelled secret file", []string{"-secret-file", "secret_fil: @/secret"}, nil,
-		"@/athena.yaml:6:1: \"secret_fil\" is no key; did you mean secret-file?", exitUsage},
+		"@/athena.yaml:6:1: \"secret_fil\" is no key; did you mean secret-file?", cli.ExitUsage},
 	{"misspelled and given", []string{"secret_fil: @/secret", "secret-file: @/none"}, nil,
 		"@/athena.yaml:6:1: \"secret_fil\" is no key; did you mean secret-file?\n" +
-			"@/athena.yaml:7: secret-file: open @/none: …", exitUsage},
+			"@/athena.yaml:7: secret-file: open @/none: …", cli.ExitUsage},
 	{"misspelled insecure", []string{"-secret-file", "insecur: true"}, nil,
-		"@/athena.yaml:6:1: \"insecur\" is no key; did you mean insecure?", exitUsage},
+		"@/athena.yaml:6:1: \"insecur\" is no key; did you mean insecure?", cli.ExitUsage},
 	{"no truth", []string{"-secret-file", "insecure: maybe"}, nil,
-		"@/athena.yaml:6:11: insecure \"maybe\": must be true or false", exitUsage},
+		"@/athena.yaml:6:11: insecure \"maybe\": must be true or false", cli.ExitUsage},
 
 	{"certificate of another host", []string{"-secret-file", "tls-ca: @/ca", "tls-cert: @/cert",
 		"tls-key: @/key"}, func(s scene) { s.certificates("10.0.0.1") },
-		"@/athena.yaml:7: tls-cert @/cert: no node would accept it of this one: …", exitUsage},
+		"@/athena.yaml:7: tls-cert @/cert: no node would accept it of this one: …", cli.ExitUsage},
 	{"key that others can read", []string{"-secret-file", "tls-ca: @/ca", "tls-cert: @/cert",
 		"tls-key: @/key"}, func(s scene) { s.certificates(known); s.chmod("key", 0o644) },
-		"@/athena.yaml:8: tls-key: @/key: mode 0644 …", exitUsage},
+		"@/athena.yaml:8: tls-key: @/key: mode 0644 …", cli.ExitUsage},
 	{"no authorities", []string{"-secret-file", "tls-ca: @/none", "tls-cert: @/cert",
 		"tls-key: @/key"}, func(s scene) { s.certificates(known) },
-		"@/athena.yaml:6: tls-ca: open @/none: no such file or directory", exitUsage},
+		"@/athena.yaml:6: tls-ca: open @/none: no such file or directory", cli.ExitUsage},
 	{"faults of two kinds", []string{"size: three", "flight-recorder: @/file"}, nil,
 		"@/athena.yaml:6:7: size \"three\": must be a whole number\n" +
-			"@/athena.yaml:7: flight-recorder: @/file is not a directory: name another path", exitUsage},
+			"@/athena.yaml:7: flight-recorder: @/file is not a directory: name another path", cli.ExitUsage},
 	{"two of the machine", []string{"addr: 192.0.2.1:7001", "seeds: 192.0.2.1:7001",
 		"data-dir: @/file"}, nil, "@/athena.yaml:4: addr 192.0.2.1:7001: not an address …" +
-		"\n@/athena.yaml:6: data-dir @/file: …", exitFailed},
+		"\n@/athena.yaml:6: data-dir @/file: …", cli.ExitFailed},
 }
 
 // TestRunSaysWhatCheckSays of each fault, with its place and once, and neither of them
@@ -261,7 +263,7 @@ func (s scene) refused(r refusal, path string) {
 	for _, c := range []struct {
 		verb string
 		code int
-	}{{"config check", exitUsage}, {"run", r.code}} {
+	}{{"config check", cli.ExitUsage}, {"run", r.code}} {
 		code, stdout, stderr := athena(append(strings.Fields(c.verb), "--config", path)...)
 		stderr = strings.TrimSuffix(stderr, "athena "+c.verb+" --help says what it takes\n")
 		if code != c.code || stdout != "" || !said.MatchString(stderr) {
@@ -299,16 +301,16 @@ func TestOneMistakeOneFault(t *testing.T) {
 				lines[i] = changed
 				s.write("athena.yaml", strings.Join(lines, ""))
 				code, _, stderr := athena("config", "check", "--config", s.path("athena.yaml"))
-				if code != exitUsage || strings.Count(stderr, "\n") != 2 {
+				if code != cli.ExitUsage || strings.Count(stderr, "\n") != 2 {
 					t.Errorf("%q in\n%s: code %d, says\n%s\nwant %d, one fault and where help is",
-						changed, text, code, stderr, exitUsage)
+						changed, text, code, stderr, cli.ExitUsage)
 				}
 			}
 			lines[i] = line
 		}
 		s.write("athena.yaml", strings.Join(lines, ""))
 		code, _, stderr := athena("config", "check", "--config", s.path("athena.yaml"))
-		if code != exitDone {
+		if code != cli.ExitDone {
 			t.Errorf("\n%s: code %d, says\n%s\nwant no fault", text, code, stderr)
 		}
 	}

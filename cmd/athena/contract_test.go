@@ -11,6 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/athena-go/athena/cmd/athena/internal/cli"
+	"github.com/athena-go/athena/cmd/athena/internal/settings"
 )
 
 // contract are the verbs, and the flags of each, that scripts and pages are written
@@ -109,7 +112,7 @@ func TestEveryVerbExplainsItself(t *testing.T) {
 			t.Errorf("%s: has no Long or no Example", path)
 		}
 		code, stdout, stderr := athena(append(strings.Fields(path)[1:], "--help")...)
-		if code != exitDone || stderr != "" {
+		if code != cli.ExitDone || stderr != "" {
 			t.Errorf("%s --help: code %d, error %q", path, code, stderr)
 		}
 		for i, line := range strings.Split(stdout, "\n") {
@@ -172,10 +175,10 @@ func TestNotesAreOfVerbs(t *testing.T) {
 // TestEnvironmentTopic has a line for each variable.
 func TestEnvironmentTopic(t *testing.T) {
 	code, stdout, _ := athena("help", "environment")
-	f := settingFlags()
-	for _, name := range settable(f) {
-		want := "\n  " + variableOf(name) + " "
-		if code != exitDone || !strings.Contains(stdout, want) {
+	f := settings.Flags()
+	for _, name := range settings.Settable(f) {
+		want := "\n  " + settings.VariableOf(name) + " "
+		if code != cli.ExitDone || !strings.Contains(stdout, want) {
 			t.Errorf("code %d,\n%s\nwant %q in it", code, stdout, want)
 		}
 	}
@@ -192,7 +195,7 @@ func TestCompletion(t *testing.T) {
 		"powershell": "Register-ArgumentCompleter -CommandName 'athena'",
 	} {
 		code, stdout, stderr := athena("completion", shell)
-		if code != exitDone || !strings.Contains(stdout, want) || stderr != "" {
+		if code != cli.ExitDone || !strings.Contains(stdout, want) || stderr != "" {
 			t.Errorf("%s: code %d, error %q, %.200q; want %q in it", shell, code, stderr, stdout, want)
 		}
 	}
@@ -224,7 +227,7 @@ func TestFlagValuesAreTaken(t *testing.T) {
 	for _, name := range []string{"profile", "log-format", "log-level"} {
 		for _, value := range flagValues[name] {
 			code, _, stderr := athena("config", "check", "--config", configFile(t, sound), "--"+name, value)
-			if code != exitDone {
+			if code != cli.ExitDone {
 				t.Errorf("--%s %s: code %d, %s", name, value, code, stderr)
 			}
 		}
@@ -244,7 +247,8 @@ func TestFlagValuesAreTaken(t *testing.T) {
 func TestVersionForScripts(t *testing.T) {
 	code, stdout, stderr := athena("version", "-o", "json")
 	var got about
-	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitDone || stderr != "" ||
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != cli.ExitDone ||
+		stderr != "" ||
 		got != thisProgram() || got.Protocol == 0 || !strings.Contains(version(), got.Build) {
 		t.Errorf("code %d, %v, error %q, %q, want %+v", code, err, stderr, stdout, thisProgram())
 	}

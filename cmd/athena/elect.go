@@ -4,14 +4,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/athena-go/athena/cmd/athena/internal/cli"
+	"github.com/athena-go/athena/cmd/athena/internal/command"
+	"github.com/athena-go/athena/cmd/athena/internal/settings"
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/latch"
 )
@@ -36,10 +36,10 @@ func newElect() *cobra.Command {
 		Args: oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if listen && len(args) > 1 {
-				return usageError{errors.New("--listen only looks: leave the command out")}
+				return cli.Usage(errors.New("--listen only looks: leave the command out"))
 			}
 			if _, err := latch.LeaderKey(args[0]); err != nil {
-				return usageError{fmt.Errorf("NAME %q: %w", args[0], err)}
+				return cli.Usage(fmt.Errorf("NAME %q: %w", args[0], err))
 			}
 			end, err := h.begin(cmd, args)
 			if err != nil {
@@ -66,7 +66,7 @@ func (h *holding) listen(job string) error {
 		if err == nil {
 			err = h.print(leaderLine(leader))
 		} else {
-			err = h.explained(err)
+			err = h.Explain(err)
 		}
 		if err != nil {
 			return err
@@ -91,62 +91,25 @@ func (h *holding) elect(job string) error {
 	}, func(ctx context.Context, t adminapi.RecordToken) error {
 		print(contestLine{Type: adminapi.EventHeld, Token: &t})
 		defer func() {
-			if why := context.Cause(ctx); why != nil && !errors.Is(why, errStopped) {
+			if why := context.Cause(ctx); why != nil && !errors.Is(why, cli.ErrStopped) {
 				print(contestLine{Type: adminapi.EventLost, Error: why.Error()})
 			}
 		}()
 		if h.command != nil {
-			return h.run(ctx, t, variableJob+"="+job)
+			return h.run(ctx, t, settings.VariableJob+"="+job)
 		}
 		<-ctx.Done()
 		return nil
 	})
-	var ended commandError
+	var ended command.ExitCode
 	switch {
-	case err == nil, errors.Is(err, errStopped):
+	case err == nil, errors.Is(err, cli.ErrStopped):
 		return nil
 	case errors.As(err, &ended):
 		return err
 	case begun:
 		return fmt.Errorf("%s is led through this node no more: %w", job, err)
 	default:
-		return h.explained(err)
+		return h.Explain(err)
 	}
-}
-
-// contestLine is one change.
-type contestLine struct {
-	Time time.Time `json:"time"`
-	Type string    `json:"type"`
-	// JobLeader is nil where the line is not about who leads; a leader of null is nobody.
-	*adminapi.JobLeader
-	Token *adminapi.RecordToken `json:"token,omitempty"` // of what is held
-	Error string                `json:"error,omitempty"`
-}
-
-func leaderLine(leader *adminapi.Holder) contestLine {
-	return contestLine{Type: adminapi.EventLeader, JobLeader: &adminapi.JobLeader{Leader: leader}}
-}
-
-// print writes a line.
-func (h *holding) print(l contestLine) error {
-	h.printing.Lock()
-	defer h.printing.Unlock()
-	l.Time = time.Now()
-	if h.output == "json" {
-		return json.NewEncoder(h.out).Encode(l)
-	}
-	text := cell(l.Error)
-	switch {
-	case l.Token != nil:
-		text = "token " + l.Token.String()
-	case l.JobLeader != nil && l.Leader != nil:
-		text = fmt.Sprintf("%s, token %s", namedText(l.Leader.Name, l.Leader.Address),
-			l.Leader.Token.String())
-	case l.JobLeader != nil:
-		text = "nobody"
-	}
-	_, err := io.WriteString(h.out, fmt.Sprintf("%s  %-6s  %s\n",
-		l.Time.Format("2006-01-02 15:04:05.000"), l.Type, text))
-	return err
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/athena-go/athena/cmd/athena/internal/ask"
+	"github.com/athena-go/athena/cmd/athena/internal/cli"
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/member"
 )
@@ -23,7 +25,7 @@ const maxEventLine = 1000
 var errNodeEnded = errors.New("the node has ended, or its admin API; start athena events again")
 
 func newEvents() *cobra.Command {
-	var q question
+	var q ask.Question
 	var follow bool
 	cmd := &cobra.Command{
 		Use:   "events",
@@ -37,9 +39,9 @@ func newEvents() *cobra.Command {
 			"status -o json prints.",
 		Example: "  athena events\n" +
 			"  athena events -f -o json | jq -r 'select(.leader) | .leader.name'",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := q.client(cmd)
+			c, err := q.Client(cmd)
 			if err != nil {
 				return err
 			}
@@ -47,26 +49,26 @@ func newEvents() *cobra.Command {
 			if follow {
 				events = c.Events(cmd.Context(), "")
 			}
-			err = q.printEvents(cmd.OutOrStdout(), events)
+			err = printEvents(cmd.OutOrStdout(), &q, events)
 			if err == nil && follow {
 				err = errNodeEnded
 			}
 			return err
 		},
 	}
-	q.define(cmd.Flags())
+	q.Define(cmd.Flags())
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is to come")
 	return cmd
 }
 
 // printEvents writes events, a line each.
-func (q *question) printEvents(w io.Writer, events iter.Seq2[adminapi.Event, error]) error {
+func printEvents(w io.Writer, q *ask.Question, events iter.Seq2[adminapi.Event, error]) error {
 	out := json.NewEncoder(w)
 	for e, err := range events {
 		if err != nil {
-			return q.explained(err)
+			return q.Explain(err)
 		}
-		if q.output == "json" {
+		if q.Output == "json" {
 			err = out.Encode(e)
 		} else {
 			_, err = fmt.Fprintf(w, "%s  %-8s  %s\n", timeOf(e).Local().Format("2006-01-02 15:04:05.000"),

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/cmd/athena/internal/ask"
+	"github.com/athena-go/athena/cmd/athena/internal/cli"
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
@@ -81,7 +83,7 @@ func TestJobs(t *testing.T) {
 		"JOB      LEADER       TOKEN          DISABLED  LATCHES\n" +
 		"billing  n1           4000000000003  n2, h:9   schema (n2, 4000000000002)\n" +
 		"mail     a\\x1b[2J; b  4000000000004  -         -\n"
-	if code != exitDone || stdout != want || stderr != "" {
+	if code != cli.ExitDone || stdout != want || stderr != "" {
 		t.Errorf("code %d, error %q,\n%swant\n%s", code, stderr, stdout, want)
 	}
 	_, _, stderr = athena("jobs", "--admin", answering(t, recording{fake: pair(0)}))
@@ -98,7 +100,7 @@ func TestHoldRefused(t *testing.T) {
 		{"lock", "x"}, {"elect", "x"}, {"jobs", "disable", "x", "n1"}, {"jobs", "enable", "x", "n1"},
 	} {
 		code, stdout, stderr := athena(append(args, "--admin", answering(t, pair(3), jobs))...)
-		if code != exitFailed || stdout != "" || !strings.Contains(stderr, "--admin-write") {
+		if code != cli.ExitFailed || stdout != "" || !strings.Contains(stderr, "--admin-write") {
 			t.Errorf("%q: code %d, output %q, error %q", args, code, stdout, stderr)
 		}
 	}
@@ -124,7 +126,7 @@ func TestContestLines(t *testing.T) {
 	} {
 		for output, want := range map[string]string{"json": c.json, "table": c.table} {
 			var out bytes.Buffer
-			h := &holding{question: question{output: output}, out: &out}
+			h := &holding{Question: ask.Question{Output: output}, out: &out}
 			if err := h.print(c.line); err != nil || !strings.HasSuffix(out.String(), want+"\n") {
 				t.Errorf("%s: %q, %v, want %q at the end", output, &out, err, want)
 			}

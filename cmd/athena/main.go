@@ -18,27 +18,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/athena-go/athena/cmd/athena/internal/cli"
+	"github.com/athena-go/athena/cmd/athena/internal/command"
+	"github.com/athena-go/athena/cmd/athena/internal/settings"
 	"github.com/athena-go/athena/internal/bench"
 )
-
-// Exit codes.
-const (
-	exitDone   = 0
-	exitFailed = 1
-	exitUsage  = 2
-)
-
-// usageError is a fault of the command line or of the environment.
-type usageError struct{ error }
-
-// Unwrap gives the fault to errors.Is.
-func (e usageError) Unwrap() error { return e.error }
 
 func main() {
 	if is, err := bench.Child(); is {
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "athena: %v\n", err)
-			os.Exit(exitFailed)
+			os.Exit(cli.ExitFailed)
 		}
 		return
 	}
@@ -71,7 +61,7 @@ func newRoot(began time.Time) *cobra.Command {
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), ".LocalFlags.FlagUsages",
 		fmt.Sprintf(".LocalFlags.FlagUsagesWrapped %d", helpColumns), 1))
 	completeValues(root)
-	root.SetFlagErrorFunc(flagFault)
+	root.SetFlagErrorFunc(settings.FlagFault)
 	return root
 }
 
@@ -86,20 +76,20 @@ func execute(began time.Time, args []string, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteC()
 	if err != nil && !wellFormed {
-		warnMisspelled(stderr, os.Environ())
+		settings.WarnMisspelled(stderr, os.Environ())
 	}
-	var usage usageError
-	var ended commandError
+	var usage cli.UsageError
+	var ended command.ExitCode
 	switch {
 	case err == nil:
-		return exitDone
+		return cli.ExitDone
 	case errors.As(err, &ended):
 		return int(ended)
 	case !wellFormed || errors.As(err, &usage):
 		fmt.Fprintf(stderr, "athena: %v\n%s --help says what it takes\n", err, cmd.CommandPath())
-		return exitUsage
+		return cli.ExitUsage
 	default:
 		fmt.Fprintf(stderr, "athena: %v\n", err)
-		return exitFailed
+		return cli.ExitFailed
 	}
 }

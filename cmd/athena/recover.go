@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/athena-go/athena/cmd/athena/internal/cli"
+	"github.com/athena-go/athena/cmd/athena/internal/settings"
 	"github.com/athena-go/athena/internal/store"
 )
 
@@ -38,13 +40,13 @@ func newRecover() *cobra.Command {
 			"state is kept in the same directory under another name. The node must not run.",
 		Example: "  athena recover --data-dir /var/lib/athena\n" +
 			"  athena recover --data-dir /var/lib/athena --confirm orders",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := fromEnvironment(cmd.Flags(), os.Getenv, "data-dir"); err != nil {
+			if err := settings.FromEnvironment(cmd.Flags(), os.Getenv, "data-dir"); err != nil {
 				return err
 			}
 			if dir == "" {
-				return usageError{errors.New("--data-dir: name the directory of the node that shall forget")}
+				return cli.Usage(errors.New("--data-dir: name the directory of the node that shall forget"))
 			}
 			return forget(cmd.OutOrStdout(), dir, confirm)
 		},
@@ -87,8 +89,8 @@ func forget(w io.Writer, dir, confirm string) (err error) {
 		return fmt.Errorf("%w; read athena recover --help, and add --confirm %q to go on",
 			errUnconfirmed, c.Origin.Cluster)
 	default:
-		return usageError{fmt.Errorf("--confirm %q: the store is of cluster %q; %w",
-			confirm, c.Origin.Cluster, errUnconfirmed)}
+		return cli.Usage(fmt.Errorf("--confirm %q: the store is of cluster %q; %w",
+			confirm, c.Origin.Cluster, errUnconfirmed))
 	}
 	kept, err := s.Forget()
 	if err != nil {

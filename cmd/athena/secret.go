@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/cmd/athena/internal/cli"
 )
 
 func newSecret() *cobra.Command {
@@ -22,9 +23,9 @@ func newSecret() *cobra.Command {
 		Long: "secret is about what --secret-file names: who has it can be a member and read\n" +
 			"everything, and who has not cannot connect. It is the same on every node.",
 		Example: "  athena secret new secret",
-		Args:    noArguments,
+		Args:    cli.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
-			return usageError{errors.New("say what to do about the secret: new")}
+			return cli.Usage(errors.New("say what to do about the secret: new"))
 		},
 	}
 	cmd.AddCommand(&cobra.Command{
@@ -56,7 +57,7 @@ func newSecret() *cobra.Command {
 // makeSecret writes a new secret to a new file, and says what is next.
 func makeSecret(w io.Writer, path string) error {
 	if path == "" {
-		return usageError{errors.New("the name of the FILE is empty: name it, or leave it out")}
+		return cli.Usage(errors.New("the name of the FILE is empty: name it, or leave it out"))
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	switch {
@@ -74,6 +75,6 @@ func makeSecret(w io.Writer, path string) error {
 		return errors.Join(err, os.Remove(path))
 	}
 	fmt.Fprintf(w, "%s has a new secret. Copy it to every node, mode 0600, and start each with "+
-		"--secret-file %s\n", path, shellWord(path))
+		"--secret-file %s\n", path, cli.ShellWord(path))
 	return nil
 }

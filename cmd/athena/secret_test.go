@@ -10,14 +10,16 @@ import (
 	"testing"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/cmd/athena/internal/cli"
 )
 
 // TestSecretNew makes a file that run takes, and never writes over one.
 func TestSecretNew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a secret")
 	code, stdout, stderr := athena("secret", "new", path)
-	if code != exitDone || stdout != "" || !strings.Contains(stderr, "--secret-file '"+path+"'\n") {
-		t.Fatalf("code %d, %q, %q, want %d and what is next", code, stdout, stderr, exitDone)
+	if code != cli.ExitDone || stdout != "" ||
+		!strings.Contains(stderr, "--secret-file '"+path+"'\n") {
+		t.Fatalf("code %d, %q, %q, want %d and what is next", code, stdout, stderr, cli.ExitDone)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -35,12 +37,12 @@ func TestSecretNew(t *testing.T) {
 	}
 
 	code, _, stderr = athena("secret", "new", path)
-	if after, err := os.ReadFile(path); code != exitFailed || err != nil ||
+	if after, err := os.ReadFile(path); code != cli.ExitFailed || err != nil ||
 		string(after) != string(text) || !strings.Contains(stderr, "is there already") {
 		t.Errorf("again: code %d, %q, %v", code, stderr, err)
 	}
 	code, _, stderr = athena("secret", "new", filepath.Join(path+"s", "new"))
-	if code != exitFailed || !strings.Contains(stderr, "make the folder "+path+"s first") {
+	if code != cli.ExitFailed || !strings.Contains(stderr, "make the folder "+path+"s first") {
 		t.Errorf("no folder: code %d, %q", code, stderr)
 	}
 }
@@ -49,7 +51,8 @@ func TestSecretNew(t *testing.T) {
 func TestSecretToStandardOutput(t *testing.T) {
 	_, first, _ := athena("secret", "new")
 	code, second, stderr := athena("secret", "new")
-	if code != exitDone || len(first) != 45 || strings.Count(first, "\n") != 1 || first == second ||
+	if code != cli.ExitDone || len(first) != 45 || strings.Count(first, "\n") != 1 ||
+		first == second ||
 		stderr != "" {
 		t.Errorf("code %d, %q, then %q, error %q", code, first, second, stderr)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/athena-go/athena/cmd/athena/internal/cli"
 	"github.com/athena-go/athena/internal/sim"
 )
 
@@ -50,7 +51,7 @@ func newSim() *cobra.Command {
 		Example: "  athena sim --runs 1000 --size 5 --for 10m\n" +
 			"  athena sim --seed 7 --history\n" +
 			"  athena sim --seed 7 --shrink found.json && athena sim --replay found.json",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("replay") {
 				return s.again(cmd)
@@ -66,7 +67,7 @@ func newSim() *cobra.Command {
 				s.options.Seed = randomSeed()
 			}
 			if err := errors.Join(s.validate(), s.writable()); err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
 			return s.run(cmd.OutOrStdout())
 		},
@@ -206,9 +207,9 @@ func (s simulation) keep(out io.Writer, report sim.Report) error {
 	if err != nil {
 		return fmt.Errorf("--shrink: %w", err)
 	}
-	file := shellWord(s.shrink)
+	file := cli.ShellWord(s.shrink)
 	fmt.Fprintf(out, "written to %s: faults %d, messages %d; %s sim --replay %s does it again\n",
-		file, len(r.Faults), len(r.Fates), self(), file)
+		file, len(r.Faults), len(r.Fates), cli.Self(), file)
 	return nil
 }
 
@@ -219,17 +220,17 @@ func (s simulation) again(cmd *cobra.Command) error {
 		"seed", "runs", "size", "for", "budget", "shrink", "coverage",
 	} {
 		if cmd.Flags().Changed(other) {
-			return usageError{fmt.Errorf("--replay %s: the file settles the whole run: leave --%s out",
-				s.replay, other)}
+			return cli.Usage(fmt.Errorf("--replay %s: the file settles the whole run: leave --%s out",
+				s.replay, other))
 		}
 	}
 	content, err := readReplay(s.replay)
 	if err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	r, err := sim.ParseReplay(content)
 	if err != nil {
-		return usageError{fmt.Errorf("--replay %s: %w", s.replay, err)}
+		return cli.Usage(fmt.Errorf("--replay %s: %w", s.replay, err))
 	}
 	t := &tail{}
 	record, end := t.add, func() { t.print(out) }
@@ -279,7 +280,7 @@ func (s simulation) show(out io.Writer, report sim.Report) error {
 	}
 	fmt.Fprintln(out, report)
 	return fmt.Errorf("seed %d broke %s; the same run again: %s%s", failed.Options.Seed,
-		failed.Violation.Invariant, self(), strings.TrimPrefix(failed.Options.Replay(), "athena"))
+		failed.Violation.Invariant, cli.Self(), strings.TrimPrefix(failed.Options.Replay(), "athena"))
 }
 
 // printer prints a history as it comes; end writes the rest of it.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/athena-go/athena/cmd/athena/internal/cli"
 	"github.com/athena-go/athena/internal/sim"
 )
 
@@ -33,8 +34,8 @@ func TestSimulation(t *testing.T) {
 func clean(t *testing.T, args ...string) string {
 	t.Helper()
 	code, stdout, stderr := athena(append([]string{"sim"}, args...)...)
-	if code != exitDone || stderr != "" {
-		t.Fatalf("athena sim %q: code %d, error %q, want %d and none", args, code, stderr, exitDone)
+	if code != cli.ExitDone || stderr != "" {
+		t.Fatalf("athena sim %q: code %d, error %q, want %d and none", args, code, stderr, cli.ExitDone)
 	}
 	return stdout
 }
@@ -57,7 +58,7 @@ func TestSimulationFailed(t *testing.T) {
 	if err == nil {
 		t.Fatal("a failed run is no error")
 	}
-	_, command, _ := strings.Cut(err.Error(), self()+" ")
+	_, command, _ := strings.Cut(err.Error(), cli.Self()+" ")
 	if want := "sim --seed 7 --size 3 --for 20s"; command != want {
 		t.Errorf("says %q, want it to end with %q", err, want)
 	}
@@ -194,7 +195,7 @@ func TestCoverageNamesEmptyCells(t *testing.T) {
 // TestNoRunIsNoSuccess: nothing was checked.
 func TestNoRunIsNoSuccess(t *testing.T) {
 	code, stdout, stderr := athena("sim", "--budget", "1ns")
-	if code != exitFailed || stdout != "" || !strings.Contains(stderr, "nothing was checked") {
-		t.Errorf("got code %d, %q and %q, want %d and why", code, stdout, stderr, exitFailed)
+	if code != cli.ExitFailed || stdout != "" || !strings.Contains(stderr, "nothing was checked") {
+		t.Errorf("got code %d, %q and %q, want %d and why", code, stdout, stderr, cli.ExitFailed)
 	}
 }

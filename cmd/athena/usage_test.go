@@ -4,8 +4,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,15 +11,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/cmd/athena/internal/cli"
+	"github.com/athena-go/athena/cmd/athena/internal/settings"
 )
 
 // TestMain takes the variables away that the shell has for nodes of its own.
 func TestMain(m *testing.M) {
 	for _, entry := range os.Environ() {
-		if name, _, _ := strings.Cut(entry, "="); strings.HasPrefix(name, environmentPrefix) {
+		if name, _, _ := strings.Cut(entry, "="); strings.HasPrefix(name, settings.EnvironmentPrefix) {
 			os.Unsetenv(name)
 		}
 	}
@@ -60,9 +58,9 @@ func refused(t *testing.T, cases []wrong) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			code, stdout, stderr := athena(c.args...)
-			if code != exitUsage || stdout != "" {
+			if code != cli.ExitUsage || stdout != "" {
 				t.Errorf("athena %q: code %d, standard output %q, want %d and none",
-					c.args, code, stdout, exitUsage)
+					c.args, code, stdout, cli.ExitUsage)
 			}
 			for _, want := range c.want {
 				if !strings.Contains(stderr, want) {
@@ -293,8 +291,8 @@ func TestRunCannotStart(t *testing.T) {
 			args := append([]string{"run", "--insecure-anywhere", "--size", "1", "--log-level", "warn"},
 				c.args...)
 			code, _, stderr := athena(args...)
-			if code != exitFailed {
-				t.Errorf("athena %q: code %d, want %d", args, code, exitFailed)
+			if code != cli.ExitFailed {
+				t.Errorf("athena %q: code %d, want %d", args, code, cli.ExitFailed)
 			}
 			for _, want := range append(c.want, "ATHENA_SIZ") {
 				if !strings.Contains(stderr, want) {
@@ -302,24 +300,6 @@ func TestRunCannotStart(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestForbiddenFile names the path, the user and what to do; other errors stay as
-// they are.
-func TestForbiddenFile(t *testing.T) {
-	forbidden := &fs.PathError{Op: "open", Path: "/d/athena.state", Err: fs.ErrPermission}
-	got := allowed(flagError{forbidden, pflag.NewFlagSet("run", pflag.ContinueOnError)}, "data-dir")
-	for _, want := range []string{
-		"runs as user ", "owner of /d/athena.state", "read and write", "--data-dir",
-	} {
-		if !strings.Contains(got.Error(), want) || !errors.Is(got, fs.ErrPermission) {
-			t.Errorf("got %v, want %q in it", got, want)
-		}
-	}
-	missing := &fs.PathError{Op: "open", Path: "/d", Err: fs.ErrNotExist}
-	if got := allowed(missing, "data-dir"); got != error(missing) {
-		t.Errorf("got %v, want %v", got, missing)
 	}
 }
 
@@ -335,10 +315,7 @@ func TestUsageSaysAll(t *testing.T) {
 }
 
 // Secrets as athena secret new makes them.
-const (
-	soundSecret = "DtqIQXDG2kJw18xWQ4PL2FytV5wmOw4G8bwJUTZHaeg="
-	soundOther  = "RSlX9s8Hu81SooNo2txGhdNM/mx976RKTj4sWAVXlgw="
-)
+const soundSecret = "DtqIQXDG2kJw18xWQ4PL2FytV5wmOw4G8bwJUTZHaeg="
 
 func secretFile(t *testing.T, text string, mode os.FileMode) string {
 	t.Helper()
@@ -356,12 +333,22 @@ func TestHelpAndVersion(t *testing.T) {
 		{"--version", version() + "\n"},
 	} {
 		code, stdout, stderr := athena(c.arg)
-		if code != exitDone || !strings.Contains(stdout, c.want) || stderr != "" {
+		if code != cli.ExitDone || !strings.Contains(stdout, c.want) || stderr != "" {
 			t.Errorf("athena %s: code %d, %q, error %q, want %d and %q",
-				c.arg, code, stdout, stderr, exitDone, c.want)
+				c.arg, code, stdout, stderr, cli.ExitDone, c.want)
 		}
 	}
 	if _, stdout, _ := athena("run", "--help"); strings.Contains(stdout, "supervised") {
 		t.Errorf("athena run --help shows a flag that only the demo uses:\n%s", stdout)
 	}
+}
+
+// configFile writes a file of configuration, and returns its path.
+func configFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "athena.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

@@ -5,15 +5,12 @@ package main
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
+	"github.com/athena-go/athena/cmd/athena/internal/cli"
 	"github.com/athena-go/athena/internal/wire"
 )
-
-// shortRevision is how much of the hash of a commit is shown.
-const shortRevision = 12
 
 // about is what version -o json prints.
 type about struct {
@@ -25,7 +22,7 @@ type about struct {
 }
 
 func thisProgram() about {
-	return about{build(), wire.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH}
+	return about{cli.Build(), wire.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH}
 }
 
 func newVersion() *cobra.Command {
@@ -37,13 +34,13 @@ func newVersion() *cobra.Command {
 			"speaks, and the Go and the system that it was built for. Nodes of another protocol\n" +
 			"version are refused.",
 		Example: "  athena version\n  athena version -o json | jq .protocol",
-		Args:    noArguments,
+		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
+			if err := cli.CheckOutput(output); err != nil {
 				return err
 			}
 			if output == "json" {
-				return printJSON(cmd.OutOrStdout(), thisProgram())
+				return cli.PrintJSON(cmd.OutOrStdout(), thisProgram())
 			}
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), version())
 			return err
@@ -57,29 +54,4 @@ func newVersion() *cobra.Command {
 func version() string {
 	p := thisProgram()
 	return fmt.Sprintf("athena %s, protocol %d, %s %s/%s", p.Build, p.Protocol, p.Go, p.OS, p.Arch)
-}
-
-// build names what this program was built from: the version of the module, or
-// the commit where it was built from a working copy.
-func build() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	name := info.Main.Version
-	var revision, modified string
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			revision = s.Value[:min(len(s.Value), shortRevision)]
-		case "vcs.modified":
-			if s.Value == "true" {
-				modified = ", modified"
-			}
-		}
-	}
-	if revision != "" {
-		name += " (commit " + revision + modified + ")"
-	}
-	return name
 }

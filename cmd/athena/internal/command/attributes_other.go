@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix && !linux
+
+package command
+
+import "syscall"
+
+// ChildAttributes starts a process in a group of its own.
+func ChildAttributes(syscall.Signal) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true}
+}

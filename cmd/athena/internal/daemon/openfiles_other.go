@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !unix
+
+package daemon
+
+func openFilesLimit() (uint64, bool) { return 0, false }

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/cmd/athena/internal/cli"
+)
+
+const (
+	// demoTries is how often a demo is begun whose ports were taken.
+	demoTries = 3
+	// leaderPatience is how long a demo waits for a leader to name.
+	leaderPatience = 3 * time.Second
+	// maxLogTail is how much of a node's log is shown when it failed.
+	maxLogTail = 2 << 10
+)
+
+var (
+	errDemoOver   = errors.New("the time of --for is over")
+	errScriptDone = errors.New("the script is done")
+	errQuit       = errors.New("SIGQUIT: what each goroutine was doing is above")
+)
+
+// Run shows the demo until it is over.
+func (d *Options) Run(out, errOut io.Writer) error {
+	ctx, out, stop := untilDemoEnds(out, errOut)
+	defer stop()
+	if d.Length > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, d.Length, errDemoOver)
+		defer cancel()
+	}
+	l, err := d.listen(errOut)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "athena-demo-")
+	if err != nil {
+		l.Close()
+		return err
+	}
+	defer os.RemoveAll(dir)
+	fmt.Fprintln(out, where(l))
+	f, err := d.form(ctx, dir, out)
+	if err != nil {
+		l.Close()
+		return err
+	}
+	defer f.close()
+	d.explain(ctx, out, f, l)
+	err = d.play(ctx, f, l)
+	if errors.Is(err, cli.ErrStopped) || errors.Is(err, errDemoOver) || errors.Is(err, errScriptDone) {
+		fmt.Fprintf(out, "%9.3f s  the end: %v\n", time.Since(d.Began).Seconds(), err)
+		return nil
+	}
+	return err
+}
+
+// play serves the API and runs the script until something ends.
+func (d *Options) play(ctx context.Context, f *fleet, l net.Listener) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	f.contend(ctx, d.Jobs)
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		cancel(admin.Serve(ctx, l, newDemoAPI(f)))
+	}()
+	if d.Script != "" {
+		err := scripts[d.Script](ctx, f)
+		if err == nil {
+			err = errScriptDone
+		}
+		cancel(err)
+	}
+	<-ctx.Done()
+	<-served
+	return context.Cause(ctx)
+}
+
+// listen opens the admin API, on another port where the wanted one is taken.
+func (d *Options) listen(errOut io.Writer) (net.Listener, error) {
+	l, err := admin.Listen(d.Admin)
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		return l, err
+	}
+	host, _, splitErr := net.SplitHostPort(d.Admin)
+	if splitErr != nil {
+		return nil, err
+	}
+	l, err = admin.Listen(net.JoinHostPort(host, "0"))
+	if err == nil {
+		fmt.Fprintf(errOut, "athena: %s is taken by another process; using %s in its place\n",
+			d.Admin, admin.AddrOf(l))
+	}
+	return l, err
+}
+
+// where says where the demo can be looked at: with a browser, unless it is a socket.
+func where(l net.Listener) string {
+	if l.Addr().Network() == "unix" {
+		return "admin API  " + admin.AddrOf(l)
+	}
+	return "dashboard  http://" + admin.AddrOf(l) + "/"
+}
+
+// explain prints where everything is, and, unless a script plays, commands to paste,
+// for the leader above all.
+func (d *Options) explain(ctx context.Context, out io.Writer, f *fleet, l net.Listener) {
+	nodes := f.entries(f.nodes...)
+	for _, e := range nodes {
+		fmt.Fprintf(out, "%-9s  %s, process %d\n", e.Name, e.Address, e.PID)
+	}
+	if d.Script != "" {
+		return
+	}
+	curl, host := "curl -X POST", admin.AddrOf(l)
+	if l.Addr().Network() == "unix" {
+		curl += " --unix-socket " + cli.ShellWord(l.Addr().String())
+		host = "localhost"
+	}
+	e, what := nodes[0], "a node"
+	if leader := f.firstLeader(ctx); leader != nil {
+		e, what = f.entries(leader)[0], "the leader"
+	}
+	fmt.Fprintf(out, "ask        %s members --admin %s\n", cli.Self(), cli.ShellWord(admin.AddrOf(l)))
+	fmt.Fprintf(out, "break      kill -9 %d\n           kills %s, %s\n", e.PID, e.Name, what)
+	fmt.Fprintf(out, "mend       %s http://%s/v1/nodes/%s/restart\n", curl, host, e.Name)
+	fmt.Fprintln(out, "           in place of restart: kill, pause, resume, cut, heal")
+}
+
+// firstLeader waits a moment for somebody who leads, and returns nil where nobody
+// does by then.
+func (f *fleet) firstLeader(ctx context.Context) (leader *node) {
+	ctx, cancel := context.WithTimeout(ctx, leaderPatience)
+	defer cancel()
+	_, _ = f.wait(ctx, func() bool {
+		leader = leaderOf(f.nodes)
+		return leader != nil
+	})
+	return leader
+}
+
+// form starts the nodes. Where one fails because its port was taken in the
+// meantime, all begin anew on others.
+func (d *Options) form(ctx context.Context, dir string, out io.Writer) (*fleet, error) {
+	for try := 1; ; try++ {
+		f, err := newFleet(filepath.Join(dir, strconv.Itoa(try)), d.Size,
+			&narrator{out: out, began: d.Began})
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range f.nodes {
+			if err := f.start(n); err != nil {
+				f.close()
+				return nil, fmt.Errorf("start %s: %w", n.name, err)
+			}
+		}
+		failed, err := f.allListen(ctx)
+		if failed == nil && err == nil {
+			return f, nil
+		}
+		f.close()
+		if err != nil {
+			return nil, err
+		}
+		log := f.logTail(failed)
+		if try == demoTries || !strings.Contains(log, "in use") {
+			return nil, fmt.Errorf("%s could not start:\n%s", failed.name, log)
+		}
+		f.note("the port of %s was taken meanwhile; beginning anew on others", failed.name)
+	}
+}
+
+// allListen waits until every node listens, or one has failed.
+func (f *fleet) allListen(ctx context.Context) (failed *node, err error) {
+	_, err = f.wait(ctx, func() bool {
+		failed = nil
+		listening := 0
+		for _, n := range f.nodes {
+			if n.proc == nil {
+				failed = n
+			}
+			if n.admin != "" {
+				listening++
+			}
+		}
+		return failed != nil || listening == len(f.nodes)
+	})
+	return failed, err
+}
+
+// logTail is the end of a node's log.
+func (f *fleet) logTail(n *node) string {
+	text, err := os.ReadFile(f.logOf(n))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-maxLogTail):])
+}
+
+// others are the nodes but one.
+func (f *fleet) others(but *node) []*node {
+	return slices.DeleteFunc(slices.Clone(f.nodes), func(n *node) bool { return n == but })
+}

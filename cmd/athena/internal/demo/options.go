@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package demo runs a whole cluster on this machine, each node a process of its own, with a
+// dashboard and an API to break it.
+package demo
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/cmd/athena/internal/settings"
+)
+
+const (
+	// maxDemoSize keeps a demo within what one machine can run.
+	maxDemoSize = 25
+	// maxDemoJobs keeps the callers that contend at a node below what it accepts.
+	maxDemoJobs = 20
+)
+
+// scriptNames are the values of --script.
+var scriptNames = []string{"failover", "partition", "rolling"}
+
+// Options holds the options of a demo.
+type Options struct {
+	Began  time.Time // when the program started: times of the story count from it
+	Size   int
+	Jobs   int
+	Length time.Duration // 0 for no end
+	Admin  string
+	Script string // one of scriptNames, or empty
+}
+
+// Validate returns what is wrong with the options, in the words of their flags f.
+func (d *Options) Validate(f *pflag.FlagSet) error {
+	if d.Size < 1 || d.Size > maxDemoSize {
+		return fmt.Errorf("--size %d: must be between 1 and %d", d.Size, maxDemoSize)
+	}
+	if d.Jobs < 0 || d.Jobs > maxDemoJobs {
+		return fmt.Errorf("--jobs %d: must be between 0 and %d", d.Jobs, maxDemoJobs)
+	}
+	if d.Length < 0 {
+		return fmt.Errorf("--for %v: must not be negative", d.Length)
+	}
+	if d.Script != "" && !slices.Contains(scriptNames, d.Script) {
+		return fmt.Errorf("--script %q: must be failover, partition or rolling", d.Script)
+	}
+	if d.Script != "" && d.Size < 3 {
+		return fmt.Errorf("--script %s needs --size 3 or more: fewer nodes survive nothing", d.Script)
+	}
+	if err := admin.CheckListen(d.Admin); err != nil {
+		return fmt.Errorf("%s: %w", settings.Given(f, "admin"), err)
+	}
+	return nil
+}

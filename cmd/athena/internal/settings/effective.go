@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/athena-go/athena/cluster"
+)
+
+// Effective is the value of one flag that a node would run with.
+type Effective struct {
+	Key   string `json:"key"`
+	Value any    `json:"value"`
+	From  string `json:"from"`         // default, file, env or flag
+	At    string `json:"at,omitempty"` // FILE:LINE, the variable or the flag
+	Text  string `json:"-"`            // the value as the flag takes it
+}
+
+// Effective returns all settings of the configuration c, which read returned for f.
+func (s *Settings) Effective(f *pflag.FlagSet, c cluster.Config) []Effective {
+	insecure, anywhere := s.config.Insecure, s.config.InsecureAnywhere
+	s.config = c.WithDefaults() // the flags point into it
+	// Without a secret the configuration is insecure by default, which run refuses.
+	s.config.Insecure, s.config.InsecureAnywhere = insecure, anywhere
+	var all []Effective
+	for _, name := range Settable(Flags()) {
+		o, flag := originOf(f, name), f.Lookup(name)
+		all = append(all, Effective{name, valueOf(flag), o.from, o.at, flag.Value.String()})
+	}
+	return all
+}
+
+// valueOf returns the value of a flag for JSON: numbers, booleans and lists as such, durations
+// as text.
+func valueOf(f *pflag.Flag) any {
+	text := f.Value.String()
+	switch f.Value.Type() {
+	case "int":
+		if n, err := strconv.Atoi(text); err == nil {
+			return n
+		}
+	case "bool":
+		return text == "true"
+	case (seedList{}).Type():
+		return strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
+	}
+	return text
+}

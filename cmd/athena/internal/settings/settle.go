@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/cmd/athena/internal/cli"
+	"github.com/athena-go/athena/internal/store"
+)
+
+// Settle is all that run does before it opens anything: read, and what shows only on
+// this machine. The configuration is sound where there is no error. A usageError does
+// not get better by starting again.
+func (s *Settings) Settle(f *pflag.FlagSet, getenv func(string) string) (cluster.Config, error) {
+	c, wrong := s.Read(f, getenv)
+	var here []error
+	if err := store.CheckFolder(s.FlightRecorder); s.FlightRecorder != "" && err != nil {
+		here = append(here, fmt.Errorf("%s: %w", Given(f, "flight-recorder"),
+			Allowed(err, "flight-recorder")))
+	}
+	if s.Admin != AdminOff {
+		err := admin.TryListen(s.Admin, s.Access()...)
+		if err != nil && !errors.Is(err, admin.ErrAddress) { // of which read has told
+			here = append(here, fmt.Errorf("%s: %w", Given(f, "admin"), err))
+		}
+	}
+	if wrong != nil { // else it is not known which store and address it must be
+		return c, cli.Usage(errors.Join(append([]error{wrong}, here...)...))
+	}
+	if err := c.CheckAddr(); err != nil {
+		here = append(here, InFlags(err, f))
+	}
+	err := c.CheckStore()
+	mismatch, isMismatch := errors.AsType[*cluster.StoreMismatchError](err)
+	switch {
+	case isMismatch:
+		return c, cli.Usage(errors.Join(append(here, StoreFault(f, mismatch))...))
+	case err != nil:
+		here = append(here, Allowed(InFlags(err, f), "data-dir"))
+	}
+	return c, errors.Join(here...)
+}
+
+// StoreFault is a store of something else in the words of flags.
+func StoreFault(f *pflag.FlagSet, e *cluster.StoreMismatchError) error {
+	return errors.New(e.Text(Given(f, "cluster"), Given(f, "size"), Given(f, "advertise"),
+		"--join-only"))
+}
+
+// Allowed says what to do where the system does not let this process have a file below
+// the path of a flag, and who it runs as.
+func Allowed(err error, flag string) error {
+	at, ok := errors.AsType[*fs.PathError](err)
+	if !ok || !errors.Is(at, fs.ErrPermission) {
+		return err
+	}
+	who := strconv.Itoa(os.Geteuid())
+	if u, err := user.Current(); err == nil {
+		who = u.Username
+	}
+	return fmt.Errorf("%w; this process runs as user %s: start it as the owner of %s, let that "+
+		"user read and write it, or name another --%s", err, who, at.Path, flag)
+}

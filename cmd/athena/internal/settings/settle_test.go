@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// TestForbiddenFile names the path, the user and what to do; other errors stay as
+// they are.
+func TestForbiddenFile(t *testing.T) {
+	forbidden := &fs.PathError{Op: "open", Path: "/d/athena.state", Err: fs.ErrPermission}
+	got := Allowed(flagError{forbidden, pflag.NewFlagSet("run", pflag.ContinueOnError)}, "data-dir")
+	for _, want := range []string{
+		"runs as user ", "owner of /d/athena.state", "read and write", "--data-dir",
+	} {
+		if !strings.Contains(got.Error(), want) || !errors.Is(got, fs.ErrPermission) {
+			t.Errorf("got %v, want %q in it", got, want)
+		}
+	}
+	missing := &fs.PathError{Op: "open", Path: "/d", Err: fs.ErrNotExist}
+	if got := Allowed(missing, "data-dir"); got != error(missing) {
+		t.Errorf("got %v, want %v", got, missing)
+	}
+}

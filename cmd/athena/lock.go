@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/athena-go/athena/cmd/athena/internal/cli"
+	"github.com/athena-go/athena/cmd/athena/internal/command"
+	"github.com/athena-go/athena/cmd/athena/internal/settings"
+	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/member"
+)
+
+// scriptJob is the job of latches that are named without one.
+const scriptJob = "lock"
+
+// askPatience bounds the question who has what could not be had in time.
+const askPatience = time.Second
+
+var errLate = errors.New("the time is over")
+
+func newLock() *cobra.Command {
+	var h holding
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "lock NAME [-- COMMAND ARGUMENT...]",
+		Short: "run a command while nobody else in the cluster holds the same lock",
+		Long: "lock waits until nobody holds a lock, holds it through the node that it asks, and runs\n" +
+			"a command. Without one it prints the token and holds the lock until it is interrupted.\n" +
+			"While it waits, standard error says who holds the lock, but not with -o json.\n" +
+			"NAME is a latch of the job lock; JOB/LATCH is that of another job, which programs get by\n" +
+			"Do of package latch.\n\n" +
+			fmt.Sprintf(commandHelp, "lock", "ATHENA_LOCK is JOB/LATCH.\n"+
+				"athena ends with the exit code of the command, 128 and its number for a signal.") +
+			needsWrite,
+		Example: "  athena lock backup -- /usr/local/bin/backup.sh\n" +
+			"  athena lock billing/schema -- sh -c 'migrate --token \"$ATHENA_TOKEN\"'",
+		Args: oneName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if timeout < 0 {
+				return cli.Usage(fmt.Errorf("--timeout %v: must not be negative", timeout))
+			}
+			job, name, other := strings.Cut(args[0], "/")
+			if !other {
+				job, name = scriptJob, args[0]
+			}
+			if _, err := latch.Key(job, name); err != nil {
+				return cli.Usage(fmt.Errorf("NAME %q: %w", args[0], err))
+			}
+			end, err := h.begin(cmd, args)
+			if err != nil {
+				return err
+			}
+			defer end()
+			return h.lock(job, name, timeout, cmd.ErrOrStderr())
+		},
+	}
+	h.define(cmd)
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "give up waiting after this time, 0 for never")
+	return cmd
+}
+
+// lock holds a latch.
+func (h *holding) lock(job, name string, timeout time.Duration, errOut io.Writer) error {
+	ctx, cancel := context.WithCancelCause(h.signals)
+	defer cancel(nil)
+	late := func() bool { return false }
+	if timeout > 0 {
+		timer := time.AfterFunc(timeout, func() { cancel(errLate) })
+		late = func() bool { return !timer.Stop() }
+	}
+	held := false
+	whole := job + "/" + name
+	err := h.client.Lock(ctx, job, name, func(by *adminapi.Holder) {
+		if by != nil && h.Output != "json" {
+			fmt.Fprintf(errOut, "athena: waiting: %s\n", holds(*by))
+		}
+	}, func(ctx context.Context, t adminapi.RecordToken) error {
+		if late() {
+			return errLate
+		}
+		held = true
+		if h.command != nil {
+			return h.run(ctx, t, settings.VariableLock+"="+whole)
+		}
+		if err := h.printGrant(grantLine{job, name, t}); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return nil
+	})
+	var ended command.ExitCode
+	switch {
+	case err == nil, errors.As(err, &ended):
+		return err
+	case errors.Is(err, errLate):
+		return fmt.Errorf("%s was not free within %v: %s", whole, timeout, h.why(job, name))
+	case errors.Is(err, cli.ErrStopped):
+		return fmt.Errorf("%s was not free yet: %w: %s", whole, err, h.why(job, name))
+	case held:
+		return fmt.Errorf("%s was lost: %w", whole, err)
+	default:
+		return h.Explain(err)
+	}
+}
+
+func holds(h adminapi.Holder) string {
+	return fmt.Sprintf("%s holds it, token %s", namedText(h.Name, h.Address), h.Token.String())
+}
+
+// why says what keeps a latch from being had.
+func (h *holding) why(job, name string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), askPatience)
+	defer cancel()
+	if s, err := h.client.Status(ctx); err == nil && s.NoLeader != "" {
+		return "no leader with authority: " + s.NoLeader
+	}
+	jobs, err := h.client.Jobs(ctx)
+	if err != nil {
+		return h.Explain(err).Error()
+	}
+	for _, j := range jobs {
+		for _, l := range j.Latches {
+			if j.Name == job && l.Name == name {
+				return holds(l.Holder)
+			}
+		}
+	}
+	return "nobody holds it now"
+}
+
+// grantLine is what athena lock prints without a command.
+type grantLine struct {
+	Job   string               `json:"job"`
+	Latch string               `json:"latch"`
+	Token adminapi.RecordToken `json:"token"`
+}
+
+func (h *holding) printGrant(g grantLine) error {
+	n, err := member.Token(g.Token).Int64()
+	if err != nil {
+		return err
+	}
+	if h.Output == "json" {
+		return json.NewEncoder(h.out).Encode(struct {
+			grantLine
+			Number int64 `json:"number"`
+		}{g, n})
+	}
+	_, err = fmt.Fprintln(h.out, n)
+	return err
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/athena-go/athena/cmd/athena/internal/ask"
+	"github.com/athena-go/athena/cmd/athena/internal/cli"
+	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/internal/adminclient"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
+)
+
+func newStatus() *cobra.Command {
+	return ask.NewCommand(ask.Verb{
+		Use: "status", Short: "print what a node says about itself and its cluster",
+		Args: cli.NoArguments,
+		Long: "status prints what one node says: who it is, who leads and since when, or why nobody\n" +
+			"does, and what it refused. -o json is the answer of GET /v1/status.",
+		Ask: func(ctx context.Context, c *adminclient.Client, _ []string) (ask.Reply, error) {
+			s, err := c.Status(ctx)
+			return ask.Reply{Answer: s, Table: func(w io.Writer) { printStatus(w, s) }}, err
+		},
+	})
+}
+
+// named is how people are told of a node: by its name too, where it has one.
+func named(name string, a member.Address) string {
+	if name == "" || name == a.String() {
+		return a.String()
+	}
+	return name + " at " + a.String()
+}
+
+// printElection says why the leader changed last, who voted and how long each step took.
+func printElection(line func(name, format string, args ...any), e adminapi.Election) {
+	cause := string(e.Cause)
+	if e.Rule != "" {
+		cause += " (" + e.Rule + ")"
+	}
+	if !e.Before.IsZero() && e.Before != e.Leader {
+		cause += " of " + e.Before.String()
+	}
+	line("last election", "version %d, %s, %.0f ms without a leader", e.Version, cause, e.TookMS)
+	if len(e.Votes) > 0 {
+		line("votes", "%s (those that this node knows of)", joined(e.Votes))
+	}
+	if len(e.Steps) > 0 {
+		var steps []string
+		for _, s := range e.Steps {
+			steps = append(steps, fmt.Sprintf("%s %.0f ms", s.Name, s.AfterMS))
+		}
+		line("steps", "%s", strings.Join(steps, ", "))
+	}
+}
+
+func joined(addresses []member.Address) string {
+	var names []string
+	for _, a := range addresses {
+		names = append(names, a.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+func printStatus(w io.Writer, s adminapi.Status) {
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...))
+	}
+	role, when := s.Role, ""
+	if s.Role == member.Seeking.String() && s.View.Version > 0 {
+		// The store remembers a cluster that the node has yet to find again.
+		role += fmt.Sprintf(" (holds version %d.%d)", s.View.Version, s.View.Revision)
+		when = " then"
+	}
+	if s.Drained {
+		role += ", drained: it leads only if no other member can"
+	}
+	line("node", "%s, %s", named(s.Self.Name, s.Self.Address), role)
+	line("cluster", "%s, %d of %d members active%s, %d make a majority",
+		s.Cluster, s.Active(), s.Size, when, s.Quorum)
+	if l, ok := s.LeaderOf(); ok {
+		line("leader", "%s, token %d", named(l.Name, l.Address), l.Token)
+		for _, a := range s.OtherSeeds { // else part of why there is none
+			line("seeds", "%s has other seeds: give every node the same list, "+
+				"without nodes of other clusters", a)
+		}
+	} else {
+		line("leader", "none with authority")
+		line("why", "%s", s.NoLeader)
+	}
+	if s.IsLeader() {
+		line("lease", "%.0f ms left", s.LeaseRemainingMS)
+	}
+	line("view", "version %d, revision %d", s.View.Version, s.View.Revision)
+	if e := s.LastElection; e != nil {
+		printElection(line, *e)
+	}
+	if n := s.Handshakes[transport.ResultCertificate.String()]; n > 0 {
+		line("refused", "handshakes for a secret or certificate: %d", n)
+	}
+	up := time.Duration(s.UptimeMS * float64(time.Millisecond)).Round(time.Second)
+	line("running", "%v, %s, protocol %d", up, s.Build, s.Protocol)
+}

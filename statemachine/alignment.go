@@ -116,6 +116,6 @@ func (m *Machine) followState(s member.State, leader member.Identity) {
 	case m.role == member.Following && m.leader == c && m.follow.leader == leader:
 		m.sendKeepAlive()
 	default:
-		m.followLeader(c, leader)
+		m.becomeFollower(c, leader)
 	}
 }

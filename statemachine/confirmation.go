@@ -64,7 +64,7 @@ func (m *Machine) take(s member.State) {
 		m.dropAttempt()
 	}
 	if m.replaced(s) {
-		m.stop(ErrAddressInUse)
+		m.becomeStopped(ErrAddressInUse)
 		return
 	}
 	if m.role == member.Following && m.leader.Chosen && m.leader.Version < s.Version {

@@ -93,21 +93,6 @@ func (m *Machine) stepDown(winner member.Claim, why Cause) {
 	m.join(winner)
 }
 
-// endLeadership makes a leader a node without one.
-func (m *Machine) endLeadership(given member.Claim) {
-	if m.lead.quorate {
-		m.trace(Trace{Kind: LostAuthority, Peer: m.self.Address, Version: given.Version})
-	}
-	m.role = member.Seeking
-	m.leader = member.Claim{}
-	m.lead = lead{}
-	m.soft = member.State{}
-	m.seek.suspected = given
-	m.endStartWait(m.self, given)
-	m.dropAttempt()
-	m.isolate.noChosenSince = m.now
-}
-
 // onReJoin leaves a leader that gave up. It frees this node's support of just
 // that leadership of that run.
 func (m *Machine) onReJoin(in message.Message, b message.ReJoinCluster) {

@@ -42,7 +42,7 @@ func (m *Machine) admit(in message.Message) bool {
 	m.noteLost(in)
 	m.noteHearing(in)
 	if m.splitVersion(in) {
-		m.stop(ErrSplitVersion)
+		m.becomeStopped(ErrSplitVersion)
 		return false
 	}
 	return true

@@ -8,7 +8,6 @@ import (
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/paxos"
 )
 
 // isolate is what a node does that finds nobody to follow for long
@@ -28,7 +27,7 @@ const giveUpTTLs = 3
 
 func (m *Machine) tickIsolation() {
 	if m.rosterLost() && m.cfg.Volatile {
-		m.newRun()
+		m.becomeNewRun()
 	}
 	if m.mayDeclare() {
 		m.declare()
@@ -132,7 +131,7 @@ func (m *Machine) heardSeeds() (answered int, greatest, holds bool) {
 }
 
 // declare makes this seed a provisional leader. One that holds a roster starts
-// from it. (S) It is never healthy and gets no support.
+// from it.
 func (m *Machine) declare() {
 	own := member.Member{Identity: m.self, Name: m.cfg.Name, Seed: true, Status: member.Active}
 	roster := member.Roster{own}
@@ -143,19 +142,12 @@ func (m *Machine) declare() {
 		}
 		roster = roster.With(own)
 	}
-	m.soft = member.State{
+	m.becomeProvisional(member.State{
 		Number:  member.Number{Version: m.held().Version + 1},
 		Cluster: m.cluster(),
 		Leader:  m.self.Address,
 		Roster:  roster,
-	}
-	m.role = member.Provisional
-	m.leader = member.Claim{Version: m.soft.Version, Leader: m.self.Address}
-	m.startLead(roster)
-	m.propose.at = m.now
-	m.trace(Trace{Kind: BecameProvisional, Peer: m.self.Address})
-	m.tellAnswerers()
-	m.tellAskers()
+	})
 }
 
 // tellAnswerers claims to the seeds that showed themselves leaderless, but for those that
@@ -236,32 +228,3 @@ func (m *Machine) rosterLost() bool {
 // roster can never elect again. With a durable store only an operator ends
 // that; a node with a memory store starts as a new run by itself.
 func (m *Machine) RosterLost() bool { return m.rosterLost() }
-
-// newRun forgets everything: a new store id, nothing held. Only for a node
-// whose store would have forgotten it at the next start anyway.
-func (m *Machine) newRun() {
-	d := m.durable
-	d.Held, d.Promised, d.Accepted = member.State{}, paxos.ID{}, paxos.Accepted{}
-	for i := 0; i < len(d.StoreID); i += 8 {
-		r := m.cfg.Rand.Uint64()
-		for j := range 8 {
-			d.StoreID[i+j] = byte(r >> (8 * j))
-		}
-	}
-	d.Incarnation++
-	m.persist(d)
-	m.digest = d.Held.Digest()
-	m.self.StoreID, m.self.Incarnation = d.StoreID, d.Incarnation
-	m.admitted = false
-	m.isolate = isolate{noChosenSince: m.now}
-	m.follow = follow{}
-	m.records = records{open: m.records.open}
-	m.propose = propose{} // versions and rounds of the other cluster
-	m.ask = ask{}
-	m.voteWait = m.now.Add(m.cfg.Timings.LeaseTimeout)
-	m.role, m.leader, m.soft = member.Seeking, member.Claim{}, member.State{}
-	m.seek = seek{nextAt: m.now}
-	// What this call had to say came from the run that is over.
-	m.out.Send = nil
-	m.trace(Trace{Kind: NewRun, Peer: m.self.Address})
-}

@@ -288,14 +288,7 @@ func (m *Machine) noteSeed(in message.Message, held member.Number) {
 
 // join leaves whatever was followed and asks the leader of c for a place.
 func (m *Machine) join(c member.Claim) {
-	m.role = member.Seeking
-	m.leader = member.Claim{}
-	m.seek.moreAt, m.seek.turnAt, m.seek.allAt = time.Time{}, time.Time{}, time.Time{}
-	if m.seek.target != c {
-		m.seek.askedAt = m.now
-	}
-	m.seek.target, m.seek.joinAt, m.seek.waits = c, m.now, false
-	m.seek.ledAt = m.now
+	m.becomeJoiner(c)
 	if next := m.now.Add(m.cfg.Timings.RetryInterval); m.seek.nextAt.Before(next) {
 		m.seek.nextAt = next.Add(m.jitter(m.cfg.Timings.RetryInterval / 4))
 	}
@@ -326,7 +319,7 @@ func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterRespon
 	case b.Accepted && c.Chosen && c.Version < m.durable.Bound():
 		m.drop(in, message.ReasonBound)
 	case b.Accepted:
-		m.followLeader(c, in.From)
+		m.becomeFollower(c, in.From)
 	case b.Reason == message.ReasonOldIncarnation:
 		m.yieldAddress(c, b.Known)
 	case b.Reason == message.ReasonNotSettled || b.Reason == message.ReasonClusterFull,
@@ -350,7 +343,7 @@ func (m *Machine) yieldAddress(c member.Claim, known uint64) {
 	}
 	if m.admitted && known > m.self.Incarnation {
 		if c.Chosen {
-			m.stop(ErrAddressInUse)
+			m.becomeStopped(ErrAddressInUse)
 		}
 		return
 	}

@@ -28,35 +28,6 @@ type follow struct {
 	askedGap member.Number
 }
 
-// followLeader makes this node a follower of c, whose leader runs as id.
-func (m *Machine) followLeader(c member.Claim, id member.Identity) {
-	again := m.follow.claim == c && m.follow.leader == id
-	if !again {
-		m.follow = follow{leader: id, claim: c}
-		m.soft = member.State{}
-		if c.Chosen && m.held().Version == c.Version {
-			// The state was taken before the leader was followed.
-			m.follow.healthyAt = m.now
-		}
-	}
-	m.follow.since = m.now
-	m.role = member.Following
-	m.leader = c
-	m.endSeek()
-	if c.Chosen {
-		m.isolate.noChosenSince = time.Time{}
-		m.isolate.lost = nil
-	}
-	m.trace(Trace{Kind: Follows, Peer: c.Leader, Version: c.Version, Chosen: c.Chosen})
-	m.tellAskers()
-	if m.state().Version == c.Version {
-		m.sendKeepAlive()
-	} else {
-		// Its state is on the way; there is nothing to show before.
-		m.follow.shownAt = m.now
-	}
-}
-
 // unaskedAt is when a follower shows itself unasked: its leader's ack is late.
 func (m *Machine) unaskedAt() time.Time {
 	interval := m.cfg.Timings.HeartbeatInterval
@@ -120,17 +91,6 @@ func (m *Machine) followsQuorate(now time.Time) bool {
 
 // showsQuorate is what View shows as Quorate.
 func (m *Machine) showsQuorate() bool { return m.quorate(m.now) || m.followsQuorate(m.now) }
-
-// forgetLeader leaves the leader followed without a word to anybody.
-func (m *Machine) forgetLeader() {
-	if m.leader.Chosen {
-		m.isolate.noChosenSince = m.now
-	}
-	m.seek.suspected = m.leader
-	m.role = member.Seeking
-	m.leader = member.Claim{}
-	m.soft = member.State{}
-}
 
 // whyLost tells a leader of whom nothing comes from one that says that a majority
 // does not answer it.

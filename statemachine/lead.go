@@ -95,36 +95,6 @@ func (p *peer) told(n member.Number, now time.Time) {
 	p.sent = n
 }
 
-// becomeLeader begins to lead the held state. Its members are heard as of now.
-func (m *Machine) becomeLeader(former member.Identity) {
-	s := m.durable.Held
-	m.role = member.Leading
-	m.leader = s.Claim()
-	m.soft = member.State{}
-	m.startLead(s.Roster)
-	m.lead.former = former
-	m.heldTable(member.State{}, s)
-	m.isolate.noChosenSince = time.Time{}
-	m.isolate.lost = nil
-	// Its members hear of it by LeaderElected.
-	m.lead.beatAt = m.now.Add(m.cfg.Timings.HeartbeatInterval)
-	m.trace(Trace{Kind: BecameLeader, Peer: m.self.Address})
-	m.tellAskers()
-}
-
-func (m *Machine) startLead(r member.Roster) {
-	m.follow = follow{}
-	m.dropAttempt()
-	m.propose.fails = 0
-	m.endSeek()
-	m.lead = lead{since: m.now, beatAt: m.now}
-	for _, e := range r {
-		if e.Address != m.self.Address {
-			m.lead.ensure(e.Identity).heard = m.now
-		}
-	}
-}
-
 // tickLead does what a leader does by itself.
 func (m *Machine) tickLead() {
 	if m.role != member.Leading && m.role != member.Provisional {

@@ -171,7 +171,7 @@ func (m *Machine) tickLeave() {
 	alone := m.role == member.Seeking && !handing
 	if gone || alone || m.due(o.until) {
 		m.trace(Trace{Kind: Left, Peer: m.self.Address})
-		m.stop(ErrLeft)
+		m.becomeStopped(ErrLeft)
 		return
 	}
 	if m.role == member.Following && m.due(o.nextAt) {

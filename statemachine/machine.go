@@ -261,13 +261,6 @@ func (m *Machine) send(to member.Address, body message.Body) {
 	})
 }
 
-// stop ends the machine after this call.
-func (m *Machine) stop(err error) {
-	m.stopped = true
-	m.out.Stop = err
-	m.role, m.leader = member.Seeking, member.Claim{}
-}
-
 // jitter is a random duration below d.
 func (m *Machine) jitter(d time.Duration) time.Duration {
 	if d <= 0 {

@@ -26,6 +26,7 @@ func TestPlanted(t *testing.T) {
 	var cases []planted
 	cases = append(cases, plantedFloors()...)
 	cases = append(cases, plantedPurity()...)
+	cases = append(cases, plantedCore()...)
 	cases = append(cases, plantedSizes()...)
 	cases = append(cases, plantedComments()...)
 	cases = append(cases, plantedShape()...)
@@ -115,6 +116,9 @@ func (m Member) Later(now time.Time, r *rand.Rand) time.Time {
 // Host is handling of strings.
 func Host(s string) string { h, _, _ := net.SplitHostPort(s); return h }
 `,
+		"statemachine/role.go": "package statemachine\n\n" +
+			"// Machine is a node.\ntype Machine struct{ role int }\n\n" +
+			"func (m *Machine) become(role int) { m.role = role }\n",
 		"transport/transporttest/kit.go": "// Package transporttest is a kit.\n" +
 			"package transporttest\n\nimport \"testing\"\n\nvar _ testing.TB\n",
 		"athenatest/kit.go": "// Package athenatest is a kit upon a kit.\n" +
@@ -207,6 +211,19 @@ func plantedPurity() []planted {
 		cases = append(cases, planted{c.name, "purity", c.want, "statemachine/x.go", text})
 	}
 	return cases
+}
+
+func plantedCore() []planted {
+	const header = "package statemachine\n\n"
+	const want = "the role of a machine changes in statemachine/role.go only"
+	return []planted{
+		{"role", "core", want, "statemachine/x.go",
+			header + "func (m *Machine) f() { m.role = 1 }\n"},
+		{"role of a value", "core", want, "statemachine/x.go",
+			header + "func f(n int) { var m Machine; n, m.role = 1, 1; _ = m }\n"},
+		{"pointer to a role", "core", want, "statemachine/x.go",
+			header + "func f(m *Machine) *int { return &m.role }\n"},
+	}
 }
 
 func plantedSizes() []planted {

@@ -43,6 +43,7 @@ func archRules() []archRule {
 		{"floors", checkFloors},
 		{"dependencies", checkDependencies},
 		{"purity", checkPurity},
+		{"core", checkCore},
 		{"sizes", checkSizes},
 		{"documentation", checkDocumentation},
 		{"shape", checkShape},

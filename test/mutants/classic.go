@@ -69,11 +69,11 @@ var classic = []Mutant{
 		Name: "elects-itself-after-3-ttl",
 		Rule: "4: a seed that declares itself has no authority",
 		Edits: []Edit{{
-			File: "statemachine/isolation.go",
-			Old:  "\tm.role = member.Provisional\n",
-			New: "\tif !m.held().IsZero() {\n\t\tm.hold(m.soft)\n" +
+			File: "statemachine/role.go",
+			Old:  "\tm.setRole(member.Provisional, ",
+			New: "\tif !m.held().IsZero() {\n\t\tm.hold(s)\n" +
 				"\t\tm.becomeLeader(member.Identity{})\n\t\treturn\n\t}\n" +
-				"\tm.role = member.Provisional\n",
+				"\tm.setRole(member.Provisional, ",
 		}},
 	},
 	{

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
+)
+
+// This file holds every change of the machine's role; no other file assigns it. Each
+// function below sets everything that belongs to the role it enters. A call in a role
+// without a mark is a bug in this package, and panics:
+//
+//	in the role        seeking  following  provisional  leading    enters
+//	becomeJoiner          x         x           x                  seeking
+//	forgetLeader                    x                              seeking
+//	endLeadership                               x          x       seeking
+//	becomeNewRun          x         x           x                  seeking
+//	becomeStopped         x         x           x          x       seeking
+//	becomeFollower        x         x           x                  following
+//	becomeProvisional     x                                        provisional
+//	becomeLeader          x         x           x          x       leading
+//
+// A provisional leader that holds a roster follows or joins a chosen leader directly: its
+// members learn of that leader by themselves. A chosen leader ends its own leadership
+// before it does anything else, unless it was elected again for a later version.
+
+// setRole enters a role under a leader; from lists the roles in which that is possible.
+func (m *Machine) setRole(to member.Role, leader member.Claim, from ...member.Role) {
+	if !slices.Contains(from, m.role) {
+		panic(fmt.Sprintf("statemachine: a node in role %v cannot enter role %v", m.role, to))
+	}
+	m.role, m.leader = to, leader
+}
+
+// becomeJoiner leaves whatever was followed, to ask the leader of c for a place. The state
+// of a provisional leader stays until another leader is followed: a node that returns to
+// the same one has missed nothing.
+func (m *Machine) becomeJoiner(c member.Claim) {
+	m.setRole(member.Seeking, member.Claim{},
+		member.Seeking, member.Following, member.Provisional)
+	m.lead = lead{}
+	m.seek.moreAt, m.seek.turnAt, m.seek.allAt = time.Time{}, time.Time{}, time.Time{}
+	if m.seek.target != c {
+		m.seek.askedAt = m.now
+	}
+	m.seek.target, m.seek.joinAt, m.seek.waits = c, m.now, false
+	m.seek.ledAt = m.now
+}
+
+// forgetLeader leaves the leader followed and sends nothing.
+func (m *Machine) forgetLeader() {
+	left := m.leader
+	m.setRole(member.Seeking, member.Claim{}, member.Following)
+	if left.Chosen {
+		m.isolate.noChosenSince = m.now
+	}
+	m.seek.suspected = left
+	m.soft = member.State{}
+}
+
+// endLeadership makes a leader a node without one. It sends nothing: the caller tells the
+// members afterwards, so that the headers of its messages claim nothing.
+func (m *Machine) endLeadership(given member.Claim) {
+	if m.lead.quorate {
+		m.trace(Trace{Kind: LostAuthority, Peer: m.self.Address, Version: given.Version})
+	}
+	m.setRole(member.Seeking, member.Claim{}, member.Provisional, member.Leading)
+	m.lead = lead{}
+	m.soft = member.State{}
+	m.seek.suspected = given
+	m.endStartWait(m.self, given)
+	m.dropAttempt()
+	m.isolate.noChosenSince = m.now
+}
+
+// becomeNewRun forgets everything and gets a new store id. It is only for a node whose
+// store would have forgotten it at the next start anyway.
+func (m *Machine) becomeNewRun() {
+	m.setRole(member.Seeking, member.Claim{},
+		member.Seeking, member.Following, member.Provisional)
+	d := m.durable
+	d.Held, d.Promised, d.Accepted = member.State{}, paxos.ID{}, paxos.Accepted{}
+	for i := 0; i < len(d.StoreID); i += 8 {
+		r := m.cfg.Rand.Uint64()
+		for j := range 8 {
+			d.StoreID[i+j] = byte(r >> (8 * j))
+		}
+	}
+	d.Incarnation++
+	m.persist(d)
+	m.digest = d.Held.Digest()
+	m.self.StoreID, m.self.Incarnation = d.StoreID, d.Incarnation
+	m.admitted = false
+	m.isolate = isolate{noChosenSince: m.now}
+	m.follow = follow{}
+	m.lead = lead{}
+	m.records = records{open: m.records.open}
+	m.propose = propose{} // versions and rounds of the other cluster
+	m.ask = ask{}
+	m.voteWait = m.now.Add(m.cfg.Timings.LeaseTimeout)
+	m.soft = member.State{}
+	m.seek = seek{nextAt: m.now}
+	// What this call had to send came from the run that is over.
+	m.out.Send = nil
+	m.trace(Trace{Kind: NewRun, Peer: m.self.Address})
+}
+
+// becomeStopped ends the machine after this call. What it led stays as it is, so that the
+// end of its authority is still noted.
+func (m *Machine) becomeStopped(err error) {
+	m.setRole(member.Seeking, member.Claim{},
+		member.Seeking, member.Following, member.Provisional, member.Leading)
+	m.stopped = true
+	m.out.Stop = err
+}
+
+// becomeFollower follows c, whose leader runs as id. Following the same leadership again
+// restarts no timer. A claim of this node itself, or of a version below the held one,
+// cannot be followed.
+func (m *Machine) becomeFollower(c member.Claim, id member.Identity) {
+	if c.IsZero() || c.Leader == m.self.Address || c.Chosen && c.Version < m.held().Version {
+		panic(fmt.Sprintf("statemachine: a node that holds %v cannot follow %v", m.held(), c))
+	}
+	m.setRole(member.Following, c, member.Seeking, member.Following, member.Provisional)
+	m.lead = lead{}
+	if m.follow.claim != c || m.follow.leader != id {
+		m.follow = follow{leader: id, claim: c}
+		m.soft = member.State{}
+		if c.Chosen && m.held().Version == c.Version {
+			// The state was taken before the leader was followed.
+			m.follow.healthyAt = m.now
+		}
+	}
+	m.follow.since = m.now
+	m.endSeek()
+	if c.Chosen {
+		m.isolate.noChosenSince = time.Time{}
+		m.isolate.lost = nil
+	}
+	m.trace(Trace{Kind: Follows, Peer: c.Leader, Version: c.Version, Chosen: c.Chosen})
+	m.tellAskers()
+	if m.state().Version == c.Version {
+		m.sendKeepAlive()
+	} else {
+		// Its state is on the way; there is nothing to show before.
+		m.follow.shownAt = m.now
+	}
+}
+
+// becomeProvisional leads with a state that no voters chose. (S) It is never healthy and
+// gets no support (protocol.md section 4).
+func (m *Machine) becomeProvisional(s member.State) {
+	m.setRole(member.Provisional, member.Claim{Version: s.Version, Leader: m.self.Address},
+		member.Seeking)
+	m.soft = s
+	m.startLead(s.Roster)
+	m.propose.at = m.now
+	m.trace(Trace{Kind: BecameProvisional, Peer: m.self.Address})
+	m.tellAnswerers()
+	m.tellAskers()
+}
+
+// becomeLeader begins to lead the held state, which names this run as its leader, in a
+// version later than any that it led. Its members count as heard now. former led before, and
+// extended itself; zero if that is not known.
+func (m *Machine) becomeLeader(former member.Identity) {
+	s := m.durable.Held
+	if s.LeaderIdentity() != m.self ||
+		m.role == member.Leading && s.Version <= m.leader.Version {
+		panic(fmt.Sprintf("statemachine: %v cannot lead %v of %v",
+			m.self, s.Number, s.LeaderIdentity()))
+	}
+	m.setRole(member.Leading, s.Claim(),
+		member.Seeking, member.Following, member.Provisional, member.Leading)
+	m.soft = member.State{}
+	m.startLead(s.Roster)
+	m.lead.former = former
+	m.heldTable(member.State{}, s)
+	m.isolate.noChosenSince = time.Time{}
+	m.isolate.lost = nil
+	// Its members hear of it by LeaderElected.
+	m.lead.beatAt = m.now.Add(m.cfg.Timings.HeartbeatInterval)
+	m.trace(Trace{Kind: BecameLeader, Peer: m.self.Address})
+	m.tellAskers()
+}
+
+// startLead sets what leaders of both kinds begin with.
+func (m *Machine) startLead(r member.Roster) {
+	m.follow = follow{}
+	m.dropAttempt()
+	m.propose.fails = 0
+	m.endSeek()
+	m.lead = lead{since: m.now, beatAt: m.now}
+	for _, e := range r {
+		if e.Address != m.self.Address {
+			m.lead.ensure(e.Identity).heard = m.now
+		}
+	}
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
+)
+
+// machineInRole is a machine that has a role and the state which belongs to it. It holds
+// version 2, and it leads version 1 so that it may be elected again.
+func machineInRole(role member.Role) *Machine {
+	address := func(host string) member.Address { return member.Address{Host: host, Port: 1} }
+	self := member.Member{
+		Identity: member.Identity{
+			Address: address("a"), StoreID: member.StoreID{1}, Incarnation: 1,
+		},
+		Status: member.Active,
+	}
+	held := member.State{
+		Number: member.Number{Version: 2}, Leader: self.Address, Roster: member.Roster{self},
+	}
+	m := New(Config{
+		Address: self.Address, Size: 3, Rand: rand.New(rand.NewPCG(1, 1)),
+		Timings: message.Timings{
+			HeartbeatInterval: 100 * time.Millisecond, HeartbeatTimeout: 400 * time.Millisecond,
+			LeaderTimeout: time.Second, LeaseTimeout: time.Second,
+			TTLTimeout: 10 * time.Second, RetryInterval: 500 * time.Millisecond,
+		},
+	}, paxos.Durable{StoreID: self.StoreID, Incarnation: 1, Held: held}, time.Unix(1, 0))
+	m.role = role
+	switch role {
+	case member.Following:
+		m.leader = member.Claim{Chosen: true, Version: 2, Leader: address("b")}
+	case member.Provisional:
+		m.leader = member.Claim{Version: 3, Leader: self.Address}
+		m.soft = member.State{Number: member.Number{Version: 3}, Leader: self.Address}
+	case member.Leading:
+		m.leader = member.Claim{Chosen: true, Version: 1, Leader: self.Address}
+	case member.Seeking:
+	}
+	return m
+}
+
+var allRoles = []member.Role{
+	member.Seeking, member.Following, member.Provisional, member.Leading,
+}
+
+// transition is a row of the table in role.go.
+type transition struct {
+	name string
+	from []member.Role
+	to   member.Role
+	do   func(*Machine)
+}
+
+func transitions() []transition {
+	other := member.Claim{
+		Chosen: true, Version: 2, Leader: member.Address{Host: "c", Port: 1},
+	}
+	allButLeading := allRoles[:3]
+	return []transition{
+		{"becomeJoiner", allButLeading, member.Seeking, func(m *Machine) { m.becomeJoiner(other) }},
+		{"forgetLeader", []member.Role{member.Following}, member.Seeking, (*Machine).forgetLeader},
+		{"endLeadership", []member.Role{member.Provisional, member.Leading}, member.Seeking,
+			func(m *Machine) { m.endLeadership(m.leader) }},
+		{"becomeNewRun", allButLeading, member.Seeking, (*Machine).becomeNewRun},
+		{"becomeStopped", allRoles, member.Seeking,
+			func(m *Machine) { m.becomeStopped(errors.New("stopped")) }},
+		{"becomeFollower", allButLeading, member.Following, func(m *Machine) {
+			m.becomeFollower(other, member.Identity{Address: other.Leader})
+		}},
+		{"becomeProvisional", []member.Role{member.Seeking}, member.Provisional,
+			func(m *Machine) {
+				m.becomeProvisional(member.State{
+					Number: member.Number{Version: 3}, Leader: m.self.Address,
+					Roster: m.durable.Held.Roster,
+				})
+			}},
+		{"becomeLeader", allRoles, member.Leading,
+			func(m *Machine) { m.becomeLeader(member.Identity{}) }},
+	}
+}
+
+// TestTransitions: each transition enters its role from those that its row allows, leaves a
+// machine whose invariants hold, and panics in every other role.
+func TestTransitions(t *testing.T) {
+	for _, tr := range transitions() {
+		for _, from := range allRoles {
+			t.Run(fmt.Sprintf("%s in role %v", tr.name, from), func(t *testing.T) {
+				m := machineInRole(from)
+				failure := panicOf(func() { tr.do(m) })
+				allowed := slices.Contains(tr.from, from)
+				if allowed != (failure == nil) {
+					t.Fatalf("panics with %v, want a panic: %v", failure, !allowed)
+				}
+				if want := tr.to; allowed && m.role != want {
+					t.Errorf("has role %v, want %v", m.role, want)
+				}
+				if !allowed && m.role != from {
+					t.Errorf("has role %v after a refusal, want %v as before", m.role, from)
+				}
+				if err := m.Check(); allowed && err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// TestImpossibleLeaders: a transition refuses a leader that cannot be.
+func TestImpossibleLeaders(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		do   func(*Machine)
+	}{
+		{"follow itself", func(m *Machine) {
+			m.becomeFollower(member.Claim{Version: 3, Leader: m.self.Address}, m.self)
+		}},
+		{"follow an older version", func(m *Machine) {
+			m.becomeFollower(member.Claim{
+				Chosen: true, Version: 1, Leader: member.Address{Host: "c", Port: 1},
+			}, member.Identity{})
+		}},
+		{"follow without a leader", func(m *Machine) {
+			m.becomeFollower(member.Claim{}, member.Identity{})
+		}},
+		{"lead the state of another", func(m *Machine) {
+			m.durable.Held.Leader = member.Address{Host: "c", Port: 1}
+			m.becomeLeader(member.Identity{})
+		}},
+		{"lead the same version again", func(m *Machine) {
+			m.becomeLeader(member.Identity{})
+			m.becomeLeader(member.Identity{})
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if panicOf(func() { tc.do(machineInRole(member.Seeking)) }) == nil {
+				t.Error("no panic")
+			}
+		})
+	}
+}
+
+// panicOf is what f panics with; nil if it returns.
+func panicOf(f func()) (failure any) {
+	defer func() { failure = recover() }()
+	f()
+	return nil
+}

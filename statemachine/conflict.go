@@ -60,7 +60,7 @@ func (m *Machine) awaits(c member.Claim, from member.Address) bool {
 		return false
 	}
 	lost := c == s.target && from == c.Leader && !s.waits &&
-		m.now.Sub(s.joinAt) >= m.cfg.Timings.HeartbeatInterval
+		m.now.Sub(s.joinAt) >= m.timing.HeartbeatInterval
 	return !lost
 }
 
@@ -86,7 +86,7 @@ func (m *Machine) stepDown(winner member.Claim, why Cause) {
 		m.send(to, message.ReJoinCluster{GivenUp: given, Winner: winner})
 	}
 	if winner.IsZero() {
-		m.seek.nextAt = m.now.Add(m.jitter(m.cfg.Timings.RetryInterval / 4))
+		m.seek.nextAt = m.now.Add(m.jitter(m.timing.roundJitter()))
 		m.ask.nextAt = m.now
 		return
 	}

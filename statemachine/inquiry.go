@@ -35,7 +35,7 @@ func (m *Machine) standsAt() time.Time {
 	if !m.operate.drained {
 		return time.Time{}
 	}
-	return m.isolate.noChosenSince.Add(2*m.cfg.Timings.LeaderTimeout + m.turn())
+	return m.isolate.noChosenSince.Add(m.timing.drainedTimeout() + m.turn())
 }
 
 // turn is how long this voter lets those before it ask first: all miss a leader
@@ -50,7 +50,7 @@ func (m *Machine) turn() time.Duration {
 			before++
 		}
 	}
-	return m.cfg.Timings.HeartbeatInterval / 20 * time.Duration(before)
+	return m.timing.askTurn(before)
 }
 
 func (m *Machine) tickAsk() {

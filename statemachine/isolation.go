@@ -21,10 +21,6 @@ type isolate struct {
 	lost []member.Voter
 }
 
-// giveUpTTLs is after how many TTLTimeouts without a chosen leader a seed that
-// holds a roster declares itself (the original design's 3 x TTL).
-const giveUpTTLs = 3
-
 func (m *Machine) tickIsolation() {
 	if m.rosterLost() && m.cfg.Volatile {
 		m.becomeNewRun()
@@ -40,7 +36,7 @@ func (m *Machine) tickIsolation() {
 func (m *Machine) tickDeaf() {
 	s := &m.seek
 	if m.role == member.Seeking && !s.target.IsZero() && !s.target.Chosen && !s.waits &&
-		m.now.Sub(s.askedAt) >= m.cfg.Timings.RetryInterval && m.due(m.patienceEnd()) {
+		m.now.Sub(s.askedAt) >= m.timing.RetryInterval && m.due(m.patienceEnd()) {
 		s.deaf, s.target = s.target, member.Claim{}
 	}
 }
@@ -60,7 +56,7 @@ func (m *Machine) isolationDeadline(d *deadline) {
 		return
 	}
 	if !m.seek.allAt.IsZero() {
-		if at := m.seek.allAt.Add(m.cfg.Timings.RetryInterval); at.After(m.now) {
+		if at := m.seek.allAt.Add(m.timing.RetryInterval); at.After(m.now) {
 			d.add(at)
 		}
 	}
@@ -74,10 +70,7 @@ func (m *Machine) patienceEnd() time.Time {
 	if m.isolate.noChosenSince.IsZero() {
 		return time.Time{}
 	}
-	if m.held().IsZero() {
-		return m.isolate.noChosenSince.Add(m.cfg.Timings.TTLTimeout)
-	}
-	return m.isolate.noChosenSince.Add(giveUpTTLs * m.cfg.Timings.TTLTimeout)
+	return m.isolate.noChosenSince.Add(m.timing.declareTimeout(!m.held().IsZero()))
 }
 
 // mayDeclare reports whether this seed should lead provisionally now.
@@ -86,8 +79,7 @@ func (m *Machine) mayDeclare() bool {
 		m.seek.since.IsZero() || !m.seek.target.IsZero() {
 		return false
 	}
-	retry := m.cfg.Timings.RetryInterval
-	if !m.seek.ledAt.IsZero() && m.now.Sub(m.seek.ledAt) < 2*retry {
+	if !m.seek.ledAt.IsZero() && m.now.Sub(m.seek.ledAt) < m.timing.namedLeaderTimeout() {
 		return false // somebody names a leader
 	}
 	if !m.held().IsZero() {
@@ -104,14 +96,12 @@ func (m *Machine) mayDeclare() bool {
 	}
 	// Where not all answered, those that did not within a round do not count.
 	return answered >= len(m.cfg.Seeds)-1 ||
-		!m.seek.allAt.IsZero() && m.due(m.seek.allAt.Add(retry))
+		!m.seek.allAt.IsZero() && m.due(m.seek.allAt.Add(m.timing.RetryInterval))
 }
 
-// recent reports whether what a seed showed still counts. Each is asked once in a round,
-// which lasts up to 5/4 RetryInterval, and may need a RetryInterval to answer.
+// recent reports whether what a seed showed still counts.
 func (m *Machine) recent(a answer) bool {
-	retry := m.cfg.Timings.RetryInterval
-	return m.now.Sub(a.at) <= 2*retry+retry/4
+	return m.now.Sub(a.at) <= m.timing.answerLifetime()
 }
 
 // heardSeeds counts the other seeds that showed themselves leaderless of late, and

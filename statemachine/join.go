@@ -60,17 +60,13 @@ type asker struct {
 	at   time.Time
 }
 
-// fewSeeds is up to how many seeds ask each other all at once.
-const fewSeeds = 5
-
 func (m *Machine) tickSeek() {
 	if m.role != member.Seeking || !m.due(m.seek.nextAt) {
 		return
 	}
-	retry := m.cfg.Timings.RetryInterval
 	m.seek.id = m.cfg.Rand.Uint64()
 	m.seek.began = m.now
-	m.seek.nextAt = m.now.Add(retry + m.jitter(retry/4))
+	m.seek.nextAt = m.now.Add(m.timing.RetryInterval + m.jitter(m.timing.roundJitter()))
 	m.seek.target, m.seek.refused = member.Claim{}, member.Claim{}
 	m.trace(Trace{Kind: Discovering})
 	first := m.seek.since.IsZero()
@@ -92,7 +88,7 @@ func (m *Machine) tickSeek() {
 	m.seek.allAt = time.Time{}
 	// Of many that start together one has to be known by all: who will declare itself.
 	m.query(m.seedsByRank()[0])
-	m.seek.moreAt = m.now.Add(retry / 2)
+	m.seek.moreAt = m.now.Add(m.timing.widenTimeout())
 	if !first {
 		m.askMore()
 	}
@@ -138,8 +134,7 @@ func (m *Machine) takesTurns() bool {
 	return m.isSeed && len(m.cfg.Seeds) > fewSeeds && m.held().IsZero()
 }
 
-// askAllAfter is how long a seed of many lets greater ones go first. All turns take no
-// longer than TTLTimeout, at whose end all that are left declare themselves.
+// askAllAfter is how long this seed, one of many, lets greater ones go first.
 func (m *Machine) askAllAfter() time.Duration {
 	greater := 0
 	for _, s := range m.cfg.Seeds {
@@ -147,10 +142,7 @@ func (m *Machine) askAllAfter() time.Duration {
 			greater++
 		}
 	}
-	half := m.cfg.Timings.RetryInterval / 2
-	step := min(half, m.cfg.Timings.TTLTimeout/time.Duration(len(m.cfg.Seeds)))
-	// The second goes with the first, which may be dead.
-	return half + step*time.Duration(max(greater-1, 0))
+	return m.timing.turnTimeout(greater, len(m.cfg.Seeds))
 }
 
 func (m *Machine) askAll() {
@@ -244,8 +236,7 @@ func (m *Machine) tellAskers() {
 
 // mayHear reports whether the round in which a asked may still last.
 func (m *Machine) mayHear(a asker) bool {
-	retry := m.cfg.Timings.RetryInterval
-	return m.now.Sub(a.at) < retry+retry/4
+	return m.now.Sub(a.at) < m.timing.longestRound()
 }
 
 // onLeaderResponse notes who is leaderless; a claim is heard with the header.
@@ -289,8 +280,8 @@ func (m *Machine) noteSeed(in message.Message, held member.Number) {
 // join leaves whatever was followed and asks the leader of c for a place.
 func (m *Machine) join(c member.Claim) {
 	m.becomeJoiner(c)
-	if next := m.now.Add(m.cfg.Timings.RetryInterval); m.seek.nextAt.Before(next) {
-		m.seek.nextAt = next.Add(m.jitter(m.cfg.Timings.RetryInterval / 4))
+	if next := m.now.Add(m.timing.RetryInterval); m.seek.nextAt.Before(next) {
+		m.seek.nextAt = next.Add(m.jitter(m.timing.roundJitter()))
 	}
 	m.trace(Trace{Kind: Joining, Peer: c.Leader, Version: c.Version})
 	m.send(c.Leader, message.JoinClusterRequest{

@@ -30,8 +30,7 @@ type follow struct {
 
 // unaskedAt is when a follower shows itself unasked: its leader's ack is late.
 func (m *Machine) unaskedAt() time.Time {
-	interval := m.cfg.Timings.HeartbeatInterval
-	return m.follow.shownAt.Add(interval + interval/2)
+	return m.follow.shownAt.Add(m.timing.unaskedTimeout())
 }
 
 // tickFollow sends the keep-alive that is due and gives up a silent leader.
@@ -63,7 +62,7 @@ func (m *Machine) followDeadline(d *deadline) {
 	d.add(m.unaskedAt())
 	d.add(m.probeAt())
 	if m.followsQuorate(m.now) {
-		d.add(m.follow.quorateAt.Add(m.cfg.Timings.LeaderTimeout))
+		d.add(m.follow.quorateAt.Add(m.timing.LeaderTimeout))
 	}
 }
 
@@ -73,20 +72,20 @@ func (m *Machine) lostAt() time.Time {
 	if m.follow.since.After(last) {
 		last = m.follow.since
 	}
-	return last.Add(m.cfg.Timings.LeaderTimeout)
+	return last.Add(m.timing.LeaderTimeout)
 }
 
 // followsHealthy reports whether the chosen leader followed is healthy.
 func (m *Machine) followsHealthy() bool {
 	return m.role == member.Following && m.leader.Chosen && !m.follow.healthyAt.IsZero() &&
-		m.now.Before(m.follow.healthyAt.Add(m.cfg.Timings.LeaderTimeout))
+		m.now.Before(m.follow.healthyAt.Add(m.timing.LeaderTimeout))
 }
 
 // followsQuorate reports whether, as far as acks tell, the leader is quorate.
 func (m *Machine) followsQuorate(now time.Time) bool {
 	return m.role == member.Following && m.state().Version == m.leader.Version &&
 		!m.follow.quorateAt.IsZero() &&
-		now.Before(m.follow.quorateAt.Add(m.cfg.Timings.LeaderTimeout))
+		now.Before(m.follow.quorateAt.Add(m.timing.LeaderTimeout))
 }
 
 // showsQuorate is what View shows as Quorate.
@@ -124,7 +123,7 @@ func (m *Machine) suspect(why Trace, pause time.Duration) {
 		if m.support.until.After(m.seek.nextAt) {
 			m.seek.nextAt = m.support.until
 		}
-		m.seek.nextAt = m.seek.nextAt.Add(m.cfg.Timings.HeartbeatInterval)
+		m.seek.nextAt = m.seek.nextAt.Add(m.timing.HeartbeatInterval)
 	}
 }
 
@@ -182,7 +181,7 @@ func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAc
 	if b.Quorate {
 		f.quorateAt = m.now
 	}
-	answer := m.now.Sub(f.shownAt) >= m.cfg.Timings.HeartbeatInterval/2
+	answer := m.now.Sub(f.shownAt) >= m.timing.answerInterval()
 	if !m.leader.Chosen {
 		if answer {
 			m.sendKeepAlive()
@@ -253,7 +252,7 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 	if b.Number == s.Number && (b.Digest == m.stateDigest() || m.role == member.Provisional) {
 		return
 	}
-	if p.sent != s.Number || m.now.Sub(p.sentAt) >= m.cfg.Timings.HeartbeatInterval/2 || !shows {
+	if p.sent != s.Number || m.now.Sub(p.sentAt) >= m.timing.realignInterval() || !shows {
 		p.sent, p.sentAt = s.Number, m.now
 		m.send(in.From.Address, message.ClusterAlignment{State: s})
 	}

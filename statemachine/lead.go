@@ -108,10 +108,10 @@ func (m *Machine) tickLead() {
 	m.settle()
 	m.drainLeader()
 	if m.due(m.lead.beatAt) {
-		pause := m.cfg.Timings.HeartbeatInterval
+		pause := m.timing.HeartbeatInterval
 		if !m.beat() {
 			// Looking now and then renews the lease of a lone node.
-			pause = m.cfg.Timings.LeaseTimeout / 2
+			pause = m.timing.aloneInterval()
 		}
 		m.lead.beatAt = m.now.Add(pause)
 	}
@@ -129,7 +129,7 @@ func (m *Machine) stepDownAt() time.Time {
 			last = t
 		}
 	}
-	return last.Add(m.cfg.Timings.LeaderTimeout)
+	return last.Add(m.timing.LeaderTimeout)
 }
 
 func (m *Machine) leadDeadline(d *deadline) {
@@ -157,8 +157,8 @@ func (m *Machine) beat() bool {
 	var silent []member.Address
 	for _, a := range to {
 		p := m.lead.peer(a)
-		if p != nil && !p.number.IsZero() && m.now.Sub(p.heard) < m.cfg.Timings.HeartbeatTimeout {
-			if m.now.Sub(p.heard) >= m.cfg.Timings.HeartbeatInterval*3/2 {
+		if p != nil && !p.number.IsZero() && m.now.Sub(p.heard) < m.timing.HeartbeatTimeout {
+			if m.now.Sub(p.heard) >= m.timing.unaskedTimeout() {
 				m.trace(Trace{Kind: Missed, Peer: a})
 			}
 			m.sendAck(a, p.stamp, true)
@@ -221,7 +221,7 @@ func (m *Machine) change(r member.Roster, about member.Address) {
 		m.tell(about)
 	} else if m.lead.tellAt.IsZero() {
 		m.lead.tellAt = m.now
-		if at := m.lead.toldAt.Add(m.cfg.Timings.HeartbeatInterval / 2); at.After(m.now) {
+		if at := m.lead.toldAt.Add(m.timing.tellInterval()); at.After(m.now) {
 			m.lead.tellAt = at
 		}
 	}

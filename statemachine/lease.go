@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
 )
 
@@ -24,7 +23,7 @@ func (m *Machine) giveSupport(leader member.Identity, version uint64) {
 	if version < m.support.version {
 		return
 	}
-	m.support = support{leader, version, m.now.Add(m.cfg.Timings.LeaseTimeout)}
+	m.support = support{leader, version, m.now.Add(m.timing.LeaseTimeout)}
 }
 
 // freeSupport ends support of exactly this leadership of this run.
@@ -65,7 +64,7 @@ func (m *Machine) leaseEnd(now time.Time) time.Time {
 	if m.role != member.Leading {
 		return time.Time{}
 	}
-	margin := message.LeaseMargin(m.cfg.Timings.LeaseTimeout)
+	margin := m.timing.leaseMargin()
 	if m.quorum == 1 {
 		return now.Add(margin)
 	}
@@ -128,7 +127,7 @@ func (m *Machine) EndTrust(now time.Time) {
 // (S) A provisional leader never is.
 func (m *Machine) healthy() bool {
 	return m.role == member.Leading &&
-		(m.quorate(m.now) || m.now.Before(m.lead.since.Add(m.cfg.Timings.LeaderTimeout)))
+		(m.quorate(m.now) || m.now.Before(m.lead.since.Add(m.timing.LeaderTimeout)))
 }
 
 // Authority is the version that this node leads with authority at now, and
@@ -146,7 +145,7 @@ func (m *Machine) noteAuthority() {
 	q := !m.stopped && m.quorate(m.now)
 	if q {
 		// (S) As long as it is so, no other leader was chosen that could take a record.
-		m.trustUntil(m.now.Add(message.LeaseMargin(m.cfg.Timings.LeaseTimeout)))
+		m.trustUntil(m.now.Add(m.timing.leaseMargin()))
 	}
 	switch {
 	case q && !m.lead.quorate:

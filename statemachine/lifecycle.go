@@ -41,7 +41,7 @@ func (m *Machine) Leave(now time.Time) Output {
 	m.enter(now)
 	if !m.stopped && !m.operate.leaving {
 		m.operate.leaving = true
-		m.operate.until = m.now.Add(m.cfg.Timings.LeaderTimeout)
+		m.operate.until = m.now.Add(m.timing.LeaderTimeout)
 		m.operate.nextAt = m.now
 		switch m.role {
 		case member.Leading:
@@ -102,7 +102,7 @@ func (m *Machine) findSuccessors() []member.Address {
 	var able []*peer
 	for _, e := range m.durable.Held.Roster {
 		if p := m.lead.peer(e.Address); m.maySucceed(e) &&
-			m.now.Sub(p.heard) < m.cfg.Timings.HeartbeatTimeout {
+			m.now.Sub(p.heard) < m.timing.HeartbeatTimeout {
 			able = append(able, p)
 		}
 	}
@@ -135,13 +135,13 @@ func (m *Machine) handOver(successors []member.Address, stays bool) {
 	for _, e := range m.durable.Held.Roster {
 		m.send(e.Address, message.MemberLeave{GivenUp: given, Successor: to, Stays: stays})
 	}
-	m.seek.nextAt = m.now.Add(m.cfg.Timings.RetryInterval)
+	m.seek.nextAt = m.now.Add(m.timing.RetryInterval)
 	if to.IsZero() {
 		m.ask.nextAt = m.now
 		return
 	}
 	m.operate.successors, m.operate.named = successors, false
-	m.operate.handUntil = m.now.Add(m.cfg.Timings.LeaderTimeout)
+	m.operate.handUntil = m.now.Add(m.timing.LeaderTimeout)
 	m.ask.nextAt = m.operate.handUntil
 	m.operate.handAt = m.now
 }
@@ -154,7 +154,7 @@ func (m *Machine) tickLeave() {
 		case m.isLed() || m.due(o.handUntil) || !m.isVoter():
 			o.handUntil, o.handAt = time.Time{}, time.Time{}
 		case m.propose.attempt == nil && m.due(o.handAt):
-			o.handAt = m.now.Add(m.cfg.Timings.HeartbeatInterval / 2)
+			o.handAt = m.now.Add(m.timing.handOverInterval())
 			candidates := o.successors
 			if o.named {
 				candidates, o.named = candidates[:1], false
@@ -175,7 +175,7 @@ func (m *Machine) tickLeave() {
 		return
 	}
 	if m.role == member.Following && m.due(o.nextAt) {
-		o.nextAt = m.now.Add(m.cfg.Timings.HeartbeatInterval)
+		o.nextAt = m.now.Add(m.timing.HeartbeatInterval)
 		m.send(m.leader.Leader, message.MemberLeave{})
 	}
 }
@@ -217,7 +217,7 @@ func (m *Machine) onMemberLeave(in message.Message, b message.MemberLeave) {
 	m.freeSupport(in.From, b.GivenUp)
 	if m.role == member.Following && m.leader == b.GivenUp {
 		m.suspect(Trace{Event: message.KindMemberLeave, Cause: CauseHandOver},
-			2*m.cfg.Timings.HeartbeatInterval)
+			m.timing.successorTimeout())
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 // Machine is the protocol of one node.
 type Machine struct {
 	cfg    Config
+	timing timing
 	quorum int // M
 	seeds  uint64
 	self   member.Identity
@@ -69,6 +70,7 @@ type shown struct {
 func New(cfg Config, d paxos.Durable, now time.Time) *Machine {
 	m := &Machine{
 		cfg:     cfg,
+		timing:  timing{cfg.Timings},
 		quorum:  member.Quorum(cfg.Size),
 		seeds:   seedDigest(cfg.Seeds),
 		self:    member.Identity{Address: cfg.Address, StoreID: d.StoreID, Incarnation: d.Incarnation},

@@ -186,7 +186,7 @@ func (m *Machine) answered(b message.RecordResponse) {
 func (m *Machine) tickRecords() {
 	for len(m.records.open) > 0 {
 		o := m.records.open[0]
-		if o.claim == m.leader && !m.due(o.at.Add(m.cfg.Timings.LeaderTimeout)) {
+		if o.claim == m.leader && !m.due(o.at.Add(m.timing.LeaderTimeout)) {
 			return
 		}
 		m.answered(message.RecordResponse{ID: o.id, Reason: message.ReasonUnknown})
@@ -195,7 +195,7 @@ func (m *Machine) tickRecords() {
 
 func (m *Machine) recordsDeadline(d *deadline) {
 	if len(m.records.open) > 0 {
-		d.add(m.records.open[0].at.Add(m.cfg.Timings.LeaderTimeout))
+		d.add(m.records.open[0].at.Add(m.timing.LeaderTimeout))
 	}
 	m.tableDeadline(d)
 }
@@ -209,7 +209,7 @@ func (m *Machine) extend(b message.LeaderKeepAliveAck) {
 		e.Clock > m.now.UnixNano() || e.Clock <= m.trustFrom {
 		return
 	}
-	m.trustUntil(time.Unix(0, e.Clock).Add(message.LeaseMargin(m.cfg.Timings.HoldTimeout())))
+	m.trustUntil(time.Unix(0, e.Clock).Add(m.timing.holdMargin()))
 }
 
 func (m *Machine) trustUntil(t time.Time) {

@@ -16,15 +16,14 @@ import (
 // there: its ack is late by a tenth of an interval, and from then on every
 // quarter. Zero for never.
 func (m *Machine) probeAt() time.Time {
-	interval := m.cfg.Timings.HeartbeatInterval
 	f := &m.follow
 	switch {
 	case m.role != member.Following || !m.leader.Chosen || f.heardAt.IsZero():
 		return time.Time{}
 	case !f.probedAt.IsZero():
-		return f.probedAt.Add(interval / 4)
+		return f.probedAt.Add(m.timing.probeInterval())
 	}
-	return f.heardAt.Add(interval + interval/10)
+	return f.heardAt.Add(m.timing.probeTimeout())
 }
 
 // Refused says that the host of p refused a packet that was sent when the machine
@@ -43,8 +42,7 @@ func (m *Machine) Refused(now time.Time, p Probe) Output {
 	if m.role == member.Following && m.leader.Chosen && m.leader.Version == p.Version &&
 		m.follow.leader == p.Leader {
 		// The others learn of it at about the same time.
-		m.suspect(Trace{Reason: message.ReasonPortRefused, Cause: CauseCrash},
-			m.cfg.Timings.HeartbeatInterval/20)
+		m.suspect(Trace{Reason: message.ReasonPortRefused, Cause: CauseCrash}, m.timing.toldTurn())
 	}
 	return m.finish()
 }

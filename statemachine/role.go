@@ -102,7 +102,7 @@ func (m *Machine) becomeNewRun() {
 	m.records = records{open: m.records.open}
 	m.propose = propose{} // versions and rounds of the other cluster
 	m.ask = ask{}
-	m.voteWait = m.now.Add(m.cfg.Timings.LeaseTimeout)
+	m.voteWait = m.now.Add(m.timing.LeaseTimeout)
 	m.soft = member.State{}
 	m.seek = seek{nextAt: m.now}
 	// What this call had to send came from the run that is over.
@@ -184,7 +184,7 @@ func (m *Machine) becomeLeader(former member.Identity) {
 	m.isolate.noChosenSince = time.Time{}
 	m.isolate.lost = nil
 	// Its members hear of it by LeaderElected.
-	m.lead.beatAt = m.now.Add(m.cfg.Timings.HeartbeatInterval)
+	m.lead.beatAt = m.now.Add(m.timing.HeartbeatInterval)
 	m.trace(Trace{Kind: BecameLeader, Peer: m.self.Address})
 	m.tellAskers()
 }

@@ -34,16 +34,16 @@ func (m *Machine) watchAt(e member.Member) time.Time {
 	}
 	switch {
 	case e.Status == member.Active:
-		return p.heard.Add(m.cfg.Timings.HeartbeatTimeout)
+		return p.heard.Add(m.timing.HeartbeatTimeout)
 	case e.Status == member.Joining,
 		e.Status == member.Unreachable && m.role == member.Provisional && m.held().IsZero():
-		return p.heard.Add(m.cfg.Timings.TTLTimeout)
+		return p.heard.Add(m.timing.TTLTimeout)
 	case e.Status == member.Unreachable && m.lead.quorate:
 		// The leader must have been quorate all that time.
 		if m.lead.quorateSince.After(p.heard) {
-			return m.lead.quorateSince.Add(m.cfg.Timings.TTLTimeout)
+			return m.lead.quorateSince.Add(m.timing.TTLTimeout)
 		}
-		return p.heard.Add(m.cfg.Timings.TTLTimeout)
+		return p.heard.Add(m.timing.TTLTimeout)
 	}
 	return time.Time{}
 }
@@ -79,7 +79,7 @@ func (m *Machine) settle() {
 	}
 	for i := 0; i < len(m.lead.waiting); {
 		j := m.lead.waiting[i]
-		done := m.now.Sub(j.at) >= 2*m.cfg.Timings.RetryInterval
+		done := m.now.Sub(j.at) >= m.timing.waitingTimeout()
 		if !done {
 			done = m.place(j) == message.ReasonNone
 		}
@@ -141,10 +141,10 @@ func (m *Machine) canSpare(a member.Address) bool {
 	for _, e := range rest {
 		p := m.lead.peer(e.Address)
 		if e.Address == m.self.Address || e.IsVoter() && p != nil && p.follows(e) &&
-			m.now.Sub(p.heard) < m.cfg.Timings.HeartbeatTimeout {
+			m.now.Sub(p.heard) < m.timing.HeartbeatTimeout {
 			heard++
 		}
 	}
-	margin := message.LeaseMargin(m.cfg.Timings.LeaseTimeout)
+	margin := m.timing.leaseMargin()
 	return heard >= m.quorum && m.now.Before(time.Unix(0, m.quorumEcho(rest)).Add(margin))
 }

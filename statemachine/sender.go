@@ -48,7 +48,7 @@ func (m *Machine) trustsAddress(a member.Address) bool {
 // outOfTouch reports whether this node has had no chosen leader for TTLTimeout.
 func (m *Machine) outOfTouch() bool {
 	since := m.isolate.noChosenSince
-	return !since.IsZero() && m.due(since.Add(m.cfg.Timings.TTLTimeout))
+	return !since.IsZero() && m.due(since.Add(m.timing.TTLTimeout))
 }
 
 // believes reports whether what the sender of a message says about leaders counts. A node

@@ -173,21 +173,21 @@ func (m *Machine) silentAt(o owner) time.Time {
 		last = p.extended
 	}
 	if last.IsZero() && o.id == m.lead.former {
-		return m.lead.since.Add(m.cfg.Timings.LeaseTimeout)
+		return m.lead.since.Add(m.timing.LeaseTimeout)
 	}
 	if m.lead.since.After(last) {
 		last = m.lead.since
 	}
-	return last.Add(m.cfg.Timings.HoldTimeout())
+	return last.Add(m.timing.HoldTimeout())
 }
 
 // formerOf is who led the version of base, when this node has followed it for so long
 // that nobody trusts what others extended before. (S) M voters took that base for the
 // newest: nobody else had authority since.
 func (m *Machine) formerOf(base member.Number) member.Identity {
-	f, t := &m.follow, m.cfg.Timings
+	f := &m.follow
 	if !f.claim.Chosen || f.claim.Version != base.Version ||
-		!m.due(f.since.Add(t.HoldTimeout()-t.LeaseTimeout)) {
+		!m.due(f.since.Add(m.timing.onlyExtenderTimeout())) {
 		return member.Identity{}
 	}
 	return f.leader

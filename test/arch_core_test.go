@@ -6,23 +6,36 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
 )
 
 // roleFile is the only file that assigns the role of a machine.
 const roleFile = "statemachine/role.go"
 
+// timingFiles are the only files of the core that derive a duration from another. In the last
+// of them the proposer still has its own.
+var timingFiles = []string{
+	"statemachine/timing.go", "internal/message/timings.go", "statemachine/election.go",
+}
+
 // checkCore wants the role of a machine to change in one file, where each transition
-// refuses what is impossible.
+// refuses what is impossible, and the timings of the core to be derived where each has a
+// name and a reason.
 func checkCore(t *sourceTree, report reporter) {
 	checker := newTypeChecker(t)
-	p := t.find("statemachine")
-	if p == nil {
-		return
-	}
-	typed := checker.check(p)
-	for _, f := range p.code() {
-		if f.path != roleFile {
-			checkRole(t, f, typed, report)
+	for _, name := range []string{"internal/message", "statemachine"} {
+		p := t.find(name)
+		if p == nil {
+			continue
+		}
+		typed := checker.check(p)
+		for _, f := range p.code() {
+			if name == "statemachine" && f.path != roleFile {
+				checkRole(t, f, typed, report)
+			}
+			if !slices.Contains(timingFiles, f.path) {
+				checkTimings(t, f, typed, report)
+			}
 		}
 	}
 }
@@ -47,6 +60,48 @@ func checkRole(t *sourceTree, f *sourceFile, typed *typedPackage, report reporte
 			}
 		}
 	}
+}
+
+// checkTimings reports products and quotients of durations, and sums and differences of two
+// configured timings.
+func checkTimings(t *sourceTree, f *sourceFile, typed *typedPackage, report reporter) {
+	for n := range ast.Preorder(f.syntax) {
+		derives := false
+		switch n := n.(type) {
+		case *ast.BinaryExpr:
+			derives = typed.isDuration(n) && (scales(n.Op) ||
+				typed.isTiming(n.X) && typed.isTiming(n.Y))
+		case *ast.AssignStmt:
+			derives = n.Tok != token.ASSIGN && n.Tok != token.DEFINE &&
+				typed.isDuration(n.Lhs[0]) && (scales(n.Tok) || typed.isTiming(n.Rhs[0]))
+		}
+		if derives {
+			report(t.at(n.Pos()), "a timing is derived in %s only", timingFiles[0])
+		}
+	}
+}
+
+// scales reports whether an operator makes a duration longer or shorter by a factor.
+func scales(op token.Token) bool {
+	return slices.Contains([]token.Token{
+		token.MUL, token.QUO, token.REM, token.SHL, token.SHR,
+		token.MUL_ASSIGN, token.QUO_ASSIGN, token.REM_ASSIGN, token.SHL_ASSIGN, token.SHR_ASSIGN,
+	}, op)
+}
+
+// isDuration reports whether an expression is a time.Duration and no constant.
+func (p *typedPackage) isDuration(e ast.Expr) bool {
+	typ := p.info.TypeOf(e)
+	return typ != nil && typ.String() == "time.Duration" && p.info.Types[e].Value == nil
+}
+
+// isTiming reports whether an expression is a configured timing, or one derived from them.
+func (p *typedPackage) isTiming(e ast.Expr) bool {
+	if call, ok := e.(*ast.CallExpr); ok {
+		e = call.Fun
+	}
+	s, ok := e.(*ast.SelectorExpr)
+	return ok && slices.Contains([]string{"Timings", "timing"}, p.typeName(s.X))
 }
 
 // isField reports whether an expression selects a field of a named struct, or of a pointer

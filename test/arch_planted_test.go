@@ -116,9 +116,6 @@ func (m Member) Later(now time.Time, r *rand.Rand) time.Time {
 // Host is handling of strings.
 func Host(s string) string { h, _, _ := net.SplitHostPort(s); return h }
 `,
-		"statemachine/role.go": "package statemachine\n\n" +
-			"// Machine is a node.\ntype Machine struct{ role int }\n\n" +
-			"func (m *Machine) become(role int) { m.role = role }\n",
 		"transport/transporttest/kit.go": "// Package transporttest is a kit.\n" +
 			"package transporttest\n\nimport \"testing\"\n\nvar _ testing.TB\n",
 		"athenatest/kit.go": "// Package athenatest is a kit upon a kit.\n" +
@@ -140,6 +137,7 @@ func Host(s string) string { h, _, _ := net.SplitHostPort(s); return h }
 		base := path.Base(name)
 		files[name+"/"+base+".go"] = "// Package " + base + " is sound.\npackage " + base + "\n"
 	}
+	maps.Copy(files, soundCore())
 	for name := range maps.Clone(files) {
 		files[name] = licenseLine + "\n\n" + files[name]
 	}
@@ -150,6 +148,22 @@ func Host(s string) string { h, _, _ := net.SplitHostPort(s); return h }
 		files["docs/decisions/"+d.page] = "Why it is used.\n"
 	}
 	return files
+}
+
+// soundCore has the files of the core that rules name.
+func soundCore() map[string]string {
+	return map[string]string{
+		"statemachine/role.go": "package statemachine\n\n" +
+			"// Machine is a node.\ntype Machine struct{ role int }\n\n" +
+			"func (m *Machine) become(role int) { m.role = role }\n",
+		"statemachine/timing.go": "package statemachine\n\nimport \"time\"\n\n" +
+			"type timing struct{ Interval time.Duration }\n\n" +
+			"// Timeout is derived.\n" +
+			"func (t timing) Timeout() time.Duration { return 2 * t.Interval }\n",
+		"statemachine/use.go": "package statemachine\n\nimport \"time\"\n\n" +
+			"func later(t timing, jitter time.Duration) time.Duration {\n" +
+			"\treturn t.Interval + jitter - 2*time.Second\n}\n",
+	}
 }
 
 func plantedFloors() []planted {
@@ -216,7 +230,7 @@ func plantedPurity() []planted {
 func plantedCore() []planted {
 	const header = "package statemachine\n\n"
 	const want = "the role of a machine changes in statemachine/role.go only"
-	return []planted{
+	cases := []planted{
 		{"role", "core", want, "statemachine/x.go",
 			header + "func (m *Machine) f() { m.role = 1 }\n"},
 		{"role of a value", "core", want, "statemachine/x.go",
@@ -224,6 +238,21 @@ func plantedCore() []planted {
 		{"pointer to a role", "core", want, "statemachine/x.go",
 			header + "func f(m *Machine) *int { return &m.role }\n"},
 	}
+	// Each body is that of a function of timings t and a duration d.
+	for _, c := range []struct{ name, body string }{
+		{"product", "d = 2 * t.Interval"},
+		{"quotient", "d = t.Interval / 4"},
+		{"product of a variable", "d = 2 * d"},
+		{"quotient in place", "d /= 2"},
+		{"sum of timings", "d = t.Interval + t.Timeout()"},
+		{"difference in place", "d -= t.Interval"},
+	} {
+		cases = append(cases, planted{c.name, "core",
+			"a timing is derived in statemachine/timing.go only", "statemachine/x.go",
+			header + "import \"time\"\n\nfunc f(t timing, d time.Duration) time.Duration {\n\t" +
+				c.body + "\n\treturn d\n}\n"})
+	}
+	return cases
 }
 
 func plantedSizes() []planted {

@@ -54,12 +54,12 @@ var members = []Mutant{
 		Rule: "3: a member leaves for a silence of TTLTimeout",
 		Edits: []Edit{{
 			File: "statemachine/roster.go",
-			Old:  "\t\treturn p.heard.Add(m.cfg.Timings.TTLTimeout)\n\t}\n\treturn time.Time{}",
-			New:  "\t\treturn p.heard.Add(m.cfg.Timings.HeartbeatTimeout)\n\t}\n\treturn time.Time{}",
+			Old:  "\t\treturn p.heard.Add(m.timing.TTLTimeout)\n\t}\n\treturn time.Time{}",
+			New:  "\t\treturn p.heard.Add(m.timing.HeartbeatTimeout)\n\t}\n\treturn time.Time{}",
 		}, {
 			File: "statemachine/roster.go",
-			Old:  "return m.lead.quorateSince.Add(m.cfg.Timings.TTLTimeout)",
-			New:  "return m.lead.quorateSince.Add(m.cfg.Timings.HeartbeatTimeout)",
+			Old:  "return m.lead.quorateSince.Add(m.timing.TTLTimeout)",
+			New:  "return m.lead.quorateSince.Add(m.timing.HeartbeatTimeout)",
 		}},
 	},
 	{

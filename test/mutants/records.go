@@ -68,8 +68,8 @@ var records = []Mutant{
 		Rule: "10: records end when their owner was not extended for HoldTimeout",
 		Edits: []Edit{{
 			File: "statemachine/table.go",
-			Old:  "return last.Add(m.cfg.Timings.HoldTimeout())",
-			New:  "return last.Add(m.cfg.Timings.HoldTimeout() / 2)",
+			Old:  "return last.Add(m.timing.HoldTimeout())",
+			New:  "return last.Add(m.timing.HoldTimeout() / 2)",
 		}},
 	},
 	{
@@ -77,8 +77,8 @@ var records = []Mutant{
 		Rule: "10: records end HoldTimeout after the last extension of their owner, and not sooner",
 		Edits: []Edit{{
 			File: "statemachine/table.go",
-			Old:  "return last.Add(m.cfg.Timings.HoldTimeout())",
-			New:  "return last.Add(m.cfg.Timings.HoldTimeout() - m.cfg.Timings.HeartbeatInterval)",
+			Old:  "return last.Add(m.timing.HoldTimeout())",
+			New:  "return last.Add(m.timing.HoldTimeout() - m.timing.HeartbeatInterval)",
 		}},
 	},
 	{
@@ -95,7 +95,7 @@ var records = []Mutant{
 		Rule: "10: a leader extends itself for LeaseTimeout, after which the next ends its records",
 		Edits: []Edit{{
 			File: "statemachine/table.go",
-			Old:  "return m.lead.since.Add(m.cfg.Timings.LeaseTimeout)",
+			Old:  "return m.lead.since.Add(m.timing.LeaseTimeout)",
 			New:  "return m.lead.since",
 		}},
 	},

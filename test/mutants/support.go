@@ -28,7 +28,7 @@ var support = []Mutant{
 		Rule: "5: a stamped ack makes the follower support its leader",
 		Edits: []Edit{{
 			File: "statemachine/lease.go",
-			Old:  "m.support = support{leader, version, m.now.Add(m.cfg.Timings.LeaseTimeout)}",
+			Old:  "m.support = support{leader, version, m.now.Add(m.timing.LeaseTimeout)}",
 			New:  "m.support = support{leader, version, m.now}",
 		}},
 	},

@@ -12,8 +12,8 @@ import (
 // somebody has placed it here.
 var floors = [][]string{
 	{"member", "internal/histogram", "internal/lowest", "internal/zslog"},
-	{"paxos", "record"},
-	{"internal/message"},
+	{"paxos", "leader"},
+	{"internal/message", "record"},
 	{"statemachine", "internal/wire", "transport", "receiver", "internal/store"},
 	{"transport/transporttest"},
 	{"transport/memnet", "transport/quicnet"},

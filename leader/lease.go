@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package leader
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// unlimited is what remains of a lease without a deadline.
+const unlimited = time.Duration(math.MaxInt64)
+
+// LeaseConfig describes a leadership that begins.
+type LeaseConfig struct {
+	Holder Holder
+	// Own says that this process leads. Otherwise the term is never valid, and nothing
+	// runs under it.
+	Own bool
+	// Until is the end of an own lease on Clock, unless it is extended. A zero Until is
+	// no deadline: the lease lasts until End.
+	Until time.Time
+	// Guard is how long before Until the term ends: the time for functions to return.
+	Guard time.Duration
+	Clock func() time.Time // nil is time.Now
+}
+
+// Lease is the end of a Term that a strategy holds: it extends and ends it.
+type Lease struct {
+	holder Holder
+	own    bool
+	clock  func() time.Time
+	guard  time.Duration
+	done   chan struct{} // closed by End
+	// until is the end of the lease, UnixNano of clock, or MaxInt64 for no deadline. It
+	// becomes 0 when a caller sees that it has passed, and stays 0.
+	until atomic.Int64
+
+	mu    sync.Mutex
+	cause error
+	timer *time.Timer // ends the term also while its strategy is held up
+	runs  []*run
+}
+
+// run is one function that may only run within the term.
+type run struct {
+	cancel   context.CancelCauseFunc
+	returned chan struct{} // closed when the function has returned
+}
+
+// NewLease begins a term.
+func NewLease(c LeaseConfig) *Lease {
+	l := &Lease{
+		holder: c.Holder, own: c.Own, clock: c.Clock, guard: c.Guard, done: make(chan struct{}),
+	}
+	if l.clock == nil {
+		l.clock = time.Now
+	}
+	switch {
+	case !c.Own:
+	case c.Until.IsZero():
+		l.until.Store(math.MaxInt64)
+	default:
+		l.mu.Lock() // the timer may fire before it is assigned
+		defer l.mu.Unlock()
+		l.until.Store(c.Until.UnixNano())
+		l.timer = time.AfterFunc(l.Remaining()-l.guard, l.expire)
+	}
+	return l
+}
+
+// Term is what users get of the lease.
+func (l *Lease) Term() Term { return Term{l} }
+
+// Remaining is how long the lease lasts at least; 0 once it has ended. A lease that was
+// seen to lapse can no longer be extended.
+func (l *Lease) Remaining() time.Duration {
+	for {
+		until := l.until.Load()
+		switch {
+		case until == 0:
+			return 0
+		case until == math.MaxInt64:
+			return unlimited
+		}
+		if left := until - l.clock().UnixNano(); left > 0 {
+			return time.Duration(left)
+		}
+		if l.until.CompareAndSwap(until, 0) {
+			return 0
+		}
+	}
+}
+
+// Ended reports whether the term is over.
+func (l *Lease) Ended() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Extend moves the deadline and reports whether the term lasts. The timer finds the new
+// deadline when it fires. If the process or the machine stood still, the strategy may be
+// quicker than the timer: a lease that lapsed before ends the term all the same.
+func (l *Lease) Extend(until time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last := l.until.Load()
+	if l.Remaining() == 0 || !l.until.CompareAndSwap(last, until.UnixNano()) {
+		l.endLocked(ErrLeaseEnded)
+		return false
+	}
+	return true
+}
+
+// End ends the term; only the first cause counts. All contexts have ended when it returns.
+func (l *Lease) End(cause error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.endLocked(cause)
+}
+
+// Wait blocks until no function runs under the term, or until ctx is done, and then returns
+// its cause.
+func (l *Lease) Wait(ctx context.Context) error {
+	l.mu.Lock()
+	runs := slices.Clone(l.runs)
+	l.mu.Unlock()
+	for _, r := range runs {
+		select {
+		case <-r.returned:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// expire runs when the deadline was due as it was some time ago. It reads the clock before
+// it locks: a clock that blocks, as that of a paused node in a test, must not block others.
+func (l *Lease) expire() {
+	now := l.clock().UnixNano()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	left := time.Duration(l.until.Load()-now) - l.guard
+	if l.cause == nil && left > 0 {
+		l.timer.Reset(left)
+		return
+	}
+	l.endLocked(ErrLeaseEnded)
+}
+
+// endLocked ends the term. l.mu must be held.
+func (l *Lease) endLocked(cause error) {
+	if l.cause != nil {
+		return
+	}
+	l.cause = cause
+	l.until.Store(0)
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+	for _, r := range l.runs {
+		r.cancel(cause)
+	}
+	close(l.done)
+}
+
+func (l *Lease) err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cause
+}
+
+// begin returns a context that ends with parent or with the term. The function that runs
+// under it calls end when it returns.
+func (l *Lease) begin(parent context.Context) (ctx context.Context, end func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	r := &run{cancel, make(chan struct{})}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cause != nil {
+		cancel(l.cause)
+	}
+	l.runs = append(l.runs, r)
+	return ctx, func() {
+		cancel(nil)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.runs = slices.DeleteFunc(l.runs, func(o *run) bool { return o == r })
+		close(r.returned)
+	}
+}

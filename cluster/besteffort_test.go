@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/internal/messaging"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
@@ -64,23 +65,18 @@ func TestBestEffortIsRefused(t *testing.T) {
 	var box mailbox
 	withReceivers(t, 2, notesInto(&box), func(t *testing.T, w *world) {
 		n := w.nodes[0]
+		ended, cancel := context.WithCancelCause(t.Context())
+		cancel(errBoom)
 		fits := note{}
 		for {
-			e, err := n.encode(note{Text: fits.Text + "x"}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			size := len(e.Frame())
-			e.release()
-			if size > MaxBestEffortBytes {
+			err := n.Send(ended, address(1), note{Text: fits.Text + "x"}, BestEffort())
+			if errors.Is(err, ErrTooLarge) {
 				break
 			}
 			fits.Text += "x"
 		}
 		large := note{Text: fits.Text + "x"}
 		told := WithOutcome(func(member.Address, error) { t.Error("an outcome of what was refused") })
-		ended, cancel := context.WithCancelCause(t.Context())
-		cancel(errBoom)
 		ask := func(event any) error {
 			_, err := Request[note](t.Context(), n, address(1), event, BestEffort())
 			return err
@@ -98,16 +94,18 @@ func TestBestEffortIsRefused(t *testing.T) {
 			{"too large", n.Send(t.Context(), address(1), large, BestEffort()), ErrTooLarge},
 			{"too large for oneself", n.Send(t.Context(), address(0), large, BestEffort()), ErrTooLarge},
 			{"too large for all", n.Broadcast(t.Context(), large, BestEffort()), ErrTooLarge},
-			{"an outcome", n.Send(t.Context(), address(1), fits, BestEffort(), told), errNoOutcome},
-			{"outcomes", n.Broadcast(t.Context(), fits, BestEffort(), told), errNoOutcome},
-			{"request", ask(fits), errRequestBestEffort},
-			{"request of the leader", askLeader(fits), errRequestBestEffort},
+			{"an outcome", n.Send(t.Context(), address(1), fits, BestEffort(), told),
+				textError("BestEffort with WithOutcome")},
+			{"outcomes", n.Broadcast(t.Context(), fits, BestEffort(), told),
+				textError("BestEffort with WithOutcome")},
+			{"request", ask(fits), textError("BestEffort with a request")},
+			{"request of the leader", askLeader(fits), textError("BestEffort with a request")},
 			{"stranger", n.Send(t.Context(), address(9), fits, BestEffort()), ErrNotActive},
 			{"ended context", n.Send(ended, address(1), fits, BestEffort()), errBoom},
 			{"long metadata", n.Send(t.Context(), address(1), fits,
 				what(strings.Repeat("x", MaxMetadataValue+1))), ErrTooLarge},
 		} {
-			if !errors.Is(c.got, c.want) {
+			if !matchesError(c.got, c.want) {
 				t.Errorf("%s: got %v, want %v", c.name, c.got, c.want)
 			}
 		}
@@ -140,7 +138,7 @@ func TestBestEffortNeverWaits(t *testing.T) {
 				if took := time.Since(begin); took > 0 {
 					t.Errorf("to node %d: the sends took %v", to, took)
 				}
-				if got := w.nodes[to].Status().Dropped[dropQueueFull]; got != 2 {
+				if got := w.nodes[to].Status().Dropped[messaging.DropQueueFull]; got != 2 {
 					t.Errorf("node %d dropped %d, want 2", to, got)
 				}
 				time.Sleep(2 * time.Minute)
@@ -179,7 +177,8 @@ func TestBestEffortWithoutAConnection(t *testing.T) {
 func TestBadDatagramsAreDroppedAndCounted(t *testing.T) {
 	var box mailbox
 	withReceivers(t, 2, notesInto(&box), func(t *testing.T, w *world) {
-		n, peer := inbound{w.nodes[0]}, w.nodes[1].Self().Identity
+		n := w.nodes[0]
+		in, peer := inbound{n.messages, n}, w.nodes[1].Self().Identity
 		encode := func(e wire.Event) []byte {
 			frame, err := wire.EncodeEvent(e, MaxBestEffortBytes)
 			if err != nil {
@@ -196,17 +195,18 @@ func TestBadDatagramsAreDroppedAndCounted(t *testing.T) {
 			want  string // reason; "" when it is taken
 		}{
 			{"sound", sound, ""},
-			{"empty", nil, dropMalformed},
-			{"truncated", sound[:len(sound)-1], dropMalformed},
+			{"empty", nil, messaging.DropMalformed},
+			{"truncated", sound[:len(sound)-1], messaging.DropMalformed},
 			{"a call", encode(wire.Event{Name: "note", Payload: []byte{0x80}, Call: wire.Call{ID: 1}}),
-				dropMalformed},
-			{"a call that is taken back", wire.AppendCancel(nil, 1), dropUnknownKind},
-			{"of a later version", later, dropUnknownKind},
-			{"no event of its type", encode(wire.Event{Name: "note", Payload: []byte{0xc3}}), dropBadEvent},
-			{"nobody's", encode(wire.Event{Name: "nobody"}), dropNoHandler},
+				messaging.DropMalformed},
+			{"a call that is taken back", wire.AppendCancel(nil, 1), messaging.DropUnknownKind},
+			{"of a later version", later, messaging.DropUnknownKind},
+			{"no event of its type", encode(wire.Event{Name: "note", Payload: []byte{0xc3}}),
+				messaging.DropBadEvent},
+			{"nobody's", encode(wire.Event{Name: "nobody"}), messaging.DropNoHandler},
 		} {
 			before := n.Status().Dropped[c.want]
-			n.Datagram(peer, c.frame)
+			in.Datagram(peer, c.frame)
 			synctest.Wait()
 			if got := n.Status().Dropped[c.want]; c.want != "" && got != before+1 {
 				t.Errorf("%s: %q counted %d times, want %d", c.name, c.want, got, before+1)

@@ -67,9 +67,8 @@ const (
 
 // tally keeps the Counts. The zero tally is ready.
 type tally struct {
-	saved    histogram.Histogram
-	elected  histogram.Histogram
-	requests requests
+	saved   histogram.Histogram
+	elected histogram.Histogram
 
 	mu     sync.Mutex
 	counts Counts
@@ -203,6 +202,5 @@ func (c *tally) report() Counts {
 		Elected:     c.elected.Read(),
 		Saved:       c.saved.Read(),
 	}
-	out.Requests = c.requests.report()
 	return out
 }

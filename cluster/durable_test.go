@@ -84,7 +84,7 @@ func (n *Node) runLooking(look func(message.Message)) {
 		case <-n.quit:
 			return
 		case m := <-n.inbox:
-			n.leave(m.large)
+			n.releaseLarge(m.large)
 			look(m.Message)
 			out = n.machine.Step(n.clock(), m.Message)
 		case c := <-n.calls:

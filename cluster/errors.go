@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/athena-go/athena/internal/messaging"
 	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
@@ -30,28 +31,28 @@ var (
 	// bulk data by OpenStream, and many small values as one []byte. Or it exceeds
 	// MaxBestEffortBytes, or metadata the limits of WithMetadata, or the head of a
 	// stream MaxStreamHeadBytes.
-	ErrTooLarge = errors.New("cluster: event is too large")
+	ErrTooLarge = messaging.ErrTooLarge
 	// ErrUnknownType says that a value cannot travel, since its type has no name
 	// of its own or no encoding, or that the member it went to has no handler for
 	// it, or that it does not decode into the type of that name there; of a stream,
 	// that there is no handler there. What a type there does not know of an event is
 	// skipped, and what it misses is zero: that is no error.
-	ErrUnknownType = errors.New("cluster: event type is not known")
+	ErrUnknownType = messaging.ErrUnknownType
 	// ErrBusy says that members are slow to take events, so send less: at once while
 	// MaxSending sends are under way, at the end of the context while MaxAwaited
 	// outcomes are awaited, or from the member whose queue was full, under
 	// receiver.Reject or receiver.Drop, or that runs too many handlers of streams. The
 	// text says which.
-	ErrBusy = errors.New("cluster: too much under way")
+	ErrBusy = messaging.ErrBusy
 	// ErrNotDelivered says that no handler has seen an event, nor will.
-	ErrNotDelivered = errors.New("cluster: not delivered")
+	ErrNotDelivered = messaging.ErrNotDelivered
 	// ErrBadAnswer says that the handler of a request ran and returned, and that its
 	// answer could not be sent, too large or without an encoding, or does not decode
 	// into the type asked for. One with other fields decodes into zero values.
-	ErrBadAnswer = errors.New("cluster: the answer is lost")
+	ErrBadAnswer = messaging.ErrBadAnswer
 	// ErrUnknownOutcome says that it is not known whether a handler has seen an
 	// event: it may have, and may not yet have returned.
-	ErrUnknownOutcome = errors.New("cluster: the outcome is not known")
+	ErrUnknownOutcome = messaging.ErrUnknownOutcome
 	// ErrAddressInUse says that another process listens on Addr, or that a
 	// later run of a node has this node's address.
 	ErrAddressInUse = errors.New("cluster: address is in use")
@@ -74,88 +75,30 @@ var (
 	ErrHandedOver = errors.New("cluster: leadership is handed over")
 )
 
-// HandlerError says that the handler of another member, or of this one, returned
-// an error or panicked.
-type HandlerError struct {
-	Member member.Address
-	Text   string // of the handler's error; anything that the member chose to say
-}
+// HandlerError means that the handler of another member, or of this one, returned an
+// error or panicked. Its field Member is the address of that member. Text is the text of
+// the handler's error, all of it, and may be anything that the member sends; Error
+// returns it as one short line.
+type HandlerError = messaging.HandlerError
 
-// Error makes the text one line, and short: Text has all of it.
-func (e *HandlerError) Error() string {
-	return fmt.Sprintf("cluster: the handler of %s failed: %s", e.Member, member.PeerText(e.Text))
-}
+// Result is the result of a Broadcast at one member: the field To is the member, and Err
+// is nil if the member took the event.
+type Result = messaging.Result
 
-// remoteError is what another member said of an error that this node knows too.
-type remoteError struct {
-	text string
-	is   error
-}
+// BroadcastError means that some active members did not take the event. Its field Results
+// has an entry for every member that was active when Broadcast began, in the order of
+// their addresses.
+type BroadcastError = messaging.BroadcastError
 
-func (e remoteError) Error() string { return member.PeerText(e.text) }
-func (e remoteError) Unwrap() error { return e.is }
+// Requested is a type of request, in the field Type, and how requests of it ended, in the
+// field Code: "ok", or a name for the error.
+type Requested = messaging.Requested
 
-// Result is what became of a Broadcast at one member.
-type Result struct {
-	To  member.Member
-	Err error // nil where the member took the event
-}
-
-// BroadcastError says that not every active member took the event.
-type BroadcastError struct {
-	// Results is of every member that was active when Broadcast began, in the order
-	// of addresses.
-	Results []Result
-}
-
-// Error names the members that failed.
-func (e *BroadcastError) Error() string {
-	var b strings.Builder
-	failed := e.Unwrap()
-	fmt.Fprintf(&b, "cluster: %d of %d members did not get the event", len(failed), len(e.Results))
-	for _, r := range e.Results {
-		if r.Err != nil {
-			fmt.Fprintf(&b, "\n\t%s: %v", r.To.Address, r.Err)
-		}
-	}
-	return b.String()
-}
-
-// Unwrap gives the errors of the members to errors.Is and errors.As.
-func (e *BroadcastError) Unwrap() []error {
-	var failed []error
-	for _, r := range e.Results {
-		if r.Err != nil {
-			failed = append(failed, r.Err)
-		}
-	}
-	return failed
-}
-
-// NotLeaderError says that this node, or one that was asked, does not lead, and
-// who does.
-type NotLeaderError struct {
-	Asked  member.Address // zero for this node
-	Leader member.Address // zero when nobody does, as far as this node knows
-	// Provisional says that nobody has chosen Leader, which may be this node: it
-	// declared itself, and has no authority to hand over.
-	Provisional bool
-}
-
-// Error implements error.
-func (e *NotLeaderError) Error() string {
-	switch {
-	case !e.Asked.IsZero():
-		return fmt.Sprintf("cluster: %s does not lead", e.Asked)
-	case e.Leader.IsZero():
-		return "cluster: this node does not lead, and nobody is known to; try again later"
-	case e.Provisional:
-		return fmt.Sprintf("cluster: nobody leads with authority yet: %s leads provisionally; "+
-			"wait until a leader is chosen (WaitLeader)", e.Leader)
-	default:
-		return fmt.Sprintf("cluster: this node does not lead; ask %s", e.Leader)
-	}
-}
+// NotLeaderError means that this node, or the node in the field Asked, does not lead. The
+// field Leader is the address of the leader as this node sees it, zero if it knows none.
+// If Provisional is set, Leader, which may be this node, declared itself: it has no
+// authority to hand over.
+type NotLeaderError = messaging.NotLeaderError
 
 // ConfigMismatchError says that another node refused this one, or was refused,
 // because of a difference in their configuration.

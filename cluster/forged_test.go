@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/messaging"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
@@ -131,7 +132,7 @@ func TestHostileFramesCloseTheConnection(t *testing.T) {
 					t.Errorf("body %d: %d counted of %v, want %d", i, p.Garbage, p.Address, want)
 				}
 			}
-			if got := n.Status().Dropped[dropMalformed]; got != want {
+			if got := n.Status().Dropped[messaging.DropMalformed]; got != want {
 				t.Errorf("body %d: %d malformed, want %d", i, got, want)
 			}
 		}

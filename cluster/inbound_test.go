@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/messaging"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
@@ -20,7 +21,8 @@ import (
 // TestBadFramesAreDroppedAndCounted, and change nothing else.
 func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
-		n, peer := inbound{w.nodes[0]}, w.nodes[1].Self().Identity
+		n := w.nodes[0]
+		in, peer := inbound{n.messages, n}, w.nodes[1].Self().Identity
 		encode := func(m message.Message) []byte {
 			frame, err := wire.Encode(m)
 			if err != nil {
@@ -31,7 +33,7 @@ func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 		sound := message.Message{From: peer, To: address(0), Body: message.SeedKeepAliveAck{}}
 		forged, greet := sound, sound
 		forged.From = at(9, 0).Identity
-		greet.Body = n.Greet().Body
+		greet.Body = in.Greet().Body
 		event, err := wire.EncodeEvent(wire.Event{Name: "note", Payload: []byte{0x80}}, MaxEventBytes)
 		if err != nil {
 			t.Fatal(err)
@@ -44,27 +46,29 @@ func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 			frame   []byte
 			want    string // reason; "" when it is taken
 		}{
-			{"sound", n.System, encode(sound), ""},
-			{"empty", n.System, nil, dropMalformed},
-			{"truncated", n.System, encode(sound)[:20], dropMalformed},
-			{"an event among messages", n.System, event, dropUnknownKind},
-			{"of a later version", n.System, later, dropUnknownKind},
-			{"of another sender", n.System, encode(forged), dropOtherSender},
-			{"a second greet", n.System, encode(greet), dropMisplaced},
-			{"a message among events", n.Custom, encode(sound), dropMalformed},
-			{"truncated event", n.Custom, event[:4], dropMalformed},
-			{"event without a handler", n.Custom, event, dropNoHandler},
+			{"sound", in.System, encode(sound), ""},
+			{"empty", in.System, nil, messaging.DropMalformed},
+			{"truncated", in.System, encode(sound)[:20], messaging.DropMalformed},
+			{"an event among messages", in.System, event, messaging.DropUnknownKind},
+			{"of a later version", in.System, later, messaging.DropUnknownKind},
+			{"of another sender", in.System, encode(forged), dropOtherSender},
+			{"a second greet", in.System, encode(greet), dropMisplaced},
+			{"a message among events", in.Custom, encode(sound), messaging.DropMalformed},
+			{"truncated event", in.Custom, event[:4], messaging.DropMalformed},
+			{"event without a handler", in.Custom, event, messaging.DropNoHandler},
 		} {
 			before := n.Status().Dropped
 			err := c.deliver(peer, c.frame)
-			closes := c.want == dropMalformed || c.want == dropOtherSender || c.want == dropMisplaced
+			closes := c.want == messaging.DropMalformed || c.want == dropOtherSender ||
+				c.want == dropMisplaced
 			if (err != nil) != closes {
 				t.Errorf("%s: got error %v, want one: %t", c.name, err, closes)
 			}
 			synctest.Wait()
 			after := n.Status().Dropped
 			for _, reason := range []string{
-				dropMalformed, dropUnknownKind, dropOtherSender, dropMisplaced, dropNoHandler,
+				messaging.DropMalformed, messaging.DropUnknownKind, dropOtherSender, dropMisplaced,
+				messaging.DropNoHandler,
 			} {
 				want := before[reason]
 				if reason == c.want {
@@ -88,7 +92,8 @@ func TestFewLargeEventsWaitForTheLoop(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.nodes = []*Node{opened}
-		n, peer := inbound{opened}, at(1, 1).Identity
+		n := opened
+		in, peer := inbound{n.messages, n}, at(1, 1).Identity
 		frame := func(records int) []byte {
 			m := message.Message{From: peer, To: address(0)}
 			s := member.State{Number: member.Number{Version: 1}}
@@ -106,14 +111,14 @@ func TestFewLargeEventsWaitForTheLoop(t *testing.T) {
 		large := frame(90)
 		for range 3 * maxLarge {
 			go func() {
-				if err := n.System(peer, large); err != nil {
+				if err := in.System(peer, large); err != nil {
 					t.Error(err)
 				}
 			}()
 		}
 		synctest.Wait()
 		for range 10 {
-			go n.System(peer, frame(0))
+			go in.System(peer, frame(0))
 		}
 		synctest.Wait()
 		if got, want := len(n.inbox), maxLarge+10; got != want {
@@ -127,7 +132,7 @@ func TestFewLargeEventsWaitForTheLoop(t *testing.T) {
 		})
 		for range 2 * maxLarge {
 			bad := large[:len(large)-1]
-			if err := n.System(peer, bad); err == nil {
+			if err := in.System(peer, bad); err == nil {
 				t.Error("a large frame that is cut off: no error")
 			}
 		}
@@ -178,7 +183,7 @@ func TestAnEventThatNobodyHandlesIsWarnedOf(t *testing.T) {
 			t.Errorf("got %d lines, want %d", len(lines), maxUnhandled)
 		}
 		const want = 12 + 2*maxUnhandled
-		if got := w.nodes[0].Status().Dropped[dropNoHandler]; got != want {
+		if got := w.nodes[0].Status().Dropped[messaging.DropNoHandler]; got != want {
 			t.Errorf("counted %d, want %d", got, want)
 		}
 		if err := w.nodes[0].Send(t.Context(), address(0), note{}); !errors.Is(err, receiver.ErrUnknown) {

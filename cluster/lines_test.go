@@ -277,7 +277,8 @@ func TestEventsOfAnotherTypeAreWarnedOfOnce(t *testing.T) {
 func TestNoPeerFillsTheLog(t *testing.T) {
 	const often = 3 * maxLines
 	withDesk(t, func(t *testing.T, w *world, _ *desk) {
-		n, peer := inbound{w.nodes[0]}, w.nodes[1].Self().Identity
+		n := w.nodes[0]
+		in, peer := inbound{n.messages, n}, w.nodes[1].Self().Identity
 		frame := func(body message.Body) []byte {
 			encoded, err := wire.Encode(message.Message{From: peer, To: address(0), Body: body})
 			if err != nil {
@@ -295,10 +296,10 @@ func TestNoPeerFillsTheLog(t *testing.T) {
 		later[1]++ // the version
 		flood := func(times int) {
 			for range times {
-				_ = n.System(peer, frame(message.JoinClusterResponse{}))
-				_ = n.System(peer, frame(message.SeedKeepAlive{}))
-				_ = n.System(peer, later)
-				_ = n.Custom(peer, failing)
+				_ = in.System(peer, frame(message.JoinClusterResponse{}))
+				_ = in.System(peer, frame(message.SeedKeepAlive{}))
+				_ = in.System(peer, later)
+				_ = in.Custom(peer, failing)
 				n.reported(transport.Report{What: transport.ReportConnected, Peer: peer.Address})
 				synctest.Wait()
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/messaging"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/statemachine"
@@ -144,7 +145,7 @@ func TestAMemberThatLeftIsGone(t *testing.T) {
 func TestRefusalsAreQuiet(t *testing.T) {
 	got := logged(zerolog.InfoLevel, func(n *Node) {
 		n.logTrace(statemachine.Trace{Kind: statemachine.Dropped, Reason: message.ReasonPromised})
-		n.logFrame(member.Identity{}, dropMalformed, errors.New("boom"))
+		n.logFrame(member.Identity{}, messaging.DropMalformed, errors.New("boom"))
 	})
 	if got != "" {
 		t.Errorf("got %q, want nothing", got)
@@ -186,9 +187,12 @@ func TestForeignTextIsPrintableAndCut(t *testing.T) {
 			n.logHandler(receiver.Failure{Event: hostile, Stream: true, From: peer, Told: true})
 		},
 		"frame": func(n *Node) {
-			n.logFrame(peer.Identity, dropMalformed, remoteError{hostile, receiver.ErrMalformed})
+			n.logFrame(peer.Identity, messaging.DropMalformed, &HandlerError{Text: hostile})
 		},
-		"event": func(n *Node) { n.undelivered(peer.Identity, hostile, true, receiver.ErrUnknown) },
+		"event": func(n *Node) {
+			n.dropMessage(messaging.Drop{From: peer.Identity, Reason: messaging.DropNoHandler,
+				Err: receiver.ErrUnknown, Event: hostile, SenderTold: true})
+		},
 		"taken": func(n *Node) {
 			n.seen.set(sight{}.seeing(view, member.State{}))
 			n.heard.needs(view.Members)

@@ -14,7 +14,6 @@ import (
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
 	"github.com/athena-go/athena/statemachine"
-	"github.com/athena-go/athena/transport"
 )
 
 // call is a verb of the API on its way to the machine.
@@ -54,7 +53,7 @@ func (n *Node) run() {
 		case <-n.quit:
 			return
 		case m := <-n.inbox:
-			n.leave(m.large)
+			n.releaseLarge(m.large)
 			now = n.readClock()
 			out = n.machine.Step(now, m.Message)
 		case p := <-n.refusals:
@@ -192,8 +191,7 @@ func (n *Node) giveUp(events []Event) {
 		case member.Unreachable:
 			n.net.Probe(c.Member.Identity, func() {})
 		case member.Removed:
-			n.awaited.lose(c.Member.Address,
-				fmt.Errorf("%w: %s is a member no more", ErrUnknownOutcome, c.Member.Address))
+			n.messages.Removed(c.Member.Address)
 		default:
 		}
 	}
@@ -241,23 +239,10 @@ const closeTimeout = 5 * time.Second
 // closes (protocol.md section 6).
 func (n *Node) shutdown() {
 	n.terms.close(n.cause)
-	n.holdings.close(n.unwilling, n.cause, 0)
-	n.takeAllBack()
-	n.endStreams()
+	n.holdings.close(context.Background(), n.cause, 0)
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	// Handlers that answer at the end still can, for as long as the transport
-	// flushes.
-	late := time.AfterFunc(transport.CloseTimeout, func() {
-		n.stopAnswering()
-		_ = n.net.Close() // below once more; an answer may be stuck in it
-	})
-	defer late.Stop()
-	n.closeErr = n.mux.Close(ctx)
-	close(n.handled)
-	n.closeErr = errors.Join(n.closeErr, n.net.Close(), n.store.Close())
-	n.stopAnswering()
-	n.awaited.lose(member.Address{}, fmt.Errorf("%w: %w", ErrUnknownOutcome, n.cause))
+	n.closeErr = errors.Join(n.messages.Close(ctx), n.store.Close())
 	n.work.Wait()
 	n.logStop()
 	close(n.done)

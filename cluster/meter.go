@@ -11,27 +11,17 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// Reasons why the shell itself drops a frame; those of the machine have the
-// names of message.Reason.
+// Reasons why the node itself drops a frame. Package messaging has further ones, and
+// those of the machine have the names of message.Reason.
 const (
-	dropMalformed   = "malformed frame"
-	dropUnknownKind = "unknown kind"
 	dropOtherSender = "other sender"
 	dropMisplaced   = "greet out of place"
-	dropNoHandler   = "no handler"
-	dropBadEvent    = "malformed event"
-	dropQueueFull   = "queue full"
-	dropUnanswered  = "answer not sent"
-	dropNotAwaited  = "answer not awaited"
-	dropClosed      = "closed"
 	dropUnsayable   = "cannot be encoded"
-	dropTooMany     = "too many streams"
 )
 
 // meter counts. The zero meter is ready.
 type meter struct {
 	drained atomic.Bool
-	sending atomic.Int64 // events under way to members
 	// rosterLost says that the held roster can elect nobody any more.
 	rosterLost atomic.Bool
 

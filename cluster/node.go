@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/athena-go/athena/internal/messaging"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/statemachine"
@@ -40,14 +41,7 @@ type Node struct {
 	refusals  chan statemachine.Probe // hosts that refuse the port of a leader
 	calls     chan call
 
-	awaited       awaiting
-	takenBack     chan takenBack
-	answering     context.Context // of answers to other members
-	stopAnswering context.CancelFunc
-	unwilling     context.Context // has ended: who delivers by it does not wait
-	streaming     context.Context // of streams, which end before their handlers must
-	endStreams    context.CancelFunc
-	handled       chan struct{} // closed when no handler is waited for any more
+	messages *messaging.Messenger
 
 	seen     cell[sight]
 	terms    terms

@@ -68,7 +68,7 @@ func TestARunThatJoinsAgainIsPublished(t *testing.T) {
 		}
 		for what, got := range map[string]member.Identity{
 			"View": a.View().Self, "Self": a.Self().Identity, "Status": a.Status().View.Self,
-			"the greet": inbound{a}.Greet().From,
+			"the greet": inbound{n: a}.Greet().From,
 		} {
 			if got != want {
 				t.Errorf("%s shows %v, want %v", what, got, want)

@@ -38,7 +38,7 @@ func Start(ctx context.Context, cfg Config, opts ...Option) (*Node, error) {
 	}
 	n.logStart()
 	n.work.Go(n.pump)
-	n.work.Go(n.tellTakenBack)
+	n.work.Go(n.messages.SendCancels)
 	go n.run()
 	o.listening(n)
 	if err := n.waitJoined(ctx); err != nil {
@@ -62,18 +62,9 @@ func open(ctx context.Context, cfg Config, o options) (*Node, error) {
 
 		refusals: make(chan statemachine.Probe),
 		calls:    make(chan call),
-		awaited:  newAwaiting(),
-
-		takenBack: make(chan takenBack, maxTakenBack),
-		handled:   make(chan struct{}),
-		quit:      make(chan struct{}),
-		done:      make(chan struct{}),
+		quit:     make(chan struct{}),
+		done:     make(chan struct{}),
 	}
-	n.answering, n.stopAnswering = context.WithCancel(context.Background())
-	n.streaming, n.endStreams = context.WithCancel(context.Background())
-	unwilling, end := context.WithCancelCause(context.Background())
-	end(receiver.ErrBusy)
-	n.unwilling = unwilling
 	n.steps.wall = o.wall
 	if n.clock == nil {
 		n.clock = newClock()
@@ -87,7 +78,8 @@ func open(ctx context.Context, cfg Config, o options) (*Node, error) {
 		n.net, err = n.openTransport(o)
 	}
 	if err == nil {
-		err = n.net.Start(inbound{n})
+		n.messages = n.newMessenger()
+		err = n.net.Start(inbound{n.messages, n})
 	}
 	if err != nil {
 		return nil, errors.Join(err, n.abandon())
@@ -266,8 +258,6 @@ func newRand() *rand.Rand {
 // abandon closes what was opened for a node that never ran.
 func (n *Node) abandon() error {
 	var faults []error
-	n.stopAnswering()
-	n.endStreams()
 	if n.receives {
 		// Otherwise the Mux may serve another node.
 		faults = append(faults, n.mux.Close(context.Background()))

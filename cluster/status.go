@@ -131,6 +131,7 @@ func (n *Node) Status() Status {
 	n.meter.report(&s)
 	n.elections.report(now, &s)
 	s.Counts = n.tally.report()
+	s.Counts.Requests = n.messages.Requests()
 	s.Counts.Lagged = n.hub.laggedReaders()
 	return s
 }

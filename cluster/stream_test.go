@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,7 +15,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/athena-go/athena/internal/wire"
+	"github.com/athena-go/athena/internal/messaging"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/transport"
@@ -170,7 +168,7 @@ func TestStreamIsRefused(t *testing.T) {
 			}
 		}
 		dropped := w.nodes[1].Status().Dropped
-		if dropped[dropNoHandler] != 2 || dropped[dropTooMany] != 2 {
+		if dropped[messaging.DropNoHandler] != 2 || dropped[messaging.DropTooMany] != 2 {
 			t.Errorf("dropped: got %v, want 2 each", dropped)
 		}
 		first.Close()
@@ -207,18 +205,18 @@ func TestOpenStreamIsRefused(t *testing.T) {
 			{"much metadata", t.Context(), 1, "echo", WithMetadata(long), ErrTooLarge},
 			{"long metadata", t.Context(), 1, "echo", what(strings.Repeat("x", MaxMetadataValue+1)),
 				ErrTooLarge},
-			{"BestEffort", t.Context(), 1, "echo", BestEffort(), errStreamOption},
-			{"WithSelf", t.Context(), 1, "echo", WithSelf(), errStreamOption},
+			{"BestEffort", t.Context(), 1, "echo", BestEffort(), textError("only WithMetadata")},
+			{"WithSelf", t.Context(), 1, "echo", WithSelf(), textError("only WithMetadata")},
 			{"WithOutcome", t.Context(), 1, "echo", WithOutcome(func(member.Address, error) {}),
-				errStreamOption},
+				textError("only WithMetadata")},
 			{"ended context", ended, 1, "echo", nil, errBoom},
 		} {
-			opts := []SendOption{func(*sending) {}}
+			opts := []SendOption{func(*messaging.Options) {}}
 			if c.opt != nil {
 				opts[0] = c.opt
 			}
 			_, err := w.nodes[0].OpenStream(c.ctx, address(c.to), c.of, opts...)
-			if !errors.Is(err, c.want) {
+			if !matchesError(err, c.want) {
 				t.Errorf("%s: got %v, want %v", c.name, err, c.want)
 			}
 		}
@@ -286,55 +284,6 @@ func TestStreamEndsWithItsNodes(t *testing.T) {
 	}
 }
 
-// TestStreamWithABadHead is refused and counted, and harms nothing.
-func TestStreamWithABadHead(t *testing.T) {
-	withStreams(t, func(t *testing.T, w *world, _ *mailbox) {
-		n, peer := inbound{w.nodes[0]}, w.nodes[1].Self().Identity
-		var heads [][]byte
-		for _, e := range []wire.Event{
-			{Name: "echo", Payload: []byte{0xc0}}, {Name: "echo", Call: wire.Call{ID: 1}},
-		} {
-			head, err := wire.EncodeEvent(e, MaxStreamHeadBytes)
-			if err != nil {
-				t.Fatal(err)
-			}
-			heads = append(heads, head)
-		}
-		heads = append(heads, nil, []byte("echo"), heads[0][:len(heads[0])-1])
-		for _, head := range heads {
-			ours, theirs := newOwnStream()
-			ours.CloseWrite()
-			n.Stream(peer, head, theirs)
-			theirs.Close() // as the transport does
-			got, err := io.ReadAll(ours)
-			if err != nil || len(got) < 2 || wire.Outcome(got[0]) != wire.OutcomeMalformed {
-				t.Errorf("head %q: got %q and %v, want a word that it is malformed", head, got, err)
-			}
-		}
-		want := map[string]uint64{dropMalformed: uint64(len(heads))}
-		if got := n.Status().Dropped; !maps.Equal(got, want) {
-			t.Errorf("dropped: got %v, want %v", got, want)
-		}
-	})
-}
-
-// TestStreamWithoutAWord is given up: a peer must say first that it takes it.
-func TestStreamWithoutAWord(t *testing.T) {
-	withStreams(t, func(t *testing.T, w *world, _ *mailbox) {
-		ours, theirs := newOwnStream()
-		s := w.nodes[0].newStream(address(1), ours, make(chan struct{}, 1))
-		if err := errors.Join(theirs.CloseWrite(), theirs.Close()); err != nil {
-			t.Fatal(err)
-		}
-		for range 2 {
-			if _, err := s.Read(make([]byte, 1)); !errors.Is(err, ErrStreamReset) || errors.Is(err, io.EOF) {
-				t.Errorf("Read: got %v, want ErrStreamReset", err)
-			}
-		}
-		s.Close()
-	})
-}
-
 // TestStreamFailureIsLogged with the name of the stream.
 func TestStreamFailureIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -359,35 +308,6 @@ func TestStreamFailureIsLogged(t *testing.T) {
 		lines, _ := j.about("handler failed")
 		if len(lines) != 1 || !strings.Contains(lines[0], `"stream":"file"`) {
 			t.Errorf("logged %q, want one line of the stream file", lines)
-		}
-	})
-}
-
-// TestOwnStreamKeepsWritesWhole, however many there are side by side, and ends
-// behind them.
-func TestOwnStreamKeepsWritesWhole(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ours, theirs := newOwnStream()
-		for _, b := range []byte("abc") {
-			go ours.Write(bytes.Repeat([]byte{b}, 2*ownStreamBytes))
-		}
-		synctest.Wait()
-		go ours.CloseWrite()
-		var runs []byte
-		buffer := make([]byte, 1000)
-		for {
-			n, err := theirs.Read(buffer)
-			runs = slices.Compact(append(runs, buffer[:n]...))
-			if err != nil {
-				if err != io.EOF {
-					t.Errorf("Read: got %v, want io.EOF", err)
-				}
-				break
-			}
-			synctest.Wait()
-		}
-		if slices.Sort(runs); string(runs) != "abc" {
-			t.Errorf("got runs of %q, want one of each of abc", runs)
 		}
 	})
 }

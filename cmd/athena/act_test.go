@@ -81,7 +81,7 @@ func TestAct(t *testing.T) {
 			"{\n  \"status\": \"leaving\"\n}\n", "", "leave"},
 		{"send to one", led, []string{"send", "Order", `{"ID": 7}`, "--to", "n2"}, cli.ExitFailed, "",
 			"h:2 is gone", `send Order {"ID":7} to h:2`},
-		{"send to all", led, []string{"send", "Order", `{}`}, cli.ExitFailed, "", "too much under way",
+		{"send to all", led, []string{"send", "Order", `{}`}, cli.ExitFailed, "", "busy: too many",
 			""},
 		{"read only", readOnly, []string{"leave"}, cli.ExitFailed, "", "--admin-write", ""},
 		{"no JSON", led, []string{"send", "Order", `{ID: 7}`}, cli.ExitUsage, "", "is no JSON value", ""},

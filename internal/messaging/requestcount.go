@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cluster
+package messaging
 
 import (
 	"errors"
@@ -8,20 +8,19 @@ import (
 	"sync/atomic"
 )
 
-// Requested is a type of request and how one of it ended: "ok", or what the error
-// says.
+// Requested is a type of request and its result: "ok", or a name for its error.
 type Requested struct{ Type, Code string }
 
 const (
-	// maxRequestTypes bounds the types that are counted by name. They are of this
-	// program, not of a peer, but a program may make names up.
+	// maxRequestTypes bounds the types that are counted by name. A program may make up
+	// names at run time.
 	maxRequestTypes = 128
-	// otherTypes is the name of the rest.
+	// otherTypes stands for all further types.
 	otherTypes = "other"
 )
 
-// outcomes says how the errors of a request are counted, the first that fits.
-var outcomes = []struct {
+// codes has the names under which errors are counted. The first match counts.
+var codes = []struct {
 	err  error
 	code string
 }{
@@ -35,7 +34,7 @@ var outcomes = []struct {
 	{ErrClosed, "closed"},
 }
 
-// codeOf is the code of an error.
+// codeOf returns the name of a result.
 func codeOf(err error) string {
 	if err == nil {
 		return "ok"
@@ -46,23 +45,23 @@ func codeOf(err error) string {
 	if _, moved := errors.AsType[*NotLeaderError](err); moved {
 		return "not leader"
 	}
-	for _, o := range outcomes {
-		if errors.Is(err, o.err) {
-			return o.code
+	for _, c := range codes {
+		if errors.Is(err, c.err) {
+			return c.code
 		}
 	}
-	return "not sent" // the caller's context had ended
+	return "not sent" // the caller's context was done already
 }
 
-// requests counts requests. The zero requests is ready.
-type requests struct {
+// requestCounts counts requests. The zero value is ready to use.
+type requestCounts struct {
 	counts sync.Map // of Requested to *atomic.Uint64
-	names  sync.Map // of the types that are counted by name
+	names  sync.Map // the types that are counted by name
 	types  atomic.Int64
 }
 
-// ended counts a request.
-func (r *requests) ended(name string, err error) {
+// add counts one request.
+func (r *requestCounts) add(name string, err error) {
 	if _, known := r.names.Load(name); !known {
 		if r.types.Add(1) > maxRequestTypes {
 			r.types.Add(-1)
@@ -81,7 +80,7 @@ func (r *requests) ended(name string, err error) {
 	}
 }
 
-func (r *requests) report() map[Requested]uint64 {
+func (r *requestCounts) read() map[Requested]uint64 {
 	out := map[Requested]uint64{}
 	r.counts.Range(func(key, n any) bool {
 		k, _ := key.(Requested)

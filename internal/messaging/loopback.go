@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cluster
+package messaging
 
 import (
 	"cmp"
@@ -10,31 +10,30 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// ownStreamBytes is how much is under way in one direction of a stream from a node
-// to itself before its writer has to wait.
-const ownStreamBytes = 64 << 10
+// loopbackBytes bounds the bytes that are written and not read yet in one direction of
+// a stream from a node to itself. Write blocks at the bound.
+const loopbackBytes = 64 << 10
 
-// ownStream is one end of a stream from a node to itself. Nothing but its two ends
-// ends it.
-type ownStream struct{ in, out *pipe }
+// loopback is one end of a stream from a node to itself. Only its two ends can close it.
+type loopback struct{ in, out *pipe }
 
-// newOwnStream returns both ends of a stream.
-func newOwnStream() (a, b transport.BulkStream) {
+// newLoopback returns the two ends of a stream.
+func newLoopback() (a, b transport.BulkStream) {
 	there, back := newPipe(), newPipe()
-	return ownStream{in: back, out: there}, ownStream{in: there, out: back}
+	return loopback{in: back, out: there}, loopback{in: there, out: back}
 }
 
 // Read implements transport.BulkStream.
-func (s ownStream) Read(b []byte) (int, error) { return s.in.read(b) }
+func (s loopback) Read(b []byte) (int, error) { return s.in.read(b) }
 
 // Write implements transport.BulkStream.
-func (s ownStream) Write(b []byte) (int, error) { return s.out.write(b) }
+func (s loopback) Write(b []byte) (int, error) { return s.out.write(b) }
 
 // CloseWrite implements transport.BulkStream.
-func (s ownStream) CloseWrite() error { return s.out.closeWrite() }
+func (s loopback) CloseWrite() error { return s.out.closeWrite() }
 
 // Close implements transport.BulkStream.
-func (s ownStream) Close() error {
+func (s loopback) Close() error {
 	s.out.dropWrite()
 	s.in.dropRead()
 	return nil
@@ -42,12 +41,12 @@ func (s ownStream) Close() error {
 
 // pipe is one direction of a stream.
 type pipe struct {
-	turn chan struct{} // held by write and closeWrite
+	turn chan struct{} // held by write and closeWrite, so that a Write stays in one piece
 
 	mu       sync.Mutex
 	changed  sync.Cond
 	data     []byte
-	ended    bool // nothing more is written
+	ended    bool // closeWrite was called
 	readErr  error
 	writeErr error
 }
@@ -70,7 +69,7 @@ func (p *pipe) write(b []byte) (written int, err error) {
 		case p.ended:
 			return written, transport.ErrStreamClosed
 		}
-		taken := min(len(b), ownStreamBytes-len(p.data))
+		taken := min(len(b), loopbackBytes-len(p.data))
 		p.data = append(p.data, b[:taken]...)
 		b, written = b[taken:], written+taken
 		p.changed.Broadcast()
@@ -110,8 +109,8 @@ func (p *pipe) closeWrite() error {
 	return p.writeErr
 }
 
-// dropWrite ends the direction for its writer, and for its reader too unless all was
-// written.
+// dropWrite closes the direction for its writer. The reader gets a reset if closeWrite
+// was not called before.
 func (p *pipe) dropWrite() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,8 +122,8 @@ func (p *pipe) dropWrite() {
 	p.changed.Broadcast()
 }
 
-// dropRead ends the direction for its reader, and for its writer too unless that has
-// written all.
+// dropRead closes the direction for its reader. The writer gets a reset if it has not
+// called closeWrite before.
 func (p *pipe) dropRead() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

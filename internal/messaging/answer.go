@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cluster
+package messaging
 
 import (
 	"errors"
@@ -12,20 +12,20 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// callOf is a call as the receiver gets it.
-func (n *Node) callOf(from member.Address, c wire.Call) *receiver.Call {
+// newCall makes the receiver's form of a call.
+func (m *Messenger) newCall(from member.Address, c wire.Call) *receiver.Call {
 	return &receiver.Call{
 		ID:      c.ID,
 		Request: c.Request,
 		Timeout: c.Timeout,
 		Answer: func(value any, ran bool, err error) {
 			if err != nil || !c.Request {
-				n.answer(from, answerOf(c, ran, err))
+				m.sendAnswer(from, answerTo(c, ran, err))
 				return
 			}
 			payload := getBuffer()
 			defer payload.release()
-			payload.b, err = n.mux.EncodeAnswer(payload.b, value)
+			payload.b, err = m.mux.EncodeAnswer(payload.b, value)
 			a := wire.Answer{ID: c.ID, Payload: payload.b}
 			if err == nil && len(payload.b) > MaxEventBytes {
 				err = fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, len(payload.b), MaxEventBytes)
@@ -33,19 +33,24 @@ func (n *Node) callOf(from member.Address, c wire.Call) *receiver.Call {
 			if err != nil {
 				a = wire.Answer{ID: c.ID, Outcome: wire.OutcomeUnsaid, Text: err.Error()}
 			}
-			n.answerNow(from, a, n.mux.IsQuiet())
+			// Flush at once unless another answer is likely to follow.
+			m.writeAnswer(from, a, m.mux.IsQuiet())
 		},
 	}
 }
 
-// answerOf says what became of a call that no value is the answer to.
-func answerOf(c wire.Call, ran bool, err error) wire.Answer {
+// answerTo makes an answer without a value. ran reports whether a handler ran.
+func answerTo(c wire.Call, ran bool, err error) wire.Answer {
 	if err == nil {
 		return wire.Answer{ID: c.ID}
 	}
 	return wire.Answer{ID: c.ID, Outcome: outcomeOf(ran, err), Text: err.Error()}
 }
 
+// refusal makes the answer to a call for which no handler runs.
+func refusal(c wire.Call, err error) wire.Answer { return answerTo(c, false, err) }
+
+// outcomeOf returns how an answer says why a handler failed, or why none ran.
 func outcomeOf(ran bool, err error) wire.Outcome {
 	_, moved := errors.AsType[*NotLeaderError](err)
 	switch {
@@ -64,13 +69,14 @@ func outcomeOf(ran bool, err error) wire.Outcome {
 	}
 }
 
-// answer sends an answer to who awaits it.
-func (n *Node) answer(to member.Address, a wire.Answer) { n.answerNow(to, a, false) }
+// sendAnswer sends an answer to the caller.
+func (m *Messenger) sendAnswer(to member.Address, a wire.Answer) { m.writeAnswer(to, a, false) }
 
-// answerNow is answer, at once when no other answer is about to come.
-func (n *Node) answerNow(to member.Address, a wire.Answer, now bool) {
-	if to == n.cfg.self {
-		n.awaited.settle(to, a)
+// writeAnswer is sendAnswer; with flush it does not wait for other answers to share a
+// packet with.
+func (m *Messenger) writeAnswer(to member.Address, a wire.Answer, flush bool) {
+	if to == m.self {
+		m.pending.complete(to, a)
 		return
 	}
 	frame := getBuffer()
@@ -82,38 +88,27 @@ func (n *Node) answerNow(to member.Address, a wire.Answer, now bool) {
 	}
 	switch {
 	case err != nil:
-	case now:
-		err = n.net.SendNow(n.answering, transport.Answer, to, frame.b)
+	case flush:
+		err = m.net.SendNow(m.answering, transport.Answer, to, frame.b)
 	default:
-		err = n.net.Answer(n.answering, to, frame.b)
+		err = m.net.Answer(m.answering, to, frame.b)
 	}
 	if err != nil {
-		// Who awaits it learns that the connection is lost, or has stopped waiting.
-		_ = n.drop(member.Identity{Address: to}, dropUnanswered, err)
+		// The caller sees that the connection is lost, or has stopped waiting.
+		_ = m.drop(member.Identity{Address: to}, DropUnanswered, err)
 	}
 }
 
-// Answered takes an answer to a call of this node (transport.Handler).
-func (n inbound) Answered(from member.Identity, frame []byte) error {
+// Answered completes a call with the answer that arrived (transport.Handler).
+func (m *Messenger) Answered(from member.Identity, frame []byte) error {
 	a, err := wire.DecodeAnswer(frame, MaxEventBytes)
 	switch {
 	case errors.Is(err, wire.ErrUnknownKind), errors.Is(err, wire.ErrVersion):
-		_ = n.drop(from, dropUnknownKind, err)
+		_ = m.drop(from, DropUnknownKind, err)
 	case err != nil:
-		return n.drop(from, dropMalformed, err)
-	case !n.awaited.settle(from.Address, a):
-		n.meter.drop(dropNotAwaited)
+		return m.drop(from, DropMalformed, err)
+	case !m.pending.complete(from.Address, a):
+		_ = m.drop(from, DropNotAwaited, nil)
 	}
 	return nil
 }
-
-// Lost says that what was on its way to a peer may not have arrived, and that its
-// own calls get no answers any more (transport.Handler).
-func (n inbound) Lost(peer member.Identity) {
-	err := fmt.Errorf("%w: the connection to %s was lost", ErrUnknownOutcome, peer.Address)
-	n.awaited.lose(peer.Address, err)
-	n.mux.CancelAll(peer.Address, errAskerLost)
-}
-
-// errAskerLost is the cause of the context of a request whose answer cannot arrive.
-var errAskerLost = errors.New("cluster: the connection to the asking member was lost")

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cluster
+package messaging
 
 import "sync"
 
-// maxKeptBytes is the longest buffer that is kept for another event.
+// maxKeptBytes is the largest buffer that is kept for another event. Larger ones are
+// rare, and would hold their memory for good.
 const maxKeptBytes = 128 << 10
 
-// buffer is memory for a frame, used again.
+// buffer is reusable memory for a frame.
 type buffer struct{ b []byte }
 
 var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
-// getBuffer gives an empty buffer; release it when what it has is with the
-// transport.
+// getBuffer returns an empty buffer. Release it after the transport has taken its bytes.
 func getBuffer() *buffer {
 	b := buffers.Get().(*buffer)
 	b.b = b.b[:0]

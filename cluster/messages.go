@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/athena-go/athena/internal/messaging"
+	"github.com/athena-go/athena/member"
+)
+
+// newMessenger makes what carries the messages of this node. The transport must be open.
+func (n *Node) newMessenger() *messaging.Messenger {
+	return messaging.New(messaging.Config{
+		Node:              membership{n},
+		Self:              n.cfg.self,
+		Mux:               n.mux,
+		Net:               n.net,
+		HeartbeatInterval: n.cfg.HeartbeatInterval,
+		HeartbeatTimeout:  n.cfg.HeartbeatTimeout,
+		Quit:              n.quit,
+		Cause:             n.Err,
+		Dropped:           n.dropMessage,
+	})
+}
+
+// membership is a node as its Messenger sees it (messaging.Node).
+type membership struct{ n *Node }
+
+// Member implements messaging.Node.
+func (m membership) Member(addr member.Address) *member.Member { return m.n.look().members[addr] }
+
+// Members implements messaging.Node.
+func (m membership) Members() member.Roster { return m.n.look().view.Members }
+
+// Leader implements messaging.Node.
+func (m membership) Leader() messaging.Leader {
+	seen := m.n.look()
+	t := seen.live()
+	return messaging.Leader{
+		Address:     seen.view.Leader,
+		Provisional: seen.provisional,
+		Authority:   t != nil && t.own && t.remaining() > 0,
+	}
+}
+
+// WaitLeader implements messaging.Node.
+func (m membership) WaitLeader(ctx context.Context) (messaging.Leadership, error) {
+	term, err := m.n.WaitLeader(ctx)
+	if err != nil {
+		return messaging.Leadership{}, err
+	}
+	_, changed := m.n.seen.get()
+	return messaging.Leadership{
+		Leader: term.Leader().Address, Done: term.Done(), Changed: changed, Lost: ErrSuperseded,
+	}, nil
+}
+
+// dropMessage counts and logs a frame or an event that is not used.
+func (n *Node) dropMessage(d messaging.Drop) {
+	n.meter.drop(d.Reason)
+	l, warns := unhandledEvents[d.Reason]
+	switch {
+	case d.Err == nil:
+	case d.Event != "" && warns && n.meter.unhandledFirst(d.From.Address, d.Event):
+		n.log.LogAttrs(context.Background(), l.level, l.text,
+			slog.String("peer", shown(d.From.Address)), slog.String("event", member.PeerText(d.Event)),
+			slog.Bool("sender_told", d.SenderTold), errAttr(d.Err))
+	default:
+		n.logFrame(d.From, d.Reason, d.Err)
+	}
+}
+
+// unhandledEvents says how the first event of a name is logged that no handler gets.
+var unhandledEvents = map[string]line{
+	messaging.DropNoHandler: {slog.LevelWarn, "no handler here for this event: it is dropped; " +
+		"more of this name from this peer are only counted"},
+	messaging.DropBadEvent: {slog.LevelWarn, "this event does not decode into its type here: " +
+		"it is dropped; more of this name from this peer are only counted"},
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package messaging
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/athena-go/athena/internal/wire"
+	"github.com/athena-go/athena/member"
+)
+
+// maxCancels bounds the cancels that wait to be sent, and separately those that are
+// being sent.
+const maxCancels = 1024
+
+// cancel is the frame that cancels a call, for a member whose connection was not ready.
+type cancel struct {
+	to    member.Address
+	frame []byte
+}
+
+// cancelCall ends the handler of a call whose caller has stopped waiting. It does not
+// block.
+func (m *Messenger) cancelCall(to member.Address, id uint64) {
+	if to == m.self {
+		m.mux.Cancel(to, id)
+		return
+	}
+	c := cancel{to, wire.AppendCancel(nil, id)}
+	if m.net.TrySend(to, c.frame) {
+		return
+	}
+	select {
+	case m.cancels <- c:
+	default: // the handler's deadline, or the loss of the connection, ends it
+	}
+}
+
+// cancelRequests cancels the requests of a node that ends, while its connections still
+// work. An answer may cross the cancel.
+func (m *Messenger) cancelRequests() {
+	for id, c := range m.pending.close() {
+		m.cancelCall(c.to, id)
+		c.settle(wire.Answer{}, fmt.Errorf("%w: %s: %w", ErrUnknownOutcome, c.to, m.cfg.Cause()))
+	}
+}
+
+// SendCancels sends the cancels that could not be sent at once, until the node ends. A
+// member that reads nothing does not delay the cancels for others.
+func (m *Messenger) SendCancels() {
+	var sends sync.WaitGroup
+	defer sends.Wait()
+	slots := make(chan struct{}, maxCancels)
+	for {
+		select {
+		case c := <-m.cancels:
+			slots <- struct{}{}
+			sends.Go(func() {
+				ctx, stop := context.WithTimeout(context.Background(), m.cfg.HeartbeatTimeout)
+				defer stop()
+				_ = m.net.Send(ctx, c.to, c.frame) // it may be lost, as in cancelCall
+				<-slots
+			})
+		case <-m.cfg.Quit:
+			return
+		}
+	}
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package messaging
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/athena-go/athena/internal/wire"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+)
+
+var errDatagramCall = errors.New("cluster: a datagram whose outcome is asked for")
+
+// sendBestEffort gives an event to one member if that needs no waiting.
+func (m *Messenger) sendBestEffort(ctx context.Context, to member.Address, e *outgoing) error {
+	if err := m.ctxErr(ctx); err != nil {
+		return err
+	}
+	entry := m.node.Member(to)
+	if entry == nil || entry.Status == member.Removed {
+		return fmt.Errorf("%w: %s is no member", ErrNotActive, to)
+	}
+	if to != m.self {
+		return sendError(m.net.SendDatagram(to, e.Frame()))
+	}
+	err := m.deliver(m.canceled, e.delivery(entry))
+	if errors.Is(err, receiver.ErrBusy) {
+		_ = m.drop(entry.Identity, DropQueueFull, err)
+		return nil // another member would drop it without an error too
+	}
+	return err
+}
+
+// Datagram hands an event to its handlers, or drops it if their queue is full
+// (transport.Handler).
+func (m *Messenger) Datagram(from member.Identity, frame []byte) {
+	e, err := wire.DecodeEvent(frame, MaxBestEffortBytes)
+	switch {
+	case errors.Is(err, wire.ErrUnknownKind), errors.Is(err, wire.ErrVersion):
+		_ = m.drop(from, DropUnknownKind, err)
+		return
+	case err == nil && e.Call.ID != 0:
+		err = errDatagramCall
+	}
+	if err != nil {
+		_ = m.drop(from, DropMalformed, err)
+		return
+	}
+	err = m.deliver(m.canceled, receiver.Delivery{
+		From: m.sender(from), Raw: receiver.Raw{Name: e.Name, Payload: e.Payload}, Metadata: e.Metadata,
+	})
+	if err != nil {
+		m.dropEvent(from, e.Name, false, err)
+	}
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package messaging
+
+import (
+	"errors"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+)
+
+// Drop is a frame or an event that is not used.
+type Drop struct {
+	From   member.Identity
+	Reason string // one of the constants below
+	Err    error  // nil for a late answer, which is no fault
+	// Event is the name of an event that its handlers did not take; empty for a frame
+	// that was not an event.
+	Event string
+	// SenderTold reports whether the sender waits for the outcome and gets Err.
+	SenderTold bool
+}
+
+// Reasons of a Drop.
+const (
+	DropMalformed   = "malformed frame"
+	DropUnknownKind = "unknown kind"
+	DropNoHandler   = "no handler"
+	DropBadEvent    = "malformed event"
+	DropQueueFull   = "queue full"
+	DropUnanswered  = "answer not sent"
+	DropNotAwaited  = "answer not awaited"
+	DropClosed      = "closed"
+	DropTooMany     = "too many streams"
+)
+
+// drop reports a frame that is not used, and returns err.
+func (m *Messenger) drop(from member.Identity, reason string, err error) error {
+	m.cfg.Dropped(Drop{From: from, Reason: reason, Err: err})
+	return err
+}
+
+// dropEvent reports an event of another member that no handler gets.
+func (m *Messenger) dropEvent(from member.Identity, name string, senderTold bool, err error) {
+	m.cfg.Dropped(Drop{
+		From: from, Reason: dropReason(err), Err: err, Event: name, SenderTold: senderTold,
+	})
+}
+
+// dropReason returns the reason for an event that the Mux did not take.
+func dropReason(err error) string {
+	switch {
+	case errors.Is(err, receiver.ErrUnknown):
+		return DropNoHandler
+	case errors.Is(err, receiver.ErrMalformed):
+		return DropBadEvent
+	case errors.Is(err, receiver.ErrBusy):
+		return DropQueueFull
+	default:
+		return DropClosed
+	}
+}

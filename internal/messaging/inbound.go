@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package messaging
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/athena-go/athena/internal/wire"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+)
+
+// Custom decodes an event and hands it to its handlers (transport.Handler). It blocks
+// while their queue is full.
+func (m *Messenger) Custom(from member.Identity, frame []byte) error {
+	if wire.IsCancel(frame) {
+		id, err := wire.DecodeCancel(frame)
+		if err != nil {
+			return m.drop(from, DropMalformed, err)
+		}
+		m.mux.Cancel(from.Address, id)
+		return nil
+	}
+	e, err := wire.DecodeEvent(frame, MaxEventBytes)
+	if err != nil {
+		return m.drop(from, DropMalformed, err)
+	}
+	d := receiver.Delivery{
+		From: m.sender(from), Raw: receiver.Raw{Name: e.Name, Payload: e.Payload}, Metadata: e.Metadata,
+	}
+	if e.Call.ID != 0 {
+		d.Call = m.newCall(from.Address, e.Call)
+	}
+	if e.Call.Leader {
+		if l := m.node.Leader(); !l.Authority {
+			m.sendAnswer(from.Address, refusal(e.Call, notLeader(l)))
+			return nil
+		}
+	}
+	if err := m.deliver(context.Background(), d); err != nil {
+		if d.Call != nil {
+			m.sendAnswer(from.Address, refusal(e.Call, err))
+		}
+		m.dropEvent(from, e.Name, d.Call != nil, err)
+	}
+	return nil
+}
+
+// sender returns the member entry of a peer.
+func (m *Messenger) sender(from member.Identity) *member.Member {
+	if entry := m.node.Member(from.Address); entry != nil {
+		return entry
+	}
+	// The greet has admitted the peer; its view is ahead of ours.
+	return &member.Member{Identity: from, Name: from.Address.String()}
+}
+
+// deliver hands an event to the handlers. It also returns when the node ends.
+func (m *Messenger) deliver(ctx context.Context, d receiver.Delivery) error {
+	err := m.mux.Deliver(ctx, d)
+	if errors.Is(err, receiver.ErrClosed) {
+		return ErrClosed
+	}
+	return err
+}
+
+// Lost fails the calls to a peer whose connection is lost, since their events or
+// answers may be lost with it, and cancels the requests of that peer
+// (transport.Handler).
+func (m *Messenger) Lost(peer member.Identity) {
+	err := fmt.Errorf("%w: the connection to %s was lost", ErrUnknownOutcome, peer.Address)
+	m.pending.fail(peer.Address, err)
+	m.mux.CancelAll(peer.Address, errCallerLost)
+}
+
+// errCallerLost is the cause of the context of a request whose answer cannot arrive.
+var errCallerLost = errors.New("cluster: the connection to the asking member was lost")

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package messaging
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport"
+)
+
+// Node is what a Messenger needs of its node. Each answer is about this moment.
+type Node interface {
+	// Member returns the entry of a member in the node's view, nil if it has none.
+	// The entry must not be changed.
+	Member(addr member.Address) *member.Member
+	// Members returns all members of the view in the order of their addresses. The
+	// list must not be changed.
+	Members() member.Roster
+	// Leader returns who leads in the view.
+	Leader() Leader
+	// WaitLeader blocks until a leader has authority. Its errors go to the caller of
+	// RequestLeader as they are.
+	WaitLeader(ctx context.Context) (Leadership, error)
+}
+
+// Leader is who leads in the view of a node.
+type Leader struct {
+	Address     member.Address // zero if no leader is known
+	Provisional bool           // it declared itself and has no authority
+	Authority   bool           // this node leads and its lease runs
+}
+
+// Leadership is one period in which a member leads with authority.
+type Leadership struct {
+	Leader  member.Address
+	Done    <-chan struct{} // closed at the end of the period
+	Changed <-chan struct{} // closed when the view of the node changes
+	Lost    error           // why a request is not sent after Done is closed
+}
+
+// Config is what a Messenger is made of. All fields are required.
+type Config struct {
+	Node Node
+	Self member.Address
+	Mux  *receiver.Mux
+	Net  *transport.Mesh
+	// HeartbeatInterval is how long RequestLeader waits for news of the leader before
+	// it tries again.
+	HeartbeatInterval time.Duration
+	// HeartbeatTimeout bounds how long a cancel waits for a connection.
+	HeartbeatTimeout time.Duration
+	// Quit is closed when the node begins to end; Cause then returns why.
+	Quit  <-chan struct{}
+	Cause func() error
+	// Dropped is called with each frame and event that is not used.
+	Dropped func(Drop)
+}
+
+// Messenger carries the messages of one node. It implements those methods of
+// transport.Handler that concern messages of the application.
+type Messenger struct {
+	cfg  Config
+	node Node
+	self member.Address
+	mux  *receiver.Mux
+	net  *transport.Mesh
+
+	pending  pendingCalls
+	cancels  chan cancel
+	sending  atomic.Int64 // sends in flight
+	requests requestCounts
+
+	// answering is the context of answers to other members.
+	answering     context.Context
+	stopAnswering context.CancelFunc
+	// streaming is the context of streams. It ends before Close waits for their
+	// handlers, which may otherwise never return.
+	streaming  context.Context
+	endStreams context.CancelFunc
+	// canceled has ended with receiver.ErrBusy: a delivery under it never waits.
+	canceled context.Context
+	// handled is closed when Close no longer waits for handlers.
+	handled chan struct{}
+}
+
+// New makes a Messenger for a node whose transport does not deliver yet.
+func New(cfg Config) *Messenger {
+	m := &Messenger{
+		cfg:     cfg,
+		node:    cfg.Node,
+		self:    cfg.Self,
+		mux:     cfg.Mux,
+		net:     cfg.Net,
+		pending: newPendingCalls(),
+		cancels: make(chan cancel, maxCancels),
+		handled: make(chan struct{}),
+	}
+	m.answering, m.stopAnswering = context.WithCancel(context.Background())
+	m.streaming, m.endStreams = context.WithCancel(context.Background())
+	canceled, end := context.WithCancelCause(context.Background())
+	end(receiver.ErrBusy)
+	m.canceled = canceled
+	return m
+}
+
+// Close cancels the requests of this node, ends its streams, and closes the Mux and the
+// transport. It waits for handlers until ctx ends, and returns what the Mux and the
+// transport return. Quit must be closed before.
+func (m *Messenger) Close(ctx context.Context) error {
+	m.cancelRequests()
+	m.endStreams()
+	// Handlers that answer at the end still can, until the transport stops flushing.
+	late := time.AfterFunc(transport.CloseTimeout, func() {
+		m.stopAnswering()
+		_ = m.net.Close() // returns the same below; an answer may be stuck in it
+	})
+	defer late.Stop()
+	err := m.mux.Close(ctx)
+	close(m.handled)
+	err = errors.Join(err, m.net.Close())
+	m.stopAnswering()
+	m.pending.fail(member.Address{}, fmt.Errorf("%w: %w", ErrUnknownOutcome, m.cfg.Cause()))
+	return err
+}
+
+// Removed fails the calls to a member that was removed from the view.
+func (m *Messenger) Removed(addr member.Address) {
+	m.pending.fail(addr, fmt.Errorf("%w: %s is a member no more", ErrUnknownOutcome, addr))
+}
+
+// Requests returns how many requests this node has made, by type and result.
+func (m *Messenger) Requests() map[Requested]uint64 { return m.requests.read() }
+
+// ctxErr returns why nothing more is done for a caller: the node ends, or else ctx is
+// done. It returns nil if neither is so.
+func (m *Messenger) ctxErr(ctx context.Context) error {
+	select {
+	case <-m.cfg.Quit:
+		return m.cfg.Cause()
+	default:
+		return context.Cause(ctx)
+	}
+}
+
+// notLeader returns the error of a call for the leader that came to this node.
+func notLeader(l Leader) error {
+	return &NotLeaderError{Leader: l.Address, Provisional: l.Provisional}
+}

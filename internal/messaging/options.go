@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package messaging
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/athena-go/athena/internal/wire"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
+)
+
+// Limits of messages; package cluster documents them.
+const (
+	MaxEventBytes      = wire.DefaultEventBytes
+	MaxSending         = 1024
+	MaxMetadata        = wire.MaxMetadata
+	MaxMetadataKey     = wire.MaxMetadataKey
+	MaxMetadataValue   = wire.MaxMetadataValue
+	MaxBestEffortBytes = transport.MaxDatagramBytes
+	MaxStreamHeadBytes = transport.MaxHeadBytes
+)
+
+// Options are those of one Send, Broadcast, Request or OpenStream.
+type Options struct {
+	Self       bool      // a Broadcast goes to this node too
+	Results    *[]Result // where a Broadcast stores its results; nil for nowhere
+	Metadata   map[string]string
+	Outcome    func(to member.Address, err error) // nil if the sender does not wait for it
+	BestEffort bool
+}
+
+// Errors of options that contradict each other or the call.
+var (
+	errNoOutcome = errors.New("cluster: BestEffort with WithOutcome: nobody learns what becomes " +
+		"of such an event: leave out one of the two")
+	errRequestBestEffort = errors.New("cluster: BestEffort with a request: an answer that may " +
+		"never come is no answer: leave out BestEffort")
+	errRequestOutcome = errors.New("cluster: WithOutcome with a request: the request returns its " +
+		"outcome: leave out WithOutcome")
+	errStreamOption = errors.New("cluster: OpenStream: only WithMetadata means anything for a stream")
+)
+
+// checkMetadata returns an error if entries exceed a limit.
+func checkMetadata(entries map[string]string) error {
+	if len(entries) > MaxMetadata {
+		return fmt.Errorf("%w: metadata of %d entries, want at most %d", ErrTooLarge,
+			len(entries), MaxMetadata)
+	}
+	for k, v := range entries {
+		if len(k) > MaxMetadataKey || len(v) > MaxMetadataValue {
+			return fmt.Errorf("%w: metadata %.*q: key of %d and value of %d bytes, want at most %d and %d",
+				ErrTooLarge, MaxMetadataKey, k, len(k), len(v), MaxMetadataKey, MaxMetadataValue)
+		}
+	}
+	return nil
+}

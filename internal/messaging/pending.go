@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package messaging
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/athena-go/athena/internal/wire"
+	"github.com/athena-go/athena/member"
+)
+
+// MaxPending bounds the pending calls of a node: requests, and sends with an outcome.
+const MaxPending = 1 << 16
+
+// pendingCall is a call whose answer has not arrived. settle is called once, with the
+// answer or with an error, and must not block.
+type pendingCall struct {
+	to      member.Address
+	request bool // its handler is canceled if the caller stops waiting
+	settle  func(a wire.Answer, err error)
+}
+
+// pendingCalls has the pending calls by their ids.
+type pendingCalls struct {
+	room chan struct{} // has one entry for each call
+
+	mu     sync.Mutex
+	lastID uint64
+	closed bool // no call is added any longer
+	calls  map[uint64]pendingCall
+}
+
+// newPendingCalls starts the ids at random. A slow handler may answer a call of this
+// node's previous run; with ids from 1 that answer could match a call of this run.
+func newPendingCalls() pendingCalls {
+	return pendingCalls{
+		room:   make(chan struct{}, MaxPending),
+		lastID: rand.Uint64() >> 1, // leaves 2^63 ids, so it never wraps to 0
+		calls:  map[uint64]pendingCall{},
+	}
+}
+
+// add returns the id of a new call. It blocks while there are MaxPending calls.
+func (p *pendingCalls) add(
+	ctx context.Context, quit <-chan struct{}, c pendingCall,
+) (uint64, error) {
+	select {
+	case p.room <- struct{}{}:
+	default:
+		select {
+		case p.room <- struct{}{}:
+		case <-ctx.Done():
+			return 0, fmt.Errorf("%w: %w", ErrBusy, context.Cause(ctx))
+		case <-quit:
+			return 0, ErrClosed
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		<-p.room
+		return 0, ErrClosed
+	}
+	p.lastID++
+	p.calls[p.lastID] = c
+	return p.lastID, nil
+}
+
+// remove forgets a call. It returns false if the call is settled, or about to be.
+func (p *pendingCalls) remove(id uint64) bool {
+	_, ok := p.take(id, member.Address{})
+	return ok
+}
+
+// isOnly reports whether there is at most one call.
+func (p *pendingCalls) isOnly() bool { return len(p.room) <= 1 }
+
+// complete settles a call with its answer. It returns false if the call is unknown,
+// settled, or was made to another member.
+func (p *pendingCalls) complete(from member.Address, a wire.Answer) bool {
+	c, ok := p.take(a.ID, from)
+	if ok {
+		c.settle(a, nil)
+	}
+	return ok
+}
+
+// close refuses further calls, and removes and returns the requests. Sends stay: their
+// outcome may still arrive.
+func (p *pendingCalls) close() map[uint64]pendingCall {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	requests := map[uint64]pendingCall{}
+	for id, c := range p.calls {
+		if c.request {
+			requests[id] = c
+			delete(p.calls, id)
+			<-p.room
+		}
+	}
+	return requests
+}
+
+// take removes and returns a call to a member; the zero address stands for any member.
+func (p *pendingCalls) take(id uint64, to member.Address) (pendingCall, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c, ok := p.calls[id]
+	if !ok || c.to != to && !to.IsZero() {
+		return c, false
+	}
+	delete(p.calls, id)
+	<-p.room
+	return c, true
+}
+
+// fail settles all calls to a member with err; the zero address stands for all members.
+func (p *pendingCalls) fail(to member.Address, err error) {
+	p.mu.Lock()
+	var failed []pendingCall
+	for id, c := range p.calls {
+		if to.IsZero() || c.to == to {
+			failed = append(failed, c)
+			delete(p.calls, id)
+			<-p.room
+		}
+	}
+	p.mu.Unlock()
+	for _, c := range failed {
+		c.settle(wire.Answer{}, err)
+	}
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package messaging
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/athena-go/athena/internal/wire"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport"
+)
+
+// Request asks an active member and decodes its answer into resp, a pointer, as
+// cluster.Request documents.
+func (m *Messenger) Request(
+	ctx context.Context, to member.Address, req, resp any, o Options,
+) error {
+	return m.request(ctx, to, req, resp, nil, o)
+}
+
+// RequestLeader is Request to the leader, as cluster.RequestLeader documents.
+func (m *Messenger) RequestLeader(ctx context.Context, req, resp any, o Options) error {
+	for {
+		led, err := m.node.WaitLeader(ctx)
+		if err != nil {
+			return err
+		}
+		err = m.request(ctx, led.Leader, req, resp, &led, o)
+		if !canRetry(err) || m.ctxErr(ctx) != nil {
+			return err
+		}
+		// This node may see the next leader later than others do, or earlier, so it tries
+		// again when its view changes, and from time to time.
+		pause := time.NewTimer(m.cfg.HeartbeatInterval)
+		select {
+		case <-led.Changed:
+		case <-pause.C:
+		case <-ctx.Done():
+		case <-m.cfg.Quit:
+		}
+		pause.Stop()
+	}
+}
+
+// canRetry reports whether a request to the leader can be sent to the next leader: no
+// handler has run.
+func canRetry(err error) bool {
+	_, moved := errors.AsType[*NotLeaderError](err)
+	return moved || errors.Is(err, ErrNotDelivered) || errors.Is(err, ErrNotActive)
+}
+
+// request asks one member. With led it asks as the leader, and gives up sending when
+// that leadership ends.
+func (m *Messenger) request(
+	ctx context.Context, to member.Address, req, resp any, led *Leadership, o Options,
+) (err error) {
+	if o.BestEffort {
+		return errRequestBestEffort
+	}
+	if o.Outcome != nil {
+		return errRequestOutcome
+	}
+	e, err := m.encode(req, o)
+	if err != nil {
+		return err
+	}
+	defer e.release()
+	defer func(name string) { m.requests.add(name, err) }(e.name)
+	entry, err := m.checkSend(ctx, to)
+	if err != nil {
+		return err
+	}
+	done := make(chan struct{ err error }, 1)
+	settle := func(a wire.Answer, err error) {
+		if err == nil {
+			err = m.readAnswer(to, a, resp)
+		}
+		done <- struct{ err error }{err}
+	}
+	id, err := m.pending.add(ctx, m.cfg.Quit, pendingCall{to, true, settle})
+	if err != nil {
+		return err
+	}
+	c := wire.Call{ID: id, Request: true, Leader: led != nil}
+	if at, ok := ctx.Deadline(); ok {
+		c.Timeout = max(time.Until(at), 1)
+	}
+	sending, sent := withLeadership(ctx, led)
+	err = m.sendCall(sending, entry, e, c)
+	sent()
+	if err != nil {
+		if !m.pending.remove(id) {
+			<-done // settle is writing to resp, which belongs to the caller again on return
+		}
+		return err
+	}
+	select {
+	case end := <-done:
+		return end.err
+	case <-m.cfg.Quit: // Close settles all requests
+	case <-ctx.Done():
+		if m.pending.remove(id) {
+			m.cancelCall(to, id)
+			return fmt.Errorf("%w: %s: %w", ErrUnknownOutcome, to, m.ctxErr(ctx))
+		}
+	}
+	return (<-done).err // settle was called, or Close is about to call it
+}
+
+// withLeadership returns a context that also ends with the leadership, and its cancel
+// function. Without led it returns ctx.
+func withLeadership(ctx context.Context, led *Leadership) (context.Context, func()) {
+	if led == nil {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-led.Done:
+			cancel(led.Lost)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// readAnswer decodes an answer into resp, or returns the error that it carries.
+func (m *Messenger) readAnswer(from member.Address, a wire.Answer, resp any) error {
+	if err := m.answerError(from, a); err != nil {
+		return err
+	}
+	if err := m.mux.DecodeAnswer(a.Payload, resp); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrBadAnswer, from, err)
+	}
+	return nil
+}
+
+// answerError returns the error that an answer carries; nil if the handlers returned nil.
+func (m *Messenger) answerError(from member.Address, a wire.Answer) error {
+	switch a.Outcome {
+	case wire.OutcomeDone:
+		return nil
+	case wire.OutcomeUnknown:
+		return fmt.Errorf("%w: %s: %w", ErrUnknownType, from, remoteError{a.Text, receiver.ErrUnknown})
+	case wire.OutcomeMalformed:
+		return fmt.Errorf("%w: %s: %w", ErrUnknownType, from, remoteError{a.Text, receiver.ErrMalformed})
+	case wire.OutcomeBusy:
+		return fmt.Errorf("%w: %s: %w", ErrBusy, from, remoteError{a.Text, receiver.ErrBusy})
+	case wire.OutcomeNotLeader:
+		return &NotLeaderError{Leader: m.node.Leader().Address, Asked: from}
+	case wire.OutcomeNotRun:
+		return fmt.Errorf("%w: %s: %s", ErrNotDelivered, from, member.PeerText(a.Text))
+	case wire.OutcomeUnsaid:
+		return fmt.Errorf("%w: %s: it cannot be sent: %s", ErrBadAnswer, from, member.PeerText(a.Text))
+	default:
+		return &HandlerError{Member: from, Text: a.Text}
+	}
+}
+
+// sendCall sends an event whose answer is pending.
+func (m *Messenger) sendCall(
+	ctx context.Context, to *member.Member, e *outgoing, c wire.Call,
+) error {
+	if to.Address == m.self {
+		return m.deliverCall(ctx, to, e, c)
+	}
+	if m.sending.Add(1) > MaxSending {
+		m.sending.Add(-1)
+		return ErrBusy
+	}
+	defer m.sending.Add(-1)
+	// The members of a broadcast share e, but each has a call of its own.
+	own := getBuffer()
+	defer own.release()
+	var err error
+	if own.b, err = e.AppendCall(own.b, c, MaxEventBytes); err != nil {
+		return fmt.Errorf("%w: %q: %w", ErrTooLarge, e.name, err)
+	}
+	if c.Request && m.pending.isOnly() {
+		// Nothing else is likely to share the packet, so flush at once.
+		return sendError(m.net.SendNow(ctx, transport.Custom, to.Address, own.b))
+	}
+	return sendError(m.net.Send(ctx, to.Address, own.b))
+}
+
+// deliverCall gives a call to this node's own receiver.
+func (m *Messenger) deliverCall(
+	ctx context.Context, self *member.Member, e *outgoing, c wire.Call,
+) error {
+	d := e.delivery(self)
+	d.Call = m.newCall(m.self, c)
+	if c.Leader {
+		if l := m.node.Leader(); !l.Authority {
+			return notLeader(l)
+		}
+	}
+	err := m.deliver(ctx, d)
+	if err == nil || errors.Is(err, ErrClosed) {
+		return err
+	}
+	if err := deliveryError(ctx, err); errors.Is(err, ErrNotDelivered) {
+		return err
+	}
+	return m.answerError(m.self, refusal(c, err))
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package messaging
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/internal/wire"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+)
+
+type note struct{ Text string }
+
+type sum struct {
+	A, B int
+	Text string
+}
+
+type total struct{ Sum int }
+
+// bulk is a request whose answer has so many bytes.
+type bulk struct{ Bytes int }
+
+func addHandlers(_ int, mux *receiver.Mux) {
+	receiver.HandleRequest(mux, func(ctx context.Context, _ member.Member, s sum) (total, error) {
+		switch s.Text {
+		case "fail":
+			return total{}, errBoom
+		case "panic":
+			panic("boom")
+		case "wait":
+			<-ctx.Done()
+			return total{}, context.Cause(ctx)
+		}
+		return total{s.A + s.B}, nil
+	})
+	receiver.HandleRequest(mux, func(_ context.Context, _ member.Member, b bulk) ([]byte, error) {
+		return make([]byte, b.Bytes), nil
+	})
+	receiver.Handle(mux, func(context.Context, member.Member, note) error { return nil })
+}
+
+// TestRequestsLeaveNothingPending, however they end.
+func TestRequestsLeaveNothingPending(t *testing.T) {
+	inWorld(t, addHandlers, func(t *testing.T, nodes []*node) {
+		n := nodes[0]
+		for _, to := range []member.Address{address(0), address(1), address(9)} {
+			for _, req := range []any{
+				sum{A: 1, B: 2}, sum{Text: "panic"}, sum{Text: "fail"}, sum{Text: "wait"}, note{},
+				struct{}{}, receiver.Raw{Name: "sum", Payload: []byte{0x01}}, receiver.Raw{Name: "other"},
+				bulk{2 * MaxEventBytes}, sum{Text: strings.Repeat("x", MaxEventBytes)},
+			} {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				var got total
+				err := n.Request(ctx, to, req, &got, Options{})
+				cancel()
+				if ok := req == any(sum{A: 1, B: 2}) && to != address(9); (err == nil) != ok {
+					t.Errorf("%T %.20v to %v: got %v, %v", req, req, to, got, err)
+				}
+				synctest.Wait()
+				if left := len(n.pending.calls) + len(n.pending.room); left != 0 {
+					t.Fatalf("%T %.20v to %v: %d calls are pending, want none", req, req, to, left)
+				}
+			}
+		}
+	})
+}
+
+// TestLeaderAloneTakesLeaderRequests: the others answer that they do not lead.
+func TestLeaderAloneTakesLeaderRequests(t *testing.T) {
+	inWorld(t, addHandlers, func(t *testing.T, nodes []*node) {
+		for i, n := range nodes {
+			var got total
+			err := n.RequestLeader(t.Context(), sum{A: 1, B: 2}, &got, Options{})
+			if err != nil || got.Sum != 3 {
+				t.Errorf("node %d asks the leader: got %v, %v, want 3", i, got, err)
+			}
+			led := &Leadership{Leader: address(1), Done: n.led}
+			err = n.request(t.Context(), address(1), sum{}, &got, led, Options{})
+			refused, ok := errors.AsType[*NotLeaderError](err)
+			if !ok || refused.Leader != address(0) || i != 1 && refused.Asked != address(1) {
+				t.Errorf("node %d asks node 1 as the leader: got %v, want *NotLeaderError", i, err)
+			}
+		}
+	})
+}
+
+// TestSendsAreBounded: one more than MaxSending is ErrBusy, an event and a request.
+func TestSendsAreBounded(t *testing.T) {
+	inWorld(t, addHandlers, func(t *testing.T, nodes []*node) {
+		n := nodes[0]
+		n.sending.Add(MaxSending)
+		if err := n.Send(t.Context(), address(1), note{}, Options{}); !errors.Is(err, ErrBusy) {
+			t.Errorf("Send with %d in flight: got %v, want ErrBusy", MaxSending, err)
+		}
+		err := n.Request(t.Context(), address(1), sum{}, &total{}, Options{})
+		if !errors.Is(err, ErrBusy) {
+			t.Errorf("Request with %d in flight: got %v, want ErrBusy", MaxSending, err)
+		}
+		n.sending.Add(-MaxSending)
+		if err := n.Send(t.Context(), address(1), note{}, Options{}); err != nil {
+			t.Errorf("Send afterwards: got %v, want nil", err)
+		}
+	})
+}
+
+// TestPendingCallsAreBounded: one more than MaxPending waits for room.
+func TestPendingCallsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPendingCalls()
+		first := p.lastID
+		for range MaxPending {
+			if _, err := p.add(t.Context(), nil, pendingCall{to: address(1)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		short, cancel := context.WithTimeoutCause(t.Context(), time.Second, errBoom)
+		defer cancel()
+		if _, err := p.add(short, nil, pendingCall{}); !errors.Is(err, errBoom) {
+			t.Errorf("one too many: got %v, want the cause of its context", err)
+		}
+		quit := make(chan struct{})
+		close(quit)
+		if _, err := p.add(t.Context(), quit, pendingCall{}); !errors.Is(err, ErrClosed) {
+			t.Errorf("one too many at the end: got %v, want ErrClosed", err)
+		}
+		added := make(chan uint64)
+		go func() {
+			id, _ := p.add(t.Context(), nil, pendingCall{})
+			added <- id
+		}()
+		synctest.Wait()
+		if !p.remove(first+7) || p.remove(first+7) {
+			t.Error("remove: want true, then false")
+		}
+		if got := <-added; got != first+MaxPending+1 {
+			t.Errorf("added %d, want %d", got, first+MaxPending+1)
+		}
+	})
+}
+
+// TestForgedAnswersAreDropped: a member cannot answer for another.
+func TestForgedAnswersAreDropped(t *testing.T) {
+	inWorld(t, addHandlers, func(t *testing.T, nodes []*node) {
+		n := nodes[0]
+		ctx, cancel := context.WithCancel(t.Context())
+		answered := make(chan error, 1)
+		go func() {
+			answered <- n.Request(ctx, address(1), sum{Text: "wait"}, &total{}, Options{})
+		}()
+		synctest.Wait()
+		for id := range n.pending.calls {
+			nodes[2].sendAnswer(address(0), wire.Answer{ID: id, Payload: []byte{0x80}})
+		}
+		synctest.Wait()
+		if got := n.drops(DropNotAwaited); got != 1 {
+			t.Errorf("%d answers were dropped, want the forged one", got)
+		}
+		cancel()
+		if err := <-answered; !errors.Is(err, ErrUnknownOutcome) {
+			t.Errorf("got %v, want the end of the context", err)
+		}
+	})
+}

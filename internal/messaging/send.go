@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package messaging
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/athena-go/athena/internal/wire"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport"
+)
+
+// Send gives an event to one active member, as cluster.Node.Send documents.
+func (m *Messenger) Send(ctx context.Context, to member.Address, event any, o Options) error {
+	e, err := m.encode(event, o)
+	if err != nil {
+		return err
+	}
+	defer e.release()
+	return m.send(ctx, to, e, o)
+}
+
+// Broadcast gives an event to all active members side by side, as
+// cluster.Node.Broadcast documents.
+func (m *Messenger) Broadcast(ctx context.Context, event any, o Options) error {
+	e, err := m.encode(event, o)
+	if err != nil {
+		return err
+	}
+	defer e.release()
+	var results []Result
+	for _, to := range m.node.Members() {
+		if to.Status == member.Active && (to.Address != m.self || o.Self) {
+			results = append(results, Result{To: to})
+		}
+	}
+	var sends sync.WaitGroup
+	for i := range results {
+		r := &results[i]
+		if m.trySend(ctx, r.To.Address, e, o) {
+			continue
+		}
+		sends.Go(func() { r.Err = m.send(ctx, r.To.Address, e, o) })
+	}
+	sends.Wait()
+	if o.Results != nil {
+		*o.Results = results
+	}
+	for _, r := range results {
+		if r.Err != nil {
+			return &BroadcastError{results}
+		}
+	}
+	return nil
+}
+
+// send gives an encoded event to one member.
+func (m *Messenger) send(ctx context.Context, to member.Address, e *outgoing, o Options) error {
+	if o.BestEffort {
+		return m.sendBestEffort(ctx, to, e)
+	}
+	entry, err := m.checkSend(ctx, to)
+	if err != nil {
+		return err
+	}
+	if o.Outcome != nil {
+		return m.sendWithOutcome(ctx, entry, e, o.Outcome)
+	}
+	if m.sending.Add(1) > MaxSending {
+		m.sending.Add(-1)
+		return ErrBusy
+	}
+	defer m.sending.Add(-1)
+	if to == m.self {
+		return deliveryError(ctx, m.deliver(ctx, e.delivery(entry)))
+	}
+	return sendError(m.net.Send(ctx, to, e.Frame()))
+}
+
+// sendWithOutcome is send for a sender that waits for the outcome.
+func (m *Messenger) sendWithOutcome(
+	ctx context.Context, to *member.Member, e *outgoing, report func(to member.Address, err error),
+) error {
+	// Stop sending once the outcome is known.
+	sending, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	settle := func(a wire.Answer, err error) {
+		if err == nil {
+			err = m.answerError(to.Address, a)
+		}
+		stop(err)
+		report(to.Address, err)
+	}
+	id, err := m.pending.add(ctx, m.cfg.Quit, pendingCall{to.Address, false, settle})
+	if err != nil {
+		return err
+	}
+	err = m.sendCall(sending, to, e, wire.Call{ID: id})
+	if err != nil && !m.pending.remove(id) {
+		return nil // settle reports it
+	}
+	return err
+}
+
+// trySend gives an encoded event to one member if that needs neither time nor another
+// goroutine.
+func (m *Messenger) trySend(
+	ctx context.Context, to member.Address, e *outgoing, o Options,
+) bool {
+	if o.Outcome != nil || o.BestEffort || to == m.self {
+		return false
+	}
+	_, err := m.checkSend(ctx, to)
+	return err == nil && m.net.TrySend(to, e.Frame())
+}
+
+// checkSend returns the entry of a member, or why nothing can be sent to it now.
+func (m *Messenger) checkSend(ctx context.Context, to member.Address) (*member.Member, error) {
+	if err := m.ctxErr(ctx); err != nil {
+		return nil, err
+	}
+	if !isActive(m.node.Member(m.self)) {
+		return nil, fmt.Errorf("%w: this node is not active yet", ErrNotActive)
+	}
+	if to.IsZero() {
+		return nil, fmt.Errorf("%w: the address is the zero Address: take one from View", ErrNotActive)
+	}
+	entry := m.node.Member(to)
+	if !isActive(entry) {
+		return nil, fmt.Errorf("%w: %s", ErrNotActive, to)
+	}
+	return entry, nil
+}
+
+func isActive(m *member.Member) bool { return m != nil && m.Status == member.Active }
+
+// deliveryError translates why the node's own receiver did not take an event.
+func deliveryError(ctx context.Context, err error) error {
+	switch {
+	case err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
+		return fmt.Errorf("%w: %w", ErrNotDelivered, err)
+	case errors.Is(err, receiver.ErrUnknown), errors.Is(err, receiver.ErrMalformed):
+		return fmt.Errorf("%w: %w", ErrUnknownType, err)
+	case errors.Is(err, receiver.ErrBusy):
+		return fmt.Errorf("%w: %w", ErrBusy, err)
+	default:
+		return err
+	}
+}
+
+// sendError translates why the transport did not take a frame.
+func sendError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, transport.ErrClosed):
+		return ErrClosed
+	default:
+		return fmt.Errorf("%w: %w", ErrNotDelivered, err)
+	}
+}

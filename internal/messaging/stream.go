@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package messaging
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+	"sync/atomic"
+
+	"github.com/athena-go/athena/internal/wire"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport"
+)
+
+var (
+	errBadHead   = errors.New("cluster: stream with more in its head than name and metadata")
+	errNoVerdict = errors.New("it ended before a word whether anybody takes it")
+)
+
+// OpenStream opens a stream to an active member, as cluster.Node.OpenStream documents.
+func (m *Messenger) OpenStream(
+	ctx context.Context, to member.Address, name string, o Options,
+) (receiver.Stream, error) {
+	if o.BestEffort || o.Outcome != nil || o.Self {
+		return nil, errStreamOption
+	}
+	head, err := encodeHead(name, o.Metadata)
+	if err != nil {
+		return nil, err
+	}
+	entry, err := m.checkSend(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	if to == m.self {
+		return m.openLoopback(*entry, name, o.Metadata)
+	}
+	raw, err := m.net.OpenStream(ctx, to, head)
+	switch {
+	case errors.Is(err, transport.ErrTooManyStreams):
+		return nil, fmt.Errorf("%w: %w", ErrBusy, err)
+	case err != nil:
+		return nil, sendError(err)
+	}
+	return m.newStream(to, raw, make(chan struct{}, 1)), nil
+}
+
+// encodeHead makes the head of a stream: an event without a payload.
+func encodeHead(name string, metadata map[string]string) ([]byte, error) {
+	if err := checkMetadata(metadata); err != nil {
+		return nil, err
+	}
+	head, err := wire.EncodeEvent(wire.Event{Name: name, Metadata: metadata}, MaxStreamHeadBytes)
+	switch {
+	case errors.Is(err, wire.ErrTooLarge):
+		return nil, fmt.Errorf("%w: name and metadata of a stream: %w", ErrTooLarge, err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: no name of a stream: %w", ErrUnknownType, err)
+	}
+	return head, nil
+}
+
+// openLoopback opens a stream to a handler of this node.
+func (m *Messenger) openLoopback(
+	self member.Member, name string, metadata map[string]string,
+) (receiver.Stream, error) {
+	serve, err := m.mux.AcceptStream(name)
+	switch {
+	case errors.Is(err, receiver.ErrClosed):
+		return nil, ErrClosed
+	case errors.Is(err, receiver.ErrBusy):
+		return nil, fmt.Errorf("%w: %w", ErrBusy, err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrUnknownType, err)
+	}
+	ours, theirs := newLoopback()
+	go serve(self, maps.Clone(metadata), m.newStream(self.Address, theirs, nil))
+	return m.newStream(self.Address, ours, nil), nil
+}
+
+// Stream hands a stream to its handler, or refuses it with the reason
+// (transport.Handler).
+func (m *Messenger) Stream(from member.Identity, head []byte, raw transport.BulkStream) {
+	e, err := wire.DecodeEvent(head, MaxStreamHeadBytes)
+	if err == nil && (e.Call.ID != 0 || len(e.Payload) > 0) {
+		err = errBadHead
+	}
+	if err != nil {
+		refuseStream(raw, wire.OutcomeMalformed, err)
+		_ = m.drop(from, DropMalformed, err)
+		return
+	}
+	serve, err := m.mux.AcceptStream(e.Name)
+	if err != nil {
+		refuseStream(raw, outcomeOf(false, err), err)
+		reason := dropReason(err)
+		if errors.Is(err, receiver.ErrBusy) {
+			reason = DropTooMany
+		}
+		_ = m.drop(from, reason, err)
+		return
+	}
+	// If this fails, the handler's first Write fails too.
+	_, _ = raw.Write([]byte{byte(wire.OutcomeDone)})
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		serve(*m.sender(from), e.Metadata, m.newStream(from.Address, raw, nil))
+	}()
+	select {
+	case <-served:
+	case <-m.handled: // Close no longer waits for the handler
+	}
+}
+
+// refuseStream tells the peer why a stream has no handler: an outcome, then a text up to
+// the end of the stream.
+func refuseStream(raw transport.BulkStream, outcome wire.Outcome, err error) {
+	text := strings.ToValidUTF8(err.Error(), "")
+	text = text[:min(len(text), wire.MaxAnswerText)]
+	if _, err := raw.Write(append([]byte{byte(outcome)}, text...)); err == nil {
+		_ = raw.CloseWrite() // without it the peer sees a reset instead of the text
+	}
+}
+
+// stream is a receiver.Stream. It translates the errors of a stream of the transport.
+type stream struct {
+	m    *Messenger
+	peer member.Address
+	raw  transport.BulkStream
+	stop func() bool // lets go of the Messenger's context, which closes the stream
+
+	// The first byte from the peer is its verdict: whether it takes the stream. The
+	// holder of turn reads it. turn is nil and accepted is true from the start if the
+	// peer sends no verdict: at the handler's end, and within one node.
+	accepted atomic.Bool
+	turn     chan struct{}
+	refused  error // the verdict of a refused stream; guarded by turn
+}
+
+// newStream makes a stream for the application. turn is nil if the peer sends no verdict.
+func (m *Messenger) newStream(
+	peer member.Address, raw transport.BulkStream, turn chan struct{},
+) *stream {
+	s := &stream{m: m, peer: peer, raw: raw, turn: turn}
+	s.accepted.Store(turn == nil)
+	s.stop = context.AfterFunc(m.streaming, func() { _ = raw.Close() })
+	return s
+}
+
+// Read implements receiver.Stream.
+func (s *stream) Read(p []byte) (int, error) {
+	if err := s.awaitVerdict(); err != nil {
+		return 0, err
+	}
+	read, err := s.raw.Read(p)
+	return read, s.streamError(err)
+}
+
+// Write implements receiver.Stream.
+func (s *stream) Write(p []byte) (int, error) {
+	written, err := s.raw.Write(p)
+	return written, s.writeError(err)
+}
+
+// CloseWrite implements receiver.Stream.
+func (s *stream) CloseWrite() error { return s.writeError(s.raw.CloseWrite()) }
+
+// Close implements receiver.Stream.
+func (s *stream) Close() error {
+	s.stop()
+	return s.raw.Close()
+}
+
+// awaitVerdict blocks until the peer's verdict is known, and returns why the peer
+// refused the stream.
+func (s *stream) awaitVerdict() error {
+	if s.accepted.Load() {
+		return nil
+	}
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	if s.refused == nil && !s.accepted.Load() {
+		s.refused = s.readVerdict()
+		s.accepted.Store(s.refused == nil)
+	}
+	return s.refused
+}
+
+func (s *stream) readVerdict() error {
+	var verdict [1]byte
+	_, err := io.ReadFull(s.raw, verdict[:])
+	switch {
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("%w: %w: %w", ErrStreamReset, transport.ErrStreamReset, errNoVerdict)
+	case err != nil:
+		return s.streamError(err)
+	}
+	a := wire.Answer{Outcome: wire.Outcome(verdict[0])}
+	if a.Outcome == wire.OutcomeDone {
+		return nil
+	}
+	text, _ := io.ReadAll(io.LimitReader(s.raw, wire.MaxAnswerText)) // a part of it will do
+	a.Text = string(text)
+	return s.m.answerError(s.peer, a)
+}
+
+// writeError is streamError for writers. A reset may be a refusal, whose reason is better.
+func (s *stream) writeError(err error) error {
+	if errors.Is(err, transport.ErrStreamReset) {
+		if refused := s.awaitVerdict(); refused != nil {
+			return refused
+		}
+	}
+	return s.streamError(err)
+}
+
+// streamError translates why a stream ended.
+func (s *stream) streamError(err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		return err
+	}
+	if ended := s.m.ctxErr(context.Background()); ended != nil {
+		return fmt.Errorf("%w: %w", ended, err)
+	}
+	switch {
+	case errors.Is(err, transport.ErrStreamClosed):
+		return fmt.Errorf("%w: %w", ErrStreamClosed, err)
+	case errors.Is(err, transport.ErrStreamReset):
+		return fmt.Errorf("%w: %w", ErrStreamReset, err)
+	default:
+		return fmt.Errorf("%w: %w", ErrStreamCut, err)
+	}
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package messaging
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/wire"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/transport/memnet"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var errBoom = errors.New("boom")
+
+// node is a Messenger with a view that never changes: all members of the world are
+// active and node 0 leads.
+type node struct {
+	*Messenger
+	addr    member.Address
+	members member.Roster
+	led     chan struct{} // of the leadership; never closed
+	quit    chan struct{}
+	cause   error
+
+	mu      sync.Mutex
+	dropped map[string]int
+}
+
+// Member implements Node.
+func (n *node) Member(addr member.Address) *member.Member {
+	for i := range n.members {
+		if n.members[i].Address == addr {
+			return &n.members[i]
+		}
+	}
+	return nil
+}
+
+// Members implements Node.
+func (n *node) Members() member.Roster { return n.members }
+
+// Leader implements Node.
+func (n *node) Leader() Leader {
+	return Leader{Address: address(0), Authority: n.addr == address(0)}
+}
+
+// WaitLeader implements Node.
+func (n *node) WaitLeader(context.Context) (Leadership, error) {
+	return Leadership{Leader: address(0), Done: n.led, Changed: n.led, Lost: errBoom}, nil
+}
+
+// Greet implements transport.Handler.
+func (n *node) Greet() message.Message {
+	return message.Message{From: n.Member(n.addr).Identity, Body: message.Greet{
+		Cluster: "test", Size: 3, MinProtocol: 1, MaxProtocol: 1,
+		Timings: message.Timings{
+			HeartbeatInterval: 100 * time.Millisecond, HeartbeatTimeout: 400 * time.Millisecond,
+			LeaderTimeout: time.Second, LeaseTimeout: time.Second,
+			TTLTimeout: 10 * time.Second, RetryInterval: 500 * time.Millisecond,
+		},
+	}}
+}
+
+// Admit implements transport.Handler.
+func (n *node) Admit(message.Message) error { return nil }
+
+// Needs implements transport.Handler.
+func (n *node) Needs(peer member.Address) bool { return n.Member(peer) != nil }
+
+// System implements transport.Handler.
+func (n *node) System(member.Identity, []byte) error { return nil }
+
+func (n *node) drops(reason string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.dropped[reason]
+}
+
+func (n *node) close(t *testing.T) {
+	t.Helper()
+	n.cause = ErrClosed
+	close(n.quit)
+	if err := n.Close(t.Context()); err != nil {
+		t.Errorf("%v: Close: got %v, want nil", n.addr, err)
+	}
+	if got := len(n.pending.calls) + len(n.pending.room); got != 0 {
+		t.Errorf("%v: %d calls are pending after Close, want none", n.addr, got)
+	}
+}
+
+func address(i int) member.Address {
+	return member.Address{Host: "127.0.0.1", Port: uint16(7001 + i)}
+}
+
+// inWorld runs a test with three nodes on one network, in a bubble. register adds the
+// handlers of node i.
+func inWorld(
+	t *testing.T, register func(i int, mux *receiver.Mux), test func(*testing.T, []*node),
+) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		net := memnet.New()
+		var roster member.Roster
+		for i := range 3 {
+			roster = append(roster, member.Member{
+				Identity: member.Identity{
+					Address: address(i), StoreID: member.StoreID{byte(i + 1)}, Incarnation: 1,
+				},
+				Status: member.Active,
+			})
+		}
+		var nodes []*node
+		for i := range roster {
+			mux := receiver.NewMux()
+			register(i, mux)
+			nodes = append(nodes, start(t, net, i, roster, mux))
+		}
+		test(t, nodes)
+		for _, n := range nodes {
+			n.close(t)
+		}
+	})
+}
+
+func start(
+	t *testing.T, net *memnet.Network, i int, roster member.Roster, mux *receiver.Mux,
+) *node {
+	t.Helper()
+	n := &node{
+		addr: address(i), members: roster, led: make(chan struct{}), quit: make(chan struct{}),
+		dropped: map[string]int{},
+	}
+	mesh, err := net.Listen(n.addr, transport.Config{
+		Encode: wire.Encode, Decode: wire.Decode, Size: len(roster), CustomBytes: MaxEventBytes,
+		Report: func(transport.Report) {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := mux.Start(receiver.Setup{
+		Scan: wire.Scan, Report: func(receiver.Failure) {},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	n.Messenger = New(Config{
+		Node: n, Self: n.addr, Mux: mux, Net: mesh,
+		HeartbeatInterval: 100 * time.Millisecond, HeartbeatTimeout: 400 * time.Millisecond,
+		Quit: n.quit, Cause: func() error { return n.cause },
+		Dropped: func(d Drop) {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.dropped[d.Reason]++
+		},
+	})
+	if err := mesh.Start(n); err != nil {
+		t.Fatal(err)
+	}
+	go n.SendCancels()
+	return n
+}

@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/internal/tlsfiles"
 )
 
 // minTokenBytes is the shortest token. It is shorter than a secret of the cluster, because
@@ -35,10 +35,10 @@ type Token struct {
 	file   fs.FileInfo // that text is of
 }
 
-// ReadToken reads a token from a file as cluster.ReadPrivate does: it is of
-// at least 16 characters, and an error where others than the
-// owner may read it. They are printable and without spaces; spaces and line ends
-// around them do not belong to the token.
+// ReadToken reads a token from a file of at most 4 KiB. A token has at least 16 printable
+// characters and no spaces; spaces and line ends around it are left out. It is an error if
+// others than the owner may read the file. A file of root may be readable by its group too
+// if this process is not root's.
 func ReadToken(path string) (*Token, error) {
 	t := &Token{path: path, looked: time.Now()}
 	if err := t.read(); err != nil {
@@ -53,7 +53,7 @@ func (t *Token) read() (err error) {
 	if t.file, err = os.Stat(t.path); err != nil {
 		return fmt.Errorf("%w: make one with: athena secret new %s", err, t.path)
 	}
-	all, err := cluster.ReadPrivate(t.path)
+	all, err := tlsfiles.ReadPrivate(t.path)
 	if err != nil {
 		return err
 	}

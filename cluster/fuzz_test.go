@@ -3,12 +3,9 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -20,7 +17,6 @@ import (
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 	"github.com/athena-go/athena/transport/memnet"
-	"github.com/athena-go/athena/transport/quicnet"
 )
 
 // FuzzConfig validates any configuration. Each line of an error names a field of
@@ -117,40 +113,6 @@ func startAlone(t *testing.T, c Config) {
 		}
 		if err == nil && n.Close() != nil {
 			t.Fatalf("%+v: it does not close", c)
-		}
-	})
-}
-
-// FuzzReadSecret reads any file: what is taken is what the file begins with, and
-// nothing but line ends is left out.
-func FuzzReadSecret(f *testing.F) {
-	f.Add([]byte(nil), uint16(0o600))
-	f.Add(testSecret, uint16(0o640))
-	f.Add(append(bytes.Clone(testSecret), "\r\n\n"...), uint16(0o400))
-	f.Add(bytes.Repeat([]byte("\n"), maxSecretBytes), uint16(0o600))
-	f.Add(bytes.Repeat([]byte("s"), maxSecretBytes+1), uint16(0o600))
-	path := filepath.Join(f.TempDir(), "secret")
-	f.Fuzz(func(t *testing.T, content []byte, mode uint16) {
-		perm := os.FileMode(mode)&0o777 | 0o400
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(path, perm); err != nil {
-			t.Fatal(err)
-		}
-		secret, err := ReadSecret(path)
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
-		good := perm&0o077 == 0 && len(content) <= maxSecretBytes &&
-			quicnet.CheckSecret(bytes.TrimRight(content, "\r\n")) == nil
-		switch {
-		case (err == nil) != good:
-			t.Fatalf("%q, mode %v: %v", content, perm, err)
-		case err != nil && (secret != nil || !strings.HasPrefix(err.Error(), path+": ")):
-			t.Fatalf("%q, mode %v: %q with the error %v", content, perm, secret, err)
-		case err == nil && len(bytes.Trim(bytes.TrimPrefix(content, secret), "\r\n")) > 0:
-			t.Fatalf("%q is read as %q", content, secret)
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/messaging"
+	"github.com/athena-go/athena/internal/tlsfiles"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/statemachine"
@@ -31,8 +32,8 @@ type Node struct {
 	volatile bool // store forgets everything at the end of the process
 	net      *transport.Mesh
 	mux      *receiver.Mux
-	receives bool     // mux was started for this node
-	renewal  *renewal // of the certificate; nil where it does not come from files
+	receives bool             // mux was started for this node
+	identity *tlsfiles.Source // the certificate; nil if it does not come from files
 
 	machine   *statemachine.Machine // of the loop alone, as is the complaint
 	complaint complaint

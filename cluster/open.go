@@ -3,14 +3,12 @@
 package cluster
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"strconv"
 	"syscall"
-	"time"
 
 	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/internal/wire"
@@ -130,7 +128,7 @@ func (n *Node) listen(c transport.Config, socket Socket) (*transport.Mesh, error
 		return nil, n.cfg.addrFault(err)
 	}
 	return quicnet.New(quicnet.Config{
-		Config: c, Conn: packets, TLS: certificates, Named: n.renewal != nil, ResetKey: key,
+		Config: c, Conn: packets, TLS: certificates, Named: n.identity != nil, ResetKey: key,
 	})
 }
 
@@ -140,23 +138,4 @@ func listenUDP(addr string) (net.PacketConn, error) {
 		return nil, err // and no socket: an interface with a nil pointer is not nil
 	}
 	return socket, nil
-}
-
-// certificates follows the configuration. Their dates are compared with the
-// wall clock of each node, not with the clock of leases.
-func (n *Node) certificates() (made *tls.Config, err error) {
-	switch {
-	case n.cfg.Insecure:
-		return quicnet.InsecureTLS(time.Now)
-	case n.cfg.usesFiles():
-		if n.renewal, err = newRenewal(n.cfg, n.log, time.Now); err != nil {
-			return nil, err
-		}
-		return quicnet.CertificateTLS(n.renewal.current, time.Now), nil
-	}
-	secrets := [][]byte{n.cfg.Secret}
-	if len(n.cfg.OtherSecret) > 0 {
-		secrets = append(secrets, n.cfg.OtherSecret)
-	}
-	return quicnet.SecretTLS(secrets, n.cfg.Cluster, time.Now)
 }

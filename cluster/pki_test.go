@@ -19,6 +19,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/athena-go/athena/internal/tlsfiles"
 	"github.com/athena-go/athena/transport"
 	"github.com/athena-go/athena/transport/quicnet"
 	"github.com/athena-go/athena/transport/transporttest"
@@ -158,11 +159,11 @@ func TestCertificatesAreRenewed(t *testing.T) {
 			t.Fatal(err)
 		}
 		log := newBook(t)
-		r, err := newRenewal(s, logTo(zerolog.New(log)), time.Now)
+		r, err := openCertificates(s, logTo(zerolog.New(log)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		serial := func() string { return r.current().Certificate.Leaf.SerialNumber.String() }
+		serial := func() string { return r.Current().Certificate.Leaf.SerialNumber.String() }
 		first := serial()
 		later := func(x *x509.Certificate) { x.NotAfter = x.NotAfter.Add(time.Hour) }
 		next := pki.Issue("10.0.0.1", later)
@@ -170,11 +171,11 @@ func TestCertificatesAreRenewed(t *testing.T) {
 		if got := serial(); got != first {
 			t.Error("the files were read again within a second")
 		}
-		time.Sleep(renewalInterval)
+		time.Sleep(tlsfiles.ReadInterval)
 		if got := serial(); got != next.Leaf.SerialNumber.String() {
 			t.Errorf("certificate %s is used, want the new one %v", got, next.Leaf.SerialNumber)
 		}
-		if got := r.expires(); !got.Equal(next.Leaf.NotAfter) {
+		if got := r.Expires(); !got.Equal(next.Leaf.NotAfter) {
 			t.Errorf("it ends at %v, want %v", got, next.Leaf.NotAfter)
 		}
 		log.wants("the files of certificates have changed: the next handshakes use them", 1)
@@ -190,19 +191,17 @@ func TestCertificatesAreRenewed(t *testing.T) {
 		} {
 			bad()
 			for range 5 {
-				time.Sleep(renewalInterval)
+				time.Sleep(tlsfiles.ReadInterval)
 				if got := serial(); got != next.Leaf.SerialNumber.String() {
 					t.Errorf("certificate %s is used, want the old one on", got)
 				}
 			}
-			log.wants("the files of certificates cannot be used: those read before are used on", i+1)
+			log.wants("cannot load the TLS files; keeping the previous certificate", i+1)
 		}
 		transporttest.Write(t, next, c.TLSCert, c.TLSKey)
-		time.Sleep(renewalInterval)
+		time.Sleep(tlsfiles.ReadInterval)
 		serial()
-		if r.told != "" {
-			t.Error("the old certificate is back, and is warned of")
-		}
+		log.wants("cannot load the TLS files; keeping the previous certificate", 5) // as before
 	})
 }
 
@@ -216,7 +215,7 @@ func TestCertificateThatBeginsLater(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := newRenewal(s, slog.New(slog.DiscardHandler), time.Now)
+		r, err := openCertificates(s, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -227,7 +226,7 @@ func TestCertificateThatBeginsLater(t *testing.T) {
 		for _, after := range []time.Duration{5 * time.Second, 6 * time.Second} {
 			before := time.Now()
 			time.Sleep(after)
-			used := r.current().Certificate.Leaf.SerialNumber.Cmp(later.Leaf.SerialNumber) == 0
+			used := r.Current().Certificate.Leaf.SerialNumber.Cmp(later.Leaf.SerialNumber) == 0
 			if begun := !time.Now().Before(later.Leaf.NotBefore); used != begun {
 				t.Errorf("%v later: used %v, want %v", time.Since(before), used, begun)
 			}
@@ -259,12 +258,12 @@ func testNobodyRenews(t *testing.T, life time.Duration) {
 		t.Fatal(err)
 	}
 	j := &journal{level: zerolog.WarnLevel}
-	r, err := newRenewal(s, logTo(zerolog.New(j)), time.Now)
+	r, err := openCertificates(s, logTo(zerolog.New(j)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	good := min(life, pki.Ends.Sub(begin))
-	if got := r.expires().Sub(begin); got != good {
+	if got := r.Expires().Sub(begin); got != good {
 		t.Errorf("good for %v, want %v", got, good)
 	}
 	for _, step := range []struct {
@@ -278,7 +277,7 @@ func testNobodyRenews(t *testing.T, life time.Duration) {
 		{good + time.Hour, 1, 1},
 	} {
 		time.Sleep(step.at - time.Since(begin))
-		r.current()
+		r.Current()
 		soon, _ := j.about("the certificate of this node, or an authority above it, ends soon: " +
 			"replace its files")
 		ended, _ := j.about("the certificate of this node, or an authority above it, has ended, " +
@@ -307,9 +306,9 @@ func TestCertificateOfManyNames(t *testing.T) {
 			}
 			return c
 		}
-		large := names(maxChainBytes - 20)
-		if got := len(large.Certificate[0]); got > maxChainBytes {
-			t.Fatalf("the certificate has %d bytes, want at most %d", got, maxChainBytes)
+		large := names(tlsfiles.MaxChainBytes - 20)
+		if got := len(large.Certificate[0]); got > tlsfiles.MaxChainBytes {
+			t.Fatalf("the certificate has %d bytes, want at most %d", got, tlsfiles.MaxChainBytes)
 		}
 		for i := range 2 {
 			c := pkiConfig(t, i+1, pki)
@@ -326,7 +325,7 @@ func TestCertificateOfManyNames(t *testing.T) {
 			}
 		}
 		c := pkiConfig(t, 1, pki)
-		transporttest.Write(t, names(maxChainBytes+30), c.TLSCert, c.TLSKey)
+		transporttest.Write(t, names(tlsfiles.MaxChainBytes+30), c.TLSCert, c.TLSKey)
 		configCase{"too large", c, "leave out names"}.check(t)
 	})
 }
@@ -414,9 +413,9 @@ func TestWholeStackWithCertificates(t *testing.T) {
 		if got := nodes[0].Status(); got.Token != token || got.Token == 0 {
 			t.Errorf("token %d after %d: renewed certificates cost a leader", got.Token, token)
 		}
-		time.Sleep(renewalInterval)
+		time.Sleep(tlsfiles.ReadInterval)
 		left := time.Until(nodes[0].Status().CertificateExpires)
-		if left < life-2*renewalInterval || left > life {
+		if left < life-2*tlsfiles.ReadInterval || left > life {
 			t.Errorf("the certificate ends in %v, want %v", left, life)
 		}
 		time.Sleep(life) // nobody renews any more

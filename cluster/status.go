@@ -125,8 +125,8 @@ func (n *Node) Status() Status {
 		}
 	}
 	slices.SortFunc(s.Silent, member.Address.Compare)
-	if n.renewal != nil {
-		s.CertificateExpires = n.renewal.expires()
+	if n.identity != nil {
+		s.CertificateExpires = n.identity.Expires()
 	}
 	n.meter.report(&s)
 	n.elections.report(now, &s)

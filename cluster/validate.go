@@ -11,8 +11,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/tlsfiles"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport/quicnet"
 )
@@ -44,7 +46,7 @@ func (c Config) WithDefaults() Config {
 	if c.Size == 1 && len(c.Seeds) == 0 {
 		c.Seeds = []string{c.Advertise}
 	}
-	if len(c.Secret) == 0 && !c.usesFiles() && (c.InsecureAnywhere || c.onLoopback()) {
+	if len(c.Secret) == 0 && !c.tlsFiles().Used() && (c.InsecureAnywhere || c.onLoopback()) {
 		c.Insecure = true
 	}
 	d := DefaultConfig()
@@ -175,11 +177,12 @@ func (f *faults) seeds(list []string, size int) []member.Address {
 }
 
 func (f *faults) security(c Config, self member.Address) {
-	secret, files := len(c.Secret) > 0, c.usesFiles()
+	secret, files := len(c.Secret) > 0, c.tlsFiles().Used()
 	if files {
 		f.check(!secret, "Secret and TLSCert contradict each other: leave one of them out")
 		f.check(!c.Insecure, "Insecure true: contradicts TLSCert; leave one of them out")
-		f.checkFiles(c, self)
+		id := tlsfiles.Identity{Cluster: c.Cluster, Self: self}
+		*f = append(*f, c.tlsFiles().Check(id, time.Now())...)
 	}
 	f.checkSecret("Secret", c.Secret)
 	f.checkSecret("OtherSecret", c.OtherSecret)

@@ -17,7 +17,7 @@ var floors = [][]string{
 	{"statemachine", "internal/wire", "transport", "receiver", "internal/store"},
 	{"transport/transporttest"},
 	{"transport/memnet", "transport/quicnet"},
-	{"internal/messaging"},
+	{"internal/messaging", "internal/tlsfiles"},
 	{"cluster", "internal/sim", "internal/sim/explore"},
 	{"latch", "election", "internal/adminapi", "internal/sim/cmd/...", "test/mutants"},
 	{"internal/leasestore", "internal/adminclient"},

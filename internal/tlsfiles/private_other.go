@@ -2,9 +2,9 @@
 
 //go:build !linux && !darwin
 
-package cluster
+package tlsfiles
 
 import "io/fs"
 
-// isPrivate goes by the mode, which says little on such a system.
+// isPrivate looks at the mode alone, which means little on such a system.
 func isPrivate(info fs.FileInfo) bool { return info.Mode().Perm()&0o077 == 0 }

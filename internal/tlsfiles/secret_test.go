@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cluster
+package tlsfiles
 
 import (
 	"crypto/rand"
@@ -71,7 +71,7 @@ func TestReadSecretUnread(t *testing.T) {
 		want    string
 	}{
 		{missing, fs.ErrNotExist, "athena secret new " + path + "; in Go: os.WriteFile("},
-		{unread(&fs.PathError{Op: "open", Path: path, Err: fs.ErrPermission}),
+		{adviseOpen(&fs.PathError{Op: "open", Path: path, Err: fs.ErrPermission}),
 			fs.ErrPermission, "let the user that runs this process own it"},
 		{unnamed, nil, "name one"},
 	} {

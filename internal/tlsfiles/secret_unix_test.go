@@ -2,7 +2,7 @@
 
 //go:build linux || darwin
 
-package cluster
+package tlsfiles
 
 import (
 	"io/fs"
@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestReadSecretDoesNotWaitForAPipe that nobody writes to.
+// TestReadSecretDoesNotWaitForAPipe that has no writer.
 func TestReadSecretDoesNotWaitForAPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -40,7 +40,7 @@ func TestPrivateFiles(t *testing.T) {
 		{0o660, 0, 1000, false},
 		{0o644, 0, 1000, false},
 	} {
-		if got := private(c.mode, c.owner, c.user); got != c.want {
+		if got := isPrivateMode(c.mode, c.owner, c.user); got != c.want {
 			t.Errorf("mode %04o of %d for %d: got %t, want %t", c.mode, c.owner, c.user, got, c.want)
 		}
 	}

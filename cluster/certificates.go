@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"time"
+
+	"github.com/athena-go/athena/internal/tlsfiles"
+	"github.com/athena-go/athena/transport/quicnet"
+)
+
+// tlsFiles returns the files that the configuration names instead of a secret.
+func (c Config) tlsFiles() tlsfiles.Files {
+	return tlsfiles.Files{CA: c.TLSCA, Cert: c.TLSCert, Key: c.TLSKey}
+}
+
+// certificates makes the TLS configuration of a node. The dates of certificates are
+// compared with the wall clock, not with the clock of leases.
+func (n *Node) certificates() (made *tls.Config, err error) {
+	switch {
+	case n.cfg.Insecure:
+		return quicnet.InsecureTLS(time.Now)
+	case n.cfg.tlsFiles().Used():
+		if n.identity, err = openCertificates(n.cfg, n.log); err != nil {
+			return nil, err
+		}
+		return quicnet.CertificateTLS(n.identity.Current, time.Now), nil
+	}
+	secrets := [][]byte{n.cfg.Secret}
+	if len(n.cfg.OtherSecret) > 0 {
+		secrets = append(secrets, n.cfg.OtherSecret)
+	}
+	return quicnet.SecretTLS(secrets, n.cfg.Cluster, time.Now)
+}
+
+// openCertificates reads the certificate of a node, and logs when its files change.
+func openCertificates(cfg settings, log *slog.Logger) (*tlsfiles.Source, error) {
+	id := tlsfiles.Identity{Cluster: cfg.Cluster, Self: cfg.self}
+	return tlsfiles.Open(cfg.tlsFiles(), id, time.Now, func(r tlsfiles.Report) {
+		l := certificateLines[r.Event]
+		log.LogAttrs(context.Background(), l.level, l.text,
+			errAttr(r.Err), slog.Time("until", r.Until))
+	})
+}
+
+// certificateLines says how each event of the files is logged.
+var certificateLines = map[tlsfiles.Event]line{
+	tlsfiles.Changed: {slog.LevelInfo,
+		"the files of certificates have changed: the next handshakes use them"},
+	tlsfiles.Unusable: {slog.LevelWarn,
+		"cannot load the TLS files; keeping the previous certificate"},
+	tlsfiles.Expired: {slog.LevelWarn, "the certificate of this node, or an " +
+		"authority above it, has ended, and no node accepts it any more: replace its files"},
+	tlsfiles.Expiring: {slog.LevelWarn, "the certificate of this node, or an " +
+		"authority above it, ends soon: replace its files"},
+}
+
+// resetSecret returns what the key of stateless resets is derived from if no store keeps
+// one. Only the nodes of the cluster may know it.
+func (c Config) resetSecret() ([]byte, error) {
+	if files := c.tlsFiles(); files.Used() {
+		return files.ReadKey()
+	}
+	return c.Secret, nil
+}

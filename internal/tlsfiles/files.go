@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tlsfiles
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/transport/quicnet"
+)
+
+const (
+	// maxPEMBytes bounds a file of certificates, or of a key.
+	maxPEMBytes = 1 << 20
+	// MaxChainBytes bounds the certificates that a node shows. quic-go accepts 16 KiB
+	// from a peer in a handshake, and the signature and some fields need a part of it.
+	MaxChainBytes = 15 << 10
+)
+
+// Files are the paths of three files in PEM. Their faults are named after the fields
+// TLSCA, TLSCert and TLSKey of cluster.Config.
+type Files struct {
+	CA   string // the authorities of the cluster
+	Cert string // the certificate of this node, then the authorities between
+	Key  string // its private key
+}
+
+// Identity is who the certificate must be for.
+type Identity struct {
+	Cluster string
+	Self    member.Address // zero if it is not known, and not checked then
+}
+
+// Used reports whether any of the files is named.
+func (f Files) Used() bool { return f.CA != "" || f.Cert != "" || f.Key != "" }
+
+// Check reads the files and returns everything that is wrong with them at a time.
+func (f Files) Check(id Identity, now time.Time) []error {
+	var faults faults
+	for _, part := range f.parts() {
+		faults.check(part.path != "", "%s is missing: the three files are needed together", part.field)
+	}
+	if len(faults) > 0 {
+		return faults
+	}
+	texts, faults := f.read()
+	if len(faults) > 0 {
+		return faults
+	}
+	_, faults = f.parse(texts, id, now)
+	return faults
+}
+
+// ReadKey reads the private key without the spaces around it.
+func (f Files) ReadKey() ([]byte, error) {
+	key, err := readRegular(f.Key, maxPEMBytes, true)
+	if err != nil {
+		return nil, fmt.Errorf("TLSKey: %w", err)
+	}
+	return bytes.TrimSpace(key), nil
+}
+
+// part is one of the files.
+type part struct {
+	field, path string
+	private     bool // only the owner may read it
+}
+
+func (f Files) parts() [3]part {
+	return [3]part{
+		{"TLSCA", f.CA, false}, {"TLSCert", f.Cert, false}, {"TLSKey", f.Key, true},
+	}
+}
+
+// contents are the texts of the files, in the order of Files.parts.
+type contents [3][]byte
+
+// digest is equal for equal contents.
+func (c contents) digest() [sha256.Size]byte {
+	h := sha256.New()
+	for _, text := range c {
+		sum := sha256.Sum256(text)
+		h.Write(sum[:])
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+func (f Files) read() (c contents, faults faults) {
+	for i, part := range f.parts() {
+		text, err := readRegular(part.path, maxPEMBytes, part.private)
+		faults.check(err == nil, "%s: %w", part.field, err)
+		c[i] = text
+	}
+	return c, faults
+}
+
+// credentials are what a handshake needs.
+type credentials struct {
+	quicnet.Credentials
+	until time.Time // when the certificate, or an authority above it, expires
+}
+
+// parse makes credentials of the files. A certificate that no peer would accept is a
+// fault.
+func (f Files) parse(c contents, id Identity, now time.Time) (made credentials, faults faults) {
+	ca, cert, key := c[0], c[1], c[2]
+	made.Authorities = x509.NewCertPool()
+	authorities, err := parseCertificates(ca)
+	faults.check(err == nil, "TLSCA %s: %w", f.CA, err)
+	for _, a := range authorities {
+		made.Authorities.AddCert(a)
+	}
+	chain, err := parseCertificates(cert)
+	faults.check(err == nil, "TLSCert %s: %w", f.Cert, err)
+	err = checkKey(key)
+	faults.check(err == nil, "TLSKey %s: %w", f.Key, err)
+	if len(faults) > 0 {
+		return made, faults
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		faults.check(false, "TLSKey %s: is not the key of TLSCert %s: %s",
+			f.Key, f.Cert, strings.TrimPrefix(err.Error(), "tls: "))
+		return made, faults
+	}
+	made.Certificate = &pair
+	faults.checkChain(f.Cert, pair.Certificate, chain[0], now)
+	if len(faults) > 0 {
+		return made, faults
+	}
+	if made.until, err = made.Verify(chain, now); err != nil {
+		faults.check(false, "TLSCert %s: no node would accept it by TLSCA %s: %w", f.Cert, f.CA, err)
+	}
+	if id.Self.IsZero() {
+		return made, faults // the caller reports the address
+	}
+	if err := transport.CheckIdentity(chain[0], id.Cluster, id.Self); err != nil {
+		faults.check(false, "TLSCert %s: no node would accept it of this one: %w", f.Cert, err)
+	}
+	return made, faults
+}
+
+// faults collects what is wrong.
+type faults []error
+
+func (f *faults) check(ok bool, format string, args ...any) {
+	if !ok {
+		*f = append(*f, fmt.Errorf(format, args...))
+	}
+}
+
+// checkChain checks the size of a chain and the dates of its first certificate.
+func (f *faults) checkChain(path string, chain [][]byte, first *x509.Certificate, now time.Time) {
+	size := 0
+	for _, der := range chain {
+		size += len(der)
+	}
+	f.check(size <= MaxChainBytes, "TLSCert %s: %d bytes of certificates, and a handshake "+
+		"takes %d: leave out names, and authorities that are in TLSCA of the others",
+		path, size, MaxChainBytes)
+	f.check(!now.After(first.NotAfter),
+		"TLSCert %s: ended at %s: make another one", path, formatTime(first.NotAfter))
+	f.check(!now.Before(first.NotBefore), "TLSCert %s: begins at %s: correct the clock"+
+		" of this machine, or make another one", path, formatTime(first.NotBefore))
+}
+
+func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tlsfiles
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+const blockStart = "-----BEGIN "
+
+// parseBlocks returns all PEM blocks of a file. pem.Decode alone skips what it cannot
+// read: if a file was cut off or indented, its last authorities would be missing without
+// an error.
+func parseBlocks(text []byte) (all []*pem.Block, err error) {
+	begun := 0
+	for line := range bytes.Lines(text) {
+		if bytes.HasPrefix(bytes.TrimLeft(line, " \t\ufeff"), []byte(blockStart)) {
+			begun++
+		}
+	}
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		all = append(all, block)
+	}
+	if len(all) < begun {
+		return nil, fmt.Errorf("%d of its %d blocks of PEM cannot be read: damaged, cut off or "+
+			"indented; write the whole file again", begun-len(all), begun)
+	}
+	return all, nil
+}
+
+// parseCertificates returns the certificates of a file, at least one.
+func parseCertificates(text []byte) (all []*x509.Certificate, err error) {
+	blocks, err := parseBlocks(text)
+	if err != nil {
+		return nil, err
+	}
+	other := "" // the type of a block that is not a certificate
+	for _, block := range blocks {
+		if block.Type != "CERTIFICATE" {
+			other = block.Type
+			continue
+		}
+		one, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("certificate %d of the file: %w", len(all)+1, err)
+		}
+		all = append(all, one)
+	}
+	switch {
+	case len(all) > 0:
+		return all, nil
+	case other != "":
+		return nil, fmt.Errorf("holds no certificate, but %q: name another file", other)
+	default:
+		return nil, errors.New("holds no certificate in PEM: it has to begin with " +
+			blockStart + "CERTIFICATE-----")
+	}
+}
+
+// checkKey returns an error unless a file has a private key that is not encrypted.
+func checkKey(text []byte) error {
+	blocks, err := parseBlocks(text)
+	if err != nil {
+		return err
+	}
+	for _, block := range blocks {
+		switch {
+		case block.Type == "ENCRYPTED PRIVATE KEY" || block.Headers["DEK-Info"] != "":
+			return errors.New("is encrypted, and a daemon cannot ask for the passphrase: decrypt it " +
+				"with: (umask 077; openssl pkey -in FILE -out KEY)")
+		case strings.HasSuffix(block.Type, "PRIVATE KEY"):
+			return nil
+		}
+	}
+	return errors.New("holds no private key in PEM: it has to begin with " +
+		blockStart + "PRIVATE KEY----- or the like")
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tlsfiles
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/athena-go/athena/transport/quicnet"
+)
+
+// ReadInterval is the least time between two looks at the files, however many handshakes
+// there are.
+const ReadInterval = time.Second
+
+// expiryPart tells when to warn: in the last tenth of a certificate's life, by when an
+// automatic renewal should have replaced it.
+const expiryPart = 10
+
+// Event is what a Source reports.
+type Event int
+
+// The events.
+const (
+	Changed  Event = iota // new files are in use from the next handshake on
+	Unusable              // the files have faults; the previous certificate stays in use
+	Expiring              // the certificate, or an authority above it, expires soon
+	Expired               // it has expired: peers refuse it
+)
+
+// Report is an Event, its error if it is Unusable, and when the certificate in use, or an
+// authority above it, expires.
+type Report struct {
+	Event Event
+	Err   error
+	Until time.Time
+}
+
+// Source has the certificate of a node and the authorities of its cluster, from files that
+// may be replaced at run time. It looks at the files only when a handshake asks for the
+// certificate, so a new one ends no connection.
+type Source struct {
+	files  Files
+	id     Identity
+	now    func() time.Time
+	report func(Report)
+
+	current atomic.Pointer[credentials]
+
+	mu       sync.Mutex // guards what follows, held while the files are read
+	lastRead time.Time
+	used     [sha256.Size]byte // digest of the files that current was made of
+	warned   string            // the last warning; empty after a sound look
+}
+
+// Open reads the files. The Source calls report when they change or expire, and once for
+// each new fault. The calls come one after the other, and must not use the Source.
+func Open(files Files, id Identity, now func() time.Time, report func(Report)) (*Source, error) {
+	s := &Source{files: files, id: id, now: now, report: report, lastRead: now()}
+	texts, faults := files.read()
+	if len(faults) == 0 {
+		var made credentials
+		made, faults = files.parse(texts, id, now())
+		s.current.Store(&made)
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, fmt.Errorf("certificates: %w", err)
+	}
+	s.used = texts.digest()
+	return s, nil
+}
+
+// Current returns the credentials for the next handshake.
+func (s *Source) Current() quicnet.Credentials {
+	if s.mu.TryLock() { // otherwise another handshake is reading: use what there is
+		defer s.mu.Unlock()
+		s.readAgain()
+	}
+	return s.current.Load().Credentials
+}
+
+// Expires returns until when peers accept the certificate.
+func (s *Source) Expires() time.Time {
+	s.Current()
+	return s.current.Load().until
+}
+
+// readAgain looks at the files if ReadInterval has passed. s.mu must be held.
+func (s *Source) readAgain() {
+	now := s.now()
+	if now.Sub(s.lastRead).Abs() < ReadInterval {
+		return
+	}
+	s.lastRead = now
+	texts, faults := s.files.read()
+	warning := fmt.Sprint(faults)
+	if len(faults) == 0 {
+		faults = s.use(texts, now)
+		// Errors of crypto/x509 contain the time, so they differ from look to look. The
+		// digest tells whether the files are those of the last warning.
+		warning = fmt.Sprintf("%x", texts.digest())
+	}
+	current := s.current.Load()
+	left := current.until.Sub(now)
+	r := Report{Err: errors.Join(faults...), Until: current.until}
+	switch {
+	case r.Err != nil:
+		r.Event = Unusable
+	case left <= 0:
+		warning, r.Event = "expired", Expired
+	case left < current.until.Sub(current.Certificate.Leaf.NotBefore)/expiryPart:
+		warning, r.Event = "expiring", Expiring
+	default:
+		warning = ""
+	}
+	if warning != s.warned && warning != "" {
+		s.report(r)
+	}
+	s.warned = warning
+}
+
+// use takes files that have changed into use. Files with faults are parsed again at each
+// look: a certificate may only be valid later.
+func (s *Source) use(texts contents, now time.Time) faults {
+	digest := texts.digest()
+	if digest == s.used {
+		return nil
+	}
+	made, faults := s.files.parse(texts, s.id, now)
+	if len(faults) == 0 {
+		s.current.Store(&made)
+		s.used = digest
+		s.report(Report{Event: Changed, Until: made.until})
+	}
+	return faults
+}

@@ -42,17 +42,17 @@ type arming struct {
 
 func newChaos(c *Cluster, p Plan) *chaos {
 	x := &chaos{
-		c: c, plan: p, rand: stream(p.Setup.Seed, streamFaults),
-		walls: stream(p.Setup.Seed, streamWallClocks), focus: -1, misfit: -1,
+		c: c, plan: p, rand: randomStream(p.Setup.Seed, streamFaults),
+		walls: randomStream(p.Setup.Seed, streamWallClocks), focus: -1, misfit: -1,
 		armed: make([]arming, len(c.procs)),
 		slow:  make([][]SlowSave, len(c.procs)),
 	}
 	x.addSeries(x.rand, p.Faults&firstFaults, p.pace, p.guided)
-	r := stream(p.Setup.Seed, streamLaterFaults)
+	r := randomStream(p.Setup.Seed, streamLaterFaults)
 	pace, guided := drawPace(r, p.Setup.Timings)
 	x.addSeries(r, p.Faults&laterFaults&^NewTimings, pace, guided)
-	r = stream(p.Setup.Seed, streamNewTimings)
-	pace = time.Duration(spread(r, 2, 20) * float64(p.Setup.Timings.LeaderTimeout))
+	r = randomStream(p.Setup.Seed, streamNewTimings)
+	pace = time.Duration(drawSpread(r, 2, 20) * float64(p.Setup.Timings.LeaderTimeout))
 	x.addSeries(r, p.Faults&NewTimings, pace, 0)
 	return x
 }
@@ -74,8 +74,8 @@ func (x *chaos) addSeries(r *rand.Rand, on Faults, pace time.Duration, guided fl
 	}
 }
 
-// begin starts the processes and the faults.
-func (x *chaos) begin() {
+// startFaults starts the processes and the faults.
+func (x *chaos) startFaults() {
 	for i, at := range x.plan.Starts {
 		x.c.After(at, func() {
 			if !x.over { // whoever has not started by then was started
@@ -84,12 +84,12 @@ func (x *chaos) begin() {
 		})
 	}
 	if x.plan.Faults&(Interrupts|TornWrites) != 0 {
-		x.c.Interrupt = x.interrupt
+		x.c.Interrupt = x.interruptStep
 	}
 	if x.plan.Faults&SlowSaves != 0 {
 		x.c.SlowSave = x.slowSave
 	}
-	x.c.Ended = x.supervise
+	x.c.Ended = x.restartFailed
 	link := x.plan.Setup.Link
 	for _, steady := range []struct {
 		class Faults
@@ -99,80 +99,80 @@ func (x *chaos) begin() {
 		{Reordering, link.Unordered}, {Skew, x.plan.Setup.Skew},
 	} {
 		if steady.on {
-			x.count(steady.class)
+			x.countFault(steady.class)
 		}
 	}
-	if x.c.tape.replays() {
+	if x.c.tape.isReplay() {
 		for _, f := range x.c.tape.faults {
-			x.c.queue.pushFirst(f.At, item{run: func() { x.do(f) }})
+			x.c.queue.pushFirst(f.At, item{run: func() { x.applyFault(f) }})
 		}
 		return
 	}
-	x.c.noticed = x.notice
+	x.c.noticed = x.raiseOdds
 	for _, s := range x.series {
-		x.next(s)
+		x.scheduleNext(s)
 	}
 	if x.plan.margins {
-		x.sequence()
+		x.runSequence()
 	}
 }
 
-// supervise starts a process again that stopped for a fault, also when chaos
+// restartFailed starts a process again that stopped for a fault, also when chaos
 // is over, unless another one has its address.
-func (x *chaos) supervise(i int, err error) {
+func (x *chaos) restartFailed(i int, err error) {
 	if errors.Is(err, statemachine.ErrLeft) {
 		return
 	}
 	x.c.After(x.plan.Setup.Timings.RetryInterval, func() {
-		if p := x.c.procs[i]; i < x.plan.Setup.Processes && (!x.over || !x.c.occupied(p)) {
+		if p := x.c.procs[i]; i < x.plan.Setup.Processes && (!x.over || !x.c.isOccupied(p)) {
 			x.c.Start(i)
 		}
 	})
 }
 
-// end stops the faults. What waits for its time does nothing any more.
-func (x *chaos) end() {
+// stopFaults stops the faults. What waits for its time does nothing any more.
+func (x *chaos) stopFaults() {
 	x.over = true
 	x.c.Interrupt, x.c.SlowSave, x.c.noticed = nil, nil, nil
 }
 
-func (x *chaos) next(s *series) {
+func (x *chaos) scheduleNext(s *series) {
 	wait := time.Duration(s.rand.ExpFloat64() * float64(s.pace))
-	x.later(wait, func() {
-		x.strike(s)
+	x.callLater(wait, func() {
+		x.drawFault(s)
 		if s.rand.IntN(6) == 0 {
-			x.storm(s)
+			x.startStorm(s)
 		}
-		x.next(s)
+		x.scheduleNext(s)
 	})
 }
 
-// strike draws a fault and lets it happen.
-func (x *chaos) strike(s *series) {
+// drawFault draws a fault and lets it happen.
+func (x *chaos) drawFault(s *series) {
 	x.rand = s.rand
 	f := Fault{At: x.c.now, Class: s.classes[s.rand.IntN(len(s.classes))]}
 	deedOf(f.Class).draw(x, &f)
 	x.c.tape.keepFault(f)
-	x.do(f)
+	x.applyFault(f)
 }
 
-func (x *chaos) do(f Fault) {
+func (x *chaos) applyFault(f Fault) {
 	if !x.over && f.Who < len(x.c.procs) && deedOf(f.Class).do(x, f) {
-		x.count(f.Class)
+		x.countFault(f.Class)
 	}
 }
 
-// storm lets several faults fall into one LeaderTimeout, as long as elections
+// startStorm lets several faults fall into one LeaderTimeout, as long as elections
 // and leases are open.
-func (x *chaos) storm(s *series) {
+func (x *chaos) startStorm(s *series) {
 	for range 2 + s.rand.IntN(4) {
-		x.later(x.upTo(x.plan.Setup.Timings.LeaderTimeout), func() { x.strike(s) })
+		x.callLater(x.upTo(x.plan.Setup.Timings.LeaderTimeout), func() { x.drawFault(s) })
 	}
 }
 
-// notice makes a fault more likely where an election or a lease begins or
+// raiseOdds makes a fault more likely where an election or a lease begins or
 // ends, and near the one that it concerns.
-func (x *chaos) notice(p int, t statemachine.Trace) {
+func (x *chaos) raiseOdds(p int, t statemachine.Trace) {
 	switch t.Kind {
 	case statemachine.Proposing, statemachine.ProposingFormal, statemachine.BecameLeader,
 		statemachine.GainedAuthority, statemachine.SteppedDown:
@@ -183,17 +183,17 @@ func (x *chaos) notice(p int, t statemachine.Trace) {
 		if x.rand = s.rand; s.rand.Float64() >= s.guided {
 			continue
 		}
-		x.later(1+x.upTo(x.plan.Setup.Timings.HeartbeatInterval/8), func() {
+		x.callLater(1+x.upTo(x.plan.Setup.Timings.HeartbeatInterval/8), func() {
 			x.focus = p
-			x.strike(s)
+			x.drawFault(s)
 			x.focus = -1
 		})
 	}
 }
 
-// later calls f after d, before all else of that time, unless the faults have
+// callLater calls f after d, before all else of that time, unless the faults have
 // ended by then.
-func (x *chaos) later(d time.Duration, f func()) {
+func (x *chaos) callLater(d time.Duration, f func()) {
 	x.c.queue.pushFirst(x.c.now+max(int64(d), 0), item{run: func() {
 		if !x.over {
 			f()
@@ -201,7 +201,7 @@ func (x *chaos) later(d time.Duration, f func()) {
 	}})
 }
 
-func (x *chaos) count(class Faults) {
+func (x *chaos) countFault(class Faults) {
 	x.counts[class.index()]++
 	x.c.happened |= class
 }
@@ -210,23 +210,23 @@ func (x *chaos) upTo(d time.Duration) time.Duration {
 	return time.Duration(x.rand.Int64N(int64(d) + 1))
 }
 
-// lasting draws how long a fault lasts: any order of size from less than an
+// drawDuration draws how long a fault lasts: any order of size from less than an
 // interval to 4 x TTLTimeout.
-func (x *chaos) lasting() int64 {
+func (x *chaos) drawDuration() int64 {
 	t := x.plan.Setup.Timings
-	return int64(spread(x.rand, float64(t.HeartbeatInterval)/4, 4*float64(t.TTLTimeout)))
+	return int64(drawSpread(x.rand, float64(t.HeartbeatInterval)/4, 4*float64(t.TTLTimeout)))
 }
 
-// down draws how long a process is down.
-func (x *chaos) down() int64 {
+// drawDowntime draws how long a process is down.
+func (x *chaos) drawDowntime() int64 {
 	if x.rand.IntN(3) == 0 {
 		return int64(x.upTo(x.plan.Setup.Timings.HeartbeatInterval))
 	}
-	return x.lasting()
+	return x.drawDuration()
 }
 
-// victim draws a process: the one with authority more often than others.
-func (x *chaos) victim() int {
+// drawVictim draws a process: the one with authority more often than others.
+func (x *chaos) drawVictim() int {
 	if x.focus >= 0 && x.focus < x.plan.Setup.Processes && x.rand.IntN(2) == 0 {
 		return x.focus
 	}
@@ -242,7 +242,7 @@ func (x *chaos) victim() int {
 // in a reckless run.
 func (x *chaos) mayCrash(i int) bool {
 	p := x.c.procs[i]
-	return !p.cfg.Volatile || x.plan.Reckless || !p.up() || x.c.mayForget(i)
+	return !p.cfg.Volatile || x.plan.Reckless || !p.isUp() || x.c.mayForget(i)
 }
 
 // mayLose keeps disks from being lost beyond what is promised, except in a
@@ -251,7 +251,7 @@ func (x *chaos) mayLose(i int) bool {
 	return !x.c.procs[i].cfg.Volatile && (x.plan.Reckless || x.c.mayForget(i))
 }
 
-// revive starts a process after a while.
-func (x *chaos) revive(i int, after int64) {
-	x.later(time.Duration(after), func() { x.c.Start(i) })
+// restartLater starts a process after a while.
+func (x *chaos) restartLater(i int, after int64) {
+	x.callLater(time.Duration(after), func() { x.c.Start(i) })
 }

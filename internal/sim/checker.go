@@ -95,30 +95,30 @@ func newChecker(size int, seeds []member.Address, processes int) *checker {
 	}
 }
 
-// fail notes the first violation.
-func (k *checker) fail(invariant, format string, args ...any) {
+// noteViolation notes the first violation.
+func (k *checker) noteViolation(invariant, format string, args ...any) {
 	if k.first == nil {
 		k.first = &Violation{invariant, time.Duration(k.now), fmt.Sprintf(format, args...)}
 	}
 }
 
-// broken is fail for what is promised only while no founding can be repeated.
-func (k *checker) broken(invariant, format string, args ...any) {
+// noteBroken is fail for what is promised only while no founding can be repeated.
+func (k *checker) noteBroken(invariant, format string, args ...any) {
 	if k.void == "" {
-		k.fail(invariant, format, args...)
+		k.noteViolation(invariant, format, args...)
 	}
 }
 
-// started notes that a run of a process begins with what is in its store.
-func (k *checker) started(now int64, p *process) {
+// noteStart notes that a run of a process begins with what is in its store.
+func (k *checker) noteStart(now int64, p *process) {
 	k.now = now
 	k.homes[p.index] = p.cfg.Address
-	k.blank(p, k.stores[p.index])
+	k.noteBlankSeed(p, k.stores[p.index])
 	k.stores[p.index] = p.store
 }
 
-// ended notes that a process is gone, and its authority with it.
-func (k *checker) ended(now int64, p *process) {
+// noteEnd notes that a process is gone, and its authority with it.
+func (k *checker) noteEnd(now int64, p *process) {
 	k.now = now
 	if a := &k.auth[p.index]; a.version != 0 {
 		a.version, a.until = 0, min(a.until, now)
@@ -140,9 +140,9 @@ type keeping struct {
 	of member.Identity
 }
 
-// heard notes that a message reached a process. A leader hears a member by its
+// noteHeard notes that a message reached a process. A leader hears a member by its
 // keep-alives, and when it joins again.
-func (k *checker) heard(by int, m message.Message) {
+func (k *checker) noteHeard(by int, m message.Message) {
 	if m.Body.Kind() == message.KindLeaderKeepAlive && m.Claim.Leader == k.homes[by] {
 		k.keptAt[keeping{by, m.From}] = k.now
 	}
@@ -152,25 +152,25 @@ func (k *checker) heard(by int, m message.Message) {
 	}
 }
 
-// stepped looks at a process after a step.
-func (k *checker) stepped(now int64, p *process, out statemachine.Output) {
+// checkStep looks at a process after a step.
+func (k *checker) checkStep(now int64, p *process, out statemachine.Output) {
 	k.now = now
 	if d := p.machine.Durable(); !sameDurable(d, p.store) {
-		k.fail("unsaved", "%s remembers %s, but only %s is saved",
+		k.noteViolation("unsaved", "%s remembers %s, but only %s is saved",
 			p.cfg.Name, briefDurable(d), briefDurable(p.store))
 	}
 	version, until := p.machine.Authority(p.clock.at(now))
 	if version == 0 {
-		k.lose(p.index)
+		k.endAuthority(p.index)
 	} else {
 		// The machine has it since its step, which may have taken a while to be saved.
 		if a := &k.auth[p.index]; a.version != version || a.until <= p.stepAt {
 			a.since = p.stepAt
 		}
-		k.lead(p.index, p.identity(), version, p.clock.global(until))
+		k.checkAuthority(p.index, p.identity(), version, p.clock.globalTime(until))
 	}
 	k.afterSeat(p, version != 0, out)
-	k.view(p, p.machine.View(p.stepTime), out.Changed)
+	k.checkView(p, p.machine.View(p.stepTime), out.Changed)
 }
 
 // afterSeat checks, after a step that gave a seat away, that the leader was
@@ -179,9 +179,10 @@ func (k *checker) afterSeat(p *process, quorate bool, out statemachine.Output) {
 	if k.given.Version == 0 {
 		return
 	}
-	excused := k.stale(p.index, k.given.Version, p.stepAt, k.auth[p.index].lease)
+	excused := k.mayBeLate(p.index, k.given.Version, p.stepAt, k.auth[p.index].lease)
 	if !quorate && !k.gave && !wasQuorate(out) && !excused {
-		k.broken("I5", "%s gave a seat of %s away and is not quorate", p.cfg.Name, brief(k.given))
+		k.noteBroken("I5", "%s gave a seat of %s away and is not quorate", p.cfg.Name,
+			formatState(k.given))
 	}
 	k.given = member.State{}
 }
@@ -194,33 +195,34 @@ func wasQuorate(out statemachine.Output) bool {
 	})
 }
 
-// view checks what a node shows. Package cluster reads a view only after a step that
+// checkView checks what a node shows. Package cluster reads a view only after a step that
 // reports a change, as of that step, and shows it until the next such step. It looks for
 // authority when the step is saved, which may have taken longer than the lease.
-func (k *checker) view(p *process, v member.View, changed bool) {
+func (k *checker) checkView(p *process, v member.View, changed bool) {
 	old := p.seen
 	if !changed && !sameView(old, v) {
-		k.fail("changed", "%s shows %+v, before it was %+v, but no step said so", p.cfg.Name, v, old)
+		k.noteViolation("changed", "%s shows %+v, before it was %+v, but no step said so",
+			p.cfg.Name, v, old)
 	}
 	p.seen = v
 	authority := k.auth[p.index].version
 	switch {
 	case len(v.Members) > k.size:
-		k.broken("I5", "%s shows %d members of %d", p.cfg.Name, len(v.Members), k.size)
+		k.noteBroken("I5", "%s shows %d members of %d", p.cfg.Name, len(v.Members), k.size)
 	case !v.Members.IsSorted():
-		k.fail("I5", "%s shows unsorted members: %v", p.cfg.Name, v.Members)
+		k.noteViolation("I5", "%s shows unsorted members: %v", p.cfg.Name, v.Members)
 	case v.Role == member.Leading && v.Leader != p.cfg.Address:
-		k.fail("I6", "%s leads, but shows the leader %v", p.cfg.Name, v.Leader)
+		k.noteViolation("I6", "%s leads, but shows the leader %v", p.cfg.Name, v.Leader)
 	case v.Role != member.Leading && authority != 0:
-		k.fail("I2", "%s has authority for version %d as %v", p.cfg.Name, authority, v.Role)
+		k.noteViolation("I2", "%s has authority for version %d as %v", p.cfg.Name, authority, v.Role)
 	case v.Role == member.Leading && v.Quorate != (authority != 0) &&
 		(authority != 0 || k.now == p.stepAt):
-		k.fail("I2", "%s shows quorate=%v, its authority is for version %d",
+		k.noteViolation("I2", "%s shows quorate=%v, its authority is for version %d",
 			p.cfg.Name, v.Quorate, authority)
 	}
 	// One that was admitted may have no state yet.
 	if changed && v.Quorate && v.Version > 0 {
-		k.shows(p, v)
+		k.checkShown(p, v)
 	}
 }
 
@@ -232,11 +234,11 @@ func sameView(a, b member.View) bool {
 		&a.Members[0] == &b.Members[0] || slices.Equal(a.Members, b.Members))
 }
 
-// shows checks that all who show one state show the same one.
-func (k *checker) shows(p *process, v member.View) {
+// checkShown checks that all who show one state show the same one.
+func (k *checker) checkShown(p *process, v member.View) {
 	s, ok := k.states[member.Number{Version: v.Version, Revision: v.Revision}]
 	if !ok {
-		k.broken("I6", "%s shows state %d.%d under a quorate leader, which nobody holds",
+		k.noteBroken("I6", "%s shows state %d.%d under a quorate leader, which nobody holds",
 			p.cfg.Name, v.Version, v.Revision)
 		return
 	}
@@ -247,20 +249,20 @@ func (k *checker) shows(p *process, v member.View) {
 		same = want == v.Members[i]
 	}
 	if !same {
-		k.broken("I6", "%s shows %v, led by %s, as state %d.%d, which is %s",
-			p.cfg.Name, v.Members, v.Leader.Host, v.Version, v.Revision, brief(s))
+		k.noteBroken("I6", "%s shows %v, led by %s, as state %d.%d, which is %s",
+			p.cfg.Name, v.Members, v.Leader.Host, v.Version, v.Revision, formatState(s))
 	}
 }
 
-// blank notes a seed that could take part in a second founding: it has not
+// noteBlankSeed notes a seed that could take part in a second founding: it has not
 // joined yet, or it began anew with another store after it had voted. When a
 // majority of the seeds is so, a founding can be repeated.
-func (k *checker) blank(p *process, before paxos.Durable) {
+func (k *checker) noteBlankSeed(p *process, before paxos.Durable) {
 	i := slices.Index(k.seeds, p.cfg.Address)
 	if i < 0 || p.index != p.home || p.cfg.JoinOnly || before.StoreID == p.store.StoreID {
 		return
 	}
-	if voted(before) {
+	if hasVoted(before) {
 		k.restarted[i] = true
 		k.voidWhen()
 	}
@@ -272,7 +274,7 @@ func (k *checker) noteFounding() {
 	for i, s := range k.seeds {
 		k.neverJoined[i] = true
 		for p, home := range k.homes {
-			if home == s && !k.stranger(k.stores[p]) {
+			if home == s && !k.knowsNoFounding(k.stores[p]) {
 				k.neverJoined[i] = false
 			}
 		}
@@ -280,8 +282,8 @@ func (k *checker) noteFounding() {
 	k.voidWhen()
 }
 
-// joined notes that a seed holds something.
-func (k *checker) joined(addr member.Address) {
+// noteJoined notes that a seed holds something.
+func (k *checker) noteJoined(addr member.Address) {
 	if i := slices.Index(k.seeds, addr); i >= 0 {
 		k.neverJoined[i] = false
 	}
@@ -305,14 +307,14 @@ func (k *checker) blankSeeds() int {
 	return n
 }
 
-// voted reports whether a store has anything that must not be forgotten.
-func voted(d paxos.Durable) bool {
+// hasVoted reports whether a store has anything that must not be forgotten.
+func hasVoted(d paxos.Durable) bool {
 	return !d.Promised.IsZero() || !d.Accepted.IsZero() || !d.Held.IsZero()
 }
 
-// stranger reports that a store knows nothing of the founding: it holds no
+// knowsNoFounding reports that a store knows nothing of the founding: it holds no
 // state, and what it accepted is another value.
-func (k *checker) stranger(d paxos.Durable) bool {
+func (k *checker) knowsNoFounding(d paxos.Durable) bool {
 	founded := k.chosen[1]
 	return d.Held.IsZero() && (founded == nil || d.Accepted.State.Digest() != founded.digest)
 }
@@ -332,8 +334,8 @@ func sameState(a, b member.State) bool {
 	return shared && a.Records.Same(b.Records) || a.Digest() == b.Digest()
 }
 
-// brief is a state in one line.
-func brief(s member.State) string {
+// formatState is a state in one line.
+func formatState(s member.State) string {
 	if s.Number.IsZero() && len(s.Roster) == 0 {
 		return "nothing"
 	}
@@ -352,5 +354,6 @@ func brief(s member.State) string {
 
 func briefDurable(d paxos.Durable) string {
 	return fmt.Sprintf("{%x#%d promised %v accepted %v on %v %s held %s}", d.StoreID[:2],
-		d.Incarnation, d.Promised, d.Accepted.ID, d.Accepted.Base, brief(d.Accepted.State), brief(d.Held))
+		d.Incarnation, d.Promised, d.Accepted.ID, d.Accepted.Base, formatState(d.Accepted.State),
+		formatState(d.Held))
 }

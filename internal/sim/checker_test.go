@@ -35,7 +35,7 @@ func newHistory(t *testing.T, size int) *history {
 		p := &process{index: i, home: i, clock: steadyClock()}
 		p.cfg = statemachine.Config{Address: seeds[i], Name: nameOf(i), Seeds: seeds, Size: size}
 		p.store = paxos.Durable{StoreID: member.StoreID{byte(i + 1)}, Incarnation: 1}
-		h.k.started(0, p)
+		h.k.noteStart(0, p)
 		h.procs = append(h.procs, p)
 	}
 	return h
@@ -46,7 +46,7 @@ func (h *history) save(i int, f func(*paxos.Durable)) {
 	p := h.procs[i]
 	old := p.store
 	f(&p.store)
-	h.k.stored(p, old)
+	h.k.checkStored(p, old)
 }
 
 // roster has all processes, active.
@@ -105,18 +105,18 @@ func (h *history) found(leader int) member.State {
 // has authority for version 1, until a later time, by leases of 10.
 func (h *history) wake(now, until int64) {
 	s := h.found(0)
-	h.k.lead(0, h.procs[0].identity(), 1, 5)
-	h.k.asleep(0, 1)
+	h.k.checkAuthority(0, h.procs[0].identity(), 1, 5)
+	h.k.noteLeaderAsleep(0, 1)
 	n := h.next(s, 1)
 	h.accept(id(2, 1, 1), s.Number, n, 1, 2)
 	h.take(n, 1, 2)
 	h.k.now = 90
-	h.k.lead(1, h.procs[1].identity(), 2, 300)
+	h.k.checkAuthority(1, h.procs[1].identity(), 2, 300)
 	h.k.now = 100
-	h.k.wakes(h.k.now, 0, true, message.Timings{LeaseTimeout: 10})
-	h.k.lead(0, h.procs[0].identity(), 1, 108)
+	h.k.noteAwake(h.k.now, 0, true, message.Timings{LeaseTimeout: 10})
+	h.k.checkAuthority(0, h.procs[0].identity(), 1, 108)
 	h.k.now = now
-	h.k.lead(0, h.procs[0].identity(), 1, until)
+	h.k.checkAuthority(0, h.procs[0].identity(), 1, until)
 }
 
 // give lets a leader that had no authority give away the seat of one that has
@@ -126,7 +126,7 @@ func (h *history) give(out statemachine.Output) {
 	left := h.change(s, 2, func(m *member.Member) { m.Status = member.Leaving })
 	h.take(left, 0, 1)
 	h.procs[0].cfg.Timings.HeartbeatTimeout = time.Second
-	h.k.heard(0, message.Message{From: h.procs[1].identity(), Body: message.LeaderKeepAlive{}})
+	h.k.noteHeard(0, message.Message{From: h.procs[1].identity(), Body: message.LeaderKeepAlive{}})
 	h.k.now += int64(h.saves)
 	h.take(left.Next(left.Roster.Without(addressOf(2))), 0)
 	h.k.afterSeat(h.procs[0], false, out)
@@ -137,7 +137,7 @@ func (h *history) give(out statemachine.Output) {
 func (h *history) letGo(at, saved int64) {
 	s := h.found(0)
 	h.procs[0].cfg.Timings.TTLTimeout = rateMax
-	h.k.lead(0, h.procs[0].identity(), 1, 9*rateUnit)
+	h.k.checkAuthority(0, h.procs[0].identity(), 1, 9*rateUnit)
 	silent := h.change(s, 2, func(m *member.Member) { m.Status = member.Unreachable })
 	h.take(silent, 0, 1)
 	h.procs[0].stepAt, h.k.now = at, saved
@@ -179,13 +179,13 @@ var histories = []struct {
 }{
 	{"a cluster is founded and moves on", "", func(h *history) {
 		s := h.found(0)
-		h.k.lead(0, h.procs[0].identity(), 1, 100)
+		h.k.checkAuthority(0, h.procs[0].identity(), 1, 100)
 		h.k.now = 100
-		h.k.lose(0)
+		h.k.endAuthority(0)
 		n := h.next(s, 1)
 		h.accept(id(2, 1, 1), s.Number, n, 1, 2)
 		h.take(n, 1, 2, 0)
-		h.k.lead(1, h.procs[1].identity(), 2, 200)
+		h.k.checkAuthority(1, h.procs[1].identity(), 2, 200)
 	}},
 	{"two values for one version are chosen", "I1", func(h *history) {
 		h.accept(id(1, 1, 0), member.Number{}, h.first(0), 0, 1)
@@ -201,7 +201,7 @@ var histories = []struct {
 	}},
 	{"a leader is announced that nobody chose", "I1", func(h *history) {
 		h.accept(id(1, 1, 0), member.Number{}, h.first(0), 0)
-		h.k.sent(h.procs[0], message.Message{From: h.procs[0].identity(), To: addressOf(1),
+		h.k.checkSent(h.procs[0], message.Message{From: h.procs[0].identity(), To: addressOf(1),
 			Body: message.LeaderElected{ID: id(1, 1, 0), State: h.first(0)}})
 	}},
 	{"a founding with another version", "I1", func(h *history) {
@@ -216,9 +216,9 @@ var histories = []struct {
 	}},
 	{"two have authority at one instant", "I2", func(h *history) {
 		h.found(0)
-		h.k.lead(0, h.procs[0].identity(), 1, 100)
+		h.k.checkAuthority(0, h.procs[0].identity(), 1, 100)
 		h.k.now = 99
-		h.k.lead(1, h.procs[1].identity(), 1, 200)
+		h.k.checkAuthority(1, h.procs[1].identity(), 1, 200)
 	}},
 	{"a leader that woke has authority beside another", "", func(h *history) { h.wake(108, 200) }},
 	{"a leader that woke has authority for longer than a lease", "I2", func(h *history) {
@@ -228,30 +228,30 @@ var histories = []struct {
 		s := h.first(0)
 		h.accept(id(1, 1, 0), member.Number{}, s, 0, 1)
 		h.take(s, 0)
-		h.k.lead(0, h.procs[0].identity(), 1, 100)
+		h.k.checkAuthority(0, h.procs[0].identity(), 1, 100)
 	}},
 	{"authority for another's version", "I2", func(h *history) {
 		h.found(0)
-		h.k.lead(1, h.procs[1].identity(), 1, 100)
+		h.k.checkAuthority(1, h.procs[1].identity(), 1, 100)
 	}},
 	{"the dead have no authority", "", func(h *history) {
 		s := h.found(0)
-		h.k.lead(0, h.procs[0].identity(), 1, 100)
-		h.k.ended(50, h.procs[0])
+		h.k.checkAuthority(0, h.procs[0].identity(), 1, 100)
+		h.k.noteEnd(50, h.procs[0])
 		n := h.next(s, 1)
 		h.accept(id(2, 1, 1), s.Number, n, 1, 2)
 		h.take(n, 1, 2)
-		h.k.lead(1, h.procs[1].identity(), 2, 200)
+		h.k.checkAuthority(1, h.procs[1].identity(), 2, 200)
 	}},
 	{"a version falls", "I3", func(h *history) {
 		h.found(0)
 		h.k.token = token{version: 2, holder: h.procs[1].identity()}
-		h.k.lead(0, h.procs[0].identity(), 1, 100)
+		h.k.checkAuthority(0, h.procs[0].identity(), 1, 100)
 	}},
 	{"two runs use one version", "I3", func(h *history) {
 		h.found(0)
 		h.k.token = token{version: 1, holder: h.procs[1].identity()}
-		h.k.lead(0, h.procs[0].identity(), 1, 100)
+		h.k.checkAuthority(0, h.procs[0].identity(), 1, 100)
 	}},
 	{"a later version lacks what was committed", "I4", func(h *history) {
 		s := h.found(0)
@@ -293,7 +293,7 @@ var histories = []struct {
 	{"a seat is given away that is in use", "I5", func(h *history) {
 		s := h.found(0)
 		h.procs[0].cfg.Timings.HeartbeatTimeout = time.Second
-		h.k.lead(0, h.procs[0].identity(), 1, 100)
+		h.k.checkAuthority(0, h.procs[0].identity(), 1, 100)
 		h.take(s.Next(s.Roster.Without(addressOf(2))), 0)
 	}},
 	{"a leader drops a vote long after it heard the others", "I5", func(h *history) {
@@ -360,71 +360,71 @@ var histories = []struct {
 		h.take(h.change(s, 2, func(m *member.Member) { m.Status = member.Unreachable }), 2)
 	}},
 	{"a vote is sent that is not saved", "unsaved", func(h *history) {
-		h.k.sent(h.procs[0], message.Message{From: h.procs[0].identity(), To: addressOf(1),
+		h.k.checkSent(h.procs[0], message.Message{From: h.procs[0].identity(), To: addressOf(1),
 			Body: message.Vote{Stage: message.Pre, ID: id(1, 1, 1), Granted: true}})
 	}},
 	{"a vote is sent below an earlier one", "I7", func(h *history) {
 		h.save(0, func(d *paxos.Durable) { d.Promised = id(1, 2, 1) })
 		for _, round := range []uint64{2, 1} {
-			h.k.sent(h.procs[0], message.Message{From: h.procs[0].identity(), To: addressOf(1),
+			h.k.checkSent(h.procs[0], message.Message{From: h.procs[0].identity(), To: addressOf(1),
 				Body: message.Vote{Stage: message.Pre, ID: id(1, round, 1), Granted: true}})
 		}
 	}},
 	{"a pre vote hides what was accepted", "I7", func(h *history) {
 		h.accept(id(1, 1, 1), member.Number{}, h.first(1), 0)
 		h.save(0, func(d *paxos.Durable) { d.Promised = id(1, 2, 2) })
-		h.k.sent(h.procs[0], message.Message{From: h.procs[0].identity(), To: addressOf(2),
+		h.k.checkSent(h.procs[0], message.Message{From: h.procs[0].identity(), To: addressOf(2),
 			Body: message.Vote{Stage: message.Pre, ID: id(1, 2, 2), Granted: true}})
 	}},
 	{"a state is shown that is not saved", "unsaved", func(h *history) {
-		h.k.sent(h.procs[0], message.Message{From: h.procs[0].identity(), To: addressOf(1),
+		h.k.checkSent(h.procs[0], message.Message{From: h.procs[0].identity(), To: addressOf(1),
 			Claim: h.first(1).Claim(), Body: message.LeaderKeepAlive{Number: numbered(1, 0)}})
 	}},
 	{"a bound node keeps an old leader alive", "I7", func(h *history) {
 		s := h.found(0)
 		h.accept(id(2, 1, 1), s.Number, h.next(s, 1), 2)
-		h.k.sent(h.procs[2], message.Message{From: h.procs[2].identity(), To: addressOf(0),
+		h.k.checkSent(h.procs[2], message.Message{From: h.procs[2].identity(), To: addressOf(0),
 			Claim: s.Claim(), Body: message.LeaderKeepAlive{Number: s.Number}})
 	}},
 	{"a message is sent in another's name", "sender", func(h *history) {
-		h.k.sent(h.procs[0], message.Message{From: h.procs[1].identity(), To: addressOf(2),
+		h.k.checkSent(h.procs[0], message.Message{From: h.procs[1].identity(), To: addressOf(2),
 			Body: message.SeedKeepAlive{}})
 	}},
 	{"a view changes unannounced", "changed", func(h *history) {
-		h.k.view(h.procs[0], member.View{Role: member.Following, Leader: addressOf(1)}, false)
+		h.k.checkView(h.procs[0], member.View{Role: member.Following, Leader: addressOf(1)}, false)
 	}},
 	{"a new run is shown unannounced", "changed", func(h *history) {
 		v := member.View{Self: h.procs[0].identity()}
-		h.k.view(h.procs[0], v, true)
+		h.k.checkView(h.procs[0], v, true)
 		v.Self.Incarnation++
-		h.k.view(h.procs[0], v, false)
+		h.k.checkView(h.procs[0], v, false)
 	}},
 	{"a member moves unannounced", "changed", func(h *history) {
 		v := member.View{Members: h.roster()}
-		h.k.view(h.procs[0], v, true)
+		h.k.checkView(h.procs[0], v, true)
 		v.Members = h.roster()
 		v.Members[1].Status = member.Unreachable
-		h.k.view(h.procs[0], v, false)
+		h.k.checkView(h.procs[0], v, false)
 	}},
 	{"a view shows too many members", "I5", func(h *history) {
-		h.k.view(h.procs[0], member.View{Members: make(member.Roster, 4)}, true)
+		h.k.checkView(h.procs[0], member.View{Members: make(member.Roster, 4)}, true)
 	}},
 	{"a follower shows another state than the leader made", "I6", func(h *history) {
 		s := h.found(0)
-		h.k.view(h.procs[1], member.View{Role: member.Following, Version: 1, Leader: addressOf(0),
+		h.k.checkView(h.procs[1], member.View{Role: member.Following, Version: 1, Leader: addressOf(0),
 			Quorate: true, Members: s.Roster[:2]}, true)
 	}},
 	{"a leader shows authority that it does not have", "I2", func(h *history) {
 		s := h.found(0)
-		h.k.view(h.procs[0], member.View{Role: member.Leading, Version: 1, Leader: addressOf(0),
+		h.k.checkView(h.procs[0], member.View{Role: member.Leading, Version: 1, Leader: addressOf(0),
 			Quorate: true, Members: s.Roster}, true)
 	}},
 	{"what a memory store cannot promise is not held against it", "", func(h *history) {
 		h.found(0)
 		for i := range 2 {
-			h.k.ended(1, h.procs[i])
+			h.k.noteEnd(1, h.procs[i])
 			h.procs[i].store = paxos.Durable{StoreID: member.StoreID{byte(7 + i)}, Incarnation: 2}
-			h.k.started(2, h.procs[i])
+			h.k.noteStart(2, h.procs[i])
 		}
 		h.accept(id(1, 9, 1), member.Number{}, h.first(1), 0, 1)
 	}},

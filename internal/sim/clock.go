@@ -47,25 +47,25 @@ func drawClock(r *rand.Rand) clock {
 
 // at is what the clock shows at a global time.
 func (c clock) at(global int64) time.Time {
-	return time.Unix(0, c.offset+c.passed(global)).UTC()
+	return time.Unix(0, c.offset+c.timePassed(global)).UTC()
 }
 
-func (c clock) passed(global int64) int64 {
+func (c clock) timePassed(global int64) int64 {
 	return global/rateUnit*c.rate + global%rateUnit*c.rate/rateUnit
 }
 
-// global is the earliest global time at which the clock shows t or more.
-func (c clock) global(t time.Time) int64 {
+// globalTime is the earliest global time at which the clock shows t or more.
+func (c clock) globalTime(t time.Time) int64 {
 	local := t.UnixNano() - c.offset
 	if local <= 0 {
 		return 0
 	}
 	g := local / c.rate * rateUnit
 	g += (local%c.rate*rateUnit + c.rate - 1) / c.rate
-	for g > 0 && c.passed(g-1) >= local {
+	for g > 0 && c.timePassed(g-1) >= local {
 		g--
 	}
-	for c.passed(g) < local {
+	for c.timePassed(g) < local {
 		g++
 	}
 	return g
@@ -74,7 +74,7 @@ func (c clock) global(t time.Time) int64 {
 // SetForward sets the wall clock of a machine forward, as an agent in it or NTP does some
 // time after its clocks stood still. The process sees it at its next turn.
 func (c *Cluster) SetForward(i int) {
-	if p := c.procs[i]; p.up() {
+	if p := c.procs[i]; p.isUp() {
 		p.setForward = true
 	}
 }
@@ -84,7 +84,7 @@ func (c *Cluster) readClock(p *process) time.Time {
 	now := p.clock.at(c.now)
 	if p.setForward {
 		p.setForward = false
-		c.note(p, WallClockSet, "")
+		c.noteProcess(p, WallClockSet, "")
 		p.machine.EndTrust(now)
 		c.check.trustEnded(c.now, p.index)
 	}

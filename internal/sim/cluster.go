@@ -129,7 +129,7 @@ const (
 	streamNewTimings  = -8
 )
 
-func stream(seed uint64, of int) *rand.Rand {
+func randomStream(seed uint64, of int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, uint64(of)*0x9e3779b97f4a7c15))
 }
 
@@ -152,12 +152,12 @@ func newCluster(s Setup, t *tape) *Cluster {
 	total := s.Processes + len(s.Twins)
 	c := &Cluster{
 		setup: s,
-		net:   newNetwork(total, s.Link, stream(s.Seed, streamNetwork), t),
+		net:   newNetwork(total, s.Link, randomStream(s.Seed, streamNetwork), t),
 		tape:  t,
-		rand:  stream(s.Seed, streamStores),
+		rand:  randomStream(s.Seed, streamStores),
 		hash:  s.Seed,
 
-		routes: stream(s.Seed, streamRoutes),
+		routes: randomStream(s.Seed, streamRoutes),
 		dialed: make([]int, total*total),
 		greets: make([]uint8, total*total),
 	}
@@ -166,7 +166,7 @@ func newCluster(s Setup, t *tape) *Cluster {
 		seeds[i] = addressOf(n)
 	}
 	slices.SortFunc(seeds, member.Address.Compare)
-	clocks := stream(s.Seed, streamClocks)
+	clocks := randomStream(s.Seed, streamClocks)
 	for i := range total {
 		home := i
 		if i >= s.Processes {
@@ -195,7 +195,7 @@ func newCluster(s Setup, t *tape) *Cluster {
 		c.procs = append(c.procs, p)
 	}
 	c.check = newChecker(s.Size, seeds, total)
-	c.hold()
+	c.startHolders()
 	return c
 }
 
@@ -249,7 +249,7 @@ func (c *Cluster) RunUntil(limit time.Duration, done func() bool) bool {
 		if done() {
 			return true
 		}
-		if !c.turn(end) {
+		if !c.runNext(end) {
 			c.now = end
 			return done()
 		}
@@ -257,16 +257,16 @@ func (c *Cluster) RunUntil(limit time.Duration, done func() bool) bool {
 	return false
 }
 
-// turn lets the next thing happen, if it is due before end.
-func (c *Cluster) turn(end int64) bool {
+// runNext lets the next thing happen, if it is due before end.
+func (c *Cluster) runNext(end int64) bool {
 	at, who := int64(never), -1
 	for i, p := range c.procs {
 		if p.wake < at {
 			at, who = p.wake, i
 		}
 	}
-	if c.queue.len() > 0 && c.queue.first() <= at {
-		at, who = c.queue.first(), -1
+	if c.queue.len() > 0 && c.queue.nextTime() <= at {
+		at, who = c.queue.nextTime(), -1
 	}
 	if at >= end {
 		return false
@@ -274,15 +274,15 @@ func (c *Cluster) turn(end int64) bool {
 	c.now = max(c.now, at)
 	c.check.now = c.now
 	if who >= 0 {
-		c.advance(c.procs[who])
+		c.advanceMachine(c.procs[who])
 		return true
 	}
-	c.deliver(c.queue.pop())
+	c.deliverItem(c.queue.pop())
 	return true
 }
 
-// mix puts a number into the hash of the run.
-func (c *Cluster) mix(v uint64) {
+// mixHash puts a number into the hash of the run.
+func (c *Cluster) mixHash(v uint64) {
 	h := (c.hash ^ v) * 0x9e3779b97f4a7c15
 	c.hash = h ^ h>>29
 }

@@ -271,10 +271,10 @@ func TestRecordsNameProcesses(t *testing.T) {
 	s.Record = func(r Record) { lines = append(lines, r.String()) }
 	c := formed(t, s)
 	lines = nil
-	c.cut([]pair{{0, 2}, {1, 2}}, 1)
-	c.cut([]pair{{0, 2}, {1, 2}}, -1)
-	c.say(Phase, "disturbs %v", named{0, 2})
-	c.say(Broke, "%v", &Violation{Invariant: "I2", Text: "two lead"})
+	c.cutPairs([]pair{{0, 2}, {1, 2}}, 1)
+	c.cutPairs([]pair{{0, 2}, {1, 2}}, -1)
+	c.noteRun(Phase, "disturbs %v", named{0, 2})
+	c.noteRun(Broke, "%v", &Violation{Invariant: "I2", Text: "two lead"})
 	for i, want := range []string{
 		" -    network   cuts n01 to n03, n02 to n03", " -    network   heals n01 to n03, n02 to n03",
 		" -    phase     disturbs n01, n03", " -    broke     I2 at 0s: two lead",

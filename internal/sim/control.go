@@ -12,12 +12,12 @@ import (
 )
 
 // Up reports whether a process runs; a paused one does.
-func (c *Cluster) Up(i int) bool { return c.procs[i].up() }
+func (c *Cluster) Up(i int) bool { return c.procs[i].isUp() }
 
 // View is what a process shows; the zero View when it is down.
 func (c *Cluster) View(i int) member.View {
 	p := c.procs[i]
-	if !p.up() {
+	if !p.isUp() {
 		return member.View{}
 	}
 	return p.machine.View(p.clock.at(c.now))
@@ -29,7 +29,7 @@ func (c *Cluster) Durable(i int) paxos.Durable { return c.procs[i].store }
 // Authority is the version for which a process has authority now, 0 for none.
 func (c *Cluster) Authority(i int) uint64 {
 	p := c.procs[i]
-	if !p.up() {
+	if !p.isUp() {
 		return 0
 	}
 	version, _ := p.machine.Authority(p.clock.at(c.now))
@@ -56,7 +56,7 @@ func (c *Cluster) Settled() bool {
 	}
 	held := c.procs[l].store.Held
 	for _, p := range c.procs {
-		if p.up() && !c.hasNoPlace(p, held) && !c.settled(p, held) {
+		if p.isUp() && !c.hasNoPlace(p, held) && !c.isSettled(p, held) {
 			return false
 		}
 	}
@@ -69,7 +69,7 @@ func (c *Cluster) hasNoPlace(p *process, s member.State) bool {
 	return !known && len(s.Roster) == c.setup.Size
 }
 
-func (c *Cluster) settled(p *process, s member.State) bool {
+func (c *Cluster) isSettled(p *process, s member.State) bool {
 	m, _ := s.Roster.Find(p.cfg.Address)
 	if m.Identity != p.identity() || m.Status != member.Active {
 		return false
@@ -81,8 +81,8 @@ func (c *Cluster) settled(p *process, s member.State) bool {
 
 // CutOneWay loses everything that one process sends to another, until Heal.
 func (c *Cluster) CutOneWay(from, to int) {
-	c.say(Network, "cut from %s to %s", nameOf(from), nameOf(to))
-	c.net.link(from, to).cuts++
+	c.noteRun(Network, "cut from %s to %s", nameOf(from), nameOf(to))
+	c.net.linkOf(from, to).cuts++
 }
 
 // Cut loses everything between two processes, until Heal.
@@ -117,40 +117,40 @@ func (c *Cluster) Split(side ...int) {
 }
 
 // Heal ends every cut, and all links are as at the start.
-func (c *Cluster) Heal() { c.heal(c.setup.Link) }
+func (c *Cluster) Heal() { c.healLinks(c.setup.Link) }
 
-func (c *Cluster) heal(l Link) {
-	c.say(Network, "heals")
-	c.net.reset(l)
+func (c *Cluster) healLinks(l Link) {
+	c.noteRun(Network, "heals")
+	c.net.resetLinks(l)
 	c.setup.Rejects = nil
 }
 
-// snap breaks the connection between two processes, both ways: what is under
+// breakConnection breaks the connection between two processes, both ways: what is under
 // way is lost, and nothing leaves for a while.
-func (c *Cluster) snap(a, b int, d int64) {
-	c.say(Network, "breaks the connection of %s and %s", nameOf(a), nameOf(b))
-	c.net.link(a, b).snap(c.now + d)
-	c.net.link(b, a).snap(c.now + d)
+func (c *Cluster) breakConnection(a, b int, d int64) {
+	c.noteRun(Network, "breaks the connection of %s and %s", nameOf(a), nameOf(b))
+	c.net.linkOf(a, b).breakConnection(c.now + d)
+	c.net.linkOf(b, a).breakConnection(c.now + d)
 }
 
-// cut adds n to the cuts of links: 1 to cut them, -1 to undo it.
-func (c *Cluster) cut(pairs []pair, n int) {
+// cutPairs adds n to the cuts of links: 1 to cut them, -1 to undo it.
+func (c *Cluster) cutPairs(pairs []pair, n int) {
 	word := "cuts"
 	if n < 0 {
 		word = "heals"
 	}
-	c.say(Network, "%s %v", word, links(pairs))
+	c.noteRun(Network, "%s %v", word, links(pairs))
 	for _, p := range pairs {
-		if l := c.net.link(p.from, p.to); l.cuts+n >= 0 {
+		if l := c.net.linkOf(p.from, p.to); l.cuts+n >= 0 {
 			l.cuts += n
 		}
 	}
 }
 
-// present reports whether the store of a voter still exists.
-func (c *Cluster) present(v member.Voter) bool {
+// storeExists reports whether the store of a voter still exists.
+func (c *Cluster) storeExists(v member.Voter) bool {
 	for _, p := range c.procs {
-		if p.voter() == v && (p.up() || !p.cfg.Volatile) {
+		if p.voter() == v && (p.isUp() || !p.cfg.Volatile) {
 			return true
 		}
 	}
@@ -166,15 +166,15 @@ func (c *Cluster) mayForget(i int) bool {
 		switch {
 		case k.founded && p.cfg.Volatile && k.blankSeeds()+1 >= member.Quorum(len(k.seeds)):
 			return false
-		case !k.founded && voted(p.store):
+		case !k.founded && hasVoted(p.store):
 			return false
-		case !k.founded && c.founders()-1 < member.Quorum(len(k.seeds)) && !p.cfg.Volatile:
+		case !k.founded && c.countFounders()-1 < member.Quorum(len(k.seeds)) && !p.cfg.Volatile:
 			return false
 		}
 	}
 	for _, o := range c.procs {
-		for _, r := range o.rosters() {
-			if r.IsVoter(p.voter()) && c.voters(r, c.present)-1 < k.quorum {
+		for _, r := range o.possibleRosters() {
+			if r.IsVoter(p.voter()) && c.countVoters(r, c.storeExists)-1 < k.quorum {
 				return false
 			}
 		}
@@ -182,13 +182,13 @@ func (c *Cluster) mayForget(i int) bool {
 	return true
 }
 
-// rosters are those of the states that a process may start from.
-func (p *process) rosters() []member.Roster {
+// possibleRosters are those of the states that a process may start from.
+func (p *process) possibleRosters() []member.Roster {
 	return []member.Roster{p.store.Held.Roster, p.store.Accepted.State.Roster}
 }
 
-// voters counts the voters of a roster of which something is true.
-func (c *Cluster) voters(r member.Roster, is func(member.Voter) bool) int {
+// countVoters counts the voters of a roster of which something is true.
+func (c *Cluster) countVoters(r member.Roster, is func(member.Voter) bool) int {
 	n := 0
 	for _, m := range r {
 		if m.IsVoter() && is(m.Voter()) {
@@ -207,8 +207,8 @@ func (p *process) isSeed() bool {
 	return false
 }
 
-// founders counts the seeds that may take part in a founding.
-func (c *Cluster) founders() int {
+// countFounders counts the seeds that may take part in a founding.
+func (c *Cluster) countFounders() int {
 	n := 0
 	for _, p := range c.procs[:c.setup.Processes] {
 		if p.isSeed() && !p.cfg.JoinOnly {
@@ -218,14 +218,14 @@ func (c *Cluster) founders() int {
 	return n
 }
 
-// hopeless says why the processes that are up can have no quorate leader, or
+// whyNoQuorum says why the processes that are up can have no quorate leader, or
 // nothing. It is the condition of the liveness of protocol.md section 11: M
 // voters of every roster that any of them holds can talk; for a fresh cluster
 // also a majority of the seeds.
-func (c *Cluster) hopeless() string {
+func (c *Cluster) whyNoQuorum() string {
 	holders, up, seeds := 0, 0, 0
 	for _, p := range c.procs {
-		if !p.up() {
+		if !p.isUp() {
 			continue
 		}
 		if !p.cfg.JoinOnly {
@@ -237,7 +237,7 @@ func (c *Cluster) hopeless() string {
 		if !p.store.Held.IsZero() {
 			holders++
 		}
-		for _, r := range p.rosters() {
+		for _, r := range p.possibleRosters() {
 			if n := c.votersUp(r); len(r) > 0 && n < c.check.quorum {
 				return fmt.Sprintf("%d voters are up, %d must, of the roster %v of %s",
 					n, c.check.quorum, r, p.cfg.Name)
@@ -257,9 +257,9 @@ func (c *Cluster) hopeless() string {
 }
 
 func (c *Cluster) votersUp(r member.Roster) int {
-	return c.voters(r, func(v member.Voter) bool {
+	return c.countVoters(r, func(v member.Voter) bool {
 		for _, p := range c.procs {
-			if p.up() && p.voter() == v {
+			if p.isUp() && p.voter() == v {
 				return true
 			}
 		}
@@ -273,7 +273,7 @@ func (c *Cluster) Describe() string {
 	for _, p := range c.procs {
 		fmt.Fprintf(&b, "\n\t%s#%d", p.cfg.Name, p.store.Incarnation)
 		switch {
-		case !p.up():
+		case !p.isUp():
 			b.WriteString(" down")
 		case p.paused:
 			b.WriteString(" paused")

@@ -46,16 +46,16 @@ type Cover struct {
 	reached [rules]bool
 }
 
-func (c *Cluster) reach(r rule) {
+func (c *Cluster) noteReached(r rule) {
 	c.cover.by[r] |= c.happened
 	c.cover.reached[r] = true
 }
 
 func (c *Cluster) reachTrace(t statemachine.Trace) {
 	if t.Reason != message.ReasonNone {
-		c.reach(ruleReasons + rule(t.Reason))
+		c.noteReached(ruleReasons + rule(t.Reason))
 	}
-	c.reach(ruleWhats + rule(t.Kind))
+	c.noteReached(ruleWhats + rule(t.Kind))
 }
 
 // Table counts runs: in which a rule was reached after a fault of a class, and
@@ -91,7 +91,7 @@ func (c Cell) String() string { return fmt.Sprintf("%v after %v", c.rule, c.clas
 func (t Table) Empty() []Cell {
 	var empty []Cell
 	for r := range rules {
-		if r.unreachable() != "" {
+		if r.whyUnreachable() != "" {
 			continue
 		}
 		for i, n := range t.cells[r] {
@@ -112,7 +112,7 @@ func (t Table) String() string {
 	}
 	b.WriteByte('\n')
 	for r := range rules {
-		if r.unreachable() != "" {
+		if r.whyUnreachable() != "" {
 			continue
 		}
 		fmt.Fprintf(&b, "%-20v %7d", r, t.runs[r])
@@ -124,8 +124,8 @@ func (t Table) String() string {
 	return b.String()
 }
 
-// unreachable says why a rule is never reached, whatever fails; "" where it is.
-func (r rule) unreachable() string {
+// whyUnreachable says why a rule is never reached, whatever fails; "" where it is.
+func (r rule) whyUnreachable() string {
 	switch r {
 	case ruleReasons, ruleWhats:
 		return "stands for none"

@@ -15,18 +15,18 @@ import (
 // drawCrash draws one process, or several at once, in Args. They come back one
 // after the other.
 func (x *chaos) drawCrash(f *Fault) {
-	f.Who, f.Lasts = x.victim(), x.down()
+	f.Who, f.Lasts = x.drawVictim(), x.drawDowntime()
 	if x.rand.IntN(3) > 0 {
 		return
 	}
 	for i := range x.plan.Setup.Processes {
 		if i != f.Who && x.rand.IntN(2) == 0 {
-			f.Args = append(f.Args, int64(i), x.down())
+			f.Args = append(f.Args, int64(i), x.drawDowntime())
 		}
 	}
 }
 
-func (x *chaos) crash(f Fault) bool {
+func (x *chaos) crashProcess(f Fault) bool {
 	crashed := x.crashOne(f.Who, f.Lasts)
 	for i := 0; i+1 < len(f.Args); i += 2 {
 		if who := f.Args[i]; who >= 0 && int(who) < x.plan.Setup.Processes {
@@ -37,11 +37,11 @@ func (x *chaos) crash(f Fault) bool {
 }
 
 func (x *chaos) crashOne(i int, down int64) bool {
-	if !x.c.procs[i].up() || !x.mayCrash(i) {
+	if !x.c.procs[i].isUp() || !x.mayCrash(i) {
 		return false
 	}
 	x.c.Crash(i)
-	x.revive(i, down)
+	x.restartLater(i, down)
 	return true
 }
 
@@ -49,7 +49,7 @@ func (x *chaos) crashOne(i int, down int64) bool {
 // or that send more than one message. Args are how many of them pass, how many
 // messages leave, plus one, and 1 where the step need not save anything.
 func (x *chaos) drawInterrupt(f *Fault) {
-	f.Who, f.Lasts = x.victim(), x.down()
+	f.Who, f.Lasts = x.drawVictim(), x.drawDowntime()
 	f.Args = []int64{
 		x.rand.Int64N(4) * x.rand.Int64N(2),
 		x.rand.Int64N(2 + int64(x.plan.Setup.Size)),
@@ -60,9 +60,9 @@ func (x *chaos) drawInterrupt(f *Fault) {
 	}
 }
 
-// arm waits for the step; it happens only then (chaos.interrupt).
-func (x *chaos) arm(f Fault) bool {
-	if len(f.Args) == 3 && f.Args[1] >= 0 && x.c.procs[f.Who].up() {
+// armInterrupt waits for the step; it happens only then (chaos.interrupt).
+func (x *chaos) armInterrupt(f Fault) bool {
+	if len(f.Args) == 3 && f.Args[1] >= 0 && x.c.procs[f.Who].isUp() {
 		x.armed[f.Who] = arming{f, f.Args[0]}
 	}
 	return false
@@ -75,9 +75,9 @@ const maxSlowSaves = 32
 // and in two bits what else SlowSave has.
 func (x *chaos) drawSlowSaves(f *Fault) {
 	t := x.plan.Setup.Timings
-	f.Who = x.victim()
-	for range int(spread(x.rand, 1, maxSlowSaves)) {
-		takes := spread(x.rand, float64(t.HeartbeatInterval)/50, slowest*float64(t.LeaseTimeout))
+	f.Who = x.drawVictim()
+	for range int(drawSpread(x.rand, 1, maxSlowSaves)) {
+		takes := drawSpread(x.rand, float64(t.HeartbeatInterval)/50, slowest*float64(t.LeaseTimeout))
 		f.Args = append(f.Args, int64(takes), x.rand.Int64N(4))
 	}
 }
@@ -106,12 +106,12 @@ func (x *chaos) slowSave(i int) SlowSave {
 	}
 	s := x.slow[i][0]
 	x.slow[i] = x.slow[i][1:]
-	x.count(SlowSaves)
+	x.countFault(SlowSaves)
 	return s
 }
 
 func (x *chaos) drawLostDisk(f *Fault) {
-	f.Who, f.Lasts = x.rand.IntN(x.plan.Setup.Processes), x.down()
+	f.Who, f.Lasts = x.rand.IntN(x.plan.Setup.Processes), x.drawDowntime()
 }
 
 // loseDisk makes a process forget everything, if it may.
@@ -121,7 +121,7 @@ func (x *chaos) loseDisk(f Fault) bool {
 	}
 	x.c.Crash(f.Who)
 	x.c.LoseDisk(f.Who)
-	x.revive(f.Who, f.Lasts)
+	x.restartLater(f.Who, f.Lasts)
 	return true
 }
 
@@ -149,14 +149,14 @@ func (x *chaos) clockBack(f Fault) bool {
 	p.setBack = true
 	home := x.c.procs[p.home]
 	home.next = 1 + uint64(f.Args[0])%home.next
-	x.revive(f.Who, f.Lasts)
+	x.restartLater(f.Who, f.Lasts)
 	return true
 }
 
 // drawMisfit draws a process that is started with another configuration for a
 // while. Args are what it has instead.
 func (x *chaos) drawMisfit(f *Fault) {
-	f.Who, f.Lasts = x.victim(), x.lasting()
+	f.Who, f.Lasts = x.drawVictim(), x.drawDuration()
 	s := x.plan.Setup
 	switch f.Class {
 	case OtherSize:
@@ -179,33 +179,33 @@ func (x *chaos) drawMisfit(f *Fault) {
 	}
 }
 
-// misconfigure starts a process anew with another configuration, and later
+// startMisconfigured starts a process anew with another configuration, and later
 // with the right one. There is one such process at a time: a majority with
 // another list of seeds is another cluster, and nobody promises anything about
 // the two. Nor is it done where one process is a majority by itself.
-func (x *chaos) misconfigure(f Fault) bool {
+func (x *chaos) startMisconfigured(f Fault) bool {
 	m, ok := x.misfitOf(f)
-	if !ok || x.misfit >= 0 || x.c.check.quorum < 2 || !x.c.procs[f.Who].up() || !x.mayCrash(f.Who) {
+	if !ok || x.misfit >= 0 || x.c.check.quorum < 2 || !x.c.procs[f.Who].isUp() || !x.mayCrash(f.Who) {
 		return false
 	}
 	x.misfit = f.Who
-	x.reconfigure(f.Who, m)
+	x.restartWith(f.Who, m)
 	var mend func()
 	mend = func() {
 		if !x.mayCrash(f.Who) {
-			x.later(time.Duration(max(f.Lasts, shortest))+1, mend)
+			x.callLater(time.Duration(max(f.Lasts, shortest))+1, mend)
 			return
 		}
 		x.misfit = -1
-		x.reconfigure(f.Who, misfit{})
+		x.restartWith(f.Who, misfit{})
 	}
-	x.later(time.Duration(f.Lasts), mend)
+	x.callLater(time.Duration(f.Lasts), mend)
 	return true
 }
 
-func (x *chaos) reconfigure(i int, m misfit) {
+func (x *chaos) restartWith(i int, m misfit) {
 	p := x.c.procs[i]
-	started := p.started()
+	started := p.isStarted()
 	x.c.Crash(i)
 	p.misfit = m
 	if started {

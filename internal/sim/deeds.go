@@ -20,26 +20,26 @@ type deed struct {
 
 // deeds lists the classes that strike at a time of their own.
 var deeds = [...]deed{
-	{Loss, (*chaos).drawWeather, (*chaos).weather},
-	{Clogs, (*chaos).drawClog, (*chaos).clog},
+	{Loss, (*chaos).drawWeather, (*chaos).changeWeather},
+	{Clogs, (*chaos).drawClog, (*chaos).clogLink},
 	{Breaks, (*chaos).drawBreak, (*chaos).breakOff},
-	{Cuts, (*chaos).drawCut, (*chaos).cut},
-	{Partitions, (*chaos).drawPartition, (*chaos).cut},
-	{Topologies, (*chaos).drawTopology, (*chaos).cut},
-	{Flapping, (*chaos).drawFlapping, (*chaos).flap},
-	{Pauses, (*chaos).drawPause, (*chaos).pause},
-	{Suspends, (*chaos).drawSuspend, (*chaos).pause},
-	{Crashes, (*chaos).drawCrash, (*chaos).crash},
-	{Interrupts, (*chaos).drawInterrupt, (*chaos).arm},
-	{TornWrites, (*chaos).drawInterrupt, (*chaos).arm},
+	{Cuts, (*chaos).drawCut, (*chaos).cutLinks},
+	{Partitions, (*chaos).drawPartition, (*chaos).cutLinks},
+	{Topologies, (*chaos).drawTopology, (*chaos).cutLinks},
+	{Flapping, (*chaos).drawFlapping, (*chaos).flapLink},
+	{Pauses, (*chaos).drawPause, (*chaos).pauseProcess},
+	{Suspends, (*chaos).drawSuspend, (*chaos).pauseProcess},
+	{Crashes, (*chaos).drawCrash, (*chaos).crashProcess},
+	{Interrupts, (*chaos).drawInterrupt, (*chaos).armInterrupt},
+	{TornWrites, (*chaos).drawInterrupt, (*chaos).armInterrupt},
 	{LostDisks, (*chaos).drawLostDisk, (*chaos).loseDisk},
 	{ClocksBack, (*chaos).drawClockBack, (*chaos).clockBack},
-	{Operators, (*chaos).drawOrder, (*chaos).operate},
-	{Twins, (*chaos).drawTwin, (*chaos).twin},
-	{OtherSize, (*chaos).drawMisfit, (*chaos).misconfigure},
-	{OtherSeeds, (*chaos).drawMisfit, (*chaos).misconfigure},
-	{OtherProtocol, (*chaos).drawMisfit, (*chaos).misconfigure},
-	{OtherTimings, (*chaos).drawMisfit, (*chaos).misconfigure},
+	{Operators, (*chaos).drawOrder, (*chaos).operateNode},
+	{Twins, (*chaos).drawTwin, (*chaos).startTwin},
+	{OtherSize, (*chaos).drawMisfit, (*chaos).startMisconfigured},
+	{OtherSeeds, (*chaos).drawMisfit, (*chaos).startMisconfigured},
+	{OtherProtocol, (*chaos).drawMisfit, (*chaos).startMisconfigured},
+	{OtherTimings, (*chaos).drawMisfit, (*chaos).startMisconfigured},
 	{SlowSaves, (*chaos).drawSlowSaves, (*chaos).slowDown},
 	{NewTimings, (*chaos).drawNewTimings, (*chaos).newTimings},
 }
@@ -61,7 +61,7 @@ func (x *chaos) drawWeather(f *Fault) {
 	}
 }
 
-func (x *chaos) weather(f Fault) bool {
+func (x *chaos) changeWeather(f Fault) bool {
 	for i := 0; i+1 < len(f.Args); i += 2 {
 		if n := f.Args[i]; n >= 0 && int(n) < len(x.c.net.links) {
 			x.c.net.links[n].Loss = float64(f.Args[i+1]) / 1000
@@ -78,16 +78,16 @@ func (x *chaos) drawClog(f *Fault) {
 	}
 }
 
-func (x *chaos) clog(f Fault) bool {
+func (x *chaos) clogLink(f Fault) bool {
 	start := x.c.now
 	for i := 0; i+2 < len(f.Args); i += 3 {
 		node, until := int(f.Args[i]), start+f.Args[i+2]
 		if node < 0 || node >= len(x.c.procs) {
 			continue
 		}
-		x.later(time.Duration(f.Args[i+1]), func() {
+		x.callLater(time.Duration(f.Args[i+1]), func() {
 			for o := range x.c.procs {
-				for _, l := range []*link{x.c.net.link(node, o), x.c.net.link(o, node)} {
+				for _, l := range []*link{x.c.net.linkOf(node, o), x.c.net.linkOf(o, node)} {
 					l.clogged = max(l.clogged, until)
 				}
 			}
@@ -98,7 +98,7 @@ func (x *chaos) clog(f Fault) bool {
 
 // drawBreak breaks the connections of one process to some of the others.
 func (x *chaos) drawBreak(f *Fault) {
-	f.Who = x.victim()
+	f.Who = x.drawVictim()
 	f.Lasts = int64(x.upTo(x.plan.Setup.Timings.HeartbeatInterval))
 	for o := range x.c.procs {
 		if o != f.Who && x.rand.IntN(2) == 0 {
@@ -110,7 +110,7 @@ func (x *chaos) drawBreak(f *Fault) {
 func (x *chaos) breakOff(f Fault) bool {
 	for _, o := range f.Args {
 		if o >= 0 && int(o) < len(x.c.procs) {
-			x.c.snap(f.Who, int(o), f.Lasts)
+			x.c.breakConnection(f.Who, int(o), f.Lasts)
 		}
 	}
 	return len(f.Args) > 0
@@ -118,7 +118,7 @@ func (x *chaos) breakOff(f Fault) bool {
 
 // drawCut cuts one link, one way or both, or makes a process mute or deaf.
 func (x *chaos) drawCut(f *Fault) {
-	a, b := x.victim(), x.rand.IntN(len(x.c.procs))
+	a, b := x.drawVictim(), x.rand.IntN(len(x.c.procs))
 	pairs := []pair{{a, b}, {b, a}}[:1+x.rand.IntN(2)]
 	if x.rand.IntN(4) == 0 {
 		pairs = pairs[:0]
@@ -134,22 +134,22 @@ func (x *chaos) drawCut(f *Fault) {
 	x.putPairs(f, pairs)
 }
 
-// order draws in which order processes take their places in a shape, and a
+// drawPlaces draws in which order processes take their places in a shape, and a
 // place in it.
-func (x *chaos) order() (order []int, at int) {
+func (x *chaos) drawPlaces() (order []int, at int) {
 	order = x.rand.Perm(len(x.c.procs))
-	if i := slices.Index(order, x.victim()); x.rand.IntN(2) == 0 {
+	if i := slices.Index(order, x.drawVictim()); x.rand.IntN(2) == 0 {
 		order[0], order[i] = order[i], order[0]
 	}
 	return order, 1 + x.rand.IntN(max(len(order)-1, 1))
 }
 
 func (x *chaos) drawPartition(f *Fault) {
-	order, at := x.order()
+	order, at := x.drawPlaces()
 	if x.rand.IntN(3) == 0 {
 		at = 1
 	}
-	pairs := sides(order, at)
+	pairs := cutSides(order, at)
 	if x.rand.IntN(4) == 0 {
 		pairs = oneWay(x.rand, pairs, order, at)
 	}
@@ -157,39 +157,39 @@ func (x *chaos) drawPartition(f *Fault) {
 }
 
 func (x *chaos) drawTopology(f *Fault) {
-	order, at := x.order()
+	order, at := x.drawPlaces()
 	switch x.rand.IntN(3) {
 	case 0:
-		x.putPairs(f, bridge(order, at))
+		x.putPairs(f, cutBridge(order, at))
 	case 1:
-		x.putPairs(f, ring(order, x.plan.Setup.Size))
+		x.putPairs(f, cutRing(order, x.plan.Setup.Size))
 	default:
-		x.putPairs(f, hub(order))
+		x.putPairs(f, cutHub(order))
 	}
 }
 
 func (x *chaos) putPairs(f *Fault, pairs []pair) {
-	f.Lasts = x.lasting()
+	f.Lasts = x.drawDuration()
 	for _, p := range pairs {
-		f.Args = append(f.Args, p.packed())
+		f.Args = append(f.Args, p.packPair())
 	}
 }
 
-// pairs are those of a fault that are among the processes.
-func (x *chaos) pairs(args []int64) []pair {
+// pairsOf are those of a fault that are among the processes.
+func (x *chaos) pairsOf(args []int64) []pair {
 	var pairs []pair
 	for _, n := range args {
-		if p := unpacked(n); p.inRange(len(x.c.procs)) {
+		if p := unpackPair(n); p.inRange(len(x.c.procs)) {
 			pairs = append(pairs, p)
 		}
 	}
 	return pairs
 }
 
-func (x *chaos) cut(f Fault) bool {
-	pairs := x.pairs(f.Args)
-	x.c.cut(pairs, 1)
-	x.later(time.Duration(f.Lasts), func() { x.c.cut(pairs, -1) })
+func (x *chaos) cutLinks(f Fault) bool {
+	pairs := x.pairsOf(f.Args)
+	x.c.cutPairs(pairs, 1)
+	x.callLater(time.Duration(f.Lasts), func() { x.c.cutPairs(pairs, -1) })
 	return len(pairs) > 0
 }
 
@@ -207,17 +207,17 @@ func (x *chaos) drawFlapping(f *Fault) {
 	f.Lasts = max(f.Lasts, 4*f.Args[0])
 }
 
-func (x *chaos) flap(f Fault) bool {
+func (x *chaos) flapLink(f Fault) bool {
 	if len(f.Args) < 2 || f.Args[0] < shortest {
 		return false
 	}
-	pairs, half, end := x.pairs(f.Args[1:]), time.Duration(f.Args[0]), x.c.now+f.Lasts
+	pairs, half, end := x.pairsOf(f.Args[1:]), time.Duration(f.Args[0]), x.c.now+f.Lasts
 	sign := 1
 	var turn func()
 	turn = func() {
-		x.c.cut(pairs, sign)
+		x.c.cutPairs(pairs, sign)
 		if sign = -sign; sign < 0 || x.c.now < end {
-			x.later(half, turn)
+			x.callLater(half, turn)
 		}
 	}
 	turn()
@@ -226,7 +226,7 @@ func (x *chaos) flap(f Fault) bool {
 
 // drawPause draws whether what is due comes first on waking, or what waits.
 func (x *chaos) drawPause(f *Fault) {
-	f.Who, f.Lasts = x.victim(), x.lasting()
+	f.Who, f.Lasts = x.drawVictim(), x.drawDuration()
 	f.Args = []int64{x.rand.Int64N(2)}
 }
 
@@ -243,8 +243,8 @@ func (x *chaos) drawSuspend(f *Fault) {
 	}
 }
 
-func (x *chaos) pause(f Fault) bool {
-	if p := x.c.procs[f.Who]; !p.up() || p.paused {
+func (x *chaos) pauseProcess(f Fault) bool {
+	if p := x.c.procs[f.Who]; !p.isUp() || p.paused {
 		return false
 	}
 	if f.Class == Suspends {
@@ -254,21 +254,21 @@ func (x *chaos) pause(f Fault) bool {
 	}
 	timersFirst := len(f.Args) > 0 && f.Args[0] > 0
 	if len(f.Args) > 1 { // at the same time, it comes first
-		x.later(time.Duration(f.Lasts+f.Args[1]), func() { x.c.SetForward(f.Who) })
+		x.callLater(time.Duration(f.Lasts+f.Args[1]), func() { x.c.SetForward(f.Who) })
 	}
-	x.later(time.Duration(f.Lasts), func() { x.c.Resume(f.Who, timersFirst) })
+	x.callLater(time.Duration(f.Lasts), func() { x.c.Resume(f.Who, timersFirst) })
 	return true
 }
 
 func (x *chaos) drawOrder(f *Fault) {
-	f.Who, f.Lasts = x.victim(), x.down()
+	f.Who, f.Lasts = x.drawVictim(), x.drawDowntime()
 	f.Args = []int64{x.rand.Int64N(4), x.rand.Int64N(int64(x.plan.Setup.Processes + 1))}
 }
 
-// operate does what an operator might do.
-func (x *chaos) operate(f Fault) bool {
+// operateNode does what an operator might do.
+func (x *chaos) operateNode(f Fault) bool {
 	p := x.c.procs[f.Who]
-	if !p.up() || p.paused || len(f.Args) < 2 {
+	if !p.isUp() || p.paused || len(f.Args) < 2 {
 		return false
 	}
 	switch f.Args[0] {
@@ -277,7 +277,7 @@ func (x *chaos) operate(f Fault) bool {
 			return false
 		}
 		x.c.Leave(f.Who)
-		x.revive(f.Who, f.Lasts)
+		x.restartLater(f.Who, f.Lasts)
 	case 1:
 		x.c.Drain(f.Who)
 	default:
@@ -291,23 +291,23 @@ func (x *chaos) operate(f Fault) bool {
 }
 
 // drawTwin takes the last process, where there are twins.
-func (x *chaos) drawTwin(f *Fault) { f.Who, f.Lasts = len(x.c.procs)-1, x.lasting() }
+func (x *chaos) drawTwin(f *Fault) { f.Who, f.Lasts = len(x.c.procs)-1, x.drawDuration() }
 
-// twin starts a second process at the address of another, with a store of its
+// startTwin starts a second process at the address of another, with a store of its
 // own, and ends it later.
-func (x *chaos) twin(f Fault) bool {
+func (x *chaos) startTwin(f Fault) bool {
 	p := x.c.procs[f.Who]
-	if p.started() || p.home == p.index {
+	if p.isStarted() || p.home == p.index {
 		return false
 	}
 	p.cfg.JoinOnly = p.isSeed()
 	x.c.Start(f.Who)
-	x.later(time.Duration(f.Lasts), func() { x.c.Crash(f.Who) })
+	x.callLater(time.Duration(f.Lasts), func() { x.c.Crash(f.Who) })
 	return true
 }
 
-// interrupt lets a process die within the step for which a fault waits.
-func (x *chaos) interrupt(i int, out statemachine.Output) (sent int, crash bool) {
+// interruptStep lets a process die within the step for which a fault waits.
+func (x *chaos) interruptStep(i int, out statemachine.Output) (sent int, crash bool) {
 	a := &x.armed[i]
 	if a.fault.Class == 0 || out.Persist == nil && (a.fault.Args[2] == 0 || len(out.Send) < 2) {
 		return 0, false
@@ -327,9 +327,9 @@ func (x *chaos) interrupt(i int, out statemachine.Output) (sent int, crash bool)
 	case !x.mayLose(i):
 		return 0, false
 	default:
-		x.later(0, func() { x.c.LoseDisk(i) })
+		x.callLater(0, func() { x.c.LoseDisk(i) })
 	}
-	x.count(f.Class)
-	x.revive(i, max(f.Lasts, 1))
+	x.countFault(f.Class)
+	x.restartLater(i, max(f.Lasts, 1))
 	return sent, true
 }

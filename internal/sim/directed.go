@@ -15,26 +15,26 @@ import (
 
 // Mend ends every cut between two processes.
 func (c *Cluster) Mend(a, b int) {
-	c.say(Network, "mends %s and %s", nameOf(a), nameOf(b))
-	c.net.link(a, b).cuts = 0
-	c.net.link(b, a).cuts = 0
+	c.noteRun(Network, "mends %s and %s", nameOf(a), nameOf(b))
+	c.net.linkOf(a, b).cuts = 0
+	c.net.linkOf(b, a).cuts = 0
 }
 
 // Hold keeps everything that one process sends to another under way until d
 // has passed. It arrives then, in order.
 func (c *Cluster) Hold(from, to int, d time.Duration) {
-	c.say(Network, "holds %s to %s for %v", nameOf(from), nameOf(to), d)
-	l := c.net.link(from, to)
+	c.noteRun(Network, "holds %s to %s for %v", nameOf(from), nameOf(to), d)
+	l := c.net.linkOf(from, to)
 	l.clogged = max(l.clogged, c.now+int64(d))
 }
 
 // Break breaks the connection between two processes: what is under way is
 // lost; the next message goes on a new one.
-func (c *Cluster) Break(a, b int) { c.snap(a, b, 0) }
+func (c *Cluster) Break(a, b int) { c.breakConnection(a, b, 0) }
 
 // Weather makes every link behave so, until Heal.
 func (c *Cluster) Weather(l Link) {
-	c.say(Network, "is now %+v", l)
+	c.noteRun(Network, "is now %+v", l)
 	for i := range c.net.links {
 		c.net.links[i].Link = l
 	}
@@ -78,7 +78,7 @@ func (c *Cluster) Register() (taken, refused int) {
 	return c.register.accepted, c.register.fenced
 }
 
-// loses asks whether a message is lost because the run says so.
-func (c *Cluster) loses(from, to int, m message.Message) bool {
+// losesMessage asks whether a message is lost because the run says so.
+func (c *Cluster) losesMessage(from, to int, m message.Message) bool {
 	return c.Lose != nil && c.Lose(from, to, m.Body.Kind())
 }

@@ -15,22 +15,22 @@ import (
 // roundTrip bounds a round trip in the calm network.
 func (j *judge) roundTrip() time.Duration { return j.c.setup.Timings.HeartbeatInterval / 10 }
 
-// disturb demands L3 while a minority has every fault: its members crash, come
+// disturbMinority demands L3 while a minority has every fault: its members crash, come
 // back, freeze, and lose links to the leader.
-func (j *judge) disturb() {
+func (j *judge) disturbMinority() {
 	c, t, r := j.c, j.c.setup.Timings, j.rand
 	leader := c.Leader()
 	var weak []int
 	for _, i := range r.Perm(c.setup.Processes) {
 		spare := c.votersUp(c.procs[leader].store.Held.Roster) - len(weak) - c.check.quorum
-		if i != leader && spare > 0 && c.procs[i].up() && c.votes(c.procs[i]) {
+		if i != leader && spare > 0 && c.procs[i].isUp() && c.hasVote(c.procs[i]) {
 			weak = append(weak, i)
 		}
 	}
 	if len(weak) == 0 {
 		return
 	}
-	c.say(Phase, "disturbs %v", named(weak))
+	c.noteRun(Phase, "disturbs %v", named(weak))
 	over := false
 	var next func()
 	next = func() {
@@ -38,7 +38,7 @@ func (j *judge) disturb() {
 			return
 		}
 		i := weak[r.IntN(len(weak))]
-		d := time.Duration(spread(r, float64(t.HeartbeatInterval), 3*float64(t.LeaderTimeout)))
+		d := time.Duration(drawSpread(r, float64(t.HeartbeatInterval), 3*float64(t.LeaderTimeout)))
 		switch r.IntN(5) {
 		case 0:
 			c.Pause(i)
@@ -50,13 +50,13 @@ func (j *judge) disturb() {
 			}
 		default:
 			pairs := []pair{{i, leader}, {leader, i}, {i, weak[0]}}[r.IntN(3):]
-			c.cut(pairs, 1)
-			c.After(d, func() { c.cut(pairs, -1) })
+			c.cutPairs(pairs, 1)
+			c.After(d, func() { c.cutPairs(pairs, -1) })
 		}
 		c.After(d/2, next)
 	}
 	next()
-	j.steady(4*t.TTLTimeout, "because of a minority", weak...)
+	j.checkSteady(4*t.TTLTimeout, "because of a minority", weak...)
 	over = true
 }
 
@@ -71,11 +71,11 @@ func (n named) String() string {
 	return strings.Join(all, ", ")
 }
 
-// failover demands L1 after the leader of a healthy cluster crashed.
-func (j *judge) failover() {
+// crashLeader demands L1 after the leader of a healthy cluster crashed.
+func (j *judge) crashLeader() {
 	c, t := j.c, j.c.setup.Timings
 	start := c.now
-	c.say(Phase, "the leader crashes")
+	c.noteRun(Phase, "the leader crashes")
 	old := c.Leader()
 	if c.procs[old].cfg.Volatile && !c.mayForget(old) {
 		c.Pause(old)
@@ -85,12 +85,12 @@ func (j *judge) failover() {
 	drained := j.drainedFor(old)
 	next := func() bool { return c.Leader() >= 0 && c.Leader() != old }
 	if limit := 2*t.TTLTimeout + drained; !c.RunUntil(limit, next) {
-		j.fail("L1", "no quorate leader %v after the last one crashed", limit)
+		j.noteFailure("L1", "no quorate leader %v after the last one crashed", limit)
 		return
 	}
-	j.measure("leader after a crash", start,
+	j.measureSince("leader after a crash", start,
 		t.LeaderTimeout+3*t.HeartbeatInterval+8*j.roundTrip()+drained)
-	j.steady(t.TTLTimeout, "after a failover")
+	j.checkSteady(t.TTLTimeout, "after a failover")
 }
 
 // cutOff demands L4 and L2: an isolated leader is replaced, and comes back
@@ -98,7 +98,7 @@ func (j *judge) failover() {
 func (j *judge) cutOff() {
 	c, t := j.c, j.c.setup.Timings
 	old, start := c.Leader(), c.now
-	c.say(Phase, "the leader is cut off")
+	c.noteRun(Phase, "the leader is cut off")
 	// It may keep some others, too few for a lease.
 	kept := j.rand.IntN(max(c.check.quorum-1, 1))
 	limit := 2 * t.TTLTimeout
@@ -122,10 +122,10 @@ func (j *judge) cutOff() {
 	limit += drained
 	replaced := func() bool { return c.Leader() >= 0 && c.Leader() != old }
 	if !c.RunUntil(limit, replaced) {
-		j.fail("L4", "%s is cut off, and not replaced for %v", nameOf(old), limit)
+		j.noteFailure("L4", "%s is cut off, and not replaced for %v", nameOf(old), limit)
 		return
 	}
-	j.measure("leader after it was cut off", start, 5*t.LeaderTimeout/2+drained)
+	j.measureSince("leader after it was cut off", start, 5*t.LeaderTimeout/2+drained)
 	c.RunFor(time.Duration(j.rand.Int64N(int64(2 * t.TTLTimeout))))
 	if c.check.first != nil || c.Leader() < 0 {
 		return
@@ -133,29 +133,29 @@ func (j *judge) cutOff() {
 	leader, version := c.Leader(), c.Authority(c.Leader())
 	// A drained leader hands over to one that is not, whether it comes back or joins.
 	yields := c.procs[leader].drained && slices.ContainsFunc(c.procs,
-		func(p *process) bool { return p.up() && !p.drained })
+		func(p *process) bool { return p.isUp() && !p.drained })
 	start = c.now
-	c.heal(calm(t))
+	c.healLinks(calmLink(t))
 	if !c.RunUntil(2*t.TTLTimeout+5*t.RetryInterval, c.Settled) {
-		j.fail("L2", "not all are active after a leader that was cut off came back")
+		j.noteFailure("L2", "not all are active after a leader that was cut off came back")
 		return
 	}
 	if yields {
 		j.checkDrainedLeader()
 		return
 	}
-	j.measure("all active after a heal", start, 4*t.HeartbeatInterval+4*j.roundTrip())
+	j.measureSince("all active after a heal", start, 4*t.HeartbeatInterval+4*j.roundTrip())
 	if c.Leader() != leader || c.Authority(leader) != version {
-		j.fail("L3", "%s lost its authority for version %d to one that was cut off",
+		j.noteFailure("L3", "%s lost its authority for version %d to one that was cut off",
 			nameOf(leader), version)
 		return
 	}
-	j.steady(t.TTLTimeout, "after another was cut off")
+	j.checkSteady(t.TTLTimeout, "after another was cut off")
 }
 
-// depart demands that leadership moves when it is told to, and that a member
+// leaveInOrder demands that leadership moves when it is told to, and that a member
 // that leaves is gone soon and for good.
-func (j *judge) depart() {
+func (j *judge) leaveInOrder() {
 	c, t, r := j.c, j.c.setup.Timings, j.rand
 	if !j.handOver() {
 		return
@@ -165,19 +165,19 @@ func (j *judge) depart() {
 		return
 	}
 	who := r.IntN(c.setup.Processes)
-	if p := c.procs[who]; !p.up() || !c.votes(p) || p.cfg.Volatile && !c.mayForget(who) {
+	if p := c.procs[who]; !p.isUp() || !c.hasVote(p) || p.cfg.Volatile && !c.mayForget(who) {
 		return
 	}
 	start, drained := c.now, j.drainedFor(who)
-	c.say(Phase, "%s leaves", nameOf(who))
+	c.noteRun(Phase, "%s leaves", nameOf(who))
 	c.Leave(who)
 	if !c.RunUntil(2*t.LeaderTimeout, func() bool { return !c.Up(who) }) {
-		c.check.fail("leave", "%s has not left after %v", nameOf(who), 2*t.LeaderTimeout)
+		c.check.noteViolation("leave", "%s has not left after %v", nameOf(who), 2*t.LeaderTimeout)
 		return
 	}
-	j.expect("gone after leave", start, t.LeaderTimeout)
+	j.expectSince("gone after leave", start, t.LeaderTimeout)
 	if err := c.stopped[len(c.stopped)-1].Err; !errors.Is(err, statemachine.ErrLeft) {
-		c.check.fail("leave", "%s stopped with %v", nameOf(who), err)
+		c.check.noteViolation("leave", "%s stopped with %v", nameOf(who), err)
 		return
 	}
 	gone := func() bool {
@@ -189,8 +189,8 @@ func (j *judge) depart() {
 	}
 	// A leader whose hand-over fails goes without a word to the next one.
 	if limit := 2*t.TTLTimeout + drained; !c.RunUntil(limit, gone) {
-		c.check.fail("leave", "%s has left, but is not removed after %v", nameOf(who), limit)
+		c.check.noteViolation("leave", "%s has left, but is not removed after %v", nameOf(who), limit)
 		return
 	}
-	j.expect("removed after leave", start, 2*t.LeaderTimeout+drained)
+	j.expectSince("removed after leave", start, 2*t.LeaderTimeout+drained)
 }

@@ -15,7 +15,7 @@ import (
 func TestLateFarewells(t *testing.T) {
 	shown := 0
 	for seed := range uint64(300) {
-		r := stream(seed, streamOptions)
+		r := randomStream(seed, streamOptions)
 		s := steady(3 + r.IntN(3))
 		s.Seed, s.Skew = seed, r.IntN(2) == 0
 		s.Link = Link{Delay: time.Millisecond, Jitter: 10 * time.Millisecond, Unordered: true}
@@ -62,7 +62,7 @@ func saysFarewell(c *Cluster, r *rand.Rand, voter int, until time.Duration) bool
 	if c.Transfer(first, -1) != nil {
 		return false
 	}
-	c.net.link(first, voter).clogged = 0 // what it says next overtakes that
+	c.net.linkOf(first, voter).clogged = 0 // what it says next overtakes that
 	for range 1 + r.IntN(4) {
 		c.RunFor(drawUpTo(r, 2*time.Second))
 		if l := c.Leader(); l >= 0 {

@@ -27,12 +27,13 @@ func seen(order []int, cut []pair) [][]int {
 
 func TestTopologies(t *testing.T) {
 	order := []int{3, 1, 4, 0, 2}
-	for _, p := range slices.Concat(ring(order, 5), hub(order), bridge(order, 2), sides(order, 2)) {
-		if back := unpacked(p.packed()); back != p || !p.inRange(5) {
+	for _, p := range slices.Concat(cutRing(order, 5), cutHub(order), cutBridge(order, 2),
+		cutSides(order, 2)) {
+		if back := unpackPair(p.packPair()); back != p || !p.inRange(5) {
 			t.Errorf("%v is %v once packed", p, back)
 		}
 	}
-	of := seen(order, ring(order, 5))
+	of := seen(order, cutRing(order, 5))
 	for i := range of {
 		if len(of[i]) != 3 {
 			t.Errorf("ring: %d sees %v, want a majority of 5 and no more", i, of[i])
@@ -43,16 +44,16 @@ func TestTopologies(t *testing.T) {
 			}
 		}
 	}
-	of = seen(order, hub(order))
+	of = seen(order, cutHub(order))
 	for i := range of {
 		if want := []int{i, 3}; i != 3 && (len(of[i]) != 2 || !slices.Contains(of[i], want[1])) {
 			t.Errorf("hub: %d sees %v, want itself and the hub 3", i, of[i])
 		}
 	}
-	if of = seen(order, bridge(order, 2)); len(of[3]) != 5 || slices.Contains(of[1], 0) {
+	if of = seen(order, cutBridge(order, 2)); len(of[3]) != 5 || slices.Contains(of[1], 0) {
 		t.Errorf("bridge: the bridge sees %v, one side %v", of[3], of[1])
 	}
-	pairs := oneWay(stream(1, streamFaults), sides(order, 2), order, 2)
+	pairs := oneWay(randomStream(1, streamFaults), cutSides(order, 2), order, 2)
 	if len(pairs) != 6 {
 		t.Errorf("one way of two and three: %v, want 6 pairs", pairs)
 	}
@@ -68,7 +69,7 @@ func TestTopologies(t *testing.T) {
 func TestMajoritiesRingAndHubHaveALeader(t *testing.T) {
 	order := []int{0, 1, 2, 3, 4}
 	c := formed(t, steady(5))
-	c.cut(ring(order, 5), 1)
+	c.cutPairs(cutRing(order, 5), 1)
 	c.RunFor(2 * fast().TTLTimeout)
 	leader, version := c.Leader(), uint64(0)
 	if leader < 0 {
@@ -82,7 +83,7 @@ func TestMajoritiesRingAndHubHaveALeader(t *testing.T) {
 	sound(t, c)
 
 	c = formed(t, steady(5))
-	c.cut(hub(order), 1)
+	c.cutPairs(cutHub(order), 1)
 	if !c.RunUntil(4*fast().LeaderTimeout, func() bool { return c.Leader() == 0 }) {
 		t.Errorf("the hub does not lead%s", c.Describe())
 	}
@@ -95,7 +96,7 @@ func TestBrokenConnectionLosesItsTail(t *testing.T) {
 	before := c.Messages()
 	leader := c.Leader()
 	c.Transfer(leader, -1) // says so to all: there is something under way
-	c.snap(leader, (leader+1)%3, int64(time.Second))
+	c.breakConnection(leader, (leader+1)%3, int64(time.Second))
 	c.RunFor(100 * time.Millisecond)
 	if lost := c.Messages().Broken - before.Broken; lost == 0 {
 		t.Error("a connection broke and nothing was lost")
@@ -132,16 +133,16 @@ func TestRegisterComparesTokens(t *testing.T) {
 	a, b := member.Identity{Incarnation: 1}, member.Identity{Incarnation: 2}
 	p := c.procs[0]
 	for _, w := range []write{{1, a, 1}, {1, a, 2}, {3, b, 3}, {4, a, 4}} {
-		c.put(p, w, false)
+		c.putWrite(p, w, false)
 	}
-	c.put(p, write{3, b, 5}, true)
+	c.putWrite(p, write{3, b, 5}, true)
 	if r := c.register; r.accepted != 4 || r.fenced != 1 || c.Violation() != nil {
 		t.Errorf("%d writes taken and %d refused, %v; want 4 and 1", r.accepted, r.fenced, c.Violation())
 	}
 	for _, w := range []write{{4, b, 6}, {3, b, 7}} {
 		c := NewCluster(steady(3))
-		c.put(p, write{4, a, 1}, false)
-		c.put(p, w, false)
+		c.putWrite(p, write{4, a, 1}, false)
+		c.putWrite(p, w, false)
 		if v := c.Violation(); v == nil || v.Invariant != "register" {
 			t.Errorf("%+v after the token 4 of %v: %v, want a violation", w, a, v)
 		}
@@ -184,11 +185,11 @@ func TestMisfitsAreKeptOut(t *testing.T) {
 func TestTornWriteLosesTheStore(t *testing.T) {
 	c := formed(t, steady(3))
 	x := newChaos(c, Plan{Setup: c.setup, Faults: TornWrites, Starts: make([]time.Duration, 3)})
-	c.Interrupt = x.interrupt
+	c.Interrupt = x.interruptStep
 	i := (c.Leader() + 1) % 3
 	before := c.Durable(i)
 	f := Fault{Class: TornWrites, Who: i, Lasts: int64(2 * time.Second), Args: []int64{0, 0, 0}}
-	x.do(f)
+	x.applyFault(f)
 	c.Crash((i + 1) % 3)
 	if !c.RunUntil(20*time.Second, func() bool { return !c.Up(i) }) {
 		t.Fatalf("%v saved nothing%s", c.Address(i), c.Describe())

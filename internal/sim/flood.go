@@ -15,11 +15,11 @@ type flood struct {
 // network speed (protocol.md section 2).
 const maxFlood = 200
 
-// allow lets a process send so many messages more in the window that begins:
+// allowMore lets a process send so many messages more in the window that begins:
 // it answers what waited for it.
-func (f *flood) allow(now int64, more int) { f.since, f.count = now, -more }
+func (f *flood) allowMore(now int64, more int) { f.since, f.count = now, -more }
 
-func (f *flood) over(now int64, window time.Duration, processes int) bool {
+func (f *flood) isFlood(now int64, window time.Duration, processes int) bool {
 	if now-f.since >= int64(window) {
 		f.since, f.count = now, 0
 	}

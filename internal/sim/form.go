@@ -23,7 +23,7 @@ func drawForming(r *rand.Rand, p *Plan) {
 	s.Processes, s.Twins, s.Volatile, s.Skew = s.Size, nil, nil, false
 	s.Seeds = r.Perm(s.Size)[:fewSeeds+1+r.IntN(s.Size-fewSeeds)]
 	s.Rejects = slices.DeleteFunc(s.Rejects, func(i int) bool { return i >= s.Processes })
-	s.Link = calm(s.Timings)
+	s.Link = calmLink(s.Timings)
 	p.Faults, p.Reckless = NoFaults, false
 	most := min(len(s.Seeds)-member.Quorum(len(s.Seeds)), s.Size-member.Quorum(s.Size))
 	p.Dead = 1 + r.IntN(most)
@@ -34,7 +34,7 @@ func drawForming(r *rand.Rand, p *Plan) {
 		switch {
 		case p.isDead(i):
 			p.Starts[i] = joins + p.joinLimit()
-		case i == p.late():
+		case i == p.lateProcess():
 			p.Starts[i] = joins
 		default:
 			p.Starts[i] = time.Duration(r.Int64N(int64(stagger)))
@@ -54,9 +54,9 @@ func (p Plan) isDead(i int) bool {
 	return slices.Contains(p.Setup.Seeds, i) && greater < p.Dead
 }
 
-// late is a process that is no seed and joins when the others have formed a cluster; -1
+// lateProcess is a process that is no seed and joins when the others have formed a cluster; -1
 // where all are seeds, or the others cannot do without it.
-func (p Plan) late() int {
+func (p Plan) lateProcess() int {
 	if p.Setup.Size-p.Dead-1 < member.Quorum(p.Setup.Size) {
 		return -1
 	}
@@ -86,11 +86,11 @@ func (p Plan) joinLimit() time.Duration {
 	return t.RetryInterval*5/4*time.Duration(rounds) + t.HeartbeatInterval*9/5
 }
 
-// form demands L2 of a start without the greatest seeds, and of a new node that joins
+// formCluster demands L2 of a start without the greatest seeds, and of a new node that joins
 // while they are dead.
-func (j *judge) form() {
+func (j *judge) formCluster() {
 	c, p, last := j.c, j.x.plan, time.Duration(0)
-	late := p.late()
+	late := p.lateProcess()
 	for i, at := range p.Starts {
 		if i != late && !p.isDead(i) {
 			last = max(last, at)
@@ -99,20 +99,20 @@ func (j *judge) form() {
 	c.RunFor(last)
 	start := c.now
 	if !c.RunUntil(p.formLimit(), c.Settled) {
-		j.fail("L2", "not all are active %v after a start without %d of %d seeds",
+		j.noteFailure("L2", "not all are active %v after a start without %d of %d seeds",
 			p.formLimit(), p.Dead, len(p.Setup.Seeds))
 		return
 	}
-	j.measure("all active after a start", start, p.formLimit())
+	j.measureSince("all active after a start", start, p.formLimit())
 	if late < 0 {
 		return
 	}
 	c.RunFor(p.Starts[late] - c.Now())
 	start = c.now
 	if !c.RunUntil(p.joinLimit(), func() bool { return c.Up(late) && c.Settled() }) {
-		j.fail("L2", "%s is not active %v after it started, without %d of %d seeds",
+		j.noteFailure("L2", "%s is not active %v after it started, without %d of %d seeds",
 			nameOf(late), p.joinLimit(), p.Dead, len(p.Setup.Seeds))
 		return
 	}
-	j.measure("active without seeds", start, p.joinLimit())
+	j.measureSince("active without seeds", start, p.joinLimit())
 }

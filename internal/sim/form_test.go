@@ -14,8 +14,8 @@ func TestStartsWithoutTheGreatestSeedsAreDrawn(t *testing.T) {
 	const runs = 2000
 	forms, joins, most := 0, 0, 0
 	for seed := range uint64(runs) {
-		p := draw(Options{Seed: seed})
-		if err := p.validate(); err != nil {
+		p := drawPlan(Options{Seed: seed})
+		if err := p.checkPlan(); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		if p.Dead == 0 {
@@ -31,7 +31,7 @@ func TestStartsWithoutTheGreatestSeedsAreDrawn(t *testing.T) {
 			s.Size-p.Dead < member.Quorum(s.Size) {
 			t.Errorf("seed %d: %d of %d seeds of %d members are dead", seed, p.Dead, len(s.Seeds), s.Size)
 		}
-		if i := p.late(); i >= 0 {
+		if i := p.lateProcess(); i >= 0 {
 			joins++
 			if p.isDead(i) || slices.Contains(s.Seeds, i) {
 				t.Errorf("seed %d: process %d joins late, of seeds %v", seed, i, s.Seeds)
@@ -48,17 +48,17 @@ func TestStartsWithoutTheGreatestSeedsAreDrawn(t *testing.T) {
 func TestALateStartIsAViolation(t *testing.T) {
 	failed := 0
 	for seed := range uint64(400) {
-		p := draw(Options{Seed: seed})
-		if p.Dead == 0 || p.late() < 0 {
+		p := drawPlan(Options{Seed: seed})
+		if p.Dead == 0 || p.lateProcess() < 0 {
 			continue
 		}
 		short := p // of which the limits are
 		p.Setup.Timings.RetryInterval *= 6
 		c := newCluster(p.Setup, &tape{})
 		x := newChaos(c, short)
-		j := &judge{c: c, x: x, rand: stream(seed, streamJudge)}
-		x.begin()
-		j.form()
+		j := &judge{c: c, x: x, rand: randomStream(seed, streamJudge)}
+		x.startFaults()
+		j.formCluster()
 		if v := c.check.first; v != nil && v.Invariant == "L2" {
 			failed++
 		} else {

@@ -20,15 +20,15 @@ type misfit struct {
 	protocol [2]uint16        // least and greatest version
 }
 
-func (m misfit) none() bool {
+func (m misfit) isZero() bool {
 	return m.size == 0 && m.lease == 0 && m.seeds == nil && m.protocol[1] == 0
 }
 
 // protocolVersion is what everybody speaks who is no misfit.
 const protocolVersion = 1
 
-// config is what the next run of a process is started with.
-func (p *process) config() statemachine.Config {
+// nextConfig is what the next run of a process is started with.
+func (p *process) nextConfig() statemachine.Config {
 	cfg := p.cfg
 	if p.misfit.size > 0 {
 		cfg.Size = p.misfit.size
@@ -44,8 +44,8 @@ func (p *process) config() statemachine.Config {
 	return cfg
 }
 
-// greet is what a run of a process says first on every connection.
-func (p *process) greet(cfg statemachine.Config) message.Greet {
+// makeGreet is what a run of a process says first on every connection.
+func (p *process) makeGreet(cfg statemachine.Config) message.Greet {
 	g := message.Greet{
 		Name:        cfg.Name,
 		Size:        cfg.Size,
@@ -76,17 +76,17 @@ func (c *Cluster) forgetGreets(i int) {
 	}
 }
 
-// fit reports whether two processes keep a connection: the rule of the
+// keepsConnection reports whether two processes keep a connection: the rule of the
 // transport decides, on the greets of their present runs.
-func (c *Cluster) fit(from, to int) bool {
+func (c *Cluster) keepsConnection(from, to int) bool {
 	verdict := &c.greets[from*len(c.procs)+to]
 	if *verdict == unknown {
-		*verdict = c.meet(c.procs[from], c.procs[to])
+		*verdict = c.resolveGreets(c.procs[from], c.procs[to])
 	}
 	return *verdict == welcome
 }
 
-func (c *Cluster) meet(a, b *process) uint8 {
+func (c *Cluster) resolveGreets(a, b *process) uint8 {
 	if a.said.Size == 0 || b.said.Size == 0 || a.home == b.home {
 		return welcome // one is not there, or they are twins, who never dial each other
 	}
@@ -95,11 +95,11 @@ func (c *Cluster) meet(a, b *process) uint8 {
 	passive.Active = !a.said.Active
 	theirs := message.Message{From: b.identity(), To: a.cfg.Address, Body: passive}
 	if transport.CheckGreet(ours, theirs) != nil {
-		c.reach(ruleGreetRefused)
+		c.noteReached(ruleGreetRefused)
 		return refused
 	}
 	if transport.GreetWarning(a.said, b.said) != nil {
-		c.reach(ruleSeedsDiffer)
+		c.noteReached(ruleSeedsDiffer)
 	}
 	return welcome
 }

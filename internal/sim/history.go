@@ -10,40 +10,41 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// hold checks a state that a process took: all hold the same under one number,
+// checkHeld checks a state that a process took: all hold the same under one number,
 // its leader made it, it follows from the one before, and it carries what was
 // committed before.
-func (k *checker) hold(p *process, before member.Number, s member.State) {
+func (k *checker) checkHeld(p *process, before member.Number, s member.State) {
 	digest := s.Digest()
 	known, ok := k.digests[s.Number]
 	if ok && known != digest {
-		k.broken("I6", "%s holds %s, others hold %s", p.cfg.Name, brief(s), brief(k.states[s.Number]))
+		k.noteBroken("I6", "%s holds %s, others hold %s", p.cfg.Name, formatState(s),
+			formatState(k.states[s.Number]))
 	}
 	if !ok {
 		k.digests[s.Number] = digest
 		k.states[s.Number] = s
-		k.introduced(p, before, s)
+		k.checkNewState(p, before, s)
 	}
-	k.commit(s.Version)
+	k.noteCommitted(s.Version)
 }
 
-// introduced checks a state that nobody held before.
-func (k *checker) introduced(p *process, before member.Number, s member.State) {
-	k.shape(p, s)
+// checkNewState checks a state that nobody held before.
+func (k *checker) checkNewState(p *process, before member.Number, s member.State) {
+	k.checkShape(p, s)
 	last, led := k.newest[s.Version]
 	switch {
 	case s.Revision == 0:
 		k.introducedFirst(p, before, s)
 	case !led:
-		k.broken("I6", "%s holds %s before anybody holds %d.0", p.cfg.Name, brief(s), s.Version)
+		k.noteBroken("I6", "%s holds %s before anybody holds %d.0", p.cfg.Name, formatState(s), s.Version)
 	case s.Revision > last.Revision && p.identity() != s.LeaderIdentity():
-		k.broken("I6", "%s holds %s before its leader does, who is at %v",
-			p.cfg.Name, brief(s), last.Number)
+		k.noteBroken("I6", "%s holds %s before its leader does, who is at %v",
+			p.cfg.Name, formatState(s), last.Number)
 	case last.LeaderIdentity() != s.LeaderIdentity():
-		k.broken("I1", "version %d is led by %v and by %v",
+		k.noteBroken("I1", "version %d is led by %v and by %v",
 			s.Version, last.LeaderIdentity(), s.LeaderIdentity())
 	case s.Revision > last.Revision:
-		k.follows(p, last, s)
+		k.checkSuccessor(p, last, s)
 	}
 	if !led || s.Revision > last.Revision {
 		k.newest[s.Version] = s
@@ -57,86 +58,89 @@ func (k *checker) introducedFirst(p *process, before member.Number, s member.Sta
 		// no vote is ever seen.
 		if k.chosen[s.Version] == nil {
 			id := paxos.ID{Version: s.Version}
-			k.choose(&value{accepted: paxos.Accepted{ID: id, Base: before, State: s}, digest: s.Digest()})
+			k.noteChosen(&value{accepted: paxos.Accepted{ID: id, Base: before, State: s},
+				digest: s.Digest()})
 		}
 		return
 	}
 	if v := k.chosen[s.Version]; v == nil || v.digest != s.Digest() {
-		k.broken("I1", "%s holds %s, which nobody chose", p.cfg.Name, brief(s))
+		k.noteBroken("I1", "%s holds %s, which nobody chose", p.cfg.Name, formatState(s))
 	}
 }
 
-// shape checks a state by itself: at most N entries, sorted, one an address.
-func (k *checker) shape(p *process, s member.State) {
+// checkShape checks a state by itself: at most N entries, sorted, one an address.
+func (k *checker) checkShape(p *process, s member.State) {
 	leader, ok := s.Roster.Find(s.Leader)
 	switch {
 	case len(s.Roster) > k.size:
-		k.broken("I5", "%s holds %d members of %d: %s", p.cfg.Name, len(s.Roster), k.size, brief(s))
+		k.noteBroken("I5", "%s holds %d members of %d: %s", p.cfg.Name, len(s.Roster), k.size,
+			formatState(s))
 	case !s.Roster.IsSorted():
-		k.fail("I5", "%s holds an unsorted roster: %s", p.cfg.Name, brief(s))
+		k.noteViolation("I5", "%s holds an unsorted roster: %s", p.cfg.Name, formatState(s))
 	case !ok || !leader.IsVoter():
-		k.broken("I5", "%s holds %s, whose leader has no vote", p.cfg.Name, brief(s))
+		k.noteBroken("I5", "%s holds %s, whose leader has no vote", p.cfg.Name, formatState(s))
 	}
 	for _, m := range s.Roster {
 		if m.Status < member.Joining || m.Status > member.Leaving ||
 			m.Gone && !m.IsVoter() {
-			k.broken("I6", "%s holds %s with the status %v, gone=%v of %v",
-				p.cfg.Name, brief(s), m.Status, m.Gone, m.Address)
+			k.noteBroken("I6", "%s holds %s with the status %v, gone=%v of %v",
+				p.cfg.Name, formatState(s), m.Status, m.Gone, m.Address)
 		}
 	}
 }
 
-// follows checks the step from one state of a leader to a later one. One step
+// checkSuccessor checks the step from one state of a leader to a later one. One step
 // may make several revisions; only the last one is saved then.
-func (k *checker) follows(p *process, last, s member.State) {
+func (k *checker) checkSuccessor(p *process, last, s member.State) {
 	jump := s.Revision - last.Revision
 	changed := 0
 	for _, o := range last.Roster {
 		n, ok := s.Roster.Find(o.Address)
 		if o.IsVoter() && !s.Roster.IsVoter(o.Voter()) {
 			changed++
-			k.spared(p, last, o)
+			k.checkSpared(p, last, o)
 			if !ok {
-				k.seat(p, last, o)
+				k.checkSeat(p, last, o)
 			}
 		}
 		if !ok {
 			n = member.Member{}
 		}
-		k.moved(last, s, o, n, jump)
-		k.gone(p, last, o, n)
+		k.checkMove(last, s, o, n, jump)
+		k.checkGone(p, last, o, n)
 	}
 	for _, n := range s.Roster {
 		if n.IsVoter() && !last.Roster.IsVoter(n.Voter()) {
 			changed++
 		}
 		if _, ok := last.Roster.Find(n.Address); !ok {
-			k.moved(last, s, member.Member{}, n, jump)
+			k.checkMove(last, s, member.Member{}, n, jump)
 		}
 	}
 	// (S) protocol.md section 3: one voter at a time, each time committed.
 	switch {
 	case changed > 1:
-		k.broken("I5", "%d voters changed at once: %s after %s", changed, brief(s), brief(last))
+		k.noteBroken("I5", "%d voters changed at once: %s after %s", changed, formatState(s),
+			formatState(last))
 	case changed == 1 && k.quorum > 1 && k.commits[s.Version] <= last.Revision:
-		k.broken("I5", "a voter changed before %v was committed: %s after %s",
-			last.Number, brief(s), brief(last))
+		k.noteBroken("I5", "a voter changed before %v was committed: %s after %s",
+			last.Number, formatState(s), formatState(last))
 	}
 }
 
-// moved checks the way of one member against the table of section 3.
-func (k *checker) moved(last, s member.State, o, n member.Member, jump uint64) {
+// checkMove checks the way of one member against the table of section 3.
+func (k *checker) checkMove(last, s member.State, o, n member.Member, jump uint64) {
 	from, to := o.Shown(), n.Shown()
 	switch {
 	case n.Status != member.None && o.Status != member.None && n.StoreID != o.StoreID:
 		if to != member.Joining || n.Incarnation <= o.Incarnation {
-			k.broken("I6", "%v got another store as %v#%d, before #%d: %s after %s",
-				n.Address, to, n.Incarnation, o.Incarnation, brief(s), brief(last))
+			k.noteBroken("I6", "%v got another store as %v#%d, before #%d: %s after %s",
+				n.Address, to, n.Incarnation, o.Incarnation, formatState(s), formatState(last))
 		}
 		return
 	case n.Status != member.None && o.Status != member.None && n.Incarnation < o.Incarnation:
-		k.broken("I6", "%v went back from run %d to %d: %s after %s",
-			n.Address, o.Incarnation, n.Incarnation, brief(s), brief(last))
+		k.noteBroken("I6", "%v went back from run %d to %d: %s after %s",
+			n.Address, o.Incarnation, n.Incarnation, formatState(s), formatState(last))
 	}
 	if member.CanMove(from, to) {
 		return
@@ -148,43 +152,44 @@ func (k *checker) moved(last, s member.State, o, n member.Member, jump uint64) {
 			}
 		}
 	}
-	k.broken("I6", "%v%v moved from %v to %v: %s after %s",
-		o.Address, n.Address, from, to, brief(s), brief(last))
+	k.noteBroken("I6", "%v%v moved from %v to %v: %s after %s",
+		o.Address, n.Address, from, to, formatState(s), formatState(last))
 }
 
-// gone checks that a member goes for a reason: it was silent for TTLTimeout while
+// checkGone checks that a member goes for a reason: it was silent for TTLTimeout while
 // its leader had authority all that time, or told of it; and that M voters hold
 // that it leaves before it counts as removed (protocol.md section 3).
-func (k *checker) gone(p *process, last member.State, o, n member.Member) {
+func (k *checker) checkGone(p *process, last member.State, o, n member.Member) {
 	a := &k.auth[p.index]
 	ttl := int64(p.cfg.Timings.TTLTimeout) / rateMax * rateUnit // by the fastest clock
 	if n.Status != member.Leaving || n.Incarnation != o.Incarnation ||
-		k.stale(p.index, last.Version, p.stepAt, ttl) {
+		k.mayBeLate(p.index, last.Version, p.stepAt, ttl) {
 		return
 	}
 	heard := max(k.keptAt[keeping{p.index, o.Identity}], a.since)
 	if o.Status == member.Unreachable && !n.Resigned && (a.version == 0 || p.stepAt-heard < ttl) {
-		k.broken("I4", "%s lets %v go, and heard it or had no authority %v ago, not %v",
+		k.noteBroken("I4", "%s lets %v go, and heard it or had no authority %v ago, not %v",
 			p.cfg.Name, o.Address, time.Duration(p.stepAt-heard), time.Duration(ttl))
 	}
 	if n.Gone && !o.Gone && k.quorum > 1 && k.commits[last.Version] <= last.Revision {
-		k.broken("I4", "%s removed %v before %v was committed", p.cfg.Name, o.Address, last.Number)
+		k.noteBroken("I4", "%s removed %v before %v was committed", p.cfg.Name, o.Address, last.Number)
 	}
 }
 
-// seat checks a seat that is given away (protocol.md section 3): the roster is
+// checkSeat checks a seat that is given away (protocol.md section 3): the roster is
 // full, its member leaves, the leader is quorate.
-func (k *checker) seat(p *process, last member.State, o member.Member) {
+func (k *checker) checkSeat(p *process, last member.State, o member.Member) {
 	// Authority gained in this step is not known yet.
 	k.given, k.gave = last, k.auth[p.index].version != 0 && k.auth[p.index].until > p.stepAt
 	if len(last.Roster) < k.size || o.Status != member.Leaving {
-		k.broken("I5", "the seat of %v as %v was given away in %s", o.Address, o.Status, brief(last))
+		k.noteBroken("I5", "the seat of %v as %v was given away in %s", o.Address, o.Status,
+			formatState(last))
 	}
 }
 
-// spared checks that the cluster works on without a voter that it drops: M of
+// checkSpared checks that the cluster works on without a voter that it drops: M of
 // the others are heard.
-func (k *checker) spared(p *process, last member.State, o member.Member) {
+func (k *checker) checkSpared(p *process, last member.State, o member.Member) {
 	heard := 0
 	for _, m := range last.Roster {
 		if m.Address == o.Address || !m.IsVoter() {
@@ -195,10 +200,10 @@ func (k *checker) spared(p *process, last member.State, o member.Member) {
 		}
 	}
 	timeout := p.cfg.Timings.HeartbeatTimeout
-	excused := timeout == 0 || k.stale(p.index, last.Version, p.stepAt, int64(timeout))
+	excused := timeout == 0 || k.mayBeLate(p.index, last.Version, p.stepAt, int64(timeout))
 	if heard < k.quorum && !excused {
-		k.broken("I5", "%s dropped the vote of %v and heard %d of the others within %v: %s",
-			p.cfg.Name, o.Address, heard, timeout, brief(last))
+		k.noteBroken("I5", "%s dropped the vote of %v and heard %d of the others within %v: %s",
+			p.cfg.Name, o.Address, heard, timeout, formatState(last))
 	}
 }
 
@@ -209,9 +214,9 @@ func (k *checker) heardLately(p *process, v member.Voter) bool {
 	return ok && p.stepAt-at <= int64(p.cfg.Timings.HeartbeatTimeout)
 }
 
-// commit counts who holds what of a version. What M voters of the leader's
+// noteCommitted counts who holds what of a version. What M voters of the leader's
 // state hold is committed, and in every later chosen state (I4).
-func (k *checker) commit(version uint64) {
+func (k *checker) noteCommitted(version uint64) {
 	s := k.newest[version]
 	var held [MaxProcesses]uint64
 	n := 0
@@ -237,13 +242,13 @@ func (k *checker) commit(version uint64) {
 	k.commits[version] = revision + 1
 	for _, later := range k.order {
 		if later > version {
-			k.carries(later, member.Number{Version: version, Revision: revision})
+			k.checkCarriesOver(later, member.Number{Version: version, Revision: revision})
 		}
 	}
 }
 
-// carries checks that a chosen version is built on a committed state.
-func (k *checker) carries(version uint64, committed member.Number) {
+// checkCarriesOver checks that a chosen version is built on a committed state.
+func (k *checker) checkCarriesOver(version uint64, committed member.Number) {
 	for at := version; at > committed.Version; {
 		v := k.chosen[at]
 		if v == nil {
@@ -255,6 +260,6 @@ func (k *checker) carries(version uint64, committed member.Number) {
 		}
 		at = base.Version
 	}
-	k.broken("I4", "version %d is not built on %v, which is committed: %s",
-		version, committed, brief(k.chosen[version].accepted.State))
+	k.noteBroken("I4", "version %d is not built on %v, which is committed: %s",
+		version, committed, formatState(k.chosen[version].accepted.State))
 }

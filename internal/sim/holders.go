@@ -25,36 +25,36 @@ type holders struct {
 	pace float64 // mean time between requests
 }
 
-// hold begins to ask for records, where there are keys.
-func (c *Cluster) hold() {
-	h := &holders{c: c, rand: stream(c.setup.Seed, streamHolders)}
+// startHolders begins to ask for records, where there are keys.
+func (c *Cluster) startHolders() {
+	h := &holders{c: c, rand: randomStream(c.setup.Seed, streamHolders)}
 	for i := range c.setup.Keys {
 		h.keys = append(h.keys, fmt.Sprintf("k%d", i))
 	}
 	if len(h.keys) > 0 {
 		interval := float64(c.setup.Timings.HeartbeatInterval)
-		h.pace = spread(h.rand, interval/8, 8*interval)
+		h.pace = drawSpread(h.rand, interval/8, 8*interval)
 		if len(c.setup.Slow) > 0 {
 			// A record that is dropped too early must be taken within an interval.
 			h.pace = interval / 4
 		}
-		h.next()
+		h.scheduleNext()
 	}
 }
 
-func (h *holders) next() {
+func (h *holders) scheduleNext() {
 	h.c.After(time.Duration(h.rand.ExpFloat64()*h.pace), func() {
-		h.ask(h.rand.IntN(len(h.c.procs)))
-		h.next()
+		h.sendRequest(h.rand.IntN(len(h.c.procs)))
+		h.scheduleNext()
 	})
 }
 
-// ask lets a process ask for one thing.
-func (h *holders) ask(i int) {
+// sendRequest lets a process ask for one thing.
+func (h *holders) sendRequest(i int) {
 	p := h.c.procs[i]
 	key, what, session := h.keys[h.rand.IntN(len(h.keys))], h.rand.IntN(10), h.rand.Uint64()
 	other := h.keys[h.rand.IntN(len(h.keys))]
-	if !p.up() || p.paused {
+	if !p.isUp() || p.paused {
 		return
 	}
 	if slow := h.c.setup.Slow; len(slow) > 0 {
@@ -104,7 +104,7 @@ func (c *Cluster) Commit(i int, r message.RecordRequest) {
 			c.keys = append(c.keys, change.Key)
 		}
 	}
-	c.order(i, fmt.Sprintf("ask for %v", r), func(p *process, now time.Time) statemachine.Output {
+	c.giveOrder(i, fmt.Sprintf("ask for %v", r), func(p *process, now time.Time) statemachine.Output {
 		p.asked++
 		r.ID = p.asked
 		p.open = append(p.open, r)
@@ -116,7 +116,7 @@ func (c *Cluster) Commit(i int, r message.RecordRequest) {
 // for none.
 func (c *Cluster) Holds(i int, key string) member.Token {
 	p := c.procs[i]
-	if !p.up() {
+	if !p.isUp() {
 		return member.Token{}
 	}
 	token, _ := p.machine.Holds(p.clock.at(c.now), key)
@@ -126,31 +126,32 @@ func (c *Cluster) Holds(i int, key string) member.Token {
 // Records is the table that a process shows; none when it is down.
 func (c *Cluster) Records(i int) member.Records {
 	p := c.procs[i]
-	if !p.up() {
+	if !p.isUp() {
 		return nil
 	}
 	return p.machine.Records()
 }
 
-// answers lets a process read the answers of a step. Each request has one.
-func (c *Cluster) answers(p *process, out statemachine.Output) {
+// readAnswers lets a process read the answers of a step. Each request has one.
+func (c *Cluster) readAnswers(p *process, out statemachine.Output) {
 	for _, a := range out.Answers {
 		i := slices.IndexFunc(p.open, func(r message.RecordRequest) bool { return r.ID == a.ID })
 		if i < 0 {
-			c.check.fail("records", "%s got an answer to request %d, which is not open", p.cfg.Name, a.ID)
+			c.check.noteViolation("records", "%s got an answer to request %d, which is not open",
+				p.cfg.Name, a.ID)
 			return
 		}
 		r := p.open[i]
 		p.open = slices.Delete(p.open, i, i+1)
 		if a.Reason != message.ReasonNone {
-			c.reach(ruleReasons + rule(a.Reason))
+			c.noteReached(ruleReasons + rule(a.Reason))
 			continue
 		}
 		if c.check.commits[a.Number.Version] <= a.Number.Revision {
-			c.check.broken("I4", "%s was told that %v is committed by %v, which is not",
+			c.check.noteBroken("I4", "%s was told that %v is committed by %v, which is not",
 				p.cfg.Name, r, member.Token(a.Number))
 		}
-		c.check.sets(p, r, member.Token(a.Number))
+		c.check.noteSet(p, r, member.Token(a.Number))
 	}
 }
 
@@ -160,24 +161,24 @@ func (j *judge) recordsLimit() time.Duration {
 	return t.HoldTimeout()*rateMax/rateUnit + 4*t.HeartbeatInterval
 }
 
-// records demands that in a healed cluster each record has an owner that lives, or none,
+// checkRecords demands that in a healed cluster each record has an owner that lives, or none,
 // and that each key can be taken.
-func (j *judge) records() {
+func (j *judge) checkRecords() {
 	c := j.c
 	if len(c.keys) == 0 {
 		return
 	}
-	c.say(Phase, "records end with their owners")
+	c.noteRun(Phase, "records end with their owners")
 	c.RunFor(j.recordsLimit())
 	if c.check.first != nil || c.Leader() < 0 {
 		return
 	}
 	for _, e := range c.procs[c.Leader()].machine.Records() {
 		lives := slices.ContainsFunc(c.procs, func(p *process) bool {
-			return p.up() && p.identity() == e.Owner
+			return p.isUp() && p.identity() == e.Owner
 		})
 		if e.IsOwned() && !lives {
-			j.fail("records", "%s is still owned by %v, which is gone", e.Key, e.Owner)
+			j.noteFailure("records", "%s is still owned by %v, which is gone", e.Key, e.Owner)
 		}
 	}
 }

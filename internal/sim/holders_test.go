@@ -109,7 +109,7 @@ func late(t *testing.T, between func(c *Cluster, leader, owner int)) {
 	take()
 	between(c, leader, owner)
 	copied.from, copied.to = owner, leader
-	copied.conn = c.net.link(owner, leader).conn
+	copied.conn = c.net.linkOf(owner, leader).conn
 	c.queue.push(c.now, copied)
 	c.CutOneWay(leader, owner)
 	c.RunFor(tm.HeartbeatInterval / 10)
@@ -206,7 +206,7 @@ func TestAMemberThatGetsItsPlaceBackIsWaitedFor(t *testing.T) {
 	c.RunFor(interval / 4)
 	c.Leave(twin)
 	c.RunFor(interval / 4)
-	late.to, late.conn = leader, c.net.link(owner, leader).conn
+	late.to, late.conn = leader, c.net.linkOf(owner, leader).conn
 	c.queue.push(c.now, late)
 	for range 100 {
 		c.RunFor(interval / 4)

@@ -24,7 +24,7 @@ type value struct {
 	chosen   bool
 }
 
-func (k *checker) ledger(v member.Voter) *ledger {
+func (k *checker) ledgerOf(v member.Voter) *ledger {
 	l := k.voters[v]
 	if l == nil {
 		l = &ledger{}
@@ -33,25 +33,27 @@ func (k *checker) ledger(v member.Voter) *ledger {
 	return l
 }
 
-// stored checks what a process saved: nothing durable is taken back.
-func (k *checker) stored(p *process, old paxos.Durable) {
+// checkStored checks what a process saved: nothing durable is taken back.
+func (k *checker) checkStored(p *process, old paxos.Durable) {
 	d := p.store
 	k.stores[p.index] = d
 	if d.StoreID != old.StoreID {
 		if !p.cfg.Volatile {
-			k.fail("I7", "%s changed the id of its store from %v to %v", p.cfg.Name, old.StoreID, d.StoreID)
+			k.noteViolation("I7", "%s changed the id of its store from %v to %v", p.cfg.Name,
+				old.StoreID, d.StoreID)
 		}
-		k.blank(p, old)
+		k.noteBlankSeed(p, old)
 		old = paxos.Durable{StoreID: d.StoreID, Incarnation: d.Incarnation}
 	}
 	if d.Incarnation < old.Incarnation {
-		k.fail("I7", "%s went back from run %d to %d", p.cfg.Name, old.Incarnation, d.Incarnation)
+		k.noteViolation("I7", "%s went back from run %d to %d", p.cfg.Name, old.Incarnation,
+			d.Incarnation)
 	}
 	k.storedPromise(p, old, d)
 	k.storedAccepted(p, old, d)
 	k.storedHeld(p, old, d)
-	if p.index == p.home && !k.stranger(d) {
-		k.joined(p.cfg.Address)
+	if p.index == p.home && !k.knowsNoFounding(d) {
+		k.noteJoined(p.cfg.Address)
 	}
 }
 
@@ -59,10 +61,10 @@ func (k *checker) stored(p *process, old paxos.Durable) {
 func (k *checker) storedPromise(p *process, old, d paxos.Durable) {
 	switch n := d.Promised.Compare(old.Promised); {
 	case n < 0 && old.Promised.Version > d.Held.Version:
-		k.fail("I7", "%s took its promise back: %v after %v, holding %v",
+		k.noteViolation("I7", "%s took its promise back: %v after %v, holding %v",
 			p.cfg.Name, d.Promised, old.Promised, d.Held.Number)
 	case n > 0 && d.Promised.Version <= old.Held.Version:
-		k.fail("I7", "%s promised %v, but held %v", p.cfg.Name, d.Promised, old.Held.Number)
+		k.noteViolation("I7", "%s promised %v, but held %v", p.cfg.Name, d.Promised, old.Held.Number)
 	}
 }
 
@@ -74,22 +76,22 @@ func (k *checker) storedAccepted(p *process, old, d paxos.Durable) {
 	case n == 0:
 		return
 	case n < 0 && old.Accepted.ID.Version > d.Held.Version:
-		k.fail("I7", "%s took its vote back: %v after %v, holding %v",
+		k.noteViolation("I7", "%s took its vote back: %v after %v, holding %v",
 			p.cfg.Name, a.ID, old.Accepted.ID, d.Held.Number)
 	case n > 0 && a.ID.Compare(old.Promised) < 0:
-		k.fail("I7", "%s accepted %v below its promise %v", p.cfg.Name, a.ID, old.Promised)
+		k.noteViolation("I7", "%s accepted %v below its promise %v", p.cfg.Name, a.ID, old.Promised)
 	case n > 0 && a.ID.Version <= old.Held.Version:
-		k.fail("I7", "%s accepted %v, but held %v", p.cfg.Name, a.ID, old.Held.Number)
+		k.noteViolation("I7", "%s accepted %v, but held %v", p.cfg.Name, a.ID, old.Held.Number)
 	case n > 0 && a.Base.Less(old.Held.Number):
-		k.fail("I7", "%s accepted %v built on %v, but held %v",
+		k.noteViolation("I7", "%s accepted %v built on %v, but held %v",
 			p.cfg.Name, a.ID, a.Base, old.Held.Number)
 	}
 	if d.Promised.Compare(a.ID) < 0 {
-		k.fail("I7", "%s accepted %v, but promises %v", p.cfg.Name, a.ID, d.Promised)
+		k.noteViolation("I7", "%s accepted %v, but promises %v", p.cfg.Name, a.ID, d.Promised)
 	}
 	if !a.IsZero() {
-		k.granted(p, a.ID)
-		k.accept(p.voter(), a)
+		k.noteVote(p, a.ID)
+		k.countFormalVote(p.voter(), a)
 	}
 }
 
@@ -99,36 +101,37 @@ func (k *checker) storedHeld(p *process, old, d paxos.Durable) {
 	n := d.Held.Number.Compare(old.Held.Number)
 	switch {
 	case !old.Held.IsZero() && d.Held.Cluster != old.Held.Cluster:
-		k.fail("I11", "%s held a state of cluster %v after one of %v",
+		k.noteViolation("I11", "%s held a state of cluster %v after one of %v",
 			p.cfg.Name, d.Held.Cluster, old.Held.Cluster)
 	case n < 0:
-		k.fail("I7", "%s held %v after %v", p.cfg.Name, d.Held.Number, old.Held.Number)
+		k.noteViolation("I7", "%s held %v after %v", p.cfg.Name, d.Held.Number, old.Held.Number)
 	case n == 0:
 		if !sameState(d.Held, old.Held) {
-			k.broken("I6", "%s changed %s to %s", p.cfg.Name, brief(old.Held), brief(d.Held))
+			k.noteBroken("I6", "%s changed %s to %s", p.cfg.Name, formatState(old.Held), formatState(d.Held))
 		}
 		return
 	case d.Held.Version < old.Bound():
-		k.broken("I7", "%s took state %v, bound to version %d", p.cfg.Name, d.Held.Number, old.Bound())
+		k.noteBroken("I7", "%s took state %v, bound to version %d", p.cfg.Name, d.Held.Number,
+			old.Bound())
 	}
-	k.ledger(p.voter()).held = d.Held.Number
-	k.hold(p, old.Held.Number, d.Held)
+	k.ledgerOf(p.voter()).held = d.Held.Number
+	k.checkHeld(p, old.Held.Number, d.Held)
 }
 
-// granted notes that a store voted for id: never again for less.
-func (k *checker) granted(p *process, id paxos.ID) {
-	l := k.ledger(p.voter())
+// noteVote notes that a store voted for id: never again for less.
+func (k *checker) noteVote(p *process, id paxos.ID) {
+	l := k.ledgerOf(p.voter())
 	if id.Compare(l.granted) < 0 {
-		k.fail("I7", "%s voted for %v after %v", p.cfg.Name, id, l.granted)
+		k.noteViolation("I7", "%s voted for %v after %v", p.cfg.Name, id, l.granted)
 		return
 	}
 	l.granted = id
 }
 
-// accept counts a formal vote, saved on the voter's disk. One ballot has one
+// countFormalVote counts a formal vote, saved on the voter's disk. One ballot has one
 // value; M voters of the state that it is built on choose it; no other value
 // is accepted for the version from then on (I1).
-func (k *checker) accept(voter member.Voter, a paxos.Accepted) {
+func (k *checker) countFormalVote(voter member.Voter, a paxos.Accepted) {
 	digest := a.State.Digest()
 	v := k.values[a.ID]
 	if v == nil {
@@ -136,31 +139,31 @@ func (k *checker) accept(voter member.Voter, a paxos.Accepted) {
 		k.values[a.ID] = v
 	}
 	if v.digest != digest || v.accepted.Base != a.Base {
-		k.broken("I1", "ballot %v has two values: %s on %v and %s on %v",
-			a.ID, brief(v.accepted.State), v.accepted.Base, brief(a.State), a.Base)
+		k.noteBroken("I1", "ballot %v has two values: %s on %v and %s on %v",
+			a.ID, formatState(v.accepted.State), v.accepted.Base, formatState(a.State), a.Base)
 	}
 	if c := k.chosen[a.ID.Version]; c != nil && c.digest != digest && a.ID.Compare(c.accepted.ID) > 0 {
-		k.broken("I1", "%v accepted %s by %v after %s was chosen by %v",
-			voter.Address, brief(a.State), a.ID, brief(c.accepted.State), c.accepted.ID)
+		k.noteBroken("I1", "%v accepted %s by %v after %s was chosen by %v",
+			voter.Address, formatState(a.State), a.ID, formatState(c.accepted.State), c.accepted.ID)
 	}
 	if !slices.Contains(v.by, voter) {
 		v.by = append(v.by, voter)
 	}
-	if !v.chosen && k.won(v) {
-		k.choose(v)
+	if !v.chosen && k.hasMajority(v) {
+		k.noteChosen(v)
 	}
 }
 
-// won counts the formal votes of a value: those of the voters of the state
+// hasMajority counts the formal votes of a value: those of the voters of the state
 // that it is built on. In a founding M members vote, of whichever roster their
 // provisional leader has, and a majority of the seeds.
-func (k *checker) won(v *value) bool {
+func (k *checker) hasMajority(v *value) bool {
 	if v.accepted.Base.IsZero() {
 		return k.wonFounding(v)
 	}
 	base, ok := k.states[v.accepted.Base]
 	if !ok {
-		k.broken("I1", "%v is built on %v, which nobody holds", v.accepted.ID, v.accepted.Base)
+		k.noteBroken("I1", "%v is built on %v, which nobody holds", v.accepted.ID, v.accepted.Base)
 		return false
 	}
 	votes := 0
@@ -187,23 +190,24 @@ func (k *checker) wonFounding(v *value) bool {
 	return votes >= k.quorum && seeds >= member.Quorum(len(k.seeds))
 }
 
-// choose notes that a value was chosen for its version.
-func (k *checker) choose(v *value) {
+// noteChosen notes that a value was chosen for its version.
+func (k *checker) noteChosen(v *value) {
 	a := v.accepted
 	v.chosen = true
 	if c := k.chosen[a.ID.Version]; c != nil {
 		if c.digest != v.digest {
-			k.broken("I1", "two leaders for version %d: %s by %v and %s by %v", a.ID.Version,
-				brief(c.accepted.State), c.accepted.ID, brief(a.State), a.ID)
+			k.noteBroken("I1", "two leaders for version %d: %s by %v and %s by %v", a.ID.Version,
+				formatState(c.accepted.State), c.accepted.ID, formatState(a.State), a.ID)
 		}
 		return
 	}
 	k.chosen[a.ID.Version] = v
 	k.order = append(k.order, a.ID.Version)
-	k.initial(a)
+	k.checkInitialState(a)
 	for _, version := range k.commitV {
 		if version < a.ID.Version {
-			k.carries(a.ID.Version, member.Number{Version: version, Revision: k.commits[version] - 1})
+			k.checkCarriesOver(a.ID.Version, member.Number{Version: version,
+				Revision: k.commits[version] - 1})
 		}
 	}
 	if a.Base.IsZero() {
@@ -211,19 +215,19 @@ func (k *checker) choose(v *value) {
 	}
 }
 
-// initial checks the state in which a chosen leader starts: the base with the
+// checkInitialState checks the state in which a chosen leader starts: the base with the
 // candidate active and the runs of voters raised (protocol.md section 6).
-func (k *checker) initial(a paxos.Accepted) {
+func (k *checker) checkInitialState(a paxos.Accepted) {
 	s := a.State
 	if s.Number != (member.Number{Version: a.ID.Version}) {
-		k.broken("I1", "%v chose a state with the number %v", a.ID, s.Number)
+		k.noteBroken("I1", "%v chose a state with the number %v", a.ID, s.Number)
 	}
 	if lead, ok := s.Roster.Find(s.Leader); !ok || lead.Status != member.Active {
-		k.broken("I1", "%v chose %s, whose leader is not active", a.ID, brief(s))
+		k.noteBroken("I1", "%v chose %s, whose leader is not active", a.ID, formatState(s))
 	}
 	if a.Base.IsZero() {
 		if a.ID.Version != 1 {
-			k.broken("I1", "%v is a founding of another version than 1", a.ID)
+			k.noteBroken("I1", "%v is a founding of another version than 1", a.ID)
 		}
 		return
 	}
@@ -241,19 +245,20 @@ func (k *checker) initial(a paxos.Accepted) {
 		same = same && o == n
 	}
 	if !same || !s.Records.Equal(base.Records.In(s.Roster)) {
-		k.broken("I4", "%v chose %s, which does not follow from its base %s", a.ID, brief(s), brief(base))
+		k.noteBroken("I4", "%v chose %s, which does not follow from its base %s", a.ID,
+			formatState(s), formatState(base))
 	}
 }
 
-// elected checks an announcement against the votes.
-func (k *checker) elected(p *process, m message.LeaderElected) {
+// checkAnnouncement checks an announcement against the votes.
+func (k *checker) checkAnnouncement(p *process, m message.LeaderElected) {
 	v := k.values[m.ID]
 	if v == nil || !v.chosen || v.digest != m.State.Digest() {
 		votes := 0
 		if v != nil {
 			votes = len(v.by)
 		}
-		k.broken("I1", "%s announces %s by %v, which %d accepted and nobody chose",
-			p.cfg.Name, brief(m.State), m.ID, votes)
+		k.noteBroken("I1", "%s announces %s by %v, which %d accepted and nobody chose",
+			p.cfg.Name, formatState(m.State), m.ID, votes)
 	}
 }

@@ -52,12 +52,12 @@ func drawMargins(r *rand.Rand, p *Plan, o Options) {
 	p.margins, p.without = true, o.Without
 }
 
-// sequence runs one sequence of faults as soon as the cluster has settled. Each sequence calls it
-// again at its end.
-func (x *chaos) sequence() {
+// runSequence runs one sequence of faults as soon as the cluster has settled. Each sequence calls
+// it again at its end.
+func (x *chaos) runSequence() {
 	t := x.plan.Setup.Timings
-	x.await(4*t.LeaderTimeout, x.c.Settled, func() {
-		x.later(x.upTo(t.HeartbeatInterval), func() {
+	x.waitUntil(4*t.LeaderTimeout, x.c.Settled, func() {
+		x.callLater(x.upTo(t.HeartbeatInterval), func() {
 			switch x.rand.IntN(3) {
 			case 0:
 				x.silenceLeader()
@@ -70,48 +70,48 @@ func (x *chaos) sequence() {
 	})
 }
 
-// await calls f once cond is true, or limit has passed.
-func (x *chaos) await(limit time.Duration, cond func() bool, f func()) {
+// waitUntil calls f once cond is true, or limit has passed.
+func (x *chaos) waitUntil(limit time.Duration, cond func() bool, f func()) {
 	step := x.plan.Setup.Timings.HeartbeatInterval / 8
 	if limit < step || cond() {
 		f()
 		return
 	}
-	x.later(step, func() { x.await(limit-step, cond, f) })
+	x.callLater(step, func() { x.waitUntil(limit-step, cond, f) })
 }
 
-// inflict runs one fault of a sequence now, and keeps it on the tape.
-func (x *chaos) inflict(f Fault) {
+// inflictFault runs one fault of a sequence now, and keeps it on the tape.
+func (x *chaos) inflictFault(f Fault) {
 	if x.plan.without&f.Class != 0 {
 		return
 	}
 	f.At = x.c.now
 	x.c.tape.keepFault(f)
-	x.do(f)
+	x.applyFault(f)
 }
 
 // cutFor cuts links for d, and then calls f: after they have healed, in a replay too.
 func (x *chaos) cutFor(d time.Duration, pairs []pair, f func()) {
 	cut := Fault{Class: Cuts, Lasts: int64(d)}
 	for _, p := range pairs {
-		cut.Args = append(cut.Args, p.packed())
+		cut.Args = append(cut.Args, p.packPair())
 	}
-	x.inflict(cut)
-	x.later(d+1, f)
+	x.inflictFault(cut)
+	x.callLater(d+1, f)
 }
 
-// about draws a time between 3/4 and 5/4 of d: a silence that ends before or after a margin.
-func (x *chaos) about(d time.Duration) time.Duration { return d*3/4 + x.upTo(d/2) }
+// drawAbout draws a time between 3/4 and 5/4 of d: a silence that ends before or after a margin.
+func (x *chaos) drawAbout(d time.Duration) time.Duration { return d*3/4 + x.upTo(d/2) }
 
 // handTo transfers leadership to the process to, and calls f when the cluster has settled under it
 // or a LeaderTimeout has passed.
 func (x *chaos) handTo(to int, f func()) {
 	if l := x.c.Leader(); l >= 0 && l != to {
-		x.inflict(Fault{Class: Operators, Who: l, Args: []int64{2, int64(to) + 1}})
+		x.inflictFault(Fault{Class: Operators, Who: l, Args: []int64{2, int64(to) + 1}})
 	}
 	t := x.plan.Setup.Timings
-	x.await(t.LeaderTimeout, func() bool { return x.c.Leader() == to && x.c.Settled() }, func() {
-		x.later(x.upTo(2*t.HeartbeatInterval), f)
+	x.waitUntil(t.LeaderTimeout, func() bool { return x.c.Leader() == to && x.c.Settled() }, func() {
+		x.callLater(x.upTo(2*t.HeartbeatInterval), f)
 	})
 }
 
@@ -140,7 +140,7 @@ func (x *chaos) silenceLeader() {
 				pairs = append(pairs, pair{p.to, p.from})
 			}
 		}
-		x.cutFor(x.about(x.plan.Setup.Timings.LeaderTimeout), pairs, x.sequence)
+		x.cutFor(x.drawAbout(x.plan.Setup.Timings.LeaderTimeout), pairs, x.runSequence)
 	})
 }
 
@@ -154,14 +154,14 @@ func (x *chaos) silenceOwner() {
 		owns := func() bool { // no process may have asked for a record yet
 			return len(x.c.keys) > 0 && !x.c.Holds(slow, x.c.keys[0]).IsZero()
 		}
-		x.await(t.HoldTimeout(), owns, func() {
+		x.waitUntil(t.HoldTimeout(), owns, func() {
 			l := x.c.Leader()
 			if l < 0 || l == slow {
-				x.sequence()
+				x.runSequence()
 				return
 			}
 			pairs := []pair{{slow, l}, {l, slow}}[:1+x.rand.IntN(2)]
-			x.cutFor(x.about(t.HoldTimeout()), pairs, x.sequence)
+			x.cutFor(x.drawAbout(t.HoldTimeout()), pairs, x.runSequence)
 		})
 	})
 }
@@ -173,7 +173,7 @@ func (x *chaos) restartAndCut() {
 	t := x.plan.Setup.Timings
 	l := x.c.Leader()
 	if l < 0 {
-		x.sequence()
+		x.runSequence()
 		return
 	}
 	order := x.rand.Perm(x.plan.Setup.Size)
@@ -184,15 +184,15 @@ func (x *chaos) restartAndCut() {
 		for _, i := range order[2:quorum] {
 			f.Args = append(f.Args, int64(i), 0)
 		}
-		x.cutFor(x.about(t.LeaderTimeout), sides(order, quorum), x.sequence)
-		x.inflict(f)
+		x.cutFor(x.drawAbout(t.LeaderTimeout), cutSides(order, quorum), x.runSequence)
+		x.inflictFault(f)
 	}
 	if x.rand.IntN(2) == 0 {
 		restart()
 		return
 	}
 	alone := t.LeaderTimeout + giveUp*t.TTLTimeout + x.upTo(t.LeaderTimeout)
-	x.cutFor(alone, sides(order, 1), restart)
+	x.cutFor(alone, cutSides(order, 1), restart)
 }
 
 // giveUp is the number of TTLTimeouts without a chosen leader after which a seed that holds a state

@@ -71,11 +71,11 @@ func newNetwork(size int, l Link, r *rand.Rand, t *tape) network {
 	return n
 }
 
-func (n *network) link(from, to int) *link { return &n.links[from*n.size+to] }
+func (n *network) linkOf(from, to int) *link { return &n.links[from*n.size+to] }
 
-// arrivals says when a message sent now arrives: never, once or twice.
-func (n *network) arrivals(from, to int, now int64) (at [2]int64, copies int) {
-	l := n.link(from, to)
+// drawArrivals says when a message sent now arrives: never, once or twice.
+func (n *network) drawArrivals(from, to int, now int64) (at [2]int64, copies int) {
+	l := n.linkOf(from, to)
 	n.stats.Sent++
 	l.sent++
 	if l.cuts > 0 {
@@ -86,27 +86,27 @@ func (n *network) arrivals(from, to int, now int64) (at [2]int64, copies int) {
 		n.stats.Broken++
 		return at, 0
 	}
-	f := n.fate(l, from*n.size+to)
+	f := n.nextFate(l, from*n.size+to)
 	if f.Lost {
 		n.stats.Lost++
 		return at, 0
 	}
-	at[0] = l.arrival(now, f.Extra)
+	at[0] = l.arrivalTime(now, f.Extra)
 	if !f.Twice {
 		return at, 1
 	}
 	n.stats.Duplicated++
-	at[1] = l.arrival(now, f.Again)
+	at[1] = l.arrivalTime(now, f.Again)
 	return at, 2
 }
 
-// fate is what becomes of the message just sent on a link: as it was recorded,
+// nextFate is what becomes of the message just sent on a link: as it was recorded,
 // or drawn.
-func (n *network) fate(l *link, number int) Fate {
-	if n.tape.replays() {
-		f := n.tape.fate(number, l.sent)
+func (n *network) nextFate(l *link, number int) Fate {
+	if n.tape.isReplay() {
+		f := n.tape.recordedFate(number, l.sent)
 		if n.calm {
-			f = f.within(l.Link)
+			f = f.limitTo(l.Link)
 		}
 		return f
 	}
@@ -115,17 +115,17 @@ func (n *network) fate(l *link, number int) Fate {
 	case l.Loss > 0 && n.rand.Float64() < l.Loss:
 		f.Lost = true
 	default:
-		f.Extra = n.extra(l)
+		f.Extra = n.extraDelay(l)
 		if l.Duplicate > 0 && n.rand.Float64() < l.Duplicate {
-			f.Twice, f.Again = true, n.extra(l)
+			f.Twice, f.Again = true, n.extraDelay(l)
 		}
 	}
 	n.tape.keepFate(f)
 	return f
 }
 
-// extra is how much longer than Delay a message is under way, in microseconds.
-func (n *network) extra(l *link) int64 {
+// extraDelay is how much longer than Delay a message is under way, in microseconds.
+func (n *network) extraDelay(l *link) int64 {
 	var d int64
 	if l.Jitter > 0 {
 		d = int64(n.rand.ExpFloat64() * float64(l.Jitter))
@@ -136,7 +136,7 @@ func (n *network) extra(l *link) int64 {
 	return d / int64(time.Microsecond)
 }
 
-func (l *link) arrival(now, extra int64) int64 {
+func (l *link) arrivalTime(now, extra int64) int64 {
 	at := max(now+int64(l.Delay)+extra*int64(time.Microsecond), l.clogged)
 	if !l.Unordered {
 		at = max(at, l.last+1)
@@ -145,17 +145,17 @@ func (l *link) arrival(now, extra int64) int64 {
 	return at
 }
 
-// reset heals everything and gives all links the same behaviour.
-func (n *network) reset(l Link) {
+// resetLinks heals everything and gives all links the same behaviour.
+func (n *network) resetLinks(l Link) {
 	for i := range n.links {
 		o := &n.links[i]
 		*o = link{Link: l, last: o.last, conn: o.conn, sent: o.sent}
 	}
 }
 
-// snap breaks the connection of a link: what is under way is lost, and nothing
+// breakConnection breaks the connection of a link: what is under way is lost, and nothing
 // leaves before the next one is up.
-func (l *link) snap(until int64) {
+func (l *link) breakConnection(until int64) {
 	l.conn++
 	l.down = max(l.down, until)
 	l.last = 0

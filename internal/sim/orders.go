@@ -30,7 +30,7 @@ func (j *judge) drainSome() {
 		n = r.IntN(len(order) + 1)
 	}
 	order = order[:n]
-	c.say(Phase, "drains %v", named(order))
+	c.noteRun(Phase, "drains %v", named(order))
 	for _, i := range order {
 		c.Drain(i)
 	}
@@ -41,7 +41,7 @@ func (j *judge) drainSome() {
 func (j *judge) drainedFor(without ...int) time.Duration {
 	c := j.c
 	stands := func(p *process) bool {
-		return p.up() && !p.drained && !slices.Contains(without, p.index) && c.votes(p)
+		return p.isUp() && !p.drained && !slices.Contains(without, p.index) && c.hasVote(p)
 	}
 	if slices.ContainsFunc(c.procs, stands) {
 		return 0
@@ -57,11 +57,12 @@ func (j *judge) handOver() bool {
 	version := c.Authority(old)
 	able := j.listSuccessors(old)
 	if len(able) == 0 {
-		if c.missed(old) {
+		if c.missesMember(old) {
 			return false // The leader may hand over to a member that is down.
 		}
 		if err := c.Transfer(old, -1); !errors.Is(err, statemachine.ErrNotActive) {
-			c.check.fail("L5", "%s has no successor, and answers a transfer with %v", nameOf(old), err)
+			c.check.noteViolation("L5", "%s has no successor, and answers a transfer with %v",
+				nameOf(old), err)
 		}
 		return false
 	}
@@ -78,9 +79,9 @@ func (j *judge) handOver() bool {
 		}
 	}
 	free := !c.waitsAfterStart(c.procs[old]) && j.votersFree(old) >= c.check.quorum
-	c.say(Phase, "%s hands over", nameOf(old))
+	c.noteRun(Phase, "%s hands over", nameOf(old))
 	if err := c.Transfer(old, to); err != nil {
-		c.check.fail("L5", "%s refuses to hand over: %v", nameOf(old), err)
+		c.check.noteViolation("L5", "%s refuses to hand over: %v", nameOf(old), err)
 		return false
 	}
 	limit := 2 * t.LeaderTimeout
@@ -89,13 +90,13 @@ func (j *judge) handOver() bool {
 	}
 	moved := func() bool { return c.Leader() >= 0 && c.Authority(c.Leader()) > version }
 	if !c.RunUntil(limit, moved) {
-		j.fail("L5", "no other leader %v after the transfer by %s", limit, nameOf(old))
+		j.noteFailure("L5", "no other leader %v after the transfer by %s", limit, nameOf(old))
 		return false
 	}
 	if free {
-		j.measure("leader after a transfer", start, bound)
+		j.measureSince("leader after a transfer", start, bound)
 		if c.Leader() == old {
-			j.fail("L5", "%s leads again after its transfer", nameOf(old))
+			j.noteFailure("L5", "%s leads again after its transfer", nameOf(old))
 		}
 	}
 	return true
@@ -107,7 +108,7 @@ func (j *judge) listSuccessors(leader int) []int {
 	held := j.c.procs[leader].store.Held
 	for _, p := range j.c.procs {
 		m, _ := held.Roster.Find(p.cfg.Address)
-		if p.index != leader && p.up() && !p.drained && m.Identity == p.identity() &&
+		if p.index != leader && p.isUp() && !p.drained && m.Identity == p.identity() &&
 			m.Shown() == member.Active {
 			able = append(able, p.index)
 		}
@@ -115,11 +116,11 @@ func (j *judge) listSuccessors(leader int) []int {
 	return able
 }
 
-// missed reports whether a member is down that the leader takes for active.
-func (c *Cluster) missed(leader int) bool {
+// missesMember reports whether a member is down that the leader takes for active.
+func (c *Cluster) missesMember(leader int) bool {
 	return slices.ContainsFunc(c.procs[leader].store.Held.Roster, func(m member.Member) bool {
 		return m.Shown() == member.Active && !slices.ContainsFunc(c.procs, func(p *process) bool {
-			return p.up() && p.identity() == m.Identity
+			return p.isUp() && p.identity() == m.Identity
 		})
 	})
 }
@@ -135,9 +136,9 @@ func (j *judge) mayMiss(i int) bool {
 // with a memory store does not while it waits after its start (protocol.md section 5).
 func (j *judge) votersFree(leader int) int {
 	c := j.c
-	return c.voters(c.procs[leader].store.Held.Roster, func(v member.Voter) bool {
+	return c.countVoters(c.procs[leader].store.Held.Roster, func(v member.Voter) bool {
 		return slices.ContainsFunc(c.procs, func(p *process) bool {
-			return p.up() && p.voter() == v && !c.waitsAfterStart(p)
+			return p.isUp() && p.voter() == v && !c.waitsAfterStart(p)
 		})
 	})
 }
@@ -152,6 +153,6 @@ func (c *Cluster) waitsAfterStart(p *process) bool {
 func (j *judge) checkDrainedLeader() {
 	c := j.c
 	if l := c.Leader(); c.procs[l].drained && len(j.listSuccessors(l)) > 0 {
-		j.fail("L5", "%s is drained and leads, although another member could", nameOf(l))
+		j.noteFailure("L5", "%s is drained and leads, although another member could", nameOf(l))
 	}
 }

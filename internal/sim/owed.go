@@ -18,44 +18,44 @@ type startWait struct {
 	left    time.Duration
 }
 
-// started reports whether a process is up, or waits to be.
-func (p *process) started() bool { return p.up() || p.starting != nil }
+// isStarted reports whether a process is up, or waits to be.
+func (p *process) isStarted() bool { return p.isUp() || p.starting != nil }
 
-// owes reports whether a process waits now before its run begins, as package cluster
+// owesWait reports whether a process waits now before its run begins, as package cluster
 // lets it. A cluster of one owes nothing.
-func (c *Cluster) owes(p *process) bool {
-	cfg := p.config()
+func (c *Cluster) owesWait(p *process) bool {
+	cfg := p.nextConfig()
 	left := p.owed.Wait(cfg.Timings)
 	if left == 0 || cfg.Size == 1 {
 		return false
 	}
-	c.note(p, Waiting, fmt.Sprintf("%v before its run begins", left))
-	c.pay(p, &startWait{cfg.Timings, left})
+	c.noteProcess(p, Waiting, fmt.Sprintf("%v before its run begins", left))
+	c.stepWait(p, &startWait{cfg.Timings, left})
 	return true
 }
 
-// pay lets a step of the wait pass, by the clock of the process.
-func (c *Cluster) pay(p *process, w *startWait) {
+// stepWait lets a step of the wait pass, by the clock of the process.
+func (c *Cluster) stepWait(p *process, w *startWait) {
 	p.starting = w
 	step := min(w.left, waitStep)
-	c.queue.push(p.clock.global(p.clock.at(c.now).Add(step)), item{run: func() {
+	c.queue.push(p.clock.globalTime(p.clock.at(c.now).Add(step)), item{run: func() {
 		if p.starting != w {
 			return
 		}
 		p.owed = p.owed.After(step, w.timings)
 		if w.left -= step; w.left > 0 {
-			c.pay(p, w)
+			c.stepWait(p, w)
 			return
 		}
 		p.starting = nil
-		c.begin(p)
+		c.beginRun(p)
 	}})
 }
 
 // Reconfigure gives a process other timings, and restarts it where it is started.
 func (c *Cluster) Reconfigure(i int, t message.Timings) {
 	p := c.procs[i]
-	started := p.started()
+	started := p.isStarted()
 	c.Crash(i)
 	p.cfg.Timings = t
 	if started {

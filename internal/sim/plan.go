@@ -33,12 +33,12 @@ type Plan struct {
 // sizes are those of clusters, the usual ones more often.
 var sizes = [...]int{1, 2, 2, 3, 3, 3, 3, 3, 3, 3, 4, 4, 5, 5, 5, 5, 6, 7, 8, 9}
 
-// draw makes the plan of a run. The order of the draws belongs to the meaning
+// drawPlan makes the plan of a run. The order of the draws belongs to the meaning
 // of a seed.
-func draw(o Options) Plan {
-	r := stream(o.Seed, streamOptions)
+func drawPlan(o Options) Plan {
+	r := randomStream(o.Seed, streamOptions)
 	size := sizes[r.IntN(len(sizes))]
-	forming := stream(o.Seed, streamForming)
+	forming := randomStream(o.Seed, streamForming)
 	forms := forming.IntN(20) == 0 && (o.Size == 0 || o.Size > fewSeeds)
 	if forms {
 		size = fewSeeds + 1 + forming.IntN(MaxSize-fewSeeds)
@@ -46,7 +46,7 @@ func draw(o Options) Plan {
 	if o.Size > 0 {
 		size = o.Size
 	}
-	p := Plan{Faults: (drawFaults(r) | drawLater(stream(o.Seed, streamLater))) &^ o.Without}
+	p := Plan{Faults: (drawFaults(r) | drawLater(randomStream(o.Seed, streamLater))) &^ o.Without}
 	p.Setup = Setup{
 		Seed:      o.Seed,
 		Size:      size,
@@ -69,7 +69,7 @@ func draw(o Options) Plan {
 	for range p.Setup.Processes {
 		p.Starts = append(p.Starts, time.Duration(r.Int64N(int64(stagger)+1)))
 	}
-	p.For = time.Duration(spread(r, 2, 8) * float64(t.TTLTimeout)).Round(time.Second)
+	p.For = time.Duration(drawSpread(r, 2, 8) * float64(t.TTLTimeout)).Round(time.Second)
 	p.For = min(max(p.For, 10*t.LeaderTimeout), maxDrawnFor)
 	if o.For > 0 {
 		p.For = o.For
@@ -79,10 +79,10 @@ func draw(o Options) Plan {
 	if forms {
 		drawForming(forming, &p)
 	}
-	if r := stream(o.Seed, streamHolders); r.IntN(2) == 0 {
+	if r := randomStream(o.Seed, streamHolders); r.IntN(2) == 0 {
 		p.Setup.Keys = 1 + r.IntN(4)
 	}
-	if r := stream(o.Seed, streamMargins); !forms && o.Without&Skew == 0 && atMargins(r, size) {
+	if r := randomStream(o.Seed, streamMargins); !forms && o.Without&Skew == 0 && atMargins(r, size) {
 		drawMargins(r, &p, o)
 	}
 	return p
@@ -90,8 +90,8 @@ func draw(o Options) Plan {
 
 // drawPace draws the mean time between faults, and how likely an election draws one.
 func drawPace(r *rand.Rand, t message.Timings) (pace time.Duration, guided float64) {
-	pace = time.Duration(spread(r, float64(t.LeaderTimeout)/8, 8*float64(t.LeaderTimeout)))
-	return pace, spread(r, 1e-3, 0.5)
+	pace = time.Duration(drawSpread(r, float64(t.LeaderTimeout)/8, 8*float64(t.LeaderTimeout)))
+	return pace, drawSpread(r, 1e-3, 0.5)
 }
 
 // drawRefusals draws whether refused ports are trusted, and else hosts that refuse
@@ -132,8 +132,8 @@ func drawLater(r *rand.Rand) Faults {
 	return on
 }
 
-// spread draws between lo and hi, every order of size alike.
-func spread(r *rand.Rand, lo, hi float64) float64 {
+// drawSpread draws between lo and hi, every order of size alike.
+func drawSpread(r *rand.Rand, lo, hi float64) float64 {
 	return lo * math.Pow(hi/lo, r.Float64())
 }
 
@@ -203,7 +203,7 @@ func drawLink(r *rand.Rand, on Faults, t message.Timings) Link {
 	return l
 }
 
-// calm is the network after the heal: quick, ordered and without loss.
-func calm(t message.Timings) Link {
+// calmLink is the network after the heal: quick, ordered and without loss.
+func calmLink(t message.Timings) Link {
 	return Link{Delay: t.HeartbeatInterval / 50, Jitter: t.HeartbeatInterval / 200}
 }

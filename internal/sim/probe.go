@@ -8,38 +8,38 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// probe asks the host of a run whether it refuses the port. A host refuses where
+// probeHost asks the host of a run whether it refuses the port. A host refuses where
 // the process is down, and one of Setup.Rejects in any case. Nothing comes back
 // over a cut link, or from a host that stands still.
-func (c *Cluster) probe(p *process, of statemachine.Probe) {
+func (c *Cluster) probeHost(p *process, of statemachine.Probe) {
 	to := slices.IndexFunc(c.procs, func(o *process) bool {
 		return o.ran.Voter() == of.Leader.Voter()
 	})
 	if to < 0 {
 		return
 	}
-	there, back := c.net.link(p.index, to), c.net.link(to, p.index)
+	there, back := c.net.linkOf(p.index, to), c.net.linkOf(to, p.index)
 	run := p.runs
 	c.After(there.Delay, func() {
 		o := c.procs[to]
-		refuses := !o.up() || slices.Contains(c.setup.Rejects, to) && o.slept == 0
+		refuses := !o.isUp() || slices.Contains(c.setup.Rejects, to) && o.slept == 0
 		if !refuses || there.cuts+back.cuts > 0 {
 			return
 		}
 		c.After(back.Delay, func() {
 			if p.runs == run {
-				c.refused(p, of)
+				c.tellRefused(p, of)
 			}
 		})
 	})
 }
 
-// refused tells a machine that the host of a leader refused the port.
-func (c *Cluster) refused(p *process, of statemachine.Probe) {
+// tellRefused tells a machine that the host of a leader refused the port.
+func (c *Cluster) tellRefused(p *process, of statemachine.Probe) {
 	switch {
-	case p.ready():
-		c.settle(p, p.machine.Refused(c.readClock(p), of))
-	case p.up():
-		p.wait(item{run: func() { c.refused(p, of) }})
+	case p.takesInput():
+		c.settleStep(p, p.machine.Refused(c.readClock(p), of))
+	case p.isUp():
+		p.keepItem(item{run: func() { c.tellRefused(p, of) }})
 	}
 }

@@ -69,7 +69,7 @@ type process struct {
 	holdings    []holding // by the keys of the cluster
 }
 
-func (p *process) up() bool { return p.machine != nil }
+func (p *process) isUp() bool { return p.machine != nil }
 
 func (p *process) identity() member.Identity {
 	return member.Identity{
@@ -87,14 +87,14 @@ func (p *process) voter() member.Voter {
 // store is a new one. It does nothing when the process is started already.
 func (c *Cluster) Start(i int) {
 	p := c.procs[i]
-	if p.started() || c.check.first != nil || !p.cfg.Volatile && c.owes(p) {
+	if p.isStarted() || c.check.first != nil || !p.cfg.Volatile && c.owesWait(p) {
 		return
 	}
-	c.begin(p)
+	c.beginRun(p)
 }
 
-// begin begins the next run of a process.
-func (c *Cluster) begin(p *process) {
+// beginRun begins the next run of a process.
+func (c *Cluster) beginRun(p *process) {
 	if p.cfg.Volatile || p.store.StoreID.IsZero() {
 		p.store = paxos.Durable{StoreID: c.newStoreID(), Incarnation: c.procs[p.home].next}
 	} else {
@@ -105,20 +105,20 @@ func (c *Cluster) begin(p *process) {
 		p.cfg.JoinOnly = false // it has joined: the operator takes the flag off
 	}
 	p.runs++
-	p.cfg.Rand = stream(c.setup.Seed, streamMachines+p.index+p.runs*MaxProcesses)
+	p.cfg.Rand = randomStream(c.setup.Seed, streamMachines+p.index+p.runs*MaxProcesses)
 	p.spins, p.leaving, p.drained, p.sent = 0, false, false, flood{}
 	p.trustsUntil, p.holdings = time.Time{}, nil
 	p.setForward = false
-	c.note(p, Started, "")
-	c.check.started(c.now, p)
-	cfg := p.config()
+	c.noteProcess(p, Started, "")
+	c.check.noteStart(c.now, p)
+	cfg := p.nextConfig()
 	p.owed = statemachine.OwedBy(cfg.Timings)
-	p.said = p.greet(cfg)
+	p.said = p.makeGreet(cfg)
 	c.forgetGreets(p.index)
 	p.machine = statemachine.New(cfg, p.store, p.clock.at(c.now))
 	p.seen = p.machine.View(p.clock.at(c.now))
 	p.ran = p.identity()
-	c.advance(p)
+	c.advanceMachine(p)
 }
 
 func (c *Cluster) newStoreID() (id member.StoreID) {
@@ -131,26 +131,26 @@ func (c *Cluster) newStoreID() (id member.StoreID) {
 // Crash ends a process at once. It does nothing when the process is down.
 func (c *Cluster) Crash(i int) {
 	p := c.procs[i]
-	if !p.started() {
+	if !p.isStarted() {
 		return
 	}
 	if p.starting != nil {
 		p.starting = nil
-		c.note(p, Crashed, "before its run began")
+		c.noteProcess(p, Crashed, "before its run began")
 		return
 	}
 	if v := p.saving; v != nil && v.Written {
-		c.store(p, *v.step.out.Persist)
+		c.replaceStore(p, *v.step.out.Persist)
 	}
-	c.note(p, Crashed, "")
-	c.end(p)
+	c.noteProcess(p, Crashed, "")
+	c.endRun(p)
 }
 
-func (c *Cluster) end(p *process) {
+func (c *Cluster) endRun(p *process) {
 	c.wakeClock(p)
 	p.machine, p.wake, p.paused, p.inbox, p.hand = nil, never, false, nil, write{}
 	p.open, p.saving, p.renewed = nil, nil, false
-	c.check.ended(c.now, p)
+	c.check.noteEnd(c.now, p)
 }
 
 // Restart crashes a process and starts it again.
@@ -163,10 +163,10 @@ func (c *Cluster) Restart(i int) {
 // with JoinOnly from then on, until it holds a state (protocol.md section 4).
 func (c *Cluster) LoseDisk(i int) {
 	p := c.procs[i]
-	if p.started() {
+	if p.isStarted() {
 		return
 	}
-	c.note(p, DiskLost, "")
+	c.noteProcess(p, DiskLost, "")
 	p.store, p.owed = paxos.Durable{}, statemachine.Owed{}
 	p.cfg.JoinOnly = p.isSeed()
 }
@@ -174,8 +174,8 @@ func (c *Cluster) LoseDisk(i int) {
 // Pause freezes a process: its clock goes on, what arrives waits.
 func (c *Cluster) Pause(i int) {
 	p := c.procs[i]
-	if p.up() && !p.paused {
-		c.note(p, Paused, "")
+	if p.isUp() && !p.paused {
+		c.noteProcess(p, Paused, "")
 		p.paused, p.wake = true, never
 		p.hand = c.writeOf(p)
 	}
@@ -186,20 +186,20 @@ func (c *Cluster) Pause(i int) {
 // is not checked against that of others after waking, only its tokens are.
 func (c *Cluster) Suspend(i int) {
 	p := c.procs[i]
-	if !p.up() || p.paused {
+	if !p.isUp() || p.paused {
 		return
 	}
 	c.Pause(i)
 	p.slept = c.now + 1
-	c.check.suspended(c.now, p)
+	c.check.noteClockStopped(c.now, p)
 }
 
 // wakeClock lets the clock of a process go on from where it stood still.
 func (c *Cluster) wakeClock(p *process) {
 	if p.slept > 0 {
-		p.clock.offset -= p.clock.passed(c.now) - p.clock.passed(p.slept-1)
+		p.clock.offset -= p.clock.timePassed(c.now) - p.clock.timePassed(p.slept-1)
 		p.slept = 0
-		c.check.wakes(c.now, p.index, p.leads, p.cfg.Timings)
+		c.check.noteAwake(c.now, p.index, p.leads, p.cfg.Timings)
 		p.leads = false
 	}
 }
@@ -208,10 +208,10 @@ func (c *Cluster) wakeClock(p *process) {
 // before it sees what waited, else after.
 func (c *Cluster) Resume(i int, timersFirst bool) {
 	p := c.procs[i]
-	if !p.up() || !p.paused {
+	if !p.isUp() || !p.paused {
 		return
 	}
-	c.note(p, Resumed, "")
+	c.noteProcess(p, Resumed, "")
 	p.paused = false
 	c.wakeClock(p)
 	c.wokeUp(p)
@@ -225,7 +225,7 @@ func (c *Cluster) Resume(i int, timersFirst bool) {
 
 // Leave tells a process to leave the cluster in order.
 func (c *Cluster) Leave(i int) {
-	c.order(i, "leave", func(p *process, now time.Time) statemachine.Output {
+	c.giveOrder(i, "leave", func(p *process, now time.Time) statemachine.Output {
 		p.leaving = true
 		p.holdings = nil // package cluster ends them first
 		return p.machine.Leave(now)
@@ -234,7 +234,7 @@ func (c *Cluster) Leave(i int) {
 
 // Drain lets a process lead only if no other can.
 func (c *Cluster) Drain(i int) {
-	c.order(i, "drain", func(p *process, now time.Time) statemachine.Output {
+	c.giveOrder(i, "drain", func(p *process, now time.Time) statemachine.Output {
 		p.drained = true
 		return p.machine.Drain(now)
 	})
@@ -248,7 +248,7 @@ func (c *Cluster) Transfer(i, to int) error {
 	if to >= 0 {
 		addr = c.Address(to)
 	}
-	c.order(i, "transfer to "+addr.String(), func(p *process, now time.Time) statemachine.Output {
+	c.giveOrder(i, "transfer to "+addr.String(), func(p *process, now time.Time) statemachine.Output {
 		out, err := p.machine.Transfer(now, addr)
 		refused = err
 		return out
@@ -256,70 +256,70 @@ func (c *Cluster) Transfer(i, to int) error {
 	return refused
 }
 
-func (c *Cluster) order(i int, verb string, f func(*process, time.Time) statemachine.Output) {
+func (c *Cluster) giveOrder(i int, verb string, f func(*process, time.Time) statemachine.Output) {
 	p := c.procs[i]
-	if !p.up() || p.paused {
+	if !p.isUp() || p.paused {
 		return
 	}
 	if p.saving != nil {
-		p.wait(item{run: func() { c.order(i, verb, f) }})
+		p.keepItem(item{run: func() { c.giveOrder(i, verb, f) }})
 		return
 	}
-	c.note(p, Ordered, verb)
-	c.settle(p, f(p, c.readClock(p)))
+	c.noteProcess(p, Ordered, verb)
+	c.settleStep(p, f(p, c.readClock(p)))
 }
 
-// advance calls the machine because time has passed. It does nothing where the process
+// advanceMachine calls the machine because time has passed. It does nothing where the process
 // takes no input.
-func (c *Cluster) advance(p *process) {
-	if !p.ready() {
+func (c *Cluster) advanceMachine(p *process) {
+	if !p.takesInput() {
 		return
 	}
 	if p.spinAt != c.now {
 		p.spinAt, p.spins = c.now, 0
 	}
 	if p.spins++; p.spins > maxSpin {
-		c.check.fail("spin", "%s: deadline %v stays due at %v after %d calls of Advance",
+		c.check.noteViolation("spin", "%s: deadline %v stays due at %v after %d calls of Advance",
 			p.cfg.Name, p.machine.Deadline(), p.clock.at(c.now), maxSpin)
 		return
 	}
-	c.mix(uint64(c.now) ^ uint64(p.index)<<56)
-	c.settle(p, p.machine.Advance(c.readClock(p)))
+	c.mixHash(uint64(c.now) ^ uint64(p.index)<<56)
+	c.settleStep(p, p.machine.Advance(c.readClock(p)))
 }
 
-// deliver hands a message to the process that it was sent to, or calls the function.
-func (c *Cluster) deliver(it item) {
+// deliverItem hands a message to the process that it was sent to, or calls the function.
+func (c *Cluster) deliverItem(it item) {
 	if it.run != nil {
 		it.run()
 		return
 	}
 	p := c.procs[it.to]
 	switch {
-	case !p.up():
+	case !p.isUp():
 		c.net.stats.Dead++
 		return
-	case !p.ready():
-		p.wait(it)
+	case !p.takesInput():
+		p.keepItem(it)
 		return
 	}
-	if it.conn != c.net.link(it.from, it.to).conn {
+	if it.conn != c.net.linkOf(it.from, it.to).conn {
 		c.net.stats.Broken++
-		c.record(Record{Process: it.from, What: Lost, Message: it.msg})
+		c.emitRecord(Record{Process: it.from, What: Lost, Message: it.msg})
 		return
 	}
-	if !c.fit(it.from, it.to) {
+	if !c.keepsConnection(it.from, it.to) {
 		c.net.stats.Refused++
 		return
 	}
 	c.net.stats.Delivered++
-	c.record(Record{Process: it.to, From: it.from, What: Delivered, Message: it.msg})
-	c.mix(uint64(c.now) ^ uint64(it.to)<<56 ^ uint64(it.from)<<48 ^ uint64(it.msg.Body.Kind())<<40)
-	c.check.heard(it.to, it.msg)
-	c.settle(p, p.machine.Step(c.readClock(p), it.msg))
+	c.emitRecord(Record{Process: it.to, From: it.from, What: Delivered, Message: it.msg})
+	c.mixHash(uint64(c.now) ^ uint64(it.to)<<56 ^ uint64(it.from)<<48 ^ uint64(it.msg.Body.Kind())<<40)
+	c.check.noteHeard(it.to, it.msg)
+	c.settleStep(p, p.machine.Step(c.readClock(p), it.msg))
 }
 
-// settle gives a step its effects, at once or when it is saved.
-func (c *Cluster) settle(p *process, out statemachine.Output) {
+// settleStep gives a step its effects, at once or when it is saved.
+func (c *Cluster) settleStep(p *process, out statemachine.Output) {
 	c.steps++
 	p.stepAt, p.stepTime = c.now, p.clock.at(c.now)
 	s := step{out: out, sent: len(out.Send)}
@@ -329,8 +329,8 @@ func (c *Cluster) settle(p *process, out statemachine.Output) {
 		}
 	}
 	if s.sent < 0 {
-		c.note(p, Crashed, "before the step was saved")
-		c.end(p)
+		c.noteProcess(p, Crashed, "before the step was saved")
+		c.endRun(p)
 		return
 	}
 	if out.Persist != nil && c.SlowSave != nil {
@@ -347,60 +347,60 @@ func (c *Cluster) settle(p *process, out statemachine.Output) {
 func (c *Cluster) carryOut(p *process, s step) {
 	out := s.out
 	if out.Persist != nil {
-		c.store(p, *out.Persist)
+		c.replaceStore(p, *out.Persist)
 	}
 	for _, m := range out.Send[:s.sent] {
-		c.send(p, m)
+		c.sendMessage(p, m)
 	}
 	p.renewed = false
 	if out.Probe != nil {
-		c.probe(p, *out.Probe)
+		c.probeHost(p, *out.Probe)
 	}
-	c.traced(p, out.Trace)
+	c.recordTraces(p, out.Trace)
 	if s.crash {
-		c.note(p, Crashed, fmt.Sprintf("with %d of %d messages sent", s.sent, len(out.Send)))
-		c.end(p)
+		c.noteProcess(p, Crashed, fmt.Sprintf("with %d of %d messages sent", s.sent, len(out.Send)))
+		c.endRun(p)
 		return
 	}
-	c.check.stepped(c.now, p, out)
-	c.check.records(p, c.keys, out)
-	c.answers(p, out)
-	c.writes(p)
+	c.check.checkStep(c.now, p, out)
+	c.check.checkHoldings(p, c.keys, out)
+	c.readAnswers(p, out)
+	c.writeRegister(p)
 	if out.Stop != nil {
-		c.ended(p, out.Stop)
+		c.endedByItself(p, out.Stop)
 		return
 	}
 	p.wake = never
 	if d := p.machine.Deadline(); !d.IsZero() {
-		p.wake = max(c.now, p.clock.global(d)+int64(c.setup.Lag))
-		if p.clock.global(d) <= c.now {
+		p.wake = max(c.now, p.clock.globalTime(d)+int64(c.setup.Lag))
+		if p.clock.globalTime(d) <= c.now {
 			p.wake = c.now
 		}
 	}
 }
 
-// ended is a process that stopped by itself.
-func (c *Cluster) ended(p *process, err error) {
-	c.note(p, Ended, err.Error())
+// endedByItself is a process that stopped by itself.
+func (c *Cluster) endedByItself(p *process, err error) {
+	c.noteProcess(p, Ended, err.Error())
 	c.stopped = append(c.stopped, Stopped{p.index, c.Now(), err})
 	switch {
 	case errors.Is(err, statemachine.ErrSplitVersion):
-		c.check.broken("I1", "%s stopped: %v", p.cfg.Name, err)
+		c.check.noteBroken("I1", "%s stopped: %v", p.cfg.Name, err)
 	case errors.Is(err, statemachine.ErrLeft) && !p.leaving:
-		c.check.fail("stop", "%s left without being told to", p.cfg.Name)
-	case errors.Is(err, statemachine.ErrAddressInUse) && !c.twinned(p):
-		c.check.fail("stop", "%s stopped for a later run that never was: %v", p.cfg.Name, err)
+		c.check.noteViolation("stop", "%s left without being told to", p.cfg.Name)
+	case errors.Is(err, statemachine.ErrAddressInUse) && !c.hasTwin(p):
+		c.check.noteViolation("stop", "%s stopped for a later run that never was: %v", p.cfg.Name, err)
 	}
-	c.end(p)
+	c.endRun(p)
 	if c.Ended != nil {
 		c.Ended(p.index, err)
 	}
 }
 
-// twinned reports whether another process of this address runs or ran, or an
+// hasTwin reports whether another process of this address runs or ran, or an
 // earlier run of it had a greater number: what that one said late is taken for
 // a later run.
-func (c *Cluster) twinned(p *process) bool {
+func (c *Cluster) hasTwin(p *process) bool {
 	if p.setBack {
 		return true
 	}
@@ -412,51 +412,52 @@ func (c *Cluster) twinned(p *process) bool {
 	return false
 }
 
-// send puts a message on its way.
-func (c *Cluster) send(p *process, m message.Message) {
-	c.check.sent(p, m)
+// sendMessage puts a message on its way.
+func (c *Cluster) sendMessage(p *process, m message.Message) {
+	c.check.checkSent(p, m)
 	// Answers to requests are as many as those, which may have waited.
 	if m.Body.Kind() != message.KindRecordResponse &&
-		p.sent.over(c.now, p.cfg.Timings.HeartbeatInterval, len(c.procs)) {
-		c.check.fail("flood", "%s sent %d messages within one HeartbeatInterval, the last one %v",
+		p.sent.isFlood(c.now, p.cfg.Timings.HeartbeatInterval, len(c.procs)) {
+		c.check.noteViolation("flood",
+			"%s sent %d messages within one HeartbeatInterval, the last one %v",
 			p.cfg.Name, p.sent.count, m.Body.Kind())
 	}
-	to := c.route(p, m.To)
-	c.record(Record{Process: p.index, What: Sent, Message: m})
+	to := c.routeTo(p, m.To)
+	c.emitRecord(Record{Process: p.index, What: Sent, Message: m})
 	if to < 0 {
 		c.net.stats.Dead++
 		return
 	}
-	if !c.fit(p.index, to) {
+	if !c.keepsConnection(p.index, to) {
 		c.net.stats.Refused++
 		return
 	}
 	if c.setup.Codec {
-		m = c.coded(p, m)
+		m = c.encodeDecode(p, m)
 	}
-	at, copies := c.net.arrivals(p.index, to, c.now)
-	if c.loses(p.index, to, m) {
+	at, copies := c.net.drawArrivals(p.index, to, c.now)
+	if c.losesMessage(p.index, to, m) {
 		copies = 0
 	}
 	if copies == 0 {
-		c.record(Record{Process: p.index, What: Lost, Message: m})
+		c.emitRecord(Record{Process: p.index, What: Lost, Message: m})
 	}
-	conn := c.net.link(p.index, to).conn
+	conn := c.net.linkOf(p.index, to).conn
 	for _, t := range at[:copies] {
 		c.queue.push(t, item{from: p.index, to: to, conn: conn, msg: m})
 	}
 }
 
-// coded is what is left of a message after the wire.
-func (c *Cluster) coded(p *process, m message.Message) message.Message {
+// encodeDecode is what is left of a message after the wire.
+func (c *Cluster) encodeDecode(p *process, m message.Message) message.Message {
 	b, err := wire.Encode(m)
 	if err != nil {
-		c.check.fail("codec", "%s: cannot encode %+v: %v", p.cfg.Name, m, err)
+		c.check.noteViolation("codec", "%s: cannot encode %+v: %v", p.cfg.Name, m, err)
 		return m
 	}
 	got, err := wire.Decode(b)
 	if err != nil {
-		c.check.fail("codec", "%s: cannot decode %+v: %v", p.cfg.Name, m, err)
+		c.check.noteViolation("codec", "%s: cannot decode %+v: %v", p.cfg.Name, m, err)
 		return m
 	}
 	return got

@@ -41,8 +41,8 @@ const later = 1 << 62
 
 func (q *queue) len() int { return len(q.heap) }
 
-// first is the time of the next item; the queue must not be empty.
-func (q *queue) first() int64 { return q.heap[0].at }
+// nextTime is the time of the next item; the queue must not be empty.
+func (q *queue) nextTime() int64 { return q.heap[0].at }
 
 func (q *queue) push(at int64, it item) { q.insert(at, q.seq|later, it) }
 
@@ -76,8 +76,8 @@ func (q *queue) pop() item {
 	return it
 }
 
-// last is the time of the latest message under way, 0 when there is none.
-func (q *queue) last() int64 {
+// lastMessageTime is the time of the latest message under way, 0 when there is none.
+func (q *queue) lastMessageTime() int64 {
 	var at int64
 	for _, e := range q.heap {
 		if q.slots[e.slot].run == nil {

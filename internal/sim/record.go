@@ -80,18 +80,18 @@ func (r Record) String() string {
 	head := fmt.Sprintf("%12.6f %-4s %-9s ", r.At.Seconds(), who, r.What)
 	switch r.What {
 	case Sent, Lost:
-		return head + fmt.Sprintf("to %s %s", r.Message.To.Host, describe(r.Message))
+		return head + fmt.Sprintf("to %s %s", r.Message.To.Host, formatMessage(r.Message))
 	case Delivered:
-		return head + fmt.Sprintf("from %s %s", r.Message.From.Address.Host, describe(r.Message))
+		return head + fmt.Sprintf("from %s %s", r.Message.From.Address.Host, formatMessage(r.Message))
 	case Traced:
-		return fmt.Sprintf("%12.6f %-4s %s", r.At.Seconds(), who, decision(r.Trace))
+		return fmt.Sprintf("%12.6f %-4s %s", r.At.Seconds(), who, formatDecision(r.Trace))
 	default:
 		return head + r.Text
 	}
 }
 
-// decision is what a machine decided, in one line.
-func decision(t statemachine.Trace) string {
+// formatDecision is what a machine decided, in one line.
+func formatDecision(t statemachine.Trace) string {
 	switch t.Kind {
 	case statemachine.Dropped, statemachine.Refused:
 		return fmt.Sprintf("%v %v of %s: %v", t.Kind, t.Event, t.Peer.Host, t.Reason)
@@ -108,62 +108,62 @@ func decision(t statemachine.Trace) string {
 	return line + fmt.Sprintf(", version %d", t.Version)
 }
 
-// describe is a message in one line, states by their numbers.
-func describe(m message.Message) string {
+// formatMessage is a message in one line, states by their numbers.
+func formatMessage(m message.Message) string {
 	head := fmt.Sprintf("%v [#%d claim %v]", m.Body.Kind(), m.From.Incarnation, m.Claim)
 	switch b := m.Body.(type) {
 	case message.Proposal:
 		return head + fmt.Sprintf(" %v %v held %v base %v value %s",
-			b.Stage, b.ID, b.Held, b.Base, brief(b.State))
+			b.Stage, b.ID, b.Held, b.Base, formatState(b.State))
 	case message.Vote:
 		return head + fmt.Sprintf(" %v %v granted=%v %v promised %v accepted %v held %v",
 			b.Stage, b.ID, b.Granted, b.Reason, b.Promised, b.Accepted.ID, b.Held)
 	case message.LeaderElected:
-		return head + fmt.Sprintf(" %v %s", b.ID, brief(b.State))
+		return head + fmt.Sprintf(" %v %s", b.ID, formatState(b.State))
 	case message.ClusterAlignment:
-		return head + " " + brief(b.State)
+		return head + " " + formatState(b.State)
 	default:
 		return head + fmt.Sprintf(" %+v", b)
 	}
 }
 
-// record hands a record of now to whoever wants it.
-func (c *Cluster) record(r Record) {
+// emitRecord hands a record of now to whoever wants it.
+func (c *Cluster) emitRecord(r Record) {
 	if c.setup.Record != nil {
 		r.At = c.Now()
 		c.setup.Record(r)
 	}
 }
 
-// note records something about a process.
-func (c *Cluster) note(p *process, w What, text string) {
-	c.mix(uint64(c.now) ^ uint64(p.index)<<56 ^ uint64(w)<<48)
+// noteProcess records something about a process.
+func (c *Cluster) noteProcess(p *process, w What, text string) {
+	c.mixHash(uint64(c.now) ^ uint64(p.index)<<56 ^ uint64(w)<<48)
 	if c.setup.Record == nil {
 		return
 	}
 	if w == Started {
-		text = fmt.Sprintf("as %v, holds %s", p.identity(), brief(p.store.Held))
+		text = fmt.Sprintf("as %v, holds %s", p.identity(), formatState(p.store.Held))
 	}
-	c.record(Record{Process: p.index, What: w, Text: text})
+	c.emitRecord(Record{Process: p.index, What: w, Text: text})
 }
 
-// say records something about the run.
-func (c *Cluster) say(w What, format string, args ...any) {
-	c.mix(uint64(c.now) ^ uint64(w)<<48)
+// noteRun records something about the run.
+func (c *Cluster) noteRun(w What, format string, args ...any) {
+	c.mixHash(uint64(c.now) ^ uint64(w)<<48)
 	if c.setup.Record != nil {
-		c.record(Record{Process: -1, What: w, Text: fmt.Sprintf(format, args...)})
+		c.emitRecord(Record{Process: -1, What: w, Text: fmt.Sprintf(format, args...)})
 	}
 }
 
-// traced records the decisions of a machine.
-func (c *Cluster) traced(p *process, traces []statemachine.Trace) {
+// recordTraces records the decisions of a machine.
+func (c *Cluster) recordTraces(p *process, traces []statemachine.Trace) {
 	for _, t := range traces {
-		c.mix(uint64(t.Kind) ^ uint64(t.Reason)<<8 ^ uint64(t.Event)<<16 ^ t.Version<<24)
-		c.check.traced(p, t)
+		c.mixHash(uint64(t.Kind) ^ uint64(t.Reason)<<8 ^ uint64(t.Event)<<16 ^ t.Version<<24)
+		c.check.checkTrace(p, t)
 		c.reachTrace(t)
 		if c.noticed != nil {
 			c.noticed(p.index, t)
 		}
-		c.record(Record{Process: p.index, What: Traced, Trace: t})
+		c.emitRecord(Record{Process: p.index, What: Traced, Trace: t})
 	}
 }

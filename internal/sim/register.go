@@ -22,8 +22,8 @@ type register struct {
 	fenced   int
 }
 
-// accept takes a write, or refuses it because a later one was taken.
-func (r *register) accept(w write) bool {
+// acceptWrite takes a write, or refuses it because a later one was taken.
+func (r *register) acceptWrite(w write) bool {
 	if w.token < r.last.token || w.token == r.last.token && w.seq <= r.last.seq {
 		r.fenced++
 		return false
@@ -43,14 +43,14 @@ func (c *Cluster) writeOf(p *process) write {
 	return write{a.version, a.holder, c.register.seq}
 }
 
-// writes lets a process with authority write after each of its steps. The
+// writeRegister lets a process with authority write after each of its steps. The
 // register must take it at once, and only one may write with its token.
-func (c *Cluster) writes(p *process) {
+func (c *Cluster) writeRegister(p *process) {
 	if c.check.auth[p.index].version == 0 {
 		return
 	}
 	if w := c.writeOf(p); w.token != 0 {
-		c.put(p, w, false)
+		c.putWrite(p, w, false)
 	}
 }
 
@@ -60,21 +60,22 @@ func (c *Cluster) wokeUp(p *process) {
 	w := p.hand
 	p.hand = write{}
 	if w.token != 0 {
-		c.put(p, w, true)
+		c.putWrite(p, w, true)
 	}
 }
 
-func (c *Cluster) put(p *process, w write, late bool) {
+func (c *Cluster) putWrite(p *process, w write, late bool) {
 	last := c.register.last
 	if w.token == last.token && w.writer != last.writer {
-		c.check.broken("register", "%v and %v write with the token %d", w.writer, last.writer, w.token)
+		c.check.noteBroken("register", "%v and %v write with the token %d", w.writer, last.writer,
+			w.token)
 	}
-	if c.register.accept(w) {
+	if c.register.acceptWrite(w) {
 		return
 	}
-	c.reach(ruleFenced)
+	c.noteReached(ruleFenced)
 	if !late && !c.check.staleLease(p.index, w.token) {
-		c.check.broken("register", "%v writes with authority and the token %d after %v wrote with %d",
+		c.check.noteBroken("register", "%v writes with authority and the token %d after %v wrote with %d",
 			w.writer, w.token, last.writer, last.token)
 	}
 }

@@ -39,7 +39,8 @@ func (r Replay) Format() ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "{\n\"athena-sim\": %d,\n\"note\": %q,\n\"invariant\": %q,\n\"plan\": %s,\n",
 		replayFormat, r.Note, r.Invariant, head)
-	if err := errors.Join(list(&b, "faults", r.Faults), list(&b, "fates", r.Fates)); err != nil {
+	if err := errors.Join(formatList(&b, "faults", r.Faults), formatList(&b, "fates",
+		r.Fates)); err != nil {
 		return nil, fmt.Errorf("sim: write a replay: %w", err)
 	}
 	b.Truncate(b.Len() - len(",\n"))
@@ -47,7 +48,7 @@ func (r Replay) Format() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-func list[T any](b *bytes.Buffer, name string, entries []T) error {
+func formatList[T any](b *bytes.Buffer, name string, entries []T) error {
 	fmt.Fprintf(b, "%q: [", name)
 	for i, e := range entries {
 		line, err := json.Marshal(e)
@@ -88,7 +89,7 @@ func ParseReplay(content []byte) (Replay, error) {
 		return Replay{}, fmt.Errorf("sim: the invariant %q is unknown: want one of %s",
 			f.Invariant, strings.Join(invariants[:], ", "))
 	}
-	if err := f.Plan.validate(); err != nil {
+	if err := f.Plan.checkPlan(); err != nil {
 		return Replay{}, fmt.Errorf("sim: the plan of the replay: %w", err)
 	}
 	for _, fault := range f.Faults {
@@ -99,8 +100,8 @@ func ParseReplay(content []byte) (Replay, error) {
 	return f.Replay, nil
 }
 
-// validate keeps a plan from a file from making no cluster.
-func (p Plan) validate() error {
+// checkPlan keeps a plan from a file from making no cluster.
+func (p Plan) checkPlan() error {
 	s := p.Setup
 	among := func(list []int) bool {
 		return !slices.ContainsFunc(list, func(i int) bool { return i < 0 || i >= s.Processes })
@@ -151,8 +152,8 @@ func Capture(o Options) (Result, Replay) {
 		panic(err)
 	}
 	t := &tape{keep: true}
-	p := draw(o)
-	result := perform(p, t, o.Record)
+	p := drawPlan(o)
+	result := runPlan(p, t, o.Record)
 	r := Replay{Note: fmt.Sprintf("seed %d", o.Seed), Plan: p, Faults: t.faults, Fates: t.fates}
 	if result.Violation != nil {
 		r.Invariant = result.Violation.Invariant
@@ -162,5 +163,5 @@ func Capture(o Options) (Result, Replay) {
 
 // Reproduce does a run as it was written down.
 func Reproduce(r Replay, record func(Record)) Result {
-	return perform(r.Plan, reading(r.Faults, r.Fates), record)
+	return runPlan(r.Plan, readTape(r.Faults, r.Fates), record)
 }

@@ -97,7 +97,7 @@ func TestShrinkKeepsWhatIsNeeded(t *testing.T) {
 		Fault{At: 2, Class: Crashes, Lasts: int64(time.Minute)})
 	r.Fates = append(r.Fates, Fate{Link: 1, Nth: 1, Lost: true})
 	s := &shrinker{best: r, end: time.Now().Add(time.Minute), breaks: need}
-	s.shrink()
+	s.shrinkRun()
 	if len(s.best.Faults) != 2 || len(s.best.Fates) != 1 || s.best.Plan.Setup.Skew ||
 		s.best.Faults[0].Lasts >= int64(2*time.Second) {
 		t.Errorf("left over: %+v and %+v of %d faults and %d fates",
@@ -151,7 +151,7 @@ func TestInvariantsAreKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	call := regexp.MustCompile(`(?:check|k|j)\.(?:fail|broken)\(\s*"(\w+)"`)
+	call := regexp.MustCompile(`(?:check|k|j)\.(?:noteViolation|noteBroken|noteFailure)\(\s*"(\w+)"`)
 	found := map[string]bool{}
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {

@@ -38,7 +38,7 @@ func (x *chaos) drawNewTimings(f *Fault) {
 			first = span + old.LeaseTimeout + x.upTo(old.HoldTimeout())
 		}
 		if twice {
-			again = time.Duration(spread(x.rand, float64(waitStep), float64(open)))
+			again = time.Duration(drawSpread(x.rand, float64(waitStep), float64(open)))
 		}
 		f.Args = append(f.Args, int64(first), int64(again))
 	}
@@ -88,9 +88,9 @@ func (x *chaos) newTimings(f Fault) bool {
 			break
 		}
 		first, again := time.Duration(f.Args[at]), time.Duration(f.Args[at+1])
-		x.later(first, func() { x.c.Reconfigure(i, t) })
+		x.callLater(first, func() { x.c.Reconfigure(i, t) })
 		if again > 0 {
-			x.later(first+again, func() { x.c.Reconfigure(i, t) })
+			x.callLater(first+again, func() { x.c.Reconfigure(i, t) })
 		}
 	}
 	return true

@@ -4,8 +4,8 @@ package sim
 
 import "github.com/athena-go/athena/member"
 
-// route finds the process that gets what is sent to an address; -1 for none.
-func (c *Cluster) route(from *process, to member.Address) int {
+// routeTo finds the process that gets what is sent to an address; -1 for none.
+func (c *Cluster) routeTo(from *process, to member.Address) int {
 	for i, p := range c.procs[:c.setup.Processes] {
 		if p.cfg.Address.Port == to.Port && p.cfg.Address == to {
 			return c.routeTwin(from, i)
@@ -32,9 +32,9 @@ func (c *Cluster) routeTwin(from *process, home int) int {
 		}
 	}
 	switch {
-	case twin < 0 || !c.procs[twin].up():
+	case twin < 0 || !c.procs[twin].isUp():
 		return home
-	case !c.procs[home].up():
+	case !c.procs[home].isUp():
 		return twin
 	}
 	dialed := &c.dialed[from.index*len(c.procs)+home]

@@ -64,7 +64,7 @@ func (r Result) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d: N=%d, %d steps in %v, %d versions, %d changes of leader, faults: %v",
 		r.Options.Seed, r.Options.Size, r.Steps, r.Virtual.Round(time.Millisecond),
-		r.Versions, r.Changes, r.faults())
+		r.Versions, r.Changes, r.listFaults())
 	if r.Void != "" {
 		fmt.Fprintf(&b, "\nnot promised: %s", r.Void)
 	}
@@ -80,14 +80,14 @@ func (r Result) String() string {
 	return b.String()
 }
 
-// faults lists what happened; what could is more.
-func (r Result) faults() string {
+// listFaults lists what happened; what could is more.
+func (r Result) listFaults() string {
 	n := r.Happened
 	n[Loss.index()], n[Duplication.index()] = r.Messages.Lost, r.Messages.Duplicated
 	if r.timely {
 		n[Delay.index()] = 0
 	}
-	return happened(n)
+	return listHappened(n)
 }
 
 // Run does one run to its end or to the first invariant that breaks. It panics
@@ -96,30 +96,30 @@ func Run(o Options) Result {
 	if err := o.Validate(); err != nil {
 		panic(err)
 	}
-	p := draw(o)
-	r := perform(p, &tape{}, o.Record)
+	p := drawPlan(o)
+	r := runPlan(p, &tape{}, o.Record)
 	o.Size, o.For, o.Record = p.Setup.Size, p.For, nil
 	r.Options = o
 	return r
 }
 
-// perform does a run that was drawn or written down.
-func perform(p Plan, t *tape, record func(Record)) Result {
+// runPlan does a run that was drawn or written down.
+func runPlan(p Plan, t *tape, record func(Record)) Result {
 	p.Setup.Record = record
 	c := newCluster(p.Setup, t)
 	x := newChaos(c, p)
 	j := &judge{
-		c: c, x: x, rand: stream(p.Setup.Seed, streamJudge),
-		orders: stream(p.Setup.Seed, streamOrders),
+		c: c, x: x, rand: randomStream(p.Setup.Seed, streamJudge),
+		orders: randomStream(p.Setup.Seed, streamOrders),
 	}
-	x.begin()
+	x.startFaults()
 	if p.Dead > 0 {
-		j.form()
+		j.formCluster()
 	}
 	c.RunFor(p.For)
-	x.end()
+	x.stopFaults()
 	if c.check.first == nil {
-		j.judge()
+		j.judgeRun()
 	}
 	r := Result{
 		Options:   Options{Seed: p.Setup.Seed, Size: p.Setup.Size, For: p.For},
@@ -140,14 +140,14 @@ func perform(p Plan, t *tape, record func(Record)) Result {
 		Cover:     c.cover,
 		Violation: c.check.first,
 		Hash:      c.hash,
-		read:      t.replays(),
-		timely:    t.replays() && len(t.known) == 0,
+		read:      t.isReplay(),
+		timely:    t.isReplay() && len(t.known) == 0,
 	}
 	if c.check.gap != never && c.check.void == "" {
 		r.Gap = time.Duration(c.check.gap)
 	}
 	if v := r.Violation; v != nil {
-		c.say(Broke, "%v", v)
+		c.noteRun(Broke, "%v", v)
 		v.Text += c.Describe()
 	}
 	return r
@@ -175,35 +175,35 @@ type judge struct {
 	measures []Measure
 }
 
-func (j *judge) judge() {
+func (j *judge) judgeRun() {
 	c, t := j.c, j.c.setup.Timings
-	j.heal()
-	if j.hopeless = c.hopeless(); j.hopeless != "" || c.check.void != "" {
-		c.say(Phase, "no leader is demanded: %s%s", j.hopeless, c.check.void)
+	j.healAll()
+	if j.hopeless = c.whyNoQuorum(); j.hopeless != "" || c.check.void != "" {
+		c.noteRun(Phase, "no leader is demanded: %s%s", j.hopeless, c.check.void)
 		c.RunFor(4 * t.TTLTimeout)
 		return
 	}
 	start, drained := c.now, j.drainedFor()
 	// L1: a quorate leader within 2 x TTLTimeout.
 	if limit := j.leaderLimit() + drained; !c.RunUntil(limit, func() bool { return c.Leader() >= 0 }) {
-		j.fail("L1", "no quorate leader %v after the heal", limit)
+		j.noteFailure("L1", "no quorate leader %v after the heal", limit)
 		return
 	}
-	j.measure("leader after faults", start, 2*t.LeaderTimeout+drained)
+	j.measureSince("leader after faults", start, 2*t.LeaderTimeout+drained)
 	// L2: one leader, every node active within 2 x TTLTimeout + 5 RetryInterval.
 	limit := 2*t.TTLTimeout + 5*t.RetryInterval + drained
 	if !c.RunUntil(limit-time.Duration(c.now-start), c.Settled) {
-		j.fail("L2", "not all are active under one leader %v after the heal", limit)
+		j.noteFailure("L2", "not all are active under one leader %v after the heal", limit)
 		return
 	}
-	j.measure("all active after faults", start, t.TTLTimeout+8*t.RetryInterval+drained)
-	if c.waiting() {
-		j.seats()
+	j.measureSince("all active after faults", start, t.TTLTimeout+8*t.RetryInterval+drained)
+	if c.hasWaiting() {
+		j.checkSeats()
 	}
-	j.records()
+	j.checkRecords()
 	c.RunFor(2 * t.HeartbeatInterval)
 	if c.check.first == nil && c.Settled() {
-		j.epilogue()
+		j.runEpilogue()
 	}
 }
 
@@ -215,33 +215,33 @@ func (j *judge) leaderLimit() time.Duration {
 	return max(2*t.TTLTimeout, 2*t.LeaderTimeout+5*t.RetryInterval)
 }
 
-// fail notes that a demand was not met, unless nobody could have met it: a
+// noteFailure notes that a demand was not met, unless nobody could have met it: a
 // leader may have given a seat away just before its new owner went down.
-func (j *judge) fail(invariant, format string, args ...any) {
+func (j *judge) noteFailure(invariant, format string, args ...any) {
 	if j.c.check.void != "" {
 		return
 	}
-	if j.hopeless = j.c.hopeless(); j.hopeless == "" {
-		j.c.check.fail(invariant, format, args...)
+	if j.hopeless = j.c.whyNoQuorum(); j.hopeless == "" {
+		j.c.check.noteViolation(invariant, format, args...)
 	}
 }
 
-// heal ends all faults, and all processes but a few are up. A twin makes room,
+// healAll ends all faults, and all processes but a few are up. A twin makes room,
 // unless it has taken the seat.
-func (j *judge) heal() {
+func (j *judge) healAll() {
 	c, r := j.c, j.rand
-	c.say(Phase, "faults end")
-	c.heal(calm(c.setup.Timings))
+	c.noteRun(Phase, "faults end")
+	c.healLinks(calmLink(c.setup.Timings))
 	c.net.calm = true
 	for i := range c.procs {
 		c.Resume(i, r.IntN(2) == 0)
 	}
-	j.await(func(p *process) bool { return p.saving != nil })
+	j.waitWhile(func(p *process) bool { return p.saving != nil })
 	for _, p := range c.procs[c.setup.Processes:] {
-		if !p.started() {
+		if !p.isStarted() {
 			continue
 		}
-		if c.votes(p) && !c.votes(c.procs[p.home]) {
+		if c.hasVote(p) && !c.hasVote(c.procs[p.home]) {
 			c.Crash(p.home)
 		} else {
 			c.Crash(p.index)
@@ -250,51 +250,51 @@ func (j *judge) heal() {
 		c.RunFor(3 * c.setup.Timings.RetryInterval)
 	}
 	// What was late is a fault until it has arrived.
-	c.RunFor(time.Duration(max(c.queue.last()-c.now, 0)) + 1)
+	c.RunFor(time.Duration(max(c.queue.lastMessageTime()-c.now, 0)) + 1)
 	// A process that is leaving, or that has another configuration, starts again.
 	for i, p := range c.procs {
-		other := !p.misfit.none() || p.cfg.Timings != c.setup.Timings
-		if p.started() && (p.leaving || other) {
+		other := !p.misfit.isZero() || p.cfg.Timings != c.setup.Timings
+		if p.isStarted() && (p.leaving || other) {
 			p.misfit = misfit{}
 			c.Reconfigure(i, c.setup.Timings)
 		}
 		p.misfit, p.cfg.Timings = misfit{}, c.setup.Timings
-		if i < c.setup.Processes && !c.occupied(p) {
+		if i < c.setup.Processes && !c.isOccupied(p) {
 			c.Start(i)
 		}
 	}
-	j.await(func(p *process) bool { return p.starting != nil })
+	j.waitWhile(func(p *process) bool { return p.starting != nil })
 	if r.IntN(3) == 0 {
 		for _, i := range r.Perm(c.setup.Processes)[:r.IntN(c.setup.Size-c.check.quorum+1)] {
-			j.spare(i)
+			j.leaveDown(i)
 		}
 	}
 	j.drainSome()
 }
 
-// await lets time pass as long as any process is so.
-func (j *judge) await(is func(*process) bool) {
+// waitWhile lets time pass as long as any process is so.
+func (j *judge) waitWhile(is func(*process) bool) {
 	for slices.ContainsFunc(j.c.procs, is) && j.c.check.first == nil {
 		j.c.RunFor(j.c.setup.Timings.HeartbeatInterval)
 	}
 }
 
-// spare leaves a process down where the others can do without it: with M
+// leaveDown leaves a process down where the others can do without it: with M
 // voters, and with a seed for those that know nobody.
-func (j *judge) spare(i int) {
+func (j *judge) leaveDown(i int) {
 	p := j.c.procs[i]
-	if !p.up() || p.cfg.Volatile || !j.c.check.founded || j.c.hopeless() != "" {
+	if !p.isUp() || p.cfg.Volatile || !j.c.check.founded || j.c.whyNoQuorum() != "" {
 		return
 	}
 	j.c.Crash(i)
-	seedUp := slices.ContainsFunc(j.c.procs, func(o *process) bool { return o.up() && o.isSeed() })
-	if !seedUp || j.c.hopeless() != "" {
+	seedUp := slices.ContainsFunc(j.c.procs, func(o *process) bool { return o.isUp() && o.isSeed() })
+	if !seedUp || j.c.whyNoQuorum() != "" {
 		j.c.Start(i)
 	}
 }
 
-// votes reports whether a process is a voter of the newest state.
-func (c *Cluster) votes(p *process) bool {
+// hasVote reports whether a process is a voter of the newest state.
+func (c *Cluster) hasVote(p *process) bool {
 	var newest member.State
 	for _, o := range c.procs {
 		if newest.Less(o.store.Held.Number) {
@@ -304,32 +304,32 @@ func (c *Cluster) votes(p *process) bool {
 	return newest.Roster.IsVoter(p.voter())
 }
 
-// occupied reports whether a process is started at the address of another.
-func (c *Cluster) occupied(p *process) bool {
+// isOccupied reports whether a process is started at the address of another.
+func (c *Cluster) isOccupied(p *process) bool {
 	return slices.ContainsFunc(c.procs, func(o *process) bool {
-		return o.home == p.home && o.started()
+		return o.home == p.home && o.isStarted()
 	})
 }
 
-func (j *judge) measure(name string, since int64, bound time.Duration) {
+func (j *judge) measureSince(name string, since int64, bound time.Duration) {
 	j.measures = append(j.measures, Measure{name, time.Duration(j.c.now - since), bound, false})
 }
 
-// expect measures what section 11 does not bound.
-func (j *judge) expect(name string, since int64, bound time.Duration) {
+// expectSince measures what section 11 does not bound.
+func (j *judge) expectSince(name string, since int64, bound time.Duration) {
 	j.measures = append(j.measures, Measure{name, time.Duration(j.c.now - since), bound, true})
 }
 
-// waiting reports whether a process that is up has no place.
-func (c *Cluster) waiting() bool {
+// hasWaiting reports whether a process that is up has no place.
+func (c *Cluster) hasWaiting() bool {
 	l := c.Leader()
 	return l >= 0 && slices.ContainsFunc(c.procs, func(p *process) bool {
-		return p.up() && c.hasNoPlace(p, c.procs[l].store.Held)
+		return p.isUp() && c.hasNoPlace(p, c.procs[l].store.Held)
 	})
 }
 
-// seats demands that a process that waits gets the seat of one that is gone.
-func (j *judge) seats() {
+// checkSeats demands that a process that waits gets the seat of one that is gone.
+func (j *judge) checkSeats() {
 	c, t := j.c, j.c.setup.Timings
 	free := func() bool {
 		l := c.Leader()
@@ -337,14 +337,15 @@ func (j *judge) seats() {
 			return m.Status != member.Active
 		})
 	}
-	c.say(Phase, "a process waits for a seat")
+	c.noteRun(Phase, "a process waits for a seat")
 	limit := 2*t.TTLTimeout + 10*t.RetryInterval
-	if !c.RunUntil(limit, func() bool { return c.Settled() && !(c.waiting() && free()) }) {
-		j.fail("L2", "a process waits for a seat that nobody uses, %v after all were active", limit)
+	if !c.RunUntil(limit, func() bool { return c.Settled() && !(c.hasWaiting() && free()) }) {
+		j.noteFailure("L2", "a process waits for a seat that nobody uses, %v after all were active",
+			limit)
 	}
 }
 
-func (j *judge) epilogue() {
+func (j *judge) runEpilogue() {
 	c := j.c
 	what := j.x.plan.Epilogue
 	if c.votersUp(c.procs[c.Leader()].store.Held.Roster) <= c.check.quorum {
@@ -355,27 +356,27 @@ func (j *judge) epilogue() {
 	}
 	switch what {
 	case disturb:
-		j.disturb()
+		j.disturbMinority()
 	case failover:
-		j.failover()
+		j.crashLeader()
 	case cutOff:
 		j.cutOff()
 	case depart:
-		j.depart()
+		j.leaveInOrder()
 	default:
-		j.steady(2*c.setup.Timings.TTLTimeout, "in peace")
+		j.checkSteady(2*c.setup.Timings.TTLTimeout, "in peace")
 	}
 }
 
-// steady demands L3: the leader stays, and stays quorate, and who follows it now
+// checkSteady demands L3: the leader stays, and stays quorate, and who follows it now
 // goes on to, active, but for those that are weak.
-func (j *judge) steady(d time.Duration, why string, weak ...int) {
+func (j *judge) checkSteady(d time.Duration, why string, weak ...int) {
 	c := j.c
 	leader := c.Leader()
 	version := c.Authority(leader)
 	calm := func(p *process) bool {
 		m, ok := c.procs[leader].store.Held.Roster.Find(p.cfg.Address)
-		return ok && m.Status == member.Active && p.up() && p.seen.Role == member.Following &&
+		return ok && m.Status == member.Active && p.isUp() && p.seen.Role == member.Following &&
 			p.seen.Leader == c.procs[leader].cfg.Address
 	}
 	var followers []*process
@@ -395,8 +396,8 @@ func (j *judge) steady(d time.Duration, why string, weak ...int) {
 		return // It hands over to a member that got its place just now.
 	}
 	if lost() {
-		j.fail("L3", "%s lost its authority for version %d %s", nameOf(leader), version, why)
+		j.noteFailure("L3", "%s lost its authority for version %d %s", nameOf(leader), version, why)
 		return
 	}
-	j.fail("L3", "a member of %s was disturbed %s", nameOf(leader), why)
+	j.noteFailure("L3", "a member of %s was disturbed %s", nameOf(leader), why)
 }

@@ -35,11 +35,11 @@ type save struct {
 	ended bool // while the process was paused
 }
 
-// ready reports whether a process takes input.
-func (p *process) ready() bool { return p.up() && !p.paused && p.saving == nil }
+// takesInput reports whether a process takes input.
+func (p *process) takesInput() bool { return p.isUp() && !p.paused && p.saving == nil }
 
-// wait keeps an item until the process takes input again.
-func (p *process) wait(it item) {
+// keepItem keeps an item until the process takes input again.
+func (p *process) keepItem(it item) {
 	if len(p.inbox) == maxInbox {
 		p.inbox = p.inbox[1:]
 	}
@@ -47,7 +47,7 @@ func (p *process) wait(it item) {
 }
 
 func (c *Cluster) beginSave(p *process, s step, slow SlowSave) {
-	c.note(p, Saving, fmt.Sprintf("for %v", slow.Takes))
+	c.noteProcess(p, Saving, fmt.Sprintf("for %v", slow.Takes))
 	v := &save{SlowSave: slow, step: s}
 	p.saving, p.wake = v, never
 	c.After(slow.Takes, func() {
@@ -73,22 +73,22 @@ func (c *Cluster) endSave(p *process) {
 func (c *Cluster) catchUp(p *process, timersFirst bool) {
 	inbox := p.inbox
 	p.inbox = nil
-	p.sent.allow(c.now, len(inbox)*len(c.procs))
+	p.sent.allowMore(c.now, len(inbox)*len(c.procs))
 	if timersFirst {
-		c.advance(p)
+		c.advanceMachine(p)
 	}
 	for _, it := range inbox {
-		c.deliver(it)
+		c.deliverItem(it)
 	}
-	c.advance(p)
+	c.advanceMachine(p)
 }
 
-// store replaces what is on the disk of a process.
-func (c *Cluster) store(p *process, d paxos.Durable) {
+// replaceStore replaces what is on the disk of a process.
+func (c *Cluster) replaceStore(p *process, d paxos.Durable) {
 	old := p.store
 	p.store = d
 	p.renewed = d.StoreID != old.StoreID || d.Incarnation != old.Incarnation
 	p.ran = p.identity()
 	c.procs[p.home].next = max(c.procs[p.home].next, d.Incarnation+1)
-	c.check.stored(p, old)
+	c.check.checkStored(p, old)
 }

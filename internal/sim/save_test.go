@@ -118,7 +118,7 @@ func TestRefusalWaitsForASave(t *testing.T) {
 	of := statemachine.Probe{Leader: c.procs[leader].identity(), Version: c.Authority(leader)}
 	c.Crash(leader)
 	steps := c.Steps()
-	c.refused(c.procs[who], of)
+	c.tellRefused(c.procs[who], of)
 	if c.Steps() != steps {
 		t.Error("a machine took a refusal while it saved")
 	}

@@ -19,7 +19,7 @@ func Shrink(r Replay, budget time.Duration) Replay {
 		return "", 0
 	}
 	s := &shrinker{best: r, end: time.Now().Add(budget), breaks: breaks}
-	s.shrink()
+	s.shrinkRun()
 	return s.best
 }
 
@@ -29,11 +29,11 @@ type shrinker struct {
 	breaks func(Replay) (invariant string, at time.Duration)
 }
 
-func (s *shrinker) late() bool { return time.Now().After(s.end) }
+func (s *shrinker) isLate() bool { return time.Now().After(s.end) }
 
-// try takes a candidate where it breaks the same, and reports whether it did.
-func (s *shrinker) try(r Replay) bool {
-	if s.late() {
+// tryCandidate takes a candidate where it breaks the same, and reports whether it did.
+func (s *shrinker) tryCandidate(r Replay) bool {
+	if s.isLate() {
 		return false
 	}
 	invariant, at := s.breaks(r)
@@ -49,23 +49,23 @@ func (s *shrinker) try(r Replay) bool {
 	return true
 }
 
-// shrink goes on until nothing gets smaller any more.
-func (s *shrinker) shrink() {
-	if !s.try(s.best) {
+// shrinkRun goes on until nothing gets smaller any more.
+func (s *shrinker) shrinkRun() {
+	if !s.tryCandidate(s.best) {
 		return
 	}
-	for before := -1; before != s.weight() && !s.late(); {
-		before = s.weight()
+	for before := -1; before != s.runWeight() && !s.isLate(); {
+		before = s.runWeight()
 		s.dropFaults()
 		s.dropFates()
-		s.simplify()
-		s.shorten()
+		s.simplifyCluster()
+		s.shortenFaults()
 		s.dropPairs()
 	}
 }
 
-// weight is what a reader has to read.
-func (s *shrinker) weight() int {
+// runWeight is what a reader has to read.
+func (s *shrinker) runWeight() int {
 	n := 100*len(s.best.Faults) + len(s.best.Fates) + 100*s.best.Plan.Setup.Processes
 	for _, f := range s.best.Faults {
 		n += len(f.Args)
@@ -73,13 +73,13 @@ func (s *shrinker) weight() int {
 	return n
 }
 
-// drop leaves out parts of a list of n: halves, then smaller ones, then each
+// dropParts leaves out parts of a list of n: halves, then smaller ones, then each
 // alone. without returns the best run so far without a part.
-func (s *shrinker) drop(n func() int, without func(from, to int) Replay) {
-	for part := n(); part > 0 && !s.late(); part /= 2 {
-		for i := 0; i < n() && !s.late(); {
+func (s *shrinker) dropParts(n func() int, without func(from, to int) Replay) {
+	for part := n(); part > 0 && !s.isLate(); part /= 2 {
+		for i := 0; i < n() && !s.isLate(); {
 			to := min(i+part, n())
-			if !s.try(without(i, to)) {
+			if !s.tryCandidate(without(i, to)) {
 				i = to
 			}
 		}
@@ -87,7 +87,7 @@ func (s *shrinker) drop(n func() int, without func(from, to int) Replay) {
 }
 
 func (s *shrinker) dropFaults() {
-	s.drop(func() int { return len(s.best.Faults) }, func(from, to int) Replay {
+	s.dropParts(func() int { return len(s.best.Faults) }, func(from, to int) Replay {
 		r := s.best
 		r.Faults = slices.Delete(slices.Clone(r.Faults), from, to)
 		return r
@@ -95,7 +95,7 @@ func (s *shrinker) dropFaults() {
 }
 
 func (s *shrinker) dropFates() {
-	s.drop(func() int { return len(s.best.Fates) }, func(from, to int) Replay {
+	s.dropParts(func() int { return len(s.best.Fates) }, func(from, to int) Replay {
 		r := s.best
 		r.Fates = slices.Delete(slices.Clone(r.Fates), from, to)
 		return r
@@ -114,7 +114,7 @@ func (s *shrinker) dropPairs() {
 			}
 			return s.best.Faults[i].Args
 		}
-		s.drop(func() int { return len(args()) }, func(from, to int) Replay {
+		s.dropParts(func() int { return len(args()) }, func(from, to int) Replay {
 			r := s.best
 			r.Faults = slices.Clone(r.Faults)
 			r.Faults[i].Args = slices.Delete(slices.Clone(args()), from, to)
@@ -123,8 +123,8 @@ func (s *shrinker) dropPairs() {
 	}
 }
 
-// simplify makes the cluster and its network as plain as they can be.
-func (s *shrinker) simplify() {
+// simplifyCluster makes the cluster and its network as plain as they can be.
+func (s *shrinker) simplifyCluster() {
 	for _, plainer := range []func(*Plan){
 		func(p *Plan) { p.Setup.Keys = 0 },
 		func(p *Plan) { p.Setup.Keys = min(p.Setup.Keys, 1) },
@@ -143,10 +143,10 @@ func (s *shrinker) simplify() {
 		func(p *Plan) { p.For /= 2 },
 	} {
 		r := s.best
-		if plainer(&r.Plan); r.Plan.validate() == nil && !samePlan(r.Plan, s.best.Plan) {
+		if plainer(&r.Plan); r.Plan.checkPlan() == nil && !samePlan(r.Plan, s.best.Plan) {
 			// Links are numbered by the processes that there are.
-			r.Fates = renumbered(r.Fates, s.best.Plan.total(), r.Plan.total())
-			s.try(r)
+			r.Fates = renumberFates(r.Fates, s.best.Plan.total(), r.Plan.total())
+			s.tryCandidate(r)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func samePlan(a, b Plan) bool {
 		len(a.Setup.Volatile) == len(b.Setup.Volatile) && len(a.Setup.Slow) == len(b.Setup.Slow)
 }
 
-func renumbered(fates []Fate, from, to int) []Fate {
+func renumberFates(fates []Fate, from, to int) []Fate {
 	if from == to {
 		return fates
 	}
@@ -174,14 +174,14 @@ func renumbered(fates []Fate, from, to int) []Fate {
 	return out
 }
 
-// shorten halves how long faults last, and how late messages are.
-func (s *shrinker) shorten() {
+// shortenFaults halves how long faults last, and how late messages are.
+func (s *shrinker) shortenFaults() {
 	for i := range s.best.Faults {
 		for i < len(s.best.Faults) && s.best.Faults[i].Lasts > int64(time.Millisecond) {
 			r := s.best
 			r.Faults = slices.Clone(r.Faults)
 			r.Faults[i].Lasts /= 2
-			if !s.try(r) {
+			if !s.tryCandidate(r) {
 				break
 			}
 		}

@@ -68,9 +68,9 @@ func covered(t *testing.T, table Table) {
 	t.Helper()
 	for r := range rules {
 		switch {
-		case r.unreachable() != "":
+		case r.whyUnreachable() != "":
 			if table.runs[r] > 0 {
-				t.Errorf("%v was reached, although it %s", r, r.unreachable())
+				t.Errorf("%v was reached, although it %s", r, r.whyUnreachable())
 			}
 		case table.runs[r] == 0 && r != rule(message.ReasonLeaderBound):
 			t.Errorf("no run reached the rule %v", r)
@@ -157,7 +157,7 @@ func TestOptionsAreValidated(t *testing.T) {
 }
 
 func TestEveryTimingsIsValid(t *testing.T) {
-	r := stream(1, streamOptions)
+	r := randomStream(1, streamOptions)
 	for range 1000 {
 		if got := drawTimings(r); got.Validate() != nil {
 			t.Fatalf("drawTimings = %+v: %v", got, got.Validate())
@@ -166,18 +166,18 @@ func TestEveryTimingsIsValid(t *testing.T) {
 }
 
 func TestClocks(t *testing.T) {
-	r := stream(1, streamClocks)
+	r := randomStream(1, streamClocks)
 	for range 2000 {
 		c := drawClock(r)
 		if c.rate < rateMin || c.rate > rateMax {
 			t.Fatalf("drawClock: rate %d, want %d to %d", c.rate, rateMin, rateMax)
 		}
 		g := r.Int64N(int64(48 * time.Hour))
-		if back := c.global(c.at(g)); back > g || c.at(back) != c.at(g) {
+		if back := c.globalTime(c.at(g)); back > g || c.at(back) != c.at(g) {
 			t.Fatalf("%+v: global(at(%d)) = %d", c, g, back)
 		}
 		local := c.at(g).Add(time.Duration(r.Int64N(int64(time.Minute))))
-		at := c.global(local)
+		at := c.globalTime(local)
 		if c.at(at).Before(local) || at > 0 && !c.at(at-1).Before(local) {
 			t.Fatalf("%+v: global(%v) = %d is not the first time at which the clock shows it", c, local, at)
 		}
@@ -191,7 +191,7 @@ func TestQueueKeepsOrder(t *testing.T) {
 	lastTo := 0
 	for i := range 5000 {
 		if q.len() > 0 && r.IntN(2) == 0 {
-			at := q.first()
+			at := q.nextTime()
 			it := q.pop()
 			if at < lastAt || at == lastAt && it.to < lastTo {
 				t.Fatalf("popped %d at %d after %d at %d", it.to, at, lastTo, lastAt)
@@ -206,14 +206,14 @@ func TestQueueKeepsOrder(t *testing.T) {
 func TestNetworkFaults(t *testing.T) {
 	const messages = 20_000
 	count := func(l Link, cut bool) (arrived, twice int, reordered bool, latest time.Duration) {
-		n := newNetwork(2, l, stream(1, streamNetwork), &tape{})
+		n := newNetwork(2, l, randomStream(1, streamNetwork), &tape{})
 		if cut {
-			n.link(0, 1).cuts++
+			n.linkOf(0, 1).cuts++
 		}
 		var last int64
 		for i := range int64(messages) {
 			now := i * int64(time.Millisecond)
-			at, copies := n.arrivals(0, 1, now)
+			at, copies := n.drawArrivals(0, 1, now)
 			arrived += min(copies, 1)
 			twice += copies / 2
 			for _, a := range at[:copies] {

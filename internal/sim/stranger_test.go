@@ -19,7 +19,7 @@ var stranger = member.Identity{
 // hear gives a process one message of the stranger.
 func (c *Cluster) hear(i int, claim member.Claim, body message.Body) {
 	p := c.procs[i]
-	c.settle(p, p.machine.Step(p.clock.at(c.now), message.Message{
+	c.settleStep(p, p.machine.Step(p.clock.at(c.now), message.Message{
 		From: stranger, To: p.cfg.Address, Claim: claim, Cluster: p.store.Held.Cluster, Body: body,
 	}))
 }
@@ -112,7 +112,7 @@ func TestAForgedValueIsNotAdopted(t *testing.T) {
 	p := frames(held, leader)["a proposal"].Body.(message.Proposal)
 	p.ID.Ballot.Proposer, p.ID.Ballot.StoreID = from.Address, from.StoreID
 	p.ID.Ballot.Incarnation = from.Incarnation
-	c.settle(c.procs[l], c.procs[l].machine.Step(c.procs[l].clock.at(c.now), message.Message{
+	c.settleStep(c.procs[l], c.procs[l].machine.Step(c.procs[l].clock.at(c.now), message.Message{
 		From: from, To: c.procs[l].cfg.Address, Cluster: held.Cluster, Body: p,
 	}))
 	c.Start(down)

@@ -155,20 +155,20 @@ func (r Report) String() string {
 	if r.Gap >= 0 {
 		gap = inUnit(r.Gap)
 	}
-	line("seeds", "%s: %s, %s", seeds, counted(r.Runs, "run"), outcome)
+	line("seeds", "%s: %s, %s", seeds, formatCount(r.Runs, "run"), outcome)
 	line("simulated", "%s in %s of CPU, %.0f x real time; %s, %.2f µs each",
 		inUnit(r.Virtual), inUnit(r.Busy), r.Virtual.Seconds()/r.Busy.Seconds(),
-		counted(r.Steps, "step"),
+		formatCount(r.Steps, "step"),
 		float64(r.Busy.Microseconds())/float64(max(r.Steps, 1)))
 	line("leaders", "%d chosen, %s of authority, smallest gap between two leases: %s",
-		r.Versions, counted(r.Changes, "change"), gap)
+		r.Versions, formatCount(r.Changes, "change"), gap)
 	line("messages", "%d sent, %d delivered, %d lost, %d cut, %d broken off, %d refused, "+
 		"%d to nobody, %d doubled", r.Messages.Sent, r.Messages.Delivered, r.Messages.Lost,
 		r.Messages.Cut, r.Messages.Broken, r.Messages.Refused, r.Messages.Dead, r.Messages.Duplicated)
-	line("register", "%s of leaders taken, %d refused", counted(r.Writes, "write"), r.Fenced)
-	line("faults", "%s", happened(r.Happened))
+	line("register", "%s of leaders taken, %d refused", formatCount(r.Writes, "write"), r.Fenced)
+	line("faults", "%s", listHappened(r.Happened))
 	line("excused", "%s beyond what a memory store promises, %d without a majority in the end",
-		counted(r.Void, "run"), r.Hopeless)
+		formatCount(r.Void, "run"), r.Hopeless)
 	if len(r.Measures) > 0 {
 		line("took", "1 is what 99 of 100 runs may take (protocol.md section 11; * not there, but "+
 			"expected); a run that passes a limit fails (docs/simulation.md)")
@@ -179,7 +179,7 @@ func (r Report) String() string {
 			name += " *"
 		}
 		line("", "%-26s median %.2f, p99 %.2f, max %.2f in %s",
-			name, quantile(ms, 0.5), quantile(ms, 0.99), quantile(ms, 1), counted(len(ms), "run"))
+			name, quantile(ms, 0.5), quantile(ms, 0.99), quantile(ms, 1), formatCount(len(ms), "run"))
 	}
 	for _, f := range r.Failed {
 		fmt.Fprintf(&b, "\n%v\n", f)
@@ -187,8 +187,8 @@ func (r Report) String() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// happened lists how often each class of faults did.
-func happened(counts [classes]int) string {
+// listHappened lists how often each class of faults did.
+func listHappened(counts [classes]int) string {
 	var all []string
 	for i, n := range counts {
 		if n > 0 {
@@ -201,7 +201,7 @@ func happened(counts [classes]int) string {
 	return strings.Join(all, ", ")
 }
 
-func counted(n int, noun string) string {
+func formatCount(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
 	}

@@ -37,12 +37,12 @@ type Fate struct {
 	Extra, Again int64 // microseconds beyond Delay, of the message and of its double
 }
 
-func (f Fate) plain() bool { return !f.Lost && !f.Twice && f.Extra == 0 }
+func (f Fate) isPlain() bool { return !f.Lost && !f.Twice && f.Extra == 0 }
 
-// within is what a fate can be on a link that loses, doubles and holds back
+// limitTo is what a fate can be on a link that loses, doubles and holds back
 // nothing. Where a run was made smaller, the number of a message may have been
 // that of an earlier one, sent before faults had ended.
-func (f Fate) within(l Link) Fate {
+func (f Fate) limitTo(l Link) Fate {
 	const most = 40 // times the mean: nothing is ever drawn to be as late
 	f.Lost, f.Twice, f.Again = false, false, 0
 	f.Extra = min(f.Extra, most*int64(l.Jitter/time.Microsecond))
@@ -59,8 +59,8 @@ type tape struct {
 	known  map[[2]int]Fate // fates by link and number, to read
 }
 
-// reading makes a tape to be read.
-func reading(faults []Fault, fates []Fate) *tape {
+// readTape makes a tape to be read.
+func readTape(faults []Fault, fates []Fate) *tape {
 	t := &tape{read: true, faults: faults, known: make(map[[2]int]Fate, len(fates))}
 	for _, f := range fates {
 		t.known[[2]int{f.Link, f.Nth}] = f
@@ -68,12 +68,12 @@ func reading(faults []Fault, fates []Fate) *tape {
 	return t
 }
 
-func (t *tape) replays() bool { return t.read }
+func (t *tape) isReplay() bool { return t.read }
 
-func (t *tape) fate(link, nth int) Fate { return t.known[[2]int{link, nth}] }
+func (t *tape) recordedFate(link, nth int) Fate { return t.known[[2]int{link, nth}] }
 
 func (t *tape) keepFate(f Fate) {
-	if t.keep && !f.plain() {
+	if t.keep && !f.isPlain() {
 		t.fates = append(t.fates, f)
 	}
 }

@@ -10,10 +10,10 @@ import (
 // pair is one direction between two processes.
 type pair struct{ from, to int }
 
-// packed is a pair as one small number of a Fault.
-func (p pair) packed() int64 { return int64(p.from*MaxProcesses + p.to) }
+// packPair is a pair as one small number of a Fault.
+func (p pair) packPair() int64 { return int64(p.from*MaxProcesses + p.to) }
 
-func unpacked(n int64) pair {
+func unpackPair(n int64) pair {
 	return pair{int(n) / MaxProcesses, int(n) % MaxProcesses}
 }
 
@@ -33,9 +33,9 @@ func (p pair) inRange(n int) bool {
 	return p.from != p.to && min(p.from, p.to) >= 0 && max(p.from, p.to) < n
 }
 
-// unlinked lists the pairs of the processes in order, a permutation, that a
+// unlinkedPairs lists the pairs of the processes in order, a permutation, that a
 // shape does not link. The shape gets positions in that order.
-func unlinked(order []int, linked func(a, b int) bool) []pair {
+func unlinkedPairs(order []int, linked func(a, b int) bool) []pair {
 	var pairs []pair
 	for a := range order {
 		for b := range order {
@@ -47,28 +47,31 @@ func unlinked(order []int, linked func(a, b int) bool) []pair {
 	return pairs
 }
 
-// sides cuts the first at processes off from the others.
-func sides(order []int, at int) []pair {
-	return unlinked(order, func(a, b int) bool { return (a < at) == (b < at) })
+// cutSides cuts the first at processes off from the others.
+func cutSides(order []int, at int) []pair {
+	return unlinkedPairs(order, func(a, b int) bool { return (a < at) == (b < at) })
 }
 
-// bridge makes two sides that only the first process sees both of.
-func bridge(order []int, at int) []pair {
-	return unlinked(order, func(a, b int) bool { return a == 0 || b == 0 || (a <= at) == (b <= at) })
+// cutBridge makes two sides that only the first process sees both of.
+func cutBridge(order []int, at int) []pair {
+	return unlinkedPairs(order, func(a, b int) bool {
+		return a == 0 || b == 0 ||
+			(a <= at) == (b <= at)
+	})
 }
 
-// ring lets each process see just a majority of size, and each another one.
-func ring(order []int, size int) []pair {
+// cutRing lets each process see just a majority of size, and each another one.
+func cutRing(order []int, size int) []pair {
 	n, reach := len(order), (size/2+1)/2
-	return unlinked(order, func(a, b int) bool {
+	return unlinkedPairs(order, func(a, b int) bool {
 		d := (a - b + n) % n
 		return min(d, n-d) <= reach
 	})
 }
 
-// hub lets only the first process see the others.
-func hub(order []int) []pair {
-	return unlinked(order, func(a, b int) bool { return a == 0 || b == 0 })
+// cutHub lets only the first process see the others.
+func cutHub(order []int) []pair {
+	return unlinkedPairs(order, func(a, b int) bool { return a == 0 || b == 0 })
 }
 
 // oneWay keeps the pairs that lead from the first at processes of order, or to

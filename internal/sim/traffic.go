@@ -8,14 +8,14 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// sent checks a message against what its sender has saved: nothing is said
+// checkSent checks a message against what its sender has saved: nothing is said
 // that a crash could take back (protocol.md section 6, durable).
-func (k *checker) sent(p *process, m message.Message) {
+func (k *checker) checkSent(p *process, m message.Message) {
 	if p.renewed {
 		return // made by the run that it has just given up
 	}
 	if m.From != p.identity() || m.To == p.cfg.Address {
-		k.fail("sender", "%s is %v, but sends %v to %v as %v",
+		k.noteViolation("sender", "%s is %v, but sends %v to %v as %v",
 			p.cfg.Name, p.identity(), m.Body.Kind(), m.To, m.From)
 	}
 	switch b := m.Body.(type) {
@@ -24,7 +24,7 @@ func (k *checker) sent(p *process, m message.Message) {
 	case message.Vote:
 		k.sentVote(p, b)
 	case message.LeaderElected:
-		k.elected(p, b)
+		k.checkAnnouncement(p, b)
 	case message.LeaderKeepAlive:
 		if m.Claim.Chosen {
 			k.sentKeepAlive(p, m.Claim, b)
@@ -35,11 +35,13 @@ func (k *checker) sent(p *process, m message.Message) {
 		}
 	case message.MemberStatusUpdate:
 		if m.Claim.Chosen && p.store.Held.Number.Less(b.Number) {
-			k.fail("unsaved", "%s tells of %v, but saved %v only", p.cfg.Name, b.Number, p.store.Held.Number)
+			k.noteViolation("unsaved", "%s tells of %v, but saved %v only", p.cfg.Name, b.Number,
+				p.store.Held.Number)
 		}
 	case message.RecordUpdate:
 		if p.store.Held.Number.Less(b.Number) {
-			k.fail("unsaved", "%s tells of %v, but saved %v only", p.cfg.Name, b.Number, p.store.Held.Number)
+			k.noteViolation("unsaved", "%s tells of %v, but saved %v only", p.cfg.Name, b.Number,
+				p.store.Held.Number)
 		}
 	}
 }
@@ -47,15 +49,15 @@ func (k *checker) sent(p *process, m message.Message) {
 func (k *checker) sentProposal(p *process, b message.Proposal) {
 	ballot := b.ID.Ballot
 	if ballot.Proposer != p.cfg.Address || ballot.Incarnation != p.store.Incarnation {
-		k.fail("sender", "%s proposes %v in another's name", p.cfg.Name, b.ID)
+		k.noteViolation("sender", "%s proposes %v in another's name", p.cfg.Name, b.ID)
 	}
 	if b.Stage == message.Pre {
 		return // its own vote, where it grants it, is in what was saved
 	}
 	c := k.chosen[b.ID.Version]
 	if c != nil && c.digest != b.State.Digest() && b.ID.Compare(c.accepted.ID) > 0 {
-		k.broken("I1", "%s proposes %s by %v after %s was chosen by %v",
-			p.cfg.Name, brief(b.State), b.ID, brief(c.accepted.State), c.accepted.ID)
+		k.noteBroken("I1", "%s proposes %s by %v after %s was chosen by %v",
+			p.cfg.Name, formatState(b.State), b.ID, formatState(c.accepted.State), c.accepted.ID)
 	}
 }
 
@@ -64,42 +66,47 @@ func (k *checker) sentVote(p *process, b message.Vote) {
 		return
 	}
 	d := p.store
-	k.granted(p, b.ID)
+	k.noteVote(p, b.ID)
 	switch {
 	case b.Stage == message.Pre && d.Promised.Compare(b.ID) < 0:
-		k.fail("unsaved", "%s grants %v, but saved the promise %v", p.cfg.Name, b.ID, d.Promised)
+		k.noteViolation("unsaved", "%s grants %v, but saved the promise %v", p.cfg.Name, b.ID, d.Promised)
 	case b.Stage == message.Pre && d.Accepted.ID.Version == b.ID.Version &&
 		b.Accepted.ID != d.Accepted.ID:
-		k.fail("I7", "%s grants %v, showing the accepted value %v instead of %v",
+		k.noteViolation("I7", "%s grants %v, showing the accepted value %v instead of %v",
 			p.cfg.Name, b.ID, b.Accepted.ID, d.Accepted.ID)
 	case b.Stage == message.Formal && d.Accepted.ID != b.ID && d.Held.Version < b.ID.Version:
-		k.fail("unsaved", "%s accepts %v, but saved %v", p.cfg.Name, b.ID, d.Accepted.ID)
+		k.noteViolation("unsaved", "%s accepts %v, but saved %v", p.cfg.Name, b.ID, d.Accepted.ID)
 	case d.Held.Number.Less(b.Held):
-		k.fail("unsaved", "%s votes holding %v, but saved %v", p.cfg.Name, b.Held, d.Held.Number)
+		k.noteViolation("unsaved", "%s votes holding %v, but saved %v", p.cfg.Name, b.Held, d.Held.Number)
 	}
 }
 
 func (k *checker) sentKeepAlive(p *process, claim member.Claim, b message.LeaderKeepAlive) {
 	switch {
 	case p.store.Held.Number.Less(b.Number):
-		k.fail("unsaved", "%s shows state %v, but saved %v", p.cfg.Name, b.Number, p.store.Held.Number)
+		k.noteViolation("unsaved", "%s shows state %v, but saved %v", p.cfg.Name, b.Number,
+			p.store.Held.Number)
 	case claim.Version < p.store.Bound():
-		k.fail("I7", "%s keeps %v alive, bound to version %d", p.cfg.Name, claim, p.store.Bound())
+		k.noteViolation("I7", "%s keeps %v alive, bound to version %d", p.cfg.Name, claim,
+			p.store.Bound())
 	}
 }
 
 func (k *checker) sentState(p *process, s member.State) {
 	if p.store.Held.Number.Less(s.Number) {
-		k.fail("unsaved", "%s aligns to %v, but saved %v", p.cfg.Name, s.Number, p.store.Held.Number)
+		k.noteViolation("unsaved", "%s aligns to %v, but saved %v", p.cfg.Name, s.Number,
+			p.store.Held.Number)
 	}
 	if known, ok := k.digests[s.Number]; ok && known != s.Digest() {
-		k.broken("I6", "%s aligns to %s, others hold %s", p.cfg.Name, brief(s), brief(k.states[s.Number]))
+		k.noteBroken("I6", "%s aligns to %s, others hold %s", p.cfg.Name, formatState(s),
+			formatState(k.states[s.Number]))
 	}
 }
 
-// traced checks a decision against the votes.
-func (k *checker) traced(p *process, t statemachine.Trace) {
+// checkTrace checks a decision against the votes.
+func (k *checker) checkTrace(p *process, t statemachine.Trace) {
 	if t.Kind == statemachine.Elected && k.quorum > 1 && k.chosen[t.Version] == nil {
-		k.broken("I1", "%s counted a leader for version %d, which nobody chose", p.cfg.Name, t.Version)
+		k.noteBroken("I1", "%s counted a leader for version %d, which nobody chose", p.cfg.Name,
+			t.Version)
 	}
 }

@@ -48,11 +48,11 @@ type holding struct {
 	until time.Time
 }
 
-// records checks what each record's Holding in package cluster would show after a step
+// checkHoldings checks what each record's Holding in package cluster would show after a step
 // (I10). A Holding begins whenever the machine trusts the record, since an application may
 // ask at any time. It follows the machine only in a step that reports a change or an
 // answer, or that moves the end of trust.
-func (k *checker) records(p *process, keys []string, out statemachine.Output) {
+func (k *checker) checkHoldings(p *process, keys []string, out statemachine.Output) {
 	now, until := p.clock.at(k.now), p.machine.TrustsUntil()
 	follows := out.Changed || len(out.Answers) > 0 || !until.Equal(p.trustsUntil)
 	p.trustsUntil = until
@@ -65,15 +65,15 @@ func (k *checker) records(p *process, keys []string, out statemachine.Output) {
 			*h = holding{token, until}
 		}
 		if h.token.IsZero() || !now.Before(h.until) {
-			k.distrusts(p.index, key)
+			k.endRecordTrust(p.index, key)
 			continue
 		}
-		k.trusted(p, key, h.token, p.clock.global(h.until))
+		k.checkTrusted(p, key, h.token, p.clock.globalTime(h.until))
 	}
 }
 
-// trust is that of a process in a record.
-func (k *checker) trust(p int, key string) *trust {
+// trustOf is that of a process in a record.
+func (k *checker) trustOf(p int, key string) *trust {
 	t := &k.trusts
 	if t.of == nil {
 		t.of, t.tokens = map[string][]trust{}, map[string]grant{}
@@ -84,31 +84,31 @@ func (k *checker) trust(p int, key string) *trust {
 	return &t.of[key][p]
 }
 
-// sets notes what a request was told to have set: no other one, by the same token.
-func (k *checker) sets(p *process, r message.RecordRequest, token member.Token) {
+// noteSet notes what a request was told to have set: no other one, by the same token.
+func (k *checker) noteSet(p *process, r message.RecordRequest, token member.Token) {
 	for _, c := range r.Changes {
 		if c.Drop {
 			continue
 		}
 		s := setting{c.Key, token}
 		if k.trusts.set[s] {
-			k.broken("records", "%s was told to have set %s by %v, as another request was before",
+			k.noteBroken("records", "%s was told to have set %s by %v, as another request was before",
 				p.cfg.Name, c.Key, token)
 		}
 		k.trusts.set[s] = true
 	}
 }
 
-func (k *checker) distrusts(p int, key string) {
-	if t := k.trust(p, key); !t.token.IsZero() {
+func (k *checker) endRecordTrust(p int, key string) {
+	if t := k.trustOf(p, key); !t.token.IsZero() {
 		t.token, t.until = member.Token{}, min(t.until, k.now)
 	}
 }
 
-// trusted notes that a process trusts a record until a global time. Two whose trust
+// checkTrusted notes that a process trusts a record until a global time. Two whose trust
 // overlaps break I10, and so does a token that is not greater than one before.
-func (k *checker) trusted(p *process, key string, token member.Token, until int64) {
-	mine := k.trust(p.index, key)
+func (k *checker) checkTrusted(p *process, key string, token member.Token, until int64) {
+	mine := k.trustOf(p.index, key)
 	gained := mine.token != token || mine.until <= k.now
 	mine.token, mine.until = token, until
 	if k.now < k.trusts.unsureOf || k.now < k.trusts.unsure[p.index] {
@@ -116,13 +116,13 @@ func (k *checker) trusted(p *process, key string, token member.Token, until int6
 	}
 	for i, o := range k.trusts.of[key] {
 		if i != p.index && !o.token.IsZero() && o.until > k.now && k.now >= k.trusts.unsure[i] {
-			k.broken("I10", "%s trusts %s by %v, while %v trusts it by %v until %v", p.cfg.Name, key,
+			k.noteBroken("I10", "%s trusts %s by %v, while %v trusts it by %v until %v", p.cfg.Name, key,
 				token, k.homes[i], o.token, time.Duration(o.until))
 		}
 	}
 	last := k.trusts.tokens[key]
 	if gained && (token.Less(last.token) || token == last.token && last.by != p.identity()) {
-		k.broken("I10", "%s trusts %s by %v after %v trusted it by %v",
+		k.noteBroken("I10", "%s trusts %s by %v after %v trusted it by %v",
 			p.cfg.Name, key, token, last.by, last.token)
 	}
 	if last.token.Less(token) {
@@ -133,12 +133,12 @@ func (k *checker) trusted(p *process, key string, token member.Token, until int6
 // endTrust notes that a process is gone, and its trust with it.
 func (k *checker) endTrust(p int) {
 	for key := range k.trusts.of {
-		k.distrusts(p, key)
+		k.endRecordTrust(p, key)
 	}
 }
 
-// sleeps notes that the clock of a process stands still, and leads whether it leads.
-func (k *checker) sleeps(p int, leads bool) {
+// noteAsleep notes that the clock of a process stands still, and leads whether it leads.
+func (k *checker) noteAsleep(p int, leads bool) {
 	k.trusts.unsure[p] = never
 	if leads {
 		k.trusts.asleep++
@@ -146,9 +146,9 @@ func (k *checker) sleeps(p int, leads bool) {
 	}
 }
 
-// wakes notes that the clock of a process goes on. What it trusts ends within a hold; a
+// noteAwake notes that the clock of a process goes on. What it trusts ends within a hold; a
 // leader extends others for some leases yet, and they trust for a hold after that.
-func (k *checker) wakes(now int64, p int, led bool, t message.Timings) {
+func (k *checker) noteAwake(now int64, p int, led bool, t message.Timings) {
 	k.now = now
 	k.trusts.unsure[p] = k.now + int64(t.HoldTimeout())
 	if led {

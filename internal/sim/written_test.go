@@ -73,7 +73,7 @@ func formalAfterSupport(t *testing.T, between func(c *Cluster, voter int)) {
 	c.Resume(old, false)
 	c.RunFor(tm.LeaderTimeout - 3*beat)
 	for _, o := range others {
-		c.net.link(o, old).cuts = 0
+		c.net.linkOf(o, old).cuts = 0
 	}
 	quarrel := c.Now() + 2500*time.Millisecond
 	c.Lose = func(_, to int, k message.Kind) bool {
@@ -258,7 +258,7 @@ func TestOnlyItsOwnLeaderFreesAFollower(t *testing.T) {
 	if err := c.Transfer(before, leader); err != nil {
 		t.Fatal(err)
 	}
-	c.net.link(before, follower).clogged = 0 // what it says next overtakes that
+	c.net.linkOf(before, follower).clogged = 0 // what it says next overtakes that
 	if !c.RunUntil(10*time.Second, func() bool { return c.Leader() == leader && c.Settled() }) {
 		t.Fatalf("the lead was not handed over%s", c.Describe())
 	}
@@ -298,7 +298,7 @@ func TestOnlyTheHeldLeadershipEndsTheWaitAfterAStart(t *testing.T) {
 		farewell := c.Now() + 30*time.Second
 		c.Hold(first, voter, farewell-c.Now())
 		handsOver(t, c, leader)
-		c.net.link(first, voter).clogged = 0 // what it says next overtakes that
+		c.net.linkOf(first, voter).clogged = 0 // what it says next overtakes that
 		if handsBack {
 			c.RunFor(tm.HeartbeatInterval)
 			handsOver(t, c, first)
@@ -438,7 +438,7 @@ func TestProvisionalStatesAreNotHeld(t *testing.T) {
 		}
 	}
 	c.take(leader, "k")
-	late.to, late.conn = leader, c.net.link(late.from, leader).conn
+	late.to, late.conn = leader, c.net.linkOf(late.from, leader).conn
 	c.queue.push(c.now, late)
 	c.RunFor(s.Timings.HeartbeatInterval)
 	sound(t, c)
@@ -475,7 +475,7 @@ func TestARunThatJoinsAgainDropsItsProposal(t *testing.T) {
 			Reason: message.ReasonOldIncarnation, Known: before.Incarnation,
 		},
 	} {
-		c.settle(p, p.machine.Step(p.clock.at(c.now), message.Message{
+		c.settleStep(p, p.machine.Step(p.clock.at(c.now), message.Message{
 			From: leader, To: before.Address, Claim: later, Cluster: held.Cluster, Body: body,
 		}))
 	}

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		o := testOptions(os.Getenv(taskVariable), time.Minute)
-		fmt.Fprintln(os.Stderr, run(context.Background(), o, os.Stdout))
+		fmt.Fprintln(os.Stderr, runChaos(context.Background(), o, os.Stdout))
 		os.Exit(1)
 	default:
 		os.Exit(childMain(role))
@@ -56,7 +56,7 @@ func mustBeAble(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes under real faults take 25 s: not with -short")
 	}
-	if reason := unable(); reason != "" {
+	if reason := whyUnable(); reason != "" {
 		t.Skip(reason)
 	}
 }
@@ -76,11 +76,11 @@ func TestChaos(t *testing.T) {
 		t.Fatalf("go build ./cmd/athena: %v\n%s", err, out)
 	}
 	var out bytes.Buffer
-	if err := run(t.Context(), o, &out); err != nil {
+	if err := runChaos(t.Context(), o, &out); err != nil {
 		t.Fatalf("%v\n%s\nthe evidence is in %s", err, &out, dir)
 	}
 	t.Logf("%s", &out)
-	f, err := audit(dir)
+	f, err := auditFolder(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,13 +186,13 @@ func TestUnable(t *testing.T) {
 		t.Skip("not root: that is the first thing to be told")
 	}
 	t.Setenv("PATH", t.TempDir())
-	if reason := unable(); !strings.Contains(reason, "not installed (make tools") {
+	if reason := whyUnable(); !strings.Contains(reason, "not installed (make tools") {
 		t.Errorf("without programs: %q, want what to install", reason)
 	}
 	for _, name := range []string{"run", "soak", "events"} {
-		err := command(t.Context(), []string{name})
+		err := runCommand(t.Context(), []string{name})
 		var said strings.Builder
-		code := conclude(err, &said)
+		code := reportFailure(err, &said)
 		if code != 3 || !strings.HasPrefix(said.String(), "chaos: skipped: ") ||
 			!strings.HasSuffix(said.String(), "; nothing was checked\n") {
 			t.Errorf("%s without programs: code %d, %q, want 3 and that nothing was checked",
@@ -204,7 +204,7 @@ func TestUnable(t *testing.T) {
 // TestHelp holds that -h lists every command, and every flag with a meaning.
 func TestHelp(t *testing.T) {
 	var said strings.Builder
-	help(&said)
+	printHelp(&said)
 	for _, part := range []string{
 		"chaos run    [flags]", "chaos soak   [flags]", "chaos check DIR", "chaos clean",
 		"chaos events [flags]", "chaos stuck  [flags]",
@@ -216,7 +216,7 @@ func TestHelp(t *testing.T) {
 	}
 	listed := map[string]int{}
 	for _, c := range commands {
-		f, _ := flags(c.name)
+		f, _ := makeFlags(c.name)
 		f.VisitAll(func(f *flag.Flag) {
 			if listed[f.Name]++; f.Usage == "" {
 				t.Errorf("chaos %s: -%s has no meaning", c.name, f.Name)
@@ -228,45 +228,45 @@ func TestHelp(t *testing.T) {
 			t.Errorf("-%s is listed %d times, want once for each of %d commands", name, n, want)
 		}
 	}
-	if err := command(t.Context(), []string{"-h"}); err != nil {
+	if err := runCommand(t.Context(), []string{"-h"}); err != nil {
 		t.Errorf("-h: %v", err)
 	}
 }
 
 func TestParse(t *testing.T) {
-	o, err := parse("run", nil)
+	o, err := parseFlags("run", nil)
 	if err != nil || o.nodes != 5 || o.minFaults != 60 || o.minChanges != 10 || o.seed == 0 {
 		t.Errorf("run: %+v, %v, want five nodes, 60 faults, 10 changes and a seed", o, err)
 	}
-	o, err = parse("soak", []string{"-for", "4h", "-n", "9"})
+	o, err = parseFlags("soak", []string{"-for", "4h", "-n", "9"})
 	if err != nil || !o.soak || o.nodes != 9 || o.minFaults != 2880 {
 		t.Errorf("soak: %+v, %v, want 2880 faults in four hours", o, err)
 	}
-	o, err = parse("events", []string{"-events", "7"})
+	o, err = parseFlags("events", []string{"-events", "7"})
 	if err != nil || o.events != 7 || o.nodes != 5 || o.plain {
 		t.Errorf("events: %+v, %v, want seven of five nodes", o, err)
 	}
-	o, err = parse("stuck", []string{"-payload", "9"})
+	o, err = parseFlags("stuck", []string{"-payload", "9"})
 	if err != nil || !o.stuck || o.payload != 9 || o.nodes != 11 || !o.plain {
 		t.Errorf("stuck: %+v, %v, want nine bytes of eleven nodes on loopback", o, err)
 	}
 	for _, wrong := range []string{"events -n 2", "events -events 0", "stuck -n 1", "stuck -n 12",
 		"stuck -payload 0", "stuck -payload 65537"} {
 		args := strings.Fields(wrong)
-		if _, err := parse(args[0], args[1:]); err == nil {
+		if _, err := parseFlags(args[0], args[1:]); err == nil {
 			t.Errorf("%q: no error, want one", wrong)
 		}
 	}
 	for _, args := range [][]string{{"-n", "0"}, {"-n", "10"}, {"-for", "0s"}, {"more"}} {
-		if _, err := parse("run", args); err == nil {
+		if _, err := parseFlags("run", args); err == nil {
 			t.Errorf("%q: no error, want one", args)
 		}
 	}
 	for _, args := range [][]string{
 		{}, {"walk"}, {"check"}, {"check", "-h"}, {"clean", "-h"},
 	} {
-		err := command(t.Context(), args)
-		if !errors.Is(err, errUsage) || conclude(err, io.Discard) != 2 {
+		err := runCommand(t.Context(), args)
+		if !errors.Is(err, errUsage) || reportFailure(err, io.Discard) != 2 {
 			t.Errorf("%q: %v, want the usage", args, err)
 		}
 	}

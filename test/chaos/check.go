@@ -46,8 +46,8 @@ type hold struct {
 	begin, end int64 // end is before begin where it was seen once, in between
 }
 
-func (h hold) earliest() int64 { return min(h.begin, h.end) }
-func (h hold) latest() int64   { return max(h.begin, h.end) }
+func (h hold) earliestEnd() int64 { return min(h.begin, h.end) }
+func (h hold) latest() int64      { return max(h.begin, h.end) }
 
 // findings are what the checker read, and what is wrong with it. The promises
 // are those of docs/protocol.md section 11.
@@ -79,11 +79,11 @@ type use struct {
 	token uint64
 }
 
-// audit reads all evidence of a folder. What the run must have left and is not
+// auditFolder reads all evidence of a folder. What the run must have left and is not
 // there is an error: less evidence would look like fewer faults.
-func audit(dir string) (*findings, error) {
+func auditFolder(dir string) (*findings, error) {
 	if _, err := os.Stat(filepath.Join(dir, planFile)); err != nil {
-		return nil, missing(err)
+		return nil, missingFile(err)
 	}
 	nodes, clusters, err := readJournal(filepath.Join(dir, journalFile))
 	if err != nil {
@@ -112,9 +112,9 @@ func readBooks(dir string, nodes int) (*findings, error) {
 	for _, name := range append(books, registerBook) {
 		file, err := os.Open(filepath.Join(dir, name))
 		if err != nil {
-			return nil, missing(err)
+			return nil, missingFile(err)
 		}
-		err = f.read(name, file)
+		err = f.readBook(name, file)
 		file.Close()
 		if err != nil {
 			return nil, err
@@ -124,12 +124,12 @@ func readBooks(dir string, nodes int) (*findings, error) {
 		return nil, fmt.Errorf("%s says %d nodes, and the nodes in %s say %d: evidence of two runs",
 			journalFile, nodes, dir, f.seats.size)
 	}
-	f.conclude()
+	f.checkAll()
 	return f, nil
 }
 
-// missing says which file is not there.
-func missing(err error) error {
+// missingFile says which file is not there.
+func missingFile(err error) error {
 	var at *fs.PathError
 	if errors.Is(err, fs.ErrNotExist) && errors.As(err, &at) {
 		return fmt.Errorf("evidence missing: %s", at.Path)
@@ -141,7 +141,7 @@ func missing(err error) error {
 func readJournal(path string) (nodes, clusters int, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return 0, 0, missing(err)
+		return 0, 0, missingFile(err)
 	}
 	line, _, _ := strings.Cut(string(text), "\n")
 	var at int64
@@ -161,8 +161,8 @@ func newFindings() *findings {
 	}
 }
 
-// fault notes what is wrong.
-func (f *findings) fault(rule, format string, args ...any) {
+// noteFault notes what is wrong.
+func (f *findings) noteFault(rule, format string, args ...any) {
 	text := rule + ": " + fmt.Sprintf(format, args...)
 	if f.told[text] || len(f.faults) == maxFaultsTold {
 		f.more++
@@ -172,8 +172,8 @@ func (f *findings) fault(rule, format string, args ...any) {
 	f.faults = append(f.faults, text)
 }
 
-// verdict is an error that names the first faults, and what was not checked.
-func (f *findings) verdict() error {
+// formVerdict is an error that names the first faults, and what was not checked.
+func (f *findings) formVerdict() error {
 	var unchecked error
 	if len(f.lacks) > 0 {
 		unchecked = fmt.Errorf("too little happened to check every promise: %s",
@@ -192,9 +192,9 @@ func (f *findings) verdict() error {
 	return errors.Join(fmt.Errorf("a promise was broken:\n%w", errors.Join(all...)), unchecked)
 }
 
-// read takes one book. A line may be cut off where its process was killed: at
+// readBook takes one book. A line may be cut off where its process was killed: at
 // the end without its line end, or right before the start of the next process.
-func (f *findings) read(name string, r io.Reader) error {
+func (f *findings) readBook(name string, r io.Reader) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLineBytes)
 	lines.Split(scanWhole)
@@ -228,7 +228,7 @@ func (f *findings) read(name string, r io.Reader) error {
 		if starts == 0 {
 			return fmt.Errorf("%s line %d: evidence missing: the start of the process", name, number)
 		}
-		if err := f.take(e); err != nil {
+		if err := f.takeLine(e); err != nil {
 			return fmt.Errorf("%s line %d: %w", name, number, err)
 		}
 	}
@@ -262,8 +262,8 @@ func isBegun(line []byte) bool {
 	return errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// take checks one line against all before it.
-func (f *findings) take(e evidence) error {
+// takeLine checks one line against all before it.
+func (f *findings) takeLine(e evidence) error {
 	switch who := (owner{e.Node, e.Run}); e.Kind {
 	case kindStart:
 		f.seats.size = max(f.seats.size, e.Size)
@@ -285,11 +285,11 @@ func (f *findings) take(e evidence) error {
 	case kindSent:
 		return f.mail.onSent(who, e)
 	case kindForged:
-		f.fault("A15", "%s got an event of %s that %s", e.Node, e.From, e.Cause)
+		f.noteFault("A15", "%s got an event of %s that %s", e.Node, e.From, e.Cause)
 	case kindEnd:
 		f.ends[paths.ReplaceAllString(e.Cause, "FILE")]++
 		if strings.Contains(e.Cause, cluster.ErrSplitVersion.Error()) {
-			f.fault("I1", "%s ended: %s", f.name(who), e.Cause)
+			f.noteFault("I1", "%s ended: %s", f.nameOf(who), e.Cause)
 		}
 	case kindWrite:
 		f.onWrite(e)
@@ -304,7 +304,8 @@ func (f *findings) take(e evidence) error {
 // onHold joins lines of one time of authority.
 func (f *findings) onHold(h hold) {
 	if other, used := f.tokens[h.token]; used && other != h.owner {
-		f.fault("I3", "token %d: authority of %s and of %s", h.token, f.name(other), f.name(h.owner))
+		f.noteFault("I3", "token %d: authority of %s and of %s", h.token, f.nameOf(other),
+			f.nameOf(h.owner))
 	}
 	if _, used := f.tokens[h.token]; !used {
 		f.tokens[h.token] = h.owner
@@ -326,41 +327,41 @@ func (f *findings) onHold(h hold) {
 	f.holds = append(f.holds, h)
 }
 
-func (f *findings) name(o owner) string { return fmt.Sprintf("%s (run %d)", o.node, o.run) }
+func (f *findings) nameOf(o owner) string { return fmt.Sprintf("%s (run %d)", o.node, o.run) }
 
 // onWrite judges the register again, and what it accepted.
 func (f *findings) onWrite(e evidence) {
 	f.writes[e.Verdict]++
-	if want := f.ledger.judge(e); want != e.Verdict {
-		f.fault("register", "write %d of %s with token %d: %q, want %q",
-			e.Seq, f.name(writer(e)), e.Token, e.Verdict, want)
+	if want := f.ledger.judgeWrite(e); want != e.Verdict {
+		f.noteFault("register", "write %d of %s with token %d: %q, want %q",
+			e.Seq, f.nameOf(writerOf(e)), e.Token, e.Verdict, want)
 	}
 	switch {
 	case e.Verdict == refusedOther:
-		f.fault("I3", "token %d: written with by %s and by %s", e.Token,
-			f.name(writer(f.ledger.top)), f.name(writer(e)))
+		f.noteFault("I3", "token %d: written with by %s and by %s", e.Token,
+			f.nameOf(writerOf(f.ledger.top)), f.nameOf(writerOf(e)))
 		return
-	case !f.owned[use{writer(e), e.Token}]:
-		f.fault("I3", "token %d: written with by %s, which never had authority with it",
-			e.Token, f.name(writer(e)))
+	case !f.owned[use{writerOf(e), e.Token}]:
+		f.noteFault("I3", "token %d: written with by %s, which never had authority with it",
+			e.Token, f.nameOf(writerOf(e)))
 	}
 	if e.Verdict == accepted {
-		f.ledger.accept(e)
+		f.ledger.acceptWrite(e)
 	}
 }
 
-// conclude checks what needs all evidence.
-func (f *findings) conclude() {
+// checkAll checks what needs all evidence.
+func (f *findings) checkAll() {
 	f.checkOverlap()
 	f.checkGrowth()
-	f.seats.conclude(f)
-	f.lack(len(f.holds) == 0, "no node ever had authority")
-	f.lack(f.writes[accepted] == 0, "the register accepted no write")
-	f.lack(len(f.seats.states) == 0, "no node showed a state of a chosen leader")
-	f.lack(f.mail.events == 0 && f.seats.size-len(f.mail.daemons) > 1, "no event arrived")
+	f.seats.checkCommitted(f)
+	f.noteLack(len(f.holds) == 0, "no node ever had authority")
+	f.noteLack(f.writes[accepted] == 0, "the register accepted no write")
+	f.noteLack(len(f.seats.states) == 0, "no node showed a state of a chosen leader")
+	f.noteLack(f.mail.events == 0 && f.seats.size-len(f.mail.daemons) > 1, "no event arrived")
 }
 
-func (f *findings) lack(so bool, text string) {
+func (f *findings) noteLack(so bool, text string) {
 	if so {
 		f.lacks = append(f.lacks, text)
 	}
@@ -379,8 +380,9 @@ func (f *findings) checkOverlap() {
 			continue
 		}
 		if h.begin <= last.end {
-			f.fault("I2, I8", "%s with token %d had authority from %d, %s with token %d until %d, %v later",
-				f.name(h.owner), h.token, h.begin, f.name(last.owner), last.token, last.end,
+			f.noteFault("I2, I8",
+				"%s with token %d had authority from %d, %s with token %d until %d, %v later",
+				f.nameOf(h.owner), h.token, h.begin, f.nameOf(last.owner), last.token, last.end,
 				time.Duration(last.end-h.begin))
 			if last.end > h.end {
 				holds[i] = last
@@ -400,24 +402,27 @@ func (f *findings) checkGrowth() {
 	byLatest := slices.Clone(f.holds)
 	slices.SortFunc(byLatest, func(a, b hold) int { return cmp.Compare(a.latest(), b.latest()) })
 	byEarliest := slices.Clone(f.holds)
-	slices.SortFunc(byEarliest, func(a, b hold) int { return cmp.Compare(a.earliest(), b.earliest()) })
+	slices.SortFunc(byEarliest, func(a, b hold) int {
+		return cmp.Compare(a.earliestEnd(),
+			b.earliestEnd())
+	})
 	var top hold
 	over := 0
 	for _, h := range byEarliest {
-		for ; over < len(byLatest) && byLatest[over].latest() < h.earliest(); over++ {
+		for ; over < len(byLatest) && byLatest[over].latest() < h.earliestEnd(); over++ {
 			if byLatest[over].token > top.token {
 				top = byLatest[over]
 			}
 		}
 		if top.token > h.token {
-			f.fault("I3", "token %d of %s at %d, after token %d of %s at %d",
-				h.token, f.name(h.owner), h.earliest(), top.token, f.name(top.owner), top.latest())
+			f.noteFault("I3", "token %d of %s at %d, after token %d of %s at %d",
+				h.token, f.nameOf(h.owner), h.earliestEnd(), top.token, f.nameOf(top.owner), top.latest())
 		}
 	}
 }
 
-// changes counts the times when authority went from one run to another.
-func (f *findings) changes() int {
+// countChanges counts the times when authority went from one run to another.
+func (f *findings) countChanges() int {
 	holds := slices.Clone(f.holds)
 	slices.SortFunc(holds, func(a, b hold) int { return cmp.Compare(a.token, b.token) })
 	n := 0
@@ -429,13 +434,13 @@ func (f *findings) changes() int {
 	return n
 }
 
-// print tells what was checked, so that nobody takes an empty run for a proof.
-func (f *findings) print(w io.Writer) {
+// printFindings tells what was checked, so that nobody takes an empty run for a proof.
+func (f *findings) printFindings(w io.Writer) {
 	fmt.Fprintf(w, "authority: %d times, %d tokens, %d changes of the leader, smallest gap %v\n",
-		len(f.holds), len(f.tokens), f.changes(), f.smallestGap)
+		len(f.holds), len(f.tokens), f.countChanges(), f.smallestGap)
 	fmt.Fprintf(w, "register: %d writes accepted, %d with a lower token refused\n",
 		f.writes[accepted], f.writes[refusedLower])
-	lost, sent := f.mail.lost()
+	lost, sent := f.mail.countLost()
 	fmt.Fprintf(w, "events: %d arrived on %d pairs\n", f.mail.events, len(f.mail.heard))
 	fmt.Fprintf(w, "events sent without an error that never arrived: %d of %d\n", lost, sent)
 	fmt.Fprintf(w, "states: %d of chosen leaders seen, %d of them committed\n",
@@ -446,7 +451,7 @@ func (f *findings) print(w io.Writer) {
 		}
 	}
 	f.printOther(w)
-	if f.verdict() == nil {
+	if f.formVerdict() == nil {
 		fmt.Fprintln(w, "no promise was broken")
 	}
 }

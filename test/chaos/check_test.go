@@ -108,7 +108,7 @@ func sound() books {
 
 func (b books) audit(t *testing.T) *findings {
 	t.Helper()
-	f, err := audit(b.folder(t))
+	f, err := auditFolder(b.folder(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,14 +154,14 @@ func TestSoundEvidence(t *testing.T) {
 	if len(f.faults) > 0 {
 		t.Errorf("faults %q, want none", f.faults)
 	}
-	if err := f.verdict(); err != nil {
+	if err := f.formVerdict(); err != nil {
 		t.Errorf("verdict %v, want none", err)
 	}
-	if len(f.holds) != 4 || f.changes() != 2 || f.smallestGap != 1 || f.mail.events != 18 ||
+	if len(f.holds) != 4 || f.countChanges() != 2 || f.smallestGap != 1 || f.mail.events != 18 ||
 		f.writes[accepted] != 4 || f.writes[refusedLower] != 1 || f.seats.commits != 3 {
 		t.Errorf("holds %v, %d changes, gap %d, %d events, writes %v, %d commits;"+
 			" want 4, 2, 1, 18, 4 and 1, 3",
-			f.holds, f.changes(), f.smallestGap, f.mail.events, f.writes, f.seats.commits)
+			f.holds, f.countChanges(), f.smallestGap, f.mail.events, f.writes, f.seats.commits)
 	}
 }
 
@@ -169,17 +169,17 @@ func TestSoundEvidence(t *testing.T) {
 func TestLostEvents(t *testing.T) {
 	b := sound()
 	var said strings.Builder
-	b.audit(t).print(&said)
+	b.audit(t).printFindings(&said)
 	want := "events sent without an error that never arrived: 9 of 25\n"
 	if !strings.Contains(said.String(), want) {
 		t.Errorf("said\n%s\nwant %q", &said, want)
 	}
 	b["n3.jsonl"][0].Daemon = true
-	if lost, sent := b.audit(t).mail.lost(); lost != 7 || sent != 23 {
+	if lost, sent := b.audit(t).mail.countLost(); lost != 7 || sent != 23 {
 		t.Errorf("with a daemon: %d of %d lost, want 7 of 23", lost, sent)
 	}
 	b.sent("n2", 8, "n1", 3, 4)
-	_, err := audit(b.folder(t))
+	_, err := auditFolder(b.folder(t))
 	if err == nil || !strings.Contains(err.Error(), "n2.jsonl line ") {
 		t.Errorf("an event sent twice: %v, want an error that names file and line", err)
 	}
@@ -229,9 +229,9 @@ func TestTooLittleEvidence(t *testing.T) {
 		}
 		f := b.audit(t)
 		var said strings.Builder
-		f.print(&said)
-		err := f.verdict()
-		if err == nil || !strings.Contains(err.Error(), k.want) || conclude(err, io.Discard) != 1 {
+		f.printFindings(&said)
+		err := f.formVerdict()
+		if err == nil || !strings.Contains(err.Error(), k.want) || reportFailure(err, io.Discard) != 1 {
 			t.Errorf("without %s: %v, want %q and code 1", k.kind, err, k.want)
 		}
 		if strings.Contains(said.String(), "no promise was broken") {
@@ -252,20 +252,20 @@ func FuzzEvidence(f *testing.F) {
 			name = registerBook
 		}
 		found := newFindings()
-		if err := found.read(name, bytes.NewReader(text)); err != nil {
+		if err := found.readBook(name, bytes.NewReader(text)); err != nil {
 			if said := err.Error(); !strings.HasPrefix(said, name+" line ") &&
 				said != "evidence missing: "+name+" is empty" {
 				t.Fatalf("%q: does not name file and line", said)
 			}
 			return
 		}
-		found.conclude()
-		found.print(io.Discard)
-		_ = found.verdict() // the input has no promise to keep
+		found.checkAll()
+		found.printFindings(io.Discard)
+		_ = found.formVerdict() // the input has no promise to keep
 		if len(found.faults) > maxFaultsTold {
 			t.Fatalf("%d faults told, want at most %d", len(found.faults), maxFaultsTold)
 		}
-		if lost, sent := found.mail.lost(); lost > sent {
+		if lost, sent := found.mail.countLost(); lost > sent {
 			t.Fatalf("%d of %d events lost", lost, sent)
 		}
 	})
@@ -332,7 +332,7 @@ func TestBrokenPromises(t *testing.T) {
 			k.plant(b)
 			f := b.audit(t)
 			named := func(text string) bool { return strings.HasPrefix(text, k.rule+": ") }
-			if !slices.ContainsFunc(f.faults, named) || f.verdict() == nil {
+			if !slices.ContainsFunc(f.faults, named) || f.formVerdict() == nil {
 				t.Errorf("faults %q, want one of %s", f.faults, k.rule)
 			}
 		})
@@ -370,7 +370,7 @@ func TestEvidenceCutOff(t *testing.T) {
 		{"too long", first + strings.Repeat("x", maxLineBytes+1), "n1.jsonl line 2: "},
 	} {
 		f := newFindings()
-		err := f.read("n1.jsonl", strings.NewReader(k.text))
+		err := f.readBook("n1.jsonl", strings.NewReader(k.text))
 		if text := fmt.Sprint(err); (err == nil) != (k.want == "") || !strings.Contains(text, k.want) {
 			t.Errorf("%s: %v, want %q", k.name, err, k.want)
 		}
@@ -381,7 +381,7 @@ func TestEvidenceCutOff(t *testing.T) {
 // must not look like fewer faults.
 func TestEvidenceMissing(t *testing.T) {
 	dir := sound().folder(t)
-	check := func() error { return command(t.Context(), []string{"check", dir}) }
+	check := func() error { return runCommand(t.Context(), []string{"check", dir}) }
 	if err := check(); err != nil {
 		t.Fatalf("nothing missing: %v", err)
 	}
@@ -393,7 +393,7 @@ func TestEvidenceMissing(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := "evidence missing: " + path
-		if err := check(); err == nil || err.Error() != want || conclude(err, io.Discard) != 1 {
+		if err := check(); err == nil || err.Error() != want || reportFailure(err, io.Discard) != 1 {
 			t.Errorf("without %s: %v, want %q and code 1", name, err, want)
 		}
 		if err := os.Rename(path+".away", path); err != nil {
@@ -427,7 +427,7 @@ func TestManyFaults(t *testing.T) {
 		t.Errorf("%d faults and %d more, want %d and %d",
 			len(f.faults), f.more, maxFaultsTold, 2*maxFaultsTold)
 	}
-	if err := f.verdict(); err == nil || !strings.Contains(err.Error(), "and 100 more") {
+	if err := f.formVerdict(); err == nil || !strings.Contains(err.Error(), "and 100 more") {
 		t.Errorf("verdict %v, want how many more", err)
 	}
 }
@@ -452,7 +452,7 @@ func TestRegister(t *testing.T) {
 		{"n1", 1, 2, 4, refusedLower}, {"n2", 2, 3, 4, accepted},
 		{"n1", 1, 5, 2, refusedLate}, {"n1", 1, 5, 5, accepted},
 	} {
-		w := r.decide(evidence{
+		w := r.decideWrite(evidence{
 			Kind: kindWrite, From: k.from, FromRun: k.run, Token: k.token, Seq: k.seq})
 		if w.Verdict != k.want {
 			t.Errorf("write %d: %s run %d token %d is %q, want %q",

@@ -41,30 +41,30 @@ func newMail() *mail {
 // in order too.
 func (m *mail) onEvents(f *findings, e evidence) {
 	if e.First > e.Last {
-		f.fault("I9", "%s from %s: events %d to %d", e.Node, e.From, e.First, e.Last)
+		f.noteFault("I9", "%s from %s: events %d to %d", e.Node, e.From, e.First, e.Last)
 		return
 	}
 	pair := [2]string{e.Node, e.From}
 	last := m.heard[pair]
 	if e.FromRun < last.run || e.FromRun == last.run && e.First <= last.seq {
-		f.fault("I9", "%s from %s: event %d of run %d after event %d of run %d",
+		f.noteFault("I9", "%s from %s: event %d of run %d after event %d of run %d",
 			e.Node, e.From, e.First, e.FromRun, last.seq, last.run)
 	}
 	m.heard[pair] = newest{e.FromRun, e.Last}
 	m.events += e.Last - e.First + 1
-	note(m.arrived, stream{owner{e.From, e.FromRun}, e.Node}, span{e.First, e.Last})
+	appendSpan(m.arrived, stream{owner{e.From, e.FromRun}, e.Node}, span{e.First, e.Last})
 }
 
 // onSent takes what a sender sent.
 func (m *mail) onSent(who owner, e evidence) error {
-	if e.First > e.Last || !note(m.sent, stream{who, e.To}, span{e.First, e.Last}) {
+	if e.First > e.Last || !appendSpan(m.sent, stream{who, e.To}, span{e.First, e.Last}) {
 		return fmt.Errorf("events %d to %d to %q: not after those before", e.First, e.Last, e.To)
 	}
 	return nil
 }
 
-// note appends a span that is after all others of its stream, and no other one.
-func note(all map[stream][]span, of stream, s span) bool {
+// appendSpan appends a span that is after all others of its stream, and no other one.
+func appendSpan(all map[stream][]span, of stream, s span) bool {
 	spans := all[of]
 	if n := len(spans); n > 0 {
 		last := &spans[n-1]
@@ -80,10 +80,10 @@ func note(all map[stream][]span, of stream, s span) bool {
 	return true
 }
 
-// lost counts the events that were sent without an error, and those of them
+// countLost counts the events that were sent without an error, and those of them
 // that nobody wrote down as arrived. That breaks no promise: a connection may
 // end with what it took, and a receiver be killed before it writes.
-func (m *mail) lost() (lost, sent uint64) {
+func (m *mail) countLost() (lost, sent uint64) {
 	for of, spans := range m.sent {
 		if m.daemons[of.to] {
 			continue

@@ -53,15 +53,15 @@ func (s *seats) onView(f *findings, who owner, e evidence) {
 	}
 	s.cluster = cmp.Or(s.cluster, v.Cluster)
 	if v.Cluster != "" && v.Cluster != s.cluster {
-		f.fault("I11", "%s shows a state of cluster %s, and before states of cluster %s were shown",
-			f.name(who), v.Cluster, s.cluster)
+		f.noteFault("I11", "%s shows a state of cluster %s, and before states of cluster %s were shown",
+			f.nameOf(who), v.Cluster, s.cluster)
 	}
 	if v.Leader == "" {
 		return
 	}
 	at := number{v.Version, v.Revision}
 	if other, known := s.leaders[v.Version]; known && other != v.Leader {
-		f.fault("I1", "version %d: chosen were %s and %s", v.Version, other, v.Leader)
+		f.noteFault("I1", "version %d: chosen were %s and %s", v.Version, other, v.Leader)
 	}
 	s.leaders[v.Version] = v.Leader
 	state := s.states[at]
@@ -70,12 +70,12 @@ func (s *seats) onView(f *findings, who owner, e evidence) {
 		s.states[at] = state
 	}
 	if !slices.Equal(state.members, v.Members) {
-		f.fault("I6", "state %v differs: %s shows %v, %s shows %v",
+		f.noteFault("I6", "state %v differs: %s shows %v, %s shows %v",
 			at, state.by, state.members, who.node, v.Members)
 	}
 	store := who.node + " " + v.StoreID
 	if last := s.newest[store]; at.compare(last) < 0 {
-		f.fault("I7", "%s shows state %v after %v", f.name(who), at, last)
+		f.noteFault("I7", "%s shows state %v after %v", f.nameOf(who), at, last)
 	}
 	s.newest[store] = at
 	state.held[who.node] = state.held[who.node] || slices.ContainsFunc(v.Members, func(m seat) bool {
@@ -83,22 +83,22 @@ func (s *seats) onView(f *findings, who owner, e evidence) {
 	})
 }
 
-// conclude checks I4: what was committed is in the first state that was seen of
+// checkCommitted checks I4: what was committed is in the first state that was seen of
 // each later version. No node ever leaves for good here, so a voter may only
 // have been replaced by one with a new store at its address; and one at a time,
 // so at most one is so between a committed state and the next version.
-func (s *seats) conclude(f *findings) {
+func (s *seats) checkCommitted(f *findings) {
 	var order []number
 	for at := range s.states {
 		order = append(order, at)
 	}
 	slices.SortFunc(order, number.compare)
-	s.spread(order)
+	s.spreadRevisions(order)
 	var committed number
 	for i, at := range order {
 		first := i == 0 || order[i-1].version != at.version
 		if first && committed.version != 0 {
-			s.compare(f, committed, at)
+			s.compareStates(f, committed, at)
 		}
 		if s.isCommitted(s.states[at]) {
 			s.commits++
@@ -107,8 +107,8 @@ func (s *seats) conclude(f *findings) {
 	}
 }
 
-// spread lets who holds a later revision of a version hold the ones before.
-func (s *seats) spread(order []number) {
+// spreadRevisions lets who holds a later revision of a version hold the ones before.
+func (s *seats) spreadRevisions(order []number) {
 	for i := len(order) - 2; i >= 0; i-- {
 		if order[i].version == order[i+1].version {
 			for node := range s.states[order[i+1]].held {
@@ -129,7 +129,7 @@ func (s *seats) isCommitted(state *seen) bool {
 	return held >= member.Quorum(s.size)
 }
 
-func (s *seats) compare(f *findings, committed, later number) {
+func (s *seats) compareStates(f *findings, committed, later number) {
 	replaced := 0
 	next := s.states[later]
 	for _, m := range s.states[committed].members {
@@ -139,14 +139,14 @@ func (s *seats) compare(f *findings, committed, later number) {
 		i := slices.IndexFunc(next.members, func(o seat) bool { return o.Name == m.Name })
 		switch {
 		case i < 0:
-			f.fault("I4", "%s is a voter of state %v, which is committed, and is not in state %v",
+			f.noteFault("I4", "%s is a voter of state %v, which is committed, and is not in state %v",
 				m.Name, committed, later)
 		case next.members[i].StoreID != m.StoreID:
 			replaced++
 		}
 	}
 	if replaced > 1 {
-		f.fault("I4", "%d voters of state %v, which is committed, are others in state %v",
+		f.noteFault("I4", "%d voters of state %v, which is committed, are others in state %v",
 			replaced, committed, later)
 	}
 }

@@ -84,16 +84,16 @@ type post struct {
 
 func newPost() *post { return &post{pairs: map[[2]string]bool{}, odd: map[string]int{}} }
 
-// fault notes what is wrong; of each kind the first ones with where.
-func (p *post) fault(kind, format string, args ...any) {
+// noteFault notes what is wrong; of each kind the first ones with where.
+func (p *post) noteFault(kind, format string, args ...any) {
 	p.odd[kind]++
 	if p.odd[kind] <= maxOddTold {
 		p.faults = append(p.faults, kind+": "+fmt.Sprintf(format, args...))
 	}
 }
 
-// verdict is an error that names what is wrong.
-func (p *post) verdict() error {
+// formVerdict is an error that names what is wrong.
+func (p *post) formVerdict() error {
 	if len(p.faults) == 0 {
 		return nil
 	}
@@ -109,8 +109,8 @@ func (p *post) verdict() error {
 	return fmt.Errorf("events are not as promised:\n%w", errors.Join(all...))
 }
 
-// print tells what was checked; told says that all outcomes were told in time.
-func (p *post) print(w io.Writer, told bool) {
+// printCounts tells what was checked; told says that all outcomes were told in time.
+func (p *post) printCounts(w io.Writer, told bool) {
 	fmt.Fprintf(w, "events: %d taken by Send, %d handled on %d pairs; %d not taken by Send\n",
 		p.taken, p.handled, len(p.pairs), p.refused)
 	fmt.Fprintf(w, "outcomes: %d handled, %d lost; of these %d surely not handled, and of the "+
@@ -157,25 +157,25 @@ func (p *post) checkHeard(
 	p.handled++
 	p.pairs[[2]string{h.from, h.at.node}] = true
 	if mark&heardBad != 0 {
-		p.fault("changed on the way", "%v", what)
+		p.noteFault("changed on the way", "%v", what)
 		return lastRun, lastSeq
 	}
 	events := seen[run]
 	if seq == 0 || seq > uint64(len(events)) {
-		p.fault("never sent", "%v", what)
+		p.noteFault("never sent", "%v", what)
 		return lastRun, lastSeq
 	}
 	if mark&heardBeside != 0 {
-		p.fault("beside another one of its sender", "%v", what)
+		p.noteFault("beside another one of its sender", "%v", what)
 	}
 	if mark&heardReturned == 0 && !h.killed {
-		p.fault("its handler never returned", "%v", what)
+		p.noteFault("its handler never returned", "%v", what)
 	}
 	switch {
 	case events[seq-1] != 0:
-		p.fault("handled twice", "%v", what)
+		p.noteFault("handled twice", "%v", what)
 	case run < lastRun || run == lastRun && seq <= lastSeq:
-		p.fault("out of order", "%v, after event %d of run %d", what, lastSeq, lastRun)
+		p.noteFault("out of order", "%v, after event %d of run %d", what, lastSeq, lastRun)
 	}
 	events[seq-1] = mark
 	return run, seq
@@ -188,34 +188,34 @@ func (p *post) checkSent(s sentBook, seq uint64, mark uint32, heard uint64) {
 	done, unknown, notRun := mark>>8&0xff, mark>>16&0xff, mark>>24
 	outcomes := done + unknown + notRun
 	what := sentAt{s, seq}
-	p.count(taken, refused, heard != 0, done, unknown, notRun)
+	p.countEvent(taken, refused, heard != 0, done, unknown, notRun)
 	switch {
 	case mark == 0 && s.killed:
 		return // killed between the counter and the mark
 	case mark&markTried == 0:
-		p.fault("evidence", "%v: was not tried", what)
+		p.noteFault("evidence", "%v: was not tried", what)
 	case refused && heard != 0:
-		p.fault("Send failed, and it was handled", "%v", what)
+		p.noteFault("Send failed, and it was handled", "%v", what)
 	case refused && outcomes > 0:
-		p.fault("Send failed, and an outcome was told", "%v", what)
+		p.noteFault("Send failed, and an outcome was told", "%v", what)
 	case outcomes > 1:
-		p.fault("more than one outcome", "%v: %d nil, %d unknown, %d not run",
+		p.noteFault("more than one outcome", "%v: %d nil, %d unknown, %d not run",
 			what, done, unknown, notRun)
 	case done > 0 && heard == 0:
-		p.fault("told that it was handled, and it was not", "%v", what)
+		p.noteFault("told that it was handled, and it was not", "%v", what)
 	case done > 0 && heard&heardReturned == 0:
-		p.fault("told that it was handled, before its handler returned", "%v", what)
+		p.noteFault("told that it was handled, before its handler returned", "%v", what)
 	case notRun > 0 && heard != 0:
-		p.fault("told that no handler ran, and one did", "%v", what)
+		p.noteFault("told that no handler ran, and one did", "%v", what)
 	case s.killed:
 	case !taken && !refused:
-		p.fault("Send never returned", "%v", what)
+		p.noteFault("Send never returned", "%v", what)
 	case taken && outcomes == 0:
-		p.fault("never told", "%v: handled %v", what, heard != 0)
+		p.noteFault("never told", "%v: handled %v", what, heard != 0)
 	}
 }
 
-func (p *post) count(taken, refused, handled bool, done, unknown, notRun uint32) {
+func (p *post) countEvent(taken, refused, handled bool, done, unknown, notRun uint32) {
 	p.done += uint64(done)
 	p.unknown += uint64(unknown)
 	p.notRun += uint64(notRun)
@@ -290,7 +290,7 @@ func (p *post) readPair(
 		defer done()
 		b := sentBook{of, pair[1], killed[of], t.head.Ended == 1, t.marks}
 		if !b.ended && !b.killed {
-			p.fault("ended by itself", "%s (run %d)", of.node, of.run)
+			p.noteFault("ended by itself", "%s (run %d)", of.node, of.run)
 		}
 		sent = append(sent, b)
 	}
@@ -308,9 +308,9 @@ func (p *post) readPair(
 	return nil
 }
 
-// untold is an error that names the first events whose senders wait for an outcome,
+// listUntold is an error that names the first events whose senders wait for an outcome,
 // while they run.
-func untold(dir string) error {
+func listUntold(dir string) error {
 	killed, err := readKilled(filepath.Join(dir, killedFile))
 	if err != nil {
 		return err
@@ -331,12 +331,12 @@ func untold(dir string) error {
 		}
 		for i, mark := range t.marks {
 			if mark&markTaken != 0 && mark>>8 == 0 && !killed[of] && t.head.Ended == 0 {
-				p.fault("not told yet", "%v", sentAt{sentBook{from: of, to: to}, uint64(i + 1)})
+				p.noteFault("not told yet", "%v", sentAt{sentBook{from: of, to: to}, uint64(i + 1)})
 			}
 		}
 		done()
 	}
-	return p.verdict()
+	return p.formVerdict()
 }
 
 func parseTapePath(path, end string) (of floodRun, other string, err error) {
@@ -355,7 +355,7 @@ func readKilled(path string) (map[floodRun]bool, error) {
 	killed := map[floodRun]bool{}
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, missing(err)
+		return nil, missingFile(err)
 	}
 	defer file.Close()
 	lines := bufio.NewScanner(file)

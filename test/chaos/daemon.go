@@ -28,7 +28,7 @@ func (ps *processes) startDaemon(node int, c cluster.Config) error {
 	}
 	api := filepath.Join(ps.world.dir, "admin"+strconv.Itoa(node+1))
 	at := place{
-		Netns: ps.world.netns(ps.first + node), Cgroup: ps.world.group(ps.first + node),
+		Netns: ps.world.namespacePath(ps.first + node), Cgroup: ps.world.groupOf(ps.first + node),
 		Daemon: []string{
 			ps.o.athena, "run", "--addr", c.Addr, "--name", c.Name, "--size", strconv.Itoa(c.Size),
 			"--seeds", strings.Join(c.Seeds, ","), "--join-only=" + strconv.FormatBool(c.JoinOnly),
@@ -48,39 +48,39 @@ func (ps *processes) startDaemon(node int, c cluster.Config) error {
 	if err != nil {
 		return err
 	}
-	p, out, err := launch(roleEnter, at, ps.logs[node])
+	p, out, err := launchProcess(roleEnter, at, ps.logs[node])
 	if err != nil {
 		return err
 	}
 	ps.nodes[node] = p
-	go p.follow(out)
-	go p.ask(client, b)
+	go p.followOutput(out)
+	go p.askDaemon(client, b)
 	return nil
 }
 
-// ask writes down what a daemon answers about its authority until it ends.
-func (p *process) ask(client *adminclient.Client, b *book) {
+// askDaemon writes down what a daemon answers about its authority until it ends.
+func (p *process) askDaemon(client *adminclient.Client, b *book) {
 	defer b.file.Close()
 	var term time.Time // of the last line
 	var written int64
 	for p.isAlive() {
 		time.Sleep(daemonTick)
-		before := monotonic()
+		before := readMonotonic()
 		s, err := client.Status(context.Background())
 		if err != nil {
 			continue // it is stopped, or begins, or has ended
 		}
-		after := monotonic()
+		after := readMonotonic()
 		leads := s.IsLeader() && s.LeaseRemainingMS > 0 && s.TermSince != nil
-		p.say(report{At: before, Leads: leads, Token: s.Token, Active: s.Active()})
+		p.handleReport(report{At: before, Leads: leads, Token: s.Token, Active: s.Active()})
 		switch {
 		case !leads:
 			term = time.Time{}
 		case !s.TermSince.Equal(term):
-			b.put(evidence{Kind: kindHold, Token: s.Token, Begin: after, End: before})
+			b.appendLine(evidence{Kind: kindHold, Token: s.Token, Begin: after, End: before})
 			term, written = *s.TermSince, after
 		case before > written:
-			b.put(evidence{Kind: kindHold, Token: s.Token, Begin: written, End: before})
+			b.appendLine(evidence{Kind: kindHold, Token: s.Token, Begin: written, End: before})
 			written = before
 		}
 	}

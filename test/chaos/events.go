@@ -74,26 +74,26 @@ type flooding struct {
 	slept uint64        // times that a handler slept
 }
 
-// events floods a cluster, lets things go wrong, and checks every event.
-func events(ctx context.Context, o options, plan []step, out io.Writer) (err error) {
+// runEvents floods a cluster, lets things go wrong, and checks every event.
+func runEvents(ctx context.Context, o options, plan []step, out io.Writer) (err error) {
 	r, err := newRunner(o, out)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.close()) }()
+	defer func() { err = errors.Join(err, r.removeWorld()) }()
 	f := &flooding{runner: r, tolls: map[string]*toll{}, plan: plan}
 	if err = writePlan(filepath.Join(o.out, planFile), f.plan); err == nil {
-		err = r.during(ctx, f.live)
+		err = r.runDuring(ctx, f.runPlan)
 	}
-	if err = errors.Join(err, f.judge(err == nil)); err == nil {
-		err = f.unproved()
+	if err = errors.Join(err, f.judgeRun(err == nil)); err == nil {
+		err = f.checkProved()
 	}
 	return err
 }
 
-// during starts all nodes of a run whose events are accounted for, lets live happen, and
+// runDuring starts all nodes of a run whose events are accounted for, lets live happen, and
 // ends them.
-func (r *runner) during(ctx context.Context, live func(context.Context) error) error {
+func (r *runner) runDuring(ctx context.Context, live func(context.Context) error) error {
 	err := os.WriteFile(filepath.Join(r.o.out, killedFile), nil, 0o644)
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func (r *runner) during(ctx context.Context, live func(context.Context) error) e
 	if err = r.startAll(); err == nil {
 		err = live(ctx)
 	}
-	r.ps.end()
+	r.ps.killAll()
 	return err
 }
 
@@ -114,14 +114,14 @@ func newFloodPlan(o options) []step {
 	for sum := time.Duration(0); sum < 2*o.length; {
 		order := p.rand.Perm(len(classes))
 		for _, class := range order {
-			s := step{Pause: p.between(200*ms, 1500*ms), Calm: len(steps)%calmEvery == calmEvery-1}
+			s := step{Pause: p.drawBetween(200*ms, 1500*ms), Calm: len(steps)%calmEvery == calmEvery-1}
 			s.Faults = p.ofClass(class, o)
 			if p.rand.IntN(3) == 0 {
 				s.Faults = append(s.Faults, p.ofClass(p.rand.IntN(len(classes)), o)...)
 			}
 			if len(s.Faults) > 0 {
 				steps = append(steps, s)
-				sum += s.length()
+				sum += s.totalLength()
 			}
 		}
 	}
@@ -139,7 +139,7 @@ func (p *planner) ofClass(class int, o options) []fault {
 		if p.rand.IntN(longEvery) == 0 {
 			w.min, w.max = o.config.TTLTimeout, 3*o.config.TTLTimeout/2
 		}
-		return []fault{p.fault(w)}
+		return []fault{p.drawFault(w)}
 	}
 	return nil
 }
@@ -156,13 +156,13 @@ func classOf(kind string) string {
 	return kind
 }
 
-// live lets the plan happen until enough events were taken and every class of
+// runPlan lets the plan happen until enough events were taken and every class of
 // faults was there, then lets everything come to rest.
-func (f *flooding) live(ctx context.Context) error {
-	if err := f.calm(ctx); err != nil {
+func (f *flooding) runPlan(ctx context.Context) error {
+	if err := f.waitUntilCalm(ctx); err != nil {
 		return err
 	}
-	before, err := f.totals()
+	before, err := f.sumTotals()
 	if err != nil {
 		return err
 	}
@@ -182,36 +182,36 @@ func (f *flooding) live(ctx context.Context) error {
 	for time.Since(f.began) < f.o.length {
 		done, err := f.isEnough()
 		if err == nil && !done {
-			err = pause(ctx, lookTick)
+			err = waitFor(ctx, lookTick)
 		}
 		if done || err != nil {
-			return errors.Join(err, f.rest(ctx))
+			return errors.Join(err, f.waitForOutcomes(ctx))
 		}
 	}
-	return f.rest(ctx)
+	return f.waitForOutcomes(ctx)
 }
 
 // floodStep is one step, and what it cost.
 func (f *flooding) floodStep(ctx context.Context, i int, s step) error {
 	if s.Calm {
-		if err := f.calm(ctx); err != nil {
+		if err := f.waitUntilCalm(ctx); err != nil {
 			return err
 		}
 	}
-	if err := pause(ctx, s.Pause); err != nil {
+	if err := waitFor(ctx, s.Pause); err != nil {
 		return err
 	}
 	s.Calm, s.Pause = false, 0
-	before, err := f.totals()
+	before, err := f.sumTotals()
 	if err != nil {
 		return err
 	}
-	f.settle(before)
+	f.settleLosses(before)
 	began := time.Now()
-	if err := f.step(ctx, i, s); err != nil {
+	if err := f.runStep(ctx, i, s); err != nil {
 		return err
 	}
-	after, err := f.totals()
+	after, err := f.sumTotals()
 	for _, fault := range s.Faults {
 		class := classOf(fault.Kind)
 		t := f.tolls[class]
@@ -230,16 +230,16 @@ func (f *flooding) floodStep(ctx context.Context, i int, s step) error {
 	return err
 }
 
-// settle counts what was told lost since the last step began.
-func (f *flooding) settle(now tapeHead) {
+// settleLosses counts what was told lost since the last step began.
+func (f *flooding) settleLosses(now tapeHead) {
 	for _, t := range f.open {
 		t.lost += now.Lost - f.lost
 	}
 	f.open, f.lost = nil, now.Lost
 }
 
-// totals sums up what all nodes have sent by now.
-func (f *flooding) totals() (sum tapeHead, err error) {
+// sumTotals sums up what all nodes have sent by now.
+func (f *flooding) sumTotals() (sum tapeHead, err error) {
 	paths, err := filepath.Glob(filepath.Join(f.o.out, "*"+sentEnd))
 	if err != nil {
 		return sum, err
@@ -261,21 +261,21 @@ func (f *flooding) totals() (sum tapeHead, err error) {
 
 // isEnough reports whether events and faults are enough.
 func (f *flooding) isEnough() (bool, error) {
-	sum, err := f.totals()
+	sum, err := f.sumTotals()
 	if err != nil {
 		return false, err
 	}
 	if time.Since(f.told) > progressEvery {
 		f.told = time.Now()
-		f.tell("after %v: %d events taken, %d lost, %d faults",
-			time.Since(f.began).Round(time.Second), sum.Taken, sum.Lost, f.count())
+		f.report("after %v: %d events taken, %d lost, %d faults",
+			time.Since(f.began).Round(time.Second), sum.Taken, sum.Lost, f.countFaults())
 	}
 	f.taken, f.took = sum.Taken, time.Since(f.began)
-	return sum.Taken >= f.o.events && len(f.lacking()) == 0, nil
+	return sum.Taken >= f.o.events && len(f.listMissingFaults()) == 0, nil
 }
 
-// lacking are the classes of faults that hit nobody yet.
-func (f *flooding) lacking() (all []string) {
+// listMissingFaults are the classes of faults that hit nobody yet.
+func (f *flooding) listMissingFaults() (all []string) {
 	for i, c := range classes {
 		possible := slices.ContainsFunc(f.plan, func(s step) bool {
 			return slices.ContainsFunc(s.Faults, func(x fault) bool {
@@ -289,30 +289,30 @@ func (f *flooding) lacking() (all []string) {
 	return all
 }
 
-// rest ends the sending and the processes, once all outcomes are known.
-func (f *flooding) rest(ctx context.Context) error {
-	f.tell("the sending ends after %v: %d events taken", f.took.Round(time.Millisecond), f.taken)
+// waitForOutcomes ends the sending and the processes, once all outcomes are known.
+func (f *flooding) waitForOutcomes(ctx context.Context) error {
+	f.report("the sending ends after %v: %d events taken", f.took.Round(time.Millisecond), f.taken)
 	began := time.Now()
 	f.sayStop()
-	if err := f.calm(ctx); err != nil {
+	if err := f.waitUntilCalm(ctx); err != nil {
 		return err
 	}
 	f.sayStop() // to one that was started again meanwhile
-	isBusy := func(p *process) bool { return !p.report().Idle }
+	isBusy := func(p *process) bool { return !p.lastReport().Idle }
 	for slices.ContainsFunc(f.ps.nodes, isBusy) {
 		if time.Since(began) > drainPatience {
 			err := fmt.Errorf("%w: not all outcomes were told %v after the last event was sent: "+
 				"the end of their senders would tell them", errUntold, drainPatience)
-			return errors.Join(err, untold(f.o.out), f.leaveAll())
+			return errors.Join(err, listUntold(f.o.out), f.leaveAll())
 		}
-		if err := pause(ctx, lookTick); err != nil {
+		if err := waitFor(ctx, lookTick); err != nil {
 			return err
 		}
 	}
-	f.tell("all outcomes told %v after the last event was sent",
+	f.report("all outcomes told %v after the last event was sent",
 		time.Since(began).Round(time.Millisecond))
-	sum, err := f.totals()
-	f.settle(sum)
+	sum, err := f.sumTotals()
+	f.settleLosses(sum)
 	return errors.Join(err, f.leaveAll())
 }
 
@@ -326,7 +326,7 @@ func (f *flooding) sayStop() {
 // leaveAll ends all nodes in order.
 func (r *runner) leaveAll() error {
 	for _, p := range r.ps.nodes {
-		p.signal(syscall.SIGTERM)
+		p.sendSignal(syscall.SIGTERM)
 	}
 	late := time.After(leavePatience)
 	for i, p := range r.ps.nodes {
@@ -339,9 +339,9 @@ func (r *runner) leaveAll() error {
 	return nil
 }
 
-// judge checks every event, and all that a run without a flood promises; told says
+// judgeRun checks every event, and all that a run without a flood promises; told says
 // that all outcomes were told in time.
-func (f *flooding) judge(told bool) error {
+func (f *flooding) judgeRun(told bool) error {
 	if err := cutTapes(f.o.out); err != nil {
 		return err
 	}
@@ -349,7 +349,7 @@ func (f *flooding) judge(told bool) error {
 	if err != nil {
 		return err
 	}
-	promises, err := audit(f.o.out)
+	promises, err := auditFolder(f.o.out)
 	if err != nil {
 		return err
 	}
@@ -361,19 +361,20 @@ func (f *flooding) judge(told bool) error {
 				float64(t.taken)/t.time.Seconds(), t.lost)
 		}
 	}
-	f.tell("%d faults, %d restarts, longest until all were active: %v (L2: %v)", f.count(), f.restarts,
+	f.report("%d faults, %d restarts, longest until all were active: %v (L2: %v)", f.countFaults(),
+		f.restarts,
 		f.slowest.Round(time.Millisecond), activeBound(f.o.config))
-	f.tell("%d events in %v: %.0f a second", f.taken-f.first, f.took.Round(time.Millisecond),
+	f.report("%d events in %v: %.0f a second", f.taken-f.first, f.took.Round(time.Millisecond),
 		float64(f.taken-f.first)/f.took.Seconds())
-	p.print(w, told)
+	p.printCounts(w, told)
 	f.slept = p.slept
 	promises.lacks = nil // what a flood has no evidence of is no fault
-	return errors.Join(p.verdict(), promises.verdict())
+	return errors.Join(p.formVerdict(), promises.formVerdict())
 }
 
-// unproved is an error where too little happened.
-func (f *flooding) unproved() error {
-	lacking := f.lacking()
+// checkProved is an error where too little happened.
+func (f *flooding) checkProved() error {
+	lacking := f.listMissingFaults()
 	if f.slept == 0 {
 		lacking = append(lacking, slowHandler)
 	}
@@ -386,13 +387,13 @@ func (f *flooding) unproved() error {
 	return fmt.Errorf("%w: missing: %s", errUnproved, strings.Join(lacking, ", "))
 }
 
-// floods reports whether nodes send events of which each is accounted for.
-func (o options) floods() bool { return o.events > 0 || o.stuck || o.rate > 0 }
+// isFlood reports whether nodes send events of which each is accounted for.
+func (o options) isFlood() bool { return o.events > 0 || o.stuck || o.rate > 0 }
 
 // floodTask is that of a node, nil where nothing is flooded. Only the handler of
 // the last one is slow.
 func (o options) floodTask(node, run int) *floodTask {
-	if !o.floods() {
+	if !o.isFlood() {
 		return nil
 	}
 	t := &floodTask{

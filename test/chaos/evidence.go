@@ -98,19 +98,19 @@ func openBook(path string, start evidence) (*book, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &book{node: start.Node, run: monotonic(), file: file}
+	b := &book{node: start.Node, run: readMonotonic(), file: file}
 	if _, err := file.WriteString("\n"); err != nil {
 		return nil, err
 	}
 	start.Kind = kindStart
-	b.put(start)
+	b.appendLine(start)
 	return b, nil
 }
 
-// put appends one line in one write. What cannot be written down ends the
+// appendLine appends one line in one write. What cannot be written down ends the
 // process: a run without evidence proves nothing.
-func (b *book) put(e evidence) {
-	e.Node, e.Run, e.At = b.node, b.run, monotonic()
+func (b *book) appendLine(e evidence) {
+	e.Node, e.Run, e.At = b.node, b.run, readMonotonic()
 	text, err := json.Marshal(e)
 	if err == nil {
 		b.mu.Lock()
@@ -123,8 +123,8 @@ func (b *book) put(e evidence) {
 	}
 }
 
-// monotonic reads the clock that all processes of a machine share.
-func monotonic() int64 {
+// readMonotonic reads the clock that all processes of a machine share.
+func readMonotonic() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
 		panic(fmt.Sprintf("chaos: no monotonic clock: %v", err)) // Linux has it

@@ -75,8 +75,8 @@ type flooded struct {
 	Body []byte
 }
 
-// sum is the checksum over all that the event says.
-func (e *flooded) sum() uint32 {
+// checksum is the checksum over all that the event says.
+func (e *flooded) checksum() uint32 {
 	var head [16]byte
 	binary.LittleEndian.PutUint64(head[:8], uint64(e.Run))
 	binary.LittleEndian.PutUint64(head[8:], e.Seq)
@@ -143,21 +143,21 @@ func newFlood(t nodeTask) (*flood, error) {
 	return f, nil
 }
 
-// handle adds the handler.
-func (f *flood) handle(mux *receiver.Mux) { receiver.Handle(mux, f.onFlooded) }
+// addHandler adds the handler.
+func (f *flood) addHandler(mux *receiver.Mux) { receiver.Handle(mux, f.onFlooded) }
 
-// begin sends to those whom the task names.
-func (f *flood) begin(n *cluster.Node) {
+// startSending sends to those whom the task names.
+func (f *flood) startSending(n *cluster.Node) {
 	f.node = n
 	for _, name := range f.task.To {
-		f.to(name)
+		f.startSendingTo(name)
 	}
 }
 
-// listen does what the runner says.
-func (f *flood) listen(line string) {
+// obeyLine does what the runner says.
+func (f *flood) obeyLine(line string) {
 	if name, ok := strings.CutPrefix(line, saySend); ok {
-		f.to(name)
+		f.startSendingTo(name)
 	}
 	if line == sayStop {
 		f.stop()
@@ -168,15 +168,15 @@ func (f *flood) listen(line string) {
 	}
 }
 
-// to begins to send to a node.
-func (f *flood) to(name string) {
+// startSendingTo begins to send to a node.
+func (f *flood) startSendingTo(name string) {
 	if tape, known := f.sent[name]; known {
-		f.senders.Go(func() { f.send(f.addrs[name], tape) })
+		f.senders.Go(func() { f.sendEvents(f.addrs[name], tape) })
 	}
 }
 
-// send sends numbered events to one member until it is to stop, each in its turn.
-func (f *flood) send(to member.Address, tape *tape[uint32]) {
+// sendEvents sends numbered events to one member until it is to stop, each in its turn.
+func (f *flood) sendEvents(to member.Address, tape *tape[uint32]) {
 	random := rand.New(rand.NewPCG(uint64(f.task.Run), uint64(to.Port)))
 	for next := uint64(1); next > 0 && f.ctx.Err() == nil; {
 		next = f.sendSome(to, tape, random, next)
@@ -191,15 +191,15 @@ func (f *flood) sendSome(
 	ctx, cancel := context.WithTimeout(f.ctx, floodTimeout)
 	defer cancel()
 	for since := time.Now(); time.Since(since) < floodRenewal; seq++ {
-		if !try(tape, seq) {
+		if !noteTry(tape, seq) {
 			return 0
 		}
-		e := flooded{From: f.name, Run: f.task.Run, Seq: seq, Body: f.body(random)}
-		e.Sum = e.sum()
+		e := flooded{From: f.name, Run: f.task.Run, Seq: seq, Body: f.makeBody(random)}
+		e.Sum = e.checksum()
 		err := f.node.Send(ctx, to, e, cluster.WithOutcome(func(_ member.Address, err error) {
-			told(tape, e.Seq, outcomeMark(err))
+			noteTold(tape, e.Seq, outcomeMark(err))
 		}))
-		sent(tape, seq, err)
+		noteSent(tape, seq, err)
 		if err != nil {
 			time.Sleep(floodPause)
 			return seq + 1
@@ -209,8 +209,8 @@ func (f *flood) sendSome(
 	return seq
 }
 
-// body is a part of the noise.
-func (f *flood) body(random *rand.Rand) []byte {
+// makeBody is a part of the noise.
+func (f *flood) makeBody(random *rand.Rand) []byte {
 	size := leastBytes + random.IntN(smallBytes-leastBytes+1)
 	switch {
 	case f.task.Bytes > 0:
@@ -241,13 +241,13 @@ func (f *flood) onFlooded(_ context.Context, from member.Member, e flooded) erro
 		os.Exit(exitEvidence)
 	}
 	mark := heardOf(e.Run, e.Seq)
-	if e.From != h.name || e.Sum != e.sum() {
+	if e.From != h.name || e.Sum != e.checksum() {
 		mark |= heardBad
 	}
 	if h.inside.Add(1) > 1 {
 		mark |= heardBeside
 	}
-	at := heard(h.tape, mark)
+	at := noteHeard(h.tape, mark)
 	if at == nil {
 		fmt.Fprintln(os.Stderr, "chaos: evidence: no room for an event of", h.name)
 		os.Exit(exitEvidence)
@@ -256,15 +256,15 @@ func (f *flood) onFlooded(_ context.Context, from member.Member, e flooded) erro
 		select {}
 	}
 	if f.task.Slow {
-		h.nap()
+		h.sleepSometimes()
 	}
 	h.inside.Add(-1)
 	atomic.StoreUint64(at, mark|heardReturned)
 	return nil
 }
 
-// nap sleeps now and then.
-func (h *hearing) nap() {
+// sleepSometimes sleeps now and then.
+func (h *hearing) sleepSometimes() {
 	now := time.Now()
 	h.left--
 	switch {
@@ -295,8 +295,8 @@ func (f *flood) isIdle() bool {
 	return true
 }
 
-// end says that the process was done in order: no outcome comes after this.
-func (f *flood) end() {
+// reportDone says that the process was done in order: no outcome comes after this.
+func (f *flood) reportDone() {
 	f.stop()
 	f.senders.Wait()
 	for _, t := range f.sent {

@@ -98,7 +98,7 @@ func TestCheckPair(t *testing.T) {
 			if got := strings.Join(kinds, "; "); got != test.want {
 				t.Errorf("got %q, want %q: %v", got, test.want, p.faults)
 			}
-			if err := p.verdict(); (err == nil) != (test.want == "") {
+			if err := p.formVerdict(); (err == nil) != (test.want == "") {
 				t.Errorf("verdict %v, want one where there is a fault", err)
 			}
 		})
@@ -144,15 +144,15 @@ func writeTapes(t *testing.T, dir, node, other string) {
 		t.Fatal(err)
 	}
 	for seq := range uint64(3) {
-		try(out, seq+1)
-		sent(out, seq+1, nil)
-		told(out, seq+1, toldDone)
-		*heard(in, heardOf(1, seq+1)) |= heardReturned
+		noteTry(out, seq+1)
+		noteSent(out, seq+1, nil)
+		noteTold(out, seq+1, toldDone)
+		*noteHeard(in, heardOf(1, seq+1)) |= heardReturned
 	}
-	try(out, 4)
-	sent(out, 4, io.EOF)
+	noteTry(out, 4)
+	noteSent(out, 4, io.EOF)
 	out.head.Ended = 1
-	if try(out, 1001) || heard(&tape[uint64]{head: &tapeHead{}}, 1) != nil {
+	if noteTry(out, 1001) || noteHeard(&tape[uint64]{head: &tapeHead{}}, 1) != nil {
 		t.Error("marks where there is no room")
 	}
 }
@@ -169,16 +169,17 @@ func TestTapes(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, killedFile), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := untold(dir); err != nil {
+	if err := listUntold(dir); err != nil {
 		t.Errorf("all are told: %v, want none", err)
 	}
 	waits, err := makeTape[uint32](tapePath(dir, "n3", 1, "n1", sentEnd), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	try(waits, 1)
-	sent(waits, 1, nil)
-	if err := untold(dir); err == nil || !strings.Contains(err.Error(), "n3 (run 1) to n1: event 1") {
+	noteTry(waits, 1)
+	noteSent(waits, 1, nil)
+	if err := listUntold(dir); err == nil || !strings.Contains(err.Error(),
+		"n3 (run 1) to n1: event 1") {
 		t.Errorf("one waits: %v, want its name", err)
 	}
 	if err := os.Remove(tapePath(dir, "n3", 1, "n1", sentEnd)); err != nil {
@@ -192,7 +193,7 @@ func TestTapes(t *testing.T) {
 		t.Errorf("cut to %v, %v, want 4 marks", info.Size(), err)
 	}
 	p, err := checkTapes(dir)
-	if err != nil || p.verdict() != nil || p.taken != 6 || p.handled != 6 || p.refused != 2 {
+	if err != nil || p.formVerdict() != nil || p.taken != 6 || p.handled != 6 || p.refused != 2 {
 		t.Fatalf("%+v, %v, want 6 taken and handled, 2 refused", p, err)
 	}
 	if err := os.Truncate(path, tapeHeadBytes+3*4); err != nil {
@@ -252,7 +253,7 @@ func TestEvents(t *testing.T) {
 		Pause: 100 * ms, Faults: []fault{{Kind: "kill", For: 200 * ms, Order: []int{1, 0, 2}}},
 	}}
 	var out bytes.Buffer
-	if err := events(t.Context(), o, plan, &out); err != nil {
+	if err := runEvents(t.Context(), o, plan, &out); err != nil {
 		t.Fatalf("%v\n%s%s", err, &out, logs(o.out))
 	}
 	t.Logf("%s", &out)
@@ -269,13 +270,13 @@ func TestEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, err = checkTapes(o.out)
-	if err != nil || p.verdict() == nil || p.odd["never told"] == 0 {
+	if err != nil || p.formVerdict() == nil || p.odd["never told"] == 0 {
 		t.Errorf("without the note of the kill: %v, %v, want events that were never told",
-			p.verdict(), err)
+			p.formVerdict(), err)
 	}
 	// A flood that lacks a kind of faults has proved too little.
 	f := flooding{runner: &runner{o: o}, plan: plan, slept: 1, taken: o.events}
-	if err := f.unproved(); !errors.Is(err, errUnproved) || conclude(err, io.Discard) != 3 {
+	if err := f.checkProved(); !errors.Is(err, errUnproved) || reportFailure(err, io.Discard) != 3 {
 		t.Errorf("no kill happened: %v, want an error, and code 3", err)
 	}
 }
@@ -289,7 +290,7 @@ func TestStuck(t *testing.T) {
 	// machine that does much else.
 	o.config.HeartbeatTimeout, o.config.LeaderTimeout = time.Second, 2*time.Second
 	var out bytes.Buffer
-	if err := stuck(t.Context(), o, &out); err != nil {
+	if err := runStuck(t.Context(), o, &out); err != nil {
 		t.Fatalf("%v\n%s%s", err, &out, logs(o.out))
 	}
 	t.Logf("%s", &out)
@@ -303,7 +304,7 @@ func TestRolling(t *testing.T) {
 	o.config.LeaderTimeout = 2 * time.Second
 	o.handOver = o.config.LeaderTimeout / 2
 	var out bytes.Buffer
-	if err := rolling(t.Context(), o, &out); err != nil {
+	if err := runRolling(t.Context(), o, &out); err != nil {
 		t.Fatalf("%v\n%s%s", err, &out, logs(o.out))
 	}
 	t.Logf("%s", &out)
@@ -317,11 +318,11 @@ func TestLeaderless(t *testing.T) {
 		{token: 1, begin: 10, end: 20}, {token: 2, begin: 300, end: 200},
 		{token: 4, begin: 907, end: 950},
 	}
-	changes, longest := leaderless(termsOf(holds, 150))
+	changes, longest := countLeaderless(termsOf(holds, 150))
 	if changes != 2 || longest != 200 {
 		t.Errorf("got %d changes and %v, want 2 and 200ns", changes, longest)
 	}
-	if changes, longest = leaderless(termsOf(holds, 905)); changes != 0 || longest != 0 {
+	if changes, longest = countLeaderless(termsOf(holds, 905)); changes != 0 || longest != 0 {
 		t.Errorf("got %d changes and %v after all but one, want none", changes, longest)
 	}
 }

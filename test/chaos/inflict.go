@@ -22,102 +22,102 @@ type action struct {
 	do func() error
 }
 
-// inflict turns a fault into actions: what goes wrong, and the healing. Empty
+// inflictFault turns a fault into actions: what goes wrong, and the healing. Empty
 // when the fault finds nobody to hit.
-func (r *runner) inflict(f fault) []action {
+func (r *runner) inflictFault(f fault) []action {
 	order := slices.Clone(f.Order)
-	if leader := r.ps.leader(); f.Leader && leader >= 0 {
+	if leader := r.ps.findLeader(); f.Leader && leader >= 0 {
 		i := slices.Index(order, leader)
 		order = slices.Concat([]int{leader}, order[:i], order[i+1:])
 	}
-	r.note("%s for %v: %v", f.Kind, f.For, names(order))
+	r.writeJournal("%s for %v: %v", f.Kind, f.For, formatNodes(order))
 	if shape := shapes[f.Kind]; shape != nil {
 		if f.Kind == "split" && r.o.nodes%2 == 0 && f.Arg == r.o.nodes/2 && f.Leader {
 			f.Arg-- // the leader's side gets no majority either way
 		}
-		rules := cuts(order, shape(r.o.nodes, f.Arg))
+		rules := cutRules(order, shape(r.o.nodes, f.Arg))
 		if f.Kind == "flap" {
-			return r.flap(f, rules)
+			return r.flapRules(f, rules)
 		}
-		return r.impose(f, rules)
+		return r.imposeRules(f, rules)
 	}
 	switch f.Kind {
 	case "loss":
-		return r.impose(f, losses(order, f.Arg, false))
+		return r.imposeRules(f, lossRules(order, f.Arg, false))
 	case "loss at one":
-		return r.impose(f, losses(order, f.Arg, true))
+		return r.imposeRules(f, lossRules(order, f.Arg, true))
 	case "kill several":
-		return r.ends(f, order, f.Arg, syscall.SIGKILL)
+		return r.endProcesses(f, order, f.Arg, syscall.SIGKILL)
 	case "kill":
-		return r.ends(f, order, 1, syscall.SIGKILL)
+		return r.endProcesses(f, order, 1, syscall.SIGKILL)
 	case "leave":
-		return r.ends(f, order, 1, syscall.SIGTERM)
+		return r.endProcesses(f, order, 1, syscall.SIGTERM)
 	case "stop", "stop long":
-		return r.stop(f, order[0])
+		return r.stopNode(f, order[0])
 	case "stutter":
-		return r.stutter(f, order[0])
+		return r.stutterNode(f, order[0])
 	case lostStore:
-		return r.lose(f, order)
+		return r.loseStore(f, order)
 	case wrongSeed:
-		return r.mislead(f, order)
+		return r.misleadNode(f, order)
 	case wrongSeedOther:
 		return r.misleadOther(f, order)
 	default:
-		return r.starve(f, order)
+		return r.starveNode(f, order)
 	}
 }
 
-func names(nodes []int) (all []string) {
+func formatNodes(nodes []int) (all []string) {
 	for _, node := range nodes {
 		all = append(all, nodeName(node))
 	}
 	return all
 }
 
-func (r *runner) impose(f fault, rules []rule) []action {
+func (r *runner) imposeRules(f fault, rules []rule) []action {
 	var lift func() error
 	return []action{
-		{0, func() (err error) { lift, err = r.world.net.impose(rules); return err }},
+		{0, func() (err error) { lift, err = r.world.net.imposeRules(rules); return err }},
 		{f.For, func() error { return lift() }},
 	}
 }
 
-// flap cuts and heals in turn, about as often as members are found silent.
-func (r *runner) flap(f fault, rules []rule) []action {
+// flapRules cuts and heals in turn, about as often as members are found silent.
+func (r *runner) flapRules(f fault, rules []rule) []action {
 	half := r.o.config.HeartbeatTimeout
 	var all []action
 	for at := time.Duration(0); at < f.For; at += 2 * half {
-		once := r.impose(fault{For: half}, rules)
+		once := r.imposeRules(fault{For: half}, rules)
 		all = append(all, action{at, once[0].do}, action{at + half, once[1].do})
 	}
 	return all
 }
 
-// mortals are the nodes of an order whose processes may be ended.
-func (r *runner) mortals(order []int) []int {
+// killableNodes are the nodes of an order whose processes may be ended.
+func (r *runner) killableNodes(order []int) []int {
 	return slices.DeleteFunc(slices.Clone(order), func(node int) bool { return node < r.spare })
 }
 
-// ends ends processes, and starts them again with the stores that they had.
-func (r *runner) ends(f fault, order []int, count int, signal syscall.Signal) []action {
+// endProcesses ends processes, and starts them again with the stores that they had.
+func (r *runner) endProcesses(f fault, order []int, count int, signal syscall.Signal) []action {
 	var all []action
-	for _, node := range r.mortals(order)[:min(count, len(r.mortals(order)))] {
+	for _, node := range r.killableNodes(order)[:min(count, len(r.killableNodes(order)))] {
 		all = append(all,
 			action{0, func() error {
-				r.ps.nodes[node].signal(signal)
+				r.ps.nodes[node].sendSignal(signal)
 				if signal == syscall.SIGKILL {
 					r.ps.nodes[node].kill()
 				}
 				return nil
 			}},
-			action{f.For, func() error { return r.revive(node) }})
+			action{f.For, func() error { return r.restartNode(node) }})
 	}
 	return all
 }
 
-// revive starts a node that has ended. One that is leaving gets the time that
+// restartNode starts a node that has ended. One that is leaving gets the time that
 // it asked for.
-func (r *runner) revive(node int) error {
+func (r *runner) restartNode(node int) error {
 	p := r.ps.nodes[node]
 	if p.isAlive() {
 		return nil
@@ -126,14 +126,14 @@ func (r *runner) revive(node int) error {
 	if err := r.noteKilled(node, p); err != nil {
 		return err
 	}
-	r.note("start %s again: it ended with %v", nodeName(node), p.cmd.ProcessState)
-	return r.ps.start(node)
+	r.writeJournal("start %s again: it ended with %v", nodeName(node), p.cmd.ProcessState)
+	return r.ps.startNode(node)
 }
 
 // noteKilled keeps which runs were killed: a flood excuses what they had under way.
 func (r *runner) noteKilled(node int, p *process) error {
 	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if !r.o.floods() || !ok || status.Signal() != syscall.SIGKILL {
+	if !r.o.isFlood() || !ok || status.Signal() != syscall.SIGKILL {
 		return nil
 	}
 	file, err := os.OpenFile(filepath.Join(r.o.out, killedFile), os.O_APPEND|os.O_WRONLY, 0)
@@ -144,29 +144,29 @@ func (r *runner) noteKilled(node int, p *process) error {
 	return errors.Join(err, file.Close())
 }
 
-func (r *runner) stop(f fault, node int) []action {
+func (r *runner) stopNode(f fault, node int) []action {
 	p := r.ps.nodes[node]
 	return []action{
-		{0, func() error { p.signal(syscall.SIGSTOP); return nil }},
-		{f.For, func() error { p.signal(syscall.SIGCONT); return nil }},
+		{0, func() error { p.sendSignal(syscall.SIGSTOP); return nil }},
+		{f.For, func() error { p.sendSignal(syscall.SIGCONT); return nil }},
 	}
 }
 
-// stutter lets a process run a third of the time, in pieces.
-func (r *runner) stutter(f fault, node int) []action {
+// stutterNode lets a process run a third of the time, in pieces.
+func (r *runner) stutterNode(f fault, node int) []action {
 	const piece = 60 * time.Millisecond
 	var all []action
 	for at := time.Duration(0); at < f.For; at += 3 * piece {
-		once := r.stop(fault{For: 2 * piece}, node)
+		once := r.stopNode(fault{For: 2 * piece}, node)
 		all = append(all, action{at, once[0].do}, action{at + 2*piece, once[1].do})
 	}
 	return all
 }
 
-// lose takes the store of a node away. As a seed it must only join then, in
+// loseStore takes the store of a node away. As a seed it must only join then, in
 // every run from now on: it must not found what the others may hold.
-func (r *runner) lose(f fault, order []int) []action {
-	order = r.mortals(order)
+func (r *runner) loseStore(f fault, order []int) []action {
+	order = r.killableNodes(order)
 	if len(order) == 0 {
 		return nil
 	}
@@ -175,16 +175,16 @@ func (r *runner) lose(f fault, order []int) []action {
 		{0, func() error {
 			r.ps.nodes[node].kill()
 			r.ps.lost[node] = true
-			return os.RemoveAll(r.ps.store(node))
+			return os.RemoveAll(r.ps.storeFolder(node))
 		}},
-		{f.For, func() error { return r.revive(node) }},
+		{f.For, func() error { return r.restartNode(node) }},
 	}
 }
 
-// starve takes disk, files or memory from a node. It may end of that, since a
+// starveNode takes disk, files or memory from a node. It may end of that, since a
 // node that cannot save must not go on.
-func (r *runner) starve(f fault, order []int) []action {
-	order = r.mortals(order)
+func (r *runner) starveNode(f fault, order []int) []action {
+	order = r.killableNodes(order)
 	if len(order) == 0 {
 		return nil
 	}
@@ -192,22 +192,24 @@ func (r *runner) starve(f fault, order []int) []action {
 	starved := map[string][2]func(node int) error{
 		"full disk": {r.fillDisk, r.freeDisk},
 		"no files":  {r.takeFiles, r.giveFiles},
-		"no memory": {r.world.tighten, r.world.loosen},
+		"no memory": {r.world.tightenNode, r.world.loosenNode},
 	}[f.Kind]
 	if f.Kind == "no memory" && r.world.groups == nil {
 		return nil
 	}
 	return []action{
 		{0, func() error { return starved[0](node) }},
-		{f.For, func() error { return errors.Join(starved[1](node), r.revive(node)) }},
+		{f.For, func() error { return errors.Join(starved[1](node), r.restartNode(node)) }},
 	}
 }
 
-func (r *runner) ballast(node int) string { return filepath.Join(r.world.disk(node), "ballast") }
+func (r *runner) ballastFile(node int) string {
+	return filepath.Join(r.world.diskFolder(node), "ballast")
+}
 
 // fillDisk writes until nothing more fits.
 func (r *runner) fillDisk(node int) error {
-	file, err := os.Create(r.ballast(node))
+	file, err := os.Create(r.ballastFile(node))
 	if err != nil {
 		return err
 	}
@@ -222,7 +224,7 @@ func (r *runner) fillDisk(node int) error {
 }
 
 func (r *runner) freeDisk(node int) error {
-	if err := os.Remove(r.ballast(node)); !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(r.ballastFile(node)); !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return nil // another fault of this step freed it

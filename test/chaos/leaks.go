@@ -45,7 +45,7 @@ func (r *runner) usageOf(node int) (usage, bool) {
 	}
 	return usage{
 		at: time.Since(r.began), run: p.cmd.Process.Pid,
-		goroutines: float64(p.report().Goroutines), files: float64(len(files)),
+		goroutines: float64(p.lastReport().Goroutines), files: float64(len(files)),
 		bytes: float64(resident * os.Getpagesize()),
 	}, true
 }
@@ -75,9 +75,9 @@ type slope struct {
 	growth  float64 // in all the time
 }
 
-// slopes are those of the processes that lived long enough. Samples are in the
+// findSlopes are those of the processes that lived long enough. Samples are in the
 // order of their times.
-func slopes(node string, samples []usage) []slope {
+func findSlopes(node string, samples []usage) []slope {
 	var all []slope
 	for len(samples) > 0 {
 		n := 1
@@ -98,8 +98,8 @@ func slopes(node string, samples []usage) []slope {
 			{"files", func(u usage) float64 { return u.files }},
 			{"bytes", func(u usage) float64 { return u.bytes }},
 		} {
-			at, least := floor(life, thing.of)
-			mean, perHour := fit(at, least)
+			at, least := findFloor(life, thing.of)
+			mean, perHour := fitLine(at, least)
 			if mean > 0 { // a daemon does not tell its goroutines
 				growth := perHour * (at[len(at)-1] - at[0])
 				all = append(all, slope{node, thing.what, mean, perHour / mean, growth})
@@ -109,9 +109,9 @@ func slopes(node string, samples []usage) []slope {
 	return all
 }
 
-// floor is the least use in each window, with the hour of its first sample. A
+// findFloor is the least use in each window, with the hour of its first sample. A
 // window that the samples do not fill is left out.
-func floor(samples []usage, of func(usage) float64) (at, least []float64) {
+func findFloor(samples []usage, of func(usage) float64) (at, least []float64) {
 	var begin time.Duration
 	for i, u := range samples {
 		if i == 0 || u.at >= begin+window {
@@ -126,8 +126,8 @@ func floor(samples []usage, of func(usage) float64) (at, least []float64) {
 	return at, least
 }
 
-// fit is the line of least squares: the mean of y, and its growth by x.
-func fit(x, y []float64) (mean, slope float64) {
+// fitLine is the line of least squares: the mean of y, and its growth by x.
+func fitLine(x, y []float64) (mean, slope float64) {
 	var middle float64
 	for i := range x {
 		mean += y[i] / float64(len(x))
@@ -141,8 +141,8 @@ func fit(x, y []float64) (mean, slope float64) {
 	return mean, both / square
 }
 
-// tell prints the slopes, and returns an error that names those which are leaks.
-func tell(w io.Writer, all []slope) error {
+// printSlopes prints the slopes, and returns an error that names those which are leaks.
+func printSlopes(w io.Writer, all []slope) error {
 	if len(all) == 0 {
 		fmt.Fprintf(w, "no process lived for %v: nothing is said about leaks\n", settling+slopeTime)
 		return nil

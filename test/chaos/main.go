@@ -45,9 +45,9 @@ func main() {
 		os.Exit(childMain(role))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command(ctx, os.Args[1:])
+	err := runCommand(ctx, os.Args[1:])
 	stop()
-	os.Exit(conclude(err, os.Stderr))
+	os.Exit(reportFailure(err, os.Stderr))
 }
 
 var (
@@ -56,8 +56,8 @@ var (
 	errSkipped = errors.New("skipped")
 )
 
-// conclude says what was wrong, and returns the exit code.
-func conclude(err error, w io.Writer) int {
+// reportFailure says what was wrong, and returns the exit code.
+func reportFailure(err error, w io.Writer) int {
 	if err == nil {
 		return 0
 	}
@@ -76,35 +76,35 @@ func isHelp(arg string) bool {
 	return slices.Contains([]string{"help", "-h", "-help", "--help"}, arg)
 }
 
-func command(ctx context.Context, args []string) error {
+func runCommand(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		return errUsage
 	}
 	switch name := args[0]; name {
 	case "run", "soak", "events", "stuck", "rolling":
-		o, err := parse(name, args[1:])
+		o, err := parseFlags(name, args[1:])
 		if err != nil {
 			return err
 		}
 		if reason := ""; !o.plain {
-			if reason = unable(); reason != "" {
+			if reason = whyUnable(); reason != "" {
 				return fmt.Errorf("%w: %s; nothing was checked", errSkipped, reason)
 			}
 		}
 		switch name {
 		case "events":
-			return events(ctx, o, newFloodPlan(o), os.Stdout)
+			return runEvents(ctx, o, newFloodPlan(o), os.Stdout)
 		case "stuck":
-			return stuck(ctx, o, os.Stdout)
+			return runStuck(ctx, o, os.Stdout)
 		case "rolling":
-			return rolling(ctx, o, os.Stdout)
+			return runRolling(ctx, o, os.Stdout)
 		}
-		return run(ctx, o, os.Stdout)
+		return runChaos(ctx, o, os.Stdout)
 	case "check":
 		if len(args) != 2 || isHelp(args[1]) {
 			return errUsage
 		}
-		return recheck(args[1])
+		return recheckFolder(args[1])
 	case "clean":
 		if len(args) != 1 {
 			return errUsage
@@ -115,16 +115,16 @@ func command(ctx context.Context, args []string) error {
 		return cleanLeftovers()
 	default:
 		if isHelp(name) {
-			help(os.Stdout)
+			printHelp(os.Stdout)
 			return nil
 		}
 		return errUsage
 	}
 }
 
-// recheck checks the evidence of an earlier run, a flood or not.
-func recheck(dir string) error {
-	f, err := audit(dir)
+// recheckFolder checks the evidence of an earlier run, a flood or not.
+func recheckFolder(dir string) error {
+	f, err := auditFolder(dir)
 	if err != nil {
 		return err
 	}
@@ -133,10 +133,10 @@ func recheck(dir string) error {
 		if err != nil {
 			return err
 		}
-		p.print(os.Stdout, true)
+		p.printCounts(os.Stdout, true)
 		f.lacks = nil
-		return errors.Join(p.verdict(), f.verdict())
+		return errors.Join(p.formVerdict(), f.formVerdict())
 	}
-	f.print(os.Stdout)
-	return f.verdict()
+	f.printFindings(os.Stdout)
+	return f.formVerdict()
 }

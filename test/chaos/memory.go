@@ -30,10 +30,10 @@ type hierarchy struct {
 	parent, limit, use, none string
 }
 
-// hierarchies lists what this machine may have. In version 1 the own group is
+// listHierarchies lists what this machine may have. In version 1 the own group is
 // the parent, in version 2 the root: there a group with processes has no others
 // inside.
-func hierarchies() []hierarchy {
+func listHierarchies() []hierarchy {
 	own := "/"
 	text, _ := os.ReadFile("/proc/self/cgroup") // without it the root will do
 	for line := range strings.Lines(string(text)) {
@@ -50,9 +50,9 @@ func hierarchies() []hierarchy {
 // newMemory makes the groups of a run, and notes them in its folder first.
 func newMemory(dir string, nodes int) memory {
 	var reasons []error
-	for _, h := range hierarchies() {
+	for _, h := range listHierarchies() {
 		m := memory{limit: h.limit, use: h.use, none: h.none}
-		err := m.make(h.parent, dir, nodes)
+		err := m.makeGroup(h.parent, dir, nodes)
 		if err == nil {
 			return m
 		}
@@ -62,7 +62,7 @@ func newMemory(dir string, nodes int) memory {
 	return memory{without: fmt.Sprintf("no memory groups: %v", errors.Join(reasons...))}
 }
 
-func (m *memory) make(parent, dir string, nodes int) error {
+func (m *memory) makeGroup(parent, dir string, nodes int) error {
 	for i := range nodes {
 		name := fmt.Sprintf("%s-%d", filepath.Base(dir), i+1)
 		m.groups = append(m.groups, filepath.Join(parent, name))
@@ -82,26 +82,26 @@ func (m *memory) make(parent, dir string, nodes int) error {
 	return nil
 }
 
-// group is the folder of a node's group, empty for none.
-func (m *memory) group(node int) string {
+// groupOf is the folder of a node's group, empty for none.
+func (m *memory) groupOf(node int) string {
 	if m.groups == nil {
 		return ""
 	}
 	return m.groups[node]
 }
 
-// tighten leaves a node no more memory than it has now.
-func (m *memory) tighten(node int) error {
+// tightenNode leaves a node no more memory than it has now.
+func (m *memory) tightenNode(node int) error {
 	use, err := os.ReadFile(filepath.Join(m.groups[node], m.use))
 	if err != nil {
 		return err
 	}
-	return m.set(node, strings.TrimSpace(string(use)))
+	return m.setLimit(node, strings.TrimSpace(string(use)))
 }
 
-func (m *memory) loosen(node int) error { return m.set(node, m.none) }
+func (m *memory) loosenNode(node int) error { return m.setLimit(node, m.none) }
 
-func (m *memory) set(node int, limit string) error {
+func (m *memory) setLimit(node int, limit string) error {
 	return os.WriteFile(filepath.Join(m.groups[node], m.limit), []byte(limit), 0o644)
 }
 

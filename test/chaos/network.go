@@ -33,30 +33,30 @@ type rule struct {
 	percent  int
 }
 
-func (n *network) namespace(node int) string { return fmt.Sprintf("%s-%d", n.id, node+1) }
-func (n *network) bridge() string            { return n.id + "-bridge" }
+func (n *network) namespaceOf(node int) string { return fmt.Sprintf("%s-%d", n.id, node+1) }
+func (n *network) bridgeName() string          { return n.id + "-bridge" }
 
-// address is where node listens, from 0.
-func address(node int) string { return fmt.Sprintf("10.77.0.%d:%d", node+1, port) }
+// addressOf is where node listens, from 0.
+func addressOf(node int) string { return fmt.Sprintf("10.77.0.%d:%d", node+1, port) }
 
 // newNetwork makes everything, with one call of ip a namespace.
 func newNetwork(id string, nodes int) (*network, error) {
 	n := &network{id: id, nodes: nodes, rules: map[int][]rule{}}
-	all := []string{"netns add " + n.bridge()}
+	all := []string{"netns add " + n.bridgeName()}
 	for i := range nodes {
-		all = append(all, "netns add "+n.namespace(i))
+		all = append(all, "netns add "+n.namespaceOf(i))
 	}
 	for i := range nodes {
 		all = append(all, fmt.Sprintf("link add name %s netns %s type veth peer name eth0 netns %s",
-			portName(i), n.bridge(), n.namespace(i)))
+			portName(i), n.bridgeName(), n.namespaceOf(i)))
 	}
-	if err := batch("", all); err != nil {
+	if err := runBatch("", all); err != nil {
 		return nil, err
 	}
 	inBridge := []string{"link add name br0 type bridge", "link set br0 up"}
 	for i := range nodes {
 		inBridge = append(inBridge, fmt.Sprintf("link set %s master br0 up", portName(i)))
-		err := batch(n.namespace(i), []string{
+		err := runBatch(n.namespaceOf(i), []string{
 			"link set lo up",
 			fmt.Sprintf("address add 10.77.0.%d/24 dev eth0", i+1),
 			"link set eth0 up",
@@ -65,23 +65,23 @@ func newNetwork(id string, nodes int) (*network, error) {
 			return nil, err
 		}
 	}
-	return n, batch(n.bridge(), inBridge)
+	return n, runBatch(n.bridgeName(), inBridge)
 }
 
 // portName is the port of a node on the bridge.
 func portName(node int) string { return fmt.Sprintf("p%d", node+1) }
 
-// batch runs lines of ip, in a namespace where one is named.
-func batch(namespace string, lines []string) error {
+// runBatch runs lines of ip, in a namespace where one is named.
+func runBatch(namespace string, lines []string) error {
 	args := []string{"-batch", "-"}
 	if namespace != "" {
 		args = []string{"-netns", namespace, "-batch", "-"}
 	}
-	return feed(strings.Join(lines, "\n")+"\n", "ip", args...)
+	return runWithInput(strings.Join(lines, "\n")+"\n", "ip", args...)
 }
 
-// feed runs a command with an input.
-func feed(input, name string, args ...string) error {
+// runWithInput runs a command with an input.
+func runWithInput(input, name string, args ...string) error {
 	cmd := exec.Command(name, args...)
 	cmd.Stdin = strings.NewReader(input)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -91,30 +91,30 @@ func feed(input, name string, args ...string) error {
 	return nil
 }
 
-// impose adds rules and returns what takes them away again.
-func (n *network) impose(rules []rule) (lift func() error, err error) {
+// imposeRules adds rules and returns what takes them away again.
+func (n *network) imposeRules(rules []rule) (lift func() error, err error) {
 	key := n.next
 	n.next++
 	n.rules[key] = rules
 	lift = func() error {
 		delete(n.rules, key)
-		return n.apply()
+		return n.applyRules()
 	}
-	return lift, n.apply()
+	return lift, n.applyRules()
 }
 
-// apply replaces all rules at once: nft takes a file as a whole or not at all.
-func (n *network) apply() error {
+// applyRules replaces all rules at once: nft takes a file as a whole or not at all.
+func (n *network) applyRules() error {
 	var all []rule
 	for key := range n.next {
 		all = append(all, n.rules[key]...)
 	}
-	return feed(ruleset(all), "ip", "netns", "exec", n.bridge(), "nft", "-f", "-")
+	return runWithInput(formatRules(all), "ip", "netns", "exec", n.bridgeName(), "nft", "-f", "-")
 }
 
-// ruleset is the text of the rules for nft. The table is made before it is
+// formatRules is the text of the rules for nft. The table is made before it is
 // deleted so that there is one to delete.
-func ruleset(rules []rule) string {
+func formatRules(rules []rule) string {
 	var b strings.Builder
 	b.WriteString("table bridge chaos\ndelete table bridge chaos\ntable bridge chaos {\n" +
 		"chain cuts {\ntype filter hook forward priority 0; policy accept;\n")
@@ -129,5 +129,8 @@ func ruleset(rules []rule) string {
 	return b.String()
 }
 
-// path is the file by which a process enters the namespace of a node.
-func (n *network) path(node int) string { return filepath.Join(netnsDir, n.namespace(node)) }
+// namespacePath is the file by which a process enters the namespace of a node.
+func (n *network) namespacePath(node int) string {
+	return filepath.Join(netnsDir,
+		n.namespaceOf(node))
+}

@@ -103,7 +103,7 @@ func nodeMain(task string) error {
 		return err
 	}
 	w.got.book, w.sent.book = w.book, w.book
-	defer w.flush()
+	defer w.flushWaiting()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	rx := receiver.NewMux()
@@ -111,7 +111,7 @@ func nodeMain(task string) error {
 		if w.flood, err = newFlood(w.task); err != nil {
 			return err
 		}
-		w.flood.handle(rx)
+		w.flood.addHandler(rx)
 	} else {
 		receiver.Handle(rx, w.onNumbered)
 	}
@@ -120,16 +120,16 @@ func nodeMain(task string) error {
 	w.node, err = cluster.Start(ctx, w.task.Config, cluster.WithLogger(log))
 	if err != nil {
 		if w.flood != nil && ctx.Err() != nil {
-			w.flood.end() // it was told to end before it had joined
+			w.flood.reportDone() // it was told to end before it had joined
 		}
-		w.book.put(evidence{Kind: kindEnd, Cause: err.Error()})
+		w.book.appendLine(evidence{Kind: kindEnd, Cause: err.Error()})
 		return err
 	}
-	w.work(ctx)
+	w.startWork(ctx)
 	select {
 	case <-w.node.Done():
 		err = fmt.Errorf("the node ended: %w", w.node.Err())
-		w.book.put(evidence{Kind: kindEnd, Cause: err.Error()})
+		w.book.appendLine(evidence{Kind: kindEnd, Cause: err.Error()})
 		return err
 	case <-ctx.Done():
 	}
@@ -137,24 +137,24 @@ func nodeMain(task string) error {
 	defer cancel()
 	err = w.node.Leave(bound)
 	if w.flood != nil {
-		w.flood.end() // the node is closed either way
+		w.flood.reportDone() // the node is closed either way
 	}
 	if err != nil {
-		w.book.put(evidence{Kind: kindEnd, Cause: err.Error()})
+		w.book.appendLine(evidence{Kind: kindEnd, Cause: err.Error()})
 		return err
 	}
-	w.book.put(evidence{Kind: kindEnd, Cause: "left"})
+	w.book.appendLine(evidence{Kind: kindEnd, Cause: "left"})
 	return nil
 }
 
-// work starts all that the node does besides being a member.
-func (w *witness) work(ctx context.Context) {
+// startWork starts all that the node does besides being a member.
+func (w *witness) startWork(ctx context.Context) {
 	if w.flood != nil {
-		w.flood.begin(w.node) // before the runner may say that it is enough
+		w.flood.startSending(w.node) // before the runner may say that it is enough
 	}
-	go func() { _ = w.node.WhileLeader(ctx, w.lead) }() // ends with the process
-	go w.watch()
-	go w.keep()
+	go func() { _ = w.node.WhileLeader(ctx, w.leadTerm) }() // ends with the process
+	go w.watchViews()
+	go w.keepWriting()
 	if w.flood != nil {
 		return
 	}
@@ -166,61 +166,61 @@ func (w *witness) work(ctx context.Context) {
 		if err != nil {
 			panic(err) // the runner made it
 		}
-		go w.send(ctx, to, name)
+		go w.sendNumbered(ctx, to, name)
 	}
 }
 
-// lead runs while the node leads. It writes down when it had authority, and
+// leadTerm runs while the node leads. It writes down when it had authority, and
 // writes to the register.
-func (w *witness) lead(ctx context.Context, term cluster.Term) error {
+func (w *witness) leadTerm(ctx context.Context, term cluster.Term) error {
 	var writes sync.WaitGroup
-	first := monotonic()
+	first := readMonotonic()
 	if !term.Valid() {
 		return nil
 	}
-	begin := monotonic()
-	w.book.put(evidence{Kind: kindHold, Token: term.Token(), Begin: begin, End: first})
-	writes.Go(func() { w.write(term) })
+	begin := readMonotonic()
+	w.book.appendLine(evidence{Kind: kindHold, Token: term.Token(), Begin: begin, End: first})
+	writes.Go(func() { w.writeRegister(term) })
 	last, written := first, begin
 	for {
-		now := monotonic()
+		now := readMonotonic()
 		if !term.Valid() {
 			break
 		}
 		last = now
 		if last-written > int64(holdLine) {
-			w.book.put(evidence{Kind: kindHold, Token: term.Token(), Begin: written, End: last})
+			w.book.appendLine(evidence{Kind: kindHold, Token: term.Token(), Begin: written, End: last})
 			written = last
 		}
 		time.Sleep(authorityTick)
 	}
 	if last > written {
-		w.book.put(evidence{Kind: kindHold, Token: term.Token(), Begin: written, End: last})
+		w.book.appendLine(evidence{Kind: kindHold, Token: term.Token(), Begin: written, End: last})
 	}
 	writes.Wait()
 	return nil
 }
 
-// write writes to the register as long as the term is valid right before.
-func (w *witness) write(term cluster.Term) {
+// writeRegister writes to the register as long as the term is valid right before.
+func (w *witness) writeRegister(term cluster.Term) {
 	var c registerClient
 	defer c.close()
 	for term.Valid() {
 		w.seq++
-		c.write(w.task.Register, evidence{
+		c.sendWrite(w.task.Register, evidence{
 			Kind: kindWrite, Token: term.Token(), From: w.task.Name, FromRun: w.book.run, Seq: w.seq,
 		})
 		time.Sleep(writeTick)
 	}
 }
 
-// watch writes down each view, and tells the runner.
-func (w *witness) watch() {
+// watchViews writes down each view, and tells the runner.
+func (w *witness) watchViews() {
 	in := bufio.NewScanner(os.Stdin)
 	go func() {
 		for in.Scan() {
 			if w.flood != nil {
-				w.flood.listen(in.Text())
+				w.flood.obeyLine(in.Text())
 			}
 		}
 		os.Exit(0) // the runner is gone
@@ -228,7 +228,7 @@ func (w *witness) watch() {
 	changed := make(chan struct{}, 1)
 	go func() {
 		for range w.node.Events(context.Background()) {
-			w.book.put(evidence{Kind: kindView, View: w.look()})
+			w.book.appendLine(evidence{Kind: kindView, View: w.lookAtView()})
 			select {
 			case changed <- struct{}{}:
 			default:
@@ -241,7 +241,7 @@ func (w *witness) watch() {
 	for {
 		s := w.node.Status()
 		r := report{
-			At: monotonic(), Leads: s.LeaseRemaining > 0, Token: s.Token,
+			At: readMonotonic(), Leads: s.LeaseRemaining > 0, Token: s.Token,
 			Active: s.View.Members.Count(member.Active), Goroutines: runtime.NumGoroutine(),
 		}
 		if w.flood != nil {
@@ -264,8 +264,8 @@ func heapBytes() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// look is the present view.
-func (w *witness) look() *sight {
+// lookAtView is the present view.
+func (w *witness) lookAtView() *sight {
 	status := w.node.Status()
 	v := status.View
 	s := &sight{
@@ -287,9 +287,9 @@ func (w *witness) look() *sight {
 	return s
 }
 
-// send sends numbered events to one member. A number that failed is not used
+// sendNumbered sends numbered events to one member. A number that failed is not used
 // again: it shows as a gap, which is allowed.
-func (w *witness) send(ctx context.Context, to member.Address, name string) {
+func (w *witness) sendNumbered(ctx context.Context, to member.Address, name string) {
 	for seq := uint64(1); ctx.Err() == nil; seq++ {
 		sending, cancel := context.WithTimeout(ctx, sendTimeout)
 		e := numbered{From: w.task.Name, Run: w.book.run, Seq: seq}
@@ -297,7 +297,7 @@ func (w *witness) send(ctx context.Context, to member.Address, name string) {
 			e.Rest = make([]byte, largeBytes)
 		}
 		if w.node.Send(sending, to, e) == nil {
-			w.sent.add(name, evidence{Kind: kindSent, To: name, First: seq, Last: seq})
+			w.sent.addEvent(name, evidence{Kind: kindSent, To: name, First: seq, Last: seq})
 		}
 		cancel()
 		if seq%burstEvery >= burst {
@@ -308,31 +308,31 @@ func (w *witness) send(ctx context.Context, to member.Address, name string) {
 
 func (w *witness) onNumbered(_ context.Context, from member.Member, e numbered) error {
 	if name := w.task.Names[from.Address.String()]; name != e.From {
-		w.book.put(evidence{Kind: kindForged, From: name, Cause: "says that it is of " + e.From})
+		w.book.appendLine(evidence{Kind: kindForged, From: name, Cause: "says that it is of " + e.From})
 		return nil
 	}
-	w.got.add(e.From, evidence{
+	w.got.addEvent(e.From, evidence{
 		Kind: kindEvents, From: e.From, FromRun: e.Run, First: e.Seq, Last: e.Seq,
 	})
 	return nil
 }
 
-// keep writes what waits, for ever.
-func (w *witness) keep() {
+// keepWriting writes what waits, for ever.
+func (w *witness) keepWriting() {
 	for {
-		begin := monotonic()
+		begin := readMonotonic()
 		time.Sleep(eventsLine)
-		end := monotonic()
+		end := readMonotonic()
 		if end-begin > int64(w.task.Config.LeaderTimeout/stallPart) {
-			w.book.put(evidence{Kind: kindStall, Begin: begin, End: end})
+			w.book.appendLine(evidence{Kind: kindStall, Begin: begin, End: end})
 		}
-		w.flush()
+		w.flushWaiting()
 	}
 }
 
-func (w *witness) flush() {
-	w.got.flush()
-	w.sent.flush()
+func (w *witness) flushWaiting() {
+	w.got.flushSpans()
+	w.sent.flushSpans()
 }
 
 // tally writes down which events came or went, in their order: numbers without
@@ -344,8 +344,8 @@ type tally struct {
 	open map[string]*evidence // by the other node
 }
 
-// add takes the line of one event.
-func (t *tally) add(other string, e evidence) {
+// addEvent takes the line of one event.
+func (t *tally) addEvent(other string, e evidence) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.open == nil {
@@ -357,16 +357,16 @@ func (t *tally) add(other string, e evidence) {
 		return
 	}
 	if line != nil {
-		t.book.put(*line)
+		t.book.appendLine(*line)
 	}
 	t.open[other] = &e
 }
 
-func (t *tally) flush() {
+func (t *tally) flushSpans() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for other, line := range t.open {
-		t.book.put(*line)
+		t.book.appendLine(*line)
 		delete(t.open, other)
 	}
 }

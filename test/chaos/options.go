@@ -55,8 +55,8 @@ var commands = []struct {
 	{"rolling", "each node is restarted in order while all send", 20 * time.Second},
 }
 
-// flags are those of a command, and the options that they set.
-func flags(name string) (*flag.FlagSet, *options) {
+// makeFlags are those of a command, and the options that they set.
+func makeFlags(name string) (*flag.FlagSet, *options) {
 	f := flag.NewFlagSet("chaos "+name, flag.ExitOnError)
 	o := &options{config: cluster.DefaultConfig(), soak: name == "soak", stuck: name == "stuck"}
 	var length time.Duration
@@ -98,8 +98,8 @@ func flags(name string) (*flag.FlagSet, *options) {
 	return f, o
 }
 
-// help lists the commands and the flags of each.
-func help(w io.Writer) {
+// printHelp lists the commands and the flags of each.
+func printHelp(w io.Writer) {
 	for _, c := range commands {
 		fmt.Fprintf(w, "chaos %-6s [flags]  %s\n", c.name, c.meaning)
 	}
@@ -107,16 +107,16 @@ func help(w io.Writer) {
 		"chaos clean           what a run that was killed left behind; no flags\n")
 	for _, c := range commands {
 		fmt.Fprintf(w, "\nflags of chaos %s:\n", c.name)
-		f, _ := flags(c.name)
+		f, _ := makeFlags(c.name)
 		f.SetOutput(w)
 		f.PrintDefaults()
 	}
 }
 
-// parse reads the flags. The least numbers of faults and changes are those of
+// parseFlags reads the flags. The least numbers of faults and changes are those of
 // the time that is asked for: 60 and 10 in five minutes.
-func parse(name string, args []string) (options, error) {
-	f, set := flags(name)
+func parseFlags(name string, args []string) (options, error) {
+	f, set := makeFlags(name)
 	err := f.Parse(args)
 	o := *set
 	if err != nil {

@@ -39,9 +39,9 @@ const (
 // must be active before the wrong seed goes: no other fault keeps them from it.
 var firstKinds = [...]string{wrongSeedOther, wrongSeed}
 
-// clusters is the number of clusters of a run.
-func (o options) clusters() int {
-	if o.floods() || o.nodes < minNodesOfTwo {
+// countClusters is the number of clusters of a run.
+func (o options) countClusters() int {
+	if o.isFlood() || o.nodes < minNodesOfTwo {
 		return 1
 	}
 	return 2
@@ -57,9 +57,9 @@ func startOther(o options, w *world, secret []byte) (*processes, error) {
 	return startAll(o, w, o.nodes, secret)
 }
 
-// mislead restarts a node of the first cluster.
-func (r *runner) mislead(f fault, order []int) []action {
-	mortals := r.mortals(order)
+// misleadNode restarts a node of the first cluster.
+func (r *runner) misleadNode(f fault, order []int) []action {
+	mortals := r.killableNodes(order)
 	if len(mortals) == 0 {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (r *runner) mislead(f fault, order []int) []action {
 // misleadOther restarts always the same follower of the second cluster, so that two faults
 // of a step leave it a majority.
 func (r *runner) misleadOther(f fault, order []int) []action {
-	leader := r.other.leader()
+	leader := r.other.findLeader()
 	if leader < 0 {
 		return nil
 	}
@@ -82,15 +82,15 @@ func (r *runner) restartWith(
 	ps *processes, prefix string, node int, wrong string, f fault,
 ) []action {
 	restart := func() error {
-		if ps == r.other && ps.leader() == node {
+		if ps == r.other && ps.findLeader() == node {
 			// The machine stood still, and this follower was elected meanwhile.
-			r.note("%s%s leads now: it is not restarted", prefix, nodeName(node))
+			r.writeJournal("%s%s leads now: it is not restarted", prefix, nodeName(node))
 			return nil
 		}
 		r.restarts++
-		r.note("restart %s%s with the seeds %v", prefix, nodeName(node), ps.seedsOf(node))
+		r.writeJournal("restart %s%s with the seeds %v", prefix, nodeName(node), ps.seedsOf(node))
 		ps.nodes[node].kill()
-		return ps.start(node)
+		return ps.startNode(node)
 	}
 	return []action{
 		{0, func() error { ps.wrongSeeds[node] = wrong; return restart() }},
@@ -103,20 +103,20 @@ func (r *runner) restartWith(
 func (f *findings) compareOther(other *findings) {
 	f.other = other
 	for _, text := range other.faults {
-		f.fault("other cluster", "%s", text)
+		f.noteFault("other cluster", "%s", text)
 	}
 	f.more += other.more
 	for _, text := range other.lacks {
-		f.lack(true, "other cluster: "+text)
+		f.noteLack(true, "other cluster: "+text)
 	}
 	f.checkSteady()
 	for _, cause := range slices.Sorted(maps.Keys(other.ends)) {
-		f.fault("other cluster", "a node ended by itself: %s", cause)
+		f.noteFault("other cluster", "a node ended by itself: %s", cause)
 	}
 	a, b := f.seats.cluster, other.seats.cluster
-	f.lack(a == "" || b == "", "no node showed which cluster it is of")
+	f.noteLack(a == "" || b == "", "no node showed which cluster it is of")
 	if a != "" && a == b {
-		f.fault("I11", "both clusters show states of cluster %s", a)
+		f.noteFault("I11", "both clusters show states of cluster %s", a)
 	}
 }
 
@@ -132,15 +132,16 @@ func (f *findings) checkSteady() {
 	for i := 1; i < len(holds); i++ {
 		last, next := holds[i-1], holds[i]
 		stalled := slices.ContainsFunc(f.other.stalls, func(e evidence) bool {
-			return e.End > last.latest()-int64(stallReach) && e.Begin < next.earliest()
+			return e.End > last.latest()-int64(stallReach) && e.Begin < next.earliestEnd()
 		})
 		switch {
 		case last.token == next.token:
 		case stalled:
 			f.excused++
 		default:
-			f.fault("other cluster", "token %d of %s after token %d of %s, and none of it had stood still",
-				next.token, f.name(next.owner), last.token, f.name(last.owner))
+			f.noteFault("other cluster",
+				"token %d of %s after token %d of %s, and none of it had stood still",
+				next.token, f.nameOf(next.owner), last.token, f.nameOf(last.owner))
 		}
 	}
 }

@@ -90,11 +90,11 @@ func TestOtherCluster(t *testing.T) {
 			first.view("n1", 3, 1, "n2", "n1", "n2", "n3'")
 			first.lastView("n1").Cluster = "aa"
 			k.plant(second)
-			f, err := audit(folderOfTwo(t, first, second))
+			f, err := auditFolder(folderOfTwo(t, first, second))
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = f.verdict()
+			err = f.formVerdict()
 			if k.want == "" {
 				if err != nil {
 					t.Errorf("verdict %v, want none", err)
@@ -139,8 +139,8 @@ func TestOtherEvidenceMissing(t *testing.T) {
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
-		err := command(t.Context(), []string{"check", dir})
-		if err == nil || err.Error() != "evidence missing: "+path || conclude(err, io.Discard) != 1 {
+		err := runCommand(t.Context(), []string{"check", dir})
+		if err == nil || err.Error() != "evidence missing: "+path || reportFailure(err, io.Discard) != 1 {
 			t.Errorf("without %s of the second cluster: %v, want that it is missing", name, err)
 		}
 	}

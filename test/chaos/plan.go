@@ -56,7 +56,7 @@ func (s step) String() string {
 	return b.String()
 }
 
-func (s step) length() time.Duration {
+func (s step) totalLength() time.Duration {
 	var longest time.Duration
 	for _, f := range s.Faults {
 		longest = max(longest, f.For)
@@ -134,17 +134,17 @@ type planner struct {
 func newPlan(seed uint64, nodes int, length time.Duration) []step {
 	p := planner{rand.New(rand.NewPCG(seed, 0)), nodes}
 	var steps []step
-	for sum := time.Duration(0); sum < length; sum += steps[len(steps)-1].length() {
-		steps = append(steps, p.step(len(steps)))
+	for sum := time.Duration(0); sum < length; sum += steps[len(steps)-1].totalLength() {
+		steps = append(steps, p.drawStep(len(steps)))
 	}
 	return steps
 }
 
-func (p *planner) step(i int) step {
-	s := step{Pause: p.between(100*ms, 1500*ms)}
+func (p *planner) drawStep(i int) step {
+	s := step{Pause: p.drawBetween(100*ms, 1500*ms)}
 	if i < len(firstKinds) && p.nodes >= minNodesOfTwo {
 		at := slices.IndexFunc(weights, func(w weight) bool { return w.kind == firstKinds[i] })
-		s.Faults = []fault{p.fault(weights[at])}
+		s.Faults = []fault{p.drawFault(weights[at])}
 		s.Faults[0].Leader = true
 		return s
 	}
@@ -152,20 +152,20 @@ func (p *planner) step(i int) step {
 		s.Calm = true
 		if p.nodes >= 3 && p.rand.IntN(3) > 0 {
 			w := weight{kind: lostStore, min: 50 * ms, max: 1500 * ms, leader: 50}
-			s.Faults = []fault{p.fault(w)}
+			s.Faults = []fault{p.drawFault(w)}
 			return s
 		}
 	}
 	for range 1 + p.rand.IntN(3) {
-		s.Faults = append(s.Faults, p.fault(p.draw()))
+		s.Faults = append(s.Faults, p.drawFault(p.drawWeight()))
 	}
 	if needsMovement(s.Faults[0].Kind) && len(s.Faults) == 1 {
-		s.Faults = append(s.Faults, p.fault(weights[0]))
+		s.Faults = append(s.Faults, p.drawFault(weights[0]))
 	}
 	return s
 }
 
-func (p *planner) draw() weight {
+func (p *planner) drawWeight() weight {
 	var sum int
 	for _, w := range weights {
 		if p.nodes >= w.minSize {
@@ -184,9 +184,9 @@ func (p *planner) draw() weight {
 	panic("chaos: weights do not add up")
 }
 
-func (p *planner) fault(w weight) fault {
+func (p *planner) drawFault(w weight) fault {
 	f := fault{
-		Kind: w.kind, For: p.between(w.min, w.max), Order: p.rand.Perm(p.nodes),
+		Kind: w.kind, For: p.drawBetween(w.min, w.max), Order: p.rand.Perm(p.nodes),
 		Leader: p.rand.IntN(100) < w.leader,
 	}
 	switch w.kind {
@@ -200,6 +200,6 @@ func (p *planner) fault(w weight) fault {
 	return f
 }
 
-func (p *planner) between(from, to time.Duration) time.Duration {
+func (p *planner) drawBetween(from, to time.Duration) time.Duration {
 	return (from + time.Duration(p.rand.Int64N(int64(to-from)))).Round(ms)
 }

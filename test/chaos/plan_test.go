@@ -84,7 +84,7 @@ func TestShapes(t *testing.T) {
 		"hub":         ".|||| |.... |.... |.... |....",
 	} {
 		rows := make([]string, 5)
-		rules := cuts([]int{0, 1, 2, 3, 4}, shapes[kind](5, 2))
+		rules := cutRules([]int{0, 1, 2, 3, 4}, shapes[kind](5, 2))
 		for from := range rows {
 			for to := range 5 {
 				cell := "|"
@@ -106,8 +106,9 @@ func TestShapes(t *testing.T) {
 }
 
 func TestRuleset(t *testing.T) {
-	rules := append(cuts([]int{2, 0}, shapes["deaf"](2, 0)), losses([]int{1, 0, 2}, 30, true)...)
-	got := ruleset(rules)
+	rules := append(cutRules([]int{2, 0}, shapes["deaf"](2, 0)), lossRules([]int{1, 0, 2}, 30,
+		true)...)
+	got := formatRules(rules)
 	for _, want := range []string{
 		"table bridge chaos\ndelete table bridge chaos\ntable bridge chaos {\n",
 		`iifname "p1" oifname "p3" drop` + "\n",
@@ -150,7 +151,7 @@ func TestSlopes(t *testing.T) {
 			return 1000 * (1 + (h-2)/5)
 		}),
 	)
-	all := slopes("n1", samples)
+	all := findSlopes("n1", samples)
 	if len(all) != 6 {
 		t.Fatalf("%d slopes, want 3 of each of 2 processes: %v", len(all), all)
 	}
@@ -162,11 +163,11 @@ func TestSlopes(t *testing.T) {
 	if got, want := all[5].perHour*all[5].mean, 200.0; math.Abs(got-want) > 1e-6 {
 		t.Errorf("bytes: %+v, %f an hour, want %f", all[5], got, want)
 	}
-	err := tell(t.Output(), all)
+	err := printSlopes(t.Output(), all)
 	if err == nil || strings.Count(err.Error(), "n1") != 1 || !strings.Contains(err.Error(), "bytes") {
 		t.Errorf("leaks %v, want the one of bytes", err)
 	}
-	if err := tell(t.Output(), slopes("n1", samples[:10])); err != nil {
+	if err := printSlopes(t.Output(), findSlopes("n1", samples[:10])); err != nil {
 		t.Errorf("leaks of a short run: %v, want none", err)
 	}
 }

@@ -34,8 +34,8 @@ type process struct {
 	said report
 }
 
-// launch starts this program as a child. It dies with the runner.
-func launch(role string, task any, log io.Writer) (*process, io.Reader, error) {
+// launchProcess starts this program as a child. It dies with the runner.
+func launchProcess(role string, task any, log io.Writer) (*process, io.Reader, error) {
 	text, err := json.Marshal(task)
 	if err != nil {
 		return nil, nil, err
@@ -55,25 +55,25 @@ func launch(role string, task any, log io.Writer) (*process, io.Reader, error) {
 	return p, out, p.cmd.Start()
 }
 
-// follow reads what the node says until it ends.
-func (p *process) follow(out io.Reader) {
+// followOutput reads what the node says until it ends.
+func (p *process) followOutput(out io.Reader) {
 	defer close(p.ended)
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		var r report
 		if json.Unmarshal(lines.Bytes(), &r) == nil {
-			p.say(r)
+			p.handleReport(r)
 		}
 	}
 	_ = p.cmd.Wait() // its end shows in the evidence, where it was not a signal
 }
 
-func (p *process) say(r report) {
+func (p *process) handleReport(r report) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.said = r
 }
 
-func (p *process) report() report {
+func (p *process) lastReport() report {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.said
@@ -92,8 +92,8 @@ func (p *process) isAlive() bool {
 	}
 }
 
-// signal does nothing to one that has ended.
-func (p *process) signal(s syscall.Signal) {
+// sendSignal does nothing to one that has ended.
+func (p *process) sendSignal(s syscall.Signal) {
 	if p != nil {
 		_ = p.cmd.Process.Signal(s) // fails only for one that has ended
 	}
@@ -102,7 +102,7 @@ func (p *process) signal(s syscall.Signal) {
 // kill ends a process, also one that is stopped, and waits for its end.
 func (p *process) kill() {
 	if p != nil {
-		p.signal(syscall.SIGKILL)
+		p.sendSignal(syscall.SIGKILL)
 		<-p.ended
 	}
 }
@@ -149,28 +149,28 @@ func startAll(o options, w *world, first int, secret []byte) (*processes, error)
 		return ps, err
 	}
 	for i := range o.nodes {
-		if err := ps.start(i); err != nil {
+		if err := ps.startNode(i); err != nil {
 			return ps, err
 		}
 	}
 	return ps, nil
 }
 
-func (ps *processes) socket() string {
+func (ps *processes) registerSocket() string {
 	return filepath.Join(ps.world.dir, "register"+strconv.Itoa(ps.first+1))
 }
 
 // startRegister returns when the register takes writes.
 func (ps *processes) startRegister() error {
-	task := registerTask{Book: filepath.Join(ps.o.out, registerBook), Socket: ps.socket()}
-	p, out, err := launch(roleRegister, task, os.Stderr)
+	task := registerTask{Book: filepath.Join(ps.o.out, registerBook), Socket: ps.registerSocket()}
+	p, out, err := launchProcess(roleRegister, task, os.Stderr)
 	if err != nil {
 		return err
 	}
 	ps.register = p
 	ready := bufio.NewReader(out)
 	_, err = ready.ReadString('\n')
-	go p.follow(ready)
+	go p.followOutput(ready)
 	return err
 }
 
@@ -179,34 +179,34 @@ func (ps *processes) isDaemon(node int) bool {
 	return ps.o.athena != "" && node > 0 && node == ps.o.nodes-1
 }
 
-// start starts a node. A seed that lost its store joins only.
-func (ps *processes) start(node int) error {
+// startNode starts a node. A seed that lost its store joins only.
+func (ps *processes) startNode(node int) error {
 	config := ps.o.config
 	config.Addr, config.Name, config.Size = ps.seeds[node], nodeName(node), ps.o.nodes
 	config.Seeds, config.Secret, config.JoinOnly = ps.seedsOf(node), ps.secret, ps.lost[node]
-	config.DataDir = ps.store(node)
+	config.DataDir = ps.storeFolder(node)
 	ps.starts[node]++
 	if ps.isDaemon(node) {
 		return ps.startDaemon(node, config)
 	}
 	task, err := json.Marshal(nodeTask{
 		Name: nodeName(node), Config: config, Names: ps.names,
-		Book: filepath.Join(ps.o.out, nodeName(node)+".jsonl"), Register: ps.socket(),
+		Book: filepath.Join(ps.o.out, nodeName(node)+".jsonl"), Register: ps.registerSocket(),
 		Flood: ps.o.floodTask(node, ps.starts[node]),
 	})
 	if err != nil {
 		return err
 	}
 	at := place{
-		Netns: ps.world.netns(ps.first + node), Cgroup: ps.world.group(ps.first + node),
+		Netns: ps.world.namespacePath(ps.first + node), Cgroup: ps.world.groupOf(ps.first + node),
 		Task: string(task),
 	}
-	p, out, err := launch(roleEnter, at, ps.logs[node])
+	p, out, err := launchProcess(roleEnter, at, ps.logs[node])
 	if err != nil {
 		return err
 	}
 	ps.nodes[node] = p
-	go p.follow(out)
+	go p.followOutput(out)
 	return nil
 }
 
@@ -222,19 +222,19 @@ func (ps *processes) seedsOf(node int) []string {
 	return seeds
 }
 
-func (ps *processes) store(node int) string {
-	return filepath.Join(ps.world.disk(ps.first+node), "store")
+func (ps *processes) storeFolder(node int) string {
+	return filepath.Join(ps.world.diskFolder(ps.first+node), "store")
 }
 
-// leader is the node that has authority with the highest token, by what nodes
+// findLeader is the node that has authority with the highest token, by what nodes
 // said last; -1 for none.
-func (ps *processes) leader() int {
+func (ps *processes) findLeader() int {
 	leader, token := -1, uint64(0)
 	for i, p := range ps.nodes {
 		if !p.isAlive() {
 			continue
 		}
-		if r := p.report(); r.Leads && r.Token > token {
+		if r := p.lastReport(); r.Leads && r.Token > token {
 			leader, token = i, r.Token
 		}
 	}
@@ -247,9 +247,9 @@ func (ps *processes) areActive(after int64) bool {
 	if ps == nil {
 		return true
 	}
-	token := ps.nodes[0].report().Token
+	token := ps.nodes[0].lastReport().Token
 	for _, p := range ps.nodes {
-		r := p.report()
+		r := p.lastReport()
 		if !p.isAlive() || r.At < after || r.Token == 0 || r.Token != token || r.Active != len(ps.nodes) {
 			return false
 		}
@@ -257,8 +257,8 @@ func (ps *processes) areActive(after int64) bool {
 	return true
 }
 
-// end kills everything of a cluster, if there is one.
-func (ps *processes) end() {
+// killAll kills everything of a cluster, if there is one.
+func (ps *processes) killAll() {
 	if ps == nil {
 		return
 	}

@@ -70,7 +70,7 @@ func registerMain(task string) error {
 			if err != nil {
 				return
 			}
-			go r.serve(c)
+			go r.serveConn(c)
 		}
 	}()
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
@@ -78,53 +78,53 @@ func registerMain(task string) error {
 	return nil
 }
 
-func (r *register) serve(c net.Conn) {
+func (r *register) serveConn(c net.Conn) {
 	defer c.Close()
 	in, out := json.NewDecoder(c), json.NewEncoder(c)
 	for {
 		var w evidence
-		if in.Decode(&w) != nil || out.Encode(r.decide(w)) != nil {
+		if in.Decode(&w) != nil || out.Encode(r.decideWrite(w)) != nil {
 			return
 		}
 	}
 }
 
-// decide accepts or refuses a write, and writes that down before anybody knows.
-func (r *register) decide(w evidence) evidence {
+// decideWrite accepts or refuses a write, and writes that down before anybody knows.
+func (r *register) decideWrite(w evidence) evidence {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w.Verdict = r.ledger.judge(w)
+	w.Verdict = r.ledger.judgeWrite(w)
 	if w.Verdict == accepted {
-		r.ledger.accept(w)
+		r.ledger.acceptWrite(w)
 	}
-	r.book.put(w)
+	r.book.appendLine(w)
 	return w
 }
 
-// judge compares a write with the highest token and its writer. A write is late
+// judgeWrite compares a write with the highest token and its writer. A write is late
 // where its writer gave it up and took another connection.
-func (l *ledger) judge(w evidence) string {
+func (l *ledger) judgeWrite(w evidence) string {
 	switch {
 	case w.Token < l.top.Token:
 		return refusedLower
-	case w.Token == l.top.Token && writer(w) != writer(l.top):
+	case w.Token == l.top.Token && writerOf(w) != writerOf(l.top):
 		return refusedOther
-	case w.Seq <= l.last[writer(w)]:
+	case w.Seq <= l.last[writerOf(w)]:
 		return refusedLate
 	default:
 		return accepted
 	}
 }
 
-func (l *ledger) accept(w evidence) {
+func (l *ledger) acceptWrite(w evidence) {
 	if l.last == nil {
 		l.last = map[owner]uint64{}
 	}
-	l.top, l.last[writer(w)] = w, w.Seq
+	l.top, l.last[writerOf(w)] = w, w.Seq
 }
 
-// writer is who made a write.
-func writer(w evidence) owner { return owner{w.From, w.FromRun} }
+// writerOf is who made a write.
+func writerOf(w evidence) owner { return owner{w.From, w.FromRun} }
 
 // registerClient writes over one connection, which it makes when needed.
 type registerClient struct {
@@ -132,8 +132,8 @@ type registerClient struct {
 	in   *json.Decoder
 }
 
-// write gives up after registerTimeout: the register writes down what it took.
-func (c *registerClient) write(socket string, w evidence) {
+// sendWrite gives up after registerTimeout: the register writes down what it took.
+func (c *registerClient) sendWrite(socket string, w evidence) {
 	if c.conn == nil {
 		conn, err := net.DialTimeout("unix", socket, registerTimeout)
 		if err != nil {

@@ -28,56 +28,56 @@ type rollingRun struct {
 	from    int64
 }
 
-// rolling restarts the nodes one after the other, each with SIGTERM and the next when
+// runRolling restarts the nodes one after the other, each with SIGTERM and the next when
 // all are active again and vote, and checks what became of events and of the leadership.
-func rolling(ctx context.Context, o options, out io.Writer) (err error) {
+func runRolling(ctx context.Context, o options, out io.Writer) (err error) {
 	r, err := newRunner(o, out)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.close()) }()
+	defer func() { err = errors.Join(err, r.removeWorld()) }()
 	s := &rollingRun{runner: r}
 	err = os.WriteFile(filepath.Join(o.out, planFile), []byte("each node in order\n"), 0o644)
 	if err == nil {
-		err = r.during(ctx, s.live)
+		err = r.runDuring(ctx, s.runRounds)
 	}
 	if err != nil {
 		return err
 	}
-	return s.judge()
+	return s.judgeRun()
 }
 
-// live goes round and round until the time is over, at least once.
-func (s *rollingRun) live(ctx context.Context) error {
-	if err := s.calm(ctx); err != nil {
+// runRounds goes round and round until the time is over, at least once.
+func (s *rollingRun) runRounds(ctx context.Context) error {
+	if err := s.waitUntilCalm(ctx); err != nil {
 		return err
 	}
-	s.from, s.began = monotonic(), time.Now()
+	s.from, s.began = readMonotonic(), time.Now()
 	for rounds := 0; rounds == 0 || time.Since(s.began) < s.o.length; rounds++ {
 		for i := range s.ps.nodes {
-			if err := s.restart(ctx, i); err != nil {
+			if err := s.restartNode(ctx, i); err != nil {
 				return err
 			}
 		}
 	}
 	f := flooding{runner: s.runner, tolls: map[string]*toll{}}
-	sent, err := f.totals()
+	sent, err := f.sumTotals()
 	f.taken, f.took = sent.Taken, time.Since(s.began)
-	return errors.Join(err, f.rest(ctx))
+	return errors.Join(err, f.waitForOutcomes(ctx))
 }
 
-func (s *rollingRun) restart(ctx context.Context, node int) error {
+func (s *rollingRun) restartNode(ctx context.Context, node int) error {
 	// One that was restarted votes for no new leader before (protocol.md section 5): two
 	// of three that were, just now, would let the third hand over to nobody.
-	if err := pause(ctx, s.o.config.WithDefaults().LeaseTimeout); err != nil {
+	if err := waitFor(ctx, s.o.config.WithDefaults().LeaseTimeout); err != nil {
 		return err
 	}
-	leads := s.ps.leader() == node
+	leads := s.ps.findLeader() == node
 	if leads {
 		s.leaders++
 	}
-	s.note("%s is restarted; it leads: %t", nodeName(node), leads)
-	s.ps.nodes[node].signal(syscall.SIGTERM)
+	s.writeJournal("%s is restarted; it leads: %t", nodeName(node), leads)
+	s.ps.nodes[node].sendSignal(syscall.SIGTERM)
 	select {
 	case <-s.ps.nodes[node].ended:
 	case <-time.After(leavePatience):
@@ -85,12 +85,12 @@ func (s *rollingRun) restart(ctx context.Context, node int) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	return s.calm(ctx)
+	return s.waitUntilCalm(ctx)
 }
 
-// judge checks each event, all that any run promises, and how the leadership went from
+// judgeRun checks each event, all that any run promises, and how the leadership went from
 // one node to the next.
-func (s *rollingRun) judge() error {
+func (s *rollingRun) judgeRun() error {
 	if err := cutTapes(s.o.out); err != nil {
 		return err
 	}
@@ -98,17 +98,17 @@ func (s *rollingRun) judge() error {
 	if err != nil {
 		return err
 	}
-	f, err := audit(s.o.out)
+	f, err := auditFolder(s.o.out)
 	if err != nil {
 		return err
 	}
 	f.lacks = nil // what a flood has no evidence of is no fault
-	p.print(io.MultiWriter(s.out, s.log), true)
+	p.printCounts(io.MultiWriter(s.out, s.log), true)
 	terms := termsOf(f.holds, s.from)
-	changes, longest := leaderless(terms)
-	s.tell("%d restarts, %d of them of the leader; %d changes of the leader; nobody led for %v at "+
+	changes, longest := countLeaderless(terms)
+	s.report("%d restarts, %d of them of the leader; %d changes of the leader; nobody led for %v at "+
 		"most", s.restarts, s.leaders, changes, longest.Round(10*time.Microsecond))
-	faults := []error{p.verdict(), f.verdict()}
+	faults := []error{p.formVerdict(), f.formVerdict()}
 	if changes > s.leaders {
 		faults = append(faults, fmt.Errorf("%d changes of the leader, and only %d restarts of one",
 			changes, s.leaders))
@@ -129,7 +129,7 @@ func (s *rollingRun) judge() error {
 func termsOf(holds []hold, from int64) (terms []hold) {
 	byToken := map[uint64]hold{}
 	for _, h := range holds {
-		begin, end := h.earliest(), h.latest()
+		begin, end := h.earliestEnd(), h.latest()
 		if known, ok := byToken[h.token]; ok {
 			begin, end = min(begin, known.begin), max(end, known.end)
 		}
@@ -145,9 +145,9 @@ func termsOf(holds []hold, from int64) (terms []hold) {
 	return terms
 }
 
-// leaderless counts the changes from one term to the next, and finds the longest time
+// countLeaderless counts the changes from one term to the next, and finds the longest time
 // between two.
-func leaderless(terms []hold) (changes int, longest time.Duration) {
+func countLeaderless(terms []hold) (changes int, longest time.Duration) {
 	for i := 1; i < len(terms); i++ {
 		changes++
 		longest = max(longest, time.Duration(terms[i].begin-terms[i-1].end))

@@ -53,20 +53,20 @@ type runner struct {
 	audited  time.Time
 }
 
-// run makes a world, lets everything go wrong in it, and checks what happened.
+// runChaos makes a world, lets everything go wrong in it, and checks what happened.
 // What it made on the machine is gone afterwards; the evidence stays.
-func run(ctx context.Context, o options, out io.Writer) (err error) {
+func runChaos(ctx context.Context, o options, out io.Writer) (err error) {
 	r, err := newRunner(o, out)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.close()) }()
+	defer func() { err = errors.Join(err, r.removeWorld()) }()
 	if err = r.startAll(); err == nil {
-		err = r.live(ctx)
+		err = r.runPlan(ctx)
 	}
-	r.ps.end()
-	r.other.end()
-	return errors.Join(err, r.judge())
+	r.ps.killAll()
+	r.other.killAll()
+	return errors.Join(err, r.judgeRun())
 }
 
 // newRunner makes a world, and the journal of what is done there.
@@ -92,54 +92,54 @@ func newRunner(o options, out io.Writer) (*runner, error) {
 	if o.plain {
 		r.world, err = newPlainWorld(o.nodes)
 	} else {
-		r.world, err = newWorld(o.nodes * o.clusters())
+		r.world, err = newWorld(o.nodes * o.countClusters())
 	}
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
-	r.tell(journalStart+", %v, evidence in %s", o.nodes, o.seed, o.clusters(), o.length, o.out)
+	r.report(journalStart+", %v, evidence in %s", o.nodes, o.seed, o.countClusters(), o.length, o.out)
 	if !o.plain {
-		r.tell("%d namespaces, bridge and disks took %v",
-			o.nodes*o.clusters(), time.Since(before).Round(time.Millisecond))
+		r.report("%d namespaces, bridge and disks took %v",
+			o.nodes*o.countClusters(), time.Since(before).Round(time.Millisecond))
 	}
 	if r.world.without != "" {
-		r.tell("left out: no memory: %s", r.world.without)
+		r.report("left out: no memory: %s", r.world.without)
 	}
 	return r, nil
 }
 
-// close takes away what it made on the machine.
-func (r *runner) close() error { return errors.Join(r.world.close(), r.log.Close()) }
+// removeWorld takes away what it made on the machine.
+func (r *runner) removeWorld() error { return errors.Join(r.world.removeAll(), r.log.Close()) }
 
 // startAll starts the registers and every node.
 func (r *runner) startAll() (err error) {
 	secret := cluster.NewSecret()
-	if r.ps, err = startAll(r.o, r.world, 0, secret); err != nil || r.o.clusters() == 1 {
+	if r.ps, err = startAll(r.o, r.world, 0, secret); err != nil || r.o.countClusters() == 1 {
 		return err
 	}
 	r.other, err = startOther(r.o, r.world, secret)
 	return err
 }
 
-// tell says something to people and to the journal.
-func (r *runner) tell(format string, args ...any) {
+// report says something to people and to the journal.
+func (r *runner) report(format string, args ...any) {
 	fmt.Fprintf(r.out, format+"\n", args...)
-	r.note(format, args...)
+	r.writeJournal(format, args...)
 }
 
-// note writes to the journal, with the clock of the evidence.
-func (r *runner) note(format string, args ...any) {
-	fmt.Fprintf(r.log, "%d "+format+"\n", append([]any{monotonic()}, args...)...)
+// writeJournal writes to the journal, with the clock of the evidence.
+func (r *runner) writeJournal(format string, args ...any) {
+	fmt.Fprintf(r.log, "%d "+format+"\n", append([]any{readMonotonic()}, args...)...)
 }
 
-// live lets the plan happen, and waits for the end of it.
-func (r *runner) live(ctx context.Context) error {
+// runPlan lets the plan happen, and waits for the end of it.
+func (r *runner) runPlan(ctx context.Context) error {
 	// Steps may be shorter than was thought; the clock decides where to end.
 	plan := newPlan(r.o.seed, r.o.nodes, 2*r.o.length)
 	if err := writePlan(filepath.Join(r.o.out, planFile), plan); err != nil {
 		return err
 	}
-	if err := r.calm(ctx); err != nil {
+	if err := r.waitUntilCalm(ctx); err != nil {
 		return err
 	}
 	r.began, r.audited = time.Now(), time.Now()
@@ -147,26 +147,26 @@ func (r *runner) live(ctx context.Context) error {
 		if time.Since(r.began) >= r.o.length {
 			break
 		}
-		if err := r.step(ctx, i, s); err != nil {
+		if err := r.runStep(ctx, i, s); err != nil {
 			return fmt.Errorf("step %d (%v): %w", i, s, err)
 		}
 	}
-	r.note("faults are over after %v", time.Since(r.began))
-	if err := r.calm(ctx); err != nil {
+	r.writeJournal("faults are over after %v", time.Since(r.began))
+	if err := r.waitUntilCalm(ctx); err != nil {
 		return err
 	}
-	return r.relieve(ctx)
+	return r.relieveDaemon(ctx)
 }
 
-// relieve lets a daemon that leads at the end leave, and come back. It does not
+// relieveDaemon lets a daemon that leads at the end leave, and come back. It does not
 // write to the register: where it led all the time, nobody did.
-func (r *runner) relieve(ctx context.Context) error {
-	leader := r.ps.leader()
+func (r *runner) relieveDaemon(ctx context.Context) error {
+	leader := r.ps.findLeader()
 	if leader < 0 || !r.ps.isDaemon(leader) {
 		return nil
 	}
-	r.note("%s leads: it leaves", nodeName(leader))
-	r.ps.nodes[leader].signal(syscall.SIGTERM)
+	r.writeJournal("%s leads: it leaves", nodeName(leader))
+	r.ps.nodes[leader].sendSignal(syscall.SIGTERM)
 	select {
 	case <-r.ps.nodes[leader].ended:
 	case <-time.After(slack * activeBound(r.o.config)):
@@ -174,7 +174,7 @@ func (r *runner) relieve(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	return r.calm(ctx)
+	return r.waitUntilCalm(ctx)
 }
 
 func writePlan(path string, plan []step) error {
@@ -188,26 +188,26 @@ func writePlan(path string, plan []step) error {
 	return file.Close()
 }
 
-func (r *runner) step(ctx context.Context, i int, s step) error {
+func (r *runner) runStep(ctx context.Context, i int, s step) error {
 	if s.Calm {
-		if err := r.calm(ctx); err != nil {
+		if err := r.waitUntilCalm(ctx); err != nil {
 			return err
 		}
-		if err := r.sample(); err != nil {
+		if err := r.sampleUsage(); err != nil {
 			return err
 		}
 	}
-	if err := pause(ctx, s.Pause); err != nil {
+	if err := waitFor(ctx, s.Pause); err != nil {
 		return err
 	}
 	if r.o.soak || r.o.events > 0 {
-		r.note("step %d: %v", i, s)
+		r.writeJournal("step %d: %v", i, s)
 	} else {
-		r.tell("step %d: %v", i, s)
+		r.report("step %d: %v", i, s)
 	}
 	var all []action
 	for _, f := range s.Faults {
-		actions := r.inflict(f)
+		actions := r.inflictFault(f)
 		if len(actions) > 0 {
 			r.faults[f.Kind]++
 		}
@@ -216,12 +216,12 @@ func (r *runner) step(ctx context.Context, i int, s step) error {
 	slices.SortStableFunc(all, func(a, b action) int { return int(a.at - b.at) })
 	began := time.Now()
 	for k, a := range all {
-		if err := pause(ctx, a.at-time.Since(began)); err != nil {
+		if err := waitFor(ctx, a.at-time.Since(began)); err != nil {
 			return err
 		}
 		if r.other != nil && i < len(firstKinds) && k == len(all)-1 {
 			// Nothing but the wrong seed could keep a node from its cluster.
-			if err := r.calm(ctx); err != nil {
+			if err := r.waitUntilCalm(ctx); err != nil {
 				return err
 			}
 		}
@@ -229,11 +229,11 @@ func (r *runner) step(ctx context.Context, i int, s step) error {
 			return err
 		}
 	}
-	return r.mend()
+	return r.restartAll()
 }
 
-// pause waits, also when there is nothing to wait for any more.
-func pause(ctx context.Context, d time.Duration) error {
+// waitFor waits, also when there is nothing to wait for any more.
+func waitFor(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -242,21 +242,21 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// mend wakes and starts whoever does not run: two faults of a step may have met
+// restartAll wakes and starts whoever does not run: two faults of a step may have met
 // in one node, and a node that could not save has ended.
-func (r *runner) mend() error {
+func (r *runner) restartAll() error {
 	for i, p := range r.ps.nodes {
-		p.signal(syscall.SIGCONT)
-		if err := r.revive(i); err != nil {
+		p.sendSignal(syscall.SIGCONT)
+		if err := r.restartNode(i); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// calm waits until every node is active under one quorate leader of its cluster.
-func (r *runner) calm(ctx context.Context) error {
-	began, after := time.Now(), monotonic()
+// waitUntilCalm waits until every node is active under one quorate leader of its cluster.
+func (r *runner) waitUntilCalm(ctx context.Context) error {
+	began, after := time.Now(), readMonotonic()
 	bound := slack * activeBound(r.o.config)
 	for !r.ps.areActive(after) || !r.other.areActive(after) {
 		if took := time.Since(began); took > bound {
@@ -265,17 +265,17 @@ func (r *runner) calm(ctx context.Context) error {
 			return fmt.Errorf("not all nodes are active after %v without faults (L2 bounds that by %v)",
 				took.Round(time.Millisecond), activeBound(r.o.config))
 		}
-		if err := pause(ctx, lookTick); err != nil {
+		if err := waitFor(ctx, lookTick); err != nil {
 			return err
 		}
 		// One that was leaving when it was to be started again.
-		if err := r.mend(); err != nil {
+		if err := r.restartAll(); err != nil {
 			return err
 		}
 	}
 	took := time.Since(began)
 	r.slowest = max(r.slowest, took)
-	r.note("all active after %v", took)
+	r.writeJournal("all active after %v", took)
 	return nil
 }
 
@@ -285,19 +285,19 @@ func (r *runner) tellReports(prefix string, ps *processes) {
 		return
 	}
 	for i, p := range ps.nodes {
-		r.tell("%s%s: alive %v, said %+v", prefix, nodeName(i), p.isAlive(), p.report())
+		r.report("%s%s: alive %v, said %+v", prefix, nodeName(i), p.isAlive(), p.lastReport())
 	}
 }
 
-// sample notes what nodes use. A soak also checks now and then what there is.
-func (r *runner) sample() error {
+// sampleUsage notes what nodes use. A soak also checks now and then what there is.
+func (r *runner) sampleUsage() error {
 	if !r.o.soak {
 		return nil
 	}
 	for i := range r.ps.nodes {
 		if u, ok := r.usageOf(i); ok {
 			r.usage[i] = append(r.usage[i], u)
-			r.note("%s uses %.0f goroutines, %.0f files, %.0f bytes",
+			r.writeJournal("%s uses %.0f goroutines, %.0f files, %.0f bytes",
 				nodeName(i), u.goroutines, u.files, u.bytes)
 		}
 	}
@@ -305,46 +305,46 @@ func (r *runner) sample() error {
 		return nil
 	}
 	r.audited = time.Now()
-	f, err := audit(r.o.out)
+	f, err := auditFolder(r.o.out)
 	if err != nil {
 		return err
 	}
-	r.tell("after %v: %d faults, %d changes of the leader, all active",
-		time.Since(r.began).Round(time.Second), r.count(), f.changes())
-	return f.verdict()
+	r.report("after %v: %d faults, %d changes of the leader, all active",
+		time.Since(r.began).Round(time.Second), r.countFaults(), f.countChanges())
+	return f.formVerdict()
 }
 
-func (r *runner) count() (n int) {
+func (r *runner) countFaults() (n int) {
 	for _, c := range r.faults {
 		n += c
 	}
 	return n
 }
 
-// judge tells what happened, and what of it should not have.
-func (r *runner) judge() error {
-	f, err := audit(r.o.out)
+// judgeRun tells what happened, and what of it should not have.
+func (r *runner) judgeRun() error {
+	f, err := auditFolder(r.o.out)
 	if err != nil {
 		return err
 	}
-	r.tell("faults: %d", r.count())
+	r.report("faults: %d", r.countFaults())
 	for _, kind := range slices.Sorted(maps.Keys(r.faults)) {
-		r.tell("  %-12s %d", kind, r.faults[kind])
+		r.report("  %-12s %d", kind, r.faults[kind])
 	}
-	r.tell("restarts: %d; longest until all were active: %v (L2: %v)",
+	r.report("restarts: %d; longest until all were active: %v (L2: %v)",
 		r.restarts, r.slowest.Round(time.Millisecond), activeBound(r.o.config))
-	f.print(io.MultiWriter(r.out, r.log))
-	faults := []error{f.verdict()}
-	if r.count() < r.o.minFaults || f.changes() < r.o.minChanges {
+	f.printFindings(io.MultiWriter(r.out, r.log))
+	faults := []error{f.formVerdict()}
+	if r.countFaults() < r.o.minFaults || f.countChanges() < r.o.minChanges {
 		faults = append(faults, fmt.Errorf("only %d faults and %d changes of the leader, want %d and %d",
-			r.count(), f.changes(), r.o.minFaults, r.o.minChanges))
+			r.countFaults(), f.countChanges(), r.o.minFaults, r.o.minChanges))
 	}
 	if r.o.soak {
 		var all []slope
 		for i, samples := range r.usage {
-			all = append(all, slopes(nodeName(i), samples)...)
+			all = append(all, findSlopes(nodeName(i), samples)...)
 		}
-		faults = append(faults, tell(io.MultiWriter(r.out, r.log), all))
+		faults = append(faults, printSlopes(io.MultiWriter(r.out, r.log), all))
 	}
 	return errors.Join(faults...)
 }

@@ -40,8 +40,8 @@ var shapes = map[string]func(nodes, arg int) connected{
 	"hub": func(_, _ int) connected { return func(a, b int) bool { return a == 0 || b == 0 } },
 }
 
-// cuts are the rules of a shape, for nodes in this order.
-func cuts(order []int, pass connected) []rule {
+// cutRules are the rules of a shape, for nodes in this order.
+func cutRules(order []int, pass connected) []rule {
 	var rules []rule
 	for a, from := range order {
 		for b, to := range order {
@@ -53,9 +53,9 @@ func cuts(order []int, pass connected) []rule {
 	return rules
 }
 
-// losses are the rules for lost packets: on every link, or on those of the first
+// lossRules are the rules for lost packets: on every link, or on those of the first
 // of the order.
-func losses(order []int, percent int, onlyFirst bool) []rule {
+func lossRules(order []int, percent int, onlyFirst bool) []rule {
 	var rules []rule
 	for _, from := range order {
 		for _, to := range order {

@@ -61,8 +61,8 @@ func newBound(payload int) bound {
 	}
 }
 
-// room is the memory of a process that has some before, when so much more lives.
-func room(before, lives int) int { return before + garbageShare*lives + runtimeBytes }
+// roomBeside is the memory of a process that has some before, when so much more lives.
+func roomBeside(before, lives int) int { return before + garbageShare*lives + runtimeBytes }
 
 // memoryUse is what one process needs, in bytes.
 type memoryUse struct{ before, peak, heapBefore, heapPeak int }
@@ -76,30 +76,30 @@ type stuckRun struct {
 	until  int64
 }
 
-// stuck lets all nodes send to one whose handler never returns, and checks what
+// runStuck lets all nodes send to one whose handler never returns, and checks what
 // that costs, and that nobody sees it in the views.
-func stuck(ctx context.Context, o options, out io.Writer) (err error) {
+func runStuck(ctx context.Context, o options, out io.Writer) (err error) {
 	r, err := newRunner(o, out)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.close()) }()
+	defer func() { err = errors.Join(err, r.removeWorld()) }()
 	s := &stuckRun{runner: r, use: make([]memoryUse, o.nodes)}
-	if err = r.during(ctx, s.live); err != nil {
+	if err = r.runDuring(ctx, s.floodLeader); err != nil {
 		return err
 	}
-	return s.judge()
+	return s.judgeRun()
 }
 
-// live floods the leader, since all others need it: then it is killed.
-func (s *stuckRun) live(ctx context.Context) error {
-	if err := s.calm(ctx); err != nil {
+// floodLeader floods the leader, since all others need it: then it is killed.
+func (s *stuckRun) floodLeader(ctx context.Context) error {
+	if err := s.waitUntilCalm(ctx); err != nil {
 		return err
 	}
-	if err := pause(ctx, stuckSettling); err != nil {
+	if err := waitFor(ctx, stuckSettling); err != nil {
 		return err
 	}
-	if s.victim = s.ps.leader(); s.victim < 0 {
+	if s.victim = s.ps.findLeader(); s.victim < 0 {
 		return errors.New("there is no leader")
 	}
 	for i, p := range s.ps.nodes {
@@ -107,23 +107,23 @@ func (s *stuckRun) live(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.use[i] = memoryUse{before: before, heapBefore: int(p.report().HeapBytes)}
+		s.use[i] = memoryUse{before: before, heapBefore: int(p.lastReport().HeapBytes)}
 	}
-	s.tell("the handler of %s, which leads, never returns; the others send to it for %v",
+	s.report("the handler of %s, which leads, never returns; the others send to it for %v",
 		nodeName(s.victim), s.o.length)
-	s.from = monotonic()
-	if err := s.say(saySend + nodeName(s.victim)); err != nil {
+	s.from = readMonotonic()
+	if err := s.tellNodes(saySend + nodeName(s.victim)); err != nil {
 		return err
 	}
 	for began := time.Now(); time.Since(began) < s.o.length; {
-		if err := pause(ctx, lookTick); err != nil {
+		if err := waitFor(ctx, lookTick); err != nil {
 			return err
 		}
 		for i, p := range s.ps.nodes {
-			s.use[i].heapPeak = max(s.use[i].heapPeak, int(p.report().HeapBytes))
+			s.use[i].heapPeak = max(s.use[i].heapPeak, int(p.lastReport().HeapBytes))
 		}
 	}
-	s.until = monotonic()
+	s.until = readMonotonic()
 	for i, p := range s.ps.nodes {
 		peak, err := memoryOf(p, "VmHWM:")
 		if err != nil {
@@ -131,11 +131,11 @@ func (s *stuckRun) live(ctx context.Context) error {
 		}
 		s.use[i].peak = peak
 	}
-	return s.release(ctx)
+	return s.releaseStuck(ctx)
 }
 
-// say says something to all nodes but the stuck one.
-func (s *stuckRun) say(line string) error {
+// tellNodes says something to all nodes but the stuck one.
+func (s *stuckRun) tellNodes(line string) error {
 	for i, p := range s.ps.nodes {
 		if i == s.victim {
 			continue
@@ -147,29 +147,29 @@ func (s *stuckRun) say(line string) error {
 	return nil
 }
 
-// release kills the stuck node and starts it again: every event that waited for it
+// releaseStuck kills the stuck node and starts it again: every event that waited for it
 // is told lost then.
-func (s *stuckRun) release(ctx context.Context) error {
-	if err := s.say(sayStop); err != nil {
+func (s *stuckRun) releaseStuck(ctx context.Context) error {
+	if err := s.tellNodes(sayStop); err != nil {
 		return err
 	}
 	s.ps.nodes[s.victim].kill()
-	if err := s.revive(s.victim); err != nil {
+	if err := s.restartNode(s.victim); err != nil {
 		return err
 	}
 	began := time.Now()
 	for i, p := range s.ps.nodes {
-		for i != s.victim && !p.report().Idle {
+		for i != s.victim && !p.lastReport().Idle {
 			if time.Since(began) > toldPatience {
 				return fmt.Errorf("%s does not know all outcomes %v after the kill",
 					nodeName(i), toldPatience)
 			}
-			if err := pause(ctx, lookTick); err != nil {
+			if err := waitFor(ctx, lookTick); err != nil {
 				return err
 			}
 		}
 	}
-	s.tell("it was killed and started again; all outcomes were told within %v",
+	s.report("it was killed and started again; all outcomes were told within %v",
 		time.Since(began).Round(time.Millisecond))
 	return s.leaveAll()
 }
@@ -190,8 +190,8 @@ func memoryOf(p *process, line string) (int, error) {
 	return 0, fmt.Errorf("process %d: no %s", p.cmd.Process.Pid, line)
 }
 
-// judge compares memory and events with their bounds, and reads all views.
-func (s *stuckRun) judge() error {
+// judgeRun compares memory and events with their bounds, and reads all views.
+func (s *stuckRun) judgeRun() error {
 	if err := cutTapes(s.o.out); err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (s *stuckRun) judge() error {
 	if err != nil {
 		return err
 	}
-	faults := []error{p.verdict(), s.checkMemory()}
+	faults := []error{p.formVerdict(), s.checkMemory()}
 	b := newBound(s.o.payload)
 	for i := range s.ps.nodes {
 		if i == s.victim {
@@ -214,7 +214,7 @@ func (s *stuckRun) judge() error {
 				"want 1 to %d, and none", nodeName(i), head.Taken, head.Done, b.events))
 		}
 	}
-	s.tell("events: %d taken by Send, of at most %d x %d; %d were told lost, "+
+	s.report("events: %d taken by Send, of at most %d x %d; %d were told lost, "+
 		"%d had reached the handler", p.taken, len(s.ps.nodes)-1, b.events, p.unknown+p.notRun, p.handled)
 	views := 0
 	for i := range s.ps.nodes {
@@ -222,10 +222,10 @@ func (s *stuckRun) judge() error {
 		views += n
 		faults = append(faults, err)
 	}
-	s.tell("views: %d new ones while it was stuck", views)
+	s.report("views: %d new ones while it was stuck", views)
 	err = errors.Join(faults...)
 	if err == nil {
-		s.tell("memory stayed within its bounds, all members active under one leader, each loss told")
+		s.report("memory stayed within its bounds, all members active under one leader, each loss told")
 	}
 	return err
 }
@@ -233,12 +233,12 @@ func (s *stuckRun) judge() error {
 // checkMemory compares what the processes needed with what they may.
 func (s *stuckRun) checkMemory() error {
 	b := newBound(s.o.payload)
-	s.tell("at the receiver, for a sender: %d KiB may live, of %d waiting events with their bodies "+
+	s.report("at the receiver, for a sender: %d KiB may live, of %d waiting events with their bodies "+
 		"twice, the window of %d KiB in packets, a reader",
 		b.receiver>>10, receiver.QueueLength, windowBytes>>10)
-	s.tell("at a sender: %d KiB may live, of two buffers of %d KiB, the window in packets, "+
+	s.report("at a sender: %d KiB may live, of two buffers of %d KiB, the window in packets, "+
 		"%d outcomes", b.sender>>10, pendingBytes>>10, b.events)
-	s.tell("a process may have what it had + %d x what may live + %d MiB",
+	s.report("a process may have what it had + %d x what may live + %d MiB",
 		garbageShare, runtimeBytes>>20)
 	var faults []error
 	for i, u := range s.use {
@@ -246,8 +246,8 @@ func (s *stuckRun) checkMemory() error {
 		if i == s.victim {
 			lives, what = b.receiver*(len(s.use)-1), "is stuck"
 		}
-		resident, heap := room(u.before, lives), room(u.heapBefore, lives)
-		s.tell("%-4s %-8s  resident %6d KiB before, %6d at most, may be %6d; heap %6d, %6d, %6d",
+		resident, heap := roomBeside(u.before, lives), roomBeside(u.heapBefore, lives)
+		s.report("%-4s %-8s  resident %6d KiB before, %6d at most, may be %6d; heap %6d, %6d, %6d",
 			nodeName(i), what, u.before>>10, u.peak>>10, resident>>10,
 			u.heapBefore>>10, u.heapPeak>>10, heap>>10)
 		if u.peak > resident || u.heapPeak > heap {
@@ -263,7 +263,7 @@ func (s *stuckRun) checkMemory() error {
 func checkViews(path string, nodes int, from, until int64) (views int, err error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return 0, missing(err)
+		return 0, missingFile(err)
 	}
 	defer file.Close()
 	var before *sight

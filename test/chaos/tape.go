@@ -179,8 +179,8 @@ func cutTapes(dir string) error {
 	return errors.Join(faults...)
 }
 
-// try notes the number of an event before it is sent; false without room.
-func try(t *tape[uint32], seq uint64) bool {
+// noteTry notes the number of an event before it is sent; false without room.
+func noteTry(t *tape[uint32], seq uint64) bool {
 	if seq > uint64(len(t.marks)) {
 		return false
 	}
@@ -189,8 +189,8 @@ func try(t *tape[uint32], seq uint64) bool {
 	return true
 }
 
-// sent notes what Send said.
-func sent(t *tape[uint32], seq uint64, err error) {
+// noteSent notes what Send said.
+func noteSent(t *tape[uint32], seq uint64, err error) {
 	if err != nil {
 		atomic.AddUint32(&t.marks[seq-1], markRefused)
 		return
@@ -199,8 +199,8 @@ func sent(t *tape[uint32], seq uint64, err error) {
 	atomic.AddUint64(&t.head.Taken, 1)
 }
 
-// told notes an outcome.
-func told(t *tape[uint32], seq uint64, outcome uint32) {
+// noteTold notes an outcome.
+func noteTold(t *tape[uint32], seq uint64, outcome uint32) {
 	atomic.AddUint32(&t.marks[seq-1], outcome)
 	if outcome == toldDone {
 		atomic.AddUint64(&t.head.Done, 1)
@@ -209,8 +209,8 @@ func told(t *tape[uint32], seq uint64, outcome uint32) {
 	atomic.AddUint64(&t.head.Lost, 1)
 }
 
-// heard notes that a handler has an event, and returns where; nil without room.
-func heard(t *tape[uint64], mark uint64) *uint64 {
+// noteHeard notes that a handler has an event, and returns where; nil without room.
+func noteHeard(t *tape[uint64], mark uint64) *uint64 {
 	at := atomic.AddUint64(&t.head.Used, 1)
 	if at > uint64(len(t.marks)) {
 		return nil

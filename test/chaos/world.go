@@ -47,8 +47,8 @@ func needsRoot() error {
 	return nil
 }
 
-// unable says why no run is possible here; empty when one is.
-func unable() string {
+// whyUnable says why no run is possible here; empty when one is.
+func whyUnable() string {
 	if err := needsRoot(); err != nil {
 		return err.Error()
 	}
@@ -59,7 +59,7 @@ func unable() string {
 	}
 	w, err := newWorld(1)
 	if err == nil {
-		err = errors.Join(w.net.apply(), w.close())
+		err = errors.Join(w.net.applyRules(), w.removeAll())
 	}
 	if err != nil {
 		return "this machine does not let it make network namespaces: " + err.Error()
@@ -74,16 +74,16 @@ func newWorld(nodes int) (*world, error) {
 	}
 	id := fmt.Sprintf("athena-%08x", rand.Uint32())
 	w := &world{dir: filepath.Join(worldsDir, id)}
-	err := w.claim()
+	err := w.claimFolder()
 	if err == nil {
 		w.net, err = newNetwork(id, nodes)
 	}
 	for i := 0; i < nodes && err == nil; i++ {
-		w.addresses = append(w.addresses, address(i))
-		err = mountDisk(w.disk(i))
+		w.addresses = append(w.addresses, addressOf(i))
+		err = mountDisk(w.diskFolder(i))
 	}
 	if err != nil {
-		return nil, errors.Join(err, w.close())
+		return nil, errors.Join(err, w.removeAll())
 	}
 	w.memory = newMemory(w.dir, nodes)
 	return w, nil
@@ -103,25 +103,25 @@ func newPlainWorld(nodes int) (*world, error) {
 		if err == nil {
 			defer c.Close()
 			w.addresses = append(w.addresses, c.LocalAddr().String())
-			err = os.Mkdir(w.disk(i), 0o700)
+			err = os.Mkdir(w.diskFolder(i), 0o700)
 		}
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("a world on loopback: %w", err), w.close())
+			return nil, errors.Join(fmt.Errorf("a world on loopback: %w", err), w.removeAll())
 		}
 	}
 	return w, nil
 }
 
-// netns is the path of the namespace of a node, empty where it has none.
-func (w *world) netns(node int) string {
+// namespacePath is the path of the namespace of a node, empty where it has none.
+func (w *world) namespacePath(node int) string {
 	if w.net == nil {
 		return ""
 	}
-	return w.net.path(node)
+	return w.net.namespacePath(node)
 }
 
-// claim makes the folder of the run and locks it, while nobody cleans up.
-func (w *world) claim() error {
+// claimFolder makes the folder of the run and locks it, while nobody cleans up.
+func (w *world) claimFolder() error {
 	all, err := lockWorlds()
 	if err != nil {
 		return err
@@ -150,8 +150,11 @@ func lockWorlds() (*os.File, error) {
 	return dir, nil
 }
 
-// disk is the folder of a node's disk.
-func (w *world) disk(node int) string { return filepath.Join(w.dir, "disk"+strconv.Itoa(node+1)) }
+// diskFolder is the folder of a node's disk.
+func (w *world) diskFolder(node int) string {
+	return filepath.Join(w.dir,
+		"disk"+strconv.Itoa(node+1))
+}
 
 func mountDisk(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -164,12 +167,12 @@ func mountDisk(dir string) error {
 	return nil
 }
 
-// close takes everything away.
-func (w *world) close() error {
+// removeAll takes everything away.
+func (w *world) removeAll() error {
 	if w.net == nil && w.lock == nil {
 		return os.RemoveAll(w.dir)
 	}
-	err := clean(w.dir)
+	err := cleanUp(w.dir)
 	if w.lock != nil {
 		w.lock.Close()
 	}
@@ -212,22 +215,22 @@ func cleanLeftovers() error {
 			faults = append(faults, err)
 			continue
 		}
-		faults = append(faults, clean(dir))
+		faults = append(faults, cleanUp(dir))
 		lock.Close()
 	}
 	return errors.Join(faults...)
 }
 
-// clean takes away everything of a run: processes, namespaces with all that is
+// cleanUp takes away everything of a run: processes, namespaces with all that is
 // in them, disks, memory groups, and its folder.
-func clean(dir string) error {
+func cleanUp(dir string) error {
 	id := filepath.Base(dir)
 	var faults []error
 	names, err := filepath.Glob(filepath.Join(netnsDir, id+"-*"))
 	faults = append(faults, err)
 	for _, path := range names {
 		faults = append(faults, endProcesses(filepath.Base(path)))
-		faults = append(faults, feed("", "ip", "netns", "delete", filepath.Base(path)))
+		faults = append(faults, runWithInput("", "ip", "netns", "delete", filepath.Base(path)))
 	}
 	disks, err := filepath.Glob(filepath.Join(dir, "disk*"))
 	faults = append(faults, err)

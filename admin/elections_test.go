@@ -22,7 +22,7 @@ func TestElectionsAreAList(t *testing.T) {
 	f := leading(t)
 	f.Elections = []cluster.Election{
 		{Cause: cluster.CauseStart, Version: 3, Leader: f.View.Members[2].Address},
-		{Cause: cluster.CauseConflict, Rule: cluster.RuleVersion, Version: 4, Took: time.Second},
+		{Cause: cluster.CauseConflict, Rule: "version", Version: 4, Took: time.Second},
 	}
 	var got []adminapi.Election
 	answer := ask(admin.New(f, ""), "GET", "/v1/elections").Body.Bytes()

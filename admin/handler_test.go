@@ -73,7 +73,7 @@ func leading(t testing.TB) fake {
 			Cause: cluster.CauseSilence, Version: 4, Took: 431 * time.Millisecond,
 			Leader: members[1].Address, Before: members[2].Address,
 			Voters: []member.Address{members[0].Address, members[1].Address},
-			Steps:  []cluster.Step{{Name: cluster.StepLost}, {Name: cluster.StepQuorate, After: 1500}},
+			Steps:  []cluster.Step{{Name: "lost"}, {Name: "quorate", After: 1500}},
 			Ended:  time.Date(2026, 11, 20, 10, 0, 0, 5, time.UTC),
 		},
 		OtherSeeds: []member.Address{members[2].Address},

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/internal/tlsfiles"
 	"github.com/athena-go/athena/transport/quicnet"
 )
@@ -42,7 +43,7 @@ func openCertificates(cfg settings, log *slog.Logger) (*tlsfiles.Source, error) 
 	return tlsfiles.Open(cfg.tlsFiles(), id, time.Now, func(r tlsfiles.Report) {
 		l := certificateLines[r.Event]
 		log.LogAttrs(context.Background(), l.level, l.text,
-			errAttr(r.Err), slog.Time("until", r.Until))
+			observe.ErrAttr(r.Err), slog.Time("until", r.Until))
 	})
 }
 

@@ -94,7 +94,7 @@ func (n *Node) runLooking(look func(message.Message)) {
 		case <-timer.C:
 			out = n.machine.Advance(n.clock())
 		}
-		if err := n.carryOut(n.clock(), out); err != nil {
+		if err := n.apply(n.clock(), out); err != nil {
 			n.stop(err)
 			return
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/member"
 )
 
@@ -121,32 +122,17 @@ func memberAt(v member.View, addr member.Address) member.Member {
 	return m
 }
 
-// changes lists what happened between two views, and why the leader changed: members
-// first, in the order of their addresses, since a leader is one of them.
-func changes(before, after member.View, cause Cause) []Event {
+// eventsOf returns the changes that led to a view as events: members first, since a leader
+// is one of them.
+func eventsOf(c observe.Changes, view member.View) []Event {
 	var events []Event
-	for _, m := range after.Members {
-		m.Status = m.Shown()
-		old, known := before.Member(m.Address)
-		old.Status = old.Shown()
-		if !known || old.Status != m.Status || old.Identity != m.Identity {
-			events = append(events, MemberChanged{Before: old, Member: m})
-		}
+	for _, m := range c.Members {
+		events = append(events, MemberChanged{Before: m.Before, Member: m.After})
 	}
-	for _, old := range before.Members {
-		old.Status = old.Shown()
-		if _, still := after.Member(old.Address); !still && old.Status != member.Removed {
-			gone := old
-			gone.Status = member.Removed
-			events = append(events, MemberChanged{Before: old, Member: gone})
-		}
-	}
-	was, is := leaderOf(before), leaderOf(after)
-	same := was.Leader.Address == is.Leader.Address && was.Version == is.Version &&
-		was.Quorate == is.Quorate
-	if !same {
-		is.Cause = cause
-		events = append(events, is)
+	if c.Leader {
+		e := leaderOf(view)
+		e.Cause = Cause(c.Cause)
+		events = append(events, e)
 	}
 	return events
 }

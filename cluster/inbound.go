@@ -67,6 +67,13 @@ func (in inbound) Greet() message.Message {
 	}
 }
 
+// Reasons why the node itself drops a frame. Package messaging has further reasons, and
+// those of the machine have the names of message.Reason.
+const (
+	dropOtherSender = "other sender"
+	dropMisplaced   = "greet out of place"
+)
+
 // errMisplaced is the fault of a peer that greets after the connection is established.
 var errMisplaced = errors.New("cluster: a second greet")
 
@@ -87,7 +94,7 @@ func (in inbound) System(from member.Identity, frame []byte) error {
 		n.releaseLarge(large)
 		return err
 	}
-	n.heard.message(m)
+	n.observer.Message(m)
 	select {
 	case n.inbox <- arrival{m, large}:
 	case <-n.quit:
@@ -107,7 +114,7 @@ func (n *Node) decode(from member.Identity, frame []byte) (message.Message, erro
 		return m, n.drop(from, messaging.DropMalformed, err)
 	case m.From.Address != from.Address:
 		return m, n.drop(from, dropOtherSender,
-			fmt.Errorf("cluster: message says that it is from %s", shown(m.From.Address)))
+			fmt.Errorf("cluster: message says that it is from %s", member.PeerText(m.From.Address.String())))
 	case m.Body.Kind() == message.KindGreet:
 		return m, n.drop(from, dropMisplaced, errMisplaced)
 	}
@@ -123,8 +130,7 @@ func (n *Node) releaseLarge(large bool) {
 
 // drop counts and logs a frame that is not used, and returns err.
 func (n *Node) drop(from member.Identity, reason string, err error) error {
-	n.meter.drop(reason)
-	n.logFrame(from, reason, err)
+	n.observer.Drop(from, reason, err)
 	return err
 }
 
@@ -143,11 +149,7 @@ func (in inbound) Admit(peer message.Message) error {
 	n := in.n
 	greet, _ := peer.Body.(message.Greet) // the transport has checked it
 	same := greet.SeedDigest == statemachine.SeedDigest(n.cfg.seeds)
-	n.heard.greeted(peer.From.Address, same)
-	if n.heard.earlierRun(peer.From) {
-		n.logTaken(peer.From.Address, takenAlive)
-	}
-	n.heard.connected(peer.From.Address)
+	n.observer.Admit(peer.From, memberAt(n.look().view, peer.From.Address).Name, same)
 	return nil
 }
 
@@ -157,30 +159,5 @@ func (n *Node) reported(r transport.Report) {
 		n.stop(fmt.Errorf("cluster: the socket failed: %w", r.Err))
 		return
 	}
-	n.logReport(r)
-	switch {
-	case r.Err == nil || r.What == transport.ReportSeedsDiffer ||
-		r.What == transport.ReportStreamRefused:
-		// The peer is connected.
-	case r.What == transport.ReportCertificate || r.Peer.IsZero():
-		// Anyone can dial this node and claim the address of a seed. Only the dials of
-		// this node tell something about that seed.
-	case isFinal(r.Err):
-		n.heard.refusal(r.Peer, r.Err)
-	default:
-		n.heard.note(r.Peer, r.Err)
-	}
-}
-
-// isFinal reports whether a connection was refused for good: because of the secret or the
-// configuration, and not because a node was busy or runs twice.
-func isFinal(err error) bool {
-	if errors.Is(err, transport.ErrCertificate) || errors.Is(err, transport.ErrSelf) {
-		return true
-	}
-	if closed, ok := errors.AsType[*transport.CloseError](err); ok {
-		return closed.Code == transport.CodeRefused
-	}
-	_, mismatch := errors.AsType[*transport.ConfigMismatchError](err)
-	return mismatch
+	n.observer.Report(r)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/internal/messaging"
+	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
@@ -176,13 +177,13 @@ func TestAnEventThatNobodyHandlesIsWarnedOf(t *testing.T) {
 				t.Errorf("got %d lines with %s, want one: %q", n, want, lines)
 			}
 		}
-		for i := range 2 * maxUnhandled {
+		for i := range 2 * observe.MaxUnhandled {
 			send(1, receiver.Raw{Name: fmt.Sprint("made up ", i), Payload: []byte{0xc0}})
 		}
-		if lines, _ := j.about(text); len(lines) != maxUnhandled {
-			t.Errorf("got %d lines, want %d", len(lines), maxUnhandled)
+		if lines, _ := j.about(text); len(lines) != observe.MaxUnhandled {
+			t.Errorf("got %d lines, want %d", len(lines), observe.MaxUnhandled)
 		}
-		const want = 12 + 2*maxUnhandled
+		const want = 12 + 2*observe.MaxUnhandled
 		if got := w.nodes[0].Status().Dropped[messaging.DropNoHandler]; got != want {
 			t.Errorf("counted %d, want %d", got, want)
 		}

@@ -13,10 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
-	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport/transporttest"
 )
@@ -98,11 +97,11 @@ func TestANodeWithoutALeaderSaysWhy(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Since(warnings.begin)
-		time.Sleep(2 * complainChange)
+		time.Sleep(2 * observe.WarnInterval)
 		lines, times = warnings.about("127.0.0.1:7002 (differs in size (3 here, 5 there))")
-		if len(lines) != 1 || times[0] > began+complainChange+time.Second {
+		if len(lines) != 1 || times[0] > began+observe.WarnInterval+time.Second {
 			t.Errorf("another reason: %q at %v, want one line within %v after %v",
-				lines, times, complainChange, began)
+				lines, times, observe.WarnInterval, began)
 		}
 		w.end(other)
 		testResolved(t, w, n, warnings)
@@ -229,98 +228,6 @@ func TestOtherSecretIsSaidOnBothSides(t *testing.T) {
 	})
 }
 
-// stateCase is a node in some state, and what it says that it waits for.
-type stateCase struct {
-	name string
-	view member.View
-	held member.State
-	edit func(*settings)
-	want string
-}
-
-// TestNoLeaderWhileJoining: what a node waits for that holds nothing yet. Node 1
-// has heard of node 2 that it knows no leader, and nothing of the others.
-func TestNoLeaderWhileJoining(t *testing.T) {
-	one, two, three := at(1, member.Active), at(2, member.Active), at(3, member.Active)
-	const begin = "leads provisionally until 3 of 5 members, 2 of the 3 seeds among them, are there: "
-	for _, c := range []stateCase{
-		{"asking", roleOf(member.Seeking, 0), member.State{}, nil,
-			"asked 127.0.0.1:2 (knows no leader), 127.0.0.1:3 (no answer)"},
-		{"join-only", roleOf(member.Seeking, 0), member.State{},
-			func(s *settings) { s.JoinOnly = true }, "this node joins only, and waits for a cluster; " +
-				"asked 127.0.0.1:2 (knows no leader), 127.0.0.1:3 (no answer)"},
-		{"the only seed, join-only", roleOf(member.Seeking, 0), member.State{},
-			func(s *settings) { s.JoinOnly, s.seeds = true, addresses(1) },
-			"this node joins only, and is the only seed: there is nobody to ask"},
-		{"provisional", roleOf(member.Provisional, 1, one), member.State{}, nil,
-			begin + "1 joined; waits for 127.0.0.1:2 (knows no leader), 127.0.0.1:3 (no answer)"},
-		{"provisional, all seeds there", roleOf(member.Provisional, 1, one, two, three), member.State{},
-			nil, begin + "3 joined, and no leader is chosen yet: 127.0.0.1:2 (knows no leader)"},
-		{"following a provisional leader", roleOf(member.Following, 2, one, two), member.State{}, nil,
-			"follows 127.0.0.1:2, which " + begin + "2 joined; waits for 127.0.0.1:3"},
-	} {
-		c.check(t, addresses(1, 2, 3))
-	}
-}
-
-// TestNoLeaderAmongMembers: what a node waits for that holds a state.
-func TestNoLeaderAmongMembers(t *testing.T) {
-	one, two := at(1, member.Active), at(2, member.Active)
-	held := member.State{
-		Number: member.Number{Version: 3, Revision: 2},
-		Leader: two.Address,
-		Roster: member.Roster{one, two, at(3, member.Joining), at(4, member.Unreachable)},
-	}
-	other := one
-	other.StoreID[0] = 9
-	lost := held
-	lost.Roster = held.Roster.With(other)
-	const (
-		voters = "needs 3 of the 3 voters of version 3.2; "
-		heard  = "reached 2: this node, 127.0.0.1:2 (knows no leader); "
-		rest   = "127.0.0.1:4 (no answer); other seeds: 127.0.0.1:9 (no answer)"
-	)
-	for _, c := range []stateCase{
-		{"after a restart", roleOf(member.Seeking, 0), held, nil, voters + heard + "missing: " + rest},
-		{"with another store", roleOf(member.Seeking, 0), lost, nil, voters +
-			"reached 1: 127.0.0.1:2 (knows no leader); missing: the lost store of this node, " + rest},
-		{"provisional", roleOf(member.Provisional, 1, one), held, nil,
-			"leads provisionally; " + voters + heard + "missing: " + rest},
-		{"following a provisional leader", roleOf(member.Following, 4, one), held, nil,
-			"follows 127.0.0.1:4, which leads provisionally; " + voters + heard + "missing: " + rest},
-		{"leading", roleOf(member.Leading, 1, one), held, nil,
-			"leads version 3, but has no lease; " + voters + heard + "missing: " + rest},
-		{"following", roleOf(member.Following, 2, one, two), held, nil,
-			"follows 127.0.0.1:2, the leader of version 3, which does not say that 3 members follow it"},
-	} {
-		c.check(t, addresses(1, 2, 9))
-	}
-}
-
-// roleOf is a view of version 3 as node 1 sees it.
-func roleOf(role member.Role, leader uint16, members ...member.Member) member.View {
-	v := viewOf(3, leader, false, members...)
-	v.Role, v.Self = role, at(1, 0).Identity
-	return v
-}
-
-func (c stateCase) check(t *testing.T, seeds []member.Address) {
-	t.Helper()
-	cfg := settings{self: at(1, 0).Address, seeds: seeds}
-	cfg.Size, cfg.RetryInterval = 5, time.Hour
-	if c.edit != nil {
-		c.edit(&cfg)
-	}
-	n := &Node{cfg: cfg}
-	n.heard.start(cfg.seeds, cfg.self)
-	n.heard.needs(c.held.Roster)
-	n.heard.message(message.Message{From: at(2, 0).Identity, Body: message.LeaderResponse{}})
-	got := n.noLeader(sight{}.seeing(c.view, c.held))
-	if diff := cmp.Diff(c.want, got); diff != "" {
-		t.Errorf("%s: want - got +\n%s", c.name, diff)
-	}
-}
-
 // TestARestartedNodeShowsWhatItHolds: while it waits for others it is no member
 // yet, and its store is not lost.
 func TestARestartedNodeShowsWhatItHolds(t *testing.T) {
@@ -368,18 +275,4 @@ func TestANodeOutsideSaysThatItIsNotIn(t *testing.T) {
 			t.Errorf("got %q, want one line that says that the cluster is full", lines)
 		}
 	})
-}
-
-// TestManyAreNotAllNamed: a line stays one that can be read.
-func TestManyAreNotAllNamed(t *testing.T) {
-	var names []string
-	for i := range 20 {
-		names = append(names, fmt.Sprint("n", i))
-	}
-	if got, want := some(names), "n0, n1, n2, n3, n4, n5, n6, n7, and 12 more"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got := some(names[:maxNamed]); strings.Contains(got, "more") {
-		t.Errorf("got %q, want %d names and no more", got, maxNamed)
-	}
 }

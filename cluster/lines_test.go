@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
@@ -275,7 +276,7 @@ func TestEventsOfAnotherTypeAreWarnedOfOnce(t *testing.T) {
 // TestNoPeerFillsTheLog: of what a peer can bring about as often as it likes, so many
 // lines are told in a minute, and then how many were not.
 func TestNoPeerFillsTheLog(t *testing.T) {
-	const often = 3 * maxLines
+	const often = 3 * observe.MaxLines
 	withDesk(t, func(t *testing.T, w *world, _ *desk) {
 		n := w.nodes[0]
 		in, peer := inbound{n.messages, n}, w.nodes[1].Self().Identity
@@ -304,7 +305,7 @@ func TestNoPeerFillsTheLog(t *testing.T) {
 				synctest.Wait()
 			}
 		}
-		time.Sleep(2 * quotaInterval)
+		time.Sleep(2 * observe.QuotaInterval)
 		texts := []string{
 			"dropped a message", "refused", "dropped a frame", "handler failed", "connected",
 		}
@@ -314,38 +315,15 @@ func TestNoPeerFillsTheLog(t *testing.T) {
 		}
 		flood(often)
 		for _, text := range texts {
-			w.book.wants(text, before[text]+maxLines)
+			w.book.wants(text, before[text]+observe.MaxLines)
 		}
-		time.Sleep(quotaInterval)
+		time.Sleep(observe.QuotaInterval)
 		flood(1)
 		for _, text := range texts {
-			lines := w.book.wants(text, before[text]+maxLines+1)
-			if got := lines[len(lines)-1]["left_out"]; got != float64(often-maxLines) {
-				t.Errorf("%q: %v were left out, want %d", text, got, often-maxLines)
+			lines := w.book.wants(text, before[text]+observe.MaxLines+1)
+			if got := lines[len(lines)-1]["left_out"]; got != float64(often-observe.MaxLines) {
+				t.Errorf("%q: %v were left out, want %d", text, got, often-observe.MaxLines)
 			}
-		}
-	})
-}
-
-// TestQuotaIsOfOneText: what fills it for one leaves it to the others.
-func TestQuotaIsOfOneText(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQuota()
-		for range 2 * maxLines {
-			q.take("a", time.Now())
-		}
-		if within, leftOut := q.take("b", time.Now()); !within || leftOut != 0 {
-			t.Errorf("another text: got %t, %d left out, want true and none", within, leftOut)
-		}
-		for range 2 {
-			time.Sleep(quotaInterval)
-			if within, _ := q.take("a", time.Now()); !within {
-				t.Error("a minute later: got false")
-			}
-		}
-		time.Sleep(quotaInterval)
-		if _, leftOut := q.take("a", time.Now()); leftOut != 0 {
-			t.Errorf("told twice that %d were left out", leftOut)
 		}
 	})
 }

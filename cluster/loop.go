@@ -6,13 +6,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
-	"github.com/athena-go/athena/internal/wire"
-	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/paxos"
+	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/statemachine"
 )
 
@@ -68,10 +65,10 @@ func (n *Node) run() {
 			now = n.readClock()
 			out = n.machine.Advance(now)
 		}
-		err := n.keep(out.Persist)
+		err := n.persist(out.Persist)
 		unsaved := err
 		if err == nil {
-			err = n.carryOut(now, out)
+			err = n.apply(now, out)
 		}
 		answer(unsaved) // what else ends the node is no fault of a verb
 		if err != nil {
@@ -89,9 +86,9 @@ func (n *Node) readClock() time.Time {
 	now, step := n.steps.read(n.clock)
 	if step > 0 {
 		n.machine.EndTrust(now)
-		n.tally.stepped()
+		n.observer.Metrics.AddClockStep()
 		n.log.Warn("the wall clock was set forward: lease and records end until they are confirmed",
-			slog.Float64("step_ms", milliseconds(step)))
+			slog.Float64("step_ms", observe.Milliseconds(step)))
 	}
 	return now
 }
@@ -102,133 +99,6 @@ func (n *Node) arm(timer *time.Timer) {
 		timer.Stop()
 	} else {
 		timer.Reset(at.Sub(n.clock()))
-	}
-}
-
-// keep makes durable what the machine wants, before anybody sees anything of it. An
-// error ends the node.
-func (n *Node) keep(d *paxos.Durable) error {
-	if d == nil {
-		return nil
-	}
-	if err := n.save(*d); err != nil {
-		return fmt.Errorf("cluster: the store cannot save, so the node may not go on: %w", err)
-	}
-	return nil
-}
-
-// carryOut does what else the machine wants, in its order: visible here, then sent,
-// then told. An error ends the node.
-func (n *Node) carryOut(now time.Time, out statemachine.Output) error {
-	n.elections.why.traced(now, out.Trace)
-	n.tally.traced(out.Trace)
-	seen := *n.look()
-	before := seen.view
-	if out.Changed {
-		seen = seen.seeing(clone(n.machine.View(now)), n.machine.Durable().Held)
-		seen.votesAt = n.machine.VotesAt()
-		n.heard.needs(seen.view.Members, seen.held.Roster)
-	}
-	if out.Persist != nil {
-		// A disk may take longer than the lease runs.
-		now = n.clock()
-	}
-	version, until := n.machine.Authority(now)
-	began := n.terms.update(now, seen.view, authority{version, until})
-	if began != nil {
-		seen.term = began
-	}
-	n.holdings.update(now, n.machine, out.Changed || len(out.Answers) > 0)
-	n.table.set(n.machine.Records())
-	cause, ended := n.elections.leads(now, seen.view, began)
-	if out.Changed || began != nil {
-		n.seen.set(seen)
-	}
-	n.asked.answered(out.Answers)
-	for _, m := range out.Send {
-		frame, err := wire.Encode(m)
-		if err != nil {
-			// One message that cannot be said is as one that was lost.
-			n.meter.drop(dropUnsayable)
-			n.log.Error("cannot encode a message",
-				errAttr(err), slog.String("kind", m.Body.Kind().String()))
-			continue
-		}
-		n.net.Notify(m.To, frame)
-	}
-	if out.Probe != nil {
-		n.probe(*out.Probe)
-	}
-	if out.Changed {
-		events := changes(before, seen.view, cause)
-		n.hub.publish(seen.view, events)
-		n.tally.happened(events)
-		n.giveUp(events)
-	}
-	n.logTraces(out.Trace, ended)
-	if ended {
-		e := n.elections.newest()
-		n.tally.ended(e, n.cfg.self)
-		n.logElection(e)
-	}
-	for _, m := range restocked(before, seen.view) {
-		n.logTaken(m.Address, takenStore)
-	}
-	n.noteRosterLost(n.machine.RosterLost())
-	n.complain(now, ended)
-	return stopped(out.Stop)
-}
-
-// giveUp ends what waits for members that are gone: at once where their host says
-// that the process is not there, else when they are members no more.
-func (n *Node) giveUp(events []Event) {
-	for _, e := range events {
-		c, ok := e.(MemberChanged)
-		if !ok || c.Member.Address == n.cfg.self {
-			continue
-		}
-		switch c.Member.Status {
-		case member.Unreachable:
-			n.net.Probe(c.Member.Identity, func() {})
-		case member.Removed:
-			n.messages.Removed(c.Member.Address)
-		default:
-		}
-	}
-}
-
-// probe asks the host of a leader whether its process is gone.
-func (n *Node) probe(p statemachine.Probe) {
-	n.net.Probe(p.Leader, func() {
-		select {
-		case n.refusals <- p:
-		case <-n.quit:
-		}
-	})
-}
-
-// noteRosterLost tells people once that they must act.
-func (n *Node) noteRosterLost(lost bool) {
-	if n.meter.rosterLost.Swap(lost) != lost && lost {
-		n.log.Error("nobody can be elected any more; "+
-			"bring the lost stores back, or let every node forget this cluster (athena recover)",
-			errAttr(ErrRosterLost))
-	}
-}
-
-// stopped says in the words of this package why the machine stopped.
-func stopped(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, statemachine.ErrLeft):
-		return ErrLeft
-	case errors.Is(err, statemachine.ErrAddressInUse):
-		return fmt.Errorf("%w by a later run of a node: stop one of the two", ErrAddressInUse)
-	case errors.Is(err, statemachine.ErrSplitVersion):
-		return ErrSplitVersion
-	default:
-		return err
 	}
 }
 

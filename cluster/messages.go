@@ -4,7 +4,6 @@ package cluster
 
 import (
 	"context"
-	"log/slog"
 
 	"github.com/athena-go/athena/internal/messaging"
 	"github.com/athena-go/athena/member"
@@ -59,23 +58,9 @@ func (m membership) WaitLeader(ctx context.Context) (messaging.Leadership, error
 
 // dropMessage counts and logs a frame or an event that is not used.
 func (n *Node) dropMessage(d messaging.Drop) {
-	n.meter.drop(d.Reason)
-	l, warns := unhandledEvents[d.Reason]
-	switch {
-	case d.Err == nil:
-	case d.Event != "" && warns && n.meter.unhandledFirst(d.From.Address, d.Event):
-		n.log.LogAttrs(context.Background(), l.level, l.text,
-			slog.String("peer", shown(d.From.Address)), slog.String("event", member.PeerText(d.Event)),
-			slog.Bool("sender_told", d.SenderTold), errAttr(d.Err))
-	default:
-		n.logFrame(d.From, d.Reason, d.Err)
+	if d.Event == "" {
+		n.observer.Drop(d.From, d.Reason, d.Err)
+	} else {
+		n.observer.DropEvent(d.From, d.Event, d.Reason, d.SenderTold, d.Err)
 	}
-}
-
-// unhandledEvents says how the first event of a name is logged that no handler gets.
-var unhandledEvents = map[string]line{
-	messaging.DropNoHandler: {slog.LevelWarn, "no handler here for this event: it is dropped; " +
-		"more of this name from this peer are only counted"},
-	messaging.DropBadEvent: {slog.LevelWarn, "this event does not decode into its type here: " +
-		"it is dropped; more of this name from this peer are only counted"},
 }

@@ -10,9 +10,11 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/athena-go/athena/internal/messaging"
+	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/internal/tlsfiles"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
@@ -35,12 +37,11 @@ type Node struct {
 	receives bool             // mux was started for this node
 	identity *tlsfiles.Source // the certificate; nil if it does not come from files
 
-	machine   *statemachine.Machine // of the loop alone, as is the complaint
-	complaint complaint
-	inbox     chan arrival
-	large     chan struct{}           // one entry a large event that is decoded or waits
-	refusals  chan statemachine.Probe // hosts that refuse the port of a leader
-	calls     chan call
+	machine  *statemachine.Machine // of the loop alone
+	inbox    chan arrival
+	large    chan struct{}           // one entry a large event that is decoded or waits
+	refusals chan statemachine.Probe // hosts that refuse the port of a leader
+	calls    chan call
 
 	messages *messaging.Messenger
 
@@ -51,12 +52,9 @@ type Node struct {
 	asked    asked
 	asking   chan struct{} // an entry for each request of asked
 	hub      hub
-	heard    notes
-	meter    meter
-
-	elections elections
-	tally     tally
-	work      sync.WaitGroup // goroutines besides the loop
+	observer *observe.Observer
+	drained  atomic.Bool
+	work     sync.WaitGroup // goroutines besides the loop
 
 	quit     chan struct{} // closed when the node begins to end
 	quitOnce sync.Once
@@ -77,6 +75,7 @@ type sight struct {
 	// chosen it.
 	provisional bool
 	votesAt     time.Time // from when on the node votes for anybody
+	rosterLost  bool      // the held roster can never elect a leader again
 }
 
 // seeing is the sight of a view, with what the node holds.
@@ -268,7 +267,7 @@ func (n *Node) waitOther(ctx context.Context, given uint64) error {
 // noQuorum says what a wait for a leader ended with, and why there is none
 // where that is known.
 func (n *Node) noQuorum(err error) error {
-	if n.meter.rosterLost.Load() {
+	if n.look().rosterLost {
 		return fmt.Errorf("%w: %w: %w", ErrNoQuorum, ErrRosterLost, err)
 	}
 	return fmt.Errorf("%w: %w", ErrNoQuorum, err)
@@ -280,7 +279,7 @@ func (n *Node) noQuorum(err error) error {
 // LeaderTimeout, and hands over as soon as another member can lead.
 func (n *Node) Drain(ctx context.Context) error {
 	view := n.look().view
-	n.meter.drained.Store(true)
+	n.drained.Store(true)
 	err := n.handOver(ctx, func(now time.Time) (statemachine.Output, error) {
 		return n.machine.Drain(now), nil
 	})

@@ -105,14 +105,14 @@ func TestWhatNobodyAskedForIsAWarning(t *testing.T) {
 			j := logging(w, zerolog.WarnLevel)
 			leader := w.leader()
 			w.cut(leader)
-			leader.meter.drained.Store(drained)
+			leader.drained.Store(drained)
 			time.Sleep(5 * time.Second)
 			for text, want := range map[string]int{"lost the leader": 2, "lost authority": 1} {
 				if lines, _ := j.about(text); len(lines) != want {
 					t.Errorf("drained %t, %q: got %q, want %d lines", drained, text, lines, want)
 				}
 			}
-			leader.meter.drained.Store(false)
+			leader.drained.Store(false)
 			w.heal(leader)
 		})
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
@@ -92,7 +93,8 @@ func (n *Node) prepare(ctx context.Context, cfg Config, logger *slog.Logger) (er
 	if n.cfg, err = cfg.settings(); err != nil {
 		return err
 	}
-	n.log = slog.New(newQuotaHandler(logger.Handler())).With(slog.String("node", n.cfg.Name))
+	n.log = observe.NewLogger(logger, n.cfg.Name)
+	n.observer = n.newObserver()
 	n.volatile = n.store == nil && n.cfg.DataDir == ""
 	if n.store == nil {
 		if n.store, err = n.openStore(); err != nil {
@@ -121,15 +123,27 @@ func (n *Node) prepare(ctx context.Context, cfg Config, logger *slog.Logger) (er
 	n.hub.view, n.hub.size = view, n.cfg.Size
 	n.steps.limit = stepLimit(n.cfg.timings)
 	n.terms.clock, n.terms.guard = n.clock, leaseGuard(n.cfg.timings)
-	n.heard.start(n.cfg.seeds, n.cfg.self)
-	n.elections.start(n.cfg.self, n.started)
+	n.observer.Start(n.started)
 	err = n.mux.Start(receiver.Setup{
 		Scan:   wire.Scan,
 		Local:  localEvents,
-		Report: n.logHandler,
+		Report: n.observer.HandlerFailed,
 	})
 	n.receives = err == nil
 	return err
+}
+
+func (n *Node) newObserver() *observe.Observer {
+	return observe.New(observe.Config{
+		Log:              n.log,
+		Self:             n.cfg.self,
+		Seeds:            n.cfg.seeds,
+		Size:             n.cfg.Size,
+		JoinOnly:         n.cfg.JoinOnly,
+		RetryInterval:    n.cfg.RetryInterval,
+		HeartbeatTimeout: n.cfg.HeartbeatTimeout,
+		RosterLost:       ErrRosterLost,
+	})
 }
 
 // leaseGuard is how long before the end of its lease a leader's work is ended.
@@ -183,11 +197,11 @@ func (n *Node) waitLease(ctx context.Context, c store.Content) error {
 	}
 	n.log.Warn("timings became shorter: waiting until what this node "+
 		"acknowledged in its last run has ended",
-		slog.Float64("lease_before_ms", milliseconds(before.Lease)),
-		slog.Float64("lease_ms", milliseconds(n.cfg.timings.LeaseTimeout)),
-		slog.Float64("hold_before_ms", milliseconds(before.Hold)),
-		slog.Float64("hold_ms", milliseconds(n.cfg.timings.HoldTimeout())),
-		slog.Float64("wait_ms", milliseconds(left)))
+		slog.Float64("lease_before_ms", observe.Milliseconds(before.Lease)),
+		slog.Float64("lease_ms", observe.Milliseconds(n.cfg.timings.LeaseTimeout)),
+		slog.Float64("hold_before_ms", observe.Milliseconds(before.Hold)),
+		slog.Float64("hold_ms", observe.Milliseconds(n.cfg.timings.HoldTimeout())),
+		slog.Float64("wait_ms", observe.Milliseconds(left)))
 	for left > 0 {
 		step := min(leaseStep, left)
 		timer := time.NewTimer(step)
@@ -244,7 +258,7 @@ func (n *Node) save(d paxos.Durable) error {
 		Origin: n.cfg.origin(), LeaseTimeout: n.cfg.LeaseTimeout,
 		HoldTimeout: n.cfg.timings.HoldTimeout(), Durable: d,
 	})
-	n.tally.saved.Observe(time.Since(began))
+	n.observer.Metrics.Saved.Observe(time.Since(began))
 	return err
 }
 
@@ -283,18 +297,27 @@ func (n *Node) waitJoined(ctx context.Context) error {
 		select {
 		case <-changed:
 			continue
-		case <-n.heard.hopeless:
-			return &JoinError{Cause: errHopeless, Asked: n.heard.answers()}
+		case <-n.observer.Hopeless():
+			return &JoinError{Cause: errHopeless, Asked: n.answers()}
 		case <-ctx.Done():
 			cause := context.Cause(ctx)
-			if n.meter.rosterLost.Load() {
+			if n.look().rosterLost {
 				cause = fmt.Errorf("%w: %w", ErrRosterLost, cause)
 			}
-			return &JoinError{Cause: cause, Asked: n.heard.answers()}
+			return &JoinError{Cause: cause, Asked: n.answers()}
 		case <-n.quit:
 			return n.cause
 		}
 	}
+}
+
+// answers lists what was last heard from each node that this one asks to join.
+func (n *Node) answers() []Answer {
+	var list []Answer
+	for _, a := range n.observer.Answers() {
+		list = append(list, Answer(a))
+	}
+	return list
 }
 
 var errHopeless = errors.New("every other seed refused the connection")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
@@ -295,7 +296,7 @@ func TestIncarnationGrows(t *testing.T) {
 			if err := s.Save(store.Content{Durable: stored}); err != nil {
 				t.Fatal(err)
 			}
-			n := &Node{store: s}
+			n := &Node{store: s, observer: new(observe.Observer)}
 			if d, err := n.newRun(t.Context()); err != nil || d.Incarnation != c.want {
 				t.Errorf("stored %d: got %d, %v; want %d", c.stored, d.Incarnation, err, c.want)
 			}

@@ -3,9 +3,9 @@
 package cluster
 
 import (
-	"slices"
 	"time"
 
+	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/transport"
@@ -39,7 +39,7 @@ type Status struct {
 	LeaseRemaining time.Duration
 	TermSince      time.Time // when the present term began here; zero without one
 	LastElection   Election
-	// Elections are the last MaxElections changes of leader, the oldest first, the
+	// Elections are the last 32 changes of leader, the oldest first, the
 	// last of which is LastElection. LeaderChanges counts them all by cause.
 	Elections     []Election
 	LeaderChanges map[Cause]uint64
@@ -106,9 +106,10 @@ func (n *Node) Status() Status {
 		Self:        n.self(view),
 		View:        view,
 		Provisional: seen.provisional,
-		OtherSeeds:  n.heard.otherSeeds(),
 		Uptime:      now.Sub(n.started),
 		VoteWait:    max(0, seen.votesAt.Sub(now)),
+		Drained:     n.drained.Load(),
+		RosterLost:  seen.rosterLost,
 		Insecure:    n.cfg.Insecure,
 		Transport:   n.net.Stats(),
 		Peers:       n.net.Peers(),
@@ -116,22 +117,25 @@ func (n *Node) Status() Status {
 	}
 	if term != nil {
 		s.Token, s.TermSince, s.LeaseRemaining = term.token, term.began, lease
-	} else {
-		s.NoLeader = n.noLeader(seen)
 	}
-	for addr, last := range n.lastHeard(seen.held) {
-		if !last.reached {
-			s.Silent = append(s.Silent, addr)
-		}
-	}
-	slices.SortFunc(s.Silent, member.Address.Compare)
 	if n.identity != nil {
 		s.CertificateExpires = n.identity.Expires()
 	}
-	n.meter.report(&s)
-	n.elections.report(now, &s)
-	s.Counts = n.tally.report()
+	s.setReport(n.observer.Read(now, n.stateOf(&seen)))
 	s.Counts.Requests = n.messages.Requests()
 	s.Counts.Lagged = n.hub.laggedReaders()
 	return s
+}
+
+// setReport sets what package observe knows.
+func (s *Status) setReport(r observe.Report) {
+	s.NoLeader, s.OtherSeeds, s.Silent = r.NoLeader, r.OtherSeeds, r.Silent
+	for _, e := range r.Elections {
+		s.Elections = append(s.Elections, electionOf(e))
+		s.LastElection = electionOf(e)
+	}
+	s.LeaderChanges = convertKeys(r.LeaderChanges, func(c observe.Cause) Cause { return Cause(c) })
+	s.Leaderless, s.LeaderlessSince = r.Leaderless, r.LeaderlessSince
+	s.Dropped, s.Refused = r.Counts.Dropped, r.Counts.Refused
+	s.Counts = countsOf(r.Counts)
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/record"
 	"github.com/athena-go/athena/transport"
@@ -312,9 +313,10 @@ func TestWaitOfShorterTimings(t *testing.T) {
 		{1, 8000, 20_000, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			n := &Node{store: new(store.Memory), log: slog.New(slog.DiscardHandler), cfg: settings{
-				Config: Config{Size: tc.size, LeaseTimeout: own.LeaseTimeout}, timings: own,
-			}}
+			n := &Node{store: new(store.Memory), observer: new(observe.Observer),
+				log: slog.New(slog.DiscardHandler), cfg: settings{
+					Config: Config{Size: tc.size, LeaseTimeout: own.LeaseTimeout}, timings: own,
+				}}
 			began, c := time.Now(), store.Content{
 				LeaseTimeout: tc.lease * time.Millisecond, HoldTimeout: tc.hold * time.Millisecond,
 			}

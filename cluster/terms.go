@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/member"
 )
 
@@ -197,9 +198,9 @@ func (n *Node) lead(
 // yield gives leadership up because fn failed.
 func (n *Node) yield(ctx context.Context, t *tenure, failed error) {
 	n.log.Warn("work of the leader failed, yielding",
-		errAttr(failed), slog.Uint64("version", t.token))
+		observe.ErrAttr(failed), slog.Uint64("version", t.token))
 	if err := n.Transfer(ctx, member.Address{}); err != nil {
-		n.log.Warn("could not yield leadership", errAttr(err), slog.Uint64("version", t.token))
+		n.log.Warn("could not yield leadership", observe.ErrAttr(err), slog.Uint64("version", t.token))
 		retry := time.NewTimer(n.cfg.RetryInterval)
 		defer retry.Stop()
 		select {

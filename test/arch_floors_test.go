@@ -15,7 +15,7 @@ var floors = [][]string{
 	{"paxos", "leader"},
 	{"internal/message", "record"},
 	{"statemachine", "internal/wire", "transport", "receiver", "internal/store"},
-	{"transport/transporttest"},
+	{"transport/transporttest", "internal/observe"},
 	{"transport/memnet", "transport/quicnet"},
 	{"internal/messaging", "internal/tlsfiles"},
 	{"cluster", "internal/sim", "internal/sim/explore"},

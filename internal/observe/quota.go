@@ -1,23 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cluster
+package observe
 
 import (
 	"context"
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/athena-go/athena/member"
 )
 
 const (
-	// maxLines is the number of lines of one text that are logged in quotaInterval: two
+	// MaxLines is the number of lines of one text that are logged in QuotaInterval: two
 	// about each member of the largest cluster.
-	maxLines      = 2 * MaxSize
-	quotaInterval = time.Minute
+	MaxLines = 2 * member.MaxMembers
+	// QuotaInterval is the time after which MaxLines further lines of a text are logged.
+	QuotaInterval = time.Minute
 )
 
+// NewLogger returns the logger of a node: its lines have the name of the node, and no peer
+// can bring about more lines of one text than the quota allows.
+func NewLogger(l *slog.Logger, node string) *slog.Logger {
+	return slog.New(newQuotaHandler(l.Handler())).With(slog.String("node", node))
+}
+
 // quotaHandler bounds the size of a log, whatever peers do: it leaves out the lines of one
-// text that are more than maxLines in a quotaInterval. The first line after them has their
+// text that are more than MaxLines in a QuotaInterval. The first line after them has their
 // number. The texts themselves are constants of this program.
 type quotaHandler struct {
 	slog.Handler
@@ -68,11 +77,11 @@ func (q *quota) take(text string, now time.Time) (within bool, leftOut int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	u := q.used[text]
-	if now.Sub(u.since) >= quotaInterval {
-		leftOut = max(0, u.lines-maxLines)
+	if now.Sub(u.since) >= QuotaInterval {
+		leftOut = max(0, u.lines-MaxLines)
 		u = usedQuota{since: now}
 	}
 	u.lines++
 	q.used[text] = u
-	return u.lines <= maxLines, leftOut
+	return u.lines <= MaxLines, leftOut
 }

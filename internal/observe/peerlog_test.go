@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cluster
+package observe
 
 import (
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +18,15 @@ import (
 
 var errBoom = errors.New("boom")
 
+func at(port uint16, status member.Status) member.Member {
+	a := member.Address{Host: "127.0.0.1", Port: port}
+	return member.Member{
+		Identity: member.Identity{Address: a, Incarnation: 1},
+		Name:     fmt.Sprint("n", port),
+		Status:   status,
+	}
+}
+
 func addresses(ports ...uint16) []member.Address {
 	var list []member.Address
 	for _, p := range ports {
@@ -27,7 +35,15 @@ func addresses(ports ...uint16) []member.Address {
 	return list
 }
 
-func (s *notes) isHopeless() bool {
+func viewOf(version uint64, leader uint16, quorate bool, members ...member.Member) member.View {
+	v := member.View{Version: version, Quorate: quorate, Members: members}
+	if leader != 0 {
+		v.Leader = at(leader, 0).Address
+	}
+	return v
+}
+
+func (s *peerLog) isHopeless() bool {
 	select {
 	case <-s.hopeless:
 		return true
@@ -43,96 +59,70 @@ func TestStrangersEndNoStart(t *testing.T) {
 	for what, hopeless := range map[transport.What]bool{
 		transport.ReportCertificate: false, transport.ReportUnreachable: true,
 	} {
-		n := &Node{log: slog.New(slog.DiscardHandler)}
-		n.heard.start(seed, at(7001, 0).Address)
-		n.reported(transport.Report{What: what, Peer: seed[0], Err: transport.ErrCertificate})
-		if got := n.heard.isHopeless(); got != hopeless {
+		o := New(Config{Log: slog.New(slog.DiscardHandler), Seeds: seed, Self: at(7001, 0).Address})
+		o.Report(transport.Report{What: what, Peer: seed[0], Err: transport.ErrCertificate})
+		if got := o.peers.isHopeless(); got != hopeless {
 			t.Errorf("%v of the only other seed: got hopeless %v, want %v", what, got, hopeless)
 		}
-	}
-}
-
-// TestJoinErrorSaysWhomAndWhat: each other seed with the last that was heard.
-func TestJoinErrorSaysWhomAndWhat(t *testing.T) {
-	var s notes
-	s.start(addresses(1, 2, 3, 4), addresses(1)[0])
-	s.connected(addresses(2)[0])
-	s.greeted(addresses(2)[0], false)
-	s.message(message.Message{From: at(2, 0).Identity, Claim: member.Claim{Chosen: true},
-		Body: message.JoinClusterResponse{Reason: message.ReasonClusterFull}})
-	s.note(addresses(3)[0], errBoom)
-	s.note(addresses(9)[0], errors.New("a stranger")) // not asked
-	err := error(&JoinError{Cause: errHopeless, Asked: s.answers()})
-	want := `cluster: could not join: every other seed refused the connection
-	127.0.0.1:2: join refused: cluster full, all its places are taken; it has other seeds
-	127.0.0.1:3: boom
-	127.0.0.1:4: no answer`
-	if err.Error() != want {
-		t.Errorf("got %q, want %q", err, want)
-	}
-	if !errors.Is(err, errBoom) || !errors.Is(err, errHopeless) {
-		t.Error("errors.Is does not find cause and answers")
-	}
-	if !strings.Contains(want, errSilent.Error()) {
-		t.Errorf("want has no %q", errSilent)
 	}
 }
 
 // TestHopelessWhenEverySeedRefused, and not before; a seed that refuses twice
 // counts once, and an accepted join response is no refusal.
 func TestHopelessWhenEverySeedRefused(t *testing.T) {
-	var s notes
 	seeds := addresses(1, 2, 3)
-	s.start(seeds, seeds[0])
-	s.refusal(seeds[1], errBoom)
-	s.refusal(seeds[1], errBoom)
-	s.refusal(addresses(9)[0], errBoom)
+	s := newPeerLog(seeds, seeds[0])
+	s.noteRefusal(seeds[1], errBoom)
+	s.noteRefusal(seeds[1], errBoom)
+	s.noteRefusal(addresses(9)[0], errBoom)
 	if s.isHopeless() {
 		t.Error("one of two other seeds refused: got hopeless")
 	}
-	s.refusal(seeds[2], errBoom)
+	s.noteRefusal(seeds[2], errBoom)
 	if !s.isHopeless() {
 		t.Error("both other seeds refused: got hope")
 	}
-	s.refusal(seeds[2], errBoom)
+	s.noteRefusal(seeds[2], errBoom)
 }
 
 func TestALoneSeedIsNeverHopeless(t *testing.T) {
-	var s notes
-	s.start(addresses(1), addresses(1)[0])
-	s.refusal(addresses(9)[0], errBoom)
+	s := newPeerLog(addresses(1), addresses(1)[0])
+	s.noteRefusal(addresses(9)[0], errBoom)
 	if s.isHopeless() {
 		t.Error("no other seed: got hopeless")
 	}
 }
 
-// TestNotesFollowWhoIsNeeded: the members of the state and the leader last named
+// TestPeersAreSeedsMembersAndLeader: the members of the state and the leader last named
 // are kept beside the seeds, once each, and what was heard of them stays.
-func TestNotesFollowWhoIsNeeded(t *testing.T) {
-	var s notes
-	s.start(addresses(1, 2), addresses(1)[0])
+func TestPeersAreSeedsMembersAndLeader(t *testing.T) {
+	s := newPeerLog(addresses(1, 2), addresses(1)[0])
 	names := func() (ports []uint16) {
 		for _, a := range s.answers() {
 			ports = append(ports, a.From.Port)
 		}
 		return ports
 	}
-	s.message(message.Message{From: at(2, 0).Identity, Claim: member.Claim{Leader: addresses(8)[0]},
-		Body: message.LeaderResponse{}})
-	s.note(addresses(8)[0], errBoom)
+	s.noteMessage(message.Message{
+		From: at(2, 0).Identity, Claim: member.Claim{Leader: addresses(8)[0]},
+		Body: message.LeaderResponse{},
+	})
+	s.noteFault(addresses(8)[0], errBoom)
 	roster := member.Roster{at(1, 0), at(2, 0), at(5, 0)}
-	s.needs(roster, roster, member.Roster{at(4, 0)})
+	s.setMembers(roster, roster, member.Roster{at(4, 0)})
 	if got, want := names(), []uint16{2, 4, 5, 8}; !slices.Equal(got, want) {
 		t.Errorf("seed 2, members 1, 2, 4, 5, leader 8: asked %d, want %d", got, want)
 	}
-	s.needs(member.Roster{at(8, 0)})
+	s.setMembers(member.Roster{at(8, 0)})
 	got := s.answers()
 	if want := []uint16{2, 8}; !slices.Equal(names(), want) || got[1].Err != errBoom {
 		t.Errorf("members 8: asked %v, want %d and what was heard of 8", got, want)
 	}
-	s.message(message.Message{From: at(2, 0).Identity, Claim: member.Claim{Leader: addresses(1)[0]},
-		Body: message.LeaderResponse{}})
-	s.needs()
+	s.noteMessage(message.Message{
+		From: at(2, 0).Identity, Claim: member.Claim{Leader: addresses(1)[0]},
+		Body: message.LeaderResponse{},
+	})
+	s.setMembers()
 	if got, want := names(), []uint16{2}; !slices.Equal(got, want) {
 		t.Errorf("no members, led by this node: asked %d, want %d", got, want)
 	}
@@ -178,16 +168,15 @@ func TestWhatMessagesSay(t *testing.T) {
 			{member.Claim{}, message.Vote{Reason: message.ReasonOtherSeeds}, "votes no: other seeds"},
 			{member.Claim{}, message.Vote{Granted: true}, "knows no leader"},
 		} {
-			var s notes
-			s.start([]member.Address{self, two}, self)
-			s.message(message.Message{From: at(2, 0).Identity, Claim: c.claim, Body: c.body})
-			got := s.tell(held, time.Second)[two]
+			s := newPeerLog([]member.Address{self, two}, self)
+			s.noteMessage(message.Message{From: at(2, 0).Identity, Claim: c.claim, Body: c.body})
+			got := s.statuses(held, time.Second)[two]
 			if got.text != c.want || !got.reached {
 				t.Errorf("%T under %v: got %q, reached %t; want %q",
 					c.body, c.claim, got.text, got.reached, c.want)
 			}
 			time.Sleep(time.Second + 1)
-			got = s.tell(held, time.Second)[two]
+			got = s.statuses(held, time.Second)[two]
 			if got.reached || got.text != "does not answer any more" {
 				t.Errorf("%T a second ago: got %q, reached %t", c.body, got.text, got.reached)
 			}
@@ -198,17 +187,17 @@ func TestWhatMessagesSay(t *testing.T) {
 // TestEveryRefusalOfAJoinHasWords holds the table against misspelt reasons.
 func TestEveryRefusalOfAJoinHasWords(t *testing.T) {
 	for reason := message.ReasonNotLeader; reason <= message.ReasonQuorumAtStake; reason++ {
-		if refusals[reason] == "" {
+		if refusalTexts[reason] == "" {
 			t.Errorf("a join refused for %q has no words for people", reason)
 		}
 	}
 }
 
-// TestBrief: why there is no connection, in a few words that are the same each
+// TestFaultText: why there is no connection, in a few words that are the same each
 // time.
-func TestBrief(t *testing.T) {
+func TestFaultText(t *testing.T) {
 	mismatch := func(field, ours, theirs string) error {
-		return &ConfigMismatchError{Field: field, Ours: ours, Theirs: theirs}
+		return &transport.ConfigMismatchError{Field: field, Ours: ours, Theirs: theirs}
 	}
 	remote := func(code transport.Code, reason string) error {
 		return fmt.Errorf("quicnet: dial x: %w",
@@ -239,7 +228,7 @@ func TestBrief(t *testing.T) {
 		{remote(transport.CodeBusy, "too many"),
 			"quicnet: dial x: transport: the peer closed the connection (busy): too many"},
 	} {
-		if got := brief(c.err); got != c.want {
+		if got := faultText(c.err); got != c.want {
 			t.Errorf("%v: got %q, want %q", c.err, got, c.want)
 		}
 	}

@@ -4,13 +4,14 @@ package cluster
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/statemachine"
 )
 
 // TestEachLossHasItsCause: what the new leader, the one before and a third node say of
@@ -78,14 +79,14 @@ func checkElection(t *testing.T, n, was *Node, cause Cause) {
 		t.Errorf("the leader %v knows the votes of %v, want a majority", n.cfg.self, e.Voters)
 	}
 	if !slices.IsSortedFunc(e.Steps, func(a, b Step) int { return int(a.After - b.After) }) ||
-		len(e.Steps) < 3 || e.Steps[0].After != 0 || e.Steps[len(e.Steps)-1].Name != StepQuorate {
+		len(e.Steps) < 3 || e.Steps[0].After != 0 || e.Steps[len(e.Steps)-1].Name != "quorate" {
 		t.Errorf("%v: got the steps %v, want them in order, quorate the last", n.cfg.self, e.Steps)
 	}
 	if e.Leader == n.cfg.self && cause != CauseHandOver {
 		want := []string{
-			StepLost, StepAsked, StepProposed, StepFormal, StepElected, StepFollowed, StepQuorate,
+			"lost", "asked", "proposed", "formal", "elected", "followed", "quorate",
 		}
-		if i := slices.Index(names(e.Steps), StepLost); i < 0 || !slices.Equal(names(e.Steps)[i:], want) {
+		if i := slices.Index(names(e.Steps), "lost"); i < 0 || !slices.Equal(names(e.Steps)[i:], want) {
 			t.Errorf("the leader %v saw the steps %v, want %v", n.cfg.self, e.Steps, want)
 		}
 	}
@@ -161,54 +162,18 @@ func TestLeaderChangedHasACause(t *testing.T) {
 	})
 }
 
-// TestElectionsAreBounded: the history keeps the newest.
-func TestElectionsAreBounded(t *testing.T) {
-	var es elections
-	es.start(address(0), time.Unix(0, 0))
-	for v := range uint64(MaxElections + 3) {
-		view := member.View{Leader: address(1), Version: v + 1, Quorate: true}
-		es.leads(time.Unix(int64(v), 0), view, &tenure{token: v + 1, leader: memberAt(view, address(1))})
-	}
+// TestEveryCauseIsNamed: the causes that package observe knows are the constants here.
+func TestEveryCauseIsNamed(t *testing.T) {
+	o := observe.New(observe.Config{})
 	var s Status
-	es.report(time.Unix(100, 0), &s)
-	if n := len(s.Elections); n != MaxElections || s.Elections[0].Version != 4 ||
-		s.LastElection.Version != MaxElections+3 {
-		t.Errorf("got %d elections, %+v first, last %+v", n, s.Elections[0], s.LastElection)
+	s.setReport(o.Read(time.Now(), observe.State{}))
+	want := []Cause{
+		CauseConflict, CauseCrash, CauseHandOver, CauseLeaseLost, CauseOutvoted, CauseRaised,
+		CauseSilence, CauseStart,
 	}
-	if s.LeaderChanges[CauseStart] != 1 || s.LeaderChanges[CauseRaised] != MaxElections+2 {
-		t.Errorf("got the counts %v", s.LeaderChanges)
-	}
-}
-
-// TestAConflictNamesItsRule, and the first cause is the one that is told.
-func TestAConflictNamesItsRule(t *testing.T) {
-	var w why
-	now := time.Unix(5, 0)
-	w.quorate(member.View{Leader: address(1), Version: 3})
-	w.traced(now, []statemachine.Trace{
-		{Kind: statemachine.SteppedDown, Cause: statemachine.CauseVersion},
-		{Kind: statemachine.LostAuthority},
-	})
-	e := w.election(now, &tenure{token: 7, leader: memberAt(member.View{}, address(2))})
-	if e.Cause != CauseConflict || e.Rule != RuleVersion || e.Before != address(1) {
-		t.Errorf("got %+v, want a conflict by version", e)
-	}
-	w = why{}
-	w.traced(now, []statemachine.Trace{
-		{Kind: statemachine.Suspected, Cause: statemachine.CauseCrash},
-		{Kind: statemachine.SteppedDown, Cause: statemachine.CauseLease},
-	})
-	if w.cause != CauseCrash {
-		t.Errorf("got %q, want the first cause, %q", w.cause, CauseCrash)
-	}
-}
-
-// TestEveryCauseOfTheMachineHasAName here.
-func TestEveryCauseOfTheMachineHasAName(t *testing.T) {
-	for c := statemachine.CauseNone + 1; c < statemachine.Causes; c++ {
-		if !slices.Contains(everyCause, causes[c].cause) ||
-			causes[c].rule != "" && !slices.Contains(everyRule, causes[c].rule) {
-			t.Errorf("%v has no name", c)
-		}
+	got := slices.Sorted(maps.Keys(s.LeaderChanges))
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

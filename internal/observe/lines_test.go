@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cluster
+package observe
 
 import (
 	"bytes"
@@ -14,17 +14,18 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/internal/message"
-	"github.com/athena-go/athena/internal/messaging"
+	"github.com/athena-go/athena/internal/zslog"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/statemachine"
 	"github.com/athena-go/athena/transport"
 )
 
-// lines logs through l what f tells a node to log, and returns it.
-func logged(level zerolog.Level, f func(*Node)) string {
+// logged returns what f makes an Observer log at a level.
+func logged(level zerolog.Level, f func(*Observer)) string {
 	var out bytes.Buffer
-	f(&Node{log: logTo(zerolog.New(&out).Level(level))})
+	log := slog.New(zslog.NewHandler(zerolog.New(&out).Level(level)))
+	f(New(Config{Log: log, RosterLost: errBoom}))
 	return out.String()
 }
 
@@ -69,7 +70,7 @@ func TestTraceLines(t *testing.T) {
 			`{"level":"info","version":0,"peer":"127.0.0.1:2","status":"unreachable",` +
 				`"message":"member changed"}`},
 	} {
-		got := logged(zerolog.DebugLevel, func(n *Node) { n.logTrace(c.trace) })
+		got := logged(zerolog.DebugLevel, func(o *Observer) { o.logTrace(c.trace) })
 		if got != c.want+"\n" {
 			t.Errorf("%+v: got %s, want %s", c.trace, got, c.want)
 		}
@@ -97,7 +98,8 @@ func TestReportLines(t *testing.T) {
 		case transport.ReportSmallBuffers:
 			report.Peer = member.Address{}
 		}
-		if got := logged(zerolog.DebugLevel, func(n *Node) { n.logReport(report) }); got != want+"\n" {
+		got := logged(zerolog.DebugLevel, func(o *Observer) { o.logReport(report) })
+		if got != want+"\n" {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
@@ -106,7 +108,7 @@ func TestReportLines(t *testing.T) {
 // TestEveryReportHasALine, but the one that ends the node.
 func TestEveryReportHasALine(t *testing.T) {
 	for what := range transport.Whats {
-		if l := reports[what]; (l.text == "") != (what == transport.ReportFailed) {
+		if l := reportLines[what]; (l.text == "") != (what == transport.ReportFailed) {
 			t.Errorf("report %d: got the line %q", what, l.text)
 		}
 	}
@@ -116,7 +118,7 @@ func TestEveryReportHasALine(t *testing.T) {
 func TestEveryDecisionHasALine(t *testing.T) {
 	texts := map[string]statemachine.TraceKind{}
 	for what := statemachine.Dropped; what < statemachine.TraceKinds; what++ {
-		text := facts[what].text
+		text := traceLines[what].text
 		if text == "" {
 			t.Errorf("trace %d has no line", what)
 		}
@@ -132,8 +134,8 @@ func TestAMemberThatLeftIsGone(t *testing.T) {
 	for status, want := range map[member.Status]string{
 		member.None: `"status":"gone"`, member.Leaving: `"status":"leaving"`,
 	} {
-		got := logged(zerolog.InfoLevel, func(n *Node) {
-			n.logTrace(statemachine.Trace{Kind: statemachine.MemberMoved, Status: status})
+		got := logged(zerolog.InfoLevel, func(o *Observer) {
+			o.logTrace(statemachine.Trace{Kind: statemachine.MemberMoved, Status: status})
 		})
 		if !strings.Contains(got, want) {
 			t.Errorf("status %v: got %q, want %s in it", status, got, want)
@@ -143,9 +145,9 @@ func TestAMemberThatLeftIsGone(t *testing.T) {
 
 // TestRefusalsAreQuiet: at info level a node tells what changes, no more.
 func TestRefusalsAreQuiet(t *testing.T) {
-	got := logged(zerolog.InfoLevel, func(n *Node) {
-		n.logTrace(statemachine.Trace{Kind: statemachine.Dropped, Reason: message.ReasonPromised})
-		n.logFrame(member.Identity{}, messaging.DropMalformed, errors.New("boom"))
+	got := logged(zerolog.InfoLevel, func(o *Observer) {
+		o.logTrace(statemachine.Trace{Kind: statemachine.Dropped, Reason: message.ReasonPromised})
+		o.Drop(member.Identity{}, "malformed frame", errors.New("boom"))
 	})
 	if got != "" {
 		t.Errorf("got %q, want nothing", got)
@@ -159,15 +161,17 @@ func TestForeignTextIsPrintableAndCut(t *testing.T) {
 	peer := member.Member{Identity: at(2, 0).Identity, Name: hostile}
 	peer.Address.Host = hostile
 	refusal := &transport.CloseError{Code: transport.CodeRefused, Reason: hostile, Remote: true}
-	mismatch := &ConfigMismatchError{Field: "Cluster", Ours: "a", Theirs: hostile}
-	report := func(what transport.What, err error) func(*Node) {
-		return func(n *Node) { n.logReport(transport.Report{What: what, Peer: peer.Address, Err: err}) }
+	mismatch := &transport.ConfigMismatchError{Field: "Cluster", Ours: "a", Theirs: hostile}
+	report := func(what transport.What, err error) func(*Observer) {
+		r := transport.Report{What: what, Peer: peer.Address, Err: err}
+		return func(o *Observer) { o.logReport(r) }
 	}
-	trace := func(what statemachine.TraceKind) func(*Node) {
-		return func(n *Node) { n.logTrace(statemachine.Trace{Kind: what, Peer: peer.Address}) }
+	trace := func(what statemachine.TraceKind) func(*Observer) {
+		return func(o *Observer) { o.logTrace(statemachine.Trace{Kind: what, Peer: peer.Address}) }
 	}
+	said := errors.New(member.PeerText(hostile)) // as an error of a peer shows it
 	view := viewOf(3, 2, false, peer)
-	for name, log := range map[string]func(*Node){
+	for name, log := range map[string]func(*Observer){
 		"a member":   trace(statemachine.MemberMoved),
 		"a leader":   trace(statemachine.Follows),
 		"connection": report(transport.ReportConnected, nil),
@@ -175,48 +179,40 @@ func TestForeignTextIsPrintableAndCut(t *testing.T) {
 		"refusal":    report(transport.ReportRefusedByPeer, fmt.Errorf("quicnet: %w", refusal)),
 		"certificate": report(transport.ReportCertificate,
 			&transport.IdentityError{Address: at(2, 0).Address, Names: []string{hostile, hostile}}),
-		"election": func(n *Node) {
-			n.logElection(Election{Leader: peer.Address, Before: peer.Address,
+		"election": func(o *Observer) {
+			o.logElection(Election{Leader: peer.Address, Before: peer.Address,
 				Voters: []member.Address{peer.Address}})
 		},
-		"handler": func(n *Node) {
-			n.logHandler(receiver.Failure{Event: hostile, From: peer,
-				Err: &HandlerError{Member: at(3, 0).Address, Text: hostile}})
+		"handler": func(o *Observer) {
+			o.HandlerFailed(receiver.Failure{Event: hostile, From: peer, Err: said})
 		},
-		"stream": func(n *Node) {
-			n.logHandler(receiver.Failure{Event: hostile, Stream: true, From: peer, Told: true})
+		"stream": func(o *Observer) {
+			o.HandlerFailed(receiver.Failure{Event: hostile, Stream: true, From: peer, Told: true})
 		},
-		"frame": func(n *Node) {
-			n.logFrame(peer.Identity, messaging.DropMalformed, &HandlerError{Text: hostile})
+		"frame": func(o *Observer) { o.Drop(peer.Identity, "malformed frame", said) },
+		"event": func(o *Observer) {
+			o.DropEvent(peer.Identity, hostile, "no handler", true, receiver.ErrUnknown)
 		},
-		"event": func(n *Node) {
-			n.dropMessage(messaging.Drop{From: peer.Identity, Reason: messaging.DropNoHandler,
-				Err: receiver.ErrUnknown, Event: hostile, SenderTold: true})
+		"address conflict": func(o *Observer) {
+			o.peers.setMembers(view.Members)
+			o.warnAddressConflict(peer.Address, hostile, conflictStore)
 		},
-		"taken": func(n *Node) {
-			n.seen.set(sight{}.seeing(view, member.State{}))
-			n.heard.needs(view.Members)
-			n.logTaken(peer.Address, takenStore)
-		},
-		"no leader": func(n *Node) {
+		"no leader": func(o *Observer) {
 			held := member.State{Number: member.Number{Version: 3}, Roster: view.Members}
-			n.seen.set(sight{}.seeing(view, held))
-			n.heard.needs(view.Members)
-			n.heard.note(peer.Address, refusal)
-			n.heard.greeted(peer.Address, false)
-			n.complain(time.Now(), false)
-			n.complain(time.Now().Add(time.Minute), false)
+			o.peers.setMembers(view.Members)
+			o.peers.noteFault(peer.Address, refusal)
+			o.peers.noteSeeds(peer.Address, false)
+			now, state := time.Now(), State{View: view, Held: held}
+			o.warnLeaderless(now, state, false)
+			o.warnLeaderless(now.Add(time.Minute), state, false)
 		},
-		"a leader again": func(n *Node) {
-			n.seen.set(sight{term: &tenure{leader: peer, done: make(chan struct{})}})
-			n.complaint.at = time.Now()
-			n.complain(time.Now(), false)
+		"a leader again": func(o *Observer) {
+			now := time.Now()
+			o.warning.at = now
+			o.warnLeaderless(now, State{Leader: Leader{Address: peer.Address}}, false)
 		},
 	} {
-		got := logged(zerolog.DebugLevel, func(n *Node) {
-			n.heard.start(nil, member.Address{})
-			log(n)
-		})
+		got := logged(zerolog.DebugLevel, log)
 		if strings.Count(got, "\n") != 1 || strings.Contains(got, "\x1b") ||
 			!strings.Contains(got, "xxx") || strings.Contains(got, strings.Repeat("x", 128)) {
 			t.Errorf("%s: got %d bytes, %q; want one line with a little of it", name, len(got), got)
@@ -228,53 +224,22 @@ func TestForeignTextIsPrintableAndCut(t *testing.T) {
 // read, with its quotes as they are in the field of a log.
 func TestNothingIsEscapedTwice(t *testing.T) {
 	mismatch := func(field, ours, theirs string) error {
-		return &ConfigMismatchError{Field: field, Ours: ours, Theirs: theirs}
+		return &transport.ConfigMismatchError{Field: field, Ours: ours, Theirs: theirs}
 	}
-	got := logged(zerolog.WarnLevel, func(n *Node) {
-		n.logReport(transport.Report{What: transport.ReportRefused, Peer: at(2, 0).Address,
+	got := logged(zerolog.WarnLevel, func(o *Observer) {
+		o.logReport(transport.Report{What: transport.ReportRefused, Peer: at(2, 0).Address,
 			Err: errors.Join(mismatch("Size", "3", "5"), mismatch("Cluster", "a b", "c"))})
 	})
 	want := `{"level":"warn","peer":"127.0.0.1:2","error":"differs in size (3 here, 5 there), ` +
 		`cluster (\"a b\" here, c there): configure the same on every node",` +
 		`"message":"peer refused"}` + "\n"
-	got += logged(zerolog.WarnLevel, func(n *Node) {
-		n.logReport(transport.Report{What: transport.ReportRefused, Peer: at(2, 0).Address,
+	got += logged(zerolog.WarnLevel, func(o *Observer) {
+		o.logReport(transport.Report{What: transport.ReportRefused, Peer: at(2, 0).Address,
 			Err: mismatch("Cluster", "a b", "c")})
 	})
 	want += `{"level":"warn","peer":"127.0.0.1:2","error":"transport: Cluster differs: ` +
 		`\"a b\" here, c at the peer: configure the same on every node","message":"peer refused"}` + "\n"
 	if got != want {
 		t.Errorf("got %s, want %s", got, want)
-	}
-}
-
-// TestALoggerGetsLevelTextAndFields: the handler of any logger gets the records of a node,
-// each with the name of the node, in the order in which docs/logs.md has the fields.
-func TestALoggerGetsLevelTextAndFields(t *testing.T) {
-	var out bytes.Buffer
-	handler := slog.NewTextHandler(&out, &slog.HandlerOptions{
-		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey {
-				return slog.Attr{}
-			}
-			return a
-		},
-	})
-	o := newOptions([]Option{WithLogger(slog.New(handler))})
-	n := Node{log: slog.New(newQuotaHandler(o.logger.Handler())).With("node", "n1")}
-	n.logTrace(statemachine.Trace{Kind: statemachine.Suspected, Peer: at(2, 0).Address,
-		Version: 1 << 63, Cause: statemachine.CauseSilence})
-	n.logTrace(statemachine.Trace{Kind: statemachine.Asking}) // below the level of the handler
-	n.logElection(Election{Cause: CauseStart, Version: 3, Leader: at(2, 0).Address,
-		Voters: []member.Address{at(2, 0).Address}, Steps: []Step{{Name: StepQuorate, After: 1e6}}})
-	n.log.Error("broken", errAttr(nil))
-	want := `level=WARN msg="lost the leader" node=n1 version=9223372036854775808 ` +
-		`leader=127.0.0.1:2 cause=silence
-level=INFO msg="leader changed" node=n1 cause=start version=3 leader=127.0.0.1:2 took_ms=0 ` +
-		`votes=[127.0.0.1:2] steps_ms.quorate=1
-level=ERROR msg=broken node=n1
-`
-	if got := out.String(); got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }

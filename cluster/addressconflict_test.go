@@ -45,8 +45,8 @@ func TestASecondProcessOfOneAddressIsWarnedOf(t *testing.T) {
 		copy bool // of the store, while its node runs
 		why  string
 	}{
-		{"another store", false, takenStore},
-		{"a copied store", true, takenAlive},
+		{"another store", false, "it has another store"},
+		{"a copied store", true, "an earlier run still dials, or answers"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { testSecondProcess(t, c.copy, c.why) })

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/observe"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
+)
+
+var errBoom = errors.New("boom")
+
+func addresses(ports ...uint16) []member.Address {
+	var list []member.Address
+	for _, p := range ports {
+		list = append(list, at(p, 0).Address)
+	}
+	return list
+}
+
+// TestJoinErrorSaysWhomAndWhat: each other seed with the last that was heard.
+func TestJoinErrorSaysWhomAndWhat(t *testing.T) {
+	o := observe.New(observe.Config{
+		Log: slog.New(slog.DiscardHandler), Self: addresses(1)[0], Seeds: addresses(1, 2, 3, 4),
+	})
+	o.Admit(at(2, 0).Identity, "", false)
+	o.Message(message.Message{From: at(2, 0).Identity, Claim: member.Claim{Chosen: true},
+		Body: message.JoinClusterResponse{Reason: message.ReasonClusterFull}})
+	report := func(port uint16, err error) {
+		o.Report(transport.Report{
+			What: transport.ReportUnreachable, Peer: addresses(port)[0], Err: err,
+		})
+	}
+	report(3, errBoom)
+	report(9, errors.New("a stranger")) // not asked
+	err := error(&JoinError{Cause: errHopeless, Asked: (&Node{observer: o}).answers()})
+	want := `cluster: could not join: every other seed refused the connection
+	127.0.0.1:2: join refused: cluster full, all its places are taken; it has other seeds
+	127.0.0.1:3: boom
+	127.0.0.1:4: no answer`
+	if err.Error() != want {
+		t.Errorf("got %q, want %q", err, want)
+	}
+	if !errors.Is(err, errBoom) || !errors.Is(err, errHopeless) {
+		t.Error("errors.Is does not find cause and answers")
+	}
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/athena-go/athena/member"
+)
+
+// noLeader explains in one line why there is no leader with authority; it is empty while
+// there is one.
+func (o *Observer) noLeader(s State, peers map[member.Address]peerStatus) string {
+	if !s.Leader.isZero() {
+		return ""
+	}
+	d := diagnosis{State: s, cfg: &o.cfg, quorum: member.Quorum(o.cfg.Size), peers: peers}
+	text := d.text()
+	if mismatch := seedMismatchText(o.peers.otherSeeds()); mismatch != "" {
+		text += "; " + mismatch
+	}
+	if s.RosterLost {
+		text = strings.TrimPrefix(o.cfg.RosterLost.Error(), "cluster: ") + ": " + text
+	}
+	if s.Drained {
+		text += "; this node is drained, and stands only when no other has led for two leader timeouts"
+	}
+	return text
+}
+
+// diagnosis explains what a node without a leader lacks.
+type diagnosis struct {
+	State
+	cfg    *Config
+	quorum int
+	peers  map[member.Address]peerStatus
+}
+
+func (d diagnosis) text() string {
+	view := d.View
+	switch {
+	case view.Role == member.Provisional && d.Held.IsZero():
+		return "leads provisionally until " + d.missingFounders(true)
+	case view.Role == member.Provisional:
+		return "leads provisionally; " + d.missingVoters()
+	case view.Role == member.Leading:
+		return fmt.Sprintf("leads version %d, but has no lease; %s", view.Version, d.missingVoters())
+	case view.Role == member.Following && d.Provisional && d.Held.IsZero():
+		return fmt.Sprintf("follows %s, which leads provisionally until %s",
+			shown(view.Leader), d.missingFounders(false))
+	case view.Role == member.Following && d.Provisional:
+		return fmt.Sprintf("follows %s, which leads provisionally; %s",
+			shown(view.Leader), d.missingVoters())
+	case view.Role == member.Following:
+		return fmt.Sprintf("follows %s, the leader of version %d, "+
+			"which does not say that %d members follow it", shown(view.Leader), view.Version, d.quorum)
+	case !d.Held.IsZero():
+		return d.missingVoters()
+	}
+	return d.missingCluster()
+}
+
+// missingCluster is for a node that holds no state: it waits for a node that does, or that
+// leads.
+func (d diagnosis) missingCluster() string {
+	asked := d.listPeers(func(peerStatus) bool { return true })
+	switch {
+	case asked == "":
+		return "this node joins only, and is the only seed: there is nobody to ask"
+	case d.cfg.JoinOnly:
+		return "this node joins only, and waits for a cluster; asked " + asked
+	default:
+		return "asked " + asked
+	}
+}
+
+// missingFounders is what a provisional leader without a state waits for. Only the leader
+// itself talks with the founders; leads reports whether this node is the leader.
+func (d diagnosis) missingFounders(leads bool) string {
+	active, activeSeeds := 0, 0
+	var missing []string
+	for _, m := range d.View.Members {
+		if m.Status == member.Active {
+			active++
+		}
+	}
+	for _, a := range d.cfg.Seeds {
+		p, known := d.peers[a]
+		switch m, _ := d.View.Members.Find(a); {
+		case m.Status == member.Active:
+			activeSeeds++
+		case leads && known:
+			missing = append(missing, p.String())
+		default:
+			missing = append(missing, a.String())
+		}
+	}
+	text := fmt.Sprintf("%d of %d members", d.quorum, d.cfg.Size)
+	seeds := member.Quorum(len(d.cfg.Seeds))
+	if len(d.cfg.Seeds) < d.cfg.Size {
+		text += fmt.Sprintf(", %d of the %d seeds among them,", seeds, len(d.cfg.Seeds))
+	}
+	text += fmt.Sprintf(" are there: %d joined", active)
+	switch {
+	case active >= d.quorum && activeSeeds >= seeds:
+		text += ", and no leader is chosen yet"
+		if voters := d.listPeers(func(p peerStatus) bool { return p.reached }); voters != "" {
+			text += ": " + voters
+		}
+		return text
+	case len(missing) == 0:
+		return text
+	}
+	return text + "; waits for " + joinNames(missing)
+}
+
+// missingVoters is for a node that holds the members of a cluster, a majority of which
+// must agree on a leader.
+func (d diagnosis) missingVoters() string {
+	roster, self := d.Held.Roster, d.View.Self
+	reached := 0
+	var here, missing, others []string
+	for _, m := range roster {
+		p := d.peers[m.Address]
+		switch {
+		case !m.IsVoter():
+		case m.Address == self.Address && m.StoreID == self.StoreID:
+			reached++
+			here = append(here, "this node")
+		case m.Address == self.Address:
+			missing = append(missing, "the lost store of this node")
+		case p.reached:
+			reached++
+			here = append(here, p.String())
+		default:
+			missing = append(missing, p.String())
+		}
+	}
+	for _, a := range d.cfg.Seeds {
+		if _, known := roster.Find(a); !known && a != self.Address {
+			others = append(others, d.peers[a].String())
+		}
+	}
+	text := fmt.Sprintf("needs %d of the %d voters of version %s; reached %d",
+		d.quorum, roster.Voters(), d.Held.Number, reached)
+	for _, part := range []struct {
+		before string
+		names  []string
+	}{{": ", here}, {"; missing: ", missing}, {"; other seeds: ", others}} {
+		if len(part.names) > 0 {
+			text += part.before + joinNames(part.names)
+		}
+	}
+	return text
+}
+
+// listPeers names the peers that match, sorted by address.
+func (d diagnosis) listPeers(match func(peerStatus) bool) string {
+	var list []peerStatus
+	for _, p := range d.peers {
+		if match(p) {
+			list = append(list, p)
+		}
+	}
+	slices.SortFunc(list, func(a, b peerStatus) int { return a.address.Compare(b.address) })
+	var texts []string
+	for _, p := range list {
+		texts = append(texts, p.String())
+	}
+	return joinNames(texts)
+}
+
+// maxNames bounds the nodes that one line names.
+const maxNames = 8
+
+func joinNames(names []string) string {
+	if more := len(names) - maxNames; more > 0 {
+		names = append(slices.Clone(names[:maxNames]), fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
+}

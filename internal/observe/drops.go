@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+)
+
+// unhandledLog remembers the events without a handler that were warned of. The zero value
+// is ready.
+type unhandledLog struct {
+	mu     sync.Mutex
+	warned map[unhandled]bool
+}
+
+// unhandled is a type of event that has no handler here.
+type unhandled struct {
+	from member.Address
+	name string
+}
+
+// MaxUnhandled bounds the memory of events without a handler, whose names the peers choose.
+// Above it they are counted without a warning.
+const MaxUnhandled = 256
+
+// mayWarn reports whether to warn of an event: once for each name and sender.
+func (u *unhandledLog) mayWarn(from member.Address, name string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	key := unhandled{from, name}
+	if u.warned[key] || len(u.warned) >= MaxUnhandled {
+		return false
+	}
+	if u.warned == nil {
+		u.warned = map[unhandled]bool{}
+	}
+	u.warned[key] = true
+	return true
+}
+
+// unhandledLine returns the line for the first event of a name that no handler gets, and
+// false for an event that is only counted.
+func unhandledLine(err error) (line, bool) {
+	switch {
+	case errors.Is(err, receiver.ErrUnknown):
+		return line{slog.LevelWarn, "no handler here for this event: it is dropped; " +
+			"more of this name from this peer are only counted"}, true
+	case errors.Is(err, receiver.ErrMalformed):
+		return line{slog.LevelWarn, "this event does not decode into its type here: " +
+			"it is dropped; more of this name from this peer are only counted"}, true
+	}
+	return line{}, false
+}
+
+// Drop counts and logs a frame that is not used. A nil error is not logged.
+func (o *Observer) Drop(from member.Identity, reason string, err error) {
+	o.Metrics.addDrop(reason)
+	if err != nil && o.log.Enabled(context.Background(), slog.LevelDebug) {
+		o.log.Debug("dropped a frame", slog.String("peer", shown(from.Address)),
+			slog.String("reason", reason), ErrAttr(err))
+	}
+}
+
+// DropEvent counts and logs an event that its handlers did not take. senderTold reports
+// whether the sender gets err.
+func (o *Observer) DropEvent(
+	from member.Identity, name, reason string, senderTold bool, err error,
+) {
+	l, warns := unhandledLine(err)
+	if !warns || !o.unhandled.mayWarn(from.Address, name) {
+		o.Drop(from, reason, err)
+		return
+	}
+	o.Metrics.addDrop(reason)
+	o.log.LogAttrs(context.Background(), l.level, l.text, slog.String("peer", shown(from.Address)),
+		slog.String("event", member.PeerText(name)), slog.Bool("sender_told", senderTold), ErrAttr(err))
+}

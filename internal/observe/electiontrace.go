@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// electionTrace gathers from the traces of the machine what is reported of a change of
+// leader: its cause, its steps, and who voted.
+type electionTrace struct {
+	self    member.Address
+	cause   Cause // the first since there was a leader with authority; empty while there is one
+	rule    string
+	before  member.Address // the last leader with authority
+	version uint64         // of that leader
+	marks   [stepCount]mark
+	counted votes // counted by this node
+	given   votes // by this node for the proposal of another
+}
+
+// votes are votes for one leader of one version.
+type votes struct {
+	version uint64
+	leader  member.Address
+	from    []member.Address
+}
+
+// step is the index of a mark. Steps of the same time are reported in this order.
+type step uint8
+
+const (
+	stepStarted step = iota
+	stepHeard
+	stepLost
+	stepAsked
+	stepProposed
+	stepPromised
+	stepFormal
+	stepVoted
+	stepElected
+	stepFollowed
+	stepCount
+)
+
+// stepNames are described at cluster.Step.
+var stepNames = [stepCount]string{
+	"started", "heard", "lost", "asked", "proposed", "promised", "formal", "voted", "elected",
+	"followed",
+}
+
+// stepQuorate is the last step of each election.
+const stepQuorate = "quorate"
+
+// mark is when a step was last taken.
+type mark struct {
+	at      time.Time
+	version uint64 // of the proposal; 0 for the steps before there is one
+}
+
+func (e *electionTrace) start(self member.Address, now time.Time) {
+	e.self, e.cause = self, CauseStart
+	e.marks[stepStarted] = mark{at: now}
+}
+
+// add takes the traces of one turn.
+func (e *electionTrace) add(now time.Time, traces []statemachine.Trace) {
+	for _, t := range traces {
+		switch t.Kind {
+		case statemachine.Suspected, statemachine.Overruled:
+			e.noteLoss(now, causes[t.Cause].cause, causes[t.Cause].rule, t.Heard)
+		case statemachine.SteppedDown:
+			e.noteLoss(now, causes[t.Cause].cause, causes[t.Cause].rule, time.Time{})
+		case statemachine.LostAuthority:
+			e.noteLoss(now, CauseLeaseLost, "", time.Time{})
+		case statemachine.Asking:
+			e.marks[stepAsked] = mark{at: now}
+		case statemachine.Proposing:
+			e.marks[stepProposed], e.counted = mark{now, t.Version}, votes{}
+			e.marks[stepFormal], e.marks[stepElected] = mark{}, mark{}
+		case statemachine.ProposingFormal:
+			e.marks[stepFormal] = mark{now, t.Version}
+			e.counted = votes{version: t.Version, leader: t.Peer}
+		case statemachine.Counted:
+			if t.Stage == message.Formal && t.Version == e.counted.version {
+				e.counted.from = append(e.counted.from, t.Peer)
+			}
+		case statemachine.Voted:
+			e.noteVote(now, t)
+		case statemachine.Elected:
+			e.marks[stepElected] = mark{now, t.Version}
+		case statemachine.Follows, statemachine.BecameLeader:
+			e.marks[stepFollowed] = mark{now, t.Version}
+		default:
+		}
+	}
+}
+
+// noteLoss notes that the leader was lost. Only the first cause counts: those after it
+// follow from it.
+func (e *electionTrace) noteLoss(now time.Time, cause Cause, rule string, heard time.Time) {
+	if e.cause != "" {
+		return
+	}
+	e.cause, e.rule = cause, rule
+	e.marks[stepStarted], e.marks[stepAsked] = mark{}, mark{}
+	e.marks[stepHeard], e.marks[stepLost] = mark{at: heard}, mark{at: now}
+}
+
+// noteLeaderless notes that the leader of a view has no authority, if no trace has shown
+// it before: the leader itself reports it, or had itself elected to a later version.
+func (e *electionTrace) noteLeaderless(now time.Time, view member.View) {
+	switch {
+	case e.cause != "":
+	case view.Leader == e.before && view.Version > e.version:
+		e.cause = CauseRaised
+	default:
+		e.noteLoss(now, CauseLeaseLost, "", time.Time{})
+	}
+}
+
+// noteQuorate notes that the leader of a view has authority.
+func (e *electionTrace) noteQuorate(view member.View) {
+	e.cause, e.rule, e.before, e.version = "", "", view.Leader, view.Version
+}
+
+func (e *electionTrace) noteVote(now time.Time, t statemachine.Trace) {
+	if t.Stage == message.Pre {
+		e.marks[stepPromised] = mark{now, t.Version}
+		return
+	}
+	e.marks[stepVoted] = mark{now, t.Version}
+	e.given = votes{t.Version, t.Peer, []member.Address{e.self}}
+}
+
+// finish returns the change that ends with a leader, and forgets what it was gathered from.
+func (e *electionTrace) finish(now time.Time, l Leader) Election {
+	end := Election{
+		Cause: e.cause, Rule: e.rule, Version: l.Version, Leader: l.Address, Before: e.before,
+		Ended: now,
+	}
+	if end.Before == end.Leader && (end.Cause == "" || end.Cause == CauseOutvoted) {
+		end.Cause = CauseRaised
+	}
+	end.Cause = cmp.Or(end.Cause, CauseOutvoted) // this node was never without a leader
+	for _, v := range []votes{e.counted, e.given} {
+		if v.version == end.Version && v.leader == end.Leader {
+			end.Voters = append(end.Voters, v.from...)
+		}
+	}
+	slices.SortFunc(end.Voters, member.Address.Compare)
+	end.Voters = slices.Compact(end.Voters)
+	end.Steps = e.steps(now, end.Version)
+	e.marks, e.counted, e.given = [stepCount]mark{}, votes{}, votes{}
+	return end
+}
+
+// steps lists the steps of the election of a version, which ends now.
+func (e *electionTrace) steps(now time.Time, version uint64) []Step {
+	first := now
+	var seen []Step
+	for i, m := range e.marks {
+		if m.at.IsZero() || m.version != 0 && m.version != version {
+			continue
+		}
+		if m.at.Before(first) {
+			first = m.at
+		}
+		seen = append(seen, Step{stepNames[i], time.Duration(m.at.UnixNano())})
+	}
+	seen = append(seen, Step{stepQuorate, time.Duration(now.UnixNano())})
+	for i := range seen {
+		seen[i].After -= time.Duration(first.UnixNano())
+	}
+	slices.SortStableFunc(seen, func(a, b Step) int { return cmp.Compare(a.After, b.After) })
+	return seen
+}

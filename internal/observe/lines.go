@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// line is the level and the text of a log line. Every line has its row in docs/logs.md.
+type line struct {
+	level slog.Level
+	text  string
+}
+
+// traceLines has the line of each decision of the machine. Refusals are the protocol at
+// work, and matter only in the search for a fault.
+var traceLines = map[statemachine.TraceKind]line{
+	statemachine.Dropped:           {slog.LevelDebug, "dropped a message"},
+	statemachine.Refused:           {slog.LevelDebug, "refused"},
+	statemachine.Discovering:       {slog.LevelDebug, "asking who leads"},
+	statemachine.Joining:           {slog.LevelDebug, "asking to join"},
+	statemachine.Follows:           {slog.LevelInfo, "following a leader"},
+	statemachine.BecameProvisional: {slog.LevelInfo, "leading provisionally, without authority"},
+	statemachine.Suspected:         {slog.LevelWarn, "lost the leader"},
+	statemachine.Asking:            {slog.LevelDebug, "asking whether the leader is healthy"},
+	statemachine.Proposing:         {slog.LevelDebug, "proposing a leader"},
+	statemachine.ProposingFormal:   {slog.LevelDebug, "proposing a leader formally"},
+	statemachine.GaveUpProposal:    {slog.LevelDebug, "proposal found no majority"},
+	statemachine.Elected:           {slog.LevelDebug, "a leader was chosen"},
+	statemachine.BecameLeader:      {slog.LevelInfo, "leading"},
+	statemachine.GainedAuthority:   {slog.LevelInfo, "leading with authority"},
+	statemachine.LostAuthority:     {slog.LevelWarn, "lost authority"},
+	statemachine.SteppedDown:       {slog.LevelInfo, "stepped down"},
+	statemachine.MemberMoved:       {slog.LevelInfo, "member changed"},
+	statemachine.Left:              {slog.LevelInfo, "left the cluster"},
+	statemachine.Overruled:         {slog.LevelInfo, "left the leader for a better one"},
+	statemachine.Voted:             {slog.LevelDebug, "voted"},
+	statemachine.Counted:           {slog.LevelDebug, "counted a vote"},
+	statemachine.Missed:            {slog.LevelDebug, "a heartbeat is late"},
+	statemachine.RecordRevoked:     {slog.LevelInfo, "revoked a record"},
+	statemachine.RecordsEnded:      {slog.LevelWarn, "ended the records of a silent member"},
+	statemachine.NewRun: {slog.LevelWarn,
+		"the roster can never elect again: starting as a new member, tokens may start again at 1"},
+}
+
+// aboutLeaders has the decisions whose Peer is a leader, or a candidate for it.
+var aboutLeaders = map[statemachine.TraceKind]bool{
+	statemachine.Joining: true, statemachine.Follows: true, statemachine.Suspected: true,
+	statemachine.Overruled: true, statemachine.Proposing: true, statemachine.ProposingFormal: true,
+	statemachine.GaveUpProposal: true, statemachine.Elected: true, statemachine.BecameLeader: true,
+	statemachine.BecameProvisional: true, statemachine.GainedAuthority: true,
+	statemachine.LostAuthority: true, statemachine.SteppedDown: true,
+}
+
+// lineOf returns the line of a decision.
+func lineOf(t statemachine.Trace) line {
+	switch {
+	case t.Kind == statemachine.Follows && !t.Chosen:
+		return line{slog.LevelInfo, "following a provisional leader"}
+	case t.Kind == statemachine.Suspected && t.Event == message.KindMemberLeave:
+		return line{slog.LevelInfo, "the leader leaves or hands over"}
+	default:
+		return traceLines[t.Kind]
+	}
+}
+
+// logTraces logs the decisions of one turn. If a change of leader ends with the turn, its
+// own line covers "leading with authority". A leader that is told to leave, to hand over or
+// to drain steps down first, and loses its authority by that: nothing is wrong then, and
+// "stepped down" covers both.
+func (o *Observer) logTraces(traces []statemachine.Trace, handingOver, elected bool) {
+	handedOver := false
+	for _, t := range traces {
+		handedOver = handedOver || t.Kind == statemachine.SteppedDown && handingOver
+		covered := t.Kind == statemachine.LostAuthority && handedOver ||
+			t.Kind == statemachine.GainedAuthority && elected
+		if !covered {
+			o.logTrace(t)
+		}
+	}
+}
+
+// maxTraceAttrs is the number of attributes that the line of a trace has at most.
+const maxTraceAttrs = 8
+
+func (o *Observer) logTrace(t statemachine.Trace) {
+	l := lineOf(t)
+	if !o.log.Enabled(context.Background(), l.level) {
+		return // most decisions are logged at debug level, and cost nothing above it
+	}
+	attrs := make([]slog.Attr, 0, maxTraceAttrs)
+	attrs = append(attrs, slog.Uint64("version", t.Version))
+	switch {
+	case t.Peer.IsZero():
+	case aboutLeaders[t.Kind]:
+		attrs = append(attrs, slog.String("leader", shown(t.Peer)))
+	default:
+		attrs = append(attrs, slog.String("peer", shown(t.Peer)))
+	}
+	if t.Reason != 0 {
+		attrs = append(attrs, slog.String("reason", t.Reason.String()))
+	}
+	if t.Event != 0 {
+		attrs = append(attrs, slog.String("kind", t.Event.String()))
+	}
+	if c := causes[t.Cause]; c.cause != "" {
+		attrs = append(attrs, slog.String("cause", string(c.cause)))
+		if c.rule != "" {
+			attrs = append(attrs, slog.String("rule", c.rule))
+		}
+	}
+	if t.Stage != 0 {
+		attrs = append(attrs, slog.String("stage", t.Stage.String()))
+	}
+	switch {
+	case t.Kind != statemachine.MemberMoved:
+	case t.Status == member.None:
+		attrs = append(attrs, slog.String("status", "gone")) // it is not a member
+	default:
+		attrs = append(attrs, slog.String("status", t.Status.String()))
+	}
+	o.log.LogAttrs(context.Background(), l.level, l.text, attrs...)
+}
+
+// logElection logs a change of leader in one line.
+func (o *Observer) logElection(e Election) {
+	attrs := []slog.Attr{slog.String("cause", string(e.Cause))}
+	if e.Rule != "" {
+		attrs = append(attrs, slog.String("rule", e.Rule))
+	}
+	attrs = append(attrs, slog.Uint64("version", e.Version), slog.String("leader", shown(e.Leader)))
+	if !e.Before.IsZero() {
+		attrs = append(attrs, slog.String("before", shown(e.Before)))
+	}
+	voters := make([]string, 0, len(e.Voters))
+	for _, v := range e.Voters {
+		voters = append(voters, shown(v))
+	}
+	attrs = append(attrs, slog.Float64("took_ms", Milliseconds(e.Took)), slog.Any("votes", voters),
+		slog.GroupAttrs("steps_ms", stepAttrs(e)...))
+	o.log.LogAttrs(context.Background(), slog.LevelInfo, "leader changed", attrs...)
+}
+
+func stepAttrs(e Election) []slog.Attr {
+	var steps []slog.Attr
+	for _, s := range e.Steps {
+		steps = append(steps, slog.Float64(s.Name, Milliseconds(s.After)))
+	}
+	return steps
+}
+
+// logRosterLost logs once that the operators must act.
+func (o *Observer) logRosterLost() {
+	o.log.Error("nobody can be elected any more; "+
+		"bring the lost stores back, or let every node forget this cluster (athena recover)",
+		ErrAttr(o.cfg.RosterLost))
+}
+
+// HandlerFailed logs an error or a panic of a handler.
+func (o *Observer) HandlerFailed(f receiver.Failure) {
+	p, panicked := errors.AsType[*receiver.PanicError](f.Err)
+	l := line{slog.LevelWarn, "handler failed"}
+	if f.Told && !panicked {
+		// The handler may have returned the error on purpose.
+		l = line{slog.LevelDebug, "handler failed, and the sender knows"}
+	}
+	if !o.log.Enabled(context.Background(), l.level) {
+		return
+	}
+	var attrs []slog.Attr
+	if f.Stream {
+		attrs = append(attrs, slog.String("stream", member.PeerText(f.Event)))
+	} else {
+		attrs = append(attrs, slog.String("event", member.PeerText(f.Event)))
+	}
+	attrs = append(attrs, slog.String("peer", shown(f.From.Address)), ErrAttr(f.Err))
+	if panicked {
+		attrs = append(attrs, slog.String("stack", string(p.Stack)))
+	}
+	o.log.LogAttrs(context.Background(), l.level, l.text, attrs...)
+}
+
+// Milliseconds is a duration as the fields of a line have it.
+func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// shown is an address as a line has it: a peer may have chosen it.
+func shown(a member.Address) string { return member.PeerText(a.String()) }
+
+// maxErrorBytes bounds a text that contains texts of peers, each of them cut by
+// member.PeerText, or an error of the application.
+const maxErrorBytes = 1024
+
+// ErrAttr is the attribute "error" of a line, and no attribute if err is nil. The text of
+// the error is one line of at most maxErrorBytes.
+func ErrAttr(err error) slog.Attr {
+	if err == nil {
+		return slog.Attr{}
+	}
+	return slog.String("error", member.OneLine(err.Error(), maxErrorBytes))
+}

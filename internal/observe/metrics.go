@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"maps"
+	"sync"
+
+	"github.com/athena-go/athena/internal/histogram"
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// Counts are what a node counted since its start; cluster.Counts and cluster.Status describe
+// the fields.
+type Counts struct {
+	Elections   map[string]uint64
+	Proposals   map[Proposal]uint64
+	Votes       map[Vote]uint64
+	Conflicts   map[string]uint64
+	Missed      map[member.Address]uint64
+	Transitions map[Transition]uint64
+	ClockSteps  uint64
+	Elected     histogram.Durations
+	Saved       histogram.Durations
+	Dropped     map[string]uint64
+	Refused     map[string]uint64
+}
+
+// Proposal is a proposal at a stage, and its result.
+type Proposal struct{ Stage, Result string }
+
+// Vote is an answer to a proposal at a stage.
+type Vote struct {
+	Stage   string
+	Granted bool
+}
+
+// Transition is a change of the status of a member.
+type Transition struct{ From, To member.Status }
+
+// Results of proposals and elections.
+const (
+	resultWon       = "won"
+	resultLost      = "lost"
+	resultOvertaken = "overtaken"
+	resultFollowed  = "followed"
+	resultFailed    = "failed"
+)
+
+// Metrics counts what happens in a node. The zero Metrics is ready.
+type Metrics struct {
+	// Saved are the times that the store took to save.
+	Saved   histogram.Histogram
+	elected histogram.Histogram
+
+	mu     sync.Mutex
+	counts Counts        // but its histograms
+	open   message.Stage // of the own proposal under way; 0 for none
+}
+
+// increment adds one to the count of a key.
+func increment[K comparable](counts *map[K]uint64, key K) {
+	if *counts == nil {
+		*counts = map[K]uint64{}
+	}
+	(*counts)[key]++
+}
+
+// addDrop counts a frame that the node dropped before the machine saw it.
+func (m *Metrics) addDrop(reason string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	increment(&m.counts.Dropped, reason)
+}
+
+// AddClockStep counts a forward step of the wall clock.
+func (m *Metrics) AddClockStep() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.counts.ClockSteps++
+}
+
+// addTurn counts one turn of the loop; ended is the change of leader that ended in it, zero
+// for none.
+func (m *Metrics) addTurn(
+	traces []statemachine.Trace, members []MemberChange, ended Election, self member.Address,
+) {
+	if len(traces) == 0 && len(members) == 0 && ended.IsZero() {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, t := range traces {
+		m.addTrace(t)
+	}
+	for _, c := range members {
+		if c.Before.Status != c.After.Status {
+			increment(&m.counts.Transitions, Transition{c.Before.Status, c.After.Status})
+		}
+		if c.After.Status == member.Removed {
+			delete(m.counts.Missed, c.After.Address) // or it would grow with every address
+		}
+	}
+	if ended.IsZero() {
+		return
+	}
+	if ended.Cause != CauseStart {
+		m.elected.Observe(ended.Took)
+	}
+	result := resultFollowed
+	if ended.Leader == self {
+		result = resultWon
+	}
+	increment(&m.counts.Elections, result)
+}
+
+// addTrace counts one decision of the machine. m.mu must be held.
+func (m *Metrics) addTrace(t statemachine.Trace) {
+	c := &m.counts
+	if rule := causes[t.Cause].rule; rule != "" {
+		increment(&c.Conflicts, rule)
+	}
+	switch t.Kind {
+	case statemachine.Dropped:
+		increment(&c.Dropped, t.Reason.String())
+	case statemachine.Refused:
+		increment(&c.Refused, t.Reason.String())
+		if t.Event == message.KindProposal {
+			increment(&c.Votes, Vote{t.Stage.String(), false})
+		}
+	case statemachine.Voted:
+		increment(&c.Votes, Vote{t.Stage.String(), true})
+	case statemachine.Missed:
+		increment(&c.Missed, t.Peer)
+	case statemachine.Proposing:
+		m.endProposal(resultOvertaken, message.Pre)
+	case statemachine.ProposingFormal:
+		m.endProposal(resultWon, message.Formal)
+	case statemachine.Elected:
+		m.endProposal(resultWon, 0)
+	case statemachine.GaveUpProposal:
+		m.endProposal(resultLost, 0)
+		increment(&c.Elections, resultFailed)
+	case statemachine.Follows:
+		m.endProposal(resultOvertaken, 0)
+	default:
+	}
+}
+
+// endProposal ends the own proposal under way, if there is one, and begins the next stage,
+// 0 for none. m.mu must be held.
+func (m *Metrics) endProposal(result string, next message.Stage) {
+	if m.open != 0 {
+		increment(&m.counts.Proposals, Proposal{m.open.String(), result})
+	}
+	m.open = next
+}
+
+// withZeros is a copy of m that has each of keys, with 0 where m has none.
+func withZeros[K comparable](m map[K]uint64, keys ...K) map[K]uint64 {
+	out := make(map[K]uint64, len(keys))
+	for _, key := range keys {
+		out[key] = 0
+	}
+	maps.Copy(out, m)
+	return out
+}
+
+// read returns a copy of all counts.
+func (m *Metrics) read() Counts {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var proposals []Proposal
+	var votes []Vote
+	for _, stage := range []message.Stage{message.Pre, message.Formal} {
+		for _, result := range []string{resultWon, resultLost, resultOvertaken} {
+			proposals = append(proposals, Proposal{stage.String(), result})
+		}
+		votes = append(votes, Vote{stage.String(), true}, Vote{stage.String(), false})
+	}
+	c := m.counts
+	return Counts{
+		Elections:   withZeros(c.Elections, resultWon, resultFollowed, resultFailed),
+		Proposals:   withZeros(c.Proposals, proposals...),
+		Votes:       withZeros(c.Votes, votes...),
+		Conflicts:   withZeros(c.Conflicts, everyRule...),
+		Missed:      maps.Clone(c.Missed),
+		Transitions: maps.Clone(c.Transitions),
+		ClockSteps:  c.ClockSteps,
+		Elected:     m.elected.Read(),
+		Saved:       m.Saved.Read(),
+		Dropped:     maps.Clone(c.Dropped),
+		Refused:     maps.Clone(c.Refused),
+	}
+}

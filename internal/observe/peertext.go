@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
+)
+
+// refusalTimeout is how long a refusal counts as the last answer of a node, whatever other
+// messages come from it.
+const refusalTimeout = 10 * time.Second
+
+// text describes the last messages of a peer.
+func (p *peer) text(self member.Address, held member.State) string {
+	c := p.claim
+	fresh := p.refusal != message.ReasonNone && p.at.Sub(p.refusedAt) < refusalTimeout
+	switch {
+	case fresh && p.refused == message.KindVote:
+		return "votes no: " + p.refusal.String()
+	case fresh && p.refusal == message.ReasonClusterFull && !c.Chosen:
+		// A provisional leader keeps a place for each seed (protocol.md section 4).
+		return "join refused: no place, all are taken or kept for seeds of its list"
+	case fresh:
+		text := "join refused: " + p.refusal.String()
+		if more, ok := refusalTexts[p.refusal]; ok {
+			text += ", " + more
+		}
+		return text
+	case c.IsZero() && p.held.IsZero():
+		return "knows no leader"
+	case c.IsZero():
+		return fmt.Sprintf("knows no leader, holds version %s", p.held)
+	case c.Leader == self:
+		return "follows this node"
+	}
+	who := "follows " + shown(c.Leader) + ", which leads"
+	if c.Leader == p.address {
+		who = "leads"
+	}
+	switch {
+	case !c.Chosen:
+		return who + " provisionally"
+	case c.Version < held.Version, c.Version == held.Version && c.Leader != held.Leader:
+		// A node follows no leader below the state that it holds.
+		return fmt.Sprintf("%s version %d, and this node holds version %s of %s: "+
+			"is its store of another cluster?", who, c.Version, held.Number, shown(held.Leader))
+	default:
+		return fmt.Sprintf("%s version %d", who, c.Version)
+	}
+}
+
+// refusalTexts explains the reasons of refused joins.
+var refusalTexts = map[message.Reason]string{
+	message.ReasonNotLeader:   "it does not lead",
+	message.ReasonClusterFull: "all its places are taken",
+	message.ReasonNotSettled:  "it waits until another change of members is done",
+	message.ReasonHoldsState: "this node holds the members of an earlier cluster, " +
+		"and that leader holds none yet",
+	message.ReasonNotMember:      "it leads members of an earlier cluster, and this is none of them",
+	message.ReasonOldIncarnation: "a later run of this address is known",
+	message.ReasonQuorumAtStake: "this node lost its store, and the vote of that is needed " +
+		"until more members are up",
+	message.ReasonLeaderBound: "a later leader is being elected",
+}
+
+// maxMismatches bounds the differences of one node that a line names.
+const maxMismatches = 3
+
+// faultText is why there is no connection, in a few words.
+func faultText(err error) string {
+	if differ := mismatches(err); len(differ) > 0 {
+		rest := ""
+		if more := len(differ) - maxMismatches; more > 0 {
+			differ, rest = differ[:maxMismatches], fmt.Sprintf(" and %d more", more)
+		}
+		return "differs in " + strings.Join(differ, ", ") + rest
+	}
+	switch {
+	case errors.Is(err, transport.ErrNoAnswer):
+		return errSilent.Error()
+	case errors.Is(err, transport.ErrCertificate):
+		if other, ok := errors.AsType[*transport.IdentityError](err); ok {
+			return "its certificate is for " + other.For()
+		}
+		if refused, ok := errors.AsType[*transport.CertificateError](err); ok {
+			return member.OneLine("certificate refused: "+refused.Why, maxErrorBytes)
+		}
+		return "certificate refused"
+	case errors.Is(err, transport.ErrNotNode):
+		return "another program answers"
+	case errors.Is(err, transport.ErrSelf):
+		return "this is the node itself, or another process advertises its address"
+	}
+	closed, ok := errors.AsType[*transport.CloseError](err)
+	switch {
+	case ok && closed.Remote && closed.Code == transport.CodeRefused:
+		return "refuses this node: " + member.QuotePeerText(closed.Reason)
+	case ok && closed.Remote && closed.Code == transport.CodeEarlierRun:
+		return "knows a later run of this address"
+	case ok && closed.Remote && closed.Code == transport.CodeClosed:
+		return "is shutting down"
+	}
+	return strings.TrimPrefix(member.OneLine(err.Error(), maxErrorBytes), "transport: ")
+}
+
+// mismatches lists the differences of configuration in a tree of errors.
+func mismatches(err error) []string {
+	//nolint:errorlint // it walks the tree of errors itself
+	if m, ok := err.(*transport.ConfigMismatchError); ok {
+		return []string{fmt.Sprintf("%s (%s here, %s there)", fieldWords(m.Field),
+			member.QuotePeerText(m.Ours), member.QuotePeerText(m.Theirs))}
+	}
+	var list []string
+	switch e := err.(type) { //nolint:errorlint // as above
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			list = append(list, mismatches(one)...)
+		}
+	case interface{ Unwrap() error }:
+		list = mismatches(e.Unwrap())
+	}
+	return list
+}
+
+// fieldWords is the name of a field in words: "heartbeat interval", "TTL timeout".
+func fieldWords(field string) string {
+	var b strings.Builder
+	runes := []rune(field)
+	for i, r := range runes {
+		begins := unicode.IsUpper(r) && i+1 < len(runes) && unicode.IsLower(runes[i+1])
+		if begins && i > 0 {
+			b.WriteByte(' ')
+		}
+		if begins {
+			r = unicode.ToLower(r)
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

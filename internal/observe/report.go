@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"slices"
+	"time"
+
+	"github.com/athena-go/athena/member"
+)
+
+// Report is what monitoring asks of an Observer; cluster.Status describes the fields.
+type Report struct {
+	NoLeader        string
+	OtherSeeds      []member.Address
+	Silent          []member.Address
+	Elections       []Election
+	LeaderChanges   map[Cause]uint64
+	Leaderless      time.Duration
+	LeaderlessSince time.Time
+	Counts          Counts
+}
+
+// Read returns the report of a node that sees s now.
+func (o *Observer) Read(now time.Time, s State) Report {
+	peers := o.peers.statuses(s.Held, o.cfg.silentTimeout())
+	r := Report{
+		NoLeader:   o.noLeader(s, peers),
+		OtherSeeds: o.peers.otherSeeds(),
+		Counts:     o.Metrics.read(),
+	}
+	for addr, p := range peers {
+		if !p.reached {
+			r.Silent = append(r.Silent, addr)
+		}
+	}
+	slices.SortFunc(r.Silent, member.Address.Compare)
+	o.history.report(now, !s.Leader.isZero(), &r)
+	return r
+}

@@ -205,17 +205,17 @@ func TestGroup(t *testing.T) {
 
 // TestLoss wants an event that never came to be an error, not a lower rate.
 func TestLoss(t *testing.T) {
-	ps, _, err := form(t.Context(), smallest(t, "oneway"), 3)
+	ps, _, err := formCluster(t.Context(), smallest(t, "oneway"), 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ps.close()
+	defer ps.killAll()
 	third, err := member.ParseAddress(ps.all[2].address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ask := order{Do: doSend, To: third, Bytes: 1, Workers: 1, For: time.Millisecond}
-	if r, err := flow(t.Context(), ps.all[0], ps.all[1:2], ask); !errors.Is(err, errLost) {
+	if r, err := measureFlow(t.Context(), ps.all[0], ps.all[1:2], ask); !errors.Is(err, errLost) {
 		t.Errorf("events to another: %v, %v, want %v", r, err, errLost)
 	}
 }
@@ -228,10 +228,10 @@ func TestMissed(t *testing.T) {
 		t.Fatal(err)
 	}
 	late := fmt.Errorf("formation: %w", errSlow)
-	if err := rec.result(row{"n": 1}, late); err != nil {
+	if err := rec.recordResult(row{"n": 1}, late); err != nil {
 		t.Errorf("%v: got %v, want a row", late, err)
 	}
-	if err := rec.result(row{"n": 1}, errEnded); err != errEnded {
+	if err := rec.recordResult(row{"n": 1}, errEnded); err != errEnded {
 		t.Errorf("%v: got %v", errEnded, err)
 	}
 	if err := rec.close(); err != nil {
@@ -306,8 +306,8 @@ func TestJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = errors.Join(rec.put(row{"n": 3, "ms": 1.5}), rec.result(row{"n": 5}, errSlow),
-		rec.table("ms", "n"), rec.close())
+	err = errors.Join(rec.recordRow(row{"n": 3, "ms": 1.5}), rec.recordResult(row{"n": 5}, errSlow),
+		rec.printTable("ms", "n"), rec.close())
 	if err != nil {
 		t.Fatal(err)
 	}

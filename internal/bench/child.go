@@ -77,13 +77,13 @@ func Child() (is bool, err error) {
 		return true, err
 	}
 	c := &child{out: json.NewEncoder(os.Stdout)}
-	return true, c.run(s)
+	return true, c.runNode(s)
 }
 
-// run says that the node is ready, waits for a line, begins, says each sight, and
+// runNode says that the node is ready, waits for a line, begins, says each sight, and
 // obeys each order. It ends with its standard input.
-func (c *child) run(s setup) error {
-	if err := c.say(line{Sight: &sight{At: monotonic()}}); err != nil {
+func (c *child) runNode(s setup) error {
+	if err := c.sayLine(line{Sight: &sight{At: readMonotonic()}}); err != nil {
 		return err
 	}
 	in := bufio.NewReader(os.Stdin)
@@ -93,39 +93,39 @@ func (c *child) run(s setup) error {
 	cfg := s.Config
 	cfg.Receiver = receiver.NewMux()
 	c.groups = election.NewGroups(cfg.Receiver)
-	receiver.Handle(cfg.Receiver, count[Load](&c.load))
-	receiver.Handle(cfg.Receiver, count[OwnLoad](&c.load))
-	receiver.HandleRequest(cfg.Receiver, echo[Call])
-	receiver.HandleRequest(cfg.Receiver, echo[OwnCall])
-	receiver.HandleStream(cfg.Receiver, bulkName, c.load.absorb)
+	receiver.Handle(cfg.Receiver, countHandler[Load](&c.load))
+	receiver.Handle(cfg.Receiver, countHandler[OwnLoad](&c.load))
+	receiver.HandleRequest(cfg.Receiver, echoHandler[Call])
+	receiver.HandleRequest(cfg.Receiver, echoHandler[OwnCall])
+	receiver.HandleStream(cfg.Receiver, bulkName, c.load.absorbStream)
 	var opts []cluster.Option
 	if s.Cuts {
-		opts = append(opts, cluster.WithSocket(c.cutter.open))
+		opts = append(opts, cluster.WithSocket(c.cutter.openSocket))
 	}
 	node, err := cluster.Start(context.Background(), cfg, opts...)
 	if err != nil {
 		return err
 	}
 	c.node = node
-	go c.obey(in)
+	go c.obeyOrders(in)
 	var last sight
 	active := map[member.Address]bool{} // or have been
 	for range node.Events(context.Background()) {
-		s := see(node, active)
+		s := seeView(node, active)
 		if s.equal(last) {
 			continue
 		}
 		last = s
-		if err := c.say(line{Sight: &s}); err != nil {
+		if err := c.sayLine(line{Sight: &s}); err != nil {
 			return err
 		}
 	}
 	return fmt.Errorf("the node ended: %w", node.Err())
 }
 
-// see looks at the view. It remembers who was active.
-func see(node *cluster.Node, active map[member.Address]bool) sight {
-	s := sight{At: monotonic()}
+// seeView looks at the view. It remembers who was active.
+func seeView(node *cluster.Node, active map[member.Address]bool) sight {
+	s := sight{At: readMonotonic()}
 	view := node.View()
 	for _, m := range view.Members {
 		if m.Status == member.Active {
@@ -145,8 +145,8 @@ func see(node *cluster.Node, active map[member.Address]bool) sight {
 	return s
 }
 
-// obey carries out orders until there are no more, and ends the process then.
-func (c *child) obey(in io.Reader) {
+// obeyOrders carries out orders until there are no more, and ends the process then.
+func (c *child) obeyOrders(in io.Reader) {
 	orders := json.NewDecoder(in)
 	for first := true; ; first = false {
 		var o order
@@ -154,31 +154,31 @@ func (c *child) obey(in io.Reader) {
 			os.Exit(0) // the measurement is over
 		}
 		if first {
-			go c.load.watch()
+			go c.load.watchArrivals()
 		}
-		a := c.do(o)
-		if err := c.say(line{Answer: &a}); err != nil {
+		a := c.carryOutOrder(o)
+		if err := c.sayLine(line{Answer: &a}); err != nil {
 			os.Exit(1)
 		}
 	}
 }
 
-// do carries out one order.
-func (c *child) do(o order) (a answer) {
+// carryOutOrder carries out one order.
+func (c *child) carryOutOrder(o order) (a answer) {
 	var err error
 	switch o.Do {
 	case doJobs:
-		a.Count, a.At = c.jobs(o.Count)
+		a.Count, a.At = c.openJobs(o.Count)
 	case doHold:
-		err = c.hold()
+		err = c.holdJob()
 	case doLocks:
-		a, err = c.locks(o)
+		a, err = c.takeLocks(o)
 	case doGroup:
-		err = c.group()
+		err = c.openGroup()
 	case doCut:
-		c.cutter.set(o.Cut)
+		c.cutter.setCut(o.Cut)
 	default:
-		return c.load.do(c.node, o)
+		return c.load.runLoad(c.node, o)
 	}
 	if err != nil {
 		a.Fault = err.Error()
@@ -186,23 +186,23 @@ func (c *child) do(o order) (a answer) {
 	return a
 }
 
-// fail ends the process, and with that the measurement, where something went wrong
+// endProcess ends the process, and with that the measurement, where something went wrong
 // beside an order.
-func (c *child) fail(err error) {
+func (c *child) endProcess(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func (c *child) say(l line) error {
+func (c *child) sayLine(l line) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.out.Encode(l)
 }
 
-// monotonic reads the clock that all processes of a machine share.
-func monotonic() int64 {
+// readMonotonic reads the clock that all processes of a machine share.
+func readMonotonic() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
 		panic(fmt.Sprintf("bench: no monotonic clock: %v", err)) // Linux has it

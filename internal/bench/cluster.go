@@ -67,14 +67,14 @@ func newProcesses(ctx context.Context, o Options, n int) (*processes, error) {
 		return nil, err
 	}
 	ps := &processes{dir: dir, changed: make(chan struct{})}
-	if err := ps.start(ctx, o, n); err != nil {
-		ps.close()
+	if err := ps.startNode(ctx, o, n); err != nil {
+		ps.killAll()
 		return nil, err
 	}
 	return ps, nil
 }
 
-func (ps *processes) start(ctx context.Context, o Options, n int) error {
+func (ps *processes) startNode(ctx context.Context, o Options, n int) error {
 	addresses, err := freeAddresses(n)
 	if err != nil {
 		return err
@@ -87,11 +87,11 @@ func (ps *processes) start(ctx context.Context, o Options, n int) error {
 	cfg.Secret = cluster.NewSecret()
 	for i, a := range addresses {
 		cfg.Addr, cfg.DataDir = a, filepath.Join(ps.dir, strconv.Itoa(i+1))
-		if err := ps.add(setup{cfg, o.cuts}); err != nil {
+		if err := ps.addNode(setup{cfg, o.cuts}); err != nil {
 			return err
 		}
 	}
-	_, err = ps.wait(ctx, func() bool {
+	_, err = ps.waitUntil(ctx, func() bool {
 		for _, p := range ps.all {
 			if !p.ready {
 				return false
@@ -116,7 +116,7 @@ func freeAddresses(n int) ([]string, error) {
 	return all, nil
 }
 
-func (ps *processes) add(s setup) error {
+func (ps *processes) addNode(s setup) error {
 	text, err := json.Marshal(s)
 	if err != nil {
 		return err
@@ -139,12 +139,12 @@ func (ps *processes) add(s setup) error {
 		return err
 	}
 	ps.all = append(ps.all, p)
-	ps.ended.Go(func() { ps.follow(p, out) })
+	ps.ended.Go(func() { ps.followOutput(p, out) })
 	return nil
 }
 
-// follow reads what a node says until it ends.
-func (ps *processes) follow(p *process, out io.Reader) {
+// followOutput reads what a node says until it ends.
+func (ps *processes) followOutput(p *process, out io.Reader) {
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, maxLineBytes)
 	for lines.Scan() {
@@ -152,22 +152,22 @@ func (ps *processes) follow(p *process, out io.Reader) {
 		switch err := json.Unmarshal(lines.Bytes(), &l); {
 		case err != nil:
 		case l.Sight != nil:
-			ps.change(func() { p.ready, p.sees = true, *l.Sight })
+			ps.changeLocked(func() { p.ready, p.sees = true, *l.Sight })
 		case l.Holding != nil:
-			ps.change(func() { p.held = *l.Holding })
+			ps.changeLocked(func() { p.held = *l.Holding })
 		case l.Following != nil:
-			ps.change(func() { p.follows = *l.Following })
+			ps.changeLocked(func() { p.follows = *l.Following })
 		case l.Answer != nil:
 			p.answers <- *l.Answer
 		}
 	}
 	_ = p.cmd.Wait() // by a signal, or by a fault that shows as a missing view
-	ps.change(func() { p.dead = true })
+	ps.changeLocked(func() { p.dead = true })
 	close(p.ended)
 }
 
-// ask gives an order and waits for the answer. A node has one order at a time.
-func (p *process) ask(ctx context.Context, o order) (answer, error) {
+// askNode gives an order and waits for the answer. A node has one order at a time.
+func (p *process) askNode(ctx context.Context, o order) (answer, error) {
 	if err := json.NewEncoder(p.in).Encode(o); err != nil {
 		return answer{}, err
 	}
@@ -186,7 +186,7 @@ func (p *process) ask(ctx context.Context, o order) (answer, error) {
 	}
 }
 
-func (ps *processes) change(do func()) {
+func (ps *processes) changeLocked(do func()) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	do()
@@ -194,12 +194,12 @@ func (ps *processes) change(do func()) {
 	ps.changed = make(chan struct{})
 }
 
-// begin lets every node begin at once, and returns when that was.
-func (ps *processes) begin() (at int64, err error) {
-	if ps.began, err = ps.spent(); err != nil {
+// beginAll lets every node begin at once, and returns when that was.
+func (ps *processes) beginAll() (at int64, err error) {
+	if ps.began, err = ps.processorTime(); err != nil {
 		return 0, err
 	}
-	at = monotonic()
+	at = readMonotonic()
 	for _, p := range ps.all {
 		if _, err := io.WriteString(p.in, "go\n"); err != nil {
 			return 0, err
@@ -208,16 +208,16 @@ func (ps *processes) begin() (at int64, err error) {
 	return at, nil
 }
 
-// wait blocks until is holds, and returns when the last node alive came to what
+// waitUntil blocks until is holds, and returns when the last node alive came to what
 // it sees. is runs under the lock.
-func (ps *processes) wait(ctx context.Context, is func() bool) (int64, error) {
+func (ps *processes) waitUntil(ctx context.Context, is func() bool) (int64, error) {
 	late := time.After(patience)
 	for {
 		ps.mu.Lock()
 		if is() {
 			defer ps.mu.Unlock()
 			var last int64
-			for _, p := range ps.alive() {
+			for _, p := range ps.listAlive() {
 				last = max(last, p.sees.At)
 			}
 			return last, nil
@@ -234,8 +234,8 @@ func (ps *processes) wait(ctx context.Context, is func() bool) (int64, error) {
 	}
 }
 
-// alive lists the nodes that were not killed. It needs the lock.
-func (ps *processes) alive() []*process {
+// listAlive lists the nodes that were not killed. It needs the lock.
+func (ps *processes) listAlive() []*process {
 	var all []*process
 	for _, p := range ps.all {
 		if !p.dead {
@@ -245,10 +245,10 @@ func (ps *processes) alive() []*process {
 	return all
 }
 
-// agree reports whether the nodes alive see one quorate leader of a token above
+// doAgree reports whether the nodes alive see one quorate leader of a token above
 // another, and so many active members, 0 for any number.
-func (ps *processes) agree(above uint64, active int) bool {
-	all := ps.alive()
+func (ps *processes) doAgree(above uint64, active int) bool {
+	all := ps.listAlive()
 	for _, p := range all {
 		if p.sees.Leader == "" || p.sees.Token <= above || p.sees.Token != all[0].sees.Token ||
 			active > 0 && p.sees.Active != active {
@@ -258,11 +258,11 @@ func (ps *processes) agree(above uint64, active int) bool {
 	return len(all) > 0
 }
 
-// lost reports whether no node alive sees p as active, which all saw so before,
+// isLost reports whether no node alive sees p as active, which all saw so before,
 // and since when one does not, 0 for none.
-func (ps *processes) lost(p *process) (first int64, all bool) {
+func (ps *processes) isLost(p *process) (first int64, all bool) {
 	all = true
-	for _, other := range ps.alive() {
+	for _, other := range ps.listAlive() {
 		switch at := other.sees.At; {
 		case !slices.Contains(other.sees.Lost, p.address):
 			all = false
@@ -273,11 +273,11 @@ func (ps *processes) lost(p *process) (first int64, all bool) {
 	return first, all
 }
 
-// leader is the node that all follow, after agree.
-func (ps *processes) leader() *process {
+// findLeader is the node that all follow, after agree.
+func (ps *processes) findLeader() *process {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	for _, p := range ps.alive() {
+	for _, p := range ps.listAlive() {
 		if p.sees.Leader == p.address {
 			return p
 		}
@@ -285,17 +285,17 @@ func (ps *processes) leader() *process {
 	return nil
 }
 
-// die sends a node the signal of its death, and returns when that was.
-func (ps *processes) die(p *process, s syscall.Signal) (int64, error) {
+// killNode sends a node the signal of its death, and returns when that was.
+func (ps *processes) killNode(p *process, s syscall.Signal) (int64, error) {
 	ps.mu.Lock()
 	p.dead = true
 	ps.mu.Unlock()
-	at := monotonic()
+	at := readMonotonic()
 	return at, p.cmd.Process.Signal(s)
 }
 
-// close kills every node and takes their stores away.
-func (ps *processes) close() {
+// killAll kills every node and takes their stores away.
+func (ps *processes) killAll() {
 	for _, p := range ps.all {
 		_ = p.cmd.Process.Kill() // fails only for one that has ended
 	}

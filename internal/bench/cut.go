@@ -16,7 +16,7 @@ type cutter struct {
 	off map[string]bool
 }
 
-func (c *cutter) open(addr string) (net.PacketConn, error) {
+func (c *cutter) openSocket(addr string) (net.PacketConn, error) {
 	conn, err := net.ListenPacket("udp", addr)
 	if err != nil {
 		return nil, err
@@ -24,8 +24,8 @@ func (c *cutter) open(addr string) (net.PacketConn, error) {
 	return &cutConn{conn, c}, nil
 }
 
-// set cuts these addresses off, and no others.
-func (c *cutter) set(addresses []string) {
+// setCut cuts these addresses off, and no others.
+func (c *cutter) setCut(addresses []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.off = map[string]bool{}

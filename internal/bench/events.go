@@ -22,41 +22,41 @@ const warmUp = 8
 
 // oneWay measures events from one member to another.
 func oneWay(ctx context.Context, o Options, rec *recorder) error {
-	return events(ctx, o, rec, eventColumns, func(ps *processes, ask order) (row, error) {
+	return measureEvents(ctx, o, rec, eventColumns, func(ps *processes, ask order) (row, error) {
 		ask.Do = doSend
-		return warmed(ctx, ps, ask, flow)
+		return measureWarm(ctx, ps, ask, measureFlow)
 	})
 }
 
-// broadcast measures events from one member to all others.
-func broadcast(ctx context.Context, o Options, rec *recorder) error {
-	return events(ctx, o, rec, eventColumns, func(ps *processes, ask order) (row, error) {
+// measureBroadcast measures events from one member to all others.
+func measureBroadcast(ctx context.Context, o Options, rec *recorder) error {
+	return measureEvents(ctx, o, rec, eventColumns, func(ps *processes, ask order) (row, error) {
 		ask.Do = doBroadcast
-		return flow(ctx, ps.all[0], ps.all[1:], ask)
+		return measureFlow(ctx, ps.all[0], ps.all[1:], ask)
 	})
 }
 
-// request measures requests of one member to another.
-func request(ctx context.Context, o Options, rec *recorder) error {
+// measureRequests measures requests of one member to another.
+func measureRequests(ctx context.Context, o Options, rec *recorder) error {
 	columns := []string{"calls_s", "p50_us", "p99_us", "cpu_s_per_million", "allocs_per_call"}
-	return events(ctx, o, rec, columns, func(ps *processes, ask order) (row, error) {
+	return measureEvents(ctx, o, rec, columns, func(ps *processes, ask order) (row, error) {
 		ask.Do = doRequest
-		return warmed(ctx, ps, ask, calls)
+		return measureWarm(ctx, ps, ask, measureCalls)
 	})
 }
 
-// stream measures bytes on streams of one member to another.
-func stream(ctx context.Context, o Options, rec *recorder) error {
+// measureStreams measures bytes on streams of one member to another.
+func measureStreams(ctx context.Context, o Options, rec *recorder) error {
 	columns := []string{"mb_s", "cpu_s_per_gb", "allocs_per_mb"}
-	return events(ctx, o, rec, columns, func(ps *processes, ask order) (row, error) {
+	return measureEvents(ctx, o, rec, columns, func(ps *processes, ask order) (row, error) {
 		ask.Do = doStream
-		return warmed(ctx, ps, ask, volume)
+		return measureWarm(ctx, ps, ask, measureVolume)
 	})
 }
 
-// volume is flow where each byte counts.
-func volume(ctx context.Context, from *process, to []*process, ask order) (row, error) {
-	t, err := tally(ctx, from, to, ask)
+// measureVolume is flow where each byte counts.
+func measureVolume(ctx context.Context, from *process, to []*process, ask order) (row, error) {
+	t, err := tallySent(ctx, from, to, ask)
 	if err != nil {
 		return nil, err
 	}
@@ -65,9 +65,9 @@ func volume(ctx context.Context, from *process, to []*process, ask order) (row, 
 	}, nil
 }
 
-// warmed measures what the first node of a cluster does to the second, after a
+// measureWarm measures what the first node of a cluster does to the second, after a
 // part of that which does not count.
-func warmed(
+func measureWarm(
 	ctx context.Context, ps *processes, ask order,
 	measure func(context.Context, *process, []*process, order) (row, error),
 ) (row, error) {
@@ -87,18 +87,18 @@ func warmed(
 // eventColumns are those of rows of flow.
 var eventColumns = []string{"msgs_s", "mb_s", "cpu_s_per_million", "allocs_per_msg"}
 
-// events measures each size of payload and number of goroutines in one cluster,
+// measureEvents measures each size of payload and number of goroutines in one cluster,
 // and prints columns of the rows.
-func events(
+func measureEvents(
 	ctx context.Context, o Options, rec *recorder, columns []string,
 	once func(*processes, order) (row, error),
 ) error {
-	err := each(o, func(n, rep int) error {
-		ps, _, err := settled(ctx, o, n)
+	err := eachSize(o, func(n, rep int) error {
+		ps, _, err := startSettled(ctx, o, n)
 		if err != nil {
 			return err
 		}
-		defer ps.close()
+		defer ps.killAll()
 		for _, size := range o.PayloadBytes {
 			for _, workers := range o.Workers {
 				r, err := once(ps, order{
@@ -108,7 +108,7 @@ func events(
 					return fmt.Errorf("%d bytes, %d goroutines: %w", size, workers, err)
 				}
 				r["n"], r["rep"], r["bytes"], r["workers"] = n, rep, size, workers
-				if err := rec.put(r); err != nil {
+				if err := rec.recordRow(r); err != nil {
 					return err
 				}
 			}
@@ -117,31 +117,31 @@ func events(
 	})
 	for _, column := range columns {
 		if err == nil {
-			err = rec.table(column, "n", "bytes", "workers")
+			err = rec.printTable(column, "n", "bytes", "workers")
 		}
 	}
 	return err
 }
 
-// calls lets one node make requests until its time is over, and says how that
+// measureCalls lets one node make requests until its time is over, and says how that
 // went.
-func calls(ctx context.Context, from *process, to []*process, ask order) (row, error) {
-	before, err := to[0].ask(ctx, order{Do: doAwait})
+func measureCalls(ctx context.Context, from *process, to []*process, ask order) (row, error) {
+	before, err := to[0].askNode(ctx, order{Do: doAwait})
 	if err != nil {
 		return nil, err
 	}
-	own, err := from.ask(ctx, order{Do: doAwait})
+	own, err := from.askNode(ctx, order{Do: doAwait})
 	if err != nil {
 		return nil, err
 	}
-	made, err := from.ask(ctx, ask)
+	made, err := from.askNode(ctx, ask)
 	if err != nil {
 		return nil, err
 	}
 	if made.Count == 0 {
 		return nil, errNothing
 	}
-	after, err := to[0].ask(ctx, order{Do: doAwait})
+	after, err := to[0].askNode(ctx, order{Do: doAwait})
 	if err != nil {
 		return nil, err
 	}
@@ -156,9 +156,9 @@ func calls(ctx context.Context, from *process, to []*process, ask order) (row, e
 	}, nil
 }
 
-// flow is a row of events.
-func flow(ctx context.Context, from *process, others []*process, ask order) (row, error) {
-	t, err := tally(ctx, from, others, ask)
+// measureFlow is a row of events.
+func measureFlow(ctx context.Context, from *process, others []*process, ask order) (row, error) {
+	t, err := tallySent(ctx, from, others, ask)
 	if err != nil {
 		return nil, err
 	}
@@ -176,19 +176,19 @@ type tallied struct {
 	allocs float64
 }
 
-// tally lets one node send until its time is over and the last of it has come to
+// tallySent lets one node send until its time is over and the last of it has come to
 // all of others, and says how that went.
-func tally(
+func tallySent(
 	ctx context.Context, from *process, others []*process, ask order,
 ) (t tallied, err error) {
 	all := append([]*process{from}, others...)
 	before := make([]answer, len(all))
 	for i, p := range all {
-		if before[i], err = p.ask(ctx, order{Do: doAwait}); err != nil {
+		if before[i], err = p.askNode(ctx, order{Do: doAwait}); err != nil {
 			return t, err
 		}
 	}
-	sent, err := from.ask(ctx, ask)
+	sent, err := from.askNode(ctx, ask)
 	if err != nil {
 		return t, err
 	}
@@ -202,7 +202,7 @@ func tally(
 		if i > 0 {
 			want += sent.Count
 		}
-		after, err := all[i].ask(ctx, order{Do: doAwait, Count: want})
+		after, err := all[i].askNode(ctx, order{Do: doAwait, Count: want})
 		if err != nil {
 			return t, err
 		}

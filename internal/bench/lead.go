@@ -50,9 +50,9 @@ type following struct {
 	Leader string
 }
 
-// jobs opens jobs and returns when this node sees all of them led, and how many commits
+// openJobs opens jobs and returns when this node sees all of them led, and how many commits
 // it asked for.
-func (c *child) jobs(count int64) (commits, at int64) {
+func (c *child) openJobs(count int64) (commits, at int64) {
 	s := &counted{Store: c.node.Records()}
 	for i := range count {
 		go func() {
@@ -62,7 +62,7 @@ func (c *child) jobs(count int64) (commits, at int64) {
 					<-ctx.Done()
 				})
 			}
-			c.fail(err)
+			c.endProcess(err)
 		}()
 	}
 	for records := range record.Watch(context.Background(), c.node.Records(), latch.KeyPrefix) {
@@ -76,7 +76,7 @@ func (c *child) jobs(count int64) (commits, at int64) {
 			break
 		}
 	}
-	at = monotonic()
+	at = readMonotonic()
 	return s.commits.Load(), at
 }
 
@@ -102,29 +102,29 @@ func (s countedSession) Commit(ctx context.Context, ops ...record.Op) (member.To
 	return s.Session.Commit(ctx, ops...)
 }
 
-// hold opens a job and says each leadership of this node.
-func (c *child) hold() error {
+// holdJob opens a job and says each leadership of this node.
+func (c *child) holdJob() error {
 	job, err := latch.Open(context.Background(), c.node.Records(), "job", latch.Options{})
 	if err != nil {
 		return err
 	}
 	go func() {
-		c.fail(job.WhileLeader(context.Background(), func(ctx context.Context, token member.Token) {
-			h := holding{Token: token, Began: monotonic()}
-			c.fail(c.say(line{Holding: &h}))
+		c.endProcess(job.WhileLeader(context.Background(), func(ctx context.Context, token member.Token) {
+			h := holding{Token: token, Began: readMonotonic()}
+			c.endProcess(c.sayLine(line{Holding: &h}))
 			<-ctx.Done()
-			h.Ended = monotonic()
-			c.fail(c.say(line{Holding: &h}))
+			h.Ended = readMonotonic()
+			c.endProcess(c.sayLine(line{Holding: &h}))
 		}))
 	}()
 	return nil
 }
 
-// locks takes and drops records for the time of an order.
-func (c *child) locks(o order) (a answer, err error) {
+// takeLocks takes and drops records for the time of an order.
+func (c *child) takeLocks(o order) (a answer, err error) {
 	ctx, s := context.Background(), c.node.Records().Session(nil)
 	times := make([][]float64, o.Workers)
-	a.Count, a.At, err = pump(o, func(worker int, _ []byte) error {
+	a.Count, a.At, err = pumpEvents(o, func(worker int, _ []byte) error {
 		began := time.Now()
 		key := fmt.Sprint("lock/", c.node.Self().Address, "/", worker)
 		token, err := s.Commit(ctx, record.Op{Kind: record.Absent, Key: key},
@@ -136,7 +136,7 @@ func (c *child) locks(o order) (a answer, err error) {
 		times[worker] = append(times[worker], float64(time.Since(began).Nanoseconds())/1e3)
 		return err
 	})
-	a.End = monotonic()
+	a.End = readMonotonic()
 	if all := slices.Concat(times...); len(all) > 0 {
 		slices.Sort(all)
 		a.P50, a.P99 = quantile(all, 0.5), quantile(all, 0.99)
@@ -144,8 +144,8 @@ func (c *child) locks(o order) (a answer, err error) {
 	return a, err
 }
 
-// group opens a group and says who leads it.
-func (c *child) group() error {
+// openGroup opens a group and says who leads it.
+func (c *child) openGroup() error {
 	e, err := c.groups.Open(c.node, "group", election.Options{
 		Strategy: election.Lowest, Timing: groupTiming(),
 	})
@@ -154,7 +154,7 @@ func (c *child) group() error {
 	}
 	go func() {
 		for l := range e.Changes(context.Background()) {
-			c.fail(c.say(line{Following: &following{monotonic(), l.Leader}}))
+			c.endProcess(c.sayLine(line{Following: &following{readMonotonic(), l.Leader}}))
 		}
 	}()
 	return nil

@@ -23,22 +23,22 @@ func (ps *processes) askAll(ctx context.Context, o order) ([]answer, error) {
 	answers, faults := make([]answer, len(ps.all)), make([]error, len(ps.all))
 	var asked sync.WaitGroup
 	for i, p := range ps.all {
-		asked.Go(func() { answers[i], faults[i] = p.ask(ctx, o) })
+		asked.Go(func() { answers[i], faults[i] = p.askNode(ctx, o) })
 	}
 	asked.Wait()
 	return answers, errors.Join(faults...)
 }
 
-// jobs lets all nodes of a cluster open the same jobs at once, and waits until each sees
+// measureJobs lets all nodes of a cluster open the same jobs at once, and waits until each sees
 // all of them led.
-func jobs(ctx context.Context, o Options, rec *recorder) error {
-	err := each(o, func(n, rep int) error {
-		ps, _, err := settled(ctx, o, n)
+func measureJobs(ctx context.Context, o Options, rec *recorder) error {
+	err := eachSize(o, func(n, rep int) error {
+		ps, _, err := startSettled(ctx, o, n)
 		if err != nil {
 			return err
 		}
-		defer ps.close()
-		began := monotonic()
+		defer ps.killAll()
+		began := readMonotonic()
 		answers, err := ps.askAll(ctx, order{Do: doJobs, Count: int64(o.Jobs)})
 		r := row{"n": n, "rep": rep, "jobs": o.Jobs}
 		if err == nil {
@@ -46,24 +46,25 @@ func jobs(ctx context.Context, o Options, rec *recorder) error {
 			for _, a := range answers {
 				commits, last = commits+a.Count, max(last, a.At)
 			}
-			r["ms"], r["commits_per_job"] = milliseconds(last-began), float64(commits)/float64(o.Jobs)
+			r["ms"], r["commits_per_job"] = toMilliseconds(last-began), float64(commits)/float64(o.Jobs)
 		}
-		return rec.result(r, err)
+		return rec.recordResult(r, err)
 	})
 	if err != nil {
 		return err
 	}
-	return errors.Join(rec.table("ms", "n", "jobs"), rec.table("commits_per_job", "n", "jobs"))
+	return errors.Join(rec.printTable("ms", "n", "jobs"), rec.printTable("commits_per_job", "n",
+		"jobs"))
 }
 
-// locks lets all nodes take and drop records for a while, each goroutine one of its own.
-func locks(ctx context.Context, o Options, rec *recorder) error {
-	err := each(o, func(n, rep int) error {
-		ps, _, err := settled(ctx, o, n)
+// measureLocks lets all nodes take and drop records for a while, each goroutine one of its own.
+func measureLocks(ctx context.Context, o Options, rec *recorder) error {
+	err := eachSize(o, func(n, rep int) error {
+		ps, _, err := startSettled(ctx, o, n)
 		if err != nil {
 			return err
 		}
-		defer ps.close()
+		defer ps.killAll()
 		for _, workers := range o.Workers {
 			ask := order{Do: doLocks, Workers: max(workers/n, 1), For: o.For}
 			answers, err := ps.askAll(ctx, ask)
@@ -76,7 +77,7 @@ func locks(ctx context.Context, o Options, rec *recorder) error {
 				rate += float64(a.Count) / time.Duration(a.End-a.At).Seconds()
 			}
 			r["locks_s"], r["p50_us"], r["p99_us"] = rate, answers[0].P50, answers[0].P99
-			if err := rec.put(r); err != nil {
+			if err := rec.recordRow(r); err != nil {
 				return err
 			}
 		}
@@ -84,31 +85,35 @@ func locks(ctx context.Context, o Options, rec *recorder) error {
 	})
 	for _, column := range []string{"locks_s", "p50_us", "p99_us"} {
 		if err == nil {
-			err = rec.table(column, "n", "clients")
+			err = rec.printTable(column, "n", "clients")
 		}
 	}
 	return err
 }
 
-// holder lets the node that leads a job die, or cuts it off, and waits until another one
+// measureHolder lets the node that leads a job die, or cuts it off, and waits until another one
 // leads that.
-func holder(ctx context.Context, o Options, rec *recorder) error {
-	err := dying(o, rec, func(n int, how string) (row, error) { return holderOnce(ctx, o, n, how) })
+func measureHolder(ctx context.Context, o Options, rec *recorder) error {
+	err := measureDying(o, rec, func(n int, how string) (row, error) {
+		return holderOnce(ctx, o, n,
+			how)
+	})
 	if err != nil {
 		return err
 	}
-	return errors.Join(rec.table("ms", "n", "how", "leads"), rec.table("gap_ms", "n", "how", "leads"))
+	return errors.Join(rec.printTable("ms", "n", "how", "leads"), rec.printTable("gap_ms", "n",
+		"how", "leads"))
 }
 
 // holderOnce measures from the death to the begin of the next leadership, and from the end
 // of the last one, which for who is killed is its death.
 func holderOnce(ctx context.Context, o Options, n int, how string) (row, error) {
 	o.cuts = true
-	ps, _, err := settled(ctx, o, n)
+	ps, _, err := startSettled(ctx, o, n)
 	if err != nil {
 		return nil, err
 	}
-	defer ps.close()
+	defer ps.killAll()
 	if _, err := ps.askAll(ctx, order{Do: doHold}); err != nil {
 		return nil, err
 	}
@@ -116,18 +121,18 @@ func holderOnce(ctx context.Context, o Options, n int, how string) (row, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := rest(ctx, settle+rand.N(settleSpread)); err != nil {
+	if err := restFor(ctx, settle+rand.N(settleSpread)); err != nil {
 		return nil, err
 	}
 	leads := "job"
-	if ps.leader() == old {
+	if ps.findLeader() == old {
 		leads = "job and cluster"
 	}
-	died := monotonic()
+	died := readMonotonic()
 	if how == Cut {
-		err = ps.cut(ctx, []*process{old}, true)
+		err = ps.cutOff(ctx, []*process{old}, true)
 	} else {
-		died, err = ps.die(old, syscall.SIGKILL)
+		died, err = ps.killNode(old, syscall.SIGKILL)
 	}
 	if err != nil {
 		return nil, err
@@ -139,7 +144,7 @@ func holderOnce(ctx context.Context, o Options, n int, how string) (row, error) 
 	}
 	ended := died
 	if how == Cut { // it may say so later than another begins
-		_, err := ps.wait(ctx, func() bool { ended = old.held.Ended; return ended != 0 })
+		_, err := ps.waitUntil(ctx, func() bool { ended = old.held.Ended; return ended != 0 })
 		if err != nil {
 			return nil, fmt.Errorf("the end of the last leadership: %w", err)
 		}
@@ -148,8 +153,8 @@ func holderOnce(ctx context.Context, o Options, n int, how string) (row, error) 
 		return nil, fmt.Errorf("%w: %+v, then %+v", errTwoHold, old.held, next.held)
 	}
 	return row{
-		"leads": leads, "ms": milliseconds(next.held.Began - died),
-		"gap_ms": milliseconds(next.held.Began - ended),
+		"leads": leads, "ms": toMilliseconds(next.held.Began - died),
+		"gap_ms": toMilliseconds(next.held.Began - ended),
 	}, nil
 }
 
@@ -157,7 +162,7 @@ func holderOnce(ctx context.Context, o Options, n int, how string) (row, error) 
 func (ps *processes) awaitHolder(
 	ctx context.Context, above member.Token,
 ) (leader *process, err error) {
-	_, err = ps.wait(ctx, func() bool {
+	_, err = ps.waitUntil(ctx, func() bool {
 		for _, p := range ps.all {
 			if !p.dead && p.held.Ended == 0 && above.Less(p.held.Token) {
 				leader = p
@@ -171,8 +176,8 @@ func (ps *processes) awaitHolder(
 	return leader, nil
 }
 
-// cut cuts some nodes off from the others, or heals that.
-func (ps *processes) cut(ctx context.Context, some []*process, is bool) error {
+// cutOff cuts some nodes off from the others, or heals that.
+func (ps *processes) cutOff(ctx context.Context, some []*process, is bool) error {
 	part := map[*process]bool{}
 	for _, p := range some {
 		part[p] = true
@@ -186,22 +191,22 @@ func (ps *processes) cut(ctx context.Context, some []*process, is bool) error {
 				o.Cut = append(o.Cut, other.address)
 			}
 		}
-		asked.Go(func() { _, faults[i] = p.ask(ctx, o) })
+		asked.Go(func() { _, faults[i] = p.askNode(ctx, o) })
 	}
 	asked.Wait()
 	return errors.Join(faults...)
 }
 
-// group measures the election by Lowest: the leader dies until another leads, and two
+// measureGroup measures the election by Lowest: the leader dies until another leads, and two
 // parts meet until they have one leader.
-func group(ctx context.Context, o Options, rec *recorder) error {
+func measureGroup(ctx context.Context, o Options, rec *recorder) error {
 	o.cuts = true
-	err := each(o, func(n, rep int) error {
+	err := eachSize(o, func(n, rep int) error {
 		for _, c := range []struct {
 			what string
 			once func(context.Context, *processes) (float64, error)
-		}{{"take-over", takeOver}, {"heal", heal}} {
-			ps, _, err := settled(ctx, o, n)
+		}{{"take-over", takeOver}, {"heal", measureHeal}} {
+			ps, _, err := startSettled(ctx, o, n)
 			if err != nil {
 				return err
 			}
@@ -209,8 +214,8 @@ func group(ctx context.Context, o Options, rec *recorder) error {
 			if _, err = ps.askAll(ctx, order{Do: doGroup}); err == nil {
 				r["ms"], err = c.once(ctx, ps)
 			}
-			ps.close()
-			if err := rec.result(r, err); err != nil {
+			ps.killAll()
+			if err := rec.recordResult(r, err); err != nil {
 				return fmt.Errorf("%s: %w", c.what, err)
 			}
 		}
@@ -219,37 +224,37 @@ func group(ctx context.Context, o Options, rec *recorder) error {
 	if err != nil {
 		return err
 	}
-	return rec.table("ms", "n", "what")
+	return rec.printTable("ms", "n", "what")
 }
 
 func takeOver(ctx context.Context, ps *processes) (float64, error) {
-	old, _, err := ps.led(ctx, ps.all, "")
+	old, _, err := ps.waitLed(ctx, ps.all, "")
 	if err != nil {
 		return 0, err
 	}
-	if err := rest(ctx, rand.N(groupTiming().Alive)); err != nil {
+	if err := restFor(ctx, rand.N(groupTiming().Alive)); err != nil {
 		return 0, err
 	}
 	for _, p := range ps.all {
 		if p.address != old {
 			continue
 		}
-		died, err := ps.die(p, syscall.SIGKILL)
+		died, err := ps.killNode(p, syscall.SIGKILL)
 		if err != nil {
 			return 0, err
 		}
-		_, at, err := ps.led(ctx, ps.all, old)
-		return milliseconds(at - died), err
+		_, at, err := ps.waitLed(ctx, ps.all, old)
+		return toMilliseconds(at - died), err
 	}
 	return 0, errLeaderless
 }
 
-func heal(ctx context.Context, ps *processes) (float64, error) {
+func measureHeal(ctx context.Context, ps *processes) (float64, error) {
 	few, many := ps.all[:len(ps.all)/2], ps.all[len(ps.all)/2:]
-	if _, _, err := ps.led(ctx, ps.all, ""); err != nil {
+	if _, _, err := ps.waitLed(ctx, ps.all, ""); err != nil {
 		return 0, err
 	}
-	if err := ps.cut(ctx, few, true); err != nil {
+	if err := ps.cutOff(ctx, few, true); err != nil {
 		return 0, err
 	}
 	for _, part := range [][]*process{few, many} {
@@ -257,23 +262,23 @@ func heal(ctx context.Context, ps *processes) (float64, error) {
 			return 0, fmt.Errorf("a leader of each part: %w", err)
 		}
 	}
-	if err := rest(ctx, rand.N(groupTiming().Alive)); err != nil {
+	if err := restFor(ctx, rand.N(groupTiming().Alive)); err != nil {
 		return 0, err
 	}
-	began := monotonic()
-	if err := ps.cut(ctx, few, false); err != nil {
+	began := readMonotonic()
+	if err := ps.cutOff(ctx, few, false); err != nil {
 		return 0, err
 	}
-	_, at, err := ps.led(ctx, ps.all, "")
-	return milliseconds(at - began), err
+	_, at, err := ps.waitLed(ctx, ps.all, "")
+	return toMilliseconds(at - began), err
 }
 
-// led waits until some nodes, those alive, name one leader, not that of before, and
+// waitLed waits until some nodes, those alive, name one leader, not that of before, and
 // returns when the last of them came to that.
-func (ps *processes) led(
+func (ps *processes) waitLed(
 	ctx context.Context, some []*process, before string,
 ) (leader string, at int64, err error) {
-	_, err = ps.wait(ctx, func() bool {
+	_, err = ps.waitUntil(ctx, func() bool {
 		leader, at = "", 0
 		for _, p := range some {
 			if p.dead {
@@ -293,7 +298,7 @@ func (ps *processes) led(
 func (ps *processes) ledWithin(
 	ctx context.Context, part []*process,
 ) (leader string, at int64, err error) {
-	_, err = ps.wait(ctx, func() bool {
+	_, err = ps.waitUntil(ctx, func() bool {
 		leader = part[0].follows.Leader
 		inside := false
 		for _, p := range part {

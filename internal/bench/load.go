@@ -72,8 +72,8 @@ type order struct {
 	Cut     []string // addresses
 }
 
-// event is what is sent.
-func (o order) event(payload []byte) any {
+// makeEvent is what is sent.
+func (o order) makeEvent(payload []byte) any {
 	if o.Own {
 		return OwnLoad{Own{payload}}
 	}
@@ -105,57 +105,57 @@ type load struct {
 	streams []receiver.Stream // that this node has opened; used by one order at a time
 }
 
-// count is a handler that counts.
-func count[T any](l *load) func(context.Context, member.Member, T) error {
+// countHandler is a handler that counts.
+func countHandler[T any](l *load) func(context.Context, member.Member, T) error {
 	return func(context.Context, member.Member, T) error {
 		l.handled.Add(1)
 		return nil
 	}
 }
 
-// watch keeps the time of the last arrival: a look at the clock for each event
+// watchArrivals keeps the time of the last arrival: a look at the clock for each event
 // would cost more than what is measured.
-func (l *load) watch() {
+func (l *load) watchArrivals() {
 	for range time.Tick(time.Millisecond) {
 		if n := l.handled.Load(); n != l.seen.Load() {
-			l.last.Store(monotonic())
+			l.last.Store(readMonotonic())
 			l.seen.Store(n)
 		}
 	}
 }
 
-func (l *load) do(node *cluster.Node, o order) (a answer) {
+func (l *load) runLoad(node *cluster.Node, o order) (a answer) {
 	ctx := context.Background()
 	var err error
 	switch o.Do {
 	case doSend:
-		a.Count, a.At, err = pump(o, func(_ int, p []byte) error {
-			return node.Send(ctx, o.To, o.event(p))
+		a.Count, a.At, err = pumpEvents(o, func(_ int, p []byte) error {
+			return node.Send(ctx, o.To, o.makeEvent(p))
 		})
 	case doBroadcast:
-		a.Count, a.At, err = pump(o, func(_ int, p []byte) error {
-			return node.Broadcast(ctx, o.event(p))
+		a.Count, a.At, err = pumpEvents(o, func(_ int, p []byte) error {
+			return node.Broadcast(ctx, o.makeEvent(p))
 		})
 	case doStream:
-		a.Count, a.At, err = l.stream(ctx, node, o)
+		a.Count, a.At, err = l.writeStreams(ctx, node, o)
 	case doRequest:
-		err = a.request(ctx, node, o)
+		err = a.makeRequests(ctx, node, o)
 	case doAwait:
-		a.Count, a.At = l.await(o.Count)
+		a.Count, a.At = l.waitForCount(o.Count)
 	default:
 		err = fmt.Errorf("%q is no order", o.Do)
 	}
 	if err != nil {
 		a.Fault = err.Error()
 	}
-	if err := a.use(); err != nil {
+	if err := a.addUsage(); err != nil {
 		a.Fault = err.Error()
 	}
 	return a
 }
 
-// absorb reads a stream to its end. What is handled are bytes then.
-func (l *load) absorb(_ context.Context, _ member.Member, s receiver.Stream) error {
+// absorbStream reads a stream to its end. What is handled are bytes then.
+func (l *load) absorbStream(_ context.Context, _ member.Member, s receiver.Stream) error {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := s.Read(buffer)
@@ -169,9 +169,9 @@ func (l *load) absorb(_ context.Context, _ member.Member, s receiver.Stream) err
 	}
 }
 
-// stream writes to streams, which stay open for the next order, and returns how
+// writeStreams writes to streams, which stay open for the next order, and returns how
 // many bytes. What is not read in the end is lost, which the receiver tells.
-func (l *load) stream(
+func (l *load) writeStreams(
 	ctx context.Context, node *cluster.Node, o order,
 ) (count, began int64, err error) {
 	for len(l.streams) < o.Workers {
@@ -181,18 +181,18 @@ func (l *load) stream(
 		}
 		l.streams = append(l.streams, s)
 	}
-	count, began, err = pump(o, func(worker int, p []byte) error {
+	count, began, err = pumpEvents(o, func(worker int, p []byte) error {
 		_, err := l.streams[worker].Write(p)
 		return err
 	})
 	return count * int64(o.Bytes), began, err
 }
 
-// echo answers a request with what it brought.
-func echo[T any](_ context.Context, _ member.Member, c T) (T, error) { return c, nil }
+// echoHandler answers a request with what it brought.
+func echoHandler[T any](_ context.Context, _ member.Member, c T) (T, error) { return c, nil }
 
-// call makes a request and returns what came back.
-func call(ctx context.Context, node *cluster.Node, o order, payload []byte) ([]byte, error) {
+// callNode makes a request and returns what came back.
+func callNode(ctx context.Context, node *cluster.Node, o order, payload []byte) ([]byte, error) {
 	if o.Own {
 		got, err := cluster.Request[OwnCall](ctx, node, o.To, OwnCall{Own{payload}})
 		return got.Data, err
@@ -201,12 +201,12 @@ func call(ctx context.Context, node *cluster.Node, o order, payload []byte) ([]b
 	return got.Data, err
 }
 
-// request makes requests, each goroutine one at a time, and takes their times.
-func (a *answer) request(ctx context.Context, node *cluster.Node, o order) (err error) {
+// makeRequests makes requests, each goroutine one at a time, and takes their times.
+func (a *answer) makeRequests(ctx context.Context, node *cluster.Node, o order) (err error) {
 	times := make([][]float64, o.Workers)
-	a.Count, a.At, err = pump(o, func(worker int, p []byte) error {
+	a.Count, a.At, err = pumpEvents(o, func(worker int, p []byte) error {
 		began := time.Now()
-		got, err := call(ctx, node, o, p)
+		got, err := callNode(ctx, node, o, p)
 		if err != nil {
 			return err
 		}
@@ -216,7 +216,7 @@ func (a *answer) request(ctx context.Context, node *cluster.Node, o order) (err 
 		}
 		return nil
 	})
-	a.End = monotonic()
+	a.End = readMonotonic()
 	all := slices.Concat(times...)
 	if len(all) == 0 {
 		return err
@@ -226,8 +226,8 @@ func (a *answer) request(ctx context.Context, node *cluster.Node, o order) (err 
 	return err
 }
 
-// use adds what the process has used.
-func (a *answer) use() error {
+// addUsage adds what the process has used.
+func (a *answer) addUsage() error {
 	var used unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
 		return err
@@ -238,8 +238,8 @@ func (a *answer) use() error {
 	return nil
 }
 
-// await returns once so many were seen, or no more come.
-func (l *load) await(count int64) (seen, last int64) {
+// waitForCount returns once so many were seen, or no more come.
+func (l *load) waitForCount(count int64) (seen, last int64) {
 	for since := time.Now(); time.Since(since) < stalled; time.Sleep(time.Millisecond) {
 		n := l.seen.Load()
 		if n >= count {
@@ -252,9 +252,11 @@ func (l *load) await(count int64) (seen, last int64) {
 	return l.seen.Load(), l.last.Load()
 }
 
-// pump lets goroutines send for the time of an order, each one event after the
+// pumpEvents lets goroutines send for the time of an order, each one event after the
 // other. It returns how many were sent, and when the first was.
-func pump(o order, send func(worker int, payload []byte) error) (count, began int64, err error) {
+func pumpEvents(
+	o order, send func(worker int, payload []byte) error) (count, began int64, err error,
+) {
 	var over atomic.Bool
 	var sent atomic.Int64
 	faults := make([]error, o.Workers)
@@ -272,7 +274,7 @@ func pump(o order, send func(worker int, payload []byte) error) (count, began in
 			sent.Add(n)
 		})
 	}
-	began = monotonic()
+	began = readMonotonic()
 	close(start)
 	time.Sleep(o.For)
 	over.Store(true)

@@ -27,40 +27,40 @@ const (
 // deaths are the signals of Options.Signals.
 var deaths = map[string]syscall.Signal{Kill: syscall.SIGKILL, Stop: syscall.SIGSTOP}
 
-// failover lets the leader of a fresh cluster die, and waits until all others
+// measureFailover lets the leader of a fresh cluster die, and waits until all others
 // see the same other leader with authority.
-func failover(ctx context.Context, o Options, rec *recorder) error {
-	err := dying(o, rec, func(n int, how string) (row, error) {
+func measureFailover(ctx context.Context, o Options, rec *recorder) error {
+	err := measureDying(o, rec, func(n int, how string) (row, error) {
 		return failoverOnce(ctx, o, n, deaths[how])
 	})
 	if err != nil {
 		return err
 	}
-	return rec.table("ms", "n", "how")
+	return rec.printTable("ms", "n", "how")
 }
 
-// detection lets another member of a fresh cluster die, and waits until no other
+// measureDetection lets another member of a fresh cluster die, and waits until no other
 // sees it as active.
-func detection(ctx context.Context, o Options, rec *recorder) error {
-	err := dying(o, rec, func(n int, how string) (row, error) {
+func measureDetection(ctx context.Context, o Options, rec *recorder) error {
+	err := measureDying(o, rec, func(n int, how string) (row, error) {
 		return detectionOnce(ctx, o, n, deaths[how])
 	})
 	if err != nil {
 		return err
 	}
-	return rec.table("ms", "n", "how")
+	return rec.printTable("ms", "n", "how")
 }
 
-// dying measures each way to die.
-func dying(o Options, rec *recorder, once func(n int, how string) (row, error)) error {
-	return each(o, func(n, rep int) error {
+// measureDying measures each way to die.
+func measureDying(o Options, rec *recorder, once func(n int, how string) (row, error)) error {
+	return eachSize(o, func(n, rep int) error {
 		for _, how := range o.Signals {
 			r, err := once(n, how)
 			if err != nil {
 				r = row{}
 			}
 			r["n"], r["how"], r["rep"] = n, how, rep
-			if err := rec.result(r, err); err != nil {
+			if err := rec.recordResult(r, err); err != nil {
 				return fmt.Errorf("%s: %w", how, err)
 			}
 		}
@@ -69,34 +69,34 @@ func dying(o Options, rec *recorder, once func(n int, how string) (row, error)) 
 }
 
 func failoverOnce(ctx context.Context, o Options, n int, how syscall.Signal) (row, error) {
-	ps, formed, err := settled(ctx, o, n)
+	ps, formed, err := startSettled(ctx, o, n)
 	if err != nil {
 		return nil, err
 	}
-	defer ps.close()
-	old := ps.leader()
+	defer ps.killAll()
+	old := ps.findLeader()
 	if old == nil {
 		return nil, errLeaderless
 	}
 	token := old.sees.Token
-	died, err := ps.die(old, how)
+	died, err := ps.killNode(old, how)
 	if err != nil {
 		return nil, err
 	}
-	at, err := ps.wait(ctx, func() bool { return ps.agree(token, 0) })
+	at, err := ps.waitUntil(ctx, func() bool { return ps.doAgree(token, 0) })
 	if err != nil {
 		return nil, fmt.Errorf("another leader: %w", err)
 	}
-	return row{"ms": milliseconds(at - died), "formation_ms": formed}, nil
+	return row{"ms": toMilliseconds(at - died), "formation_ms": formed}, nil
 }
 
 func detectionOnce(ctx context.Context, o Options, n int, how syscall.Signal) (row, error) {
-	ps, formed, err := settled(ctx, o, n)
+	ps, formed, err := startSettled(ctx, o, n)
 	if err != nil {
 		return nil, err
 	}
-	defer ps.close()
-	leader := ps.leader()
+	defer ps.killAll()
+	leader := ps.findLeader()
 	if leader == nil {
 		return nil, errLeaderless
 	}
@@ -104,13 +104,13 @@ func detectionOnce(ctx context.Context, o Options, n int, how syscall.Signal) (r
 	for victim == leader {
 		victim = ps.all[rand.N(n)]
 	}
-	died, err := ps.die(victim, how)
+	died, err := ps.killNode(victim, how)
 	if err != nil {
 		return nil, err
 	}
 	var first int64
-	at, err := ps.wait(ctx, func() bool {
-		since, all := ps.lost(victim)
+	at, err := ps.waitUntil(ctx, func() bool {
+		since, all := ps.isLost(victim)
 		if first == 0 {
 			first = since
 		}
@@ -120,102 +120,103 @@ func detectionOnce(ctx context.Context, o Options, n int, how syscall.Signal) (r
 		return nil, fmt.Errorf("the loss of a member: %w", err)
 	}
 	return row{
-		"ms": milliseconds(at - died), "first_ms": milliseconds(first - died), "formation_ms": formed,
+		"ms": toMilliseconds(at - died), "first_ms": toMilliseconds(first - died), "formation_ms": formed,
 	}, nil
 }
 
 var errLeaderless = errors.New("the cluster lost its leader while it rested")
 
-// settled starts a cluster and lets it rest; every node sees all as active then.
-func settled(ctx context.Context, o Options, n int) (*processes, float64, error) {
-	ps, formed, err := form(ctx, o, n)
+// startSettled starts a cluster and lets it rest; every node sees all as active then.
+func startSettled(ctx context.Context, o Options, n int) (*processes, float64, error) {
+	ps, formed, err := formCluster(ctx, o, n)
 	if err != nil {
 		return nil, 0, err
 	}
-	err = rest(ctx, settle+rand.N(settleSpread))
+	err = restFor(ctx, settle+rand.N(settleSpread))
 	if err == nil {
-		_, err = ps.wait(ctx, func() bool { return ps.agree(0, n) })
+		_, err = ps.waitUntil(ctx, func() bool { return ps.doAgree(0, n) })
 	}
 	if err != nil {
-		ps.close()
+		ps.killAll()
 		return nil, 0, err
 	}
 	return ps, formed, nil
 }
 
-// form starts a cluster and waits until every node sees all as active and the
+// formCluster starts a cluster and waits until every node sees all as active and the
 // same leader with authority. It returns how long that took, in milliseconds.
-func form(ctx context.Context, o Options, n int) (*processes, float64, error) {
+func formCluster(ctx context.Context, o Options, n int) (*processes, float64, error) {
 	ps, err := newProcesses(ctx, o, n)
 	if err != nil {
 		return nil, 0, err
 	}
-	began, err := ps.begin()
+	began, err := ps.beginAll()
 	if err == nil {
 		var at int64
-		at, err = ps.wait(ctx, func() bool { return ps.agree(0, n) })
+		at, err = ps.waitUntil(ctx, func() bool { return ps.doAgree(0, n) })
 		if err == nil {
-			return ps, milliseconds(at - began), nil
+			return ps, toMilliseconds(at - began), nil
 		}
 	}
-	ps.close()
+	ps.killAll()
 	return nil, 0, fmt.Errorf("formation: %w", err)
 }
 
-// formation measures cold starts with fresh durable stores.
-func formation(ctx context.Context, o Options, rec *recorder) error {
-	err := each(o, func(n, rep int) error {
+// measureFormation measures cold starts with fresh durable stores.
+func measureFormation(ctx context.Context, o Options, rec *recorder) error {
+	err := eachSize(o, func(n, rep int) error {
 		r := row{"n": n, "rep": rep}
-		ps, took, err := form(ctx, o, n)
+		ps, took, err := formCluster(ctx, o, n)
 		if err == nil {
 			var spent float64
-			spent, err = ps.spent()
+			spent, err = ps.processorTime()
 			r["ms"], r["cpu_ms"] = took, spent-ps.began
-			ps.close()
+			ps.killAll()
 		}
-		return rec.result(r, err)
+		return rec.recordResult(r, err)
 	})
 	if err != nil {
 		return err
 	}
-	return errors.Join(rec.table("ms", "n"), rec.table("cpu_ms", "n"))
+	return errors.Join(rec.printTable("ms", "n"), rec.printTable("cpu_ms", "n"))
 }
 
-// idle measures what each node of a cluster at rest costs.
-func idle(ctx context.Context, o Options, rec *recorder) error {
-	err := each(o, func(n, rep int) error { return idleOnce(ctx, o, rec, n, rep) })
+// measureIdle measures what each node of a cluster at rest costs.
+func measureIdle(ctx context.Context, o Options, rec *recorder) error {
+	err := eachSize(o, func(n, rep int) error { return idleOnce(ctx, o, rec, n, rep) })
 	if err != nil {
 		return err
 	}
-	return errors.Join(rec.table("cpu_percent", "n", "role"), rec.table("rss_mib", "n", "role"))
+	return errors.Join(rec.printTable("cpu_percent", "n", "role"), rec.printTable("rss_mib", "n",
+		"role"))
 }
 
 func idleOnce(ctx context.Context, o Options, rec *recorder, n, rep int) error {
-	ps, _, err := form(ctx, o, n)
+	ps, _, err := formCluster(ctx, o, n)
 	if err != nil {
 		return err
 	}
-	defer ps.close()
-	if err := rest(ctx, o.For*3/10); err != nil {
+	defer ps.killAll()
+	if err := restFor(ctx, o.For*3/10); err != nil {
 		return err
 	}
-	leader := ps.leader()
+	leader := ps.findLeader()
 	before, began := make([]int64, n), time.Now()
 	for i, p := range ps.all {
-		if before[i], err = p.cpu(); err != nil {
+		if before[i], err = p.threadTime(); err != nil {
 			return err
 		}
 	}
-	if err := rest(ctx, o.For); err != nil {
+	if err := restFor(ctx, o.For); err != nil {
 		return err
 	}
 	var sum float64
 	for i, p := range ps.all {
-		after, err := p.cpu()
+		after, err := p.threadTime()
 		if err != nil {
 			return err
 		}
-		rss, err := p.memory()
+		rss, err := p.residentMemory()
 		if err != nil {
 			return err
 		}
@@ -226,30 +227,30 @@ func idleOnce(ctx context.Context, o Options, rec *recorder, n, rep int) error {
 		percent := 100 * float64(after-before[i]) / float64(time.Since(began).Nanoseconds())
 		sum += percent
 		r := row{"n": n, "rep": rep, "role": role, "cpu_percent": percent, "rss_mib": rss}
-		if err := rec.put(r); err != nil {
+		if err := rec.recordRow(r); err != nil {
 			return err
 		}
 	}
 	mean := row{"n": n, "rep": rep, "role": "mean", "cpu_percent": sum / float64(n)}
-	return rec.put(mean)
+	return rec.recordRow(mean)
 }
 
-// spent is the processor time of all nodes so far, in milliseconds.
-func (ps *processes) spent() (float64, error) {
+// processorTime is the processor time of all nodes so far, in milliseconds.
+func (ps *processes) processorTime() (float64, error) {
 	var sum int64
 	for _, p := range ps.all {
-		ran, err := p.cpu()
+		ran, err := p.threadTime()
 		if err != nil {
 			return 0, err
 		}
 		sum += ran
 	}
-	return milliseconds(sum), nil
+	return toMilliseconds(sum), nil
 }
 
-// cpu is how long the threads of the process ran, in nanoseconds. The times of
+// threadTime is how long the threads of the process ran, in nanoseconds. The times of
 // stat count in clock ticks, too coarse for so little.
-func (p *process) cpu() (int64, error) {
+func (p *process) threadTime() (int64, error) {
 	pattern := fmt.Sprintf("/proc/%d/task/*/schedstat", p.cmd.Process.Pid)
 	threads, err := filepath.Glob(pattern)
 	if err != nil || len(threads) == 0 {
@@ -270,8 +271,8 @@ func (p *process) cpu() (int64, error) {
 	return sum, nil
 }
 
-// memory is the resident memory of the process in MiB, this program included.
-func (p *process) memory() (float64, error) {
+// residentMemory is the resident memory of the process in MiB, this program included.
+func (p *process) residentMemory() (float64, error) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(p.cmd.Process.Pid) + "/statm")
 	if err != nil {
 		return 0, err
@@ -283,4 +284,4 @@ func (p *process) memory() (float64, error) {
 	return float64(resident*int64(os.Getpagesize())) / (1 << 20), nil
 }
 
-func milliseconds(nanoseconds int64) float64 { return float64(nanoseconds) / 1e6 }
+func toMilliseconds(nanoseconds int64) float64 { return float64(nanoseconds) / 1e6 }

@@ -50,8 +50,8 @@ func newRecorder(name string, o Options, out io.Writer) (*recorder, error) {
 	}
 	c := o.Config.WithDefaults()
 	about := row{
-		"measurement": name, "date": time.Now().UTC().Format(time.RFC3339), "commit": commit(),
-		"go": runtime.Version(), "processors": runtime.NumCPU(), "processor": processor(),
+		"measurement": name, "date": time.Now().UTC().Format(time.RFC3339), "commit": findCommit(),
+		"go": runtime.Version(), "processors": runtime.NumCPU(), "processor": processorName(),
 		"kernel": firstLine("/proc/sys/kernel/osrelease"), "stores": o.Dir,
 		"interval": c.HeartbeatInterval.String(), "heartbeat_timeout": c.HeartbeatTimeout.String(),
 		"leader_timeout": c.LeaderTimeout.String(), "lease_timeout": c.LeaseTimeout.String(),
@@ -67,12 +67,12 @@ func newRecorder(name string, o Options, out io.Writer) (*recorder, error) {
 	fmt.Fprintf(out, "interval %s, heartbeat timeout %s, leader timeout %s, lease %s, stores in %s\n",
 		about["interval"], about["heartbeat_timeout"], about["leader_timeout"],
 		about["lease_timeout"], o.Dir)
-	return rec, rec.write(about)
+	return rec, rec.writeRow(about)
 }
 
-// result records a row, or that what it is about did not happen in time, which is
+// recordResult records a row, or that what it is about did not happen in time, which is
 // a result too.
-func (rec *recorder) result(r row, err error) error {
+func (rec *recorder) recordResult(r row, err error) error {
 	if errors.Is(err, errSlow) {
 		r["missed"] = err.Error()
 		fmt.Fprintf(rec.out, "n=%v, repetition %v: %v\n", r["n"], r["rep"], err)
@@ -81,20 +81,20 @@ func (rec *recorder) result(r row, err error) error {
 	if err != nil {
 		return err
 	}
-	return rec.put(r)
+	return rec.recordRow(r)
 }
 
-// put records a row, with how busy the machine was.
-func (rec *recorder) put(r row) error {
+// recordRow records a row, with how busy the machine was.
+func (rec *recorder) recordRow(r row) error {
 	var load float64
 	if _, err := fmt.Sscan(firstLine("/proc/loadavg"), &load); err == nil {
 		r["load"] = load
 	}
 	rec.rows = append(rec.rows, r)
-	return rec.write(r)
+	return rec.writeRow(r)
 }
 
-func (rec *recorder) write(r row) error {
+func (rec *recorder) writeRow(r row) error {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -107,9 +107,9 @@ func (rec *recorder) write(r row) error {
 
 func (rec *recorder) close() error { return rec.file.Close() }
 
-// table prints what a column means, and what it has over the rows that share their keys,
+// printTable prints what a column means, and what it has over the rows that share their keys,
 // in the order in which they came.
-func (rec *recorder) table(column string, keys ...string) error {
+func (rec *recorder) printTable(column string, keys ...string) error {
 	var order []string
 	values := map[string][]float64{}
 	for _, r := range rec.rows {
@@ -146,9 +146,9 @@ func quantile(ascending []float64, q float64) float64 {
 	return ascending[max(rank, 1)-1]
 }
 
-// commit is that of this program, or, since go run stamps none into it, that of
+// findCommit is that of this program, or, since go run stamps none into it, that of
 // the working copy in which the measurement runs.
-func commit() string {
+func findCommit() string {
 	var revision, modified string
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
@@ -170,7 +170,7 @@ func commit() string {
 	return strings.TrimSpace(string(text))
 }
 
-func processor() string {
+func processorName() string {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
 		return "unknown"

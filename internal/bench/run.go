@@ -14,18 +14,18 @@ import (
 
 // measures does what Measurements lists. Each gets the recorder for its rows.
 var measures = map[string]func(context.Context, Options, *recorder) error{
-	"failover":  failover,
-	"formation": formation,
-	"detection": detection,
+	"failover":  measureFailover,
+	"formation": measureFormation,
+	"detection": measureDetection,
 	"oneway":    oneWay,
-	"broadcast": broadcast,
-	"request":   request,
-	"stream":    stream,
-	"jobs":      jobs,
-	"holder":    holder,
-	"locks":     locks,
-	"group":     group,
-	"idle":      idle,
+	"broadcast": measureBroadcast,
+	"request":   measureRequests,
+	"stream":    measureStreams,
+	"jobs":      measureJobs,
+	"holder":    measureHolder,
+	"locks":     measureLocks,
+	"group":     measureGroup,
+	"idle":      measureIdle,
 }
 
 // Run measures what has this name, writes the rows to o.Out and prints tables
@@ -43,8 +43,8 @@ func Run(ctx context.Context, name string, o Options, out io.Writer) error {
 	return errors.Join(measure(ctx, o, rec), rec.close())
 }
 
-// each measures all sizes, and that again for every repetition.
-func each(o Options, measure func(n, rep int) error) error {
+// eachSize measures all sizes, and that again for every repetition.
+func eachSize(o Options, measure func(n, rep int) error) error {
 	for rep := range o.Reps {
 		for _, n := range o.Sizes {
 			if err := measure(n, rep); err != nil {
@@ -55,8 +55,8 @@ func each(o Options, measure func(n, rep int) error) error {
 	return nil
 }
 
-// rest waits, unless ctx ends.
-func rest(ctx context.Context, d time.Duration) error {
+// restFor waits, unless ctx ends.
+func restFor(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
 		return nil

@@ -40,16 +40,16 @@ func recordOf(e Entry) (r storedRecord) {
 	return r
 }
 
-func (r storedRecord) token() member.Token {
+func (r storedRecord) tokenOf() member.Token {
 	if r.Revoked != 0 {
 		return member.Token{Revision: r.Revoked}
 	}
 	return member.Token{Revision: r.revision}
 }
 
-func (r storedRecord) under(key string) member.Record {
+func (r storedRecord) recordUnder(key string) member.Record {
 	out := member.Record{
-		Key: key, Value: r.Value, Session: r.Session, Token: r.token(), Revoked: r.Revoked != 0,
+		Key: key, Value: r.Value, Session: r.Session, Token: r.tokenOf(), Revoked: r.Revoked != 0,
 	}
 	out.Owner.Address.Host = r.Member
 	return out
@@ -64,8 +64,8 @@ type claim struct {
 	since    time.Time // when it was first seen with this revision
 }
 
-// encode is JSON, which people can read in the service.
-func encode(v any) []byte {
+// encodeJSON is JSON, which people can read in the service.
+func encodeJSON(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic(fmt.Sprintf("leasestore: a %T has no JSON: %v", v, err))

@@ -12,12 +12,12 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// keep renews the lease until the Store is closed, or its backend is.
-func (s *Store) keep() {
+// keepLease renews the lease until the Store is closed, or its backend is.
+func (s *Store) keepLease() {
 	var last uint64 // the revision of the renewal before
 	shown := time.Now()
-	for next := s.cfg.LeaseTimeout / 5; pause(s.life, next) == nil; {
-		err := s.renew(s.life)
+	for next := s.cfg.LeaseTimeout / 5; pauseFor(s.life, next) == nil; {
+		err := s.renewLease(s.life)
 		if errors.Is(err, record.ErrClosed) {
 			s.mu.Lock()
 			s.end(fmt.Errorf("leasestore: the backend: %w", err))
@@ -43,10 +43,10 @@ func (s *Store) keep() {
 	}
 }
 
-// renew writes the lease anew, or a first time. Its own time limit leaves some for others
+// renewLease writes the lease anew, or a first time. Its own time limit leaves some for others
 // before the trust ends. A conflict says that the lease is gone or was written after all:
 // then it tries once more.
-func (s *Store) renew(ctx context.Context) error {
+func (s *Store) renewLease(ctx context.Context) error {
 	select {
 	case s.renewing <- struct{}{}:
 		defer func() { <-s.renewing }()
@@ -58,18 +58,18 @@ func (s *Store) renew(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, s.cfg.LeaseTimeout/3)
 	defer stop()
 	defer context.AfterFunc(s.life, stop)()
-	value := encode(claim{Member: s.cfg.Member, Timeout: s.cfg.LeaseTimeout})
+	value := encodeJSON(claim{Member: s.cfg.Member, Timeout: s.cfg.LeaseTimeout})
 	for tries := 0; tries < 2 && s.life.Err() == nil; tries++ {
-		l := s.current()
+		l := s.currentLease()
 		sent := time.Now()
 		revision, err := s.backend.Write(ctx,
 			Change{Kind: Put, Name: leases + l.id, Revision: l.revision, Value: value})
 		switch {
 		case err == nil:
-			s.renewed(l.id, revision, sent)
+			s.extendTrust(l.id, revision, sent)
 			return nil
 		case l.revision == 0 && errors.Is(err, record.ErrUnknownOutcome):
-			s.lose(l.id) // or it might be made once more when it has ended
+			s.loseLease(l.id) // or it might be made once more when it has ended
 			return err
 		case !errors.Is(err, record.ErrConflict):
 			return err
@@ -78,20 +78,20 @@ func (s *Store) renew(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.learn(l.id, entries)
+		s.learnLease(l.id, entries)
 	}
 	return fmt.Errorf("%w: the lease cannot be written", record.ErrNoQuorum)
 }
 
-func (s *Store) current() lease {
+func (s *Store) currentLease() lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lease
 }
 
-// learn takes in what was read of a lease of this Store: it may be gone, or written since
+// learnLease takes in what was read of a lease of this Store: it may be gone, or written since
 // by a renewal of unknown outcome.
-func (s *Store) learn(id string, read []Entry) {
+func (s *Store) learnLease(id string, read []Entry) {
 	for _, e := range read {
 		if e.Name == leases+id {
 			s.mu.Lock()
@@ -102,47 +102,47 @@ func (s *Store) learn(id string, read []Entry) {
 			return
 		}
 	}
-	s.lose(id)
+	s.loseLease(id)
 }
 
-// firm returns the lease when a write under it comes after all those before.
-func (s *Store) firm(ctx context.Context) (lease, error) {
+// firmLease returns the lease when a write under it comes after all those before.
+func (s *Store) firmLease(ctx context.Context) (lease, error) {
 	for {
-		if l := s.current(); l.isFirm() {
+		if l := s.currentLease(); l.isFirm() {
 			return l, nil
 		}
-		if err := patiently(ctx, s.renew); err != nil {
+		if err := retry(ctx, s.renewLease); err != nil {
 			return lease{}, err
 		}
 	}
 }
 
-// follow keeps the table fresh. It looks at everything again from time to time, also when
+// followTable keeps the table fresh. It looks at everything again from time to time, also when
 // nothing says that it missed anything.
-func (s *Store) follow() {
+func (s *Store) followTable() {
 	for s.life.Err() == nil {
 		ctx, stop := context.WithTimeout(s.life, 10*s.cfg.LeaseTimeout)
 		s.mu.Lock()
 		s.refollow = stop
 		s.mu.Unlock()
-		_ = s.backend.Follow(ctx, s.see) // and again, whatever it was
+		_ = s.backend.Follow(ctx, s.takeIn) // and again, whatever it was
 		if ctx.Err() == nil {
-			_ = pause(s.life, retryInterval)
+			_ = pauseFor(s.life, retryInterval)
 		}
 		stop()
 	}
 }
 
-// see takes in what the service has. When it returns, contexts have ended under what is
+// takeIn takes in what the service has. When it returns, contexts have ended under what is
 // not held any more.
-func (s *Store) see(all bool, entries []Entry) {
+func (s *Store) takeIn(all bool, entries []Entry) {
 	s.mu.Lock()
 	id := s.lease.id
 	_, had := s.table.leases[id]
-	changed := s.table.see(time.Now(), all, entries)
+	changed := s.table.takeIn(time.Now(), all, entries)
 	_, has := s.table.leases[id]
 	for _, key := range changed {
-		s.judge(key)
+		s.judgeKey(key)
 		if r := s.table.records[key]; r.Lease == id && r.Revoked != 0 {
 			select {
 			case s.untidy <- struct{}{}:
@@ -150,20 +150,20 @@ func (s *Store) see(all bool, entries []Entry) {
 			}
 		}
 	}
-	s.table.hint(changed)
+	s.table.hintWatchers(changed)
 	close(s.seen)
 	s.seen = make(chan struct{})
 	s.mu.Unlock()
 	if had && !has {
-		s.lose(id)
+		s.loseLease(id)
 	}
 }
 
-// tidy drops what is over: own records that were revoked, leases that were not renewed,
+// tidyUp drops what is over: own records that were revoked, leases that were not renewed,
 // and what they have left behind. All members do; the first one succeeds.
-func (s *Store) tidy() {
+func (s *Store) tidyUp() {
 	for s.life.Err() == nil {
-		for _, chore := range s.chores(time.Now()) {
+		for _, chore := range s.dueWrites(time.Now()) {
 			ctx, stop := context.WithTimeout(s.life, s.cfg.LeaseTimeout/3)
 			_, _ = s.backend.Write(ctx, chore...) // what failed is a chore again
 			stop()
@@ -178,8 +178,8 @@ func (s *Store) tidy() {
 	}
 }
 
-// chores are the writes that are due, as far as the table shows.
-func (s *Store) chores(now time.Time) (due [][]Change) {
+// dueWrites are the writes that are due, as far as the table shows.
+func (s *Store) dueWrites(now time.Time) (due [][]Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	left := map[string][]Change{} // by the lease that is gone

@@ -20,14 +20,14 @@ type cell struct {
 	others bool // whether another Store owns it
 }
 
-// judge says what it is to the Store that has a lease.
-func (c *cell) judge(l lease) {
+// judgeCell says what it is to the Store that has a lease.
+func (c *cell) judgeCell(l lease) {
 	c.live = c.revision != 0 && (c.Lease == "" || c.Lease == l.id || c.leased)
 	c.others = c.live && c.Lease != "" && c.Lease != l.id
 }
 
-// believe is what this Store has seen.
-func (s *Store) believe(keys []string) map[string]cell {
+// cellsSeen is what this Store has seen.
+func (s *Store) cellsSeen(keys []string) map[string]cell {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	cells := map[string]cell{}
@@ -39,14 +39,14 @@ func (s *Store) believe(keys []string) map[string]cell {
 	return cells
 }
 
-// read asks the service for the records, and then for what they end with.
-func (s *Store) read(ctx context.Context, keys []string) (map[string]cell, error) {
+// readCells asks the service for the records, and then for what they end with.
+func (s *Store) readCells(ctx context.Context, keys []string) (map[string]cell, error) {
 	var names []string
 	for _, key := range keys {
 		names = append(names, records+key)
 	}
 	var cells map[string]cell
-	err := patiently(ctx, func(ctx context.Context) error {
+	err := retry(ctx, func(ctx context.Context) error {
 		cells = map[string]cell{}
 		entries, err := s.backend.Read(ctx, names...)
 		if err != nil {
@@ -73,16 +73,16 @@ func (s *Store) read(ctx context.Context, keys []string) (map[string]cell, error
 	return cells, err
 }
 
-// plan is the write that ops ask for where the records are as cells say, which is its
+// planWrite is the write that ops ask for where the records are as cells say, which is its
 // condition.
-func (s session) plan(l lease, cells map[string]cell, ops []record.Op) ([]Change, error) {
+func (s session) planWrite(l lease, cells map[string]cell, ops []record.Op) ([]Change, error) {
 	changes := map[string]Change{
 		leases + l.id: {Kind: Check, Name: leases + l.id, Revision: l.revision},
 	}
 	for _, op := range ops {
 		c := cells[op.Key]
-		c.judge(l)
-		if err := c.refuses(op); err != nil {
+		c.judgeCell(l)
+		if err := c.refuseOp(op); err != nil {
 			return nil, err
 		}
 		name, of := records+op.Key, leases+c.Lease
@@ -96,7 +96,7 @@ func (s session) plan(l lease, cells map[string]cell, ops []record.Op) ([]Change
 			changes[of] = Change{Kind: Check, Name: of}
 		}
 		if op.IsChange() {
-			to := s.change(l, c, op)
+			to := s.changeEntry(l, c, op)
 			to.Name, to.Revision = name, c.revision
 			changes[name] = to
 		}
@@ -104,12 +104,12 @@ func (s session) plan(l lease, cells map[string]cell, ops []record.Op) ([]Change
 	return slices.Collect(maps.Values(changes)), nil
 }
 
-// refuses is why op cannot be taken; nil where it can.
-func (c cell) refuses(op record.Op) error {
+// refuseOp is why op cannot be taken; nil where it can.
+func (c cell) refuseOp(op record.Op) error {
 	switch {
 	case op.Kind == record.Absent && c.live:
 		return fmt.Errorf("%w: there is a record %q", record.ErrConflict, op.Key)
-	case op.Kind == record.Held && (!c.live || c.Revoked != 0 || c.token() != op.Token):
+	case op.Kind == record.Held && (!c.live || c.Revoked != 0 || c.tokenOf() != op.Token):
 		return fmt.Errorf("%w: %q is not held by %v", record.ErrConflict, op.Key, op.Token)
 	case (op.Kind == record.Set || op.Kind == record.SetOwned) && c.others:
 		return fmt.Errorf("%w: %q, by %s", record.ErrOwned, op.Key, c.Member)
@@ -117,13 +117,13 @@ func (c cell) refuses(op record.Op) error {
 	return nil
 }
 
-// change is what becomes of an entry by op.
-func (s session) change(l lease, c cell, op record.Op) Change {
+// changeEntry is what becomes of an entry by op.
+func (s session) changeEntry(l lease, c cell, op record.Op) Change {
 	switch {
 	case op.Kind == record.Set:
-		return Change{Kind: Put, Value: encode(storedRecord{Value: op.Value})}
+		return Change{Kind: Put, Value: encodeJSON(storedRecord{Value: op.Value})}
 	case op.Kind == record.SetOwned:
-		return Change{Kind: Put, Value: encode(storedRecord{
+		return Change{Kind: Put, Value: encodeJSON(storedRecord{
 			Value: op.Value, Lease: l.id, Member: s.cfg.Member, Session: s.id,
 		})}
 	case op.Kind != record.Drop:
@@ -132,7 +132,7 @@ func (s session) change(l lease, c cell, op record.Op) Change {
 		return Change{Kind: Check}
 	case c.others:
 		c.Revoked = c.revision
-		return Change{Kind: Put, Value: encode(c.storedRecord)}
+		return Change{Kind: Put, Value: encodeJSON(c.storedRecord)}
 	default:
 		return Change{Kind: Delete}
 	}

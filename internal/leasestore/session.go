@@ -45,37 +45,37 @@ func (s session) Commit(ctx context.Context, ops ...record.Op) (member.Token, er
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(s.life, func() { cancel(context.Cause(s.life)) })()
-	revision, err := s.commit(ctx, keys, ops)
+	revision, err := s.commitOps(ctx, keys, ops)
 	if err != nil && s.life.Err() != nil && !errors.Is(err, record.ErrUnknownOutcome) {
 		err = context.Cause(s.life)
 	}
 	return member.Token{Revision: revision}, err
 }
 
-func (s session) commit(ctx context.Context, keys []string, ops []record.Op) (uint64, error) {
+func (s session) commitOps(ctx context.Context, keys []string, ops []record.Op) (uint64, error) {
 	for believed := true; ; believed = false {
 		if over := context.Cause(ctx); over != nil {
 			return 0, fmt.Errorf("%w: %w", record.ErrNoQuorum, over)
 		}
-		cells := s.believe(keys)
+		cells := s.cellsSeen(keys)
 		if !believed { // before the look at the lease, which is renewed meanwhile
 			var err error
-			if cells, err = s.read(ctx, keys); err != nil {
+			if cells, err = s.readCells(ctx, keys); err != nil {
 				return 0, err
 			}
 		}
-		l, err := s.firm(ctx)
+		l, err := s.firmLease(ctx)
 		if err != nil {
 			return 0, err
 		}
-		changes, err := s.plan(l, cells, ops)
+		changes, err := s.planWrite(l, cells, ops)
 		switch {
 		case err != nil && believed:
 			continue
 		case err != nil:
 			return 0, err
 		}
-		revision, err := s.write(ctx, l, changes, ops)
+		revision, err := s.writeOnce(ctx, l, changes, ops)
 		switch {
 		case err == nil:
 			s.awaitShown(ctx, revision, changes)
@@ -83,17 +83,17 @@ func (s session) commit(ctx context.Context, keys []string, ops []record.Op) (ui
 		case !errors.Is(err, record.ErrConflict) && !errors.Is(err, record.ErrNoQuorum):
 			return 0, err
 		case !believed: // not by what was seen too late
-			_ = pause(ctx, retryInterval)
+			_ = pauseFor(ctx, retryInterval)
 		}
 	}
 }
 
-// write makes one attempt at a commit under a lease. From then on nothing is trusted of
+// writeOnce makes one attempt at a commit under a lease. From then on nothing is trusted of
 // what it changes but what it sets, once it is known to have.
-func (s session) write(
+func (s session) writeOnce(
 	ctx context.Context, l lease, changes []Change, ops []record.Op,
 ) (uint64, error) {
-	asked, err := s.ask(l, ops)
+	asked, err := s.endOld(l, ops)
 	if err != nil {
 		return 0, err
 	}
@@ -108,7 +108,7 @@ func (s session) write(
 		case s.trust.own[key] != o: // changed again meanwhile, or lost
 		case err == nil:
 			o.token = revision
-			s.judge(key)
+			s.judgeKey(key)
 		default:
 			delete(s.trust.own, key)
 		}
@@ -116,9 +116,9 @@ func (s session) write(
 	return revision, err
 }
 
-// ask ends what rests on the records that are about to change. It returns those that this
+// endOld ends what rests on the records that are about to change. It returns those that this
 // Store will own.
-func (s session) ask(l lease, ops []record.Op) (map[string]*own, error) {
+func (s session) endOld(l lease, ops []record.Op) (map[string]*own, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lease.id != l.id {
@@ -129,7 +129,7 @@ func (s session) ask(l lease, ops []record.Op) (map[string]*own, error) {
 		if !op.IsChange() {
 			continue
 		}
-		s.trust.release(op.Key, record.ErrReleased)
+		s.trust.releaseKey(op.Key, record.ErrReleased)
 		if op.Kind == record.SetOwned {
 			o := &own{session: s.id, lost: s.lost}
 			asked[op.Key], s.trust.own[op.Key] = o, o
@@ -143,7 +143,7 @@ func (s session) ask(l lease, ops []record.Op) (map[string]*own, error) {
 func (s session) awaitShown(ctx context.Context, revision uint64, changes []Change) {
 	ctx, stop := context.WithTimeout(ctx, s.cfg.LeaseTimeout/3)
 	defer stop()
-	_ = s.await(ctx, func() bool {
+	_ = s.waitUntil(ctx, func() bool {
 		return !slices.ContainsFunc(changes, func(c Change) bool {
 			r := s.table.records[strings.TrimPrefix(c.Name, records)]
 			return c.Kind == Put && r.revision < revision ||
@@ -159,18 +159,18 @@ func (s session) Hold(
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	t := &tenure{key, end}
-	err := s.begin(t, token)
+	err := s.beginTenure(t, token)
 	if errors.Is(err, record.ErrLeaseEnded) { // the service was away, and may be back
-		_ = s.renew(ctx)
+		_ = s.renewLease(ctx)
 		if over := context.Cause(ctx); over != nil {
 			return over
 		}
-		err = s.begin(t, token)
+		err = s.beginTenure(t, token)
 	}
 	if err != nil {
 		return err
 	}
-	defer s.done(t)
+	defer s.endTenure(t)
 	return fn(ctx)
 }
 

@@ -88,15 +88,15 @@ func Open(ctx context.Context, b Backend, cfg Config) (*Store, error) {
 	}
 	s.trust = newTrust()
 	s.life, s.end = context.WithCancelCause(context.Background())
-	if _, err := s.firm(ctx); err != nil {
+	if _, err := s.firmLease(ctx); err != nil {
 		s.end(record.ErrClosed)
 		return nil, fmt.Errorf("leasestore: open: %w", err)
 	}
-	s.running.Go(s.keep)
-	s.running.Go(s.follow)
-	s.running.Go(s.tidy)
+	s.running.Go(s.keepLease)
+	s.running.Go(s.followTable)
+	s.running.Go(s.tidyUp)
 	isMember := func() bool { return s.table.leases[s.lease.id].revision != 0 }
-	if err := s.await(ctx, isMember); err != nil {
+	if err := s.waitUntil(ctx, isMember); err != nil {
 		return nil, errors.Join(fmt.Errorf("leasestore: open: %w", err), s.Close(ctx))
 	}
 	return s, nil
@@ -118,15 +118,15 @@ func (s *Store) Close(ctx context.Context) error {
 	if closed {
 		return nil
 	}
-	if err := patiently(ctx, s.leave); err != nil {
+	if err := retry(ctx, s.removeLease); err != nil {
 		return fmt.Errorf("leasestore: close: %w", err)
 	}
 	return nil
 }
 
-// leave removes the lease.
-func (s *Store) leave(ctx context.Context) error {
-	l := s.current()
+// removeLease removes the lease.
+func (s *Store) removeLease(ctx context.Context) error {
+	l := s.currentLease()
 	_, err := s.backend.Write(ctx, Change{Kind: Delete, Name: leases + l.id, Revision: l.revision})
 	if !errors.Is(err, record.ErrConflict) {
 		return err
@@ -135,7 +135,7 @@ func (s *Store) leave(ctx context.Context) error {
 	if err != nil || len(entries) == 0 {
 		return err
 	}
-	s.learn(l.id, entries)
+	s.learnLease(l.id, entries)
 	return record.ErrNoQuorum // not yet
 }
 
@@ -143,7 +143,7 @@ func (s *Store) leave(ctx context.Context) error {
 func (s *Store) Members() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.table.members()
+	return s.table.listMembers()
 }
 
 // List implements record.Store. It asks nobody and does not block.
@@ -153,7 +153,7 @@ func (s *Store) List(_ context.Context, prefix string) ([]member.Record, error) 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.table.within(prefix), nil
+	return s.table.recordsWithin(prefix), nil
 }
 
 // Watch implements record.Store. It misses nothing: what changed while the service could
@@ -189,9 +189,9 @@ func (s *Store) Session(lost record.LostFunc) record.Session {
 	return session{s, binary.BigEndian.Uint64(b[:]), lost}
 }
 
-// await blocks until the table shows something; the end of ctx or of the Store is an
+// waitUntil blocks until the table shows something; the end of ctx or of the Store is an
 // error. The caller of shown holds mu.
-func (s *Store) await(ctx context.Context, shown func() bool) error {
+func (s *Store) waitUntil(ctx context.Context, shown func() bool) error {
 	for {
 		s.mu.Lock()
 		ok, seen := shown(), s.seen
@@ -209,22 +209,22 @@ func (s *Store) await(ctx context.Context, shown func() bool) error {
 	}
 }
 
-// patiently repeats what may be repeated, until the service has answered or ctx ends.
-func patiently(ctx context.Context, ask func(context.Context) error) error {
+// retry repeats what may be repeated, until the service has answered or ctx ends.
+func retry(ctx context.Context, ask func(context.Context) error) error {
 	for {
 		err := ask(ctx)
 		if !errors.Is(err, record.ErrNoQuorum) && !errors.Is(err, record.ErrUnknownOutcome) {
 			return err
 		}
-		if over := pause(ctx, retryInterval); over != nil {
+		if over := pauseFor(ctx, retryInterval); over != nil {
 			// Of unknown outcome or not: nothing was asked for that matters.
 			return fmt.Errorf("%w: %w: %s", record.ErrNoQuorum, over, err.Error())
 		}
 	}
 }
 
-// pause blocks for d or until ctx ends, whose cause is the error.
-func pause(ctx context.Context, d time.Duration) error {
+// pauseFor blocks for d or until ctx ends, whose cause is the error.
+func pauseFor(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -33,25 +33,25 @@ func (t *table) isLive(r storedRecord) bool {
 	return r.revision != 0 && (ok || r.Lease == "")
 }
 
-// within lists the records that are there and whose keys begin with prefix.
-func (t *table) within(prefix string) (in []member.Record) {
+// recordsWithin lists the records that are there and whose keys begin with prefix.
+func (t *table) recordsWithin(prefix string) (in []member.Record) {
 	i, _ := slices.BinarySearch(t.keys, prefix)
 	for _, key := range t.keys[i:] {
 		if !strings.HasPrefix(key, prefix) {
 			break
 		}
 		if r := t.records[key]; t.isLive(r) {
-			in = append(in, r.under(key))
+			in = append(in, r.recordUnder(key))
 		}
 	}
 	return in
 }
 
-// see takes in what has changed, or everything, and returns the keys of the records
+// takeIn takes in what has changed, or everything, and returns the keys of the records
 // that are other than before.
-func (t *table) see(now time.Time, all bool, entries []Entry) (changed []string) {
+func (t *table) takeIn(now time.Time, all bool, entries []Entry) (changed []string) {
 	if all {
-		entries = append(entries, t.missing(entries)...)
+		entries = append(entries, t.missingEntries(entries)...)
 	}
 	for _, e := range entries {
 		if id, ok := strings.CutPrefix(e.Name, leases); ok {
@@ -65,8 +65,8 @@ func (t *table) see(now time.Time, all bool, entries []Entry) (changed []string)
 	return changed
 }
 
-// missing are the ends of those that the table has and entries have not.
-func (t *table) missing(entries []Entry) (gone []Entry) {
+// missingEntries are the ends of those that the table has and entries have not.
+func (t *table) missingEntries(entries []Entry) (gone []Entry) {
 	names := map[string]bool{}
 	for _, e := range entries {
 		names[e.Name] = true
@@ -115,8 +115,8 @@ func (t *table) seeRecord(key string, e Entry) (changed bool) {
 	return was.revision != e.Revision
 }
 
-// hint tells those that watch one of the keys.
-func (t *table) hint(keys []string) {
+// hintWatchers tells those that watch one of the keys.
+func (t *table) hintWatchers(keys []string) {
 	for w, prefix := range t.watchers {
 		if slices.ContainsFunc(keys, func(k string) bool { return strings.HasPrefix(k, prefix) }) {
 			select {
@@ -127,8 +127,8 @@ func (t *table) hint(keys []string) {
 	}
 }
 
-// members are those that have a lease.
-func (t *table) members() []string {
+// listMembers are those that have a lease.
+func (t *table) listMembers() []string {
 	ids := map[string]bool{}
 	for _, c := range t.leases {
 		ids[c.Member] = true

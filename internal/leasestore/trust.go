@@ -38,8 +38,8 @@ type tenure struct {
 
 func newTrust() trust { return trust{own: map[string]*own{}} }
 
-// release ends the tenures under a key, and the trust in what is there.
-func (t *trust) release(key string, why error) {
+// releaseKey ends the tenures under a key, and the trust in what is there.
+func (t *trust) releaseKey(key string, why error) {
 	delete(t.own, key)
 	t.tenures = slices.DeleteFunc(t.tenures, func(n *tenure) bool {
 		if n.key == key {
@@ -58,9 +58,9 @@ func (t *trust) endAll(why error) {
 	t.tenures = nil
 }
 
-// judge ends the trust in a record that the table shows as revoked, replaced or gone. It
+// judgeKey ends the trust in a record that the table shows as revoked, replaced or gone. It
 // may show yet what was before the record. The caller holds mu.
-func (s *Store) judge(key string) {
+func (s *Store) judgeKey(key string) {
 	o, now := s.trust.own[key], s.table.records[key].revision
 	if o == nil {
 		return
@@ -69,14 +69,14 @@ func (s *Store) judge(key string) {
 	if o.token != 0 && o.shown >= o.token && now != o.token {
 		why := record.ErrNotHeld
 		if o.lost != nil {
-			why = cmp.Or(o.lost(key, s.table.within("")), why)
+			why = cmp.Or(o.lost(key, s.table.recordsWithin("")), why)
 		}
-		s.trust.release(key, why)
+		s.trust.releaseKey(key, why)
 	}
 }
 
-// begin begins a tenure where the record that was set by token may be acted on.
-func (s session) begin(t *tenure, token member.Token) error {
+// beginTenure begins a tenure where the record that was set by token may be acted on.
+func (s session) beginTenure(t *tenure, token member.Token) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.trust.own[t.key]
@@ -93,14 +93,14 @@ func (s session) begin(t *tenure, token member.Token) error {
 	return nil
 }
 
-func (s session) done(t *tenure) {
+func (s session) endTenure(t *tenure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.trust.tenures = slices.DeleteFunc(s.trust.tenures, func(n *tenure) bool { return n == t })
 }
 
-// renewed extends the trust: the lease was written by a request that was sent at sent.
-func (s *Store) renewed(id string, revision uint64, sent time.Time) {
+// extendTrust extends the trust: the lease was written by a request that was sent at sent.
+func (s *Store) extendTrust(id string, revision uint64, sent time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lease.id != id {
@@ -109,12 +109,12 @@ func (s *Store) renewed(id string, revision uint64, sent time.Time) {
 	s.lease.revision = revision
 	s.lease.until = sent.Add(s.cfg.LeaseTimeout / 10 * 9)
 	if s.trust.lapse == nil {
-		s.trust.lapse = time.AfterFunc(time.Until(s.lease.until), s.lapse)
+		s.trust.lapse = time.AfterFunc(time.Until(s.lease.until), s.lapseTrust)
 	}
 }
 
-// lapse ends all tenures when the trust has ended, and comes back when it has not.
-func (s *Store) lapse() {
+// lapseTrust ends all tenures when the trust has ended, and comes back when it has not.
+func (s *Store) lapseTrust() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if left := time.Until(s.lease.until); left > 0 {
@@ -125,8 +125,8 @@ func (s *Store) lapse() {
 	s.trust.endAll(record.ErrLeaseEnded)
 }
 
-// lose begins another lease where that of the id is gone, and all its records with it.
-func (s *Store) lose(id string) {
+// loseLease begins another lease where that of the id is gone, and all its records with it.
+func (s *Store) loseLease(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lease.id != id {

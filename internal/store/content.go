@@ -39,8 +39,8 @@ func (c Content) IsUnused() bool {
 	return c.Promised.IsZero() && c.Accepted.IsZero() && c.Held.Number.IsZero()
 }
 
-// check returns every fault of an origin, each naming the field.
-func (o Origin) check() error {
+// checkOrigin returns every fault of an origin, each naming the field.
+func (o Origin) checkOrigin() error {
 	var faults []error
 	if o.Cluster == "" || len(o.Cluster) > member.MaxClusterBytes || !member.IsPrintable(o.Cluster) {
 		faults = append(faults, fmt.Errorf("Origin.Cluster: no name of a cluster: %.300q", o.Cluster))

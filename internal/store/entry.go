@@ -53,7 +53,7 @@ func (s savedRecords) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON implements json.Unmarshaler.
 func (s *savedRecords) UnmarshalJSON(b []byte) error {
 	var in []savedRecord
-	if err := decode(b, &in); err != nil {
+	if err := decodeStrict(b, &in); err != nil {
 		return err
 	}
 	*s = make(savedRecords, len(in))
@@ -66,37 +66,37 @@ func (s *savedRecords) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// encode returns the payload of the entry for c behind the one for before.
-func encode(before, c Content) ([]byte, error) {
+// encodeEntry returns the payload of the entry for c behind the one for before.
+func encodeEntry(before, c Content) ([]byte, error) {
 	e := entry{
 		Content:         c,
-		HeldRecords:     since(before.Held.Records, c.Held.Records),
-		AcceptedRecords: since(c.Held.Records, c.Accepted.State.Records),
+		HeldRecords:     changesSince(before.Held.Records, c.Held.Records),
+		AcceptedRecords: changesSince(c.Held.Records, c.Accepted.State.Records),
 	}
-	if err := check(c, e.HeldRecords.set(), e.AcceptedRecords.set()); err != nil {
+	if err := checkContent(c, e.HeldRecords.setRecords(), e.AcceptedRecords.setRecords()); err != nil {
 		return nil, err
 	}
 	e.Held.Records, e.Accepted.State.Records = nil, nil
 	return json.Marshal(e)
 }
 
-// next returns the Content of the entry with a payload behind the one for c.
-func (c Content) next(payload []byte) (Content, error) {
+// nextContent returns the Content of the entry with a payload behind the one for c.
+func (c Content) nextContent(payload []byte) (Content, error) {
 	var e entry
-	if err := decode(payload, &e); err != nil {
+	if err := decodeStrict(payload, &e); err != nil {
 		return Content{}, err
 	}
 	if e.Held.Records != nil || e.Accepted.State.Records != nil {
 		return Content{}, errors.New("a state with records of its own")
 	}
-	e.Held.Records = e.HeldRecords.apply(c.Held.Records)
-	e.Accepted.State.Records = e.AcceptedRecords.apply(e.Held.Records)
+	e.Held.Records = e.HeldRecords.applyTo(c.Held.Records)
+	e.Accepted.State.Records = e.AcceptedRecords.applyTo(e.Held.Records)
 	err := errors.Join(checkTable(e.Held.Records), checkTable(e.Accepted.State.Records))
 	return e.Content, err
 }
 
-// since returns what makes to of from.
-func since(from, to member.Records) *changes {
+// changesSince returns what makes to of from.
+func changesSince(from, to member.Records) *changes {
 	if len(to) == 0 {
 		return nil
 	}
@@ -131,15 +131,15 @@ func since(from, to member.Records) *changes {
 	return c
 }
 
-// set lists what is set, of no changes too.
-func (c *changes) set() member.Records {
+// setRecords lists what is set, of no changes too.
+func (c *changes) setRecords() member.Records {
 	if c == nil {
 		return nil
 	}
 	return member.Records(c.Set)
 }
 
-func (c *changes) apply(to member.Records) member.Records {
+func (c *changes) applyTo(to member.Records) member.Records {
 	if c == nil {
 		return nil
 	}
@@ -156,8 +156,8 @@ func (c *changes) apply(to member.Records) member.Records {
 	return r
 }
 
-// decode reads one JSON value without anything that v does not have.
-func decode(payload []byte, v any) error {
+// decodeStrict reads one JSON value without anything that v does not have.
+func decodeStrict(payload []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(payload))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
@@ -169,16 +169,16 @@ func decode(payload []byte, v any) error {
 	return nil
 }
 
-// check returns every fault of c, each naming the field. Of its records held and accepted
+// checkContent returns every fault of c, each naming the field. Of its records held and accepted
 // are looked at one by one: the others were before.
-func check(c Content, held, accepted member.Records) error {
+func checkContent(c Content, held, accepted member.Records) error {
 	var faults []error
 	fault := func(where string, err error) {
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", where, err))
 		}
 	}
-	if err := c.Origin.check(); err != nil {
+	if err := c.Origin.checkOrigin(); err != nil {
 		faults = append(faults, err)
 	}
 	if c.LeaseTimeout < 0 {

@@ -68,7 +68,7 @@ type File struct {
 // or the error of the file system. A process of root leaves everything to the owner of dir;
 // any other process must be the owner.
 func OpenFile(dir string) (*File, error) {
-	if err := inspect(dir); err != nil {
+	if err := inspectFolder(dir); err != nil {
 		return nil, err
 	}
 	dir = filepath.Clean(dir)
@@ -102,7 +102,7 @@ func (d *folder) takeLock() (*os.File, error) {
 	if locked != nil && !errors.Is(locked, syscall.EWOULDBLOCK) {
 		return nil, fmt.Errorf("store: lock %s: %w", d.path, locked)
 	}
-	f, err := d.open(lockName, os.O_RDWR, 0)
+	f, err := d.openFile(lockName, os.O_RDWR, 0)
 	if locked != nil {
 		err := d.lockedBy(f)
 		if mode := d.info.Mode().Perm(); mode&othersRead != 0 {
@@ -112,7 +112,7 @@ func (d *folder) takeLock() (*os.File, error) {
 		return nil, err
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		if f, err = d.create(lockName); err != nil {
+		if f, err = d.createFile(lockName); err != nil {
 			err = fmt.Errorf("store: %w", err)
 		}
 	}
@@ -124,7 +124,7 @@ func (d *folder) takeLock() (*os.File, error) {
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		return nil, d.lockedBy(f)
 	case err != nil:
-		err = fmt.Errorf("store: lock %s: %w", d.at(lockName), err)
+		err = fmt.Errorf("store: lock %s: %w", d.pathOf(lockName), err)
 	default:
 		if err = f.Truncate(0); err == nil {
 			_, err = fmt.Fprintln(f, os.Getpid())
@@ -191,7 +191,7 @@ func (s *File) Load() (Content, bool, error) {
 // it sees all or nothing. Its errors are those of OpenFile, but for ErrLocked, of Load
 // and of ResetKey.
 func Peek(dir string) (Content, bool, error) {
-	if err := inspect(dir); err != nil {
+	if err := inspectFolder(dir); err != nil {
 		return Content{}, false, err
 	}
 	d, err := openFolder(filepath.Clean(dir))
@@ -202,7 +202,7 @@ func Peek(dir string) (Content, bool, error) {
 		return Content{}, false, err
 	}
 	defer d.close()
-	switch lock, err := d.open(lockName, os.O_RDWR, 0); {
+	switch lock, err := d.openFile(lockName, os.O_RDWR, 0); {
 	case err == nil:
 		_ = lock.Close()
 	case !errors.Is(err, fs.ErrNotExist):
@@ -223,14 +223,14 @@ func Peek(dir string) (Content, bool, error) {
 
 // loadState reads the state file of a directory; false where there is none.
 func (d *folder) loadState() (Content, bool, error) {
-	path := d.at(stateName)
-	content, err := d.read(stateName, maxStateBytes, othersWrite)
+	path := d.pathOf(stateName)
+	content, err := d.readFile(stateName, maxStateBytes, othersWrite)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Content{}, false, nil
 	}
 	var c Content
 	if err == nil {
-		c, err = parse(content)
+		c, err = parseContent(content)
 	}
 	switch {
 	case errors.Is(err, ErrCorrupt):
@@ -256,10 +256,10 @@ func (s *File) Save(c Content) error {
 	case !s.loaded:
 		return errors.New("store: Save before a Load that succeeded")
 	}
-	if added, err := s.add(c); added || err != nil {
+	if added, err := s.addEntry(c); added || err != nil {
 		return err
 	}
-	content, whole, err := format(c)
+	content, whole, err := formatContent(c)
 	if err != nil {
 		return fmt.Errorf("store: nothing was saved: %w", err)
 	}
@@ -267,7 +267,7 @@ func (s *File) Save(c Content) error {
 	if err := s.closeState(); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	if s.state, err = s.folder.replace(stateName, content); err != nil {
+	if s.state, err = s.folder.replaceFile(stateName, content); err != nil {
 		return err
 	}
 	s.wrote = whole
@@ -275,15 +275,15 @@ func (s *File) Save(c Content) error {
 	return nil
 }
 
-// add writes c into the room of the state file; false where there is none, or no file
+// addEntry writes c into the room of the state file; false where there is none, or no file
 // that this File wrote.
-func (s *File) add(c Content) (bool, error) {
+func (s *File) addEntry(c Content) (bool, error) {
 	before := s.wrote
 	s.wrote = image{} // what a write that fails leaves is not gone on with
 	if before.size == 0 {
 		return false, nil
 	}
-	entry, after, err := before.add(c)
+	entry, after, err := before.addContent(c)
 	if err != nil {
 		s.wrote = before
 		return false, fmt.Errorf("store: nothing was saved: %w", err)
@@ -291,9 +291,9 @@ func (s *File) add(c Content) (bool, error) {
 	if entry == nil {
 		return false, nil
 	}
-	written, err := s.overwrite(before, entry)
+	written, err := s.overwriteRoom(before, entry)
 	if err != nil {
-		return false, fmt.Errorf("store: write %s: %w", s.folder.at(stateName), err)
+		return false, fmt.Errorf("store: write %s: %w", s.folder.pathOf(stateName), err)
 	}
 	if written {
 		s.wrote = after
@@ -301,9 +301,9 @@ func (s *File) add(c Content) (bool, error) {
 	return written, nil
 }
 
-// overwrite writes an entry into the room of the state file and syncs it; false where
+// overwriteRoom writes an entry into the room of the state file and syncs it; false where
 // the file is not as it was left.
-func (s *File) overwrite(as image, entry []byte) (bool, error) {
+func (s *File) overwriteRoom(as image, entry []byte) (bool, error) {
 	info, err := s.state.Stat()
 	if err != nil {
 		return false, err
@@ -331,7 +331,7 @@ func (s *File) ResetKey() ([32]byte, error) {
 		return key, err
 	}
 	key = newResetKey()
-	f, err := s.folder.replace(keyName, fmt.Appendf(nil, "%x\n", key))
+	f, err := s.folder.replaceFile(keyName, fmt.Appendf(nil, "%x\n", key))
 	if err != nil {
 		return key, err
 	}
@@ -340,15 +340,15 @@ func (s *File) ResetKey() ([32]byte, error) {
 
 // readKey reads the key file of a directory; false where there is none.
 func (d *folder) readKey() (key [32]byte, known bool, err error) {
-	path := d.at(keyName)
-	content, err := d.read(keyName, maxKeyBytes, othersAll)
+	path := d.pathOf(keyName)
+	content, err := d.readFile(keyName, maxKeyBytes, othersAll)
 	if errors.Is(err, fs.ErrNotExist) {
 		return key, false, nil
 	}
 	if err == nil {
 		b, bad := hex.DecodeString(strings.TrimSuffix(string(content), "\n"))
 		if bad != nil || len(b) != len(key) {
-			err = corrupt("want %d hexadecimal digits", 2*len(key))
+			err = corruptError("want %d hexadecimal digits", 2*len(key))
 		}
 		copy(key[:], b)
 	}

@@ -707,7 +707,7 @@ func TestSaveAfterATornEntry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	copy(content[end+sectorBytes:], room())
+	copy(content[end+sectorBytes:], emptySector())
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		t.Fatal(err)
 	}

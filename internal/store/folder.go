@@ -75,32 +75,32 @@ func (d *folder) close() error {
 	return errors.Join(spare, d.file.Close())
 }
 
-// at is the path of a file, for messages.
-func (d *folder) at(name string) string { return filepath.Join(d.path, name) }
+// pathOf is the path of a file, for messages.
+func (d *folder) pathOf(name string) string { return filepath.Join(d.path, name) }
 
-// open opens a file that exists. It refuses all but a regular file without another name,
+// openFile opens a file that exists. It refuses all but a regular file without another name,
 // which belongs to the owner of the directory and whose mode has no bit of forbidden.
-func (d *folder) open(name string, flag int, forbidden fs.FileMode) (*os.File, error) {
+func (d *folder) openFile(name string, flag int, forbidden fs.FileMode) (*os.File, error) {
 	f, err := openAt(d.file, name, flag)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) && isSpecial(d.file, name) {
-			return nil, fmt.Errorf("store: %s is not a regular file", d.at(name))
+			return nil, fmt.Errorf("store: %s is not a regular file", d.pathOf(name))
 		}
 		do := "open"
 		if flag != os.O_RDONLY {
 			do = "write to"
 		}
-		return nil, fmt.Errorf("store: %w", &fs.PathError{Op: do, Path: d.at(name), Err: err})
+		return nil, fmt.Errorf("store: %w", &fs.PathError{Op: do, Path: d.pathOf(name), Err: err})
 	}
 	info, err := f.Stat()
 	switch {
 	case err != nil:
 		err = fmt.Errorf("store: %w", err)
 	case !info.Mode().IsRegular():
-		err = fmt.Errorf("store: %s is not a regular file", d.at(name))
+		err = fmt.Errorf("store: %s is not a regular file", d.pathOf(name))
 	default:
-		if err = checkFileOwner(d.at(name), info, d.info); err == nil {
-			err = checkMode(d.at(name), info, forbidden)
+		if err = checkFileOwner(d.pathOf(name), info, d.info); err == nil {
+			err = checkMode(d.pathOf(name), info, forbidden)
 		}
 	}
 	if err != nil {
@@ -109,10 +109,10 @@ func (d *folder) open(name string, flag int, forbidden fs.FileMode) (*os.File, e
 	return f, nil
 }
 
-// create makes a file that does not exist yet, for the owner of the directory. If the
+// createFile makes a file that does not exist yet, for the owner of the directory. If the
 // process may open no more files, it gives up the spare descriptor: a node that cannot
 // save has to stop.
-func (d *folder) create(name string) (*os.File, error) {
+func (d *folder) createFile(name string) (*os.File, error) {
 	flag := os.O_RDWR | os.O_CREATE | os.O_EXCL
 	f, err := openAt(d.file, name, flag)
 	if isExhausted(err) && d.spare != nil {
@@ -121,7 +121,7 @@ func (d *folder) create(name string) (*os.File, error) {
 		f, err = openAt(d.file, name, flag)
 	}
 	if err != nil {
-		return nil, &fs.PathError{Op: "create", Path: d.at(name), Err: err}
+		return nil, &fs.PathError{Op: "create", Path: d.pathOf(name), Err: err}
 	}
 	if err := giveAway(f, d.info); err != nil {
 		return nil, errors.Join(err, f.Close(), removeAt(d.file, name))
@@ -133,9 +133,9 @@ func isExhausted(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// read returns a whole file. One longer than limit is corrupt.
-func (d *folder) read(name string, limit int64, forbidden fs.FileMode) ([]byte, error) {
-	f, err := d.open(name, os.O_RDONLY, forbidden)
+// readFile returns a whole file. One longer than limit is corrupt.
+func (d *folder) readFile(name string, limit int64, forbidden fs.FileMode) ([]byte, error) {
+	f, err := d.openFile(name, os.O_RDONLY, forbidden)
 	if err != nil {
 		return nil, err
 	}
@@ -150,24 +150,24 @@ func (d *folder) read(name string, limit int64, forbidden fs.FileMode) ([]byte, 
 		return nil, fmt.Errorf("store: %w", err)
 	}
 	if int64(content.Len()) > limit {
-		return nil, corrupt("more than %d bytes", limit)
+		return nil, corruptError("more than %d bytes", limit)
 	}
 	return content.Bytes(), nil
 }
 
-// replace gives a file new content, in the order that survives a crash at any point: write
+// replaceFile gives a file new content, in the order that survives a crash at any point: write
 // and sync a new file, rename it, sync the directory. It returns the new file, open.
-func (d *folder) replace(name string, content []byte) (*os.File, error) {
-	f, err := d.replaceFile(name, content)
+func (d *folder) replaceFile(name string, content []byte) (*os.File, error) {
+	f, err := d.writeAndRename(name, content)
 	if err != nil {
-		return nil, fmt.Errorf("store: write %s: %w", d.at(name), err)
+		return nil, fmt.Errorf("store: write %s: %w", d.pathOf(name), err)
 	}
 	return f, nil
 }
 
-func (d *folder) replaceFile(name string, content []byte) (*os.File, error) {
+func (d *folder) writeAndRename(name string, content []byte) (*os.File, error) {
 	temporary := fmt.Sprintf(".%s%d", name, rand.Uint64())
-	f, err := d.create(temporary)
+	f, err := d.createFile(temporary)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +200,7 @@ func (d *folder) removeLeftovers() error {
 			continue
 		}
 		if err := removeAt(d.file, e.Name()); err != nil {
-			return &fs.PathError{Op: "remove", Path: d.at(e.Name()), Err: err}
+			return &fs.PathError{Op: "remove", Path: d.pathOf(e.Name()), Err: err}
 		}
 	}
 	return nil
@@ -226,8 +226,8 @@ func CheckFolder(dir string) error {
 	return CheckFolder(filepath.Dir(dir))
 }
 
-// inspect finds what is wrong with a directory before anything in it is touched.
-func inspect(dir string) error {
+// inspectFolder finds what is wrong with a directory before anything in it is touched.
+func inspectFolder(dir string) error {
 	if dir == "" {
 		return errors.New("store: no directory given")
 	}

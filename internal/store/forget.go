@@ -31,7 +31,7 @@ func (s *File) Forget() (kept string, err error) {
 	case !known || c.IsUnused():
 		return "", ErrUnused
 	}
-	kept = fmt.Sprintf("%s.%s.%d", s.folder.at(stateName), c.StoreID, c.Incarnation)
+	kept = fmt.Sprintf("%s.%s.%d", s.folder.pathOf(stateName), c.StoreID, c.Incarnation)
 	if err := s.copyState(filepath.Base(kept)); err != nil {
 		return "", err
 	}
@@ -49,20 +49,20 @@ func (s *File) copyState(name string) error {
 	if s.lock == nil {
 		return ErrClosed
 	}
-	content, err := s.folder.read(stateName, maxStateBytes, othersWrite)
+	content, err := s.folder.readFile(stateName, maxStateBytes, othersWrite)
 	if err != nil {
 		return err
 	}
-	there, err := s.folder.read(name, maxStateBytes, othersWrite)
+	there, err := s.folder.readFile(name, maxStateBytes, othersWrite)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		f, err := s.folder.replace(name, content)
+		f, err := s.folder.replaceFile(name, content)
 		if err != nil {
 			return err
 		}
 		return f.Close()
 	case err != nil || !bytes.Equal(there, content):
-		path := s.folder.at(name)
+		path := s.folder.pathOf(name)
 		return errors.Join(fmt.Errorf("store: %s is there already: move it away", path), err)
 	}
 	return nil

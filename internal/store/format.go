@@ -44,40 +44,40 @@ type image struct {
 	size  int    // of the file
 }
 
-// format returns the content of a state file of one entry. It refuses what parse would
+// formatContent returns the content of a state file of one entry. It refuses what parse would
 // refuse, so that nothing is ever written that cannot be read again.
-func format(c Content) ([]byte, image, error) {
-	payload, err := encode(Content{}, c)
+func formatContent(c Content) ([]byte, image, error) {
+	payload, err := encodeEntry(Content{}, c)
 	if err != nil {
 		return nil, image{}, err
 	}
-	content, root, end := begin(payload)
+	content, root, end := beginContent(payload)
 	if len(content) > maxStateBytes {
 		return nil, image{}, fmt.Errorf("%d bytes, the limit is %d", len(content), maxStateBytes)
 	}
 	return content, image{c, root, end, len(content)}, nil
 }
 
-// begin returns a state file whose first entry has a payload, the digest of that entry,
+// beginContent returns a state file whose first entry has a payload, the digest of that entry,
 // and where it ends.
-func begin(payload []byte) (content []byte, root string, end int) {
+func beginContent(payload []byte) (content []byte, root string, end int) {
 	header := func(size int) string { return fmt.Sprintf("%s %s %08d\n", magic, version, size) }
 	at := len(header(0))
-	end = at + len(seal("", at, payload))
+	end = at + len(sealEntry("", at, payload))
 	size := end + min(max(end, leastRoom), mostRoom)
-	content = append([]byte(header(size)), seal(header(size), at, payload)...)
-	content = append(content, bytes.Repeat([]byte(room()), (size-end)/sectorBytes)...)
+	content = append([]byte(header(size)), sealEntry(header(size), at, payload)...)
+	content = append(content, bytes.Repeat([]byte(emptySector()), (size-end)/sectorBytes)...)
 	return content, string(content[at : at+digestBytes]), end
 }
 
-// add returns the entry that makes the file hold c, and the file with it; no entry where
+// addContent returns the entry that makes the file hold c, and the file with it; no entry where
 // there is no room.
-func (i image) add(c Content) ([]byte, image, error) {
-	payload, err := encode(i.holds, c)
+func (i image) addContent(c Content) ([]byte, image, error) {
+	payload, err := encodeEntry(i.holds, c)
 	if err != nil {
 		return nil, image{}, err
 	}
-	entry := seal(i.root, i.end, payload)
+	entry := sealEntry(i.root, i.end, payload)
 	end := i.end + len(entry)
 	if end > i.size {
 		return nil, image{}, nil
@@ -85,14 +85,14 @@ func (i image) add(c Content) ([]byte, image, error) {
 	return entry, image{c, i.root, end, i.size}, nil
 }
 
-// seal returns the entry with a payload that begins at a byte of the file: a digest, the
+// sealEntry returns the entry with a payload that begins at a byte of the file: a digest, the
 // length of the payload, the payload, and spaces up to a line end. The digest of the first
 // entry is of the header too, and others are of the digest of the first one: so no entry
 // of a file of before, of which a crash may bring blocks back, is sound in this one.
-func seal(root string, at int, payload []byte) []byte {
+func sealEntry(root string, at int, payload []byte) []byte {
 	body := fmt.Appendf(nil, "%0*d %s", lengthBytes, len(payload), payload)
 	spaces := entryLast(at, len(payload)) - (at + entryHead + len(payload)) - len(entryEnd)
-	return fmt.Appendf(nil, "%s %s%*s%s", digest(root, at, body), body, spaces, "", entryEnd)
+	return fmt.Appendf(nil, "%s %s%*s%s", digestEntry(root, at, body), body, spaces, "", entryEnd)
 }
 
 // entryLast is where the entry ends that begins at a byte, with so long a payload.
@@ -101,28 +101,28 @@ func entryLast(at, payload int) int {
 	return end - end%sectorBytes
 }
 
-// room is a sector without an entry.
-func room() string { return strings.Repeat(".", sectorBytes-1) + "\n" }
+// emptySector is a sector without an entry.
+func emptySector() string { return strings.Repeat(".", sectorBytes-1) + "\n" }
 
-func digest(root string, at int, body []byte) string {
+func digestEntry(root string, at int, body []byte) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s %d ", root, at)
 	h.Write(body)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// parse reads a state file. An error wraps ErrCorrupt or ErrVersion.
-func parse(content []byte) (Content, error) {
+// parseContent reads a state file. An error wraps ErrCorrupt or ErrVersion.
+func parseContent(content []byte) (Content, error) {
 	if len(content) > maxStateBytes {
-		return Content{}, corrupt("more than %d bytes", maxStateBytes)
+		return Content{}, corruptError("more than %d bytes", maxStateBytes)
 	}
 	first, rest, ok := bytes.Cut(content, []byte("\n"))
 	fields := strings.Split(string(first), " ")
 	switch {
 	case !ok || len(fields) != 3 || fields[0] != magic:
-		return Content{}, corrupt("no header in the first line")
+		return Content{}, corruptError("no header in the first line")
 	case fields[1] != version && isSoundAs(version, fields[2], rest):
-		return Content{}, corrupt("its first line has the wrong version number %.20q", fields[1])
+		return Content{}, corruptError("its first line has the wrong version number %.20q", fields[1])
 	case slices.Contains(unreleased, fields[1]):
 		// They say neither which cluster their state is of nor, the first one, for which it
 		// was made. To guess from the flags of the next start could be the very mistake
@@ -135,14 +135,14 @@ func parse(content []byte) (Content, error) {
 		return Content{}, fmt.Errorf("%w %.20q, this program knows %s; start the version of Athena "+
 			"that wrote it, or a later one", ErrVersion, fields[1], version)
 	case fields[2] != fmt.Sprintf("%08d", len(content)) || len(content)%sectorBytes != 0:
-		return Content{}, corrupt("%d bytes, it had %.20q", len(content), fields[2])
+		return Content{}, corruptError("%d bytes, it had %.20q", len(content), fields[2])
 	}
 	c, err := parseEntries(content, len(first)+1)
 	if err == nil {
-		err = check(c, c.Held.Records, c.Accepted.State.Records)
+		err = checkContent(c, c.Held.Records, c.Accepted.State.Records)
 	}
 	if err != nil {
-		return Content{}, corrupt("%v", err)
+		return Content{}, corruptError("%v", err)
 	}
 	return c, nil
 }
@@ -150,7 +150,7 @@ func parse(content []byte) (Content, error) {
 // isSoundAs reports whether a file would be sound with another number of its format: then
 // that number is damaged, and no other version of Athena has written the file.
 func isSoundAs(version, field string, rest []byte) bool {
-	_, err := parse(fmt.Appendf(nil, "%s %s %s\n%s", magic, version, field, rest))
+	_, err := parseContent(fmt.Appendf(nil, "%s %s %s\n%s", magic, version, field, rest))
 	return err == nil
 }
 
@@ -161,12 +161,12 @@ func parseEntries(content []byte, at int) (c Content, err error) {
 		payload, end := entryAt(content, root, at)
 		switch {
 		case payload != nil:
-		case first || !unfinished(content, root, at):
+		case first || !isUnfinished(content, root, at):
 			return Content{}, fmt.Errorf("byte %d: the content does not match its checksum", at)
 		default:
 			return c, nil
 		}
-		if c, err = c.next(payload); err != nil {
+		if c, err = c.nextContent(payload); err != nil {
 			return Content{}, fmt.Errorf("byte %d: %w", at, err)
 		}
 		if first {
@@ -190,18 +190,18 @@ func entryAt(content []byte, root string, at int) (payload []byte, end int) {
 		return nil, 0
 	}
 	body = body[:lengthBytes+1+int(length)]
-	if string(sum) != digest(root, at, body) {
+	if string(sum) != digestEntry(root, at, body) {
 		return nil, 0
 	}
 	return body[lengthBytes+1:], end
 }
 
-// unfinished reports whether what follows the last sound entry is room, or what a crash
+// isUnfinished reports whether what follows the last sound entry is room, or what a crash
 // or a full disk leaves of an entry that was being written: some of it is room still.
 // Nobody has acted on that one, since its Save did not return, or with an error.
 // Everything else is damage.
-func unfinished(content []byte, root string, at int) bool {
-	end, missing, room := at, false, room()
+func isUnfinished(content []byte, root string, at int) bool {
+	end, missing, room := at, false, emptySector()
 	for p := at; p < len(content); p += sectorBytes {
 		sector := content[p : p+sectorBytes]
 		if string(sector) == room {
@@ -222,6 +222,6 @@ func unfinished(content []byte, root string, at int) bool {
 
 func isControl(r rune) bool { return r < ' ' }
 
-func corrupt(why string, args ...any) error {
+func corruptError(why string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(why, args...))
 }

@@ -43,7 +43,7 @@ func TestGoldenState(t *testing.T) {
 
 func checkParse(t *testing.T, name string, content []byte, want Content) {
 	t.Helper()
-	got, err := parse(content)
+	got, err := parseContent(content)
 	if err != nil {
 		t.Errorf("%s: %v", name, err)
 	} else if diff := cmp.Diff(want, got); diff != "" {
@@ -86,14 +86,14 @@ func TestChangesMakeOneTableOfAnother(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		from, to := draw(t, "from"), draw(t, "to")
 		before := from.Clone()
-		c := since(from, to)
-		if got := c.apply(from); !got.Equal(to) || (got == nil) != (len(to) == 0) {
+		c := changesSince(from, to)
+		if got := c.applyTo(from); !got.Equal(to) || (got == nil) != (len(to) == 0) {
 			t.Fatalf("from %+v to %+v: %+v makes %+v", from, to, c, got)
 		}
 		if !from.Equal(before) {
 			t.Fatalf("%+v became %+v", before, from)
 		}
-		for _, e := range c.set() {
+		for _, e := range c.setRecords() {
 			if old, ok := from.Find(e.Key); ok && old.Session == e.Session {
 				t.Fatalf("from %+v to %+v: %s is set and did not change", from, to, e.Key)
 			}
@@ -103,7 +103,7 @@ func TestChangesMakeOneTableOfAnother(t *testing.T) {
 
 func checkUnreadable(t *testing.T, name string, content []byte) {
 	t.Helper()
-	d, err := parse(content)
+	d, err := parseContent(content)
 	if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrVersion) {
 		t.Errorf("%s: parse = %+v, %v, want ErrCorrupt or ErrVersion", name, d, err)
 	}
@@ -125,7 +125,7 @@ func TestEveryFlippedByteIsDetected(t *testing.T) {
 			name := fmt.Sprintf("byte %d xor %#02x", at, flip)
 			blank := at >= end || content[at] == ' ' || content[at] == '\n'
 			content[at] ^= flip
-			if got, err := parse(content); err != nil || !blank {
+			if got, err := parseContent(content); err != nil || !blank {
 				checkUnreadable(t, name, content)
 			} else if !cmp.Equal(got, want) {
 				t.Errorf("%s, in spaces: got %+v", name, got)
@@ -151,7 +151,7 @@ func TestEveryCutFileIsDetected(t *testing.T) {
 			append(bytes.Clone(content[:at]), make([]byte, len(content)-at)...))
 	}
 	checkUnreadable(t, "one byte more", append(bytes.Clone(content), '\n'))
-	checkUnreadable(t, "a sector more", append(bytes.Clone(content), room()...))
+	checkUnreadable(t, "a sector more", append(bytes.Clone(content), emptySector()...))
 	checkUnreadable(t, "twice", append(bytes.Clone(content), content...))
 }
 
@@ -163,7 +163,7 @@ func TestTornEntries(t *testing.T) {
 		torn := bytes.Clone(content)
 		for n := 0; from+n*sectorBytes < to; n++ {
 			if sectors&(1<<n) == 0 {
-				copy(torn[from+n*sectorBytes:], room())
+				copy(torn[from+n*sectorBytes:], emptySector())
 			}
 		}
 		return torn
@@ -183,7 +183,7 @@ func TestTornEntries(t *testing.T) {
 	for cut := range ends[2] - ends[1] { // a write that stopped anywhere
 		torn, want := bytes.Clone(content), three()[1]
 		for at := ends[1] + cut; at < ends[2]; at++ {
-			torn[at] = room()[at%sectorBytes]
+			torn[at] = emptySector()[at%sectorBytes]
 		}
 		if cut >= len(bytes.TrimRight(content[ends[1]:ends[2]], entryEnd)) {
 			want = three()[2] // no more than spaces are missing
@@ -197,7 +197,7 @@ func TestTornEntries(t *testing.T) {
 	for n := 24; n < ends[0]; n += sectorBytes {
 		whole := bytes.Clone(content)
 		at := max(24, n/sectorBytes*sectorBytes)
-		copy(whole[at:], room()[at%sectorBytes:])
+		copy(whole[at:], emptySector()[at%sectorBytes:])
 		checkUnreadable(t, fmt.Sprintf("the first without its sector at %d", at), whole)
 	}
 }
@@ -224,7 +224,7 @@ func otherVersion(t *testing.T, version string) []byte {
 	t.Helper()
 	content := mustFormat(t, typical())
 	header := fmt.Sprintf("%s %s %08d\n", magic, version, len(content))
-	entry := seal(header, len(header), []byte(payload(t, Content{}, typical())))
+	entry := sealEntry(header, len(header), []byte(payload(t, Content{}, typical())))
 	return append([]byte(header+string(entry)), content[len(header)+len(entry):]...)
 }
 
@@ -235,7 +235,7 @@ func TestEveryFlippedBitOfTheHeaderIsDamage(t *testing.T) {
 	for at := range bytes.IndexByte(content, '\n') + 1 {
 		for bit := range 8 {
 			content[at] ^= 1 << bit
-			if _, err := parse(content); !errors.Is(err, ErrCorrupt) {
+			if _, err := parseContent(content); !errors.Is(err, ErrCorrupt) {
 				t.Errorf("%.60q: got %v, want ErrCorrupt", content, err)
 			}
 			content[at] ^= 1 << bit
@@ -303,7 +303,7 @@ func TestParseRefuses(t *testing.T) {
 		{"records in the state", swap(`"Held":{`, `"Held":{"Records":[{"Key":"k"}],`), ErrCorrupt},
 		{"too large", file(sound + strings.Repeat(" ", maxStateBytes)), ErrCorrupt},
 	} {
-		if _, err := parse(c.content); !errors.Is(err, c.want) {
+		if _, err := parseContent(c.content); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
 		}
 	}
@@ -331,7 +331,7 @@ func TestParseRefusesLaterEntries(t *testing.T) {
 			t.Fatalf("%s: no %q in %s", c.name, c.from, next)
 		}
 		content, _ := stateFile(payload(t, Content{}, c.before), strings.Replace(next, c.from, c.to, 1))
-		if _, err := parse(content); !errors.Is(err, c.want) {
+		if _, err := parseContent(content); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
 		}
 	}
@@ -383,7 +383,7 @@ func TestFormatRefuses(t *testing.T) {
 		{change(func(c *Content) { c.Held.Records = append(full('<'), many(9)...) }),
 			"the limit is 393216"},
 	} {
-		if _, _, err := format(c.content); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, _, err := formatContent(c.content); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("format(%+v) = %v, want an error with %q", c.content, err, c.want)
 		}
 	}
@@ -409,7 +409,7 @@ func FuzzLoad(f *testing.F) {
 		if sealed { // beyond the checksum, which no fuzzer guesses
 			content, _ = stateFile(strings.SplitN(string(content), "\n", 20)...)
 		}
-		d, err := parse(content)
+		d, err := parseContent(content)
 		if err != nil {
 			checkUnreadable(t, "fuzzed", content)
 			if most := 4*len(content) + 1024; len(err.Error()) > most {
@@ -426,7 +426,7 @@ func FuzzLoad(f *testing.F) {
 			}
 		}
 		written := mustFormat(t, d)
-		again, err := parse(written)
+		again, err := parseContent(written)
 		if err != nil || !reflect.DeepEqual(sameNil(d), sameNil(again)) {
 			t.Fatalf("%q gives %+v, written and read again %+v, %v", content, d, again, err)
 		}

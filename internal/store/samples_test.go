@@ -133,7 +133,7 @@ func full(of byte) member.Records {
 
 func mustFormat(t testing.TB, c Content) []byte {
 	t.Helper()
-	content, _, err := format(c)
+	content, _, err := formatContent(c)
 	if err != nil {
 		t.Fatalf("format(%+v): %v", c, err)
 	}
@@ -142,10 +142,10 @@ func mustFormat(t testing.TB, c Content) []byte {
 
 // stateFile is a state file of entries with any payloads, and where each entry ends.
 func stateFile(payloads ...string) (content []byte, ends []int) {
-	content, root, end := begin([]byte(payloads[0]))
+	content, root, end := beginContent([]byte(payloads[0]))
 	ends = append(ends, end)
 	for _, p := range payloads[1:] {
-		entry := seal(root, end, []byte(p))
+		entry := sealEntry(root, end, []byte(p))
 		if n := copy(content[end:], entry); n < len(entry) {
 			content = append(content, entry[n:]...)
 		}
@@ -158,7 +158,7 @@ func stateFile(payloads ...string) (content []byte, ends []int) {
 // payload is the payload of the entry for c behind one for before.
 func payload(t testing.TB, before, c Content) string {
 	t.Helper()
-	b, err := encode(before, c)
+	b, err := encodeEntry(before, c)
 	if err != nil {
 		t.Fatal(err)
 	}

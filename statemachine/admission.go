@@ -38,24 +38,24 @@ func (m *Machine) onJoinRequest(in message.Message, b message.JoinClusterRequest
 		held: b.Held,
 		at:   m.now,
 	}
-	why := m.place(j)
-	if why == message.ReasonNone {
+	reason := m.assignPlace(j)
+	if reason == message.ReasonNone {
 		return
 	}
-	m.refuse(in, why)
-	answer := message.JoinClusterResponse{Reason: why}
-	switch why {
+	m.refuse(in, reason)
+	answer := message.JoinClusterResponse{Reason: reason}
+	switch reason {
 	case message.ReasonOldIncarnation:
 		e, _ := m.state().Roster.Find(in.From.Address)
 		answer.Known = e.Incarnation
 	case message.ReasonNotSettled, message.ReasonClusterFull, message.ReasonQuorumAtStake:
-		m.wait(j)
+		m.queueJoiner(j)
 	}
 	m.send(in.From.Address, answer)
 }
 
-// wait keeps a joiner until its place can be given; at most N wait.
-func (m *Machine) wait(j joiner) {
+// queueJoiner keeps a joiner until its place can be given; at most N wait.
+func (m *Machine) queueJoiner(j joiner) {
 	for i := range m.lead.waiting {
 		if m.lead.waiting[i].id.Address == j.id.Address {
 			m.lead.waiting[i] = j
@@ -75,9 +75,9 @@ func (m *Machine) waitingAddresses() []member.Address {
 	return out
 }
 
-// place gives j its place where the rules allow it now, and otherwise says why
+// assignPlace gives j its place where the rules allow it now, and otherwise says why
 // not.
-func (m *Machine) place(j joiner) message.Reason {
+func (m *Machine) assignPlace(j joiner) message.Reason {
 	r := m.state().Roster
 	e, known := r.Find(j.id.Address)
 	switch {
@@ -91,22 +91,22 @@ func (m *Machine) place(j joiner) message.Reason {
 		return message.ReasonOldIncarnation
 	case known && e.IsVoter():
 		// The old store's vote goes: a change of voters.
-		if !m.settled() {
+		if !m.isCommitted() {
 			return message.ReasonNotSettled
 		}
 		if !m.canSpare(e.Address) {
 			return message.ReasonQuorumAtStake
 		}
-		m.accept(j, r.With(j.entry(member.Joining)), j.id.Address)
+		m.acceptJoiner(j, r.With(j.entry(member.Joining)), j.id.Address)
 	case known || len(r) < m.cfg.Size:
-		m.accept(j, r.With(j.entry(member.Joining)), j.id.Address)
+		m.acceptJoiner(j, r.With(j.entry(member.Joining)), j.id.Address)
 	default:
 		seat, ok := m.freeSeat()
 		if !ok {
 			return message.ReasonClusterFull
 		}
 		m.trace(Trace{Kind: MemberMoved, Peer: seat, Status: member.None})
-		m.accept(j, r.Without(seat).With(j.entry(member.Joining)), member.Address{})
+		m.acceptJoiner(j, r.Without(seat).With(j.entry(member.Joining)), member.Address{})
 	}
 	return message.ReasonNone
 }
@@ -128,10 +128,10 @@ func (m *Machine) placeAgain(e member.Member, j joiner) message.Reason {
 		next.Status, next.Resigned = member.Active, false
 	}
 	if next != e {
-		m.accept(j, m.state().Roster.With(next), j.id.Address)
+		m.acceptJoiner(j, m.state().Roster.With(next), j.id.Address)
 		return message.ReasonNone
 	}
-	m.welcome(j)
+	m.alignRejoined(j)
 	return message.ReasonNone
 }
 
@@ -152,7 +152,7 @@ func (m *Machine) placeProvisional(j joiner, known bool) message.Reason {
 		len(r) >= m.cfg.Size-m.missingSeeds():
 		return message.ReasonClusterFull
 	}
-	m.accept(j, r.With(j.entry(member.Active)), j.id.Address)
+	m.acceptJoiner(j, r.With(j.entry(member.Active)), j.id.Address)
 	return message.ReasonNone
 }
 
@@ -166,24 +166,24 @@ func (m *Machine) missingSeeds() int {
 	return n
 }
 
-// accept makes the revision that gives j its place and tells j first, so that
+// acceptJoiner makes the revision that gives j its place and tells j first, so that
 // it knows whom the state comes from.
-func (m *Machine) accept(j joiner, r member.Roster, about member.Address) {
+func (m *Machine) acceptJoiner(j joiner, r member.Roster, about member.Address) {
 	m.send(j.id.Address, message.JoinClusterResponse{Accepted: true})
-	p := m.lead.ensure(j.id)
+	p := m.lead.ensurePeer(j.id)
 	p.heard, p.number = m.now, member.Number{}
 	m.lead.joinedAt = m.now
-	m.change(r, about)
+	m.changeRoster(r, about)
 	// (S) What it lost with an earlier place is forgotten here, and may be news to it.
 	p.revoked = m.state().Number
 	// (S) What was extended then may count for what it sets in this one.
 	p.extended = m.now
 }
 
-// welcome sends the state to a member that has its place already.
-func (m *Machine) welcome(j joiner) {
+// alignRejoined sends the state to a member that has its place already.
+func (m *Machine) alignRejoined(j joiner) {
 	m.send(j.id.Address, message.JoinClusterResponse{Accepted: true})
-	p := m.lead.ensure(j.id)
+	p := m.lead.ensurePeer(j.id)
 	p.heard = m.now
-	m.align(p)
+	m.alignMember(p)
 }

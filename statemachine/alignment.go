@@ -18,8 +18,8 @@ func (m *Machine) onAlignment(in message.Message, b message.ClusterAlignment) {
 		m.takeSoft(in, b.State)
 		return
 	}
-	if why := m.mayTakeFrom(in.From.Address, b.State); why != message.ReasonNone {
-		m.drop(in, why)
+	if reason := m.mayTakeFrom(in.From.Address, b.State); reason != message.ReasonNone {
+		m.drop(in, reason)
 		return
 	}
 	m.takeAndFollow(b.State, in.From)
@@ -27,7 +27,7 @@ func (m *Machine) onAlignment(in message.Message, b message.ClusterAlignment) {
 
 // onMemberStatusUpdate applies one changed entry to the revision before it.
 func (m *Machine) onMemberStatusUpdate(in message.Message, b message.MemberStatusUpdate) {
-	if !m.fits(in, b.Number) {
+	if !m.isNextRevision(in, b.Number) {
 		return
 	}
 	s := m.state()
@@ -39,29 +39,29 @@ func (m *Machine) onMemberStatusUpdate(in message.Message, b message.MemberStatu
 	m.takeAndFollow(next, in.From)
 }
 
-// fits reports whether an update of the leader followed is of the revision after the
+// isNextRevision reports whether an update of the leader followed is of the revision after the
 // held state.
-func (m *Machine) fits(in message.Message, n member.Number) bool {
+func (m *Machine) isNextRevision(in message.Message, n member.Number) bool {
 	held := m.state().Number
-	var why message.Reason
+	var reason message.Reason
 	switch {
 	case m.role != member.Following || in.From != m.follow.leader || in.Claim != m.leader,
 		!m.leader.Chosen: // a provisional one sends its state whole
-		why = message.ReasonOtherLeader
+		reason = message.ReasonOtherLeader
 	case m.leader.Version < m.durable.Bound():
-		why = message.ReasonBound
+		reason = message.ReasonBound
 	case n.Version != m.leader.Version:
-		why = message.ReasonOtherVersion
+		reason = message.ReasonOtherVersion
 	case n.Compare(held) <= 0:
-		why = message.ReasonOldState
+		reason = message.ReasonOldState
 	case n != member.Number{Version: held.Version, Revision: held.Revision + 1}:
-		why = message.ReasonRevisionGap
+		reason = message.ReasonRevisionGap
 	default:
 		return true
 	}
-	m.drop(in, why)
+	m.drop(in, reason)
 	// A gap asks for alignment at once, but only once each.
-	if why == message.ReasonRevisionGap && m.follow.askedGap.Less(n) {
+	if reason == message.ReasonRevisionGap && m.follow.askedGap.Less(n) {
 		m.follow.askedGap = n
 		m.sendKeepAlive()
 	}
@@ -81,7 +81,7 @@ func (m *Machine) takeSoft(in message.Message, s member.State) {
 	if !s.Roster.Has(m.self) {
 		// Whatever its number: one that declared itself again begins anew.
 		m.soft = member.State{}
-		m.join(in.Claim)
+		m.askForPlace(in.Claim)
 		return
 	}
 	if !m.soft.Number.Less(s.Number) && !m.soft.IsZero() {
@@ -111,7 +111,7 @@ func (m *Machine) followState(s member.State, leader member.Identity) {
 	case !s.Roster.Has(m.self):
 		// It names another run of this node, or none: ask for a place.
 		if m.seek.target != c {
-			m.join(c)
+			m.askForPlace(c)
 		}
 	case m.role == member.Following && m.leader == c && m.follow.leader == leader:
 		m.sendKeepAlive()

@@ -40,8 +40,8 @@ func (c Cause) String() string {
 	return causeNames[c]
 }
 
-// conflict is the rule by which better wins against c (protocol.md section 7).
-func conflict(c, better member.Claim) Cause {
+// conflictCause is the rule by which better wins against c (protocol.md section 7).
+func conflictCause(c, better member.Claim) Cause {
 	switch {
 	case c.Chosen != better.Chosen:
 		return CauseChosen

@@ -9,8 +9,8 @@ import (
 
 // onElected takes the initial state of a chosen leader.
 func (m *Machine) onElected(in message.Message, b message.LeaderElected) {
-	if why := m.mayTakeFrom(in.From.Address, b.State); why != message.ReasonNone {
-		m.drop(in, why)
+	if reason := m.mayTakeFrom(in.From.Address, b.State); reason != message.ReasonNone {
+		m.drop(in, reason)
 		return
 	}
 	m.takeAndFollow(b.State, b.State.LeaderIdentity())
@@ -63,13 +63,13 @@ func (m *Machine) take(s member.State) {
 		// What was proposed was built on less.
 		m.dropAttempt()
 	}
-	if m.replaced(s) {
+	if m.isReplaced(s) {
 		m.becomeStopped(ErrAddressInUse)
 		return
 	}
 	if m.role == member.Following && m.leader.Chosen && m.leader.Version < s.Version {
 		// It came from somebody else, and its leader was not heard yet.
-		m.overrule(CauseOutvoted)
+		m.overruleLeader(CauseOutvoted)
 	}
 	m.admitted = m.admitted || s.Roster.Has(m.self)
 	if s.Version > before.Version && s.LeaderIdentity() == m.self {
@@ -89,9 +89,9 @@ func (m *Machine) hold(s member.State) {
 	}
 }
 
-// replaced reports that a later run at this address has its place, so that
+// isReplaced reports that a later run at this address has its place, so that
 // this one must go (protocol.md section 3).
-func (m *Machine) replaced(s member.State) bool {
+func (m *Machine) isReplaced(s member.State) bool {
 	e, ok := s.Roster.Find(m.self.Address)
 	if !ok || e.Incarnation <= m.self.Incarnation {
 		return false

@@ -10,13 +10,13 @@ import (
 // hearFrom hears a claim that came with a message, where its sender is believed.
 func (m *Machine) hearFrom(in message.Message, c member.Claim) {
 	if m.believes(in) {
-		m.hear(c, in.From.Address)
+		m.hearClaim(c, in.From.Address)
 	}
 }
 
-// hear compares a claim with the leader followed (protocol.md section 7) and
+// hearClaim compares a claim with the leader followed (protocol.md section 7) and
 // joins the better one. from is who told it.
-func (m *Machine) hear(c member.Claim, from member.Address) {
+func (m *Machine) hearClaim(c member.Claim, from member.Address) {
 	switch {
 	case c.IsZero() || c.Leader == m.self.Address || m.stopped:
 		return
@@ -33,28 +33,28 @@ func (m *Machine) hear(c member.Claim, from member.Address) {
 		return
 	case m.role == member.Seeking && c == m.seek.refused:
 		return
-	case m.role == member.Seeking && m.awaits(c, from):
+	case m.role == member.Seeking && m.awaitsAnswer(c, from):
 		return
 	}
 	switch m.role {
 	case member.Leading, member.Provisional:
-		m.stepDown(c, conflict(m.leader, c))
+		m.stepDown(c, conflictCause(m.leader, c))
 	case member.Following:
 		// The loser learns of it from whoever knows better.
 		if m.leader.Leader != c.Leader {
 			m.send(m.leader.Leader, message.LeaderRelieve{Winner: c})
 		}
-		m.overrule(conflict(m.leader, c))
-		m.join(c)
+		m.overruleLeader(conflictCause(m.leader, c))
+		m.askForPlace(c)
 	case member.Seeking:
-		m.join(c)
+		m.askForPlace(c)
 	}
 }
 
-// awaits reports whether a claim is no reason to ask anybody: a leader as good was
+// awaitsAnswer reports whether a claim is no reason to ask anybody: a leader as good was
 // asked for a place, and its answer may come. When it claims itself an interval
 // later, request or answer was lost, unless it said that this node has to wait.
-func (m *Machine) awaits(c member.Claim, from member.Address) bool {
+func (m *Machine) awaitsAnswer(c member.Claim, from member.Address) bool {
 	s := &m.seek
 	if s.target.IsZero() || c.BetterThan(s.target) {
 		return false
@@ -76,10 +76,10 @@ func (m *Machine) onSeedKeepAlive(in message.Message) {
 
 // stepDown gives leadership up: all members are told, joining ones too (case4
 // of the original design), and this run never leads this version again.
-func (m *Machine) stepDown(winner member.Claim, why Cause) {
+func (m *Machine) stepDown(winner member.Claim, cause Cause) {
 	given := m.leader
 	members := m.targets(addresses(m.state().Roster), m.waitingAddresses())
-	m.trace(Trace{Kind: SteppedDown, Peer: winner.Leader, Version: given.Version, Cause: why})
+	m.trace(Trace{Kind: SteppedDown, Peer: winner.Leader, Version: given.Version, Cause: cause})
 	m.endLeadership(given)
 	// Their headers claim nothing any more, or their receivers would join again.
 	for _, to := range members {
@@ -90,7 +90,7 @@ func (m *Machine) stepDown(winner member.Claim, why Cause) {
 		m.ask.nextAt = m.now
 		return
 	}
-	m.join(winner)
+	m.askForPlace(winner)
 }
 
 // onReJoin leaves a leader that gave up. It frees this node's support of just
@@ -102,11 +102,11 @@ func (m *Machine) onReJoin(in message.Message, b message.ReJoinCluster) {
 	}
 	m.freeSupport(in.From, b.GivenUp)
 	if m.role == member.Following && m.leader == b.GivenUp {
-		why := CauseLease // it voted for another, if not that
+		cause := CauseLease // it voted for another, if not that
 		if !b.Winner.IsZero() {
-			why = conflict(b.GivenUp, b.Winner)
+			cause = conflictCause(b.GivenUp, b.Winner)
 		}
-		m.suspect(Trace{Event: message.KindReJoinCluster, Cause: why}, 0)
+		m.suspect(Trace{Event: message.KindReJoinCluster, Cause: cause}, 0)
 	} else if m.role == member.Seeking && m.seek.target == b.GivenUp {
 		m.seek.target = member.Claim{}
 	}

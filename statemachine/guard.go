@@ -53,7 +53,7 @@ func (m *Machine) admit(in message.Message) bool {
 func (m *Machine) noteRun(from member.Identity) {
 	s := &m.support
 	if s.leader.Voter() == from.Voter() && from.Incarnation > s.leader.Incarnation {
-		*s = support{}
+		*s = supportState{}
 	}
 	f := &m.follow
 	if m.role == member.Following && f.leader.Address == from.Address &&

@@ -9,9 +9,9 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// ask is the question that comes before any proposal: do M voters, this one
+// inquiryState is the question that comes before any proposal: do M voters, this one
 // among them, miss a healthy leader too? (protocol.md section 6, 2)
-type ask struct {
+type inquiryState struct {
 	id        uint64 // of the open question; 0 for none
 	version   uint64 // held when it was asked
 	unhealthy []member.Address
@@ -22,8 +22,8 @@ type ask struct {
 // wantsElection reports whether this node should ask and propose: it has a
 // vote, may lead, and has no healthy leader. A drained one has no chosen leader at all.
 func (m *Machine) wantsElection() bool {
-	return m.role != member.Leading && m.propose.attempt == nil && !m.operate.leaving &&
-		!m.followsHealthy() && !(m.operate.drained && m.leader.Chosen) && m.isVoter()
+	return m.role != member.Leading && m.propose.attempt == nil && !m.operator.leaving &&
+		!m.followsHealthy() && !(m.operator.drained && m.leader.Chosen) && m.isVoter()
 }
 
 // standsAt is from when this node may ask and propose. A drained one lets all others go
@@ -32,10 +32,10 @@ func (m *Machine) wantsElection() bool {
 // section 6, drained). Proposals of others do not put that off, or two drained voters that
 // propose at one instant would both wait again; whom it votes for it lets try anyway.
 func (m *Machine) standsAt() time.Time {
-	if !m.operate.drained {
+	if !m.operator.drained {
 		return time.Time{}
 	}
-	return m.isolate.noChosenSince.Add(m.timing.drainedTimeout() + m.turn())
+	return m.isolation.noChosenSince.Add(m.timing.drainedTimeout() + m.turn())
 }
 
 // turn is how long this voter lets those before it ask first: all miss a leader
@@ -71,7 +71,7 @@ func (m *Machine) tickAsk() {
 		m.ask.nextAt = m.support.until.Add(m.turn())
 		return
 	}
-	m.ask = ask{
+	m.ask = inquiryState{
 		id:      m.cfg.Rand.Uint64() | 1,
 		version: m.held().Version,
 		nextAt:  m.now.Add(m.patience(m.ask.fails)),
@@ -103,7 +103,7 @@ func (m *Machine) onStatusResponse(in message.Message, b message.LeaderStatusQue
 		return
 	}
 	if b.Healthy {
-		m.hear(in.Claim, in.Claim.Leader)
+		m.hearClaim(in.Claim, in.Claim.Leader)
 		return
 	}
 	if !m.durable.Held.Roster.IsVoter(in.From.Voter()) {

@@ -10,9 +10,9 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// isolate is what a node does that finds nobody to follow for long
+// isolationState is what a node does that finds nobody to follow for long
 // (protocol.md sections 4 and 6).
-type isolate struct {
+type isolationState struct {
 	// noChosenSince is when the node last had a chosen leader, or started;
 	// zero while it has one.
 	noChosenSince time.Time
@@ -26,7 +26,7 @@ func (m *Machine) tickIsolation() {
 		m.becomeNewRun()
 	}
 	if m.mayDeclare() {
-		m.declare()
+		m.declareItself()
 	}
 }
 
@@ -67,15 +67,15 @@ func (m *Machine) isolationDeadline(d *deadline) {
 
 // patienceEnd is when a leaderless seed declares itself whatever others are.
 func (m *Machine) patienceEnd() time.Time {
-	if m.isolate.noChosenSince.IsZero() {
+	if m.isolation.noChosenSince.IsZero() {
 		return time.Time{}
 	}
-	return m.isolate.noChosenSince.Add(m.timing.declareTimeout(!m.held().IsZero()))
+	return m.isolation.noChosenSince.Add(m.timing.declareTimeout(!m.held().IsZero()))
 }
 
 // mayDeclare reports whether this seed should lead provisionally now.
 func (m *Machine) mayDeclare() bool {
-	if m.role != member.Seeking || !m.isSeed || m.cfg.JoinOnly || m.operate.leaving ||
+	if m.role != member.Seeking || !m.isSeed || m.cfg.JoinOnly || m.operator.leaving ||
 		m.seek.since.IsZero() || !m.seek.target.IsZero() {
 		return false
 	}
@@ -99,8 +99,8 @@ func (m *Machine) mayDeclare() bool {
 		!m.seek.allAt.IsZero() && m.due(m.seek.allAt.Add(m.timing.RetryInterval))
 }
 
-// recent reports whether what a seed showed still counts.
-func (m *Machine) recent(a answer) bool {
+// isRecent reports whether what a seed showed still counts.
+func (m *Machine) isRecent(a answer) bool {
 	return m.now.Sub(a.at) <= m.timing.answerLifetime()
 }
 
@@ -110,7 +110,7 @@ func (m *Machine) recent(a answer) bool {
 func (m *Machine) heardSeeds() (answered int, greatest, holds bool) {
 	greatest = true
 	for _, a := range m.seek.answers {
-		if !m.recent(a) {
+		if !m.isRecent(a) {
 			continue
 		}
 		answered++
@@ -120,9 +120,9 @@ func (m *Machine) heardSeeds() (answered int, greatest, holds bool) {
 	return answered, greatest, holds
 }
 
-// declare makes this seed a provisional leader. One that holds a roster starts
+// declareItself makes this seed a provisional leader. One that holds a roster starts
 // from it.
-func (m *Machine) declare() {
+func (m *Machine) declareItself() {
 	own := member.Member{Identity: m.self, Name: m.cfg.Name, Seed: true, Status: member.Active}
 	roster := member.Roster{own}
 	if !m.held().IsZero() {
@@ -144,7 +144,7 @@ func (m *Machine) declare() {
 // are told as askers: they wait for this one, and their connections exist.
 func (m *Machine) tellAnswerers() {
 	for _, a := range m.seek.answers {
-		if m.recent(a) && !slices.ContainsFunc(m.seek.askers, func(x asker) bool {
+		if m.isRecent(a) && !slices.ContainsFunc(m.seek.askers, func(x asker) bool {
 			return x.addr == a.seed && m.mayHear(x)
 		}) {
 			m.send(a.seed, message.SeedKeepAlive{})
@@ -156,27 +156,27 @@ func (m *Machine) tellAnswerers() {
 // voters that came back under another store id. One that holds a newer state
 // may belong to a roster that can, so it is none.
 func (m *Machine) noteLost(in message.Message) {
-	if m.isolate.noChosenSince.IsZero() || m.held().IsZero() {
+	if m.isolation.noChosenSince.IsZero() || m.held().IsZero() {
 		return
 	}
 	e, ok := m.durable.Held.Roster.Find(in.From.Address)
 	if !ok || !e.IsVoter() {
 		return
 	}
-	at := slices.Index(m.isolate.lost, e.Voter())
+	at := slices.Index(m.isolation.lost, e.Voter())
 	held, shows := shownHeld(in.Body)
 	switch {
 	case m.otherCluster(in):
 		// Whatever store it has now, it has forgotten this cluster.
 		if at < 0 {
-			m.isolate.lost = append(m.isolate.lost, e.Voter())
+			m.isolation.lost = append(m.isolation.lost, e.Voter())
 		}
 	case e.StoreID == in.From.StoreID || shows && m.held().Less(held):
 		if at >= 0 {
-			m.isolate.lost = slices.Delete(m.isolate.lost, at, at+1)
+			m.isolation.lost = slices.Delete(m.isolation.lost, at, at+1)
 		}
 	case shows && at < 0:
-		m.isolate.lost = append(m.isolate.lost, e.Voter())
+		m.isolation.lost = append(m.isolation.lost, e.Voter())
 	}
 }
 
@@ -198,12 +198,12 @@ func shownHeld(b message.Body) (member.Number, bool) {
 // rosterLost reports whether fewer than M voters of the held roster can still
 // answer, so that it can never elect again (protocol.md section 6).
 func (m *Machine) rosterLost() bool {
-	if m.held().IsZero() || m.isolate.noChosenSince.IsZero() {
+	if m.held().IsZero() || m.isolation.noChosenSince.IsZero() {
 		return false
 	}
 	r := m.durable.Held.Roster
 	lost := 0
-	for _, v := range m.isolate.lost {
+	for _, v := range m.isolation.lost {
 		if r.IsVoter(v) {
 			lost++
 		}

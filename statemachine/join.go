@@ -10,9 +10,9 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// seek is the search for a leader to follow (protocol.md section 4). A round lasts
+// joinState is the search for a leader to follow (protocol.md section 4). A round lasts
 // RetryInterval.
-type seek struct {
+type joinState struct {
 	id     uint64    // of the present round
 	began  time.Time // when the round began
 	nextAt time.Time // when the next round begins
@@ -87,7 +87,7 @@ func (m *Machine) tickSeek() {
 	}
 	m.seek.allAt = time.Time{}
 	// Of many that start together one has to be known by all: who will declare itself.
-	m.query(m.seedsByRank()[0])
+	m.sendQuery(m.seedsByRank()[0])
 	m.seek.moreAt = m.now.Add(m.timing.widenTimeout())
 	if !first {
 		m.askMore()
@@ -151,7 +151,7 @@ func (m *Machine) askAll() {
 	}
 	for _, to := range m.targets(m.cfg.Seeds, addresses(m.durable.Held.Roster)) {
 		if !m.heardThisRound(to) {
-			m.query(to)
+			m.sendQuery(to)
 		}
 	}
 }
@@ -173,12 +173,12 @@ func (m *Machine) askMore() {
 		m.seek.moreAt = time.Time{} // all are asked
 	}
 	for range min(m.seek.width, len(others)) {
-		m.query(others[m.seek.more%len(others)])
+		m.sendQuery(others[m.seek.more%len(others)])
 		m.seek.more++
 	}
 }
 
-func (m *Machine) query(to member.Address) {
+func (m *Machine) sendQuery(to member.Address) {
 	m.send(to, message.LeaderQuery{ID: m.seek.id, Held: m.durable.Held})
 }
 
@@ -189,8 +189,8 @@ func (m *Machine) seedsByRank() []member.Address {
 	return seeds
 }
 
-// endSeek is for who has a leader, or leads.
-func (m *Machine) endSeek() {
+// endSearch is for who has a leader, or leads.
+func (m *Machine) endSearch() {
 	m.seek.target, m.seek.suspected = member.Claim{}, member.Claim{}
 	m.seek.since, m.seek.moreAt, m.seek.allAt = time.Time{}, time.Time{}, time.Time{}
 	m.seek.turnAt = time.Time{}
@@ -277,8 +277,8 @@ func (m *Machine) noteSeed(in message.Message, held member.Number) {
 	}
 }
 
-// join leaves whatever was followed and asks the leader of c for a place.
-func (m *Machine) join(c member.Claim) {
+// askForPlace leaves whatever was followed and asks the leader of c for a place.
+func (m *Machine) askForPlace(c member.Claim) {
 	m.becomeJoiner(c)
 	if next := m.now.Add(m.timing.RetryInterval); m.seek.nextAt.Before(next) {
 		m.seek.nextAt = next.Add(m.jitter(m.timing.roundJitter()))
@@ -346,5 +346,5 @@ func (m *Machine) yieldAddress(c member.Claim, known uint64) {
 	// Acks that the earlier run got extend nothing (protocol.md section 10, a new run).
 	m.records.until = time.Time{}
 	m.dropAttempt() // its ballot, and its candidate, are of the run that is over
-	m.join(m.seek.target)
+	m.askForPlace(m.seek.target)
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// follow is what a follower knows of the leader it follows. It is kept over a
+// followerState is what a follower knows of the leader it follows. It is kept over a
 // loss, so that following the same version again restarts nothing.
-type follow struct {
+type followerState struct {
 	leader member.Identity
 	claim  member.Claim
 	since  time.Time // following began
@@ -39,7 +39,7 @@ func (m *Machine) tickFollow() {
 		return
 	}
 	if m.due(m.lostAt()) {
-		m.suspect(Trace{Cause: m.whyLost()}, 0)
+		m.suspect(Trace{Cause: m.lossCause()}, 0)
 		return
 	}
 	if m.due(m.probeAt()) {
@@ -91,30 +91,30 @@ func (m *Machine) followsQuorate(now time.Time) bool {
 // showsQuorate is what View shows as Quorate.
 func (m *Machine) showsQuorate() bool { return m.quorate(m.now) || m.followsQuorate(m.now) }
 
-// whyLost tells a leader of whom nothing comes from one that says that a majority
+// lossCause tells a leader of whom nothing comes from one that says that a majority
 // does not answer it.
-func (m *Machine) whyLost() Cause {
+func (m *Machine) lossCause() Cause {
 	if m.follow.heardAt.After(m.follow.healthyAt) {
 		return CauseLease
 	}
 	return CauseSilence
 }
 
-// overrule leaves the leader followed, which nobody suspects, for a better one.
-func (m *Machine) overrule(why Cause) {
+// overruleLeader leaves the leader followed, which nobody suspects, for a better one.
+func (m *Machine) overruleLeader(cause Cause) {
 	m.trace(Trace{
-		Kind: Overruled, Cause: why, Peer: m.leader.Leader, Version: m.leader.Version,
+		Kind: Overruled, Cause: cause, Peer: m.leader.Leader, Version: m.leader.Version,
 		Heard: m.follow.heardAt,
 	})
 	m.forgetLeader()
 }
 
 // suspect leaves the leader followed: the view has none, and the election begins
-// after a pause. why has the cause, and the event that brought it about, if any.
-func (m *Machine) suspect(why Trace, pause time.Duration) {
-	why.Kind, why.Peer, why.Version = Suspected, m.leader.Leader, m.leader.Version
-	why.Heard = m.follow.heardAt
-	m.trace(why)
+// after a pause. t has the cause, and the event that brought it about, if any.
+func (m *Machine) suspect(t Trace, pause time.Duration) {
+	t.Kind, t.Peer, t.Version = Suspected, m.leader.Leader, m.leader.Version
+	t.Heard = m.follow.heardAt
+	m.trace(t)
 	m.forgetLeader()
 	m.ask.nextAt, m.ask.fails = m.now.Add(pause+m.turn()), 0
 	// The voters are asked first; who holds nothing has only the seeds.
@@ -144,7 +144,7 @@ func (m *Machine) sendKeepAlive() {
 		Bound:   m.durable.Bound(),
 		Echo:    m.follow.echo,
 		Stamp:   m.stamp(m.leader.Version),
-		Drained: m.operate.drained || m.operate.leaving,
+		Drained: m.operator.drained || m.operator.leaving,
 	})
 }
 
@@ -199,7 +199,7 @@ func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAc
 		return
 	}
 	m.giveSupport(in.From, m.leader.Version)
-	m.extend(b)
+	m.extendTrust(b)
 	first := f.echo.IsZero()
 	if b.Stamp.Clock > f.echo.Clock || first {
 		f.echo = b.Stamp
@@ -233,7 +233,7 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 	if m.role == member.Leading && !m.noteBound(in, b.Bound) {
 		return
 	}
-	p := m.lead.ensure(in.From)
+	p := m.lead.ensurePeer(in.From)
 	p.heard, p.drained, p.stamp = m.now, b.Drained, b.Stamp
 	shows := c == m.leader && b.Number.Version == m.leader.Version
 	if shows && p.number.Less(b.Number) {
@@ -291,7 +291,7 @@ func (m *Machine) sendAck(to member.Address, echo message.Stamp, stamped bool) {
 		if m.records.committed.Version == m.leader.Version {
 			ack.Committed = m.records.committed
 		}
-		if p := m.lead.peer(to); m.extends(p, echo) {
+		if p := m.lead.peer(to); m.mayExtend(p, echo) {
 			ack.Extends, p.extended = true, p.heard
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// lead is what a leader, chosen or provisional, knows beside its state. It
+// leaderState is what a leader, chosen or provisional, knows beside its state. It
 // starts empty with each leadership.
-type lead struct {
+type leaderState struct {
 	since        time.Time // it was chosen, or declared itself
 	quorate      bool      // as of the last call
 	quorateSince time.Time
@@ -31,7 +31,7 @@ type lead struct {
 	leaseFrom  int64
 	leaseKnown bool
 	scratch    []int64
-	table
+	recordTable
 }
 
 // peer is what a leader knows of one run of a member.
@@ -53,7 +53,7 @@ type peer struct {
 	revoked  member.Number
 }
 
-func (l *lead) peer(a member.Address) *peer {
+func (l *leaderState) peer(a member.Address) *peer {
 	for _, p := range l.peers {
 		if p.id.Address == a {
 			return p
@@ -68,9 +68,9 @@ func (p *peer) follows(e member.Member) bool {
 	return p.id == e.Identity && !p.number.IsZero()
 }
 
-// ensure returns the record of exactly this run, a fresh one where the last
+// ensurePeer returns the record of exactly this run, a fresh one where the last
 // was of another. What a store held stays held by its next run.
-func (l *lead) ensure(id member.Identity) *peer {
+func (l *leaderState) ensurePeer(id member.Identity) *peer {
 	p := l.peer(id.Address)
 	if p == nil {
 		p = &peer{id: id}
@@ -87,8 +87,8 @@ func (l *lead) ensure(id member.Identity) *peer {
 	return p
 }
 
-// told notes that p is told what is new in a state.
-func (p *peer) told(n member.Number, now time.Time) {
+// noteTold notes that p is told what is new in a state.
+func (p *peer) noteTold(n member.Number, now time.Time) {
 	if !p.number.Less(p.sent) {
 		p.sentAt = now
 	}
@@ -105,11 +105,11 @@ func (m *Machine) tickLead() {
 		return
 	}
 	m.watchMembers()
-	m.settle()
+	m.makeWaitingChanges()
 	m.drainLeader()
 	if m.due(m.lead.beatAt) {
 		pause := m.timing.HeartbeatInterval
-		if !m.beat() {
+		if !m.sendHeartbeats() {
 			// Looking now and then renews the lease of a lone node.
 			pause = m.timing.aloneInterval()
 		}
@@ -149,10 +149,10 @@ func (m *Machine) leadDeadline(d *deadline) {
 	}
 }
 
-// beat sends an ack, unasked, to each member that is heard to follow, and the
+// sendHeartbeats sends an ack, unasked, to each member that is heard to follow, and the
 // claim to every other seed and member, so that no island forms (protocol.md
 // section 5). It reports whether there was anybody.
-func (m *Machine) beat() bool {
+func (m *Machine) sendHeartbeats() bool {
 	to := m.targets(m.cfg.Seeds, addresses(m.state().Roster))
 	var silent []member.Address
 	for _, a := range to {
@@ -166,15 +166,15 @@ func (m *Machine) beat() bool {
 			silent = append(silent, a)
 		}
 	}
-	m.claim(silent)
+	m.sendClaims(silent)
 	return len(to) > 0
 }
 
-// claim tells the silent ones who leads. A provisional leader tells the greatest and
+// sendClaims tells the silent ones who leads. A provisional leader tells the greatest and
 // others in turns, one at first and then more each time: where many nodes start together
 // they come by themselves, and two such leaders learn of each other from the greatest,
 // unless that is dead.
-func (m *Machine) claim(silent []member.Address) {
+func (m *Machine) sendClaims(silent []member.Address) {
 	if m.role == member.Provisional && len(silent) > 2 {
 		slices.SortFunc(silent, func(a, b member.Address) int { return b.Compare(a) })
 		others := silent[1:]
@@ -189,9 +189,9 @@ func (m *Machine) claim(silent []member.Address) {
 	}
 }
 
-// change makes the next revision with r and tells everyone in it: of the one
+// changeRoster makes the next revision with r and tells everyone in it: of the one
 // entry at about, or, when that is nobody, by the whole state.
-func (m *Machine) change(r member.Roster, about member.Address) {
+func (m *Machine) changeRoster(r member.Roster, about member.Address) {
 	before, _ := m.state().Roster.Find(about)
 	next := m.state().Next(r)
 	if m.role == member.Leading {
@@ -213,12 +213,12 @@ func (m *Machine) change(r member.Roster, about member.Address) {
 		if e.Address == m.self.Address {
 			continue
 		}
-		if p := m.lead.ensure(e.Identity); p.heard.IsZero() {
+		if p := m.lead.ensurePeer(e.Identity); p.heard.IsZero() {
 			p.heard = m.now
 		}
 	}
 	if m.role == member.Leading {
-		m.tell(about)
+		m.announceChange(about)
 	} else if m.lead.tellAt.IsZero() {
 		m.lead.tellAt = m.now
 		if at := m.lead.toldAt.Add(m.timing.tellInterval()); at.After(m.now) {
@@ -227,8 +227,8 @@ func (m *Machine) change(r member.Roster, about member.Address) {
 	}
 }
 
-// tell tells everyone of the newest revision.
-func (m *Machine) tell(about member.Address) {
+// announceChange tells everyone of the newest revision.
+func (m *Machine) announceChange(about member.Address) {
 	s := m.durable.Held
 	entry, ok := s.Roster.Find(about)
 	for _, e := range s.Roster {
@@ -238,16 +238,16 @@ func (m *Machine) tell(about member.Address) {
 			// This node itself.
 		case !ok || p.number.IsZero():
 			// Who has not shown this leader's state yet cannot apply an update.
-			m.align(p)
+			m.alignMember(p)
 		default:
-			p.told(s.Number, m.now)
+			p.noteTold(s.Number, m.now)
 			m.send(e.Address, message.MemberStatusUpdate{Number: s.Number, Member: entry})
 		}
 	}
 }
 
-// align sends a member the whole state.
-func (m *Machine) align(p *peer) {
+// alignMember sends a member the whole state.
+func (m *Machine) alignMember(p *peer) {
 	p.sent, p.sentAt = m.state().Number, m.now
 	m.send(p.id.Address, message.ClusterAlignment{State: m.state()})
 }
@@ -262,7 +262,7 @@ func (m *Machine) tickTell() {
 	}
 	m.lead.tellAt, m.lead.toldAt = time.Time{}, m.now
 	for _, p := range m.lead.peers {
-		m.align(p)
+		m.alignMember(p)
 	}
 }
 
@@ -273,9 +273,9 @@ func (m *Machine) mayChange() bool {
 		m.role == member.Leading && m.durable.Bound() <= m.leader.Version
 }
 
-// settled reports whether the present state is committed: M voters of it hold
+// isCommitted reports whether the present state is committed: M voters of it hold
 // it, in the leader's own version. (S) Only then may the set of voters change.
-func (m *Machine) settled() bool {
+func (m *Machine) isCommitted() bool {
 	s := m.durable.Held
 	n := 0
 	if s.Roster.IsVoter(m.self.Voter()) {

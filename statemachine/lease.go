@@ -9,9 +9,9 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// support is the promise that an ack brought about: until then this node helps
+// supportState is the promise that an ack brought about: until then this node helps
 // no other leader, whatever its view says (protocol.md section 5).
-type support struct {
+type supportState struct {
 	leader  member.Identity
 	version uint64
 	until   time.Time
@@ -23,13 +23,13 @@ func (m *Machine) giveSupport(leader member.Identity, version uint64) {
 	if version < m.support.version {
 		return
 	}
-	m.support = support{leader, version, m.now.Add(m.timing.LeaseTimeout)}
+	m.support = supportState{leader, version, m.now.Add(m.timing.LeaseTimeout)}
 }
 
 // freeSupport ends support of exactly this leadership of this run.
 func (m *Machine) freeSupport(leader member.Identity, c member.Claim) {
 	if m.support.leader == leader && m.support.version == c.Version && c.Chosen {
-		m.support = support{}
+		m.support = supportState{}
 	}
 	m.endStartWait(leader, c)
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// operate is what an operator asked for: to leave, to hand over, to stay but let others
+// operatorState is what an operator asked for: to leave, to hand over, to stay but let others
 // lead (protocol.md section 6, leaving leader and drained).
-type operate struct {
+type operatorState struct {
 	drained bool
 	leaving bool
 	until   time.Time // when a leaving node goes whatever happened
@@ -38,11 +38,11 @@ var (
 // Leave begins to leave the cluster in order; Output.Stop says ErrLeft in the
 // end, after LeaderTimeout at the latest. A second call changes nothing.
 func (m *Machine) Leave(now time.Time) Output {
-	m.enter(now)
-	if !m.stopped && !m.operate.leaving {
-		m.operate.leaving = true
-		m.operate.until = m.now.Add(m.timing.LeaderTimeout)
-		m.operate.nextAt = m.now
+	m.beginCall(now)
+	if !m.stopped && !m.operator.leaving {
+		m.operator.leaving = true
+		m.operator.until = m.now.Add(m.timing.LeaderTimeout)
+		m.operator.nextAt = m.now
 		switch m.role {
 		case member.Leading:
 			m.handOver(m.findSuccessors(), false)
@@ -51,45 +51,45 @@ func (m *Machine) Leave(now time.Time) Output {
 		case member.Seeking, member.Following:
 		}
 	}
-	return m.finish()
+	return m.endCall()
 }
 
 // Transfer gives leadership up in favour of to, or, when to is zero, of a member that
 // can lead. A member that does not vote within HeartbeatInterval is not elected; then
 // another one is, also in the place of to. It is refused with ErrNotLeader or ErrNotActive.
 func (m *Machine) Transfer(now time.Time, to member.Address) (Output, error) {
-	m.enter(now)
+	m.beginCall(now)
 	if m.stopped || m.role != member.Leading {
-		return m.finish(), ErrNotLeader
+		return m.endCall(), ErrNotLeader
 	}
 	able := m.findSuccessors()
 	if !to.IsZero() {
 		able = slices.DeleteFunc(able, func(a member.Address) bool { return a == to })
 		e, _ := m.durable.Held.Roster.Find(to)
 		if !m.maySucceed(e) {
-			return m.finish(), ErrNotActive
+			return m.endCall(), ErrNotActive
 		}
 		able = slices.Insert(able, 0, to)
 	} else if len(able) == 0 {
-		return m.finish(), ErrNotActive
+		return m.endCall(), ErrNotActive
 	}
 	m.handOver(able, true)
-	m.operate.named = !to.IsZero()
-	return m.finish(), nil
+	m.operator.named = !to.IsZero()
+	return m.endCall(), nil
 }
 
 // Drain keeps the node a member that lets others lead, for the rest of this run: a leader
 // hands over as soon as there is a member to hand over to, and the node stands for election
 // only when no other does.
 func (m *Machine) Drain(now time.Time) Output {
-	m.enter(now)
-	m.operate.drained = true
-	return m.finish()
+	m.beginCall(now)
+	m.operator.drained = true
+	return m.endCall()
 }
 
 // drainLeader hands over where the operator asked for it.
 func (m *Machine) drainLeader() {
-	if m.operate.drained && m.role == member.Leading && m.healthy() {
+	if m.operator.drained && m.role == member.Leading && m.healthy() {
 		if able := m.findSuccessors(); len(able) > 0 {
 			m.handOver(able, true)
 		}
@@ -140,15 +140,15 @@ func (m *Machine) handOver(successors []member.Address, stays bool) {
 		m.ask.nextAt = m.now
 		return
 	}
-	m.operate.successors, m.operate.named = successors, false
-	m.operate.handUntil = m.now.Add(m.timing.LeaderTimeout)
-	m.ask.nextAt = m.operate.handUntil
-	m.operate.handAt = m.now
+	m.operator.successors, m.operator.named = successors, false
+	m.operator.handUntil = m.now.Add(m.timing.LeaderTimeout)
+	m.ask.nextAt = m.operator.handUntil
+	m.operator.handAt = m.now
 }
 
 // tickLeave proposes a successor, says goodbye, and goes.
 func (m *Machine) tickLeave() {
-	o := &m.operate
+	o := &m.operator
 	if !o.handUntil.IsZero() {
 		switch {
 		case m.isLed() || m.due(o.handUntil) || !m.isVoter():
@@ -191,14 +191,14 @@ func (m *Machine) isLed() bool {
 }
 
 func (m *Machine) leaveDeadline(d *deadline) {
-	d.add(m.operate.handUntil)
+	d.add(m.operator.handUntil)
 	if m.propose.attempt == nil {
-		d.add(m.operate.handAt)
+		d.add(m.operator.handAt)
 	}
-	if m.operate.leaving {
-		d.add(m.operate.until)
+	if m.operator.leaving {
+		d.add(m.operator.until)
 		if m.role == member.Following {
-			d.add(m.operate.nextAt)
+			d.add(m.operator.nextAt)
 		}
 	}
 }
@@ -234,9 +234,9 @@ func (m *Machine) memberLeaves(in message.Message) {
 	case e.Status == member.Leaving && e.Resigned:
 		// Said before.
 	case e.Status == member.Joining || m.role == member.Provisional:
-		m.change(m.state().Roster.Without(e.Address), member.Address{})
+		m.changeRoster(m.state().Roster.Without(e.Address), member.Address{})
 	default:
 		e.Status, e.Resigned = member.Leaving, true
-		m.change(m.state().Roster.With(e), e.Address)
+		m.changeRoster(m.state().Roster.With(e), e.Address)
 	}
 }

@@ -35,15 +35,15 @@ type Machine struct {
 	// leader is the claim of the leader followed, or the own one.
 	leader member.Claim
 
-	seek    seek
-	follow  follow
-	lead    lead
-	support support
-	ask     ask
-	propose propose
-	isolate isolate
-	operate operate
-	records records
+	seek      joinState
+	follow    followerState
+	lead      leaderState
+	support   supportState
+	ask       inquiryState
+	propose   propose
+	isolation isolationState
+	operator  operatorState
+	records   recordState
 
 	now     time.Time
 	out     Output
@@ -84,7 +84,7 @@ func New(cfg Config, d paxos.Durable, now time.Time) *Machine {
 	if cfg.Volatile || !d.Held.IsZero() && d.Held.Leader != cfg.Address {
 		m.voteWait = now.Add(cfg.Timings.LeaseTimeout)
 	}
-	m.isolate.noChosenSince = now
+	m.isolation.noChosenSince = now
 	m.seek.nextAt = now
 	m.ask.nextAt = now
 	return m
@@ -92,22 +92,22 @@ func New(cfg Config, d paxos.Durable, now time.Time) *Machine {
 
 // Step takes one message.
 func (m *Machine) Step(now time.Time, in message.Message) Output {
-	m.enter(now)
+	m.beginCall(now)
 	if !m.stopped && m.admit(in) {
 		m.dispatch(in)
 		// After its flow: a state that came says more than the claim in its header.
 		m.hearFrom(in, in.Claim)
 	}
-	return m.finish()
+	return m.endCall()
 }
 
 // Advance does what is due at now. It may be called at any time.
 func (m *Machine) Advance(now time.Time) Output {
-	m.enter(now)
-	return m.finish()
+	m.beginCall(now)
+	return m.endCall()
 }
 
-func (m *Machine) enter(now time.Time) {
+func (m *Machine) beginCall(now time.Time) {
 	if now.After(m.now) {
 		m.now = now
 	}
@@ -117,11 +117,11 @@ func (m *Machine) enter(now time.Time) {
 	m.noteAuthority()
 }
 
-// finish does what is due, whatever the call was, and gathers the effects.
+// endCall does what is due, whatever the call was, and gathers the effects.
 // Authority is noted before too: what it allows may end it, as a handover does.
-func (m *Machine) finish() Output {
+func (m *Machine) endCall() Output {
 	m.noteAuthority()
-	m.tick()
+	m.runFlows()
 	m.noteAuthority()
 	if m.dirty {
 		d := m.durable
@@ -154,8 +154,8 @@ var flows = [...]func(*Machine){
 	(*Machine).tickRecords,
 }
 
-// tick runs every flow whose time has come.
-func (m *Machine) tick() {
+// runFlows runs every flow whose time has come.
+func (m *Machine) runFlows() {
 	for _, flow := range flows {
 		if m.stopped {
 			return

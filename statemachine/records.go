@@ -11,10 +11,10 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// records is what a node knows of the table of records beside its held state: which
+// recordState is what a node knows of the table of records beside its held state: which
 // are its own, until when it may trust them, and what it has asked for (protocol.md
 // section 10).
-type records struct {
+type recordState struct {
 	// own are the records that this run was told to own, and has not asked to change
 	// since, sorted by key.
 	own []ownRecord
@@ -49,14 +49,14 @@ const maxOpen = 1024
 // than that of every call before. This node trusts none of the records that r changes
 // from now on, whatever the answer, but those that r sets when it is taken.
 func (m *Machine) Commit(now time.Time, r message.RecordRequest) Output {
-	m.enter(now)
-	if why := m.mayAsk(r); why != message.ReasonNone {
-		m.out.Answers = append(m.out.Answers, message.RecordResponse{ID: r.ID, Reason: why})
-		return m.finish()
+	m.beginCall(now)
+	if reason := m.mayAsk(r); reason != message.ReasonNone {
+		m.out.Answers = append(m.out.Answers, message.RecordResponse{ID: r.ID, Reason: reason})
+		return m.endCall()
 	}
 	o := openRequest{id: r.ID, claim: m.leader, at: m.now}
 	for _, c := range r.Changes {
-		m.disown(c.Key)
+		m.endOwnership(c.Key)
 		o.keys = slices.DeleteFunc(o.keys, func(k string) bool { return k == c.Key })
 		if c.Owned && !c.Drop {
 			o.keys = append(o.keys, c.Key)
@@ -68,13 +68,13 @@ func (m *Machine) Commit(now time.Time, r message.RecordRequest) Output {
 	} else {
 		m.send(m.leader.Leader, r)
 	}
-	return m.finish()
+	return m.endCall()
 }
 
 // mayAsk says why a request of this node cannot be taken.
 func (m *Machine) mayAsk(r message.RecordRequest) message.Reason {
 	switch {
-	case m.stopped || m.operate.leaving:
+	case m.stopped || m.operator.leaving:
 		return message.ReasonNotActive
 	case !m.showsQuorate():
 		return message.ReasonNoQuorum
@@ -96,9 +96,9 @@ func tooLarge(r message.RecordRequest) bool {
 		slices.ContainsFunc(r.Changes, func(c message.Change) bool { return bad(c.Key, c.Value) })
 }
 
-// disown ends the trust in what is under key. (S) Requests that are open would bring it
+// endOwnership ends the trust in what is under key. (S) Requests that are open would bring it
 // back, and their answers may come after the record is another's.
-func (m *Machine) disown(key string) {
+func (m *Machine) endOwnership(key string) {
 	if i, ok := m.ownIndex(key); ok {
 		m.records.own = slices.Delete(m.records.own, i, i+1)
 		m.shown.moved = true
@@ -116,8 +116,8 @@ func (m *Machine) ownIndex(key string) (int, bool) {
 	})
 }
 
-// own notes that this run owns the record under key.
-func (m *Machine) own(key string, token member.Token) {
+// noteOwned notes that this run owns the record under key.
+func (m *Machine) noteOwned(key string, token member.Token) {
 	i, ok := m.ownIndex(key)
 	if !ok {
 		m.records.own = slices.Insert(m.records.own, i, ownRecord{})
@@ -130,7 +130,7 @@ func (m *Machine) own(key string, token member.Token) {
 // answered for, the held state shows it, not revoked, and the leader extended it.
 func (m *Machine) Holds(now time.Time, key string) (token member.Token, until time.Time) {
 	t := m.Owns(key)
-	if t.IsZero() || m.stopped || m.operate.leaving || !now.Before(m.records.until) {
+	if t.IsZero() || m.stopped || m.operator.leaving || !now.Before(m.records.until) {
 		return member.Token{}, time.Time{}
 	}
 	if e, ok := m.durable.Held.Records.Find(key); !ok || e.Revoked || e.Token != t ||
@@ -162,19 +162,19 @@ func (m *Machine) onRecordResponse(in message.Message, b message.RecordResponse)
 		m.drop(in, message.ReasonOtherLeader)
 		return
 	}
-	m.answered(b)
+	m.endRequest(b)
 }
 
-// answered ends an open request of this node; an answer to no such request is of one
+// endRequest ends an open request of this node; an answer to no such request is of one
 // that was given up.
-func (m *Machine) answered(b message.RecordResponse) {
+func (m *Machine) endRequest(b message.RecordResponse) {
 	i := slices.IndexFunc(m.records.open, func(o openRequest) bool { return o.id == b.ID })
 	if i < 0 {
 		return
 	}
 	if b.Reason == message.ReasonNone {
 		for _, key := range m.records.open[i].keys {
-			m.own(key, member.Token(b.Number))
+			m.noteOwned(key, member.Token(b.Number))
 		}
 		m.noteCommitted(b.Number)
 	}
@@ -189,7 +189,7 @@ func (m *Machine) tickRecords() {
 		if o.claim == m.leader && !m.due(o.at.Add(m.timing.LeaderTimeout)) {
 			return
 		}
-		m.answered(message.RecordResponse{ID: o.id, Reason: message.ReasonUnknown})
+		m.endRequest(message.RecordResponse{ID: o.id, Reason: message.ReasonUnknown})
 	}
 }
 
@@ -200,9 +200,9 @@ func (m *Machine) recordsDeadline(d *deadline) {
 	m.tableDeadline(d)
 }
 
-// extend takes what an ack of the leader followed says of records. (S) It echoes the
+// extendTrust takes what an ack of the leader followed says of records. (S) It echoes the
 // stamp of this very run, from which nine tenths of HoldTimeout count.
-func (m *Machine) extend(b message.LeaderKeepAliveAck) {
+func (m *Machine) extendTrust(b message.LeaderKeepAliveAck) {
 	m.noteCommitted(b.Committed)
 	e := b.Echo
 	if !b.Extends || e.Version != m.leader.Version || e.Incarnation != m.self.Incarnation ||
@@ -248,7 +248,7 @@ func (m *Machine) heldRecords(s member.State) {
 
 // onRecordUpdate applies changed records to the revision before them.
 func (m *Machine) onRecordUpdate(in message.Message, b message.RecordUpdate) {
-	if !m.fits(in, b.Number) {
+	if !m.isNextRevision(in, b.Number) {
 		return
 	}
 	s := m.state()

@@ -30,9 +30,9 @@ func (m *Machine) probeAt() time.Time {
 // asked for it. (S) It counts for that very run and version only. The view of it
 // ends at once, and support of it where refusals are trusted.
 func (m *Machine) Refused(now time.Time, p Probe) Output {
-	m.enter(now)
+	m.beginCall(now)
 	if m.stopped {
-		return m.finish()
+		return m.endCall()
 	}
 	if m.cfg.TrustRefusal {
 		m.freeSupport(p.Leader, member.Claim{
@@ -44,5 +44,5 @@ func (m *Machine) Refused(now time.Time, p Probe) Output {
 		// The others learn of it at about the same time.
 		m.suspect(Trace{Reason: message.ReasonPortRefused, Cause: CauseCrash}, m.timing.toldTurn())
 	}
-	return m.finish()
+	return m.endCall()
 }

@@ -43,7 +43,7 @@ func (m *Machine) setRole(to member.Role, leader member.Claim, from ...member.Ro
 func (m *Machine) becomeJoiner(c member.Claim) {
 	m.setRole(member.Seeking, member.Claim{},
 		member.Seeking, member.Following, member.Provisional)
-	m.lead = lead{}
+	m.lead = leaderState{}
 	m.seek.moreAt, m.seek.turnAt, m.seek.allAt = time.Time{}, time.Time{}, time.Time{}
 	if m.seek.target != c {
 		m.seek.askedAt = m.now
@@ -57,7 +57,7 @@ func (m *Machine) forgetLeader() {
 	left := m.leader
 	m.setRole(member.Seeking, member.Claim{}, member.Following)
 	if left.Chosen {
-		m.isolate.noChosenSince = m.now
+		m.isolation.noChosenSince = m.now
 	}
 	m.seek.suspected = left
 	m.soft = member.State{}
@@ -70,12 +70,12 @@ func (m *Machine) endLeadership(given member.Claim) {
 		m.trace(Trace{Kind: LostAuthority, Peer: m.self.Address, Version: given.Version})
 	}
 	m.setRole(member.Seeking, member.Claim{}, member.Provisional, member.Leading)
-	m.lead = lead{}
+	m.lead = leaderState{}
 	m.soft = member.State{}
 	m.seek.suspected = given
 	m.endStartWait(m.self, given)
 	m.dropAttempt()
-	m.isolate.noChosenSince = m.now
+	m.isolation.noChosenSince = m.now
 }
 
 // becomeNewRun forgets everything and gets a new store id. It is only for a node whose
@@ -96,15 +96,15 @@ func (m *Machine) becomeNewRun() {
 	m.digest = d.Held.Digest()
 	m.self.StoreID, m.self.Incarnation = d.StoreID, d.Incarnation
 	m.admitted = false
-	m.isolate = isolate{noChosenSince: m.now}
-	m.follow = follow{}
-	m.lead = lead{}
-	m.records = records{open: m.records.open}
+	m.isolation = isolationState{noChosenSince: m.now}
+	m.follow = followerState{}
+	m.lead = leaderState{}
+	m.records = recordState{open: m.records.open}
 	m.propose = propose{} // versions and rounds of the other cluster
-	m.ask = ask{}
+	m.ask = inquiryState{}
 	m.voteWait = m.now.Add(m.timing.LeaseTimeout)
 	m.soft = member.State{}
-	m.seek = seek{nextAt: m.now}
+	m.seek = joinState{nextAt: m.now}
 	// What this call had to send came from the run that is over.
 	m.out.Send = nil
 	m.trace(Trace{Kind: NewRun, Peer: m.self.Address})
@@ -127,9 +127,9 @@ func (m *Machine) becomeFollower(c member.Claim, id member.Identity) {
 		panic(fmt.Sprintf("statemachine: a node that holds %v cannot follow %v", m.held(), c))
 	}
 	m.setRole(member.Following, c, member.Seeking, member.Following, member.Provisional)
-	m.lead = lead{}
+	m.lead = leaderState{}
 	if m.follow.claim != c || m.follow.leader != id {
-		m.follow = follow{leader: id, claim: c}
+		m.follow = followerState{leader: id, claim: c}
 		m.soft = member.State{}
 		if c.Chosen && m.held().Version == c.Version {
 			// The state was taken before the leader was followed.
@@ -137,10 +137,10 @@ func (m *Machine) becomeFollower(c member.Claim, id member.Identity) {
 		}
 	}
 	m.follow.since = m.now
-	m.endSeek()
+	m.endSearch()
 	if c.Chosen {
-		m.isolate.noChosenSince = time.Time{}
-		m.isolate.lost = nil
+		m.isolation.noChosenSince = time.Time{}
+		m.isolation.lost = nil
 	}
 	m.trace(Trace{Kind: Follows, Peer: c.Leader, Version: c.Version, Chosen: c.Chosen})
 	m.tellAskers()
@@ -181,8 +181,8 @@ func (m *Machine) becomeLeader(former member.Identity) {
 	m.startLead(s.Roster)
 	m.lead.former = former
 	m.heldTable(member.State{}, s)
-	m.isolate.noChosenSince = time.Time{}
-	m.isolate.lost = nil
+	m.isolation.noChosenSince = time.Time{}
+	m.isolation.lost = nil
 	// Its members hear of it by LeaderElected.
 	m.lead.beatAt = m.now.Add(m.timing.HeartbeatInterval)
 	m.trace(Trace{Kind: BecameLeader, Peer: m.self.Address})
@@ -191,14 +191,14 @@ func (m *Machine) becomeLeader(former member.Identity) {
 
 // startLead sets what leaders of both kinds begin with.
 func (m *Machine) startLead(r member.Roster) {
-	m.follow = follow{}
+	m.follow = followerState{}
 	m.dropAttempt()
 	m.propose.fails = 0
-	m.endSeek()
-	m.lead = lead{since: m.now, beatAt: m.now}
+	m.endSearch()
+	m.lead = leaderState{since: m.now, beatAt: m.now}
 	for _, e := range r {
 		if e.Address != m.self.Address {
-			m.lead.ensure(e.Identity).heard = m.now
+			m.lead.ensurePeer(e.Identity).heard = m.now
 		}
 	}
 }

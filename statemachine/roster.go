@@ -21,7 +21,7 @@ func (m *Machine) heardAgain(id member.Identity) {
 	}
 	if e.Status == member.Unreachable || e.Status == member.Leaving && !e.Resigned {
 		e.Status = member.Active
-		m.change(r.With(e), e.Address)
+		m.changeRoster(r.With(e), e.Address)
 	}
 }
 
@@ -58,21 +58,21 @@ func (m *Machine) watchMembers() {
 		switch {
 		case e.Status == member.Active:
 			e.Status = member.Unreachable
-			m.change(r.With(e), e.Address)
+			m.changeRoster(r.With(e), e.Address)
 		case e.Status == member.Unreachable && m.role == member.Leading:
 			e.Status = member.Leaving
-			m.change(r.With(e), e.Address)
+			m.changeRoster(r.With(e), e.Address)
 		default:
 			// It never had a vote here; its place is free again.
 			m.trace(Trace{Kind: MemberMoved, Peer: e.Address, Status: member.None})
-			m.change(r.Without(e.Address), member.Address{})
+			m.changeRoster(r.Without(e.Address), member.Address{})
 		}
 	}
 }
 
-// settle makes the changes that waited until the present state was committed.
+// makeWaitingChanges makes the changes that waited until the present state was committed.
 // (S) One change of voters at a time: each makes the state unsettled again.
-func (m *Machine) settle() {
+func (m *Machine) makeWaitingChanges() {
 	if m.role == member.Leading && m.mayChange() {
 		m.finishJoining()
 		m.finishLeaving()
@@ -81,7 +81,7 @@ func (m *Machine) settle() {
 		j := m.lead.waiting[i]
 		done := m.now.Sub(j.at) >= m.timing.waitingTimeout()
 		if !done {
-			done = m.place(j) == message.ReasonNone
+			done = m.assignPlace(j) == message.ReasonNone
 		}
 		if done {
 			m.lead.waiting = append(m.lead.waiting[:i], m.lead.waiting[i+1:]...)
@@ -98,9 +98,9 @@ func (m *Machine) finishJoining() {
 	for _, e := range r {
 		p := m.lead.peer(e.Address)
 		if e.Shown() == member.Joining && p != nil && p.id == e.Identity &&
-			p.number.Version == m.leader.Version && m.settled() {
+			p.number.Version == m.leader.Version && m.isCommitted() {
 			e.Status, e.Gone = member.Active, false
-			m.change(r.With(e), e.Address)
+			m.changeRoster(r.With(e), e.Address)
 			return
 		}
 	}
@@ -109,9 +109,9 @@ func (m *Machine) finishJoining() {
 // finishLeaving notes that M voters hold that a member leaves.
 func (m *Machine) finishLeaving() {
 	for _, e := range m.durable.Held.Roster {
-		if e.Status == member.Leaving && !e.Gone && m.settled() {
+		if e.Status == member.Leaving && !e.Gone && m.isCommitted() {
 			e.Gone = true
-			m.change(m.durable.Held.Roster.With(e), e.Address)
+			m.changeRoster(m.durable.Held.Roster.With(e), e.Address)
 			return
 		}
 	}
@@ -121,7 +121,7 @@ func (m *Machine) finishLeaving() {
 // (S) The leader is quorate, its state committed, and M of the remaining
 // voters were heard within HeartbeatTimeout (protocol.md section 3).
 func (m *Machine) freeSeat() (member.Address, bool) {
-	if m.role != member.Leading || !m.quorate(m.now) || !m.settled() {
+	if m.role != member.Leading || !m.quorate(m.now) || !m.isCommitted() {
 		return member.Address{}, false
 	}
 	for _, e := range m.durable.Held.Roster {

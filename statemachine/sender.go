@@ -47,7 +47,7 @@ func (m *Machine) trustsAddress(a member.Address) bool {
 
 // outOfTouch reports whether this node has had no chosen leader for TTLTimeout.
 func (m *Machine) outOfTouch() bool {
-	since := m.isolate.noChosenSince
+	since := m.isolation.noChosenSince
 	return !since.IsZero() && m.due(since.Add(m.timing.TTLTimeout))
 }
 

@@ -13,8 +13,8 @@ import (
 // This file is the leader's side of records (protocol.md section 10): it takes
 // requests, many in one revision, and ends the records of owners that may have ended.
 
-// table is what a leader knows of the records beside its state.
-type table struct {
+// recordTable is what a leader knows of the records beside its state.
+type recordTable struct {
 	requests []request // wait for the next revision
 	bytes    int       // of the requests of others
 	asked    []requester
@@ -91,7 +91,7 @@ func (m *Machine) onRecordRequest(in message.Message, b message.RecordRequest) {
 }
 
 // askedBy is what is known of the requests of a run.
-func (t *table) askedBy(run member.Identity) *requester {
+func (t *recordTable) askedBy(run member.Identity) *requester {
 	i := slices.IndexFunc(t.asked, func(a requester) bool { return a.run == run })
 	if i < 0 {
 		i = len(t.asked)
@@ -103,29 +103,31 @@ func (t *table) askedBy(run member.Identity) *requester {
 // tickTable notes what is committed, and makes the next revision of the records. (S)
 // Each is built on a committed one, by a leader with authority.
 func (m *Machine) tickTable() {
-	t := &m.lead.table
+	t := &m.lead.recordTable
 	if m.role != member.Leading {
 		return
 	}
-	m.commit()
-	knows := slices.ContainsFunc(t.owners, func(o owner) bool { return o.revoked && m.knows(o.id) })
-	if (len(t.requests) > 0 || knows || m.due(t.endsAt)) && m.mayRevise() && m.revise() {
-		m.commit() // a majority may be this node alone
+	m.commitState()
+	known := slices.ContainsFunc(t.owners, func(o owner) bool {
+		return o.revoked && m.knowsRevocations(o.id)
+	})
+	if (len(t.requests) > 0 || known || m.due(t.endsAt)) && m.mayRevise() && m.reviseRecords() {
+		m.commitState() // a majority may be this node alone
 	}
 }
 
-// mayRevise reports whether the next revision of the records may be made, after commit.
+// mayRevise reports whether the next revision of the records may be made, after commitState.
 func (m *Machine) mayRevise() bool {
 	return m.mayChange() && m.records.committed == m.held() && m.quorate(m.now)
 }
 
-// commit notes that the present state is committed, once it is, and answers.
-func (m *Machine) commit() {
+// commitState notes that the present state is committed, once it is, and answers.
+func (m *Machine) commitState() {
 	if !m.lead.progress {
 		return
 	}
 	m.lead.progress = false
-	if !m.settled() {
+	if !m.isCommitted() {
 		return
 	}
 	m.noteCommitted(m.held())
@@ -149,7 +151,7 @@ func (m *Machine) answerAll() {
 	m.lead.answers = nil
 	for _, a := range answers {
 		if a.to == m.self {
-			m.answered(a.RecordResponse)
+			m.endRequest(a.RecordResponse)
 		} else {
 			m.send(a.to.Address, a.RecordResponse)
 		}
@@ -193,8 +195,8 @@ func (m *Machine) formerOf(base member.Number) member.Identity {
 	return f.leader
 }
 
-// knows reports whether an owner has shown that it trusts no record that was revoked.
-func (m *Machine) knows(owner member.Identity) bool {
+// knowsRevocations reports whether an owner has shown that it trusts no record that was revoked.
+func (m *Machine) knowsRevocations(owner member.Identity) bool {
 	if owner == m.self {
 		return true
 	}
@@ -202,11 +204,11 @@ func (m *Machine) knows(owner member.Identity) bool {
 	return p != nil && p.id == owner && !p.number.IsZero() && !p.number.Less(p.revoked)
 }
 
-// extends reports whether an ack to p extends the trust of p in its records. (S) The
+// mayExtend reports whether an ack to p extends the trust of p in its records. (S) The
 // leader has authority, and p showed the revision that last took one from it, or gave
 // it its place.
-func (m *Machine) extends(p *peer, echo message.Stamp) bool {
-	return p != nil && m.role == member.Leading && m.quorate(m.now) && m.knows(p.id) &&
+func (m *Machine) mayExtend(p *peer, echo message.Stamp) bool {
+	return p != nil && m.role == member.Leading && m.quorate(m.now) && m.knowsRevocations(p.id) &&
 		echo.Version == m.leader.Version && echo.Incarnation == p.id.Incarnation
 }
 
@@ -252,9 +254,9 @@ func (d *draft) open() {
 	}
 }
 
-// revise makes the next revision of the records, if there is anything to change, and
+// reviseRecords makes the next revision of the records, if there is anything to change, and
 // reports whether it did.
-func (m *Machine) revise() bool {
+func (m *Machine) reviseRecords() bool {
 	s := m.durable.Held
 	d := &draft{number: s.NextRecords(nil).Number, records: s.Records}
 	m.endRecords(d)
@@ -296,7 +298,7 @@ func (m *Machine) tellRecords(d *draft) {
 		if p.number.IsZero() {
 			continue // it cannot apply that, and gets the whole when it shows itself
 		}
-		p.told(d.number, m.now)
+		p.noteTold(d.number, m.now)
 		m.send(p.id.Address, u)
 	}
 }
@@ -306,7 +308,7 @@ func (m *Machine) tellRecords(d *draft) {
 func (m *Machine) endRecords(d *draft) {
 	for _, o := range m.lead.owners {
 		silent := o.id != m.self && m.due(m.silentAt(o))
-		if !silent && !(o.revoked && m.knows(o.id)) {
+		if !silent && !(o.revoked && m.knowsRevocations(o.id)) {
 			continue
 		}
 		for _, e := range m.durable.Held.Records {
@@ -352,7 +354,7 @@ func (m *Machine) takeRequests(d *draft) {
 		if r.from != m.self {
 			m.lead.bytes -= r.Bytes()
 		}
-		a := message.RecordResponse{ID: r.ID, Reason: m.refusal(d, r)}
+		a := message.RecordResponse{ID: r.ID, Reason: m.refusalReason(d, r)}
 		if a.Reason == message.ReasonNone {
 			m.takeRequest(d, r)
 		}
@@ -360,8 +362,8 @@ func (m *Machine) takeRequests(d *draft) {
 	}
 }
 
-// refusal says why a request is not taken.
-func (m *Machine) refusal(d *draft, r request) message.Reason {
+// refusalReason says why a request is not taken.
+func (m *Machine) refusalReason(d *draft, r request) message.Reason {
 	from, _ := m.durable.Held.Roster.Find(r.from.Address)
 	if from.Identity != r.from || from.Shown() != member.Active {
 		return message.ReasonNotActive
@@ -431,7 +433,7 @@ func (m *Machine) takeRequest(d *draft, r request) {
 // heldTable follows a state that this leader holds now. (S) What a change of the roster
 // took from an owner counts as every other loss.
 func (m *Machine) heldTable(before, s member.State) {
-	t := &m.lead.table
+	t := &m.lead.recordTable
 	t.progress = true
 	old := t.owners
 	t.owners = nil

@@ -118,7 +118,7 @@ func (t timing) answerInterval() time.Duration { return t.HeartbeatInterval / 2 
 func (t timing) realignInterval() time.Duration { return t.HeartbeatInterval / 2 }
 
 // aloneInterval is LeaseTimeout / 2: a leader that has no other member and no other seed
-// extends its lease by looking at it so often. It must be shorter than leaseMargin, or its
+// mayExtend its lease by looking at it so often. It must be shorter than leaseMargin, or its
 // authority would end between two looks. If it were shorter, it would wake up for nothing.
 func (t timing) aloneInterval() time.Duration { return t.LeaseTimeout / 2 }
 

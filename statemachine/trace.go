@@ -10,13 +10,13 @@ import (
 )
 
 // drop ignores an event; every place that ignores one comes through here.
-func (m *Machine) drop(in message.Message, why message.Reason) {
-	m.trace(Trace{Kind: Dropped, Reason: why, Event: in.Body.Kind(), Peer: in.From.Address})
+func (m *Machine) drop(in message.Message, reason message.Reason) {
+	m.trace(Trace{Kind: Dropped, Reason: reason, Event: in.Body.Kind(), Peer: in.From.Address})
 }
 
 // refuse notes that an event is answered with no.
-func (m *Machine) refuse(in message.Message, why message.Reason) {
-	m.trace(Trace{Kind: Refused, Reason: why, Event: in.Body.Kind(), Peer: in.From.Address})
+func (m *Machine) refuse(in message.Message, reason message.Reason) {
+	m.trace(Trace{Kind: Refused, Reason: reason, Event: in.Body.Kind(), Peer: in.From.Address})
 }
 
 func (m *Machine) trace(t Trace) {

@@ -60,9 +60,9 @@ var classic = []Mutant{
 		Rule: "12: a version never falls, also where a leader gives way",
 		Edits: []Edit{{
 			File: "statemachine/conflict.go",
-			Old:  "\tm.join(winner)\n}",
+			Old:  "\tm.askForPlace(winner)\n}",
 			New: "\td := m.durable\n\td.Held.Version = min(d.Held.Version, 1)\n\tm.persist(d)\n" +
-				"\tm.digest = d.Held.Digest()\n\tm.join(winner)\n}",
+				"\tm.digest = d.Held.Digest()\n\tm.askForPlace(winner)\n}",
 		}},
 	},
 	{

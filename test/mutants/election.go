@@ -297,7 +297,7 @@ var election = []Mutant{
 		Rule: "6, drained: a drained voter stands when no other does",
 		Edits: []Edit{{
 			File: "statemachine/inquiry.go",
-			Old:  "return m.isolate.noChosenSince.Add(m.timing.drainedTimeout() + m.turn())",
+			Old:  "return m.isolation.noChosenSince.Add(m.timing.drainedTimeout() + m.turn())",
 			New:  "return m.now.Add(m.timing.drainedTimeout() + m.turn())",
 		}},
 	},

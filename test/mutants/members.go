@@ -36,7 +36,7 @@ var members = []Mutant{
 		Rule: "3: leaving is done once M voters hold it",
 		Edits: []Edit{{
 			File: "statemachine/roster.go",
-			Old:  "e.Status == member.Leaving && !e.Gone && m.settled()",
+			Old:  "e.Status == member.Leaving && !e.Gone && m.isCommitted()",
 			New:  "e.Status == member.Leaving && !e.Gone",
 		}},
 	},

@@ -18,8 +18,8 @@ var records = []Mutant{
 		Rule: "10: an ack extends only while the leader is quorate",
 		Edits: []Edit{{
 			File: "statemachine/table.go",
-			Old:  "m.role == member.Leading && m.quorate(m.now) && m.knows(p.id) &&",
-			New:  "m.role == member.Leading && m.knows(p.id) &&",
+			Old:  "m.role == member.Leading && m.quorate(m.now) && m.knowsRevocations(p.id) &&",
+			New:  "m.role == member.Leading && m.knowsRevocations(p.id) &&",
 		}},
 		Test: "TestALeaderWithoutAuthorityExtendsNobody",
 	},
@@ -28,7 +28,7 @@ var records = []Mutant{
 		Rule: "10: an ack extends only for one that showed the revision that last took a record from it",
 		Edits: []Edit{{
 			File: "statemachine/table.go",
-			Old:  "m.quorate(m.now) && m.knows(p.id) &&",
+			Old:  "m.quorate(m.now) && m.knowsRevocations(p.id) &&",
 			New:  "m.quorate(m.now) && !p.number.IsZero() &&",
 		}},
 	},
@@ -55,12 +55,12 @@ var records = []Mutant{
 		Rule: "10: a revoked record is dropped once its owner showed that revision",
 		Edits: []Edit{{
 			File: "statemachine/table.go",
-			Old:  "\t\tif !silent && !(o.revoked && m.knows(o.id)) {\n",
+			Old:  "\t\tif !silent && !(o.revoked && m.knowsRevocations(o.id)) {\n",
 			New:  "\t\tif !silent && !o.revoked {\n",
 		}, {
 			File: "statemachine/table.go",
-			Old:  "return o.revoked && m.knows(o.id) })",
-			New:  "return o.revoked })",
+			Old:  "return o.revoked && m.knowsRevocations(o.id)\n",
+			New:  "return o.revoked\n",
 		}},
 	},
 	{
@@ -181,7 +181,7 @@ var records = []Mutant{
 		Rule: "10: from sending MemberLeave on, the owner trusts no more",
 		Edits: []Edit{{
 			File: "statemachine/records.go",
-			Old:  "t.IsZero() || m.stopped || m.operate.leaving || !now",
+			Old:  "t.IsZero() || m.stopped || m.operator.leaving || !now",
 			New:  "t.IsZero() || m.stopped || !now",
 		}},
 		Test: "TestAMemberThatLeavesTrustsNoMore",

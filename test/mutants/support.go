@@ -28,8 +28,8 @@ var support = []Mutant{
 		Rule: "5: a stamped ack makes the follower support its leader",
 		Edits: []Edit{{
 			File: "statemachine/lease.go",
-			Old:  "m.support = support{leader, version, m.now.Add(m.timing.LeaseTimeout)}",
-			New:  "m.support = support{leader, version, m.now}",
+			Old:  "m.support = supportState{leader, version, m.now.Add(m.timing.LeaseTimeout)}",
+			New:  "m.support = supportState{leader, version, m.now}",
 		}},
 	},
 	{
@@ -204,7 +204,7 @@ var support = []Mutant{
 		Edits: []Edit{{
 			File: "statemachine/lease.go",
 			Old:  "\tm.records.until = time.Time{}\n",
-			New:  "\tm.records.until, m.support = time.Time{}, support{}\n",
+			New:  "\tm.records.until, m.support = time.Time{}, supportState{}\n",
 		}},
 		Test: "TestSupportOutlastsAStepOfTheWallClock",
 	},

@@ -79,7 +79,7 @@ func leading(t testing.TB) fake {
 		OtherSeeds: []member.Address{members[2].Address},
 		Uptime:     time.Minute,
 		Transport: transport.Stats{
-			Handshakes: [transport.Results]uint64{2, 0, 0, 0, 0, 7},
+			Handshakes: map[string]uint64{"established": 2, "certificate refused": 7},
 			Sent:       [transport.Kinds]transport.Traffic{{Messages: 5, Bytes: 50}},
 			Received:   [transport.Kinds]transport.Traffic{{}, {Messages: 2, Bytes: 9}},
 		},

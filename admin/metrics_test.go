@@ -147,8 +147,8 @@ func threeNodes(t *testing.T) []*cluster.Node {
 		config := cluster.Config{
 			Addr: seeds[i], Size: 3, Seeds: seeds, Receiver: mux, Cluster: "orders",
 		}
-		listen := func(c transport.Config) (*transport.Mesh, error) {
-			return net.Listen(at(t, seeds[i]), c)
+		listen := func(transport.Config) (transport.Network, error) {
+			return net.Listen(at(t, seeds[i]))
 		}
 		n, err := cluster.Start(t.Context(), config, cluster.WithTransport(listen),
 			cluster.WithClock(time.Now), cluster.WithLogger(slog.New(slog.DiscardHandler)))

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/transport"
@@ -62,8 +63,8 @@ var transportFamilies = []family{
 		}},
 	{"athena_transport_handshakes_total", "Handshakes with other nodes, by how they ended.", counter,
 		[]string{"result"}, func(l look, s *sink) {
-			for r := range transport.Results {
-				s.count(l.Transport.Handshakes[r], r.String())
+			for r := range mesh.Results {
+				s.count(l.Transport.Handshakes[r.String()], r.String())
 			}
 		}},
 	{"athena_transport_duplicate_connections_total",
@@ -85,8 +86,8 @@ func readDropped(l look, s *sink) {
 	if counts == nil {
 		counts = map[string]uint64{}
 	}
-	for d := range transport.Drops {
-		counts[d.String()] += l.Transport.Dropped[d]
+	for d := range mesh.Drops {
+		counts[d.String()] += l.Transport.Dropped[d.String()]
 	}
 	for reason, n := range counts {
 		s.count(n, reason)

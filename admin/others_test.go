@@ -91,8 +91,8 @@ func (w *trio) start(i int) {
 	}
 	n, err := cluster.Start(w.t.Context(), c, cluster.WithLogger(slog.New(slog.DiscardHandler)),
 		cluster.WithClock(time.Now), cluster.WithListening(use),
-		cluster.WithTransport(func(c transport.Config) (*transport.Mesh, error) {
-			return w.net.Listen(trioAddress(i), c)
+		cluster.WithTransport(func(transport.Config) (transport.Network, error) {
+			return w.net.Listen(trioAddress(i))
 		}))
 	if err != nil {
 		w.t.Errorf("start node %d: %v", i, err)

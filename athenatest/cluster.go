@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/transporttest"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/transport/transporttest"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/athena-go/athena/transport/transporttest"
+	"github.com/athena-go/athena/internal/transporttest"
 )
 
 // Path is what befalls the packets from one node to another.

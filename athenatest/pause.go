@@ -8,8 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/transport/transporttest"
+	"github.com/athena-go/athena/internal/transporttest"
 )
 
 // clock is what a process sees of time and network. One that stands still reads no
@@ -85,7 +84,7 @@ func (s socket) WriteTo(b []byte, to net.Addr) (int, error) {
 }
 
 // open gives a process its socket.
-func (p *process) open(packets *transporttest.PacketNet) cluster.Socket {
+func (p *process) open(packets *transporttest.PacketNet) func(string) (net.PacketConn, error) {
 	return func(addr string) (net.PacketConn, error) {
 		s, err := packets.Open(addr)
 		return socket{transporttest.Socket{PacketConn: s}, &p.clock}, err

@@ -156,7 +156,7 @@ func TestACrashIsNoSecondProcess(t *testing.T) {
 		crashed := w.nodes[2]
 		w.cut(crashed)
 		// What it had under way is gone with it; its socket is free.
-		listen := func(c transport.Config) (*transport.Mesh, error) { return w.net.Listen(address(9), c) }
+		listen := func(transport.Config) (transport.Network, error) { return w.net.Listen(address(9)) }
 		cfg := w.config(2, Config{})
 		copied := t.TempDir()
 		if err := os.CopyFS(copied, os.DirFS(cfg.DataDir)); err != nil {

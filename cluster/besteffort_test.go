@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/messaging"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
@@ -162,7 +163,7 @@ func TestBestEffortWithoutAConnection(t *testing.T) {
 		if err != nil || time.Since(begin) > 0 {
 			t.Errorf("got %v after %v, want nil at once", err, time.Since(begin))
 		}
-		if got := w.nodes[0].Status().Transport.Dropped[transport.DropUnconnected]; got != 1 {
+		if got := w.nodes[0].Status().Transport.Dropped[mesh.DropUnconnected.String()]; got != 1 {
 			t.Errorf("counted %d lost without a connection, want 1", got)
 		}
 		w.end(w.nodes[0])

@@ -40,7 +40,7 @@ func (s *shop) onReceipt(_ context.Context, from member.Member, r Receipt) error
 	return nil
 }
 
-func openShop(name, addr string, listen cluster.Listen) *shop {
+func openShop(name, addr string, network cluster.Option) *shop {
 	s := &shop{listening: make(chan struct{}), receipts: make(chan string, 1)}
 	rx := receiver.NewMux()
 	receiver.Handle(rx, s.onOrder)
@@ -51,7 +51,7 @@ func openShop(name, addr string, listen cluster.Listen) *shop {
 	}, cluster.WithListening(func(n *cluster.Node) {
 		s.node = n
 		close(s.listening)
-	}), cluster.WithLogger(slog.New(slog.DiscardHandler)), cluster.WithTransport(listen))
+	}), cluster.WithLogger(slog.New(slog.DiscardHandler)), network)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -62,10 +62,10 @@ func openShop(name, addr string, listen cluster.Listen) *shop {
 // variable that is set to what Start returns: an event may come before that.
 func ExampleNode_Send() {
 	network := memnet.New() // in memory, for the example alone: leave it out
-	at := func(port uint16) cluster.Listen {
-		return func(c transport.Config) (*transport.Mesh, error) {
-			return network.Listen(member.Address{Host: "127.0.0.1", Port: port}, c)
-		}
+	at := func(port uint16) cluster.Option {
+		return cluster.WithTransport(func(transport.Config) (transport.Network, error) {
+			return network.Listen(member.Address{Host: "127.0.0.1", Port: port})
+		})
 	}
 	var north, south *shop
 	var starts sync.WaitGroup

@@ -11,11 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/internal/messaging"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/transport"
 )
 
 // leaderWords is what only a leader may say, as one that does not lead makes it up:
@@ -95,7 +95,7 @@ func TestForgedLeaderMessages(t *testing.T) {
 			if diff := cmp.Diff(before, views()); diff != "" {
 				t.Errorf("as leader %v: views changed, -want +got:\n%s", asLeader, diff)
 			}
-			garbage := victim.Status().Transport.Dropped[transport.DropGarbage]
+			garbage := victim.Status().Transport.Dropped[mesh.DropGarbage.String()]
 			if (garbage == uint64(len(words))) != asLeader {
 				t.Errorf("as leader %v: %d connections closed for it", asLeader, garbage)
 			}
@@ -114,7 +114,7 @@ func TestHostileFramesCloseTheConnection(t *testing.T) {
 		bodies := [][]byte{
 			length(0xdd, 1<<32-1), // an array of four billion
 			append([]byte{0x92}, length(0xc6, 2e9)...),
-			bytes.Repeat([]byte{0x91}, transport.MaxSystemBytes-3), // as deep as a frame is long
+			bytes.Repeat([]byte{0x91}, mesh.MaxSystemBytes-3), // as deep as a frame is long
 			append([]byte{0x93, 0x90, 0x90}, bytes.Repeat([]byte{0x91}, 100_000)...),
 		}
 		for i, body := range bodies {

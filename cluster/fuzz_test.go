@@ -103,7 +103,7 @@ func startAlone(t *testing.T, c Config) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		listen := func(tc transport.Config) (*transport.Mesh, error) { return net.Listen(self, tc) }
+		listen := func(transport.Config) (transport.Network, error) { return net.Listen(self) }
 		ctx, cancel := context.WithTimeout(t.Context(), 5*c.WithDefaults().TTLTimeout)
 		defer cancel()
 		n, err := Start(ctx, c, WithTransport(listen), WithClock(time.Now),

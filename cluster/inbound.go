@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/internal/messaging"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/statemachine"
-	"github.com/athena-go/athena/transport"
 )
 
 // protocol is the version of the protocol that this program speaks.
@@ -35,14 +35,14 @@ type arrival struct {
 	large bool
 }
 
-// inbound is what the transport delivers to (transport.Handler). The Messenger takes the
+// inbound is what the transport delivers to (mesh.Handler). The Messenger takes the
 // frames of the application; inbound itself takes those of the protocol.
 type inbound struct {
 	*messaging.Messenger
 	n *Node
 }
 
-// Greet returns the greet of this node at this moment (transport.Handler).
+// Greet returns the greet of this node at this moment (mesh.Handler).
 func (in inbound) Greet() message.Message {
 	n := in.n
 	seen := n.look()
@@ -77,7 +77,7 @@ const (
 // errMisplaced is the fault of a peer that greets after the connection is established.
 var errMisplaced = errors.New("cluster: a second greet")
 
-// System decodes a message and hands it to the loop (transport.Handler). An error, for
+// System decodes a message and hands it to the loop (mesh.Handler). An error, for
 // what no sound node sends, closes the connection.
 func (in inbound) System(from member.Identity, frame []byte) error {
 	n := in.n
@@ -134,7 +134,7 @@ func (n *Node) drop(from member.Identity, reason string, err error) error {
 	return err
 }
 
-// Needs reports whether a peer is a seed or a member (transport.Handler).
+// Needs reports whether a peer is a seed or a member (mesh.Handler).
 func (in inbound) Needs(peer member.Address) bool {
 	if slices.Contains(in.n.cfg.seeds, peer) {
 		return true
@@ -143,7 +143,7 @@ func (in inbound) Needs(peer member.Address) bool {
 	return ok
 }
 
-// Admit accepts every peer (transport.Handler): the transport has checked that it belongs
+// Admit accepts every peer (mesh.Handler): the transport has checked that it belongs
 // to this cluster.
 func (in inbound) Admit(peer message.Message) error {
 	n := in.n
@@ -154,8 +154,8 @@ func (in inbound) Admit(peer message.Message) error {
 }
 
 // reported takes a report of the transport about a connection.
-func (n *Node) reported(r transport.Report) {
-	if r.What == transport.ReportFailed {
+func (n *Node) reported(r mesh.Report) {
+	if r.What == mesh.ReportFailed {
 		n.stop(fmt.Errorf("cluster: the socket failed: %w", r.Err))
 		return
 	}

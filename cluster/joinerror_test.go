@@ -7,10 +7,10 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/transport"
 )
 
 var errBoom = errors.New("boom")
@@ -32,8 +32,8 @@ func TestJoinErrorSaysWhomAndWhat(t *testing.T) {
 	o.Message(message.Message{From: at(2, 0).Identity, Claim: member.Claim{Chosen: true},
 		Body: message.JoinClusterResponse{Reason: message.ReasonClusterFull}})
 	report := func(port uint16, err error) {
-		o.Report(transport.Report{
-			What: transport.ReportUnreachable, Peer: addresses(port)[0], Err: err,
+		o.Report(mesh.Report{
+			What: mesh.ReportUnreachable, Peer: addresses(port)[0], Err: err,
 		})
 	}
 	report(3, errBoom)

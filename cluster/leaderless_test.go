@@ -16,8 +16,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/internal/observe"
+	"github.com/athena-go/athena/internal/transporttest"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/transport/transporttest"
 )
 
 // journal keeps the lines of a log of one level, each with when it came.

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/internal/store"
@@ -21,7 +22,6 @@ import (
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/statemachine"
-	"github.com/athena-go/athena/transport"
 )
 
 // book keeps all that the nodes of a world log, and holds each line against its row of
@@ -301,7 +301,7 @@ func TestNoPeerFillsTheLog(t *testing.T) {
 				_ = in.System(peer, frame(message.SeedKeepAlive{}))
 				_ = in.System(peer, later)
 				_ = in.Custom(peer, failing)
-				n.reported(transport.Report{What: transport.ReportConnected, Peer: peer.Address})
+				n.reported(mesh.Report{What: mesh.ReportConnected, Peer: peer.Address})
 				synctest.Wait()
 			}
 		}

@@ -13,13 +13,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/messaging"
 	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/internal/tlsfiles"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/statemachine"
-	"github.com/athena-go/athena/transport"
 )
 
 // Node is a running member of a cluster. Its methods may be called from any
@@ -32,7 +32,7 @@ type Node struct {
 	started  time.Time // on clock
 	store    Store
 	volatile bool // store forgets everything at the end of the process
-	net      *transport.Mesh
+	net      *mesh.Mesh
 	mux      *receiver.Mux
 	receives bool             // mux was started for this node
 	identity *tlsfiles.Source // the certificate; nil if it does not come from files

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/transport"
@@ -40,19 +41,19 @@ func (n *Node) openStore() (Store, error) {
 	return s, nil
 }
 
-// openTransport listens: by QUIC on UDP, unless an option says otherwise.
-func (n *Node) openTransport(o options) (*transport.Mesh, error) {
+// openTransport opens the network, QUIC on UDP without an option, and makes the Mesh on it.
+func (n *Node) openTransport(o options) (*mesh.Mesh, error) {
 	listen := o.transport
 	if listen == nil {
-		listen = func(c transport.Config) (*transport.Mesh, error) { return n.listen(c, o.socket) }
+		listen = func(c transport.Config) (transport.Network, error) { return n.listen(c, o.socket) }
 	}
-	m, err := listen(transport.Config{
+	m, err := mesh.New(mesh.Config{
 		Encode:      wire.Encode,
 		Decode:      wire.Decode,
 		Size:        n.cfg.Size,
 		CustomBytes: MaxEventBytes,
 		Report:      n.reported,
-	})
+	}, listen)
 	switch {
 	case errors.Is(err, transport.ErrAddressInUse):
 		return nil, fmt.Errorf("%w: %w", ErrAddressInUse, err)
@@ -113,8 +114,10 @@ func (c Config) CheckAddr() error {
 	}
 }
 
-// listen makes the transport by QUIC on a socket.
-func (n *Node) listen(c transport.Config, socket Socket) (*transport.Mesh, error) {
+// listen opens a network of QUIC on a socket.
+func (n *Node) listen(
+	c transport.Config, socket func(addr string) (net.PacketConn, error),
+) (transport.Network, error) {
 	certificates, err := n.certificates()
 	if err != nil {
 		return nil, err

@@ -21,8 +21,8 @@ type Option func(*options)
 type options struct {
 	logger    *slog.Logger
 	store     Store
-	transport Listen
-	socket    Socket
+	transport func(transport.Config) (transport.Network, error)
+	socket    func(addr string) (net.PacketConn, error)
 	clock     func() time.Time
 	wall      func() time.Time // nil for that of the system, or with a clock for none
 	listening func(*Node)
@@ -63,21 +63,19 @@ func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l 
 // The node owns s from Start on and closes it, also when Start fails.
 func WithStore(s Store) Option { return func(o *options) { o.store = s } }
 
-// Listen makes the transport of a node, on a network of its choice, from what
-// the node gives to every transport. It fails with transport.ErrAddressInUse
-// where another process listens.
-type Listen func(transport.Config) (*transport.Mesh, error)
+// WithTransport replaces QUIC by the network that listen opens: that of package memnet, one
+// of package quicnet that is configured differently, or an implementation of your own.
+// Secrets and certificates are then the business of listen. It fails with
+// transport.ErrAddressInUse if another process listens on the address.
+func WithTransport(listen func(transport.Config) (transport.Network, error)) Option {
+	return func(o *options) { o.transport = listen }
+}
 
-// WithTransport replaces QUIC. Secrets are then the business of listen.
-func WithTransport(listen Listen) Option { return func(o *options) { o.transport = listen } }
-
-// Socket opens what QUIC sends its packets through, for Config.Addr. The node
-// closes it.
-type Socket func(addr string) (net.PacketConn, error)
-
-// WithSocket replaces the UDP socket, for networks that are simulated or
-// disturbed on purpose.
-func WithSocket(open Socket) Option { return func(o *options) { o.socket = open } }
+// WithSocket replaces the UDP socket through which QUIC sends its packets, for networks that
+// are simulated or disturbed on purpose. open gets Config.Addr; the node closes the socket.
+func WithSocket(open func(addr string) (net.PacketConn, error)) Option {
+	return func(o *options) { o.socket = open }
+}
 
 // WithClock replaces the clock, which must never go backwards and should go on
 // while the machine is suspended. Steps of the wall clock are then not looked for.

@@ -20,9 +20,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/internal/tlsfiles"
+	"github.com/athena-go/athena/internal/transporttest"
 	"github.com/athena-go/athena/transport"
 	"github.com/athena-go/athena/transport/quicnet"
-	"github.com/athena-go/athena/transport/transporttest"
 )
 
 // pkiConfig is that of quicConfig with certificates in the place of the secret.
@@ -337,7 +337,7 @@ func TestImpostorsEndNoStart(t *testing.T) {
 		p := transporttest.NewPacketNet(time.Millisecond)
 		pki := transporttest.NewAuthority(t)
 		have := quicnet.Credentials{Certificate: pki.Issue("10.0.0.9", nil), Authorities: pki.Pool()}
-		elsewhere := func(c transport.Config) (*transport.Mesh, error) {
+		elsewhere := func(c transport.Config) (transport.Network, error) {
 			socket, err := p.Open("10.0.0.9:7000")
 			if err != nil {
 				return nil, err

@@ -11,10 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/internal/transporttest"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/transport"
-	"github.com/athena-go/athena/transport/transporttest"
 )
 
 func quicConfig(i int, secret string) Config {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/athena-go/athena/transport/transporttest"
+	"github.com/athena-go/athena/internal/transporttest"
 )
 
 // page keeps all that is logged.

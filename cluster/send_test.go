@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/messaging"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
@@ -322,7 +323,7 @@ func TestCloseNamesAStuckHandler(t *testing.T) {
 		if err := stuck.Close(); err == nil || !strings.Contains(err.Error(), "note") {
 			t.Errorf("Close: got %v, want an error that names note", err)
 		}
-		if took := time.Since(begin); took > closeTimeout+transport.CloseTimeout {
+		if took := time.Since(begin); took > closeTimeout+mesh.CloseTimeout {
 			t.Errorf("Close took %v, want about %v", took, closeTimeout)
 		}
 		w.nodes = w.nodes[:1]

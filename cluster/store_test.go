@@ -18,9 +18,9 @@ import (
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/internal/store"
+	"github.com/athena-go/athena/internal/transporttest"
 	"github.com/athena-go/athena/record"
 	"github.com/athena-go/athena/transport"
-	"github.com/athena-go/athena/transport/transporttest"
 )
 
 // elsewhere are the ways to start the node at address(1) of a cluster of three
@@ -75,7 +75,7 @@ func TestStoreOfSomethingElseIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		listens := func(transport.Config) (*transport.Mesh, error) {
+		listens := func(transport.Config) (transport.Network, error) {
 			t.Error("the node listens")
 			return nil, errBoom
 		}

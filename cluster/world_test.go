@@ -132,8 +132,8 @@ func (w *world) config(i int, cfg Config) Config {
 }
 
 func (w *world) options(i int) []Option {
-	listen := func(c transport.Config) (*transport.Mesh, error) {
-		return w.net.Listen(address(w.first+i), c)
+	listen := func(transport.Config) (transport.Network, error) {
+		return w.net.Listen(address(w.first + i))
 	}
 	opts := []Option{WithTransport(listen), WithClock(time.Now),
 		WithLogger(logTo(zerolog.New(w.book)))}

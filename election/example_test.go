@@ -41,8 +41,8 @@ func Example() {
 		cluster.Config{Addr: "127.0.0.1:7001", Size: 1, Receiver: rx},
 		cluster.WithLogger(slog.New(slog.DiscardHandler)),
 		// In memory, for the example alone: leave it out.
-		cluster.WithTransport(func(c transport.Config) (*transport.Mesh, error) {
-			return memnet.New().Listen(member.Address{Host: "127.0.0.1", Port: 7001}, c)
+		cluster.WithTransport(func(transport.Config) (transport.Network, error) {
+			return memnet.New().Listen(member.Address{Host: "127.0.0.1", Port: 7001})
 		}))
 	if err != nil {
 		log.Print(err)

@@ -73,7 +73,7 @@ func (w *world) start(i int) {
 	for s := range w.nodes {
 		cfg.Seeds = append(cfg.Seeds, address(s).String())
 	}
-	listen := func(c transport.Config) (*transport.Mesh, error) { return w.net.Listen(address(i), c) }
+	listen := func(transport.Config) (transport.Network, error) { return w.net.Listen(address(i)) }
 	n, err := cluster.Start(w.t.Context(), cfg, cluster.WithTransport(listen),
 		cluster.WithStore(w.stores[i]), cluster.WithClock(time.Now), // that of the bubble
 		cluster.WithLogger(slog.New(slog.DiscardHandler)))

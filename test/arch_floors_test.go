@@ -12,10 +12,10 @@ import (
 // somebody has placed it here.
 var floors = [][]string{
 	{"member", "internal/histogram", "internal/lowest", "internal/zslog"},
-	{"paxos", "leader"},
+	{"paxos", "leader", "transport"},
 	{"internal/message", "record"},
-	{"statemachine", "internal/wire", "transport", "receiver", "internal/store"},
-	{"transport/transporttest", "internal/observe"},
+	{"statemachine", "internal/wire", "internal/mesh", "receiver", "internal/store"},
+	{"internal/transporttest", "internal/observe"},
 	{"transport/memnet", "transport/quicnet"},
 	{"internal/messaging", "internal/tlsfiles"},
 	{"cluster", "internal/sim", "internal/sim/explore"},
@@ -32,7 +32,7 @@ var floors = [][]string{
 
 // testKits are packages made for tests: they may import "testing", and what
 // is neither a test nor a kit may not import them.
-var testKits = []string{"transport/transporttest", "athenatest", "internal/storetest"}
+var testKits = []string{"internal/transporttest", "athenatest", "internal/storetest"}
 
 // A dependency is a module that we use, and where. No packages means tests
 // alone. Each one has its page of reasons in docs/decisions.

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
@@ -99,15 +100,17 @@ func shake(t *testing.T, order []greet) (arrows []string) {
 // waits until it is let in.
 type handshake struct {
 	*door
-	nodes [2]*transport.Mesh
+	nodes [2]*mesh.Mesh
 }
 
 func newHandshake() (h *handshake, err error) {
 	h = &handshake{door: newDoor()}
 	network := memnet.New()
 	for i := range h.nodes {
-		h.nodes[i], err = network.Listen(shaker(i).address(), transport.Config{
+		h.nodes[i], err = mesh.New(mesh.Config{
 			Encode: wire.Encode, Decode: h.decode(i), Size: len(h.nodes),
+		}, func(transport.Config) (transport.Network, error) {
+			return network.Listen(shaker(i).address())
 		})
 		if err == nil {
 			err = h.nodes[i].Start(shaker(i))
@@ -171,8 +174,8 @@ func (shaker) Custom(member.Identity, []byte) error   { return nil }
 func (shaker) Answered(member.Identity, []byte) error { return nil }
 func (shaker) Lost(member.Identity)                   {}
 
-func (shaker) Stream(member.Identity, []byte, transport.BulkStream) {}
-func (shaker) Datagram(member.Identity, []byte)                     {}
+func (shaker) Stream(member.Identity, []byte, mesh.BulkStream) {}
+func (shaker) Datagram(member.Identity, []byte)                {}
 
 // A door keeps each greet that comes until it is opened for it.
 type door struct {

@@ -14,9 +14,9 @@ import (
 
 	"github.com/athena-go/athena/athenatest"
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
-	"github.com/athena-go/athena/transport"
 )
 
 // inStuckStack runs a test with three nodes whose handlers block, for events of
@@ -134,8 +134,8 @@ func TestStackCloseDuringSend(t *testing.T) {
 				t.Errorf("Close: %v", err)
 			}
 			closed := time.Now()
-			if took := closed.Sub(begin); took > transport.CloseTimeout {
-				t.Errorf("Close took %v, want at most %v", took, transport.CloseTimeout)
+			if took := closed.Sub(begin); took > mesh.CloseTimeout {
+				t.Errorf("Close took %v, want at most %v", took, mesh.CloseTimeout)
 			}
 			end := <-ended
 			took, late := end.Sub(last), last.Sub(closed)
@@ -143,11 +143,11 @@ func TestStackCloseDuringSend(t *testing.T) {
 			case sender && (!errors.Is(failed, cluster.ErrClosed) || end.After(begin)):
 				t.Errorf("the sender closed: Send ended after %v with %v, want ErrClosed at once",
 					end.Sub(begin), failed)
-			case !sender && (!errors.Is(failed, transport.ErrUnreachable) ||
-				took > transport.SendTimeout || late > oneWay):
+			case !sender && (!errors.Is(failed, mesh.ErrUnreachable) ||
+				took > mesh.SendTimeout || late > oneWay):
 				t.Errorf("the receiver closed: Send began %v later, ended after %v with %v; "+
 					"want %v at most, %v and ErrUnreachable",
-					late, took, failed, oneWay, transport.SendTimeout)
+					late, took, failed, oneWay, mesh.SendTimeout)
 			}
 			t.Logf("sender %v: %d events taken, the last Send began %v after Close and took %v",
 				sender, taken.Load(), late, took)
@@ -172,7 +172,7 @@ func TestStackHandOverUnderLoss(t *testing.T) {
 				took, err := s.call(verb, i)
 				t.Logf("loss %v: %s: %v after %v", loss, verb, err, took)
 				// What is given up in vain is over after LeaderTimeout, and then others elect.
-				limit := 2*lan().LeaderTimeout + transport.CloseTimeout
+				limit := 2*lan().LeaderTimeout + mesh.CloseTimeout
 				if took > limit || loss < 0.1 && err != nil {
 					t.Errorf("loss %v: %s: %v after %v, want nil within %v", loss, verb, err, took, limit)
 				}

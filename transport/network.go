@@ -5,145 +5,124 @@ package transport
 import (
 	"context"
 	"crypto/x509"
-	"fmt"
 	"io"
 	"time"
 
 	"github.com/athena-go/athena/member"
 )
 
-// Network makes the connections of a Mesh. It knows nothing of greets, frames
-// or peers. Its methods may be called side by side.
+// Limits of a connection.
+const (
+	// MaxStreams bounds the bulk streams of one connection that each side has opened.
+	MaxStreams = 16
+	// MaxPacketBytes bounds what SendDatagram is given. A packet of QUIC, 1200 bytes, has
+	// room for it and for acknowledgements and a part of a system frame: QUIC puts
+	// datagrams in first.
+	MaxPacketBytes = 962
+)
+
+// Config is what a node passes to the function that opens its network.
+type Config struct {
+	// Size is the size of the cluster, N. A network bounds by it how much hosts that are
+	// not admitted yet may occupy.
+	Size int
+	// HandshakeFailed, if not nil, is called when another host dialed this node and the
+	// handshake failed. from is the address the packets came from. The node counts and
+	// logs it if err wraps ErrCertificate, or is the *CloseError with which the dialer
+	// refused this node. It does not block, and may be called from any goroutine.
+	HandshakeFailed func(from member.Address, err error)
+	// Warn, if not nil, logs a fault that does not stop the network, such as small
+	// buffers. It does not block.
+	Warn func(err error)
+}
+
+// Network makes the connections of one node. It knows nothing of greets, frames or peers.
+// Its methods may be called concurrently.
 type Network interface {
 	// Dial connects to the node at an address, and gives up when ctx ends.
 	Dial(ctx context.Context, to member.Address) (Conn, error)
-	// Accept blocks for the next connection that another node dialed. An error
-	// says that the network is over, by Close or by a fault.
+	// Accept blocks until another node has dialed. After an error, by Close or by a fault,
+	// the network is not used again.
 	Accept() (Conn, error)
-	// Close frees the address. The Mesh has closed every connection before.
+	// Close frees the address. Every connection is closed before.
 	Close() error
 }
 
-// Conn is one connection between two nodes. Its methods may be called side by
-// side. An error of its streams after the peer closed it is a *CloseError. What
-// comes before the first AcceptStream and ReceiveDatagram waits, within limits.
+// Conn is one connection between two nodes. Its methods may be called concurrently. An
+// error of its streams after the peer closed it is a *CloseError. Streams and datagrams
+// that arrive before the first AcceptStream and ReceiveDatagram wait, within limits.
 type Conn interface {
-	// Stream is the stream of a kind: Read is what the peer wrote on its own.
+	// Stream returns the stream of a kind: Read returns what the peer wrote on its own.
 	// The custom stream is read only after the first bytes of the system stream.
 	Stream(k Kind) FrameStream
-	// OpenStream opens a bulk stream, which the peer learns of by the first byte on
-	// it. It does not block: the error is ErrTooManyStreams where the peer has
-	// MaxStreams of this end's that it has not released.
+	// OpenStream opens a bulk stream. The peer accepts it when the first byte arrives. It
+	// does not block: the error is ErrTooManyStreams while the peer has MaxStreams streams
+	// of this end that it has not released.
 	OpenStream() (RawStream, error)
 	// AcceptStream blocks for the next bulk stream that the peer opened, until the
 	// connection ends.
 	AcceptStream() (RawStream, error)
-	// SendDatagram sends up to maxPacketBytes, which may be lost. It may block for
-	// as long as the network does not take them. The bytes must not be changed.
+	// SendDatagram sends up to MaxPacketBytes, which may be lost. It may block while the
+	// network does not take them. The bytes must not be changed.
 	SendDatagram(b []byte) error
-	// ReceiveDatagram blocks for the next datagram, until the connection ends.
-	// While it is not called a few wait, and more are lost.
+	// ReceiveDatagram blocks for the next datagram, until the connection ends. While it is
+	// not called a few datagrams wait, and more are lost.
 	ReceiveDatagram() ([]byte, error)
-	// Close ends the connection at once; what is under way is lost. The first
-	// call counts, and the peer learns its code and reason.
+	// Close ends the connection at once; bytes under way are lost. The first call counts,
+	// and the peer receives its code and reason.
 	Close(code Code, reason string)
-	// Stats reads the state of the connection.
-	Stats() ConnStats
-	// Certificate is the one that the peer has shown, verified; nil where those of
-	// the network name nobody, so that a peer is who it says.
+	// RTT returns the round-trip time, 0 if it is not known.
+	RTT() time.Duration
+	// Heard returns a number that grows whenever anything comes from the peer, even an
+	// acknowledgement by its network.
+	Heard() uint64
+	// Certificate returns the verified certificate of the peer, or nil if the certificates
+	// of this network do not name members: then a peer may greet from any address.
 	Certificate() *x509.Certificate
+	// PortRefused asks the host of the peer whether it refuses the port, which proves that
+	// the process is gone. It blocks for a second at most, and no longer than ctx. It
+	// returns false if the host does not answer, or if the network cannot ask.
+	PortRefused(ctx context.Context) bool
 }
 
-// Stream is one stream of a connection. Read and Write block, until Close of
-// the connection at the latest. One goroutine writes and one reads.
-type Stream interface {
-	io.Reader
-	io.Writer
-	// CloseWrite says that nothing more is written: the peer reads io.EOF
-	// after what was written before.
+// FrameStream is one stream of frames. One goroutine writes and one reads, both until the
+// connection is closed at the latest.
+type FrameStream interface {
+	io.ReadWriter
+	// TryWrite writes all of p, or returns false and writes nothing if it would have to
+	// wait. It is not called concurrently with Write.
+	TryWrite(p []byte) (bool, error)
+	// CloseWrite announces that nothing more is written: the peer reads io.EOF after what
+	// was written before.
 	CloseWrite() error
 }
 
-// FrameStream is a stream of frames.
-type FrameStream interface {
-	Stream
-	// TryWrite writes all of p, or nothing where it would have to wait: then it is
-	// false. It is not called beside Write.
-	TryWrite(p []byte) (bool, error)
-}
-
-// RawStream is a bulk stream of a connection, below a BulkStream. Reading stays
-// possible beside writing.
+// RawStream is a bulk stream of a connection. It can be read and written concurrently. An
+// error after Cancel or CloseWrite of this end is ErrStreamClosed, after Cancel of the peer
+// it is ErrStreamReset.
 type RawStream interface {
-	// An error after this end's Cancel or CloseWrite is ErrStreamClosed, after the
-	// peer's Cancel it is ErrStreamReset.
-	Stream
-	// Cancel is Close of BulkStream. It may be called beside anything.
+	io.ReadWriter
+	// CloseWrite announces that nothing more is written: the peer reads io.EOF after what
+	// was written before.
+	CloseWrite() error
+	// Cancel ends both directions at once. It may be called concurrently with everything.
 	Cancel()
-	// Release says that a stream which the peer opened, and which is over, does not
-	// count any more.
+	// Release ends the count of a stream that the peer opened towards MaxStreams.
 	Release()
 }
 
-// ConnStats is the state of a connection.
-type ConnStats struct {
-	// RTT is the round-trip time, 0 where it is not known.
-	RTT time.Duration
-	// Heard grows whenever anything comes from the peer, be it only that the
-	// network has delivered something to it.
-	Heard uint64
-}
+// Kind separates frames that must not wait for each other.
+type Kind uint8
 
-// Code says why a connection was closed. The numbers are part of the protocol.
-type Code uint64
-
-// The codes.
+// The kinds of frames.
 const (
-	CodeClosed     Code = iota // the node goes, or it has nothing more to say
-	CodeRefused                // the greet was not accepted; the reason says why
-	CodeDuplicate              // another connection of the pair stays
-	CodeReplaced               // a later connection of the peer took its place
-	CodeEarlierRun             // a later run of the node has a connection
-	CodeBusy                   // too many peers or greets under way
-	CodeGarbage                // what came was no frame
-	CodeTimeout                // the peer did not greet, read or leave in time
-	CodeLeft                   // each end has handed over all that the other one wrote
-	codes
+	System Kind = iota // messages between nodes
+	Custom             // events of the application
+	Answer             // outcomes of events
+	Kinds              // counts the kinds
 )
 
-var codeNames = [codes]string{
-	"closed", "refused", "duplicate", "replaced", "earlier run", "busy", "garbage", "timeout",
-	"left",
-}
+var kindNames = [Kinds]string{"system", "custom", "answer"}
 
-// String is the name of the code as logs write it.
-func (c Code) String() string { return nameOf(codeNames[:], c) }
-
-// CloseError says that a connection was closed, and by whom.
-type CloseError struct {
-	Code   Code
-	Reason string // one line for people
-	Remote bool   // the peer closed it
-}
-
-// Error makes the reason printable: that of a peer may hold anything.
-func (e *CloseError) Error() string {
-	who := "connection closed"
-	if e.Remote {
-		who = "the peer closed the connection"
-	}
-	return fmt.Sprintf("transport: %s (%s): %s", who, e.Code, member.PeerText(e.Reason))
-}
-
-// Refusal reports whether the peer does not want to talk to this node, so that
-// to dial again soon is in vain.
-func (e *CloseError) Refusal() bool {
-	return e.Remote && (e.Code == CodeRefused || e.Code == CodeEarlierRun || e.Code == CodeBusy)
-}
-
-func nameOf[T ~uint8 | ~uint64](names []string, v T) string {
-	if uint64(v) < uint64(len(names)) {
-		return names[v]
-	}
-	return fmt.Sprintf("unknown(%d)", v)
-}
+// String returns the name of the kind as metrics write it.
+func (k Kind) String() string { return nameOf(kindNames[:], k) }

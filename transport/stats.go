@@ -3,155 +3,51 @@
 package transport
 
 import (
-	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/athena-go/athena/member"
 )
 
-// Traffic counts frames of one kind in one direction.
-type Traffic struct {
-	Messages uint64
-	Bytes    uint64 // without what carries the frames
-}
-
-// Result is how a handshake ended: that of the network, or the exchange of greets
-// behind it.
-type Result uint8
-
-// The results.
-const (
-	ResultEstablished   Result = iota // the connection is in use, or was
-	ResultRefused                     // this node did not want the peer
-	ResultRefusedByPeer               // the peer did not want this node
-	ResultDuplicate                   // another connection of the pair stays
-	ResultFailed                      // the network failed, or it took too long
-	ResultCertificate                 // one of the two did not accept the other's certificate
-	Results                           // counts the results
-)
-
-var resultNames = [Results]string{
-	"established", "refused", "refused by peer", "duplicate", "failed", "certificate refused",
-}
-
-// String is the name of the result as metrics write it.
-func (r Result) String() string { return nameOf(resultNames[:], r) }
-
-// Drop is why a frame was not sent or not delivered.
-type Drop uint8
-
-// The drops.
-const (
-	DropOldest      Drop = iota // too many system frames waited for a peer
-	DropStale                   // a system frame waited too long for a connection
-	DropTooLarge                // empty or above the limit of its kind
-	DropNoPeer                  // for this node itself, or for one peer too many
-	DropLost                    // taken, but lost with the connection before it was written
-	DropClosed                  // the transport was closed
-	DropGarbage                 // no frame; the connection, or its bulk stream, was closed
-	DropUnconnected             // a datagram for a peer without a connection
-	DropBusy                    // a datagram too many, for the network or for the handler here
-	DropStalled                 // a frame, or the head of a stream, whose rest did not come in time
-	Drops                       // counts the drops
-)
-
-var dropNames = [Drops]string{
-	"oldest", "stale", "too large", "no peer", "lost", "closed", "garbage",
-	"unconnected", "busy", "stalled",
-}
-
-// String is the name of the drop as metrics write it.
-func (d Drop) String() string { return nameOf(dropNames[:], d) }
-
-// Stats counts what a Mesh did since its start; Connections is as of now.
+// Stats counts what the connections of a node did since its start.
 type Stats struct {
-	Connections int // mapped to a peer and in use
+	Connections int // mapped to a peer and in use, now
 	Sent        [Kinds]Traffic
 	Received    [Kinds]Traffic
-	Handshakes  [Results]uint64
+	// Handshakes counts by result: "established", "refused", "refused by peer",
+	// "duplicate", "failed" and "certificate refused". Every result has an entry.
+	Handshakes map[string]uint64
 	// Duplicates counts connections that ended because another one stays.
 	Duplicates uint64
 	// Dials counts attempts to connect, Redials those after a first one failed.
 	Dials   uint64
 	Redials uint64
-	Dropped [Drops]uint64
-	// StreamsOpened counts the bulk streams that this node opened, StreamsAccepted
-	// those that came to its handler.
+	// Dropped counts frames that were not sent or not delivered, by reason. Every reason
+	// has an entry.
+	Dropped map[string]uint64
+	// StreamsOpened counts the bulk streams that this node opened, StreamsAccepted those
+	// of its peers.
 	StreamsOpened     uint64
 	StreamsAccepted   uint64
 	DatagramsSent     Traffic
 	DatagramsReceived Traffic
 }
 
-// PeerState is what a Mesh knows of one peer.
+// Traffic counts frames of one kind in one direction.
+type Traffic struct {
+	Messages uint64
+	Bytes    uint64 // of the frames, without the headers that carry them
+}
+
+// PeerState describes one peer and the connection to it.
 type PeerState struct {
 	Address   member.Address
 	Connected bool
-	// Garbage counts what came from this address and was no frame, for as long as the
-	// Mesh knows it; each closed its connection, or its bulk stream.
+	// Garbage counts what came from this address and was not a frame, while the node
+	// remembers the peer; each closed its connection, or its bulk stream.
 	Garbage uint64
-	// The rest is of the connection, zero without one.
+	// The rest describes the connection; it is zero without one.
 	Identity member.Identity
 	Since    time.Time
 	Dialed   bool // by this node
 	RTT      time.Duration
-}
-
-type trafficCounter struct{ messages, bytes atomic.Uint64 }
-
-func (c *trafficCounter) add(messages, bytes int) {
-	c.messages.Add(uint64(messages))
-	c.bytes.Add(uint64(bytes))
-}
-
-func (c *trafficCounter) read() Traffic { return Traffic{c.messages.Load(), c.bytes.Load()} }
-
-// counters are the Stats as they are counted.
-type counters struct {
-	connections    atomic.Int64
-	sent, received [Kinds]trafficCounter
-	handshakes     [Results]atomic.Uint64
-	duplicates     atomic.Uint64
-	dials, redials atomic.Uint64
-	dropped        [Drops]atomic.Uint64
-
-	streamsOpened, streamsAccepted   atomic.Uint64
-	datagramsSent, datagramsReceived trafficCounter
-}
-
-// failed counts a handshake that ended with an error before the greets were
-// exchanged.
-func (c *counters) failed(err error) {
-	result := ResultFailed
-	if errors.Is(err, ErrCertificate) {
-		result = ResultCertificate
-	}
-	c.handshakes[result].Add(1)
-}
-
-func (c *counters) drop(why Drop, frames int) { c.dropped[why].Add(uint64(frames)) }
-
-func (c *counters) read() Stats {
-	s := Stats{
-		Connections: int(c.connections.Load()),
-		Duplicates:  c.duplicates.Load(),
-		Dials:       c.dials.Load(),
-		Redials:     c.redials.Load(),
-
-		StreamsOpened:     c.streamsOpened.Load(),
-		StreamsAccepted:   c.streamsAccepted.Load(),
-		DatagramsSent:     c.datagramsSent.read(),
-		DatagramsReceived: c.datagramsReceived.read(),
-	}
-	for k := range Kinds {
-		s.Sent[k], s.Received[k] = c.sent[k].read(), c.received[k].read()
-	}
-	for i := range c.handshakes {
-		s.Handshakes[i] = c.handshakes[i].Load()
-	}
-	for i := range c.dropped {
-		s.Dropped[i] = c.dropped[i].Load()
-	}
-	return s
 }

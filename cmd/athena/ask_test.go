@@ -19,9 +19,9 @@ import (
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
-	"github.com/athena-go/athena/transport"
 )
 
 // fake is a node that says what the test wants.
@@ -67,7 +67,7 @@ func TestStatusOfADrainedNode(t *testing.T) {
 func restarted() fake {
 	f := pair(0)
 	f.View.Role, f.View.Leader, f.View.Revision = member.Seeking, member.Address{}, 7
-	f.Transport.Handshakes[transport.ResultCertificate] = 12
+	f.Transport.Handshakes = map[string]uint64{mesh.ResultCertificate.String(): 12}
 	return f
 }
 

@@ -15,8 +15,8 @@ import (
 
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 	"github.com/athena-go/athena/internal/store"
+	"github.com/athena-go/athena/internal/transporttest"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/transport/transporttest"
 )
 
 // scene is a folder with all that a sound configuration names.

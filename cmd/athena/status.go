@@ -15,8 +15,8 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/internal/adminclient"
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/transport"
 )
 
 func newStatus() *cobra.Command {
@@ -103,7 +103,7 @@ func printStatus(w io.Writer, s adminapi.Status) {
 	if e := s.LastElection; e != nil {
 		printElection(line, *e)
 	}
-	if n := s.Handshakes[transport.ResultCertificate.String()]; n > 0 {
+	if n := s.Handshakes[mesh.ResultCertificate.String()]; n > 0 {
 		line("refused", "handshakes for a secret or certificate: %d", n)
 	}
 	up := time.Duration(s.UptimeMS * float64(time.Millisecond)).Round(time.Second)

@@ -30,8 +30,8 @@ func inBubble(t *testing.T, test func(*testing.T, *stage, *memnet.Network)) (sai
 	synctest.Test(t, func(t *testing.T) {
 		net, dir := memnet.New(), t.TempDir()
 		start := func(ctx context.Context, addr string) (*cluster.Node, error) {
-			listen := func(c transport.Config) (*transport.Mesh, error) {
-				return net.Listen(address(t, addr), c)
+			listen := func(transport.Config) (transport.Network, error) {
+				return net.Listen(address(t, addr))
 			}
 			return cluster.Start(ctx, config(dir, addr), cluster.WithTransport(listen),
 				cluster.WithClock(time.Now), cluster.WithLogger(slog.New(slog.DiscardHandler)))

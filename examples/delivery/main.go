@@ -119,8 +119,8 @@ func (s *stage) start(ctx context.Context) error {
 func (s *stage) join(ctx context.Context, i int) (err error) {
 	s.peers[i], err = join(ctx, s.dial, config(i), cluster.WithClock(time.Now),
 		cluster.WithLogger(slog.New(slog.DiscardHandler)),
-		cluster.WithTransport(func(c transport.Config) (*transport.Mesh, error) {
-			return s.network.Listen(address(i), c)
+		cluster.WithTransport(func(transport.Config) (transport.Network, error) {
+			return s.network.Listen(address(i))
 		}))
 	return err
 }

@@ -38,7 +38,7 @@ func TestShow(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			listen := func(c transport.Config) (*transport.Mesh, error) { return net.Listen(at, c) }
+			listen := func(transport.Config) (transport.Network, error) { return net.Listen(at) }
 			return cluster.Start(ctx, config(dir, addr), cluster.WithTransport(listen),
 				cluster.WithClock(time.Now), cluster.WithLogger(slog.New(slog.DiscardHandler)))
 		}

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/transport"
 )
 
 // Status is the answer of /v1/status.
@@ -127,8 +127,8 @@ func StatusOf(s cluster.Status, build string) Status {
 	for _, m := range s.View.Members {
 		out.View.Members = append(out.View.Members, MemberOf(m))
 	}
-	for result := range transport.Results {
-		out.Handshakes[result.String()] = s.Transport.Handshakes[result]
+	for result := range mesh.Results {
+		out.Handshakes[result.String()] = s.Transport.Handshakes[result.String()]
 	}
 	if !s.TermSince.IsZero() {
 		since := s.TermSince

@@ -99,7 +99,7 @@ func (m *Messenger) writeAnswer(to member.Address, a wire.Answer, flush bool) {
 	}
 }
 
-// Answered completes a call with the answer that arrived (transport.Handler).
+// Answered completes a call with the answer that arrived (mesh.Handler).
 func (m *Messenger) Answered(from member.Identity, frame []byte) error {
 	a, err := wire.DecodeAnswer(frame, MaxEventBytes)
 	switch {

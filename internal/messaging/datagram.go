@@ -35,7 +35,7 @@ func (m *Messenger) sendBestEffort(ctx context.Context, to member.Address, e *ou
 }
 
 // Datagram hands an event to its handlers, or drops it if their queue is full
-// (transport.Handler).
+// (mesh.Handler).
 func (m *Messenger) Datagram(from member.Identity, frame []byte) {
 	e, err := wire.DecodeEvent(frame, MaxBestEffortBytes)
 	switch {

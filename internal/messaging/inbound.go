@@ -12,7 +12,7 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// Custom decodes an event and hands it to its handlers (transport.Handler). It blocks
+// Custom decodes an event and hands it to its handlers (mesh.Handler). It blocks
 // while their queue is full.
 func (m *Messenger) Custom(from member.Identity, frame []byte) error {
 	if wire.IsCancel(frame) {
@@ -68,7 +68,7 @@ func (m *Messenger) deliver(ctx context.Context, d receiver.Delivery) error {
 
 // Lost fails the calls to a peer whose connection is lost, since their events or
 // answers may be lost with it, and cancels the requests of that peer
-// (transport.Handler).
+// (mesh.Handler).
 func (m *Messenger) Lost(peer member.Identity) {
 	err := fmt.Errorf("%w: the connection to %s was lost", ErrUnknownOutcome, peer.Address)
 	m.pending.fail(peer.Address, err)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/transport"
 )
 
@@ -18,21 +19,21 @@ const loopbackBytes = 64 << 10
 type loopback struct{ in, out *pipe }
 
 // newLoopback returns the two ends of a stream.
-func newLoopback() (a, b transport.BulkStream) {
+func newLoopback() (a, b mesh.BulkStream) {
 	there, back := newPipe(), newPipe()
 	return loopback{in: back, out: there}, loopback{in: there, out: back}
 }
 
-// Read implements transport.BulkStream.
+// Read implements mesh.BulkStream.
 func (s loopback) Read(b []byte) (int, error) { return s.in.read(b) }
 
-// Write implements transport.BulkStream.
+// Write implements mesh.BulkStream.
 func (s loopback) Write(b []byte) (int, error) { return s.out.write(b) }
 
-// CloseWrite implements transport.BulkStream.
+// CloseWrite implements mesh.BulkStream.
 func (s loopback) CloseWrite() error { return s.out.closeWrite() }
 
-// Close implements transport.BulkStream.
+// Close implements mesh.BulkStream.
 func (s loopback) Close() error {
 	s.out.dropWrite()
 	s.in.dropRead()

@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
-	"github.com/athena-go/athena/transport"
 )
 
 // Node is what a Messenger needs of its node. Each answer is about this moment.
@@ -49,7 +49,7 @@ type Config struct {
 	Node Node
 	Self member.Address
 	Mux  *receiver.Mux
-	Net  *transport.Mesh
+	Net  *mesh.Mesh
 	// HeartbeatInterval is how long RequestLeader waits for news of the leader before
 	// it tries again.
 	HeartbeatInterval time.Duration
@@ -63,13 +63,13 @@ type Config struct {
 }
 
 // Messenger carries the messages of one node. It implements those methods of
-// transport.Handler that concern messages of the application.
+// mesh.Handler that concern messages of the application.
 type Messenger struct {
 	cfg  Config
 	node Node
 	self member.Address
 	mux  *receiver.Mux
-	net  *transport.Mesh
+	net  *mesh.Mesh
 
 	pending  pendingCalls
 	cancels  chan cancel
@@ -116,7 +116,7 @@ func (m *Messenger) Close(ctx context.Context) error {
 	m.cancelRequests()
 	m.endStreams()
 	// Handlers that answer at the end still can, until the transport stops flushing.
-	late := time.AfterFunc(transport.CloseTimeout, func() {
+	late := time.AfterFunc(mesh.CloseTimeout, func() {
 		m.stopAnswering()
 		_ = m.net.Close() // returns the same below; an answer may be stuck in it
 	})

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/transport"
 )
 
 // Limits of messages; package cluster documents them.
@@ -18,8 +18,8 @@ const (
 	MaxMetadata        = wire.MaxMetadata
 	MaxMetadataKey     = wire.MaxMetadataKey
 	MaxMetadataValue   = wire.MaxMetadataValue
-	MaxBestEffortBytes = transport.MaxDatagramBytes
-	MaxStreamHeadBytes = transport.MaxHeadBytes
+	MaxBestEffortBytes = mesh.MaxDatagramBytes
+	MaxStreamHeadBytes = mesh.MaxHeadBytes
 )
 
 // Options are those of one Send, Broadcast, Request or OpenStream.

@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
-	"github.com/athena-go/athena/transport"
 )
 
 // Send gives an event to one active member, as cluster.Node.Send documents.
@@ -157,7 +157,7 @@ func sendError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, transport.ErrClosed):
+	case errors.Is(err, mesh.ErrClosed):
 		return ErrClosed
 	default:
 		return fmt.Errorf("%w: %w", ErrNotDelivered, err)

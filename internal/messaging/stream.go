@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
@@ -84,8 +85,8 @@ func (m *Messenger) openLoopback(
 }
 
 // Stream hands a stream to its handler, or refuses it with the reason
-// (transport.Handler).
-func (m *Messenger) Stream(from member.Identity, head []byte, raw transport.BulkStream) {
+// (mesh.Handler).
+func (m *Messenger) Stream(from member.Identity, head []byte, raw mesh.BulkStream) {
 	e, err := wire.DecodeEvent(head, MaxStreamHeadBytes)
 	if err == nil && (e.Call.ID != 0 || len(e.Payload) > 0) {
 		err = errBadHead
@@ -120,7 +121,7 @@ func (m *Messenger) Stream(from member.Identity, head []byte, raw transport.Bulk
 
 // refuseStream tells the peer why a stream has no handler: an outcome, then a text up to
 // the end of the stream.
-func refuseStream(raw transport.BulkStream, outcome wire.Outcome, err error) {
+func refuseStream(raw mesh.BulkStream, outcome wire.Outcome, err error) {
 	text := strings.ToValidUTF8(err.Error(), "")
 	text = text[:min(len(text), wire.MaxAnswerText)]
 	if _, err := raw.Write(append([]byte{byte(outcome)}, text...)); err == nil {
@@ -132,7 +133,7 @@ func refuseStream(raw transport.BulkStream, outcome wire.Outcome, err error) {
 type stream struct {
 	m    *Messenger
 	peer member.Address
-	raw  transport.BulkStream
+	raw  mesh.BulkStream
 	stop func() bool // lets go of the Messenger's context, which closes the stream
 
 	// The first byte from the peer is its verdict: whether it takes the stream. The
@@ -145,7 +146,7 @@ type stream struct {
 
 // newStream makes a stream for the application. turn is nil if the peer sends no verdict.
 func (m *Messenger) newStream(
-	peer member.Address, raw transport.BulkStream, turn chan struct{},
+	peer member.Address, raw mesh.BulkStream, turn chan struct{},
 ) *stream {
 	s := &stream{m: m, peer: peer, raw: raw, turn: turn}
 	s.accepted.Store(turn == nil)

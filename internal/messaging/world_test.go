@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
@@ -61,7 +62,7 @@ func (n *node) WaitLeader(context.Context) (Leadership, error) {
 	return Leadership{Leader: address(0), Done: n.led, Changed: n.led, Lost: errBoom}, nil
 }
 
-// Greet implements transport.Handler.
+// Greet implements mesh.Handler.
 func (n *node) Greet() message.Message {
 	return message.Message{From: n.Member(n.addr).Identity, Body: message.Greet{
 		Cluster: "test", Size: 3, MinProtocol: 1, MaxProtocol: 1,
@@ -73,13 +74,13 @@ func (n *node) Greet() message.Message {
 	}}
 }
 
-// Admit implements transport.Handler.
+// Admit implements mesh.Handler.
 func (n *node) Admit(message.Message) error { return nil }
 
-// Needs implements transport.Handler.
+// Needs implements mesh.Handler.
 func (n *node) Needs(peer member.Address) bool { return n.Member(peer) != nil }
 
-// System implements transport.Handler.
+// System implements mesh.Handler.
 func (n *node) System(member.Identity, []byte) error { return nil }
 
 func (n *node) drops(reason string) int {
@@ -142,10 +143,10 @@ func start(
 		addr: address(i), members: roster, led: make(chan struct{}), quit: make(chan struct{}),
 		dropped: map[string]int{},
 	}
-	mesh, err := net.Listen(n.addr, transport.Config{
+	m, err := mesh.New(mesh.Config{
 		Encode: wire.Encode, Decode: wire.Decode, Size: len(roster), CustomBytes: MaxEventBytes,
-		Report: func(transport.Report) {},
-	})
+		Report: func(mesh.Report) {},
+	}, func(transport.Config) (transport.Network, error) { return net.Listen(n.addr) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +156,7 @@ func start(
 		t.Fatal(err)
 	}
 	n.Messenger = New(Config{
-		Node: n, Self: n.addr, Mux: mux, Net: mesh,
+		Node: n, Self: n.addr, Mux: mux, Net: m,
 		HeartbeatInterval: 100 * time.Millisecond, HeartbeatTimeout: 400 * time.Millisecond,
 		Quit: n.quit, Cause: func() error { return n.cause },
 		Dropped: func(d Drop) {
@@ -164,7 +165,7 @@ func start(
 			n.dropped[d.Reason]++
 		},
 	})
-	if err := mesh.Start(n); err != nil {
+	if err := m.Start(n); err != nil {
 		t.Fatal(err)
 	}
 	go n.SendCancels()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/internal/zslog"
 	"github.com/athena-go/athena/member"
@@ -79,23 +80,23 @@ func TestTraceLines(t *testing.T) {
 
 // TestReportLines: the same of what the transport has to tell.
 func TestReportLines(t *testing.T) {
-	for what, want := range map[transport.What]string{
-		transport.ReportConnected: `{"level":"debug","peer":"127.0.0.1:2","message":"connected"}`,
-		transport.ReportLost: `{"level":"debug","peer":"127.0.0.1:2","error":"boom",` +
+	for what, want := range map[mesh.What]string{
+		mesh.ReportConnected: `{"level":"debug","peer":"127.0.0.1:2","message":"connected"}`,
+		mesh.ReportLost: `{"level":"debug","peer":"127.0.0.1:2","error":"boom",` +
 			`"message":"connection lost"}`,
-		transport.ReportUnreachable: `{"level":"debug","peer":"127.0.0.1:2","error":"boom",` +
+		mesh.ReportUnreachable: `{"level":"debug","peer":"127.0.0.1:2","error":"boom",` +
 			`"message":"peer not reached"}`,
-		transport.ReportRefusedByPeer: `{"level":"warn","peer":"127.0.0.1:2","error":"boom",` +
+		mesh.ReportRefusedByPeer: `{"level":"warn","peer":"127.0.0.1:2","error":"boom",` +
 			`"message":"refused by peer"}`,
-		transport.ReportStreamRefused: `{"level":"warn","peer":"127.0.0.1:2","error":"boom",` +
+		mesh.ReportStreamRefused: `{"level":"warn","peer":"127.0.0.1:2","error":"boom",` +
 			`"message":"stream refused"}`,
-		transport.ReportSmallBuffers: `{"level":"info","error":"boom","message":"small buffers"}`,
+		mesh.ReportSmallBuffers: `{"level":"info","error":"boom","message":"small buffers"}`,
 	} {
-		report := transport.Report{What: what, Peer: at(2, 0).Address, Err: errBoom}
+		report := mesh.Report{What: what, Peer: at(2, 0).Address, Err: errBoom}
 		switch what {
-		case transport.ReportConnected:
+		case mesh.ReportConnected:
 			report.Err = nil
-		case transport.ReportSmallBuffers:
+		case mesh.ReportSmallBuffers:
 			report.Peer = member.Address{}
 		}
 		got := logged(zerolog.DebugLevel, func(o *Observer) { o.logReport(report) })
@@ -107,8 +108,8 @@ func TestReportLines(t *testing.T) {
 
 // TestEveryReportHasALine, but the one that ends the node.
 func TestEveryReportHasALine(t *testing.T) {
-	for what := range transport.Whats {
-		if l := reportLines[what]; (l.text == "") != (what == transport.ReportFailed) {
+	for what := range mesh.Whats {
+		if l := reportLines[what]; (l.text == "") != (what == mesh.ReportFailed) {
 			t.Errorf("report %d: got the line %q", what, l.text)
 		}
 	}
@@ -162,8 +163,8 @@ func TestForeignTextIsPrintableAndCut(t *testing.T) {
 	peer.Address.Host = hostile
 	refusal := &transport.CloseError{Code: transport.CodeRefused, Reason: hostile, Remote: true}
 	mismatch := &transport.ConfigMismatchError{Field: "Cluster", Ours: "a", Theirs: hostile}
-	report := func(what transport.What, err error) func(*Observer) {
-		r := transport.Report{What: what, Peer: peer.Address, Err: err}
+	report := func(what mesh.What, err error) func(*Observer) {
+		r := mesh.Report{What: what, Peer: peer.Address, Err: err}
 		return func(o *Observer) { o.logReport(r) }
 	}
 	trace := func(what statemachine.TraceKind) func(*Observer) {
@@ -174,11 +175,11 @@ func TestForeignTextIsPrintableAndCut(t *testing.T) {
 	for name, log := range map[string]func(*Observer){
 		"a member":   trace(statemachine.MemberMoved),
 		"a leader":   trace(statemachine.Follows),
-		"connection": report(transport.ReportConnected, nil),
-		"refused":    report(transport.ReportRefused, errors.Join(mismatch, mismatch)),
-		"refusal":    report(transport.ReportRefusedByPeer, fmt.Errorf("quicnet: %w", refusal)),
-		"certificate": report(transport.ReportCertificate,
-			&transport.IdentityError{Address: at(2, 0).Address, Names: []string{hostile, hostile}}),
+		"connection": report(mesh.ReportConnected, nil),
+		"refused":    report(mesh.ReportRefused, errors.Join(mismatch, mismatch)),
+		"refusal":    report(mesh.ReportRefusedByPeer, fmt.Errorf("quicnet: %w", refusal)),
+		"certificate": report(mesh.ReportCertificate,
+			&mesh.IdentityError{Address: at(2, 0).Address, Names: []string{hostile, hostile}}),
 		"election": func(o *Observer) {
 			o.logElection(Election{Leader: peer.Address, Before: peer.Address,
 				Voters: []member.Address{peer.Address}})
@@ -227,14 +228,14 @@ func TestNothingIsEscapedTwice(t *testing.T) {
 		return &transport.ConfigMismatchError{Field: field, Ours: ours, Theirs: theirs}
 	}
 	got := logged(zerolog.WarnLevel, func(o *Observer) {
-		o.logReport(transport.Report{What: transport.ReportRefused, Peer: at(2, 0).Address,
+		o.logReport(mesh.Report{What: mesh.ReportRefused, Peer: at(2, 0).Address,
 			Err: errors.Join(mismatch("Size", "3", "5"), mismatch("Cluster", "a b", "c"))})
 	})
 	want := `{"level":"warn","peer":"127.0.0.1:2","error":"differs in size (3 here, 5 there), ` +
 		`cluster (\"a b\" here, c there): configure the same on every node",` +
 		`"message":"peer refused"}` + "\n"
 	got += logged(zerolog.WarnLevel, func(o *Observer) {
-		o.logReport(transport.Report{What: transport.ReportRefused, Peer: at(2, 0).Address,
+		o.logReport(mesh.Report{What: mesh.ReportRefused, Peer: at(2, 0).Address,
 			Err: mismatch("Cluster", "a b", "c")})
 	})
 	want += `{"level":"warn","peer":"127.0.0.1:2","error":"transport: Cluster differs: ` +

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
@@ -56,11 +57,11 @@ func (s *peerLog) isHopeless() bool {
 // whose address it came from. One packet with a forged source is enough for it.
 func TestStrangersEndNoStart(t *testing.T) {
 	seed := addresses(7002)
-	for what, hopeless := range map[transport.What]bool{
-		transport.ReportCertificate: false, transport.ReportUnreachable: true,
+	for what, hopeless := range map[mesh.What]bool{
+		mesh.ReportCertificate: false, mesh.ReportUnreachable: true,
 	} {
 		o := New(Config{Log: slog.New(slog.DiscardHandler), Seeds: seed, Self: at(7001, 0).Address})
-		o.Report(transport.Report{What: what, Peer: seed[0], Err: transport.ErrCertificate})
+		o.Report(mesh.Report{What: what, Peer: seed[0], Err: transport.ErrCertificate})
 		if got := o.peers.isHopeless(); got != hopeless {
 			t.Errorf("%v of the only other seed: got hopeless %v, want %v", what, got, hopeless)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
@@ -87,7 +88,7 @@ func faultText(err error) string {
 	case errors.Is(err, transport.ErrNoAnswer):
 		return errSilent.Error()
 	case errors.Is(err, transport.ErrCertificate):
-		if other, ok := errors.AsType[*transport.IdentityError](err); ok {
+		if other, ok := errors.AsType[*mesh.IdentityError](err); ok {
 			return "its certificate is for " + other.For()
 		}
 		if refused, ok := errors.AsType[*transport.CertificateError](err); ok {
@@ -96,7 +97,7 @@ func faultText(err error) string {
 		return "certificate refused"
 	case errors.Is(err, transport.ErrNotNode):
 		return "another program answers"
-	case errors.Is(err, transport.ErrSelf):
+	case errors.Is(err, mesh.ErrSelf):
 		return "this is the node itself, or another process advertises its address"
 	}
 	closed, ok := errors.AsType[*transport.CloseError](err)

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
@@ -16,26 +17,26 @@ import (
 
 // reportLines has the line of each report of the transport, ReportFailed aside: it ends the
 // node, which logs that.
-var reportLines = map[transport.What]line{
-	transport.ReportConnected:     {slog.LevelDebug, "connected"},
-	transport.ReportLost:          {slog.LevelDebug, "connection lost"},
-	transport.ReportRefused:       {slog.LevelWarn, "peer refused"},
-	transport.ReportRefusedByPeer: {slog.LevelWarn, "refused by peer"},
-	transport.ReportSeedsDiffer:   {slog.LevelWarn, "seeds differ"},
-	transport.ReportUnreachable:   {slog.LevelDebug, "peer not reached"},
-	transport.ReportCertificate:   {slog.LevelWarn, "handshake refused"},
-	transport.ReportSmallBuffers:  {slog.LevelInfo, "small buffers"},
-	transport.ReportStreamRefused: {slog.LevelWarn, "stream refused"},
+var reportLines = map[mesh.What]line{
+	mesh.ReportConnected:     {slog.LevelDebug, "connected"},
+	mesh.ReportLost:          {slog.LevelDebug, "connection lost"},
+	mesh.ReportRefused:       {slog.LevelWarn, "peer refused"},
+	mesh.ReportRefusedByPeer: {slog.LevelWarn, "refused by peer"},
+	mesh.ReportSeedsDiffer:   {slog.LevelWarn, "seeds differ"},
+	mesh.ReportUnreachable:   {slog.LevelDebug, "peer not reached"},
+	mesh.ReportCertificate:   {slog.LevelWarn, "handshake refused"},
+	mesh.ReportSmallBuffers:  {slog.LevelInfo, "small buffers"},
+	mesh.ReportStreamRefused: {slog.LevelWarn, "stream refused"},
 }
 
 // Report takes a report of the transport about a connection.
-func (o *Observer) Report(r transport.Report) {
+func (o *Observer) Report(r mesh.Report) {
 	o.logReport(r)
 	switch {
-	case r.Err == nil || r.What == transport.ReportSeedsDiffer ||
-		r.What == transport.ReportStreamRefused:
+	case r.Err == nil || r.What == mesh.ReportSeedsDiffer ||
+		r.What == mesh.ReportStreamRefused:
 		// The peer is connected.
-	case r.What == transport.ReportCertificate || r.Peer.IsZero():
+	case r.What == mesh.ReportCertificate || r.Peer.IsZero():
 		// Anyone can dial this node and claim the address of a seed. Only the dials of
 		// this node tell something about that seed.
 	case isFinal(r.Err):
@@ -48,7 +49,7 @@ func (o *Observer) Report(r transport.Report) {
 // isFinal reports whether a connection was refused for good: because of the secret or the
 // configuration, and not because a node was busy or runs twice.
 func isFinal(err error) bool {
-	if errors.Is(err, transport.ErrCertificate) || errors.Is(err, transport.ErrSelf) {
+	if errors.Is(err, transport.ErrCertificate) || errors.Is(err, mesh.ErrSelf) {
 		return true
 	}
 	if closed, ok := errors.AsType[*transport.CloseError](err); ok {
@@ -58,7 +59,7 @@ func isFinal(err error) bool {
 	return mismatch
 }
 
-func (o *Observer) logReport(r transport.Report) {
+func (o *Observer) logReport(r mesh.Report) {
 	l := reportLines[r.What]
 	if !o.log.Enabled(context.Background(), l.level) {
 		return
@@ -67,7 +68,7 @@ func (o *Observer) logReport(r transport.Report) {
 	if !r.Peer.IsZero() {
 		attrs = append(attrs, slog.String("peer", shown(r.Peer)))
 	}
-	if r.What == transport.ReportSeedsDiffer {
+	if r.What == mesh.ReportSeedsDiffer {
 		attrs = append(attrs,
 			slog.String("seeds", member.OneLine(seedList(o.cfg.Seeds), maxErrorBytes)))
 	}

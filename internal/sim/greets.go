@@ -5,10 +5,10 @@ package sim
 import (
 	"time"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/statemachine"
-	"github.com/athena-go/athena/transport"
 )
 
 // misfit is what one run of a process has in its configuration instead of what
@@ -94,11 +94,11 @@ func (c *Cluster) resolveGreets(a, b *process) uint8 {
 	passive := b.said
 	passive.Active = !a.said.Active
 	theirs := message.Message{From: b.identity(), To: a.cfg.Address, Body: passive}
-	if transport.CheckGreet(ours, theirs) != nil {
+	if mesh.CheckGreet(ours, theirs) != nil {
 		c.noteReached(ruleGreetRefused)
 		return refused
 	}
-	if transport.GreetWarning(a.said, b.said) != nil {
+	if mesh.GreetWarning(a.said, b.said) != nil {
 		c.noteReached(ruleSeedsDiffer)
 	}
 	return welcome

@@ -121,15 +121,12 @@ func (w *world) start(i int) {
 	for s := range w.nodes {
 		cfg.Seeds = append(cfg.Seeds, address(s).String())
 	}
-	listen := func(c transport.Config) (*transport.Mesh, error) {
-		if w.between == nil {
-			return w.net.Listen(address(i), c)
+	listen := func(transport.Config) (transport.Network, error) {
+		e, err := w.net.Listen(address(i))
+		if err != nil || w.between == nil {
+			return e, err
 		}
-		e, err := w.net.Endpoint(address(i))
-		if err != nil {
-			return nil, err
-		}
-		return transport.NewMesh(w.between(e), c)
+		return w.between(e), nil
 	}
 	n, err := cluster.Start(w.t.Context(), cfg, cluster.WithTransport(listen),
 		cluster.WithStore(w.stores[i]), cluster.WithClock(w.clocks[i].now),

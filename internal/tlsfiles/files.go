@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/transport"
 	"github.com/athena-go/athena/transport/quicnet"
 )
 
@@ -141,7 +141,7 @@ func (f Files) parse(c contents, id Identity, now time.Time) (made credentials, 
 	if id.Self.IsZero() {
 		return made, faults // the caller reports the address
 	}
-	if err := transport.CheckIdentity(chain[0], id.Cluster, id.Self); err != nil {
+	if err := mesh.CheckIdentity(chain[0], id.Cluster, id.Self); err != nil {
 		faults.check(false, "TLSCert %s: no node would accept it of this one: %w", f.Cert, err)
 	}
 	return made, faults

@@ -3,8 +3,10 @@
 package memnet
 
 import (
+	"context"
 	"crypto/x509"
 	"sync/atomic"
+	"time"
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
@@ -56,8 +58,14 @@ func (c *conn) Close(code transport.Code, reason string) {
 		&transport.CloseError{Code: code, Reason: reason, Remote: true})
 }
 
-// Stats implements transport.Conn.
-func (c *conn) Stats() transport.ConnStats { return transport.ConnStats{Heard: c.heard.Load()} }
+// RTT implements transport.Conn: it is not known.
+func (c *conn) RTT() time.Duration { return 0 }
+
+// Heard implements transport.Conn.
+func (c *conn) Heard() uint64 { return c.heard.Load() }
+
+// PortRefused implements transport.Conn: a killed node resets its connections.
+func (c *conn) PortRefused(context.Context) bool { return false }
 
 // link is the direction in which this end sends.
 func (c *conn) link() link { return link{c.node.addr, c.peer} }

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
@@ -127,7 +128,7 @@ func TestDeadConnectionHoldsUpForAWhile(t *testing.T) {
 
 // node is a Mesh whose first connection is held in both directions.
 type node struct {
-	*transport.Mesh
+	*mesh.Mesh
 	*endpoint
 	at     member.Address
 	dialed *conn
@@ -144,9 +145,12 @@ func meet(t *testing.T, network *Network, host string) *node {
 	if n.endpoint, err = network.listen(n.at); err != nil {
 		t.Fatalf("listen: %v", err)
 	}
-	cfg := transport.Config{Encode: encode, Decode: decode, Size: 2}
-	if n.Mesh, err = transport.NewMesh(held{n.endpoint, n}, cfg); err != nil {
-		t.Fatalf("NewMesh: %v", err)
+	cfg := mesh.Config{Encode: encode, Decode: decode, Size: 2}
+	n.Mesh, err = mesh.New(cfg, func(transport.Config) (transport.Network, error) {
+		return held{n.endpoint, n}, nil
+	})
+	if err != nil {
+		t.Fatalf("New: %v", err)
 	}
 	if err := n.Start(n); err != nil {
 		t.Fatalf("Start: %v", err)
@@ -212,8 +216,8 @@ func (n *node) Custom(_ member.Identity, frame []byte) error {
 	return nil
 }
 
-func (n *node) Stream(member.Identity, []byte, transport.BulkStream) {}
-func (n *node) Datagram(member.Identity, []byte)                     {}
+func (n *node) Stream(member.Identity, []byte, mesh.BulkStream) {}
+func (n *node) Datagram(member.Identity, []byte)                {}
 
 func (n *node) Answered(_ member.Identity, frame []byte) error {
 	n.take(transport.Answer, frame)

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -40,9 +41,12 @@ func begin(t *testing.T, network *Network, port int) *node {
 	if n.endpoint, err = network.listen(n.at); err != nil {
 		t.Fatalf("listen: %v", err)
 	}
-	cfg := transport.Config{Encode: encode, Decode: decode, Size: 200}
-	if n.Mesh, err = transport.NewMesh(repeating{n.endpoint}, cfg); err != nil {
-		t.Fatalf("NewMesh: %v", err)
+	cfg := mesh.Config{Encode: encode, Decode: decode, Size: 200}
+	n.Mesh, err = mesh.New(cfg, func(transport.Config) (transport.Network, error) {
+		return repeating{n.endpoint}, nil
+	})
+	if err != nil {
+		t.Fatalf("New: %v", err)
 	}
 	if err := n.Start(n); err != nil {
 		t.Fatalf("Start: %v", err)

@@ -44,22 +44,9 @@ func New() *Network {
 	}
 }
 
-// Listen makes the transport of the node at an address. It fails with
-// transport.ErrAddressInUse while another one has the address.
-func (n *Network) Listen(at member.Address, cfg transport.Config) (*transport.Mesh, error) {
-	e, err := n.listen(at)
-	if err != nil {
-		return nil, err
-	}
-	m, err := transport.NewMesh(e, cfg)
-	if err != nil {
-		return nil, errors.Join(err, e.Close())
-	}
-	return m, nil
-}
-
-// Endpoint is what Listen makes the transport of, for who puts faults between the two.
-func (n *Network) Endpoint(at member.Address) (transport.Network, error) {
+// Listen opens the network of the node at an address, for cluster.WithTransport. It fails
+// with transport.ErrAddressInUse while another node has the address.
+func (n *Network) Listen(at member.Address) (transport.Network, error) {
 	e, err := n.listen(at)
 	if err != nil {
 		return nil, err

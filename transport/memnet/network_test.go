@@ -9,9 +9,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/athena-go/athena/internal/transporttest"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
-	"github.com/athena-go/athena/transport/transporttest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,7 +25,7 @@ type world struct{ *Network }
 
 func (w world) Listen(t testing.TB, at member.Address) transport.Network {
 	t.Helper()
-	e, err := w.listen(at)
+	e, err := w.Network.Listen(at)
 	if err != nil {
 		t.Fatalf("listen on %v: %v", at, err)
 	}
@@ -42,16 +42,13 @@ func TestListenTwice(t *testing.T) {
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}
-	if _, err := n.Listen(at, transport.Config{}); !errors.Is(err, transport.ErrAddressInUse) {
+	if _, err := n.Listen(at); !errors.Is(err, transport.ErrAddressInUse) {
 		t.Errorf("second Listen on %v: got %v, want ErrAddressInUse", at, err)
 	}
 	if err := e.Close(); err != nil {
 		t.Fatalf("Close: %v", err)
 	}
-	if _, err := n.Listen(at, transport.Config{}); err == nil {
-		t.Error("Listen with an empty config succeeds")
-	}
 	if _, err = n.listen(at); err != nil {
-		t.Errorf("listen after a failed Listen: %v", err)
+		t.Errorf("listen after Close: %v", err)
 	}
 }

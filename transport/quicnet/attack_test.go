@@ -19,9 +19,10 @@ import (
 
 	"github.com/quic-go/quic-go"
 
+	"github.com/athena-go/athena/internal/mesh"
+	"github.com/athena-go/athena/internal/transporttest"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
-	"github.com/athena-go/athena/transport/transporttest"
 )
 
 // beats has two nodes send each other heartbeats until what it returns is called,
@@ -228,7 +229,8 @@ func TestNoise(t *testing.T) {
 		if got := back.Load(); got > int64(sent) {
 			t.Errorf("%d bytes came back for %d, want no more", got, sent)
 		}
-		if got := a.Stats(); got.Connections != 1 || got.Handshakes[transport.ResultEstablished] != 1 ||
+		established := mesh.ResultEstablished.String()
+		if got := a.Stats(); got.Connections != 1 || got.Handshakes[established] != 1 ||
 			len(a.Peers()) != 1 {
 			t.Errorf("%+v, %d peers; want the one connection", got, len(a.Peers()))
 		}
@@ -316,7 +318,7 @@ func TestAnotherProgramIsNoNode(t *testing.T) {
 		}
 		a := w.join(t, addrA, 1, nil)
 		a.Notify(addrB, []byte("hello"))
-		if err := a.nextReport(t, transport.ReportUnreachable); !errors.Is(err, transport.ErrNotNode) {
+		if err := a.nextReport(t, mesh.ReportUnreachable); !errors.Is(err, transport.ErrNotNode) {
 			t.Errorf("got %v, want ErrNotNode", err)
 		}
 		if _, err := other.Dial(t.Context(), udp(addrA), cfg.TLS, nil); err == nil {
@@ -392,8 +394,8 @@ func testReplayedPackets(t *testing.T, from member.Address, restart bool) {
 	}
 	time.Sleep(10 * time.Second)
 	after := b.Stats()
-	if after.Received != before.Received || after.Handshakes[transport.ResultEstablished] !=
-		before.Handshakes[transport.ResultEstablished] {
+	if after.Received != before.Received || after.Handshakes[mesh.ResultEstablished.String()] !=
+		before.Handshakes[mesh.ResultEstablished.String()] {
 		t.Errorf("after %d packets again: %+v, before %+v", len(tape.sent), after, before)
 	}
 	for k := range b.frames {
@@ -451,7 +453,7 @@ func TestReplayedGreet(t *testing.T) {
 		if _, err := conn.Stream(transport.System).Write(greet); err != nil {
 			t.Fatalf("Write: %v", err)
 		}
-		err = b.nextReport(t, transport.ReportCertificate)
+		err = b.nextReport(t, mesh.ReportCertificate)
 		checkRefusal(t, "b", err, "it is for 10.0.0.9, not for 10.0.0.1")
 		time.Sleep(2 * time.Second)
 		stop()

@@ -10,8 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/internal/mesh"
+	"github.com/athena-go/athena/internal/transporttest"
 	"github.com/athena-go/athena/transport"
-	"github.com/athena-go/athena/transport/transporttest"
 )
 
 // TestFullWindowsStopNobody fills the windows of all bulk streams, which have grown
@@ -22,7 +23,7 @@ func TestFullWindowsStopNobody(t *testing.T) {
 		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)
 		var unread atomic.Int64
 		chunk := make([]byte, 8<<10)
-		write := func(s transport.BulkStream) {
+		write := func(s mesh.BulkStream) {
 			for {
 				n, err := s.Write(chunk)
 				if unread.Add(int64(n)); err != nil {
@@ -32,13 +33,13 @@ func TestFullWindowsStopNobody(t *testing.T) {
 		}
 		quit, full := make(chan struct{}), make(chan struct{}, 1)
 		t.Cleanup(func() { close(quit) }) // before the nodes are closed
-		read := func(s transport.BulkStream) {
+		read := func(s mesh.BulkStream) {
 			fillGrown(s, &unread)
 			full <- struct{}{}
 			<-quit
 		}
-		a.serve = func(_ []byte, s transport.BulkStream) { write(s) }
-		b.serve = func(_ []byte, s transport.BulkStream) { read(s) }
+		a.serve = func(_ []byte, s mesh.BulkStream) { write(s) }
+		b.serve = func(_ []byte, s mesh.BulkStream) { read(s) }
 		a.Notify(addrB, []byte("hello"))
 		next(t, b.frames[transport.System], "frame")
 		for i := range 2 * transport.MaxStreams {
@@ -61,9 +62,9 @@ func TestFullWindowsStopNobody(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		for range 3 * (connectionWindow - streamsWindow) / transport.MaxSystemBytes {
-			a.Notify(addrB, make([]byte, transport.MaxSystemBytes))
-			if err := a.Send(ctx, addrB, make([]byte, transport.MaxSystemBytes)); err != nil {
+		for range 3 * (connectionWindow - streamsWindow) / mesh.MaxSystemBytes {
+			a.Notify(addrB, make([]byte, mesh.MaxSystemBytes))
+			if err := a.Send(ctx, addrB, make([]byte, mesh.MaxSystemBytes)); err != nil {
 				t.Fatalf("Send: %v", err)
 			}
 			next(t, b.frames[transport.System], "system frame beside full windows")
@@ -77,7 +78,7 @@ func TestFullWindowsStopNobody(t *testing.T) {
 // that a reader which stops anywhere leaves up to a quarter empty: this one goes on,
 // a little at a time, until that moment has just come. unread counts what was
 // written and not read of all streams; the others are full.
-func fillGrown(s transport.BulkStream, unread *atomic.Int64) {
+func fillGrown(s mesh.BulkStream, unread *atomic.Int64) {
 	const (
 		growBytes = 1 << 20
 		stepBytes = 1 << 10
@@ -126,7 +127,7 @@ func TestDatagramsLeaveRoom(t *testing.T) {
 		if limit := 20 * time.Millisecond; slowest > limit {
 			t.Errorf("the slowest of 200 heartbeats took %v, want at most %v", slowest, limit)
 		}
-		if a.Stats().Dropped[transport.DropBusy] == 0 {
+		if a.Stats().Dropped[mesh.DropBusy.String()] == 0 {
 			t.Error("no datagram was too many: the test shows nothing")
 		}
 	})

@@ -12,9 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/internal/mesh"
+	"github.com/athena-go/athena/internal/transporttest"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
-	"github.com/athena-go/athena/transport/transporttest"
 )
 
 // named gives a node of a world a certificate from an authority.
@@ -72,12 +73,12 @@ func TestCertificatesThatNobodyAccepts(t *testing.T) {
 				a := w.join(t, addrA, 1, named(pki, pki.Issue(addrA.Host, nil)))
 				b := w.join(t, addrB, 1, named(pki, from.Issue(addrB.Host, c.edit)))
 				a.Notify(addrB, []byte("let me in"))
-				err := a.nextReport(t, transport.ReportUnreachable)
+				err := a.nextReport(t, mesh.ReportUnreachable)
 				checkRefusal(t, "the dialer", err, c.want)
-				err = b.nextReport(t, transport.ReportCertificate)
+				err = b.nextReport(t, mesh.ReportCertificate)
 				checkRefusal(t, "the dialed", err, "the other node refused that of this one")
 				b.Notify(addrA, []byte("come in"))
-				err = a.nextReport(t, transport.ReportCertificate)
+				err = a.nextReport(t, mesh.ReportCertificate)
 				checkRefusal(t, "the dialed", err, c.want)
 				checkApart(t, a, b)
 			})
@@ -127,7 +128,7 @@ func checkApart(t *testing.T, a, b *node) {
 				n.self.Address, got.Connections, len(n.frames[transport.System]))
 		}
 	}
-	if got := a.Stats().Handshakes; got[transport.ResultCertificate] == 0 {
+	if got := a.Stats().Handshakes; got[mesh.ResultCertificate.String()] == 0 {
 		t.Errorf("handshakes %v, want a certificate refused", got)
 	}
 }
@@ -145,7 +146,7 @@ func TestNoCertificate(t *testing.T) {
 				}}
 		})
 		a.Notify(addrB, []byte("let me in"))
-		err := b.nextReport(t, transport.ReportCertificate)
+		err := b.nextReport(t, mesh.ReportCertificate)
 		checkRefusal(t, "the dialed", err, "didn't provide a certificate")
 		checkApart(t, b, a)
 	})
@@ -171,18 +172,18 @@ func TestCertificateOfAnotherMember(t *testing.T) {
 					} else {
 						b.Notify(addrA, []byte("I am b"))
 					}
-					refused, what := transport.ReportCertificate, transport.ReportRefusedByPeer
-					result := transport.ResultRefusedByPeer
+					refused, what := mesh.ReportCertificate, mesh.ReportRefusedByPeer
+					result := mesh.ResultRefusedByPeer
 					if dials == "it is dialed" {
-						refused, what = transport.ReportRefused, transport.ReportCertificate
-						result = transport.ResultCertificate
+						refused, what = mesh.ReportRefused, mesh.ReportCertificate
+						result = mesh.ResultCertificate
 					}
 					checkRefusal(t, "a", a.nextReport(t, refused), c.want)
 					if err := b.nextReport(t, what); err == nil || !strings.Contains(err.Error(), c.want) {
 						t.Errorf("b learns %v, want %q in it", err, c.want)
 					}
 					checkApart(t, a, b)
-					if got := b.Stats().Handshakes[result]; got == 0 {
+					if got := b.Stats().Handshakes[result.String()]; got == 0 {
 						t.Errorf("b counted %v, want %v", b.Stats().Handshakes, result)
 					}
 				})
@@ -213,7 +214,7 @@ func TestANewCertificateEndsNoConnection(t *testing.T) {
 		c := w.join(t, member.Address{Host: "10.0.0.3", Port: 7000}, 1,
 			named(pki, pki.Issue("10.0.0.3", nil)))
 		c.Notify(addrA, []byte("hello"))
-		checkRefusal(t, "c", c.nextReport(t, transport.ReportRefused), "it is for 10.0.0.9")
+		checkRefusal(t, "c", c.nextReport(t, mesh.ReportRefused), "it is for 10.0.0.9")
 	})
 }
 
@@ -267,10 +268,10 @@ func testCertificateEnds(t *testing.T, w *world, renewed bool) {
 	if got := a.Stats().Connections + b.Stats().Connections; got != 0 {
 		t.Errorf("%d connections after the certificate ended, want none", got)
 	}
-	err := b.nextReport(t, transport.ReportLost)
+	err := b.nextReport(t, mesh.ReportLost)
 	if err == nil || !strings.Contains(err.Error(), "the certificate of the peer has ended") {
 		t.Errorf("the peer says %v, want that the certificate has ended", err)
 	}
 	a.Notify(addrB, []byte("still there"))
-	checkRefusal(t, "the dialed", b.nextReport(t, transport.ReportCertificate), "which is not now")
+	checkRefusal(t, "the dialed", b.nextReport(t, mesh.ReportCertificate), "which is not now")
 }

@@ -100,11 +100,11 @@ func (c *conn) Close(code transport.Code, reason string) {
 	_ = c.quic.CloseWithError(quic.ApplicationErrorCode(code), member.PeerText(reason))
 }
 
-// Stats implements transport.Conn.
-func (c *conn) Stats() transport.ConnStats {
-	s := c.quic.ConnectionStats()
-	return transport.ConnStats{RTT: s.SmoothedRTT, Heard: s.PacketsReceived}
-}
+// RTT implements transport.Conn.
+func (c *conn) RTT() time.Duration { return c.quic.ConnectionStats().SmoothedRTT }
+
+// Heard implements transport.Conn.
+func (c *conn) Heard() uint64 { return c.quic.ConnectionStats().PacketsReceived }
 
 // Certificate implements transport.Conn.
 func (c *conn) Certificate() *x509.Certificate {

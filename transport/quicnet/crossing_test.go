@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/internal/transporttest"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
-	"github.com/athena-go/athena/transport/transporttest"
 )
 
 // TestAllPairsCross starts three nodes at once that dial each other, with every

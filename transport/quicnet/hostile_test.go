@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
@@ -44,11 +45,11 @@ func (n *stuckNode) Answered(member.Identity, []byte) error {
 	return nil
 }
 
-func (n *stuckNode) Stream(member.Identity, []byte, transport.BulkStream) { <-n.quit }
+func (n *stuckNode) Stream(member.Identity, []byte, mesh.BulkStream) { <-n.quit }
 
 func joinStuck(t *testing.T, w *world, at member.Address) *stuckNode {
 	s := &stuckNode{quit: make(chan struct{})}
-	startHandler(t, w.config(at), at, 1, func(n *node) transport.Handler {
+	startHandler(t, w.config(at), at, 1, func(n *node) mesh.Handler {
 		s.node = n
 		return s
 	})

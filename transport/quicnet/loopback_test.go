@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
@@ -22,14 +23,14 @@ import (
 
 // node is a node on a real socket, and its handler.
 type node struct {
-	*transport.Mesh
+	*mesh.Mesh
 	self    member.Identity
 	socket  net.PacketConn
 	frames  [transport.Kinds]chan []byte
-	reports chan transport.Report
+	reports chan mesh.Report
 	lost    chan member.Identity
 
-	serve func(head []byte, s transport.BulkStream) // nil to close streams
+	serve func(head []byte, s mesh.BulkStream) // nil to close streams
 }
 
 // secured is the TLS of a node of the test's cluster.
@@ -65,13 +66,13 @@ func start(t testing.TB, socket net.PacketConn, tls *tls.Config, incarnation uin
 // startWith fills in what every node of these tests has.
 func startWith(t testing.TB, cfg Config, at member.Address, incarnation uint64) *node {
 	t.Helper()
-	return startHandler(t, cfg, at, incarnation, func(n *node) transport.Handler { return n })
+	return startHandler(t, cfg, at, incarnation, func(n *node) mesh.Handler { return n })
 }
 
 // startHandler is startWith for a node whose handler is another one.
 func startHandler(
 	t testing.TB, cfg Config, at member.Address, incarnation uint64,
-	handler func(*node) transport.Handler,
+	handler func(*node) mesh.Handler,
 ) *node {
 	t.Helper()
 	n := &node{
@@ -79,20 +80,23 @@ func startHandler(
 			Address: at, StoreID: member.StoreID{1}, Incarnation: incarnation,
 		},
 		socket:  cfg.Conn,
-		reports: make(chan transport.Report, 100),
+		reports: make(chan mesh.Report, 100),
 		lost:    make(chan member.Identity, 100),
 	}
 	for k := range n.frames {
 		n.frames[k] = make(chan []byte, 1000)
 	}
-	cfg.Config = transport.Config{
+	var err error
+	n.Mesh, err = mesh.New(mesh.Config{
 		Encode: wire.Encode,
 		Decode: wire.Decode,
 		Size:   3,
-		Report: func(r transport.Report) { n.reports <- r },
-	}
-	var err error
-	if n.Mesh, err = New(cfg); err != nil {
+		Report: func(r mesh.Report) { n.reports <- r },
+	}, func(c transport.Config) (transport.Network, error) {
+		cfg.Config = c
+		return New(cfg)
+	})
+	if err != nil {
 		t.Fatalf("New: %v", err)
 	}
 	if err := n.Start(handler(n)); err != nil {
@@ -129,7 +133,7 @@ func (n *node) Custom(_ member.Identity, frame []byte) error {
 	return nil
 }
 
-func (n *node) Stream(_ member.Identity, head []byte, s transport.BulkStream) {
+func (n *node) Stream(_ member.Identity, head []byte, s mesh.BulkStream) {
 	if n.serve != nil {
 		n.serve(head, s)
 	}
@@ -177,7 +181,7 @@ func TestLoopback(t *testing.T) {
 }
 
 // nextReport is the error of the next report of a kind.
-func (n *node) nextReport(t *testing.T, what transport.What) error {
+func (n *node) nextReport(t *testing.T, what mesh.What) error {
 	t.Helper()
 	for {
 		if r := next(t, n.reports, fmt.Sprint("report ", what)); r.What == what {
@@ -205,15 +209,15 @@ func TestOtherSecretIsRefused(t *testing.T) {
 	} {
 		a := listen(t, tls)
 		a.Notify(b.self.Address, []byte("let me in"))
-		a.awaitReport(t, transport.ReportUnreachable, name, transport.ErrCertificate)
+		a.awaitReport(t, mesh.ReportUnreachable, name, transport.ErrCertificate)
 		if name != "no secret" { // it accepts everybody, but has no certificate to show
 			b.Notify(a.self.Address, []byte("come in"))
-			b.awaitReport(t, transport.ReportUnreachable, name, transport.ErrCertificate)
+			b.awaitReport(t, mesh.ReportUnreachable, name, transport.ErrCertificate)
 		}
 		if got := a.Stats().Connections + b.Stats().Connections; got != 0 {
 			t.Errorf("%s: %d connections", name, got)
 		}
-		if got := a.Stats().Handshakes[transport.ResultCertificate]; got == 0 {
+		if got := a.Stats().Handshakes[mesh.ResultCertificate.String()]; got == 0 {
 			t.Errorf("%s: the dialer counted no refused certificate: %v", name, a.Stats().Handshakes)
 		}
 	}
@@ -237,14 +241,14 @@ func TestTheDialedTellsOfOtherSecrets(t *testing.T) {
 		a.Notify(b.self.Address, []byte("let me in"))
 		for told := false; !told; {
 			r := next(t, b.reports, name)
-			if told = r.What == transport.ReportCertificate; !told {
+			if told = r.What == mesh.ReportCertificate; !told {
 				continue
 			}
 			if r.Peer != a.self.Address || !errors.Is(r.Err, transport.ErrCertificate) {
 				t.Errorf("%s: told of %v, %v; want %v, ErrCertificate", name, r.Peer, r.Err, a.self.Address)
 			}
 		}
-		if got := b.Stats().Handshakes; got[transport.ResultCertificate] == 0 {
+		if got := b.Stats().Handshakes; got[mesh.ResultCertificate.String()] == 0 {
 			t.Errorf("%s: handshakes %v, want a certificate refused", name, got)
 		}
 	}
@@ -269,19 +273,19 @@ func TestWhyACertificateDoesNotFit(t *testing.T) {
 		}
 		a, b := listen(t, secured(t)), listen(t, tls)
 		a.Notify(b.self.Address, []byte("hello"))
-		err = a.nextReport(t, transport.ReportUnreachable)
+		err = a.nextReport(t, mesh.ReportUnreachable)
 		if !errors.Is(err, transport.ErrCertificate) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: the dialer says %v, want %q", c.name, err, c.want)
 		}
 		const refused = "the other node refused that of this one"
-		if err := b.nextReport(t, transport.ReportCertificate); !strings.Contains(err.Error(), refused) {
+		if err := b.nextReport(t, mesh.ReportCertificate); !strings.Contains(err.Error(), refused) {
 			t.Errorf("%s: the dialed says %v, want %q", c.name, err, refused)
 		}
 	}
 }
 
 // awaitReport waits for a report of a kind with an error.
-func (n *node) awaitReport(t *testing.T, what transport.What, name string, want error) {
+func (n *node) awaitReport(t *testing.T, what mesh.What, name string, want error) {
 	t.Helper()
 	for {
 		r := next(t, n.reports, name+": "+want.Error())
@@ -336,7 +340,7 @@ func TestRestartIsNoticedByReset(t *testing.T) {
 	b = start(t, socket, secured(t), 2)
 	begin := time.Now()
 	a.Notify(b.self.Address, make([]byte, wire.MinKeepAliveBytes))
-	lost := a.nextReport(t, transport.ReportLost)
+	lost := a.nextReport(t, mesh.ReportLost)
 	t.Logf("noticed after %v: %v", time.Since(begin), lost)
 	if took := time.Since(begin); took > 2*time.Second {
 		t.Errorf("the restart was noticed after %v", took)
@@ -353,7 +357,7 @@ func kill(t *testing.T, n *node) {
 	if err := n.socket.Close(); err != nil {
 		t.Fatalf("close socket: %v", err)
 	}
-	if err := n.nextReport(t, transport.ReportFailed); err == nil {
+	if err := n.nextReport(t, mesh.ReportFailed); err == nil {
 		t.Error("the loss of the socket is reported without an error")
 	}
 }

@@ -69,7 +69,7 @@ const (
 // Config is what New needs.
 type Config struct {
 	transport.Config
-	// Conn sends and receives the packets. It is closed with the transport,
+	// Conn sends and receives the packets. It is closed with the network,
 	// and by New when that fails.
 	Conn net.PacketConn
 	// Kernel says that the packets of Conn go over a UDP socket of this host, as those of
@@ -78,8 +78,8 @@ type Config struct {
 	// TLS is used to dial and to listen: see SecretTLS, CertificateTLS and
 	// InsecureTLS. Version, ALPN and sessions are set by New.
 	TLS *tls.Config
-	// Named says that a certificate names a member, as with CertificateTLS: who
-	// shows it can be no other one (transport.CheckIdentity).
+	// Named says that a certificate names a member, as with CertificateTLS: a node that
+	// shows it can be no other member.
 	Named bool
 	// ResetKey makes the stateless resets. A node that keeps it over its
 	// restarts is noticed sooner by its peers. It is secret; zero for one that
@@ -108,21 +108,16 @@ func Listen(addr string) (*net.UDPConn, error) {
 	return conn, nil
 }
 
-// New makes the transport of a node.
-func New(cfg Config) (*transport.Mesh, error) {
+// New opens the network of a node.
+func New(cfg Config) (transport.Network, error) {
 	n, err := newNetwork(cfg)
 	if err != nil {
 		return nil, err
 	}
-	m, err := transport.NewMesh(n, cfg.Config)
-	if err != nil {
-		return nil, errors.Join(err, n.Close())
+	if err := smallBuffers(cfg.Conn); err != nil && cfg.Warn != nil {
+		cfg.Warn(err)
 	}
-	n.mesh.Store(m)
-	if err := smallBuffers(cfg.Conn); err != nil && cfg.Report != nil {
-		cfg.Report(transport.Report{What: transport.ReportSmallBuffers, Err: err})
-	}
-	return m, nil
+	return n, nil
 }
 
 // network is a QUIC endpoint.
@@ -135,8 +130,8 @@ type network struct {
 	named    bool // by their certificates, peers are
 	config   *quic.Config
 	resolve  func(ctx context.Context, host string) ([]netip.Addr, error)
-	dials    atomic.Uint32 // to try the addresses of a name by turns
-	mesh     atomic.Pointer[transport.Mesh]
+	dials    atomic.Uint32                        // to try the addresses of a name by turns
+	failed   func(from member.Address, err error) // HandshakeFailed of Config
 }
 
 var _ transport.Network = (*network)(nil)
@@ -149,6 +144,10 @@ func newNetwork(cfg Config) (*network, error) {
 		return nil, errors.Join(cfg.Conn.Close(),
 			errors.New("quicnet: TLS is required: see SecretTLS, CertificateTLS and InsecureTLS"))
 	}
+	if cfg.Size < 1 {
+		return nil, errors.Join(cfg.Conn.Close(),
+			fmt.Errorf("quicnet: Size %d: must be at least 1", cfg.Size))
+	}
 	key := quic.StatelessResetKey(cfg.ResetKey)
 	if key == (quic.StatelessResetKey{}) {
 		key = randomKey()
@@ -156,7 +155,7 @@ func newNetwork(cfg Config) (*network, error) {
 	_, isSocket := cfg.Conn.(*net.UDPConn)
 	var n *network
 	g := newGate(handshakesPerMember*cfg.Size+handshakesMore, unprovenPerMember*cfg.Size+unprovenMore,
-		func(from net.Addr, err error) { n.refused(from, err) })
+		func(from net.Addr, err error) { n.reportFailed(from, err) })
 	n = &network{
 		packets: cfg.Conn,
 		kernel:  isSocket || cfg.Kernel,
@@ -172,6 +171,7 @@ func newNetwork(cfg Config) (*network, error) {
 		named:   cfg.Named,
 		config:  quicConfig(),
 		resolve: cfg.Resolve,
+		failed:  cfg.HandshakeFailed,
 	}
 	if n.resolve == nil {
 		n.resolve = func(ctx context.Context, host string) ([]netip.Addr, error) {
@@ -278,21 +278,15 @@ func (n *network) Accept() (transport.Conn, error) {
 		if err == nil {
 			return c, nil
 		}
-		n.refused(q.RemoteAddr(), context.Cause(q.Context()))
+		n.reportFailed(q.RemoteAddr(), context.Cause(q.Context()))
 	}
 }
 
-// refused tells the Mesh of a handshake that somebody else began and that failed
-// by the certificates. Others fail for many reasons, most of them harmless.
-func (n *network) refused(from net.Addr, err error) {
-	m := n.mesh.Load()
-	err = translate(err)
-	closed, ok := errors.AsType[*transport.CloseError](err)
-	if m == nil || !errors.Is(err, transport.ErrCertificate) && !(ok && closed.Refusal()) {
-		return
-	}
-	if addr, parseErr := member.ParseAddress(from.String()); parseErr == nil {
-		m.CertificateRefused(addr, err)
+// reportFailed reports a handshake that another host began.
+func (n *network) reportFailed(from net.Addr, err error) {
+	addr, parseErr := member.ParseAddress(from.String())
+	if parseErr == nil && n.failed != nil {
+		n.failed(addr, translate(err))
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 
-	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
@@ -79,7 +79,7 @@ func TestRestartIsNoticedAtOnce(t *testing.T) {
 		b = w.join(t, addrB, 2, nil)
 		start := time.Now()
 		a.Notify(addrB, make([]byte, wire.MinKeepAliveBytes))
-		err := a.nextReport(t, transport.ReportLost)
+		err := a.nextReport(t, mesh.ReportLost)
 		if took := time.Since(start); took != 2*delay {
 			t.Errorf("the end of the connection was told after %v, want %v: %v", took, 2*delay, err)
 		}
@@ -189,7 +189,7 @@ func TestNamesAreResolvedAtEachDial(t *testing.T) {
 		})
 		b := startWith(t, w.config(addrB), name, 1)
 		a.Notify(name, []byte("hello"))
-		err := a.nextReport(t, transport.ReportUnreachable)
+		err := a.nextReport(t, mesh.ReportUnreachable)
 		want := "transport: unknown host (no such host)"
 		if !errors.Is(err, transport.ErrUnknownHost) || err.Error() != want {
 			t.Errorf("a name that is not known: got %v, want %s", err, want)
@@ -325,11 +325,7 @@ func TestSpoofedAndOneHostLeaveRoom(t *testing.T) {
 }
 
 func TestNewNamesWhatIsMissing(t *testing.T) {
-	cfg := transport.Config{
-		Size:   1,
-		Encode: func(message.Message) ([]byte, error) { return nil, nil },
-		Decode: func([]byte) (message.Message, error) { return message.Message{}, nil },
-	}
+	cfg := transport.Config{Size: 1}
 	socket := func() net.PacketConn {
 		s, err := Listen("127.0.0.1:0")
 		if err != nil {

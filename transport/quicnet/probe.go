@@ -16,9 +16,9 @@ const probeTime = time.Second
 // probe is what is sent: QUIC drops it without a word.
 var probe = []byte{0}
 
-// Refuses asks the host of the peer, at the address from which its packets come,
-// whether it refuses the port. Only a connected socket is told.
-func (c *conn) Refuses(ctx context.Context) bool {
+// PortRefused implements transport.Conn. It asks the host of the peer at the address from
+// which its packets come. Only a connected socket receives the refusal.
+func (c *conn) PortRefused(ctx context.Context) bool {
 	at, ok := c.quic.RemoteAddr().(*net.UDPAddr)
 	if !ok || !c.kernel {
 		return false

@@ -11,10 +11,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/transporttest"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
-	"github.com/athena-go/athena/transport/transporttest"
 )
 
 // Secrets as athena secret new makes them.
@@ -72,15 +71,12 @@ func (w *world) config(at member.Address) Config {
 	key := [32]byte{1, 2, 3}
 	copy(key[3:], at.String())
 	return Config{
-		Config:   transport.Config{Size: 3, Encode: encodeNothing, Decode: decodeNothing},
+		Config:   transport.Config{Size: 3},
 		Conn:     w.listen(at),
 		TLS:      tls,
 		ResetKey: key,
 	}
 }
-
-func encodeNothing(message.Message) ([]byte, error) { return nil, nil }
-func decodeNothing([]byte) (message.Message, error) { return message.Message{}, nil }
 
 func (w *world) Listen(t testing.TB, at member.Address) transport.Network {
 	t.Helper()

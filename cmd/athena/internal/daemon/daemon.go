@@ -130,7 +130,7 @@ func (d *daemon) run() error {
 		cluster.WithListening(func(n *cluster.Node) { d.others.Use(n); d.listening <- n }),
 	}
 	if d.Parent != nil {
-		opts = append(opts, cluster.WithTransport(d.Parent.Network(d.Config, d.admin)))
+		opts = append(opts, d.Parent.Network(d.Config, d.admin))
 	}
 	node, err := cluster.Start(ctx, d.Config, opts...)
 	mismatch, isMismatch := errors.AsType[*cluster.StoreMismatchError](err)

@@ -32,8 +32,8 @@ func TestALostAdminAPIIsToldOf(t *testing.T) {
 	world := memnet.New()
 	node, err := cluster.Start(t.Context(), cluster.Config{Addr: "127.0.0.1:7001", Size: 1},
 		cluster.WithLogger(slog.New(slog.DiscardHandler)),
-		cluster.WithTransport(func(c transport.Config) (*transport.Mesh, error) {
-			return world.Listen(member.Address{Host: "127.0.0.1", Port: 7001}, c)
+		cluster.WithTransport(func(transport.Config) (transport.Network, error) {
+			return world.Listen(member.Address{Host: "127.0.0.1", Port: 7001})
 		}))
 	if err != nil {
 		t.Fatal(err)

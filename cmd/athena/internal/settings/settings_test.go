@@ -14,7 +14,7 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
-	"github.com/athena-go/athena/transport/transporttest"
+	"github.com/athena-go/athena/internal/transporttest"
 )
 
 // parsed are flags of a command line.

@@ -114,10 +114,10 @@ func (b *Parent) tell(r Report) {
 	_ = b.out.Encode(r) // a parent that is gone is noticed by the end of its orders
 }
 
-// Network is that of any node, on a socket whose packets can be cut. When it
-// listens, it tells where the admin API is.
-func (b *Parent) Network(c cluster.Config, adminAddr string) cluster.Listen {
-	return func(t transport.Config) (*transport.Mesh, error) {
+// Network is the network of any node, on a socket whose packets can be cut. When it
+// listens, it reports where the admin API is.
+func (b *Parent) Network(c cluster.Config, adminAddr string) cluster.Option {
+	return cluster.WithTransport(func(t transport.Config) (transport.Network, error) {
 		tls, err := quicnet.SecretTLS([][]byte{c.Secret}, c.Cluster, time.Now)
 		if err != nil {
 			return nil, err
@@ -140,5 +140,5 @@ func (b *Parent) Network(c cluster.Config, adminAddr string) cluster.Listen {
 			TLS:      tls,
 			ResetKey: key,
 		})
-	}
+	})
 }

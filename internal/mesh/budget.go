@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mesh
+
+import (
+	"slices"
+	"sync"
+)
+
+// sharedFrameBytes bounds the large frames of all peers together that are neither members
+// nor seeds, from the first byte of each until its handler has returned. A member or a seed
+// has room of its own for one frame of each kind, so strangers never delay it.
+const sharedFrameBytes = 4 << 20
+
+// budget is room for large frames. A frame gets its room before it is read; until then
+// its stream is not read, and its sender waits.
+type budget struct {
+	mu      sync.Mutex
+	free    int
+	waiting []*claim // the earliest first
+}
+
+// claim is a frame that waits for room.
+type claim struct {
+	bytes   int
+	granted chan struct{} // closed when it has the room
+}
+
+// acquire waits for room; false if done is closed first. The caller must release it.
+func (b *budget) acquire(bytes int, done <-chan struct{}) bool {
+	c := &claim{bytes: bytes, granted: make(chan struct{})}
+	b.mu.Lock()
+	b.waiting = append(b.waiting, c)
+	b.grant()
+	b.mu.Unlock()
+	select {
+	case <-c.granted:
+		return true
+	case <-done:
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, w := range b.waiting {
+		if w == c {
+			b.waiting = slices.Delete(b.waiting, i, i+1)
+			b.grant() // a smaller claim behind this one may fit
+			return false
+		}
+	}
+	return true // granted meanwhile
+}
+
+// release gives room back.
+func (b *budget) release(bytes int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.free += bytes
+	b.grant()
+}
+
+// grant gives room to the claims that fit, in their order: a large one is not overtaken
+// for ever by small ones. b.mu must be held.
+func (b *budget) grant() {
+	for len(b.waiting) > 0 && b.waiting[0].bytes <= b.free {
+		b.free -= b.waiting[0].bytes
+		close(b.waiting[0].granted)
+		b.waiting = b.waiting[1:]
+	}
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mesh
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/transport"
+)
+
+var (
+	// ErrSelf says that a node was greeted from its own address.
+	ErrSelf = errors.New("transport: greeted from this node's own address: " +
+		"dialed itself, or another process advertises the same address; where one address is " +
+		"spelled in two ways, as localhost and 127.0.0.1, use one of them everywhere")
+	// ErrSeedsDiffer warns of a peer with another list of seeds. The two can
+	// work together, but cannot found a cluster.
+	ErrSeedsDiffer = errors.New("transport: the peer has another list of seeds: " +
+		"configure the same seeds on every node, without nodes of other clusters")
+	// ErrNotGreet says that the first message of a connection was no greet, or
+	// the greet of the wrong side.
+	ErrNotGreet = errors.New("transport: first message on a connection is not its greet")
+)
+
+// CheckGreet compares the greets of two nodes (protocol.md section 8), the To
+// of each the address under which it knows the other. An error joins all that
+// keeps them apart: ErrSelf, ErrNotGreet, or a *ConfigMismatchError for each
+// field. Both ends of a connection come to the same verdict.
+func CheckGreet(ours, theirs message.Message) error {
+	our, ok := ours.Body.(message.Greet)
+	their, theirOK := theirs.Body.(message.Greet)
+	if !ok || !theirOK || our.Active == their.Active {
+		return ErrNotGreet
+	}
+	if theirs.From.Address == ours.From.Address {
+		return ErrSelf
+	}
+	var faults []error
+	differ := func(field string, differs bool, ours, theirs any) {
+		if differs {
+			faults = append(faults, &transport.ConfigMismatchError{
+				Field: field, Ours: fmt.Sprint(ours), Theirs: fmt.Sprint(theirs),
+			})
+		}
+	}
+	differ("Address", theirs.From.Address != ours.To, ours.To, theirs.From.Address)
+	differ("Address", ours.From.Address != theirs.To, ours.From.Address, theirs.To)
+	differ("Cluster", our.Cluster != their.Cluster, our.Cluster, their.Cluster)
+	known := !our.ClusterID.IsZero() && !their.ClusterID.IsZero()
+	differ("ClusterID", known && our.ClusterID != their.ClusterID, our.ClusterID, their.ClusterID)
+	differ("Size", our.Size != their.Size, our.Size, their.Size)
+	timings := namedTimings(our.Timings)
+	for i, their := range namedTimings(their.Timings) {
+		our := timings[i]
+		differ(our.name, our.value != their.value, our.value, their.value)
+	}
+	_, common := CommonProtocol(our, their)
+	differ("Protocol", !common, protocols(our), protocols(their))
+	return errors.Join(faults...)
+}
+
+// GreetWarning is what the owner of a node should know of a greet that is no
+// reason to refuse it: ErrSeedsDiffer, or nil.
+func GreetWarning(ours, theirs message.Greet) error {
+	if ours.SeedDigest != theirs.SeedDigest {
+		return ErrSeedsDiffer
+	}
+	return nil
+}
+
+// CommonProtocol is the highest version of the protocol that both speak.
+func CommonProtocol(a, b message.Greet) (version uint16, ok bool) {
+	version = min(a.MaxProtocol, b.MaxProtocol)
+	return version, version >= max(a.MinProtocol, b.MinProtocol)
+}
+
+func protocols(g message.Greet) string {
+	return fmt.Sprintf("%d to %d", g.MinProtocol, g.MaxProtocol)
+}
+
+type namedTiming struct {
+	name  string
+	value time.Duration
+}
+
+// namedTimings lists every timing: each must be the same on every node.
+func namedTimings(t message.Timings) [6]namedTiming {
+	return [...]namedTiming{
+		{"HeartbeatInterval", t.HeartbeatInterval},
+		{"HeartbeatTimeout", t.HeartbeatTimeout},
+		{"LeaderTimeout", t.LeaderTimeout},
+		{"LeaseTimeout", t.LeaseTimeout},
+		{"TTLTimeout", t.TTLTimeout},
+		{"RetryInterval", t.RetryInterval},
+	}
+}

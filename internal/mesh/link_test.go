@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mesh
+
+import (
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
+)
+
+// idleConn is a connection of which nothing is used but its end.
+type idleConn struct{ transport.Conn }
+
+func (idleConn) Close(transport.Code, string) {}
+func (idleConn) Heard() uint64                { return 0 }
+func (idleConn) Stream(transport.Kind) transport.FrameStream {
+	panic("nothing may be written before the greet")
+}
+
+// losses is a handler that hears of losses.
+type losses struct {
+	Handler
+	mu   sync.Mutex
+	lost []member.Identity
+}
+
+func (h *losses) Lost(who member.Identity) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lost = append(h.lost, who)
+}
+
+// TestConnectionThatEndsBeforeItStarts: it is mapped, and takes frames, while the
+// greet that answers is being written.
+func TestConnectionThatEndsBeforeItStarts(t *testing.T) {
+	for _, mapped := range []bool{true, false} {
+		h := &losses{}
+		m, err := New(Config{
+			Encode: func(message.Message) ([]byte, error) { return nil, nil },
+			Decode: func([]byte) (message.Message, error) { return message.Message{}, nil },
+			Size:   1,
+		}, withoutNetwork)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.handler = h
+		p := newPeer(m, member.Address{Host: "127.0.0.1", Port: 1})
+		p.dialing = true // there is no network to dial on
+		l := newLink(p, idleConn{}, Ends{})
+		l.who = member.Identity{Address: p.addr, Incarnation: 7}
+		want := 0
+		if mapped {
+			want = 1
+			p.cur = l
+			if err := p.send(t.Context(), &p.flows[transport.Custom], []byte("taken"), true); err != nil {
+				t.Fatalf("Send: %v", err)
+			}
+			p.notify([]byte("heartbeat"))
+		}
+		l.end(transport.CodeClosed, "greet not written", errors.New("broken"))
+		if len(h.lost) != want || want > 0 && h.lost[0] != l.who {
+			t.Errorf("mapped %t: told of the loss of %v, want %d", mapped, h.lost, want)
+		}
+	}
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mesh
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
+)
+
+// withoutNetwork is for tests that make no connections.
+func withoutNetwork(transport.Config) (transport.Network, error) { return nil, nil }
+
+func TestConfigNamesEveryFault(t *testing.T) {
+	_, err := New(Config{CustomBytes: MaxCustomBytes + 1}, withoutNetwork)
+	for _, want := range []string{"Encode", "Size 0", "CustomBytes 16777217"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("New with an empty config: %v does not name %s", err, want)
+		}
+	}
+}
+
+func TestSystemQueueDropsTheOldest(t *testing.T) {
+	var q systemQueue
+	now := time.Unix(0, 0)
+	dropped := 0
+	for i := range 100 {
+		dropped += q.push(fmt.Append(nil, i), now)
+	}
+	if want := 100 - maxQueuedFrames; dropped != want {
+		t.Errorf("100 frames: %d dropped, want %d", dropped, want)
+	}
+	b := q.take(nil)
+	if b.frames != maxQueuedFrames || string(b.bytes[headerBytes:headerBytes+2]) != "36" {
+		t.Errorf("took %d frames from %q on, want %d from 36 on", b.frames, b.bytes[:6], maxQueuedFrames)
+	}
+	for range 3 {
+		dropped = q.push(make([]byte, maxQueuedBytes/2), now)
+	}
+	if dropped != 1 || q.bytes != maxQueuedBytes {
+		t.Errorf("3 frames of half of what fits: %d dropped, %d bytes kept", dropped, q.bytes)
+	}
+	if got := q.clear(); got != 2 || !q.empty() {
+		t.Errorf("cleared %d frames, want 2", got)
+	}
+}
+
+func TestSystemQueueExpires(t *testing.T) {
+	var q systemQueue
+	start := time.Unix(0, 0)
+	for i := range 4 {
+		q.push([]byte("x"), start.Add(time.Duration(i)*time.Second))
+	}
+	if got := q.expire(start.Add(maxQueuedTime)); got != 0 {
+		t.Errorf("at the age of %v: %d expired, want 0", maxQueuedTime, got)
+	}
+	if got := q.expire(start.Add(maxQueuedTime + time.Second + 1)); got != 2 {
+		t.Errorf("a second later: %d expired, want 2", got)
+	}
+	if q.bytes != 2 {
+		t.Errorf("%d bytes are left, want 2", q.bytes)
+	}
+}
+
+func TestFlowTakesOneLongFrameAlone(t *testing.T) {
+	var q flow
+	if !q.push(make([]byte, 2*pendingBytes)) {
+		t.Error("a long frame does not fit into the empty queue")
+	}
+	if q.push([]byte("x")) {
+		t.Error("another one fits beside it")
+	}
+	if b := q.take(nil); b.frames != 1 || b.payload != 2*pendingBytes || b.spare() != nil {
+		t.Errorf("took %d frames of %d bytes, keeps %d", b.frames, b.payload, cap(b.spare()))
+	}
+	if !q.push([]byte("x")) {
+		t.Error("nothing fits into the queue after everything was taken")
+	}
+}
+
+func TestSilence(t *testing.T) {
+	const limit = time.Second
+	var s silence
+	at := func(ms int) time.Time { return time.Unix(0, 0).Add(time.Duration(ms) * time.Millisecond) }
+	for _, step := range []struct {
+		ms    int
+		heard uint64
+		want  bool
+	}{
+		{0, 0, false},
+		{900, 0, false},
+		{1001, 0, true},
+		{1100, 1, false},
+		{2000, 1, false},
+		{2101, 1, true},
+		{60_000, 2, false}, // something came after the last write
+		{60_500, 2, false},
+	} {
+		if got := s.wrote(at(step.ms), step.heard, limit); got != step.want {
+			t.Errorf("after %d ms, heard %d: silent %v, want %v", step.ms, step.heard, got, step.want)
+		}
+	}
+}
+
+func TestReportsAreNotRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		count := 0
+		r := reporter{to: func(Report) { count++ }}
+		broken, other := errors.New("broken"), errors.New("other")
+		for range 10 {
+			r.report(Report{ReportRefused, addrA, broken})
+		}
+		r.report(Report{ReportRefused, addrA, other})
+		r.report(Report{ReportRefused, addrB, broken})
+		r.report(Report{ReportLost, addrA, broken})
+		if count != 4 {
+			t.Errorf("%d reports, want 4 different ones", count)
+		}
+		time.Sleep(reportInterval)
+		r.report(Report{ReportRefused, addrA, broken})
+		r.report(Report{What: ReportConnected, Peer: addrA})
+		r.report(Report{What: ReportConnected, Peer: addrA})
+		if count != 7 {
+			t.Errorf("%d reports, want 7: one again, two of a connection", count)
+		}
+		for i := range 10 * maxReported {
+			r.report(Report{ReportRefused, addrA, fmt.Errorf("%d", i)})
+		}
+		if got := len(r.last); got > maxReported {
+			t.Errorf("%d reports are remembered, want at most %d", got, maxReported)
+		}
+	})
+}
+
+// TestStrangersAreReportedSparingly: one line for a host whose certificate does
+// not fit, however many ports it tries, and not more than so many in a minute for
+// all who dial, whatever they make up.
+func TestStrangersAreReportedSparingly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		count := 0
+		r := reporter{to: func(Report) { count++ }}
+		attack := func(host string, port int) {
+			r.reportStranger(Report{ReportCertificate, member.Address{Host: host, Port: uint16(port)},
+				fmt.Errorf("%w: %d", transport.ErrCertificate, port)})
+		}
+		for port := range 1000 {
+			attack("10.0.0.1", port)
+			attack("10.0.0.2", port)
+		}
+		if count != 2 {
+			t.Errorf("2 hosts, 1000 ports each: %d reports, want 2", count)
+		}
+		for host := range 1000 {
+			attack(fmt.Sprint("10.0.1.", host), 1)
+		}
+		if count != maxStrangers || len(r.last) != maxStrangers {
+			t.Errorf("1000 hosts: %d reports, %d remembered, want %d", count, len(r.last), maxStrangers)
+		}
+		r.report(Report{ReportRefused, addrB, ErrSelf})
+		r.reportStranger(Report{ReportRefused, addrB, ErrSelf})
+		if count != maxStrangers+1 {
+			t.Errorf("a peer of ours meanwhile, found twice: %d reports, want %d", count, maxStrangers+1)
+		}
+		time.Sleep(reportInterval)
+		attack("10.0.0.1", 1)
+		if count != maxStrangers+2 || len(r.last) != 1 {
+			t.Errorf("a minute later: %d reports, %d remembered, want %d and 1",
+				count, len(r.last), maxStrangers+2)
+		}
+	})
+}
+
+func TestNamesAreComplete(t *testing.T) {
+	for i := range Results {
+		checkName(t, i.String())
+	}
+	for i := range Drops {
+		checkName(t, i.String())
+	}
+	for i := range Keep + 1 {
+		checkName(t, i.String())
+	}
+}
+
+func checkName(t *testing.T, name string) {
+	t.Helper()
+	if name == "" || strings.HasPrefix(name, "unknown") {
+		t.Errorf("a name is missing: %q", name)
+	}
+}
+
+func TestStartWantsAGreet(t *testing.T) {
+	m, err := New(Config{
+		Size:   1,
+		Encode: func(message.Message) ([]byte, error) { return nil, nil },
+		Decode: func([]byte) (message.Message, error) { return message.Message{}, nil },
+	}, withoutNetwork)
+	if err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	if err := m.Start(mute{}); !errors.Is(err, ErrNotGreet) {
+		t.Errorf("Start with a handler that does not greet: got %v, want ErrNotGreet", err)
+	}
+}
+
+func TestFewConnectionsAreLeftAtOnce(t *testing.T) {
+	p := newPeer(&Mesh{}, addrA)
+	var links []*link
+	for i := range maxDraining + 1 {
+		if got := p.excess(); got != nil {
+			t.Errorf("%d connections are being left: %v is too many", i, got)
+		}
+		links = append(links, newLink(p, nil, Ends{ID: uint64(i)}))
+		p.drain(links[i])
+	}
+	if got := p.excess(); got != links[0] {
+		t.Errorf("of %d connections that are being left, the oldest stays", maxDraining+1)
+	}
+	for _, l := range links {
+		l.deadline.Stop()
+	}
+}
+
+// mute is a handler without a greet.
+type mute struct{ Handler }
+
+func (mute) Greet() message.Message { return message.Message{} }

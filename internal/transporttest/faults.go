@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transporttest
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/internal/mesh"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
+)
+
+const interval = 100 * time.Millisecond // of the heartbeats in these tests
+
+func testRedial(t *testing.T, w World) {
+	a := join(t, w, addr(1))
+	const absent = 3 * time.Second
+	for range absent / interval {
+		a.Notify(addr(2), []byte("hello"))
+		time.Sleep(interval)
+	}
+	dials := a.Stats().Dials
+	if dials < 10 || dials > 60 {
+		t.Errorf("%d dials in %v, want 10 to 60", dials, absent)
+	}
+	if got := a.Stats().Redials; got != dials-1 {
+		t.Errorf("%d of %d dials are redials", got, dials)
+	}
+	b := join(t, w, addr(2))
+	eventually(t, 3*interval, "connected after the peer came", b.hasReceived(transport.System, 1))
+
+	// What failed before a connection that lasted is forgotten.
+	time.Sleep(2 * time.Second)
+	closeAll(t, b)
+	b = join(t, w, addr(2))
+	a.Notify(addr(2), []byte("hello"))
+	eventually(t, interval/5, "connected at once", b.hasReceived(transport.System, 1))
+}
+
+// testLatePeer has a node dial another one a moment before it is there.
+func testLatePeer(t *testing.T, w World) {
+	for i, late := range []time.Duration{
+		5 * time.Millisecond, 30 * time.Millisecond, 100 * time.Millisecond,
+	} {
+		a := join(t, w, addr(1))
+		at := addr(2 + i)
+		a.Notify(at, []byte("hello"))
+		time.Sleep(late)
+		b := join(t, w, at)
+		start := time.Now()
+		eventually(t, time.Second, "connected", b.hasReceived(transport.System, 1))
+		if took, limit := time.Since(start), 2*late+50*time.Millisecond; took > limit {
+			t.Errorf("peer that is %v late was reached after %v, want at most %v", late, took, limit)
+		}
+		closeAll(t, a, b)
+	}
+}
+
+// beat sends numbered frames for a while, one each interval, and returns the
+// number of the next one.
+func beat(from, to *node, next int, during time.Duration) int {
+	for end := time.Now().Add(during); time.Now().Before(end); next++ {
+		from.Notify(to.address(), []byte(fmt.Sprint(next)))
+		time.Sleep(interval)
+	}
+	return next
+}
+
+func testCut(t *testing.T, w World) {
+	a, b := join(t, w, addr(1)), join(t, w, addr(2))
+	next := beat(a, b, 0, time.Second)
+	for _, cut := range []struct {
+		forth, back bool
+		during      time.Duration
+	}{
+		{true, false, 300 * time.Millisecond},
+		{true, true, 2 * time.Second},
+		{true, false, 5 * time.Second},
+		{false, true, 5 * time.Second},
+		{true, true, 2 * time.Minute},
+	} {
+		if cut.forth {
+			w.Cut(addr(1), addr(2))
+		}
+		if cut.back {
+			w.Cut(addr(2), addr(1))
+		}
+		next = beat(a, b, next, cut.during)
+		w.Heal(addr(1), addr(2))
+		w.Heal(addr(2), addr(1))
+		// A connection that takes the place of a silent one may lose some frames.
+		healed := next
+		next = beat(a, b, next, 4*interval)
+		if got := newest(t, b); got < healed {
+			t.Errorf("cut %+v: nothing sent after it arrived within %v", cut, 4*interval)
+		}
+		next = beat(a, b, next, time.Second)
+	}
+	if got := newest(t, b); got != next-1 {
+		t.Errorf("the last frame is %d, want %d", got, next-1)
+	}
+	if got := b.Stats().Connections; got != 1 {
+		t.Errorf("%d connections are left, want 1", got)
+	}
+}
+
+// newest is the number of the last frame that a node received, all of which
+// must be in order and none twice.
+func newest(t *testing.T, n *node) int {
+	t.Helper()
+	last := -1
+	for _, frame := range n.received(transport.System) {
+		number, err := strconv.Atoi(frame)
+		if err != nil || number <= last {
+			t.Fatalf("frame %q came after frame %d", frame, last)
+		}
+		last = number
+	}
+	return last
+}
+
+func testStuckPeer(t *testing.T, w World) {
+	a, b := join(t, w, addr(1)), join(t, w, addr(2))
+	connect(t, a, b)
+	b.stop(transport.System)
+	for range 10 * time.Second / interval {
+		a.Notify(addr(2), make([]byte, 50_000))
+		time.Sleep(interval)
+	}
+	errs := a.reported(mesh.ReportLost)
+	if len(errs) == 0 || !strings.Contains(errs[0].Error(), "does not read") {
+		t.Errorf("connection to a peer that does not read: reports %v", errs)
+	}
+	if got := a.Stats().Dropped[mesh.DropOldest.String()]; got == 0 {
+		t.Error("no frame for a peer that does not read was dropped")
+	}
+	b.resume(transport.System)
+	got := len(b.received(transport.System))
+	a.Notify(addr(2), []byte("again"))
+	eventually(t, 2*time.Second, "the peer reads again", b.hasReceived(transport.System, got+1))
+}
+
+// raw is an end of a connection that a test writes by itself.
+type raw struct {
+	transport.Conn
+	t *testing.T
+}
+
+func dialRaw(t *testing.T, from transport.Network, to member.Address) raw {
+	t.Helper()
+	conn, err := from.Dial(context.Background(), to)
+	if err != nil {
+		t.Fatalf("Dial: %v", err)
+	}
+	return raw{conn, t}
+}
+
+func listenRaw(t *testing.T, w World, at member.Address) transport.Network {
+	t.Helper()
+	n := w.Listen(t, at)
+	t.Cleanup(func() { _ = n.Close() })
+	return n
+}
+
+func (r raw) write(k transport.Kind, b []byte) {
+	r.t.Helper()
+	if _, err := r.Stream(k).Write(b); err != nil {
+		r.t.Fatalf("Write: %v", err)
+	}
+}
+
+// greet greets as the node at an address and reads the answer.
+func (r raw) greet(from, to member.Address, id uint64) error {
+	r.t.Helper()
+	greet := defaults(from).greet
+	greet.To = to
+	body, err := encode(activeGreet(greet))
+	if err != nil {
+		r.t.Fatalf("encode: %v", err)
+	}
+	prefix := binary.BigEndian.AppendUint64(nil, id)
+	prefix = binary.BigEndian.AppendUint64(prefix, 0)
+	r.write(transport.System, frame(append(prefix, body...)))
+	_, err = r.Stream(transport.System).Read(make([]byte, 4096))
+	return err
+}
+
+// closed reads until the connection is closed, and returns by which code the
+// peer did it.
+func (r raw) closed() (transport.Code, error) {
+	for b := make([]byte, 4096); ; {
+		_, err := r.Stream(transport.System).Read(b)
+		if closed, ok := errors.AsType[*transport.CloseError](err); ok && closed.Remote {
+			return closed.Code, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+func frame(b []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
+}
+
+func testGarbage(t *testing.T, w World) {
+	huge := []byte{0xff, 0xff, 0xff, 0xff, 1, 2, 3}
+	mark := []byte{0, 0, 0, 0}
+	tests := []struct {
+		name    string
+		greeted bool
+		kind    transport.Kind
+		write   []byte
+		end     bool // close the stream after it
+	}{
+		{"greet above the limit", false, transport.System, frame(make([]byte, 5000)), false},
+		{"greet of a huge length", false, transport.System, huge, false},
+		{"greet too short", false, transport.System, frame([]byte("hello")), false},
+		{"greet of nonsense", false, transport.System, frame(make([]byte, 100)), false},
+		{"end mark for a greet", false, transport.System, mark, false},
+		{"greet cut off", false, transport.System, frame(make([]byte, 100))[:50], true},
+		{"system frame above the limit", true, transport.System, huge, false},
+		{"system frame cut off", true, transport.System, frame(make([]byte, 100))[:50], true},
+		{"length cut off", true, transport.System, []byte{0, 0}, true},
+		{"system stream without an end mark", true, transport.System, nil, true},
+		{"frame after the end mark", true, transport.System, append(mark, 0, 0, 0, 1, 'x'), false},
+		{"custom frame above the limit", true, transport.Custom, huge, false},
+		{"custom frame cut off", true, transport.Custom, frame(make([]byte, 100))[:50], true},
+	}
+	a := join(t, w, addr(1))
+	stranger := listenRaw(t, w, addr(9))
+	known := uint64(0) // by whom it was is only known once it greeted
+	for i, test := range tests {
+		r := dialRaw(t, stranger, addr(1))
+		if test.greeted {
+			if err := r.greet(addr(9), addr(1), uint64(i)+1); err != nil {
+				t.Fatalf("%s: greet: %v", test.name, err)
+			}
+		}
+		r.write(test.kind, test.write)
+		if test.end {
+			if err := r.Stream(test.kind).CloseWrite(); err != nil {
+				t.Fatalf("%s: CloseWrite: %v", test.name, err)
+			}
+		}
+		if code, err := r.closed(); code != transport.CodeGarbage || err != nil {
+			t.Errorf("%s: closed by %v, %v; want %v", test.name, code, err, transport.CodeGarbage)
+		}
+		if got := a.Stats().Dropped[mesh.DropGarbage.String()]; got != uint64(i)+1 {
+			t.Errorf("%s: counted %d times", test.name, got-uint64(i))
+		}
+		if test.greeted {
+			known++
+		}
+		if got := a.peer(addr(9)).Garbage; got != known {
+			t.Errorf("%s: %d counted of the peer, want %d", test.name, got, known)
+		}
+	}
+	if got := a.Stats().Connections; got != 0 {
+		t.Errorf("%d connections are left", got)
+	}
+	connect(t, join(t, w, addr(2)), a)
+}
+
+// maxPeers of a cluster of the size in defaults.
+const maxPeers = 4*3 + 32
+
+func testMuteDialers(t *testing.T, w World) {
+	a := join(t, w, addr(1))
+	stranger := listenRaw(t, w, addr(9))
+	start := time.Now()
+	var mute []raw
+	for range maxPeers {
+		mute = append(mute, dialRaw(t, stranger, addr(1)))
+	}
+	time.Sleep(100 * time.Millisecond) // until all of them are accepted
+	if code, err := dialRaw(t, stranger, addr(1)).closed(); code != transport.CodeBusy || err != nil {
+		t.Errorf("one more dialer: closed by %v, %v; want %v", code, err, transport.CodeBusy)
+	}
+	for i, r := range mute {
+		if code, err := r.closed(); code != transport.CodeTimeout || err != nil {
+			t.Errorf("mute dialer %d: closed by %v, %v; want %v", i, code, err, transport.CodeTimeout)
+		}
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("mute dialers were closed after %v", took)
+	}
+	connect(t, join(t, w, addr(2)), a)
+}
+
+func testPeersBounded(t *testing.T, w World) {
+	a := join(t, w, addr(1))
+	stranger := listenRaw(t, w, addr(9))
+	var known []raw
+	for i := range maxPeers {
+		r := dialRaw(t, stranger, addr(1))
+		if err := r.greet(addr(100+i), addr(1), 1); err != nil {
+			t.Fatalf("greet %d: %v", i, err)
+		}
+		known = append(known, r)
+	}
+	more := dialRaw(t, stranger, addr(1))
+	if err := more.greet(addr(99), addr(1), 1); err == nil {
+		t.Errorf("peer %d was accepted", maxPeers+1)
+	}
+	a.Notify(addr(98), []byte("x"))
+	if got := a.Stats().Dropped[mesh.DropNoPeer.String()]; got != 1 {
+		t.Errorf("dropped for one peer too many: %d, want 1", got)
+	}
+	if got := len(a.Peers()); got != maxPeers {
+		t.Errorf("%d peers are known, want %d", got, maxPeers)
+	}
+	known[7].Close(transport.CodeClosed, "enough")
+	eventually(t, time.Second, "the peer is gone", func() bool { return !a.peer(addr(107)).Connected })
+	if err := dialRaw(t, stranger, addr(1)).greet(addr(99), addr(1), 1); err != nil {
+		t.Errorf("another peer in its place: %v", err)
+	}
+}

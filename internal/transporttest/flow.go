@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transporttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/internal/mesh"
+	"github.com/athena-go/athena/transport"
+)
+
+func testCloseFreesAddress(t *testing.T, w World) {
+	a := join(t, w, addr(1))
+	if err := a.Close(); err != nil {
+		t.Fatalf("Close: %v", err)
+	}
+	// A world fails the test itself where the address is not free.
+	b := join(t, w, addr(1))
+	connect(t, join(t, w, addr(2)), b)
+}
+
+func testOrder(t *testing.T, w World) {
+	const frames = 2000
+	a, b := join(t, w, addr(1)), join(t, w, addr(2))
+	connect(t, a, b)
+	var want []string
+	for i := range frames {
+		frame := fmt.Sprintf("%d %s", i, strings.Repeat("x", i%1500))
+		want = append(want, frame)
+		a.Notify(addr(2), []byte(frame))
+		if err := a.Send(context.Background(), addr(2), []byte(frame)); err != nil {
+			t.Fatalf("Send %d: %v", i, err)
+		}
+		if err := a.Answer(context.Background(), addr(2), []byte(frame)); err != nil {
+			t.Fatalf("Answer %d: %v", i, err)
+		}
+		if i%50 == 49 {
+			// No more than may wait.
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	for k := range transport.Kinds {
+		skip := 0
+		if k == transport.System {
+			skip = 1 // of connect
+		}
+		eventually(t, time.Minute, k.String()+" frames arrived", b.hasReceived(k, frames+skip))
+		if got := b.received(k)[skip:]; !slices.Equal(got, want) {
+			t.Errorf("%v frames: %d arrived, not the %d sent in their order", k, len(got), frames)
+		}
+	}
+}
+
+func testKindsApart(t *testing.T, w World) {
+	a, b := join(t, w, addr(1)), join(t, w, addr(2))
+	connect(t, a, b)
+	b.stop(transport.Custom)
+	fill(t, a, b)
+	for i := range 20 {
+		start := time.Now()
+		a.Notify(addr(2), []byte("heartbeat"))
+		eventually(t, time.Second, "heartbeat arrived", b.hasReceived(transport.System, i+2))
+		if took := time.Since(start); took > 20*time.Millisecond {
+			t.Errorf("heartbeat %d took %v beside custom frames that wait", i, took)
+		}
+	}
+	// More answers than the window of a stream holds.
+	for i := range 100 {
+		if err := a.Answer(t.Context(), addr(2), make([]byte, 10_000)); err != nil {
+			t.Fatalf("Answer %d beside custom frames that wait: %v", i, err)
+		}
+	}
+	eventually(t, 5*time.Second, "answers arrived", b.hasReceived(transport.Answer, 100))
+}
+
+// fill sends custom frames until Send blocks, and returns how many were taken.
+func fill(t *testing.T, from, to *node) (frames int) {
+	t.Helper()
+	payload := strings.Repeat("x", 10_000)
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		err := from.Send(ctx, to.address(), []byte(fmt.Sprintf("%d %s", frames, payload)))
+		cancel()
+		if errors.Is(err, context.DeadlineExceeded) {
+			return frames
+		}
+		if err != nil {
+			t.Fatalf("Send: %v", err)
+		}
+		if frames++; frames > 1000 {
+			t.Fatal("10 MB were taken for a peer that does not read")
+		}
+	}
+}
+
+func testBackpressure(t *testing.T, w World) {
+	a, b := join(t, w, addr(1)), join(t, w, addr(2))
+	connect(t, a, b)
+	b.stop(transport.Custom)
+	frames := fill(t, a, b)
+
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(time.Second, cancel)
+	if err := a.Send(ctx, addr(2), make([]byte, 5000)); !errors.Is(err, context.Canceled) {
+		t.Errorf("Send to a slow peer, ctx cancelled: got %v", err)
+	}
+	blocked := make(chan error)
+	more := fmt.Append(nil, frames, " ", strings.Repeat("x", 10_000))
+	go func() { blocked <- a.Send(context.Background(), addr(2), more) }()
+	time.Sleep(time.Second)
+	start := time.Now()
+	b.resume(transport.Custom)
+	if err := <-blocked; err != nil {
+		t.Errorf("Send to a slow peer that reads again: %v", err)
+	}
+	frames++
+	eventually(t, time.Second, "what was taken arrived", b.hasReceived(transport.Custom, frames))
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("what was taken arrived %v after the peer read again", took)
+	}
+	for i, frame := range b.received(transport.Custom) {
+		if n, _, _ := strings.Cut(frame, " "); n != fmt.Sprint(i) {
+			t.Fatalf("custom frame %d is number %s", i, n)
+		}
+	}
+	if err := a.Send(context.Background(), addr(2), []byte("more")); err != nil {
+		t.Errorf("Send after backpressure: %v", err)
+	}
+	eventually(t, time.Second, "one more arrived", b.hasReceived(transport.Custom, frames+1))
+}
+
+func testTooLarge(t *testing.T, w World) {
+	s := defaults(addr(1))
+	s.custom = 5000
+	a, b := joinAs(t, w, addr(1), s), join(t, w, addr(2))
+	connect(t, a, b)
+	for _, length := range []int{0, 5001} {
+		err := a.Send(context.Background(), addr(2), make([]byte, length))
+		if !errors.Is(err, mesh.ErrTooLarge) {
+			t.Errorf("Send of %d bytes, limit 5000: got %v, want ErrTooLarge", length, err)
+		}
+	}
+	a.Notify(addr(2), nil)
+	a.Notify(addr(2), make([]byte, mesh.MaxSystemBytes+1))
+	if got := a.Stats().Dropped[mesh.DropTooLarge.String()]; got != 4 {
+		t.Errorf("dropped as too large: got %d, want 4", got)
+	}
+	a.Notify(addr(2), make([]byte, mesh.MaxSystemBytes))
+	if err := a.Send(context.Background(), addr(2), make([]byte, 5000)); err != nil {
+		t.Errorf("Send of 5000 bytes, limit 5000: %v", err)
+	}
+	eventually(t, time.Second, "the largest custom frame arrived", b.hasReceived(transport.Custom, 1))
+	eventually(t, time.Second, "the largest system frame arrived", b.hasReceived(transport.System, 2))
+	if got := len(b.received(transport.System)[1]); got != mesh.MaxSystemBytes {
+		t.Errorf("the largest system frame has %d bytes", got)
+	}
+
+	// A sender with a larger limit breaks that of the receiver.
+	if err := b.Send(context.Background(), addr(1), make([]byte, 5001)); err != nil {
+		t.Fatalf("Send: %v", err)
+	}
+	eventually(t, time.Second, "the receiver refuses the frame", func() bool {
+		return a.Stats().Dropped[mesh.DropGarbage.String()] == 1
+	})
+	if got := a.received(transport.Custom); len(got) != 0 {
+		t.Errorf("%d frames above the limit arrived", len(got))
+	}
+	connect(t, a, b) // works again
+}
+
+func testNotifyNeverBlocks(t *testing.T, w World) {
+	a, b := join(t, w, addr(1)), join(t, w, addr(2))
+	w.Cut(addr(1), addr(3))
+	join(t, w, addr(3))
+	start := time.Now()
+	const frames = 1000
+	for i := range frames {
+		for peer := 2; peer < 5; peer++ { // there, cut off, not there
+			a.Notify(addr(peer), []byte(fmt.Sprint(i)))
+		}
+	}
+	if took := time.Since(start); took != 0 {
+		t.Errorf("%d times Notify took %v", 3*frames, took)
+	}
+	eventually(t, time.Second, "the reachable peer hears", func() bool {
+		got := b.received(transport.System)
+		return len(got) > 0 && got[len(got)-1] == fmt.Sprint(frames-1)
+	})
+	if took := time.Since(start); took > 50*time.Millisecond {
+		t.Errorf("unreachable peers delayed a reachable one by %v", took)
+	}
+	if got := a.Stats().Dropped[mesh.DropOldest.String()]; got < 2*(frames-100) {
+		t.Errorf("of %d frames for two unreachable peers %d were dropped", 2*frames, got)
+	}
+	time.Sleep(10 * time.Second)
+	if got := a.Stats().Dropped[mesh.DropStale.String()]; got == 0 {
+		t.Error("frames that wait for nobody are kept for ever")
+	}
+	dials := a.Stats().Dials
+	time.Sleep(10 * time.Second)
+	if got := a.Stats().Dials; got != dials {
+		t.Errorf("%d dials although there is nothing to send", got-dials)
+	}
+}
+
+func testSendUnreachable(t *testing.T, w World) {
+	a := join(t, w, addr(1))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	start := time.Now()
+	err := a.Send(ctx, addr(2), []byte("x"))
+	if !errors.Is(err, mesh.ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Send to nobody for 1 s: got %v", err)
+	}
+	if took := time.Since(start); took != time.Second {
+		t.Errorf("Send to nobody with a ctx of 1 s took %v", took)
+	}
+	start = time.Now()
+	errs := make(chan error)
+	for range 3 {
+		go func() { errs <- a.Send(context.Background(), addr(2), []byte("x")) }()
+	}
+	for range 3 {
+		if err := <-errs; !errors.Is(err, mesh.ErrUnreachable) {
+			t.Errorf("Send to nobody: got %v, want ErrUnreachable", err)
+		}
+	}
+	if took := time.Since(start); took > mesh.SendTimeout+time.Second {
+		t.Errorf("three times Send to nobody took %v, want about %v", took, mesh.SendTimeout)
+	}
+	go func() { errs <- a.Send(context.Background(), addr(2), []byte("late")) }()
+	time.Sleep(time.Second)
+	b := join(t, w, addr(2))
+	if err := <-errs; err != nil {
+		t.Errorf("Send to a peer that comes: %v", err)
+	}
+	eventually(t, time.Second, "the frame arrived", b.hasReceived(transport.Custom, 1))
+}
+
+func testCloseFlushes(t *testing.T, w World) {
+	const frames = 50
+	a, b := join(t, w, addr(1)), join(t, w, addr(2))
+	connect(t, a, b)
+	for i := range frames {
+		a.Notify(addr(2), []byte(fmt.Sprint(i)))
+		if err := a.Send(context.Background(), addr(2), make([]byte, 5000)); err != nil {
+			t.Fatalf("Send %d: %v", i, err)
+		}
+	}
+	start := time.Now()
+	for range 2 {
+		if err := a.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	}
+	if took := time.Since(start); took >= mesh.CloseTimeout {
+		t.Errorf("Close took %v with a peer that reads", took)
+	}
+	if got := len(b.received(transport.System)); got != frames+1 {
+		t.Errorf("%d system frames arrived, want %d", got, frames+1)
+	}
+	if got := len(b.received(transport.Custom)); got != frames {
+		t.Errorf("%d custom frames arrived, want %d", got, frames)
+	}
+	err := a.Send(context.Background(), addr(2), []byte("x"))
+	if !errors.Is(err, mesh.ErrClosed) {
+		t.Errorf("Send after Close: got %v, want ErrClosed", err)
+	}
+	a.Notify(addr(2), []byte("x"))
+	eventually(t, time.Second, "b knows", func() bool { return !b.peer(addr(1)).Connected })
+	if errs := b.reported(mesh.ReportLost); len(errs) != 0 {
+		t.Errorf("an orderly end is reported as a loss: %v", errs)
+	}
+}
+
+func testCloseReleasesSend(t *testing.T, w World) {
+	a, b := join(t, w, addr(1)), join(t, w, addr(2))
+	connect(t, a, b)
+	b.stop(transport.Custom)
+	fill(t, a, b)
+	errs := make(chan error)
+	for range 2 {
+		go func() { errs <- a.Send(context.Background(), addr(2), make([]byte, 10_000)) }()
+	}
+	go func() { errs <- a.Send(context.Background(), addr(3), []byte("x")) }()
+	time.Sleep(time.Second)
+	start := time.Now()
+	if err := a.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if took := time.Since(start); took > mesh.CloseTimeout {
+		t.Errorf("Close took %v with a peer that does not read", took)
+	}
+	for range 3 {
+		if err := <-errs; !errors.Is(err, mesh.ErrClosed) {
+			t.Errorf("Send during Close: got %v, want ErrClosed", err)
+		}
+	}
+}

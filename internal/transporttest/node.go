@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transporttest
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/internal/mesh"
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
+)
+
+// settings are what the tests vary of a node.
+type settings struct {
+	greet   message.Message
+	custom  int // transport.Config.CustomBytes
+	refuses error
+	needs   func(peer member.Address) bool // nil for everybody
+}
+
+func defaults(at member.Address) settings {
+	return settings{greet: message.Message{
+		From: member.Identity{Address: at, StoreID: member.StoreID{1}, Incarnation: 1},
+		Body: message.Greet{
+			Cluster:    "test",
+			Size:       3,
+			SeedDigest: 7,
+			Timings: message.Timings{
+				HeartbeatInterval: 100 * time.Millisecond,
+				HeartbeatTimeout:  400 * time.Millisecond,
+				LeaderTimeout:     time.Second,
+				LeaseTimeout:      time.Second,
+				TTLTimeout:        10 * time.Second,
+				RetryInterval:     500 * time.Millisecond,
+			},
+			MinProtocol: 1,
+			MaxProtocol: 2,
+			ClusterID:   member.ClusterID{1},
+		},
+	}}
+}
+
+// edit changes the greet's body.
+func (s *settings) edit(change func(*message.Greet)) {
+	body := s.greet.Body.(message.Greet)
+	change(&body)
+	s.greet.Body = body
+}
+
+// node is a Mesh and a handler that keeps what it is given.
+type node struct {
+	*mesh.Mesh
+	settings
+	t *testing.T
+
+	mu       sync.Mutex
+	changed  sync.Cond
+	got      [transport.Kinds][]string
+	from     [transport.Kinds][]member.Identity
+	admitted []message.Message
+	reports  []mesh.Report
+	lost     []member.Identity
+	stopped  [transport.Kinds]bool // the handler blocks
+
+	streams   []*incoming
+	datagrams []string
+	slow      bool          // the handler blocks datagrams
+	quit      chan struct{} // lets the handlers of streams go
+}
+
+// incoming is a stream that came to the handler, which returns when it is let go.
+type incoming struct {
+	mesh.BulkStream
+	from member.Identity
+	head string
+	gone chan struct{} // closed by the test
+}
+
+// join starts the node at an address.
+func join(t *testing.T, w World, at member.Address) *node {
+	t.Helper()
+	return joinAs(t, w, at, defaults(at))
+}
+
+func joinAs(t *testing.T, w World, at member.Address, s settings) *node {
+	t.Helper()
+	n := &node{settings: s, t: t, quit: make(chan struct{})}
+	n.changed.L = &n.mu
+	var err error
+	n.Mesh, err = mesh.New(mesh.Config{
+		Encode:      encode,
+		Decode:      decode,
+		Size:        s.greet.Body.(message.Greet).Size,
+		CustomBytes: s.custom,
+		Report:      n.report,
+	}, func(transport.Config) (transport.Network, error) { return w.Listen(t, at), nil })
+	if err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	if err := n.Start(n); err != nil {
+		t.Fatalf("Start: %v", err)
+	}
+	t.Cleanup(func() {
+		for k := range transport.Kinds {
+			n.resume(k)
+		}
+		n.setSlow(false)
+		close(n.quit)
+		_ = n.Close() // the test may have killed its network
+	})
+	return n
+}
+
+// Greet implements mesh.Handler.
+func (n *node) Greet() message.Message { return n.greet }
+
+// Needs implements mesh.Handler.
+func (n *node) Needs(peer member.Address) bool { return n.needs == nil || n.needs(peer) }
+
+// Admit implements mesh.Handler.
+func (n *node) Admit(peer message.Message) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.admitted = append(n.admitted, peer)
+	return n.refuses
+}
+
+// System implements mesh.Handler.
+func (n *node) System(from member.Identity, frame []byte) error {
+	n.take(transport.System, from, frame)
+	return nil
+}
+
+// Custom implements mesh.Handler.
+func (n *node) Custom(from member.Identity, frame []byte) error {
+	n.take(transport.Custom, from, frame)
+	return nil
+}
+
+// Answered implements mesh.Handler.
+func (n *node) Answered(from member.Identity, frame []byte) error {
+	n.take(transport.Answer, from, frame)
+	return nil
+}
+
+// Lost implements mesh.Handler.
+func (n *node) Lost(peer member.Identity) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lost = append(n.lost, peer)
+}
+
+func (n *node) take(k transport.Kind, from member.Identity, frame []byte) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for n.stopped[k] {
+		n.changed.Wait()
+	}
+	n.got[k] = append(n.got[k], string(frame))
+	n.from[k] = append(n.from[k], from)
+}
+
+// Stream implements mesh.Handler.
+func (n *node) Stream(from member.Identity, head []byte, s mesh.BulkStream) {
+	in := &incoming{s, from, string(head), make(chan struct{})}
+	n.mu.Lock()
+	n.streams = append(n.streams, in)
+	n.mu.Unlock()
+	select {
+	case <-in.gone:
+	case <-n.quit:
+	}
+}
+
+// Datagram implements mesh.Handler.
+func (n *node) Datagram(_ member.Identity, frame []byte) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for n.slow {
+		n.changed.Wait()
+	}
+	n.datagrams = append(n.datagrams, string(frame))
+}
+
+// setSlow makes the handler block at datagrams, or go on.
+func (n *node) setSlow(slow bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.slow = slow
+	n.changed.Broadcast()
+}
+
+// accepted is the i-th stream that came to the handler.
+func (n *node) accepted(i int) *incoming {
+	n.t.Helper()
+	eventually(n.t, time.Second, "the stream is accepted", func() bool {
+		return len(n.allAccepted()) > i
+	})
+	return n.allAccepted()[i]
+}
+
+func (n *node) allAccepted() []*incoming {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.streams)
+}
+
+func (n *node) gotDatagrams() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.datagrams)
+}
+
+func (n *node) report(r mesh.Report) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.reports = append(n.reports, r)
+}
+
+// stop makes the handler block, resume lets it go on.
+func (n *node) stop(k transport.Kind) { n.setStopped(k, true) }
+
+func (n *node) resume(k transport.Kind) { n.setStopped(k, false) }
+
+func (n *node) setStopped(k transport.Kind, stopped bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stopped[k] = stopped
+	n.changed.Broadcast()
+}
+
+// received is what the handler got of a kind so far.
+func (n *node) received(k transport.Kind) []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.got[k])
+}
+
+func (n *node) receivedBy(k transport.Kind) []member.Identity {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.from[k])
+}
+
+// lostPeers lists the peers of connections that ended with a loss.
+func (n *node) lostPeers() []member.Identity {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.lost)
+}
+
+// reported returns the errors of the reports of one kind.
+func (n *node) reported(what mesh.What) []error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var errs []error
+	for _, r := range n.reports {
+		if r.What == what {
+			errs = append(errs, r.Err)
+		}
+	}
+	return errs
+}
+
+// peer is what the node knows of another one.
+func (n *node) peer(at member.Address) transport.PeerState {
+	for _, p := range n.Peers() {
+		if p.Address == at {
+			return p
+		}
+	}
+	return transport.PeerState{}
+}
+
+func (n *node) hasPeer(at member.Address) func() bool {
+	return func() bool { return n.peer(at).Connected }
+}
+
+func (n *node) hasReceived(k transport.Kind, count int) func() bool {
+	return func() bool { return len(n.received(k)) >= count }
+}
+
+// address of the node as it greets.
+func (n *node) address() member.Address { return n.greet.From.Address }
+
+// connect gives two nodes a connection that the first one dialed.
+func connect(t *testing.T, from, to *node) {
+	t.Helper()
+	got := len(to.received(transport.System))
+	from.Notify(to.address(), []byte("hello"))
+	eventually(t, 5*time.Second, "connected", to.hasReceived(transport.System, got+1))
+}
+
+// encoded is a greet as this package writes it; the suite is about bytes, not
+// about their meaning.
+type encoded struct {
+	From  member.Identity
+	To    member.Address
+	Greet message.Greet
+}
+
+func encode(m message.Message) ([]byte, error) {
+	return json.Marshal(encoded{m.From, m.To, m.Body.(message.Greet)})
+}
+
+func decode(b []byte) (message.Message, error) {
+	var e encoded
+	if err := json.Unmarshal(b, &e); err != nil {
+		return message.Message{}, err
+	}
+	if e.From.Address.IsZero() {
+		return message.Message{}, errors.New("greet from nobody")
+	}
+	return message.Message{From: e.From, To: e.To, Body: e.Greet}, nil
+}
+
+// activeGreet is a greet as the Mesh of a dialer sends it.
+func activeGreet(m message.Message) message.Message {
+	body := m.Body.(message.Greet)
+	body.Active = true
+	m.Body = body
+	return m
+}

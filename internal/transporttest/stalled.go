@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transporttest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/internal/mesh"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
+)
+
+// testFramesStandStill has a peer begin frames and not end them. Between two frames it may
+// be silent for as long as it likes.
+func testFramesStandStill(t *testing.T, w World) {
+	a := join(t, w, addr(1))
+	stranger := listenRaw(t, w, addr(9))
+	id := uint64(0)
+	connected := func() raw {
+		r := dialRaw(t, stranger, addr(1))
+		id++
+		if err := r.greet(addr(9), addr(1), id); err != nil {
+			t.Fatalf("greet: %v", err)
+		}
+		return r
+	}
+	whole := frame(bytes.Repeat([]byte("x"), 100_000))
+	stalls := 0
+	for k := range transport.Kinds {
+		for _, came := range []int{2, 4, 100, 20_000, len(whole) - 1} {
+			name := fmt.Sprintf("%d bytes of a %v frame", came, k)
+			r := connected()
+			r.write(k, frame([]byte("before")))
+			time.Sleep(2 * mesh.FrameTimeout)
+			start := time.Now()
+			r.write(k, whole[:came])
+			giveUp := time.AfterFunc(2*mesh.FrameTimeout, func() {
+				r.Close(transport.CodeClosed, "it is not closed by the node")
+			})
+			if code, err := r.closed(); code != transport.CodeTimeout || err != nil {
+				t.Errorf("%s: closed by %v, %v; want %v", name, code, err, transport.CodeTimeout)
+			}
+			giveUp.Stop()
+			late := time.Since(start) - mesh.FrameTimeout
+			if late < 0 || late > 100*time.Millisecond {
+				t.Errorf("%s: closed %v after FrameTimeout, want at most 100 ms", name, late)
+			}
+			stalls++
+			if got := a.Stats().Dropped[mesh.DropStalled.String()]; got != uint64(stalls) {
+				t.Errorf("%s: counted %d times, want once", name, int(got)-stalls+1)
+			}
+			errs := a.reported(mesh.ReportLost)
+			if len(errs) == 0 || !strings.Contains(errs[len(errs)-1].Error(), "part of a frame") {
+				t.Errorf("%s: reported are %v, want the reason", name, errs)
+			}
+		}
+		got := len(a.received(k))
+		r := connected()
+		r.write(k, whole[:20_000])
+		time.Sleep(mesh.FrameTimeout - time.Second)
+		r.write(k, whole[20_000:])
+		time.Sleep(2 * mesh.FrameTimeout)
+		if now := len(a.received(k)); now != got+1 || !a.peer(addr(9)).Connected {
+			t.Errorf("%v frame that is slow: %d arrived, connected %v; want it, and no end",
+				k, now-got, a.peer(addr(9)).Connected)
+		}
+		r.Close(transport.CodeClosed, "enough")
+		time.Sleep(time.Second)
+	}
+}
+
+// testStrangersShareRoom has peers that are neither members nor seeds begin large frames
+// and not end them: few are taken at a time, and neither those of a member nor small ones
+// wait for them.
+func testStrangersShareRoom(t *testing.T, w World) {
+	const length, room = 1 << 20, 4 // frames
+	s := defaults(addr(1))
+	s.needs = func(peer member.Address) bool { return peer == addr(2) }
+	a, b := joinAs(t, w, addr(1), s), join(t, w, addr(2))
+	connect(t, b, a)
+	stranger := listenRaw(t, w, addr(9))
+	written := make(chan error, 3*room+1)
+	var last raw
+	for i := range 3 * room {
+		last = dialRaw(t, stranger, addr(1))
+		if err := last.greet(addr(20+i), addr(1), 1); err != nil {
+			t.Fatalf("greet: %v", err)
+		}
+		stream := last.Stream(transport.Custom)
+		go func() { written <- second(stream.Write(frame(make([]byte, length))[:length])) }()
+	}
+	time.Sleep(time.Second)
+	if got := len(written); got != room {
+		t.Errorf("%d large frames of strangers were taken, want %d", got, room)
+	}
+	start := time.Now()
+	for k := range transport.Kinds {
+		got := len(a.received(k))
+		switch k {
+		case transport.System:
+			b.Notify(addr(1), make([]byte, length))
+		case transport.Custom:
+			if err := b.Send(context.Background(), addr(1), make([]byte, length)); err != nil {
+				t.Errorf("Send: %v", err)
+			}
+		default:
+			if err := b.Answer(context.Background(), addr(1), make([]byte, length)); err != nil {
+				t.Errorf("Answer: %v", err)
+			}
+		}
+		eventually(t, time.Second, fmt.Sprintf("large %v frame of a member", k),
+			a.hasReceived(k, got+1))
+	}
+	last.write(transport.System, frame([]byte("small")))
+	eventually(t, time.Second, "small frame of a stranger", func() bool {
+		got := a.received(transport.System)
+		return got[len(got)-1] == "small"
+	})
+	if took := time.Since(start); took > 500*time.Millisecond {
+		t.Errorf("other frames took %v beside those that stand still", took)
+	}
+	// Each of the frames gives its room back when it times out.
+	eventually(t, 3*mesh.FrameTimeout+time.Second, "all frames have timed out", func() bool {
+		return a.Stats().Dropped[mesh.DropStalled.String()] == 3*room
+	})
+	r := dialRaw(t, stranger, addr(1))
+	if err := r.greet(addr(50), addr(1), 1); err != nil {
+		t.Fatalf("greet: %v", err)
+	}
+	got := len(a.received(transport.Custom))
+	go func() { written <- second(r.Stream(transport.Custom).Write(frame(make([]byte, length)))) }()
+	eventually(t, time.Second, "large frame of a stranger", a.hasReceived(transport.Custom, got+1))
+}

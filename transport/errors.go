@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/athena-go/athena/member"
+)
+
+// Errors of a Network, its connections and their streams.
+var (
+	// ErrAddressInUse reports that another process listens on the address.
+	ErrAddressInUse = errors.New("transport: address already in use")
+	// ErrNoAnswer reports that nothing came back from the address of a peer.
+	ErrNoAnswer = errors.New("transport: no answer")
+	// ErrUnknownHost reports that the host name of a peer could not be resolved.
+	ErrUnknownHost = errors.New("transport: unknown host")
+	// ErrCertificate reports that one of two nodes does not accept the certificate
+	// of the other.
+	ErrCertificate = errors.New("transport: certificate not accepted: " +
+		"give every node the same secret and the same cluster name, " +
+		"or certificates of one authority, and check its clock")
+	// ErrNotNode reports that another program than a node answers.
+	ErrNotNode = errors.New("transport: what answers there is no node of Athena")
+
+	// ErrTooManyStreams reports that MaxStreams streams to the peer are open already.
+	ErrTooManyStreams = errors.New("transport: too many streams to the peer: close one, or try later")
+	// ErrStreamClosed reports that this node has closed the stream, or this direction.
+	ErrStreamClosed = errors.New("transport: stream closed")
+	// ErrStreamReset reports that the peer closed the stream before its end.
+	ErrStreamReset = errors.New("transport: the peer closed the stream")
+)
+
+// Code is the reason for which a connection was closed. The numbers are part of the
+// protocol.
+type Code uint64
+
+// The codes.
+const (
+	CodeClosed     Code = iota // the node shuts down, or it needs the connection no longer
+	CodeRefused                // the greet was not accepted; the reason gives the cause
+	CodeDuplicate              // another connection of the pair stays
+	CodeReplaced               // a later connection of the peer took its place
+	CodeEarlierRun             // a later run of the node has a connection
+	CodeBusy                   // too many peers or greets under way
+	CodeGarbage                // the peer sent bytes that are not a frame
+	CodeTimeout                // the peer did not greet, read or leave in time
+	CodeLeft                   // each end has handed over everything that the other one wrote
+	codes
+)
+
+var codeNames = [codes]string{
+	"closed", "refused", "duplicate", "replaced", "earlier run", "busy", "garbage", "timeout",
+	"left",
+}
+
+// String returns the name of the code as logs write it.
+func (c Code) String() string { return nameOf(codeNames[:], c) }
+
+// CloseError reports that a connection was closed, and by which end.
+type CloseError struct {
+	Code   Code
+	Reason string // one line for people
+	Remote bool   // the peer closed it
+}
+
+// Error makes the reason printable: a peer may send any bytes.
+func (e *CloseError) Error() string {
+	who := "connection closed"
+	if e.Remote {
+		who = "the peer closed the connection"
+	}
+	return fmt.Sprintf("transport: %s (%s): %s", who, e.Code, member.PeerText(e.Reason))
+}
+
+// CertificateError reports why two nodes do not accept each other's certificates. It
+// wraps ErrCertificate. The text is the same at every attempt, so that logs do not repeat
+// it.
+type CertificateError struct{ Why string }
+
+// Error gives the reason and the advice of ErrCertificate.
+func (e *CertificateError) Error() string { return fmt.Sprintf("%v (%s)", ErrCertificate, e.Why) }
+
+// Unwrap returns ErrCertificate.
+func (e *CertificateError) Unwrap() error { return ErrCertificate }
+
+// ConfigMismatchError reports that two nodes cannot be in one cluster because their
+// configurations differ.
+type ConfigMismatchError struct {
+	Field  string // as in the configuration, or Protocol
+	Ours   string
+	Theirs string
+}
+
+// Error names both values, and the remedy.
+func (e *ConfigMismatchError) Error() string {
+	advice := "configure the same on every node"
+	switch e.Field {
+	case "Address":
+		advice = "use one address for a node everywhere, the one it advertises"
+	case "Protocol":
+		advice = "upgrade the older program"
+	case "ClusterID":
+		advice = "these are members of two clusters that share a name and a secret: remove the " +
+			"nodes of one from the seeds of the other, and give each its own name and secret; " +
+			"where athena recover began a new cluster, run it on every node of the old one"
+	}
+	return fmt.Sprintf("transport: %s differs: %s here, %s at the peer: %s",
+		e.Field, member.QuotePeerText(e.Ours), member.QuotePeerText(e.Theirs), advice)
+}
+
+func nameOf[T ~uint8 | ~uint64](names []string, v T) string {
+	if uint64(v) < uint64(len(names)) {
+		return names[v]
+	}
+	return fmt.Sprintf("unknown(%d)", v)
+}

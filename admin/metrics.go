@@ -15,7 +15,7 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/election"
-	"github.com/athena-go/athena/internal/histogram"
+	"github.com/athena-go/athena/receiver"
 )
 
 // maxScrapes bounds the scrapes that are answered at the same time.
@@ -89,7 +89,7 @@ func (s *sink) flag(is bool, labels ...string) {
 }
 
 // durations adds a histogram with its labels.
-func (s *sink) durations(d histogram.Durations, labels ...string) {
+func (s *sink) durations(d receiver.Durations, labels ...string) {
 	text := s.formatLabels(labels)
 	counts := d.Buckets()
 	for _, bound := range slices.Sorted(maps.Keys(counts)) {

@@ -3,9 +3,9 @@
 package cluster
 
 import (
-	"github.com/athena-go/athena/internal/histogram"
 	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
 )
 
 // Counts are what a node counted since its start, for monitoring. A key that is a name, an
@@ -33,9 +33,9 @@ type Counts struct {
 	ClockSteps uint64
 	// Elected are the times without a leader at each change of leader, the start of the
 	// node aside.
-	Elected histogram.Durations
+	Elected receiver.Durations
 	// Saved are the times that the store took to save.
-	Saved histogram.Durations
+	Saved receiver.Durations
 	// Requests counts the requests of this node, by type and outcome.
 	Requests map[Requested]uint64
 }
@@ -64,8 +64,8 @@ func countsOf(c observe.Counts) Counts {
 		Transitions: convertKeys(c.Transitions,
 			func(t observe.Transition) Transition { return Transition(t) }),
 		ClockSteps: c.ClockSteps,
-		Elected:    c.Elected,
-		Saved:      c.Saved,
+		Elected:    receiver.Durations(c.Elected),
+		Saved:      receiver.Durations(c.Saved),
 	}
 }
 

@@ -5,6 +5,7 @@ package receiver
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/athena-go/athena/internal/histogram"
 )
@@ -23,8 +24,21 @@ type Stats struct {
 	Dropped   uint64 // waited when the Mux was closed or a newer one came, or had no handler
 	Rejected  uint64 // came while the queue was full, under Reject, or a stream too many
 	// Took is how long handlers had an event, of one event of 16; of no streams.
-	Took histogram.Durations
+	Took Durations
 }
+
+// Durations are durations counted in fixed buckets, for monitoring.
+type Durations struct {
+	Sum time.Duration
+	// Counts are by bucket; the last one is of the durations above all bounds.
+	Counts [17]uint64
+}
+
+// Count returns how many durations were counted.
+func (d Durations) Count() uint64 { return histogram.Durations(d).Count() }
+
+// Buckets returns for each upper bound, in seconds, how many durations were not above it.
+func (d Durations) Buckets() map[float64]uint64 { return histogram.Durations(d).Buckets() }
 
 // Stats lists the types and streams that were registered, sorted by name, and first
 // what had no handler.
@@ -72,6 +86,6 @@ func (r *route) stats() Stats {
 		Malformed: r.count.malformed.Load(),
 		Dropped:   r.count.dropped.Load(),
 		Rejected:  r.count.rejected.Load(),
-		Took:      r.count.took.Read(),
+		Took:      Durations(r.count.took.Read()),
 	}
 }

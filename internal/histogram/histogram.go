@@ -43,22 +43,23 @@ func (h *Histogram) Observe(d time.Duration) {
 func (h *Histogram) Read() Durations {
 	var d Durations
 	for i := range h.counts {
-		d.counts[i] = h.counts[i].Load()
+		d.Counts[i] = h.counts[i].Load()
 	}
 	d.Sum = time.Duration(h.sum.Load())
 	return d
 }
 
-// Durations is what a Histogram had counted at one time.
+// Durations is what a Histogram had counted at one time. receiver.Durations is the same
+// type for users.
 type Durations struct {
 	Sum    time.Duration
-	counts [buckets + 1]uint64
+	Counts [buckets + 1]uint64 // by bucket; the last one is of those above all bounds
 }
 
 // Count is how many were counted.
 func (d Durations) Count() uint64 {
 	var n uint64
-	for _, c := range d.counts {
+	for _, c := range d.Counts {
 		n += c
 	}
 	return n
@@ -69,7 +70,7 @@ func (d Durations) Buckets() map[float64]uint64 {
 	m := make(map[float64]uint64, buckets)
 	var n uint64
 	for i, bound := range bounds {
-		n += d.counts[i]
+		n += d.Counts[i]
 		m[bound.Seconds()] = n
 	}
 	return m

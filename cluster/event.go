@@ -12,42 +12,39 @@ import (
 
 // Event is what Node.Events yields: Snapshot, MemberChanged, LeaderChanged or
 // Lagged. A receiver may handle each of these four types as well (receiver.Handle);
-// it runs in the order of its type, from is this node, and nobody else can
-// send one.
+// the handler gets this node as the sender, and no node can send
+// one of these types to another.
 type Event interface {
 	fmt.Stringer
 	event()
 }
 
-// Snapshot is the whole view: the first event of every reader, and the one
-// after each Lagged.
+// Snapshot is the whole view: the first event of every reader, and the event after each
+// Lagged.
 type Snapshot struct {
 	View member.View
 	Size int // of the full cluster, which View may not show yet
 }
 
-// MemberChanged says that a member appeared, moved to another status, or runs
-// again. Nobody has agreed yet on what a provisional leader shows while a cluster
-// forms (Status.Provisional, LeaderChanged.Quorate): a member may become active
-// there, and removed and joining again under the leader that is chosen.
+// MemberChanged reports that a member appeared, moved to another status, or runs again.
+// While a cluster forms, what a provisional leader shows is not agreed on yet
+// (Status.Provisional, LeaderChanged.Quorate): a member may become active there, and then be
+// removed and joining again under the leader that is chosen.
 type MemberChanged struct {
-	Before member.Member // zero for a member that was not known
-	Member member.Member // its status as shown; Removed when it is gone
+	Before member.Member // zero for a new member
+	Member member.Member // with its status as shown: Removed if it is gone
 }
 
-// LeaderChanged says that the leader, its version, or whether it is quorate
-// changed.
+// LeaderChanged reports that the leader, its version, or whether it is quorate changed.
 type LeaderChanged struct {
-	Leader  member.Member // zero when the node follows nobody
+	Leader  member.Member // zero if the node follows no leader
 	Version uint64
 	Quorate bool
-	// Cause is why the leader before leads no more; empty where a quorate leader
-	// was not lost.
+	// Cause is why the leader before was lost; empty if no quorate leader was lost.
 	Cause Cause
 }
 
-// Lagged says that the reader was too slow and missed some events. A Snapshot
-// follows.
+// Lagged reports that the reader was too slow and missed some events. A Snapshot follows.
 type Lagged struct {
 	Missed int
 }
@@ -57,7 +54,7 @@ func (MemberChanged) event() {}
 func (LeaderChanged) event() {}
 func (Lagged) event()        {}
 
-// localEvents are the types that a receiver may handle and nobody can send.
+// localEvents are the types that a receiver may handle and that cannot be sent.
 var localEvents = []reflect.Type{
 	reflect.TypeFor[Snapshot](), reflect.TypeFor[MemberChanged](),
 	reflect.TypeFor[LeaderChanged](), reflect.TypeFor[Lagged](),
@@ -95,7 +92,7 @@ func (e LeaderChanged) String() string {
 // String is a line for people.
 func (e Lagged) String() string { return fmt.Sprintf("missed %d events", e.Missed) }
 
-// named is how people are told of a member: by its name too, where it has one.
+// named is a member in texts for people: its name, if it has one, and its address.
 func named(m member.Member) string {
 	if m.Name == "" || m.Name == m.Address.String() {
 		return m.Address.String()
@@ -111,8 +108,8 @@ func leaderOf(v member.View) LeaderChanged {
 	return LeaderChanged{Leader: memberAt(v, v.Leader), Version: v.Version, Quorate: v.Quorate}
 }
 
-// memberAt is the entry of addr as shown; one that the view lacks has only its
-// address.
+// memberAt is the entry of addr as shown. A member that the view does not have has only
+// its address.
 func memberAt(v member.View, addr member.Address) member.Member {
 	m, ok := v.Member(addr)
 	if !ok {

@@ -11,27 +11,27 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// EventQueue is how many events wait for one slow reader before it has lagged.
+// EventQueue is the number of events that wait for one slow reader before it lags.
 const EventQueue = 256
 
-// hub hands events to readers. Publishing never waits for one.
+// hub hands events to readers. It never waits for a reader.
 type hub struct {
 	mu   sync.Mutex
 	size int         // of the full cluster
-	view member.View // after all that was published
+	view member.View // after all published events
 	subs []*subscription
-	// lagged counts how often a reader began to be too slow.
+	// lagged counts how often a reader began to lag.
 	lagged uint64
 }
 
-// subscription is one reader. Its fields are guarded by the hub's lock.
+// subscription is one reader. hub.mu guards its fields.
 type subscription struct {
 	queue  []Event
-	missed int           // since the reader was last on time; the queue is empty then
-	ready  chan struct{} // has room for one: something is there
+	missed int           // events since the reader lags, and 0 while it does not
+	ready  chan struct{} // has an entry if there is something to read; has room for one
 }
 
-// publish adds the events that lead to view.
+// publish adds the events that led to view.
 func (h *hub) publish(view member.View, events []Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -55,25 +55,26 @@ func (h *hub) publish(view member.View, events []Event) {
 	}
 }
 
-func (h *hub) laggedReaders() uint64 {
+// countLagged returns how often a reader began to lag.
+func (h *hub) countLagged() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lagged
 }
 
-// events reads as one subscriber until ctx or done ends.
+// events yields the events of one reader until ctx or done ends.
 func (h *hub) events(ctx context.Context, done <-chan struct{}) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		s := h.subscribe()
 		defer h.unsubscribe(s)
-		for over := false; ; {
+		for ended := false; ; {
 			for _, e := range h.take(s) {
-				// Who left in the middle of a batch gets none of its rest.
+				// After the end of ctx the rest of a batch is not yielded.
 				if ctx.Err() != nil || !yield(e) {
 					return
 				}
 			}
-			if over {
+			if ended {
 				return
 			}
 			select {
@@ -81,7 +82,7 @@ func (h *hub) events(ctx context.Context, done <-chan struct{}) iter.Seq[Event] 
 			case <-ctx.Done():
 				return
 			case <-done:
-				over = true // what was published before is still read
+				ended = true // events that were published before are still yielded
 			}
 		}
 	}
@@ -101,7 +102,7 @@ func (h *hub) unsubscribe(s *subscription) {
 	h.subs = slices.DeleteFunc(h.subs, func(o *subscription) bool { return o == s })
 }
 
-// take empties the queue; a reader that lagged starts again from the view.
+// take empties the queue. A reader that lags starts again from the view.
 func (h *hub) take(s *subscription) []Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -114,10 +115,10 @@ func (h *hub) take(s *subscription) []Event {
 	return events
 }
 
-// snapshot is the view as of now. The hub is locked.
+// snapshot is the view as of now. h.mu must be held.
 func (h *hub) snapshot() Snapshot { return Snapshot{View: clone(h.view), Size: h.size} }
 
-// clone gives a caller a view of its own.
+// clone returns a copy that shares no members with v.
 func clone(v member.View) member.View {
 	v.Members = slices.Clone(v.Members)
 	return v

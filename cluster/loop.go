@@ -19,8 +19,8 @@ type call struct {
 	reply chan error // has room for the answer
 }
 
-// do runs a verb on the loop and returns what the machine said to it. Its
-// effects are carried out when it returns.
+// do runs a verb of the API on the loop and returns the error of the machine. Its effects
+// are carried out when do returns.
 func (n *Node) do(
 	ctx context.Context, verb func(now time.Time) (statemachine.Output, error),
 ) error {
@@ -32,12 +32,12 @@ func (n *Node) do(
 	case <-n.quit:
 		return n.cause
 	}
-	// The loop took it, so it answers.
+	// The loop has taken the call, so it answers.
 	return <-c.reply
 }
 
-// run is the loop: the one goroutine that owns the machine. Each turn reads the
-// clock once and takes one input, in this order: the wait for an input may last.
+// run is the loop: the one goroutine that owns the machine. Each turn takes one input and
+// then reads the clock once, since the wait for an input may be long.
 func (n *Node) run() {
 	defer n.shutdown()
 	timer := time.NewTimer(0) // the machine sends its first queries at once
@@ -70,7 +70,7 @@ func (n *Node) run() {
 		if err == nil {
 			err = n.apply(now, out)
 		}
-		answer(unsaved) // what else ends the node is no fault of a verb
+		answer(unsaved) // other errors end the node, and are not of the verb
 		if err != nil {
 			n.stop(err)
 			return
@@ -79,9 +79,9 @@ func (n *Node) run() {
 	}
 }
 
-// readClock reads the clock for a turn. When the wall clock was set forward meanwhile, this
-// machine may have been stopped with its clocks: the node then trusts nothing that it knew
-// before (protocol.md section 5).
+// readClock reads the clock for a turn. If the wall clock was set forward since the last turn,
+// this host may have been stopped together with its clocks: the node then trusts nothing that
+// it knew before (protocol.md section 5).
 func (n *Node) readClock() time.Time {
 	now, step := n.steps.read(n.clock)
 	if step > 0 {
@@ -102,11 +102,11 @@ func (n *Node) arm(timer *time.Timer) {
 	}
 }
 
-// closeTimeout bounds how long ending waits for handlers whose context ended.
+// closeTimeout bounds the wait for handlers whose context has ended.
 const closeTimeout = 5 * time.Second
 
-// shutdown ends everything the node started. Authority ends before the socket
-// closes (protocol.md section 6).
+// shutdown ends everything that the node started. Authority ends before the socket is closed
+// (protocol.md section 6).
 func (n *Node) shutdown() {
 	n.terms.close(n.cause)
 	n.holdings.close(context.Background(), n.cause, 0)
@@ -118,7 +118,7 @@ func (n *Node) shutdown() {
 	close(n.done)
 }
 
-// pump hands the node's own events to its receiver. A slow receiver lags.
+// pump hands the events of the node to its receiver. A slow receiver lags.
 func (n *Node) pump() {
 	ctx := context.Background() // Events and Emit end with the node
 	for e := range n.Events(ctx) {

@@ -11,42 +11,41 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// Status is one look at a node, for people and monitoring.
+// Status is a snapshot of a node, for people and monitoring.
 type Status struct {
 	Cluster string
-	// ClusterID was made when the cluster was founded, and tells it apart from every other
-	// one, also of the same name. Zero until this node took part in the founding or joined.
+	// ClusterID is made when a cluster is founded, and tells it apart from all others, also
+	// of the same name. It is zero until this node has taken part in the founding or joined.
 	ClusterID member.ClusterID
 	Size      int
 	Quorum    int // members that must agree: Size/2 + 1
 	Self      member.Member
 	View      member.View // with Self and Role
-	// Token is the version of the quorate leader, 0 when there is none.
+	// Token is the version of the quorate leader, 0 if there is none.
 	Token uint64
-	// NoLeader says in one line for people why there is no leader with authority:
-	// whom the node waits for, and what each said last. It is empty while there
-	// is one.
+	// NoLeader explains in one line for people why there is no leader with authority: the
+	// nodes that this one waits for, and the last answer of each. It is empty while there is
+	// a leader.
 	NoLeader string
-	// Provisional says that the leader of View declared itself: it has no
-	// authority, and what it shows of members may end when a leader is chosen.
+	// Provisional reports whether the leader of View declared itself: it has no authority,
+	// and its members may change when a leader is chosen.
 	Provisional bool
-	// OtherSeeds are the peers that greeted with another list of Seeds than this
-	// node has, sorted. Each stays until it greets with the same list, or, where it
-	// is neither seed nor member, nothing came from it for a minute.
+	// OtherSeeds are the peers that have another list of Seeds than this node, sorted. A
+	// peer stays until it has the same list; one that is neither a seed nor a member also
+	// goes after a minute of silence.
 	OtherSeeds []member.Address
-	// LeaseRemaining is how long this node keeps authority unless it is
-	// extended; 0 on a node without.
+	// LeaseRemaining is how long this node has authority unless it is extended; 0 on a node
+	// without authority.
 	LeaseRemaining time.Duration
-	TermSince      time.Time // when the present term began here; zero without one
+	TermSince      time.Time // when the present term began on this node; zero without one
 	LastElection   Election
 	// Elections are the last 32 changes of leader, the oldest first, the
 	// last of which is LastElection. LeaderChanges counts them all by cause.
 	Elections     []Election
 	LeaderChanges map[Cause]uint64
-	// Leaderless is for how long in all there was no quorate leader as far as this
-	// node knew.
+	// Leaderless is the sum of all times without a quorate leader, as far as this node knew.
 	Leaderless time.Duration
-	// LeaderlessSince is since when there is no quorate leader; zero while there is one.
+	// LeaderlessSince is when the quorate leader was lost; zero while there is one.
 	LeaderlessSince time.Time
 	// Silent are the seeds and members from which no message came for two RetryIntervals
 	// and a HeartbeatTimeout, sorted. A follower hears from its leader, and seldom from
@@ -54,36 +53,36 @@ type Status struct {
 	Silent []member.Address
 	Counts Counts
 	Uptime time.Duration
-	// VoteWait is how long this run may vote for no new leader yet, because the run
-	// before may still support one (protocol.md section 5): what is left of a LeaseTimeout
-	// after the start, or after the end of a roster that memory stores have lost; else 0.
-	// It ends early when the leader of the run before hands over in order.
-	// Where nodes are restarted one after the other, the next has to wait for it.
+	// VoteWait is how long this run must not vote for a new leader yet, because the run
+	// before may still support one (protocol.md section 5): the rest of a LeaseTimeout after
+	// the start, or after the end of a roster that memory stores have lost; else 0. It ends
+	// early if the leader of the run before hands over in order. A rolling restart must wait
+	// for it before it restarts the next node.
 	VoteWait time.Duration
 	Drained  bool
-	// RosterLost says that so many members lost their stores that this node
-	// can help to elect nobody any more.
+	// RosterLost reports whether so many members lost their stores that the roster of this
+	// node can never elect a leader again.
 	RosterLost bool
-	// Insecure says that the node runs without a secret and without a certificate
-	// that says who it is.
+	// Insecure reports whether the node runs without a secret and without a certificate.
 	Insecure bool
 	// CertificateExpires is when others no longer accept the certificate of TLSCert that
 	// the next handshake shows: it ends, or an authority above it. Zero without one.
 	CertificateExpires time.Time
-	// Dropped counts frames that changed nothing, by reason. Of events: "no handler",
-	// "malformed event", "queue full", "answer not sent", "answer not awaited",
-	// "too many streams" and "closed". Other reasons are of the protocol. One that
-	// never occurred is not there.
+	// Dropped counts the frames that changed nothing, by reason. The reasons of events are
+	// "no handler", "malformed event", "queue full", "answer not sent", "answer not awaited",
+	// "too many streams" and "closed"; all others are of the protocol. A reason that never
+	// occurred is missing.
 	Dropped map[string]uint64
-	// Refused counts votes and joins answered with no, by reason of the protocol.
+	// Refused counts the votes and joins that were refused, by reason of the protocol.
 	Refused   map[string]uint64
 	Transport transport.Stats
 	Peers     []transport.PeerState // as the transport knows them, in no order
 	Receivers []receiver.Stats
 }
 
-// Status is what monitoring wants to know, a value of its own. Its parts about authority are
-// of one moment: View.Quorate, Token, TermSince, LeaseRemaining and NoLeader agree.
+// Status returns a snapshot of the node that shares nothing with it. Its fields about
+// authority are of one moment: View.Quorate, Token, TermSince, LeaseRemaining and NoLeader
+// agree.
 func (n *Node) Status() Status {
 	seen, now := *n.look(), n.clock()
 	view := clone(seen.view)
@@ -123,7 +122,7 @@ func (n *Node) Status() Status {
 	}
 	s.setReport(n.observer.Read(now, n.stateOf(&seen)))
 	s.Counts.Requests = n.messages.Requests()
-	s.Counts.Lagged = n.hub.laggedReaders()
+	s.Counts.Lagged = n.hub.countLagged()
 	return s
 }
 

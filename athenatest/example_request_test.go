@@ -25,14 +25,11 @@ type (
 type office struct{ book *athenatest.Register }
 
 func (o office) main(ctx context.Context, _ int, cfg cluster.Config, opts ...cluster.Option) error {
-	var node *cluster.Node
-	listening := make(chan struct{})
 	cfg.Receiver = receiver.NewMux()
 	receiver.HandleRequest(cfg.Receiver, func(
-		_ context.Context, _ member.Member, r Order,
+		ctx context.Context, _ member.Member, r Order,
 	) (Ticket, error) {
-		<-listening
-		term, ok := node.Leader()
+		term, ok := cluster.FromContext(ctx).Leader()
 		if !ok || !term.Valid() {
 			return Ticket{}, errors.New("no leader any more")
 		}
@@ -41,10 +38,6 @@ func (o office) main(ctx context.Context, _ int, cfg cluster.Config, opts ...clu
 		}
 		return Ticket{len(o.book.Written())}, nil
 	}, receiver.Concurrency(1))
-	opts = append(opts, cluster.WithListening(func(n *cluster.Node) {
-		node = n
-		close(listening)
-	}))
 	n, err := cluster.Start(ctx, cfg, opts...)
 	if err != nil {
 		return err

@@ -76,10 +76,9 @@ type Config struct {
 	Insecure bool
 	// InsecureAnywhere allows that beyond loopback.
 	InsecureAnywhere bool
-	// Receiver has the handlers of this node, nil for none. It serves one
-	// node at a time. Handlers run from when the node listens, before Start has
-	// returned it: one that uses its node, to answer for example, has it from
-	// WithListening. Events without a handler are dropped, with a warning.
+	// Receiver has the handlers of this node, nil for none. It serves one node at a
+	// time. Handlers may run before Start has returned the node; they have it from
+	// FromContext. Events without a handler are dropped, with a warning.
 	Receiver *receiver.Mux
 
 	// The timings are 1 ms to 24 h each; DefaultConfig has the defaults, which are

@@ -21,15 +21,11 @@ type Question struct{ Number int }
 // Answer goes back to who asked.
 type Answer struct{ Square int }
 
-// A handler replies to the sender of an event. It needs the node for that, and
-// may run before Start has returned it.
-func ExampleWithListening() {
-	var node *cluster.Node
-	listening := make(chan struct{})
+// A handler replies to the sender of an event by the node that it runs on.
+func ExampleFromContext() {
 	rx := receiver.NewMux()
 	receiver.Handle(rx, func(ctx context.Context, from member.Member, q Question) error {
-		<-listening // an event may come first
-		return node.Send(ctx, from.Address, Answer{q.Number * q.Number})
+		return cluster.FromContext(ctx).Send(ctx, from.Address, Answer{q.Number * q.Number})
 	})
 	answers := make(chan Answer, 1)
 	receiver.Handle(rx, func(_ context.Context, _ member.Member, a Answer) error {
@@ -39,10 +35,6 @@ func ExampleWithListening() {
 
 	ctx := context.Background()
 	n, err := cluster.Start(ctx, cluster.Config{Addr: "127.0.0.1:7001", Size: 1, Receiver: rx},
-		cluster.WithListening(func(n *cluster.Node) {
-			node = n
-			close(listening)
-		}),
 		cluster.WithLogger(slog.New(slog.DiscardHandler)),
 		// In memory, for the example alone: leave it out.
 		cluster.WithTransport(func(transport.Config) (transport.Network, error) {

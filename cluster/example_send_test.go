@@ -22,17 +22,15 @@ type Order struct{ Item string }
 // Receipt is the answer to an Order.
 type Receipt struct{ Item string }
 
-// shop answers orders. Its handlers run as soon as its node listens, before Start
-// has returned the node: they wait until WithListening has set it.
+// shop answers orders.
 type shop struct {
-	node      *cluster.Node
-	listening chan struct{} // closed once node is set
-	receipts  chan string
+	node     *cluster.Node
+	receipts chan string
 }
 
 func (s *shop) onOrder(ctx context.Context, from member.Member, o Order) error {
-	<-s.listening
-	return s.node.Send(ctx, from.Address, Receipt(o))
+	// Orders may arrive before s.node is set.
+	return cluster.FromContext(ctx).Send(ctx, from.Address, Receipt(o))
 }
 
 func (s *shop) onReceipt(_ context.Context, from member.Member, r Receipt) error {
@@ -41,25 +39,23 @@ func (s *shop) onReceipt(_ context.Context, from member.Member, r Receipt) error
 }
 
 func openShop(name, addr string, network cluster.Option) *shop {
-	s := &shop{listening: make(chan struct{}), receipts: make(chan string, 1)}
+	s := &shop{receipts: make(chan string, 1)}
 	rx := receiver.NewMux()
 	receiver.Handle(rx, s.onOrder)
 	receiver.Handle(rx, s.onReceipt)
-	_, err := cluster.Start(context.Background(), cluster.Config{
+	var err error
+	s.node, err = cluster.Start(context.Background(), cluster.Config{
 		Name: name, Addr: addr, Size: 2, Receiver: rx,
 		Seeds: []string{"127.0.0.1:7001", "127.0.0.1:7002"},
-	}, cluster.WithListening(func(n *cluster.Node) {
-		s.node = n
-		close(s.listening)
-	}), cluster.WithLogger(slog.New(slog.DiscardHandler)), network)
+	}, cluster.WithLogger(slog.New(slog.DiscardHandler)), network)
 	if err != nil {
 		log.Fatal(err)
 	}
 	return s
 }
 
-// A handler that answers takes its node from WithListening, and never from a
-// variable that is set to what Start returns: an event may come before that.
+// A handler that answers takes its node from FromContext: an event may arrive before
+// Start returns the node.
 func ExampleNode_Send() {
 	network := memnet.New() // in memory, for the example alone: leave it out
 	at := func(port uint16) cluster.Option {

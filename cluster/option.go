@@ -82,11 +82,10 @@ func WithSocket(open func(addr string) (net.PacketConn, error)) Option {
 // Tests in a synctest bubble pass time.Now.
 func WithClock(now func() time.Time) Option { return func(o *options) { o.clock = now } }
 
-// WithListening hands the node to f once it listens, while Start still waits for
-// it to join: its Status says meanwhile whom it waits for, and handlers that send
-// have it from here. An event may come even before f, so a handler waits until f
-// has run, as in the example. f must not block. A Start that fails later has closed
-// the node. Given more than once, each f runs, in that order.
+// WithListening calls f with the node once it listens, while Start still waits for it to
+// join, for example to watch its Status meanwhile. f must not block. If Start fails later,
+// it has closed the node. If the option is given more than once, each f runs, in order.
+// Handlers do not need it: see FromContext.
 func WithListening(f func(*Node)) Option {
 	return func(o *options) {
 		before := o.listening

@@ -128,6 +128,8 @@ func (n *Node) prepare(ctx context.Context, cfg Config, logger *slog.Logger) (er
 		Scan:   wire.Scan,
 		Local:  localEvents,
 		Report: n.observer.HandlerFailed,
+
+		Context: context.WithValue(context.Background(), nodeKey{}, n),
 	})
 	n.receives = err == nil
 	return err
@@ -272,12 +274,13 @@ func newRand() *rand.Rand {
 // abandon closes what was opened for a node that never ran.
 func (n *Node) abandon() error {
 	var faults []error
-	if n.receives {
+	n.stop(ErrClosed) // a handler may have the node already
+	switch ctx := context.Background(); {
+	case n.messages != nil:
+		faults = append(faults, n.messages.Close(ctx))
+	case n.receives:
 		// Otherwise the Mux may serve another node.
-		faults = append(faults, n.mux.Close(context.Background()))
-	}
-	if n.net != nil {
-		faults = append(faults, n.net.Close())
+		faults = append(faults, n.mux.Close(ctx))
 	}
 	if n.store != nil {
 		faults = append(faults, n.store.Close())

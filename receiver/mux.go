@@ -3,6 +3,7 @@
 package receiver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,6 +83,9 @@ type Setup struct {
 	// left alone (ErrUnknown). It is called from the goroutines of handlers and
 	// must not block.
 	Report func(Failure)
+	// Context is what the contexts of all handlers are made from, with its values. nil
+	// stands for context.Background().
+	Context context.Context
 }
 
 // Failure is a handler's error. Err is a *PanicError when it panicked.
@@ -151,7 +155,7 @@ func (m *Mux) Start(setup Setup) error {
 	}
 	run := &live{setup: setup, types: maps.Clone(m.types), names: names}
 	run.streams = maps.Clone(m.streams)
-	run.ctx, run.cancel = context.WithCancelCause(context.Background())
+	run.ctx, run.cancel = context.WithCancelCause(cmp.Or(setup.Context, context.Background()))
 	for _, r := range m.types {
 		limit := r.concurrency
 		if limit == 0 && r.answer != nil {

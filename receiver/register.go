@@ -142,10 +142,8 @@ func Concurrency(handlers int) Option {
 // of Raw is the default: it takes the events that no other handler takes, which are
 // handled then.
 //
-// A handler may run before the Start of its node has returned. One that needs the
-// node, to answer from.Address for example, must not take it from a variable that
-// is set after Start: that is a data race, and nil at first. cluster.WithListening
-// hands the node over in time; its example is a handler that answers.
+// A handler may run before the Start of its node has returned. It has the node from
+// cluster.FromContext, to send an event to from.Address for example.
 //
 // An event that no handler takes, or that does not decode into T, is dropped and
 // counted. A sender that waits for the outcome is told; the receiving node warns in

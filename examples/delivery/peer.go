@@ -46,10 +46,9 @@ func timing() lowest.Timing {
 
 // peer is a member that keeps the chain.
 type peer struct {
-	node   *cluster.Node
-	group  *election.Election
-	listen chan struct{} // closed when node is set
-	dial   func(context.Context) (net.Conn, error)
+	node  *cluster.Node
+	group *election.Election
+	dial  func(context.Context) (net.Conn, error)
 
 	mu    sync.Mutex
 	chain []Block
@@ -61,24 +60,20 @@ func join(
 	ctx context.Context, dial func(context.Context) (net.Conn, error),
 	cfg cluster.Config, opts ...cluster.Option,
 ) (*peer, error) {
-	p := &peer{dial: dial, listen: make(chan struct{})}
+	p := &peer{dial: dial}
 	rx := receiver.NewMux()
 	groups := election.NewGroups(rx)
 	receiver.Handle(rx, p.onBlock)
 	receiver.Handle(rx, p.onMissing)
 	cfg.Receiver = rx
-	listening := cluster.WithListening(func(n *cluster.Node) {
-		p.node = n
-		close(p.listen)
-	})
-	node, err := cluster.Start(ctx, cfg, append(opts, listening)...)
-	if err != nil {
+	var err error
+	if p.node, err = cluster.Start(ctx, cfg, opts...); err != nil {
 		return nil, err
 	}
-	p.group, err = groups.Open(node, "delivery",
+	p.group, err = groups.Open(p.node, "delivery",
 		election.Options{Strategy: election.Lowest, Timing: timing()})
 	if err != nil {
-		return nil, errors.Join(err, node.Close())
+		return nil, errors.Join(err, p.node.Close())
 	}
 	// The error says that the member has ended.
 	go func() { _ = p.group.WhileLeader(ctx, p.deliver) }()
@@ -109,33 +104,31 @@ func (p *peer) deliver(ctx context.Context, _ uint64) error {
 		p.add(b)
 		for _, m := range p.node.Members() {
 			if m.Address != p.node.Self().Address {
-				p.send(ctx, m.Address, b)
+				send(ctx, p.node, m.Address, b)
 			}
 		}
 	}
 }
 
-// send gives an event to a member that may be out of reach. What is lost is asked for by
-// whoever lacks it. Without BestEffort it would go to active members alone, and in a part
-// of the network without a majority nobody knows who is.
-func (p *peer) send(ctx context.Context, to member.Address, event any) {
-	_ = p.node.Send(ctx, to, event, cluster.BestEffort())
+// send gives an event to a member that may be out of reach. A member asks again for what
+// it has lost. Without BestEffort the event would go to active members only, and in a part
+// of the network without a majority no member knows who is active.
+func send(ctx context.Context, node *cluster.Node, to member.Address, event any) {
+	_ = node.Send(ctx, to, event, cluster.BestEffort())
 }
 
 // onBlock takes the next block, and asks for those that it lacks before a later one.
 func (p *peer) onBlock(ctx context.Context, from member.Member, b Block) error {
-	<-p.listen
 	if !p.add(b) {
-		p.send(ctx, from.Address, Missing{p.height()})
+		send(ctx, cluster.FromContext(ctx), from.Address, Missing{p.height()})
 	}
 	return nil
 }
 
 // onMissing sends what a member lacks, one event a block.
 func (p *peer) onMissing(ctx context.Context, from member.Member, m Missing) error {
-	<-p.listen
 	for _, b := range p.after(m.From, maxAnswer) {
-		p.send(ctx, from.Address, b)
+		send(ctx, cluster.FromContext(ctx), from.Address, b)
 	}
 	return nil
 }

@@ -82,9 +82,9 @@ func chat(
 	return node.Leave(context.WithoutCancel(ctx))
 }
 
-// handlers prints what comes. Each kind of event runs in the order sent, and
-// different ones side by side. These need no node; handlers that answer have it
-// from cluster.WithListening, as in the example of cluster.Node.Send.
+// handlers prints what arrives. Events of one kind are handled in the order sent, those
+// of different kinds side by side. A handler that answers has its node from
+// cluster.FromContext.
 func handlers(out io.Writer) *receiver.Mux {
 	rx := receiver.NewMux()
 	receiver.Handle(rx, func(_ context.Context, from member.Member, m Roar) error {

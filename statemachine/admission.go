@@ -10,8 +10,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// joiner is a node that asked for a place; one that has to wait is kept until
-// its next request is due.
+// joiner is a node that asked for a place. One that has to wait is kept until its next
+// request is due.
 type joiner struct {
 	id   member.Identity
 	name string
@@ -20,7 +20,7 @@ type joiner struct {
 	at   time.Time
 }
 
-// onJoinRequest gives a node its place in the roster, or says why not.
+// onJoinRequest gives a node its place in the roster, or refuses it with the reason.
 func (m *Machine) onJoinRequest(in message.Message, b message.JoinClusterRequest) {
 	if m.role != member.Leading && m.role != member.Provisional {
 		m.refuse(in, message.ReasonNotLeader)
@@ -54,7 +54,7 @@ func (m *Machine) onJoinRequest(in message.Message, b message.JoinClusterRequest
 	m.send(in.From.Address, answer)
 }
 
-// queueJoiner keeps a joiner until its place can be given; at most N wait.
+// queueJoiner keeps a joiner until it can be given a place. At most N joiners wait.
 func (m *Machine) queueJoiner(j joiner) {
 	for i := range m.lead.waiting {
 		if m.lead.waiting[i].id.Address == j.id.Address {
@@ -75,8 +75,8 @@ func (m *Machine) waitingAddresses() []member.Address {
 	return out
 }
 
-// assignPlace gives j its place where the rules allow it now, and otherwise says why
-// not.
+// assignPlace gives j its place if the rules allow it now, and otherwise returns the
+// reason.
 func (m *Machine) assignPlace(j joiner) message.Reason {
 	r := m.state().Roster
 	e, known := r.Find(j.id.Address)
@@ -90,7 +90,7 @@ func (m *Machine) assignPlace(j joiner) message.Reason {
 	case known && j.id.Incarnation <= e.Incarnation:
 		return message.ReasonOldIncarnation
 	case known && e.IsVoter():
-		// The old store's vote goes: a change of voters.
+		// The vote of the old store is removed, which is a change of voters.
 		if !m.isCommitted() {
 			return message.ReasonNotSettled
 		}
@@ -166,21 +166,22 @@ func (m *Machine) missingSeeds() int {
 	return n
 }
 
-// acceptJoiner makes the revision that gives j its place and tells j first, so that
-// it knows whom the state comes from.
+// acceptJoiner makes the revision that gives j its place. It accepts j first, so that j
+// knows the sender of the state.
 func (m *Machine) acceptJoiner(j joiner, r member.Roster, about member.Address) {
 	m.send(j.id.Address, message.JoinClusterResponse{Accepted: true})
 	p := m.lead.ensurePeer(j.id)
 	p.heard, p.number = m.now, member.Number{}
 	m.lead.joinedAt = m.now
 	m.changeRoster(r, about)
-	// (S) What it lost with an earlier place is forgotten here, and may be news to it.
+	// (S) Records that it lost with an earlier place are not tracked here: it must show this
+	// revision before its trust is extended again.
 	p.revoked = m.state().Number
-	// (S) What was extended then may count for what it sets in this one.
+	// (S) An extension from the time before may count for records that it sets in this place.
 	p.extended = m.now
 }
 
-// alignRejoined sends the state to a member that has its place already.
+// alignRejoined sends the state to a member that already has its place.
 func (m *Machine) alignRejoined(j joiner) {
 	m.send(j.id.Address, message.JoinClusterResponse{Accepted: true})
 	p := m.lead.ensurePeer(j.id)

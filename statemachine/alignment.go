@@ -79,7 +79,7 @@ func (m *Machine) takeSoft(in message.Message, s member.State) {
 		return
 	}
 	if !s.Roster.Has(m.self) {
-		// Whatever its number: one that declared itself again begins anew.
+		// Its number does not matter: a leader that declared itself again starts from 0.
 		m.soft = member.State{}
 		m.askForPlace(in.Claim)
 		return

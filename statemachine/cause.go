@@ -8,8 +8,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Cause is why a leader leads no more, as far as this node knows. It is for people:
-// no rule depends on it.
+// Cause is why a leader no longer leads, as far as this node knows. It is for people: no
+// rule depends on it.
 type Cause uint8
 
 // The causes. Those of a conflict are the rules of protocol.md section 7, in their
@@ -18,7 +18,7 @@ const (
 	CauseNone     Cause = iota
 	CauseCrash          // its host refused its port, or a later run of it was heard
 	CauseSilence        // nothing came from it for LeaderTimeout
-	CauseHandOver       // it was told to leave, to hand over or to drain
+	CauseHandOver       // an operator made it leave, hand over or drain
 	CauseLease          // a majority did not answer it, so its lease ran out
 	CauseOutvoted       // another was elected before this node had missed it
 	CauseChosen         // conflict: it was provisional, the other one chosen

@@ -16,7 +16,8 @@ func (m *Machine) onElected(in message.Message, b message.LeaderElected) {
 	m.takeAndFollow(b.State, b.State.LeaderIdentity())
 }
 
-// mayTakeFrom says whether a chosen state that a node at a sent may become the held one.
+// mayTakeFrom returns the reason why a chosen state sent from a must not become the held
+// one; ReasonNone if it may.
 func (m *Machine) mayTakeFrom(a member.Address, s member.State) message.Reason {
 	if !m.trustsAddress(a) {
 		return message.ReasonUnknownMember
@@ -24,8 +25,9 @@ func (m *Machine) mayTakeFrom(a member.Address, s member.State) message.Reason {
 	return m.mayTake(s)
 }
 
-// mayTake says whether a chosen state may become the held one. (S) Only a
-// newer one of this cluster, and none below the version that the node is bound to.
+// mayTake returns the reason why a chosen state must not become the held one; ReasonNone if
+// it may. (S) It must be a newer state of this cluster, and not below the version that the
+// node is bound to.
 func (m *Machine) mayTake(s member.State) message.Reason {
 	switch {
 	case !m.choosable(s):
@@ -36,15 +38,15 @@ func (m *Machine) mayTake(s member.State) message.Reason {
 		return message.ReasonOldState
 	case s.Version == m.held().Version &&
 		(s.Leader != m.durable.Held.Leader || m.role == member.Leading):
-		// One version has one leader, and nobody else makes its states.
+		// One version has one leader, and only that one makes its states.
 		return message.ReasonOtherLeader
 	}
 	return message.ReasonNone
 }
 
 // take makes s, the state of a chosen leader, the held state. mayTake allowed
-// it. A leader that takes a later version's state leads no more; one that
-// finds itself named by a new version leads it.
+// it. A leader that takes the state of a later version stops leading. A node that a new
+// version names as its leader starts to lead it.
 func (m *Machine) take(s member.State) {
 	before := m.durable.Held
 	if m.role == member.Leading && s.Version > m.leader.Version ||
@@ -60,7 +62,7 @@ func (m *Machine) take(s member.State) {
 			m.follow.healthyAt = m.now
 		}
 	} else if m.propose.attempt != nil {
-		// What was proposed was built on less.
+		// The proposal was built on an older state.
 		m.dropAttempt()
 	}
 	if m.isReplaced(s) {
@@ -68,7 +70,7 @@ func (m *Machine) take(s member.State) {
 		return
 	}
 	if m.role == member.Following && m.leader.Chosen && m.leader.Version < s.Version {
-		// It came from somebody else, and its leader was not heard yet.
+		// Another node sent it, and its leader has not been heard yet.
 		m.overruleLeader(CauseOutvoted)
 	}
 	m.admitted = m.admitted || s.Roster.Has(m.self)
@@ -89,8 +91,8 @@ func (m *Machine) hold(s member.State) {
 	}
 }
 
-// isReplaced reports that a later run at this address has its place, so that
-// this one must go (protocol.md section 3).
+// isReplaced reports whether a later run at this address has this node's place, so that
+// this run must stop (protocol.md section 3).
 func (m *Machine) isReplaced(s member.State) bool {
 	e, ok := s.Roster.Find(m.self.Address)
 	if !ok || e.Incarnation <= m.self.Incarnation {
@@ -99,7 +101,7 @@ func (m *Machine) isReplaced(s member.State) bool {
 	return e.StoreID == m.self.StoreID || m.admitted
 }
 
-// traceMoves tells what changed for each member.
+// traceMoves traces each change of a member's status.
 func (m *Machine) traceMoves(before, after member.State) {
 	for _, e := range after.Roster {
 		old, ok := before.Roster.Find(e.Address)

@@ -7,7 +7,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// hearFrom hears a claim that came with a message, where its sender is believed.
+// hearFrom hears a claim that came with a message if its sender is believed.
 func (m *Machine) hearFrom(in message.Message, c member.Claim) {
 	if m.believes(in) {
 		m.hearClaim(c, in.From.Address)
@@ -15,7 +15,7 @@ func (m *Machine) hearFrom(in message.Message, c member.Claim) {
 }
 
 // hearClaim compares a claim with the leader followed (protocol.md section 7) and
-// joins the better one. from is who told it.
+// joins the better one. from is the sender.
 func (m *Machine) hearClaim(c member.Claim, from member.Address) {
 	switch {
 	case c.IsZero() || c.Leader == m.self.Address || m.stopped:
@@ -29,7 +29,7 @@ func (m *Machine) hearClaim(c member.Claim, from member.Address) {
 	case c == m.seek.deaf:
 		return
 	case m.role == member.Seeking && c == m.seek.suspected && from != c.Leader:
-		// Others take longer to miss a leader; they do not bring it back.
+		// Other nodes miss a leader later. Their claims do not bring it back.
 		return
 	case m.role == member.Seeking && c == m.seek.refused:
 		return
@@ -40,7 +40,7 @@ func (m *Machine) hearClaim(c member.Claim, from member.Address) {
 	case member.Leading, member.Provisional:
 		m.stepDown(c, conflictCause(m.leader, c))
 	case member.Following:
-		// The loser learns of it from whoever knows better.
+		// Every node that knows the better claim sends it to the loser.
 		if m.leader.Leader != c.Leader {
 			m.send(m.leader.Leader, message.LeaderRelieve{Winner: c})
 		}
@@ -51,9 +51,9 @@ func (m *Machine) hearClaim(c member.Claim, from member.Address) {
 	}
 }
 
-// awaitsAnswer reports whether a claim is no reason to ask anybody: a leader as good was
-// asked for a place, and its answer may come. When it claims itself an interval
-// later, request or answer was lost, unless it said that this node has to wait.
+// awaitsAnswer reports whether a leader that is at least as good was asked for a place and
+// may still answer. If it claims itself HeartbeatInterval after the request, the request or
+// the answer was lost, unless it answered that this node has to wait.
 func (m *Machine) awaitsAnswer(c member.Claim, from member.Address) bool {
 	s := &m.seek
 	if s.target.IsZero() || c.BetterThan(s.target) {
@@ -64,8 +64,8 @@ func (m *Machine) awaitsAnswer(c member.Claim, from member.Address) bool {
 	return !lost
 }
 
-// onSeedKeepAlive answers with the own claim, and tells the leader when it lost.
-// Where it won, this node hears so with the header.
+// onSeedKeepAlive answers with this node's claim, and with LeaderRelieve if the sender's is
+// worse. If the sender's is better, this node hears it with the header.
 func (m *Machine) onSeedKeepAlive(in message.Message) {
 	if m.leader.BetterThan(in.Claim) {
 		m.refuse(in, message.ReasonWorseClaim)
@@ -74,14 +74,14 @@ func (m *Machine) onSeedKeepAlive(in message.Message) {
 	m.send(in.From.Address, message.SeedKeepAliveAck{})
 }
 
-// stepDown gives leadership up: all members are told, joining ones too (case4
-// of the original design), and this run never leads this version again.
+// stepDown gives leadership up. All members get ReJoinCluster, joining ones too (case4 of the
+// original design), and this run never leads this version again.
 func (m *Machine) stepDown(winner member.Claim, cause Cause) {
 	given := m.leader
 	members := m.targets(addresses(m.state().Roster), m.waitingAddresses())
 	m.trace(Trace{Kind: SteppedDown, Peer: winner.Leader, Version: given.Version, Cause: cause})
 	m.endLeadership(given)
-	// Their headers claim nothing any more, or their receivers would join again.
+	// Sent only now, the headers claim nothing; otherwise the receivers would join again.
 	for _, to := range members {
 		m.send(to, message.ReJoinCluster{GivenUp: given, Winner: winner})
 	}
@@ -102,7 +102,7 @@ func (m *Machine) onReJoin(in message.Message, b message.ReJoinCluster) {
 	}
 	m.freeSupport(in.From, b.GivenUp)
 	if m.role == member.Following && m.leader == b.GivenUp {
-		cause := CauseLease // it voted for another, if not that
+		cause := CauseLease // or it voted for another leader
 		if !b.Winner.IsZero() {
 			cause = conflictCause(b.GivenUp, b.Winner)
 		}

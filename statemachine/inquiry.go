@@ -30,7 +30,8 @@ func (m *Machine) wantsElection() bool {
 // first, and stands in its turn once it has had no chosen leader for two LeaderTimeouts: if
 // it never did, drained voters could leave a cluster without a leader for ever (protocol.md
 // section 6, drained). Proposals of others do not put that off, or two drained voters that
-// propose at one instant would both wait again; whom it votes for it lets try anyway.
+// propose at one instant would both wait again. A voter lets a proposer that it voted for
+// try first in any case.
 func (m *Machine) standsAt() time.Time {
 	if !m.operator.drained {
 		return time.Time{}
@@ -38,8 +39,8 @@ func (m *Machine) standsAt() time.Time {
 	return m.isolation.noChosenSince.Add(m.timing.drainedTimeout() + m.turn())
 }
 
-// turn is how long this voter lets those before it ask first: all miss a leader
-// that died at once, and two that propose at once may both fail.
+// turn is how long this voter lets those before it in the roster ask first. The leader just
+// lost does not count.
 func (m *Machine) turn() time.Duration {
 	before := 0
 	for _, e := range m.durable.Held.Roster {
@@ -61,13 +62,13 @@ func (m *Machine) tickAsk() {
 		m.ask.nextAt = at
 		return
 	}
-	// Its own vote would be refused: ask when it is free.
+	// Its own vote would be refused, so it asks when it may vote.
 	if m.now.Before(m.voteWait) && m.durable.Held.Leader != m.self.Address {
 		m.ask.nextAt = m.voteWait
 		return
 	}
 	if m.supportsOther(m.self.Voter()) {
-		// That of the others ends at about the same time.
+		// The support that the others gave ends at about the same time.
 		m.ask.nextAt = m.support.until.Add(m.turn())
 		return
 	}
@@ -86,7 +87,7 @@ func (m *Machine) tickAsk() {
 	m.countUnhealthy()
 }
 
-// onStatusQuery says whether this node's leader is healthy.
+// onStatusQuery answers whether this node's leader is healthy.
 func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery) {
 	m.send(in.From.Address, message.LeaderStatusQueryResponse{
 		ID:      b.ID,
@@ -95,8 +96,8 @@ func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery)
 	})
 }
 
-// onStatusResponse counts who misses a healthy leader. A healthy answer leads
-// to that leader; the asking goes on until its state is taken.
+// onStatusResponse counts the voters that miss a healthy leader. A healthy answer leads to
+// that leader; this node keeps asking until it takes that leader's state.
 func (m *Machine) onStatusResponse(in message.Message, b message.LeaderStatusQueryResponse) {
 	if b.ID != m.ask.id || m.ask.id == 0 || m.held().Version != m.ask.version {
 		m.drop(in, message.ReasonOtherQuery)

@@ -10,7 +10,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// isolationState is what a node does that finds nobody to follow for long
+// isolationState is what a node knows that has found no leader to follow for long
 // (protocol.md sections 4 and 6).
 type isolationState struct {
 	// noChosenSince is when the node last had a chosen leader, or started;
@@ -30,9 +30,9 @@ func (m *Machine) tickIsolation() {
 	}
 }
 
-// tickDeaf gives up a provisional leader that does not answer, once this node would
-// wait for no leader any more: one that sends and hears nothing would keep all others
-// from declaring themselves.
+// tickDeaf gives up a provisional leader that does not answer, once this node has waited so
+// long for a leader that it would declare itself. A leader that sends but receives nothing
+// would otherwise keep all other seeds from declaring themselves.
 func (m *Machine) tickDeaf() {
 	s := &m.seek
 	if m.role == member.Seeking && !s.target.IsZero() && !s.target.Chosen && !s.waits &&
@@ -41,7 +41,7 @@ func (m *Machine) tickDeaf() {
 	}
 }
 
-// noteHearing takes an answer for a proof that its sender hears this node.
+// noteHearing counts a leader again that answers: its sender receives what this node sends.
 func (m *Machine) noteHearing(in message.Message) {
 	switch in.Body.(type) {
 	case message.LeaderResponse, message.JoinClusterResponse, message.SeedKeepAliveAck:
@@ -80,10 +80,10 @@ func (m *Machine) mayDeclare() bool {
 		return false
 	}
 	if !m.seek.ledAt.IsZero() && m.now.Sub(m.seek.ledAt) < m.timing.namedLeaderTimeout() {
-		return false // somebody names a leader
+		return false // another node named a leader
 	}
 	if !m.held().IsZero() {
-		// It could admit nobody from a roster that has no place for itself.
+		// Without a place in its own roster it could not admit the others.
 		_, placed := m.durable.Held.Roster.Find(m.self.Address)
 		return placed && m.due(m.patienceEnd())
 	}
@@ -92,9 +92,9 @@ func (m *Machine) mayDeclare() bool {
 	}
 	answered, greatest, holds := m.heardSeeds()
 	if holds || !greatest {
-		return false // a cluster exists, whose members will elect; or it is another's turn
+		return false // a cluster exists and will elect, or a greater seed declares itself
 	}
-	// Where not all answered, those that did not within a round do not count.
+	// If not all answered, a seed that was asked a RetryInterval ago does not count.
 	return answered >= len(m.cfg.Seeds)-1 ||
 		!m.seek.allAt.IsZero() && m.due(m.seek.allAt.Add(m.timing.RetryInterval))
 }
@@ -104,9 +104,9 @@ func (m *Machine) isRecent(a answer) bool {
 	return m.now.Sub(a.at) <= m.timing.answerLifetime()
 }
 
-// heardSeeds counts the other seeds that showed themselves leaderless of late, and
-// reports whether this node's address is greater than theirs, and whether one of them
-// holds a state.
+// heardSeeds counts the other seeds that recently showed that they have no leader. It
+// reports whether this node's address is greater than all of theirs, and whether one of
+// them holds a state.
 func (m *Machine) heardSeeds() (answered int, greatest, holds bool) {
 	greatest = true
 	for _, a := range m.seek.answers {
@@ -120,8 +120,8 @@ func (m *Machine) heardSeeds() (answered int, greatest, holds bool) {
 	return answered, greatest, holds
 }
 
-// declareItself makes this seed a provisional leader. One that holds a roster starts
-// from it.
+// declareItself makes this seed a provisional leader. If it holds a roster, it starts with
+// that.
 func (m *Machine) declareItself() {
 	own := member.Member{Identity: m.self, Name: m.cfg.Name, Seed: true, Status: member.Active}
 	roster := member.Roster{own}
@@ -140,8 +140,8 @@ func (m *Machine) declareItself() {
 	})
 }
 
-// tellAnswerers claims to the seeds that showed themselves leaderless, but for those that
-// are told as askers: they wait for this one, and their connections exist.
+// tellAnswerers sends the claim to the seeds that showed that they have no leader, except
+// those that get it as askers: they wait for it, and a connection to them exists.
 func (m *Machine) tellAnswerers() {
 	for _, a := range m.seek.answers {
 		if m.isRecent(a) && !slices.ContainsFunc(m.seek.askers, func(x asker) bool {
@@ -152,9 +152,9 @@ func (m *Machine) tellAnswerers() {
 	}
 }
 
-// noteLost collects evidence that the held roster can never elect again:
-// voters that came back under another store id. One that holds a newer state
-// may belong to a roster that can, so it is none.
+// noteLost collects evidence that the held roster can never elect again: voters that came
+// back under another store id. A voter that holds a newer state may belong to a roster that
+// can, so it does not count.
 func (m *Machine) noteLost(in message.Message) {
 	if m.isolation.noChosenSince.IsZero() || m.held().IsZero() {
 		return
@@ -167,7 +167,7 @@ func (m *Machine) noteLost(in message.Message) {
 	held, shows := shownHeld(in.Body)
 	switch {
 	case m.otherCluster(in):
-		// Whatever store it has now, it has forgotten this cluster.
+		// It has forgotten this cluster, even if its store id is the same.
 		if at < 0 {
 			m.isolation.lost = append(m.isolation.lost, e.Voter())
 		}
@@ -214,7 +214,7 @@ func (m *Machine) rosterLost() bool {
 	return lost > 0 && r.Voters()-lost < m.quorum
 }
 
-// RosterLost reports that so many voters lost their stores that the held
-// roster can never elect again. With a durable store only an operator ends
-// that; a node with a memory store starts as a new run by itself.
+// RosterLost reports whether so many voters lost their stores that the held roster can
+// never elect again. With a durable store only an operator can end that; a node with a
+// memory store starts as a new run by itself.
 func (m *Machine) RosterLost() bool { return m.rosterLost() }

@@ -20,40 +20,40 @@ type joinState struct {
 	moreAt time.Time // when further seeds are asked in this round; zero for never
 	more   int       // counts those that were asked besides the greatest
 	width  int       // how many further ones are asked at a time
-	// fresh says that somebody answered in this round who holds nothing either.
+	// fresh is set if a node that holds nothing either answered in this round.
 	fresh bool
-	// turnAt is when it is this seed's turn to ask all; zero when that has come.
+	// turnAt is when this seed may ask all others; zero after that.
 	turnAt time.Time
 	// allAt is since when all seeds are asked; zero while they are not.
 	allAt   time.Time
-	answers []answer // what seeds told, newest only
-	// target is the claim being joined; zero when none is.
+	answers []answer // the newest of each seed
+	// target is the claim whose leader was asked for a place; zero for none.
 	target member.Claim
-	// suspected is the leader just lost: hearsay about it brings nobody back.
+	// suspected is the leader just lost. Claims of others do not bring it back.
 	suspected member.Claim
-	// refused is the leader that gave no place in this round: it is not asked
-	// again before the next, whoever names it.
+	// refused is the leader that refused a place in this round. It is not asked again before
+	// the next round, even if other nodes name it.
 	refused member.Claim
-	// deaf is a provisional leader that this node heard for long and that did not
-	// answer: its claims count for nothing.
+	// deaf is a provisional leader that did not answer although this node hears it. Its claims
+	// are ignored.
 	deaf    member.Claim
 	askedAt time.Time // when target was first asked for a place
 	joinAt  time.Time // when it was asked last
-	waits   bool      // it said that this node has to wait
-	// ledAt is when somebody last named a leader.
+	waits   bool      // it answered that this node has to wait
+	// ledAt is when another node last named a leader.
 	ledAt  time.Time
 	askers []asker
 }
 
-// answer is what one other seed showed of itself, by a query or a response.
+// answer is what another seed last showed in a query or a response.
 type answer struct {
 	seed  member.Address
 	at    time.Time
 	holds bool // it holds a state
 }
 
-// asker is a node that was told of no leader and learns of one as soon as
-// there is one.
+// asker is a node that asked for a leader while this node had none. It gets another response
+// as soon as there is one.
 type asker struct {
 	addr member.Address
 	id   uint64
@@ -86,7 +86,7 @@ func (m *Machine) tickSeek() {
 		return
 	}
 	m.seek.allAt = time.Time{}
-	// Of many that start together one has to be known by all: who will declare itself.
+	// Of many nodes that start together all must know the one that will declare itself.
 	m.sendQuery(m.seedsByRank()[0])
 	m.seek.moreAt = m.now.Add(m.timing.widenTimeout())
 	if !first {
@@ -94,7 +94,7 @@ func (m *Machine) tickSeek() {
 	}
 }
 
-// tickMore asks further seeds in a round in which nobody answered.
+// tickMore asks further seeds in a round without an answer.
 func (m *Machine) tickMore() {
 	if m.role != member.Seeking {
 		return
@@ -114,10 +114,10 @@ func (m *Machine) tickMore() {
 	}
 }
 
-// asksAll reports whether this node asks all that it knows at once. A seed does so
-// for a RetryInterval before it declares itself although not all answered. Where
-// there are many it lets greater ones go first: on a busy machine nobody answers in
-// time, and all would declare themselves together.
+// asksAll reports whether this node asks all nodes that it knows at once. A seed does that
+// for a RetryInterval before it declares itself without an answer of all. If there are many
+// seeds, it lets greater ones go first: on a busy machine no answer comes in time, and all
+// would declare themselves together.
 func (m *Machine) asksAll() bool {
 	if !m.held().IsZero() || len(m.targets(m.cfg.Seeds)) == 0 {
 		return true
@@ -129,7 +129,7 @@ func (m *Machine) asksAll() bool {
 	return greatest && m.due(m.seek.since.Add(m.askAllAfter()))
 }
 
-// takesTurns reports whether this node is one of many seeds of a cluster that begins.
+// takesTurns reports whether this node is one of many seeds of a new cluster.
 func (m *Machine) takesTurns() bool {
 	return m.isSeed && len(m.cfg.Seeds) > fewSeeds && m.held().IsZero()
 }
@@ -156,17 +156,17 @@ func (m *Machine) askAll() {
 	}
 }
 
-// heardThisRound reports whether the seed at a showed itself since the round began.
+// heardThisRound reports whether the seed at a was heard since the round began.
 func (m *Machine) heardThisRound(a member.Address) bool {
 	return slices.ContainsFunc(m.seek.answers, func(x answer) bool {
 		return x.seed == a && x.at.After(m.seek.began)
 	})
 }
 
-// askMore asks seeds besides the greatest, others each time: one at first, and twice as
-// many after each round without an answer. Who may declare itself stays at one: all that
-// start together ask the same, and on a busy machine, where nobody answers in time, each
-// further one costs all of them a connection.
+// askMore asks seeds besides the greatest, different ones each time: one at first, and twice
+// as many after each round without an answer. A seed that may declare itself keeps asking one
+// at a time: all that start together ask, and on a busy machine, where no answer comes in
+// time, each further question costs a connection.
 func (m *Machine) askMore() {
 	others := m.seedsByRank()[1:]
 	if m.seek.width >= len(others) {
@@ -189,7 +189,7 @@ func (m *Machine) seedsByRank() []member.Address {
 	return seeds
 }
 
-// endSearch is for who has a leader, or leads.
+// endSearch clears the timers and targets of the search when this node follows or leads.
 func (m *Machine) endSearch() {
 	m.seek.target, m.seek.suspected = member.Claim{}, member.Claim{}
 	m.seek.since, m.seek.moreAt, m.seek.allAt = time.Time{}, time.Time{}, time.Time{}
@@ -204,8 +204,8 @@ func (m *Machine) seekDeadline(d *deadline) {
 	}
 }
 
-// onLeaderQuery answers at once, and again when the answer was "none" and a
-// leader is found within the asker's round.
+// onLeaderQuery answers. If this node has no leader, it answers again when it finds one
+// within the asker's round.
 func (m *Machine) onLeaderQuery(in message.Message, b message.LeaderQuery) {
 	m.noteSeed(in, b.Held.Number)
 	m.learnFrom(b.Held)
@@ -224,7 +224,7 @@ func (m *Machine) onLeaderQuery(in message.Message, b message.LeaderQuery) {
 	}
 }
 
-// tellAskers answers those who asked in vain a moment ago.
+// tellAskers answers the nodes whose rounds still last and that got no leader.
 func (m *Machine) tellAskers() {
 	for _, a := range m.seek.askers {
 		if m.mayHear(a) {
@@ -234,26 +234,26 @@ func (m *Machine) tellAskers() {
 	m.seek.askers = nil
 }
 
-// mayHear reports whether the round in which a asked may still last.
+// mayHear reports whether the round of a may still last.
 func (m *Machine) mayHear(a asker) bool {
 	return m.now.Sub(a.at) < m.timing.longestRound()
 }
 
-// onLeaderResponse notes who is leaderless; a claim is heard with the header.
+// onLeaderResponse notes a node without a leader. A claim is heard with the header.
 func (m *Machine) onLeaderResponse(in message.Message, b message.LeaderResponse) {
 	if m.role != member.Seeking || b.ID != m.seek.id {
 		m.drop(in, message.ReasonOtherQuery)
 		return
 	}
 	if in.Claim.IsZero() && b.Held.IsZero() {
-		// A cluster begins, and this one tells of a leader as soon as there is one. Who
-		// holds a state may be cut off from those who have a leader.
+		// The cluster is new, and the sender answers again as soon as there is a leader. A
+		// node that holds a state may be cut off from those that have a leader.
 		m.seek.moreAt, m.seek.fresh = time.Time{}, true
 	}
 	m.noteSeed(in, b.Held)
 }
 
-// noteSeed keeps what a seed showed of itself by a query or a response.
+// noteSeed keeps what a seed showed in a query or a response.
 func (m *Machine) noteSeed(in message.Message, held member.Number) {
 	if !in.Claim.IsZero() {
 		if in.Claim.Leader != m.self.Address && in.Claim != m.seek.suspected &&
@@ -277,7 +277,7 @@ func (m *Machine) noteSeed(in message.Message, held member.Number) {
 	}
 }
 
-// askForPlace leaves whatever was followed and asks the leader of c for a place.
+// askForPlace leaves the leader followed and asks the leader of c for a place.
 func (m *Machine) askForPlace(c member.Claim) {
 	m.becomeJoiner(c)
 	if next := m.now.Add(m.timing.RetryInterval); m.seek.nextAt.Before(next) {
@@ -292,8 +292,7 @@ func (m *Machine) askForPlace(c member.Claim) {
 	})
 }
 
-// onJoinResponse follows the leader that accepted, or draws the consequence of
-// the reason why not.
+// onJoinResponse follows the leader that accepted, or acts on its reason for refusing.
 func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterResponse) {
 	c := in.Claim
 	if m.role != member.Seeking || !b.Accepted && in.From.Address != m.seek.target.Leader {
@@ -324,10 +323,10 @@ func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterRespon
 	}
 }
 
-// yieldAddress draws the consequence of a run of this address that the leader
-// knows and that this one does not exceed. A run that had its place before was
-// replaced by a later one, and goes. A new one joins again above it: a clock
-// set back must not lock a node out (protocol.md section 3).
+// yieldAddress acts on a run at this address that the leader knows and that is not below
+// this one. If this run had its place before, a later run replaced it, and it stops. A new
+// run joins again with a greater incarnation: a clock that was set back must not lock a node
+// out (protocol.md section 3).
 func (m *Machine) yieldAddress(c member.Claim, known uint64) {
 	if known < m.self.Incarnation || known > m.self.Incarnation+maxRunJump {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// followerState is what a follower knows of the leader it follows. It is kept over a
-// loss, so that following the same version again restarts nothing.
+// followerState is what a follower knows of the leader it follows. It is kept when the leader
+// is lost, so that following the same version again restarts no timer.
 type followerState struct {
 	leader member.Identity
 	claim  member.Claim
@@ -28,7 +28,7 @@ type followerState struct {
 	askedGap member.Number
 }
 
-// unaskedAt is when a follower shows itself unasked: its leader's ack is late.
+// unaskedAt is when a follower sends a keep-alive unasked, because its leader's ack is late.
 func (m *Machine) unaskedAt() time.Time {
 	return m.follow.shownAt.Add(m.timing.unaskedTimeout())
 }
@@ -91,8 +91,8 @@ func (m *Machine) followsQuorate(now time.Time) bool {
 // showsQuorate is what View shows as Quorate.
 func (m *Machine) showsQuorate() bool { return m.quorate(m.now) || m.followsQuorate(m.now) }
 
-// lossCause tells a leader of whom nothing comes from one that says that a majority
-// does not answer it.
+// lossCause tells apart a leader that is silent and one whose acks say that it has no
+// majority.
 func (m *Machine) lossCause() Cause {
 	if m.follow.heardAt.After(m.follow.healthyAt) {
 		return CauseLease
@@ -100,7 +100,7 @@ func (m *Machine) lossCause() Cause {
 	return CauseSilence
 }
 
-// overruleLeader leaves the leader followed, which nobody suspects, for a better one.
+// overruleLeader leaves the leader followed, which is not suspected, for a better one.
 func (m *Machine) overruleLeader(cause Cause) {
 	m.trace(Trace{
 		Kind: Overruled, Cause: cause, Peer: m.leader.Leader, Version: m.leader.Version,
@@ -109,15 +109,15 @@ func (m *Machine) overruleLeader(cause Cause) {
 	m.forgetLeader()
 }
 
-// suspect leaves the leader followed: the view has none, and the election begins
-// after a pause. t has the cause, and the event that brought it about, if any.
+// suspect leaves the leader followed: the view names none, and an election starts after a
+// pause. t has the cause, and the event that brought it about, if any.
 func (m *Machine) suspect(t Trace, pause time.Duration) {
 	t.Kind, t.Peer, t.Version = Suspected, m.leader.Leader, m.leader.Version
 	t.Heard = m.follow.heardAt
 	m.trace(t)
 	m.forgetLeader()
 	m.ask.nextAt, m.ask.fails = m.now.Add(pause+m.turn()), 0
-	// The voters are asked first; who holds nothing has only the seeds.
+	// A voter asks the other voters first. A node without a vote has only the seeds.
 	m.seek.nextAt = m.now.Add(pause)
 	if m.isVoter() {
 		if m.support.until.After(m.seek.nextAt) {
@@ -156,9 +156,9 @@ func (m *Machine) stamp(version uint64) message.Stamp {
 	}
 }
 
-// onKeepAliveAck counts an ack of the leader followed; a stamped one makes
-// support. It is answered where nothing was shown for half an interval, and
-// the first stamp at once: acks and keep-alives never chase each other.
+// onKeepAliveAck takes an ack of the leader followed. A stamped ack makes support. It is
+// answered if no keep-alive was sent for answerInterval or it brings the first stamp, so that
+// acks and keep-alives never chase each other.
 func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAck) {
 	switch {
 	case m.role != member.Following || in.From != m.follow.leader,
@@ -209,8 +209,8 @@ func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAc
 	}
 }
 
-// onKeepAlive takes what a follower shows. One that echoes a new stamp answers
-// this leader's ack, and needs none itself.
+// onKeepAlive takes what a follower shows. A keep-alive that echoes a new stamp answers an
+// ack of this leader, and gets no ack itself.
 func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 	c := in.Claim
 	switch {
@@ -219,7 +219,7 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 		return
 	case m.role != member.Leading && m.role != member.Provisional:
 		m.drop(in, message.ReasonNotLeader)
-		// What this run does not lead although it knows it, it gave up.
+		// It knows this leadership and does not lead, so it gave that up.
 		if !c.Chosen || c.Version <= m.held().Version {
 			m.send(in.From.Address, message.ReJoinCluster{GivenUp: c, Winner: m.leader})
 		}
@@ -246,7 +246,7 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 		m.sendAck(in.From.Address, b.Stamp, shows)
 	}
 	if !m.lead.tellAt.IsZero() {
-		return // It is told with the others.
+		return // It gets the state together with the others.
 	}
 	s := m.state()
 	if b.Number == s.Number && (b.Digest == m.stateDigest() || m.role == member.Provisional) {
@@ -282,8 +282,8 @@ func (m *Machine) noteEcho(in message.Message, p *peer, e message.Stamp) bool {
 	return true
 }
 
-// sendAck sends an ack, asked or not. (S) Only who showed the leader's own
-// version gets a stamp, and only a chosen leader stamps.
+// sendAck sends an ack, asked or not. (S) Only a member that showed the leader's own version
+// gets a stamp, and only from a chosen leader.
 func (m *Machine) sendAck(to member.Address, echo message.Stamp, stamped bool) {
 	ack := message.LeaderKeepAliveAck{Echo: echo, Healthy: m.healthy(), Quorate: m.quorate(m.now)}
 	if stamped && m.role == member.Leading {

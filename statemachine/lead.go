@@ -17,15 +17,16 @@ type leaderState struct {
 	quorate      bool      // as of the last call
 	quorateSince time.Time
 	beatAt       time.Time // next acks to followers and claims to the others
-	peers        []*peer   // of the roster, and of nobody else
+	peers        []*peer   // the other members of the roster
 	waiting      []joiner
 	// boundSeen is the highest version that a member showed itself bound to.
 	boundSeen uint64
-	// joinedAt is when somebody was given a place, claims counts the silent that were told.
+	// joinedAt is when a joiner last got a place; claims counts the claims sent to nodes that
+	// are silent.
 	joinedAt time.Time
 	claims   int
-	// A provisional leader told its members at toldAt, and tells them of changes at
-	// tellAt; zero where there are none.
+	// A provisional leader sent its members its state at toldAt, and sends them changes at
+	// tellAt; zero if there are none.
 	toldAt, tellAt time.Time
 	// leaseFrom is the stamp that the lease counts from, while leaseKnown.
 	leaseFrom  int64
@@ -42,9 +43,9 @@ type peer struct {
 	echo    int64         // greatest stamp it echoed; 0 for none
 	stamp   message.Stamp // its own, of its newest keep-alive
 	drained bool
-	sent    member.Number // newest state that it was told of
-	// sentAt is when it was sent a state whole, or showed a newer one, or was told of
-	// one while it had all, whichever was last: since then it is silent or behind.
+	sent    member.Number // newest state that was sent to it
+	// sentAt is the last time at which it was sent a whole state, showed a newer one, or was
+	// sent a change while it had everything before. Since then it is silent or behind.
 	sentAt time.Time
 	// extended is when the newest keep-alive came of which an ack extended its trust in
 	// its records, or when it got its place; revoked the revision that last took one from
@@ -87,7 +88,7 @@ func (l *leaderState) ensurePeer(id member.Identity) *peer {
 	return p
 }
 
-// noteTold notes that p is told what is new in a state.
+// noteTold notes that p is sent what is new in a state.
 func (p *peer) noteTold(n member.Number, now time.Time) {
 	if !p.number.Less(p.sent) {
 		p.sentAt = now
@@ -110,7 +111,7 @@ func (m *Machine) tickLead() {
 	if m.due(m.lead.beatAt) {
 		pause := m.timing.HeartbeatInterval
 		if !m.sendHeartbeats() {
-			// Looking now and then renews the lease of a lone node.
+			// A lone node extends its lease by looking at it.
 			pause = m.timing.aloneInterval()
 		}
 		m.lead.beatAt = m.now.Add(pause)
@@ -149,9 +150,9 @@ func (m *Machine) leadDeadline(d *deadline) {
 	}
 }
 
-// sendHeartbeats sends an ack, unasked, to each member that is heard to follow, and the
-// claim to every other seed and member, so that no island forms (protocol.md
-// section 5). It reports whether there was anybody.
+// sendHeartbeats sends an ack, unasked, to each member that is heard to follow, and the claim
+// to every other seed and member, so that no island forms (protocol.md section 5). It reports
+// whether there is any other node.
 func (m *Machine) sendHeartbeats() bool {
 	to := m.targets(m.cfg.Seeds, addresses(m.state().Roster))
 	var silent []member.Address
@@ -170,9 +171,9 @@ func (m *Machine) sendHeartbeats() bool {
 	return len(to) > 0
 }
 
-// sendClaims tells the silent ones who leads. A provisional leader tells the greatest and
-// others in turns, one at first and then more each time: where many nodes start together
-// they come by themselves, and two such leaders learn of each other from the greatest,
+// sendClaims sends the claim to silent nodes. A provisional leader sends it to the greatest
+// of them and to others in turns, one at first and then more each time: nodes that start
+// together ask by themselves, and two such leaders learn of each other from the greatest,
 // unless that is dead.
 func (m *Machine) sendClaims(silent []member.Address) {
 	if m.role == member.Provisional && len(silent) > 2 {
@@ -189,8 +190,8 @@ func (m *Machine) sendClaims(silent []member.Address) {
 	}
 }
 
-// changeRoster makes the next revision with r and tells everyone in it: of the one
-// entry at about, or, when that is nobody, by the whole state.
+// changeRoster makes the next revision with r and sends it to all members: only the entry at
+// about, or the whole state if about is zero.
 func (m *Machine) changeRoster(r member.Roster, about member.Address) {
 	before, _ := m.state().Roster.Find(about)
 	next := m.state().Next(r)
@@ -227,7 +228,7 @@ func (m *Machine) changeRoster(r member.Roster, about member.Address) {
 	}
 }
 
-// announceChange tells everyone of the newest revision.
+// announceChange sends the newest revision to all members.
 func (m *Machine) announceChange(about member.Address) {
 	s := m.durable.Held
 	entry, ok := s.Roster.Find(about)
@@ -237,7 +238,7 @@ func (m *Machine) announceChange(about member.Address) {
 		case p == nil:
 			// This node itself.
 		case !ok || p.number.IsZero():
-			// Who has not shown this leader's state yet cannot apply an update.
+			// A member that has not shown this leader's state yet cannot apply an update.
 			m.alignMember(p)
 		default:
 			p.noteTold(s.Number, m.now)
@@ -252,9 +253,9 @@ func (m *Machine) alignMember(p *peer) {
 	m.send(p.id.Address, message.ClusterAlignment{State: m.state()})
 }
 
-// tickTell tells the members of a provisional leader what changed, twice an interval
-// at most: many join it at once, and each change would be told to all. Nobody is
-// waited for any more once the roster is full.
+// tickTell sends the members of a provisional leader its state when it changed, once in
+// tellInterval at most: many nodes join together, and each change would be sent to all. It
+// does not wait if the roster is full.
 func (m *Machine) tickTell() {
 	full := len(m.soft.Roster) == m.cfg.Size
 	if m.role != member.Provisional || m.lead.tellAt.IsZero() || !full && !m.due(m.lead.tellAt) {

@@ -9,8 +9,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// supportState is the promise that an ack brought about: until then this node helps
-// no other leader, whatever its view says (protocol.md section 5).
+// supportState is the promise that an ack made: until then this node helps no other leader,
+// even if its view names another (protocol.md section 5).
 type supportState struct {
 	leader  member.Identity
 	version uint64
@@ -139,12 +139,12 @@ func (m *Machine) Authority(now time.Time) (version uint64, until time.Time) {
 	return m.leader.Version, m.leaseEnd(now)
 }
 
-// noteAuthority tells when authority began or ended. Followers hear of the
-// beginning at once: they wait for it.
+// noteAuthority traces when authority begins or ends. When it begins, followers get an ack
+// immediately, because they wait for it.
 func (m *Machine) noteAuthority() {
 	q := !m.stopped && m.quorate(m.now)
 	if q {
-		// (S) As long as it is so, no other leader was chosen that could take a record.
+		// (S) While this node has authority, no other leader was chosen that could take a record.
 		m.trustUntil(m.now.Add(m.timing.leaseMargin()))
 	}
 	switch {

@@ -16,8 +16,8 @@ import (
 type operatorState struct {
 	drained bool
 	leaving bool
-	until   time.Time // when a leaving node goes whatever happened
-	nextAt  time.Time // when it says again that it leaves
+	until   time.Time // when a leaving node stops in any case
+	nextAt  time.Time // when it sends MemberLeave again
 	// successors are proposed in the place of this node until handUntil: the preferred
 	// first, and while named is set that one alone.
 	successors []member.Address
@@ -28,15 +28,14 @@ type operatorState struct {
 
 // Errors of Transfer.
 var (
-	// ErrNotLeader says that only a chosen leader hands over.
+	// ErrNotLeader means that only a chosen leader hands over.
 	ErrNotLeader = errors.New("statemachine: not the leader")
-	// ErrNotActive says that the successor is no active member, or that it is
-	// drained.
+	// ErrNotActive means that the successor is not an active member, or is drained.
 	ErrNotActive = errors.New("statemachine: not an active member that may lead")
 )
 
-// Leave begins to leave the cluster in order; Output.Stop says ErrLeft in the
-// end, after LeaderTimeout at the latest. A second call changes nothing.
+// Leave begins to leave the cluster in order. Output.Stop is ErrLeft when that has finished,
+// after LeaderTimeout at the latest. A second call changes nothing.
 func (m *Machine) Leave(now time.Time) Output {
 	m.beginCall(now)
 	if !m.stopped && !m.operator.leaving {
@@ -87,7 +86,7 @@ func (m *Machine) Drain(now time.Time) Output {
 	return m.endCall()
 }
 
-// drainLeader hands over where the operator asked for it.
+// drainLeader hands over if the node is drained.
 func (m *Machine) drainLeader() {
 	if m.operator.drained && m.role == member.Leading && m.healthy() {
 		if able := m.findSuccessors(); len(able) > 0 {
@@ -131,7 +130,7 @@ func (m *Machine) handOver(successors []member.Address, stays bool) {
 	}
 	m.trace(Trace{Kind: SteppedDown, Peer: to, Version: given.Version, Cause: CauseHandOver})
 	m.endLeadership(given)
-	// As in stepDown, with a header that claims nothing any more.
+	// As in stepDown, the headers claim nothing.
 	for _, e := range m.durable.Held.Roster {
 		m.send(e.Address, message.MemberLeave{GivenUp: given, Successor: to, Stays: stays})
 	}
@@ -146,7 +145,7 @@ func (m *Machine) handOver(successors []member.Address, stays bool) {
 	m.operator.handAt = m.now
 }
 
-// tickLeave proposes a successor, says goodbye, and goes.
+// tickLeave proposes a successor, sends MemberLeave, and stops.
 func (m *Machine) tickLeave() {
 	o := &m.operator
 	if !o.handUntil.IsZero() {
@@ -203,8 +202,8 @@ func (m *Machine) leaveDeadline(d *deadline) {
 	}
 }
 
-// onMemberLeave is a member's goodbye to its leader, or a leader's to all: it
-// frees their support, and its successor is about to be proposed.
+// onMemberLeave takes the message of a member that leaves, or of a leader that hands over: the
+// latter frees the support of its followers, and its successor is about to be proposed.
 func (m *Machine) onMemberLeave(in message.Message, b message.MemberLeave) {
 	if b.GivenUp.IsZero() {
 		m.memberLeaves(in)
@@ -221,7 +220,7 @@ func (m *Machine) onMemberLeave(in message.Message, b message.MemberLeave) {
 	}
 }
 
-// memberLeaves moves a member that goes on purpose.
+// memberLeaves changes the status of a member that leaves on purpose.
 func (m *Machine) memberLeaves(in message.Message) {
 	e, ok := m.state().Roster.Find(in.From.Address)
 	switch {
@@ -232,7 +231,7 @@ func (m *Machine) memberLeaves(in message.Message) {
 	case !m.mayChange():
 		m.drop(in, message.ReasonLeaderBound)
 	case e.Status == member.Leaving && e.Resigned:
-		// Said before.
+		// Already noted.
 	case e.Status == member.Joining || m.role == member.Provisional:
 		m.changeRoster(m.state().Roster.Without(e.Address), member.Address{})
 	default:

@@ -23,12 +23,12 @@ type Machine struct {
 	durable paxos.Durable // what is or will be on disk; Held is the held state
 	digest  uint64        // of durable.Held
 	soft    member.State  // state of the provisional leader followed, or the own one
-	// admitted says that a state had this very run of this node.
+	// admitted is set once a state had a place for this very run of this node.
 	admitted bool
 	// trustFrom is when the clock was found to have stood still last, in nanoseconds of
 	// it; zero for never. (S) Authority and trust in records count from stamps after it.
 	trustFrom int64
-	// voteWait is when this run may vote for anybody (protocol.md section 5).
+	// voteWait is when this run may vote for any node (protocol.md section 5).
 	voteWait time.Time
 
 	role member.Role
@@ -95,7 +95,7 @@ func (m *Machine) Step(now time.Time, in message.Message) Output {
 	m.beginCall(now)
 	if !m.stopped && m.admit(in) {
 		m.dispatch(in)
-		// After its flow: a state that came says more than the claim in its header.
+		// After its flow, because a state tells more than the claim in its header.
 		m.hearFrom(in, in.Claim)
 	}
 	return m.endCall()
@@ -113,7 +113,7 @@ func (m *Machine) beginCall(now time.Time) {
 	}
 	m.out = Output{}
 	m.dirty = false
-	// A lease that ended meanwhile has ended, whatever echo comes now.
+	// A lease that ended meanwhile stays ended, even if an echo comes now.
 	m.noteAuthority()
 }
 
@@ -201,8 +201,8 @@ func (m *Machine) state() member.State {
 	return m.durable.Held
 }
 
-// shownLeader is whom the view names: nobody until that leader's state came,
-// so that a version is never shown with the leader of another.
+// shownLeader is the leader that the view names. It is zero until that leader's state came,
+// so that a version is never shown with the leader of another one.
 func (m *Machine) shownLeader() (member.Role, member.Claim) {
 	s := m.state()
 	if m.role == member.Following &&
@@ -239,8 +239,8 @@ func (m *Machine) View(now time.Time) member.View {
 	return v
 }
 
-// VotesAt is from when on this run may vote for anybody (protocol.md section 5, restart);
-// zero where it had to wait for nothing.
+// VotesAt is when this run may vote for any node (protocol.md section 5, restart); zero if it
+// did not have to wait.
 func (m *Machine) VotesAt() time.Time { return m.voteWait }
 
 // Durable is what the node remembers now; the caller must not change it.

@@ -12,9 +12,8 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// Output holds the effects of one call. The owner carries them out in the
-// order of the fields; where Persist cannot be saved it stops the node and
-// carries out nothing else.
+// Output holds the effects of one call. The owner applies them in the order of the fields. If
+// it cannot save Persist, it stops the node and applies nothing else.
 type Output struct {
 	// Persist is what must be on disk, synced, before anything below happens.
 	// nil when it did not change.
@@ -26,13 +25,13 @@ type Output struct {
 	Probe *Probe
 	// Answers are those to calls of Commit.
 	Answers []message.RecordResponse
-	// Changed says that View or Records would return something new, Self of a View
-	// included, or that this run was asked to change a record that it owns.
+	// Changed is set if View or Records would return something new, Self of a View included,
+	// or if this run was asked to change a record that it owns.
 	Changed bool
 	// Trace tells what was decided, and each refusal with its reason.
 	Trace []Trace
 	// Stop is set once when the node must end: ErrLeft, ErrAddressInUse,
-	// ErrSplitVersion. The machine does nothing any more.
+	// ErrSplitVersion. The machine does nothing after that.
 	Stop error
 }
 
@@ -44,12 +43,12 @@ type Probe struct {
 
 // Errors by which a machine ends.
 var (
-	// ErrLeft says that Leave has finished.
+	// ErrLeft means that Leave has finished.
 	ErrLeft = errors.New("statemachine: the node has left")
-	// ErrAddressInUse says that a later run of a node has this address.
+	// ErrAddressInUse means that a later run of a node has this address.
 	ErrAddressInUse = errors.New("statemachine: a later run has this address")
-	// ErrSplitVersion says that two leaders were chosen for one version, which
-	// proves a fault: a lost disk, two configurations, or a bug.
+	// ErrSplitVersion means that two leaders were chosen for one version, which proves a
+	// fault: a lost disk, two configurations, or a bug.
 	ErrSplitVersion = errors.New("statemachine: two leaders were chosen for one version")
 )
 
@@ -72,8 +71,8 @@ const (
 	Elected                                // Peer was chosen, counted by this node
 	BecameLeader                           // leads Version
 	GainedAuthority                        // is quorate from now
-	LostAuthority                          // is quorate no more
-	SteppedDown                            // leads no more
+	LostAuthority                          // is no longer quorate
+	SteppedDown                            // no longer leads
 	MemberMoved                            // the leader moved Peer to another status
 	Left                                   // has left
 	NewRun                                 // forgot a roster that can never elect again
@@ -109,14 +108,14 @@ type Trace struct {
 	Kind    TraceKind
 	Reason  message.Reason
 	Event   message.Kind   // of the message that brought it about; 0 for none
-	Peer    member.Address // whom it is about
+	Peer    member.Address // the node that it is about
 	Version uint64
 	Status  member.Status // of MemberMoved
 	// Stage is that of a proposal given up, of a vote given, counted or refused.
 	Stage message.Stage
-	// Chosen says of Follows that Peer was chosen, and did not just declare itself.
+	// Chosen is set in a Follows if Peer was chosen, and did not just declare itself.
 	Chosen bool
-	// Cause is why Peer leads no more: of Suspected, Overruled and SteppedDown.
+	// Cause is why Peer no longer leads: of Suspected, Overruled and SteppedDown.
 	Cause Cause
 	// Heard is when the last ack of Peer came: of Suspected and Overruled.
 	Heard time.Time

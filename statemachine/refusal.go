@@ -9,12 +9,11 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// This file learns of a leader whose process died from its host, which refuses
-// the port (protocol.md section 6, a process that died).
+// This file notices that a leader's process died when its host refuses the port (protocol.md
+// section 6, a process that died).
 
-// probeAt is when the host of a chosen leader is asked whether the process is
-// there: its ack is late by a tenth of an interval, and from then on every
-// quarter. Zero for never.
+// probeAt is when the host of a chosen leader is asked next whether the process is there; zero
+// for never.
 func (m *Machine) probeAt() time.Time {
 	f := &m.follow
 	switch {
@@ -26,9 +25,9 @@ func (m *Machine) probeAt() time.Time {
 	return f.heardAt.Add(m.timing.probeTimeout())
 }
 
-// Refused says that the host of p refused a packet that was sent when the machine
-// asked for it. (S) It counts for that very run and version only. The view of it
-// ends at once, and support of it where refusals are trusted.
+// Refused takes the report that the host of p refused the packet of a Probe. (S) It counts
+// for that very run and version only. A view of that leadership ends; so does support of it
+// if refusals are trusted.
 func (m *Machine) Refused(now time.Time, p Probe) Output {
 	m.beginCall(now)
 	if m.stopped {

@@ -18,8 +18,8 @@ var support = []Mutant{
 		Rule: "5: authority ends with the lease, before the next echo can begin another",
 		Edits: []Edit{{
 			File: "statemachine/machine.go",
-			Old:  "has ended, whatever echo comes now.\n\tm.noteAuthority()\n",
-			New:  "has ended, whatever echo comes now.\n",
+			Old:  "stays ended, even if an echo comes now.\n\tm.noteAuthority()\n",
+			New:  "stays ended, even if an echo comes now.\n",
 		}},
 		Test: "TestLapseBeforeAnEchoIsNoticed",
 	},

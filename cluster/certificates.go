@@ -40,11 +40,12 @@ func (n *Node) certificates() (made *tls.Config, err error) {
 // openCertificates reads the certificate of a node, and logs when its files change.
 func openCertificates(cfg settings, log *slog.Logger) (*tlsfiles.Source, error) {
 	id := tlsfiles.Identity{Cluster: cfg.Cluster, Self: cfg.self}
-	return tlsfiles.Open(cfg.tlsFiles(), id, time.Now, func(r tlsfiles.Report) {
+	source, err := tlsfiles.Open(cfg.tlsFiles(), id, time.Now, func(r tlsfiles.Report) {
 		l := certificateLines[r.Event]
 		log.LogAttrs(context.Background(), l.level, l.text,
 			observe.ErrAttr(r.Err), slog.Time("until", r.Until))
 	})
+	return source, asFieldErrors(err)
 }
 
 // certificateLines says how each event of the files is logged.
@@ -63,7 +64,8 @@ var certificateLines = map[tlsfiles.Event]line{
 // one. Only the nodes of the cluster may know it.
 func (c Config) resetSecret() ([]byte, error) {
 	if files := c.tlsFiles(); files.Used() {
-		return files.ReadKey()
+		key, err := files.ReadKey()
+		return key, asFieldErrors(err)
 	}
 	return c.Secret, nil
 }

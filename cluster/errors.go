@@ -122,11 +122,11 @@ type StoreMismatchError struct {
 
 // Error names each difference with both values and what to do.
 func (e *StoreMismatchError) Error() string {
-	return "cluster: " + e.Text("Cluster", "Size", "Advertise", "JoinOnly")
+	return "cluster: " + e.Text(func(field string) string { return field })
 }
 
-// Text is Error with other names for these fields of Config.
-func (e *StoreMismatchError) Text(cluster, size, advertise, joinOnly string) string {
+// Text is Error with other names for the fields of Config that it mentions.
+func (e *StoreMismatchError) Text(name func(field string) string) string {
 	var b strings.Builder
 	b.WriteString("the store was made for something else")
 	if e.Dir != "" {
@@ -138,14 +138,15 @@ func (e *StoreMismatchError) Text(cluster, size, advertise, joinOnly string) str
 		}
 	}
 	const anew = "on every node make a new cluster, whose tokens begin at 1 again"
-	differ(cluster, strconv.Quote(e.Made.Cluster), strconv.Quote(e.Given.Cluster),
+	differ(name("Cluster"), strconv.Quote(e.Made.Cluster), strconv.Quote(e.Given.Cluster),
 		"start with that name; empty data directories "+anew)
-	differ(size, e.Made.Size, e.Given.Size,
+	differ(name("Size"), e.Made.Size, e.Given.Size,
 		"a cluster keeps its size for the life of its stores: start with that one; "+
 			"empty data directories "+anew)
-	differ(advertise, e.Made.Address, e.Given.Address,
+	differ(name("Advertise"), e.Made.Address, e.Given.Address,
 		"its vote counts at that address alone: start there; with an empty data directory the node "+
-			"comes in as a new member (a seed where nobody leads needs "+joinOnly+", until it has joined)")
+			"comes in as a new member (a seed where nobody leads needs "+name("JoinOnly")+
+			", until it has joined)")
 	return b.String()
 }
 
@@ -162,12 +163,15 @@ type Answer struct {
 }
 
 // Error implements error.
-func (e *JoinError) Error() string {
+func (e *JoinError) Error() string { return "cluster: " + e.Text(error.Error) }
+
+// Text is Error with other words for the answers: answer returns those for one of them.
+func (e *JoinError) Text(answer func(error) string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "cluster: could not join: %v", e.Cause)
+	fmt.Fprintf(&b, "could not join: %v", e.Cause)
 	for _, a := range e.Asked {
-		// What differs in their configurations takes a line each.
-		fmt.Fprintf(&b, "\n\t%s: %s", a.From, strings.ReplaceAll(a.Err.Error(), "\n", "\n\t\t"))
+		// Each difference in their configurations is a line.
+		fmt.Fprintf(&b, "\n\t%s: %s", a.From, strings.ReplaceAll(answer(a.Err), "\n", "\n\t\t"))
 	}
 	return b.String()
 }

@@ -208,7 +208,7 @@ func TestOtherSecretIsSaidOnBothSides(t *testing.T) {
 		for i := range 2 {
 			want := fmt.Sprintf("10.0.0.%d:7000 "+
 				"(certificate refused: that of the other node comes from another authority: "+
-				"another secret, cluster name or TLSCA)", 2-i)
+				"another secret, cluster name or file of authorities)", 2-i)
 			if lines, _ := warnings.about(want); len(lines) == 0 {
 				t.Errorf("node %d does not say %q", i+1, want)
 			}

@@ -36,7 +36,7 @@ func (n *Node) openStore() (Store, error) {
 	}
 	s, err := store.OpenFile(n.cfg.DataDir)
 	if err != nil {
-		return nil, fmt.Errorf("cluster: DataDir %s: %w", n.cfg.DataDir, err)
+		return nil, fmt.Errorf("cluster: %w", fieldErrorf("DataDir", "%s: %w", n.cfg.DataDir, err))
 	}
 	return s, nil
 }
@@ -78,16 +78,17 @@ func (c Config) addrFault(err error) error {
 	default:
 		return err
 	}
-	about := "Addr " + c.Addr + ": "
+	about, args := "%s: ", []any{c.Addr}
 	switch {
 	case isUnknown, isUnusable, errors.Is(err, syscall.EADDRNOTAVAIL):
-		about += "not an address of this machine: listen on 0.0.0.0 and give Advertise, host:port by " +
+		about += "not an address of this machine: listen on 0.0.0.0 and give %s, host:port by " +
 			"which the others reach this node: "
+		args = append(args, field("Advertise"))
 	case errors.Is(err, fs.ErrPermission):
 		about += "ports below 1024 need a right of their own (CAP_NET_BIND_SERVICE on Linux), listen " +
 			"on a greater one: "
 	}
-	return fmt.Errorf("%s%w", about, err)
+	return fieldErrorf("Addr", about+"%w", append(args, err)...)
 }
 
 // keptPorts are those below which the system may want a right of who listens.
@@ -124,7 +125,7 @@ func (n *Node) listen(
 	}
 	key, err := n.store.ResetKey()
 	if err != nil {
-		return nil, fmt.Errorf("DataDir %s: %w", n.cfg.DataDir, err)
+		return nil, fieldErrorf("DataDir", "%s: %w", n.cfg.DataDir, err)
 	}
 	packets, err := socket(n.cfg.Addr)
 	if err != nil {

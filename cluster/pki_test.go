@@ -57,7 +57,7 @@ func TestValidateReadsCertificates(t *testing.T) {
 		{"for this member alone", func(c *Config) {
 			issue(c, "athena:///athena/10.0.0.1:7000", nil)
 		}, ""},
-		{"beside a secret", func(c *Config) { c.Secret = testSecret }, "Secret and TLSCert contradict"},
+		{"beside a secret", func(c *Config) { c.Secret = testSecret }, "Secret contradicts TLSCert"},
 		{"insecure", func(c *Config) { c.Insecure = true }, "Insecure true: contradicts TLSCert"},
 		{"no CA", func(c *Config) { c.TLSCA = "" }, "TLSCA is missing"},
 		{"no certificate", func(c *Config) { c.TLSCert = "" }, "TLSCert is missing"},

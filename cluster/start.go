@@ -211,9 +211,9 @@ func (n *Node) waitLease(ctx context.Context, c store.Content) error {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return fmt.Errorf("cluster: LeaseTimeout was %v in the last run, and records were held for "+
-				"%v: that must have ended before this one: %w",
-				before.Lease, before.Hold, context.Cause(ctx))
+			return fmt.Errorf("cluster: %w", fieldErrorf("LeaseTimeout", "was %v in the last run, and "+
+				"records were held for %v: that must have ended before this one: %w",
+				before.Lease, before.Hold, context.Cause(ctx)))
 		}
 		left -= step
 		owed = owed.After(step, n.cfg.timings)
@@ -249,7 +249,7 @@ func (c Config) CheckStore() error {
 	}
 	content, known, err := store.Peek(s.DataDir)
 	if err != nil {
-		return fmt.Errorf("cluster: DataDir %s: %w", s.DataDir, err)
+		return fmt.Errorf("cluster: %w", fieldErrorf("DataDir", "%s: %w", s.DataDir, err))
 	}
 	return s.mismatch(content, known)
 }

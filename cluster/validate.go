@@ -59,8 +59,8 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate returns every fault at once, each naming field and value; nil when
-// a node can run with it. It reads the files of certificates, and no others.
+// Validate returns every fault at once, each a *FieldError joined by errors.Join; nil if a
+// node can run with the configuration. It reads the files of certificates, and no others.
 func (c Config) Validate() error {
 	_, err := c.settings()
 	return err
@@ -76,19 +76,20 @@ func (c Config) settings() (settings, error) {
 	} else {
 		s.seeds = faults.seeds(s.Seeds, s.Size)
 	}
-	faults.check(s.Size != 0,
-		"Size is required: the number of members of the full cluster, the same on every node")
-	faults.check(s.Size >= 0 && s.Size <= MaxSize,
-		"Size %d: must be between 1 and %d, the same on every node", s.Size, MaxSize)
-	faults.check(s.Name == "" || len(s.Name) <= member.MaxNameBytes && member.IsPrintable(s.Name),
-		"Name %.200q: must have at most %d printable characters", s.Name, member.MaxNameBytes)
-	faults.check(len(s.Cluster) <= member.MaxClusterBytes && member.IsPrintable(s.Cluster),
-		"Cluster %.300q: must have at most %d printable characters", s.Cluster, member.MaxClusterBytes)
-	faults.check(!s.JoinOnly || slices.Contains(s.seeds, s.self),
-		"JoinOnly true: only a seed can found, and Advertise %q is none of the Seeds: leave it out",
-		s.Advertise)
-	faults.check(!s.Memory || s.DataDir == "",
-		"Memory contradicts DataDir %q: leave one of them out", s.DataDir)
+	faults.Check(s.Size != 0, "Size",
+		"is required: the number of members of the full cluster, the same on every node")
+	faults.Check(s.Size >= 0 && s.Size <= MaxSize, "Size",
+		"%d: must be between 1 and %d, the same on every node", s.Size, MaxSize)
+	faults.Check(s.Name == "" || len(s.Name) <= member.MaxNameBytes && member.IsPrintable(s.Name),
+		"Name", "%.200q: must have at most %d printable characters", s.Name, member.MaxNameBytes)
+	faults.Check(len(s.Cluster) <= member.MaxClusterBytes && member.IsPrintable(s.Cluster),
+		"Cluster", "%.300q: must have at most %d printable characters",
+		s.Cluster, member.MaxClusterBytes)
+	faults.Check(!s.JoinOnly || slices.Contains(s.seeds, s.self), "JoinOnly",
+		"true: only a seed can found, and %s %q is none of the %s: leave it out",
+		field("Advertise"), s.Advertise, field("Seeds"))
+	faults.Check(!s.Memory || s.DataDir == "", "Memory",
+		"contradicts %s %q: leave one of them out", field("DataDir"), s.DataDir)
 	faults.security(s.Config, s.self)
 	s.timings = message.Timings{
 		HeartbeatInterval: s.HeartbeatInterval,
@@ -98,45 +99,32 @@ func (c Config) settings() (settings, error) {
 		TTLTimeout:        s.TTLTimeout,
 		RetryInterval:     s.RetryInterval,
 	}
-	faults.add(s.timings.Validate())
-	if s.Receiver != nil {
-		faults.add(s.Receiver.Validate(localEvents))
+	if err := s.timings.Validate(); err != nil {
+		faults.List = append(faults.List, err)
 	}
-	if err := errors.Join(faults...); err != nil {
+	if s.Receiver != nil {
+		faults.Add("Receiver", s.Receiver.Validate(localEvents))
+	}
+	if err := faults.err(); err != nil {
 		return settings{}, fmt.Errorf("cluster: invalid configuration:\n%w", err)
 	}
 	return s, nil
 }
 
-// faults collects what is wrong; its methods check one field each.
-type faults []error
-
-func (f *faults) add(err error) {
-	if err != nil {
-		*f = append(*f, err)
-	}
-}
-
-func (f *faults) check(ok bool, format string, args ...any) {
-	if !ok {
-		*f = append(*f, fmt.Errorf(format, args...))
-	}
-}
-
 // listen accepts an address without host, which means all of this machine's.
 func (f *faults) listen(addr string) {
 	if addr == "" {
-		f.check(false, "Addr is required: host:port to listen on")
+		f.Check(false, "Addr", "is required: host:port to listen on")
 		return
 	}
 	host, port, err := net.SplitHostPort(addr)
 	n, portErr := strconv.ParseUint(port, 10, 16)
 	if err != nil || portErr != nil || n == 0 {
-		f.check(false, "Addr %q: must be host:port with a port from 1 to 65535", addr)
+		f.Check(false, "Addr", "%q: must be host:port with a port from 1 to 65535", addr)
 		return
 	}
 	_, err = member.ParseAddress(addr)
-	f.check(host == "" || err == nil, "Addr %q: %w", addr, err)
+	f.Check(host == "" || err == nil, "Addr", "%q: %w", addr, err)
 }
 
 // advertise must name one machine. explicit says that it was given, and is not
@@ -148,28 +136,30 @@ func (f *faults) advertise(addr string, explicit bool) member.Address {
 	everywhere := splitErr == nil && (host == "" || ipErr == nil && ip.IsUnspecified())
 	switch {
 	case everywhere && !explicit:
-		f.check(false, "Addr %q: is every address of this machine: give Advertise, host:port by which"+
-			" the others reach this node", addr)
+		f.Check(false, "Addr", "%q: is every address of this machine: give %s, host:port by which "+
+			"the others reach this node", addr, field("Advertise"))
 	case everywhere:
-		f.check(false, "Advertise %q: must name this machine as others reach it, host:port", addr)
+		f.Check(false, "Advertise", "%q: must name this machine as others reach it, host:port", addr)
 	case explicit && err != nil:
-		f.check(false, "Advertise %q: %w", addr, err)
+		f.Check(false, "Advertise", "%q: %w", addr, err)
 	}
 	return a
 }
 
 func (f *faults) seeds(list []string, size int) []member.Address {
-	f.check(len(list) > 0, "Seeds: none; list the same one or more host:port on every node")
-	f.check(size < 1 || len(list) <= size,
-		"Seeds: %d of them, but Size is %d; list at most Size seeds", len(list), size)
+	if len(list) == 0 {
+		f.Add("Seeds", errors.New("none; list the same one or more host:port on every node"))
+	}
+	f.Check(size < 1 || len(list) <= size, "Seeds", "has %d entries, but %s is %d: list at most %d",
+		len(list), field("Size"), size, size)
 	var seeds []member.Address
 	for i, s := range list {
 		a, err := member.ParseAddress(s)
 		if err != nil {
-			f.check(false, "Seeds[%d] %q: %w", i, s, err)
+			f.CheckElement(false, "Seeds", i, "%q: %w", s, err)
 			continue
 		}
-		f.check(!slices.Contains(seeds, a), "Seeds[%d] %q: is listed twice", i, s)
+		f.CheckElement(!slices.Contains(seeds, a), "Seeds", i, "%q: is listed twice", s)
 		seeds = append(seeds, a)
 	}
 	slices.SortFunc(seeds, member.Address.Compare)
@@ -179,19 +169,20 @@ func (f *faults) seeds(list []string, size int) []member.Address {
 func (f *faults) security(c Config, self member.Address) {
 	secret, files := len(c.Secret) > 0, c.tlsFiles().Used()
 	if files {
-		f.check(!secret, "Secret and TLSCert contradict each other: leave one of them out")
-		f.check(!c.Insecure, "Insecure true: contradicts TLSCert; leave one of them out")
+		f.Check(!secret, "Secret", "contradicts %s: leave one of them out", field("TLSCert"))
+		f.Check(!c.Insecure, "Insecure", "true: contradicts %s; leave one of them out", field("TLSCert"))
 		id := tlsfiles.Identity{Cluster: c.Cluster, Self: self}
-		*f = append(*f, c.tlsFiles().Check(id, time.Now())...)
+		f.List = append(f.List, c.tlsFiles().Check(id, time.Now())...)
 	}
 	f.checkSecret("Secret", c.Secret)
 	f.checkSecret("OtherSecret", c.OtherSecret)
-	f.check(secret || len(c.OtherSecret) == 0, "OtherSecret is set, but Secret is not")
-	f.check(!secret || !c.Insecure, "Insecure true: contradicts Secret; leave one of them out")
-	f.check(secret || files || c.InsecureAnywhere || c.onLoopback(),
-		"Secret is empty: set one, the same on every node, or TLSCA, TLSCert and TLSKey; without"+
-			" either nodes run on loopback only (or everywhere with InsecureAnywhere, where anybody"+
-			" who reaches the port can join)")
+	f.Check(secret || len(c.OtherSecret) == 0, "OtherSecret", "is set, but %s is not", field("Secret"))
+	f.Check(!secret || !c.Insecure, "Insecure", "true: contradicts %s; leave one of them out",
+		field("Secret"))
+	f.Check(secret || files || c.InsecureAnywhere || c.onLoopback(), "Secret",
+		"is empty: set one, the same on every node, or %s, %s and %s; without either nodes run on "+
+			"loopback only (or everywhere with %s, where anybody who reaches the port can join)",
+		field("TLSCA"), field("TLSCert"), field("TLSKey"), field("InsecureAnywhere"))
 }
 
 func (f *faults) checkSecret(name string, secret []byte) {
@@ -199,7 +190,7 @@ func (f *faults) checkSecret(name string, secret []byte) {
 		return
 	}
 	err := quicnet.CheckSecret(secret)
-	f.check(err == nil, "%s %w; athena secret new and NewSecret make one", name, err)
+	f.Check(err == nil, name, "%w; athena secret new and NewSecret make one", err)
 }
 
 // onLoopback reports whether nothing outside this machine is meant.

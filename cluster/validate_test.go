@@ -77,7 +77,7 @@ func TestValidateNamesFieldAndValue(t *testing.T) {
 		{"size 255", with(func(c *Config) { c.Size = 255 }), ""},
 		{"no seeds", with(func(c *Config) { c.Seeds = nil }), "Seeds: none"},
 		{"more seeds than members", with(func(c *Config) { c.Size = 1 }),
-			"Seeds: 2 of them, but Size is 1"},
+			"Seeds has 2 entries, but Size is 1"},
 		{"seed twice", with(func(c *Config) { c.Seeds = append(c.Seeds, c.Seeds[0]) }),
 			`Seeds[2] "127.0.0.1:7001"`},
 		{"bad seed", with(func(c *Config) { c.Seeds[1] = "db:" }), `Seeds[1] "db:"`},
@@ -136,7 +136,7 @@ func TestValidateNamesAllFaultsAtOnce(t *testing.T) {
 	c := Config{Addr: "nowhere", Seeds: []string{"a", "b"}, Size: 1, HeartbeatInterval: -1}
 	err := c.Validate()
 	for _, want := range []string{
-		`Addr "nowhere"`, "Seeds: 2 of them", `Seeds[0] "a"`, `Seeds[1] "b"`, "HeartbeatInterval -1ns",
+		`Addr "nowhere"`, "Seeds has 2 entries", `Seeds[0] "a"`, `Seeds[1] "b"`, "HeartbeatInterval -1ns",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Validate: got %v, want it to say %q too", err, want)

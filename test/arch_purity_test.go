@@ -16,7 +16,7 @@ import (
 // on every machine, in every run. The simulator proves what ships only as long
 // as that holds. They are in the order of their imports.
 var purePackages = []string{
-	"member", "paxos", "internal/message", "statemachine", "internal/lowest",
+	"member", "internal/fielderr", "paxos", "internal/message", "statemachine", "internal/lowest",
 }
 
 // clocklessPackages start no goroutine and read no clock, and may do the rest.

@@ -95,7 +95,10 @@ type ConfigMismatchError struct {
 }
 
 // Error names both values, and the remedy.
-func (e *ConfigMismatchError) Error() string {
+func (e *ConfigMismatchError) Error() string { return "transport: " + e.Text(e.Field) }
+
+// Text is Error with another name for Field.
+func (e *ConfigMismatchError) Text(field string) string {
 	advice := "configure the same on every node"
 	switch e.Field {
 	case "Address":
@@ -107,8 +110,8 @@ func (e *ConfigMismatchError) Error() string {
 			"nodes of one from the seeds of the other, and give each its own name and secret; " +
 			"where athena recover began a new cluster, run it on every node of the old one"
 	}
-	return fmt.Sprintf("transport: %s differs: %s here, %s at the peer: %s",
-		e.Field, member.QuotePeerText(e.Ours), member.QuotePeerText(e.Theirs), advice)
+	return fmt.Sprintf("%s differs: %s here, %s at the peer: %s",
+		field, member.QuotePeerText(e.Ours), member.QuotePeerText(e.Theirs), advice)
 }
 
 func nameOf[T ~uint8 | ~uint64](names []string, v T) string {

@@ -123,7 +123,7 @@ func TestRunUsage(t *testing.T) {
 			[]string{`--addr "0.0.0.0:7001"`, "give --advertise"}},
 		{"too large", run("--secret-file", secret, "--size", "1000"), []string{"--size 1000"}},
 		{"too small for the seeds", run("--secret-file", secret, "--size", "1"),
-			[]string{"--seeds: 2"}},
+			[]string{"--seeds has 2 entries, but --size is 1"}},
 		{"profile", run("--secret-file", secret, "--profile", "moon"),
 			[]string{`--profile "moon"`, "local, lan, wan or classic"}},
 		{"timings", run("--secret-file", secret, "--heartbeat-interval", "2s"),

@@ -4,8 +4,9 @@ package message
 
 import (
 	"errors"
-	"fmt"
 	"time"
+
+	"github.com/athena-go/athena/internal/fielderr"
 )
 
 // Timings are the intervals and timeouts of a cluster. They are the same on
@@ -37,14 +38,9 @@ func (t Timings) HoldTimeout() time.Duration {
 	return min(t.LeaseTimeout+t.LeaderTimeout, t.TTLTimeout)
 }
 
-// Validate returns every fault at once, each naming field and value.
+// Validate returns every fault at once, each a *fielderr.Error joined by errors.Join.
 func (t Timings) Validate() error {
-	var faults []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			faults = append(faults, fmt.Errorf(format, args...))
-		}
-	}
+	var faults fielderr.List
 	for _, f := range []struct {
 		name  string
 		value time.Duration
@@ -56,22 +52,23 @@ func (t Timings) Validate() error {
 		{"TTLTimeout", t.TTLTimeout},
 		{"RetryInterval", t.RetryInterval},
 	} {
-		check(f.value >= MinInterval && f.value <= MaxTimeout,
-			"%s %v: must be between %v and %v", f.name, f.value, MinInterval, MaxTimeout)
+		faults.Check(f.value >= MinInterval && f.value <= MaxTimeout, f.name,
+			"%v: must be between %v and %v", f.value, MinInterval, MaxTimeout)
 	}
 	// A follower that missed an ack is heard after one and a half.
-	check(2*t.HeartbeatInterval <= t.HeartbeatTimeout,
-		"HeartbeatInterval %v must be at most half of HeartbeatTimeout %v",
-		t.HeartbeatInterval, t.HeartbeatTimeout)
-	check(t.HeartbeatTimeout <= t.LeaderTimeout,
-		"HeartbeatTimeout %v must be at most LeaderTimeout %v", t.HeartbeatTimeout, t.LeaderTimeout)
-	check(t.LeaderTimeout <= t.TTLTimeout,
-		"LeaderTimeout %v must be at most TTLTimeout %v", t.LeaderTimeout, t.TTLTimeout)
-	check(t.HeartbeatInterval < t.LeaseTimeout && t.LeaseTimeout <= t.LeaderTimeout,
-		"LeaseTimeout %v must be above HeartbeatInterval %v and at most LeaderTimeout %v",
-		t.LeaseTimeout, t.HeartbeatInterval, t.LeaderTimeout)
-	check(LeaseMargin(t.LeaseTimeout) > 3*t.HeartbeatInterval,
-		"LeaseTimeout %v: nine tenths of it must exceed three times HeartbeatInterval %v",
-		t.LeaseTimeout, t.HeartbeatInterval)
+	faults.Check(2*t.HeartbeatInterval <= t.HeartbeatTimeout, "HeartbeatInterval",
+		"%v must be at most half of %s %v", t.HeartbeatInterval,
+		fielderr.Name("HeartbeatTimeout"), t.HeartbeatTimeout)
+	faults.Check(t.HeartbeatTimeout <= t.LeaderTimeout, "HeartbeatTimeout",
+		"%v must be at most %s %v", t.HeartbeatTimeout, fielderr.Name("LeaderTimeout"), t.LeaderTimeout)
+	faults.Check(t.LeaderTimeout <= t.TTLTimeout, "LeaderTimeout",
+		"%v must be at most %s %v", t.LeaderTimeout, fielderr.Name("TTLTimeout"), t.TTLTimeout)
+	faults.Check(t.HeartbeatInterval < t.LeaseTimeout && t.LeaseTimeout <= t.LeaderTimeout,
+		"LeaseTimeout", "%v must be above %s %v and at most %s %v", t.LeaseTimeout,
+		fielderr.Name("HeartbeatInterval"), t.HeartbeatInterval,
+		fielderr.Name("LeaderTimeout"), t.LeaderTimeout)
+	faults.Check(LeaseMargin(t.LeaseTimeout) > 3*t.HeartbeatInterval, "LeaseTimeout",
+		"%v: nine tenths of it must exceed three times %s %v", t.LeaseTimeout,
+		fielderr.Name("HeartbeatInterval"), t.HeartbeatInterval)
 	return errors.Join(faults...)
 }

@@ -235,8 +235,8 @@ func (d *folder) loadState() (Content, bool, error) {
 	switch {
 	case errors.Is(err, ErrCorrupt):
 		err = fmt.Errorf("%s: %w; while a majority of the nodes still have their files, move it away "+
-			"on this node only and start again, a seed with JoinOnly until it has joined: the node "+
-			"joins as a new member; never put an old copy in its place", path, err)
+			"on this node only and start again, a seed with JoinOnly (--join-only) until it has joined: "+
+			"the node joins as a new member; never put an old copy in its place", path, err)
 	case errors.Is(err, ErrVersion):
 		err = fmt.Errorf("%s: %w", path, err)
 	}

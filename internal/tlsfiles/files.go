@@ -7,10 +7,10 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"fmt"
 	"strings"
 	"time"
 
+	"github.com/athena-go/athena/internal/fielderr"
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport/quicnet"
@@ -43,9 +43,9 @@ func (f Files) Used() bool { return f.CA != "" || f.Cert != "" || f.Key != "" }
 
 // Check reads the files and returns everything that is wrong with them at a time.
 func (f Files) Check(id Identity, now time.Time) []error {
-	var faults faults
+	var faults fielderr.List
 	for _, part := range f.parts() {
-		faults.check(part.path != "", "%s is missing: the three files are needed together", part.field)
+		faults.Check(part.path != "", part.field, "is missing: the three files are needed together")
 	}
 	if len(faults) > 0 {
 		return faults
@@ -62,7 +62,7 @@ func (f Files) Check(id Identity, now time.Time) []error {
 func (f Files) ReadKey() ([]byte, error) {
 	key, err := readRegular(f.Key, maxPEMBytes, true)
 	if err != nil {
-		return nil, fmt.Errorf("TLSKey: %w", err)
+		return nil, &fielderr.Error{Field: "TLSKey", Index: -1, Err: err}
 	}
 	return bytes.TrimSpace(key), nil
 }
@@ -92,10 +92,10 @@ func (c contents) digest() [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-func (f Files) read() (c contents, faults faults) {
+func (f Files) read() (c contents, faults fielderr.List) {
 	for i, part := range f.parts() {
 		text, err := readRegular(part.path, maxPEMBytes, part.private)
-		faults.check(err == nil, "%s: %w", part.field, err)
+		faults.Add(part.field, err)
 		c[i] = text
 	}
 	return c, faults
@@ -109,65 +109,61 @@ type credentials struct {
 
 // parse makes credentials of the files. A certificate that no peer would accept is a
 // fault.
-func (f Files) parse(c contents, id Identity, now time.Time) (made credentials, faults faults) {
+func (f Files) parse(c contents, id Identity, now time.Time) (
+	made credentials, faults fielderr.List,
+) {
 	ca, cert, key := c[0], c[1], c[2]
 	made.Authorities = x509.NewCertPool()
 	authorities, err := parseCertificates(ca)
-	faults.check(err == nil, "TLSCA %s: %w", f.CA, err)
+	faults.Check(err == nil, "TLSCA", "%s: %w", f.CA, err)
 	for _, a := range authorities {
 		made.Authorities.AddCert(a)
 	}
 	chain, err := parseCertificates(cert)
-	faults.check(err == nil, "TLSCert %s: %w", f.Cert, err)
+	faults.Check(err == nil, "TLSCert", "%s: %w", f.Cert, err)
 	err = checkKey(key)
-	faults.check(err == nil, "TLSKey %s: %w", f.Key, err)
+	faults.Check(err == nil, "TLSKey", "%s: %w", f.Key, err)
 	if len(faults) > 0 {
 		return made, faults
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		faults.check(false, "TLSKey %s: is not the key of TLSCert %s: %s",
-			f.Key, f.Cert, strings.TrimPrefix(err.Error(), "tls: "))
+		faults.Check(false, "TLSKey", "%s: is not the key of %s %s: %s",
+			f.Key, fielderr.Name("TLSCert"), f.Cert, strings.TrimPrefix(err.Error(), "tls: "))
 		return made, faults
 	}
 	made.Certificate = &pair
-	faults.checkChain(f.Cert, pair.Certificate, chain[0], now)
+	checkChain(&faults, f.Cert, pair.Certificate, chain[0], now)
 	if len(faults) > 0 {
 		return made, faults
 	}
 	if made.until, err = made.Verify(chain, now); err != nil {
-		faults.check(false, "TLSCert %s: no node would accept it by TLSCA %s: %w", f.Cert, f.CA, err)
+		faults.Check(false, "TLSCert", "%s: no node would accept it by %s %s: %w",
+			f.Cert, fielderr.Name("TLSCA"), f.CA, err)
 	}
 	if id.Self.IsZero() {
 		return made, faults // the caller reports the address
 	}
 	if err := mesh.CheckIdentity(chain[0], id.Cluster, id.Self); err != nil {
-		faults.check(false, "TLSCert %s: no node would accept it of this one: %w", f.Cert, err)
+		faults.Check(false, "TLSCert", "%s: no node would accept it of this one: %w", f.Cert, err)
 	}
 	return made, faults
 }
 
-// faults collects what is wrong.
-type faults []error
-
-func (f *faults) check(ok bool, format string, args ...any) {
-	if !ok {
-		*f = append(*f, fmt.Errorf(format, args...))
-	}
-}
-
 // checkChain checks the size of a chain and the dates of its first certificate.
-func (f *faults) checkChain(path string, chain [][]byte, first *x509.Certificate, now time.Time) {
+func checkChain(
+	faults *fielderr.List, path string, chain [][]byte, first *x509.Certificate, now time.Time,
+) {
 	size := 0
 	for _, der := range chain {
 		size += len(der)
 	}
-	f.check(size <= MaxChainBytes, "TLSCert %s: %d bytes of certificates, and a handshake "+
-		"takes %d: leave out names, and authorities that are in TLSCA of the others",
-		path, size, MaxChainBytes)
-	f.check(!now.After(first.NotAfter),
-		"TLSCert %s: ended at %s: make another one", path, formatTime(first.NotAfter))
-	f.check(!now.Before(first.NotBefore), "TLSCert %s: begins at %s: correct the clock"+
+	faults.Check(size <= MaxChainBytes, "TLSCert", "%s: %d bytes of certificates, and a handshake "+
+		"takes %d: leave out names, and authorities that are in %s of the others",
+		path, size, MaxChainBytes, fielderr.Name("TLSCA"))
+	faults.Check(!now.After(first.NotAfter), "TLSCert",
+		"%s: ended at %s: make another one", path, formatTime(first.NotAfter))
+	faults.Check(!now.Before(first.NotBefore), "TLSCert", "%s: begins at %s: correct the clock"+
 		" of this machine, or make another one", path, formatTime(first.NotBefore))
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/athena-go/athena/internal/fielderr"
 	"github.com/athena-go/athena/transport/quicnet"
 )
 
@@ -68,7 +69,7 @@ func Open(files Files, id Identity, now func() time.Time, report func(Report)) (
 		s.current.Store(&made)
 	}
 	if err := errors.Join(faults...); err != nil {
-		return nil, fmt.Errorf("certificates: %w", err)
+		return nil, err
 	}
 	s.used = texts.digest()
 	return s, nil
@@ -125,7 +126,7 @@ func (s *Source) readAgain() {
 
 // use takes files that have changed into use. Files with faults are parsed again at each
 // look: a certificate may only be valid later.
-func (s *Source) use(texts contents, now time.Time) faults {
+func (s *Source) use(texts contents, now time.Time) fielderr.List {
 	digest := texts.digest()
 	if digest == s.used {
 		return nil

@@ -234,7 +234,7 @@ func unfit(fault *quic.TransportError) string {
 	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](fault); ok {
 		return "that of the other node comes from another authority: " +
-			"another secret, cluster name or TLSCA"
+			"another secret, cluster name or file of authorities"
 	}
 	if wrong, ok := errors.AsType[x509.CertificateInvalidError](fault); ok {
 		return invalid(wrong)

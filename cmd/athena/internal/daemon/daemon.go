@@ -133,10 +133,10 @@ func (d *daemon) run() error {
 		opts = append(opts, d.Parent.Network(d.Config, d.admin))
 	}
 	node, err := cluster.Start(ctx, d.Config, opts...)
-	mismatch, isMismatch := errors.AsType[*cluster.StoreMismatchError](err)
+	_, isMismatch := errors.AsType[*cluster.StoreMismatchError](err)
 	switch {
 	case isMismatch:
-		return cli.Usage(settings.StoreFault(d.Flags, mismatch))
+		return cli.Usage(settings.InFlags(err, d.Flags))
 	case errors.Is(context.Cause(ctx), cli.ErrStopped) && err != nil:
 		d.log.Info("stopped before it had joined")
 		return nil

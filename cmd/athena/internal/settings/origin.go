@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/spf13/pflag"
 
@@ -64,15 +63,15 @@ func also(flags *pflag.FlagSet, flag string) string {
 }
 
 // element names one element of a list, as given does.
-func element(flags *pflag.FlagSet, flag, index string) string {
+func element(flags *pflag.FlagSet, flag string, index int) string {
 	name := Given(flags, flag)
 	if f := flags.Lookup(flag); originOf(flags, flag).from == "file" {
-		places := f.Annotations[byFile]
-		if i, err := strconv.Atoi(index); err == nil && i+1 < len(places) {
-			name = places[i+1] + ": " + flag
+		// The first place is that of the whole list.
+		if places := f.Annotations[byFile]; index+1 < len(places) {
+			name = places[index+1] + ": " + flag
 		}
 	}
-	return name + "[" + index + "]"
+	return fmt.Sprintf("%s[%d]", name, index)
 }
 
 // isDefaultTiming reports whether a flag is a timing that nobody gave.
@@ -143,55 +142,6 @@ func (f *faults) check(ok bool, flag, format string, args ...any) {
 	if !ok && !f.isBroken(flag) {
 		f.list = append(f.list, fmt.Errorf(Given(f.flags, flag)+format, args...))
 	}
-}
-
-// library adds what the library says of a configuration, in the words of flags, but
-// for what follows from values that could not be read.
-func (f *faults) library(err error) {
-	for _, one := range split(err) {
-		words := fieldNames.FindAllStringSubmatch(one.Error(), -1)
-		follows := slices.ContainsFunc(words, func(word []string) bool {
-			flag := flagOf[word[1]]
-			return f.isBroken(flag) || !f.flags.Changed(flag) && f.isBroken(defaultOf(flag)...)
-		})
-		if !follows {
-			f.list = append(f.list, flagError{one, f.flags})
-		}
-	}
-}
-
-// defaultOf are the flags that the default of a flag depends on.
-func defaultOf(flag string) []string {
-	switch {
-	case flag == "advertise":
-		return []string{"addr"}
-	case flag == "seeds":
-		return []string{"size", "addr", "advertise"}
-	case isTiming(flag):
-		return []string{"profile"}
-	default:
-		return nil
-	}
-}
-
-// split takes joined errors apart, also where one error wraps all of them.
-func split(err error) []error {
-	if err == nil {
-		return nil
-	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []error
-		for _, one := range joined.Unwrap() {
-			all = append(all, split(one)...)
-		}
-		return all
-	}
-	if inner := errors.Unwrap(err); inner != nil {
-		if all := split(inner); len(all) > 1 {
-			return all
-		}
-	}
-	return []error{err}
 }
 
 // err is a usageError of all faults; nil where there are none.

@@ -236,7 +236,7 @@ func (s *Settings) resolve(found *faults) cluster.Config {
 		" %q: must be debug, info, warn or error", s.LogLevel)
 	s.checkAdmin(found)
 	s.secrets(&c, found)
-	found.library(c.Validate())
+	found.addInvalid(c.Validate())
 	if len(found.list) == 0 && !c.Memory && c.DataDir == "" {
 		var err error
 		c.DataDir, err = defaultDataDir(c)

@@ -41,20 +41,14 @@ func (s *Settings) Settle(f *pflag.FlagSet, getenv func(string) string) (cluster
 		here = append(here, InFlags(err, f))
 	}
 	err := c.CheckStore()
-	mismatch, isMismatch := errors.AsType[*cluster.StoreMismatchError](err)
+	_, isMismatch := errors.AsType[*cluster.StoreMismatchError](err)
 	switch {
 	case isMismatch:
-		return c, cli.Usage(errors.Join(append(here, StoreFault(f, mismatch))...))
+		return c, cli.Usage(errors.Join(append(here, InFlags(err, f))...))
 	case err != nil:
 		here = append(here, Allowed(InFlags(err, f), "data-dir"))
 	}
 	return c, errors.Join(here...)
-}
-
-// StoreFault is a store of something else in the words of flags.
-func StoreFault(f *pflag.FlagSet, e *cluster.StoreMismatchError) error {
-	return errors.New(e.Text(Given(f, "cluster"), Given(f, "size"), Given(f, "advertise"),
-		"--join-only"))
 }
 
 // Allowed says what to do where the system does not let this process have a file below

@@ -45,8 +45,8 @@ func TestFlagErrorNamesWhatWasGiven(t *testing.T) {
 		{&cluster.JoinError{Cause: errors.New("stopped"), Asked: []cluster.Answer{{From: seed,
 			Err: errors.Join(mismatch("Size", "3", "5"), mismatch("TTLTimeout", "1s", "2s"))}}},
 			`could not join: stopped
-	db-1:7000: transport: ATHENA_SIZE differs: 3 here, 5 at the peer: configure the same on every node
-		transport: the default --ttl-timeout differs: 1s here, 2s at the peer` +
+	db-1:7000: ATHENA_SIZE differs: 3 here, 5 at the peer: configure the same on every node
+		the default --ttl-timeout differs: 1s here, 2s at the peer` +
 				`: configure the same on every node`},
 	} {
 		got := flagError{c.err, f}

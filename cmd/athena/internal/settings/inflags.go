@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/athena-go/athena/cluster"
+)
+
+// flagError shows an error of package cluster with the flags, or what set them, in the place
+// of the fields of cluster.Config.
+type flagError struct {
+	err   error
+	flags *pflag.FlagSet
+}
+
+// InFlags returns err with a text that names flags, or the variables or lines of the file
+// that set them, in the place of the fields of cluster.Config.
+func InFlags(err error, flags *pflag.FlagSet) error { return flagError{err, flags} }
+
+// Error implements error.
+func (e flagError) Error() string {
+	text := strings.TrimPrefix(e.describe(e.err), "cluster: ")
+	return strings.TrimPrefix(text, "invalid configuration:\n")
+}
+
+// Unwrap returns the error of the library.
+func (e flagError) Unwrap() error { return e.err }
+
+// describe returns the text of err in the words of flags.
+func (e flagError) describe(err error) string {
+	switch err := err.(type) {
+	case *cluster.FieldError:
+		return err.Text(e.subject(err), e.mention)
+	case *cluster.ConfigMismatchError:
+		return err.Text(e.mention(err.Field))
+	case *cluster.StoreMismatchError:
+		return err.Text(func(field string) string { return Given(e.flags, flagOf[field]) })
+	case *cluster.JoinError:
+		return err.Text(e.describe)
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var lines []string
+		for _, one := range joined.Unwrap() {
+			lines = append(lines, e.describe(one))
+		}
+		return strings.Join(lines, "\n")
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		return strings.Replace(err.Error(), inner.Error(), e.describe(inner), 1)
+	}
+	return err.Error()
+}
+
+// subject names the flag of a field whose fault begins with it.
+func (e flagError) subject(err *cluster.FieldError) string {
+	flag, ok := flagOf[err.Field]
+	switch {
+	case !ok:
+		return err.Field
+	case err.Index >= 0:
+		return element(e.flags, flag, err.Index)
+	case isDefaultTiming(e.flags, flag):
+		return "the default " + Given(e.flags, flag)
+	default:
+		return Given(e.flags, flag)
+	}
+}
+
+// mention names the flag of a field within a sentence.
+func (e flagError) mention(field string) string {
+	flag, ok := flagOf[field]
+	switch {
+	case !ok:
+		return field
+	case isDefaultTiming(e.flags, flag):
+		return "the default " + Given(e.flags, flag)
+	default:
+		return also(e.flags, flag)
+	}
+}
+
+// addInvalid adds what Validate of cluster.Config returned, without what only follows from
+// values that could not be read.
+func (f *faults) addInvalid(err error) {
+	for _, one := range fieldErrors(err) {
+		fields := append([]string{one.Field}, one.Mentions()...)
+		follows := slices.ContainsFunc(fields, func(field string) bool {
+			flag := flagOf[field]
+			return f.isBroken(flag) || !f.flags.Changed(flag) && f.isBroken(defaultOf(flag)...)
+		})
+		if !follows {
+			f.list = append(f.list, flagError{one, f.flags})
+		}
+	}
+}
+
+// defaultOf returns the flags on which the default of a flag depends.
+func defaultOf(flag string) []string {
+	switch {
+	case flag == "advertise":
+		return []string{"addr"}
+	case flag == "seeds":
+		return []string{"size", "addr", "advertise"}
+	case isTiming(flag):
+		return []string{"profile"}
+	default:
+		return nil
+	}
+}
+
+// fieldErrors returns the errors that Validate of cluster.Config has joined.
+func fieldErrors(err error) (all []*cluster.FieldError) {
+	if one, ok := err.(*cluster.FieldError); ok {
+		return []*cluster.FieldError{one}
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range joined.Unwrap() {
+			all = append(all, fieldErrors(one)...)
+		}
+		return all
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		return fieldErrors(inner)
+	}
+	return nil
+}
+
+// flagOf has the flag that sets each field of cluster.Config.
+var flagOf = map[string]string{
+	"Addr":              "addr",
+	"Advertise":         "advertise",
+	"Name":              "name",
+	"Cluster":           "cluster",
+	"Size":              "size",
+	"Seeds":             "seeds",
+	"JoinOnly":          "join-only",
+	"TrustRefusal":      "trust-refusal",
+	"DataDir":           "data-dir",
+	"Memory":            "memory",
+	"Secret":            "secret-file",
+	"OtherSecret":       "other-secret-file",
+	"TLSCA":             "tls-ca",
+	"TLSCert":           "tls-cert",
+	"TLSKey":            "tls-key",
+	"Insecure":          "insecure",
+	"InsecureAnywhere":  "insecure-anywhere",
+	"HeartbeatInterval": "heartbeat-interval",
+	"HeartbeatTimeout":  "heartbeat-timeout",
+	"LeaderTimeout":     "leader-timeout",
+	"LeaseTimeout":      "lease-timeout",
+	"TTLTimeout":        "ttl-timeout",
+	"RetryInterval":     "retry-interval",
+}

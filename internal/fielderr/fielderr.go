@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fielderr holds faults of the fields of a configuration, which a program can show
+// under other names than those of the fields, such as its flags.
+package fielderr
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Error is a fault of one field.
+type Error struct {
+	Field string
+	Index int   // of the element that the fault is about; -1 unless it is about one
+	Err   error // what is wrong; often a text that continues the name of the field
+}
+
+// Error names the field and says what is wrong.
+func (e *Error) Error() string {
+	subject := e.Field
+	if e.Index >= 0 {
+		subject = fmt.Sprintf("%s[%d]", e.Field, e.Index)
+	}
+	return e.Text(subject, func(field string) string { return field })
+}
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Text is Error with other names: subject for the field itself, and name for each other
+// field that the text mentions.
+func (e *Error) Text(subject string, name func(field string) string) string {
+	if t, ok := e.Err.(*text); ok {
+		return subject + " " + t.render(name)
+	}
+	return subject + ": " + e.Err.Error()
+}
+
+// Mentions returns the other fields that the text mentions.
+func (e *Error) Mentions() []string {
+	var fields []string
+	if t, ok := e.Err.(*text); ok {
+		for _, arg := range t.args {
+			if field, ok := arg.(Name); ok {
+				fields = append(fields, string(field))
+			}
+		}
+	}
+	return fields
+}
+
+// Name is the name of another field among the arguments of Errorf, for %s.
+type Name string
+
+// Errorf returns a fault of a field. The text, which is formatted as by fmt.Errorf,
+// continues the name of the field.
+func Errorf(field, format string, args ...any) *Error {
+	return &Error{Field: field, Index: -1, Err: &text{format, args}}
+}
+
+// text is a text that mentions fields.
+type text struct {
+	format string
+	args   []any
+}
+
+// Error implements error.
+func (t *text) Error() string { return fmt.Errorf(t.format, t.args...).Error() }
+
+// Unwrap returns the error of %w, if there is one.
+func (t *text) Unwrap() error { return errors.Unwrap(fmt.Errorf(t.format, t.args...)) }
+
+// render returns the text with other names for fields.
+func (t *text) render(name func(field string) string) string {
+	args := slices.Clone(t.args)
+	for i, arg := range args {
+		if field, ok := arg.(Name); ok {
+			args[i] = name(string(field))
+		}
+	}
+	return fmt.Errorf(t.format, args...).Error()
+}
+
+// List collects faults, each an *Error.
+type List []error
+
+// Check adds a fault unless ok; see Errorf.
+func (l *List) Check(ok bool, field, format string, args ...any) {
+	if !ok {
+		*l = append(*l, Errorf(field, format, args...))
+	}
+}
+
+// CheckElement is Check for an element of a field.
+func (l *List) CheckElement(ok bool, field string, index int, format string, args ...any) {
+	if !ok {
+		e := Errorf(field, format, args...)
+		e.Index = index
+		*l = append(*l, e)
+	}
+}
+
+// Add adds an error of a field, or each of those that errors.Join joined. Nil is none.
+func (l *List) Add(field string, err error) {
+	if err == nil {
+		return
+	}
+	all := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		all = joined.Unwrap()
+	}
+	for _, one := range all {
+		*l = append(*l, &Error{Field: field, Index: -1, Err: one})
+	}
+}

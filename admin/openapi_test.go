@@ -25,6 +25,7 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
@@ -563,7 +564,7 @@ func (a asked) contending(t *testing.T, d apiDocument) {
 	a.ask(t, d, mux, "POST", "/v1/jobs/a/elect", "")
 	a.ask(t, d, mux, "GET", "/v1/jobs/a/events", "")
 	synctest.Test(t, func(t *testing.T) { // what is busy is asked again
-		for _, err := range []error{nil, record.ErrNoQuorum, record.ErrBusy, record.ErrClosed,
+		for _, err := range []error{nil, record.ErrNoQuorum, record.ErrBusy, leader.ErrClosed,
 			record.ErrUnknownOutcome, record.ErrTooLarge, errors.New("other")} {
 			a.ask(t, d, with(err), "POST", "/v1/jobs/a/disable", `{"member": "n0"}`)
 			a.ask(t, d, with(err), "POST", "/v1/jobs/a/disable", `{"member": "n9"}`)

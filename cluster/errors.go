@@ -10,6 +10,7 @@ import (
 
 	"github.com/athena-go/athena/internal/messaging"
 	"github.com/athena-go/athena/internal/store"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 	"github.com/athena-go/athena/transport"
@@ -19,7 +20,7 @@ import (
 // the cause of contexts that they pass on.
 var (
 	// ErrClosed says that the node was closed.
-	ErrClosed = record.ErrClosed
+	ErrClosed = leader.ErrClosed
 	// ErrLeft says that the node has left the cluster on purpose.
 	ErrLeft = errors.New("cluster: node has left; start a new one to come back")
 	// ErrNoQuorum says that there is no quorate leader: start more members, or
@@ -65,7 +66,7 @@ var (
 	// store.File): the tokens of the new cluster begin at 1 again.
 	ErrRosterLost = errors.New("cluster: too many members lost their stores to elect a leader")
 	// ErrLeaseEnded is the cause of a term that ran out of its lease.
-	ErrLeaseEnded = record.ErrLeaseEnded
+	ErrLeaseEnded = leader.ErrLeaseEnded
 	// ErrSuperseded is the cause of a term whose leader was lost or replaced.
 	ErrSuperseded = errors.New("cluster: leader was lost or replaced")
 	// ErrNotElected says that a member that was to take over was not elected,

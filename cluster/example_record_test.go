@@ -37,7 +37,11 @@ func ExampleNode_Records() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = session.Hold(ctx, key, token, func(context.Context) error {
+	lease, err := session.Hold(ctx, key, token)
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = lease.Term().Do(ctx, func(context.Context) error {
 		fmt.Println("billing, with a token greater than all before")
 		return nil
 	})

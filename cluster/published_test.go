@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,13 +102,13 @@ func TestARunThatJoinsAgainIsPublished(t *testing.T) {
 func TestTrustEndsBeforeMessagesLeave(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		// begin returns a node, its term or holding, and the step that ends that.
-		begin func(t *testing.T, w *world) (*Node, *tenure, verb)
+		// begin returns a node, its term or that of a record, and the step that ends that.
+		begin func(t *testing.T, w *world) (*Node, trust, verb)
 	}{
-		{"a leader that hands over", func(t *testing.T, w *world) (*Node, *tenure, verb) {
+		{"a leader that hands over", func(t *testing.T, w *world) (*Node, trust, verb) {
 			n := w.leader()
 			term, _ := n.Leader()
-			return n, term.t, func(now time.Time) statemachine.Output {
+			return n, term, func(now time.Time) statemachine.Output {
 				out, err := n.machine.Transfer(now, w.others(n)[0].cfg.self)
 				if err != nil {
 					t.Errorf("Transfer: %v", err)
@@ -115,50 +116,77 @@ func TestTrustEndsBeforeMessagesLeave(t *testing.T) {
 				return out
 			}
 		}},
-		{"an owner that drops", func(t *testing.T, w *world) (*Node, *tenure, verb) {
+		{"an owner that drops", func(t *testing.T, w *world) (*Node, trust, verb) {
 			n := w.followers()[0]
 			h := acquire(t, session(n), "k")
-			return n, h.t, func(now time.Time) statemachine.Output {
+			return n, h, func(now time.Time) statemachine.Output {
 				return n.machine.Commit(now, message.RecordRequest{
 					ID: 1 << 40, Changes: []message.Change{{Key: "k", Drop: true}},
 				})
 			}
 		}},
-		{"a run that joins again", func(t *testing.T, w *world) (*Node, *tenure, verb) {
+		{"a run that joins again", func(t *testing.T, w *world) (*Node, trust, verb) {
 			n := w.followers()[0]
 			h := acquire(t, session(n), "k")
-			return n, h.t, w.rejoining(w.leader(), n)
+			return n, h, w.rejoining(w.leader(), n)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inWorld(t, 3, func(t *testing.T, w *world) {
 				time.Sleep(time.Second) // the leader hears its members
-				n, trust, step := c.begin(t, w)
-				endsBeforeMessagesLeave(t, w, n, trust, step)
+				n, held, step := c.begin(t, w)
+				endsBeforeMessagesLeave(t, w, n, held, step)
 			})
 		})
 	}
 }
 
+// trust is a term by which a node may act.
+type trust interface {
+	Do(ctx context.Context, fn func(context.Context) error) error
+}
+
+// hookedContext calls canceled when a context that was derived from it is canceled, before
+// its cancel function returns.
+type hookedContext struct {
+	context.Context
+	done     chan struct{}
+	canceled func()
+}
+
+func (h hookedContext) Done() <-chan struct{} { return h.done }
+
+func (h hookedContext) AfterFunc(func()) (stop func() bool) {
+	return func() bool {
+		h.canceled()
+		return true
+	}
+}
+
 // endsBeforeMessagesLeave holds the loop up where it ends the trust, for as long as a
 // message takes to be written, and wants none of them to have left by then.
-func endsBeforeMessagesLeave(t *testing.T, w *world, n *Node, trust *tenure, step verb) {
+func endsBeforeMessagesLeave(t *testing.T, w *world, n *Node, held trust, step verb) {
 	t.Helper()
 	written := func() uint64 {
 		time.Sleep(time.Millisecond) // virtual: what was handed over is written
 		return n.net.Stats().Sent[transport.System].Messages
 	}
 	var before, atTheEnd uint64
-	trust.mu.Lock()
-	trust.uses = append(trust.uses, &use{
-		cancel: func(error) { atTheEnd = written() }, left: make(chan struct{}),
-	})
-	trust.mu.Unlock()
+	ctx := hookedContext{context.Background(), make(chan struct{}), func() { atTheEnd = written() }}
+	finish, finished := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(finished)
+		_ = held.Do(ctx, func(context.Context) error { <-finish; return nil })
+	}()
+	synctest.Wait()
 	w.do(n, func(time.Time) statemachine.Output {
 		before = written()
 		return step(n.clock())
 	})
-	if after := written(); atTheEnd != before || after == before {
+	after := written()
+	close(finish)
+	<-finished
+	if atTheEnd != before || after == before {
 		t.Errorf("%d messages had left before, %d when the trust ended, %d after the step; "+
 			"want those of the step after the end", before, atTheEnd, after)
 	}

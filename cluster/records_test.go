@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
@@ -46,17 +47,17 @@ func list(t *testing.T, n *Node, prefix string) []member.Record {
 }
 
 // acquire sets a record that is absent, and holds it.
-func acquire(t *testing.T, s *recordSession, key string) Holding {
+func acquire(t *testing.T, s *recordSession, key string) leader.Term {
 	t.Helper()
 	token, err := s.Commit(t.Context(), absent(key), setOwned(key, []byte("v")))
 	if err != nil {
 		t.Fatalf("Commit: %v", err)
 	}
-	h, err := s.hold(t.Context(), key, token)
-	if err != nil || !h.Valid() {
-		t.Fatalf("Hold: %v, valid %v", err, h.Valid())
+	l, err := s.Hold(t.Context(), key, token)
+	if err != nil || !l.Term().Valid() {
+		t.Fatalf("Hold: %v, valid %v", err, err == nil && l.Term().Valid())
 	}
-	return h
+	return l.Term()
 }
 
 // followers are the nodes that do not lead.
@@ -128,8 +129,8 @@ func TestHoldAgain(t *testing.T) {
 		s := session(n)
 		h := acquire(t, s, "k")
 		for range 100 {
-			again, err := s.hold(t.Context(), "k", h.Token())
-			if err != nil || again != h {
+			again, err := s.Hold(t.Context(), "k", h.Token())
+			if err != nil || again.Term() != h {
 				t.Fatalf("got %v, %v, want the holding that there is", again, err)
 			}
 		}
@@ -172,7 +173,7 @@ func TestAHoldingEndsBeforeAnotherBegins(t *testing.T) {
 		if next.Token().Compare(h.Token()) <= 0 {
 			t.Errorf("got the token %v after %v", next.Token(), h.Token())
 		}
-		if _, err := session(a).hold(t.Context(), "k", h.Token()); !errors.Is(err, record.ErrNotHeld) {
+		if _, err := session(a).Hold(t.Context(), "k", h.Token()); !errors.Is(err, record.ErrNotHeld) {
 			t.Errorf("got %v, want ErrNotHeld", err)
 		}
 	})

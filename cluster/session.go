@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 	"github.com/athena-go/athena/statemachine"
@@ -40,91 +41,32 @@ func (s *recordSession) Owns(r member.Record) bool {
 	return r.Session == s.id && r.Owner == s.node.look().view.Self
 }
 
-// Hold implements record.Session.
+// Hold implements record.Session. It blocks until the node knows that it may act on the
+// record: for as long as it takes to lose a session at most.
 func (s *recordSession) Hold(
-	ctx context.Context, key string, token member.Token, fn func(context.Context) error,
-) error {
-	h, err := s.hold(ctx, key, token)
-	if err != nil {
-		return err
-	}
-	return h.Do(ctx, fn)
-}
-
-// hold blocks until the node knows that it may act on the record that was set under key with
-// token: for as long as it takes to lose a session at most, or until ctx ends.
-func (s *recordSession) hold(ctx context.Context, key string, token member.Token) (Holding, error) {
+	ctx context.Context, key string, token member.Token,
+) (*leader.Lease, error) {
 	n := s.node
 	ctx, cancel := context.WithTimeoutCause(ctx, n.cfg.timings.HoldTimeout(), record.ErrNotHeld)
 	defer cancel()
 	for {
-		t, known, err := n.holdings.hold(ctx, s, key, token)
+		l, known, err := n.holdings.hold(ctx, s, key, token)
 		switch {
-		case err != nil:
-			return Holding{}, err
-		case t != nil:
-			return Holding{t, key, token}, nil
+		case err != nil || l != nil:
+			return l, err
 		case !known:
-			return Holding{}, fmt.Errorf("%w: %q by %v", record.ErrNotHeld, key, token)
+			return nil, fmt.Errorf("%w: %q by %v", record.ErrNotHeld, key, token)
 		}
 		_, changed := n.holdings.turned.get()
 		if err := n.wait(ctx, changed); err != nil {
-			return Holding{}, fmt.Errorf("%w: %q by %v: %w", record.ErrNotHeld, key, token, err)
+			return nil, fmt.Errorf("%w: %q by %v: %w", record.ErrNotHeld, key, token, err)
 		}
 	}
 }
 
-// Holding is the right of this node to act on one of its records. Holdings are small
-// values to pass on. The zero Holding is never valid.
-type Holding struct {
-	t     *tenure
-	key   string
-	token member.Token
-}
-
-// Key is that of the record.
-func (h Holding) Key() string { return h.key }
-
-// Token is the fencing token: it is greater than that of every holding of this key
-// before it, on whatever node.
-func (h Holding) Token() member.Token { return h.token }
-
-// Valid reports whether this node may act on the record at this moment. It reads the
-// clock, and is never true again once it was false. See Term.Valid for what a virtual
-// machine that was stopped with its clocks does not know.
-func (h Holding) Valid() bool { return h.t != nil && h.t.remaining() > 0 }
-
-// Done is closed when the node may act on the record no more: before anybody else may,
-// or late by the length of a pause of the whole process. It is nil for the zero Holding.
-func (h Holding) Done() <-chan struct{} {
-	if h.t == nil {
-		return nil
-	}
-	return h.t.done
-}
-
-// Err is why the holding is over, nil while it is not: ErrLeaseEnded when the leader did
-// not extend it, record.ErrNotHeld or what Session.Lost says when the record was revoked or
-// dropped, record.ErrReleased, ErrLeft, or ErrClosed.
-func (h Holding) Err() error { return Term{h.t}.Err() }
-
-// Do runs fn with a context that ends with ctx or with the holding, whose Err is then its
-// cause, and returns what fn does. When the node leaves, that waits a moment for fn.
-func (h Holding) Do(ctx context.Context, fn func(context.Context) error) error {
-	if h.t == nil {
-		return record.ErrNotHeld
-	}
-	ctx, end := h.t.begin(ctx)
-	defer end()
-	if err := h.Err(); err != nil {
-		return err
-	}
-	return fn(ctx)
-}
-
-// HoldRemaining is how long the holdings of this node last at least, unless the leader
-// extends that, which it does all the time: as long as that is not 0, a holding that is
-// valid ends only since its record was revoked, dropped or given up.
+// HoldRemaining returns how long the leases of this node's records last at least, unless the
+// leader extends them, which it does all the time. While it is not 0, a valid lease ends only
+// because its record was revoked, dropped or given up.
 func (n *Node) HoldRemaining() time.Duration {
 	until, _ := n.holdings.turned.get()
 	if until.IsZero() {
@@ -133,7 +75,8 @@ func (n *Node) HoldRemaining() time.Duration {
 	return max(0, until.Sub(n.clock())-n.terms.guard)
 }
 
-// holdings are those that are not over, as far as the loop knows.
+// holdings are the leases of the node's records that have not ended, as far as the loop
+// knows.
 type holdings struct {
 	turned cell[time.Time] // until when records are trusted, and that the table changed
 
@@ -142,62 +85,65 @@ type holdings struct {
 	closed error
 }
 
+// holding is the lease of one record.
 type holding struct {
-	*tenure
-	of  *recordSession
-	key string
-	by  member.Token
+	*leader.Lease
+	of    *recordSession
+	key   string
+	token member.Token
 }
 
-// hold begins a holding; nil where the node may not act on the record yet, and known is
-// whether it may come to that.
+// hold returns the lease of a record; nil if the node may not act on the record yet. known
+// reports whether that may still come.
 func (hs *holdings) hold(
 	ctx context.Context, s *recordSession, key string, token member.Token,
-) (t *tenure, known bool, err error) {
+) (l *leader.Lease, known bool, err error) {
 	n := s.node
 	err = n.do(ctx, func(now time.Time) (statemachine.Output, error) {
 		known = n.machine.Owns(key) == token
 		held, until := n.machine.Holds(now, key)
-		if t = n.holdings.find(s, key, token); t != nil {
+		if l = hs.find(s, key, token); l != nil {
 			return statemachine.Output{}, nil
 		}
 		if held == token && until.Sub(now) > n.terms.guard {
-			t = &tenure{own: true, began: now, clock: n.clock, guard: n.terms.guard,
-				done: make(chan struct{})}
-			t.start(until)
-			return statemachine.Output{}, hs.add(holding{t, s, key, token})
+			l = leader.NewLease(leader.LeaseConfig{
+				Holder: leader.Holder{ID: s.Member(), Token: token}, Own: true,
+				Until: until, Guard: n.terms.guard, Clock: n.clock,
+			})
+			return statemachine.Output{}, hs.add(holding{l, s, key, token})
 		}
 		return statemachine.Output{}, nil
 	})
-	return t, known, err
+	return l, known, err
 }
 
-// find is a holding of a record that there is: each lasts as long as the record is held,
-// and who asks again and again must not add to them.
-func (hs *holdings) find(s *recordSession, key string, token member.Token) *tenure {
+// find returns the lease of a record that there is: a caller that asks again and again must
+// not add to them.
+func (hs *holdings) find(s *recordSession, key string, token member.Token) *leader.Lease {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	i := slices.IndexFunc(hs.all, func(h holding) bool {
-		return h.of == s && h.key == key && h.by == token && h.remaining() > h.guard
+		return h.of == s && h.key == key && h.token == token && !h.Ended() &&
+			h.Remaining() > s.node.terms.guard
 	})
 	if i < 0 || hs.closed != nil {
 		return nil
 	}
-	return hs.all[i].tenure
+	return hs.all[i].Lease
 }
 
 func (hs *holdings) add(h holding) error {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	if hs.closed != nil {
-		h.end(hs.closed)
+		h.End(hs.closed)
 		return hs.closed
 	}
 	hs.all = append(hs.all, h)
 	return nil
 }
 
-// update follows the machine. When it returns, holdings that are over have ended with all
+// update follows the machine. When it returns, leases that are over have ended with all
 // their contexts.
 func (hs *holdings) update(now time.Time, m *statemachine.Machine, changed bool) {
 	until := m.TrustsUntil()
@@ -210,12 +156,12 @@ func (hs *holdings) update(now time.Time, m *statemachine.Machine, changed bool)
 	for _, h := range hs.all {
 		token, until := m.Holds(now, h.key)
 		switch {
-		case h.ended():
-		case token == h.by && h.extend(until):
+		case h.Ended():
+		case token == h.token && h.Extend(until):
 			kept = append(kept, h)
-		case token == h.by: // ended by its lease
+		case token == h.token: // ended by its lease
 		default:
-			h.end(whyLost(m, h))
+			h.End(h.whyLost(m))
 		}
 	}
 	clear(hs.all[len(kept):])
@@ -224,43 +170,38 @@ func (hs *holdings) update(now time.Time, m *statemachine.Machine, changed bool)
 	hs.turned.set(until)
 }
 
-// whyLost is why a node may not act on a record any more.
-func whyLost(m *statemachine.Machine, h holding) error {
+// whyLost returns why the node may no longer act on the record.
+func (h holding) whyLost(m *statemachine.Machine) error {
 	now := m.Durable().Held.Records
 	r, ok := now.Find(h.key)
 	switch {
-	case !ok || r.Token != h.by || r.Revoked:
+	case !ok || r.Token != h.token || r.Revoked:
 		if h.of.lost != nil {
 			return cmp.Or(h.of.lost(h.key, now), record.ErrNotHeld)
 		}
 		return record.ErrNotHeld
-	case m.Owns(h.key) != h.by:
+	case m.Owns(h.key) != h.token:
 		return record.ErrReleased
 	default:
 		return ErrLeaseEnded
 	}
 }
 
-// close ends all holdings, and gives the functions that run under them some time to
-// return.
+// close ends all leases, and gives the functions that run under them some time to return.
 func (hs *holdings) close(ctx context.Context, cause error, within time.Duration) {
 	hs.mu.Lock()
-	all := hs.all
+	all := slices.Clone(hs.all) // the loop still updates it
 	if hs.closed == nil {
 		hs.closed = cause
 	}
 	hs.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	var left []*use
 	for _, h := range all {
-		left = append(left, h.running()...)
-		h.end(cause)
+		h.End(cause)
 	}
-	for _, u := range left {
-		select {
-		case <-u.left:
-		case <-ctx.Done():
+	for _, h := range all {
+		if h.Wait(ctx) != nil {
 			return
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
@@ -136,7 +137,7 @@ func (j *Job) Close(ctx context.Context) error {
 	for {
 		err := j.leave(ctx)
 		switch {
-		case err == nil || errors.Is(err, record.ErrClosed):
+		case err == nil || errors.Is(err, leader.ErrClosed):
 			return nil // what a closed store had ends by itself
 		case !passes(err) || ctx.Err() != nil:
 			return fmt.Errorf("latch: close %q: %w", j.name, err)
@@ -205,7 +206,7 @@ func (j *Job) follow() {
 func (j *Job) refresh(ctx context.Context) error {
 	records, err := j.store.List(ctx, j.keys.prefix)
 	switch {
-	case errors.Is(err, record.ErrClosed):
+	case errors.Is(err, leader.ErrClosed):
 		j.end(fmt.Errorf("latch: the store of %q: %w", j.name, err))
 		return err
 	case err != nil:
@@ -238,6 +239,17 @@ func (j *Job) wait(ctx context.Context, changed <-chan struct{}) error {
 	defer stop()
 	_ = pause(ctx, changed, lookInterval)
 	return j.over(ctx)
+}
+
+// hold runs fn while this member holds the record.
+func (j *Job) hold(
+	ctx context.Context, key string, token member.Token, fn func(context.Context) error,
+) error {
+	l, err := j.session.Hold(ctx, key, token)
+	if err != nil {
+		return err
+	}
+	return l.Term().Do(ctx, fn)
 }
 
 // release drops a record of this session; nil when it is gone.

@@ -43,7 +43,7 @@ func (j *Job) Do(
 		if token, err = j.take(ctx, key); err != nil {
 			return fmt.Errorf("latch: %q of %q: %w", latch, j.name, err)
 		}
-		err = j.session.Hold(ctx, key, token, func(ctx context.Context) error {
+		err = j.hold(ctx, key, token, func(ctx context.Context) error {
 			ran = true
 			return fn(ctx, token)
 		})

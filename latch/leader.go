@@ -108,7 +108,7 @@ func (j *Job) Abdicate(ctx context.Context) error {
 // job is closed; it returns why. Calls of fn are serial, and two of them share a token
 // where the lease lapsed for a while that no other member used. The context of fn ends
 // before anybody else can lead, and its cause is why: ErrYielded, ErrClosed, what ctx
-// ended by, ErrDisabled, or what the store says: record.ErrLeaseEnded, cluster.ErrLeft, or
+// ended by, ErrDisabled, or what the store says: leader.ErrLeaseEnded, cluster.ErrLeft, or
 // record.ErrNotHeld where somebody dropped the record.
 //
 // When fn returns, the member gives up just the leadership of that call. Others that are
@@ -175,7 +175,7 @@ func (j *Job) work(
 	j.mu.Unlock()
 	defer close(done)
 	// An error says that it was lost, as the context did.
-	_ = j.session.Hold(ctx, j.keys.leader(), l.token, func(held context.Context) error {
+	_ = j.hold(ctx, j.keys.leader(), l.token, func(held context.Context) error {
 		work, end := context.WithCancelCause(held)
 		defer end(nil)
 		defer context.AfterFunc(l.told, func() { end(context.Cause(l.told)) })()
@@ -290,7 +290,7 @@ func (j *Job) lead(token member.Token) *leadership {
 	l := &leadership{token: token, over: make(chan struct{})}
 	defer close(l.over)
 	l.told, l.giveUp = context.WithCancelCause(j.life)
-	_ = j.session.Hold(j.life, j.keys.leader(), token, func(ctx context.Context) error {
+	_ = j.hold(j.life, j.keys.leader(), token, func(ctx context.Context) error {
 		l.held = ctx
 		j.see(func(s *sight) { s.leads = l })
 		select {

@@ -7,8 +7,8 @@
 //	token, err := session.Commit(ctx,
 //		record.Op{Kind: record.Absent, Key: key},
 //		record.Op{Kind: record.SetOwned, Key: key, Value: value})
-//	term, err := session.Hold(ctx, key, token)
-//	err = term.Do(ctx, work)
+//	lease, err := session.Hold(ctx, key, token)
+//	err = lease.Term().Do(ctx, work)
 //
 // The right to act on an owned record ends before another member can set it, and each
 // record has a token that is greater than those of the key before it: storage that compares

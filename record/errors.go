@@ -34,10 +34,6 @@ var (
 	ErrNotActive = errors.New("cluster: member is not active")
 	// ErrNoQuorum says that no majority could be asked.
 	ErrNoQuorum = errors.New("cluster: no quorate leader")
-	// ErrClosed says that the Store has ended for good.
-	ErrClosed = errors.New("cluster: node is closed")
-	// ErrLeaseEnded says that the member was cut off, or stood still, for too long.
-	ErrLeaseEnded = errors.New("cluster: lease ended")
 )
 
 func absentError(key string) error { return fmt.Errorf("%w: %q", ErrAbsent, key) }

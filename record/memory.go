@@ -6,10 +6,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 )
 
@@ -30,15 +30,14 @@ type memoryMember struct {
 	cut bool
 	// stale is what it reads while it is cut off.
 	stale member.Records
-	// holds are the running calls of Hold.
-	holds []*memoryHold
+	// holds are what Hold returned, by key, some of them ended.
+	holds map[string]memoryHold
 }
 
-// memoryHold is one running call of Hold.
+// memoryHold is a lease that a session got of Hold.
 type memoryHold struct {
-	key  string
-	lost LostFunc
-	end  context.CancelCauseFunc
+	*leader.Lease
+	session memorySession
 }
 
 // NewMemory returns a table without records and members.
@@ -56,12 +55,12 @@ func (m *Memory) Store(member string) Store {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.members[member] == nil {
-		m.members[member] = &memoryMember{}
+		m.members[member] = &memoryMember{holds: map[string]memoryHold{}}
 	}
 	return memoryStore{m, member}
 }
 
-// Expire ends the contexts of a member with ErrLeaseEnded and drops its records, as if the
+// Expire ends the leases of a member with leader.ErrLeaseEnded and drops its records, as if the
 // member had been silent for too long. It stays a member and may set new records.
 func (m *Memory) Expire(member string) {
 	m.mu.Lock()
@@ -94,9 +93,9 @@ func (m *Memory) Heal(member string) {
 func (m *Memory) expireMember(id string) {
 	expired := m.members[id]
 	for _, h := range expired.holds {
-		h.end(ErrLeaseEnded)
+		h.End(leader.ErrLeaseEnded)
 	}
-	expired.holds = nil
+	clear(expired.holds)
 	kept := m.records.Clone()
 	for _, r := range m.records {
 		if r.Owner.Address.Host == id {
@@ -258,50 +257,39 @@ func (s memorySession) checkOps(ops []Op) error {
 	return nil
 }
 
-// endHolds ends the contexts under a key, before another session may set it.
+// endHolds ends the leases under a key, before another session may set it.
 func (s memorySession) endHolds(key string, now member.Records) {
 	for id, m := range s.members {
-		for _, h := range m.holds {
-			switch {
-			case h.key != key:
-			case id == s.id:
-				h.end(ErrReleased)
-			case h.lost != nil:
-				h.end(cmp.Or(h.lost(key, now), ErrNotHeld))
-			default:
-				h.end(ErrNotHeld)
-			}
+		h, ok := m.holds[key]
+		switch {
+		case !ok:
+			continue
+		case id == s.id:
+			h.End(ErrReleased)
+		case h.session.lost != nil:
+			h.End(cmp.Or(h.session.lost(key, now), ErrNotHeld))
+		default:
+			h.End(ErrNotHeld)
 		}
+		delete(m.holds, key)
 	}
 }
 
 func (s memorySession) Hold(
-	ctx context.Context, key string, token member.Token, fn func(context.Context) error,
-) error {
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	h := &memoryHold{key, s.lost, end}
-	if err := s.beginHold(h, token); err != nil {
-		return err
-	}
-	defer s.finishHold(h)
-	return fn(ctx)
-}
-
-func (s memorySession) beginHold(h *memoryHold, token member.Token) error {
+	_ context.Context, key string, token member.Token,
+) (*leader.Lease, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	self := s.members[s.id]
-	if r, ok := s.records.Find(h.key); !ok || r.Token != token || !s.Owns(r) || self.cut {
-		return ErrNotHeld
+	if r, ok := s.records.Find(key); !ok || r.Token != token || !s.Owns(r) || self.cut {
+		return nil, ErrNotHeld
 	}
-	self.holds = append(self.holds, h)
-	return nil
-}
-
-func (s memorySession) finishHold(h *memoryHold) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	self := s.members[s.id]
-	self.holds = slices.DeleteFunc(self.holds, func(o *memoryHold) bool { return o == h })
+	if h, ok := self.holds[key]; ok && !h.Ended() {
+		return h.Lease, nil
+	}
+	lease := leader.NewLease(leader.LeaseConfig{
+		Holder: leader.Holder{ID: s.id, Token: token}, Own: true,
+	})
+	self.holds[key] = memoryHold{lease, s}
+	return lease, nil
 }

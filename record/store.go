@@ -6,6 +6,7 @@ import (
 	"context"
 	"iter"
 
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 )
 
@@ -53,13 +54,12 @@ type Session interface {
 	// error nothing was changed: ErrConflict, ErrOwned, ErrTooLarge, ErrBusy, ErrNotActive,
 	// ErrNoQuorum with the cause of ctx, or ErrClosed.
 	Commit(ctx context.Context, ops ...Op) (member.Token, error)
-	// Hold calls fn with a context that ends with ctx, or when the session may no longer
-	// act on the record that it set under key with token, which is before another session
-	// can set it. The cause of the context says why. Hold returns what fn returns; ErrNotHeld
-	// or the cause of ctx if fn did not run. It may block until the record can be relied on.
-	Hold(
-		ctx context.Context, key string, token member.Token, fn func(context.Context) error,
-	) error
+	// Hold returns the lease by which the session may act on the record that it set under
+	// key with token. Its Term ends before another session can set the record, and says why
+	// it ended. The caller may End the lease early, by a reason of its own, but not Extend
+	// it. While a lease lasts, another call returns the same one. Hold may block until the
+	// record can be relied on; the error is ErrNotHeld or the cause of ctx.
+	Hold(ctx context.Context, key string, token member.Token) (*leader.Lease, error)
 }
 
 // Op is one part of a commit: a condition or a change.

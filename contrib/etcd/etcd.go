@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/athena-go/athena/internal/leasestore"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/record"
 )
 
@@ -157,7 +158,7 @@ func (b backend) failed(err, otherwise error) error {
 	switch {
 	case b.client.Ctx().Err() != nil:
 		if !errors.Is(otherwise, record.ErrUnknownOutcome) {
-			otherwise = record.ErrClosed
+			otherwise = leader.ErrClosed
 		}
 	case errors.Is(err, rpctypes.ErrNoLeader):
 		otherwise = record.ErrNoQuorum

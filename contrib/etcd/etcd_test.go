@@ -20,6 +20,7 @@ import (
 	"github.com/athena-go/athena/internal/leasestore"
 	"github.com/athena-go/athena/internal/storetest"
 	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
@@ -164,13 +165,13 @@ func TestNoQuorum(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = session.Hold(t.Context(), "k", token, func(ctx context.Context) error {
+	err = storetest.RunHeld(t.Context(), session, "k", token, func(ctx context.Context) error {
 		servers[0].Kill()
 		servers[1].Kill()
 		<-ctx.Done()
 		return context.Cause(ctx)
 	})
-	if !errors.Is(err, record.ErrLeaseEnded) {
+	if !errors.Is(err, leader.ErrLeaseEnded) {
 		t.Errorf("the context ended with %v, want ErrLeaseEnded", err)
 	}
 	ctx, stop := context.WithTimeout(t.Context(), leaseTimeout)
@@ -219,17 +220,17 @@ func TestClientIsClosed(t *testing.T) {
 	err = j.WhileLeader(t.Context(), func(ctx context.Context, _ member.Token) {
 		_ = c.Close()
 		<-ctx.Done()
-		if why := context.Cause(ctx); !errors.Is(why, record.ErrClosed) {
+		if why := context.Cause(ctx); !errors.Is(why, leader.ErrClosed) {
 			t.Errorf("the context ended with %v, want ErrClosed", why)
 		}
 	})
-	if !errors.Is(err, record.ErrClosed) {
+	if !errors.Is(err, leader.ErrClosed) {
 		t.Errorf("WhileLeader: got %v, want ErrClosed", err)
 	}
 	if err := j.Close(t.Context()); err != nil {
 		t.Errorf("Close of the job: %v", err)
 	}
-	if err := s.Close(t.Context()); !errors.Is(err, record.ErrClosed) {
+	if err := s.Close(t.Context()); !errors.Is(err, leader.ErrClosed) {
 		t.Errorf("Close of the store: got %v, want why its lease is not removed", err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/athena-go/athena/contrib/zookeeper"
 	"github.com/athena-go/athena/internal/leasestore"
 	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
@@ -115,17 +116,17 @@ func TestConnectionIsClosed(t *testing.T) {
 	err = j.WhileLeader(t.Context(), func(ctx context.Context, _ member.Token) {
 		c.Close()
 		<-ctx.Done()
-		if why := context.Cause(ctx); !errors.Is(why, record.ErrClosed) {
+		if why := context.Cause(ctx); !errors.Is(why, leader.ErrClosed) {
 			t.Errorf("the context ended with %v, want ErrClosed", why)
 		}
 	})
-	if !errors.Is(err, record.ErrClosed) {
+	if !errors.Is(err, leader.ErrClosed) {
 		t.Errorf("WhileLeader: got %v, want ErrClosed", err)
 	}
 	if err := j.Close(t.Context()); err != nil {
 		t.Errorf("Close of the job: %v", err)
 	}
-	if err := s.Close(t.Context()); !errors.Is(err, record.ErrClosed) {
+	if err := s.Close(t.Context()); !errors.Is(err, leader.ErrClosed) {
 		t.Errorf("Close of the store: got %v, want why its lease is not removed", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/athena-go/athena/internal/leasestore"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/record"
 )
 
@@ -35,7 +36,7 @@ func (b *backend) Write(ctx context.Context, changes ...leasestore.Change) (uint
 	if s := b.conn.State(); s != zk.StateHasSession { // so that nothing would be sent
 		why := record.ErrNoQuorum
 		if b.isClosed(ctx) {
-			why = record.ErrClosed
+			why = leader.ErrClosed
 		}
 		return 0, fmt.Errorf("zookeeper: the connection is in state %v: %w", s, why)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
@@ -153,7 +154,7 @@ func (w *worker) hold(ctx context.Context, shard string) {
 		err := w.job.Do(ctx, shard, func(ctx context.Context, token member.Token) error {
 			return w.run(ctx, shard, token)
 		})
-		if errors.Is(err, latch.ErrClosed) || errors.Is(err, record.ErrClosed) {
+		if errors.Is(err, latch.ErrClosed) || errors.Is(err, leader.ErrClosed) {
 			return
 		}
 		pause(ctx, lookInterval)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/record"
 )
 
@@ -18,7 +19,7 @@ func (s *Store) keepLease() {
 	shown := time.Now()
 	for next := s.cfg.LeaseTimeout / 5; pauseFor(s.life, next) == nil; {
 		err := s.renewLease(s.life)
-		if errors.Is(err, record.ErrClosed) {
+		if errors.Is(err, leader.ErrClosed) {
 			s.mu.Lock()
 			s.end(fmt.Errorf("leasestore: the backend: %w", err))
 			s.trust.endAll(err)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
@@ -105,12 +106,12 @@ func (s session) writeOnce(
 	}
 	for key, o := range asked {
 		switch {
-		case s.trust.own[key] != o: // changed again meanwhile, or lost
+		case s.trust[key] != o: // changed again meanwhile, or lost
 		case err == nil:
 			o.token = revision
 			s.judgeKey(key)
 		default:
-			delete(s.trust.own, key)
+			delete(s.trust, key)
 		}
 	}
 	return revision, err
@@ -132,7 +133,7 @@ func (s session) endOld(l lease, ops []record.Op) (map[string]*own, error) {
 		s.trust.releaseKey(op.Key, record.ErrReleased)
 		if op.Kind == record.SetOwned {
 			o := &own{session: s.id, lost: s.lost}
-			asked[op.Key], s.trust.own[op.Key] = o, o
+			asked[op.Key], s.trust[op.Key] = o, o
 		}
 	}
 	return asked, nil
@@ -154,24 +155,17 @@ func (s session) awaitShown(ctx context.Context, revision uint64, changes []Chan
 
 // Hold implements record.Session.
 func (s session) Hold(
-	ctx context.Context, key string, token member.Token, fn func(context.Context) error,
-) error {
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	t := &tenure{key, end}
-	err := s.beginTenure(t, token)
-	if errors.Is(err, record.ErrLeaseEnded) { // the service was away, and may be back
+	ctx context.Context, key string, token member.Token,
+) (*leader.Lease, error) {
+	l, err := s.leaseOf(key, token)
+	if errors.Is(err, leader.ErrLeaseEnded) { // the service was away, and may be back
 		_ = s.renewLease(ctx)
-		if over := context.Cause(ctx); over != nil {
-			return over
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
 		}
-		err = s.beginTenure(t, token)
+		return s.leaseOf(key, token)
 	}
-	if err != nil {
-		return err
-	}
-	defer s.endTenure(t)
-	return fn(ctx)
+	return l, err
 }
 
 // keysOf lists the keys of ops, each once.

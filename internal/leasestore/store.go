@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
@@ -42,6 +43,7 @@ type Store struct {
 	life     context.Context // ends with the Store; its cause is why
 	end      context.CancelCauseFunc
 	running  sync.WaitGroup
+	clock    clock
 	renewing chan struct{} // has room for one: who renews the lease
 	untidy   chan struct{} // has room for one: a record of this Store was revoked
 
@@ -86,10 +88,10 @@ func Open(ctx context.Context, b Backend, cfg Config) (*Store, error) {
 		backend: b, cfg: cfg, renewing: make(chan struct{}, 1), untidy: make(chan struct{}, 1),
 		table: newTable(), seen: make(chan struct{}), lease: newLease(),
 	}
-	s.trust = newTrust()
+	s.trust, s.clock = trust{}, clock{time.Now()}
 	s.life, s.end = context.WithCancelCause(context.Background())
 	if _, err := s.firmLease(ctx); err != nil {
-		s.end(record.ErrClosed)
+		s.end(leader.ErrClosed)
 		return nil, fmt.Errorf("leasestore: open: %w", err)
 	}
 	s.running.Go(s.keepLease)
@@ -102,14 +104,14 @@ func Open(ctx context.Context, b Backend, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// Close ends all contexts with record.ErrClosed, and lets others take over at once.
+// Close ends all contexts with leader.ErrClosed, and lets others take over at once.
 // Where ctx ends first they do so after LeaseTimeout, and the error says why.
 func (s *Store) Close(ctx context.Context) error {
 	s.mu.Lock()
 	closed := s.closed
 	s.closed = true
-	s.end(record.ErrClosed)
-	s.trust.endAll(record.ErrClosed)
+	s.end(leader.ErrClosed)
+	s.trust.endAll(leader.ErrClosed)
 	for w := range s.table.watchers {
 		s.unwatch(w)
 	}

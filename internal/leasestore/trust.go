@@ -6,62 +6,50 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
 
-// trust is what a Store may act on while its lease is trusted.
-type trust struct {
-	lapse   *time.Timer // ends the tenures when that ends; nil where it has
-	own     map[string]*own
-	tenures []*tenure
-}
+// trust is what a Store may act on while its lease is trusted: the records that it has set,
+// by key.
+type trust map[string]*own
 
 // own is a record that this Store has set.
 type own struct {
 	token   uint64 // 0 until it is known
 	session uint64
 	lost    record.LostFunc
+	held    *leader.Lease // that Hold returned last; nil for none
 	// shown is the greatest revision under the key that the table has shown since the
 	// record was asked for, also before the token was known.
 	shown uint64
 }
 
-// tenure is one run of a function of Hold.
-type tenure struct {
-	key string
-	end context.CancelCauseFunc
-}
-
-func newTrust() trust { return trust{own: map[string]*own{}} }
-
-// releaseKey ends the tenures under a key, and the trust in what is there.
-func (t *trust) releaseKey(key string, why error) {
-	delete(t.own, key)
-	t.tenures = slices.DeleteFunc(t.tenures, func(n *tenure) bool {
-		if n.key == key {
-			n.end(why)
-		}
-		return n.key == key
-	})
-}
-
-// endAll ends all tenures. What they rest on may be trusted again once the lease is
-// renewed.
-func (t *trust) endAll(why error) {
-	for _, n := range t.tenures {
-		n.end(why)
+// releaseKey ends the lease under a key, and the trust in what is there.
+func (t trust) releaseKey(key string, why error) {
+	if o := t[key]; o != nil && o.held != nil {
+		o.held.End(why)
 	}
-	t.tenures = nil
+	delete(t, key)
+}
+
+// endAll ends all leases. What they rest on may be trusted again once the lease of the Store
+// is renewed.
+func (t trust) endAll(why error) {
+	for _, o := range t {
+		if o.held != nil {
+			o.held.End(why)
+		}
+	}
 }
 
 // judgeKey ends the trust in a record that the table shows as revoked, replaced or gone. It
-// may show yet what was before the record. The caller holds mu.
+// may show yet what was before the record. s.mu must be held.
 func (s *Store) judgeKey(key string) {
-	o, now := s.trust.own[key], s.table.records[key].revision
+	o, now := s.trust[key], s.table.records[key].revision
 	if o == nil {
 		return
 	}
@@ -75,29 +63,36 @@ func (s *Store) judgeKey(key string) {
 	}
 }
 
-// beginTenure begins a tenure where the record that was set by token may be acted on.
-func (s session) beginTenure(t *tenure, token member.Token) error {
+// leaseOf returns the lease of a record that was set by token, if it may be acted on.
+func (s session) leaseOf(key string, token member.Token) (*leader.Lease, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o := s.trust.own[t.key]
+	o := s.trust[key]
 	switch {
 	case s.life.Err() != nil:
-		return context.Cause(s.life)
+		return nil, context.Cause(s.life)
 	case o == nil || o.token == 0 || o.session != s.id,
 		token != member.Token{Revision: o.token}:
-		return fmt.Errorf("%w: %q by %v", record.ErrNotHeld, t.key, token)
+		return nil, fmt.Errorf("%w: %q by %v", record.ErrNotHeld, key, token)
 	case !s.lease.isTrusted():
-		return fmt.Errorf("%w: %q by %v: %w", record.ErrNotHeld, t.key, token, record.ErrLeaseEnded)
+		return nil, fmt.Errorf("%w: %q by %v: %w",
+			record.ErrNotHeld, key, token, leader.ErrLeaseEnded)
+	case o.held == nil || o.held.Ended():
+		o.held = leader.NewLease(leader.LeaseConfig{
+			Holder: leader.Holder{ID: s.cfg.Member, Token: token}, Own: true,
+			Until: s.clock.at(s.lease.until), Clock: s.clock.now,
+		})
 	}
-	s.trust.tenures = append(s.trust.tenures, t)
-	return nil
+	return o.held, nil
 }
 
-func (s session) endTenure(t *tenure) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.trust.tenures = slices.DeleteFunc(s.trust.tenures, func(n *tenure) bool { return n == t })
-}
+// clock is the monotonic clock of a Store, as times that keep their distance when they are
+// written as UnixNano: steps of the wall clock extend no lease.
+type clock struct{ start time.Time }
+
+func (c clock) now() time.Time { return c.at(time.Now()) }
+
+func (c clock) at(t time.Time) time.Time { return c.start.Add(t.Sub(c.start)) }
 
 // extendTrust extends the trust: the lease was written by a request that was sent at sent.
 func (s *Store) extendTrust(id string, revision uint64, sent time.Time) {
@@ -108,24 +103,14 @@ func (s *Store) extendTrust(id string, revision uint64, sent time.Time) {
 	}
 	s.lease.revision = revision
 	s.lease.until = sent.Add(s.cfg.LeaseTimeout / 10 * 9)
-	if s.trust.lapse == nil {
-		s.trust.lapse = time.AfterFunc(time.Until(s.lease.until), s.lapseTrust)
+	for _, o := range s.trust {
+		if o.held != nil && !o.held.Ended() {
+			o.held.Extend(s.clock.at(s.lease.until))
+		}
 	}
 }
 
-// lapseTrust ends all tenures when the trust has ended, and comes back when it has not.
-func (s *Store) lapseTrust() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if left := time.Until(s.lease.until); left > 0 {
-		s.trust.lapse.Reset(left)
-		return
-	}
-	s.trust.lapse = nil
-	s.trust.endAll(record.ErrLeaseEnded)
-}
-
-// loseLease begins another lease where that of the id is gone, and all its records with it.
+// loseLease begins another lease if that of the id is gone, and all its records with it.
 func (s *Store) loseLease(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,6 +118,6 @@ func (s *Store) loseLease(id string) {
 		return
 	}
 	s.lease = newLease()
-	s.trust.endAll(record.ErrLeaseEnded)
-	clear(s.trust.own)
+	s.trust.endAll(leader.ErrLeaseEnded)
+	clear(s.trust)
 }

@@ -7,15 +7,16 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
 
 // Errors of messages. Package cluster exports each under the same name, and documents
-// it there. Those that records have too are values of package record.
+// it there. Those that records or leaders have too are values of their packages.
 var (
 	// ErrClosed means that the node was closed.
-	ErrClosed = record.ErrClosed
+	ErrClosed = leader.ErrClosed
 	// ErrNotActive means that a member is not active in the view of this node.
 	ErrNotActive = record.ErrNotActive
 	// ErrTooLarge means that an event exceeds a limit.

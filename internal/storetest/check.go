@@ -64,3 +64,15 @@ func (s counted) Commit(ctx context.Context, ops ...record.Op) (member.Token, er
 	s.counter.commits.Add(1)
 	return s.Session.Commit(ctx, ops...)
 }
+
+// RunHeld runs fn while the session holds a record.
+func RunHeld(
+	ctx context.Context, s record.Session, key string, token member.Token,
+	fn func(context.Context) error,
+) error {
+	l, err := s.Hold(ctx, key, token)
+	if err != nil {
+		return err
+	}
+	return l.Term().Do(ctx, fn)
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
@@ -36,7 +37,7 @@ func TestL04HolderCrashes(t *testing.T) {
 		if err := w.nodes[f[0]].Close(); err != nil {
 			t.Fatal(err)
 		}
-		first.ends(t, record.ErrClosed)
+		first.ends(t, leader.ErrClosed)
 		next := other.next(t)
 		if took := next.at.Sub(at); took < trust || took > hold+4*heartbeat ||
 			!first.token.Less(next.token) {
@@ -49,15 +50,15 @@ func TestL04HolderCrashes(t *testing.T) {
 func TestL04HolderThatLedTheClusterCrashes(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		var x Exclusive
-		leader := w.leader()
-		first := work(t, &x, w.job(leader)).next(t)
+		led := w.leader()
+		first := work(t, &x, w.job(led)).next(t)
 		other := work(t, &x, w.job(w.followers()[0]))
 		time.Sleep(hold)
 		at := time.Now()
-		if err := w.nodes[leader].Close(); err != nil {
+		if err := w.nodes[led].Close(); err != nil {
 			t.Fatal(err)
 		}
-		first.ends(t, record.ErrClosed)
+		first.ends(t, leader.ErrClosed)
 		next := other.next(t)
 		if took := next.at.Sub(at); took > hold+heartbeat || !first.token.Less(next.token) {
 			t.Errorf("token %v after %v, another led %v after the crash", next.token, first.token, took)
@@ -73,7 +74,7 @@ func TestL05HolderIsCutOff(t *testing.T) {
 		other := work(t, &x, w.job(f[1]))
 		at := time.Now()
 		w.cut(f[0])
-		if took := first.ends(t, record.ErrLeaseEnded).Sub(at); took > trust {
+		if took := first.ends(t, leader.ErrLeaseEnded).Sub(at); took > trust {
 			t.Errorf("the context ended %v after the cut, want %v at most", took, trust)
 		}
 		next := other.next(t)
@@ -107,7 +108,7 @@ func TestL06HolderIsPaused(t *testing.T) {
 			t.Errorf("tokens %v, then %v: want the first refused now", first.token, second.token)
 		}
 		w.clocks[f[0]].resume()
-		first.ends(t, record.ErrLeaseEnded)
+		first.ends(t, leader.ErrLeaseEnded)
 	})
 }
 
@@ -250,14 +251,14 @@ func TestL23EveryEndHasAReason(t *testing.T) {
 		led.ends(t, latch.ErrYielded)
 		led = holder.next(t)
 		w.cut(f[0])
-		led.ends(t, record.ErrLeaseEnded)
+		led.ends(t, leader.ErrLeaseEnded)
 		w.heal(f[0])
 		led = holder.next(t)
 		if err := w.nodes[f[0]].Leave(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		led.ends(t, cluster.ErrLeft)
-		if err := <-holder.done; !errors.Is(err, record.ErrClosed) || !errors.Is(err, cluster.ErrLeft) {
+		if err := <-holder.done; !errors.Is(err, leader.ErrClosed) || !errors.Is(err, cluster.ErrLeft) {
 			t.Errorf("WhileLeader of a node that left: got %v", err)
 		}
 		b := w.job(f[1])
@@ -270,9 +271,9 @@ func TestL23EveryEndHasAReason(t *testing.T) {
 func TestL26AnotherLeadsTheCluster(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		var x Exclusive
-		leader, f := w.leader(), w.followers()
+		led, f := w.leader(), w.followers()
 		first := work(t, &x, w.job(f[0])).next(t)
-		if err := w.nodes[leader].Transfer(t.Context(), address(f[1])); err != nil {
+		if err := w.nodes[led].Transfer(t.Context(), address(f[1])); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * hold)
@@ -300,7 +301,7 @@ func TestL27BelowAMajority(t *testing.T) {
 		w.cut(0)
 		w.cut(1)
 		at := time.Now()
-		if took := first.ends(t, record.ErrLeaseEnded).Sub(at); took > trust {
+		if took := first.ends(t, leader.ErrLeaseEnded).Sub(at); took > trust {
 			t.Errorf("the context ended after %v", took)
 		}
 		synctest.Wait()

@@ -36,7 +36,7 @@ func Lead(ctx context.Context, s record.Store) error {
 // the one that leads is killed, and where it stands still for longer than timeout, that
 // of its lease.
 func Crashes(t *testing.T, timeout time.Duration, command func(id string) *exec.Cmd) {
-	a, b := newLeader(t, command("a")), newLeader(t, command("b"))
+	a, b := newLeadingProcess(t, command("a")), newLeadingProcess(t, command("b"))
 	first, second := a, b
 	var token member.Token
 	select {
@@ -60,24 +60,24 @@ func Crashes(t *testing.T, timeout time.Duration, command func(id string) *exec.
 	if last := first.next(t, first.leads); !next.Less(last) {
 		t.Errorf("token %v after %v", last, next)
 	}
-	again := newLeader(t, command(map[*leader]string{a: "a", b: "b"}[second]))
+	again := newLeadingProcess(t, command(map[*leadingProcess]string{a: "a", b: "b"}[second]))
 	first.signal(syscall.SIGKILL)
 	again.next(t, again.leads)
 }
 
-// leader is a process that runs Lead.
-type leader struct {
+// leadingProcess is a process that runs Lead.
+type leadingProcess struct {
 	cmd          *exec.Cmd
 	leads, ended chan member.Token
 }
 
-func newLeader(t *testing.T, cmd *exec.Cmd) *leader {
+func newLeadingProcess(t *testing.T, cmd *exec.Cmd) *leadingProcess {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &leader{cmd, make(chan member.Token, 100), make(chan member.Token, 100)}
+	l := &leadingProcess{cmd, make(chan member.Token, 100), make(chan member.Token, 100)}
 	cmd.SysProcAttr = attributes()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -108,10 +108,10 @@ func newLeader(t *testing.T, cmd *exec.Cmd) *leader {
 }
 
 // signal does nothing to one that has ended.
-func (l *leader) signal(sig syscall.Signal) { _ = l.cmd.Process.Signal(sig) }
+func (l *leadingProcess) signal(sig syscall.Signal) { _ = l.cmd.Process.Signal(sig) }
 
 // next waits for what the process prints.
-func (l *leader) next(t *testing.T, from <-chan member.Token) member.Token {
+func (l *leadingProcess) next(t *testing.T, from <-chan member.Token) member.Token {
 	t.Helper()
 	select {
 	case token := <-from:

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	leases "github.com/athena-go/athena/internal/leasestore"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
@@ -30,7 +31,7 @@ func TestLeaseIsRevokedBeforeItIsAnswered(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			_ = a.Hold(t.Context(), "k", token, func(context.Context) error {
+			_ = RunHeld(t.Context(), a, "k", token, func(context.Context) error {
 				t.Error("it is held, and so it is by another one")
 				return nil
 			})
@@ -45,7 +46,7 @@ func TestLeaseIsRevokedBeforeItIsAnswered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = b.Hold(t.Context(), "k", token, func(ctx context.Context) error {
+		err = RunHeld(t.Context(), b, "k", token, func(ctx context.Context) error {
 			all.Wait()
 			return ctx.Err()
 		})
@@ -141,9 +142,9 @@ func TestLeaseIsMadeLate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = b.Hold(t.Context(), "k", token, func(context.Context) error {
+		err = RunHeld(t.Context(), b, "k", token, func(context.Context) error {
 			c.set(func(*client) { c.away = false })
-			return a.Hold(t.Context(), "k", old, func(context.Context) error {
+			return RunHeld(t.Context(), a, "k", old, func(context.Context) error {
 				t.Error("two hold it")
 				return nil
 			})
@@ -165,7 +166,7 @@ func TestLeaseClosedWhileItIsRenewed(t *testing.T) {
 		clients[0].set(func(c *client) { c.cut = true })
 		time.Sleep(leaseTimeout)
 		clients[0].set(func(c *client) { c.cut, c.delay = false, time.Hour })
-		go func() { _ = s.Hold(t.Context(), "k", token, nil) }()
+		go func() { _ = RunHeld(t.Context(), s, "k", token, nil) }()
 		synctest.Wait()
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
@@ -298,7 +299,7 @@ func TestLeaseClosedWhileItIsMade(t *testing.T) {
 		c.set(func(c *client) { c.cut = true })
 		time.Sleep(2 * leaseTimeout) // it is removed
 		c.set(func(c *client) { c.cut = false })
-		go func() { _ = a.Hold(t.Context(), "k", token, nil) }()
+		go func() { _ = RunHeld(t.Context(), a, "k", token, nil) }()
 		synctest.Wait()
 		if err := s.Close(t.Context()); err != nil {
 			t.Error(err)
@@ -323,15 +324,15 @@ func TestLeaseBackendIsClosed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = a.Hold(t.Context(), "k", token, func(ctx context.Context) error {
-			c.set(func(*client) { c.name, c.err = "leases/", record.ErrClosed })
+		err = RunHeld(t.Context(), a, "k", token, func(ctx context.Context) error {
+			c.set(func(*client) { c.name, c.err = "leases/", leader.ErrClosed })
 			<-ctx.Done()
 			return context.Cause(ctx)
 		})
-		if !errors.Is(err, record.ErrClosed) {
+		if !errors.Is(err, leader.ErrClosed) {
 			t.Errorf("the context ended with %v, want ErrClosed", err)
 		}
-		if err := s.Close(t.Context()); !errors.Is(err, record.ErrClosed) {
+		if err := s.Close(t.Context()); !errors.Is(err, leader.ErrClosed) {
 			t.Errorf("Close: got %v, want why the lease is not removed", err)
 		}
 	})
@@ -369,7 +370,7 @@ func TestLeaseSeemsLostMeanwhile(t *testing.T) {
 		if took := time.Since(at); took > leaseTimeout {
 			t.Errorf("the commit took %v: leases are lost that were not shown yet", took)
 		}
-		err := a.Hold(t.Context(), "k", token, func(ctx context.Context) error {
+		err := RunHeld(t.Context(), a, "k", token, func(ctx context.Context) error {
 			time.Sleep(2 * leaseTimeout)
 			_, err := b.Commit(t.Context(), record.Op{Kind: record.Absent, Key: "k"}, set)
 			if err == nil && ctx.Err() == nil {

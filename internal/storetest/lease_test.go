@@ -13,6 +13,7 @@ import (
 
 	leases "github.com/athena-go/athena/internal/leasestore"
 	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
@@ -31,7 +32,7 @@ func TestLeaseOwnerIsCutOff(t *testing.T) {
 		other := work(t, &x, jobOf(t, stores[1]))
 		clients[0].set(func(c *client) { c.cut = true })
 		at := time.Now()
-		if took := first.ends(t, record.ErrLeaseEnded).Sub(at); took > leaseTrust {
+		if took := first.ends(t, leader.ErrLeaseEnded).Sub(at); took > leaseTrust {
 			t.Errorf("the context ended %v after the cut, want %v at most", took, leaseTrust)
 		}
 		second := other.next(t)
@@ -64,7 +65,7 @@ func TestLeaseIsAnsweredLate(t *testing.T) {
 		began := lastRenewal(t, clients[0])
 		time.Sleep(late) // until that is answered
 		clients[0].set(func(c *client) { c.cut = true })
-		if took := first.ends(t, record.ErrLeaseEnded).Sub(began); took != leaseTrust {
+		if took := first.ends(t, leader.ErrLeaseEnded).Sub(began); took != leaseTrust {
 			t.Errorf("the context ended %v after the last renewal was sent, want %v", took, leaseTrust)
 		}
 	})
@@ -87,7 +88,7 @@ func TestLeaseIsRenewedAfterTheServiceWasAway(t *testing.T) {
 		w := work(t, &x, jobOf(t, stores[0]))
 		first := w.next(t)
 		clients[0].set(func(c *client) { c.cut = true })
-		first.ends(t, record.ErrLeaseEnded)
+		first.ends(t, leader.ErrLeaseEnded)
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
 		_, err := stores[0].Session(nil).Commit(ctx, record.Op{Kind: record.Drop, Key: "k"})
@@ -174,7 +175,7 @@ func TestLeaseRevokedFromAfar(t *testing.T) {
 		if took := other.next(t).at.Sub(at); took < leaseTrust {
 			t.Errorf("another led %v after the cut", took)
 		}
-		first.ends(t, record.ErrLeaseEnded)
+		first.ends(t, leader.ErrLeaseEnded)
 	})
 }
 
@@ -211,7 +212,7 @@ func TestLeaseReleased(t *testing.T) {
 			t.Fatal(err)
 		}
 		drop := []record.Op{{Kind: record.Held, Key: "k", Token: token}, {Kind: record.Drop, Key: "k"}}
-		err = s.Hold(t.Context(), "k", token, func(ctx context.Context) error {
+		err = RunHeld(t.Context(), s, "k", token, func(ctx context.Context) error {
 			c.set(func(c *client) { c.late = true })
 			defer c.set(func(c *client) { c.late = false })
 			_, err := s.Commit(ctx, drop...)
@@ -224,14 +225,14 @@ func TestLeaseReleased(t *testing.T) {
 			t.Errorf("the context ended with %v, want ErrReleased", err)
 		}
 		never := func(context.Context) error { t.Error("it is held"); return nil }
-		if err := s.Hold(t.Context(), "k", token, never); !errors.Is(err, record.ErrNotHeld) {
+		if err := RunHeld(t.Context(), s, "k", token, never); !errors.Is(err, record.ErrNotHeld) {
 			t.Errorf("Hold: got %v, want ErrNotHeld", err)
 		}
 		next, err := s.Commit(t.Context(), drop[0], record.Op{Kind: record.SetOwned, Key: "k"})
 		if err != nil || !token.Less(next) {
 			t.Fatalf("set anew: got %v, %v", next, err)
 		}
-		err = s.Hold(t.Context(), "k", next, func(ctx context.Context) error {
+		err = RunHeld(t.Context(), s, "k", next, func(ctx context.Context) error {
 			c.deliver()
 			synctest.Wait()
 			return ctx.Err()
@@ -284,18 +285,18 @@ func TestLeaseClosed(t *testing.T) {
 		if err := stores[0].Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if took := first.ends(t, record.ErrClosed).Sub(other.next(t).at); took > 0 {
+		if took := first.ends(t, leader.ErrClosed).Sub(other.next(t).at); took > 0 {
 			t.Errorf("the context ended %v after another led", took)
 		}
-		if err := <-w.done; !errors.Is(err, record.ErrClosed) {
+		if err := <-w.done; !errors.Is(err, leader.ErrClosed) {
 			t.Errorf("WhileLeader: got %v, want ErrClosed", err)
 		}
 		s := stores[0].Session(nil)
 		_, commit := s.Commit(t.Context(), record.Op{Kind: record.Set, Key: "k"})
 		_, records := stores[0].List(t.Context(), "")
-		hold := s.Hold(t.Context(), "k", member.Token{}, nil)
+		hold := RunHeld(t.Context(), s, "k", member.Token{}, nil)
 		for name, err := range map[string]error{"Commit": commit, "Records": records, "Hold": hold} {
-			if !errors.Is(err, record.ErrClosed) {
+			if !errors.Is(err, leader.ErrClosed) {
 				t.Errorf("%s: got %v, want ErrClosed", name, err)
 			}
 		}
@@ -318,7 +319,7 @@ func TestLeaseClosedMeanwhile(t *testing.T) {
 		if err := stores[0].Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Close: got %v, want why the lease is not removed", err)
 		}
-		if err := <-done; !errors.Is(err, record.ErrClosed) || errors.Is(err, record.ErrNoQuorum) {
+		if err := <-done; !errors.Is(err, leader.ErrClosed) || errors.Is(err, record.ErrNoQuorum) {
 			t.Errorf("Commit: got %v, want ErrClosed", err)
 		}
 	})
@@ -337,7 +338,7 @@ func TestLeaseByHand(t *testing.T) {
 		}{
 			{leases.Delete, key, record.ErrNotHeld},
 			{leases.Put, key, record.ErrNotHeld},
-			{leases.Delete, "leases/", record.ErrLeaseEnded},
+			{leases.Delete, "leases/", leader.ErrLeaseEnded},
 		} {
 			led := w.next(t)
 			names, revisions := clients[1].named(by.name)
@@ -371,7 +372,7 @@ func TestLeaseIsHidden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = a.Hold(t.Context(), "k", token, func(ctx context.Context) error {
+		err = RunHeld(t.Context(), a, "k", token, func(ctx context.Context) error {
 			time.Sleep(leaseTimeout / 2)
 			return ctx.Err()
 		})
@@ -390,11 +391,11 @@ func TestLeaseHeldUntilItIsClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 		never := func(context.Context) error { t.Error("another session holds it"); return nil }
-		err = stores[0].Session(nil).Hold(t.Context(), "k", token, never)
+		err = RunHeld(t.Context(), stores[0].Session(nil), "k", token, never)
 		if !errors.Is(err, record.ErrNotHeld) {
 			t.Errorf("Hold: got %v, want ErrNotHeld", err)
 		}
-		err = s.Hold(t.Context(), "k", token, func(ctx context.Context) error {
+		err = RunHeld(t.Context(), s, "k", token, func(ctx context.Context) error {
 			clients[0].set(func(c *client) {
 				c.sees = func(asked []leases.Change) {
 					if asked[0].Kind == leases.Delete && ctx.Err() == nil {
@@ -407,7 +408,7 @@ func TestLeaseHeldUntilItIsClosed(t *testing.T) {
 			}
 			return context.Cause(ctx)
 		})
-		if !errors.Is(err, record.ErrClosed) {
+		if !errors.Is(err, leader.ErrClosed) {
 			t.Errorf("the context ended with %v, want ErrClosed", err)
 		}
 	})
@@ -626,7 +627,7 @@ func TestLeaseTimeoutsDiffer(t *testing.T) {
 		if took := second.at.Sub(at); took < timeout*4/5 || took > timeout*5/4 {
 			t.Errorf("another led %v after the cut, want about %v", took, timeout)
 		}
-		first.ends(t, record.ErrLeaseEnded)
+		first.ends(t, leader.ErrLeaseEnded)
 		c.set(func(c *client) { c.cut = false })
 	})
 }

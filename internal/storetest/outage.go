@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
@@ -40,7 +41,7 @@ func Outages(
 			o.away()
 			first.ends(t)
 			if took := time.Since(at); took > timeout ||
-				!errors.Is(context.Cause(first.ctx), record.ErrLeaseEnded) {
+				!errors.Is(context.Cause(first.ctx), leader.ErrLeaseEnded) {
 				t.Errorf("the context ended %v after the server went, with %v; want it within %v",
 					took, context.Cause(first.ctx), timeout)
 			}
@@ -82,7 +83,7 @@ func CutOff(t *testing.T, r *Relay, behind, other record.Store, meanwhile func()
 	others := lead(t, &x, other)
 	r.Cut()
 	next := others.next(t)
-	if why := context.Cause(first.ctx); !errors.Is(why, record.ErrLeaseEnded) {
+	if why := context.Cause(first.ctx); !errors.Is(why, leader.ErrLeaseEnded) {
 		t.Errorf("the context ended with %v, want ErrLeaseEnded", why)
 	}
 	if !first.token.Less(next.token) {

@@ -64,7 +64,7 @@ var fieldFunctions = []string{
 const errorField = "ErrAttr"
 
 // cutters make what a peer chose fit for a line.
-var cutters = []string{"shown", errorField, "PeerText", "OneLine"}
+var cutters = []string{"addressText", errorField, "PeerText", "OneLine"}
 
 // TestLogsAreDocumented: docs/logs.md has every line of a node and of the daemon with
 // its level and fields, and no other, and what a peer chose is cut in each of them.

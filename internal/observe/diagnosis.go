@@ -17,7 +17,7 @@ func (o *Observer) noLeader(s State, peers map[member.Address]peerStatus) string
 		return ""
 	}
 	d := diagnosis{State: s, cfg: &o.cfg, quorum: member.Quorum(o.cfg.Size), peers: peers}
-	text := d.text()
+	text := d.explainState()
 	if mismatch := seedMismatchText(o.peers.otherSeeds()); mismatch != "" {
 		text += "; " + mismatch
 	}
@@ -38,7 +38,7 @@ type diagnosis struct {
 	peers  map[member.Address]peerStatus
 }
 
-func (d diagnosis) text() string {
+func (d diagnosis) explainState() string {
 	view := d.View
 	switch {
 	case view.Role == member.Provisional && d.Held.IsZero():
@@ -49,13 +49,13 @@ func (d diagnosis) text() string {
 		return fmt.Sprintf("leads version %d, but has no lease; %s", view.Version, d.missingVoters())
 	case view.Role == member.Following && d.Provisional && d.Held.IsZero():
 		return fmt.Sprintf("follows %s, which leads provisionally until %s",
-			shown(view.Leader), d.missingFounders(false))
+			addressText(view.Leader), d.missingFounders(false))
 	case view.Role == member.Following && d.Provisional:
 		return fmt.Sprintf("follows %s, which leads provisionally; %s",
-			shown(view.Leader), d.missingVoters())
+			addressText(view.Leader), d.missingVoters())
 	case view.Role == member.Following:
 		return fmt.Sprintf("follows %s, the leader of version %d, "+
-			"which does not say that %d members follow it", shown(view.Leader), view.Version, d.quorum)
+			"which does not say that %d members follow it", addressText(view.Leader), view.Version, d.quorum)
 	case !d.Held.IsZero():
 		return d.missingVoters()
 	}

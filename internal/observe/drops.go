@@ -62,7 +62,7 @@ func unhandledLine(err error) (line, bool) {
 func (o *Observer) Drop(from member.Identity, reason string, err error) {
 	o.Metrics.addDrop(reason)
 	if err != nil && o.log.Enabled(context.Background(), slog.LevelDebug) {
-		o.log.Debug("dropped a frame", slog.String("peer", shown(from.Address)),
+		o.log.Debug("dropped a frame", slog.String("peer", addressText(from.Address)),
 			slog.String("reason", reason), ErrAttr(err))
 	}
 }
@@ -78,6 +78,7 @@ func (o *Observer) DropEvent(
 		return
 	}
 	o.Metrics.addDrop(reason)
-	o.log.LogAttrs(context.Background(), l.level, l.text, slog.String("peer", shown(from.Address)),
-		slog.String("event", member.PeerText(name)), slog.Bool("sender_told", senderTold), ErrAttr(err))
+	o.log.LogAttrs(context.Background(), l.level, l.text,
+		slog.String("peer", addressText(from.Address)), slog.String("event", member.PeerText(name)),
+		slog.Bool("sender_told", senderTold), ErrAttr(err))
 }

@@ -64,13 +64,13 @@ type mark struct {
 	version uint64 // of the proposal; 0 for the steps before there is one
 }
 
-func (e *electionTrace) start(self member.Address, now time.Time) {
+func (e *electionTrace) noteStart(self member.Address, now time.Time) {
 	e.self, e.cause = self, CauseStart
 	e.marks[stepStarted] = mark{at: now}
 }
 
-// add takes the traces of one turn.
-func (e *electionTrace) add(now time.Time, traces []statemachine.Trace) {
+// addTraces takes the traces of one turn.
+func (e *electionTrace) addTraces(now time.Time, traces []statemachine.Trace) {
 	for _, t := range traces {
 		switch t.Kind {
 		case statemachine.Suspected, statemachine.Overruled:
@@ -139,8 +139,8 @@ func (e *electionTrace) noteVote(now time.Time, t statemachine.Trace) {
 	e.given = votes{t.Version, t.Peer, []member.Address{e.self}}
 }
 
-// finish returns the change that ends with a leader, and forgets what it was gathered from.
-func (e *electionTrace) finish(now time.Time, l Leader) Election {
+// finishElection returns the change that ends with a leader, and forgets what it was gathered from.
+func (e *electionTrace) finishElection(now time.Time, l Leader) Election {
 	end := Election{
 		Cause: e.cause, Rule: e.rule, Version: l.Version, Leader: l.Address, Before: e.before,
 		Ended: now,
@@ -156,13 +156,13 @@ func (e *electionTrace) finish(now time.Time, l Leader) Election {
 	}
 	slices.SortFunc(end.Voters, member.Address.Compare)
 	end.Voters = slices.Compact(end.Voters)
-	end.Steps = e.steps(now, end.Version)
+	end.Steps = e.listSteps(now, end.Version)
 	e.marks, e.counted, e.given = [stepCount]mark{}, votes{}, votes{}
 	return end
 }
 
-// steps lists the steps of the election of a version, which ends now.
-func (e *electionTrace) steps(now time.Time, version uint64) []Step {
+// listSteps lists the steps of the election of a version, which ends now.
+func (e *electionTrace) listSteps(now time.Time, version uint64) []Step {
 	first := now
 	var seen []Step
 	for i, m := range e.marks {

@@ -38,16 +38,16 @@ func TestAConflictNamesItsRule(t *testing.T) {
 	var w electionTrace
 	now := time.Unix(5, 0)
 	w.noteQuorate(member.View{Leader: at(1, 0).Address, Version: 3})
-	w.add(now, []statemachine.Trace{
+	w.addTraces(now, []statemachine.Trace{
 		{Kind: statemachine.SteppedDown, Cause: statemachine.CauseVersion},
 		{Kind: statemachine.LostAuthority},
 	})
-	e := w.finish(now, Leader{at(2, 0).Address, 7})
+	e := w.finishElection(now, Leader{at(2, 0).Address, 7})
 	if e.Cause != CauseConflict || e.Rule != ruleVersion || e.Before != at(1, 0).Address {
 		t.Errorf("got %+v, want a conflict by version", e)
 	}
 	w = electionTrace{}
-	w.add(now, []statemachine.Trace{
+	w.addTraces(now, []statemachine.Trace{
 		{Kind: statemachine.Suspected, Cause: statemachine.CauseCrash},
 		{Kind: statemachine.SteppedDown, Cause: statemachine.CauseLease},
 	})

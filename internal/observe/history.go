@@ -33,10 +33,10 @@ type Step struct {
 	After time.Duration // since the first step
 }
 
-// IsZero reports whether e is none.
+// IsZero reports whether e is the zero Election.
 func (e Election) IsZero() bool { return e.Version == 0 }
 
-func (e Election) clone() Election {
+func (e Election) copyLists() Election {
 	e.Voters, e.Steps = slices.Clone(e.Voters), slices.Clone(e.Steps)
 	return e
 }
@@ -52,9 +52,9 @@ type history struct {
 	changes         map[Cause]uint64
 }
 
-// update follows whether there is a leader with authority. It returns why the last one was
+// updateLeader follows whether there is a leader with authority. It returns why the last one was
 // lost, and the change of leader that ended in this turn, zero for none.
-func (h *history) update(t Turn, trace *electionTrace) (Cause, Election) {
+func (h *history) updateLeader(t Turn, trace *electionTrace) (Cause, Election) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	view := t.State.View
@@ -64,13 +64,13 @@ func (h *history) update(t Turn, trace *electionTrace) (Cause, Election) {
 	}
 	cause := trace.cause
 	var ended Election
-	if t.NewTerm.Version > h.last().Version {
-		ended = trace.finish(t.Now, t.NewTerm)
+	if t.NewTerm.Version > h.lastElection().Version {
+		ended = trace.finishElection(t.Now, t.NewTerm)
 		if !h.leaderlessSince.IsZero() {
 			ended.Took = t.Now.Sub(h.leaderlessSince)
 		}
 		cause = ended.Cause
-		h.add(ended)
+		h.addElection(ended)
 	}
 	if view.Quorate {
 		if !h.leaderlessSince.IsZero() {
@@ -82,8 +82,8 @@ func (h *history) update(t Turn, trace *electionTrace) (Cause, Election) {
 	return cause, ended
 }
 
-// add remembers an election. h.mu must be held.
-func (h *history) add(e Election) {
+// addElection remembers an election. h.mu must be held.
+func (h *history) addElection(e Election) {
 	if len(h.elections) == maxElections {
 		h.elections = slices.Delete(h.elections, 0, 1)
 	}
@@ -91,21 +91,21 @@ func (h *history) add(e Election) {
 	increment(&h.changes, e.Cause)
 }
 
-// last is the newest election, zero before the first. h.mu must be held.
-func (h *history) last() Election {
+// lastElection is the newest election, zero before the first. h.mu must be held.
+func (h *history) lastElection() Election {
 	if len(h.elections) == 0 {
 		return Election{}
 	}
 	return h.elections[len(h.elections)-1]
 }
 
-// report fills in the part of a Report about elections; leads reports whether there is a
+// fillReport fills in the part of a Report about elections; leads reports whether there is a
 // leader with authority now.
-func (h *history) report(now time.Time, leads bool, r *Report) {
+func (h *history) fillReport(now time.Time, leads bool, r *Report) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range h.elections {
-		r.Elections = append(r.Elections, e.clone())
+		r.Elections = append(r.Elections, e.copyLists())
 	}
 	r.Leaderless = h.leaderless
 	if !h.leaderlessSince.IsZero() {

@@ -101,9 +101,9 @@ func (o *Observer) logTrace(t statemachine.Trace) {
 	switch {
 	case t.Peer.IsZero():
 	case aboutLeaders[t.Kind]:
-		attrs = append(attrs, slog.String("leader", shown(t.Peer)))
+		attrs = append(attrs, slog.String("leader", addressText(t.Peer)))
 	default:
-		attrs = append(attrs, slog.String("peer", shown(t.Peer)))
+		attrs = append(attrs, slog.String("peer", addressText(t.Peer)))
 	}
 	if t.Reason != 0 {
 		attrs = append(attrs, slog.String("reason", t.Reason.String()))
@@ -136,13 +136,14 @@ func (o *Observer) logElection(e Election) {
 	if e.Rule != "" {
 		attrs = append(attrs, slog.String("rule", e.Rule))
 	}
-	attrs = append(attrs, slog.Uint64("version", e.Version), slog.String("leader", shown(e.Leader)))
+	attrs = append(attrs, slog.Uint64("version", e.Version),
+		slog.String("leader", addressText(e.Leader)))
 	if !e.Before.IsZero() {
-		attrs = append(attrs, slog.String("before", shown(e.Before)))
+		attrs = append(attrs, slog.String("before", addressText(e.Before)))
 	}
 	voters := make([]string, 0, len(e.Voters))
 	for _, v := range e.Voters {
-		voters = append(voters, shown(v))
+		voters = append(voters, addressText(v))
 	}
 	attrs = append(attrs, slog.Float64("took_ms", Milliseconds(e.Took)), slog.Any("votes", voters),
 		slog.GroupAttrs("steps_ms", stepAttrs(e)...))
@@ -181,7 +182,7 @@ func (o *Observer) HandlerFailed(f receiver.Failure) {
 	} else {
 		attrs = append(attrs, slog.String("event", member.PeerText(f.Event)))
 	}
-	attrs = append(attrs, slog.String("peer", shown(f.From.Address)), ErrAttr(f.Err))
+	attrs = append(attrs, slog.String("peer", addressText(f.From.Address)), ErrAttr(f.Err))
 	if panicked {
 		attrs = append(attrs, slog.String("stack", string(p.Stack)))
 	}
@@ -191,8 +192,8 @@ func (o *Observer) HandlerFailed(f receiver.Failure) {
 // Milliseconds is a duration as the fields of a line have it.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// shown is an address as a line has it: a peer may have chosen it.
-func shown(a member.Address) string { return member.PeerText(a.String()) }
+// addressText is an address as a line has it: a peer may have chosen it.
+func addressText(a member.Address) string { return member.PeerText(a.String()) }
 
 // maxErrorBytes bounds a text that contains texts of peers, each of them cut by
 // member.PeerText, or an error of the application.

@@ -168,8 +168,8 @@ func withZeros[K comparable](m map[K]uint64, keys ...K) map[K]uint64 {
 	return out
 }
 
-// read returns a copy of all counts.
-func (m *Metrics) read() Counts {
+// readCounts returns a copy of all counts.
+func (m *Metrics) readCounts() Counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var proposals []Proposal

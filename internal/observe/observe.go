@@ -56,7 +56,7 @@ func New(cfg Config) *Observer {
 // Start notes when the node started, without a leader.
 func (o *Observer) Start(now time.Time) {
 	o.history.leaderlessSince = now
-	o.elections.start(o.cfg.Self, now)
+	o.elections.noteStart(o.cfg.Self, now)
 }
 
 // State is what a node sees at one time.
@@ -104,15 +104,15 @@ func (o *Observer) Observe(t Turn) Changes {
 		c = Compare(t.Before, t.State.View)
 		o.peers.setMembers(t.State.View.Members, t.State.Held.Roster)
 	}
-	o.elections.add(t.Began, t.Traces)
+	o.elections.addTraces(t.Began, t.Traces)
 	var election Election
-	c.Cause, election = o.history.update(t, &o.elections)
+	c.Cause, election = o.history.updateLeader(t, &o.elections)
 	o.Metrics.addTurn(t.Traces, c.Members, election, o.cfg.Self)
 	o.logTurn(t, c, election)
 	return c
 }
 
-// logTurn writes the lines of a turn. An election is told in a line of its own.
+// logTurn writes the lines of a turn. An election has a line of its own.
 func (o *Observer) logTurn(t Turn, c Changes, election Election) {
 	ended := !election.IsZero()
 	o.logTraces(t.Traces, t.State.HandingOver, ended)

@@ -72,14 +72,14 @@ func newPeerLog(seeds []member.Address, self member.Address) *peerLog {
 			p.seeds = append(p.seeds, newPeer(a))
 		}
 	}
-	p.index()
+	p.indexPeers()
 	return p
 }
 
-// index makes the peers known by address. p.mu must be held.
-func (p *peerLog) index() {
+// indexPeers makes the peers known by address. p.mu must be held.
+func (p *peerLog) indexPeers() {
 	p.byAddress = make(map[member.Address]*peer, len(p.seeds)+len(p.others)+1)
-	for _, one := range p.all() {
+	for _, one := range p.allPeers() {
 		p.byAddress[one.address] = one
 	}
 }
@@ -103,7 +103,7 @@ func (p *peerLog) setMembers(rosters ...member.Roster) {
 	if slices.Contains(p.others, p.named) {
 		p.named = nil
 	}
-	p.index()
+	p.indexPeers()
 }
 
 // noteFault notes why there is no connection to a peer. Nodes that this one does not deal
@@ -150,7 +150,7 @@ func (p *peerLog) noteMessage(m message.Message) {
 	leader := m.Claim.Leader
 	if !leader.IsZero() && leader != p.self && p.byAddress[leader] == nil {
 		p.named = newPeer(leader)
-		p.index()
+		p.indexPeers()
 	}
 	one := p.byAddress[m.From.Address]
 	if one == nil {
@@ -176,8 +176,8 @@ func (p *peer) noteRefusal(why message.Reason, in message.Kind) {
 	p.refusal, p.refused, p.refusedAt = why, in, p.at
 }
 
-// all lists the peers. p.mu must be held.
-func (p *peerLog) all() []*peer {
+// allPeers lists the peers. p.mu must be held.
+func (p *peerLog) allPeers() []*peer {
 	list := slices.Concat(p.seeds, p.others)
 	if p.named != nil {
 		list = append(list, p.named)
@@ -191,15 +191,15 @@ type Answer struct {
 	Err  error
 }
 
-// answers lists what was last heard from each peer.
-func (p *peerLog) answers() []Answer {
+// listAnswers lists what was last heard from each peer.
+func (p *peerLog) listAnswers() []Answer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var list []Answer
-	for _, one := range p.all() {
+	for _, one := range p.allPeers() {
 		err := one.fault
 		if err == nil {
-			err = errors.New(one.text(p.self, member.State{}))
+			err = errors.New(one.describeLast(p.self, member.State{}))
 		}
 		if _, differs := p.seedMismatches[one.address]; differs {
 			err = fmt.Errorf("%w; it has other seeds", err)
@@ -217,14 +217,18 @@ type peerStatus struct {
 }
 
 // String is "address (text)".
-func (s peerStatus) String() string { return fmt.Sprintf("%s (%s)", shown(s.address), s.text) }
+func (s peerStatus) String() string {
+	return fmt.Sprintf("%s (%s)", addressText(s.address), s.text)
+}
 
-// statuses returns the status of each peer; held is what this node holds.
-func (p *peerLog) statuses(held member.State, timeout time.Duration) map[member.Address]peerStatus {
+// listStatuses returns the status of each peer; held is what this node holds.
+func (p *peerLog) listStatuses(
+	held member.State, timeout time.Duration,
+) map[member.Address]peerStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	list := map[member.Address]peerStatus{}
-	for _, one := range p.all() {
+	for _, one := range p.allPeers() {
 		s := peerStatus{address: one.address}
 		switch {
 		case one.fault != nil:
@@ -232,7 +236,7 @@ func (p *peerLog) statuses(held member.State, timeout time.Duration) map[member.
 		case time.Since(one.at) > timeout:
 			s.text = "does not answer any more"
 		default:
-			s.reached, s.text = true, one.text(p.self, held)
+			s.reached, s.text = true, one.describeLast(p.self, held)
 		}
 		list[one.address] = s
 	}

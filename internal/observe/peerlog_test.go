@@ -99,7 +99,7 @@ func TestALoneSeedIsNeverHopeless(t *testing.T) {
 func TestPeersAreSeedsMembersAndLeader(t *testing.T) {
 	s := newPeerLog(addresses(1, 2), addresses(1)[0])
 	names := func() (ports []uint16) {
-		for _, a := range s.answers() {
+		for _, a := range s.listAnswers() {
 			ports = append(ports, a.From.Port)
 		}
 		return ports
@@ -115,7 +115,7 @@ func TestPeersAreSeedsMembersAndLeader(t *testing.T) {
 		t.Errorf("seed 2, members 1, 2, 4, 5, leader 8: asked %d, want %d", got, want)
 	}
 	s.setMembers(member.Roster{at(8, 0)})
-	got := s.answers()
+	got := s.listAnswers()
 	if want := []uint16{2, 8}; !slices.Equal(names(), want) || got[1].Err != errBoom {
 		t.Errorf("members 8: asked %v, want %d and what was heard of 8", got, want)
 	}
@@ -171,13 +171,13 @@ func TestWhatMessagesSay(t *testing.T) {
 		} {
 			s := newPeerLog([]member.Address{self, two}, self)
 			s.noteMessage(message.Message{From: at(2, 0).Identity, Claim: c.claim, Body: c.body})
-			got := s.statuses(held, time.Second)[two]
+			got := s.listStatuses(held, time.Second)[two]
 			if got.text != c.want || !got.reached {
 				t.Errorf("%T under %v: got %q, reached %t; want %q",
 					c.body, c.claim, got.text, got.reached, c.want)
 			}
 			time.Sleep(time.Second + 1)
-			got = s.statuses(held, time.Second)[two]
+			got = s.listStatuses(held, time.Second)[two]
 			if got.reached || got.text != "does not answer any more" {
 				t.Errorf("%T a second ago: got %q, reached %t", c.body, got.text, got.reached)
 			}

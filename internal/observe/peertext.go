@@ -19,8 +19,8 @@ import (
 // messages come from it.
 const refusalTimeout = 10 * time.Second
 
-// text describes the last messages of a peer.
-func (p *peer) text(self member.Address, held member.State) string {
+// describeLast describes the last messages of a peer.
+func (p *peer) describeLast(self member.Address, held member.State) string {
 	c := p.claim
 	fresh := p.refusal != message.ReasonNone && p.at.Sub(p.refusedAt) < refusalTimeout
 	switch {
@@ -42,7 +42,7 @@ func (p *peer) text(self member.Address, held member.State) string {
 	case c.Leader == self:
 		return "follows this node"
 	}
-	who := "follows " + shown(c.Leader) + ", which leads"
+	who := "follows " + addressText(c.Leader) + ", which leads"
 	if c.Leader == p.address {
 		who = "leads"
 	}
@@ -52,7 +52,7 @@ func (p *peer) text(self member.Address, held member.State) string {
 	case c.Version < held.Version, c.Version == held.Version && c.Leader != held.Leader:
 		// A node follows no leader below the state that it holds.
 		return fmt.Sprintf("%s version %d, and this node holds version %s of %s: "+
-			"is its store of another cluster?", who, c.Version, held.Number, shown(held.Leader))
+			"is its store of another cluster?", who, c.Version, held.Number, addressText(held.Leader))
 	default:
 		return fmt.Sprintf("%s version %d", who, c.Version)
 	}
@@ -77,7 +77,7 @@ const maxMismatches = 3
 
 // faultText is why there is no connection, in a few words.
 func faultText(err error) string {
-	if differ := mismatches(err); len(differ) > 0 {
+	if differ := listMismatches(err); len(differ) > 0 {
 		rest := ""
 		if more := len(differ) - maxMismatches; more > 0 {
 			differ, rest = differ[:maxMismatches], fmt.Sprintf(" and %d more", more)
@@ -112,8 +112,8 @@ func faultText(err error) string {
 	return strings.TrimPrefix(member.OneLine(err.Error(), maxErrorBytes), "transport: ")
 }
 
-// mismatches lists the differences of configuration in a tree of errors.
-func mismatches(err error) []string {
+// listMismatches lists the differences of configuration in a tree of errors.
+func listMismatches(err error) []string {
 	//nolint:errorlint // it walks the tree of errors itself
 	if m, ok := err.(*transport.ConfigMismatchError); ok {
 		return []string{fmt.Sprintf("%s (%s here, %s there)", fieldWords(m.Field),
@@ -123,10 +123,10 @@ func mismatches(err error) []string {
 	switch e := err.(type) { //nolint:errorlint // as above
 	case interface{ Unwrap() []error }:
 		for _, one := range e.Unwrap() {
-			list = append(list, mismatches(one)...)
+			list = append(list, listMismatches(one)...)
 		}
 	case interface{ Unwrap() error }:
-		list = mismatches(e.Unwrap())
+		list = listMismatches(e.Unwrap())
 	}
 	return list
 }

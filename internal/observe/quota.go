@@ -37,7 +37,7 @@ func newQuotaHandler(h slog.Handler) quotaHandler { return quotaHandler{h, newQu
 
 // Handle implements slog.Handler.
 func (h quotaHandler) Handle(ctx context.Context, r slog.Record) error {
-	within, leftOut := h.quota.take(r.Message, time.Now())
+	within, leftOut := h.quota.takeLine(r.Message, time.Now())
 	if !within {
 		return nil
 	}
@@ -71,9 +71,9 @@ type usedQuota struct {
 
 func newQuota() *quota { return &quota{used: map[string]usedQuota{}} }
 
-// take counts a line, and reports whether to log it and how many lines were left out
+// takeLine counts a line, and reports whether to log it and how many lines were left out
 // before it.
-func (q *quota) take(text string, now time.Time) (within bool, leftOut int) {
+func (q *quota) takeLine(text string, now time.Time) (within bool, leftOut int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	u := q.used[text]

@@ -18,19 +18,19 @@ func TestQuotaIsOfOneText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQuota()
 		for range 2 * MaxLines {
-			q.take("a", time.Now())
+			q.takeLine("a", time.Now())
 		}
-		if within, leftOut := q.take("b", time.Now()); !within || leftOut != 0 {
+		if within, leftOut := q.takeLine("b", time.Now()); !within || leftOut != 0 {
 			t.Errorf("another text: got %t, %d left out, want true and none", within, leftOut)
 		}
 		for range 2 {
 			time.Sleep(QuotaInterval)
-			if within, _ := q.take("a", time.Now()); !within {
+			if within, _ := q.takeLine("a", time.Now()); !within {
 				t.Error("a minute later: got false")
 			}
 		}
 		time.Sleep(QuotaInterval)
-		if _, leftOut := q.take("a", time.Now()); leftOut != 0 {
+		if _, leftOut := q.takeLine("a", time.Now()); leftOut != 0 {
 			t.Errorf("told twice that %d were left out", leftOut)
 		}
 	})

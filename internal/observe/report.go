@@ -23,11 +23,11 @@ type Report struct {
 
 // Read returns the report of a node that sees s now.
 func (o *Observer) Read(now time.Time, s State) Report {
-	peers := o.peers.statuses(s.Held, o.cfg.silentTimeout())
+	peers := o.peers.listStatuses(s.Held, o.cfg.silentTimeout())
 	r := Report{
 		NoLeader:   o.noLeader(s, peers),
 		OtherSeeds: o.peers.otherSeeds(),
-		Counts:     o.Metrics.read(),
+		Counts:     o.Metrics.readCounts(),
 	}
 	for addr, p := range peers {
 		if !p.reached {
@@ -35,6 +35,6 @@ func (o *Observer) Read(now time.Time, s State) Report {
 		}
 	}
 	slices.SortFunc(r.Silent, member.Address.Compare)
-	o.history.report(now, !s.Leader.isZero(), &r)
+	o.history.fillReport(now, !s.Leader.isZero(), &r)
 	return r
 }

@@ -66,13 +66,13 @@ func (o *Observer) logReport(r mesh.Report) {
 	}
 	var attrs []slog.Attr
 	if !r.Peer.IsZero() {
-		attrs = append(attrs, slog.String("peer", shown(r.Peer)))
+		attrs = append(attrs, slog.String("peer", addressText(r.Peer)))
 	}
 	if r.What == mesh.ReportSeedsDiffer {
 		attrs = append(attrs,
 			slog.String("seeds", member.OneLine(seedList(o.cfg.Seeds), maxErrorBytes)))
 	}
-	if differ := mismatches(r.Err); len(differ) > 1 {
+	if differ := listMismatches(r.Err); len(differ) > 1 {
 		// One piece of advice for all differences.
 		r.Err = fmt.Errorf("differs in %s: configure the same on every node", strings.Join(differ, ", "))
 	}
@@ -96,4 +96,4 @@ func (o *Observer) Message(m message.Message) { o.peers.noteMessage(m) }
 func (o *Observer) Hopeless() <-chan struct{} { return o.peers.hopeless }
 
 // Answers lists what was last heard from each seed and member.
-func (o *Observer) Answers() []Answer { return o.peers.answers() }
+func (o *Observer) Answers() []Answer { return o.peers.listAnswers() }

@@ -57,7 +57,7 @@ func (p *peerLog) otherSeeds() []member.Address {
 func seedMismatchText(peers []member.Address) string {
 	var names []string
 	for _, a := range peers {
-		names = append(names, shown(a))
+		names = append(names, addressText(a))
 	}
 	const advice = " other seeds: give every node the same list, without nodes of other clusters"
 	switch len(names) {

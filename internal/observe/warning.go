@@ -41,7 +41,7 @@ func (o *Observer) warnLeaderless(now time.Time, s State, elected bool) {
 	if !s.Leader.isZero() {
 		if !w.at.IsZero() && !elected {
 			o.log.Info("there is a leader with authority",
-				slog.String("leader", shown(s.Leader.Address)), slog.Uint64("version", s.Leader.Version),
+				slog.String("leader", addressText(s.Leader.Address)), slog.Uint64("version", s.Leader.Version),
 				slog.Float64("leaderless_ms", Milliseconds(now.Sub(w.since))))
 		}
 		*w = leaderlessWarning{}
@@ -50,7 +50,7 @@ func (o *Observer) warnLeaderless(now time.Time, s State, elected bool) {
 	if !w.isDue(now, o.cfg.RetryInterval) {
 		return
 	}
-	text := o.noLeader(s, o.peers.statuses(s.Held, o.cfg.silentTimeout()))
+	text := o.noLeader(s, o.peers.listStatuses(s.Held, o.cfg.silentTimeout()))
 	if !w.isNews(now, text) {
 		return
 	}

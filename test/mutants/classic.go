@@ -12,15 +12,15 @@ var classic = []Mutant{
 		Name: "voter-counted-twice",
 		Rule: "6, 6: one vote a voter, however often it comes",
 		Edits: []Edit{{
-			File: "paxos/attempt.go",
+			File: "paxos/tally.go",
 			Old:  "if o.from.Voter() == v.From.Voter() {",
 			New:  "if o.from.Address.IsZero() {",
 		}, {
-			File: "paxos/attempt.go",
+			File: "paxos/tally.go",
 			Old:  "case granted >= e.Quorum && seedsGranted >= seedQuorum:",
 			New:  "case granted > 0 && b.granted() >= e.Quorum && seedsGranted >= seedQuorum:",
 		}, {
-			File: "paxos/attempt.go",
+			File: "paxos/tally.go",
 			Old:  "func count(yes bool) int {",
 			New: "func (b *Ballots) granted() int {\n\tn := 0\n\tfor _, v := range b.votes {\n" +
 				"\t\tn += count(v.granted)\n\t}\n\treturn n\n}\n\nfunc count(yes bool) int {",

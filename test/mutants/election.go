@@ -196,7 +196,7 @@ var election = []Mutant{
 		Name: "last-value-adopted",
 		Rule: "6, 4: the value of the highest ballot is adopted",
 		Edits: []Edit{{
-			File: "paxos/attempt.go",
+			File: "paxos/tally.go",
 			Old:  "v.Granted && a.ID.Version == b.Version && a.ID.Compare(b.best.ID) > 0 {",
 			New:  "v.Granted && a.ID.Version == b.Version {",
 		}},
@@ -225,7 +225,7 @@ var election = []Mutant{
 		Name: "quorum-too-small",
 		Rule: "6, 6: M formal votes choose",
 		Edits: []Edit{{
-			File: "paxos/attempt.go",
+			File: "paxos/tally.go",
 			Old:  "case granted >= e.Quorum && seedsGranted >= seedQuorum:",
 			New:  "case granted >= max(e.Quorum-1, 1) && seedsGranted >= seedQuorum:",
 		}},
@@ -234,7 +234,7 @@ var election = []Mutant{
 		Name: "votes-of-strangers",
 		Rule: "6, 4: only voters of the state count",
 		Edits: []Edit{{
-			File: "paxos/attempt.go",
+			File: "paxos/tally.go",
 			Old:  "\t\tif !m.IsVoter() {\n\t\t\tcontinue\n\t\t}\n\t\tisSeed",
 			New:  "\t\tisSeed",
 		}, {
@@ -247,7 +247,7 @@ var election = []Mutant{
 		Name: "votes-of-another-store",
 		Rule: "6, 4: a voter is an address with its store id",
 		Edits: []Edit{{
-			File: "paxos/attempt.go",
+			File: "paxos/tally.go",
 			Old:  "\t\tif o.from.Voter() == v {\n",
 			New:  "\t\tif o.from.Address == v.Address {\n",
 		}, {

@@ -18,7 +18,7 @@ var founding = []Mutant{
 		Name: "founding-without-seeds",
 		Rule: "4: a founding needs a majority of the configured seeds",
 		Edits: []Edit{{
-			File: "paxos/attempt.go",
+			File: "paxos/tally.go",
 			Old:  "seedQuorum = member.Quorum(len(e.Seeds))",
 			New:  "seedQuorum = 0",
 		}},

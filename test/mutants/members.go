@@ -79,7 +79,7 @@ var members = []Mutant{
 		Name: "leaving-forgotten",
 		Rule: "6, 4: a chosen leader starts from its base, with what was said of each member",
 		Edits: []Edit{{
-			File: "paxos/attempt.go",
+			File: "paxos/tally.go",
 			Old:  "roster := slices.Clone(base.Roster)\n",
 			New: "roster := slices.Clone(base.Roster)\n\tfor i := range roster {\n" +
 				"\t\troster[i].Gone, roster[i].Resigned = false, false\n\t}\n",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package paxos_test
+package paxos
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/athena-go/athena/member"
-	"github.com/athena-go/athena/paxos"
 )
 
 func roster(n int) member.Roster {
@@ -30,16 +29,16 @@ const (
 // grants, lost when M can no longer be reached, and otherwise undecided.
 func TestCountOfEveryVote(t *testing.T) {
 	for n := 1; n <= 5; n++ {
-		e := paxos.Electorate{Roster: roster(n), Quorum: member.Quorum(n)}
-		everyVote(n, func(votes []int, b *paxos.Ballots) {
-			yes, open := tally(votes, n)
-			want := paxos.Pending
-			if yes >= e.Quorum {
-				want = paxos.Won
-			} else if yes+open < e.Quorum {
-				want = paxos.Lost
+		e := electorate{roster: roster(n), quorum: member.Quorum(n)}
+		everyVote(n, func(votes []int, b *tally) {
+			yes, open := countKinds(votes, n)
+			want := pending
+			if yes >= e.quorum {
+				want = won
+			} else if yes+open < e.quorum {
+				want = lost
 			}
-			if got := b.Count(e); got != want {
+			if got := b.countVotes(e); got != want {
 				t.Fatalf("N=%d votes %v: got %v, want %v", n, votes, got, want)
 			}
 		})
@@ -56,12 +55,12 @@ func TestCountOfEveryFounding(t *testing.T) {
 				if inside+outside == 0 {
 					continue
 				}
-				e := paxos.Electorate{Roster: roster(n), Quorum: member.Quorum(n)}
+				e := electorate{roster: roster(n), quorum: member.Quorum(n)}
 				for i := range inside {
-					e.Seeds = append(e.Seeds, addr(i+1))
+					e.seeds = append(e.seeds, addr(i+1))
 				}
 				for i := range outside {
-					e.Seeds = append(e.Seeds, addr(100+i)) // no member, so it never votes
+					e.seeds = append(e.seeds, addr(100+i)) // no member, so it never votes
 				}
 				name := fmt.Sprintf("%d members, %d of %d seeds among them", n, inside, inside+outside)
 				checkFounding(t, name, e, n, inside)
@@ -70,45 +69,45 @@ func TestCountOfEveryFounding(t *testing.T) {
 	}
 }
 
-func checkFounding(t *testing.T, name string, e paxos.Electorate, n, inside int) {
+func checkFounding(t *testing.T, name string, e electorate, n, inside int) {
 	t.Helper()
-	need := member.Quorum(len(e.Seeds))
-	everyVote(n, func(votes []int, b *paxos.Ballots) {
-		yes, open := tally(votes, n)
-		seedsYes, seedsOpen := tally(votes, inside)
-		want := paxos.Pending
-		if yes >= e.Quorum && seedsYes >= need {
-			want = paxos.Won
-		} else if yes+open < e.Quorum || seedsYes+seedsOpen < need {
-			want = paxos.Lost
+	need := member.Quorum(len(e.seeds))
+	everyVote(n, func(votes []int, b *tally) {
+		yes, open := countKinds(votes, n)
+		seedsYes, seedsOpen := countKinds(votes, inside)
+		want := pending
+		if yes >= e.quorum && seedsYes >= need {
+			want = won
+		} else if yes+open < e.quorum || seedsYes+seedsOpen < need {
+			want = lost
 		}
-		if got := b.Count(e); got != want {
+		if got := b.countVotes(e); got != want {
 			t.Fatalf("%s, votes %v: got %v, want %v", name, votes, got, want)
 		}
 	})
 }
 
 // everyVote calls f for each way in which voters 1 to n can vote.
-func everyVote(n int, f func(votes []int, b *paxos.Ballots)) {
+func everyVote(n int, f func(votes []int, b *tally)) {
 	total := 1
 	for range n {
 		total *= 3
 	}
 	for code := range total {
-		votes, b := make([]int, n), new(paxos.Ballots)
+		votes, b := make([]int, n), new(tally)
 		for i := range votes {
 			votes[i] = code % 3
 			code /= 3
 			if votes[i] != silent {
-				b.Add(paxos.Vote{From: voter(i + 1), Granted: votes[i] == granted})
+				b.addVote(Vote{From: voter(i + 1), Granted: votes[i] == granted})
 			}
 		}
 		f(votes, b)
 	}
 }
 
-// tally counts the grants and the open votes of the first n voters.
-func tally(votes []int, n int) (yes, open int) {
+// countKinds counts the grants and the open votes of the first n voters.
+func countKinds(votes []int, n int) (yes, open int) {
 	for _, v := range votes[:n] {
 		switch v {
 		case granted:
@@ -123,21 +122,21 @@ func tally(votes []int, n int) (yes, open int) {
 // protocol.md section 12: "counted per voter and ballot: one voter three times
 // is no majority".
 func TestOneVoterThreeTimesIsNoMajority(t *testing.T) {
-	var b paxos.Ballots
-	e := paxos.Electorate{Roster: roster(3), Quorum: 2}
+	var b tally
+	e := electorate{roster: roster(3), quorum: 2}
 	again := voter(1)
 	again.Incarnation++
-	for i, v := range []paxos.Vote{
+	for i, v := range []Vote{
 		{From: voter(1), Granted: true}, {From: voter(1), Granted: true}, {From: again, Granted: true},
 	} {
-		if got, want := b.Add(v), i == 0; got != want {
+		if got, want := b.addVote(v), i == 0; got != want {
 			t.Errorf("vote %d of one voter counted: got %v, want %v", i+1, got, want)
 		}
 	}
-	if got := b.Count(e); got != paxos.Pending {
-		t.Errorf("one voter three times: got %v, want %v", got, paxos.Pending)
+	if got := b.countVotes(e); got != pending {
+		t.Errorf("one voter three times: got %v, want %v", got, pending)
 	}
-	if b.Add(paxos.Vote{From: voter(1)}); b.Count(e) == paxos.Lost {
+	if b.addVote(Vote{From: voter(1)}); b.countVotes(e) == lost {
 		t.Error("a later no of the same voter counted: the first vote stands")
 	}
 }
@@ -152,11 +151,11 @@ func TestOnlyVotersOfTheRosterCount(t *testing.T) {
 		"joining":       voter(4),
 		"stranger":      voter(5),
 	} {
-		var b paxos.Ballots
-		b.Add(paxos.Vote{From: voter(1), Granted: true})
-		b.Add(paxos.Vote{From: stranger, Granted: true})
-		if got := b.Count(paxos.Electorate{Roster: r, Quorum: 2}); got != paxos.Pending {
-			t.Errorf("%s voted: got %v, want %v", name, got, paxos.Pending)
+		var b tally
+		b.addVote(Vote{From: voter(1), Granted: true})
+		b.addVote(Vote{From: stranger, Granted: true})
+		if got := b.countVotes(electorate{roster: r, quorum: 2}); got != pending {
+			t.Errorf("%s voted: got %v, want %v", name, got, pending)
 		}
 	}
 }
@@ -164,30 +163,30 @@ func TestOnlyVotersOfTheRosterCount(t *testing.T) {
 // protocol.md section 6, 4: "if a vote shows a value accepted at this version:
 // adopt the one of the highest ballot".
 func TestAdoptTheValueOfTheHighestBallot(t *testing.T) {
-	value := func(version, round uint64) paxos.Accepted {
-		return paxos.Accepted{ID: id(version, round, 1), Base: number(4, round)}
+	value := func(version, round uint64) Accepted {
+		return Accepted{ID: id(version, round, 1), Base: number(4, round)}
 	}
-	yes := func(i int, a paxos.Accepted) paxos.Vote {
-		return paxos.Vote{From: voter(i), Granted: true, Accepted: a}
+	yes := func(i int, a Accepted) Vote {
+		return Vote{From: voter(i), Granted: true, Accepted: a}
 	}
 	for _, tc := range []struct {
 		name  string
-		votes []paxos.Vote
-		want  paxos.Accepted
+		votes []Vote
+		want  Accepted
 	}{
-		{"nothing accepted", []paxos.Vote{yes(1, paxos.Accepted{})}, paxos.Accepted{}},
-		{"one", []paxos.Vote{yes(1, paxos.Accepted{}), yes(2, value(5, 2))}, value(5, 2)},
-		{"two", []paxos.Vote{yes(1, value(5, 3)), yes(2, value(5, 2))}, value(5, 3)},
-		{"two, the other way", []paxos.Vote{yes(1, value(5, 2)), yes(2, value(5, 3))}, value(5, 3)},
-		{"of a later version", []paxos.Vote{yes(1, value(5, 2)), yes(2, value(6, 9))}, value(5, 2)},
-		{"of another version", []paxos.Vote{yes(1, value(4, 9)), yes(2, value(6, 9))}, paxos.Accepted{}},
-		{"refused", []paxos.Vote{{From: voter(1), Accepted: value(5, 2)}}, paxos.Accepted{}},
+		{"nothing accepted", []Vote{yes(1, Accepted{})}, Accepted{}},
+		{"one", []Vote{yes(1, Accepted{}), yes(2, value(5, 2))}, value(5, 2)},
+		{"two", []Vote{yes(1, value(5, 3)), yes(2, value(5, 2))}, value(5, 3)},
+		{"two, the other way", []Vote{yes(1, value(5, 2)), yes(2, value(5, 3))}, value(5, 3)},
+		{"of a later version", []Vote{yes(1, value(5, 2)), yes(2, value(6, 9))}, value(5, 2)},
+		{"of another version", []Vote{yes(1, value(4, 9)), yes(2, value(6, 9))}, Accepted{}},
+		{"refused", []Vote{{From: voter(1), Accepted: value(5, 2)}}, Accepted{}},
 	} {
-		b := paxos.Ballots{Version: 5}
+		b := tally{version: 5}
 		for _, v := range tc.votes {
-			b.Add(v)
+			b.addVote(v)
 		}
-		got, found := b.Adopt()
+		got, found := b.adoptValue()
 		if got.ID != tc.want.ID || got.Base != tc.want.Base || found == tc.want.IsZero() {
 			t.Errorf("%s: got %v, %v, want %v", tc.name, got, found, tc.want)
 		}
@@ -195,16 +194,16 @@ func TestAdoptTheValueOfTheHighestBallot(t *testing.T) {
 }
 
 func TestGrantedIsOfOneRun(t *testing.T) {
-	var b paxos.Ballots
-	b.Add(paxos.Vote{From: voter(1), Granted: true})
-	b.Add(paxos.Vote{From: voter(2)})
+	var b tally
+	b.addVote(Vote{From: voter(1), Granted: true})
+	b.addVote(Vote{From: voter(2)})
 	again := voter(1)
 	again.Incarnation++
 	for _, tc := range []struct {
 		id   member.Identity
 		want bool
 	}{{voter(1), true}, {again, false}, {voter(2), false}, {voter(3), false}} {
-		if got := b.Granted(tc.id); got != tc.want {
+		if got := b.grantedBy(tc.id); got != tc.want {
 			t.Errorf("Granted(%v): got %v, want %v", tc.id, got, tc.want)
 		}
 	}
@@ -218,15 +217,15 @@ func TestInitialState(t *testing.T) {
 	base.Roster[1].Status, base.Roster[1].Gone, base.Roster[1].Resigned = member.Leaving, true, true
 	base.Roster[3].Status, base.Roster[3].Resigned = member.Leaving, true
 	before := slices.Clone(base.Roster)
-	var b paxos.Ballots
+	var b tally
 	for i := 2; i <= 4; i++ { // voter 3 in its old run, and with a no
 		from := voter(i)
 		if i != 3 {
 			from.Incarnation = 7
 		}
-		b.Add(paxos.Vote{From: from, Granted: i != 3})
+		b.addVote(Vote{From: from, Granted: i != 3})
 	}
-	got := b.Initial(base, addr(2), 6)
+	got := b.initialState(base, addr(2), 6)
 	if got.Number != number(6, 0) || got.Leader != addr(2) {
 		t.Errorf("initial state: got %v led by %v, want 6.0 led by %v", got.Number, got.Leader, addr(2))
 	}

@@ -61,7 +61,7 @@ func (m *Machine) take(s member.State) {
 		if m.follow.claim == s.Claim() {
 			m.follow.healthyAt = m.now
 		}
-	} else if m.propose.attempt != nil {
+	} else if m.isProposing() {
 		// The proposal was built on an older state.
 		m.dropAttempt()
 	}
@@ -82,7 +82,9 @@ func (m *Machine) take(s member.State) {
 // hold stores s as the held state.
 func (m *Machine) hold(s member.State) {
 	before := m.durable.Held
-	m.persist(m.durable.Take(s))
+	d := m.durable
+	d.Acceptor = d.Take(s)
+	m.persist(d)
 	m.digest = s.Digest()
 	m.shown.moved = true
 	m.heldRecords(s)

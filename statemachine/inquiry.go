@@ -7,6 +7,7 @@ import (
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
 )
 
 // inquiryState is the question that comes before any proposal: do M voters, this one
@@ -22,7 +23,7 @@ type inquiryState struct {
 // wantsElection reports whether this node should ask and propose: it has a
 // vote, may lead, and has no healthy leader. A drained one has no chosen leader at all.
 func (m *Machine) wantsElection() bool {
-	return m.role != member.Leading && m.propose.attempt == nil && !m.operator.leaving &&
+	return m.role != member.Leading && !m.isProposing() && !m.operator.leaving &&
 		!m.followsHealthy() && !(m.operator.drained && m.leader.Chosen) && m.isVoter()
 }
 
@@ -75,8 +76,8 @@ func (m *Machine) tickAsk() {
 	m.ask = inquiryState{
 		id:      m.cfg.Rand.Uint64() | 1,
 		version: m.held().Version,
-		nextAt:  m.now.Add(m.patience(m.ask.fails)),
-		fails:   min(m.ask.fails+1, maxFails),
+		nextAt:  m.now.Add(m.patienceAfter(m.ask.fails)),
+		fails:   min(m.ask.fails+1, paxos.MaxFailures),
 	}
 	m.trace(Trace{Kind: Asking})
 	for _, e := range m.durable.Held.Roster {

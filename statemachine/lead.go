@@ -8,6 +8,7 @@ import (
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
 )
 
 // leaderState is what a leader, chosen or provisional, knows beside its state. It
@@ -296,7 +297,7 @@ func (m *Machine) isCommitted() bool {
 func (m *Machine) noteBound(in message.Message, version uint64) bool {
 	room := uint64(maxJoinJump)
 	if m.state().Roster.IsVoter(in.From.Voter()) {
-		room = maxVersionJump
+		room = paxos.MaxVersionJump
 	}
 	if version > m.leader.Version+room {
 		m.refuse(in, message.ReasonVersionJump)

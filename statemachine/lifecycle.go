@@ -152,7 +152,7 @@ func (m *Machine) tickLeave() {
 		switch {
 		case m.isLed() || m.due(o.handUntil) || !m.isVoter():
 			o.handUntil, o.handAt = time.Time{}, time.Time{}
-		case m.propose.attempt == nil && m.due(o.handAt):
+		case !m.isProposing() && m.due(o.handAt):
 			o.handAt = m.now.Add(m.timing.handOverInterval())
 			candidates := o.successors
 			if o.named {
@@ -191,7 +191,7 @@ func (m *Machine) isLed() bool {
 
 func (m *Machine) leaveDeadline(d *deadline) {
 	d.add(m.operator.handUntil)
-	if m.propose.attempt == nil {
+	if !m.isProposing() {
 		d.add(m.operator.handAt)
 	}
 	if m.operator.leaving {

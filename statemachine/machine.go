@@ -40,7 +40,7 @@ type Machine struct {
 	lead      leaderState
 	support   supportState
 	ask       inquiryState
-	propose   propose
+	propose   proposerState
 	isolation isolationState
 	operator  operatorState
 	records   recordState

@@ -84,7 +84,7 @@ func (m *Machine) becomeNewRun() {
 	m.setRole(member.Seeking, member.Claim{},
 		member.Seeking, member.Following, member.Provisional)
 	d := m.durable
-	d.Held, d.Promised, d.Accepted = member.State{}, paxos.ID{}, paxos.Accepted{}
+	d.Acceptor = paxos.Acceptor{}
 	for i := 0; i < len(d.StoreID); i += 8 {
 		r := m.cfg.Rand.Uint64()
 		for j := range 8 {
@@ -100,7 +100,7 @@ func (m *Machine) becomeNewRun() {
 	m.follow = followerState{}
 	m.lead = leaderState{}
 	m.records = recordState{open: m.records.open}
-	m.propose = propose{} // versions and rounds of the other cluster
+	m.propose = proposerState{} // versions and rounds of the other cluster
 	m.ask = inquiryState{}
 	m.voteWait = m.now.Add(m.timing.LeaseTimeout)
 	m.soft = member.State{}
@@ -193,7 +193,7 @@ func (m *Machine) becomeLeader(former member.Identity) {
 func (m *Machine) startLead(r member.Roster) {
 	m.follow = followerState{}
 	m.dropAttempt()
-	m.propose.fails = 0
+	m.propose.Failures = 0
 	m.endSearch()
 	m.lead = leaderState{since: m.now, beatAt: m.now}
 	for _, e := range r {

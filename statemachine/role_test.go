@@ -35,7 +35,9 @@ func machineInRole(role member.Role) *Machine {
 			LeaderTimeout: time.Second, LeaseTimeout: time.Second,
 			TTLTimeout: 10 * time.Second, RetryInterval: 500 * time.Millisecond,
 		},
-	}, paxos.Durable{StoreID: self.StoreID, Incarnation: 1, Held: held}, time.Unix(1, 0))
+	}, paxos.Durable{
+		StoreID: self.StoreID, Incarnation: 1, Acceptor: paxos.Acceptor{Held: held},
+	}, time.Unix(1, 0))
 	m.role = role
 	switch role {
 	case member.Following:

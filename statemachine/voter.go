@@ -3,6 +3,7 @@
 package statemachine
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/athena-go/athena/internal/message"
@@ -10,10 +11,10 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// onProposal votes.
+// onProposal answers a proposal with a vote, unless it makes no sense or was answered before.
 func (m *Machine) onProposal(in message.Message, b message.Proposal) {
-	if m.votesHere(in.From.Voter()) {
-		m.seenRound(b.ID.Ballot.Round)
+	if m.hasVoteHere(in.From.Voter()) {
+		m.propose.Proposer = m.propose.SeeRound(b.ID.Ballot.Round)
 	}
 	if b.ID.Ballot.Run() != in.From {
 		m.drop(in, message.ReasonNotCandidate)
@@ -30,16 +31,23 @@ func (m *Machine) onProposal(in message.Message, b message.Proposal) {
 	if b.Stage == message.Pre {
 		m.learnFrom(b.State)
 	}
-	v := m.vote(in.From, b)
-	m.tellVote(in, b, v)
+	v := m.castVote(in.From, paxos.Proposal{
+		Stage:    b.Stage,
+		ID:       b.ID,
+		Founding: b.Founding,
+		Held:     b.Held,
+		Base:     b.Base,
+		State:    b.State,
+	}, b.SeedDigest)
+	m.traceVote(in, b, v)
 	m.send(in.From.Address, v)
 	if !m.stopped && v.Granted {
-		m.yield(b)
+		m.yieldTo(b)
 	}
 }
 
-// tellVote notes the answer to a proposal.
-func (m *Machine) tellVote(in message.Message, b message.Proposal, v message.Vote) {
+// traceVote traces the answer to a proposal.
+func (m *Machine) traceVote(in message.Message, b message.Proposal, v message.Vote) {
 	t := Trace{Kind: Refused, Reason: v.Reason, Event: message.KindProposal, Peer: in.From.Address}
 	if v.Granted {
 		t = Trace{Kind: Voted, Peer: in.From.Address, Version: b.ID.Version}
@@ -51,33 +59,35 @@ func (m *Machine) tellVote(in message.Message, b message.Proposal, v message.Vot
 	m.trace(t)
 }
 
-// learnFrom lets a voter that holds nothing take the state that another shows. A
-// pre proposal shows the one that it is made from: no vote outlives it. A question
-// for a leader shows that of its asker, which may have lost its vote in it, and
-// cannot bring about an election.
+// learnFrom lets a voter that holds nothing take the state that another node shows. A pre
+// proposal shows the state that it is made from, so that no vote outlives that state. A question
+// for a leader shows the state of its sender, which may have lost its vote in it and then cannot
+// bring about an election.
 func (m *Machine) learnFrom(s member.State) {
 	if m.held().IsZero() && s.Roster.IsVoter(m.self.Voter()) {
-		m.learn(s)
+		m.learnState(s)
 	}
 }
 
-// vote is the voter's answer to p. A granted one is in what will be saved
-// before anything that depends on it is sent.
-func (m *Machine) vote(from member.Identity, p message.Proposal) message.Vote {
+// castVote is the voter's answer to p; seeds is the digest of the proposer's list of seeds. A
+// granted vote is in what will be saved before anything that depends on it is sent.
+func (m *Machine) castVote(from member.Identity, p paxos.Proposal, seeds uint64) message.Vote {
 	v := message.Vote{Stage: p.Stage, ID: p.ID, Held: m.held()}
 	if p.Stage == message.Pre {
 		v.Reason = m.refusePre(from, p)
 	} else {
 		v.Reason = m.refuseFormal(from, p)
 	}
+	if v.Reason == message.ReasonNone && p.Founding {
+		v.Reason = m.refuseFounding(from, seeds)
+	}
 	v.Granted = v.Reason == message.ReasonNone
 	if v.Granted {
 		d := m.durable
-		d.Promised = p.ID
 		if p.Stage == message.Pre {
-			v.Accepted = d.Accepted
+			d.Acceptor, v.Accepted = d.Promise(p)
 		} else {
-			d.Accepted = paxos.Accepted{ID: p.ID, Base: p.Base, State: p.State}
+			d.Acceptor = d.Accept(p)
 		}
 		m.persist(d)
 	}
@@ -88,17 +98,13 @@ func (m *Machine) vote(from member.Identity, p message.Proposal) message.Vote {
 	return v
 }
 
-// refusePre says why a promise is refused. (S) protocol.md section 6, 3.
-func (m *Machine) refusePre(from member.Identity, p message.Proposal) message.Reason {
+// refusePre returns the reason to refuse a promise: those of the acceptor, then those that
+// protect a living leader. (S) protocol.md section 6, 3.
+func (m *Machine) refusePre(from member.Identity, p paxos.Proposal) message.Reason {
+	if why := m.durable.RefusePromise(p, m.hasVoteHere(from.Voter())); why != paxos.NotRefused {
+		return reasonOf(why)
+	}
 	switch {
-	case p.ID.Version <= m.held().Version:
-		return message.ReasonOldVersion
-	case !m.durable.MayPromise(p.ID):
-		return message.ReasonPromised
-	case m.jumps(from, p):
-		return message.ReasonVersionJump
-	case !p.Founding && m.held().IsZero():
-		return message.ReasonHoldsNothing
 	case m.supportsOther(from.Voter()):
 		return message.ReasonSupports
 	case m.healthy() && from.Address != m.self.Address:
@@ -112,39 +118,17 @@ func (m *Machine) refusePre(from member.Identity, p message.Proposal) message.Re
 	case !p.Founding && from != m.self && !m.trustsAddress(from.Address):
 		return message.ReasonUnknownMember
 	}
-	return m.refuseFounding(from, p)
-}
-
-// refuseFounding says why a founding is refused by a voter that would
-// otherwise grant it (protocol.md section 4).
-func (m *Machine) refuseFounding(from member.Identity, p message.Proposal) message.Reason {
-	switch {
-	case !p.Founding:
-		return message.ReasonNone
-	case m.cfg.JoinOnly:
-		return message.ReasonJoinOnly
-	case p.SeedDigest != m.seeds:
-		return message.ReasonOtherSeeds
-	case !slices.Contains(m.cfg.Seeds, from.Address):
-		return message.ReasonNotVoter // only a seed founds
-	}
 	return message.ReasonNone
 }
 
-// refuseFormal says why acceptance is refused. (S) protocol.md section 6, 5.
-func (m *Machine) refuseFormal(from member.Identity, p message.Proposal) message.Reason {
+// refuseFormal returns the reason to refuse acceptance: those of the acceptor, then those that
+// protect a living leader. (S) protocol.md section 6, 5.
+func (m *Machine) refuseFormal(from member.Identity, p paxos.Proposal) message.Reason {
+	if why := m.durable.RefuseAcceptance(p, m.hasVoteHere(from.Voter())); why != paxos.NotRefused {
+		return reasonOf(why)
+	}
 	candidate := p.State.LeaderIdentity()
 	switch {
-	case p.ID.Version <= m.held().Version:
-		return message.ReasonOldVersion
-	case p.Base.Less(m.held()):
-		return message.ReasonOldBase
-	case !m.durable.MayAccept(p.ID, p.Base):
-		return message.ReasonPromised
-	case m.jumps(from, p):
-		return message.ReasonVersionJump
-	case !p.Founding && m.held().IsZero():
-		return message.ReasonHoldsNothing
 	case m.supportsOther(candidate.Voter()):
 		return message.ReasonSupports
 	case m.waitsFor(candidate.Address):
@@ -154,7 +138,44 @@ func (m *Machine) refuseFormal(from member.Identity, p message.Proposal) message
 	case !p.Founding && from != m.self && !m.trustsAddress(from.Address):
 		return message.ReasonUnknownMember
 	}
-	return m.refuseFounding(from, p)
+	return message.ReasonNone
+}
+
+// refuseFounding returns the reason to refuse a founding that the voter would grant otherwise
+// (protocol.md section 4).
+func (m *Machine) refuseFounding(from member.Identity, seeds uint64) message.Reason {
+	switch {
+	case m.cfg.JoinOnly:
+		return message.ReasonJoinOnly
+	case seeds != m.seeds:
+		return message.ReasonOtherSeeds
+	case !slices.Contains(m.cfg.Seeds, from.Address):
+		return message.ReasonNotVoter // only a seed founds
+	}
+	return message.ReasonNone
+}
+
+// reasonOf is a refusal of package paxos as messages and traces name it.
+func reasonOf(r paxos.Refusal) message.Reason {
+	switch r {
+	case paxos.NotRefused:
+		return message.ReasonNone
+	case paxos.OldVersion:
+		return message.ReasonOldVersion
+	case paxos.OldBase:
+		return message.ReasonOldBase
+	case paxos.LowBallot:
+		return message.ReasonPromised
+	case paxos.VersionJump:
+		return message.ReasonVersionJump
+	case paxos.HoldsNothing:
+		return message.ReasonHoldsNothing
+	case paxos.NotVoter:
+		return message.ReasonNotVoter
+	case paxos.VotedTwice:
+		return message.ReasonVotedTwice
+	}
+	panic(fmt.Sprintf("statemachine: refusal %d, want one that package paxos names", r))
 }
 
 // waitsFor reports whether the wait after a start keeps this node from voting
@@ -164,9 +185,9 @@ func (m *Machine) waitsFor(a member.Address) bool {
 	return m.now.Before(m.voteWait) && (m.cfg.Volatile || m.durable.Held.Leader != a)
 }
 
-// yield is what a granted vote for another brings with it: this node does not
-// contend for a while, and one that accepted another leader leaves its own.
-func (m *Machine) yield(p message.Proposal) {
+// yieldTo lets the proposer of p, which this node just voted for, go first: this node does not
+// propose for a while. If it accepted another leader, it leaves its own.
+func (m *Machine) yieldTo(p message.Proposal) {
 	pause := m.cfg.Timings.HeartbeatInterval
 	m.ask.id = 0 // answers on the way would make it propose all the same
 	// In turn, should the proposer die now.

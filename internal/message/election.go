@@ -7,22 +7,14 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// Stage tells the two phases of an election apart.
-type Stage uint8
+// Stage is the stage of an election that a proposal or vote belongs to.
+type Stage = paxos.Stage
 
-// The stages: Pre asks for promises, Formal for acceptance.
+// The stages.
 const (
-	Pre Stage = iota + 1
-	Formal
+	Pre    = paxos.Pre
+	Formal = paxos.Formal
 )
-
-// String is "pre" or "formal".
-func (s Stage) String() string {
-	if s == Pre {
-		return "pre"
-	}
-	return "formal"
-}
 
 // LeaderStatusQuery asks a voter whether its leader is healthy, before anybody
 // proposes (the original design: a node that was cut off disturbs nobody).

@@ -84,7 +84,7 @@ func (h *history) accept(ballot paxos.ID, base member.Number, s member.State, vo
 // take lets processes hold a state.
 func (h *history) take(s member.State, who ...int) {
 	for _, i := range who {
-		h.save(i, func(d *paxos.Durable) { *d = d.Take(s) })
+		h.save(i, func(d *paxos.Durable) { d.Acceptor = d.Take(s) })
 	}
 }
 

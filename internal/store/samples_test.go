@@ -76,9 +76,11 @@ func typical() Content {
 	return Content{Origin: origin(), LeaseTimeout: time.Second, Durable: paxos.Durable{
 		StoreID:     storeID(1),
 		Incarnation: math.MaxUint64,
-		Promised:    id,
-		Accepted:    paxos.Accepted{ID: id, Base: state(3).Number, State: next},
-		Held:        held,
+		Acceptor: paxos.Acceptor{
+			Promised: id,
+			Accepted: paxos.Accepted{ID: id, Base: state(3).Number, State: next},
+			Held:     held,
+		},
 	}}
 }
 

@@ -13,17 +13,17 @@ var classic = []Mutant{
 		Rule: "6, 6: one vote a voter, however often it comes",
 		Edits: []Edit{{
 			File: "paxos/tally.go",
-			Old:  "if o.from.Voter() == v.From.Voter() {",
-			New:  "if o.from.Address.IsZero() {",
+			Old:  "if c.from.Voter() == v.From.Voter() {",
+			New:  "if c.from.Address.IsZero() {",
 		}, {
 			File: "paxos/tally.go",
-			Old:  "case granted >= e.Quorum && seedsGranted >= seedQuorum:",
-			New:  "case granted > 0 && b.granted() >= e.Quorum && seedsGranted >= seedQuorum:",
+			Old:  "case granted >= e.quorum && seedsGranted >= seedQuorum:",
+			New:  "case granted > 0 && t.grants() >= e.quorum && seedsGranted >= seedQuorum:",
 		}, {
 			File: "paxos/tally.go",
-			Old:  "func count(yes bool) int {",
-			New: "func (b *Ballots) granted() int {\n\tn := 0\n\tfor _, v := range b.votes {\n" +
-				"\t\tn += count(v.granted)\n\t}\n\treturn n\n}\n\nfunc count(yes bool) int {",
+			Old:  "func toInt(yes bool) int {",
+			New: "func (t *tally) grants() int {\n\tn := 0\n\tfor _, v := range t.votes {\n" +
+				"\t\tn += toInt(v.granted)\n\t}\n\treturn n\n}\n\nfunc toInt(yes bool) int {",
 		}},
 	},
 	{
@@ -117,14 +117,10 @@ var classic = []Mutant{
 		Name: "promise-for-held-version",
 		Rule: "6, 3: a voter promises only above the version that it holds",
 		Edits: []Edit{{
-			File: "statemachine/voter.go",
-			Old: "\tcase p.ID.Version <= m.held().Version:\n\t\treturn message.ReasonOldVersion\n" +
-				"\tcase !m.durable.MayPromise",
-			New: "\tcase !m.durable.MayPromise",
-		}, {
 			File: "paxos/acceptor.go",
-			Old:  "return id.Version > d.Held.Version && id.Compare(d.Promised) > 0",
-			New:  "return id.Compare(d.Promised) > 0",
+			Old: "\tcase p.ID.Version <= a.Held.Version:\n\t\treturn OldVersion\n" +
+				"\tcase p.ID.Compare(a.Promised) <= 0:\n",
+			New: "\tcase p.ID.Compare(a.Promised) <= 0:\n",
 		}},
 	},
 	{

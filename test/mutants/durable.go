@@ -9,8 +9,8 @@ var durable = []Mutant{
 		Rule: "6, durable: a promise ends with a held state of its version",
 		Edits: []Edit{{
 			File: "paxos/acceptor.go",
-			Old:  "if d.Promised.Version <= s.Version {",
-			New:  "if d.Promised.Version > 0 {",
+			Old:  "if a.Promised.Version <= s.Version {",
+			New:  "if a.Promised.Version > 0 {",
 		}},
 	},
 	{
@@ -18,8 +18,8 @@ var durable = []Mutant{
 		Rule: "6, durable: what was accepted ends with a held state of its version",
 		Edits: []Edit{{
 			File: "paxos/acceptor.go",
-			Old:  "if d.Accepted.ID.Version <= s.Version {",
-			New:  "if d.Accepted.ID.Version > 0 {",
+			Old:  "if a.Accepted.ID.Version <= s.Version {",
+			New:  "if a.Accepted.ID.Version > 0 {",
 		}, {
 			File: "statemachine/confirmation.go",
 			Old:  "case s.Version < m.durable.Bound():\n",

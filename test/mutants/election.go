@@ -9,17 +9,21 @@ var election = []Mutant{
 		Rule: "6, 3: a voter promises only above its promise",
 		Edits: []Edit{{
 			File: "paxos/acceptor.go",
-			Old:  "id.Compare(d.Promised) > 0\n",
-			New:  "id.Version > 0\n",
+			Old:  "case p.ID.Compare(a.Promised) <= 0:\n",
+			New:  "case false:\n",
 		}},
 	},
 	{
 		Name: "promise-not-kept",
 		Rule: "6, 3: the promise is stored",
 		Edits: []Edit{{
-			File: "statemachine/voter.go",
-			Old:  "d.Promised = p.ID\n",
-			New:  "d.Promised.Version = min(d.Promised.Version, p.ID.Version)\n",
+			File: "paxos/acceptor.go",
+			Old:  "a.Promised = p.ID\n\treturn",
+			New:  "a.Promised.Version = min(a.Promised.Version, p.ID.Version)\n\treturn",
+		}, {
+			File: "paxos/acceptor.go",
+			Old:  "a.Promised = p.ID\n\ta.Accepted",
+			New:  "a.Promised.Version = min(a.Promised.Version, p.ID.Version)\n\ta.Accepted",
 		}},
 	},
 	{
@@ -53,36 +57,26 @@ var election = []Mutant{
 		Rule: "6, 5: a voter accepts nothing below its promise",
 		Edits: []Edit{{
 			File: "paxos/acceptor.go",
-			Old:  "id.Compare(d.Promised) >= 0 &&",
-			New:  "id.Version > 0 &&",
+			Old:  "case p.ID.Compare(a.Promised) < 0:\n",
+			New:  "case false:\n",
 		}},
 	},
 	{
 		Name: "accept-an-old-base",
 		Rule: "6, 5: a voter accepts nothing built on less than it holds",
 		Edits: []Edit{{
-			File: "statemachine/voter.go",
-			Old:  "case p.Base.Less(m.held()):\n",
-			New:  "case false:\n",
-		}, {
 			File: "paxos/acceptor.go",
-			Old:  " && !base.Less(d.Held.Number)",
-			New:  "",
+			Old:  "case p.Base.Less(a.Held.Number):\n",
+			New:  "case false:\n",
 		}},
 	},
 	{
 		Name: "votes-without-a-state",
 		Rule: "6, 3: who holds nothing takes the proposer's state before it votes",
 		Edits: []Edit{{
-			File: "statemachine/voter.go",
-			Old: "case !p.Founding && m.held().IsZero():\n" +
-				"\t\treturn message.ReasonHoldsNothing\n\tcase m.supportsOther(f",
-			New: "case m.supportsOther(f",
-		}, {
-			File: "statemachine/voter.go",
-			Old: "case !p.Founding && m.held().IsZero():\n" +
-				"\t\treturn message.ReasonHoldsNothing\n\tcase m.supportsOther(c",
-			New: "case m.supportsOther(c",
+			File: "paxos/acceptor.go",
+			Old:  "case !p.Founding && a.Held.IsZero():\n",
+			New:  "case false:\n",
 		}, {
 			File: "statemachine/voter.go",
 			Old:  "if b.Stage == message.Pre {\n\t\tm.learnFrom",
@@ -169,27 +163,27 @@ var election = []Mutant{
 		Name: "accepted-not-kept",
 		Rule: "6, 5: what was accepted is stored",
 		Edits: []Edit{{
-			File: "statemachine/voter.go",
-			Old:  "d.Accepted = paxos.Accepted{ID: p.ID, Base: p.Base, State: p.State}",
-			New:  "_ = paxos.Accepted{ID: p.ID, Base: p.Base, State: p.State}",
+			File: "paxos/acceptor.go",
+			Old:  "a.Accepted = Accepted{ID: p.ID, Base: p.Base, State: p.State}",
+			New:  "_ = Accepted{ID: p.ID, Base: p.Base, State: p.State}",
 		}},
 	},
 	{
 		Name: "accepted-not-shown",
 		Rule: "6, 4: a pre vote shows what was accepted",
 		Edits: []Edit{{
-			File: "statemachine/voter.go",
-			Old:  "v.Accepted = d.Accepted\n",
-			New:  "v.Accepted = paxos.Accepted{}\n",
+			File: "paxos/acceptor.go",
+			Old:  "return a, a.Accepted\n",
+			New:  "return a, Accepted{}\n",
 		}},
 	},
 	{
 		Name: "value-not-adopted",
 		Rule: "6, 4: a value accepted at this version is adopted",
 		Edits: []Edit{{
-			File: "statemachine/election.go",
-			Old:  "a.ballots.Version = a.id.Version\n",
-			New:  "a.ballots.Version = 0\n",
+			File: "paxos/proposer.go",
+			Old:  "t.votes.version = t.ID.Version\n",
+			New:  "t.votes.version = 0\n",
 		}},
 	},
 	{
@@ -197,28 +191,27 @@ var election = []Mutant{
 		Rule: "6, 4: the value of the highest ballot is adopted",
 		Edits: []Edit{{
 			File: "paxos/tally.go",
-			Old:  "v.Granted && a.ID.Version == b.Version && a.ID.Compare(b.best.ID) > 0 {",
-			New:  "v.Granted && a.ID.Version == b.Version {",
+			Old:  "v.Granted && a.ID.Version == t.version && a.ID.Compare(t.best.ID) > 0 {",
+			New:  "v.Granted && a.ID.Version == t.version {",
 		}},
 	},
 	{
 		Name: "dead-value-replaced",
 		Rule: "6, 4: a value that cannot be adopted is left to its version",
 		Edits: []Edit{{
-			File: "statemachine/election.go",
-			Old: "\tcase found:\n\t\tm.propose.version = a.id.Version + 1\n" +
-				"\t\tm.failAttempt()\n\t\treturn\n",
-			New: "\tcase found:\n\t\tvalue.Base = a.base.Number\n" +
-				"\t\tvalue.State = a.ballots.Initial(a.base, a.candidates[0], a.id.Version)\n",
+			File: "paxos/proposer.go",
+			Old:  "\tcase found:\n\t\tp.version = t.ID.Version + 1\n\t\treturn p, GiveUp\n",
+			New: "\tcase found:\n\t\tvalue.Base = t.Base.Number\n" +
+				"\t\tvalue.State = t.votes.initialState(t.Base, t.Candidates[0], t.ID.Version)\n",
 		}},
 	},
 	{
 		Name: "value-of-another-base",
 		Rule: "6, 4: a value is adopted only where its base is the newest state",
 		Edits: []Edit{{
-			File: "statemachine/election.go",
-			Old:  "return v.Base == a.base.Number && a",
-			New:  "return a",
+			File: "paxos/proposer.go",
+			Old:  "return v.Base == t.Base.Number && t",
+			New:  "return t",
 		}},
 	},
 	{
@@ -226,8 +219,8 @@ var election = []Mutant{
 		Rule: "6, 6: M formal votes choose",
 		Edits: []Edit{{
 			File: "paxos/tally.go",
-			Old:  "case granted >= e.Quorum && seedsGranted >= seedQuorum:",
-			New:  "case granted >= max(e.Quorum-1, 1) && seedsGranted >= seedQuorum:",
+			Old:  "case granted >= e.quorum && seedsGranted >= seedQuorum:",
+			New:  "case granted >= max(e.quorum-1, 1) && seedsGranted >= seedQuorum:",
 		}},
 	},
 	{
@@ -238,9 +231,9 @@ var election = []Mutant{
 			Old:  "\t\tif !m.IsVoter() {\n\t\t\tcontinue\n\t\t}\n\t\tisSeed",
 			New:  "\t\tisSeed",
 		}, {
-			File: "statemachine/election.go",
-			Old:  "if !a.electorate.Roster.IsVoter(from.Voter()) {",
-			New:  "if from.Address.IsZero() {",
+			File: "paxos/proposer.go",
+			Old:  "case !t.Base.Roster.IsVoter(v.From.Voter()):\n",
+			New:  "case v.From.Address.IsZero():\n",
 		}},
 	},
 	{
@@ -248,38 +241,38 @@ var election = []Mutant{
 		Rule: "6, 4: a voter is an address with its store id",
 		Edits: []Edit{{
 			File: "paxos/tally.go",
-			Old:  "\t\tif o.from.Voter() == v {\n",
-			New:  "\t\tif o.from.Address == v.Address {\n",
+			Old:  "\t\tif c.from.Voter() == v {\n",
+			New:  "\t\tif c.from.Address == v.Address {\n",
 		}, {
-			File: "statemachine/election.go",
-			Old:  "if !a.electorate.Roster.IsVoter(from.Voter()) {",
-			New:  "if from.Address.IsZero() {",
+			File: "paxos/proposer.go",
+			Old:  "case !t.Base.Roster.IsVoter(v.From.Voter()):\n",
+			New:  "case v.From.Address.IsZero():\n",
 		}},
 	},
 	{
 		Name: "votes-of-other-ballots",
 		Rule: "6, 6: votes of other ballots do not count",
 		Edits: []Edit{{
-			File: "statemachine/election.go",
-			Old:  "case a == nil || a.id != b.ID || a.formal",
-			New:  "case a == nil || a.formal",
+			File: "paxos/proposer.go",
+			Old:  "return !t.IsZero() && t.ID == id && t.Stage == stage",
+			New:  "return !t.IsZero() && t.Stage == stage",
 		}},
 	},
 	{
 		Name: "pre-votes-as-formal",
 		Rule: "6, 6: a pre vote is no formal vote",
 		Edits: []Edit{{
-			File: "statemachine/election.go",
-			Old:  "a.id != b.ID || a.formal != (b.Stage == message.Formal):",
-			New:  "a.id != b.ID:",
+			File: "paxos/proposer.go",
+			Old:  "t.ID == id && t.Stage == stage",
+			New:  "t.ID == id",
 		}},
 	},
 	{
 		Name: "silent-successor-elected",
 		Rule: "6, leaving leader: only a successor that pre-voted is proposed",
 		Edits: []Edit{{
-			File: "statemachine/election.go",
-			Old:  "\t\tif slices.Contains(a.alive, s.LeaderIdentity()) {\n\t\t\treturn s, true",
+			File: "paxos/proposer.go",
+			Old:  "\t\tif slices.Contains(t.able, s.LeaderIdentity()) {\n\t\t\treturn s, true",
 			New:  "\t\tif !s.Leader.IsZero() {\n\t\t\treturn s, true",
 		}},
 	},

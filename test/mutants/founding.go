@@ -19,7 +19,7 @@ var founding = []Mutant{
 		Rule: "4: a founding needs a majority of the configured seeds",
 		Edits: []Edit{{
 			File: "paxos/tally.go",
-			Old:  "seedQuorum = member.Quorum(len(e.Seeds))",
+			Old:  "seedQuorum = member.Quorum(len(e.seeds))",
 			New:  "seedQuorum = 0",
 		}},
 	},
@@ -27,18 +27,18 @@ var founding = []Mutant{
 		Name: "founding-forgets-accepted",
 		Rule: "4: in a founding an accepted value is always adopted",
 		Edits: []Edit{{
-			File: "statemachine/election.go",
-			Old:  "case found && (a.founding || m.adoptable(a, value)):",
-			New:  "case found && !a.founding && m.adoptable(a, value):",
+			File: "paxos/proposer.go",
+			Old:  "case found && (t.Founding || t.mayAdopt(value)):",
+			New:  "case found && !t.Founding && t.mayAdopt(value):",
 		}},
 	},
 	{
 		Name: "founding-with-any-version",
 		Rule: "4: a founding is always for version 1",
 		Edits: []Edit{{
-			File: "statemachine/election.go",
-			Old:  "id:         paxos.ID{Version: 1},",
-			New:  "id:         paxos.ID{Version: 1 + uint64(m.propose.fails/2)},",
+			File: "paxos/proposer.go",
+			Old:  "ID:         ID{Version: 1},",
+			New:  "ID:         ID{Version: 1 + uint64(p.Failures/2)},",
 		}},
 	},
 	{

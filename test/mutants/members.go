@@ -187,8 +187,8 @@ var members = []Mutant{
 		Name: "value-of-other-voters",
 		Rule: "6, 4: a value is adopted with the voters of its base",
 		Edits: []Edit{{
-			File: "statemachine/election.go",
-			Old:  " &&\n\t\tslices.EqualFunc(v.State.Roster, a.base.Roster, sameVoter)",
+			File: "paxos/proposer.go",
+			Old:  " &&\n\t\tslices.EqualFunc(v.State.Roster, t.Base.Roster, sameVoter)",
 			New:  " && sameVoter(member.Member{}, member.Member{})",
 		}},
 		Test: "TestAForgedValueIsNotAdopted",

@@ -36,14 +36,14 @@ var apart = map[reflect.Type]bool{
 // beside are fields, by type, that decide nothing here: waits that grow, what was
 // shown, and flows of which no event arrives.
 var beside = map[string]bool{
-	"Machine.dirty":   true, // of the last call, as what was shown
-	"Machine.shown":   true,
-	"Machine.seek":    true,
-	"Machine.follow":  true,
-	"Machine.ask":     true,
-	"propose.fails":   true,
-	"propose.round":   true, // see keyOf
-	"propose.version": true, // the same
+	"Machine.dirty":     true, // of the last call, as what was shown
+	"Machine.shown":     true,
+	"Machine.seek":      true,
+	"Machine.follow":    true,
+	"Machine.ask":       true,
+	"Proposer.Failures": true,
+	"Proposer.round":    true, // see keyOf
+	"Proposer.version":  true, // the same
 }
 
 // fields are those of a struct type that are compared.

@@ -108,7 +108,7 @@ func newWorld(size int, refusals bool) *world {
 		n.add(begin(n.cfg, paxos.Durable{
 			StoreID:     held.Roster[i].StoreID,
 			Incarnation: 1,
-			Held:        held,
+			Acceptor:    paxos.Acceptor{Held: held},
 		}))
 	}
 	return w

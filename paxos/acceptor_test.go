@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package paxos
+
+import (
+	"testing"
+
+	"github.com/athena-go/athena/member"
+)
+
+// Each test of this file plays one sentence of protocol.md about voters. It puts an acceptor
+// into a state, shows it proposals, and checks what it answers and remembers.
+
+// promised is an acceptor that holds 4.9 and promised round 3 of voter 2 for version 5.
+func promised() Acceptor {
+	return Acceptor{
+		Promised: id(5, 3, 2),
+		Held:     member.State{Number: number(4, 9), Leader: addr(1), Roster: roster(3)},
+	}
+}
+
+func pre(i ID) Proposal { return Proposal{Stage: Pre, ID: i, Held: number(4, 9)} }
+
+func formal(i ID, base member.Number) Proposal {
+	return Proposal{
+		Stage: Formal, ID: i, Held: number(4, 9), Base: base,
+		State: member.State{Number: number(i.Version, 0), Leader: i.Ballot.Proposer, Roster: roster(3)},
+	}
+}
+
+// 6, 3: "A voter accepts when: version > held version; (version, ballot) > promised."
+func TestPromiseOnlyAboveThePromise(t *testing.T) {
+	for _, tc := range []struct {
+		id   ID
+		want Refusal
+	}{
+		{id(3, 9, 9), OldVersion},
+		{id(4, 9, 9), OldVersion},
+		{id(5, 2, 3), LowBallot},
+		{id(5, 3, 1), LowBallot},
+		{id(5, 3, 2), LowBallot}, // promised already
+		{id(5, 3, 3), NotRefused},
+		{id(5, 4, 1), NotRefused},
+		{id(6, 1, 1), NotRefused},
+	} {
+		if got := promised().RefusePromise(pre(tc.id), true); got != tc.want {
+			t.Errorf("promised v5/3@2, holds 4.9: pre %v: got %d, want %d", tc.id, got, tc.want)
+		}
+	}
+}
+
+// 6, 5: "A voter accepts when: version > held version; (version, ballot) >= promised; base >= own
+// held state."
+func TestAcceptOnlyFromThePromiseOnAndOnTheHeldState(t *testing.T) {
+	for _, tc := range []struct {
+		id   ID
+		base member.Number
+		want Refusal
+	}{
+		{id(4, 9, 9), number(4, 9), OldVersion},
+		{id(5, 3, 1), number(4, 9), LowBallot},
+		{id(5, 3, 2), number(4, 8), OldBase},
+		{id(5, 3, 2), number(4, 9), NotRefused},
+		{id(5, 3, 2), number(4, 10), NotRefused},
+		{id(6, 1, 1), number(5, 0), NotRefused},
+	} {
+		if got := promised().RefuseAcceptance(formal(tc.id, tc.base), true); got != tc.want {
+			t.Errorf("promised v5/3@2, holds 4.9: formal %v on %v: got %d, want %d",
+				tc.id, tc.base, got, tc.want)
+		}
+	}
+}
+
+// 6, 3: "It stores the promise, and its vote shows the value that it accepted last."
+func TestPromiseIsStoredAndShowsTheAcceptedValue(t *testing.T) {
+	a := promised().Accept(formal(id(5, 4, 1), number(4, 9)))
+	after, shown := a.Promise(pre(id(6, 5, 3)))
+	if after.Promised != id(6, 5, 3) {
+		t.Errorf("got promise %v, want v6/5@3", after.Promised)
+	}
+	if shown.ID != id(5, 4, 1) || after.Accepted.ID != shown.ID {
+		t.Errorf("got %v shown and %v kept, want v5/4@1 both", shown.ID, after.Accepted.ID)
+	}
+	if a.Promised != id(5, 4, 1) {
+		t.Errorf("the acceptor before the vote changed: promised %v", a.Promised)
+	}
+}
+
+// 6, 5: "It stores what it accepted and is bound." The promise rises with it: the acceptor may not
+// have seen the pre proposal.
+func TestAcceptanceIsStoredAndBinds(t *testing.T) {
+	p := formal(id(6, 1, 1), number(5, 0))
+	a := promised().Accept(p)
+	if got := a.Accepted; got.ID != p.ID || got.Base != p.Base || got.State.Leader != p.State.Leader {
+		t.Errorf("got %+v accepted, want the value of %v", got, p.ID)
+	}
+	if a.Promised != p.ID || a.Bound() != 6 {
+		t.Errorf("got promise %v, bound %d, want %v, 6", a.Promised, a.Bound(), p.ID)
+	}
+	if got := a.RefuseAcceptance(formal(id(5, 9, 9), number(4, 9)), true); got != LowBallot {
+		t.Errorf("a value of a lower version: got %d, want %d", got, LowBallot)
+	}
+}
+
+// 6, 3: "Who then holds nothing votes in foundings only, in pre and in formal votes."
+func TestAnEmptyAcceptorVotesInFoundingsOnly(t *testing.T) {
+	for _, founding := range []bool{false, true} {
+		want := HoldsNothing
+		if founding {
+			want = NotRefused
+		}
+		p := Proposal{Stage: Pre, ID: id(1, 1, 1), Founding: founding}
+		if got := (Acceptor{}).RefusePromise(p, true); got != want {
+			t.Errorf("pre, founding %v: got %d, want %d", founding, got, want)
+		}
+		p.Stage = Formal
+		if got := (Acceptor{}).RefuseAcceptance(p, true); got != want {
+			t.Errorf("formal, founding %v: got %d, want %d", founding, got, want)
+		}
+	}
+}
+
+// 3: "A proposal is refused if its version is more than 2^16 above the voter's held version (a
+// voter's word extends that to the state which its proposal continues) or its round is above 2^40;
+// of a voter, and of a founder, twice as much is allowed. A founding proposes version 1."
+func TestNumbersCannotBeUsedUp(t *testing.T) {
+	at := func(version, round uint64) Proposal { return pre(id(version, round, 1)) }
+	founding := func(version, round uint64) Proposal {
+		return Proposal{Stage: Pre, ID: id(version, round, 1), Founding: true}
+	}
+	holding := func(p Proposal, held member.Number) Proposal {
+		p.Held = held
+		return p
+	}
+	held := Acceptor{Held: member.State{Number: number(4, 9)}}
+	for _, tc := range []struct {
+		name      string
+		a         Acceptor
+		p         Proposal
+		fromVoter bool
+		want      Refusal
+	}{
+		{"2^16 above", held, at(4+1<<16, 1), false, NotRefused},
+		{"more", held, at(5+1<<16, 1), false, VersionJump},
+		{"more, of a voter", held, at(5+1<<16, 1), true, NotRefused},
+		{"2^17 above, of a voter", held, at(4+1<<17, 1), true, NotRefused},
+		{"more", held, at(5+1<<17, 1), true, VersionJump},
+		{"more, on a newer state", held, holding(at(5+1<<17, 1), number(5, 0)), true, NotRefused},
+		{"the same of a stranger", held, holding(at(5+1<<16, 1), number(5, 0)), false, VersionJump},
+		{"round 2^40", held, at(5, 1<<40), false, NotRefused},
+		{"round above", held, at(5, 1+1<<40), false, VersionJump},
+		{"round above, of a voter", held, at(5, 1+1<<40), true, NotRefused},
+		{"round above 2^41, of a voter", held, at(5, 1+1<<41), true, VersionJump},
+		{"a founding", Acceptor{}, founding(1, 1<<41), false, NotRefused},
+		{"a founding with round above 2^41", Acceptor{}, founding(1, 1+1<<41), false, VersionJump},
+		{"a founding of version 2", Acceptor{}, founding(2, 1), true, VersionJump},
+	} {
+		if got := tc.a.RefusePromise(tc.p, tc.fromVoter); got != tc.want {
+			t.Errorf("%s: pre %v: got %d, want %d", tc.name, tc.p.ID, got, tc.want)
+		}
+		tc.p.Base = tc.p.Held
+		if got := tc.a.RefuseAcceptance(tc.p, tc.fromVoter); got != tc.want {
+			t.Errorf("%s: formal %v: got %d, want %d", tc.name, tc.p.ID, got, tc.want)
+		}
+	}
+}
+
+// 6, durable: "Promise and accepted value of version w are dropped only when a state of version
+// >= w is held."
+func TestTakeDropsWhatItSupersedes(t *testing.T) {
+	accepted := Accepted{ID: id(5, 1, 1), State: member.State{Number: number(5, 0)}}
+	for _, tc := range []struct {
+		take               uint64
+		promised, accepted bool // kept
+	}{
+		{4, true, true}, {5, true, false}, {6, false, false}, {7, false, false},
+	} {
+		a := Acceptor{Promised: id(6, 1, 1), Accepted: accepted}
+		s := member.State{Number: number(tc.take, 2), Leader: addr(1)}
+		got := a.Take(s)
+		if got.Held.Number != s.Number {
+			t.Errorf("take %v: got held %v", s.Number, got.Held.Number)
+		}
+		if kept := !got.Promised.IsZero(); kept != tc.promised {
+			t.Errorf("take %v: promise %v kept: got %v, want %v", s.Number, a.Promised, kept, tc.promised)
+		}
+		if kept := !got.Accepted.IsZero(); kept != tc.accepted {
+			t.Errorf("take %v: accepted %v kept: got %v, want %v", s.Number, accepted.ID, kept, tc.accepted)
+		}
+		want := uint64(0)
+		if tc.accepted {
+			want = 5
+		}
+		if got := got.Bound(); got != want {
+			t.Errorf("take %v: got bound to %d, want %d", s.Number, got, want)
+		}
+	}
+}

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package paxos
+
+import (
+	"slices"
+	"time"
+
+	"github.com/athena-go/athena/member"
+)
+
+// Proposer makes the proposals of one node, one attempt at a time. It is a value: each step
+// returns the proposer after it. Nothing of it is saved: a later run has another incarnation, so
+// its ballots are others.
+type Proposer struct {
+	Attempt  Attempt // under way; zero for none
+	Failures int     // attempts in a row that ended without a leader, at most MaxFailures
+	round    uint64  // highest round seen
+	version  uint64  // highest version seen promised, or the next to try
+}
+
+// Attempt is one proposal through both stages.
+type Attempt struct {
+	ID       ID
+	Stage    Stage
+	Founding bool
+	// Candidates are the nodes to propose if no value must be adopted, the preferred one first:
+	// the proposer itself, or the successors of a leader that hands over.
+	Candidates []member.Address
+	Base       member.State // that the value continues; its voters vote
+	Value      Accepted     // what is proposed; set in the formal stage
+	quorum     int          // M
+	seeds      []member.Address
+	able       []member.Identity // runs that may lead, by their pre votes
+	votes      tally             // of the present stage
+}
+
+// IsZero reports whether no attempt is under way.
+func (t Attempt) IsZero() bool { return t.ID.IsZero() }
+
+// BeginElection begins an attempt to elect one of the candidates on the state that a, the node's
+// own acceptor, holds. The caller sends the Proposal of the attempt to its voters and votes
+// itself.
+//
+// "The version is the greatest of held + 1, the highest seen in votes, and one above a version
+// whose value could not be adopted" (protocol.md 6, 3), and not below the node's own promise,
+// which would refuse it.
+func (p Proposer) BeginElection(
+	self member.Identity, a Acceptor, quorum int, candidates []member.Address,
+) Proposer {
+	return p.beginAttempt(self, a, Attempt{
+		ID:         ID{Version: max(a.Held.Version+1, p.version, a.Promised.Version)},
+		Candidates: candidates,
+		Base:       a.Held,
+		quorum:     quorum,
+	})
+}
+
+// BeginFounding begins an election without any held state, among the active members of the
+// proposer's provisional state.
+//
+// (S) "A founding is always for version 1. It needs pre and formal votes of M active members and
+// of a majority of the configured seeds" (protocol.md 4).
+func (p Proposer) BeginFounding(
+	self member.Identity, a Acceptor, quorum int, active member.Roster, seeds []member.Address,
+) Proposer {
+	return p.beginAttempt(self, a, Attempt{
+		ID:         ID{Version: 1},
+		Founding:   true,
+		Candidates: []member.Address{self.Address},
+		Base:       member.State{Roster: active},
+		quorum:     quorum,
+		seeds:      seeds,
+	})
+}
+
+// beginAttempt gives the attempt a ballot of its own.
+//
+// "Round = highest seen or promised + 1" (protocol.md 6, 7).
+func (p Proposer) beginAttempt(self member.Identity, a Acceptor, t Attempt) Proposer {
+	p.round = max(p.round, a.Promised.Ballot.Round) + 1
+	t.ID.Ballot = Ballot{
+		Round:       p.round,
+		Proposer:    self.Address,
+		Incarnation: self.Incarnation,
+		StoreID:     self.StoreID,
+	}
+	t.Stage = Pre
+	t.votes.version = t.ID.Version
+	p.Attempt = t
+	return p
+}
+
+// Proposal is what the attempt asks voters in its present stage; held is the state that the
+// proposer holds.
+func (t Attempt) Proposal(held member.State) Proposal {
+	q := Proposal{Stage: t.Stage, ID: t.ID, Founding: t.Founding, Held: held.Number, State: held}
+	if t.Stage == Formal {
+		q.Base, q.State = t.Value.Base, t.Value.State
+	}
+	return q
+}
+
+// Voters are the addresses that have a vote in the attempt.
+func (t Attempt) Voters() []member.Address {
+	var voters []member.Address
+	for _, e := range t.Base.Roster {
+		if e.IsVoter() {
+			voters = append(voters, e.Address)
+		}
+	}
+	return voters
+}
+
+// Expects reports whether a vote on proposal id in this stage answers the attempt.
+//
+// "Votes of other ballots and of other runs of the proposer do not count" (protocol.md 6, 7).
+func (t Attempt) Expects(id ID, stage Stage) bool {
+	return !t.IsZero() && t.ID == id && t.Stage == stage
+}
+
+// Count counts a vote that the attempt expects, or returns the reason why it does not count. Then
+// the caller asks for the Next step.
+//
+// "Votes count where (address, store id) is a voter of the newest held state among the votes"
+// (protocol.md 6, 4), "one a voter" (6, 6).
+func (p Proposer) Count(v Vote) (Proposer, Refusal) {
+	p.Attempt = p.Attempt.rebaseOn(v.Newer)
+	t := &p.Attempt
+	switch {
+	case !t.Base.Roster.IsVoter(v.From.Voter()):
+		return p, NotVoter
+	case !t.votes.addVote(v):
+		return p, VotedTwice
+	case t.Stage == Pre && (v.Granted || v.Waits):
+		t.able = append(slices.Clip(t.able), v.From)
+	}
+	return p, NotRefused
+}
+
+// rebaseOn builds the attempt on s if that is newer than its base. A proposer that is bound above s
+// cannot take it, and those that hold s would refuse for ever what continues less.
+//
+// (S) "A proposer that is bound above that state cannot take it, and builds on it all the same,
+// where whom it proposes has a vote in it"; "the proposer must be [a voter of it]" (protocol.md
+// 6, 4). A formal proposal is settled and stays as it is.
+func (t Attempt) rebaseOn(s member.State) Attempt {
+	hasVote := func(c member.Address) bool {
+		e, _ := s.Roster.Find(c)
+		return e.IsVoter()
+	}
+	if t.Stage == Pre && t.Base.Less(s.Number) && s.Version < t.ID.Version &&
+		s.Roster.IsVoter(t.ID.Ballot.Run().Voter()) && slices.ContainsFunc(t.Candidates, hasVote) {
+		t.Base = s
+	}
+	return t
+}
+
+// Step is what the votes of an attempt call for.
+type Step uint8
+
+// The steps of an attempt.
+const (
+	Wait    Step = iota // for more votes
+	GiveUp              // the attempt cannot succeed: call Fail
+	Propose             // M promised: send the formal Proposal, and accept it
+	Elect               // M accepted: Attempt.Value is chosen
+)
+
+// Next draws the consequence of the votes counted so far.
+//
+// "Chosen: M formal votes, one a voter, of this very ballot" (protocol.md 6, 6).
+func (p Proposer) Next() (Proposer, Step) {
+	t := p.Attempt
+	switch t.votes.countVotes(electorate{t.Base.Roster, t.quorum, t.seeds}) {
+	case won:
+		if t.Stage == Formal {
+			return p, Elect
+		}
+		return p.settleValue()
+	case lost:
+		return p, GiveUp
+	case pending:
+	}
+	return p, Wait
+}
+
+// settleValue settles the value of an attempt that M voters promised, and begins its formal stage.
+//
+// (S) "If a vote shows a value accepted at this version: adopt the one of the highest ballot where
+// its base is that newest state, its voters are those of that state, and its candidate voted in
+// this round; otherwise start again at this version + 1. In a founding an accepted value is always
+// adopted. Else: the proposer itself, or a successor" (protocol.md 6, 4). An accepted value may be
+// chosen already, so no other may be proposed for its version.
+func (p Proposer) settleValue() (Proposer, Step) {
+	t := p.Attempt
+	value, found := t.votes.adoptValue()
+	switch {
+	case found && (t.Founding || t.mayAdopt(value)):
+	case found:
+		p.version = t.ID.Version + 1
+		return p, GiveUp
+	default:
+		initial, alive := t.initialState()
+		if !alive {
+			return p, Wait // the vote of a candidate may still come
+		}
+		value.Base = t.Base.Number
+		value.State = initial
+		if t.Founding {
+			value.State.Cluster = t.ID.Ballot.ClusterID()
+		}
+	}
+	value.ID = t.ID
+	t.Value = value
+	t.Stage = Formal
+	t.votes = tally{version: t.ID.Version}
+	p.Attempt = t
+	return p, Propose
+}
+
+// mayAdopt reports whether a value continues the base of the attempt, with the same voters, since
+// no election changes them, and under a leader that is up.
+func (t Attempt) mayAdopt(v Accepted) bool {
+	sameVoter := func(x, y member.Member) bool { return x.Voter() == y.Voter() }
+	return v.Base == t.Base.Number && t.votes.grantedBy(v.State.LeaderIdentity()) &&
+		slices.EqualFunc(v.State.Roster, t.Base.Roster, sameVoter)
+}
+
+// initialState is the state in which the first candidate that answered would start to lead; false
+// if none answered. A silent candidate may be dead: to elect it costs a LeaderTimeout and a
+// version.
+func (t Attempt) initialState() (member.State, bool) {
+	for _, c := range t.Candidates {
+		s := t.votes.initialState(t.Base, c, t.ID.Version)
+		if slices.Contains(t.able, s.LeaderIdentity()) {
+			return s, true
+		}
+	}
+	return member.State{}, false
+}
+
+// MaxFailures limits how far Failures counts, and with it how long a proposer waits.
+const MaxFailures = 4
+
+// Fail ends an attempt that was refused, took longer than Patience, or cannot succeed. The next
+// one has a higher round.
+func (p Proposer) Fail() Proposer {
+	p.Failures = min(p.Failures+1, MaxFailures)
+	return p.Drop()
+}
+
+// Drop ends the attempt, which is neither a success nor a failure.
+func (p Proposer) Drop() Proposer {
+	p.Attempt = Attempt{}
+	return p
+}
+
+// Patience is how long to wait for answers after so many failures in a row: one interval, and one
+// more for each failure, so that a round trip above the interval delays an election and does not
+// prevent it. It ends at five intervals: "longer each time, up to five times as long" (protocol.md
+// 6, 2 and 7).
+func Patience(interval time.Duration, failures int) time.Duration {
+	return interval * time.Duration(1+min(failures, MaxFailures))
+}
+
+// SeeRound takes note of a round, so that the next ballot is above it. A round that no voter may
+// reach is ignored.
+func (p Proposer) SeeRound(round uint64) Proposer {
+	if round <= 2*MaxRound {
+		p.round = max(p.round, round)
+	}
+	return p
+}
+
+// SeePromise takes note of what a voter promised, so that the next proposal is above it; held is
+// the version that the proposer holds. A promise too far above it is ignored, as an acceptor would
+// have refused it.
+func (p Proposer) SeePromise(promised ID, held uint64) Proposer {
+	if promised.Version > held+2*MaxVersionJump {
+		return p
+	}
+	return p.SeeRound(promised.Ballot.Round).SeeVersion(promised.Version)
+}
+
+// SeeVersion has the next election propose this version or a later one.
+func (p Proposer) SeeVersion(version uint64) Proposer {
+	p.version = max(p.version, version)
+	return p
+}

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// athena bench: measure clusters of real processes on this machine.
+
 package main
 
 import (

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// athena completion: print the script that lets a shell complete the command line.
+
 package main
 
 import (

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// athena config: check the configuration of a node, or show where each value comes from.
+
 package main
 
 import (

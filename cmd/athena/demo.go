@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// athena demo: run a whole cluster on this machine, to look at and to break.
+
 package main
 
 import (

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// athena drain: keep a node from leading until its process restarts.
+
 package main
 
 import (

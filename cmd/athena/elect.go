@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// athena elect: lead a job whenever no other member does, and run a command meanwhile.
+
 package main
 
 import (
@@ -28,7 +30,7 @@ func newElect() *cobra.Command {
 			"A command runs whenever this athena leads, so that one of those that were started so runs\n" +
 			"in the whole cluster, and the changes go to standard error. When the command ends by\n" +
 			"itself, athena gives the leadership up and ends with its exit code: whatever starts athena\n" +
-			"again starts it anew, also where the node was gone.\n\n" +
+			"again starts it again, also if the node was gone.\n\n" +
 			fmt.Sprintf(commandHelp, "leadership", "ATHENA_JOB is NAME.") + needsWrite +
 			" Only to look it need not.",
 		Example: "  athena elect billing -- /usr/local/bin/billing\n" +

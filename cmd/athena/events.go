@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// athena events: print what changed among the members, and follow it with -f.
+
 package main
 
 import (

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// athena help: print what a verb does, or a topic; and how the help of all verbs is laid out.
+
 package main
 
 import (
@@ -14,78 +16,78 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/settings"
 )
 
-// verbNotes are what the help of a verb says besides what cobra makes of it. What is
-// empty is said in general words.
+// verbNotes are the parts of the help of a verb that cobra does not make. An empty exit code
+// gets a general text.
 type verbNotes struct {
 	done, failed, wrong string // what the exit codes 0, 1 and 2 mean
 	see                 string // verbs and topics
 }
 
-// notes are those of each verb by its words.
+// notes has the notes of each verb.
 var notes = map[string]verbNotes{
 	"run": {
-		done:   "told to stop, and left the cluster in order",
-		failed: "could not start, or the node ended by a fault: the log says which",
+		done:   "stopped by a signal, and left the cluster in order",
+		failed: "could not start, or the node failed: the log says which",
 		see:    "config check, secret new, status, help config, help environment",
 	},
 	"demo": {
-		done:   "ended as it was told to",
+		done:   "ended by a signal, by --for or by the script",
 		failed: "could not start, or the script did not come to its end",
 		see:    "run, status, members",
 	},
-	"members": {failed: "nobody answers, or no node", see: "leader, status"},
+	"members": {failed: "no response, or not an Athena node", see: "leader, status"},
 	"leader": {
 		done:   "there is a leader with authority",
-		failed: "there is none, or nobody answers",
+		failed: "there is none, or no response",
 		see:    "status",
 	},
-	"status": {failed: "nobody answers, or no node", see: "members, leader, events"},
+	"status": {failed: "no response, or not an Athena node", see: "members, leader, events"},
 	"events": {
 		done:   "printed what the node remembers",
-		failed: "nobody answers, or the node ended while it was followed",
+		failed: "no response, or the node ended while it was followed",
 		see:    "status, members",
 	},
 	"send": {
 		done:   "every member has handled it",
-		failed: "one of them has not, or the node refused, or nobody answers",
+		failed: "one of them has not, or the node refused, or no response",
 		see:    "members",
 	},
 	"transfer": {
 		done:   "another member leads",
-		failed: "none does, or the node refused, or nobody answers",
+		failed: "none does, or the node refused, or no response",
 		see:    "leader, drain",
 	},
 	"drain": {
 		done:   "the node lets other members lead",
-		failed: "it leads until another can, or it refused, or nobody answers",
+		failed: "it leads until another can, or it refused, or no response",
 		see:    "leader, transfer, leave",
 	},
 	"leave": {
 		done:   "the node is about to leave",
-		failed: "it refused, or nobody answers",
+		failed: "it refused, or no response",
 		see:    "members, drain",
 	},
-	"jobs": {failed: "nobody answers, or no node", see: "elect, lock"},
+	"jobs": {failed: "no response, or not an Athena node", see: "elect, lock"},
 	"jobs enable": {
 		done:   "the member may lead the job",
-		failed: "the node refused, or nobody answers",
+		failed: "the node refused, or no response",
 		see:    "jobs",
 	},
 	"jobs disable": {
 		done:   "the member leads the job no more",
-		failed: "the node refused, or nobody answers",
+		failed: "the node refused, or no response",
 		see:    "jobs",
 	},
 	"lock": {
 		done:   "interrupted while it held the lock, or as the command says",
 		failed: "the lock could not be had, or was lost, or as the command says",
-		wrong:  "asked wrongly, and nothing was begun, or as the command says",
+		wrong:  "usage error; nothing was started; or as the command says",
 		see:    "jobs, elect",
 	},
 	"elect": {
 		done:   "interrupted, or as the command says",
 		failed: "the node refused or is gone, or as the command says",
-		wrong:  "asked wrongly, and nothing was begun, or as the command says",
+		wrong:  "usage error; nothing was started; or as the command says",
 		see:    "jobs, lock",
 	},
 	"sim": {
@@ -97,13 +99,13 @@ var notes = map[string]verbNotes{
 	"config check": {
 		done:   "no fault: athena run would take it",
 		failed: "could not print",
-		wrong:  "faults, each told on standard error",
+		wrong:  "faults, each on standard error",
 		see:    "config show, run, help config, help environment",
 	},
 	"config show": {
 		done:   "printed, and no fault",
 		failed: "could not print",
-		wrong:  "faults, told on standard error after what could be printed",
+		wrong:  "faults, on standard error after what could be printed",
 		see:    "config check, run, help config, help environment",
 	},
 	"secret new": {
@@ -112,15 +114,17 @@ var notes = map[string]verbNotes{
 		see:    "run",
 	},
 	"recover": {
-		done: "forgotten", failed: "nothing was forgotten: the text says why", see: "run, status",
+		done:   "the state was forgotten",
+		failed: "nothing was forgotten: standard error says why",
+		see:    "run, status",
 	},
 }
 
-// helpColumns is how wide help is: as the least terminal.
+// helpColumns is the width of help: that of the narrowest common terminal.
 const helpColumns = 80
 
-// reflowed breaks running text into lines anew: in the code its lines are as long as they
-// may be there, and some are put together. Paragraphs with indented lines stay.
+// reflowed breaks running text into lines of helpColumns. Paragraphs with indented lines stay
+// as they are.
 func reflowed(text string) string {
 	paragraphs := strings.Split(text, "\n\n")
 	for i, p := range paragraphs {
@@ -131,8 +135,7 @@ func reflowed(text string) string {
 	return strings.Join(paragraphs, "\n\n")
 }
 
-// wrapped breaks a text into lines that begin in a column; before the first one something
-// stands there.
+// wrapped breaks a text into lines that are indented, except for the first one.
 func wrapped(text string, indent int) string {
 	var b strings.Builder
 	column := indent
@@ -152,7 +155,7 @@ func wrapped(text string, indent int) string {
 	return b.String()
 }
 
-// help prints what a verb or a topic is about.
+// help prints the help of a verb or a topic.
 func help(cmd *cobra.Command, _ []string) {
 	w := cmd.OutOrStdout()
 	fmt.Fprintf(w, "%s\n", reflowed(cmp.Or(cmd.Long, cmd.Short)))
@@ -168,7 +171,7 @@ func help(cmd *cobra.Command, _ []string) {
 	fmt.Fprint(w, "\nExit codes:\n")
 	for code, text := range []string{
 		cmp.Or(n.done, "done"), cmp.Or(n.failed, "failed"),
-		cmp.Or(n.wrong, "asked wrongly, and nothing was begun"),
+		cmp.Or(n.wrong, "usage error; nothing was started"),
 	} {
 		fmt.Fprintf(w, "  %d  %s\n", code, wrapped(text, 5))
 	}
@@ -181,13 +184,13 @@ func help(cmd *cobra.Command, _ []string) {
 	}
 }
 
-// environmentOf says which variables a verb reads.
+// environmentOf returns which variables a verb reads.
 func environmentOf(cmd *cobra.Command) string {
 	flags := cmd.Flags()
 	switch {
 	case flags.Lookup(settings.ConfigFlag) != nil:
 		return "Every flag that has a line in athena help environment can be given as a variable, as " +
-			"--data-dir by ATHENA_DATA_DIR. Flags win, and an empty variable is as none. Without " +
+			"--data-dir by ATHENA_DATA_DIR. Flags win, and an empty variable counts as unset. Without " +
 			"--data-dir and --memory, XDG_STATE_HOME or HOME says where the state directory is."
 	case flags.Lookup("admin") != nil:
 		return "ATHENA_ADMIN stands for --admin" + tokenOf(flags) + "; the flag wins."
@@ -205,7 +208,7 @@ func tokenOf(flags *pflag.FlagSet) string {
 	return ", ATHENA_ADMIN_TOKEN_FILE for --admin-token-file"
 }
 
-// newHelp is the verb help. That of cobra ends with 0 where there is no such topic.
+// newHelp returns the verb help. That of cobra exits with 0 for an unknown topic.
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [VERB or TOPIC]",
@@ -237,14 +240,14 @@ func newHelp() *cobra.Command {
 	}
 }
 
-// newEnvironment is a topic of help.
+// newEnvironment returns the topic environment of help.
 func newEnvironment() *cobra.Command {
 	return &cobra.Command{
 		Use:   "environment",
 		Short: "the variables that stand for flags",
 		Long: "Each flag of athena run has a variable and a key of the file of --config. Flags win\n" +
-			"over variables, variables over the file, and the file over defaults; an empty variable is\n" +
-			"as none. A variable ATHENA_... that is none of these is warned of.\n\n" + variableTable() +
+			"over variables, variables over the file, and the file over defaults; an empty variable\n" +
+			"counts as unset. Any other variable ATHENA_... causes a warning.\n\n" + variableTable() +
 			"\nAll verbs that ask a node, and demo, read ATHENA_ADMIN, all but demo\n" +
 			"ATHENA_ADMIN_TOKEN_FILE too; recover reads ATHENA_DATA_DIR. XDG_STATE_HOME and HOME say\n" +
 			"where the default data directory is. lock and elect set variables for their command, which\n" +
@@ -252,7 +255,7 @@ func newEnvironment() *cobra.Command {
 	}
 }
 
-// variableTable lists the variables of run.
+// variableTable returns a table of the variables of run.
 func variableTable() string {
 	var b strings.Builder
 	flags := settings.Flags()

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// What lock and elect have in common: the flags, the command and its environment.
+
 package main
 
 import (
@@ -44,7 +46,7 @@ type holding struct {
 func (h *holding) define(cmd *cobra.Command) {
 	h.Question.Define(cmd.Flags())
 	cmd.Flags().DurationVar(&h.killAfter, "kill-after", defaultKillAfter,
-		"SIGKILL for a command that goes on for so long after SIGTERM")
+		"how long after SIGTERM a command that still runs gets SIGKILL")
 }
 
 // begin reads the command line; end undoes it.
@@ -93,13 +95,13 @@ func oneName(cmd *cobra.Command, args []string) error {
 
 // commandHelp says in the help of two verbs how a command runs.
 const commandHelp = "" +
-	"The command has the streams of athena, and gets its signals. When the %[1]s is\n" +
-	"lost, which is also so where the node is gone, or says nothing for as long as it trusted that\n" +
-	"it has it, the command and what it has started get SIGTERM, and SIGKILL after --kill-after.\n" +
-	"On Linux the command gets SIGTERM also where athena is killed. Only storage that compares\n" +
-	"tokens keeps out what a command does meanwhile.\n\n" +
+	"The command has the streams of athena, and gets its signals. If the %[1]s is lost, the\n" +
+	"command and all that it has started get SIGTERM, and SIGKILL after --kill-after. The %[1]s\n" +
+	"also counts as lost when the node ends, or is silent for longer than it can be sure to hold\n" +
+	"it. On Linux the command gets SIGTERM if athena is killed. Only storage that compares tokens\n" +
+	"refuses what the command writes in the meantime.\n\n" +
 	"In its environment ATHENA_TOKEN is the fencing token as one number that grows each time:\n" +
-	"a million millions times ATHENA_TOKEN_VERSION, and ATHENA_TOKEN_REVISION. %[2]s"
+	"ATHENA_TOKEN_VERSION x 10^12 + ATHENA_TOKEN_REVISION. %[2]s"
 
 // namedText is named for texts that a node has sent.
 func namedText(name, address string) string {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// athena jobs: list who leads each job and holds its latches; enable and disable candidates.
+
 package main
 
 import (
@@ -21,8 +23,7 @@ func newJobs() *cobra.Command {
 		Use: "jobs", Short: "list who leads each job, and who holds its latches", Args: cli.NoArguments,
 		Long: "jobs prints the jobs that have a leader of their own or latches, as one node last\n" +
 			"learned it: those of athena elect and athena lock, and those of programs that use package\n" +
-			"latch. A token is written as scripts get it: a million millions times its version, and\n" +
-			"its revision.",
+			"latch. Tokens are printed as scripts get them: VERSION x 10^12 + REVISION.",
 		Ask: func(ctx context.Context, c *adminclient.Client, _ []string) (ask.Reply, error) {
 			jobs, err := c.Jobs(ctx)
 			if err != nil {

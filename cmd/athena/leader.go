@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// athena leader: print the leader, and fail if there is none.
+
 package main
 
 import (
@@ -19,7 +21,7 @@ func newLeader() *cobra.Command {
 	return ask.NewCommand(ask.Verb{
 		Use: "leader", Short: "print the leader, fail when there is none", Args: cli.NoArguments,
 		Long: "leader prints the leader that has authority. When there is none it prints nothing and\n" +
-			"ends with 1, so that a script can ask. It does the same when nobody answers; standard\n" +
+			"ends with 1, so that a script can ask. It does the same without a response; standard\n" +
 			"error says which.",
 		Ask: func(ctx context.Context, c *adminclient.Client, _ []string) (ask.Reply, error) {
 			l, err := c.Leader(ctx)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// athena leave: let a node leave its cluster in order, and end.
+
 package main
 
 import (

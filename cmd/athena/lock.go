@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// athena lock: run a command while this node holds a lock of the cluster.
+
 package main
 
 import (
@@ -27,7 +29,7 @@ const scriptJob = "lock"
 // askPatience bounds the question who has what could not be had in time.
 const askPatience = time.Second
 
-var errLate = errors.New("the time is over")
+var errLate = errors.New("timed out")
 
 func newLock() *cobra.Command {
 	var h holding

@@ -3,9 +3,9 @@
 // Command athena runs nodes of a cluster, asks them what they see, shows a
 // whole cluster on one machine, simulates clusters, and measures them. See athena --help.
 //
-// It ends with 0 when it did what was asked, with 1 when it could not, and
-// with 2 when it was asked wrongly: then nothing was started. A verb that runs a command
-// ends as the command does.
+// It exits with 0 if it did what was asked, with 1 if it could not, and with 2 for a usage
+// error, in which case nothing was started. A verb that runs a command exits as the command
+// does.
 package main
 
 import (
@@ -40,9 +40,9 @@ func main() {
 func newRoot(began time.Time) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "athena",
-		Short: "a fixed number of processes as one cluster: one leader, one list of members",
-		Long: "Athena makes a fixed number of processes one cluster. It elects one leader with a\n" +
-			"lease and a fencing token, and tells every process who is a member.\n\n" +
+		Short: "joins a fixed set of processes into a cluster: one leader, one list of members",
+		Long: "Athena joins a fixed set of processes into a cluster. It elects one leader with a\n" +
+			"lease and a fencing token, and tracks members.\n\n" +
 			"athena demo shows a whole cluster on this machine, athena run is one node of your own.",
 		Version:       version(),
 		SilenceUsage:  true,

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// athena members: list the members that a node sees.
+
 package main
 
 import (

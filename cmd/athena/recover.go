@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// athena recover: let a node forget a cluster that can never elect a leader again.
+
 package main
 
 import (

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// athena run: run one node of a cluster until a signal stops it.
+
 package main
 
 import (
@@ -24,8 +26,8 @@ func newRun() *cobra.Command {
 			"SIGHUP stays ignored.\n\n" +
 			"Every flag can be given as a variable too, --data-dir as ATHENA_DATA_DIR, and as a line\n" +
 			"of the file of --config. Flags win over variables, variables over the file; an empty\n" +
-			"variable is as none. Where athena config check finds a fault, run says the same and starts\n" +
-			"nothing.",
+			"variable counts as unset. If athena config check finds a fault, run prints the same and\n" +
+			"starts nothing.",
 		Example: "  athena run --addr 10.0.0.1:7000 --size 3 --seeds 10.0.0.1:7000,10.0.0.2:7000 \\\n" +
 			"      --secret-file secret --admin 127.0.0.1:7070\n" +
 			"  athena run --config athena.yaml --addr 10.0.0.2:7000",

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// athena secret: make the secret that the nodes of a cluster share.
+
 package main
 
 import (

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// athena send: send an event to members, and print the outcome at each.
+
 package main
 
 import (

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// athena sim: simulate clusters under faults, and check that every promise holds.
+
 package main
 
 import (

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// athena status: print what a node reports about itself and its cluster.
+
 package main
 
 import (

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// athena transfer: let the leader hand leadership over to another member.
+
 package main
 
 import (

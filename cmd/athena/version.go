@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// athena version: print the version of this program.
+
 package main
 
 import (

@@ -8,7 +8,7 @@ import (
 	"net/http"
 )
 
-// WriteJSON answers with a value. What answers beside this handler uses it too.
+// WriteJSON answers with a value as JSON.
 func WriteJSON(w http.ResponseWriter, status int, value any) {
 	body := Encode(value)
 	w.Header().Set("Content-Type", "application/json")
@@ -18,7 +18,7 @@ func WriteJSON(w http.ResponseWriter, status int, value any) {
 	_, _ = w.Write(append(body, '\n')) // a caller that went away is no fault
 }
 
-// WriteError answers with an error for people, text, and for programs, code.
+// WriteError answers with an error: text is for people, code for programs.
 func WriteError(w http.ResponseWriter, status int, code, text string) {
 	WriteJSON(w, status, ErrorBody{text, code})
 }

@@ -30,7 +30,7 @@ const (
 
 // Client asks the admin API of a node, or acts on it. Its methods block until the
 // answer, for five seconds at most, those that act for twenty, or until ctx ends. An
-// error that the node gave is an *Error; any other names the address.
+// error that the node answered with is an *Error; other errors name the address.
 type Client struct {
 	http  http.Client
 	dial  func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -92,10 +92,10 @@ func New(addr string, opts ...Option) (*Client, error) {
 	return c, nil
 }
 
-// stay makes an answer of one that sends elsewhere: no node does.
+// stay returns a redirect as the answer: no node redirects.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// Status asks for everything that the node says about itself.
+// Status asks for everything that the node reports about itself.
 func (c *Client) Status(ctx context.Context) (adminapi.Status, error) {
 	return get[adminapi.Status](ctx, c, "/v1/status")
 }
@@ -111,14 +111,14 @@ func (c *Client) Leader(ctx context.Context) (adminapi.Leader, error) {
 	return get[adminapi.Leader](ctx, c, "/v1/leader")
 }
 
-// Send gives an event to a member, or to all, and waits for its handlers there. A
-// nil error says that it was sent to all, not that each of them has handled it.
+// Send sends an event to a member, or to all, and waits for its handlers there. A nil error
+// means that it was sent to all, not that each member has handled it.
 func (c *Client) Send(ctx context.Context, event adminapi.SendRequest) (adminapi.Sent, error) {
 	return post[adminapi.Sent](ctx, c, "/v1/send", event)
 }
 
-// Transfer lets the node, which must lead, hand leadership over to a member by its
-// address or name, to any when to is empty, and waits until another leads.
+// Transfer makes the node, which must lead, hand leadership over to a member by its address
+// or name, or to any member if to is empty. It waits until another member leads.
 func (c *Client) Transfer(ctx context.Context, to string) (adminapi.HandedOver, error) {
 	return post[adminapi.HandedOver](ctx, c, "/v1/transfer", adminapi.TransferRequest{To: to})
 }
@@ -209,7 +209,7 @@ func answeredError(status int, body []byte) error {
 	return &Error{status, told.Code, member.OneLine(told.Error, maxErrorBytes)}
 }
 
-// answered is the text of an answer that holds nothing of ours.
+// answered returns the text for an answer that is not from this API.
 func answered(status int) string {
 	return strings.TrimSpace(fmt.Sprintf("answered with %d %s", status, http.StatusText(status)))
 }

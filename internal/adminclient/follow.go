@@ -17,8 +17,8 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 )
 
-// silenceTimeout is how long a client waits for the next line of a stream: a node
-// writes one each keepAliveInterval, whatever happens.
+// silenceTimeout is how long a client waits for the next line of a stream: a node writes at
+// least one in each KeepAliveInterval.
 const silenceTimeout = 3 * adminapi.KeepAliveInterval
 
 var (
@@ -31,7 +31,7 @@ var (
 // Events yields the present status as an EventSnapshot, then each change, until ctx or
 // the node ends. After the event with the id after, where that is not empty, it
 // continues without a snapshot, as far as the node remembers. An error is the last
-// that it yields; the end of ctx or of the node is none.
+// that it yields. The end of ctx or of the node is not an error.
 func (c *Client) Events(ctx context.Context, after string) iter.Seq2[adminapi.Event, error] {
 	query := url.Values{}
 	if after != "" {
@@ -64,13 +64,14 @@ func (c *Client) events(ctx context.Context, query url.Values) iter.Seq2[adminap
 	}
 }
 
-// received is an event of a stream as it came.
+// received is an event as it came on a stream.
 type received struct {
 	id, kind string
 	data     []byte
 }
 
-// stream asks for a stream and hands its events on, until it or ctx ends, or take fails.
+// stream asks for a stream and calls take for each event, until the stream or ctx ends, or
+// take returns an error.
 func (c *Client) stream(
 	ctx context.Context, method, path string, body []byte, take func(received) error,
 ) error {
@@ -85,7 +86,7 @@ func (c *Client) stream(
 	return err
 }
 
-// read is stream without a bound of time. alive is called for each line.
+// read is stream without a time limit. It calls alive for each line.
 func (c *Client) read(
 	ctx context.Context, method, path string, body []byte, alive func(), take func(received) error,
 ) error {

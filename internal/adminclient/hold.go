@@ -14,11 +14,10 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 )
 
-// maxTrusted bounds what a client believes of how long a node may rely on a record: no
-// lease is longer.
+// maxTrusted bounds how long a client trusts one sign of life of a node: no lease is longer.
 const maxTrusted = 24 * time.Hour
 
-// Ends of what a node holds for a client, as a client sees them.
+// Reasons why a client no longer holds something.
 var (
 	ErrUntrusted = errors.New("no sign of life of what is held: the node hangs, or there is no " +
 		"leader with authority (athena status)")
@@ -37,7 +36,7 @@ func (c *Client) Enable(ctx context.Context, job, member string) error {
 	return err
 }
 
-// Disable lets a member lead a job no more. Where it does, that ends.
+// Disable keeps a member from leading a job. If it leads, its leadership ends.
 func (c *Client) Disable(ctx context.Context, job, member string) error {
 	_, err := post[adminapi.Done](ctx, c, jobPath(job, "disable"),
 		adminapi.CandidateRequest{Member: member})
@@ -45,8 +44,8 @@ func (c *Client) Disable(ctx context.Context, job, member string) error {
 }
 
 // JobLeader yields who leads a job as far as the node knows, nil for nobody, and each
-// change of that, until ctx ends. An error is the last that it yields; the end of ctx is
-// none.
+// change of that, until ctx ends. An error is the last that it yields. The end of ctx
+// is not an error.
 func (c *Client) JobLeader(ctx context.Context, job string) iter.Seq2[*adminapi.Holder, error] {
 	return func(yield func(*adminapi.Holder, error) bool) {
 		err := c.stream(ctx, http.MethodGet, jobPath(job, "events"), nil, func(r received) error {
@@ -105,7 +104,7 @@ func (c *Client) Elect(
 
 func jobPath(job, what string) string { return "/v1/jobs/" + url.PathEscape(job) + "/" + what }
 
-// pursuit is how a client comes to hold something through a node.
+// pursuit is one call of Lock or Elect.
 type pursuit struct {
 	client *Client
 	once   bool // and never again when it was lost
@@ -127,7 +126,7 @@ type pursuit struct {
 	over     error                   // why nothing more can be held; nil while it can
 }
 
-// news is what the node says, with the moment at which it came.
+// news is an event of the node, with the time at which it came.
 type news struct {
 	at     time.Time
 	kind   string
@@ -185,7 +184,7 @@ func (p *pursuit) run(ctx context.Context, path string, body any) error {
 	}
 }
 
-// listen reads what the node says, to its end.
+// listen reads the events of the node until the stream ends.
 func (p *pursuit) listen(ctx context.Context, path string, body []byte, told chan<- news) {
 	tell := func(n news) error {
 		n.at = time.Now()
@@ -209,7 +208,7 @@ func (p *pursuit) listen(ctx context.Context, path string, body []byte, told cha
 	_ = tell(news{err: err})
 }
 
-// newsOf reads an event.
+// newsOf decodes an event.
 func newsOf(r received) (n news, err error) {
 	n.kind = r.kind
 	switch r.kind {
@@ -229,7 +228,7 @@ func newsOf(r received) (n news, err error) {
 	return n, err
 }
 
-// take follows what the node says.
+// take handles an event.
 func (p *pursuit) take(ctx context.Context, n news) {
 	held := !p.until.IsZero()
 	switch n.kind {
@@ -264,7 +263,7 @@ func (p *pursuit) take(ctx context.Context, n news) {
 	}
 }
 
-// trust believes a sign of life.
+// trust extends the time for which the client relies on what it holds.
 func (p *pursuit) trust(n news) {
 	trusted := min(n.grant.TrustedMS, adminapi.Milliseconds(maxTrusted))
 	p.until = n.at.Add(time.Duration(trusted * float64(time.Millisecond)))
@@ -279,7 +278,7 @@ func (p *pursuit) begin(ctx context.Context) {
 	go func() { p.returned <- p.fn(ctx, token) }()
 }
 
-// lose ends the context of fn, where that runs.
+// lose ends the context of fn, if fn runs.
 func (p *pursuit) lose(why error) {
 	p.until = time.Time{}
 	p.expiry.Stop()
@@ -289,22 +288,22 @@ func (p *pursuit) lose(why error) {
 	}
 }
 
-// lapse ends what no sign of life has come for. The node may have lost it too, and be
-// about to say so.
+// lapse ends the context of fn because no sign of life came in time. The node may have lost
+// the record too, and be about to report that.
 func (p *pursuit) lapse() {
 	p.lose(p.client.brokeOff(ErrUntrusted))
 	p.lapsed = true
 	p.expiry.Reset(ClientTimeout)
 }
 
-// startOver gives back what the node still holds, and contends again.
+// startOver releases what the node still holds, and contends again.
 func (p *pursuit) startOver() {
 	p.lapsed = false
 	p.expiry.Stop()
 	p.ask()
 }
 
-// finish says that nothing more can be held.
+// finish records why nothing more can be held.
 func (p *pursuit) finish(why error) {
 	if p.over == nil {
 		p.over = why

@@ -37,15 +37,12 @@ type Reply struct {
 	Failed error           // the answer says that what was asked for was not done
 }
 
-// asker puts one question to a node.
-type asker func(ctx context.Context, c *adminclient.Client, args []string) (Reply, error)
-
-// Verb is a verb that asks a node, once.
+// Verb is a verb that puts one question to a node.
 type Verb struct {
 	Use, Short, Long, Example string
 
 	Args cobra.PositionalArgs
-	Ask  asker
+	Ask  func(ctx context.Context, c *adminclient.Client, args []string) (Reply, error)
 }
 
 // NewCommand returns the command of a verb, with the flags of a Question.

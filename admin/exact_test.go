@@ -22,7 +22,8 @@ const great = 1<<62 - 1
 // is a string with its digits.
 func TestGreatNumbersTravelAsText(t *testing.T) {
 	node := leads()
-	node.status.Token, node.status.View.Version, node.status.View.Revision = great, great, great
+	node.status.Token = member.Token{Version: great}
+	node.status.View.Version, node.status.View.Revision = great, great
 	node.status.Self.Incarnation, node.status.View.Members[0].Incarnation = great, great
 	node.status.LastElection.Version = great
 	node.status.Elections = []cluster.Election{node.status.LastElection}

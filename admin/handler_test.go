@@ -66,7 +66,7 @@ func leading(t testing.TB) fake {
 			Self: members[1].Identity, Role: member.Leading, Version: 4, Revision: 9,
 			Leader: members[1].Address, Quorate: true, Members: members,
 		},
-		Token:          4,
+		Token:          member.Token{Version: 4},
 		LeaseRemaining: 812345 * time.Microsecond,
 		TermSince:      time.Date(2026, 11, 20, 10, 0, 0, 5, time.UTC),
 		LastElection: cluster.Election{
@@ -105,7 +105,7 @@ func leaderless(t *testing.T) fake {
 	t.Helper()
 	f := leading(t)
 	f.View.Role, f.View.Leader, f.View.Quorate = member.Seeking, member.Address{}, false
-	f.Token, f.LeaseRemaining, f.TermSince = 0, 0, time.Time{}
+	f.Token, f.LeaseRemaining, f.TermSince = member.Token{}, 0, time.Time{}
 	f.NoLeader = "needs 2 of the 3 voters"
 	return f
 }
@@ -257,7 +257,7 @@ func TestHealth(t *testing.T) {
 	unreachable := leading(t)
 	unreachable.Self = unreachable.View.Members[0]
 	lapsed := leading(t) // chosen, but its lease has ended
-	lapsed.Token, lapsed.View.Quorate = 0, false
+	lapsed.Token, lapsed.View.Quorate = member.Token{}, false
 	follower := provisional(t) // of a provisional leader
 	follower.View.Role, follower.View.Leader = member.Following, follower.View.Members[0].Address
 	restarted := leaderless(t) // it holds a view with the run before as an active member

@@ -99,7 +99,7 @@ func (h *handler) jobList(ctx context.Context) ([]adminapi.Job, error) {
 		return nil, err
 	}
 	s := h.node.Status()
-	members, known, since := s.View.Members, s.Token != 0, &s.LeaderlessSince
+	members, known, since := s.View.Members, !s.Token.IsZero(), &s.LeaderlessSince
 	if known {
 		since = nil
 	}

@@ -32,7 +32,8 @@ func TestJobsWithoutQuorum(t *testing.T) {
 		node := leads()
 		node.records = []member.Record{{Key: "latch/billing/leader", Value: []byte("h:1")}}
 		if !quorate {
-			node.status.Token, node.status.View.Quorate, node.status.LeaderlessSince = 0, false, since
+			node.status.Token, node.status.View.Quorate = member.Token{}, false
+			node.status.LeaderlessSince = since
 		}
 		h := New(node, "")
 		jobs, records := answerTo[[]adminapi.Job](t, h, "/v1/jobs"),
@@ -68,7 +69,7 @@ func TestPeersThatAreCutOff(t *testing.T) {
 		node := leads()
 		other := member.Member{Name: "n1", Status: c.status}
 		other.Address = trioAddress(1)
-		node.status.Token = c.token
+		node.status.Token = member.Token{Version: c.token}
 		node.status.View.Members = append(node.status.View.Members, other)
 		node.status.Peers = []transport.PeerState{{Address: other.Address, Connected: c.connected}}
 		if c.silent {

@@ -26,19 +26,19 @@ var viewFamilies = []family{
 	{"athena_quorum_size", "Members that must agree: more than half of the size.", gauge, nil,
 		func(l look, s *sink) { s.value(float64(l.Quorum)) }},
 	{"athena_has_quorum", "1 while there is a leader with authority, as this node knows.", gauge, nil,
-		func(l look, s *sink) { s.flag(l.Token != 0) }},
+		func(l look, s *sink) { s.flag(!l.Token.IsZero()) }},
 	{"athena_has_leader", "1 while the node leads or follows, also without authority.", gauge, nil,
 		func(l look, s *sink) { s.flag(!l.View.Leader.IsZero()) }},
 	{"athena_is_leader", "1 while this node leads with authority.", gauge, nil,
 		func(l look, s *sink) {
-			s.flag(l.Token != 0 && l.View.Leader == l.Self.Address && l.LeaseRemaining > 0)
+			s.flag(!l.Token.IsZero() && l.View.Leader == l.Self.Address && l.LeaseRemaining > 0)
 		}},
 	{"athena_version", "Version of the view: grows with each leader.", gauge, nil,
 		func(l look, s *sink) { s.count(l.View.Version) }},
 	{"athena_revision", "Revision of the view: grows with each change of members.", gauge, nil,
 		func(l look, s *sink) { s.count(l.View.Revision) }},
 	{"athena_token", "Fencing token of the leader with authority, 0 without one.", gauge, nil,
-		func(l look, s *sink) { s.count(l.Token) }},
+		func(l look, s *sink) { s.count(l.Token.Version) }},
 	{"athena_lease_remaining_seconds", "How long this node keeps authority unless it is extended.",
 		gauge, nil, func(l look, s *sink) { s.value(l.LeaseRemaining.Seconds()) }},
 }

@@ -366,7 +366,8 @@ func leads() saying {
 	m := member.Member{Name: "n0", Status: member.Active}
 	m.Address = trioAddress(0)
 	s.status.Self, s.status.View.Members = m, member.Roster{m}
-	s.status.View.Leader, s.status.View.Role, s.status.Token = m.Address, member.Leading, 3
+	s.status.View.Leader, s.status.View.Role = m.Address, member.Leading
+	s.status.Token = member.Token{Version: 3}
 	s.status.View.Quorate = true
 	return s
 }
@@ -464,7 +465,7 @@ func TestDocumentHasEveryAnswer(t *testing.T) {
 func (a asked) looking(t *testing.T, d apiDocument) {
 	t.Helper()
 	joining, leaderless, follows := saying{}, leads(), leads()
-	leaderless.status.Token = 0
+	leaderless.status.Token = member.Token{}
 	follows.status.View.Leader = trioAddress(1)
 	for _, path := range []string{"/livez", "/readyz", "/v1/events", "/v1/records"} {
 		a.ask(t, d, New(joining, ""), "GET", path+"?what", "")

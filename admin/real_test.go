@@ -140,7 +140,11 @@ func TestHandOverForReal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return int(term.Leader().Address.Port) - 1
+			at, err := member.ParseAddress(term.Leader())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return int(at.Port) - 1
 		}
 		first := leader()
 		other := (first + 1) % 3

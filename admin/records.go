@@ -28,7 +28,7 @@ func (h *handler) records(w http.ResponseWriter, r *http.Request) {
 	list := []adminapi.Record{}
 	for _, e := range records {
 		out := recordOf(s.View.Members, e)
-		out.Known = s.Token != 0
+		out.Known = !s.Token.IsZero()
 		list = append(list, out)
 	}
 	adminapi.WriteJSON(w, http.StatusOK, list)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/athena-go/athena/athenatest"
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/leader"
 )
 
 // broken is a biller that does not look at its context: its leader goes on until its
@@ -27,7 +28,7 @@ func (b broken) main(ctx context.Context, i int, cfg cluster.Config, opts ...clu
 		return err
 	}
 	defer node.Leave(context.WithoutCancel(ctx))
-	return node.WhileLeader(ctx, func(_ context.Context, term cluster.Term) error {
+	return node.WhileLeader(ctx, func(_ context.Context, term leader.Term) error {
 		for node.Err() == nil && ctx.Err() == nil {
 			_ = b.ledger.Write(term.Token(), fmt.Sprint("charged by node ", i))
 			time.Sleep(50 * time.Millisecond)
@@ -107,7 +108,7 @@ func TestSplitBrainIsFound(t *testing.T) {
 			c.WaitSettled()
 		})
 		for _, want := range []string{"split brain: 2 nodes lead with authority at one instant:",
-			"with token 1; it sees ", "with token 2; it sees "} {
+			"with token 1.0; it sees ", "with token 2.0; it sees "} {
 			if strings.Count(got, want) != 1 {
 				t.Errorf("got %q, want it to say %q once", got, want)
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/athena-go/athena/athenatest"
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/leader"
 )
 
 // biller is a program that charges customers, which must not happen twice: it works
@@ -22,7 +23,7 @@ func (b biller) main(ctx context.Context, i int, cfg cluster.Config, opts ...clu
 		return err
 	}
 	defer node.Leave(context.WithoutCancel(ctx))
-	return node.WhileLeader(ctx, func(ctx context.Context, term cluster.Term) error {
+	return node.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error {
 		every := time.NewTicker(50 * time.Millisecond)
 		defer every.Stop()
 		for {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/leader"
 )
 
 // leases looks at all nodes whenever one of them shows another term, and fails the test
@@ -28,7 +29,7 @@ type leases struct {
 type holder struct {
 	process *process
 	node    *cluster.Node
-	term    cluster.Term
+	term    leader.Term
 }
 
 // follow looks at a node from now on until it ends.
@@ -73,7 +74,7 @@ func (l *leases) check() {
 	var held []string
 	for _, h := range l.nodes {
 		if !h.process.clock.isShut() && h.node.Err() == nil && h.term.Valid() {
-			held = append(held, fmt.Sprintf("\nnode %d with token %d; it sees %v", h.process.host,
+			held = append(held, fmt.Sprintf("\nnode %d with token %v; it sees %v", h.process.host,
 				h.term.Token(), cluster.Snapshot{View: h.node.View()}))
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/athena-go/athena/member"
 )
 
 // ErrFenced says that a leader with a greater token has written already.
@@ -19,31 +21,31 @@ var ErrFenced = errors.New("athenatest: fenced off")
 // goroutine.
 type Register struct {
 	mu      sync.Mutex
-	token   uint64
+	token   member.Token
 	written []Write
 	refused []Write
 }
 
-// Write is what somebody wrote, or tried to.
+// Write is a value that a leader wrote, or tried to write.
 type Write struct {
 	At    time.Time
-	Token uint64
+	Token member.Token
 	Value string
 }
 
 // String is a line for people.
 func (w Write) String() string {
-	return fmt.Sprintf("%s: %q with token %d", w.At.Format("15:04:05.000"), w.Value, w.Token)
+	return fmt.Sprintf("%s: %q with token %v", w.At.Format("15:04:05.000"), w.Value, w.Token)
 }
 
 // Write changes the value, or returns ErrFenced and remembers that in Refused.
-func (r *Register) Write(token uint64, value string) error {
+func (r *Register) Write(token member.Token, value string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := Write{time.Now(), token, value}
-	if token < r.token {
+	if token.Less(r.token) {
 		r.refused = append(r.refused, w)
-		return fmt.Errorf("%w: token %d, and a leader with token %d has written", ErrFenced,
+		return fmt.Errorf("%w: token %v, and a leader with token %v has written", ErrFenced,
 			token, r.token)
 	}
 	r.token = token

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 	"github.com/athena-go/athena/transport/memnet"
@@ -18,13 +19,13 @@ import (
 // highest token beside its rows, and refuses a lower one: that is of a leader that
 // does not know yet that it was replaced.
 type ledger struct {
-	token uint64
+	token member.Token
 	rows  []string
 }
 
-func (l *ledger) write(token uint64, row string) error {
-	if token < l.token {
-		return fmt.Errorf("token %d: a leader with token %d has written", token, l.token)
+func (l *ledger) write(token member.Token, row string) error {
+	if token.Less(l.token) {
+		return fmt.Errorf("token %v: a leader with token %v has written", token, l.token)
 	}
 	l.token, l.rows = token, append(l.rows, row)
 	return nil
@@ -44,7 +45,7 @@ func ExampleNode_WhileLeader() {
 		log.Fatal(err)
 	}
 	var l ledger
-	err = node.WhileLeader(ctx, func(ctx context.Context, term cluster.Term) error {
+	err = node.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error {
 		if err := l.write(term.Token(), "work"); err != nil {
 			return err
 		}
@@ -54,12 +55,12 @@ func ExampleNode_WhileLeader() {
 		return context.Cause(ctx)
 	})
 	fmt.Println(err)
-	fmt.Println(l.write(0, "late work"))
+	fmt.Println(l.write(member.Token{}, "late work"))
 	if err := node.Leave(context.Background()); err != nil {
 		log.Fatal(err)
 	}
 	// Output:
-	// wrote [work] with token 1
+	// wrote [work] with token 1.0
 	// context canceled
-	// token 0: a leader with token 1 has written
+	// token 0.0: a leader with token 1.0 has written
 }

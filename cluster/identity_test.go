@@ -42,7 +42,7 @@ func TestAMistakenSeedIsRefusedByName(t *testing.T) {
 		time.Sleep(time.Minute)
 		after := other.leader().Status()
 		if after.Token != before.Token || after.View.Leader != before.View.Leader {
-			t.Errorf("the other cluster went from %v, token %d, to %v, token %d",
+			t.Errorf("the other cluster went from %v, token %v, to %v, token %v",
 				before.View.Leader, before.Token, after.View.Leader, after.Token)
 		}
 		if got := w.nodes[i].View().Leader; got != w.leader().cfg.self {

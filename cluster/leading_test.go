@@ -12,13 +12,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 )
 
 // shift is one run of the work of a leader.
 type shift struct {
 	node       string
-	token      uint64
+	token      member.Token
 	begin, end time.Time
 	cause      error
 }
@@ -31,8 +32,8 @@ type shifts struct {
 
 // work is for WhileLeader: it works until its context ends, and looks all the
 // time that its term is valid.
-func (s *shifts) work(t *testing.T, n *Node) func(context.Context, Term) error {
-	return func(ctx context.Context, term Term) error {
+func (s *shifts) work(t *testing.T, n *Node) func(context.Context, leader.Term) error {
+	return func(ctx context.Context, term leader.Term) error {
 		begin := time.Now()
 		if !term.Valid() {
 			t.Errorf("%s: work begins in a term that is not valid", n.cfg.Name)
@@ -78,10 +79,10 @@ func TestOneWorkerAtATime(t *testing.T) {
 				t.Errorf("%s begins at %v, before %s ends at %v",
 					next.node, next.begin, last.node, last.end)
 			}
-			if next.token <= last.token || next.node == last.node {
-				t.Errorf("%s has token %d after %s had %d", next.node, next.token, last.node, last.token)
+			if !last.token.Less(next.token) || next.node == last.node {
+				t.Errorf("%s has token %v after %s had %v", next.node, next.token, last.node, last.token)
 			}
-			if last.cause != ErrLeaseEnded {
+			if last.cause != leader.ErrLeaseEnded {
 				t.Errorf("%s was cut off: its work ended by %v, want ErrLeaseEnded", last.node, last.cause)
 			}
 		}
@@ -107,9 +108,9 @@ func TestWorkEndsTheGuardBeforeTheLease(t *testing.T) {
 // TestDoneWorkIsNotRepeated within the same term; the next one does it again.
 func TestDoneWorkIsNotRepeated(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
-		runs := make(chan uint64, 100)
+		runs := make(chan member.Token, 100)
 		for _, n := range w.nodes {
-			go n.WhileLeader(t.Context(), func(_ context.Context, term Term) error {
+			go n.WhileLeader(t.Context(), func(_ context.Context, term leader.Term) error {
 				runs <- term.Token()
 				return nil
 			})
@@ -121,11 +122,11 @@ func TestDoneWorkIsNotRepeated(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		close(runs)
-		var tokens []uint64
+		var tokens []member.Token
 		for token := range runs {
 			tokens = append(tokens, token)
 		}
-		if len(tokens) != 2 || tokens[0] >= tokens[1] {
+		if len(tokens) != 2 || !tokens[0].Less(tokens[1]) {
 			t.Errorf("runs: got tokens %v, want two that grow", tokens)
 		}
 	})
@@ -138,7 +139,7 @@ func TestFailedWorkYields(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var ended sync.WaitGroup
 		ended.Go(func() {
-			_ = first.WhileLeader(ctx, func(context.Context, Term) error { return errBoom })
+			_ = first.WhileLeader(ctx, func(context.Context, leader.Term) error { return errBoom })
 		})
 		begin := time.Now()
 		time.Sleep(time.Second)
@@ -157,21 +158,28 @@ func TestFailedWorkYields(t *testing.T) {
 	})
 }
 
-// TestFailedWorkRunsAgainWhereNobodyElseCan, after RetryInterval each time.
-func TestFailedWorkRunsAgainWhereNobodyElseCan(t *testing.T) {
+// TestFailedWorkRunsAgainIfNoOtherCanLead, after pauses that grow.
+func TestFailedWorkRunsAgainIfNoOtherCanLead(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		n := w.nodes[0]
-		ctx, stop := context.WithTimeout(t.Context(), n.cfg.RetryInterval*9/2)
-		defer stop()
-		runs := 0
-		err := n.WhileLeader(ctx, func(context.Context, Term) error {
-			runs++
+		ctx, stop := context.WithCancelCause(t.Context())
+		begin := time.Now()
+		var runs []time.Duration
+		err := n.WhileLeader(ctx, func(_ context.Context, term leader.Term) error {
+			if runs = append(runs, time.Since(begin)); len(runs) == 5 {
+				stop(errBoom)
+			}
+			if !term.Valid() {
+				t.Errorf("run %d: the term is not valid", len(runs))
+			}
 			return errBoom
 		})
-		if runs != 5 || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %d runs and %v, want 5 and the end of the context", runs, err)
+		ms := time.Millisecond
+		want := []time.Duration{0, 100 * ms, 220 * ms, 364 * ms, 536800 * time.Microsecond}
+		if !slices.Equal(runs, want) || err != errBoom {
+			t.Errorf("got runs after %v and %v, want %v and the end of the context", runs, err, want)
 		}
-		w.book.wants("could not yield leadership", 5)
+		w.book.wants("could not yield leadership", 4)
 	})
 }
 
@@ -179,7 +187,7 @@ func TestWhileLeaderOfAnEndedContextRunsNothing(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errBoom)
-		err := w.nodes[0].WhileLeader(ctx, func(context.Context, Term) error {
+		err := w.nodes[0].WhileLeader(ctx, func(context.Context, leader.Term) error {
 			t.Error("the work runs")
 			return nil
 		})
@@ -278,7 +286,7 @@ func TestTheLastNodeThatIsDrainedLeadsOn(t *testing.T) {
 func TestTermsYieldTheLatest(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		n := w.nodes[0]
-		var tokens []uint64
+		var tokens []member.Token
 		go func() {
 			for term := range n.Terms(t.Context()) {
 				tokens = append(tokens, term.Token())
@@ -294,8 +302,9 @@ func TestTermsYieldTheLatest(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		last, _ := n.Leader()
-		if len(tokens) != 2 || !slices.IsSorted(tokens) || tokens[len(tokens)-1] != last.Token() {
-			t.Errorf("got tokens %v, want the first and %d", tokens, last.Token())
+		if len(tokens) != 2 || !slices.IsSortedFunc(tokens, member.Token.Compare) ||
+			tokens[len(tokens)-1] != last.Token() {
+			t.Errorf("got tokens %v, want the first and %v", tokens, last.Token())
 		}
 	})
 }
@@ -324,21 +333,21 @@ func TestWaitLeaderSaysThatThereIsNone(t *testing.T) {
 func TestTokensNameOneLeader(t *testing.T) {
 	inWorld(t, 5, func(t *testing.T, w *world) {
 		var mu sync.Mutex
-		leaders := map[uint64]member.Address{}
+		leaders := map[member.Token]string{}
 		for _, n := range w.nodes {
 			go func() {
-				last := uint64(0)
+				var last member.Token
 				for term := range n.Terms(t.Context()) {
 					mu.Lock()
 					addr, known := leaders[term.Token()]
-					if known && addr != term.Leader().Address {
-						t.Errorf("%s: token %d is of %s, and of %s", n.cfg.Name, term.Token(), addr,
-							term.Leader().Address)
+					if known && addr != term.Leader() {
+						t.Errorf("%s: token %v is of %s, and of %s", n.cfg.Name, term.Token(), addr,
+							term.Leader())
 					}
-					leaders[term.Token()] = term.Leader().Address
+					leaders[term.Token()] = term.Leader()
 					mu.Unlock()
-					if term.Token() < last {
-						t.Errorf("%s: token %d after %d", n.cfg.Name, term.Token(), last)
+					if term.Token().Less(last) {
+						t.Errorf("%s: token %v after %v", n.cfg.Name, term.Token(), last)
 					}
 					last = term.Token()
 				}

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/athena-go/athena/internal/messaging"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 )
 
@@ -40,19 +41,20 @@ func (m membership) Leader() messaging.Leader {
 	return messaging.Leader{
 		Address:     seen.view.Leader,
 		Provisional: seen.provisional,
-		Authority:   t != nil && t.own && t.remaining() > 0,
+		Authority:   t != nil && t.own && t.Remaining() > 0,
 	}
 }
 
 // WaitLeader implements messaging.Node.
 func (m membership) WaitLeader(ctx context.Context) (messaging.Leadership, error) {
-	term, err := m.n.WaitLeader(ctx)
+	term, err := m.n.waitTenure(ctx)
 	if err != nil {
 		return messaging.Leadership{}, err
 	}
 	_, changed := m.n.seen.get()
 	return messaging.Leadership{
-		Leader: term.Leader().Address, Done: term.Done(), Changed: changed, Lost: ErrSuperseded,
+		Leader: term.leader.Address, Done: term.Term().Done(), Changed: changed,
+		Lost: leader.ErrSuperseded,
 	}, nil
 }
 

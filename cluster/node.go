@@ -17,6 +17,7 @@ import (
 	"github.com/athena-go/athena/internal/messaging"
 	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/internal/tlsfiles"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/statemachine"
@@ -45,19 +46,22 @@ type Node struct {
 
 	messages *messaging.Messenger
 
-	seen     cell[sight]
-	terms    terms
-	table    table
-	holdings holdings
-	asked    asked
-	asking   chan struct{} // an entry for each request of asked
-	hub      hub
-	observer *observe.Observer
-	drained  atomic.Bool
-	work     sync.WaitGroup // goroutines besides the loop
+	seen      cell[sight]
+	terms     terms
+	candidate *leader.Candidate // of WhileLeader
+	table     table
+	holdings  holdings
+	asked     asked
+	asking    chan struct{} // an entry for each request of asked
+	hub       hub
+	observer  *observe.Observer
+	drained   atomic.Bool
+	work      sync.WaitGroup // goroutines besides the loop
 
 	quit     chan struct{} // closed when the node begins to end
 	quitOnce sync.Once
+	life     context.Context // ends with quit; its cause is that of the node
+	endLife  context.CancelCauseFunc
 	cause    error         // why it ends; written before quit is closed
 	done     chan struct{} // closed when nothing runs any more
 	closeErr error         // of ending; written before done is closed
@@ -98,9 +102,9 @@ func (s *sight) isActive(addr member.Address) bool {
 	return m != nil && m.Status == member.Active
 }
 
-// live is the present tenure, nil when there is none.
+// live is the present tenure, nil if there is none.
 func (s *sight) live() *tenure {
-	if s.term == nil || s.term.ended() {
+	if s.term == nil || s.term.Ended() {
 		return nil
 	}
 	return s.term
@@ -252,7 +256,7 @@ func (n *Node) waitOther(ctx context.Context, given uint64) error {
 		switch t := seen.live(); {
 		case t != nil && !t.own:
 			return nil
-		case t != nil && t.token > given:
+		case t != nil && t.version > given:
 			return ErrNotElected
 		}
 		if err := n.wait(ctx, changed); err != nil {
@@ -264,13 +268,17 @@ func (n *Node) waitOther(ctx context.Context, given uint64) error {
 	}
 }
 
-// noQuorum says what a wait for a leader ended with, and why there is none
-// where that is known.
+// noQuorum is the error of a wait for a leader that ended with err.
 func (n *Node) noQuorum(err error) error {
+	return fmt.Errorf("%w: %w", n.leaderlessCause(), err)
+}
+
+// leaderlessCause is why there is no quorate leader, as far as that is known.
+func (n *Node) leaderlessCause() error {
 	if n.look().rosterLost {
-		return fmt.Errorf("%w: %w: %w", ErrNoQuorum, ErrRosterLost, err)
+		return fmt.Errorf("%w: %w", ErrNoQuorum, ErrRosterLost)
 	}
-	return fmt.Errorf("%w: %w", ErrNoQuorum, err)
+	return ErrNoQuorum
 }
 
 // Drain lets other members lead for the rest of this run. A leader hands over first; Drain
@@ -345,5 +353,6 @@ func (n *Node) stop(cause error) {
 	n.quitOnce.Do(func() {
 		n.cause = cause
 		close(n.quit)
+		n.endLife(cause)
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -18,16 +19,16 @@ import (
 // leader's term is valid.
 func TestNodesFormOneCluster(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
-		leader := w.leader()
-		want, _ := leader.Leader()
+		leading := w.leader()
+		want, _ := leading.Leader()
 		for _, n := range w.nodes {
 			got, ok := n.Leader()
-			if !ok || got.Token() != want.Token() || got.Leader().Address != leader.cfg.self {
-				t.Errorf("%s: Leader: got %v %d, want %v %d", n.cfg.Name, got.Leader(), got.Token(),
+			if !ok || got.Token() != want.Token() || got.Leader() != leading.cfg.self.String() {
+				t.Errorf("%s: Leader: got %v %v, want %v %v", n.cfg.Name, got.Leader(), got.Token(),
 					want.Leader(), want.Token())
 			}
-			if got.Valid() != (n == leader) {
-				t.Errorf("%s: Valid: got %v, want it on %s only", n.cfg.Name, got.Valid(), leader.cfg.Name)
+			if got.Valid() != (n == leading) {
+				t.Errorf("%s: Valid: got %v, want it on %s only", n.cfg.Name, got.Valid(), leading.cfg.Name)
 			}
 			if self := n.Self(); self.Status != member.Active || self.Name != n.cfg.Name || !self.Seed {
 				t.Errorf("%s: Self: got %+v, want an active seed of this name", n.cfg.Name, self)
@@ -35,10 +36,11 @@ func TestNodesFormOneCluster(t *testing.T) {
 			s := n.Status()
 			if s.Token != want.Token() || s.View.Members.Count(member.Active) != 3 || s.Quorum != 2 ||
 				s.Uptime <= 0 || s.TermSince.IsZero() || s.LastElection.Cause != CauseStart ||
-				s.LastElection.Version != want.Token() || s.Transport.Received[transport.System].Messages == 0 {
+				s.LastElection.Version != want.Token().Version ||
+				s.Transport.Received[transport.System].Messages == 0 {
 				t.Errorf("%s: Status: got %+v", n.cfg.Name, s)
 			}
-			if (s.LeaseRemaining > 0) != (n == leader) {
+			if (s.LeaseRemaining > 0) != (n == leading) {
 				t.Errorf("%s: LeaseRemaining: got %v", n.cfg.Name, s.LeaseRemaining)
 			}
 		}
@@ -113,8 +115,9 @@ func TestOneNodeIsACluster(t *testing.T) {
 		n := w.nodes[0]
 		term, _ := n.Leader()
 		time.Sleep(time.Minute)
-		if !term.Valid() || n.Status().Token != 1 {
-			t.Errorf("after a minute: got valid %v, token %d; want true, 1", term.Valid(), n.Status().Token)
+		if !term.Valid() || n.Status().Token.Version != 1 {
+			t.Errorf("after a minute: got valid %v, token %v; want true, 1.0",
+				term.Valid(), n.Status().Token)
 		}
 		if err := n.Transfer(t.Context(), member.Address{}); !errors.Is(err, ErrNotActive) {
 			t.Errorf("Transfer: got %v, want ErrNotActive", err)
@@ -197,7 +200,7 @@ func TestLeaveTellsTheOthers(t *testing.T) {
 			w.nodes = w.others(leaver)
 			time.Sleep(leaver.cfg.HeartbeatInterval * 4)
 			term, ok := w.nodes[0].Leader()
-			if !leads && (!ok || term.Leader().Address != leader.cfg.self) {
+			if !leads && (!ok || term.Leader() != leader.cfg.self.String()) {
 				t.Errorf("a follower left: got leader %v, want it unchanged", term.Leader())
 			}
 			if m, _ := w.nodes[0].View().Member(leaver.cfg.self); m.Status < member.Leaving {
@@ -251,7 +254,7 @@ func TestCloseEndsEverything(t *testing.T) {
 		for _, call := range []func() error{
 			func() error { return n.WaitActive(t.Context(), 99) },
 			func() error {
-				return n.WhileLeader(t.Context(), func(ctx context.Context, _ Term) error {
+				return n.WhileLeader(t.Context(), func(ctx context.Context, _ leader.Term) error {
 					<-ctx.Done()
 					return context.Cause(ctx)
 				})
@@ -314,12 +317,12 @@ func TestStatusIsOneSnapshot(t *testing.T) {
 				time.Sleep(time.Millisecond)
 				for _, n := range w.nodes {
 					s := n.Status()
-					leads := s.Token != 0
+					leads := !s.Token.IsZero()
 					lost = lost || n == old && (!leads || s.View.Role != member.Leading)
 					if s.View.Quorate != leads || s.TermSince.IsZero() == leads ||
 						(s.NoLeader == "") != leads ||
 						(s.LeaseRemaining > 0) != (leads && s.View.Role == member.Leading) {
-						t.Fatalf("%s: %v: quorate %v, token %d, since %v, lease %v, no leader %q", name,
+						t.Fatalf("%s: %v: quorate %v, token %v, since %v, lease %v, no leader %q", name,
 							s.View.Role, s.View.Quorate, s.Token, s.TermSince, s.LeaseRemaining, s.NoLeader)
 					}
 				}

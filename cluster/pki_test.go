@@ -410,8 +410,8 @@ func TestWholeStackWithCertificates(t *testing.T) {
 			}
 		}
 		active()
-		if got := nodes[0].Status(); got.Token != token || got.Token == 0 {
-			t.Errorf("token %d after %d: renewed certificates cost a leader", got.Token, token)
+		if got := nodes[0].Status(); got.Token != token || got.Token.IsZero() {
+			t.Errorf("token %v after %v: renewed certificates cost a leader", got.Token, token)
 		}
 		time.Sleep(tlsfiles.ReadInterval)
 		left := time.Until(nodes[0].Status().CertificateExpires)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 	"github.com/athena-go/athena/statemachine"
@@ -103,9 +104,9 @@ func TestTrustEndsBeforeMessagesLeave(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		// begin returns a node, its term or that of a record, and the step that ends that.
-		begin func(t *testing.T, w *world) (*Node, trust, verb)
+		begin func(t *testing.T, w *world) (*Node, leader.Term, verb)
 	}{
-		{"a leader that hands over", func(t *testing.T, w *world) (*Node, trust, verb) {
+		{"a leader that hands over", func(t *testing.T, w *world) (*Node, leader.Term, verb) {
 			n := w.leader()
 			term, _ := n.Leader()
 			return n, term, func(now time.Time) statemachine.Output {
@@ -116,7 +117,7 @@ func TestTrustEndsBeforeMessagesLeave(t *testing.T) {
 				return out
 			}
 		}},
-		{"an owner that drops", func(t *testing.T, w *world) (*Node, trust, verb) {
+		{"an owner that drops", func(t *testing.T, w *world) (*Node, leader.Term, verb) {
 			n := w.followers()[0]
 			h := acquire(t, session(n), "k")
 			return n, h, func(now time.Time) statemachine.Output {
@@ -125,7 +126,7 @@ func TestTrustEndsBeforeMessagesLeave(t *testing.T) {
 				})
 			}
 		}},
-		{"a run that joins again", func(t *testing.T, w *world) (*Node, trust, verb) {
+		{"a run that joins again", func(t *testing.T, w *world) (*Node, leader.Term, verb) {
 			n := w.followers()[0]
 			h := acquire(t, session(n), "k")
 			return n, h, w.rejoining(w.leader(), n)
@@ -139,11 +140,6 @@ func TestTrustEndsBeforeMessagesLeave(t *testing.T) {
 			})
 		})
 	}
-}
-
-// trust is a term by which a node may act.
-type trust interface {
-	Do(ctx context.Context, fn func(context.Context) error) error
 }
 
 // hookedContext calls canceled when a context that was derived from it is canceled, before
@@ -165,7 +161,7 @@ func (h hookedContext) AfterFunc(func()) (stop func() bool) {
 
 // endsBeforeMessagesLeave holds the loop up where it ends the trust, for as long as a
 // message takes to be written, and wants none of them to have left by then.
-func endsBeforeMessagesLeave(t *testing.T, w *world, n *Node, held trust, step verb) {
+func endsBeforeMessagesLeave(t *testing.T, w *world, n *Node, held leader.Term, step verb) {
 	t.Helper()
 	written := func() uint64 {
 		time.Sleep(time.Millisecond) // virtual: what was handed over is written

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/transport"
@@ -74,17 +75,17 @@ func TestWholeStackOverQUIC(t *testing.T) {
 		begin := time.Now()
 		w.eachLink(old, p.Cut)
 		<-term.Done()
-		var next Term
+		var next leader.Term
 		for next = range w.others(old)[0].Terms(w.within(time.Minute)) {
-			if next.Leader().Address != old.cfg.self {
+			if next.Leader() != old.cfg.self.String() {
 				break
 			}
 		}
 		if took := time.Since(begin); took > 2*old.cfg.LeaderTimeout {
 			t.Errorf("next leader after %v; want within 2 x LeaderTimeout", took)
 		}
-		if next.Token() <= term.Token() {
-			t.Errorf("tokens: got %d after %d", next.Token(), term.Token())
+		if !term.Token().Less(next.Token()) {
+			t.Errorf("tokens: got %v after %v", next.Token(), term.Token())
 		}
 		w.eachLink(old, p.Heal)
 		if err := old.WaitActive(w.within(10*time.Second), 3); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/internal/wire"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
 	"github.com/athena-go/athena/receiver"
@@ -66,6 +67,8 @@ func open(ctx context.Context, cfg Config, o options) (*Node, error) {
 		quit:     make(chan struct{}),
 		done:     make(chan struct{}),
 	}
+	n.life, n.endLife = context.WithCancelCause(context.Background())
+	n.candidate = n.Candidate(leader.Options{})
 	n.steps.wall = o.wall
 	if n.clock == nil {
 		n.clock = newClock()

@@ -150,7 +150,7 @@ func TestOneOddSeedIsNoReasonToGiveUp(t *testing.T) {
 			w.nodes = append(w.nodes, n)
 		}
 		term, err := w.nodes[1].WaitLeader(w.within(time.Minute))
-		if err != nil || term.Leader().Address == odd.cfg.self {
+		if err != nil || term.Leader() == odd.cfg.self.String() {
 			t.Errorf("got leader %v, %v; want one of the two that agree", term.Leader(), err)
 		}
 	})
@@ -271,8 +271,8 @@ func TestRestartKeepsStoreAndRaisesIncarnation(t *testing.T) {
 			}
 			s := n.Status()
 			if s.Self.StoreID.IsZero() || s.Self.Incarnation <= last.Self.Incarnation ||
-				s.Token <= last.Token {
-				t.Errorf("got %v, token %d; want them above %v, %d",
+				!last.Token.Less(s.Token) {
+				t.Errorf("got %v, token %v; want them above %v, %v",
 					s.Self.Identity, s.Token, last.Self.Identity, last.Token)
 			}
 			if !last.Self.StoreID.IsZero() && s.Self.StoreID != last.Self.StoreID {

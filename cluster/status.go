@@ -21,8 +21,8 @@ type Status struct {
 	Quorum    int // members that must agree: Size/2 + 1
 	Self      member.Member
 	View      member.View // with Self and Role
-	// Token is the version of the quorate leader, 0 if there is none.
-	Token uint64
+	// Token is that of the quorate leader; zero if there is none.
+	Token member.Token
 	// NoLeader explains in one line for people why there is no leader with authority: the
 	// nodes that this one waits for, and the last answer of each. It is empty while there is
 	// a leader.
@@ -90,7 +90,7 @@ func (n *Node) Status() Status {
 	// Whether it has ended is read once, for everything below that depends on it.
 	term, lease := seen.live(), time.Duration(0)
 	if term != nil && term.own {
-		if lease = term.remaining(); lease == 0 {
+		if lease = term.Remaining(); lease == 0 {
 			term = nil
 		}
 	}
@@ -115,7 +115,7 @@ func (n *Node) Status() Status {
 		Receivers:   n.mux.Stats(),
 	}
 	if term != nil {
-		s.Token, s.TermSince, s.LeaseRemaining = term.token, term.began, lease
+		s.Token, s.TermSince, s.LeaseRemaining = term.Term().Token(), term.began, lease
 	}
 	if n.identity != nil {
 		s.CertificateExpires = n.identity.Expires()

@@ -97,8 +97,8 @@ func TestStoreOfSomethingElseIsRefused(t *testing.T) {
 		if w.nodes[1], err = w.start(1, Config{Cluster: DefaultCluster}); err != nil {
 			t.Fatal(err)
 		}
-		if term, err := w.nodes[1].WaitLeader(t.Context()); err != nil || term.Token() < token {
-			t.Errorf("afterwards: token %d, %v, want at least %d", term.Token(), err, token)
+		if term, err := w.nodes[1].WaitLeader(t.Context()); err != nil || term.Token().Less(token) {
+			t.Errorf("afterwards: token %v, %v, want at least %v", term.Token(), err, token)
 		}
 	})
 }
@@ -190,8 +190,8 @@ func TestShorterLeaseWaitsForTheLonger(t *testing.T) {
 		starts.Wait()
 		for _, n := range w.others(old) {
 			next, err := n.WaitLeader(w.within(time.Minute))
-			if err != nil || next.Token() <= term.Token() {
-				t.Errorf("got token %d, %v, want one above %d", next.Token(), err, term.Token())
+			if err != nil || !term.Token().Less(next.Token()) {
+				t.Errorf("got token %v, %v, want one above %v", next.Token(), err, term.Token())
 			}
 		}
 		if term.Valid() {

@@ -4,11 +4,12 @@ package cluster
 
 import (
 	"context"
-	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 )
 
@@ -41,101 +42,51 @@ func (ts *terms) lease(view member.View, d time.Duration) *tenure {
 	return ts.update(now, view, authority{view.Version, now.Add(d)})
 }
 
-// TestTermEndsBeforeItsLease: the loop stands still, and the context of the
-// work ends all the same, the guard before the lease does.
-func TestTermEndsBeforeItsLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ts := newTerms()
-		term := Term{ts.lease(leading(3), time.Second)}
-		ctx, returned := term.t.begin(t.Context())
-		defer returned()
-		if !term.Valid() || term.Token() != 3 || term.Leader().Name != "n1" || term.Err() != nil {
-			t.Errorf("at first: got valid %v, token %d, leader %q, err %v; want true, 3, n1, nil",
-				term.Valid(), term.Token(), term.Leader().Name, term.Err())
-		}
-		if left := time.Until(term.Deadline()); left != time.Second {
-			t.Errorf("Deadline: got %v from now, want 1s", left)
-		}
-		begin := time.Now()
-		<-ctx.Done()
-		if took := time.Since(begin); took != time.Second-testGuard {
-			t.Errorf("context ended after %v, want %v", took, time.Second-testGuard)
-		}
-		<-term.Done()
-		if cause := context.Cause(ctx); cause != ErrLeaseEnded || term.Err() != ErrLeaseEnded {
-			t.Errorf("causes: got %v and %v, want ErrLeaseEnded", cause, term.Err())
-		}
-		if term.Valid() || !term.Deadline().IsZero() {
-			t.Error("after the end: the term is still valid")
-		}
-	})
-}
-
-// TestValidReadsTheClock: a late timer makes Done late, never Valid.
-func TestValidReadsTheClock(t *testing.T) {
-	now := time.Now()
-	ts := &terms{clock: func() time.Time { return now }, guard: testGuard}
-	term := Term{ts.update(now, leading(1), authority{1, now.Add(time.Hour)})}
-	defer ts.close(ErrClosed)
-	if !term.Valid() {
-		t.Error("within the lease: got invalid")
-	}
-	now = now.Add(time.Hour) // the process stood still; no timer has fired
-	if term.Valid() {
-		t.Error("after the lease: got valid")
-	}
+// workUnder runs a function under a term of this node until returned is called.
+func workUnder(t *testing.T, term leader.Term) (ctx context.Context, returned func()) {
+	t.Helper()
+	began, over, done := make(chan context.Context), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = term.Do(t.Context(), func(ctx context.Context) error {
+			began <- ctx
+			<-over
+			return nil
+		})
+	}()
+	return <-began, func() { close(over); <-done }
 }
 
 // TestLapsedTermNeverComesBack: the process or the machine stood still for longer
 // than the lease. Before the timer runs the loop takes an echo, by which the machine
-// has authority again: that is of another term, whether somebody has looked or not.
+// has authority again: that is of another term, whether a caller has looked or not.
 func TestLapsedTermNeverComesBack(t *testing.T) {
 	for _, looked := range []bool{false, true} {
-		now := time.Now()
-		ts := &terms{clock: func() time.Time { return now }, guard: testGuard}
-		lease := func() Term {
-			return Term{ts.update(now, leading(3), authority{3, now.Add(time.Hour)})}
+		var now atomic.Int64
+		begin := time.Now()
+		clock := func() time.Time { return begin.Add(time.Duration(now.Load())) }
+		ts := &terms{clock: clock, guard: testGuard}
+		lease := func() leader.Term {
+			return ts.update(clock(), leading(3), authority{3, clock().Add(time.Hour)}).Term()
 		}
 		first := lease()
-		ctx, returned := first.t.begin(t.Context())
-		now = now.Add(time.Hour)
+		ctx, returned := workUnder(t, first)
+		now.Store(int64(time.Hour))
 		if looked && first.Valid() {
 			t.Error("after the lease: got valid")
 		}
 		second := lease()
-		if first.Valid() || first.Err() != ErrLeaseEnded || context.Cause(ctx) != ErrLeaseEnded {
-			t.Errorf("looked %v: the first term: got valid %v, err %v, cause %v; want false, ErrLeaseEnded",
-				looked, first.Valid(), first.Err(), context.Cause(ctx))
+		ended := leader.ErrLeaseEnded
+		if first.Valid() || first.Err() != ended || context.Cause(ctx) != ended {
+			t.Errorf("looked %v: the first term: got valid %v, err %v, cause %v; want false, %v",
+				looked, first.Valid(), first.Err(), context.Cause(ctx), ended)
 		}
-		if !second.Valid() || second.Token() != 3 {
-			t.Errorf("looked %v: the second term: got valid %v, token %d; want true, 3",
+		if !second.Valid() || second.Token().Version != 3 {
+			t.Errorf("looked %v: the second term: got valid %v, token %v; want true, 3.0",
 				looked, second.Valid(), second.Token())
 		}
 		returned()
 		ts.close(ErrClosed)
-	}
-}
-
-// TestTermLapsesWhileItIsExtended: somebody sees that the lease has passed just after
-// the loop saw that it had not.
-func TestTermLapsesWhileItIsExtended(t *testing.T) {
-	begin := time.Now()
-	look := func() time.Time { return begin }
-	ts := &terms{clock: func() time.Time { return look() }, guard: testGuard}
-	first := Term{ts.update(begin, leading(3), authority{3, begin.Add(time.Hour)})}
-	defer ts.close(ErrClosed)
-	later := begin.Add(time.Hour)
-	look = func() time.Time {
-		look = func() time.Time { return later }
-		if first.Valid() {
-			t.Error("after the lease: got valid")
-		}
-		return begin
-	}
-	second := Term{ts.update(begin, leading(3), authority{3, later.Add(time.Hour)})}
-	if first.Valid() || first.Err() != ErrLeaseEnded || !second.Valid() {
-		t.Errorf("got valid %v, err %v, then valid %v; want false, ErrLeaseEnded, true",
-			first.Valid(), first.Err(), second.Valid())
 	}
 }
 
@@ -149,8 +100,8 @@ func TestExtendedTermGoesOn(t *testing.T) {
 				t.Fatalf("extended: got another term %v", again)
 			}
 		}
-		if !(Term{first}).Valid() {
-			t.Errorf("after 50s of extensions: got %v, want a valid term", first.cause)
+		if !first.Term().Valid() {
+			t.Errorf("after 50s of extensions: got %v, want a valid term", first.Term().Err())
 		}
 		ts.close(ErrClosed)
 	})
@@ -174,18 +125,18 @@ func TestTermsFollowTheView(t *testing.T) {
 			begins      bool  // another
 		}{
 			{"still leading", lead(1), lead(1), nil, false},
-			{"chosen again", lead(1), lead(2), ErrSuperseded, true},
-			{"lease lapsed", lead(1), show(lapsed), ErrLeaseEnded, false},
-			{"stepped down", lead(1), show(seeking()), ErrSuperseded, false},
-			{"follows another", lead(1), show(following(2)), ErrSuperseded, true},
+			{"chosen again", lead(1), lead(2), leader.ErrSuperseded, true},
+			{"lease lapsed", lead(1), show(lapsed), leader.ErrLeaseEnded, false},
+			{"stepped down", lead(1), show(seeking()), leader.ErrSuperseded, false},
+			{"follows another", lead(1), show(following(2)), leader.ErrSuperseded, true},
 			{"still following", show(following(1)), show(following(1)), nil, false},
-			{"leader lost", show(following(1)), show(seeking()), ErrSuperseded, false},
-			{"leads itself", show(following(1)), lead(2), ErrSuperseded, true},
+			{"leader lost", show(following(1)), show(seeking()), leader.ErrSuperseded, false},
+			{"leads itself", show(following(1)), lead(2), leader.ErrSuperseded, true},
 		} {
 			ts := newTerms()
 			first := c.first(ts)
 			next := c.next(ts)
-			if got := (Term{first}).Err(); got != c.cause {
+			if got := first.Term().Err(); got != c.cause {
 				t.Errorf("%s: the first term ended with %v, want %v", c.name, got, c.cause)
 			}
 			if (next != nil) != c.begins {
@@ -202,18 +153,12 @@ func TestTermsFollowTheView(t *testing.T) {
 // TestFollowersTermIsNeverValid, although it has token and leader.
 func TestFollowersTermIsNeverValid(t *testing.T) {
 	ts := newTerms()
-	term := Term{ts.update(time.Now(), following(5), authority{})}
-	if term.Valid() || !term.Deadline().IsZero() || term.Token() != 5 || term.Leader().Name != "n1" {
-		t.Errorf("got valid %v, deadline %v, token %d, leader %q; want false, zero, 5, n1",
-			term.Valid(), term.Deadline(), term.Token(), term.Leader().Name)
-	}
-}
-
-func TestZeroTerm(t *testing.T) {
-	var term Term
-	if term.Valid() || term.Token() != 0 || !term.Deadline().IsZero() || term.Done() != nil ||
-		term.Err() != nil || term.Leader() != (member.Member{}) {
-		t.Errorf("got %+v, want nothing of it", term)
+	cur := ts.update(time.Now(), following(5), authority{})
+	term := cur.Term()
+	if term.Valid() || !term.Deadline().IsZero() || term.Token() != (member.Token{Version: 5}) ||
+		term.Leader() != cur.leader.Address.String() || cur.leader.Name != "n1" {
+		t.Errorf("got valid %v, deadline %v, token %v, leader %q, %q; want false, zero, 5.0, n1",
+			term.Valid(), term.Deadline(), term.Token(), term.Leader(), cur.leader.Name)
 	}
 }
 
@@ -234,7 +179,7 @@ func TestHandOverWaitsForTheWork(t *testing.T) {
 		} {
 			ts := newTerms()
 			cur := ts.lease(leading(1), time.Minute)
-			ctx, returned := cur.begin(t.Context())
+			ctx, returned := workUnder(t, cur.Term())
 			go func() {
 				<-ctx.Done()
 				time.Sleep(c.cleanup)
@@ -245,8 +190,8 @@ func TestHandOverWaitsForTheWork(t *testing.T) {
 			if took := time.Since(begin); took != c.want {
 				t.Errorf("work that needs %v to end: handOver took %v, want %v", c.cleanup, took, c.want)
 			}
-			if cause := context.Cause(ctx); cause != ErrHandedOver {
-				t.Errorf("cause: got %v, want ErrHandedOver", cause)
+			if cause := context.Cause(ctx); cause != leader.ErrResigned {
+				t.Errorf("cause: got %v, want ErrResigned", cause)
 			}
 			if ts.lease(leading(1), time.Minute) != nil {
 				t.Error("a term began during the hand-over")
@@ -261,31 +206,31 @@ func TestHandOverWaitsForTheWork(t *testing.T) {
 	})
 }
 
-func TestContextOfTermEndsWithItsParent(t *testing.T) {
-	ts := newTerms()
-	cur := ts.lease(leading(1), time.Minute)
-	defer ts.close(ErrClosed)
-	boom := errors.New("boom")
-	parent, cancel := context.WithCancelCause(t.Context())
-	ctx, returned := cur.begin(parent)
-	defer returned()
-	cancel(boom)
-	if context.Cause(ctx) != boom {
-		t.Errorf("cause: got %v, want that of the parent", context.Cause(ctx))
-	}
-}
-
-// TestWorkOfAnEndedTermStartsEnded: the term may end before its work begins.
-func TestWorkOfAnEndedTermStartsEnded(t *testing.T) {
+// TestNoTermBeginsAfterClose, and the present one ends by its cause.
+func TestNoTermBeginsAfterClose(t *testing.T) {
 	ts := newTerms()
 	cur := ts.lease(leading(1), time.Minute)
 	ts.close(ErrClosed)
-	ctx, returned := cur.begin(t.Context())
-	defer returned()
-	if context.Cause(ctx) != ErrClosed {
-		t.Errorf("cause: got %v, want ErrClosed", context.Cause(ctx))
+	if got := cur.Term().Err(); got != ErrClosed {
+		t.Errorf("cause: got %v, want ErrClosed", got)
 	}
 	if ts.lease(leading(1), time.Minute) != nil {
 		t.Error("a term began after close")
+	}
+}
+
+// TestGiveUpIsOfOneTerm: it has no effect on a later term, nor twice.
+func TestGiveUpIsOfOneTerm(t *testing.T) {
+	ts := newTerms()
+	defer ts.close(ErrClosed)
+	first := ts.lease(leading(1), time.Minute).Term()
+	resume, ok := ts.giveUp(t.Context(), first)
+	if !ok || first.Err() != leader.ErrResigned || ts.lease(leading(1), time.Minute) != nil {
+		t.Errorf("got %v and the cause %v, want ErrResigned and no term meanwhile", ok, first.Err())
+	}
+	resume()
+	second := ts.lease(leading(1), time.Minute).Term()
+	if _, ok := ts.giveUp(t.Context(), first); ok || !second.Valid() {
+		t.Error("giving the first term up ended the second")
 	}
 }

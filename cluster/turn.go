@@ -149,7 +149,7 @@ func leaderOfTerm(t *tenure) observe.Leader {
 	if t == nil {
 		return observe.Leader{}
 	}
-	return observe.Leader{Address: t.leader.Address, Version: t.token}
+	return observe.Leader{Address: t.leader.Address, Version: t.version}
 }
 
 // stopError is the error of this package for the reason why the machine stopped.

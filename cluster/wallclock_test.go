@@ -169,7 +169,7 @@ func TestStepOfTheWallClock(t *testing.T) {
 		}
 		after, err := leader.WaitLeader(t.Context())
 		if err != nil || after.Token() != before.Token() || !after.Valid() {
-			t.Errorf("got token %d, valid %v, %v; want it to lead by %d again",
+			t.Errorf("got token %v, valid %v, %v; want it to lead by %d again",
 				after.Token(), after.Valid(), err, before.Token())
 		}
 		if took := time.Since(began); took > 2*leader.cfg.HeartbeatInterval {

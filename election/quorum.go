@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
+	lead "github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 )
 
@@ -25,7 +26,7 @@ func (e *Election) openQuorum(n *cluster.Node) {
 	var loops sync.WaitGroup
 	loops.Go(func() {
 		for term := range n.Terms(ctx) {
-			e.see(Leadership{term.Leader().Address.String(), term.Token()})
+			e.see(Leadership{term.Leader(), term.Token().Version})
 			await(ctx, term.Done())
 			e.see(Leadership{})
 		}
@@ -50,10 +51,10 @@ func (e *Election) openQuorum(n *cluster.Node) {
 
 // leadBy returns when this member leads by a term no more. Where it has given up, another
 // leads then, or nobody else could.
-func (e *Election) leadBy(ctx context.Context, n *cluster.Node, term cluster.Term) {
+func (e *Election) leadBy(ctx context.Context, n *cluster.Node, term lead.Term) {
 	gaveUp := false
 	_ = term.Do(ctx, func(held context.Context) error { // an error says that it is over
-		r := e.begin(held, term.Token(), func(r *reign) { e.finish(r, ErrYielded) })
+		r := e.begin(held, term.Token().Version, func(r *reign) { e.finish(r, ErrYielded) })
 		defer context.AfterFunc(e.life, func() { r.end(context.Cause(e.life)) })()
 		<-r.ctx.Done()
 		gaveUp = held.Err() == nil && e.life.Err() == nil

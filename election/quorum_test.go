@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/athena-go/athena/cluster"
+	lead "github.com/athena-go/athena/leader"
 )
 
 // Where no other member can lead, to give up is a pause.
@@ -34,7 +34,7 @@ func TestQuorumBesideOthers(t *testing.T) {
 		i := leader(t, a)
 		own := make(chan context.Context, 1)
 		go func() {
-			_ = w.nodes[i].WhileLeader(t.Context(), func(ctx context.Context, _ cluster.Term) error {
+			_ = w.nodes[i].WhileLeader(t.Context(), func(ctx context.Context, _ lead.Term) error {
 				own <- ctx
 				<-ctx.Done()
 				return nil

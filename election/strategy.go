@@ -11,7 +11,7 @@ type Strategy uint8
 // "static-leader" and "standby".
 const (
 	// Quorum: the leader of the cluster. Never two at once, nobody without a majority.
-	// The token is that of cluster.Term. To give up is to hand the cluster over, so
+	// The token is that of leader.Term. To give up is to hand the cluster over, so
 	// all groups by Quorum have the same leader. All members of the cluster should
 	// open the group: one that has not leads it in name when it leads the cluster.
 	Quorum Strategy = iota + 1

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 )
 
@@ -29,16 +30,16 @@ type watch struct {
 	leaders map[uint64]member.Address // of the chosen, by version
 	seen    []sight
 	shifts  []*shift
-	token   uint64         // the greatest that was valid
-	holder  member.Address // who had it
+	token   member.Token // the greatest that was valid
+	holder  string       // who had it
 	left    sync.WaitGroup
 }
 
 // watched is one run of a node.
 type watched struct {
 	host   int
-	term   cluster.Term // its newest
-	frozen bool         // it cannot be looked at, nor act
+	term   leader.Term // its newest
+	frozen bool        // it cannot be looked at, nor act
 }
 
 // sight is an event of a node, and when it showed that.
@@ -51,7 +52,7 @@ type sight struct {
 // shift is one run of the work of a leader.
 type shift struct {
 	host  int
-	token uint64
+	token member.Token
 	begin time.Time
 	end   time.Time // when its context ended; zero before
 	cause error
@@ -84,7 +85,7 @@ func (w *watch) add(host int, n *cluster.Node) {
 		}
 	})
 	w.left.Go(func() {
-		_ = n.WhileLeader(context.Background(), func(ctx context.Context, term cluster.Term) error {
+		_ = n.WhileLeader(context.Background(), func(ctx context.Context, term leader.Term) error {
 			return w.work(ctx, own, term)
 		})
 	})
@@ -107,7 +108,7 @@ func (w *watch) saw(s sight) {
 	w.check()
 }
 
-func (w *watch) began(own *watched, term cluster.Term) {
+func (w *watch) began(own *watched, term leader.Term) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	own.term = term
@@ -152,9 +153,9 @@ func (w *watch) checkLeader(host int, version uint64, leader member.Address) {
 }
 
 func (w *watch) checkToken(own *watched) {
-	token, holder := own.term.Token(), own.term.Leader().Address
-	if token < w.token || token == w.token && holder != w.holder {
-		w.t.Errorf("node %d has token %d after %v had %d", own.host, token, w.holder, w.token)
+	token, holder := own.term.Token(), own.term.Leader()
+	if token.Less(w.token) || token == w.token && holder != w.holder {
+		w.t.Errorf("node %d has token %v after %v had %v", own.host, token, w.holder, w.token)
 	}
 	w.token, w.holder = token, holder
 }
@@ -169,7 +170,7 @@ func (w *watch) frozenAt(host int) bool {
 }
 
 // work lasts until it is told to end, at once.
-func (w *watch) work(ctx context.Context, own *watched, term cluster.Term) error {
+func (w *watch) work(ctx context.Context, own *watched, term leader.Term) error {
 	s := &shift{host: own.host, token: term.Token(), begin: time.Now()}
 	w.mu.Lock()
 	for _, other := range w.shifts {

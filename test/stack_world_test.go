@@ -13,6 +13,7 @@ import (
 	"github.com/athena-go/athena/athenatest"
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 )
 
@@ -156,7 +157,7 @@ func (s *stack) betweenBeats(leader int) (beat time.Time) {
 }
 
 // term is the newest that a node shows.
-func (s *stack) term(i int) cluster.Term {
+func (s *stack) term(i int) leader.Term {
 	s.t.Helper()
 	term, _ := s.Node(i).Leader()
 	return term
@@ -171,11 +172,11 @@ func (s *stack) leader() int {
 	return -1
 }
 
-// token is that of the leader, 0 for none.
+// token is the version of the leader, 0 for none.
 func (s *stack) token() uint64 {
 	s.t.Helper()
 	if i, ok := s.Leading(); ok {
-		return s.term(i).Token()
+		return s.term(i).Token().Version
 	}
 	return 0
 }
@@ -203,12 +204,12 @@ func (s *stack) shows(i, other int, status member.Status) bool {
 // calm is what some nodes show that nothing must disturb.
 type calm struct {
 	s     *stack
-	terms map[int]cluster.Term
+	terms map[int]leader.Term
 }
 
 // calm begins to look after nodes that are to keep their leader and each other.
 func (s *stack) calm(nodes ...int) calm {
-	c := calm{s, make(map[int]cluster.Term)}
+	c := calm{s, make(map[int]leader.Term)}
 	for _, i := range nodes {
 		term, ok := s.Node(i).Leader()
 		if !ok {

@@ -43,7 +43,8 @@ func pair(token uint64) fake {
 		return m
 	}
 	ms := member.Roster{entry("n1", 1, member.Active), entry("n2", 2, member.Unreachable)}
-	f := fake{Cluster: "c", Size: 2, Quorum: 2, Self: ms[0], Token: token}
+	f := fake{Cluster: "c", Size: 2, Quorum: 2, Self: ms[0]}
+	f.Token.Version = token
 	f.View = member.View{Role: member.Leading, Leader: ms[0].Address, Version: 3, Members: ms}
 	f.OtherSeeds = []member.Address{ms[1].Address}
 	if token == 0 {

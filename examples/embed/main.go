@@ -21,6 +21,7 @@ import (
 	"syscall"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 )
@@ -45,7 +46,7 @@ func main() {
 		log.Fatal(err)
 	}
 	defer node.Leave(context.WithoutCancel(ctx))
-	go node.WhileLeader(ctx, func(ctx context.Context, term cluster.Term) error {
+	go node.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error {
 		fmt.Println("leading, fencing token", term.Token())
 		<-ctx.Done()
 		return context.Cause(ctx)

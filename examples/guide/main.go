@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 )
@@ -39,16 +40,16 @@ type Counted struct{ Number int }
 // table or a bucket, which remembers the greatest token beside what it keeps.
 type counter struct {
 	mu     sync.Mutex
-	token  uint64
+	token  member.Token
 	number int
 }
 
-// add refuses who leads no more.
-func (c *counter) add(token uint64) error {
+// add refuses a former leader.
+func (c *counter) add(token member.Token) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if token < c.token {
-		return fmt.Errorf("token %d is of the past: %d has written", token, c.token)
+	if token.Less(c.token) {
+		return fmt.Errorf("token %v is of a former leader: %v has written", token, c.token)
 	}
 	c.token = token
 	c.number++
@@ -95,7 +96,7 @@ func serve(ctx context.Context, cfg cluster.Config) error {
 		return err
 	}
 	go report(ctx, node)
-	err = node.WhileLeader(ctx, func(ctx context.Context, term cluster.Term) error {
+	err = node.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error {
 		return work(ctx, term, &count)
 	})
 	if ctx.Err() == nil {
@@ -107,7 +108,7 @@ func serve(ctx context.Context, cfg cluster.Config) error {
 }
 
 // work is done by the leader alone, until its context ends.
-func work(ctx context.Context, term cluster.Term, count *counter) error {
+func work(ctx context.Context, term leader.Term, count *counter) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {

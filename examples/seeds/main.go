@@ -21,7 +21,7 @@ import (
 	"syscall"
 
 	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/leader"
 )
 
 // The entry point that every node is given, and the addresses of all three.
@@ -95,15 +95,15 @@ func show(ctx context.Context, out io.Writer, start starter) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, term.Leader().Address, "leads with token", term.Token())
+	fmt.Fprintln(out, term.Leader(), "leads with token", term.Token())
 	if err := first.Close(); err != nil { // as a crash: nobody is told
 		return err
 	}
 	fmt.Fprintln(out, seed, "crashed")
-	if term, err = without(ctx, nodes[0], first.Self().Address); err != nil {
+	if term, err = without(ctx, nodes[0], first.Self().Address.String()); err != nil {
 		return err
 	}
-	fmt.Fprintln(out, term.Leader().Address, "leads with token", term.Token())
+	fmt.Fprintln(out, term.Leader(), "leads with token", term.Token())
 	again, err := start(ctx, seed)
 	if err != nil {
 		return err
@@ -115,12 +115,12 @@ func show(ctx context.Context, out io.Writer, start starter) error {
 
 // without waits for a term whose leader is not gone.
 func without(
-	ctx context.Context, node *cluster.Node, gone member.Address,
-) (cluster.Term, error) {
+	ctx context.Context, node *cluster.Node, gone string,
+) (leader.Term, error) {
 	for term := range node.Terms(ctx) {
-		if term.Leader().Address != gone && term.Err() == nil {
+		if term.Leader() != gone && term.Err() == nil {
 			return term, nil
 		}
 	}
-	return cluster.Term{}, cluster.ErrNoQuorum
+	return leader.Term{}, cluster.ErrNoQuorum
 }

@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/leader"
 )
 
 func main() {
@@ -58,7 +59,7 @@ func member(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_ = node.WhileLeader(ctx, func(ctx context.Context, term cluster.Term) error {
+	_ = node.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error {
 		err := lead(ctx, term, db, name, out)
 		fmt.Fprintln(out, "leads no more:", err)
 		return err
@@ -70,12 +71,16 @@ func member(ctx context.Context, args []string, out io.Writer) error {
 const thinkTime = 500 * time.Millisecond
 
 // lead writes one number after the other, as long as this process leads.
-func lead(ctx context.Context, term cluster.Term, db *sql.DB, name string, out io.Writer) error {
-	last, err := begin(ctx, db, term.Token())
+func lead(ctx context.Context, term leader.Term, db *sql.DB, name string, out io.Writer) error {
+	token, err := term.Token().Int64()
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "leads with token %d, and goes on after %d\n", term.Token(), last)
+	last, err := begin(ctx, db, token)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "leads with token %d, and continues after %d\n", token, last)
 	for number := last + 1; ctx.Err() == nil && term.Valid(); number++ {
 		fmt.Fprintln(out, "has the lease, and is about to write", number)
 		// Here a program computes, collects garbage or waits for a disk, and here its
@@ -84,10 +89,10 @@ func lead(ctx context.Context, term cluster.Term, db *sql.DB, name string, out i
 		// A program passes on ctx, which has ended where the lease has. This one writes
 		// all the same, as does a request that was on its way already.
 		late := context.WithoutCancel(ctx)
-		if err := write(late, db, "unguarded", number, name, term.Token()); err != nil {
+		if err := write(late, db, "unguarded", number, name, token); err != nil {
 			return err
 		}
-		if err := write(late, db, "guarded", number, name, term.Token()); err != nil {
+		if err := write(late, db, "guarded", number, name, token); err != nil {
 			fmt.Fprintf(out, "is refused: %v; without a guard it wrote %d\n", err, number)
 			return context.Cause(ctx)
 		}

@@ -103,7 +103,7 @@ func testSchema(t *testing.T, url string) {
 			t.Errorf("%s with token 1 after 2: %v, want a refusal that names both", what, err)
 		}
 	}
-	for number, token := range []uint64{1, 1, 2} {
+	for number, token := range []int64{1, 1, 2} {
 		if err := write(ctx, db, "guarded", number, "n1", token); err != nil {
 			t.Errorf("write %d with token %d: %v", number, token, err)
 		}

@@ -35,10 +35,9 @@ func open(url string) (db *sql.DB, schema string, err error) {
 
 // begin is what a new leader does first: it shows its token to the database, and only
 // then looks how far the writers before it came. The other way round, one of them could
-// still write after that look. Work of package latch has a token of two parts, of which
-// Int64 makes one number.
-func begin(ctx context.Context, db *sql.DB, token uint64) (last int, err error) {
-	done, err := db.ExecContext(ctx, "UPDATE fence SET token = $1 WHERE token <= $1", int64(token))
+// still write after that look. The token is the one number that member.Token.Int64 makes.
+func begin(ctx context.Context, db *sql.DB, token int64) (last int, err error) {
+	done, err := db.ExecContext(ctx, "UPDATE fence SET token = $1 WHERE token <= $1", token)
 	if err != nil {
 		return 0, err
 	}
@@ -53,10 +52,10 @@ func begin(ctx context.Context, db *sql.DB, token uint64) (last int, err error) 
 
 // write adds a row to a table. The guarded one refuses it where a greater token was shown.
 func write(
-	ctx context.Context, db *sql.DB, table string, number int, writer string, token uint64,
+	ctx context.Context, db *sql.DB, table string, number int, writer string, token int64,
 ) error {
 	_, err := db.ExecContext(ctx,
 		"INSERT INTO "+table+" (number, writer, token) VALUES ($1, $2, $3)",
-		number, writer, int64(token))
+		number, writer, token)
 	return err
 }

@@ -111,7 +111,7 @@ func StatusOf(s cluster.Status, build string) Status {
 			Quorate:  s.View.Quorate,
 			Members:  make([]Member, 0, len(s.View.Members)),
 		},
-		Token:            s.Token,
+		Token:            s.Token.Version,
 		NoLeader:         s.NoLeader,
 		OtherSeeds:       append([]member.Address{}, s.OtherSeeds...),
 		LeaseRemainingMS: Milliseconds(s.LeaseRemaining),

@@ -54,7 +54,7 @@ func peersOf(s cluster.Status) []Peer {
 			Address:   p.Address,
 			Connected: p.Connected,
 			Known: !p.Connected || !slices.Contains(s.Silent, p.Address) ||
-				s.Token != 0 && m.Shown() == member.Active,
+				!s.Token.IsZero() && m.Shown() == member.Active,
 			RTTMS: Milliseconds(p.RTT),
 		})
 	}

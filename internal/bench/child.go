@@ -140,7 +140,7 @@ func seeView(node *cluster.Node, active map[member.Address]bool) sight {
 	}
 	slices.Sort(s.Lost)
 	if term, ok := node.Leader(); ok {
-		s.Leader, s.Token = term.Leader().Address.String(), term.Token()
+		s.Leader, s.Token = term.Leader(), term.Token().Version
 	}
 	return s
 }

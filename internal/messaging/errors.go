@@ -54,7 +54,8 @@ func (e *HandlerError) Error() string {
 	return fmt.Sprintf("cluster: the handler of %s failed: %s", e.Member, member.PeerText(e.Text))
 }
 
-// NotLeaderError means that this node, or the node Asked, does not lead.
+// NotLeaderError means that this node, or the node Asked, does not lead. It is a
+// leader.ErrNotLeader.
 type NotLeaderError struct {
 	Asked       member.Address // the node that refused; zero for this node
 	Leader      member.Address // as this node sees it; zero if no leader is known
@@ -75,6 +76,9 @@ func (e *NotLeaderError) Error() string {
 		return fmt.Sprintf("cluster: this node does not lead; ask %s", e.Leader)
 	}
 }
+
+// Unwrap lets errors.Is find leader.ErrNotLeader.
+func (e *NotLeaderError) Unwrap() error { return leader.ErrNotLeader }
 
 // Result is the result of a Broadcast at one member.
 type Result struct {

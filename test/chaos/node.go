@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 )
@@ -172,14 +173,15 @@ func (w *witness) startWork(ctx context.Context) {
 
 // leadTerm runs while the node leads. It writes down when it had authority, and
 // writes to the register.
-func (w *witness) leadTerm(ctx context.Context, term cluster.Term) error {
+func (w *witness) leadTerm(ctx context.Context, term leader.Term) error {
 	var writes sync.WaitGroup
+	token := term.Token().Version
 	first := readMonotonic()
 	if !term.Valid() {
 		return nil
 	}
 	begin := readMonotonic()
-	w.book.appendLine(evidence{Kind: kindHold, Token: term.Token(), Begin: begin, End: first})
+	w.book.appendLine(evidence{Kind: kindHold, Token: token, Begin: begin, End: first})
 	writes.Go(func() { w.writeRegister(term) })
 	last, written := first, begin
 	for {
@@ -189,26 +191,26 @@ func (w *witness) leadTerm(ctx context.Context, term cluster.Term) error {
 		}
 		last = now
 		if last-written > int64(holdLine) {
-			w.book.appendLine(evidence{Kind: kindHold, Token: term.Token(), Begin: written, End: last})
+			w.book.appendLine(evidence{Kind: kindHold, Token: token, Begin: written, End: last})
 			written = last
 		}
 		time.Sleep(authorityTick)
 	}
 	if last > written {
-		w.book.appendLine(evidence{Kind: kindHold, Token: term.Token(), Begin: written, End: last})
+		w.book.appendLine(evidence{Kind: kindHold, Token: token, Begin: written, End: last})
 	}
 	writes.Wait()
 	return nil
 }
 
 // writeRegister writes to the register as long as the term is valid right before.
-func (w *witness) writeRegister(term cluster.Term) {
+func (w *witness) writeRegister(term leader.Term) {
 	var c registerClient
 	defer c.close()
 	for term.Valid() {
 		w.seq++
 		c.sendWrite(w.task.Register, evidence{
-			Kind: kindWrite, Token: term.Token(), From: w.task.Name, FromRun: w.book.run, Seq: w.seq,
+			Kind: kindWrite, Token: term.Token().Version, From: w.task.Name, FromRun: w.book.run, Seq: w.seq,
 		})
 		time.Sleep(writeTick)
 	}
@@ -241,7 +243,7 @@ func (w *witness) watchViews() {
 	for {
 		s := w.node.Status()
 		r := report{
-			At: readMonotonic(), Leads: s.LeaseRemaining > 0, Token: s.Token,
+			At: readMonotonic(), Leads: s.LeaseRemaining > 0, Token: s.Token.Version,
 			Active: s.View.Members.Count(member.Active), Goroutines: runtime.NumGoroutine(),
 		}
 		if w.flood != nil {

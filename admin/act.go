@@ -197,7 +197,7 @@ func writeRefusal(w http.ResponseWriter, err error) {
 // textOf returns the text of an error without the package that it starts with.
 func textOf(err error) string {
 	text := err.Error()
-	for _, name := range []string{"latch: ", "cluster: ", "record: "} {
+	for _, name := range []string{"lock: ", "election: ", "cluster: ", "record: ", "athena: "} {
 		text = strings.TrimPrefix(text, name)
 	}
 	return text

@@ -9,7 +9,7 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/adminapi"
-	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/record"
 )
 
@@ -36,7 +36,7 @@ var failures = []struct {
 	{cluster.ErrBusy, http.StatusServiceUnavailable, adminapi.CodeBusy},
 	{record.ErrBusy, http.StatusServiceUnavailable, adminapi.CodeBusy},
 	{cluster.ErrNotDelivered, http.StatusServiceUnavailable, adminapi.CodeNotDelivered},
-	{latch.ErrDisabled, http.StatusConflict, adminapi.CodeDisabled},
+	{leader.ErrDisabled, http.StatusConflict, adminapi.CodeDisabled},
 	{record.ErrNotHeld, http.StatusConflict, adminapi.CodeNotHeld},
 	{record.ErrReleased, http.StatusConflict, adminapi.CodeNotHeld},
 	{cluster.ErrLeaseEnded, http.StatusServiceUnavailable, adminapi.CodeLeaseEnded},

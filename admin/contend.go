@@ -9,8 +9,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/internal/adminapi"
-	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 )
 
@@ -32,22 +34,19 @@ func (h *handler) lock(w http.ResponseWriter, r *http.Request) {
 	err := h.permit(w, r, &body)
 	var key string
 	if err == nil {
-		key, err = h.contest(latch.Key(name, body.Latch))
+		key, err = h.contest(jobrecord.Lock(name, body.Latch))
 	}
 	if err != nil {
 		writeRefusal(w, err)
 		return
 	}
 	h.hold(w, r, key, true, func(ctx context.Context, held heldFunc) error {
-		j, done, err := h.contests.use(ctx, name)
+		l, done, err := h.contests.useLock(name + "/" + body.Latch)
 		if err != nil {
 			return err
 		}
 		defer done()
-		return j.Do(ctx, body.Latch, func(ctx context.Context, token member.Token) error {
-			held(ctx, token)
-			return nil
-		})
+		return l.Do(ctx, held)
 	})
 }
 
@@ -57,25 +56,25 @@ func (h *handler) elect(w http.ResponseWriter, r *http.Request) {
 	err := h.permit(w, r, &adminapi.Empty{})
 	var key string
 	if err == nil {
-		key, err = h.contest(latch.LeaderKey(name))
+		key, err = h.contest(jobrecord.Leader(name))
 	}
 	if err != nil {
 		writeRefusal(w, err)
 		return
 	}
 	h.hold(w, r, key, false, func(ctx context.Context, held heldFunc) error {
-		j, err := latch.Open(ctx, h.contests.store, name, latch.Options{})
+		j, err := election.OpenJob(ctx, h.contests.store, name, election.JobOptions{})
 		if err != nil {
 			return err
 		}
-		defer closeJob(j)
+		defer closeAll(j.Close)
 		return j.WhileLeader(ctx, held)
 	})
 }
 
 // jobEvents tells who leads a job, and each change of that.
 func (h *handler) jobEvents(w http.ResponseWriter, r *http.Request) {
-	key, err := h.contest(latch.LeaderKey(r.PathValue("job")))
+	key, err := h.contest(jobrecord.Leader(r.PathValue("job")))
 	switch {
 	case h.isForeign(r):
 		err = crossSite()
@@ -96,7 +95,7 @@ func (h *handler) jobEvents(w http.ResponseWriter, r *http.Request) {
 }
 
 // heldFunc runs while a node holds something.
-type heldFunc = func(ctx context.Context, token member.Token)
+type heldFunc = func(ctx context.Context, term leader.Term) error
 
 // hold answers a caller that wants to hold something, once or again and again. run calls
 // its function while the node does, and ends when the caller is gone.
@@ -146,13 +145,14 @@ type grant struct {
 }
 
 // held blocks while the node holds something.
-func (c *contender) held(ctx context.Context, token member.Token) {
-	g := &grant{ctx, token, make(chan struct{})}
+func (c *contender) held(ctx context.Context, term leader.Term) error {
+	g := &grant{ctx, term.Token(), make(chan struct{})}
 	select {
 	case c.gained <- g:
 		<-g.told
 	case <-ctx.Done():
 	}
+	return nil
 }
 
 // tell writes what happens until the caller is gone, or nothing more can.
@@ -259,6 +259,6 @@ func (c *contender) look(ctx context.Context) *adminapi.Holder {
 		return nil
 	}
 	members := c.h.node.Status().View.Members
-	holder := holderOf(members, latch.Holder{Member: string(r.Value), Token: r.Token})
+	holder := holderOf(members, leader.Holder{ID: string(r.Value), Token: r.Token})
 	return &holder
 }

@@ -8,8 +8,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/internal/adminapi"
-	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/leader"
+	"github.com/athena-go/athena/lock"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
@@ -25,7 +28,7 @@ func WithJobs(s record.Store, remaining func() time.Duration) Option {
 	return func(h *handler) {
 		h.contests = &contests{
 			store: s, remaining: remaining, slots: make(chan struct{}, MaxHolds),
-			open: map[string]*opened{},
+			open: map[string]*sharedLock{},
 		}
 	}
 }
@@ -37,32 +40,32 @@ type contests struct {
 	slots     chan struct{} // an entry for each caller that holds something or waits for it
 
 	mu   sync.Mutex
-	open map[string]*opened
+	open map[string]*sharedLock
 }
 
-// opened is a job that callers share: one of those that want a latch asks the cluster for
-// it at a time.
-type opened struct {
-	*latch.Job
+// sharedLock is a lock that callers share: one of those that want it asks the cluster for it
+// at a time.
+type sharedLock struct {
+	*lock.Lock
 	callers int
 }
 
-// use opens a job, without contending for it, until what it returns is called. That
-// blocks until nothing of the job is left here.
-func (c *contests) use(ctx context.Context, name string) (*latch.Job, func(), error) {
+// useLock returns a lock until the function that it also returns is called. That blocks
+// until nothing of the lock is left here.
+func (c *contests) useLock(name string) (*lock.Lock, func(), error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := c.open[name]
 	if o == nil {
-		j, err := latch.Open(ctx, c.store, name, latch.Options{Observer: true})
+		l, err := lock.New(c.store, name)
 		if err != nil {
 			return nil, nil, err
 		}
-		o = &opened{Job: j}
+		o = &sharedLock{Lock: l}
 		c.open[name] = o
 	}
 	o.callers++
-	return o.Job, func() {
+	return o.Lock, func() {
 		c.mu.Lock()
 		o.callers--
 		last := o.callers == 0
@@ -71,14 +74,14 @@ func (c *contests) use(ctx context.Context, name string) (*latch.Job, func(), er
 		}
 		c.mu.Unlock()
 		if last {
-			closeJob(o.Job)
+			closeAll(o.Close)
 		}
 	}, nil
 }
 
-// closeJob drops what a job held, or ends with the node.
-func closeJob(j *latch.Job) {
-	for j.Close(context.Background()) != nil {
+// closeAll drops what a lock or a job holds, or ends with the node.
+func closeAll(closeOne func(context.Context) error) {
+	for closeOne(context.Background()) != nil {
 		time.Sleep(closeInterval)
 	}
 }
@@ -94,7 +97,7 @@ func (h *handler) jobs(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *handler) jobList(ctx context.Context) ([]adminapi.Job, error) {
-	records, err := h.node.Records().List(ctx, latch.KeyPrefix)
+	records, err := h.node.Records().List(ctx, election.JobPrefix)
 	if err != nil {
 		return nil, err
 	}
@@ -104,19 +107,19 @@ func (h *handler) jobList(ctx context.Context) ([]adminapi.Job, error) {
 		since = nil
 	}
 	all := []adminapi.Job{}
-	for _, i := range latch.Jobs(records) {
+	for _, i := range election.Jobs(records) {
 		j := adminapi.Job{
 			Name: i.Name, Disabled: []adminapi.Candidate{}, Latches: []adminapi.Latch{}, Known: known,
 			UnknownSince: since,
 		}
-		if i.Leader != (latch.Holder{}) {
-			leader := holderOf(members, i.Leader)
-			j.Leader = &leader
+		if i.Leader != (leader.Holder{}) {
+			by := holderOf(members, i.Leader)
+			j.Leader = &by
 		}
 		for _, id := range i.Disabled {
 			j.Disabled = append(j.Disabled, adminapi.Candidate{Name: nameOf(members, id), Address: id})
 		}
-		for _, l := range i.Latches {
+		for _, l := range i.Locks {
 			j.Latches = append(j.Latches, adminapi.Latch{Name: l.Name, Holder: holderOf(members, l.Holder)})
 		}
 		all = append(all, j)
@@ -124,12 +127,12 @@ func (h *handler) jobList(ctx context.Context) ([]adminapi.Job, error) {
 	return all, nil
 }
 
-func holderOf(members member.Roster, l latch.Holder) adminapi.Holder {
-	return adminapi.Holder{Name: nameOf(members, l.Member), Address: l.Member,
+func holderOf(members member.Roster, l leader.Holder) adminapi.Holder {
+	return adminapi.Holder{Name: nameOf(members, l.ID), Address: l.ID,
 		Token: adminapi.RecordToken(l.Token)}
 }
 
-// nameOf is the name of the member with an id of package latch; empty where there is none.
+// nameOf is the name of the member with an id; empty where there is none.
 func nameOf(members member.Roster, id string) string {
 	for _, m := range members {
 		if m.Address.String() == id {
@@ -144,19 +147,14 @@ func (h *handler) enable(on bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("job")
 		act(h, func(ctx context.Context, body adminapi.CandidateRequest) (any, error) {
-			if _, err := h.contest(latch.LeaderKey(name)); err != nil {
+			if _, err := h.contest(jobrecord.Leader(name)); err != nil {
 				return nil, err
 			}
 			id, err := h.candidate(ctx, name, body.Member)
 			if err != nil {
 				return nil, err
 			}
-			j, done, err := h.contests.use(ctx, name)
-			if err != nil {
-				return nil, err
-			}
-			defer done()
-			return adminapi.Done{Status: "ok"}, j.Enable(ctx, id, on)
+			return adminapi.Done{Status: "ok"}, election.EnableJob(ctx, h.contests.store, name, id, on)
 		})(w, r)
 	}
 }

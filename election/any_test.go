@@ -32,7 +32,7 @@ func TestE01WorkRunsWhereTheLeaderIs(t *testing.T) {
 		for _, e := range all {
 			workers = append(workers, work(t, e))
 		}
-		i := leader(t, all)
+		i := leaderOf(t, all)
 		s := workers[i].next(t)
 		l, ok := all[i].Leader()
 		if s.ctx.Err() != nil || s.token == 0 || !ok || l != (Leadership{address(i).String(), s.token}) {
@@ -51,21 +51,21 @@ func TestE02LostWhileTheWorkStarts(t *testing.T) {
 		all := w.openAll("group", o)
 		release := make(chan struct{})
 		t.Cleanup(func() { close(release) })
-		i := leader(t, all)
+		i := leaderOf(t, all)
 		slow := workWith(t, all[i], func(context.Context) error { <-release; return nil })
 		first := slow.next(t)
 		w.cutBetween([]int{i}, without(3, i), true)
 		if o.Strategy == Quorum {
 			first.ends(t, cluster.ErrLeaseEnded)
-			leader(t, all, without(3, i)...)
+			leaderOf(t, all, without(3, i)...)
 		} else { // it leads on in its part; a lower leader of the other ends it, or this one that
-			leader(t, all, without(3, i)...)
+			leaderOf(t, all, without(3, i)...)
 			if first.ctx.Err() != nil {
 				t.Errorf("alone, it led no more: %v", context.Cause(first.ctx))
 			}
 		}
 		w.cutBetween([]int{i}, without(3, i), false)
-		leader(t, all)
+		leaderOf(t, all)
 		if first.ctx.Err() == nil != all[i].IsLeader() {
 			t.Errorf("context %v, leads %v", first.ctx.Err(), all[i].IsLeader())
 		}
@@ -76,13 +76,13 @@ func TestE02LostWhileTheWorkStarts(t *testing.T) {
 func TestE03ReturnIsYield(t *testing.T) {
 	each(t, 3, func(t *testing.T, w *world, o Options) {
 		all := w.openAll("group", o)
-		i := leader(t, all)
+		i := leaderOf(t, all)
 		calls := 0
 		once := workWith(t, all[i], func(context.Context) error { calls++; return nil })
 		s := once.next(t)
 		s.ends(t, ErrYielded)
-		next := leader(t, all)
-		for ; next == i; next = leader(t, all) {
+		next := leaderOf(t, all)
+		for ; next == i; next = leaderOf(t, all) {
 			pause(t, sample)
 		}
 		l, _ := all[next].Leader()
@@ -97,13 +97,13 @@ func TestE03ReturnIsYield(t *testing.T) {
 func TestE03GoexitIsYield(t *testing.T) {
 	each(t, 2, func(t *testing.T, w *world, o Options) {
 		all := w.openAll("group", o)
-		i := leader(t, all)
+		i := leaderOf(t, all)
 		exits := workWith(t, all[i], func(context.Context) error { runtime.Goexit(); return nil })
 		exits.next(t).ends(t, ErrYielded)
-		if next := leader(t, all); next == i {
+		if next := leaderOf(t, all); next == i {
 			t.Error("it leads on")
 		}
-		work(t, all[leader(t, all)]).next(t)
+		work(t, all[leaderOf(t, all)]).next(t)
 	})
 }
 
@@ -113,12 +113,12 @@ func TestE04YieldOfAnOldTokenHasNoEffect(t *testing.T) {
 			return // a reign of a term that is over is no other's: TestReignsAreApart
 		}
 		all := w.openAll("group", o)
-		i := leader(t, all)
+		i := leaderOf(t, all)
 		all[i].mu.Lock()
 		old := all[i].reign
 		all[i].mu.Unlock()
 		old.giveUp()
-		j := leader(t, all)
+		j := leaderOf(t, all)
 		if j == i {
 			t.Fatal("it leads on")
 		}
@@ -146,7 +146,7 @@ func TestReignsAreApart(t *testing.T) {
 func TestE05CloseWhileLeading(t *testing.T) {
 	each(t, 3, func(t *testing.T, w *world, o Options) {
 		all := w.openAll("group", o)
-		i := leader(t, all)
+		i := leaderOf(t, all)
 		var returned time.Time
 		slow := workWith(t, all[i], func(ctx context.Context) error {
 			<-ctx.Done()
@@ -172,7 +172,7 @@ func TestE05CloseWhileLeading(t *testing.T) {
 		for range all[i].Changes(t.Context()) {
 			t.Error("a closed election yields changes")
 		}
-		if next := leader(t, all, without(3, i)...); next == i {
+		if next := leaderOf(t, all, without(3, i)...); next == i {
 			t.Error("it leads on")
 		}
 	})
@@ -302,7 +302,7 @@ func TestOverWantsLowest(t *testing.T) {
 func TestE06WorkThatBlocks(t *testing.T) {
 	each(t, 3, func(t *testing.T, w *world, o Options) {
 		all := w.openAll("group", o)
-		i := leader(t, all)
+		i := leaderOf(t, all)
 		release := make(chan struct{})
 		t.Cleanup(func() { close(release) })
 		blocked := workWith(t, all[i], func(context.Context) error { <-release; return nil })
@@ -321,7 +321,7 @@ func TestE06WorkThatBlocks(t *testing.T) {
 func TestE07StopAndStartAgain(t *testing.T) {
 	each(t, 3, func(t *testing.T, w *world, o Options) {
 		all := w.openAll("group", o)
-		i := leader(t, all)
+		i := leaderOf(t, all)
 		first := work(t, all[i])
 		first.next(t)
 		if err := all[i].WhileLeader(t.Context(), nil); !errors.Is(err, ErrRunning) {
@@ -331,16 +331,16 @@ func TestE07StopAndStartAgain(t *testing.T) {
 		if err := <-first.done; !errors.Is(err, context.Canceled) {
 			t.Errorf("WhileLeader: %v", err)
 		}
-		for leader(t, all) == i { // to stop is to give up
+		for leaderOf(t, all) == i { // to stop is to give up
 			pause(t, sample)
 		}
-		j := leader(t, all)
+		j := leaderOf(t, all)
 		work(t, all[j]).next(t)
 		again := work(t, all[i])
 		if err := w.nodes[j].Close(); err != nil {
 			t.Fatal(err)
 		}
-		if k := leader(t, all, without(3, j)...); k == i {
+		if k := leaderOf(t, all, without(3, j)...); k == i {
 			again.next(t)
 		} else {
 			work(t, all[k]).next(t)
@@ -355,7 +355,7 @@ func TestE09GroupsAreIndependent(t *testing.T) {
 		for i := range 3 {
 			a[i], b[i+1] = w.open(i, "a", byLowest()), w.open(i+1, "b", byLowest())
 		}
-		if i, j := leader(t, a), leader(t, b, 1, 2, 3); i != 0 || j != 1 {
+		if i, j := leaderOf(t, a), leaderOf(t, b, 1, 2, 3); i != 0 || j != 1 {
 			t.Fatalf("nodes %d and %d lead, want the lowest of each group", i, j)
 		}
 		for _, i := range []int{0, 1} {
@@ -363,7 +363,7 @@ func TestE09GroupsAreIndependent(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if i, j := leader(t, a, 2), leader(t, b, 2, 3); i != 2 || j != 2 {
+		if i, j := leaderOf(t, a, 2), leaderOf(t, b, 2, 3); i != 2 || j != 2 {
 			t.Errorf("nodes %d and %d lead, want 2 both", i, j)
 		}
 		w.close(a[2])
@@ -376,7 +376,7 @@ func TestE09GroupsAreIndependent(t *testing.T) {
 func TestE10OfAClosedOrForeignGroup(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		e := w.open(0, "group", byLowest())
-		leader(t, []*Election{e})
+		leaderOf(t, []*Election{e})
 		low := letter{
 			Group: "group", Kind: lowest.Declaration, Member: address(1).String(), Run: 1 << 60, Seq: 1,
 		}

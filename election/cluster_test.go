@@ -20,14 +20,14 @@ func inBubble(t *testing.T, test func(*testing.T)) {
 func TestG07InACluster(t *testing.T) {
 	inWorld(t, 5, func(t *testing.T, w *world) {
 		all := w.openAll("group", byLowest())
-		leader(t, all)
+		leaderOf(t, all)
 		three, two := []int{0, 2, 3}, []int{1, 4}
 		w.cutBetween(three, two, true)
 		at := time.Now()
-		if i := leader(t, all, two...); i != 1 || time.Since(at) > alive+campaign {
+		if i := leaderOf(t, all, two...); i != 1 || time.Since(at) > alive+campaign {
 			t.Errorf("node %d leads the part of two after %v", i, time.Since(at))
 		}
-		if i := leader(t, all, three...); i != 0 {
+		if i := leaderOf(t, all, three...); i != 0 {
 			t.Errorf("node %d leads the part of three", i)
 		}
 		pause(t, time.Minute) // the members of the other part are removed
@@ -39,7 +39,7 @@ func TestG07InACluster(t *testing.T) {
 		}
 		w.cutBetween(three, two, false)
 		at = time.Now()
-		leader(t, all)
+		leaderOf(t, all)
 		t.Logf("one leader %v after the links are whole", time.Since(at))
 	})
 }
@@ -47,17 +47,17 @@ func TestG07InACluster(t *testing.T) {
 func TestG06InACluster(t *testing.T) {
 	inWorld(t, 5, func(t *testing.T, w *world) {
 		all := w.openAll("group", byLowest())
-		leader(t, all)
+		leaderOf(t, all)
 		for i := range all {
 			w.cutBetween([]int{i}, without(5, i), true)
 		}
 		for i := range all {
-			leader(t, all, i)
+			leaderOf(t, all, i)
 		}
 		for i := range all {
 			w.cutBetween([]int{i}, without(5, i), false)
 		}
-		if i := leader(t, all); i != 0 {
+		if i := leaderOf(t, all); i != 0 {
 			t.Errorf("node %d leads, want the lowest", i)
 		}
 	})
@@ -67,7 +67,7 @@ func TestG06InACluster(t *testing.T) {
 func TestElectionEndsWithItsNode(t *testing.T) {
 	each(t, 3, func(t *testing.T, w *world, o Options) {
 		all := w.openAll("group", o)
-		i := leader(t, all)
+		i := leaderOf(t, all)
 		worker := work(t, all[i])
 		s := worker.next(t)
 		if err := w.nodes[i].Close(); err != nil {
@@ -87,10 +87,10 @@ func TestElectionEndsWithItsNode(t *testing.T) {
 func TestE07OpenedAgainIsHeard(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		all := w.openAll("group", byLowest())
-		i := leader(t, all)
+		i := leaderOf(t, all)
 		pause(t, 20*alive)
 		w.close(all[i])
-		leader(t, all, 1-i)
+		leaderOf(t, all, 1-i)
 		all[i] = w.open(i, "group", byLowest())
 		at := time.Now()
 		for l, _ := all[i].Leader(); l.Leader == ""; l, _ = all[i].Leader() {
@@ -100,9 +100,9 @@ func TestE07OpenedAgainIsHeard(t *testing.T) {
 			t.Errorf("knows the leader after %v, want the answer to its proposal", took)
 		}
 		w.close(all[1-i])
-		leader(t, all, i)
+		leaderOf(t, all, i)
 		all[1-i] = w.open(1-i, "group", byLowest())
-		leader(t, all)
+		leaderOf(t, all)
 		if !all[i].IsLeader() {
 			t.Error("who led does not lead on")
 		}
@@ -112,7 +112,7 @@ func TestE07OpenedAgainIsHeard(t *testing.T) {
 func TestChanges(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		all := w.openAll("group", byLowest())
-		i := leader(t, all)
+		i := leaderOf(t, all)
 		ctx, stop := context.WithCancel(t.Context())
 		var seen []Leadership
 		watcher := (i + 1) % 3
@@ -125,7 +125,7 @@ func TestChanges(t *testing.T) {
 		}()
 		pause(t, alive)
 		w.close(all[i])
-		next := leader(t, all, without(3, i)...)
+		next := leaderOf(t, all, without(3, i)...)
 		stop()
 		<-done
 		l, _ := all[next].Leader()

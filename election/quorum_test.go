@@ -31,7 +31,7 @@ func TestQuorumLeadsOnWhereNoOtherCan(t *testing.T) {
 func TestQuorumBesideOthers(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		a, b := w.openAll("a", byQuorum()), w.openAll("b", byQuorum())
-		i := leader(t, a)
+		i := leaderOf(t, a)
 		own := make(chan context.Context, 1)
 		go func() {
 			_ = w.nodes[i].WhileLeader(t.Context(), func(ctx context.Context, _ lead.Term) error {
@@ -44,8 +44,8 @@ func TestQuorumBesideOthers(t *testing.T) {
 		workWith(t, a[i], func(context.Context) error { return nil }).next(t).ends(t, ErrYielded)
 		<-program.Done()
 		<-other.ctx.Done()
-		if j := leader(t, a); j == i || leader(t, b) != j {
-			t.Errorf("nodes %d and %d lead, want the same, not %d", j, leader(t, b), i)
+		if j := leaderOf(t, a); j == i || leaderOf(t, b) != j {
+			t.Errorf("nodes %d and %d lead, want the same, not %d", j, leaderOf(t, b), i)
 		}
 	})
 }
@@ -69,7 +69,7 @@ func TestQuorumClose(t *testing.T) {
 	} {
 		inWorld(t, 3, func(t *testing.T, w *world) {
 			all := w.openAll("group", byQuorum())
-			i := leader(t, all)
+			i := leaderOf(t, all)
 			c.before(t, w, i)
 			began := time.Now()
 			if err := all[i].Close(t.Context()); err != nil {

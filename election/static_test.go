@@ -103,13 +103,13 @@ func TestS4OthersGiveUpAfterTheBudget(t *testing.T) {
 	each(t, 3, func(t *testing.T, w *world, o Options) {
 		o.Budget = 2 * time.Minute
 		all := w.openAll("group", o)
-		i := leader(t, all)
+		i := leaderOf(t, all)
 		first := workWith(t, all[i], fails).next(t)
 		first.ends(t, ErrYielded)
 		if took := time.Since(first.at); took < o.Budget-longestPause || took > o.Budget {
 			t.Errorf("gave up after %v, want about %v", took, o.Budget)
 		}
-		if next := leader(t, all); next == i {
+		if next := leaderOf(t, all); next == i {
 			t.Error("it leads on")
 		}
 	})

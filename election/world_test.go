@@ -214,7 +214,7 @@ func (s start) ends(t *testing.T, cause error) time.Time {
 }
 
 // leader waits until just one of some elections leads and the others know it.
-func leader(t *testing.T, all []*Election, among ...int) int {
+func leaderOf(t *testing.T, all []*Election, among ...int) int {
 	t.Helper()
 	if len(among) == 0 {
 		for i := range all {

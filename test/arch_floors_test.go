@@ -14,12 +14,15 @@ var floors = [][]string{
 	{"member", "internal/fielderr", "internal/histogram", "internal/lowest", "internal/zslog"},
 	{"paxos", "leader", "transport"},
 	{"internal/message", "record"},
-	{"statemachine", "internal/wire", "internal/mesh", "receiver", "internal/store"},
+	{
+		"statemachine", "internal/wire", "internal/mesh", "receiver", "internal/store",
+		"internal/jobrecord",
+	},
 	{"internal/transporttest", "internal/observe"},
 	{"transport/memnet", "transport/quicnet"},
 	{"internal/messaging", "internal/tlsfiles"},
 	{"cluster", "internal/sim", "internal/sim/explore"},
-	{"latch", "election", "internal/adminapi", "internal/sim/cmd/...", "test/mutants"},
+	{"election", "lock", "internal/adminapi", "internal/sim/cmd/...", "test/mutants"},
 	{"internal/leasestore", "internal/adminclient"},
 	{"internal/storetest", "admin", "athenatest", "internal/bench", "cmd/athena/internal/cli"},
 	{

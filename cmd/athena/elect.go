@@ -14,8 +14,8 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 	"github.com/athena-go/athena/cmd/athena/internal/command"
 	"github.com/athena-go/athena/cmd/athena/internal/settings"
+	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/internal/adminapi"
-	"github.com/athena-go/athena/latch"
 )
 
 func newElect() *cobra.Command {
@@ -40,7 +40,7 @@ func newElect() *cobra.Command {
 			if listen && len(args) > 1 {
 				return cli.Usage(errors.New("--listen only looks: leave the command out"))
 			}
-			if _, err := latch.LeaderKey(args[0]); err != nil {
+			if _, err := election.JobKey(args[0]); err != nil {
 				return cli.Usage(fmt.Errorf("NAME %q: %w", args[0], err))
 			}
 			end, err := h.begin(cmd, args)

@@ -19,7 +19,7 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/command"
 	"github.com/athena-go/athena/cmd/athena/internal/settings"
 	"github.com/athena-go/athena/internal/adminapi"
-	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/lock"
 	"github.com/athena-go/athena/member"
 )
 
@@ -41,7 +41,7 @@ func newLock() *cobra.Command {
 			"a command. Without one it prints the token and holds the lock until it is interrupted.\n" +
 			"While it waits, standard error says who holds the lock, but not with -o json.\n" +
 			"NAME is a latch of the job lock; JOB/LATCH is that of another job, which programs get by\n" +
-			"Do of package latch.\n\n" +
+			"package lock.\n\n" +
 			fmt.Sprintf(commandHelp, "lock", "ATHENA_LOCK is JOB/LATCH.\n"+
 				"athena ends with the exit code of the command, 128 and its number for a signal.") +
 			needsWrite,
@@ -56,7 +56,7 @@ func newLock() *cobra.Command {
 			if !other {
 				job, name = scriptJob, args[0]
 			}
-			if _, err := latch.Key(job, name); err != nil {
+			if _, err := lock.Key(job + "/" + name); err != nil {
 				return cli.Usage(fmt.Errorf("NAME %q: %w", args[0], err))
 			}
 			end, err := h.begin(cmd, args)

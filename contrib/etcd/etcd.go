@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package etcd lets jobs have leaders, and mutexes, on the records of an etcd (package
-// latch of Athena), without a cluster of their own.
+// Package etcd lets jobs have leaders (package election of Athena), and mutexes (package
+// lock), on the records of an etcd, without a cluster of their own.
 //
 //	store, err := etcd.Open(ctx, client, "billing/", etcd.Config{Member: "host-1"})
-//	job, err := latch.Open(ctx, store, "invoices", latch.Options{})
+//	job, err := election.OpenJob(ctx, store, "invoices", election.JobOptions{})
 //
 // Package internal/leasestore says how, and what it promises. It takes nothing from etcd but
 // transactions and watches: no leases, whose end nobody can be sure of.

@@ -17,11 +17,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/athena-go/athena/contrib/etcd"
+	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/internal/leasestore"
 	"github.com/athena-go/athena/internal/storetest"
-	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/leader"
-	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
 
@@ -213,16 +212,17 @@ func TestClientIsClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := latch.Open(t.Context(), s, "job", latch.Options{})
+	j, err := election.OpenJob(t.Context(), s, "job", election.JobOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = j.WhileLeader(t.Context(), func(ctx context.Context, _ member.Token) {
+	err = j.WhileLeader(t.Context(), func(ctx context.Context, _ leader.Term) error {
 		_ = c.Close()
 		<-ctx.Done()
 		if why := context.Cause(ctx); !errors.Is(why, leader.ErrClosed) {
 			t.Errorf("the context ended with %v, want ErrClosed", why)
 		}
+		return nil
 	})
 	if !errors.Is(err, leader.ErrClosed) {
 		t.Errorf("WhileLeader: got %v, want ErrClosed", err)

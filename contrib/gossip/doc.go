@@ -11,7 +11,7 @@
 //
 // There is one leader in each part of a network that fell apart, and one again soon after
 // it is whole: so there may be two for a time, and the term fences nothing. Who must never
-// have two takes a cluster, and election.Quorum or package latch.
+// have two takes a cluster, and election.Quorum or election.OpenJob.
 //
 // # What is built on memberlist
 //

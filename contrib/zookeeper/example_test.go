@@ -11,13 +11,14 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/athena-go/athena/contrib/zookeeper"
-	"github.com/athena-go/athena/latch"
-	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/election"
+	"github.com/athena-go/athena/leader"
 )
 
 // lead does the work of a job while this process leads it, until ctx ends.
 func lead(
-	ctx context.Context, servers []string, host string, work func(context.Context, member.Token),
+	ctx context.Context, servers []string, host string,
+	work func(context.Context, leader.Term) error,
 ) error {
 	conn, _, err := zk.Connect(servers, 4*time.Second)
 	if err != nil {
@@ -28,7 +29,7 @@ func lead(
 	if err != nil {
 		return err
 	}
-	job, err := latch.Open(ctx, store, "invoices", latch.Options{})
+	job, err := election.OpenJob(ctx, store, "invoices", election.JobOptions{})
 	if err != nil {
 		return errors.Join(err, store.Close(context.WithoutCancel(ctx)))
 	}
@@ -43,12 +44,13 @@ func TestLead(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
 	_, address := start(t)
-	err := lead(ctx, []string{address}, "host-1", func(ctx context.Context, token member.Token) {
-		if token.IsZero() || ctx.Err() != nil {
-			t.Errorf("leads with token %v, %v", token, ctx.Err())
+	err := lead(ctx, []string{address}, "host-1", func(ctx context.Context, term leader.Term) error {
+		if term.Token().IsZero() || ctx.Err() != nil {
+			t.Errorf("leads with token %v, %v", term.Token(), ctx.Err())
 		}
 		stop()
 		<-ctx.Done()
+		return nil
 	})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the end of the context", err)

@@ -14,10 +14,9 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/athena-go/athena/contrib/zookeeper"
+	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/internal/leasestore"
-	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/leader"
-	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
 
@@ -67,7 +66,7 @@ func TestRootIsDeleted(t *testing.T) {
 	t.Parallel()
 	_, address := start(t)
 	c := connect(t, address)
-	j, err := latch.Open(t.Context(), open(t, address, "a"), "job", latch.Options{})
+	j, err := election.OpenJob(t.Context(), open(t, address, "a"), "job", election.JobOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,15 +74,16 @@ func TestRootIsDeleted(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	led := 0
-	err = j.WhileLeader(ctx, func(ctx context.Context, _ member.Token) {
+	err = j.WhileLeader(ctx, func(ctx context.Context, _ leader.Term) error {
 		if led++; led > 1 {
 			stop()
-			return
+			return nil
 		}
 		if err := remove(c, path.Join("/", t.Name())); err != nil {
 			t.Error(err)
 		}
 		<-ctx.Done()
+		return nil
 	})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("led %d times: %v", led, err)
@@ -109,16 +109,17 @@ func TestConnectionIsClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := latch.Open(t.Context(), s, "job", latch.Options{})
+	j, err := election.OpenJob(t.Context(), s, "job", election.JobOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = j.WhileLeader(t.Context(), func(ctx context.Context, _ member.Token) {
+	err = j.WhileLeader(t.Context(), func(ctx context.Context, _ leader.Term) error {
 		c.Close()
 		<-ctx.Done()
 		if why := context.Cause(ctx); !errors.Is(why, leader.ErrClosed) {
 			t.Errorf("the context ended with %v, want ErrClosed", why)
 		}
+		return nil
 	})
 	if !errors.Is(err, leader.ErrClosed) {
 		t.Errorf("WhileLeader: got %v, want ErrClosed", err)

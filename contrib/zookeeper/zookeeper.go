@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package zookeeper lets jobs have leaders, and mutexes, on the records of a ZooKeeper
-// (package latch of Athena), without a cluster of their own.
+// Package zookeeper lets jobs have leaders (package election of Athena), and mutexes
+// (package lock), on the records of a ZooKeeper, without a cluster of their own.
 //
 //	conn, _, err := zk.Connect(servers, 4*time.Second)
 //	store, err := zookeeper.Open(ctx, conn, "/billing", nil, zookeeper.Config{Member: "host-1"})
-//	job, err := latch.Open(ctx, store, "invoices", latch.Options{})
+//	job, err := election.OpenJob(ctx, store, "invoices", election.JobOptions{})
 //
 // Package internal/leasestore says how, and what it promises. It takes nothing from ZooKeeper but
 // transactions and watches: no ephemeral nodes, since a client that is connected to a

@@ -25,7 +25,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
@@ -166,7 +166,7 @@ func (s *stage) shown(ctx context.Context, members int, gone string) error {
 
 // leader is who leads the job.
 func (s *stage) leader() (string, error) {
-	key, err := latch.LeaderKey(jobName)
+	key, err := election.JobKey(jobName)
 	if err != nil {
 		return "", err
 	}

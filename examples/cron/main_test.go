@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 	"github.com/athena-go/athena/transport"
@@ -143,7 +143,7 @@ func TestFormerLeader(t *testing.T) {
 			defer n.Close()
 		}
 		w := &worker{node: nodes[0], say: s.say}
-		key, err := latch.LeaderKey(jobName)
+		key, err := election.JobKey(jobName)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,8 +12,9 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/leader"
+	"github.com/athena-go/athena/lock"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
@@ -28,11 +29,10 @@ const (
 )
 
 // worker is one member of the job. The plan says who is to run a shard, and a member may
-// see it late; a latch for each shard says who may, and has one holder at most. So no two
+// see it late; a lock for each shard says who may, and has one holder at most. So no two
 // members run a shard at once, whatever happens to the plan.
 type worker struct {
 	node *cluster.Node
-	job  *latch.Job
 	self string
 	// run works on a shard until ctx ends, and must return then. It gives the token away
 	// with all that it writes.
@@ -46,24 +46,22 @@ func work(
 	run func(ctx context.Context, shard string, token member.Token) error,
 	say func(format string, args ...any),
 ) error {
-	job, err := latch.Open(ctx, node.Records(), jobName, latch.Options{})
+	job, err := election.OpenJob(ctx, node.Records(), jobName, election.JobOptions{})
 	if err != nil {
 		return err
 	}
-	w := &worker{node, job, node.Self().Address.String(), run, say}
+	w := &worker{node, node.Self().Address.String(), run, say}
 	var both sync.WaitGroup
 	both.Go(func() { _ = job.WhileLeader(ctx, w.lead) }) // the error says that it is over
 	both.Go(func() { w.follow(ctx) })
 	both.Wait()
-	// Without a majority it could wait for ever; what is left then ends with the node.
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer stop()
-	return job.Close(ctx)
+	return closeInTime(ctx, job.Close)
 }
 
 // lead is done by one member at a time. It begins by looking, and looks again and again:
 // who led before may have died in the middle of anything, and nobody tells of it.
-func (w *worker) lead(ctx context.Context, token member.Token) {
+func (w *worker) lead(ctx context.Context, term leader.Term) error {
+	token := term.Token()
 	w.say("leads the job with token %v", token)
 	for ctx.Err() == nil {
 		if err := w.assign(ctx, token); err != nil && ctx.Err() == nil {
@@ -71,12 +69,13 @@ func (w *worker) lead(ctx context.Context, token member.Token) {
 		}
 		pause(ctx, lookInterval)
 	}
+	return nil
 }
 
 // assign gives the shards to those that are alive, one after the other. All that is to
 // change is committed at once or not at all, and not where this member leads no more.
 func (w *worker) assign(ctx context.Context, token member.Token) error {
-	leader, err := latch.LeaderKey(jobName)
+	lead, err := election.JobKey(jobName)
 	if err != nil {
 		return err
 	}
@@ -84,7 +83,7 @@ func (w *worker) assign(ctx context.Context, token member.Token) error {
 	if len(alive) == 0 {
 		return nil // this member was cut off
 	}
-	ops, moved := []record.Op{{Kind: record.Held, Key: leader, Token: token}}, map[string][]string{}
+	ops, moved := []record.Op{{Kind: record.Held, Key: lead, Token: token}}, map[string][]string{}
 	for i := range shards {
 		shard, to := fmt.Sprint("shard-", i), alive[i%len(alive)]
 		if r, err := record.Get(ctx, w.node.Records(), plan+shard); err == nil && string(r.Value) == to {
@@ -147,18 +146,31 @@ func (w *worker) follow(ctx context.Context) {
 	}
 }
 
-// hold runs a shard until ctx ends, whenever this member has its latch: not before the
+// hold runs a shard until ctx ends, whenever this member has its lock: not before the
 // member that ran it has stopped, or is known to have, since it is dead or cut off.
 func (w *worker) hold(ctx context.Context, shard string) {
+	l, err := lock.New(w.node.Records(), jobName+"/"+shard)
+	if err != nil {
+		panic(err) // every shard has a name that a lock can have
+	}
+	defer func() { _ = closeInTime(ctx, l.Close) }()
 	for ctx.Err() == nil {
-		err := w.job.Do(ctx, shard, func(ctx context.Context, token member.Token) error {
-			return w.run(ctx, shard, token)
+		err := l.Do(ctx, func(ctx context.Context, term leader.Term) error {
+			return w.run(ctx, shard, term.Token())
 		})
-		if errors.Is(err, latch.ErrClosed) || errors.Is(err, leader.ErrClosed) {
+		if errors.Is(err, leader.ErrClosed) {
 			return
 		}
 		pause(ctx, lookInterval)
 	}
+}
+
+// closeInTime closes a lock or a job. Without a majority that could wait for ever; what is
+// left then ends with the node.
+func closeInTime(ctx context.Context, closeOne func(context.Context) error) error {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer stop()
+	return closeOne(ctx)
 }
 
 func pause(ctx context.Context, d time.Duration) {

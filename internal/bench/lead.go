@@ -14,7 +14,7 @@ import (
 
 	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/internal/lowest"
-	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
@@ -56,16 +56,18 @@ func (c *child) openJobs(count int64) (commits, at int64) {
 	s := &counted{Store: c.node.Records()}
 	for i := range count {
 		go func() {
-			job, err := latch.Open(context.Background(), s, fmt.Sprint("job-", i), latch.Options{})
+			job, err := election.OpenJob(context.Background(), s, fmt.Sprint("job-", i),
+				election.JobOptions{})
 			if err == nil {
-				err = job.WhileLeader(context.Background(), func(ctx context.Context, _ member.Token) {
+				err = job.WhileLeader(context.Background(), func(ctx context.Context, _ leader.Term) error {
 					<-ctx.Done()
+					return nil
 				})
 			}
 			c.endProcess(err)
 		}()
 	}
-	for records := range record.Watch(context.Background(), c.node.Records(), latch.KeyPrefix) {
+	for records := range record.Watch(context.Background(), c.node.Records(), election.JobPrefix) {
 		led := 0
 		for _, r := range records {
 			if strings.HasSuffix(r.Key, "/leader") && !r.Revoked {
@@ -104,18 +106,21 @@ func (s countedSession) Commit(ctx context.Context, ops ...record.Op) (member.To
 
 // holdJob opens a job and says each leadership of this node.
 func (c *child) holdJob() error {
-	job, err := latch.Open(context.Background(), c.node.Records(), "job", latch.Options{})
+	job, err := election.OpenJob(context.Background(), c.node.Records(), "job",
+		election.JobOptions{})
 	if err != nil {
 		return err
 	}
 	go func() {
-		c.endProcess(job.WhileLeader(context.Background(), func(ctx context.Context, token member.Token) {
-			h := holding{Token: token, Began: readMonotonic()}
+		lead := func(ctx context.Context, term leader.Term) error {
+			h := holding{Token: term.Token(), Began: readMonotonic()}
 			c.endProcess(c.sayLine(line{Holding: &h}))
 			<-ctx.Done()
 			h.Ended = readMonotonic()
 			c.endProcess(c.sayLine(line{Holding: &h}))
-		}))
+			return nil
+		}
+		c.endProcess(job.WhileLeader(context.Background(), lead))
 	}()
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
@@ -36,6 +37,11 @@ func (x *Exclusive) Enter(ctx context.Context, token member.Token) error {
 		return fmt.Errorf("storetest: token %v after %v", token, was)
 	}
 	return nil
+}
+
+// EnterTerm is Enter, as the work of a leader or under a lock.
+func (x *Exclusive) EnterTerm(ctx context.Context, term leader.Term) error {
+	return x.Enter(ctx, term.Token())
 }
 
 // Counter is a Store that counts commits.

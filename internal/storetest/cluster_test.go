@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
@@ -129,7 +129,7 @@ func TestL10HolderThatHangsIsDisabled(t *testing.T) {
 			!r.Revoked {
 			t.Error("the member is disabled, and its record not revoked")
 		}
-		first.ends(t, latch.ErrDisabled)
+		first.ends(t, leader.ErrDisabled)
 		if next := other.next(t); next.at.Sub(first.at) > hold {
 			t.Errorf("another led only after %v", next.at.Sub(first.at))
 		}
@@ -157,7 +157,7 @@ func TestL21BackWithinTheLease(t *testing.T) {
 		first := work(t, &x, w.job(f[0])).next(t)
 		counts := Count(w.nodes[f[1]].Records())
 		awaitRecord(t, counts)
-		other := work(t, &x, open(t, counts, "job", latch.Options{}))
+		other := work(t, &x, open(t, counts, "job", election.JobOptions{}))
 		for range 10 {
 			w.cut(f[0])
 			time.Sleep(trust - 4*heartbeat)
@@ -184,8 +184,8 @@ func TestL22BackAfterTheLease(t *testing.T) {
 		second := other.next(t)
 		w.heal(f[0])
 		eventually(t, "sight of the other leader", func() bool {
-			id, _, err := a.Leader(t.Context())
-			return err == nil && id == address(f[1]).String()
+			by, _ := a.Leader()
+			return by.ID == address(f[1]).String()
 		})
 		old.idle(t, 10*time.Second)
 		if second.ctx.Err() != nil || first.ctx.Err() == nil {
@@ -198,7 +198,7 @@ func TestL22BackAfterTheLease(t *testing.T) {
 		w.start(f[0])
 		awaitRecord(t, w.nodes[f[0]].Records())
 		again := work(t, &x, w.job(f[0]))
-		other.stop()
+		other.giveUp(t)
 		again.next(t)
 	})
 }
@@ -207,12 +207,12 @@ func TestL22BackAfterTheLease(t *testing.T) {
 func TestL22AsksAsSoonAsItIsBack(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		f := w.followers()[0]
-		j := w.job(f)
+		l := lockOf(t, w.nodes[f].Records())
 		for after := 4 * heartbeat; after < hold; after += heartbeat / 5 {
 			w.cut(f)
 			time.Sleep(after)
 			w.heal(f)
-			err := j.Do(t.Context(), "latch", func(context.Context, member.Token) error { return nil })
+			err := l.Do(t.Context(), func(context.Context, leader.Term) error { return nil })
 			if err != nil {
 				t.Errorf("after a cut of %v: %v", after, err)
 			}
@@ -234,21 +234,23 @@ func TestL23EveryEndHasAReason(t *testing.T) {
 		}
 		led.ends(t, record.ErrNotHeld)
 		led = holder.next(t)
-		looks := open(t, w.nodes[f[1]].Records(), "job", latch.Options{Observer: true})
-		for _, by := range []*latch.Job{a, looks} { // itself, and another one
-			if err := by.Enable(t.Context(), address(f[0]).String(), false); err != nil {
+		other := func(ctx context.Context, id string, on bool) error {
+			return election.EnableJob(ctx, w.nodes[f[1]].Records(), "job", id, on)
+		}
+		for _, enable := range []func(context.Context, string, bool) error{a.Enable, other} {
+			if err := enable(t.Context(), address(f[0]).String(), false); err != nil {
 				t.Fatal(err)
 			}
-			led.ends(t, latch.ErrDisabled)
-			if err := by.Enable(t.Context(), address(f[0]).String(), true); err != nil {
+			led.ends(t, leader.ErrDisabled)
+			if err := enable(t.Context(), address(f[0]).String(), true); err != nil {
 				t.Fatal(err)
 			}
 			led = holder.next(t)
 		}
-		if err := a.Abdicate(t.Context()); err != nil {
+		if err := a.Resign(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		led.ends(t, latch.ErrYielded)
+		led.ends(t, leader.ErrResigned)
 		led = holder.next(t)
 		w.cut(f[0])
 		led.ends(t, leader.ErrLeaseEnded)
@@ -264,7 +266,7 @@ func TestL23EveryEndHasAReason(t *testing.T) {
 		b := w.job(f[1])
 		led = work(t, &x, b).next(t)
 		closeJob(t, b)
-		led.ends(t, latch.ErrClosed)
+		led.ends(t, leader.ErrClosed)
 	})
 }
 
@@ -297,7 +299,7 @@ func TestL27BelowAMajority(t *testing.T) {
 		var x Exclusive
 		a := w.job(0)
 		first := work(t, &x, a).next(t)
-		b := open(t, w.nodes[1].Records(), "other", latch.Options{Disabled: true})
+		b := open(t, w.nodes[1].Records(), "other", election.JobOptions{Disabled: true})
 		w.cut(0)
 		w.cut(1)
 		at := time.Now()
@@ -310,14 +312,15 @@ func TestL27BelowAMajority(t *testing.T) {
 			t.Cleanup(stop)
 			return ctx
 		}
-		if ok, err := a.IsLeader(within()); ok || !errors.Is(err, record.ErrNoQuorum) {
-			t.Errorf("IsLeader: got %v, %v, want ErrNoQuorum", ok, err)
+		if by, err := a.WaitLeader(within()); !errors.Is(err, record.ErrNoQuorum) {
+			t.Errorf("WaitLeader: got %+v, %v, want ErrNoQuorum", by, err)
 		}
 		err := b.Enable(within(), address(1).String(), true)
 		if !errors.Is(err, record.ErrNoQuorum) {
 			t.Errorf("Enable: got %v, want ErrNoQuorum", err)
 		}
-		err = a.Do(within(), "latch", func(context.Context, member.Token) error { return nil })
+		err = lockOf(t, w.nodes[0].Records()).Do(within(),
+			func(context.Context, leader.Term) error { return nil })
 		if !errors.Is(err, record.ErrNoQuorum) {
 			t.Errorf("Do: got %v, want ErrNoQuorum", err)
 		}
@@ -334,8 +337,8 @@ func TestL28ProvisionalLeader(t *testing.T) {
 		j := w.job(2)
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
-		if ok, err := j.IsLeader(ctx); ok || !errors.Is(err, record.ErrNoQuorum) {
-			t.Errorf("IsLeader: got %v, %v, want ErrNoQuorum", ok, err)
+		if by, err := j.WaitLeader(ctx); !errors.Is(err, record.ErrNoQuorum) {
+			t.Errorf("WaitLeader: got %+v, %v, want ErrNoQuorum", by, err)
 		}
 	})
 }
@@ -343,21 +346,19 @@ func TestL28ProvisionalLeader(t *testing.T) {
 func TestL31ManyJobsStart(t *testing.T) {
 	const jobs, members = 1000, 5
 	inWorld(t, members, func(t *testing.T, w *world) {
-		var all [members][]*latch.Job
+		var all [members][]*election.Job
 		var stores []*Counter
 		for i := range members {
 			stores = append(stores, Count(w.nodes[i].Records()))
 			for n := range jobs {
-				all[i] = append(all[i], open(t, stores[i], fmt.Sprint("job", n), latch.Options{}))
+				all[i] = append(all[i], open(t, stores[i], fmt.Sprint("job", n), election.JobOptions{}))
 			}
 		}
 		time.Sleep(10 * time.Second)
 		for i, s := range stores {
 			led := 0
 			for _, j := range all[i] {
-				if ok, err := j.IsLeader(t.Context()); err != nil {
-					t.Fatal(err)
-				} else if ok {
+				if j.IsLeader() {
 					led++
 				}
 			}

@@ -13,7 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/election"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
@@ -21,14 +22,16 @@ import (
 // Lead is what a process of Crashes does: it leads a job whenever it can, and prints so.
 // It returns where it cannot go on.
 func Lead(ctx context.Context, s record.Store) error {
-	j, err := latch.Open(ctx, s, "job", latch.Options{})
+	j, err := election.OpenJob(ctx, s, "job", election.JobOptions{})
 	if err != nil {
 		return err
 	}
-	return j.WhileLeader(ctx, func(ctx context.Context, token member.Token) {
+	return j.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error {
+		token := term.Token()
 		fmt.Println("leads", token.Version, token.Revision)
 		<-ctx.Done()
 		fmt.Println("ended", token.Version, token.Revision)
+		return nil
 	})
 }
 

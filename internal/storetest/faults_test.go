@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 	"github.com/athena-go/athena/transport"
@@ -125,8 +125,7 @@ func TestUnderLoss(t *testing.T) {
 		},
 		"L26AnotherLeadsTheCluster": func(t *testing.T, w *world) {
 			takesOver(t, w, func(holder int) {
-				leader := w.leader()
-				if err := w.nodes[leader].Transfer(t.Context(), address(holder)); err != nil {
+				if err := w.nodes[w.leader()].Transfer(t.Context(), address(holder)); err != nil {
 					t.Log(err) // it may be no leader at this instant
 				}
 				pause(t, 3*hold)
@@ -205,10 +204,10 @@ func TestL01NobodyStarves(t *testing.T) {
 		ran := make([]int, len(w.nodes))
 		var all sync.WaitGroup
 		for i, s := range w.all() {
-			j := open(t, s, "job", latch.Options{Observer: true})
+			l := lockOf(t, s)
 			all.Go(func() {
 				for ctx.Err() == nil {
-					_ = j.Do(ctx, "latch", func(context.Context, member.Token) error {
+					_ = l.Do(ctx, func(context.Context, leader.Term) error {
 						ran[i]++
 						pause(t, 5*time.Millisecond)
 						return nil

@@ -11,16 +11,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/election"
 	leases "github.com/athena-go/athena/internal/leasestore"
-	"github.com/athena-go/athena/latch"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
 
-func jobOf(t *testing.T, s record.Store) *latch.Job {
+func jobOf(t *testing.T, s record.Store) *election.Job {
 	t.Helper()
-	return open(t, s, "job", latch.Options{})
+	return open(t, s, "job", election.JobOptions{})
 }
 
 func TestLeaseOwnerIsCutOff(t *testing.T) {
@@ -44,7 +44,7 @@ func TestLeaseOwnerIsCutOff(t *testing.T) {
 		if second.ctx.Err() != nil {
 			t.Error("the one that came back disturbed the other")
 		}
-		other.stop()
+		other.giveUp(t)
 		if third := old.next(t); !second.token.Less(third.token) {
 			t.Errorf("token %v after %v", third.token, second.token)
 		}
@@ -139,7 +139,7 @@ func TestLeaseRevoked(t *testing.T) {
 			}
 		})
 		enable(t, b, "n0", false)
-		first.ends(t, latch.ErrDisabled)
+		first.ends(t, leader.ErrDisabled)
 		if next := other.next(t); next.at.Sub(first.at) > leaseTimeout/4 {
 			t.Errorf("another led only %v after", next.at.Sub(first.at))
 		}
@@ -518,9 +518,10 @@ func TestLeaseUnderFaults(t *testing.T) {
 			for i := range stores {
 				j := jobOf(t, stores[i])
 				workers = append(workers, work(t, &led, j))
+				l := lockOf(t, stores[i])
 				go func() {
-					for j.Do(t.Context(), "latch", func(ctx context.Context, token member.Token) error {
-						if err := locked.Enter(ctx, token); err != nil {
+					for l.Do(t.Context(), func(ctx context.Context, term leader.Term) error {
+						if err := locked.EnterTerm(ctx, term); err != nil {
 							t.Errorf("seed %d: %v", seed, err)
 						}
 						pause(t, time.Second)

@@ -15,7 +15,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/election"
+	"github.com/athena-go/athena/leader"
+	"github.com/athena-go/athena/lock"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
@@ -27,13 +29,13 @@ func inMemory(t *testing.T, test func(*testing.T, *record.Memory)) {
 }
 
 // join opens the job of most tests for a member.
-func join(t *testing.T, m *record.Memory, id string) *latch.Job {
+func join(t *testing.T, m *record.Memory, id string) *election.Job {
 	t.Helper()
-	return open(t, m.Store(id), "job", latch.Options{})
+	return open(t, m.Store(id), "job", election.JobOptions{})
 }
 
 // enable enables a member, or disables it, by a job.
-func enable(t *testing.T, j *latch.Job, id string, on bool) {
+func enable(t *testing.T, j *election.Job, id string, on bool) {
 	t.Helper()
 	if err := j.Enable(t.Context(), id, on); err != nil {
 		t.Fatalf("Enable %s, %v: %v", id, on, err)
@@ -42,11 +44,11 @@ func enable(t *testing.T, j *latch.Job, id string, on bool) {
 }
 
 // isLed wants a member to lead.
-func isLed(t *testing.T, j *latch.Job, want string) {
+func isLed(t *testing.T, j *election.Job, want string) {
 	t.Helper()
 	synctest.Wait()
-	if id, _, err := j.Leader(t.Context()); id != want || err != nil {
-		t.Errorf("led by %q, %v, want %q", id, err, want)
+	if by, _ := j.Leader(); by.ID != want {
+		t.Errorf("led by %q, want %q", by.ID, want)
 	}
 }
 
@@ -55,7 +57,7 @@ func TestL08OtherRecordsMeanNothing(t *testing.T) {
 		a := join(t, m, "a")
 		leads(t, a, true)
 		counts := Count(m.Store("b"))
-		b := open(t, counts, "job", latch.Options{})
+		b := open(t, counts, "job", election.JobOptions{})
 		other := m.Store("c").Session(nil)
 		for _, key := range []string{"latch/job/other", "latch/job2/leader", "latch/jo/leader"} {
 			for _, kind := range []record.Kind{record.Set, record.Drop} {
@@ -78,14 +80,12 @@ func TestL09NobodyMayLead(t *testing.T) {
 		a, b := join(t, m, "a"), join(t, m, "b")
 		enable(t, b, "a", false)
 		enable(t, a, "b", false)
-		before := time.Now()
-		leads(t, a, false)
-		leads(t, b, false)
-		if took := time.Since(before); took != 0 {
-			t.Errorf("the answers took %v", took)
+		time.Sleep(10 * time.Second)
+		if a.IsLeader() || b.IsLeader() {
+			t.Error("a disabled member leads")
 		}
-		if _, _, err := a.Leader(t.Context()); !errors.Is(err, record.ErrAbsent) {
-			t.Errorf("Leader: got %v, want ErrAbsent", err)
+		if by, ok := a.Leader(); ok {
+			t.Errorf("Leader: got %+v, want none", by)
 		}
 	})
 }
@@ -111,16 +111,16 @@ func TestL12Enabled(t *testing.T) {
 		var x Exclusive
 		a := join(t, m, "a")
 		led := work(t, &x, a).next(t)
-		b := open(t, m.Store("b"), "job", latch.Options{Disabled: true})
+		b := open(t, m.Store("b"), "job", election.JobOptions{Disabled: true})
 		enable(t, b, "b", true)
 		time.Sleep(10 * time.Second)
 		isLed(t, b, "a")
 		enable(t, b, "b", false)
 		enable(t, b, "a", false)
-		led.ends(t, latch.ErrDisabled)
+		led.ends(t, leader.ErrDisabled)
 		time.Sleep(10 * time.Second)
-		if _, _, err := b.Leader(t.Context()); !errors.Is(err, record.ErrAbsent) {
-			t.Errorf("Leader: got %v, want ErrAbsent", err)
+		if by, ok := b.Leader(); ok {
+			t.Errorf("Leader: got %+v, want none", by)
 		}
 		enable(t, a, "b", true)
 		leads(t, b, true)
@@ -129,9 +129,9 @@ func TestL12Enabled(t *testing.T) {
 
 func TestL14OneOfAllIsEnabled(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *record.Memory) {
-		var jobs []*latch.Job
+		var jobs []*election.Job
 		for _, id := range []string{"a", "b", "c"} {
-			jobs = append(jobs, open(t, m.Store(id), "job", latch.Options{Disabled: true}))
+			jobs = append(jobs, open(t, m.Store(id), "job", election.JobOptions{Disabled: true}))
 		}
 		time.Sleep(10 * time.Second)
 		enable(t, jobs[0], "c", true)
@@ -162,26 +162,15 @@ func TestL19Close(t *testing.T) {
 			time.Sleep(lasts)
 		})
 		led := w.next(t)
-		locked := make(chan struct{})
 		done := make(chan error)
-		go func() {
-			done <- a.Do(t.Context(), "latch", func(ctx context.Context, _ member.Token) error {
-				close(locked)
-				<-ctx.Done()
-				return context.Cause(ctx)
-			})
-		}()
-		<-locked
 		before := time.Now()
 		go func() { done <- a.Close(t.Context()) }() // both return alike
 		if err := a.Close(t.Context()); err != nil || time.Since(before) != lasts {
 			t.Errorf("Close: %v after %v, want it to wait for the work", err, time.Since(before))
 		}
-		led.ends(t, latch.ErrClosed)
-		for range 2 {
-			if err := <-done; err != nil && !errors.Is(err, latch.ErrClosed) {
-				t.Errorf("got %v, want ErrClosed or nil", err)
-			}
+		led.ends(t, leader.ErrClosed)
+		if err := <-done; err != nil {
+			t.Errorf("the other Close: %v", err)
 		}
 		if r, err := m.Store("b").List(t.Context(), "latch/"); err != nil || len(r) != 0 {
 			t.Errorf("left behind: %+v, %v", r, err)
@@ -197,15 +186,16 @@ func TestL20CallsAfterClose(t *testing.T) {
 			closeJob(t, a)
 		}
 		ctx := t.Context()
-		_, _, leader := a.Leader(ctx)
-		_, is := a.IsLeader(ctx)
+		if by, ok := a.Leader(); ok || a.IsLeader() {
+			t.Errorf("a closed job is led by %+v", by)
+		}
+		_, waited := a.WaitLeader(ctx)
+		work := func(context.Context, leader.Term) error { return nil }
 		for name, err := range map[string]error{
-			"Leader": leader, "IsLeader": is, "Abdicate": a.Abdicate(ctx),
-			"Enable":      a.Enable(ctx, "a", true),
-			"Do":          a.Do(ctx, "l", func(context.Context, member.Token) error { return nil }),
-			"WhileLeader": a.WhileLeader(ctx, func(context.Context, member.Token) {}),
+			"WaitLeader": waited, "Resign": a.Resign(ctx), "Enable": a.Enable(ctx, "a", true),
+			"Do": a.Do(ctx, work), "WhileLeader": a.WhileLeader(ctx, work),
 		} {
-			if !errors.Is(err, latch.ErrClosed) {
+			if !errors.Is(err, leader.ErrClosed) {
 				t.Errorf("%s: got %v, want ErrClosed", name, err)
 			}
 		}
@@ -236,9 +226,9 @@ func TestL24EveryEventIsLost(t *testing.T) {
 		func(s record.Store) record.Store { return gap{s} },
 	} {
 		inMemory(t, func(t *testing.T, m *record.Memory) {
-			a := open(t, lose(m.Store("a")), "job", latch.Options{})
+			a := open(t, lose(m.Store("a")), "job", election.JobOptions{})
 			leads(t, a, true)
-			b := open(t, lose(m.Store("b")), "job", latch.Options{})
+			b := open(t, lose(m.Store("b")), "job", election.JobOptions{})
 			leads(t, b, false)
 			m.Cut("a")
 			time.Sleep(3 * time.Second)
@@ -282,20 +272,20 @@ func TestL25UnknownOutcome(t *testing.T) {
 			left := &atomic.Int64{}
 			s := unsure{m.Store("a"), left, taken}
 			left.Store(1)
-			a := open(t, s, "job", latch.Options{})
+			a := open(t, s, "job", election.JobOptions{})
 			work(t, &x, a).next(t)
-			b := join(t, m, "b")
+			held := lockOf(t, s)
 			left.Store(1)
 			for range 2 {
-				err := a.Do(t.Context(), "latch", func(ctx context.Context, token member.Token) error {
+				err := held.Do(t.Context(), func(ctx context.Context, term leader.Term) error {
 					left.Store(1) // the release
-					return y.Enter(ctx, token)
+					return y.EnterTerm(ctx, term)
 				})
 				if err != nil {
 					t.Error(err)
 				}
 			}
-			if err := b.Do(t.Context(), "latch", y.Enter); err != nil {
+			if err := lockOf(t, m.Store("b")).Do(t.Context(), y.EnterTerm); err != nil {
 				t.Error(err)
 			}
 			left.Store(1)
@@ -356,10 +346,10 @@ func (s slowSession) Commit(ctx context.Context, ops ...record.Op) (member.Token
 func TestL25CallerGoesWhileItGetsALatch(t *testing.T) {
 	for at := time.Duration(1); at < 4*slowness; at += slowness / 4 {
 		inMemory(t, func(t *testing.T, m *record.Memory) {
-			a := open(t, slow{m.Store("a"), make(chan struct{}, 1)}, "job", latch.Options{Observer: true})
+			a := lockOf(t, slow{m.Store("a"), make(chan struct{}, 1)})
 			ctx, stop := context.WithTimeout(t.Context(), at)
 			defer stop()
-			_ = a.Do(ctx, "latch", func(context.Context, member.Token) error { return nil })
+			_ = a.Do(ctx, func(context.Context, leader.Term) error { return nil })
 			if err := a.Close(t.Context()); err != nil {
 				t.Errorf("gone after %v: Close: %v", at, err)
 			}
@@ -407,15 +397,19 @@ func (l *late) List(ctx context.Context, prefix string) ([]member.Record, error)
 func TestL19CloseSeesNothingYet(t *testing.T) {
 	for at := time.Duration(0); at < 2*lateness; at += lateness / 5 {
 		inMemory(t, func(t *testing.T, m *record.Memory) {
-			a := open(t, &late{Store: slow{m.Store("a"), make(chan struct{}, 1)}}, "job", latch.Options{})
+			a := open(t, &late{Store: slow{m.Store("a"), make(chan struct{}, 1)}}, "job",
+				election.JobOptions{})
 			ctx, stop := context.WithTimeout(t.Context(), at)
 			defer stop()
-			_ = a.Do(ctx, "latch", func(ctx context.Context, _ member.Token) error {
+			held := lockOf(t, &late{Store: slow{m.Store("a"), make(chan struct{}, 1)}})
+			_ = held.Do(ctx, func(ctx context.Context, _ leader.Term) error {
 				<-ctx.Done()
 				return nil
 			})
-			if err := a.Close(t.Context()); err != nil {
-				t.Errorf("after %v: Close: %v", at, err)
+			for _, err := range []error{held.Close(t.Context()), a.Close(t.Context())} {
+				if err != nil {
+					t.Errorf("after %v: Close: %v", at, err)
+				}
 			}
 			time.Sleep(time.Second)
 			r, err := m.Store("b").List(t.Context(), "latch/job/")
@@ -429,10 +423,10 @@ func TestL19CloseSeesNothingYet(t *testing.T) {
 // Who enables a member that it has just disabled may not have seen that yet.
 func TestL12EnabledAtOnce(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *record.Memory) {
-		a := open(t, &late{Store: m.Store("a")}, "job", latch.Options{Observer: true})
+		s := &late{Store: m.Store("a")}
 		for i := range 6 {
 			on := i%2 == 1
-			if err := a.Enable(t.Context(), "b", on); err != nil {
+			if err := election.EnableJob(t.Context(), s, "job", "b", on); err != nil {
 				t.Fatal(err)
 			}
 			r, err := m.Store("c").List(t.Context(), "latch/job/disabled/b")
@@ -476,16 +470,17 @@ func TestL29WorkIsLeftBehind(t *testing.T) {
 	})
 }
 
-// Rule R2: fn that returns yields, and others come first; alone it soon runs again.
-func TestReturnIsYield(t *testing.T) {
+// Resign lets others lead first; a member that is alone soon leads again.
+func TestResignLetsOthersLead(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *record.Memory) {
 		var x Exclusive
 		a, b := join(t, m, "a"), join(t, m, "b")
 		led := make(chan string, 10_000)
-		for id, j := range map[string]*latch.Job{"a": a, "b": b} {
-			workWith(t, &x, j, func(context.Context) {
+		for id, j := range map[string]*election.Job{"a": a, "b": b} {
+			workWith(t, &x, j, func(ctx context.Context) {
 				led <- id
 				time.Sleep(time.Millisecond)
+				_ = j.Resign(ctx) // the end of its context
 			})
 		}
 		time.Sleep(10 * time.Second)
@@ -506,38 +501,26 @@ func TestReturnIsYield(t *testing.T) {
 	})
 }
 
-// An observer looks, locks and enables, and never asks for the lead.
-func TestObserver(t *testing.T) {
+// Who only looks, locks and enables never asks for the lead.
+func TestNoCandidate(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *record.Memory) {
 		var x Exclusive
-		counts := Count(m.Store("a"))
-		a := open(t, counts, "job", latch.Options{Observer: true})
+		s := Count(m.Store("a"))
 		time.Sleep(10 * time.Second)
-		leads(t, a, false) // at once, though others may
-		if err := a.WhileLeader(t.Context(), nil); !errors.Is(err, latch.ErrObserver) {
-			t.Errorf("WhileLeader: got %v, want ErrObserver", err)
-		}
-		if err := a.Abdicate(t.Context()); !errors.Is(err, record.ErrNotHeld) {
-			t.Errorf("Abdicate: got %v, want ErrNotHeld", err)
-		}
-		if got := counts.Commits(); got != 0 {
-			t.Errorf("an observer made %d commits, want none", got)
-		}
 		b := join(t, m, "b")
-		leads(t, b, true)
-		isLed(t, a, "b")
-		leads(t, a, false)
-		if err := a.Do(t.Context(), "latch", x.Enter); err != nil {
+		becomesLeader(t, b)
+		if err := lockOf(t, s).Do(t.Context(), x.EnterTerm); err != nil {
 			t.Errorf("Do: %v", err)
 		}
-		enable(t, a, "b", false)
-		time.Sleep(10 * time.Second)
-		if _, _, err := a.Leader(t.Context()); !errors.Is(err, record.ErrAbsent) {
-			t.Errorf("Leader: got %v, want ErrAbsent", err)
+		if err := election.EnableJob(t.Context(), s, "job", "b", false); err != nil {
+			t.Errorf("EnableJob: %v", err)
 		}
-		closeJob(t, a)
-		if err := a.WhileLeader(t.Context(), nil); !errors.Is(err, latch.ErrClosed) {
-			t.Errorf("WhileLeader of a closed observer: got %v, want ErrClosed", err)
+		time.Sleep(10 * time.Second)
+		if by, ok := b.Leader(); ok {
+			t.Errorf("led by %+v, want none", by)
+		}
+		if got := s.Commits(); got != 3 {
+			t.Errorf("%d commits, want those of the lock, its release and the disabling", got)
 		}
 	})
 }
@@ -552,8 +535,8 @@ func TestWorkThatDoesNotReturnYields(t *testing.T) {
 			func(context.Context) { panic("of the work") },
 			func(context.Context) { runtime.Goexit() },
 			func(ctx context.Context) {
-				if err := a.Abdicate(ctx); !errors.Is(err, latch.ErrYielded) {
-					t.Errorf("Abdicate: got %v, want the end of its context", err)
+				if err := a.Resign(ctx); !errors.Is(err, leader.ErrResigned) {
+					t.Errorf("Resign: got %v, want the end of its context", err)
 				}
 			},
 		} {
@@ -564,9 +547,10 @@ func TestWorkThatDoesNotReturnYields(t *testing.T) {
 			go func() {
 				defer close(ended)
 				defer func() { _ = recover() }()
-				_ = a.WhileLeader(ctx, func(ctx context.Context, _ member.Token) {
+				_ = a.WhileLeader(ctx, func(ctx context.Context, _ leader.Term) error {
 					defer stop()
 					end(ctx)
+					return nil
 				})
 			}()
 			<-ended
@@ -575,8 +559,7 @@ func TestWorkThatDoesNotReturnYields(t *testing.T) {
 			if took := w.next(t).at.Sub(at); took > time.Second {
 				t.Errorf("case %d: another leads after %v", i, took)
 			}
-			w.stop()
-			<-w.done
+			w.giveUp(t)
 			becomesLeader(t, a)
 		}
 	})
@@ -588,8 +571,8 @@ func TestWhileLeaderRunsOnce(t *testing.T) {
 		a := join(t, m, "a")
 		w := work(t, &x, a)
 		w.next(t)
-		err := a.WhileLeader(t.Context(), func(context.Context, member.Token) {})
-		if !errors.Is(err, latch.ErrRunning) {
+		err := a.WhileLeader(t.Context(), func(context.Context, leader.Term) error { return nil })
+		if !errors.Is(err, leader.ErrRunning) {
 			t.Errorf("got %v, want ErrRunning", err)
 		}
 		w.stop()
@@ -604,24 +587,24 @@ func TestWhileLeaderRunsOnce(t *testing.T) {
 func TestDoIsGivenUp(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *record.Memory) {
 		var x Exclusive
-		a, b := join(t, m, "a"), join(t, m, "b")
-		_ = a.Do(t.Context(), "latch", func(ctx context.Context, token member.Token) error {
-			for _, j := range []*latch.Job{a, b} { // the same member waits in line, too
+		a, b := lockOf(t, m.Store("a")), lockOf(t, m.Store("b"))
+		_ = a.Do(t.Context(), func(ctx context.Context, term leader.Term) error {
+			for _, l := range []*lock.Lock{a, b} { // the same member waits in line, too
 				within, stop := context.WithTimeout(t.Context(), time.Second)
-				err := j.Do(within, "latch", x.Enter)
+				err := l.Do(within, x.EnterTerm)
 				if !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("got %v, want the end of the context", err)
 				}
 				stop()
 			}
-			return x.Enter(ctx, token)
+			return x.EnterTerm(ctx, term)
 		})
-		if err := b.Do(t.Context(), "latch", x.Enter); err != nil {
+		if err := b.Do(t.Context(), x.EnterTerm); err != nil {
 			t.Error(err)
 		}
 		want := errors.New("of the work")
-		fails := func(context.Context, member.Token) error { return want }
-		if err := b.Do(t.Context(), "latch", fails); !errors.Is(err, want) {
+		fails := func(context.Context, leader.Term) error { return want }
+		if err := b.Do(t.Context(), fails); !errors.Is(err, want) {
 			t.Errorf("got %v, want %v", err, want)
 		}
 		if r, err := m.Store("a").List(t.Context(), "latch/job/latch/"); err != nil || len(r) != 0 {
@@ -633,14 +616,18 @@ func TestDoIsGivenUp(t *testing.T) {
 func TestNames(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *record.Memory) {
 		for _, name := range []string{"", "a/b", "a\n", fmt.Sprintf("%0256d", 0)} {
-			if _, err := latch.Open(t.Context(), m.Store("a"), name, latch.Options{}); err == nil {
+			_, err := election.OpenJob(t.Context(), m.Store("a"), name, election.JobOptions{})
+			if err == nil {
 				t.Errorf("the job %q was opened", name)
 			}
 		}
 		a := join(t, m, "a")
 		for _, name := range []string{"", "a\n", fmt.Sprintf("%0256d", 0)} {
-			if a.Do(t.Context(), name, nil) == nil || a.Enable(t.Context(), name, true) == nil {
-				t.Errorf("the name %q was taken", name)
+			if _, err := lock.New(m.Store("a"), "job/"+name); err == nil {
+				t.Errorf("the lock %q was made", name)
+			}
+			if a.Enable(t.Context(), name, true) == nil {
+				t.Errorf("the member %q was enabled", name)
 			}
 		}
 	})
@@ -659,13 +646,13 @@ func (u unaware) List(ctx context.Context, prefix string) ([]member.Record, erro
 // Rule R13: whether a member may lead is looked at in the commit that makes it lead.
 func TestDisabledAndUnaware(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *record.Memory) {
-		b := open(t, m.Store("b"), "job", latch.Options{Disabled: true})
+		b := open(t, m.Store("b"), "job", election.JobOptions{Disabled: true})
 		enable(t, b, "a", false)
-		a := open(t, unaware{m.Store("a")}, "job", latch.Options{})
+		a := open(t, unaware{m.Store("a")}, "job", election.JobOptions{})
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 		defer stop()
-		if ok, err := a.IsLeader(ctx); ok || !errors.Is(err, record.ErrConflict) {
-			t.Errorf("got %v, %v, want the conflict", ok, err)
+		if by, err := a.WaitLeader(ctx); !errors.Is(err, record.ErrConflict) {
+			t.Errorf("got %+v, %v, want the conflict", by, err)
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
@@ -121,17 +121,18 @@ func lead(t *testing.T, x *Exclusive, stores ...record.Store) leading {
 	var running sync.WaitGroup
 	began := make(leading)
 	for _, s := range stores {
-		j := open(t, s, "job", latch.Options{})
+		j := open(t, s, "job", election.JobOptions{})
 		running.Go(func() {
-			_ = j.WhileLeader(ctx, func(ctx context.Context, token member.Token) {
-				if err := x.Enter(ctx, token); err != nil {
+			_ = j.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error {
+				if err := x.EnterTerm(ctx, term); err != nil {
 					t.Error(err)
 				}
 				select {
-				case began <- leadership{ctx, token}:
+				case began <- leadership{ctx, term.Token()}:
 				case <-ctx.Done():
 				}
 				<-ctx.Done()
+				return nil
 			})
 		})
 	}

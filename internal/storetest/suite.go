@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/election"
+	"github.com/athena-go/athena/leader"
+	"github.com/athena-go/athena/lock"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
@@ -33,7 +35,7 @@ func Suite(t *testing.T, in func(t *testing.T, test func(*testing.T, []record.St
 		{"L10HolderIsDisabled", holderIsDisabled},
 		{"L13OpenedDisabled", openedDisabled},
 		{"L17IsLeader", isLeader},
-		{"L18AbdicateWithAnOldToken", oldToken},
+		{"L18ResignWithAnOldToken", oldToken},
 		{"L24ChangesAreSeen", changesAreSeen},
 		{"L30AllOrNothing", allOrNothing},
 	} {
@@ -42,9 +44,9 @@ func Suite(t *testing.T, in func(t *testing.T, test func(*testing.T, []record.St
 }
 
 // open opens a job until the end of the test.
-func open(t *testing.T, s record.Store, job string, o latch.Options) *latch.Job {
+func open(t *testing.T, s record.Store, job string, o election.JobOptions) *election.Job {
 	t.Helper()
-	j, err := latch.Open(t.Context(), s, job, o)
+	j, err := election.OpenJob(t.Context(), s, job, o)
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
@@ -59,28 +61,45 @@ func open(t *testing.T, s record.Store, job string, o latch.Options) *latch.Job 
 	return j
 }
 
-func closeJob(t *testing.T, j *latch.Job) {
+func closeJob(t *testing.T, j *election.Job) {
 	t.Helper()
 	if err := j.Close(context.WithoutCancel(t.Context())); err != nil {
 		t.Errorf("Close: %v", err)
 	}
 }
 
-// leads wants an answer of IsLeader.
-func leads(t *testing.T, j *latch.Job, want bool) {
+// leads waits until some member leads, for 5 s at most, and wants it to be this one or not.
+func leads(t *testing.T, j *election.Job, want bool) {
 	t.Helper()
-	if got, err := j.IsLeader(t.Context()); got != want || err != nil {
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
+	defer stop()
+	_, err := j.WaitLeader(ctx)
+	if got := j.IsLeader(); got != want || want && err != nil {
 		t.Fatalf("IsLeader: got %v, %v, want %v", got, err, want)
 	}
 }
 
 // becomesLeader waits until IsLeader is true: it may still show the leader of before.
-func becomesLeader(t *testing.T, j *latch.Job) {
+func becomesLeader(t *testing.T, j *election.Job) {
 	t.Helper()
-	eventually(t, "leadership", func() bool {
-		ok, err := j.IsLeader(t.Context())
-		return ok && err == nil
+	eventually(t, "leadership", j.IsLeader)
+}
+
+// lockOf is a lock of the job "job" until the end of the test.
+func lockOf(t *testing.T, s record.Store) *lock.Lock {
+	t.Helper()
+	l, err := lock.New(s, "job/latch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, stop := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		defer stop()
+		if err := l.Close(ctx); err != nil && !errors.Is(err, record.ErrNoQuorum) {
+			t.Errorf("Close of the lock: %v", err)
+		}
 	})
+	return l
 }
 
 // eventually wants something within a minute.
@@ -125,18 +144,18 @@ func awaitRecord(t *testing.T, s record.Store) {
 
 func tenContenders(t *testing.T, stores []record.Store) {
 	var x Exclusive
-	var jobs []*latch.Job
+	var locks []*lock.Lock
 	for i := range stores {
-		jobs = append(jobs, open(t, stores[i], "job", latch.Options{}))
+		locks = append(locks, lockOf(t, stores[i]))
 	}
 	const contenders = 10
 	ran := make(chan int, contenders)
 	failed := make(chan error, contenders)
 	for i := range contenders {
 		go func() {
-			failed <- jobs[i%len(jobs)].Do(t.Context(), "latch",
-				func(ctx context.Context, token member.Token) error {
-					if err := x.Enter(ctx, token); err != nil {
+			failed <- locks[i%len(locks)].Do(t.Context(),
+				func(ctx context.Context, term leader.Term) error {
+					if err := x.EnterTerm(ctx, term); err != nil {
 						return err
 					}
 					pause(t, 10*time.Millisecond)
@@ -162,12 +181,12 @@ func tenContenders(t *testing.T, stores []record.Store) {
 }
 
 func lateContender(t *testing.T, stores []record.Store) {
-	first := open(t, stores[0], "job", latch.Options{})
+	first := open(t, stores[0], "job", election.JobOptions{})
 	leads(t, first, true)
 	before, _ := recordOfJob(t, stores[0], "job")
 	counts := Count(stores[1])
 	awaitRecord(t, counts)
-	late := open(t, counts, "job", latch.Options{})
+	late := open(t, counts, "job", election.JobOptions{})
 	leads(t, late, false)
 	pause(t, 10*time.Second)
 	if got := counts.Commits(); got != 0 {
@@ -180,19 +199,21 @@ func lateContender(t *testing.T, stores []record.Store) {
 
 func dropped(t *testing.T, stores []record.Store) {
 	var x Exclusive
-	jobs := []*latch.Job{
-		open(t, stores[0], "job", latch.Options{}), open(t, stores[1], "job", latch.Options{}),
+	jobs := []*election.Job{
+		open(t, stores[0], "job", election.JobOptions{}),
+		open(t, stores[1], "job", election.JobOptions{}),
 	}
 	began, done := make(chan member.Token, 100), make(chan error)
 	ctx, stop := context.WithCancel(t.Context())
 	for _, j := range jobs {
 		go func() {
-			done <- j.WhileLeader(ctx, func(ctx context.Context, token member.Token) {
-				if err := x.Enter(ctx, token); err != nil {
+			done <- j.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error {
+				if err := x.EnterTerm(ctx, term); err != nil {
 					t.Error(err)
 				}
-				began <- token
+				began <- term.Token()
 				<-ctx.Done()
+				return nil
 			})
 		}()
 	}
@@ -213,36 +234,37 @@ func dropped(t *testing.T, stores []record.Store) {
 }
 
 func holderIsDisabled(t *testing.T, stores []record.Store) {
-	a, id := open(t, stores[0], "job", latch.Options{}), stores[0].Session(nil).Member()
+	a, id := open(t, stores[0], "job", election.JobOptions{}), stores[0].Session(nil).Member()
 	leads(t, a, true)
-	b := open(t, stores[1], "job", latch.Options{})
+	b := open(t, stores[1], "job", election.JobOptions{})
 	began, ended := make(chan struct{}, 100), make(chan error, 100)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	go func() {
-		_ = a.WhileLeader(ctx, func(ctx context.Context, _ member.Token) {
+		_ = a.WhileLeader(ctx, func(ctx context.Context, _ leader.Term) error {
 			began <- struct{}{}
 			<-ctx.Done()
 			ended <- context.Cause(ctx)
+			return nil
 		})
 	}()
 	<-began
 	if err := b.Enable(t.Context(), id, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-ended; !errors.Is(err, latch.ErrDisabled) {
+	if err := <-ended; !errors.Is(err, leader.ErrDisabled) {
 		t.Errorf("the context ended with %v, want ErrDisabled", err)
 	}
 	becomesLeader(t, b)
 }
 
 func openedDisabled(t *testing.T, stores []record.Store) {
-	open(t, stores[0], "job", latch.Options{Disabled: true})
+	open(t, stores[0], "job", election.JobOptions{Disabled: true})
 	pause(t, 5*time.Second)
 	if r, ok := recordOfJob(t, stores[0], "job"); ok {
 		t.Errorf("a disabled member holds %+v", r)
 	}
-	on := open(t, stores[1], "job", latch.Options{})
+	on := open(t, stores[1], "job", election.JobOptions{})
 	leads(t, on, true)
 	closeJob(t, on)
 	pause(t, 5*time.Second)
@@ -252,33 +274,33 @@ func openedDisabled(t *testing.T, stores []record.Store) {
 }
 
 func isLeader(t *testing.T, stores []record.Store) {
-	a := open(t, stores[0], "job", latch.Options{})
+	a := open(t, stores[0], "job", election.JobOptions{})
 	leads(t, a, true)
-	b := open(t, stores[1], "job", latch.Options{})
+	b := open(t, stores[1], "job", election.JobOptions{})
 	leads(t, b, false)
-	id, token, err := b.Leader(t.Context())
-	if want := stores[0].Session(nil).Member(); id != want || token.IsZero() || err != nil {
-		t.Errorf("Leader: got %q, %v, %v, want %q", id, token, err, want)
+	by, ok := b.Leader()
+	if want := stores[0].Session(nil).Member(); by.ID != want || by.Token.IsZero() || !ok {
+		t.Errorf("Leader: got %+v, %v, want %q", by, ok, want)
 	}
 	closeJob(t, a)
 	becomesLeader(t, b)
 }
 
 func oldToken(t *testing.T, stores []record.Store) {
-	a := open(t, stores[0], "job", latch.Options{})
+	a := open(t, stores[0], "job", election.JobOptions{})
 	leads(t, a, true)
-	b := open(t, stores[1], "job", latch.Options{})
-	if err := a.Abdicate(t.Context()); err != nil {
-		t.Fatalf("Abdicate: %v", err)
+	b := open(t, stores[1], "job", election.JobOptions{})
+	if err := a.Resign(t.Context()); err != nil {
+		t.Fatalf("Resign: %v", err)
 	}
 	becomesLeader(t, b)
 	eventually(t, "sight of the successor", func() bool {
-		ok, err := a.IsLeader(t.Context())
-		return !ok && err == nil
+		_, ok := a.Leader()
+		return ok && !a.IsLeader()
 	})
 	after, _ := recordOfJob(t, stores[1], "job")
-	if err := a.Abdicate(t.Context()); !errors.Is(err, record.ErrNotHeld) {
-		t.Errorf("the second Abdicate: got %v, want ErrNotHeld", err)
+	if err := a.Resign(t.Context()); !errors.Is(err, leader.ErrNotLeader) {
+		t.Errorf("the second Resign: got %v, want ErrNotLeader", err)
 	}
 	pause(t, 5*time.Second)
 	if now, ok := recordOfJob(t, stores[1], "job"); !ok || now.Token != after.Token {

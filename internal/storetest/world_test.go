@@ -13,8 +13,9 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/internal/store"
-	"github.com/athena-go/athena/latch"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 	"github.com/athena-go/athena/transport/memnet"
@@ -138,9 +139,9 @@ func (w *world) start(i int) {
 }
 
 // job opens a job on node i.
-func (w *world) job(i int) *latch.Job {
+func (w *world) job(i int) *election.Job {
 	w.t.Helper()
-	return open(w.t, w.nodes[i].Records(), "job", latch.Options{})
+	return open(w.t, w.nodes[i].Records(), "job", election.JobOptions{})
 }
 
 // leader is the number of the node that leads the cluster.
@@ -180,6 +181,7 @@ func (w *world) eachLink(i int, change func(from, to member.Address)) {
 
 // worker runs WhileLeader of a job.
 type worker struct {
+	job   *election.Job
 	began chan start
 	done  chan error
 	stop  context.CancelFunc
@@ -193,20 +195,21 @@ type start struct {
 }
 
 // work begins work whenever the job leads, until its context ends.
-func work(t *testing.T, x *Exclusive, j *latch.Job) *worker {
+func work(t *testing.T, x *Exclusive, j *election.Job) *worker {
 	return workWith(t, x, j, func(ctx context.Context) { <-ctx.Done() })
 }
 
-func workWith(t *testing.T, x *Exclusive, j *latch.Job, fn func(context.Context)) *worker {
+func workWith(t *testing.T, x *Exclusive, j *election.Job, fn func(context.Context)) *worker {
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	w := &worker{make(chan start, 10_000), make(chan error, 1), stop}
+	w := &worker{j, make(chan start, 10_000), make(chan error, 1), stop}
 	go func() {
-		w.done <- j.WhileLeader(ctx, func(ctx context.Context, token member.Token) {
-			if err := x.Enter(ctx, token); err != nil {
+		w.done <- j.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error {
+			if err := x.EnterTerm(ctx, term); err != nil {
 				t.Error(err)
 			}
-			w.began <- start{token, ctx, time.Now()}
+			w.began <- start{term.Token(), ctx, time.Now()}
 			fn(ctx)
+			return nil
 		})
 	}()
 	t.Cleanup(stop)
@@ -222,6 +225,16 @@ func (w *worker) next(t *testing.T) start {
 	case <-time.After(time.Minute):
 		t.Fatal("no leadership begins within a minute")
 		return start{}
+	}
+}
+
+// giveUp ends WhileLeader and resigns.
+func (w *worker) giveUp(t *testing.T) {
+	t.Helper()
+	w.stop()
+	<-w.done
+	if err := w.job.Resign(t.Context()); err != nil {
+		t.Errorf("Resign: %v", err)
 	}
 }
 

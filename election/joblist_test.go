@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package latch
+package election
 
 import (
 	"slices"
@@ -8,10 +8,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 )
 
-// TestJobs are read from records, whatever else is among these.
+// TestJobs reads jobs from records, with others among them.
 func TestJobs(t *testing.T) {
 	var records member.Records
 	for i, r := range []member.Record{
@@ -30,12 +32,14 @@ func TestJobs(t *testing.T) {
 		r.Token = member.Token{Version: 1, Revision: uint64(i)}
 		records.Put(r)
 	}
-	want := []Info{
+	want := []JobInfo{
 		{Name: "a!"},
 		{
-			Name: "a", Leader: Holder{"n1", member.Token{Version: 1}},
+			Name: "a", Leader: leader.Holder{ID: "n1", Token: member.Token{Version: 1}},
 			Disabled: []string{"10.0.0.1:1", "n2"},
-			Latches:  []Latch{{"x/y", Holder{"n3", member.Token{Version: 1, Revision: 3}}}},
+			Locks: []HeldLock{
+				{"x/y", leader.Holder{ID: "n3", Token: member.Token{Version: 1, Revision: 3}}},
+			},
 		},
 		{Name: "b"},
 	}
@@ -44,34 +48,34 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// TestKeys are what Jobs reads, and none for what has no name.
-func TestKeys(t *testing.T) {
+// TestJobKeys: Jobs reads these keys, and there is none for what has no name.
+func TestJobKeys(t *testing.T) {
 	var records member.Records
 	for _, job := range []string{"a", "b c"} {
-		leader, errLeader := LeaderKey(job)
-		held, errHeld := Key(job, "d/e")
-		if errLeader != nil || errHeld != nil {
-			t.Fatal(errLeader, errHeld)
+		lead, errLead := JobKey(job)
+		held, errHeld := jobrecord.Lock(job, "d/e")
+		if errLead != nil || errHeld != nil {
+			t.Fatal(errLead, errHeld)
 		}
-		records.Put(member.Record{Key: leader, Value: []byte("n1")})
+		records.Put(member.Record{Key: lead, Value: []byte("n1")})
 		records.Put(member.Record{Key: held, Value: []byte("n2")})
 	}
 	var got []string
 	for _, i := range Jobs(records) {
-		got = append(got, i.Name, i.Leader.Member, i.Latches[0].Name, i.Latches[0].Holder.Member)
+		got = append(got, i.Name, i.Leader.ID, i.Locks[0].Name, i.Locks[0].Holder.ID)
 	}
 	if want := []string{"a", "n1", "d/e", "n2", "b c", "n1", "d/e", "n2"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for _, job := range []string{"", "a/b", "\n", string(make([]byte, 300))} {
-		if _, err := LeaderKey(job); err == nil {
+		if _, err := JobKey(job); err == nil {
 			t.Errorf("a job %q has a key", job)
 		}
-		if _, err := Key(job, "x"); err == nil {
-			t.Errorf("a latch of a job %q has a key", job)
+		if _, err := jobrecord.Lock(job, "x"); err == nil {
+			t.Errorf("a lock of a job %q has a key", job)
 		}
 	}
-	if _, err := Key("a", ""); err == nil {
-		t.Error("a latch without a name has a key")
+	if _, err := jobrecord.Lock("a", ""); err == nil {
+		t.Error("a lock without a name has a key")
 	}
 }

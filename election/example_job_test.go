@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/election"
+	"github.com/athena-go/athena/leader"
+	"github.com/athena-go/athena/record"
+)
+
+// leadJob does the work of a job while this node leads it.
+func leadJob(
+	ctx context.Context, node *cluster.Node, work func(context.Context, leader.Term) error,
+) error {
+	if err := node.WaitActive(ctx, node.Status().Quorum); err != nil { // so that jobs spread
+		return err
+	}
+	job, err := election.OpenJob(ctx, node.Records(), "billing", election.JobOptions{})
+	if err != nil {
+		return err
+	}
+	ended := job.WhileLeader(ctx, work) // why
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer stop()
+	return errors.Join(ended, job.Close(ctx))
+}
+
+// move leads a job in a store while it leads it in another one too, which is to go.
+func move(
+	ctx context.Context, from, to record.Store, name string,
+	work func(context.Context, leader.Term) error,
+) error {
+	old, err := election.OpenJob(ctx, from, name, election.JobOptions{})
+	if err != nil {
+		return err
+	}
+	err = old.WhileLeader(ctx, func(ctx context.Context, _ leader.Term) error {
+		job, err := election.OpenJob(ctx, to, name, election.JobOptions{})
+		if err != nil {
+			return err // another member tries
+		}
+		_ = job.WhileLeader(ctx, work)
+		return job.Close(context.WithoutCancel(ctx))
+	})
+	return errors.Join(err, old.Close(context.WithoutCancel(ctx)))
+}
+
+func ExampleOpenJob_move() {
+	ctx, enough := context.WithCancel(context.Background())
+	from, to := record.NewMemory().Store("host-1"), record.NewMemory().Store("host-1")
+	err := move(ctx, from, to, "billing", func(ctx context.Context, _ leader.Term) error {
+		for _, s := range []record.Store{from, to} {
+			r, err := record.Get(ctx, s, "latch/billing/leader")
+			fmt.Println("led by", string(r.Value), err)
+		}
+		enough()
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// led by host-1 <nil>
+	// led by host-1 <nil>
+	// context canceled
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/athena-go/athena/leader"
+	"github.com/athena-go/athena/lock"
+	"github.com/athena-go/athena/record"
+)
+
+// migrate is called on all members, and runs on one at a time.
+func migrate(ctx context.Context, s record.Store) error {
+	l, err := lock.New(s, "billing/schema")
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(ctx, time.Minute)
+	defer stop()
+	err = l.Do(ctx, func(ctx context.Context, term leader.Term) error {
+		fmt.Println("alone:", term.Valid())
+		return ctx.Err()
+	})
+	return errors.Join(err, l.Close(ctx))
+}
+
+func Example() {
+	s := record.NewMemory().Store("host-1") // in a cluster: node.Records()
+	fmt.Println(migrate(context.Background(), s))
+	// Output:
+	// alone: true
+	// <nil>
+}

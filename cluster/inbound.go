@@ -10,6 +10,7 @@ import (
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/internal/messaging"
+	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/statemachine"
@@ -114,7 +115,8 @@ func (n *Node) decode(from member.Identity, frame []byte) (message.Message, erro
 		return m, n.drop(from, messaging.DropMalformed, err)
 	case m.From.Address != from.Address:
 		return m, n.drop(from, dropOtherSender,
-			fmt.Errorf("cluster: message says that it is from %s", member.PeerText(m.From.Address.String())))
+			fmt.Errorf("cluster: message says that it is from %s",
+				safetext.PeerText(m.From.Address.String())))
 	case m.Body.Kind() == message.KindGreet:
 		return m, n.drop(from, dropMisplaced, errMisplaced)
 	}

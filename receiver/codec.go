@@ -8,7 +8,7 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/internal/safetext"
 )
 
 // Codec encodes the events and answers of an application. All nodes of a cluster
@@ -116,7 +116,7 @@ func (m *Mux) DecodeAnswer(payload []byte, answer any) (err error) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: decoding panics: %s", ErrMalformed, member.PeerText(fmt.Sprint(p)))
+			err = fmt.Errorf("%w: decoding panics: %s", ErrMalformed, safetext.PeerText(fmt.Sprint(p)))
 		}
 	}()
 	if err := m.codec.Unmarshal(payload, answer); err != nil {

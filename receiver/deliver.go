@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/member"
 )
 
@@ -92,14 +93,14 @@ func (m *Mux) lookup(run *live, name string, call *Call) (*route, error) {
 	case call != nil && call.Request && r.answer == nil:
 		m.unknown.Add(1)
 		return nil, fmt.Errorf("%w that answers, for requests named %s", ErrUnknown,
-			member.QuotePeerText(name))
+			safetext.QuotePeerText(name))
 	default:
 		return r, nil
 	}
 }
 
 func unknown(name string) error {
-	return fmt.Errorf("%w for events named %s", ErrUnknown, member.QuotePeerText(name))
+	return fmt.Errorf("%w for events named %s", ErrUnknown, safetext.QuotePeerText(name))
 }
 
 // read makes an event of a payload. A library that panics over bytes of a peer, as
@@ -107,11 +108,11 @@ func unknown(name string) error {
 func (m *Mux) read(run *live, r *route, raw Raw) (event any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("decoding panics: %s", member.PeerText(fmt.Sprint(p)))
+			err = fmt.Errorf("decoding panics: %s", safetext.PeerText(fmt.Sprint(p)))
 		}
 		if err != nil {
 			r.count.malformed.Add(1)
-			err = fmt.Errorf("%w %s: %w", ErrMalformed, member.QuotePeerText(raw.Name), err)
+			err = fmt.Errorf("%w %s: %w", ErrMalformed, safetext.QuotePeerText(raw.Name), err)
 		}
 	}()
 	if !m.own && run.setup.Scan != nil {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"runtime/debug"
 
+	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/member"
 )
 
@@ -101,7 +102,7 @@ func (m *Mux) AcceptStream(name string) (
 	r := run.streams[name]
 	if r == nil {
 		m.unknown.Add(1)
-		return nil, fmt.Errorf("%w for streams named %s", ErrUnknown, member.QuotePeerText(name))
+		return nil, fmt.Errorf("%w for streams named %s", ErrUnknown, safetext.QuotePeerText(name))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -94,7 +94,8 @@ func TestLogsAreDocumented(t *testing.T) {
 			}
 			for _, v := range values {
 				if !strings.HasPrefix(name, "cmd/") && mustCut(field, fromPeers[field], v) {
-					t.Errorf("%s: a peer may choose the text of %q: see member.PeerText", tree.at(v.Pos()), field)
+					t.Errorf("%s: a peer may choose the text of %q: see safetext.PeerText",
+						tree.at(v.Pos()), field)
 				}
 			}
 		}

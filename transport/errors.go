@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/internal/safetext"
 )
 
 // Errors of a Network, its connections and their streams.
@@ -72,7 +72,7 @@ func (e *CloseError) Error() string {
 	if e.Remote {
 		who = "the peer closed the connection"
 	}
-	return fmt.Sprintf("transport: %s (%s): %s", who, e.Code, member.PeerText(e.Reason))
+	return fmt.Sprintf("transport: %s (%s): %s", who, e.Code, safetext.PeerText(e.Reason))
 }
 
 // CertificateError reports why two nodes do not accept each other's certificates. It
@@ -111,7 +111,7 @@ func (e *ConfigMismatchError) Text(field string) string {
 			"where athena recover began a new cluster, run it on every node of the old one"
 	}
 	return fmt.Sprintf("%s differs: %s here, %s at the peer: %s",
-		field, member.QuotePeerText(e.Ours), member.QuotePeerText(e.Theirs), advice)
+		field, safetext.QuotePeerText(e.Ours), safetext.QuotePeerText(e.Theirs), advice)
 }
 
 func nameOf[T ~uint8 | ~uint64](names []string, v T) string {

@@ -17,7 +17,7 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/ask"
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 	"github.com/athena-go/athena/internal/adminapi"
-	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/internal/safetext"
 )
 
 // maxEventLine bounds a line that is printed for an event: it may come from something
@@ -74,7 +74,7 @@ func printEvents(w io.Writer, q *ask.Question, events iter.Seq2[adminapi.Event, 
 			err = out.Encode(e)
 		} else {
 			_, err = fmt.Fprintf(w, "%s  %-8s  %s\n", timeOf(e).Local().Format("2006-01-02 15:04:05.000"),
-				member.OneLine(e.Type, maxEventLine), member.OneLine(e.String(), maxEventLine))
+				safetext.OneLine(e.Type, maxEventLine), safetext.OneLine(e.String(), maxEventLine))
 		}
 		if err != nil {
 			return err

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/adminapi"
-	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/internal/safetext"
 )
 
 // Limits of a Client. To decode an answer takes about a hundred times its bytes at
@@ -206,7 +206,7 @@ func answeredError(status int, body []byte) error {
 	if json.Unmarshal(body, &told) != nil || told.Error == "" {
 		told = adminapi.ErrorBody{Error: answered(status)}
 	}
-	return &Error{status, told.Code, member.OneLine(told.Error, maxErrorBytes)}
+	return &Error{status, told.Code, safetext.OneLine(told.Error, maxErrorBytes)}
 }
 
 // answered returns the text for an answer that is not from this API.

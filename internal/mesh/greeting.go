@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -64,7 +65,7 @@ func (m *Mesh) welcome(conn transport.Conn) {
 	from := theirs.From.Address
 	if err := m.identify(conn, from); err != nil {
 		// It says nothing of the member that it claims to be.
-		conn.Close(transport.CodeRefused, member.PeerText(err.Error()))
+		conn.Close(transport.CodeRefused, safetext.PeerText(err.Error()))
 		m.countRefused(from, err)
 		return
 	}
@@ -114,7 +115,7 @@ func (p *peer) greet(conn transport.Conn) {
 		return
 	}
 	if err := m.identify(conn, p.addr); err != nil {
-		conn.Close(transport.CodeRefused, member.PeerText(err.Error()))
+		conn.Close(transport.CodeRefused, safetext.PeerText(err.Error()))
 		m.stats.failed(err)
 		m.told.report(Report{ReportRefused, p.addr, err})
 		p.remember(err, true)
@@ -269,7 +270,7 @@ func (m *Mesh) disagree(conn transport.Conn, r *frameReader, ours message.Messag
 
 // turnAway closes the connection of a peer that is not wanted.
 func (m *Mesh) turnAway(conn transport.Conn, peer member.Address, err error, tell func(Report)) {
-	conn.Close(transport.CodeRefused, member.PeerText(err.Error()))
+	conn.Close(transport.CodeRefused, safetext.PeerText(err.Error()))
 	m.stats.handshakes[ResultRefused].Add(1)
 	tell(Report{ReportRefused, peer, err})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -38,7 +39,7 @@ func (e *IdentityError) For() string {
 	}
 	var names []string
 	for _, name := range e.Names[:min(len(e.Names), maxNamed)] {
-		names = append(names, member.QuotePeerText(name))
+		names = append(names, safetext.QuotePeerText(name))
 	}
 	return strings.Join(names, ", ")
 }

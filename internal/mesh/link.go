@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -137,7 +138,7 @@ func (l *link) end(code transport.Code, reason string, err error) {
 		lost = true
 	}
 	p.mu.Unlock()
-	l.conn.Close(code, member.PeerText(reason))
+	l.conn.Close(code, safetext.PeerText(reason))
 	close(l.done)
 	if !started {
 		for k := range transport.Kinds {

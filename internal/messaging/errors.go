@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
@@ -51,7 +52,7 @@ type HandlerError struct {
 
 // Error returns one short line. Text has the whole text.
 func (e *HandlerError) Error() string {
-	return fmt.Sprintf("cluster: the handler of %s failed: %s", e.Member, member.PeerText(e.Text))
+	return fmt.Sprintf("cluster: the handler of %s failed: %s", e.Member, safetext.PeerText(e.Text))
 }
 
 // NotLeaderError means that this node, or the node Asked, does not lead. It is a
@@ -123,5 +124,5 @@ type remoteError struct {
 	is   error
 }
 
-func (e remoteError) Error() string { return member.PeerText(e.text) }
+func (e remoteError) Error() string { return safetext.PeerText(e.text) }
 func (e remoteError) Unwrap() error { return e.is }

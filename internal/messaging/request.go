@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
@@ -153,9 +154,9 @@ func (m *Messenger) answerError(from member.Address, a wire.Answer) error {
 	case wire.OutcomeNotLeader:
 		return &NotLeaderError{Leader: m.node.Leader().Address, Asked: from}
 	case wire.OutcomeNotRun:
-		return fmt.Errorf("%w: %s: %s", ErrNotDelivered, from, member.PeerText(a.Text))
+		return fmt.Errorf("%w: %s: %s", ErrNotDelivered, from, safetext.PeerText(a.Text))
 	case wire.OutcomeUnsaid:
-		return fmt.Errorf("%w: %s: it cannot be sent: %s", ErrBadAnswer, from, member.PeerText(a.Text))
+		return fmt.Errorf("%w: %s: it cannot be sent: %s", ErrBadAnswer, from, safetext.PeerText(a.Text))
 	default:
 		return &HandlerError{Member: from, Text: a.Text}
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/member"
 )
 
@@ -72,6 +73,6 @@ func (o *Observer) warnAddressConflict(a member.Address, name, why string) {
 	}
 	o.log.Warn("this member is taken by another process; "+
 		"if this was no restart, two processes advertise one address",
-		slog.String("peer", addressText(a)), slog.String("name", member.PeerText(name)),
+		slog.String("peer", addressText(a)), slog.String("name", safetext.PeerText(name)),
 		slog.String("why", why))
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 )
@@ -79,6 +80,6 @@ func (o *Observer) DropEvent(
 	}
 	o.Metrics.addDrop(reason)
 	o.log.LogAttrs(context.Background(), l.level, l.text,
-		slog.String("peer", addressText(from.Address)), slog.String("event", member.PeerText(name)),
+		slog.String("peer", addressText(from.Address)), slog.String("event", safetext.PeerText(name)),
 		slog.Bool("sender_told", senderTold), ErrAttr(err))
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/statemachine"
@@ -178,9 +179,9 @@ func (o *Observer) HandlerFailed(f receiver.Failure) {
 	}
 	var attrs []slog.Attr
 	if f.Stream {
-		attrs = append(attrs, slog.String("stream", member.PeerText(f.Event)))
+		attrs = append(attrs, slog.String("stream", safetext.PeerText(f.Event)))
 	} else {
-		attrs = append(attrs, slog.String("event", member.PeerText(f.Event)))
+		attrs = append(attrs, slog.String("event", safetext.PeerText(f.Event)))
 	}
 	attrs = append(attrs, slog.String("peer", addressText(f.From.Address)), ErrAttr(f.Err))
 	if panicked {
@@ -193,10 +194,10 @@ func (o *Observer) HandlerFailed(f receiver.Failure) {
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // addressText is an address as a line has it: a peer may have chosen it.
-func addressText(a member.Address) string { return member.PeerText(a.String()) }
+func addressText(a member.Address) string { return safetext.PeerText(a.String()) }
 
 // maxErrorBytes bounds a text that contains texts of peers, each of them cut by
-// member.PeerText, or an error of the application.
+// safetext.PeerText, or an error of the application.
 const maxErrorBytes = 1024
 
 // ErrAttr is the attribute "error" of a line, and no attribute if err is nil. The text of
@@ -205,5 +206,5 @@ func ErrAttr(err error) slog.Attr {
 	if err == nil {
 		return slog.Attr{}
 	}
-	return slog.String("error", member.OneLine(err.Error(), maxErrorBytes))
+	return slog.String("error", safetext.OneLine(err.Error(), maxErrorBytes))
 }

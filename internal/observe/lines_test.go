@@ -15,6 +15,7 @@ import (
 
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/internal/zslog"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
@@ -170,7 +171,7 @@ func TestForeignTextIsPrintableAndCut(t *testing.T) {
 	trace := func(what statemachine.TraceKind) func(*Observer) {
 		return func(o *Observer) { o.logTrace(statemachine.Trace{Kind: what, Peer: peer.Address}) }
 	}
-	said := errors.New(member.PeerText(hostile)) // as an error of a peer shows it
+	said := errors.New(safetext.PeerText(hostile)) // as an error of a peer shows it
 	view := viewOf(3, 2, false, peer)
 	for name, log := range map[string]func(*Observer){
 		"a member":   trace(statemachine.MemberMoved),

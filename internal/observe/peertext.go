@@ -11,6 +11,7 @@ import (
 
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -92,7 +93,7 @@ func faultText(err error) string {
 			return "its certificate is for " + other.For()
 		}
 		if refused, ok := errors.AsType[*transport.CertificateError](err); ok {
-			return member.OneLine("certificate refused: "+refused.Why, maxErrorBytes)
+			return safetext.OneLine("certificate refused: "+refused.Why, maxErrorBytes)
 		}
 		return "certificate refused"
 	case errors.Is(err, transport.ErrNotNode):
@@ -103,13 +104,13 @@ func faultText(err error) string {
 	closed, ok := errors.AsType[*transport.CloseError](err)
 	switch {
 	case ok && closed.Remote && closed.Code == transport.CodeRefused:
-		return "refuses this node: " + member.QuotePeerText(closed.Reason)
+		return "refuses this node: " + safetext.QuotePeerText(closed.Reason)
 	case ok && closed.Remote && closed.Code == transport.CodeEarlierRun:
 		return "knows a later run of this address"
 	case ok && closed.Remote && closed.Code == transport.CodeClosed:
 		return "is shutting down"
 	}
-	return strings.TrimPrefix(member.OneLine(err.Error(), maxErrorBytes), "transport: ")
+	return strings.TrimPrefix(safetext.OneLine(err.Error(), maxErrorBytes), "transport: ")
 }
 
 // listMismatches lists the differences of configuration in a tree of errors.
@@ -117,7 +118,7 @@ func listMismatches(err error) []string {
 	//nolint:errorlint // it walks the tree of errors itself
 	if m, ok := err.(*transport.ConfigMismatchError); ok {
 		return []string{fmt.Sprintf("%s (%s here, %s there)", fieldWords(m.Field),
-			member.QuotePeerText(m.Ours), member.QuotePeerText(m.Theirs))}
+			safetext.QuotePeerText(m.Ours), safetext.QuotePeerText(m.Theirs))}
 	}
 	var list []string
 	switch e := err.(type) { //nolint:errorlint // as above

@@ -11,6 +11,7 @@ import (
 
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -70,7 +71,7 @@ func (o *Observer) logReport(r mesh.Report) {
 	}
 	if r.What == mesh.ReportSeedsDiffer {
 		attrs = append(attrs,
-			slog.String("seeds", member.OneLine(seedList(o.cfg.Seeds), maxErrorBytes)))
+			slog.String("seeds", safetext.OneLine(seedList(o.cfg.Seeds), maxErrorBytes)))
 	}
 	if differ := listMismatches(r.Err); len(differ) > 1 {
 		// One piece of advice for all differences.

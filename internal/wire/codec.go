@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/member"
 )
 
@@ -197,7 +198,7 @@ func (c *codec) text(v *string, limit int) {
 func (c *codec) name(v *string, limit int) {
 	c.text(v, limit)
 	if !member.IsPrintable(*v) {
-		c.fail("the name %s, which has characters that are not printable", member.QuotePeerText(*v))
+		c.fail("the name %s, which has characters that are not printable", safetext.QuotePeerText(*v))
 	}
 }
 

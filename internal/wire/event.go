@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/member"
 )
 
@@ -157,7 +158,7 @@ func (c *codec) readMetadata() map[string]string {
 		c.text(&k, MaxMetadataKey)
 		c.text(&v, MaxMetadataValue)
 		if _, twice := m[k]; twice {
-			c.fail("metadata with the key %s twice", member.QuotePeerText(k))
+			c.fail("metadata with the key %s twice", safetext.QuotePeerText(k))
 		}
 		m[k] = v
 	}

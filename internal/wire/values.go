@@ -4,6 +4,7 @@ package wire
 
 import (
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
 )
@@ -29,7 +30,7 @@ func (c *codec) address(a *member.Address) {
 		return
 	}
 	if !a.IsValid() {
-		c.fail("an address of host %s and port %d", member.QuotePeerText(a.Host), a.Port)
+		c.fail("an address of host %s and port %d", safetext.QuotePeerText(a.Host), a.Port)
 	}
 }
 
@@ -128,7 +129,7 @@ func (c *codec) record(r *member.Record) {
 func (c *codec) key(v *string) {
 	c.text(v, member.MaxKeyBytes)
 	if !member.IsKey(*v) {
-		c.fail("the key %s, which is empty or not printable", member.QuotePeerText(*v))
+		c.fail("the key %s, which is empty or not printable", safetext.QuotePeerText(*v))
 	}
 }
 

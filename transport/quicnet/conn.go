@@ -12,7 +12,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 
-	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/transport"
 )
 
@@ -97,7 +97,7 @@ func (c *conn) ReceiveDatagram() ([]byte, error) {
 // Close implements transport.Conn.
 func (c *conn) Close(code transport.Code, reason string) {
 	// It always returns nil.
-	_ = c.quic.CloseWithError(quic.ApplicationErrorCode(code), member.PeerText(reason))
+	_ = c.quic.CloseWithError(quic.ApplicationErrorCode(code), safetext.PeerText(reason))
 }
 
 // RTT implements transport.Conn.
@@ -239,7 +239,7 @@ func unfit(fault *quic.TransportError) string {
 	if wrong, ok := errors.AsType[x509.CertificateInvalidError](fault); ok {
 		return invalid(wrong)
 	}
-	return member.PeerText(fault.Error())
+	return safetext.PeerText(fault.Error())
 }
 
 // invalid says what is wrong with a certificate; crypto/x509 would say what time it is,
@@ -250,7 +250,7 @@ func invalid(wrong x509.CertificateInvalidError) string {
 		whose = "an authority above that of the other node"
 	}
 	if wrong.Reason != x509.Expired {
-		return whose + ": " + member.PeerText(wrong.Error())
+		return whose + ": " + safetext.PeerText(wrong.Error())
 	}
 	return fmt.Sprintf("%s is good from %s until %s, which is not now: renew it, or correct the "+
 		"clocks", whose, wrong.Cert.NotBefore.UTC().Format(time.RFC3339),
@@ -263,7 +263,7 @@ func translate(err error) error {
 	if closed, ok := errors.AsType[*quic.ApplicationError](err); ok {
 		return &transport.CloseError{
 			Code:   transport.Code(closed.ErrorCode),
-			Reason: member.PeerText(closed.ErrorMessage),
+			Reason: safetext.PeerText(closed.ErrorMessage),
 			Remote: closed.Remote,
 		}
 	}
@@ -275,7 +275,7 @@ func translate(err error) error {
 	fault, ok := errors.AsType[*quic.TransportError](err)
 	if ok && fault.Remote {
 		own := *fault
-		own.ErrorMessage = member.PeerText(fault.ErrorMessage)
+		own.ErrorMessage = safetext.PeerText(fault.ErrorMessage)
 		fault, err = &own, &own
 	}
 	switch {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/internal/safetext"
 )
 
 // CheckOutput wants a value that --output has.
@@ -29,4 +29,4 @@ func PrintJSON(w io.Writer, what any) error {
 const maxCell = 300
 
 // Cell is text that somebody chose, fit for a table.
-func Cell(text string) string { return member.OneLine(text, maxCell) }
+func Cell(text string) string { return safetext.OneLine(text, maxCell) }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package member
+// Package safetext makes texts printable that a peer or a stranger chose, so that they cannot
+// forge a line of a log or move the cursor of a terminal.
+package safetext
 
 import (
 	"strconv"
@@ -8,17 +10,17 @@ import (
 	"unicode/utf8"
 )
 
-// MaxPeerTextBytes bounds what is shown to people of a text that a peer chose: a name,
-// an address, a reason.
+// MaxPeerTextBytes bounds how much is shown of a text that a peer chose: a name, an address,
+// a reason.
 const MaxPeerTextBytes = 128
 
-// PeerText is what is shown to people of a text that a peer, or a stranger, chose: one
-// line of at most MaxPeerTextBytes, printable. Every line of a log and every error that
-// holds such a text has it from here, or from QuotePeerText.
+// PeerText returns one printable line of at most MaxPeerTextBytes of a text that a peer or a
+// stranger chose. Every line of a log and every error that holds such a text uses it, or
+// QuotePeerText.
 func PeerText(s string) string { return OneLine(s, MaxPeerTextBytes) }
 
-// QuotePeerText is PeerText for the middle of a sentence: in quotes unless it is one
-// plain word, so that no peer goes on with the sentence in words of its own.
+// QuotePeerText is PeerText for the middle of a sentence: it adds quotes unless the text is
+// one plain word, so that a peer cannot continue the sentence with words of its own.
 func QuotePeerText(s string) string {
 	text := PeerText(strings.ReplaceAll(s, "\n", `\n`))
 	if text != "" && !strings.ContainsAny(text, ` "\(),;`) {
@@ -27,12 +29,12 @@ func QuotePeerText(s string) string {
 	return `"` + strings.ReplaceAll(text, `"`, `\"`) + `"`
 }
 
-// cutMark stands where something was left out.
+// cutMark replaces what was cut off.
 const cutMark = "..."
 
-// OneLine makes a text printable that may hold anything: one line of at most limit
-// bytes. Line ends become semicolons, what cannot be seen is written as Go does,
-// and quotes stay as they are, so that no text is escaped twice.
+// OneLine returns any text as one printable line of at most limit bytes. Line ends become
+// semicolons, unprintable characters are escaped as in Go, and quotes stay as they are, so
+// that a text is not escaped twice.
 func OneLine(s string, limit int) string {
 	var b strings.Builder
 	for i, r := range s {
@@ -54,8 +56,8 @@ func OneLine(s string, limit int) string {
 	return b.String()
 }
 
-// cutTo cuts printable text between two characters, and where there is a word's
-// end near, there.
+// cutTo cuts printable text between two characters, at the end of a word if there is one
+// nearby.
 func cutTo(s string, length int) string {
 	length = max(0, min(length, len(s)))
 	for length < len(s) && !utf8.RuneStart(s[length]) {

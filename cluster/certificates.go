@@ -55,9 +55,9 @@ var certificateLines = map[tlsfiles.Event]line{
 	tlsfiles.Unusable: {slog.LevelWarn,
 		"cannot load the TLS files; keeping the previous certificate"},
 	tlsfiles.Expired: {slog.LevelWarn, "the certificate of this node, or an " +
-		"authority above it, has ended, and no node accepts it any more: replace its files"},
+		"authority above it, has expired and other nodes refuse it: replace its files"},
 	tlsfiles.Expiring: {slog.LevelWarn, "the certificate of this node, or an " +
-		"authority above it, ends soon: replace its files"},
+		"authority above it, expires soon: replace its files"},
 }
 
 // resetSecret returns what the key of stateless resets is derived from if no store keeps

@@ -28,31 +28,29 @@ var (
 	ErrNoQuorum = record.ErrNoQuorum
 	// ErrNotActive says that a member is not active in the view of this node.
 	ErrNotActive = record.ErrNotActive
-	// ErrTooLarge says that an event exceeds MaxEventBytes or MaxEventValues: send
-	// bulk data by OpenStream, and many small values as one []byte. Or it exceeds
-	// MaxBestEffortBytes, or metadata the limits of WithMetadata, or the head of a
-	// stream MaxStreamHeadBytes.
+	// ErrTooLarge means that an event exceeds MaxEventBytes or MaxEventValues (send bulk
+	// data by OpenStream, and many small values as one []byte), an event of BestEffort
+	// MaxBestEffortBytes, metadata the limits of WithMetadata, or the head of a stream
+	// MaxStreamHeadBytes.
 	ErrTooLarge = messaging.ErrTooLarge
-	// ErrUnknownType says that a value cannot travel, since its type has no name
-	// of its own or no encoding, or that the member it went to has no handler for
-	// it, or that it does not decode into the type of that name there; of a stream,
-	// that there is no handler there. What a type there does not know of an event is
-	// skipped, and what it misses is zero: that is no error.
+	// ErrUnknownType means that a value cannot be sent, because its type has no name of
+	// its own or no encoding; that the receiving member has no handler for the event or
+	// stream; or that the event does not decode into its type of that name. Unknown
+	// fields are ignored and missing fields are zero.
 	ErrUnknownType = messaging.ErrUnknownType
-	// ErrBusy says that members are slow to take events, so send less: at once while
-	// MaxSending sends are under way, at the end of the context while MaxAwaited
-	// outcomes are awaited, or from the member whose queue was full, under
+	// ErrBusy means that members take events too slowly: send fewer. It is returned
+	// immediately while MaxSending sends are in flight, when the context ends while
+	// MaxAwaited outcomes are pending, and by a member whose queue is full, under
 	// receiver.Reject or receiver.Drop, or that runs too many handlers of streams. The
-	// text says which.
+	// text tells which.
 	ErrBusy = messaging.ErrBusy
-	// ErrNotDelivered says that no handler has seen an event, nor will.
+	// ErrNotDelivered means that no handler has seen the event, nor will.
 	ErrNotDelivered = messaging.ErrNotDelivered
-	// ErrBadAnswer says that the handler of a request ran and returned, and that its
-	// answer could not be sent, too large or without an encoding, or does not decode
-	// into the type asked for. One with other fields decodes into zero values.
+	// ErrBadAnswer means that the handler of a request returned an answer that is lost:
+	// it is too large, has no encoding, or does not decode into the type asked for.
+	// Unknown fields are ignored and missing fields are zero.
 	ErrBadAnswer = messaging.ErrBadAnswer
-	// ErrUnknownOutcome says that it is not known whether a handler has seen an
-	// event: it may have, and may not yet have returned.
+	// ErrUnknownOutcome means that a handler may have seen the event, and may still run.
 	ErrUnknownOutcome = messaging.ErrUnknownOutcome
 	// ErrAddressInUse says that another process listens on Addr, or that a
 	// later run of a node has this node's address.

@@ -278,10 +278,10 @@ func testNobodyRenews(t *testing.T, life time.Duration) {
 	} {
 		time.Sleep(step.at - time.Since(begin))
 		r.Current()
-		soon, _ := j.about("the certificate of this node, or an authority above it, ends soon: " +
+		soon, _ := j.about("the certificate of this node, or an authority above it, expires soon: " +
 			"replace its files")
-		ended, _ := j.about("the certificate of this node, or an authority above it, has ended, " +
-			"and no node accepts it any more: replace its files")
+		ended, _ := j.about("the certificate of this node, or an authority above it, has expired " +
+			"and other nodes refuse it: replace its files")
 		if len(soon) != step.soon || len(ended) != step.ended ||
 			len(j.lines) != step.soon+step.ended {
 			t.Errorf("after %v of %v: %q, want %d and %d lines about the end",

@@ -69,9 +69,9 @@ func (e *NotLeaderError) Error() string {
 	case !e.Asked.IsZero():
 		return fmt.Sprintf("cluster: %s does not lead", e.Asked)
 	case e.Leader.IsZero():
-		return "cluster: this node does not lead, and nobody is known to; try again later"
+		return "cluster: this node does not lead, and no leader is known; try again later"
 	case e.Provisional:
-		return fmt.Sprintf("cluster: nobody leads with authority yet: %s leads provisionally; "+
+		return fmt.Sprintf("cluster: no leader has authority yet: %s leads provisionally; "+
 			"wait until a leader is chosen (WaitLeader)", e.Leader)
 	default:
 		return fmt.Sprintf("cluster: this node does not lead; ask %s", e.Leader)

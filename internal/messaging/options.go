@@ -33,8 +33,8 @@ type Options struct {
 
 // Errors of options that contradict each other or the call.
 var (
-	errNoOutcome = errors.New("cluster: BestEffort with WithOutcome: nobody learns what becomes " +
-		"of such an event: leave out one of the two")
+	errNoOutcome = errors.New("cluster: BestEffort with WithOutcome: the outcome of such an " +
+		"event is never known: leave out one of the two")
 	errRequestBestEffort = errors.New("cluster: BestEffort with a request: an answer that may " +
 		"never come is no answer: leave out BestEffort")
 	errRequestOutcome = errors.New("cluster: WithOutcome with a request: the request returns its " +

@@ -123,8 +123,12 @@ func (m *Messenger) checkSend(ctx context.Context, to member.Address) (*member.M
 	if err := m.ctxErr(ctx); err != nil {
 		return nil, err
 	}
-	if !isActive(m.node.Member(m.self)) {
+	self := m.node.Member(m.self)
+	if !isActive(self) {
 		return nil, fmt.Errorf("%w: this node is not active yet", ErrNotActive)
+	}
+	if to == m.self {
+		return self, nil
 	}
 	if to.IsZero() {
 		return nil, fmt.Errorf("%w: the address is the zero Address: take one from View", ErrNotActive)

@@ -110,7 +110,7 @@ func (m *Machine) followState(s member.State, leader member.Identity) {
 	case m.leader.BetterThan(c) || c.Leader == m.self.Address:
 	case !s.Roster.Has(m.self):
 		// It names another run of this node, or none: ask for a place.
-		if m.seek.target != c {
+		if m.join.target != c {
 			m.askForPlace(c)
 		}
 	case m.role == member.Following && m.leader == c && m.follow.leader == leader:

@@ -57,7 +57,7 @@ func (m *Machine) take(s member.State) {
 	m.traceMoves(before, s)
 	if s.Version > before.Version {
 		m.dropAttempt()
-		m.ask.id = 0
+		m.inquiry.id = 0
 		if m.follow.claim == s.Claim() {
 			m.follow.healthyAt = m.now
 		}

@@ -26,12 +26,12 @@ func (m *Machine) hearClaim(c member.Claim, from member.Address) {
 		return
 	case !c.BetterThan(m.leader):
 		return
-	case c == m.seek.deaf:
+	case c == m.join.deaf:
 		return
-	case m.role == member.Seeking && c == m.seek.suspected && from != c.Leader:
+	case m.role == member.Seeking && c == m.join.suspected && from != c.Leader:
 		// Other nodes miss a leader later. Their claims do not bring it back.
 		return
-	case m.role == member.Seeking && c == m.seek.refused:
+	case m.role == member.Seeking && c == m.join.refused:
 		return
 	case m.role == member.Seeking && m.awaitsAnswer(c, from):
 		return
@@ -55,7 +55,7 @@ func (m *Machine) hearClaim(c member.Claim, from member.Address) {
 // may still answer. If it claims itself HeartbeatInterval after the request, the request or
 // the answer was lost, unless it answered that this node has to wait.
 func (m *Machine) awaitsAnswer(c member.Claim, from member.Address) bool {
-	s := &m.seek
+	s := &m.join
 	if s.target.IsZero() || c.BetterThan(s.target) {
 		return false
 	}
@@ -86,8 +86,8 @@ func (m *Machine) stepDown(winner member.Claim, cause Cause) {
 		m.send(to, message.ReJoinCluster{GivenUp: given, Winner: winner})
 	}
 	if winner.IsZero() {
-		m.seek.nextAt = m.now.Add(m.jitter(m.timing.roundJitter()))
-		m.ask.nextAt = m.now
+		m.join.nextAt = m.now.Add(m.jitter(m.timing.roundJitter()))
+		m.inquiry.nextAt = m.now
 		return
 	}
 	m.askForPlace(winner)
@@ -107,8 +107,8 @@ func (m *Machine) onReJoin(in message.Message, b message.ReJoinCluster) {
 			cause = conflictCause(b.GivenUp, b.Winner)
 		}
 		m.suspect(Trace{Event: message.KindReJoinCluster, Cause: cause}, 0)
-	} else if m.role == member.Seeking && m.seek.target == b.GivenUp {
-		m.seek.target = member.Claim{}
+	} else if m.role == member.Seeking && m.join.target == b.GivenUp {
+		m.join.target = member.Claim{}
 	}
 	m.hearFrom(in, b.Winner)
 }

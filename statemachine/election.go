@@ -60,8 +60,8 @@ func (m *Machine) gatheredAt() time.Time {
 	if len(m.soft.Roster) == m.cfg.Size {
 		return time.Time{}
 	}
-	quiet := m.lead.joinedAt.Add(m.cfg.Timings.HeartbeatInterval / 2)
-	if end := m.lead.since.Add(m.cfg.Timings.RetryInterval); quiet.After(end) {
+	quiet := m.lead.joinedAt.Add(m.timing.gatherTimeout())
+	if end := m.lead.since.Add(m.timing.RetryInterval); quiet.After(end) {
 		return end
 	}
 	return quiet
@@ -70,7 +70,7 @@ func (m *Machine) gatheredAt() time.Time {
 // startPre asks for promises.
 func (m *Machine) startPre() {
 	a := m.propose.Attempt
-	m.propose.deadline = m.now.Add(m.patienceAfter(m.propose.Failures))
+	m.propose.deadline = m.now.Add(m.timing.voteTimeout(m.propose.Failures))
 	m.trace(Trace{Kind: Proposing, Peer: a.Candidates[0], Version: a.ID.Version})
 	m.sendProposal(a, nil)
 }
@@ -78,7 +78,7 @@ func (m *Machine) startPre() {
 // startFormal asks for acceptance of the value that the proposer settled.
 func (m *Machine) startFormal() {
 	a := m.propose.Attempt
-	m.propose.deadline = m.now.Add(m.patienceAfter(m.propose.Failures))
+	m.propose.deadline = m.now.Add(m.timing.voteTimeout(m.propose.Failures))
 	m.trace(Trace{Kind: ProposingFormal, Peer: a.Value.State.Leader, Version: a.ID.Version})
 	m.sendProposal(a, a.Value.State.Roster)
 }
@@ -126,7 +126,7 @@ func (m *Machine) onVote(in message.Message, b message.Vote) {
 		// (S) protocol.md section 4: any answer that shows a held state, or
 		// another list of seeds, stops a founding.
 		m.failAttempt()
-		m.propose.at = m.now.Add(m.cfg.Timings.RetryInterval)
+		m.propose.at = m.now.Add(m.timing.RetryInterval)
 	default:
 		v := paxos.Vote{
 			From:     in.From,
@@ -158,8 +158,8 @@ func (m *Machine) learnState(s member.State) bool {
 		return false
 	}
 	m.take(s)
-	m.ask.nextAt = m.now
-	m.seek.nextAt = m.now
+	m.inquiry.nextAt = m.now
+	m.join.nextAt = m.now
 	return true
 }
 
@@ -254,7 +254,7 @@ func (m *Machine) electionDeadline(d *deadline) {
 		return
 	}
 	if m.wantsElection() {
-		d.add(m.ask.nextAt)
+		d.add(m.inquiry.nextAt)
 	}
 	founding := m.role == member.Provisional && m.held().IsZero()
 	if m.role == member.Leading && m.boundAbove() || founding {
@@ -277,19 +277,10 @@ func (m *Machine) failAttempt() {
 	})
 	m.propose.Proposer = m.propose.Fail()
 	fails := m.propose.Failures
-	step := m.cfg.Timings.HeartbeatInterval / 4
-	rank := min(m.durable.Held.Roster.Rank(m.self.Address), maxRank)
-	wait := step*time.Duration(rank*fails) + m.jitter(step*time.Duration(2*fails))
-	m.ask.nextAt = m.now.Add(wait)
+	rank := m.durable.Held.Roster.Rank(m.self.Address)
+	wait := m.timing.againTimeout(rank, fails) + m.jitter(m.timing.againJitter(fails))
+	m.inquiry.nextAt = m.now.Add(wait)
 	m.propose.at = m.now.Add(wait)
 }
-
-// patienceAfter is how long this node waits for answers after so many failures in a row.
-func (m *Machine) patienceAfter(fails int) time.Duration {
-	return paxos.Patience(m.cfg.Timings.HeartbeatInterval, fails)
-}
-
-// maxRank limits the wait after a failed attempt.
-const maxRank = 8
 
 func (m *Machine) dropAttempt() { m.propose.Proposer = m.propose.Drop() }

@@ -48,41 +48,41 @@ func (m *Machine) turn() time.Duration {
 		if e.Address == m.self.Address || before == maxRank {
 			break
 		}
-		if e.Status == member.Active && e.Address != m.seek.suspected.Leader {
+		if e.Status == member.Active && e.Address != m.join.suspected.Leader {
 			before++
 		}
 	}
 	return m.timing.askTurn(before)
 }
 
-func (m *Machine) tickAsk() {
-	if !m.wantsElection() || !m.due(m.ask.nextAt) {
+func (m *Machine) tickInquiry() {
+	if !m.wantsElection() || !m.due(m.inquiry.nextAt) {
 		return
 	}
 	if at := m.standsAt(); m.now.Before(at) {
-		m.ask.nextAt = at
+		m.inquiry.nextAt = at
 		return
 	}
 	// Its own vote would be refused, so it asks when it may vote.
 	if m.now.Before(m.voteWait) && m.durable.Held.Leader != m.self.Address {
-		m.ask.nextAt = m.voteWait
+		m.inquiry.nextAt = m.voteWait
 		return
 	}
 	if m.supportsOther(m.self.Voter()) {
 		// The support that the others gave ends at about the same time.
-		m.ask.nextAt = m.support.until.Add(m.turn())
+		m.inquiry.nextAt = m.support.until.Add(m.turn())
 		return
 	}
-	m.ask = inquiryState{
+	m.inquiry = inquiryState{
 		id:      m.cfg.Rand.Uint64() | 1,
 		version: m.held().Version,
-		nextAt:  m.now.Add(m.patienceAfter(m.ask.fails)),
-		fails:   min(m.ask.fails+1, paxos.MaxFailures),
+		nextAt:  m.now.Add(m.timing.voteTimeout(m.inquiry.fails)),
+		fails:   min(m.inquiry.fails+1, paxos.MaxFailures),
 	}
 	m.trace(Trace{Kind: Asking})
 	for _, e := range m.durable.Held.Roster {
 		if e.IsVoter() {
-			m.send(e.Address, message.LeaderStatusQuery{ID: m.ask.id, Version: m.ask.version})
+			m.send(e.Address, message.LeaderStatusQuery{ID: m.inquiry.id, Version: m.inquiry.version})
 		}
 	}
 	m.countUnhealthy()
@@ -100,7 +100,7 @@ func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery)
 // onStatusResponse counts the voters that miss a healthy leader. A healthy answer leads to
 // that leader; this node keeps asking until it takes that leader's state.
 func (m *Machine) onStatusResponse(in message.Message, b message.LeaderStatusQueryResponse) {
-	if b.ID != m.ask.id || m.ask.id == 0 || m.held().Version != m.ask.version {
+	if b.ID != m.inquiry.id || m.inquiry.id == 0 || m.held().Version != m.inquiry.version {
 		m.drop(in, message.ReasonOtherQuery)
 		return
 	}
@@ -112,22 +112,22 @@ func (m *Machine) onStatusResponse(in message.Message, b message.LeaderStatusQue
 		m.drop(in, message.ReasonNotVoter)
 		return
 	}
-	for _, a := range m.ask.unhealthy {
+	for _, a := range m.inquiry.unhealthy {
 		if a == in.From.Address {
 			m.drop(in, message.ReasonVotedTwice)
 			return
 		}
 	}
-	m.ask.unhealthy = append(m.ask.unhealthy, in.From.Address)
+	m.inquiry.unhealthy = append(m.inquiry.unhealthy, in.From.Address)
 	m.countUnhealthy()
 }
 
 // countUnhealthy proposes once M voters, this one included, miss a healthy
 // leader. Case1 of the original design: the version asked at is still held.
 func (m *Machine) countUnhealthy() {
-	if len(m.ask.unhealthy)+1 < m.quorum || !m.wantsElection() {
+	if len(m.inquiry.unhealthy)+1 < m.quorum || !m.wantsElection() {
 		return
 	}
-	m.ask.id, m.ask.fails = 0, 0
+	m.inquiry.id, m.inquiry.fails = 0, 0
 	m.startElection(m.self.Address)
 }

@@ -27,9 +27,9 @@ func (m *Machine) Check() error {
 			d.Held.Number, len(d.Held.Roster), m.cfg.Size)
 	case m.digest != d.Held.Digest():
 		return fmt.Errorf("digest of %v is stale", d.Held.Number)
-	case len(m.lead.waiting) > m.cfg.Size || len(m.seek.askers) > 2*m.cfg.Size:
+	case len(m.lead.waiting) > m.cfg.Size || len(m.join.askers) > 2*m.cfg.Size:
 		return fmt.Errorf("%d wait and %d asked: a list grew past its limit",
-			len(m.lead.waiting), len(m.seek.askers))
+			len(m.lead.waiting), len(m.join.askers))
 	}
 	return m.checkRole()
 }

@@ -34,7 +34,7 @@ func (m *Machine) tickIsolation() {
 // long for a leader that it would declare itself. A leader that sends but receives nothing
 // would otherwise keep all other seeds from declaring themselves.
 func (m *Machine) tickDeaf() {
-	s := &m.seek
+	s := &m.join
 	if m.role == member.Seeking && !s.target.IsZero() && !s.target.Chosen && !s.waits &&
 		m.now.Sub(s.askedAt) >= m.timing.RetryInterval && m.due(m.patienceEnd()) {
 		s.deaf, s.target = s.target, member.Claim{}
@@ -45,8 +45,8 @@ func (m *Machine) tickDeaf() {
 func (m *Machine) noteHearing(in message.Message) {
 	switch in.Body.(type) {
 	case message.LeaderResponse, message.JoinClusterResponse, message.SeedKeepAliveAck:
-		if in.From.Address == m.seek.deaf.Leader {
-			m.seek.deaf = member.Claim{}
+		if in.From.Address == m.join.deaf.Leader {
+			m.join.deaf = member.Claim{}
 		}
 	}
 }
@@ -55,8 +55,8 @@ func (m *Machine) isolationDeadline(d *deadline) {
 	if m.role != member.Seeking || !m.isSeed {
 		return
 	}
-	if !m.seek.allAt.IsZero() {
-		if at := m.seek.allAt.Add(m.timing.RetryInterval); at.After(m.now) {
+	if !m.join.allAt.IsZero() {
+		if at := m.join.allAt.Add(m.timing.RetryInterval); at.After(m.now) {
 			d.add(at)
 		}
 	}
@@ -76,10 +76,10 @@ func (m *Machine) patienceEnd() time.Time {
 // mayDeclare reports whether this seed should lead provisionally now.
 func (m *Machine) mayDeclare() bool {
 	if m.role != member.Seeking || !m.isSeed || m.cfg.JoinOnly || m.operator.leaving ||
-		m.seek.since.IsZero() || !m.seek.target.IsZero() {
+		m.join.since.IsZero() || !m.join.target.IsZero() {
 		return false
 	}
-	if !m.seek.ledAt.IsZero() && m.now.Sub(m.seek.ledAt) < m.timing.namedLeaderTimeout() {
+	if !m.join.ledAt.IsZero() && m.now.Sub(m.join.ledAt) < m.timing.namedLeaderTimeout() {
 		return false // another node named a leader
 	}
 	if !m.held().IsZero() {
@@ -96,7 +96,7 @@ func (m *Machine) mayDeclare() bool {
 	}
 	// If not all answered, a seed that was asked a RetryInterval ago does not count.
 	return answered >= len(m.cfg.Seeds)-1 ||
-		!m.seek.allAt.IsZero() && m.due(m.seek.allAt.Add(m.timing.RetryInterval))
+		!m.join.allAt.IsZero() && m.due(m.join.allAt.Add(m.timing.RetryInterval))
 }
 
 // isRecent reports whether what a seed showed still counts.
@@ -109,7 +109,7 @@ func (m *Machine) isRecent(a answer) bool {
 // them holds a state.
 func (m *Machine) heardSeeds() (answered int, greatest, holds bool) {
 	greatest = true
-	for _, a := range m.seek.answers {
+	for _, a := range m.join.answers {
 		if !m.isRecent(a) {
 			continue
 		}
@@ -143,8 +143,8 @@ func (m *Machine) declareItself() {
 // tellAnswerers sends the claim to the seeds that showed that they have no leader, except
 // those that get it as askers: they wait for it, and a connection to them exists.
 func (m *Machine) tellAnswerers() {
-	for _, a := range m.seek.answers {
-		if m.isRecent(a) && !slices.ContainsFunc(m.seek.askers, func(x asker) bool {
+	for _, a := range m.join.answers {
+		if m.isRecent(a) && !slices.ContainsFunc(m.join.askers, func(x asker) bool {
 			return x.addr == a.seed && m.mayHear(x)
 		}) {
 			m.send(a.seed, message.SeedKeepAlive{})

@@ -60,35 +60,35 @@ type asker struct {
 	at   time.Time
 }
 
-func (m *Machine) tickSeek() {
-	if m.role != member.Seeking || !m.due(m.seek.nextAt) {
+func (m *Machine) tickJoin() {
+	if m.role != member.Seeking || !m.due(m.join.nextAt) {
 		return
 	}
-	m.seek.id = m.cfg.Rand.Uint64()
-	m.seek.began = m.now
-	m.seek.nextAt = m.now.Add(m.timing.RetryInterval + m.jitter(m.timing.roundJitter()))
-	m.seek.target, m.seek.refused = member.Claim{}, member.Claim{}
+	m.join.id = m.cfg.Rand.Uint64()
+	m.join.began = m.now
+	m.join.nextAt = m.now.Add(m.timing.RetryInterval + m.jitter(m.timing.roundJitter()))
+	m.join.target, m.join.refused = member.Claim{}, member.Claim{}
 	m.trace(Trace{Kind: Discovering})
-	first := m.seek.since.IsZero()
+	first := m.join.since.IsZero()
 	if first {
-		m.seek.since = m.now
-		m.seek.width = 1
+		m.join.since = m.now
+		m.join.width = 1
 		if m.takesTurns() {
-			m.seek.turnAt = m.now.Add(m.askAllAfter())
+			m.join.turnAt = m.now.Add(m.askAllAfter())
 		}
-	} else if !m.seek.fresh && (!m.takesTurns() || m.cfg.JoinOnly) {
-		m.seek.width = min(2*m.seek.width, len(m.cfg.Seeds))
+	} else if !m.join.fresh && (!m.takesTurns() || m.cfg.JoinOnly) {
+		m.join.width = min(2*m.join.width, len(m.cfg.Seeds))
 	}
-	m.seek.fresh = false
-	m.seek.moreAt = time.Time{}
+	m.join.fresh = false
+	m.join.moreAt = time.Time{}
 	if m.asksAll() {
 		m.askAll()
 		return
 	}
-	m.seek.allAt = time.Time{}
+	m.join.allAt = time.Time{}
 	// Of many nodes that start together all must know the one that will declare itself.
 	m.sendQuery(m.seedsByRank()[0])
-	m.seek.moreAt = m.now.Add(m.timing.widenTimeout())
+	m.join.moreAt = m.now.Add(m.timing.widenTimeout())
 	if !first {
 		m.askMore()
 	}
@@ -99,12 +99,12 @@ func (m *Machine) tickMore() {
 	if m.role != member.Seeking {
 		return
 	}
-	turn, more := m.due(m.seek.turnAt), m.due(m.seek.moreAt)
+	turn, more := m.due(m.join.turnAt), m.due(m.join.moreAt)
 	if turn {
-		m.seek.turnAt = time.Time{}
+		m.join.turnAt = time.Time{}
 	}
 	if more {
-		m.seek.moreAt = time.Time{}
+		m.join.moreAt = time.Time{}
 	}
 	switch {
 	case (turn || more) && m.asksAll():
@@ -126,7 +126,7 @@ func (m *Machine) asksAll() bool {
 		return m.isSeed
 	}
 	_, greatest, _ := m.heardSeeds()
-	return greatest && m.due(m.seek.since.Add(m.askAllAfter()))
+	return greatest && m.due(m.join.since.Add(m.askAllAfter()))
 }
 
 // takesTurns reports whether this node is one of many seeds of a new cluster.
@@ -146,8 +146,8 @@ func (m *Machine) askAllAfter() time.Duration {
 }
 
 func (m *Machine) askAll() {
-	if m.seek.allAt.IsZero() {
-		m.seek.allAt = m.now
+	if m.join.allAt.IsZero() {
+		m.join.allAt = m.now
 	}
 	for _, to := range m.targets(m.cfg.Seeds, addresses(m.durable.Held.Roster)) {
 		if !m.heardThisRound(to) {
@@ -158,8 +158,8 @@ func (m *Machine) askAll() {
 
 // heardThisRound reports whether the seed at a was heard since the round began.
 func (m *Machine) heardThisRound(a member.Address) bool {
-	return slices.ContainsFunc(m.seek.answers, func(x answer) bool {
-		return x.seed == a && x.at.After(m.seek.began)
+	return slices.ContainsFunc(m.join.answers, func(x answer) bool {
+		return x.seed == a && x.at.After(m.join.began)
 	})
 }
 
@@ -169,17 +169,17 @@ func (m *Machine) heardThisRound(a member.Address) bool {
 // time, each further question costs a connection.
 func (m *Machine) askMore() {
 	others := m.seedsByRank()[1:]
-	if m.seek.width >= len(others) {
-		m.seek.moreAt = time.Time{} // all are asked
+	if m.join.width >= len(others) {
+		m.join.moreAt = time.Time{} // all are asked
 	}
-	for range min(m.seek.width, len(others)) {
-		m.sendQuery(others[m.seek.more%len(others)])
-		m.seek.more++
+	for range min(m.join.width, len(others)) {
+		m.sendQuery(others[m.join.more%len(others)])
+		m.join.more++
 	}
 }
 
 func (m *Machine) sendQuery(to member.Address) {
-	m.send(to, message.LeaderQuery{ID: m.seek.id, Held: m.durable.Held})
+	m.send(to, message.LeaderQuery{ID: m.join.id, Held: m.durable.Held})
 }
 
 // seedsByRank lists the other seeds, the greatest address first.
@@ -191,16 +191,16 @@ func (m *Machine) seedsByRank() []member.Address {
 
 // endSearch clears the timers and targets of the search when this node follows or leads.
 func (m *Machine) endSearch() {
-	m.seek.target, m.seek.suspected = member.Claim{}, member.Claim{}
-	m.seek.since, m.seek.moreAt, m.seek.allAt = time.Time{}, time.Time{}, time.Time{}
-	m.seek.turnAt = time.Time{}
+	m.join.target, m.join.suspected = member.Claim{}, member.Claim{}
+	m.join.since, m.join.moreAt, m.join.allAt = time.Time{}, time.Time{}, time.Time{}
+	m.join.turnAt = time.Time{}
 }
 
-func (m *Machine) seekDeadline(d *deadline) {
+func (m *Machine) joinDeadline(d *deadline) {
 	if m.role == member.Seeking {
-		d.add(m.seek.nextAt)
-		d.add(m.seek.moreAt)
-		d.add(m.seek.turnAt)
+		d.add(m.join.nextAt)
+		d.add(m.join.moreAt)
+		d.add(m.join.turnAt)
 	}
 }
 
@@ -213,25 +213,25 @@ func (m *Machine) onLeaderQuery(in message.Message, b message.LeaderQuery) {
 	if !m.leader.IsZero() {
 		return
 	}
-	for i, a := range m.seek.askers {
+	for i, a := range m.join.askers {
 		if a.addr == in.From.Address {
-			m.seek.askers[i] = asker{in.From.Address, b.ID, m.now}
+			m.join.askers[i] = asker{in.From.Address, b.ID, m.now}
 			return
 		}
 	}
-	if len(m.seek.askers) < 2*m.cfg.Size {
-		m.seek.askers = append(m.seek.askers, asker{in.From.Address, b.ID, m.now})
+	if len(m.join.askers) < 2*m.cfg.Size {
+		m.join.askers = append(m.join.askers, asker{in.From.Address, b.ID, m.now})
 	}
 }
 
 // tellAskers answers the nodes whose rounds still last and that got no leader.
 func (m *Machine) tellAskers() {
-	for _, a := range m.seek.askers {
+	for _, a := range m.join.askers {
 		if m.mayHear(a) {
 			m.send(a.addr, message.LeaderResponse{ID: a.id, Held: m.held()})
 		}
 	}
-	m.seek.askers = nil
+	m.join.askers = nil
 }
 
 // mayHear reports whether the round of a may still last.
@@ -241,14 +241,14 @@ func (m *Machine) mayHear(a asker) bool {
 
 // onLeaderResponse notes a node without a leader. A claim is heard with the header.
 func (m *Machine) onLeaderResponse(in message.Message, b message.LeaderResponse) {
-	if m.role != member.Seeking || b.ID != m.seek.id {
+	if m.role != member.Seeking || b.ID != m.join.id {
 		m.drop(in, message.ReasonOtherQuery)
 		return
 	}
 	if in.Claim.IsZero() && b.Held.IsZero() {
 		// The cluster is new, and the sender answers again as soon as there is a leader. A
 		// node that holds a state may be cut off from those that have a leader.
-		m.seek.moreAt, m.seek.fresh = time.Time{}, true
+		m.join.moreAt, m.join.fresh = time.Time{}, true
 	}
 	m.noteSeed(in, b.Held)
 }
@@ -256,9 +256,9 @@ func (m *Machine) onLeaderResponse(in message.Message, b message.LeaderResponse)
 // noteSeed keeps what a seed showed in a query or a response.
 func (m *Machine) noteSeed(in message.Message, held member.Number) {
 	if !in.Claim.IsZero() {
-		if in.Claim.Leader != m.self.Address && in.Claim != m.seek.suspected &&
-			in.Claim != m.seek.deaf {
-			m.seek.ledAt = m.now
+		if in.Claim.Leader != m.self.Address && in.Claim != m.join.suspected &&
+			in.Claim != m.join.deaf {
+			m.join.ledAt = m.now
 		}
 		return
 	}
@@ -267,21 +267,21 @@ func (m *Machine) noteSeed(in message.Message, held member.Number) {
 			continue
 		}
 		a := answer{seed: s, at: m.now, holds: !held.IsZero()}
-		for i := range m.seek.answers {
-			if m.seek.answers[i].seed == s {
-				m.seek.answers[i] = a
+		for i := range m.join.answers {
+			if m.join.answers[i].seed == s {
+				m.join.answers[i] = a
 				return
 			}
 		}
-		m.seek.answers = append(m.seek.answers, a)
+		m.join.answers = append(m.join.answers, a)
 	}
 }
 
 // askForPlace leaves the leader followed and asks the leader of c for a place.
 func (m *Machine) askForPlace(c member.Claim) {
 	m.becomeJoiner(c)
-	if next := m.now.Add(m.timing.RetryInterval); m.seek.nextAt.Before(next) {
-		m.seek.nextAt = next.Add(m.jitter(m.timing.roundJitter()))
+	if next := m.now.Add(m.timing.RetryInterval); m.join.nextAt.Before(next) {
+		m.join.nextAt = next.Add(m.jitter(m.timing.roundJitter()))
 	}
 	m.trace(Trace{Kind: Joining, Peer: c.Leader, Version: c.Version})
 	m.send(c.Leader, message.JoinClusterRequest{
@@ -295,7 +295,7 @@ func (m *Machine) askForPlace(c member.Claim) {
 // onJoinResponse follows the leader that accepted, or acts on its reason for refusing.
 func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterResponse) {
 	c := in.Claim
-	if m.role != member.Seeking || !b.Accepted && in.From.Address != m.seek.target.Leader {
+	if m.role != member.Seeking || !b.Accepted && in.From.Address != m.join.target.Leader {
 		m.drop(in, message.ReasonNotJoining)
 		return
 	}
@@ -315,10 +315,10 @@ func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterRespon
 	case b.Reason == message.ReasonNotSettled || b.Reason == message.ReasonClusterFull,
 		b.Reason == message.ReasonQuorumAtStake:
 		// The leader knows of it.
-		m.seek.waits = true
+		m.join.waits = true
 	default:
-		m.seek.refused = m.seek.target
-		m.seek.target = member.Claim{}
+		m.join.refused = m.join.target
+		m.join.target = member.Claim{}
 		m.hearFrom(in, c)
 	}
 }
@@ -345,5 +345,5 @@ func (m *Machine) yieldAddress(c member.Claim, known uint64) {
 	// Acks that the earlier run got extend nothing (protocol.md section 10, a new run).
 	m.records.until = time.Time{}
 	m.dropAttempt() // its ballot, and its candidate, are of the run that is over
-	m.askForPlace(m.seek.target)
+	m.askForPlace(m.join.target)
 }

@@ -116,14 +116,14 @@ func (m *Machine) suspect(t Trace, pause time.Duration) {
 	t.Heard = m.follow.heardAt
 	m.trace(t)
 	m.forgetLeader()
-	m.ask.nextAt, m.ask.fails = m.now.Add(pause+m.turn()), 0
+	m.inquiry.nextAt, m.inquiry.fails = m.now.Add(pause+m.turn()), 0
 	// A voter asks the other voters first. A node without a vote has only the seeds.
-	m.seek.nextAt = m.now.Add(pause)
+	m.join.nextAt = m.now.Add(pause)
 	if m.isVoter() {
-		if m.support.until.After(m.seek.nextAt) {
-			m.seek.nextAt = m.support.until
+		if m.support.until.After(m.join.nextAt) {
+			m.join.nextAt = m.support.until
 		}
-		m.seek.nextAt = m.seek.nextAt.Add(m.timing.HeartbeatInterval)
+		m.join.nextAt = m.join.nextAt.Add(m.timing.HeartbeatInterval)
 	}
 }
 

@@ -134,14 +134,14 @@ func (m *Machine) handOver(successors []member.Address, stays bool) {
 	for _, e := range m.durable.Held.Roster {
 		m.send(e.Address, message.MemberLeave{GivenUp: given, Successor: to, Stays: stays})
 	}
-	m.seek.nextAt = m.now.Add(m.timing.RetryInterval)
+	m.join.nextAt = m.now.Add(m.timing.RetryInterval)
 	if to.IsZero() {
-		m.ask.nextAt = m.now
+		m.inquiry.nextAt = m.now
 		return
 	}
 	m.operator.successors, m.operator.named = successors, false
 	m.operator.handUntil = m.now.Add(m.timing.LeaderTimeout)
-	m.ask.nextAt = m.operator.handUntil
+	m.inquiry.nextAt = m.operator.handUntil
 	m.operator.handAt = m.now
 }
 

@@ -35,11 +35,11 @@ type Machine struct {
 	// leader is the claim of the leader followed, or the own one.
 	leader member.Claim
 
-	seek      joinState
+	join      joinState
 	follow    followerState
 	lead      leaderState
 	support   supportState
-	ask       inquiryState
+	inquiry   inquiryState
 	propose   proposerState
 	isolation isolationState
 	operator  operatorState
@@ -85,8 +85,8 @@ func New(cfg Config, d paxos.Durable, now time.Time) *Machine {
 		m.voteWait = now.Add(cfg.Timings.LeaseTimeout)
 	}
 	m.isolation.noChosenSince = now
-	m.seek.nextAt = now
-	m.ask.nextAt = now
+	m.join.nextAt = now
+	m.inquiry.nextAt = now
 	return m
 }
 
@@ -145,11 +145,11 @@ var flows = [...]func(*Machine){
 	(*Machine).tickTable,
 	(*Machine).tickTell,
 	(*Machine).tickDeaf,
-	(*Machine).tickSeek,
+	(*Machine).tickJoin,
 	(*Machine).tickMore,
 	(*Machine).tickIsolation,
 	(*Machine).tickPropose,
-	(*Machine).tickAsk,
+	(*Machine).tickInquiry,
 	(*Machine).tickFounding,
 	(*Machine).tickRecords,
 }
@@ -172,7 +172,7 @@ func (m *Machine) Deadline() time.Time {
 	var d deadline
 	m.followDeadline(&d)
 	m.leadDeadline(&d)
-	m.seekDeadline(&d)
+	m.joinDeadline(&d)
 	m.isolationDeadline(&d)
 	m.electionDeadline(&d)
 	m.leaveDeadline(&d)

@@ -44,12 +44,12 @@ func (m *Machine) becomeJoiner(c member.Claim) {
 	m.setRole(member.Seeking, member.Claim{},
 		member.Seeking, member.Following, member.Provisional)
 	m.lead = leaderState{}
-	m.seek.moreAt, m.seek.turnAt, m.seek.allAt = time.Time{}, time.Time{}, time.Time{}
-	if m.seek.target != c {
-		m.seek.askedAt = m.now
+	m.join.moreAt, m.join.turnAt, m.join.allAt = time.Time{}, time.Time{}, time.Time{}
+	if m.join.target != c {
+		m.join.askedAt = m.now
 	}
-	m.seek.target, m.seek.joinAt, m.seek.waits = c, m.now, false
-	m.seek.ledAt = m.now
+	m.join.target, m.join.joinAt, m.join.waits = c, m.now, false
+	m.join.ledAt = m.now
 }
 
 // forgetLeader leaves the leader followed and sends nothing.
@@ -59,7 +59,7 @@ func (m *Machine) forgetLeader() {
 	if left.Chosen {
 		m.isolation.noChosenSince = m.now
 	}
-	m.seek.suspected = left
+	m.join.suspected = left
 	m.soft = member.State{}
 }
 
@@ -72,7 +72,7 @@ func (m *Machine) endLeadership(given member.Claim) {
 	m.setRole(member.Seeking, member.Claim{}, member.Provisional, member.Leading)
 	m.lead = leaderState{}
 	m.soft = member.State{}
-	m.seek.suspected = given
+	m.join.suspected = given
 	m.endStartWait(m.self, given)
 	m.dropAttempt()
 	m.isolation.noChosenSince = m.now
@@ -101,10 +101,10 @@ func (m *Machine) becomeNewRun() {
 	m.lead = leaderState{}
 	m.records = recordState{open: m.records.open}
 	m.propose = proposerState{} // versions and rounds of the other cluster
-	m.ask = inquiryState{}
+	m.inquiry = inquiryState{}
 	m.voteWait = m.now.Add(m.timing.LeaseTimeout)
 	m.soft = member.State{}
-	m.seek = joinState{nextAt: m.now}
+	m.join = joinState{nextAt: m.now}
 	// What this call had to send came from the run that is over.
 	m.out.Send = nil
 	m.trace(Trace{Kind: NewRun, Peer: m.self.Address})

@@ -41,7 +41,7 @@ func (m *Machine) trustsAddress(a member.Address) bool {
 	if _, ok := m.durable.Held.Roster.Find(a); ok {
 		return true
 	}
-	return slices.Contains(m.cfg.Seeds, a) || a == m.leader.Leader || a == m.seek.target.Leader ||
+	return slices.Contains(m.cfg.Seeds, a) || a == m.leader.Leader || a == m.join.target.Leader ||
 		m.outOfTouch()
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/paxos"
 )
 
 // timing derives from the configured timings all others that this package uses: no other
@@ -140,6 +141,33 @@ func (t timing) holdMargin() time.Duration { return message.LeaseMargin(t.HoldTi
 func (t timing) onlyExtenderTimeout() time.Duration { return t.HoldTimeout() - t.LeaseTimeout }
 
 // Elections.
+
+// maxRank limits how many members before a node in the roster make it wait: also in a large
+// cluster whose first voters are down the next one asks soon.
+const maxRank = 8
+
+// voteTimeout is HeartbeatInterval x (1 + fails), where fails is the number of failures in a row
+// and counts up to paxos.MaxFailures: a voter waits so long for the answers to a question or a
+// proposal (section 6, 2 and 7). If it did not grow, no election would succeed when a round trip
+// takes longer than HeartbeatInterval. If it were longer from the start, a lost message would
+// delay the election for longer.
+func (t timing) voteTimeout(fails int) time.Duration {
+	return paxos.Patience(t.HeartbeatInterval, fails)
+}
+
+// againTimeout is HeartbeatInterval / 4 x rank x fails, with the rank in the roster up to maxRank:
+// a proposer that failed waits so long, and a random part of againJitter, before it proposes
+// again (section 6, 7). If it were shorter than a proposal takes, contenders would keep
+// interrupting each other. If it were longer, the next attempt would start later.
+func (t timing) againTimeout(rank, fails int) time.Duration {
+	return t.HeartbeatInterval / 4 * time.Duration(min(rank, maxRank)*fails)
+}
+
+// againJitter is HeartbeatInterval / 2 x fails: it separates contenders that do not agree on
+// their ranks, since they hold different rosters. The costs are those of againTimeout.
+func (t timing) againJitter(fails int) time.Duration {
+	return t.HeartbeatInterval / 4 * time.Duration(2*fails)
+}
 
 // askTurn is HeartbeatInterval / 20 for each voter before this one: all voters miss a leader
 // that died at one instant, and ask in turn (section 6, 2). If a turn were shorter than a

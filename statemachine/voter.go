@@ -188,11 +188,11 @@ func (m *Machine) waitsFor(a member.Address) bool {
 // yieldTo lets the proposer of p, which this node just voted for, go first: this node does not
 // propose for a while. If it accepted another leader, it leaves its own.
 func (m *Machine) yieldTo(p message.Proposal) {
-	pause := m.cfg.Timings.HeartbeatInterval
-	m.ask.id = 0 // answers on the way would make it propose all the same
+	pause := m.timing.HeartbeatInterval
+	m.inquiry.id = 0 // answers on the way would make it propose all the same
 	// In turn, should the proposer die now.
-	if until := m.now.Add(pause + m.turn()); m.ask.nextAt.Before(until) {
-		m.ask.nextAt = until
+	if until := m.now.Add(pause + m.turn()); m.inquiry.nextAt.Before(until) {
+		m.inquiry.nextAt = until
 	}
 	if p.Stage == message.Pre {
 		return
@@ -204,7 +204,7 @@ func (m *Machine) yieldTo(p message.Proposal) {
 	switch {
 	case m.role == member.Leading:
 		m.stepDown(member.Claim{}, CauseOutvoted)
-		m.ask.nextAt = m.now.Add(pause)
+		m.inquiry.nextAt = m.now.Add(pause)
 	case m.role == member.Following && m.leader.Chosen && m.leader.Leader != p.State.Leader:
 		m.suspect(Trace{Event: message.KindProposal, Cause: CauseOutvoted}, pause)
 	}

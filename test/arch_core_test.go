@@ -12,10 +12,10 @@ import (
 // roleFile is the only file that assigns the role of a machine.
 const roleFile = "statemachine/role.go"
 
-// timingFiles are the only files of the core that derive a duration from another. In the last
-// of them the proposer still has its own.
+// timingFiles are the only files of the core that derive a duration from another. How long a
+// proposer waits for votes is part of its algorithm.
 var timingFiles = []string{
-	"statemachine/timing.go", "internal/message/timings.go", "statemachine/election.go",
+	"statemachine/timing.go", "internal/message/timings.go", "paxos/proposer.go",
 }
 
 // checkCore wants the role of a machine to change in one file, where each transition
@@ -23,7 +23,7 @@ var timingFiles = []string{
 // name and a reason.
 func checkCore(t *sourceTree, report reporter) {
 	checker := newTypeChecker(t)
-	for _, name := range []string{"internal/message", "statemachine"} {
+	for _, name := range []string{"paxos", "internal/message", "statemachine"} {
 		p := t.find(name)
 		if p == nil {
 			continue

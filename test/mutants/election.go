@@ -39,7 +39,7 @@ var election = []Mutant{
 			New:  "case false:\n",
 		}, {
 			File: "statemachine/inquiry.go",
-			Old:  "if len(m.ask.unhealthy)+1 < m.quorum || !m.wantsElection() {",
+			Old:  "if len(m.inquiry.unhealthy)+1 < m.quorum || !m.wantsElection() {",
 			New:  "if !m.wantsElection() {",
 		}},
 	},
@@ -124,7 +124,7 @@ var election = []Mutant{
 			New:  "\tcase m.role == member.Leading:\n",
 		}, {
 			File: "statemachine/inquiry.go",
-			Old:  "if len(m.ask.unhealthy)+1 < m.quorum || !m.wantsElection() {",
+			Old:  "if len(m.inquiry.unhealthy)+1 < m.quorum || !m.wantsElection() {",
 			New:  "if !m.wantsElection() {",
 		}},
 	},
@@ -156,7 +156,7 @@ var election = []Mutant{
 			Old:  "func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery) {\n",
 			New: "func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery) {\n" +
 				"\tif m.role == member.Following && m.leader.Chosen {\n" +
-				"\t\tm.suspect(Trace{}, 0)\n\t\tm.seek.suspected = member.Claim{}\n\t}\n",
+				"\t\tm.suspect(Trace{}, 0)\n\t\tm.join.suspected = member.Claim{}\n\t}\n",
 		}},
 	},
 	{

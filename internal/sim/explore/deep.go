@@ -38,9 +38,9 @@ var apart = map[reflect.Type]bool{
 var beside = map[string]bool{
 	"Machine.dirty":     true, // of the last call, as what was shown
 	"Machine.shown":     true,
-	"Machine.seek":      true,
+	"Machine.join":      true,
 	"Machine.follow":    true,
-	"Machine.ask":       true,
+	"Machine.inquiry":   true,
 	"Proposer.Failures": true,
 	"Proposer.round":    true, // see keyOf
 	"Proposer.version":  true, // the same

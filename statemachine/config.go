@@ -5,7 +5,6 @@ package statemachine
 import (
 	"math/rand/v2"
 
-	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
 )
 
@@ -18,7 +17,7 @@ type Config struct {
 	// a seed when its address is among them.
 	Seeds   []member.Address
 	Size    int // N, 1 to member.MaxMembers
-	Timings message.Timings
+	Timings Timings
 	// JoinOnly keeps a seed that lost its disk from founding and from voting
 	// in a founding (protocol.md section 4).
 	JoinOnly bool

@@ -91,7 +91,7 @@ func New(cfg Config, d paxos.Durable, now time.Time) *Machine {
 }
 
 // Step takes one message.
-func (m *Machine) Step(now time.Time, in message.Message) Output {
+func (m *Machine) Step(now time.Time, in Message) Output {
 	m.beginCall(now)
 	if !m.stopped && m.admit(in) {
 		m.dispatch(in)

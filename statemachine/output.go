@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
 )
@@ -19,12 +18,12 @@ type Output struct {
 	// nil when it did not change.
 	Persist *paxos.Durable
 	// Send lists what goes out, in order. None is addressed to the node itself.
-	Send []message.Message
+	Send []Message
 	// Probe is a run whose host is to be asked now whether it refuses the port; nil
 	// for none. Where it does, Refused is called with it.
 	Probe *Probe
 	// Answers are those to calls of Commit.
-	Answers []message.RecordResponse
+	Answers []RecordResponse
 	// Changed is set if View or Records would return something new, Self of a View included,
 	// or if this run was asked to change a record that it owns.
 	Changed bool
@@ -106,13 +105,13 @@ func (k TraceKind) String() string {
 // into one, the simulator into a history, a test into an assertion.
 type Trace struct {
 	Kind    TraceKind
-	Reason  message.Reason
-	Event   message.Kind   // of the message that brought it about; 0 for none
+	Reason  Reason
+	Event   Kind           // of the message that brought it about; 0 for none
 	Peer    member.Address // the node that it is about
 	Version uint64
 	Status  member.Status // of MemberMoved
 	// Stage is that of a proposal given up, of a vote given, counted or refused.
-	Stage message.Stage
+	Stage Stage
 	// Chosen is set in a Follows if Peer was chosen, and did not just declare itself.
 	Chosen bool
 	// Cause is why Peer no longer leads: of Suspected, Overruled and SteppedDown.

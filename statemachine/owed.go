@@ -4,8 +4,6 @@ package statemachine
 
 import (
 	"time"
-
-	"github.com/athena-go/athena/internal/message"
 )
 
 // Owed is what a node may still owe after its last run: for Lease its support to a
@@ -16,7 +14,7 @@ type Owed struct {
 }
 
 // OwedBy is what a run with these timings owes.
-func OwedBy(t message.Timings) Owed { return Owed{Lease: t.LeaseTimeout, Hold: t.HoldTimeout()} }
+func OwedBy(t Timings) Owed { return Owed{Lease: t.LeaseTimeout, Hold: t.HoldTimeout()} }
 
 // Wait is how long a run with these timings must wait before it greets another node. It
 // votes for nobody during its own LeaseTimeout, and the records of owners end after its own
@@ -24,13 +22,13 @@ func OwedBy(t message.Timings) Owed { return Owed{Lease: t.LeaseTimeout, Hold: t
 // Otherwise, of three nodes, two that restart with shorter timings would elect a leader
 // beside that of the third, which cannot tell them of itself because their timings
 // differ; and end records that it still extends.
-func (o Owed) Wait(t message.Timings) time.Duration {
+func (o Owed) Wait(t Timings) time.Duration {
 	return max(0, o.Lease-t.LeaseTimeout) + max(0, o.Hold-t.HoldTimeout())
 }
 
 // After is what is owed once d of that wait is over. (S) It is saved in the course of the
 // wait: a node that is restarted meanwhile owes the rest.
-func (o Owed) After(d time.Duration, t message.Timings) Owed {
+func (o Owed) After(d time.Duration, t Timings) Owed {
 	lease := min(d, max(0, o.Lease-t.LeaseTimeout))
 	return Owed{Lease: o.Lease - lease, Hold: o.Hold - (d - lease)}
 }

@@ -37,14 +37,23 @@ func (b broken) main(ctx context.Context, i int, cfg cluster.Config, opts ...clu
 	})
 }
 
+// scenario returns one of the package's scenarios by its name.
+func scenario(t *testing.T, name string) athenatest.Scenario {
+	t.Helper()
+	for _, s := range athenatest.Scenarios() {
+		if s.Name == name {
+			return s
+		}
+	}
+	t.Fatalf("there is no scenario %q", name)
+	return athenatest.Scenario{}
+}
+
 // TestBrokenProgramIsCaught: what the test of biller asks of each scenario tells a
 // program that is right from one that is not.
 func TestBrokenProgramIsCaught(t *testing.T) {
-	for _, s := range []athenatest.Scenario{
-		{Name: "split brain", Play: athenatest.SplitBrain},
-		{Name: "deaf leader", Play: athenatest.DeafLeader},
-		{Name: "leader pause", Play: athenatest.LeaderPause},
-	} {
+	for _, name := range []string{"split brain", "deaf leader", "leader pause"} {
+		s := scenario(t, name)
 		var ledger athenatest.Register
 		athenatest.Run(t, athenatest.Options{Main: broken{&ledger}.main},
 			func(t *testing.T, c *athenatest.Cluster) {
@@ -209,7 +218,7 @@ func TestFailures(t *testing.T) {
 			"Options.Delay is -1ns, want none below 0"}},
 		"no address": {do: func(c *athenatest.Cluster) { c.Address(5) }, want: []string{
 			"there is no node 5, only 0 to 4"}},
-		"scenario": {athenatest.Options{Size: 2}, athenatest.SplitBrain, []string{
+		"scenario": {athenatest.Options{Size: 2}, scenario(t, "split brain").Play, []string{
 			"at least 3, not 2"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -9,8 +9,18 @@ import (
 	"github.com/athena-go/athena/internal/transporttest"
 )
 
-// Path is what befalls the packets from one node to another.
-type Path = transporttest.Path
+// Path is what happens to the packets from one node to another; the zero Path delivers them
+// as usual.
+type Path struct {
+	// Delay is added to the delay of the network, and a random part of Jitter for each
+	// packet: packets overtake each other.
+	Delay, Jitter time.Duration
+	// Loss and Twice are the parts of the packets that are lost, and that arrive twice,
+	// from 0 to 1.
+	Loss, Twice float64
+	// LimitBytes is the largest packet that passes; 0 for any.
+	LimitBytes int
+}
 
 // Partition makes groups of nodes that reach each other and nobody else; the nodes in
 // none of them are one more group. So Partition([]int{1}) isolates node 1. Earlier
@@ -48,7 +58,7 @@ func (c *Cluster) SetPath(from, to int, path Path) {
 	c.t.Helper()
 	c.slot(from)
 	c.slot(to)
-	c.packets.SetPath(c.Address(from), c.Address(to), path)
+	c.packets.SetPath(c.Address(from), c.Address(to), transporttest.Path(path))
 }
 
 // Slow makes all packets from and to a node take so much longer.
@@ -66,7 +76,7 @@ func (c *Cluster) Slow(i int, delay time.Duration) {
 func (c *Cluster) Heal() {
 	c.eachLink(func(from, to int) {
 		c.packets.Heal(c.Address(from), c.Address(to))
-		c.packets.SetPath(c.Address(from), c.Address(to), Path{})
+		c.packets.SetPath(c.Address(from), c.Address(to), transporttest.Path{})
 	})
 }
 

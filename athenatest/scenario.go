@@ -15,22 +15,23 @@ type Scenario struct {
 	Play func(c *Cluster)
 }
 
-// Scenarios are those of this package.
+// Scenarios returns the scenarios of this package: leader crash, split brain, deaf leader,
+// leader pause, rolling restart, slow follower and majority crash.
 func Scenarios() []Scenario {
 	return []Scenario{
-		{"leader crash", LeaderCrash},
-		{"split brain", SplitBrain},
-		{"deaf leader", DeafLeader},
-		{"leader pause", LeaderPause},
-		{"rolling restart", RollingRestart},
-		{"slow follower", SlowFollower},
-		{"majority crash", MajorityCrash},
+		{"leader crash", crashLeader},
+		{"split brain", splitBrain},
+		{"deaf leader", deafenLeader},
+		{"leader pause", pauseLeader},
+		{"rolling restart", restartInTurn},
+		{"slow follower", delayFollower},
+		{"majority crash", crashMajority},
 	}
 }
 
-// LeaderCrash crashes the leader, and starts it again once there is another one and
+// crashLeader crashes the leader, and starts it again once there is another one and
 // has been for a while.
-func LeaderCrash(c *Cluster) {
+func crashLeader(c *Cluster) {
 	c.t.Helper()
 	old := c.begin()
 	c.Crash(old)
@@ -40,9 +41,9 @@ func LeaderCrash(c *Cluster) {
 	c.WaitSettled()
 }
 
-// SplitBrain cuts off the leader, with as many followers as are no majority, until
+// splitBrain cuts off the leader, with as many followers as are no majority, until
 // the others have had a leader of their own for a while.
-func SplitBrain(c *Cluster) {
+func splitBrain(c *Cluster) {
 	c.t.Helper()
 	old := c.begin()
 	followers := c.followers(old)
@@ -54,9 +55,9 @@ func SplitBrain(c *Cluster) {
 	c.WaitSettled()
 }
 
-// DeafLeader keeps from the leader what the others say, who hear it all the time,
+// deafenLeader cuts off what the others send to the leader, while they still hear it,
 // until another one leads.
-func DeafLeader(c *Cluster) {
+func deafenLeader(c *Cluster) {
 	c.t.Helper()
 	old := c.begin()
 	for _, i := range c.followers(old) {
@@ -68,9 +69,9 @@ func DeafLeader(c *Cluster) {
 	c.WaitSettled()
 }
 
-// LeaderPause pauses the leader until another one has led for a while. Only a token
+// pauseLeader pauses the leader until another one has led for a while. Only a token
 // stops what its work does meanwhile.
-func LeaderPause(c *Cluster) {
+func pauseLeader(c *Cluster) {
 	c.t.Helper()
 	old := c.begin()
 	c.Pause(old)
@@ -80,9 +81,9 @@ func LeaderPause(c *Cluster) {
 	c.WaitSettled()
 }
 
-// RollingRestart lets each node leave and come back, one after the other, the leader
+// restartInTurn lets each node leave and come back, one after the other, the leader
 // last.
-func RollingRestart(c *Cluster) {
+func restartInTurn(c *Cluster) {
 	c.t.Helper()
 	leader := c.begin()
 	for _, i := range append(c.followers(leader), leader) {
@@ -93,9 +94,9 @@ func RollingRestart(c *Cluster) {
 	}
 }
 
-// SlowFollower makes what one follower sends and hears late, by half
+// delayFollower makes what one follower sends and hears late, by half
 // a HeartbeatTimeout each way, for a while. It fails the test where the leader changes.
-func SlowFollower(c *Cluster) {
+func delayFollower(c *Cluster) {
 	c.t.Helper()
 	leader := c.begin()
 	version := c.Node(leader).View().Version
@@ -108,9 +109,9 @@ func SlowFollower(c *Cluster) {
 	}
 }
 
-// MajorityCrash crashes so many followers that nobody leads, for a while, and starts
+// crashMajority crashes so many followers that nobody leads, for a while, and starts
 // them again.
-func MajorityCrash(c *Cluster) {
+func crashMajority(c *Cluster) {
 	c.t.Helper()
 	leader := c.begin()
 	followers := c.followers(leader)

@@ -193,7 +193,7 @@ func runs(t *testing.T, m Mutant, command *exec.Cmd) (out string, caught bool) {
 func tested(t *testing.T, m Mutant) (found catch, took time.Duration) {
 	t.Helper()
 	run := exec.Command("go", "test", "-overlay", overlay(t, m), "-count=1",
-		"-run", "^"+m.Test+"$", "./sim")
+		"-run", "^"+m.Test+"$", "./internal/sim")
 	run.Dir = root
 	out, caught := runs(t, m, run)
 	if where := violation.FindStringSubmatch(out); caught && where != nil {

@@ -3,6 +3,7 @@
 package mutants
 
 import (
+	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
@@ -26,20 +27,22 @@ func TestMutantsAreExplored(t *testing.T) {
 			continue
 		}
 		t.Run(m.Name, func(t *testing.T) {
-			found, took := explored(t, m)
-			if found.invariant == "" {
-				t.Errorf("%s survives (%s)", m.Name, m.Rule)
-				return
+			for _, alone := range []bool{false, true} {
+				found, took := explored(t, m, alone)
+				if found.invariant == "" {
+					t.Errorf("%s survives, package paxos alone: %v (%s)", m.Name, alone, m.Rule)
+					continue
+				}
+				t.Logf("%s, package paxos alone: %v, %.1f s: %v", m.Rule, alone, took.Seconds(), found)
 			}
-			t.Logf("%s, %.1f s: %v", m.Rule, took.Seconds(), found)
 		})
 	}
 }
 
-// explored takes every order with a mutant.
-func explored(t *testing.T, m Mutant) (found catch, took time.Duration) {
+// explored takes every order with a mutant, of whole machines or of package paxos alone.
+func explored(t *testing.T, m Mutant, alone bool) (found catch, took time.Duration) {
 	t.Helper()
-	run := exec.Command(build(t, m, "./internal/sim/cmd/explore"))
+	run := exec.Command(build(t, m, "./internal/sim/cmd/explore"), fmt.Sprintf("-paxos=%v", alone))
 	out, caught := runs(t, m, run)
 	if !caught {
 		t.Log(out)

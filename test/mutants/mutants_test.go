@@ -220,7 +220,7 @@ func hunt(t *testing.T, m Mutant) (found catch, took time.Duration) {
 		return kept, last
 	}
 	if kept.invariant == "" && slices.Contains(byEveryOrder, m.Name) {
-		return explored(t, m)
+		return explored(t, m, false)
 	}
 	next := *seed
 	for took < *budget {

@@ -64,7 +64,7 @@ func (f fields) of(t reflect.Type) []int {
 }
 
 // keyOf is all of a machine that decides what it will do, but for when.
-func (f fields) keyOf(m *statemachine.Machine) string {
+func (f fields) keyOf(m machine) string {
 	v := reflect.ValueOf(m).Elem()
 	d := m.Durable()
 	// What was seen counts where it is above what comes next anyway.
@@ -76,11 +76,18 @@ func (f fields) keyOf(m *statemachine.Machine) string {
 }
 
 // clone copies a machine with all that its steps change.
-func clone(m *statemachine.Machine) *statemachine.Machine {
-	c := new(statemachine.Machine)
-	*c = *m
-	detach(reflect.ValueOf(c).Elem())
-	return c
+func clone(m machine) machine {
+	switch m := m.(type) {
+	case *voter:
+		c := *m // of values alone
+		return &c
+	case *statemachine.Machine:
+		c := new(statemachine.Machine)
+		*c = *m
+		detach(reflect.ValueOf(c).Elem())
+		return c
+	}
+	panic(fmt.Sprintf("explore: cannot copy a %T", m))
 }
 
 // detach gives v memory of its own behind every pointer and slice.

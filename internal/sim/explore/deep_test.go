@@ -10,12 +10,16 @@ import (
 // A step of a copy leaves the original as it was: each state is still what it was
 // filed as when the search is over.
 func TestStepsLeaveTheOriginal(t *testing.T) {
-	x := newExplorer(Options{Size: 2, Attempts: 2, Crashes: 1})
-	x.run()
-	for _, n := range x.nodes {
-		for key, i := range n.known {
-			if n.fields.keyOf(n.states[i].machine) != key {
-				t.Fatalf("state %d of %s changed since it was met", i, n.cfg.Name)
+	for _, opt := range []Options{
+		{Size: 2, Attempts: 2, Crashes: 1}, {Size: 3, Attempts: 2, Crashes: 1, Paxos: true},
+	} {
+		x := newExplorer(opt)
+		x.run()
+		for _, n := range x.nodes {
+			for key, i := range n.known {
+				if n.fields.keyOf(n.states[i].machine) != key {
+					t.Fatalf("%+v: state %d of %s changed since it was met", opt, i, n.cfg.Name)
+				}
 			}
 		}
 	}
@@ -24,7 +28,7 @@ func TestStepsLeaveTheOriginal(t *testing.T) {
 // Every field of a machine is compared, unless deep.go says that it decides
 // nothing.
 func TestEveryFieldIsCompared(t *testing.T) {
-	w := newWorld(3, false)
+	w := newWorld(Options{Size: 3})
 	m := w.nodes[0].states[0].machine
 	v := reflect.ValueOf(m).Elem()
 	for i := range v.NumField() {

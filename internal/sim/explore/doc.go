@@ -2,7 +2,9 @@
 
 // Package explore visits every state that a small cluster of real machines can
 // reach in an election, where the simulator draws some. It drives
-// statemachine.Machine as it ships: there is no second model that could differ.
+// statemachine.Machine as it ships: there is no second model that could differ. It also drives
+// paxos.Proposer and paxos.Acceptor alone, to show that they are safe without the node around
+// them, and with far fewer states.
 //
 // # What is explored
 //

@@ -22,7 +22,10 @@ type Options struct {
 	// Refusals has votes arrive that say no, too. Without them a proposer that is
 	// refused waits in vain, as if they were lost.
 	Refusals bool
-	States   int // visited at most; 0 for no limit
+	// Paxos explores paxos.Proposer and paxos.Acceptor alone, with nothing around them: no rule that
+	// protects a living leader keeps a node from proposing or voting.
+	Paxos  bool
+	States int // visited at most; 0 for no limit
 }
 
 // Result is what was seen.
@@ -104,7 +107,7 @@ func Run(opt Options) (Result, error) {
 
 func newExplorer(opt Options) *explorer {
 	x := &explorer{
-		world: newWorld(opt.Size, opt.Refusals),
+		world: newWorld(opt),
 		opt:   opt,
 		pasts: newPasts(),
 		seen:  map[place]struct{}{},

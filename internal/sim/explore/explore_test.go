@@ -9,8 +9,8 @@ import (
 	"github.com/athena-go/athena/internal/sim/explore"
 )
 
-// Every order of every event, loss, doubling and crash of an election of three
-// keeps the invariants.
+// Every order of every event, loss, doubling and crash of an election of three keeps the
+// invariants, of whole machines and of package paxos alone.
 func TestEveryOrderOfAnElection(t *testing.T) {
 	for _, tc := range []struct {
 		opt explore.Options
@@ -20,6 +20,10 @@ func TestEveryOrderOfAnElection(t *testing.T) {
 		{explore.Options{Size: 3, Attempts: 2, Crashes: 1}, 40_000},
 		{explore.Options{Size: 3, Attempts: 2, Refusals: true}, 50_000},
 		{explore.Options{Size: 3, Attempts: 3, Crashes: 1}, 1_500_000},
+		{explore.Options{Paxos: true, Size: 3, Attempts: 2, Crashes: 1}, 40_000},
+		{explore.Options{Paxos: true, Size: 3, Attempts: 2, Refusals: true}, 90_000},
+		{explore.Options{Paxos: true, Size: 3, Attempts: 3}, 100_000},
+		{explore.Options{Paxos: true, Size: 3, Attempts: 2, Crashes: 2}, 300_000},
 	} {
 		if (testing.Short() || underRace) && tc.min > 100_000 {
 			t.Logf("%+v: skipped: it takes a minute, and more under the race detector", tc.opt)

@@ -102,14 +102,14 @@ func (w *world) crash(n int, at int32) *effect {
 	if s.crashed == nil {
 		d := s.machine.Durable()
 		d.Incarnation++
-		s.crashed = &effect{next: w.nodes[n].add(begin(w.nodes[n].cfg, d))}
+		s.crashed = &effect{next: w.nodes[n].add(w.begin(w.nodes[n].cfg, d))}
 	}
 	return s.crashed
 }
 
 // note adds to e what a call of m led to; before is what it remembered.
 func (w *world) note(
-	e *effect, before paxos.Durable, m *statemachine.Machine, out statemachine.Output,
+	e *effect, before paxos.Durable, m machine, out statemachine.Output,
 ) {
 	for _, t := range out.Trace {
 		if t.Kind == statemachine.Proposing {
@@ -154,9 +154,7 @@ func (w *world) letter(msg message.Message, base member.Number) int32 {
 
 // faultOf is what one step shows to be wrong by itself (I7 of protocol.md
 // section 11).
-func faultOf(
-	before paxos.Durable, m *statemachine.Machine, out statemachine.Output,
-) error {
+func faultOf(before paxos.Durable, m machine, out statemachine.Output) error {
 	after := m.Durable()
 	switch {
 	case out.Stop != nil:

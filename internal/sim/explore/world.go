@@ -23,6 +23,18 @@ type world struct {
 	sets    sets
 	// refusals says that votes arrive that say no.
 	refusals bool
+	// begin starts a run of a node.
+	begin func(statemachine.Config, paxos.Durable) machine
+}
+
+// machine is what is explored: a node as it ships, or the algorithm of package paxos alone.
+type machine interface {
+	Step(now time.Time, in message.Message) statemachine.Output
+	Advance(now time.Time) statemachine.Output
+	Deadline() time.Time
+	View(now time.Time) member.View
+	Durable() paxos.Durable
+	Check() error
 }
 
 // node is one process in all its states.
@@ -34,7 +46,7 @@ type node struct {
 }
 
 type state struct {
-	machine *statemachine.Machine
+	machine machine
 	held    member.Number
 	leads   bool // or follows
 	// What was found out so far: by letter, by letter that comes late, by the
@@ -83,8 +95,12 @@ func timings() message.Timings {
 	}
 }
 
-func newWorld(size int, refusals bool) *world {
-	w := &world{fields: fields{}, known: map[string]int32{}, sets: newSets(), refusals: refusals}
+func newWorld(opt Options) *world {
+	w := &world{
+		fields: fields{}, known: map[string]int32{}, sets: newSets(),
+		refusals: opt.Refusals, begin: begin,
+	}
+	size := opt.Size
 	held := member.State{Number: member.Number{Version: 1}, Cluster: member.ClusterID{1}}
 	for i := range size {
 		addr := member.Address{Host: fmt.Sprintf("n%d", i+1), Port: 7000}
@@ -103,9 +119,14 @@ func newWorld(size int, refusals bool) *world {
 		held.Roster = held.Roster.With(member.Member{Identity: id, Status: member.Active})
 	}
 	held.Leader = held.Roster[0].Address
+	if opt.Paxos {
+		w.begin = func(cfg statemachine.Config, d paxos.Durable) machine {
+			return newVoter(cfg, d, held.Roster)
+		}
+	}
 	for i, n := range w.nodes {
 		n.cfg.Seeds = []member.Address{held.Leader}
-		n.add(begin(n.cfg, paxos.Durable{
+		n.add(w.begin(n.cfg, paxos.Durable{
 			StoreID:     held.Roster[i].StoreID,
 			Incarnation: 1,
 			Acceptor:    paxos.Acceptor{Held: held},
@@ -116,7 +137,7 @@ func newWorld(size int, refusals bool) *world {
 
 // begin starts a run and lets the wait after a start pass: a node that waits is
 // as good as one that is not back yet.
-func begin(cfg statemachine.Config, d paxos.Durable) *statemachine.Machine {
+func begin(cfg statemachine.Config, d paxos.Durable) machine {
 	epoch := time.Unix(1000, 0)
 	m := statemachine.New(cfg, d, epoch)
 	m.Advance(epoch.Add(cfg.Timings.LeaseTimeout))
@@ -124,7 +145,7 @@ func begin(cfg statemachine.Config, d paxos.Durable) *statemachine.Machine {
 }
 
 // add returns the number of a state, a new one where nothing like it is known.
-func (n *node) add(m *statemachine.Machine) int32 {
+func (n *node) add(m machine) int32 {
 	key := n.fields.keyOf(m)
 	if i, ok := n.known[key]; ok {
 		return i

@@ -19,6 +19,7 @@ func main() {
 	flag.IntVar(&opt.Attempts, "attempts", 3, "proposals, of all nodes together")
 	flag.IntVar(&opt.Crashes, "crashes", 1, "crashes, each with a restart on the same store")
 	flag.BoolVar(&opt.Refusals, "refusals", false, "votes that say no arrive, too")
+	flag.BoolVar(&opt.Paxos, "paxos", false, "package paxos alone, without the node around it")
 	flag.IntVar(&opt.States, "states", 0, "states after which to end; 0 for no limit")
 	flag.Parse()
 	begin := time.Now()

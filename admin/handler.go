@@ -39,9 +39,9 @@ func WithOthers(o *Others) Option {
 	return func(h *handler) { h.ask = o.ask }
 }
 
-// WithGroups lets the handler export which groups the node leads, by Groups.Elections of
+// WithGroups lets the handler export which groups the node leads, by Groups.List of
 // package election.
-func WithGroups(list func() []*election.Election) Option {
+func WithGroups(list func() []election.Group) Option {
 	return func(h *handler) { h.groups = list }
 }
 
@@ -51,7 +51,7 @@ func WithGroups(list func() []*election.Election) Option {
 func New(node Node, build string, opts ...Option) http.Handler {
 	h := &handler{
 		node: node, build: build, ask: askNobody,
-		groups: func() []*election.Election { return nil },
+		groups: func() []election.Group { return nil },
 		acts:   make(chan struct{}, maxActs), sameSite: http.NewCrossOriginProtection(),
 	}
 	for _, opt := range opts {
@@ -85,7 +85,7 @@ type handler struct {
 	build string
 	ask   func(ctx context.Context, to member.Address) (adminapi.Status, error)
 	// groups are those that the program has open.
-	groups func() []*election.Election
+	groups func() []election.Group
 
 	scrape   http.Handler // of Prometheus
 	streams  streams

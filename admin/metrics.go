@@ -43,7 +43,7 @@ type family struct {
 type look struct {
 	cluster.Status
 	build  string
-	groups []*election.Election
+	groups []election.Group
 }
 
 // sink collects the samples of one family.

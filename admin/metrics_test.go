@@ -223,13 +223,13 @@ func (alone) Members() []string           { return []string{"a"} }
 func (alone) Send(string, lowest.Message) {}
 
 // oneGroup is a group that is open, and not led yet.
-func oneGroup(t *testing.T) func() []*election.Election {
-	e, _, err := election.Over(alone{}, "delivery", election.Options{Strategy: election.Lowest})
+func oneGroup(t *testing.T) func() []election.Group {
+	c, _, err := election.Over(alone{}, "delivery", election.Options{Strategy: election.Lowest})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = e.Close(context.Background()) })
-	return func() []*election.Election { return []*election.Election{e} }
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return func() []election.Group { return []election.Group{{Name: "delivery", Candidate: c}} }
 }
 
 func TestE08MetricOfAGroup(t *testing.T) {

@@ -103,8 +103,8 @@ var electionFamilies = []family{
 var groupFamilies = []family{
 	{"athena_group_leader", "1 while this node leads the group, for each group that its program " +
 		"has open.", gauge, []string{"group"}, func(l look, s *sink) {
-		for _, e := range l.groups {
-			s.flag(e.IsLeader(), e.Group())
+		for _, g := range l.groups {
+			s.flag(g.Candidate.IsLeader(), g.Name)
 		}
 	}},
 }

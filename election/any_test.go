@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/lowest"
+	"github.com/athena-go/athena/leader"
 )
 
 // each runs a scenario with each strategy by which members compete.
@@ -35,8 +35,9 @@ func TestE01WorkRunsWhereTheLeaderIs(t *testing.T) {
 		i := leaderOf(t, all)
 		s := workers[i].next(t)
 		l, ok := all[i].Leader()
-		if s.ctx.Err() != nil || s.token == 0 || !ok || l != (Leadership{address(i).String(), s.token}) {
-			t.Errorf("works with token %d, context %v; Leader: %+v", s.token, s.ctx.Err(), l)
+		if s.ctx.Err() != nil || s.term.Token().IsZero() || !ok || l != s.term.Holder() ||
+			l.ID != address(i).String() {
+			t.Errorf("works with token %v, context %v; Leader: %+v", s.term.Token(), s.ctx.Err(), l)
 		}
 		for j, o := range workers {
 			if j != i {
@@ -56,7 +57,7 @@ func TestE02LostWhileTheWorkStarts(t *testing.T) {
 		first := slow.next(t)
 		w.cutBetween([]int{i}, without(3, i), true)
 		if o.Strategy == Quorum {
-			first.ends(t, cluster.ErrLeaseEnded)
+			first.ends(t, leader.ErrLeaseEnded)
 			leaderOf(t, all, without(3, i)...)
 		} else { // it leads on in its part; a lower leader of the other ends it, or this one that
 			leaderOf(t, all, without(3, i)...)
@@ -73,74 +74,89 @@ func TestE02LostWhileTheWorkStarts(t *testing.T) {
 	})
 }
 
-func TestE03ReturnIsYield(t *testing.T) {
+// Work that is done does not run again in its term, and its member keeps leading.
+func TestE03ReturnKeepsLeading(t *testing.T) {
 	each(t, 3, func(t *testing.T, w *world, o Options) {
 		all := w.openAll("group", o)
 		i := leaderOf(t, all)
-		calls := 0
-		once := workWith(t, all[i], func(context.Context) error { calls++; return nil })
+		once := workWith(t, all[i], func(context.Context) error { return nil })
 		s := once.next(t)
-		s.ends(t, ErrYielded)
+		once.idle(t, 10*alive)
+		if !all[i].IsLeader() || s.term.Err() != nil {
+			t.Fatalf("leads %v; its term ended with %v", all[i].IsLeader(), s.term.Err())
+		}
+		if err := all[i].Resign(t.Context()); err != nil || s.term.Err() != leader.ErrResigned {
+			t.Errorf("Resign: %v; the term ended with %v, want ErrResigned", err, s.term.Err())
+		}
 		next := leaderOf(t, all)
 		for ; next == i; next = leaderOf(t, all) {
 			pause(t, sample)
 		}
-		l, _ := all[next].Leader()
-		if l.Token <= s.token {
-			t.Errorf("token %d after %d", l.Token, s.token)
+		if l, _ := all[next].Leader(); !s.term.Token().Less(l.Token) {
+			t.Errorf("token %v after %v", l.Token, s.term.Token())
 		}
 		once.idle(t, 2*alive)
 	})
 }
 
+func TestE03ErrorGivesUp(t *testing.T) {
+	each(t, 3, func(t *testing.T, w *world, o Options) {
+		all := w.openAll("group", o)
+		i := leaderOf(t, all)
+		failing := workWith(t, all[i], fails)
+		s := failing.next(t)
+		<-s.term.Done()
+		next := leaderOf(t, all)
+		for ; next == i; next = leaderOf(t, all) {
+			pause(t, sample)
+		}
+		if l, _ := all[next].Leader(); !s.term.Token().Less(l.Token) {
+			t.Errorf("token %v after %v", l.Token, s.term.Token())
+		}
+		failing.idle(t, 2*alive)
+	})
+}
+
 // Work that ends its goroutine gives up too: there would be a leader that does nothing.
-func TestE03GoexitIsYield(t *testing.T) {
+func TestE03GoexitGivesUp(t *testing.T) {
 	each(t, 2, func(t *testing.T, w *world, o Options) {
 		all := w.openAll("group", o)
 		i := leaderOf(t, all)
 		exits := workWith(t, all[i], func(context.Context) error { runtime.Goexit(); return nil })
-		exits.next(t).ends(t, ErrYielded)
-		if next := leaderOf(t, all); next == i {
-			t.Error("it leads on")
+		if s := exits.next(t); s.term.Err() == nil {
+			<-s.term.Done()
 		}
-		work(t, all[leaderOf(t, all)]).next(t)
+		next := leaderOf(t, all)
+		for ; next == i; next = leaderOf(t, all) {
+			pause(t, sample)
+		}
+		work(t, all[next]).next(t)
 	})
 }
 
-func TestE04YieldOfAnOldTokenHasNoEffect(t *testing.T) {
-	each(t, 2, func(t *testing.T, w *world, o Options) {
-		if o.Strategy == Quorum {
-			return // a reign of a term that is over is no other's: TestReignsAreApart
-		}
-		all := w.openAll("group", o)
+// For Quorum, TestGiveUpIsOfOneTerm of package cluster shows the same.
+func TestE04ResigningAnOldTermHasNoEffect(t *testing.T) {
+	inWorld(t, 2, func(t *testing.T, w *world) {
+		all := w.openAll("group", byLowest())
 		i := leaderOf(t, all)
-		all[i].mu.Lock()
-		old := all[i].reign
-		all[i].mu.Unlock()
-		old.giveUp()
+		source := w.groups[i].open["group"].source
+		old, _ := source.State()
+		if err := source.Resign(old.Term, nil); err != nil {
+			t.Fatal(err)
+		}
 		j := leaderOf(t, all)
 		if j == i {
 			t.Fatal("it leads on")
 		}
-		work := work(t, all[j])
-		work.next(t)
-		old.giveUp()
+		work(t, all[j]).next(t)
+		if err := source.Resign(old.Term, nil); err != nil {
+			t.Fatal(err)
+		}
 		pause(t, alive)
 		if !all[j].IsLeader() || all[i].IsLeader() {
-			t.Error("an old yield ended a later leadership")
+			t.Error("the resignation of an old term ended a later one")
 		}
 	})
-}
-
-func TestReignsAreApart(t *testing.T) {
-	e := newElection("group", Options{Strategy: Quorum}, func() {})
-	a := e.begin(t.Context(), 1, func(r *reign) { e.finish(r, ErrYielded) })
-	e.finish(a, ErrSuperseded)
-	b := e.begin(t.Context(), 2, func(r *reign) { e.finish(r, ErrYielded) })
-	a.giveUp()
-	if !e.IsLeader() || b.ctx.Err() != nil || context.Cause(a.ctx) != ErrSuperseded {
-		t.Errorf("leads %v by %v; the first ended by %v", e.IsLeader(), b.ctx.Err(), context.Cause(a.ctx))
-	}
 }
 
 func TestE05CloseWhileLeading(t *testing.T) {
@@ -159,18 +175,18 @@ func TestE05CloseWhileLeading(t *testing.T) {
 		if returned.IsZero() || all[i].IsLeader() {
 			t.Errorf("closed before the work returned, or leads: %v", all[i].IsLeader())
 		}
-		s.ends(t, ErrClosed)
-		if err := <-slow.done; !errors.Is(err, ErrClosed) {
+		s.ends(t, leader.ErrClosed)
+		if err := <-slow.done; !errors.Is(err, leader.ErrClosed) {
 			t.Errorf("WhileLeader: %v", err)
 		}
-		if err := all[i].WhileLeader(t.Context(), nil); !errors.Is(err, ErrClosed) {
+		if err := all[i].WhileLeader(t.Context(), nil); !errors.Is(err, leader.ErrClosed) {
 			t.Errorf("WhileLeader after Close: %v", err)
 		}
 		if l, ok := all[i].Leader(); ok {
-			t.Errorf("a closed election knows %+v", l)
+			t.Errorf("a closed candidate knows %+v", l)
 		}
 		for range all[i].Changes(t.Context()) {
-			t.Error("a closed election yields changes")
+			t.Error("a closed candidate yields changes")
 		}
 		if next := leaderOf(t, all, without(3, i)...); next == i {
 			t.Error("it leads on")
@@ -193,7 +209,7 @@ func TestE05CloseAtAnyMoment(t *testing.T) {
 					var works atomic.Bool
 					var all sync.WaitGroup
 					all.Go(func() {
-						_ = e.WhileLeader(ctx, func(ctx context.Context, _ uint64) error {
+						_ = e.WhileLeader(ctx, func(ctx context.Context, _ leader.Term) error {
 							works.Store(true)
 							defer works.Store(false)
 							if i%3 > 0 {
@@ -258,7 +274,7 @@ func TestE02ContextEndsBeforeTheWordLeaves(t *testing.T) {
 		if <-resigned == nil {
 			t.Error("it has resigned while the context of its work went on")
 		}
-		first.ends(t, ErrSuperseded)
+		first.ends(t, leader.ErrSuperseded)
 		if err := e.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -293,8 +309,8 @@ func TestE05NoMessageAfterClose(t *testing.T) {
 // Among peers there is nothing but Lowest: another strategy would have no timing.
 func TestOverWantsLowest(t *testing.T) {
 	for _, s := range []Strategy{0, Quorum, Static, Standby} {
-		if e, _, err := Over(&spy{}, "group", Options{Strategy: s}); err == nil {
-			t.Errorf("%v: opened %q", s, e.Group())
+		if _, _, err := Over(&spy{}, "group", Options{Strategy: s}); err == nil {
+			t.Errorf("%v: no error", s)
 		}
 	}
 }
@@ -324,14 +340,20 @@ func TestE07StopAndStartAgain(t *testing.T) {
 		i := leaderOf(t, all)
 		first := work(t, all[i])
 		first.next(t)
-		if err := all[i].WhileLeader(t.Context(), nil); !errors.Is(err, ErrRunning) {
+		if err := all[i].WhileLeader(t.Context(), nil); !errors.Is(err, leader.ErrRunning) {
 			t.Errorf("a second WhileLeader: %v, want ErrRunning", err)
 		}
 		first.stop()
 		if err := <-first.done; !errors.Is(err, context.Canceled) {
 			t.Errorf("WhileLeader: %v", err)
 		}
-		for leaderOf(t, all) == i { // to stop is to give up
+		if !all[i].IsLeader() {
+			t.Error("the end of WhileLeader gave leadership up")
+		}
+		if err := all[i].Resign(t.Context()); err != nil {
+			t.Errorf("Resign: %v", err)
+		}
+		for leaderOf(t, all) == i {
 			pause(t, sample)
 		}
 		j := leaderOf(t, all)
@@ -351,7 +373,7 @@ func TestE07StopAndStartAgain(t *testing.T) {
 func TestE09GroupsAreIndependent(t *testing.T) {
 	inWorld(t, 4, func(t *testing.T, w *world) {
 		// One group on 0, 1 and 2, the other on 1, 2 and 3.
-		a, b := make([]*Election, 3), make([]*Election, 4)
+		a, b := make([]*leader.Candidate, 3), make([]*leader.Candidate, 4)
 		for i := range 3 {
 			a[i], b[i+1] = w.open(i, "a", byLowest()), w.open(i+1, "b", byLowest())
 		}
@@ -376,7 +398,7 @@ func TestE09GroupsAreIndependent(t *testing.T) {
 func TestE10OfAClosedOrForeignGroup(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		e := w.open(0, "group", byLowest())
-		leaderOf(t, []*Election{e})
+		leaderOf(t, []*leader.Candidate{e})
 		low := letter{
 			Group: "group", Kind: lowest.Declaration, Member: address(1).String(), Run: 1 << 60, Seq: 1,
 		}
@@ -397,14 +419,14 @@ func TestE10OfAClosedOrForeignGroup(t *testing.T) {
 			t.Error(err)
 		}
 		if l, ok := e.Leader(); ok {
-			t.Errorf("a closed election follows %+v", l)
+			t.Errorf("a closed candidate follows %+v", l)
 		}
 		again := w.open(0, "group", byLowest()) // the name is free
 		if _, err := w.groups[0].Open(w.nodes[0], "group", byLowest()); !errors.Is(err, ErrGroupInUse) {
 			t.Errorf("a second Open: %v", err)
 		}
-		if all := w.groups[0].Elections(); len(all) != 1 || all[0] != again {
-			t.Errorf("Elections: %v", all)
+		if all := w.groups[0].List(); len(all) != 1 || all[0].Candidate != again {
+			t.Errorf("List: %v", all)
 		}
 	})
 }

@@ -4,11 +4,13 @@ package election
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/leader"
+	"github.com/athena-go/athena/member"
 )
 
 func inBubble(t *testing.T, test func(*testing.T)) {
@@ -73,8 +75,8 @@ func TestElectionEndsWithItsNode(t *testing.T) {
 		if err := w.nodes[i].Close(); err != nil {
 			t.Fatal(err)
 		}
-		s.ends(t, cluster.ErrClosed)
-		if err := <-worker.done; err == nil || context.Cause(all[i].life) == nil {
+		s.ends(t, leader.ErrClosed)
+		if err := <-worker.done; !errors.Is(err, leader.ErrClosed) {
 			t.Errorf("WhileLeader: %v", err)
 		}
 		if _, err := w.groups[i].Open(w.nodes[i], "other", o); err == nil {
@@ -93,7 +95,7 @@ func TestE07OpenedAgainIsHeard(t *testing.T) {
 		leaderOf(t, all, 1-i)
 		all[i] = w.open(i, "group", byLowest())
 		at := time.Now()
-		for l, _ := all[i].Leader(); l.Leader == ""; l, _ = all[i].Leader() {
+		for l, _ := all[i].Leader(); l.ID == ""; l, _ = all[i].Leader() {
 			pause(t, sample/10)
 		}
 		if took := time.Since(at); took > sample+sample/2 {
@@ -114,7 +116,7 @@ func TestChanges(t *testing.T) {
 		all := w.openAll("group", byLowest())
 		i := leaderOf(t, all)
 		ctx, stop := context.WithCancel(t.Context())
-		var seen []Leadership
+		var seen []leader.Holder
 		watcher := (i + 1) % 3
 		done := make(chan struct{})
 		go func() {
@@ -129,8 +131,39 @@ func TestChanges(t *testing.T) {
 		stop()
 		<-done
 		l, _ := all[next].Leader()
-		if len(seen) < 2 || seen[0].Leader != address(i).String() || seen[len(seen)-1] != l {
+		if len(seen) < 2 || seen[0].ID != address(i).String() || seen[len(seen)-1] != l {
 			t.Errorf("saw %+v, want %s first and %+v last", seen, address(i), l)
+		}
+	})
+}
+
+// Tokens of all kinds of leading in one cluster have one order: a new term of Lowest has a
+// greater token than the state that its member holds.
+func TestLowestTokenIsAboveTheState(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		var all []*leader.Candidate
+		var last member.Token
+		for round := range 3 {
+			for _, n := range w.nodes {
+				if term, ok := n.Leader(); ok && term.Valid() {
+					if err := n.Transfer(t.Context(), member.Address{}); err != nil {
+						t.Fatal(err)
+					}
+					break
+				}
+			}
+			pause(t, alive)
+			held := heldToken(w.nodes[0])
+			if round == 0 {
+				all = w.openAll("group", byLowest())
+			} else if err := all[leaderOf(t, all)].Resign(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			l, _ := all[leaderOf(t, all)].Leader()
+			if !held.Less(l.Token) || !last.Less(l.Token) {
+				t.Errorf("token %v, want it above the state %v and the last token %v", l.Token, held, last)
+			}
+			last = l.Token
 		}
 	})
 }

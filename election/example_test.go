@@ -12,7 +12,7 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/election"
-	"github.com/athena-go/athena/internal/lowest"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/transport"
@@ -30,7 +30,9 @@ func deliver(
 		return err
 	}
 	return errors.Join(
-		delivery.WhileLeader(ctx, func(ctx context.Context, _ uint64) error { return connect(ctx) }),
+		delivery.WhileLeader(ctx, func(ctx context.Context, _ leader.Term) error {
+			return connect(ctx)
+		}),
 		delivery.Close(context.WithoutCancel(ctx)))
 }
 
@@ -49,7 +51,7 @@ func Example() {
 		return
 	}
 	defer node.Close()
-	timing := lowest.DefaultTiming()
+	timing := election.DefaultTiming()
 	timing.Sample, timing.Campaign = 10*time.Millisecond, 50*time.Millisecond
 	delivery, err := groups.Open(node, "delivery", election.Options{
 		Strategy: election.Lowest, Timing: timing,
@@ -59,8 +61,8 @@ func Example() {
 		return
 	}
 	ctx, enough := context.WithCancel(context.Background())
-	err = delivery.WhileLeader(ctx, func(ctx context.Context, token uint64) error {
-		fmt.Println("leads in term", token)
+	err = delivery.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error {
+		fmt.Println(term.Leader(), "leads")
 		enough()
 		<-ctx.Done()
 		return nil
@@ -71,7 +73,7 @@ func Example() {
 	err = deliver(ctx, node, groups, func(context.Context) error { return nil })
 	fmt.Println(err)
 	// Output:
-	// leads in term 1
+	// 127.0.0.1:7001 leads
 	// context canceled
 	// <nil>
 	// context canceled

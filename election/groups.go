@@ -5,6 +5,7 @@ package election
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -12,21 +13,45 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/lowest"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 )
 
-// Groups are the elections of one node.
+// ErrGroupInUse means that the group is open already.
+var ErrGroupInUse = errors.New("election: the group is open already")
+
+// Groups are the groups that one node has open.
 type Groups struct {
 	mu       sync.Mutex
-	open     map[string]*opened
+	open     map[string]*openGroup
 	openings uint64 // so far
 }
 
-// opened is a group of this node.
-type opened struct {
-	*Election
-	candidate *candidate // nil but by Lowest
+// Group is an open group.
+type Group struct {
+	Name      string
+	Strategy  Strategy // of this member
+	Candidate *leader.Candidate
+}
+
+// openGroup is a Group, and where its messages go.
+type openGroup struct {
+	Group
+	source *lowestSource // nil but for Lowest
+}
+
+// isOpen reports whether the group was not closed yet.
+func (g *openGroup) isOpen() bool {
+	if g == nil {
+		return false
+	}
+	select {
+	case <-g.Candidate.Done():
+		return false
+	default:
+		return true
+	}
 }
 
 // letter is a message of a group as it travels.
@@ -50,21 +75,21 @@ const (
 	maxIDBytes = 300
 )
 
-// NewGroups prepares the Mux of a node, before that starts, for what the groups of its
-// members say to each other.
+// NewGroups registers a handler for the messages of groups with the Mux of a node, before
+// the node starts.
 func NewGroups(mux *receiver.Mux) *Groups {
-	g := &Groups{open: map[string]*opened{}}
+	g := &Groups{open: map[string]*openGroup{}}
 	receiver.Handle(mux, g.receive, receiver.Named("athena.election"),
 		receiver.Queue(lettersQueued, receiver.Drop))
 	return g
 }
 
 // Open opens a group by its name, the same on all members; from then on this member takes
-// part. It does not block. The node must run with the Mux of NewGroups, and be a member
-// (WaitActive): one that sees nobody yet may lead by Lowest, alone. ErrGroupInUse
-// says that it has the group open already; other errors are faults of the options, all at
-// once, or say that the node has ended. The Election ends with its node.
-func (g *Groups) Open(n *cluster.Node, group string, o Options) (*Election, error) {
+// part, until it closes the Candidate or its node ends. Open does not block. The node must
+// run with the Mux of NewGroups and be a member (WaitActive): one that sees no others yet
+// may lead by Lowest, alone. Open returns ErrGroupInUse if this member has the group open,
+// all faults of the options, or an error if the node has ended.
+func (g *Groups) Open(n *cluster.Node, group string, o Options) (*leader.Candidate, error) {
 	o, err := o.withDefaults(group)
 	if err != nil {
 		return nil, err
@@ -74,58 +99,74 @@ func (g *Groups) Open(n *cluster.Node, group string, o Options) (*Election, erro
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.open[group] != nil {
+	if g.open[group].isOpen() {
 		return nil, fmt.Errorf("%w: %q", ErrGroupInUse, group)
 	}
 	g.openings++
-	e := newElection(group, o, func() { g.forget(group) })
-	this := &opened{Election: e}
+	this := &openGroup{Group: Group{Name: group, Strategy: o.Strategy}}
+	life, end := context.WithCancelCause(context.Background())
+	options := leader.Options{RetryFor: o.RetryFor}
 	switch o.Strategy {
 	case Quorum:
-		e.openQuorum(n)
+		this.Candidate = n.Candidate(options)
 	case Lowest:
-		this.candidate = e.openLowest(peers{n, group, g.openings})
+		floor := func() uint64 { return heldTerm(n) }
+		this.source = newLowestSource(peers{n, group, g.openings}, o.Timing, floor)
+		this.Candidate = leader.New(life, this.source, options)
 	case Static:
-		e.see(Leadership{Leader: n.Self().Address.String()})
-		e.begin(e.life, 0, nil)
+		self := leader.Holder{ID: n.Self().Address.String(), Token: heldToken(n)}
+		this.Candidate = leader.New(life, newFixedSource(self), options)
 	case Standby:
+		this.Candidate = leader.New(life, newFixedSource(leader.Holder{}), options)
 	}
 	g.open[group] = this
 	go func() {
-		for range n.Terms(e.life) { // until the node ends
+		select {
+		case <-this.Candidate.Done():
+		case <-n.Done():
+			end(fmt.Errorf("election: the node of %q: %w", group, n.Err()))
+			_ = this.Candidate.Close(context.Background())
 		}
-		if err := n.Err(); err != nil {
-			e.end(fmt.Errorf("election: the node of %q: %w", group, err))
-			_ = e.Close(context.Background())
-		}
+		end(nil)
 	}()
-	return e, nil
+	return this.Candidate, nil
 }
 
-// Elections lists those that are open, by the names of their groups.
-func (g *Groups) Elections() (all []*Election) {
+// heldToken is the token of the state that a node holds.
+func heldToken(n *cluster.Node) member.Token {
+	v := n.View()
+	return member.Token{Version: v.Version, Revision: v.Revision}
+}
+
+// heldTerm is heldToken as a term of Lowest, 0 if it is too great for that.
+func heldTerm(n *cluster.Node) uint64 {
+	term, err := heldToken(n).Int64()
+	if err != nil {
+		return 0
+	}
+	return uint64(term)
+}
+
+// List returns the open groups, by name.
+func (g *Groups) List() (all []Group) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, o := range g.open {
-		all = append(all, o.Election)
+		if o.isOpen() {
+			all = append(all, o.Group)
+		}
 	}
-	slices.SortFunc(all, func(a, b *Election) int { return cmp.Compare(a.group, b.group) })
+	slices.SortFunc(all, func(a, b Group) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }
 
-func (g *Groups) forget(group string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.open, group)
-}
-
-// receive hands a letter to its group. One that is not open here drops it.
+// receive passes a letter to its group. If that is not open here, the letter is dropped.
 func (g *Groups) receive(_ context.Context, from member.Member, l letter) error {
 	g.mu.Lock()
 	o := g.open[l.Group]
 	g.mu.Unlock()
-	if o != nil && o.candidate != nil && len(l.Member) <= maxIDBytes {
-		o.candidate.deliver(from.Address.String(), lowest.Message{
+	if o.isOpen() && o.source != nil && len(l.Member) <= maxIDBytes {
+		o.source.deliver(from.Address.String(), lowest.Message{
 			Kind: l.Kind, Member: l.Member, Run: l.Run, Seq: l.Seq, Term: l.Term, Age: l.Age,
 		})
 	}

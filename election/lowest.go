@@ -3,31 +3,36 @@
 package election
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/athena-go/athena/internal/lowest"
+	"github.com/athena-go/athena/leader"
+	"github.com/athena-go/athena/member"
 )
+
+// Message is what members of a group by Lowest send each other.
+type Message = lowest.Message
 
 // Peers is how the members of a group reach each other, for Over. Its methods may be
 // called by several goroutines, and must not block.
 type Peers interface {
-	// Self is the id of this member, one of Members of the others, and a number that
-	// is greater than whenever it opened the group before.
+	// Self returns the id of this member, one of Members of the others, and a number that
+	// is greater than in each earlier opening of the group by this member.
 	Self() (id string, run uint64)
-	// Members lists all whose messages count, in any order, reached or not.
+	// Members lists all members whose messages count, in any order, reached or not.
 	Members() []string
-	// Send gives a message to one member, or to all others where to is empty. It may
-	// be lost. Its receiver must get it from another goroutine.
-	Send(to string, m lowest.Message)
+	// Send sends a message to one member, or to all others if to is empty. It may be
+	// lost. Its receiver must get it from another goroutine.
+	Send(to string, m Message)
 }
 
-// Over opens a group by Lowest among peers that are no cluster. Whoever carries their
-// messages calls deliver with each one that comes, and who sent it. The other errors are
-// those of Options.
+// Over opens a group by Lowest among peers that are no cluster. The caller passes each
+// message that arrives to deliver, with its sender. Errors are faults of the options.
 func Over(p Peers, group string, o Options) (
-	e *Election, deliver func(from string, m lowest.Message), err error,
+	c *leader.Candidate, deliver func(from string, m Message), err error,
 ) {
 	o, err = o.withDefaults(group)
 	if err == nil && o.Strategy != Lowest {
@@ -36,106 +41,154 @@ func Over(p Peers, group string, o Options) (
 	if err != nil {
 		return nil, nil, err
 	}
-	e = newElection(group, o, func() {})
-	d := e.openLowest(p)
-	return e, d.deliver, nil
+	s := newLowestSource(p, o.Timing, func() uint64 { return 0 })
+	c = leader.New(context.Background(), s, leader.Options{RetryFor: o.RetryFor})
+	return c, s.deliver, nil
 }
 
-// candidate drives the member of a group that elects by Lowest.
-type candidate struct {
-	e     *Election
-	peers Peers
+// lowestSource drives the machine of a group by Lowest.
+type lowestSource struct {
+	peers  Peers
+	sample time.Duration
+	floor  func() uint64 // each new term is greater
+	moved  chan struct{} // has room for one entry: the deadline may have changed
+	stop   chan struct{} // closed by Close
+	over   chan struct{} // closed when run has returned
 
 	mu      sync.Mutex
 	machine *lowest.Machine
-	reign   *reign        // nil while it does not lead
-	moved   chan struct{} // has room for one: its deadline may be another
+	lease   *leader.Lease // of the newest term; nil before the first
+	shown   standing      // what lease was made of
+	changed chan struct{}
 }
 
-// openLowest begins to take part. The Election knows it before anybody leads.
-func (e *Election) openLowest(p Peers) *candidate {
+// standing is what a machine knows of the leader.
+type standing struct {
+	leader string // "" for none
+	term   uint64
+	own    bool
+}
+
+func newLowestSource(p Peers, timing Timing, floor func() uint64) *lowestSource {
 	id, run := p.Self()
-	d := &candidate{e: e, peers: p, moved: make(chan struct{}, 1)}
-	d.machine = lowest.New(time.Now(), lowest.Config{
-		Self: id, Run: run, Members: p.Members(), Timing: e.options.Timing,
-	})
-	stop, over := make(chan struct{}), make(chan struct{})
-	go d.run(stop, over)
-	e.leave = func() {
-		d.step(func(time.Time) { d.machine.Close() })
-		close(stop)
-		<-over
+	s := &lowestSource{
+		peers: p, sample: timing.Sample, floor: floor, moved: make(chan struct{}, 1),
+		stop: make(chan struct{}), over: make(chan struct{}), changed: make(chan struct{}),
 	}
-	return d
+	s.machine = lowest.New(time.Now(), lowest.Config{
+		Self: id, Run: run, Members: p.Members(), Timing: timing,
+	})
+	go s.run()
+	return s
 }
 
-// run lets time pass, and looks at the members once in each Sample.
-func (d *candidate) run(stop, over chan struct{}) {
-	defer close(over)
+// State implements leader.Source.
+func (s *lowestSource) State() (leader.State, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lease == nil {
+		return leader.State{}, s.changed
+	}
+	return leader.State{Term: s.lease.Term()}, s.changed
+}
+
+// Resign implements leader.Source. The member declares itself until its work has returned,
+// so that no other member starts work before.
+func (s *lowestSource) Resign(t leader.Term, _ error) error {
+	s.mu.Lock()
+	lease, was := s.lease, s.shown
+	s.mu.Unlock()
+	if lease == nil || lease.Term() != t || lease.Ended() {
+		return nil
+	}
+	lease.End(leader.ErrResigned)
+	_ = lease.Wait(context.Background()) // its error would be that of the context
+	s.step(func(now time.Time) { s.machine.Yield(now, was.term) })
+	return nil
+}
+
+// Close implements leader.Source.
+func (s *lowestSource) Close(context.Context) error {
+	s.step(func(time.Time) { s.machine.Close() })
+	close(s.stop)
+	<-s.over
+	return nil
+}
+
+// run advances the machine, and looks at the members once in each sample.
+func (s *lowestSource) run() {
+	defer close(s.over)
 	t := time.NewTimer(0)
 	defer t.Stop()
 	for {
-		d.mu.Lock()
-		wait := d.e.options.Timing.Sample
-		if at := d.machine.Deadline(); !at.IsZero() {
+		s.mu.Lock()
+		wait := s.sample
+		if at := s.machine.Deadline(); !at.IsZero() {
 			wait = min(wait, max(0, time.Until(at)))
 		}
-		d.mu.Unlock()
+		s.mu.Unlock()
 		t.Reset(wait)
 		select {
 		case <-t.C:
-			d.step(d.machine.Advance)
-		case <-d.moved:
-		case <-stop:
+			s.step(s.machine.Advance)
+		case <-s.moved:
+		case <-s.stop:
 			return
 		}
 	}
 }
 
-// deliver takes a message of another member.
-func (d *candidate) deliver(from string, m lowest.Message) {
-	d.step(func(now time.Time) { d.machine.Receive(now, from, m) })
+// deliver passes a message of another member to the machine.
+func (s *lowestSource) deliver(from string, m Message) {
+	s.step(func(now time.Time) { s.machine.Receive(now, from, m) })
 }
 
-// step lets the machine do something. What it leads no more has ended before a word of
+// step gives the machine one input. A term that is over has ended before any message about
 // that leaves.
-func (d *candidate) step(do func(now time.Time)) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (s *lowestSource) step(input func(now time.Time)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	now := time.Now()
-	d.machine.Observe(now, d.peers.Members())
-	do(now)
-	d.publish()
-	for _, o := range d.machine.Sent() {
-		d.peers.Send(o.To, o.Message)
+	s.machine.Raise(s.floor())
+	s.machine.Observe(now, s.peers.Members())
+	input(now)
+	s.publish()
+	for _, o := range s.machine.Sent() {
+		s.peers.Send(o.To, o.Message)
 	}
 	select {
-	case d.moved <- struct{}{}:
+	case s.moved <- struct{}{}:
 	default:
 	}
 }
 
-// publish tells the Election who leads now.
-func (d *candidate) publish() {
-	id, term := d.machine.Leader()
-	if r := d.reign; r != nil && !(d.machine.Leads() && term == r.token) {
-		d.e.finish(r, causes[d.machine.Reason()])
-		d.reign = nil
+// publish ends the term that is over, and begins the next one. s.mu must be held.
+func (s *lowestSource) publish() {
+	id, term := s.machine.Leader()
+	now := standing{id, term, s.machine.Leads()}
+	if now == s.shown {
+		return
 	}
-	if now := (Leadership{id, term}); now != d.e.leadership() {
-		d.e.see(now)
+	if s.lease != nil {
+		cause := leader.ErrSuperseded
+		if s.shown.own {
+			cause = endCauses[s.machine.Reason()]
+		}
+		s.lease.End(cause)
 	}
-	if d.machine.Leads() && d.reign == nil {
-		d.reign = d.e.begin(d.e.life, term, func(*reign) {
-			d.step(func(now time.Time) { d.machine.Yield(now, term) })
+	if s.shown = now; id != "" {
+		s.lease = leader.NewLease(leader.LeaseConfig{
+			Holder: leader.Holder{ID: id, Token: member.TokenOf(int64(term))}, Own: now.own,
 		})
 	}
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
-// causes are those of contexts, by the reason of the machine.
-var causes = map[lowest.Reason]error{
-	lowest.Superseded: ErrSuperseded,
-	lowest.Yielded:    ErrYielded,
-	lowest.Expired:    ErrExpired,
-	lowest.Closed:     ErrClosed,
+// endCauses are the causes of an own term, by the reason of the machine.
+var endCauses = map[lowest.Reason]error{
+	lowest.Superseded: leader.ErrSuperseded,
+	lowest.Yielded:    leader.ErrResigned,
+	lowest.Expired:    leader.ErrLeaseEnded,
+	lowest.Closed:     leader.ErrClosed,
 }

@@ -14,22 +14,23 @@ import (
 // MaxGroupBytes bounds the name of a group, of printable characters.
 const MaxGroupBytes = 128
 
-// DefaultBudget is for how long work may fail until leadership is given up, an hour as in
-// Fabric (reconnectTotalTimeThreshold).
-const DefaultBudget = time.Hour
+// Timing has the durations of Lowest: Grace, Sample, Alive, Campaign and Hold.
+type Timing = lowest.Timing
 
-// Options say how a member takes part in a group.
+// DefaultTiming returns Fabric's durations.
+func DefaultTiming() Timing { return lowest.DefaultTiming() }
+
+// Options of a group.
 type Options struct {
 	Strategy Strategy
-	// Timing is of Lowest alone. What is all zero is lowest.DefaultTiming.
-	Timing lowest.Timing
-	// Budget is for how long the work may be paused, in sum, between attempts that
-	// fail, until the member gives leadership up. Zero is DefaultBudget. Static never
-	// gives up, and takes none.
-	Budget time.Duration
+	// Timing is for Lowest alone. If it is zero, it is DefaultTiming.
+	Timing Timing
+	// RetryFor is that of leader.Options: for how long work that failed is tried again
+	// until the member gives up. Fabric's value is an hour (reconnectTotalTimeThreshold).
+	RetryFor time.Duration
 }
 
-// withDefaults fills in what is zero, or returns every fault at once.
+// withDefaults fills in zero fields, or returns every fault at once.
 func (o Options) withDefaults(group string) (Options, error) {
 	var faults []error
 	fault := func(format string, args ...any) {
@@ -41,23 +42,18 @@ func (o Options) withDefaults(group string) (Options, error) {
 	if !o.Strategy.isKnown() {
 		fault("Options.Strategy is %v, want Quorum, Lowest, Static or Standby", o.Strategy)
 	}
-	switch timed := o.Timing != (lowest.Timing{}); {
+	switch timed := o.Timing != (Timing{}); {
 	case o.Strategy == Lowest && !timed:
-		o.Timing = lowest.DefaultTiming()
+		o.Timing = DefaultTiming()
 	case o.Strategy == Lowest:
 		if err := o.Timing.Validate(); err != nil {
 			faults = append(faults, err)
 		}
 	case timed:
-		fault("Options.Timing is set with %v: it is of Lowest alone", o.Strategy)
+		fault("Options.Timing is set with %v: it is for Lowest alone", o.Strategy)
 	}
-	switch {
-	case o.Budget < 0:
-		fault("Options.Budget is %v, want more than 0, or 0 for %v", o.Budget, DefaultBudget)
-	case o.Budget > 0 && (o.Strategy == Static || o.Strategy == Standby):
-		fault("Options.Budget is set with %v, which never gives up: leave it out", o.Strategy)
-	case o.Budget == 0:
-		o.Budget = DefaultBudget
+	if o.RetryFor < 0 {
+		fault("Options.RetryFor is %v, want 0 or more", o.RetryFor)
 	}
 	return o, errors.Join(faults...)
 }

@@ -7,19 +7,18 @@ import (
 	"testing"
 	"time"
 
-	lead "github.com/athena-go/athena/leader"
+	"github.com/athena-go/athena/leader"
 )
 
-// Where no other member can lead, to give up is a pause.
-func TestQuorumLeadsOnWhereNoOtherCan(t *testing.T) {
+// If no other member can lead, failed work runs again after a pause, in the same term.
+func TestQuorumRetriesIfNoOtherCanLead(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		once := workWith(t, w.open(0, "group", byQuorum()), func(context.Context) error { return nil })
-		last := once.next(t)
-		for range 3 {
-			last.ends(t, ErrYielded)
-			next := once.next(t)
-			if took := next.at.Sub(last.at); took < againInterval || took > 2*againInterval {
-				t.Errorf("leads again after %v, want %v", took, againInterval)
+		failing := workWith(t, w.open(0, "group", byQuorum()), fails)
+		last := failing.next(t)
+		for _, want := range []time.Duration{100, 120, 144} {
+			next := failing.next(t)
+			if took := next.at.Sub(last.at); took != want*time.Millisecond || next.term != last.term {
+				t.Errorf("runs again after %v, want %v, in the same term", took, want*time.Millisecond)
 			}
 			last = next
 		}
@@ -34,14 +33,14 @@ func TestQuorumBesideOthers(t *testing.T) {
 		i := leaderOf(t, a)
 		own := make(chan context.Context, 1)
 		go func() {
-			_ = w.nodes[i].WhileLeader(t.Context(), func(ctx context.Context, _ lead.Term) error {
+			_ = w.nodes[i].WhileLeader(t.Context(), func(ctx context.Context, _ leader.Term) error {
 				own <- ctx
 				<-ctx.Done()
 				return nil
 			})
 		}()
 		program, other := <-own, work(t, b[i]).next(t)
-		workWith(t, a[i], func(context.Context) error { return nil }).next(t).ends(t, ErrYielded)
+		workWith(t, a[i], fails).next(t)
 		<-program.Done()
 		<-other.ctx.Done()
 		if j := leaderOf(t, a); j == i || leaderOf(t, b) != j {
@@ -61,7 +60,7 @@ func TestQuorumClose(t *testing.T) {
 		{"another leads", func(*testing.T, *world, int) {}, 0, time.Second},
 		{"cut off a moment ago", func(_ *testing.T, w *world, i int) {
 			w.cutBetween([]int{i}, without(3, i), true)
-		}, handOverTimeout, handOverTimeout},
+		}, 5 * time.Second, 5 * time.Second},
 		{"alone for long", func(t *testing.T, w *world, i int) {
 			w.cutBetween([]int{i}, without(3, i), true)
 			pause(t, time.Minute)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/lowest"
+	"github.com/athena-go/athena/leader"
 )
 
 func TestS1EachConfiguredMemberLeads(t *testing.T) {
@@ -18,7 +19,7 @@ func TestS1EachConfiguredMemberLeads(t *testing.T) {
 			for i := range 2 {
 				e := w.open(i, group, Options{Strategy: Static})
 				work(t, e).next(t)
-				if l, ok := e.Leader(); !ok || l.Leader != address(i).String() || !e.IsLeader() {
+				if l, ok := e.Leader(); !ok || l.ID != address(i).String() || !e.IsLeader() {
 					t.Errorf("Leader: %+v, %v", l, ok)
 				}
 			}
@@ -48,8 +49,8 @@ func TestS3Contradictions(t *testing.T) {
 		{"unknown", Options{Strategy: 9}, []string{"Options.Strategy is Strategy(9)"}},
 		{"timing of another", Options{Strategy: Quorum, Timing: lowest.DefaultTiming()},
 			[]string{"Options.Timing is set with quorum"}},
-		{"two faults", Options{Strategy: Static, Timing: lowest.DefaultTiming(), Budget: 1},
-			[]string{"Timing is set with static-leader", "Budget is set with static-leader"}},
+		{"two faults", Options{Strategy: Static, Timing: lowest.DefaultTiming(), RetryFor: -1},
+			[]string{"Timing is set with static-leader", "Options.RetryFor is -1ns"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := tc.o.withDefaults("group")
@@ -79,62 +80,53 @@ var errNoUpstream = errors.New("no upstream")
 
 func fails(context.Context) error { return errNoUpstream }
 
+// hour is Fabric's budget for work that fails.
+const hour = time.Hour
+
 func TestS4StaticNeverGivesUp(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		e := newElection("group", Options{Strategy: Static, Budget: DefaultBudget}, func() {})
-		e.begin(e.life, 0, nil)
-		static := workWith(t, e, fails)
+		source := newFixedSource(leader.Holder{ID: "a"})
+		c := leader.New(t.Context(), source, leader.Options{})
+		static := workWith(t, c, fails)
 		first := static.next(t)
-		for s := first; s.at.Sub(first.at) < 10*DefaultBudget; {
+		for s := first; s.at.Sub(first.at) < 10*hour; {
 			before := s
 			s = static.next(t)
-			if pause := s.at.Sub(before.at); pause < firstPause || pause > longestPause {
+			if pause := s.at.Sub(before.at); pause < 100*time.Millisecond || pause > 10*time.Second {
 				t.Fatalf("a pause of %v", pause)
 			}
 		}
-		if err := e.Close(t.Context()); err != nil {
-			t.Error(err)
+		pause(t, time.Millisecond)
+		if !c.IsLeader() {
+			t.Error("it does not lead")
 		}
-		first.ends(t, ErrClosed)
+		if err := c.Close(t.Context()); err != nil || c.IsLeader() {
+			t.Errorf("Close: %v; leads %v", err, c.IsLeader())
+		}
 	})
 }
 
-func TestS4OthersGiveUpAfterTheBudget(t *testing.T) {
+func TestS4OthersGiveUpAfterRetryFor(t *testing.T) {
 	each(t, 3, func(t *testing.T, w *world, o Options) {
-		o.Budget = 2 * time.Minute
+		o.RetryFor = 2 * time.Minute
 		all := w.openAll("group", o)
 		i := leaderOf(t, all)
 		first := workWith(t, all[i], fails).next(t)
-		first.ends(t, ErrYielded)
-		if took := time.Since(first.at); took < o.Budget-longestPause || took > o.Budget {
-			t.Errorf("gave up after %v, want about %v", took, o.Budget)
+		<-first.term.Done()
+		if took := time.Since(first.at); first.term.Err() != leader.ErrResigned ||
+			took < o.RetryFor-10*time.Second || took > o.RetryFor {
+			t.Errorf("gave up after %v, %v, want about %v", took, first.term.Err(), o.RetryFor)
 		}
-		if next := leaderOf(t, all); next == i {
-			t.Error("it leads on")
+		next := leaderOf(t, all)
+		for ; next == i; next = leaderOf(t, all) {
+			pause(t, sample)
 		}
 	})
-}
-
-// An attempt that went on for a while was none that failed.
-func TestS4SuccessResetsTheBudget(t *testing.T) {
-	var p pauses
-	for range 200 {
-		p.next(time.Second)
-	}
-	if p.last != longestPause || p.sum < 20*time.Minute {
-		t.Errorf("after 200 failures the pause is %v, in sum %v", p.last, p.sum)
-	}
-	if got := p.next(longestPause + 1); got != firstPause || p.sum != firstPause {
-		t.Errorf("after an attempt that went on: %v, in sum %v, want %v", got, p.sum, firstPause)
-	}
-	if got := p.next(0); got != firstPause*6/5 {
-		t.Errorf("the second pause is %v", got)
-	}
 }
 
 func TestS5DefaultsAndFaults(t *testing.T) {
 	o, err := Options{Strategy: Lowest}.withDefaults("group")
-	if want := (Options{Lowest, lowest.DefaultTiming(), DefaultBudget}); o != want || err != nil {
+	if want := (Options{Lowest, lowest.DefaultTiming(), 0}); o != want || err != nil {
 		t.Errorf("got %+v, %v, want %+v", o, err, want)
 	}
 	d := lowest.DefaultTiming()
@@ -143,13 +135,13 @@ func TestS5DefaultsAndFaults(t *testing.T) {
 		t.Errorf("DefaultTiming: %+v", d)
 	}
 	for name, change := range map[string]func(*Options){
-		"Timing.Grace":    func(o *Options) { o.Timing.Grace = 0 },
-		"Timing.Sample":   func(o *Options) { o.Timing.Sample = -1 },
-		"Timing.Alive":    func(o *Options) { o.Timing.Alive = lowest.MinTiming - 1 },
-		"Timing.Campaign": func(o *Options) { o.Timing.Campaign = lowest.MaxTiming + 1 },
-		"Timing.Hold":     func(o *Options) { o.Timing.Hold = -time.Hour },
-		"at most Grace":   func(o *Options) { o.Timing.Sample = o.Timing.Grace + 1 },
-		"Options.Budget":  func(o *Options) { o.Budget = -1 },
+		"Timing.Grace":     func(o *Options) { o.Timing.Grace = 0 },
+		"Timing.Sample":    func(o *Options) { o.Timing.Sample = -1 },
+		"Timing.Alive":     func(o *Options) { o.Timing.Alive = lowest.MinTiming - 1 },
+		"Timing.Campaign":  func(o *Options) { o.Timing.Campaign = lowest.MaxTiming + 1 },
+		"Timing.Hold":      func(o *Options) { o.Timing.Hold = -time.Hour },
+		"at most Grace":    func(o *Options) { o.Timing.Sample = o.Timing.Grace + 1 },
+		"Options.RetryFor": func(o *Options) { o.RetryFor = -1 },
 	} {
 		o := Options{Strategy: Lowest, Timing: lowest.DefaultTiming()}
 		change(&o)

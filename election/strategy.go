@@ -10,17 +10,22 @@ type Strategy uint8
 // The strategies. As text, in a configuration, they are "quorum", "gossip",
 // "static-leader" and "standby".
 const (
-	// Quorum: the leader of the cluster. Never two at once, nobody without a majority.
-	// The token is that of leader.Term. To give up is to hand the cluster over, so
-	// all groups by Quorum have the same leader. All members of the cluster should
-	// open the group: one that has not leads it in name when it leads the cluster.
+	// Quorum: the member that leads the cluster. At most one leads, and none without a
+	// majority. The tokens are those of the cluster's leaders. To resign is to hand the
+	// cluster over, so all groups by Quorum have one leader. All members of the cluster
+	// should open the group: a member that has not leads it in name while it leads the
+	// cluster. Close hands the cluster over too.
 	Quorum Strategy = iota + 1
-	// Lowest: one in each part of the network, and one again soon after it is whole;
-	// see package lowest. The token is the term. It grows from leader to leader while
-	// their members hear each other; two parts may use the same, and a member that is
-	// started while it is alone begins anew: so it fences nothing.
+	// Lowest: the member with the lowest id in each part of the network, and one again
+	// soon after it is whole, as in Fabric's gossip. A new term has a greater token than
+	// each term that its member heard of, and in a cluster than the state that its member
+	// holds. Two parts may use one token at the same time, so it fences nothing between
+	// them; and the context of work ends when its member hears of another leader, which
+	// may be after that one began. Work must tolerate a second leader.
 	Lowest
-	// Static: this member, whoever else does. It has no token.
+	// Static: this member, whatever the others do. Its token is that of the state which
+	// the member holds when it opens the group: it fences nothing. A member that resigns
+	// leads again at once.
 	Static
 	// Standby: not this member.
 	Standby
@@ -43,7 +48,7 @@ func (s Strategy) String() string {
 // MarshalText implements encoding.TextMarshaler.
 func (s Strategy) MarshalText() ([]byte, error) {
 	if !s.isKnown() {
-		return nil, fmt.Errorf("election: strategy %d is none", uint8(s))
+		return nil, fmt.Errorf("election: unknown strategy %d", uint8(s))
 	}
 	return []byte(s.String()), nil
 }

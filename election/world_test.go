@@ -16,6 +16,7 @@ import (
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/lowest"
 	"github.com/athena-go/athena/internal/store"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/transport"
@@ -84,7 +85,7 @@ func (w *world) start(i int) {
 }
 
 // open opens a group on node i until the end of the test.
-func (w *world) open(i int, group string, o Options) *Election {
+func (w *world) open(i int, group string, o Options) *leader.Candidate {
 	w.t.Helper()
 	e, err := w.groups[i].Open(w.nodes[i], group, o)
 	if err != nil {
@@ -94,7 +95,7 @@ func (w *world) open(i int, group string, o Options) *Election {
 	return e
 }
 
-func (w *world) close(e *Election) {
+func (w *world) close(e *leader.Candidate) {
 	w.t.Helper()
 	if err := e.Close(context.WithoutCancel(w.t.Context())); err != nil {
 		w.t.Errorf("Close: %v", err)
@@ -102,7 +103,7 @@ func (w *world) close(e *Election) {
 }
 
 // openAll opens a group on all nodes.
-func (w *world) openAll(group string, o Options) (all []*Election) {
+func (w *world) openAll(group string, o Options) (all []*leader.Candidate) {
 	for i := range w.nodes {
 		all = append(all, w.open(i, group, o))
 	}
@@ -140,7 +141,7 @@ func byLowest() Options {
 
 func byQuorum() Options { return Options{Strategy: Quorum} }
 
-// worker runs WhileLeader of an Election.
+// worker runs WhileLeader of a candidate.
 type worker struct {
 	began chan start
 	done  chan error
@@ -149,27 +150,27 @@ type worker struct {
 
 // start is the begin of one call.
 type start struct {
-	token uint64
-	ctx   context.Context
-	at    time.Time
+	term leader.Term
+	ctx  context.Context
+	at   time.Time
 }
 
 // work works until its context ends, whenever the member leads.
-func work(t *testing.T, e *Election) *worker {
+func work(t *testing.T, e *leader.Candidate) *worker {
 	return workWith(t, e, func(ctx context.Context) error { <-ctx.Done(); return nil })
 }
 
-func workWith(t *testing.T, e *Election, fn func(context.Context) error) *worker {
+func workWith(t *testing.T, e *leader.Candidate, fn func(context.Context) error) *worker {
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	w := &worker{make(chan start, 10_000), make(chan error, 1), stop}
 	var running sync.Mutex
 	go func() {
-		w.done <- e.WhileLeader(ctx, func(ctx context.Context, token uint64) error {
+		w.done <- e.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error {
 			if !running.TryLock() {
 				t.Error("two calls at once")
 			}
 			defer running.Unlock()
-			w.began <- start{token, ctx, time.Now()}
+			w.began <- start{term, ctx, time.Now()}
 			return fn(ctx)
 		})
 	}()
@@ -194,7 +195,7 @@ func (w *worker) idle(t *testing.T, d time.Duration) {
 	t.Helper()
 	select {
 	case s := <-w.began:
-		t.Errorf("leads with token %v", s.token)
+		t.Errorf("leads with token %v", s.term.Token())
 	case <-time.After(d):
 	}
 }
@@ -214,7 +215,7 @@ func (s start) ends(t *testing.T, cause error) time.Time {
 }
 
 // leader waits until just one of some elections leads and the others know it.
-func leaderOf(t *testing.T, all []*Election, among ...int) int {
+func leaderOf(t *testing.T, all []*leader.Candidate, among ...int) int {
 	t.Helper()
 	if len(among) == 0 {
 		for i := range all {
@@ -231,7 +232,7 @@ func leaderOf(t *testing.T, all []*Election, among ...int) int {
 }
 
 // agreed is the one that leads of those that know it, -1 where it is not so.
-func agreed(all []*Election, among []int) int {
+func agreed(all []*leader.Candidate, among []int) int {
 	var leading []int
 	for _, i := range among {
 		if all[i].IsLeader() {
@@ -242,7 +243,7 @@ func agreed(all []*Election, among []int) int {
 		return -1
 	}
 	for _, i := range among {
-		if l, _ := all[i].Leader(); l.Leader != address(leading[0]).String() {
+		if l, _ := all[i].Leader(); l.ID != address(leading[0]).String() {
 			return -1
 		}
 	}

@@ -31,11 +31,11 @@ type Candidate struct {
 	running sync.WaitGroup // calls of WhileLeader and Do, and resignations
 	idle    chan struct{}  // closed when nothing of a closed Candidate runs
 	leaving chan struct{}  // has an entry while a call of Close releases
+	done    chan struct{}  // closed when a call of Close has released
 
-	mu       sync.Mutex
-	closed   bool
-	working  bool // WhileLeader or Do runs
-	released bool // by Close; of the one that has the entry of leaving
+	mu      sync.Mutex
+	closed  bool
+	working bool // WhileLeader or Do runs
 }
 
 // New makes a Candidate of a Source. It ends with ctx, whose cause is then in its errors,
@@ -43,6 +43,7 @@ type Candidate struct {
 func New(ctx context.Context, s Source, o Options) *Candidate {
 	c := &Candidate{
 		source: s, options: o, idle: make(chan struct{}), leaving: make(chan struct{}, 1),
+		done: make(chan struct{}),
 	}
 	c.life, c.end = context.WithCancelCause(ctx)
 	return c
@@ -155,13 +156,20 @@ func (c *Candidate) Close(ctx context.Context) error {
 		return fmt.Errorf("leader: close: %w", context.Cause(ctx))
 	}
 	defer func() { <-c.leaving }()
-	if c.released {
+	select {
+	case <-c.done:
 		return nil
+	default:
 	}
 	err := c.source.Close(ctx)
-	c.released = err == nil
+	if err == nil {
+		close(c.done)
+	}
 	return err
 }
+
+// Done is closed when a call of Close has returned nil.
+func (c *Candidate) Done() <-chan struct{} { return c.done }
 
 // begin lets a call start, which must call running.Done when it returns.
 func (c *Candidate) begin() error {

@@ -7,7 +7,7 @@
 //		Name: "worker-17", Addr: "10.0.0.17:7946", Seeds: []string{"10.0.0.1:7946"}, Secret: key,
 //	})
 //	delivery, err := node.Open("delivery", election.Options{Strategy: election.Lowest})
-//	err = delivery.WhileLeader(ctx, func(ctx context.Context, term uint64) error { ... })
+//	err = delivery.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error { ... })
 //
 // There is one leader in each part of a network that fell apart, and one again soon after
 // it is whole: so there may be two for a time, and the term fences nothing. Who must never

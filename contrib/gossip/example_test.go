@@ -7,6 +7,7 @@ import (
 
 	"github.com/athena-go/athena/contrib/gossip"
 	"github.com/athena-go/athena/election"
+	"github.com/athena-go/athena/leader"
 )
 
 // work delivers while this process leads.
@@ -22,7 +23,7 @@ func work(ctx context.Context, key []byte, deliver func(context.Context) error) 
 	if err != nil {
 		return err
 	}
-	return delivery.WhileLeader(ctx, func(ctx context.Context, term uint64) error {
+	return delivery.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error {
 		return deliver(ctx)
 	})
 }

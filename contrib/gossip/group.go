@@ -9,8 +9,8 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
-	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/internal/lowest"
+	"github.com/athena-go/athena/leader"
 )
 
 const (
@@ -25,12 +25,12 @@ const (
 // group is a group that is open here. It is the election.Peers of it. What is not
 // constant belongs to the lock of the node.
 type group struct {
-	node     *Node
-	name     string
-	run      uint64
-	timing   lowest.Timing
-	election *election.Election
-	deliver  func(from string, m lowest.Message)
+	node      *Node
+	name      string
+	run       uint64
+	timing    lowest.Timing
+	candidate *leader.Candidate
+	deliver   func(from string, m lowest.Message)
 
 	heard  map[string]mark // the newest that was heard of a member
 	lowest proposal        // of those that were spread

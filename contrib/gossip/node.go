@@ -15,6 +15,7 @@ import (
 
 	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/internal/lowest"
+	"github.com/athena-go/athena/leader"
 )
 
 const (
@@ -100,11 +101,11 @@ func (n *Node) Members() []string {
 // The Strategy must be election.Lowest. A group travels by those that have it open: where
 // those are few of the members, give them a gossip of their own. ErrGroupInUse says that it
 // is open already, ErrClosed that the node is closed; the other errors are faults of the
-// options. The Election ends with its node.
+// options. The Candidate ends with its node.
 //
 // The run of the member is the time by its clock: one that opens the group anew after that
 // went back is not heard until it is later than before, or the others have forgotten it.
-func (n *Node) Open(name string, o election.Options) (*election.Election, error) {
+func (n *Node) Open(name string, o election.Options) (*leader.Candidate, error) {
 	n.opening.Lock()
 	defer n.opening.Unlock()
 	n.mu.Lock()
@@ -112,7 +113,7 @@ func (n *Node) Open(name string, o election.Options) (*election.Election, error)
 	n.mu.Unlock()
 	switch {
 	case closed:
-		return nil, fmt.Errorf("gossip: open %q: %w", name, election.ErrClosed)
+		return nil, fmt.Errorf("gossip: open %q: %w", name, leader.ErrClosed)
 	case used:
 		return nil, fmt.Errorf("gossip: open %q: %w", name, election.ErrGroupInUse)
 	}
@@ -122,21 +123,19 @@ func (n *Node) Open(name string, o election.Options) (*election.Election, error)
 	n.run = max(n.run+1, uint64(time.Now().UnixNano()))
 	g := &group{node: n, name: name, run: n.run, timing: o.Timing, heard: map[string]mark{}}
 	var err error
-	if g.election, g.deliver, err = election.Over(g, name, o); err != nil {
+	if g.candidate, g.deliver, err = election.Over(g, name, o); err != nil {
 		return nil, err
 	}
 	n.mu.Lock()
 	n.groups[name] = g
 	n.mu.Unlock()
 	go func() {
-		for range g.election.Changes(context.Background()) { // until it is closed
-		}
-		_ = g.election.Close(context.Background()) // and all of it is over
+		<-g.candidate.Done()
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		delete(n.groups, name)
 	}()
-	return g.election, nil
+	return g.candidate, nil
 }
 
 // Leave closes all elections, as each Close does, tells the others that this member
@@ -196,7 +195,7 @@ func (n *Node) Close() error {
 
 // end lets nothing more be opened, and reports what is open and whether this is the first
 // call.
-func (n *Node) end() (open []*election.Election, first bool) {
+func (n *Node) end() (open []*leader.Candidate, first bool) {
 	n.opening.Lock()
 	defer n.opening.Unlock()
 	n.mu.Lock()
@@ -204,7 +203,7 @@ func (n *Node) end() (open []*election.Election, first bool) {
 	first = !n.closed
 	n.closed = true
 	for _, g := range n.groups {
-		open = append(open, g.election)
+		open = append(open, g.candidate)
 	}
 	return open, first
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/election"
+	"github.com/athena-go/athena/leader"
 )
 
 // The timing of all scenarios: the defaults, those of Fabric.
@@ -114,8 +115,7 @@ func TestLeaderLeaves(t *testing.T) {
 	})
 }
 
-// The work of a leader returns, which is to yield: another leads, within D, and not the
-// same.
+// The work of a leader fails, so it gives up: another leads, within D, and not the same.
 func TestLeaderYields(t *testing.T) {
 	inWorld(t, 20, func(t *testing.T, w *world) {
 		all := between(0, 20)
@@ -123,7 +123,9 @@ func TestLeaderYields(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			done <- w.all[first].WhileLeader(ctx, func(context.Context, uint64) error { return nil })
+			done <- w.all[first].WhileLeader(ctx, func(context.Context, leader.Term) error {
+				return errors.New("no upstream")
+			})
 		}()
 		w.until(func() bool { return !w.all[first].IsLeader() }, delivery)
 		next, after := w.one(without(all, first), campaign+2*delivery)
@@ -234,10 +236,10 @@ func TestClose(t *testing.T) {
 		if err := n.Leave(t.Context()); err != nil {
 			t.Errorf("Leave after Close: %v", err)
 		}
-		if err := e.WhileLeader(t.Context(), nil); !errors.Is(err, election.ErrClosed) {
+		if err := e.WhileLeader(t.Context(), nil); !errors.Is(err, leader.ErrClosed) {
 			t.Errorf("WhileLeader: %v", err)
 		}
-		if _, err := n.Open("late", byLowest()); !errors.Is(err, election.ErrClosed) {
+		if _, err := n.Open("late", byLowest()); !errors.Is(err, leader.ErrClosed) {
 			t.Errorf("Open: %v", err)
 		}
 	})
@@ -248,10 +250,10 @@ func TestOpenWantsLowest(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		for _, o := range []election.Options{
 			{}, {Strategy: election.Quorum}, {Strategy: election.Static},
-			{Strategy: election.Lowest, Budget: -1},
+			{Strategy: election.Lowest, RetryFor: -1},
 		} {
-			if e, err := w.nodes[0].Open("other", o); err == nil {
-				t.Errorf("%+v: opened %q", o, e.Group())
+			if _, err := w.nodes[0].Open("other", o); err == nil {
+				t.Errorf("%+v: no error", o)
 			}
 		}
 		if _, err := w.nodes[0].Open("", byLowest()); err == nil {

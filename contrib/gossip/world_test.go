@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"github.com/athena-go/athena/election"
+	"github.com/athena-go/athena/leader"
 )
 
 // world is many nodes in one bubble.
@@ -28,11 +29,11 @@ type world struct {
 // fleet is nodes, and the elections of each of one group. Both are nil where none runs.
 type fleet struct {
 	nodes []*Node
-	all   []*election.Election
+	all   []*leader.Candidate
 }
 
 func newFleet(size int) fleet {
-	return fleet{make([]*Node, size), make([]*election.Election, size)}
+	return fleet{make([]*Node, size), make([]*leader.Candidate, size)}
 }
 
 func byLowest() election.Options { return election.Options{Strategy: election.Lowest} }
@@ -198,7 +199,7 @@ func (f *fleet) leads(some []int) int {
 		return -1
 	}
 	for _, i := range some {
-		if l, _ := f.all[i].Leader(); l.Leader != name(leader) {
+		if l, _ := f.all[i].Leader(); l.ID != name(leader) {
 			return -1
 		}
 	}
@@ -225,7 +226,7 @@ func (f *fleet) String() string {
 			leaders = append(leaders, name(i))
 		}
 		l, _ := f.all[i].Leader()
-		follow[l.Leader]++
+		follow[l.ID]++
 	}
 	return fmt.Sprintf("led by %v; following %v; members seen %v", leaders, follow, see)
 }

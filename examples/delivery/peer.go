@@ -12,7 +12,7 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/election"
-	"github.com/athena-go/athena/internal/lowest"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 )
@@ -37,8 +37,8 @@ type Missing struct{ From int }
 const maxAnswer = 32
 
 // timing is a tenth of Fabric's, which people could not watch.
-func timing() lowest.Timing {
-	return lowest.Timing{
+func timing() election.Timing {
+	return election.Timing{
 		Grace: 1500 * time.Millisecond, Sample: 100 * time.Millisecond,
 		Alive: time.Second, Campaign: 500 * time.Millisecond, Hold: 6 * time.Second,
 	}
@@ -47,7 +47,7 @@ func timing() lowest.Timing {
 // peer is a member that keeps the chain.
 type peer struct {
 	node  *cluster.Node
-	group *election.Election
+	group *leader.Candidate
 	dial  func(context.Context) (net.Conn, error)
 
 	mu    sync.Mutex
@@ -71,7 +71,7 @@ func join(
 		return nil, err
 	}
 	p.group, err = groups.Open(p.node, "delivery",
-		election.Options{Strategy: election.Lowest, Timing: timing()})
+		election.Options{Strategy: election.Lowest, Timing: timing(), RetryFor: time.Hour})
 	if err != nil {
 		return nil, errors.Join(err, p.node.Close())
 	}
@@ -84,7 +84,7 @@ func join(
 // of the network. Where that fails, it is called again after a pause; where it fails for
 // long, another member leads. The token fences nothing here, and need not: that two
 // members pull the same blocks costs a connection, and harms nobody.
-func (p *peer) deliver(ctx context.Context, _ uint64) error {
+func (p *peer) deliver(ctx context.Context, _ leader.Term) error {
 	conn, err := p.dial(ctx)
 	if err != nil {
 		return err

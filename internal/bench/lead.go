@@ -159,7 +159,7 @@ func (c *child) openGroup() error {
 	}
 	go func() {
 		for l := range e.Changes(context.Background()) {
-			c.endProcess(c.sayLine(line{Following: &following{readMonotonic(), l.Leader}}))
+			c.endProcess(c.sayLine(line{Following: &following{readMonotonic(), l.ID}}))
 		}
 	}()
 	return nil

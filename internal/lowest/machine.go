@@ -100,6 +100,14 @@ func New(now time.Time, cfg Config) *Machine {
 	return m
 }
 
+// Raise makes every later term of this member greater than term. A term above those that
+// members accept is ignored.
+func (m *Machine) Raise(term uint64) {
+	if term <= maxTerm {
+		m.term = max(m.term, term)
+	}
+}
+
 // Leader is who leads as far as this member knows, and in which term; "" for nobody.
 func (m *Machine) Leader() (id string, term uint64) { return m.leader.id, m.leader.term }
 

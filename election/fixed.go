@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"sync"
+
+	"github.com/athena-go/athena/leader"
+)
+
+// fixedSource leads always, or never.
+type fixedSource struct {
+	self leader.Holder // zero for Standby
+
+	mu      sync.Mutex
+	lease   *leader.Lease // nil for Standby
+	changed chan struct{}
+}
+
+// newFixedSource returns the source of Static, or that of Standby for a zero Holder.
+func newFixedSource(self leader.Holder) *fixedSource {
+	s := &fixedSource{self: self, changed: make(chan struct{})}
+	if self != (leader.Holder{}) {
+		s.lease = leader.NewLease(leader.LeaseConfig{Holder: self, Own: true})
+	}
+	return s
+}
+
+// State implements leader.Source.
+func (s *fixedSource) State() (leader.State, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lease == nil {
+		return leader.State{}, s.changed
+	}
+	return leader.State{Term: s.lease.Term()}, s.changed
+}
+
+// Resign begins another term: no other member would lead in the place of this one.
+func (s *fixedSource) Resign(t leader.Term, _ error) error {
+	s.mu.Lock()
+	lease := s.lease
+	s.mu.Unlock()
+	if lease == nil || lease.Term() != t || lease.Ended() {
+		return nil
+	}
+	lease.End(leader.ErrResigned)
+	_ = lease.Wait(context.Background()) // its error would be that of the context
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lease = leader.NewLease(leader.LeaseConfig{Holder: s.self, Own: true})
+	close(s.changed)
+	s.changed = make(chan struct{})
+	return nil
+}
+
+// Close implements leader.Source.
+func (s *fixedSource) Close(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lease != nil {
+		s.lease.End(leader.ErrClosed)
+	}
+	return nil
+}

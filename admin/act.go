@@ -47,13 +47,13 @@ type refusal struct {
 // Error implements error.
 func (e *refusal) Error() string { return e.text }
 
-// act makes a POST of what answers a request with a value.
-func act[Body any](
+// handleAct makes a POST of what answers a request with a value.
+func handleAct[Body any](
 	h *handler, answer func(ctx context.Context, body Body) (any, error),
 ) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var body Body
-		err := h.permit(w, r, &body)
+		err := h.checkRequest(w, r, &body)
 		if err != nil {
 			writeRefusal(w, err)
 			return
@@ -71,26 +71,26 @@ func act[Body any](
 		defer cancel()
 		value, err := answer(ctx, body)
 		if err != nil {
-			writeRefusal(w, h.explained(err))
+			writeRefusal(w, h.explainNoLeader(err))
 			return
 		}
 		adminapi.WriteJSON(w, http.StatusOK, value)
 	}
 }
 
-// explained says of an error for want of a leader why there is none, rather than that the
+// explainNoLeader says of an error for want of a leader why there is none, rather than that the
 // time is over.
-func (h *handler) explained(err error) error {
-	s := h.look()
+func (h *handler) explainNoLeader(err error) error {
+	s := h.readStatus()
 	if codeOf(err) != adminapi.CodeNoQuorum || s.NoLeader == "" {
 		return err
 	}
 	text := strings.TrimSuffix(textOf(err), ": "+context.DeadlineExceeded.Error())
-	return &refusal{statusOf(err), adminapi.CodeNoQuorum, because(text, s)}
+	return &refusal{statusOf(err), adminapi.CodeNoQuorum, addReason(text, s)}
 }
 
-// permit checks that a request may act, and reads its body.
-func (h *handler) permit(w http.ResponseWriter, r *http.Request, body any) error {
+// checkRequest checks that a request may act, and reads its body.
+func (h *handler) checkRequest(w http.ResponseWriter, r *http.Request, body any) error {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch {
 	case h.sameSite.Check(r) != nil:
@@ -127,10 +127,10 @@ func (h *handler) permit(w http.ResponseWriter, r *http.Request, body any) error
 	return nil
 }
 
-// find is the member with an address or a name, which the field of a request has.
-func (h *handler) find(field, text string) (adminapi.Member, error) {
+// findMember is the member with an address or a name, which the field of a request has.
+func (h *handler) findMember(field, text string) (adminapi.Member, error) {
 	var found []adminapi.Member
-	for _, m := range h.look().View.Members {
+	for _, m := range h.readStatus().View.Members {
 		switch text {
 		case m.Address.String():
 			return m, nil
@@ -150,11 +150,13 @@ func (h *handler) find(field, text string) (adminapi.Member, error) {
 	}
 }
 
-func (h *handler) transfer(ctx context.Context, body adminapi.TransferRequest) (any, error) {
+func (h *handler) transferLeadership(
+	ctx context.Context, body adminapi.TransferRequest) (any, error,
+) {
 	var to adminapi.Member
 	if body.To != "" {
 		var err error
-		if to, err = h.find("to", body.To); err != nil {
+		if to, err = h.findMember("to", body.To); err != nil {
 			return nil, err
 		}
 	}
@@ -164,7 +166,7 @@ func (h *handler) transfer(ctx context.Context, body adminapi.TransferRequest) (
 	return h.handedOver(), nil
 }
 
-func (h *handler) drain(ctx context.Context, _ adminapi.Empty) (any, error) {
+func (h *handler) drainNode(ctx context.Context, _ adminapi.Empty) (any, error) {
 	if err := h.actor.Drain(ctx); err != nil {
 		return nil, &refusal{statusOf(err), codeOf(err), "the node is drained, and gives leadership " +
 			"up as soon as another member can lead: " + textOf(err)}
@@ -173,15 +175,15 @@ func (h *handler) drain(ctx context.Context, _ adminapi.Empty) (any, error) {
 }
 
 func (h *handler) handedOver() adminapi.HandedOver {
-	if l, ok := h.look().LeaderOf(); ok {
+	if l, ok := h.readStatus().LeaderOf(); ok {
 		return adminapi.HandedOver{Leader: &l}
 	}
 	return adminapi.HandedOver{}
 }
 
-// leaves answers before it lets the node leave: nothing can be answered afterwards.
-func (h *handler) leaves(w http.ResponseWriter, r *http.Request) {
-	if err := h.permit(w, r, &adminapi.Empty{}); err != nil {
+// leaveCluster answers before it lets the node leave: nothing can be answered afterwards.
+func (h *handler) leaveCluster(w http.ResponseWriter, r *http.Request) {
+	if err := h.checkRequest(w, r, &adminapi.Empty{}); err != nil {
 		writeRefusal(w, err)
 		return
 	}

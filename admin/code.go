@@ -46,17 +46,17 @@ var failures = []struct {
 }
 
 func statusOf(err error) int {
-	status, _ := placed(err)
+	status, _ := placeError(err)
 	return status
 }
 
 func codeOf(err error) string {
-	_, code := placed(err)
+	_, code := placeError(err)
 	return code
 }
 
-// placed finds the status and the code of an error.
-func placed(err error) (status int, code string) {
+// placeError finds the status and the code of an error.
+func placeError(err error) (status int, code string) {
 	if r, ok := errors.AsType[*refusal](err); ok {
 		return r.status, r.code
 	}

@@ -27,20 +27,20 @@ const (
 	settleInterval = 100 * time.Millisecond
 )
 
-// lock holds a latch of a job for a caller, from when nobody else does.
-func (h *handler) lock(w http.ResponseWriter, r *http.Request) {
+// serveLock holds a latch of a job for a caller, from when nobody else does.
+func (h *handler) serveLock(w http.ResponseWriter, r *http.Request) {
 	var body adminapi.LockRequest
 	name := r.PathValue("job")
-	err := h.permit(w, r, &body)
+	err := h.checkRequest(w, r, &body)
 	var key string
 	if err == nil {
-		key, err = h.contest(jobrecord.Lock(name, body.Latch))
+		key, err = h.checkJobs(jobrecord.Lock(name, body.Latch))
 	}
 	if err != nil {
 		writeRefusal(w, err)
 		return
 	}
-	h.hold(w, r, key, true, func(ctx context.Context, held heldFunc) error {
+	h.serveHold(w, r, key, true, func(ctx context.Context, held heldFunc) error {
 		l, done, err := h.contests.useLock(name + "/" + body.Latch)
 		if err != nil {
 			return err
@@ -50,19 +50,19 @@ func (h *handler) lock(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// elect contends for a job for a caller, again and again.
-func (h *handler) elect(w http.ResponseWriter, r *http.Request) {
+// serveElect contends for a job for a caller, again and again.
+func (h *handler) serveElect(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("job")
-	err := h.permit(w, r, &adminapi.Empty{})
+	err := h.checkRequest(w, r, &adminapi.Empty{})
 	var key string
 	if err == nil {
-		key, err = h.contest(jobrecord.Leader(name))
+		key, err = h.checkJobs(jobrecord.Leader(name))
 	}
 	if err != nil {
 		writeRefusal(w, err)
 		return
 	}
-	h.hold(w, r, key, false, func(ctx context.Context, held heldFunc) error {
+	h.serveHold(w, r, key, false, func(ctx context.Context, held heldFunc) error {
 		j, err := election.OpenJob(ctx, h.contests.store, name, election.JobOptions{})
 		if err != nil {
 			return err
@@ -74,7 +74,7 @@ func (h *handler) elect(w http.ResponseWriter, r *http.Request) {
 
 // jobEvents tells who leads a job, and each change of that.
 func (h *handler) jobEvents(w http.ResponseWriter, r *http.Request) {
-	key, err := h.contest(jobrecord.Leader(r.PathValue("job")))
+	key, err := h.checkJobs(jobrecord.Leader(r.PathValue("job")))
 	switch {
 	case h.isForeign(r):
 		err = crossSite()
@@ -85,11 +85,11 @@ func (h *handler) jobEvents(w http.ResponseWriter, r *http.Request) {
 		writeRefusal(w, err)
 		return
 	}
-	h.streams.admit(w, r, func() {
+	h.streams.admitStream(w, r, func() {
 		c := &contender{eventWriter: beginEvents(w), h: h, key: key}
 		if r.Method != http.MethodHead {
-			c.holder(r.Context())
-			c.tell(r.Context(), h.contests.store.Watch(r.Context(), key), nil)
+			c.reportHolder(r.Context())
+			c.writeEvents(r.Context(), h.contests.store.Watch(r.Context(), key), nil)
 		}
 	})
 }
@@ -97,9 +97,9 @@ func (h *handler) jobEvents(w http.ResponseWriter, r *http.Request) {
 // heldFunc runs while a node holds something.
 type heldFunc = func(ctx context.Context, term leader.Term) error
 
-// hold answers a caller that wants to hold something, once or again and again. run calls
+// serveHold answers a caller that wants to hold something, once or again and again. run calls
 // its function while the node does, and ends when the caller is gone.
-func (h *handler) hold(
+func (h *handler) serveHold(
 	w http.ResponseWriter, r *http.Request, key string, once bool,
 	run func(ctx context.Context, held heldFunc) error,
 ) {
@@ -118,13 +118,13 @@ func (h *handler) hold(
 		eventWriter: beginEvents(w), h: h, key: key, once: once, gained: make(chan *grant),
 	}
 	looks := h.contests.store.Watch(ctx, key)
-	c.holder(ctx) // before it can be this caller
+	c.reportHolder(ctx) // before it can be this caller
 	over := make(chan error, 1)
 	go func() {
 		defer func() { <-slots }() // when nothing is held any more
-		over <- run(ctx, c.held)
+		over <- run(ctx, c.reportHeld)
 	}()
-	c.tell(ctx, looks, over)
+	c.writeEvents(ctx, looks, over)
 }
 
 // contender is a caller that wants to hold something, or to know who does.
@@ -144,8 +144,8 @@ type grant struct {
 	told  chan struct{} // closed when the caller was told of the end
 }
 
-// held blocks while the node holds something.
-func (c *contender) held(ctx context.Context, term leader.Term) error {
+// reportHeld blocks while the node holds something.
+func (c *contender) reportHeld(ctx context.Context, term leader.Term) error {
 	g := &grant{ctx, term.Token(), make(chan struct{})}
 	select {
 	case c.gained <- g:
@@ -155,29 +155,30 @@ func (c *contender) held(ctx context.Context, term leader.Term) error {
 	return nil
 }
 
-// tell writes what happens until the caller is gone, or nothing more can.
-func (c *contender) tell(ctx context.Context, looks <-chan struct{}, over <-chan error) {
+// writeEvents writes what happens until the caller is gone, or nothing more can.
+func (c *contender) writeEvents(ctx context.Context, looks <-chan struct{}, over <-chan error) {
 	var now *grant               // nil while nothing is held
 	var settled <-chan time.Time // nil while nothing has changed
-	defer func() { now.end() }()
+	defer func() { now.endGrant() }()
 	tick := time.NewTimer(adminapi.KeepAliveInterval)
 	defer tick.Stop()
 	for c.err == nil {
-		c.flush()
+		c.flushText()
 		select {
 		case now = <-c.gained:
 			settled = nil
-			c.event("", adminapi.EventHeld,
-				adminapi.Encode(adminapi.Grant{Token: adminapi.RecordToken(now.token), TrustedMS: c.trusted()}))
-			tick.Reset(c.interval(now))
-		case <-now.over():
-			c.lost(context.Cause(now.ctx))
-			now.end()
+			c.writeEvent("", adminapi.EventHeld,
+				adminapi.Encode(adminapi.Grant{Token: adminapi.RecordToken(now.token),
+					TrustedMS: c.trustedSeconds()}))
+			tick.Reset(c.nextInterval(now))
+		case <-now.doneChan():
+			c.reportLost(context.Cause(now.ctx))
+			now.endGrant()
 			if now = nil; c.once {
 				return
 			}
 		case err := <-over:
-			c.lost(err)
+			c.reportLost(err)
 			return
 		case _, open := <-looks:
 			switch {
@@ -186,70 +187,73 @@ func (c *contender) tell(ctx context.Context, looks <-chan struct{}, over <-chan
 			case !open:
 				return // with the node
 			case !c.once:
-				c.holder(ctx)
+				c.reportHolder(ctx)
 			case now == nil && settled == nil:
 				settled = time.After(settleInterval)
 			}
 		case <-settled:
 			settled = nil
-			c.holder(ctx)
+			c.reportHolder(ctx)
 		case <-tick.C:
 			if now == nil {
-				c.comment()
+				c.writeComment()
 			} else {
-				c.event("", adminapi.EventAlive, adminapi.Encode(adminapi.Trust{TrustedMS: c.trusted()}))
+				c.writeEvent("", adminapi.EventAlive,
+					adminapi.Encode(adminapi.Trust{TrustedMS: c.trustedSeconds()}))
 			}
-			tick.Reset(c.interval(now)) // here alone: changes of other records put no sign off
+			tick.Reset(c.nextInterval(now)) // here alone: changes of other records put no sign off
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// over is closed when the grant is; never without one.
-func (g *grant) over() <-chan struct{} {
+// doneChan is closed when the grant is; never without one.
+func (g *grant) doneChan() <-chan struct{} {
 	if g == nil {
 		return nil
 	}
 	return g.ctx.Done()
 }
 
-// end says that the caller was told of the end, or is gone.
-func (g *grant) end() {
+// endGrant says that the caller was told of the end, or is gone.
+func (g *grant) endGrant() {
 	if g != nil {
 		close(g.told)
 	}
 }
 
-// interval is when the caller hears something at the latest.
-func (c *contender) interval(now *grant) time.Duration {
+// nextInterval is when the caller hears something at the latest.
+func (c *contender) nextInterval(now *grant) time.Duration {
 	if now == nil {
 		return adminapi.KeepAliveInterval
 	}
 	return max(c.h.contests.remaining()/3, minAliveInterval)
 }
 
-func (c *contender) trusted() float64 { return adminapi.Milliseconds(c.h.contests.remaining()) }
+func (c *contender) trustedSeconds() float64 {
+	return adminapi.Milliseconds(c.h.contests.remaining())
+}
 
-func (c *contender) lost(err error) {
-	c.event("", adminapi.EventLost,
+func (c *contender) reportLost(err error) {
+	c.writeEvent("", adminapi.EventLost,
 		adminapi.Encode(adminapi.ErrorBody{Error: textOf(err), Code: codeOf(err)}))
 }
 
-// holder tells who holds the latch or leads the job, where that is news.
-func (c *contender) holder(ctx context.Context) {
-	kind, text := adminapi.EventLeader, adminapi.Encode(adminapi.JobLeader{Leader: c.look(ctx)})
+// reportHolder tells who holds the latch or leads the job, where that is news.
+func (c *contender) reportHolder(ctx context.Context) {
+	kind, text := adminapi.EventLeader, adminapi.Encode(adminapi.JobLeader{Leader: c.findHolder(ctx)})
 	if c.once {
-		kind, text = adminapi.EventWaiting, adminapi.Encode(adminapi.Waiting{Holder: c.look(ctx)})
+		kind, text = adminapi.EventWaiting, adminapi.Encode(adminapi.Waiting{Holder: c.findHolder(ctx)})
 	}
 	if !bytes.Equal(text, c.said) {
 		c.said = text
-		c.event("", kind, text)
+		c.writeEvent("", kind, text)
 	}
 }
 
-// look finds who has the record, nil where nobody does, or may not act on it any more.
-func (c *contender) look(ctx context.Context) *adminapi.Holder {
+// findHolder finds who has the record, nil where nobody does, or may not act on it any more.
+func (c *contender) findHolder(ctx context.Context) *adminapi.Holder {
 	records, err := c.h.contests.store.List(ctx, c.key)
 	if err != nil {
 		return nil // the node has ended, as the caller soon learns

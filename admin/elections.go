@@ -8,8 +8,8 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 )
 
-// elections answers with the last changes of leader, the oldest first.
-func (h *handler) elections(w http.ResponseWriter, _ *http.Request) {
+// serveElections answers with the last changes of leader, the oldest first.
+func (h *handler) serveElections(w http.ResponseWriter, _ *http.Request) {
 	list := []adminapi.Election{}
 	for _, e := range h.node.Status().Elections {
 		list = append(list, adminapi.ElectionOf(e))

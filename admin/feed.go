@@ -47,19 +47,19 @@ func newFeed(look func() adminapi.Status) *feed {
 	return &feed{run: hex.EncodeToString(run), look: look, changed: make(chan struct{})}
 }
 
-// follow reads the node until it closes.
-func (f *feed) follow(node Node) {
+// followNode reads the node until it closes.
+func (f *feed) followNode(node Node) {
 	for e := range node.Events(context.Background()) {
-		f.add(e)
+		f.addChange(e)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.over = true
-	f.wake()
+	f.wakeReaders()
 }
 
-// add numbers a change.
-func (f *feed) add(e cluster.Event) {
+// addChange numbers a change.
+func (f *feed) addChange(e cluster.Event) {
 	kind, data := adminapi.ChangeOf(time.Now(), e)
 	if kind == "" {
 		return
@@ -71,16 +71,16 @@ func (f *feed) add(e cluster.Event) {
 	if len(f.ring) > EventHistory {
 		f.ring = f.ring[1:] // the array is left when append makes the next
 	}
-	f.wake()
+	f.wakeReaders()
 }
 
-func (f *feed) wake() {
+func (f *feed) wakeReaders() {
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
 
-// first is the number of the oldest change in the ring. The feed is locked.
-func (f *feed) first() uint64 { return f.last + 1 - uint64(len(f.ring)) }
+// firstNumber is the number of the oldest change in the ring. The feed is locked.
+func (f *feed) firstNumber() uint64 { return f.last + 1 - uint64(len(f.ring)) }
 
 // batch is what a stream has yet to read.
 type batch struct {
@@ -90,46 +90,46 @@ type batch struct {
 	over    bool
 }
 
-// since returns all changes from a number on, those that are left where it is too
+// changesSince returns all changes from a number on, those that are left where it is too
 // old.
-func (f *feed) since(number uint64) batch {
+func (f *feed) changesSince(number uint64) batch {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	b := batch{changed: f.changed, over: f.over}
-	if first := f.first(); number < first {
+	if first := f.firstNumber(); number < first {
 		b.missed = first - number
 		number = first
 	}
-	b.entries = slices.Clone(f.ring[number-f.first():])
+	b.entries = slices.Clone(f.ring[number-f.firstNumber():])
 	return b
 }
 
-// snapshot is the status and the number of the newest change that it shows for
+// takeSnapshot is the status and the number of the newest change that it shows for
 // sure. It may show later ones too, which then follow once more.
-func (f *feed) snapshot() (number uint64, data []byte) {
+func (f *feed) takeSnapshot() (number uint64, data []byte) {
 	f.mu.Lock()
 	number = f.last
 	f.mu.Unlock()
 	return number, adminapi.Encode(f.look())
 }
 
-// oldest is the number of the oldest change that is remembered.
-func (f *feed) oldest() uint64 {
+// oldestNumber is the number of the oldest change that is remembered.
+func (f *feed) oldestNumber() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.first()
+	return f.firstNumber()
 }
 
-func (f *feed) id(number uint64) string { return f.run + "-" + strconv.FormatUint(number, 10) }
+func (f *feed) eventID(number uint64) string { return f.run + "-" + strconv.FormatUint(number, 10) }
 
-// after finds the change that follows the one with an id; false where this run of
+// findAfter finds the change that follows the one with an id; false where this run of
 // the process has given no such id, or remembers the change no more.
-func (f *feed) after(id string) (number uint64, known bool) {
+func (f *feed) findAfter(id string) (number uint64, known bool) {
 	run, digits, _ := strings.Cut(id, "-")
 	n, err := strconv.ParseUint(digits, 10, 64)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if run != f.run || err != nil || n > f.last || n+1 < f.first() {
+	if run != f.run || err != nil || n > f.last || n+1 < f.firstNumber() {
 		return 0, false
 	}
 	return n + 1, true

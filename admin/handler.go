@@ -36,7 +36,7 @@ type Option func(*handler)
 // WithOthers lets the handler ask other members for their status, for
 // /v1/nodes/NAME/status.
 func WithOthers(o *Others) Option {
-	return func(h *handler) { h.ask = o.ask }
+	return func(h *handler) { h.ask = o.askMember }
 }
 
 // WithGroups lets the handler export which groups the node leads, by Groups.List of
@@ -57,15 +57,15 @@ func New(node Node, build string, opts ...Option) http.Handler {
 	for _, opt := range opts {
 		opt(h)
 	}
-	h.streams.feed = newFeed(h.look)
-	go h.streams.feed.follow(node)
+	h.streams.feed = newFeed(h.readStatus)
+	go h.streams.feed.followNode(node)
 	h.scrape = newMetrics(h)
 	mux := http.NewServeMux()
 	for _, path := range []string{"/{$}", "/ui/"} {
-		mux.HandleFunc("GET "+path, page)
+		mux.HandleFunc("GET "+path, servePage)
 		mux.HandleFunc(path, methodNotAllowed(http.MethodGet))
 	}
-	for _, r := range h.routes() {
+	for _, r := range h.listRoutes() {
 		mux.HandleFunc(r.method+" "+r.path, r.answer)
 		mux.HandleFunc(r.path, methodNotAllowed(r.method))
 	}
@@ -103,50 +103,50 @@ type route struct {
 	answer       http.HandlerFunc
 }
 
-// routes are all paths. openapi.json describes each of them.
-func (h *handler) routes() []route {
+// listRoutes are all paths. openapi.json describes each of them.
+func (h *handler) listRoutes() []route {
 	return []route{
-		{"GET", "/v1/status", h.status},
-		{"GET", "/v1/members", h.members},
-		{"GET", "/v1/leader", h.leader},
-		{"GET", "/v1/elections", h.elections},
-		{"GET", "/v1/records", h.records},
-		{"GET", "/v1/jobs", h.jobs},
+		{"GET", "/v1/status", h.serveStatus},
+		{"GET", "/v1/members", h.serveMembers},
+		{"GET", "/v1/leader", h.serveLeader},
+		{"GET", "/v1/elections", h.serveElections},
+		{"GET", "/v1/records", h.serveRecords},
+		{"GET", "/v1/jobs", h.serveJobs},
 		{"GET", "/v1/jobs/{job}/events", h.jobEvents},
-		{"POST", "/v1/jobs/{job}/lock", h.lock},
-		{"POST", "/v1/jobs/{job}/elect", h.elect},
-		{"POST", "/v1/jobs/{job}/enable", h.enable(true)},
-		{"POST", "/v1/jobs/{job}/disable", h.enable(false)},
-		{"GET", "/v1/nodes", h.nodes},
-		{"GET", "/metrics", h.metrics},
+		{"POST", "/v1/jobs/{job}/lock", h.serveLock},
+		{"POST", "/v1/jobs/{job}/elect", h.serveElect},
+		{"POST", "/v1/jobs/{job}/enable", h.serveEnable(true)},
+		{"POST", "/v1/jobs/{job}/disable", h.serveEnable(false)},
+		{"GET", "/v1/nodes", h.serveNodes},
+		{"GET", "/metrics", h.serveMetrics},
 		{"GET", "/v1/nodes/{name}/status", h.nodeStatus},
-		{"GET", "/v1/events", h.events},
-		{"POST", "/v1/send", act(h, h.send)},
-		{"POST", "/v1/transfer", act(h, h.transfer)},
-		{"POST", "/v1/drain", act(h, h.drain)},
-		{"POST", "/v1/leave", h.leaves},
-		{"GET", "/v1/openapi.json", document},
-		{"GET", "/livez", h.live},
-		{"GET", "/readyz", h.ready},
+		{"GET", "/v1/events", h.serveEvents},
+		{"POST", "/v1/send", handleAct(h, h.sendEvent)},
+		{"POST", "/v1/transfer", handleAct(h, h.transferLeadership)},
+		{"POST", "/v1/drain", handleAct(h, h.drainNode)},
+		{"POST", "/v1/leave", h.leaveCluster},
+		{"GET", "/v1/openapi.json", serveDocument},
+		{"GET", "/livez", h.serveLive},
+		{"GET", "/readyz", h.serveReady},
 	}
 }
 
-func (h *handler) look() adminapi.Status {
+func (h *handler) readStatus() adminapi.Status {
 	s := adminapi.StatusOf(h.node.Status(), h.build)
 	s.Write = h.actor != nil
 	return s
 }
 
-func (h *handler) status(w http.ResponseWriter, _ *http.Request) {
-	adminapi.WriteJSON(w, http.StatusOK, h.look())
+func (h *handler) serveStatus(w http.ResponseWriter, _ *http.Request) {
+	adminapi.WriteJSON(w, http.StatusOK, h.readStatus())
 }
 
-func (h *handler) members(w http.ResponseWriter, _ *http.Request) {
-	adminapi.WriteJSON(w, http.StatusOK, h.look().View.Members)
+func (h *handler) serveMembers(w http.ResponseWriter, _ *http.Request) {
+	adminapi.WriteJSON(w, http.StatusOK, h.readStatus().View.Members)
 }
 
-func (h *handler) leader(w http.ResponseWriter, _ *http.Request) {
-	s := h.look()
+func (h *handler) serveLeader(w http.ResponseWriter, _ *http.Request) {
+	s := h.readStatus()
 	l, ok := s.LeaderOf()
 	if !ok {
 		noQuorum(w, s)
@@ -155,12 +155,12 @@ func (h *handler) leader(w http.ResponseWriter, _ *http.Request) {
 	adminapi.WriteJSON(w, http.StatusOK, l)
 }
 
-func (h *handler) events(w http.ResponseWriter, r *http.Request) {
+func (h *handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 	if h.isForeign(r) {
 		writeRefusal(w, crossSite())
 		return
 	}
-	h.streams.serve(w, r)
+	h.streams.serveStream(w, r)
 }
 
 // isForeign reports whether a request for a stream comes from a page of another site: it
@@ -171,22 +171,22 @@ func (h *handler) isForeign(r *http.Request) bool {
 	return h.sameSite.Check(&unsafe) != nil
 }
 
-// live says that the process works: it could look at its node.
-func (h *handler) live(w http.ResponseWriter, r *http.Request) {
-	if _, err := wanted(r); err != nil {
+// serveLive says that the process works: it could look at its node.
+func (h *handler) serveLive(w http.ResponseWriter, r *http.Request) {
+	if _, err := readQuery(r); err != nil {
 		adminapi.WriteError(w, http.StatusBadRequest, adminapi.CodeBadQuery, err.Error())
 		return
 	}
-	h.look()
-	ok(w)
+	h.readStatus()
+	writeOK(w)
 }
 
-// ready says whether the node can be given work: whether a leader that was chosen
+// serveReady says whether the node can be given work: whether a leader that was chosen
 // made this run of it an active member. It stays so while the next leader is
 // elected, or every failover would take all nodes out of service. A load balancer
 // that wants the leader alone asks with ?leader.
-func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
-	want, err := wanted(r, wantQuorum, wantLeader, wantVotes)
+func (h *handler) serveReady(w http.ResponseWriter, r *http.Request) {
+	want, err := readQuery(r, wantQuorum, wantLeader, wantVotes)
 	if err != nil {
 		adminapi.WriteError(w, http.StatusBadRequest, adminapi.CodeBadQuery, err.Error())
 		return
@@ -197,7 +197,7 @@ func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case node.Self.Status != member.Active || node.Provisional:
 		adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeNotActive,
-			because("this node is no active member of its cluster yet", s))
+			addReason("this node is no active member of its cluster yet", s))
 	case want[wantVotes] && node.VoteWait > 0:
 		adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeNotVoting, fmt.Sprintf(
 			"this node has just started, and votes for no new leader for another %v", node.VoteWait))
@@ -207,7 +207,7 @@ func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
 		adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeNotLeader,
 			"this node does not lead; "+s.View.Leader.String()+" does")
 	default:
-		ok(w)
+		writeOK(w)
 	}
 }
 
@@ -218,10 +218,10 @@ const (
 	wantVotes  = "votes"
 )
 
-// wanted reads the query of a health check, of which known are all words. Anything
+// readQuery reads the query of a health check, of which known are all words. Anything
 // else is an error: an answer of 200 to a misspelled ?leader would send work to
 // every node.
-func wanted(r *http.Request, known ...string) (map[string]bool, error) {
+func readQuery(r *http.Request, known ...string) (map[string]bool, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return nil, fmt.Errorf("query %q of %s: %w", r.URL.RawQuery, r.URL.Path, err)
@@ -244,17 +244,17 @@ func wanted(r *http.Request, known ...string) (map[string]bool, error) {
 	return want, nil
 }
 
-func ok(w http.ResponseWriter) {
+func writeOK(w http.ResponseWriter) {
 	adminapi.WriteJSON(w, http.StatusOK, adminapi.Done{Status: "ok"})
 }
 
 func noQuorum(w http.ResponseWriter, s adminapi.Status) {
 	adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeNoQuorum,
-		because("no leader has the support of a majority", s))
+		addReason("no leader has the support of a majority", s))
 }
 
-// because adds why there is no leader, where that is known.
-func because(text string, s adminapi.Status) string {
+// addReason adds why there is no leader, where that is known.
+func addReason(text string, s adminapi.Status) string {
 	if s.NoLeader == "" {
 		return text
 	}

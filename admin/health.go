@@ -26,7 +26,7 @@ func codeAlone(next http.Handler) http.Handler {
 		a := answer{header: http.Header{}, status: http.StatusOK}
 		next.ServeHTTP(&a, r)
 		if a.status == http.StatusOK {
-			ok(w)
+			writeOK(w)
 			return
 		}
 		var e adminapi.ErrorBody

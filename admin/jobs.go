@@ -86,8 +86,8 @@ func closeAll(closeOne func(context.Context) error) {
 	}
 }
 
-// jobs answers with all jobs.
-func (h *handler) jobs(w http.ResponseWriter, r *http.Request) {
+// serveJobs answers with all jobs.
+func (h *handler) serveJobs(w http.ResponseWriter, r *http.Request) {
 	all, err := h.jobList(r.Context())
 	if err != nil {
 		writeRefusal(w, err)
@@ -142,15 +142,15 @@ func nameOf(members member.Roster, id string) string {
 	return ""
 }
 
-// enable lets a member lead a job, or lets it no more.
-func (h *handler) enable(on bool) http.HandlerFunc {
+// serveEnable lets a member lead a job, or lets it no more.
+func (h *handler) serveEnable(on bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("job")
-		act(h, func(ctx context.Context, body adminapi.CandidateRequest) (any, error) {
-			if _, err := h.contest(jobrecord.Leader(name)); err != nil {
+		handleAct(h, func(ctx context.Context, body adminapi.CandidateRequest) (any, error) {
+			if _, err := h.checkJobs(jobrecord.Leader(name)); err != nil {
 				return nil, err
 			}
-			id, err := h.candidate(ctx, name, body.Member)
+			id, err := h.findCandidate(ctx, name, body.Member)
 			if err != nil {
 				return nil, err
 			}
@@ -159,9 +159,9 @@ func (h *handler) enable(on bool) http.HandlerFunc {
 	}
 }
 
-// contest checks that this handler has jobs, and passes a key on, of which err says why
+// checkJobs checks that this handler has jobs, and passes a key on, of which err says why
 // there is none.
-func (h *handler) contest(key string, err error) (string, error) {
+func (h *handler) checkJobs(key string, err error) (string, error) {
 	switch {
 	case h.contests == nil:
 		return "", &refusal{http.StatusNotFound, adminapi.CodeNotFound,
@@ -173,9 +173,9 @@ func (h *handler) contest(key string, err error) (string, error) {
 	}
 }
 
-// candidate is the id of the member with an address or a name. One that is disabled
+// findCandidate is the id of the member with an address or a name. One that is disabled
 // needs to be no member any more.
-func (h *handler) candidate(ctx context.Context, job, text string) (id string, err error) {
+func (h *handler) findCandidate(ctx context.Context, job, text string) (id string, err error) {
 	jobs, err := h.jobList(ctx)
 	if err != nil {
 		return "", err
@@ -187,6 +187,6 @@ func (h *handler) candidate(ctx context.Context, job, text string) (id string, e
 			}
 		}
 	}
-	m, err := h.find("member", text)
+	m, err := h.findMember("member", text)
 	return m.Address.String(), err
 }

@@ -56,7 +56,7 @@ func (l *limited) Accept() (net.Conn, error) {
 		}
 		giveUp(conn)
 		c := &counted{Conn: conn, limit: l, hosts: hostsOf(conn.RemoteAddr())}
-		replaced, entered := l.enter(c)
+		replaced, entered := l.admitConn(c)
 		if replaced != nil {
 			replaced.Conn.Close()
 		}
@@ -67,9 +67,9 @@ func (l *limited) Accept() (net.Conn, error) {
 	}
 }
 
-// enter counts a new connection. If there are too many, it returns the one to close in its
+// admitConn counts a new connection. If there are too many, it returns the one to close in its
 // place; it returns false if none gives way.
-func (l *limited) enter(c *counted) (replaced *counted, entered bool) {
+func (l *limited) admitConn(c *counted) (replaced *counted, entered bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	full, of := len(l.open) >= MaxConnections, netip.Prefix{}
@@ -80,10 +80,10 @@ func (l *limited) enter(c *counted) (replaced *counted, entered bool) {
 		}
 	}
 	if full {
-		if replaced = l.oldest(of); replaced == nil {
+		if replaced = l.oldestConn(of); replaced == nil {
 			return nil, false
 		}
-		l.remove(replaced)
+		l.removeConn(replaced)
 	}
 	c.replaceable = time.Now()
 	l.open = append(l.open, c)
@@ -93,9 +93,9 @@ func (l *limited) enter(c *counted) (replaced *counted, entered bool) {
 	return replaced, true
 }
 
-// oldest is the connection that gives way first, of those from a host or prefix; of all for
+// oldestConn is the connection that gives way first, of those from a host or prefix; of all for
 // the zero prefix. It is nil if each of them is kept. l.mu must be held.
-func (l *limited) oldest(of netip.Prefix) (first *counted) {
+func (l *limited) oldestConn(of netip.Prefix) (first *counted) {
 	most := 0
 	for _, c := range l.open {
 		if c.replaceable.IsZero() || of.IsValid() && !slices.Contains(c.hosts, of) {
@@ -113,8 +113,8 @@ func (l *limited) oldest(of netip.Prefix) (first *counted) {
 	return first
 }
 
-// remove takes a connection out of the counts, once. l.mu must be held.
-func (l *limited) remove(c *counted) {
+// removeConn takes a connection out of the counts, once. l.mu must be held.
+func (l *limited) removeConn(c *counted) {
 	i := slices.Index(l.open, c)
 	if i < 0 {
 		return
@@ -172,7 +172,7 @@ type counted struct {
 // Close implements net.Conn.
 func (c *counted) Close() error {
 	c.limit.mu.Lock()
-	c.limit.remove(c)
+	c.limit.removeConn(c)
 	c.limit.mu.Unlock()
 	return c.Conn.Close()
 }

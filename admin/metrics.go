@@ -53,10 +53,10 @@ type sink struct {
 	samples []string // lines of the text format
 }
 
-// value adds a sample with its labels, in the order of the family.
-func (s *sink) value(v float64, labels ...string) { s.sample("", v, s.formatLabels(labels)) }
+// addValue adds a sample with its labels, in the order of the family.
+func (s *sink) addValue(v float64, labels ...string) { s.addSample("", v, s.formatLabels(labels)) }
 
-func (s *sink) sample(suffix string, v float64, labels string) {
+func (s *sink) addSample(suffix string, v float64, labels string) {
 	s.samples = append(s.samples,
 		s.name+suffix+"{"+labels+"} "+strconv.FormatFloat(v, 'g', -1, 64))
 }
@@ -76,29 +76,29 @@ func (s *sink) formatLabels(values []string) string {
 	return text
 }
 
-// count adds a counter.
-func (s *sink) count(n uint64, labels ...string) { s.value(float64(n), labels...) }
+// addCount adds a counter.
+func (s *sink) addCount(n uint64, labels ...string) { s.addValue(float64(n), labels...) }
 
-// flag adds 1 if is, else 0.
-func (s *sink) flag(is bool, labels ...string) {
+// addFlag adds 1 if is, else 0.
+func (s *sink) addFlag(is bool, labels ...string) {
 	if is {
-		s.value(1, labels...)
+		s.addValue(1, labels...)
 	} else {
-		s.value(0, labels...)
+		s.addValue(0, labels...)
 	}
 }
 
-// durations adds a histogram with its labels.
-func (s *sink) durations(d receiver.Durations, labels ...string) {
+// addDurations adds a histogram with its labels.
+func (s *sink) addDurations(d receiver.Durations, labels ...string) {
 	text := s.formatLabels(labels)
 	counts := d.Buckets()
 	for _, bound := range slices.Sorted(maps.Keys(counts)) {
 		le := strconv.FormatFloat(bound, 'g', -1, 64)
-		s.sample("_bucket", float64(counts[bound]), text+`,le="`+le+`"`)
+		s.addSample("_bucket", float64(counts[bound]), text+`,le="`+le+`"`)
 	}
-	s.sample("_bucket", float64(d.Count()), text+`,le="+Inf"`)
-	s.sample("_sum", d.Sum.Seconds(), text)
-	s.sample("_count", float64(d.Count()), text)
+	s.addSample("_bucket", float64(d.Count()), text+`,le="+Inf"`)
+	s.addSample("_sum", d.Sum.Seconds(), text)
+	s.addSample("_count", float64(d.Count()), text)
 }
 
 // newMetrics answers /metrics in the text format of Prometheus: what the node counts, then
@@ -116,7 +116,7 @@ func newMetrics(h *handler) http.Handler {
 		}
 		var text bytes.Buffer
 		l := look{h.node.Status(), h.build, h.groups()}
-		for _, f := range families() {
+		for _, f := range listFamilies() {
 			writeFamily(&text, f, l)
 		}
 		runtimemetrics.WriteProcessMetrics(&text)
@@ -144,10 +144,10 @@ func writeFamily(text *bytes.Buffer, f family, l look) {
 	}
 }
 
-func (h *handler) metrics(w http.ResponseWriter, r *http.Request) { h.scrape.ServeHTTP(w, r) }
+func (h *handler) serveMetrics(w http.ResponseWriter, r *http.Request) { h.scrape.ServeHTTP(w, r) }
 
-// families are all metrics of a node, in the order of docs/metrics.md.
-func families() []family {
+// listFamilies are all metrics of a node, in the order of docs/metrics.md.
+func listFamilies() []family {
 	return slices.Concat(
 		viewFamilies, electionFamilies, groupFamilies, memberFamilies, transportFamilies,
 		eventFamilies)

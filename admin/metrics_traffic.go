@@ -20,7 +20,7 @@ var memberFamilies = []family{
 		func(l look, s *sink) {
 			for _, p := range l.Peers {
 				if _, ok := l.View.Members.Find(p.Address); ok && p.Connected {
-					s.value(p.RTT.Seconds(), p.Address.String())
+					s.addValue(p.RTT.Seconds(), p.Address.String())
 				}
 			}
 		}},
@@ -29,14 +29,14 @@ var memberFamilies = []family{
 		func(l look, s *sink) {
 			for _, m := range l.View.Members {
 				if m.Address != l.Self.Address {
-					s.count(l.Counts.Missed[m.Address], m.Address.String())
+					s.addCount(l.Counts.Missed[m.Address], m.Address.String())
 				}
 			}
 		}},
 	{"athena_member_transitions_total", "Changes of the status of a member that this node saw.",
 		counter, []string{"from", "to"}, func(l look, s *sink) {
 			for t, n := range l.Counts.Transitions {
-				s.count(n, statusLabel(t.From), statusLabel(t.To))
+				s.addCount(n, statusLabel(t.From), statusLabel(t.To))
 			}
 		}},
 }
@@ -55,27 +55,27 @@ var transportFamilies = []family{
 		[]string{"reason"}, readDropped},
 	{"athena_transport_bytes_total", "Bytes of frames, by direction and kind.", counter,
 		[]string{"dir", "kind"}, func(l look, s *sink) {
-			eachTraffic(l, func(t transport.Traffic, dir, kind string) { s.count(t.Bytes, dir, kind) })
+			eachTraffic(l, func(t transport.Traffic, dir, kind string) { s.addCount(t.Bytes, dir, kind) })
 		}},
 	{"athena_transport_messages_total", "Frames, by direction and kind.", counter,
 		[]string{"dir", "kind"}, func(l look, s *sink) {
-			eachTraffic(l, func(t transport.Traffic, dir, kind string) { s.count(t.Messages, dir, kind) })
+			eachTraffic(l, func(t transport.Traffic, dir, kind string) { s.addCount(t.Messages, dir, kind) })
 		}},
 	{"athena_transport_handshakes_total", "Handshakes with other nodes, by how they ended.", counter,
 		[]string{"result"}, func(l look, s *sink) {
 			for r := range mesh.Results {
-				s.count(l.Transport.Handshakes[r.String()], r.String())
+				s.addCount(l.Transport.Handshakes[r.String()], r.String())
 			}
 		}},
 	{"athena_transport_duplicate_connections_total",
 		"Connections that ended because another one of the same pair stays.", counter, nil,
-		func(l look, s *sink) { s.count(l.Transport.Duplicates) }},
+		func(l look, s *sink) { s.addCount(l.Transport.Duplicates) }},
 	{"athena_tls_cert_expiry_timestamp_seconds",
 		"Until when others accept the certificate of this node: it, or an authority above it, ends. " +
 			"Absent for one made of a secret, which renews itself.",
 		gauge, nil, func(l look, s *sink) {
 			if !l.CertificateExpires.IsZero() {
-				s.value(float64(l.CertificateExpires.Unix()))
+				s.addValue(float64(l.CertificateExpires.Unix()))
 			}
 		}},
 }
@@ -90,7 +90,7 @@ func readDropped(l look, s *sink) {
 		counts[d.String()] += l.Transport.Dropped[d.String()]
 	}
 	for reason, n := range counts {
-		s.count(n, reason)
+		s.addCount(n, reason)
 	}
 }
 
@@ -113,7 +113,7 @@ var eventFamilies = []family{
 		func(l look, s *sink) {
 			for _, r := range l.Receivers {
 				if r.Event != "" && !r.Stream {
-					s.value(float64(r.Queued), r.Event)
+					s.addValue(float64(r.Queued), r.Event)
 				}
 			}
 		}},
@@ -122,30 +122,30 @@ var eventFamilies = []family{
 		counter, []string{"type", "reason"}, func(l look, s *sink) {
 			for _, r := range l.Receivers {
 				if r.Event == "" {
-					s.count(r.Dropped, "", "unhandled")
+					s.addCount(r.Dropped, "", "unhandled")
 					continue
 				}
-				s.count(r.Dropped, typeLabel(r), "dropped")
-				s.count(r.Rejected, typeLabel(r), "rejected")
-				s.count(r.Malformed, typeLabel(r), "malformed")
+				s.addCount(r.Dropped, typeLabel(r), "dropped")
+				s.addCount(r.Rejected, typeLabel(r), "rejected")
+				s.addCount(r.Malformed, typeLabel(r), "malformed")
 			}
 		}},
 	{"athena_receiver_duration_seconds", "How long handlers had an event, of one event of 16.",
 		buckets, []string{"type"}, func(l look, s *sink) {
 			for _, r := range l.Receivers {
 				if r.Event != "" && !r.Stream {
-					s.durations(r.Took, r.Event)
+					s.addDurations(r.Took, r.Event)
 				}
 			}
 		}},
 	{"athena_requests_total", "Requests of this node, by type and how they ended.", counter,
 		[]string{"type", "code"}, func(l look, s *sink) {
 			for r, n := range l.Counts.Requests {
-				s.count(n, strings.ToValidUTF8(r.Type, "?"), r.Code)
+				s.addCount(n, strings.ToValidUTF8(r.Type, "?"), r.Code)
 			}
 		}},
 	{"athena_watch_lagged_total", "How often a reader of events was too slow.", counter, nil,
-		func(l look, s *sink) { s.count(l.Counts.Lagged) }},
+		func(l look, s *sink) { s.addCount(l.Counts.Lagged) }},
 }
 
 // typeLabel tells the streams of a name from the events of a type of that name.

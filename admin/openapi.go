@@ -13,7 +13,7 @@ import (
 //go:embed openapi.json
 var openAPI []byte
 
-func document(w http.ResponseWriter, _ *http.Request) {
+func serveDocument(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	_, _ = w.Write(openAPI) // a caller that went away is no fault

@@ -442,9 +442,9 @@ func TestDocumentHasEveryAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	reads := New(leads(), "")
-	for _, r := range (&handler{}).routes() {
+	for _, r := range (&handler{}).listRoutes() {
 		path := strings.NewReplacer("{name}", "n0", "{job}", "a").Replace(r.path)
-		got.ask(t, d, wanted.wanted(reads), r.method, path, "")
+		got.ask(t, d, wanted.requireToken(reads), r.method, path, "")
 		got.ask(t, d, loopbackHost(reads), r.method, path, "", "Host", "evil.example")
 		got.ask(t, d, reads, r.method, path, "")
 	}
@@ -485,9 +485,9 @@ func (a asked) looking(t *testing.T, d apiDocument) {
 	a.ask(t, d, New(two, ""), "GET", "/v1/nodes/n1/status", "")
 	a.ask(t, d, New(joining, ""), "GET", "/v1/events", "", "Sec-Fetch-Site", "cross-site")
 	full := &handler{node: joining}
-	full.streams.feed = newFeed(full.look)
+	full.streams.feed = newFeed(full.readStatus)
 	full.streams.open.Store(MaxEventStreams)
-	a.ask(t, d, http.HandlerFunc(full.streams.serve), "GET", "/v1/events", "")
+	a.ask(t, d, http.HandlerFunc(full.streams.serveStream), "GET", "/v1/events", "")
 }
 
 // posting asks for what may be wrong with a POST.
@@ -558,8 +558,8 @@ func (a asked) contending(t *testing.T, d apiDocument) {
 	}
 	full.streams.open.Store(MaxEventStreams)
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/jobs/{job}/lock", full.lock)
-	mux.HandleFunc("POST /v1/jobs/{job}/elect", full.elect)
+	mux.HandleFunc("POST /v1/jobs/{job}/lock", full.serveLock)
+	mux.HandleFunc("POST /v1/jobs/{job}/elect", full.serveElect)
 	mux.HandleFunc("GET /v1/jobs/{job}/events", full.jobEvents)
 	a.ask(t, d, mux, "POST", "/v1/jobs/a/lock", `{"latch": "b"}`)
 	a.ask(t, d, mux, "POST", "/v1/jobs/a/elect", "")

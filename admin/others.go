@@ -63,7 +63,7 @@ type Others struct {
 // does not call Answer shows as one that does not answer.
 func Answer(mux *receiver.Mux, build string) *Others {
 	o := &Others{build: build, asking: make(chan struct{}, maxAsking)}
-	receiver.HandleRequest(mux, o.tell, receiver.Named("athena/status"),
+	receiver.HandleRequest(mux, o.tellOther, receiver.Named("athena/status"),
 		receiver.Concurrency(maxTelling), receiver.Queue(maxTold, receiver.Reject))
 	return o
 }
@@ -72,7 +72,7 @@ func Answer(mux *receiver.Mux, build string) *Others {
 // it, or a function that calls it.
 func (o *Others) Use(n *cluster.Node) { o.node.Store(n) }
 
-func (o *Others) tell(
+func (o *Others) tellOther(
 	_ context.Context, _ member.Member, q statusQuestion,
 ) (statusAnswer, error) {
 	node := o.node.Load()
@@ -90,9 +90,9 @@ func (o *Others) tell(
 	return statusAnswer{text}, nil
 }
 
-// ask asks an active member for its status. It blocks until the member has answered, for
+// askMember asks an active member for its status. It blocks until the member has answered, for
 // at most askTimeout, or until ctx ends.
-func (o *Others) ask(ctx context.Context, to member.Address) (adminapi.Status, error) {
+func (o *Others) askMember(ctx context.Context, to member.Address) (adminapi.Status, error) {
 	node := o.node.Load()
 	if node == nil {
 		return adminapi.Status{}, errAskEarly
@@ -119,8 +119,8 @@ func (o *Others) ask(ctx context.Context, to member.Address) (adminapi.Status, e
 	return s, nil
 }
 
-// entries lists the members of the view, and the node itself where it is none.
-func (h *handler) entries() []adminapi.Entry {
+// listEntries lists the members of the view, and the node itself where it is none.
+func (h *handler) listEntries() []adminapi.Entry {
 	s := h.node.Status()
 	var all []adminapi.Entry
 	count := map[string]int{}
@@ -149,19 +149,19 @@ func (h *handler) entries() []adminapi.Entry {
 	return all
 }
 
-func (h *handler) nodes(w http.ResponseWriter, _ *http.Request) {
-	adminapi.WriteJSON(w, http.StatusOK, h.entries())
+func (h *handler) serveNodes(w http.ResponseWriter, _ *http.Request) {
+	adminapi.WriteJSON(w, http.StatusOK, h.listEntries())
 }
 
 // nodeStatus lets one member answer for itself.
 func (h *handler) nodeStatus(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	for _, e := range h.entries() {
+	for _, e := range h.listEntries() {
 		switch {
 		case e.Name != name:
 			continue
 		case e.Self:
-			h.status(w, r)
+			h.serveStatus(w, r)
 			return
 		}
 		s, err := h.ask(r.Context(), e.Address)

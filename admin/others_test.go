@@ -168,14 +168,14 @@ func TestOthersSilent(t *testing.T) {
 func TestOthersBounded(t *testing.T) {
 	inTrio(t, func(t *testing.T, w *trio) {
 		ctx, from := t.Context(), w.nodes[1].Self()
-		a, err := w.others[0].tell(ctx, from, statusQuestion{16})
+		a, err := w.others[0].tellOther(ctx, from, statusQuestion{16})
 		if err == nil {
 			t.Errorf("an answer of %d bytes where 16 are wanted, want an error", len(a.JSON))
 		}
 		for range maxAsking {
 			w.others[0].asking <- struct{}{}
 		}
-		if _, err := w.others[0].ask(ctx, trioAddress(1)); !errors.Is(err, errAskBusy) {
+		if _, err := w.others[0].askMember(ctx, trioAddress(1)); !errors.Is(err, errAskBusy) {
 			t.Errorf("one question too many: %v, want %v", err, errAskBusy)
 		}
 	})
@@ -184,10 +184,10 @@ func TestOthersBounded(t *testing.T) {
 // TestOthersEarly asks and is asked before there is a node.
 func TestOthersEarly(t *testing.T) {
 	o := Answer(receiver.NewMux(), "v0.1")
-	if _, err := o.ask(t.Context(), trioAddress(1)); !errors.Is(err, errAskEarly) {
+	if _, err := o.askMember(t.Context(), trioAddress(1)); !errors.Is(err, errAskEarly) {
 		t.Errorf("Ask: %v, want %v", err, errAskEarly)
 	}
-	_, err := o.tell(t.Context(), member.Member{}, statusQuestion{1})
+	_, err := o.tellOther(t.Context(), member.Member{}, statusQuestion{1})
 	if !errors.Is(err, errAskEarly) {
 		t.Errorf("tell: %v, want %v", err, errAskEarly)
 	}

@@ -33,7 +33,7 @@ var pageTypes = map[string]string{
 
 // Page answers "/" with the dashboard, and "/ui/" with its parts. The page asks for
 // /v1/nodes and what is below; New has all of it.
-func Page() http.Handler { return http.HandlerFunc(page) }
+func Page() http.Handler { return http.HandlerFunc(servePage) }
 
 // isPage reports whether a request is for a file of the page, and for nothing that a
 // path with dots would lead to.
@@ -42,7 +42,7 @@ func isPage(r *http.Request) bool {
 	return p == "/" || strings.HasPrefix(p, "/ui/") && path.Clean(p) == p
 }
 
-func page(w http.ResponseWriter, r *http.Request) {
+func servePage(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	if name == "" {
 		name = "ui/index.html"

@@ -185,14 +185,14 @@ func TestEventsForReal(t *testing.T) {
 	inTrio(t, func(t *testing.T, w *trio) {
 		f := newFeed(func() adminapi.Status { return adminapi.StatusOf(w.nodes[0].Status(), "") })
 		ended := make(chan struct{})
-		go func() { defer close(ended); f.follow(w.nodes[0]) }()
+		go func() { defer close(ended); f.followNode(w.nodes[0]) }()
 		synctest.Wait()
 		if err := w.nodes[2].Leave(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
 		var got []string
-		for _, e := range f.since(1).entries {
+		for _, e := range f.changesSince(1).entries {
 			var c adminapi.MemberChange
 			if json.Unmarshal(e.data, &c) == nil && c.Member.Name == "n2" {
 				got = append(got, c.Member.Status.String())
@@ -203,7 +203,7 @@ func TestEventsForReal(t *testing.T) {
 		}
 		w.nodes[0].Close()
 		<-ended
-		if b := f.since(1); !b.over {
+		if b := f.changesSince(1); !b.over {
 			t.Error("the node has closed, and its streams go on")
 		}
 	})

@@ -12,8 +12,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// records answers with all records, or with those under ?prefix.
-func (h *handler) records(w http.ResponseWriter, r *http.Request) {
+// serveRecords answers with all records, or with those under ?prefix.
+func (h *handler) serveRecords(w http.ResponseWriter, r *http.Request) {
 	prefix, err := prefixOf(r)
 	if err != nil {
 		adminapi.WriteError(w, http.StatusBadRequest, adminapi.CodeBadQuery, err.Error())

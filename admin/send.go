@@ -14,9 +14,9 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// send gives an event to one member or to all, and waits until its handlers there
+// sendEvent gives an event to one member or to all, and waits until its handlers there
 // have returned.
-func (h *handler) send(ctx context.Context, body adminapi.SendRequest) (any, error) {
+func (h *handler) sendEvent(ctx context.Context, body adminapi.SendRequest) (any, error) {
 	switch {
 	case body.Name == "":
 		return nil, &refusal{http.StatusBadRequest, adminapi.CodeBadRequest,
@@ -28,32 +28,32 @@ func (h *handler) send(ctx context.Context, body adminapi.SendRequest) (any, err
 	event := receiver.JSON{Name: body.Name, Text: body.Payload}
 	outcomes := make(outcomes, cluster.MaxSize)
 	if body.To == "" {
-		return h.broadcast(ctx, event, outcomes)
+		return h.broadcastEvent(ctx, event, outcomes)
 	}
-	to, err := h.find("to", body.To)
+	to, err := h.findMember("to", body.To)
 	if err != nil {
 		return nil, err
 	}
-	err = h.actor.Send(ctx, to.Address, event, outcomes.option())
+	err = h.actor.Send(ctx, to.Address, event, outcomes.sendOption())
 	if err == nil {
-		err = outcomes.wait(ctx, map[member.Address]bool{to.Address: true})[to.Address]
+		err = outcomes.waitForAll(ctx, map[member.Address]bool{to.Address: true})[to.Address]
 	}
 	if err != nil {
-		return nil, unsendable(err)
+		return nil, sendError(err)
 	}
 	return adminapi.Sent{Results: []adminapi.SendResult{{Name: to.Name, Address: to.Address,
 		Result: adminapi.OutcomeHandled}}}, nil
 }
 
-func (h *handler) broadcast(
+func (h *handler) broadcastEvent(
 	ctx context.Context, event receiver.JSON, outcomes outcomes,
 ) (any, error) {
 	var results []cluster.Result
 	err := h.actor.Broadcast(ctx, event,
-		cluster.WithSelf(), cluster.WithResults(&results), outcomes.option())
+		cluster.WithSelf(), cluster.WithResults(&results), outcomes.sendOption())
 	switch _, some := errors.AsType[*cluster.BroadcastError](err); {
 	case err != nil && !some:
-		return nil, unsendable(err)
+		return nil, sendError(err)
 	case len(results) == 0:
 		return nil, fmt.Errorf("%w: this node knows no active member", cluster.ErrNotActive)
 	}
@@ -63,7 +63,7 @@ func (h *handler) broadcast(
 			taken[r.To.Address] = true
 		}
 	}
-	told := outcomes.wait(ctx, taken)
+	told := outcomes.waitForAll(ctx, taken)
 	sent := adminapi.Sent{Results: make([]adminapi.SendResult, 0, len(results))}
 	for _, r := range results {
 		if r.Err == nil {
@@ -79,8 +79,8 @@ func (h *handler) broadcast(
 	return sent, nil
 }
 
-// unsendable tells a fault of the body from what a member has refused.
-func unsendable(err error) error {
+// sendError tells a fault of the body from what a member has refused.
+func sendError(err error) error {
 	if errors.Is(err, receiver.ErrUnsendable) {
 		return &refusal{http.StatusBadRequest, adminapi.CodeBadRequest, textOf(err)}
 	}
@@ -96,13 +96,13 @@ type outcome struct {
 // outcomes has room for one of every member: who tells one never waits.
 type outcomes chan outcome
 
-func (o outcomes) option() cluster.SendOption {
+func (o outcomes) sendOption() cluster.SendOption {
 	return cluster.WithOutcome(func(to member.Address, err error) { o <- outcome{to, err} })
 }
 
-// wait collects the outcomes at the members that took the event. Those that come too
+// waitForAll collects the outcomes at the members that took the event. Those that come too
 // late are not known.
-func (o outcomes) wait(
+func (o outcomes) waitForAll(
 	ctx context.Context, taken map[member.Address]bool,
 ) (told map[member.Address]error) {
 	told = map[member.Address]error{}

@@ -253,7 +253,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, opts ...AccessOp
 	h = http.MaxBytesHandler(h, maxBodyBytes)
 	token := accessOf(opts).token
 	if token != nil {
-		h = token.wanted(h)
+		h = token.requireToken(h)
 	}
 	switch {
 	case isOpen(l):

@@ -35,22 +35,22 @@ type place struct {
 	follow bool   // go on with what is to come
 }
 
-func (s *streams) serve(w http.ResponseWriter, r *http.Request) {
+func (s *streams) serveStream(w http.ResponseWriter, r *http.Request) {
 	at, err := placeOf(r)
 	if err != nil {
 		adminapi.WriteError(w, http.StatusBadRequest, adminapi.CodeBadQuery, err.Error())
 		return
 	}
-	s.admit(w, r, func() {
+	s.admitStream(w, r, func() {
 		out := &stream{feed: s.feed, eventWriter: beginEvents(w)}
 		if r.Method != http.MethodHead {
-			out.run(r, at)
+			out.writeAll(r, at)
 		}
 	})
 }
 
-// admit answers by a stream of events, unless too many are open.
-func (s *streams) admit(w http.ResponseWriter, r *http.Request, run func()) {
+// admitStream answers by a stream of events, unless too many are open.
+func (s *streams) admitStream(w http.ResponseWriter, r *http.Request, run func()) {
 	defer s.open.Add(-1)
 	if s.open.Add(1) > MaxEventStreams {
 		adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeBusy,
@@ -93,27 +93,27 @@ type stream struct {
 	next uint64 // number of the change that it reads next
 }
 
-// run writes until the reader, the node, or what was asked for ends.
-func (s *stream) run(r *http.Request, at place) {
+// writeAll writes until the reader, the node, or what was asked for ends.
+func (s *stream) writeAll(r *http.Request, at place) {
 	var known bool
-	s.next, known = s.feed.after(at.lastID)
-	s.write("retry: %d\n\n", reconnectInterval.Milliseconds())
+	s.next, known = s.feed.findAfter(at.lastID)
+	s.writeText("retry: %d\n\n", reconnectInterval.Milliseconds())
 	switch {
 	case known:
 	case at.follow:
-		s.snapshot()
+		s.writeSnapshot()
 	default:
-		s.next = s.feed.oldest()
+		s.next = s.feed.oldestNumber()
 	}
 	idle := time.NewTimer(adminapi.KeepAliveInterval)
 	defer idle.Stop()
 	for {
-		b := s.feed.since(s.next)
-		s.batch(b, at.follow)
+		b := s.feed.changesSince(s.next)
+		s.writeBatch(b, at.follow)
 		if !at.follow {
-			s.snapshot()
+			s.writeSnapshot()
 		}
-		s.flush()
+		s.flushText()
 		if b.over || !at.follow || s.err != nil {
 			return
 		}
@@ -121,42 +121,42 @@ func (s *stream) run(r *http.Request, at place) {
 		select {
 		case <-b.changed:
 		case <-idle.C:
-			s.comment()
+			s.writeComment()
 		case <-r.Context().Done():
 			return
 		}
 	}
 }
 
-// batch writes changes. Where some are missing, a reader that goes on gets a snapshot
+// writeBatch writes changes. Where some are missing, a reader that goes on gets a snapshot
 // in the place of all.
-func (s *stream) batch(b batch, follow bool) {
+func (s *stream) writeBatch(b batch, follow bool) {
 	if b.missed > 0 {
-		s.event("", adminapi.EventLagged, adminapi.Encode(adminapi.Lagged{Missed: b.missed}))
+		s.writeEvent("", adminapi.EventLagged, adminapi.Encode(adminapi.Lagged{Missed: b.missed}))
 		s.next += b.missed
 		if follow {
-			s.snapshot()
+			s.writeSnapshot()
 			return
 		}
 	}
 	for _, e := range b.entries {
 		if e.kind == adminapi.EventLagged { // this process was too slow itself
-			s.event("", e.kind, e.data)
+			s.writeEvent("", e.kind, e.data)
 			if follow {
-				s.snapshot()
+				s.writeSnapshot()
 				return
 			}
 		} else {
-			s.event(s.feed.id(s.next), e.kind, e.data)
+			s.writeEvent(s.feed.eventID(s.next), e.kind, e.data)
 		}
 		s.next++
 	}
 }
 
-// snapshot writes the present status; what comes next is later.
-func (s *stream) snapshot() {
-	number, data := s.feed.snapshot()
-	s.event(s.feed.id(number), adminapi.EventSnapshot, data)
+// writeSnapshot writes the present status; what comes next is later.
+func (s *stream) writeSnapshot() {
+	number, data := s.feed.takeSnapshot()
+	s.writeEvent(s.feed.eventID(number), adminapi.EventSnapshot, data)
 	s.next = number + 1
 }
 
@@ -181,24 +181,24 @@ func beginEvents(w http.ResponseWriter) *eventWriter {
 	return &eventWriter{w: w, rc: rc}
 }
 
-func (e *eventWriter) event(id, kind string, data []byte) {
+func (e *eventWriter) writeEvent(id, kind string, data []byte) {
 	if id != "" {
-		e.write("id: %s\n", id)
+		e.writeText("id: %s\n", id)
 	}
-	e.write("event: %s\ndata: %s\n\n", kind, data)
+	e.writeText("event: %s\ndata: %s\n\n", kind, data)
 }
 
-// comment is a sign of life.
-func (e *eventWriter) comment() { e.write(":\n\n") }
+// writeComment is a sign of life.
+func (e *eventWriter) writeComment() { e.writeText(":\n\n") }
 
-func (e *eventWriter) write(format string, args ...any) {
+func (e *eventWriter) writeText(format string, args ...any) {
 	if e.err == nil {
 		_ = e.rc.SetWriteDeadline(time.Now().Add(streamTimeout)) // see SetReadDeadline
 		_, e.err = fmt.Fprintf(e.w, format, args...)
 	}
 }
 
-func (e *eventWriter) flush() {
+func (e *eventWriter) flushText() {
 	if e.err == nil {
 		e.err = e.rc.Flush()
 	}

@@ -41,14 +41,14 @@ type Token struct {
 // if this process is not root's.
 func ReadToken(path string) (*Token, error) {
 	t := &Token{path: path, looked: time.Now()}
-	if err := t.read(); err != nil {
+	if err := t.readFile(); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
-// read reads the file. After an error there is no token.
-func (t *Token) read() (err error) {
+// readFile reads the file. After an error there is no token.
+func (t *Token) readFile() (err error) {
 	t.text = ""
 	if t.file, err = os.Stat(t.path); err != nil {
 		return fmt.Errorf("%w: make one with: athena secret new %s", err, t.path)
@@ -85,17 +85,17 @@ func (t *Token) Current() string {
 	file, err := os.Stat(t.path)
 	if err != nil || t.text == "" || !os.SameFile(file, t.file) || file.Mode() != t.file.Mode() ||
 		file.Size() != t.file.Size() || !file.ModTime().Equal(t.file.ModTime()) {
-		_ = t.read() // the callers are told
+		_ = t.readFile() // the callers are told
 	}
 	return t.text
 }
 
-// wanted lets only requests pass that show the token, and those of health and of the page,
+// requireToken lets only requests pass that show the token, and those of health and of the page,
 // which is the same for everybody and asks for the token itself.
-func (t *Token) wanted(next http.Handler) http.Handler {
+func (t *Token) requireToken(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case t.shown(r):
+		case t.isShown(r):
 			setReplaceable(r, time.Now().Add(answerGrace))
 			next.ServeHTTP(w, r)
 			return
@@ -113,7 +113,7 @@ func (t *Token) wanted(next http.Handler) http.Handler {
 	})
 }
 
-func (t *Token) shown(r *http.Request) bool {
+func (t *Token) isShown(r *http.Request) bool {
 	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	want := t.Current()
 	// Of hashes, so that not even the length can be learned by the time it takes.

@@ -91,7 +91,7 @@ func New(t testing.TB, opts Options) *Cluster {
 	opts.Size = cmp.Or(opts.Size, DefaultSize)
 	opts.Delay = cmp.Or(opts.Delay, DefaultDelay)
 	if opts.Main == nil {
-		opts.Main = serve
+		opts.Main = serveNode
 	}
 	if opts.Size < 1 || opts.Size > member.MaxMembers {
 		t.Fatalf("athenatest: Options.Size is %d, want 1 to %d", opts.Size, member.MaxMembers)
@@ -109,7 +109,7 @@ func New(t testing.TB, opts Options) *Cluster {
 		leases:  leases{t: t},
 		timings: cluster.DefaultConfig(),
 	}
-	t.Cleanup(c.close)
+	t.Cleanup(c.closeAll)
 	return c
 }
 
@@ -124,8 +124,8 @@ func wantBubble(t testing.TB) {
 	synctest.Wait()
 }
 
-// serve is the Main of those who have none.
-func serve(ctx context.Context, _ int, cfg cluster.Config, opts ...cluster.Option) error {
+// serveNode is the Main of those who have none.
+func serveNode(ctx context.Context, _ int, cfg cluster.Config, opts ...cluster.Option) error {
 	n, err := cluster.Start(ctx, cfg, opts...)
 	if err != nil {
 		return err
@@ -141,15 +141,15 @@ func serve(ctx context.Context, _ int, cfg cluster.Config, opts ...cluster.Optio
 	return n.Err()
 }
 
-// close ends everything.
-func (c *Cluster) close() {
+// closeAll ends everything.
+func (c *Cluster) closeAll() {
 	for i := range c.slots {
 		if p := c.cutOff(i); p != nil {
-			c.reap(p)
+			c.reapProcess(p)
 		}
 	}
 	for _, p := range c.older {
-		c.reap(p)
+		c.reapProcess(p)
 	}
 	c.ghosts.Wait()
 }
@@ -160,7 +160,7 @@ func (c *Cluster) Size() int { return c.opts.Size }
 // Address is that of node i, at which nothing has to run.
 func (c *Cluster) Address(i int) member.Address {
 	c.t.Helper()
-	c.slot(i) // fails where there is none
+	c.slotOf(i) // fails where there is none
 	host := i + 1
 	return member.Address{Host: fmt.Sprintf("10.0.%d.%d", host>>8, host&0xff), Port: 7000}
 }
@@ -168,11 +168,11 @@ func (c *Cluster) Address(i int) member.Address {
 // DataDir is the directory of the store of node i, of its present run or of the next
 // one. To remove it while the node does not run is to lose the disk.
 func (c *Cluster) DataDir(i int) string {
-	return filepath.Join(c.dir, fmt.Sprintf("%d-%d", i, c.slot(i).store))
+	return filepath.Join(c.dir, fmt.Sprintf("%d-%d", i, c.slotOf(i).store))
 }
 
-// config is what node i starts with.
-func (c *Cluster) config(i int) cluster.Config {
+// configOf is what node i starts with.
+func (c *Cluster) configOf(i int) cluster.Config {
 	cfg := cluster.DefaultConfig()
 	cfg.Addr, cfg.Name, cfg.Size = c.Address(i).String(), fmt.Sprint("n", i), c.opts.Size
 	cfg.Secret = []byte("DtqIQXDG2kJw18xWQ4PL2FytV5wmOw4G8bwJUTZHaeg=")
@@ -186,15 +186,15 @@ func (c *Cluster) config(i int) cluster.Config {
 	return cfg
 }
 
-// options are those that make node i part of this cluster.
-func (c *Cluster) options(p *process) []cluster.Option {
+// optionsOf are those that make node i part of this cluster.
+func (c *Cluster) optionsOf(p *process) []cluster.Option {
 	return []cluster.Option{
-		cluster.WithSocket(p.open(c.packets)),
+		cluster.WithSocket(p.openSocket(c.packets)),
 		cluster.WithClock(p.clock.now),
 		cluster.WithLogger(slog.New(slog.DiscardHandler)),
 		cluster.WithListening(func(n *cluster.Node) {
-			p.listens(n)
-			c.ghosts.Go(func() { c.leases.follow(p, n) })
+			p.setListening(n)
+			c.ghosts.Go(func() { c.leases.followNode(p, n) })
 		}),
 	}
 }

@@ -32,8 +32,8 @@ type holder struct {
 	term    leader.Term
 }
 
-// follow looks at a node from now on until it ends.
-func (l *leases) follow(p *process, n *cluster.Node) {
+// followNode looks at a node from now on until it ends.
+func (l *leases) followNode(p *process, n *cluster.Node) {
 	own := &holder{process: p, node: n}
 	l.mu.Lock()
 	l.nodes = append(l.nodes, own)
@@ -41,7 +41,7 @@ func (l *leases) follow(p *process, n *cluster.Node) {
 	for term := range n.Terms(context.Background()) {
 		l.mu.Lock()
 		own.term = term
-		l.check()
+		l.checkNow()
 		l.mu.Unlock()
 	}
 	l.mu.Lock()
@@ -49,28 +49,28 @@ func (l *leases) follow(p *process, n *cluster.Node) {
 	l.nodes = slices.DeleteFunc(l.nodes, func(h *holder) bool { return h == own })
 }
 
-// forget looks at a process no more.
-func (l *leases) forget(p *process) {
+// forgetProcess looks at a process no more.
+func (l *leases) forgetProcess(p *process) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.nodes = slices.DeleteFunc(l.nodes, func(h *holder) bool { return h.process == p })
 }
 
-// halt lets a process stand still, or go on, while nobody looks at it: to look at one
+// haltProcess lets a process stand still, or go on, while nobody looks at it: to look at one
 // that stands still is to wait for it.
-func (l *leases) halt(p *process, still bool) {
+func (l *leases) haltProcess(p *process, still bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if still {
-		p.clock.stop()
+		p.clock.stopClock()
 		return
 	}
 	p.clock.goOn()
-	l.check()
+	l.checkNow()
 }
 
-// check looks at this instant. The caller holds mu.
-func (l *leases) check() {
+// checkNow looks at this instant. The caller holds mu.
+func (l *leases) checkNow() {
 	var held []string
 	for _, h := range l.nodes {
 		if !h.process.clock.isShut() && h.node.Err() == nil && h.term.Valid() {

@@ -32,7 +32,7 @@ func (c *Cluster) Partition(groups ...[]int) {
 	}
 	for _, g := range groups {
 		for _, i := range g {
-			c.slot(i) // fails where there is none
+			c.slotOf(i) // fails where there is none
 		}
 	}
 	c.eachLink(func(from, to int) {
@@ -48,16 +48,16 @@ func (c *Cluster) Partition(groups ...[]int) {
 // direction. Neither is told.
 func (c *Cluster) Cut(from, to int) {
 	c.t.Helper()
-	c.slot(from)
-	c.slot(to)
+	c.slotOf(from)
+	c.slotOf(to)
 	c.packets.Cut(c.Address(from), c.Address(to))
 }
 
 // SetPath sets what befalls the packets from one node to another.
 func (c *Cluster) SetPath(from, to int, path Path) {
 	c.t.Helper()
-	c.slot(from)
-	c.slot(to)
+	c.slotOf(from)
+	c.slotOf(to)
 	c.packets.SetPath(c.Address(from), c.Address(to), transporttest.Path(path))
 }
 

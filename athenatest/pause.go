@@ -26,8 +26,8 @@ func (c *clock) isShut() bool {
 	return c.shut != nil
 }
 
-// pass blocks while the process stands still.
-func (c *clock) pass() {
+// blockWhileStopped blocks while the process stands still.
+func (c *clock) blockWhileStopped() {
 	c.mu.Lock()
 	shut := c.shut
 	c.mu.Unlock()
@@ -37,19 +37,19 @@ func (c *clock) pass() {
 }
 
 func (c *clock) now() time.Time {
-	c.pass()
+	c.blockWhileStopped()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return time.Now().Add(c.ahead)
 }
 
-func (c *clock) jump(d time.Duration) {
+func (c *clock) jumpBy(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ahead += d
 }
 
-func (c *clock) stop() {
+func (c *clock) stopClock() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.shut == nil {
@@ -74,17 +74,19 @@ type socket struct {
 
 func (s socket) ReadFrom(b []byte) (int, net.Addr, error) {
 	n, from, err := s.PacketConn.ReadFrom(b)
-	s.clock.pass()
+	s.clock.blockWhileStopped()
 	return n, from, err
 }
 
 func (s socket) WriteTo(b []byte, to net.Addr) (int, error) {
-	s.clock.pass()
+	s.clock.blockWhileStopped()
 	return s.PacketConn.WriteTo(b, to)
 }
 
-// open gives a process its socket.
-func (p *process) open(packets *transporttest.PacketNet) func(string) (net.PacketConn, error) {
+// openSocket gives a process its socket.
+func (p *process) openSocket(
+	packets *transporttest.PacketNet) func(string) (net.PacketConn, error,
+) {
 	return func(addr string) (net.PacketConn, error) {
 		s, err := packets.Open(addr)
 		return socket{transporttest.Socket{PacketConn: s}, &p.clock}, err
@@ -103,15 +105,15 @@ func (p *process) open(packets *transporttest.PacketNet) func(string) (net.Packe
 func (c *Cluster) Pause(i int) {
 	c.t.Helper()
 	c.Node(i)
-	c.leases.halt(c.slots[i].present, true)
+	c.leases.haltProcess(c.slots[i].present, true)
 	synctest.Wait()
 }
 
 // Resume undoes Pause. When it returns the node has seen what time it is.
 func (c *Cluster) Resume(i int) {
 	c.t.Helper()
-	c.leases.halt(c.process(i), false)
-	c.look()
+	c.leases.haltProcess(c.processOf(i), false)
+	c.lookForFailures()
 }
 
 // JumpClock sets the clock of node i, by which it counts leases and silence, ahead:
@@ -119,5 +121,5 @@ func (c *Cluster) Resume(i int) {
 // majority whose clocks all jump may choose a leader beside one whose clock does not.
 func (c *Cluster) JumpClock(i int, ahead time.Duration) {
 	c.t.Helper()
-	c.process(i).clock.jump(ahead)
+	c.processOf(i).clock.jumpBy(ahead)
 }

@@ -29,22 +29,22 @@ type process struct {
 	node *cluster.Node // nil until it listens
 }
 
-func (p *process) listens(n *cluster.Node) {
+func (p *process) setListening(n *cluster.Node) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.node = n
 }
 
-// listening is the node of the process, nil while there is none.
-func (p *process) listening() *cluster.Node {
+// listeningNode is the node of the process, nil while there is none.
+func (p *process) listeningNode() *cluster.Node {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.node
 }
 
-// joined is the node of the process, nil while it is no active member.
-func (p *process) joined() *cluster.Node {
-	n := p.listening()
+// joinedNode is the node of the process, nil while it is no active member.
+func (p *process) joinedNode() *cluster.Node {
+	n := p.listeningNode()
 	if n == nil {
 		return nil
 	}
@@ -65,7 +65,7 @@ func (p *process) hasEnded() bool {
 	}
 }
 
-func (c *Cluster) slot(i int) *slot {
+func (c *Cluster) slotOf(i int) *slot {
 	c.t.Helper()
 	if i < 0 || i >= len(c.slots) {
 		c.t.Fatalf("athenatest: there is no node %d, only 0 to %d", i, len(c.slots)-1)
@@ -73,20 +73,20 @@ func (c *Cluster) slot(i int) *slot {
 	return &c.slots[i]
 }
 
-// process is what runs as node i.
-func (c *Cluster) process(i int) *process {
+// processOf is what runs as node i.
+func (c *Cluster) processOf(i int) *process {
 	c.t.Helper()
-	p := c.slot(i).present
+	p := c.slotOf(i).present
 	if p == nil {
 		c.t.Fatalf("athenatest: node %d does not run%s", i, c)
 	}
 	return p
 }
 
-// awake is what runs as node i and is not paused.
-func (c *Cluster) awake(i int) *process {
+// awakeProcess is what runs as node i and is not paused.
+func (c *Cluster) awakeProcess(i int) *process {
 	c.t.Helper()
-	p := c.process(i)
+	p := c.processOf(i)
 	if p.clock.isShut() {
 		c.t.Fatalf("athenatest: node %d is paused: Resume it first", i)
 	}
@@ -105,18 +105,18 @@ func (c *Cluster) Start(nodes ...int) {
 		}
 	}
 	for _, i := range nodes {
-		if c.slot(i).present != nil {
+		if c.slotOf(i).present != nil {
 			c.t.Fatalf("athenatest: node %d runs already", i)
 		}
 		// It outlives the context of the test, which ends before the nodes do.
 		ctx, stop := context.WithCancel(context.Background())
 		p := &process{host: i, stop: stop, ended: make(chan struct{})}
 		c.slots[i].present = p
-		cfg := c.config(i)
+		cfg := c.configOf(i)
 		c.timings = cfg.WithDefaults()
 		go func() {
 			defer close(p.ended)
-			p.err = c.opts.Main(ctx, i, cfg, c.options(p)...)
+			p.err = c.opts.Main(ctx, i, cfg, c.optionsOf(p)...)
 		}()
 	}
 }
@@ -125,8 +125,8 @@ func (c *Cluster) Start(nodes ...int) {
 func (c *Cluster) Restart(i int) {
 	c.t.Helper()
 	c.Start(i)
-	c.Within(c.limit(), fmt.Sprintf("membership of node %d", i), func() bool {
-		return c.process(i).joined() != nil
+	c.Within(c.waitLimit(), fmt.Sprintf("membership of node %d", i), func() bool {
+		return c.processOf(i).joinedNode() != nil
 	})
 }
 
@@ -142,7 +142,7 @@ func (c *Cluster) Crash(i int) {
 	if p := c.cutOff(i); p != nil {
 		c.slots[i].store++
 		c.copyStore(before, c.DataDir(i))
-		c.reap(p)
+		c.reapProcess(p)
 	}
 }
 
@@ -154,12 +154,12 @@ func (c *Cluster) Crash(i int) {
 func (c *Cluster) TakeOver(i int, copied bool) (older *cluster.Node) {
 	c.t.Helper()
 	older = c.Node(i)
-	s, before := c.slot(i), c.DataDir(i)
+	s, before := c.slotOf(i), c.DataDir(i)
 	c.older = append(c.older, s.present)
 	s.present = nil
 	s.store++
 	if copied {
-		c.leases.forget(c.older[len(c.older)-1])
+		c.leases.forgetProcess(c.older[len(c.older)-1])
 		c.copyStore(before, c.DataDir(i))
 	}
 	c.Start(i)
@@ -177,14 +177,14 @@ func (c *Cluster) cutOff(i int) *process {
 	return p
 }
 
-// reap ends what is left of a process, in the background, since that takes time.
-func (c *Cluster) reap(p *process) {
-	c.leases.forget(p)
+// reapProcess ends what is left of a process, in the background, since that takes time.
+func (c *Cluster) reapProcess(p *process) {
+	c.leases.forgetProcess(p)
 	p.clock.goOn()
 	p.stop()
-	limit := c.limit() // of the present timings
+	limit := c.waitLimit() // of the present timings
 	c.ghosts.Go(func() {
-		if n := p.listening(); n != nil {
+		if n := p.listeningNode(); n != nil {
 			if err := n.Close(); err != nil {
 				c.t.Errorf("athenatest: node %d: Close: %v", p.host, err)
 			}
@@ -204,7 +204,7 @@ func (c *Cluster) reap(p *process) {
 // cluster in order and returns.
 func (c *Cluster) Leave(i int) {
 	c.t.Helper()
-	c.awake(i).stop()
+	c.awakeProcess(i).stop()
 	if err := c.WaitEnd(i); err != nil && !errors.Is(err, context.Canceled) {
 		c.t.Fatalf("athenatest: Main of node %d, told to end: %v%s", i, err, c)
 	}
@@ -214,11 +214,11 @@ func (c *Cluster) Leave(i int) {
 // and gives its error: for nodes that must not start.
 func (c *Cluster) WaitEnd(i int) error {
 	c.t.Helper()
-	p := c.process(i)
+	p := c.processOf(i)
 	begin := time.Now()
 	for synctest.Wait(); !p.hasEnded(); synctest.Wait() {
-		if time.Since(begin) >= c.limit() {
-			c.t.Fatalf("athenatest: Main of node %d has not ended within %v%s", i, c.limit(), c)
+		if time.Since(begin) >= c.waitLimit() {
+			c.t.Fatalf("athenatest: Main of node %d has not ended within %v%s", i, c.waitLimit(), c)
 		}
 		time.Sleep(step)
 	}

@@ -33,7 +33,7 @@ func Scenarios() []Scenario {
 // has been for a while.
 func crashLeader(c *Cluster) {
 	c.t.Helper()
-	old := c.begin()
+	old := c.beginScenario()
 	c.Crash(old)
 	c.NextLeader(old)
 	c.Advance(c.timings.TTLTimeout / 2)
@@ -45,9 +45,9 @@ func crashLeader(c *Cluster) {
 // the others have had a leader of their own for a while.
 func splitBrain(c *Cluster) {
 	c.t.Helper()
-	old := c.begin()
-	followers := c.followers(old)
-	minority := append(followers[:len(followers)-c.quorum()], old)
+	old := c.beginScenario()
+	followers := c.listFollowers(old)
+	minority := append(followers[:len(followers)-c.quorumSize()], old)
 	c.Partition(minority)
 	c.NextLeader(old)
 	c.Advance(c.timings.TTLTimeout / 2)
@@ -59,8 +59,8 @@ func splitBrain(c *Cluster) {
 // until another one leads.
 func deafenLeader(c *Cluster) {
 	c.t.Helper()
-	old := c.begin()
-	for _, i := range c.followers(old) {
+	old := c.beginScenario()
+	for _, i := range c.listFollowers(old) {
 		c.Cut(i, old)
 	}
 	c.NextLeader(old)
@@ -73,7 +73,7 @@ func deafenLeader(c *Cluster) {
 // stops what its work does meanwhile.
 func pauseLeader(c *Cluster) {
 	c.t.Helper()
-	old := c.begin()
+	old := c.beginScenario()
 	c.Pause(old)
 	c.NextLeader(old)
 	c.Advance(c.timings.TTLTimeout / 2)
@@ -85,8 +85,8 @@ func pauseLeader(c *Cluster) {
 // last.
 func restartInTurn(c *Cluster) {
 	c.t.Helper()
-	leader := c.begin()
-	for _, i := range append(c.followers(leader), leader) {
+	leader := c.beginScenario()
+	for _, i := range append(c.listFollowers(leader), leader) {
 		c.Leave(i)
 		c.Advance(time.Second)
 		c.Start(i)
@@ -98,9 +98,9 @@ func restartInTurn(c *Cluster) {
 // a HeartbeatTimeout each way, for a while. It fails the test where the leader changes.
 func delayFollower(c *Cluster) {
 	c.t.Helper()
-	leader := c.begin()
+	leader := c.beginScenario()
 	version := c.Node(leader).View().Version
-	c.Slow(c.followers(leader)[0], c.timings.HeartbeatTimeout/2)
+	c.Slow(c.listFollowers(leader)[0], c.timings.HeartbeatTimeout/2)
 	c.Advance(c.timings.TTLTimeout)
 	c.Heal()
 	c.WaitSettled()
@@ -113,13 +113,13 @@ func delayFollower(c *Cluster) {
 // them again.
 func crashMajority(c *Cluster) {
 	c.t.Helper()
-	leader := c.begin()
-	followers := c.followers(leader)
-	crashed := followers[:len(followers)-c.quorum()+2]
+	leader := c.beginScenario()
+	followers := c.listFollowers(leader)
+	crashed := followers[:len(followers)-c.quorumSize()+2]
 	for _, i := range crashed {
 		c.Crash(i)
 	}
-	c.Within(c.limit(), "end of authority", func() bool {
+	c.Within(c.waitLimit(), "end of authority", func() bool {
 		_, leads := c.Leading()
 		return !leads
 	})
@@ -128,13 +128,13 @@ func crashMajority(c *Cluster) {
 	c.WaitSettled()
 }
 
-// begin waits until the cluster is settled, and returns its leader.
-func (c *Cluster) begin() (leader int) {
+// beginScenario waits until the cluster is settled, and returns its leader.
+func (c *Cluster) beginScenario() (leader int) {
 	c.t.Helper()
 	if c.opts.Size < 3 {
 		c.t.Fatalf("athenatest: a scenario needs Options.Size of at least 3, not %d", c.opts.Size)
 	}
-	if runs, needs := len(c.Running()), c.quorum()+1; runs < needs {
+	if runs, needs := len(c.Running()), c.quorumSize()+1; runs < needs {
 		c.t.Fatalf("athenatest: a scenario needs a majority beside one node, %d of %d, and %d run: "+
 			"Start the others first%s", needs, c.opts.Size, runs, c)
 	}
@@ -142,11 +142,11 @@ func (c *Cluster) begin() (leader int) {
 	return c.Leader()
 }
 
-// quorum is how many nodes can elect a leader.
-func (c *Cluster) quorum() int { return c.opts.Size/2 + 1 }
+// quorumSize is how many nodes can elect a leader.
+func (c *Cluster) quorumSize() int { return c.opts.Size/2 + 1 }
 
-// followers are the nodes that run, without the leader.
-func (c *Cluster) followers(leader int) []int {
+// listFollowers are the nodes that run, without the leader.
+func (c *Cluster) listFollowers(leader int) []int {
 	c.t.Helper()
 	return slices.DeleteFunc(c.Running(), func(i int) bool { return i == leader })
 }

@@ -15,14 +15,14 @@ import (
 // step is how often the nodes are looked at while something is awaited.
 const step = time.Millisecond
 
-// limit is how long anything is awaited, in virtual time: a minute with the timings
+// waitLimit is how long anything is awaited, in virtual time: a minute with the timings
 // of a local network, longer with longer ones.
-func (c *Cluster) limit() time.Duration { return 6 * c.timings.TTLTimeout }
+func (c *Cluster) waitLimit() time.Duration { return 6 * c.timings.TTLTimeout }
 
-// look lets everything that is ready happen, and fails the test where a process ended
+// lookForFailures lets everything that is ready happen, and fails the test where a process ended
 // by itself with an error, or without one and before its node: the rest would pass for
 // the whole cluster.
-func (c *Cluster) look() {
+func (c *Cluster) lookForFailures() {
 	c.t.Helper()
 	synctest.Wait()
 	for i := range c.slots {
@@ -34,7 +34,7 @@ func (c *Cluster) look() {
 		if p.err != nil {
 			c.t.Fatalf("athenatest: Main of node %d returned: %v%s", i, p.err, c)
 		}
-		if n := p.listening(); n == nil || n.Err() == nil {
+		if n := p.listeningNode(); n == nil || n.Err() == nil {
 			c.t.Fatalf("athenatest: Main of node %d returned nil, and its node has not ended%s", i, c)
 		}
 	}
@@ -44,7 +44,7 @@ func (c *Cluster) look() {
 func (c *Cluster) Advance(d time.Duration) {
 	c.t.Helper()
 	time.Sleep(d)
-	c.look()
+	c.lookForFailures()
 }
 
 // Within lets time pass until cond holds, which it asks every millisecond, and returns
@@ -52,7 +52,7 @@ func (c *Cluster) Advance(d time.Duration) {
 func (c *Cluster) Within(limit time.Duration, what string, cond func() bool) time.Duration {
 	c.t.Helper()
 	begin := time.Now()
-	for c.look(); !cond(); c.look() {
+	for c.lookForFailures(); !cond(); c.lookForFailures() {
 		if time.Since(begin) >= limit {
 			c.t.Fatalf("athenatest: within %v: no %s%s", limit, what, c)
 		}
@@ -65,11 +65,11 @@ func (c *Cluster) Within(limit time.Duration, what string, cond func() bool) tim
 // test: it answers nobody.
 func (c *Cluster) Node(i int) *cluster.Node {
 	c.t.Helper()
-	c.look()
-	c.awake(i)
+	c.lookForFailures()
+	c.awakeProcess(i)
 	var n *cluster.Node
-	c.Within(c.limit(), fmt.Sprintf("node %d that listens", i), func() bool {
-		n = c.process(i).listening()
+	c.Within(c.waitLimit(), fmt.Sprintf("node %d that listens", i), func() bool {
+		n = c.processOf(i).listeningNode()
 		return n != nil
 	})
 	return n
@@ -79,7 +79,7 @@ func (c *Cluster) Node(i int) *cluster.Node {
 // paused too.
 func (c *Cluster) Running() (nodes []int) {
 	c.t.Helper()
-	c.look()
+	c.lookForFailures()
 	for i := range c.slots {
 		if c.slots[i].present != nil {
 			nodes = append(nodes, i)
@@ -94,7 +94,7 @@ func (c *Cluster) Leading() (int, bool) {
 	c.t.Helper()
 	for _, i := range c.Running() {
 		p := c.slots[i].present
-		n := p.listening()
+		n := p.listeningNode()
 		if n == nil || n.Err() != nil || p.clock.isShut() {
 			continue
 		}
@@ -109,7 +109,7 @@ func (c *Cluster) Leading() (int, bool) {
 func (c *Cluster) Leader() int {
 	c.t.Helper()
 	leader := 0
-	c.Within(c.limit(), "leader", func() (ok bool) {
+	c.Within(c.waitLimit(), "leader", func() (ok bool) {
 		leader, ok = c.Leading()
 		return ok
 	})
@@ -120,7 +120,7 @@ func (c *Cluster) Leader() int {
 func (c *Cluster) NextLeader(than int) int {
 	c.t.Helper()
 	leader := 0
-	c.Within(c.limit(), fmt.Sprintf("other leader than node %d", than), func() (ok bool) {
+	c.Within(c.waitLimit(), fmt.Sprintf("other leader than node %d", than), func() (ok bool) {
 		leader, ok = c.Leading()
 		return ok && leader != than
 	})
@@ -131,12 +131,12 @@ func (c *Cluster) NextLeader(than int) int {
 // so many active members.
 func (c *Cluster) WaitActive(count int) {
 	c.t.Helper()
-	c.Within(c.limit(), fmt.Sprintf("%d active members", count), func() bool {
+	c.Within(c.waitLimit(), fmt.Sprintf("%d active members", count), func() bool {
 		if _, ok := c.Leading(); !ok {
 			return false
 		}
 		for _, i := range c.Running() {
-			n := c.slots[i].present.listening()
+			n := c.slots[i].present.listeningNode()
 			if n == nil || !n.View().Quorate || n.View().Members.Count(member.Active) < count {
 				return false
 			}
@@ -153,10 +153,10 @@ func (c *Cluster) Settled() bool {
 	if !ok {
 		return false
 	}
-	version := c.slots[leader].present.listening().View().Version
+	version := c.slots[leader].present.listeningNode().View().Version
 	running := c.Running()
 	for _, i := range running {
-		n := c.slots[i].present.joined()
+		n := c.slots[i].present.joinedNode()
 		if n == nil {
 			return false
 		}
@@ -172,7 +172,7 @@ func (c *Cluster) Settled() bool {
 // WaitSettled waits until Settled, and returns how long that took.
 func (c *Cluster) WaitSettled() time.Duration {
 	c.t.Helper()
-	return c.Within(c.limit(), "one cluster of all that run", c.Settled)
+	return c.Within(c.waitLimit(), "one cluster of all that run", c.Settled)
 }
 
 // String is what each node believes at this moment, a line each and one for each
@@ -192,7 +192,7 @@ func (c *Cluster) String() string {
 		if p.clock.isShut() {
 			b.WriteString("paused; ")
 		}
-		n := p.listening()
+		n := p.listeningNode()
 		if n == nil {
 			b.WriteString("not listening yet")
 			continue

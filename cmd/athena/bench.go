@@ -120,7 +120,7 @@ func columnHelp(m bench.Measurement) string {
 	b.WriteString("Its tables have a row for each case, of which count says how many results there " +
 		"are. The columns before count say which case it is; of the others each has a table:\n")
 	for _, c := range m.Columns() {
-		fmt.Fprintf(&b, "\n  %-17s %s", c.Name, wrapped(c.Means, 20))
+		fmt.Fprintf(&b, "\n  %-17s %s", c.Name, wrapText(c.Means, 20))
 	}
 	return b.String()
 }

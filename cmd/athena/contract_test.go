@@ -156,7 +156,7 @@ func TestReflowed(t *testing.T) {
 		{full + full, full + full},
 		{"list:\n  a\n  b\n\nc\nd", "list:\n  a\n  b\n\nc d"},
 	} {
-		if got := reflowed(c[0]); got != c[1] {
+		if got := reflowText(c[0]); got != c[1] {
 			t.Errorf("%q: %q, want %q", c[0], got, c[1])
 		}
 	}
@@ -249,7 +249,7 @@ func TestVersionForScripts(t *testing.T) {
 	var got about
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != cli.ExitDone ||
 		stderr != "" ||
-		got != thisProgram() || got.Protocol == 0 || !strings.Contains(version(), got.Build) {
+		got != thisProgram() || got.Protocol == 0 || !strings.Contains(versionText(), got.Build) {
 		t.Errorf("code %d, %v, error %q, %q, want %+v", code, err, stderr, stdout, thisProgram())
 	}
 	refused(t, []wrong{{"output", []string{"version", "-o", "xml"}, []string{"table or json"}},

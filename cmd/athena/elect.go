@@ -43,30 +43,30 @@ func newElect() *cobra.Command {
 			if _, err := election.JobKey(args[0]); err != nil {
 				return cli.Usage(fmt.Errorf("NAME %q: %w", args[0], err))
 			}
-			end, err := h.begin(cmd, args)
+			end, err := h.readArguments(cmd, args)
 			if err != nil {
 				return err
 			}
 			defer end()
 			if listen {
-				return h.listen(args[0])
+				return h.printLeaders(args[0])
 			}
 			if h.command != nil {
 				h.out = cmd.ErrOrStderr()
 			}
-			return h.elect(args[0])
+			return h.leadJob(args[0])
 		},
 	}
-	h.define(cmd)
+	h.defineFlags(cmd)
 	cmd.Flags().BoolVarP(&listen, "listen", "l", false, "only print who leads, and each change")
 	return cmd
 }
 
-// listen prints who leads a job until it is interrupted.
-func (h *holding) listen(job string) error {
+// printLeaders prints who leads a job until it is interrupted.
+func (h *holding) printLeaders(job string) error {
 	for leader, err := range h.client.JobLeader(h.signals, job) {
 		if err == nil {
-			err = h.print(leaderLine(leader))
+			err = h.printLine(leaderLine(leader))
 		} else {
 			err = h.Explain(err)
 		}
@@ -77,12 +77,12 @@ func (h *holding) listen(job string) error {
 	return nil
 }
 
-// elect leads a job whenever it can, until it is interrupted or the command ends.
-func (h *holding) elect(job string) error {
+// leadJob leads a job whenever it can, until it is interrupted or the command ends.
+func (h *holding) leadJob(job string) error {
 	ctx, cancel := context.WithCancelCause(h.signals)
 	defer cancel(nil)
 	print := func(l contestLine) {
-		if err := h.print(l); err != nil {
+		if err := h.printLine(l); err != nil {
 			cancel(err)
 		}
 	}
@@ -98,7 +98,7 @@ func (h *holding) elect(job string) error {
 			}
 		}()
 		if h.command != nil {
-			return h.run(ctx, t, settings.VariableJob+"="+job)
+			return h.runCommand(ctx, t, settings.VariableJob+"="+job)
 		}
 		<-ctx.Done()
 		return nil

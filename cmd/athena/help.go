@@ -123,20 +123,20 @@ var notes = map[string]verbNotes{
 // helpColumns is the width of help: that of the narrowest common terminal.
 const helpColumns = 80
 
-// reflowed breaks running text into lines of helpColumns. Paragraphs with indented lines stay
+// reflowText breaks running text into lines of helpColumns. Paragraphs with indented lines stay
 // as they are.
-func reflowed(text string) string {
+func reflowText(text string) string {
 	paragraphs := strings.Split(text, "\n\n")
 	for i, p := range paragraphs {
 		if !strings.Contains("\n"+p, "\n ") {
-			paragraphs[i] = wrapped(p, 0)
+			paragraphs[i] = wrapText(p, 0)
 		}
 	}
 	return strings.Join(paragraphs, "\n\n")
 }
 
-// wrapped breaks a text into lines that are indented, except for the first one.
-func wrapped(text string, indent int) string {
+// wrapText breaks a text into lines that are indented, except for the first one.
+func wrapText(text string, indent int) string {
 	var b strings.Builder
 	column := indent
 	for word := range strings.FieldsSeq(text) {
@@ -155,10 +155,10 @@ func wrapped(text string, indent int) string {
 	return b.String()
 }
 
-// help prints the help of a verb or a topic.
-func help(cmd *cobra.Command, _ []string) {
+// printHelp prints the help of a verb or a topic.
+func printHelp(cmd *cobra.Command, _ []string) {
 	w := cmd.OutOrStdout()
-	fmt.Fprintf(w, "%s\n", reflowed(cmp.Or(cmd.Long, cmd.Short)))
+	fmt.Fprintf(w, "%s\n", reflowText(cmp.Or(cmd.Long, cmd.Short)))
 	if !cmd.Runnable() && !cmd.HasSubCommands() {
 		return // a topic
 	}
@@ -173,14 +173,14 @@ func help(cmd *cobra.Command, _ []string) {
 		cmp.Or(n.done, "done"), cmp.Or(n.failed, "failed"),
 		cmp.Or(n.wrong, "usage error; nothing was started"),
 	} {
-		fmt.Fprintf(w, "  %d  %s\n", code, wrapped(text, 5))
+		fmt.Fprintf(w, "  %d  %s\n", code, wrapText(text, 5))
 	}
 	if text := environmentOf(cmd); text != "" {
-		fmt.Fprintf(w, "\nEnvironment:\n  %s\n", wrapped(text, 2))
+		fmt.Fprintf(w, "\nEnvironment:\n  %s\n", wrapText(text, 2))
 	}
 	if n.see != "" {
 		see := "athena " + strings.ReplaceAll(n.see, ", ", ", athena ")
-		fmt.Fprintf(w, "\nSee also:\n  %s\n", wrapped(see, 2))
+		fmt.Fprintf(w, "\nSee also:\n  %s\n", wrapText(see, 2))
 	}
 }
 
@@ -234,7 +234,7 @@ func newHelp() *cobra.Command {
 			}
 			at.SetOut(cmd.OutOrStdout())
 			at.InitDefaultHelpFlag()
-			help(at, nil)
+			printHelp(at, nil)
 			return nil
 		},
 	}
@@ -261,7 +261,7 @@ func variableTable() string {
 	flags := settings.Flags()
 	for _, name := range settings.Settable(flags) {
 		_, use := pflag.UnquoteUsage(flags.Lookup(name))
-		fmt.Fprintf(&b, "  %-27s %s\n", settings.VariableOf(name), wrapped(use, 30))
+		fmt.Fprintf(&b, "  %-27s %s\n", settings.VariableOf(name), wrapText(use, 30))
 	}
 	return b.String()
 }

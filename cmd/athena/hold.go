@@ -43,14 +43,14 @@ type holding struct {
 	out      io.Writer
 }
 
-func (h *holding) define(cmd *cobra.Command) {
+func (h *holding) defineFlags(cmd *cobra.Command) {
 	h.Question.Define(cmd.Flags())
 	cmd.Flags().DurationVar(&h.killAfter, "kill-after", defaultKillAfter,
 		"how long after SIGTERM a command that still runs gets SIGKILL")
 }
 
-// begin reads the command line; end undoes it.
-func (h *holding) begin(cmd *cobra.Command, args []string) (end func(), err error) {
+// readArguments reads the command line; end undoes it.
+func (h *holding) readArguments(cmd *cobra.Command, args []string) (end func(), err error) {
 	if h.killAfter <= 0 {
 		return nil, cli.Usage(fmt.Errorf("--kill-after %v: must be above 0", h.killAfter))
 	}
@@ -67,8 +67,8 @@ func (h *holding) begin(cmd *cobra.Command, args []string) (end func(), err erro
 	return h.signals.Stop, nil
 }
 
-// run runs the command while something is held by a token.
-func (h *holding) run(ctx context.Context, t adminapi.RecordToken, variable string) error {
+// runCommand runs the command while something is held by a token.
+func (h *holding) runCommand(ctx context.Context, t adminapi.RecordToken, variable string) error {
 	n, err := member.Token(t).Int64()
 	if err != nil {
 		return err
@@ -125,8 +125,8 @@ func leaderLine(leader *adminapi.Holder) contestLine {
 	return contestLine{Type: adminapi.EventLeader, JobLeader: &adminapi.JobLeader{Leader: leader}}
 }
 
-// print writes a line.
-func (h *holding) print(l contestLine) error {
+// printLine writes a line.
+func (h *holding) printLine(l contestLine) error {
 	h.printing.Lock()
 	defer h.printing.Unlock()
 	l.Time = time.Now()

@@ -127,7 +127,7 @@ func TestContestLines(t *testing.T) {
 		for output, want := range map[string]string{"json": c.json, "table": c.table} {
 			var out bytes.Buffer
 			h := &holding{Question: ask.Question{Output: output}, out: &out}
-			if err := h.print(c.line); err != nil || !strings.HasSuffix(out.String(), want+"\n") {
+			if err := h.printLine(c.line); err != nil || !strings.HasSuffix(out.String(), want+"\n") {
 				t.Errorf("%s: %q, %v, want %q at the end", output, &out, err, want)
 			}
 		}

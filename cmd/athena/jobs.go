@@ -33,7 +33,7 @@ func newJobs() *cobra.Command {
 			return ask.Reply{
 				Answer: jobs,
 				Table:  func(w io.Writer) { printJobs(w, jobs) },
-				Note:   staleness(s),
+				Note:   describeStaleness(s),
 			}, err
 		},
 	})
@@ -46,30 +46,30 @@ func printJobs(w io.Writer, jobs []adminapi.Job) {
 	for _, j := range jobs {
 		leader, token := "-", "-"
 		if j.Leader != nil {
-			leader, token = candidate(j.Leader.Name, j.Leader.Address), j.Leader.Token.String()
+			leader, token = candidateName(j.Leader.Name, j.Leader.Address), j.Leader.Token.String()
 		}
 		disabled, latches := []string{}, []string{}
 		for _, d := range j.Disabled {
-			disabled = append(disabled, candidate(d.Name, d.Address))
+			disabled = append(disabled, candidateName(d.Name, d.Address))
 		}
 		for _, l := range j.Latches {
 			latches = append(latches, fmt.Sprintf("%s (%s, %s)",
-				cli.Cell(l.Name), candidate(l.Holder.Name, l.Holder.Address), l.Holder.Token.String()))
+				cli.Cell(l.Name), candidateName(l.Holder.Name, l.Holder.Address), l.Holder.Token.String()))
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n",
-			cli.Cell(j.Name), leader, token, cells(disabled), cells(latches))
+			cli.Cell(j.Name), leader, token, joinCells(disabled), joinCells(latches))
 	}
 }
 
-// candidate is a member in a table: its name, or its address where it has none.
-func candidate(name, address string) string {
+// candidateName is a member in a table: its name, or its address where it has none.
+func candidateName(name, address string) string {
 	if name == "" {
 		name = address
 	}
 	return cli.Cell(name)
 }
 
-func cells(texts []string) string {
+func joinCells(texts []string) string {
 	if len(texts) == 0 {
 		return "-"
 	}
@@ -84,7 +84,7 @@ func newEnable() *cobra.Command {
 			"it, that changes nothing." + needsWrite,
 		Example: "  athena jobs enable billing n3",
 		Ask: func(ctx context.Context, c *adminclient.Client, args []string) (ask.Reply, error) {
-			return switched("may lead", args), c.Enable(ctx, args[0], args[1])
+			return replySwitched("may lead", args), c.Enable(ctx, args[0], args[1])
 		},
 	})
 }
@@ -98,12 +98,12 @@ func newDisable() *cobra.Command {
 			"of the job are not concerned." + needsWrite,
 		Example: "  athena jobs disable billing n3",
 		Ask: func(ctx context.Context, c *adminclient.Client, args []string) (ask.Reply, error) {
-			return switched("may no more lead", args), c.Disable(ctx, args[0], args[1])
+			return replySwitched("may no more lead", args), c.Disable(ctx, args[0], args[1])
 		},
 	})
 }
 
-func switched(how string, args []string) ask.Reply {
+func replySwitched(how string, args []string) ask.Reply {
 	return ask.Reply{Answer: adminapi.Done{Status: "ok"}, Table: func(w io.Writer) {
 		fmt.Fprintf(w, "%s %s %s\n", args[1], how, args[0])
 	}}

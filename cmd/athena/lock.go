@@ -59,21 +59,21 @@ func newLock() *cobra.Command {
 			if _, err := lock.Key(job + "/" + name); err != nil {
 				return cli.Usage(fmt.Errorf("NAME %q: %w", args[0], err))
 			}
-			end, err := h.begin(cmd, args)
+			end, err := h.readArguments(cmd, args)
 			if err != nil {
 				return err
 			}
 			defer end()
-			return h.lock(job, name, timeout, cmd.ErrOrStderr())
+			return h.holdLatch(job, name, timeout, cmd.ErrOrStderr())
 		},
 	}
-	h.define(cmd)
+	h.defineFlags(cmd)
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "give up waiting after this time, 0 for never")
 	return cmd
 }
 
-// lock holds a latch.
-func (h *holding) lock(job, name string, timeout time.Duration, errOut io.Writer) error {
+// holdLatch holds a latch.
+func (h *holding) holdLatch(job, name string, timeout time.Duration, errOut io.Writer) error {
 	ctx, cancel := context.WithCancelCause(h.signals)
 	defer cancel(nil)
 	late := func() bool { return false }
@@ -85,7 +85,7 @@ func (h *holding) lock(job, name string, timeout time.Duration, errOut io.Writer
 	whole := job + "/" + name
 	err := h.client.Lock(ctx, job, name, func(by *adminapi.Holder) {
 		if by != nil && h.Output != "json" {
-			fmt.Fprintf(errOut, "athena: waiting: %s\n", holds(*by))
+			fmt.Fprintf(errOut, "athena: waiting: %s\n", describeHolder(*by))
 		}
 	}, func(ctx context.Context, t adminapi.RecordToken) error {
 		if late() {
@@ -93,7 +93,7 @@ func (h *holding) lock(job, name string, timeout time.Duration, errOut io.Writer
 		}
 		held = true
 		if h.command != nil {
-			return h.run(ctx, t, settings.VariableLock+"="+whole)
+			return h.runCommand(ctx, t, settings.VariableLock+"="+whole)
 		}
 		if err := h.printGrant(grantLine{job, name, t}); err != nil {
 			return err
@@ -106,9 +106,9 @@ func (h *holding) lock(job, name string, timeout time.Duration, errOut io.Writer
 	case err == nil, errors.As(err, &ended):
 		return err
 	case errors.Is(err, errLate):
-		return fmt.Errorf("%s was not free within %v: %s", whole, timeout, h.why(job, name))
+		return fmt.Errorf("%s was not free within %v: %s", whole, timeout, h.explainWait(job, name))
 	case errors.Is(err, cli.ErrStopped):
-		return fmt.Errorf("%s was not free yet: %w: %s", whole, err, h.why(job, name))
+		return fmt.Errorf("%s was not free yet: %w: %s", whole, err, h.explainWait(job, name))
 	case held:
 		return fmt.Errorf("%s was lost: %w", whole, err)
 	default:
@@ -116,12 +116,12 @@ func (h *holding) lock(job, name string, timeout time.Duration, errOut io.Writer
 	}
 }
 
-func holds(h adminapi.Holder) string {
+func describeHolder(h adminapi.Holder) string {
 	return fmt.Sprintf("%s holds it, token %s", namedText(h.Name, h.Address), h.Token.String())
 }
 
-// why says what keeps a latch from being had.
-func (h *holding) why(job, name string) string {
+// explainWait says what keeps a latch from being had.
+func (h *holding) explainWait(job, name string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), askPatience)
 	defer cancel()
 	if s, err := h.client.Status(ctx); err == nil && s.NoLeader != "" {
@@ -134,7 +134,7 @@ func (h *holding) why(job, name string) string {
 	for _, j := range jobs {
 		for _, l := range j.Latches {
 			if j.Name == job && l.Name == name {
-				return holds(l.Holder)
+				return describeHolder(l.Holder)
 			}
 		}
 	}

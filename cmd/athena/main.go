@@ -32,7 +32,7 @@ func main() {
 		}
 		return
 	}
-	os.Exit(execute(time.Now(), os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(executeCommand(time.Now(), os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // newRoot makes the program with all its verbs. began is when it started; demo counts
@@ -44,7 +44,7 @@ func newRoot(began time.Time) *cobra.Command {
 		Long: "Athena joins a fixed set of processes into a cluster. It elects one leader with a\n" +
 			"lease and a fencing token, and tracks members.\n\n" +
 			"athena demo shows a whole cluster on this machine, athena run is one node of your own.",
-		Version:       version(),
+		Version:       versionText(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -57,7 +57,7 @@ func newRoot(began time.Time) *cobra.Command {
 		newVersion(), newConfig(), newSecret(), newCompletion(), newEnvironment(),
 	)
 	root.SetHelpCommand(newHelp())
-	root.SetHelpFunc(help)
+	root.SetHelpFunc(printHelp)
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), ".LocalFlags.FlagUsages",
 		fmt.Sprintf(".LocalFlags.FlagUsagesWrapped %d", helpColumns), 1))
 	completeValues(root)
@@ -65,8 +65,8 @@ func newRoot(began time.Time) *cobra.Command {
 	return root
 }
 
-// execute runs the command line and returns the exit code.
-func execute(began time.Time, args []string, stdout, stderr io.Writer) int {
+// executeCommand runs the command line and returns the exit code.
+func executeCommand(began time.Time, args []string, stdout, stderr io.Writer) int {
 	root := newRoot(began)
 	// What cobra finds wrong with flags and arguments comes up before this.
 	wellFormed := false

@@ -28,15 +28,15 @@ func newMembers() *cobra.Command {
 			return ask.Reply{
 				Answer: s.View.Members,
 				Table:  func(w io.Writer) { printMembers(w, s) },
-				Note:   staleness(s),
+				Note:   describeStaleness(s),
 			}, err
 		},
 	})
 }
 
-// staleness says of members that no leader with authority stands for what they
+// describeStaleness says of members that no leader with authority stands for what they
 // are; empty where one does.
-func staleness(s adminapi.Status) string {
+func describeStaleness(s adminapi.Status) string {
 	_, quorate := s.LeaderOf()
 	switch {
 	case quorate:

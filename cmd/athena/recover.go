@@ -50,7 +50,7 @@ func newRecover() *cobra.Command {
 			if dir == "" {
 				return cli.Usage(errors.New("--data-dir: name the directory of the node that shall forget"))
 			}
-			return forget(cmd.OutOrStdout(), dir, confirm)
+			return forgetStore(cmd.OutOrStdout(), dir, confirm)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "data-dir", "", "directory of the node's store; also ATHENA_DATA_DIR")
@@ -58,9 +58,9 @@ func newRecover() *cobra.Command {
 	return cmd
 }
 
-// forget shows what the store in dir holds and, when its cluster is confirmed, makes
+// forgetStore shows what the store in dir holds and, when its cluster is confirmed, makes
 // it the store of a new member.
-func forget(w io.Writer, dir, confirm string) (err error) {
+func forgetStore(w io.Writer, dir, confirm string) (err error) {
 	// Opening a store makes it where there is none.
 	if _, known, err := store.Peek(dir); err != nil {
 		return err

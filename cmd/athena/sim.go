@@ -56,7 +56,7 @@ func newSim() *cobra.Command {
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("replay") {
-				return s.again(cmd)
+				return s.replayFile(cmd)
 			}
 			switch changed := cmd.Flags().Changed; {
 			case changed("runs"):
@@ -68,10 +68,10 @@ func newSim() *cobra.Command {
 			if !cmd.Flags().Changed("seed") {
 				s.options.Seed = randomSeed()
 			}
-			if err := errors.Join(s.validate(), s.writable()); err != nil {
+			if err := errors.Join(s.checkFlags(), s.checkWritable()); err != nil {
 				return cli.Usage(err)
 			}
-			return s.run(cmd.OutOrStdout())
+			return s.runSeeds(cmd.OutOrStdout())
 		},
 	}
 	f := cmd.Flags()
@@ -94,8 +94,8 @@ func newSim() *cobra.Command {
 	return cmd
 }
 
-// validate says what sim.Options would say, in the words of the flags.
-func (s simulation) validate() error {
+// checkFlags says what sim.Options would say, in the words of the flags.
+func (s simulation) checkFlags() error {
 	o := s.options
 	switch {
 	case o.Size < 0 || o.Size > sim.MaxSize:
@@ -123,9 +123,9 @@ func randomSeed() uint64 {
 	return uint64(binary.BigEndian.Uint32(b[:])) % (math.MaxUint32 / 2)
 }
 
-// writable finds out before the runs whether the file of --shrink can be written.
+// checkWritable finds out before the runs whether the file of --shrink can be written.
 // It leaves the file as it is: the runs may be clean.
-func (s simulation) writable() error {
+func (s simulation) checkWritable() error {
 	if s.shrink == "" {
 		return nil
 	}
@@ -144,10 +144,10 @@ func (s simulation) writable() error {
 	return nil
 }
 
-func (s simulation) run(out io.Writer) error {
+func (s simulation) runSeeds(out io.Writer) error {
 	end := func() {}
 	if s.history {
-		s.options.Record, end = printer(out)
+		s.options.Record, end = historyPrinter(out)
 	}
 	report := sim.Sweep(sim.Sweeping{
 		Options: s.options, Runs: s.runs, Budget: s.budget, Failures: 1,
@@ -156,27 +156,27 @@ func (s simulation) run(out io.Writer) error {
 	if s.history {
 		fmt.Fprintln(out)
 	}
-	return s.tell(out, report)
+	return s.printEnd(out, report)
 }
 
-// tell prints how the runs ended, and writes the one that failed.
-func (s simulation) tell(out io.Writer, report sim.Report) error {
+// printEnd prints how the runs ended, and writes the one that failed.
+func (s simulation) printEnd(out io.Writer, report sim.Report) error {
 	if report.Runs == 0 {
 		return fmt.Errorf("--budget %v: too short for a single run, so nothing was checked", s.budget)
 	}
-	err := s.show(out, report)
+	err := s.printReport(out, report)
 	if s.shrink != "" {
-		err = errors.Join(err, s.keep(out, report))
+		err = errors.Join(err, s.keepFailure(out, report))
 	}
 	if err != nil || !s.coverage {
 		return err
 	}
 	fmt.Fprintf(out, "\n%v", report.Cover)
-	return covered(report.Cover.Empty())
+	return checkCovered(report.Cover.Empty())
 }
 
-// covered is an error where a cell of the table has no run.
-func covered(empty []sim.Cell) error {
+// checkCovered is an error where a cell of the table has no run.
+func checkCovered(empty []sim.Cell) error {
 	if len(empty) == 0 {
 		return nil
 	}
@@ -193,8 +193,8 @@ func covered(empty []sim.Cell) error {
 		len(empty), strings.Join(cells, ", "))
 }
 
-// keep writes the failed run to the file of --shrink, as small as it gets.
-func (s simulation) keep(out io.Writer, report sim.Report) error {
+// keepFailure writes the failed run to the file of --shrink, as small as it gets.
+func (s simulation) keepFailure(out io.Writer, report sim.Report) error {
 	if len(report.Failed) == 0 {
 		fmt.Fprintf(out, "nothing was written to %s: no run failed\n", s.shrink)
 		return nil
@@ -215,8 +215,8 @@ func (s simulation) keep(out io.Writer, report sim.Report) error {
 	return nil
 }
 
-// again does the run of a file and prints how it ended.
-func (s simulation) again(cmd *cobra.Command) error {
+// replayFile does the run of a file and prints how it ended.
+func (s simulation) replayFile(cmd *cobra.Command) error {
 	out := cmd.OutOrStdout()
 	for _, other := range []string{
 		"seed", "runs", "size", "for", "budget", "shrink", "coverage",
@@ -235,9 +235,9 @@ func (s simulation) again(cmd *cobra.Command) error {
 		return cli.Usage(fmt.Errorf("--replay %s: %w", s.replay, err))
 	}
 	t := &tail{}
-	record, end := t.add, func() { t.print(out) }
+	record, end := t.addRecord, func() { t.printTail(out) }
 	if s.history {
-		record, end = printer(out)
+		record, end = historyPrinter(out)
 	}
 	result := sim.Reproduce(r, record)
 	if result.Violation != nil || s.history {
@@ -268,9 +268,9 @@ func readReplay(file string) ([]byte, error) {
 	return content, err
 }
 
-// show prints a report. What happened before a failure comes first, since it is
+// printReport prints a report. What happened before a failure comes first, since it is
 // long, unless all of the history was printed.
-func (s simulation) show(out io.Writer, report sim.Report) error {
+func (s simulation) printReport(out io.Writer, report sim.Report) error {
 	if len(report.Failed) == 0 {
 		fmt.Fprintln(out, report)
 		return nil
@@ -285,8 +285,8 @@ func (s simulation) show(out io.Writer, report sim.Report) error {
 		failed.Violation.Invariant, cli.Self(), strings.TrimPrefix(failed.Options.Replay(), "athena"))
 }
 
-// printer prints a history as it comes; end writes the rest of it.
-func printer(out io.Writer) (record func(sim.Record), end func()) {
+// historyPrinter prints a history as it comes; end writes the rest of it.
+func historyPrinter(out io.Writer) (record func(sim.Record), end func()) {
 	b := bufio.NewWriter(out)
 	record = func(r sim.Record) { fmt.Fprintln(b, r) }
 	return record, func() { _ = b.Flush() } // who reads no more wants no more
@@ -295,9 +295,9 @@ func printer(out io.Writer) (record func(sim.Record), end func()) {
 // printTrace runs a seed again and prints how it ended.
 func printTrace(out io.Writer, o sim.Options) {
 	t := &tail{}
-	o.Record = t.add
+	o.Record = t.addRecord
 	sim.Run(o)
-	t.print(out)
+	t.printTail(out)
 }
 
 // tail keeps the end of a history, without keep-alives and their acks.
@@ -313,7 +313,7 @@ type told struct {
 	beats int
 }
 
-func (t *tail) add(r sim.Record) {
+func (t *tail) addRecord(r sim.Record) {
 	if r.Beats() {
 		t.beats++
 		return
@@ -325,7 +325,7 @@ func (t *tail) add(r sim.Record) {
 	t.all++
 }
 
-func (t *tail) print(out io.Writer) {
+func (t *tail) printTail(out io.Writer) {
 	last := t.last[max(0, len(t.last)-traceTail):]
 	if len(last) == 0 {
 		return

@@ -54,7 +54,7 @@ var keepAliveLine = regexp.MustCompile(`(to|from) n[0-9]+ [A-Za-z]*KeepAlive`)
 // a command that repeats the run.
 func TestSimulationFailed(t *testing.T) {
 	var out strings.Builder
-	err := simulation{}.tell(&out, aFailure())
+	err := simulation{}.printEnd(&out, aFailure())
 	if err == nil {
 		t.Fatal("a failed run is no error")
 	}
@@ -82,7 +82,7 @@ func TestTail(t *testing.T) {
 	tail := &tail{}
 	beats, others := 0, 0
 	for _, r := range all {
-		tail.add(r)
+		tail.addRecord(r)
 		if !r.Beats() {
 			others++
 		}
@@ -96,7 +96,7 @@ func TestTail(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	tail.print(&out)
+	tail.printTail(&out)
 	head, lines, _ := strings.Cut(out.String(), "\n")
 	want := fmt.Sprintf("the last %d of %d events, and without %d about ", traceTail, others, beats)
 	if !strings.HasPrefix(head, want) || strings.Count(lines, "\n") != traceTail || beats == 0 {
@@ -151,7 +151,7 @@ func TestShrink(t *testing.T) {
 		t.Error("a clean run leaves an empty file")
 	}
 	var out strings.Builder
-	err := simulation{shrink: file}.tell(&out, aFailure())
+	err := simulation{shrink: file}.printEnd(&out, aFailure())
 	if err == nil || !strings.Contains(err.Error(), "seed 7 broke I9") {
 		t.Errorf("a failed run is the error %v", err)
 	}
@@ -167,7 +167,7 @@ func TestShrink(t *testing.T) {
 	cleanRun(string(content))
 	// A directory that went away meanwhile costs nothing but the file.
 	out.Reset()
-	err = simulation{shrink: filepath.Join(file, "x")}.tell(&out, aFailure())
+	err = simulation{shrink: filepath.Join(file, "x")}.printEnd(&out, aFailure())
 	if err == nil || !strings.Contains(err.Error(), "seed 7 broke I9") ||
 		!strings.Contains(err.Error(), "--shrink: open ") || !strings.Contains(out.String(), "made up") {
 		t.Errorf("a file that cannot be written: %v, prints\n%s", err, &out)
@@ -182,12 +182,12 @@ func TestCoverageNamesEmptyCells(t *testing.T) {
 		2:          " 2 of the cells of the table: earlier run after loss, earlier run after dupl",
 		len(empty): fmt.Sprint(", and ", len(empty)-20, " more (few"),
 	} {
-		if err := covered(empty[:n]); err == nil || !strings.Contains(err.Error(), want) ||
+		if err := checkCovered(empty[:n]); err == nil || !strings.Contains(err.Error(), want) ||
 			!strings.Contains(err.Error(), "an hour") {
 			t.Errorf("%d empty cells: %v, want %q in it", n, err, want)
 		}
 	}
-	if err := covered(nil); err != nil {
+	if err := checkCovered(nil); err != nil {
 		t.Errorf("no empty cell: %v", err)
 	}
 }

@@ -34,8 +34,8 @@ func newStatus() *cobra.Command {
 	})
 }
 
-// named is how people are told of a node: by its name too, where it has one.
-func named(name string, a member.Address) string {
+// nameWithAddress is how people are told of a node: by its name too, where it has one.
+func nameWithAddress(name string, a member.Address) string {
 	if name == "" || name == a.String() {
 		return a.String()
 	}
@@ -53,7 +53,7 @@ func printElection(line func(name, format string, args ...any), e adminapi.Elect
 	}
 	line("last election", "version %d, %s, %.0f ms without a leader", e.Version, cause, e.TookMS)
 	if len(e.Votes) > 0 {
-		line("votes", "%s (those that this node knows of)", joined(e.Votes))
+		line("votes", "%s (those that this node knows of)", joinAddresses(e.Votes))
 	}
 	if len(e.Steps) > 0 {
 		var steps []string
@@ -64,7 +64,7 @@ func printElection(line func(name, format string, args ...any), e adminapi.Elect
 	}
 }
 
-func joined(addresses []member.Address) string {
+func joinAddresses(addresses []member.Address) string {
 	var names []string
 	for _, a := range addresses {
 		names = append(names, a.String())
@@ -85,11 +85,11 @@ func printStatus(w io.Writer, s adminapi.Status) {
 	if s.Drained {
 		role += ", drained: it leads only if no other member can"
 	}
-	line("node", "%s, %s", named(s.Self.Name, s.Self.Address), role)
+	line("node", "%s, %s", nameWithAddress(s.Self.Name, s.Self.Address), role)
 	line("cluster", "%s, %d of %d members active%s, %d make a majority",
 		s.Cluster, s.Active(), s.Size, when, s.Quorum)
 	if l, ok := s.LeaderOf(); ok {
-		line("leader", "%s, token %d", named(l.Name, l.Address), l.Token)
+		line("leader", "%s, token %d", nameWithAddress(l.Name, l.Address), l.Token)
 		for _, a := range s.OtherSeeds { // else part of why there is none
 			line("seeds", "%s has other seeds: give every node the same list, "+
 				"without nodes of other clusters", a)

@@ -40,7 +40,7 @@ func TestVariablesOfTheShell(t *testing.T) {
 // athena runs a command line within this process.
 func athena(args ...string) (code int, stdout, stderr string) {
 	var out, errOut bytes.Buffer
-	code = execute(time.Now(), args, &out, &errOut)
+	code = executeCommand(time.Now(), args, &out, &errOut)
 	return code, out.String(), errOut.String()
 }
 
@@ -330,7 +330,7 @@ func TestHelpAndVersion(t *testing.T) {
 	t.Setenv("ATHENA_SIZ", "3") // nothing here looks at it
 	for _, c := range []struct{ arg, want string }{
 		{"--help", "Available Commands"}, {"version", "athena "}, {"help", "members"},
-		{"--version", version() + "\n"},
+		{"--version", versionText() + "\n"},
 	} {
 		code, stdout, stderr := athena(c.arg)
 		if code != cli.ExitDone || !strings.Contains(stdout, c.want) || stderr != "" {

@@ -44,7 +44,7 @@ func newVersion() *cobra.Command {
 			if output == "json" {
 				return cli.PrintJSON(cmd.OutOrStdout(), thisProgram())
 			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), version())
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionText())
 			return err
 		},
 	}
@@ -52,8 +52,8 @@ func newVersion() *cobra.Command {
 	return cmd
 }
 
-// version is what the verb and the flag of this name print.
-func version() string {
+// versionText is what the verb and the flag of this name print.
+func versionText() string {
 	p := thisProgram()
 	return fmt.Sprintf("athena %s, protocol %d, %s %s/%s", p.Build, p.Protocol, p.Go, p.OS, p.Arch)
 }

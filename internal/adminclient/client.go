@@ -87,61 +87,61 @@ func New(addr string, opts ...Option) (*Client, error) {
 			DisableCompression:     true, // a few bytes must not become many
 			MaxResponseHeaderBytes: adminapi.MaxHeaderBytes,
 		},
-		CheckRedirect: stay,
+		CheckRedirect: refuseRedirect,
 	}
 	return c, nil
 }
 
-// stay returns a redirect as the answer: no node redirects.
-func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+// refuseRedirect returns a redirect as the answer: no node redirects.
+func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Status asks for everything that the node reports about itself.
 func (c *Client) Status(ctx context.Context) (adminapi.Status, error) {
-	return get[adminapi.Status](ctx, c, "/v1/status")
+	return getJSON[adminapi.Status](ctx, c, "/v1/status")
 }
 
 // Members asks for the members that the node sees.
 func (c *Client) Members(ctx context.Context) ([]adminapi.Member, error) {
-	return get[[]adminapi.Member](ctx, c, "/v1/members")
+	return getJSON[[]adminapi.Member](ctx, c, "/v1/members")
 }
 
 // Leader asks for the quorate leader. Without one the error is an *Error with
 // CodeNoQuorum.
 func (c *Client) Leader(ctx context.Context) (adminapi.Leader, error) {
-	return get[adminapi.Leader](ctx, c, "/v1/leader")
+	return getJSON[adminapi.Leader](ctx, c, "/v1/leader")
 }
 
 // Send sends an event to a member, or to all, and waits for its handlers there. A nil error
 // means that it was sent to all, not that each member has handled it.
 func (c *Client) Send(ctx context.Context, event adminapi.SendRequest) (adminapi.Sent, error) {
-	return post[adminapi.Sent](ctx, c, "/v1/send", event)
+	return postJSON[adminapi.Sent](ctx, c, "/v1/send", event)
 }
 
 // Transfer makes the node, which must lead, hand leadership over to a member by its address
 // or name, or to any member if to is empty. It waits until another member leads.
 func (c *Client) Transfer(ctx context.Context, to string) (adminapi.HandedOver, error) {
-	return post[adminapi.HandedOver](ctx, c, "/v1/transfer", adminapi.TransferRequest{To: to})
+	return postJSON[adminapi.HandedOver](ctx, c, "/v1/transfer", adminapi.TransferRequest{To: to})
 }
 
 // Drain keeps the node from leading for the rest of its run, and waits until another
 // leads.
 func (c *Client) Drain(ctx context.Context) (adminapi.HandedOver, error) {
-	return post[adminapi.HandedOver](ctx, c, "/v1/drain", adminapi.Empty{})
+	return postJSON[adminapi.HandedOver](ctx, c, "/v1/drain", adminapi.Empty{})
 }
 
 // Leave lets the node leave its cluster in order, and end. It does not wait for that.
 func (c *Client) Leave(ctx context.Context) error {
-	_, err := post[adminapi.Done](ctx, c, "/v1/leave", adminapi.Empty{})
+	_, err := postJSON[adminapi.Done](ctx, c, "/v1/leave", adminapi.Empty{})
 	return err
 }
 
-func get[T any](ctx context.Context, c *Client, path string) (value T, err error) {
+func getJSON[T any](ctx context.Context, c *Client, path string) (value T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, ClientTimeout)
 	defer cancel()
 	return answerOf[T](ctx, c, http.MethodGet, path, nil)
 }
 
-func post[T any](ctx context.Context, c *Client, path string, body any) (value T, err error) {
+func postJSON[T any](ctx context.Context, c *Client, path string, body any) (value T, err error) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return value, fmt.Errorf("admin: %w", err)
@@ -154,7 +154,7 @@ func post[T any](ctx context.Context, c *Client, path string, body any) (value T
 func answerOf[T any](
 	ctx context.Context, c *Client, method, path string, text []byte,
 ) (value T, err error) {
-	resp, err := c.do(ctx, method, path, text)
+	resp, err := c.doRequest(ctx, method, path, text)
 	if err != nil {
 		return value, err
 	}
@@ -167,13 +167,13 @@ func answerOf[T any](
 		return value, answeredError(resp.StatusCode, body)
 	}
 	if err := json.Unmarshal(body, &value); err != nil {
-		return value, &Error{Status: resp.StatusCode, Text: answered(resp.StatusCode)}
+		return value, &Error{Status: resp.StatusCode, Text: describeStatus(resp.StatusCode)}
 	}
 	return value, nil
 }
 
-// do sends a request and returns the head of its answer.
-func (c *Client) do(
+// doRequest sends a request and returns the head of its answer.
+func (c *Client) doRequest(
 	ctx context.Context, method, path string, body []byte,
 ) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
@@ -204,12 +204,12 @@ func (c *Client) brokeOff(err error) error {
 func answeredError(status int, body []byte) error {
 	var told adminapi.ErrorBody
 	if json.Unmarshal(body, &told) != nil || told.Error == "" {
-		told = adminapi.ErrorBody{Error: answered(status)}
+		told = adminapi.ErrorBody{Error: describeStatus(status)}
 	}
 	return &Error{status, told.Code, safetext.OneLine(told.Error, maxErrorBytes)}
 }
 
-// answered returns the text for an answer that is not from this API.
-func answered(status int) string {
+// describeStatus returns the text for an answer that is not from this API.
+func describeStatus(status int) string {
 	return strings.TrimSpace(fmt.Sprintf("answered with %d %s", status, http.StatusText(status)))
 }

@@ -37,27 +37,30 @@ func (c *Client) Events(ctx context.Context, after string) iter.Seq2[adminapi.Ev
 	if after != "" {
 		query.Set("last_event_id", after)
 	}
-	return c.events(ctx, query)
+	return c.readEvents(ctx, query)
 }
 
 // Recent yields the changes that the node remembers, EventHistory at most, and then
 // its present status as an EventSnapshot. See Events.
 func (c *Client) Recent(ctx context.Context) iter.Seq2[adminapi.Event, error] {
-	return c.events(ctx, url.Values{"follow": {"false"}})
+	return c.readEvents(ctx, url.Values{"follow": {"false"}})
 }
 
-func (c *Client) events(ctx context.Context, query url.Values) iter.Seq2[adminapi.Event, error] {
+func (c *Client) readEvents(
+	ctx context.Context, query url.Values,
+) iter.Seq2[adminapi.Event, error] {
 	return func(yield func(adminapi.Event, error) bool) {
-		err := c.stream(ctx, http.MethodGet, "/v1/events?"+query.Encode(), nil, func(r received) error {
-			e := adminapi.Event{ID: r.id, Type: r.kind}
-			switch known, err := e.Decode(r.data); {
-			case err != nil:
-				return errForeign
-			case known && !yield(e, nil):
-				return errEnough
-			}
-			return nil
-		})
+		err := c.openStream(ctx, http.MethodGet, "/v1/events?"+query.Encode(), nil,
+			func(r received) error {
+				e := adminapi.Event{ID: r.id, Type: r.kind}
+				switch known, err := e.Decode(r.data); {
+				case err != nil:
+					return errForeign
+				case known && !yield(e, nil):
+					return errEnough
+				}
+				return nil
+			})
 		if err != nil && !errors.Is(err, errEnough) && ctx.Err() == nil {
 			yield(adminapi.Event{}, err)
 		}
@@ -70,27 +73,27 @@ type received struct {
 	data     []byte
 }
 
-// stream asks for a stream and calls take for each event, until the stream or ctx ends, or
+// openStream asks for a stream and calls take for each event, until the stream or ctx ends, or
 // take returns an error.
-func (c *Client) stream(
+func (c *Client) openStream(
 	ctx context.Context, method, path string, body []byte, take func(received) error,
 ) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	silence := time.AfterFunc(ClientTimeout, func() { cancel(errSilent) })
 	defer silence.Stop()
-	err := c.read(ctx, method, path, body, func() { silence.Reset(silenceTimeout) }, take)
+	err := c.readStream(ctx, method, path, body, func() { silence.Reset(silenceTimeout) }, take)
 	if errors.Is(context.Cause(ctx), errSilent) {
 		return c.brokeOff(errSilent)
 	}
 	return err
 }
 
-// read is stream without a time limit. It calls alive for each line.
-func (c *Client) read(
+// readStream is stream without a time limit. It calls alive for each line.
+func (c *Client) readStream(
 	ctx context.Context, method, path string, body []byte, alive func(), take func(received) error,
 ) error {
-	resp, err := c.do(ctx, method, path, body)
+	resp, err := c.doRequest(ctx, method, path, body)
 	if err != nil {
 		return err
 	}
@@ -121,7 +124,7 @@ func (c *Client) read(
 		err := take(r)
 		switch {
 		case errors.Is(err, errForeign):
-			return &Error{Status: resp.StatusCode, Text: answered(resp.StatusCode)}
+			return &Error{Status: resp.StatusCode, Text: describeStatus(resp.StatusCode)}
 		case err != nil:
 			return err
 		}

@@ -26,19 +26,19 @@ var (
 
 // Jobs asks for all jobs.
 func (c *Client) Jobs(ctx context.Context) ([]adminapi.Job, error) {
-	return get[[]adminapi.Job](ctx, c, "/v1/jobs")
+	return getJSON[[]adminapi.Job](ctx, c, "/v1/jobs")
 }
 
 // Enable lets a member, by its address or name, lead a job from now on.
 func (c *Client) Enable(ctx context.Context, job, member string) error {
-	_, err := post[adminapi.Done](ctx, c, jobPath(job, "enable"),
+	_, err := postJSON[adminapi.Done](ctx, c, jobPath(job, "enable"),
 		adminapi.CandidateRequest{Member: member})
 	return err
 }
 
 // Disable keeps a member from leading a job. If it leads, its leadership ends.
 func (c *Client) Disable(ctx context.Context, job, member string) error {
-	_, err := post[adminapi.Done](ctx, c, jobPath(job, "disable"),
+	_, err := postJSON[adminapi.Done](ctx, c, jobPath(job, "disable"),
 		adminapi.CandidateRequest{Member: member})
 	return err
 }
@@ -48,7 +48,7 @@ func (c *Client) Disable(ctx context.Context, job, member string) error {
 // is not an error.
 func (c *Client) JobLeader(ctx context.Context, job string) iter.Seq2[*adminapi.Holder, error] {
 	return func(yield func(*adminapi.Holder, error) bool) {
-		err := c.stream(ctx, http.MethodGet, jobPath(job, "events"), nil, func(r received) error {
+		err := c.openStream(ctx, http.MethodGet, jobPath(job, "events"), nil, func(r received) error {
 			var l adminapi.JobLeader
 			switch {
 			case r.kind != adminapi.EventLeader:
@@ -85,7 +85,7 @@ func (c *Client) Lock(
 	fn func(ctx context.Context, token adminapi.RecordToken) error,
 ) error {
 	p := pursuit{client: c, once: true, seen: seen, fn: fn}
-	return p.run(ctx, jobPath(job, "lock"), adminapi.LockRequest{Latch: latch})
+	return p.runUntilDone(ctx, jobPath(job, "lock"), adminapi.LockRequest{Latch: latch})
 }
 
 // Elect contends for a job through the node, and runs fn whenever it leads for this
@@ -99,7 +99,7 @@ func (c *Client) Elect(
 	fn func(ctx context.Context, token adminapi.RecordToken) error,
 ) error {
 	p := pursuit{client: c, seen: seen, fn: fn}
-	return p.run(ctx, jobPath(job, "elect"), adminapi.Empty{})
+	return p.runUntilDone(ctx, jobPath(job, "elect"), adminapi.Empty{})
 }
 
 func jobPath(job, what string) string { return "/v1/jobs/" + url.PathEscape(job) + "/" + what }
@@ -135,7 +135,7 @@ type news struct {
 	err    error            // of EventLost, and of the end of the stream, which has no kind
 }
 
-func (p *pursuit) run(ctx context.Context, path string, body any) error {
+func (p *pursuit) runUntilDone(ctx context.Context, path string, body any) error {
 	p.hangUp = func() {}
 	p.ask = func() {
 		p.hangUp()
@@ -143,7 +143,7 @@ func (p *pursuit) run(ctx context.Context, path string, body any) error {
 		// While fn runs, the connection must outlive ctx: what is held goes with it.
 		reading, p.hangUp = context.WithCancel(context.WithoutCancel(ctx))
 		p.told = make(chan news)
-		go p.listen(reading, path, adminapi.Encode(body), p.told)
+		go p.readNews(reading, path, adminapi.Encode(body), p.told)
 	}
 	p.ask()
 	defer func() { p.hangUp() }()
@@ -158,12 +158,12 @@ func (p *pursuit) run(ctx context.Context, path string, body any) error {
 		}
 		select {
 		case n := <-p.told:
-			p.take(ctx, n)
+			p.handleNews(ctx, n)
 		case <-p.expiry.C:
 			if p.once || p.lapsed {
-				p.finish(p.client.brokeOff(ErrUntrusted))
+				p.noteEnd(p.client.brokeOff(ErrUntrusted))
 			}
-			p.lapse()
+			p.endByLapse()
 		case err := <-p.returned:
 			p.end(nil)
 			p.end = nil
@@ -173,7 +173,7 @@ func (p *pursuit) run(ctx context.Context, path string, body any) error {
 			case p.over == nil && ctx.Err() != nil:
 				return context.Cause(ctx)
 			case p.over == nil && time.Now().Before(p.until): // it leads again meanwhile
-				p.begin(ctx)
+				p.beginWork(ctx)
 			}
 		case <-gone:
 			if p.end == nil {
@@ -184,8 +184,8 @@ func (p *pursuit) run(ctx context.Context, path string, body any) error {
 	}
 }
 
-// listen reads the events of the node until the stream ends.
-func (p *pursuit) listen(ctx context.Context, path string, body []byte, told chan<- news) {
+// readNews reads the events of the node until the stream ends.
+func (p *pursuit) readNews(ctx context.Context, path string, body []byte, told chan<- news) {
 	tell := func(n news) error {
 		n.at = time.Now()
 		select {
@@ -195,7 +195,7 @@ func (p *pursuit) listen(ctx context.Context, path string, body []byte, told cha
 			return context.Cause(ctx)
 		}
 	}
-	err := p.client.stream(ctx, http.MethodPost, path, body, func(r received) error {
+	err := p.client.openStream(ctx, http.MethodPost, path, body, func(r received) error {
 		n, err := newsOf(r)
 		if err != nil {
 			return errForeign
@@ -228,58 +228,58 @@ func newsOf(r received) (n news, err error) {
 	return n, err
 }
 
-// take handles an event.
-func (p *pursuit) take(ctx context.Context, n news) {
+// handleNews handles an event.
+func (p *pursuit) handleNews(ctx context.Context, n news) {
 	held := !p.until.IsZero()
 	switch n.kind {
 	case adminapi.EventWaiting, adminapi.EventLeader:
 		p.seen(n.holder)
 	case adminapi.EventHeld:
 		p.token, p.lapsed = n.grant.Token, false
-		p.trust(n)
+		p.extendTrust(n)
 		if p.end == nil && time.Now().Before(p.until) { // else it has lapsed on the way
-			p.begin(ctx)
+			p.beginWork(ctx)
 		}
 	case adminapi.EventAlive:
 		switch {
 		case p.lapsed, held && n.at.After(p.until):
 			// A network, or this process, stood still, or the sign was on its way when the
 			// trust ran out. What has lapsed stays so, and the node must give it back.
-			p.lapse()
+			p.endByLapse()
 			if p.once {
-				p.finish(p.client.brokeOff(ErrUntrusted))
+				p.noteEnd(p.client.brokeOff(ErrUntrusted))
 			} else {
 				p.startOver()
 			}
 		case held:
-			p.trust(n)
+			p.extendTrust(n)
 		}
 	case adminapi.EventLost, "":
-		p.lose(n.err)
+		p.endWork(n.err)
 		if p.once || !held && !p.lapsed || n.kind == "" {
-			p.finish(n.err)
+			p.noteEnd(n.err)
 		}
 		p.lapsed = false
 	}
 }
 
-// trust extends the time for which the client relies on what it holds.
-func (p *pursuit) trust(n news) {
+// extendTrust extends the time for which the client relies on what it holds.
+func (p *pursuit) extendTrust(n news) {
 	trusted := min(n.grant.TrustedMS, adminapi.Milliseconds(maxTrusted))
 	p.until = n.at.Add(time.Duration(trusted * float64(time.Millisecond)))
 	p.expiry.Reset(time.Until(p.until))
 }
 
-// begin runs fn.
-func (p *pursuit) begin(ctx context.Context) {
+// beginWork runs fn.
+func (p *pursuit) beginWork(ctx context.Context) {
 	ctx, p.end = context.WithCancelCause(ctx)
 	p.lost = nil
 	token := p.token
 	go func() { p.returned <- p.fn(ctx, token) }()
 }
 
-// lose ends the context of fn, if fn runs.
-func (p *pursuit) lose(why error) {
+// endWork ends the context of fn, if fn runs.
+func (p *pursuit) endWork(why error) {
 	p.until = time.Time{}
 	p.expiry.Stop()
 	if p.end != nil && p.lost == nil {
@@ -288,10 +288,10 @@ func (p *pursuit) lose(why error) {
 	}
 }
 
-// lapse ends the context of fn because no sign of life came in time. The node may have lost
+// endByLapse ends the context of fn because no sign of life came in time. The node may have lost
 // the record too, and be about to report that.
-func (p *pursuit) lapse() {
-	p.lose(p.client.brokeOff(ErrUntrusted))
+func (p *pursuit) endByLapse() {
+	p.endWork(p.client.brokeOff(ErrUntrusted))
 	p.lapsed = true
 	p.expiry.Reset(ClientTimeout)
 }
@@ -303,8 +303,8 @@ func (p *pursuit) startOver() {
 	p.ask()
 }
 
-// finish records why nothing more can be held.
-func (p *pursuit) finish(why error) {
+// noteEnd records why nothing more can be held.
+func (p *pursuit) noteEnd(why error) {
 	if p.over == nil {
 		p.over = why
 	}

@@ -28,11 +28,11 @@ func TestLockAfterAPause(t *testing.T) {
 			return nil
 		}
 		grant := adminapi.Grant{TrustedMS: adminapi.Milliseconds(trustedHere)}
-		p.take(t.Context(), news{at: time.Now(), kind: adminapi.EventHeld, grant: grant})
+		p.handleNews(t.Context(), news{at: time.Now(), kind: adminapi.EventHeld, grant: grant})
 		time.Sleep(trustedHere - 1)
-		p.take(t.Context(), news{at: time.Now(), kind: adminapi.EventAlive, grant: grant})
+		p.handleNews(t.Context(), news{at: time.Now(), kind: adminapi.EventAlive, grant: grant})
 		time.Sleep(trustedHere + 1) // the expiry has passed, and nobody has seen that
-		p.take(t.Context(), news{at: time.Now(), kind: adminapi.EventAlive, grant: grant})
+		p.handleNews(t.Context(), news{at: time.Now(), kind: adminapi.EventAlive, grant: grant})
 		if err := <-ended; !errors.Is(err, ErrUntrusted) || !errors.Is(p.over, ErrUntrusted) {
 			t.Errorf("got %v and %v, want %v", err, p.over, ErrUntrusted)
 		}
@@ -51,7 +51,7 @@ func TestGrantThatComesLate(t *testing.T) {
 		late := news{at: time.Now(), kind: adminapi.EventHeld,
 			grant: adminapi.Grant{TrustedMS: adminapi.Milliseconds(trustedHere)}}
 		time.Sleep(trustedHere)
-		p.take(t.Context(), late)
+		p.handleNews(t.Context(), late)
 		synctest.Wait()
 		select {
 		case <-p.expiry.C:

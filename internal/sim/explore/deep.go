@@ -49,7 +49,7 @@ var beside = map[string]bool{
 // fields are those of a struct type that are compared.
 type fields map[reflect.Type][]int
 
-func (f fields) of(t reflect.Type) []int {
+func (f fields) fieldsOf(t reflect.Type) []int {
 	list, ok := f[t]
 	if !ok {
 		list = []int{}
@@ -71,12 +71,12 @@ func (f fields) keyOf(m machine) string {
 	seen := v.FieldByName("propose")
 	version := max(d.Held.Version+1, d.Promised.Version, seen.FieldByName("version").Uint())
 	round := max(d.Promised.Ballot.Round, seen.FieldByName("round").Uint())
-	key := binary.AppendUvarint(f.canon(nil, v), version)
+	key := binary.AppendUvarint(f.appendCanonical(nil, v), version)
 	return string(binary.AppendUvarint(key, round))
 }
 
-// clone copies a machine with all that its steps change.
-func clone(m machine) machine {
+// cloneMachine copies a machine with all that its steps change.
+func cloneMachine(m machine) machine {
 	switch m := m.(type) {
 	case *voter:
 		c := *m // of values alone
@@ -84,56 +84,56 @@ func clone(m machine) machine {
 	case *statemachine.Machine:
 		c := new(statemachine.Machine)
 		*c = *m
-		detach(reflect.ValueOf(c).Elem())
+		detachValue(reflect.ValueOf(c).Elem())
 		return c
 	}
 	panic(fmt.Sprintf("explore: cannot copy a %T", m))
 }
 
-// detach gives v memory of its own behind every pointer and slice.
-func detach(v reflect.Value) {
+// detachValue gives v memory of its own behind every pointer and slice.
+func detachValue(v reflect.Value) {
 	if passive[v.Type()] {
 		return
 	}
 	switch v.Kind() {
 	case reflect.Struct:
 		if v.Type() == reflect.TypeFor[statemachine.Output]() {
-			settable(v).SetZero() // of the last call; the next begins with none
+			settableValue(v).SetZero() // of the last call; the next begins with none
 			return
 		}
 		for i := range v.NumField() {
-			detach(v.Field(i))
+			detachValue(v.Field(i))
 		}
 	case reflect.Pointer:
 		if !v.IsNil() {
 			p := reflect.New(v.Type().Elem())
-			p.Elem().Set(settable(v).Elem())
-			settable(v).Set(p)
-			detach(p.Elem())
+			p.Elem().Set(settableValue(v).Elem())
+			settableValue(v).Set(p)
+			detachValue(p.Elem())
 		}
 	case reflect.Slice:
 		if v.IsNil() {
 			return
 		}
 		s := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
-		reflect.Copy(s, settable(v))
-		settable(v).Set(s)
+		reflect.Copy(s, settableValue(v))
+		settableValue(v).Set(s)
 		for i := range s.Len() {
-			detach(s.Index(i))
+			detachValue(s.Index(i))
 		}
 	case reflect.Map, reflect.Chan, reflect.Func, reflect.Interface, reflect.UnsafePointer:
 		panic(fmt.Sprintf("explore: a machine has a %s: say how it is copied", v.Type()))
 	}
 }
 
-// settable is v, which has an address, without the guard of unexported fields.
-func settable(v reflect.Value) reflect.Value {
+// settableValue is v, which has an address, without the guard of unexported fields.
+func settableValue(v reflect.Value) reflect.Value {
 	return reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Elem()
 }
 
-// canon appends all of v that decides what comes next, so that equal bytes mean
+// appendCanonical appends all of v that decides what comes next, so that equal bytes mean
 // equal behaviour but for times.
-func (f fields) canon(b []byte, v reflect.Value) []byte {
+func (f fields) appendCanonical(b []byte, v reflect.Value) []byte {
 	switch v.Kind() {
 	case reflect.Bool:
 		if v.Bool() {
@@ -154,13 +154,13 @@ func (f fields) canon(b []byte, v reflect.Value) []byte {
 			if plain {
 				b = append(b, byte(v.Index(i).Uint()))
 			} else {
-				b = f.canon(b, v.Index(i))
+				b = f.appendCanonical(b, v.Index(i))
 			}
 		}
 		return b
 	case reflect.Struct:
-		for _, i := range f.of(v.Type()) {
-			b = f.canon(b, v.Field(i))
+		for _, i := range f.fieldsOf(v.Type()) {
+			b = f.appendCanonical(b, v.Field(i))
 		}
 		return b
 	case reflect.Pointer, reflect.Interface:
@@ -170,7 +170,7 @@ func (f fields) canon(b []byte, v reflect.Value) []byte {
 		if v.Kind() == reflect.Interface {
 			b = append(b, v.Elem().Type().Name()...)
 		}
-		return f.canon(append(b, 1), v.Elem())
+		return f.appendCanonical(append(b, 1), v.Elem())
 	}
 	panic(fmt.Sprintf("explore: a machine has a %s: say how it is compared", v.Type()))
 }

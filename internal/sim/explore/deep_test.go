@@ -14,7 +14,7 @@ func TestStepsLeaveTheOriginal(t *testing.T) {
 		{Size: 2, Attempts: 2, Crashes: 1}, {Size: 3, Attempts: 2, Crashes: 1, Paxos: true},
 	} {
 		x := newExplorer(opt)
-		x.run()
+		x.exploreAll()
 		for _, n := range x.nodes {
 			for key, i := range n.known {
 				if n.fields.keyOf(n.states[i].machine) != key {
@@ -33,7 +33,7 @@ func TestEveryFieldIsCompared(t *testing.T) {
 	v := reflect.ValueOf(m).Elem()
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
-		c := clone(m)
+		c := cloneMachine(m)
 		changed := flip(reflect.ValueOf(c).Elem().Field(i))
 		skipped := apart[f.Type] || beside["Machine."+f.Name]
 		if skipped || !changed {
@@ -53,13 +53,13 @@ func flip(v reflect.Value) bool {
 	}
 	switch v.Kind() {
 	case reflect.Bool:
-		settable(v).SetBool(!v.Bool())
+		settableValue(v).SetBool(!v.Bool())
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		settable(v).SetInt(v.Int() + 1)
+		settableValue(v).SetInt(v.Int() + 1)
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		settable(v).SetUint(v.Uint() + 1)
+		settableValue(v).SetUint(v.Uint() + 1)
 	case reflect.String:
-		settable(v).SetString(v.String() + "x")
+		settableValue(v).SetString(v.String() + "x")
 	case reflect.Array:
 		return flip(v.Index(0))
 	case reflect.Struct:
@@ -83,5 +83,5 @@ func TestUnknownKindsPanic(t *testing.T) {
 		}
 	}()
 	holder := struct{ m map[int]int }{map[int]int{}}
-	detach(reflect.ValueOf(&holder).Elem())
+	detachValue(reflect.ValueOf(&holder).Elem())
 }

@@ -96,7 +96,7 @@ func Run(opt Options) (Result, error) {
 			opt.Attempts, opt.Crashes)
 	}
 	x := newExplorer(opt)
-	x.result.Complete = x.run()
+	x.result.Complete = x.exploreAll()
 	x.result.States = len(x.places)
 	x.result.Letters = len(x.letters)
 	for _, n := range x.nodes {
@@ -112,12 +112,12 @@ func newExplorer(opt Options) *explorer {
 		pasts: newPasts(),
 		seen:  map[place]struct{}{},
 	}
-	x.visit(place{}, way{from: -1})
+	x.visitPlace(place{}, way{from: -1})
 	return x
 }
 
-// run takes every step from every place, and reports whether it came to an end.
-func (x *explorer) run() bool {
+// exploreAll takes every step from every place, and reports whether it came to an end.
+func (x *explorer) exploreAll() bool {
 	level := len(x.places) // the first place one step farther
 	for i := 0; i < len(x.places); i++ {
 		if i == level {
@@ -130,16 +130,16 @@ func (x *explorer) run() bool {
 		p := x.places[i]
 		for n := range x.nodes {
 			at := p.at[n]
-			x.take(i, n, rings, x.ring(n, at))
+			x.takeStep(i, n, rings, x.ringTimer(n, at))
 			if int(p.crashes) < x.opt.Crashes {
-				x.take(i, n, crashes, x.crash(n, at))
+				x.takeStep(i, n, crashes, x.crashNode(n, at))
 			}
 		}
 		for _, l := range x.sets.members[p.letters] {
 			n := x.letters[l].to
-			x.take(i, n, l, x.deliver(p.at[n], l, false))
+			x.takeStep(i, n, l, x.deliverLetter(p.at[n], l, false))
 			if x.mayBeLate(p.at[n], l) {
-				x.take(i, n, lates-l, x.deliver(p.at[n], l, true))
+				x.takeStep(i, n, lates-l, x.deliverLetter(p.at[n], l, true))
 			}
 		}
 		if x.result.Violation != nil {
@@ -149,10 +149,10 @@ func (x *explorer) run() bool {
 	return true
 }
 
-// take goes from place i by one step of node n.
-func (x *explorer) take(i, n int, by int32, e *effect) {
+// takeStep goes from place i by one step of node n.
+func (x *explorer) takeStep(i, n int, by int32, e *effect) {
 	p := x.places[i]
-	if x.result.Violation != nil || e.idle(p.at[n]) ||
+	if x.result.Violation != nil || e.isIdle(p.at[n]) ||
 		int(p.attempts)+e.attempts > x.opt.Attempts {
 		return
 	}
@@ -160,36 +160,36 @@ func (x *explorer) take(i, n int, by int32, e *effect) {
 	if by == crashes {
 		p.crashes++
 	}
-	fault := x.apply(&p, n, e)
+	fault := x.applyEffect(&p, n, e)
 	x.result.Transitions++
 	if fault == nil {
-		fault = x.judge(&p)
+		fault = x.judgePlace(&p)
 	}
 	if fault != nil {
-		x.result.Violation = &Violation{fault.Error(), x.story(w)}
+		x.result.Violation = &Violation{fault.Error(), x.tellStory(w)}
 		return
 	}
-	x.visit(p, w)
+	x.visitPlace(p, w)
 }
 
-// apply carries out an effect. It then forgets the letters that can do nothing
+// applyEffect carries out an effect. It then forgets the letters that can do nothing
 // any more, so that places which differ in nothing else are one.
-func (x *explorer) apply(p *place, n int, e *effect) error {
+func (x *explorer) applyEffect(p *place, n int, e *effect) error {
 	p.at[n] = e.next
 	p.attempts += uint8(e.attempts)
 	p.letters = x.sets.without(p.letters, step{n, e.next}, func(l int32) bool {
-		return x.letters[l].to == n && x.dead(e.next, l)
+		return x.letters[l].to == n && x.isDead(e.next, l)
 	})
 	for _, l := range e.sent {
-		p.past = x.chosen(*p, l, &x.result.Elections)
-		if !x.dead(p.at[x.letters[l].to], l) {
+		p.past = x.pastOf(*p, l, &x.result.Elections)
+		if !x.isDead(p.at[x.letters[l].to], l) {
 			p.letters = x.sets.with(p.letters, l)
 		}
 	}
 	return e.fault
 }
 
-func (x *explorer) visit(p place, w way) {
+func (x *explorer) visitPlace(p place, w way) {
 	if _, ok := x.seen[p]; ok {
 		return
 	}
@@ -198,8 +198,8 @@ func (x *explorer) visit(p place, w way) {
 	x.ways = append(x.ways, w)
 }
 
-// story tells the way to a place in words.
-func (x *explorer) story(last way) []string {
+// tellStory tells the way to a place in words.
+func (x *explorer) tellStory(last way) []string {
 	var steps []string
 	for w := last; w.from >= 0; w = x.ways[w.from] {
 		name := x.nodes[w.node].cfg.Name
@@ -210,9 +210,9 @@ func (x *explorer) story(last way) []string {
 			steps = append(steps, name+" crashes and comes back")
 		case min(w.by, lates):
 			text := " misses its leader, and takes "
-			steps = append(steps, name+text+describe(x.letters[lates-w.by].msg))
+			steps = append(steps, name+text+describeMessage(x.letters[lates-w.by].msg))
 		default:
-			steps = append(steps, name+" takes "+describe(x.letters[w.by].msg))
+			steps = append(steps, name+" takes "+describeMessage(x.letters[w.by].msg))
 		}
 	}
 	for i, j := 0, len(steps)-1; i < j; i, j = i+1, j-1 {

@@ -41,7 +41,7 @@ func newPasts() pasts {
 	return pasts{all: []past{{}}, known: map[pastKey]int32{{}: 0}}
 }
 
-func (p *pasts) number(next past) int32 {
+func (p *pasts) numberOf(next past) int32 {
 	key := pastKey{next.chosen, next.committed}
 	if i, ok := p.known[key]; ok {
 		return i
@@ -52,9 +52,9 @@ func (p *pasts) number(next past) int32 {
 	return i
 }
 
-// chosen is the past in which a letter was sent from p: an announcement means
+// pastOf is the past in which a letter was sent from p: an announcement means
 // that its sender counted M formal votes.
-func (x *explorer) chosen(p place, letter int32, elections *int) int32 {
+func (x *explorer) pastOf(p place, letter int32, elections *int) int32 {
 	b, ok := x.letters[letter].msg.Body.(message.LeaderElected)
 	if !ok {
 		return p.past
@@ -67,11 +67,11 @@ func (x *explorer) chosen(p place, letter int32, elections *int) int32 {
 	*elections++
 	next.choices = append(slices.Clone(next.choices), c)
 	next.chosen = fmt.Sprint(next.choices)
-	return x.pasts.number(next)
+	return x.pasts.numberOf(next)
 }
 
-// judge checks a place against what was, and notes what is committed there.
-func (x *explorer) judge(p *place) error {
+// judgePlace checks a place against what was, and notes what is committed there.
+func (x *explorer) judgePlace(p *place) error {
 	now := x.pasts.all[p.past]
 	for i, c := range now.choices {
 		held := 0
@@ -82,7 +82,7 @@ func (x *explorer) judge(p *place) error {
 		}
 		if held >= member.Quorum(len(x.nodes)) && c.version > now.committed {
 			now.committed = c.version
-			p.past = x.pasts.number(now)
+			p.past = x.pasts.numberOf(now)
 		}
 		for _, o := range now.choices[:i] {
 			if o.version == c.version && (o.leader != c.leader || o.digest != c.digest) {
@@ -100,8 +100,8 @@ func (x *explorer) judge(p *place) error {
 	return nil
 }
 
-// describe is an event in a few words.
-func describe(m message.Message) string {
+// describeMessage is an event in a few words.
+func describeMessage(m message.Message) string {
 	text := fmt.Sprintf("%s from %s", m.Body.Kind(), m.From)
 	switch b := m.Body.(type) {
 	case message.Proposal:

@@ -43,7 +43,7 @@ func (s *sets) with(set, letter int32) int32 {
 	}
 	next := set
 	if at, has := slices.BinarySearch(s.members[set], letter); !has {
-		next = s.number(slices.Insert(slices.Clone(s.members[set]), at, letter))
+		next = s.numberOf(slices.Insert(slices.Clone(s.members[set]), at, letter))
 	}
 	s.grown[step] = next
 	return next
@@ -54,13 +54,13 @@ func (s *sets) without(set int32, by step, dead func(letter int32) bool) int32 {
 	key := shrinking{set, by}
 	next, ok := s.shrunk[key]
 	if !ok {
-		next = s.number(slices.DeleteFunc(slices.Clone(s.members[set]), dead))
+		next = s.numberOf(slices.DeleteFunc(slices.Clone(s.members[set]), dead))
 		s.shrunk[key] = next
 	}
 	return next
 }
 
-func (s *sets) number(members []int32) int32 {
+func (s *sets) numberOf(members []int32) int32 {
 	var key []byte
 	for _, m := range members {
 		key = binary.AppendVarint(key, int64(m))

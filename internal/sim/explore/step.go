@@ -13,9 +13,9 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// deliver is what a letter does to its receiver in state at; late, what it does
+// deliverLetter is what a letter does to its receiver in state at; late, what it does
 // after the receiver has missed its leader.
-func (w *world) deliver(at, number int32, late bool) *effect {
+func (w *world) deliverLetter(at, number int32, late bool) *effect {
 	l := w.letters[number]
 	s := w.nodes[l.to].states[at]
 	effects := s.taken
@@ -24,13 +24,13 @@ func (w *world) deliver(at, number int32, late bool) *effect {
 	}
 	e := effects[number]
 	if e == nil {
-		m := clone(s.machine)
+		m := cloneMachine(s.machine)
 		e = &effect{}
 		for late && m.View(time.Time{}).Role != member.Seeking {
-			w.note(e, s.machine.Durable(), m, m.Advance(m.Deadline()))
+			w.noteEffect(e, s.machine.Durable(), m, m.Advance(m.Deadline()))
 		}
-		w.note(e, s.machine.Durable(), m, m.Step(time.Time{}, l.msg))
-		e.next = w.nodes[l.to].add(m)
+		w.noteEffect(e, s.machine.Durable(), m, m.Step(time.Time{}, l.msg))
+		e.next = w.nodes[l.to].addState(m)
 		effects[number] = e
 	}
 	return e
@@ -43,50 +43,50 @@ func (w *world) mayBeLate(at, number int32) bool {
 	return l.msg.Body.Kind() == message.KindProposal && w.nodes[l.to].states[at].leads
 }
 
-// dead reports whether a letter does nothing to its receiver in state at. Then it
+// isDead reports whether a letter does nothing to its receiver in state at. Then it
 // never will: promises, accepted values and held states only grow, an attempt that
 // ended is never taken up again, and a run that is over never comes back.
-func (w *world) dead(at, number int32) bool {
-	return w.deliver(at, number, false).idle(at) &&
-		!(w.mayBeLate(at, number) && !w.deliver(at, number, true).idle(at))
+func (w *world) isDead(at, number int32) bool {
+	return w.deliverLetter(at, number, false).isIdle(at) &&
+		!(w.mayBeLate(at, number) && !w.deliverLetter(at, number, true).isIdle(at))
 }
 
 // maxRings is how many times a timer may fire before a node counts as one that
 // never proposes.
 const maxRings = 100
 
-// ring is what the timer of a node does in state at: it gives up whom it follows
+// ringTimer is what the timer of a node does in state at: it gives up whom it follows
 // and what it proposed, and proposes. That others miss the leader too is taken
 // for granted: the question is there to disturb nobody, not to be safe.
-func (w *world) ring(n int, at int32) *effect {
+func (w *world) ringTimer(n int, at int32) *effect {
 	s := w.nodes[n].states[at]
 	if s.rung != nil {
 		return s.rung
 	}
-	m := clone(s.machine)
+	m := cloneMachine(s.machine)
 	e := &effect{}
 	for i := 0; i < maxRings && e.attempts == 0 && !m.Deadline().IsZero(); i++ {
 		out := m.Advance(m.Deadline())
-		w.note(e, s.machine.Durable(), m, out)
+		w.noteEffect(e, s.machine.Durable(), m, out)
 		for _, msg := range out.Send {
 			q, ok := msg.Body.(message.LeaderStatusQuery)
 			if !ok {
 				continue
 			}
-			w.note(e, s.machine.Durable(), m, m.Step(time.Time{}, message.Message{
-				From: w.first(msg.To),
+			w.noteEffect(e, s.machine.Durable(), m, m.Step(time.Time{}, message.Message{
+				From: w.firstRun(msg.To),
 				To:   msg.From.Address,
 				Body: message.LeaderStatusQueryResponse{ID: q.ID},
 			}))
 		}
 	}
-	e.next = w.nodes[n].add(m)
+	e.next = w.nodes[n].addState(m)
 	s.rung = e
 	return e
 }
 
-// first is the first run of the node at an address.
-func (w *world) first(a member.Address) member.Identity {
+// firstRun is the first run of the node at an address.
+func (w *world) firstRun(a member.Address) member.Identity {
 	for _, n := range w.nodes {
 		if n.cfg.Address == a {
 			d := n.states[0].machine.Durable()
@@ -96,19 +96,19 @@ func (w *world) first(a member.Address) member.Identity {
 	panic("explore: no node at " + a.String())
 }
 
-// crash is the next run of a node on the store of state at.
-func (w *world) crash(n int, at int32) *effect {
+// crashNode is the next run of a node on the store of state at.
+func (w *world) crashNode(n int, at int32) *effect {
 	s := w.nodes[n].states[at]
 	if s.crashed == nil {
 		d := s.machine.Durable()
 		d.Incarnation++
-		s.crashed = &effect{next: w.nodes[n].add(w.begin(w.nodes[n].cfg, d))}
+		s.crashed = &effect{next: w.nodes[n].addState(w.begin(w.nodes[n].cfg, d))}
 	}
 	return s.crashed
 }
 
-// note adds to e what a call of m led to; before is what it remembered.
-func (w *world) note(
+// noteEffect adds to e what a call of m led to; before is what it remembered.
+func (w *world) noteEffect(
 	e *effect, before paxos.Durable, m machine, out statemachine.Output,
 ) {
 	for _, t := range out.Trace {
@@ -122,21 +122,22 @@ func (w *world) note(
 	for _, msg := range out.Send {
 		switch b := msg.Body.(type) {
 		case message.Proposal:
-			e.sent = append(e.sent, w.letter(msg, member.Number{}))
+			e.sent = append(e.sent, w.letterOf(msg, member.Number{}))
 		case message.Vote:
 			if b.Granted || w.refusals {
-				e.sent = append(e.sent, w.letter(msg, member.Number{}))
+				e.sent = append(e.sent, w.letterOf(msg, member.Number{}))
 			}
 		case message.LeaderElected:
 			// A proposer is its own first voter: it knows what it announces.
-			e.sent = append(e.sent, w.letter(msg, before.Accepted.Base))
+			e.sent = append(e.sent, w.letterOf(msg, before.Accepted.Base))
 		}
 	}
 }
 
-// letter returns the number of an event; base is what an announced state continues.
-func (w *world) letter(msg message.Message, base member.Number) int32 {
-	key := string(w.fields.canon(w.fields.canon(nil, reflect.ValueOf(msg)), reflect.ValueOf(base)))
+// letterOf returns the number of an event; base is what an announced state continues.
+func (w *world) letterOf(msg message.Message, base member.Number) int32 {
+	key := string(w.fields.appendCanonical(w.fields.appendCanonical(nil, reflect.ValueOf(msg)),
+		reflect.ValueOf(base)))
 	if i, ok := w.known[key]; ok {
 		return i
 	}

@@ -70,8 +70,8 @@ type effect struct {
 	fault    error   // that the step alone shows
 }
 
-// idle reports whether a step changes nothing.
-func (e *effect) idle(from int32) bool {
+// isIdle reports whether a step changes nothing.
+func (e *effect) isIdle(from int32) bool {
 	return e.next == from && len(e.sent) == 0 && e.fault == nil
 }
 
@@ -84,7 +84,7 @@ func (c constant) Uint64() uint64 { return uint64(c) }
 // elections.
 const patience = 1000 * time.Hour
 
-func timings() message.Timings {
+func exploredTimings() message.Timings {
 	return message.Timings{
 		HeartbeatInterval: 100 * time.Millisecond,
 		HeartbeatTimeout:  time.Second,
@@ -98,7 +98,7 @@ func timings() message.Timings {
 func newWorld(opt Options) *world {
 	w := &world{
 		fields: fields{}, known: map[string]int32{}, sets: newSets(),
-		refusals: opt.Refusals, begin: begin,
+		refusals: opt.Refusals, begin: beginRun,
 	}
 	size := opt.Size
 	held := member.State{Number: member.Number{Version: 1}, Cluster: member.ClusterID{1}}
@@ -111,7 +111,7 @@ func newWorld(opt Options) *world {
 				Address: addr,
 				Name:    addr.Host,
 				Size:    size,
-				Timings: timings(),
+				Timings: exploredTimings(),
 				Rand:    rand.New(constant(0x9e3779b97f4a7c15)),
 			},
 		})
@@ -126,7 +126,7 @@ func newWorld(opt Options) *world {
 	}
 	for i, n := range w.nodes {
 		n.cfg.Seeds = []member.Address{held.Leader}
-		n.add(w.begin(n.cfg, paxos.Durable{
+		n.addState(w.begin(n.cfg, paxos.Durable{
 			StoreID:     held.Roster[i].StoreID,
 			Incarnation: 1,
 			Acceptor:    paxos.Acceptor{Held: held},
@@ -135,17 +135,17 @@ func newWorld(opt Options) *world {
 	return w
 }
 
-// begin starts a run and lets the wait after a start pass: a node that waits is
+// beginRun starts a run and lets the wait after a start pass: a node that waits is
 // as good as one that is not back yet.
-func begin(cfg statemachine.Config, d paxos.Durable) machine {
+func beginRun(cfg statemachine.Config, d paxos.Durable) machine {
 	epoch := time.Unix(1000, 0)
 	m := statemachine.New(cfg, d, epoch)
 	m.Advance(epoch.Add(cfg.Timings.LeaseTimeout))
 	return m
 }
 
-// add returns the number of a state, a new one where nothing like it is known.
-func (n *node) add(m machine) int32 {
+// addState returns the number of a state, a new one where nothing like it is known.
+func (n *node) addState(m machine) int32 {
 	key := n.fields.keyOf(m)
 	if i, ok := n.known[key]; ok {
 		return i

@@ -48,7 +48,7 @@ type nodeEntry struct {
 func newDemoAPI(f *fleet) http.Handler {
 	api := &demoAPI{fleet: f}
 	api.proxy = &httputil.ReverseProxy{
-		Rewrite: api.rewrite,
+		Rewrite: api.rewriteRequest,
 		Transport: twoPaces{
 			look: &http.Transport{ResponseHeaderTimeout: nodeTimeout},
 			act:  &http.Transport{ResponseHeaderTimeout: actTimeout},
@@ -57,26 +57,26 @@ func newDemoAPI(f *fleet) http.Handler {
 		ErrorLog:     log.New(io.Discard, "", 0), // a node that ends breaks streams off
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("/", api.any)
+	mux.HandleFunc("/", api.serveByAny)
 	for _, path := range []string{"/{$}", "/ui/"} { // also while no node answers
 		mux.Handle("GET "+path, admin.Page())
-		mux.HandleFunc(path, only("GET, HEAD"))
+		mux.HandleFunc(path, allowMethod("GET, HEAD"))
 	}
-	mux.HandleFunc("GET /v1/nodes", api.nodes)
-	mux.HandleFunc("/v1/nodes", only("GET, HEAD"))
+	mux.HandleFunc("GET /v1/nodes", api.serveNodes)
+	mux.HandleFunc("/v1/nodes", allowMethod("GET, HEAD"))
 	mux.HandleFunc("/v1/nodes/", nothingThere)
 	mux.HandleFunc("/v1/nodes/{name}", nothingThere) // or the next one sends elsewhere
-	mux.HandleFunc("/v1/nodes/{name}/{what...}", api.one)
+	mux.HandleFunc("/v1/nodes/{name}/{what...}", api.serveByOne)
 	for verb, do := range map[string]func(*node) error{
-		"kill":    f.kill,
-		"pause":   f.pause,
-		"resume":  f.resume,
-		"restart": f.restart,
-		"cut":     func(n *node) error { return f.part(n) },
-		"heal":    func(n *node) error { return f.heal(n) },
+		"kill":    f.killNode,
+		"pause":   f.pauseNode,
+		"resume":  f.resumeNode,
+		"restart": f.restartNode,
+		"cut":     func(n *node) error { return f.cutLinks(n) },
+		"heal":    func(n *node) error { return f.healLinks(n) },
 	} {
-		mux.HandleFunc("POST /v1/nodes/{name}/"+verb, api.act(do))
-		mux.HandleFunc("/v1/nodes/{name}/"+verb, only("POST"))
+		mux.HandleFunc("POST /v1/nodes/{name}/"+verb, api.serveAct(do))
+		mux.HandleFunc("/v1/nodes/{name}/"+verb, allowMethod("POST"))
 	}
 	sameSite := http.NewCrossOriginProtection()
 	sameSite.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -91,53 +91,53 @@ type demoAPI struct {
 	proxy *httputil.ReverseProxy
 }
 
-func (a *demoAPI) nodes(w http.ResponseWriter, _ *http.Request) {
-	adminapi.WriteJSON(w, http.StatusOK, a.fleet.entries(a.fleet.nodes...))
+func (a *demoAPI) serveNodes(w http.ResponseWriter, _ *http.Request) {
+	adminapi.WriteJSON(w, http.StatusOK, a.fleet.listEntries(a.fleet.nodes...))
 }
 
-// entries describes nodes as they are now.
-func (f *fleet) entries(nodes ...*node) []nodeEntry {
+// listEntries describes nodes as they are now.
+func (f *fleet) listEntries(nodes ...*node) []nodeEntry {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var all []nodeEntry
 	for _, n := range nodes {
 		e := nodeEntry{Name: n.name, Address: n.address, Admin: n.admin, Paused: n.paused, Cut: n.cut}
 		if n.proc != nil {
-			e.PID, e.Alive = n.proc.pid(), true
+			e.PID, e.Alive = n.proc.processID(), true
 		}
 		all = append(all, e)
 	}
 	return all
 }
 
-// any lets the leader answer, or another node where nobody leads.
-func (a *demoAPI) any(w http.ResponseWriter, r *http.Request) {
-	nodes := a.fleet.reachable()
+// serveByAny lets the leader answer, or another node where nobody leads.
+func (a *demoAPI) serveByAny(w http.ResponseWriter, r *http.Request) {
+	nodes := a.fleet.reachableNodes()
 	if len(nodes) == 0 {
 		adminapi.WriteError(w, http.StatusServiceUnavailable, codeNoNode,
 			"no node runs that could answer")
 		return
 	}
-	a.pass(w, r, nodes[0].admin, r.URL.Path)
+	a.passRequest(w, r, nodes[0].admin, r.URL.Path)
 }
 
-// one lets one node answer for itself.
-func (a *demoAPI) one(w http.ResponseWriter, r *http.Request) {
-	n := a.fleet.find(r.PathValue("name"))
+// serveByOne lets one node answer for itself.
+func (a *demoAPI) serveByOne(w http.ResponseWriter, r *http.Request) {
+	n := a.fleet.findNode(r.PathValue("name"))
 	if n == nil {
 		noSuchNode(w, r)
 		return
 	}
-	e := a.fleet.entries(n)[0]
+	e := a.fleet.listEntries(n)[0]
 	if e.Admin == "" {
 		adminapi.WriteError(w, http.StatusServiceUnavailable, codeNoNode, e.Name+" does not run")
 		return
 	}
-	a.pass(w, r, e.Admin, "/v1/"+r.PathValue("what"))
+	a.passRequest(w, r, e.Admin, "/v1/"+r.PathValue("what"))
 }
 
-// only refuses all methods but those that are allowed.
-func only(allowed string) http.HandlerFunc {
+// allowMethod refuses all methods but those that are allowed.
+func allowMethod(allowed string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", allowed)
 		adminapi.WriteError(w, http.StatusMethodNotAllowed, adminapi.CodeMethodNotAllowed,
@@ -150,9 +150,9 @@ func nothingThere(w http.ResponseWriter, r *http.Request) {
 		"there is nothing at "+r.URL.Path)
 }
 
-func (a *demoAPI) act(do func(*node) error) http.HandlerFunc {
+func (a *demoAPI) serveAct(do func(*node) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		n := a.fleet.find(r.PathValue("name"))
+		n := a.fleet.findNode(r.PathValue("name"))
 		if n == nil {
 			noSuchNode(w, r)
 			return
@@ -164,7 +164,7 @@ func (a *demoAPI) act(do func(*node) error) http.HandlerFunc {
 		case err != nil:
 			adminapi.WriteError(w, http.StatusInternalServerError, codeNotNow, n.name+": "+err.Error())
 		default:
-			adminapi.WriteJSON(w, http.StatusOK, a.fleet.entries(n)[0])
+			adminapi.WriteJSON(w, http.StatusOK, a.fleet.listEntries(n)[0])
 		}
 	}
 }
@@ -174,8 +174,8 @@ func noSuchNode(w http.ResponseWriter, r *http.Request) {
 		"there is no node "+r.PathValue("name")+"; see /v1/nodes")
 }
 
-// pass lets the node at an address answer for a path.
-func (a *demoAPI) pass(w http.ResponseWriter, r *http.Request, to, path string) {
+// passRequest lets the node at an address answer for a path.
+func (a *demoAPI) passRequest(w http.ResponseWriter, r *http.Request, to, path string) {
 	// A stream of events has no end, and what a node waits for comes later than a
 	// request may take to arrive. The node has bounds of its own for both.
 	rc := http.NewResponseController(w)
@@ -185,7 +185,7 @@ func (a *demoAPI) pass(w http.ResponseWriter, r *http.Request, to, path string) 
 	a.proxy.ServeHTTP(w, r)
 }
 
-func (a *demoAPI) rewrite(p *httputil.ProxyRequest) {
+func (a *demoAPI) rewriteRequest(p *httputil.ProxyRequest) {
 	// The node checks the Host, as everybody does who answers on loopback.
 	p.Out.Host = p.Out.URL.Host
 	// That of this demo, which was compared with the Host of this demo.

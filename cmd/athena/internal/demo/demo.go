@@ -46,7 +46,7 @@ func (d *Options) Run(out, errOut io.Writer) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, d.Length, errDemoOver)
 		defer cancel()
 	}
-	l, err := d.listen(errOut)
+	l, err := d.listenAdmin(errOut)
 	if err != nil {
 		return err
 	}
@@ -56,15 +56,15 @@ func (d *Options) Run(out, errOut io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	fmt.Fprintln(out, where(l))
-	f, err := d.form(ctx, dir, out)
+	fmt.Fprintln(out, describeAddress(l))
+	f, err := d.formFleet(ctx, dir, out)
 	if err != nil {
 		l.Close()
 		return err
 	}
-	defer f.close()
-	d.explain(ctx, out, f, l)
-	err = d.play(ctx, f, l)
+	defer f.killAll()
+	d.printHelp(ctx, out, f, l)
+	err = d.playScript(ctx, f, l)
 	if errors.Is(err, cli.ErrStopped) || errors.Is(err, errDemoOver) || errors.Is(err, errScriptDone) {
 		fmt.Fprintf(out, "%9.3f s  the end: %v\n", time.Since(d.Began).Seconds(), err)
 		return nil
@@ -72,11 +72,11 @@ func (d *Options) Run(out, errOut io.Writer) error {
 	return err
 }
 
-// play serves the API and runs the script until something ends.
-func (d *Options) play(ctx context.Context, f *fleet, l net.Listener) error {
+// playScript serves the API and runs the script until something ends.
+func (d *Options) playScript(ctx context.Context, f *fleet, l net.Listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	f.contend(ctx, d.Jobs)
+	f.contendForJobs(ctx, d.Jobs)
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -94,8 +94,8 @@ func (d *Options) play(ctx context.Context, f *fleet, l net.Listener) error {
 	return context.Cause(ctx)
 }
 
-// listen opens the admin API, on another port where the wanted one is taken.
-func (d *Options) listen(errOut io.Writer) (net.Listener, error) {
+// listenAdmin opens the admin API, on another port where the wanted one is taken.
+func (d *Options) listenAdmin(errOut io.Writer) (net.Listener, error) {
 	l, err := admin.Listen(d.Admin)
 	if !errors.Is(err, syscall.EADDRINUSE) {
 		return l, err
@@ -112,18 +112,18 @@ func (d *Options) listen(errOut io.Writer) (net.Listener, error) {
 	return l, err
 }
 
-// where says where the demo can be looked at: with a browser, unless it is a socket.
-func where(l net.Listener) string {
+// describeAddress says where the demo can be looked at: with a browser, unless it is a socket.
+func describeAddress(l net.Listener) string {
 	if l.Addr().Network() == "unix" {
 		return "admin API  " + admin.AddrOf(l)
 	}
 	return "dashboard  http://" + admin.AddrOf(l) + "/"
 }
 
-// explain prints where everything is, and, unless a script plays, commands to paste,
+// printHelp prints where everything is, and, unless a script plays, commands to paste,
 // for the leader above all.
-func (d *Options) explain(ctx context.Context, out io.Writer, f *fleet, l net.Listener) {
-	nodes := f.entries(f.nodes...)
+func (d *Options) printHelp(ctx context.Context, out io.Writer, f *fleet, l net.Listener) {
+	nodes := f.listEntries(f.nodes...)
 	for _, e := range nodes {
 		fmt.Fprintf(out, "%-9s  %s, process %d\n", e.Name, e.Address, e.PID)
 	}
@@ -137,7 +137,7 @@ func (d *Options) explain(ctx context.Context, out io.Writer, f *fleet, l net.Li
 	}
 	e, what := nodes[0], "a node"
 	if leader := f.firstLeader(ctx); leader != nil {
-		e, what = f.entries(leader)[0], "the leader"
+		e, what = f.listEntries(leader)[0], "the leader"
 	}
 	fmt.Fprintf(out, "ask        %s members --admin %s\n", cli.Self(), cli.ShellWord(admin.AddrOf(l)))
 	fmt.Fprintf(out, "break      kill -9 %d\n           kills %s, %s\n", e.PID, e.Name, what)
@@ -150,16 +150,16 @@ func (d *Options) explain(ctx context.Context, out io.Writer, f *fleet, l net.Li
 func (f *fleet) firstLeader(ctx context.Context) (leader *node) {
 	ctx, cancel := context.WithTimeout(ctx, leaderPatience)
 	defer cancel()
-	_, _ = f.wait(ctx, func() bool {
+	_, _ = f.waitUntil(ctx, func() bool {
 		leader = leaderOf(f.nodes)
 		return leader != nil
 	})
 	return leader
 }
 
-// form starts the nodes. Where one fails because its port was taken in the
+// formFleet starts the nodes. Where one fails because its port was taken in the
 // meantime, all begin anew on others.
-func (d *Options) form(ctx context.Context, dir string, out io.Writer) (*fleet, error) {
+func (d *Options) formFleet(ctx context.Context, dir string, out io.Writer) (*fleet, error) {
 	for try := 1; ; try++ {
 		f, err := newFleet(filepath.Join(dir, strconv.Itoa(try)), d.Size,
 			&narrator{out: out, began: d.Began})
@@ -167,8 +167,8 @@ func (d *Options) form(ctx context.Context, dir string, out io.Writer) (*fleet, 
 			return nil, err
 		}
 		for _, n := range f.nodes {
-			if err := f.start(n); err != nil {
-				f.close()
+			if err := f.startNode(n); err != nil {
+				f.killAll()
 				return nil, fmt.Errorf("start %s: %w", n.name, err)
 			}
 		}
@@ -176,7 +176,7 @@ func (d *Options) form(ctx context.Context, dir string, out io.Writer) (*fleet, 
 		if failed == nil && err == nil {
 			return f, nil
 		}
-		f.close()
+		f.killAll()
 		if err != nil {
 			return nil, err
 		}
@@ -184,13 +184,13 @@ func (d *Options) form(ctx context.Context, dir string, out io.Writer) (*fleet, 
 		if try == demoTries || !strings.Contains(log, "in use") {
 			return nil, fmt.Errorf("%s could not start:\n%s", failed.name, log)
 		}
-		f.note("the port of %s was taken meanwhile; beginning anew on others", failed.name)
+		f.printNote("the port of %s was taken meanwhile; beginning anew on others", failed.name)
 	}
 }
 
 // allListen waits until every node listens, or one has failed.
 func (f *fleet) allListen(ctx context.Context) (failed *node, err error) {
-	_, err = f.wait(ctx, func() bool {
+	_, err = f.waitUntil(ctx, func() bool {
 		failed = nil
 		listening := 0
 		for _, n := range f.nodes {
@@ -215,7 +215,7 @@ func (f *fleet) logTail(n *node) string {
 	return string(text[max(0, len(text)-maxLogTail):])
 }
 
-// others are the nodes but one.
-func (f *fleet) others(but *node) []*node {
+// otherNodes are the nodes but one.
+func (f *fleet) otherNodes(but *node) []*node {
 	return slices.DeleteFunc(slices.Clone(f.nodes), func(n *node) bool { return n == but })
 }

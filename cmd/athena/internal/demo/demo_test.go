@@ -145,9 +145,9 @@ func TestStoryOfAPause(t *testing.T) {
 		for _, n := range f.nodes {
 			f.onReport(n, supervised.Report{Status: sees(n.name, "n1", 4, all)})
 		}
-		f.did(n, syscall.SIGSTOP)
+		f.noteSignal(n, syscall.SIGSTOP)
 		before := out.Len()
-		f.did(n, syscall.SIGCONT)
+		f.noteSignal(n, syscall.SIGCONT)
 		order := make([]byte, len("report 1\n"))
 		if _, err := io.ReadFull(read, order); err != nil || string(order) != "report 1\n" {
 			t.Errorf("%s: the node was told %q, %v", name, order, err)
@@ -328,7 +328,7 @@ func TestSignalsNamed(t *testing.T) {
 	} {
 		var out strings.Builder
 		f := trio(&out)
-		f.tell.did(f.nodes[0], s)
+		f.tell.tellSignal(f.nodes[0], s)
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%v: %q, want %q in it", s, out.String(), want)
 		}

@@ -57,7 +57,7 @@ func untilDemoEnds(
 		signal.Reset(syscall.SIGQUIT)
 	}()
 	if f, ok := out.(*os.File); ok {
-		go o.watch(ctx, f)
+		go o.watchReader(ctx, f)
 	}
 	return ctx, o, func() {
 		signal.Stop(signals)
@@ -76,25 +76,25 @@ type outlet struct {
 func (o *outlet) Write(p []byte) (int, error) {
 	n, err := o.out.Write(p)
 	if err != nil {
-		o.gone(err)
+		o.noteGone(err)
 	}
 	return n, err
 }
 
-func (o *outlet) gone(err error) {
+func (o *outlet) noteGone(err error) {
 	o.cancel(fmt.Errorf("what the demo prints cannot be written any more: %w", err))
 }
 
-// watch finds out that the other end of the output was closed while nothing is
+// watchReader finds out that the other end of the output was closed while nothing is
 // printed. Where the system cannot tell, the next line does.
-func (o *outlet) watch(ctx context.Context, f *os.File) {
+func (o *outlet) watchReader(ctx context.Context, f *os.File) {
 	fds := []unix.PollFd{{Fd: int32(f.Fd())}} // no events: errors are always told
 	for ctx.Err() == nil {
 		n, err := unix.Poll(fds, int(readerCheck.Milliseconds()))
 		switch {
 		case errors.Is(err, unix.EINTR), err == nil && n == 0:
 		case err == nil && fds[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0:
-			o.gone(unix.EPIPE)
+			o.noteGone(unix.EPIPE)
 			return
 		default:
 			return

@@ -96,8 +96,8 @@ func freeAddresses(count int) ([]string, error) {
 	return addresses, nil
 }
 
-// start starts a node that does not run.
-func (f *fleet) start(n *node) error {
+// startNode starts a node that does not run.
+func (f *fleet) startNode(n *node) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if n.proc != nil || f.closing {
@@ -108,14 +108,14 @@ func (f *fleet) start(n *node) error {
 		return err
 	}
 	defer log.Close() // the process has its own
-	n.proc, err = startProcess(f.flags(n), log,
+	n.proc, err = startProcess(f.nodeFlags(n), log,
 		func(r supervised.Report) { f.onReport(n, r) },
 		func(err error) { f.onExit(n, err) })
 	if err != nil {
 		return err
 	}
 	if n.ran { // what is started first is told together
-		f.tell.say(time.Now(), "%s is started again, process %d", n.name, n.proc.pid())
+		f.tell.printLine(time.Now(), "%s is started again, process %d", n.name, n.proc.processID())
 	}
 	n.ran = true
 	return nil
@@ -123,7 +123,7 @@ func (f *fleet) start(n *node) error {
 
 func (f *fleet) logOf(n *node) string { return filepath.Join(f.dir, n.name+".log") }
 
-func (f *fleet) flags(n *node) []string {
+func (f *fleet) nodeFlags(n *node) []string {
 	var seeds []string
 	for _, s := range f.nodes[:min(demoSeeds, len(f.nodes))] {
 		seeds = append(seeds, s.address)
@@ -145,7 +145,7 @@ func (f *fleet) onReport(n *node, r supervised.Report) {
 	if r.Status != nil && r.Asked == n.resumes { // else of before it stood still
 		n.status = r.Status
 	}
-	f.change()
+	f.noteChange()
 }
 
 func (f *fleet) onExit(n *node, err error) {
@@ -153,24 +153,24 @@ func (f *fleet) onExit(n *node, err error) {
 	defer f.mu.Unlock()
 	*n = node{name: n.name, address: n.address, ran: n.ran}
 	if !f.closing {
-		f.tell.exited(n, err)
+		f.tell.tellExit(n, err)
 	}
-	f.change()
+	f.noteChange()
 }
 
-// change tells the story on and wakes who waits.
-func (f *fleet) change() {
+// noteChange tells the story on and wakes who waits.
+func (f *fleet) noteChange() {
 	f.at = time.Now()
 	if !f.closing {
-		f.tell.look(f.at, f.nodes)
+		f.tell.compareNodes(f.at, f.nodes)
 	}
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
 
-// wait blocks until is holds, and returns when it came to hold. is runs under
+// waitUntil blocks until is holds, and returns when it came to hold. is runs under
 // the lock.
-func (f *fleet) wait(ctx context.Context, is func() bool) (time.Time, error) {
+func (f *fleet) waitUntil(ctx context.Context, is func() bool) (time.Time, error) {
 	for {
 		f.mu.Lock()
 		if is() {
@@ -187,8 +187,8 @@ func (f *fleet) wait(ctx context.Context, is func() bool) (time.Time, error) {
 	}
 }
 
-// find returns a node by its name, nil when there is none.
-func (f *fleet) find(name string) *node {
+// findNode returns a node by its name, nil when there is none.
+func (f *fleet) findNode(name string) *node {
 	i := slices.IndexFunc(f.nodes, func(n *node) bool { return n.name == name })
 	if i < 0 {
 		return nil
@@ -196,8 +196,8 @@ func (f *fleet) find(name string) *node {
 	return f.nodes[i]
 }
 
-// reachable lists the nodes that answer, the leader first. It takes the lock.
-func (f *fleet) reachable() []node {
+// reachableNodes lists the nodes that answer, the leader first. It takes the lock.
+func (f *fleet) reachableNodes() []node {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var all []node
@@ -214,33 +214,33 @@ func (f *fleet) reachable() []node {
 	return all
 }
 
-// kill ends a node as a crash does.
-func (f *fleet) kill(n *node) error { return f.signal(n, syscall.SIGKILL) }
+// killNode ends a node as a crash does.
+func (f *fleet) killNode(n *node) error { return f.signalNode(n, syscall.SIGKILL) }
 
-// pause stops a node as a machine that hangs does; its socket stays open.
-func (f *fleet) pause(n *node) error { return f.signal(n, syscall.SIGSTOP) }
+// pauseNode stops a node as a machine that hangs does; its socket stays open.
+func (f *fleet) pauseNode(n *node) error { return f.signalNode(n, syscall.SIGSTOP) }
 
-// resume lets a paused node go on.
-func (f *fleet) resume(n *node) error { return f.signal(n, syscall.SIGCONT) }
+// resumeNode lets a paused node go on.
+func (f *fleet) resumeNode(n *node) error { return f.signalNode(n, syscall.SIGCONT) }
 
-func (f *fleet) signal(n *node, s syscall.Signal) error {
+func (f *fleet) signalNode(n *node, s syscall.Signal) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if n.proc == nil {
 		return errNotRunning
 	}
-	f.tell.did(n, s)
-	if err := n.proc.signal(s); err != nil {
+	f.tell.tellSignal(n, s)
+	if err := n.proc.sendSignal(s); err != nil {
 		return err
 	}
-	return f.did(n, s)
+	return f.noteSignal(n, s)
 }
 
-// did is what follows from a signal that was sent. The caller holds the lock.
-func (f *fleet) did(n *node, s syscall.Signal) error {
+// noteSignal is what follows from a signal that was sent. The caller holds the lock.
+func (f *fleet) noteSignal(n *node, s syscall.Signal) error {
 	if s == syscall.SIGCONT {
 		// What it told before may be over: it has to tell anew.
-		if err := n.proc.order(supervised.OrderReport, strconv.Itoa(n.resumes+1)); err != nil {
+		if err := n.proc.giveOrder(supervised.OrderReport, strconv.Itoa(n.resumes+1)); err != nil {
 			return err
 		}
 		n.resumes++
@@ -249,44 +249,44 @@ func (f *fleet) did(n *node, s syscall.Signal) error {
 		}
 	}
 	n.paused = s == syscall.SIGSTOP
-	f.change()
+	f.noteChange()
 	return nil
 }
 
-// restart starts a node again; one that runs is killed first.
-func (f *fleet) restart(n *node) error {
+// restartNode starts a node again; one that runs is killed first.
+func (f *fleet) restartNode(n *node) error {
 	f.mu.Lock()
 	p := n.proc
 	f.mu.Unlock()
 	if p != nil {
-		p.end()
-		if _, err := f.wait(context.Background(), func() bool { return n.proc != p }); err != nil {
+		p.killAndWait()
+		if _, err := f.waitUntil(context.Background(), func() bool { return n.proc != p }); err != nil {
 			return err
 		}
 	}
-	return f.start(n)
+	return f.startNode(n)
 }
 
-// leave lets a node leave in order, and waits until it is gone.
-func (f *fleet) leave(ctx context.Context, n *node) error {
+// letLeave lets a node leave in order, and waits until it is gone.
+func (f *fleet) letLeave(ctx context.Context, n *node) error {
 	f.mu.Lock()
 	p := n.proc
 	f.mu.Unlock()
 	if p == nil {
 		return errNotRunning
 	}
-	if err := p.signal(syscall.SIGTERM); err != nil {
+	if err := p.sendSignal(syscall.SIGTERM); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, leavePatience,
 		fmt.Errorf("%s has not left after %v", n.name, leavePatience))
 	defer cancel()
-	_, err := f.wait(ctx, func() bool { return n.proc != p })
+	_, err := f.waitUntil(ctx, func() bool { return n.proc != p })
 	return err
 }
 
-// part cuts the links between the named nodes and all others.
-func (f *fleet) part(group ...*node) error {
+// cutLinks cuts the links between the named nodes and all others.
+func (f *fleet) cutLinks(group ...*node) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	words := []string{supervised.OrderCut}
@@ -299,36 +299,36 @@ func (f *fleet) part(group ...*node) error {
 		if n.proc == nil {
 			return errNotRunning
 		}
-		if err := n.proc.order(words...); err != nil {
+		if err := n.proc.giveOrder(words...); err != nil {
 			return err
 		}
 		n.cut = true
 	}
-	f.tell.cut(group)
-	f.change()
+	f.tell.tellCut(group)
+	f.noteChange()
 	return nil
 }
 
-// heal undoes part for the named nodes.
-func (f *fleet) heal(group ...*node) error {
+// healLinks undoes part for the named nodes.
+func (f *fleet) healLinks(group ...*node) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, n := range group {
 		if n.proc == nil {
 			return errNotRunning
 		}
-		if err := n.proc.order(supervised.OrderHeal); err != nil {
+		if err := n.proc.giveOrder(supervised.OrderHeal); err != nil {
 			return err
 		}
 		n.cut = false
 	}
-	f.tell.healed(group)
-	f.change()
+	f.tell.tellHealed(group)
+	f.noteChange()
 	return nil
 }
 
-// close kills every node and waits until all are gone.
-func (f *fleet) close() {
+// killAll kills every node and waits until all are gone.
+func (f *fleet) killAll() {
 	f.mu.Lock()
 	f.closing = true
 	var running []*process
@@ -339,6 +339,6 @@ func (f *fleet) close() {
 	}
 	f.mu.Unlock()
 	for _, p := range running {
-		p.end()
+		p.killAndWait()
 	}
 }

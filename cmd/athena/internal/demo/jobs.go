@@ -16,8 +16,8 @@ import (
 // contendPause is how long nobody contends through a node that has ended.
 const contendPause = time.Second
 
-// contend lets every node contend for so many jobs, which nobody works on, until ctx ends.
-func (f *fleet) contend(ctx context.Context, jobs int) {
+// contendForJobs lets every node contend for so many jobs, which nobody works on, until ctx ends.
+func (f *fleet) contendForJobs(ctx context.Context, jobs int) {
 	for i := range jobs {
 		for _, n := range f.nodes {
 			go f.contendAt(ctx, n, "job-"+strconv.Itoa(i+1))
@@ -28,7 +28,7 @@ func (f *fleet) contend(ctx context.Context, jobs int) {
 func (f *fleet) contendAt(ctx context.Context, n *node, job string) {
 	for {
 		var at string
-		_, err := f.wait(ctx, func() bool {
+		_, err := f.waitUntil(ctx, func() bool {
 			at = n.admin
 			return at != ""
 		})

@@ -34,8 +34,8 @@ func isSettled(group []*node, active int) bool {
 	return true
 }
 
-// statuses are the members as the leader sees them, by name.
-func statuses(leader *node) map[string]member.Status {
+// statusesByName are the members as the leader sees them, by name.
+func statusesByName(leader *node) map[string]member.Status {
 	seen := map[string]member.Status{}
 	for _, m := range leader.status.View.Members {
 		seen[m.Name] = m.Status

@@ -32,27 +32,27 @@ type narrator struct {
 	formed   bool // all were active once
 }
 
-// say prints one line.
-func (t *narrator) say(at time.Time, format string, args ...any) {
+// printLine prints one line.
+func (t *narrator) printLine(at time.Time, format string, args ...any) {
 	fmt.Fprintf(t.out, "%9.3f s  %s\n", at.Sub(t.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// look compares what the nodes report with what it saw last.
-func (t *narrator) look(at time.Time, nodes []*node) {
+// compareNodes compares what the nodes report with what it saw last.
+func (t *narrator) compareNodes(at time.Time, nodes []*node) {
 	leader := leaderOf(nodes)
 	switch {
 	case leader == nil && t.leader != "":
-		if paused(nodes, t.leader) {
-			t.say(at, "%s stands still, and nobody else leads yet", t.leader)
+		if isPaused(nodes, t.leader) {
+			t.printLine(at, "%s stands still, and nobody else leads yet", t.leader)
 		} else {
-			t.say(at, "nobody leads with authority any more")
+			t.printLine(at, "nobody leads with authority any more")
 		}
 		t.leader, t.last, t.lostAt = "", t.leader, at
 	case leader != nil && (leader.name != t.leader || leader.status.Token != t.token):
 		t.newLeader(at, leader)
 	}
 	if leader != nil {
-		t.members(at, leader)
+		t.tellMembers(at, leader)
 	}
 	settled := isSettled(nodes, len(nodes))
 	if settled && !t.settled {
@@ -60,7 +60,7 @@ func (t *narrator) look(at time.Time, nodes []*node) {
 		if !t.formed {
 			since = fmt.Sprintf(" after %d ms", at.Sub(t.began).Milliseconds())
 		}
-		t.say(at, "%s and a quorate leader%s", activeMembers(len(nodes)), since)
+		t.printLine(at, "%s and a quorate leader%s", activeMembers(len(nodes)), since)
 		t.formed = true
 	}
 	t.settled = settled
@@ -77,19 +77,19 @@ func (t *narrator) newLeader(at time.Time, leader *node) {
 	default:
 		text += ", in place of " + t.leader
 	}
-	t.say(at, "%s; process %d", text, leader.proc.pid())
+	t.printLine(at, "%s; process %d", text, leader.proc.processID())
 	t.leader, t.token = leader.name, leader.status.Token
 	t.lostAt = at
 }
 
-// paused reports whether a node stands still.
-func paused(nodes []*node, name string) bool {
+// isPaused reports whether a node stands still.
+func isPaused(nodes []*node, name string) bool {
 	return slices.ContainsFunc(nodes, func(n *node) bool { return n.name == name && n.paused })
 }
 
-// members tells which members the leader sees in another status than before.
-func (t *narrator) members(at time.Time, leader *node) {
-	seen := statuses(leader)
+// tellMembers tells which members the leader sees in another status than before.
+func (t *narrator) tellMembers(at time.Time, leader *node) {
+	seen := statusesByName(leader)
 	var moved []string
 	for name, s := range seen {
 		if t.formed && t.statuses[name] != s {
@@ -98,39 +98,40 @@ func (t *narrator) members(at time.Time, leader *node) {
 	}
 	if len(moved) > 0 {
 		slices.Sort(moved)
-		t.say(at, "%s says: %s", leader.name, strings.Join(moved, ", "))
+		t.printLine(at, "%s says: %s", leader.name, strings.Join(moved, ", "))
 	}
 	t.statuses = seen
 }
 
-// did tells what is being done to a node.
-func (t *narrator) did(n *node, s syscall.Signal) {
+// tellSignal tells what is being done to a node.
+func (t *narrator) tellSignal(n *node, s syscall.Signal) {
 	text := map[syscall.Signal]string{
 		syscall.SIGKILL: "is killed (SIGKILL)",
 		syscall.SIGSTOP: "is paused (SIGSTOP)",
 		syscall.SIGCONT: "goes on (SIGCONT)",
 	}[s]
-	t.say(time.Now(), "%s %s", n.name, text)
+	t.printLine(time.Now(), "%s %s", n.name, text)
 }
 
-func (t *narrator) exited(n *node, err error) {
+func (t *narrator) tellExit(n *node, err error) {
 	how := "has left"
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		how = "ended: " + exit.String()
 	}
-	t.say(time.Now(), "%s %s", n.name, how)
+	t.printLine(time.Now(), "%s %s", n.name, how)
 }
 
-func (t *narrator) cut(group []*node) {
-	t.say(time.Now(), "%s cut off: every packet to and from the others is lost", names(group))
+func (t *narrator) tellCut(group []*node) {
+	t.printLine(time.Now(), "%s cut off: every packet to and from the others is lost",
+		joinNames(group))
 }
 
-func (t *narrator) healed(group []*node) {
-	t.say(time.Now(), "%s healed", names(group))
+func (t *narrator) tellHealed(group []*node) {
+	t.printLine(time.Now(), "%s healed", joinNames(group))
 }
 
-func names(group []*node) string {
+func joinNames(group []*node) string {
 	var all []string
 	for _, n := range group {
 		all = append(all, n.name)

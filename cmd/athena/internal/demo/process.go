@@ -89,10 +89,10 @@ func withoutOurs(environ []string) []string {
 	return rest
 }
 
-func (p *process) pid() int { return p.cmd.Process.Pid }
+func (p *process) processID() int { return p.cmd.Process.Pid }
 
-// signal sends a signal. A process that has ended is no error.
-func (p *process) signal(s syscall.Signal) error {
+// sendSignal sends a signal. A process that has ended is no error.
+func (p *process) sendSignal(s syscall.Signal) error {
 	err := p.cmd.Process.Signal(s)
 	if errors.Is(err, os.ErrProcessDone) {
 		return nil
@@ -104,8 +104,8 @@ func (p *process) signal(s syscall.Signal) error {
 // reads none, and its pipe is full in the end.
 const orderTimeout = 100 * time.Millisecond
 
-// order tells the node to do something; one that has ended takes no orders.
-func (p *process) order(words ...string) error {
+// giveOrder tells the node to do something; one that has ended takes no orders.
+func (p *process) giveOrder(words ...string) error {
 	if err := p.orders.SetWriteDeadline(time.Now().Add(orderTimeout)); err != nil {
 		return err
 	}
@@ -113,8 +113,8 @@ func (p *process) order(words ...string) error {
 	return err
 }
 
-// end kills the process and waits until it is gone.
-func (p *process) end() {
-	_ = p.signal(syscall.SIGKILL) // the only way to fail is that it has ended
+// killAndWait kills the process and waits until it is gone.
+func (p *process) killAndWait() {
+	_ = p.sendSignal(syscall.SIGKILL) // the only way to fail is that it has ended
 	<-p.exited
 }

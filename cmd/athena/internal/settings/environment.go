@@ -36,12 +36,12 @@ func FromEnvironment(
 		names = Settable(flags)
 	}
 	f := faults{flags: flags}
-	f.add(variables(flags, getenv, names)...)
-	return f.err()
+	f.addAll(readVariables(flags, getenv, names)...)
+	return f.joinedErr()
 }
 
-// variables is fromEnvironment with each fault by itself.
-func variables(flags *pflag.FlagSet, getenv func(string) string, names []string) []fault {
+// readVariables is fromEnvironment with each fault by itself.
+func readVariables(flags *pflag.FlagSet, getenv func(string) string, names []string) []fault {
 	var found []fault
 	for _, name := range names {
 		variable := VariableOf(name)
@@ -54,7 +54,7 @@ func variables(flags *pflag.FlagSet, getenv func(string) string, names []string)
 			err = flags.SetAnnotation(name, byVariable, []string{variable})
 		}
 		if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-			err = errors.New(wanted(bad))
+			err = errors.New(wantedValues(bad))
 		}
 		if err != nil {
 			found = append(found, fault{name, fmt.Errorf("%s=%q: %w", variable, value, err)})
@@ -89,7 +89,7 @@ func Misspelled(environ []string) (found [][2]string) {
 			slices.Contains(own, name) || madeUp.MatchString(name) {
 			continue
 		}
-		found = append(found, [2]string{name, nearest(name, known)})
+		found = append(found, [2]string{name, nearestWord(name, known)})
 	}
 	return found
 }
@@ -102,15 +102,15 @@ func WarnMisspelled(w io.Writer, environ []string) {
 	}
 }
 
-func nearest(word string, known []string) string {
+func nearestWord(word string, known []string) string {
 	return slices.MinFunc(known, func(a, b string) int {
-		return distance(word, a) - distance(word, b)
+		return editDistance(word, a) - editDistance(word, b)
 	})
 }
 
-// distance is how many characters must be put in, left out or changed to make a
+// editDistance is how many characters must be put in, left out or changed to make a
 // into b.
-func distance(a, b string) int {
+func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

@@ -80,42 +80,43 @@ func parseFile(name string, content []byte) ([]fileValue, []fault) {
 	}
 	p.keys = slices.DeleteFunc(Settable(p.flags), func(key string) bool { return key == ConfigFlag })
 	if line, column, ok := plainText(content); !ok {
-		p.fault(line, column, ConfigFlag, "there is a character that is no text: save the file as UTF-8")
+		p.addFault(line, column, ConfigFlag,
+			"there is a character that is no text: save the file as UTF-8")
 		return nil, p.faults
 	}
-	root, err := p.load(content)
+	root, err := p.loadDocument(content)
 	if err != nil {
 		return nil, append(p.faults, *err)
 	}
 	if root != nil {
-		p.mapping(root)
+		p.readMapping(root)
 	}
 	return p.values, p.faults
 }
 
-// load reads the one document of a file; nil where there is none.
-func (p *fileParser) load(content []byte) (*yaml.Node, *fault) {
+// loadDocument reads the one document of a file; nil where there is none.
+func (p *fileParser) loadDocument(content []byte) (*yaml.Node, *fault) {
 	loader, err := yaml.NewLoader(strings.NewReader(string(content)))
 	if err != nil {
 		panic(err) // it has no options that could be wrong
 	}
 	var first, second yaml.Node
 	if err := loader.Load(&first); err != nil || len(first.Content) == 0 {
-		return nil, p.syntax(err)
+		return nil, p.syntaxFault(err)
 	}
 	switch err := loader.Load(&second); {
 	case err == nil:
-		p.fault(second.Line, second.Column, ConfigFlag,
+		p.addFault(second.Line, second.Column, ConfigFlag,
 			"a second document begins here: keep one, without --- and ...")
 		return nil, nil
 	case !errors.Is(err, io.EOF):
-		return nil, p.syntax(err)
+		return nil, p.syntaxFault(err)
 	}
 	return first.Content[0], nil
 }
 
-// syntax is a fault that the parser of YAML has found.
-func (p *fileParser) syntax(err error) *fault {
+// syntaxFault is a fault that the parser of YAML has found.
+func (p *fileParser) syntaxFault(err error) *fault {
 	if err == nil || errors.Is(err, io.EOF) {
 		return nil
 	}
@@ -148,18 +149,18 @@ func plainText(content []byte) (line, column int, ok bool) {
 	return line, column, true
 }
 
-func (p *fileParser) fault(line, column int, flag, format string, args ...any) {
+func (p *fileParser) addFault(line, column int, flag, format string, args ...any) {
 	err := fmt.Errorf("%s:%d:%d: %w", p.name, line, column, fmt.Errorf(format, args...))
 	p.faults = append(p.faults, fault{flag, err})
 }
 
-// mapping reads the keys of the file.
-func (p *fileParser) mapping(root *yaml.Node) {
+// readMapping reads the keys of the file.
+func (p *fileParser) readMapping(root *yaml.Node) {
 	if root.Kind == yaml.ScalarNode && root.ShortTag() == "!!null" {
 		return
 	}
 	if root.Kind != yaml.MappingNode {
-		p.fault(root.Line, root.Column, ConfigFlag,
+		p.addFault(root.Line, root.Column, ConfigFlag,
 			"must be lines of the form key: value, such as size: 3")
 		return
 	}
@@ -168,33 +169,33 @@ func (p *fileParser) mapping(root *yaml.Node) {
 		names[root.Content[i].Value] = true
 	}
 	for i := 0; i+1 < len(root.Content); i += 2 {
-		p.entry(root.Content[i], root.Content[i+1], names)
+		p.readEntry(root.Content[i], root.Content[i+1], names)
 	}
 }
 
-// entry reads one key of these with its value.
-func (p *fileParser) entry(key, value *yaml.Node, keys map[string]bool) {
+// readEntry reads one key of these with its value.
+func (p *fileParser) readEntry(key, value *yaml.Node, keys map[string]bool) {
 	name := key.Value
 	switch {
 	case key.Kind != yaml.ScalarNode || key.ShortTag() != "!!str":
-		p.fault(key.Line, key.Column, "", "must be a key: the name of a flag of athena run, "+
+		p.addFault(key.Line, key.Column, "", "must be a key: the name of a flag of athena run, "+
 			"without its dashes")
 	case name == ConfigFlag:
-		p.fault(key.Line, key.Column, "", "config: a file cannot name another one: leave it out")
+		p.addFault(key.Line, key.Column, "", "config: a file cannot name another one: leave it out")
 	case !slices.Contains(p.keys, name):
-		p.unknown(key, keys)
+		p.unknownKey(key, keys)
 	case p.first[name] > 0:
-		p.fault(key.Line, key.Column, name, "%s: is there already, in line %d: leave one of them out",
+		p.addFault(key.Line, key.Column, name, "%s: is there already, in line %d: leave one of them out",
 			name, p.first[name])
 	default:
 		p.first[name] = key.Line
-		p.value(name, key.Line, value)
+		p.readValue(name, key.Line, value)
 	}
 }
 
-// unknown tells of a name that is no key. The value of the one that was meant is not
+// unknownKey tells of a name that is no key. The value of the one that was meant is not
 // known then, unless that is among the keys too.
-func (p *fileParser) unknown(key *yaml.Node, keys map[string]bool) {
+func (p *fileParser) unknownKey(key *yaml.Node, keys map[string]bool) {
 	name := strings.ReplaceAll(strings.ToLower(key.Value[:min(len(key.Value), 100)]), "_", "-")
 	meant := meantFlag(strings.TrimPrefix(name, "--"), p.keys)
 	advice := "athena help environment lists them"
@@ -204,11 +205,11 @@ func (p *fileParser) unknown(key *yaml.Node, keys map[string]bool) {
 	if keys[meant] {
 		meant = ""
 	}
-	p.fault(key.Line, key.Column, meant, "%.100q is no key; %s", key.Value, advice)
+	p.addFault(key.Line, key.Column, meant, "%.100q is no key; %s", key.Value, advice)
 }
 
-// value reads the value of a key, as the flag of this name would take it.
-func (p *fileParser) value(key string, line int, n *yaml.Node) {
+// readValue reads the value of a key, as the flag of this name would take it.
+func (p *fileParser) readValue(key string, line int, n *yaml.Node) {
 	v := fileValue{flag: key}
 	nodes := []*yaml.Node{n}
 	kind := p.flags.Lookup(key).Value.Type()
@@ -218,7 +219,7 @@ func (p *fileParser) value(key string, line int, n *yaml.Node) {
 	}
 	sound := true
 	for _, n := range nodes {
-		err := p.scalar(key, kind, n)
+		err := p.checkScalar(key, kind, n)
 		if err == nil && len(v.texts) > 0 && (n.Value == "" || strings.Contains(n.Value, ",")) {
 			err = errors.New("must be one host:port")
 		}
@@ -227,7 +228,7 @@ func (p *fileParser) value(key string, line int, n *yaml.Node) {
 			if n.Kind == yaml.ScalarNode && n.Value != "" {
 				shown = fmt.Sprintf(" %.100q", n.Value)
 			}
-			p.fault(n.Line, n.Column, key, "%s%s: %w", key, shown, err)
+			p.addFault(n.Line, n.Column, key, "%s%s: %w", key, shown, err)
 			sound = false
 			continue
 		}
@@ -241,8 +242,8 @@ func (p *fileParser) value(key string, line int, n *yaml.Node) {
 // scalarTags are the tags of YAML for the types of flags: text in all but these.
 var scalarTags = map[string]string{"int": "!!int", "bool": "!!bool"}
 
-// scalar says what is wrong with a value for a flag of this type.
-func (p *fileParser) scalar(key, kind string, n *yaml.Node) error {
+// checkScalar says what is wrong with a value for a flag of this type.
+func (p *fileParser) checkScalar(key, kind string, n *yaml.Node) error {
 	wants := cmp.Or(scalarTags[kind], "!!str")
 	tag := n.ShortTag()
 	switch {
@@ -261,7 +262,7 @@ func (p *fileParser) scalar(key, kind string, n *yaml.Node) error {
 	}
 	err := p.flags.Set(key, n.Value)
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		return errors.New(wanted(bad))
+		return errors.New(wantedValues(bad))
 	}
 	return err
 }

@@ -17,7 +17,7 @@ import (
 // FlagFault says what is wrong with the flags of a command line.
 func FlagFault(cmd *cobra.Command, err error) error {
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		return fmt.Errorf("--%s %q: %s", bad.GetFlag().Name, bad.GetValue(), wanted(bad))
+		return fmt.Errorf("--%s %q: %s", bad.GetFlag().Name, bad.GetValue(), wantedValues(bad))
 	}
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		// With one dash all of a name are short flags.
@@ -29,8 +29,8 @@ func FlagFault(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// wanted says what values a flag has, when it was given another one.
-func wanted(bad *pflag.InvalidValueError) string {
+// wantedValues says what values a flag has, when it was given another one.
+func wantedValues(bad *pflag.InvalidValueError) string {
 	cause := bad.Unwrap()
 	if errors.Is(cause, strconv.ErrRange) {
 		return "is out of range"
@@ -57,7 +57,7 @@ func meantFlag(name string, known []string) string {
 	if len(known) == 0 {
 		return ""
 	}
-	if n := nearest(name, known); distance(name, n) <= 1+len(name)/4 {
+	if n := nearestWord(name, known); editDistance(name, n) <= 1+len(name)/4 {
 		return n
 	}
 	i := slices.IndexFunc(known, func(k string) bool { return strings.HasPrefix(k, name) })

@@ -25,46 +25,46 @@ func InFlags(err error, flags *pflag.FlagSet) error { return flagError{err, flag
 
 // Error implements error.
 func (e flagError) Error() string {
-	text := strings.TrimPrefix(e.describe(e.err), "cluster: ")
+	text := strings.TrimPrefix(e.describeError(e.err), "cluster: ")
 	return strings.TrimPrefix(text, "invalid configuration:\n")
 }
 
 // Unwrap returns the error of the library.
 func (e flagError) Unwrap() error { return e.err }
 
-// describe returns the text of err in the words of flags.
-func (e flagError) describe(err error) string {
+// describeError returns the text of err in the words of flags.
+func (e flagError) describeError(err error) string {
 	switch err := err.(type) {
 	case *cluster.FieldError:
-		return err.Text(e.subject(err), e.mention)
+		return err.Text(e.subjectOf(err), e.mentionOf)
 	case *cluster.ConfigMismatchError:
-		return err.Text(e.mention(err.Field))
+		return err.Text(e.mentionOf(err.Field))
 	case *cluster.StoreMismatchError:
 		return err.Text(func(field string) string { return Given(e.flags, flagOf[field]) })
 	case *cluster.JoinError:
-		return err.Text(e.describe)
+		return err.Text(e.describeError)
 	}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var lines []string
 		for _, one := range joined.Unwrap() {
-			lines = append(lines, e.describe(one))
+			lines = append(lines, e.describeError(one))
 		}
 		return strings.Join(lines, "\n")
 	}
 	if inner := errors.Unwrap(err); inner != nil {
-		return strings.Replace(err.Error(), inner.Error(), e.describe(inner), 1)
+		return strings.Replace(err.Error(), inner.Error(), e.describeError(inner), 1)
 	}
 	return err.Error()
 }
 
-// subject names the flag of a field whose fault begins with it.
-func (e flagError) subject(err *cluster.FieldError) string {
+// subjectOf names the flag of a field whose fault begins with it.
+func (e flagError) subjectOf(err *cluster.FieldError) string {
 	flag, ok := flagOf[err.Field]
 	switch {
 	case !ok:
 		return err.Field
 	case err.Index >= 0:
-		return element(e.flags, flag, err.Index)
+		return elementOf(e.flags, flag, err.Index)
 	case isDefaultTiming(e.flags, flag):
 		return "the default " + Given(e.flags, flag)
 	default:
@@ -72,8 +72,8 @@ func (e flagError) subject(err *cluster.FieldError) string {
 	}
 }
 
-// mention names the flag of a field within a sentence.
-func (e flagError) mention(field string) string {
+// mentionOf names the flag of a field within a sentence.
+func (e flagError) mentionOf(field string) string {
 	flag, ok := flagOf[field]
 	switch {
 	case !ok:
@@ -81,7 +81,7 @@ func (e flagError) mention(field string) string {
 	case isDefaultTiming(e.flags, flag):
 		return "the default " + Given(e.flags, flag)
 	default:
-		return also(e.flags, flag)
+		return alsoGiven(e.flags, flag)
 	}
 }
 

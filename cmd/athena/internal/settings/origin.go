@@ -54,16 +54,16 @@ func Given(flags *pflag.FlagSet, flag string) string {
 	}
 }
 
-// also is given in the midst of a sentence.
-func also(flags *pflag.FlagSet, flag string) string {
+// alsoGiven is given in the midst of a sentence.
+func alsoGiven(flags *pflag.FlagSet, flag string) string {
 	if o := originOf(flags, flag); o.from == "file" {
 		return fmt.Sprintf("%s (%s)", flag, o.at)
 	}
 	return Given(flags, flag)
 }
 
-// element names one element of a list, as given does.
-func element(flags *pflag.FlagSet, flag string, index int) string {
+// elementOf names one element of a list, as given does.
+func elementOf(flags *pflag.FlagSet, flag string, index int) string {
 	name := Given(flags, flag)
 	if f := flags.Lookup(flag); originOf(flags, flag).from == "file" {
 		// The first place is that of the whole list.
@@ -123,7 +123,7 @@ type faults struct {
 	broken []string
 }
 
-func (f *faults) add(all ...fault) {
+func (f *faults) addAll(all ...fault) {
 	for _, one := range all {
 		f.list = append(f.list, one.err)
 		if one.flag != "" {
@@ -137,15 +137,15 @@ func (f *faults) isBroken(flags ...string) bool {
 	return slices.ContainsFunc(flags, func(one string) bool { return slices.Contains(f.broken, one) })
 }
 
-// check wants that ok holds for the value of a flag.
-func (f *faults) check(ok bool, flag, format string, args ...any) {
+// checkThat wants that ok holds for the value of a flag.
+func (f *faults) checkThat(ok bool, flag, format string, args ...any) {
 	if !ok && !f.isBroken(flag) {
 		f.list = append(f.list, fmt.Errorf(Given(f.flags, flag)+format, args...))
 	}
 }
 
-// err is a usageError of all faults; nil where there are none.
-func (f *faults) err() error {
+// joinedErr is a usageError of all faults; nil where there are none.
+func (f *faults) joinedErr() error {
 	switch n := len(f.list); {
 	case n == 0:
 		return nil

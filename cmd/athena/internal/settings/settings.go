@@ -186,22 +186,22 @@ func Timings(c *cluster.Config) []Timing {
 // where it is, and is a usageError: nothing was touched yet.
 func (s *Settings) Read(f *pflag.FlagSet, getenv func(string) string) (cluster.Config, error) {
 	found := &faults{flags: f}
-	found.add(variables(f, getenv, Settable(Flags()))...)
+	found.addAll(readVariables(f, getenv, Settable(Flags()))...)
 	if s.file != "" {
 		s.readFile(found)
 	}
 	if found.isBroken(ConfigFlag) {
-		return s.config, found.err() // what else is wrong may follow from that
+		return s.config, found.joinedErr() // what else is wrong may follow from that
 	}
-	c := s.resolve(found)
-	return c, found.err()
+	c := s.resolveConfig(found)
+	return c, found.joinedErr()
 }
 
 // readFile adds the file to the flags.
 func (s *Settings) readFile(found *faults) {
 	content, err := fileContent(s.file)
 	if err != nil {
-		found.add(fault{ConfigFlag, fmt.Errorf("%s: %w", Given(found.flags, ConfigFlag), err)})
+		found.addAll(fault{ConfigFlag, fmt.Errorf("%s: %w", Given(found.flags, ConfigFlag), err)})
 		return
 	}
 	values, wrong := parseFile(s.file, content)
@@ -210,37 +210,38 @@ func (s *Settings) readFile(found *faults) {
 			wrong[i].flag = "" // its value is known, from a place that wins over the file
 		}
 	}
-	found.add(wrong...)
+	found.addAll(wrong...)
 	if err := fromFile(found.flags, s.file, values); err != nil {
-		found.add(fault{ConfigFlag, err})
+		found.addAll(fault{ConfigFlag, err})
 	}
 }
 
-// resolve returns the configuration of the node, and adds what is wrong with it.
-func (s *Settings) resolve(found *faults) cluster.Config {
+// resolveConfig returns the configuration of the node, and adds what is wrong with it.
+func (s *Settings) resolveConfig(found *faults) cluster.Config {
 	c := s.config
 	f := found.flags
 	profile, known := profiles[s.profile]
-	found.check(known, "profile", " %q: must be local, lan, wan or classic", s.profile)
+	found.checkThat(known, "profile", " %q: must be local, lan, wan or classic", s.profile)
 	if known {
 		defaults := profile()
 		from := Timings(&defaults)
 		for i, t := range Timings(&c) {
-			found.check(!f.Changed(t.Flag) || *t.Value != 0, t.Flag, " 0s: must be positive")
+			found.checkThat(!f.Changed(t.Flag) || *t.Value != 0, t.Flag, " 0s: must be positive")
 			*t.Value = cmp.Or(*t.Value, *from[i].Value)
 		}
 	}
-	found.check(slices.Contains([]string{"json", "console"}, s.LogFormat), "log-format",
+	found.checkThat(slices.Contains([]string{"json", "console"}, s.LogFormat), "log-format",
 		" %q: must be json or console", s.LogFormat)
-	found.check(slices.Contains([]string{"debug", "info", "warn", "error"}, s.LogLevel), "log-level",
+	found.checkThat(slices.Contains([]string{"debug", "info", "warn", "error"}, s.LogLevel),
+		"log-level",
 		" %q: must be debug, info, warn or error", s.LogLevel)
 	s.checkAdmin(found)
-	s.secrets(&c, found)
+	s.readSecrets(&c, found)
 	found.addInvalid(c.Validate())
 	if len(found.list) == 0 && !c.Memory && c.DataDir == "" {
 		var err error
 		c.DataDir, err = defaultDataDir(c)
-		found.check(err == nil, "data-dir", ": name one, or use --memory: %w", err)
+		found.checkThat(err == nil, "data-dir", ": name one, or use --memory: %w", err)
 	}
 	return c
 }
@@ -248,24 +249,24 @@ func (s *Settings) resolve(found *faults) cluster.Config {
 // checkAdmin looks whether there can be such an admin API, and reads its token.
 func (s *Settings) checkAdmin(found *faults) {
 	if s.Admin == AdminOff {
-		found.check(!s.AdminWrite || found.isBroken("admin"), "admin-write",
+		found.checkThat(!s.AdminWrite || found.isBroken("admin"), "admin-write",
 			" needs an admin API: say where with --admin")
 		return
 	}
 	var err error
 	if s.adminTokenFile != "" {
 		s.adminToken, err = admin.ReadToken(s.adminTokenFile)
-		if found.check(err == nil, "admin-token-file", ": %w", err); err != nil {
+		if found.checkThat(err == nil, "admin-token-file", ": %w", err); err != nil {
 			return // without it, an address that needs one would be told of too
 		}
 	}
 	err = admin.CheckListen(s.Admin, s.Access()...)
 	if errors.Is(err, admin.ErrNoToken) {
-		found.check(found.isBroken("admin-token-file"), "admin",
+		found.checkThat(found.isBroken("admin-token-file"), "admin",
 			": %w; or name the file of a token with --admin-token-file", err)
 		return
 	}
-	found.check(err == nil, "admin", ": %w; or off", err)
+	found.checkThat(err == nil, "admin", ": %w; or off", err)
 }
 
 // Access is what the admin API wants of its callers.
@@ -276,8 +277,8 @@ func (s *Settings) Access() []admin.AccessOption {
 	return []admin.AccessOption{admin.WithToken(s.adminToken)}
 }
 
-// secrets reads the secrets, where the node is to have them.
-func (s *Settings) secrets(c *cluster.Config, found *faults) {
+// readSecrets reads the secrets, where the node is to have them.
+func (s *Settings) readSecrets(c *cluster.Config, found *faults) {
 	f := found.flags
 	open := "insecure"
 	if !c.Insecure {
@@ -285,7 +286,8 @@ func (s *Settings) secrets(c *cluster.Config, found *faults) {
 	}
 	insecure := c.Insecure || c.InsecureAnywhere
 	contradicts := func(one, other, value string) {
-		found.check(false, one, " contradicts %s%s: leave one of them out", also(f, other), value)
+		found.checkThat(false, one, " contradicts %s%s: leave one of them out", alsoGiven(f, other),
+			value)
 	}
 	before, unknown := len(found.list), found.isBroken("secret-file", "insecure", "insecure-anywhere",
 		"tls-ca", "tls-cert", "tls-key")
@@ -297,13 +299,14 @@ func (s *Settings) secrets(c *cluster.Config, found *faults) {
 	case s.hasFiles() && c.InsecureAnywhere && !c.Insecure: // Validate tells the other
 		contradicts(open, "tls-cert", "")
 	case s.secretFile == "" && !insecure && !s.hasFiles():
-		found.check(unknown, "secret-file", ": no secret: name a file that holds one, the same on every "+
-			"node (athena secret new FILE makes it), or certificates with --tls-ca, --tls-cert and "+
-			"--tls-key, or say --insecure")
+		found.checkThat(unknown, "secret-file",
+			": no secret: name a file that holds one, the same on every "+
+				"node (athena secret new FILE makes it), or certificates with --tls-ca, --tls-cert and "+
+				"--tls-key, or say --insecure")
 	case s.secretFile != "":
 		var err error
 		c.Secret, err = cluster.ReadSecret(s.secretFile)
-		found.check(err == nil, "secret-file", ": %w", err)
+		found.checkThat(err == nil, "secret-file", ": %w", err)
 	}
 	if len(found.list) > before || unknown {
 		c.InsecureAnywhere = !s.hasFiles() // so that Validate does not tell it again
@@ -312,7 +315,7 @@ func (s *Settings) secrets(c *cluster.Config, found *faults) {
 	if s.otherSecretFile != "" {
 		var err error
 		c.OtherSecret, err = cluster.ReadSecret(s.otherSecretFile)
-		found.check(err == nil, "other-secret-file", ": %w", err)
+		found.checkThat(err == nil, "other-secret-file", ": %w", err)
 	}
 }
 

@@ -83,7 +83,7 @@ func (n *Node) run() {
 // this host may have been stopped together with its clocks: the node then trusts nothing that
 // it knew before (protocol.md section 5).
 func (n *Node) readClock() time.Time {
-	now, step := n.steps.read(n.clock)
+	now, step := n.steps.Read(n.clock)
 	if step > 0 {
 		n.machine.EndTrust(now)
 		n.observer.Metrics.AddClockStep()

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/athena-go/athena/internal/clock"
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/messaging"
 	"github.com/athena-go/athena/internal/observe"
@@ -29,8 +30,8 @@ type Node struct {
 	cfg      settings
 	log      *slog.Logger
 	clock    func() time.Time
-	steps    stepWatch // of the loop alone
-	started  time.Time // on clock
+	steps    clock.StepWatch // of the loop alone
+	started  time.Time       // on clock
 	store    Store
 	volatile bool // store forgets everything at the end of the process
 	net      *mesh.Mesh

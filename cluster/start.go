@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/athena-go/athena/internal/clock"
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/internal/store"
@@ -69,10 +70,10 @@ func open(ctx context.Context, cfg Config, o options) (*Node, error) {
 	}
 	n.life, n.endLife = context.WithCancelCause(context.Background())
 	n.candidate = n.Candidate(leader.Options{})
-	n.steps.wall = o.wall
+	n.steps.Wall = o.wall
 	if n.clock == nil {
-		n.clock = newClock()
-		n.steps.wall = func() time.Time { return time.Now().Round(0) }
+		n.clock = clock.New()
+		n.steps.Wall = func() time.Time { return time.Now().Round(0) }
 	}
 	if n.mux == nil {
 		n.mux = receiver.NewMux()
@@ -124,7 +125,7 @@ func (n *Node) prepare(ctx context.Context, cfg Config, logger *slog.Logger) (er
 	view := clone(n.machine.View(n.started))
 	n.seen.set(sight{votesAt: n.machine.VotesAt()}.seeing(view, durable.Held))
 	n.hub.view, n.hub.size = view, n.cfg.Size
-	n.steps.limit = stepLimit(n.cfg.timings)
+	n.steps.Limit = stepLimit(n.cfg.timings)
 	n.terms.clock, n.terms.guard = n.clock, leaseGuard(n.cfg.timings)
 	n.observer.Start(n.started)
 	err = n.mux.Start(receiver.Setup{

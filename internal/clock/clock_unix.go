@@ -2,7 +2,7 @@
 
 //go:build linux || darwin
 
-package cluster
+package clock
 
 import (
 	"fmt"

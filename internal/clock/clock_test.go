@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cluster
+package clock
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 // TestClockGoesOnFromTheWallClock, and readings never fall.
 func TestClockGoesOnFromTheWallClock(t *testing.T) {
 	before := time.Now()
-	clock := newClock()
+	clock := New()
 	last := clock()
 	if off := last.Sub(before.Round(0)); off < 0 || off > time.Minute {
 		t.Errorf("first reading: got %v after the wall clock, want about 0", off)

@@ -168,35 +168,40 @@ func newCluster(s Setup, t *tape) *Cluster {
 	slices.SortFunc(seeds, member.Address.Compare)
 	clocks := randomStream(s.Seed, streamClocks)
 	for i := range total {
-		home := i
-		if i >= s.Processes {
-			home = s.Twins[i-s.Processes]
-		}
-		p := &process{index: i, home: home, clock: steadyClock(), wake: never, next: 1}
-		if s.Skew {
-			p.clock = drawClock(clocks)
-		}
-		switch {
-		case slices.Contains(s.Slow, i):
-			p.clock.rate = rateMin
-		case len(s.Slow) > 0:
-			p.clock.rate = rateMax
-		}
-		p.cfg = statemachine.Config{
-			Address:  addressOf(home),
-			Name:     nameOf(home),
-			Seeds:    seeds,
-			Size:     s.Size,
-			Timings:  s.Timings,
-			Volatile: slices.Contains(s.Volatile, home),
-
-			TrustRefusal: s.TrustRefusal,
-		}
-		c.procs = append(c.procs, p)
+		c.procs = append(c.procs, newProcess(s, i, seeds, clocks))
 	}
 	c.check = newChecker(s.Size, seeds, total)
 	c.startHolders()
 	return c
+}
+
+// newProcess makes process i, which is down. A twin has the address of another process.
+func newProcess(s Setup, i int, seeds []member.Address, clocks *rand.Rand) *process {
+	home := i
+	if i >= s.Processes {
+		home = s.Twins[i-s.Processes]
+	}
+	p := &process{index: i, home: home, clock: steadyClock(), wake: never, next: 1}
+	if s.Skew {
+		p.clock = drawClock(clocks)
+	}
+	switch {
+	case slices.Contains(s.Slow, i):
+		p.clock.rate = rateMin
+	case len(s.Slow) > 0:
+		p.clock.rate = rateMax
+	}
+	p.cfg = statemachine.Config{
+		Address:  addressOf(home),
+		Name:     nameOf(home),
+		Seeds:    seeds,
+		Size:     s.Size,
+		Timings:  s.Timings,
+		Volatile: slices.Contains(s.Volatile, home),
+
+		TrustRefusal: s.TrustRefusal,
+	}
+	return p
 }
 
 func nameOf(i int) string { return fmt.Sprintf("n%02d", i+1) }

@@ -32,10 +32,43 @@ type World interface {
 
 // Run runs the suite, each test in a world of its own.
 func Run(t *testing.T, newWorld func(t testing.TB) World) {
-	tests := []struct {
-		name string
-		run  func(t *testing.T, w World)
-	}{
+	for _, test := range suite() {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				// Registered first, so it comes after the nodes are closed.
+				t.Cleanup(w.Close)
+				test.run(t, w)
+			})
+		})
+	}
+}
+
+// addr is the address of the i-th node; they are in the order of i.
+func addr(i int) member.Address {
+	return member.Address{Host: fmt.Sprintf("10.0.0.%d", i), Port: 7000}
+}
+
+// eventually waits, in the time of the bubble, until something is so.
+func eventually(t *testing.T, within time.Duration, what string, is func() bool) {
+	t.Helper()
+	start := time.Now()
+	for !is() {
+		if time.Since(start) > within {
+			t.Fatalf("%s: not so after %v", what, within)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// suiteTest is one test of the suite.
+type suiteTest struct {
+	name string
+	run  func(t *testing.T, w World)
+}
+
+func suite() []suiteTest {
+	return []suiteTest{
 		{"GreetMapsTheAddress", testGreetMaps},
 		{"MismatchIsRefusedOnBothSides", testMismatches},
 		{"OwnAddressIsRefused", testSelf},
@@ -82,32 +115,5 @@ func Run(t *testing.T, newWorld func(t testing.TB) World) {
 		{"DatagramsDelayNobody", testDatagramFlood},
 		{"SlowReceiverLosesDatagrams", testDatagramsSlow},
 		{"NothingBeforeAdmission", testBeforeAdmission},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				// Registered first, so it comes after the nodes are closed.
-				t.Cleanup(w.Close)
-				test.run(t, w)
-			})
-		})
-	}
-}
-
-// addr is the address of the i-th node; they are in the order of i.
-func addr(i int) member.Address {
-	return member.Address{Host: fmt.Sprintf("10.0.0.%d", i), Port: 7000}
-}
-
-// eventually waits, in the time of the bubble, until something is so.
-func eventually(t *testing.T, within time.Duration, what string, is func() bool) {
-	t.Helper()
-	start := time.Now()
-	for !is() {
-		if time.Since(start) > within {
-			t.Fatalf("%s: not so after %v", what, within)
-		}
-		time.Sleep(time.Millisecond)
 	}
 }

@@ -8,7 +8,7 @@ var records = []Mutant{
 		Name: "answered-before-committed",
 		Rule: "10: a request is answered once its revision is committed",
 		Edits: []Edit{{
-			File: "statemachine/table.go",
+			File: "statemachine/draft.go",
 			Old:  "\tm.lead.answerAt = d.number\n",
 			New:  "\tm.answerAll()\n",
 		}},
@@ -45,7 +45,7 @@ var records = []Mutant{
 		Name: "record-taken-in-one-step",
 		Rule: "10: another's record is revoked first, and dropped later",
 		Edits: []Edit{{
-			File: "statemachine/table.go",
+			File: "statemachine/draft.go",
 			Old:  "\t\t\te.Revoked = true\n\t\t\td.put(e)\n",
 			New:  "\t\t\td.drop(e)\n",
 		}},
@@ -54,7 +54,7 @@ var records = []Mutant{
 		Name: "revoked-dropped-unshown",
 		Rule: "10: a revoked record is dropped once its owner showed that revision",
 		Edits: []Edit{{
-			File: "statemachine/table.go",
+			File: "statemachine/draft.go",
 			Old:  "\t\tif !silent && !(o.revoked && m.knowsRevocations(o.id)) {\n",
 			New:  "\t\tif !silent && !o.revoked {\n",
 		}, {
@@ -252,7 +252,7 @@ var records = []Mutant{
 		Name: "loss-unnoted",
 		Rule: "10: what was taken from an owner unasked must be shown before it is extended",
 		Edits: []Edit{{
-			File: "statemachine/table.go",
+			File: "statemachine/draft.go",
 			Old:  "\t\tp.revoked = n\n",
 			New:  "\t\tp.revoked = member.Number{}\n",
 		}},
@@ -261,7 +261,7 @@ var records = []Mutant{
 		Name: "key-set-twice-in-a-revision",
 		Rule: "10: a token belongs to one setting of a key",
 		Edits: []Edit{{
-			File: "statemachine/table.go",
+			File: "statemachine/draft.go",
 			Old:  "return d.touched[c.Key] }) {",
 			New:  "return false && d.touched[c.Key] }) {",
 		}},

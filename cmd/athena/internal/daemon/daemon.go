@@ -149,6 +149,11 @@ func (d *daemon) run() error {
 	if recorded != nil {
 		go recorded.watch(ctx, node)
 	}
+	return d.runMember(ctx, node)
+}
+
+// runMember waits until the node ends or ctx is done, and then leaves the cluster.
+func (d *daemon) runMember(ctx context.Context, node *cluster.Node) error {
 	supervisor := service{d.log}
 	supervisor.joined(ctx, node)
 	select {

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine
+
+import (
+	"slices"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/member"
+)
+
+// draft is the next revision of the records.
+type draft struct {
+	number  member.Number
+	records member.Records
+	bytes   int
+	touched map[string]bool // keys that are other than before
+	keys    []string        // those, in the order in which they were touched
+}
+
+func (d *draft) put(e member.Record) {
+	old, _ := d.records.Find(e.Key)
+	d.open()
+	d.bytes += e.Bytes()
+	if old.Key != "" {
+		d.bytes -= old.Bytes()
+	}
+	d.records.Put(e)
+	d.touch(e.Key)
+}
+
+func (d *draft) drop(e member.Record) {
+	d.open()
+	d.bytes -= e.Bytes()
+	d.records.Drop(e.Key)
+	d.touch(e.Key)
+}
+
+func (d *draft) touch(key string) {
+	if !d.touched[key] {
+		d.touched[key] = true
+		d.keys = append(d.keys, key)
+	}
+}
+
+// open makes the records ones that may be changed.
+func (d *draft) open() {
+	if d.touched == nil {
+		d.touched = map[string]bool{}
+		d.records = d.records.Clone()
+	}
+}
+
+// reviseRecords makes the next revision of the records, if there is anything to change, and
+// reports whether it did.
+func (m *Machine) reviseRecords() bool {
+	s := m.durable.Held
+	d := &draft{number: s.NextRecords(nil).Number, records: s.Records}
+	m.endRecords(d)
+	if len(m.lead.requests) > 0 {
+		d.bytes = d.records.Bytes()
+		m.takeRequests(d)
+	}
+	if d.touched == nil {
+		d.number = s.Number // none was taken, or what was asked for is so
+	}
+	for i := range m.lead.answers {
+		if a := &m.lead.answers[i]; a.Reason == message.ReasonNone {
+			a.Number = d.number
+		}
+	}
+	if d.touched == nil {
+		m.answerAll()
+		return false
+	}
+	m.lead.answerAt = d.number
+	m.lead.untold = true
+	m.hold(s.NextRecords(d.records))
+	m.tellRecords(d)
+	return true
+}
+
+// tellRecords tells everyone what the newest revision changed.
+func (m *Machine) tellRecords(d *draft) {
+	u := message.RecordUpdate{Number: d.number}
+	slices.Sort(d.keys)
+	for _, key := range d.keys {
+		if e, ok := d.records.Find(key); ok {
+			u.Set = append(u.Set, e)
+		} else {
+			u.Dropped = append(u.Dropped, key)
+		}
+	}
+	for _, p := range m.lead.peers {
+		if p.number.IsZero() {
+			continue // it cannot apply that, and gets the whole when it shows itself
+		}
+		p.noteTold(d.number, m.now)
+		m.send(p.id.Address, u)
+	}
+}
+
+// endRecords drops what is revoked and trusted no more, and all of owners that are
+// silent.
+func (m *Machine) endRecords(d *draft) {
+	for _, o := range m.lead.owners {
+		silent := o.id != m.self && m.due(m.silentAt(o))
+		if !silent && !(o.revoked && m.knowsRevocations(o.id)) {
+			continue
+		}
+		for _, e := range m.durable.Held.Records {
+			if e.Owner == o.id && (silent || e.Revoked) {
+				d.drop(e)
+			}
+		}
+		if silent {
+			m.takenFrom(o.id, d.number)
+			m.trace(Trace{Kind: RecordsEnded, Peer: o.id.Address})
+		}
+	}
+	m.noteEnds()
+}
+
+// noteEnds notes when the first of the owners is silent for too long.
+func (m *Machine) noteEnds() {
+	var d deadline
+	for _, o := range m.lead.owners {
+		if o.id != m.self {
+			d.add(m.silentAt(o))
+		}
+	}
+	m.lead.endsAt = d.at
+}
+
+// takenFrom notes that a revision took a record from a run that did not ask for it.
+func (m *Machine) takenFrom(owner member.Identity, n member.Number) {
+	if p := m.lead.peer(owner.Address); p != nil && p.id == owner {
+		p.revoked = n
+	}
+}
+
+// takeRequests takes what waits, in order. A key is set once in a revision, whose
+// number is the token.
+func (m *Machine) takeRequests(d *draft) {
+	for len(m.lead.requests) > 0 {
+		r := m.lead.requests[0]
+		if slices.ContainsFunc(r.Changes, func(c message.Change) bool { return d.touched[c.Key] }) {
+			return
+		}
+		m.lead.requests = m.lead.requests[1:]
+		if r.from != m.self {
+			m.lead.bytes -= r.Bytes()
+		}
+		a := message.RecordResponse{ID: r.ID, Reason: m.refusalReason(d, r)}
+		if a.Reason == message.ReasonNone {
+			m.takeRequest(d, r)
+		}
+		m.lead.answers = append(m.lead.answers, reply{r.from, a})
+	}
+}
+
+// refusalReason says why a request is not taken.
+func (m *Machine) refusalReason(d *draft, r request) message.Reason {
+	from, _ := m.durable.Held.Roster.Find(r.from.Address)
+	if from.Identity != r.from || from.Shown() != member.Active {
+		return message.ReasonNotActive
+	}
+	if tooLarge(r.RecordRequest) {
+		return message.ReasonTooLarge
+	}
+	for _, c := range r.Conditions {
+		e, _ := d.records.Find(c.Key)
+		if e.Token != c.Token || e.Revoked && !c.Token.IsZero() {
+			return message.ReasonConflict
+		}
+	}
+	count, bytes := len(d.records), d.bytes
+	for i, c := range r.Changes {
+		if slices.ContainsFunc(r.Changes[:i], func(o message.Change) bool { return o.Key == c.Key }) {
+			return message.ReasonConflict // one change a key
+		}
+		e, known := d.records.Find(c.Key)
+		if c.Drop {
+			continue
+		}
+		if e.IsOwned() && e.Owner != r.from {
+			return message.ReasonOwned
+		}
+		bytes += m.recordOf(d, r.from, c).Bytes()
+		if known {
+			bytes -= e.Bytes()
+		} else {
+			count++
+		}
+	}
+	if count > member.MaxRecords || bytes > member.MaxRecordsBytes {
+		return message.ReasonTooLarge
+	}
+	return message.ReasonNone
+}
+
+func (m *Machine) recordOf(d *draft, from member.Identity, c message.Change) member.Record {
+	e := member.Record{Key: c.Key, Value: c.Value, Token: member.Token(d.number)}
+	if c.Owned {
+		e.Owner, e.Session = from, c.Session
+	}
+	return e
+}
+
+// takeRequest makes the changes of a request. (S) What another run owns is only marked:
+// it goes when that run is known to trust it no more.
+func (m *Machine) takeRequest(d *draft, r request) {
+	for _, c := range r.Changes {
+		e, known := d.records.Find(c.Key)
+		switch {
+		case !c.Drop:
+			d.put(m.recordOf(d, r.from, c))
+		case !known || e.Revoked && e.Owner != r.from:
+		case e.IsOwned() && e.Owner != r.from:
+			e.Revoked = true
+			d.put(e)
+			m.takenFrom(e.Owner, d.number)
+			m.trace(Trace{Kind: RecordRevoked, Peer: e.Owner.Address})
+		default:
+			d.drop(e)
+		}
+	}
+}

@@ -63,6 +63,7 @@ test: fmt vet ## everything that must pass: format, vet, all tests in random ord
 
 check: fmt vet ## the rules of STYLE.md: format, vet, architecture, linters
 	$(GO) test -count=1 -run='^Test(Architecture|Planted|SoundModule)$$' ./test
+	@scripts/figures.sh
 	@if lint=$$(PATH="$(BIN):$$PATH" command -v golangci-lint); then \
 	  set -e; for m in . $(MODULES); do (cd $$m && "$$lint" run ./...); done; \
 	else echo 'check: linters skipped: golangci-lint is not installed (make tools)'; fi

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"go/ast"
+	"go/token"
+	"os"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// A figure is a count of the source that must not grow beyond a limit. They are what a
+// stranger pays who reads, imports or links Athena: scripts/figures.sh prints them.
+type figure struct {
+	name  string
+	count func(*testing.T, *sourceTree) int
+	limit int
+}
+
+func figures() []figure {
+	return []figure{
+		{"packages that a program can import", countPackages, 15},
+		{"exported names in them", countExported, 680},
+		// 20,000 were wanted: the seams between its rooms cost more than was deleted.
+		{"lines that cluster.Start links", countLinked, 28_500},
+		{"contracts for leading", countContracts, 1},
+		{"calls in the function that carries a turn out", countTurnCalls, 12},
+		{"places that set the role of the machine outside of become functions", countRoleSets, 0},
+		{"timings derived outside of the file that names them", countDerivedTimings, 0},
+		{"median lines of a file", func(_ *testing.T, t *sourceTree) int {
+			all := fileSizes(t)
+			return all[len(all)/2]
+		}, 125}, // 110 were wanted
+		{"largest file", func(_ *testing.T, t *sourceTree) int {
+			return slices.Max(fileSizes(t))
+		}, 450},
+		{"largest function", countLargestFunction, 60},
+		{"percent of functions that are one bare word", countBareWords, 20},
+		// 25 were wanted, which all have but statemachine and cluster.
+		{"files of one folder, simulator and chaos aside", countFilesOfFolder, 33},
+		{"modules that go.mod requires", countRequired, 20},
+	}
+}
+
+// TestFigures holds the figures.
+func TestFigures(t *testing.T) {
+	tree, err := loadTree(os.DirFS(".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range figures() {
+		n := f.count(t, tree)
+		t.Logf("%-70s %6d  of at most %d", f.name, n, f.limit)
+		if n > f.limit {
+			t.Errorf("%s: %d, want at most %d", f.name, n, f.limit)
+		}
+	}
+}
+
+// isImportable reports whether a program can import a package of the main module.
+func isImportable(p *sourcePackage) bool {
+	for _, part := range []string{"internal", "contrib", "scripts", "browser"} {
+		if slices.Contains(strings.Split(p.path, "/"), part) {
+			return false
+		}
+	}
+	code := p.code()
+	return len(code) > 0 && code[0].syntax.Name.Name != "main" &&
+		!strings.HasPrefix(p.path, "cmd/") && !onlyDocumented(code)
+}
+
+// onlyDocumented reports whether a package consists of a doc comment: it holds tests.
+func onlyDocumented(code []*sourceFile) bool {
+	return len(code) == 1 && len(code[0].syntax.Decls) == 0
+}
+
+func countPackages(t *testing.T, tree *sourceTree) (n int) {
+	for _, p := range tree.packages {
+		if isImportable(p) {
+			t.Logf("    %s", p.path)
+			n++
+		}
+	}
+	return n
+}
+
+// countExported counts functions, types, constants, variables, and the methods of exported
+// types, as go doc lists them.
+func countExported(t *testing.T, tree *sourceTree) (total int) {
+	for _, p := range tree.packages {
+		if !isImportable(p) {
+			continue
+		}
+		n := 0
+		for _, f := range p.code() {
+			for _, d := range f.syntax.Decls {
+				n += countExportedIn(d)
+			}
+		}
+		t.Logf("    %-30s %d", p.path, n)
+		total += n
+	}
+	return total
+}
+
+func countExportedIn(d ast.Decl) (n int) {
+	if f, ok := d.(*ast.FuncDecl); ok {
+		if f.Name.IsExported() && (f.Recv == nil || ast.IsExported(receiverOf(f))) {
+			return 1
+		}
+		return 0
+	}
+	for _, s := range d.(*ast.GenDecl).Specs {
+		switch s := s.(type) {
+		case *ast.TypeSpec:
+			if s.Name.IsExported() {
+				n++
+			}
+		case *ast.ValueSpec:
+			for _, name := range s.Names {
+				if name.IsExported() {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
+
+// receiverOf is the name of the type that a method belongs to.
+func receiverOf(f *ast.FuncDecl) string {
+	e := f.Recv.List[0].Type
+	for {
+		switch t := e.(type) {
+		case *ast.StarExpr:
+			e = t.X
+		case *ast.IndexExpr:
+			e = t.X
+		case *ast.IndexListExpr:
+			e = t.X
+		case *ast.Ident:
+			return t.Name
+		default:
+			return ""
+		}
+	}
+}
+
+// countLinked counts the lines of all packages of ours that package cluster imports.
+func countLinked(t *testing.T, tree *sourceTree) (lines int) {
+	cmd := exec.Command("go", "list", "-deps", "-f", "{{.ImportPath}}", "./cluster")
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list -deps ./cluster: %v", err)
+	}
+	for _, name := range strings.Fields(string(out)) {
+		if rest, ok := strings.CutPrefix(name, tree.module+"/"); ok {
+			for _, f := range tree.find(rest).code() {
+				lines += len(f.lines)
+			}
+		}
+	}
+	return lines
+}
+
+// countContracts counts the bodies of methods WhileLeader; one that consists of a call of
+// another is none of its own.
+func countContracts(t *testing.T, tree *sourceTree) (n int) {
+	for _, f := range eachFunction(tree) {
+		if f.decl.Name.Name == "WhileLeader" && len(f.decl.Body.List) > 1 {
+			t.Logf("    %s", f.file.path)
+			n++
+		}
+	}
+	return n
+}
+
+// carriesTurn is the function of package cluster that carries out what a turn decided.
+const carriesTurn = "apply"
+
+func countTurnCalls(t *testing.T, tree *sourceTree) (n int) {
+	found := false
+	for _, f := range eachFunction(tree) {
+		if path.Dir(f.file.path) != "cluster" || f.decl.Name.Name != carriesTurn {
+			continue
+		}
+		found = true
+		ast.Inspect(f.decl.Body, func(x ast.Node) bool {
+			if _, ok := x.(*ast.CallExpr); ok {
+				n++
+			}
+			return true
+		})
+	}
+	if !found {
+		t.Errorf("package cluster has no function %s: rename it here too", carriesTurn)
+	}
+	return n
+}
+
+func countRoleSets(_ *testing.T, tree *sourceTree) (n int) {
+	for _, f := range eachFunction(tree) {
+		// The become functions are in role.go, and set the role by setRole.
+		if path.Dir(f.file.path) != "statemachine" || path.Base(f.file.path) == "role.go" {
+			continue
+		}
+		ast.Inspect(f.decl.Body, func(x ast.Node) bool {
+			a, ok := x.(*ast.AssignStmt)
+			if !ok {
+				return true
+			}
+			for _, to := range a.Lhs {
+				s, ok := to.(*ast.SelectorExpr)
+				if ok && s.Sel.Name == "role" && ast.Unparen(s.X).(*ast.Ident).Name == "m" {
+					n++
+				}
+			}
+			return true
+		})
+	}
+	return n
+}
+
+// countDerivedTimings counts products and quotients of timings in the core.
+func countDerivedTimings(_ *testing.T, tree *sourceTree) (n int) {
+	for _, f := range eachFunction(tree) {
+		core := slices.Contains([]string{"statemachine", "paxos"}, path.Dir(f.file.path))
+		if !core || strings.Contains(path.Base(f.file.path), "timing") {
+			continue
+		}
+		ast.Inspect(f.decl.Body, func(x ast.Node) bool {
+			b, ok := x.(*ast.BinaryExpr)
+			if ok && (b.Op == token.MUL || b.Op == token.QUO) && (isTiming(b.X) || isTiming(b.Y)) {
+				n++
+			}
+			return true
+		})
+	}
+	return n
+}
+
+// isTiming reports whether an expression is a field of the timings.
+func isTiming(e ast.Expr) bool {
+	s, ok := e.(*ast.SelectorExpr)
+	return ok &&
+		(strings.HasSuffix(s.Sel.Name, "Timeout") || strings.HasSuffix(s.Sel.Name, "Interval"))
+}
+
+// fileSizes are the lines of all files but tests, the shortest first.
+func fileSizes(tree *sourceTree) (lines []int) {
+	for _, p := range tree.packages {
+		for _, f := range p.code() {
+			lines = append(lines, len(f.lines))
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func countLargestFunction(_ *testing.T, tree *sourceTree) (most int) {
+	for _, f := range eachFunction(tree) {
+		from, to := tree.fset.Position(f.decl.Pos()), tree.fset.Position(f.decl.End())
+		most = max(most, to.Line-from.Line+1)
+	}
+	return most
+}
+
+func countBareWords(_ *testing.T, tree *sourceTree) int {
+	bare, all := 0, 0
+	for _, f := range eachFunction(tree) {
+		all++
+		if f.decl.Name.Name != "main" && !strings.ContainsFunc(f.decl.Name.Name, unicode.IsUpper) {
+			bare++
+		}
+	}
+	return 100 * bare / all
+}
+
+func countFilesOfFolder(t *testing.T, tree *sourceTree) (most int) {
+	for _, p := range tree.packages {
+		if p.path == "internal/sim" || p.path == "test/chaos" {
+			continue
+		}
+		n := len(p.code())
+		if n > 25 {
+			t.Logf("    %-30s %d", p.path, n)
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+func countRequired(t *testing.T, _ *sourceTree) (n int) {
+	text, err := os.ReadFile("../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(requirement.FindAll(text, -1))
+}
+
+// function is a function with the file that it stands in.
+type function struct {
+	file *sourceFile
+	decl *ast.FuncDecl
+}
+
+// eachFunction lists all functions and methods with a body, tests aside.
+func eachFunction(tree *sourceTree) (all []function) {
+	for _, p := range tree.packages {
+		for _, f := range p.code() {
+			for _, d := range f.syntax.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil {
+					all = append(all, function{f, fn})
+				}
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	walk = regexp.MustCompile(`(?s)\n\*\*(.*?)\*\*.*?\n\n((?:\d+\. .*?\n)+)`)
+	stay = regexp.MustCompile("(?m)^\\d+\\. `([^`]+)` (\\w+)")
+)
+
+// TestWalks: each stay of the walks in docs/architecture.md is a file that exists and has
+// the function or word named there, and no walk has more than twelve.
+func TestWalks(t *testing.T) {
+	page, err := os.ReadFile("../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, part, _ := strings.Cut(string(page), "## Four walks")
+	part, _, _ = strings.Cut(part, "\n## ")
+	walks := walk.FindAllStringSubmatch(part, -1)
+	if len(walks) != 4 {
+		t.Fatalf("found %d walks, want 4", len(walks))
+	}
+	for _, w := range walks {
+		stays := stay.FindAllStringSubmatch(w[2], -1)
+		if lines := strings.Count(w[2], "\n"); len(stays) != lines || lines > 12 {
+			t.Errorf("%s: %d stays in %d lines, want at most 12, each a file and a word",
+				w[1], len(stays), lines)
+		}
+		for _, s := range stays {
+			text, err := os.ReadFile(filepath.Join("..", s[1]))
+			if err != nil {
+				t.Errorf("%s: %v", w[1], err)
+			} else if !strings.Contains(string(text), s[2]) {
+				t.Errorf("%s: %s does not have %s", w[1], s[1], s[2])
+			}
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/record"
 	"github.com/athena-go/athena/transport"
 )
@@ -71,29 +72,48 @@ var (
 )
 
 // HandlerError means that the handler of another member, or of this one, returned an
-// error or panicked. Its field Member is the address of that member. Text is the text of
-// the handler's error, all of it, and may be anything that the member sends; Error
-// returns it as one short line.
-type HandlerError = messaging.HandlerError
+// error or panicked.
+type HandlerError = receiver.HandlerError
 
-// Result is the result of a Broadcast at one member: the field To is the member, and Err
-// is nil if the member took the event.
-type Result = messaging.Result
+// Result is the result of a Broadcast at one member.
+type Result struct {
+	To  member.Member
+	Err error // nil if the member took the event
+}
 
-// BroadcastError means that some active members did not take the event. Its field Results
-// has an entry for every member that was active when Broadcast began, in the order of
-// their addresses.
-type BroadcastError = messaging.BroadcastError
+// BroadcastError means that some active members did not take the event.
+type BroadcastError struct {
+	// Results has an entry for every member that was active when Broadcast began, in
+	// the order of their addresses.
+	Results []Result
+}
 
-// Requested is a type of request, in the field Type, and how requests of it ended, in the
-// field Code: "ok", or a name for the error.
-type Requested = messaging.Requested
+// Error names the members that failed.
+func (e *BroadcastError) Error() string {
+	var b strings.Builder
+	failed := e.Unwrap()
+	fmt.Fprintf(&b, "cluster: %d of %d members did not get the event", len(failed), len(e.Results))
+	for _, r := range e.Results {
+		if r.Err != nil {
+			fmt.Fprintf(&b, "\n\t%s: %v", r.To.Address, r.Err)
+		}
+	}
+	return b.String()
+}
 
-// NotLeaderError means that this node, or the node in the field Asked, does not lead. The
-// field Leader is the address of the leader as this node sees it, zero if it knows none.
-// If Provisional is set, Leader, which may be this node, declared itself: it has no
-// authority to hand over.
-type NotLeaderError = messaging.NotLeaderError
+// Unwrap returns the errors of the members.
+func (e *BroadcastError) Unwrap() []error {
+	var failed []error
+	for _, r := range e.Results {
+		if r.Err != nil {
+			failed = append(failed, r.Err)
+		}
+	}
+	return failed
+}
+
+// NotLeaderError means that this node, or another that was asked, does not lead.
+type NotLeaderError = leader.NotLeaderError
 
 // ConfigMismatchError says that another node refused this one, or was refused,
 // because of a difference in their configuration.

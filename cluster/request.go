@@ -30,7 +30,7 @@ func Request[Resp any](
 	ctx context.Context, n *Node, to member.Address, req any, opts ...SendOption,
 ) (Resp, error) {
 	var resp Resp
-	err := n.messages.Request(ctx, to, req, &resp, sendOptions(opts))
+	err := n.messages.Request(ctx, to, req, &resp, newSendOptions(opts).Options)
 	return resp, err
 }
 
@@ -44,6 +44,6 @@ func RequestLeader[Resp any](
 	ctx context.Context, n *Node, req any, opts ...SendOption,
 ) (Resp, error) {
 	var resp Resp
-	err := n.messages.RequestLeader(ctx, req, &resp, sendOptions(opts))
+	err := n.messages.RequestLeader(ctx, req, &resp, newSendOptions(opts).Options)
 	return resp, err
 }

@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"context"
+	"slices"
 
 	"github.com/athena-go/athena/internal/messaging"
 	"github.com/athena-go/athena/internal/wire"
@@ -34,19 +35,24 @@ const (
 )
 
 // SendOption changes one Send, Broadcast, Request or OpenStream.
-type SendOption func(*messaging.Options)
+type SendOption func(*sendOptions)
 
-// sendOptions applies opts. The common case of no option does not allocate.
-func sendOptions(opts []SendOption) messaging.Options {
+type sendOptions struct {
+	messaging.Options
+	results *[]Result // where a Broadcast stores its results; nil for nowhere
+}
+
+// newSendOptions applies opts. The common case of no option does not allocate.
+func newSendOptions(opts []SendOption) sendOptions {
 	if len(opts) == 0 {
-		return messaging.Options{}
+		return sendOptions{}
 	}
 	return applyOptions(opts)
 }
 
-// applyOptions is apart from sendOptions since its result escapes to the heap.
-func applyOptions(opts []SendOption) messaging.Options {
-	var o messaging.Options
+// applyOptions is apart from newSendOptions since its result escapes to the heap.
+func applyOptions(opts []SendOption) sendOptions {
+	var o sendOptions
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -54,19 +60,19 @@ func applyOptions(opts []SendOption) messaging.Options {
 }
 
 // WithSelf makes Broadcast deliver the event to this node's receiver too.
-func WithSelf() SendOption { return func(o *messaging.Options) { o.Self = true } }
+func WithSelf() SendOption { return func(o *sendOptions) { o.Self = true } }
 
 // WithResults makes Broadcast store into *into, before it returns, its result at each
 // member that was active when it began, in the order of their addresses.
 func WithResults(into *[]Result) SendOption {
-	return func(o *messaging.Options) { o.Results = into }
+	return func(o *sendOptions) { o.results = into }
 }
 
 // WithMetadata sends entries with the event, such as a trace id. The handler reads them
 // with receiver.Metadata. More than MaxMetadata entries, or entries longer than
 // MaxMetadataKey and MaxMetadataValue, are ErrTooLarge.
 func WithMetadata(entries map[string]string) SendOption {
-	return func(o *messaging.Options) { o.Metadata = entries }
+	return func(o *sendOptions) { o.Metadata = entries }
 }
 
 // WithOutcome makes the node call report once for each member that took the event, when
@@ -80,7 +86,7 @@ func WithMetadata(entries map[string]string) SendOption {
 // must not block. Outcomes of one member are reported in the order in which they arrive.
 // While MaxAwaited outcomes are pending, Send blocks.
 func WithOutcome(report func(to member.Address, err error)) SendOption {
-	return func(o *messaging.Options) { o.Outcome = report }
+	return func(o *sendOptions) { o.Outcome = report }
 }
 
 // BestEffort makes Send and Broadcast fast and unreliable, for data that is soon out of
@@ -95,7 +101,7 @@ func WithOutcome(report func(to member.Address, err error)) SendOption {
 // Send gives such an event to any member of the view that is not removed, whatever its
 // status and that of this node: in a partition without a leader no member can know who
 // is active.
-func BestEffort() SendOption { return func(o *messaging.Options) { o.BestEffort = true } }
+func BestEffort() SendOption { return func(o *sendOptions) { o.BestEffort = true } }
 
 // Send gives an event to one active member, which may be this node. It blocks while
 // there is no connection to that member, for at most 5 s, and while the member's handlers
@@ -111,7 +117,7 @@ func BestEffort() SendOption { return func(o *messaging.Options) { o.BestEffort 
 func (n *Node) Send(
 	ctx context.Context, to member.Address, event any, opts ...SendOption,
 ) error {
-	return n.messages.Send(ctx, to, event, sendOptions(opts))
+	return n.messages.Send(ctx, to, event, newSendOptions(opts).Options)
 }
 
 // Broadcast gives an event to all active members except this one, side by side, and
@@ -119,5 +125,24 @@ func (n *Node) Send(
 // the result of each. WithResults stores the results in any case, and their number is
 // the number of outcomes that WithOutcome will report. See Send.
 func (n *Node) Broadcast(ctx context.Context, event any, opts ...SendOption) error {
-	return n.messages.Broadcast(ctx, event, sendOptions(opts))
+	o := newSendOptions(opts)
+	all, err := n.messages.Broadcast(ctx, event, o.Options)
+	if err != nil {
+		return err
+	}
+	failed := slices.ContainsFunc(all, func(r messaging.Result) bool { return r.Err != nil })
+	if !failed && o.results == nil {
+		return nil
+	}
+	results := make([]Result, len(all))
+	for i, r := range all {
+		results[i] = Result(r)
+	}
+	if o.results != nil {
+		*o.results = results
+	}
+	if failed {
+		return &BroadcastError{results}
+	}
+	return nil
 }

@@ -5,6 +5,7 @@ package cluster
 import (
 	"time"
 
+	"github.com/athena-go/athena/internal/messaging"
 	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
@@ -121,7 +122,8 @@ func (n *Node) Status() Status {
 		s.CertificateExpires = n.identity.Expires()
 	}
 	s.setReport(n.observer.Read(now, n.stateOf(&seen)))
-	s.Counts.Requests = n.messages.Requests()
+	s.Counts.Requests = convertKeys(n.messages.Requests(),
+		func(r messaging.Requested) Requested { return Requested(r) })
 	s.Counts.Lagged = n.hub.countLagged()
 	return s
 }
@@ -170,6 +172,10 @@ type Counts struct {
 	// Requests counts the requests of this node, by type and outcome.
 	Requests map[Requested]uint64
 }
+
+// Requested is a type of request, and how requests of it ended: "ok", or a name for the
+// error.
+type Requested struct{ Type, Code string }
 
 // Proposal is a proposal at a stage, and its result: "won", "lost", or "overtaken" by
 // another election.

@@ -55,5 +55,5 @@ var (
 func (n *Node) OpenStream(
 	ctx context.Context, to member.Address, name string, opts ...SendOption,
 ) (receiver.Stream, error) {
-	return n.messages.OpenStream(ctx, to, name, sendOptions(opts))
+	return n.messages.OpenStream(ctx, to, name, newSendOptions(opts).Options)
 }

@@ -211,7 +211,7 @@ func TestOpenStreamIsRefused(t *testing.T) {
 				textError("only WithMetadata")},
 			{"ended context", ended, 1, "echo", nil, errBoom},
 		} {
-			opts := []SendOption{func(*messaging.Options) {}}
+			opts := []SendOption{func(*sendOptions) {}}
 			if c.opt != nil {
 				opts[0] = c.opt
 			}

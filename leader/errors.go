@@ -2,7 +2,12 @@
 
 package leader
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/athena-go/athena/member"
+)
 
 // Errors of leading. errors.Is finds them in what methods return, and in the causes of the
 // contexts that functions get.
@@ -26,6 +31,32 @@ var (
 	// ErrRunning says that WhileLeader or Do of this Candidate runs already.
 	ErrRunning = errors.New("athena: this candidate runs a function already")
 )
+
+// NotLeaderError means that this node, or the node Asked, does not lead its cluster. It
+// is an ErrNotLeader.
+type NotLeaderError struct {
+	Asked       member.Address // the node that refused; zero for this node
+	Leader      member.Address // as this node sees it, perhaps itself; zero if it knows none
+	Provisional bool           // Leader declared itself, and has no authority to hand over
+}
+
+// Error says what to do.
+func (e *NotLeaderError) Error() string {
+	switch {
+	case !e.Asked.IsZero():
+		return fmt.Sprintf("cluster: %s does not lead", e.Asked)
+	case e.Leader.IsZero():
+		return "cluster: this node does not lead, and no leader is known; try again later"
+	case e.Provisional:
+		return fmt.Sprintf("cluster: no leader has authority yet: %s leads provisionally; "+
+			"wait until a leader is chosen (WaitLeader)", e.Leader)
+	default:
+		return fmt.Sprintf("cluster: this node does not lead; ask %s", e.Leader)
+	}
+}
+
+// Unwrap lets errors.Is find ErrNotLeader.
+func (e *NotLeaderError) Unwrap() error { return ErrNotLeader }
 
 // errPanicked stands for the error of a function that did not return.
 var errPanicked = errors.New("athena: the function panicked or ended its goroutine")

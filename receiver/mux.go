@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/member"
 )
 
@@ -106,6 +107,18 @@ type PanicError struct {
 // Error implements error.
 func (e *PanicError) Error() string {
 	return fmt.Sprintf("receiver: handler panicked: %v", e.Value)
+}
+
+// HandlerError means that the handler of another member, or of this one, returned an
+// error or panicked. Sends with cluster.WithOutcome and requests end with it.
+type HandlerError struct {
+	Member member.Address // whose handler it is
+	Text   string         // of the handler's error; the member may send any text
+}
+
+// Error returns one short line. Text has the whole text.
+func (e *HandlerError) Error() string {
+	return fmt.Sprintf("cluster: the handler of %s failed: %s", e.Member, safetext.PeerText(e.Text))
 }
 
 // ErrClosed says that no node has the Mux, not yet or no more.

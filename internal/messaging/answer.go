@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/athena-go/athena/internal/wire"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/transport"
@@ -52,7 +53,7 @@ func refusal(c wire.Call, err error) wire.Answer { return answerTo(c, false, err
 
 // outcomeOf returns how an answer says why a handler failed, or why none ran.
 func outcomeOf(ran bool, err error) wire.Outcome {
-	_, moved := errors.AsType[*NotLeaderError](err)
+	_, moved := errors.AsType[*leader.NotLeaderError](err)
 	switch {
 	case ran:
 		return wire.OutcomeFailed

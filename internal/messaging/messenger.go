@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/mesh"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 )
@@ -150,5 +151,5 @@ func (m *Messenger) ctxErr(ctx context.Context) error {
 
 // notLeader returns the error of a call for the leader that came to this node.
 func notLeader(l Leader) error {
-	return &NotLeaderError{Leader: l.Address, Provisional: l.Provisional}
+	return &leader.NotLeaderError{Leader: l.Address, Provisional: l.Provisional}
 }

@@ -24,8 +24,7 @@ const (
 
 // Options are those of one Send, Broadcast, Request or OpenStream.
 type Options struct {
-	Self       bool      // a Broadcast goes to this node too
-	Results    *[]Result // where a Broadcast stores its results; nil for nowhere
+	Self       bool // a Broadcast goes to this node too
 	Metadata   map[string]string
 	Outcome    func(to member.Address, err error) // nil if the sender does not wait for it
 	BestEffort bool

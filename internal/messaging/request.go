@@ -10,6 +10,7 @@ import (
 
 	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/internal/wire"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/transport"
@@ -50,7 +51,7 @@ func (m *Messenger) RequestLeader(ctx context.Context, req, resp any, o Options)
 // canRetry reports whether a request to the leader can be sent to the next leader: no
 // handler has run.
 func canRetry(err error) bool {
-	_, moved := errors.AsType[*NotLeaderError](err)
+	_, moved := errors.AsType[*leader.NotLeaderError](err)
 	return moved || errors.Is(err, ErrNotDelivered) || errors.Is(err, ErrNotActive)
 }
 
@@ -152,13 +153,13 @@ func (m *Messenger) answerError(from member.Address, a wire.Answer) error {
 	case wire.OutcomeBusy:
 		return fmt.Errorf("%w: %s: %w", ErrBusy, from, remoteError{a.Text, receiver.ErrBusy})
 	case wire.OutcomeNotLeader:
-		return &NotLeaderError{Leader: m.node.Leader().Address, Asked: from}
+		return &leader.NotLeaderError{Leader: m.node.Leader().Address, Asked: from}
 	case wire.OutcomeNotRun:
 		return fmt.Errorf("%w: %s: %s", ErrNotDelivered, from, safetext.PeerText(a.Text))
 	case wire.OutcomeUnsaid:
 		return fmt.Errorf("%w: %s: it cannot be sent: %s", ErrBadAnswer, from, safetext.PeerText(a.Text))
 	default:
-		return &HandlerError{Member: from, Text: a.Text}
+		return &receiver.HandlerError{Member: from, Text: a.Text}
 	}
 }
 

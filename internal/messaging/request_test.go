@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/wire"
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 )
@@ -83,7 +84,7 @@ func TestLeaderAloneTakesLeaderRequests(t *testing.T) {
 			}
 			led := &Leadership{Leader: address(1), Done: n.led}
 			err = n.request(t.Context(), address(1), sum{}, &got, led, Options{})
-			refused, ok := errors.AsType[*NotLeaderError](err)
+			refused, ok := errors.AsType[*leader.NotLeaderError](err)
 			if !ok || refused.Leader != address(0) || i != 1 && refused.Asked != address(1) {
 				t.Errorf("node %d asks node 1 as the leader: got %v, want *NotLeaderError", i, err)
 			}

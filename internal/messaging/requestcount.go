@@ -6,6 +6,9 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+
+	"github.com/athena-go/athena/leader"
+	"github.com/athena-go/athena/receiver"
 )
 
 // Requested is a type of request and its result: "ok", or a name for its error.
@@ -39,10 +42,10 @@ func codeOf(err error) string {
 	if err == nil {
 		return "ok"
 	}
-	if _, failed := errors.AsType[*HandlerError](err); failed {
+	if _, failed := errors.AsType[*receiver.HandlerError](err); failed {
 		return "handler failed"
 	}
-	if _, moved := errors.AsType[*NotLeaderError](err); moved {
+	if _, moved := errors.AsType[*leader.NotLeaderError](err); moved {
 		return "not leader"
 	}
 	for _, c := range codes {

@@ -24,12 +24,19 @@ func (m *Messenger) Send(ctx context.Context, to member.Address, event any, o Op
 	return m.send(ctx, to, e, o)
 }
 
+// Result is the result of a Broadcast at one member.
+type Result struct {
+	To  member.Member
+	Err error // nil if the member took the event
+}
+
 // Broadcast gives an event to all active members side by side, as
-// cluster.Node.Broadcast documents.
-func (m *Messenger) Broadcast(ctx context.Context, event any, o Options) error {
+// cluster.Node.Broadcast documents, and returns the result of each in the order of their
+// addresses. It fails only if the event cannot be encoded.
+func (m *Messenger) Broadcast(ctx context.Context, event any, o Options) ([]Result, error) {
 	e, err := m.encode(event, o)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer e.release()
 	var results []Result
@@ -47,15 +54,7 @@ func (m *Messenger) Broadcast(ctx context.Context, event any, o Options) error {
 		sends.Go(func() { r.Err = m.send(ctx, r.To.Address, e, o) })
 	}
 	sends.Wait()
-	if o.Results != nil {
-		*o.Results = results
-	}
-	for _, r := range results {
-		if r.Err != nil {
-			return &BroadcastError{results}
-		}
-	}
-	return nil
+	return results, nil
 }
 
 // send gives an encoded event to one member.

@@ -140,8 +140,8 @@ func saveAndSay(t *testing.T, slow *slowStore) (seen said, ended error) {
 					slow.fails, slow.saves.Load(), m, saved)
 			}
 		})
-		n, err := Start(w.within(5*time.Second), w.config(0, Config{}),
-			append(w.options(0), WithStore(slow))...)
+		n, err := Start(store.NewContext(w.within(5*time.Second), slow), w.config(0, Config{}),
+			w.options(0)...)
 		w.nodes = []*Node{other}
 		if err == nil {
 			w.nodes = append(w.nodes, n)

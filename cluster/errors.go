@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/athena-go/athena/internal/messaging"
-	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
@@ -130,9 +129,16 @@ type ConfigMismatchError = transport.ConfigMismatchError
 // while its node runs would make two members of one store id. So a node moves
 // by leaving its store behind.
 type StoreMismatchError struct {
-	Dir   string       // Config.DataDir
-	Made  store.Origin // what the store was made for
-	Given store.Origin // what the configuration says
+	Dir   string      // Config.DataDir
+	Made  StoreOrigin // what the store was made for
+	Given StoreOrigin // what the configuration says
+}
+
+// StoreOrigin is what a store was made for. What a node promised counts there alone.
+type StoreOrigin struct {
+	Cluster string // name of the cluster
+	Size    int    // of the full cluster
+	Address member.Address
 }
 
 // Error names each difference with both values and what to do.

@@ -129,19 +129,22 @@ func TestMemoryStoreIsWarnedOf(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		cfg   Config
-		opts  []Option
+		store store.Store // of the context
 		lines int
 	}{
 		{"nothing", Config{}, nil, 1},
 		{"Memory", Config{Memory: true}, nil, 0},
 		{"DataDir", Config{DataDir: t.TempDir()}, nil, 0},
-		{"WithStore", Config{}, []Option{WithStore(store.NewMemory([32]byte{}))}, 0},
+		{"store of the context", Config{}, store.NewMemory([32]byte{}), 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, 1)
-				w.add(0, c.cfg, c.opts...)
-				w.close()
+				n, err := w.startOn(c.store, 0, c.cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n.Close()
 				w.book.wants("no data directory is set: this node forgets its votes when it ends",
 					c.lines)
 			})

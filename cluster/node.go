@@ -17,6 +17,7 @@ import (
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/messaging"
 	"github.com/athena-go/athena/internal/observe"
+	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/internal/tlsfiles"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
@@ -32,7 +33,7 @@ type Node struct {
 	clock    func() time.Time
 	steps    clock.StepWatch // of the loop alone
 	started  time.Time       // on clock
-	store    Store
+	store    store.Store
 	volatile bool // store forgets everything at the end of the process
 	net      *mesh.Mesh
 	mux      *receiver.Mux

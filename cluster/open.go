@@ -19,7 +19,7 @@ import (
 
 // openStore opens the store in the data directory, or one that lasts as long as
 // the node where there is none.
-func (n *Node) openStore() (Store, error) {
+func (n *Node) openStore() (store.Store, error) {
 	if n.cfg.DataDir == "" {
 		if !n.cfg.Memory {
 			n.log.Warn("no data directory is set: this node forgets its votes when it ends")

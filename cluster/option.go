@@ -10,7 +10,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/internal/zslog"
 	"github.com/athena-go/athena/transport"
 )
@@ -20,26 +19,11 @@ type Option func(*options)
 
 type options struct {
 	logger    *slog.Logger
-	store     Store
 	transport func(transport.Config) (transport.Network, error)
 	socket    func(addr string) (net.PacketConn, error)
 	clock     func() time.Time
 	wall      func() time.Time // nil for that of the system, or with a clock for none
 	listening func(*Node)
-}
-
-// Store keeps what a node must remember over restarts.
-type Store interface {
-	// Load returns what was saved last, all of it; false when nothing ever was.
-	// The node does not start on a Content of another Origin than its own.
-	Load() (store.Content, bool, error)
-	// Save returns once c is durable. After an error the node ends.
-	Save(c store.Content) error
-	// ResetKey is the same at every start: with it a restarted node ends the
-	// connections of its earlier run.
-	ResetKey() ([32]byte, error)
-	// Close ends the use of the store.
-	Close() error
 }
 
 func newOptions(opts []Option) options {
@@ -58,10 +42,6 @@ func newOptions(opts []Option) options {
 // WithLogger sets the logger of the node. The default writes warnings and errors to
 // standard error, as lines of JSON. Refusals of the protocol are logged at debug level.
 func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
-
-// WithStore replaces the store that Config.DataDir names; it counts as durable.
-// The node owns s from Start on and closes it, also when Start fails.
-func WithStore(s Store) Option { return func(o *options) { o.store = s } }
 
 // WithTransport replaces QUIC by the network that listen opens: that of package memnet, one
 // of package quicnet that is configured differently, or an implementation of your own.

@@ -58,7 +58,7 @@ func open(ctx context.Context, cfg Config, o options) (*Node, error) {
 	n := &Node{
 		mux:    cfg.Receiver,
 		clock:  o.clock,
-		store:  o.store,
+		store:  store.FromContext(ctx),
 		inbox:  make(chan arrival, inboxLength),
 		large:  make(chan struct{}, maxLarge),
 		asking: make(chan struct{}, maxAsking),
@@ -239,7 +239,9 @@ func (s settings) mismatch(c store.Content, known bool) error {
 	if !known || c.IsUnused() || c.Origin == s.origin() {
 		return nil
 	}
-	return &StoreMismatchError{Dir: s.DataDir, Made: c.Origin, Given: s.origin()}
+	return &StoreMismatchError{
+		Dir: s.DataDir, Made: StoreOrigin(c.Origin), Given: StoreOrigin(s.origin()),
+	}
 }
 
 // CheckStore says what Start would say of the store in DataDir: a

@@ -202,7 +202,7 @@ func TestStoreThatFails(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c.store.Memory = store.NewMemory([32]byte{})
 			w := newWorld(t, 1)
-			_, err := w.start(0, Config{}, WithStore(c.store))
+			_, err := w.startOn(c.store, 0, Config{})
 			if !errors.Is(err, errBoom) || !strings.Contains(err.Error(), "store") {
 				t.Errorf("%s: got %v, want an error of the store", c.name, err)
 			}
@@ -225,7 +225,7 @@ func TestNodeEndsWithItsStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
 		s := &brokenStore{Memory: store.NewMemory([32]byte{}), saves: 1 << 20}
-		n, err := w.start(0, Config{}, WithStore(s))
+		n, err := w.startOn(s, 0, Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -443,7 +443,7 @@ func TestStoreOfTheCallerIsCompared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
 		s := store.NewMemory([32]byte{})
-		n, err := w.start(0, Config{}, WithStore(s))
+		n, err := w.startOn(s, 0, Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -453,9 +453,10 @@ func TestStoreOfTheCallerIsCompared(t *testing.T) {
 		if saved.Origin != want || saved.StoreID.IsZero() {
 			t.Errorf("saved %+v, want origin %+v and a store id", saved, want)
 		}
-		_, err = w.start(0, Config{Cluster: "other"}, WithStore(s))
+		_, err = w.startOn(s, 0, Config{Cluster: "other"})
 		mismatch, ok := errors.AsType[*StoreMismatchError](err)
-		if !ok || mismatch.Made != want || mismatch.Given.Cluster != "other" || mismatch.Dir != "" {
+		if !ok || mismatch.Made != StoreOrigin(want) || mismatch.Given.Cluster != "other" ||
+			mismatch.Dir != "" {
 			t.Errorf("Start for another cluster: got %v, want a StoreMismatchError", err)
 		}
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
+	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/internal/zslog"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
@@ -91,6 +92,11 @@ func (w *world) form() {
 // start starts node i, with what cfg has beyond the usual.
 func (w *world) start(i int, cfg Config, opts ...Option) (*Node, error) {
 	return Start(w.t.Context(), w.config(i, cfg), append(w.options(i), opts...)...)
+}
+
+// startOn is start on a store.
+func (w *world) startOn(s store.Store, i int, cfg Config) (*Node, error) {
+	return Start(store.NewContext(w.t.Context(), s), w.config(i, cfg), w.options(i)...)
 }
 
 // add starts node i as the next one of w.nodes.

@@ -75,8 +75,8 @@ func (w *world) start(i int) {
 		cfg.Seeds = append(cfg.Seeds, address(s).String())
 	}
 	listen := func(transport.Config) (transport.Network, error) { return w.net.Listen(address(i)) }
-	n, err := cluster.Start(w.t.Context(), cfg, cluster.WithTransport(listen),
-		cluster.WithStore(w.stores[i]), cluster.WithClock(time.Now), // that of the bubble
+	n, err := cluster.Start(store.NewContext(w.t.Context(), w.stores[i]), cfg,
+		cluster.WithTransport(listen), cluster.WithClock(time.Now), // that of the bubble
 		cluster.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		w.t.Errorf("node %d: Start: %v", i, err)

@@ -165,13 +165,13 @@ func TestStackDiskFull(t *testing.T) {
 	for _, leads := range []bool{false, true} {
 		inStack(t, 5, func(t *testing.T, s *stack) {
 			var disks [5]*fullStore
-			s.options = func(i int) []cluster.Option {
+			s.store = func(i int) store.Store {
 				f, err := store.OpenFile(s.DataDir(i))
 				if err != nil {
 					t.Error(err)
 				}
 				disks[i] = &fullStore{File: f}
-				return []cluster.Option{cluster.WithStore(disks[i])}
+				return disks[i]
 			}
 			s.form()
 			old := s.leader()

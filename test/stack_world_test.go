@@ -13,6 +13,7 @@ import (
 	"github.com/athena-go/athena/athenatest"
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 )
@@ -30,9 +31,9 @@ type stack struct {
 	seeds  int                            // the first so many are seeds
 	memory bool                           // no store outlives its process
 	change func(i int, c *cluster.Config) // of what is usual; nil for nothing
-	// options are those of a node beside the usual ones; nil for none.
-	options func(i int) []cluster.Option
-	watch   *watch
+	// store opens the store of a node; nil for that of its configuration.
+	store func(i int) store.Store
+	watch *watch
 	// patience is what Start has, 0 for any time, and joined says where it has
 	// returned without an error.
 	patience time.Duration
@@ -87,14 +88,14 @@ func (s *stack) main(
 	ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option,
 ) error {
 	opts = append(opts, cluster.WithListening(func(n *cluster.Node) { s.watch.add(i, n) }))
-	if s.options != nil {
-		opts = append(opts, s.options(i)...)
-	}
 	s.joined[i].Store(false)
 	starting := ctx
+	if s.store != nil {
+		starting = store.NewContext(ctx, s.store(i))
+	}
 	if s.patience > 0 {
 		var cancel context.CancelFunc
-		starting, cancel = context.WithTimeout(ctx, s.patience)
+		starting, cancel = context.WithTimeout(starting, s.patience)
 		defer cancel()
 	}
 	n, err := cluster.Start(starting, cfg, opts...)

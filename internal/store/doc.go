@@ -3,7 +3,7 @@
 // Package store keeps what a node must still know after a crash: its Content,
 // and the key with which a restarted node ends the connections of its earlier
 // run. File keeps it in a directory, Memory for the life of the process. Both
-// have the same methods; who uses them declares the interface.
+// are a Store.
 //
 // # The directory of a File
 //

@@ -129,8 +129,8 @@ func (w *world) start(i int) {
 		}
 		return w.between(e), nil
 	}
-	n, err := cluster.Start(w.t.Context(), cfg, cluster.WithTransport(listen),
-		cluster.WithStore(w.stores[i]), cluster.WithClock(w.clocks[i].now),
+	n, err := cluster.Start(store.NewContext(w.t.Context(), w.stores[i]), cfg,
+		cluster.WithTransport(listen), cluster.WithClock(w.clocks[i].now),
 		cluster.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		w.t.Errorf("node %d: Start: %v", i, err)

@@ -35,29 +35,33 @@ type world struct {
 // inWorld runs a test with size nodes that have formed a cluster.
 func inWorld(t *testing.T, size int, test func(*testing.T, *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, net: memnet.New(), nodes: make([]*cluster.Node, size)}
-		w.groups = make([]*Groups, size)
-		for range size {
-			w.stores = append(w.stores, &store.Memory{})
-		}
-		t.Cleanup(func() {
-			for _, n := range w.nodes {
-				_ = n.Close()
-			}
-		})
-		var all sync.WaitGroup
-		for i := range size {
-			all.Go(func() { w.start(i) })
-		}
-		all.Wait()
+	synctest.Test(t, func(t *testing.T) { test(t, newWorld(t, size)) })
+}
+
+// newWorld starts size nodes, in a bubble.
+func newWorld(t *testing.T, size int) *world {
+	t.Helper()
+	w := &world{t: t, net: memnet.New(), nodes: make([]*cluster.Node, size)}
+	w.groups = make([]*Groups, size)
+	for range size {
+		w.stores = append(w.stores, &store.Memory{})
+	}
+	t.Cleanup(func() {
 		for _, n := range w.nodes {
-			if err := n.WaitActive(t.Context(), size); err != nil {
-				t.Fatalf("WaitActive: %v", err)
-			}
+			_ = n.Close()
 		}
-		test(t, w)
 	})
+	var all sync.WaitGroup
+	for i := range size {
+		all.Go(func() { w.start(i) })
+	}
+	all.Wait()
+	for _, n := range w.nodes {
+		if err := n.WaitActive(t.Context(), size); err != nil {
+			t.Fatalf("WaitActive: %v", err)
+		}
+	}
+	return w
 }
 
 func address(i int) member.Address {

@@ -21,7 +21,7 @@ var floors = [][]string{
 		"statemachine", "internal/wire", "internal/mesh", "receiver", "internal/store",
 		"internal/jobrecord",
 	},
-	{"internal/transporttest", "internal/observe"},
+	{"internal/transporttest", "internal/observe", "internal/leadertest"},
 	{"transport/memnet", "transport/quicnet"},
 	{"internal/messaging", "internal/tlsfiles"},
 	{"cluster", "internal/sim", "internal/sim/explore"},
@@ -38,7 +38,9 @@ var floors = [][]string{
 
 // testKits are packages made for tests: they may import "testing", and what
 // is neither a test nor a kit may not import them.
-var testKits = []string{"internal/transporttest", "athenatest", "internal/storetest"}
+var testKits = []string{
+	"internal/transporttest", "internal/leadertest", "athenatest", "internal/storetest",
+}
 
 // A dependency is a module that we use, and where. No packages means tests
 // alone. Each one has its page of reasons in docs/decisions.

@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package leadertest is the conformance suite of package leader: what every strategy must
+// satisfy, in virtual time.
+package leadertest

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package leadertest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/athena-go/athena/leader"
+)
+
+// The term of the work is valid, and is that of the leader that all know.
+func testTerm(g *group) {
+	i := g.open(leader.Options{})
+	r := g.work(i, lasts).next()
+	known, ok := g.all[i].Leader()
+	if !r.term.Valid() || r.term.Err() != nil || r.ctx.Err() != nil || !ok ||
+		known != r.term.Holder() || known.ID == "" || known.Token.IsZero() {
+		g.t.Errorf("works by %+v, valid %v, %v; the leader is %+v",
+			r.term.Holder(), r.term.Valid(), r.term.Err(), known)
+	}
+	if waited, err := g.all[i].WaitLeader(g.ctx); err != nil || waited != known {
+		g.t.Errorf("WaitLeader: %+v, %v, want %+v", waited, err, known)
+	}
+	ran := false
+	err := r.term.Do(g.ctx, func(context.Context) error { ran = true; return errWork })
+	if !ran || err != errWork {
+		g.t.Errorf("Term.Do: ran %v, %v", ran, err)
+	}
+}
+
+// Done work does not run again in its term, and its process keeps leading.
+func testDoneWork(g *group) {
+	i := g.open(leader.Options{})
+	w := g.work(i, func(run) error { return nil })
+	r := w.next()
+	w.idle(time.Minute)
+	if !g.all[i].IsLeader() || r.term.Err() != nil {
+		g.t.Errorf("leads %v; the term ended with %v", g.all[i].IsLeader(), r.term.Err())
+	}
+}
+
+// Failed work gives leadership up, and another process comes first, with a greater token.
+func testFailedWork(g *group) {
+	i := g.open(leader.Options{})
+	r := g.work(i, func(run) error { return errWork }).next()
+	receive(g, "the end of the term", r.term.Done())
+	if r.term.Err() != leader.ErrResigned {
+		g.t.Errorf("the term ended with %v, want ErrResigned", r.term.Err())
+	}
+	if len(g.all) == 1 {
+		return
+	}
+	next, _ := g.all[g.leads(i)].Leader()
+	if !r.term.Token().Less(next.Token) {
+		g.t.Errorf("token %v after %v", next.Token, r.term.Token())
+	}
+}
+
+// If no other process leads, failed work runs again after pauses that grow.
+func testFailedAlone(g *group) {
+	i := g.open(leader.Options{})
+	w := g.work(i, func(r run) error {
+		if !r.term.Valid() {
+			g.t.Error("the work runs by a term that is not valid")
+		}
+		return errWork
+	})
+	last := w.next()
+	for pause := 100 * time.Millisecond; pause < 10*time.Second; pause = pause * 6 / 5 {
+		next := w.next()
+		if took := next.at.Sub(last.at); took < pause {
+			g.t.Errorf("runs again after %v, want at least %v", took, pause)
+		}
+		last = next
+	}
+}
+
+// With RetryFor, failed work runs again by the same term until the pauses sum up to that. A
+// run that lasts ends the row of failures.
+func testRetry(g *group) {
+	const retryFor = 10 * time.Second
+	const long = 16 // the run that lasts; the pauses before it are almost 9 s
+	i := g.open(leader.Options{RetryFor: retryFor})
+	runs := 0
+	w := g.work(i, func(run) error {
+		if runs++; runs == long {
+			g.pause(11 * time.Second)
+		}
+		return errWork
+	})
+	first := w.next()
+	for range long - 1 {
+		if r := w.next(); r.term != first.term {
+			g.t.Fatal("the work runs again by another term")
+		}
+	}
+	began := time.Now().Add(11 * time.Second)
+	for first.term.Err() == nil {
+		select {
+		case r := <-w.began:
+			if r.term != first.term && first.term.Err() == nil {
+				g.t.Fatal("another term began before the first ended")
+			}
+		case <-first.term.Done():
+		case <-g.ctx.Done():
+			g.t.Fatal("it never gives up")
+		}
+	}
+	if took := time.Since(began); took < retryFor/2 || took > retryFor {
+		g.t.Errorf("gave up %v after a run that lasted, want about %v", took, retryFor)
+	}
+	if first.term.Err() != leader.ErrResigned {
+		g.t.Errorf("the term ended with %v, want ErrResigned", first.term.Err())
+	}
+}
+
+// A function that panics gives leadership up.
+func testPanic(g *group) {
+	i := g.open(leader.Options{})
+	terms, caught := make(chan leader.Term, 1), make(chan any, 1)
+	go func() {
+		defer func() { caught <- recover() }()
+		_ = g.all[i].WhileLeader(g.ctx, func(_ context.Context, term leader.Term) error {
+			terms <- term
+			panic("leadertest")
+		})
+	}()
+	term := receive(g, "a run of the work", terms)
+	if got := receive(g, "the panic", caught); got != "leadertest" {
+		g.t.Errorf("the panic became %v", got)
+	}
+	if len(g.all) > 1 {
+		receive(g, "the end of the term", term.Done())
+		g.leads(i)
+	}
+	ctx, stop := context.WithTimeout(g.ctx, time.Second)
+	defer stop()
+	err := g.all[i].WhileLeader(ctx, func(context.Context, leader.Term) error { return nil })
+	if !errors.Is(err, context.DeadlineExceeded) {
+		g.t.Errorf("WhileLeader after the panic: %v", err)
+	}
+}
+
+// A second call of WhileLeader or Do is refused while one runs.
+func testSecondCall(g *group) {
+	i := g.open(leader.Options{})
+	w := g.work(i, lasts)
+	w.next()
+	never := func(context.Context, leader.Term) error { g.t.Error("it runs"); return nil }
+	for name, err := range map[string]error{
+		"WhileLeader": g.all[i].WhileLeader(g.ctx, never),
+		"Do":          g.all[i].Do(g.ctx, never),
+	} {
+		if !errors.Is(err, leader.ErrRunning) {
+			g.t.Errorf("a second %s: %v, want ErrRunning", name, err)
+		}
+	}
+	w.stop(errWork)
+	receive(g, "the end of WhileLeader", w.ended)
+	g.work(i, lasts).next()
+}
+
+// The end of the caller's context ends the work by its cause, and gives nothing up. A
+// context that is done before runs nothing.
+func testContextEnds(g *group) {
+	i := g.open(leader.Options{})
+	w := g.work(i, lasts)
+	r := w.next()
+	w.stop(errWork)
+	if err := receive(g, "the end of WhileLeader", w.ended); err != errWork {
+		g.t.Errorf("WhileLeader: %v, want the cause of its context", err)
+	}
+	g.wantCause(r, errWork)
+	g.pause(time.Second)
+	if !g.all[i].IsLeader() || r.term.Err() != nil {
+		g.t.Errorf("leads %v; the term ended with %v", g.all[i].IsLeader(), r.term.Err())
+	}
+	ctx, cancel := context.WithCancelCause(g.ctx)
+	cancel(errWork)
+	err := g.all[i].WhileLeader(ctx, func(context.Context, leader.Term) error {
+		g.t.Error("it runs")
+		return nil
+	})
+	if err != errWork {
+		g.t.Errorf("with a context that is done: %v, want its cause", err)
+	}
+}

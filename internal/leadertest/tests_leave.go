@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package leadertest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/athena-go/athena/leader"
+	"github.com/athena-go/athena/member"
+)
+
+// Resign ends the work by ErrResigned and waits for it; then another process leads.
+func testResign(g *group) {
+	i := g.open(leader.Options{})
+	var returned atomic.Bool
+	r := g.work(i, func(r run) error {
+		<-r.ctx.Done()
+		g.pause(time.Second)
+		returned.Store(true)
+		return nil
+	}).next()
+	if err := g.all[i].Resign(g.ctx); err != nil || !returned.Load() {
+		g.t.Errorf("Resign: %v; the work has returned: %v", err, returned.Load())
+	}
+	g.wantCause(r, leader.ErrResigned)
+	if r.term.Valid() || r.term.Err() != leader.ErrResigned {
+		g.t.Errorf("valid %v; the term ended with %v", r.term.Valid(), r.term.Err())
+	}
+	if len(g.all) == 1 {
+		g.leads(-1)
+		return
+	}
+	next, _ := g.all[g.leads(i)].Leader()
+	if !r.term.Token().Less(next.Token) {
+		g.t.Errorf("token %v after %v", next.Token, r.term.Token())
+	}
+}
+
+// Resign in the work, by its own context, returns when that ends.
+func testResignInWork(g *group) {
+	i := g.open(leader.Options{})
+	resigned := make(chan error, 1)
+	r := g.work(i, func(r run) error {
+		select {
+		case resigned <- g.all[i].Resign(r.ctx):
+		default:
+		}
+		return nil
+	}).next()
+	if err := receive(g, "the end of Resign", resigned); !errors.Is(err, leader.ErrResigned) {
+		g.t.Errorf("Resign: %v, want ErrResigned", err)
+	}
+	g.wantCause(r, leader.ErrResigned)
+	if len(g.all) > 1 {
+		g.leads(i)
+	}
+}
+
+// A process that does not lead cannot resign.
+func testResignOfFollower(g *group) {
+	i := g.open(leader.Options{})
+	before, _ := g.all[i].Leader()
+	if err := g.all[(i+1)%3].Resign(g.ctx); !errors.Is(err, leader.ErrNotLeader) {
+		g.t.Errorf("Resign of a follower: %v, want ErrNotLeader", err)
+	}
+	g.pause(time.Second)
+	if after, _ := g.all[i].Leader(); after != before {
+		g.t.Errorf("the leader was %+v and is %+v", before, after)
+	}
+}
+
+// Do runs once, returns what its function returns, and resigns.
+func testDo(g *group) {
+	i := g.open(leader.Options{})
+	runs := 0
+	var term leader.Term
+	err := g.all[i].Do(g.ctx, func(ctx context.Context, t leader.Term) error {
+		runs++
+		term = t
+		if !t.Valid() || ctx.Err() != nil {
+			g.t.Errorf("runs by a term that is valid: %v, %v", t.Valid(), ctx.Err())
+		}
+		return errWork
+	})
+	if err != errWork || runs != 1 {
+		g.t.Errorf("Do: %v after %d runs, want the error of its function after one", err, runs)
+	}
+	receive(g, "the end of the term", term.Done())
+	if len(g.all) > 1 {
+		g.leads(i)
+	}
+}
+
+// Do does not run without leading: it returns the cause of its context.
+func testDoContext(g *group) {
+	i := g.open(leader.Options{})
+	ctx, cancel := context.WithCancelCause(g.ctx)
+	cancel(errWork)
+	err := g.all[i].Do(ctx, func(context.Context, leader.Term) error {
+		g.t.Error("it runs")
+		return nil
+	})
+	if err != errWork || !g.all[i].IsLeader() {
+		g.t.Errorf("Do: %v, want the cause of its context; leads %v", err, g.all[i].IsLeader())
+	}
+}
+
+// Close ends the work by ErrClosed, waits for it, and lets another process lead.
+func testClose(g *group) {
+	i := g.open(leader.Options{})
+	var returned atomic.Bool
+	w := g.work(i, func(r run) error {
+		<-r.ctx.Done()
+		g.pause(time.Second)
+		returned.Store(true)
+		return nil
+	})
+	r, c := w.next(), g.all[i]
+	if err := c.Close(g.ctx); err != nil || !returned.Load() || c.IsLeader() {
+		g.t.Errorf("Close: %v; the work has returned: %v; leads %v", err, returned.Load(), c.IsLeader())
+	}
+	g.wantCause(r, leader.ErrClosed)
+	never := func(context.Context, leader.Term) error { g.t.Error("it runs"); return nil }
+	_, waited := c.WaitLeader(g.ctx)
+	for name, err := range map[string]error{
+		"WhileLeader that ran": receive(g, "the end of WhileLeader", w.ended),
+		"WhileLeader":          c.WhileLeader(g.ctx, never),
+		"Do":                   c.Do(g.ctx, never),
+		"Resign":               c.Resign(g.ctx),
+		"WaitLeader":           waited,
+	} {
+		if !errors.Is(err, leader.ErrClosed) {
+			g.t.Errorf("after Close: %s: %v, want ErrClosed", name, err)
+		}
+	}
+	if h, ok := c.Leader(); ok {
+		g.t.Errorf("after Close: the leader is %+v", h)
+	}
+	for h := range c.Changes(g.ctx) {
+		g.t.Errorf("after Close: Changes yields %+v", h)
+	}
+	if len(g.all) > 1 {
+		g.leads(i)
+	}
+}
+
+// A Close whose context is done returns its cause; another one waits again.
+func testCloseTwice(g *group) {
+	i := g.open(leader.Options{})
+	release := make(chan struct{})
+	g.work(i, func(run) error { <-release; return nil }).next()
+	for range 2 {
+		ctx, stop := context.WithTimeoutCause(g.ctx, time.Second, errWork)
+		if err := g.all[i].Close(ctx); !errors.Is(err, errWork) {
+			g.t.Errorf("Close: %v, want the cause of its context", err)
+		}
+		stop()
+	}
+	close(release)
+	for range 2 {
+		if err := g.all[i].Close(g.ctx); err != nil || !isClosed(g.all[i]) {
+			g.t.Errorf("Close: %v; Done is closed: %v", err, isClosed(g.all[i]))
+		}
+	}
+}
+
+// The end of what a candidate stands on ends the work by ErrClosed.
+func testStop(g *group) {
+	if g.kit.Stop == nil {
+		g.t.Skip("it stands on nothing")
+	}
+	i := g.open(leader.Options{})
+	w := g.work(i, lasts)
+	r := w.next()
+	g.kit.Stop(i)
+	g.wantCause(r, leader.ErrClosed)
+	if err := receive(g, "the end of WhileLeader", w.ended); !errors.Is(err, leader.ErrClosed) {
+		g.t.Errorf("WhileLeader: %v, want ErrClosed", err)
+	}
+	if g.all[i].IsLeader() {
+		g.t.Error("it leads")
+	}
+}
+
+// Changes yields each leader that there is when it is read, and none in between.
+func testChanges(g *group) {
+	i := g.open(leader.Options{})
+	watcher := (i + 1) % 3
+	ctx, stop := context.WithCancel(g.ctx)
+	seen, done := []leader.Holder{}, make(chan struct{})
+	go func() {
+		defer close(done)
+		for h := range g.all[watcher].Changes(ctx) {
+			seen = append(seen, h)
+		}
+	}()
+	first, _ := g.all[i].Leader()
+	g.pause(time.Second)
+	if err := g.all[i].Close(g.ctx); err != nil {
+		g.t.Errorf("Close: %v", err)
+	}
+	last, _ := g.all[g.leads(i)].Leader()
+	g.pause(time.Second)
+	stop()
+	<-done
+	seen = slices.DeleteFunc(seen, func(h leader.Holder) bool { return h == leader.Holder{} })
+	if len(seen) < 2 || seen[0] != first || seen[len(seen)-1] != last {
+		g.t.Errorf("saw %+v, want %+v first and %+v last", seen, first, last)
+	}
+}
+
+// Work never runs in two processes at once, whatever fails, and tokens never fall.
+func testOneAtATime(g *group) {
+	g.open(leader.Options{})
+	var mu sync.Mutex
+	var last member.Token // of the work that runs
+	var count atomic.Int64
+	works := func(r run) error {
+		if !mu.TryLock() {
+			g.t.Error("work runs in two processes at once")
+			return nil
+		}
+		defer mu.Unlock()
+		if r.term.Token().Less(last) {
+			g.t.Errorf("token %v after %v", r.term.Token(), last)
+		}
+		last = r.term.Token()
+		n := count.Add(1)
+		select {
+		case <-r.ctx.Done():
+		case <-time.After(time.Duration(1+n%5) * time.Second):
+		}
+		if n%2 == 0 {
+			return nil
+		}
+		return errWork
+	}
+	for i := range g.all {
+		g.work(i, works)
+	}
+	for range 10 {
+		g.pause(time.Minute)
+		for _, c := range g.all {
+			if c.IsLeader() {
+				_ = c.Resign(g.ctx) // it may have just failed
+			}
+		}
+	}
+	if n := count.Load(); n < 10 {
+		g.t.Errorf("the work ran %d times in ten minutes", n)
+	}
+}
+
+// A process that stands by never leads.
+func testStandby(g *group) {
+	g.all[0] = g.kit.Open(0, leader.Options{})
+	w := g.work(0, lasts)
+	w.idle(time.Hour)
+	if h, ok := g.all[0].Leader(); ok || g.all[0].IsLeader() {
+		g.t.Errorf("leads %v; the leader is %+v", g.all[0].IsLeader(), h)
+	}
+	ctx, stop := context.WithTimeoutCause(g.ctx, time.Second, errWork)
+	defer stop()
+	if _, err := g.all[0].WaitLeader(ctx); !errors.Is(err, leader.ErrNoLeader) ||
+		!errors.Is(err, errWork) {
+		g.t.Errorf("WaitLeader: %v, want ErrNoLeader and the cause of its context", err)
+	}
+	if err := g.all[0].Resign(g.ctx); !errors.Is(err, leader.ErrNotLeader) {
+		g.t.Errorf("Resign: %v, want ErrNotLeader", err)
+	}
+	if err := g.all[0].Close(g.ctx); err != nil {
+		g.t.Errorf("Close: %v", err)
+	}
+	if err := receive(g, "the end of WhileLeader", w.ended); !errors.Is(err, leader.ErrClosed) {
+		g.t.Errorf("WhileLeader: %v, want ErrClosed", err)
+	}
+}

@@ -39,7 +39,7 @@ var failures = []struct {
 	{leader.ErrDisabled, http.StatusConflict, adminapi.CodeDisabled},
 	{record.ErrNotHeld, http.StatusConflict, adminapi.CodeNotHeld},
 	{record.ErrReleased, http.StatusConflict, adminapi.CodeNotHeld},
-	{cluster.ErrLeaseEnded, http.StatusServiceUnavailable, adminapi.CodeLeaseEnded},
+	{leader.ErrLeaseEnded, http.StatusServiceUnavailable, adminapi.CodeLeaseEnded},
 	{cluster.ErrClosed, http.StatusServiceUnavailable, adminapi.CodeClosed},
 	{cluster.ErrLeft, http.StatusServiceUnavailable, adminapi.CodeClosed},
 	{context.DeadlineExceeded, http.StatusGatewayTimeout, adminapi.CodeUnknownOutcome},

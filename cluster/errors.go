@@ -63,8 +63,6 @@ var (
 	// nodes and let each store that is left forget it (athena recover, or Forget of
 	// store.File): the tokens of the new cluster begin at 1 again.
 	ErrRosterLost = errors.New("cluster: too many members lost their stores to elect a leader")
-	// ErrLeaseEnded is the cause of a context under a record whose lease was not extended.
-	ErrLeaseEnded = leader.ErrLeaseEnded
 	// ErrNotElected says that a member that was to take over was not elected,
 	// and this node leads again.
 	ErrNotElected = errors.New("cluster: the other member was not elected; this node leads again")

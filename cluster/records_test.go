@@ -196,7 +196,7 @@ func TestAHoldingOfACutOffNodeEnds(t *testing.T) {
 		if took := time.Since(cut); took != left || a.HoldRemaining() != 0 {
 			t.Errorf("ended after %v, and %v remain; want %v and 0", took, a.HoldRemaining(), left)
 		}
-		if took := time.Since(cut); took > hold*9/10 || !errors.Is(h.Err(), ErrLeaseEnded) {
+		if took := time.Since(cut); took > hold*9/10 || !errors.Is(h.Err(), leader.ErrLeaseEnded) {
 			t.Errorf("ended after %v with %v, want ErrLeaseEnded within %v", took, h.Err(), hold*9/10)
 		}
 		for r := range record.Watch(t.Context(), b.Records(), "k") {

@@ -183,7 +183,7 @@ func (h holding) whyLost(m *statemachine.Machine) error {
 	case m.Owns(h.key) != h.token:
 		return record.ErrReleased
 	default:
-		return ErrLeaseEnded
+		return leader.ErrLeaseEnded
 	}
 }
 

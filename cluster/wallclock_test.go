@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/athena-go/athena/leader"
 )
 
 // guest is the clocks of a machine that a hypervisor can stop.
@@ -93,8 +95,8 @@ func TestStoppedGuest(t *testing.T) {
 			t.Errorf("term valid %v, record valid %v, want neither", term.Valid(), h.Valid())
 		}
 		for _, err := range []error{term.Err(), h.Err()} {
-			if !errors.Is(err, ErrLeaseEnded) {
-				t.Errorf("ended by %v, want %v", err, ErrLeaseEnded)
+			if !errors.Is(err, leader.ErrLeaseEnded) {
+				t.Errorf("ended by %v, want %v", err, leader.ErrLeaseEnded)
 			}
 		}
 		w.book.wants(clockStepped, 1)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/athena-go/athena/internal/adminapi"
 )
 
 // TestListenAdvises what to do where the system refuses.
@@ -25,7 +27,7 @@ func TestListenAdvises(t *testing.T) {
 		{kept, "ports below 1024"},
 		{other, "other"},
 	} {
-		got := listenFault("127.0.0.1:80", c.err)
+		got := adminapi.ListenError("127.0.0.1:80", c.err)
 		if !strings.Contains(got.Error(), c.want) ||
 			errors.Is(got, fs.ErrPermission) != errors.Is(c.err, fs.ErrPermission) {
 			t.Errorf("%v: got %v, want %q in it", c.err, got, c.want)
@@ -49,7 +51,7 @@ func TestTryListen(t *testing.T) {
 		"unix:" + file:            "there is a file that is no socket",
 		"unix:" + file + "/a":     file + " is no folder",
 	} {
-		tried := TryListen(addr, token)
+		tried := adminapi.TryListen(addr, true)
 		if tried == nil || !strings.Contains(tried.Error(), want) {
 			t.Errorf("%s: TryListen says %v, want %q in it", addr, tried, want)
 			continue
@@ -59,7 +61,7 @@ func TestTryListen(t *testing.T) {
 		}
 	}
 	for _, addr := range []string{"127.0.0.1:0", "unix:" + filepath.Join(dir, "a")} {
-		if err := TryListen(addr); err != nil {
+		if err := adminapi.TryListen(addr, false); err != nil {
 			t.Errorf("%s: %v", addr, err)
 		}
 		l, err := Listen(addr)
@@ -67,7 +69,7 @@ func TestTryListen(t *testing.T) {
 			t.Fatalf("%s, after it was tried: %v", addr, err)
 		}
 		defer l.Close()
-		if err := TryListen(AddrOf(l)); err != nil {
+		if err := adminapi.TryListen(AddrOf(l), false); err != nil {
 			t.Errorf("%s, that is served: %v, want no fault", AddrOf(l), err)
 		}
 	}

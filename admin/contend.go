@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// MaxHolds bounds the callers of a node that hold a latch or lead a job, or wait for
+	// maxHolds bounds the callers of a node that hold a latch or lead a job, or wait for
 	// that. Each has a connection, of which probes of health need some too.
-	MaxHolds = MaxConnections / 2
+	maxHolds = adminapi.MaxConnections / 2
 	// minAliveInterval is the shortest time between signs of life of what is held.
 	minAliveInterval = 50 * time.Millisecond
 	// settleInterval is how long a change of who holds a latch waits before it is told to
@@ -108,7 +108,7 @@ func (h *handler) serveHold(
 	case slots <- struct{}{}:
 	default:
 		adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeBusy, fmt.Sprintf(
-			"%d callers hold something here or wait for it, and no more may: try again", MaxHolds))
+			"%d callers hold something here or wait for it, and no more may: try again", maxHolds))
 		return
 	}
 	keepConnection(r)

@@ -464,7 +464,7 @@ func TestManyLocks(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		var all []*attempt
-		for i := range MaxHolds {
+		for i := range maxHolds {
 			all = append(all, a.lock(ctx, a.client(0, newNetwork()), "lock", fmt.Sprint(i%3)))
 		}
 		err := a.client(0, newNetwork()).Elect(ctx, "job", func(*adminapi.Holder) {}, nil)
@@ -483,7 +483,7 @@ func TestManyLocks(t *testing.T) {
 			<-at.over
 		}
 		synctest.Wait()
-		for i := range MaxHolds {
+		for i := range maxHolds {
 			at := a.elect(t.Context(), a.client(0, newNetwork()), fmt.Sprint("job", i))
 			at.works()
 			at.leave <- nil

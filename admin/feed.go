@@ -16,10 +16,6 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 )
 
-// EventHistory is how many changes a node remembers for those that continue a
-// stream of /v1/events, or read slowly.
-const EventHistory = 1024
-
 // feed numbers the changes of a node and keeps the newest. Streams read from it by
 // number, so that none has a queue: who is slower than the ring is wide has lagged.
 type feed struct {
@@ -29,7 +25,7 @@ type feed struct {
 	look func() adminapi.Status
 
 	mu      sync.Mutex
-	ring    []entry       // at most EventHistory, the last is the newest
+	ring    []entry       // at most adminapi.EventHistory, the last is the newest
 	last    uint64        // number of the newest change, 0 before the first
 	changed chan struct{} // closed at the next change, and at the end
 	over    bool          // the node has closed
@@ -68,7 +64,7 @@ func (f *feed) addChange(e cluster.Event) {
 	defer f.mu.Unlock()
 	f.last++
 	f.ring = append(f.ring, entry{kind, adminapi.Encode(data)})
-	if len(f.ring) > EventHistory {
+	if len(f.ring) > adminapi.EventHistory {
 		f.ring = f.ring[1:] // the array is left when append makes the next
 	}
 	f.wakeReaders()

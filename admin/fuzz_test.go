@@ -101,12 +101,12 @@ func FuzzAddress(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, addr string) {
-		if _, err := adminclient.New(addr); err != nil && !errors.Is(err, admin.ErrAddress) {
+		if _, err := adminclient.New(addr); err != nil && !errors.Is(err, adminapi.ErrAddress) {
 			t.Fatalf("NewClient(%q): %v wraps none of the package", addr, err)
 		}
-		err := admin.CheckListen(addr)
+		err := adminapi.CheckListen(addr, false)
 		switch path, isPath := strings.CutPrefix(addr, "unix:"); {
-		case err != nil && !errors.Is(err, admin.ErrAddress):
+		case err != nil && !errors.Is(err, adminapi.ErrAddress):
 			t.Fatalf("CheckListen(%q): %v wraps none of the package", addr, err)
 		case err != nil || isPath && path != "":
 			return

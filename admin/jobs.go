@@ -27,7 +27,7 @@ const closeInterval = time.Second
 func WithJobs(s record.Store, remaining func() time.Duration) Option {
 	return func(h *handler) {
 		h.contests = &contests{
-			store: s, remaining: remaining, slots: make(chan struct{}, MaxHolds),
+			store: s, remaining: remaining, slots: make(chan struct{}, maxHolds),
 			open: map[string]*sharedLock{},
 		}
 	}

@@ -10,20 +10,17 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/athena-go/athena/internal/adminapi"
 )
 
 // Limits of connections.
 const (
-	// MaxConnections bounds the connections of a server. Each is an open file, and
-	// a node whose process has no more of them can save nothing, and ends. Streams, holds
-	// and acts together have bounds of MaxEventStreams + MaxHolds + maxActs, which is
-	// less: a full server always has connections that give way to a new one.
-	MaxConnections = 256
 	// maxHostConnections bounds those of one other address, and maxPrefixConnections those
 	// of one prefix of IPv6, which a machine has as many addresses of as it likes. This
 	// machine has no such bound: all of its processes share one address.
-	maxHostConnections   = MaxConnections / 4
-	maxPrefixConnections = MaxConnections / 2
+	maxHostConnections   = adminapi.MaxConnections / 4
+	maxPrefixConnections = adminapi.MaxConnections / 2
 	// answerGrace is how much longer than others a connection is kept whose caller has
 	// shown the token, while its request is answered.
 	answerGrace = readHeaderTimeout
@@ -72,7 +69,7 @@ func (l *limited) Accept() (net.Conn, error) {
 func (l *limited) admitConn(c *counted) (replaced *counted, entered bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	full, of := len(l.open) >= MaxConnections, netip.Prefix{}
+	full, of := len(l.open) >= adminapi.MaxConnections, netip.Prefix{}
 	for _, h := range c.hosts {
 		if l.hosts[h] >= mostOf(h) {
 			full, of = true, h
@@ -151,7 +148,7 @@ func hostsOf(a net.Addr) []netip.Prefix {
 func mostOf(h netip.Prefix) int {
 	switch {
 	case h == thisMachine():
-		return MaxConnections
+		return adminapi.MaxConnections
 	case h.IsSingleIP():
 		return maxHostConnections
 	default:

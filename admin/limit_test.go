@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/admin"
+	"github.com/athena-go/athena/internal/adminapi"
 )
 
 // remote is a connection from another machine.
@@ -46,7 +47,7 @@ func TestOneHostHoldsNotAllConnections(t *testing.T) {
 				return here
 			}
 			var held []net.Conn
-			for i := range admin.MaxConnections {
+			for i := range adminapi.MaxConnections {
 				held = append(held, dial(from(i)))
 			}
 			other := dial(c.other)
@@ -121,7 +122,7 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 			early := s.connect(c.probe)
 			held := []net.Conn{early}
 			for round := range 3 {
-				for i := range admin.MaxConnections + 44 {
+				for i := range adminapi.MaxConnections + 44 {
 					held = append(held, s.connect(c.from(i)))
 					if c.sent != "" {
 						_, _ = io.WriteString(held[len(held)-1], c.sent)
@@ -170,7 +171,7 @@ func TestConnectionsInUseStay(t *testing.T) {
 			t.Fatalf("GET /livez: %q, %v, want 200", line, err)
 		}
 		var held []net.Conn
-		for range 2 * admin.MaxConnections {
+		for range 2 * adminapi.MaxConnections {
 			held = append(held, s.connect(nil))
 		}
 		_ = stream.SetReadDeadline(time.Now().Add(time.Minute))

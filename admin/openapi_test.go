@@ -486,7 +486,7 @@ func (a asked) looking(t *testing.T, d apiDocument) {
 	a.ask(t, d, New(joining, ""), "GET", "/v1/events", "", "Sec-Fetch-Site", "cross-site")
 	full := &handler{node: joining}
 	full.streams.feed = newFeed(full.readStatus)
-	full.streams.open.Store(MaxEventStreams)
+	full.streams.open.Store(adminapi.MaxEventStreams)
 	a.ask(t, d, http.HandlerFunc(full.streams.serveStream), "GET", "/v1/events", "")
 }
 
@@ -553,10 +553,10 @@ func (a asked) contending(t *testing.T, d apiDocument) {
 	}
 	full := &handler{node: node, actor: node, sameSite: http.NewCrossOriginProtection()}
 	WithJobs(record.NewMemory().Store("n0"), nil)(full)
-	for range MaxHolds {
+	for range maxHolds {
 		full.contests.slots <- struct{}{}
 	}
-	full.streams.open.Store(MaxEventStreams)
+	full.streams.open.Store(adminapi.MaxEventStreams)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/jobs/{job}/lock", full.serveLock)
 	mux.HandleFunc("POST /v1/jobs/{job}/elect", full.serveElect)

@@ -80,7 +80,7 @@ func TestClientErrors(t *testing.T) {
 		t.Errorf("Leader without one: %v, want 503 %s", err, adminapi.CodeNoQuorum)
 	}
 	for _, addr := range []string{"", "7070", "unix:", "http://127.0.0.1:7070"} {
-		if _, err := adminclient.New(addr); !errors.Is(err, admin.ErrAddress) {
+		if _, err := adminclient.New(addr); !errors.Is(err, adminapi.ErrAddress) {
 			t.Errorf("NewClient(%q): %v, want ErrAddress", addr, err)
 		}
 	}
@@ -114,12 +114,12 @@ func TestListenRefuses(t *testing.T) {
 		if err == nil {
 			l.Close()
 		}
-		if !errors.Is(err, admin.ErrAddress) || !strings.Contains(fmt.Sprint(err), want) {
+		if !errors.Is(err, adminapi.ErrAddress) || !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("Listen(%q): %v, want ErrAddress with %q", addr, err, want)
 		}
 	}
 	taken := serve(t, "127.0.0.1:0", fake{})
-	if _, err := admin.Listen(taken); err == nil || errors.Is(err, admin.ErrAddress) {
+	if _, err := admin.Listen(taken); err == nil || errors.Is(err, adminapi.ErrAddress) {
 		t.Errorf("Listen(%q) twice: %v, want an error that is none of the address", taken, err)
 	}
 }

@@ -15,8 +15,6 @@ import (
 
 // Limits of streams of events.
 const (
-	// MaxEventStreams bounds the streams that are open at once.
-	MaxEventStreams = 64
 	// streamTimeout is how long one write to a reader that takes nothing may block.
 	streamTimeout = 30 * time.Second
 	// reconnectInterval is when a browser comes back after the end of a stream.
@@ -52,9 +50,10 @@ func (s *streams) serveStream(w http.ResponseWriter, r *http.Request) {
 // admitStream answers by a stream of events, unless too many are open.
 func (s *streams) admitStream(w http.ResponseWriter, r *http.Request, run func()) {
 	defer s.open.Add(-1)
-	if s.open.Add(1) > MaxEventStreams {
+	if s.open.Add(1) > adminapi.MaxEventStreams {
 		adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeBusy,
-			fmt.Sprintf("%d streams of events are open, and no more may be: end one", MaxEventStreams))
+			fmt.Sprintf("%d streams of events are open, and no more may be: end one",
+				adminapi.MaxEventStreams))
 		return
 	}
 	keepConnection(r)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/member"
 )
 
@@ -279,7 +280,7 @@ func TestStreamContinues(t *testing.T) {
 			}
 			r.conn.Close()
 		}
-		for n := range uint64(admin.EventHistory) {
+		for n := range uint64(adminapi.EventHistory) {
 			s.node.joins(4 + n)
 		}
 		r = s.get("/v1/events?last_event_id=" + had[0].id)
@@ -300,7 +301,7 @@ func TestSlowReader(t *testing.T) {
 		slow, quick := s.get("/v1/events"), s.get("/v1/events")
 		slow.want("snapshot")
 		quick.want("snapshot")
-		const many = 3 * admin.EventHistory
+		const many = 3 * adminapi.EventHistory
 		for n := range uint64(many) {
 			s.node.joins(n)
 			quick.want("member")
@@ -312,9 +313,9 @@ func TestSlowReader(t *testing.T) {
 				if _, err := fmt.Sscanf(e.data, `{"missed":%d}`, &missed); err != nil || e.id != "" {
 					t.Fatalf("lagged: %+v, %v", e, err)
 				}
-				if seen+missed != many-admin.EventHistory || missed < admin.EventHistory {
+				if seen+missed != many-adminapi.EventHistory || missed < adminapi.EventHistory {
 					t.Errorf("%d read and %d missed of %d, want all but the newest %d",
-						seen, missed, many, admin.EventHistory)
+						seen, missed, many, adminapi.EventHistory)
 				}
 				break
 			}
@@ -393,7 +394,7 @@ func TestManyStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serveInBubble(t)
 		var open []*reader
-		for range admin.MaxEventStreams {
+		for range adminapi.MaxEventStreams {
 			r := s.get("/v1/events")
 			r.want("snapshot")
 			open = append(open, r)
@@ -446,7 +447,7 @@ func TestManyConnections(t *testing.T) {
 				hungUp++
 			}
 		}
-		if want := 2000 - admin.MaxConnections; hungUp != want {
+		if want := 2000 - adminapi.MaxConnections; hungUp != want {
 			t.Errorf("%d of 2000 connections were hung up on, want %d", hungUp, want)
 		}
 		time.Sleep(6 * time.Second)

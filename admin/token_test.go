@@ -185,7 +185,7 @@ func TestTokenChanges(t *testing.T) {
 func TestOpenAddress(t *testing.T) {
 	token := admin.WithToken(readToken(t, tokenFile(t, tokenText, 0o600)))
 	for _, addr := range []string{":7070", "0.0.0.0:7070", "example.org:7070"} {
-		if err := admin.CheckListen(addr, token); err != nil {
+		if err := adminapi.CheckListen(addr, true); err != nil {
 			t.Errorf("CheckListen(%q) with a token: %v", addr, err)
 		}
 	}
@@ -215,7 +215,7 @@ func TestOpenAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = admin.Serve(context.Background(), l, admin.New(leading(t), ""))
-	if !errors.Is(err, admin.ErrAddress) {
+	if !errors.Is(err, adminapi.ErrAddress) {
 		t.Errorf("Serve on %v without the token: %v, want ErrAddress", l.Addr(), err)
 	}
 	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {

@@ -23,6 +23,7 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 	"github.com/athena-go/athena/cmd/athena/internal/settings"
 	"github.com/athena-go/athena/cmd/athena/internal/supervised"
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/internal/zslog"
 	"github.com/athena-go/athena/receiver"
 )
@@ -36,7 +37,7 @@ const (
 
 // neededFiles is how many files a node has to be able to open: one for each caller of the
 // admin API, and several times the 15 that it uses itself.
-const neededFiles = admin.MaxConnections + 64
+const neededFiles = adminapi.MaxConnections + 64
 
 // newLogger returns a logger that writes to w. Format is json or console, level debug, info,
 // warn or error.

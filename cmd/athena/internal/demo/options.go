@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cmd/athena/internal/settings"
+	"github.com/athena-go/athena/internal/adminapi"
 )
 
 const (
@@ -52,7 +52,7 @@ func (d *Options) Validate(f *pflag.FlagSet) error {
 	if d.Script != "" && d.Size < 3 {
 		return fmt.Errorf("--script %s needs --size 3 or more: fewer nodes survive nothing", d.Script)
 	}
-	if err := admin.CheckListen(d.Admin); err != nil {
+	if err := adminapi.CheckListen(d.Admin, false); err != nil {
 		return fmt.Errorf("%s: %w", settings.Given(f, "admin"), err)
 	}
 	return nil

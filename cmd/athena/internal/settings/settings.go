@@ -21,6 +21,7 @@ import (
 
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/adminapi"
 )
 
 // AdminOff is the --admin of a node that nobody can ask.
@@ -260,8 +261,8 @@ func (s *Settings) checkAdmin(found *faults) {
 			return // without it, an address that needs one would be told of too
 		}
 	}
-	err = admin.CheckListen(s.Admin, s.Access()...)
-	if errors.Is(err, admin.ErrNoToken) {
+	err = adminapi.CheckListen(s.Admin, s.adminToken != nil)
+	if errors.Is(err, adminapi.ErrNoToken) {
 		found.checkThat(found.isBroken("admin-token-file"), "admin",
 			": %w; or name the file of a token with --admin-token-file", err)
 		return

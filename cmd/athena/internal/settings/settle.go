@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
+	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/internal/store"
 )
 
@@ -29,8 +29,8 @@ func (s *Settings) Settle(f *pflag.FlagSet, getenv func(string) string) (cluster
 			Allowed(err, "flight-recorder")))
 	}
 	if s.Admin != AdminOff {
-		err := admin.TryListen(s.Admin, s.Access()...)
-		if err != nil && !errors.Is(err, admin.ErrAddress) { // of which read has told
+		err := adminapi.TryListen(s.Admin, s.adminToken != nil)
+		if err != nil && !errors.Is(err, adminapi.ErrAddress) { // of which read has told
 			here = append(here, fmt.Errorf("%s: %w", Given(f, "admin"), err))
 		}
 	}

@@ -20,34 +20,29 @@ import (
 )
 
 const (
-	// DefaultSize is the Size of Options that name none.
-	DefaultSize = 3
-	// DefaultDelay is the Delay of Options that name none.
-	DefaultDelay = time.Millisecond
+	defaultSize  = 3                // of Options without a Size
+	defaultDelay = time.Millisecond // of Options without a Delay
 	// Spares is how many nodes there may be beyond Size, numbered from Size on: for
 	// one that finds the cluster full, or takes the place of another.
 	Spares = 2
 )
 
-// Main is a process of the program under test. It starts one node with the cfg and
-// opts that it is given, to which it may add, and returns when ctx ends, which is
-// what an interrupt or SIGTERM is to a real one. What it returns earlier fails the
-// test, but nil once its node has ended; and so does an error after a Leave, other than
-// context.Canceled.
-type Main func(ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option) error
-
 // Options say what is tested. The zero value is three plain nodes.
 type Options struct {
-	// Size is the number of members. Default: DefaultSize.
+	// Size is the number of members. Default: 3.
 	Size int
-	// Delay is what each packet takes. Default: DefaultDelay.
+	// Delay is what each packet takes. Default: 1 ms.
 	Delay time.Duration
 	// Config changes the configuration of node i before each of its starts; its
 	// Receiver for example, which every start needs anew. All nodes are seeds, with
 	// the timings of cluster.DefaultConfig and a DataDir that is kept over restarts.
 	Config func(i int, c *cluster.Config)
-	// Main is what runs. Default: a node and nothing else, which leaves in order.
-	Main Main
+	// Main is a process of the program under test. It starts one node with cfg and opts,
+	// to which it may add, and returns when ctx ends, which stands for an interrupt or
+	// SIGTERM. Returning earlier fails the test, unless Main returns nil after its node
+	// has ended. So does an error after a Leave other than context.Canceled. Default: a
+	// node and nothing else, which leaves in order.
+	Main func(ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option) error
 }
 
 // Cluster is what a test has in its hands. Its methods are for the goroutine of the
@@ -88,8 +83,8 @@ func Run(t *testing.T, opts Options, f func(t *testing.T, c *Cluster)) {
 // ends all that run when the test does.
 func New(t testing.TB, opts Options) *Cluster {
 	t.Helper()
-	opts.Size = cmp.Or(opts.Size, DefaultSize)
-	opts.Delay = cmp.Or(opts.Delay, DefaultDelay)
+	opts.Size = cmp.Or(opts.Size, defaultSize)
+	opts.Delay = cmp.Or(opts.Delay, defaultDelay)
 	if opts.Main == nil {
 		opts.Main = serveNode
 	}

@@ -114,16 +114,17 @@ func TestSlow(t *testing.T) {
 			}
 			return time.Since(begin)
 		}
-		if got, want := ask(), 2*athenatest.DefaultDelay; got != want {
+		const delay = time.Millisecond // of Options without a Delay
+		if got, want := ask(), 2*delay; got != want {
 			t.Errorf("a request took %v, want %v", got, want)
 		}
 		c.Slow(1, 50*time.Millisecond)
-		if got, want := ask(), 2*athenatest.DefaultDelay+100*time.Millisecond; got != want {
+		if got, want := ask(), 2*delay+100*time.Millisecond; got != want {
 			t.Errorf("a slow request took %v, want %v", got, want)
 		}
 		c.Heal()
 		c.Advance(time.Second)
-		if got, want := ask(), 2*athenatest.DefaultDelay; got != want {
+		if got, want := ask(), 2*delay; got != want {
 			t.Errorf("after the heal a request took %v, want %v", got, want)
 		}
 	})

@@ -33,11 +33,6 @@ type Write struct {
 	Value string
 }
 
-// String is a line for people.
-func (w Write) String() string {
-	return fmt.Sprintf("%s: %q with token %v", w.At.Format("15:04:05.000"), w.Value, w.Token)
-}
-
 // Write changes the value, or returns ErrFenced and remembers that in Refused.
 func (r *Register) Write(token member.Token, value string) error {
 	r.mu.Lock()

@@ -104,7 +104,7 @@ func TestBestEffortIsRefused(t *testing.T) {
 			{"stranger", n.Send(t.Context(), address(9), fits, BestEffort()), ErrNotActive},
 			{"ended context", n.Send(ended, address(1), fits, BestEffort()), errBoom},
 			{"long metadata", n.Send(t.Context(), address(1), fits,
-				what(strings.Repeat("x", MaxMetadataValue+1))), ErrTooLarge},
+				what(strings.Repeat("x", messaging.MaxMetadataValue+1))), ErrTooLarge},
 		} {
 			if !matchesError(c.got, c.want) {
 				t.Errorf("%s: got %v, want %v", c.name, c.got, c.want)

@@ -57,9 +57,6 @@ type Election struct {
 	Ended time.Time
 }
 
-// IsZero reports whether e is the zero Election.
-func (e Election) IsZero() bool { return e.Version == 0 }
-
 // Step is one step of an election. A node sees some of these, "followed" and "quorate"
 // always:
 //

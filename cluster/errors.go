@@ -30,8 +30,8 @@ var (
 	ErrNotActive = record.ErrNotActive
 	// ErrTooLarge means that an event exceeds MaxEventBytes or MaxEventValues (send bulk
 	// data by OpenStream, and many small values as one []byte), an event of BestEffort
-	// MaxBestEffortBytes, metadata the limits of WithMetadata, or the head of a stream
-	// MaxStreamHeadBytes.
+	// MaxBestEffortBytes, metadata the limits of WithMetadata, or the name of a stream
+	// with its metadata 4 KiB.
 	ErrTooLarge = messaging.ErrTooLarge
 	// ErrUnknownType means that a value cannot be sent, because its type has no name of
 	// its own or no encoding; that the receiving member has no handler for the event or
@@ -40,7 +40,7 @@ var (
 	ErrUnknownType = messaging.ErrUnknownType
 	// ErrBusy means that members take events too slowly: send fewer. It is returned
 	// immediately while MaxSending sends are in flight, when the context ends while
-	// MaxAwaited outcomes are pending, and by a member whose queue is full, under
+	// 65,536 outcomes are pending, and by a member whose queue is full, under
 	// receiver.Reject or receiver.Drop, or that runs too many handlers of streams. The
 	// text tells which.
 	ErrBusy = messaging.ErrBusy

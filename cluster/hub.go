@@ -11,8 +11,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// EventQueue is the number of events that wait for one slow reader before it lags.
-const EventQueue = 256
+// eventQueue is the number of events that wait for one slow reader before it lags.
+const eventQueue = 256
 
 // hub hands events to readers. It never waits for a reader.
 type hub struct {
@@ -41,7 +41,7 @@ func (h *hub) publish(view member.View, events []Event) {
 	}
 	for _, s := range h.subs {
 		s.queue = append(s.queue, events...)
-		if s.missed > 0 || len(s.queue) > EventQueue {
+		if s.missed > 0 || len(s.queue) > eventQueue {
 			if s.missed == 0 {
 				h.lagged++
 			}

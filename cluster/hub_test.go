@@ -127,7 +127,7 @@ func TestSlowReaderLags(t *testing.T) {
 			}
 		}()
 		synctest.Wait() // the reader is busy with its first Snapshot
-		const missed = 3 * EventQueue
+		const missed = 3 * eventQueue
 		begin := time.Now()
 		for range missed {
 			h.publish(viewOf(7, 0, false), []Event{LeaderChanged{}})

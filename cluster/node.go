@@ -142,7 +142,7 @@ func (n *Node) View() member.View { return clone(n.look().view) }
 func (n *Node) Members() []member.Member { return n.View().Members }
 
 // Events yields the present view as a Snapshot, then each change, until ctx
-// ends or the node closes. At most EventQueue events wait for a slow reader;
+// ends or the node closes. At most 256 events wait for a slow reader;
 // one that is slower gets Lagged and a new Snapshot. Nobody waits for it.
 func (n *Node) Events(ctx context.Context) iter.Seq[Event] { return n.hub.events(ctx, n.quit) }
 

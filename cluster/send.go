@@ -21,15 +21,6 @@ const (
 	MaxEventValues = wire.MaxValues
 	// MaxSending bounds the sends of a node that are in flight.
 	MaxSending = messaging.MaxSending
-	// MaxAwaited bounds the calls of a node that wait for their outcome: requests, and
-	// sends with WithOutcome.
-	MaxAwaited = messaging.MaxPending
-	// MaxMetadata bounds the entries of WithMetadata: 16.
-	MaxMetadata = messaging.MaxMetadata
-	// MaxMetadataKey bounds a key of WithMetadata, in bytes: 128.
-	MaxMetadataKey = messaging.MaxMetadataKey
-	// MaxMetadataValue bounds a value of WithMetadata, in bytes: 1,024.
-	MaxMetadataValue = messaging.MaxMetadataValue
 	// MaxBestEffortBytes bounds an encoded event of BestEffort with its name and metadata.
 	MaxBestEffortBytes = messaging.MaxBestEffortBytes
 )
@@ -69,8 +60,8 @@ func WithResults(into *[]Result) SendOption {
 }
 
 // WithMetadata sends entries with the event, such as a trace id. The handler reads them
-// with receiver.Metadata. More than MaxMetadata entries, or entries longer than
-// MaxMetadataKey and MaxMetadataValue, are ErrTooLarge.
+// with receiver.Metadata. More than 16 entries, keys of more than 128 bytes and values of
+// more than 1,024 are ErrTooLarge.
 func WithMetadata(entries map[string]string) SendOption {
 	return func(o *sendOptions) { o.Metadata = entries }
 }
@@ -84,7 +75,7 @@ func WithMetadata(entries map[string]string) SendOption {
 //
 // report is called by goroutines of the node, perhaps by several at the same time, and
 // must not block. Outcomes of one member are reported in the order in which they arrive.
-// While MaxAwaited outcomes are pending, Send blocks.
+// While 65,536 outcomes of sends and requests are pending, Send blocks.
 func WithOutcome(report func(to member.Address, err error)) SendOption {
 	return func(o *sendOptions) { o.Outcome = report }
 }

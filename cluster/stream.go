@@ -11,13 +11,9 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-const (
-	// MaxStreams bounds the open streams to one member: those that this node opened and
-	// that are not over at both ends.
-	MaxStreams = transport.MaxStreams
-	// MaxStreamHeadBytes bounds the encoded name of a stream with its metadata.
-	MaxStreamHeadBytes = messaging.MaxStreamHeadBytes
-)
+// MaxStreams bounds the open streams to one member: those that this node opened and
+// that are not over at both ends.
+const MaxStreams = transport.MaxStreams
 
 // Errors of streams. Each wraps that of package transport with the same name.
 var (

@@ -187,7 +187,7 @@ func TestOpenStreamIsRefused(t *testing.T) {
 	withStreams(t, func(t *testing.T, w *world, _ *mailbox) {
 		long := map[string]string{}
 		for i := range 5 {
-			long[fmt.Sprint(i)] = strings.Repeat("x", MaxMetadataValue)
+			long[fmt.Sprint(i)] = strings.Repeat("x", messaging.MaxMetadataValue)
 		}
 		ended, cancel := context.WithCancelCause(t.Context())
 		cancel(errBoom)
@@ -203,8 +203,8 @@ func TestOpenStreamIsRefused(t *testing.T) {
 			{"no name", t.Context(), 1, "", nil, ErrUnknownType},
 			{"forged name", t.Context(), 1, "a\nb", nil, ErrUnknownType},
 			{"much metadata", t.Context(), 1, "echo", WithMetadata(long), ErrTooLarge},
-			{"long metadata", t.Context(), 1, "echo", what(strings.Repeat("x", MaxMetadataValue+1)),
-				ErrTooLarge},
+			{"long metadata", t.Context(), 1, "echo",
+				what(strings.Repeat("x", messaging.MaxMetadataValue+1)), ErrTooLarge},
 			{"BestEffort", t.Context(), 1, "echo", BestEffort(), textError("only WithMetadata")},
 			{"WithSelf", t.Context(), 1, "echo", WithSelf(), textError("only WithMetadata")},
 			{"WithOutcome", t.Context(), 1, "echo", WithOutcome(func(member.Address, error) {}),

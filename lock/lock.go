@@ -24,8 +24,8 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// DefaultJob is the job of locks whose name has none.
-const DefaultJob = "lock"
+// defaultJob is the job of locks whose name has none.
+const defaultJob = "lock"
 
 // Lock is a mutex of all members, as one of them sees it. Its methods may be called from any
 // goroutine, but a function that holds the lock must call neither Do nor Close, which would
@@ -64,7 +64,7 @@ func New(s record.Store, name string) (*Lock, error) {
 func Key(name string) (string, error) {
 	job, rest, found := strings.Cut(name, "/")
 	if !found {
-		job, rest = DefaultJob, name
+		job, rest = defaultJob, name
 	}
 	key, err := jobrecord.Lock(job, rest)
 	if err != nil {

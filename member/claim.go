@@ -18,10 +18,10 @@ type Claim struct {
 // IsZero reports whether the claim names nobody.
 func (c Claim) IsZero() bool { return c.Leader.IsZero() }
 
-// Compare orders claims (protocol.md section 7): any before none, chosen
+// compare orders claims (protocol.md section 7): any before none, chosen
 // before provisional, then the higher version, then the greater address. The
 // greater claim is the better one.
-func (c Claim) Compare(o Claim) int {
+func (c Claim) compare(o Claim) int {
 	return cmp.Or(
 		compareBool(!c.IsZero(), !o.IsZero()),
 		compareBool(c.Chosen, o.Chosen),
@@ -31,7 +31,7 @@ func (c Claim) Compare(o Claim) int {
 }
 
 // BetterThan reports whether c wins against o.
-func (c Claim) BetterThan(o Claim) bool { return c.Compare(o) > 0 }
+func (c Claim) BetterThan(o Claim) bool { return c.compare(o) > 0 }
 
 // String is short and meant for logs and traces.
 func (c Claim) String() string {

@@ -94,13 +94,6 @@ func (s State) Next(r Roster) State {
 	return s
 }
 
-// NextRecords is the state one revision later, with other records.
-func (s State) NextRecords(r Records) State {
-	s.Revision++
-	s.Records = r
-	return s
-}
-
 // Digest tells two states of one number apart: the FNV-1a hash of everything
 // in it. It guards against faults, not against an adversary.
 func (s State) Digest() uint64 {

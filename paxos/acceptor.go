@@ -123,8 +123,8 @@ const (
 	// election that fails after its value was accepted somewhere: 65,536 failures in a row take
 	// an hour and a half at least, with a HeartbeatInterval of 100 ms.
 	MaxVersionJump = 1 << 16
-	// MaxRound limits the rounds of ballots, which grow by one with each proposal.
-	MaxRound = 1 << 40
+	// maxRound limits the rounds of ballots, which grow by one with each proposal.
+	maxRound = 1 << 40
 )
 
 // jumpsTooFar reports whether no election can have led to p. (S) "A proposal is refused if its
@@ -142,5 +142,5 @@ func (a Acceptor) jumpsTooFar(p Proposal, fromVoter bool) bool {
 	case fromVoter:
 		last, room = max(last, p.Held.Version, p.Base.Version), 2
 	}
-	return p.ID.Version > last+room*MaxVersionJump || p.ID.Ballot.Round > room*MaxRound
+	return p.ID.Version > last+room*MaxVersionJump || p.ID.Ballot.Round > room*maxRound
 }

@@ -21,8 +21,8 @@ type Ballot struct {
 	StoreID     member.StoreID
 }
 
-// Compare orders ballots by round, proposer, incarnation, store id.
-func (b Ballot) Compare(o Ballot) int {
+// compare orders ballots by round, proposer, incarnation, store id.
+func (b Ballot) compare(o Ballot) int {
 	return cmp.Or(
 		cmp.Compare(b.Round, o.Round),
 		b.Proposer.Compare(o.Proposer),
@@ -36,9 +36,9 @@ func (b Ballot) Run() member.Identity {
 	return member.Identity{Address: b.Proposer, StoreID: b.StoreID, Incarnation: b.Incarnation}
 }
 
-// ClusterID is the id of the cluster that a founding with this ballot makes. It is as
+// clusterID is the id of the cluster that a founding with this ballot makes. It is as
 // random as the store id of the proposer, and each proposal has another.
-func (b Ballot) ClusterID() member.ClusterID {
+func (b Ballot) clusterID() member.ClusterID {
 	h := fnv.New128a()
 	h.Write(b.StoreID[:])
 	h.Write(fmt.Appendf(nil, " %d %s %d", b.Incarnation, b.Proposer, b.Round))
@@ -54,7 +54,7 @@ type ID struct {
 
 // Compare orders proposals by version, then ballot.
 func (i ID) Compare(o ID) int {
-	return cmp.Or(cmp.Compare(i.Version, o.Version), i.Ballot.Compare(o.Ballot))
+	return cmp.Or(cmp.Compare(i.Version, o.Version), i.Ballot.compare(o.Ballot))
 }
 
 // IsZero reports whether the ID is that of no proposal.

@@ -4,7 +4,6 @@ package paxos
 
 import (
 	"slices"
-	"time"
 
 	"github.com/athena-go/athena/member"
 )
@@ -208,7 +207,7 @@ func (p Proposer) settleValue() (Proposer, Step) {
 		value.Base = t.Base.Number
 		value.State = initial
 		if t.Founding {
-			value.State.Cluster = t.ID.Ballot.ClusterID()
+			value.State.Cluster = t.ID.Ballot.clusterID()
 		}
 	}
 	value.ID = t.ID
@@ -240,10 +239,11 @@ func (t Attempt) initialState() (member.State, bool) {
 	return member.State{}, false
 }
 
-// MaxFailures limits how far Failures counts, and with it how long a proposer waits.
+// MaxFailures limits how far Failures counts. The caller waits for answers for one interval, and
+// one more for each failure: "longer each time, up to five times as long" (protocol.md 6, 2).
 const MaxFailures = 4
 
-// Fail ends an attempt that was refused, took longer than Patience, or cannot succeed. The next
+// Fail ends an attempt that was refused, took too long, or cannot succeed. The next
 // one has a higher round.
 func (p Proposer) Fail() Proposer {
 	p.Failures = min(p.Failures+1, MaxFailures)
@@ -256,18 +256,10 @@ func (p Proposer) Drop() Proposer {
 	return p
 }
 
-// Patience is how long to wait for answers after so many failures in a row: one interval, and one
-// more for each failure, so that a round trip above the interval delays an election and does not
-// prevent it. It ends at five intervals: "longer each time, up to five times as long" (protocol.md
-// 6, 2 and 7).
-func Patience(interval time.Duration, failures int) time.Duration {
-	return interval * time.Duration(1+min(failures, MaxFailures))
-}
-
 // SeeRound takes note of a round, so that the next ballot is above it. A round that no voter may
 // reach is ignored.
 func (p Proposer) SeeRound(round uint64) Proposer {
-	if round <= 2*MaxRound {
+	if round <= 2*maxRound {
 		p.round = max(p.round, round)
 	}
 	return p

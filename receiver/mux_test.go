@@ -46,7 +46,7 @@ func TestRegistrationMistakesAreToldAtOnce(t *testing.T) {
 	Handle(mux, ignore[*order])
 	Handle(mux, ignore[struct{ N int }])
 	Handle(mux, ignore[other], Named("order"))
-	Register[int64](mux, Named(strings.Repeat("x", MaxNameBytes+1)))
+	Register[int64](mux, Named(strings.Repeat("x", maxNameBytes+1)))
 	Register[int32](mux, Named("a\nb"))
 	Register[int16](mux, Named("\xff"))
 	Handle(mux, ignore[fmt.Stringer])

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// MaxNameBytes bounds the name of an event type.
-	MaxNameBytes = 128
+	// maxNameBytes bounds the name of an event type.
+	maxNameBytes = 128
 	// QueueLength is how many events of one sender and type wait at most,
 	// unless Queue says otherwise.
 	QueueLength = 128
@@ -260,7 +260,7 @@ func register[T any](mux *Mux, opts []Option) *route {
 	case r.name == "":
 		mux.fault("%v has no name to travel under: declare a type", t)
 	case !validName(r.name):
-		mux.fault("%v: name %q must have 1 to %d printable characters", t, r.name, MaxNameBytes)
+		mux.fault("%v: name %q must have 1 to %d printable characters", t, r.name, maxNameBytes)
 	}
 	return r
 }
@@ -280,5 +280,5 @@ func (m *Mux) fault(format string, args ...any) {
 }
 
 func validName(name string) bool {
-	return name != "" && len(name) <= MaxNameBytes && member.IsPrintable(name)
+	return name != "" && len(name) <= maxNameBytes && member.IsPrintable(name)
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// StreamConcurrency is how many streams of one name are handled at once, unless
+// streamConcurrency is how many streams of one name are handled at once, unless
 // Concurrency says otherwise.
-const StreamConcurrency = 64
+const streamConcurrency = 64
 
 // Stream is a stream of bytes in both directions between two members. Its methods
 // may be called side by side. Their errors are those that package cluster names:
@@ -44,9 +44,9 @@ type streamRoute struct {
 }
 
 // HandleStream makes fn the handler of the streams that members open by a name of
-// 1 to MaxNameBytes printable characters. Names of streams and names of events have
+// 1 to 128 printable characters. Names of streams and names of events have
 // nothing to do with each other. fn runs in a goroutine of its own for each stream,
-// at most StreamConcurrency at once; Concurrency, the only option, says another
+// at most 64 at once; Concurrency, the only option, says another
 // number. Who opens one more gets cluster.ErrBusy.
 //
 // The stream is over when fn returns: with nil in order, so that the peer reads
@@ -69,14 +69,14 @@ func HandleStream(
 	if mux.live.Load() != nil {
 		panic(fmt.Sprintf("receiver: stream %q is registered while a node has the Mux", name))
 	}
-	r := &streamRoute{route: route{name: name, concurrency: StreamConcurrency}, serve: fn}
+	r := &streamRoute{route: route{name: name, concurrency: streamConcurrency}, serve: fn}
 	for _, opt := range opts {
 		opt(mux, &r.route)
 	}
 	switch {
 	case !validName(name):
 		mux.fault("streams named %.*q: the name must have 1 to %d printable characters",
-			MaxNameBytes, name, MaxNameBytes)
+			maxNameBytes, name, maxNameBytes)
 	case fn == nil:
 		mux.fault("handler of streams named %q is nil", name)
 	case mux.streams[name] != nil:

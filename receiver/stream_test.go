@@ -186,9 +186,9 @@ func TestStreamsAreRefused(t *testing.T) {
 		if _, err = opened(mux, sender(2), "two", nil); err != nil {
 			t.Errorf("after one has ended: %v", err)
 		}
-		for i := range StreamConcurrency + 1 {
+		for i := range streamConcurrency + 1 {
 			_, err = opened(mux, sender(1), "order", nil)
-			if want := i == StreamConcurrency; want != errors.Is(err, ErrBusy) {
+			if want := i == streamConcurrency; want != errors.Is(err, ErrBusy) {
 				t.Fatalf("stream %d: got %v, want ErrBusy of the last alone", i, err)
 			}
 		}
@@ -234,7 +234,7 @@ func TestStreamMistakesAreTold(t *testing.T) {
 	mux := NewMux()
 	HandleStream(mux, "nil", nil)
 	HandleStream(mux, "", fine)
-	HandleStream(mux, strings.Repeat("x", MaxNameBytes+1), fine)
+	HandleStream(mux, strings.Repeat("x", maxNameBytes+1), fine)
 	HandleStream(mux, "a\nb", fine)
 	HandleStream(mux, "twice", fine)
 	HandleStream(mux, "twice", fine)

@@ -55,7 +55,7 @@ func (d *draft) open() {
 // reports whether it did.
 func (m *Machine) reviseRecords() bool {
 	s := m.durable.Held
-	d := &draft{number: s.NextRecords(nil).Number, records: s.Records}
+	d := &draft{number: nextRevision(s, nil).Number, records: s.Records}
 	m.endRecords(d)
 	if len(m.lead.requests) > 0 {
 		d.bytes = d.records.Bytes()
@@ -75,7 +75,7 @@ func (m *Machine) reviseRecords() bool {
 	}
 	m.lead.answerAt = d.number
 	m.lead.untold = true
-	m.hold(s.NextRecords(d.records))
+	m.hold(nextRevision(s, d.records))
 	m.tellRecords(d)
 	return true
 }

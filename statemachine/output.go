@@ -111,7 +111,7 @@ type Trace struct {
 	Version uint64
 	Status  member.Status // of MemberMoved
 	// Stage is that of a proposal given up, of a vote given, counted or refused.
-	Stage Stage
+	Stage paxos.Stage
 	// Chosen is set in a Follows if Peer was chosen, and did not just declare itself.
 	Chosen bool
 	// Cause is why Peer no longer leads: of Suspected, Overruled and SteppedDown.

@@ -265,10 +265,17 @@ func (m *Machine) onRecordUpdate(in message.Message, b message.RecordUpdate) {
 		m.drop(in, message.ReasonTooLarge) // it would fit into no frame and no store
 		return
 	}
-	next := s.NextRecords(r)
+	next := nextRevision(s, r)
 	if !m.plausible(next) {
 		m.drop(in, message.ReasonNotCandidate)
 		return
 	}
 	m.takeAndFollow(next, in.From)
+}
+
+// nextRevision returns the state one revision later, with other records.
+func nextRevision(s member.State, r member.Records) member.State {
+	s.Revision++
+	s.Records = r
+	return s
 }

@@ -152,7 +152,7 @@ const maxRank = 8
 // takes longer than HeartbeatInterval. If it were longer from the start, a lost message would
 // delay the election for longer.
 func (t timing) voteTimeout(fails int) time.Duration {
-	return paxos.Patience(t.HeartbeatInterval, fails)
+	return t.HeartbeatInterval * time.Duration(1+min(fails, paxos.MaxFailures))
 }
 
 // againTimeout is HeartbeatInterval / 4 x rank x fails, with the rank in the roster up to maxRank:

@@ -94,3 +94,16 @@ func TestTimingsFit(t *testing.T) {
 		}
 	}
 }
+
+// Section 6, 7: "Short of M after HeartbeatInterval (longer after each failure, as in 2)"; 2: "up
+// to five times as long".
+func TestVoteTimeoutGrowsWithFailures(t *testing.T) {
+	var timing timing
+	timing.HeartbeatInterval = time.Second
+	for i := range 7 {
+		want := time.Duration(min(i, 4)+1) * time.Second
+		if got := timing.voteTimeout(i); got != want {
+			t.Errorf("after %d failures: got %v, want %v", i, got, want)
+		}
+	}
+}

@@ -14,8 +14,6 @@ type (
 	Kind = message.Kind
 	// Reason is why a Machine refused or ignored something.
 	Reason = message.Reason
-	// Stage is the phase of an election: pre or formal.
-	Stage = message.Stage
 	// Timings are the intervals and timeouts that all nodes of a cluster share.
 	Timings = message.Timings
 	// RecordRequest asks the leader to change records.

@@ -134,7 +134,7 @@ func StatusOf(s cluster.Status, build string) Status {
 		since := s.TermSince
 		out.TermSince = &since
 	}
-	if !s.LastElection.IsZero() {
+	if s.LastElection.Version != 0 {
 		e := ElectionOf(s.LastElection)
 		out.LastElection = &e
 	}

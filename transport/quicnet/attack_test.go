@@ -160,7 +160,7 @@ func (w *world) flood(
 	to := udp(at)
 	client := &tls.Config{
 		InsecureSkipVerify: true,
-		NextProtos:         []string{ALPN},
+		NextProtos:         []string{alpn},
 		CurvePreferences:   []tls.CurveID{tls.X25519}, // so that it begins with one packet
 	}
 	var dialers []*quic.Transport
@@ -284,7 +284,7 @@ func TestNothingIsResumed(t *testing.T) {
 		cfg := w.config(addrB)
 		defer cfg.Conn.Close()
 		sessions := &cache{ClientSessionCache: tls.NewLRUClientSessionCache(9)}
-		cfg.TLS.ClientSessionCache, cfg.TLS.NextProtos = sessions, []string{ALPN}
+		cfg.TLS.ClientSessionCache, cfg.TLS.NextProtos = sessions, []string{alpn}
 		d := &quic.Transport{Conn: cfg.Conn}
 		defer d.Close()
 		for range 2 {

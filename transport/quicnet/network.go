@@ -20,8 +20,8 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// ALPN names the protocol in the TLS handshake.
-const ALPN = "athena/1"
+// alpn names the protocol in the TLS handshake.
+const alpn = "athena/1"
 
 const (
 	// handshakeTimeout bounds the silence in a handshake; twice of it bounds
@@ -179,7 +179,7 @@ func newNetwork(cfg Config) (*network, error) {
 		}
 	}
 	n.tls.MinVersion = tls.VersionTLS13
-	n.tls.NextProtos = []string{ALPN}
+	n.tls.NextProtos = []string{alpn}
 	// Every connection verifies its certificates: there is nothing to resume.
 	n.tls.SessionTicketsDisabled = true
 	n.tls.ClientSessionCache = nil

@@ -76,7 +76,7 @@ func newLowestSource(p Peers, timing Timing, floor func() uint64) *lowestSource 
 		stop: make(chan struct{}), over: make(chan struct{}), changed: make(chan struct{}),
 	}
 	s.machine = lowest.New(time.Now(), lowest.Config{
-		Self: id, Run: run, Members: p.Members(), Timing: timing,
+		Self: id, Run: run, Members: p.Members(), Timing: lowest.Timing(timing),
 	})
 	go s.run()
 	return s

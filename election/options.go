@@ -14,11 +14,26 @@ import (
 // MaxGroupBytes bounds the name of a group, of printable characters.
 const MaxGroupBytes = 128
 
-// Timing has the durations of Lowest: Grace, Sample, Alive, Campaign and Hold.
-type Timing = lowest.Timing
+// Timing has the durations of Lowest. It should be the same for all members of a group.
+type Timing struct {
+	// Grace is how long a new member waits, at most, for the members that it sees to stay
+	// the same (Fabric: startupGracePeriod).
+	Grace time.Duration
+	// Sample is how long they must stay the same (membershipSampleInterval), at most Grace.
+	Sample time.Duration
+	// Alive is how long a declaration counts (leaderAliveThreshold). A leader declares
+	// twice within it.
+	Alive time.Duration
+	// Campaign is how long a member that proposes itself waits for others, at most
+	// (leaderElectionDuration): longer than a message takes to all.
+	Campaign time.Duration
+	// Hold is how long a member that gave leadership up leaves it to others, unless one
+	// of them takes it before.
+	Hold time.Duration
+}
 
 // DefaultTiming returns Fabric's durations.
-func DefaultTiming() Timing { return lowest.DefaultTiming() }
+func DefaultTiming() Timing { return Timing(lowest.DefaultTiming()) }
 
 // Options of a group.
 type Options struct {
@@ -46,7 +61,7 @@ func (o Options) withDefaults(group string) (Options, error) {
 	case o.Strategy == Lowest && !timed:
 		o.Timing = DefaultTiming()
 	case o.Strategy == Lowest:
-		if err := o.Timing.Validate(); err != nil {
+		if err := lowest.Timing(o.Timing).Validate(); err != nil {
 			faults = append(faults, err)
 		}
 	case timed:

@@ -47,9 +47,9 @@ func TestS3Contradictions(t *testing.T) {
 	}{
 		{"none", Options{}, []string{"Options.Strategy is Strategy(0)"}},
 		{"unknown", Options{Strategy: 9}, []string{"Options.Strategy is Strategy(9)"}},
-		{"timing of another", Options{Strategy: Quorum, Timing: lowest.DefaultTiming()},
+		{"timing of another", Options{Strategy: Quorum, Timing: DefaultTiming()},
 			[]string{"Options.Timing is set with quorum"}},
-		{"two faults", Options{Strategy: Static, Timing: lowest.DefaultTiming(), RetryFor: -1},
+		{"two faults", Options{Strategy: Static, Timing: DefaultTiming(), RetryFor: -1},
 			[]string{"Timing is set with static-leader", "Options.RetryFor is -1ns"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -126,10 +126,10 @@ func TestS4OthersGiveUpAfterRetryFor(t *testing.T) {
 
 func TestS5DefaultsAndFaults(t *testing.T) {
 	o, err := Options{Strategy: Lowest}.withDefaults("group")
-	if want := (Options{Lowest, lowest.DefaultTiming(), 0}); o != want || err != nil {
+	if want := (Options{Lowest, DefaultTiming(), 0}); o != want || err != nil {
 		t.Errorf("got %+v, %v, want %+v", o, err, want)
 	}
-	d := lowest.DefaultTiming()
+	d := DefaultTiming()
 	if d.Grace != 15*time.Second || d.Sample != time.Second || d.Alive != 10*time.Second ||
 		d.Campaign != 5*time.Second || d.Hold != 6*d.Alive {
 		t.Errorf("DefaultTiming: %+v", d)
@@ -143,7 +143,7 @@ func TestS5DefaultsAndFaults(t *testing.T) {
 		"at most Grace":    func(o *Options) { o.Timing.Sample = o.Timing.Grace + 1 },
 		"Options.RetryFor": func(o *Options) { o.RetryFor = -1 },
 	} {
-		o := Options{Strategy: Lowest, Timing: lowest.DefaultTiming()}
+		o := Options{Strategy: Lowest, Timing: DefaultTiming()}
 		change(&o)
 		if _, err := o.withDefaults("group"); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("got %v, want %q in it", err, name)

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/internal/lowest"
 	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
@@ -138,7 +137,7 @@ const (
 )
 
 func byLowest() Options {
-	return Options{Strategy: Lowest, Timing: lowest.Timing{
+	return Options{Strategy: Lowest, Timing: Timing{
 		Grace: 3 * alive / 2, Sample: sample, Alive: alive, Campaign: campaign, Hold: 6 * alive,
 	}}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/internal/lowest"
 	"github.com/athena-go/athena/leader"
 )
@@ -28,7 +29,7 @@ type group struct {
 	node      *Node
 	name      string
 	run       uint64
-	timing    lowest.Timing
+	timing    election.Timing
 	candidate *leader.Candidate
 	deliver   func(from string, m lowest.Message)
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/internal/lowest"
 )
 
@@ -23,7 +24,7 @@ func lone(others ...string) *group {
 	for _, name := range append(others, "m") {
 		events{n}.NotifyJoin(&memberlist.Node{Name: name, Addr: net.IPv4(127, 0, 0, 1), Port: 1})
 	}
-	g := &group{node: n, name: "g", timing: lowest.DefaultTiming(), heard: map[string]mark{}}
+	g := &group{node: n, name: "g", timing: election.DefaultTiming(), heard: map[string]mark{}}
 	n.groups["g"] = g
 	return g
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"github.com/athena-go/athena/election"
-	"github.com/athena-go/athena/internal/lowest"
 )
 
 // split is a transport whose network can fall apart in two.
@@ -66,7 +65,7 @@ type loopback struct {
 	fleet
 	parts  *parts
 	seeds  []string
-	timing lowest.Timing
+	timing election.Timing
 	shrink time.Duration // the defaults are divided by it
 }
 
@@ -147,7 +146,7 @@ func TestLoopback(t *testing.T) {
 	const size = 100
 	l := &loopback{
 		fleet: newFleet(size), parts: &parts{high: map[string]bool{}},
-		timing: lowest.DefaultTiming(), shrink: 2, // as fast as two busy cores can bear
+		timing: election.DefaultTiming(), shrink: 2, // as fast as two busy cores can bear
 	}
 	for _, d := range []*time.Duration{
 		&l.timing.Grace, &l.timing.Sample, &l.timing.Alive, &l.timing.Campaign, &l.timing.Hold,

@@ -14,7 +14,6 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"github.com/athena-go/athena/election"
-	"github.com/athena-go/athena/internal/lowest"
 	"github.com/athena-go/athena/leader"
 )
 
@@ -117,8 +116,8 @@ func (n *Node) Open(name string, o election.Options) (*leader.Candidate, error) 
 	case used:
 		return nil, fmt.Errorf("gossip: open %q: %w", name, election.ErrGroupInUse)
 	}
-	if o.Timing == (lowest.Timing{}) {
-		o.Timing = lowest.DefaultTiming()
+	if o.Timing == (election.Timing{}) {
+		o.Timing = election.DefaultTiming()
 	}
 	n.run = max(n.run+1, uint64(time.Now().UnixNano()))
 	g := &group{node: n, name: name, run: n.run, timing: o.Timing, heard: map[string]mark{}}

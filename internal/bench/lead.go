@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/election"
-	"github.com/athena-go/athena/internal/lowest"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
@@ -29,8 +28,8 @@ const (
 )
 
 // groupTiming has the ratios of Fabric's defaults, a fifth of them.
-func groupTiming() lowest.Timing {
-	t := lowest.DefaultTiming()
+func groupTiming() election.Timing {
+	t := election.DefaultTiming()
 	for _, d := range []*time.Duration{&t.Grace, &t.Sample, &t.Alive, &t.Campaign, &t.Hold} {
 		*d /= 5
 	}

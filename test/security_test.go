@@ -65,7 +65,7 @@ func testsOf(tree *sourceTree) map[string]bool {
 				if f.isTest() {
 					all[fn.Name.Name] = true
 				}
-				if p.path != "internal/transporttest" || fn.Name.Name != "Run" {
+				if p.path != "internal/transporttest" || fn.Name.Name != "suite" {
 					continue
 				}
 				ast.Inspect(fn, func(n ast.Node) bool {

@@ -105,7 +105,7 @@ func (c candidacy) State() (leader.State, <-chan struct{}) {
 
 // Resign keeps the term if the work failed and no other member can lead: other work may
 // run under it.
-func (c candidacy) Resign(t leader.Term, failed error) error {
+func (c candidacy) Resign(t leader.Term, failed error, _ time.Duration) error {
 	n, version := c.node, t.Token().Version
 	alone := successor(n.look().view, member.Address{})
 	if failed != nil {

@@ -141,7 +141,7 @@ func TestE04ResigningAnOldTermHasNoEffect(t *testing.T) {
 		i := leaderOf(t, all)
 		source := w.groups[i].open["group"].source
 		old, _ := source.State()
-		if err := source.Resign(old.Term, nil); err != nil {
+		if err := source.Resign(old.Term, nil, 0); err != nil {
 			t.Fatal(err)
 		}
 		j := leaderOf(t, all)
@@ -149,7 +149,7 @@ func TestE04ResigningAnOldTermHasNoEffect(t *testing.T) {
 			t.Fatal("it leads on")
 		}
 		work(t, all[j]).next(t)
-		if err := source.Resign(old.Term, nil); err != nil {
+		if err := source.Resign(old.Term, nil, 0); err != nil {
 			t.Fatal(err)
 		}
 		pause(t, alive)

@@ -5,6 +5,7 @@ package election
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/athena-go/athena/leader"
 )
@@ -38,7 +39,7 @@ func (s *fixedSource) State() (leader.State, <-chan struct{}) {
 }
 
 // Resign begins another term: no other member would lead in the place of this one.
-func (s *fixedSource) Resign(t leader.Term, _ error) error {
+func (s *fixedSource) Resign(t leader.Term, _ error, _ time.Duration) error {
 	s.mu.Lock()
 	lease := s.lease
 	s.mu.Unlock()

@@ -29,14 +29,15 @@ const (
 func (j *jobSource) contend() {
 	var resigned member.Token // of the leadership that was given up last
 	var q jobQueue
+	var former string // the last member that was seen to lead
 	turn := startInterval
 	for j.life.Err() == nil {
 		j.mu.Lock()
-		records, changed := j.records, j.changed
+		records, changed, notBefore := j.records, j.changed, j.notBefore
 		j.mu.Unlock()
 		r, taken := records.Find(j.slot.Key)
 		if taken {
-			turn = turnInterval
+			turn, former = turnInterval, string(r.Value)
 		}
 		again := jobrecord.LookInterval
 		switch {
@@ -51,7 +52,9 @@ func (j *jobSource) contend() {
 		case taken, !j.isEnabled(records, j.session.Member()):
 			q = jobQueue{}
 		default:
-			if again = q.wait(j.line(records), j.session.Member(), turn); again <= 0 {
+			line := rotateLine(j.line(records), former)
+			again = max(q.wait(line, j.session.Member(), turn), time.Until(notBefore))
+			if again <= 0 {
 				led := j.acquire(record.Op{Kind: record.Absent, Key: j.slot.Key})
 				resigned, q = j.afterReign(led, resigned, q)
 				again = jobrecord.LookInterval
@@ -112,6 +115,13 @@ func (j *jobSource) line(records member.Records) []string {
 		return bytes.Compare(x[:], y[:])
 	})
 	return may
+}
+
+// rotateLine lets those behind the former leader try first, and it last. Otherwise two
+// members whose work fails would hand the job to each other, and a third would never lead.
+func rotateLine(line []string, former string) []string {
+	i := slices.Index(line, former) + 1
+	return slices.Concat(line[i:], line[:i])
 }
 
 // acquire sets the record under a condition and leads, if this member is enabled in that

@@ -37,7 +37,9 @@ type jobSource struct {
 	reign   *reignOfJob    // nil while this member does not lead
 	lease   *leader.Lease  // the newest, of this member or another; nil before the first
 	refused error          // of the last attempt to lead, or to give that up
-	changed chan struct{}  // closed when any of these changes
+	// notBefore is until when this member leaves the job to others, since its work failed.
+	notBefore time.Time
+	changed   chan struct{} // closed when any of these changes
 }
 
 // reignOfJob is one leadership of this member.
@@ -87,9 +89,10 @@ func (j *jobSource) State() (leader.State, <-chan struct{}) {
 
 // Resign implements leader.Source. The loop of contend drops the record, and then leaves the
 // job to all other members for a while.
-func (j *jobSource) Resign(t leader.Term, _ error) error {
+func (j *jobSource) Resign(t leader.Term, _ error, pause time.Duration) error {
 	j.mu.Lock()
 	r := j.reign
+	j.notBefore = time.Now().Add(pause)
 	j.mu.Unlock()
 	if r == nil || r.lease.Term() != t {
 		return nil

@@ -94,7 +94,7 @@ func (s *lowestSource) State() (leader.State, <-chan struct{}) {
 
 // Resign implements leader.Source. The member declares itself until its work has returned,
 // so that no other member starts work before.
-func (s *lowestSource) Resign(t leader.Term, _ error) error {
+func (s *lowestSource) Resign(t leader.Term, _ error, _ time.Duration) error {
 	s.mu.Lock()
 	lease, was := s.lease, s.shown
 	s.mu.Unlock()

@@ -19,9 +19,12 @@ type Options struct {
 	RetryFor time.Duration
 }
 
-// Candidate is this process as one that may lead. Its methods may be called from any
-// goroutine, but Close must not be called from a function that runs under it, which it
-// would wait for.
+// Candidate is this process as one that may lead. WhileLeader is the contract: when the
+// function runs, and what its result means.
+//
+// Its methods may be called from any goroutine. A function that runs under the Candidate
+// must not call Close, nor Resign with a context that outlives its own: both wait for the
+// function to return.
 type Candidate struct {
 	source  Source
 	options Options
@@ -111,9 +114,11 @@ func (c *Candidate) Changes(ctx context.Context) iter.Seq[Holder] {
 }
 
 // Resign gives up leadership: it ends the term with ErrResigned, waits for the functions
-// that run under it, and lets others lead first. It returns when another process may lead;
-// if no other can, this one leads again soon, by another term. It returns ErrNotLeader if
-// this process does not lead. If ctx is done, Resign returns its cause, and the resignation
+// that run under it, and lets others lead first. The leader of a cluster gives the functions
+// half a HeartbeatInterval and then hands over, since a cluster needs a leader: a function that
+// takes longer must guard what it does by its token. A job waits for them. Resign returns
+// when another process may lead; if no other can, this one leads again soon, by another
+// term. It returns ErrNotLeader if this process does not lead. If ctx is done, Resign returns its cause, and the resignation
 // continues; so it does if the function that runs calls Resign with its own context.
 func (c *Candidate) Resign(ctx context.Context) error {
 	if err := c.begin(); err != nil {
@@ -124,7 +129,7 @@ func (c *Candidate) Resign(ctx context.Context) error {
 	if !s.Term.own() || !s.Term.live() {
 		return s.Term.notLeader()
 	}
-	if err := c.giveUp(ctx, s.Term, nil); err != nil {
+	if err := c.giveUp(ctx, s.Term, nil, 0); err != nil {
 		return err
 	}
 	return s.Term.lease.Wait(ctx)
@@ -182,11 +187,13 @@ func (c *Candidate) begin() error {
 	return nil
 }
 
-// giveUp resigns and returns when that is done or ctx is. The caller must count in
-// c.running.
-func (c *Candidate) giveUp(ctx context.Context, t Term, failed error) error {
+// giveUp resigns and returns when that is done or ctx is. The work runs again after pause.
+// The caller must count in c.running.
+func (c *Candidate) giveUp(
+	ctx context.Context, t Term, failed error, pause time.Duration,
+) error {
 	done := make(chan error, 1)
-	c.running.Go(func() { done <- c.source.Resign(t, failed) })
+	c.running.Go(func() { done <- c.source.Resign(t, failed, pause) })
 	select {
 	case err := <-done:
 		return err

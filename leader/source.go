@@ -2,7 +2,10 @@
 
 package leader
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Source is a strategy: it decides when this process leads.
 type Source interface {
@@ -13,9 +16,10 @@ type Source interface {
 	// another process may lead. It ends the term with ErrResigned, waits for the
 	// functions that run under it, and then lets others lead first; if no other can, this
 	// process may lead again, by another term. failed is the error of the work, nil if a
-	// caller asked. After an error the term may last. For a term that is over, Resign
-	// does nothing.
-	Resign(t Term, failed error) error
+	// caller asked; a Source that decides alone when it leads does not lead again before
+	// pause is over, since no function would run. After an error the term may last. For a
+	// term that is over, Resign does nothing.
+	Resign(t Term, failed error, pause time.Duration) error
 	// Close leaves for good, and returns when that is done or ctx is done. No function
 	// runs when it is called. After an error it is called again.
 	Close(ctx context.Context) error

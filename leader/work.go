@@ -15,11 +15,15 @@ import (
 // then. Lowest and Static have no such promise: see package election.
 //
 // If fn returns nil, the work of this term is done: the process keeps leading, and fn runs
-// again in the next term. If fn returns an error while its context is not done, or panics,
-// the process gives up leading (after Options.RetryFor), and others come first. If none
-// does, fn runs again here. In any case it waits for a pause first, which grows with
-// failures in a row from 100 ms by 1.2 to 10 s. Success ends the row, as does a run of more
-// than 10 s.
+// again in the next term. If fn returns an error while its context is not done, the process
+// gives up leading (after Options.RetryFor), and others come first. If none does, fn runs
+// again here, after a pause that grows with failures in a row from 100 ms by 1.2 to 10 s.
+// Success ends the row, as does a run of more than 10 s. Only the cluster's leader logs the
+// error: fn should log what it returns. If fn panics, the process gives up leading too, and
+// the panic goes to the caller of WhileLeader.
+//
+// That the work of a term is done is known to this call alone: another WhileLeader in the
+// same term runs its function.
 //
 // When ctx is done, this process does not give up leading: Resign and Close do that.
 func (c *Candidate) WhileLeader(
@@ -43,7 +47,7 @@ func (c *Candidate) WhileLeader(
 }
 
 // Do waits until this process leads, runs fn once, gives up leading, and returns what fn
-// returns. The context of fn is that of WhileLeader. If fn did not run, Do returns the
+// returns. If ctx is done by then, giving up continues after Do has returned. The context of fn is that of WhileLeader. If fn did not run, Do returns the
 // cause of ctx, ErrClosed or ErrRunning.
 func (c *Candidate) Do(ctx context.Context, fn func(ctx context.Context, term Term) error) error {
 	if err := c.enter(); err != nil {
@@ -56,7 +60,7 @@ func (c *Candidate) Do(ctx context.Context, fn func(ctx context.Context, term Te
 			return err
 		}
 		if r := c.run(ctx, t, fn); r.ran {
-			_ = c.giveUp(ctx, t, nil) // the work is done, however that goes
+			_ = c.giveUp(ctx, t, nil, 0) // the work is done, however that goes
 			return r.err
 		}
 	}
@@ -119,7 +123,7 @@ func (c *Candidate) work(
 		}
 		pause := p.next(took)
 		if paused += pause; paused > c.options.RetryFor {
-			_ = c.giveUp(ctx, t, r.err) // the Source logs it; fn runs again after the pause
+			_ = c.giveUp(ctx, t, r.err, pause) // fn runs again after the pause
 			c.sleep(ctx, nil, pause)
 			return false
 		}
@@ -148,7 +152,7 @@ func (c *Candidate) run(
 	defer func() {
 		end()
 		if r.ran && r.err == errPanicked {
-			c.running.Go(func() { _ = c.source.Resign(t, errPanicked) })
+			c.running.Go(func() { _ = c.source.Resign(t, errPanicked, 0) })
 		}
 	}()
 	if ctx.Err() != nil {

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/leader"
+	"github.com/athena-go/athena/record"
+)
+
+// TestJobsGoRound: five members resign from a job in turn, and each of them comes to lead.
+// If two handed it to each other, as members do whose work fails, no other would.
+func TestJobsGoRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := record.NewMemory()
+		ids := []string{"a", "b", "c", "d", "e"}
+		jobs := map[string]*Job{}
+		for _, id := range ids {
+			j, err := OpenJob(t.Context(), table.Store(id), "job", JobOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			jobs[id] = j
+		}
+		led := map[string]int{}
+		for range 4 * len(ids) {
+			h, err := jobs["a"].WaitLeader(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			led[h.ID]++
+			synctest.Wait()
+			if err := jobs[h.ID].Resign(t.Context()); err != nil {
+				t.Fatalf("Resign of %s: %v", h.ID, err)
+			}
+			time.Sleep(2 * time.Second)
+		}
+		for _, id := range ids {
+			if led[id] < 2 {
+				t.Errorf("%s led %d of %d times: %v", id, led[id], 4*len(ids), led)
+			}
+		}
+		for _, j := range jobs {
+			if err := j.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestFailedWorkHoldsNoJob: the work of the only member always fails. In its pauses it does
+// not hold the job.
+func TestFailedWorkHoldsNoJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := record.NewMemory()
+		j, err := OpenJob(t.Context(), table.Store("a"), "job", JobOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		runs := 0
+		go func() {
+			_ = j.WhileLeader(ctx, func(context.Context, leader.Term) error {
+				runs++
+				return errors.New("it fails")
+			})
+		}()
+		held := 0
+		for ctx.Err() == nil {
+			if j.IsLeader() {
+				held++
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if runs < 10 || held > 60 {
+			t.Errorf("%d runs, and led in %d of 6000 looks, want 10 or more, and next to none", runs, held)
+		}
+		if err := j.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}

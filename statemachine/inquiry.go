@@ -21,10 +21,11 @@ type inquiryState struct {
 }
 
 // wantsElection reports whether this node should ask and propose: it has a
-// vote, may lead, and has no healthy leader. A drained one has no chosen leader at all.
+// vote, may lead, and has no healthy leader. A drained one has no chosen leader at all. One
+// that hands over proposes its successors alone until that has ended.
 func (m *Machine) wantsElection() bool {
 	return m.role != member.Leading && !m.isProposing() && !m.operator.leaving &&
-		!m.followsHealthy() && !(m.operator.drained && m.leader.Chosen) && m.isVoter()
+		m.operator.handUntil.IsZero() && !m.followsHealthy() && !(m.operator.drained && m.leader.Chosen) && m.isVoter()
 }
 
 // standsAt is from when this node may ask and propose. A drained one lets all others go

@@ -286,6 +286,15 @@ var election = []Mutant{
 		}},
 	},
 	{
+		Name: "stands-while-it-hands-over",
+		Rule: "6, leaving leader: it does not stand itself before the hand-over has ended",
+		Edits: []Edit{{
+			File: "statemachine/inquiry.go",
+			Old:  "\t\tm.operator.handUntil.IsZero() && !m.followsHealthy()",
+			New:  "\t\t!m.followsHealthy()",
+		}},
+	},
+	{
 		Name: "drained-never-stands",
 		Rule: "6, drained: a drained voter stands when no other does",
 		Edits: []Edit{{

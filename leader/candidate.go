@@ -118,8 +118,9 @@ func (c *Candidate) Changes(ctx context.Context) iter.Seq[Holder] {
 // half a HeartbeatInterval and then hands over, since a cluster needs a leader: a function that
 // takes longer must guard what it does by its token. A job waits for them. Resign returns
 // when another process may lead; if no other can, this one leads again soon, by another
-// term. It returns ErrNotLeader if this process does not lead. If ctx is done, Resign returns its cause, and the resignation
-// continues; so it does if the function that runs calls Resign with its own context.
+// term. It returns ErrNotLeader if this process does not lead. If ctx is done, Resign
+// returns its cause, and the resignation continues; so it does if the function that runs
+// calls Resign with its own context.
 func (c *Candidate) Resign(ctx context.Context) error {
 	if err := c.begin(); err != nil {
 		return err

@@ -47,8 +47,9 @@ func (c *Candidate) WhileLeader(
 }
 
 // Do waits until this process leads, runs fn once, gives up leading, and returns what fn
-// returns. If ctx is done by then, giving up continues after Do has returned. The context of fn is that of WhileLeader. If fn did not run, Do returns the
-// cause of ctx, ErrClosed or ErrRunning.
+// returns. If ctx is done by then, giving up continues after Do has returned. The context
+// of fn is that of WhileLeader. If fn did not run, Do returns the cause of ctx, ErrClosed or
+// ErrRunning.
 func (c *Candidate) Do(ctx context.Context, fn func(ctx context.Context, term Term) error) error {
 	if err := c.enter(); err != nil {
 		return err

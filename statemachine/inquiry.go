@@ -25,7 +25,8 @@ type inquiryState struct {
 // that hands over proposes its successors alone until that has ended.
 func (m *Machine) wantsElection() bool {
 	return m.role != member.Leading && !m.isProposing() && !m.operator.leaving &&
-		m.operator.handUntil.IsZero() && !m.followsHealthy() && !(m.operator.drained && m.leader.Chosen) && m.isVoter()
+		m.operator.handUntil.IsZero() && !m.followsHealthy() &&
+		!(m.operator.drained && m.leader.Chosen) && m.isVoter()
 }
 
 // standsAt is from when this node may ask and propose. A drained one lets all others go

@@ -290,8 +290,8 @@ var election = []Mutant{
 		Rule: "6, leaving leader: it does not stand itself before the hand-over has ended",
 		Edits: []Edit{{
 			File: "statemachine/inquiry.go",
-			Old:  "\t\tm.operator.handUntil.IsZero() && !m.followsHealthy()",
-			New:  "\t\t!m.followsHealthy()",
+			Old:  "\t\tm.operator.handUntil.IsZero() && !m.followsHealthy() &&",
+			New:  "\t\t!m.followsHealthy() &&",
 		}},
 	},
 	{

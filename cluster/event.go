@@ -40,7 +40,9 @@ type LeaderChanged struct {
 	Leader  member.Member // zero if the node follows no leader
 	Version uint64
 	Quorate bool
-	// Cause is why the leader before was lost; empty if no quorate leader was lost.
+	// Cause is why the leader before was lost, or CauseStart for the first leader since
+	// this node started. It stays the same until the next leader is lost, and is empty if
+	// none was.
 	Cause Cause
 }
 

@@ -36,7 +36,11 @@ type Job struct {
 //
 // The leader of a job owns a record. All members try to set it when there is none, one after
 // another, in an order that differs from job to job; a member that sees a leader writes
-// nothing. A new leader must look for what the last one left undone: nothing tells it.
+// nothing. The members behind the last leader try first, so that the job goes round. A new
+// leader must look for what the last one left undone: nothing tells it.
+//
+// Open a job once in a process: a second Job of one name is another candidate, and may lead
+// without a function while WhileLeader of the first waits.
 func OpenJob(ctx context.Context, s record.Store, job string, o JobOptions) (*Job, error) {
 	source, err := newJobSource(s, job)
 	if err != nil {
@@ -56,7 +60,8 @@ func OpenJob(ctx context.Context, s record.Store, job string, o JobOptions) (*Jo
 	return j, nil
 }
 
-// Enable says whether a member may lead the job, and blocks until that is committed. It
+// Enable says whether a member may lead the job, and blocks until that is committed. The
+// member is an id as Store.Members lists it: in a cluster its address, not its name. It
 // stays so until the next Enable, whether the member runs or not. A leader that is disabled
 // loses its record in the same commit, even if it hangs, and its contexts end with
 // leader.ErrDisabled before another member leads. A leader that disables itself gives the

@@ -5,6 +5,7 @@ package leader
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -250,5 +251,19 @@ func TestPauses(t *testing.T) {
 	}
 	if got := p.next(11 * time.Second); got != 100*time.Millisecond {
 		t.Errorf("after a run of 11s: got %v, want 100ms", got)
+	}
+}
+
+// TestTermThatEndedNamesNoOther: the process that led by a term must not be told to ask
+// itself.
+func TestTermThatEndedNamesNoOther(t *testing.T) {
+	own := leaseFor(time.Now, time.Hour)
+	own.End(ErrResigned)
+	if got := own.Term().notLeader(); got != ErrNotLeader {
+		t.Errorf("after its own term: got %q, want %q", got, ErrNotLeader)
+	}
+	other := NewLease(LeaseConfig{Holder: Holder{ID: "n2"}})
+	if got := other.Term().notLeader(); !strings.Contains(got.Error(), "ask n2") {
+		t.Errorf("in the term of n2: got %q, want it to name n2", got)
 	}
 }

@@ -91,8 +91,10 @@ func (t Term) Do(ctx context.Context, fn func(context.Context) error) error {
 	return fn(ctx)
 }
 
+// notLeader is the error for this process, which does not lead by the term. A term of its
+// own that has ended names no other to ask.
 func (t Term) notLeader() error {
-	if t.Leader() == "" {
+	if t.Leader() == "" || t.own() {
 		return ErrNotLeader
 	}
 	return fmt.Errorf("%w; ask %s", ErrNotLeader, t.Leader())

@@ -75,7 +75,8 @@ func post(h http.Handler, path, body string, header ...string) *httptest.Respons
 // TestActs: each POST does what it says, and its answer says what was done.
 func TestActs(t *testing.T) {
 	const led = `{"leader": {"address": "10.0.0.2:7000", "name": "n2",
-		"version": 4, "version_text": "4", "token": 4, "token_text": "4"}}`
+		"version": 4, "version_text": "4", "token": 4, "token_text": "4",
+		"fencing_token": "4000000000000"}}`
 	node := leading(t)
 	twins := leading(t)
 	twins.View.Members[2].Name = "n1"

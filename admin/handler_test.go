@@ -154,7 +154,7 @@ const statusShape = `{
 				"status": "removed", "incarnation": 17, "incarnation_text": "17"}
 		]
 	},
-	"token": 4, "token_text": "4", "lease_remaining_ms": 812.345,
+	"token": 4, "token_text": "4", "fencing_token": "4000000000000", "lease_remaining_ms": 812.345,
 	"term_since": "2026-11-20T10:00:00.000000005Z",
 	"last_election": {"cause": "silence", "version": 4, "version_text": "4", "took_ms": 431,
 		"votes": ["10.0.0.1:7000", "10.0.0.2:7000"], "leader": "10.0.0.2:7000",
@@ -213,7 +213,8 @@ func TestStatusShape(t *testing.T) {
 		{"no members", fake{}, "/v1/members", 200, `[]`},
 		{"leader", leading(t), "/v1/leader", 200,
 			`{"address": "10.0.0.2:7000", "name": "n2",
-				"version": 4, "version_text": "4", "token": 4, "token_text": "4"}`},
+				"version": 4, "version_text": "4", "token": 4, "token_text": "4",
+				"fencing_token": "4000000000000"}`},
 		{"no leader", leaderless(t), "/v1/leader", 503,
 			`{"error": "no leader has the support of a majority: needs 2 of the 3 voters",
 				"code": "no_quorum"}`},
@@ -221,7 +222,7 @@ func TestStatusShape(t *testing.T) {
 			"cluster": "c", "cluster_id": "", "size": 3, "quorum": 2,
 			"self": {"name": "", "address": "", "seed": false,
 				"store_id": "00000000000000000000000000000000", "incarnation": 0, "incarnation_text": "0"},
-			"role": "joining", "token": 0, "token_text": "0", "view": {
+			"role": "joining", "token": 0, "token_text": "0", "fencing_token": "0", "view": {
 				"version": 0, "version_text": "0", "revision": 0, "revision_text": "0", "leader": "",
 				"quorate": false, "members": []},
 			"lease_remaining_ms": 0, "term_since": null, "last_election": null,

@@ -14,6 +14,10 @@ import (
 // and may be greater: beside each number NAME there is a string NAME_text with all of its
 // digits. Counters of traffic have none: nothing depends on their last digit.
 
+// fencingToken is the token of the leader of a version in the form that tokens of records,
+// jobs and locks have: one number, in one order with theirs.
+func fencingToken(version uint64) string { return RecordToken{Version: version}.String() }
+
 func digits(n uint64) string { return strconv.FormatUint(n, 10) }
 
 // MarshalJSON adds the token as text.
@@ -21,8 +25,9 @@ func (s Status) MarshalJSON() ([]byte, error) {
 	type plain Status
 	return json.Marshal(struct {
 		plain
-		TokenText string `json:"token_text"`
-	}{plain(s), digits(s.Token)})
+		TokenText    string `json:"token_text"`
+		FencingToken string `json:"fencing_token"`
+	}{plain(s), digits(s.Token), fencingToken(s.Token)})
 }
 
 // MarshalJSON adds version and revision as text.
@@ -40,9 +45,10 @@ func (l Leader) MarshalJSON() ([]byte, error) {
 	type plain Leader
 	return json.Marshal(struct {
 		plain
-		VersionText string `json:"version_text"`
-		TokenText   string `json:"token_text"`
-	}{plain(l), digits(l.Version), digits(l.Token)})
+		VersionText  string `json:"version_text"`
+		TokenText    string `json:"token_text"`
+		FencingToken string `json:"fencing_token"`
+	}{plain(l), digits(l.Version), digits(l.Token), fencingToken(l.Token)})
 }
 
 // MarshalJSON adds the version as text.

@@ -559,6 +559,7 @@ func TestWorkThatDoesNotReturnYields(t *testing.T) {
 			if took := w.next(t).at.Sub(at); took > time.Second {
 				t.Errorf("case %d: another leads after %v", i, took)
 			}
+			pause(t, time.Second) // all have seen who leads, and so who comes next
 			w.giveUp(t)
 			becomesLeader(t, a)
 		}

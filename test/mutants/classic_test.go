@@ -52,7 +52,7 @@ var classic = []Mutant{
 			File: "statemachine/machine.go",
 			Old:  "\t\tdurable: d,\n",
 			New: "\t\tdurable: paxos.Durable{StoreID: d.StoreID, Incarnation: d.Incarnation, " +
-				"Held: d.Held},\n",
+				"Acceptor: paxos.Acceptor{Held: d.Held}},\n",
 		}},
 	},
 	{

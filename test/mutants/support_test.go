@@ -173,6 +173,11 @@ var support = []Mutant{
 			File: "statemachine/confirmation.go",
 			Old:  "if s.Version > before.Version && s.LeaderIdentity() == m.self {",
 			New:  "if s.Version > before.Version && s.Leader == m.self.Address {",
+		}, {
+			// The transition refuses what is planted above.
+			File: "statemachine/role.go",
+			Old:  "\tif s.LeaderIdentity() != m.self ||\n\t\tm.role == member.Leading &&",
+			New:  "\tif m.role == member.Leading &&",
 		}},
 	},
 	{

@@ -78,8 +78,8 @@ func handleAct[Body any](
 	}
 }
 
-// explainNoLeader says of an error for want of a leader why there is none, rather than that the
-// time is over.
+// explainNoLeader replaces the time-out of a call that found no leader by the reason why
+// there is no leader.
 func (h *handler) explainNoLeader(err error) error {
 	s := h.readStatus()
 	if codeOf(err) != adminapi.CodeNoQuorum || s.NoLeader == "" {

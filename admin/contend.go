@@ -27,7 +27,7 @@ const (
 	settleInterval = 100 * time.Millisecond
 )
 
-// serveLock holds a latch of a job for a caller, from when nobody else does.
+// serveLock holds a lock for a caller, once no other caller or member does.
 func (h *handler) serveLock(w http.ResponseWriter, r *http.Request) {
 	var body adminapi.LockRequest
 	name := r.PathValue("job")
@@ -240,7 +240,7 @@ func (c *contender) reportLost(err error) {
 		adminapi.Encode(adminapi.ErrorBody{Error: textOf(err), Code: codeOf(err)}))
 }
 
-// reportHolder tells who holds the latch or leads the job, where that is news.
+// reportHolder reports who holds the lock or leads the job, if that has changed.
 func (c *contender) reportHolder(ctx context.Context) {
 	kind, text := adminapi.EventLeader, adminapi.Encode(adminapi.JobLeader{Leader: c.findHolder(ctx)})
 	if c.once {
@@ -252,7 +252,7 @@ func (c *contender) reportHolder(ctx context.Context) {
 	}
 }
 
-// findHolder finds who has the record, nil where nobody does, or may not act on it any more.
+// findHolder returns the owner of the record; nil if there is none, or it was revoked.
 func (c *contender) findHolder(ctx context.Context) *adminapi.Holder {
 	records, err := c.h.contests.store.List(ctx, c.key)
 	if err != nil {

@@ -218,8 +218,8 @@ const (
 	wantVotes  = "votes"
 )
 
-// readQuery reads the query of a health check, of which known are all words. Anything
-// else is an error: an answer of 200 to a misspelled ?leader would send work to
+// readQuery reads the query of a health check, which may have the known words alone. Any
+// other word is an error: an answer of 200 to a misspelled ?leader would send work to
 // every node.
 func readQuery(r *http.Request, known ...string) (map[string]bool, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)

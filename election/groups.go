@@ -166,7 +166,7 @@ func (g *Groups) receive(_ context.Context, from member.Member, l letter) error 
 	o := g.open[l.Group]
 	g.mu.Unlock()
 	if o.isOpen() && o.source != nil && len(l.Member) <= maxIDBytes {
-		o.source.deliver(from.Address.String(), lowest.Message{
+		o.source.deliverMessage(from.Address.String(), lowest.Message{
 			Kind: l.Kind, Member: l.Member, Run: l.Run, Seq: l.Seq, Term: l.Term, Age: l.Age,
 		})
 	}

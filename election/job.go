@@ -69,7 +69,7 @@ func OpenJob(ctx context.Context, s record.Store, job string, o JobOptions) (*Jo
 // record.ErrUnknownOutcome, or leader.ErrClosed.
 func (j *Job) Enable(ctx context.Context, member string, on bool) error {
 	s := j.source
-	if err := s.begin(); err != nil {
+	if err := s.beginCall(); err != nil {
 		return err
 	}
 	defer s.running.Done()

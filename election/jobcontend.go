@@ -44,9 +44,9 @@ func (j *jobSource) contend() {
 		case taken && r.Token == resigned && j.session.Owns(r):
 			j.setRefused(j.slot.Drop(j.life, resigned))
 		case taken && j.session.Owns(r) && !r.Revoked:
-			led := j.lead(r.Token)
+			led := j.leadByRecord(r.Token)
 			if led == nil { // the record was set without learning of it, or is not trusted
-				led = j.acquire(record.Op{Kind: record.Held, Key: r.Key, Token: r.Token})
+				led = j.acquireRecord(record.Op{Kind: record.Held, Key: r.Key, Token: r.Token})
 			}
 			resigned, q = j.afterReign(led, resigned, q)
 		case taken, !j.isEnabled(records, j.session.Member()):
@@ -55,7 +55,7 @@ func (j *jobSource) contend() {
 			line := rotateLine(j.line(records), former)
 			again = max(q.wait(line, j.session.Member(), turn), time.Until(notBefore))
 			if again <= 0 {
-				led := j.acquire(record.Op{Kind: record.Absent, Key: j.slot.Key})
+				led := j.acquireRecord(record.Op{Kind: record.Absent, Key: j.slot.Key})
 				resigned, q = j.afterReign(led, resigned, q)
 				again = jobrecord.LookInterval
 			}
@@ -124,9 +124,9 @@ func rotateLine(line []string, former string) []string {
 	return slices.Concat(line[i:], line[:i])
 }
 
-// acquire sets the record under a condition and leads, if this member is enabled in that
+// acquireRecord sets the record under a condition and leads, if this member is enabled in that
 // very commit; nil if it could not.
-func (j *jobSource) acquire(condition record.Op) *reignOfJob {
+func (j *jobSource) acquireRecord(condition record.Op) *reignOfJob {
 	ctx, stop := context.WithTimeout(j.life, jobrecord.LookInterval)
 	defer stop()
 	enabled := record.Op{Kind: record.Absent, Key: j.prefix + "disabled/" + j.session.Member()}
@@ -135,12 +135,12 @@ func (j *jobSource) acquire(condition record.Op) *reignOfJob {
 	if err != nil {
 		return nil
 	}
-	return j.lead(token)
+	return j.leadByRecord(token)
 }
 
-// lead leads until the lease ends and no function runs under it, and drops the record if
+// leadByRecord leads until the lease ends and no function runs under it, and drops the record if
 // this member gave it up; nil if it cannot lead by that record.
-func (j *jobSource) lead(token member.Token) *reignOfJob {
+func (j *jobSource) leadByRecord(token member.Token) *reignOfJob {
 	lease, err := j.session.Hold(j.life, j.slot.Key, token)
 	if err != nil {
 		return nil

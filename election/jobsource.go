@@ -137,8 +137,8 @@ func (j *jobSource) Close(ctx context.Context) error {
 	}
 }
 
-// begin lets a call run, which calls running.Done when it returns.
-func (j *jobSource) begin() error {
+// beginCall lets a call run, which calls running.Done when it returns.
+func (j *jobSource) beginCall() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {
@@ -191,7 +191,7 @@ func (j *jobSource) refresh(ctx context.Context) error {
 // updateLease makes the lease that of the leader that the records show, unless this member
 // leads, and wakes those that wait. j.mu must be held.
 func (j *jobSource) updateLease() {
-	defer j.signal()
+	defer j.wakeWaiting()
 	if j.reign != nil {
 		return
 	}
@@ -210,8 +210,8 @@ func (j *jobSource) updateLease() {
 	}
 }
 
-// signal wakes those that wait for a change. j.mu must be held.
-func (j *jobSource) signal() {
+// wakeWaiting wakes those that wait for a change. j.mu must be held.
+func (j *jobSource) wakeWaiting() {
 	close(j.changed)
 	j.changed = make(chan struct{})
 }
@@ -228,7 +228,7 @@ func (j *jobSource) setReign(r *reignOfJob) {
 		j.lease.End(leader.ErrSuperseded)
 	}
 	j.lease = r.lease
-	j.signal()
+	j.wakeWaiting()
 }
 
 // setRefused records the result of an attempt to lead, or to give that up.

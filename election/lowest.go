@@ -43,7 +43,7 @@ func Over(p Peers, group string, o Options) (
 	}
 	s := newLowestSource(p, o.Timing, func() uint64 { return 0 })
 	c = leader.New(context.Background(), s, leader.Options{RetryFor: o.RetryFor})
-	return c, s.deliver, nil
+	return c, s.deliverMessage, nil
 }
 
 // lowestSource drives the machine of a group by Lowest.
@@ -138,8 +138,8 @@ func (s *lowestSource) run() {
 	}
 }
 
-// deliver passes a message of another member to the machine.
-func (s *lowestSource) deliver(from string, m Message) {
+// deliverMessage passes a message of another member to the machine.
+func (s *lowestSource) deliverMessage(from string, m Message) {
 	s.step(func(now time.Time) { s.machine.Receive(now, from, m) })
 }
 

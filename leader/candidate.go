@@ -122,7 +122,7 @@ func (c *Candidate) Changes(ctx context.Context) iter.Seq[Holder] {
 // returns its cause, and the resignation continues; so it does if the function that runs
 // calls Resign with its own context.
 func (c *Candidate) Resign(ctx context.Context) error {
-	if err := c.begin(); err != nil {
+	if err := c.beginCall(); err != nil {
 		return err
 	}
 	defer c.running.Done()
@@ -177,8 +177,8 @@ func (c *Candidate) Close(ctx context.Context) error {
 // Done is closed when a call of Close has returned nil.
 func (c *Candidate) Done() <-chan struct{} { return c.done }
 
-// begin lets a call start, which must call running.Done when it returns.
-func (c *Candidate) begin() error {
+// beginCall lets a call start, which must call running.Done when it returns.
+func (c *Candidate) beginCall() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.closedErr(); err != nil {

@@ -178,9 +178,9 @@ func (l *Lease) err() error {
 	return l.cause
 }
 
-// begin returns a context that ends with parent or with the term. The function that runs
+// beginUse returns a context that ends with parent or with the term. The function that runs
 // under it calls end when it returns.
-func (l *Lease) begin(parent context.Context) (ctx context.Context, end func()) {
+func (l *Lease) beginUse(parent context.Context) (ctx context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	r := &run{cancel, make(chan struct{})}
 	l.mu.Lock()

@@ -31,7 +31,7 @@ func TestTermEndsBeforeItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := leaseFor(time.Now, time.Second)
 		term := l.Term()
-		ctx, returned := l.begin(t.Context())
+		ctx, returned := l.beginUse(t.Context())
 		defer returned()
 		if !term.Valid() || term.Token().Version != 3 || term.Leader() != "n1" || term.Err() != nil {
 			t.Errorf("at first: got valid %v, %+v, %v; want true, n1 with 3.0, nil",
@@ -75,7 +75,7 @@ func TestLapsedLeaseIsNotExtended(t *testing.T) {
 	for _, looked := range []bool{false, true} {
 		now := time.Now()
 		l := leaseFor(func() time.Time { return now }, time.Hour)
-		ctx, returned := l.begin(t.Context())
+		ctx, returned := l.beginUse(t.Context())
 		now = now.Add(time.Hour)
 		if looked && l.Term().Valid() {
 			t.Error("after the lease: got valid")
@@ -196,7 +196,7 @@ func TestContextOfTermEndsWithItsParent(t *testing.T) {
 	l := leaseFor(time.Now, time.Hour)
 	defer l.End(ErrClosed)
 	parent, cancel := context.WithCancelCause(t.Context())
-	ctx, returned := l.begin(parent)
+	ctx, returned := l.beginUse(parent)
 	defer returned()
 	cancel(errBoom)
 	if context.Cause(ctx) != errBoom {
@@ -208,7 +208,7 @@ func TestContextOfTermEndsWithItsParent(t *testing.T) {
 func TestWorkOfAnEndedTermStartsEnded(t *testing.T) {
 	l := leaseFor(time.Now, time.Hour)
 	l.End(ErrClosed)
-	ctx, returned := l.begin(t.Context())
+	ctx, returned := l.beginUse(t.Context())
 	defer returned()
 	if context.Cause(ctx) != ErrClosed {
 		t.Errorf("cause: got %v, want ErrClosed", context.Cause(ctx))
@@ -223,7 +223,7 @@ func TestWait(t *testing.T) {
 			t.Errorf("nothing runs: got %v, want nil", err)
 		}
 		for _, d := range []time.Duration{time.Second, 3 * time.Second} {
-			_, returned := l.begin(t.Context())
+			_, returned := l.beginUse(t.Context())
 			time.AfterFunc(d, returned)
 		}
 		begin := time.Now()

@@ -83,7 +83,7 @@ func (t Term) Do(ctx context.Context, fn func(context.Context) error) error {
 	if t.lease == nil || !t.lease.own {
 		return t.notLeader()
 	}
-	ctx, end := t.lease.begin(ctx)
+	ctx, end := t.lease.beginUse(ctx)
 	defer end()
 	if err := t.Err(); err != nil {
 		return err

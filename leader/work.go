@@ -40,7 +40,7 @@ func (c *Candidate) WhileLeader(
 		if err != nil {
 			return err
 		}
-		if c.work(ctx, t, fn, &p) {
+		if c.runTerm(ctx, t, fn, &p) {
 			done = t
 		}
 	}
@@ -69,7 +69,7 @@ func (c *Candidate) Do(ctx context.Context, fn func(ctx context.Context, term Te
 
 // enter lets one call of WhileLeader or Do in.
 func (c *Candidate) enter() error {
-	if err := c.begin(); err != nil {
+	if err := c.beginCall(); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -103,9 +103,9 @@ func (c *Candidate) awaitOwn(ctx context.Context, done Term) (Term, error) {
 	}
 }
 
-// work runs fn under a term until it succeeds, its context ends, or the pauses sum up to
+// runTerm runs fn under a term until it succeeds, its context ends, or the pauses sum up to
 // more than RetryFor: then it gives up. It reports whether the term needs no more work.
-func (c *Candidate) work(
+func (c *Candidate) runTerm(
 	ctx context.Context, t Term, fn func(context.Context, Term) error, p *pauses,
 ) (done bool) {
 	var paused time.Duration
@@ -149,7 +149,7 @@ func (c *Candidate) run(
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.life, func() { cancel(c.closedErr()) })()
-	ctx, end := t.lease.begin(ctx)
+	ctx, end := t.lease.beginUse(ctx)
 	defer func() {
 		end()
 		if r.ran && r.err == errPanicked {

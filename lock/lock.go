@@ -83,7 +83,7 @@ func Key(name string) (string, error) {
 // record. If the lock cannot be released before ctx ends, Do returns and the release
 // continues.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, term leader.Term) error) error {
-	if err := l.begin(); err != nil {
+	if err := l.beginCall(); err != nil {
 		return err
 	}
 	defer l.running.Done()
@@ -98,7 +98,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, term leader.
 	defer func() { l.release(ctx, token) }()
 	for {
 		var err error
-		if token, err = l.acquire(ctx); err != nil {
+		if token, err = l.acquireRecord(ctx); err != nil {
 			return fmt.Errorf("lock: %q: %w", l.name, err)
 		}
 		lease, err := l.slot.Session.Hold(ctx, l.slot.Key, token)
@@ -116,9 +116,9 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, term leader.
 	}
 }
 
-// acquire sets the record as soon as there is none. All members that see it absent try, and
+// acquireRecord sets the record as soon as there is none. All members that see it absent try, and
 // one succeeds.
-func (l *Lock) acquire(ctx context.Context) (member.Token, error) {
+func (l *Lock) acquireRecord(ctx context.Context) (member.Token, error) {
 	watched, stop := context.WithCancel(ctx)
 	defer stop()
 	changed := l.slot.Store.Watch(watched, l.slot.Key)
@@ -218,8 +218,8 @@ func (l *Lock) Close(ctx context.Context) error {
 	}
 }
 
-// begin lets something run, which calls running.Done when it returns.
-func (l *Lock) begin() error {
+// beginCall lets something run, which calls running.Done when it returns.
+func (l *Lock) beginCall() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {

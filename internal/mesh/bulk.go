@@ -125,7 +125,7 @@ func (b *bulk) fault(err error) error {
 // ErrStreamCut; or an error of Send.
 func (m *Mesh) OpenStream(ctx context.Context, to member.Address, head []byte) (BulkStream, error) {
 	if len(head) > MaxHeadBytes {
-		m.stats.drop(DropTooLarge, 1)
+		m.stats.countDrop(DropTooLarge, 1)
 		return nil, fmt.Errorf("%w: head of %d bytes, want at most %d",
 			ErrTooLarge, len(head), MaxHeadBytes)
 	}
@@ -229,19 +229,19 @@ func (l *link) acceptStreams() {
 		if err != nil {
 			return // with the connection, whose end others notice
 		}
-		l.peer.mesh.work.Go(func() { l.serve(raw) })
+		l.peer.mesh.work.Go(func() { l.serveStream(raw) })
 	}
 }
 
-// serve hands a stream of the peer's to the handler. Until the handler returns it
+// serveStream hands a stream of the peer's to the handler. Until the handler returns it
 // counts towards what the peer may open, so that there are MaxStreams of these
 // goroutines at most.
-func (l *link) serve(raw transport.RawStream) {
+func (l *link) serveStream(raw transport.RawStream) {
 	defer raw.Release()
 	b := newBulk(l, raw)
 	defer b.Close()
 	timeout := time.AfterFunc(HeadTimeout, func() {
-		l.peer.mesh.stats.drop(DropStalled, 1)
+		l.peer.mesh.stats.countDrop(DropStalled, 1)
 		l.refuseStream(errHeadStalled)
 		raw.Cancel()
 	})

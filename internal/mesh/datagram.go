@@ -33,16 +33,16 @@ const (
 // counted. The error is ErrTooLarge or ErrClosed. The caller may then use the frame again.
 func (m *Mesh) SendDatagram(to member.Address, frame []byte) error {
 	if len(frame) == 0 || len(frame) > MaxDatagramBytes {
-		m.stats.drop(DropTooLarge, 1)
+		m.stats.countDrop(DropTooLarge, 1)
 		return fmt.Errorf("%w: %d bytes, want 1 to %d", ErrTooLarge, len(frame), MaxDatagramBytes)
 	}
 	p, err := m.hold(to)
 	switch {
 	case errors.Is(err, ErrClosed):
-		m.stats.drop(DropClosed, 1)
+		m.stats.countDrop(DropClosed, 1)
 		return ErrClosed
 	case err != nil:
-		m.stats.drop(DropUnconnected, 1)
+		m.stats.countDrop(DropUnconnected, 1)
 		return nil
 	}
 	defer p.release()
@@ -56,12 +56,12 @@ func (p *peer) sendDatagram(frame []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cur == nil {
-		p.mesh.stats.drop(DropUnconnected, 1)
+		p.mesh.stats.countDrop(DropUnconnected, 1)
 		p.missed = time.Now()
 		p.urge(transport.System)
 		return
 	}
-	p.mesh.stats.drop(DropBusy, p.cur.outgoing.push(frame))
+	p.mesh.stats.countDrop(DropBusy, p.cur.outgoing.push(frame))
 	select {
 	case p.cur.urged <- struct{}{}:
 	default:
@@ -85,7 +85,7 @@ func (l *link) writeDatagrams() {
 		// Counted first, so that no datagram is received before it was sent.
 		stats.datagramsSent.add(frames, payloadOf(packet))
 		if err := l.conn.SendDatagram(packet); err != nil {
-			stats.drop(DropLost, frames)
+			stats.countDrop(DropLost, frames)
 		}
 	}
 }
@@ -117,7 +117,7 @@ func (l *link) readDatagrams() {
 		select {
 		case incoming <- packet:
 		default:
-			stats.drop(DropBusy, frames)
+			stats.countDrop(DropBusy, frames)
 		}
 	}
 }

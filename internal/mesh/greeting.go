@@ -222,7 +222,7 @@ func (m *Mesh) unanswered(conn transport.Conn, peer member.Address, err error) {
 	closed, isClosed := errors.AsType[*transport.CloseError](err)
 	switch {
 	case errors.Is(err, errGarbage), errors.Is(err, errEndMark):
-		m.stats.drop(DropGarbage, 1)
+		m.stats.countDrop(DropGarbage, 1)
 		conn.Close(transport.CodeGarbage, err.Error())
 		if peer.IsZero() {
 			m.told.reportStranger(Report{ReportRefused, peer, err})

@@ -171,12 +171,12 @@ func (l *link) broken(err error) {
 // signalAll tells every writer.
 func (l *link) signalAll() {
 	for k := range transport.Kinds {
-		l.signal(k)
+		l.signalWriter(k)
 	}
 }
 
-// signal tells the writer of a kind to look what there is to do.
-func (l *link) signal(k transport.Kind) {
+// signalWriter tells the writer of a kind to look what there is to do.
+func (l *link) signalWriter(k transport.Kind) {
 	select {
 	case l.ready[k] <- struct{}{}:
 	default:
@@ -228,6 +228,6 @@ func (l *link) waitTurn(k transport.Kind) bool {
 
 // stall ends a link on which a frame stands still.
 func (l *link) stall() {
-	l.peer.mesh.stats.drop(DropStalled, 1)
+	l.peer.mesh.stats.countDrop(DropStalled, 1)
 	l.end(transport.CodeTimeout, errStalled.Error(), errStalled)
 }

@@ -20,7 +20,7 @@ func (l *link) readSystem() {
 	}
 	defer l.reader.release()
 	m := l.peer.mesh
-	err := l.deliver(transport.System, l.reader, m.handler.System)
+	err := l.deliverFrames(transport.System, l.reader, m.handler.System)
 	if !errors.Is(err, errEndMark) {
 		l.broken(err)
 		return
@@ -71,7 +71,7 @@ func (l *link) readFlow(k transport.Kind, to take) {
 	reader := newFrameReader(l.conn.Stream(k), l.peer.mesh.cfg.CustomBytes)
 	reader.lends, reader.link = true, l
 	defer reader.release()
-	err := l.deliver(k, reader, to)
+	err := l.deliverFrames(k, reader, to)
 	if !errors.Is(err, errEndMark) {
 		l.broken(err)
 		return
@@ -82,9 +82,9 @@ func (l *link) readFlow(k transport.Kind, to take) {
 // take is a method of Handler for one kind of frames.
 type take func(from member.Identity, frame []byte) error
 
-// deliver hands over frames until an error. The end of a stream without an end
+// deliverFrames hands over frames until an error. The end of a stream without an end
 // mark is one.
-func (l *link) deliver(k transport.Kind, r *frameReader, to take) error {
+func (l *link) deliverFrames(k transport.Kind, r *frameReader, to take) error {
 	received := &l.peer.mesh.stats.received[k]
 	for {
 		frame, err := r.next()

@@ -98,7 +98,7 @@ func (l *link) wrote(k transport.Kind, err error) {
 	if err != nil {
 		l.ended[k] = true
 		if k != transport.System {
-			m.stats.drop(DropLost, b.frames)
+			m.stats.countDrop(DropLost, b.frames)
 		}
 		l.broken(err)
 		return

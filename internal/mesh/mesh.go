@@ -186,15 +186,15 @@ func (m *Mesh) Start(h Handler) error {
 // afterwards.
 func (m *Mesh) Notify(to member.Address, frame []byte) {
 	if len(frame) == 0 || len(frame) > MaxSystemBytes {
-		m.stats.drop(DropTooLarge, 1)
+		m.stats.countDrop(DropTooLarge, 1)
 		return
 	}
 	p, err := m.hold(to)
 	switch {
 	case errors.Is(err, ErrClosed):
-		m.stats.drop(DropClosed, 1)
+		m.stats.countDrop(DropClosed, 1)
 	case err != nil:
-		m.stats.drop(DropNoPeer, 1)
+		m.stats.countDrop(DropNoPeer, 1)
 	default:
 		p.notify(frame)
 		p.release()
@@ -231,7 +231,7 @@ func (m *Mesh) TrySend(to member.Address, frame []byte) bool {
 	if err != nil || l == nil {
 		return false
 	}
-	l.signal(transport.Custom)
+	l.signalWriter(transport.Custom)
 	return true
 }
 
@@ -247,7 +247,7 @@ func (m *Mesh) send(
 	ctx context.Context, k transport.Kind, to member.Address, frame []byte, now bool,
 ) error {
 	if len(frame) == 0 || len(frame) > m.cfg.CustomBytes {
-		m.stats.drop(DropTooLarge, 1)
+		m.stats.countDrop(DropTooLarge, 1)
 		return fmt.Errorf("%w: %d bytes, want 1 to %d", ErrTooLarge, len(frame), m.cfg.CustomBytes)
 	}
 	p, err := m.hold(to)

@@ -110,13 +110,13 @@ func (p *peer) frameRoom() *budget {
 // brokeFrame counts what came from the peer and was no frame.
 func (p *peer) brokeFrame() {
 	p.garbage.Add(1)
-	p.mesh.stats.drop(DropGarbage, 1)
+	p.mesh.stats.countDrop(DropGarbage, 1)
 }
 
 // notify queues a system frame and sees to it that it leaves.
 func (p *peer) notify(frame []byte) {
 	if l := p.queueSystem(frame); l != nil && !l.tryFlush(transport.System) {
-		l.signal(transport.System)
+		l.signalWriter(transport.System)
 	}
 }
 
@@ -125,10 +125,10 @@ func (p *peer) queueSystem(frame []byte) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.leaving {
-		p.mesh.stats.drop(DropClosed, 1)
+		p.mesh.stats.countDrop(DropClosed, 1)
 		return nil
 	}
-	p.mesh.stats.drop(DropOldest, p.system.push(frame, time.Now()))
+	p.mesh.stats.countDrop(DropOldest, p.system.push(frame, time.Now()))
 	p.dialWanted()
 	return p.cur
 }
@@ -137,7 +137,7 @@ func (p *peer) queueSystem(frame []byte) *link {
 // locked.
 func (p *peer) urge(k transport.Kind) {
 	if p.cur != nil {
-		p.cur.signal(k)
+		p.cur.signalWriter(k)
 	}
 	p.dialWanted()
 }
@@ -169,7 +169,7 @@ func (p *peer) wanted() bool {
 
 // expire drops what waited too long. The peer is locked.
 func (p *peer) expire() {
-	p.mesh.stats.drop(DropStale, p.system.expire(time.Now()))
+	p.mesh.stats.countDrop(DropStale, p.system.expire(time.Now()))
 }
 
 // takeSystem returns what is to be written on a link, empty for nothing yet.
@@ -221,7 +221,7 @@ func (p *peer) awake() {
 			f.refuse(ErrClosed)
 		case p.cur != nil && len(f.waiting) > 0:
 			f.admit()
-			p.cur.signal(k)
+			p.cur.signalWriter(k)
 		}
 	}
 	if p.changed != nil {
@@ -246,7 +246,7 @@ func (p *peer) leave() []*link {
 		p.cur.signalAll()
 		links = append(links, p.cur)
 	} else {
-		p.mesh.stats.drop(DropClosed, p.system.clear())
+		p.mesh.stats.countDrop(DropClosed, p.system.clear())
 	}
 	return links
 }
@@ -365,7 +365,7 @@ func (p *peer) mapTo(next *link, verdict Verdict) (gone *member.Identity) {
 func (p *peer) clearFlows() (dropped int) {
 	for k := range transport.Kinds {
 		n := p.flows[k].clear()
-		p.mesh.stats.drop(DropLost, n)
+		p.mesh.stats.countDrop(DropLost, n)
 		dropped += n
 	}
 	return dropped
@@ -426,7 +426,7 @@ func (p *peer) lost(l *link) (dropped int) {
 	p.setCur(nil)
 	dropped = p.clearFlows()
 	if p.leaving {
-		p.mesh.stats.drop(DropClosed, p.system.clear())
+		p.mesh.stats.countDrop(DropClosed, p.system.clear())
 	}
 	p.urge(transport.System)
 	return dropped

@@ -24,7 +24,7 @@ func (p *peer) send(ctx context.Context, f *flow, frame []byte, now bool) error 
 	case l == nil:
 		return p.sendWaiting(ctx, f, frame)
 	case !now || !l.tryFlush(f.kind):
-		l.signal(f.kind)
+		l.signalWriter(f.kind)
 	}
 	return nil
 }

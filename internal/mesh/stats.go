@@ -91,7 +91,7 @@ func (c *counters) failed(err error) {
 	c.handshakes[result].Add(1)
 }
 
-func (c *counters) drop(why Drop, frames int) { c.dropped[why].Add(uint64(frames)) }
+func (c *counters) countDrop(why Drop, frames int) { c.dropped[why].Add(uint64(frames)) }
 
 func (c *counters) read() transport.Stats {
 	s := transport.Stats{

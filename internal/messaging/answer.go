@@ -96,7 +96,7 @@ func (m *Messenger) writeAnswer(to member.Address, a wire.Answer, flush bool) {
 	}
 	if err != nil {
 		// The caller sees that the connection is lost, or has stopped waiting.
-		_ = m.drop(member.Identity{Address: to}, DropUnanswered, err)
+		_ = m.dropFrame(member.Identity{Address: to}, DropUnanswered, err)
 	}
 }
 
@@ -105,11 +105,11 @@ func (m *Messenger) Answered(from member.Identity, frame []byte) error {
 	a, err := wire.DecodeAnswer(frame, MaxEventBytes)
 	switch {
 	case errors.Is(err, wire.ErrUnknownKind), errors.Is(err, wire.ErrVersion):
-		_ = m.drop(from, DropUnknownKind, err)
+		_ = m.dropFrame(from, DropUnknownKind, err)
 	case err != nil:
-		return m.drop(from, DropMalformed, err)
+		return m.dropFrame(from, DropMalformed, err)
 	case !m.pending.complete(from.Address, a):
-		_ = m.drop(from, DropNotAwaited, nil)
+		_ = m.dropFrame(from, DropNotAwaited, nil)
 	}
 	return nil
 }

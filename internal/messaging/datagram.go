@@ -26,9 +26,9 @@ func (m *Messenger) sendBestEffort(ctx context.Context, to member.Address, e *ou
 	if to != m.self {
 		return sendError(m.net.SendDatagram(to, e.Frame()))
 	}
-	err := m.deliver(m.canceled, e.delivery(entry))
+	err := m.deliverEvent(m.canceled, e.delivery(entry))
 	if errors.Is(err, receiver.ErrBusy) {
-		_ = m.drop(entry.Identity, DropQueueFull, err)
+		_ = m.dropFrame(entry.Identity, DropQueueFull, err)
 		return nil // another member would drop it without an error too
 	}
 	return err
@@ -40,16 +40,16 @@ func (m *Messenger) Datagram(from member.Identity, frame []byte) {
 	e, err := wire.DecodeEvent(frame, MaxBestEffortBytes)
 	switch {
 	case errors.Is(err, wire.ErrUnknownKind), errors.Is(err, wire.ErrVersion):
-		_ = m.drop(from, DropUnknownKind, err)
+		_ = m.dropFrame(from, DropUnknownKind, err)
 		return
 	case err == nil && e.Call.ID != 0:
 		err = errDatagramCall
 	}
 	if err != nil {
-		_ = m.drop(from, DropMalformed, err)
+		_ = m.dropFrame(from, DropMalformed, err)
 		return
 	}
-	err = m.deliver(m.canceled, receiver.Delivery{
+	err = m.deliverEvent(m.canceled, receiver.Delivery{
 		From: m.sender(from), Raw: receiver.Raw{Name: e.Name, Payload: e.Payload}, Metadata: e.Metadata,
 	})
 	if err != nil {

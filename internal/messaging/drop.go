@@ -34,8 +34,8 @@ const (
 	DropTooMany     = "too many streams"
 )
 
-// drop reports a frame that is not used, and returns err.
-func (m *Messenger) drop(from member.Identity, reason string, err error) error {
+// dropFrame reports a frame that is not used, and returns err.
+func (m *Messenger) dropFrame(from member.Identity, reason string, err error) error {
 	m.cfg.Dropped(Drop{From: from, Reason: reason, Err: err})
 	return err
 }

@@ -18,14 +18,14 @@ func (m *Messenger) Custom(from member.Identity, frame []byte) error {
 	if wire.IsCancel(frame) {
 		id, err := wire.DecodeCancel(frame)
 		if err != nil {
-			return m.drop(from, DropMalformed, err)
+			return m.dropFrame(from, DropMalformed, err)
 		}
 		m.mux.Cancel(from.Address, id)
 		return nil
 	}
 	e, err := wire.DecodeEvent(frame, MaxEventBytes)
 	if err != nil {
-		return m.drop(from, DropMalformed, err)
+		return m.dropFrame(from, DropMalformed, err)
 	}
 	d := receiver.Delivery{
 		From: m.sender(from), Raw: receiver.Raw{Name: e.Name, Payload: e.Payload}, Metadata: e.Metadata,
@@ -39,7 +39,7 @@ func (m *Messenger) Custom(from member.Identity, frame []byte) error {
 			return nil
 		}
 	}
-	if err := m.deliver(context.Background(), d); err != nil {
+	if err := m.deliverEvent(context.Background(), d); err != nil {
 		if d.Call != nil {
 			m.sendAnswer(from.Address, refusal(e.Call, err))
 		}
@@ -57,8 +57,8 @@ func (m *Messenger) sender(from member.Identity) *member.Member {
 	return &member.Member{Identity: from, Name: from.Address.String()}
 }
 
-// deliver hands an event to the handlers. It also returns when the node ends.
-func (m *Messenger) deliver(ctx context.Context, d receiver.Delivery) error {
+// deliverEvent hands an event to the handlers. It also returns when the node ends.
+func (m *Messenger) deliverEvent(ctx context.Context, d receiver.Delivery) error {
 	err := m.mux.Deliver(ctx, d)
 	if errors.Is(err, receiver.ErrClosed) {
 		return ErrClosed

@@ -200,7 +200,7 @@ func (m *Messenger) deliverCall(
 			return notLeader(l)
 		}
 	}
-	err := m.deliver(ctx, d)
+	err := m.deliverEvent(ctx, d)
 	if err == nil || errors.Is(err, ErrClosed) {
 		return err
 	}

@@ -75,7 +75,7 @@ func (m *Messenger) send(ctx context.Context, to member.Address, e *outgoing, o 
 	}
 	defer m.sending.Add(-1)
 	if to == m.self {
-		return deliveryError(ctx, m.deliver(ctx, e.delivery(entry)))
+		return deliveryError(ctx, m.deliverEvent(ctx, e.delivery(entry)))
 	}
 	return sendError(m.net.Send(ctx, to, e.Frame()))
 }

@@ -93,7 +93,7 @@ func (m *Messenger) Stream(from member.Identity, head []byte, raw mesh.BulkStrea
 	}
 	if err != nil {
 		refuseStream(raw, wire.OutcomeMalformed, err)
-		_ = m.drop(from, DropMalformed, err)
+		_ = m.dropFrame(from, DropMalformed, err)
 		return
 	}
 	serve, err := m.mux.AcceptStream(e.Name)
@@ -103,7 +103,7 @@ func (m *Messenger) Stream(from member.Identity, head []byte, raw mesh.BulkStrea
 		if errors.Is(err, receiver.ErrBusy) {
 			reason = DropTooMany
 		}
-		_ = m.drop(from, reason, err)
+		_ = m.dropFrame(from, reason, err)
 		return
 	}
 	// If this fails, the handler's first Write fails too.

@@ -113,7 +113,7 @@ func (d *daemon) run() error {
 			return fmt.Errorf("%s: %w", settings.Given(d.Flags, "admin"), err)
 		}
 		d.admin = admin.AddrOf(l)
-		defer d.serve(l, func() {
+		defer d.serveAdmin(l, func() {
 			d.log.Info("told to leave by the admin API")
 			leave(cli.ErrStopped)
 		})()
@@ -179,9 +179,9 @@ func (d *daemon) logStart() {
 	}
 }
 
-// serve answers the admin API from when there is a node to ask, until what it
+// serveAdmin answers the admin API from when there is a node to ask, until what it
 // returns is called. leave makes this process leave and end.
-func (d *daemon) serve(l net.Listener, leave func()) (stop func()) {
+func (d *daemon) serveAdmin(l net.Listener, leave func()) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

@@ -46,7 +46,7 @@ func TestALostAdminAPIIsToldOf(t *testing.T) {
 	}
 	d.listening <- node
 	l.Close()
-	stop := d.serve(l, func() {})
+	stop := d.serveAdmin(l, func() {})
 	got := <-log
 	stop()
 	const want = `"message":"the admin API ended; the node goes on"`

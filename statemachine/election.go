@@ -3,7 +3,6 @@
 package statemachine
 
 import (
-	"slices"
 	"time"
 
 	"github.com/athena-go/athena/internal/message"
@@ -25,46 +24,6 @@ func (m *Machine) isProposing() bool { return !m.propose.Attempt.IsZero() }
 func (m *Machine) startElection(candidates ...member.Address) {
 	m.propose.Proposer = m.propose.BeginElection(m.self, m.durable.Acceptor, m.quorum, candidates)
 	m.startPre()
-}
-
-// tickFounding starts a founding at a provisional leader that holds nothing,
-// once M active members and a majority of the seeds follow it.
-func (m *Machine) tickFounding() {
-	if m.role != member.Provisional || !m.held().IsZero() || m.cfg.JoinOnly ||
-		m.isProposing() || m.now.Before(m.propose.at) || m.now.Before(m.voteWait) {
-		return
-	}
-	var active member.Roster
-	seeds := 0
-	for _, e := range m.soft.Roster {
-		if e.Status != member.Active {
-			continue
-		}
-		active = append(active, e)
-		if slices.Contains(m.cfg.Seeds, e.Address) {
-			seeds++
-		}
-	}
-	if len(active) < m.quorum || seeds < member.Quorum(len(m.cfg.Seeds)) ||
-		m.now.Before(m.gatheredAt()) {
-		return
-	}
-	m.propose.Proposer = m.propose.BeginFounding(
-		m.self, m.durable.Acceptor, m.quorum, active, m.cfg.Seeds)
-	m.startPre()
-}
-
-// gatheredAt is when a founder stops waiting for more members. A member that joins later costs two
-// revisions that every node stores, and processes that start together join within moments.
-func (m *Machine) gatheredAt() time.Time {
-	if len(m.soft.Roster) == m.cfg.Size {
-		return time.Time{}
-	}
-	quiet := m.lead.joinedAt.Add(m.timing.gatherTimeout())
-	if end := m.lead.since.Add(m.timing.RetryInterval); quiet.After(end) {
-		return end
-	}
-	return quiet
 }
 
 // startPre asks for promises.

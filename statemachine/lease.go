@@ -34,23 +34,6 @@ func (m *Machine) freeSupport(leader member.Identity, c member.Claim) {
 	m.endStartWait(leader, c)
 }
 
-// endStartWait ends the wait after a start when the leader of the held state has given
-// that very leadership up. (S) The wait protects the lease of that leader alone. A lease
-// counts only voters that showed its version, so earlier runs of this store made no lease
-// of a later version. A leader of an earlier version has no lease since the held one was
-// chosen. And a leader that gave up never leads that version again, however late its
-// message comes. A memory store waits to the end: it forgot what it held (protocol.md
-// section 5, restart).
-func (m *Machine) endStartWait(leader member.Identity, given member.Claim) {
-	held := m.durable.Held
-	if m.cfg.Volatile || given != held.Claim() || leader != held.LeaderIdentity() ||
-		!m.now.Before(m.voteWait) {
-		return
-	}
-	m.voteWait = m.now
-	m.shown.moved = true
-}
-
 // supportsOther reports whether support keeps this node from helping v.
 func (m *Machine) supportsOther(v member.Voter) bool {
 	return m.now.Before(m.support.until) && m.support.leader.Voter() != v

@@ -3,6 +3,7 @@
 package statemachine
 
 import (
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -10,6 +11,29 @@ import (
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
 )
+
+// Config is what a Machine must know beyond what its store remembers. The
+// caller has validated it.
+type Config struct {
+	Address member.Address
+	Name    string
+	// Seeds is the list of seeds, sorted, the same on every node. The node is
+	// a seed when its address is among them.
+	Seeds   []member.Address
+	Size    int // N, 1 to member.MaxMembers
+	Timings message.Timings
+	// JoinOnly keeps a seed that lost its disk from founding and from voting
+	// in a founding (protocol.md section 4).
+	JoinOnly bool
+	// Volatile says that the store forgets everything at the end of the
+	// process (protocol.md section 5, restart).
+	Volatile bool
+	// TrustRefusal ends support as soon as the host of its leader refuses the port
+	// (protocol.md section 6, a process that died).
+	TrustRefusal bool
+	// Rand gives jitter and identifiers; each machine has its own.
+	Rand *rand.Rand
+}
 
 // Machine is the protocol of one node.
 type Machine struct {
@@ -72,7 +96,7 @@ func New(cfg Config, d paxos.Durable, now time.Time) *Machine {
 		cfg:     cfg,
 		timing:  timing{cfg.Timings},
 		quorum:  member.Quorum(cfg.Size),
-		seeds:   seedDigest(cfg.Seeds),
+		seeds:   SeedDigest(cfg.Seeds),
 		self:    member.Identity{Address: cfg.Address, StoreID: d.StoreID, Incarnation: d.Incarnation},
 		isSeed:  slices.Contains(cfg.Seeds, cfg.Address),
 		durable: d,
@@ -91,7 +115,7 @@ func New(cfg Config, d paxos.Durable, now time.Time) *Machine {
 }
 
 // Step takes one message.
-func (m *Machine) Step(now time.Time, in Message) Output {
+func (m *Machine) Step(now time.Time, in message.Message) Output {
 	m.beginCall(now)
 	if !m.stopped && m.admit(in) {
 		m.dispatch(in)
@@ -238,10 +262,6 @@ func (m *Machine) View(now time.Time) member.View {
 	}
 	return v
 }
-
-// VotesAt is when this run may vote for any node (protocol.md section 5, restart); zero if it
-// did not have to wait.
-func (m *Machine) VotesAt() time.Time { return m.voteWait }
 
 // Durable is what the node remembers now; the caller must not change it.
 func (m *Machine) Durable() paxos.Durable { return m.durable }

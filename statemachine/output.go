@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
 )
@@ -18,12 +19,12 @@ type Output struct {
 	// nil when it did not change.
 	Persist *paxos.Durable
 	// Send lists what goes out, in order. None is addressed to the node itself.
-	Send []Message
+	Send []message.Message
 	// Probe is a run whose host is to be asked now whether it refuses the port; nil
 	// for none. Where it does, Refused is called with it.
 	Probe *Probe
 	// Answers are those to calls of Commit.
-	Answers []RecordResponse
+	Answers []message.RecordResponse
 	// Changed is set if View or Records would return something new, Self of a View included,
 	// or if this run was asked to change a record that it owns.
 	Changed bool
@@ -105,8 +106,8 @@ func (k TraceKind) String() string {
 // into one, the simulator into a history, a test into an assertion.
 type Trace struct {
 	Kind    TraceKind
-	Reason  Reason
-	Event   Kind           // of the message that brought it about; 0 for none
+	Reason  message.Reason
+	Event   message.Kind   // of the message that brought it about; 0 for none
 	Peer    member.Address // the node that it is about
 	Version uint64
 	Status  member.Status // of MemberMoved
@@ -118,4 +119,65 @@ type Trace struct {
 	Cause Cause
 	// Heard is when the last ack of Peer came: of Suspected and Overruled.
 	Heard time.Time
+}
+
+// drop ignores an event; every place that ignores one comes through here.
+func (m *Machine) drop(in message.Message, reason message.Reason) {
+	m.trace(Trace{Kind: Dropped, Reason: reason, Event: in.Body.Kind(), Peer: in.From.Address})
+}
+
+// refuse notes that an event is answered with no.
+func (m *Machine) refuse(in message.Message, reason message.Reason) {
+	m.trace(Trace{Kind: Refused, Reason: reason, Event: in.Body.Kind(), Peer: in.From.Address})
+}
+
+func (m *Machine) trace(t Trace) {
+	if t.Version == 0 {
+		t.Version = m.state().Version
+	}
+	m.out.Trace = append(m.out.Trace, t)
+}
+
+// Cause is why a leader no longer leads, as far as this node knows. It is for people: no
+// rule depends on it.
+type Cause uint8
+
+// The causes. Those of a conflict are the rules of protocol.md section 7, in their
+// order.
+const (
+	CauseNone     Cause = iota
+	CauseCrash          // its host refused its port, or a later run of it was heard
+	CauseSilence        // nothing came from it for LeaderTimeout
+	CauseHandOver       // an operator made it leave, hand over or drain
+	CauseLease          // a majority did not answer it, so its lease ran out
+	CauseOutvoted       // another was elected before this node had missed it
+	CauseChosen         // conflict: it was provisional, the other one chosen
+	CauseVersion        // conflict: the other one has a later version
+	CauseAddress        // conflict: the other one has the greater address
+	Causes              // is above them all
+)
+
+var causeNames = [Causes]string{
+	"none", "crash", "silence", "hand-over", "lease lost", "outvoted",
+	"conflict: chosen", "conflict: version", "conflict: address",
+}
+
+// String is the cause in words.
+func (c Cause) String() string {
+	if c >= Causes {
+		return fmt.Sprintf("Cause(%d)", uint8(c))
+	}
+	return causeNames[c]
+}
+
+// conflictCause is the rule by which better wins against c (protocol.md section 7).
+func conflictCause(c, better member.Claim) Cause {
+	switch {
+	case c.Chosen != better.Chosen:
+		return CauseChosen
+	case c.Version != better.Version:
+		return CauseVersion
+	default:
+		return CauseAddress
+	}
 }

@@ -48,7 +48,7 @@ const maxOpen = 1024
 // answer of this call or of a later one, exactly one, by r.ID, which must be greater
 // than that of every call before. This node trusts none of the records that r changes
 // from now on, whatever the answer, but those that r sets when it is taken.
-func (m *Machine) Commit(now time.Time, r RecordRequest) Output {
+func (m *Machine) Commit(now time.Time, r message.RecordRequest) Output {
 	m.beginCall(now)
 	if reason := m.mayAsk(r); reason != message.ReasonNone {
 		m.out.Answers = append(m.out.Answers, message.RecordResponse{ID: r.ID, Reason: reason})

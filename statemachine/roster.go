@@ -3,6 +3,7 @@
 package statemachine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/athena-go/athena/internal/message"
@@ -147,4 +148,67 @@ func (m *Machine) canSpare(a member.Address) bool {
 	}
 	margin := m.timing.leaseMargin()
 	return heard >= m.quorum && m.now.Before(time.Unix(0, m.quorumEcho(rest)).Add(margin))
+}
+
+// changeRoster makes the next revision with r and sends it to all members: only the entry at
+// about, or the whole state if about is zero.
+func (m *Machine) changeRoster(r member.Roster, about member.Address) {
+	before, _ := m.state().Roster.Find(about)
+	next := m.state().Next(r)
+	if m.role == member.Leading {
+		m.takenBy(m.durable.Held, next)
+		m.hold(next)
+	} else {
+		m.soft = next
+	}
+	m.lead.leaseKnown = false
+	m.shown.moved = true
+	m.lead.peers = slices.DeleteFunc(m.lead.peers, func(p *peer) bool {
+		_, stays := r.Find(p.id.Address)
+		return !stays
+	})
+	if entry, ok := r.Find(about); ok && entry.Shown() != before.Shown() {
+		m.trace(Trace{Kind: MemberMoved, Peer: about, Status: entry.Shown()})
+	}
+	for _, e := range r {
+		if e.Address == m.self.Address {
+			continue
+		}
+		if p := m.lead.ensurePeer(e.Identity); p.heard.IsZero() {
+			p.heard = m.now
+		}
+	}
+	if m.role == member.Leading {
+		m.announceChange(about)
+	} else if m.lead.tellAt.IsZero() {
+		m.lead.tellAt = m.now
+		if at := m.lead.toldAt.Add(m.timing.tellInterval()); at.After(m.now) {
+			m.lead.tellAt = at
+		}
+	}
+}
+
+// announceChange sends the newest revision to all members.
+func (m *Machine) announceChange(about member.Address) {
+	s := m.durable.Held
+	entry, ok := s.Roster.Find(about)
+	for _, e := range s.Roster {
+		p := m.lead.peer(e.Address)
+		switch {
+		case p == nil:
+			// This node itself.
+		case !ok || p.number.IsZero():
+			// A member that has not shown this leader's state yet cannot apply an update.
+			m.alignMember(p)
+		default:
+			p.noteTold(s.Number, m.now)
+			m.send(e.Address, message.MemberStatusUpdate{Number: s.Number, Member: entry})
+		}
+	}
+}
+
+// alignMember sends a member the whole state.
+func (m *Machine) alignMember(p *peer) {
+	p.sent, p.sentAt = m.state().Number, m.now
+	m.send(p.id.Address, message.ClusterAlignment{State: m.state()})
 }

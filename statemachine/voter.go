@@ -4,7 +4,6 @@ package statemachine
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
@@ -141,20 +140,6 @@ func (m *Machine) refuseFormal(from member.Identity, p paxos.Proposal) message.R
 	return message.ReasonNone
 }
 
-// refuseFounding returns the reason to refuse a founding that the voter would grant otherwise
-// (protocol.md section 4).
-func (m *Machine) refuseFounding(from member.Identity, seeds uint64) message.Reason {
-	switch {
-	case m.cfg.JoinOnly:
-		return message.ReasonJoinOnly
-	case seeds != m.seeds:
-		return message.ReasonOtherSeeds
-	case !slices.Contains(m.cfg.Seeds, from.Address):
-		return message.ReasonNotVoter // only a seed founds
-	}
-	return message.ReasonNone
-}
-
 // reasonOf is a refusal of package paxos as messages and traces name it.
 func reasonOf(r paxos.Refusal) message.Reason {
 	switch r {
@@ -176,13 +161,6 @@ func reasonOf(r paxos.Refusal) message.Reason {
 		return message.ReasonVotedTwice
 	}
 	panic(fmt.Sprintf("statemachine: refusal %d, want one that package paxos names", r))
-}
-
-// waitsFor reports whether the wait after a start keeps this node from voting
-// for a. (S) protocol.md section 5, restart: it may vote for the leader that it
-// held, whom alone its earlier run can have supported.
-func (m *Machine) waitsFor(a member.Address) bool {
-	return m.now.Before(m.voteWait) && (m.cfg.Volatile || m.durable.Held.Leader != a)
 }
 
 // yieldTo lets the proposer of p, which this node just voted for, go first: this node does not

@@ -88,7 +88,7 @@ var classic = []Mutant{
 			Old:  "case c.Chosen && c.Version < m.held().Version:\n",
 			New:  "case false:\n",
 		}, {
-			File: "statemachine/confirmation.go",
+			File: "statemachine/state.go",
 			Old:  "case !m.held().Less(s.Number):\n",
 			New:  "case m.held() == s.Number:\n",
 		}},
@@ -97,7 +97,7 @@ var classic = []Mutant{
 		Name: "leader-not-demoted",
 		Rule: "7: a leader that takes a later version's state leads no more",
 		Edits: []Edit{{
-			File: "statemachine/confirmation.go",
+			File: "statemachine/state.go",
 			Old:  "if m.role == member.Leading && s.Version > m.leader.Version ||\n",
 			New:  "if m.role == member.Leading && m.role == member.Following ||\n",
 		}},

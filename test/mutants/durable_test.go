@@ -21,7 +21,7 @@ var durable = []Mutant{
 			Old:  "if a.Accepted.ID.Version <= s.Version {",
 			New:  "if a.Accepted.ID.Version > 0 {",
 		}, {
-			File: "statemachine/confirmation.go",
+			File: "statemachine/state.go",
 			Old:  "case s.Version < m.durable.Bound():\n",
 			New:  "case false:\n",
 		}},
@@ -39,7 +39,7 @@ var durable = []Mutant{
 		Name: "forgets-by-time",
 		Rule: "6, fewer than M: a durable store forgets nothing",
 		Edits: []Edit{{
-			File: "statemachine/isolation.go",
+			File: "statemachine/founding.go",
 			Old:  "if m.rosterLost() && m.cfg.Volatile {",
 			New:  "if m.rosterLost() || m.due(m.patienceEnd()) && !m.held().IsZero() {",
 		}},
@@ -48,7 +48,7 @@ var durable = []Mutant{
 		Name: "old-state-taken",
 		Rule: "1: the held state only grows",
 		Edits: []Edit{{
-			File: "statemachine/confirmation.go",
+			File: "statemachine/state.go",
 			Old:  "case !m.held().Less(s.Number):\n",
 			New:  "case m.held() == s.Number:\n",
 		}},
@@ -57,7 +57,7 @@ var durable = []Mutant{
 		Name: "followers-freed-too-early",
 		Rule: "6, leaving leader: authority ends before its followers are freed",
 		Edits: []Edit{{
-			File: "statemachine/lifecycle.go",
+			File: "statemachine/handover.go",
 			Old:  "Peer: to, Version: given.Version, Cause: CauseHandOver})\n\tm.endLeadership(given)\n",
 			New: "Peer: to, Version: given.Version, Cause: CauseHandOver})\n" +
 				"\tif !stays {\n\t\tm.endLeadership(given)\n\t}\n",
@@ -67,7 +67,7 @@ var durable = []Mutant{
 		Name: "state-without-its-predecessor",
 		Rule: "2: an update applies only to the revision before it",
 		Edits: []Edit{{
-			File: "statemachine/alignment.go",
+			File: "statemachine/state.go",
 			Old:  "case n != member.Number{Version: held.Version, Revision: held.Revision + 1}:\n",
 			New:  "case n.Version != held.Version:\n",
 		}},

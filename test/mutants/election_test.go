@@ -280,7 +280,7 @@ var election = []Mutant{
 		Name: "provisional-leader-ends-a-hand-over",
 		Rule: "6, leaving leader: a provisional leader does not end a hand-over",
 		Edits: []Edit{{
-			File: "statemachine/lifecycle.go",
+			File: "statemachine/handover.go",
 			Old:  "\tif m.role == member.Following {\n\t\treturn m.leader.Chosen\n\t}\n\treturn m.role",
 			New:  "\treturn m.role",
 		}},
@@ -307,7 +307,7 @@ var election = []Mutant{
 		Name: "bound-takes-old-states",
 		Rule: "6, 5: a bound node takes no state of a lower version",
 		Edits: []Edit{{
-			File: "statemachine/confirmation.go",
+			File: "statemachine/state.go",
 			Old:  "case s.Version < m.durable.Bound():\n",
 			New:  "case false:\n",
 		}},
@@ -325,7 +325,7 @@ var election = []Mutant{
 		Name: "bound-leader-changes",
 		Rule: "6, 5: a leader that accepted a higher version changes nothing more",
 		Edits: []Edit{{
-			File: "statemachine/lead.go",
+			File: "statemachine/leader.go",
 			Old:  "m.role == member.Leading && m.durable.Bound() <= m.leader.Version\n",
 			New:  "m.role == member.Leading\n",
 		}},

@@ -8,7 +8,7 @@ var founding = []Mutant{
 		Name: "question-shows-nothing",
 		Rule: "4: a query shows the held state, and a voter of it that holds nothing takes it",
 		Edits: []Edit{{
-			File: "statemachine/join.go",
+			File: "statemachine/discovery.go",
 			Old:  "\tm.learnFrom(b.Held)\n",
 			New:  "",
 		}},
@@ -45,7 +45,7 @@ var founding = []Mutant{
 		Name: "join-only-founds",
 		Rule: "4: a seed that lost its disk does not vote in a founding",
 		Edits: []Edit{{
-			File: "statemachine/voter.go",
+			File: "statemachine/founding.go",
 			Old:  "case m.cfg.JoinOnly:\n\t\treturn message.ReasonJoinOnly\n",
 			New:  "",
 		}},

@@ -8,7 +8,7 @@ var members = []Mutant{
 		Name: "voters-change-unsettled",
 		Rule: "3: the set of voters changes only while the present state is committed",
 		Edits: []Edit{{
-			File: "statemachine/lead.go",
+			File: "statemachine/leader.go",
 			Old:  "\treturn n >= m.quorum\n}\n\n// noteBound",
 			New:  "\treturn n >= 0\n}\n\n// noteBound",
 		}},
@@ -70,7 +70,7 @@ var members = []Mutant{
 			Old:  "\t\te.Status = member.Active\n",
 			New:  "\t\te.Status, e.Gone = member.Active, false\n",
 		}, {
-			File: "statemachine/admission.go",
+			File: "statemachine/join.go",
 			Old:  "next.Status, next.Resigned = member.Active, false\n",
 			New:  "next.Status, next.Gone, next.Resigned = member.Active, false, false\n",
 		}},
@@ -89,7 +89,7 @@ var members = []Mutant{
 		Name: "store-id-ignored",
 		Rule: "3: with another store id it is another voter",
 		Edits: []Edit{{
-			File: "statemachine/admission.go",
+			File: "statemachine/join.go",
 			Old:  "case known && e.StoreID == j.id.StoreID:",
 			New:  "case known:",
 		}},
@@ -98,7 +98,7 @@ var members = []Mutant{
 		Name: "proposes-as-an-earlier-run",
 		Rule: "3: who joins again above its number proposes no more what it did before",
 		Edits: []Edit{{
-			File: "statemachine/join.go",
+			File: "statemachine/restart.go",
 			Old:  "\tm.dropAttempt() // its ballot",
 			New:  "\t// its ballot",
 		}},
@@ -108,7 +108,7 @@ var members = []Mutant{
 		Name: "other-cluster-heard",
 		Rule: "3: an event of another cluster is dropped",
 		Edits: []Edit{{
-			File: "statemachine/sender.go",
+			File: "statemachine/dispatch.go",
 			Old:  "return !m.cluster().IsZero() && !in.Cluster.IsZero() && in.Cluster != m.cluster()",
 			New:  "return false",
 		}},
@@ -118,11 +118,11 @@ var members = []Mutant{
 		Name: "state-of-another-cluster",
 		Rule: "3: no state of another cluster is taken or voted for",
 		Edits: []Edit{{
-			File: "statemachine/sender.go",
+			File: "statemachine/dispatch.go",
 			Old:  "return !m.cluster().IsZero() && !in.Cluster.IsZero() && in.Cluster != m.cluster()",
 			New:  "return false",
 		}, {
-			File: "statemachine/plausible.go",
+			File: "statemachine/state.go",
 			Old:  "\n\t\t(m.cluster().IsZero() || s.Cluster == m.cluster())",
 			New:  " true",
 		}},
@@ -132,7 +132,7 @@ var members = []Mutant{
 		Name: "anyone-ends-a-leader",
 		Rule: "3: only a voter proves that another leader was chosen for a version",
 		Edits: []Edit{{
-			File: "statemachine/guard.go",
+			File: "statemachine/dispatch.go",
 			Old:  " && in.Cluster == m.cluster() &&\n\t\tm.durable.Held.Roster.IsVoter(in.From.Voter())",
 			New:  "",
 		}},
@@ -142,7 +142,7 @@ var members = []Mutant{
 		Name: "strangers-claim",
 		Rule: "3: claims count from seeds, members and the leader that was asked",
 		Edits: []Edit{{
-			File: "statemachine/sender.go",
+			File: "statemachine/dispatch.go",
 			Old:  "return in.Cluster == m.cluster() && m.trustsAddress(in.From.Address)",
 			New:  "return in.Cluster == m.cluster()",
 		}},
@@ -152,7 +152,7 @@ var members = []Mutant{
 		Name: "states-of-strangers",
 		Rule: "3: states count from the same addresses",
 		Edits: []Edit{{
-			File: "statemachine/confirmation.go",
+			File: "statemachine/state.go",
 			Old:  "if !m.trustsAddress(a) {",
 			New:  "if false {",
 		}},
@@ -162,11 +162,11 @@ var members = []Mutant{
 		Name: "state-of-a-minority",
 		Rule: "3: a chosen state has M voters",
 		Edits: []Edit{{
-			File: "statemachine/confirmation.go",
+			File: "statemachine/state.go",
 			Old:  "if !m.trustsAddress(a) {",
 			New:  "if !m.trustsAddress(a) && m.quorum <= len(s.Roster) {",
 		}, {
-			File: "statemachine/plausible.go",
+			File: "statemachine/state.go",
 			Old:  " && s.Roster.Voters() >= m.quorum",
 			New:  "",
 		}},
@@ -197,7 +197,7 @@ var members = []Mutant{
 		Name: "bound-without-limit",
 		Rule: "3: a bound that no election reached counts for nothing",
 		Edits: []Edit{{
-			File: "statemachine/lead.go",
+			File: "statemachine/leader.go",
 			Old:  "if version > m.leader.Version+room {",
 			New:  "if version > m.leader.Version+room && room == 0 {",
 		}},

@@ -8,7 +8,7 @@ var records = []Mutant{
 		Name: "answered-before-committed",
 		Rule: "10: a request is answered once its revision is committed",
 		Edits: []Edit{{
-			File: "statemachine/draft.go",
+			File: "statemachine/recordrevision.go",
 			Old:  "\tm.lead.answerAt = d.number\n",
 			New:  "\tm.answerAll()\n",
 		}},
@@ -17,7 +17,7 @@ var records = []Mutant{
 		Name: "extended-without-authority",
 		Rule: "10: an ack extends only while the leader is quorate",
 		Edits: []Edit{{
-			File: "statemachine/table.go",
+			File: "statemachine/recordtable.go",
 			Old:  "m.role == member.Leading && m.quorate(m.now) && m.knowsRevocations(p.id) &&",
 			New:  "m.role == member.Leading && m.knowsRevocations(p.id) &&",
 		}},
@@ -27,7 +27,7 @@ var records = []Mutant{
 		Name: "extended-unaware",
 		Rule: "10: an ack extends only for one that showed the revision that last took a record from it",
 		Edits: []Edit{{
-			File: "statemachine/table.go",
+			File: "statemachine/recordtable.go",
 			Old:  "m.quorate(m.now) && m.knowsRevocations(p.id) &&",
 			New:  "m.quorate(m.now) && !p.number.IsZero() &&",
 		}},
@@ -45,7 +45,7 @@ var records = []Mutant{
 		Name: "record-taken-in-one-step",
 		Rule: "10: another's record is revoked first, and dropped later",
 		Edits: []Edit{{
-			File: "statemachine/draft.go",
+			File: "statemachine/recordrevision.go",
 			Old:  "\t\t\te.Revoked = true\n\t\t\td.put(e)\n",
 			New:  "\t\t\td.drop(e)\n",
 		}},
@@ -54,11 +54,11 @@ var records = []Mutant{
 		Name: "revoked-dropped-unshown",
 		Rule: "10: a revoked record is dropped once its owner showed that revision",
 		Edits: []Edit{{
-			File: "statemachine/draft.go",
+			File: "statemachine/recordrevision.go",
 			Old:  "\t\tif !silent && !(o.revoked && m.knowsRevocations(o.id)) {\n",
 			New:  "\t\tif !silent && !o.revoked {\n",
 		}, {
-			File: "statemachine/table.go",
+			File: "statemachine/recordtable.go",
 			Old:  "return o.revoked && m.knowsRevocations(o.id)\n",
 			New:  "return o.revoked\n",
 		}},
@@ -67,7 +67,7 @@ var records = []Mutant{
 		Name: "owner-silent-too-early",
 		Rule: "10: records end when their owner was not extended for HoldTimeout",
 		Edits: []Edit{{
-			File: "statemachine/table.go",
+			File: "statemachine/recordtable.go",
 			Old:  "return last.Add(m.timing.HoldTimeout())",
 			New:  "return last.Add(m.timing.HoldTimeout() / 2)",
 		}},
@@ -76,7 +76,7 @@ var records = []Mutant{
 		Name: "owner-silent-an-interval-too-early",
 		Rule: "10: records end HoldTimeout after the last extension of their owner, and not sooner",
 		Edits: []Edit{{
-			File: "statemachine/table.go",
+			File: "statemachine/recordtable.go",
 			Old:  "return last.Add(m.timing.HoldTimeout())",
 			New:  "return last.Add(m.timing.HoldTimeout() - m.timing.HeartbeatInterval)",
 		}},
@@ -94,7 +94,7 @@ var records = []Mutant{
 		Name: "former-leader-extends-itself",
 		Rule: "10: a leader extends itself for LeaseTimeout, after which the next ends its records",
 		Edits: []Edit{{
-			File: "statemachine/table.go",
+			File: "statemachine/recordtable.go",
 			Old:  "return m.lead.since.Add(m.timing.LeaseTimeout)",
 			New:  "return m.lead.since",
 		}},
@@ -103,7 +103,7 @@ var records = []Mutant{
 		Name: "former-leader-of-any-version",
 		Rule: "10: who led before is known where one followed the version that one was elected on",
 		Edits: []Edit{{
-			File: "statemachine/table.go",
+			File: "statemachine/recordtable.go",
 			Old:  "f.claim.Version != base.Version ||",
 			New:  "f.claim.Version > base.Version ||",
 		}},
@@ -113,7 +113,7 @@ var records = []Mutant{
 		Name: "former-leader-extended-since",
 		Rule: "10: a leader before that follows this one is extended as all others",
 		Edits: []Edit{{
-			File: "statemachine/table.go",
+			File: "statemachine/recordtable.go",
 			Old:  "\tif last.IsZero() && o.id == m.lead.former {",
 			New:  "\tif o.id == m.lead.former {",
 		}},
@@ -122,7 +122,7 @@ var records = []Mutant{
 		Name: "new-leader-ends-records",
 		Rule: "10: a new leader counts the silence of owners from its election",
 		Edits: []Edit{{
-			File: "statemachine/table.go",
+			File: "statemachine/recordtable.go",
 			Old:  "\tif m.lead.since.After(last) {\n",
 			New:  "\tif last.After(m.lead.since) {\n",
 		}},
@@ -199,7 +199,7 @@ var records = []Mutant{
 		Name: "lost-owner-forgotten",
 		Rule: "10: an owner without a place is waited for as every other",
 		Edits: []Edit{{
-			File: "statemachine/table.go",
+			File: "statemachine/recordtable.go",
 			Old:  "\t\to.lost = m.now\n",
 			New:  "\t\to.lost = m.lead.since\n",
 		}},
@@ -208,11 +208,11 @@ var records = []Mutant{
 		Name: "lost-owner-forgotten-when-back",
 		Rule: "10: an owner that gets its place back is waited for all the same",
 		Edits: []Edit{{
-			File: "statemachine/table.go",
+			File: "statemachine/recordtable.go",
 			Old:  "\tlast := o.lost //",
 			New:  "\tlast := o.lost\n\tif m.durable.Held.Roster.Has(o.id) {\n\t\tlast = time.Time{}\n\t} //",
 		}, {
-			File: "statemachine/admission.go",
+			File: "statemachine/join.go",
 			Old:  "\tp.extended = m.now\n",
 			New:  "",
 		}},
@@ -222,7 +222,7 @@ var records = []Mutant{
 		Name: "extended-before-its-place",
 		Rule: "10: an ack extends only for one that showed the revision that gave it its place",
 		Edits: []Edit{{
-			File: "statemachine/admission.go",
+			File: "statemachine/join.go",
 			Old:  "\tp.revoked = m.state().Number\n",
 			New:  "\tp.revoked = member.Number{}\n",
 		}},
@@ -232,7 +232,7 @@ var records = []Mutant{
 		Name: "request-taken-twice",
 		Rule: "10: a request is taken once at most",
 		Edits: []Edit{{
-			File: "statemachine/table.go",
+			File: "statemachine/recordtable.go",
 			Old:  "if b.ID <= last.id {",
 			New:  "if b.ID == 0 {",
 		}},
@@ -242,7 +242,7 @@ var records = []Mutant{
 		Name: "request-of-another-leadership",
 		Rule: "10: a request is taken by the leadership that was asked",
 		Edits: []Edit{{
-			File: "statemachine/table.go",
+			File: "statemachine/recordtable.go",
 			Old:  "case m.role != member.Leading || in.Claim != m.leader:",
 			New:  "case m.role != member.Leading || in.Claim.Leader != m.leader.Leader:",
 		}},
@@ -252,7 +252,7 @@ var records = []Mutant{
 		Name: "loss-unnoted",
 		Rule: "10: what was taken from an owner unasked must be shown before it is extended",
 		Edits: []Edit{{
-			File: "statemachine/draft.go",
+			File: "statemachine/recordrevision.go",
 			Old:  "\t\tp.revoked = n\n",
 			New:  "\t\tp.revoked = member.Number{}\n",
 		}},
@@ -261,7 +261,7 @@ var records = []Mutant{
 		Name: "key-set-twice-in-a-revision",
 		Rule: "10: a token belongs to one setting of a key",
 		Edits: []Edit{{
-			File: "statemachine/draft.go",
+			File: "statemachine/recordrevision.go",
 			Old:  "return d.touched[c.Key] }) {",
 			New:  "return false && d.touched[c.Key] }) {",
 		}},

@@ -8,7 +8,7 @@ var restart = []Mutant{
 		Name: "shorter-lease-at-once",
 		Rule: "5, restart: a run waits for what LeaseTimeout was longer in the last one",
 		Edits: []Edit{{
-			File: "statemachine/owed.go",
+			File: "statemachine/restart.go",
 			Old:  "return max(0, o.Lease-t.LeaseTimeout) + max(0, o.Hold-t.HoldTimeout())",
 			New:  "return max(0, o.Hold-t.HoldTimeout())",
 		}},
@@ -18,7 +18,7 @@ var restart = []Mutant{
 		Name: "shorter-hold-at-once",
 		Rule: "10, restart: a run waits for what HoldTimeout was longer in the last one",
 		Edits: []Edit{{
-			File: "statemachine/owed.go",
+			File: "statemachine/restart.go",
 			Old:  "return max(0, o.Lease-t.LeaseTimeout) + max(0, o.Hold-t.HoldTimeout())",
 			New:  "return max(0, o.Lease-t.LeaseTimeout)",
 		}},
@@ -28,7 +28,7 @@ var restart = []Mutant{
 		Name: "longer-of-both",
 		Rule: "10, restart: what both timings were longer by adds up",
 		Edits: []Edit{{
-			File: "statemachine/owed.go",
+			File: "statemachine/restart.go",
 			Old:  "return max(0, o.Lease-t.LeaseTimeout) + max(0, o.Hold-t.HoldTimeout())",
 			New:  "return max(0, o.Lease-t.LeaseTimeout, o.Hold-t.HoldTimeout())",
 		}},
@@ -38,7 +38,7 @@ var restart = []Mutant{
 		Name: "second-restart-owes-nothing",
 		Rule: "5, restart: a run that is restarted within the wait owes the rest",
 		Edits: []Edit{{
-			File: "statemachine/owed.go",
+			File: "statemachine/restart.go",
 			Old: "\tlease := min(d, max(0, o.Lease-t.LeaseTimeout))\n" +
 				"\treturn Owed{Lease: o.Lease - lease, Hold: o.Hold - (d - lease)}",
 			New: "\treturn OwedBy(t)",

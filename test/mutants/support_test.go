@@ -8,7 +8,7 @@ var support = []Mutant{
 		Name: "refusal-always-trusted",
 		Rule: "6, a process that died: a refusal ends support only where refusals are trusted",
 		Edits: []Edit{{
-			File: "statemachine/refusal.go",
+			File: "statemachine/follower.go",
 			Old:  "if m.cfg.TrustRefusal {",
 			New:  "if true {",
 		}},
@@ -46,7 +46,7 @@ var support = []Mutant{
 		Name: "support-freed-by-any-message",
 		Rule: "5: support ends early by a later run of the leader only",
 		Edits: []Edit{{
-			File: "statemachine/guard.go",
+			File: "statemachine/restart.go",
 			Old:  "if s.leader.Voter() == from.Voter() && from.Incarnation > s.leader.Incarnation {",
 			New:  "if s.leader.Voter() == from.Voter() && from.Incarnation >= s.leader.Incarnation {",
 		}},
@@ -132,7 +132,7 @@ var support = []Mutant{
 		Name: "wait-ends-for-the-leader-followed",
 		Rule: "5, restart: the wait ends early for the held leader only, not for the one followed",
 		Edits: []Edit{{
-			File: "statemachine/voter.go",
+			File: "statemachine/restart.go",
 			Old:  "m.durable.Held.Leader != a)",
 			New:  "m.leader.Leader != a)",
 		}},
@@ -150,7 +150,7 @@ var support = []Mutant{
 		Name: "start-wait-ended-by-any-leader",
 		Rule: "5, restart: only the leader of the held state ends the wait after a start",
 		Edits: []Edit{{
-			File: "statemachine/lease.go",
+			File: "statemachine/restart.go",
 			Old:  "if m.cfg.Volatile || given != held.Claim() || leader != held.LeaderIdentity() ||\n",
 			New:  "if m.cfg.Volatile || !given.Chosen || held.Leader.IsZero() ||\n",
 		}},
@@ -160,7 +160,7 @@ var support = []Mutant{
 		Name: "start-wait-ended-for-any-version",
 		Rule: "5, restart: only what is given up in the held version ends the wait after a start",
 		Edits: []Edit{{
-			File: "statemachine/lease.go",
+			File: "statemachine/restart.go",
 			Old:  "if m.cfg.Volatile || given != held.Claim() || leader != held.LeaderIdentity() ||\n",
 			New:  "if m.cfg.Volatile || !given.Chosen || leader != held.LeaderIdentity() ||\n",
 		}},
@@ -170,7 +170,7 @@ var support = []Mutant{
 		Name: "leads-in-another-run",
 		Rule: "5: who restarted is never again leader of that version",
 		Edits: []Edit{{
-			File: "statemachine/confirmation.go",
+			File: "statemachine/state.go",
 			Old:  "if s.Version > before.Version && s.LeaderIdentity() == m.self {",
 			New:  "if s.Version > before.Version && s.Leader == m.self.Address {",
 		}, {

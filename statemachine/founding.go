@@ -3,6 +3,7 @@
 package statemachine
 
 import (
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -10,44 +11,12 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// isolationState is what a node knows that has found no leader to follow for long
-// (protocol.md sections 4 and 6).
-type isolationState struct {
-	// noChosenSince is when the node last had a chosen leader, or started;
-	// zero while it has one.
-	noChosenSince time.Time
-	// lost lists voters of the held roster whose address answers under another
-	// store id and holds nothing newer.
-	lost []member.Voter
-}
-
 func (m *Machine) tickIsolation() {
 	if m.rosterLost() && m.cfg.Volatile {
 		m.becomeNewRun()
 	}
 	if m.mayDeclare() {
 		m.declareItself()
-	}
-}
-
-// tickDeaf gives up a provisional leader that does not answer, once this node has waited so
-// long for a leader that it would declare itself. A leader that sends but receives nothing
-// would otherwise keep all other seeds from declaring themselves.
-func (m *Machine) tickDeaf() {
-	s := &m.join
-	if m.role == member.Seeking && !s.target.IsZero() && !s.target.Chosen && !s.waits &&
-		m.now.Sub(s.askedAt) >= m.timing.RetryInterval && m.due(m.patienceEnd()) {
-		s.deaf, s.target = s.target, member.Claim{}
-	}
-}
-
-// noteHearing counts a leader again that answers: its sender receives what this node sends.
-func (m *Machine) noteHearing(in message.Message) {
-	switch in.Body.(type) {
-	case message.LeaderResponse, message.JoinClusterResponse, message.SeedKeepAliveAck:
-		if in.From.Address == m.join.deaf.Leader {
-			m.join.deaf = member.Claim{}
-		}
 	}
 }
 
@@ -152,69 +121,80 @@ func (m *Machine) tellAnswerers() {
 	}
 }
 
-// noteLost collects evidence that the held roster can never elect again: voters that came
-// back under another store id. A voter that holds a newer state may belong to a roster that
-// can, so it does not count.
-func (m *Machine) noteLost(in message.Message) {
-	if m.isolation.noChosenSince.IsZero() || m.held().IsZero() {
+// tickTell sends the members of a provisional leader its state when it changed, once in
+// tellInterval at most: many nodes join together, and each change would be sent to all. It
+// does not wait if the roster is full.
+func (m *Machine) tickTell() {
+	full := len(m.soft.Roster) == m.cfg.Size
+	if m.role != member.Provisional || m.lead.tellAt.IsZero() || !full && !m.due(m.lead.tellAt) {
 		return
 	}
-	e, ok := m.durable.Held.Roster.Find(in.From.Address)
-	if !ok || !e.IsVoter() {
+	m.lead.tellAt, m.lead.toldAt = time.Time{}, m.now
+	for _, p := range m.lead.peers {
+		m.alignMember(p)
+	}
+}
+
+// tickFounding starts a founding at a provisional leader that holds nothing,
+// once M active members and a majority of the seeds follow it.
+func (m *Machine) tickFounding() {
+	if m.role != member.Provisional || !m.held().IsZero() || m.cfg.JoinOnly ||
+		m.isProposing() || m.now.Before(m.propose.at) || m.now.Before(m.voteWait) {
 		return
 	}
-	at := slices.Index(m.isolation.lost, e.Voter())
-	held, shows := shownHeld(in.Body)
+	var active member.Roster
+	seeds := 0
+	for _, e := range m.soft.Roster {
+		if e.Status != member.Active {
+			continue
+		}
+		active = append(active, e)
+		if slices.Contains(m.cfg.Seeds, e.Address) {
+			seeds++
+		}
+	}
+	if len(active) < m.quorum || seeds < member.Quorum(len(m.cfg.Seeds)) ||
+		m.now.Before(m.gatheredAt()) {
+		return
+	}
+	m.propose.Proposer = m.propose.BeginFounding(
+		m.self, m.durable.Acceptor, m.quorum, active, m.cfg.Seeds)
+	m.startPre()
+}
+
+// gatheredAt is when a founder stops waiting for more members. A member that joins later costs two
+// revisions that every node stores, and processes that start together join within moments.
+func (m *Machine) gatheredAt() time.Time {
+	if len(m.soft.Roster) == m.cfg.Size {
+		return time.Time{}
+	}
+	quiet := m.lead.joinedAt.Add(m.timing.gatherTimeout())
+	if end := m.lead.since.Add(m.timing.RetryInterval); quiet.After(end) {
+		return end
+	}
+	return quiet
+}
+
+// refuseFounding returns the reason to refuse a founding that the voter would grant otherwise
+// (protocol.md section 4).
+func (m *Machine) refuseFounding(from member.Identity, seeds uint64) message.Reason {
 	switch {
-	case m.otherCluster(in):
-		// It has forgotten this cluster, even if its store id is the same.
-		if at < 0 {
-			m.isolation.lost = append(m.isolation.lost, e.Voter())
-		}
-	case e.StoreID == in.From.StoreID || shows && m.held().Less(held):
-		if at >= 0 {
-			m.isolation.lost = slices.Delete(m.isolation.lost, at, at+1)
-		}
-	case shows && at < 0:
-		m.isolation.lost = append(m.isolation.lost, e.Voter())
+	case m.cfg.JoinOnly:
+		return message.ReasonJoinOnly
+	case seeds != m.seeds:
+		return message.ReasonOtherSeeds
+	case !slices.Contains(m.cfg.Seeds, from.Address):
+		return message.ReasonNotVoter // only a seed founds
 	}
+	return message.ReasonNone
 }
 
-// shownHeld is the number of the held state that a message shows, if it does.
-func shownHeld(b message.Body) (member.Number, bool) {
-	switch b := b.(type) {
-	case message.LeaderQuery:
-		return b.Held.Number, true
-	case message.LeaderResponse:
-		return b.Held, true
-	case message.LeaderStatusQueryResponse:
-		return b.Held, true
-	case message.JoinClusterRequest:
-		return b.Held, true
+// SeedDigest returns a digest of a sorted list of seeds, by which nodes compare their lists.
+func SeedDigest(seeds []member.Address) uint64 {
+	h := fnv.New64a()
+	for _, s := range seeds {
+		h.Write([]byte(s.String()))
+		h.Write([]byte{0})
 	}
-	return member.Number{}, false
+	return h.Sum64()
 }
-
-// rosterLost reports whether fewer than M voters of the held roster can still
-// answer, so that it can never elect again (protocol.md section 6).
-func (m *Machine) rosterLost() bool {
-	if m.held().IsZero() || m.isolation.noChosenSince.IsZero() {
-		return false
-	}
-	r := m.durable.Held.Roster
-	lost := 0
-	for _, v := range m.isolation.lost {
-		if r.IsVoter(v) {
-			lost++
-		}
-	}
-	if e, ok := r.Find(m.self.Address); ok && e.IsVoter() && e.StoreID != m.self.StoreID {
-		lost++ // its own earlier store
-	}
-	return lost > 0 && r.Voters()-lost < m.quorum
-}
-
-// RosterLost reports whether so many voters lost their stores that the held roster can
-// never elect again. With a durable store only an operator can end that; a node with a
-// memory store starts as a new run by itself.
-func (m *Machine) RosterLost() bool { return m.rosterLost() }

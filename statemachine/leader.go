@@ -3,7 +3,6 @@
 package statemachine
 
 import (
-	"slices"
 	"time"
 
 	"github.com/athena-go/athena/internal/message"
@@ -148,123 +147,6 @@ func (m *Machine) leadDeadline(d *deadline) {
 		if e.Address != m.self.Address {
 			d.add(m.watchAt(e))
 		}
-	}
-}
-
-// sendHeartbeats sends an ack, unasked, to each member that is heard to follow, and the claim
-// to every other seed and member, so that no island forms (protocol.md section 5). It reports
-// whether there is any other node.
-func (m *Machine) sendHeartbeats() bool {
-	to := m.targets(m.cfg.Seeds, addresses(m.state().Roster))
-	var silent []member.Address
-	for _, a := range to {
-		p := m.lead.peer(a)
-		if p != nil && !p.number.IsZero() && m.now.Sub(p.heard) < m.timing.HeartbeatTimeout {
-			if m.now.Sub(p.heard) >= m.timing.unaskedTimeout() {
-				m.trace(Trace{Kind: Missed, Peer: a})
-			}
-			m.sendAck(a, p.stamp, true)
-		} else {
-			silent = append(silent, a)
-		}
-	}
-	m.sendClaims(silent)
-	return len(to) > 0
-}
-
-// sendClaims sends the claim to silent nodes. A provisional leader sends it to the greatest
-// of them and to others in turns, one at first and then more each time: nodes that start
-// together ask by themselves, and two such leaders learn of each other from the greatest,
-// unless that is dead.
-func (m *Machine) sendClaims(silent []member.Address) {
-	if m.role == member.Provisional && len(silent) > 2 {
-		slices.SortFunc(silent, func(a, b member.Address) int { return b.Compare(a) })
-		others := silent[1:]
-		silent = silent[:1:1]
-		for range min(len(others), m.lead.claims/4+1) {
-			silent = append(silent, others[m.lead.claims%len(others)])
-			m.lead.claims++
-		}
-	}
-	for _, a := range silent {
-		m.send(a, message.SeedKeepAlive{})
-	}
-}
-
-// changeRoster makes the next revision with r and sends it to all members: only the entry at
-// about, or the whole state if about is zero.
-func (m *Machine) changeRoster(r member.Roster, about member.Address) {
-	before, _ := m.state().Roster.Find(about)
-	next := m.state().Next(r)
-	if m.role == member.Leading {
-		m.takenBy(m.durable.Held, next)
-		m.hold(next)
-	} else {
-		m.soft = next
-	}
-	m.lead.leaseKnown = false
-	m.shown.moved = true
-	m.lead.peers = slices.DeleteFunc(m.lead.peers, func(p *peer) bool {
-		_, stays := r.Find(p.id.Address)
-		return !stays
-	})
-	if entry, ok := r.Find(about); ok && entry.Shown() != before.Shown() {
-		m.trace(Trace{Kind: MemberMoved, Peer: about, Status: entry.Shown()})
-	}
-	for _, e := range r {
-		if e.Address == m.self.Address {
-			continue
-		}
-		if p := m.lead.ensurePeer(e.Identity); p.heard.IsZero() {
-			p.heard = m.now
-		}
-	}
-	if m.role == member.Leading {
-		m.announceChange(about)
-	} else if m.lead.tellAt.IsZero() {
-		m.lead.tellAt = m.now
-		if at := m.lead.toldAt.Add(m.timing.tellInterval()); at.After(m.now) {
-			m.lead.tellAt = at
-		}
-	}
-}
-
-// announceChange sends the newest revision to all members.
-func (m *Machine) announceChange(about member.Address) {
-	s := m.durable.Held
-	entry, ok := s.Roster.Find(about)
-	for _, e := range s.Roster {
-		p := m.lead.peer(e.Address)
-		switch {
-		case p == nil:
-			// This node itself.
-		case !ok || p.number.IsZero():
-			// A member that has not shown this leader's state yet cannot apply an update.
-			m.alignMember(p)
-		default:
-			p.noteTold(s.Number, m.now)
-			m.send(e.Address, message.MemberStatusUpdate{Number: s.Number, Member: entry})
-		}
-	}
-}
-
-// alignMember sends a member the whole state.
-func (m *Machine) alignMember(p *peer) {
-	p.sent, p.sentAt = m.state().Number, m.now
-	m.send(p.id.Address, message.ClusterAlignment{State: m.state()})
-}
-
-// tickTell sends the members of a provisional leader its state when it changed, once in
-// tellInterval at most: many nodes join together, and each change would be sent to all. It
-// does not wait if the roster is full.
-func (m *Machine) tickTell() {
-	full := len(m.soft.Roster) == m.cfg.Size
-	if m.role != member.Provisional || m.lead.tellAt.IsZero() || !full && !m.due(m.lead.tellAt) {
-		return
-	}
-	m.lead.tellAt, m.lead.toldAt = time.Time{}, m.now
-	for _, p := range m.lead.peers {
-		m.alignMember(p)
 	}
 }
 

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/member"
+)
+
+// isolationState is what a node knows that has found no leader to follow for long
+// (protocol.md sections 4 and 6).
+type isolationState struct {
+	// noChosenSince is when the node last had a chosen leader, or started;
+	// zero while it has one.
+	noChosenSince time.Time
+	// lost lists voters of the held roster whose address answers under another
+	// store id and holds nothing newer.
+	lost []member.Voter
+}
+
+// noteLost collects evidence that the held roster can never elect again: voters that came
+// back under another store id. A voter that holds a newer state may belong to a roster that
+// can, so it does not count.
+func (m *Machine) noteLost(in message.Message) {
+	if m.isolation.noChosenSince.IsZero() || m.held().IsZero() {
+		return
+	}
+	e, ok := m.durable.Held.Roster.Find(in.From.Address)
+	if !ok || !e.IsVoter() {
+		return
+	}
+	at := slices.Index(m.isolation.lost, e.Voter())
+	held, shows := shownHeld(in.Body)
+	switch {
+	case m.otherCluster(in):
+		// It has forgotten this cluster, even if its store id is the same.
+		if at < 0 {
+			m.isolation.lost = append(m.isolation.lost, e.Voter())
+		}
+	case e.StoreID == in.From.StoreID || shows && m.held().Less(held):
+		if at >= 0 {
+			m.isolation.lost = slices.Delete(m.isolation.lost, at, at+1)
+		}
+	case shows && at < 0:
+		m.isolation.lost = append(m.isolation.lost, e.Voter())
+	}
+}
+
+// shownHeld is the number of the held state that a message shows, if it does.
+func shownHeld(b message.Body) (member.Number, bool) {
+	switch b := b.(type) {
+	case message.LeaderQuery:
+		return b.Held.Number, true
+	case message.LeaderResponse:
+		return b.Held, true
+	case message.LeaderStatusQueryResponse:
+		return b.Held, true
+	case message.JoinClusterRequest:
+		return b.Held, true
+	}
+	return member.Number{}, false
+}
+
+// rosterLost reports whether fewer than M voters of the held roster can still
+// answer, so that it can never elect again (protocol.md section 6).
+func (m *Machine) rosterLost() bool {
+	if m.held().IsZero() || m.isolation.noChosenSince.IsZero() {
+		return false
+	}
+	r := m.durable.Held.Roster
+	lost := 0
+	for _, v := range m.isolation.lost {
+		if r.IsVoter(v) {
+			lost++
+		}
+	}
+	if e, ok := r.Find(m.self.Address); ok && e.IsVoter() && e.StoreID != m.self.StoreID {
+		lost++ // its own earlier store
+	}
+	return lost > 0 && r.Voters()-lost < m.quorum
+}
+
+// RosterLost reports whether so many voters lost their stores that the held roster can
+// never elect again. With a durable store only an operator can end that; a node with a
+// memory store starts as a new run by itself.
+func (m *Machine) RosterLost() bool { return m.rosterLost() }

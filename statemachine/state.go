@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statemachine
+
+import (
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
+)
+
+// onElected takes the initial state of a chosen leader.
+func (m *Machine) onElected(in message.Message, b message.LeaderElected) {
+	if reason := m.mayTakeFrom(in.From.Address, b.State); reason != message.ReasonNone {
+		m.drop(in, reason)
+		return
+	}
+	m.takeAndFollow(b.State, b.State.LeaderIdentity())
+}
+
+// onAlignment takes a whole state from its leader.
+func (m *Machine) onAlignment(in message.Message, b message.ClusterAlignment) {
+	c := member.Claim{Chosen: in.Claim.Chosen, Version: b.State.Version, Leader: b.State.Leader}
+	if in.Claim != c || c.Leader != in.From.Address {
+		m.drop(in, message.ReasonOtherLeader)
+		return
+	}
+	if !c.Chosen {
+		m.takeSoft(in, b.State)
+		return
+	}
+	if reason := m.mayTakeFrom(in.From.Address, b.State); reason != message.ReasonNone {
+		m.drop(in, reason)
+		return
+	}
+	m.takeAndFollow(b.State, in.From)
+}
+
+// onMemberStatusUpdate applies one changed entry to the revision before it.
+func (m *Machine) onMemberStatusUpdate(in message.Message, b message.MemberStatusUpdate) {
+	if !m.isNextRevision(in, b.Number) {
+		return
+	}
+	s := m.state()
+	next := s.Next(s.Roster.With(b.Member))
+	if !m.choosable(next) {
+		m.drop(in, message.ReasonNotCandidate)
+		return
+	}
+	m.takeAndFollow(next, in.From)
+}
+
+// isNextRevision reports whether an update of the leader followed is of the revision after the
+// held state.
+func (m *Machine) isNextRevision(in message.Message, n member.Number) bool {
+	held := m.state().Number
+	var reason message.Reason
+	switch {
+	case m.role != member.Following || in.From != m.follow.leader || in.Claim != m.leader,
+		!m.leader.Chosen: // a provisional one sends its state whole
+		reason = message.ReasonOtherLeader
+	case m.leader.Version < m.durable.Bound():
+		reason = message.ReasonBound
+	case n.Version != m.leader.Version:
+		reason = message.ReasonOtherVersion
+	case n.Compare(held) <= 0:
+		reason = message.ReasonOldState
+	case n != member.Number{Version: held.Version, Revision: held.Revision + 1}:
+		reason = message.ReasonRevisionGap
+	default:
+		return true
+	}
+	m.drop(in, reason)
+	// A gap asks for alignment at once, but only once each.
+	if reason == message.ReasonRevisionGap && m.follow.askedGap.Less(n) {
+		m.follow.askedGap = n
+		m.sendKeepAlive()
+	}
+	return false
+}
+
+// takeSoft shows the state of the provisional leader that is followed.
+func (m *Machine) takeSoft(in message.Message, s member.State) {
+	if !m.plausible(s) {
+		m.drop(in, message.ReasonNotCandidate)
+		return
+	}
+	if m.role != member.Following || m.leader != in.Claim {
+		m.drop(in, message.ReasonOtherLeader)
+		return
+	}
+	if !s.Roster.Has(m.self) {
+		// Its number does not matter: a leader that declared itself again starts from 0.
+		m.soft = member.State{}
+		m.askForPlace(in.Claim)
+		return
+	}
+	if !m.soft.Number.Less(s.Number) && !m.soft.IsZero() {
+		m.drop(in, message.ReasonOldState)
+		return
+	}
+	m.soft = s
+	m.shown.moved = true
+	m.sendKeepAlive()
+}
+
+// takeAndFollow takes a chosen leader's state, follows it when it is the best
+// leader known, and shows it that the state arrived.
+func (m *Machine) takeAndFollow(s member.State, from member.Identity) {
+	m.take(s)
+	if m.stopped || m.role == member.Leading {
+		return
+	}
+	m.followState(s, from)
+}
+
+// followState follows the leader of a state that was just taken.
+func (m *Machine) followState(s member.State, leader member.Identity) {
+	c := s.Claim()
+	switch {
+	case m.leader.BetterThan(c) || c.Leader == m.self.Address:
+	case !s.Roster.Has(m.self):
+		// It names another run of this node, or none: ask for a place.
+		if m.join.target != c {
+			m.askForPlace(c)
+		}
+	case m.role == member.Following && m.leader == c && m.follow.leader == leader:
+		m.sendKeepAlive()
+	default:
+		m.becomeFollower(c, leader)
+	}
+}
+
+// mayTakeFrom returns the reason why a chosen state sent from a must not become the held
+// one; ReasonNone if it may.
+func (m *Machine) mayTakeFrom(a member.Address, s member.State) message.Reason {
+	if !m.trustsAddress(a) {
+		return message.ReasonUnknownMember
+	}
+	return m.mayTake(s)
+}
+
+// mayTake returns the reason why a chosen state must not become the held one; ReasonNone if
+// it may. (S) It must be a newer state of this cluster, and not below the version that the
+// node is bound to.
+func (m *Machine) mayTake(s member.State) message.Reason {
+	switch {
+	case !m.choosable(s):
+		return message.ReasonNotCandidate
+	case s.Version < m.durable.Bound():
+		return message.ReasonBound
+	case !m.held().Less(s.Number):
+		return message.ReasonOldState
+	case s.Version == m.held().Version &&
+		(s.Leader != m.durable.Held.Leader || m.role == member.Leading):
+		// One version has one leader, and only that one makes its states.
+		return message.ReasonOtherLeader
+	}
+	return message.ReasonNone
+}
+
+// take makes s, the state of a chosen leader, the held state. mayTake allowed
+// it. A leader that takes the state of a later version stops leading. A node that a new
+// version names as its leader starts to lead it.
+func (m *Machine) take(s member.State) {
+	before := m.durable.Held
+	if m.role == member.Leading && s.Version > m.leader.Version ||
+		m.role == member.Provisional && m.held().IsZero() {
+		m.stepDown(member.Claim{}, CauseOutvoted)
+	}
+	m.hold(s)
+	m.traceMoves(before, s)
+	if s.Version > before.Version {
+		m.dropAttempt()
+		m.inquiry.id = 0
+		if m.follow.claim == s.Claim() {
+			m.follow.healthyAt = m.now
+		}
+	} else if m.isProposing() {
+		// The proposal was built on an older state.
+		m.dropAttempt()
+	}
+	if m.isReplaced(s) {
+		m.becomeStopped(ErrAddressInUse)
+		return
+	}
+	if m.role == member.Following && m.leader.Chosen && m.leader.Version < s.Version {
+		// Another node sent it, and its leader has not been heard yet.
+		m.overruleLeader(CauseOutvoted)
+	}
+	m.admitted = m.admitted || s.Roster.Has(m.self)
+	if s.Version > before.Version && s.LeaderIdentity() == m.self {
+		m.becomeLeader(member.Identity{})
+	}
+}
+
+// hold stores s as the held state.
+func (m *Machine) hold(s member.State) {
+	before := m.durable.Held
+	d := m.durable
+	d.Acceptor = d.Take(s)
+	m.persist(d)
+	m.digest = s.Digest()
+	m.shown.moved = true
+	m.heldRecords(s)
+	if m.role == member.Leading {
+		m.heldTable(before, s)
+	}
+}
+
+// traceMoves traces each change of a member's status.
+func (m *Machine) traceMoves(before, after member.State) {
+	for _, e := range after.Roster {
+		old, ok := before.Roster.Find(e.Address)
+		if !ok || old.Shown() != e.Shown() {
+			m.trace(Trace{Kind: MemberMoved, Peer: e.Address, Status: e.Shown()})
+		}
+	}
+	for _, e := range before.Roster {
+		if _, ok := after.Roster.Find(e.Address); !ok {
+			m.trace(Trace{Kind: MemberMoved, Peer: e.Address, Status: member.None})
+		}
+	}
+}
+
+// Numbers that no sound node sends. What is beyond these limits is refused, so that one
+// message can neither use up the numbers that receivers accept (member.MaxCount) nor make
+// the fencing token jump beyond what fits into one integer (member.Token.Int64).
+const (
+	// maxJoinJump is what paxos.MaxVersionJump is, for the bound of a joiner that has no vote. A
+	// few elections fail while a seat is given away; each joiner may move the token so far.
+	maxJoinJump = 1 << 8
+	// maxStateJump is how far the version of a chosen state may lie above the held one: a
+	// node may be away for long. An election a second takes 136 years for it.
+	maxStateJump = 1 << 32
+	// maxRunJump is how far a run of a member may lie above the one that is known. Runs are
+	// numbered by the milliseconds since 1970, or by one more than the last.
+	maxRunJump = 1 << 44
+)
+
+// plausible reports whether a leader of a cluster like this one could have made s.
+func (m *Machine) plausible(s member.State) bool {
+	leader, ok := s.Roster.Find(s.Leader)
+	return ok && leader.Status == member.Active && len(s.Roster) <= m.cfg.Size &&
+		s.Version > 0 && s.Version <= m.held().Version+maxStateJump
+}
+
+// choosable reports whether M votes could have chosen the leader of s in this node's
+// cluster. A founding begins with M voters, and no change leaves fewer.
+func (m *Machine) choosable(s member.State) bool {
+	return m.plausible(s) && !s.Cluster.IsZero() && s.Roster.Voters() >= m.quorum &&
+		(m.cluster().IsZero() || s.Cluster == m.cluster())
+}
+
+// sound reports whether a value that is proposed or was accepted makes sense in itself.
+func (m *Machine) sound(a paxos.Accepted) bool {
+	return m.choosable(a.State) && a.State.Version == a.ID.Version &&
+		a.State.Revision == 0 && a.Base.Version < a.ID.Version
+}

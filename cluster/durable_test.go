@@ -81,7 +81,7 @@ func (n *Node) runLooking(look func(message.Message)) {
 	for {
 		var out statemachine.Output
 		select {
-		case <-n.quit:
+		case <-n.life.Done():
 			return
 		case m := <-n.inbox:
 			n.releaseLarge(m.large)

@@ -86,7 +86,7 @@ func (in inbound) System(from member.Identity, frame []byte) error {
 	if large {
 		select {
 		case n.large <- struct{}{}:
-		case <-n.quit:
+		case <-n.life.Done():
 			return nil
 		}
 	}
@@ -98,7 +98,7 @@ func (in inbound) System(from member.Identity, frame []byte) error {
 	n.observer.Message(m)
 	select {
 	case n.inbox <- arrival{m, large}:
-	case <-n.quit:
+	case <-n.life.Done():
 	}
 	return nil
 }

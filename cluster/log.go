@@ -27,9 +27,10 @@ func (n *Node) logStart() {
 
 // logStop logs that the node ended, and why if it was not told to.
 func (n *Node) logStop() {
-	if errors.Is(n.cause, ErrClosed) || errors.Is(n.cause, ErrLeft) {
+	cause := n.Err()
+	if errors.Is(cause, ErrClosed) || errors.Is(cause, ErrLeft) {
 		n.log.Info("ended", observe.ErrAttr(n.closeErr))
 		return
 	}
-	n.log.Error("ended by a fault", observe.ErrAttr(errors.Join(n.cause, n.closeErr)))
+	n.log.Error("ended by a fault", observe.ErrAttr(errors.Join(cause, n.closeErr)))
 }

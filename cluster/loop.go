@@ -29,8 +29,8 @@ func (n *Node) do(
 	case n.calls <- c:
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-n.quit:
-		return n.cause
+	case <-n.life.Done():
+		return n.Err()
 	}
 	// The loop has taken the call, so it answers.
 	return <-c.reply
@@ -47,7 +47,7 @@ func (n *Node) run() {
 		var now time.Time
 		answer := func(error) {}
 		select {
-		case <-n.quit:
+		case <-n.life.Done():
 			return
 		case m := <-n.inbox:
 			n.releaseLarge(m.large)
@@ -108,8 +108,8 @@ const closeTimeout = 5 * time.Second
 // shutdown ends everything that the node started. Authority ends before the socket is closed
 // (protocol.md section 6).
 func (n *Node) shutdown() {
-	n.terms.close(n.cause)
-	n.holdings.close(context.Background(), n.cause, 0)
+	n.terms.close(n.Err())
+	n.records.CloseLeases(n.life, n.Err())
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	n.closeErr = errors.Join(n.messages.Close(ctx), n.store.Close())

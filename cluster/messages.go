@@ -19,7 +19,7 @@ func (n *Node) newMessenger() *messaging.Messenger {
 		Net:               n.net,
 		HeartbeatInterval: n.cfg.HeartbeatInterval,
 		HeartbeatTimeout:  n.cfg.HeartbeatTimeout,
-		Quit:              n.quit,
+		Quit:              n.life.Done(),
 		Cause:             n.Err,
 		Dropped:           n.dropMessage,
 	})

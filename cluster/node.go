@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/messaging"
 	"github.com/athena-go/athena/internal/observe"
+	"github.com/athena-go/athena/internal/records"
 	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/internal/tlsfiles"
 	"github.com/athena-go/athena/leader"
@@ -51,22 +53,16 @@ type Node struct {
 	seen      cell[sight]
 	terms     terms
 	candidate *leader.Candidate // of WhileLeader
-	table     table
-	holdings  holdings
-	asked     asked
-	asking    chan struct{} // an entry for each request of asked
+	records   *records.Table
 	hub       hub
 	observer  *observe.Observer
 	drained   atomic.Bool
 	work      sync.WaitGroup // goroutines besides the loop
 
-	quit     chan struct{} // closed when the node begins to end
-	quitOnce sync.Once
-	life     context.Context // ends with quit; its cause is that of the node
-	endLife  context.CancelCauseFunc
-	cause    error         // why it ends; written before quit is closed
-	done     chan struct{} // closed when nothing runs any more
-	closeErr error         // of ending; written before done is closed
+	life     context.Context         // done when the node begins to end
+	stop     context.CancelCauseFunc // ends life; only the first cause counts
+	done     chan struct{}           // closed when nothing of the node runs
+	closeErr error                   // of shutdown; set before done is closed
 }
 
 // sight is what a node sees, published as one.
@@ -144,7 +140,9 @@ func (n *Node) Members() []member.Member { return n.View().Members }
 // Events yields the present view as a Snapshot, then each change, until ctx
 // ends or the node closes. At most 256 events wait for a slow reader;
 // one that is slower gets Lagged and a new Snapshot. Nobody waits for it.
-func (n *Node) Events(ctx context.Context) iter.Seq[Event] { return n.hub.events(ctx, n.quit) }
+func (n *Node) Events(ctx context.Context) iter.Seq[Event] {
+	return n.hub.events(ctx, n.life.Done())
+}
 
 // WaitActive blocks until a quorate leader has at least count active members.
 // Those of a provisional leader do not count: what it shows may end when one is
@@ -173,19 +171,9 @@ func (n *Node) wait(ctx context.Context, changed <-chan struct{}) error {
 	select {
 	case <-changed:
 	case <-ctx.Done():
-	case <-n.quit:
+	case <-n.life.Done():
 	}
-	return n.over(ctx)
-}
-
-// over is why nothing more may be done for a caller; nil when it may.
-func (n *Node) over(ctx context.Context) error {
-	select {
-	case <-n.quit:
-		return n.cause
-	default:
-		return context.Cause(ctx)
-	}
+	return cmp.Or(n.Err(), context.Cause(ctx))
 }
 
 // Transfer hands leadership over to a member, or to any that can lead when to is zero,
@@ -303,13 +291,15 @@ func (n *Node) Drain(ctx context.Context) error {
 // LeaderTimeout, and closes it. When ctx ends first, the node is closed all the
 // same, and the others notice by its silence.
 func (n *Node) Leave(ctx context.Context) error {
-	n.holdings.close(ctx, ErrLeft, n.terms.guard)
+	limited, cancel := context.WithTimeout(ctx, n.terms.guard)
+	n.records.CloseLeases(limited, ErrLeft)
+	cancel()
 	err := n.handOver(ctx, func(now time.Time) (statemachine.Output, error) {
 		return n.machine.Leave(now), nil
 	})
 	if err == nil {
 		select {
-		case <-n.quit:
+		case <-n.life.Done():
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
@@ -317,12 +307,12 @@ func (n *Node) Leave(ctx context.Context) error {
 	n.stop(ErrClosed)
 	<-n.done
 	switch {
-	case errors.Is(n.cause, ErrLeft):
+	case errors.Is(n.Err(), ErrLeft):
 		return n.closeErr
 	case err != nil:
 		return fmt.Errorf("cluster: closed before the node had left: %w", err)
 	default:
-		return n.cause
+		return n.Err()
 	}
 }
 
@@ -341,20 +331,4 @@ func (n *Node) Done() <-chan struct{} { return n.done }
 
 // Err is why the node ends or has ended: ErrClosed, ErrLeft, or the fault that
 // stopped it. It is nil while the node runs.
-func (n *Node) Err() error {
-	select {
-	case <-n.quit:
-		return n.cause
-	default:
-		return nil
-	}
-}
-
-// stop makes the node end; only the first cause counts.
-func (n *Node) stop(cause error) {
-	n.quitOnce.Do(func() {
-		n.cause = cause
-		close(n.quit)
-		n.endLife(cause)
-	})
-}
+func (n *Node) Err() error { return context.Cause(n.life) }

@@ -13,12 +13,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/internal/records"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
 
-func session(n *Node) *recordSession { return newRecordSession(n, nil) }
+func session(n *Node) record.Session { return n.Records().Session(nil) }
 
 func absent(key string) record.Op { return record.Op{Kind: record.Absent, Key: key} }
 
@@ -47,7 +48,7 @@ func list(t *testing.T, n *Node, prefix string) []member.Record {
 }
 
 // acquire sets a record that is absent, and holds it.
-func acquire(t *testing.T, s *recordSession, key string) leader.Term {
+func acquire(t *testing.T, s record.Session, key string) leader.Term {
 	t.Helper()
 	token, err := s.Commit(t.Context(), absent(key), setOwned(key, []byte("v")))
 	if err != nil {
@@ -133,9 +134,6 @@ func TestHoldAgain(t *testing.T) {
 			if err != nil || again.Term() != h {
 				t.Fatalf("got %v, %v, want the holding that there is", again, err)
 			}
-		}
-		if got := len(n.holdings.all); got != 1 {
-			t.Errorf("%d holdings of one record", got)
 		}
 		if _, err := session(n).Commit(t.Context(), dropped("k")); err != nil {
 			t.Fatal(err)
@@ -314,15 +312,15 @@ func TestCommitWaitsForItsTurn(t *testing.T) {
 		w.cut(leader) // it is not noticed yet
 		short, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer stop()
-		failed := make(chan error, 3*maxAsking)
-		for i := range 3 * maxAsking {
+		failed := make(chan error, 3*records.MaxCommits)
+		for i := range 3 * records.MaxCommits {
 			go func() {
 				_, err := session(a).Commit(short, absent(fmt.Sprint(i)), set(fmt.Sprint(i), nil))
 				failed <- err
 			}()
 		}
 		var asked, waited int
-		for range 3 * maxAsking {
+		for range 3 * records.MaxCommits {
 			switch err := <-failed; {
 			case errors.Is(err, record.ErrUnknownOutcome):
 				asked++
@@ -332,12 +330,12 @@ func TestCommitWaitsForItsTurn(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if asked != maxAsking || waited != 2*maxAsking {
-			t.Errorf("%d were asked and %d waited, want %d and the rest", asked, waited, maxAsking)
+		if asked != records.MaxCommits || waited != 2*records.MaxCommits {
+			t.Errorf("%d were asked and %d waited, want %d and the rest", asked, waited, records.MaxCommits)
 		}
 		w.heal(leader)
 		var all sync.WaitGroup
-		for i := range 3 * maxAsking {
+		for i := range 3 * records.MaxCommits {
 			all.Go(func() {
 				if _, err := session(a).Commit(t.Context(), set(fmt.Sprint(i), nil)); err != nil {
 					t.Error(err)

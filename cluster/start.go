@@ -56,19 +56,17 @@ func Start(ctx context.Context, cfg Config, opts ...Option) (*Node, error) {
 // closed when it fails.
 func open(ctx context.Context, cfg Config, o options) (*Node, error) {
 	n := &Node{
-		mux:    cfg.Receiver,
-		clock:  o.clock,
-		store:  store.FromContext(ctx),
-		inbox:  make(chan arrival, inboxLength),
-		large:  make(chan struct{}, maxLarge),
-		asking: make(chan struct{}, maxAsking),
+		mux:   cfg.Receiver,
+		clock: o.clock,
+		store: store.FromContext(ctx),
+		inbox: make(chan arrival, inboxLength),
+		large: make(chan struct{}, maxLarge),
 
 		refusals: make(chan statemachine.Probe),
 		calls:    make(chan call),
-		quit:     make(chan struct{}),
 		done:     make(chan struct{}),
 	}
-	n.life, n.endLife = context.WithCancelCause(context.Background())
+	n.life, n.stop = context.WithCancelCause(context.Background())
 	n.candidate = n.Candidate(leader.Options{})
 	n.steps.Wall = o.wall
 	if n.clock == nil {
@@ -126,6 +124,7 @@ func (n *Node) prepare(ctx context.Context, cfg Config, logger *slog.Logger) (er
 	n.seen.set(sight{votesAt: n.machine.VotesAt()}.seeing(view, durable.Held))
 	n.hub.view, n.hub.size = view, n.cfg.Size
 	n.steps.Limit = stepLimit(n.cfg.timings)
+	n.records = n.newRecords()
 	n.terms.clock, n.terms.guard = n.clock, leaseGuard(n.cfg.timings)
 	n.observer.Start(n.started)
 	err = n.mux.Start(receiver.Setup{
@@ -314,8 +313,8 @@ func (n *Node) waitJoined(ctx context.Context) error {
 				cause = fmt.Errorf("%w: %w", ErrRosterLost, cause)
 			}
 			return &JoinError{Cause: cause, Asked: n.answers()}
-		case <-n.quit:
-			return n.cause
+		case <-n.life.Done():
+			return n.Err()
 		}
 	}
 }

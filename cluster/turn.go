@@ -45,7 +45,7 @@ func (n *Node) apply(began time.Time, out statemachine.Output) error {
 	if out.Changed || newTerm != (observe.Leader{}) || after.rosterLost != before.rosterLost {
 		n.publish(after, changes)
 	}
-	n.asked.answered(out.Answers)
+	n.records.DeliverAnswers(out.Answers)
 	n.send(out)
 	n.giveUp(changes)
 	return stopError(out.Stop)
@@ -72,8 +72,7 @@ func (n *Node) updateTrust(
 	if began != nil {
 		s.term = began
 	}
-	n.holdings.update(now, n.machine, out.Changed || len(out.Answers) > 0)
-	n.table.set(n.machine.Records())
+	n.records.Update(now, n.machine, out.Changed || len(out.Answers) > 0)
 	return leaderOfTerm(began)
 }
 
@@ -93,7 +92,7 @@ func (n *Node) send(out statemachine.Output) {
 		n.net.Probe(p.Leader, func() {
 			select {
 			case n.refusals <- *p:
-			case <-n.quit:
+			case <-n.life.Done():
 			}
 		})
 	}

@@ -21,7 +21,7 @@ var floors = [][]string{
 		"statemachine", "internal/wire", "internal/mesh", "receiver", "internal/store",
 		"internal/jobrecord",
 	},
-	{"internal/transporttest", "internal/observe", "internal/leadertest"},
+	{"internal/transporttest", "internal/observe", "internal/records", "internal/leadertest"},
 	{"transport/memnet", "transport/quicnet"},
 	{"internal/messaging", "internal/tlsfiles"},
 	{"cluster", "internal/sim", "internal/sim/explore"},

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package records
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/athena-go/athena/leader"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// leases are the leases of the node's records that had not ended at the last update.
+type leases struct {
+	mu     sync.Mutex
+	all    []lease
+	until  time.Time     // until when the node may rely on its records
+	next   chan struct{} // closed by the next update; nil if no caller waits for it
+	closed error         // why no lease is granted; nil until CloseLeases
+}
+
+// lease is the lease of one record.
+type lease struct {
+	*leader.Lease
+	session *session
+	key     string
+	token   member.Token
+}
+
+// HoldRemaining returns for how long the leases of this node's records last at least, unless
+// the leader extends them, as it does all the time. While it is not 0, a valid lease ends
+// only because its record was revoked, dropped or released.
+func (t *Table) HoldRemaining() time.Duration {
+	t.leases.mu.Lock()
+	until := t.leases.until
+	t.leases.mu.Unlock()
+	if until.IsZero() {
+		return 0
+	}
+	return max(0, until.Sub(t.cfg.Clock())-t.cfg.Guard)
+}
+
+// find returns the lease of a record, which it makes if there is none yet. If the node may
+// not act on the record now, the lease is nil and updated is closed by the next update.
+func (ls *leases) find(
+	now time.Time, m *statemachine.Machine, s *session, key string, token member.Token,
+) (l *leader.Lease, updated <-chan struct{}, err error) {
+	cfg := s.table.cfg
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.closed != nil {
+		return nil, nil, ls.closed
+	}
+	for _, h := range ls.all {
+		if h.session == s && h.key == key && h.token == token && !h.Ended() &&
+			h.Remaining() > cfg.Guard {
+			return h.Lease, nil, nil
+		}
+	}
+	if held, until := m.Holds(now, key); held == token && until.Sub(now) > cfg.Guard {
+		l = leader.NewLease(leader.LeaseConfig{
+			Holder: leader.Holder{ID: cfg.Self, Token: token}, Own: true,
+			Until: until, Guard: cfg.Guard, Clock: cfg.Clock,
+		})
+		ls.all = append(ls.all, lease{l, s, key, token})
+		return l, nil, nil
+	}
+	if ls.next == nil {
+		ls.next = make(chan struct{})
+	}
+	return nil, ls.next, nil
+}
+
+// update extends and ends the leases as the machine has decided.
+func (ls *leases) update(now time.Time, m *statemachine.Machine, changed bool) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	until := m.TrustsUntil()
+	if !changed && ls.until.Equal(until) {
+		return
+	}
+	ls.until = until
+	ls.all = slices.DeleteFunc(ls.all, func(l lease) bool {
+		if l.Ended() {
+			return true
+		}
+		token, until := m.Holds(now, l.key)
+		if token != l.token {
+			l.End(l.endCause(m))
+			return true
+		}
+		return !l.Extend(until)
+	})
+	if ls.next != nil {
+		close(ls.next)
+		ls.next = nil
+	}
+}
+
+// endCause returns why the node may no longer act on the record.
+func (l lease) endCause(m *statemachine.Machine) error {
+	records := m.Durable().Held.Records
+	r, ok := records.Find(l.key)
+	switch {
+	case !ok || r.Token != l.token || r.Revoked:
+		if l.session.lost != nil {
+			return cmp.Or(l.session.lost(l.key, records), record.ErrNotHeld)
+		}
+		return record.ErrNotHeld
+	case m.Owns(l.key) != l.token:
+		return record.ErrReleased
+	default:
+		return leader.ErrLeaseEnded
+	}
+}
+
+// CloseLeases ends all leases with cause and grants no more. It blocks until no function
+// runs under them or ctx is done.
+func (t *Table) CloseLeases(ctx context.Context, cause error) {
+	ls := &t.leases
+	ls.mu.Lock()
+	ls.closed = cmp.Or(ls.closed, cause)
+	all := slices.Clone(ls.all)
+	ls.mu.Unlock()
+	for _, l := range all {
+		l.End(cause)
+	}
+	for _, l := range all {
+		if l.Wait(ctx) != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package records
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/leader"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// Node is what a Table needs of its node.
+type Node interface {
+	// Do calls verb in the event loop and applies the Output. It returns the error of verb,
+	// the cause of ctx, or why the node has ended.
+	Do(ctx context.Context, verb Verb) error
+	// View returns the node's view. Its members must not be changed.
+	View() member.View
+	// WaitLeader blocks until a leader has authority. The caller of Commit gets its errors.
+	WaitLeader(ctx context.Context) error
+}
+
+// Verb is an operation on the machine of a node.
+type Verb func(now time.Time, m *statemachine.Machine) (statemachine.Output, error)
+
+// Config is what a Table is made of. All fields are required.
+type Config struct {
+	Node  Node
+	Self  string          // the id of this member
+	Life  context.Context // ends with the node, and its cause says why
+	Clock func() time.Time
+	// HoldTimeout bounds how long Hold waits.
+	HoldTimeout time.Duration
+	// Guard is how long before the end of its lease a record's term ends.
+	Guard time.Duration
+}
+
+// Table is the record.Store of one node.
+type Table struct {
+	cfg Config
+
+	// slots has an entry for each request in flight.
+	slots chan struct{}
+	// lastRequest and pending belong to the event loop.
+	lastRequest uint64
+	pending     map[uint64]chan<- message.RecordResponse
+
+	leases leases
+
+	mu      sync.Mutex
+	records member.Records
+	// watchers has the prefix of each channel of Watch; it is nil once the node has ended.
+	watchers map[chan struct{}]string
+}
+
+// New returns a Table without records.
+func New(cfg Config) *Table {
+	t := &Table{
+		cfg:      cfg,
+		slots:    make(chan struct{}, MaxCommits),
+		pending:  map[uint64]chan<- message.RecordResponse{},
+		watchers: map[chan struct{}]string{},
+	}
+	context.AfterFunc(cfg.Life, t.closeWatchers)
+	return t
+}
+
+// Members implements record.Store. The ids are the addresses of active members.
+func (t *Table) Members() (ids []string) {
+	for _, m := range t.cfg.Node.View().Members {
+		if m.Status == member.Active {
+			ids = append(ids, m.Address.String())
+		}
+	}
+	return ids
+}
+
+// List implements record.Store. It asks no other member. The error wraps leader.ErrClosed
+// once the node has ended for whatever reason.
+func (t *Table) List(_ context.Context, prefix string) ([]member.Record, error) {
+	if err := context.Cause(t.cfg.Life); err != nil {
+		return nil, closedError(err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(recordsUnder(t.records, prefix)), nil
+}
+
+// closedError returns an error that wraps both the cause of a node's end and ErrClosed.
+func closedError(cause error) error {
+	if errors.Is(cause, leader.ErrClosed) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", leader.ErrClosed, cause)
+}
+
+// recordsUnder returns the part of a table whose keys begin with prefix.
+func recordsUnder(r member.Records, prefix string) member.Records {
+	from := sort.Search(len(r), func(i int) bool { return r[i].Key >= prefix })
+	n := sort.Search(len(r)-from, func(i int) bool {
+		return !strings.HasPrefix(r[from+i].Key, prefix)
+	})
+	return r[from : from+n]
+}
+
+// Watch implements record.Store.
+func (t *Table) Watch(ctx context.Context, prefix string) <-chan struct{} {
+	changed := make(chan struct{}, 1)
+	changed <- struct{}{}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.watchers == nil {
+		close(changed)
+		return changed
+	}
+	t.watchers[changed] = prefix
+	context.AfterFunc(ctx, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if _, open := t.watchers[changed]; open {
+			delete(t.watchers, changed)
+			close(changed)
+		}
+	})
+	return changed
+}
+
+func (t *Table) closeWatchers() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for changed := range t.watchers {
+		close(changed)
+	}
+	t.watchers = nil
+}
+
+// Update follows the machine after a turn; changed reports whether records may differ. When
+// it returns, the leases that the node has lost have ended with all their contexts.
+func (t *Table) Update(now time.Time, m *statemachine.Machine, changed bool) {
+	t.leases.update(now, m, changed)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := t.records
+	if t.records = m.Records(); before.Same(t.records) {
+		return
+	}
+	for changed, prefix := range t.watchers {
+		if !sameRevisions(recordsUnder(before, prefix), recordsUnder(t.records, prefix)) {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// sameRevisions reports whether two tables hold the same revisions of the same records.
+func sameRevisions(a, b member.Records) bool {
+	return slices.EqualFunc(a, b, func(a, b member.Record) bool {
+		return a.Key == b.Key && a.Token == b.Token && a.Revoked == b.Revoked
+	})
+}
+
+// wait blocks until changed is closed. It returns why the node has ended, or else the cause
+// of ctx, nil if neither is done.
+func (t *Table) wait(ctx context.Context, changed <-chan struct{}) error {
+	select {
+	case <-changed:
+	case <-ctx.Done():
+	case <-t.cfg.Life.Done():
+	}
+	return cmp.Or(context.Cause(t.cfg.Life), context.Cause(ctx))
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -41,6 +42,7 @@ func figures() []figure {
 		}, 450},
 		{"largest function", countLargestFunction, 60},
 		{"percent of functions that are one bare word", countBareWords, 20},
+		{"p90 of grep hits of a core helper's name", countNameHits, 8},
 		// 25 were wanted, which all have but statemachine and cluster.
 		{"files of one folder, simulator and chaos aside", countFilesOfFolder, 33},
 		{"modules that go.mod requires", countRequired, 20},
@@ -281,6 +283,40 @@ func countBareWords(_ *testing.T, tree *sourceTree) int {
 	}
 	return 100 * bare / all
 }
+
+// countNameHits returns the 90th percentile of the lines that grep -w finds in the core for
+// the name of one of its unexported functions, the declaration included. A reader who
+// follows a call reads that many lines.
+func countNameHits(t *testing.T, tree *sourceTree) int {
+	core := func(path string) bool { return path == "statemachine" || path == "paxos" }
+	lines := map[string]int{} // by word
+	for _, p := range tree.packages {
+		for _, f := range p.code() {
+			for _, line := range f.lines {
+				if core(p.path) {
+					words := identifier.FindAllString(line, -1)
+					slices.Sort(words)
+					for _, word := range slices.Compact(words) {
+						lines[word]++
+					}
+				}
+			}
+		}
+	}
+	var hits []int
+	for _, f := range eachFunction(tree) {
+		if name := f.decl.Name.Name; core(path.Dir(f.file.path)) && !ast.IsExported(name) {
+			hits = append(hits, lines[name])
+			if lines[name] > 20 {
+				t.Logf("    %-30s %d", name, lines[name])
+			}
+		}
+	}
+	slices.Sort(hits)
+	return hits[len(hits)*9/10]
+}
+
+var identifier = regexp.MustCompile(`\w+`)
 
 func countFilesOfFolder(t *testing.T, tree *sourceTree) (most int) {
 	for _, p := range tree.packages {

@@ -44,6 +44,17 @@ func buildExample(t *testing.T, name string) (path string) {
 	return path
 }
 
+// startExample starts a process of an example for each address, with ADDRESS, SECRET-FILE,
+// DATA-DIR and the seeds as its arguments.
+func (c *nodes) startExample(path string) (all []*process) {
+	c.t.Helper()
+	for i, a := range c.addrs {
+		args := append([]string{a, filepath.Join(c.dir, "secret"), c.store(i + 1)}, c.addrs...)
+		all = append(all, startCommand(c.t, nil, exec.Command(path, args...)))
+	}
+	return all
+}
+
 // TestExampleEmbed runs the program of README.md: it says what it takes, elects a
 // leader, and leaves at SIGTERM.
 func TestExampleEmbed(t *testing.T) {
@@ -53,14 +64,11 @@ func TestExampleEmbed(t *testing.T) {
 		t.Errorf("without arguments: exit %d, error\n%s\nwant 1 and the usage", code, &p.stderr)
 	}
 
-	addrs := freeAddresses(t, 3)
-	var all []*process
-	for _, a := range addrs {
-		all = append(all, startCommand(t, nil, exec.Command(path, append([]string{a}, addrs...)...)))
-	}
+	c := newNodes(t, 3)
+	all := c.startExample(path)
 	led := regexp.MustCompile(`(?m)leader of version \d+ is \S+$`)
 	for i, p := range all {
-		eventually(t, addrs[i]+" has a leader and hears the others", func() bool {
+		eventually(t, c.addrs[i]+" has a leader and hears the others", func() bool {
 			said := p.stdout.String()
 			return led.MatchString(said) && strings.Count(said, " says hi") > 1
 		})
@@ -70,19 +78,15 @@ func TestExampleEmbed(t *testing.T) {
 		t.Errorf("after SIGTERM: exit %d, want 0", code)
 	}
 	eventually(t, "another one sees it leave", func() bool {
-		return strings.Contains(all[1].stdout.String(), addrs[0]+" is removed, was leaving")
+		return strings.Contains(all[1].stdout.String(), c.addrs[0]+" is removed, was leaving")
 	})
 }
 
 // TestExampleGuide runs the program of docs/guide.md: all can ask the leader, and it
 // leaves in order.
 func TestExampleGuide(t *testing.T) {
-	path, c := buildExample(t, "guide"), newNodes(t, 3)
-	var all []*process
-	for i, a := range c.addrs {
-		args := append([]string{a, filepath.Join(c.dir, "secret"), c.store(i + 1)}, c.addrs...)
-		all = append(all, startCommand(t, nil, exec.Command(path, args...)))
-	}
+	c := newNodes(t, 3)
+	all := c.startExample(buildExample(t, "guide"))
 	for i, p := range all {
 		eventually(t, c.addrs[i]+" hears how far the leader is", func() bool {
 			return strings.Contains(p.stdout.String(), "the leader has counted to ")

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command embed is a whole program on a cluster: it prints what happens, sends
-// an event to all members each time, and says when it leads.
+// Command embed is the program of README.md. It prints changes of the cluster,
+// sends an event to all members at each change, and prints when it leads.
 //
-//	go run ./examples/embed 127.0.0.1:7001 127.0.0.1:7001 127.0.0.1:7002 127.0.0.1:7003
-//	go run ./examples/embed 127.0.0.1:7002 127.0.0.1:7001 127.0.0.1:7002 127.0.0.1:7003
-//	go run ./examples/embed 127.0.0.1:7003 127.0.0.1:7001 127.0.0.1:7002 127.0.0.1:7003
+//	go run ./cmd/athena secret new secret
+//	seeds='127.0.0.1:7001 127.0.0.1:7002 127.0.0.1:7003'
+//	go run ./examples/embed 127.0.0.1:7001 secret data1 $seeds &
+//	go run ./examples/embed 127.0.0.1:7002 secret data2 $seeds &
+//	go run ./examples/embed 127.0.0.1:7003 secret data3 $seeds
 //
-// The first address is that of the process, the others are the seeds. Without a
-// secret it runs on loopback only. Interrupt or terminate one of them to see it leave, kill
-// one to see it missed.
+// The first address is that of the process. Interrupt one process to see it leave, or
+// kill one to see it fail.
 package main
 
 import (
@@ -32,16 +33,22 @@ type Hello struct{ Text string }
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if len(os.Args) < 3 {
-		log.Fatal("usage: embed ADDRESS SEED...")
+	if len(os.Args) < 5 {
+		log.Fatal("usage: embed ADDRESS SECRET-FILE DATA-DIR SEED...")
+	}
+	secret, err := cluster.ReadSecret(os.Args[2])
+	if err != nil {
+		log.Fatal(err)
 	}
 	rx := receiver.NewMux()
 	receiver.Handle(rx, func(ctx context.Context, from member.Member, m Hello) error {
 		fmt.Println(from.Name, "says", m.Text)
 		return nil
 	})
-	cfg := cluster.Config{Addr: os.Args[1], Seeds: os.Args[2:], Size: 3, Receiver: rx, Memory: true}
-	node, err := cluster.Start(ctx, cfg)
+	node, err := cluster.Start(ctx, cluster.Config{
+		Addr: os.Args[1], Size: 3, Seeds: os.Args[4:],
+		Secret: secret, DataDir: os.Args[3], Receiver: rx,
+	})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command guide is the program of docs/guide.md: a service of three processes of which
-// one at a time counts, and any can be asked for the count.
+// Command guide is the program of docs/guide.md: a service of three processes. One of
+// them counts, each of three shards has one worker, and any process can ask for the count.
 //
 //	go run ./cmd/athena secret new secret
 //	seeds='127.0.0.1:7001 127.0.0.1:7002 127.0.0.1:7003'
@@ -9,8 +9,8 @@
 //	go run ./examples/guide 127.0.0.1:7002 secret data2 $seeds &
 //	go run ./examples/guide 127.0.0.1:7003 secret data3 $seeds
 //
-// The first address is that of the process. Kill the one that leads, and another one
-// counts: from 0, since each process has its own counter here, see counter.
+// The first address is that of the process. If you kill the leader, another process
+// counts from 0: here the counter is in the memory of each process.
 package main
 
 import (
@@ -30,26 +30,26 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// Count asks the leader for its count, and Counted is the answer.
+// Count asks the leader for its count.
 type Count struct{}
 
-// Counted is how far the leader has come.
+// Counted is the answer to Count.
 type Counted struct{ Number int }
 
-// counter is what only one process may change at a time. In a real service it is a
-// table or a bucket, which remembers the greatest token beside what it keeps.
+// counter is the resource that only the leader may change. In a real service it is a
+// table or a bucket that stores the greatest token beside the data.
 type counter struct {
 	mu     sync.Mutex
 	token  member.Token
 	number int
 }
 
-// add refuses a former leader.
+// add increments the counter. It refuses the token of a former leader.
 func (c *counter) add(token member.Token) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if token.Less(c.token) {
-		return fmt.Errorf("token %v is of a former leader: %v has written", token, c.token)
+		return fmt.Errorf("stale token %v: the counter has seen %v", token, c.token)
 	}
 	c.token = token
 	c.number++
@@ -95,19 +95,24 @@ func serve(ctx context.Context, cfg cluster.Config) error {
 	if err != nil {
 		return err
 	}
-	go report(ctx, node)
+	go printCount(ctx, node)
+	var workers sync.WaitGroup
+	for _, shard := range []string{"shard-1", "shard-2", "shard-3"} {
+		workers.Go(func() { logError(runShard(ctx, node, shard, printShard)) })
+	}
 	err = node.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error {
 		return work(ctx, term, &count)
 	})
+	workers.Wait()
 	if ctx.Err() == nil {
-		return err // the node ended by itself
+		return err // the node failed
 	}
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
 	return node.Leave(bound)
 }
 
-// work is done by the leader alone, until its context ends.
+// work increments the counter every second until its context ends.
 func work(ctx context.Context, term leader.Term, count *counter) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -115,7 +120,7 @@ func work(ctx context.Context, term leader.Term, count *counter) error {
 		select {
 		case <-tick.C:
 			if err := count.add(term.Token()); err != nil {
-				return err // gives the leadership up
+				return err // gives up leadership
 			}
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -123,8 +128,8 @@ func work(ctx context.Context, term leader.Term, count *counter) error {
 	}
 }
 
-// report asks whoever leads how far it has come.
-func report(ctx context.Context, node *cluster.Node) {
+// printCount asks the leader for the count every five seconds.
+func printCount(ctx context.Context, node *cluster.Node) {
 	for ctx.Err() == nil {
 		wait, cancel := context.WithTimeout(ctx, 5*time.Second)
 		got, err := cluster.RequestLeader[Counted](wait, node, Count{})
@@ -132,7 +137,7 @@ func report(ctx context.Context, node *cluster.Node) {
 		case err == nil:
 			fmt.Println("the leader has counted to", got.Number)
 		case errors.Is(err, cluster.ErrNoQuorum):
-			fmt.Println("nobody leads:", node.Status().NoLeader)
+			fmt.Println("no leader:", node.Status().NoLeader)
 		default:
 			fmt.Println(err)
 		}

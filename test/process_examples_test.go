@@ -82,14 +82,23 @@ func TestExampleEmbed(t *testing.T) {
 	})
 }
 
-// TestExampleGuide runs the program of docs/guide.md: all can ask the leader, and it
-// leaves in order.
+// TestExampleGuide runs the program of docs/guide.md: all can ask the leader, each shard
+// has one worker, and a process leaves in order.
 func TestExampleGuide(t *testing.T) {
 	c := newNodes(t, 3)
 	all := c.startExample(buildExample(t, "guide"))
 	for i, p := range all {
 		eventually(t, c.addrs[i]+" hears how far the leader is", func() bool {
 			return strings.Contains(p.stdout.String(), "the leader has counted to ")
+		})
+	}
+	for _, shard := range []string{"shard-1 ", "shard-2 ", "shard-3 "} {
+		eventually(t, shard+"has one worker", func() bool {
+			workers := 0
+			for _, p := range all {
+				workers += strings.Count(p.stdout.String(), "working on "+shard)
+			}
+			return workers == 1
 		})
 	}
 	all[0].signal(syscall.SIGTERM)

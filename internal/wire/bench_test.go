@@ -62,3 +62,15 @@ func benchmark(b *testing.B, m message.Message) {
 		}
 	})
 }
+
+func BenchmarkDecodeEvent(b *testing.B) {
+	frame, err := wire.EncodeEvent(wire.Event{Name: "a.b", Payload: make([]byte, 64)}, 1000)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := wire.DecodeEvent(frame, 1000); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -89,7 +89,7 @@ const noMetadata = "\xde\x00\x00"
 // plainEvent reads the frame of an event as a Draft writes it without metadata, which
 // most are; false for any other, which may be right all the same.
 func plainEvent(frame []byte) (e Event, ok bool) {
-	const before, after = "\xae\x01\xff\xdc\x00\x03", noMetadata
+	const before, after = "\xae" + string(rune(Version)) + "\xff\xdc\x00\x03", noMetadata
 	if len(frame) < len(before)+1 || string(frame[:len(before)]) != before {
 		return e, false
 	}

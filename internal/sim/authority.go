@@ -8,40 +8,38 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// authority is what one process may do in the name of the cluster, in global
-// time. A process that is paused keeps it: it may act on waking as long as its
-// own clock is before the end.
+// authority is the time during which a process may act for the cluster, in global time. A
+// paused process keeps it: on waking it may act while its own clock is before the end.
 type authority struct {
 	version uint64 // 0 while it has none
 	holder  member.Identity
-	until   int64 // its end; kept when it is over
-	since   int64 // when its machine gained it, without a gap
-	// unsound is the version that it led when its clock stood still, 0 for none, and
-	// wokeAt is when that clock went on, never while it stands still. Until its deadlines
-	// from before have passed, the process is late without knowing it (checker.stale).
-	// lease is nine tenths of its LeaseTimeout; found, whether it found out since.
+	until   int64 // its end; kept after it has passed
+	since   int64 // start of this uninterrupted period
+	// unsound is the version that the process led when its clock stopped, or 0. wokeAt is
+	// when the clock started again, or never. Until its earlier deadlines have passed, such
+	// a process may act late without knowing it (checker.staleLease). lease is nine tenths
+	// of its LeaseTimeout. found is set once the process noticed that its clock stopped.
 	unsound uint64
 	wokeAt  int64
 	lease   int64
 	found   bool
 }
 
-// token is a version with the run that had authority in it.
+// token is a version and the run of a process that had authority for it.
 type token struct {
 	version uint64
 	holder  member.Identity
 }
 
-// endAuthority notes that a process has no authority at present.
+// endAuthority records that a process has no authority now.
 func (k *checker) endAuthority(p int) {
 	if a := &k.auth[p]; a.version != 0 {
 		a.version, a.until = 0, min(a.until, k.now)
 	}
 }
 
-// checkAuthority notes that a process has authority now, until a global time. Two that
-// overlap break I2: whoever gains or extends authority while another's has not
-// ended shows it.
+// checkAuthority records that a process has authority until a global time. An overlap with
+// another process breaks invariant I2 and is reported when either gains or extends it.
 func (k *checker) checkAuthority(p int, holder member.Identity, version uint64, until int64) {
 	a := &k.auth[p]
 	lastEnd := int64(-1)
@@ -66,8 +64,8 @@ func (k *checker) checkAuthority(p int, holder member.Identity, version uint64, 
 	}
 }
 
-// noteClockStopped notes that the clock of a process stands still. What it leads is
-// led by a clock slower than the protocol allows for.
+// noteClockStopped records that the clock of a process stopped. If it leads, its clock is
+// slower than the protocol permits.
 func (k *checker) noteClockStopped(now int64, p *process) {
 	k.now = now
 	v := p.machine.View(p.clock.at(k.now))
@@ -77,8 +75,8 @@ func (k *checker) noteClockStopped(now int64, p *process) {
 	k.noteAsleep(p.index, p.leads)
 }
 
-// trustEnded notes that a process saw that its clock may have stood still. From then on
-// it has no authority and trusts no record by what it knew before.
+// trustEnded records that a process noticed that its clock may have stopped. From then on it
+// has no authority and trusts no record on the basis of what it knew before.
 func (k *checker) trustEnded(now int64, p int) {
 	k.now = now
 	k.endAuthority(p)
@@ -87,27 +85,27 @@ func (k *checker) trustEnded(now int64, p int) {
 	k.trusts.unsure[p] = min(k.trusts.unsure[p], now)
 }
 
-// noteLeaderAsleep notes that the clock of the leader of a version stands still.
+// noteLeaderAsleep records that the clock of the leader of a version stopped.
 func (k *checker) noteLeaderAsleep(p int, version uint64) {
 	k.auth[p].unsound, k.auth[p].wokeAt, k.auth[p].found = version, never, false
 }
 
-// mayBeLate reports whether what a leader does at a time may be late because its clock stood
-// still: for as long after waking as a deadline from before can be away.
+// mayBeLate reports whether a leader's action at a time may be late because its clock had
+// stopped. A deadline set before can be at most deadline away when the clock starts again.
 func (k *checker) mayBeLate(p int, version uint64, at, deadline int64) bool {
 	a := &k.auth[p]
 	return a.unsound != 0 && a.unsound == version && at-a.wokeAt < deadline
 }
 
-// staleLease reports whether a leader may have authority by a lease from before its
-// clock stood still. No stamp of it is later than that, so such a lease has nine tenths
-// of LeaseTimeout left at most, and none once the leader found that its clock stood still.
+// staleLease reports whether a leader may have authority by a lease from before its clock
+// stopped. Such a lease lasts at most nine tenths of LeaseTimeout after the clock starts
+// again, and ends when the leader notices.
 func (k *checker) staleLease(p int, version uint64) bool {
 	return !k.auth[p].found && k.mayBeLate(p, version, k.now, k.auth[p].lease)
 }
 
-// checkNewAuthority checks a new interval of authority. Over real time versions only grow,
-// and no version is used by two (I3).
+// checkNewAuthority checks a new period of authority for invariant I3: versions grow over
+// real time, and no version is used by two processes.
 func (k *checker) checkNewAuthority(p int, t token, lastEnd int64) {
 	switch {
 	case t.version < k.token.version && k.staleLease(p, t.version):
@@ -128,8 +126,8 @@ func (k *checker) checkNewAuthority(p int, t token, lastEnd int64) {
 	k.checkQuorate(p, t)
 }
 
-// checkQuorate checks what makes a leader quorate apart from time: it was chosen,
-// and M voters of its state hold a state of its version.
+// checkQuorate checks the conditions of a quorate leader other than time: it was chosen, and
+// a quorum of voters of its state holds a state of its version.
 func (k *checker) checkQuorate(p int, t token) {
 	held := k.stores[p].Held
 	if held.Version != t.version || held.LeaderIdentity() != t.holder {

@@ -10,34 +10,34 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// chaos lets faults happen to a cluster, until it is told to end. It draws
-// each when its time has come, or takes them from the tape.
+// chaos injects faults into a cluster until stopFaults. It draws each fault when it is due,
+// or takes all of them from a recording.
 type chaos struct {
 	c      *Cluster
 	plan   Plan
-	rand   *rand.Rand // of the series whose turn it is
-	walls  *rand.Rand // of wall clocks
+	rand   *rand.Rand // of the series that draws now
+	walls  *rand.Rand // for wall clocks
 	over   bool
 	counts [classes]int
 	series []*series
-	focus  int          // process that victims are drawn near; -1 for none
+	focus  int          // process that the next victim is likely to be, or -1
 	armed  []arming     // by process
 	slow   [][]SlowSave // by process: the next saves
-	misfit int          // process whose configuration does not fit; -1 for none
+	misfit int          // process with a different configuration, or -1
 }
 
-// series is the faults that are drawn from one stream, at times of their own.
+// series is a sequence of faults drawn from one stream.
 type series struct {
 	rand    *rand.Rand
 	classes []Faults
 	pace    time.Duration // mean time between faults
-	guided  float64       // probability that an election draws a fault
+	guided  float64       // probability that an election attracts a fault
 }
 
-// arming waits for the next step of a process that saves something.
+// arming is a fault that waits for a step of its process that saves or sends.
 type arming struct {
-	fault Fault // its class is 0 when nothing waits
-	skip  int64 // steps that it lets pass
+	fault Fault // class 0: none
+	skip  int64 // number of such steps to skip
 }
 
 func newChaos(c *Cluster, p Plan) *chaos {
@@ -57,7 +57,7 @@ func newChaos(c *Cluster, p Plan) *chaos {
 	return x
 }
 
-// addSeries adds one, where any of the classes strikes at a time of its own.
+// addSeries adds a series for the enabled classes that strike at a time of their own, if any.
 func (x *chaos) addSeries(r *rand.Rand, on Faults, pace time.Duration, guided float64) {
 	s := &series{rand: r, pace: pace, guided: guided}
 	for _, d := range deeds {
@@ -74,11 +74,11 @@ func (x *chaos) addSeries(r *rand.Rand, on Faults, pace time.Duration, guided fl
 	}
 }
 
-// startFaults starts the processes and the faults.
+// startFaults schedules the starts of the processes and the faults.
 func (x *chaos) startFaults() {
 	for i, at := range x.plan.Starts {
 		x.c.After(at, func() {
-			if !x.over { // whoever has not started by then was started
+			if !x.over { // the end of the faults starts every process
 				x.c.Start(i)
 			}
 		})
@@ -117,8 +117,8 @@ func (x *chaos) startFaults() {
 	}
 }
 
-// restartFailed starts a process again that stopped for a fault, also when chaos
-// is over, unless another one has its address.
+// restartFailed restarts a process that stopped because of a fault, unless faults are over
+// and another process has its address.
 func (x *chaos) restartFailed(i int, err error) {
 	if errors.Is(err, statemachine.ErrLeft) {
 		return
@@ -130,7 +130,7 @@ func (x *chaos) restartFailed(i int, err error) {
 	})
 }
 
-// stopFaults stops the faults. What waits for its time does nothing any more.
+// stopFaults stops the faults. Scheduled ones no longer happen.
 func (x *chaos) stopFaults() {
 	x.over = true
 	x.c.Interrupt, x.c.SlowSave, x.c.noticed = nil, nil, nil
@@ -147,7 +147,7 @@ func (x *chaos) scheduleNext(s *series) {
 	})
 }
 
-// drawFault draws a fault and lets it happen.
+// drawFault draws a fault and applies it.
 func (x *chaos) drawFault(s *series) {
 	x.rand = s.rand
 	f := Fault{At: x.c.now, Class: s.classes[s.rand.IntN(len(s.classes))]}
@@ -162,16 +162,16 @@ func (x *chaos) applyFault(f Fault) {
 	}
 }
 
-// startStorm lets several faults fall into one LeaderTimeout, as long as elections
-// and leases are open.
+// startStorm draws several faults within one LeaderTimeout, while elections and leases are
+// in progress.
 func (x *chaos) startStorm(s *series) {
 	for range 2 + s.rand.IntN(4) {
 		x.callLater(x.upTo(x.plan.Setup.Timings.LeaderTimeout), func() { x.drawFault(s) })
 	}
 }
 
-// raiseOdds makes a fault more likely where an election or a lease begins or
-// ends, and near the one that it concerns.
+// raiseOdds makes a fault likely when an election or a lease begins or ends, and near the
+// process concerned.
 func (x *chaos) raiseOdds(p int, t statemachine.Trace) {
 	switch t.Kind {
 	case statemachine.Proposing, statemachine.ProposingFormal, statemachine.BecameLeader,
@@ -191,8 +191,7 @@ func (x *chaos) raiseOdds(p int, t statemachine.Trace) {
 	}
 }
 
-// callLater calls f after d, before all else of that time, unless the faults have
-// ended by then.
+// callLater calls f after d, before other items of the same time, unless faults have ended.
 func (x *chaos) callLater(d time.Duration, f func()) {
 	x.c.queue.pushFirst(x.c.now+max(int64(d), 0), item{run: func() {
 		if !x.over {
@@ -210,14 +209,14 @@ func (x *chaos) upTo(d time.Duration) time.Duration {
 	return time.Duration(x.rand.Int64N(int64(d) + 1))
 }
 
-// drawDuration draws how long a fault lasts: any order of size from less than an
-// interval to 4 x TTLTimeout.
+// drawDuration draws the duration of a fault, from less than an interval to 4 x TTLTimeout on
+// a logarithmic scale.
 func (x *chaos) drawDuration() int64 {
 	t := x.plan.Setup.Timings
 	return int64(drawSpread(x.rand, float64(t.HeartbeatInterval)/4, 4*float64(t.TTLTimeout)))
 }
 
-// drawDowntime draws how long a process is down.
+// drawDowntime draws how long a process stays down.
 func (x *chaos) drawDowntime() int64 {
 	if x.rand.IntN(3) == 0 {
 		return int64(x.upTo(x.plan.Setup.Timings.HeartbeatInterval))
@@ -225,7 +224,7 @@ func (x *chaos) drawDowntime() int64 {
 	return x.drawDuration()
 }
 
-// drawVictim draws a process: the one with authority more often than others.
+// drawVictim draws a process, preferring the one with authority.
 func (x *chaos) drawVictim() int {
 	if x.focus >= 0 && x.focus < x.plan.Setup.Processes && x.rand.IntN(2) == 0 {
 		return x.focus
@@ -238,20 +237,19 @@ func (x *chaos) drawVictim() int {
 	return x.rand.IntN(x.plan.Setup.Processes)
 }
 
-// mayCrash keeps memory stores from being lost beyond what is promised, except
-// in a reckless run.
+// mayCrash reports whether a crash of process i keeps to what the protocol tolerates of
+// memory stores; in a reckless run any crash is allowed.
 func (x *chaos) mayCrash(i int) bool {
 	p := x.c.procs[i]
 	return !p.cfg.Volatile || x.plan.Reckless || !p.isUp() || x.c.mayForget(i)
 }
 
-// mayLose keeps disks from being lost beyond what is promised, except in a
-// reckless run.
+// mayLose reports whether process i may lose its disk, by the same rule.
 func (x *chaos) mayLose(i int) bool {
 	return !x.c.procs[i].cfg.Volatile && (x.plan.Reckless || x.c.mayForget(i))
 }
 
-// restartLater starts a process after a while.
+// restartLater starts a process after some time.
 func (x *chaos) restartLater(i int, after int64) {
 	x.callLater(time.Duration(after), func() { x.c.Start(i) })
 }

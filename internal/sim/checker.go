@@ -14,34 +14,34 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// invariants are what can break: those of protocol.md section 11 and the rules
-// of the simulator.
+// invariants names what a run can break: the invariants of protocol.md section 11 and the
+// rules of the simulator.
 var invariants = [...]string{
 	"I1", "I10", "I11", "I2", "I3", "I4", "I5", "I6", "I7", "L1", "L2", "L3", "L4", "L5", "changed",
 	"codec", "flood", "leave", "records", "register", "sender", "spin", "stop", "unsaved",
 }
 
-// Violation is an invariant that broke.
+// Violation is a broken invariant.
 type Violation struct {
 	Invariant string        // one of invariants
 	At        time.Duration // global time
 	Text      string
 }
 
-// Error makes a Violation an error.
+// Error implements error.
 func (v *Violation) Error() string {
 	return fmt.Sprintf("%s at %v: %s", v.Invariant, v.At, v.Text)
 }
 
-// checker looks at a cluster from outside after every step. It keeps what any
-// observer could have seen in files, on the network and in the views.
+// checker observes a cluster after every step. It uses only what is visible from outside: in
+// stores, on the network and in views.
 type checker struct {
 	size, quorum int
 	seeds        []member.Address
 	now          int64
 	first        *Violation
-	// void says why the invariants between nodes are no longer promised: with
-	// memory stores a founding can be repeated (protocol.md section 11).
+	// void is the reason why the invariants between nodes no longer hold: with memory
+	// stores a founding can be repeated (protocol.md section 11).
 	void string
 
 	auth    []authority // by process
@@ -95,21 +95,22 @@ func newChecker(size int, seeds []member.Address, processes int) *checker {
 	}
 }
 
-// noteViolation notes the first violation.
+// noteViolation records the first violation.
 func (k *checker) noteViolation(invariant, format string, args ...any) {
 	if k.first == nil {
 		k.first = &Violation{invariant, time.Duration(k.now), fmt.Sprintf(format, args...)}
 	}
 }
 
-// noteBroken is fail for what is promised only while no founding can be repeated.
+// noteBroken records a violation of an invariant that holds only while no founding can be
+// repeated.
 func (k *checker) noteBroken(invariant, format string, args ...any) {
 	if k.void == "" {
 		k.noteViolation(invariant, format, args...)
 	}
 }
 
-// noteStart notes that a run of a process begins with what is in its store.
+// noteStart records that a run of a process begins with the contents of its store.
 func (k *checker) noteStart(now int64, p *process) {
 	k.now = now
 	k.homes[p.index] = p.cfg.Address
@@ -117,7 +118,7 @@ func (k *checker) noteStart(now int64, p *process) {
 	k.stores[p.index] = p.store
 }
 
-// noteEnd notes that a process is gone, and its authority with it.
+// noteEnd records that a process is down and has no authority.
 func (k *checker) noteEnd(now int64, p *process) {
 	k.now = now
 	if a := &k.auth[p.index]; a.version != 0 {
@@ -127,21 +128,20 @@ func (k *checker) noteEnd(now int64, p *process) {
 	k.given = member.State{}
 }
 
-// hearing is a process that heard the owner of a store.
+// hearing identifies a process and the store whose owner it heard.
 type hearing struct {
 	by    int
 	store member.StoreID
 }
 
-// keeping is a process that got a keep-alive of a run that takes it for its
-// leader.
+// keeping identifies a process and the run that sent it keep-alives as to its leader.
 type keeping struct {
 	by int
 	of member.Identity
 }
 
-// noteHeard notes that a message reached a process. A leader hears a member by its
-// keep-alives, and when it joins again.
+// noteHeard records that a message reached a process. A leader hears a member by its
+// keep-alives and its requests to join.
 func (k *checker) noteHeard(by int, m message.Message) {
 	if m.Body.Kind() == message.KindLeaderKeepAlive && m.Claim.Leader == k.homes[by] {
 		k.keptAt[keeping{by, m.From}] = k.now
@@ -152,7 +152,7 @@ func (k *checker) noteHeard(by int, m message.Message) {
 	}
 }
 
-// checkStep looks at a process after a step.
+// checkStep checks a process after a step.
 func (k *checker) checkStep(now int64, p *process, out statemachine.Output) {
 	k.now = now
 	if d := p.machine.Durable(); !sameDurable(d, p.store) {
@@ -163,7 +163,7 @@ func (k *checker) checkStep(now int64, p *process, out statemachine.Output) {
 	if version == 0 {
 		k.endAuthority(p.index)
 	} else {
-		// The machine has it since its step, which may have taken a while to be saved.
+		// The machine has had authority since its step; the save may have taken time since.
 		if a := &k.auth[p.index]; a.version != version || a.until <= p.stepAt {
 			a.since = p.stepAt
 		}
@@ -173,8 +173,8 @@ func (k *checker) checkStep(now int64, p *process, out statemachine.Output) {
 	k.checkView(p, p.machine.View(p.stepTime), out.Changed)
 }
 
-// afterSeat checks, after a step that gave a seat away, that the leader was
-// quorate before it, within it or after it.
+// afterSeat checks, after a step that gave a seat away, that the leader was quorate before,
+// within or after the step.
 func (k *checker) afterSeat(p *process, quorate bool, out statemachine.Output) {
 	if k.given.Version == 0 {
 		return
@@ -187,21 +187,21 @@ func (k *checker) afterSeat(p *process, quorate bool, out statemachine.Output) {
 	k.given = member.State{}
 }
 
-// wasQuorate reports whether a leader gained authority within a step, though it
-// may have none after it: it gave a seat away and handed over.
+// wasQuorate reports whether a leader gained authority within a step. It may have lost it in
+// the same step by handing over.
 func wasQuorate(out statemachine.Output) bool {
 	return slices.ContainsFunc(out.Trace, func(t statemachine.Trace) bool {
 		return t.Kind == statemachine.GainedAuthority
 	})
 }
 
-// checkView checks what a node shows. Package cluster reads a view only after a step that
-// reports a change, as of that step, and shows it until the next such step. It looks for
-// authority when the step is saved, which may have taken longer than the lease.
+// checkView checks the view that a node shows. Package cluster reads a view only after a step
+// that reports a change, as of that step, and reads authority when the step is saved, which
+// may be after the lease has ended.
 func (k *checker) checkView(p *process, v member.View, changed bool) {
 	old := p.seen
 	if !changed && !sameView(old, v) {
-		k.noteViolation("changed", "%s shows %+v, before it was %+v, but no step said so",
+		k.noteViolation("changed", "%s shows %+v after %+v, but no step reported a change",
 			p.cfg.Name, v, old)
 	}
 	p.seen = v
@@ -220,13 +220,13 @@ func (k *checker) checkView(p *process, v member.View, changed bool) {
 		k.noteViolation("I2", "%s shows quorate=%v, its authority is for version %d",
 			p.cfg.Name, v.Quorate, authority)
 	}
-	// One that was admitted may have no state yet.
+	// A member that was just admitted may have no state yet.
 	if changed && v.Quorate && v.Version > 0 {
 		k.checkShown(p, v)
 	}
 }
 
-// sameView compares members only where they are not shared.
+// sameView compares members only if the slices are not shared.
 func sameView(a, b member.View) bool {
 	return a.Self == b.Self && a.Role == b.Role && a.Version == b.Version &&
 		a.Revision == b.Revision && a.Leader == b.Leader && a.Quorate == b.Quorate &&
@@ -234,11 +234,11 @@ func sameView(a, b member.View) bool {
 		&a.Members[0] == &b.Members[0] || slices.Equal(a.Members, b.Members))
 }
 
-// checkShown checks that all who show one state show the same one.
+// checkShown checks that all nodes that show a state show the same one.
 func (k *checker) checkShown(p *process, v member.View) {
 	s, ok := k.states[member.Number{Version: v.Version, Revision: v.Revision}]
 	if !ok {
-		k.noteBroken("I6", "%s shows state %d.%d under a quorate leader, which nobody holds",
+		k.noteBroken("I6", "%s shows state %d.%d under a quorate leader, which no node holds",
 			p.cfg.Name, v.Version, v.Revision)
 		return
 	}
@@ -254,9 +254,9 @@ func (k *checker) checkShown(p *process, v member.View) {
 	}
 }
 
-// noteBlankSeed notes a seed that could take part in a second founding: it has not
-// joined yet, or it began anew with another store after it had voted. When a
-// majority of the seeds is so, a founding can be repeated.
+// noteBlankSeed records a seed that could take part in a second founding because it restarted
+// with another store after it had voted. If a majority of the seeds is blank, a founding can
+// be repeated.
 func (k *checker) noteBlankSeed(p *process, before paxos.Durable) {
 	i := slices.Index(k.seeds, p.cfg.Address)
 	if i < 0 || p.index != p.home || p.cfg.JoinOnly || before.StoreID == p.store.StoreID {
@@ -268,7 +268,7 @@ func (k *checker) noteBlankSeed(p *process, before paxos.Durable) {
 	}
 }
 
-// noteFounding starts the watch over the seeds.
+// noteFounding starts tracking which seeds have not joined.
 func (k *checker) noteFounding() {
 	k.founded = true
 	for i, s := range k.seeds {
@@ -282,7 +282,7 @@ func (k *checker) noteFounding() {
 	k.voidWhen()
 }
 
-// noteJoined notes that a seed holds something.
+// noteJoined records that a seed holds a state or a vote of the founding.
 func (k *checker) noteJoined(addr member.Address) {
 	if i := slices.Index(k.seeds, addr); i >= 0 {
 		k.neverJoined[i] = false
@@ -307,13 +307,13 @@ func (k *checker) blankSeeds() int {
 	return n
 }
 
-// hasVoted reports whether a store has anything that must not be forgotten.
+// hasVoted reports whether a store holds anything that must not be lost.
 func hasVoted(d paxos.Durable) bool {
 	return !d.Promised.IsZero() || !d.Accepted.IsZero() || !d.Held.IsZero()
 }
 
-// knowsNoFounding reports that a store knows nothing of the founding: it holds no
-// state, and what it accepted is another value.
+// knowsNoFounding reports whether a store has no trace of the founding: it holds no state and
+// accepted no value or another one.
 func (k *checker) knowsNoFounding(d paxos.Durable) bool {
 	founded := k.chosen[1]
 	return d.Held.IsZero() && (founded == nil || d.Accepted.State.Digest() != founded.digest)
@@ -325,7 +325,7 @@ func sameDurable(a, b paxos.Durable) bool {
 		sameState(a.Accepted.State, b.Accepted.State) && sameState(a.Held, b.Held)
 }
 
-// sameState compares by digest only where the rosters are not shared.
+// sameState compares digests only if the rosters are not shared.
 func sameState(a, b member.State) bool {
 	if a.Number != b.Number || a.Leader != b.Leader || len(a.Roster) != len(b.Roster) {
 		return false
@@ -334,7 +334,7 @@ func sameState(a, b member.State) bool {
 	return shared && a.Records.Same(b.Records) || a.Digest() == b.Digest()
 }
 
-// formatState is a state in one line.
+// formatState returns a state in one line.
 func formatState(s member.State) string {
 	if s.Number.IsZero() && len(s.Roster) == 0 {
 		return "nothing"

@@ -7,32 +7,31 @@ import (
 	"time"
 )
 
-// The rates of clocks, in parts of rateUnit of global time. The fastest runs
-// 1.111 times as fast as the slowest, just less than the 10/9 that a lease
-// allows for (protocol.md section 5).
+// The rates of clocks, in parts of rateUnit of global time. The fastest clock runs 1.111
+// times as fast as the slowest, just below the 10/9 that a lease tolerates (protocol.md
+// section 5).
 const (
 	rateUnit = 10_000
 	rateMin  = rateUnit
 	rateMax  = rateUnit + rateUnit/9 - 1
 )
 
-// clockSpread bounds how far apart the clocks of two nodes may stand.
+// clockSpread bounds the difference between the readings of two clocks.
 const clockSpread = 10 * 365 * 24 * time.Hour
 
-// clockEpoch is where clocks that are not spread stand at the start of a run.
+// clockEpoch is the reading of unskewed clocks at the start of a run.
 const clockEpoch = 1_700_000_000 * int64(time.Second)
 
-// clock is the clock of one machine: it never stops and never jumps, but it
-// has a rate and an offset of its own.
+// clock is the clock of one machine. It has its own rate and offset.
 type clock struct {
-	offset int64 // its reading at global time 0, in nanoseconds since 1970
+	offset int64 // reading at global time 0, in nanoseconds since 1970
 	rate   int64 // of rateUnit
 }
 
-// steadyClock goes with global time.
+// steadyClock returns a clock that runs with global time.
 func steadyClock() clock { return clock{offset: clockEpoch, rate: rateUnit} }
 
-// drawClock makes one that is wrong in both ways; the extremes are likely.
+// drawClock draws a clock with a wrong offset and rate; extreme rates are likely.
 func drawClock(r *rand.Rand) clock {
 	c := clock{offset: clockEpoch + r.Int64N(int64(clockSpread)), rate: rateMin}
 	switch r.IntN(3) {
@@ -45,7 +44,7 @@ func drawClock(r *rand.Rand) clock {
 	return c
 }
 
-// at is what the clock shows at a global time.
+// at returns the reading of the clock at a global time.
 func (c clock) at(global int64) time.Time {
 	return time.Unix(0, c.offset+c.timePassed(global)).UTC()
 }
@@ -54,7 +53,7 @@ func (c clock) timePassed(global int64) int64 {
 	return global/rateUnit*c.rate + global%rateUnit*c.rate/rateUnit
 }
 
-// globalTime is the earliest global time at which the clock shows t or more.
+// globalTime returns the earliest global time at which the clock reads t or later.
 func (c clock) globalTime(t time.Time) int64 {
 	local := t.UnixNano() - c.offset
 	if local <= 0 {
@@ -71,15 +70,15 @@ func (c clock) globalTime(t time.Time) int64 {
 	return g
 }
 
-// SetForward sets the wall clock of a machine forward, as an agent in it or NTP does some
-// time after its clocks stood still. The process sees it at its next turn.
+// SetForward sets the wall clock of a machine forward, as NTP or a guest agent does after a
+// suspension. The process notices it at its next turn.
 func (c *Cluster) SetForward(i int) {
 	if p := c.procs[i]; p.isUp() {
 		p.setForward = true
 	}
 }
 
-// readClock reads the clocks of a process, which it does before each call of its machine.
+// readClock reads the clocks of a process, as the node does before each call of its machine.
 func (c *Cluster) readClock(p *process) time.Time {
 	now := p.clock.at(c.now)
 	if p.setForward {

@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// MaxProcesses bounds the processes of a Cluster.
+// MaxProcesses is the largest number of processes in a Cluster.
 const MaxProcesses = 64
 
 // Setup describes a Cluster. Only Size and Timings must be set.
@@ -27,49 +27,47 @@ type Setup struct {
 	Seeds []int
 	// Volatile lists the processes with a memory store.
 	Volatile []int
-	// Twins lists processes whose address further processes share: one beyond
-	// Processes for each. They are down until they are started.
+	// Twins lists processes whose address is shared by a further process, which is
+	// numbered after the first Processes and down until it is started.
 	Twins []int
-	Link  Link // of every link at the start
+	Link  Link // the initial state of every link
 	// Skew gives every process a clock with its own rate and offset.
 	Skew bool
-	// Slow lists the processes whose clocks have the slowest rate while all others have the
-	// fastest. If it is empty, Skew decides.
+	// Slow lists processes whose clocks run at the slowest rate, while all others run
+	// at the fastest. If it is empty, Skew decides.
 	Slow []int `json:",omitempty"`
 	// Lag is how late timers fire.
 	Lag time.Duration
-	// Codec sends messages through package wire.
+	// Codec encodes and decodes every message with package wire.
 	Codec bool
-	// TrustRefusal is that of statemachine.Config.
+	// TrustRefusal is passed on to statemachine.Config.
 	TrustRefusal bool `json:",omitempty"`
-	// Rejects lists the processes whose hosts refuse their ports although they run,
-	// as a firewall may. It must be empty with TrustRefusal.
+	// Rejects lists processes whose hosts refuse connections although the process runs,
+	// as a firewall may. It must be empty if TrustRefusal is set.
 	Rejects []int `json:",omitempty"`
-	// Keys is how many records the processes take from each other; 0 for none.
+	// Keys is the number of records that processes compete for; 0 disables records.
 	Keys int `json:",omitempty"`
-	// Record gets everything that happens, where it is set.
+	// Record is called for every event. It may be nil.
 	Record func(Record) `json:"-"`
 }
 
-// Cluster is a set of processes, the network between them, and the checkers,
-// in virtual time. Time passes only in RunFor and RunUntil. A Cluster belongs
-// to one goroutine.
+// Cluster is a set of processes, the network between them, and the checkers, in virtual
+// time. Time passes only in RunFor and RunUntil. A Cluster is not safe for concurrent use.
 //
-// Processes are numbered from 0. All are down at first.
+// Processes are numbered from 0. All are down at first. The callbacks may be nil.
 type Cluster struct {
-	// Interrupt, where it is set, is asked after every step of a process what
-	// happens before the step has had its effects. Where crash is true the
-	// process dies: before the step is saved when sent is negative, else
-	// after that many of its messages left.
+	// Interrupt is called after every step of a process, before the step has any
+	// effect. If crash is true, the process crashes: before the step is saved if sent
+	// is negative, otherwise after that many of its messages.
 	Interrupt func(process int, out statemachine.Output) (sent int, crash bool)
 
-	// SlowSave, where it is set, says how long the save of a step takes.
+	// SlowSave returns how long the save of a step takes.
 	SlowSave func(process int) SlowSave
 
-	// Lose, where it is set, says which messages are lost on their way.
+	// Lose reports whether the network loses a message.
 	Lose func(from, to int, k message.Kind) bool
 
-	// Ended, where it is set, is told of a process that ended by itself.
+	// Ended is called when a process stops by itself.
 	Ended func(process int, err error)
 
 	setup    Setup
@@ -80,30 +78,29 @@ type Cluster struct {
 	tape     *tape
 	check    *checker
 	register register
-	rand     *rand.Rand // of stores
+	rand     *rand.Rand // for store ids
 	hash     uint64
 	steps    int
 	stopped  []Stopped
-	dialed   []int   // process + 1 that a sender's messages to an address go to
-	greets   []uint8 // verdicts, from*processes+to
+	dialed   []int   // process + 1 that receives a sender's messages to an address
+	greets   []uint8 // results of greets, by from*processes+to
 	routes   *rand.Rand
 	happened Faults // classes that happened so far
 	cover    Cover
-	keys     []string // of records
-	// noticed, where it is set, gets the decisions of machines.
+	keys     []string // the keys of records
+	// noticed receives the decisions of machines, if set.
 	noticed func(process int, t statemachine.Trace)
 }
 
-// Stopped tells of a process that ended by itself.
+// Stopped describes a process that stopped by itself.
 type Stopped struct {
 	Process int
 	At      time.Duration
 	Err     error
 }
 
-// The streams of randomness of one run are independent, so that one more
-// draw in one of them does not change the others. Their numbers stay as they
-// are: the runs that are kept in files depend on them.
+// Each stream of randomness in a run is independent, so that one more draw from one stream
+// does not change the others. Kept runs depend on these numbers: do not change them.
 const (
 	streamNetwork = iota + 1
 	streamStores
@@ -112,17 +109,17 @@ const (
 	streamOptions
 	streamRoutes
 	streamJudge
-	streamMachines // and above, for as many runs of machines as there are
+	streamMachines // and above: one for each run of a machine
 )
 
-// streamWallClocks is of the draws about wall clocks that are set forward.
+// streamWallClocks serves the draws about wall clocks that are set forward.
 const streamWallClocks = -2
 
-// streamForming is of the draws that only runs with a formation have (Plan.Dead).
+// streamForming serves draws of runs with a formation only (Plan.Dead).
 const streamForming = 0
 
-// streamLater is of classes of faults that were added later, the others of the faults
-// themselves.
+// These streams serve classes of faults that were added later: streamLater draws whether
+// they are enabled, streamLaterFaults the faults themselves.
 const (
 	streamLater       = -5
 	streamLaterFaults = -6
@@ -133,7 +130,7 @@ func randomStream(seed uint64, of int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, uint64(of)*0x9e3779b97f4a7c15))
 }
 
-// NewCluster makes a cluster. It panics where the setup makes none.
+// NewCluster returns a cluster of stopped processes. It panics if the setup is invalid.
 func NewCluster(s Setup) *Cluster { return newCluster(s, &tape{}) }
 
 func newCluster(s Setup, t *tape) *Cluster {
@@ -175,7 +172,7 @@ func newCluster(s Setup, t *tape) *Cluster {
 	return c
 }
 
-// newProcess makes process i, which is down. A twin has the address of another process.
+// newProcess returns process i, which is down. A twin has the address of another process.
 func newProcess(s Setup, i int, seeds []member.Address, clocks *rand.Rand) *process {
 	home := i
 	if i >= s.Processes {
@@ -206,48 +203,48 @@ func newProcess(s Setup, i int, seeds []member.Address, clocks *rand.Rand) *proc
 
 func nameOf(i int) string { return fmt.Sprintf("n%02d", i+1) }
 
-// addressOf is the address of a process. Ports tell the processes apart
-// quickly; hosts give the order.
+// addressOf returns the address of a process. The host decides the order of addresses; the
+// port differs so that comparing addresses is fast.
 func addressOf(i int) member.Address {
 	return member.Address{Host: nameOf(i), Port: uint16(7001 + i)}
 }
 
-// Address is the address of a process.
+// Address returns the address of a process.
 func (c *Cluster) Address(i int) member.Address { return c.procs[i].cfg.Address }
 
-// Processes counts the processes, twins included.
+// Processes returns the number of processes, including twins.
 func (c *Cluster) Processes() int { return len(c.procs) }
 
-// Now is the global time since the start.
+// Now returns the global time since the start.
 func (c *Cluster) Now() time.Duration { return time.Duration(c.now) }
 
-// Violation is the first invariant that broke; nil while none did.
+// Violation returns the first broken invariant, or nil.
 func (c *Cluster) Violation() *Violation { return c.check.first }
 
-// Stopped lists the processes that ended by themselves, in order.
+// Stopped lists the processes that stopped by themselves, in order.
 func (c *Cluster) Stopped() []Stopped { return c.stopped }
 
-// Messages counts what became of messages so far.
+// Messages returns counters of delivered, lost and duplicated messages.
 func (c *Cluster) Messages() Messages { return c.net.stats }
 
-// Steps counts the calls of machines so far.
+// Steps returns the number of calls of machines.
 func (c *Cluster) Steps() int { return c.steps }
 
-// Hash is a hash of everything that happened so far.
+// Hash returns a hash of all events of the run.
 func (c *Cluster) Hash() uint64 { return c.hash }
 
-// After calls f once d has passed.
+// After calls f when d has passed.
 func (c *Cluster) After(d time.Duration, f func()) {
 	c.queue.push(c.now+max(int64(d), 0), item{run: f})
 }
 
-// RunFor lets time pass. It ends early when an invariant breaks.
+// RunFor runs the cluster for d. It returns early if an invariant breaks.
 func (c *Cluster) RunFor(d time.Duration) {
 	c.RunUntil(d, func() bool { return false })
 }
 
-// RunUntil lets time pass until done says so, at most for limit, and reports
-// whether done did. It ends early when an invariant breaks.
+// RunUntil runs the cluster until done returns true, for at most limit, and returns the
+// last result of done. It returns false early if an invariant breaks.
 func (c *Cluster) RunUntil(limit time.Duration, done func() bool) bool {
 	end := c.now + int64(limit)
 	for c.check.first == nil {
@@ -262,7 +259,7 @@ func (c *Cluster) RunUntil(limit time.Duration, done func() bool) bool {
 	return false
 }
 
-// runNext lets the next thing happen, if it is due before end.
+// runNext executes the next event that is due before end and reports whether there was one.
 func (c *Cluster) runNext(end int64) bool {
 	at, who := int64(never), -1
 	for i, p := range c.procs {
@@ -286,7 +283,7 @@ func (c *Cluster) runNext(end int64) bool {
 	return true
 }
 
-// mixHash puts a number into the hash of the run.
+// mixHash mixes a number into the hash of the run.
 func (c *Cluster) mixHash(v uint64) {
 	h := (c.hash ^ v) * 0x9e3779b97f4a7c15
 	c.hash = h ^ h>>29

@@ -11,10 +11,10 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// Up reports whether a process runs; a paused one does.
+// Up reports whether a process is running; a paused one is.
 func (c *Cluster) Up(i int) bool { return c.procs[i].isUp() }
 
-// View is what a process shows; the zero View when it is down.
+// View returns the view that a process shows, or the zero View if it is down.
 func (c *Cluster) View(i int) member.View {
 	p := c.procs[i]
 	if !p.isUp() {
@@ -23,10 +23,10 @@ func (c *Cluster) View(i int) member.View {
 	return p.machine.View(p.clock.at(c.now))
 }
 
-// Durable is what is in the store of a process.
+// Durable returns the contents of a process's store.
 func (c *Cluster) Durable(i int) paxos.Durable { return c.procs[i].store }
 
-// Authority is the version for which a process has authority now, 0 for none.
+// Authority returns the version for which a process has authority now, or 0.
 func (c *Cluster) Authority(i int) uint64 {
 	p := c.procs[i]
 	if !p.isUp() {
@@ -36,7 +36,7 @@ func (c *Cluster) Authority(i int) uint64 {
 	return version
 }
 
-// Leader is the process with authority now, -1 when there is none.
+// Leader returns the process with authority now, or -1.
 func (c *Cluster) Leader() int {
 	for i, a := range c.check.auth {
 		if a.version != 0 && a.until > c.now {
@@ -46,9 +46,9 @@ func (c *Cluster) Leader() int {
 	return -1
 }
 
-// Settled reports whether there is a quorate leader, every process that is up
-// is active in its state, and each follows it at its newest revision. Those
-// for which a full roster has no place are left out.
+// Settled reports whether there is a quorate leader, every running process is active in
+// its state, and each follows it at its newest revision. Processes without a seat in a
+// full roster are ignored.
 func (c *Cluster) Settled() bool {
 	l := c.Leader()
 	if l < 0 {
@@ -63,7 +63,7 @@ func (c *Cluster) Settled() bool {
 	return true
 }
 
-// hasNoPlace reports whether a process waits because the roster is full.
+// hasNoPlace reports whether a process has no seat because the roster is full.
 func (c *Cluster) hasNoPlace(p *process, s member.State) bool {
 	_, known := s.Roster.Find(p.cfg.Address)
 	return !known && len(s.Roster) == c.setup.Size
@@ -79,19 +79,19 @@ func (c *Cluster) isSettled(p *process, s member.State) bool {
 		v.Version == s.Version && v.Revision == s.Revision
 }
 
-// CutOneWay loses everything that one process sends to another, until Heal.
+// CutOneWay drops all messages from one process to another until Heal.
 func (c *Cluster) CutOneWay(from, to int) {
 	c.noteRun(Network, "cut from %s to %s", nameOf(from), nameOf(to))
 	c.net.linkOf(from, to).cuts++
 }
 
-// Cut loses everything between two processes, until Heal.
+// Cut drops all messages between two processes until Heal.
 func (c *Cluster) Cut(a, b int) {
 	c.CutOneWay(a, b)
 	c.CutOneWay(b, a)
 }
 
-// Isolate cuts a process off from all others, until Heal.
+// Isolate cuts a process off from all others until Heal.
 func (c *Cluster) Isolate(i int) {
 	for o := range c.procs {
 		if o != i {
@@ -100,8 +100,7 @@ func (c *Cluster) Isolate(i int) {
 	}
 }
 
-// Split cuts every link between the given processes and the others, until
-// Heal.
+// Split cuts every link between the given processes and the others until Heal.
 func (c *Cluster) Split(side ...int) {
 	inside := make([]bool, len(c.procs))
 	for _, i := range side {
@@ -116,7 +115,7 @@ func (c *Cluster) Split(side ...int) {
 	}
 }
 
-// Heal ends every cut, and all links are as at the start.
+// Heal ends every cut and restores the initial links.
 func (c *Cluster) Heal() { c.healLinks(c.setup.Link) }
 
 func (c *Cluster) healLinks(l Link) {
@@ -125,15 +124,15 @@ func (c *Cluster) healLinks(l Link) {
 	c.setup.Rejects = nil
 }
 
-// breakConnection breaks the connection between two processes, both ways: what is under
-// way is lost, and nothing leaves for a while.
+// breakConnection breaks the connection between two processes: messages under way are
+// lost, and none can be sent for the duration d.
 func (c *Cluster) breakConnection(a, b int, d int64) {
 	c.noteRun(Network, "breaks the connection of %s and %s", nameOf(a), nameOf(b))
 	c.net.linkOf(a, b).breakConnection(c.now + d)
 	c.net.linkOf(b, a).breakConnection(c.now + d)
 }
 
-// cutPairs adds n to the cuts of links: 1 to cut them, -1 to undo it.
+// cutPairs cuts links if n is 1, and undoes that if n is -1.
 func (c *Cluster) cutPairs(pairs []pair, n int) {
 	word := "cuts"
 	if n < 0 {
@@ -157,8 +156,8 @@ func (c *Cluster) storeExists(v member.Voter) bool {
 	return false
 }
 
-// mayForget reports whether a process can lose its store while every roster
-// that anybody holds keeps M voters, and no founding can be repeated.
+// mayForget reports whether a process can lose its store while every roster that a
+// process holds keeps a quorum of voters, and no founding can be repeated.
 func (c *Cluster) mayForget(i int) bool {
 	p := c.procs[i]
 	k := c.check
@@ -182,12 +181,12 @@ func (c *Cluster) mayForget(i int) bool {
 	return true
 }
 
-// possibleRosters are those of the states that a process may start from.
+// possibleRosters returns the rosters of the states that a process may start from.
 func (p *process) possibleRosters() []member.Roster {
 	return []member.Roster{p.store.Held.Roster, p.store.Accepted.State.Roster}
 }
 
-// countVoters counts the voters of a roster of which something is true.
+// countVoters counts the voters of a roster that satisfy a condition.
 func (c *Cluster) countVoters(r member.Roster, is func(member.Voter) bool) int {
 	n := 0
 	for _, m := range r {
@@ -218,10 +217,9 @@ func (c *Cluster) countFounders() int {
 	return n
 }
 
-// whyNoQuorum says why the processes that are up can have no quorate leader, or
-// nothing. It is the condition of the liveness of protocol.md section 11: M
-// voters of every roster that any of them holds can talk; for a fresh cluster
-// also a majority of the seeds.
+// whyNoQuorum returns the reason why the running processes can have no quorate leader, or
+// "". Liveness (protocol.md section 11) requires that a quorum of voters of every roster
+// that a running process holds is up, and for a fresh cluster a majority of the seeds.
 func (c *Cluster) whyNoQuorum() string {
 	holders, up, seeds := 0, 0, 0
 	for _, p := range c.procs {
@@ -239,7 +237,7 @@ func (c *Cluster) whyNoQuorum() string {
 		}
 		for _, r := range p.possibleRosters() {
 			if n := c.votersUp(r); len(r) > 0 && n < c.check.quorum {
-				return fmt.Sprintf("%d voters are up, %d must, of the roster %v of %s",
+				return fmt.Sprintf("%d voters are up of the %d needed, in the roster %v of %s",
 					n, c.check.quorum, r, p.cfg.Name)
 			}
 		}
@@ -248,9 +246,9 @@ func (c *Cluster) whyNoQuorum() string {
 	case holders > 0:
 		return ""
 	case up < c.check.quorum:
-		return fmt.Sprintf("%d processes may found, %d must", up, c.check.quorum)
+		return fmt.Sprintf("%d processes may found a cluster of the %d needed", up, c.check.quorum)
 	case seeds < member.Quorum(len(c.check.seeds)):
-		return fmt.Sprintf("%d of %d seeds may found", seeds, len(c.check.seeds))
+		return fmt.Sprintf("only %d of %d seeds may found a cluster", seeds, len(c.check.seeds))
 	default:
 		return ""
 	}
@@ -267,7 +265,7 @@ func (c *Cluster) votersUp(r member.Roster) int {
 	})
 }
 
-// Describe says in one line each what the processes are and know.
+// Describe returns one line for each process with its role and store.
 func (c *Cluster) Describe() string {
 	var b strings.Builder
 	for _, p := range c.procs {

@@ -10,9 +10,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// A rule of coverage is a decision that can be seen from outside: each reason
-// to drop or refuse something, each kind of trace, and what happens around the
-// machines.
+// A rule of coverage is an observable decision: each reason to drop or refuse a message, each
+// kind of trace, and a few events outside the machines.
 type rule int
 
 const (
@@ -27,7 +26,7 @@ const (
 	rules
 )
 
-// String is the name of the rule in tables.
+// String returns the name of the rule in tables.
 func (r rule) String() string {
 	switch {
 	case r < ruleWhats:
@@ -39,8 +38,8 @@ func (r rule) String() string {
 	}
 }
 
-// Cover has for each rule the classes of faults that had happened in a run
-// when the rule was reached.
+// Cover records, for each rule, the classes of faults that had happened when the rule was
+// reached.
 type Cover struct {
 	by      [rules]Faults
 	reached [rules]bool
@@ -58,8 +57,8 @@ func (c *Cluster) reachTrace(t statemachine.Trace) {
 	c.noteReached(ruleWhats + rule(t.Kind))
 }
 
-// Table counts runs: in which a rule was reached after a fault of a class, and
-// in which it was reached at all.
+// Table counts, for each rule, the runs in which it was reached, and in which it was reached
+// after a fault of each class.
 type Table struct {
 	cells [rules][classes]int
 	runs  [rules]int
@@ -78,13 +77,13 @@ func (t *Table) add(c Cover) {
 	}
 }
 
-// Cell is one place of a Table.
+// Cell is a rule and a class of faults.
 type Cell struct {
 	rule  rule
 	class Faults
 }
 
-// String says what did not happen.
+// String describes the cell.
 func (c Cell) String() string { return fmt.Sprintf("%v after %v", c.rule, c.class) }
 
 // Empty lists the cells without a run.
@@ -103,7 +102,7 @@ func (t Table) Empty() []Cell {
 	return empty
 }
 
-// String is the table: rules down, classes across, by their first letters.
+// String returns the table: a row for each rule, a column for each class.
 func (t Table) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-20s %7s", "", "runs")
@@ -124,17 +123,17 @@ func (t Table) String() string {
 	return b.String()
 }
 
-// whyUnreachable says why a rule is never reached, whatever fails; "" where it is.
+// whyUnreachable returns the reason why a rule is never reached, or "".
 func (r rule) whyUnreachable() string {
 	switch r {
 	case ruleReasons, ruleWhats:
-		return "stands for none"
+		return "is no rule"
 	case rule(message.ReasonOwnAddress), rule(message.ReasonNotAddressed):
-		return "guards against a transport that errs"
+		return "guards against a faulty transport"
 	case rule(message.ReasonNotCandidate), rule(message.ReasonVersionJump):
-		return "guards against a peer that errs"
+		return "guards against a faulty peer"
 	case rule(message.ReasonTooLarge), rule(message.ReasonBusy):
-		return "guards against a program that asks for too much"
+		return "guards against an excessive request"
 	default:
 		return ""
 	}

@@ -6,6 +6,6 @@ package sim
 
 import "time"
 
-// cpuTime is the time of day, for want of a better measure: only differences
+// cpuTime returns the time of day, because the CPU time is not available. Only differences
 // count.
 func cpuTime() time.Duration { return time.Duration(time.Now().UnixNano()) }

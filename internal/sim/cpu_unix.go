@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// cpuTime is what this process used of all cores since it began.
+// cpuTime returns the CPU time that this process has used on all cores.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -9,11 +9,11 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// This file has the faults that end a run of a process: crashes, stores that
-// are lost, and configurations that do not fit the others'.
+// This file has the faults that end a run of a process: crashes, lost stores, and
+// configurations that differ from those of the others.
 
-// drawCrash draws one process, or several at once, in Args. They come back one
-// after the other.
+// drawCrash draws one process, and in Args sometimes more that crash simultaneously. They
+// restart at different times.
 func (x *chaos) drawCrash(f *Fault) {
 	f.Who, f.Lasts = x.drawVictim(), x.drawDowntime()
 	if x.rand.IntN(3) > 0 {
@@ -45,9 +45,9 @@ func (x *chaos) crashOne(i int, down int64) bool {
 	return true
 }
 
-// drawInterrupt arms a process for one of its next steps that save something,
-// or that send more than one message. Args are how many of them pass, how many
-// messages leave, plus one, and 1 where the step need not save anything.
+// drawInterrupt arms a process for one of its next steps that save something or send more
+// than one message. Args are the number of such steps to skip, the number of messages sent
+// before the crash plus one, and 1 if the step need not save.
 func (x *chaos) drawInterrupt(f *Fault) {
 	f.Who, f.Lasts = x.drawVictim(), x.drawDowntime()
 	f.Args = []int64{
@@ -60,7 +60,7 @@ func (x *chaos) drawInterrupt(f *Fault) {
 	}
 }
 
-// armInterrupt waits for the step; it happens only then (chaos.interrupt).
+// armInterrupt arms the process; interruptStep counts the fault when it happens.
 func (x *chaos) armInterrupt(f Fault) bool {
 	if len(f.Args) == 3 && f.Args[1] >= 0 && x.c.procs[f.Who].isUp() {
 		x.armed[f.Who] = arming{f, f.Args[0]}
@@ -68,11 +68,11 @@ func (x *chaos) armInterrupt(f Fault) bool {
 	return false
 }
 
-// maxSlowSaves bounds the saves that one fault makes slow.
+// maxSlowSaves bounds the saves that one fault delays.
 const maxSlowSaves = 32
 
-// drawSlowSaves draws the next saves of a process. Args are, of each, how long it takes,
-// and in two bits what else SlowSave has.
+// drawSlowSaves draws the durations of the next saves of a process. Args are two numbers for
+// each: the duration, and the flags of SlowSave in two bits.
 func (x *chaos) drawSlowSaves(f *Fault) {
 	t := x.plan.Setup.Timings
 	f.Who = x.drawVictim()
@@ -82,10 +82,10 @@ func (x *chaos) drawSlowSaves(f *Fault) {
 	}
 }
 
-// slowest is how long a save may take, in parts of LeaseTimeout.
+// slowest bounds the duration of a save, in multiples of LeaseTimeout.
 const slowest = 2.5
 
-// slowDown waits for the saves; it happens only then (chaos.slowSave).
+// slowDown schedules the slow saves; slowSave counts each when it happens.
 func (x *chaos) slowDown(f Fault) bool {
 	most := int64(slowest * float64(x.plan.Setup.Timings.LeaseTimeout))
 	x.slow[f.Who] = nil
@@ -99,7 +99,7 @@ func (x *chaos) slowDown(f Fault) bool {
 	return false
 }
 
-// slowSave is how long the next save of a process takes. Memory is never slow.
+// slowSave returns the duration of the next save of a process. Memory stores are never slow.
 func (x *chaos) slowSave(i int) SlowSave {
 	if len(x.slow[i]) == 0 || x.c.procs[i].cfg.Volatile {
 		return SlowSave{}
@@ -114,7 +114,7 @@ func (x *chaos) drawLostDisk(f *Fault) {
 	f.Who, f.Lasts = x.rand.IntN(x.plan.Setup.Processes), x.drawDowntime()
 }
 
-// loseDisk makes a process forget everything, if it may.
+// loseDisk erases the disk of a process if the protocol tolerates it.
 func (x *chaos) loseDisk(f Fault) bool {
 	if !x.mayLose(f.Who) {
 		return false
@@ -130,9 +130,8 @@ func (x *chaos) drawClockBack(f *Fault) {
 	f.Args = []int64{x.rand.Int64N(1 << 20)}
 }
 
-// clockBack lets a process forget everything and come back while its wall
-// clock is wrong: its new store begins with an earlier incarnation than the
-// last one had.
+// clockBack erases the store of a process and restarts it with a wall clock that is set back:
+// its new store begins with a lower incarnation than the last one reached.
 func (x *chaos) clockBack(f Fault) bool {
 	p := x.c.procs[f.Who]
 	switch {
@@ -153,8 +152,8 @@ func (x *chaos) clockBack(f Fault) bool {
 	return true
 }
 
-// drawMisfit draws a process that is started with another configuration for a
-// while. Args are what it has instead.
+// drawMisfit draws a process that runs with another configuration for a while. Args are the
+// other values.
 func (x *chaos) drawMisfit(f *Fault) {
 	f.Who, f.Lasts = x.drawVictim(), x.drawDuration()
 	s := x.plan.Setup
@@ -175,14 +174,13 @@ func (x *chaos) drawMisfit(f *Fault) {
 		most := int64(s.Timings.LeaderTimeout)
 		f.Args = []int64{most - x.rand.Int64N(most/2)}
 	default:
-		f.Args = []int64{1 + x.rand.Int64N(2)} // the least of the two that it speaks
+		f.Args = []int64{1 + x.rand.Int64N(2)} // the lower of its two protocol versions
 	}
 }
 
-// startMisconfigured starts a process anew with another configuration, and later
-// with the right one. There is one such process at a time: a majority with
-// another list of seeds is another cluster, and nobody promises anything about
-// the two. Nor is it done where one process is a majority by itself.
+// startMisconfigured restarts a process with another configuration, and later with the right
+// one. Only one such process exists at a time: a majority with other seeds would be another
+// cluster, for which nothing is promised. It is not done if one process is a majority.
 func (x *chaos) startMisconfigured(f Fault) bool {
 	m, ok := x.misfitOf(f)
 	if !ok || x.misfit >= 0 || x.c.check.quorum < 2 || !x.c.procs[f.Who].isUp() || !x.mayCrash(f.Who) {

@@ -9,16 +9,15 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// deed is how faults of one class are drawn, and done. What is drawn names
-// processes, so that it means the same when it is done again in a run in which
-// other faults are missing; do reports whether it could be done there.
+// A faultClass draws and applies faults of one class. A drawn fault names its processes, so
+// that it means the same in a smaller run; do reports whether it could be applied.
 type deed struct {
 	class Faults
 	draw  func(*chaos, *Fault)
 	do    func(*chaos, Fault) bool
 }
 
-// deeds lists the classes that strike at a time of their own.
+// deeds lists the classes of faults that strike at a time of their own.
 var deeds = [...]deed{
 	{Loss, (*chaos).drawWeather, (*chaos).changeWeather},
 	{Clogs, (*chaos).drawClog, (*chaos).clogLink},
@@ -44,15 +43,15 @@ var deeds = [...]deed{
 	{NewTimings, (*chaos).drawNewTimings, (*chaos).newTimings},
 }
 
-// deedOf panics for a class that is steady; tapes are checked when they are
-// read.
+// deedOf returns the entry of a class. It panics for a steady class; recordings are checked
+// when they are read.
 func deedOf(class Faults) deed {
 	i := slices.IndexFunc(deeds[:], func(d deed) bool { return d.class == class })
 	return deeds[i]
 }
 
-// drawWeather gives some links a loss of their own. On a tape it does nothing:
-// there the fates say which messages are lost.
+// drawWeather gives some links a loss rate of their own. In a replay it has no effect: the
+// recorded fates name the lost messages.
 func (x *chaos) drawWeather(f *Fault) {
 	for i := range x.c.net.links {
 		if x.rand.IntN(3) == 0 {
@@ -70,7 +69,7 @@ func (x *chaos) changeWeather(f Fault) bool {
 	return true
 }
 
-// drawClog clogs nodes one after the other, and lets go in another order.
+// drawClog clogs nodes one after the other and releases them in another order.
 func (x *chaos) drawClog(f *Fault) {
 	half := x.upTo(maxLate / 2)
 	for _, i := range x.rand.Perm(len(x.c.procs))[:1+x.rand.IntN(len(x.c.procs))] {
@@ -96,7 +95,7 @@ func (x *chaos) clogLink(f Fault) bool {
 	return len(f.Args) > 0
 }
 
-// drawBreak breaks the connections of one process to some of the others.
+// drawBreak breaks the connections of one process to some others.
 func (x *chaos) drawBreak(f *Fault) {
 	f.Who = x.drawVictim()
 	f.Lasts = int64(x.upTo(x.plan.Setup.Timings.HeartbeatInterval))
@@ -134,8 +133,7 @@ func (x *chaos) drawCut(f *Fault) {
 	x.putPairs(f, pairs)
 }
 
-// drawPlaces draws in which order processes take their places in a shape, and a
-// place in it.
+// drawPlaces draws the order of processes in a topology and a position in it.
 func (x *chaos) drawPlaces() (order []int, at int) {
 	order = x.rand.Perm(len(x.c.procs))
 	if i := slices.Index(order, x.drawVictim()); x.rand.IntN(2) == 0 {
@@ -175,7 +173,7 @@ func (x *chaos) putPairs(f *Fault, pairs []pair) {
 	}
 }
 
-// pairsOf are those of a fault that are among the processes.
+// pairsOf returns the pairs of a fault whose processes exist.
 func (x *chaos) pairsOf(args []int64) []pair {
 	var pairs []pair
 	for _, n := range args {
@@ -193,8 +191,8 @@ func (x *chaos) cutLinks(f Fault) bool {
 	return len(pairs) > 0
 }
 
-// drawFlapping cuts and heals by turns, about as often as a HeartbeatTimeout
-// or a TTLTimeout passes. Args begin with half the period.
+// drawFlapping cuts and heals links alternately, with a period near HeartbeatTimeout or
+// TTLTimeout. The first of Args is half the period.
 func (x *chaos) drawFlapping(f *Fault) {
 	t := x.plan.Setup.Timings
 	half := [...]time.Duration{t.HeartbeatTimeout, t.TTLTimeout}[x.rand.IntN(2)] / 2
@@ -224,19 +222,19 @@ func (x *chaos) flapLink(f Fault) bool {
 	return len(pairs) > 0
 }
 
-// drawPause draws whether what is due comes first on waking, or what waits.
+// drawPause also draws whether timers or queued input come first after the pause.
 func (x *chaos) drawPause(f *Fault) {
 	f.Who, f.Lasts = x.drawVictim(), x.drawDuration()
 	f.Args = []int64{x.rand.Int64N(2)}
 }
 
-// drawSuspend draws also when the wall clock is set forward after that, in two of three.
+// drawSuspend also draws, in two of three cases, when the wall clock is then set forward.
 func (x *chaos) drawSuspend(f *Fault) {
 	x.drawPause(f)
 	lease := int64(x.plan.Setup.Timings.LeaseTimeout)
 	switch x.walls.IntN(3) {
 	case 0: // never
-	case 1: // before the process goes on
+	case 1: // before the process continues
 		f.Args = append(f.Args, 0)
 	default:
 		f.Args = append(f.Args, x.walls.Int64N(lease))
@@ -253,7 +251,7 @@ func (x *chaos) pauseProcess(f Fault) bool {
 		x.c.Pause(f.Who)
 	}
 	timersFirst := len(f.Args) > 0 && f.Args[0] > 0
-	if len(f.Args) > 1 { // at the same time, it comes first
+	if len(f.Args) > 1 { // scheduled first, so that it precedes Resume at the same time
 		x.callLater(time.Duration(f.Lasts+f.Args[1]), func() { x.c.SetForward(f.Who) })
 	}
 	x.callLater(time.Duration(f.Lasts), func() { x.c.Resume(f.Who, timersFirst) })
@@ -265,7 +263,7 @@ func (x *chaos) drawOrder(f *Fault) {
 	f.Args = []int64{x.rand.Int64N(4), x.rand.Int64N(int64(x.plan.Setup.Processes + 1))}
 }
 
-// operateNode does what an operator might do.
+// operateNode does what an operator may do: leave, drain or transfer.
 func (x *chaos) operateNode(f Fault) bool {
 	p := x.c.procs[f.Who]
 	if !p.isUp() || p.paused || len(f.Args) < 2 {
@@ -290,11 +288,11 @@ func (x *chaos) operateNode(f Fault) bool {
 	return true
 }
 
-// drawTwin takes the last process, where there are twins.
+// drawTwin selects the last process, which is the twin if there is one.
 func (x *chaos) drawTwin(f *Fault) { f.Who, f.Lasts = len(x.c.procs)-1, x.drawDuration() }
 
-// startTwin starts a second process at the address of another, with a store of its
-// own, and ends it later.
+// startTwin starts a second process at the address of another, with its own store, and
+// stops it later.
 func (x *chaos) startTwin(f Fault) bool {
 	p := x.c.procs[f.Who]
 	if p.isStarted() || p.home == p.index {
@@ -306,7 +304,7 @@ func (x *chaos) startTwin(f Fault) bool {
 	return true
 }
 
-// interruptStep lets a process die within the step for which a fault waits.
+// interruptStep crashes a process within a step if a fault is armed for it.
 func (x *chaos) interruptStep(i int, out statemachine.Output) (sent int, crash bool) {
 	a := &x.armed[i]
 	if a.fault.Class == 0 || out.Persist == nil && (a.fault.Args[2] == 0 || len(out.Send) < 2) {

@@ -10,8 +10,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// This file has what a run that is written by hand does beyond control.go: the
-// faults that a drawn run has too, one at a time.
+// This file has the operations of hand-written runs beyond control.go: single faults that
+// drawn runs have too.
 
 // Mend ends every cut between two processes.
 func (c *Cluster) Mend(a, b int) {
@@ -20,19 +20,19 @@ func (c *Cluster) Mend(a, b int) {
 	c.net.linkOf(b, a).cuts = 0
 }
 
-// Hold keeps everything that one process sends to another under way until d
-// has passed. It arrives then, in order.
+// Hold delays all messages from one process to another until d has passed. They then arrive
+// in order.
 func (c *Cluster) Hold(from, to int, d time.Duration) {
 	c.noteRun(Network, "holds %s to %s for %v", nameOf(from), nameOf(to), d)
 	l := c.net.linkOf(from, to)
 	l.clogged = max(l.clogged, c.now+int64(d))
 }
 
-// Break breaks the connection between two processes: what is under way is
-// lost; the next message goes on a new one.
+// Break breaks the connection between two processes: messages under way are lost, and the
+// next message uses a new connection.
 func (c *Cluster) Break(a, b int) { c.breakConnection(a, b, 0) }
 
-// Weather makes every link behave so, until Heal.
+// Weather sets the behaviour of every link until Heal.
 func (c *Cluster) Weather(l Link) {
 	c.noteRun(Network, "is now %+v", l)
 	for i := range c.net.links {
@@ -40,17 +40,16 @@ func (c *Cluster) Weather(l Link) {
 	}
 }
 
-// Misfit is what a process has in its configuration instead of what the others
-// have. What is zero is as theirs.
+// Misfit is a configuration that differs from the others'. Zero fields do not differ.
 type Misfit struct {
 	Size     int
 	Lease    time.Duration // LeaseTimeout
-	Seeds    []int         // which processes it takes for the seeds
-	Protocol [2]uint16     // least and greatest version that it speaks
+	Seeds    []int         // processes that it uses as seeds
+	Protocol [2]uint16     // lowest and highest protocol version
 }
 
-// Misconfigure makes the next runs of a process have m; the zero Misfit mends
-// it.
+// Misconfigure sets the configuration of the next runs of a process. The zero Misfit restores
+// the right one.
 func (c *Cluster) Misconfigure(i int, m Misfit) {
 	p := c.procs[i]
 	p.misfit = misfit{size: m.Size, lease: m.Lease, protocol: m.Protocol}
@@ -60,25 +59,25 @@ func (c *Cluster) Misconfigure(i int, m Misfit) {
 	slices.SortFunc(p.misfit.seeds, member.Address.Compare)
 }
 
-// SetFast gives a process that is not started yet the fastest clock for which
-// a lease allows, 1.111 times as fast as that of the others.
+// SetFast gives a process that has not started the fastest clock that a lease tolerates,
+// 1.111 times as fast as the others.
 func (c *Cluster) SetFast(i int) { c.procs[i].clock.rate = rateMax }
 
-// SetBack sets the wall clock of a process that is down back, so that its next
-// store begins with the earliest incarnation.
+// SetBack sets back the wall clock of a process that is down, so that its next store begins
+// with the lowest incarnation.
 func (c *Cluster) SetBack(i int) {
 	p := c.procs[i]
 	p.setBack = true
 	c.procs[p.home].next = 1
 }
 
-// Register counts the writes that the register took and those that it refused,
-// because they came from leaders whose time was over.
-func (c *Cluster) Register() (taken, refused int) {
+// Register returns the numbers of writes that the fenced register accepted and refused. It
+// refuses writes of former leaders.
+func (c *Cluster) Register() (accepted, refused int) {
 	return c.register.accepted, c.register.fenced
 }
 
-// losesMessage asks whether a message is lost because the run says so.
+// losesMessage reports whether the callback Lose drops a message.
 func (c *Cluster) losesMessage(from, to int, m message.Message) bool {
 	return c.Lose != nil && c.Lose(from, to, m.Body.Kind())
 }

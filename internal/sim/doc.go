@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sim runs whole clusters of statemachine.Machine in one goroutine and
-// in virtual time, with a network, clocks, stores and operators that
-// misbehave, and checks the invariants of protocol.md section 11 after every
-// step. What it drives is the code that ships: it replaces only the shell.
+// Package sim runs whole clusters of statemachine.Machine in one goroutine and in virtual
+// time, with a faulty network, clocks, stores and operators, and checks the invariants of
+// protocol.md section 11 after every step. It runs the machine that ships and replaces
+// only the driver around it.
 //
-// One seed is one run, byte for byte: Run draws size, timings, stores and the
-// faults that may happen from the seed, lets faults happen for a while, heals
-// the cluster and demands a leader. A run that fails says which invariant
-// broke, when, and how to see it again. Sweep does that for many seeds on all
-// cores. Cluster is the engine below Run, for tests that direct the faults
-// themselves.
+// A run is a function of its seed. Run draws the size, the timings, the stores and the
+// classes of faults from the seed, injects faults for a while, heals the cluster and
+// demands a leader. A failed run reports the broken invariant, the time, and the command
+// that repeats the run. Sweep runs many seeds on all cores. Cluster is the engine below
+// Run, for tests that inject the faults themselves.
 //
-// The checkers stand outside the nodes. They see what an observer could see:
-// what was saved, what was sent, which view a node shows, and when it says that
-// it has authority. They never ask a node for its own opinion on an invariant.
-//
-// The package is internal to the project in spirit and may change until v1.
+// The checkers are outside observers: they see saves, messages, the views that nodes show
+// and the authority that nodes claim, and never ask a node about an invariant.
 package sim

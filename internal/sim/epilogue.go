@@ -12,11 +12,11 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// roundTrip bounds a round trip in the calm network.
+// roundTrip is an upper bound of a round trip in the calm network.
 func (j *judge) roundTrip() time.Duration { return j.c.setup.Timings.HeartbeatInterval / 10 }
 
-// disturbMinority demands L3 while a minority has every fault: its members crash, come
-// back, freeze, and lose links to the leader.
+// disturbMinority checks invariant L3 while members of a minority crash, restart, freeze and
+// lose their links to the leader.
 func (j *judge) disturbMinority() {
 	c, t, r := j.c, j.c.setup.Timings, j.rand
 	leader := c.Leader()
@@ -60,7 +60,7 @@ func (j *judge) disturbMinority() {
 	over = true
 }
 
-// named are processes to print.
+// named formats processes.
 type named []int
 
 func (n named) String() string {
@@ -71,7 +71,7 @@ func (n named) String() string {
 	return strings.Join(all, ", ")
 }
 
-// crashLeader demands L1 after the leader of a healthy cluster crashed.
+// crashLeader checks invariant L1 after the leader of a healthy cluster crashed.
 func (j *judge) crashLeader() {
 	c, t := j.c, j.c.setup.Timings
 	start := c.now
@@ -93,17 +93,17 @@ func (j *judge) crashLeader() {
 	j.checkSteady(t.TTLTimeout, "after a failover")
 }
 
-// cutOff demands L4 and L2: an isolated leader is replaced, and comes back
-// without disturbing anybody.
+// cutOff checks invariants L4 and L2: an isolated leader is replaced, and rejoins without
+// disturbing the cluster.
 func (j *judge) cutOff() {
 	c, t := j.c, j.c.setup.Timings
 	old, start := c.Leader(), c.now
 	c.noteRun(Phase, "the leader is cut off")
-	// It may keep some others, too few for a lease.
+	// It may stay connected to some members, too few for a lease.
 	kept := j.rand.IntN(max(c.check.quorum-1, 1))
 	limit := 2 * t.TTLTimeout
 	if kept > 0 {
-		// It is heard for longer; section 11 allows 2.5 x LeaderTimeout.
+		// Those hear it for longer; section 11 allows 2.5 x LeaderTimeout.
 		limit = max(limit, 5*t.LeaderTimeout/2)
 	}
 	side := []int{old}
@@ -117,7 +117,7 @@ func (j *judge) cutOff() {
 			c.Cut(old, o)
 		}
 	}
-	// Who still hears it misses it later than the others.
+	// Members that still hear it notice its loss later than the others.
 	drained := j.drainedFor(side...)
 	limit += drained
 	replaced := func() bool { return c.Leader() >= 0 && c.Leader() != old }
@@ -131,13 +131,13 @@ func (j *judge) cutOff() {
 		return
 	}
 	leader, version := c.Leader(), c.Authority(c.Leader())
-	// A drained leader hands over to one that is not, whether it comes back or joins.
+	// A drained leader hands over to a member that is not drained once it can.
 	yields := c.procs[leader].drained && slices.ContainsFunc(c.procs,
 		func(p *process) bool { return p.isUp() && !p.drained })
 	start = c.now
 	c.healLinks(calmLink(t))
 	if !c.RunUntil(2*t.TTLTimeout+5*t.RetryInterval, c.Settled) {
-		j.noteFailure("L2", "not all are active after a leader that was cut off came back")
+		j.noteFailure("L2", "not all are active after the isolated leader reconnected")
 		return
 	}
 	if yields {
@@ -146,15 +146,15 @@ func (j *judge) cutOff() {
 	}
 	j.measureSince("all active after a heal", start, 4*t.HeartbeatInterval+4*j.roundTrip())
 	if c.Leader() != leader || c.Authority(leader) != version {
-		j.noteFailure("L3", "%s lost its authority for version %d to one that was cut off",
+		j.noteFailure("L3", "%s lost its authority for version %d to the leader that had been cut off",
 			nameOf(leader), version)
 		return
 	}
 	j.checkSteady(t.TTLTimeout, "after another was cut off")
 }
 
-// leaveInOrder demands that leadership moves when it is told to, and that a member
-// that leaves is gone soon and for good.
+// leaveInOrder checks that leadership moves on a transfer, and that a leaving member is
+// removed soon and permanently.
 func (j *judge) leaveInOrder() {
 	c, t, r := j.c, j.c.setup.Timings, j.rand
 	if !j.handOver() {
@@ -187,7 +187,7 @@ func (j *judge) leaveInOrder() {
 		m, ok := c.View(c.Leader()).Member(c.Address(who))
 		return !ok || m.Status == member.Removed
 	}
-	// A leader whose hand-over fails goes without a word to the next one.
+	// If its hand-over fails, a leaving leader stops without notifying its successor.
 	if limit := 2*t.TTLTimeout + drained; !c.RunUntil(limit, gone) {
 		c.check.noteViolation("leave", "%s has left, but is not removed after %v", nameOf(who), limit)
 		return

@@ -10,23 +10,23 @@ import (
 // Faults is a set of classes of faults.
 type Faults uint32
 
-// The classes of faults. Each run has some of them and not the others.
+// The classes of faults. Each run enables some of them.
 const (
 	Loss          Faults = 1 << iota // up to 30 % of the messages of a link
 	Duplication                      // up to 50 %
 	Delay                            // a heavy tail, up to 5 s
 	Reordering                       // messages overtake each other
-	Clogs                            // nodes hold everything back, and let go in another order
-	Breaks                           // connections break, and lose what is under way
-	Cuts                             // single links, one way or both; one that is mute or deaf
-	Partitions                       // sides, or one alone; one way or both
+	Clogs                            // nodes hold back all messages and release them in another order
+	Breaks                           // connections break and lose the messages under way
+	Cuts                             // single links, one way or both; a mute or deaf node
+	Partitions                       // two sides, or one node isolated; one way or both
 	Topologies                       // bridge, ring of majorities, hub
-	Flapping                         // links that come and go
+	Flapping                         // links that are cut and healed repeatedly
 	Pauses                           // of a process
-	Suspends                         // of a machine, whose clock stands still meanwhile
+	Suspends                         // of a machine, together with its clock
 	Crashes                          // at any time
 	Interrupts                       // crashes within a step, before or after it is saved
-	TornWrites                       // crashes that leave a store which cannot be read
+	TornWrites                       // crashes that leave an unreadable store
 	LostDisks                        // of a process that is down
 	ClocksBack                       // a run that begins with an earlier incarnation
 	Operators                        // leave, transfer, drain
@@ -42,8 +42,8 @@ const (
 	NoFaults  Faults = 0
 	AllFaults        = NewTimings<<1 - 1
 
-	// Classes that were added later are drawn from streams of their own, so that the
-	// seeds of before have the faults that they had.
+	// Classes that were added later have streams of their own, so that older seeds keep
+	// their faults.
 	laterFaults = SlowSaves | NewTimings
 	firstFaults = AllFaults &^ laterFaults
 )
@@ -58,7 +58,7 @@ var faultNames = [classes]string{
 	"new timings",
 }
 
-// index is the place of a single class in tables.
+// index returns the bit number of a single class.
 func (f Faults) index() int { return bits.TrailingZeros32(uint32(f)) }
 
 // String lists the classes.

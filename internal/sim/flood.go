@@ -4,19 +4,18 @@ package sim
 
 import "time"
 
-// flood counts what a process sent in the present window.
+// flood counts the messages that a process sent in the present window.
 type flood struct {
 	since int64
 	count int
 }
 
-// maxFlood bounds the messages of a process to each of the others within one
-// HeartbeatInterval: alignment and keep-alive must never chase each other at
-// network speed (protocol.md section 2).
+// maxFlood bounds the messages of a process to each other process within one
+// HeartbeatInterval: alignment and keep-alive must not trigger each other in a loop
+// (protocol.md section 2).
 const maxFlood = 200
 
-// allowMore lets a process send so many messages more in the window that begins:
-// it answers what waited for it.
+// allowMore permits more messages in the window that begins now: replies to queued input.
 func (f *flood) allowMore(now int64, more int) { f.since, f.count = now, -more }
 
 func (f *flood) isFlood(now int64, window time.Duration, processes int) bool {

@@ -11,13 +11,13 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// fewSeeds is up to how many seeds the rule of the start is another one (protocol.md
-// section 4).
+// fewSeeds is the largest number of seeds to which the start rule for few seeds applies
+// (protocol.md section 4).
 const fewSeeds = 5
 
-// drawForming makes the plan one of a start: more than five seeds, of which the greatest
-// are dead until the others, and then a node that is no seed, have a leader. Nothing else
-// goes wrong meanwhile.
+// drawForming plans the formation of a cluster with more than fewSeeds seeds. The greatest
+// seeds stay down until the others have a leader and one node that is not a seed has
+// joined. There are no other faults.
 func drawForming(r *rand.Rand, p *Plan) {
 	s := &p.Setup
 	s.Processes, s.Twins, s.Volatile, s.Skew = s.Size, nil, nil, false
@@ -43,7 +43,7 @@ func drawForming(r *rand.Rand, p *Plan) {
 	p.For = s.Timings.LeaderTimeout
 }
 
-// isDead reports whether a process is one of the greatest seeds, which start last.
+// isDead reports whether process i is one of the p.Dead greatest seeds, which start last.
 func (p Plan) isDead(i int) bool {
 	greater := 0
 	for _, s := range p.Setup.Seeds {
@@ -54,8 +54,8 @@ func (p Plan) isDead(i int) bool {
 	return slices.Contains(p.Setup.Seeds, i) && greater < p.Dead
 }
 
-// lateProcess is a process that is no seed and joins when the others have formed a cluster; -1
-// where all are seeds, or the others cannot do without it.
+// lateProcess returns a process that is not a seed and joins after the others have formed
+// a cluster. It returns -1 if all are seeds, or if the others are no quorum without it.
 func (p Plan) lateProcess() int {
 	if p.Setup.Size-p.Dead-1 < member.Quorum(p.Setup.Size) {
 		return -1
@@ -68,7 +68,7 @@ func (p Plan) lateProcess() int {
 	return -1
 }
 
-// formLimit is the bound of L2 for the start without the greatest seeds.
+// formLimit is the bound of invariant L2 for a start without the greatest seeds.
 func (p Plan) formLimit() time.Duration {
 	t, seeds := p.Setup.Timings, len(p.Setup.Seeds)
 	turn := min(t.RetryInterval/2, t.TTLTimeout/time.Duration(seeds))
@@ -79,15 +79,15 @@ func (p Plan) formLimit() time.Duration {
 	return limit
 }
 
-// joinLimit is the bound of L2 for a new node that joins them.
+// joinLimit is the bound of invariant L2 for a new node that joins that cluster.
 func (p Plan) joinLimit() time.Duration {
 	t := p.Setup.Timings
 	rounds := math.Ceil(math.Log2(float64(p.Dead)/3 + 1))
 	return t.RetryInterval*5/4*time.Duration(rounds) + t.HeartbeatInterval*9/5
 }
 
-// formCluster demands L2 of a start without the greatest seeds, and of a new node that joins
-// while they are dead.
+// formCluster checks invariant L2 for a start without the greatest seeds, and for a new
+// node that joins while they are down.
 func (j *judge) formCluster() {
 	c, p, last := j.c, j.x.plan, time.Duration(0)
 	late := p.lateProcess()

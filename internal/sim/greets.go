@@ -11,8 +11,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// misfit is what one run of a process has in its configuration instead of what
-// the others have; the zero misfit is nothing.
+// misfit is the configuration of a run where it differs from the others'.
 type misfit struct {
 	size     int
 	lease    time.Duration    // LeaseTimeout
@@ -24,10 +23,10 @@ func (m misfit) isZero() bool {
 	return m.size == 0 && m.lease == 0 && m.seeds == nil && m.protocol[1] == 0
 }
 
-// protocolVersion is what everybody speaks who is no misfit.
+// protocolVersion is the protocol version of every process without a misfit.
 const protocolVersion = 1
 
-// nextConfig is what the next run of a process is started with.
+// nextConfig returns the configuration of the next run of a process.
 func (p *process) nextConfig() statemachine.Config {
 	cfg := p.cfg
 	if p.misfit.size > 0 {
@@ -44,7 +43,7 @@ func (p *process) nextConfig() statemachine.Config {
 	return cfg
 }
 
-// makeGreet is what a run of a process says first on every connection.
+// makeGreet returns the first message of a run on every connection.
 func (p *process) makeGreet(cfg statemachine.Config) message.Greet {
 	g := message.Greet{
 		Name:        cfg.Name,
@@ -60,15 +59,15 @@ func (p *process) makeGreet(cfg statemachine.Config) message.Greet {
 	return g
 }
 
-// The verdicts of greets between two processes. They are asked for at every
-// message, so they are kept until one of the two starts again.
+// The results of greets between two processes. They are cached until one of the two starts
+// again.
 const (
 	unknown uint8 = iota
 	welcome
 	refused
 )
 
-// forgetGreets makes the next messages of a process greet anew.
+// forgetGreets discards the results of the greets of a process.
 func (c *Cluster) forgetGreets(i int) {
 	n := len(c.procs)
 	for o := range n {
@@ -76,8 +75,8 @@ func (c *Cluster) forgetGreets(i int) {
 	}
 }
 
-// keepsConnection reports whether two processes keep a connection: the rule of the
-// transport decides, on the greets of their present runs.
+// keepsConnection reports whether two processes stay connected, by the transport's rule for
+// the greets of their present runs.
 func (c *Cluster) keepsConnection(from, to int) bool {
 	verdict := &c.greets[from*len(c.procs)+to]
 	if *verdict == unknown {
@@ -88,7 +87,7 @@ func (c *Cluster) keepsConnection(from, to int) bool {
 
 func (c *Cluster) resolveGreets(a, b *process) uint8 {
 	if a.said.Size == 0 || b.said.Size == 0 || a.home == b.home {
-		return welcome // one is not there, or they are twins, who never dial each other
+		return welcome // one is down, or they are twins, which never dial each other
 	}
 	ours := message.Message{From: a.identity(), To: b.cfg.Address, Body: a.said}
 	passive := b.said

@@ -10,8 +10,8 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// checkHeld checks a state that a process took: all hold the same under one number,
-// its leader made it, it follows from the one before, and it carries what was
+// checkHeld checks a state that a process saved: every holder of a number holds the same
+// state, its leader made it, it follows from its predecessor, and it includes what was
 // committed before.
 func (k *checker) checkHeld(p *process, before member.Number, s member.State) {
 	digest := s.Digest()
@@ -28,7 +28,7 @@ func (k *checker) checkHeld(p *process, before member.Number, s member.State) {
 	k.noteCommitted(s.Version)
 }
 
-// checkNewState checks a state that nobody held before.
+// checkNewState checks a state when its first holder saves it.
 func (k *checker) checkNewState(p *process, before member.Number, s member.State) {
 	k.checkShape(p, s)
 	last, led := k.newest[s.Version]
@@ -36,7 +36,8 @@ func (k *checker) checkNewState(p *process, before member.Number, s member.State
 	case s.Revision == 0:
 		k.introducedFirst(p, before, s)
 	case !led:
-		k.noteBroken("I6", "%s holds %s before anybody holds %d.0", p.cfg.Name, formatState(s), s.Version)
+		k.noteBroken("I6", "%s holds %s before any node holds %d.0",
+			p.cfg.Name, formatState(s), s.Version)
 	case s.Revision > last.Revision && p.identity() != s.LeaderIdentity():
 		k.noteBroken("I6", "%s holds %s before its leader does, who is at %v",
 			p.cfg.Name, formatState(s), last.Number)
@@ -51,11 +52,11 @@ func (k *checker) checkNewState(p *process, before member.Number, s member.State
 	}
 }
 
-// introducedFirst checks the initial state of a version: it was chosen.
+// introducedFirst checks that the initial state of a version was chosen.
 func (k *checker) introducedFirst(p *process, before member.Number, s member.State) {
 	if k.quorum == 1 {
-		// A node that is a majority by itself accepts and counts in one step;
-		// no vote is ever seen.
+		// A node that is a majority by itself accepts and counts in one step; its vote is
+		// not visible.
 		if k.chosen[s.Version] == nil {
 			id := paxos.ID{Version: s.Version}
 			k.noteChosen(&value{accepted: paxos.Accepted{ID: id, Base: before, State: s},
@@ -64,11 +65,11 @@ func (k *checker) introducedFirst(p *process, before member.Number, s member.Sta
 		return
 	}
 	if v := k.chosen[s.Version]; v == nil || v.digest != s.Digest() {
-		k.noteBroken("I1", "%s holds %s, which nobody chose", p.cfg.Name, formatState(s))
+		k.noteBroken("I1", "%s holds %s, which was not chosen", p.cfg.Name, formatState(s))
 	}
 }
 
-// checkShape checks a state by itself: at most N entries, sorted, one an address.
+// checkShape checks a state by itself: at most N entries, sorted, one for each address.
 func (k *checker) checkShape(p *process, s member.State) {
 	leader, ok := s.Roster.Find(s.Leader)
 	switch {
@@ -89,8 +90,8 @@ func (k *checker) checkShape(p *process, s member.State) {
 	}
 }
 
-// checkSuccessor checks the step from one state of a leader to a later one. One step
-// may make several revisions; only the last one is saved then.
+// checkSuccessor checks the step from one state of a leader to a later one. A step may make
+// several revisions, of which only the last is saved.
 func (k *checker) checkSuccessor(p *process, last, s member.State) {
 	jump := s.Revision - last.Revision
 	changed := 0
@@ -117,7 +118,8 @@ func (k *checker) checkSuccessor(p *process, last, s member.State) {
 			k.checkMove(last, s, member.Member{}, n, jump)
 		}
 	}
-	// (S) protocol.md section 3: one voter at a time, each time committed.
+	// (S) Voters change one at a time, each change committed before the next
+	// (protocol.md section 3).
 	switch {
 	case changed > 1:
 		k.noteBroken("I5", "%d voters changed at once: %s after %s", changed, formatState(s),
@@ -128,7 +130,7 @@ func (k *checker) checkSuccessor(p *process, last, s member.State) {
 	}
 }
 
-// checkMove checks the way of one member against the table of section 3.
+// checkMove checks the transition of one member against the table of section 3.
 func (k *checker) checkMove(last, s member.State, o, n member.Member, jump uint64) {
 	from, to := o.Shown(), n.Shown()
 	switch {
@@ -156,9 +158,9 @@ func (k *checker) checkMove(last, s member.State, o, n member.Member, jump uint6
 		o.Address, n.Address, from, to, formatState(s), formatState(last))
 }
 
-// checkGone checks that a member goes for a reason: it was silent for TTLTimeout while
-// its leader had authority all that time, or told of it; and that M voters hold
-// that it leaves before it counts as removed (protocol.md section 3).
+// checkGone checks that a member is removed for a reason: it was silent for TTLTimeout while
+// the leader had authority, or it resigned. Before it counts as removed, a quorum of voters
+// must hold that it leaves (protocol.md section 3).
 func (k *checker) checkGone(p *process, last member.State, o, n member.Member) {
 	a := &k.auth[p.index]
 	ttl := int64(p.cfg.Timings.TTLTimeout) / rateMax * rateUnit // by the fastest clock
@@ -168,7 +170,7 @@ func (k *checker) checkGone(p *process, last member.State, o, n member.Member) {
 	}
 	heard := max(k.keptAt[keeping{p.index, o.Identity}], a.since)
 	if o.Status == member.Unreachable && !n.Resigned && (a.version == 0 || p.stepAt-heard < ttl) {
-		k.noteBroken("I4", "%s lets %v go, and heard it or had no authority %v ago, not %v",
+		k.noteBroken("I4", "%s removes %v, but heard it or had no authority %v ago, not %v",
 			p.cfg.Name, o.Address, time.Duration(p.stepAt-heard), time.Duration(ttl))
 	}
 	if n.Gone && !o.Gone && k.quorum > 1 && k.commits[last.Version] <= last.Revision {
@@ -176,10 +178,10 @@ func (k *checker) checkGone(p *process, last member.State, o, n member.Member) {
 	}
 }
 
-// checkSeat checks a seat that is given away (protocol.md section 3): the roster is
-// full, its member leaves, the leader is quorate.
+// checkSeat checks that a seat is given away only if the roster is full, its member leaves
+// and the leader is quorate (protocol.md section 3).
 func (k *checker) checkSeat(p *process, last member.State, o member.Member) {
-	// Authority gained in this step is not known yet.
+	// Authority gained in this step is not recorded yet.
 	k.given, k.gave = last, k.auth[p.index].version != 0 && k.auth[p.index].until > p.stepAt
 	if len(last.Roster) < k.size || o.Status != member.Leaving {
 		k.noteBroken("I5", "the seat of %v as %v was given away in %s", o.Address, o.Status,
@@ -187,8 +189,8 @@ func (k *checker) checkSeat(p *process, last member.State, o member.Member) {
 	}
 }
 
-// checkSpared checks that the cluster works on without a voter that it drops: M of
-// the others are heard.
+// checkSpared checks that the cluster works without a voter that it drops: the leader hears a
+// quorum of the others.
 func (k *checker) checkSpared(p *process, last member.State, o member.Member) {
 	heard := 0
 	for _, m := range last.Roster {
@@ -207,15 +209,15 @@ func (k *checker) checkSpared(p *process, last member.State, o member.Member) {
 	}
 }
 
-// heardLately reports whether a process had heard a voter within HeartbeatTimeout when
-// it made its step.
+// heardLately reports whether a process had heard a voter within HeartbeatTimeout of its
+// step.
 func (k *checker) heardLately(p *process, v member.Voter) bool {
 	at, ok := k.heardAt[hearing{p.index, v.StoreID}]
 	return ok && p.stepAt-at <= int64(p.cfg.Timings.HeartbeatTimeout)
 }
 
-// noteCommitted counts who holds what of a version. What M voters of the leader's
-// state hold is committed, and in every later chosen state (I4).
+// noteCommitted updates the committed revision of a version. A revision that a quorum of
+// voters of the leader's state holds is committed and part of every later chosen state (I4).
 func (k *checker) noteCommitted(version uint64) {
 	s := k.newest[version]
 	var held [MaxProcesses]uint64

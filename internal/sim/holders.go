@@ -13,11 +13,11 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// streamHolders is of the draws that only runs with records have (Setup.Keys).
+// streamHolders serves draws of runs with records only (Setup.Keys).
 const streamHolders = -1
 
-// holders are the applications of all processes: they take records, as latches do, and
-// drop their own and others'.
+// holders are the applications of all processes: they acquire records as jobs do, and drop
+// their own and each other's.
 type holders struct {
 	c    *Cluster
 	rand *rand.Rand
@@ -25,7 +25,7 @@ type holders struct {
 	pace float64 // mean time between requests
 }
 
-// startHolders begins to ask for records, where there are keys.
+// startHolders schedules requests for records if there are keys.
 func (c *Cluster) startHolders() {
 	h := &holders{c: c, rand: randomStream(c.setup.Seed, streamHolders)}
 	for i := range c.setup.Keys {
@@ -35,7 +35,7 @@ func (c *Cluster) startHolders() {
 		interval := float64(c.setup.Timings.HeartbeatInterval)
 		h.pace = drawSpread(h.rand, interval/8, 8*interval)
 		if len(c.setup.Slow) > 0 {
-			// A record that is dropped too early must be taken within an interval.
+			// A record that is dropped too early must be acquired within an interval.
 			h.pace = interval / 4
 		}
 		h.scheduleNext()
@@ -49,7 +49,7 @@ func (h *holders) scheduleNext() {
 	})
 }
 
-// sendRequest lets a process ask for one thing.
+// sendRequest makes a process send one request.
 func (h *holders) sendRequest(i int) {
 	p := h.c.procs[i]
 	key, what, session := h.keys[h.rand.IntN(len(h.keys))], h.rand.IntN(10), h.rand.Uint64()
@@ -62,8 +62,8 @@ func (h *holders) sendRequest(i int) {
 		if owns && (slices.Contains(slow, i) || what > 2) {
 			return
 		}
-		// At the margins (Setup.Slow) each process takes a free record, and only one with a fast
-		// clock releases it. So a slow one owns it most of the time, until it is silent.
+		// At the margins (Setup.Slow) any process acquires a free record and only one with a
+		// fast clock releases it, so that a slow one owns it most of the time.
 		if what = 0; owns {
 			what = 8
 		}
@@ -74,30 +74,30 @@ func (h *holders) sendRequest(i int) {
 		return message.Change{Key: key, Value: []byte(p.cfg.Name), Owned: true, Session: session}
 	}
 	switch what {
-	case 0, 1, 2, 3: // as a latch is taken
+	case 0, 1, 2, 3: // acquire, as a job does
 		r.Conditions = []message.Condition{{Key: key}}
 		r.Changes = []message.Change{set(key)}
-	case 4: // two at once
+	case 4: // acquire two together
 		r.Conditions = []message.Condition{{Key: key}, {Key: other}}
 		r.Changes = []message.Change{set(key)}
 		if other != key {
 			r.Changes = append(r.Changes, set(other))
 		}
-	case 5: // whatever is there
+	case 5: // set without a condition
 		r.Changes = []message.Change{set(key)}
-	case 6: // as an operator drops it, whoever has it
+	case 6: // drop without a condition, as an operator does
 		r.Changes = []message.Change{{Key: key, Drop: true}}
-	case 7: // one that nobody owns
+	case 7: // set without an owner
 		r.Conditions = []message.Condition{{Key: key}}
 		r.Changes = []message.Change{{Key: key, Value: []byte(p.cfg.Name)}}
-	default: // as it is released, by its token
+	default: // release by its token
 		r.Conditions = []message.Condition{{Key: key, Token: held.Token}}
 		r.Changes = []message.Change{{Key: key, Drop: true}}
 	}
 	h.c.Commit(i, r)
 }
 
-// Commit lets a process ask for changes of records, by an id that it is given here.
+// Commit makes a process request changes of records. Commit assigns the id of the request.
 func (c *Cluster) Commit(i int, r message.RecordRequest) {
 	for _, change := range r.Changes {
 		if !slices.Contains(c.keys, change.Key) {
@@ -112,8 +112,8 @@ func (c *Cluster) Commit(i int, r message.RecordRequest) {
 	})
 }
 
-// Holds is the token of the record under key that a process owns and trusts now, zero
-// for none.
+// Holds returns the token of the record under key that a process owns and trusts now, or the
+// zero Token.
 func (c *Cluster) Holds(i int, key string) member.Token {
 	p := c.procs[i]
 	if !p.isUp() {
@@ -123,7 +123,7 @@ func (c *Cluster) Holds(i int, key string) member.Token {
 	return token
 }
 
-// Records is the table that a process shows; none when it is down.
+// Records returns the table that a process shows, or nil if it is down.
 func (c *Cluster) Records(i int) member.Records {
 	p := c.procs[i]
 	if !p.isUp() {
@@ -132,7 +132,7 @@ func (c *Cluster) Records(i int) member.Records {
 	return p.machine.Records()
 }
 
-// readAnswers lets a process read the answers of a step. Each request has one.
+// readAnswers handles the answers of a step. Each request gets one.
 func (c *Cluster) readAnswers(p *process, out statemachine.Output) {
 	for _, a := range out.Answers {
 		i := slices.IndexFunc(p.open, func(r message.RecordRequest) bool { return r.ID == a.ID })
@@ -148,21 +148,20 @@ func (c *Cluster) readAnswers(p *process, out statemachine.Output) {
 			continue
 		}
 		if c.check.commits[a.Number.Version] <= a.Number.Revision {
-			c.check.noteBroken("I4", "%s was told that %v is committed by %v, which is not",
+			c.check.noteBroken("I4", "%s was answered that %v is committed by %v, which is not",
 				p.cfg.Name, r, member.Token(a.Number))
 		}
 		c.check.noteSet(p, r, member.Token(a.Number))
 	}
 }
 
-// recordsLimit is how long the records of one that is gone may stay.
+// recordsLimit bounds how long records outlive their owner.
 func (j *judge) recordsLimit() time.Duration {
 	t := j.c.setup.Timings
 	return t.HoldTimeout()*rateMax/rateUnit + 4*t.HeartbeatInterval
 }
 
-// checkRecords demands that in a healed cluster each record has an owner that lives, or none,
-// and that each key can be taken.
+// checkRecords checks that in a healed cluster no record has an owner that is gone.
 func (j *judge) checkRecords() {
 	c := j.c
 	if len(c.keys) == 0 {

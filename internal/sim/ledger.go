@@ -10,13 +10,13 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// ledger is what one store ever did. It outlives the store.
+// storeHistory is what a store has saved so far. It survives the loss of the store.
 type ledger struct {
-	granted paxos.ID      // highest proposal that it granted, in either stage
-	held    member.Number // newest state that it saved
+	granted paxos.ID      // highest proposal granted in either stage
+	held    member.Number // newest state saved
 }
 
-// value is what was accepted under one ballot, and by whom.
+// value is what was accepted under one ballot, with the stores that accepted it.
 type value struct {
 	accepted paxos.Accepted
 	digest   uint64
@@ -33,7 +33,7 @@ func (k *checker) ledgerOf(v member.Voter) *ledger {
 	return l
 }
 
-// checkStored checks what a process saved: nothing durable is taken back.
+// checkStored checks a save: nothing durable may be reverted.
 func (k *checker) checkStored(p *process, old paxos.Durable) {
 	d := p.store
 	k.stores[p.index] = d
@@ -57,26 +57,26 @@ func (k *checker) checkStored(p *process, old paxos.Durable) {
 	}
 }
 
-// storedPromise: a promise only grows, until a state of its version is held.
+// storedPromise checks that a promise only grows until a state of its version is held.
 func (k *checker) storedPromise(p *process, old, d paxos.Durable) {
 	switch n := d.Promised.Compare(old.Promised); {
 	case n < 0 && old.Promised.Version > d.Held.Version:
-		k.noteViolation("I7", "%s took its promise back: %v after %v, holding %v",
+		k.noteViolation("I7", "%s reverted its promise: %v after %v, holding %v",
 			p.cfg.Name, d.Promised, old.Promised, d.Held.Number)
 	case n > 0 && d.Promised.Version <= old.Held.Version:
 		k.noteViolation("I7", "%s promised %v, but held %v", p.cfg.Name, d.Promised, old.Held.Number)
 	}
 }
 
-// storedAccepted: so does an accepted value, and none is below the promise, or
-// built on less than the voter holds.
+// storedAccepted checks that an accepted value only grows, is not below the promise, and is
+// not built on an older state than the voter holds.
 func (k *checker) storedAccepted(p *process, old, d paxos.Durable) {
 	a := d.Accepted
 	switch n := a.ID.Compare(old.Accepted.ID); {
 	case n == 0:
 		return
 	case n < 0 && old.Accepted.ID.Version > d.Held.Version:
-		k.noteViolation("I7", "%s took its vote back: %v after %v, holding %v",
+		k.noteViolation("I7", "%s reverted its vote: %v after %v, holding %v",
 			p.cfg.Name, a.ID, old.Accepted.ID, d.Held.Number)
 	case n > 0 && a.ID.Compare(old.Promised) < 0:
 		k.noteViolation("I7", "%s accepted %v below its promise %v", p.cfg.Name, a.ID, old.Promised)
@@ -95,8 +95,8 @@ func (k *checker) storedAccepted(p *process, old, d paxos.Durable) {
 	}
 }
 
-// storedHeld: held states only grow, and none is taken below the version that
-// the node is bound to.
+// storedHeld checks that held states only grow, and that none is below the version that the
+// node is bound to.
 func (k *checker) storedHeld(p *process, old, d paxos.Durable) {
 	n := d.Held.Number.Compare(old.Held.Number)
 	switch {
@@ -118,7 +118,7 @@ func (k *checker) storedHeld(p *process, old, d paxos.Durable) {
 	k.checkHeld(p, old.Held.Number, d.Held)
 }
 
-// noteVote notes that a store voted for id: never again for less.
+// noteVote records that a store voted for id and checks that its votes never decrease.
 func (k *checker) noteVote(p *process, id paxos.ID) {
 	l := k.ledgerOf(p.voter())
 	if id.Compare(l.granted) < 0 {
@@ -128,9 +128,9 @@ func (k *checker) noteVote(p *process, id paxos.ID) {
 	l.granted = id
 }
 
-// countFormalVote counts a formal vote, saved on the voter's disk. One ballot has one
-// value; M voters of the state that it is built on choose it; no other value
-// is accepted for the version from then on (I1).
+// countFormalVote counts a saved formal vote and checks invariant I1: a ballot has one
+// value; a quorum of voters of its base chooses it; from then on no other value is
+// accepted for the version.
 func (k *checker) countFormalVote(voter member.Voter, a paxos.Accepted) {
 	digest := a.State.Digest()
 	v := k.values[a.ID]
@@ -154,16 +154,15 @@ func (k *checker) countFormalVote(voter member.Voter, a paxos.Accepted) {
 	}
 }
 
-// hasMajority counts the formal votes of a value: those of the voters of the state
-// that it is built on. In a founding M members vote, of whichever roster their
-// provisional leader has, and a majority of the seeds.
+// hasMajority reports whether a value has a quorum of formal votes, counting the voters of
+// its base. A founding needs M members of any roster and a majority of the seeds.
 func (k *checker) hasMajority(v *value) bool {
 	if v.accepted.Base.IsZero() {
 		return k.wonFounding(v)
 	}
 	base, ok := k.states[v.accepted.Base]
 	if !ok {
-		k.noteBroken("I1", "%v is built on %v, which nobody holds", v.accepted.ID, v.accepted.Base)
+		k.noteBroken("I1", "%v is built on %v, which no process holds", v.accepted.ID, v.accepted.Base)
 		return false
 	}
 	votes := 0
@@ -190,7 +189,7 @@ func (k *checker) wonFounding(v *value) bool {
 	return votes >= k.quorum && seeds >= member.Quorum(len(k.seeds))
 }
 
-// noteChosen notes that a value was chosen for its version.
+// noteChosen records that a value was chosen for its version.
 func (k *checker) noteChosen(v *value) {
 	a := v.accepted
 	v.chosen = true
@@ -215,8 +214,8 @@ func (k *checker) noteChosen(v *value) {
 	}
 }
 
-// checkInitialState checks the state in which a chosen leader starts: the base with the
-// candidate active and the runs of voters raised (protocol.md section 6).
+// checkInitialState checks the state in which a chosen leader starts: its base with the
+// candidate active and the incarnations of voters raised (protocol.md section 6).
 func (k *checker) checkInitialState(a paxos.Accepted) {
 	s := a.State
 	if s.Number != (member.Number{Version: a.ID.Version}) {
@@ -250,7 +249,7 @@ func (k *checker) checkInitialState(a paxos.Accepted) {
 	}
 }
 
-// checkAnnouncement checks an announcement against the votes.
+// checkAnnouncement checks that an announced value was chosen.
 func (k *checker) checkAnnouncement(p *process, m message.LeaderElected) {
 	v := k.values[m.ID]
 	if v == nil || !v.chosen || v.digest != m.State.Digest() {
@@ -258,7 +257,7 @@ func (k *checker) checkAnnouncement(p *process, m message.LeaderElected) {
 		if v != nil {
 			votes = len(v.by)
 		}
-		k.noteBroken("I1", "%s announces %s by %v, which %d accepted and nobody chose",
+		k.noteBroken("I1", "%s announces %s by %v, which %d accepted and which was not chosen",
 			p.cfg.Name, formatState(m.State), m.ID, votes)
 	}
 }

@@ -10,23 +10,23 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// A run at the margins (Plan.margins) attacks what the lease, the hold of a record and the wait
-// after a start allow for drift. Some clocks have the slowest rate and the others, at least M,
-// the fastest. The network is quick, so that a new leader or owner uses up little of the margin.
-// Faults come in sequences, each once the cluster has settled: independent faults almost never
-// meet in these orders.
+// A run at the margins (Plan.margins) attacks the drift tolerance of leases, of the hold of
+// records, and of the wait after a start. Some clocks have the slowest rate and the others, at
+// least a quorum, the fastest. The network is fast, so that a new leader or owner uses little
+// of the margin. Faults come in sequences, each after the cluster has settled, because
+// independent faults almost never combine in these orders.
 
-// streamMargins is of the draws that only runs at the margins have.
+// streamMargins serves draws of runs at the margins only.
 const streamMargins = -7
 
-// atMargins reports whether a run of size members is one at the margins: one in eight of those
-// with 3 to 5 members. Fewer leave no majority of fast clocks, more only cost time.
+// atMargins selects one in eight runs with 3 to 5 members. Fewer members leave no majority
+// of fast clocks; more members only cost time.
 func atMargins(r *rand.Rand, size int) bool {
 	return r.IntN(8) == 0 && size >= 3 && size <= 5
 }
 
-// drawMargins turns the plan into one at the margins. In half of these runs other faults happen
-// too, rarely enough for the cluster to settle between them.
+// drawMargins changes the plan into one at the margins. Half of these runs have other faults
+// too, rare enough for the cluster to settle in between.
 func drawMargins(r *rand.Rand, p *Plan, o Options) {
 	s := &p.Setup
 	s.Processes, s.Twins, s.Volatile, s.Rejects = s.Size, nil, nil, nil
@@ -52,8 +52,8 @@ func drawMargins(r *rand.Rand, p *Plan, o Options) {
 	p.margins, p.without = true, o.Without
 }
 
-// runSequence runs one sequence of faults as soon as the cluster has settled. Each sequence calls
-// it again at its end.
+// runSequence runs a sequence of faults when the cluster has settled. Each sequence calls
+// runSequence when it ends.
 func (x *chaos) runSequence() {
 	t := x.plan.Setup.Timings
 	x.waitUntil(4*t.LeaderTimeout, x.c.Settled, func() {
@@ -70,7 +70,7 @@ func (x *chaos) runSequence() {
 	})
 }
 
-// waitUntil calls f once cond is true, or limit has passed.
+// waitUntil calls f when cond is true or limit has passed.
 func (x *chaos) waitUntil(limit time.Duration, cond func() bool, f func()) {
 	step := x.plan.Setup.Timings.HeartbeatInterval / 8
 	if limit < step || cond() {
@@ -80,7 +80,7 @@ func (x *chaos) waitUntil(limit time.Duration, cond func() bool, f func()) {
 	x.callLater(step, func() { x.waitUntil(limit-step, cond, f) })
 }
 
-// inflictFault runs one fault of a sequence now, and keeps it on the tape.
+// inflictFault applies and records a fault of a sequence.
 func (x *chaos) inflictFault(f Fault) {
 	if x.plan.without&f.Class != 0 {
 		return
@@ -90,7 +90,7 @@ func (x *chaos) inflictFault(f Fault) {
 	x.applyFault(f)
 }
 
-// cutFor cuts links for d, and then calls f: after they have healed, in a replay too.
+// cutFor cuts links for d and then calls f, also in a replay after the links have healed.
 func (x *chaos) cutFor(d time.Duration, pairs []pair, f func()) {
 	cut := Fault{Class: Cuts, Lasts: int64(d)}
 	for _, p := range pairs {
@@ -100,10 +100,10 @@ func (x *chaos) cutFor(d time.Duration, pairs []pair, f func()) {
 	x.callLater(d+1, f)
 }
 
-// drawAbout draws a time between 3/4 and 5/4 of d: a silence that ends before or after a margin.
+// drawAbout draws a time from 3/4 to 5/4 of d, so that a silence ends before or after a margin.
 func (x *chaos) drawAbout(d time.Duration) time.Duration { return d*3/4 + x.upTo(d/2) }
 
-// handTo transfers leadership to the process to, and calls f when the cluster has settled under it
+// handTo transfers leadership to a process, and calls f when the cluster has settled under it
 // or a LeaderTimeout has passed.
 func (x *chaos) handTo(to int, f func()) {
 	if l := x.c.Leader(); l >= 0 && l != to {
@@ -115,7 +115,7 @@ func (x *chaos) handTo(to int, f func()) {
 	})
 }
 
-// oneOf draws a process whose clock is slow, or one whose clock is fast.
+// oneOf draws a process with a slow clock, or one with a fast clock.
 func (x *chaos) oneOf(slow bool) int {
 	order := x.rand.Perm(x.plan.Setup.Size)
 	i := slices.IndexFunc(order, func(p int) bool {
@@ -125,7 +125,7 @@ func (x *chaos) oneOf(slow bool) int {
 }
 
 // silenceLeader cuts off a leader with a slow clock, one way or both ways, for about
-// LeaderTimeout: the support of its followers ends early, its lease late.
+// LeaderTimeout: its followers' support ends early and its lease late.
 func (x *chaos) silenceLeader() {
 	slow := x.oneOf(true)
 	x.handTo(slow, func() {
@@ -144,14 +144,14 @@ func (x *chaos) silenceLeader() {
 	})
 }
 
-// silenceOwner cuts off the owner of a record, whose clock is slow, from a leader whose clock is
-// fast, one way or both ways, for about HoldTimeout. The other processes keep asking for the record
-// (holders.ask).
+// silenceOwner cuts off the owner of a record with a slow clock from a leader with a fast one,
+// one way or both ways, for about HoldTimeout. Meanwhile other processes keep requesting the
+// record (holders.sendRequest).
 func (x *chaos) silenceOwner() {
 	t := x.plan.Setup.Timings
 	x.handTo(x.oneOf(false), func() {
 		slow := x.oneOf(true)
-		owns := func() bool { // no process may have asked for a record yet
+		owns := func() bool { // there may be no request for a record yet
 			return len(x.c.keys) > 0 && !x.c.Holds(slow, x.c.keys[0]).IsZero()
 		}
 		x.waitUntil(t.HoldTimeout(), owns, func() {
@@ -166,9 +166,9 @@ func (x *chaos) silenceOwner() {
 	})
 }
 
-// restartAndCut restarts M-1 voters and cuts them off from their leader in the same instant, on one
-// side with another member. In half of the cases that member was alone before, for long enough to
-// declare itself a provisional leader.
+// restartAndCut restarts M-1 voters and simultaneously cuts them off from their leader,
+// together with one other member. In half of the cases that member was alone before, long
+// enough to declare itself a provisional leader.
 func (x *chaos) restartAndCut() {
 	t := x.plan.Setup.Timings
 	l := x.c.Leader()
@@ -195,6 +195,6 @@ func (x *chaos) restartAndCut() {
 	x.cutFor(alone, cutSides(order, 1), restart)
 }
 
-// giveUp is the number of TTLTimeouts without a chosen leader after which a seed that holds a state
-// declares itself (protocol.md section 4).
+// giveUp is the number of TTLTimeouts without a chosen leader after which a seed that holds a
+// state declares itself a provisional leader (protocol.md section 4).
 const giveUp = 3

@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// Link is how one direction between two processes behaves.
+// Link describes one direction between two processes.
 type Link struct {
-	Delay  time.Duration // least time under way
-	Jitter time.Duration // mean of the exponential part on top
-	// Loss, Duplicate and Late are probabilities of a message; a late one is
-	// under way for up to MaxLate more.
+	Delay  time.Duration // minimum delay
+	Jitter time.Duration // mean of an additional exponential delay
+	// Loss, Duplicate and Late are probabilities for each message. A late message takes
+	// up to MaxLate longer.
 	Loss, Duplicate, Late float64
 	MaxLate               time.Duration
-	// Unordered lets messages overtake each other.
+	// Unordered allows messages to overtake each other.
 	Unordered bool
 }
 
-// link is one direction between two processes.
+// link is the state of one direction between two processes.
 type link struct {
 	Link
-	cuts    int   // faults that cut it now
-	clogged int64 // nothing arrives before
-	down    int64 // nothing leaves before: the connection is dialed again
-	last    int64 // arrival of the last message; later ones queue up behind it
-	conn    int32 // number of its connection; what is under way on an earlier one is lost
+	cuts    int   // number of faults that cut it now
+	clogged int64 // no message arrives earlier
+	down    int64 // no message is sent earlier: the connection is being dialed
+	last    int64 // arrival of the last message, before which no later one arrives
+	conn    int32 // number of the connection; messages on earlier ones are lost
 	sent    int   // messages so far
 }
 
@@ -40,15 +40,15 @@ type network struct {
 	calm  bool // faults have ended
 }
 
-// Messages counts what became of messages.
+// Messages counts messages by outcome.
 type Messages struct {
 	Sent       int
 	Delivered  int
 	Lost       int // by chance
 	Cut        int // on a cut link
 	Broken     int // with the connection that carried them
-	Refused    int // between processes whose configurations do not fit
-	Dead       int // for a process that is not there
+	Refused    int // between incompatible configurations
+	Dead       int // sent to a process that is down
 	Duplicated int
 }
 
@@ -73,7 +73,7 @@ func newNetwork(size int, l Link, r *rand.Rand, t *tape) network {
 
 func (n *network) linkOf(from, to int) *link { return &n.links[from*n.size+to] }
 
-// drawArrivals says when a message sent now arrives: never, once or twice.
+// drawArrivals draws the arrival times of a message: none, one or two.
 func (n *network) drawArrivals(from, to int, now int64) (at [2]int64, copies int) {
 	l := n.linkOf(from, to)
 	n.stats.Sent++
@@ -100,8 +100,7 @@ func (n *network) drawArrivals(from, to int, now int64) (at [2]int64, copies int
 	return at, 2
 }
 
-// nextFate is what becomes of the message just sent on a link: as it was recorded,
-// or drawn.
+// nextFate returns the fate of the message just sent on a link, from the recording or drawn.
 func (n *network) nextFate(l *link, number int) Fate {
 	if n.tape.isReplay() {
 		f := n.tape.recordedFate(number, l.sent)
@@ -124,7 +123,7 @@ func (n *network) nextFate(l *link, number int) Fate {
 	return f
 }
 
-// extraDelay is how much longer than Delay a message is under way, in microseconds.
+// extraDelay draws the delay of a message beyond Delay, in microseconds.
 func (n *network) extraDelay(l *link) int64 {
 	var d int64
 	if l.Jitter > 0 {
@@ -145,7 +144,7 @@ func (l *link) arrivalTime(now, extra int64) int64 {
 	return at
 }
 
-// resetLinks heals everything and gives all links the same behaviour.
+// resetLinks heals all links and sets their behaviour.
 func (n *network) resetLinks(l Link) {
 	for i := range n.links {
 		o := &n.links[i]
@@ -153,8 +152,8 @@ func (n *network) resetLinks(l Link) {
 	}
 }
 
-// breakConnection breaks the connection of a link: what is under way is lost, and nothing
-// leaves before the next one is up.
+// breakConnection breaks the connection of a link: messages under way are lost, and none is
+// sent before until.
 func (l *link) breakConnection(until int64) {
 	l.conn++
 	l.down = max(l.down, until)

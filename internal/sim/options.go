@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// MaxSize is the largest cluster that Run draws. Those above 9 are drawn for the
-// formation without some of many seeds only (Plan.Dead).
+// MaxSize is the largest cluster that Run draws. Sizes above 9 are drawn only for runs in
+// which a cluster forms without some of its seeds (Plan.Dead).
 const MaxSize = 20
 
-// Options says which run to do. What is zero is drawn from the seed.
+// Options selects a run. Zero fields are drawn from the seed.
 type Options struct {
 	Seed uint64
 	Size int           // N, 1 to MaxSize
 	For  time.Duration // global time during which faults happen, at most MaxFor
-	// Without takes classes of faults out of the run; everything else stays
-	// as drawn. It serves to find out what a failure needs.
+	// Without removes classes of faults from the run and changes nothing else that is
+	// drawn. It shows which faults a failure needs.
 	Without Faults
-	// Record gets everything that happens, where it is set.
+	// Record is called for every event of the run. It may be nil.
 	Record func(Record)
 }
 
-// MaxFor bounds the faulty part of a run.
+// MaxFor is the longest time with faults in a run.
 const MaxFor = 24 * time.Hour
 
-// Validate says what is wrong with the options.
+// Validate returns an error if a field is out of range.
 func (o Options) Validate() error {
 	if o.Size < 0 || o.Size > MaxSize {
 		return fmt.Errorf("sim: Size %d: want 1 to %d, or 0 to draw it", o.Size, MaxSize)
@@ -37,7 +37,7 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// Replay is the command that does the same run again and prints it.
+// Replay returns the command that repeats the run and prints it.
 func (o Options) Replay() string {
 	return fmt.Sprintf("athena sim --seed %d --size %d --for %v", o.Seed, o.Size, o.For)
 }

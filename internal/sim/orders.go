@@ -11,14 +11,14 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// This file judges what operators ask for in a healed cluster: draining nodes, and handing
+// This file checks the actions of operators in a healed cluster: draining nodes and handing
 // leadership over.
 
-// streamOrders is of the draws of this file.
+// streamOrders serves the draws of this file.
 const streamOrders = -3
 
-// drainSome drains processes in one run of four: any of them, all, or all but one. L1 and L2
-// hold all the same.
+// drainSome drains processes in one run of four: some, all, or all but one. L1 and L2 must
+// hold regardless.
 func (j *judge) drainSome() {
 	c, r := j.c, j.orders
 	if r.IntN(4) > 0 {
@@ -36,8 +36,8 @@ func (j *judge) drainSome() {
 	}
 }
 
-// drainedFor is how much longer an election may take without one process: 2 x LeaderTimeout
-// if all other voters that are up are drained (L1), else nothing.
+// drainedFor returns how much longer an election may take without some processes:
+// 2 x LeaderTimeout if all other running voters are drained (L1), otherwise 0.
 func (j *judge) drainedFor(without ...int) time.Duration {
 	c := j.c
 	stands := func(p *process) bool {
@@ -49,8 +49,8 @@ func (j *judge) drainedFor(without ...int) time.Duration {
 	return 2 * c.setup.Timings.LeaderTimeout
 }
 
-// handOver demands L5, also where a member died unnoticed just before. It reports whether
-// another process leads.
+// handOver checks invariant L5, sometimes just after a member crashed unnoticed. It reports
+// whether leadership moved.
 func (j *judge) handOver() bool {
 	c, t, r := j.c, j.c.setup.Timings, j.orders
 	old, start := c.Leader(), c.now
@@ -61,7 +61,7 @@ func (j *judge) handOver() bool {
 			return false // The leader may hand over to a member that is down.
 		}
 		if err := c.Transfer(old, -1); !errors.Is(err, statemachine.ErrNotActive) {
-			c.check.noteViolation("L5", "%s has no successor, and answers a transfer with %v",
+			c.check.noteViolation("L5", "%s has no successor, but a transfer returned %v",
 				nameOf(old), err)
 		}
 		return false
@@ -75,7 +75,7 @@ func (j *judge) handOver() bool {
 		c.Crash(dead)
 		defer c.Start(dead)
 		if dead == to {
-			bound += t.HeartbeatInterval // its vote is waited for
+			bound += t.HeartbeatInterval // the leader waits for its vote
 		}
 	}
 	free := !c.waitsAfterStart(c.procs[old]) && j.votersFree(old) >= c.check.quorum
@@ -102,7 +102,7 @@ func (j *judge) handOver() bool {
 	return true
 }
 
-// listSuccessors lists the processes that may follow a leader in a settled cluster.
+// listSuccessors lists the processes that can succeed a leader in a settled cluster.
 func (j *judge) listSuccessors(leader int) []int {
 	var able []int
 	held := j.c.procs[leader].store.Held
@@ -116,7 +116,7 @@ func (j *judge) listSuccessors(leader int) []int {
 	return able
 }
 
-// missesMember reports whether a member is down that the leader takes for active.
+// missesMember reports whether a member that the leader considers active is down.
 func (c *Cluster) missesMember(leader int) bool {
 	return slices.ContainsFunc(c.procs[leader].store.Held.Roster, func(m member.Member) bool {
 		return m.Shown() == member.Active && !slices.ContainsFunc(c.procs, func(p *process) bool {
@@ -125,15 +125,15 @@ func (c *Cluster) missesMember(leader int) bool {
 	})
 }
 
-// mayMiss reports whether a process can crash and leave M voters of the present state.
+// mayMiss reports whether a quorum of voters remains if a process crashes.
 func (j *judge) mayMiss(i int) bool {
 	c := j.c
 	roster := c.procs[c.Leader()].store.Held.Roster
 	return !c.procs[i].cfg.Volatile && c.votersUp(roster) > c.check.quorum
 }
 
-// votersFree counts the voters of a leader's state that are up and vote for a successor. One
-// with a memory store does not while it waits after its start (protocol.md section 5).
+// votersFree counts the running voters of a leader's state that vote for a successor. Voters
+// with a memory store do not while they wait after a start (protocol.md section 5).
 func (j *judge) votersFree(leader int) int {
 	c := j.c
 	return c.countVoters(c.procs[leader].store.Held.Roster, func(v member.Voter) bool {
@@ -143,13 +143,13 @@ func (j *judge) votersFree(leader int) int {
 	})
 }
 
-// waitsAfterStart reports whether a process with a memory store votes for no process yet: a
-// leader that does cannot propose its successor either.
+// waitsAfterStart reports whether a process with a memory store does not vote yet. As a leader
+// it cannot propose a successor either.
 func (c *Cluster) waitsAfterStart(p *process) bool {
 	return p.cfg.Volatile && p.clock.at(c.now).Before(p.machine.VotesAt())
 }
 
-// checkDrainedLeader demands that no drained node leads where another member could.
+// checkDrainedLeader checks that no drained node leads if another member could.
 func (j *judge) checkDrainedLeader() {
 	c := j.c
 	if l := c.Leader(); c.procs[l].drained && len(j.listSuccessors(l)) > 0 {

@@ -9,20 +9,20 @@ import (
 	"github.com/athena-go/athena/internal/message"
 )
 
-// waitStep is after how much of a wait before a start the rest is saved.
+// waitStep is the interval at which the rest of a wait before a start is saved.
 const waitStep = 100 * time.Millisecond
 
-// startWait is the wait of a process that was started and owes something yet.
+// startWait is the wait of a started process until the promises of its last run expire.
 type startWait struct {
 	timings message.Timings
 	left    time.Duration
 }
 
-// isStarted reports whether a process is up, or waits to be.
+// isStarted reports whether a process is up or waits before its run.
 func (p *process) isStarted() bool { return p.isUp() || p.starting != nil }
 
-// owesWait reports whether a process waits now before its run begins, as package cluster
-// lets it. A cluster of one owes nothing.
+// owesWait starts the wait before a run, if the process owes one, and reports whether it
+// does. A cluster of one owes nothing.
 func (c *Cluster) owesWait(p *process) bool {
 	cfg := p.nextConfig()
 	left := p.owed.Wait(cfg.Timings)
@@ -34,7 +34,7 @@ func (c *Cluster) owesWait(p *process) bool {
 	return true
 }
 
-// stepWait lets a step of the wait pass, by the clock of the process.
+// stepWait schedules the next step of the wait, by the clock of the process.
 func (c *Cluster) stepWait(p *process, w *startWait) {
 	p.starting = w
 	step := min(w.left, waitStep)
@@ -52,7 +52,7 @@ func (c *Cluster) stepWait(p *process, w *startWait) {
 	}})
 }
 
-// Reconfigure gives a process other timings, and restarts it where it is started.
+// Reconfigure gives a process other timings, and restarts it if it is started.
 func (c *Cluster) Reconfigure(i int, t message.Timings) {
 	p := c.procs[i]
 	started := p.isStarted()

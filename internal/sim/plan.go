@@ -10,31 +10,30 @@ import (
 	"github.com/athena-go/athena/internal/message"
 )
 
-// Plan is a run with everything drawn that is settled before it begins. Faults
-// that strike at a time of their own, and what becomes of each message, are
-// drawn on the way (Replay).
+// Plan is a run with everything that is drawn before it starts. Faults that strike during
+// the run and the fates of messages are drawn on the way and recorded in a Replay.
 type Plan struct {
 	Setup    Setup
-	Faults   Faults          // classes that happen
-	For      time.Duration   // how long they do
-	Starts   []time.Duration // when each process starts
-	Reckless bool            // disks and memory are lost beyond what is promised
-	Epilogue epilogue        // what happens after the heal
-	// Dead is how many seeds, those of the greatest addresses, start only when the others
-	// have formed a cluster in time; 0 where nothing is demanded of the start.
+	Faults   Faults          // enabled classes
+	For      time.Duration   // how long they happen
+	Starts   []time.Duration // start time of each process
+	Reckless bool            // stores may be lost beyond what the protocol tolerates
+	Epilogue epilogue        // phase after the heal
+	// Dead is the number of seeds, those with the greatest addresses, that start only
+	// after the others must have formed a cluster; 0 if the start is not checked.
 	Dead int `json:",omitempty"`
 
 	pace    time.Duration // mean time between faults
-	guided  float64       // probability that an election draws a fault
-	margins bool          // faults come in sequences too
-	without Faults        // classes that sequences leave out
+	guided  float64       // probability that an election attracts a fault
+	margins bool          // sequences of faults happen too
+	without Faults        // classes excluded from sequences
 }
 
-// sizes are those of clusters, the usual ones more often.
+// sizes are the cluster sizes to draw from; common ones are repeated.
 var sizes = [...]int{1, 2, 2, 3, 3, 3, 3, 3, 3, 3, 4, 4, 5, 5, 5, 5, 6, 7, 8, 9}
 
-// drawPlan makes the plan of a run. The order of the draws belongs to the meaning
-// of a seed.
+// drawPlan draws the plan of a run. A seed is only reproducible while the order of the
+// draws stays as it is.
 func drawPlan(o Options) Plan {
 	r := randomStream(o.Seed, streamOptions)
 	size := sizes[r.IntN(len(sizes))]
@@ -88,14 +87,15 @@ func drawPlan(o Options) Plan {
 	return p
 }
 
-// drawPace draws the mean time between faults, and how likely an election draws one.
+// drawPace draws the mean time between faults and the probability that an election
+// attracts one.
 func drawPace(r *rand.Rand, t message.Timings) (pace time.Duration, guided float64) {
 	pace = time.Duration(drawSpread(r, float64(t.LeaderTimeout)/8, 8*float64(t.LeaderTimeout)))
 	return pace, drawSpread(r, 1e-3, 0.5)
 }
 
-// drawRefusals draws whether refused ports are trusted, and else hosts that refuse
-// without a reason.
+// drawRefusals draws whether refused connections are trusted and, if not, hosts that
+// refuse connections although the process runs.
 func drawRefusals(r *rand.Rand, s *Setup) {
 	if s.TrustRefusal = r.IntN(2) == 0; s.TrustRefusal || r.IntN(2) == 0 {
 		return
@@ -107,12 +107,11 @@ func drawRefusals(r *rand.Rand, s *Setup) {
 	}
 }
 
-// maxDrawnFor bounds the faulty part where it is drawn.
+// maxDrawnFor bounds the drawn duration of the faulty part.
 const maxDrawnFor = 5 * time.Minute
 
-// drawFaults switches each class on or off: one in two, in four or in eight,
-// since runs in which everything fails at once hide as much as runs in which
-// nothing does.
+// drawFaults enables each class with a probability of 1/2, 1/4 or 1/8. A run in which
+// everything fails hides as many bugs as one in which nothing fails.
 func drawFaults(r *rand.Rand) Faults {
 	on := firstFaults
 	for range 1 + r.IntN(3) {
@@ -121,7 +120,7 @@ func drawFaults(r *rand.Rand) Faults {
 	return on
 }
 
-// drawLater switches each of the classes that were added later on in one run of three.
+// drawLater enables each class of laterFaults in one run of three.
 func drawLater(r *rand.Rand) Faults {
 	on := NoFaults
 	for _, d := range deeds {
@@ -132,12 +131,12 @@ func drawLater(r *rand.Rand) Faults {
 	return on
 }
 
-// drawSpread draws between lo and hi, every order of size alike.
+// drawSpread draws from lo to hi, uniformly on a logarithmic scale.
 func drawSpread(r *rand.Rand, lo, hi float64) float64 {
 	return lo * math.Pow(hi/lo, r.Float64())
 }
 
-// drawTimings draws the ratios of a profile and how fast the whole goes.
+// drawTimings draws the heartbeat interval and the ratios of the other timings to it.
 func drawTimings(r *rand.Rand) message.Timings {
 	interval := 500 * time.Millisecond
 	if r.IntN(4) == 0 {
@@ -164,7 +163,7 @@ func drawTimings(r *rand.Rand) message.Timings {
 	return t
 }
 
-// drawStores draws who forgets everything at a crash: nobody, all, or some.
+// drawStores draws which processes have a memory store: none, all, or some.
 func drawStores(r *rand.Rand, p *Plan) {
 	kind, some := r.IntN(6), r.Uint64()
 	for i := range p.Setup.Processes {
@@ -174,7 +173,7 @@ func drawStores(r *rand.Rand, p *Plan) {
 	}
 }
 
-// maxLate bounds the heavy tail of delays.
+// maxLate bounds the delay of late messages.
 const maxLate = 5 * time.Second
 
 func drawLink(r *rand.Rand, on Faults, t message.Timings) Link {
@@ -182,7 +181,7 @@ func drawLink(r *rand.Rand, on Faults, t message.Timings) Link {
 		Delay:  time.Duration(r.Int64N(int64(t.HeartbeatInterval / 20))),
 		Jitter: time.Duration(r.Int64N(int64(t.HeartbeatInterval / 10))),
 	}
-	// So slow that elections and keep-alives run side by side, in some runs.
+	// In some runs the network is so slow that elections and keep-alives overlap.
 	switch r.IntN(5) {
 	case 0:
 		l.Delay, l.Jitter = 4*l.Delay, 6*l.Jitter
@@ -203,7 +202,7 @@ func drawLink(r *rand.Rand, on Faults, t message.Timings) Link {
 	return l
 }
 
-// calmLink is the network after the heal: quick, ordered and without loss.
+// calmLink returns the link of a healed network: fast, ordered and without loss.
 func calmLink(t message.Timings) Link {
 	return Link{Delay: t.HeartbeatInterval / 50, Jitter: t.HeartbeatInterval / 200}
 }

@@ -8,9 +8,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// probeHost asks the host of a run whether it refuses the port. A host refuses where
-// the process is down, and one of Setup.Rejects in any case. Nothing comes back
-// over a cut link, or from a host that stands still.
+// probeHost asks the host of a leader whether it refuses connections. It does so if the process
+// is down, and always for Setup.Rejects. A cut link and a suspended host give no reply.
 func (c *Cluster) probeHost(p *process, of statemachine.Probe) {
 	to := slices.IndexFunc(c.procs, func(o *process) bool {
 		return o.ran.Voter() == of.Leader.Voter()
@@ -34,7 +33,7 @@ func (c *Cluster) probeHost(p *process, of statemachine.Probe) {
 	})
 }
 
-// tellRefused tells a machine that the host of a leader refused the port.
+// tellRefused informs a machine that the host of a leader refused the connection.
 func (c *Cluster) tellRefused(p *process, of statemachine.Probe) {
 	switch {
 	case p.takesInput():

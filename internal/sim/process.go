@@ -12,57 +12,57 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// never is the time of what is not going to happen.
+// never is the time of an event that is not scheduled.
 const never = math.MaxInt64
 
-// maxInbox bounds what waits for a paused process; the oldest is dropped.
+// maxInbox bounds the items that wait for a paused process; the oldest is dropped.
 const maxInbox = 4096
 
-// maxSpin bounds the calls of Advance at one instant.
+// maxSpin bounds consecutive calls of Advance at one instant.
 const maxSpin = 100
 
-// process is one process: a machine while it is up, a store always.
+// process has a machine while it is up, and a store always.
 type process struct {
 	index int
-	home  int // process whose address it has; itself unless it is a twin
+	home  int // the process whose address it has: itself, or another if it is a twin
 	cfg   statemachine.Config
 	clock clock
 
-	store paxos.Durable // what is on its disk
+	store paxos.Durable // the contents of its disk
 	owed  statemachine.Owed
-	next  uint64 // incarnation that its next run gets at least
-	// setBack says that its wall clock was set back once, setForward that it was set
-	// forward since the process read it last.
+	next  uint64 // the lowest incarnation for its next run
+	// setBack is set once its wall clock was set back. setForward is set if the wall
+	// clock was set forward since the process last read it.
 	setBack, setForward bool
 
 	misfit  misfit
-	said    message.Greet         // by its last run
+	said    message.Greet         // the greet of its last run
 	machine *statemachine.Machine // nil while the process is down
 	runs    int
-	ran     member.Identity // its last run
-	wake    int64           // when Advance is due; never when it is not
-	spins   int             // calls of Advance at the time of the last one
+	ran     member.Identity // the identity of its last run
+	wake    int64           // when Advance is due, or never
+	spins   int             // consecutive calls of Advance at spinAt
 	spinAt  int64
 	paused  bool
-	slept   int64 // since when its clock stands still, plus one; 0 while it goes
-	hand    write // what it was about to write when it was paused
-	// starting is the wait before its run begins; nil where there is none.
+	slept   int64 // when its clock stopped, plus one; 0 while it runs
+	hand    write // the write that was under way when it was paused
+	// starting is the wait before its run begins, or nil.
 	starting *startWait
 
-	saving   *save                   // nil while it takes input
+	saving   *save                   // the save under way, or nil
 	stepAt   int64                   // when its machine was last called
 	stepTime time.Time               // by its own clock
-	inbox    []item                  // what arrived while it was paused or saving
+	inbox    []item                  // items that arrived while it was paused or saving
 	renewed  bool                    // the present step began a new run
 	leaving  bool                    // Leave was called in this run
 	drained  bool                    // Drain was called in this run
-	asked    uint64                  // requests for records so far
-	open     []message.RecordRequest // of this run, without an answer
-	leads    bool                    // it led when its clock stood still
-	seen     member.View             // what it last showed
+	asked    uint64                  // number of requests for records
+	open     []message.RecordRequest // requests of this run without an answer
+	leads    bool                    // it was leader when its clock stopped
+	seen     member.View             // the last view it showed
 	sent     flood
 
-	trustsUntil time.Time // that of the machine after the last step
+	trustsUntil time.Time // the machine's trust deadline after the last step
 	holdings    []holding // by the keys of the cluster
 }
 
@@ -80,8 +80,9 @@ func (p *process) voter() member.Voter {
 	return member.Voter{Address: p.cfg.Address, StoreID: p.store.StoreID}
 }
 
-// Start starts a process with what its store holds, once what it owes is over; a memory
-// store is a new one. It does nothing when the process is started already.
+// Start starts a process with the contents of its store, or a new store if it is in
+// memory. A process with a durable store first waits until the promises of its last run
+// have expired. Start does nothing if the process is already started.
 func (c *Cluster) Start(i int) {
 	p := c.procs[i]
 	if p.isStarted() || c.check.first != nil || !p.cfg.Volatile && c.owesWait(p) {
@@ -90,7 +91,7 @@ func (c *Cluster) Start(i int) {
 	c.beginRun(p)
 }
 
-// beginRun begins the next run of a process.
+// beginRun starts the next run of a process.
 func (c *Cluster) beginRun(p *process) {
 	if p.cfg.Volatile || p.store.StoreID.IsZero() {
 		p.store = paxos.Durable{StoreID: c.newStoreID(), Incarnation: c.procs[p.home].next}
@@ -99,7 +100,7 @@ func (c *Cluster) beginRun(p *process) {
 	}
 	c.procs[p.home].next = max(c.procs[p.home].next, p.store.Incarnation+1)
 	if !p.store.Held.IsZero() {
-		p.cfg.JoinOnly = false // it has joined: the operator takes the flag off
+		p.cfg.JoinOnly = false // it has joined: the operator removes the flag
 	}
 	p.runs++
 	p.cfg.Rand = randomStream(c.setup.Seed, streamMachines+p.index+p.runs*MaxProcesses)
@@ -125,7 +126,7 @@ func (c *Cluster) newStoreID() (id member.StoreID) {
 	return id
 }
 
-// Crash ends a process at once. It does nothing when the process is down.
+// Crash stops a process immediately. It does nothing if the process is down.
 func (c *Cluster) Crash(i int) {
 	p := c.procs[i]
 	if !p.isStarted() {
@@ -156,8 +157,8 @@ func (c *Cluster) Restart(i int) {
 	c.Start(i)
 }
 
-// LoseDisk makes a process that is down forget everything. A seed is started
-// with JoinOnly from then on, until it holds a state (protocol.md section 4).
+// LoseDisk erases the store of a process that is down. A seed is then started with
+// JoinOnly until it holds a state (protocol.md section 4).
 func (c *Cluster) LoseDisk(i int) {
 	p := c.procs[i]
 	if p.isStarted() {
@@ -168,7 +169,7 @@ func (c *Cluster) LoseDisk(i int) {
 	p.cfg.JoinOnly = p.isSeed()
 }
 
-// Pause freezes a process: its clock goes on, what arrives waits.
+// Pause freezes a process while its clock runs on. Input is queued until Resume.
 func (c *Cluster) Pause(i int) {
 	p := c.procs[i]
 	if p.isUp() && !p.paused {
@@ -178,9 +179,9 @@ func (c *Cluster) Pause(i int) {
 	}
 }
 
-// Suspend freezes a process together with its clock. That is beyond what a
-// lease allows for (protocol.md section 5): the authority that a leader has from before
-// is not checked against that of others after waking, only its tokens are.
+// Suspend freezes a process and its clock. A lease does not tolerate that (protocol.md
+// section 5): authority from before the suspension is not compared with that of others
+// after it, only its tokens are.
 func (c *Cluster) Suspend(i int) {
 	p := c.procs[i]
 	if !p.isUp() || p.paused {
@@ -191,7 +192,7 @@ func (c *Cluster) Suspend(i int) {
 	c.check.noteClockStopped(c.now, p)
 }
 
-// wakeClock lets the clock of a process go on from where it stood still.
+// wakeClock restarts the stopped clock of a process from where it stopped.
 func (c *Cluster) wakeClock(p *process) {
 	if p.slept > 0 {
 		p.clock.offset -= p.clock.timePassed(c.now) - p.clock.timePassed(p.slept-1)
@@ -201,8 +202,8 @@ func (c *Cluster) wakeClock(p *process) {
 	}
 }
 
-// Resume lets a paused process go on. With timers first it does what is due
-// before it sees what waited, else after.
+// Resume continues a paused process. If timersFirst is set, it handles due timers before
+// the queued input, otherwise after.
 func (c *Cluster) Resume(i int, timersFirst bool) {
 	p := c.procs[i]
 	if !p.isUp() || !p.paused {
@@ -220,16 +221,16 @@ func (c *Cluster) Resume(i int, timersFirst bool) {
 	}
 }
 
-// Leave tells a process to leave the cluster in order.
+// Leave makes a process leave the cluster in an orderly way.
 func (c *Cluster) Leave(i int) {
 	c.giveOrder(i, "leave", func(p *process, now time.Time) statemachine.Output {
 		p.leaving = true
-		p.holdings = nil // package cluster ends them first
+		p.holdings = nil // package cluster ends them before it leaves
 		return p.machine.Leave(now)
 	})
 }
 
-// Drain lets a process lead only if no other can.
+// Drain makes a process lead only if no other member can.
 func (c *Cluster) Drain(i int) {
 	c.giveOrder(i, "drain", func(p *process, now time.Time) statemachine.Output {
 		p.drained = true
@@ -237,8 +238,8 @@ func (c *Cluster) Drain(i int) {
 	})
 }
 
-// Transfer tells a process to hand leadership over, to anybody where to is
-// negative. The error is that of the machine.
+// Transfer makes a process hand leadership over to process to, or to any member if to is
+// negative. It returns the error of the machine.
 func (c *Cluster) Transfer(i, to int) error {
 	var refused error
 	var addr member.Address

@@ -4,16 +4,16 @@ package sim
 
 import "github.com/athena-go/athena/internal/message"
 
-// item is what waits in the queue: a message under way, or a function.
+// item is an entry of the queue: a message under way, or a function to call.
 type item struct {
 	run  func() // nil for a message
-	from int    // process that sent the message
-	to   int    // process that gets it
-	conn int32  // of the link, when it was sent
+	from int    // sender
+	to   int    // recipient
+	conn int32  // connection number of the link when it was sent
 	msg  message.Message
 }
 
-// entry orders an item: by time, and among equals in the order of scheduling.
+// entry orders items by time, then by the order of scheduling.
 type entry struct {
 	at   int64 // nanoseconds of global time
 	seq  uint64
@@ -24,9 +24,8 @@ func (e entry) before(o entry) bool {
 	return e.at < o.at || e.at == o.at && e.seq < o.seq
 }
 
-// queue holds everything that is to happen, in a binary heap. The items stay
-// in slots, so that the heap moves small entries only and nothing is
-// allocated once the slots are warm.
+// queue is the schedule, a binary heap. Items stay in slots, so that the heap moves small
+// entries and no memory is allocated once enough slots exist.
 type queue struct {
 	heap  []entry
 	slots []item
@@ -34,14 +33,14 @@ type queue struct {
 	seq   uint64
 }
 
-// later marks what waits for everything urgent of its time. Faults are urgent, so that
-// one which was drawn on the way and one that a replay knows from the start
-// strike at the same moment.
+// later orders an item after the urgent ones of the same time. Faults are urgent, so that a
+// fault drawn during a run and the same fault in a replay, where it is scheduled from the
+// start, strike in the same order.
 const later = 1 << 62
 
 func (q *queue) len() int { return len(q.heap) }
 
-// nextTime is the time of the next item; the queue must not be empty.
+// nextTime returns the time of the next item. The queue must not be empty.
 func (q *queue) nextTime() int64 { return q.heap[0].at }
 
 func (q *queue) push(at int64, it item) { q.insert(at, q.seq|later, it) }
@@ -76,7 +75,7 @@ func (q *queue) pop() item {
 	return it
 }
 
-// lastMessageTime is the time of the latest message under way, 0 when there is none.
+// lastMessageTime returns the time of the latest message under way, or 0.
 func (q *queue) lastMessageTime() int64 {
 	var at int64
 	for _, e := range q.heap {

@@ -10,52 +10,52 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// What a Record tells.
+// What is the kind of a Record.
 type What uint8
 
 // The kinds of records.
 const (
 	Started      What = iota + 1 // a process started
 	Crashed                      // a process died
-	Waiting                      // what its last run owes must end before its run begins
+	Waiting                      // it waits until the promises of its last run have expired
 	Ended                        // a process stopped by itself
 	DiskLost                     // a store was lost
 	Paused                       // a process froze
-	Resumed                      // it goes on
-	WallClockSet                 // its wall clock was set forward, and it saw that
+	Resumed                      // it continued
+	WallClockSet                 // it noticed that its wall clock was set forward
 	Saving                       // its save takes time
-	Ordered                      // an operator's verb
+	Ordered                      // an operator gave a command
 	Network                      // the network changed
 	Sent                         // a message left its process
 	Lost                         // a message will never arrive
 	Delivered                    // a message arrived
 	Traced                       // a decision of a machine
-	Phase                        // a run went on to its next part
-	Broke                        // an invariant
+	Phase                        // the next phase of the run began
+	Broke                        // an invariant broke
 )
 
 var whatNames = [...]string{
 	"", "started", "crashed", "waits", "ended", "lost its disk", "paused", "resumed",
-	"sees its wall clock set", "saves", "is told to",
+	"sees its wall clock set", "saves", "ordered to",
 	"network", "sends", "loses", "gets", "trace", "phase", "broke",
 }
 
-// String is the word that a printed record has for it.
+// String returns the word for the kind in a printed record.
 func (w What) String() string { return whatNames[w] }
 
 // Record is one line of the history of a run.
 type Record struct {
 	At      time.Duration // global time
-	Process int           // whom it is about; -1 for none
-	From    int           // process that sent what was Delivered
+	Process int           // process concerned, or -1
+	From    int           // sender of a Delivered message
 	What    What
 	Message message.Message    // of Sent, Lost and Delivered
 	Trace   statemachine.Trace // of Traced
 	Text    string
 }
 
-// Beats reports whether it tells of a message of those that come all the time:
-// keep-alives and their acks.
+// Beats reports whether the record is about a periodic message: a keep-alive or its
+// acknowledgement.
 func (r Record) Beats() bool {
 	switch r.What {
 	case Sent, Lost, Delivered:
@@ -71,7 +71,7 @@ func (r Record) Beats() bool {
 	}
 }
 
-// String is a line to read; docs/simulation.md says how.
+// String returns a line for readers; docs/simulation.md explains it.
 func (r Record) String() string {
 	who := "-"
 	if r.Process >= 0 {
@@ -90,7 +90,7 @@ func (r Record) String() string {
 	}
 }
 
-// formatDecision is what a machine decided, in one line.
+// formatDecision returns a decision of a machine in one line.
 func formatDecision(t statemachine.Trace) string {
 	switch t.Kind {
 	case statemachine.Dropped, statemachine.Refused:
@@ -108,7 +108,7 @@ func formatDecision(t statemachine.Trace) string {
 	return line + fmt.Sprintf(", version %d", t.Version)
 }
 
-// formatMessage is a message in one line, states by their numbers.
+// formatMessage returns a message in one line, with states by their numbers.
 func formatMessage(m message.Message) string {
 	head := fmt.Sprintf("%v [#%d claim %v]", m.Body.Kind(), m.From.Incarnation, m.Claim)
 	switch b := m.Body.(type) {
@@ -127,7 +127,7 @@ func formatMessage(m message.Message) string {
 	}
 }
 
-// emitRecord hands a record of now to whoever wants it.
+// emitRecord passes a record to the callback, if there is one.
 func (c *Cluster) emitRecord(r Record) {
 	if c.setup.Record != nil {
 		r.At = c.Now()
@@ -135,7 +135,7 @@ func (c *Cluster) emitRecord(r Record) {
 	}
 }
 
-// noteProcess records something about a process.
+// noteProcess records an event of a process.
 func (c *Cluster) noteProcess(p *process, w What, text string) {
 	c.mixHash(uint64(c.now) ^ uint64(p.index)<<56 ^ uint64(w)<<48)
 	if c.setup.Record == nil {
@@ -147,7 +147,7 @@ func (c *Cluster) noteProcess(p *process, w What, text string) {
 	c.emitRecord(Record{Process: p.index, What: w, Text: text})
 }
 
-// noteRun records something about the run.
+// noteRun records an event of the run.
 func (c *Cluster) noteRun(w What, format string, args ...any) {
 	c.mixHash(uint64(c.now) ^ uint64(w)<<48)
 	if c.setup.Record != nil {

@@ -4,17 +4,16 @@ package sim
 
 import "github.com/athena-go/athena/member"
 
-// write is what a leader sends to the register: the token of its authority,
-// who it is, and a number that grows.
+// write is a write of a leader to the register: the token of its authority, the leader, and
+// a sequence number.
 type write struct {
 	token  uint64 // 0 for none
 	writer member.Identity
 	seq    uint64
 }
 
-// register is a store outside the cluster that leaders write to, as
-// applications do: it compares tokens, so that a leader whose time is over
-// cannot harm, however late its write comes. It takes no part in the protocol.
+// register is a store outside the cluster that leaders write to, as applications do. It
+// compares tokens, so that a late write of a former leader has no effect.
 type register struct {
 	last     write
 	seq      uint64
@@ -22,7 +21,7 @@ type register struct {
 	fenced   int
 }
 
-// acceptWrite takes a write, or refuses it because a later one was taken.
+// acceptWrite accepts a write, unless it has accepted a later one.
 func (r *register) acceptWrite(w write) bool {
 	if w.token < r.last.token || w.token == r.last.token && w.seq <= r.last.seq {
 		r.fenced++
@@ -33,7 +32,7 @@ func (r *register) acceptWrite(w write) bool {
 	return true
 }
 
-// writeOf is what a process with authority would write now.
+// writeOf returns the write that a process would make now.
 func (c *Cluster) writeOf(p *process) write {
 	a := &c.check.auth[p.index]
 	if a.version == 0 || a.until <= c.now {
@@ -43,8 +42,8 @@ func (c *Cluster) writeOf(p *process) write {
 	return write{a.version, a.holder, c.register.seq}
 }
 
-// writeRegister lets a process with authority write after each of its steps. The
-// register must take it at once, and only one may write with its token.
+// writeRegister makes a process with authority write after each step. The register must
+// accept the write, and only one process may write with a token.
 func (c *Cluster) writeRegister(p *process) {
 	if c.check.auth[p.index].version == 0 {
 		return
@@ -54,8 +53,8 @@ func (c *Cluster) writeRegister(p *process) {
 	}
 }
 
-// wokeUp lets a process finish the write that it was about to make when it was
-// frozen: it does not look at its lease again, so the register may refuse.
+// wokeUp completes the write that a process was about to make when it was paused, without
+// checking its lease again. The register may refuse it.
 func (c *Cluster) wokeUp(p *process) {
 	w := p.hand
 	p.hand = write{}

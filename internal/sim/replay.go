@@ -13,24 +13,23 @@ import (
 	"time"
 )
 
-// Replay is a run written down: what was settled before, each fault, and what
-// became of the messages to which something happened. It says what happens
-// whatever the code of the simulator would draw from the seed; only jitter,
-// clocks and identifiers inside the machines still come from there.
+// Replay is a recorded run: its plan, each fault, and the fate of each message that was not
+// simply delivered. It does not depend on what the simulator would draw from the seed, except
+// for jitter, clocks and identifiers inside the machines.
 type Replay struct {
-	// Note says where it comes from, in words.
+	// Note describes where the run is from.
 	Note string
-	// Invariant is what broke, and must break again while it is shrunk.
+	// Invariant is the broken invariant, which must break again while the run is shrunk.
 	Invariant string
 	Plan      Plan
 	Faults    []Fault
 	Fates     []Fate
 }
 
-// replayFormat grows with every change of the meaning of a file.
+// replayFormat is incremented with every change of the meaning of a file.
 const replayFormat = 1
 
-// Format is the content of a file with the replay.
+// Format returns the contents of a replay file.
 func (r Replay) Format() ([]byte, error) {
 	head, err := json.Marshal(r.Plan)
 	if err != nil {
@@ -65,7 +64,7 @@ func formatList[T any](b *bytes.Buffer, name string, entries []T) error {
 	return nil
 }
 
-// ParseReplay reads what Format writes. The error says what is wrong.
+// ParseReplay parses a replay file.
 func ParseReplay(content []byte) (Replay, error) {
 	var f struct {
 		Athena int `json:"athena-sim"`
@@ -74,17 +73,17 @@ func ParseReplay(content []byte) (Replay, error) {
 	d := json.NewDecoder(bytes.NewReader(content))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&f); err != nil {
-		return Replay{}, fmt.Errorf("sim: this is no replay: %w", err)
+		return Replay{}, fmt.Errorf("sim: not a replay file: %w", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return Replay{}, fmt.Errorf("sim: this is no replay: something follows its last } at byte %d",
+		return Replay{}, fmt.Errorf("sim: not a replay file: data after the last } at byte %d",
 			d.InputOffset())
 	}
 	if f.Athena != replayFormat {
-		return Replay{}, fmt.Errorf("sim: a replay of format %d; this program reads format %d",
+		return Replay{}, fmt.Errorf("sim: replay of format %d; this program reads format %d",
 			f.Athena, replayFormat)
 	}
-	// A run that was clean names none.
+	// A run without a violation names no invariant.
 	if f.Invariant != "" && !slices.Contains(invariants[:], f.Invariant) {
 		return Replay{}, fmt.Errorf("sim: the invariant %q is unknown: want one of %s",
 			f.Invariant, strings.Join(invariants[:], ", "))
@@ -94,13 +93,13 @@ func ParseReplay(content []byte) (Replay, error) {
 	}
 	for _, fault := range f.Faults {
 		if !slices.ContainsFunc(deeds[:], func(d deed) bool { return d.class == fault.Class }) {
-			return Replay{}, fmt.Errorf("sim: %v does not strike at a time of its own", fault.Class)
+			return Replay{}, fmt.Errorf("sim: %v is not a fault with a time of its own", fault.Class)
 		}
 	}
 	return f.Replay, nil
 }
 
-// checkPlan keeps a plan from a file from making no cluster.
+// checkPlan returns an error for a plan from a file that cannot be run.
 func (p Plan) checkPlan() error {
 	s := p.Setup
 	among := func(list []int) bool {
@@ -109,29 +108,29 @@ func (p Plan) checkPlan() error {
 	if err := s.Timings.Validate(); err != nil {
 		return err
 	}
-	// Beyond these bounds a run would take hours to end, and show nothing.
+	// Beyond these bounds a run takes hours and shows nothing.
 	t := s.Timings
 	longest := max(t.TTLTimeout, t.RetryInterval)
 	network := []time.Duration{s.Link.Delay, s.Link.Jitter, s.Link.MaxLate}
 	latest := max(t.LeaderTimeout, maxLate)
 	switch {
 	case s.Size < 1 || s.Processes < s.Size || s.Processes+len(s.Twins) > MaxProcesses:
-		return fmt.Errorf("%d processes of %d members and %d twins", s.Processes, s.Size, len(s.Twins))
+		return fmt.Errorf("%d processes for %d members, and %d twins", s.Processes, s.Size, len(s.Twins))
 	case len(s.Seeds) == 0 || !among(s.Seeds) || !among(s.Volatile) || !among(s.Twins) ||
 		!among(s.Rejects) || !among(s.Slow):
 		return fmt.Errorf("seeds %v, volatile %v, twins %v, rejects %v, slow %v of %d processes",
 			s.Seeds, s.Volatile, s.Twins, s.Rejects, s.Slow, s.Processes)
 	case s.TrustRefusal && len(s.Rejects) > 0:
-		return fmt.Errorf("the hosts of %v reject, and refusals are trusted", s.Rejects)
+		return fmt.Errorf("hosts %v reject connections, but TrustRefusal is set", s.Rejects)
 	case len(p.Starts) != s.Processes:
-		return fmt.Errorf("%d times of start for %d processes", len(p.Starts), s.Processes)
+		return fmt.Errorf("%d start times for %d processes", len(p.Starts), s.Processes)
 	case p.Dead < 0 || p.Dead >= len(s.Seeds):
 		return fmt.Errorf("%d dead of %d seeds", p.Dead, len(s.Seeds))
 	case longest > maxTimeout:
 		return fmt.Errorf("TTLTimeout %v and RetryInterval %v: at most %v",
 			t.TTLTimeout, t.RetryInterval, maxTimeout)
 	case slices.Min(p.Starts) < 0 || slices.Max(p.Starts) > MaxFor:
-		return fmt.Errorf("times of start below 0 or above %v: %v", MaxFor, p.Starts)
+		return fmt.Errorf("start times below 0 or above %v: %v", MaxFor, p.Starts)
 	case s.Lag < 0 || s.Lag > t.HeartbeatInterval:
 		return fmt.Errorf("timers late by %v: want at most HeartbeatInterval, %v",
 			s.Lag, t.HeartbeatInterval)
@@ -143,10 +142,10 @@ func (p Plan) checkPlan() error {
 	return nil
 }
 
-// maxTimeout bounds the timings of a run that is read.
+// maxTimeout bounds the timings of a run that is read from a file.
 const maxTimeout = 10 * time.Minute
 
-// Capture does a run as Run does, and writes it down.
+// Capture runs like Run and records the run.
 func Capture(o Options) (Result, Replay) {
 	if err := o.Validate(); err != nil {
 		panic(err)
@@ -161,7 +160,7 @@ func Capture(o Options) (Result, Replay) {
 	return result, r
 }
 
-// Reproduce does a run as it was written down.
+// Reproduce repeats a recorded run.
 func Reproduce(r Replay, record func(Record)) Result {
 	return runPlan(r.Plan, readTape(r.Faults, r.Fates), record)
 }

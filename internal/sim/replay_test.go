@@ -51,7 +51,7 @@ func TestParseReplayRefusesNonsense(t *testing.T) {
 		t.Fatalf("%v:\n%s", err, good)
 	}
 	for _, c := range []struct{ old, next, want string }{
-		{"", "", "no replay"},
+		{"", "", "not a replay"},
 		{`"athena-sim": 1`, `"athena-sim": 2`, "format 2"},
 		{`"Size":3`, `"Size":0`, "members"},
 		{`"Seeds":[`, `"Seeds":[77,`, "seeds"},
@@ -61,8 +61,8 @@ func TestParseReplayRefusesNonsense(t *testing.T) {
 		{"[1,12,0,1]", "[1,1,0,1]", "time of its own"},
 		{"[1,1,-1]", "[1]", "a fate is"},
 		{`"invariant": ""`, `"invariant": "I77"`, `"I77" is unknown: want one of I1, I10,`},
-		{"\n}\n", "\n}\n{}", "follows its last }"},
-		{"\n}\n", "\n}\nand so on", "follows its last }"},
+		{"\n}\n", "\n}\n{}", "data after the last }"},
+		{"\n}\n", "\n}\nand so on", "data after the last }"},
 	} {
 		bad := strings.Replace(good, c.old, c.next, 1)
 		if c.old == "" {

@@ -9,16 +9,16 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// This file has the fault that gives a cluster other timings, as an operator does: by
+// This file has the fault that changes the timings of a cluster as an operator does, by
 // restarting one process after the other.
 
-// timingArgs is how many of the Args of that fault are timings.
+// timingArgs is the number of timings at the start of the fault's Args.
 const timingArgs = 6
 
-// drawNewTimings draws the timings, when each process is restarted with them, and how
-// long after that once more, 0 for not. In half of the faults all are restarted again,
-// while they wait for what their last run owes, or while they do not vote. One process,
-// often the leader, is restarted when the others may have elected another.
+// drawNewTimings draws the new timings and, for each process, when it is restarted with them
+// and how long after that again, or 0. In half of the faults all processes restart twice, the
+// second time while they wait for the promises of their last run or do not vote yet. One
+// process, often the leader, restarts when the others may have elected another leader.
 func (x *chaos) drawNewTimings(f *Fault) {
 	old := x.c.setup.Timings
 	t := x.otherTimings(old)
@@ -44,9 +44,9 @@ func (x *chaos) drawNewTimings(f *Fault) {
 	}
 }
 
-// otherTimings draws all timings, or another LeaseTimeout only, or another scale.
+// otherTimings draws all timings, only another LeaseTimeout, or another scale.
 func (x *chaos) otherTimings(t message.Timings) message.Timings {
-	const times = 5 // from one interval of drawTimings to the other
+	const times = 5 // ratio of the two intervals of drawTimings
 	switch x.rand.IntN(4) {
 	case 0:
 		return drawTimings(x.rand)
@@ -66,7 +66,7 @@ func (x *chaos) otherTimings(t message.Timings) message.Timings {
 	return t
 }
 
-// timingsOf lists them in the order of the Args.
+// timingsOf returns the timings in the order of the Args.
 func timingsOf(t *message.Timings) [timingArgs]*time.Duration {
 	return [...]*time.Duration{
 		&t.HeartbeatInterval, &t.HeartbeatTimeout, &t.LeaderTimeout, &t.LeaseTimeout, &t.TTLTimeout,
@@ -74,8 +74,8 @@ func timingsOf(t *message.Timings) [timingArgs]*time.Duration {
 	}
 }
 
-// newTimings does it. With stores in memory that is another cluster, of which nothing is
-// promised.
+// newTimings applies the fault. With memory stores the result would be another cluster, for
+// which nothing is promised.
 func (x *chaos) newTimings(f Fault) bool {
 	t, ok := timingsIn(f.Args)
 	if !ok || len(x.plan.Setup.Volatile) > 0 {
@@ -96,7 +96,7 @@ func (x *chaos) newTimings(f Fault) bool {
 	return true
 }
 
-// timingsIn reads the timings of a fault, within the bounds of those of a plan.
+// timingsIn reads the timings of a fault and reports whether they are within bounds.
 func timingsIn(args []int64) (t message.Timings, ok bool) {
 	if len(args) < timingArgs {
 		return t, false

@@ -4,7 +4,7 @@ package sim
 
 import "github.com/athena-go/athena/member"
 
-// routeTo finds the process that gets what is sent to an address; -1 for none.
+// routeTo returns the process that receives messages to an address, or -1.
 func (c *Cluster) routeTo(from *process, to member.Address) int {
 	for i, p := range c.procs[:c.setup.Processes] {
 		if p.cfg.Address.Port == to.Port && p.cfg.Address == to {
@@ -14,13 +14,12 @@ func (c *Cluster) routeTo(from *process, to member.Address) int {
 	return -1
 }
 
-// stick is how many messages a connection lasts, on average, before another
-// one leads to the other process of an address, if there is one.
+// stick is the mean number of messages on a connection before a new one may lead to the
+// other process of the same address.
 const stick = 100
 
-// routeTwin chooses among the processes of one address: as when a name is
-// resolved anew at each dial, a sender stays with one while it lives, and then
-// takes either.
+// routeTwin selects between two processes of one address. As with a name that is resolved at
+// each dial, a sender stays with one while it is up and then chooses at random.
 func (c *Cluster) routeTwin(from *process, home int) int {
 	if len(c.setup.Twins) == 0 {
 		return home

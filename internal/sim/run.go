@@ -12,7 +12,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Result is what one run showed.
+// Result describes a completed run.
 type Result struct {
 	Options  Options      // with Size and For as drawn
 	Faults   Faults       // classes that could happen
@@ -24,42 +24,41 @@ type Result struct {
 	Messages Messages
 	Versions int // leaders chosen
 	Changes  int // of the process with authority
-	// Gap is the smallest time from the end of one leader's authority to the
-	// next one's; negative when authority never changed hands, or was not promised
-	// to do so with one.
+	// Gap is the shortest time between the end of one leader's authority and the start
+	// of the next one's. It is negative if authority never moved, or if Void is set.
 	Gap time.Duration
-	// Writes were accepted by the fenced register, Fenced were refused: they
-	// came from leaders whose time was over.
+	// Writes counts writes that the fenced register accepted, Fenced those that it
+	// refused because a later leader had written.
 	Writes, Fenced int
 
-	// Void says why invariants between nodes were not promised any more, with
-	// memory stores; empty when they were to the end.
+	// Void is the reason why the invariants between nodes ceased to hold, which only
+	// memory stores allow; empty if they held to the end.
 	Void string
-	// Hopeless says why no leader was demanded after the faults; empty when
-	// one was.
+	// Hopeless is the reason why no leader was demanded after the faults; empty if one
+	// was.
 	Hopeless string
-	// Measures of the calm part, each in units of what bounds it.
+	// Measures lists the durations measured after the heal, with their bounds.
 	Measures []Measure
-	Cover    Cover // rules that were reached, by the faults that had happened
+	Cover    Cover // rules reached, by the classes of faults that had happened
 
 	Violation *Violation // nil when all is well
 	Hash      uint64     // of everything that happened
 
-	read   bool // from a Replay: the seed alone makes another run
-	timely bool // from one in which nothing happens to messages
+	read   bool // the run is from a Replay: the seed alone gives another run
+	timely bool // of a Replay in which the network delivers every message on time
 }
 
-// Measure is how long something took, against the bound that protocol.md
-// section 11 gives for 99 of 100 runs. A run that takes longer is no failure; the
-// limits that no run may pass are checked apart.
+// Measure is a measured duration and the bound that protocol.md section 11 gives for 99 of
+// 100 runs. A longer duration does not fail the run; the limits for every run are checked
+// separately.
 type Measure struct {
 	Name     string
 	Took     time.Duration
 	Bound    time.Duration
-	Expected bool // the bound is not of section 11: what the simulator expects
+	Expected bool // the bound is the simulator's own, not one of section 11
 }
 
-// String is a line for each thing of interest.
+// String returns a summary, one line for each fact.
 func (r Result) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d: N=%d, %d steps in %v, %d versions, %d changes of leader, faults: %v",
@@ -80,7 +79,7 @@ func (r Result) String() string {
 	return b.String()
 }
 
-// listFaults lists what happened; what could is more.
+// listFaults lists the faults that happened. Those that were possible are Faults.
 func (r Result) listFaults() string {
 	n := r.Happened
 	n[Loss.index()], n[Duplication.index()] = r.Messages.Lost, r.Messages.Duplicated
@@ -90,8 +89,8 @@ func (r Result) listFaults() string {
 	return listHappened(n)
 }
 
-// Run does one run to its end or to the first invariant that breaks. It panics
-// where Options.Validate has an error.
+// Run runs to the end or to the first broken invariant. It panics if Options.Validate
+// returns an error.
 func Run(o Options) Result {
 	if err := o.Validate(); err != nil {
 		panic(err)
@@ -103,7 +102,7 @@ func Run(o Options) Result {
 	return r
 }
 
-// runPlan does a run that was drawn or written down.
+// runPlan runs a plan that was drawn or read from a file.
 func runPlan(p Plan, t *tape, record func(Record)) Result {
 	p.Setup.Record = record
 	c := newCluster(p.Setup, t)
@@ -153,24 +152,24 @@ func runPlan(p Plan, t *tape, record func(Record)) Result {
 	return r
 }
 
-// epilogue is what happens in a healed cluster.
+// epilogue is the last phase of a run, in a healed cluster.
 type epilogue int
 
 const (
-	quiet    epilogue = iota // nothing
+	quiet    epilogue = iota // no faults
 	disturb                  // a minority has faults
 	failover                 // the leader crashes
-	cutOff                   // the leader is isolated, and comes back
-	depart                   // leadership moves, a member leaves
+	cutOff                   // the leader is isolated and reconnected
+	depart                   // leadership is handed over and a member leaves
 	epilogues
 )
 
-// judge heals a cluster and demands what protocol.md section 11 promises.
+// judge heals a cluster and checks what protocol.md section 11 promises after a heal.
 type judge struct {
 	c        *Cluster
 	x        *chaos
 	rand     *rand.Rand
-	orders   *rand.Rand // of what operators do
+	orders   *rand.Rand // for the actions of operators
 	hopeless string
 	measures []Measure
 }
@@ -207,16 +206,16 @@ func (j *judge) judgeRun() {
 	}
 }
 
-// leaderLimit is the bound of L1. Where TTLTimeout is no longer than
-// LeaderTimeout, 2 x TTLTimeout is too short for the longest way: a founding
-// that loses its leader, and is finished in the name of that one.
+// leaderLimit is the bound of invariant L1. If TTLTimeout is at most LeaderTimeout,
+// 2 x TTLTimeout is too short for the longest path: a founding that loses its leader and
+// is completed by another proposer.
 func (j *judge) leaderLimit() time.Duration {
 	t := j.c.setup.Timings
 	return max(2*t.TTLTimeout, 2*t.LeaderTimeout+5*t.RetryInterval)
 }
 
-// noteFailure notes that a demand was not met, unless nobody could have met it: a
-// leader may have given a seat away just before its new owner went down.
+// noteFailure records a violation of a liveness invariant unless no cluster could satisfy
+// it: a leader may have given a seat away just before the new owner went down.
 func (j *judge) noteFailure(invariant, format string, args ...any) {
 	if j.c.check.void != "" {
 		return
@@ -226,8 +225,8 @@ func (j *judge) noteFailure(invariant, format string, args ...any) {
 	}
 }
 
-// healAll ends all faults, and all processes but a few are up. A twin makes room,
-// unless it has taken the seat.
+// healAll ends all faults and starts all processes but a few. A twin stops unless it has
+// taken the seat.
 func (j *judge) healAll() {
 	c, r := j.c, j.rand
 	c.noteRun(Phase, "faults end")
@@ -246,12 +245,12 @@ func (j *judge) healAll() {
 		} else {
 			c.Crash(p.index)
 		}
-		// A leader may hold a place for the one that is gone.
+		// The leader may still hold a seat for the stopped process.
 		c.RunFor(3 * c.setup.Timings.RetryInterval)
 	}
-	// What was late is a fault until it has arrived.
+	// Delayed messages are faults until they have arrived.
 	c.RunFor(time.Duration(max(c.queue.lastMessageTime()-c.now, 0)) + 1)
-	// A process that is leaving, or that has another configuration, starts again.
+	// Restart processes that are leaving or have another configuration.
 	for i, p := range c.procs {
 		other := !p.misfit.isZero() || p.cfg.Timings != c.setup.Timings
 		if p.isStarted() && (p.leaving || other) {
@@ -272,15 +271,15 @@ func (j *judge) healAll() {
 	j.drainSome()
 }
 
-// waitWhile lets time pass as long as any process is so.
+// waitWhile runs the cluster while the condition holds for any process.
 func (j *judge) waitWhile(is func(*process) bool) {
 	for slices.ContainsFunc(j.c.procs, is) && j.c.check.first == nil {
 		j.c.RunFor(j.c.setup.Timings.HeartbeatInterval)
 	}
 }
 
-// leaveDown leaves a process down where the others can do without it: with M
-// voters, and with a seed for those that know nobody.
+// leaveDown leaves a process down if the others can form a cluster without it: a quorum of
+// voters is up, and a seed for nodes that know no other member.
 func (j *judge) leaveDown(i int) {
 	p := j.c.procs[i]
 	if !p.isUp() || p.cfg.Volatile || !j.c.check.founded || j.c.whyNoQuorum() != "" {
@@ -293,7 +292,7 @@ func (j *judge) leaveDown(i int) {
 	}
 }
 
-// hasVote reports whether a process is a voter of the newest state.
+// hasVote reports whether a process is a voter in the newest state.
 func (c *Cluster) hasVote(p *process) bool {
 	var newest member.State
 	for _, o := range c.procs {
@@ -304,7 +303,7 @@ func (c *Cluster) hasVote(p *process) bool {
 	return newest.Roster.IsVoter(p.voter())
 }
 
-// isOccupied reports whether a process is started at the address of another.
+// isOccupied reports whether a started process has the address of p.
 func (c *Cluster) isOccupied(p *process) bool {
 	return slices.ContainsFunc(c.procs, func(o *process) bool {
 		return o.home == p.home && o.isStarted()
@@ -315,12 +314,12 @@ func (j *judge) measureSince(name string, since int64, bound time.Duration) {
 	j.measures = append(j.measures, Measure{name, time.Duration(j.c.now - since), bound, false})
 }
 
-// expectSince measures what section 11 does not bound.
+// expectSince measures a duration that section 11 does not bound.
 func (j *judge) expectSince(name string, since int64, bound time.Duration) {
 	j.measures = append(j.measures, Measure{name, time.Duration(j.c.now - since), bound, true})
 }
 
-// hasWaiting reports whether a process that is up has no place.
+// hasWaiting reports whether a process is up without a seat.
 func (c *Cluster) hasWaiting() bool {
 	l := c.Leader()
 	return l >= 0 && slices.ContainsFunc(c.procs, func(p *process) bool {
@@ -328,7 +327,7 @@ func (c *Cluster) hasWaiting() bool {
 	})
 }
 
-// checkSeats demands that a process that waits gets the seat of one that is gone.
+// checkSeats checks that a waiting process gets the seat of a member that is gone.
 func (j *judge) checkSeats() {
 	c, t := j.c, j.c.setup.Timings
 	free := func() bool {
@@ -340,7 +339,7 @@ func (j *judge) checkSeats() {
 	c.noteRun(Phase, "a process waits for a seat")
 	limit := 2*t.TTLTimeout + 10*t.RetryInterval
 	if !c.RunUntil(limit, func() bool { return c.Settled() && !(c.hasWaiting() && free()) }) {
-		j.noteFailure("L2", "a process waits for a seat that nobody uses, %v after all were active",
+		j.noteFailure("L2", "a process still waits although a seat is free, %v after all were active",
 			limit)
 	}
 }
@@ -349,10 +348,10 @@ func (j *judge) runEpilogue() {
 	c := j.c
 	what := j.x.plan.Epilogue
 	if c.votersUp(c.procs[c.Leader()].store.Held.Roster) <= c.check.quorum {
-		what = quiet // nobody can be missed
+		what = quiet // every voter is needed
 	}
 	if c.procs[c.Leader()].drained && what == disturb {
-		what = quiet // it hands over to a member that comes back and is not drained
+		what = quiet // it hands over to a returning member that is not drained
 	}
 	switch what {
 	case disturb:
@@ -368,8 +367,8 @@ func (j *judge) runEpilogue() {
 	}
 }
 
-// checkSteady demands L3: the leader stays, and stays quorate, and who follows it now
-// goes on to, active, but for those that are weak.
+// checkSteady checks invariant L3 for the duration d: the leader stays quorate, and its
+// present followers stay active and follow it, except the weak ones.
 func (j *judge) checkSteady(d time.Duration, why string, weak ...int) {
 	c := j.c
 	leader := c.Leader()
@@ -393,7 +392,7 @@ func (j *judge) checkSteady(d time.Duration, why string, weak ...int) {
 		return
 	}
 	if c.procs[leader].drained && len(j.listSuccessors(leader)) > 0 {
-		return // It hands over to a member that got its place just now.
+		return // It hands over to a member that has just got its seat.
 	}
 	if lost() {
 		j.noteFailure("L3", "%s lost its authority for version %d %s", nameOf(leader), version, why)

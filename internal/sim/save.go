@@ -10,35 +10,34 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// SlowSave says how long one save of a process takes; the zero SlowSave takes no time.
-// Until it has ended the process takes no input, and nothing of its step is visible.
+// SlowSave describes a save that takes time. Until it ends, the process takes no input and
+// its step has no visible effect. The zero SlowSave takes no time.
 type SlowSave struct {
 	Takes time.Duration
-	// Written says that a crash before the end leaves the new store, not the old one.
+	// Written means that a crash before the end leaves the new store, not the old one.
 	Written bool
-	// TimersFirst says that the process then does what is due before it takes what
-	// waited, instead of after.
+	// TimersFirst means that the process then handles due timers before queued input.
 	TimersFirst bool
 }
 
-// step is what a call of a machine returned, and how much of it happens.
+// step is the output of a call of a machine and how much of it takes effect.
 type step struct {
 	out   statemachine.Output
-	sent  int  // messages that leave
-	crash bool // the process dies after them
+	sent  int  // number of messages sent
+	crash bool // the process crashes after them
 }
 
-// save is a step of a process whose save takes time.
+// save is a step whose save is under way.
 type save struct {
 	SlowSave
 	step  step
-	ended bool // while the process was paused
+	ended bool // it ended while the process was paused
 }
 
 // takesInput reports whether a process takes input.
 func (p *process) takesInput() bool { return p.isUp() && !p.paused && p.saving == nil }
 
-// keepItem keeps an item until the process takes input again.
+// keepItem queues an item until the process takes input again.
 func (p *process) keepItem(it item) {
 	if len(p.inbox) == maxInbox {
 		p.inbox = p.inbox[1:]
@@ -57,7 +56,7 @@ func (c *Cluster) beginSave(p *process, s step, slow SlowSave) {
 	})
 }
 
-// endSave lets the step happen, once the process is not paused.
+// endSave lets a saved step take effect, once the process is not paused.
 func (c *Cluster) endSave(p *process) {
 	v := p.saving
 	if p.paused {
@@ -69,7 +68,7 @@ func (c *Cluster) endSave(p *process) {
 	c.catchUp(p, v.TimersFirst)
 }
 
-// catchUp lets a process that could take no input do what is due and take what waited.
+// catchUp handles the due timers and queued input of a process that could not take input.
 func (c *Cluster) catchUp(p *process, timersFirst bool) {
 	inbox := p.inbox
 	p.inbox = nil
@@ -83,7 +82,7 @@ func (c *Cluster) catchUp(p *process, timersFirst bool) {
 	c.advanceMachine(p)
 }
 
-// replaceStore replaces what is on the disk of a process.
+// replaceStore replaces the contents of a process's store.
 func (c *Cluster) replaceStore(p *process, d paxos.Durable) {
 	old := p.store
 	p.store = d

@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// Shrink makes a run that fails smaller: with fewer faults and fewer processes,
-// over less time, on a network that does less, as long as the same invariant
-// breaks. It does runs for as long as budget, real time, and returns the
-// smallest that it found.
+// Shrink reduces a failed run: fewer faults and processes, less time, a simpler network, while
+// the same invariant breaks. It repeats runs for up to budget of real time and returns the
+// smallest failed run that it found.
 func Shrink(r Replay, budget time.Duration) Replay {
 	breaks := func(r Replay) (string, time.Duration) {
 		if v := Reproduce(r, nil).Violation; v != nil {
@@ -31,7 +30,7 @@ type shrinker struct {
 
 func (s *shrinker) isLate() bool { return time.Now().After(s.end) }
 
-// tryCandidate takes a candidate where it breaks the same, and reports whether it did.
+// tryCandidate keeps a candidate if it breaks the same invariant, and reports whether it did.
 func (s *shrinker) tryCandidate(r Replay) bool {
 	if s.isLate() {
 		return false
@@ -40,7 +39,7 @@ func (s *shrinker) tryCandidate(r Replay) bool {
 	if invariant != r.Invariant {
 		return false
 	}
-	// Nothing after that matters.
+	// Ignore everything after the violation.
 	r.Plan.For = min(r.Plan.For, at+time.Millisecond)
 	r.Faults = slices.DeleteFunc(slices.Clone(r.Faults), func(f Fault) bool {
 		return f.At > int64(r.Plan.For)
@@ -49,7 +48,7 @@ func (s *shrinker) tryCandidate(r Replay) bool {
 	return true
 }
 
-// shrinkRun goes on until nothing gets smaller any more.
+// shrinkRun repeats all reductions until none makes the run smaller.
 func (s *shrinker) shrinkRun() {
 	if !s.tryCandidate(s.best) {
 		return
@@ -64,7 +63,7 @@ func (s *shrinker) shrinkRun() {
 	}
 }
 
-// runWeight is what a reader has to read.
+// runWeight measures how much a reader has to read.
 func (s *shrinker) runWeight() int {
 	n := 100*len(s.best.Faults) + len(s.best.Fates) + 100*s.best.Plan.Setup.Processes
 	for _, f := range s.best.Faults {
@@ -73,8 +72,8 @@ func (s *shrinker) runWeight() int {
 	return n
 }
 
-// dropParts leaves out parts of a list of n: halves, then smaller ones, then each
-// alone. without returns the best run so far without a part.
+// dropParts removes parts of a list of n entries: halves, then smaller parts, then single
+// entries. without returns the best run so far without a part.
 func (s *shrinker) dropParts(n func() int, without func(from, to int) Replay) {
 	for part := n(); part > 0 && !s.isLate(); part /= 2 {
 		for i := 0; i < n() && !s.isLate(); {
@@ -102,7 +101,7 @@ func (s *shrinker) dropFates() {
 	})
 }
 
-// dropPairs links again what a cut need not cut.
+// dropPairs restores links that need not be cut.
 func (s *shrinker) dropPairs() {
 	for i := 0; i < len(s.best.Faults); i++ {
 		if s.best.Faults[i].Class&(Cuts|Partitions|Topologies) == 0 {
@@ -123,7 +122,7 @@ func (s *shrinker) dropPairs() {
 	}
 }
 
-// simplifyCluster makes the cluster and its network as plain as they can be.
+// simplifyCluster simplifies the cluster and its network.
 func (s *shrinker) simplifyCluster() {
 	for _, plainer := range []func(*Plan){
 		func(p *Plan) { p.Setup.Keys = 0 },
@@ -144,7 +143,7 @@ func (s *shrinker) simplifyCluster() {
 	} {
 		r := s.best
 		if plainer(&r.Plan); r.Plan.checkPlan() == nil && !samePlan(r.Plan, s.best.Plan) {
-			// Links are numbered by the processes that there are.
+			// Link numbers depend on the number of processes.
 			r.Fates = renumberFates(r.Fates, s.best.Plan.total(), r.Plan.total())
 			s.tryCandidate(r)
 		}
@@ -174,7 +173,7 @@ func renumberFates(fates []Fate, from, to int) []Fate {
 	return out
 }
 
-// shortenFaults halves how long faults last, and how late messages are.
+// shortenFaults halves the durations of faults.
 func (s *shrinker) shortenFaults() {
 	for i := range s.best.Faults {
 		for i < len(s.best.Faults) && s.best.Faults[i].Lasts > int64(time.Millisecond) {

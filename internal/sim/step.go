@@ -11,8 +11,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// advanceMachine calls the machine because time has passed. It does nothing where the process
-// takes no input.
+// advanceMachine calls Advance if the process takes input.
 func (c *Cluster) advanceMachine(p *process) {
 	if !p.takesInput() {
 		return
@@ -29,7 +28,7 @@ func (c *Cluster) advanceMachine(p *process) {
 	c.settleStep(p, p.machine.Advance(c.readClock(p)))
 }
 
-// deliverItem hands a message to the process that it was sent to, or calls the function.
+// deliverItem delivers a message to its recipient, or calls the function.
 func (c *Cluster) deliverItem(it item) {
 	if it.run != nil {
 		it.run()
@@ -60,7 +59,7 @@ func (c *Cluster) deliverItem(it item) {
 	c.settleStep(p, p.machine.Step(c.readClock(p), it.msg))
 }
 
-// settleStep gives a step its effects, at once or when it is saved.
+// settleStep lets a step take effect, immediately or when its slow save ends.
 func (c *Cluster) settleStep(p *process, out statemachine.Output) {
 	c.steps++
 	p.stepAt, p.stepTime = c.now, p.clock.at(c.now)
@@ -84,8 +83,8 @@ func (c *Cluster) settleStep(p *process, out statemachine.Output) {
 	c.carryOut(p, s)
 }
 
-// carryOut gives a step its effects, in the order that statemachine.Output
-// prescribes, and lets the checkers look.
+// carryOut lets a step take effect in the order that statemachine.Output prescribes, and then
+// runs the checkers.
 func (c *Cluster) carryOut(p *process, s step) {
 	out := s.out
 	if out.Persist != nil {
@@ -121,7 +120,7 @@ func (c *Cluster) carryOut(p *process, s step) {
 	}
 }
 
-// endedByItself is a process that stopped by itself.
+// endedByItself handles a process that stopped by itself.
 func (c *Cluster) endedByItself(p *process, err error) {
 	c.noteProcess(p, Ended, err.Error())
 	c.stopped = append(c.stopped, Stopped{p.index, c.Now(), err})
@@ -129,9 +128,10 @@ func (c *Cluster) endedByItself(p *process, err error) {
 	case errors.Is(err, statemachine.ErrSplitVersion):
 		c.check.noteBroken("I1", "%s stopped: %v", p.cfg.Name, err)
 	case errors.Is(err, statemachine.ErrLeft) && !p.leaving:
-		c.check.noteViolation("stop", "%s left without being told to", p.cfg.Name)
+		c.check.noteViolation("stop", "%s left without an order to leave", p.cfg.Name)
 	case errors.Is(err, statemachine.ErrAddressInUse) && !c.hasTwin(p):
-		c.check.noteViolation("stop", "%s stopped for a later run that never was: %v", p.cfg.Name, err)
+		c.check.noteViolation("stop", "%s stopped for a later run that does not exist: %v",
+			p.cfg.Name, err)
 	}
 	c.endRun(p)
 	if c.Ended != nil {
@@ -139,9 +139,8 @@ func (c *Cluster) endedByItself(p *process, err error) {
 	}
 }
 
-// hasTwin reports whether another process of this address runs or ran, or an
-// earlier run of it had a greater number: what that one said late is taken for
-// a later run.
+// hasTwin reports whether another process has run at this address, or an earlier run of p had
+// a higher incarnation, so that its late messages look like those of a later run.
 func (c *Cluster) hasTwin(p *process) bool {
 	if p.setBack {
 		return true
@@ -154,10 +153,10 @@ func (c *Cluster) hasTwin(p *process) bool {
 	return false
 }
 
-// sendMessage puts a message on its way.
+// sendMessage sends a message over the simulated network.
 func (c *Cluster) sendMessage(p *process, m message.Message) {
 	c.check.checkSent(p, m)
-	// Answers to requests are as many as those, which may have waited.
+	// Answers to record requests are exempt: the requests may have been queued.
 	if m.Body.Kind() != message.KindRecordResponse &&
 		p.sent.isFlood(c.now, p.cfg.Timings.HeartbeatInterval, len(c.procs)) {
 		c.check.noteViolation("flood",
@@ -190,7 +189,7 @@ func (c *Cluster) sendMessage(p *process, m message.Message) {
 	}
 }
 
-// encodeDecode is what is left of a message after the wire.
+// encodeDecode passes a message through the wire format.
 func (c *Cluster) encodeDecode(p *process, m message.Message) message.Message {
 	b, err := wire.Encode(m)
 	if err != nil {

@@ -12,47 +12,45 @@ import (
 	"time"
 )
 
-// MaxFailures is how many failed runs a Report keeps.
+// MaxFailures is the largest number of failed runs that a Report keeps.
 const MaxFailures = 20
 
-// Sweeping says which runs to do.
+// Sweeping selects the runs of a sweep.
 type Sweeping struct {
-	Options Options // of every run; its Seed is the first one
-	Runs    int     // how many seeds, one after the other
-	// Budget ends the sweep once it took so much time of all cores together;
-	// 0 for none.
+	Options Options // of every run, with the first seed
+	Runs    int     // number of consecutive seeds
+	// Budget ends the sweep when it has used that much CPU time on all cores together;
+	// 0 means no limit.
 	Budget time.Duration
-	// Failures ends the sweep after so many failed runs; 0 means
-	// MaxFailures.
+	// Failures ends the sweep after that many failed runs; 0 means MaxFailures.
 	Failures int
-	// Progress, where it is set, gets every result, in any order, from one
-	// goroutine at a time.
+	// Progress is called for every result, in any order, never concurrently. It may be nil.
 	Progress func(Result)
 }
 
-// Report is what many runs showed together.
+// Report summarizes the runs of a sweep.
 type Report struct {
-	First    uint64 // seed; the others follow it
+	First    uint64 // first seed
 	Runs     int
 	Steps    int
 	Virtual  time.Duration
 	Real     time.Duration
-	Busy     time.Duration // time of all cores together
+	Busy     time.Duration // CPU time on all cores together
 	Messages Messages
 	Versions int
 	Changes  int
 	Happened [classes]int
-	Writes   int // that the fenced register accepted
-	Fenced   int // and refused
+	Writes   int // accepted by the fenced register
+	Fenced   int // refused by it
 	Cover    Table
-	Gap      time.Duration // the smallest; negative when there was none
-	Void     int           // runs with memory stores beyond what is promised
+	Gap      time.Duration // the smallest gap; negative if there was none
+	Void     int           // runs in which memory stores lost too much
 	Hopeless int           // runs in which no leader was demanded
 	Measures map[string][]Measure
 	Failed   []Result // by seed, at most MaxFailures
 }
 
-// Sweep does many runs on all cores. It blocks until they are done.
+// Sweep runs many seeds on all cores. It blocks until they are done.
 func Sweep(s Sweeping) Report {
 	if s.Failures == 0 || s.Failures > MaxFailures {
 		s.Failures = MaxFailures
@@ -128,8 +126,7 @@ func (r *Report) add(o Result) {
 	}
 }
 
-// quantile is how large a part of its bound the measure reached in the q-th
-// part of the runs.
+// quantile returns the q-quantile of the measures, each as a fraction of its bound.
 func quantile(ms []Measure, q float64) float64 {
 	parts := make([]float64, len(ms))
 	for i, m := range ms {
@@ -139,7 +136,7 @@ func quantile(ms []Measure, q float64) float64 {
 	return parts[min(int(q*float64(len(parts))), len(parts)-1)]
 }
 
-// String is the report in a dozen lines.
+// String formats the report.
 func (r Report) String() string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
@@ -163,15 +160,15 @@ func (r Report) String() string {
 	line("leaders", "%d chosen, %s of authority, smallest gap between two leases: %s",
 		r.Versions, formatCount(r.Changes, "change"), gap)
 	line("messages", "%d sent, %d delivered, %d lost, %d cut, %d broken off, %d refused, "+
-		"%d to nobody, %d doubled", r.Messages.Sent, r.Messages.Delivered, r.Messages.Lost,
+		"%d undeliverable, %d duplicated", r.Messages.Sent, r.Messages.Delivered, r.Messages.Lost,
 		r.Messages.Cut, r.Messages.Broken, r.Messages.Refused, r.Messages.Dead, r.Messages.Duplicated)
-	line("register", "%s of leaders taken, %d refused", formatCount(r.Writes, "write"), r.Fenced)
+	line("register", "%s of leaders accepted, %d refused", formatCount(r.Writes, "write"), r.Fenced)
 	line("faults", "%s", listHappened(r.Happened))
-	line("excused", "%s beyond what a memory store promises, %d without a majority in the end",
+	line("excused", "%s in which memory stores lost too much, %d without a majority at the end",
 		formatCount(r.Void, "run"), r.Hopeless)
 	if len(r.Measures) > 0 {
-		line("took", "1 is what 99 of 100 runs may take (protocol.md section 11; * not there, but "+
-			"expected); a run that passes a limit fails (docs/simulation.md)")
+		line("took", "1 is the bound for 99 of 100 runs (protocol.md section 11; * the simulator's own "+
+			"bound); a run beyond a limit fails (docs/simulation.md)")
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Measures)) {
 		ms := r.Measures[name]
@@ -187,7 +184,7 @@ func (r Report) String() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// listHappened lists how often each class of faults did.
+// listHappened lists how often faults of each class happened.
 func listHappened(counts [classes]int) string {
 	var all []string
 	for i, n := range counts {
@@ -208,7 +205,7 @@ func formatCount(n int, noun string) string {
 	return fmt.Sprint(n, " ", noun)
 }
 
-// inUnit is a time with no more digits than one reads.
+// inUnit formats a duration with a useful number of digits.
 func inUnit(d time.Duration) string {
 	switch {
 	case d >= time.Minute:

@@ -11,8 +11,8 @@ import (
 	"github.com/athena-go/athena/internal/message"
 )
 
-// Fault is one thing that goes wrong at a time of its own, with everything
-// that was drawn for it. Who and Args mean what the class makes of them.
+// Fault is a fault at a time of its own, with everything that was drawn for it. Its class
+// gives Who and Args their meaning.
 type Fault struct {
 	At    int64 // global time in nanoseconds
 	Class Faults
@@ -21,45 +21,42 @@ type Fault struct {
 	Args  []int64
 }
 
-// longest bounds the times of a fault that is read, so that no sum of some of them
-// overflows, and shortest what is done again and again: below it a run does little
-// else.
+// longest bounds the times of a fault that is read from a file, so that sums of them cannot
+// overflow. shortest bounds the period of a repeated fault, so that a run makes progress.
 const (
 	longest  = int64(100 * MaxFor)
 	shortest = int64(message.MinInterval)
 )
 
-// Fate is what became of one message, where that is not the plain thing: to
-// arrive once after the Delay of its link.
+// Fate is what happens to a message other than to arrive once after the Delay of its link.
 type Fate struct {
-	Link, Nth    int // of the messages of this link, counted from 1
+	Link, Nth    int // the message's number on this link, from 1
 	Lost, Twice  bool
-	Extra, Again int64 // microseconds beyond Delay, of the message and of its double
+	Extra, Again int64 // microseconds beyond Delay, of the message and of its duplicate
 }
 
 func (f Fate) isPlain() bool { return !f.Lost && !f.Twice && f.Extra == 0 }
 
-// limitTo is what a fate can be on a link that loses, doubles and holds back
-// nothing. Where a run was made smaller, the number of a message may have been
-// that of an earlier one, sent before faults had ended.
+// limitTo limits a fate to what a calm link can do. In a shrunk run a number may belong to
+// a message that is sent after the faults have ended.
 func (f Fate) limitTo(l Link) Fate {
-	const most = 40 // times the mean: nothing is ever drawn to be as late
+	const most = 40 // times the mean: no draw is ever that late
 	f.Lost, f.Twice, f.Again = false, false, 0
 	f.Extra = min(f.Extra, most*int64(l.Jitter/time.Microsecond))
 	return f
 }
 
-// tape holds what chance decided on the way of one run: written while it is
-// drawn, or read instead of drawing.
+// recording holds the random decisions made during one run: written while they are drawn,
+// or read instead of drawing.
 type tape struct {
-	keep   bool // write
+	keep   bool // record
 	read   bool
 	faults []Fault
 	fates  []Fate
-	known  map[[2]int]Fate // fates by link and number, to read
+	known  map[[2]int]Fate // fates to read, by link and number
 }
 
-// readTape makes a tape to be read.
+// readTape returns a recording to be replayed.
 func readTape(faults []Fault, fates []Fate) *tape {
 	t := &tape{read: true, faults: faults, known: make(map[[2]int]Fate, len(fates))}
 	for _, f := range fates {
@@ -84,7 +81,7 @@ func (t *tape) keepFault(f Fault) {
 	}
 }
 
-// MarshalJSON writes the numbers of a fault in a row.
+// MarshalJSON writes a fault as a list of numbers.
 func (f Fault) MarshalJSON() ([]byte, error) {
 	head := []int64{f.At, int64(f.Class.index()), int64(f.Who), f.Lasts}
 	return json.Marshal(append(head, f.Args...))
@@ -106,7 +103,7 @@ func (f *Fault) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// MarshalJSON writes the numbers of a fate in a row.
+// MarshalJSON writes a fate as a list of numbers.
 func (f Fate) MarshalJSON() ([]byte, error) {
 	n := []int64{int64(f.Link), int64(f.Nth), f.Extra}
 	switch {
@@ -125,7 +122,7 @@ func (f *Fate) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	if len(n) < 3 || len(n) > 4 || n[2] < -1 || len(n) == 4 && (n[2] < 0 || n[3] < 0) {
-		return fmt.Errorf("a fate is [link, number, delay or -1, delay of its double], not %s", b)
+		return fmt.Errorf("a fate is [link, number, delay or -1, delay of its duplicate], not %s", b)
 	}
 	*f = Fate{Link: int(n[0]), Nth: int(n[1]), Lost: n[2] < 0, Extra: max(n[2], 0), Twice: len(n) == 4}
 	if f.Twice {

@@ -10,14 +10,14 @@ import (
 // pair is one direction between two processes.
 type pair struct{ from, to int }
 
-// packPair is a pair as one small number of a Fault.
+// packPair encodes a pair as one number for the Args of a Fault.
 func (p pair) packPair() int64 { return int64(p.from*MaxProcesses + p.to) }
 
 func unpackPair(n int64) pair {
 	return pair{int(n) / MaxProcesses, int(n) % MaxProcesses}
 }
 
-// links are pairs to print.
+// links formats pairs.
 type links []pair
 
 func (l links) String() string {
@@ -28,13 +28,13 @@ func (l links) String() string {
 	return strings.Join(all, ", ")
 }
 
-// inRange reports whether both ends are among n processes.
+// inRange reports whether both ends are different processes below n.
 func (p pair) inRange(n int) bool {
 	return p.from != p.to && min(p.from, p.to) >= 0 && max(p.from, p.to) < n
 }
 
-// unlinkedPairs lists the pairs of the processes in order, a permutation, that a
-// shape does not link. The shape gets positions in that order.
+// unlinkedPairs lists the pairs that a topology does not link. order is a permutation of the
+// processes; linked gets positions in it.
 func unlinkedPairs(order []int, linked func(a, b int) bool) []pair {
 	var pairs []pair
 	for a := range order {
@@ -47,12 +47,12 @@ func unlinkedPairs(order []int, linked func(a, b int) bool) []pair {
 	return pairs
 }
 
-// cutSides cuts the first at processes off from the others.
+// cutSides separates the first at processes from the others.
 func cutSides(order []int, at int) []pair {
 	return unlinkedPairs(order, func(a, b int) bool { return (a < at) == (b < at) })
 }
 
-// cutBridge makes two sides that only the first process sees both of.
+// cutBridge separates two sides that are connected only through the first process.
 func cutBridge(order []int, at int) []pair {
 	return unlinkedPairs(order, func(a, b int) bool {
 		return a == 0 || b == 0 ||
@@ -60,7 +60,7 @@ func cutBridge(order []int, at int) []pair {
 	})
 }
 
-// cutRing lets each process see just a majority of size, and each another one.
+// cutRing connects each process to just a majority of size, a different one for each.
 func cutRing(order []int, size int) []pair {
 	n, reach := len(order), (size/2+1)/2
 	return unlinkedPairs(order, func(a, b int) bool {
@@ -69,13 +69,13 @@ func cutRing(order []int, size int) []pair {
 	})
 }
 
-// cutHub lets only the first process see the others.
+// cutHub connects the first process to all others and none of those to each other.
 func cutHub(order []int) []pair {
 	return unlinkedPairs(order, func(a, b int) bool { return a == 0 || b == 0 })
 }
 
-// oneWay keeps the pairs that lead from the first at processes of order, or to
-// them: the others go on to be heard.
+// oneWay keeps the pairs from the first at processes of order, or those to them, so that a cut
+// is one way.
 func oneWay(r *rand.Rand, pairs []pair, order []int, at int) []pair {
 	first := make(map[int]bool)
 	for _, i := range order[:at] {

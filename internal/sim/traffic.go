@@ -8,11 +8,11 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// checkSent checks a message against what its sender has saved: nothing is said
-// that a crash could take back (protocol.md section 6, durable).
+// checkSent checks a message against what its sender has saved: a crash must not revert
+// anything that was sent (protocol.md section 6, durable).
 func (k *checker) checkSent(p *process, m message.Message) {
 	if p.renewed {
-		return // made by the run that it has just given up
+		return // made by its previous run
 	}
 	if m.From != p.identity() || m.To == p.cfg.Address {
 		k.noteViolation("sender", "%s is %v, but sends %v to %v as %v",
@@ -35,12 +35,12 @@ func (k *checker) checkSent(p *process, m message.Message) {
 		}
 	case message.MemberStatusUpdate:
 		if m.Claim.Chosen && p.store.Held.Number.Less(b.Number) {
-			k.noteViolation("unsaved", "%s tells of %v, but saved %v only", p.cfg.Name, b.Number,
+			k.noteViolation("unsaved", "%s sends %v, but saved only %v", p.cfg.Name, b.Number,
 				p.store.Held.Number)
 		}
 	case message.RecordUpdate:
 		if p.store.Held.Number.Less(b.Number) {
-			k.noteViolation("unsaved", "%s tells of %v, but saved %v only", p.cfg.Name, b.Number,
+			k.noteViolation("unsaved", "%s sends %v, but saved only %v", p.cfg.Name, b.Number,
 				p.store.Held.Number)
 		}
 	}
@@ -52,7 +52,7 @@ func (k *checker) sentProposal(p *process, b message.Proposal) {
 		k.noteViolation("sender", "%s proposes %v in another's name", p.cfg.Name, b.ID)
 	}
 	if b.Stage == message.Pre {
-		return // its own vote, where it grants it, is in what was saved
+		return // its own vote, if granted, is part of what it saved
 	}
 	c := k.chosen[b.ID.Version]
 	if c != nil && c.digest != b.State.Digest() && b.ID.Compare(c.accepted.ID) > 0 {
@@ -106,7 +106,7 @@ func (k *checker) sentState(p *process, s member.State) {
 // checkTrace checks a decision against the votes.
 func (k *checker) checkTrace(p *process, t statemachine.Trace) {
 	if t.Kind == statemachine.Elected && k.quorum > 1 && k.chosen[t.Version] == nil {
-		k.noteBroken("I1", "%s counted a leader for version %d, which nobody chose", p.cfg.Name,
+		k.noteBroken("I1", "%s counted a leader for version %d, which was not chosen", p.cfg.Name,
 			t.Version)
 	}
 }

@@ -10,48 +10,47 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// trust is what one process may do in the name of one record, in global time. A process
-// that is paused keeps it, as it keeps authority.
+// trust is the time during which a process may act as the owner of one record, in global time.
+// A paused process keeps it, as it keeps authority.
 type trust struct {
 	token member.Token // zero while it has none
-	until int64        // its end; kept when it is over
+	until int64        // its end; kept after it has passed
 }
 
-// grant is a token with the run that trusted a record by it.
+// grant is a token and the run that trusted a record by it.
 type grant struct {
 	token member.Token
 	by    member.Identity
 }
 
-// setting is one of a key, by its token.
+// setting is a change of a key, by its token.
 type setting struct {
 	key   string
 	token member.Token
 }
 
-// trusts are those of all processes, by key.
+// trusts is the trust of all processes, by key.
 type trusts struct {
 	of     map[string][]trust
 	tokens map[string]grant // the greatest that was trusted
-	set    map[setting]bool // what requests were told to have set
-	// unsure is until when nothing is promised of a process whose clock stood still: it
-	// does not know how late it is. Of nobody where that led: it extended what it had no
-	// authority for.
+	set    map[setting]bool // changes that were confirmed to requests
+	// unsure is the time until which nothing is promised of a process whose clock stopped,
+	// because it does not know how late it is. If it led, unsureOf applies to all, because
+	// it extended holds without authority.
 	unsure   []int64
 	unsureOf int64 // all
-	asleep   int   // leaders whose clocks stand still
+	asleep   int   // number of leaders whose clocks stand still
 }
 
-// holding is the trust in one record that a Holding of package cluster shows.
+// holding is the trust in one record that package cluster shows.
 type holding struct {
 	token member.Token
 	until time.Time
 }
 
-// checkHoldings checks what each record's Holding in package cluster would show after a step
-// (I10). A Holding begins whenever the machine trusts the record, since an application may
-// ask at any time. It follows the machine only in a step that reports a change or an
-// answer, or that moves the end of trust.
+// checkHoldings checks invariant I10 on what package cluster would show after a step. A holding
+// begins when the machine trusts the record, since an application may ask at any time. It is
+// updated only by a step that reports a change or an answer, or that moves the end of trust.
 func (k *checker) checkHoldings(p *process, keys []string, out statemachine.Output) {
 	now, until := p.clock.at(k.now), p.machine.TrustsUntil()
 	follows := out.Changed || len(out.Answers) > 0 || !until.Equal(p.trustsUntil)
@@ -72,7 +71,7 @@ func (k *checker) checkHoldings(p *process, keys []string, out statemachine.Outp
 	}
 }
 
-// trustOf is that of a process in a record.
+// trustOf returns the trust of a process in a record.
 func (k *checker) trustOf(p int, key string) *trust {
 	t := &k.trusts
 	if t.of == nil {
@@ -84,7 +83,7 @@ func (k *checker) trustOf(p int, key string) *trust {
 	return &t.of[key][p]
 }
 
-// noteSet notes what a request was told to have set: no other one, by the same token.
+// noteSet records a change that was confirmed to a request: no two have the same token.
 func (k *checker) noteSet(p *process, r message.RecordRequest, token member.Token) {
 	for _, c := range r.Changes {
 		if c.Drop {
@@ -92,8 +91,8 @@ func (k *checker) noteSet(p *process, r message.RecordRequest, token member.Toke
 		}
 		s := setting{c.Key, token}
 		if k.trusts.set[s] {
-			k.noteBroken("records", "%s was told to have set %s by %v, as another request was before",
-				p.cfg.Name, c.Key, token)
+			k.noteBroken("records", "two requests were confirmed to have set %s by %v, the second of %s",
+				c.Key, token, p.cfg.Name)
 		}
 		k.trusts.set[s] = true
 	}
@@ -105,8 +104,8 @@ func (k *checker) endRecordTrust(p int, key string) {
 	}
 }
 
-// checkTrusted notes that a process trusts a record until a global time. Two whose trust
-// overlaps break I10, and so does a token that is not greater than one before.
+// checkTrusted records that a process trusts a record until a global time. Overlapping trust of
+// two processes, or a token that is not greater than an earlier one, breaks invariant I10.
 func (k *checker) checkTrusted(p *process, key string, token member.Token, until int64) {
 	mine := k.trustOf(p.index, key)
 	gained := mine.token != token || mine.until <= k.now
@@ -130,14 +129,14 @@ func (k *checker) checkTrusted(p *process, key string, token member.Token, until
 	}
 }
 
-// endTrust notes that a process is gone, and its trust with it.
+// endTrust records that a process is down and trusts no record.
 func (k *checker) endTrust(p int) {
 	for key := range k.trusts.of {
 		k.endRecordTrust(p, key)
 	}
 }
 
-// noteAsleep notes that the clock of a process stands still, and leads whether it leads.
+// noteAsleep records that the clock of a process stopped, and whether it leads.
 func (k *checker) noteAsleep(p int, leads bool) {
 	k.trusts.unsure[p] = never
 	if leads {
@@ -146,8 +145,8 @@ func (k *checker) noteAsleep(p int, leads bool) {
 	}
 }
 
-// noteAwake notes that the clock of a process goes on. What it trusts ends within a hold; a
-// leader extends others for some leases yet, and they trust for a hold after that.
+// noteAwake records that the clock of a process started again. Its own trust ends within a
+// hold. If it led, it extends others for some leases, and they trust for a hold after that.
 func (k *checker) noteAwake(now int64, p int, led bool, t message.Timings) {
 	k.now = now
 	k.trusts.unsure[p] = k.now + int64(t.HoldTimeout())

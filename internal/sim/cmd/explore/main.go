@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command explore visits every state that a small cluster can reach in an
-// election, and ends with 1 when an invariant broke on the way.
+// Command explore visits every state that a small cluster can reach in an election. It exits
+// with code 1 if an invariant broke.
 package main
 
 import (
@@ -15,12 +15,12 @@ import (
 
 func main() {
 	var opt explore.Options
-	flag.IntVar(&opt.Size, "size", 3, "nodes, 2 or 3")
-	flag.IntVar(&opt.Attempts, "attempts", 3, "proposals, of all nodes together")
-	flag.IntVar(&opt.Crashes, "crashes", 1, "crashes, each with a restart on the same store")
-	flag.BoolVar(&opt.Refusals, "refusals", false, "votes that say no arrive, too")
+	flag.IntVar(&opt.Size, "size", 3, "number of nodes, 2 or 3")
+	flag.IntVar(&opt.Attempts, "attempts", 3, "number of proposals of all nodes together")
+	flag.IntVar(&opt.Crashes, "crashes", 1, "number of crashes, each with a restart on the same store")
+	flag.BoolVar(&opt.Refusals, "refusals", false, "deliver refusals of votes too")
 	flag.BoolVar(&opt.Paxos, "paxos", false, "package paxos alone, without the node around it")
-	flag.IntVar(&opt.States, "states", 0, "states after which to end; 0 for no limit")
+	flag.IntVar(&opt.States, "states", 0, "number of states after which to stop; 0 for no limit")
 	flag.Parse()
 	begin := time.Now()
 	r, err := explore.Run(opt)
@@ -38,8 +38,8 @@ func main() {
 		fmt.Println(r.Violation)
 		os.Exit(1)
 	case !r.Complete:
-		fmt.Println("not all: the limit of states was reached")
+		fmt.Println("incomplete: the limit of states was reached")
 	default:
-		fmt.Println("every invariant held in all of them")
+		fmt.Println("every invariant held in all states")
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command sweep runs seeds of the simulator. It is small so that it builds
-// quickly with an overlay that plants a bug (package mutants).
+// Command sweep runs seeds of the simulator. It has few dependencies so that it builds quickly
+// with an overlay that plants a bug (package mutants).
 package main
 
 import (
@@ -16,17 +16,19 @@ import (
 func main() {
 	var s sim.Sweeping
 	flag.Uint64Var(&s.Options.Seed, "seed", 1, "first seed")
-	flag.IntVar(&s.Runs, "runs", 1000, "how many seeds")
+	flag.IntVar(&s.Runs, "runs", 1000, "number of seeds")
 	flag.IntVar(&s.Options.Size, "size", 0, "N; 0 draws it")
 	flag.DurationVar(&s.Options.For, "for", 0, "time with faults; 0 draws it")
-	flag.DurationVar(&s.Budget, "budget", 0, "time of all cores after which to end; 0 for none")
-	flag.IntVar(&s.Failures, "failures", 0, "failed runs after which to end; 0 for the maximum")
-	without := flag.Uint("without", 0, "classes of faults to leave out, as a set of bits")
-	history := flag.Bool("history", false, "print what happens in the first seed, and end")
-	replay := flag.String("replay", "", "do the run in this file, and end")
-	shrunk := flag.String("shrink", "", "shrink the first failed run, and write it to this file")
-	within := flag.Duration("shrink-within", time.Minute, "real time to shrink in")
-	note := flag.String("note", "", "what to write into the file about where it comes from")
+	flag.DurationVar(&s.Budget, "budget", 0,
+		"CPU time on all cores after which to stop; 0 for no limit")
+	flag.IntVar(&s.Failures, "failures", 0,
+		"number of failed runs after which to stop; 0 for the maximum")
+	without := flag.Uint("without", 0, "classes of faults to exclude, as a set of bits")
+	history := flag.Bool("history", false, "print the history of the first seed and exit")
+	replay := flag.String("replay", "", "repeat the run in this file and exit")
+	shrunk := flag.String("shrink", "", "shrink the first failed run and write it to this file")
+	within := flag.Duration("shrink-within", time.Minute, "real time for shrinking")
+	note := flag.String("note", "", "note to append to the file")
 	flag.Parse()
 	s.Options.Without = sim.Faults(*without)
 	var record func(sim.Record)
@@ -71,7 +73,7 @@ func read(file string) (sim.Replay, error) {
 	return sim.ParseReplay(content)
 }
 
-// end ends the program for an error; exit code 1 means a run that failed.
+// end exits with code 2 if err is not nil; exit code 1 means a failed run.
 func end(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

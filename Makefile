@@ -121,11 +121,8 @@ fuzz: ## each fuzz target for FUZZTIME, or those that FUZZ matches
 bench: build ## the Go benchmarks, or BENCH="oneway --reps 3" of real processes (athena bench)
 	$(if $(BENCH),$(BIN)/athena bench $(BENCH),$(GO) test -run='^$$' -bench=. -benchmem ./...)
 
-# Without dot, PlantUML draws a picture of an error, and is content.
-docs: ## render docs/plantuml/*.puml to SVG, beside them
-	@for tool in plantuml dot; do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
-	if [ -n "$$missing" ]; then echo "docs: skipped: not installed:$$missing (make tools)"; \
-	else plantuml -tsvg docs/plantuml/*.puml && echo 'docs: rendered' && ls docs/plantuml/*.svg; fi
+docs: ## render docs/plantuml/*.puml to the SVG files beside them
+	@scripts/diagrams.sh
 
 tools: ## install what docs, race, check and chaos use (Debian packages as root, linters into bin/)
 	@if command -v apt-get >/dev/null; then set -x; \

@@ -23,7 +23,7 @@ func TestDiagramNormalJoining(t *testing.T) {
 			s.cut("active member", s.showsActive(2))
 		},
 	}, {
-		part: "the node that is asked leads no more",
+		part: "the node that was named no longer leads",
 		cast: []string{"seed", "former", "member", "leader"},
 		play: func(_ *testing.T, s *stage) {
 			c := s.build(5, 0)
@@ -39,7 +39,7 @@ func TestDiagramNormalJoining(t *testing.T) {
 			s.cut("accepted member", s.sent("JoinClusterResponse(accepted)", 1))
 		},
 	}, {
-		part: "nobody leads yet",
+		part: "no leader exists",
 		cast: []string{"", "seed", "member"},
 		play: func(_ *testing.T, s *stage) {
 			c := s.build(3, 0, 1)
@@ -144,7 +144,7 @@ func TestDiagramLeaderConflict(t *testing.T) {
 			s.cut("accepted member", s.sent("JoinClusterResponse(accepted)", 1))
 		},
 	}, {
-		part: "the seed is of another cluster",
+		part: "the seed belongs to another cluster",
 		cast: []string{"seed", "", "leader1"},
 		play: func(_ *testing.T, s *stage) {
 			s.memory = []int{1, 2}
@@ -173,51 +173,4 @@ func (s *stage) meet() {
 		s.c.Cut(0, i)
 		s.c.Cut(1, i)
 	}
-}
-
-// TestDiagramLeaderElect plays docs/plantuml/LEADER_ELECT.puml: protocol.md
-// section 6.
-func TestDiagramLeaderElect(t *testing.T) {
-	checkStories(t, "LEADER_ELECT.puml", []story{{
-		part: "the others miss the leader too",
-		cast: []string{"other", "follower", "leader"},
-		play: func(_ *testing.T, s *stage) {
-			c := s.build(3, 0, 1, 2)
-			s.form(0, 1, 2)
-			s.lead(2)
-			c.Drain(0) // it votes, but does not stand: one candidate is enough to see
-			s.rest()
-			c.Crash(2)
-			s.dead = "leader"
-			s.roll("LeaderStatusQuery")
-			s.cut("quorate leader", func() bool { return c.Leader() == 1 })
-		},
-	}, {
-		part: "the leader is healthy for the others",
-		cast: []string{"other", "follower", "leader"},
-		play: func(_ *testing.T, s *stage) {
-			c := s.build(3, 0, 1, 2)
-			s.form(0, 1, 2)
-			s.lead(2)
-			c.Cut(1, 2)
-			c.RunFor(lan().HeartbeatTimeout) // the leader tells that it misses the follower
-			s.shift(0)
-			s.roll("LeaderStatusQuery")
-			s.cut("answer", s.sent("LeaderStatusQueryResponse(healthy)", 1))
-		},
-	}, {
-		part: "the leader hands over",
-		cast: []string{"other", "follower", "leader"},
-		play: func(t *testing.T, s *stage) {
-			c := s.build(3, 0, 1, 2)
-			s.form(0, 1, 2)
-			s.lead(2)
-			s.rest()
-			s.roll("")
-			if err := c.Transfer(2, 1); err != nil {
-				t.Fatal(err)
-			}
-			s.cut("quorate leader", func() bool { return c.Leader() == 1 })
-		},
-	}})
 }

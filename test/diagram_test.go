@@ -3,6 +3,7 @@
 package test
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +17,44 @@ import (
 	"github.com/athena-go/athena/internal/sim"
 	"github.com/athena-go/athena/member"
 )
+
+// TestDiagramsRendered wants each diagram rendered from its current source and shown on
+// a page: the SVG ends with the SHA-256 of the source, written by scripts/diagrams.sh.
+func TestDiagramsRendered(t *testing.T) {
+	sources, err := filepath.Glob("../docs/plantuml/*.puml")
+	if err != nil || len(sources) == 0 {
+		t.Fatalf("found %d diagrams, error %v", len(sources), err)
+	}
+	var pages strings.Builder
+	names, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		pages.WriteString(readText(t, name))
+	}
+	for _, source := range sources {
+		base := filepath.Base(source)
+		svg := strings.TrimSuffix(base, ".puml") + ".svg"
+		if !strings.Contains(pages.String(), "](plantuml/"+svg+")") {
+			t.Errorf("no page of docs shows plantuml/%s", svg)
+		}
+		want := fmt.Sprintf("<!-- sha256 of %s: %x -->\n",
+			base, sha256.Sum256([]byte(readText(t, source))))
+		if text := readText(t, filepath.Join(filepath.Dir(source), svg)); !strings.HasSuffix(text, want) {
+			t.Errorf("docs/plantuml/%s is older than its source: run scripts/diagrams.sh", svg)
+		}
+	}
+}
+
+func readText(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
 
 // A drawing is a diagram of docs/plantuml as a test reads it: arrows, in parts
 // that each begin with a divider. What a test does not know is an error, so that
@@ -305,9 +344,9 @@ func (s *stage) label(m message.Message) string {
 	case message.LeaderStatusQueryResponse:
 		detail = map[bool]string{true: "healthy", false: "not healthy"}[b.Healthy]
 	case message.Proposal:
-		detail = b.Stage.String()
+		detail = s.proposal(b)
 	case message.Vote:
-		detail = b.Stage.String() + ", " + map[bool]string{true: "yes", false: "no"}[b.Granted]
+		detail = s.vote(b)
 	case message.LeaderElected:
 		detail = s.alias(b.State.Leader)
 	case message.RecordRequest:
@@ -343,6 +382,27 @@ func updated(u message.RecordUpdate) string {
 		return u.Set[0].Key + " is revoked"
 	default:
 		return u.Set[0].Key + " is set"
+	}
+}
+
+// proposal is its stage, with the candidate if that is not the proposer.
+func (s *stage) proposal(p message.Proposal) string {
+	if p.Stage == message.Pre || p.State.Leader == p.ID.Ballot.Proposer {
+		return p.Stage.String()
+	}
+	return p.Stage.String() + ", " + s.alias(p.State.Leader)
+}
+
+// vote is its stage and answer, with the reason of a refusal and the value that a
+// promise shows.
+func (s *stage) vote(v message.Vote) string {
+	switch {
+	case !v.Granted:
+		return v.Stage.String() + ", no: " + v.Reason.String()
+	case !v.Accepted.IsZero():
+		return v.Stage.String() + ", yes: accepted " + s.alias(v.Accepted.State.Leader)
+	default:
+		return v.Stage.String() + ", yes"
 	}
 }
 

@@ -7,26 +7,26 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// hearFrom hears a claim that came with a message if its sender is believed.
-func (m *Machine) hearFrom(in message.Message, c member.Claim) {
-	if m.believes(in) {
-		m.hearClaim(c, in.From.Address)
+// handleClaimFrom hears a claim that came with a message if its sender is believed.
+func (m *Machine) handleClaimFrom(in message.Message, c member.Claim) {
+	if m.isTrustedSender(in) {
+		m.handleClaim(c, in.From.Address)
 	}
 }
 
-// hearClaim compares a claim with the leader followed (protocol.md section 7) and
+// handleClaim compares a claim with the leader followed (protocol.md section 7) and
 // joins the better one. from is the sender.
-func (m *Machine) hearClaim(c member.Claim, from member.Address) {
+func (m *Machine) handleClaim(c member.Claim, from member.Address) {
 	switch {
 	case c.IsZero() || c.Leader == m.self.Address || m.stopped:
 		return
-	case c.Chosen && c.Version < m.held().Version:
+	case c.Chosen && c.Version < m.heldNumber().Version:
 		return
-	case c.Chosen && c.Version == m.held().Version && c.Leader != m.durable.Held.Leader:
+	case c.Chosen && c.Version == m.heldNumber().Version && c.Leader != m.durable.Held.Leader:
 		return
 	case !c.BetterThan(m.leader):
 		return
-	case c == m.join.deaf:
+	case c == m.join.unresponsive:
 		return
 	case m.role == member.Seeking && c == m.join.suspected && from != c.Leader:
 		// Other nodes miss a leader later. Their claims do not bring it back.
@@ -59,8 +59,8 @@ func (m *Machine) awaitsAnswer(c member.Claim, from member.Address) bool {
 	if s.target.IsZero() || c.BetterThan(s.target) {
 		return false
 	}
-	lost := c == s.target && from == c.Leader && !s.waits &&
-		m.now.Sub(s.joinAt) >= m.timing.HeartbeatInterval
+	lost := c == s.target && from == c.Leader && !s.mustWait &&
+		m.now.Sub(s.lastAskedAt) >= m.timing.HeartbeatInterval
 	return !lost
 }
 
@@ -78,7 +78,7 @@ func (m *Machine) onSeedKeepAlive(in message.Message) {
 // original design), and this run never leads this version again.
 func (m *Machine) stepDown(winner member.Claim, cause Cause) {
 	given := m.leader
-	members := m.targets(addresses(m.state().Roster), m.waitingAddresses())
+	members := m.targets(addresses(m.shownState().Roster), m.waitingAddresses())
 	m.trace(Trace{Kind: SteppedDown, Peer: winner.Leader, Version: given.Version, Cause: cause})
 	m.endLeadership(given)
 	// Sent only now, the headers claim nothing; otherwise the receivers would join again.
@@ -106,9 +106,9 @@ func (m *Machine) onReJoin(in message.Message, b message.ReJoinCluster) {
 		if !b.Winner.IsZero() {
 			cause = conflictCause(b.GivenUp, b.Winner)
 		}
-		m.suspect(Trace{Event: message.KindReJoinCluster, Cause: cause}, 0)
+		m.suspectLeader(Trace{Event: message.KindReJoinCluster, Cause: cause}, 0)
 	} else if m.role == member.Seeking && m.join.target == b.GivenUp {
 		m.join.target = member.Claim{}
 	}
-	m.hearFrom(in, b.Winner)
+	m.handleClaimFrom(in, b.Winner)
 }

@@ -35,7 +35,7 @@ func (m *Machine) dispatch(in message.Message) {
 	case message.SeedKeepAliveAck:
 		// Its claim is heard with the header; there is nothing else in it.
 	case message.LeaderRelieve:
-		m.hearFrom(in, b.Winner)
+		m.handleClaimFrom(in, b.Winner)
 	case message.ReJoinCluster:
 		m.onReJoin(in, b)
 	case message.LeaderStatusQuery:
@@ -93,23 +93,23 @@ func (m *Machine) admit(in message.Message) bool {
 		return false
 	}
 	m.noteRun(in.From)
-	m.noteLost(in)
-	m.noteHearing(in)
-	if m.splitVersion(in) {
+	m.noteLostVoter(in)
+	m.noteResponse(in)
+	if m.provesSplitVersion(in) {
 		m.becomeStopped(ErrSplitVersion)
 		return false
 	}
 	return true
 }
 
-// splitVersion reports a proof of a fault: another leader was chosen for the
+// provesSplitVersion reports a proof of a fault: another leader was chosen for the
 // version that this node leads (protocol.md section 7). Only a voter of this
 // cluster can prove it: what ends a leader must not be within reach of a process
 // that merely knows the secret.
-func (m *Machine) splitVersion(in message.Message) bool {
+func (m *Machine) provesSplitVersion(in message.Message) bool {
 	c := in.Claim
 	return c.Chosen && m.role == member.Leading && c.Version == m.leader.Version &&
-		c.Leader != m.self.Address && in.Cluster == m.cluster() &&
+		c.Leader != m.self.Address && in.Cluster == m.clusterID() &&
 		m.durable.Held.Roster.IsVoter(in.From.Voter())
 }
 
@@ -117,19 +117,19 @@ func (m *Machine) splitVersion(in message.Message) bool {
 // section 7): a process that holds the cluster's secret but is no member of it must not
 // be able to depose a leader or to replace a state.
 
-// cluster is the id of the cluster whose state this node holds; zero for none.
-func (m *Machine) cluster() member.ClusterID { return m.durable.Held.Cluster }
+// clusterID is the id of the cluster whose state this node holds; zero for none.
+func (m *Machine) clusterID() member.ClusterID { return m.durable.Held.Cluster }
 
 // otherCluster reports whether a message was sent by a node that holds a state of
 // another cluster.
 func (m *Machine) otherCluster(in message.Message) bool {
-	return !m.cluster().IsZero() && !in.Cluster.IsZero() && in.Cluster != m.cluster()
+	return !m.clusterID().IsZero() && !in.Cluster.IsZero() && in.Cluster != m.clusterID()
 }
 
 // refuseCluster drops a message of another cluster. A question is answered, so that its
 // sender learns why as well: it may hold the state of a cluster that is gone.
 func (m *Machine) refuseCluster(in message.Message) {
-	m.noteLost(in)
+	m.noteLostVoter(in)
 	m.drop(in, message.ReasonOtherCluster)
 	switch in.Body.(type) {
 	case message.LeaderQuery, message.JoinClusterRequest, message.LeaderStatusQuery:
@@ -137,11 +137,11 @@ func (m *Machine) refuseCluster(in message.Message) {
 	}
 }
 
-// trustsAddress reports whether a is the address of a node whose states, claims and proposals
+// isTrustedAddress reports whether a is the address of a node whose states, claims and proposals
 // count: a seed, a member of the held roster, or the leader that this node follows or asked
 // for a place. A node that has had no chosen leader for TTLTimeout trusts every address: all
 // that it knew may have been replaced.
-func (m *Machine) trustsAddress(a member.Address) bool {
+func (m *Machine) isTrustedAddress(a member.Address) bool {
 	if _, ok := m.durable.Held.Roster.Find(a); ok {
 		return true
 	}
@@ -155,12 +155,12 @@ func (m *Machine) outOfTouch() bool {
 	return !since.IsZero() && m.due(since.Add(m.timing.TTLTimeout))
 }
 
-// believes reports whether what the sender of a message says about leaders counts. A node
+// isTrustedSender reports whether what the sender of a message says about leaders counts. A node
 // that holds nothing believes everyone: a leader that is no seed must reach a seed that lost
 // its store, before that founds another cluster.
-func (m *Machine) believes(in message.Message) bool {
-	if m.cluster().IsZero() {
+func (m *Machine) isTrustedSender(in message.Message) bool {
+	if m.clusterID().IsZero() {
 		return true
 	}
-	return in.Cluster == m.cluster() && m.trustsAddress(in.From.Address)
+	return in.Cluster == m.clusterID() && m.isTrustedAddress(in.From.Address)
 }

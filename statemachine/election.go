@@ -68,16 +68,16 @@ func (m *Machine) sendProposal(a paxos.Attempt, others member.Roster) {
 
 // onVote counts an answer to the proposal under way.
 func (m *Machine) onVote(in message.Message, b message.Vote) {
-	hasVote := m.hasVoteHere(in.From.Voter())
+	hasVote := m.countsVoteOf(in.From.Voter())
 	if hasVote {
-		m.propose.Proposer = m.propose.SeePromise(b.Promised, m.held().Version)
+		m.propose.Proposer = m.propose.SeePromise(b.Promised, m.heldNumber().Version)
 	}
-	if m.trustsAddress(in.From.Address) && m.learnState(b.State) {
+	if m.isTrustedAddress(in.From.Address) && m.learnState(b.State) {
 		return
 	}
 	a := m.propose.Attempt
 	switch {
-	case !b.Accepted.IsZero() && !m.sound(b.Accepted):
+	case !b.Accepted.IsZero() && !m.isValidValue(b.Accepted):
 		m.drop(in, message.ReasonNotCandidate)
 	case !a.Expects(b.ID, b.Stage):
 		m.drop(in, message.ReasonOtherBallot)
@@ -93,16 +93,16 @@ func (m *Machine) onVote(in message.Message, b message.Vote) {
 			Waits:    b.Reason == message.ReasonStartWait,
 			Accepted: b.Accepted,
 		}
-		if hasVote && m.choosable(b.State) {
+		if hasVote && m.isChoosable(b.State) {
 			v.Newer = b.State
 		}
 		m.countVote(v)
 	}
 }
 
-// hasVoteHere reports whether v has a vote that this node counts: only such a node may raise the
+// countsVoteOf reports whether v has a vote that this node counts: only such a node may raise the
 // numbers of the next proposal.
-func (m *Machine) hasVoteHere(v member.Voter) bool {
+func (m *Machine) countsVoteOf(v member.Voter) bool {
 	return m.durable.Held.Roster.IsVoter(v) || m.propose.Attempt.Base.Roster.IsVoter(v)
 }
 
@@ -116,7 +116,7 @@ func (m *Machine) learnState(s member.State) bool {
 	if m.role == member.Following && m.leader.Chosen && s.Version <= m.leader.Version {
 		return false
 	}
-	m.take(s)
+	m.takeState(s)
 	m.inquiry.nextAt = m.now
 	m.join.nextAt = m.now
 	return true
@@ -166,12 +166,12 @@ func (m *Machine) announceLeader(a paxos.Attempt) {
 		// Its members hear who leads them now.
 		m.endLeadership(m.leader)
 	}
-	m.hold(s)
+	m.setHeld(s)
 	m.traceMoves(member.State{Roster: old}, s)
 	m.admitted = m.admitted || s.Roster.Has(m.self)
 	elected := message.LeaderElected{ID: a.ID, State: s}
 	if s.LeaderIdentity() == m.self {
-		m.becomeLeader(m.formerOf(a.Value.Base))
+		m.becomeLeader(m.formerLeader(a.Value.Base))
 		for _, t := range to {
 			m.send(t, elected)
 		}
@@ -212,15 +212,15 @@ func (m *Machine) electionDeadline(d *deadline) {
 		d.add(m.propose.deadline)
 		return
 	}
-	if m.wantsElection() {
+	if m.shouldElect() {
 		d.add(m.inquiry.nextAt)
 	}
-	founding := m.role == member.Provisional && m.held().IsZero()
+	founding := m.role == member.Provisional && m.heldNumber().IsZero()
 	if m.role == member.Leading && m.boundAbove() || founding {
 		if m.propose.at.After(m.now) {
 			d.add(m.propose.at)
-		} else if m.voteWait.After(m.now) {
-			d.add(m.voteWait)
+		} else if m.startWaitEnd.After(m.now) {
+			d.add(m.startWaitEnd)
 		} else if at := m.gatheredAt(); founding && at.After(m.now) {
 			d.add(at)
 		}

@@ -21,7 +21,7 @@ type followerState struct {
 	quorateAt time.Time // newest ack that said quorate; zero when the newest did not
 	heardAt   time.Time // newest ack
 	probedAt  time.Time // newest probe since then; zero for none
-	shownAt   time.Time // newest keep-alive
+	sentAt    time.Time // newest keep-alive
 	echo      message.Stamp
 	// askedGap is the newest update that did not fit: each asks only once for
 	// alignment at once.
@@ -30,7 +30,7 @@ type followerState struct {
 
 // unaskedAt is when a follower sends a keep-alive unasked, because its leader's ack is late.
 func (m *Machine) unaskedAt() time.Time {
-	return m.follow.shownAt.Add(m.timing.unaskedTimeout())
+	return m.follow.sentAt.Add(m.timing.unaskedTimeout())
 }
 
 // tickFollow sends the keep-alive that is due and gives up a silent leader.
@@ -39,7 +39,7 @@ func (m *Machine) tickFollow() {
 		return
 	}
 	if m.due(m.lostAt()) {
-		m.suspect(Trace{Cause: m.lossCause()}, 0)
+		m.suspectLeader(Trace{Cause: m.lossCause()}, 0)
 		return
 	}
 	if m.due(m.probeAt()) {
@@ -83,13 +83,13 @@ func (m *Machine) followsHealthy() bool {
 
 // followsQuorate reports whether, as far as acks tell, the leader is quorate.
 func (m *Machine) followsQuorate(now time.Time) bool {
-	return m.role == member.Following && m.state().Version == m.leader.Version &&
+	return m.role == member.Following && m.shownState().Version == m.leader.Version &&
 		!m.follow.quorateAt.IsZero() &&
 		now.Before(m.follow.quorateAt.Add(m.timing.LeaderTimeout))
 }
 
 // showsQuorate is what View shows as Quorate.
-func (m *Machine) showsQuorate() bool { return m.quorate(m.now) || m.followsQuorate(m.now) }
+func (m *Machine) showsQuorate() bool { return m.isQuorate(m.now) || m.followsQuorate(m.now) }
 
 // lossCause tells apart a leader that is silent and one whose acks say that it has no
 // majority.
@@ -109,14 +109,14 @@ func (m *Machine) overruleLeader(cause Cause) {
 	m.forgetLeader()
 }
 
-// suspect leaves the leader followed: the view names none, and an election starts after a
+// suspectLeader leaves the leader followed: the view names none, and an election starts after a
 // pause. t has the cause, and the event that brought it about, if any.
-func (m *Machine) suspect(t Trace, pause time.Duration) {
+func (m *Machine) suspectLeader(t Trace, pause time.Duration) {
 	t.Kind, t.Peer, t.Version = Suspected, m.leader.Leader, m.leader.Version
 	t.Heard = m.follow.heardAt
 	m.trace(t)
 	m.forgetLeader()
-	m.inquiry.nextAt, m.inquiry.fails = m.now.Add(pause+m.turn()), 0
+	m.inquiry.nextAt, m.inquiry.fails = m.now.Add(pause+m.turnDelay()), 0
 	// A voter asks the other voters first. A node without a vote has only the seeds.
 	m.join.nextAt = m.now.Add(pause)
 	if m.isVoter() {
@@ -156,7 +156,7 @@ func (m *Machine) Refused(now time.Time, p Probe) Output {
 	if m.role == member.Following && m.leader.Chosen && m.leader.Version == p.Version &&
 		m.follow.leader == p.Leader {
 		// The others learn of it at about the same time.
-		m.suspect(Trace{Reason: message.ReasonPortRefused, Cause: CauseCrash}, m.timing.toldTurn())
+		m.suspectLeader(Trace{Reason: message.ReasonPortRefused, Cause: CauseCrash}, m.timing.refusedTurn())
 	}
 	return m.endCall()
 }

@@ -16,7 +16,7 @@ func (m *Machine) tickIsolation() {
 		m.becomeNewRun()
 	}
 	if m.mayDeclare() {
-		m.declareItself()
+		m.declareProvisional()
 	}
 }
 
@@ -24,22 +24,22 @@ func (m *Machine) isolationDeadline(d *deadline) {
 	if m.role != member.Seeking || !m.isSeed {
 		return
 	}
-	if !m.join.allAt.IsZero() {
-		if at := m.join.allAt.Add(m.timing.RetryInterval); at.After(m.now) {
+	if !m.join.askedAllAt.IsZero() {
+		if at := m.join.askedAllAt.Add(m.timing.RetryInterval); at.After(m.now) {
 			d.add(at)
 		}
 	}
-	if at := m.patienceEnd(); at.After(m.now) {
+	if at := m.declareAt(); at.After(m.now) {
 		d.add(at)
 	}
 }
 
-// patienceEnd is when a leaderless seed declares itself whatever others are.
-func (m *Machine) patienceEnd() time.Time {
+// declareAt is when a leaderless seed declares itself whatever others are.
+func (m *Machine) declareAt() time.Time {
 	if m.isolation.noChosenSince.IsZero() {
 		return time.Time{}
 	}
-	return m.isolation.noChosenSince.Add(m.timing.declareTimeout(!m.held().IsZero()))
+	return m.isolation.noChosenSince.Add(m.timing.declareTimeout(!m.heldNumber().IsZero()))
 }
 
 // mayDeclare reports whether this seed should lead provisionally now.
@@ -48,15 +48,15 @@ func (m *Machine) mayDeclare() bool {
 		m.join.since.IsZero() || !m.join.target.IsZero() {
 		return false
 	}
-	if !m.join.ledAt.IsZero() && m.now.Sub(m.join.ledAt) < m.timing.namedLeaderTimeout() {
+	if !m.join.leaderNamedAt.IsZero() && m.now.Sub(m.join.leaderNamedAt) < m.timing.namedLeaderTimeout() {
 		return false // another node named a leader
 	}
-	if !m.held().IsZero() {
+	if !m.heldNumber().IsZero() {
 		// Without a place in its own roster it could not admit the others.
 		_, placed := m.durable.Held.Roster.Find(m.self.Address)
-		return placed && m.due(m.patienceEnd())
+		return placed && m.due(m.declareAt())
 	}
-	if m.due(m.patienceEnd()) {
+	if m.due(m.declareAt()) {
 		return true
 	}
 	answered, greatest, holds := m.heardSeeds()
@@ -65,11 +65,11 @@ func (m *Machine) mayDeclare() bool {
 	}
 	// If not all answered, a seed that was asked a RetryInterval ago does not count.
 	return answered >= len(m.cfg.Seeds)-1 ||
-		!m.join.allAt.IsZero() && m.due(m.join.allAt.Add(m.timing.RetryInterval))
+		!m.join.askedAllAt.IsZero() && m.due(m.join.askedAllAt.Add(m.timing.RetryInterval))
 }
 
-// isRecent reports whether what a seed showed still counts.
-func (m *Machine) isRecent(a answer) bool {
+// isRecentAnswer reports whether what a seed showed still counts.
+func (m *Machine) isRecentAnswer(a answer) bool {
 	return m.now.Sub(a.at) <= m.timing.answerLifetime()
 }
 
@@ -79,7 +79,7 @@ func (m *Machine) isRecent(a answer) bool {
 func (m *Machine) heardSeeds() (answered int, greatest, holds bool) {
 	greatest = true
 	for _, a := range m.join.answers {
-		if !m.isRecent(a) {
+		if !m.isRecentAnswer(a) {
 			continue
 		}
 		answered++
@@ -89,12 +89,12 @@ func (m *Machine) heardSeeds() (answered int, greatest, holds bool) {
 	return answered, greatest, holds
 }
 
-// declareItself makes this seed a provisional leader. If it holds a roster, it starts with
+// declareProvisional makes this seed a provisional leader. If it holds a roster, it starts with
 // that.
-func (m *Machine) declareItself() {
+func (m *Machine) declareProvisional() {
 	own := member.Member{Identity: m.self, Name: m.cfg.Name, Seed: true, Status: member.Active}
 	roster := member.Roster{own}
-	if !m.held().IsZero() {
+	if !m.heldNumber().IsZero() {
 		roster = slices.Clone(m.durable.Held.Roster)
 		for i := range roster {
 			roster[i].Status, roster[i].Gone = member.Unreachable, false
@@ -102,34 +102,34 @@ func (m *Machine) declareItself() {
 		roster = roster.With(own)
 	}
 	m.becomeProvisional(member.State{
-		Number:  member.Number{Version: m.held().Version + 1},
-		Cluster: m.cluster(),
+		Number:  member.Number{Version: m.heldNumber().Version + 1},
+		Cluster: m.clusterID(),
 		Leader:  m.self.Address,
 		Roster:  roster,
 	})
 }
 
-// tellAnswerers sends the claim to the seeds that showed that they have no leader, except
+// announceToSeeds sends the claim to the seeds that showed that they have no leader, except
 // those that get it as askers: they wait for it, and a connection to them exists.
-func (m *Machine) tellAnswerers() {
+func (m *Machine) announceToSeeds() {
 	for _, a := range m.join.answers {
-		if m.isRecent(a) && !slices.ContainsFunc(m.join.askers, func(x asker) bool {
-			return x.addr == a.seed && m.mayHear(x)
+		if m.isRecentAnswer(a) && !slices.ContainsFunc(m.join.askers, func(x asker) bool {
+			return x.addr == a.seed && m.isRoundOpen(x)
 		}) {
 			m.send(a.seed, message.SeedKeepAlive{})
 		}
 	}
 }
 
-// tickTell sends the members of a provisional leader its state when it changed, once in
+// tickSoftSync sends the members of a provisional leader its state when it changed, once in
 // tellInterval at most: many nodes join together, and each change would be sent to all. It
 // does not wait if the roster is full.
-func (m *Machine) tickTell() {
+func (m *Machine) tickSoftSync() {
 	full := len(m.soft.Roster) == m.cfg.Size
-	if m.role != member.Provisional || m.lead.tellAt.IsZero() || !full && !m.due(m.lead.tellAt) {
+	if m.role != member.Provisional || m.lead.softSyncAt.IsZero() || !full && !m.due(m.lead.softSyncAt) {
 		return
 	}
-	m.lead.tellAt, m.lead.toldAt = time.Time{}, m.now
+	m.lead.softSyncAt, m.lead.softSyncedAt = time.Time{}, m.now
 	for _, p := range m.lead.peers {
 		m.alignMember(p)
 	}
@@ -138,8 +138,8 @@ func (m *Machine) tickTell() {
 // tickFounding starts a founding at a provisional leader that holds nothing,
 // once M active members and a majority of the seeds follow it.
 func (m *Machine) tickFounding() {
-	if m.role != member.Provisional || !m.held().IsZero() || m.cfg.JoinOnly ||
-		m.isProposing() || m.now.Before(m.propose.at) || m.now.Before(m.voteWait) {
+	if m.role != member.Provisional || !m.heldNumber().IsZero() || m.cfg.JoinOnly ||
+		m.isProposing() || m.now.Before(m.propose.at) || m.now.Before(m.startWaitEnd) {
 		return
 	}
 	var active member.Roster

@@ -20,10 +20,10 @@ type operatorState struct {
 	nextAt  time.Time // when it sends MemberLeave again
 	// successors are proposed in the place of this node until handUntil: the preferred
 	// first, and while named is set that one alone.
-	successors []member.Address
-	named      bool
-	handUntil  time.Time
-	handAt     time.Time // next attempt to hand over
+	successors    []member.Address
+	named         bool
+	handOverUntil time.Time
+	handOverAt    time.Time // next attempt to hand over
 }
 
 // Errors of Transfer.
@@ -88,7 +88,7 @@ func (m *Machine) Drain(now time.Time) Output {
 
 // drainLeader hands over if the node is drained.
 func (m *Machine) drainLeader() {
-	if m.operator.drained && m.role == member.Leading && m.healthy() {
+	if m.operator.drained && m.role == member.Leading && m.isHealthy() {
 		if able := m.findSuccessors(); len(able) > 0 {
 			m.handOver(able, true)
 		}
@@ -140,20 +140,20 @@ func (m *Machine) handOver(successors []member.Address, stays bool) {
 		return
 	}
 	m.operator.successors, m.operator.named = successors, false
-	m.operator.handUntil = m.now.Add(m.timing.LeaderTimeout)
-	m.inquiry.nextAt = m.operator.handUntil
-	m.operator.handAt = m.now
+	m.operator.handOverUntil = m.now.Add(m.timing.LeaderTimeout)
+	m.inquiry.nextAt = m.operator.handOverUntil
+	m.operator.handOverAt = m.now
 }
 
 // tickLeave proposes a successor, sends MemberLeave, and stops.
 func (m *Machine) tickLeave() {
 	o := &m.operator
-	if !o.handUntil.IsZero() {
+	if !o.handOverUntil.IsZero() {
 		switch {
-		case m.isLed() || m.due(o.handUntil) || !m.isVoter():
-			o.handUntil, o.handAt = time.Time{}, time.Time{}
-		case !m.isProposing() && m.due(o.handAt):
-			o.handAt = m.now.Add(m.timing.handOverInterval())
+		case m.hasChosenLeader() || m.due(o.handOverUntil) || !m.isVoter():
+			o.handOverUntil, o.handOverAt = time.Time{}, time.Time{}
+		case !m.isProposing() && m.due(o.handOverAt):
+			o.handOverAt = m.now.Add(m.timing.handOverInterval())
 			candidates := o.successors
 			if o.named {
 				candidates, o.named = candidates[:1], false
@@ -165,7 +165,7 @@ func (m *Machine) tickLeave() {
 		return
 	}
 	e, _ := m.durable.Held.Roster.Find(m.self.Address)
-	handing := !o.handUntil.IsZero()
+	handing := !o.handOverUntil.IsZero()
 	gone := m.role == member.Following && m.leader.Chosen && e.Status == member.Leaving && e.Resigned
 	alone := m.role == member.Seeking && !handing
 	if gone || alone || m.due(o.until) {
@@ -179,10 +179,10 @@ func (m *Machine) tickLeave() {
 	}
 }
 
-// isLed reports whether this node leads or follows a chosen leader. A provisional leader
+// hasChosenLeader reports whether this node leads or follows a chosen leader. A provisional leader
 // does not end a hand-over: nodes that were cut off before may gather around it while the
 // proposal of a successor is under way (protocol.md section 6, leaving leader).
-func (m *Machine) isLed() bool {
+func (m *Machine) hasChosenLeader() bool {
 	if m.role == member.Following {
 		return m.leader.Chosen
 	}
@@ -190,9 +190,9 @@ func (m *Machine) isLed() bool {
 }
 
 func (m *Machine) leaveDeadline(d *deadline) {
-	d.add(m.operator.handUntil)
+	d.add(m.operator.handOverUntil)
 	if !m.isProposing() {
-		d.add(m.operator.handAt)
+		d.add(m.operator.handOverAt)
 	}
 	if m.operator.leaving {
 		d.add(m.operator.until)
@@ -206,7 +206,7 @@ func (m *Machine) leaveDeadline(d *deadline) {
 // latter frees the support of its followers, and its successor is about to be proposed.
 func (m *Machine) onMemberLeave(in message.Message, b message.MemberLeave) {
 	if b.GivenUp.IsZero() {
-		m.memberLeaves(in)
+		m.markMemberLeaving(in)
 		return
 	}
 	if b.GivenUp.Leader != in.From.Address {
@@ -215,14 +215,14 @@ func (m *Machine) onMemberLeave(in message.Message, b message.MemberLeave) {
 	}
 	m.freeSupport(in.From, b.GivenUp)
 	if m.role == member.Following && m.leader == b.GivenUp {
-		m.suspect(Trace{Event: message.KindMemberLeave, Cause: CauseHandOver},
+		m.suspectLeader(Trace{Event: message.KindMemberLeave, Cause: CauseHandOver},
 			m.timing.successorTimeout())
 	}
 }
 
-// memberLeaves changes the status of a member that leaves on purpose.
-func (m *Machine) memberLeaves(in message.Message) {
-	e, ok := m.state().Roster.Find(in.From.Address)
+// markMemberLeaving changes the status of a member that leaves on purpose.
+func (m *Machine) markMemberLeaving(in message.Message) {
+	e, ok := m.shownState().Roster.Find(in.From.Address)
 	switch {
 	case m.role != member.Leading && m.role != member.Provisional:
 		m.drop(in, message.ReasonNotLeader)
@@ -233,9 +233,9 @@ func (m *Machine) memberLeaves(in message.Message) {
 	case e.Status == member.Leaving && e.Resigned:
 		// Already noted.
 	case e.Status == member.Joining || m.role == member.Provisional:
-		m.changeRoster(m.state().Roster.Without(e.Address), member.Address{})
+		m.changeRoster(m.shownState().Roster.Without(e.Address), member.Address{})
 	default:
 		e.Status, e.Resigned = member.Leaving, true
-		m.changeRoster(m.state().Roster.With(e), e.Address)
+		m.changeRoster(m.shownState().Roster.With(e), e.Address)
 	}
 }

@@ -20,31 +20,31 @@ type inquiryState struct {
 	nextAt    time.Time // when it is asked (again)
 }
 
-// wantsElection reports whether this node should ask and propose: it has a
+// shouldElect reports whether this node should ask and propose: it has a
 // vote, may lead, and has no healthy leader. A drained one has no chosen leader at all. One
 // that hands over proposes its successors alone until that has ended.
-func (m *Machine) wantsElection() bool {
+func (m *Machine) shouldElect() bool {
 	return m.role != member.Leading && !m.isProposing() && !m.operator.leaving &&
-		m.operator.handUntil.IsZero() && !m.followsHealthy() &&
+		m.operator.handOverUntil.IsZero() && !m.followsHealthy() &&
 		!(m.operator.drained && m.leader.Chosen) && m.isVoter()
 }
 
-// standsAt is from when this node may ask and propose. A drained one lets all others go
+// candidacyAt is from when this node may ask and propose. A drained one lets all others go
 // first, and stands in its turn once it has had no chosen leader for two LeaderTimeouts: if
 // it never did, drained voters could leave a cluster without a leader for ever (protocol.md
 // section 6, drained). Proposals of others do not put that off, or two drained voters that
 // propose at one instant would both wait again. A voter lets a proposer that it voted for
 // try first in any case.
-func (m *Machine) standsAt() time.Time {
+func (m *Machine) candidacyAt() time.Time {
 	if !m.operator.drained {
 		return time.Time{}
 	}
-	return m.isolation.noChosenSince.Add(m.timing.drainedTimeout() + m.turn())
+	return m.isolation.noChosenSince.Add(m.timing.drainedTimeout() + m.turnDelay())
 }
 
-// turn is how long this voter lets those before it in the roster ask first. The leader just
+// turnDelay is how long this voter lets those before it in the roster ask first. The leader just
 // lost does not count.
-func (m *Machine) turn() time.Duration {
+func (m *Machine) turnDelay() time.Duration {
 	before := 0
 	for _, e := range m.durable.Held.Roster {
 		if e.Address == m.self.Address || before == maxRank {
@@ -54,30 +54,30 @@ func (m *Machine) turn() time.Duration {
 			before++
 		}
 	}
-	return m.timing.askTurn(before)
+	return m.timing.inquiryTurn(before)
 }
 
 func (m *Machine) tickInquiry() {
-	if !m.wantsElection() || !m.due(m.inquiry.nextAt) {
+	if !m.shouldElect() || !m.due(m.inquiry.nextAt) {
 		return
 	}
-	if at := m.standsAt(); m.now.Before(at) {
+	if at := m.candidacyAt(); m.now.Before(at) {
 		m.inquiry.nextAt = at
 		return
 	}
 	// Its own vote would be refused, so it asks when it may vote.
-	if m.now.Before(m.voteWait) && m.durable.Held.Leader != m.self.Address {
-		m.inquiry.nextAt = m.voteWait
+	if m.now.Before(m.startWaitEnd) && m.durable.Held.Leader != m.self.Address {
+		m.inquiry.nextAt = m.startWaitEnd
 		return
 	}
 	if m.supportsOther(m.self.Voter()) {
 		// The support that the others gave ends at about the same time.
-		m.inquiry.nextAt = m.support.until.Add(m.turn())
+		m.inquiry.nextAt = m.support.until.Add(m.turnDelay())
 		return
 	}
 	m.inquiry = inquiryState{
 		id:      m.cfg.Rand.Uint64() | 1,
-		version: m.held().Version,
+		version: m.heldNumber().Version,
 		nextAt:  m.now.Add(m.timing.voteTimeout(m.inquiry.fails)),
 		fails:   min(m.inquiry.fails+1, paxos.MaxFailures),
 	}
@@ -94,20 +94,20 @@ func (m *Machine) tickInquiry() {
 func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery) {
 	m.send(in.From.Address, message.LeaderStatusQueryResponse{
 		ID:      b.ID,
-		Healthy: m.healthy() || m.followsHealthy(),
-		Held:    m.held(),
+		Healthy: m.isHealthy() || m.followsHealthy(),
+		Held:    m.heldNumber(),
 	})
 }
 
 // onStatusResponse counts the voters that miss a healthy leader. A healthy answer leads to
 // that leader; this node keeps asking until it takes that leader's state.
 func (m *Machine) onStatusResponse(in message.Message, b message.LeaderStatusQueryResponse) {
-	if b.ID != m.inquiry.id || m.inquiry.id == 0 || m.held().Version != m.inquiry.version {
+	if b.ID != m.inquiry.id || m.inquiry.id == 0 || m.heldNumber().Version != m.inquiry.version {
 		m.drop(in, message.ReasonOtherQuery)
 		return
 	}
 	if b.Healthy {
-		m.hearClaim(in.Claim, in.Claim.Leader)
+		m.handleClaim(in.Claim, in.Claim.Leader)
 		return
 	}
 	if !m.durable.Held.Roster.IsVoter(in.From.Voter()) {
@@ -127,7 +127,7 @@ func (m *Machine) onStatusResponse(in message.Message, b message.LeaderStatusQue
 // countUnhealthy proposes once M voters, this one included, miss a healthy
 // leader. Case1 of the original design: the version asked at is still held.
 func (m *Machine) countUnhealthy() {
-	if len(m.inquiry.unhealthy)+1 < m.quorum || !m.wantsElection() {
+	if len(m.inquiry.unhealthy)+1 < m.quorum || !m.shouldElect() {
 		return
 	}
 	m.inquiry.id, m.inquiry.fails = 0, 0

@@ -20,7 +20,7 @@ func (m *Machine) askForPlace(c member.Claim) {
 	m.send(c.Leader, message.JoinClusterRequest{
 		Name:  m.cfg.Name,
 		Seed:  m.isSeed,
-		Held:  m.held(),
+		Held:  m.heldNumber(),
 		Bound: m.durable.Bound(),
 	})
 }
@@ -35,24 +35,24 @@ func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterRespon
 	switch {
 	case b.Accepted && c.Leader != in.From.Address:
 		m.drop(in, message.ReasonOtherLeader)
-	case b.Accepted && !m.believes(in):
+	case b.Accepted && !m.isTrustedSender(in):
 		m.drop(in, message.ReasonUnknownMember)
-	case b.Accepted && c.Chosen && c.Version < m.held().Version:
+	case b.Accepted && c.Chosen && c.Version < m.heldNumber().Version:
 		m.drop(in, message.ReasonOtherVersion)
 	case b.Accepted && c.Chosen && c.Version < m.durable.Bound():
 		m.drop(in, message.ReasonBound)
 	case b.Accepted:
 		m.becomeFollower(c, in.From)
 	case b.Reason == message.ReasonOldIncarnation:
-		m.yieldAddress(c, b.Known)
+		m.resolveAddressConflict(c, b.Known)
 	case b.Reason == message.ReasonNotSettled || b.Reason == message.ReasonClusterFull,
 		b.Reason == message.ReasonQuorumAtStake:
 		// The leader knows of it.
-		m.join.waits = true
+		m.join.mustWait = true
 	default:
 		m.join.refused = m.join.target
 		m.join.target = member.Claim{}
-		m.hearFrom(in, c)
+		m.handleClaimFrom(in, c)
 	}
 }
 
@@ -92,7 +92,7 @@ func (m *Machine) onJoinRequest(in message.Message, b message.JoinClusterRequest
 	answer := message.JoinClusterResponse{Reason: reason}
 	switch reason {
 	case message.ReasonOldIncarnation:
-		e, _ := m.state().Roster.Find(in.From.Address)
+		e, _ := m.shownState().Roster.Find(in.From.Address)
 		answer.Known = e.Incarnation
 	case message.ReasonNotSettled, message.ReasonClusterFull, message.ReasonQuorumAtStake:
 		m.queueJoiner(j)
@@ -124,15 +124,15 @@ func (m *Machine) waitingAddresses() []member.Address {
 // assignPlace gives j its place if the rules allow it now, and otherwise returns the
 // reason.
 func (m *Machine) assignPlace(j joiner) message.Reason {
-	r := m.state().Roster
+	r := m.shownState().Roster
 	e, known := r.Find(j.id.Address)
 	switch {
 	case !m.mayChange():
 		return message.ReasonLeaderBound
 	case known && e.StoreID == j.id.StoreID:
-		return m.placeAgain(e, j)
+		return m.restorePlace(e, j)
 	case m.role == member.Provisional:
-		return m.placeProvisional(j, known)
+		return m.assignProvisional(j, known)
 	case known && j.id.Incarnation <= e.Incarnation:
 		return message.ReasonOldIncarnation
 	case known && e.IsVoter():
@@ -140,7 +140,7 @@ func (m *Machine) assignPlace(j joiner) message.Reason {
 		if !m.isCommitted() {
 			return message.ReasonNotSettled
 		}
-		if !m.canSpare(e.Address) {
+		if !m.canSpareVote(e.Address) {
 			return message.ReasonQuorumAtStake
 		}
 		m.acceptJoiner(j, r.With(j.entry(member.Joining)), j.id.Address)
@@ -161,9 +161,9 @@ func (j joiner) entry(s member.Status) member.Member {
 	return member.Member{Identity: j.id, Name: j.name, Seed: j.seed, Status: s}
 }
 
-// placeAgain is for a node that comes back with its store: it keeps seat and
+// restorePlace is for a node that comes back with its store: it keeps seat and
 // vote (protocol.md section 3).
-func (m *Machine) placeAgain(e member.Member, j joiner) message.Reason {
+func (m *Machine) restorePlace(e member.Member, j joiner) message.Reason {
 	if j.id.Incarnation < e.Incarnation ||
 		e.Resigned && j.id.Incarnation == e.Incarnation {
 		return message.ReasonOldIncarnation
@@ -174,22 +174,22 @@ func (m *Machine) placeAgain(e member.Member, j joiner) message.Reason {
 		next.Status, next.Resigned = member.Active, false
 	}
 	if next != e {
-		m.acceptJoiner(j, m.state().Roster.With(next), j.id.Address)
+		m.acceptJoiner(j, m.shownState().Roster.With(next), j.id.Address)
 		return message.ReasonNone
 	}
 	m.alignRejoined(j)
 	return message.ReasonNone
 }
 
-// placeProvisional admits to a provisional leader's view: one that holds a
+// assignProvisional admits to a provisional leader's view: one that holds a
 // roster admits only its members, one that holds none keeps a place for every
 // configured seed (protocol.md section 4).
-func (m *Machine) placeProvisional(j joiner, known bool) message.Reason {
+func (m *Machine) assignProvisional(j joiner, known bool) message.Reason {
 	r := m.soft.Roster
 	switch {
-	case !m.held().IsZero() && !known:
+	case !m.heldNumber().IsZero() && !known:
 		return message.ReasonNotMember
-	case !m.held().IsZero():
+	case !m.heldNumber().IsZero():
 		// Its other store has the vote, which a soft state does not change.
 		return message.ReasonNotSettled
 	case !j.held.IsZero():
@@ -222,7 +222,7 @@ func (m *Machine) acceptJoiner(j joiner, r member.Roster, about member.Address) 
 	m.changeRoster(r, about)
 	// (S) Records that it lost with an earlier place are not tracked here: it must show this
 	// revision before its trust is extended again.
-	p.revoked = m.state().Number
+	p.revoked = m.shownState().Number
 	// (S) An extension from the time before may count for records that it sets in this place.
 	p.extended = m.now
 }

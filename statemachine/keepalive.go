@@ -14,7 +14,7 @@ import (
 // to every other seed and member, so that no island forms (protocol.md section 5). It reports
 // whether there is any other node.
 func (m *Machine) sendHeartbeats() bool {
-	to := m.targets(m.cfg.Seeds, addresses(m.state().Roster))
+	to := m.targets(m.cfg.Seeds, addresses(m.shownState().Roster))
 	var silent []member.Address
 	for _, a := range to {
 		p := m.lead.peer(a)
@@ -40,9 +40,9 @@ func (m *Machine) sendClaims(silent []member.Address) {
 		slices.SortFunc(silent, func(a, b member.Address) int { return b.Compare(a) })
 		others := silent[1:]
 		silent = silent[:1:1]
-		for range min(len(others), m.lead.claims/4+1) {
-			silent = append(silent, others[m.lead.claims%len(others)])
-			m.lead.claims++
+		for range min(len(others), m.lead.claimsSent/4+1) {
+			silent = append(silent, others[m.lead.claimsSent%len(others)])
+			m.lead.claimsSent++
 		}
 	}
 	for _, a := range silent {
@@ -51,12 +51,12 @@ func (m *Machine) sendClaims(silent []member.Address) {
 }
 
 func (m *Machine) sendKeepAlive() {
-	m.follow.shownAt = m.now
+	m.follow.sentAt = m.now
 	if m.leader.Chosen && m.leader.Version < m.durable.Bound() {
 		// protocol.md section 6, 5: bound, it sends no keep-alive below.
 		return
 	}
-	s := m.state()
+	s := m.shownState()
 	digest := m.digest
 	if !m.leader.Chosen {
 		digest = s.Digest()
@@ -66,12 +66,12 @@ func (m *Machine) sendKeepAlive() {
 		Digest:  digest,
 		Bound:   m.durable.Bound(),
 		Echo:    m.follow.echo,
-		Stamp:   m.stamp(m.leader.Version),
+		Stamp:   m.newStamp(m.leader.Version),
 		Drained: m.operator.drained || m.operator.leaving,
 	})
 }
 
-func (m *Machine) stamp(version uint64) message.Stamp {
+func (m *Machine) newStamp(version uint64) message.Stamp {
 	return message.Stamp{
 		Version:     version,
 		Incarnation: m.self.Incarnation,
@@ -104,7 +104,7 @@ func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAc
 	if b.Quorate {
 		f.quorateAt = m.now
 	}
-	answer := m.now.Sub(f.shownAt) >= m.timing.answerInterval()
+	answer := m.now.Sub(f.sentAt) >= m.timing.answerInterval()
 	if !m.leader.Chosen {
 		if answer {
 			m.sendKeepAlive()
@@ -116,7 +116,7 @@ func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAc
 	}
 	// (S) A leader stamps only for those that showed its version. Support of a version that
 	// was never held would keep this node from supporting any other (protocol.md section 5).
-	if b.Stamp.Version != m.leader.Version || b.Stamp.Version != m.held().Version ||
+	if b.Stamp.Version != m.leader.Version || b.Stamp.Version != m.heldNumber().Version ||
 		b.Stamp.Incarnation != in.From.Incarnation {
 		m.drop(in, message.ReasonOtherVersion)
 		return
@@ -143,14 +143,14 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 	case m.role != member.Leading && m.role != member.Provisional:
 		m.drop(in, message.ReasonNotLeader)
 		// It knows this leadership and does not lead, so it gave that up.
-		if !c.Chosen || c.Version <= m.held().Version {
+		if !c.Chosen || c.Version <= m.heldNumber().Version {
 			m.send(in.From.Address, message.ReJoinCluster{GivenUp: c, Winner: m.leader})
 		}
 		return
-	case !m.state().Roster.Has(in.From):
+	case !m.shownState().Roster.Has(in.From):
 		m.refuse(in, message.ReasonUnknownRun)
 		m.sendAck(in.From.Address, b.Stamp, false)
-		m.send(in.From.Address, message.ClusterAlignment{State: m.state()})
+		m.send(in.From.Address, message.ClusterAlignment{State: m.shownState()})
 		return
 	}
 	if m.role == member.Leading && !m.noteBound(in, b.Bound) {
@@ -161,17 +161,17 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 	shows := c == m.leader && b.Number.Version == m.leader.Version
 	if shows && p.number.Less(b.Number) {
 		p.number, p.sentAt = b.Number, m.now
-		m.lead.progress = true
+		m.lead.recheckCommit = true
 	}
 	answers := m.noteEcho(in, p, b.Echo)
-	m.heardAgain(in.From)
+	m.reactivateMember(in.From)
 	if !answers || !shows {
 		m.sendAck(in.From.Address, b.Stamp, shows)
 	}
-	if !m.lead.tellAt.IsZero() {
+	if !m.lead.softSyncAt.IsZero() {
 		return // It gets the state together with the others.
 	}
-	s := m.state()
+	s := m.shownState()
 	if b.Number == s.Number && (b.Digest == m.stateDigest() || m.role == member.Provisional) {
 		return
 	}
@@ -208,9 +208,9 @@ func (m *Machine) noteEcho(in message.Message, p *peer, e message.Stamp) bool {
 // sendAck sends an ack, asked or not. (S) Only a member that showed the leader's own version
 // gets a stamp, and only from a chosen leader.
 func (m *Machine) sendAck(to member.Address, echo message.Stamp, stamped bool) {
-	ack := message.LeaderKeepAliveAck{Echo: echo, Healthy: m.healthy(), Quorate: m.quorate(m.now)}
+	ack := message.LeaderKeepAliveAck{Echo: echo, Healthy: m.isHealthy(), Quorate: m.isQuorate(m.now)}
 	if stamped && m.role == member.Leading {
-		ack.Stamp = m.stamp(m.leader.Version)
+		ack.Stamp = m.newStamp(m.leader.Version)
 		if m.records.committed.Version == m.leader.Version {
 			ack.Committed = m.records.committed
 		}

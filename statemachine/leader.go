@@ -16,18 +16,18 @@ type leaderState struct {
 	since        time.Time // it was chosen, or declared itself
 	quorate      bool      // as of the last call
 	quorateSince time.Time
-	beatAt       time.Time // next acks to followers and claims to the others
+	heartbeatAt  time.Time // next acks to followers and claims to the others
 	peers        []*peer   // the other members of the roster
 	waiting      []joiner
 	// boundSeen is the highest version that a member showed itself bound to.
 	boundSeen uint64
 	// joinedAt is when a joiner last got a place; claims counts the claims sent to nodes that
 	// are silent.
-	joinedAt time.Time
-	claims   int
+	joinedAt   time.Time
+	claimsSent int
 	// A provisional leader sent its members its state at toldAt, and sends them changes at
 	// tellAt; zero if there are none.
-	toldAt, tellAt time.Time
+	softSyncedAt, softSyncAt time.Time
 	// leaseFrom is the stamp that the lease counts from, while leaseKnown.
 	leaseFrom  int64
 	leaseKnown bool
@@ -88,8 +88,8 @@ func (l *leaderState) ensurePeer(id member.Identity) *peer {
 	return p
 }
 
-// noteTold notes that p is sent what is new in a state.
-func (p *peer) noteTold(n member.Number, now time.Time) {
+// noteSent notes that p is sent what is new in a state.
+func (p *peer) noteSent(n member.Number, now time.Time) {
 	if !p.number.Less(p.sent) {
 		p.sentAt = now
 	}
@@ -105,16 +105,16 @@ func (m *Machine) tickLead() {
 		m.stepDown(member.Claim{}, CauseLease)
 		return
 	}
-	m.watchMembers()
+	m.checkSilence()
 	m.makeWaitingChanges()
 	m.drainLeader()
-	if m.due(m.lead.beatAt) {
+	if m.due(m.lead.heartbeatAt) {
 		pause := m.timing.HeartbeatInterval
 		if !m.sendHeartbeats() {
 			// A lone node extends its lease by looking at it.
 			pause = m.timing.aloneInterval()
 		}
-		m.lead.beatAt = m.now.Add(pause)
+		m.lead.heartbeatAt = m.now.Add(pause)
 	}
 }
 
@@ -137,15 +137,15 @@ func (m *Machine) leadDeadline(d *deadline) {
 	if m.role != member.Leading && m.role != member.Provisional {
 		return
 	}
-	d.add(m.lead.beatAt)
-	d.add(m.lead.tellAt)
+	d.add(m.lead.heartbeatAt)
+	d.add(m.lead.softSyncAt)
 	d.add(m.stepDownAt())
 	if m.lead.quorate {
 		d.add(m.leaseEnd(m.now))
 	}
-	for _, e := range m.state().Roster {
+	for _, e := range m.shownState().Roster {
 		if e.Address != m.self.Address {
-			d.add(m.watchAt(e))
+			d.add(m.silenceDeadline(e))
 		}
 	}
 }
@@ -178,7 +178,7 @@ func (m *Machine) isCommitted() bool {
 // whether that version is one that an election can have reached.
 func (m *Machine) noteBound(in message.Message, version uint64) bool {
 	room := uint64(maxJoinJump)
-	if m.state().Roster.IsVoter(in.From.Voter()) {
+	if m.shownState().Roster.IsVoter(in.From.Voter()) {
 		room = paxos.MaxVersionJump
 	}
 	if version > m.leader.Version+room {

@@ -85,11 +85,11 @@ func (m *Machine) quorumEcho(r member.Roster) int64 {
 	return echoes[len(echoes)-(m.quorum-1)]
 }
 
-// quorate reports whether this node leads with authority at now: chosen, its
+// isQuorate reports whether this node leads with authority at now: chosen, its
 // version held by M voters, and its lease running. An echo is given only for
 // a stamp, and a stamp only to a voter that showed this version, so a lease
 // proves that M voters hold it.
-func (m *Machine) quorate(now time.Time) bool {
+func (m *Machine) isQuorate(now time.Time) bool {
 	return m.role == member.Leading && now.Before(m.leaseEnd(now))
 }
 
@@ -106,17 +106,17 @@ func (m *Machine) EndTrust(now time.Time) {
 	m.lead.leaseKnown = false
 }
 
-// healthy is what acks say of this leader: quorate, or chosen just now.
+// isHealthy is what acks say of this leader: quorate, or chosen just now.
 // (S) A provisional leader never is.
-func (m *Machine) healthy() bool {
+func (m *Machine) isHealthy() bool {
 	return m.role == member.Leading &&
-		(m.quorate(m.now) || m.now.Before(m.lead.since.Add(m.timing.LeaderTimeout)))
+		(m.isQuorate(m.now) || m.now.Before(m.lead.since.Add(m.timing.LeaderTimeout)))
 }
 
 // Authority is the version that this node leads with authority at now, and
 // when the authority ends unless it is extended. Version 0 means none.
 func (m *Machine) Authority(now time.Time) (version uint64, until time.Time) {
-	if m.stopped || !m.quorate(now) {
+	if m.stopped || !m.isQuorate(now) {
 		return 0, time.Time{}
 	}
 	return m.leader.Version, m.leaseEnd(now)
@@ -125,7 +125,7 @@ func (m *Machine) Authority(now time.Time) (version uint64, until time.Time) {
 // noteAuthority traces when authority begins or ends. When it begins, followers get an ack
 // immediately, because they wait for it.
 func (m *Machine) noteAuthority() {
-	q := !m.stopped && m.quorate(m.now)
+	q := !m.stopped && m.isQuorate(m.now)
 	if q {
 		// (S) While this node has authority, no other leader was chosen that could take a record.
 		m.trustUntil(m.now.Add(m.timing.leaseMargin()))
@@ -133,7 +133,7 @@ func (m *Machine) noteAuthority() {
 	switch {
 	case q && !m.lead.quorate:
 		m.lead.quorate, m.lead.quorateSince = true, m.now
-		m.shown.moved = true
+		m.shown.changed = true
 		m.trace(Trace{Kind: GainedAuthority, Peer: m.self.Address, Version: m.leader.Version})
 		for _, p := range m.lead.peers {
 			if p.number.Version == m.leader.Version {
@@ -142,7 +142,7 @@ func (m *Machine) noteAuthority() {
 		}
 	case !q && m.lead.quorate:
 		m.lead.quorate = false
-		m.shown.moved = true
+		m.shown.changed = true
 		m.trace(Trace{Kind: LostAuthority, Peer: m.self.Address})
 	}
 }

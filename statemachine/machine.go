@@ -46,14 +46,14 @@ type Machine struct {
 
 	durable paxos.Durable // what is or will be on disk; Held is the held state
 	digest  uint64        // of durable.Held
-	soft    member.State  // state of the provisional leader followed, or the own one
+	soft    member.State  // shownState of the provisional leader followed, or the own one
 	// admitted is set once a state had a place for this very run of this node.
 	admitted bool
 	// trustFrom is when the clock was found to have stood still last, in nanoseconds of
 	// it; zero for never. (S) Authority and trust in records count from stamps after it.
 	trustFrom int64
-	// voteWait is when this run may vote for any node (protocol.md section 5).
-	voteWait time.Time
+	// startWaitEnd is when this run may vote for any node (protocol.md section 5).
+	startWaitEnd time.Time
 
 	role member.Role
 	// leader is the claim of the leader followed, or the own one.
@@ -72,12 +72,12 @@ type Machine struct {
 	now     time.Time
 	out     Output
 	dirty   bool // durable changed in this call
-	shown   shown
+	shown   shownView
 	stopped bool
 }
 
-// shown is what the last call left visible, to tell what changed.
-type shown struct {
+// shownView is what the last call left visible, to tell what changed.
+type shownView struct {
 	// self is part of every view. yieldAddress may change nothing else that is shown,
 	// and ends the trust in the records of the earlier run.
 	self    member.Identity
@@ -85,7 +85,7 @@ type shown struct {
 	leader  member.Claim
 	number  member.Number
 	quorate bool
-	moved   bool // a member's entry changed in this call
+	changed bool // a member's entry changed in this call
 }
 
 // New starts a run of the node. d is what its store holds, StoreID and
@@ -106,7 +106,7 @@ func New(cfg Config, d paxos.Durable, now time.Time) *Machine {
 	// (S) protocol.md section 5, restart: the run before this one may have
 	// supported a leader until LeaseTimeout from now.
 	if cfg.Volatile || !d.Held.IsZero() && d.Held.Leader != cfg.Address {
-		m.voteWait = now.Add(cfg.Timings.LeaseTimeout)
+		m.startWaitEnd = now.Add(cfg.Timings.LeaseTimeout)
 	}
 	m.isolation.noChosenSince = now
 	m.join.nextAt = now
@@ -120,7 +120,7 @@ func (m *Machine) Step(now time.Time, in message.Message) Output {
 	if !m.stopped && m.admit(in) {
 		m.dispatch(in)
 		// After its flow, because a state tells more than the claim in its header.
-		m.hearFrom(in, in.Claim)
+		m.handleClaimFrom(in, in.Claim)
 	}
 	return m.endCall()
 }
@@ -151,10 +151,10 @@ func (m *Machine) endCall() Output {
 		d := m.durable
 		m.out.Persist = &d
 	}
-	s := shown{self: m.self, quorate: m.showsQuorate(), number: m.state().Number}
+	s := shownView{self: m.self, quorate: m.showsQuorate(), number: m.shownState().Number}
 	s.role, s.leader = m.shownLeader()
-	moved := m.shown.moved
-	m.shown.moved = false
+	moved := m.shown.changed
+	m.shown.changed = false
 	m.out.Changed = moved || s != m.shown
 	m.shown = s
 	return m.out
@@ -167,10 +167,10 @@ var flows = [...]func(*Machine){
 	(*Machine).tickFollow,
 	(*Machine).tickLead,
 	(*Machine).tickTable,
-	(*Machine).tickTell,
-	(*Machine).tickDeaf,
+	(*Machine).tickSoftSync,
+	(*Machine).tickUnresponsive,
 	(*Machine).tickJoin,
-	(*Machine).tickMore,
+	(*Machine).tickWiden,
 	(*Machine).tickIsolation,
 	(*Machine).tickPropose,
 	(*Machine).tickInquiry,
@@ -216,9 +216,9 @@ func (d *deadline) add(t time.Time) {
 // due reports whether a timer is armed and its time has come.
 func (m *Machine) due(t time.Time) bool { return !t.IsZero() && !t.After(m.now) }
 
-// state is what the view shows: the state of a provisional leader while one is
+// shownState is what the view shows: the state of a provisional leader while one is
 // followed, otherwise the held one.
-func (m *Machine) state() member.State {
+func (m *Machine) shownState() member.State {
 	if !m.leader.IsZero() && !m.leader.Chosen {
 		return m.soft
 	}
@@ -228,7 +228,7 @@ func (m *Machine) state() member.State {
 // shownLeader is the leader that the view names. It is zero until that leader's state came,
 // so that a version is never shown with the leader of another one.
 func (m *Machine) shownLeader() (member.Role, member.Claim) {
-	s := m.state()
+	s := m.shownState()
 	if m.role == member.Following &&
 		(s.Leader != m.leader.Leader || s.Version != m.leader.Version) {
 		return member.Seeking, member.Claim{}
@@ -236,8 +236,8 @@ func (m *Machine) shownLeader() (member.Role, member.Claim) {
 	return m.role, m.leader
 }
 
-// held is the number of the held state; zero when the node holds nothing.
-func (m *Machine) held() member.Number { return m.durable.Held.Number }
+// heldNumber is the number of the held state; zero when the node holds nothing.
+func (m *Machine) heldNumber() member.Number { return m.durable.Held.Number }
 
 // isVoter reports whether this node has a vote in its held state.
 func (m *Machine) isVoter() bool { return m.durable.Held.Roster.IsVoter(m.self.Voter()) }
@@ -245,7 +245,7 @@ func (m *Machine) isVoter() bool { return m.durable.Held.Roster.IsVoter(m.self.V
 // View is what the node sees at now. The caller must not change its members: they may be
 // those of the state.
 func (m *Machine) View(now time.Time) member.View {
-	s := m.state()
+	s := m.shownState()
 	role, leader := m.shownLeader()
 	v := member.View{
 		Self:     m.self,
@@ -256,7 +256,7 @@ func (m *Machine) View(now time.Time) member.View {
 		Members:  s.Roster.Shown(),
 	}
 	if m.role == member.Leading {
-		v.Quorate = m.quorate(now)
+		v.Quorate = m.isQuorate(now)
 	} else {
 		v.Quorate = m.followsQuorate(now)
 	}
@@ -279,7 +279,7 @@ func (m *Machine) send(to member.Address, body message.Body) {
 		return
 	}
 	m.out.Send = append(m.out.Send, message.Message{
-		From: m.self, To: to, Claim: m.leader, Cluster: m.cluster(), Body: body,
+		From: m.self, To: to, Claim: m.leader, Cluster: m.clusterID(), Body: body,
 	})
 }
 

@@ -63,7 +63,7 @@ const (
 	Joining                                // asks Peer for a place
 	Follows                                // follows the leader Peer
 	BecameProvisional                      // declared itself
-	Suspected                              // lost its leader Peer
+	Suspected                              // lostVoters its leader Peer
 	Asking                                 // asks voters whether the leader is healthy
 	Proposing                              // sent a pre proposal
 	ProposingFormal                        // sent a formal proposal
@@ -133,7 +133,7 @@ func (m *Machine) refuse(in message.Message, reason message.Reason) {
 
 func (m *Machine) trace(t Trace) {
 	if t.Version == 0 {
-		t.Version = m.state().Version
+		t.Version = m.shownState().Version
 	}
 	m.out.Trace = append(m.out.Trace, t)
 }

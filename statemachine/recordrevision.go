@@ -74,14 +74,14 @@ func (m *Machine) reviseRecords() bool {
 		return false
 	}
 	m.lead.answerAt = d.number
-	m.lead.untold = true
-	m.hold(nextRevision(s, d.records))
-	m.tellRecords(d)
+	m.lead.commitUnannounced = true
+	m.setHeld(nextRevision(s, d.records))
+	m.sendRecordUpdate(d)
 	return true
 }
 
-// tellRecords tells everyone what the newest revision changed.
-func (m *Machine) tellRecords(d *draft) {
+// sendRecordUpdate tells everyone what the newest revision changed.
+func (m *Machine) sendRecordUpdate(d *draft) {
 	u := message.RecordUpdate{Number: d.number}
 	slices.Sort(d.keys)
 	for _, key := range d.keys {
@@ -95,7 +95,7 @@ func (m *Machine) tellRecords(d *draft) {
 		if p.number.IsZero() {
 			continue // it cannot apply that, and gets the whole when it shows itself
 		}
-		p.noteTold(d.number, m.now)
+		p.noteSent(d.number, m.now)
 		m.send(p.id.Address, u)
 	}
 }
@@ -104,7 +104,7 @@ func (m *Machine) tellRecords(d *draft) {
 // silent.
 func (m *Machine) endRecords(d *draft) {
 	for _, o := range m.lead.owners {
-		silent := o.id != m.self && m.due(m.silentAt(o))
+		silent := o.id != m.self && m.due(m.ownerSilentAt(o))
 		if !silent && !(o.revoked && m.knowsRevocations(o.id)) {
 			continue
 		}
@@ -114,26 +114,26 @@ func (m *Machine) endRecords(d *draft) {
 			}
 		}
 		if silent {
-			m.takenFrom(o.id, d.number)
+			m.noteRevoked(o.id, d.number)
 			m.trace(Trace{Kind: RecordsEnded, Peer: o.id.Address})
 		}
 	}
-	m.noteEnds()
+	m.scheduleRecordEnd()
 }
 
-// noteEnds notes when the first of the owners is silent for too long.
-func (m *Machine) noteEnds() {
+// scheduleRecordEnd notes when the first of the owners is silent for too long.
+func (m *Machine) scheduleRecordEnd() {
 	var d deadline
 	for _, o := range m.lead.owners {
 		if o.id != m.self {
-			d.add(m.silentAt(o))
+			d.add(m.ownerSilentAt(o))
 		}
 	}
 	m.lead.endsAt = d.at
 }
 
-// takenFrom notes that a revision took a record from a run that did not ask for it.
-func (m *Machine) takenFrom(owner member.Identity, n member.Number) {
+// noteRevoked notes that a revision took a record from a run that did not ask for it.
+func (m *Machine) noteRevoked(owner member.Identity, n member.Number) {
 	if p := m.lead.peer(owner.Address); p != nil && p.id == owner {
 		p.revoked = n
 	}
@@ -151,7 +151,7 @@ func (m *Machine) takeRequests(d *draft) {
 		if r.from != m.self {
 			m.lead.bytes -= r.Bytes()
 		}
-		a := message.RecordResponse{ID: r.ID, Reason: m.refusalReason(d, r)}
+		a := message.RecordResponse{ID: r.ID, Reason: m.refuseRequest(d, r)}
 		if a.Reason == message.ReasonNone {
 			m.takeRequest(d, r)
 		}
@@ -159,8 +159,8 @@ func (m *Machine) takeRequests(d *draft) {
 	}
 }
 
-// refusalReason says why a request is not taken.
-func (m *Machine) refusalReason(d *draft, r request) message.Reason {
+// refuseRequest says why a request is not taken.
+func (m *Machine) refuseRequest(d *draft, r request) message.Reason {
 	from, _ := m.durable.Held.Roster.Find(r.from.Address)
 	if from.Identity != r.from || from.Shown() != member.Active {
 		return message.ReasonNotActive
@@ -219,7 +219,7 @@ func (m *Machine) takeRequest(d *draft, r request) {
 		case e.IsOwned() && e.Owner != r.from:
 			e.Revoked = true
 			d.put(e)
-			m.takenFrom(e.Owner, d.number)
+			m.noteRevoked(e.Owner, d.number)
 			m.trace(Trace{Kind: RecordRevoked, Peer: e.Owner.Address})
 		default:
 			d.drop(e)

@@ -50,7 +50,7 @@ const maxOpen = 1024
 // from now on, whatever the answer, but those that r sets when it is taken.
 func (m *Machine) Commit(now time.Time, r message.RecordRequest) Output {
 	m.beginCall(now)
-	if reason := m.mayAsk(r); reason != message.ReasonNone {
+	if reason := m.refuseCommit(r); reason != message.ReasonNone {
 		m.out.Answers = append(m.out.Answers, message.RecordResponse{ID: r.ID, Reason: reason})
 		return m.endCall()
 	}
@@ -71,8 +71,8 @@ func (m *Machine) Commit(now time.Time, r message.RecordRequest) Output {
 	return m.endCall()
 }
 
-// mayAsk says why a request of this node cannot be taken.
-func (m *Machine) mayAsk(r message.RecordRequest) message.Reason {
+// refuseCommit says why a request of this node cannot be taken.
+func (m *Machine) refuseCommit(r message.RecordRequest) message.Reason {
 	switch {
 	case m.stopped || m.operator.leaving:
 		return message.ReasonNotActive
@@ -101,7 +101,7 @@ func tooLarge(r message.RecordRequest) bool {
 func (m *Machine) endOwnership(key string) {
 	if i, ok := m.ownIndex(key); ok {
 		m.records.own = slices.Delete(m.records.own, i, i+1)
-		m.shown.moved = true
+		m.shown.changed = true
 	}
 	for i := range m.records.open {
 		o := &m.records.open[i]
@@ -221,7 +221,7 @@ func (m *Machine) trustUntil(t time.Time) {
 // noteCommitted notes that a state is committed. (S) One of a version that is not held
 // here says nothing of the held state.
 func (m *Machine) noteCommitted(n member.Number) {
-	if n.Version == m.held().Version && m.records.committed.Less(n) {
+	if n.Version == m.heldNumber().Version && m.records.committed.Less(n) {
 		m.records.committed = n
 	}
 	m.showRecords()
@@ -229,16 +229,16 @@ func (m *Machine) noteCommitted(n member.Number) {
 
 // showRecords shows the table of the held state when that is committed.
 func (m *Machine) showRecords() {
-	if m.records.committed.Less(m.held()) || m.records.shown.Same(m.durable.Held.Records) {
+	if m.records.committed.Less(m.heldNumber()) || m.records.shown.Same(m.durable.Held.Records) {
 		return
 	}
 	m.records.shown = m.durable.Held.Records
-	m.shown.moved = true
+	m.shown.changed = true
 }
 
-// heldRecords follows a state that was just held: what is no more there, or not
+// dropLostRecords follows a state that was just held: what is no more there, or not
 // unchanged, is not owned any more.
-func (m *Machine) heldRecords(s member.State) {
+func (m *Machine) dropLostRecords(s member.State) {
 	m.records.own = slices.DeleteFunc(m.records.own, func(o ownRecord) bool {
 		e, _ := s.Records.Find(o.key)
 		return !member.Token(s.Number).Less(o.token) && (e.Token != o.token || e.Revoked)
@@ -251,7 +251,7 @@ func (m *Machine) onRecordUpdate(in message.Message, b message.RecordUpdate) {
 	if !m.isNextRevision(in, b.Number) {
 		return
 	}
-	s := m.state()
+	s := m.shownState()
 	// Its leader changes records only when what it has is committed.
 	m.noteCommitted(s.Number)
 	r := s.Records.Clone()
@@ -266,7 +266,7 @@ func (m *Machine) onRecordUpdate(in message.Message, b message.RecordUpdate) {
 		return
 	}
 	next := nextRevision(s, r)
-	if !m.plausible(next) {
+	if !m.isPlausible(next) {
 		m.drop(in, message.ReasonNotCandidate)
 		return
 	}

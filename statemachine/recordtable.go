@@ -15,9 +15,9 @@ import (
 
 // recordTable is what a leader knows of the records beside its state.
 type recordTable struct {
-	requests []request // wait for the next revision
-	bytes    int       // of the requests of others
-	asked    []requester
+	requests   []request // wait for the next revision
+	bytes      int       // of the requests of others
+	requesters []requester
 	// answers wait until answerAt is committed.
 	answers  []reply
 	answerAt member.Number
@@ -27,9 +27,9 @@ type recordTable struct {
 	// endsAt is no later than when the first of the owners is silent for too long;
 	// zero for never.
 	endsAt time.Time
-	// progress says that more may be committed than at the last look, untold that the
+	// recheckCommit says that more may be committed than at the last look, untold that the
 	// members do not know yet that the newest table is.
-	progress, untold bool
+	recheckCommit, commitUnannounced bool
 }
 
 // requester is a run that sent requests, and the greatest id of them.
@@ -42,7 +42,7 @@ type requester struct {
 type owner struct {
 	id      member.Identity
 	revoked bool // some of them are revoked
-	// lost is when it lost its place last; zero where it did not in this leadership.
+	// lostVoters is when it lost its place last; zero where it did not in this leadership.
 	lost time.Time
 }
 
@@ -75,7 +75,7 @@ func (m *Machine) onRecordRequest(in message.Message, b message.RecordRequest) {
 		m.drop(in, message.ReasonUnknownRun)
 		return
 	}
-	last := m.lead.askedBy(in.From)
+	last := m.lead.requesterOf(in.From)
 	if b.ID <= last.id {
 		m.drop(in, message.ReasonRepeated)
 		return
@@ -90,14 +90,14 @@ func (m *Machine) onRecordRequest(in message.Message, b message.RecordRequest) {
 	m.lead.requests = append(m.lead.requests, request{in.From, b})
 }
 
-// askedBy is what is known of the requests of a run.
-func (t *recordTable) askedBy(run member.Identity) *requester {
-	i := slices.IndexFunc(t.asked, func(a requester) bool { return a.run == run })
+// requesterOf is what is known of the requests of a run.
+func (t *recordTable) requesterOf(run member.Identity) *requester {
+	i := slices.IndexFunc(t.requesters, func(a requester) bool { return a.run == run })
 	if i < 0 {
-		i = len(t.asked)
-		t.asked = append(t.asked, requester{run: run})
+		i = len(t.requesters)
+		t.requesters = append(t.requesters, requester{run: run})
 	}
-	return &t.asked[i]
+	return &t.requesters[i]
 }
 
 // tickTable notes what is committed, and makes the next revision of the records. (S)
@@ -118,27 +118,27 @@ func (m *Machine) tickTable() {
 
 // mayRevise reports whether the next revision of the records may be made, after commitState.
 func (m *Machine) mayRevise() bool {
-	return m.mayChange() && m.records.committed == m.held() && m.quorate(m.now)
+	return m.mayChange() && m.records.committed == m.heldNumber() && m.isQuorate(m.now)
 }
 
 // commitState notes that the present state is committed, once it is, and answers.
 func (m *Machine) commitState() {
-	if !m.lead.progress {
+	if !m.lead.recheckCommit {
 		return
 	}
-	m.lead.progress = false
+	m.lead.recheckCommit = false
 	if !m.isCommitted() {
 		return
 	}
-	m.noteCommitted(m.held())
+	m.noteCommitted(m.heldNumber())
 	if !m.lead.answerAt.IsZero() {
 		m.lead.answerAt = member.Number{}
 		m.answerAll()
 	}
-	if !m.lead.untold {
+	if !m.lead.commitUnannounced {
 		return
 	}
-	m.lead.untold = false
+	m.lead.commitUnannounced = false
 	for _, p := range m.lead.peers {
 		if p.number.Version == m.leader.Version {
 			m.sendAck(p.id.Address, p.stamp, true)
@@ -165,11 +165,11 @@ func (m *Machine) tableDeadline(d *deadline) {
 	}
 }
 
-// silentAt is when an owner trusts no record any more that this leader does not extend.
+// ownerSilentAt is when an owner trusts no record any more that this leader does not extend.
 // (S) It counts from when the newest keep-alive came that was answered by an extending
 // ack, since the owner counts from when it was sent; or from the beginning of this
 // leadership: as long as another leader had authority, this one was not chosen.
-func (m *Machine) silentAt(o owner) time.Time {
+func (m *Machine) ownerSilentAt(o owner) time.Time {
 	last := o.lost // also where it got its place back
 	if p := m.lead.peer(o.id.Address); p != nil && p.id == o.id && p.extended.After(last) {
 		last = p.extended
@@ -183,10 +183,10 @@ func (m *Machine) silentAt(o owner) time.Time {
 	return last.Add(m.timing.HoldTimeout())
 }
 
-// formerOf is who led the version of base, when this node has followed it for so long
+// formerLeader is who led the version of base, when this node has followed it for so long
 // that nobody trusts what others extended before. (S) M voters took that base for the
 // newest: nobody else had authority since.
-func (m *Machine) formerOf(base member.Number) member.Identity {
+func (m *Machine) formerLeader(base member.Number) member.Identity {
 	f := &m.follow
 	if !f.claim.Chosen || f.claim.Version != base.Version ||
 		!m.due(f.since.Add(m.timing.onlyExtenderTimeout())) {
@@ -208,15 +208,15 @@ func (m *Machine) knowsRevocations(owner member.Identity) bool {
 // leader has authority, and p showed the revision that last took one from it, or gave
 // it its place.
 func (m *Machine) mayExtend(p *peer, echo message.Stamp) bool {
-	return p != nil && m.role == member.Leading && m.quorate(m.now) && m.knowsRevocations(p.id) &&
+	return p != nil && m.role == member.Leading && m.isQuorate(m.now) && m.knowsRevocations(p.id) &&
 		echo.Version == m.leader.Version && echo.Incarnation == p.id.Incarnation
 }
 
-// heldTable follows a state that this leader holds now. (S) What a change of the roster
+// updateOwners follows a state that this leader holds now. (S) What a change of the roster
 // took from an owner counts as every other loss.
-func (m *Machine) heldTable(before, s member.State) {
+func (m *Machine) updateOwners(before, s member.State) {
 	t := &m.lead.recordTable
-	t.progress = true
+	t.recheckCommit = true
 	old := t.owners
 	t.owners = nil
 	for _, e := range s.Records {
@@ -230,11 +230,11 @@ func (m *Machine) heldTable(before, s member.State) {
 		}
 		t.owners[i].revoked = t.owners[i].revoked || e.Revoked
 	}
-	t.asked = slices.DeleteFunc(t.asked, func(a requester) bool {
+	t.requesters = slices.DeleteFunc(t.requesters, func(a requester) bool {
 		e, _ := s.Roster.Find(a.run.Address)
 		return e.Voter() == a.run.Voter() && e.Identity != a.run // that run is over
 	})
-	m.noteEnds()
+	m.scheduleRecordEnd()
 }
 
 // ownerOf is what is known of an owner in a state, beside what was known before.
@@ -249,15 +249,15 @@ func (m *Machine) ownerOf(old []owner, before, s member.State, id member.Identit
 	return o
 }
 
-// takenBy notes what a change of the roster took from owners.
-func (m *Machine) takenBy(before, s member.State) {
+// noteRevokedByRoster notes what a change of the roster took from owners.
+func (m *Machine) noteRevokedByRoster(before, s member.State) {
 	if before.Records.Same(s.Records) {
 		return
 	}
-	m.lead.untold = true
+	m.lead.commitUnannounced = true
 	for _, e := range before.Records {
 		if now, ok := s.Records.Find(e.Key); !ok || now.Revoked && !e.Revoked {
-			m.takenFrom(e.Owner, s.Number)
+			m.noteRevoked(e.Owner, s.Number)
 		}
 	}
 }

@@ -19,15 +19,15 @@ func (m *Machine) noteRun(from member.Identity) {
 	f := &m.follow
 	if m.role == member.Following && f.leader.Address == from.Address &&
 		from.Incarnation > f.leader.Incarnation && f.leader.Incarnation != 0 {
-		m.suspect(Trace{Cause: CauseCrash}, 0)
+		m.suspectLeader(Trace{Cause: CauseCrash}, 0)
 	}
 }
 
-// yieldAddress acts on a run at this address that the leader knows and that is not below
+// resolveAddressConflict acts on a run at this address that the leader knows and that is not below
 // this one. If this run had its place before, a later run replaced it, and it stops. A new
 // run joins again with a greater incarnation: a clock that was set back must not lock a node
 // out (protocol.md section 3).
-func (m *Machine) yieldAddress(c member.Claim, known uint64) {
+func (m *Machine) resolveAddressConflict(c member.Claim, known uint64) {
 	if known < m.self.Incarnation || known > m.self.Incarnation+maxRunJump {
 		return
 	}
@@ -68,23 +68,23 @@ func (m *Machine) isReplaced(s member.State) bool {
 func (m *Machine) endStartWait(leader member.Identity, given member.Claim) {
 	held := m.durable.Held
 	if m.cfg.Volatile || given != held.Claim() || leader != held.LeaderIdentity() ||
-		!m.now.Before(m.voteWait) {
+		!m.now.Before(m.startWaitEnd) {
 		return
 	}
-	m.voteWait = m.now
-	m.shown.moved = true
+	m.startWaitEnd = m.now
+	m.shown.changed = true
 }
 
-// waitsFor reports whether the wait after a start keeps this node from voting
+// startWaitExcludes reports whether the wait after a start keeps this node from voting
 // for a. (S) protocol.md section 5, restart: it may vote for the leader that it
 // held, whom alone its earlier run can have supported.
-func (m *Machine) waitsFor(a member.Address) bool {
-	return m.now.Before(m.voteWait) && (m.cfg.Volatile || m.durable.Held.Leader != a)
+func (m *Machine) startWaitExcludes(a member.Address) bool {
+	return m.now.Before(m.startWaitEnd) && (m.cfg.Volatile || m.durable.Held.Leader != a)
 }
 
 // VotesAt is when this run may vote for any node (protocol.md section 5, restart); zero if it
 // did not have to wait.
-func (m *Machine) VotesAt() time.Time { return m.voteWait }
+func (m *Machine) VotesAt() time.Time { return m.startWaitEnd }
 
 // Owed is what a node may still owe after its last run: for Lease its support to a
 // leader, and for Hold after that the trust of owners whose records that leader extended.

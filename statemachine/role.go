@@ -44,12 +44,12 @@ func (m *Machine) becomeJoiner(c member.Claim) {
 	m.setRole(member.Seeking, member.Claim{},
 		member.Seeking, member.Following, member.Provisional)
 	m.lead = leaderState{}
-	m.join.moreAt, m.join.turnAt, m.join.allAt = time.Time{}, time.Time{}, time.Time{}
+	m.join.widenAt, m.join.turnAt, m.join.askedAllAt = time.Time{}, time.Time{}, time.Time{}
 	if m.join.target != c {
-		m.join.askedAt = m.now
+		m.join.firstAskedAt = m.now
 	}
-	m.join.target, m.join.joinAt, m.join.waits = c, m.now, false
-	m.join.ledAt = m.now
+	m.join.target, m.join.lastAskedAt, m.join.mustWait = c, m.now, false
+	m.join.leaderNamedAt = m.now
 }
 
 // forgetLeader leaves the leader followed and sends nothing.
@@ -102,7 +102,7 @@ func (m *Machine) becomeNewRun() {
 	m.records = recordState{open: m.records.open}
 	m.propose = proposerState{} // versions and rounds of the other cluster
 	m.inquiry = inquiryState{}
-	m.voteWait = m.now.Add(m.timing.LeaseTimeout)
+	m.startWaitEnd = m.now.Add(m.timing.LeaseTimeout)
 	m.soft = member.State{}
 	m.join = joinState{nextAt: m.now}
 	// What this call had to send came from the run that is over.
@@ -123,15 +123,15 @@ func (m *Machine) becomeStopped(err error) {
 // restarts no timer. A claim of this node itself, or of a version below the held one,
 // cannot be followed.
 func (m *Machine) becomeFollower(c member.Claim, id member.Identity) {
-	if c.IsZero() || c.Leader == m.self.Address || c.Chosen && c.Version < m.held().Version {
-		panic(fmt.Sprintf("statemachine: a node that holds %v cannot follow %v", m.held(), c))
+	if c.IsZero() || c.Leader == m.self.Address || c.Chosen && c.Version < m.heldNumber().Version {
+		panic(fmt.Sprintf("statemachine: a node that holds %v cannot follow %v", m.heldNumber(), c))
 	}
 	m.setRole(member.Following, c, member.Seeking, member.Following, member.Provisional)
 	m.lead = leaderState{}
 	if m.follow.claim != c || m.follow.leader != id {
 		m.follow = followerState{leader: id, claim: c}
 		m.soft = member.State{}
-		if c.Chosen && m.held().Version == c.Version {
+		if c.Chosen && m.heldNumber().Version == c.Version {
 			// The state was taken before the leader was followed.
 			m.follow.healthyAt = m.now
 		}
@@ -140,15 +140,15 @@ func (m *Machine) becomeFollower(c member.Claim, id member.Identity) {
 	m.endSearch()
 	if c.Chosen {
 		m.isolation.noChosenSince = time.Time{}
-		m.isolation.lost = nil
+		m.isolation.lostVoters = nil
 	}
 	m.trace(Trace{Kind: Follows, Peer: c.Leader, Version: c.Version, Chosen: c.Chosen})
-	m.tellAskers()
-	if m.state().Version == c.Version {
+	m.answerAskers()
+	if m.shownState().Version == c.Version {
 		m.sendKeepAlive()
 	} else {
 		// Its state is on the way; there is nothing to show before.
-		m.follow.shownAt = m.now
+		m.follow.sentAt = m.now
 	}
 }
 
@@ -161,8 +161,8 @@ func (m *Machine) becomeProvisional(s member.State) {
 	m.startLead(s.Roster)
 	m.propose.at = m.now
 	m.trace(Trace{Kind: BecameProvisional, Peer: m.self.Address})
-	m.tellAnswerers()
-	m.tellAskers()
+	m.announceToSeeds()
+	m.answerAskers()
 }
 
 // becomeLeader begins to lead the held state, which names this run as its leader, in a
@@ -180,13 +180,13 @@ func (m *Machine) becomeLeader(former member.Identity) {
 	m.soft = member.State{}
 	m.startLead(s.Roster)
 	m.lead.former = former
-	m.heldTable(member.State{}, s)
+	m.updateOwners(member.State{}, s)
 	m.isolation.noChosenSince = time.Time{}
-	m.isolation.lost = nil
+	m.isolation.lostVoters = nil
 	// Its members hear of it by LeaderElected.
-	m.lead.beatAt = m.now.Add(m.timing.HeartbeatInterval)
+	m.lead.heartbeatAt = m.now.Add(m.timing.HeartbeatInterval)
 	m.trace(Trace{Kind: BecameLeader, Peer: m.self.Address})
-	m.tellAskers()
+	m.answerAskers()
 }
 
 // startLead sets what leaders of both kinds begin with.
@@ -195,7 +195,7 @@ func (m *Machine) startLead(r member.Roster) {
 	m.dropAttempt()
 	m.propose.Failures = 0
 	m.endSearch()
-	m.lead = leaderState{since: m.now, beatAt: m.now}
+	m.lead = leaderState{since: m.now, heartbeatAt: m.now}
 	for _, e := range r {
 		if e.Address != m.self.Address {
 			m.lead.ensurePeer(e.Identity).heard = m.now
@@ -240,8 +240,8 @@ func (m *Machine) checkRole() error {
 		if m.leader.IsZero() || own {
 			return fmt.Errorf("follows %v", m.leader)
 		}
-		if m.leader.Chosen && m.leader.Version < m.held().Version {
-			return fmt.Errorf("follows %v and holds %v", m.leader, m.held())
+		if m.leader.Chosen && m.leader.Version < m.heldNumber().Version {
+			return fmt.Errorf("follows %v and holds %v", m.leader, m.heldNumber())
 		}
 	case member.Provisional:
 		if !own || m.leader.Chosen {

@@ -13,9 +13,9 @@ import (
 // This file moves members along the table of protocol.md section 3. Only a
 // leader does it, and each move is a revision.
 
-// heardAgain moves a member that was silent back to active.
-func (m *Machine) heardAgain(id member.Identity) {
-	r := m.state().Roster
+// reactivateMember moves a member that was silent back to active.
+func (m *Machine) reactivateMember(id member.Identity) {
+	r := m.shownState().Roster
 	e, ok := r.Find(id.Address)
 	if !ok || e.Identity != id || !m.mayChange() {
 		return
@@ -26,9 +26,9 @@ func (m *Machine) heardAgain(id member.Identity) {
 	}
 }
 
-// watchAt is when the silence of a member has a consequence; zero when it has
+// silenceDeadline is when the silence of a member has a consequence; zero when it has
 // none.
-func (m *Machine) watchAt(e member.Member) time.Time {
+func (m *Machine) silenceDeadline(e member.Member) time.Time {
 	p := m.lead.peer(e.Address)
 	if p == nil || !m.mayChange() {
 		return time.Time{}
@@ -37,7 +37,7 @@ func (m *Machine) watchAt(e member.Member) time.Time {
 	case e.Status == member.Active:
 		return p.heard.Add(m.timing.HeartbeatTimeout)
 	case e.Status == member.Joining,
-		e.Status == member.Unreachable && m.role == member.Provisional && m.held().IsZero():
+		e.Status == member.Unreachable && m.role == member.Provisional && m.heldNumber().IsZero():
 		return p.heard.Add(m.timing.TTLTimeout)
 	case e.Status == member.Unreachable && m.lead.quorate:
 		// The leader must have been quorate all that time.
@@ -49,13 +49,13 @@ func (m *Machine) watchAt(e member.Member) time.Time {
 	return time.Time{}
 }
 
-// watchMembers draws the consequences of silence.
-func (m *Machine) watchMembers() {
-	for _, e := range m.state().Roster {
-		if e.Address == m.self.Address || !m.due(m.watchAt(e)) {
+// checkSilence draws the consequences of silence.
+func (m *Machine) checkSilence() {
+	for _, e := range m.shownState().Roster {
+		if e.Address == m.self.Address || !m.due(m.silenceDeadline(e)) {
 			continue
 		}
-		r := m.state().Roster
+		r := m.shownState().Roster
 		switch {
 		case e.Status == member.Active:
 			e.Status = member.Unreachable
@@ -122,21 +122,21 @@ func (m *Machine) finishLeaving() {
 // (S) The leader is quorate, its state committed, and M of the remaining
 // voters were heard within HeartbeatTimeout (protocol.md section 3).
 func (m *Machine) freeSeat() (member.Address, bool) {
-	if m.role != member.Leading || !m.quorate(m.now) || !m.isCommitted() {
+	if m.role != member.Leading || !m.isQuorate(m.now) || !m.isCommitted() {
 		return member.Address{}, false
 	}
 	for _, e := range m.durable.Held.Roster {
 		if e.Status == member.Leaving && e.Gone {
-			return e.Address, m.canSpare(e.Address)
+			return e.Address, m.canSpareVote(e.Address)
 		}
 	}
 	return member.Address{}, false
 }
 
-// canSpare reports whether the cluster works on without the vote of the member
+// canSpareVote reports whether the cluster works on without the vote of the member
 // at a: M of the remaining voters were heard within HeartbeatTimeout, and the
 // lease runs by their echoes alone.
-func (m *Machine) canSpare(a member.Address) bool {
+func (m *Machine) canSpareVote(a member.Address) bool {
 	rest := m.durable.Held.Roster.Without(a)
 	heard := 0
 	for _, e := range rest {
@@ -153,16 +153,16 @@ func (m *Machine) canSpare(a member.Address) bool {
 // changeRoster makes the next revision with r and sends it to all members: only the entry at
 // about, or the whole state if about is zero.
 func (m *Machine) changeRoster(r member.Roster, about member.Address) {
-	before, _ := m.state().Roster.Find(about)
-	next := m.state().Next(r)
+	before, _ := m.shownState().Roster.Find(about)
+	next := m.shownState().Next(r)
 	if m.role == member.Leading {
-		m.takenBy(m.durable.Held, next)
-		m.hold(next)
+		m.noteRevokedByRoster(m.durable.Held, next)
+		m.setHeld(next)
 	} else {
 		m.soft = next
 	}
 	m.lead.leaseKnown = false
-	m.shown.moved = true
+	m.shown.changed = true
 	m.lead.peers = slices.DeleteFunc(m.lead.peers, func(p *peer) bool {
 		_, stays := r.Find(p.id.Address)
 		return !stays
@@ -180,10 +180,10 @@ func (m *Machine) changeRoster(r member.Roster, about member.Address) {
 	}
 	if m.role == member.Leading {
 		m.announceChange(about)
-	} else if m.lead.tellAt.IsZero() {
-		m.lead.tellAt = m.now
-		if at := m.lead.toldAt.Add(m.timing.tellInterval()); at.After(m.now) {
-			m.lead.tellAt = at
+	} else if m.lead.softSyncAt.IsZero() {
+		m.lead.softSyncAt = m.now
+		if at := m.lead.softSyncedAt.Add(m.timing.softSyncInterval()); at.After(m.now) {
+			m.lead.softSyncAt = at
 		}
 	}
 }
@@ -201,7 +201,7 @@ func (m *Machine) announceChange(about member.Address) {
 			// A member that has not shown this leader's state yet cannot apply an update.
 			m.alignMember(p)
 		default:
-			p.noteTold(s.Number, m.now)
+			p.noteSent(s.Number, m.now)
 			m.send(e.Address, message.MemberStatusUpdate{Number: s.Number, Member: entry})
 		}
 	}
@@ -209,6 +209,6 @@ func (m *Machine) announceChange(about member.Address) {
 
 // alignMember sends a member the whole state.
 func (m *Machine) alignMember(p *peer) {
-	p.sent, p.sentAt = m.state().Number, m.now
-	m.send(p.id.Address, message.ClusterAlignment{State: m.state()})
+	p.sent, p.sentAt = m.shownState().Number, m.now
+	m.send(p.id.Address, message.ClusterAlignment{State: m.shownState()})
 }

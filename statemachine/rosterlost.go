@@ -16,41 +16,41 @@ type isolationState struct {
 	// noChosenSince is when the node last had a chosen leader, or started;
 	// zero while it has one.
 	noChosenSince time.Time
-	// lost lists voters of the held roster whose address answers under another
+	// lostVoters lists voters of the held roster whose address answers under another
 	// store id and holds nothing newer.
-	lost []member.Voter
+	lostVoters []member.Voter
 }
 
-// noteLost collects evidence that the held roster can never elect again: voters that came
+// noteLostVoter collects evidence that the held roster can never elect again: voters that came
 // back under another store id. A voter that holds a newer state may belong to a roster that
 // can, so it does not count.
-func (m *Machine) noteLost(in message.Message) {
-	if m.isolation.noChosenSince.IsZero() || m.held().IsZero() {
+func (m *Machine) noteLostVoter(in message.Message) {
+	if m.isolation.noChosenSince.IsZero() || m.heldNumber().IsZero() {
 		return
 	}
 	e, ok := m.durable.Held.Roster.Find(in.From.Address)
 	if !ok || !e.IsVoter() {
 		return
 	}
-	at := slices.Index(m.isolation.lost, e.Voter())
-	held, shows := shownHeld(in.Body)
+	at := slices.Index(m.isolation.lostVoters, e.Voter())
+	held, shows := heldShownBy(in.Body)
 	switch {
 	case m.otherCluster(in):
 		// It has forgotten this cluster, even if its store id is the same.
 		if at < 0 {
-			m.isolation.lost = append(m.isolation.lost, e.Voter())
+			m.isolation.lostVoters = append(m.isolation.lostVoters, e.Voter())
 		}
-	case e.StoreID == in.From.StoreID || shows && m.held().Less(held):
+	case e.StoreID == in.From.StoreID || shows && m.heldNumber().Less(held):
 		if at >= 0 {
-			m.isolation.lost = slices.Delete(m.isolation.lost, at, at+1)
+			m.isolation.lostVoters = slices.Delete(m.isolation.lostVoters, at, at+1)
 		}
 	case shows && at < 0:
-		m.isolation.lost = append(m.isolation.lost, e.Voter())
+		m.isolation.lostVoters = append(m.isolation.lostVoters, e.Voter())
 	}
 }
 
-// shownHeld is the number of the held state that a message shows, if it does.
-func shownHeld(b message.Body) (member.Number, bool) {
+// heldShownBy is the number of the held state that a message shows, if it does.
+func heldShownBy(b message.Body) (member.Number, bool) {
 	switch b := b.(type) {
 	case message.LeaderQuery:
 		return b.Held.Number, true
@@ -67,12 +67,12 @@ func shownHeld(b message.Body) (member.Number, bool) {
 // rosterLost reports whether fewer than M voters of the held roster can still
 // answer, so that it can never elect again (protocol.md section 6).
 func (m *Machine) rosterLost() bool {
-	if m.held().IsZero() || m.isolation.noChosenSince.IsZero() {
+	if m.heldNumber().IsZero() || m.isolation.noChosenSince.IsZero() {
 		return false
 	}
 	r := m.durable.Held.Roster
 	lost := 0
-	for _, v := range m.isolation.lost {
+	for _, v := range m.isolation.lostVoters {
 		if r.IsVoter(v) {
 			lost++
 		}

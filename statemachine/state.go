@@ -25,7 +25,7 @@ func (m *Machine) onAlignment(in message.Message, b message.ClusterAlignment) {
 		return
 	}
 	if !c.Chosen {
-		m.takeSoft(in, b.State)
+		m.takeSoftState(in, b.State)
 		return
 	}
 	if reason := m.mayTakeFrom(in.From.Address, b.State); reason != message.ReasonNone {
@@ -40,9 +40,9 @@ func (m *Machine) onMemberStatusUpdate(in message.Message, b message.MemberStatu
 	if !m.isNextRevision(in, b.Number) {
 		return
 	}
-	s := m.state()
+	s := m.shownState()
 	next := s.Next(s.Roster.With(b.Member))
-	if !m.choosable(next) {
+	if !m.isChoosable(next) {
 		m.drop(in, message.ReasonNotCandidate)
 		return
 	}
@@ -52,7 +52,7 @@ func (m *Machine) onMemberStatusUpdate(in message.Message, b message.MemberStatu
 // isNextRevision reports whether an update of the leader followed is of the revision after the
 // held state.
 func (m *Machine) isNextRevision(in message.Message, n member.Number) bool {
-	held := m.state().Number
+	held := m.shownState().Number
 	var reason message.Reason
 	switch {
 	case m.role != member.Following || in.From != m.follow.leader || in.Claim != m.leader,
@@ -78,9 +78,9 @@ func (m *Machine) isNextRevision(in message.Message, n member.Number) bool {
 	return false
 }
 
-// takeSoft shows the state of the provisional leader that is followed.
-func (m *Machine) takeSoft(in message.Message, s member.State) {
-	if !m.plausible(s) {
+// takeSoftState shows the state of the provisional leader that is followed.
+func (m *Machine) takeSoftState(in message.Message, s member.State) {
+	if !m.isPlausible(s) {
 		m.drop(in, message.ReasonNotCandidate)
 		return
 	}
@@ -99,14 +99,14 @@ func (m *Machine) takeSoft(in message.Message, s member.State) {
 		return
 	}
 	m.soft = s
-	m.shown.moved = true
+	m.shown.changed = true
 	m.sendKeepAlive()
 }
 
 // takeAndFollow takes a chosen leader's state, follows it when it is the best
 // leader known, and shows it that the state arrived.
 func (m *Machine) takeAndFollow(s member.State, from member.Identity) {
-	m.take(s)
+	m.takeState(s)
 	if m.stopped || m.role == member.Leading {
 		return
 	}
@@ -133,7 +133,7 @@ func (m *Machine) followState(s member.State, leader member.Identity) {
 // mayTakeFrom returns the reason why a chosen state sent from a must not become the held
 // one; ReasonNone if it may.
 func (m *Machine) mayTakeFrom(a member.Address, s member.State) message.Reason {
-	if !m.trustsAddress(a) {
+	if !m.isTrustedAddress(a) {
 		return message.ReasonUnknownMember
 	}
 	return m.mayTake(s)
@@ -144,13 +144,13 @@ func (m *Machine) mayTakeFrom(a member.Address, s member.State) message.Reason {
 // node is bound to.
 func (m *Machine) mayTake(s member.State) message.Reason {
 	switch {
-	case !m.choosable(s):
+	case !m.isChoosable(s):
 		return message.ReasonNotCandidate
 	case s.Version < m.durable.Bound():
 		return message.ReasonBound
-	case !m.held().Less(s.Number):
+	case !m.heldNumber().Less(s.Number):
 		return message.ReasonOldState
-	case s.Version == m.held().Version &&
+	case s.Version == m.heldNumber().Version &&
 		(s.Leader != m.durable.Held.Leader || m.role == member.Leading):
 		// One version has one leader, and only that one makes its states.
 		return message.ReasonOtherLeader
@@ -158,16 +158,16 @@ func (m *Machine) mayTake(s member.State) message.Reason {
 	return message.ReasonNone
 }
 
-// take makes s, the state of a chosen leader, the held state. mayTake allowed
+// takeState makes s, the state of a chosen leader, the held state. mayTake allowed
 // it. A leader that takes the state of a later version stops leading. A node that a new
 // version names as its leader starts to lead it.
-func (m *Machine) take(s member.State) {
+func (m *Machine) takeState(s member.State) {
 	before := m.durable.Held
 	if m.role == member.Leading && s.Version > m.leader.Version ||
-		m.role == member.Provisional && m.held().IsZero() {
+		m.role == member.Provisional && m.heldNumber().IsZero() {
 		m.stepDown(member.Claim{}, CauseOutvoted)
 	}
-	m.hold(s)
+	m.setHeld(s)
 	m.traceMoves(before, s)
 	if s.Version > before.Version {
 		m.dropAttempt()
@@ -193,17 +193,17 @@ func (m *Machine) take(s member.State) {
 	}
 }
 
-// hold stores s as the held state.
-func (m *Machine) hold(s member.State) {
+// setHeld stores s as the held state.
+func (m *Machine) setHeld(s member.State) {
 	before := m.durable.Held
 	d := m.durable
 	d.Acceptor = d.Take(s)
 	m.persist(d)
 	m.digest = s.Digest()
-	m.shown.moved = true
-	m.heldRecords(s)
+	m.shown.changed = true
+	m.dropLostRecords(s)
 	if m.role == member.Leading {
-		m.heldTable(before, s)
+		m.updateOwners(before, s)
 	}
 }
 
@@ -237,22 +237,22 @@ const (
 	maxRunJump = 1 << 44
 )
 
-// plausible reports whether a leader of a cluster like this one could have made s.
-func (m *Machine) plausible(s member.State) bool {
+// isPlausible reports whether a leader of a cluster like this one could have made s.
+func (m *Machine) isPlausible(s member.State) bool {
 	leader, ok := s.Roster.Find(s.Leader)
 	return ok && leader.Status == member.Active && len(s.Roster) <= m.cfg.Size &&
-		s.Version > 0 && s.Version <= m.held().Version+maxStateJump
+		s.Version > 0 && s.Version <= m.heldNumber().Version+maxStateJump
 }
 
-// choosable reports whether M votes could have chosen the leader of s in this node's
+// isChoosable reports whether M votes could have chosen the leader of s in this node's
 // cluster. A founding begins with M voters, and no change leaves fewer.
-func (m *Machine) choosable(s member.State) bool {
-	return m.plausible(s) && !s.Cluster.IsZero() && s.Roster.Voters() >= m.quorum &&
-		(m.cluster().IsZero() || s.Cluster == m.cluster())
+func (m *Machine) isChoosable(s member.State) bool {
+	return m.isPlausible(s) && !s.Cluster.IsZero() && s.Roster.Voters() >= m.quorum &&
+		(m.clusterID().IsZero() || s.Cluster == m.clusterID())
 }
 
-// sound reports whether a value that is proposed or was accepted makes sense in itself.
-func (m *Machine) sound(a paxos.Accepted) bool {
-	return m.choosable(a.State) && a.State.Version == a.ID.Version &&
+// isValidValue reports whether a value that is proposed or was accepted makes sense in itself.
+func (m *Machine) isValidValue(a paxos.Accepted) bool {
+	return m.isChoosable(a.State) && a.State.Version == a.ID.Version &&
 		a.State.Revision == 0 && a.Base.Version < a.ID.Version
 }

@@ -80,11 +80,11 @@ func (t timing) declareTimeout(holdsState bool) time.Duration {
 // is not full would take longer.
 func (t timing) gatherTimeout() time.Duration { return t.HeartbeatInterval / 2 }
 
-// tellInterval is HeartbeatInterval / 2: a provisional leader sends its members its whole
+// softSyncInterval is HeartbeatInterval / 2: a provisional leader sends its members its whole
 // state at most so often (section 4). If it were shorter, the state would be sent to all for
 // each of many nodes that join together. If it were longer, members would learn later of
 // those who joined.
-func (t timing) tellInterval() time.Duration { return t.HeartbeatInterval / 2 }
+func (t timing) softSyncInterval() time.Duration { return t.HeartbeatInterval / 2 }
 
 // Members.
 
@@ -169,19 +169,19 @@ func (t timing) againJitter(fails int) time.Duration {
 	return t.HeartbeatInterval / 4 * time.Duration(2*fails)
 }
 
-// askTurn is HeartbeatInterval / 20 for each voter before this one: all voters miss a leader
+// inquiryTurn is HeartbeatInterval / 20 for each voter before this one: all voters miss a leader
 // that died at one instant, and ask in turn (section 6, 2). If a turn were shorter than a
 // message takes, two voters would ask and propose together, and both could fail. If it were
 // longer, an election would take longer where the first voters are down too.
-func (t timing) askTurn(before int) time.Duration {
+func (t timing) inquiryTurn(before int) time.Duration {
 	return t.HeartbeatInterval / 20 * time.Duration(before)
 }
 
-// toldTurn is HeartbeatInterval / 20: a follower whose leader's host refused its port asks the
+// refusedTurn is HeartbeatInterval / 20: a follower whose leader's host refused its port asks the
 // others so much later, when they know as well (section 6, a process that died). If it were
 // shorter, they would answer that the leader is healthy. If it were longer, the next leader
 // would be elected later.
-func (t timing) toldTurn() time.Duration { return t.HeartbeatInterval / 20 }
+func (t timing) refusedTurn() time.Duration { return t.HeartbeatInterval / 20 }
 
 // successorTimeout is 2 x HeartbeatInterval: the followers of a leader that handed over leave
 // its successor so much time before they ask for an election (section 6, leaving leader). If

@@ -12,14 +12,14 @@ import (
 
 // onProposal answers a proposal with a vote, unless it makes no sense or was answered before.
 func (m *Machine) onProposal(in message.Message, b message.Proposal) {
-	if m.hasVoteHere(in.From.Voter()) {
+	if m.countsVoteOf(in.From.Voter()) {
 		m.propose.Proposer = m.propose.SeeRound(b.ID.Ballot.Round)
 	}
 	if b.ID.Ballot.Run() != in.From {
 		m.drop(in, message.ReasonNotCandidate)
 		return
 	}
-	if b.Stage == message.Formal && !m.sound(paxos.Accepted{ID: b.ID, Base: b.Base, State: b.State}) {
+	if b.Stage == message.Formal && !m.isValidValue(paxos.Accepted{ID: b.ID, Base: b.Base, State: b.State}) {
 		m.drop(in, message.ReasonNotCandidate)
 		return
 	}
@@ -28,7 +28,7 @@ func (m *Machine) onProposal(in message.Message, b message.Proposal) {
 		return
 	}
 	if b.Stage == message.Pre {
-		m.learnFrom(b.State)
+		m.learnIfEmpty(b.State)
 	}
 	v := m.castVote(in.From, paxos.Proposal{
 		Stage:    b.Stage,
@@ -41,7 +41,7 @@ func (m *Machine) onProposal(in message.Message, b message.Proposal) {
 	m.traceVote(in, b, v)
 	m.send(in.From.Address, v)
 	if !m.stopped && v.Granted {
-		m.yieldTo(b)
+		m.deferToProposer(b)
 	}
 }
 
@@ -58,12 +58,12 @@ func (m *Machine) traceVote(in message.Message, b message.Proposal, v message.Vo
 	m.trace(t)
 }
 
-// learnFrom lets a voter that holds nothing take the state that another node shows. A pre
+// learnIfEmpty lets a voter that holds nothing take the state that another node shows. A pre
 // proposal shows the state that it is made from, so that no vote outlives that state. A question
 // for a leader shows the state of its sender, which may have lost its vote in it and then cannot
 // bring about an election.
-func (m *Machine) learnFrom(s member.State) {
-	if m.held().IsZero() && s.Roster.IsVoter(m.self.Voter()) {
+func (m *Machine) learnIfEmpty(s member.State) {
+	if m.heldNumber().IsZero() && s.Roster.IsVoter(m.self.Voter()) {
 		m.learnState(s)
 	}
 }
@@ -71,7 +71,7 @@ func (m *Machine) learnFrom(s member.State) {
 // castVote is the voter's answer to p; seeds is the digest of the proposer's list of seeds. A
 // granted vote is in what will be saved before anything that depends on it is sent.
 func (m *Machine) castVote(from member.Identity, p paxos.Proposal, seeds uint64) message.Vote {
-	v := message.Vote{Stage: p.Stage, ID: p.ID, Held: m.held()}
+	v := message.Vote{Stage: p.Stage, ID: p.ID, Held: m.heldNumber()}
 	if p.Stage == message.Pre {
 		v.Reason = m.refusePre(from, p)
 	} else {
@@ -91,7 +91,7 @@ func (m *Machine) castVote(from member.Identity, p paxos.Proposal, seeds uint64)
 		m.persist(d)
 	}
 	v.Promised = m.durable.Promised
-	if p.Held.Less(m.held()) {
+	if p.Held.Less(m.heldNumber()) {
 		v.State = m.durable.Held
 	}
 	return v
@@ -100,21 +100,21 @@ func (m *Machine) castVote(from member.Identity, p paxos.Proposal, seeds uint64)
 // refusePre returns the reason to refuse a promise: those of the acceptor, then those that
 // protect a living leader. (S) protocol.md section 6, 3.
 func (m *Machine) refusePre(from member.Identity, p paxos.Proposal) message.Reason {
-	if why := m.durable.RefusePromise(p, m.hasVoteHere(from.Voter())); why != paxos.NotRefused {
+	if why := m.durable.RefusePromise(p, m.countsVoteOf(from.Voter())); why != paxos.NotRefused {
 		return reasonOf(why)
 	}
 	switch {
 	case m.supportsOther(from.Voter()):
 		return message.ReasonSupports
-	case m.healthy() && from.Address != m.self.Address:
+	case m.isHealthy() && from.Address != m.self.Address:
 		return message.ReasonHealthyLeader
 	case m.followsHealthy() && from.Address != m.leader.Leader:
 		return message.ReasonHealthyLeader
-	case m.waitsFor(from.Address):
+	case m.startWaitExcludes(from.Address):
 		return message.ReasonStartWait
-	case !p.Founding && !m.held().Less(p.Held) && !m.durable.Held.Roster.IsVoter(from.Voter()):
+	case !p.Founding && !m.heldNumber().Less(p.Held) && !m.durable.Held.Roster.IsVoter(from.Voter()):
 		return message.ReasonNotVoter
-	case !p.Founding && from != m.self && !m.trustsAddress(from.Address):
+	case !p.Founding && from != m.self && !m.isTrustedAddress(from.Address):
 		return message.ReasonUnknownMember
 	}
 	return message.ReasonNone
@@ -123,18 +123,18 @@ func (m *Machine) refusePre(from member.Identity, p paxos.Proposal) message.Reas
 // refuseFormal returns the reason to refuse acceptance: those of the acceptor, then those that
 // protect a living leader. (S) protocol.md section 6, 5.
 func (m *Machine) refuseFormal(from member.Identity, p paxos.Proposal) message.Reason {
-	if why := m.durable.RefuseAcceptance(p, m.hasVoteHere(from.Voter())); why != paxos.NotRefused {
+	if why := m.durable.RefuseAcceptance(p, m.countsVoteOf(from.Voter())); why != paxos.NotRefused {
 		return reasonOf(why)
 	}
 	candidate := p.State.LeaderIdentity()
 	switch {
 	case m.supportsOther(candidate.Voter()):
 		return message.ReasonSupports
-	case m.waitsFor(candidate.Address):
+	case m.startWaitExcludes(candidate.Address):
 		return message.ReasonStartWait
-	case m.quorate(m.now) && candidate.Address != m.self.Address:
+	case m.isQuorate(m.now) && candidate.Address != m.self.Address:
 		return message.ReasonLeaseRuns
-	case !p.Founding && from != m.self && !m.trustsAddress(from.Address):
+	case !p.Founding && from != m.self && !m.isTrustedAddress(from.Address):
 		return message.ReasonUnknownMember
 	}
 	return message.ReasonNone
@@ -163,13 +163,13 @@ func reasonOf(r paxos.Refusal) message.Reason {
 	panic(fmt.Sprintf("statemachine: refusal %d, want one that package paxos names", r))
 }
 
-// yieldTo lets the proposer of p, which this node just voted for, go first: this node does not
+// deferToProposer lets the proposer of p, which this node just voted for, go first: this node does not
 // propose for a while. If it accepted another leader, it leaves its own.
-func (m *Machine) yieldTo(p message.Proposal) {
+func (m *Machine) deferToProposer(p message.Proposal) {
 	pause := m.timing.HeartbeatInterval
 	m.inquiry.id = 0 // answers on the way would make it propose all the same
 	// In turn, should the proposer die now.
-	if until := m.now.Add(pause + m.turn()); m.inquiry.nextAt.Before(until) {
+	if until := m.now.Add(pause + m.turnDelay()); m.inquiry.nextAt.Before(until) {
 		m.inquiry.nextAt = until
 	}
 	if p.Stage == message.Pre {
@@ -184,6 +184,6 @@ func (m *Machine) yieldTo(p message.Proposal) {
 		m.stepDown(member.Claim{}, CauseOutvoted)
 		m.inquiry.nextAt = m.now.Add(pause)
 	case m.role == member.Following && m.leader.Chosen && m.leader.Leader != p.State.Leader:
-		m.suspect(Trace{Event: message.KindProposal, Cause: CauseOutvoted}, pause)
+		m.suspectLeader(Trace{Event: message.KindProposal, Cause: CauseOutvoted}, pause)
 	}
 }

@@ -31,8 +31,8 @@ var classic = []Mutant{
 		Rule: "5, restart: the wait is a whole LeaseTimeout",
 		Edits: []Edit{{
 			File: "statemachine/machine.go",
-			Old:  "m.voteWait = now.Add(cfg.Timings.LeaseTimeout)",
-			New:  "m.voteWait = now.Add(cfg.Timings.LeaseTimeout / 8)",
+			Old:  "m.startWaitEnd = now.Add(cfg.Timings.LeaseTimeout)",
+			New:  "m.startWaitEnd = now.Add(cfg.Timings.LeaseTimeout / 8)",
 		}},
 	},
 	{
@@ -71,7 +71,7 @@ var classic = []Mutant{
 		Edits: []Edit{{
 			File: "statemachine/role.go",
 			Old:  "\tm.setRole(member.Provisional, ",
-			New: "\tif !m.held().IsZero() {\n\t\tm.hold(s)\n" +
+			New: "\tif !m.heldNumber().IsZero() {\n\t\tm.setHeld(s)\n" +
 				"\t\tm.becomeLeader(member.Identity{})\n\t\treturn\n\t}\n" +
 				"\tm.setRole(member.Provisional, ",
 		}},
@@ -81,16 +81,16 @@ var classic = []Mutant{
 		Rule: "1: the held state only grows, also by joining",
 		Edits: []Edit{{
 			File: "statemachine/join.go",
-			Old:  "case b.Accepted && c.Chosen && c.Version < m.held().Version:\n",
+			Old:  "case b.Accepted && c.Chosen && c.Version < m.heldNumber().Version:\n",
 			New:  "case false:\n",
 		}, {
 			File: "statemachine/conflict.go",
-			Old:  "case c.Chosen && c.Version < m.held().Version:\n",
+			Old:  "case c.Chosen && c.Version < m.heldNumber().Version:\n",
 			New:  "case false:\n",
 		}, {
 			File: "statemachine/state.go",
-			Old:  "case !m.held().Less(s.Number):\n",
-			New:  "case m.held() == s.Number:\n",
+			Old:  "case !m.heldNumber().Less(s.Number):\n",
+			New:  "case m.heldNumber() == s.Number:\n",
 		}},
 	},
 	{
@@ -107,9 +107,9 @@ var classic = []Mutant{
 		Rule: "4: a provisional leader stops no election",
 		Edits: []Edit{{
 			File: "statemachine/lease.go",
-			Old:  "\treturn m.role == member.Leading &&\n\t\t(m.quorate(m.now)",
+			Old:  "\treturn m.role == member.Leading &&\n\t\t(m.isQuorate(m.now)",
 			New: "\treturn m.role == member.Provisional || m.role == member.Leading &&\n" +
-				"\t\t(m.quorate(m.now)",
+				"\t\t(m.isQuorate(m.now)",
 		}},
 		Test: "TestProvisionalLeaderStopsNoElection",
 	},

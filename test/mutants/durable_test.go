@@ -41,7 +41,7 @@ var durable = []Mutant{
 		Edits: []Edit{{
 			File: "statemachine/founding.go",
 			Old:  "if m.rosterLost() && m.cfg.Volatile {",
-			New:  "if m.rosterLost() || m.due(m.patienceEnd()) && !m.held().IsZero() {",
+			New:  "if m.rosterLost() || m.due(m.declareAt()) && !m.heldNumber().IsZero() {",
 		}},
 	},
 	{
@@ -49,8 +49,8 @@ var durable = []Mutant{
 		Rule: "1: the held state only grows",
 		Edits: []Edit{{
 			File: "statemachine/state.go",
-			Old:  "case !m.held().Less(s.Number):\n",
-			New:  "case m.held() == s.Number:\n",
+			Old:  "case !m.heldNumber().Less(s.Number):\n",
+			New:  "case m.heldNumber() == s.Number:\n",
 		}},
 	},
 	{

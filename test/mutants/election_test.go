@@ -39,8 +39,8 @@ var election = []Mutant{
 			New:  "case false:\n",
 		}, {
 			File: "statemachine/inquiry.go",
-			Old:  "if len(m.inquiry.unhealthy)+1 < m.quorum || !m.wantsElection() {",
-			New:  "if !m.wantsElection() {",
+			Old:  "if len(m.inquiry.unhealthy)+1 < m.quorum || !m.shouldElect() {",
+			New:  "if !m.shouldElect() {",
 		}},
 	},
 	{
@@ -48,8 +48,8 @@ var election = []Mutant{
 		Rule: "6, 3: a proposer is a voter of a state as new as the voter's own",
 		Edits: []Edit{{
 			File: "statemachine/voter.go",
-			Old:  "case !p.Founding && !m.held().Less(p.Held) &&",
-			New:  "case p.Founding && !m.held().Less(p.Held) &&",
+			Old:  "case !p.Founding && !m.heldNumber().Less(p.Held) &&",
+			New:  "case p.Founding && !m.heldNumber().Less(p.Held) &&",
 		}},
 	},
 	{
@@ -79,8 +79,8 @@ var election = []Mutant{
 			New:  "case false:\n",
 		}, {
 			File: "statemachine/voter.go",
-			Old:  "if b.Stage == message.Pre {\n\t\tm.learnFrom",
-			New:  "if b.Founding && b.Stage == message.Pre {\n\t\tm.learnFrom",
+			Old:  "if b.Stage == message.Pre {\n\t\tm.learnIfEmpty",
+			New:  "if b.Founding && b.Stage == message.Pre {\n\t\tm.learnIfEmpty",
 		}},
 		Test: "TestVotersThatHoldNothingTakeTheState",
 	},
@@ -112,11 +112,11 @@ var election = []Mutant{
 		Rule: "6, 5: a leader accepts another only after its lease has ended, and steps down",
 		Edits: []Edit{{
 			File: "statemachine/voter.go",
-			Old:  "case m.quorate(m.now) && candidate.Address != m.self.Address:\n",
+			Old:  "case m.isQuorate(m.now) && candidate.Address != m.self.Address:\n",
 			New:  "case false:\n",
 		}, {
 			File: "statemachine/voter.go",
-			Old:  "case m.healthy() && from.Address != m.self.Address:\n",
+			Old:  "case m.isHealthy() && from.Address != m.self.Address:\n",
 			New:  "case false:\n",
 		}, {
 			File: "statemachine/voter.go",
@@ -124,8 +124,8 @@ var election = []Mutant{
 			New:  "\tcase m.role == member.Leading:\n",
 		}, {
 			File: "statemachine/inquiry.go",
-			Old:  "if len(m.inquiry.unhealthy)+1 < m.quorum || !m.wantsElection() {",
-			New:  "if !m.wantsElection() {",
+			Old:  "if len(m.inquiry.unhealthy)+1 < m.quorum || !m.shouldElect() {",
+			New:  "if !m.shouldElect() {",
 		}},
 	},
 	{
@@ -143,7 +143,7 @@ var election = []Mutant{
 		Rule: "6, 5: a voter that waits after its start accepts nobody else either",
 		Edits: []Edit{{
 			File: "statemachine/voter.go",
-			Old:  "\tcase m.waitsFor(candidate.Address):\n\t\treturn message.ReasonStartWait\n",
+			Old:  "\tcase m.startWaitExcludes(candidate.Address):\n\t\treturn message.ReasonStartWait\n",
 			New:  "",
 		}},
 		Test: "TestFormalVoteWaitsAfterAStart",
@@ -156,7 +156,7 @@ var election = []Mutant{
 			Old:  "func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery) {\n",
 			New: "func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery) {\n" +
 				"\tif m.role == member.Following && m.leader.Chosen {\n" +
-				"\t\tm.suspect(Trace{}, 0)\n\t\tm.join.suspected = member.Claim{}\n\t}\n",
+				"\t\tm.suspectLeader(Trace{}, 0)\n\t\tm.join.suspected = member.Claim{}\n\t}\n",
 		}},
 	},
 	{
@@ -290,7 +290,7 @@ var election = []Mutant{
 		Rule: "6, leaving leader: it does not stand itself before the hand-over has ended",
 		Edits: []Edit{{
 			File: "statemachine/inquiry.go",
-			Old:  "\t\tm.operator.handUntil.IsZero() && !m.followsHealthy() &&",
+			Old:  "\t\tm.operator.handOverUntil.IsZero() && !m.followsHealthy() &&",
 			New:  "\t\t!m.followsHealthy() &&",
 		}},
 	},
@@ -299,8 +299,8 @@ var election = []Mutant{
 		Rule: "6, drained: a drained voter stands when no other does",
 		Edits: []Edit{{
 			File: "statemachine/inquiry.go",
-			Old:  "return m.isolation.noChosenSince.Add(m.timing.drainedTimeout() + m.turn())",
-			New:  "return m.now.Add(m.timing.drainedTimeout() + m.turn())",
+			Old:  "return m.isolation.noChosenSince.Add(m.timing.drainedTimeout() + m.turnDelay())",
+			New:  "return m.now.Add(m.timing.drainedTimeout() + m.turnDelay())",
 		}},
 	},
 	{

@@ -109,7 +109,7 @@ var members = []Mutant{
 		Rule: "3: an event of another cluster is dropped",
 		Edits: []Edit{{
 			File: "statemachine/dispatch.go",
-			Old:  "return !m.cluster().IsZero() && !in.Cluster.IsZero() && in.Cluster != m.cluster()",
+			Old:  "return !m.clusterID().IsZero() && !in.Cluster.IsZero() && in.Cluster != m.clusterID()",
 			New:  "return false",
 		}},
 		Test: "TestAForgottenClusterStaysForgotten",
@@ -119,11 +119,11 @@ var members = []Mutant{
 		Rule: "3: no state of another cluster is taken or voted for",
 		Edits: []Edit{{
 			File: "statemachine/dispatch.go",
-			Old:  "return !m.cluster().IsZero() && !in.Cluster.IsZero() && in.Cluster != m.cluster()",
+			Old:  "return !m.clusterID().IsZero() && !in.Cluster.IsZero() && in.Cluster != m.clusterID()",
 			New:  "return false",
 		}, {
 			File: "statemachine/state.go",
-			Old:  "\n\t\t(m.cluster().IsZero() || s.Cluster == m.cluster())",
+			Old:  "\n\t\t(m.clusterID().IsZero() || s.Cluster == m.clusterID())",
 			New:  " true",
 		}},
 		Test: "TestAForgottenClusterStaysForgotten",
@@ -133,7 +133,7 @@ var members = []Mutant{
 		Rule: "3: only a voter proves that another leader was chosen for a version",
 		Edits: []Edit{{
 			File: "statemachine/dispatch.go",
-			Old:  " && in.Cluster == m.cluster() &&\n\t\tm.durable.Held.Roster.IsVoter(in.From.Voter())",
+			Old:  " && in.Cluster == m.clusterID() &&\n\t\tm.durable.Held.Roster.IsVoter(in.From.Voter())",
 			New:  "",
 		}},
 		Test: "TestStrangersDoNoHarm",
@@ -143,8 +143,8 @@ var members = []Mutant{
 		Rule: "3: claims count from seeds, members and the leader that was asked",
 		Edits: []Edit{{
 			File: "statemachine/dispatch.go",
-			Old:  "return in.Cluster == m.cluster() && m.trustsAddress(in.From.Address)",
-			New:  "return in.Cluster == m.cluster()",
+			Old:  "return in.Cluster == m.clusterID() && m.isTrustedAddress(in.From.Address)",
+			New:  "return in.Cluster == m.clusterID()",
 		}},
 		Test: "TestStrangersDoNoHarm",
 	},
@@ -153,7 +153,7 @@ var members = []Mutant{
 		Rule: "3: states count from the same addresses",
 		Edits: []Edit{{
 			File: "statemachine/state.go",
-			Old:  "if !m.trustsAddress(a) {",
+			Old:  "if !m.isTrustedAddress(a) {",
 			New:  "if false {",
 		}},
 		Test: "TestStrangersDoNoHarm",
@@ -163,8 +163,8 @@ var members = []Mutant{
 		Rule: "3: a chosen state has M voters",
 		Edits: []Edit{{
 			File: "statemachine/state.go",
-			Old:  "if !m.trustsAddress(a) {",
-			New:  "if !m.trustsAddress(a) && m.quorum <= len(s.Roster) {",
+			Old:  "if !m.isTrustedAddress(a) {",
+			New:  "if !m.isTrustedAddress(a) && m.quorum <= len(s.Roster) {",
 		}, {
 			File: "statemachine/state.go",
 			Old:  " && s.Roster.Voters() >= m.quorum",
@@ -178,7 +178,7 @@ var members = []Mutant{
 		Edits: []Edit{{
 			File: "statemachine/voter.go",
 			Old: "\t\treturn message.ReasonLeaseRuns\n" +
-				"\tcase !p.Founding && from != m.self && !m.trustsAddress(from.Address):\n",
+				"\tcase !p.Founding && from != m.self && !m.isTrustedAddress(from.Address):\n",
 			New: "\t\treturn message.ReasonLeaseRuns\n\tcase false:\n",
 		}},
 		Test: "TestStrangersDoNoHarm",

@@ -18,7 +18,7 @@ var records = []Mutant{
 		Rule: "10: an ack extends only while the leader is quorate",
 		Edits: []Edit{{
 			File: "statemachine/recordtable.go",
-			Old:  "m.role == member.Leading && m.quorate(m.now) && m.knowsRevocations(p.id) &&",
+			Old:  "m.role == member.Leading && m.isQuorate(m.now) && m.knowsRevocations(p.id) &&",
 			New:  "m.role == member.Leading && m.knowsRevocations(p.id) &&",
 		}},
 		Test: "TestALeaderWithoutAuthorityExtendsNobody",
@@ -28,8 +28,8 @@ var records = []Mutant{
 		Rule: "10: an ack extends only for one that showed the revision that last took a record from it",
 		Edits: []Edit{{
 			File: "statemachine/recordtable.go",
-			Old:  "m.quorate(m.now) && m.knowsRevocations(p.id) &&",
-			New:  "m.quorate(m.now) && !p.number.IsZero() &&",
+			Old:  "m.isQuorate(m.now) && m.knowsRevocations(p.id) &&",
+			New:  "m.isQuorate(m.now) && !p.number.IsZero() &&",
 		}},
 	},
 	{
@@ -132,8 +132,8 @@ var records = []Mutant{
 		Rule: "10: from sending a drop request on, the owner trusts no more",
 		Edits: []Edit{{
 			File: "statemachine/records.go",
-			Old:  "\t\tm.records.own = slices.Delete(m.records.own, i, i+1)\n\t\tm.shown.moved = true\n",
-			New:  "\t\tm.shown.moved = i >= 0\n",
+			Old:  "\t\tm.records.own = slices.Delete(m.records.own, i, i+1)\n\t\tm.shown.changed = true\n",
+			New:  "\t\tm.shown.changed = i >= 0\n",
 		}},
 	},
 	{
@@ -141,7 +141,7 @@ var records = []Mutant{
 		Rule: "10: the step that sends a drop request reports the end of trust",
 		Edits: []Edit{{
 			File: "statemachine/records.go",
-			Old:  "\t\tm.shown.moved = true\n\t}\n\tfor i := range m.records.open {\n",
+			Old:  "\t\tm.shown.changed = true\n\t}\n\tfor i := range m.records.open {\n",
 			New:  "\t}\n\tfor i := range m.records.open {\n",
 		}},
 	},
@@ -150,8 +150,8 @@ var records = []Mutant{
 		Rule: "10: the step that joins again above its number reports the new incarnation",
 		Edits: []Edit{{
 			File: "statemachine/machine.go",
-			Old:  "s := shown{self: m.self, quorate:",
-			New:  "s := shown{quorate:",
+			Old:  "s := shownView{self: m.self, quorate:",
+			New:  "s := shownView{quorate:",
 		}},
 	},
 	{
@@ -223,7 +223,7 @@ var records = []Mutant{
 		Rule: "10: an ack extends only for one that showed the revision that gave it its place",
 		Edits: []Edit{{
 			File: "statemachine/join.go",
-			Old:  "\tp.revoked = m.state().Number\n",
+			Old:  "\tp.revoked = m.shownState().Number\n",
 			New:  "\tp.revoked = member.Number{}\n",
 		}},
 		Test: "TestAMemberThatLostItsSeatTrustsNothing",

@@ -61,7 +61,7 @@ var support = []Mutant{
 		}, {
 			// A follower refuses such a stamp, too.
 			File: "statemachine/keepalive.go",
-			Old:  " || b.Stamp.Version != m.held().Version ||",
+			Old:  " || b.Stamp.Version != m.heldNumber().Version ||",
 			New:  " ||",
 		}},
 	},
@@ -124,8 +124,8 @@ var support = []Mutant{
 		Rule: "5: after a start a node votes for nobody else during LeaseTimeout",
 		Edits: []Edit{{
 			File: "statemachine/machine.go",
-			Old:  "m.voteWait = now.Add(cfg.Timings.LeaseTimeout)",
-			New:  "m.voteWait = now",
+			Old:  "m.startWaitEnd = now.Add(cfg.Timings.LeaseTimeout)",
+			New:  "m.startWaitEnd = now",
 		}},
 	},
 	{

@@ -7,15 +7,15 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// handleClaimFrom hears a claim that came with a message if its sender is believed.
+// handleClaimFrom handles a claim that came with a message if the sender is trusted.
 func (m *Machine) handleClaimFrom(in message.Message, c member.Claim) {
 	if m.isTrustedSender(in) {
 		m.handleClaim(c, in.From.Address)
 	}
 }
 
-// handleClaim compares a claim with the leader followed (protocol.md section 7) and
-// joins the better one. from is the sender.
+// handleClaim compares a claim with the leader of this node and joins the better one (protocol.md
+// 7). from is the sender.
 func (m *Machine) handleClaim(c member.Claim, from member.Address) {
 	switch {
 	case c.IsZero() || c.Leader == m.self.Address || m.stopped:
@@ -29,7 +29,7 @@ func (m *Machine) handleClaim(c member.Claim, from member.Address) {
 	case c == m.join.unresponsive:
 		return
 	case m.role == member.Seeking && c == m.join.suspected && from != c.Leader:
-		// Other nodes miss a leader later. Their claims do not bring it back.
+		// Other nodes notice the loss later. Their claims do not bring the leader back.
 		return
 	case m.role == member.Seeking && c == m.join.refused:
 		return
@@ -40,7 +40,7 @@ func (m *Machine) handleClaim(c member.Claim, from member.Address) {
 	case member.Leading, member.Provisional:
 		m.stepDown(c, conflictCause(m.leader, c))
 	case member.Following:
-		// Every node that knows the better claim sends it to the loser.
+		// Every node that knows a better claim sends it to the losing leader.
 		if m.leader.Leader != c.Leader {
 			m.send(m.leader.Leader, message.LeaderRelieve{Winner: c})
 		}
@@ -51,8 +51,8 @@ func (m *Machine) handleClaim(c member.Claim, from member.Address) {
 	}
 }
 
-// awaitsAnswer reports whether a leader that is at least as good was asked for a place and
-// may still answer. If it claims itself HeartbeatInterval after the request, the request or
+// awaitsAnswer reports whether a leader at least as good as c was asked for a place and may still
+// answer. If that leader repeats its claim HeartbeatInterval after the request, the request or
 // the answer was lost, unless it answered that this node has to wait.
 func (m *Machine) awaitsAnswer(c member.Claim, from member.Address) bool {
 	s := &m.join
@@ -64,8 +64,8 @@ func (m *Machine) awaitsAnswer(c member.Claim, from member.Address) bool {
 	return !lost
 }
 
-// onSeedKeepAlive answers with this node's claim, and with LeaderRelieve if the sender's is
-// worse. If the sender's is better, this node hears it with the header.
+// onSeedKeepAlive answers with this node's claim, and with LeaderRelieve if the sender's claim is
+// worse. A better claim is handled with the header.
 func (m *Machine) onSeedKeepAlive(in message.Message) {
 	if m.leader.BetterThan(in.Claim) {
 		m.refuse(in, message.ReasonWorseClaim)
@@ -74,14 +74,15 @@ func (m *Machine) onSeedKeepAlive(in message.Message) {
 	m.send(in.From.Address, message.SeedKeepAliveAck{})
 }
 
-// stepDown gives leadership up. All members get ReJoinCluster, joining ones too (case4 of the
-// original design), and this run never leads this version again.
+// stepDown gives up leadership. All members get ReJoinCluster, joining ones too (case4 of the
+// original design). This run never leads this version again.
 func (m *Machine) stepDown(winner member.Claim, cause Cause) {
 	given := m.leader
 	members := m.targets(addresses(m.shownState().Roster), m.waitingAddresses())
 	m.trace(Trace{Kind: SteppedDown, Peer: winner.Leader, Version: given.Version, Cause: cause})
 	m.endLeadership(given)
-	// Sent only now, the headers claim nothing; otherwise the receivers would join again.
+	// Sent after the leadership ended, so that the headers carry no claim and the receivers do
+	// not join again.
 	for _, to := range members {
 		m.send(to, message.ReJoinCluster{GivenUp: given, Winner: winner})
 	}
@@ -93,8 +94,8 @@ func (m *Machine) stepDown(winner member.Claim, cause Cause) {
 	m.askForPlace(winner)
 }
 
-// onReJoin leaves a leader that gave up. It frees this node's support of just
-// that leadership of that run.
+// onReJoin leaves a leader that gave up. It ends this node's support for exactly that leadership
+// of that run.
 func (m *Machine) onReJoin(in message.Message, b message.ReJoinCluster) {
 	if b.GivenUp.Leader != in.From.Address {
 		m.drop(in, message.ReasonOtherLeader)
@@ -102,7 +103,7 @@ func (m *Machine) onReJoin(in message.Message, b message.ReJoinCluster) {
 	}
 	m.freeSupport(in.From, b.GivenUp)
 	if m.role == member.Following && m.leader == b.GivenUp {
-		cause := CauseLease // or it voted for another leader
+		cause := CauseLease // or the leader voted for another one
 		if !b.Winner.IsZero() {
 			cause = conflictCause(b.GivenUp, b.Winner)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// joinState is the search for a leader to follow (protocol.md section 4). A round lasts
+// joinState is the search for a leader (protocol.md 4). It proceeds in rounds of about
 // RetryInterval.
 type joinState struct {
 	id         uint64    // of the present round
@@ -18,28 +18,28 @@ type joinState struct {
 	nextAt     time.Time // when the next round begins
 	since      time.Time // when the first round began; zero while there is a leader
 	widenAt    time.Time // when further seeds are asked in this round; zero for never
-	widened    int       // counts those that were asked besides the greatest
-	widenBy    int       // how many further ones are asked at a time
-	// newCluster is set if a node that holds nothing either answered in this round.
+	widened    int       // number of seeds asked besides the greatest
+	widenBy    int       // number of further seeds to ask at a time
+	// newCluster is set if another node that holds no state answered in this round.
 	newCluster bool
-	// turnAt is when this seed may ask all others; zero after that.
+	// turnAt is when this seed may ask all others; zero once it did.
 	turnAt time.Time
-	// askedAllAt is since when all seeds are asked; zero while they are not.
+	// askedAllAt is since when all seeds are asked; zero if they are not.
 	askedAllAt time.Time
 	answers    []answer // the newest of each seed
-	// target is the claim whose leader was asked for a place; zero for none.
+	// target is the claim of the leader that was asked for a place; zero for none.
 	target member.Claim
-	// suspected is the leader just lost. Claims of others do not bring it back.
+	// suspected is the leader that was just lost. Claims of other nodes do not bring it back.
 	suspected member.Claim
-	// refused is the leader that refused a place in this round. It is not asked again before
-	// the next round, even if other nodes name it.
+	// refused is the leader that refused a place in this round. It is not asked again before the
+	// next round, even if other nodes name it.
 	refused member.Claim
-	// unresponsive is a provisional leader that did not answer although this node hears it. Its claims
-	// are ignored.
+	// unresponsive is a provisional leader whose messages arrive but which does not answer. Its
+	// claims are ignored.
 	unresponsive member.Claim
-	firstAskedAt time.Time // when target was first asked for a place
-	lastAskedAt  time.Time // when it was asked last
-	mustWait     bool      // it answered that this node has to wait
+	firstAskedAt time.Time // when target was first asked
+	lastAskedAt  time.Time // when target was last asked
+	mustWait     bool      // target answered that this node has to wait
 	// leaderNamedAt is when another node last named a leader.
 	leaderNamedAt time.Time
 	askers        []asker
@@ -49,11 +49,11 @@ type joinState struct {
 type answer struct {
 	seed  member.Address
 	at    time.Time
-	holds bool // it holds a state
+	holds bool // whether it holds a state
 }
 
-// asker is a node that asked for a leader while this node had none. It gets another response
-// as soon as there is one.
+// asker is a node that asked for a leader while this node had none. It gets another response as
+// soon as there is one.
 type asker struct {
 	addr member.Address
 	id   uint64
@@ -86,7 +86,7 @@ func (m *Machine) tickJoin() {
 		return
 	}
 	m.join.askedAllAt = time.Time{}
-	// Of many nodes that start together all must know the one that will declare itself.
+	// When many nodes start together, all must know the seed that will declare itself.
 	m.sendQuery(m.seedsByRank()[0])
 	m.join.widenAt = m.now.Add(m.timing.widenTimeout())
 	if !first {
@@ -94,7 +94,7 @@ func (m *Machine) tickJoin() {
 	}
 }
 
-// tickWiden asks further seeds in a round without an answer.
+// tickWiden asks further seeds if the round has brought no answer yet.
 func (m *Machine) tickWiden() {
 	if m.role != member.Seeking {
 		return
@@ -114,10 +114,9 @@ func (m *Machine) tickWiden() {
 	}
 }
 
-// mayAskAll reports whether this node asks all nodes that it knows at once. A seed does that
-// for a RetryInterval before it declares itself without an answer of all. If there are many
-// seeds, it lets greater ones go first: on a busy machine no answer comes in time, and all
-// would declare themselves together.
+// mayAskAll reports whether this node asks all known nodes immediately. Of many seeds, one lets
+// those with greater addresses go first: on a busy machine no answer arrives in time, and all of
+// them would declare themselves together.
 func (m *Machine) mayAskAll() bool {
 	if !m.heldNumber().IsZero() || len(m.targets(m.cfg.Seeds)) == 0 {
 		return true
@@ -134,7 +133,7 @@ func (m *Machine) takesTurns() bool {
 	return m.isSeed && len(m.cfg.Seeds) > fewSeeds && m.heldNumber().IsZero()
 }
 
-// askAllDelay is how long this seed, one of many, lets greater ones go first.
+// askAllDelay returns how long this seed, one of many, lets greater ones go first.
 func (m *Machine) askAllDelay() time.Duration {
 	greater := 0
 	for _, s := range m.cfg.Seeds {
@@ -156,7 +155,7 @@ func (m *Machine) askAll() {
 	}
 }
 
-// heardThisRound reports whether the seed at a was heard since the round began.
+// heardThisRound reports whether the seed at a has answered since the round began.
 func (m *Machine) heardThisRound(a member.Address) bool {
 	return slices.ContainsFunc(m.join.answers, func(x answer) bool {
 		return x.seed == a && x.at.After(m.join.roundStart)
@@ -164,13 +163,13 @@ func (m *Machine) heardThisRound(a member.Address) bool {
 }
 
 // widenRound asks seeds besides the greatest, different ones each time: one at first, and twice
-// as many after each round without an answer. A seed that may declare itself keeps asking one
-// at a time: all that start together ask, and on a busy machine, where no answer comes in
-// time, each further question costs a connection.
+// as many after each round without an answer. A seed that may declare itself keeps asking one at
+// a time: all seeds that start together ask, and on a busy machine each further query costs a
+// connection and gets no answer in time.
 func (m *Machine) widenRound() {
 	others := m.seedsByRank()[1:]
 	if m.join.widenBy >= len(others) {
-		m.join.widenAt = time.Time{} // all are asked
+		m.join.widenAt = time.Time{} // all have been asked
 	}
 	for range min(m.join.widenBy, len(others)) {
 		m.sendQuery(others[m.join.widened%len(others)])
@@ -182,14 +181,14 @@ func (m *Machine) sendQuery(to member.Address) {
 	m.send(to, message.LeaderQuery{ID: m.join.id, Held: m.durable.Held})
 }
 
-// seedsByRank lists the other seeds, the greatest address first.
+// seedsByRank returns the other seeds by descending address.
 func (m *Machine) seedsByRank() []member.Address {
 	seeds := m.targets(m.cfg.Seeds)
 	slices.SortFunc(seeds, func(a, b member.Address) int { return b.Compare(a) })
 	return seeds
 }
 
-// endSearch clears the timers and targets of the search when this node follows or leads.
+// endSearch clears the search state when this node follows or leads.
 func (m *Machine) endSearch() {
 	m.join.target, m.join.suspected = member.Claim{}, member.Claim{}
 	m.join.since, m.join.widenAt, m.join.askedAllAt = time.Time{}, time.Time{}, time.Time{}
@@ -204,8 +203,8 @@ func (m *Machine) joinDeadline(d *deadline) {
 	}
 }
 
-// onLeaderQuery answers. If this node has no leader, it answers again when it finds one
-// within the asker's round.
+// onLeaderQuery answers with the present leader. If this node has none, it answers again when it
+// finds one within the asker's round.
 func (m *Machine) onLeaderQuery(in message.Message, b message.LeaderQuery) {
 	m.noteSeedAnswer(in, b.Held.Number)
 	m.learnIfEmpty(b.Held)
@@ -224,7 +223,7 @@ func (m *Machine) onLeaderQuery(in message.Message, b message.LeaderQuery) {
 	}
 }
 
-// answerAskers answers the nodes whose rounds still last and that got no leader.
+// answerAskers answers the nodes that asked in vain and whose rounds are still open.
 func (m *Machine) answerAskers() {
 	for _, a := range m.join.askers {
 		if m.isRoundOpen(a) {
@@ -234,26 +233,27 @@ func (m *Machine) answerAskers() {
 	m.join.askers = nil
 }
 
-// isRoundOpen reports whether the round of a may still last.
+// isRoundOpen reports whether the round of a may still be open.
 func (m *Machine) isRoundOpen(a asker) bool {
 	return m.now.Sub(a.at) < m.timing.longestRound()
 }
 
-// onLeaderResponse notes a node without a leader. A claim is heard with the header.
+// onLeaderResponse records that a node has no leader. A claim is handled with the header.
 func (m *Machine) onLeaderResponse(in message.Message, b message.LeaderResponse) {
 	if m.role != member.Seeking || b.ID != m.join.id {
 		m.drop(in, message.ReasonOtherQuery)
 		return
 	}
 	if in.Claim.IsZero() && b.Held.IsZero() {
-		// The cluster is new, and the sender answers again as soon as there is a leader. A
-		// node that holds a state may be cut off from those that have a leader.
+		// The cluster is new, and the sender answers again as soon as there is a leader. A node
+		// that holds a state may be cut off from the leader, so its answer does not end the
+		// round.
 		m.join.widenAt, m.join.newCluster = time.Time{}, true
 	}
 	m.noteSeedAnswer(in, b.Held)
 }
 
-// noteSeedAnswer keeps what a seed showed in a query or a response.
+// noteSeedAnswer records what a seed showed in a query or a response.
 func (m *Machine) noteSeedAnswer(in message.Message, held member.Number) {
 	if !in.Claim.IsZero() {
 		if in.Claim.Leader != m.self.Address && in.Claim != m.join.suspected &&
@@ -277,9 +277,9 @@ func (m *Machine) noteSeedAnswer(in message.Message, held member.Number) {
 	}
 }
 
-// tickUnresponsive gives up a provisional leader that does not answer, once this node has waited so
-// long for a leader that it would declare itself. A leader that sends but receives nothing
-// would otherwise keep all other seeds from declaring themselves.
+// tickUnresponsive gives up a provisional leader that does not answer, once this node has been
+// without a chosen leader long enough to declare itself. Otherwise a leader that can send but not
+// receive would keep all other seeds from declaring themselves.
 func (m *Machine) tickUnresponsive() {
 	s := &m.join
 	if m.role == member.Seeking && !s.target.IsZero() && !s.target.Chosen && !s.mustWait &&
@@ -288,7 +288,7 @@ func (m *Machine) tickUnresponsive() {
 	}
 }
 
-// noteResponse counts a leader again that answers: its sender receives what this node sends.
+// noteResponse accepts an unresponsive leader again when it answers.
 func (m *Machine) noteResponse(in message.Message) {
 	switch in.Body.(type) {
 	case message.LeaderResponse, message.JoinClusterResponse, message.SeedKeepAliveAck:

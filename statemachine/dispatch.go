@@ -10,8 +10,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// dispatch hands an admitted event to its flow. Handlers check the rest of the
-// receive rule: what depends on version, leader, ballot or query.
+// dispatch calls the handler of an admitted message. Handlers check the part of the receive rule
+// that depends on version, leader, ballot or query.
 func (m *Machine) dispatch(in message.Message) {
 	switch b := in.Body.(type) {
 	case message.LeaderQuery:
@@ -33,7 +33,7 @@ func (m *Machine) dispatch(in message.Message) {
 	case message.SeedKeepAlive:
 		m.onSeedKeepAlive(in)
 	case message.SeedKeepAliveAck:
-		// Its claim is heard with the header; there is nothing else in it.
+		// It carries nothing but the claim in its header.
 	case message.LeaderRelieve:
 		m.handleClaimFrom(in, b.Winner)
 	case message.ReJoinCluster:
@@ -61,8 +61,8 @@ func (m *Machine) dispatch(in message.Message) {
 	}
 }
 
-// admit is the part of the receive rule that concerns every event: who sends
-// it, and in which run. It reports whether the event goes on to its flow.
+// admit applies the receive rule that is common to all messages: the sender, its cluster and its
+// run. It reports whether the message is to be dispatched.
 func (m *Machine) admit(in message.Message) bool {
 	switch {
 	case in.To != m.self.Address:
@@ -85,7 +85,7 @@ func (m *Machine) admit(in message.Message) bool {
 		in.From.Incarnation < e.Incarnation {
 		m.drop(in, message.ReasonEarlierRun)
 		if in.Body.Kind() == message.KindJoinClusterRequest {
-			// It was replaced while it was cut off, and must learn so.
+			// That run was replaced while it was cut off, and must learn it.
 			m.send(in.From.Address, message.JoinClusterResponse{
 				Reason: message.ReasonOldIncarnation, Known: e.Incarnation,
 			})
@@ -102,10 +102,9 @@ func (m *Machine) admit(in message.Message) bool {
 	return true
 }
 
-// provesSplitVersion reports a proof of a fault: another leader was chosen for the
-// version that this node leads (protocol.md section 7). Only a voter of this
-// cluster can prove it: what ends a leader must not be within reach of a process
-// that merely knows the secret.
+// provesSplitVersion reports whether the message proves a fault: another leader was chosen for
+// the version that this node leads (protocol.md 7). Only a voter of this cluster can prove it,
+// because a process that merely knows the secret must not be able to stop a leader.
 func (m *Machine) provesSplitVersion(in message.Message) bool {
 	c := in.Claim
 	return c.Chosen && m.role == member.Leading && c.Version == m.leader.Version &&
@@ -113,21 +112,20 @@ func (m *Machine) provesSplitVersion(in message.Message) bool {
 		m.durable.Held.Roster.IsVoter(in.From.Voter())
 }
 
-// This file decides whose word counts (protocol.md section 3, another cluster, and
-// section 7): a process that holds the cluster's secret but is no member of it must not
-// be able to depose a leader or to replace a state.
+// The functions below decide which senders are trusted (protocol.md 3, another cluster, and 7). A
+// process that knows the cluster's secret but is not a member must not be able to depose a leader
+// or to replace a state.
 
-// clusterID is the id of the cluster whose state this node holds; zero for none.
+// clusterID returns the id of the cluster whose state this node holds; zero if it holds none.
 func (m *Machine) clusterID() member.ClusterID { return m.durable.Held.Cluster }
 
-// otherCluster reports whether a message was sent by a node that holds a state of
-// another cluster.
+// otherCluster reports whether the sender holds a state of another cluster.
 func (m *Machine) otherCluster(in message.Message) bool {
 	return !m.clusterID().IsZero() && !in.Cluster.IsZero() && in.Cluster != m.clusterID()
 }
 
-// refuseCluster drops a message of another cluster. A question is answered, so that its
-// sender learns why as well: it may hold the state of a cluster that is gone.
+// refuseCluster drops a message from another cluster. Queries are answered, so that the sender
+// learns the reason: it may hold the state of a cluster that no longer exists.
 func (m *Machine) refuseCluster(in message.Message) {
 	m.noteLostVoter(in)
 	m.drop(in, message.ReasonOtherCluster)
@@ -137,10 +135,10 @@ func (m *Machine) refuseCluster(in message.Message) {
 	}
 }
 
-// isTrustedAddress reports whether a is the address of a node whose states, claims and proposals
-// count: a seed, a member of the held roster, or the leader that this node follows or asked
-// for a place. A node that has had no chosen leader for TTLTimeout trusts every address: all
-// that it knew may have been replaced.
+// isTrustedAddress reports whether states, claims and proposals from address a count: a seed, a
+// member of the held roster, or the leader that this node follows or asked for a place. A node
+// without a chosen leader for TTLTimeout trusts every address, because every address that it knew
+// may have been replaced.
 func (m *Machine) isTrustedAddress(a member.Address) bool {
 	if _, ok := m.durable.Held.Roster.Find(a); ok {
 		return true
@@ -155,9 +153,9 @@ func (m *Machine) outOfTouch() bool {
 	return !since.IsZero() && m.due(since.Add(m.timing.TTLTimeout))
 }
 
-// isTrustedSender reports whether what the sender of a message says about leaders counts. A node
-// that holds nothing believes everyone: a leader that is no seed must reach a seed that lost
-// its store, before that founds another cluster.
+// isTrustedSender reports whether claims sent with the message count. A node that holds no state
+// trusts every sender: a leader that is not a seed must reach a seed that lost its store before
+// that seed founds another cluster.
 func (m *Machine) isTrustedSender(in message.Message) bool {
 	if m.clusterID().IsZero() {
 		return true

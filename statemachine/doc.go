@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package statemachine is the whole protocol of one node as a value: inputs
-// in, effects out, no goroutine, no clock, no I/O. One file holds one flow.
+// Package statemachine implements the protocol of one node as a pure value: it starts no
+// goroutine, reads no clock and does no I/O. Each file covers one concern; docs/protocol.md is
+// the specification.
 //
-// The owner of a Machine calls Step with each message, Advance when Deadline
-// has passed, and the few verbs of an operator (Leave, Transfer, Drain). Every
-// call returns an Output, whose parts are carried out in the order of its
-// fields. All calls come from one goroutine, with a now that never falls.
+// The owner of a [Machine] calls Step for each message, Advance when Deadline has passed, and the
+// operator's methods (Leave, Transfer, Drain). Each call returns an [Output], whose fields are
+// applied in their order. All calls are made from one goroutine, with a now that never decreases.
 //
-// The package may change until version 1 of the module; programs use package
-// cluster.
+// The API may change until version 1 of the module. Programs use package cluster.
 package statemachine

@@ -13,14 +13,14 @@ import (
 // proposerState is the proposer of this node and its timers (protocol.md 6).
 type proposerState struct {
 	paxos.Proposer
-	deadline time.Time // of the attempt under way
-	at       time.Time // a founding or a leader above its version waits until then
+	deadline time.Time // of the attempt in progress
+	at       time.Time // earliest start of a founding, or of an election above this leader's version
 }
 
-// isProposing reports whether an attempt is under way.
+// isProposing reports whether an attempt is in progress.
 func (m *Machine) isProposing() bool { return !m.propose.Attempt.IsZero() }
 
-// startElection asks for promises for the first version that can be won.
+// startElection starts an election of one of the candidates.
 func (m *Machine) startElection(candidates ...member.Address) {
 	m.propose.Proposer = m.propose.BeginElection(m.self, m.durable.Acceptor, m.quorum, candidates)
 	m.startPre()
@@ -42,12 +42,12 @@ func (m *Machine) startFormal() {
 	m.sendProposal(a, a.Value.State.Roster)
 }
 
-// sendProposal sends the proposal of a to its voters and to others, and votes itself.
+// sendProposal votes for the attempt itself and sends its proposal to the voters and to others.
 func (m *Machine) sendProposal(a paxos.Attempt, others member.Roster) {
 	p := a.Proposal(m.durable.Held)
 	own := m.castVote(m.self, p, m.seeds)
 	if !own.Granted {
-		// A node that does not vote for its own proposal need not ask others.
+		// A node that refuses its own proposal does not ask others.
 		m.failAttempt()
 		return
 	}
@@ -66,7 +66,7 @@ func (m *Machine) sendProposal(a paxos.Attempt, others member.Roster) {
 	m.countVote(paxos.Vote{From: m.self, Granted: true, Accepted: own.Accepted})
 }
 
-// onVote counts an answer to the proposal under way.
+// onVote counts an answer to the proposal in progress.
 func (m *Machine) onVote(in message.Message, b message.Vote) {
 	hasVote := m.countsVoteOf(in.From.Voter())
 	if hasVote {
@@ -82,8 +82,8 @@ func (m *Machine) onVote(in message.Message, b message.Vote) {
 	case !a.Expects(b.ID, b.Stage):
 		m.drop(in, message.ReasonOtherBallot)
 	case a.Founding && (b.Reason == message.ReasonOtherSeeds || !b.Held.IsZero()):
-		// (S) protocol.md section 4: any answer that shows a held state, or
-		// another list of seeds, stops a founding.
+		// (S) Any answer that shows a held state or another list of seeds stops a founding
+		// (protocol.md 4).
 		m.failAttempt()
 		m.propose.at = m.now.Add(m.timing.RetryInterval)
 	default:
@@ -100,8 +100,8 @@ func (m *Machine) onVote(in message.Message, b message.Vote) {
 	}
 }
 
-// countsVoteOf reports whether v has a vote that this node counts: only such a node may raise the
-// numbers of the next proposal.
+// countsVoteOf reports whether v has a vote that this node counts. Only such a node may raise the
+// numbers of its next proposal.
 func (m *Machine) countsVoteOf(v member.Voter) bool {
 	return m.durable.Held.Roster.IsVoter(v) || m.propose.Attempt.Base.Roster.IsVoter(v)
 }
@@ -122,7 +122,7 @@ func (m *Machine) learnState(s member.State) bool {
 	return true
 }
 
-// countVote counts one vote and takes the step that it calls for.
+// countVote counts one vote and takes the resulting step.
 func (m *Machine) countVote(v paxos.Vote) {
 	next, why := m.propose.Count(v)
 	m.propose.Proposer = next
@@ -151,7 +151,7 @@ func (m *Machine) countVote(v paxos.Vote) {
 	}
 }
 
-// announceLeader announces the leader that got M formal votes.
+// announceLeader takes the state of the leader that got M formal votes and sends it to all.
 func (m *Machine) announceLeader(a paxos.Attempt) {
 	s := a.Value.State
 	m.trace(Trace{Kind: Elected, Peer: s.Leader, Version: s.Version})
@@ -163,7 +163,7 @@ func (m *Machine) announceLeader(a paxos.Attempt) {
 	to := m.targets(addresses(old), addresses(s.Roster), seeds)
 	m.dropAttempt()
 	if m.role == member.Provisional {
-		// Its members hear who leads them now.
+		// The members learn their leader from LeaderElected.
 		m.endLeadership(m.leader)
 	}
 	m.setHeld(s)
@@ -186,8 +186,8 @@ func (m *Machine) announceLeader(a paxos.Attempt) {
 	m.followState(s, s.LeaderIdentity())
 }
 
-// tickPropose ends an attempt that takes too long, and lets a leader propose itself above a version
-// that it or a member is bound to.
+// tickPropose fails an attempt that takes too long, and makes a leader propose itself above a
+// version that it or a member is bound to.
 func (m *Machine) tickPropose() {
 	if m.isProposing() {
 		if m.due(m.propose.deadline) {
@@ -201,8 +201,8 @@ func (m *Machine) tickPropose() {
 	}
 }
 
-// boundAbove reports whether this leader, or a node that it needs, is bound to a version above the
-// one that it leads (protocol.md section 6, 8).
+// boundAbove reports whether this leader, or a node that it needs, is bound to a version above
+// its own (protocol.md 6, 8).
 func (m *Machine) boundAbove() bool {
 	return max(m.lead.boundSeen, m.durable.Bound()) > m.leader.Version
 }
@@ -227,8 +227,8 @@ func (m *Machine) electionDeadline(d *deadline) {
 	}
 }
 
-// failAttempt gives the attempt up and waits before the next: by rank in the roster plus jitter, so
-// that contenders do not duel, and longer after each failure.
+// failAttempt ends the attempt and waits before the next one: by rank in the roster, longer after
+// each failure, plus jitter, so that contenders do not keep interrupting each other.
 func (m *Machine) failAttempt() {
 	a := m.propose.Attempt
 	m.trace(Trace{

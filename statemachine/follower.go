@@ -9,31 +9,31 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// followerState is what a follower knows of the leader it follows. It is kept when the leader
-// is lost, so that following the same version again restarts no timer.
+// followerState is what a follower knows of its leader. It is kept when the leader is lost, so
+// that following the same version again restarts no timer.
 type followerState struct {
 	leader member.Identity
 	claim  member.Claim
-	since  time.Time // following began
-	// healthyAt is when a healthy ack or the first state of this version came;
-	// for a provisional leader, when any ack came.
+	since  time.Time // when following began
+	// healthyAt is when the last healthy ack or the first state of this version arrived; for a
+	// provisional leader, when any ack arrived.
 	healthyAt time.Time
-	quorateAt time.Time // newest ack that said quorate; zero when the newest did not
-	heardAt   time.Time // newest ack
-	probedAt  time.Time // newest probe since then; zero for none
-	sentAt    time.Time // newest keep-alive
+	quorateAt time.Time // when the newest ack arrived, if its leader was quorate; otherwise zero
+	heardAt   time.Time // when the newest ack arrived
+	probedAt  time.Time // when the newest probe since then was sent; zero for none
+	sentAt    time.Time // when the newest keep-alive was sent
 	echo      message.Stamp
-	// askedGap is the newest update that did not fit: each asks only once for
-	// alignment at once.
+	// askedGap is the newest update that did not follow the held revision. Each gap triggers one
+	// keep-alive, which asks for alignment.
 	askedGap member.Number
 }
 
-// unaskedAt is when a follower sends a keep-alive unasked, because its leader's ack is late.
+// unaskedAt returns when a keep-alive is due because no ack has triggered one.
 func (m *Machine) unaskedAt() time.Time {
 	return m.follow.sentAt.Add(m.timing.unaskedTimeout())
 }
 
-// tickFollow sends the keep-alive that is due and gives up a silent leader.
+// tickFollow gives up a silent leader and sends the keep-alive and the probe that are due.
 func (m *Machine) tickFollow() {
 	if m.role != member.Following {
 		return
@@ -66,7 +66,7 @@ func (m *Machine) followDeadline(d *deadline) {
 	}
 }
 
-// lostAt is when the leader followed is given up (protocol.md section 6, 1).
+// lostAt returns when the leader is considered lost (protocol.md 6, 1).
 func (m *Machine) lostAt() time.Time {
 	last := m.follow.healthyAt
 	if m.follow.since.After(last) {
@@ -75,24 +75,23 @@ func (m *Machine) lostAt() time.Time {
 	return last.Add(m.timing.LeaderTimeout)
 }
 
-// followsHealthy reports whether the chosen leader followed is healthy.
+// followsHealthy reports whether this node follows a chosen leader that is healthy.
 func (m *Machine) followsHealthy() bool {
 	return m.role == member.Following && m.leader.Chosen && !m.follow.healthyAt.IsZero() &&
 		m.now.Before(m.follow.healthyAt.Add(m.timing.LeaderTimeout))
 }
 
-// followsQuorate reports whether, as far as acks tell, the leader is quorate.
+// followsQuorate reports whether the leader is quorate according to its acks.
 func (m *Machine) followsQuorate(now time.Time) bool {
 	return m.role == member.Following && m.shownState().Version == m.leader.Version &&
 		!m.follow.quorateAt.IsZero() &&
 		now.Before(m.follow.quorateAt.Add(m.timing.LeaderTimeout))
 }
 
-// showsQuorate is what View shows as Quorate.
+// showsQuorate reports whether View shows Quorate.
 func (m *Machine) showsQuorate() bool { return m.isQuorate(m.now) || m.followsQuorate(m.now) }
 
-// lossCause tells apart a leader that is silent and one whose acks say that it has no
-// majority.
+// lossCause distinguishes a silent leader from one whose acks say that it has no majority.
 func (m *Machine) lossCause() Cause {
 	if m.follow.heardAt.After(m.follow.healthyAt) {
 		return CauseLease
@@ -100,7 +99,7 @@ func (m *Machine) lossCause() Cause {
 	return CauseSilence
 }
 
-// overruleLeader leaves the leader followed, which is not suspected, for a better one.
+// overruleLeader leaves a leader that is not suspected for a better one.
 func (m *Machine) overruleLeader(cause Cause) {
 	m.trace(Trace{
 		Kind: Overruled, Cause: cause, Peer: m.leader.Leader, Version: m.leader.Version,
@@ -109,15 +108,15 @@ func (m *Machine) overruleLeader(cause Cause) {
 	m.forgetLeader()
 }
 
-// suspectLeader leaves the leader followed: the view names none, and an election starts after a
-// pause. t has the cause, and the event that brought it about, if any.
+// suspectLeader leaves the leader because it is considered lost: the view shows none, and after
+// pause an election starts. t carries the cause and the message that led to it, if any.
 func (m *Machine) suspectLeader(t Trace, pause time.Duration) {
 	t.Kind, t.Peer, t.Version = Suspected, m.leader.Leader, m.leader.Version
 	t.Heard = m.follow.heardAt
 	m.trace(t)
 	m.forgetLeader()
 	m.inquiry.nextAt, m.inquiry.fails = m.now.Add(pause+m.turnDelay()), 0
-	// A voter asks the other voters first. A node without a vote has only the seeds.
+	// A voter asks the other voters first; a node without a vote can only ask the seeds.
 	m.join.nextAt = m.now.Add(pause)
 	if m.isVoter() {
 		if m.support.until.After(m.join.nextAt) {
@@ -127,8 +126,8 @@ func (m *Machine) suspectLeader(t Trace, pause time.Duration) {
 	}
 }
 
-// probeAt is when the host of a chosen leader is asked next whether the process is there; zero
-// for never.
+// probeAt returns when the leader's host is probed next; zero for never. A host that refuses the
+// port proves that the process died (protocol.md 6, a process that died).
 func (m *Machine) probeAt() time.Time {
 	f := &m.follow
 	switch {
@@ -140,9 +139,9 @@ func (m *Machine) probeAt() time.Time {
 	return f.heardAt.Add(m.timing.probeTimeout())
 }
 
-// Refused takes the report that the host of p refused the packet of a Probe. (S) It counts
-// for that very run and version only. A view of that leadership ends; so does support of it
-// if refusals are trusted.
+// Refused handles the report that the host of p.Leader refused a probe. (S) It counts only for
+// that run and version. A view of that leadership ends; if refusals are trusted, so does support
+// for it.
 func (m *Machine) Refused(now time.Time, p Probe) Output {
 	m.beginCall(now)
 	if m.stopped {
@@ -155,8 +154,9 @@ func (m *Machine) Refused(now time.Time, p Probe) Output {
 	}
 	if m.role == member.Following && m.leader.Chosen && m.leader.Version == p.Version &&
 		m.follow.leader == p.Leader {
-		// The others learn of it at about the same time.
-		m.suspectLeader(Trace{Reason: message.ReasonPortRefused, Cause: CauseCrash}, m.timing.refusedTurn())
+		// The other followers learn of it at about the same time.
+		m.suspectLeader(Trace{Reason: message.ReasonPortRefused, Cause: CauseCrash},
+			m.timing.refusedTurn())
 	}
 	return m.endCall()
 }

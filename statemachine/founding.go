@@ -34,7 +34,7 @@ func (m *Machine) isolationDeadline(d *deadline) {
 	}
 }
 
-// declareAt is when a leaderless seed declares itself whatever others are.
+// declareAt returns when a seed without a chosen leader declares itself in any case.
 func (m *Machine) declareAt() time.Time {
 	if m.isolation.noChosenSince.IsZero() {
 		return time.Time{}
@@ -42,13 +42,13 @@ func (m *Machine) declareAt() time.Time {
 	return m.isolation.noChosenSince.Add(m.timing.declareTimeout(!m.heldNumber().IsZero()))
 }
 
-// mayDeclare reports whether this seed should lead provisionally now.
+// mayDeclare reports whether this seed should become provisional leader now.
 func (m *Machine) mayDeclare() bool {
 	if m.role != member.Seeking || !m.isSeed || m.cfg.JoinOnly || m.operator.leaving ||
 		m.join.since.IsZero() || !m.join.target.IsZero() {
 		return false
 	}
-	if !m.join.leaderNamedAt.IsZero() && m.now.Sub(m.join.leaderNamedAt) < m.timing.namedLeaderTimeout() {
+	if t := m.join.leaderNamedAt; !t.IsZero() && m.now.Sub(t) < m.timing.namedLeaderTimeout() {
 		return false // another node named a leader
 	}
 	if !m.heldNumber().IsZero() {
@@ -63,19 +63,19 @@ func (m *Machine) mayDeclare() bool {
 	if holds || !greatest {
 		return false // a cluster exists and will elect, or a greater seed declares itself
 	}
-	// If not all answered, a seed that was asked a RetryInterval ago does not count.
+	// A seed that was asked a RetryInterval ago and did not answer is not waited for.
 	return answered >= len(m.cfg.Seeds)-1 ||
 		!m.join.askedAllAt.IsZero() && m.due(m.join.askedAllAt.Add(m.timing.RetryInterval))
 }
 
-// isRecentAnswer reports whether what a seed showed still counts.
+// isRecentAnswer reports whether the answer of a seed still counts.
 func (m *Machine) isRecentAnswer(a answer) bool {
 	return m.now.Sub(a.at) <= m.timing.answerLifetime()
 }
 
-// heardSeeds counts the other seeds that recently showed that they have no leader. It
-// reports whether this node's address is greater than all of theirs, and whether one of
-// them holds a state.
+// heardSeeds counts the other seeds that recently showed that they have no leader. It reports
+// whether this node's address is greater than all of theirs, and whether one of them holds a
+// state.
 func (m *Machine) heardSeeds() (answered int, greatest, holds bool) {
 	greatest = true
 	for _, a := range m.join.answers {
@@ -89,8 +89,7 @@ func (m *Machine) heardSeeds() (answered int, greatest, holds bool) {
 	return answered, greatest, holds
 }
 
-// declareProvisional makes this seed a provisional leader. If it holds a roster, it starts with
-// that.
+// declareProvisional makes this seed a provisional leader, of the held roster if there is one.
 func (m *Machine) declareProvisional() {
 	own := member.Member{Identity: m.self, Name: m.cfg.Name, Seed: true, Status: member.Active}
 	roster := member.Roster{own}
@@ -109,8 +108,8 @@ func (m *Machine) declareProvisional() {
 	})
 }
 
-// announceToSeeds sends the claim to the seeds that showed that they have no leader, except
-// those that get it as askers: they wait for it, and a connection to them exists.
+// announceToSeeds sends the claim to the seeds that showed that they have no leader, except those
+// that get it as askers.
 func (m *Machine) announceToSeeds() {
 	for _, a := range m.join.answers {
 		if m.isRecentAnswer(a) && !slices.ContainsFunc(m.join.askers, func(x asker) bool {
@@ -121,12 +120,13 @@ func (m *Machine) announceToSeeds() {
 	}
 }
 
-// tickSoftSync sends the members of a provisional leader its state when it changed, once in
-// tellInterval at most: many nodes join together, and each change would be sent to all. It
-// does not wait if the roster is full.
+// tickSoftSync sends a changed state to the members of a provisional leader, at most once per
+// softSyncInterval: many nodes join together, and each change would be sent to all. It does not
+// wait if the roster is full.
 func (m *Machine) tickSoftSync() {
 	full := len(m.soft.Roster) == m.cfg.Size
-	if m.role != member.Provisional || m.lead.softSyncAt.IsZero() || !full && !m.due(m.lead.softSyncAt) {
+	at := m.lead.softSyncAt
+	if m.role != member.Provisional || at.IsZero() || !full && !m.due(at) {
 		return
 	}
 	m.lead.softSyncAt, m.lead.softSyncedAt = time.Time{}, m.now
@@ -135,8 +135,8 @@ func (m *Machine) tickSoftSync() {
 	}
 }
 
-// tickFounding starts a founding at a provisional leader that holds nothing,
-// once M active members and a majority of the seeds follow it.
+// tickFounding starts a founding at a provisional leader that holds no state, once M active
+// members and a majority of the seeds follow it.
 func (m *Machine) tickFounding() {
 	if m.role != member.Provisional || !m.heldNumber().IsZero() || m.cfg.JoinOnly ||
 		m.isProposing() || m.now.Before(m.propose.at) || m.now.Before(m.startWaitEnd) {
@@ -162,8 +162,9 @@ func (m *Machine) tickFounding() {
 	m.startPre()
 }
 
-// gatheredAt is when a founder stops waiting for more members. A member that joins later costs two
-// revisions that every node stores, and processes that start together join within moments.
+// gatheredAt returns when a founder stops waiting for more members. Processes that start together
+// join within moments, and each member that joins later costs two revisions that every node
+// stores.
 func (m *Machine) gatheredAt() time.Time {
 	if len(m.soft.Roster) == m.cfg.Size {
 		return time.Time{}
@@ -175,8 +176,8 @@ func (m *Machine) gatheredAt() time.Time {
 	return quiet
 }
 
-// refuseFounding returns the reason to refuse a founding that the voter would grant otherwise
-// (protocol.md section 4).
+// refuseFounding returns the reason to refuse a founding that the voter would otherwise grant
+// (protocol.md 4).
 func (m *Machine) refuseFounding(from member.Identity, seeds uint64) message.Reason {
 	switch {
 	case m.cfg.JoinOnly:

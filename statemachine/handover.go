@@ -11,31 +11,31 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// operatorState is what an operator asked for: to leave, to hand over, to stay but let others
-// lead (protocol.md section 6, leaving leader and drained).
+// operatorState is what an operator asked for: to leave, to hand over, or to stay and let others
+// lead (protocol.md 6, leaving leader and drained).
 type operatorState struct {
 	drained bool
 	leaving bool
 	until   time.Time // when a leaving node stops in any case
-	nextAt  time.Time // when it sends MemberLeave again
-	// successors are proposed in the place of this node until handUntil: the preferred
-	// first, and while named is set that one alone.
+	nextAt  time.Time // when MemberLeave is sent again
+	// successors are proposed instead of this node until handOverUntil, the preferred one first.
+	// While named is set, only the first is.
 	successors    []member.Address
 	named         bool
 	handOverUntil time.Time
-	handOverAt    time.Time // next attempt to hand over
+	handOverAt    time.Time // when a successor is proposed next
 }
 
 // Errors of Transfer.
 var (
-	// ErrNotLeader means that only a chosen leader hands over.
+	// ErrNotLeader means that the node is not a chosen leader.
 	ErrNotLeader = errors.New("statemachine: not the leader")
-	// ErrNotActive means that the successor is not an active member, or is drained.
+	// ErrNotActive means that the successor is drained or not an active member.
 	ErrNotActive = errors.New("statemachine: not an active member that may lead")
 )
 
-// Leave begins to leave the cluster in order. Output.Stop is ErrLeft when that has finished,
-// after LeaderTimeout at the latest. A second call changes nothing.
+// Leave starts to leave the cluster in order. When that has completed, after LeaderTimeout at the
+// latest, Output.Stop is ErrLeft. A second call has no effect.
 func (m *Machine) Leave(now time.Time) Output {
 	m.beginCall(now)
 	if !m.stopped && !m.operator.leaving {
@@ -53,9 +53,9 @@ func (m *Machine) Leave(now time.Time) Output {
 	return m.endCall()
 }
 
-// Transfer gives leadership up in favour of to, or, when to is zero, of a member that
-// can lead. A member that does not vote within HeartbeatInterval is not elected; then
-// another one is, also in the place of to. It is refused with ErrNotLeader or ErrNotActive.
+// Transfer hands leadership to the member at address to, or to any able member if to is zero. If
+// that member does not vote within HeartbeatInterval, another one is elected instead. Transfer
+// returns ErrNotLeader or ErrNotActive.
 func (m *Machine) Transfer(now time.Time, to member.Address) (Output, error) {
 	m.beginCall(now)
 	if m.stopped || m.role != member.Leading {
@@ -77,9 +77,8 @@ func (m *Machine) Transfer(now time.Time, to member.Address) (Output, error) {
 	return m.endCall(), nil
 }
 
-// Drain keeps the node a member that lets others lead, for the rest of this run: a leader
-// hands over as soon as there is a member to hand over to, and the node stands for election
-// only when no other does.
+// Drain makes the node let others lead for the rest of this run: a leader hands over as soon as
+// there is a successor, and the node stands for election only if no other node does.
 func (m *Machine) Drain(now time.Time) Output {
 	m.beginCall(now)
 	m.operator.drained = true
@@ -95,7 +94,7 @@ func (m *Machine) drainLeader() {
 	}
 }
 
-// findSuccessors lists the members that this leader can hand over to, those that showed the
+// findSuccessors returns the members that this leader can hand over to, those that showed the
 // newest state first.
 func (m *Machine) findSuccessors() []member.Address {
 	var able []*peer
@@ -113,15 +112,15 @@ func (m *Machine) findSuccessors() []member.Address {
 	return out
 }
 
-// maySucceed reports whether a member of the held state is active, showed a state of this
+// maySucceed reports whether a member of the held state is active, has shown a state of this
 // leadership, and is not drained.
 func (m *Machine) maySucceed(e member.Member) bool {
 	p := m.lead.peer(e.Address)
 	return e.Shown() == member.Active && p != nil && p.follows(e) && !p.drained
 }
 
-// handOver ends this leadership, frees its followers, and only then proposes one of the
-// successors.
+// handOver ends this leadership, which frees its followers, and then proposes one of the
+// successors. stays is set if this node remains a member.
 func (m *Machine) handOver(successors []member.Address, stays bool) {
 	given := m.leader
 	var to member.Address
@@ -130,7 +129,7 @@ func (m *Machine) handOver(successors []member.Address, stays bool) {
 	}
 	m.trace(Trace{Kind: SteppedDown, Peer: to, Version: given.Version, Cause: CauseHandOver})
 	m.endLeadership(given)
-	// As in stepDown, the headers claim nothing.
+	// As in stepDown, the headers carry no claim.
 	for _, e := range m.durable.Held.Roster {
 		m.send(e.Address, message.MemberLeave{GivenUp: given, Successor: to, Stays: stays})
 	}
@@ -145,7 +144,7 @@ func (m *Machine) handOver(successors []member.Address, stays bool) {
 	m.operator.handOverAt = m.now
 }
 
-// tickLeave proposes a successor, sends MemberLeave, and stops.
+// tickLeave proposes a successor, sends MemberLeave, and stops a node that has left.
 func (m *Machine) tickLeave() {
 	o := &m.operator
 	if !o.handOverUntil.IsZero() {
@@ -179,9 +178,9 @@ func (m *Machine) tickLeave() {
 	}
 }
 
-// hasChosenLeader reports whether this node leads or follows a chosen leader. A provisional leader
-// does not end a hand-over: nodes that were cut off before may gather around it while the
-// proposal of a successor is under way (protocol.md section 6, leaving leader).
+// hasChosenLeader reports whether this node leads or follows a chosen leader. Following a
+// provisional leader does not end a hand-over: nodes that were cut off may gather around one
+// while a successor is being proposed (protocol.md 6, leaving leader).
 func (m *Machine) hasChosenLeader() bool {
 	if m.role == member.Following {
 		return m.leader.Chosen
@@ -202,7 +201,7 @@ func (m *Machine) leaveDeadline(d *deadline) {
 	}
 }
 
-// onMemberLeave takes the message of a member that leaves, or of a leader that hands over: the
+// onMemberLeave handles the message of a member that leaves, or of a leader that hands over. The
 // latter frees the support of its followers, and its successor is about to be proposed.
 func (m *Machine) onMemberLeave(in message.Message, b message.MemberLeave) {
 	if b.GivenUp.IsZero() {
@@ -231,7 +230,7 @@ func (m *Machine) markMemberLeaving(in message.Message) {
 	case !m.mayChange():
 		m.drop(in, message.ReasonLeaderBound)
 	case e.Status == member.Leaving && e.Resigned:
-		// Already noted.
+		// already marked
 	case e.Status == member.Joining || m.role == member.Provisional:
 		m.changeRoster(m.shownState().Roster.Without(e.Address), member.Address{})
 	default:

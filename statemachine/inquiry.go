@@ -10,31 +10,31 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// inquiryState is the question that comes before any proposal: do M voters, this one
-// among them, miss a healthy leader too? (protocol.md section 6, 2)
+// inquiryState is the query that precedes a proposal: do M voters, including this one, have no
+// healthy leader? (protocol.md 6, 2)
 type inquiryState struct {
-	id        uint64 // of the open question; 0 for none
-	version   uint64 // held when it was asked
+	id        uint64 // of the open query; 0 for none
+	version   uint64 // held version when it was sent
 	unhealthy []member.Address
-	fails     int       // questions in a row that led to no proposal
-	nextAt    time.Time // when it is asked (again)
+	fails     int       // queries in a row that led to no proposal
+	nextAt    time.Time // when the next query is due
 }
 
-// shouldElect reports whether this node should ask and propose: it has a
-// vote, may lead, and has no healthy leader. A drained one has no chosen leader at all. One
-// that hands over proposes its successors alone until that has ended.
+// shouldElect reports whether this node should ask and propose: it has a vote, may lead, and has
+// no healthy leader. A drained node must have no chosen leader at all. A leader that hands over
+// only proposes its successors until that has ended.
 func (m *Machine) shouldElect() bool {
 	return m.role != member.Leading && !m.isProposing() && !m.operator.leaving &&
 		m.operator.handOverUntil.IsZero() && !m.followsHealthy() &&
 		!(m.operator.drained && m.leader.Chosen) && m.isVoter()
 }
 
-// candidacyAt is from when this node may ask and propose. A drained one lets all others go
-// first, and stands in its turn once it has had no chosen leader for two LeaderTimeouts: if
-// it never did, drained voters could leave a cluster without a leader for ever (protocol.md
-// section 6, drained). Proposals of others do not put that off, or two drained voters that
-// propose at one instant would both wait again. A voter lets a proposer that it voted for
-// try first in any case.
+// candidacyAt returns from when this node may ask and propose; zero for any time. A drained node
+// waits until it has had no chosen leader for drainedTimeout, and for its turn, so that every
+// other node goes first. Without this limit drained voters could leave a cluster without a leader
+// for ever (protocol.md 6, drained). Proposals of others do not extend the wait, or two drained
+// voters that propose at the same instant would both wait again; a voter lets a proposer that it
+// voted for go first in any case.
 func (m *Machine) candidacyAt() time.Time {
 	if !m.operator.drained {
 		return time.Time{}
@@ -42,8 +42,8 @@ func (m *Machine) candidacyAt() time.Time {
 	return m.isolation.noChosenSince.Add(m.timing.drainedTimeout() + m.turnDelay())
 }
 
-// turnDelay is how long this voter lets those before it in the roster ask first. The leader just
-// lost does not count.
+// turnDelay returns how long this voter lets those before it in the roster ask first. The leader
+// just lost does not count.
 func (m *Machine) turnDelay() time.Duration {
 	before := 0
 	for _, e := range m.durable.Held.Roster {
@@ -65,13 +65,13 @@ func (m *Machine) tickInquiry() {
 		m.inquiry.nextAt = at
 		return
 	}
-	// Its own vote would be refused, so it asks when it may vote.
+	// Its own vote would be refused until then.
 	if m.now.Before(m.startWaitEnd) && m.durable.Held.Leader != m.self.Address {
 		m.inquiry.nextAt = m.startWaitEnd
 		return
 	}
 	if m.supportsOther(m.self.Voter()) {
-		// The support that the others gave ends at about the same time.
+		// The support of the other voters ends at about the same time.
 		m.inquiry.nextAt = m.support.until.Add(m.turnDelay())
 		return
 	}
@@ -90,7 +90,7 @@ func (m *Machine) tickInquiry() {
 	m.countUnhealthy()
 }
 
-// onStatusQuery answers whether this node's leader is healthy.
+// onStatusQuery answers whether this node has a healthy leader.
 func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery) {
 	m.send(in.From.Address, message.LeaderStatusQueryResponse{
 		ID:      b.ID,
@@ -99,8 +99,8 @@ func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery)
 	})
 }
 
-// onStatusResponse counts the voters that miss a healthy leader. A healthy answer leads to
-// that leader; this node keeps asking until it takes that leader's state.
+// onStatusResponse counts the voters without a healthy leader. A healthy answer leads to that
+// leader; this node keeps asking until it has taken that leader's state.
 func (m *Machine) onStatusResponse(in message.Message, b message.LeaderStatusQueryResponse) {
 	if b.ID != m.inquiry.id || m.inquiry.id == 0 || m.heldNumber().Version != m.inquiry.version {
 		m.drop(in, message.ReasonOtherQuery)
@@ -124,8 +124,8 @@ func (m *Machine) onStatusResponse(in message.Message, b message.LeaderStatusQue
 	m.countUnhealthy()
 }
 
-// countUnhealthy proposes once M voters, this one included, miss a healthy
-// leader. Case1 of the original design: the version asked at is still held.
+// countUnhealthy proposes once M voters, including this one, have no healthy leader and the
+// version is still held (case1 of the original design).
 func (m *Machine) countUnhealthy() {
 	if len(m.inquiry.unhealthy)+1 < m.quorum || !m.shouldElect() {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// askForPlace leaves the leader followed and asks the leader of c for a place.
+// askForPlace leaves the present leader and asks the leader of c for a place.
 func (m *Machine) askForPlace(c member.Claim) {
 	m.becomeJoiner(c)
 	if next := m.now.Add(m.timing.RetryInterval); m.join.nextAt.Before(next) {
@@ -25,7 +25,7 @@ func (m *Machine) askForPlace(c member.Claim) {
 	})
 }
 
-// onJoinResponse follows the leader that accepted, or acts on its reason for refusing.
+// onJoinResponse follows the leader that accepted, or acts on the reason of a refusal.
 func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterResponse) {
 	c := in.Claim
 	if m.role != member.Seeking || !b.Accepted && in.From.Address != m.join.target.Leader {
@@ -47,7 +47,7 @@ func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterRespon
 		m.resolveAddressConflict(c, b.Known)
 	case b.Reason == message.ReasonNotSettled || b.Reason == message.ReasonClusterFull,
 		b.Reason == message.ReasonQuorumAtStake:
-		// The leader knows of it.
+		// The leader has queued the request.
 		m.join.mustWait = true
 	default:
 		m.join.refused = m.join.target
@@ -56,8 +56,8 @@ func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterRespon
 	}
 }
 
-// joiner is a node that asked for a place. One that has to wait is kept until its next
-// request is due.
+// joiner is a node that asked for a place. One that has to wait is kept until its next request is
+// due.
 type joiner struct {
 	id   member.Identity
 	name string
@@ -66,7 +66,7 @@ type joiner struct {
 	at   time.Time
 }
 
-// onJoinRequest gives a node its place in the roster, or refuses it with the reason.
+// onJoinRequest gives a node its place in the roster, or refuses with a reason.
 func (m *Machine) onJoinRequest(in message.Message, b message.JoinClusterRequest) {
 	if m.role != member.Leading && m.role != member.Provisional {
 		m.refuse(in, message.ReasonNotLeader)
@@ -100,7 +100,7 @@ func (m *Machine) onJoinRequest(in message.Message, b message.JoinClusterRequest
 	m.send(in.From.Address, answer)
 }
 
-// queueJoiner keeps a joiner until it can be given a place. At most N joiners wait.
+// queueJoiner keeps a joiner until it can get a place. At most N joiners wait.
 func (m *Machine) queueJoiner(j joiner) {
 	for i := range m.lead.waiting {
 		if m.lead.waiting[i].id.Address == j.id.Address {
@@ -121,8 +121,7 @@ func (m *Machine) waitingAddresses() []member.Address {
 	return out
 }
 
-// assignPlace gives j its place if the rules allow it now, and otherwise returns the
-// reason.
+// assignPlace gives j a place if the rules allow it now; otherwise it returns the reason.
 func (m *Machine) assignPlace(j joiner) message.Reason {
 	r := m.shownState().Roster
 	e, known := r.Find(j.id.Address)
@@ -161,8 +160,8 @@ func (j joiner) entry(s member.Status) member.Member {
 	return member.Member{Identity: j.id, Name: j.name, Seed: j.seed, Status: s}
 }
 
-// restorePlace is for a node that comes back with its store: it keeps seat and
-// vote (protocol.md section 3).
+// restorePlace handles a node that returns with its store: it keeps its seat and its vote
+// (protocol.md 3).
 func (m *Machine) restorePlace(e member.Member, j joiner) message.Reason {
 	if j.id.Incarnation < e.Incarnation ||
 		e.Resigned && j.id.Incarnation == e.Incarnation {
@@ -181,16 +180,16 @@ func (m *Machine) restorePlace(e member.Member, j joiner) message.Reason {
 	return message.ReasonNone
 }
 
-// assignProvisional admits to a provisional leader's view: one that holds a
-// roster admits only its members, one that holds none keeps a place for every
-// configured seed (protocol.md section 4).
+// assignProvisional gives j a place under a provisional leader. A leader that holds a roster
+// admits only its members; one that holds none keeps a place for every configured seed
+// (protocol.md 4).
 func (m *Machine) assignProvisional(j joiner, known bool) message.Reason {
 	r := m.soft.Roster
 	switch {
 	case !m.heldNumber().IsZero() && !known:
 		return message.ReasonNotMember
 	case !m.heldNumber().IsZero():
-		// Its other store has the vote, which a soft state does not change.
+		// The vote belongs to another store, which a soft state cannot change.
 		return message.ReasonNotSettled
 	case !j.held.IsZero():
 		return message.ReasonHoldsState
@@ -212,18 +211,18 @@ func (m *Machine) missingSeeds() int {
 	return n
 }
 
-// acceptJoiner makes the revision that gives j its place. It accepts j first, so that j
-// knows the sender of the state.
+// acceptJoiner makes the revision that gives j its place. It sends the acceptance first, so that
+// j knows the sender of the state.
 func (m *Machine) acceptJoiner(j joiner, r member.Roster, about member.Address) {
 	m.send(j.id.Address, message.JoinClusterResponse{Accepted: true})
 	p := m.lead.ensurePeer(j.id)
 	p.heard, p.number = m.now, member.Number{}
 	m.lead.joinedAt = m.now
 	m.changeRoster(r, about)
-	// (S) Records that it lost with an earlier place are not tracked here: it must show this
+	// (S) Records that j lost with an earlier place are not tracked here, so it must show this
 	// revision before its trust is extended again.
 	p.revoked = m.shownState().Number
-	// (S) An extension from the time before may count for records that it sets in this place.
+	// (S) An earlier extension may apply to records that it sets in this place.
 	p.extended = m.now
 }
 

@@ -10,9 +10,9 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// sendHeartbeats sends an ack, unasked, to each member that is heard to follow, and the claim
-// to every other seed and member, so that no island forms (protocol.md section 5). It reports
-// whether there is any other node.
+// sendHeartbeats sends an unasked ack to each member that follows, and the claim to every other
+// seed and member, so that no group of nodes stays isolated (protocol.md 5). It reports whether
+// there is any other node.
 func (m *Machine) sendHeartbeats() bool {
 	to := m.targets(m.cfg.Seeds, addresses(m.shownState().Roster))
 	var silent []member.Address
@@ -31,9 +31,9 @@ func (m *Machine) sendHeartbeats() bool {
 	return len(to) > 0
 }
 
-// sendClaims sends the claim to silent nodes. A provisional leader sends it to the greatest
-// of them and to others in turns, one at first and then more each time: nodes that start
-// together ask by themselves, and two such leaders learn of each other from the greatest,
+// sendClaims sends the claim to silent nodes. A provisional leader sends it to the one with the
+// greatest address and to a few others in rotation, slowly more each time: nodes that start
+// together ask by themselves, and two provisional leaders learn of each other from the greatest,
 // unless that is dead.
 func (m *Machine) sendClaims(silent []member.Address) {
 	if m.role == member.Provisional && len(silent) > 2 {
@@ -53,7 +53,7 @@ func (m *Machine) sendClaims(silent []member.Address) {
 func (m *Machine) sendKeepAlive() {
 	m.follow.sentAt = m.now
 	if m.leader.Chosen && m.leader.Version < m.durable.Bound() {
-		// protocol.md section 6, 5: bound, it sends no keep-alive below.
+		// A bound voter sends no keep-alive of a lower version (protocol.md 6, 5).
 		return
 	}
 	s := m.shownState()
@@ -79,9 +79,9 @@ func (m *Machine) newStamp(version uint64) message.Stamp {
 	}
 }
 
-// onKeepAliveAck takes an ack of the leader followed. A stamped ack makes support. It is
-// answered if no keep-alive was sent for answerInterval or it brings the first stamp, so that
-// acks and keep-alives never chase each other.
+// onKeepAliveAck handles an ack of the leader. A stamped ack makes this node support the leader.
+// It is answered only if no keep-alive was sent for answerInterval or it brings the first stamp,
+// so that acks and keep-alives do not trigger each other endlessly.
 func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAck) {
 	switch {
 	case m.role != member.Following || in.From != m.follow.leader,
@@ -114,8 +114,8 @@ func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAc
 	if b.Stamp.IsZero() {
 		return
 	}
-	// (S) A leader stamps only for those that showed its version. Support of a version that
-	// was never held would keep this node from supporting any other (protocol.md section 5).
+	// (S) A leader stamps only acks to members that showed its version. Support for a version
+	// that was never held would keep this node from supporting any other (protocol.md 5).
 	if b.Stamp.Version != m.leader.Version || b.Stamp.Version != m.heldNumber().Version ||
 		b.Stamp.Incarnation != in.From.Incarnation {
 		m.drop(in, message.ReasonOtherVersion)
@@ -132,8 +132,8 @@ func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAc
 	}
 }
 
-// onKeepAlive takes what a follower shows. A keep-alive that echoes a new stamp answers an
-// ack of this leader, and gets no ack itself.
+// onKeepAlive handles a keep-alive of a follower. One that echoes a new stamp is itself the
+// answer to an ack, and gets none.
 func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 	c := in.Claim
 	switch {
@@ -142,7 +142,7 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 		return
 	case m.role != member.Leading && m.role != member.Provisional:
 		m.drop(in, message.ReasonNotLeader)
-		// It knows this leadership and does not lead, so it gave that up.
+		// The sender follows a leadership that this node does not have, so it has ended.
 		if !c.Chosen || c.Version <= m.heldNumber().Version {
 			m.send(in.From.Address, message.ReJoinCluster{GivenUp: c, Winner: m.leader})
 		}
@@ -169,7 +169,7 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 		m.sendAck(in.From.Address, b.Stamp, shows)
 	}
 	if !m.lead.softSyncAt.IsZero() {
-		return // It gets the state together with the others.
+		return // The state is about to be sent to all members.
 	}
 	s := m.shownState()
 	if b.Number == s.Number && (b.Digest == m.stateDigest() || m.role == member.Provisional) {
@@ -181,8 +181,8 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 	}
 }
 
-// noteEcho counts an echo of this leadership and reports whether it is newer
-// than the last. (S) protocol.md section 5.
+// noteEcho records an echo of this leadership and reports whether it is newer than the last one.
+// (S) protocol.md 5.
 func (m *Machine) noteEcho(in message.Message, p *peer, e message.Stamp) bool {
 	if e.IsZero() {
 		return false
@@ -193,7 +193,7 @@ func (m *Machine) noteEcho(in message.Message, p *peer, e message.Stamp) bool {
 		return false
 	}
 	if e.Clock > m.now.UnixNano() {
-		// It was never stamped: it would stretch the lease into the future.
+		// No such stamp was made; it would extend the lease into the future.
 		m.drop(in, message.ReasonForeignEcho)
 		return false
 	}
@@ -205,8 +205,8 @@ func (m *Machine) noteEcho(in message.Message, p *peer, e message.Stamp) bool {
 	return true
 }
 
-// sendAck sends an ack, asked or not. (S) Only a member that showed the leader's own version
-// gets a stamp, and only from a chosen leader.
+// sendAck sends an ack. (S) Only a chosen leader stamps it, and only for a member that showed the
+// leader's own version.
 func (m *Machine) sendAck(to member.Address, echo message.Stamp, stamped bool) {
 	ack := message.LeaderKeepAliveAck{Echo: echo, Healthy: m.isHealthy(), Quorate: m.isQuorate(m.now)}
 	if stamped && m.role == member.Leading {

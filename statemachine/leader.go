@@ -10,46 +10,46 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// leaderState is what a leader, chosen or provisional, knows beside its state. It
-// starts empty with each leadership.
+// leaderState is what a leader, chosen or provisional, knows besides its state. Each leadership
+// starts with an empty one.
 type leaderState struct {
-	since        time.Time // it was chosen, or declared itself
+	since        time.Time // when it was chosen or declared itself
 	quorate      bool      // as of the last call
 	quorateSince time.Time
-	heartbeatAt  time.Time // next acks to followers and claims to the others
+	heartbeatAt  time.Time // when the next acks and claims are sent
 	peers        []*peer   // the other members of the roster
 	waiting      []joiner
-	// boundSeen is the highest version that a member showed itself bound to.
+	// boundSeen is the highest version to which a member was found bound.
 	boundSeen uint64
-	// joinedAt is when a joiner last got a place; claims counts the claims sent to nodes that
-	// are silent.
+	// joinedAt is when a joiner last got a place. claimsSent counts the claims sent to silent
+	// nodes, to rotate among them.
 	joinedAt   time.Time
 	claimsSent int
-	// A provisional leader sent its members its state at toldAt, and sends them changes at
-	// tellAt; zero if there are none.
+	// A provisional leader last sent its members its state at softSyncedAt, and sends the next
+	// change at softSyncAt; zero without a change.
 	softSyncedAt, softSyncAt time.Time
-	// leaseFrom is the stamp that the lease counts from, while leaseKnown.
+	// leaseFrom is the stamp that the lease counts from; valid while leaseKnown is set.
 	leaseFrom  int64
 	leaseKnown bool
 	scratch    []int64
 	recordTable
 }
 
-// peer is what a leader knows of one run of a member.
+// peer is what a leader knows about one run of a member.
 type peer struct {
 	id      member.Identity
 	heard   time.Time
-	number  member.Number // newest of this version that it showed
-	echo    int64         // greatest stamp it echoed; 0 for none
-	stamp   message.Stamp // its own, of its newest keep-alive
+	number  member.Number // newest number of this version that it showed
+	echo    int64         // greatest stamp that it echoed; 0 for none
+	stamp   message.Stamp // its own stamp, in its newest keep-alive
 	drained bool
-	sent    member.Number // newest state that was sent to it
-	// sentAt is the last time at which it was sent a whole state, showed a newer one, or was
-	// sent a change while it had everything before. Since then it is silent or behind.
+	sent    member.Number // newest state sent to it
+	// sentAt is when it was last sent a whole state, showed a newer one, or was sent a change
+	// while it was up to date. Since then it has been silent or behind.
 	sentAt time.Time
-	// extended is when the newest keep-alive came of which an ack extended its trust in
-	// its records, or when it got its place; revoked the revision that last took one from
-	// it unasked, or gave it its place.
+	// extended is when the newest keep-alive arrived whose ack extended its trust in its records,
+	// or when it got its place. revoked is the revision that last took a record from it unasked,
+	// or gave it its place.
 	extended time.Time
 	revoked  member.Number
 }
@@ -63,14 +63,13 @@ func (l *leaderState) peer(a member.Address) *peer {
 	return nil
 }
 
-// follows reports whether p is of the run that e names and has shown a state
-// of this leadership.
+// follows reports whether p is the run in e and has shown a state of this leadership.
 func (p *peer) follows(e member.Member) bool {
 	return p.id == e.Identity && !p.number.IsZero()
 }
 
-// ensurePeer returns the record of exactly this run, a fresh one where the last
-// was of another. What a store held stays held by its next run.
+// ensurePeer returns the entry of exactly this run, a new one if the entry is of another run.
+// What the store of an earlier run held remains held.
 func (l *leaderState) ensurePeer(id member.Identity) *peer {
 	p := l.peer(id.Address)
 	if p == nil {
@@ -88,7 +87,7 @@ func (l *leaderState) ensurePeer(id member.Identity) *peer {
 	return p
 }
 
-// noteSent notes that p is sent what is new in a state.
+// noteSent records that p is sent the change that leads to n.
 func (p *peer) noteSent(n member.Number, now time.Time) {
 	if !p.number.Less(p.sent) {
 		p.sentAt = now
@@ -96,7 +95,7 @@ func (p *peer) noteSent(n member.Number, now time.Time) {
 	p.sent = n
 }
 
-// tickLead does what a leader does by itself.
+// tickLead runs the periodic duties of a leader.
 func (m *Machine) tickLead() {
 	if m.role != member.Leading && m.role != member.Provisional {
 		return
@@ -111,15 +110,15 @@ func (m *Machine) tickLead() {
 	if m.due(m.lead.heartbeatAt) {
 		pause := m.timing.HeartbeatInterval
 		if !m.sendHeartbeats() {
-			// A lone node extends its lease by looking at it.
+			// A single node extends its lease by checking it.
 			pause = m.timing.aloneInterval()
 		}
 		m.lead.heartbeatAt = m.now.Add(pause)
 	}
 }
 
-// stepDownAt is when a chosen leader has been without a lease for
-// LeaderTimeout (protocol.md section 5); zero for a provisional one.
+// stepDownAt returns when a chosen leader has been without a lease for LeaderTimeout (protocol.md
+// 5); zero for a provisional one.
 func (m *Machine) stepDownAt() time.Time {
 	if m.role != member.Leading {
 		return time.Time{}
@@ -150,15 +149,15 @@ func (m *Machine) leadDeadline(d *deadline) {
 	}
 }
 
-// mayChange reports whether this leader may change its state. (S) One bound to
-// a later version changes nothing in its old one (protocol.md section 6, 5).
+// mayChange reports whether this leader may change its state. (S) A leader bound to a later
+// version changes nothing in its own (protocol.md 6, 5).
 func (m *Machine) mayChange() bool {
 	return m.role == member.Provisional ||
 		m.role == member.Leading && m.durable.Bound() <= m.leader.Version
 }
 
-// isCommitted reports whether the present state is committed: M voters of it hold
-// it, in the leader's own version. (S) Only then may the set of voters change.
+// isCommitted reports whether the present state is committed: M of its voters hold it, in the
+// leader's own version. (S) Only then may the set of voters change.
 func (m *Machine) isCommitted() bool {
 	s := m.durable.Held
 	n := 0
@@ -173,9 +172,9 @@ func (m *Machine) isCommitted() bool {
 	return n >= m.quorum
 }
 
-// noteBound remembers that the sender of a message is bound to a version above this
-// leader's: the leader proposes itself above it (protocol.md section 6, 8). It reports
-// whether that version is one that an election can have reached.
+// noteBound records that the sender of a message is bound to a version above this leader's, which
+// makes the leader propose itself above it (protocol.md 6, 8). It returns false, and refuses the
+// message, if no election can have reached that version.
 func (m *Machine) noteBound(in message.Message, version uint64) bool {
 	room := uint64(maxJoinJump)
 	if m.shownState().Roster.IsVoter(in.From.Voter()) {

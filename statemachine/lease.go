@@ -9,16 +9,16 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// supportState is the promise that an ack made: until then this node helps no other leader,
-// even if its view names another (protocol.md section 5).
+// supportState is the promise that an ack made: until then this node helps no other leader, even
+// if it follows another (protocol.md 5).
 type supportState struct {
 	leader  member.Identity
 	version uint64
 	until   time.Time
 }
 
-// giveSupport takes a stamped ack of a chosen leader. Support never moves to a
-// lower version, and for one leadership it only grows.
+// giveSupport supports a chosen leader for LeaseTimeout from now. Support never moves to a lower
+// version, and for one leadership it only grows.
 func (m *Machine) giveSupport(leader member.Identity, version uint64) {
 	if version < m.support.version {
 		return
@@ -26,7 +26,7 @@ func (m *Machine) giveSupport(leader member.Identity, version uint64) {
 	m.support = supportState{leader, version, m.now.Add(m.timing.LeaseTimeout)}
 }
 
-// freeSupport ends support of exactly this leadership of this run.
+// freeSupport ends support for exactly this leadership of this run.
 func (m *Machine) freeSupport(leader member.Identity, c member.Claim) {
 	if m.support.leader == leader && m.support.version == c.Version && c.Chosen {
 		m.support = supportState{}
@@ -34,15 +34,14 @@ func (m *Machine) freeSupport(leader member.Identity, c member.Claim) {
 	m.endStartWait(leader, c)
 }
 
-// supportsOther reports whether support keeps this node from helping v.
+// supportsOther reports whether support for another node keeps this node from helping v.
 func (m *Machine) supportsOther(v member.Voter) bool {
 	return m.now.Before(m.support.until) && m.support.leader.Voter() != v
 }
 
-// leaseEnd is when the lease of this leader ends unless echoes extend it; zero
-// when it never had one. (S) It is the M-th newest echoed stamp, the leader
-// itself counting as now, plus nine tenths of LeaseTimeout: protocol.md
-// section 5.
+// leaseEnd returns when the lease of this leader ends unless it is extended; zero if it never had
+// one. (S) It is the M-th newest echoed stamp, the leader's own counting as now, plus leaseMargin
+// (protocol.md 5).
 func (m *Machine) leaseEnd(now time.Time) time.Time {
 	if m.role != member.Leading {
 		return time.Time{}
@@ -61,15 +60,15 @@ func (m *Machine) leaseEnd(now time.Time) time.Time {
 	return time.Unix(0, m.lead.leaseFrom).Add(margin)
 }
 
-// quorumEcho is the newest stamp that M-1 other voters of r, in the runs that
-// it names, have echoed; 0 without one after trustFrom.
+// quorumEcho returns the newest stamp that M-1 other voters of r have echoed in the runs that r
+// lists; 0 if fewer did after trustFrom.
 func (m *Machine) quorumEcho(r member.Roster) int64 {
 	echoes := m.lead.scratch[:0]
 	for _, e := range r {
 		if !e.IsVoter() || e.Address == m.self.Address {
 			continue
 		}
-		// (S) An echo counts for the run that the state names only.
+		// (S) An echo counts only for the run that the state lists.
 		if p := m.lead.peer(e.Address); p != nil && p.id == e.Identity && p.echo > m.trustFrom {
 			echoes = append(echoes, p.echo)
 		}
@@ -85,18 +84,17 @@ func (m *Machine) quorumEcho(r member.Roster) int64 {
 	return echoes[len(echoes)-(m.quorum-1)]
 }
 
-// isQuorate reports whether this node leads with authority at now: chosen, its
-// version held by M voters, and its lease running. An echo is given only for
-// a stamp, and a stamp only to a voter that showed this version, so a lease
-// proves that M voters hold it.
+// isQuorate reports whether this node leads with authority at now: it is chosen, M voters hold
+// its version, and its lease runs. The lease implies the second, since a voter echoes only
+// stamps, and only a voter that showed this version gets stamps.
 func (m *Machine) isQuorate(now time.Time) bool {
 	return m.role == member.Leading && now.Before(m.leaseEnd(now))
 }
 
-// EndTrust ends authority and the trust in records: until now the clock of this node may
-// have stood still, so that it cannot know how old its stamps are. Only answers to later
-// stamps bring both back. (S) What this node promised to others stays: they may count on
-// it for longer, never for less long. The Output of the next call has the effects.
+// EndTrust ends authority and the trust in records: the clock may have stood still until now, so
+// the age of earlier stamps is unknown. Only answers to later stamps restore them. (S) Promises
+// to others stay in force: others may rely on them for longer, never for less time. The Output of
+// the next call has the effects.
 func (m *Machine) EndTrust(now time.Time) {
 	if now.After(m.now) {
 		m.now = now
@@ -106,15 +104,15 @@ func (m *Machine) EndTrust(now time.Time) {
 	m.lead.leaseKnown = false
 }
 
-// isHealthy is what acks say of this leader: quorate, or chosen just now.
-// (S) A provisional leader never is.
+// isHealthy reports whether this leader is quorate or was chosen less than LeaderTimeout ago. (S)
+// A provisional leader is never healthy.
 func (m *Machine) isHealthy() bool {
 	return m.role == member.Leading &&
 		(m.isQuorate(m.now) || m.now.Before(m.lead.since.Add(m.timing.LeaderTimeout)))
 }
 
-// Authority is the version that this node leads with authority at now, and
-// when the authority ends unless it is extended. Version 0 means none.
+// Authority returns the version that this node leads with authority at now, and when that
+// authority ends unless it is extended. Version 0 means no authority.
 func (m *Machine) Authority(now time.Time) (version uint64, until time.Time) {
 	if m.stopped || !m.isQuorate(now) {
 		return 0, time.Time{}
@@ -122,12 +120,12 @@ func (m *Machine) Authority(now time.Time) (version uint64, until time.Time) {
 	return m.leader.Version, m.leaseEnd(now)
 }
 
-// noteAuthority traces when authority begins or ends. When it begins, followers get an ack
+// noteAuthority records when authority begins and ends. When it begins, followers get an ack
 // immediately, because they wait for it.
 func (m *Machine) noteAuthority() {
 	q := !m.stopped && m.isQuorate(m.now)
 	if q {
-		// (S) While this node has authority, no other leader was chosen that could take a record.
+		// (S) While this node has authority, no other leader can have revoked a record.
 		m.trustUntil(m.now.Add(m.timing.leaseMargin()))
 	}
 	switch {

@@ -12,30 +12,28 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// Config is what a Machine must know beyond what its store remembers. The
-// caller has validated it.
+// Config configures a Machine. The caller has validated it.
 type Config struct {
 	Address member.Address
 	Name    string
-	// Seeds is the list of seeds, sorted, the same on every node. The node is
-	// a seed when its address is among them.
+	// Seeds is the sorted list of seeds, the same on every node. The node is a seed if its
+	// address is in the list.
 	Seeds   []member.Address
 	Size    int // N, 1 to member.MaxMembers
 	Timings message.Timings
-	// JoinOnly keeps a seed that lost its disk from founding and from voting
-	// in a founding (protocol.md section 4).
+	// JoinOnly is for a seed that lost its disk: it neither starts a founding nor votes in one
+	// (protocol.md 4).
 	JoinOnly bool
-	// Volatile says that the store forgets everything at the end of the
-	// process (protocol.md section 5, restart).
+	// Volatile is set if the store does not survive the process (protocol.md 5, restart).
 	Volatile bool
-	// TrustRefusal ends support as soon as the host of its leader refuses the port
-	// (protocol.md section 6, a process that died).
+	// TrustRefusal ends support for a leader as soon as its host refuses the port (protocol.md 6,
+	// a process that died).
 	TrustRefusal bool
-	// Rand gives jitter and identifiers; each machine has its own.
+	// Rand is the source of jitter and identifiers. Each machine has its own.
 	Rand *rand.Rand
 }
 
-// Machine is the protocol of one node.
+// Machine runs the protocol of one node.
 type Machine struct {
 	cfg    Config
 	timing timing
@@ -44,19 +42,19 @@ type Machine struct {
 	self   member.Identity
 	isSeed bool
 
-	durable paxos.Durable // what is or will be on disk; Held is the held state
+	durable paxos.Durable // saved before the output of the call is sent
 	digest  uint64        // of durable.Held
-	soft    member.State  // shownState of the provisional leader followed, or the own one
-	// admitted is set once a state had a place for this very run of this node.
+	soft    member.State  // state of the provisional leader, this node or the one it follows
+	// admitted is set once a state listed this run of the node.
 	admitted bool
-	// trustFrom is when the clock was found to have stood still last, in nanoseconds of
-	// it; zero for never. (S) Authority and trust in records count from stamps after it.
+	// trustFrom is the clock reading, in nanoseconds, at which the clock was last found to have
+	// stood still; 0 for never. (S) Authority and trust in records count only from later stamps.
 	trustFrom int64
-	// startWaitEnd is when this run may vote for any node (protocol.md section 5).
+	// startWaitEnd is when this run may vote for any node (protocol.md 5, restart).
 	startWaitEnd time.Time
 
 	role member.Role
-	// leader is the claim of the leader followed, or the own one.
+	// leader is the claim of the leader that this node follows, or its own.
 	leader member.Claim
 
 	join      joinState
@@ -76,21 +74,22 @@ type Machine struct {
 	stopped bool
 }
 
-// shownView is what the last call left visible, to tell what changed.
+// shownView is what the last call made visible. The next call compares with it to set
+// Output.Changed.
 type shownView struct {
-	// self is part of every view. yieldAddress may change nothing else that is shown,
-	// and ends the trust in the records of the earlier run.
+	// self is in every view. resolveAddressConflict may change nothing else that is visible, and
+	// it ends the trust in the records of the earlier run.
 	self    member.Identity
 	role    member.Role
 	leader  member.Claim
 	number  member.Number
 	quorate bool
-	changed bool // a member's entry changed in this call
+	changed bool // something else that is visible changed in this call
 }
 
-// New starts a run of the node. d is what its store holds, StoreID and
-// Incarnation already those of this run and saved. The caller calls Advance
-// at once: it sends the first queries.
+// New returns the Machine of a new run. d is what the store holds; its StoreID and Incarnation
+// are those of this run and already saved. The caller then calls Advance, which sends the first
+// queries.
 func New(cfg Config, d paxos.Durable, now time.Time) *Machine {
 	m := &Machine{
 		cfg:     cfg,
@@ -103,8 +102,8 @@ func New(cfg Config, d paxos.Durable, now time.Time) *Machine {
 		digest:  d.Held.Digest(),
 		now:     now,
 	}
-	// (S) protocol.md section 5, restart: the run before this one may have
-	// supported a leader until LeaseTimeout from now.
+	// (S) The previous run may have supported a leader until LeaseTimeout from now (protocol.md
+	// 5, restart).
 	if cfg.Volatile || !d.Held.IsZero() && d.Held.Leader != cfg.Address {
 		m.startWaitEnd = now.Add(cfg.Timings.LeaseTimeout)
 	}
@@ -114,18 +113,18 @@ func New(cfg Config, d paxos.Durable, now time.Time) *Machine {
 	return m
 }
 
-// Step takes one message.
+// Step handles one message.
 func (m *Machine) Step(now time.Time, in message.Message) Output {
 	m.beginCall(now)
 	if !m.stopped && m.admit(in) {
 		m.dispatch(in)
-		// After its flow, because a state tells more than the claim in its header.
+		// Handled after the body, because a state carries more than the claim in the header.
 		m.handleClaimFrom(in, in.Claim)
 	}
 	return m.endCall()
 }
 
-// Advance does what is due at now. It may be called at any time.
+// Advance does whatever is due at now. It may be called at any time.
 func (m *Machine) Advance(now time.Time) Output {
 	m.beginCall(now)
 	return m.endCall()
@@ -137,12 +136,12 @@ func (m *Machine) beginCall(now time.Time) {
 	}
 	m.out = Output{}
 	m.dirty = false
-	// A lease that ended meanwhile stays ended, even if an echo comes now.
+	// A lease that expired since the last call has ended, even if this call brings an echo.
 	m.noteAuthority()
 }
 
-// endCall does what is due, whatever the call was, and gathers the effects.
-// Authority is noted before too: what it allows may end it, as a handover does.
+// endCall runs the flows and collects the output. Authority is noted before the flows and again
+// after them, because a flow such as a hand-over can end it.
 func (m *Machine) endCall() Output {
 	m.noteAuthority()
 	m.runFlows()
@@ -160,8 +159,8 @@ func (m *Machine) endCall() Output {
 	return m.out
 }
 
-// flows are what a machine does by itself, in an order in which one may set
-// off the next.
+// flows are the actions that a machine takes by itself. Their order lets one trigger the next
+// within a call.
 var flows = [...]func(*Machine){
 	(*Machine).tickLeave,
 	(*Machine).tickFollow,
@@ -178,7 +177,7 @@ var flows = [...]func(*Machine){
 	(*Machine).tickRecords,
 }
 
-// runFlows runs every flow whose time has come.
+// runFlows runs each flow, which checks whether it is due.
 func (m *Machine) runFlows() {
 	for _, flow := range flows {
 		if m.stopped {
@@ -188,7 +187,7 @@ func (m *Machine) runFlows() {
 	}
 }
 
-// Deadline is when Advance must be called next; zero when never.
+// Deadline returns when Advance must be called next; zero for never.
 func (m *Machine) Deadline() time.Time {
 	if m.stopped {
 		return time.Time{}
@@ -204,7 +203,7 @@ func (m *Machine) Deadline() time.Time {
 	return d.at
 }
 
-// deadline gathers the earliest of some timers; a zero time is no timer.
+// deadline is the earliest of the times added to it. A zero time is ignored.
 type deadline struct{ at time.Time }
 
 func (d *deadline) add(t time.Time) {
@@ -213,11 +212,11 @@ func (d *deadline) add(t time.Time) {
 	}
 }
 
-// due reports whether a timer is armed and its time has come.
+// due reports whether the timer t is armed and has expired.
 func (m *Machine) due(t time.Time) bool { return !t.IsZero() && !t.After(m.now) }
 
-// shownState is what the view shows: the state of a provisional leader while one is
-// followed, otherwise the held one.
+// shownState returns the state that the view shows: that of a provisional leader if there is one,
+// otherwise the held state.
 func (m *Machine) shownState() member.State {
 	if !m.leader.IsZero() && !m.leader.Chosen {
 		return m.soft
@@ -225,8 +224,8 @@ func (m *Machine) shownState() member.State {
 	return m.durable.Held
 }
 
-// shownLeader is the leader that the view names. It is zero until that leader's state came,
-// so that a version is never shown with the leader of another one.
+// shownLeader returns the role and leader that the view shows. The leader is zero until its state
+// has arrived, so that a version is never shown with the leader of another one.
 func (m *Machine) shownLeader() (member.Role, member.Claim) {
 	s := m.shownState()
 	if m.role == member.Following &&
@@ -236,14 +235,14 @@ func (m *Machine) shownLeader() (member.Role, member.Claim) {
 	return m.role, m.leader
 }
 
-// heldNumber is the number of the held state; zero when the node holds nothing.
+// heldNumber returns the number of the held state; zero if the node holds none.
 func (m *Machine) heldNumber() member.Number { return m.durable.Held.Number }
 
 // isVoter reports whether this node has a vote in its held state.
 func (m *Machine) isVoter() bool { return m.durable.Held.Roster.IsVoter(m.self.Voter()) }
 
-// View is what the node sees at now. The caller must not change its members: they may be
-// those of the state.
+// View returns the node's view of the cluster at now. The caller must not modify its members:
+// they may be shared with the state.
 func (m *Machine) View(now time.Time) member.View {
 	s := m.shownState()
 	role, leader := m.shownLeader()
@@ -263,17 +262,17 @@ func (m *Machine) View(now time.Time) member.View {
 	return v
 }
 
-// Durable is what the node remembers now; the caller must not change it.
+// Durable returns what the node must remember across restarts. The caller must not modify it.
 func (m *Machine) Durable() paxos.Durable { return m.durable }
 
-// persist replaces what must be on disk before the output is carried out.
+// persist sets the durable state, to be saved before the output is applied.
 func (m *Machine) persist(d paxos.Durable) {
 	m.durable = d
 	m.dirty = true
 }
 
-// send queues one event. It states what is true of this node now (the send
-// rule), so the header is made here.
+// send queues one message. The header is made here, so that it is true when the message is sent
+// (the send rule of protocol.md 2).
 func (m *Machine) send(to member.Address, body message.Body) {
 	if to == m.self.Address || m.stopped {
 		return
@@ -283,7 +282,7 @@ func (m *Machine) send(to member.Address, body message.Body) {
 	})
 }
 
-// jitter is a random duration below d.
+// jitter returns a random duration below d.
 func (m *Machine) jitter(d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0
@@ -291,7 +290,7 @@ func (m *Machine) jitter(d time.Duration) time.Duration {
 	return time.Duration(m.cfg.Rand.Int64N(int64(d)))
 }
 
-// targets lists addresses without doubles and without this node.
+// targets returns the addresses of all lists once each, without this node's.
 func (m *Machine) targets(lists ...[]member.Address) []member.Address {
 	var out []member.Address
 	for _, list := range lists {

@@ -12,77 +12,76 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// Output holds the effects of one call. The owner applies them in the order of the fields. If
-// it cannot save Persist, it stops the node and applies nothing else.
+// Output is what the owner must do after a call, in the order of the fields. If it cannot save
+// Persist, it stops the node and applies nothing else.
 type Output struct {
-	// Persist is what must be on disk, synced, before anything below happens.
-	// nil when it did not change.
+	// Persist is saved and synced before anything below happens; nil if it did not change.
 	Persist *paxos.Durable
-	// Send lists what goes out, in order. None is addressed to the node itself.
+	// Send lists the messages to send, in order. None is addressed to the node itself.
 	Send []message.Message
-	// Probe is a run whose host is to be asked now whether it refuses the port; nil
-	// for none. Where it does, Refused is called with it.
+	// Probe is a leader whose host is sent a packet now, or nil. If the host refuses the port,
+	// the owner calls Refused with it.
 	Probe *Probe
-	// Answers are those to calls of Commit.
+	// Answers are the results of calls of Commit.
 	Answers []message.RecordResponse
-	// Changed is set if View or Records would return something new, Self of a View included,
-	// or if this run was asked to change a record that it owns.
+	// Changed is set if View or Records would return something new, including View.Self, or if
+	// this run was asked to change a record that it owns.
 	Changed bool
-	// Trace tells what was decided, and each refusal with its reason.
+	// Trace lists the decisions made, and each refusal with its reason.
 	Trace []Trace
-	// Stop is set once when the node must end: ErrLeft, ErrAddressInUse,
-	// ErrSplitVersion. The machine does nothing after that.
+	// Stop is set once, when the node must stop: ErrLeft, ErrAddressInUse or ErrSplitVersion. The
+	// machine does nothing after that.
 	Stop error
 }
 
-// Probe is the leadership of one run.
+// Probe identifies a leader to be probed.
 type Probe struct {
 	Leader  member.Identity
 	Version uint64
 }
 
-// Errors by which a machine ends.
+// Values of Output.Stop.
 var (
-	// ErrLeft means that Leave has finished.
+	// ErrLeft means that Leave has completed.
 	ErrLeft = errors.New("statemachine: the node has left")
-	// ErrAddressInUse means that a later run of a node has this address.
+	// ErrAddressInUse means that a later run has joined under this address.
 	ErrAddressInUse = errors.New("statemachine: a later run has this address")
-	// ErrSplitVersion means that two leaders were chosen for one version, which proves a
-	// fault: a lost disk, two configurations, or a bug.
+	// ErrSplitVersion means that two leaders were chosen for one version. That proves a fault: a
+	// lost disk, two configurations, or a bug.
 	ErrSplitVersion = errors.New("statemachine: two leaders were chosen for one version")
 )
 
-// TraceKind tells the traces apart.
+// TraceKind is the kind of a Trace.
 type TraceKind uint8
 
-// The kinds of traces. Dropped and Refused carry a Reason.
+// The trace kinds. Dropped and Refused carry a Reason.
 const (
-	Dropped           TraceKind = iota + 1 // an event was ignored
-	Refused                                // a vote or a join was answered with no
+	Dropped           TraceKind = iota + 1 // a message was ignored
+	Refused                                // a vote, a join or another request was refused
 	Discovering                            // asks seeds and known members for a leader
 	Joining                                // asks Peer for a place
 	Follows                                // follows the leader Peer
 	BecameProvisional                      // declared itself
-	Suspected                              // lostVoters its leader Peer
-	Asking                                 // asks voters whether the leader is healthy
+	Suspected                              // considers its leader Peer lost
+	Asking                                 // asks the voters whether the leader is healthy
 	Proposing                              // sent a pre proposal
 	ProposingFormal                        // sent a formal proposal
-	GaveUpProposal                         // a proposal ended without a leader
-	Elected                                // Peer was chosen, counted by this node
+	GaveUpProposal                         // gave up a proposal
+	Elected                                // counted a majority for Peer
 	BecameLeader                           // leads Version
-	GainedAuthority                        // is quorate from now
+	GainedAuthority                        // became quorate
 	LostAuthority                          // is no longer quorate
 	SteppedDown                            // no longer leads
 	MemberMoved                            // the leader moved Peer to another status
 	Left                                   // has left
-	NewRun                                 // forgot a roster that can never elect again
-	Overruled                              // left its leader Peer for a better one, unsuspected
-	Voted                                  // voted for Peer, the proposer or in the end the leader
-	Counted                                // Peer voted for the own proposal
+	NewRun                                 // discarded a roster that can never elect again
+	Overruled                              // left its leader Peer, not suspected, for a better one
+	Voted                                  // voted for Peer: proposer (pre) or candidate (formal)
+	Counted                                // counted the vote of Peer for its own proposal
 	Missed                                 // a heartbeat of Peer is late
 	RecordRevoked                          // the leader revoked a record of Peer
-	RecordsEnded                           // the leader dropped the records of Peer, which is silent
-	TraceKinds                             // is above them all
+	RecordsEnded                           // the leader dropped the records of a silent Peer
+	TraceKinds                             // the number of kinds
 )
 
 var traceKindNames = [TraceKinds]string{
@@ -94,7 +93,7 @@ var traceKindNames = [TraceKinds]string{
 	"ends the records of a member",
 }
 
-// String returns what the node does, in the words of docs/scenarios.md.
+// String returns the wording of docs/scenarios.md.
 func (k TraceKind) String() string {
 	if k >= TraceKinds {
 		return fmt.Sprintf("TraceKind(%d)", uint8(k))
@@ -102,31 +101,32 @@ func (k TraceKind) String() string {
 	return traceKindNames[k]
 }
 
-// Trace is one decision of the machine. It is no log line: the owner turns it
-// into one, the simulator into a history, a test into an assertion.
+// Trace records one decision. The owner turns it into log lines, the simulator into a history,
+// tests into assertions.
 type Trace struct {
 	Kind    TraceKind
 	Reason  message.Reason
-	Event   message.Kind   // of the message that brought it about; 0 for none
-	Peer    member.Address // the node that it is about
+	Event   message.Kind   // of the message that caused it; 0 for none
+	Peer    member.Address // the node concerned
 	Version uint64
-	Status  member.Status // of MemberMoved
-	// Stage is that of a proposal given up, of a vote given, counted or refused.
+	Status  member.Status // new status, of MemberMoved
+	// Stage is the stage of a proposal that was given up, or of a vote that was given, counted or
+	// refused.
 	Stage paxos.Stage
-	// Chosen is set in a Follows if Peer was chosen, and did not just declare itself.
+	// Chosen is set in Follows if Peer is a chosen leader, not a provisional one.
 	Chosen bool
-	// Cause is why Peer no longer leads: of Suspected, Overruled and SteppedDown.
+	// Cause is why Peer no longer leads: in Suspected, Overruled and SteppedDown.
 	Cause Cause
-	// Heard is when the last ack of Peer came: of Suspected and Overruled.
+	// Heard is when the last ack of Peer arrived: in Suspected and Overruled.
 	Heard time.Time
 }
 
-// drop ignores an event; every place that ignores one comes through here.
+// drop traces that a message is ignored. Every message that is ignored is traced here.
 func (m *Machine) drop(in message.Message, reason message.Reason) {
 	m.trace(Trace{Kind: Dropped, Reason: reason, Event: in.Body.Kind(), Peer: in.From.Address})
 }
 
-// refuse notes that an event is answered with no.
+// refuse traces that a message is answered with a refusal.
 func (m *Machine) refuse(in message.Message, reason message.Reason) {
 	m.trace(Trace{Kind: Refused, Reason: reason, Event: in.Body.Kind(), Peer: in.From.Address})
 }
@@ -138,23 +138,22 @@ func (m *Machine) trace(t Trace) {
 	m.out.Trace = append(m.out.Trace, t)
 }
 
-// Cause is why a leader no longer leads, as far as this node knows. It is for people: no
-// rule depends on it.
+// Cause is why a leader no longer leads, as far as this node knows. It is informational: no rule
+// depends on it.
 type Cause uint8
 
-// The causes. Those of a conflict are the rules of protocol.md section 7, in their
-// order.
+// The causes. Those of a conflict are in the order of the rules in protocol.md 7.
 const (
 	CauseNone     Cause = iota
-	CauseCrash          // its host refused its port, or a later run of it was heard
-	CauseSilence        // nothing came from it for LeaderTimeout
-	CauseHandOver       // an operator made it leave, hand over or drain
-	CauseLease          // a majority did not answer it, so its lease ran out
-	CauseOutvoted       // another was elected before this node had missed it
-	CauseChosen         // conflict: it was provisional, the other one chosen
+	CauseCrash          // its host refused its port, or a later run of it sent a message
+	CauseSilence        // no ack for LeaderTimeout
+	CauseHandOver       // an operator asked it to leave, hand over or drain
+	CauseLease          // no majority answered it, so its lease expired
+	CauseOutvoted       // another leader was elected before this node suspected it
+	CauseChosen         // conflict: it was provisional and the other one chosen
 	CauseVersion        // conflict: the other one has a later version
 	CauseAddress        // conflict: the other one has the greater address
-	Causes              // is above them all
+	Causes              // the number of causes
 )
 
 var causeNames = [Causes]string{
@@ -162,7 +161,7 @@ var causeNames = [Causes]string{
 	"conflict: chosen", "conflict: version", "conflict: address",
 }
 
-// String is the cause in words.
+// String returns the cause in words.
 func (c Cause) String() string {
 	if c >= Causes {
 		return fmt.Sprintf("Cause(%d)", uint8(c))
@@ -170,7 +169,7 @@ func (c Cause) String() string {
 	return causeNames[c]
 }
 
-// conflictCause is the rule by which better wins against c (protocol.md section 7).
+// conflictCause returns the rule by which better wins over c (protocol.md 7).
 func conflictCause(c, better member.Claim) Cause {
 	switch {
 	case c.Chosen != better.Chosen:

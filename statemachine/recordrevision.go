@@ -9,13 +9,13 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// draft is the next revision of the records.
+// draft is the next revision of the records while it is made.
 type draft struct {
 	number  member.Number
 	records member.Records
 	bytes   int
-	touched map[string]bool // keys that are other than before
-	keys    []string        // those, in the order in which they were touched
+	touched map[string]bool // keys that were changed
+	keys    []string        // the same, in order
 }
 
 func (d *draft) put(e member.Record) {
@@ -43,7 +43,7 @@ func (d *draft) touch(key string) {
 	}
 }
 
-// open makes the records ones that may be changed.
+// open copies the records before their first change.
 func (d *draft) open() {
 	if d.touched == nil {
 		d.touched = map[string]bool{}
@@ -51,8 +51,7 @@ func (d *draft) open() {
 	}
 }
 
-// reviseRecords makes the next revision of the records, if there is anything to change, and
-// reports whether it did.
+// reviseRecords makes the next revision of the records and reports whether anything changed.
 func (m *Machine) reviseRecords() bool {
 	s := m.durable.Held
 	d := &draft{number: nextRevision(s, nil).Number, records: s.Records}
@@ -62,7 +61,7 @@ func (m *Machine) reviseRecords() bool {
 		m.takeRequests(d)
 	}
 	if d.touched == nil {
-		d.number = s.Number // none was taken, or what was asked for is so
+		d.number = s.Number // nothing changes
 	}
 	for i := range m.lead.answers {
 		if a := &m.lead.answers[i]; a.Reason == message.ReasonNone {
@@ -80,7 +79,7 @@ func (m *Machine) reviseRecords() bool {
 	return true
 }
 
-// sendRecordUpdate tells everyone what the newest revision changed.
+// sendRecordUpdate sends the changes of the newest revision to the members.
 func (m *Machine) sendRecordUpdate(d *draft) {
 	u := message.RecordUpdate{Number: d.number}
 	slices.Sort(d.keys)
@@ -93,15 +92,14 @@ func (m *Machine) sendRecordUpdate(d *draft) {
 	}
 	for _, p := range m.lead.peers {
 		if p.number.IsZero() {
-			continue // it cannot apply that, and gets the whole when it shows itself
+			continue // it cannot apply an update, and gets the whole state when it shows itself
 		}
 		p.noteSent(d.number, m.now)
 		m.send(p.id.Address, u)
 	}
 }
 
-// endRecords drops what is revoked and trusted no more, and all of owners that are
-// silent.
+// endRecords drops revoked records whose owner knows that, and all records of silent owners.
 func (m *Machine) endRecords(d *draft) {
 	for _, o := range m.lead.owners {
 		silent := o.id != m.self && m.due(m.ownerSilentAt(o))
@@ -121,7 +119,7 @@ func (m *Machine) endRecords(d *draft) {
 	m.scheduleRecordEnd()
 }
 
-// scheduleRecordEnd notes when the first of the owners is silent for too long.
+// scheduleRecordEnd sets when the first owner has been silent for too long.
 func (m *Machine) scheduleRecordEnd() {
 	var d deadline
 	for _, o := range m.lead.owners {
@@ -132,15 +130,15 @@ func (m *Machine) scheduleRecordEnd() {
 	m.lead.endsAt = d.at
 }
 
-// noteRevoked notes that a revision took a record from a run that did not ask for it.
+// noteRevoked records that revision n took a record from a run that did not ask for it.
 func (m *Machine) noteRevoked(owner member.Identity, n member.Number) {
 	if p := m.lead.peer(owner.Address); p != nil && p.id == owner {
 		p.revoked = n
 	}
 }
 
-// takeRequests takes what waits, in order. A key is set once in a revision, whose
-// number is the token.
+// takeRequests takes waiting requests in order, until one would set a key for the second time.
+// The number of the revision is the token of what it sets.
 func (m *Machine) takeRequests(d *draft) {
 	for len(m.lead.requests) > 0 {
 		r := m.lead.requests[0]
@@ -159,7 +157,7 @@ func (m *Machine) takeRequests(d *draft) {
 	}
 }
 
-// refuseRequest says why a request is not taken.
+// refuseRequest returns the reason not to take a request, or ReasonNone.
 func (m *Machine) refuseRequest(d *draft, r request) message.Reason {
 	from, _ := m.durable.Held.Roster.Find(r.from.Address)
 	if from.Identity != r.from || from.Shown() != member.Active {
@@ -177,7 +175,7 @@ func (m *Machine) refuseRequest(d *draft, r request) message.Reason {
 	count, bytes := len(d.records), d.bytes
 	for i, c := range r.Changes {
 		if slices.ContainsFunc(r.Changes[:i], func(o message.Change) bool { return o.Key == c.Key }) {
-			return message.ReasonConflict // one change a key
+			return message.ReasonConflict // only one change per key
 		}
 		e, known := d.records.Find(c.Key)
 		if c.Drop {
@@ -207,8 +205,8 @@ func (m *Machine) recordOf(d *draft, from member.Identity, c message.Change) mem
 	return e
 }
 
-// takeRequest makes the changes of a request. (S) What another run owns is only marked:
-// it goes when that run is known to trust it no more.
+// takeRequest makes the changes of a request. (S) A record that another run owns is only marked
+// as revoked. It is dropped once that run is known not to trust it.
 func (m *Machine) takeRequest(d *draft, r request) {
 	for _, c := range r.Changes {
 		e, known := d.records.Find(c.Key)

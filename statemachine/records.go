@@ -11,18 +11,15 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// recordState is what a node knows of the table of records beside its held state: which
-// are its own, until when it may trust them, and what it has asked for (protocol.md
-// section 10).
+// recordState is what a node knows about records besides its held state (protocol.md 10).
 type recordState struct {
-	// own are the records that this run was told to own, and has not asked to change
-	// since, sorted by key.
+	// own lists, by key, the records that this run owns and has not asked to change since.
 	own []ownRecord
-	// until is when this run trusts its records no more, unless it is extended.
+	// until is when the trust in own ends unless it is extended.
 	until time.Time
-	open  []openRequest // in the order of their ids
-	// committed is the newest number that is known to be committed, of a version
-	// that this node held then; shown is the table of the newest such state.
+	open  []openRequest // by ascending id
+	// committed is the newest number known to be committed, of a version that was held at that
+	// time. shown is the table of the newest such state.
 	committed member.Number
 	shown     member.Records
 }
@@ -33,21 +30,21 @@ type ownRecord struct {
 	token member.Token
 }
 
-// openRequest is a request of this run without an answer.
+// openRequest is a request of this run that was not answered yet.
 type openRequest struct {
 	id    uint64
-	claim member.Claim // of the leadership that was asked
+	claim member.Claim // of the leadership that it was sent to
 	at    time.Time
-	keys  []string // that it will own when it is taken
+	keys  []string // of the records that this run owns once the request is taken
 }
 
-// maxOpen bounds the requests of this node that are open.
+// maxOpen is the maximum number of open requests of this node.
 const maxOpen = 1024
 
-// Commit asks the leader for changes of records, all or none. Output.Answers has the
-// answer of this call or of a later one, exactly one, by r.ID, which must be greater
-// than that of every call before. This node trusts none of the records that r changes
-// from now on, whatever the answer, but those that r sets when it is taken.
+// Commit asks the leader to change records, all or none. Output.Answers of this call or of a
+// later one has exactly one response with r.ID, which must be greater than in every call before.
+// From now on this node does not trust the records that r changes, whatever the response, except
+// those that r sets if it is taken.
 func (m *Machine) Commit(now time.Time, r message.RecordRequest) Output {
 	m.beginCall(now)
 	if reason := m.refuseCommit(r); reason != message.ReasonNone {
@@ -71,7 +68,7 @@ func (m *Machine) Commit(now time.Time, r message.RecordRequest) Output {
 	return m.endCall()
 }
 
-// refuseCommit says why a request of this node cannot be taken.
+// refuseCommit returns the reason why a request of this node cannot be sent, or ReasonNone.
 func (m *Machine) refuseCommit(r message.RecordRequest) message.Reason {
 	switch {
 	case m.stopped || m.operator.leaving:
@@ -86,7 +83,7 @@ func (m *Machine) refuseCommit(r message.RecordRequest) message.Reason {
 	return message.ReasonNone
 }
 
-// tooLarge reports whether a request is beyond the limits of one.
+// tooLarge reports whether a request exceeds the limits of a request.
 func tooLarge(r message.RecordRequest) bool {
 	bad := func(key string, value []byte) bool {
 		return !member.IsKey(key) || len(value) > member.MaxValueBytes
@@ -96,8 +93,8 @@ func tooLarge(r message.RecordRequest) bool {
 		slices.ContainsFunc(r.Changes, func(c message.Change) bool { return bad(c.Key, c.Value) })
 }
 
-// endOwnership ends the trust in what is under key. (S) Requests that are open would bring it
-// back, and their answers may come after the record is another's.
+// endOwnership ends the trust in the record under key. (S) Open requests must not restore it:
+// their answers may arrive after the record belongs to another owner.
 func (m *Machine) endOwnership(key string) {
 	if i, ok := m.ownIndex(key); ok {
 		m.records.own = slices.Delete(m.records.own, i, i+1)
@@ -109,14 +106,14 @@ func (m *Machine) endOwnership(key string) {
 	}
 }
 
-// ownIndex is where the record under key is among those of this run, or would be.
+// ownIndex returns the position of key in own and whether it is there.
 func (m *Machine) ownIndex(key string) (int, bool) {
 	return slices.BinarySearchFunc(m.records.own, key, func(o ownRecord, key string) int {
 		return strings.Compare(o.key, key)
 	})
 }
 
-// noteOwned notes that this run owns the record under key.
+// noteOwned records that this run owns the record under key.
 func (m *Machine) noteOwned(key string, token member.Token) {
 	i, ok := m.ownIndex(key)
 	if !ok {
@@ -125,9 +122,10 @@ func (m *Machine) noteOwned(key string, token member.Token) {
 	m.records.own[i] = ownRecord{key, token}
 }
 
-// Holds is the token of the record under key that this run owns and may act on, and
-// until when it may unless that is extended; zero where it may not. (S) The record was
-// answered for, the held state shows it, not revoked, and the leader extended it.
+// Holds returns the token of the record under key if this run owns it and may act on it, and
+// until when it may unless that is extended. Otherwise both are zero. (S) The record must be
+// committed and in the held state, not revoked, and the leader must have extended the trust in
+// it.
 func (m *Machine) Holds(now time.Time, key string) (token member.Token, until time.Time) {
 	t := m.Owns(key)
 	if t.IsZero() || m.stopped || m.operator.leaving || !now.Before(m.records.until) {
@@ -140,8 +138,8 @@ func (m *Machine) Holds(now time.Time, key string) (token member.Token, until ti
 	return t, m.records.until
 }
 
-// Owns is the token of the record under key that this run was told to own; zero where
-// it was told of none, or has asked to change it since.
+// Owns returns the token of the record under key if a response made this run its owner and this
+// run has not asked to change it since; otherwise zero.
 func (m *Machine) Owns(key string) member.Token {
 	if i, ok := m.ownIndex(key); ok {
 		return m.records.own[i].token
@@ -149,14 +147,13 @@ func (m *Machine) Owns(key string) member.Token {
 	return member.Token{}
 }
 
-// TrustsUntil is when this run trusts its records no more, unless that is extended.
+// TrustsUntil returns when this run stops trusting its records unless that is extended.
 func (m *Machine) TrustsUntil() time.Time { return m.records.until }
 
-// Records is the newest table of which this node knows that it is committed. The
-// caller must not change it.
+// Records returns the newest table that is known to be committed. The caller must not modify it.
 func (m *Machine) Records() member.Records { return m.records.shown }
 
-// onRecordResponse takes the answer to a request of this node.
+// onRecordResponse handles the response to a request of this node.
 func (m *Machine) onRecordResponse(in message.Message, b message.RecordResponse) {
 	if m.role != member.Following || in.From != m.follow.leader || in.Claim != m.leader {
 		m.drop(in, message.ReasonOtherLeader)
@@ -165,8 +162,8 @@ func (m *Machine) onRecordResponse(in message.Message, b message.RecordResponse)
 	m.endRequest(b)
 }
 
-// endRequest ends an open request of this node; an answer to no such request is of one
-// that was given up.
+// endRequest closes an open request of this node. A response to a request that is not open is
+// ignored.
 func (m *Machine) endRequest(b message.RecordResponse) {
 	i := slices.IndexFunc(m.records.open, func(o openRequest) bool { return o.id == b.ID })
 	if i < 0 {
@@ -182,7 +179,8 @@ func (m *Machine) endRequest(b message.RecordResponse) {
 	m.out.Answers = append(m.out.Answers, b)
 }
 
-// tickRecords gives up requests whose leader is followed no more, or does not answer.
+// tickRecords ends the requests whose leader is no longer followed or did not answer within
+// LeaderTimeout. Their outcome is unknown.
 func (m *Machine) tickRecords() {
 	for len(m.records.open) > 0 {
 		o := m.records.open[0]
@@ -200,8 +198,8 @@ func (m *Machine) recordsDeadline(d *deadline) {
 	m.tableDeadline(d)
 }
 
-// extendTrust takes what an ack of the leader followed says of records. (S) It echoes the
-// stamp of this very run, from which nine tenths of HoldTimeout count.
+// extendTrust handles the part of an ack that concerns records. (S) Trust is extended to
+// holdMargin after the echoed stamp, which must be of this very run.
 func (m *Machine) extendTrust(b message.LeaderKeepAliveAck) {
 	m.noteCommitted(b.Committed)
 	e := b.Echo
@@ -218,8 +216,8 @@ func (m *Machine) trustUntil(t time.Time) {
 	}
 }
 
-// noteCommitted notes that a state is committed. (S) One of a version that is not held
-// here says nothing of the held state.
+// noteCommitted records that the state n is committed. (S) A number of another version than the
+// held one does not concern the held state.
 func (m *Machine) noteCommitted(n member.Number) {
 	if n.Version == m.heldNumber().Version && m.records.committed.Less(n) {
 		m.records.committed = n
@@ -227,7 +225,7 @@ func (m *Machine) noteCommitted(n member.Number) {
 	m.showRecords()
 }
 
-// showRecords shows the table of the held state when that is committed.
+// showRecords publishes the table of the held state once that is committed.
 func (m *Machine) showRecords() {
 	if m.records.committed.Less(m.heldNumber()) || m.records.shown.Same(m.durable.Held.Records) {
 		return
@@ -236,8 +234,8 @@ func (m *Machine) showRecords() {
 	m.shown.changed = true
 }
 
-// dropLostRecords follows a state that was just held: what is no more there, or not
-// unchanged, is not owned any more.
+// dropLostRecords updates own for a state that was just held: records that were dropped, changed
+// or revoked are no longer owned.
 func (m *Machine) dropLostRecords(s member.State) {
 	m.records.own = slices.DeleteFunc(m.records.own, func(o ownRecord) bool {
 		e, _ := s.Records.Find(o.key)
@@ -252,7 +250,7 @@ func (m *Machine) onRecordUpdate(in message.Message, b message.RecordUpdate) {
 		return
 	}
 	s := m.shownState()
-	// Its leader changes records only when what it has is committed.
+	// A leader changes records only once its present state is committed.
 	m.noteCommitted(s.Number)
 	r := s.Records.Clone()
 	for _, key := range b.Dropped {
@@ -262,7 +260,7 @@ func (m *Machine) onRecordUpdate(in message.Message, b message.RecordUpdate) {
 		r.Put(e)
 	}
 	if len(r) > member.MaxRecords || r.Bytes() > member.MaxRecordsBytes {
-		m.drop(in, message.ReasonTooLarge) // it would fit into no frame and no store
+		m.drop(in, message.ReasonTooLarge) // no frame and no store could hold it
 		return
 	}
 	next := nextRevision(s, r)
@@ -273,7 +271,7 @@ func (m *Machine) onRecordUpdate(in message.Message, b message.RecordUpdate) {
 	m.takeAndFollow(next, in.From)
 }
 
-// nextRevision returns the state one revision later, with other records.
+// nextRevision returns the next revision of s, with records r.
 func nextRevision(s member.State, r member.Records) member.State {
 	s.Revision++
 	s.Records = r

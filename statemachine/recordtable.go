@@ -10,29 +10,28 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// This file is the leader's side of records (protocol.md section 10): it takes
-// requests, many in one revision, and ends the records of owners that may have ended.
+// A leader collects requests, makes them one revision, and answers when that is committed. It
+// ends the records of owners that no longer trust them (protocol.md 10).
 
-// recordTable is what a leader knows of the records beside its state.
+// recordTable is what a leader knows about records besides its state.
 type recordTable struct {
-	requests   []request // wait for the next revision
-	bytes      int       // of the requests of others
+	requests   []request // waiting for the next revision
+	bytes      int       // total size of the requests of other nodes
 	requesters []requester
-	// answers wait until answerAt is committed.
+	// answers are sent when answerAt is committed.
 	answers  []reply
 	answerAt member.Number
 	owners   []owner
-	// former led before, and extended itself; zero where others may have extended it.
+	// former is the previous leader if no other extended trust in records since; otherwise zero.
 	former member.Identity
-	// endsAt is no later than when the first of the owners is silent for too long;
-	// zero for never.
+	// endsAt is not later than when the first owner has been silent for too long; zero for never.
 	endsAt time.Time
-	// recheckCommit says that more may be committed than at the last look, untold that the
-	// members do not know yet that the newest table is.
+	// recheckCommit is set if more may be committed than at the last check, commitUnannounced if
+	// the members do not know yet that the newest table is committed.
 	recheckCommit, commitUnannounced bool
 }
 
-// requester is a run that sent requests, and the greatest id of them.
+// requester is a run that sent requests, and its greatest request id.
 type requester struct {
 	run member.Identity
 	id  uint64
@@ -41,31 +40,32 @@ type requester struct {
 // owner is a run that owns records.
 type owner struct {
 	id      member.Identity
-	revoked bool // some of them are revoked
-	// lostVoters is when it lost its place last; zero where it did not in this leadership.
+	revoked bool // whether some of them are revoked
+	// lost is when it last lost its place under this leadership; zero for never.
 	lost time.Time
 }
 
-// request is one that waits.
+// request is a request that waits to be taken.
 type request struct {
 	from member.Identity
 	message.RecordRequest
 }
 
-// reply is an answer that waits.
+// reply is a response that waits to be sent.
 type reply struct {
 	to member.Identity
 	message.RecordResponse
 }
 
-// Limits of what others may let wait.
+// Limits of the requests that wait at a leader.
 const (
 	maxRequests     = 4096
 	maxRequestBytes = 4 << 20
 )
 
-// onRecordRequest lets a request wait for the next revision. (S) Each is taken once at
-// most: under one claim, and only when it is newer than all others of that run.
+// onRecordRequest queues a request for the next revision. (S) A request is taken at most once:
+// only under the claim in its header, and only if its id is greater than all earlier ones of that
+// run.
 func (m *Machine) onRecordRequest(in message.Message, b message.RecordRequest) {
 	switch {
 	case m.role != member.Leading || in.Claim != m.leader:
@@ -90,7 +90,7 @@ func (m *Machine) onRecordRequest(in message.Message, b message.RecordRequest) {
 	m.lead.requests = append(m.lead.requests, request{in.From, b})
 }
 
-// requesterOf is what is known of the requests of a run.
+// requesterOf returns the entry of a run, which it creates if necessary.
 func (t *recordTable) requesterOf(run member.Identity) *requester {
 	i := slices.IndexFunc(t.requesters, func(a requester) bool { return a.run == run })
 	if i < 0 {
@@ -100,8 +100,8 @@ func (t *recordTable) requesterOf(run member.Identity) *requester {
 	return &t.requesters[i]
 }
 
-// tickTable notes what is committed, and makes the next revision of the records. (S)
-// Each is built on a committed one, by a leader with authority.
+// tickTable checks what is committed and makes the next revision of the records. (S) Each is
+// based on a committed one and made with authority.
 func (m *Machine) tickTable() {
 	t := &m.lead.recordTable
 	if m.role != member.Leading {
@@ -112,16 +112,17 @@ func (m *Machine) tickTable() {
 		return o.revoked && m.knowsRevocations(o.id)
 	})
 	if (len(t.requests) > 0 || known || m.due(t.endsAt)) && m.mayRevise() && m.reviseRecords() {
-		m.commitState() // a majority may be this node alone
+		m.commitState() // this node alone may be a majority
 	}
 }
 
-// mayRevise reports whether the next revision of the records may be made, after commitState.
+// mayRevise reports whether the records may be revised now. commitState was called before.
 func (m *Machine) mayRevise() bool {
 	return m.mayChange() && m.records.committed == m.heldNumber() && m.isQuorate(m.now)
 }
 
-// commitState notes that the present state is committed, once it is, and answers.
+// commitState checks whether the present state is committed. If so, it sends the answers, and an
+// ack to each member if the table changed.
 func (m *Machine) commitState() {
 	if !m.lead.recheckCommit {
 		return
@@ -158,19 +159,19 @@ func (m *Machine) answerAll() {
 	}
 }
 
-// tableDeadline is when the records of a silent owner are to go.
+// tableDeadline adds when the records of a silent owner are to be dropped.
 func (m *Machine) tableDeadline(d *deadline) {
 	if m.role == member.Leading && !m.lead.endsAt.IsZero() && m.mayRevise() {
 		d.add(m.lead.endsAt)
 	}
 }
 
-// ownerSilentAt is when an owner trusts no record any more that this leader does not extend.
-// (S) It counts from when the newest keep-alive came that was answered by an extending
-// ack, since the owner counts from when it was sent; or from the beginning of this
-// leadership: as long as another leader had authority, this one was not chosen.
+// ownerSilentAt returns from when an owner cannot trust its records, unless this leader extends
+// them. (S) An owner counts from when it sent its keep-alive, which is before the answered
+// keep-alive arrived. If there was none, the start of this leadership counts: this leader was not
+// chosen while another leader had authority.
 func (m *Machine) ownerSilentAt(o owner) time.Time {
-	last := o.lost // also where it got its place back
+	last := o.lost // also if it has its place again
 	if p := m.lead.peer(o.id.Address); p != nil && p.id == o.id && p.extended.After(last) {
 		last = p.extended
 	}
@@ -183,9 +184,9 @@ func (m *Machine) ownerSilentAt(o owner) time.Time {
 	return last.Add(m.timing.HoldTimeout())
 }
 
-// formerLeader is who led the version of base, when this node has followed it for so long
-// that nobody trusts what others extended before. (S) M voters took that base for the
-// newest: nobody else had authority since.
+// formerLeader returns the leader of the version of base if this node followed it for so long
+// that no owner trusts what earlier leaders extended; otherwise zero. (S) M voters took base for
+// the newest state, so no other leader had authority since.
 func (m *Machine) formerLeader(base member.Number) member.Identity {
 	f := &m.follow
 	if !f.claim.Chosen || f.claim.Version != base.Version ||
@@ -195,7 +196,7 @@ func (m *Machine) formerLeader(base member.Number) member.Identity {
 	return f.leader
 }
 
-// knowsRevocations reports whether an owner has shown that it trusts no record that was revoked.
+// knowsRevocations reports whether an owner has shown that it does not trust any revoked record.
 func (m *Machine) knowsRevocations(owner member.Identity) bool {
 	if owner == m.self {
 		return true
@@ -204,16 +205,14 @@ func (m *Machine) knowsRevocations(owner member.Identity) bool {
 	return p != nil && p.id == owner && !p.number.IsZero() && !p.number.Less(p.revoked)
 }
 
-// mayExtend reports whether an ack to p extends the trust of p in its records. (S) The
-// leader has authority, and p showed the revision that last took one from it, or gave
-// it its place.
+// mayExtend reports whether an ack to p extends the trust of p in its records. (S) The leader has
+// authority, and p showed the revision that last took a record from it, or gave it its place.
 func (m *Machine) mayExtend(p *peer, echo message.Stamp) bool {
 	return p != nil && m.role == member.Leading && m.isQuorate(m.now) && m.knowsRevocations(p.id) &&
 		echo.Version == m.leader.Version && echo.Incarnation == p.id.Incarnation
 }
 
-// updateOwners follows a state that this leader holds now. (S) What a change of the roster
-// took from an owner counts as every other loss.
+// updateOwners updates the owners for a state that this leader now holds.
 func (m *Machine) updateOwners(before, s member.State) {
 	t := &m.lead.recordTable
 	t.recheckCommit = true
@@ -232,12 +231,13 @@ func (m *Machine) updateOwners(before, s member.State) {
 	}
 	t.requesters = slices.DeleteFunc(t.requesters, func(a requester) bool {
 		e, _ := s.Roster.Find(a.run.Address)
-		return e.Voter() == a.run.Voter() && e.Identity != a.run // that run is over
+		return e.Voter() == a.run.Voter() && e.Identity != a.run // that run has ended
 	})
 	m.scheduleRecordEnd()
 }
 
-// ownerOf is what is known of an owner in a state, beside what was known before.
+// ownerOf returns the entry of an owner in s. (S) It records when the owner lost its place in
+// this revision, or did before.
 func (m *Machine) ownerOf(old []owner, before, s member.State, id member.Identity) owner {
 	o := owner{id: id}
 	if i := slices.IndexFunc(old, func(o owner) bool { return o.id == id }); i >= 0 {
@@ -249,7 +249,7 @@ func (m *Machine) ownerOf(old []owner, before, s member.State, id member.Identit
 	return o
 }
 
-// noteRevokedByRoster notes what a change of the roster took from owners.
+// noteRevokedByRoster records what a change of the roster took from owners.
 func (m *Machine) noteRevokedByRoster(before, s member.State) {
 	if before.Records.Same(s.Records) {
 		return

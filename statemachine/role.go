@@ -11,9 +11,8 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// This file holds every change of the machine's role; no other file assigns it. Each
-// function below sets everything that belongs to the role it enters. A call in a role
-// without a mark is a bug in this package, and panics:
+// All changes of the machine's role are in this file. Each function sets everything that belongs
+// to the role it enters. A call in a role without a mark is a bug in this package, and panics:
 //
 //	in the role        seeking  following  provisional  leading    enters
 //	becomeJoiner          x         x           x                  seeking
@@ -25,11 +24,11 @@ import (
 //	becomeProvisional     x                                        provisional
 //	becomeLeader          x         x           x          x       leading
 //
-// A provisional leader that holds a roster follows or joins a chosen leader directly: its
-// members learn of that leader by themselves. A chosen leader ends its own leadership
-// before it does anything else, unless it was elected again for a later version.
+// A provisional leader with a held roster may follow or join a chosen leader directly, since its
+// members learn of that leader by themselves. A chosen leader ends its leadership first, unless
+// it was elected again for a later version.
 
-// setRole enters a role under a leader; from lists the roles in which that is possible.
+// setRole enters a role under the given leader. It panics unless the present role is in from.
 func (m *Machine) setRole(to member.Role, leader member.Claim, from ...member.Role) {
 	if !slices.Contains(from, m.role) {
 		panic(fmt.Sprintf("statemachine: a node in role %v cannot enter role %v", m.role, to))
@@ -37,9 +36,9 @@ func (m *Machine) setRole(to member.Role, leader member.Claim, from ...member.Ro
 	m.role, m.leader = to, leader
 }
 
-// becomeJoiner leaves whatever was followed, to ask the leader of c for a place. The state
-// of a provisional leader stays until another leader is followed: a node that returns to
-// the same one has missed nothing.
+// becomeJoiner leaves the present leader to ask the leader of c for a place. The state of a
+// provisional leader is kept until another leader is followed: a node that returns to the same
+// leader has missed nothing.
 func (m *Machine) becomeJoiner(c member.Claim) {
 	m.setRole(member.Seeking, member.Claim{},
 		member.Seeking, member.Following, member.Provisional)
@@ -52,7 +51,7 @@ func (m *Machine) becomeJoiner(c member.Claim) {
 	m.join.leaderNamedAt = m.now
 }
 
-// forgetLeader leaves the leader followed and sends nothing.
+// forgetLeader stops following the leader. It sends nothing.
 func (m *Machine) forgetLeader() {
 	left := m.leader
 	m.setRole(member.Seeking, member.Claim{}, member.Following)
@@ -63,8 +62,8 @@ func (m *Machine) forgetLeader() {
 	m.soft = member.State{}
 }
 
-// endLeadership makes a leader a node without one. It sends nothing: the caller tells the
-// members afterwards, so that the headers of its messages claim nothing.
+// endLeadership ends the leadership of this node. It sends nothing: the caller then notifies the
+// members, so that the headers of its messages carry no claim.
 func (m *Machine) endLeadership(given member.Claim) {
 	if m.lead.quorate {
 		m.trace(Trace{Kind: LostAuthority, Peer: m.self.Address, Version: given.Version})
@@ -78,8 +77,8 @@ func (m *Machine) endLeadership(given member.Claim) {
 	m.isolation.noChosenSince = m.now
 }
 
-// becomeNewRun forgets everything and gets a new store id. It is only for a node whose
-// store would have forgotten it at the next start anyway.
+// becomeNewRun discards everything and draws a new store id. It is only for a memory store, which
+// would be empty after the next start anyway.
 func (m *Machine) becomeNewRun() {
 	m.setRole(member.Seeking, member.Claim{},
 		member.Seeking, member.Following, member.Provisional)
@@ -100,18 +99,18 @@ func (m *Machine) becomeNewRun() {
 	m.follow = followerState{}
 	m.lead = leaderState{}
 	m.records = recordState{open: m.records.open}
-	m.propose = proposerState{} // versions and rounds of the other cluster
+	m.propose = proposerState{} // its versions and rounds are those of the old cluster
 	m.inquiry = inquiryState{}
 	m.startWaitEnd = m.now.Add(m.timing.LeaseTimeout)
 	m.soft = member.State{}
 	m.join = joinState{nextAt: m.now}
-	// What this call had to send came from the run that is over.
+	// Messages queued in this call are from the run that has ended.
 	m.out.Send = nil
 	m.trace(Trace{Kind: NewRun, Peer: m.self.Address})
 }
 
-// becomeStopped ends the machine after this call. What it led stays as it is, so that the
-// end of its authority is still noted.
+// becomeStopped stops the machine after this call. The leader state is kept, so that the end of
+// its authority is still noted.
 func (m *Machine) becomeStopped(err error) {
 	m.setRole(member.Seeking, member.Claim{},
 		member.Seeking, member.Following, member.Provisional, member.Leading)
@@ -119,9 +118,8 @@ func (m *Machine) becomeStopped(err error) {
 	m.out.Stop = err
 }
 
-// becomeFollower follows c, whose leader runs as id. Following the same leadership again
-// restarts no timer. A claim of this node itself, or of a version below the held one,
-// cannot be followed.
+// becomeFollower follows the leader of c, which runs as id. Following the same leadership again
+// restarts no timer. It panics for a claim of this node or of a version below the held one.
 func (m *Machine) becomeFollower(c member.Claim, id member.Identity) {
 	if c.IsZero() || c.Leader == m.self.Address || c.Chosen && c.Version < m.heldNumber().Version {
 		panic(fmt.Sprintf("statemachine: a node that holds %v cannot follow %v", m.heldNumber(), c))
@@ -132,7 +130,7 @@ func (m *Machine) becomeFollower(c member.Claim, id member.Identity) {
 		m.follow = followerState{leader: id, claim: c}
 		m.soft = member.State{}
 		if c.Chosen && m.heldNumber().Version == c.Version {
-			// The state was taken before the leader was followed.
+			// The state arrived before the leader was followed.
 			m.follow.healthyAt = m.now
 		}
 	}
@@ -147,13 +145,13 @@ func (m *Machine) becomeFollower(c member.Claim, id member.Identity) {
 	if m.shownState().Version == c.Version {
 		m.sendKeepAlive()
 	} else {
-		// Its state is on the way; there is nothing to show before.
+		// Its state is on the way, and there is nothing to show before it arrives.
 		m.follow.sentAt = m.now
 	}
 }
 
-// becomeProvisional leads with a state that no voters chose. (S) It is never healthy and
-// gets no support (protocol.md section 4).
+// becomeProvisional starts to lead with a state that no voters chose. (S) A provisional leader is
+// never healthy and gets no support (protocol.md 4).
 func (m *Machine) becomeProvisional(s member.State) {
 	m.setRole(member.Provisional, member.Claim{Version: s.Version, Leader: m.self.Address},
 		member.Seeking)
@@ -165,9 +163,9 @@ func (m *Machine) becomeProvisional(s member.State) {
 	m.answerAskers()
 }
 
-// becomeLeader begins to lead the held state, which names this run as its leader, in a
-// version later than any that it led. Its members count as heard now. former led before, and
-// extended itself; zero if that is not known.
+// becomeLeader starts to lead the held state, which names this run as its leader, in a version
+// later than any that it led. All members count as heard now. former is the leader before, if
+// this node knows that no other extended trust in records since; otherwise zero.
 func (m *Machine) becomeLeader(former member.Identity) {
 	s := m.durable.Held
 	if s.LeaderIdentity() != m.self ||
@@ -183,13 +181,13 @@ func (m *Machine) becomeLeader(former member.Identity) {
 	m.updateOwners(member.State{}, s)
 	m.isolation.noChosenSince = time.Time{}
 	m.isolation.lostVoters = nil
-	// Its members hear of it by LeaderElected.
+	// The members learn of it from LeaderElected.
 	m.lead.heartbeatAt = m.now.Add(m.timing.HeartbeatInterval)
 	m.trace(Trace{Kind: BecameLeader, Peer: m.self.Address})
 	m.answerAskers()
 }
 
-// startLead sets what leaders of both kinds begin with.
+// startLead sets what chosen and provisional leaders have in common.
 func (m *Machine) startLead(r member.Roster) {
 	m.follow = followerState{}
 	m.dropAttempt()
@@ -203,9 +201,9 @@ func (m *Machine) startLead(r member.Roster) {
 	}
 }
 
-// Check reports the first of the machine's own invariants that does not hold.
-// Tests and the simulator call it after every step; those that need more than
-// one node to be seen are checked from outside.
+// Check returns an error if one of the machine's own invariants does not hold. Tests and the
+// simulator call it after every step. Invariants that concern several nodes are checked by the
+// simulator.
 func (m *Machine) Check() error {
 	d := m.durable
 	switch {

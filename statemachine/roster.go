@@ -10,10 +10,10 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// This file moves members along the table of protocol.md section 3. Only a
-// leader does it, and each move is a revision.
+// The functions below move members along the table of protocol.md 3. Only a leader does so, and
+// each move makes a revision.
 
-// reactivateMember moves a member that was silent back to active.
+// reactivateMember makes a member active that was silent and sent a keep-alive again.
 func (m *Machine) reactivateMember(id member.Identity) {
 	r := m.shownState().Roster
 	e, ok := r.Find(id.Address)
@@ -26,8 +26,7 @@ func (m *Machine) reactivateMember(id member.Identity) {
 	}
 }
 
-// silenceDeadline is when the silence of a member has a consequence; zero when it has
-// none.
+// silenceDeadline returns when the silence of a member has a consequence; zero for never.
 func (m *Machine) silenceDeadline(e member.Member) time.Time {
 	p := m.lead.peer(e.Address)
 	if p == nil || !m.mayChange() {
@@ -40,7 +39,7 @@ func (m *Machine) silenceDeadline(e member.Member) time.Time {
 		e.Status == member.Unreachable && m.role == member.Provisional && m.heldNumber().IsZero():
 		return p.heard.Add(m.timing.TTLTimeout)
 	case e.Status == member.Unreachable && m.lead.quorate:
-		// The leader must have been quorate all that time.
+		// The leader must have been quorate for all of that time.
 		if m.lead.quorateSince.After(p.heard) {
 			return m.lead.quorateSince.Add(m.timing.TTLTimeout)
 		}
@@ -49,7 +48,7 @@ func (m *Machine) silenceDeadline(e member.Member) time.Time {
 	return time.Time{}
 }
 
-// checkSilence draws the consequences of silence.
+// checkSilence changes the status of members that were silent for too long.
 func (m *Machine) checkSilence() {
 	for _, e := range m.shownState().Roster {
 		if e.Address == m.self.Address || !m.due(m.silenceDeadline(e)) {
@@ -64,15 +63,15 @@ func (m *Machine) checkSilence() {
 			e.Status = member.Leaving
 			m.changeRoster(r.With(e), e.Address)
 		default:
-			// It never had a vote here; its place is free again.
+			// The member never had a vote here, so its place is free again.
 			m.trace(Trace{Kind: MemberMoved, Peer: e.Address, Status: member.None})
 			m.changeRoster(r.Without(e.Address), member.Address{})
 		}
 	}
 }
 
-// makeWaitingChanges makes the changes that waited until the present state was committed.
-// (S) One change of voters at a time: each makes the state unsettled again.
+// makeWaitingChanges makes the changes that waited for the present state to be committed. (S) One
+// change of voters at a time: each one leaves the state uncommitted.
 func (m *Machine) makeWaitingChanges() {
 	if m.role == member.Leading && m.mayChange() {
 		m.finishJoining()
@@ -92,8 +91,8 @@ func (m *Machine) makeWaitingChanges() {
 	}
 }
 
-// finishJoining makes one joining member active that showed this version. It has a
-// vote from then on, if it did not keep one.
+// finishJoining makes one joining member active that showed this version. From then on it has a
+// vote.
 func (m *Machine) finishJoining() {
 	r := m.durable.Held.Roster
 	for _, e := range r {
@@ -107,7 +106,7 @@ func (m *Machine) finishJoining() {
 	}
 }
 
-// finishLeaving notes that M voters hold that a member leaves.
+// finishLeaving marks a member as gone once M voters hold that it leaves.
 func (m *Machine) finishLeaving() {
 	for _, e := range m.durable.Held.Roster {
 		if e.Status == member.Leaving && !e.Gone && m.isCommitted() {
@@ -118,9 +117,9 @@ func (m *Machine) finishLeaving() {
 	}
 }
 
-// freeSeat is a seat that may be given to a waiting joiner in a full roster.
-// (S) The leader is quorate, its state committed, and M of the remaining
-// voters were heard within HeartbeatTimeout (protocol.md section 3).
+// freeSeat returns a seat that may be given to a joiner while the roster is full. (S) The leader
+// is quorate, its state is committed, and M of the remaining voters were heard within
+// HeartbeatTimeout (protocol.md 3).
 func (m *Machine) freeSeat() (member.Address, bool) {
 	if m.role != member.Leading || !m.isQuorate(m.now) || !m.isCommitted() {
 		return member.Address{}, false
@@ -133,9 +132,9 @@ func (m *Machine) freeSeat() (member.Address, bool) {
 	return member.Address{}, false
 }
 
-// canSpareVote reports whether the cluster works on without the vote of the member
-// at a: M of the remaining voters were heard within HeartbeatTimeout, and the
-// lease runs by their echoes alone.
+// canSpareVote reports whether the cluster keeps working without the vote of the member at a: M
+// of the remaining voters were heard within HeartbeatTimeout, and their echoes alone sustain the
+// lease.
 func (m *Machine) canSpareVote(a member.Address) bool {
 	rest := m.durable.Held.Roster.Without(a)
 	heard := 0
@@ -150,8 +149,8 @@ func (m *Machine) canSpareVote(a member.Address) bool {
 	return heard >= m.quorum && m.now.Before(time.Unix(0, m.quorumEcho(rest)).Add(margin))
 }
 
-// changeRoster makes the next revision with r and sends it to all members: only the entry at
-// about, or the whole state if about is zero.
+// changeRoster makes the next revision, with roster r, and sends it to all members: only the
+// entry at about, or the whole state if about is zero.
 func (m *Machine) changeRoster(r member.Roster, about member.Address) {
 	before, _ := m.shownState().Roster.Find(about)
 	next := m.shownState().Next(r)
@@ -196,7 +195,7 @@ func (m *Machine) announceChange(about member.Address) {
 		p := m.lead.peer(e.Address)
 		switch {
 		case p == nil:
-			// This node itself.
+			// this node
 		case !ok || p.number.IsZero():
 			// A member that has not shown this leader's state yet cannot apply an update.
 			m.alignMember(p)
@@ -207,7 +206,7 @@ func (m *Machine) announceChange(about member.Address) {
 	}
 }
 
-// alignMember sends a member the whole state.
+// alignMember sends the whole state to a member.
 func (m *Machine) alignMember(p *peer) {
 	p.sent, p.sentAt = m.shownState().Number, m.now
 	m.send(p.id.Address, message.ClusterAlignment{State: m.shownState()})

@@ -10,20 +10,19 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// isolationState is what a node knows that has found no leader to follow for long
-// (protocol.md sections 4 and 6).
+// isolationState tracks how long the node has been without a chosen leader, and evidence that its
+// roster is lost (protocol.md 4 and 6).
 type isolationState struct {
-	// noChosenSince is when the node last had a chosen leader, or started;
-	// zero while it has one.
+	// noChosenSince is when the node last had a chosen leader, or started; zero while it has one.
 	noChosenSince time.Time
-	// lostVoters lists voters of the held roster whose address answers under another
-	// store id and holds nothing newer.
+	// lostVoters lists the voters of the held roster whose address answers under another store id
+	// and holds nothing newer.
 	lostVoters []member.Voter
 }
 
-// noteLostVoter collects evidence that the held roster can never elect again: voters that came
-// back under another store id. A voter that holds a newer state may belong to a roster that
-// can, so it does not count.
+// noteLostVoter collects evidence that the held roster can never elect again: voters that
+// returned with another store id. One that holds a newer state does not count, because it may
+// belong to a roster that can elect.
 func (m *Machine) noteLostVoter(in message.Message) {
 	if m.isolation.noChosenSince.IsZero() || m.heldNumber().IsZero() {
 		return
@@ -36,7 +35,7 @@ func (m *Machine) noteLostVoter(in message.Message) {
 	held, shows := heldShownBy(in.Body)
 	switch {
 	case m.otherCluster(in):
-		// It has forgotten this cluster, even if its store id is the same.
+		// The sender has lost the state of this cluster, even if its store id is the same.
 		if at < 0 {
 			m.isolation.lostVoters = append(m.isolation.lostVoters, e.Voter())
 		}
@@ -49,7 +48,7 @@ func (m *Machine) noteLostVoter(in message.Message) {
 	}
 }
 
-// heldShownBy is the number of the held state that a message shows, if it does.
+// heldShownBy returns the number of the held state that a message carries, if any.
 func heldShownBy(b message.Body) (member.Number, bool) {
 	switch b := b.(type) {
 	case message.LeaderQuery:
@@ -64,8 +63,8 @@ func heldShownBy(b message.Body) (member.Number, bool) {
 	return member.Number{}, false
 }
 
-// rosterLost reports whether fewer than M voters of the held roster can still
-// answer, so that it can never elect again (protocol.md section 6).
+// rosterLost reports whether fewer than M voters of the held roster can still answer, so that it
+// can never elect again (protocol.md 6).
 func (m *Machine) rosterLost() bool {
 	if m.heldNumber().IsZero() || m.isolation.noChosenSince.IsZero() {
 		return false
@@ -83,7 +82,7 @@ func (m *Machine) rosterLost() bool {
 	return lost > 0 && r.Voters()-lost < m.quorum
 }
 
-// RosterLost reports whether so many voters lost their stores that the held roster can
-// never elect again. With a durable store only an operator can end that; a node with a
-// memory store starts as a new run by itself.
+// RosterLost reports whether so many voters lost their stores that the held roster can never
+// elect again. With durable stores only an operator can end that; a node with a memory store
+// starts a new run by itself.
 func (m *Machine) RosterLost() bool { return m.rosterLost() }

@@ -35,7 +35,7 @@ func (m *Machine) onAlignment(in message.Message, b message.ClusterAlignment) {
 	m.takeAndFollow(b.State, in.From)
 }
 
-// onMemberStatusUpdate applies one changed entry to the revision before it.
+// onMemberStatusUpdate applies a change of one entry to the revision before it.
 func (m *Machine) onMemberStatusUpdate(in message.Message, b message.MemberStatusUpdate) {
 	if !m.isNextRevision(in, b.Number) {
 		return
@@ -49,14 +49,14 @@ func (m *Machine) onMemberStatusUpdate(in message.Message, b message.MemberStatu
 	m.takeAndFollow(next, in.From)
 }
 
-// isNextRevision reports whether an update of the leader followed is of the revision after the
-// held state.
+// isNextRevision reports whether revision n from the leader follows the held state. Otherwise it
+// drops the message.
 func (m *Machine) isNextRevision(in message.Message, n member.Number) bool {
 	held := m.shownState().Number
 	var reason message.Reason
 	switch {
 	case m.role != member.Following || in.From != m.follow.leader || in.Claim != m.leader,
-		!m.leader.Chosen: // a provisional one sends its state whole
+		!m.leader.Chosen: // a provisional leader sends whole states
 		reason = message.ReasonOtherLeader
 	case m.leader.Version < m.durable.Bound():
 		reason = message.ReasonBound
@@ -70,7 +70,7 @@ func (m *Machine) isNextRevision(in message.Message, n member.Number) bool {
 		return true
 	}
 	m.drop(in, reason)
-	// A gap asks for alignment at once, but only once each.
+	// A gap asks for alignment, once for each revision.
 	if reason == message.ReasonRevisionGap && m.follow.askedGap.Less(n) {
 		m.follow.askedGap = n
 		m.sendKeepAlive()
@@ -78,7 +78,7 @@ func (m *Machine) isNextRevision(in message.Message, n member.Number) bool {
 	return false
 }
 
-// takeSoftState shows the state of the provisional leader that is followed.
+// takeSoftState takes the state of the provisional leader that is followed.
 func (m *Machine) takeSoftState(in message.Message, s member.State) {
 	if !m.isPlausible(s) {
 		m.drop(in, message.ReasonNotCandidate)
@@ -89,7 +89,7 @@ func (m *Machine) takeSoftState(in message.Message, s member.State) {
 		return
 	}
 	if !s.Roster.Has(m.self) {
-		// Its number does not matter: a leader that declared itself again starts from 0.
+		// Its number does not matter: a leader that declared itself again counts from 0.
 		m.soft = member.State{}
 		m.askForPlace(in.Claim)
 		return
@@ -103,8 +103,7 @@ func (m *Machine) takeSoftState(in message.Message, s member.State) {
 	m.sendKeepAlive()
 }
 
-// takeAndFollow takes a chosen leader's state, follows it when it is the best
-// leader known, and shows it that the state arrived.
+// takeAndFollow takes the state of a chosen leader and follows it if it is the best leader known.
 func (m *Machine) takeAndFollow(s member.State, from member.Identity) {
 	m.takeState(s)
 	if m.stopped || m.role == member.Leading {
@@ -119,7 +118,7 @@ func (m *Machine) followState(s member.State, leader member.Identity) {
 	switch {
 	case m.leader.BetterThan(c) || c.Leader == m.self.Address:
 	case !s.Roster.Has(m.self):
-		// It names another run of this node, or none: ask for a place.
+		// It lists another run of this node, or none.
 		if m.join.target != c {
 			m.askForPlace(c)
 		}
@@ -130,8 +129,7 @@ func (m *Machine) followState(s member.State, leader member.Identity) {
 	}
 }
 
-// mayTakeFrom returns the reason why a chosen state sent from a must not become the held
-// one; ReasonNone if it may.
+// mayTakeFrom returns the reason not to take a chosen state sent from a, or ReasonNone.
 func (m *Machine) mayTakeFrom(a member.Address, s member.State) message.Reason {
 	if !m.isTrustedAddress(a) {
 		return message.ReasonUnknownMember
@@ -139,9 +137,8 @@ func (m *Machine) mayTakeFrom(a member.Address, s member.State) message.Reason {
 	return m.mayTake(s)
 }
 
-// mayTake returns the reason why a chosen state must not become the held one; ReasonNone if
-// it may. (S) It must be a newer state of this cluster, and not below the version that the
-// node is bound to.
+// mayTake returns the reason not to take a chosen state, or ReasonNone. (S) It must be a newer
+// state of this cluster, and not below the version that the node is bound to.
 func (m *Machine) mayTake(s member.State) message.Reason {
 	switch {
 	case !m.isChoosable(s):
@@ -152,15 +149,14 @@ func (m *Machine) mayTake(s member.State) message.Reason {
 		return message.ReasonOldState
 	case s.Version == m.heldNumber().Version &&
 		(s.Leader != m.durable.Held.Leader || m.role == member.Leading):
-		// One version has one leader, and only that one makes its states.
+		// A version has one leader, and only that leader makes its states.
 		return message.ReasonOtherLeader
 	}
 	return message.ReasonNone
 }
 
-// takeState makes s, the state of a chosen leader, the held state. mayTake allowed
-// it. A leader that takes the state of a later version stops leading. A node that a new
-// version names as its leader starts to lead it.
+// takeState makes s, which mayTake allowed, the held state. A leader that takes a state of a
+// later version stops leading; a node that a new version names as its leader starts to lead.
 func (m *Machine) takeState(s member.State) {
 	before := m.durable.Held
 	if m.role == member.Leading && s.Version > m.leader.Version ||
@@ -176,7 +172,7 @@ func (m *Machine) takeState(s member.State) {
 			m.follow.healthyAt = m.now
 		}
 	} else if m.isProposing() {
-		// The proposal was built on an older state.
+		// The proposal is based on an older state.
 		m.dropAttempt()
 	}
 	if m.isReplaced(s) {
@@ -184,7 +180,7 @@ func (m *Machine) takeState(s member.State) {
 		return
 	}
 	if m.role == member.Following && m.leader.Chosen && m.leader.Version < s.Version {
-		// Another node sent it, and its leader has not been heard yet.
+		// The state came from another node; its leader has not sent anything yet.
 		m.overruleLeader(CauseOutvoted)
 	}
 	m.admitted = m.admitted || s.Roster.Has(m.self)
@@ -193,7 +189,7 @@ func (m *Machine) takeState(s member.State) {
 	}
 }
 
-// setHeld stores s as the held state.
+// setHeld makes s the held state.
 func (m *Machine) setHeld(s member.State) {
 	before := m.durable.Held
 	d := m.durable
@@ -222,36 +218,37 @@ func (m *Machine) traceMoves(before, after member.State) {
 	}
 }
 
-// Numbers that no sound node sends. What is beyond these limits is refused, so that one
-// message can neither use up the numbers that receivers accept (member.MaxCount) nor make
-// the fencing token jump beyond what fits into one integer (member.Token.Int64).
+// Limits of numbers in messages. What exceeds them is refused, so that one message can neither
+// use up the numbers that receivers accept (member.MaxCount) nor move the fencing token beyond
+// what fits into one integer (member.Token.Int64).
 const (
-	// maxJoinJump is what paxos.MaxVersionJump is, for the bound of a joiner that has no vote. A
-	// few elections fail while a seat is given away; each joiner may move the token so far.
+	// maxJoinJump replaces paxos.MaxVersionJump for the bound of a joiner without a vote. It
+	// allows for a few failed elections while a seat is given away, and limits how far each
+	// joiner may move the token.
 	maxJoinJump = 1 << 8
-	// maxStateJump is how far the version of a chosen state may lie above the held one: a
-	// node may be away for long. An election a second takes 136 years for it.
+	// maxStateJump is how far the version of a chosen state may be above the held one, since a
+	// node may be away for long. At one election per second that is 136 years.
 	maxStateJump = 1 << 32
-	// maxRunJump is how far a run of a member may lie above the one that is known. Runs are
-	// numbered by the milliseconds since 1970, or by one more than the last.
+	// maxRunJump is how far a member's incarnation may be above the known one. Incarnations are
+	// the milliseconds since 1970, or one more than the last.
 	maxRunJump = 1 << 44
 )
 
-// isPlausible reports whether a leader of a cluster like this one could have made s.
+// isPlausible reports whether a leader of a cluster of this size could have made s.
 func (m *Machine) isPlausible(s member.State) bool {
 	leader, ok := s.Roster.Find(s.Leader)
 	return ok && leader.Status == member.Active && len(s.Roster) <= m.cfg.Size &&
 		s.Version > 0 && s.Version <= m.heldNumber().Version+maxStateJump
 }
 
-// isChoosable reports whether M votes could have chosen the leader of s in this node's
-// cluster. A founding begins with M voters, and no change leaves fewer.
+// isChoosable reports whether M votes could have chosen the leader of s in this node's cluster. A
+// founding starts with M voters, and no change leaves fewer.
 func (m *Machine) isChoosable(s member.State) bool {
 	return m.isPlausible(s) && !s.Cluster.IsZero() && s.Roster.Voters() >= m.quorum &&
 		(m.clusterID().IsZero() || s.Cluster == m.clusterID())
 }
 
-// isValidValue reports whether a value that is proposed or was accepted makes sense in itself.
+// isValidValue reports whether a value that was proposed or accepted is consistent in itself.
 func (m *Machine) isValidValue(a paxos.Accepted) bool {
 	return m.isChoosable(a.State) && a.State.Version == a.ID.Version &&
 		a.State.Revision == 0 && a.Base.Version < a.ID.Version

@@ -9,64 +9,57 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// timing derives from the configured timings all others that this package uses: no other
-// file of it multiplies or divides a duration, or combines two timings. Each comment gives
-// the formula, the reason, and what a shorter or a longer value would cost. Sections are
-// those of protocol.md. Only the values marked (S) carry safety; the others decide how long
-// something takes and how many messages it costs.
+// timing derives all other durations of this package from the configured ones: no other file
+// multiplies, divides or adds them. Each comment gives the formula, the reason, and the effect of
+// a shorter or longer value. Numbers in parentheses are sections of protocol.md. Values marked
+// (S) are needed for safety; the others affect only delays and the number of messages.
 type timing struct{ message.Timings }
 
-// Starting and joining.
+// Start and join.
 
-// fewSeeds is the greatest number of seeds that ask each other all at once (section 4).
+// fewSeeds is the greatest number of seeds that all ask each other immediately (4).
 const fewSeeds = 5
 
-// roundJitter is RetryInterval / 4: a round of questions lasts RetryInterval and a random
-// part of it, which keeps nodes that started together from asking one seed together, round
-// after round (section 4). With a shorter one they would stay together for longer. With a
-// longer one all that depends on the length of a round would take longer.
+// roundJitter is RetryInterval / 4, the upper bound of the random part of a round (4). It
+// separates nodes that started together and ask the same seed. A shorter one separates them more
+// slowly; a longer one delays everything that takes a round.
 func (t timing) roundJitter() time.Duration { return t.RetryInterval / 4 }
 
-// longestRound is RetryInterval + roundJitter: a node that was told of no leader is told
-// when there is one, as long as its round may last (section 4). If this were shorter, it
-// would find the leader a round later. If it were longer, it would drop what comes, because
-// its round is over.
+// longestRound is RetryInterval + roundJitter. A node that was answered "no leader" is sent the
+// leader if one is found within this time (4). With a shorter time it learns of the leader one
+// round later; with a longer one its round may be over, and it drops the message.
 func (t timing) longestRound() time.Duration { return t.RetryInterval + t.roundJitter() }
 
-// widenTimeout is RetryInterval / 2: a node asks further seeds in its round when nothing
-// came from the greatest until then (section 4). If it were shorter, nodes would open
-// connections which no one needs, most on a busy machine. If it were longer, a node would
-// join later where the greatest seed is dead.
+// widenTimeout is RetryInterval / 2: how long a node waits for the greatest seed before it asks
+// further ones in the same round (4). A shorter time opens needless connections, above all on a
+// busy machine; a longer one delays joining if the greatest seed is dead.
 func (t timing) widenTimeout() time.Duration { return t.RetryInterval / 2 }
 
-// turnTimeout is how long one of many seeds asks only a few others, because greater of them
-// are greater than it (section 4): widenTimeout, and a turn for each of these but the first,
-// which may be dead. A turn is widenTimeout, or TTLTimeout / seeds if that is shorter. If
-// turns were shorter, seeds of a busy machine, which get no answer in time, would all declare
-// themselves at once. If they were longer, the turns of a minority could take longer than
-// TTLTimeout / 2, and all seeds that are left declare themselves after TTLTimeout.
+// turnTimeout is how long a seed waits before it asks all others, in a cluster of many seeds:
+// widenTimeout plus a turn for each seed with a greater address except one (4). A turn is
+// widenTimeout, or TTLTimeout / seeds if that is shorter. With shorter turns all seeds of a busy
+// machine, where no answer arrives in time, declare themselves together. With longer ones the turns
+// of a minority exceed TTLTimeout / 2, and after TTLTimeout all remaining seeds declare themselves.
 func (t timing) turnTimeout(greater, seeds int) time.Duration {
 	turn := min(t.widenTimeout(), t.TTLTimeout/time.Duration(seeds))
 	return t.widenTimeout() + turn*time.Duration(max(greater-1, 0))
 }
 
-// answerLifetime is longestRound + RetryInterval: what a seed said of itself counts until it
-// was asked again and had a RetryInterval to answer (section 4). If it were shorter, a slow
-// seed would not be counted, and a lower one would declare itself beside it. If it were
-// longer, a dead seed would keep the others waiting for longer.
+// answerLifetime is longestRound + RetryInterval: how long the answer of a seed counts, so that
+// the seed can be asked again and has a RetryInterval to answer (4). With a shorter time a slow
+// seed is not counted, and a lower one declares itself too; with a longer one a dead seed delays
+// the others.
 func (t timing) answerLifetime() time.Duration { return t.longestRound() + t.RetryInterval }
 
-// namedLeaderTimeout is 2 x RetryInterval: a seed to which another one named a leader does
-// not declare itself for so long, which is enough to ask that leader twice (section 6, fewer
-// than M alive). If it were shorter, it would declare itself beside a slow leader. If it
-// were longer, a dead leader that is still named would delay it for longer.
+// namedLeaderTimeout is 2 x RetryInterval: how long a seed does not declare itself after another
+// node named a leader, enough to ask that leader twice (6, fewer than M alive). With a shorter
+// time it declares itself beside a slow leader; with a longer one it waits for a dead leader.
 func (t timing) namedLeaderTimeout() time.Duration { return 2 * t.RetryInterval }
 
-// declareTimeout is how long a seed without a chosen leader waits before it declares itself
-// in any case (sections 4 and 6). One that holds nothing waits for TTLTimeout, one that holds
-// a roster for 3 x TTLTimeout, as in the original design: its voters may still elect. If it
-// were shorter, provisional leaders would come up while an election is under way, and nodes
-// would join twice. If it were longer, nodes without a majority would be alone for longer.
+// declareTimeout is how long a seed is without a chosen leader before it declares itself in any
+// case: TTLTimeout, or 3 x TTLTimeout with a held state, whose voters may still elect (4, 6; the
+// original design). With a shorter time provisional leaders appear during elections, and nodes
+// join twice; with a longer one a minority stays without any leader for longer.
 func (t timing) declareTimeout(holdsState bool) time.Duration {
 	if holdsState {
 		return 3 * t.TTLTimeout
@@ -74,142 +67,127 @@ func (t timing) declareTimeout(holdsState bool) time.Duration {
 	return t.TTLTimeout
 }
 
-// gatherTimeout is HeartbeatInterval / 2: a founder waits until no member has joined for so
-// long (section 4). If it were shorter, members that start together with it would come after
-// the founding, at two revisions each which all store. If it were longer, every founding that
-// is not full would take longer.
+// gatherTimeout is HeartbeatInterval / 2: a founder waits until no member has joined for this time
+// (4). With a shorter time members that start together join after the founding, at two revisions
+// each that all nodes store; a longer one delays every founding with an incomplete roster.
 func (t timing) gatherTimeout() time.Duration { return t.HeartbeatInterval / 2 }
 
-// softSyncInterval is HeartbeatInterval / 2: a provisional leader sends its members its whole
-// state at most so often (section 4). If it were shorter, the state would be sent to all for
-// each of many nodes that join together. If it were longer, members would learn later of
-// those who joined.
+// softSyncInterval is HeartbeatInterval / 2: the minimum time between two states that a provisional
+// leader sends its members (4). With a shorter time each of many joining nodes causes a state to
+// be sent to all; with a longer one members learn of each other later.
 func (t timing) softSyncInterval() time.Duration { return t.HeartbeatInterval / 2 }
 
-// Members.
-
-// waitingTimeout is 2 x RetryInterval: a leader forgets a joiner that waits for its place and
-// has not repeated its request for so long (section 3). It must exceed longestRound, in which
-// a joiner repeats it, or joiners would be forgotten while they wait. If it were much longer,
-// a place could go to a joiner that is gone.
+// waitingTimeout is 2 x RetryInterval: a leader forgets a waiting joiner that has not repeated its
+// request for this time (3). It must exceed longestRound, within which a joiner repeats it. With a
+// much longer time a place may go to a joiner that no longer exists.
 func (t timing) waitingTimeout() time.Duration { return 2 * t.RetryInterval }
 
 // Keep-alive, support and lease.
 
-// unaskedTimeout is HeartbeatInterval x 3/2: a follower that sent nothing for so long sends a
-// keep-alive unasked, and its leader takes it for late (section 5). If it were
-// HeartbeatInterval or less, keep-alives would cross acks that are on their way. It must stay
-// below HeartbeatTimeout, which is at least 2 x HeartbeatInterval, or one lost ack would make
-// a member unreachable.
+// unaskedTimeout is HeartbeatInterval x 3/2: a follower sends a keep-alive unasked if it sent none
+// for this time, and its leader then considers it late (5). At HeartbeatInterval or below,
+// keep-alives would cross acks on their way. It must stay below HeartbeatTimeout, which is at
+// least 2 x HeartbeatInterval, or one lost ack makes a member unreachable.
 func (t timing) unaskedTimeout() time.Duration {
 	return t.HeartbeatInterval + t.HeartbeatInterval/2
 }
 
-// answerInterval is HeartbeatInterval / 2: a follower does not answer an ack that comes within
-// this time of its last keep-alive (section 5). If it were very short, acks that come
-// together would each be answered, and the two sides could chase each other. If it were
-// HeartbeatInterval or more, acks that come on time would get no answer, and the lease would
-// be extended half as often.
+// answerInterval is HeartbeatInterval / 2: a follower does not answer an ack that arrives within
+// this time of its last keep-alive (5). With a very short time acks that arrive together are all
+// answered, and both sides may trigger each other endlessly. At HeartbeatInterval or above, acks
+// on time get no answer, and the lease is extended half as often.
 func (t timing) answerInterval() time.Duration { return t.HeartbeatInterval / 2 }
 
-// realignInterval is HeartbeatInterval / 2: a leader sends the whole state to a member that was
-// told of the newest one and has shown nothing newer for so long (section 5). If it were
-// shorter than a round trip, it would send the state again while the answer is on its way. If
-// it were longer, a member that lost an update would be behind for longer.
+// realignInterval is HeartbeatInterval / 2: a leader sends its state to a member that was sent the
+// latest changes and has not shown them for this time (5). If it is shorter than a round trip, the
+// state is sent while the answer is on its way; if longer, a member that lost an update stays
+// behind for longer.
 func (t timing) realignInterval() time.Duration { return t.HeartbeatInterval / 2 }
 
-// aloneInterval is LeaseTimeout / 2: a leader that has no other member and no other seed
-// mayExtend its lease by looking at it so often. It must be shorter than leaseMargin, or its
-// authority would end between two looks. If it were shorter, it would wake up for nothing.
+// aloneInterval is LeaseTimeout / 2: how often a leader without any other member or seed renews its
+// lease. It must be below leaseMargin, or authority ends in between; a shorter one only wakes the
+// process more often.
 func (t timing) aloneInterval() time.Duration { return t.LeaseTimeout / 2 }
 
-// leaseMargin is LeaseTimeout x 9/10: (S) a leader counts on the support of a follower for so
-// long from the stamp which that echoed (section 5). If it were longer, a follower whose
-// clock is faster could support another leader while this one still believes in its lease. If
-// it were shorter, authority would end sooner when the network falls silent.
+// leaseMargin is LeaseTimeout x 9/10: (S) how long after an echoed stamp a leader counts on the
+// support of that follower (5). With a longer time a follower with a faster clock could support
+// another leader while this one still trusts its lease; a shorter one ends authority sooner when
+// the network fails.
 func (t timing) leaseMargin() time.Duration { return message.LeaseMargin(t.LeaseTimeout) }
 
-// holdMargin is HoldTimeout x 9/10: (S) an owner trusts its records for so long from the
-// keep-alive that the leader answered (section 10), for the reason of leaseMargin.
+// holdMargin is HoldTimeout x 9/10: (S) how long after a keep-alive that the leader answered an
+// owner trusts its records (10), for the same reason as leaseMargin.
 func (t timing) holdMargin() time.Duration { return message.LeaseMargin(t.HoldTimeout()) }
 
-// onlyExtenderTimeout is HoldTimeout - LeaseTimeout: (S) who has followed one leader for so
-// long knows, when that leader's lease ends as well, that no owner trusts its records by the
-// acks of an earlier leader (section 10). If it were shorter, a new leader could end records
-// which their owner still trusts. If it were longer, records of owners that are gone would
-// more often stay for a whole HoldTimeout after a leader was lost.
+// onlyExtenderTimeout is HoldTimeout - LeaseTimeout: (S) once a node has followed one leader for
+// this time and that leader's lease has ended too, no owner trusts its records because of an
+// earlier leader's acks (10). With a shorter time a new leader could end records that are still
+// trusted; with a longer one it more often keeps the records of dead owners for a HoldTimeout.
 func (t timing) onlyExtenderTimeout() time.Duration { return t.HoldTimeout() - t.LeaseTimeout }
 
 // Elections.
 
-// maxRank limits how many members before a node in the roster make it wait: also in a large
-// cluster whose first voters are down the next one asks soon.
+// maxRank limits the number of members for which a node waits because they precede it in the
+// roster, so that the wait stays short in a large cluster whose first voters are down.
 const maxRank = 8
 
-// voteTimeout is HeartbeatInterval x (1 + fails), where fails is the number of failures in a row
-// and counts up to paxos.MaxFailures: a voter waits so long for the answers to a question or a
-// proposal (section 6, 2 and 7). If it did not grow, no election would succeed when a round trip
-// takes longer than HeartbeatInterval. If it were longer from the start, a lost message would
-// delay the election for longer.
+// voteTimeout is HeartbeatInterval x (1 + fails), with fails up to paxos.MaxFailures: how long a
+// voter waits for the answers to a query or proposal after so many failures in a row (6, 2 and 7).
+// If it did not grow, no election would succeed with a round trip above HeartbeatInterval; if it
+// started longer, a lost message would delay the election for longer.
 func (t timing) voteTimeout(fails int) time.Duration {
 	return t.HeartbeatInterval * time.Duration(1+min(fails, paxos.MaxFailures))
 }
 
-// againTimeout is HeartbeatInterval / 4 x rank x fails, with the rank in the roster up to maxRank:
-// a proposer that failed waits so long, and a random part of againJitter, before it proposes
-// again (section 6, 7). If it were shorter than a proposal takes, contenders would keep
-// interrupting each other. If it were longer, the next attempt would start later.
+// againTimeout is HeartbeatInterval / 4 x rank x fails, with a rank up to maxRank: the pause of a
+// proposer after a failure, to which a random part of againJitter is added (6, 7). If it is shorter
+// than a proposal takes, contenders keep interrupting each other; if longer, the next attempt
+// starts later.
 func (t timing) againTimeout(rank, fails int) time.Duration {
 	return t.HeartbeatInterval / 4 * time.Duration(min(rank, maxRank)*fails)
 }
 
-// againJitter is HeartbeatInterval / 2 x fails: it separates contenders that do not agree on
-// their ranks, since they hold different rosters. The costs are those of againTimeout.
+// againJitter is HeartbeatInterval / 2 x fails. It separates contenders that hold different rosters
+// and so disagree on their ranks.
 func (t timing) againJitter(fails int) time.Duration {
 	return t.HeartbeatInterval / 4 * time.Duration(2*fails)
 }
 
-// inquiryTurn is HeartbeatInterval / 20 for each voter before this one: all voters miss a leader
-// that died at one instant, and ask in turn (section 6, 2). If a turn were shorter than a
-// message takes, two voters would ask and propose together, and both could fail. If it were
-// longer, an election would take longer where the first voters are down too.
+// inquiryTurn is HeartbeatInterval / 20 for each voter before this one: voters lose a leader at the
+// same instant and ask in turn (6, 2). If a turn is shorter than a message takes, two voters
+// propose together and may both fail; longer turns delay the election if the first are down too.
 func (t timing) inquiryTurn(before int) time.Duration {
 	return t.HeartbeatInterval / 20 * time.Duration(before)
 }
 
-// refusedTurn is HeartbeatInterval / 20: a follower whose leader's host refused its port asks the
-// others so much later, when they know as well (section 6, a process that died). If it were
-// shorter, they would answer that the leader is healthy. If it were longer, the next leader
-// would be elected later.
+// refusedTurn is HeartbeatInterval / 20: the pause before a follower whose leader's host refused
+// the port asks the others (6, a process that died). With a shorter pause they have not noticed yet
+// and answer that the leader is healthy; a longer one delays the election.
 func (t timing) refusedTurn() time.Duration { return t.HeartbeatInterval / 20 }
 
-// successorTimeout is 2 x HeartbeatInterval: the followers of a leader that handed over leave
-// its successor so much time before they ask for an election (section 6, leaving leader). If
-// it were shorter, they would compete with the successor. If it were longer, they would be
-// without a leader for longer when the hand-over fails.
+// successorTimeout is 2 x HeartbeatInterval: how long the followers of a leader that handed over
+// wait for its successor before they ask for an election (6, leaving leader). With a shorter time
+// they compete with the successor; a longer one extends the gap if the hand-over fails.
 func (t timing) successorTimeout() time.Duration { return 2 * t.HeartbeatInterval }
 
-// handOverInterval is HeartbeatInterval / 2: a leader that hands over proposes a successor
-// again so often while no proposal is under way (section 6, leaving leader). If it were
-// shorter, it would propose again before the voters can have changed. If it were longer, a
-// hand-over whose first proposal failed would take longer.
+// handOverInterval is HeartbeatInterval / 2: the pause between two proposals of a successor (6,
+// leaving leader). With a shorter one the voters cannot have changed yet; a longer one delays a
+// hand-over whose first proposal failed.
 func (t timing) handOverInterval() time.Duration { return t.HeartbeatInterval / 2 }
 
-// drainedTimeout is 2 x LeaderTimeout: a drained voter stands for election when there has been
-// no chosen leader for so long, and in its turn (section 6, drained). If it were shorter, it
-// would be elected although another voter is about to be. If it were longer, a cluster whose
-// undrained voters are down would be without a leader for longer.
+// drainedTimeout is 2 x LeaderTimeout: how long there must be no chosen leader before a drained
+// voter stands for election (6, drained). With a shorter time it is elected although another voter
+// is about to be; a longer one extends the gap if all other voters are down.
 func (t timing) drainedTimeout() time.Duration { return 2 * t.LeaderTimeout }
 
-// probeTimeout is HeartbeatInterval x 11/10: a follower asks the host of its leader whether the
-// process is there when an ack is late by a tenth (section 6, a process that died). If it were
-// shorter, it would probe in a cluster at rest. If it were longer, a crash would be noticed
-// later.
+// probeTimeout is HeartbeatInterval x 11/10: a follower probes its leader's host when an ack is
+// late by a tenth (6, a process that died). A shorter one sends probes in a cluster at rest; a
+// longer one delays the detection of a crash.
 func (t timing) probeTimeout() time.Duration {
 	return t.HeartbeatInterval + t.HeartbeatInterval/10
 }
 
-// probeInterval is HeartbeatInterval / 4: the host is asked again so often until an ack comes,
-// since a probe or its refusal may be lost. If it were shorter, there would be more probes;
-// if it were longer, a lost one would delay the election for longer.
+// probeInterval is HeartbeatInterval / 4: the time between probes until an ack arrives, since a
+// probe or its refusal may be lost. A shorter one sends more probes; a longer one delays the
+// election after a loss.
 func (t timing) probeInterval() time.Duration { return t.HeartbeatInterval / 4 }

@@ -10,7 +10,7 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// onProposal answers a proposal with a vote, unless it makes no sense or was answered before.
+// onProposal answers a proposal with a vote, unless it is invalid or was answered before.
 func (m *Machine) onProposal(in message.Message, b message.Proposal) {
 	if m.countsVoteOf(in.From.Voter()) {
 		m.propose.Proposer = m.propose.SeeRound(b.ID.Ballot.Round)
@@ -19,7 +19,8 @@ func (m *Machine) onProposal(in message.Message, b message.Proposal) {
 		m.drop(in, message.ReasonNotCandidate)
 		return
 	}
-	if b.Stage == message.Formal && !m.isValidValue(paxos.Accepted{ID: b.ID, Base: b.Base, State: b.State}) {
+	value := paxos.Accepted{ID: b.ID, Base: b.Base, State: b.State}
+	if b.Stage == message.Formal && !m.isValidValue(value) {
 		m.drop(in, message.ReasonNotCandidate)
 		return
 	}
@@ -58,18 +59,18 @@ func (m *Machine) traceVote(in message.Message, b message.Proposal, v message.Vo
 	m.trace(t)
 }
 
-// learnIfEmpty lets a voter that holds nothing take the state that another node shows. A pre
-// proposal shows the state that it is made from, so that no vote outlives that state. A question
-// for a leader shows the state of its sender, which may have lost its vote in it and then cannot
-// bring about an election.
+// learnIfEmpty makes a voter that holds nothing take the state that another node shows. A pre
+// proposal shows the state that it is based on, so that no vote outlives that state. A query for
+// a leader shows the state of its sender, which may have lost its vote in it and then cannot
+// bring about an election itself.
 func (m *Machine) learnIfEmpty(s member.State) {
 	if m.heldNumber().IsZero() && s.Roster.IsVoter(m.self.Voter()) {
 		m.learnState(s)
 	}
 }
 
-// castVote is the voter's answer to p; seeds is the digest of the proposer's list of seeds. A
-// granted vote is in what will be saved before anything that depends on it is sent.
+// castVote returns the voter's answer to p. seeds is the digest of the proposer's seed list. The
+// owner saves a granted vote before it sends anything that depends on it.
 func (m *Machine) castVote(from member.Identity, p paxos.Proposal, seeds uint64) message.Vote {
 	v := message.Vote{Stage: p.Stage, ID: p.ID, Held: m.heldNumber()}
 	if p.Stage == message.Pre {
@@ -98,7 +99,7 @@ func (m *Machine) castVote(from member.Identity, p paxos.Proposal, seeds uint64)
 }
 
 // refusePre returns the reason to refuse a promise: those of the acceptor, then those that
-// protect a living leader. (S) protocol.md section 6, 3.
+// protect a live leader. (S) protocol.md 6, 3.
 func (m *Machine) refusePre(from member.Identity, p paxos.Proposal) message.Reason {
 	if why := m.durable.RefusePromise(p, m.countsVoteOf(from.Voter())); why != paxos.NotRefused {
 		return reasonOf(why)
@@ -121,7 +122,7 @@ func (m *Machine) refusePre(from member.Identity, p paxos.Proposal) message.Reas
 }
 
 // refuseFormal returns the reason to refuse acceptance: those of the acceptor, then those that
-// protect a living leader. (S) protocol.md section 6, 5.
+// protect a live leader. (S) protocol.md 6, 5.
 func (m *Machine) refuseFormal(from member.Identity, p paxos.Proposal) message.Reason {
 	if why := m.durable.RefuseAcceptance(p, m.countsVoteOf(from.Voter())); why != paxos.NotRefused {
 		return reasonOf(why)
@@ -140,7 +141,7 @@ func (m *Machine) refuseFormal(from member.Identity, p paxos.Proposal) message.R
 	return message.ReasonNone
 }
 
-// reasonOf is a refusal of package paxos as messages and traces name it.
+// reasonOf converts a refusal of package paxos to the reason in messages and traces.
 func reasonOf(r paxos.Refusal) message.Reason {
 	switch r {
 	case paxos.NotRefused:
@@ -163,12 +164,12 @@ func reasonOf(r paxos.Refusal) message.Reason {
 	panic(fmt.Sprintf("statemachine: refusal %d, want one that package paxos names", r))
 }
 
-// deferToProposer lets the proposer of p, which this node just voted for, go first: this node does not
-// propose for a while. If it accepted another leader, it leaves its own.
+// deferToProposer lets the proposer of p, for which this node just voted, go first: this node
+// does not propose for a while. If it accepted another leader than its own, it leaves its own.
 func (m *Machine) deferToProposer(p message.Proposal) {
 	pause := m.timing.HeartbeatInterval
-	m.inquiry.id = 0 // answers on the way would make it propose all the same
-	// In turn, should the proposer die now.
+	m.inquiry.id = 0 // or answers that are on the way would make it propose
+	// It waits for its turn too, in case the proposer dies now.
 	if until := m.now.Add(pause + m.turnDelay()); m.inquiry.nextAt.Before(until) {
 		m.inquiry.nextAt = until
 	}

@@ -18,8 +18,8 @@ var support = []Mutant{
 		Rule: "5: authority ends with the lease, before the next echo can begin another",
 		Edits: []Edit{{
 			File: "statemachine/machine.go",
-			Old:  "stays ended, even if an echo comes now.\n\tm.noteAuthority()\n",
-			New:  "stays ended, even if an echo comes now.\n",
+			Old:  "\tm.noteAuthority()\n}\n\n// endCall",
+			New:  "}\n\n// endCall",
 		}},
 		Test: "TestLapseBeforeAnEchoIsNoticed",
 	},

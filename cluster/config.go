@@ -8,107 +8,104 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// Config is what can be written in a file. The zero value of a field means
-// its default; WithDefaults shows the values that a node would run with.
-// The same Cluster, Size, Seeds and timings belong on every node.
+// Config is the part of a node's configuration that a file can hold. A zero field means its
+// default; WithDefaults fills the defaults in. Cluster, Size, Seeds and the timings must be the
+// same on every node.
 type Config struct {
-	// Addr is the host:port to listen on; without host, on all addresses, and
-	// then Advertise is needed.
+	// Addr is the host:port to listen on. Without a host the node listens on all addresses,
+	// and Advertise is required.
 	Addr string
-	// Advertise is the host:port by which other members know and reach this
-	// node, and its identity. Default: Addr.
+	// Advertise is the host:port by which other members reach this node. It identifies the
+	// node. Default: Addr.
 	Advertise string
 	// Name is shown to people and never compared. Default: Advertise.
 	Name string
-	// Cluster is the name of the cluster; nodes of another are refused.
-	// Default: DefaultCluster.
+	// Cluster is the name of the cluster. Nodes of another cluster are refused. Default:
+	// DefaultCluster.
 	Cluster string
-	// Size is N, the number of members of the full cluster, 1 to 255. It never
-	// changes, also not at a restart: Size/2+1 of them must agree on anything.
+	// Size is the number of members of the full cluster, 1 to 255. It never changes, not even
+	// at a restart: every decision takes Size/2+1 members.
 	Size int
-	// Seeds are the entry points, host:port each, the same list on every node,
-	// at most Size. A node whose Advertise is among them is a seed. Default:
-	// the node itself where Size is 1.
+	// Seeds are the host:port addresses through which nodes join: the same list on every node,
+	// at most Size entries. A node whose Advertise is listed is a seed.
+	//
+	// The first start of a cluster needs a majority of the seeds, len(Seeds)/2+1. Two seeds are
+	// the worst choice, since both must be up; use three. Later a node needs only one seed that
+	// it can reach. Default: the node itself if Size is 1.
 	Seeds []string
-	// JoinOnly keeps a seed that lost its disk from founding a cluster anew.
+	// JoinOnly prevents a seed that lost its disk from founding a new cluster.
 	JoinOnly bool
-	// TrustRefusal makes a killed leader's successor wait for no lease: as soon as
-	// the host of the leader refuses its port, the process there is taken for
-	// ended. Set it only where such a refusal (ICMP, port unreachable) comes from
-	// the host itself: not through a proxy or a NAT, and where no firewall rejects
-	// packets in a host's name. Where one does, two nodes may lead at once for up
-	// to a LeaseTimeout; tokens still tell them apart. Without it a refusal only
-	// makes the others ask each other sooner.
+	// TrustRefusal lets the others replace a killed leader without waiting for its lease to
+	// expire: as soon as the leader's host refuses its port, they assume that its process has
+	// ended. Set it only if such a refusal (ICMP port unreachable) always comes from the host
+	// itself, not from a proxy, a NAT or a firewall; otherwise two nodes may lead at the same
+	// time for up to a LeaseTimeout, although tokens still tell them apart. Without it, a refusal
+	// only makes the others check the leader sooner.
 	TrustRefusal bool
-	// DataDir is the directory of the durable store, made when missing; one
-	// process a directory, and for its life one Cluster, Size and Advertise
-	// (StoreMismatchError). Empty means a memory store: the node then forgets
-	// its promises when it ends, and a cluster of which a majority of the
-	// seeds restarted with memory stores may be founded again, with tokens
-	// that start again at 1. Use a directory where tokens guard anything. A warning
-	// is logged if it is empty and Memory is false.
+	// DataDir is the directory of the durable store, which is created if it does not exist.
+	// Each process needs its own. For its lifetime it belongs to one Cluster, Size and Advertise
+	// (StoreMismatchError). If DataDir is empty, the store is in memory: the node forgets its
+	// votes when it ends, and if a majority of the seeds restarts, a new cluster may be founded
+	// whose tokens begin at 1 again. Use a directory if tokens guard anything. If DataDir is
+	// empty and Memory is false, the node logs a warning.
 	DataDir string
-	// Memory confirms that the node runs without a DataDir, as in a test.
+	// Memory confirms that the node has no DataDir, for example in a test.
 	Memory bool
-	// Secret is shared by all nodes; who lacks it cannot connect. It is
-	// MinSecretBytes or more random bytes, as they are or in base64, as NewSecret makes
-	// it; passwords are refused. Without one, and without TLSCert, a node runs insecurely, and
-	// only where Addr, Advertise and Seeds are all on loopback. All bytes count, also a line end:
-	// read it from a file with ReadSecret, which takes line ends at the end away as
-	// the daemon does, or two nodes with the same file refuse each other.
+	// Secret is shared by all nodes; a process without it cannot connect. It must be
+	// MinSecretBytes or more random bytes, raw or in base64, as NewSecret makes it; passwords
+	// are refused. Without it and without TLSCert a node is insecure, which is allowed only if
+	// Addr, Advertise and Seeds are on loopback. Every byte counts, including line ends: use
+	// ReadSecret, which removes line ends at the end of a file as the daemon does.
 	Secret []byte
-	// OtherSecret is accepted besides Secret, which signs: for a rotation, give
-	// every node the new one here, then make it Secret everywhere, then drop
-	// the old one.
+	// OtherSecret is accepted in addition to Secret. To rotate secrets, set the new one here on
+	// every node, then make it Secret everywhere, then remove the old one.
 	OtherSecret []byte
-	// TLSCA, TLSCert and TLSKey are files in PEM, in the place of Secret: the
-	// authorities that nodes of this cluster have certificates from, the certificate
-	// of this node with the authorities between, and its private key, which nobody
-	// else may read. The certificate is for both sides of a handshake, and names the
-	// host of Advertise as a DNS name or IP address; or it has the URI
-	// athena:///CLUSTER/HOST:PORT, and is good for this member of this cluster alone.
-	// The files are read again when they change, at the next handshake, and no
-	// connection ends; what is wrong with new ones is logged, and they are not used.
+	// TLSCA, TLSCert and TLSKey are PEM files that replace Secret: the authorities of this
+	// cluster's nodes, the certificate of this node with its intermediate authorities, and its
+	// private key, which only its owner may be able to read. The certificate must be valid for
+	// both sides of a handshake. It names the host of Advertise as a DNS name or IP address, or
+	// it has the URI athena:///CLUSTER/HOST:PORT, which is valid for this member only.
+	//
+	// If the files change, the node loads them at the next handshake, and keeps the previous
+	// certificate if they are faulty. Connections stay open.
 	TLSCA, TLSCert, TLSKey string
-	// Insecure says on purpose that there is neither secret nor certificate: anybody
-	// who reaches the port can join and read everything. Default: true where there is
-	// neither and everything is on loopback; a warning is logged either way.
+	// Insecure confirms that there is neither a secret nor a certificate: anyone who reaches
+	// the port can join and read everything. Default: true if there is neither and all addresses
+	// are on loopback. The node logs a warning.
 	Insecure bool
-	// InsecureAnywhere allows that beyond loopback.
+	// InsecureAnywhere allows Insecure beyond loopback.
 	InsecureAnywhere bool
-	// Receiver has the handlers of this node, nil for none. It serves one node at a
-	// time. Handlers may run before Start has returned the node; they have it from
-	// FromContext. Events without a handler are dropped, with a warning.
+	// Receiver has the handlers of this node, nil for none. It serves one node at a time.
+	// Handlers may run before Start has returned the node; they get it from FromContext. Events
+	// without a handler are dropped with a warning.
 	Receiver *receiver.Mux
 
-	// The timings are 1 ms to 24 h each; DefaultConfig has the defaults, which are
-	// for a local network. Nodes with others are refused (ConfigMismatchError).
+	// The timings are 1 ms to 24 h each. Nodes with other timings are refused
+	// (ConfigMismatchError). The defaults are for a local network.
 
-	// HeartbeatInterval is the time between keep-alives, at most half of
-	// HeartbeatTimeout. Default: 100 ms.
+	// HeartbeatInterval is the time between heartbeats, at most half of HeartbeatTimeout.
+	// Default: 100 ms.
 	HeartbeatInterval time.Duration
 	// HeartbeatTimeout is the silence after which a member is unreachable, at most
 	// LeaderTimeout. Default: 400 ms.
 	HeartbeatTimeout time.Duration
-	// LeaderTimeout is the silence after which a leader is taken for lost, at most
+	// LeaderTimeout is the silence after which the leader is considered lost, at most
 	// TTLTimeout. Default: 1 s.
 	LeaderTimeout time.Duration
-	// LeaseTimeout is how long an ack makes a follower support its leader: above 3.4
-	// times HeartbeatInterval, at most LeaderTimeout. A shorter one replaces a dead
-	// leader sooner, and needs clocks and answers that keep to it. Records of a silent
-	// member end after LeaderTimeout + LeaseTimeout, so that they outlast the crash of a
-	// leader. After a run with longer ones Start waits for the differences first. Default:
-	// LeaderTimeout.
+	// LeaseTimeout is how long a follower that has acknowledged its leader votes for no other:
+	// more than 3.4 x HeartbeatInterval, at most LeaderTimeout. A shorter lease lets a dead
+	// leader be replaced sooner, but needs more exact clocks and faster answers. Records of a
+	// silent member end after LeaderTimeout + LeaseTimeout, so that they survive the crash of a
+	// leader. If the previous run had longer timeouts, Start first waits for the difference.
+	// Default: LeaderTimeout.
 	LeaseTimeout time.Duration
-	// TTLTimeout is the silence after which a member is removed from views.
-	// Default: 10 s.
+	// TTLTimeout is the silence after which a member is removed from the view. Default: 10 s.
 	TTLTimeout time.Duration
 	// RetryInterval is the time between attempts to join. Default: 500 ms.
 	RetryInterval time.Duration
 }
 
-// DefaultConfig has the timings of a local network; it is what a zero Config
-// runs with.
+// DefaultConfig returns the default timings, which are for a local network.
 func DefaultConfig() Config {
 	return Config{
 		HeartbeatInterval: 100 * time.Millisecond,
@@ -119,8 +116,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// LocalConfig has timings for nodes on one quiet machine: a fifth of DefaultConfig's.
-// A process that gets no processor for 200 ms loses its leader.
+// LocalConfig returns timings for nodes on one quiet machine: a fifth of the defaults. A process
+// that is not scheduled for 200 ms loses its leader.
 func LocalConfig() Config {
 	return Config{
 		HeartbeatInterval: 20 * time.Millisecond,
@@ -131,7 +128,7 @@ func LocalConfig() Config {
 	}
 }
 
-// WANConfig has timings for nodes in several regions.
+// WANConfig returns timings for nodes in several regions.
 func WANConfig() Config {
 	return Config{
 		HeartbeatInterval: 500 * time.Millisecond,
@@ -142,7 +139,7 @@ func WANConfig() Config {
 	}
 }
 
-// ClassicConfig has the timings of the original design.
+// ClassicConfig returns the timings of the original design.
 func ClassicConfig() Config {
 	return Config{
 		HeartbeatInterval: 10 * time.Second,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster makes a process one of a fixed number of members that elect a
-// leader, know each other, and exchange typed events.
+// Package cluster joins a fixed number of processes into a cluster. The members elect a leader,
+// track each other, and exchange typed events.
 //
 //	node, err := cluster.Start(ctx, cluster.Config{
 //		Addr: "10.0.0.1:7000", Seeds: seeds, Size: 3, Secret: secret, DataDir: dir, Receiver: rx,
@@ -9,36 +9,33 @@
 //
 // # Leadership
 //
-// At most one member of a cluster leads with authority at any moment. What must
-// not happen twice runs in Node.WhileLeader: its context ends before authority
-// does. What the work changes elsewhere is guarded by Term.Token, which grows
-// with every leader: whoever stores the work refuses a token below the last.
-// That holds also where a process stops for a while between a look at
-// Term.Valid and what it does next.
+// At most one member of a cluster leads with authority at any time. Work that must not run
+// twice belongs in Node.WhileLeader, whose context is canceled before the authority ends. To
+// guard what the work changes elsewhere, store Term.Token with it and refuse a smaller token
+// than the last: tokens grow with every leader. This protects even if a process is stopped
+// between a check of Term.Valid and its next write.
 //
-// A cluster of N has a leader with authority while N/2+1 of its members reach
-// each other. Until then a seed may lead provisionally: View shows it, Leader
-// does not, and nothing may rely on it.
+// A cluster of N members has a leader with authority while N/2+1 of them reach each other.
+// Before that, a seed may lead provisionally: View shows it and Leader does not. Nothing may
+// rely on a provisional leader.
 //
 // # Records
 //
-// The cluster keeps a small table of records: Node.Records, and package record.
+// The cluster keeps a small table of records: see Node.Records and package record.
 //
 // # Events and streams
 //
-// Send and Broadcast give events to the handlers that members have in their
-// receivers; WithOutcome tells what became of each. Request waits for a typed
-// answer, RequestLeader for one of whoever leads. What is too large for an event,
-// or has no end, goes through a stream of bytes: OpenStream. What is out of date
-// soon may be sent with BestEffort: it waits for nothing, and may be lost.
+// Send and Broadcast deliver events to the handlers of other members; WithOutcome reports what
+// became of each. Request waits for a typed answer, and RequestLeader for one of the current
+// leader. OpenStream opens a stream of bytes for data that is too large for an event or has no
+// end. BestEffort sends data that soon becomes obsolete: it does not wait, and may lose events.
 //
-// # Inside
+// # Implementation
 //
-// A Node is the shell around one statemachine.Machine: it has the clock, the
-// store, the transport and the handlers, and decides nothing about the protocol.
-// One goroutine owns the machine. It reads the clock once a turn, gives one
-// input to the machine, and carries out the answer in a fixed order: what must
-// be durable is saved, what changed is published, messages are sent, readers of
-// events are told. Decoding happens in the goroutines of the transport before,
-// and handlers run in those of package receiver: neither holds up a heartbeat.
+// A Node is the shell of one statemachine.Machine: it has the clock, the store, the transport
+// and the handlers, and decides nothing about the protocol. One goroutine uses the machine. In
+// each turn it reads the clock once, passes one input to the machine, and applies the output in
+// a fixed order: it saves what must be durable, ends lost terms, publishes changes and sends
+// messages. Frames are decoded by goroutines of the transport and handlers run in those of
+// package receiver, so that neither delays a heartbeat.
 package cluster

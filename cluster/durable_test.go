@@ -98,7 +98,7 @@ func (n *Node) runLooking(look func(message.Message)) {
 			n.stop(err)
 			return
 		}
-		n.arm(timer)
+		n.armTimer(timer)
 	}
 }
 
@@ -126,7 +126,7 @@ func saveAndSay(t *testing.T, slow *slowStore) (seen said, ended error) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
 		cfg := w.config(1, Config{})
-		other, err := open(t.Context(), cfg, newOptions(w.options(1)))
+		other, err := openNode(t.Context(), cfg, newOptions(w.options(1)))
 		if err != nil {
 			t.Fatal(err)
 		}

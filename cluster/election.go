@@ -9,74 +9,73 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Cause is why a leader was lost, or why there was none, as this node knows it: other nodes
-// may have learned of it in another way. It is empty if no leader was lost.
+// Cause is why a leader was lost, or why there was none, as far as this node knows; other nodes
+// may have noticed it in another way. It is empty if no leader was lost.
 type Cause string
 
 // The causes.
 const (
-	// CauseStart: this node started, and had no leader before.
+	// CauseStart means that this node started and had no leader before.
 	CauseStart Cause = "start"
-	// CauseCrash: the host of the leader refused its port, or a message of a later run of
-	// its process arrived.
+	// CauseCrash means that the host of the leader refused its port, or that a message of a
+	// later run of its process arrived.
 	CauseCrash Cause = "crash"
-	// CauseSilence: nothing came from the leader for LeaderTimeout.
+	// CauseSilence means that no message of the leader arrived for LeaderTimeout.
 	CauseSilence Cause = "silence"
-	// CauseHandOver: the leader was told to leave, to hand over or to drain.
+	// CauseHandOver means that the leader was told to leave, to hand over or to drain.
 	CauseHandOver Cause = "hand-over"
-	// CauseLeaseLost: a majority did not answer the leader within its lease, or its
-	// process stood still for that time.
+	// CauseLeaseLost means that a majority did not answer the leader within its lease, or
+	// that its process stood still for that time.
 	CauseLeaseLost Cause = "lease lost"
-	// CauseConflict: two led, and the better claim won (protocol.md section 7);
-	// Election.Rule names the rule.
+	// CauseConflict means that two members led and the better claim won (protocol.md
+	// section 7). Election.Rule names the rule.
 	CauseConflict Cause = "conflict"
-	// CauseOutvoted: another leader was elected before this node had missed its own.
+	// CauseOutvoted means that another leader was elected before this node missed the old one.
 	CauseOutvoted Cause = "outvoted"
-	// CauseRaised: the same leader had itself elected to a later version, because a
-	// member had promised to follow none below it.
+	// CauseRaised means that the same leader was elected again with a later version, because a
+	// member had promised to follow no earlier one.
 	CauseRaised Cause = "raised"
 )
 
-// Election is a change of leader as this node saw it. The zero Election is none.
+// Election is a change of leader as this node saw it. The zero Election means none.
 type Election struct {
 	Cause Cause // why there was no leader
-	// Rule is what made one claim better than the other, of CauseConflict: "chosen" (one
-	// leader was chosen, the other declared itself), "version" (the later version) or
+	// Rule is why one claim was better than the other if Cause is CauseConflict: "chosen" (one
+	// leader was elected, the other declared itself), "version" (the later version) or
 	// "address" (the greater address).
 	Rule    string
 	Version uint64 // of the new leader
 	Leader  member.Address
-	Before  member.Address // the leader before; zero if this node followed none
-	// Voters are the members that voted for the new leader as far as this node knows,
-	// sorted. The node that proposed it, mostly the leader itself, knows a majority; any
-	// other node knows at most its own vote.
+	Before  member.Address // the previous leader; zero if this node followed none
+	// Voters are the members that voted for the new leader as far as this node knows, sorted.
+	// The node that proposed it, usually the leader itself, knows a majority. Any other node
+	// knows at most its own vote.
 	Voters []member.Address
-	// Steps are what this node saw of the election, in the order of time.
-	Steps []Step
-	Took  time.Duration // without a leader with authority, as this node saw it
-	Ended time.Time
+	Steps  []Step        // what this node saw of the election, in order of time
+	Took   time.Duration // how long this node knew no leader with authority
+	Ended  time.Time
 }
 
-// Step is one step of an election. A node sees some of these, "followed" and "quorate"
-// always:
+// Step is one step of an election. A node sees some of these; "followed" and "quorate" always
+// occur:
 //
 //	started   this node started
-//	heard     the last message of the leader before
-//	lost      this node does not follow the leader before, or does not lead
+//	heard     the last message of the previous leader
+//	lost      this node stopped following the previous leader, or stopped leading
 //	asked     this node asked whether the others miss the leader too
 //	proposed  this node asked for promises (pre)
 //	promised  this node promised to another
-//	formal    a majority promised, this node asked for votes
+//	formal    a majority promised, and this node asked for votes
 //	voted     this node voted for the proposal of another
 //	elected   this node counted a majority of votes
 //	followed  this node follows the leader, or leads
-//	quorate   the leader has a lease, as this node knows
+//	quorate   this node learned that the leader has a lease
 type Step struct {
 	Name  string
 	After time.Duration // since the first step
 }
 
-// electionOf returns an election that package observe has seen.
+// electionOf converts an election of package observe.
 func electionOf(e observe.Election) Election {
 	var steps []Step
 	for _, s := range e.Steps {

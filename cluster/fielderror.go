@@ -8,23 +8,23 @@ import (
 	"github.com/athena-go/athena/internal/fielderr"
 )
 
-// FieldError is a fault of one field of Config. Validate joins one for each fault
-// (errors.Join). Programs that call the fields by other names, such as flags, show it by
-// Text.
+// FieldError is a fault of one field of Config. The error of Validate joins one for each fault
+// (errors.Join). A program that has other names for the fields, such as flags, shows the fault
+// by Text.
 type FieldError struct {
-	Field string // the name of the field
-	Index int    // of the element that the fault is about; -1 unless it is about one
+	Field string // name of the field
+	Index int    // of the element with the fault; -1 if the fault is not about one element
 	Err   error  // what is wrong with the value
 }
 
-// Error names the field and says what is wrong.
+// Error names the field and its fault.
 func (e *FieldError) Error() string { return e.fault().Error() }
 
 // Unwrap returns Err.
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// Text is Error with other names: subject for the field itself, and name for each other
-// field of Config that the text mentions.
+// Text is Error with other names: subject for the field itself, and name(f) for each other
+// field f of Config that the text mentions.
 func (e *FieldError) Text(subject string, name func(field string) string) string {
 	return e.fault().Text(subject, name)
 }
@@ -46,22 +46,22 @@ func fieldErrorf(name, format string, args ...any) *FieldError {
 // faults collects the faults of a configuration.
 type faults struct{ fielderr.List }
 
-// err joins a FieldError for each fault; nil if there are none.
-func (f *faults) err() error { return asFieldErrors(errors.Join(f.List...)) }
+// joined returns a FieldError for each fault, joined; nil if there are none.
+func (f *faults) joined() error { return asFieldErrors(errors.Join(f.List...)) }
 
-// asFieldErrors returns err with the faults that other packages found as FieldErrors, all in
-// one errors.Join.
+// asFieldErrors converts the faults that other packages found to FieldErrors, all in one
+// errors.Join.
 func asFieldErrors(err error) error {
 	if e, ok := err.(*fielderr.Error); ok {
 		return (*FieldError)(e)
 	}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return errors.Join(flatten(joined.Unwrap())...)
+		return errors.Join(flattenErrors(joined.Unwrap())...)
 	}
 	return err
 }
 
-func flatten(all []error) (flat []error) {
+func flattenErrors(all []error) (flat []error) {
 	for _, one := range all {
 		one = asFieldErrors(one)
 		if joined, ok := one.(interface{ Unwrap() []error }); ok {

@@ -31,7 +31,7 @@ func TestFieldErrors(t *testing.T) {
 		{with(func(c *Config) { c.Addr = "" }), "Addr", -1, nil,
 			"--addr is required: host:port to listen on"},
 		{with(func(c *Config) { c.Seeds = nil }), "Seeds", -1, nil,
-			"--seeds: none; list the same one or more host:port on every node"},
+			"--seeds: none; list one or more host:port, the same on every node"},
 		{with(func(c *Config) { c.Seeds[1] = "Size:" }), "Seeds", 1, nil,
 			`--seeds "Size:": member: invalid address "Size:": want a port from 1 to 65535`},
 		{with(func(c *Config) { c.Memory, c.DataDir = true, "Size" }), "Memory", -1,

@@ -21,7 +21,7 @@ import (
 // leaderWords is what only a leader may say, as one that does not lead makes it up:
 // the next state of the cluster, in which the other follower leaves.
 func leaderWords(leader *Node, gone member.Address) []message.Body {
-	held := leader.look().held
+	held := leader.currentSnapshot().held
 	out, _ := held.Roster.Find(gone)
 	out.Status = member.Leaving
 	next := held.Next(held.Roster.With(out))
@@ -73,7 +73,7 @@ func TestForgedLeaderMessages(t *testing.T) {
 			counted := dropped()
 			for _, body := range words {
 				m := message.Message{
-					From: forger.Self().Identity, Claim: claimOf(leader.look().held), Body: body,
+					From: forger.Self().Identity, Claim: claimOf(leader.currentSnapshot().held), Body: body,
 				}
 				if asLeader {
 					m.From = leader.Self().Identity

@@ -82,7 +82,7 @@ func checkSettings(t *testing.T, c Config) {
 	if again := d.WithDefaults(); !reflect.DeepEqual(d, again) {
 		t.Fatalf("defaults of\n%+v\nare\n%+v", d, again)
 	}
-	s, err := d.settings()
+	s, err := d.parse()
 	switch {
 	case err != nil:
 		t.Fatalf("%+v passes, and with its defaults: %v", c, err)

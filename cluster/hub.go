@@ -11,28 +11,27 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// eventQueue is the number of events that wait for one slow reader before it lags.
+// eventQueue is the number of events that wait for one reader before it lags.
 const eventQueue = 256
 
-// hub hands events to readers. It never waits for a reader.
+// hub passes events to readers without waiting for them.
 type hub struct {
-	mu   sync.Mutex
-	size int         // of the full cluster
-	view member.View // after all published events
-	subs []*subscription
-	// lagged counts how often a reader began to lag.
-	lagged uint64
+	mu     sync.Mutex
+	size   int         // of the full cluster
+	view   member.View // after all published events
+	subs   []*subscription
+	lagged uint64 // how often a reader began to lag
 }
 
 // subscription is one reader. hub.mu guards its fields.
 type subscription struct {
 	queue  []Event
-	missed int           // events since the reader lags, and 0 while it does not
+	missed int           // events since the reader began to lag; 0 if it does not lag
 	ready  chan struct{} // has an entry if there is something to read; has room for one
 }
 
-// publish adds the events that led to view.
-func (h *hub) publish(view member.View, events []Event) {
+// publishEvents queues the events that led to view.
+func (h *hub) publishEvents(view member.View, events []Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.view = view
@@ -62,14 +61,14 @@ func (h *hub) countLagged() uint64 {
 	return h.lagged
 }
 
-// events yields the events of one reader until ctx or done ends.
-func (h *hub) events(ctx context.Context, done <-chan struct{}) iter.Seq[Event] {
+// readEvents yields the events of one reader until ctx or done ends.
+func (h *hub) readEvents(ctx context.Context, done <-chan struct{}) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		s := h.subscribe()
 		defer h.unsubscribe(s)
 		for ended := false; ; {
-			for _, e := range h.take(s) {
-				// After the end of ctx the rest of a batch is not yielded.
+			for _, e := range h.takeEvents(s) {
+				// The rest of a batch is not yielded after ctx is done.
 				if ctx.Err() != nil || !yield(e) {
 					return
 				}
@@ -82,7 +81,7 @@ func (h *hub) events(ctx context.Context, done <-chan struct{}) iter.Seq[Event] 
 			case <-ctx.Done():
 				return
 			case <-done:
-				ended = true // events that were published before are still yielded
+				ended = true // the queued events are still yielded
 			}
 		}
 	}
@@ -91,7 +90,7 @@ func (h *hub) events(ctx context.Context, done <-chan struct{}) iter.Seq[Event] 
 func (h *hub) subscribe() *subscription {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := &subscription{queue: []Event{h.snapshot()}, ready: make(chan struct{}, 1)}
+	s := &subscription{queue: []Event{h.snapshotEvent()}, ready: make(chan struct{}, 1)}
 	h.subs = append(h.subs, s)
 	return s
 }
@@ -102,24 +101,24 @@ func (h *hub) unsubscribe(s *subscription) {
 	h.subs = slices.DeleteFunc(h.subs, func(o *subscription) bool { return o == s })
 }
 
-// take empties the queue. A reader that lags starts again from the view.
-func (h *hub) take(s *subscription) []Event {
+// takeEvents empties the queue. A reader that lags gets a new snapshot.
+func (h *hub) takeEvents(s *subscription) []Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	events := s.queue
 	s.queue = nil
 	if s.missed > 0 {
-		events = []Event{Lagged{s.missed}, h.snapshot()}
+		events = []Event{Lagged{s.missed}, h.snapshotEvent()}
 		s.missed = 0
 	}
 	return events
 }
 
-// snapshot is the view as of now. h.mu must be held.
-func (h *hub) snapshot() Snapshot { return Snapshot{View: clone(h.view), Size: h.size} }
+// snapshotEvent returns the current view. h.mu must be held.
+func (h *hub) snapshotEvent() Snapshot { return Snapshot{View: cloneView(h.view), Size: h.size} }
 
-// clone returns a copy that shares no members with v.
-func clone(v member.View) member.View {
+// cloneView returns a copy that shares no members with v.
+func cloneView(v member.View) member.View {
 	v.Members = slices.Clone(v.Members)
 	return v
 }

@@ -89,15 +89,15 @@ func TestEventsBeginWithTheView(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			for e := range h.events(ctx, nil) {
+			for e := range h.readEvents(ctx, nil) {
 				got = append(got, e)
 			}
 		}()
 		synctest.Wait()
 		next := viewOf(2, 0, false)
-		h.publish(next, []Event{Lagged{1}, Lagged{2}})
-		h.publish(next, nil)
-		h.publish(next, []Event{Lagged{3}})
+		h.publishEvents(next, []Event{Lagged{1}, Lagged{2}})
+		h.publishEvents(next, nil)
+		h.publishEvents(next, []Event{Lagged{3}})
 		synctest.Wait()
 		cancel()
 		<-ended
@@ -121,7 +121,7 @@ func TestSlowReaderLags(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			for e := range h.events(t.Context(), quit) {
+			for e := range h.readEvents(t.Context(), quit) {
 				got = append(got, e)
 				time.Sleep(time.Second)
 			}
@@ -130,13 +130,13 @@ func TestSlowReaderLags(t *testing.T) {
 		const missed = 3 * eventQueue
 		begin := time.Now()
 		for range missed {
-			h.publish(viewOf(7, 0, false), []Event{LeaderChanged{}})
+			h.publishEvents(viewOf(7, 0, false), []Event{LeaderChanged{}})
 		}
 		if took := time.Since(begin); took != 0 {
 			t.Errorf("publishing took %v, want 0", took)
 		}
 		time.Sleep(10 * time.Second)
-		h.publish(viewOf(8, 0, false), []Event{Lagged{42}})
+		h.publishEvents(viewOf(8, 0, false), []Event{Lagged{42}})
 		time.Sleep(10 * time.Second)
 		close(quit)
 		<-ended
@@ -149,7 +149,7 @@ func TestSlowReaderLags(t *testing.T) {
 
 func TestReaderMayStop(t *testing.T) {
 	h := &hub{}
-	for range h.events(t.Context(), nil) {
+	for range h.readEvents(t.Context(), nil) {
 		break
 	}
 	if len(h.subs) != 0 {

@@ -88,7 +88,7 @@ func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 func TestFewLargeEventsWaitForTheLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2)
-		opened, err := open(t.Context(), w.config(0, Config{}), newOptions(w.options(0)))
+		opened, err := openNode(t.Context(), w.config(0, Config{}), newOptions(w.options(0)))
 		if err != nil {
 			t.Fatal(err)
 		}

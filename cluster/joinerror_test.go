@@ -38,7 +38,7 @@ func TestJoinErrorSaysWhomAndWhat(t *testing.T) {
 	}
 	report(3, errBoom)
 	report(9, errors.New("a stranger")) // not asked
-	err := error(&JoinError{Cause: errHopeless, Asked: (&Node{observer: o}).answers()})
+	err := error((&Node{observer: o}).joinError(errHopeless))
 	want := `cluster: could not join: every other seed refused the connection
 	127.0.0.1:2: join refused: cluster full, all its places are taken; it has other seeds
 	127.0.0.1:3: boom

@@ -177,7 +177,7 @@ func TestFactsAreToldOnce(t *testing.T) {
 			for _, text := range []string{
 				"started", "no data directory is set: this node forgets its votes when it ends",
 				"no secret or certificate is set: " +
-					"whoever reaches the port can join and read everything",
+					"anyone who reaches the port can join and read everything",
 				"leading provisionally, without authority", "no leader with authority",
 				"left the cluster", "ended",
 			} {
@@ -207,7 +207,7 @@ func TestAFaultIsToldOnce(t *testing.T) {
 		w.net.Kill(n.cfg.self)
 		<-n.Done()
 		w.book.wants("ended", 0)
-		lines := w.book.wants("ended by a fault", 1)
+		lines := w.book.wants("node failed", 1)
 		if len(lines) == 1 && !strings.Contains(fmt.Sprint(lines[0]["error"]), "the socket failed") {
 			t.Errorf("got %v, want that the socket failed", lines[0])
 		}
@@ -218,7 +218,7 @@ func TestAFaultIsToldOnce(t *testing.T) {
 func TestAMessageThatCannotBeSaidIsToldOf(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		odd := message.Greet{Name: "\n"}
-		err := w.nodes[0].do(t.Context(), func(time.Time) (statemachine.Output, error) {
+		err := w.nodes[0].runInLoop(t.Context(), func(time.Time) (statemachine.Output, error) {
 			return statemachine.Output{Send: []message.Message{{To: address(1), Body: odd}}}, nil
 		})
 		if err != nil {
@@ -304,7 +304,7 @@ func TestNoPeerFillsTheLog(t *testing.T) {
 				_ = in.System(peer, frame(message.SeedKeepAlive{}))
 				_ = in.System(peer, later)
 				_ = in.Custom(peer, failing)
-				n.reported(mesh.Report{What: mesh.ReportConnected, Peer: peer.Address})
+				n.handleReport(mesh.Report{What: mesh.ReportConnected, Peer: peer.Address})
 				synctest.Wait()
 			}
 		}

@@ -13,18 +13,18 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// call is a verb of the API on its way to the machine.
-type call struct {
+// loopCall is an operation on the machine for a caller of the API.
+type loopCall struct {
 	verb  func(now time.Time) (statemachine.Output, error)
 	reply chan error // has room for the answer
 }
 
-// do runs a verb of the API on the loop and returns the error of the machine. Its effects
-// are carried out when do returns.
-func (n *Node) do(
+// runInLoop calls verb in the event loop and returns its error. Its effects are applied when
+// runInLoop returns.
+func (n *Node) runInLoop(
 	ctx context.Context, verb func(now time.Time) (statemachine.Output, error),
 ) error {
-	c := call{verb, make(chan error, 1)}
+	c := loopCall{verb, make(chan error, 1)}
 	select {
 	case n.calls <- c:
 	case <-ctx.Done():
@@ -32,15 +32,14 @@ func (n *Node) do(
 	case <-n.life.Done():
 		return n.Err()
 	}
-	// The loop has taken the call, so it answers.
-	return <-c.reply
+	return <-c.reply // the loop answers every call that it receives
 }
 
-// run is the loop: the one goroutine that owns the machine. Each turn takes one input and
-// then reads the clock once, since the wait for an input may be long.
-func (n *Node) run() {
+// runLoop is the event loop: the one goroutine that uses the machine. Each turn takes one
+// input and then reads the clock once, because the wait for the input may be long.
+func (n *Node) runLoop() {
 	defer n.shutdown()
-	timer := time.NewTimer(0) // the machine sends its first queries at once
+	timer := time.NewTimer(0) // the machine sends its first queries immediately
 	defer timer.Stop()
 	for {
 		var out statemachine.Output
@@ -51,18 +50,18 @@ func (n *Node) run() {
 			return
 		case m := <-n.inbox:
 			n.releaseLarge(m.large)
-			now = n.readClock()
+			now = n.readTurnClock()
 			out = n.machine.Step(now, m.Message)
 		case p := <-n.refusals:
-			now = n.readClock()
+			now = n.readTurnClock()
 			out = n.machine.Refused(now, p)
 		case c := <-n.calls:
-			now = n.readClock()
+			now = n.readTurnClock()
 			var err error
 			out, err = c.verb(now)
 			answer = func(unsaved error) { c.reply <- cmp.Or(err, unsaved) }
 		case <-timer.C:
-			now = n.readClock()
+			now = n.readTurnClock()
 			out = n.machine.Advance(now)
 		}
 		err := n.persist(out.Persist)
@@ -70,19 +69,19 @@ func (n *Node) run() {
 		if err == nil {
 			err = n.apply(now, out)
 		}
-		answer(unsaved) // other errors end the node, and are not of the verb
+		answer(unsaved) // an error of apply ends the node, but is no error of the call
 		if err != nil {
 			n.stop(err)
 			return
 		}
-		n.arm(timer)
+		n.armTimer(timer)
 	}
 }
 
-// readClock reads the clock for a turn. If the wall clock was set forward since the last turn,
-// this host may have been stopped together with its clocks: the node then trusts nothing that
-// it knew before (protocol.md section 5).
-func (n *Node) readClock() time.Time {
+// readTurnClock reads the clock for a turn. If the wall clock was set forward since the last
+// turn, a hypervisor may have stopped this host together with its clocks. The node then
+// discards its lease and its trust in records (protocol.md section 5).
+func (n *Node) readTurnClock() time.Time {
 	now, step := n.steps.Read(n.clock)
 	if step > 0 {
 		n.machine.EndTrust(now)
@@ -93,8 +92,8 @@ func (n *Node) readClock() time.Time {
 	return now
 }
 
-// arm sets the timer to the machine's deadline.
-func (n *Node) arm(timer *time.Timer) {
+// armTimer sets the timer to the machine's deadline.
+func (n *Node) armTimer(timer *time.Timer) {
 	if at := n.machine.Deadline(); at.IsZero() {
 		timer.Stop()
 	} else {
@@ -102,24 +101,30 @@ func (n *Node) arm(timer *time.Timer) {
 	}
 }
 
-// closeTimeout bounds the wait for handlers whose context has ended.
+// closeTimeout bounds the wait for handlers after their contexts have ended.
 const closeTimeout = 5 * time.Second
 
-// shutdown ends everything that the node started. Authority ends before the socket is closed
-// (protocol.md section 6).
+// shutdown ends everything that the node started. Terms and leases end before the socket is
+// closed, because a closed socket lets others replace this node sooner (protocol.md section 6).
 func (n *Node) shutdown() {
-	n.terms.close(n.Err())
-	n.records.CloseLeases(n.life, n.Err())
+	cause := n.Err()
+	n.terms.closeTerms(cause)
+	n.records.CloseLeases(n.life, cause)
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	n.closeErr = errors.Join(n.messages.Close(ctx), n.store.Close())
 	n.work.Wait()
-	n.logStop()
+	if errors.Is(cause, ErrClosed) || errors.Is(cause, ErrLeft) {
+		n.log.Info("ended", observe.ErrAttr(n.closeErr))
+	} else {
+		n.log.Error("node failed", observe.ErrAttr(errors.Join(cause, n.closeErr)))
+	}
 	close(n.done)
 }
 
-// pump hands the events of the node to its receiver. A slow receiver lags.
-func (n *Node) pump() {
+// deliverEvents delivers the events of the node to its own receiver. If the receiver is slow,
+// it gets Lagged like any other reader.
+func (n *Node) deliverEvents() {
 	ctx := context.Background() // Events and Emit end with the node
 	for e := range n.Events(ctx) {
 		if n.mux.Emit(ctx, n.Self(), e) != nil {

@@ -10,10 +10,10 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// newMessenger makes what carries the messages of this node. The transport must be open.
+// newMessenger returns the Messenger of this node. The transport must be open.
 func (n *Node) newMessenger() *messaging.Messenger {
 	return messaging.New(messaging.Config{
-		Node:              membership{n},
+		Node:              messagingNode{n},
 		Self:              n.cfg.self,
 		Mux:               n.mux,
 		Net:               n.net,
@@ -21,59 +21,51 @@ func (n *Node) newMessenger() *messaging.Messenger {
 		HeartbeatTimeout:  n.cfg.HeartbeatTimeout,
 		Quit:              n.life.Done(),
 		Cause:             n.Err,
-		Dropped:           n.dropMessage,
+		Dropped:           n.handleDrop,
 	})
 }
 
-// membership is a node as its Messenger sees it (messaging.Node).
-type membership struct{ n *Node }
+// messagingNode implements messaging.Node.
+type messagingNode struct{ n *Node }
 
-// Member implements messaging.Node.
-func (m membership) Member(addr member.Address) *member.Member { return m.n.look().members[addr] }
+func (m messagingNode) Member(addr member.Address) *member.Member {
+	members := m.Members()
+	i := members.Rank(addr)
+	if i == len(members) {
+		return nil
+	}
+	return &members[i]
+}
 
-// Members implements messaging.Node.
-func (m membership) Members() member.Roster { return m.n.look().view.Members }
+func (m messagingNode) Members() member.Roster { return m.n.currentSnapshot().view.Members }
 
-// Leader implements messaging.Node.
-func (m membership) Leader() messaging.Leader {
-	seen := m.n.look()
-	t := seen.live()
+func (m messagingNode) Leader() messaging.Leader {
+	s := m.n.currentSnapshot()
+	t := s.liveTerm()
 	return messaging.Leader{
-		Address:     seen.view.Leader,
-		Provisional: seen.provisional,
+		Address:     s.view.Leader,
+		Provisional: s.provisional,
 		Authority:   t != nil && t.own && t.Remaining() > 0,
 	}
 }
 
-// WaitLeader implements messaging.Node.
-func (m membership) WaitLeader(ctx context.Context) (messaging.Leadership, error) {
-	term, err := m.n.waitTenure(ctx)
+func (m messagingNode) WaitLeader(ctx context.Context) (messaging.Leadership, error) {
+	term, err := m.n.waitTerm(ctx)
 	if err != nil {
 		return messaging.Leadership{}, err
 	}
-	_, changed := m.n.seen.get()
+	_, changed := m.n.snapshots.watch()
 	return messaging.Leadership{
-		Leader: term.leader.Address, Done: term.Term().Done(), Changed: changed,
+		Leader: term.leader, Done: term.Term().Done(), Changed: changed,
 		Lost: leader.ErrSuperseded,
 	}, nil
 }
 
-// dropMessage counts and logs a frame or an event that is not used.
-func (n *Node) dropMessage(d messaging.Drop) {
+// handleDrop counts and logs a frame or an event that is not used.
+func (n *Node) handleDrop(d messaging.Drop) {
 	if d.Event == "" {
 		n.observer.Drop(d.From, d.Reason, d.Err)
 	} else {
 		n.observer.DropEvent(d.From, d.Event, d.Reason, d.SenderTold, d.Err)
 	}
-}
-
-// nodeKey is the key of the node in the contexts of its handlers.
-type nodeKey struct{}
-
-// FromContext returns the node whose handler runs with ctx, or with a context made from
-// it. In handlers of Config.Receiver it is never nil, also before Start has returned the
-// node. Elsewhere it is nil.
-func FromContext(ctx context.Context) *Node {
-	n, _ := ctx.Value(nodeKey{}).(*Node)
-	return n
 }

@@ -50,12 +50,12 @@ func TestCheckAddr(t *testing.T) {
 func TestForbiddenPort(t *testing.T) {
 	c := Config{Addr: "127.0.0.1:80"}
 	kept := &net.OpError{Op: "listen", Net: "udp", Err: os.NewSyscallError("bind", syscall.EACCES)}
-	got := c.addrFault(kept)
-	if !strings.Contains(got.Error(), "Addr 127.0.0.1:80: ports below 1024 need a right") ||
+	got := c.addrError(kept)
+	if !strings.Contains(got.Error(), "Addr 127.0.0.1:80: ports below 1024 need a privilege") ||
 		!errors.Is(got, fs.ErrPermission) {
 		t.Errorf("got %v, want what to do", got)
 	}
-	if got := c.addrFault(errBoom); got != errBoom {
+	if got := c.addrError(errBoom); got != errBoom {
 		t.Errorf("got %v, want %v", got, errBoom)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// Option sets what cannot be written in a file.
+// Option sets what a configuration file cannot hold.
 type Option func(*options)
 
 type options struct {
@@ -22,7 +22,7 @@ type options struct {
 	transport func(transport.Config) (transport.Network, error)
 	socket    func(addr string) (net.PacketConn, error)
 	clock     func() time.Time
-	wall      func() time.Time // nil for that of the system, or with a clock for none
+	wall      func() time.Time // if nil, the system's; with a clock, steps are not looked for
 	listening func(*Node)
 }
 
@@ -39,33 +39,33 @@ func newOptions(opts []Option) options {
 	return o
 }
 
-// WithLogger sets the logger of the node. The default writes warnings and errors to
-// standard error, as lines of JSON. Refusals of the protocol are logged at debug level.
+// WithLogger sets the logger of the node. The default writes warnings and errors to standard
+// error as lines of JSON. Refusals of the protocol are logged at debug level.
 func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
 
-// WithTransport replaces QUIC by the network that listen opens: that of package memnet, one
-// of package quicnet that is configured differently, or an implementation of your own.
-// Secrets and certificates are then the business of listen. It fails with
-// transport.ErrAddressInUse if another process listens on the address.
+// WithTransport replaces QUIC with the network that listen opens: one of package memnet, one of
+// package quicnet with another configuration, or your own. listen is then responsible for
+// secrets and certificates, and must fail with transport.ErrAddressInUse if another process
+// listens on the address.
 func WithTransport(listen func(transport.Config) (transport.Network, error)) Option {
 	return func(o *options) { o.transport = listen }
 }
 
-// WithSocket replaces the UDP socket through which QUIC sends its packets, for networks that
-// are simulated or disturbed on purpose. open gets Config.Addr; the node closes the socket.
+// WithSocket replaces the UDP socket of QUIC, for networks that are simulated or disturbed on
+// purpose. open gets Config.Addr; the node closes the socket.
 func WithSocket(open func(addr string) (net.PacketConn, error)) Option {
 	return func(o *options) { o.socket = open }
 }
 
-// WithClock replaces the clock, which must never go backwards and should go on
-// while the machine is suspended. Steps of the wall clock are then not looked for.
+// WithClock replaces the clock. It must never go backwards, and should include the time for
+// which the machine is suspended. The node then does not look for steps of the wall clock.
 // Tests in a synctest bubble pass time.Now.
 func WithClock(now func() time.Time) Option { return func(o *options) { o.clock = now } }
 
-// WithListening calls f with the node once it listens, while Start still waits for it to
-// join, for example to watch its Status meanwhile. f must not block. If Start fails later,
-// it has closed the node. If the option is given more than once, each f runs, in order.
-// Handlers do not need it: see FromContext.
+// WithListening calls f with the node when it listens, while Start still waits for it to join,
+// for example to watch its Status. f must not block. If Start fails later, it has closed the
+// node. If the option is given several times, each f is called in order. Handlers do not need
+// this option: see FromContext.
 func WithListening(f func(*Node)) Option {
 	return func(o *options) {
 		before := o.listening

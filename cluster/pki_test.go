@@ -154,7 +154,7 @@ func TestCertificatesAreRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pki := transporttest.NewAuthority(t)
 		c := pkiConfig(t, 1, pki)
-		s, err := c.settings()
+		s, err := c.parse()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +178,7 @@ func TestCertificatesAreRenewed(t *testing.T) {
 		if got := r.Expires(); !got.Equal(next.Leaf.NotAfter) {
 			t.Errorf("it ends at %v, want %v", got, next.Leaf.NotAfter)
 		}
-		log.wants("the files of certificates have changed: the next handshakes use them", 1)
+		log.wants("TLS files have changed: the next handshakes use them", 1)
 		for i, bad := range []func(){
 			func() { transporttest.Write(t, pki.Issue("10.0.0.1", nil), c.TLSCert, c.TLSKey+"2") },
 			func() { transporttest.Write(t, pki.Issue("10.0.0.2", nil), c.TLSCert, c.TLSKey) },
@@ -211,7 +211,7 @@ func TestCertificateThatBeginsLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pki := transporttest.NewAuthority(t)
 		c := pkiConfig(t, 1, pki)
-		s, err := c.settings()
+		s, err := c.parse()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +253,7 @@ func testNobodyRenews(t *testing.T, life time.Duration) {
 	transporttest.Write(t, pki.Issue("10.0.0.1", func(x *x509.Certificate) {
 		x.NotBefore, x.NotAfter = begin, begin.Add(life)
 	}), c.TLSCert, c.TLSKey)
-	s, err := c.settings()
+	s, err := c.parse()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ type verb = func(now time.Time) statemachine.Output
 
 func (w *world) do(n *Node, v verb) {
 	w.t.Helper()
-	if err := n.do(w.t.Context(), func(now time.Time) (statemachine.Output, error) {
+	if err := n.runInLoop(w.t.Context(), func(now time.Time) (statemachine.Output, error) {
 		return v(now), nil
 	}); err != nil {
 		w.t.Fatal(err)
@@ -33,7 +33,7 @@ func (w *world) do(n *Node, v verb) {
 // not reach the member from then on.
 func (w *world) rejoining(leader, n *Node) verb {
 	w.t.Helper()
-	claim, from := claimOf(leader.look().held), leader.Self().Identity
+	claim, from := claimOf(leader.currentSnapshot().held), leader.Self().Identity
 	known := n.Self().Incarnation
 	w.net.Cut(leader.cfg.self, n.cfg.self)
 	w.do(n, func(now time.Time) statemachine.Output {
@@ -198,7 +198,7 @@ func TestTheClockIsReadAfterTheWait(t *testing.T) {
 		input func(w *world, n *Node)
 	}{
 		{"a message", func(_ *world, n *Node) {
-			n.inbox <- arrival{Message: message.Message{
+			n.inbox <- inboxEntry{Message: message.Message{
 				From: member.Identity{Address: address(1)}, To: n.cfg.self, Body: message.LeaderQuery{ID: 1},
 			}}
 		}},

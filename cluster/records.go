@@ -37,14 +37,14 @@ func (n *Node) newRecords() *records.Table {
 type recordsNode struct{ n *Node }
 
 func (r recordsNode) Do(ctx context.Context, verb records.Verb) error {
-	return r.n.do(ctx, func(now time.Time) (statemachine.Output, error) {
+	return r.n.runInLoop(ctx, func(now time.Time) (statemachine.Output, error) {
 		return verb(now, r.n.machine)
 	})
 }
 
-func (r recordsNode) View() member.View { return r.n.look().view }
+func (r recordsNode) View() member.View { return r.n.currentSnapshot().view }
 
 func (r recordsNode) WaitLeader(ctx context.Context) error {
-	_, err := r.n.waitTenure(ctx)
+	_, err := r.n.waitTerm(ctx)
 	return err
 }

@@ -8,22 +8,21 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Request asks an active member, which may be this node, and blocks until its handler
-// has answered, ctx ends, or the connection is lost. The handler is one of
-// receiver.HandleRequest for the type of req. It gets the deadline of ctx, and its
-// context ends when ctx does. If ctx has no deadline, a handler that hangs keeps Request
-// waiting.
+// Request sends req to an active member, which may be this node, and blocks until the handler
+// has answered, ctx is done, or the connection is lost. The handler is the one registered with
+// receiver.HandleRequest for the type of req. Its context has the deadline of ctx and is
+// canceled when ctx is. Without a deadline, a handler that hangs blocks Request forever.
 //
-// At most one handler runs, once. The error tells which:
+// At most one handler runs, at most once. The error shows whether it did:
 //
-//   - ErrNotActive, ErrTooLarge, ErrBusy, ErrNotDelivered, ErrClosed: none ran, and the
+//   - ErrNotActive, ErrTooLarge, ErrBusy, ErrNotDelivered, ErrClosed: it did not run, and the
 //     request can be repeated.
-//   - ErrUnknownType: none ran. The type cannot be encoded, or the member has no handler
+//   - ErrUnknownType: it did not run. The type cannot be encoded, or the member has no handler
 //     for it.
 //   - *HandlerError: it ran and failed.
 //   - ErrBadAnswer: it ran, and its answer is lost.
-//   - ErrUnknownOutcome: it may have run, or still runs. The error wraps the cause of ctx
-//     if that ended.
+//   - ErrUnknownOutcome: it may have run and may still run. The error wraps the cause of ctx
+//     if ctx is done.
 //
 // If ctx is already done, Request returns its cause and sends nothing.
 func Request[Resp any](
@@ -34,11 +33,11 @@ func Request[Resp any](
 	return resp, err
 }
 
-// RequestLeader is Request to the quorate leader. A member that has no authority when
-// the request arrives refuses it; the handler can guard what it writes elsewhere with the
-// token of its Term. RequestLeader waits for a leader. If a leader was lost or replaced
-// before its handler ran, it asks the next one, until ctx ends. An unknown outcome is an
-// error: it never asks again then. Errors: those of Request, and ErrNoQuorum with the
+// RequestLeader is Request to the quorate leader. It waits for a leader, and sends the request
+// to the next leader if one is lost or replaced before its handler has run, until ctx is done. A
+// member refuses the request if it has no authority when the request arrives; the handler can
+// guard what it writes elsewhere with the token of its Term. RequestLeader never repeats a
+// request whose outcome is unknown. The errors are those of Request, and ErrNoQuorum with the
 // cause of ctx if there was no leader.
 func RequestLeader[Resp any](
 	ctx context.Context, n *Node, req any, opts ...SendOption,

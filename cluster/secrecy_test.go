@@ -97,7 +97,7 @@ func TestInsecureIsWarnedOf(t *testing.T) {
 		defer w.close()
 		j, logger := keep(zerolog.WarnLevel)
 		n := w.add(0, Config{}, logger)
-		if lines, _ := j.about("whoever reaches the port"); len(lines) != 1 || !n.Status().Insecure {
+		if lines, _ := j.about("anyone who reaches the port"); len(lines) != 1 || !n.Status().Insecure {
 			t.Errorf("warned %q, insecure %v; want one line, and true", lines, n.Status().Insecure)
 		}
 	})

@@ -9,20 +9,25 @@ import (
 	"github.com/athena-go/athena/internal/messaging"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport"
 )
 
 const (
-	// MaxEventBytes bounds an encoded event with its name: 1 MiB.
+	// MaxEventBytes bounds an encoded event including its name: 1 MiB.
 	MaxEventBytes = messaging.MaxEventBytes
-	// MaxEventValues bounds the values of an event: 131,072. Numbers, strings, keys and
-	// lists are values, and a []byte is one value. Decoding an event allocates at most
-	// about twice this number times the size of the largest element that its type has in
-	// a slice, in a map or behind a pointer: 64 MiB for elements of 256 bytes.
+	// MaxEventValues bounds the values of an event: 131,072. Numbers, strings, keys and lists
+	// are values, and a []byte is one value. Decoding an event allocates at most about twice
+	// this number times the size of the largest element that its type has in a slice, in a map
+	// or behind a pointer: 64 MiB for elements of 256 bytes.
 	MaxEventValues = wire.MaxValues
 	// MaxSending bounds the sends of a node that are in flight.
 	MaxSending = messaging.MaxSending
 	// MaxBestEffortBytes bounds an encoded event of BestEffort with its name and metadata.
 	MaxBestEffortBytes = messaging.MaxBestEffortBytes
+	// MaxStreams bounds the streams to one member that this node opened and that are open at
+	// either end.
+	MaxStreams = transport.MaxStreams
 )
 
 // SendOption changes one Send, Broadcast, Request or OpenStream.
@@ -30,10 +35,10 @@ type SendOption func(*sendOptions)
 
 type sendOptions struct {
 	messaging.Options
-	results *[]Result // where a Broadcast stores its results; nil for nowhere
+	results *[]Result // of WithResults; may be nil
 }
 
-// newSendOptions applies opts. The common case of no option does not allocate.
+// newSendOptions applies opts. It does not allocate if there are none.
 func newSendOptions(opts []SendOption) sendOptions {
 	if len(opts) == 0 {
 		return sendOptions{}
@@ -41,7 +46,7 @@ func newSendOptions(opts []SendOption) sendOptions {
 	return applyOptions(opts)
 }
 
-// applyOptions is apart from newSendOptions since its result escapes to the heap.
+// applyOptions is not part of newSendOptions because its result escapes to the heap.
 func applyOptions(opts []SendOption) sendOptions {
 	var o sendOptions
 	for _, opt := range opts {
@@ -53,68 +58,66 @@ func applyOptions(opts []SendOption) sendOptions {
 // WithSelf makes Broadcast deliver the event to this node's receiver too.
 func WithSelf() SendOption { return func(o *sendOptions) { o.Self = true } }
 
-// WithResults makes Broadcast store into *into, before it returns, its result at each
-// member that was active when it began, in the order of their addresses.
+// WithResults makes Broadcast store its results in *into before it returns: one for each
+// member that was active when it began, sorted by address.
 func WithResults(into *[]Result) SendOption {
 	return func(o *sendOptions) { o.results = into }
 }
 
-// WithMetadata sends entries with the event, such as a trace id. The handler reads them
-// with receiver.Metadata. More than 16 entries, keys of more than 128 bytes and values of
-// more than 1,024 are ErrTooLarge.
+// WithMetadata sends entries with the event, such as a trace id. The handler reads them with
+// receiver.Metadata. The limits are 16 entries, 128 bytes a key and 1,024 bytes a value; an
+// event that exceeds them is ErrTooLarge.
 func WithMetadata(entries map[string]string) SendOption {
 	return func(o *sendOptions) { o.Metadata = entries }
 }
 
-// WithOutcome makes the node call report once for each member that took the event, when
-// its outcome there is known: nil if its handlers returned nil, else *HandlerError,
-// ErrUnknownType, ErrBusy, ErrClosed, or ErrUnknownOutcome if the connection was lost
-// first. So a sender learns of each event that is lost. report is not called for a
-// member for which Send returned an error. If a member's process dies, its outcomes are
-// reported when its host refuses the port, or else when the member is removed.
+// WithOutcome makes the node call report once for each member that took the event, when its
+// outcome there is known: nil if its handlers returned nil, otherwise a *HandlerError,
+// ErrUnknownType, ErrBusy, ErrClosed, or ErrUnknownOutcome if the connection was lost first.
+// If a member's process dies, its outcomes are reported when its host refuses the port, or
+// otherwise when the member is removed. report is not called for a member for which Send
+// returned an error.
 //
-// report is called by goroutines of the node, perhaps by several at the same time, and
-// must not block. Outcomes of one member are reported in the order in which they arrive.
-// While 65,536 outcomes of sends and requests are pending, Send blocks.
+// report is called by goroutines of the node, possibly by several at the same time, and must
+// not block. The outcomes of one member are reported in the order in which they arrive. While
+// 65,536 outcomes of sends and requests are pending, Send blocks.
 func WithOutcome(report func(to member.Address, err error)) SendOption {
 	return func(o *sendOptions) { o.Outcome = report }
 }
 
-// BestEffort makes Send and Broadcast fast and unreliable, for data that is soon out of
-// date: the event arrives at most once, perhaps never, and may overtake others. The call
-// never waits for the network or for handlers. What either cannot take is lost and
-// counted. So is an event to a member without a connection; the node then makes one for
-// later events. At most 128 events wait at either end; a longer burst is lost and
-// counted (Status.Transport.Dropped, Status.Dropped). A nil error therefore means
-// nothing. An event larger than MaxBestEffortBytes is ErrTooLarge. BestEffort is an error
-// together with WithOutcome, for a request, and for a stream.
+// BestEffort makes Send and Broadcast fast and unreliable, for data that soon becomes
+// obsolete. The event arrives at most once, perhaps never, and may overtake other events. The
+// call never waits for the network or for handlers; events that either cannot take are lost and
+// counted, beyond 128 at either end (Status.Transport.Dropped, Status.Dropped). An event to a
+// member without a connection is lost too, but the node then connects for later events. A nil
+// error therefore means nothing.
 //
-// Send gives such an event to any member of the view that is not removed, whatever its
-// status and that of this node: in a partition without a leader no member can know who
-// is active.
+// An event larger than MaxBestEffortBytes is ErrTooLarge. BestEffort cannot be combined with
+// WithOutcome, and is an error for a request or a stream. Send gives such an event to any member
+// that is not removed, whatever its status and that of this node, because in a partition without
+// a leader no member can know which members are active.
 func BestEffort() SendOption { return func(o *sendOptions) { o.BestEffort = true } }
 
-// Send gives an event to one active member, which may be this node. It blocks while
-// there is no connection to that member, for at most 5 s, and while the member's handlers
-// are slow, until ctx ends. A nil error means that the connection took the event; it is
-// delivered at most once, in the order sent. Errors: ErrNotActive, ErrNotDelivered, with
-// the cause of ctx if that ended meanwhile, ErrTooLarge, ErrUnknownType, ErrBusy. If the
-// other end dies, its connection still takes events for up to 5 s, unless the host
-// refuses the port.
+// Send sends an event to one active member, which may be this node. It blocks while there is
+// no connection to the member, for at most 5 s, and while the member's handlers are slow, until
+// ctx is done. A nil error means that the connection took the event, which is delivered at most
+// once and in the order sent. The error is ErrNotActive, ErrTooLarge, ErrUnknownType, ErrBusy, or
+// ErrNotDelivered with the cause of ctx if ctx was done. If the other process dies, its
+// connection takes events for up to 5 s more, unless the host refuses the port.
 //
-// A nil error does not mean that a handler takes the event. A member without a handler
-// for its name drops it and logs a warning, once for each name and sender; it counts each
-// as "no handler" in Status.Dropped. To learn of that, use WithOutcome or Request.
+// A nil error does not mean that a handler takes the event. A member without a handler for its
+// name drops the event, logs a warning once for each name and sender, and counts it as "no
+// handler" in Status.Dropped. Use WithOutcome or Request to learn of that.
 func (n *Node) Send(
 	ctx context.Context, to member.Address, event any, opts ...SendOption,
 ) error {
 	return n.messages.Send(ctx, to, event, newSendOptions(opts).Options)
 }
 
-// Broadcast gives an event to all active members except this one, side by side, and
-// blocks until each took it or failed. If one failed, the error is a *BroadcastError with
-// the result of each. WithResults stores the results in any case, and their number is
-// the number of outcomes that WithOutcome will report. See Send.
+// Broadcast sends an event to all active members except this one, in parallel, and blocks
+// until each member took it or failed. If any failed, the error is a *BroadcastError with the
+// result of each member. WithResults stores the results in any case; WithOutcome reports one
+// outcome for each nil result. See Send.
 func (n *Node) Broadcast(ctx context.Context, event any, opts ...SendOption) error {
 	o := newSendOptions(opts)
 	all, err := n.messages.Broadcast(ctx, event, o.Options)
@@ -136,4 +139,29 @@ func (n *Node) Broadcast(ctx context.Context, event any, opts ...SendOption) err
 		return &BroadcastError{results}
 	}
 	return nil
+}
+
+// OpenStream opens a stream of bytes in both directions to the handler that an active member,
+// which may be this node, has registered for name with receiver.HandleStream. Of the options
+// only WithMetadata applies. OpenStream waits for a connection as Send does. ctx bounds only
+// OpenStream itself, not the stream. Streams delay neither events nor heartbeats, and a stream
+// that is not read delays only its own writer.
+//
+// After an error there is no stream. The error is ErrNotActive, ErrNotDelivered, ErrTooLarge,
+// ErrClosed, or ErrBusy if MaxStreams streams to the member are open. After ErrNotDelivered a
+// handler may have been called with a closed stream.
+//
+// The member may still refuse the stream. The first Read, or a Write, then returns
+// ErrUnknownType if the member has no handler for the name, ErrBusy if too many handlers run
+// there, and ErrNotDelivered if the member is closing. If the member is this node, OpenStream
+// itself returns the first two.
+//
+// Read and Write fail with ErrStreamReset, ErrStreamCut or ErrStreamClosed, and with Node.Err
+// if this node ended. To learn that the handler has taken everything, call CloseWrite and read
+// until io.EOF, which arrives when the handler has returned nil or called CloseWrite. The caller
+// must call Close.
+func (n *Node) OpenStream(
+	ctx context.Context, to member.Address, name string, opts ...SendOption,
+) (receiver.Stream, error) {
+	return n.messages.OpenStream(ctx, to, name, newSendOptions(opts).Options)
 }

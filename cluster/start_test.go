@@ -235,7 +235,7 @@ func TestNodeEndsWithItsStore(t *testing.T) {
 		}
 		before := n.net.Stats()
 		s.saves = 0
-		err = n.do(t.Context(), func(time.Time) (statemachine.Output, error) {
+		err = n.runInLoop(t.Context(), func(time.Time) (statemachine.Output, error) {
 			d := n.machine.Durable()
 			hasty := message.Message{From: d.Held.LeaderIdentity(), To: address(1),
 				Body: message.SeedKeepAlive{}}
@@ -297,7 +297,7 @@ func TestIncarnationGrows(t *testing.T) {
 				t.Fatal(err)
 			}
 			n := &Node{store: s, observer: new(observe.Observer)}
-			if d, err := n.newRun(t.Context()); err != nil || d.Incarnation != c.want {
+			if d, err := n.beginRun(t.Context()); err != nil || d.Incarnation != c.want {
 				t.Errorf("stored %d: got %d, %v; want %d", c.stored, d.Incarnation, err, c.want)
 			}
 			if saved, _, _ := s.Load(); saved.Incarnation != c.want {

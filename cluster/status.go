@@ -12,104 +12,101 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// Status is a snapshot of a node, for people and monitoring.
+// Status is the state of a node at one moment, for people and monitoring.
 type Status struct {
 	Cluster string
-	// ClusterID is made when a cluster is founded, and tells it apart from all others, also
-	// of the same name. It is zero until this node has taken part in the founding or joined.
+	// ClusterID is generated when a cluster is founded, and distinguishes it from others of the
+	// same name. It is zero until this node has helped to found the cluster or has joined it.
 	ClusterID member.ClusterID
 	Size      int
 	Quorum    int // members that must agree: Size/2 + 1
 	Self      member.Member
 	View      member.View // with Self and Role
-	// Token is that of the quorate leader; zero if there is none.
+	// Token is the token of the quorate leader; zero if there is none.
 	Token member.Token
-	// NoLeader explains in one line for people why there is no leader with authority: the
-	// nodes that this one waits for, and the last answer of each. It is empty while there is
-	// a leader.
+	// NoLeader explains in one line why there is no leader with authority: it names the nodes
+	// that this one waits for, with the last answer of each. It is empty if there is a leader.
 	NoLeader string
-	// Provisional reports whether the leader of View declared itself: it has no authority,
-	// and its members may change when a leader is chosen.
+	// Provisional reports whether the leader of View declared itself. It has no authority, and
+	// the members may change when a leader is elected.
 	Provisional bool
-	// OtherSeeds are the peers that have another list of Seeds than this node, sorted. A
-	// peer stays until it has the same list; one that is neither a seed nor a member also
-	// goes after a minute of silence.
+	// OtherSeeds are the peers whose list of Seeds differs from this node's, sorted. A peer is
+	// removed when its list is the same, or, if it is neither a seed nor a member, after a
+	// minute of silence.
 	OtherSeeds []member.Address
-	// LeaseRemaining is how long this node has authority unless it is extended; 0 on a node
-	// without authority.
+	// LeaseRemaining is how long this node has authority unless its lease is extended; 0 if it
+	// has none.
 	LeaseRemaining time.Duration
-	TermSince      time.Time // when the present term began on this node; zero without one
+	TermSince      time.Time // when the current term began on this node; zero without one
 	LastElection   Election
-	// Elections are the last 32 changes of leader, the oldest first, the
-	// last of which is LastElection. LeaderChanges counts them all by cause.
+	// Elections are the last 32 changes of leader, oldest first; the last one is LastElection.
+	// LeaderChanges counts all of them by cause.
 	Elections     []Election
 	LeaderChanges map[Cause]uint64
-	// Leaderless is the sum of all times without a quorate leader, as far as this node knew.
+	// Leaderless is the total time for which this node knew no quorate leader.
 	Leaderless time.Duration
-	// LeaderlessSince is when the quorate leader was lost; zero while there is one.
+	// LeaderlessSince is when the quorate leader was lost; zero if there is one.
 	LeaderlessSince time.Time
-	// Silent are the seeds and members from which no message came for two RetryIntervals
-	// and a HeartbeatTimeout, sorted. A follower hears from its leader, and seldom from
-	// other followers.
+	// Silent are the seeds and members from which no message arrived for two RetryIntervals and
+	// a HeartbeatTimeout, sorted. Followers seldom send messages to each other.
 	Silent []member.Address
 	Counts Counts
 	Uptime time.Duration
-	// VoteWait is how long this run must not vote for a new leader yet, because the run
-	// before may still support one (protocol.md section 5): the rest of a LeaseTimeout after
-	// the start, or after the end of a roster that memory stores have lost; else 0. It ends
-	// early if the leader of the run before hands over in order. A rolling restart must wait
-	// for it before it restarts the next node.
+	// VoteWait is how long this run must still wait before it votes for a new leader, because
+	// its previous run may support one (protocol.md section 5): at most a LeaseTimeout after the
+	// start, or after the end of a roster that memory stores have lost. The wait ends early if
+	// that leader hands over. A rolling restart must wait for it before it restarts the next
+	// node.
 	VoteWait time.Duration
 	Drained  bool
-	// RosterLost reports whether so many members lost their stores that the roster of this
-	// node can never elect a leader again.
+	// RosterLost reports whether too many members have lost their stores, so that the roster of
+	// this node can never elect a leader again (ErrRosterLost).
 	RosterLost bool
-	// Insecure reports whether the node runs without a secret and without a certificate.
+	// Insecure reports whether the node has neither a secret nor a certificate.
 	Insecure bool
-	// CertificateExpires is when others no longer accept the certificate of TLSCert that
-	// the next handshake shows: it ends, or an authority above it. Zero without one.
+	// CertificateExpires is when the certificate of TLSCert, or an authority above it, expires;
+	// zero without one.
 	CertificateExpires time.Time
-	// Dropped counts the frames that changed nothing, by reason. The reasons of events are
-	// "no handler", "malformed event", "queue full", "answer not sent", "answer not awaited",
-	// "too many streams" and "closed"; all others are of the protocol. A reason that never
+	// Dropped counts the frames that were ignored, by reason. The reasons of events are "no
+	// handler", "malformed event", "queue full", "answer not sent", "answer not awaited", "too
+	// many streams" and "closed"; all others are reasons of the protocol. A reason that has not
 	// occurred is missing.
 	Dropped map[string]uint64
-	// Refused counts the votes and joins that were refused, by reason of the protocol.
+	// Refused counts the votes and joins that this node refused, by reason of the protocol.
 	Refused   map[string]uint64
 	Transport transport.Stats
-	Peers     []transport.PeerState // as the transport knows them, in no order
+	Peers     []transport.PeerState // in no particular order
 	Receivers []receiver.Stats
 }
 
-// Status returns a snapshot of the node that shares nothing with it. Its fields about
-// authority are of one moment: View.Quorate, Token, TermSince, LeaseRemaining and NoLeader
-// agree.
+// Status returns the current state of the node, which the caller may change. The fields about
+// authority are consistent: View.Quorate, Token, TermSince, LeaseRemaining and NoLeader agree.
 func (n *Node) Status() Status {
-	seen, now := *n.look(), n.clock()
-	view := clone(seen.view)
-	// A term ends by a timer of its own, before the view shows that the lease has ended.
-	// Whether it has ended is read once, for everything below that depends on it.
-	term, lease := seen.live(), time.Duration(0)
+	current, now := *n.currentSnapshot(), n.clock()
+	view := cloneView(current.view)
+	// A timer ends the term before the view shows that the lease has ended. All fields below
+	// depend on one check of the term, so that they agree.
+	term, lease := current.liveTerm(), time.Duration(0)
 	if term != nil && term.own {
 		if lease = term.Remaining(); lease == 0 {
 			term = nil
 		}
 	}
 	if term == nil {
-		seen.term, view.Quorate = nil, false
+		current.term, view.Quorate = nil, false
 	}
 	s := Status{
 		Cluster:     n.cfg.Cluster,
-		ClusterID:   seen.held.Cluster,
+		ClusterID:   current.held.Cluster,
 		Size:        n.cfg.Size,
 		Quorum:      member.Quorum(n.cfg.Size),
-		Self:        n.self(view),
+		Self:        n.selfEntry(view),
 		View:        view,
-		Provisional: seen.provisional,
+		Provisional: current.provisional,
 		Uptime:      now.Sub(n.started),
-		VoteWait:    max(0, seen.votesAt.Sub(now)),
+		VoteWait:    max(0, current.votesAt.Sub(now)),
 		Drained:     n.drained.Load(),
-		RosterLost:  seen.rosterLost,
+		RosterLost:  current.rosterLost,
 		Insecure:    n.cfg.Insecure,
 		Transport:   n.net.Stats(),
 		Peers:       n.net.Peers(),
@@ -121,14 +118,14 @@ func (n *Node) Status() Status {
 	if n.identity != nil {
 		s.CertificateExpires = n.identity.Expires()
 	}
-	s.setReport(n.observer.Read(now, n.stateOf(&seen)))
+	s.setReport(n.observer.Read(now, n.stateOf(&current)))
 	s.Counts.Requests = convertKeys(n.messages.Requests(),
 		func(r messaging.Requested) Requested { return Requested(r) })
 	s.Counts.Lagged = n.hub.countLagged()
 	return s
 }
 
-// setReport sets what package observe knows.
+// setReport sets the fields that package observe knows.
 func (s *Status) setReport(r observe.Report) {
 	s.NoLeader, s.OtherSeeds, s.Silent = r.NoLeader, r.OtherSeeds, r.Silent
 	for _, e := range r.Elections {
@@ -141,44 +138,42 @@ func (s *Status) setReport(r observe.Report) {
 	s.Counts = countsOf(r.Counts)
 }
 
-// Counts are what a node counted since its start, for monitoring. A key that is a name, an
-// address or a Transition is missing until it occurs; all other keys are there from the
-// start, with 0.
+// Counts are the counters of a node since its start. A key that is a name, an address or a
+// Transition is missing until it occurs; all other keys are present from the start.
 type Counts struct {
-	// Elections counts the elections that this node saw: it "won", it "followed" another
-	// node, or its own proposal "failed", after which there may be another one.
+	// Elections counts the elections that this node saw, by result: "won" by this node,
+	// "followed" another node, or "failed", after which this node may propose again.
 	Elections map[string]uint64
 	// Proposals counts the proposals of this node.
 	Proposals map[Proposal]uint64
 	// Votes counts the answers of this node to the proposals of others.
 	Votes map[Vote]uint64
-	// Conflicts counts leaders left or given up for a better claim, by Election.Rule.
+	// Conflicts counts how often a better claim replaced a leader, by Election.Rule.
 	Conflicts map[string]uint64
-	// Missed counts late heartbeats, by the member that was late: of the leader at its
-	// members, and of members at the leader. A member that is removed is left out.
+	// Missed counts late heartbeats by the member that was late: the leader at its followers,
+	// and each follower at the leader. Removed members are left out.
 	Missed map[member.Address]uint64
-	// Transitions counts the changes of members that this node saw.
+	// Transitions counts the changes of status that this node saw.
 	Transitions map[Transition]uint64
-	// Lagged counts how often a reader of Events had lagged.
+	// Lagged counts how often a reader of Events began to lag.
 	Lagged uint64
-	// ClockSteps counts how often the wall clock was set forward. After that this node had
-	// no authority and trusted no record until the others had confirmed both.
+	// ClockSteps counts how often the wall clock was set forward. Each time this node lost its
+	// authority and its records until the other members confirmed them.
 	ClockSteps uint64
-	// Elected are the times without a leader at each change of leader, the start of the
-	// node aside.
+	// Elected are the times without a leader at each change of leader, except for the first
+	// leader after the start of the node.
 	Elected receiver.Durations
-	// Saved are the times that the store took to save.
+	// Saved are the durations of saves of the store.
 	Saved receiver.Durations
 	// Requests counts the requests of this node, by type and outcome.
 	Requests map[Requested]uint64
 }
 
-// Requested is a type of request, and how requests of it ended: "ok", or a name for the
-// error.
+// Requested is a type of request and its result: "ok" or a code for the error.
 type Requested struct{ Type, Code string }
 
-// Proposal is a proposal at a stage, and its result: "won", "lost", or "overtaken" by
-// another election.
+// Proposal is a proposal at a stage and its result: "won", "lost", or "overtaken" by another
+// election.
 type Proposal struct{ Stage, Result string }
 
 // Vote is an answer to a proposal at a stage.
@@ -190,7 +185,7 @@ type Vote struct {
 // Transition is a change of the status of a member.
 type Transition struct{ From, To member.Status }
 
-// countsOf returns what package observe has counted.
+// countsOf converts the counters of package observe.
 func countsOf(c observe.Counts) Counts {
 	return Counts{
 		Elections: c.Elections,

@@ -31,33 +31,36 @@ var elsewhere = []struct {
 	want   string
 }{
 	{"size", func(c *Config) { c.Size, c.Seeds = 1, c.Seeds[1:2] },
-		"\nSize 1: the store was made for 3: a cluster keeps its size for the life of its stores: " +
-			"start with that one; empty data directories on every node make a new cluster, whose " +
-			"tokens begin at 1 again"},
+		"\nSize 1: the store was made for 3: start with that size, which a cluster cannot change, " +
+			"or empty the data directories of all nodes, which makes a new cluster whose tokens " +
+			"begin at 1 again"},
 	{"larger size", func(c *Config) { c.Size = 5 },
-		"\nSize 5: the store was made for 3: a cluster keeps its size for the life of its stores: " +
-			"start with that one; empty data directories on every node make a new cluster, whose " +
-			"tokens begin at 1 again"},
+		"\nSize 5: the store was made for 3: start with that size, which a cluster cannot change, " +
+			"or empty the data directories of all nodes, which makes a new cluster whose tokens " +
+			"begin at 1 again"},
 	{"cluster", func(c *Config) { c.Cluster = "other" },
-		"\nCluster \"other\": the store was made for \"athena\": start with that name; empty data " +
-			"directories on every node make a new cluster, whose tokens begin at 1 again"},
+		"\nCluster \"other\": the store was made for \"athena\": start with that name, or empty the " +
+			"data directories of all nodes, which makes a new cluster whose tokens begin at 1 again"},
 	{"address", func(c *Config) { c.Addr = address(2).String() },
-		"\nAdvertise 127.0.0.1:7003: the store was made for 127.0.0.1:7002: its vote counts at that " +
-			"address alone: start there; with an empty data directory the node comes in as a new " +
-			"member (a seed where nobody leads needs JoinOnly, until it has joined)"},
+		"\nAdvertise 127.0.0.1:7003: the store was made for 127.0.0.1:7002: start at that address, " +
+			"the only one at which its vote counts, or empty the data directory, and the node joins " +
+			"as a new member (a seed of a cluster without a leader needs JoinOnly until it has " +
+			"joined)"},
 	{"another name of the same host", func(c *Config) { c.Advertise = "localhost:7002" },
-		"\nAdvertise localhost:7002: the store was made for 127.0.0.1:7002: its vote counts at that " +
-			"address alone: start there; with an empty data directory the node comes in as a new " +
-			"member (a seed where nobody leads needs JoinOnly, until it has joined)"},
+		"\nAdvertise localhost:7002: the store was made for 127.0.0.1:7002: start at that address, " +
+			"the only one at which its vote counts, or empty the data directory, and the node joins " +
+			"as a new member (a seed of a cluster without a leader needs JoinOnly until it has " +
+			"joined)"},
 	{"all of it", func(c *Config) { c.Size, c.Cluster, c.Addr = 5, "other", address(2).String() },
-		"\nCluster \"other\": the store was made for \"athena\": start with that name; empty data " +
-			"directories on every node make a new cluster, whose tokens begin at 1 again" +
-			"\nSize 5: the store was made for 3: a cluster keeps its size for the life of its stores: " +
-			"start with that one; empty data directories on every node make a new cluster, whose " +
-			"tokens begin at 1 again" +
-			"\nAdvertise 127.0.0.1:7003: the store was made for 127.0.0.1:7002: its vote counts at that " +
-			"address alone: start there; with an empty data directory the node comes in as a new " +
-			"member (a seed where nobody leads needs JoinOnly, until it has joined)"},
+		"\nCluster \"other\": the store was made for \"athena\": start with that name, or empty the " +
+			"data directories of all nodes, which makes a new cluster whose tokens begin at 1 again" +
+			"\nSize 5: the store was made for 3: start with that size, which a cluster cannot change, " +
+			"or empty the data directories of all nodes, which makes a new cluster whose tokens " +
+			"begin at 1 again" +
+			"\nAdvertise 127.0.0.1:7003: the store was made for 127.0.0.1:7002: start at that address, " +
+			"the only one at which its vote counts, or empty the data directory, and the node joins " +
+			"as a new member (a seed of a cluster without a leader needs JoinOnly until it has " +
+			"joined)"},
 }
 
 // TestStoreOfSomethingElseIsRefused before the node listens, and the store stays
@@ -83,7 +86,7 @@ func TestStoreOfSomethingElseIsRefused(t *testing.T) {
 			cfg := w.config(1, Config{})
 			c.change(&cfg)
 			_, err := Start(t.Context(), cfg, append(w.options(1), WithTransport(listens))...)
-			want := "cluster: the store was made for something else: " + w.dir(1) + c.want
+			want := "cluster: the store was made for another configuration: " + w.dir(1) + c.want
 			if _, ok := errors.AsType[*StoreMismatchError](err); !ok || err.Error() != want {
 				t.Errorf("%s: got %v\nwant a StoreMismatchError: %s", c.name, err, want)
 			}
@@ -198,8 +201,7 @@ func TestShorterLeaseWaitsForTheLonger(t *testing.T) {
 			t.Error("the old leader has authority beside the new one")
 		}
 		// Each of the two starts twice.
-		w.book.wants("timings became shorter: "+
-			"waiting until what this node acknowledged in its last run has ended", 4)
+		w.book.wants("waiting for leases granted under the old timeouts to expire", 4)
 	})
 }
 
@@ -244,8 +246,7 @@ func TestShorterHoldWaitsForTheLonger(t *testing.T) {
 		if h.Valid() || time.Since(began) < 9*time.Second {
 			t.Errorf("free after %v, and held by another %v", time.Since(began), h.Valid())
 		}
-		w.book.wants("timings became shorter: "+
-			"waiting until what this node acknowledged in its last run has ended", 2)
+		w.book.wants("waiting for leases granted under the old timeouts to expire", 2)
 	})
 }
 
@@ -320,7 +321,7 @@ func TestWaitOfShorterTimings(t *testing.T) {
 			began, c := time.Now(), store.Content{
 				LeaseTimeout: tc.lease * time.Millisecond, HoldTimeout: tc.hold * time.Millisecond,
 			}
-			err := n.waitLease(t.Context(), c)
+			err := n.waitOldLeases(t.Context(), c)
 			if took := time.Since(began); err != nil || took != tc.want*time.Millisecond {
 				t.Errorf("%+v: waited %v, %v", tc, took, err)
 			}

@@ -11,64 +11,60 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// tenure is a term and what the node knows of its leader.
-type tenure struct {
+// clusterTerm is a term of the cluster's leader.
+type clusterTerm struct {
 	*leader.Lease
-	leader  member.Member // as of the beginning
+	leader  member.Address
 	version uint64
 	own     bool      // this node leads
 	began   time.Time // on the node's clock
 }
 
-// terms holds the present tenure. The loop updates it by what the machine returns; a
-// hand-over may end the node's own tenure before the machine hears of it.
+// terms holds the current term. The loop updates it after each turn. A hand-over ends the
+// node's own term earlier, before the machine gives its authority up.
 type terms struct {
 	clock func() time.Time
-	guard time.Duration
+	guard time.Duration // how long before the end of its lease an own term ends
 
 	mu      sync.Mutex
-	current *tenure
-	handing int // hand-overs under way; the node begins no own tenure meanwhile
+	current *clusterTerm
+	// handOvers counts the hand-overs in progress. No own term begins while it is not 0.
+	handOvers int
 }
 
-// authority is what the machine says about the node itself: the version that
-// it leads until then, 0 for none.
-type authority struct {
-	version uint64
-	until   time.Time
-}
-
-// update follows a change of the view or the lease. It returns the tenure that
-// began, nil when none did. When it returns, a tenure that is over has ended
-// with all its contexts.
-func (ts *terms) update(now time.Time, view member.View, own authority) *tenure {
+// updateTerm follows a change of the view or of the lease: this node leads version until a
+// time, 0 for not at all. It returns the term that began, nil if none did. When it returns, a
+// term that is over has ended with all its contexts.
+func (ts *terms) updateTerm(
+	now time.Time, view member.View, version uint64, until time.Time,
+) *clusterTerm {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	leads := own.version != 0 && own.until.Sub(now) > ts.guard && ts.handing == 0
+	leads := version != 0 && until.Sub(now) > ts.guard && ts.handOvers == 0
 	follows := view.Quorate && !view.Leader.IsZero() && view.Leader != view.Self.Address
 	switch cur := ts.current; {
 	case !leads && !follows:
-		ts.end(view)
+		ts.endCurrent(view)
 		return nil
 	case cur != nil && !cur.Ended() && cur.own == leads && cur.version == view.Version &&
-		cur.leader.Address == view.Leader && (!leads || cur.Extend(own.until)):
+		cur.leader == view.Leader && (!leads || cur.Extend(until)):
 		return nil
 	}
-	ts.end(view)
-	ts.current = &tenure{
-		leader: memberAt(view, view.Leader), version: view.Version, own: leads, began: now,
+	ts.endCurrent(view)
+	ts.current = &clusterTerm{
+		leader: view.Leader, version: view.Version, own: leads, began: now,
 		Lease: leader.NewLease(leader.LeaseConfig{
 			Holder: leader.Holder{
 				ID: view.Leader.String(), Token: member.Token{Version: view.Version},
 			},
-			Own: leads, Until: own.until, Guard: ts.guard, Clock: ts.clock,
+			Own: leads, Until: until, Guard: ts.guard, Clock: ts.clock,
 		}),
 	}
 	return ts.current
 }
 
-// end ends the present tenure because of what the view says.
-func (ts *terms) end(view member.View) {
+// endCurrent ends the current term. ts.mu must be held.
+func (ts *terms) endCurrent(view member.View) {
 	cur := ts.current
 	if cur == nil {
 		return
@@ -80,60 +76,60 @@ func (ts *terms) end(view member.View) {
 	cur.End(cause)
 }
 
-// close ends the present tenure for good.
-func (ts *terms) close(cause error) {
+// closeTerms ends the current term. No own term begins afterwards.
+func (ts *terms) closeTerms(cause error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	ts.handing++ // never decremented
+	ts.handOvers++ // never decremented
 	if ts.current != nil {
 		ts.current.End(cause)
 	}
 }
 
-// handsOver reports whether a hand-over that was asked for is under way.
-func (ts *terms) handsOver() bool {
+// isHandingOver reports whether a hand-over is in progress.
+func (ts *terms) isHandingOver() bool {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	return ts.handing > 0
+	return ts.handOvers > 0
 }
 
-// handOver ends the node's own tenure ahead of its authority, and gives the
-// functions that run under it the guard's time to return, as they have when a
-// lease ends. The caller hands over and then calls resume.
-func (ts *terms) handOver(ctx context.Context) (resume func()) {
+// endOwnTerm begins a hand-over: it ends the node's own term, and gives the functions that run
+// under it the time of guard to return, as they have when a lease ends. The caller must call
+// done after the hand-over.
+func (ts *terms) endOwnTerm(ctx context.Context) (done func()) {
 	ts.mu.Lock()
-	ts.handing++
+	ts.handOvers++
 	cur := ts.current
 	ts.mu.Unlock()
 	if cur != nil && cur.own {
-		ts.endOwn(ctx, cur)
+		ts.endAndWait(ctx, cur)
 	}
-	return ts.resume
+	return ts.endHandOver
 }
 
-// giveUp is handOver of one term of this node; false if that is over.
-func (ts *terms) giveUp(ctx context.Context, t leader.Term) (resume func(), ok bool) {
+// resignTerm is endOwnTerm for the given term. It returns false if that term has ended.
+func (ts *terms) resignTerm(ctx context.Context, t leader.Term) (done func(), ok bool) {
 	ts.mu.Lock()
 	cur := ts.current
 	if cur == nil || cur.Term() != t || cur.Ended() {
 		ts.mu.Unlock()
 		return nil, false
 	}
-	ts.handing++
+	ts.handOvers++
 	ts.mu.Unlock()
-	ts.endOwn(ctx, cur)
-	return ts.resume, true
+	ts.endAndWait(ctx, cur)
+	return ts.endHandOver, true
 }
 
-func (ts *terms) endOwn(ctx context.Context, own *tenure) {
+func (ts *terms) endAndWait(ctx context.Context, own *clusterTerm) {
 	own.End(leader.ErrResigned)
 	ctx, cancel := context.WithTimeout(ctx, ts.guard)
 	defer cancel()
-	_ = own.Wait(ctx) // a function that takes longer must stop by its context
+	_ = own.Wait(ctx) // a function that takes longer must stop when its context ends
 }
 
-func (ts *terms) resume() {
+func (ts *terms) endHandOver() {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	ts.handing--
+	ts.handOvers--
 }

@@ -37,9 +37,9 @@ func seeking() member.View {
 }
 
 // lease renews the authority of version for d from now.
-func (ts *terms) lease(view member.View, d time.Duration) *tenure {
+func (ts *terms) lease(view member.View, d time.Duration) *clusterTerm {
 	now := time.Now()
-	return ts.update(now, view, authority{view.Version, now.Add(d)})
+	return ts.updateTerm(now, view, view.Version, now.Add(d))
 }
 
 // workUnder runs a function under a term of this node until returned is called.
@@ -67,7 +67,7 @@ func TestLapsedTermNeverComesBack(t *testing.T) {
 		clock := func() time.Time { return begin.Add(time.Duration(now.Load())) }
 		ts := &terms{clock: clock, guard: testGuard}
 		lease := func() leader.Term {
-			return ts.update(clock(), leading(3), authority{3, clock().Add(time.Hour)}).Term()
+			return ts.updateTerm(clock(), leading(3), 3, clock().Add(time.Hour)).Term()
 		}
 		first := lease()
 		ctx, returned := workUnder(t, first)
@@ -86,7 +86,7 @@ func TestLapsedTermNeverComesBack(t *testing.T) {
 				looked, second.Valid(), second.Token())
 		}
 		returned()
-		ts.close(ErrClosed)
+		ts.closeTerms(ErrClosed)
 	}
 }
 
@@ -103,24 +103,24 @@ func TestExtendedTermGoesOn(t *testing.T) {
 		if !first.Term().Valid() {
 			t.Errorf("after 50s of extensions: got %v, want a valid term", first.Term().Err())
 		}
-		ts.close(ErrClosed)
+		ts.closeTerms(ErrClosed)
 	})
 }
 
 // TestTermsFollowTheView: when a term ends and another begins.
 func TestTermsFollowTheView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lead := func(version uint64) func(*terms) *tenure {
-			return func(ts *terms) *tenure { return ts.lease(leading(version), time.Second) }
+		lead := func(version uint64) func(*terms) *clusterTerm {
+			return func(ts *terms) *clusterTerm { return ts.lease(leading(version), time.Second) }
 		}
-		show := func(view member.View) func(*terms) *tenure {
-			return func(ts *terms) *tenure { return ts.update(time.Now(), view, authority{}) }
+		show := func(view member.View) func(*terms) *clusterTerm {
+			return func(ts *terms) *clusterTerm { return ts.updateTerm(time.Now(), view, 0, time.Time{}) }
 		}
 		lapsed := leading(1)
 		lapsed.Quorate = false
 		for _, c := range []struct {
 			name        string
-			first, next func(*terms) *tenure
+			first, next func(*terms) *clusterTerm
 			cause       error // of the first; nil when it goes on
 			begins      bool  // another
 		}{
@@ -142,10 +142,11 @@ func TestTermsFollowTheView(t *testing.T) {
 			if (next != nil) != c.begins {
 				t.Errorf("%s: another term begins: got %v, want %v", c.name, next != nil, c.begins)
 			}
-			if live := (&sight{term: ts.current}).live(); (live != nil) != (c.begins || c.cause == nil) {
+			live := (&snapshot{term: ts.current}).liveTerm()
+			if (live != nil) != (c.begins || c.cause == nil) {
 				t.Errorf("%s: live term: got %v", c.name, live)
 			}
-			ts.close(ErrClosed)
+			ts.closeTerms(ErrClosed)
 		}
 	})
 }
@@ -153,12 +154,12 @@ func TestTermsFollowTheView(t *testing.T) {
 // TestFollowersTermIsNeverValid, although it has token and leader.
 func TestFollowersTermIsNeverValid(t *testing.T) {
 	ts := newTerms()
-	cur := ts.update(time.Now(), following(5), authority{})
+	cur := ts.updateTerm(time.Now(), following(5), 0, time.Time{})
 	term := cur.Term()
 	if term.Valid() || !term.Deadline().IsZero() || term.Token() != (member.Token{Version: 5}) ||
-		term.Leader() != cur.leader.Address.String() || cur.leader.Name != "n1" {
-		t.Errorf("got valid %v, deadline %v, token %v, leader %q, %q; want false, zero, 5.0, n1",
-			term.Valid(), term.Deadline(), term.Token(), term.Leader(), cur.leader.Name)
+		term.Leader() != at(1, 0).Address.String() {
+		t.Errorf("got valid %v, deadline %v, token %v, leader %q; want false, zero, 5.0, that of port 1",
+			term.Valid(), term.Deadline(), term.Token(), term.Leader())
 	}
 }
 
@@ -186,7 +187,7 @@ func TestHandOverWaitsForTheWork(t *testing.T) {
 				returned()
 			}()
 			begin := time.Now()
-			resume := ts.handOver(t.Context())
+			resume := ts.endOwnTerm(t.Context())
 			if took := time.Since(begin); took != c.want {
 				t.Errorf("work that needs %v to end: handOver took %v, want %v", c.cleanup, took, c.want)
 			}
@@ -200,7 +201,7 @@ func TestHandOverWaitsForTheWork(t *testing.T) {
 			if ts.lease(leading(1), time.Minute) == nil {
 				t.Error("after a hand-over that failed: got no term, want one")
 			}
-			ts.close(ErrClosed)
+			ts.closeTerms(ErrClosed)
 			time.Sleep(2 * time.Hour)
 		}
 	})
@@ -210,7 +211,7 @@ func TestHandOverWaitsForTheWork(t *testing.T) {
 func TestNoTermBeginsAfterClose(t *testing.T) {
 	ts := newTerms()
 	cur := ts.lease(leading(1), time.Minute)
-	ts.close(ErrClosed)
+	ts.closeTerms(ErrClosed)
 	if got := cur.Term().Err(); got != ErrClosed {
 		t.Errorf("cause: got %v, want ErrClosed", got)
 	}
@@ -222,15 +223,15 @@ func TestNoTermBeginsAfterClose(t *testing.T) {
 // TestGiveUpIsOfOneTerm: it has no effect on a later term, nor twice.
 func TestGiveUpIsOfOneTerm(t *testing.T) {
 	ts := newTerms()
-	defer ts.close(ErrClosed)
+	defer ts.closeTerms(ErrClosed)
 	first := ts.lease(leading(1), time.Minute).Term()
-	resume, ok := ts.giveUp(t.Context(), first)
+	resume, ok := ts.resignTerm(t.Context(), first)
 	if !ok || first.Err() != leader.ErrResigned || ts.lease(leading(1), time.Minute) != nil {
 		t.Errorf("got %v and the cause %v, want ErrResigned and no term meanwhile", ok, first.Err())
 	}
 	resume()
 	second := ts.lease(leading(1), time.Minute).Term()
-	if _, ok := ts.giveUp(t.Context(), first); ok || !second.Valid() {
+	if _, ok := ts.resignTerm(t.Context(), first); ok || !second.Valid() {
 		t.Error("giving the first term up ended the second")
 	}
 }

@@ -16,59 +16,59 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// persist saves what the machine wants to be durable, before anything else of its output
-// is carried out. An error ends the node.
+// persist saves what must be durable before the rest of an output is applied. An error ends
+// the node.
 func (n *Node) persist(d *paxos.Durable) error {
 	if d == nil {
 		return nil
 	}
-	if err := n.save(*d); err != nil {
-		return fmt.Errorf("cluster: the store cannot save, so the node may not go on: %w", err)
+	if err := n.saveDurable(*d); err != nil {
+		return fmt.Errorf("cluster: stopping: the store cannot save: %w", err)
 	}
 	return nil
 }
 
-// apply carries out the rest of the output of a turn that began at some time: terms and
-// holdings end first, then the view is published, then messages leave, since a message may
-// allow another node to act. An error ends the node.
+// apply applies the rest of the output of a turn. Terms and leases end first, then the view
+// is published, and messages leave last, because a message may allow another node to act. An
+// error ends the node.
 func (n *Node) apply(began time.Time, out statemachine.Output) error {
 	now := began
 	if out.Persist != nil {
-		now = n.clock() // a disk may take longer than the lease runs
+		now = n.clock() // the save may have taken longer than the lease lasts
 	}
-	before, after := n.look(), n.takeSnapshot(began, out.Changed)
-	newTerm := n.updateTrust(now, &after, out)
+	before, after := n.currentSnapshot(), n.takeSnapshot(began, out.Changed)
+	newTerm := n.updateLeases(now, &after, out)
 	changes := n.observer.Observe(observe.Turn{
 		Began: began, Now: now, Traces: out.Trace, Changed: out.Changed, Before: before.view,
 		NewTerm: newTerm, State: n.stateOf(&after),
 	})
 	if out.Changed || newTerm != (observe.Leader{}) || after.rosterLost != before.rosterLost {
-		n.publish(after, changes)
+		n.publishSnapshot(after, changes)
 	}
 	n.records.DeliverAnswers(out.Answers)
-	n.send(out)
-	n.giveUp(changes)
+	n.sendOutput(out)
+	n.handleLostMembers(changes)
 	return stopError(out.Stop)
 }
 
-// takeSnapshot returns what the node sees after a turn, but for its term.
-func (n *Node) takeSnapshot(now time.Time, changed bool) sight {
-	s := *n.look()
+// takeSnapshot returns what the node knows after a turn, with the term from before it.
+func (n *Node) takeSnapshot(now time.Time, changed bool) snapshot {
+	s := *n.currentSnapshot()
 	if changed {
-		s = s.seeing(clone(n.machine.View(now)), n.machine.Durable().Held)
+		s = s.withView(cloneView(n.machine.View(now)), n.machine.Durable().Held)
 		s.votesAt = n.machine.VotesAt()
 	}
 	s.rosterLost = n.machine.RosterLost()
 	return s
 }
 
-// updateTrust ends the term and the holdings that the node has lost, and begins new ones. It
-// returns the leader of the term that began, zero for none.
-func (n *Node) updateTrust(
-	now time.Time, s *sight, out statemachine.Output,
+// updateLeases updates the term and the leases of records. It returns the leader of the term
+// that began, zero for none.
+func (n *Node) updateLeases(
+	now time.Time, s *snapshot, out statemachine.Output,
 ) (newTerm observe.Leader) {
 	version, until := n.machine.Authority(now)
-	began := n.terms.update(now, s.view, authority{version, until})
+	began := n.terms.updateTerm(now, s.view, version, until)
 	if began != nil {
 		s.term = began
 	}
@@ -76,15 +76,15 @@ func (n *Node) updateTrust(
 	return leaderOfTerm(began)
 }
 
-// publish shows readers what the node sees now.
-func (n *Node) publish(s sight, c observe.Changes) {
-	n.seen.set(s)
-	n.hub.publish(s.view, eventsOf(c, s.view))
+// publishSnapshot makes a snapshot and the events that led to it visible to readers.
+func (n *Node) publishSnapshot(s snapshot, c observe.Changes) {
+	n.snapshots.store(s)
+	n.hub.publishEvents(s.view, eventsOf(c, s.view))
 }
 
-// send hands the messages of a turn to the transport, and asks the host of a lost leader
-// whether its process is gone.
-func (n *Node) send(out statemachine.Output) {
+// sendOutput hands the messages of a turn to the transport. A probe asks the host of a lost
+// leader whether its process still runs.
+func (n *Node) sendOutput(out statemachine.Output) {
 	for _, m := range out.Send {
 		n.sendMessage(m)
 	}
@@ -98,7 +98,7 @@ func (n *Node) send(out statemachine.Output) {
 	}
 }
 
-// sendMessage sends one message. A message that cannot be encoded is as good as lost.
+// sendMessage sends one message. A message that cannot be encoded counts as lost.
 func (n *Node) sendMessage(m message.Message) {
 	frame, err := wire.Encode(m)
 	if err != nil {
@@ -110,12 +110,12 @@ func (n *Node) sendMessage(m message.Message) {
 	n.net.Notify(m.To, frame)
 }
 
-// dropUnencodable is counted for a message of this node that cannot be sent.
+// dropUnencodable is the reason of a message of this node that cannot be sent.
 const dropUnencodable = "cannot be encoded"
 
-// giveUp ends what waits for members that are gone: at once if their host reports that the
-// process is not there, else when they are removed.
-func (n *Node) giveUp(c observe.Changes) {
+// handleLostMembers fails the calls that wait for lost members: for an unreachable one if its
+// host refuses the port, otherwise when the member is removed.
+func (n *Node) handleLostMembers(c observe.Changes) {
 	for _, m := range c.Members {
 		if m.After.Address == n.cfg.self {
 			continue
@@ -130,28 +130,29 @@ func (n *Node) giveUp(c observe.Changes) {
 	}
 }
 
-// stateOf is what the node sees, for its observer.
-func (n *Node) stateOf(s *sight) observe.State {
+// stateOf returns a snapshot in the form that the observer takes.
+func (n *Node) stateOf(s *snapshot) observe.State {
+	drained := n.drained.Load()
 	return observe.State{
 		View:        s.view,
 		Held:        s.held,
 		Provisional: s.provisional,
-		Leader:      leaderOfTerm(s.live()),
-		Drained:     n.drained.Load(),
-		HandingOver: n.drained.Load() || n.terms.handsOver(),
+		Leader:      leaderOfTerm(s.liveTerm()),
+		Drained:     drained,
+		HandingOver: drained || n.terms.isHandingOver(),
 		RosterLost:  s.rosterLost,
 	}
 }
 
-// leaderOfTerm is the leader of a term, zero for nil.
-func leaderOfTerm(t *tenure) observe.Leader {
+// leaderOfTerm returns the leader of a term, zero for nil.
+func leaderOfTerm(t *clusterTerm) observe.Leader {
 	if t == nil {
 		return observe.Leader{}
 	}
-	return observe.Leader{Address: t.leader.Address, Version: t.version}
+	return observe.Leader{Address: t.leader, Version: t.version}
 }
 
-// stopError is the error of this package for the reason why the machine stopped.
+// stopError returns the error of this package for the reason why the machine stopped.
 func stopError(err error) error {
 	switch {
 	case err == nil:

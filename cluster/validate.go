@@ -23,13 +23,13 @@ import (
 const (
 	// MaxSize is the largest Size.
 	MaxSize = member.MaxMembers
-	// MinSecretBytes is how many random bytes a secret has at least.
+	// MinSecretBytes is the least number of random bytes of a secret.
 	MinSecretBytes = quicnet.MinSecretBytes
-	// DefaultCluster is the name of a cluster that was given none.
+	// DefaultCluster is the default of Cluster.
 	DefaultCluster = "athena"
 )
 
-// settings is a Config that was found good, in the types of the protocol.
+// settings is a valid Config, in the types of the protocol.
 type settings struct {
 	Config  // with defaults
 	self    member.Address
@@ -59,22 +59,22 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate returns every fault at once, each a *FieldError joined by errors.Join; nil if a
-// node can run with the configuration. It reads the files of certificates, and no others.
+// Validate returns all faults of the configuration, each as a *FieldError, joined by
+// errors.Join; nil if a node can run with it. It reads the TLS files, but no others.
 func (c Config) Validate() error {
-	_, err := c.settings()
+	_, err := c.parse()
 	return err
 }
 
-func (c Config) settings() (settings, error) {
+func (c Config) parse() (settings, error) {
 	s := settings{Config: c.WithDefaults()}
 	var faults faults
-	faults.listen(s.Addr)
-	s.self = faults.advertise(s.Advertise, c.Advertise != "")
+	faults.checkAddr(s.Addr)
+	s.self = faults.checkAdvertise(s.Advertise, c.Advertise != "")
 	if c.Size == 1 && len(c.Seeds) == 0 {
 		s.seeds = []member.Address{s.self}
 	} else {
-		s.seeds = faults.seeds(s.Seeds, s.Size)
+		s.seeds = faults.checkSeeds(s.Seeds, s.Size)
 	}
 	faults.Check(s.Size != 0, "Size",
 		"is required: the number of members of the full cluster, the same on every node")
@@ -86,11 +86,11 @@ func (c Config) settings() (settings, error) {
 		"Cluster", "%.300q: must have at most %d printable characters",
 		s.Cluster, member.MaxClusterBytes)
 	faults.Check(!s.JoinOnly || slices.Contains(s.seeds, s.self), "JoinOnly",
-		"true: only a seed can found, and %s %q is none of the %s: leave it out",
+		"true: only a seed can found a cluster, and %s %q is not among the %s: leave it out",
 		field("Advertise"), s.Advertise, field("Seeds"))
 	faults.Check(!s.Memory || s.DataDir == "", "Memory",
 		"contradicts %s %q: leave one of them out", field("DataDir"), s.DataDir)
-	faults.security(s.Config, s.self)
+	faults.checkSecurity(s.Config, s.self)
 	s.timings = message.Timings{
 		HeartbeatInterval: s.HeartbeatInterval,
 		HeartbeatTimeout:  s.HeartbeatTimeout,
@@ -105,14 +105,14 @@ func (c Config) settings() (settings, error) {
 	if s.Receiver != nil {
 		faults.Add("Receiver", s.Receiver.Validate(localEvents))
 	}
-	if err := faults.err(); err != nil {
+	if err := faults.joined(); err != nil {
 		return settings{}, fmt.Errorf("cluster: invalid configuration:\n%w", err)
 	}
 	return s, nil
 }
 
-// listen accepts an address without host, which means all of this machine's.
-func (f *faults) listen(addr string) {
+// checkAddr accepts an address without a host, which means all addresses of this machine.
+func (f *faults) checkAddr(addr string) {
 	if addr == "" {
 		f.Check(false, "Addr", "is required: host:port to listen on")
 		return
@@ -127,28 +127,28 @@ func (f *faults) listen(addr string) {
 	f.Check(host == "" || err == nil, "Addr", "%q: %w", addr, err)
 }
 
-// advertise must name one machine. explicit says that it was given, and is not
-// Addr under another name; a fault of Addr is told once.
-func (f *faults) advertise(addr string, explicit bool) member.Address {
+// checkAdvertise returns the parsed address, which must name one machine. explicit reports
+// whether it was configured; if not, it is Addr, whose other faults checkAddr has reported.
+func (f *faults) checkAdvertise(addr string, explicit bool) member.Address {
 	a, err := member.ParseAddress(addr)
 	host, _, splitErr := net.SplitHostPort(addr)
 	ip, ipErr := netip.ParseAddr(host)
 	everywhere := splitErr == nil && (host == "" || ipErr == nil && ip.IsUnspecified())
 	switch {
 	case everywhere && !explicit:
-		f.Check(false, "Addr", "%q: is every address of this machine: give %s, host:port by which "+
-			"the others reach this node", addr, field("Advertise"))
+		f.Check(false, "Addr", "%q: means every address of this machine: set %s to the host:port "+
+			"by which the others reach this node", addr, field("Advertise"))
 	case everywhere:
-		f.Check(false, "Advertise", "%q: must name this machine as others reach it, host:port", addr)
+		f.Check(false, "Advertise", "%q: must be the host:port by which the others reach this node", addr)
 	case explicit && err != nil:
 		f.Check(false, "Advertise", "%q: %w", addr, err)
 	}
 	return a
 }
 
-func (f *faults) seeds(list []string, size int) []member.Address {
+func (f *faults) checkSeeds(list []string, size int) []member.Address {
 	if len(list) == 0 {
-		f.Add("Seeds", errors.New("none; list the same one or more host:port on every node"))
+		f.Add("Seeds", errors.New("none; list one or more host:port, the same on every node"))
 	}
 	f.Check(size < 1 || len(list) <= size, "Seeds", "has %d entries, but %s is %d: list at most %d",
 		len(list), field("Size"), size, size)
@@ -166,7 +166,7 @@ func (f *faults) seeds(list []string, size int) []member.Address {
 	return seeds
 }
 
-func (f *faults) security(c Config, self member.Address) {
+func (f *faults) checkSecurity(c Config, self member.Address) {
 	secret, files := len(c.Secret) > 0, c.tlsFiles().Used()
 	if files {
 		f.Check(!secret, "Secret", "contradicts %s: leave one of them out", field("TLSCert"))
@@ -181,7 +181,7 @@ func (f *faults) security(c Config, self member.Address) {
 		field("Secret"))
 	f.Check(secret || files || c.InsecureAnywhere || c.onLoopback(), "Secret",
 		"is empty: set one, the same on every node, or %s, %s and %s; without either nodes run on "+
-			"loopback only (or everywhere with %s, where anybody who reaches the port can join)",
+			"loopback only (or everywhere with %s, but then anyone who reaches the port can join)",
 		field("TLSCA"), field("TLSCert"), field("TLSKey"), field("InsecureAnywhere"))
 }
 
@@ -193,15 +193,16 @@ func (f *faults) checkSecret(name string, secret []byte) {
 	f.Check(err == nil, name, "%w; athena secret new and NewSecret make one", err)
 }
 
-// onLoopback reports whether nothing outside this machine is meant.
+// onLoopback reports whether all addresses are on this machine. Faulty ones do not count, since
+// they are reported elsewhere.
 func (c Config) onLoopback() bool {
 	for _, addr := range append([]string{c.Addr, c.Advertise}, c.Seeds...) {
 		if addr == "" {
-			continue // a default, or told as a fault
+			continue // a default
 		}
 		host, _, err := net.SplitHostPort(addr)
 		if _, bad := member.ParseAddress(addr); err != nil || bad != nil && host != "" {
-			continue // told as a fault
+			continue
 		}
 		ip, err := netip.ParseAddr(host)
 		if host != "localhost" && (err != nil || !ip.IsLoopback()) {

@@ -61,9 +61,9 @@ func TestValidateNamesFieldAndValue(t *testing.T) {
 		{"a host that is none", with(func(c *Config) { c.Addr = "127.0.0.1 :7001" }),
 			`Addr "127.0.0.1 :7001": member: invalid address`},
 		{"all addresses", with(func(c *Config) { c.Addr, c.Secret = ":7001", testSecret }),
-			`Addr ":7001": is every address`},
+			`Addr ":7001": means every address`},
 		{"unspecified", with(func(c *Config) { c.Addr, c.Secret = "[::]:7001", testSecret }),
-			`Addr "[::]:7001": is every address`},
+			`Addr "[::]:7001": means every address`},
 		{"all addresses, advertised", with(func(c *Config) {
 			c.Addr, c.Advertise, c.Secret = ":7001", "10.0.0.1:7001", testSecret
 		}), ""},
@@ -189,7 +189,7 @@ func TestProfiles(t *testing.T) {
 			[6]time.Duration{ms(10000), ms(30000), ms(90000), ms(90000), ms(90000), ms(5000)}},
 	} {
 		p.config.Addr, p.config.Size = "127.0.0.1:7001", 1
-		s, err := p.config.settings()
+		s, err := p.config.parse()
 		if err != nil {
 			t.Errorf("%s: %v", p.name, err)
 		}

@@ -149,8 +149,8 @@ var machineFaults = []refusal{
 		cli.ExitFailed},
 	{"store of another cluster", nil, func(s scene) {
 		s.store("other")
-	}, "the store was made for something else: @/data\n--cluster \"athena\": the store was made for " +
-		"\"other\": …", cli.ExitUsage},
+	}, "the store was made for another configuration: @/data\n--cluster \"athena\": the store was " +
+		"made for \"other\": …", cli.ExitUsage},
 	{"data directory that others can write", nil, func(s scene) {
 		s.must(os.Mkdir(s.path("data"), 0o700))
 		s.chmod("data", 0o777)
@@ -178,7 +178,7 @@ var machineFaults = []refusal{
 
 	{"address of another machine", []string{"addr: 192.0.2.1:7001", "seeds: 192.0.2.1:7001"}, nil,
 		"@/athena.yaml:5: addr 192.0.2.1:7001: not an address of this machine: listen on 0.0.0.0 and " +
-			"give --advertise, …", cli.ExitFailed},
+			"set --advertise …", cli.ExitFailed},
 	{"name of nobody", []string{"addr: nobody.onion:7001", "seeds: nobody.onion:7001"}, nil,
 		"@/athena.yaml:5: addr nobody.onion:7001: not an address of this machine: listen on …",
 		cli.ExitFailed},

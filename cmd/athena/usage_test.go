@@ -118,9 +118,9 @@ func TestRunUsage(t *testing.T) {
 		{"bad address", run("--secret-file", secret, "--addr", "nowhere"),
 			[]string{`--addr "nowhere"`}},
 		{"any address", run("--secret-file", secret, "--addr", ":7001"),
-			[]string{`--addr ":7001"`, "give --advertise"}},
+			[]string{`--addr ":7001"`, "set --advertise"}},
 		{"every address", run("--secret-file", secret, "--addr", "0.0.0.0:7001"),
-			[]string{`--addr "0.0.0.0:7001"`, "give --advertise"}},
+			[]string{`--addr "0.0.0.0:7001"`, "set --advertise"}},
 		{"too large", run("--secret-file", secret, "--size", "1000"), []string{"--size 1000"}},
 		{"too small for the seeds", run("--secret-file", secret, "--size", "1"),
 			[]string{"--seeds has 2 entries, but --size is 1"}},
@@ -280,7 +280,7 @@ func TestRunCannotStart(t *testing.T) {
 	}
 	for _, c := range []wrong{
 		{"address of another machine", []string{"--addr", "192.0.2.1:7001", "--memory"},
-			[]string{"athena: --addr 192.0.2.1:7001: not an address", "0.0.0.0 and give --advertise"}},
+			[]string{"athena: --addr 192.0.2.1:7001: not an address", "0.0.0.0 and set --advertise"}},
 		{"admin in use", []string{"--addr", "127.0.0.1:7001", "--memory", "--admin",
 			admin.AddrOf(taken)}, []string{"athena: --admin: admin: listen on " + admin.AddrOf(taken),
 			"stop the other process or choose another port", "nearest=ATHENA_SIZE variable=ATHENA_SIZ\n"}},

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// Transfer hands leadership over to the given member, or to any member that can lead if to is
+// zero. It first ends the work of WhileLeader, and blocks until another leader is quorate or
+// ctx is done. If the member does not answer within a HeartbeatInterval, another one may lead
+// in its place: View shows the leader. The error is a *NotLeaderError, ErrNotActive,
+// ErrNotElected, or ErrNoQuorum with the cause of ctx.
+func (n *Node) Transfer(ctx context.Context, to member.Address) error {
+	s := n.currentSnapshot()
+	if s.view.Role != member.Leading {
+		return notLeaderError(s)
+	}
+	if err := checkSuccessor(s.view, to); err != nil {
+		return err
+	}
+	err := n.handOver(ctx, func(now time.Time) (statemachine.Output, error) {
+		return n.machine.Transfer(now, to)
+	})
+	switch {
+	case errors.Is(err, statemachine.ErrNotLeader):
+		return notLeaderError(n.currentSnapshot())
+	case errors.Is(err, statemachine.ErrNotActive) && !to.IsZero():
+		return fmt.Errorf("%w: %s is drained or has not answered this leader yet", ErrNotActive, to)
+	case errors.Is(err, statemachine.ErrNotActive):
+		return successorError(to)
+	case err != nil:
+		return err
+	}
+	return n.waitOtherLeader(ctx, s.view.Version)
+}
+
+// Drain lets other members lead for the rest of this run. A leader hands over first; Drain
+// then blocks until another leader is quorate or ctx is done. A drained node leads only if no
+// other member can: it keeps leading, or is elected after 2 x LeaderTimeout without a leader,
+// and hands over as soon as another member can lead.
+func (n *Node) Drain(ctx context.Context) error {
+	view := n.currentSnapshot().view
+	n.drained.Store(true)
+	err := n.handOver(ctx, func(now time.Time) (statemachine.Output, error) {
+		return n.machine.Drain(now), nil
+	})
+	if err != nil || view.Role != member.Leading {
+		return err
+	}
+	return n.waitOtherLeader(ctx, view.Version)
+}
+
+// Leave removes the node from the cluster in order, which takes at most about LeaderTimeout,
+// and closes it. If ctx is done first, the node is closed nevertheless, and the other members
+// notice its silence.
+func (n *Node) Leave(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, n.terms.guard)
+	n.records.CloseLeases(limited, ErrLeft)
+	cancel()
+	err := n.handOver(ctx, func(now time.Time) (statemachine.Output, error) {
+		return n.machine.Leave(now), nil
+	})
+	if err == nil {
+		select {
+		case <-n.life.Done():
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	n.stop(ErrClosed)
+	<-n.done
+	switch {
+	case errors.Is(n.Err(), ErrLeft):
+		return n.closeErr
+	case err != nil:
+		return fmt.Errorf("cluster: closed before the node had left: %w", err)
+	default:
+		return n.Err()
+	}
+}
+
+// handOver ends this node's term, waits for its functions, and then calls a verb that gives
+// leadership up.
+func (n *Node) handOver(
+	ctx context.Context, verb func(now time.Time) (statemachine.Output, error),
+) error {
+	resume := n.terms.endOwnTerm(ctx)
+	defer resume()
+	return n.runInLoop(ctx, verb)
+}
+
+func notLeaderError(s *snapshot) error {
+	return &NotLeaderError{Leader: s.view.Leader, Provisional: s.provisional}
+}
+
+// checkSuccessor returns an error if the given member, or any other if to is zero, cannot
+// lead. It is called before the node gives anything up.
+func checkSuccessor(view member.View, to member.Address) error {
+	for _, m := range view.Members {
+		if m.Status == member.Active && m.Address != view.Self.Address &&
+			(to.IsZero() || m.Address == to) {
+			return nil
+		}
+	}
+	return successorError(to)
+}
+
+func successorError(to member.Address) error {
+	if to.IsZero() {
+		return fmt.Errorf("%w: no other member is ready to lead", ErrNotActive)
+	}
+	return fmt.Errorf("%w: %s cannot take over", ErrNotActive, to)
+}
+
+// waitOtherLeader blocks until another member is the quorate leader. The error is
+// ErrNotElected if this node leads again, by a later version than the one given up.
+func (n *Node) waitOtherLeader(ctx context.Context, given uint64) error {
+	for {
+		s, changed := n.snapshots.watch()
+		switch t := s.liveTerm(); {
+		case t != nil && !t.own:
+			return nil
+		case t != nil && t.version > given:
+			return ErrNotElected
+		}
+		if err := n.waitChange(ctx, changed); err != nil {
+			if t := n.currentSnapshot().liveTerm(); t != nil && t.own {
+				return fmt.Errorf("%w: %w", successorError(member.Address{}), err)
+			}
+			return n.noQuorumError(err)
+		}
+	}
+}
+
+// noQuorumError returns the error of a wait for a leader that err ended.
+func (n *Node) noQuorumError(err error) error {
+	return fmt.Errorf("%w: %w", n.leaderlessError(), err)
+}
+
+// leaderlessError returns why there is no quorate leader, as far as this node knows.
+func (n *Node) leaderlessError() error {
+	if n.currentSnapshot().rosterLost {
+		return fmt.Errorf("%w: %w", ErrNoQuorum, ErrRosterLost)
+	}
+	return ErrNoQuorum
+}

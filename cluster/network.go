@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/athena-go/athena/internal/mesh"
+	"github.com/athena-go/athena/internal/observe"
+	"github.com/athena-go/athena/internal/tlsfiles"
+	"github.com/athena-go/athena/internal/wire"
+	"github.com/athena-go/athena/transport"
+	"github.com/athena-go/athena/transport/quicnet"
+)
+
+// openTransport opens the network, by default QUIC on UDP, and makes the Mesh on it.
+func (n *Node) openTransport(o options) (*mesh.Mesh, error) {
+	listen := o.transport
+	if listen == nil {
+		listen = func(c transport.Config) (transport.Network, error) {
+			return n.listenQUIC(c, o.socket)
+		}
+	}
+	m, err := mesh.New(mesh.Config{
+		Encode:      wire.Encode,
+		Decode:      wire.Decode,
+		Size:        n.cfg.Size,
+		CustomBytes: MaxEventBytes,
+		Report:      n.handleReport,
+	}, listen)
+	switch {
+	case errors.Is(err, transport.ErrAddressInUse):
+		return nil, fmt.Errorf("%w: %w", ErrAddressInUse, err)
+	case err != nil:
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	return m, nil
+}
+
+// listenQUIC opens a network of QUIC on a socket.
+func (n *Node) listenQUIC(
+	c transport.Config, socket func(addr string) (net.PacketConn, error),
+) (transport.Network, error) {
+	tlsConfig, err := n.makeTLSConfig()
+	if err != nil {
+		return nil, err
+	}
+	key, err := n.store.ResetKey()
+	if err != nil {
+		return nil, fieldErrorf("DataDir", "%s: %w", n.cfg.DataDir, err)
+	}
+	packets, err := socket(n.cfg.Addr)
+	if err != nil {
+		return nil, n.cfg.addrError(err)
+	}
+	return quicnet.New(quicnet.Config{
+		Config: c, Conn: packets, TLS: tlsConfig, Named: n.identity != nil, ResetKey: key,
+	})
+}
+
+func listenUDP(addr string) (net.PacketConn, error) {
+	socket, err := quicnet.Listen(addr)
+	if err != nil {
+		return nil, err // an interface that holds a nil pointer would not be nil
+	}
+	return socket, nil
+}
+
+// addrError adds to the error of a socket at Addr what to do about it.
+func (c Config) addrError(err error) error {
+	op, isSystem := errors.AsType[*net.OpError](err)
+	unknown, isUnknown := errors.AsType[*net.DNSError](err)
+	unusable, isUnusable := errors.AsType[*net.AddrError](err) // of a name
+	switch {
+	case isUnknown:
+		err = unknown
+	case isUnusable:
+		err = unusable
+	case isSystem:
+		err = op.Err // without the address, which may have the port of CheckAddr
+	default:
+		return err
+	}
+	about, args := "%s: ", []any{c.Addr}
+	switch {
+	case isUnknown, isUnusable, errors.Is(err, syscall.EADDRNOTAVAIL):
+		about += "not an address of this machine: listen on 0.0.0.0 and set %s to the host:port by " +
+			"which the others reach this node: "
+		args = append(args, field("Advertise"))
+	case errors.Is(err, fs.ErrPermission):
+		about += "ports below 1024 need a privilege (CAP_NET_BIND_SERVICE on Linux): listen on " +
+			"a higher port: "
+	}
+	return fieldErrorf("Addr", about+"%w", append(args, err)...)
+}
+
+// firstUnprivilegedPort is the lowest port for which no system requires a privilege.
+const firstUnprivilegedPort = 1024
+
+// CheckAddr returns why Start could not listen on Addr on this machine: the address does not
+// belong to it, the name is unknown, or the port needs a privilege. A port in use is not an
+// error, because a running node uses it. CheckAddr listens on a free port instead of the
+// configured one where that suffices, so that it does not disturb a node that starts. It may
+// block while a name is resolved.
+func (c Config) CheckAddr() error {
+	host, port, err := net.SplitHostPort(c.Addr)
+	if n, _ := strconv.Atoi(port); err == nil && n >= firstUnprivilegedPort {
+		port = "0" // any free port
+	}
+	socket, err := quicnet.Listen(net.JoinHostPort(host, port))
+	switch {
+	case err == nil:
+		return socket.Close()
+	case errors.Is(err, transport.ErrAddressInUse):
+		return nil
+	default:
+		return fmt.Errorf("cluster: %w", c.addrError(err))
+	}
+}
+
+// tlsFiles returns the files that the configuration names instead of a secret.
+func (c Config) tlsFiles() tlsfiles.Files {
+	return tlsfiles.Files{CA: c.TLSCA, Cert: c.TLSCert, Key: c.TLSKey}
+}
+
+// makeTLSConfig returns the TLS configuration of a node. The dates of certificates are
+// compared with the wall clock, not with the clock of leases.
+func (n *Node) makeTLSConfig() (made *tls.Config, err error) {
+	switch {
+	case n.cfg.Insecure:
+		return quicnet.InsecureTLS(time.Now)
+	case n.cfg.tlsFiles().Used():
+		if n.identity, err = openCertificates(n.cfg, n.log); err != nil {
+			return nil, err
+		}
+		return quicnet.CertificateTLS(n.identity.Current, time.Now), nil
+	}
+	secrets := [][]byte{n.cfg.Secret}
+	if len(n.cfg.OtherSecret) > 0 {
+		secrets = append(secrets, n.cfg.OtherSecret)
+	}
+	return quicnet.SecretTLS(secrets, n.cfg.Cluster, time.Now)
+}
+
+// openCertificates loads the TLS files of a node, and logs when they change or expire.
+func openCertificates(cfg settings, log *slog.Logger) (*tlsfiles.Source, error) {
+	id := tlsfiles.Identity{Cluster: cfg.Cluster, Self: cfg.self}
+	source, err := tlsfiles.Open(cfg.tlsFiles(), id, time.Now, func(r tlsfiles.Report) {
+		l := certificateLines[r.Event]
+		log.LogAttrs(context.Background(), l.level, l.text,
+			observe.ErrAttr(r.Err), slog.Time("until", r.Until))
+	})
+	return source, asFieldErrors(err)
+}
+
+// line is the level and the text of a log line.
+type line struct {
+	level slog.Level
+	text  string
+}
+
+// certificateLines has the log line of each event.
+var certificateLines = map[tlsfiles.Event]line{
+	tlsfiles.Changed: {slog.LevelInfo,
+		"TLS files have changed: the next handshakes use them"},
+	tlsfiles.Unusable: {slog.LevelWarn,
+		"cannot load the TLS files; keeping the previous certificate"},
+	tlsfiles.Expired: {slog.LevelWarn, "the certificate of this node, or an " +
+		"authority above it, has expired and other nodes refuse it: replace its files"},
+	tlsfiles.Expiring: {slog.LevelWarn, "the certificate of this node, or an " +
+		"authority above it, expires soon: replace its files"},
+}
+
+// resetSecret returns the secret from which the key of stateless resets is derived if no
+// store keeps one. Only the nodes of the cluster may know it.
+func (c Config) resetSecret() ([]byte, error) {
+	if files := c.tlsFiles(); files.Used() {
+		key, err := files.ReadKey()
+		return key, asFieldErrors(err)
+	}
+	return c.Secret, nil
+}
+
+// ReadSecret reads Config.Secret from a file in the same way as the daemon. It removes all
+// line ends ('\n' and '\r') at the end of the file, since editors add them, even if the secret
+// is random bytes.
+//
+// The secret must be MinSecretBytes or more random bytes, raw or in base64. Passwords are
+// refused, because anyone who reaches a node could guess them offline. So is a file of more
+// than 4 KiB, or one that users other than its owner can read; but the group of a file of root
+// may read it unless this process is root's, because container platforms mount secrets like
+// that.
+func ReadSecret(path string) ([]byte, error) { return tlsfiles.ReadSecret(path) }
+
+// NewSecret returns a new secret: MinSecretBytes random bytes in base64.
+func NewSecret() []byte { return tlsfiles.NewSecret() }

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	crand "crypto/rand"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/athena-go/athena/internal/observe"
+	"github.com/athena-go/athena/internal/store"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
+	"github.com/athena-go/athena/statemachine"
+	"github.com/athena-go/athena/transport/quicnet"
+)
+
+// openStore opens the store in the data directory, or a store in memory if there is none.
+func (n *Node) openStore() (store.Store, error) {
+	if n.cfg.DataDir == "" {
+		if !n.cfg.Memory {
+			n.log.Warn("no data directory is set: this node forgets its votes when it ends")
+		}
+		secret, err := n.cfg.resetSecret()
+		if err != nil {
+			return nil, fmt.Errorf("cluster: %w", err)
+		}
+		key, err := quicnet.DeriveResetKey(secret, n.cfg.Advertise)
+		if err != nil {
+			return nil, err
+		}
+		return store.NewMemory(key), nil
+	}
+	s, err := store.OpenFile(n.cfg.DataDir)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", fieldErrorf("DataDir", "%s: %w", n.cfg.DataDir, err))
+	}
+	return s, nil
+}
+
+// beginRun loads the store and saves the identity of this run before any other node sees it.
+// A store that was made for another origin stays unchanged, unless it was never used: after
+// a first start with a wrong name there is nothing to remove. The incarnation grows even if
+// the store was lost, provided that the wall clock does.
+func (n *Node) beginRun(ctx context.Context) (paxos.Durable, error) {
+	c, known, err := n.store.Load()
+	if err != nil {
+		return c.Durable, fmt.Errorf("cluster: the store cannot be read: %w", err)
+	}
+	if err := n.cfg.checkOrigin(c, known); err != nil {
+		return c.Durable, err
+	}
+	if !known || c.Origin != n.cfg.storeOrigin() {
+		crand.Read(c.StoreID[:]) // never fails
+	} else if err := n.waitOldLeases(ctx, c); err != nil {
+		return c.Durable, err
+	}
+	c.Incarnation = max(c.Incarnation+1, uint64(time.Now().UnixMilli()))
+	if err := n.saveDurable(c.Durable); err != nil {
+		return c.Durable, fmt.Errorf("cluster: the store cannot save: %w", err)
+	}
+	return c.Durable, nil
+}
+
+func (n *Node) saveDurable(d paxos.Durable) error {
+	began := time.Now()
+	err := n.store.Save(store.Content{
+		Origin: n.cfg.storeOrigin(), LeaseTimeout: n.cfg.LeaseTimeout,
+		HoldTimeout: n.cfg.timings.HoldTimeout(), Durable: d,
+	})
+	n.observer.Metrics.Saved.Observe(time.Since(began))
+	return err
+}
+
+// oldLeaseStep is how often waitOldLeases saves what is left of the wait, so that a node that
+// is restarted meanwhile, for example by a health check, does not start the wait over.
+const oldLeaseStep = 5 * time.Second
+
+// waitOldLeases blocks until the leases that the last run granted under longer timeouts have
+// expired, except for what this run waits for anyway while it runs (statemachine.Owed). A
+// cluster of one has granted none to others.
+func (n *Node) waitOldLeases(ctx context.Context, c store.Content) error {
+	owed := statemachine.Owed{Lease: c.LeaseTimeout, Hold: max(c.HoldTimeout, c.LeaseTimeout)}
+	before, left := owed, owed.Wait(n.cfg.timings)
+	if left == 0 || n.cfg.Size == 1 {
+		return nil
+	}
+	n.log.Warn("waiting for leases granted under the old timeouts to expire",
+		slog.Float64("lease_before_ms", observe.Milliseconds(before.Lease)),
+		slog.Float64("lease_ms", observe.Milliseconds(n.cfg.timings.LeaseTimeout)),
+		slog.Float64("hold_before_ms", observe.Milliseconds(before.Hold)),
+		slog.Float64("hold_ms", observe.Milliseconds(n.cfg.timings.HoldTimeout())),
+		slog.Float64("wait_ms", observe.Milliseconds(left)))
+	for left > 0 {
+		step := min(oldLeaseStep, left)
+		select {
+		case <-time.After(step):
+		case <-ctx.Done():
+			return fmt.Errorf("cluster: %w", fieldErrorf("LeaseTimeout", "was %v in the last run, and "+
+				"records were held for %v: wait until leases of that run have expired: %w",
+				before.Lease, before.Hold, context.Cause(ctx)))
+		}
+		left -= step
+		owed = owed.After(step, n.cfg.timings)
+		c.LeaseTimeout, c.HoldTimeout = owed.Lease, owed.Hold
+		if err := n.store.Save(c); err != nil {
+			return fmt.Errorf("cluster: the store cannot save: %w", err)
+		}
+	}
+	return nil
+}
+
+// storeOrigin returns what the store of this node must have been made for.
+func (s settings) storeOrigin() store.Origin {
+	return store.Origin{Cluster: s.Cluster, Size: s.Size, Address: s.self}
+}
+
+// checkOrigin returns an error if a store was used and made for another origin.
+func (s settings) checkOrigin(c store.Content, known bool) error {
+	if !known || c.IsUnused() || c.Origin == s.storeOrigin() {
+		return nil
+	}
+	return &StoreMismatchError{
+		Dir: s.DataDir, Made: StoreOrigin(c.Origin), Given: StoreOrigin(s.storeOrigin()),
+	}
+}
+
+// CheckStore returns the error that Start would return for the store in DataDir: a
+// *StoreMismatchError, or why the store or its key cannot be read, made or written. It changes
+// nothing and may be called while a node uses the store. It returns nil if DataDir is empty or
+// has no store yet.
+func (c Config) CheckStore() error {
+	s, err := c.parse()
+	if err != nil || s.DataDir == "" {
+		return err
+	}
+	content, known, err := store.Peek(s.DataDir)
+	if err != nil {
+		return fmt.Errorf("cluster: %w", fieldErrorf("DataDir", "%s: %w", s.DataDir, err))
+	}
+	return s.checkOrigin(content, known)
+}
+
+// StoreMismatchError means that a store was made for another Cluster, Size or Advertise than
+// the configuration has. The node has sent nothing and has not changed the store.
+//
+// Running with such a store could break promises that the node has made by its votes. Size
+// determines the majority: two of three nodes that restart as clusters of one would both lead.
+// The address is part of the voter's identity (protocol.md section 1), so a vote does not count
+// at another address, and a copied directory would give two members one store id. To move a
+// node, start it at the new address with an empty store.
+type StoreMismatchError struct {
+	Dir   string      // Config.DataDir
+	Made  StoreOrigin // what the store was made for
+	Given StoreOrigin // what the configuration has
+}
+
+// StoreOrigin is what a store was made for.
+type StoreOrigin struct {
+	Cluster string // name of the cluster
+	Size    int    // of the full cluster
+	Address member.Address
+}
+
+// Error names each difference with both values and what to do.
+func (e *StoreMismatchError) Error() string {
+	return "cluster: " + e.Text(func(field string) string { return field })
+}
+
+// Text is Error with other names for the fields of Config that it mentions.
+func (e *StoreMismatchError) Text(name func(field string) string) string {
+	var b strings.Builder
+	b.WriteString("the store was made for another configuration")
+	if e.Dir != "" {
+		fmt.Fprintf(&b, ": %s", e.Dir)
+	}
+	differ := func(field string, made, given any, advice string) {
+		if made != given {
+			fmt.Fprintf(&b, "\n%s %v: the store was made for %v: %s", field, given, made, advice)
+		}
+	}
+	const newCluster = "or empty the data directories of all nodes, which makes a new cluster " +
+		"whose tokens begin at 1 again"
+	differ(name("Cluster"), strconv.Quote(e.Made.Cluster), strconv.Quote(e.Given.Cluster),
+		"start with that name, "+newCluster)
+	differ(name("Size"), e.Made.Size, e.Given.Size,
+		"start with that size, which a cluster cannot change, "+newCluster)
+	differ(name("Advertise"), e.Made.Address, e.Given.Address,
+		"start at that address, the only one at which its vote counts, or empty the data directory, "+
+			"and the node joins as a new member (a seed of a cluster without a leader needs "+
+			name("JoinOnly")+" until it has joined)")
+	return b.String()
+}

@@ -257,7 +257,7 @@ func (s *stage) sent(label string, n int) func() bool {
 }
 
 func (s *stage) record(r sim.Record) {
-	if r.What != sim.Sent && r.What != sim.Lost {
+	if r.Kind != sim.Sent && r.Kind != sim.Lost {
 		return
 	}
 	from, to := s.alias(r.Message.From.Address), s.alias(r.Message.To)
@@ -275,10 +275,10 @@ func (s *stage) record(r sim.Record) {
 	if isAnswer(r.Message.Body.Kind()) {
 		arrow = "-->"
 	}
-	if r.What == sim.Lost { // it was written down when it was sent
+	if r.Kind == sim.Lost { // it was written down when it was sent
 		s.arrows = s.arrows[:len(s.arrows)-1]
 	}
-	if r.What == sim.Lost || to == s.dead {
+	if r.Kind == sim.Lost || to == s.dead {
 		arrow += "x"
 	}
 	s.arrows = append(s.arrows, fmt.Sprintf("%s %s %s: %s", from, arrow, to, s.last))

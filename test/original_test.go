@@ -187,7 +187,7 @@ func (u *undisturbed) record(r sim.Record) {
 		statemachine.Suspected, statemachine.LostAuthority, statemachine.SteppedDown,
 		statemachine.BecameLeader, statemachine.BecameProvisional, statemachine.Proposing,
 	}
-	if r.What == sim.Traced && r.Process != u.but && u.since > 0 && r.At >= u.since &&
+	if r.Kind == sim.Traced && r.Process != u.but && u.since > 0 && r.At >= u.since &&
 		slices.Contains(bad, r.Trace.Kind) {
 		u.found = append(u.found, r)
 	}
@@ -246,7 +246,7 @@ func TestThreeSeedsBootTogether(t *testing.T) {
 		leaders := 0
 		s := simulated(seed, 3)
 		s.Record = func(r sim.Record) {
-			if r.What == sim.Traced && r.Trace.Kind == statemachine.GainedAuthority {
+			if r.Kind == sim.Traced && r.Trace.Kind == statemachine.GainedAuthority {
 				leaders++
 			}
 		}

@@ -299,11 +299,11 @@ const historyLines = 40
 // record keeps what happened: heartbeats are only counted.
 func (p *player) record(r sim.Record) {
 	by := r.Process + 1
-	switch r.What {
+	switch r.Kind {
 	case sim.Sent:
 		k := r.Message.Body.Kind()
 		p.happens(happening{by: by, about: p.number(r.Message.To), what: "sends", kind: k.String()})
-		if r.Beats() {
+		if r.IsPeriodic() {
 			return
 		}
 	case sim.Lost, sim.Delivered:

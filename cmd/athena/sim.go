@@ -314,7 +314,7 @@ type told struct {
 }
 
 func (t *tail) addRecord(r sim.Record) {
-	if r.Beats() {
+	if r.IsPeriodic() {
 		t.beats++
 		return
 	}

@@ -83,13 +83,13 @@ func TestTail(t *testing.T) {
 	beats, others := 0, 0
 	for _, r := range all {
 		tail.addRecord(r)
-		if !r.Beats() {
+		if !r.IsPeriodic() {
 			others++
 		}
 	}
 	left := traceTail
 	for i := len(all) - 1; left > 0; i-- {
-		if all[i].Beats() {
+		if all[i].IsPeriodic() {
 			beats++
 		} else {
 			left--

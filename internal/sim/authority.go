@@ -69,15 +69,15 @@ func (k *checker) checkAuthority(p int, holder member.Identity, version uint64, 
 func (k *checker) noteClockStopped(now int64, p *process) {
 	k.now = now
 	v := p.machine.View(p.clock.at(k.now))
-	if p.leads = v.Role == member.Leading; p.leads {
+	if p.wasLeading = v.Role == member.Leading; p.wasLeading {
 		k.noteLeaderAsleep(p.index, v.Version)
 	}
-	k.noteAsleep(p.index, p.leads)
+	k.noteAsleep(p.index, p.wasLeading)
 }
 
-// trustEnded records that a process noticed that its clock may have stopped. From then on it
+// noteTrustEnded records that a process noticed that its clock may have stopped. From then on it
 // has no authority and trusts no record on the basis of what it knew before.
-func (k *checker) trustEnded(now int64, p int) {
+func (k *checker) noteTrustEnded(now int64, p int) {
 	k.now = now
 	k.endAuthority(p)
 	k.auth[p].found = true

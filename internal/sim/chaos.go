@@ -13,17 +13,17 @@ import (
 // chaos injects faults into a cluster until stopFaults. It draws each fault when it is due,
 // or takes all of them from a recording.
 type chaos struct {
-	c      *Cluster
-	plan   Plan
-	rand   *rand.Rand // of the series that draws now
-	walls  *rand.Rand // for wall clocks
-	over   bool
-	counts [classes]int
-	series []*series
-	focus  int          // process that the next victim is likely to be, or -1
-	armed  []arming     // by process
-	slow   [][]SlowSave // by process: the next saves
-	misfit int          // process with a different configuration, or -1
+	c       *Cluster
+	plan    Plan
+	rand    *rand.Rand // of the series that draws now
+	walls   *rand.Rand // for wall clocks
+	stopped bool
+	counts  [classes]int
+	series  []*series
+	focus   int              // process that the next victim is likely to be, or -1
+	armed   []armedInterrupt // by process
+	slow    [][]SlowSave     // by process: the next saves
+	misfit  int              // process with a different configuration, or -1
 }
 
 // series is a sequence of faults drawn from one stream.
@@ -34,8 +34,8 @@ type series struct {
 	guided  float64       // probability that an election attracts a fault
 }
 
-// arming is a fault that waits for a step of its process that saves or sends.
-type arming struct {
+// armedInterrupt is a fault that waits for a step of its process that saves or sends.
+type armedInterrupt struct {
 	fault Fault // class 0: none
 	skip  int64 // number of such steps to skip
 }
@@ -44,7 +44,7 @@ func newChaos(c *Cluster, p Plan) *chaos {
 	x := &chaos{
 		c: c, plan: p, rand: randomStream(p.Setup.Seed, streamFaults),
 		walls: randomStream(p.Setup.Seed, streamWallClocks), focus: -1, misfit: -1,
-		armed: make([]arming, len(c.procs)),
+		armed: make([]armedInterrupt, len(c.procs)),
 		slow:  make([][]SlowSave, len(c.procs)),
 	}
 	x.addSeries(x.rand, p.Faults&firstFaults, p.pace, p.guided)
@@ -60,7 +60,7 @@ func newChaos(c *Cluster, p Plan) *chaos {
 // addSeries adds a series for the enabled classes that strike at a time of their own, if any.
 func (x *chaos) addSeries(r *rand.Rand, on Faults, pace time.Duration, guided float64) {
 	s := &series{rand: r, pace: pace, guided: guided}
-	for _, d := range deeds {
+	for _, d := range faultClasses {
 		if on&d.class == 0 {
 			continue
 		}
@@ -78,7 +78,7 @@ func (x *chaos) addSeries(r *rand.Rand, on Faults, pace time.Duration, guided fl
 func (x *chaos) startFaults() {
 	for i, at := range x.plan.Starts {
 		x.c.After(at, func() {
-			if !x.over { // the end of the faults starts every process
+			if !x.stopped { // the end of the faults starts every process
 				x.c.Start(i)
 			}
 		})
@@ -102,13 +102,13 @@ func (x *chaos) startFaults() {
 			x.countFault(steady.class)
 		}
 	}
-	if x.c.tape.isReplay() {
-		for _, f := range x.c.tape.faults {
+	if x.c.recording.isReplay() {
+		for _, f := range x.c.recording.faults {
 			x.c.queue.pushFirst(f.At, item{run: func() { x.applyFault(f) }})
 		}
 		return
 	}
-	x.c.noticed = x.raiseOdds
+	x.c.onTrace = x.raiseOdds
 	for _, s := range x.series {
 		x.scheduleNext(s)
 	}
@@ -124,7 +124,7 @@ func (x *chaos) restartFailed(i int, err error) {
 		return
 	}
 	x.c.After(x.plan.Setup.Timings.RetryInterval, func() {
-		if p := x.c.procs[i]; i < x.plan.Setup.Processes && (!x.over || !x.c.isOccupied(p)) {
+		if p := x.c.procs[i]; i < x.plan.Setup.Processes && (!x.stopped || !x.c.isOccupied(p)) {
 			x.c.Start(i)
 		}
 	})
@@ -132,8 +132,8 @@ func (x *chaos) restartFailed(i int, err error) {
 
 // stopFaults stops the faults. Scheduled ones no longer happen.
 func (x *chaos) stopFaults() {
-	x.over = true
-	x.c.Interrupt, x.c.SlowSave, x.c.noticed = nil, nil, nil
+	x.stopped = true
+	x.c.Interrupt, x.c.SlowSave, x.c.onTrace = nil, nil, nil
 }
 
 func (x *chaos) scheduleNext(s *series) {
@@ -151,13 +151,13 @@ func (x *chaos) scheduleNext(s *series) {
 func (x *chaos) drawFault(s *series) {
 	x.rand = s.rand
 	f := Fault{At: x.c.now, Class: s.classes[s.rand.IntN(len(s.classes))]}
-	deedOf(f.Class).draw(x, &f)
-	x.c.tape.keepFault(f)
+	faultClassOf(f.Class).draw(x, &f)
+	x.c.recording.recordFault(f)
 	x.applyFault(f)
 }
 
 func (x *chaos) applyFault(f Fault) {
-	if !x.over && f.Who < len(x.c.procs) && deedOf(f.Class).do(x, f) {
+	if !x.stopped && f.Who < len(x.c.procs) && faultClassOf(f.Class).do(x, f) {
 		x.countFault(f.Class)
 	}
 }
@@ -166,7 +166,7 @@ func (x *chaos) applyFault(f Fault) {
 // in progress.
 func (x *chaos) startStorm(s *series) {
 	for range 2 + s.rand.IntN(4) {
-		x.callLater(x.upTo(x.plan.Setup.Timings.LeaderTimeout), func() { x.drawFault(s) })
+		x.callLater(x.drawUpTo(x.plan.Setup.Timings.LeaderTimeout), func() { x.drawFault(s) })
 	}
 }
 
@@ -183,7 +183,7 @@ func (x *chaos) raiseOdds(p int, t statemachine.Trace) {
 		if x.rand = s.rand; s.rand.Float64() >= s.guided {
 			continue
 		}
-		x.callLater(1+x.upTo(x.plan.Setup.Timings.HeartbeatInterval/8), func() {
+		x.callLater(1+x.drawUpTo(x.plan.Setup.Timings.HeartbeatInterval/8), func() {
 			x.focus = p
 			x.drawFault(s)
 			x.focus = -1
@@ -194,7 +194,7 @@ func (x *chaos) raiseOdds(p int, t statemachine.Trace) {
 // callLater calls f after d, before other items of the same time, unless faults have ended.
 func (x *chaos) callLater(d time.Duration, f func()) {
 	x.c.queue.pushFirst(x.c.now+max(int64(d), 0), item{run: func() {
-		if !x.over {
+		if !x.stopped {
 			f()
 		}
 	}})
@@ -205,7 +205,7 @@ func (x *chaos) countFault(class Faults) {
 	x.c.happened |= class
 }
 
-func (x *chaos) upTo(d time.Duration) time.Duration {
+func (x *chaos) drawUpTo(d time.Duration) time.Duration {
 	return time.Duration(x.rand.Int64N(int64(d) + 1))
 }
 
@@ -219,7 +219,7 @@ func (x *chaos) drawDuration() int64 {
 // drawDowntime draws how long a process stays down.
 func (x *chaos) drawDowntime() int64 {
 	if x.rand.IntN(3) == 0 {
-		return int64(x.upTo(x.plan.Setup.Timings.HeartbeatInterval))
+		return int64(x.drawUpTo(x.plan.Setup.Timings.HeartbeatInterval))
 	}
 	return x.drawDuration()
 }

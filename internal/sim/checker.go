@@ -49,22 +49,22 @@ type checker struct {
 	changes int         // of the holder of authority
 	gap     int64       // the smallest between two holders; never while there was none
 
-	stores  []paxos.Durable          // by process, as on its disk
-	homes   []member.Address         // by process
-	voters  map[member.Voter]*ledger // what each store ever did
-	values  map[paxos.ID]*value      // what was accepted, by ballot
-	chosen  map[uint64]*value        // by version
-	order   []uint64                 // chosen versions in the order of being chosen
-	states  map[member.Number]member.State
-	digests map[member.Number]uint64
-	newest  map[uint64]member.State // by version, the leader's last one
-	commits map[uint64]uint64       // by version, committed revision + 1
-	commitV []uint64                // versions in commits
-	heardAt map[hearing]int64       // when last
-	keptAt  map[keeping]int64       // when last
-	trusts  trusts                  // in records
-	given   member.State            // the one before the present step gave a seat away
-	gave    bool                    // with authority before that step
+	stores        []paxos.Durable                // by process, as on its disk
+	homes         []member.Address               // by process
+	voters        map[member.Voter]*storeHistory // what each store ever did
+	values        map[paxos.ID]*value            // what was accepted, by ballot
+	chosen        map[uint64]*value              // by version
+	order         []uint64                       // chosen versions in the order of being chosen
+	states        map[member.Number]member.State
+	digests       map[member.Number]uint64
+	newest        map[uint64]member.State // by version, the leader's last one
+	commits       map[uint64]uint64       // by version, committed revision + 1
+	commitV       []uint64                // versions in commits
+	heardAt       map[hearing]int64       // when last
+	keptAt        map[keeping]int64       // when last
+	trusts        trusts                  // in records
+	seatGiven     member.State            // the one before the present step gave a seat away
+	wasAuthorized bool                    // with authority before that step
 
 	founded     bool
 	neverJoined []bool // by seed, since the founding
@@ -80,7 +80,7 @@ func newChecker(size int, seeds []member.Address, processes int) *checker {
 		gap:         never,
 		stores:      make([]paxos.Durable, processes),
 		homes:       make([]member.Address, processes),
-		voters:      map[member.Voter]*ledger{},
+		voters:      map[member.Voter]*storeHistory{},
 		values:      map[paxos.ID]*value{},
 		chosen:      map[uint64]*value{},
 		states:      map[member.Number]member.State{},
@@ -125,7 +125,7 @@ func (k *checker) noteEnd(now int64, p *process) {
 		a.version, a.until = 0, min(a.until, now)
 	}
 	k.endTrust(p.index)
-	k.given = member.State{}
+	k.seatGiven = member.State{}
 }
 
 // hearing identifies a process and the store whose owner it heard.
@@ -157,7 +157,7 @@ func (k *checker) checkStep(now int64, p *process, out statemachine.Output) {
 	k.now = now
 	if d := p.machine.Durable(); !sameDurable(d, p.store) {
 		k.noteViolation("unsaved", "%s remembers %s, but only %s is saved",
-			p.cfg.Name, briefDurable(d), briefDurable(p.store))
+			p.cfg.Name, formatDurable(d), formatDurable(p.store))
 	}
 	version, until := p.machine.Authority(p.clock.at(now))
 	if version == 0 {
@@ -169,22 +169,22 @@ func (k *checker) checkStep(now int64, p *process, out statemachine.Output) {
 		}
 		k.checkAuthority(p.index, p.identity(), version, p.clock.globalTime(until))
 	}
-	k.afterSeat(p, version != 0, out)
+	k.checkSeatGiven(p, version != 0, out)
 	k.checkView(p, p.machine.View(p.stepTime), out.Changed)
 }
 
-// afterSeat checks, after a step that gave a seat away, that the leader was quorate before,
+// checkSeatGiven checks, after a step that gave a seat away, that the leader was quorate before,
 // within or after the step.
-func (k *checker) afterSeat(p *process, quorate bool, out statemachine.Output) {
-	if k.given.Version == 0 {
+func (k *checker) checkSeatGiven(p *process, quorate bool, out statemachine.Output) {
+	if k.seatGiven.Version == 0 {
 		return
 	}
-	excused := k.mayBeLate(p.index, k.given.Version, p.stepAt, k.auth[p.index].lease)
-	if !quorate && !k.gave && !wasQuorate(out) && !excused {
+	excused := k.mayBeLate(p.index, k.seatGiven.Version, p.stepAt, k.auth[p.index].lease)
+	if !quorate && !k.wasAuthorized && !wasQuorate(out) && !excused {
 		k.noteBroken("I5", "%s gave a seat of %s away and is not quorate", p.cfg.Name,
-			formatState(k.given))
+			formatState(k.seatGiven))
 	}
-	k.given = member.State{}
+	k.seatGiven = member.State{}
 }
 
 // wasQuorate reports whether a leader gained authority within a step. It may have lost it in
@@ -264,7 +264,7 @@ func (k *checker) noteBlankSeed(p *process, before paxos.Durable) {
 	}
 	if hasVoted(before) {
 		k.restarted[i] = true
-		k.voidWhen()
+		k.checkVoid()
 	}
 }
 
@@ -279,7 +279,7 @@ func (k *checker) noteFounding() {
 			}
 		}
 	}
-	k.voidWhen()
+	k.checkVoid()
 }
 
 // noteJoined records that a seed holds a state or a vote of the founding.
@@ -289,7 +289,7 @@ func (k *checker) noteJoined(addr member.Address) {
 	}
 }
 
-func (k *checker) voidWhen() {
+func (k *checker) checkVoid() {
 	if n := k.blankSeeds(); k.void == "" && n >= member.Quorum(len(k.seeds)) {
 		k.void = fmt.Sprintf("at %v %d of %d seeds had restarted with nothing or never joined",
 			time.Duration(k.now), n, len(k.seeds))
@@ -352,7 +352,7 @@ func formatState(s member.State) string {
 	return fmt.Sprintf("%v of %s {%s}", s.Number, s.Leader.Host, strings.Join(parts, ", "))
 }
 
-func briefDurable(d paxos.Durable) string {
+func formatDurable(d paxos.Durable) string {
 	return fmt.Sprintf("{%x#%d promised %v accepted %v on %v %s held %s}", d.StoreID[:2],
 		d.Incarnation, d.Promised, d.Accepted.ID, d.Accepted.Base, formatState(d.Accepted.State),
 		formatState(d.Held))

@@ -129,7 +129,7 @@ func (h *history) give(out statemachine.Output) {
 	h.k.noteHeard(0, message.Message{From: h.procs[1].identity(), Body: message.LeaderKeepAlive{}})
 	h.k.now += int64(h.saves)
 	h.take(left.Next(left.Roster.Without(addressOf(2))), 0)
-	h.k.afterSeat(h.procs[0], false, out)
+	h.k.checkSeatGiven(h.procs[0], false, out)
 }
 
 // letGo lets a leader that has authority since 0 say in a step at a time that a member

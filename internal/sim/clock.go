@@ -85,7 +85,7 @@ func (c *Cluster) readClock(p *process) time.Time {
 		p.setForward = false
 		c.noteProcess(p, WallClockSet, "")
 		p.machine.EndTrust(now)
-		c.check.trustEnded(c.now, p.index)
+		c.check.noteTrustEnded(c.now, p.index)
 	}
 	return now
 }

@@ -70,26 +70,26 @@ type Cluster struct {
 	// Ended is called when a process stops by itself.
 	Ended func(process int, err error)
 
-	setup    Setup
-	now      int64
-	queue    queue
-	procs    []*process
-	net      network
-	tape     *tape
-	check    *checker
-	register register
-	rand     *rand.Rand // for store ids
-	hash     uint64
-	steps    int
-	stopped  []Stopped
-	dialed   []int   // process + 1 that receives a sender's messages to an address
-	greets   []uint8 // results of greets, by from*processes+to
-	routes   *rand.Rand
-	happened Faults // classes that happened so far
-	cover    Cover
-	keys     []string // the keys of records
+	setup     Setup
+	now       int64
+	queue     queue
+	procs     []*process
+	net       network
+	recording *recording
+	check     *checker
+	register  register
+	rand      *rand.Rand // for store ids
+	hash      uint64
+	steps     int
+	stopped   []Stopped
+	dialed    []int   // process + 1 that receives a sender's messages to an address
+	greets    []uint8 // results of greets, by from*processes+to
+	routes    *rand.Rand
+	happened  Faults // classes that happened so far
+	cover     Cover
+	keys      []string // the keys of records
 	// noticed receives the decisions of machines, if set.
-	noticed func(process int, t statemachine.Trace)
+	onTrace func(process int, t statemachine.Trace)
 }
 
 // Stopped describes a process that stopped by itself.
@@ -131,9 +131,9 @@ func randomStream(seed uint64, of int) *rand.Rand {
 }
 
 // NewCluster returns a cluster of stopped processes. It panics if the setup is invalid.
-func NewCluster(s Setup) *Cluster { return newCluster(s, &tape{}) }
+func NewCluster(s Setup) *Cluster { return newCluster(s, &recording{}) }
 
-func newCluster(s Setup, t *tape) *Cluster {
+func newCluster(s Setup, t *recording) *Cluster {
 	if s.Processes == 0 {
 		s.Processes = s.Size
 	}
@@ -148,11 +148,11 @@ func newCluster(s Setup, t *tape) *Cluster {
 	}
 	total := s.Processes + len(s.Twins)
 	c := &Cluster{
-		setup: s,
-		net:   newNetwork(total, s.Link, randomStream(s.Seed, streamNetwork), t),
-		tape:  t,
-		rand:  randomStream(s.Seed, streamStores),
-		hash:  s.Seed,
+		setup:     s,
+		net:       newNetwork(total, s.Link, randomStream(s.Seed, streamNetwork), t),
+		recording: t,
+		rand:      randomStream(s.Seed, streamStores),
+		hash:      s.Seed,
 
 		routes: randomStream(s.Seed, streamRoutes),
 		dialed: make([]int, total*total),
@@ -178,7 +178,7 @@ func newProcess(s Setup, i int, seeds []member.Address, clocks *rand.Rand) *proc
 	if i >= s.Processes {
 		home = s.Twins[i-s.Processes]
 	}
-	p := &process{index: i, home: home, clock: steadyClock(), wake: never, next: 1}
+	p := &process{index: i, home: home, clock: steadyClock(), wake: never, nextIncarnation: 1}
 	if s.Skew {
 		p.clock = drawClock(clocks)
 	}

@@ -229,11 +229,11 @@ func TestTwinTakesTheAddress(t *testing.T) {
 }
 
 func TestRecordTellsWhatHappens(t *testing.T) {
-	seen := map[What]int{}
+	seen := map[RecordKind]int{}
 	s := steady(3)
 	s.Codec = true
 	s.Record = func(r Record) {
-		seen[r.What]++
+		seen[r.Kind]++
 		if line := r.String(); len(line) < 20 {
 			t.Errorf("a record reads %q", line)
 		}

@@ -295,7 +295,7 @@ func (c *Cluster) Describe() string {
 				b.WriteString(", " + flag.name)
 			}
 		}
-		b.WriteString(": " + briefDurable(p.store))
+		b.WriteString(": " + formatDurable(p.store))
 	}
 	return b.String()
 }

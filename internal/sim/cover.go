@@ -16,11 +16,11 @@ type rule int
 
 const (
 	ruleReasons = rule(0)
-	ruleWhats   = rule(message.Reasons)
+	ruleTraces  = rule(message.Reasons)
 )
 
 const (
-	ruleGreetRefused = ruleWhats + rule(statemachine.TraceKinds) + iota
+	ruleGreetRefused = ruleTraces + rule(statemachine.TraceKinds) + iota
 	ruleSeedsDiffer
 	ruleFenced
 	rules
@@ -29,10 +29,10 @@ const (
 // String returns the name of the rule in tables.
 func (r rule) String() string {
 	switch {
-	case r < ruleWhats:
+	case r < ruleTraces:
 		return message.Reason(r).String()
 	case r < ruleGreetRefused:
-		return statemachine.TraceKind(r - ruleWhats).String()
+		return statemachine.TraceKind(r - ruleTraces).String()
 	default:
 		return [...]string{"greet refused", "seeds differ", "write fenced"}[r-ruleGreetRefused]
 	}
@@ -54,7 +54,7 @@ func (c *Cluster) reachTrace(t statemachine.Trace) {
 	if t.Reason != message.ReasonNone {
 		c.noteReached(ruleReasons + rule(t.Reason))
 	}
-	c.noteReached(ruleWhats + rule(t.Kind))
+	c.noteReached(ruleTraces + rule(t.Kind))
 }
 
 // Table counts, for each rule, the runs in which it was reached, and in which it was reached
@@ -126,7 +126,7 @@ func (t Table) String() string {
 // whyUnreachable returns the reason why a rule is never reached, or "".
 func (r rule) whyUnreachable() string {
 	switch r {
-	case ruleReasons, ruleWhats:
+	case ruleReasons, ruleTraces:
 		return "is no rule"
 	case rule(message.ReasonOwnAddress), rule(message.ReasonNotAddressed):
 		return "guards against a faulty transport"

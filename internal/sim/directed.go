@@ -68,7 +68,7 @@ func (c *Cluster) SetFast(i int) { c.procs[i].clock.rate = rateMax }
 func (c *Cluster) SetBack(i int) {
 	p := c.procs[i]
 	p.setBack = true
-	c.procs[p.home].next = 1
+	c.procs[p.home].nextIncarnation = 1
 }
 
 // Register returns the numbers of writes that the fenced register accepted and refused. It

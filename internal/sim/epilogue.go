@@ -82,13 +82,13 @@ func (j *judge) crashLeader() {
 	} else {
 		c.Crash(old)
 	}
-	drained := j.drainedFor(old)
+	drained := j.drainedDelay(old)
 	next := func() bool { return c.Leader() >= 0 && c.Leader() != old }
 	if limit := 2*t.TTLTimeout + drained; !c.RunUntil(limit, next) {
 		j.noteFailure("L1", "no quorate leader %v after the last one crashed", limit)
 		return
 	}
-	j.measureSince("leader after a crash", start,
+	j.recordMeasure("leader after a crash", start,
 		t.LeaderTimeout+3*t.HeartbeatInterval+8*j.roundTrip()+drained)
 	j.checkSteady(t.TTLTimeout, "after a failover")
 }
@@ -118,14 +118,14 @@ func (j *judge) cutOff() {
 		}
 	}
 	// Members that still hear it notice its loss later than the others.
-	drained := j.drainedFor(side...)
+	drained := j.drainedDelay(side...)
 	limit += drained
 	replaced := func() bool { return c.Leader() >= 0 && c.Leader() != old }
 	if !c.RunUntil(limit, replaced) {
 		j.noteFailure("L4", "%s is cut off, and not replaced for %v", nameOf(old), limit)
 		return
 	}
-	j.measureSince("leader after it was cut off", start, 5*t.LeaderTimeout/2+drained)
+	j.recordMeasure("leader after it was cut off", start, 5*t.LeaderTimeout/2+drained)
 	c.RunFor(time.Duration(j.rand.Int64N(int64(2 * t.TTLTimeout))))
 	if c.check.first != nil || c.Leader() < 0 {
 		return
@@ -144,7 +144,7 @@ func (j *judge) cutOff() {
 		j.checkDrainedLeader()
 		return
 	}
-	j.measureSince("all active after a heal", start, 4*t.HeartbeatInterval+4*j.roundTrip())
+	j.recordMeasure("all active after a heal", start, 4*t.HeartbeatInterval+4*j.roundTrip())
 	if c.Leader() != leader || c.Authority(leader) != version {
 		j.noteFailure("L3", "%s lost its authority for version %d to the leader that had been cut off",
 			nameOf(leader), version)
@@ -168,14 +168,14 @@ func (j *judge) leaveInOrder() {
 	if p := c.procs[who]; !p.isUp() || !c.hasVote(p) || p.cfg.Volatile && !c.mayForget(who) {
 		return
 	}
-	start, drained := c.now, j.drainedFor(who)
+	start, drained := c.now, j.drainedDelay(who)
 	c.noteRun(Phase, "%s leaves", nameOf(who))
 	c.Leave(who)
 	if !c.RunUntil(2*t.LeaderTimeout, func() bool { return !c.Up(who) }) {
 		c.check.noteViolation("leave", "%s has not left after %v", nameOf(who), 2*t.LeaderTimeout)
 		return
 	}
-	j.expectSince("gone after leave", start, t.LeaderTimeout)
+	j.recordExpected("gone after leave", start, t.LeaderTimeout)
 	if err := c.stopped[len(c.stopped)-1].Err; !errors.Is(err, statemachine.ErrLeft) {
 		c.check.noteViolation("leave", "%s stopped with %v", nameOf(who), err)
 		return
@@ -192,5 +192,5 @@ func (j *judge) leaveInOrder() {
 		c.check.noteViolation("leave", "%s has left, but is not removed after %v", nameOf(who), limit)
 		return
 	}
-	j.expectSince("removed after leave", start, 2*t.LeaderTimeout+drained)
+	j.recordExpected("removed after leave", start, 2*t.LeaderTimeout+drained)
 }

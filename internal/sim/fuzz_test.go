@@ -96,7 +96,7 @@ func faultsIn(b []byte) (faults []Fault) {
 	}
 	for len(b) > 0 && len(faults) < 64 {
 		f := Fault{At: max(next(), 0) * int64(time.Millisecond)}
-		f.Class = deeds[uint64(next())%uint64(len(deeds))].class
+		f.Class = faultClasses[uint64(next())%uint64(len(faultClasses))].class
 		f.Who, f.Lasts = int(uint64(next())%8), max(next(), 0)*int64(time.Microsecond)
 		for range uint64(next()) % 8 {
 			f.Args = append(f.Args, next())

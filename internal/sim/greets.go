@@ -86,18 +86,18 @@ func (c *Cluster) keepsConnection(from, to int) bool {
 }
 
 func (c *Cluster) resolveGreets(a, b *process) uint8 {
-	if a.said.Size == 0 || b.said.Size == 0 || a.home == b.home {
+	if a.greet.Size == 0 || b.greet.Size == 0 || a.home == b.home {
 		return welcome // one is down, or they are twins, which never dial each other
 	}
-	ours := message.Message{From: a.identity(), To: b.cfg.Address, Body: a.said}
-	passive := b.said
-	passive.Active = !a.said.Active
+	ours := message.Message{From: a.identity(), To: b.cfg.Address, Body: a.greet}
+	passive := b.greet
+	passive.Active = !a.greet.Active
 	theirs := message.Message{From: b.identity(), To: a.cfg.Address, Body: passive}
 	if mesh.CheckGreet(ours, theirs) != nil {
 		c.noteReached(ruleGreetRefused)
 		return refused
 	}
-	if mesh.GreetWarning(a.said, b.said) != nil {
+	if mesh.GreetWarning(a.greet, b.greet) != nil {
 		c.noteReached(ruleSeedsDiffer)
 	}
 	return welcome

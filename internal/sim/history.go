@@ -34,7 +34,7 @@ func (k *checker) checkNewState(p *process, before member.Number, s member.State
 	last, led := k.newest[s.Version]
 	switch {
 	case s.Revision == 0:
-		k.introducedFirst(p, before, s)
+		k.checkIntroduced(p, before, s)
 	case !led:
 		k.noteBroken("I6", "%s holds %s before any node holds %d.0",
 			p.cfg.Name, formatState(s), s.Version)
@@ -52,8 +52,8 @@ func (k *checker) checkNewState(p *process, before member.Number, s member.State
 	}
 }
 
-// introducedFirst checks that the initial state of a version was chosen.
-func (k *checker) introducedFirst(p *process, before member.Number, s member.State) {
+// checkIntroduced checks that the initial state of a version was chosen.
+func (k *checker) checkIntroduced(p *process, before member.Number, s member.State) {
 	if k.quorum == 1 {
 		// A node that is a majority by itself accepts and counts in one step; its vote is
 		// not visible.
@@ -182,7 +182,9 @@ func (k *checker) checkGone(p *process, last member.State, o, n member.Member) {
 // and the leader is quorate (protocol.md section 3).
 func (k *checker) checkSeat(p *process, last member.State, o member.Member) {
 	// Authority gained in this step is not recorded yet.
-	k.given, k.gave = last, k.auth[p.index].version != 0 && k.auth[p.index].until > p.stepAt
+	authority := &k.auth[p.index]
+	k.seatGiven = last
+	k.wasAuthorized = authority.version != 0 && authority.until > p.stepAt
 	if len(last.Roster) < k.size || o.Status != member.Leaving {
 		k.noteBroken("I5", "the seat of %v as %v was given away in %s", o.Address, o.Status,
 			formatState(last))
@@ -197,7 +199,7 @@ func (k *checker) checkSpared(p *process, last member.State, o member.Member) {
 		if m.Address == o.Address || !m.IsVoter() {
 			continue
 		}
-		if m.Address == last.Leader || k.heardLately(p, m.Voter()) {
+		if m.Address == last.Leader || k.hasHeard(p, m.Voter()) {
 			heard++
 		}
 	}
@@ -209,9 +211,9 @@ func (k *checker) checkSpared(p *process, last member.State, o member.Member) {
 	}
 }
 
-// heardLately reports whether a process had heard a voter within HeartbeatTimeout of its
+// hasHeard reports whether a process had heard a voter within HeartbeatTimeout of its
 // step.
-func (k *checker) heardLately(p *process, v member.Voter) bool {
+func (k *checker) hasHeard(p *process, v member.Voter) bool {
 	at, ok := k.heardAt[hearing{p.index, v.StoreID}]
 	return ok && p.stepAt-at <= int64(p.cfg.Timings.HeartbeatTimeout)
 }

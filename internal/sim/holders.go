@@ -105,9 +105,9 @@ func (c *Cluster) Commit(i int, r message.RecordRequest) {
 		}
 	}
 	c.giveOrder(i, fmt.Sprintf("ask for %v", r), func(p *process, now time.Time) statemachine.Output {
-		p.asked++
-		r.ID = p.asked
-		p.open = append(p.open, r)
+		p.requests++
+		r.ID = p.requests
+		p.openRequests = append(p.openRequests, r)
 		return p.machine.Commit(now, r)
 	})
 }
@@ -135,14 +135,14 @@ func (c *Cluster) Records(i int) member.Records {
 // readAnswers handles the answers of a step. Each request gets one.
 func (c *Cluster) readAnswers(p *process, out statemachine.Output) {
 	for _, a := range out.Answers {
-		i := slices.IndexFunc(p.open, func(r message.RecordRequest) bool { return r.ID == a.ID })
+		i := slices.IndexFunc(p.openRequests, func(r message.RecordRequest) bool { return r.ID == a.ID })
 		if i < 0 {
 			c.check.noteViolation("records", "%s got an answer to request %d, which is not open",
 				p.cfg.Name, a.ID)
 			return
 		}
-		r := p.open[i]
-		p.open = slices.Delete(p.open, i, i+1)
+		r := p.openRequests[i]
+		p.openRequests = slices.Delete(p.openRequests, i, i+1)
 		if a.Reason != message.ReasonNone {
 			c.noteReached(ruleReasons + rule(a.Reason))
 			continue

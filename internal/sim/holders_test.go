@@ -87,7 +87,7 @@ func late(t *testing.T, between func(c *Cluster, leader, owner int)) {
 	var copied item
 	s := steady(3)
 	s.Record = func(r Record) {
-		if b, ok := r.Message.Body.(message.RecordRequest); ok && r.What == Sent && b.Changes[0].Drop {
+		if b, ok := r.Message.Body.(message.RecordRequest); ok && r.Kind == Sent && b.Changes[0].Drop {
 			copied.msg = r.Message
 		}
 	}
@@ -184,7 +184,7 @@ func TestAMemberThatGetsItsPlaceBackIsWaitedFor(t *testing.T) {
 	s := steady(3)
 	s.Twins = []int{0, 1, 2}
 	s.Record = func(r Record) {
-		if r.What == Sent && r.Message.Body.Kind() == message.KindJoinClusterRequest {
+		if r.Kind == Sent && r.Message.Body.Kind() == message.KindJoinClusterRequest {
 			join = item{msg: r.Message, from: r.Process}
 		}
 	}

@@ -57,7 +57,7 @@ func drawMargins(r *rand.Rand, p *Plan, o Options) {
 func (x *chaos) runSequence() {
 	t := x.plan.Setup.Timings
 	x.waitUntil(4*t.LeaderTimeout, x.c.Settled, func() {
-		x.callLater(x.upTo(t.HeartbeatInterval), func() {
+		x.callLater(x.drawUpTo(t.HeartbeatInterval), func() {
 			switch x.rand.IntN(3) {
 			case 0:
 				x.silenceLeader()
@@ -86,7 +86,7 @@ func (x *chaos) inflictFault(f Fault) {
 		return
 	}
 	f.At = x.c.now
-	x.c.tape.keepFault(f)
+	x.c.recording.recordFault(f)
 	x.applyFault(f)
 }
 
@@ -101,22 +101,22 @@ func (x *chaos) cutFor(d time.Duration, pairs []pair, f func()) {
 }
 
 // drawAbout draws a time from 3/4 to 5/4 of d, so that a silence ends before or after a margin.
-func (x *chaos) drawAbout(d time.Duration) time.Duration { return d*3/4 + x.upTo(d/2) }
+func (x *chaos) drawAbout(d time.Duration) time.Duration { return d*3/4 + x.drawUpTo(d/2) }
 
-// handTo transfers leadership to a process, and calls f when the cluster has settled under it
+// handOverTo transfers leadership to a process, and calls f when the cluster has settled under it
 // or a LeaderTimeout has passed.
-func (x *chaos) handTo(to int, f func()) {
+func (x *chaos) handOverTo(to int, f func()) {
 	if l := x.c.Leader(); l >= 0 && l != to {
 		x.inflictFault(Fault{Class: Operators, Who: l, Args: []int64{2, int64(to) + 1}})
 	}
 	t := x.plan.Setup.Timings
 	x.waitUntil(t.LeaderTimeout, func() bool { return x.c.Leader() == to && x.c.Settled() }, func() {
-		x.callLater(x.upTo(2*t.HeartbeatInterval), f)
+		x.callLater(x.drawUpTo(2*t.HeartbeatInterval), f)
 	})
 }
 
-// oneOf draws a process with a slow clock, or one with a fast clock.
-func (x *chaos) oneOf(slow bool) int {
+// drawByClock draws a process with a slow clock, or one with a fast clock.
+func (x *chaos) drawByClock(slow bool) int {
 	order := x.rand.Perm(x.plan.Setup.Size)
 	i := slices.IndexFunc(order, func(p int) bool {
 		return slices.Contains(x.plan.Setup.Slow, p) == slow
@@ -127,8 +127,8 @@ func (x *chaos) oneOf(slow bool) int {
 // silenceLeader cuts off a leader with a slow clock, one way or both ways, for about
 // LeaderTimeout: its followers' support ends early and its lease late.
 func (x *chaos) silenceLeader() {
-	slow := x.oneOf(true)
-	x.handTo(slow, func() {
+	slow := x.drawByClock(true)
+	x.handOverTo(slow, func() {
 		var pairs []pair
 		for o := range x.c.procs {
 			if o != slow {
@@ -149,8 +149,8 @@ func (x *chaos) silenceLeader() {
 // record (holders.sendRequest).
 func (x *chaos) silenceOwner() {
 	t := x.plan.Setup.Timings
-	x.handTo(x.oneOf(false), func() {
-		slow := x.oneOf(true)
+	x.handOverTo(x.drawByClock(false), func() {
+		slow := x.drawByClock(true)
 		owns := func() bool { // there may be no request for a record yet
 			return len(x.c.keys) > 0 && !x.c.Holds(slow, x.c.keys[0]).IsZero()
 		}
@@ -191,7 +191,7 @@ func (x *chaos) restartAndCut() {
 		restart()
 		return
 	}
-	alone := t.LeaderTimeout + giveUp*t.TTLTimeout + x.upTo(t.LeaderTimeout)
+	alone := t.LeaderTimeout + giveUp*t.TTLTimeout + x.drawUpTo(t.LeaderTimeout)
 	x.cutFor(alone, cutSides(order, 1), restart)
 }
 

@@ -32,12 +32,12 @@ type link struct {
 
 // network carries messages between processes.
 type network struct {
-	rand  *rand.Rand
-	tape  *tape
-	size  int
-	links []link // from*size+to
-	stats Messages
-	calm  bool // faults have ended
+	rand      *rand.Rand
+	recording *recording
+	size      int
+	links     []link // from*size+to
+	stats     Messages
+	calm      bool // faults have ended
 }
 
 // Messages counts messages by outcome.
@@ -63,8 +63,8 @@ func (m *Messages) add(o Messages) {
 	m.Duplicated += o.Duplicated
 }
 
-func newNetwork(size int, l Link, r *rand.Rand, t *tape) network {
-	n := network{rand: r, tape: t, size: size, links: make([]link, size*size)}
+func newNetwork(size int, l Link, r *rand.Rand, t *recording) network {
+	n := network{rand: r, recording: t, size: size, links: make([]link, size*size)}
 	for i := range n.links {
 		n.links[i].Link = l
 	}
@@ -102,8 +102,8 @@ func (n *network) drawArrivals(from, to int, now int64) (at [2]int64, copies int
 
 // nextFate returns the fate of the message just sent on a link, from the recording or drawn.
 func (n *network) nextFate(l *link, number int) Fate {
-	if n.tape.isReplay() {
-		f := n.tape.recordedFate(number, l.sent)
+	if n.recording.isReplay() {
+		f := n.recording.recordedFate(number, l.sent)
 		if n.calm {
 			f = f.limitTo(l.Link)
 		}
@@ -119,7 +119,7 @@ func (n *network) nextFate(l *link, number int) Fate {
 			f.Twice, f.Again = true, n.extraDelay(l)
 		}
 	}
-	n.tape.keepFate(f)
+	n.recording.recordFate(f)
 	return f
 }
 

@@ -123,7 +123,7 @@ func drawFaults(r *rand.Rand) Faults {
 // drawLater enables each class of laterFaults in one run of three.
 func drawLater(r *rand.Rand) Faults {
 	on := NoFaults
-	for _, d := range deeds {
+	for _, d := range faultClasses {
 		if laterFaults&d.class != 0 && r.IntN(3) == 0 {
 			on |= d.class
 		}

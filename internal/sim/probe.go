@@ -12,7 +12,7 @@ import (
 // is down, and always for Setup.Rejects. A cut link and a suspended host give no reply.
 func (c *Cluster) probeHost(p *process, of statemachine.Probe) {
 	to := slices.IndexFunc(c.procs, func(o *process) bool {
-		return o.ran.Voter() == of.Leader.Voter()
+		return o.lastRun.Voter() == of.Leader.Voter()
 	})
 	if to < 0 {
 		return
@@ -21,24 +21,24 @@ func (c *Cluster) probeHost(p *process, of statemachine.Probe) {
 	run := p.runs
 	c.After(there.Delay, func() {
 		o := c.procs[to]
-		refuses := !o.isUp() || slices.Contains(c.setup.Rejects, to) && o.slept == 0
+		refuses := !o.isUp() || slices.Contains(c.setup.Rejects, to) && o.sleptSince == 0
 		if !refuses || there.cuts+back.cuts > 0 {
 			return
 		}
 		c.After(back.Delay, func() {
 			if p.runs == run {
-				c.tellRefused(p, of)
+				c.reportRefused(p, of)
 			}
 		})
 	})
 }
 
-// tellRefused informs a machine that the host of a leader refused the connection.
-func (c *Cluster) tellRefused(p *process, of statemachine.Probe) {
+// reportRefused informs a machine that the host of a leader refused the connection.
+func (c *Cluster) reportRefused(p *process, of statemachine.Probe) {
 	switch {
 	case p.takesInput():
 		c.settleStep(p, p.machine.Refused(c.readClock(p), of))
 	case p.isUp():
-		p.keepItem(item{run: func() { c.tellRefused(p, of) }})
+		p.keepItem(item{run: func() { c.reportRefused(p, of) }})
 	}
 }

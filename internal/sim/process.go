@@ -28,39 +28,39 @@ type process struct {
 	cfg   statemachine.Config
 	clock clock
 
-	store paxos.Durable // the contents of its disk
-	owed  statemachine.Owed
-	next  uint64 // the lowest incarnation for its next run
+	store           paxos.Durable // the contents of its disk
+	owed            statemachine.Owed
+	nextIncarnation uint64 // the lowest incarnation for its next run
 	// setBack is set once its wall clock was set back. setForward is set if the wall
 	// clock was set forward since the process last read it.
 	setBack, setForward bool
 
-	misfit  misfit
-	said    message.Greet         // the greet of its last run
-	machine *statemachine.Machine // nil while the process is down
-	runs    int
-	ran     member.Identity // the identity of its last run
-	wake    int64           // when Advance is due, or never
-	spins   int             // consecutive calls of Advance at spinAt
-	spinAt  int64
-	paused  bool
-	slept   int64 // when its clock stopped, plus one; 0 while it runs
-	hand    write // the write that was under way when it was paused
+	misfit       misfit
+	greet        message.Greet         // the greet of its last run
+	machine      *statemachine.Machine // nil while the process is down
+	runs         int
+	lastRun      member.Identity // the identity of its last run
+	wake         int64           // when Advance is due, or never
+	spins        int             // consecutive calls of Advance at spinAt
+	spinAt       int64
+	paused       bool
+	sleptSince   int64 // when its clock stopped, plus one; 0 while it runs
+	pendingWrite write // the write that was under way when it was paused
 	// starting is the wait before its run begins, or nil.
 	starting *startWait
 
-	saving   *save                   // the save under way, or nil
-	stepAt   int64                   // when its machine was last called
-	stepTime time.Time               // by its own clock
-	inbox    []item                  // items that arrived while it was paused or saving
-	renewed  bool                    // the present step began a new run
-	leaving  bool                    // Leave was called in this run
-	drained  bool                    // Drain was called in this run
-	asked    uint64                  // number of requests for records
-	open     []message.RecordRequest // requests of this run without an answer
-	leads    bool                    // it was leader when its clock stopped
-	seen     member.View             // the last view it showed
-	sent     flood
+	saving       *save                   // the save under way, or nil
+	stepAt       int64                   // when its machine was last called
+	stepTime     time.Time               // by its own clock
+	inbox        []item                  // items that arrived while it was paused or saving
+	renewed      bool                    // the present step began a new run
+	leaving      bool                    // Leave was called in this run
+	drained      bool                    // Drain was called in this run
+	requests     uint64                  // number of requests for records
+	openRequests []message.RecordRequest // requests of this run without an answer
+	wasLeading   bool                    // it was leader when its clock stopped
+	seen         member.View             // the last view it showed
+	sent         flood
 
 	trustsUntil time.Time // the machine's trust deadline after the last step
 	holdings    []holding // by the keys of the cluster
@@ -85,7 +85,7 @@ func (p *process) voter() member.Voter {
 // have expired. Start does nothing if the process is already started.
 func (c *Cluster) Start(i int) {
 	p := c.procs[i]
-	if p.isStarted() || c.check.first != nil || !p.cfg.Volatile && c.owesWait(p) {
+	if p.isStarted() || c.check.first != nil || !p.cfg.Volatile && c.startWaiting(p) {
 		return
 	}
 	c.beginRun(p)
@@ -94,11 +94,11 @@ func (c *Cluster) Start(i int) {
 // beginRun starts the next run of a process.
 func (c *Cluster) beginRun(p *process) {
 	if p.cfg.Volatile || p.store.StoreID.IsZero() {
-		p.store = paxos.Durable{StoreID: c.newStoreID(), Incarnation: c.procs[p.home].next}
+		p.store = paxos.Durable{StoreID: c.newStoreID(), Incarnation: c.procs[p.home].nextIncarnation}
 	} else {
-		p.store.Incarnation = max(p.store.Incarnation+1, p.next)
+		p.store.Incarnation = max(p.store.Incarnation+1, p.nextIncarnation)
 	}
-	c.procs[p.home].next = max(c.procs[p.home].next, p.store.Incarnation+1)
+	c.procs[p.home].nextIncarnation = max(c.procs[p.home].nextIncarnation, p.store.Incarnation+1)
 	if !p.store.Held.IsZero() {
 		p.cfg.JoinOnly = false // it has joined: the operator removes the flag
 	}
@@ -111,11 +111,11 @@ func (c *Cluster) beginRun(p *process) {
 	c.check.noteStart(c.now, p)
 	cfg := p.nextConfig()
 	p.owed = statemachine.OwedBy(cfg.Timings)
-	p.said = p.makeGreet(cfg)
+	p.greet = p.makeGreet(cfg)
 	c.forgetGreets(p.index)
 	p.machine = statemachine.New(cfg, p.store, p.clock.at(c.now))
 	p.seen = p.machine.View(p.clock.at(c.now))
-	p.ran = p.identity()
+	p.lastRun = p.identity()
 	c.advanceMachine(p)
 }
 
@@ -146,8 +146,8 @@ func (c *Cluster) Crash(i int) {
 
 func (c *Cluster) endRun(p *process) {
 	c.wakeClock(p)
-	p.machine, p.wake, p.paused, p.inbox, p.hand = nil, never, false, nil, write{}
-	p.open, p.saving, p.renewed = nil, nil, false
+	p.machine, p.wake, p.paused, p.inbox, p.pendingWrite = nil, never, false, nil, write{}
+	p.openRequests, p.saving, p.renewed = nil, nil, false
 	c.check.noteEnd(c.now, p)
 }
 
@@ -175,7 +175,7 @@ func (c *Cluster) Pause(i int) {
 	if p.isUp() && !p.paused {
 		c.noteProcess(p, Paused, "")
 		p.paused, p.wake = true, never
-		p.hand = c.writeOf(p)
+		p.pendingWrite = c.nextWrite(p)
 	}
 }
 
@@ -188,17 +188,17 @@ func (c *Cluster) Suspend(i int) {
 		return
 	}
 	c.Pause(i)
-	p.slept = c.now + 1
+	p.sleptSince = c.now + 1
 	c.check.noteClockStopped(c.now, p)
 }
 
 // wakeClock restarts the stopped clock of a process from where it stopped.
 func (c *Cluster) wakeClock(p *process) {
-	if p.slept > 0 {
-		p.clock.offset -= p.clock.timePassed(c.now) - p.clock.timePassed(p.slept-1)
-		p.slept = 0
-		c.check.noteAwake(c.now, p.index, p.leads, p.cfg.Timings)
-		p.leads = false
+	if p.sleptSince > 0 {
+		p.clock.offset -= p.clock.timePassed(c.now) - p.clock.timePassed(p.sleptSince-1)
+		p.sleptSince = 0
+		c.check.noteAwake(c.now, p.index, p.wasLeading, p.cfg.Timings)
+		p.wasLeading = false
 	}
 }
 
@@ -212,7 +212,7 @@ func (c *Cluster) Resume(i int, timersFirst bool) {
 	c.noteProcess(p, Resumed, "")
 	p.paused = false
 	c.wakeClock(p)
-	c.wokeUp(p)
+	c.finishWrite(p)
 	switch {
 	case p.saving == nil:
 		c.catchUp(p, timersFirst)

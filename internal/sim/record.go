@@ -10,54 +10,54 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// What is the kind of a Record.
-type What uint8
+// RecordKind is the kind of a Record.
+type RecordKind uint8
 
 // The kinds of records.
 const (
-	Started      What = iota + 1 // a process started
-	Crashed                      // a process died
-	Waiting                      // it waits until the promises of its last run have expired
-	Ended                        // a process stopped by itself
-	DiskLost                     // a store was lost
-	Paused                       // a process froze
-	Resumed                      // it continued
-	WallClockSet                 // it noticed that its wall clock was set forward
-	Saving                       // its save takes time
-	Ordered                      // an operator gave a command
-	Network                      // the network changed
-	Sent                         // a message left its process
-	Lost                         // a message will never arrive
-	Delivered                    // a message arrived
-	Traced                       // a decision of a machine
-	Phase                        // the next phase of the run began
-	Broke                        // an invariant broke
+	Started      RecordKind = iota + 1 // a process started
+	Crashed                            // a process died
+	Waiting                            // it waits until the promises of its last run have expired
+	Ended                              // a process stopped by itself
+	DiskLost                           // a store was lost
+	Paused                             // a process froze
+	Resumed                            // it continued
+	WallClockSet                       // it noticed that its wall clock was set forward
+	Saving                             // its save takes time
+	Ordered                            // an operator gave a command
+	Network                            // the network changed
+	Sent                               // a message left its process
+	Lost                               // a message will never arrive
+	Delivered                          // a message arrived
+	Traced                             // a decision of a machine
+	Phase                              // the next phase of the run began
+	Broke                              // an invariant broke
 )
 
-var whatNames = [...]string{
+var recordKindNames = [...]string{
 	"", "started", "crashed", "waits", "ended", "lost its disk", "paused", "resumed",
 	"sees its wall clock set", "saves", "ordered to",
 	"network", "sends", "loses", "gets", "trace", "phase", "broke",
 }
 
 // String returns the word for the kind in a printed record.
-func (w What) String() string { return whatNames[w] }
+func (w RecordKind) String() string { return recordKindNames[w] }
 
 // Record is one line of the history of a run.
 type Record struct {
 	At      time.Duration // global time
 	Process int           // process concerned, or -1
 	From    int           // sender of a Delivered message
-	What    What
+	Kind    RecordKind
 	Message message.Message    // of Sent, Lost and Delivered
 	Trace   statemachine.Trace // of Traced
 	Text    string
 }
 
-// Beats reports whether the record is about a periodic message: a keep-alive or its
+// IsPeriodic reports whether the record is about a periodic message: a keep-alive or its
 // acknowledgement.
-func (r Record) Beats() bool {
-	switch r.What {
+func (r Record) IsPeriodic() bool {
+	switch r.Kind {
 	case Sent, Lost, Delivered:
 	default:
 		return false
@@ -77,8 +77,8 @@ func (r Record) String() string {
 	if r.Process >= 0 {
 		who = nameOf(r.Process)
 	}
-	head := fmt.Sprintf("%12.6f %-4s %-9s ", r.At.Seconds(), who, r.What)
-	switch r.What {
+	head := fmt.Sprintf("%12.6f %-4s %-9s ", r.At.Seconds(), who, r.Kind)
+	switch r.Kind {
 	case Sent, Lost:
 		return head + fmt.Sprintf("to %s %s", r.Message.To.Host, formatMessage(r.Message))
 	case Delivered:
@@ -136,7 +136,7 @@ func (c *Cluster) emitRecord(r Record) {
 }
 
 // noteProcess records an event of a process.
-func (c *Cluster) noteProcess(p *process, w What, text string) {
+func (c *Cluster) noteProcess(p *process, w RecordKind, text string) {
 	c.mixHash(uint64(c.now) ^ uint64(p.index)<<56 ^ uint64(w)<<48)
 	if c.setup.Record == nil {
 		return
@@ -144,14 +144,14 @@ func (c *Cluster) noteProcess(p *process, w What, text string) {
 	if w == Started {
 		text = fmt.Sprintf("as %v, holds %s", p.identity(), formatState(p.store.Held))
 	}
-	c.emitRecord(Record{Process: p.index, What: w, Text: text})
+	c.emitRecord(Record{Process: p.index, Kind: w, Text: text})
 }
 
 // noteRun records an event of the run.
-func (c *Cluster) noteRun(w What, format string, args ...any) {
+func (c *Cluster) noteRun(w RecordKind, format string, args ...any) {
 	c.mixHash(uint64(c.now) ^ uint64(w)<<48)
 	if c.setup.Record != nil {
-		c.emitRecord(Record{Process: -1, What: w, Text: fmt.Sprintf(format, args...)})
+		c.emitRecord(Record{Process: -1, Kind: w, Text: fmt.Sprintf(format, args...)})
 	}
 }
 
@@ -161,9 +161,9 @@ func (c *Cluster) recordTraces(p *process, traces []statemachine.Trace) {
 		c.mixHash(uint64(t.Kind) ^ uint64(t.Reason)<<8 ^ uint64(t.Event)<<16 ^ t.Version<<24)
 		c.check.checkTrace(p, t)
 		c.reachTrace(t)
-		if c.noticed != nil {
-			c.noticed(p.index, t)
+		if c.onTrace != nil {
+			c.onTrace(p.index, t)
 		}
-		c.emitRecord(Record{Process: p.index, What: Traced, Trace: t})
+		c.emitRecord(Record{Process: p.index, Kind: Traced, Trace: t})
 	}
 }

@@ -32,8 +32,8 @@ func (r *register) acceptWrite(w write) bool {
 	return true
 }
 
-// writeOf returns the write that a process would make now.
-func (c *Cluster) writeOf(p *process) write {
+// nextWrite returns the write that a process would make now.
+func (c *Cluster) nextWrite(p *process) write {
 	a := &c.check.auth[p.index]
 	if a.version == 0 || a.until <= c.now {
 		return write{}
@@ -48,16 +48,16 @@ func (c *Cluster) writeRegister(p *process) {
 	if c.check.auth[p.index].version == 0 {
 		return
 	}
-	if w := c.writeOf(p); w.token != 0 {
+	if w := c.nextWrite(p); w.token != 0 {
 		c.putWrite(p, w, false)
 	}
 }
 
-// wokeUp completes the write that a process was about to make when it was paused, without
+// finishWrite completes the write that a process was about to make when it was paused, without
 // checking its lease again. The register may refuse it.
-func (c *Cluster) wokeUp(p *process) {
-	w := p.hand
-	p.hand = write{}
+func (c *Cluster) finishWrite(p *process) {
+	w := p.pendingWrite
+	p.pendingWrite = write{}
 	if w.token != 0 {
 		c.putWrite(p, w, true)
 	}

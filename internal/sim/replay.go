@@ -92,7 +92,8 @@ func ParseReplay(content []byte) (Replay, error) {
 		return Replay{}, fmt.Errorf("sim: the plan of the replay: %w", err)
 	}
 	for _, fault := range f.Faults {
-		if !slices.ContainsFunc(deeds[:], func(d deed) bool { return d.class == fault.Class }) {
+		isKnown := func(c faultClass) bool { return c.class == fault.Class }
+		if !slices.ContainsFunc(faultClasses[:], isKnown) {
 			return Replay{}, fmt.Errorf("sim: %v is not a fault with a time of its own", fault.Class)
 		}
 	}
@@ -150,7 +151,7 @@ func Capture(o Options) (Result, Replay) {
 	if err := o.Validate(); err != nil {
 		panic(err)
 	}
-	t := &tape{keep: true}
+	t := &recording{writing: true}
 	p := drawPlan(o)
 	result := runPlan(p, t, o.Record)
 	r := Replay{Note: fmt.Sprintf("seed %d", o.Seed), Plan: p, Faults: t.faults, Fates: t.fates}
@@ -162,5 +163,5 @@ func Capture(o Options) (Result, Replay) {
 
 // Reproduce repeats a recorded run.
 func Reproduce(r Replay, record func(Record)) Result {
-	return runPlan(r.Plan, readTape(r.Faults, r.Fates), record)
+	return runPlan(r.Plan, newReplayRecording(r.Faults, r.Fates), record)
 }

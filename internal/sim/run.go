@@ -96,14 +96,14 @@ func Run(o Options) Result {
 		panic(err)
 	}
 	p := drawPlan(o)
-	r := runPlan(p, &tape{}, o.Record)
+	r := runPlan(p, &recording{}, o.Record)
 	o.Size, o.For, o.Record = p.Setup.Size, p.For, nil
 	r.Options = o
 	return r
 }
 
 // runPlan runs a plan that was drawn or read from a file.
-func runPlan(p Plan, t *tape, record func(Record)) Result {
+func runPlan(p Plan, t *recording, record func(Record)) Result {
 	p.Setup.Record = record
 	c := newCluster(p.Setup, t)
 	x := newChaos(c, p)
@@ -182,20 +182,20 @@ func (j *judge) judgeRun() {
 		c.RunFor(4 * t.TTLTimeout)
 		return
 	}
-	start, drained := c.now, j.drainedFor()
+	start, drained := c.now, j.drainedDelay()
 	// L1: a quorate leader within 2 x TTLTimeout.
 	if limit := j.leaderLimit() + drained; !c.RunUntil(limit, func() bool { return c.Leader() >= 0 }) {
 		j.noteFailure("L1", "no quorate leader %v after the heal", limit)
 		return
 	}
-	j.measureSince("leader after faults", start, 2*t.LeaderTimeout+drained)
+	j.recordMeasure("leader after faults", start, 2*t.LeaderTimeout+drained)
 	// L2: one leader, every node active within 2 x TTLTimeout + 5 RetryInterval.
 	limit := 2*t.TTLTimeout + 5*t.RetryInterval + drained
 	if !c.RunUntil(limit-time.Duration(c.now-start), c.Settled) {
 		j.noteFailure("L2", "not all are active under one leader %v after the heal", limit)
 		return
 	}
-	j.measureSince("all active after faults", start, t.TTLTimeout+8*t.RetryInterval+drained)
+	j.recordMeasure("all active after faults", start, t.TTLTimeout+8*t.RetryInterval+drained)
 	if c.hasWaiting() {
 		j.checkSeats()
 	}
@@ -310,12 +310,12 @@ func (c *Cluster) isOccupied(p *process) bool {
 	})
 }
 
-func (j *judge) measureSince(name string, since int64, bound time.Duration) {
+func (j *judge) recordMeasure(name string, since int64, bound time.Duration) {
 	j.measures = append(j.measures, Measure{name, time.Duration(j.c.now - since), bound, false})
 }
 
-// expectSince measures a duration that section 11 does not bound.
-func (j *judge) expectSince(name string, since int64, bound time.Duration) {
+// recordExpected measures a duration that section 11 does not bound.
+func (j *judge) recordExpected(name string, since int64, bound time.Duration) {
 	j.measures = append(j.measures, Measure{name, time.Duration(j.c.now - since), bound, true})
 }
 

@@ -64,7 +64,7 @@ func (c *Cluster) endSave(p *process) {
 		return
 	}
 	p.saving = nil
-	c.carryOut(p, v.step)
+	c.applyStep(p, v.step)
 	c.catchUp(p, v.TimersFirst)
 }
 
@@ -87,7 +87,7 @@ func (c *Cluster) replaceStore(p *process, d paxos.Durable) {
 	old := p.store
 	p.store = d
 	p.renewed = d.StoreID != old.StoreID || d.Incarnation != old.Incarnation
-	p.ran = p.identity()
-	c.procs[p.home].next = max(c.procs[p.home].next, d.Incarnation+1)
+	p.lastRun = p.identity()
+	c.procs[p.home].nextIncarnation = max(c.procs[p.home].nextIncarnation, d.Incarnation+1)
 	c.check.checkStored(p, old)
 }

@@ -42,7 +42,7 @@ func TestSlowSaveHidesItsStep(t *testing.T) {
 	c.Drain(who)
 	c.RunFor(999 * time.Millisecond)
 	for _, r := range happened {
-		if r.Process == who && r.What != Lost {
+		if r.Process == who && r.Kind != Lost {
 			t.Errorf("during the save: %v", r)
 		}
 	}
@@ -55,7 +55,7 @@ func TestSlowSaveHidesItsStep(t *testing.T) {
 	if now := c.Durable(who); !old.Held.Less(now.Held.Number) || !p.drained || len(p.inbox) > 0 {
 		t.Errorf("after the save it holds %v, and %d inputs wait", now.Held.Number, len(p.inbox))
 	}
-	if len(happened) == 0 || happened[0].Process != who || happened[0].What != Sent {
+	if len(happened) == 0 || happened[0].Process != who || happened[0].Kind != Sent {
 		t.Errorf("after the save the step sends nothing first, but: %v", happened)
 	}
 	if !c.RunUntil(10*time.Second, c.Settled) {
@@ -118,7 +118,7 @@ func TestRefusalWaitsForASave(t *testing.T) {
 	of := statemachine.Probe{Leader: c.procs[leader].identity(), Version: c.Authority(leader)}
 	c.Crash(leader)
 	steps := c.Steps()
-	c.tellRefused(c.procs[who], of)
+	c.reportRefused(c.procs[who], of)
 	if c.Steps() != steps {
 		t.Error("a machine took a refusal while it saved")
 	}

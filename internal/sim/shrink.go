@@ -28,11 +28,11 @@ type shrinker struct {
 	breaks func(Replay) (invariant string, at time.Duration)
 }
 
-func (s *shrinker) isLate() bool { return time.Now().After(s.end) }
+func (s *shrinker) isOutOfTime() bool { return time.Now().After(s.end) }
 
 // tryCandidate keeps a candidate if it breaks the same invariant, and reports whether it did.
 func (s *shrinker) tryCandidate(r Replay) bool {
-	if s.isLate() {
+	if s.isOutOfTime() {
 		return false
 	}
 	invariant, at := s.breaks(r)
@@ -53,7 +53,7 @@ func (s *shrinker) shrinkRun() {
 	if !s.tryCandidate(s.best) {
 		return
 	}
-	for before := -1; before != s.runWeight() && !s.isLate(); {
+	for before := -1; before != s.runWeight() && !s.isOutOfTime(); {
 		before = s.runWeight()
 		s.dropFaults()
 		s.dropFates()
@@ -75,8 +75,8 @@ func (s *shrinker) runWeight() int {
 // dropParts removes parts of a list of n entries: halves, then smaller parts, then single
 // entries. without returns the best run so far without a part.
 func (s *shrinker) dropParts(n func() int, without func(from, to int) Replay) {
-	for part := n(); part > 0 && !s.isLate(); part /= 2 {
-		for i := 0; i < n() && !s.isLate(); {
+	for part := n(); part > 0 && !s.isOutOfTime(); part /= 2 {
+		for i := 0; i < n() && !s.isOutOfTime(); {
 			to := min(i+part, n())
 			if !s.tryCandidate(without(i, to)) {
 				i = to

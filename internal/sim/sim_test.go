@@ -60,7 +60,7 @@ var rare = []rule{
 	rule(message.ReasonJoinOnly), rule(message.ReasonOtherSeeds),
 	rule(message.ReasonVotedTwice), rule(message.ReasonNotActive),
 	rule(message.ReasonOtherCluster),
-	ruleWhats + rule(statemachine.NewRun), ruleFenced,
+	ruleTraces + rule(statemachine.NewRun), ruleFenced,
 }
 
 // covered fails for a cell of the table rule x fault that no run fills.
@@ -206,7 +206,7 @@ func TestQueueKeepsOrder(t *testing.T) {
 func TestNetworkFaults(t *testing.T) {
 	const messages = 20_000
 	count := func(l Link, cut bool) (arrived, twice int, reordered bool, latest time.Duration) {
-		n := newNetwork(2, l, randomStream(1, streamNetwork), &tape{})
+		n := newNetwork(2, l, randomStream(1, streamNetwork), &recording{})
 		if cut {
 			n.linkOf(0, 1).cuts++
 		}

@@ -45,7 +45,7 @@ func (c *Cluster) deliverItem(it item) {
 	}
 	if it.conn != c.net.linkOf(it.from, it.to).conn {
 		c.net.stats.Broken++
-		c.emitRecord(Record{Process: it.from, What: Lost, Message: it.msg})
+		c.emitRecord(Record{Process: it.from, Kind: Lost, Message: it.msg})
 		return
 	}
 	if !c.keepsConnection(it.from, it.to) {
@@ -53,7 +53,7 @@ func (c *Cluster) deliverItem(it item) {
 		return
 	}
 	c.net.stats.Delivered++
-	c.emitRecord(Record{Process: it.to, From: it.from, What: Delivered, Message: it.msg})
+	c.emitRecord(Record{Process: it.to, From: it.from, Kind: Delivered, Message: it.msg})
 	c.mixHash(uint64(c.now) ^ uint64(it.to)<<56 ^ uint64(it.from)<<48 ^ uint64(it.msg.Body.Kind())<<40)
 	c.check.noteHeard(it.to, it.msg)
 	c.settleStep(p, p.machine.Step(c.readClock(p), it.msg))
@@ -80,12 +80,12 @@ func (c *Cluster) settleStep(p *process, out statemachine.Output) {
 			return
 		}
 	}
-	c.carryOut(p, s)
+	c.applyStep(p, s)
 }
 
-// carryOut lets a step take effect in the order that statemachine.Output prescribes, and then
+// applyStep lets a step take effect in the order that statemachine.Output prescribes, and then
 // runs the checkers.
-func (c *Cluster) carryOut(p *process, s step) {
+func (c *Cluster) applyStep(p *process, s step) {
 	out := s.out
 	if out.Persist != nil {
 		c.replaceStore(p, *out.Persist)
@@ -108,7 +108,7 @@ func (c *Cluster) carryOut(p *process, s step) {
 	c.readAnswers(p, out)
 	c.writeRegister(p)
 	if out.Stop != nil {
-		c.endedByItself(p, out.Stop)
+		c.noteStopped(p, out.Stop)
 		return
 	}
 	p.wake = never
@@ -120,8 +120,8 @@ func (c *Cluster) carryOut(p *process, s step) {
 	}
 }
 
-// endedByItself handles a process that stopped by itself.
-func (c *Cluster) endedByItself(p *process, err error) {
+// noteStopped handles a process that stopped by itself.
+func (c *Cluster) noteStopped(p *process, err error) {
 	c.noteProcess(p, Ended, err.Error())
 	c.stopped = append(c.stopped, Stopped{p.index, c.Now(), err})
 	switch {
@@ -164,7 +164,7 @@ func (c *Cluster) sendMessage(p *process, m message.Message) {
 			p.cfg.Name, p.sent.count, m.Body.Kind())
 	}
 	to := c.routeTo(p, m.To)
-	c.emitRecord(Record{Process: p.index, What: Sent, Message: m})
+	c.emitRecord(Record{Process: p.index, Kind: Sent, Message: m})
 	if to < 0 {
 		c.net.stats.Dead++
 		return
@@ -181,7 +181,7 @@ func (c *Cluster) sendMessage(p *process, m message.Message) {
 		copies = 0
 	}
 	if copies == 0 {
-		c.emitRecord(Record{Process: p.index, What: Lost, Message: m})
+		c.emitRecord(Record{Process: p.index, Kind: Lost, Message: m})
 	}
 	conn := c.net.linkOf(p.index, to).conn
 	for _, t := range at[:copies] {

@@ -150,11 +150,11 @@ func (r Report) String() string {
 		outcome = fmt.Sprint(len(r.Failed), " failed")
 	}
 	if r.Gap >= 0 {
-		gap = inUnit(r.Gap)
+		gap = formatDuration(r.Gap)
 	}
 	line("seeds", "%s: %s, %s", seeds, formatCount(r.Runs, "run"), outcome)
 	line("simulated", "%s in %s of CPU, %.0f x real time; %s, %.2f µs each",
-		inUnit(r.Virtual), inUnit(r.Busy), r.Virtual.Seconds()/r.Busy.Seconds(),
+		formatDuration(r.Virtual), formatDuration(r.Busy), r.Virtual.Seconds()/r.Busy.Seconds(),
 		formatCount(r.Steps, "step"),
 		float64(r.Busy.Microseconds())/float64(max(r.Steps, 1)))
 	line("leaders", "%d chosen, %s of authority, smallest gap between two leases: %s",
@@ -205,8 +205,8 @@ func formatCount(n int, noun string) string {
 	return fmt.Sprint(n, " ", noun)
 }
 
-// inUnit formats a duration with a useful number of digits.
-func inUnit(d time.Duration) string {
+// formatDuration formats a duration with a useful number of digits.
+func formatDuration(d time.Duration) string {
 	switch {
 	case d >= time.Minute:
 		return d.Round(time.Second).String()

@@ -20,18 +20,18 @@ func (k *checker) checkSent(p *process, m message.Message) {
 	}
 	switch b := m.Body.(type) {
 	case message.Proposal:
-		k.sentProposal(p, b)
+		k.checkSentProposal(p, b)
 	case message.Vote:
-		k.sentVote(p, b)
+		k.checkSentVote(p, b)
 	case message.LeaderElected:
 		k.checkAnnouncement(p, b)
 	case message.LeaderKeepAlive:
 		if m.Claim.Chosen {
-			k.sentKeepAlive(p, m.Claim, b)
+			k.checkSentKeepAlive(p, m.Claim, b)
 		}
 	case message.ClusterAlignment:
 		if m.Claim.Chosen {
-			k.sentState(p, b.State)
+			k.checkSentState(p, b.State)
 		}
 	case message.MemberStatusUpdate:
 		if m.Claim.Chosen && p.store.Held.Number.Less(b.Number) {
@@ -46,7 +46,7 @@ func (k *checker) checkSent(p *process, m message.Message) {
 	}
 }
 
-func (k *checker) sentProposal(p *process, b message.Proposal) {
+func (k *checker) checkSentProposal(p *process, b message.Proposal) {
 	ballot := b.ID.Ballot
 	if ballot.Proposer != p.cfg.Address || ballot.Incarnation != p.store.Incarnation {
 		k.noteViolation("sender", "%s proposes %v in another's name", p.cfg.Name, b.ID)
@@ -61,7 +61,7 @@ func (k *checker) sentProposal(p *process, b message.Proposal) {
 	}
 }
 
-func (k *checker) sentVote(p *process, b message.Vote) {
+func (k *checker) checkSentVote(p *process, b message.Vote) {
 	if !b.Granted {
 		return
 	}
@@ -81,7 +81,7 @@ func (k *checker) sentVote(p *process, b message.Vote) {
 	}
 }
 
-func (k *checker) sentKeepAlive(p *process, claim member.Claim, b message.LeaderKeepAlive) {
+func (k *checker) checkSentKeepAlive(p *process, claim member.Claim, b message.LeaderKeepAlive) {
 	switch {
 	case p.store.Held.Number.Less(b.Number):
 		k.noteViolation("unsaved", "%s shows state %v, but saved %v", p.cfg.Name, b.Number,
@@ -92,7 +92,7 @@ func (k *checker) sentKeepAlive(p *process, claim member.Claim, b message.Leader
 	}
 }
 
-func (k *checker) sentState(p *process, s member.State) {
+func (k *checker) checkSentState(p *process, s member.State) {
 	if p.store.Held.Number.Less(s.Number) {
 		k.noteViolation("unsaved", "%s aligns to %v, but saved %v", p.cfg.Name, s.Number,
 			p.store.Held.Number)

@@ -420,7 +420,7 @@ func TestProvisionalStatesAreNotHeld(t *testing.T) {
 	s := steady(3)
 	s.Record = func(r Record) {
 		b, ok := r.Message.Body.(message.LeaderKeepAlive)
-		if ok && r.What == Sent && !r.Message.Claim.Chosen && b.Number.Revision > 0 {
+		if ok && r.Kind == Sent && !r.Message.Claim.Chosen && b.Number.Revision > 0 {
 			late = item{msg: r.Message, from: r.Process}
 		}
 	}
@@ -456,7 +456,7 @@ func TestARunThatJoinsAgainDropsItsProposal(t *testing.T) {
 	leader := c.procs[l].identity()
 	c.Crash(l)
 	who := -1
-	c.noticed = func(p int, trace statemachine.Trace) {
+	c.onTrace = func(p int, trace statemachine.Trace) {
 		if trace.Kind == statemachine.Proposing && who < 0 {
 			who = p
 		}

@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package explore visits every state that a small cluster of real machines can
-// reach in an election, where the simulator draws some. It drives
-// statemachine.Machine as it ships: there is no second model that could differ. It also drives
-// paxos.Proposer and paxos.Acceptor alone, to show that they are safe without the node around
-// them, and with far fewer states.
+// Package explore visits every state that a small cluster of real machines can reach in an
+// election, where the simulator samples. It runs statemachine.Machine as it ships, so there is
+// no second model that could differ. It can also run paxos.Proposer and paxos.Acceptor alone,
+// which shows that they are safe without the node around them, with far fewer states.
 //
 // # What is explored
 //
-// The nodes hold one state and have lost its leader. From there every order of
-// these steps is taken: an event that was ever sent reaches its receiver, again
-// or never, before or after any other; the timer of a node fires; a node crashes
-// and comes back with its store. So loss, doubling and reordering need no steps
-// of their own, and a timer needs no clock. Attempts and crashes are bounded.
+// The nodes hold one state and have lost its leader. From there the explorer takes every order
+// of these steps: an event that was sent reaches its receiver, repeatedly or never, before or
+// after any other; the timer of a node fires; a node crashes and restarts with its store. Loss,
+// duplication and reordering therefore need no steps of their own, and timers need no clock.
+// The numbers of attempts and crashes are bounded.
 //
-// # What is not
+// # What is not explored
 //
-// Time is left out: two machines that differ in nothing but times are one.
-// Leases, and all else that rests on clocks, are the simulator's. Events other
-// than those of elections are lost. The question that comes before a proposal is
-// asked and answered in one step.
+// Time: two machines that differ only in times are the same state. Leases and everything else
+// that depends on clocks are left to the simulator. Events other than those of elections are
+// lost. The query that precedes a proposal is sent and answered in one step.
 package explore

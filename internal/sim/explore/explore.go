@@ -7,86 +7,85 @@ import (
 	"strings"
 )
 
-// minSize and maxSize bound the cluster: one node has nothing to order, and more
-// than three have more states than fit into memory.
+// minSize and maxSize bound the cluster: with one node there is nothing to order, and with more
+// than three the states do not fit into memory.
 const (
 	minSize = 2
 	maxSize = 3
 )
 
-// Options says how far to go.
+// Options bounds the search.
 type Options struct {
 	Size     int // N, 2 or 3
-	Attempts int // proposals that begin, of all nodes together
+	Attempts int // number of proposals of all nodes together
 	Crashes  int
-	// Refusals has votes arrive that say no, too. Without them a proposer that is
-	// refused waits in vain, as if they were lost.
+	// Refusals delivers refusals of votes too. Without them a refused proposer waits as if
+	// they were lost.
 	Refusals bool
-	// Paxos explores paxos.Proposer and paxos.Acceptor alone, with nothing around them: no rule that
-	// protects a living leader keeps a node from proposing or voting.
+	// Paxos explores paxos.Proposer and paxos.Acceptor alone. No rule that protects a live
+	// leader then keeps a node from proposing or voting.
 	Paxos  bool
-	States int // visited at most; 0 for no limit
+	States int // the largest number of states to visit; 0 means no limit
 }
 
-// Result is what was seen.
+// Result describes the explored states.
 type Result struct {
 	States      int // of the cluster
-	Transitions int // from one to another
-	Depth       int // steps to the farthest one
+	Transitions int // steps between states
+	Depth       int // number of steps to the farthest state
 	Elections   int // transitions in which a leader was chosen
-	Machines    int // states of single nodes
-	Letters     int // different events
+	Machines    int // number of states of single nodes
+	Events      int // number of different events
 	Complete    bool
-	// Violation is the first invariant that broke, with a shortest way to it;
-	// nil when there is none.
+	// Violation is the first broken invariant with a shortest path to it, or nil.
 	Violation *Violation
 }
 
-// Violation is a state that must not be, and how it came to be.
+// Violation is an invalid state and the steps that lead to it.
 type Violation struct {
 	Text  string
 	Steps []string
 }
 
-// Error makes a Violation an error.
+// Error implements error.
 func (v *Violation) Error() string {
 	return v.Text + "\n" + strings.Join(v.Steps, "\n")
 }
 
-// place is one state of the cluster.
-type place struct {
+// position is one state of the cluster.
+type position struct {
 	at       [maxSize]int32
-	letters  int32
-	past     int32
+	events   int32
+	observed int32
 	attempts uint8
 	crashes  uint8
 }
 
-// way says how a place was first reached.
-type way struct {
+// origin is the step by which a position was first reached.
+type origin struct {
 	from int32
 	node int8
-	by   int32 // a letter, or one of those below
+	by   int32 // an event, or one of the constants below
 }
 
 const (
-	rings   = -1
-	crashes = -2
-	lates   = -3 // less the letter: it comes late
+	timerFires = -1
+	crashes    = -2
+	lateEvents = -3 // minus the event: it arrives after the leader was missed
 )
 
-// explorer is one search.
+// explorer is a search.
 type explorer struct {
 	*world
-	opt    Options
-	pasts  pasts
-	seen   map[place]struct{}
-	places []place
-	ways   []way
-	result Result
+	opt          Options
+	observations observations
+	seen         map[position]struct{}
+	positions    []position
+	origins      []origin
+	result       Result
 }
 
-// Run explores breadth first, so a violation comes with a shortest way to it.
+// Run explores breadth first, so that a violation comes with a shortest path.
 func Run(opt Options) (Result, error) {
 	if opt.Size < minSize || opt.Size > maxSize {
 		return Result{}, fmt.Errorf("explore: Size %d, want %d to %d", opt.Size, minSize, maxSize)
@@ -97,8 +96,8 @@ func Run(opt Options) (Result, error) {
 	}
 	x := newExplorer(opt)
 	x.result.Complete = x.exploreAll()
-	x.result.States = len(x.places)
-	x.result.Letters = len(x.letters)
+	x.result.States = len(x.positions)
+	x.result.Events = len(x.events)
 	for _, n := range x.nodes {
 		x.result.Machines += len(n.states)
 	}
@@ -107,39 +106,39 @@ func Run(opt Options) (Result, error) {
 
 func newExplorer(opt Options) *explorer {
 	x := &explorer{
-		world: newWorld(opt),
-		opt:   opt,
-		pasts: newPasts(),
-		seen:  map[place]struct{}{},
+		world:        newWorld(opt),
+		opt:          opt,
+		observations: newObservations(),
+		seen:         map[position]struct{}{},
 	}
-	x.visitPlace(place{}, way{from: -1})
+	x.visitPosition(position{}, origin{from: -1})
 	return x
 }
 
-// exploreAll takes every step from every place, and reports whether it came to an end.
+// exploreAll takes every step from every position. It reports whether it completed.
 func (x *explorer) exploreAll() bool {
-	level := len(x.places) // the first place one step farther
-	for i := 0; i < len(x.places); i++ {
+	level := len(x.positions) // the first position one step farther
+	for i := 0; i < len(x.positions); i++ {
 		if i == level {
-			level = len(x.places)
+			level = len(x.positions)
 			x.result.Depth++
 		}
-		if x.opt.States > 0 && len(x.places) > x.opt.States {
+		if x.opt.States > 0 && len(x.positions) > x.opt.States {
 			return false
 		}
-		p := x.places[i]
+		p := x.positions[i]
 		for n := range x.nodes {
 			at := p.at[n]
-			x.takeStep(i, n, rings, x.ringTimer(n, at))
+			x.takeStep(i, n, timerFires, x.fireTimer(n, at))
 			if int(p.crashes) < x.opt.Crashes {
 				x.takeStep(i, n, crashes, x.crashNode(n, at))
 			}
 		}
-		for _, l := range x.sets.members[p.letters] {
-			n := x.letters[l].to
-			x.takeStep(i, n, l, x.deliverLetter(p.at[n], l, false))
+		for _, l := range x.sets.members[p.events] {
+			n := x.events[l].to
+			x.takeStep(i, n, l, x.deliverEvent(p.at[n], l, false))
 			if x.mayBeLate(p.at[n], l) {
-				x.takeStep(i, n, lates-l, x.deliverLetter(p.at[n], l, true))
+				x.takeStep(i, n, lateEvents-l, x.deliverEvent(p.at[n], l, true))
 			}
 		}
 		if x.result.Violation != nil {
@@ -149,70 +148,70 @@ func (x *explorer) exploreAll() bool {
 	return true
 }
 
-// takeStep goes from place i by one step of node n.
+// takeStep takes one step of node n from position i.
 func (x *explorer) takeStep(i, n int, by int32, e *effect) {
-	p := x.places[i]
+	p := x.positions[i]
 	if x.result.Violation != nil || e.isIdle(p.at[n]) ||
 		int(p.attempts)+e.attempts > x.opt.Attempts {
 		return
 	}
-	w := way{int32(i), int8(n), by}
+	w := origin{int32(i), int8(n), by}
 	if by == crashes {
 		p.crashes++
 	}
 	fault := x.applyEffect(&p, n, e)
 	x.result.Transitions++
 	if fault == nil {
-		fault = x.judgePlace(&p)
+		fault = x.checkPosition(&p)
 	}
 	if fault != nil {
-		x.result.Violation = &Violation{fault.Error(), x.tellStory(w)}
+		x.result.Violation = &Violation{fault.Error(), x.describePath(w)}
 		return
 	}
-	x.visitPlace(p, w)
+	x.visitPosition(p, w)
 }
 
-// applyEffect carries out an effect. It then forgets the letters that can do nothing
-// any more, so that places which differ in nothing else are one.
-func (x *explorer) applyEffect(p *place, n int, e *effect) error {
+// applyEffect applies an effect to a position. It removes events that can no longer have an
+// effect, so that positions that differ only in them are equal.
+func (x *explorer) applyEffect(p *position, n int, e *effect) error {
 	p.at[n] = e.next
 	p.attempts += uint8(e.attempts)
-	p.letters = x.sets.without(p.letters, step{n, e.next}, func(l int32) bool {
-		return x.letters[l].to == n && x.isDead(e.next, l)
+	p.events = x.sets.without(p.events, step{n, e.next}, func(l int32) bool {
+		return x.events[l].to == n && x.isDead(e.next, l)
 	})
 	for _, l := range e.sent {
-		p.past = x.pastOf(*p, l, &x.result.Elections)
-		if !x.isDead(p.at[x.letters[l].to], l) {
-			p.letters = x.sets.with(p.letters, l)
+		p.observed = x.observeEvent(*p, l, &x.result.Elections)
+		if !x.isDead(p.at[x.events[l].to], l) {
+			p.events = x.sets.with(p.events, l)
 		}
 	}
-	return e.fault
+	return e.err
 }
 
-func (x *explorer) visitPlace(p place, w way) {
+func (x *explorer) visitPosition(p position, w origin) {
 	if _, ok := x.seen[p]; ok {
 		return
 	}
 	x.seen[p] = struct{}{}
-	x.places = append(x.places, p)
-	x.ways = append(x.ways, w)
+	x.positions = append(x.positions, p)
+	x.origins = append(x.origins, w)
 }
 
-// tellStory tells the way to a place in words.
-func (x *explorer) tellStory(last way) []string {
+// describePath describes the path to a position.
+func (x *explorer) describePath(last origin) []string {
 	var steps []string
-	for w := last; w.from >= 0; w = x.ways[w.from] {
+	for w := last; w.from >= 0; w = x.origins[w.from] {
 		name := x.nodes[w.node].cfg.Name
 		switch w.by {
-		case rings:
+		case timerFires:
 			steps = append(steps, name+"'s timer fires")
 		case crashes:
-			steps = append(steps, name+" crashes and comes back")
-		case min(w.by, lates):
-			text := " misses its leader, and takes "
-			steps = append(steps, name+text+describeMessage(x.letters[lates-w.by].msg))
+			steps = append(steps, name+" crashes and restarts")
+		case min(w.by, lateEvents):
+			text := " misses its leader and receives "
+			steps = append(steps, name+text+describeMessage(x.events[lateEvents-w.by].msg))
 		default:
-			steps = append(steps, name+" takes "+describeMessage(x.letters[w.by].msg))
+			steps = append(steps, name+" receives "+describeMessage(x.events[w.by].msg))
 		}
 	}
 	for i, j := 0, len(steps)-1; i < j; i, j = i+1, j-1 {

@@ -9,12 +9,12 @@ import (
 	"github.com/athena-go/athena/internal/sim/explore"
 )
 
-// Every order of every event, loss, doubling and crash of an election of three keeps the
-// invariants, of whole machines and of package paxos alone.
+// Every order of events, losses, duplications and crashes in an election of three nodes keeps the
+// invariants, for whole machines and for package paxos alone.
 func TestEveryOrderOfAnElection(t *testing.T) {
 	for _, tc := range []struct {
 		opt explore.Options
-		min int // states that there are at least: fewer means that something is left out
+		min int // least number of states; fewer means that some are not explored
 	}{
 		{explore.Options{Size: 2, Attempts: 3, Crashes: 1}, 1000},
 		{explore.Options{Size: 3, Attempts: 2, Crashes: 1}, 40_000},
@@ -26,15 +26,15 @@ func TestEveryOrderOfAnElection(t *testing.T) {
 		{explore.Options{Paxos: true, Size: 3, Attempts: 2, Crashes: 2}, 300_000},
 	} {
 		if (testing.Short() || underRace) && tc.min > 100_000 {
-			t.Logf("%+v: skipped: it takes a minute, and more under the race detector", tc.opt)
+			t.Logf("%+v: skipped: it takes a minute, more under the race detector", tc.opt)
 			continue
 		}
 		r, err := explore.Run(tc.opt)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%+v: %d states, %d steps, %d deep, %d times a leader, %d machines, %d letters",
-			tc.opt, r.States, r.Transitions, r.Depth, r.Elections, r.Machines, r.Letters)
+		t.Logf("%+v: %d states, %d steps, %d deep, %d elections, %d machines, %d events",
+			tc.opt, r.States, r.Transitions, r.Depth, r.Elections, r.Machines, r.Events)
 		switch {
 		case r.Violation != nil:
 			t.Errorf("%+v: %v", tc.opt, r.Violation)
@@ -49,12 +49,12 @@ func TestOptionsOutOfRange(t *testing.T) {
 		{Size: 1}, {Size: 4}, {Size: 3, Attempts: -1}, {Size: 3, Attempts: 256}, {Size: 3, Crashes: 256},
 	} {
 		if _, err := explore.Run(opt); err == nil || !strings.Contains(err.Error(), "want") {
-			t.Errorf("%+v: got error %v, want one that says the range", opt, err)
+			t.Errorf("%+v: got error %v, want one with the range", opt, err)
 		}
 	}
 }
 
-// A limit ends a search, and the result says that it is not all.
+// A limit ends a search, and the result reports that it is incomplete.
 func TestLimitOfStates(t *testing.T) {
 	r, err := explore.Run(explore.Options{Size: 3, Attempts: 3, States: 1000})
 	if err != nil || r.Complete || r.States < 1000 || r.States > 2000 {

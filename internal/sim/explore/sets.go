@@ -7,15 +7,15 @@ import (
 	"slices"
 )
 
-// sets holds each set of letters once.
+// sets interns sets of events.
 type sets struct {
 	members [][]int32 // sorted
 	known   map[string]int32
-	grown   map[[2]int32]int32 // by set and letter
+	grown   map[[2]int32]int32 // by set and event
 	shrunk  map[shrinking]int32
 }
 
-// shrinking is a set of which a node, now in a state, needs some letters no more.
+// shrinking identifies a set and the step after which a node no longer needs some events.
 type shrinking struct {
 	set int32
 	by  step
@@ -23,7 +23,7 @@ type shrinking struct {
 
 type step struct {
 	node int
-	to   int32 // its state
+	to   int32 // its new state
 }
 
 func newSets() sets {
@@ -35,22 +35,22 @@ func newSets() sets {
 	}
 }
 
-// with is the set that has letter besides.
-func (s *sets) with(set, letter int32) int32 {
-	step := [2]int32{set, letter}
+// with returns the set with an additional event.
+func (s *sets) with(set, event int32) int32 {
+	step := [2]int32{set, event}
 	if next, ok := s.grown[step]; ok {
 		return next
 	}
 	next := set
-	if at, has := slices.BinarySearch(s.members[set], letter); !has {
-		next = s.numberOf(slices.Insert(slices.Clone(s.members[set]), at, letter))
+	if at, has := slices.BinarySearch(s.members[set], event); !has {
+		next = s.numberOf(slices.Insert(slices.Clone(s.members[set]), at, event))
 	}
 	s.grown[step] = next
 	return next
 }
 
-// without is the set without the letters that are dead to a node after a step.
-func (s *sets) without(set int32, by step, dead func(letter int32) bool) int32 {
+// without returns the set without the events that are dead to a node after a step.
+func (s *sets) without(set int32, by step, dead func(event int32) bool) int32 {
 	key := shrinking{set, by}
 	next, ok := s.shrunk[key]
 	if !ok {

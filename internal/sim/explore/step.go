@@ -13,10 +13,10 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// deliverLetter is what a letter does to its receiver in state at; late, what it does
-// after the receiver has missed its leader.
-func (w *world) deliverLetter(at, number int32, late bool) *effect {
-	l := w.letters[number]
+// deliverEvent returns the effect of an event on its receiver in state at; with late, after the
+// receiver has missed its leader.
+func (w *world) deliverEvent(at, number int32, late bool) *effect {
+	l := w.events[number]
 	s := w.nodes[l.to].states[at]
 	effects := s.taken
 	if late {
@@ -36,36 +36,36 @@ func (w *world) deliverLetter(at, number int32, late bool) *effect {
 	return e
 }
 
-// mayBeLate reports whether a letter finds another receiver when that has missed
-// its leader: only who asks for a vote does.
+// mayBeLate reports whether an event has another effect after its receiver has missed its
+// leader, as a request for a vote has.
 func (w *world) mayBeLate(at, number int32) bool {
-	l := w.letters[number]
+	l := w.events[number]
 	return l.msg.Body.Kind() == message.KindProposal && w.nodes[l.to].states[at].leads
 }
 
-// isDead reports whether a letter does nothing to its receiver in state at. Then it
-// never will: promises, accepted values and held states only grow, an attempt that
-// ended is never taken up again, and a run that is over never comes back.
+// isDead reports whether an event has no effect on its receiver in state at. It then never has
+// one again: promises, accepted values and held states only grow, an abandoned attempt is never
+// resumed, and an ended run never returns.
 func (w *world) isDead(at, number int32) bool {
-	return w.deliverLetter(at, number, false).isIdle(at) &&
-		!(w.mayBeLate(at, number) && !w.deliverLetter(at, number, true).isIdle(at))
+	return w.deliverEvent(at, number, false).isIdle(at) &&
+		!(w.mayBeLate(at, number) && !w.deliverEvent(at, number, true).isIdle(at))
 }
 
-// maxRings is how many times a timer may fire before a node counts as one that
-// never proposes.
-const maxRings = 100
+// maxTimers is the number of times that a timer may fire before a node counts as one that never
+// proposes.
+const maxTimers = 100
 
-// ringTimer is what the timer of a node does in state at: it gives up whom it follows
-// and what it proposed, and proposes. That others miss the leader too is taken
-// for granted: the question is there to disturb nobody, not to be safe.
-func (w *world) ringTimer(n int, at int32) *effect {
+// fireTimer returns the effect of a node's timer in state at: the node leaves its leader,
+// abandons its proposal, and proposes. The others are assumed to miss the leader too; the query
+// for that avoids disturbance and is not needed for safety.
+func (w *world) fireTimer(n int, at int32) *effect {
 	s := w.nodes[n].states[at]
-	if s.rung != nil {
-		return s.rung
+	if s.fired != nil {
+		return s.fired
 	}
 	m := cloneMachine(s.machine)
 	e := &effect{}
-	for i := 0; i < maxRings && e.attempts == 0 && !m.Deadline().IsZero(); i++ {
+	for i := 0; i < maxTimers && e.attempts == 0 && !m.Deadline().IsZero(); i++ {
 		out := m.Advance(m.Deadline())
 		w.noteEffect(e, s.machine.Durable(), m, out)
 		for _, msg := range out.Send {
@@ -81,11 +81,11 @@ func (w *world) ringTimer(n int, at int32) *effect {
 		}
 	}
 	e.next = w.nodes[n].addState(m)
-	s.rung = e
+	s.fired = e
 	return e
 }
 
-// firstRun is the first run of the node at an address.
+// firstRun returns the first run of the node at an address.
 func (w *world) firstRun(a member.Address) member.Identity {
 	for _, n := range w.nodes {
 		if n.cfg.Address == a {
@@ -96,18 +96,18 @@ func (w *world) firstRun(a member.Address) member.Identity {
 	panic("explore: no node at " + a.String())
 }
 
-// crashNode is the next run of a node on the store of state at.
+// crashNode returns the effect of a crash and restart of a node in state at.
 func (w *world) crashNode(n int, at int32) *effect {
 	s := w.nodes[n].states[at]
 	if s.crashed == nil {
 		d := s.machine.Durable()
 		d.Incarnation++
-		s.crashed = &effect{next: w.nodes[n].addState(w.begin(w.nodes[n].cfg, d))}
+		s.crashed = &effect{next: w.nodes[n].addState(w.start(w.nodes[n].cfg, d))}
 	}
 	return s.crashed
 }
 
-// noteEffect adds to e what a call of m led to; before is what it remembered.
+// noteEffect adds the output of a call of m to e; before is its durable state before the call.
 func (w *world) noteEffect(
 	e *effect, before paxos.Durable, m machine, out statemachine.Output,
 ) {
@@ -116,32 +116,32 @@ func (w *world) noteEffect(
 			e.attempts++
 		}
 	}
-	if e.fault == nil {
-		e.fault = faultOf(before, m, out)
+	if e.err == nil {
+		e.err = stepError(before, m, out)
 	}
 	for _, msg := range out.Send {
 		switch b := msg.Body.(type) {
 		case message.Proposal:
-			e.sent = append(e.sent, w.letterOf(msg, member.Number{}))
+			e.sent = append(e.sent, w.eventOf(msg, member.Number{}))
 		case message.Vote:
 			if b.Granted || w.refusals {
-				e.sent = append(e.sent, w.letterOf(msg, member.Number{}))
+				e.sent = append(e.sent, w.eventOf(msg, member.Number{}))
 			}
 		case message.LeaderElected:
-			// A proposer is its own first voter: it knows what it announces.
-			e.sent = append(e.sent, w.letterOf(msg, before.Accepted.Base))
+			// A proposer is its own first voter, so its base is what it announces.
+			e.sent = append(e.sent, w.eventOf(msg, before.Accepted.Base))
 		}
 	}
 }
 
-// letterOf returns the number of an event; base is what an announced state continues.
-func (w *world) letterOf(msg message.Message, base member.Number) int32 {
+// eventOf returns the number of an event; base is the state that an announced state continues.
+func (w *world) eventOf(msg message.Message, base member.Number) int32 {
 	key := string(w.fields.appendCanonical(w.fields.appendCanonical(nil, reflect.ValueOf(msg)),
 		reflect.ValueOf(base)))
 	if i, ok := w.known[key]; ok {
 		return i
 	}
-	i := int32(len(w.letters))
+	i := int32(len(w.events))
 	w.known[key] = i
 	to := 0
 	for j, n := range w.nodes {
@@ -149,13 +149,12 @@ func (w *world) letterOf(msg message.Message, base member.Number) int32 {
 			to = j
 		}
 	}
-	w.letters = append(w.letters, letter{msg, to, base})
+	w.events = append(w.events, event{msg, to, base})
 	return i
 }
 
-// faultOf is what one step shows to be wrong by itself (I7 of protocol.md
-// section 11).
-func faultOf(before paxos.Durable, m machine, out statemachine.Output) error {
+// stepError returns a violation that is visible in a single step (I7 of protocol.md section 11).
+func stepError(before paxos.Durable, m machine, out statemachine.Output) error {
 	after := m.Durable()
 	switch {
 	case out.Stop != nil:
@@ -170,7 +169,7 @@ func faultOf(before paxos.Durable, m machine, out statemachine.Output) error {
 	}
 	for _, msg := range out.Send {
 		if v, ok := msg.Body.(message.Vote); ok && v.Granted && v.ID.Compare(before.Promised) < 0 {
-			return fmt.Errorf("I7: votes for %v below its promise %v", v.ID, before.Promised)
+			return fmt.Errorf("I7: voted for %v below its promise %v", v.ID, before.Promised)
 		}
 	}
 	return m.Check()

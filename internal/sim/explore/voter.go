@@ -11,8 +11,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// voter is one node of package paxos alone: an acceptor, a proposer, and nothing around them. It
-// has no leader, lease or clock, so package paxos alone keeps what a world of voters reaches safe.
+// voter is a node that consists of package paxos alone: an acceptor and a proposer, without
+// leader, lease or clock.
 type voter struct {
 	durable paxos.Durable
 	propose paxos.Proposer
@@ -33,19 +33,19 @@ func newVoter(cfg statemachine.Config, d paxos.Durable, r member.Roster) *voter 
 	return v
 }
 
-// Durable is all that survives a crash.
+// Durable returns what survives a crash.
 func (v *voter) Durable() paxos.Durable { return v.durable }
 
-// View shows no leader: a voter never follows one.
+// View returns a view without a leader: a voter never follows one.
 func (v *voter) View(time.Time) member.View { return member.View{Role: member.Seeking} }
 
-// Check has nothing to add to what the world checks of every node.
+// Check returns nil: the explorer's own checks suffice.
 func (v *voter) Check() error { return nil }
 
-// Deadline is always armed: a voter may propose at any time.
+// Deadline returns a time in the past: a voter may propose at any time.
 func (v *voter) Deadline() time.Time { return time.Unix(1, 0) }
 
-// Advance gives up the attempt under way and begins the next.
+// Advance abandons the current attempt and begins the next.
 func (v *voter) Advance(time.Time) statemachine.Output {
 	v.out = statemachine.Output{}
 	if !v.propose.Attempt.IsZero() {
@@ -58,7 +58,7 @@ func (v *voter) Advance(time.Time) statemachine.Output {
 	return v.takeOutput()
 }
 
-// Step takes a proposal, a vote or the announcement of a chosen leader.
+// Step handles a proposal, a vote or the announcement of a chosen leader.
 func (v *voter) Step(_ time.Time, in message.Message) statemachine.Output {
 	v.out = statemachine.Output{}
 	switch b := in.Body.(type) {
@@ -78,7 +78,7 @@ func (v *voter) takeOutput() statemachine.Output {
 	return out
 }
 
-// sendProposal asks the others, and votes itself.
+// sendProposal sends the proposal to the others and votes on it.
 func (v *voter) sendProposal() {
 	p := v.propose.Attempt.Proposal(v.durable.Held)
 	own, why := v.castVote(p)
@@ -133,7 +133,7 @@ func (v *voter) onVote(from member.Identity, b message.Vote) {
 	})
 }
 
-// countVote counts a vote and takes the step that it calls for.
+// countVote counts a vote and takes the resulting step.
 func (v *voter) countVote(vote paxos.Vote) {
 	next, why := v.propose.Count(vote)
 	v.propose = next
@@ -157,8 +157,8 @@ func (v *voter) countVote(vote paxos.Vote) {
 	}
 }
 
-// takeState takes a newer state of a chosen leader, unless the voter is bound above it. What was
-// proposed was built on an older state.
+// takeState adopts a newer state of a chosen leader, unless the voter is bound to a later
+// version. It drops the current proposal, which was built on an older state.
 func (v *voter) takeState(s member.State) bool {
 	if !v.durable.Held.Less(s.Number) || s.Version < v.durable.Bound() {
 		return false

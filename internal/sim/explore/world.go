@@ -13,21 +13,21 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// world has each state of a machine and each event once, and remembers what each
-// step does: most states of the cluster are new pairings of known ones.
+// world interns the states of machines and the events, and caches the effect of each step: most
+// states of the cluster are new combinations of known ones.
 type world struct {
-	fields  fields
-	nodes   []*node
-	letters []letter
-	known   map[string]int32 // letters by content
-	sets    sets
-	// refusals says that votes arrive that say no.
+	fields fields
+	nodes  []*node
+	events []event
+	known  map[string]int32 // events by content
+	sets   sets
+	// refusals means that refusals of votes are delivered too.
 	refusals bool
-	// begin starts a run of a node.
-	begin func(statemachine.Config, paxos.Durable) machine
+	// start starts a run of a node.
+	start func(statemachine.Config, paxos.Durable) machine
 }
 
-// machine is what is explored: a node as it ships, or the algorithm of package paxos alone.
+// machine is the subject: a node as it ships, or the algorithm of package paxos alone.
 type machine interface {
 	Step(now time.Time, in message.Message) statemachine.Output
 	Advance(now time.Time) statemachine.Output
@@ -37,7 +37,7 @@ type machine interface {
 	Check() error
 }
 
-// node is one process in all its states.
+// node is one process with all its known states.
 type node struct {
 	fields fields
 	cfg    statemachine.Config
@@ -48,41 +48,40 @@ type node struct {
 type state struct {
 	machine machine
 	held    member.Number
-	leads   bool // or follows
-	// What was found out so far: by letter, by letter that comes late, by the
-	// timer, by a crash.
+	leads   bool // it leads or follows
+	// Cached effects of an event, of an event after the leader was missed, of the timer,
+	// and of a crash.
 	taken, takenLate map[int32]*effect
-	rung, crashed    *effect
+	fired, crashed   *effect
 }
 
-// letter is an event under way.
-type letter struct {
+// event is a message under way.
+type event struct {
 	msg  message.Message
 	to   int
-	base member.Number // of the state that a LeaderElected announces
+	base member.Number // the base of the state that a LeaderElected announces
 }
 
-// effect is what one step of one node does.
+// effect is the result of one step of one node.
 type effect struct {
-	next     int32   // its state
-	sent     []int32 // letters that may arrive from now on
-	attempts int     // proposals that began
-	fault    error   // that the step alone shows
+	next     int32   // its new state
+	sent     []int32 // events that may arrive from now on
+	attempts int     // number of proposals begun
+	err      error   // a violation within the step
 }
 
 // isIdle reports whether a step changes nothing.
 func (e *effect) isIdle(from int32) bool {
-	return e.next == from && len(e.sent) == 0 && e.fault == nil
+	return e.next == from && len(e.sent) == 0 && e.err == nil
 }
 
-// constant is a source of randomness that makes every run of a step the same.
+// constant is a source of randomness that makes every run of a step equal.
 type constant uint64
 
 func (c constant) Uint64() uint64 { return uint64(c) }
 
-// patience is so long that no node gives up: what follows then needs more than
-// elections.
-const patience = 1000 * time.Hour
+// noTimeout is so long that no node gives up; what would follow is beyond an election.
+const noTimeout = 1000 * time.Hour
 
 func exploredTimings() message.Timings {
 	return message.Timings{
@@ -90,7 +89,7 @@ func exploredTimings() message.Timings {
 		HeartbeatTimeout:  time.Second,
 		LeaderTimeout:     time.Second,
 		LeaseTimeout:      time.Second,
-		TTLTimeout:        patience,
+		TTLTimeout:        noTimeout,
 		RetryInterval:     500 * time.Millisecond,
 	}
 }
@@ -98,7 +97,7 @@ func exploredTimings() message.Timings {
 func newWorld(opt Options) *world {
 	w := &world{
 		fields: fields{}, known: map[string]int32{}, sets: newSets(),
-		refusals: opt.Refusals, begin: beginRun,
+		refusals: opt.Refusals, start: startRun,
 	}
 	size := opt.Size
 	held := member.State{Number: member.Number{Version: 1}, Cluster: member.ClusterID{1}}
@@ -120,13 +119,13 @@ func newWorld(opt Options) *world {
 	}
 	held.Leader = held.Roster[0].Address
 	if opt.Paxos {
-		w.begin = func(cfg statemachine.Config, d paxos.Durable) machine {
+		w.start = func(cfg statemachine.Config, d paxos.Durable) machine {
 			return newVoter(cfg, d, held.Roster)
 		}
 	}
 	for i, n := range w.nodes {
 		n.cfg.Seeds = []member.Address{held.Leader}
-		n.addState(w.begin(n.cfg, paxos.Durable{
+		n.addState(w.start(n.cfg, paxos.Durable{
 			StoreID:     held.Roster[i].StoreID,
 			Incarnation: 1,
 			Acceptor:    paxos.Acceptor{Held: held},
@@ -135,16 +134,16 @@ func newWorld(opt Options) *world {
 	return w
 }
 
-// beginRun starts a run and lets the wait after a start pass: a node that waits is
-// as good as one that is not back yet.
-func beginRun(cfg statemachine.Config, d paxos.Durable) machine {
+// startRun starts a run and completes the wait after a start: a waiting node is equivalent to
+// one that has not restarted yet.
+func startRun(cfg statemachine.Config, d paxos.Durable) machine {
 	epoch := time.Unix(1000, 0)
 	m := statemachine.New(cfg, d, epoch)
 	m.Advance(epoch.Add(cfg.Timings.LeaseTimeout))
 	return m
 }
 
-// addState returns the number of a state, a new one where nothing like it is known.
+// addState returns the number of a state, which is new if it differs from all known ones.
 func (n *node) addState(m machine) int32 {
 	key := n.fields.keyOf(m)
 	if i, ok := n.known[key]; ok {

@@ -32,7 +32,7 @@ func main() {
 	fmt.Printf("%d states and %d steps between them, the farthest %d steps away; "+
 		"a leader chosen in %d of them\n", r.States, r.Transitions, r.Depth, r.Elections)
 	fmt.Printf("%d states of single nodes, %d different events, %s\n",
-		r.Machines, r.Letters, took.Round(time.Millisecond))
+		r.Machines, r.Events, took.Round(time.Millisecond))
 	switch {
 	case r.Violation != nil:
 		fmt.Println(r.Violation)

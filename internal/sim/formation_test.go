@@ -54,7 +54,7 @@ func TestALateStartIsAViolation(t *testing.T) {
 		}
 		short := p // of which the limits are
 		p.Setup.Timings.RetryInterval *= 6
-		c := newCluster(p.Setup, &tape{})
+		c := newCluster(p.Setup, &recording{})
 		x := newChaos(c, short)
 		j := &judge{c: c, x: x, rand: randomStream(seed, streamJudge)}
 		x.startFaults()

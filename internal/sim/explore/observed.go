@@ -10,15 +10,15 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// past is what no node may remember, but an observer does: who was chosen, and
-// what was committed.
-type past struct {
-	chosen    string // the choices, formatted, to compare pasts by
+// observed is what an outside observer knows and no node may remember: which leaders were chosen
+// and what was committed.
+type observed struct {
+	chosen    string // the choices as a string, for comparison
 	choices   []choice
-	committed uint64 // newest version that M nodes held
+	committed uint64 // newest version held by a quorum
 }
 
-// choice is a leader that got M formal votes.
+// choice is a leader that got a quorum of formal votes.
 type choice struct {
 	version uint64
 	leader  member.Address
@@ -26,23 +26,23 @@ type choice struct {
 	base    member.Number
 }
 
-type pastKey struct {
+type observedKey struct {
 	chosen    string
 	committed uint64
 }
 
-// pasts holds each past once.
-type pasts struct {
-	all   []past
-	known map[pastKey]int32
+// observations interns values of observed.
+type observations struct {
+	all   []observed
+	known map[observedKey]int32
 }
 
-func newPasts() pasts {
-	return pasts{all: []past{{}}, known: map[pastKey]int32{{}: 0}}
+func newObservations() observations {
+	return observations{all: []observed{{}}, known: map[observedKey]int32{{}: 0}}
 }
 
-func (p *pasts) numberOf(next past) int32 {
-	key := pastKey{next.chosen, next.committed}
+func (p *observations) numberOf(next observed) int32 {
+	key := observedKey{next.chosen, next.committed}
 	if i, ok := p.known[key]; ok {
 		return i
 	}
@@ -52,27 +52,27 @@ func (p *pasts) numberOf(next past) int32 {
 	return i
 }
 
-// pastOf is the past in which a letter was sent from p: an announcement means
-// that its sender counted M formal votes.
-func (x *explorer) pastOf(p place, letter int32, elections *int) int32 {
-	b, ok := x.letters[letter].msg.Body.(message.LeaderElected)
+// observeEvent returns what is observed when an event is sent from p: an announcement means that
+// its sender counted a quorum of formal votes.
+func (x *explorer) observeEvent(p position, event int32, elections *int) int32 {
+	b, ok := x.events[event].msg.Body.(message.LeaderElected)
 	if !ok {
-		return p.past
+		return p.observed
 	}
-	c := choice{b.State.Version, b.State.Leader, b.State.Digest(), x.letters[letter].base}
-	next := x.pasts.all[p.past]
+	c := choice{b.State.Version, b.State.Leader, b.State.Digest(), x.events[event].base}
+	next := x.observations.all[p.observed]
 	if slices.Contains(next.choices, c) {
-		return p.past
+		return p.observed
 	}
 	*elections++
 	next.choices = append(slices.Clone(next.choices), c)
 	next.chosen = fmt.Sprint(next.choices)
-	return x.pasts.numberOf(next)
+	return x.observations.numberOf(next)
 }
 
-// judgePlace checks a place against what was, and notes what is committed there.
-func (x *explorer) judgePlace(p *place) error {
-	now := x.pasts.all[p.past]
+// checkPosition checks the invariants of a position and records what is committed there.
+func (x *explorer) checkPosition(p *position) error {
+	now := x.observations.all[p.observed]
 	for i, c := range now.choices {
 		held := 0
 		for n := range x.nodes {
@@ -82,7 +82,7 @@ func (x *explorer) judgePlace(p *place) error {
 		}
 		if held >= member.Quorum(len(x.nodes)) && c.version > now.committed {
 			now.committed = c.version
-			p.past = x.pasts.numberOf(now)
+			p.observed = x.observations.numberOf(now)
 		}
 		for _, o := range now.choices[:i] {
 			if o.version == c.version && (o.leader != c.leader || o.digest != c.digest) {
@@ -100,7 +100,7 @@ func (x *explorer) judgePlace(p *place) error {
 	return nil
 }
 
-// describeMessage is an event in a few words.
+// describeMessage describes an event briefly.
 func describeMessage(m message.Message) string {
 	text := fmt.Sprintf("%s from %s", m.Body.Kind(), m.From)
 	switch b := m.Body.(type) {

@@ -25,7 +25,7 @@ func (x *chaos) drawNewTimings(f *Fault) {
 	for _, d := range timingsOf(&t) {
 		f.Args = append(f.Args, int64(*d))
 	}
-	span := x.upTo(2*old.LeaderTimeout) * time.Duration(x.rand.IntN(2))
+	span := x.drawUpTo(2*old.LeaderTimeout) * time.Duration(x.rand.IntN(2))
 	open := statemachine.OwedBy(old).Wait(t) + t.LeaseTimeout
 	last := x.rand.IntN(len(x.c.procs))
 	if l := x.c.Leader(); l >= 0 && x.rand.IntN(2) == 0 {
@@ -33,9 +33,9 @@ func (x *chaos) drawNewTimings(f *Fault) {
 	}
 	twice := x.rand.IntN(2) == 0
 	for i := range x.c.procs {
-		first, again := x.upTo(span), time.Duration(0)
+		first, again := x.drawUpTo(span), time.Duration(0)
 		if i == last {
-			first = span + old.LeaseTimeout + x.upTo(old.HoldTimeout())
+			first = span + old.LeaseTimeout + x.drawUpTo(old.HoldTimeout())
 		}
 		if twice {
 			again = time.Duration(drawSpread(x.rand, float64(waitStep), float64(open)))
@@ -61,7 +61,7 @@ func (x *chaos) otherTimings(t message.Timings) message.Timings {
 		}
 	default:
 		least := t.LeaderTimeout * 2 / 5
-		t.LeaseTimeout = least + x.upTo(t.LeaderTimeout-least)
+		t.LeaseTimeout = least + x.drawUpTo(t.LeaderTimeout-least)
 	}
 	return t
 }

@@ -11,14 +11,14 @@ import (
 
 // A faultClass draws and applies faults of one class. A drawn fault names its processes, so
 // that it means the same in a smaller run; do reports whether it could be applied.
-type deed struct {
+type faultClass struct {
 	class Faults
 	draw  func(*chaos, *Fault)
 	do    func(*chaos, Fault) bool
 }
 
-// deeds lists the classes of faults that strike at a time of their own.
-var deeds = [...]deed{
+// faultClasses lists the classes of faults that strike at a time of their own.
+var faultClasses = [...]faultClass{
 	{Loss, (*chaos).drawWeather, (*chaos).changeWeather},
 	{Clogs, (*chaos).drawClog, (*chaos).clogLink},
 	{Breaks, (*chaos).drawBreak, (*chaos).breakOff},
@@ -43,11 +43,11 @@ var deeds = [...]deed{
 	{NewTimings, (*chaos).drawNewTimings, (*chaos).newTimings},
 }
 
-// deedOf returns the entry of a class. It panics for a steady class; recordings are checked
+// faultClassOf returns the entry of a class. It panics for a steady class; recordings are checked
 // when they are read.
-func deedOf(class Faults) deed {
-	i := slices.IndexFunc(deeds[:], func(d deed) bool { return d.class == class })
-	return deeds[i]
+func faultClassOf(class Faults) faultClass {
+	i := slices.IndexFunc(faultClasses[:], func(d faultClass) bool { return d.class == class })
+	return faultClasses[i]
 }
 
 // drawWeather gives some links a loss rate of their own. In a replay it has no effect: the
@@ -71,9 +71,9 @@ func (x *chaos) changeWeather(f Fault) bool {
 
 // drawClog clogs nodes one after the other and releases them in another order.
 func (x *chaos) drawClog(f *Fault) {
-	half := x.upTo(maxLate / 2)
+	half := x.drawUpTo(maxLate / 2)
 	for _, i := range x.rand.Perm(len(x.c.procs))[:1+x.rand.IntN(len(x.c.procs))] {
-		f.Args = append(f.Args, int64(i), int64(x.upTo(half)), int64(half+x.upTo(half)))
+		f.Args = append(f.Args, int64(i), int64(x.drawUpTo(half)), int64(half+x.drawUpTo(half)))
 	}
 }
 
@@ -98,7 +98,7 @@ func (x *chaos) clogLink(f Fault) bool {
 // drawBreak breaks the connections of one process to some others.
 func (x *chaos) drawBreak(f *Fault) {
 	f.Who = x.drawVictim()
-	f.Lasts = int64(x.upTo(x.plan.Setup.Timings.HeartbeatInterval))
+	f.Lasts = int64(x.drawUpTo(x.plan.Setup.Timings.HeartbeatInterval))
 	for o := range x.c.procs {
 		if o != f.Who && x.rand.IntN(2) == 0 {
 			f.Args = append(f.Args, int64(o))
@@ -130,7 +130,7 @@ func (x *chaos) drawCut(f *Fault) {
 			}
 		}
 	}
-	x.putPairs(f, pairs)
+	x.addPairs(f, pairs)
 }
 
 // drawPlaces draws the order of processes in a topology and a position in it.
@@ -151,22 +151,22 @@ func (x *chaos) drawPartition(f *Fault) {
 	if x.rand.IntN(4) == 0 {
 		pairs = oneWay(x.rand, pairs, order, at)
 	}
-	x.putPairs(f, pairs)
+	x.addPairs(f, pairs)
 }
 
 func (x *chaos) drawTopology(f *Fault) {
 	order, at := x.drawPlaces()
 	switch x.rand.IntN(3) {
 	case 0:
-		x.putPairs(f, cutBridge(order, at))
+		x.addPairs(f, cutBridge(order, at))
 	case 1:
-		x.putPairs(f, cutRing(order, x.plan.Setup.Size))
+		x.addPairs(f, cutRing(order, x.plan.Setup.Size))
 	default:
-		x.putPairs(f, cutHub(order))
+		x.addPairs(f, cutHub(order))
 	}
 }
 
-func (x *chaos) putPairs(f *Fault, pairs []pair) {
+func (x *chaos) addPairs(f *Fault, pairs []pair) {
 	f.Lasts = x.drawDuration()
 	for _, p := range pairs {
 		f.Args = append(f.Args, p.packPair())
@@ -196,7 +196,7 @@ func (x *chaos) cutLinks(f Fault) bool {
 func (x *chaos) drawFlapping(f *Fault) {
 	t := x.plan.Setup.Timings
 	half := [...]time.Duration{t.HeartbeatTimeout, t.TTLTimeout}[x.rand.IntN(2)] / 2
-	f.Args = []int64{int64(half/2 + x.upTo(half))}
+	f.Args = []int64{int64(half/2 + x.drawUpTo(half))}
 	if x.rand.IntN(2) == 0 {
 		x.drawCut(f)
 	} else {
@@ -314,7 +314,7 @@ func (x *chaos) interruptStep(i int, out statemachine.Output) (sent int, crash b
 		return 0, false
 	}
 	f := a.fault
-	*a = arming{}
+	*a = armedInterrupt{}
 	if !x.mayCrash(i) {
 		return 0, false
 	}

@@ -103,7 +103,7 @@ func (j *judge) formCluster() {
 			p.formLimit(), p.Dead, len(p.Setup.Seeds))
 		return
 	}
-	j.measureSince("all active after a start", start, p.formLimit())
+	j.recordMeasure("all active after a start", start, p.formLimit())
 	if late < 0 {
 		return
 	}
@@ -114,5 +114,5 @@ func (j *judge) formCluster() {
 			nameOf(late), p.joinLimit(), p.Dead, len(p.Setup.Seeds))
 		return
 	}
-	j.measureSince("active without seeds", start, p.joinLimit())
+	j.recordMeasure("active without seeds", start, p.joinLimit())
 }

@@ -36,9 +36,9 @@ func (j *judge) drainSome() {
 	}
 }
 
-// drainedFor returns how much longer an election may take without some processes:
+// drainedDelay returns how much longer an election may take without some processes:
 // 2 x LeaderTimeout if all other running voters are drained (L1), otherwise 0.
-func (j *judge) drainedFor(without ...int) time.Duration {
+func (j *judge) drainedDelay(without ...int) time.Duration {
 	c := j.c
 	stands := func(p *process) bool {
 		return p.isUp() && !p.drained && !slices.Contains(without, p.index) && c.hasVote(p)
@@ -71,14 +71,14 @@ func (j *judge) handOver() bool {
 		to = able[r.IntN(len(able))]
 	}
 	bound := 5 * j.roundTrip()
-	if dead := able[r.IntN(len(able))]; r.IntN(2) == 0 && len(able) > 1 && j.mayMiss(dead) {
+	if dead := able[r.IntN(len(able))]; r.IntN(2) == 0 && len(able) > 1 && j.canLose(dead) {
 		c.Crash(dead)
 		defer c.Start(dead)
 		if dead == to {
 			bound += t.HeartbeatInterval // the leader waits for its vote
 		}
 	}
-	free := !c.waitsAfterStart(c.procs[old]) && j.votersFree(old) >= c.check.quorum
+	free := !c.waitsAfterStart(c.procs[old]) && j.countFreeVoters(old) >= c.check.quorum
 	c.noteRun(Phase, "%s hands over", nameOf(old))
 	if err := c.Transfer(old, to); err != nil {
 		c.check.noteViolation("L5", "%s refuses to hand over: %v", nameOf(old), err)
@@ -94,7 +94,7 @@ func (j *judge) handOver() bool {
 		return false
 	}
 	if free {
-		j.measureSince("leader after a transfer", start, bound)
+		j.recordMeasure("leader after a transfer", start, bound)
 		if c.Leader() == old {
 			j.noteFailure("L5", "%s leads again after its transfer", nameOf(old))
 		}
@@ -125,16 +125,16 @@ func (c *Cluster) missesMember(leader int) bool {
 	})
 }
 
-// mayMiss reports whether a quorum of voters remains if a process crashes.
-func (j *judge) mayMiss(i int) bool {
+// canLose reports whether a quorum of voters remains if a process crashes.
+func (j *judge) canLose(i int) bool {
 	c := j.c
 	roster := c.procs[c.Leader()].store.Held.Roster
 	return !c.procs[i].cfg.Volatile && c.votersUp(roster) > c.check.quorum
 }
 
-// votersFree counts the running voters of a leader's state that vote for a successor. Voters
+// countFreeVoters counts the running voters of a leader's state that vote for a successor. Voters
 // with a memory store do not while they wait after a start (protocol.md section 5).
-func (j *judge) votersFree(leader int) int {
+func (j *judge) countFreeVoters(leader int) int {
 	c := j.c
 	return c.countVoters(c.procs[leader].store.Held.Roster, func(v member.Voter) bool {
 		return slices.ContainsFunc(c.procs, func(p *process) bool {

@@ -21,21 +21,21 @@ type startWait struct {
 // isStarted reports whether a process is up or waits before its run.
 func (p *process) isStarted() bool { return p.isUp() || p.starting != nil }
 
-// owesWait starts the wait before a run, if the process owes one, and reports whether it
+// startWaiting starts the wait before a run, if the process owes one, and reports whether it
 // does. A cluster of one owes nothing.
-func (c *Cluster) owesWait(p *process) bool {
+func (c *Cluster) startWaiting(p *process) bool {
 	cfg := p.nextConfig()
 	left := p.owed.Wait(cfg.Timings)
 	if left == 0 || cfg.Size == 1 {
 		return false
 	}
 	c.noteProcess(p, Waiting, fmt.Sprintf("%v before its run begins", left))
-	c.stepWait(p, &startWait{cfg.Timings, left})
+	c.scheduleWait(p, &startWait{cfg.Timings, left})
 	return true
 }
 
-// stepWait schedules the next step of the wait, by the clock of the process.
-func (c *Cluster) stepWait(p *process, w *startWait) {
+// scheduleWait schedules the next step of the wait, by the clock of the process.
+func (c *Cluster) scheduleWait(p *process, w *startWait) {
 	p.starting = w
 	step := min(w.left, waitStep)
 	c.queue.push(p.clock.globalTime(p.clock.at(c.now).Add(step)), item{run: func() {
@@ -44,7 +44,7 @@ func (c *Cluster) stepWait(p *process, w *startWait) {
 		}
 		p.owed = p.owed.After(step, w.timings)
 		if w.left -= step; w.left > 0 {
-			c.stepWait(p, w)
+			c.scheduleWait(p, w)
 			return
 		}
 		p.starting = nil

@@ -14,29 +14,29 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// A machine has no way to be copied or compared, and needs none to run. Both are
-// done here by reflection over all that it has, so that a field that it gets one
-// day is neither shared by two states nor forgotten when they are compared.
+// A machine cannot be copied or compared, and needs neither to run. Reflection over all fields
+// does both here, so that a new field is neither shared between states nor ignored in a
+// comparison.
 
-// passive are types that no step changes in place: copies share them.
-var passive = map[reflect.Type]bool{
+// sharedTypes are types that no step changes in place, so that copies can share them.
+var sharedTypes = map[reflect.Type]bool{
 	reflect.TypeFor[statemachine.Config](): true,
 	reflect.TypeFor[member.Roster]():       true,
 	reflect.TypeFor[time.Time]():           true,
 }
 
-// apart are types that say nothing of what a machine will do, but for when.
-var apart = map[reflect.Type]bool{
+// ignoredTypes are types that do not affect what a machine does, apart from when.
+var ignoredTypes = map[reflect.Type]bool{
 	reflect.TypeFor[statemachine.Config](): true,
 	reflect.TypeFor[statemachine.Output](): true,
 	reflect.TypeFor[time.Time]():           true,
 	reflect.TypeFor[*rand.Rand]():          true,
 }
 
-// beside are fields, by type, that decide nothing here: waits that grow, what was
-// shown, and flows of which no event arrives.
-var beside = map[string]bool{
-	"Machine.dirty":     true, // of the last call, as what was shown
+// ignoredFields are fields, by type, that do not matter here: growing waits, what was shown,
+// and flows for which no event arrives.
+var ignoredFields = map[string]bool{
+	"Machine.dirty":     true, // of the last call, like shown
 	"Machine.shown":     true,
 	"Machine.join":      true,
 	"Machine.follow":    true,
@@ -46,7 +46,7 @@ var beside = map[string]bool{
 	"Proposer.version":  true, // the same
 }
 
-// fields are those of a struct type that are compared.
+// fields lists the compared fields of each struct type.
 type fields map[reflect.Type][]int
 
 func (f fields) fieldsOf(t reflect.Type) []int {
@@ -54,7 +54,7 @@ func (f fields) fieldsOf(t reflect.Type) []int {
 	if !ok {
 		list = []int{}
 		for i := range t.NumField() {
-			if !beside[t.Name()+"."+t.Field(i).Name] && !apart[t.Field(i).Type] {
+			if !ignoredFields[t.Name()+"."+t.Field(i).Name] && !ignoredTypes[t.Field(i).Type] {
 				list = append(list, i)
 			}
 		}
@@ -63,11 +63,11 @@ func (f fields) fieldsOf(t reflect.Type) []int {
 	return list
 }
 
-// keyOf is all of a machine that decides what it will do, but for when.
+// keyOf encodes everything in a machine that decides what it does, apart from when.
 func (f fields) keyOf(m machine) string {
 	v := reflect.ValueOf(m).Elem()
 	d := m.Durable()
-	// What was seen counts where it is above what comes next anyway.
+	// The highest version and round seen matter only if they exceed the next ones anyway.
 	seen := v.FieldByName("propose")
 	version := max(d.Held.Version+1, d.Promised.Version, seen.FieldByName("version").Uint())
 	round := max(d.Promised.Ballot.Round, seen.FieldByName("round").Uint())
@@ -75,11 +75,11 @@ func (f fields) keyOf(m machine) string {
 	return string(binary.AppendUvarint(key, round))
 }
 
-// cloneMachine copies a machine with all that its steps change.
+// cloneMachine copies a machine with everything that its steps change.
 func cloneMachine(m machine) machine {
 	switch m := m.(type) {
 	case *voter:
-		c := *m // of values alone
+		c := *m // it has no pointers to shared values
 		return &c
 	case *statemachine.Machine:
 		c := new(statemachine.Machine)
@@ -90,15 +90,15 @@ func cloneMachine(m machine) machine {
 	panic(fmt.Sprintf("explore: cannot copy a %T", m))
 }
 
-// detachValue gives v memory of its own behind every pointer and slice.
+// detachValue gives v its own memory behind every pointer and slice.
 func detachValue(v reflect.Value) {
-	if passive[v.Type()] {
+	if sharedTypes[v.Type()] {
 		return
 	}
 	switch v.Kind() {
 	case reflect.Struct:
 		if v.Type() == reflect.TypeFor[statemachine.Output]() {
-			settableValue(v).SetZero() // of the last call; the next begins with none
+			settableValue(v).SetZero() // the output of the last call; the next call starts empty
 			return
 		}
 		for i := range v.NumField() {
@@ -122,17 +122,17 @@ func detachValue(v reflect.Value) {
 			detachValue(s.Index(i))
 		}
 	case reflect.Map, reflect.Chan, reflect.Func, reflect.Interface, reflect.UnsafePointer:
-		panic(fmt.Sprintf("explore: a machine has a %s: say how it is copied", v.Type()))
+		panic(fmt.Sprintf("explore: a machine has a field of type %s: define how to copy it", v.Type()))
 	}
 }
 
-// settableValue is v, which has an address, without the guard of unexported fields.
+// settableValue returns the addressable value v without the restriction of unexported fields.
 func settableValue(v reflect.Value) reflect.Value {
 	return reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Elem()
 }
 
-// appendCanonical appends all of v that decides what comes next, so that equal bytes mean
-// equal behaviour but for times.
+// appendCanonical appends everything in v that decides the next steps, so that equal bytes mean
+// equal behaviour apart from times.
 func (f fields) appendCanonical(b []byte, v reflect.Value) []byte {
 	switch v.Kind() {
 	case reflect.Bool:
@@ -172,5 +172,5 @@ func (f fields) appendCanonical(b []byte, v reflect.Value) []byte {
 		}
 		return f.appendCanonical(append(b, 1), v.Elem())
 	}
-	panic(fmt.Sprintf("explore: a machine has a %s: say how it is compared", v.Type()))
+	panic(fmt.Sprintf("explore: a machine has a field of type %s: define how to compare it", v.Type()))
 }

@@ -63,7 +63,7 @@ func (x *chaos) drawInterrupt(f *Fault) {
 // armInterrupt arms the process; interruptStep counts the fault when it happens.
 func (x *chaos) armInterrupt(f Fault) bool {
 	if len(f.Args) == 3 && f.Args[1] >= 0 && x.c.procs[f.Who].isUp() {
-		x.armed[f.Who] = arming{f, f.Args[0]}
+		x.armed[f.Who] = armedInterrupt{f, f.Args[0]}
 	}
 	return false
 }
@@ -147,7 +147,7 @@ func (x *chaos) clockBack(f Fault) bool {
 	}
 	p.setBack = true
 	home := x.c.procs[p.home]
-	home.next = 1 + uint64(f.Args[0])%home.next
+	home.nextIncarnation = 1 + uint64(f.Args[0])%home.nextIncarnation
 	x.restartLater(f.Who, f.Lasts)
 	return true
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A step of a copy leaves the original as it was: each state is still what it was
-// filed as when the search is over.
+// Steps of a copy do not change the original: after the search each state still has the key under
+// which it was stored.
 func TestStepsLeaveTheOriginal(t *testing.T) {
 	for _, opt := range []Options{
 		{Size: 2, Attempts: 2, Crashes: 1}, {Size: 3, Attempts: 2, Crashes: 1, Paxos: true},
@@ -25,8 +25,7 @@ func TestStepsLeaveTheOriginal(t *testing.T) {
 	}
 }
 
-// Every field of a machine is compared, unless deep.go says that it decides
-// nothing.
+// Every field of a machine is compared, except the ignored ones.
 func TestEveryFieldIsCompared(t *testing.T) {
 	w := newWorld(Options{Size: 3})
 	m := w.nodes[0].states[0].machine
@@ -35,7 +34,7 @@ func TestEveryFieldIsCompared(t *testing.T) {
 		f := v.Type().Field(i)
 		c := cloneMachine(m)
 		changed := flip(reflect.ValueOf(c).Elem().Field(i))
-		skipped := apart[f.Type] || beside["Machine."+f.Name]
+		skipped := ignoredTypes[f.Type] || ignoredFields["Machine."+f.Name]
 		if skipped || !changed {
 			continue
 		}
@@ -45,10 +44,9 @@ func TestEveryFieldIsCompared(t *testing.T) {
 	}
 }
 
-// flip changes the first plain value in v, and reports whether there is one that
-// is compared.
+// flip changes the first plain value in v, and reports whether there is one that is compared.
 func flip(v reflect.Value) bool {
-	if apart[v.Type()] {
+	if ignoredTypes[v.Type()] {
 		return false
 	}
 	switch v.Kind() {
@@ -64,7 +62,7 @@ func flip(v reflect.Value) bool {
 		return flip(v.Index(0))
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if !beside[v.Type().Name()+"."+v.Type().Field(i).Name] && flip(v.Field(i)) {
+			if !ignoredFields[v.Type().Name()+"."+v.Type().Field(i).Name] && flip(v.Field(i)) {
 				return true
 			}
 		}
@@ -75,7 +73,7 @@ func flip(v reflect.Value) bool {
 	return true
 }
 
-// What a machine may get one day that nobody said how to copy ends the program.
+// A field of a kind that cannot be copied panics.
 func TestUnknownKindsPanic(t *testing.T) {
 	defer func() {
 		if recover() == nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // storeHistory is what a store has saved so far. It survives the loss of the store.
-type ledger struct {
+type storeHistory struct {
 	granted paxos.ID      // highest proposal granted in either stage
 	held    member.Number // newest state saved
 }
@@ -24,10 +24,10 @@ type value struct {
 	chosen   bool
 }
 
-func (k *checker) ledgerOf(v member.Voter) *ledger {
+func (k *checker) historyOf(v member.Voter) *storeHistory {
 	l := k.voters[v]
 	if l == nil {
-		l = &ledger{}
+		l = &storeHistory{}
 		k.voters[v] = l
 	}
 	return l
@@ -49,16 +49,16 @@ func (k *checker) checkStored(p *process, old paxos.Durable) {
 		k.noteViolation("I7", "%s went back from run %d to %d", p.cfg.Name, old.Incarnation,
 			d.Incarnation)
 	}
-	k.storedPromise(p, old, d)
-	k.storedAccepted(p, old, d)
-	k.storedHeld(p, old, d)
+	k.checkStoredPromise(p, old, d)
+	k.checkStoredVote(p, old, d)
+	k.checkStoredState(p, old, d)
 	if p.index == p.home && !k.knowsNoFounding(d) {
 		k.noteJoined(p.cfg.Address)
 	}
 }
 
-// storedPromise checks that a promise only grows until a state of its version is held.
-func (k *checker) storedPromise(p *process, old, d paxos.Durable) {
+// checkStoredPromise checks that a promise only grows until a state of its version is held.
+func (k *checker) checkStoredPromise(p *process, old, d paxos.Durable) {
 	switch n := d.Promised.Compare(old.Promised); {
 	case n < 0 && old.Promised.Version > d.Held.Version:
 		k.noteViolation("I7", "%s reverted its promise: %v after %v, holding %v",
@@ -68,9 +68,9 @@ func (k *checker) storedPromise(p *process, old, d paxos.Durable) {
 	}
 }
 
-// storedAccepted checks that an accepted value only grows, is not below the promise, and is
+// checkStoredVote checks that an accepted value only grows, is not below the promise, and is
 // not built on an older state than the voter holds.
-func (k *checker) storedAccepted(p *process, old, d paxos.Durable) {
+func (k *checker) checkStoredVote(p *process, old, d paxos.Durable) {
 	a := d.Accepted
 	switch n := a.ID.Compare(old.Accepted.ID); {
 	case n == 0:
@@ -95,9 +95,9 @@ func (k *checker) storedAccepted(p *process, old, d paxos.Durable) {
 	}
 }
 
-// storedHeld checks that held states only grow, and that none is below the version that the
+// checkStoredState checks that held states only grow, and that none is below the version that the
 // node is bound to.
-func (k *checker) storedHeld(p *process, old, d paxos.Durable) {
+func (k *checker) checkStoredState(p *process, old, d paxos.Durable) {
 	n := d.Held.Number.Compare(old.Held.Number)
 	switch {
 	case !old.Held.IsZero() && d.Held.Cluster != old.Held.Cluster:
@@ -114,13 +114,13 @@ func (k *checker) storedHeld(p *process, old, d paxos.Durable) {
 		k.noteBroken("I7", "%s took state %v, bound to version %d", p.cfg.Name, d.Held.Number,
 			old.Bound())
 	}
-	k.ledgerOf(p.voter()).held = d.Held.Number
+	k.historyOf(p.voter()).held = d.Held.Number
 	k.checkHeld(p, old.Held.Number, d.Held)
 }
 
 // noteVote records that a store voted for id and checks that its votes never decrease.
 func (k *checker) noteVote(p *process, id paxos.ID) {
-	l := k.ledgerOf(p.voter())
+	l := k.historyOf(p.voter())
 	if id.Compare(l.granted) < 0 {
 		k.noteViolation("I7", "%s voted for %v after %v", p.cfg.Name, id, l.granted)
 		return

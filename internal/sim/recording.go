@@ -48,35 +48,35 @@ func (f Fate) limitTo(l Link) Fate {
 
 // recording holds the random decisions made during one run: written while they are drawn,
 // or read instead of drawing.
-type tape struct {
-	keep   bool // record
-	read   bool
-	faults []Fault
-	fates  []Fate
-	known  map[[2]int]Fate // fates to read, by link and number
+type recording struct {
+	writing   bool // record
+	replaying bool
+	faults    []Fault
+	fates     []Fate
+	known     map[[2]int]Fate // fates to read, by link and number
 }
 
-// readTape returns a recording to be replayed.
-func readTape(faults []Fault, fates []Fate) *tape {
-	t := &tape{read: true, faults: faults, known: make(map[[2]int]Fate, len(fates))}
+// newReplayRecording returns a recording to be replayed.
+func newReplayRecording(faults []Fault, fates []Fate) *recording {
+	t := &recording{replaying: true, faults: faults, known: make(map[[2]int]Fate, len(fates))}
 	for _, f := range fates {
 		t.known[[2]int{f.Link, f.Nth}] = f
 	}
 	return t
 }
 
-func (t *tape) isReplay() bool { return t.read }
+func (t *recording) isReplay() bool { return t.replaying }
 
-func (t *tape) recordedFate(link, nth int) Fate { return t.known[[2]int{link, nth}] }
+func (t *recording) recordedFate(link, nth int) Fate { return t.known[[2]int{link, nth}] }
 
-func (t *tape) keepFate(f Fate) {
-	if t.keep && !f.isPlain() {
+func (t *recording) recordFate(f Fate) {
+	if t.writing && !f.isPlain() {
 		t.fates = append(t.fates, f)
 	}
 }
 
-func (t *tape) keepFault(f Fault) {
-	if t.keep {
+func (t *recording) recordFault(f Fault) {
+	if t.writing {
 		t.faults = append(t.faults, f)
 	}
 }

@@ -45,26 +45,26 @@ type checker struct {
 	void string
 
 	auth    []authority // by process
-	token   token       // the greatest one seen
-	changes int         // of the holder of authority
-	gap     int64       // the smallest between two holders; never while there was none
+	token   token       // the greatest token seen
+	changes int         // changes of the holder of authority
+	gap     int64       // the shortest gap between two holders; never before the first
 
 	stores        []paxos.Durable                // by process, as on its disk
 	homes         []member.Address               // by process
-	voters        map[member.Voter]*storeHistory // what each store ever did
-	values        map[paxos.ID]*value            // what was accepted, by ballot
+	voters        map[member.Voter]*storeHistory // what each store has saved so far
+	values        map[paxos.ID]*value            // accepted values, by ballot
 	chosen        map[uint64]*value              // by version
-	order         []uint64                       // chosen versions in the order of being chosen
+	order         []uint64                       // versions in the order in which they were chosen
 	states        map[member.Number]member.State
 	digests       map[member.Number]uint64
-	newest        map[uint64]member.State // by version, the leader's last one
+	newest        map[uint64]member.State // by version, the leader's latest state
 	commits       map[uint64]uint64       // by version, committed revision + 1
 	commitV       []uint64                // versions in commits
-	heardAt       map[hearing]int64       // when last
-	keptAt        map[keeping]int64       // when last
+	heardAt       map[hearing]int64       // time of the latest one
+	keptAt        map[keeping]int64       // time of the latest one
 	trusts        trusts                  // in records
-	seatGiven     member.State            // the one before the present step gave a seat away
-	wasAuthorized bool                    // with authority before that step
+	seatGiven     member.State            // the state before the present step gave a seat away
+	wasAuthorized bool                    // the leader had authority before that step
 
 	founded     bool
 	neverJoined []bool // by seed, since the founding

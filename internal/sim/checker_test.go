@@ -12,15 +12,15 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// The tests of this file show each checker a history that is bad in one way,
-// and one that is good: an invariant that cannot break proves nothing.
+// These tests show each checker a history that is bad in one way, and a good one: an invariant
+// that cannot break proves nothing.
 
-// history drives a checker by hand: three processes, all seeds and members.
+// history drives a checker by hand: three processes, all of them seeds and members.
 type history struct {
 	t     *testing.T
 	k     *checker
 	procs []*process
-	saves time.Duration // how long give's last step takes to be saved
+	saves time.Duration // duration of the save in the last step of give
 }
 
 func newHistory(t *testing.T, size int) *history {
@@ -41,7 +41,7 @@ func newHistory(t *testing.T, size int) *history {
 	return h
 }
 
-// save lets a process save what f makes of its store.
+// save changes the store of a process by f and saves it.
 func (h *history) save(i int, f func(*paxos.Durable)) {
 	p := h.procs[i]
 	old := p.store
@@ -49,7 +49,7 @@ func (h *history) save(i int, f func(*paxos.Durable)) {
 	h.k.checkStored(p, old)
 }
 
-// roster has all processes, active.
+// roster returns a roster of all processes, active.
 func (h *history) roster() member.Roster {
 	var r member.Roster
 	for i, p := range h.procs {
@@ -71,7 +71,7 @@ func (h *history) first(leader int) member.State {
 	}
 }
 
-// accept lets processes promise and accept one value.
+// accept makes processes promise and accept one value.
 func (h *history) accept(ballot paxos.ID, base member.Number, s member.State, voters ...int) {
 	for _, i := range voters {
 		h.save(i, func(d *paxos.Durable) {
@@ -81,14 +81,14 @@ func (h *history) accept(ballot paxos.ID, base member.Number, s member.State, vo
 	}
 }
 
-// take lets processes hold a state.
+// take makes processes hold a state.
 func (h *history) take(s member.State, who ...int) {
 	for _, i := range who {
 		h.save(i, func(d *paxos.Durable) { d.Acceptor = d.Take(s) })
 	}
 }
 
-// found lets a leader be chosen for version 1 and be held by all.
+// found makes a leader the chosen leader of version 1, held by all.
 func (h *history) found(leader int) member.State {
 	s := h.first(leader)
 	h.accept(id(1, 1, leader), member.Number{}, s, 0, 1)
@@ -101,8 +101,8 @@ func (h *history) found(leader int) member.State {
 	return s
 }
 
-// wake lets a leader sleep, with its clock, until 100 while another is elected. At now it
-// has authority for version 1, until a later time, by leases of 10.
+// wake suspends a leader with its clock until 100, while another is elected. At now it has
+// authority for version 1 until a later time, by leases of 10.
 func (h *history) wake(now, until int64) {
 	s := h.found(0)
 	h.k.checkAuthority(0, h.procs[0].identity(), 1, 5)
@@ -119,8 +119,8 @@ func (h *history) wake(now, until int64) {
 	h.k.checkAuthority(0, h.procs[0].identity(), 1, until)
 }
 
-// give lets a leader that had no authority give away the seat of one that has
-// left, in a step with that output, after which it has none.
+// give makes a leader without authority give away the seat of a member that has left, in a
+// step with the output out, and without authority after it.
 func (h *history) give(out statemachine.Output) {
 	s := h.found(0)
 	left := h.change(s, 2, func(m *member.Member) { m.Status = member.Leaving })
@@ -132,8 +132,8 @@ func (h *history) give(out statemachine.Output) {
 	h.k.checkSeatGiven(h.procs[0], false, out)
 }
 
-// letGo lets a leader that has authority since 0 say in a step at a time that a member
-// leaves, and save it later. TTLTimeout is rateUnit by the fastest clock.
+// letGo makes a leader with authority since 0 remove a member in a step at a time, and save it
+// later. TTLTimeout is rateUnit by the fastest clock.
 func (h *history) letGo(at, saved int64) {
 	s := h.found(0)
 	h.procs[0].cfg.Timings.TTLTimeout = rateMax
@@ -144,7 +144,7 @@ func (h *history) letGo(at, saved int64) {
 	h.take(h.change(silent, 2, func(m *member.Member) { m.Status = member.Leaving }), 0)
 }
 
-// change is the next revision, with one entry changed.
+// change returns the next revision, with one entry changed.
 func (h *history) change(s member.State, i int, f func(*member.Member)) member.State {
 	m, _ := s.Roster.Find(addressOf(i))
 	f(&m)
@@ -155,23 +155,23 @@ func (h *history) want(invariant string) {
 	h.t.Helper()
 	switch v := h.k.first; {
 	case invariant == "" && v != nil:
-		h.t.Errorf("a good history: got %v, want no violation", v)
+		h.t.Errorf("good history: got %v, want no violation", v)
 	case invariant != "" && (v == nil || v.Invariant != invariant):
-		h.t.Errorf("a bad history: got violation %v, want %s", v, invariant)
+		h.t.Errorf("bad history: got violation %v, want %s", v, invariant)
 	}
 }
 
-// numbered is a number of a state.
+// numbered returns the number of a state.
 func numbered(v, r uint64) member.Number { return member.Number{Version: v, Revision: r} }
 
-// next is the initial state of the next version, built on s.
+// next returns the initial state of the next version, built on s.
 func (h *history) next(s member.State, leader int) member.State {
 	s.Number, s.Leader = numbered(s.Version+1, 0), addressOf(leader)
 	return s
 }
 
-// histories lists what a checker is shown and which invariant it must call
-// broken; none in a good history.
+// histories lists histories and the invariant that the checker must report, none for a good
+// history.
 var histories = []struct {
 	name string
 	want string
@@ -195,11 +195,11 @@ var histories = []struct {
 		h.accept(id(1, 1, 0), member.Number{}, h.first(0), 0)
 		h.accept(id(1, 1, 0), member.Number{}, h.first(1), 1)
 	}},
-	{"a state is held that nobody chose", "I1", func(h *history) {
+	{"a state is held that was not chosen", "I1", func(h *history) {
 		h.accept(id(1, 1, 0), member.Number{}, h.first(0), 0)
 		h.take(h.first(0), 0)
 	}},
-	{"a leader is announced that nobody chose", "I1", func(h *history) {
+	{"a leader is announced that was not chosen", "I1", func(h *history) {
 		h.accept(id(1, 1, 0), member.Number{}, h.first(0), 0)
 		h.k.checkSent(h.procs[0], message.Message{From: h.procs[0].identity(), To: addressOf(1),
 			Body: message.LeaderElected{ID: id(1, 1, 0), State: h.first(0)}})
@@ -276,7 +276,7 @@ var histories = []struct {
 			m.Status, m.StoreID, m.Incarnation = member.Joining, member.StoreID{9}, 2
 		}), 0)
 	}},
-	{"two voters change at once", "I5", func(h *history) {
+	{"two voters change together", "I5", func(h *history) {
 		s := h.found(0)
 		renew := func(m *member.Member) {
 			m.Status, m.StoreID, m.Incarnation = member.Joining, member.StoreID{9}, 2

@@ -14,7 +14,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// fast is the profile in which the throughput is stated: the ratios of the LAN
+// fast returns the profile for which the throughput is documented: the ratios of the LAN
 // profile at an interval of 500 ms.
 func fast() message.Timings {
 	return message.Timings{
@@ -27,12 +27,12 @@ func fast() message.Timings {
 	}
 }
 
-// steady makes a cluster with an ordinary network.
+// steady returns the setup of a cluster with an ordinary network.
 func steady(size int) Setup {
 	return Setup{Seed: 1, Size: size, Timings: fast(), Link: Link{Delay: time.Millisecond}}
 }
 
-// formed starts all processes and lets them settle.
+// formed starts all processes and waits until they have settled.
 func formed(t *testing.T, s Setup) *Cluster {
 	t.Helper()
 	c := NewCluster(s)
@@ -45,7 +45,7 @@ func formed(t *testing.T, s Setup) *Cluster {
 	return c
 }
 
-// sound fails the test when an invariant broke.
+// sound fails the test if an invariant broke.
 func sound(t *testing.T, c *Cluster) {
 	t.Helper()
 	if v := c.Violation(); v != nil {
@@ -59,7 +59,7 @@ func TestIsolatedLeaderIsReplacedAndComesBack(t *testing.T) {
 	version := c.Authority(old)
 	c.Isolate(old)
 	if !c.RunUntil(8*time.Second, func() bool { return c.Leader() >= 0 && c.Leader() != old }) {
-		t.Fatalf("nobody replaced the leader: %v%s", c.Violation(), c.Describe())
+		t.Fatalf("the leader was not replaced: %v%s", c.Violation(), c.Describe())
 	}
 	if got := c.Authority(c.Leader()); got <= version {
 		t.Errorf("the next leader has version %d after %d", got, version)
@@ -67,7 +67,7 @@ func TestIsolatedLeaderIsReplacedAndComesBack(t *testing.T) {
 	leader := c.Leader()
 	c.Heal()
 	if !c.RunUntil(4*fast().HeartbeatInterval, c.Settled) || c.Leader() != leader {
-		t.Errorf("the old leader did not come back quietly: %v%s", c.Violation(), c.Describe())
+		t.Errorf("the old leader did not rejoin quietly: %v%s", c.Violation(), c.Describe())
 	}
 	sound(t, c)
 }
@@ -80,11 +80,11 @@ func TestMinorityHasNoAuthority(t *testing.T) {
 	c.RunFor(30 * time.Second)
 	for _, i := range side {
 		if got := c.Authority(i); got != 0 {
-			t.Errorf("%v of a minority has authority for version %d", c.Address(i), got)
+			t.Errorf("%v in a minority has authority for version %d", c.Address(i), got)
 		}
 	}
 	if l := c.Leader(); l < 0 || l == side[0] || l == side[1] {
-		t.Errorf("the majority is led by %d", l)
+		t.Errorf("the majority has the leader %d", l)
 	}
 	sound(t, c)
 }
@@ -100,10 +100,10 @@ func TestPausedLeaderHasNoAuthorityWhenItWakes(t *testing.T) {
 		}
 		c.Resume(old, timersFirst)
 		if got := c.Authority(old); got != 0 {
-			t.Errorf("timers first %v: it wakes with authority for version %d", timersFirst, got)
+			t.Errorf("timers first %v: it woke with authority for version %d", timersFirst, got)
 		}
 		if !c.RunUntil(10*time.Second, c.Settled) {
-			t.Errorf("timers first %v: it did not come back%s", timersFirst, c.Describe())
+			t.Errorf("timers first %v: it did not rejoin%s", timersFirst, c.Describe())
 		}
 		sound(t, c)
 	}
@@ -118,7 +118,7 @@ func TestProcessRestartsWithAndWithoutItsStore(t *testing.T) {
 		before := c.Durable(i)
 		c.Crash(i)
 		if c.Up(i) || c.View(i).Role != member.Seeking || c.Authority(i) != 0 {
-			t.Errorf("a crashed process is still there: %+v", c.View(i))
+			t.Errorf("a crashed process is still up: %+v", c.View(i))
 		}
 		c.Start(i)
 		if !c.RunUntil(2*fast().RetryInterval, c.Settled) {
@@ -134,8 +134,8 @@ func TestProcessRestartsWithAndWithoutItsStore(t *testing.T) {
 	}
 }
 
-// TestInterruptLosesAStep: a process that dies before its step is saved has
-// done nothing, one that dies after some messages has done just that.
+// TestInterruptLosesAStep: a process that crashes before its step is saved has done nothing;
+// one that crashes after some messages has sent just those.
 func TestInterruptLosesAStep(t *testing.T) {
 	for _, sent := range []int{-1, 0, 1} {
 		c := formed(t, steady(3))
@@ -153,10 +153,10 @@ func TestInterruptLosesAStep(t *testing.T) {
 			t.Fatalf("sent %d: process %d saved nothing%s", sent, i, c.Describe())
 		}
 		if saved := c.Durable(i).Promised != before.Promised; saved != (sent >= 0) {
-			t.Errorf("sent %d: saved is %v", sent, saved)
+			t.Errorf("sent %d: saved %v", sent, saved)
 		}
 		if got := c.Messages().Sent - messages; got != max(sent, 0) {
-			t.Errorf("sent %d: %d messages left", sent, got)
+			t.Errorf("sent %d: %d messages were sent", sent, got)
 		}
 		sound(t, c)
 	}
@@ -201,7 +201,7 @@ func TestLostDiskStartsWithJoinOnly(t *testing.T) {
 	c.LoseDisk(i)
 	c.Start(i)
 	if !c.RunUntil(4*fast().RetryInterval, c.Settled) || c.Durable(i).StoreID == before {
-		t.Errorf("it did not come back with another store%s", c.Describe())
+		t.Errorf("it did not restart with another store%s", c.Describe())
 	}
 	sound(t, c)
 }
@@ -258,13 +258,13 @@ func TestRecordTellsWhatHappens(t *testing.T) {
 	c.Crash(0)
 	for w := Started; w < Phase; w++ {
 		if seen[w] == 0 {
-			t.Errorf("no record says %q", w)
+			t.Errorf("no record reads %q", w)
 		}
 	}
 }
 
-// TestRecordsNameProcesses wants no process to be printed as a number, and what
-// broke by a word of its own.
+// TestRecordsNameProcesses checks that records print processes by name, and a violation by its
+// own word.
 func TestRecordsNameProcesses(t *testing.T) {
 	var lines []string
 	s := steady(3)
@@ -285,31 +285,31 @@ func TestRecordsNameProcesses(t *testing.T) {
 	}
 }
 
-// TestResultTellsWhatHappened: not which faults were drawn for the run.
+// TestResultTellsWhatHappened: a result lists the faults that happened, not those drawn.
 func TestResultTellsWhatHappened(t *testing.T) {
 	_, r := Capture(Options{Seed: 1, Size: 3, For: time.Minute})
 	r.Plan.Faults, r.Plan.Setup.Link.Loss, r.Faults, r.Fates = AllFaults, 0.1, nil, nil
 	r.Plan.Setup.Skew, r.Plan.Setup.Link.Unordered, r.Plan.Setup.Link.Late = false, false, 0.1
 	if got := Reproduce(r, nil).String(); !strings.HasSuffix(got, ", faults: none") {
-		t.Errorf("a run without faults ends with: %s", got)
+		t.Errorf("run without faults: %s", got)
 	}
 	r.Faults = []Fault{{At: int64(20 * time.Second), Class: Crashes, Lasts: int64(time.Second)}}
 	if got := Reproduce(r, nil).String(); !strings.HasSuffix(got, ", faults: crashes 1") {
-		t.Errorf("a run with one crash ends with: %s", got)
+		t.Errorf("run with one crash: %s", got)
 	}
 }
 
 func TestSetupMustMakeSense(t *testing.T) {
 	defer func() {
 		if recover() == nil {
-			t.Error("NewCluster took a cluster without members")
+			t.Error("NewCluster accepted a cluster without members")
 		}
 	}()
 	NewCluster(Setup{Timings: fast()})
 }
 
-// BenchmarkSimulation says how much faster than real time N processes run in
-// the fast profile, without faults and with the checks.
+// BenchmarkSimulation measures how much faster than real time N processes run in the fast
+// profile, without faults and with the checks.
 func BenchmarkSimulation(b *testing.B) {
 	for _, codec := range []bool{false, true} {
 		b.Run(fmt.Sprintf("N=5/codec=%v", codec), func(b *testing.B) {

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// TestLateFarewells: protocol.md section 5, end of the wait. A voter that was restarted, and
-// is cut off from the leader that it acknowledged, gets the MemberLeave of an earlier
-// leadership. Who led in between, how late the message is and when the voter starts are
-// drawn: seeds hardly ever bring that about.
+// TestLateFarewells: protocol.md section 5, end of the wait. A restarted voter that is cut off
+// from the leader it acknowledged gets the MemberLeave of an earlier leadership. The leaders in
+// between, the delay of the message and the start of the voter are drawn, because seeds hardly
+// ever combine them.
 func TestLateFarewells(t *testing.T) {
 	shown := 0
 	for seed := range uint64(300) {
@@ -28,7 +28,7 @@ func TestLateFarewells(t *testing.T) {
 		leader := c.Leader()
 		tm := s.Timings
 		c.RunFor(arrives - c.Now() - tm.LeaderTimeout - drawUpTo(r, 2*tm.LeaderTimeout))
-		kept := c.check.quorum - 2 // beside the voter; the others miss the leader
+		kept := c.check.quorum - 2 // besides the voter; the others miss the leader
 		for _, o := range r.Perm(s.Size) {
 			switch {
 			case o == leader || o == voter:
@@ -54,7 +54,8 @@ func TestLateFarewells(t *testing.T) {
 	}
 }
 
-// saysFarewell lets the leader hand over, with what it says to one voter under way until a
+// saysFarewell makes the leader hand over while its message to one voter is held until a time,
+// and then makes others hand over. It reports whether another process leads.
 // time, and then others hand over. It reports whether another process leads.
 func saysFarewell(c *Cluster, r *rand.Rand, voter int, until time.Duration) bool {
 	first := c.Leader()
@@ -62,11 +63,11 @@ func saysFarewell(c *Cluster, r *rand.Rand, voter int, until time.Duration) bool
 	if c.Transfer(first, -1) != nil {
 		return false
 	}
-	c.net.linkOf(first, voter).clogged = 0 // what it says next overtakes that
+	c.net.linkOf(first, voter).clogged = 0 // its next messages overtake the held one
 	for range 1 + r.IntN(4) {
 		c.RunFor(drawUpTo(r, 2*time.Second))
 		if l := c.Leader(); l >= 0 {
-			_ = c.Transfer(l, []int{-1, first}[r.IntN(2)]) // a refusal is an answer
+			_ = c.Transfer(l, []int{-1, first}[r.IntN(2)]) // may be refused
 		}
 	}
 	c.RunFor(2 * time.Second)

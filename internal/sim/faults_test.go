@@ -12,7 +12,7 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// seen lists for each process of order whom it sees, itself included.
+// seen lists for each process of order the processes that it sees, itself included.
 func seen(order []int, cut []pair) [][]int {
 	out := make([][]int, len(order))
 	for a := range order {
@@ -30,7 +30,7 @@ func TestTopologies(t *testing.T) {
 	for _, p := range slices.Concat(cutRing(order, 5), cutHub(order), cutBridge(order, 2),
 		cutSides(order, 2)) {
 		if back := unpackPair(p.packPair()); back != p || !p.inRange(5) {
-			t.Errorf("%v is %v once packed", p, back)
+			t.Errorf("%v is %v after packing", p, back)
 		}
 	}
 	of := seen(order, cutRing(order, 5))
@@ -64,8 +64,8 @@ func TestTopologies(t *testing.T) {
 	}
 }
 
-// TestMajoritiesRingAndHubHaveALeader: fault 14 of the design. A ring keeps a
-// stable leader; around a hub the hub leads in the end.
+// TestMajoritiesRingAndHubHaveALeader: fault 14 of the design. A ring keeps a stable leader;
+// around a hub the hub leads in the end.
 func TestMajoritiesRingAndHubHaveALeader(t *testing.T) {
 	order := []int{0, 1, 2, 3, 4}
 	c := formed(t, steady(5))
@@ -95,7 +95,7 @@ func TestBrokenConnectionLosesItsTail(t *testing.T) {
 	c.RunFor(time.Second)
 	before := c.Messages()
 	leader := c.Leader()
-	c.Transfer(leader, -1) // says so to all: there is something under way
+	c.Transfer(leader, -1) // sends to all, so that messages are under way
 	c.breakConnection(leader, (leader+1)%3, int64(time.Second))
 	c.RunFor(100 * time.Millisecond)
 	if lost := c.Messages().Broken - before.Broken; lost == 0 {
@@ -107,8 +107,8 @@ func TestBrokenConnectionLosesItsTail(t *testing.T) {
 	sound(t, c)
 }
 
-// TestSuspendedLeaderIsFenced: a leader whose clock stood still believes in its
-// lease, and the register refuses what it writes.
+// TestSuspendedLeaderIsFenced: a leader whose clock stopped trusts its lease, and the register
+// refuses its writes.
 func TestSuspendedLeaderIsFenced(t *testing.T) {
 	c := formed(t, steady(3))
 	old := c.Leader()
@@ -120,10 +120,10 @@ func TestSuspendedLeaderIsFenced(t *testing.T) {
 	before := c.register.fenced
 	c.Resume(old, true)
 	if c.register.fenced == before {
-		t.Error("the register took the write of a leader whose time is over")
+		t.Error("the register accepted a write of a former leader")
 	}
 	if !c.RunUntil(20*time.Second, c.Settled) {
-		t.Errorf("it did not come back%s", c.Describe())
+		t.Errorf("it did not rejoin%s", c.Describe())
 	}
 	sound(t, c)
 }
@@ -137,7 +137,8 @@ func TestRegisterComparesTokens(t *testing.T) {
 	}
 	c.putWrite(p, write{3, b, 5}, true)
 	if r := c.register; r.accepted != 4 || r.fenced != 1 || c.Violation() != nil {
-		t.Errorf("%d writes taken and %d refused, %v; want 4 and 1", r.accepted, r.fenced, c.Violation())
+		t.Errorf("%d writes accepted and %d refused, %v; want 4 and 1",
+			r.accepted, r.fenced, c.Violation())
 	}
 	for _, w := range []write{{4, b, 6}, {3, b, 7}} {
 		c := NewCluster(steady(3))
@@ -149,8 +150,8 @@ func TestRegisterComparesTokens(t *testing.T) {
 	}
 }
 
-// TestMisfitsAreKeptOut: another Size or protocol makes a process a stranger,
-// another list of seeds does not, and all is well once it is mended.
+// TestMisfitsAreKeptOut: a process with another Size or protocol is kept out, one with another
+// list of seeds is not, and each is active after it is reconfigured.
 func TestMisfitsAreKeptOut(t *testing.T) {
 	for _, m := range []struct {
 		misfit misfit
@@ -174,14 +175,14 @@ func TestMisfitsAreKeptOut(t *testing.T) {
 		c.procs[i].misfit = misfit{}
 		c.Restart(i)
 		if !c.RunUntil(20*time.Second, c.Settled) {
-			t.Errorf("%+v, mended: not active%s", m.misfit, c.Describe())
+			t.Errorf("%+v, reconfigured: not active%s", m.misfit, c.Describe())
 		}
 		sound(t, c)
 	}
 }
 
-// TestTornWriteLosesTheStore: the process dies in the step, is down, and comes
-// back with another store.
+// TestTornWriteLosesTheStore: the process crashes in the step, stays down, and restarts with
+// another store.
 func TestTornWriteLosesTheStore(t *testing.T) {
 	c := formed(t, steady(3))
 	x := newChaos(c, Plan{Setup: c.setup, Faults: TornWrites, Starts: make([]time.Duration, 3)})
@@ -200,7 +201,7 @@ func TestTornWriteLosesTheStore(t *testing.T) {
 	}
 	c.Start((i + 1) % 3)
 	if !c.RunUntil(time.Minute, c.Settled) || c.Durable(i).StoreID == before.StoreID {
-		t.Errorf("it did not come back with another store%s", c.Describe())
+		t.Errorf("it did not restart with another store%s", c.Describe())
 	}
 	for _, s := range c.Stopped() {
 		if errors.Is(s.Err, statemachine.ErrSplitVersion) {

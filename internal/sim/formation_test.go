@@ -9,7 +9,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// One run in twenty is a start without the greatest of more than five seeds.
+// One run in twenty is a start of more than five seeds without the greatest ones.
 func TestStartsWithoutTheGreatestSeedsAreDrawn(t *testing.T) {
 	const runs = 2000
 	forms, joins, most := 0, 0, 0
@@ -29,7 +29,7 @@ func TestStartsWithoutTheGreatestSeedsAreDrawn(t *testing.T) {
 		s := p.Setup
 		if len(s.Seeds) <= fewSeeds || len(s.Seeds)-p.Dead < member.Quorum(len(s.Seeds)) ||
 			s.Size-p.Dead < member.Quorum(s.Size) {
-			t.Errorf("seed %d: %d of %d seeds of %d members are dead", seed, p.Dead, len(s.Seeds), s.Size)
+			t.Errorf("seed %d: %d of %d seeds of %d members are down", seed, p.Dead, len(s.Seeds), s.Size)
 		}
 		if i := p.lateProcess(); i >= 0 {
 			joins++
@@ -44,7 +44,7 @@ func TestStartsWithoutTheGreatestSeedsAreDrawn(t *testing.T) {
 	}
 }
 
-// A start that takes longer than L2 allows fails, and so does a late join.
+// A start or a late join that takes longer than L2 allows fails.
 func TestALateStartIsAViolation(t *testing.T) {
 	failed := 0
 	for seed := range uint64(400) {
@@ -52,7 +52,7 @@ func TestALateStartIsAViolation(t *testing.T) {
 		if p.Dead == 0 || p.lateProcess() < 0 {
 			continue
 		}
-		short := p // of which the limits are
+		short := p // the plan with shorter limits
 		p.Setup.Timings.RetryInterval *= 6
 		c := newCluster(p.Setup, &recording{})
 		x := newChaos(c, short)

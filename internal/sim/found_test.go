@@ -11,12 +11,10 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// The tests of this file are what the simulator found, shrunk by hand. Each
-// failed once.
+// The simulator found these runs, which were then shrunk by hand. Each failed once.
 
-// TestRejectedNodeWaits: a node that holds a state hears of a provisional
-// leader that holds none, which must reject it; both said so to each other at
-// network speed.
+// TestRejectedNodeWaits: a node that holds a state hears a provisional leader that holds none
+// and must reject it. The two used to notify each other at network speed.
 func TestRejectedNodeWaits(t *testing.T) {
 	c := NewCluster(steady(3))
 	c.Split(0)
@@ -38,8 +36,8 @@ func TestRejectedNodeWaits(t *testing.T) {
 	sound(t, c)
 }
 
-// TestNodeThatLeftDoesNothingMore: a cluster of one elected itself once more
-// in the step in which it left.
+// TestNodeThatLeftDoesNothingMore: a cluster of one used to elect itself again in the step in
+// which it left.
 func TestNodeThatLeftDoesNothingMore(t *testing.T) {
 	c := formed(t, steady(1))
 	version := c.Durable(0).Held.Version
@@ -53,8 +51,8 @@ func TestNodeThatLeftDoesNothingMore(t *testing.T) {
 	sound(t, c)
 }
 
-// TestDrainedNodesDoNotHandOverToEachOther: two drained nodes did so for ever,
-// twenty versions a second.
+// TestDrainedNodesDoNotHandOverToEachOther: two drained nodes used to do so forever, twenty
+// versions a second.
 func TestDrainedNodesDoNotHandOverToEachOther(t *testing.T) {
 	c := formed(t, steady(3))
 	for i := range 3 {
@@ -69,8 +67,8 @@ func TestDrainedNodesDoNotHandOverToEachOther(t *testing.T) {
 	sound(t, c)
 }
 
-// TestLostRosterInMemoryBeginsAnew: a voter that came back with nothing took
-// the state of which it was no voter, and so did not count as lost.
+// TestLostRosterInMemoryBeginsAnew: a voter that restarted with an empty store took the state in
+// which it was no voter, and so did not count as lost.
 func TestLostRosterInMemoryBeginsAnew(t *testing.T) {
 	for size := 2; size <= MaxSize; size++ {
 		s := steady(size)
@@ -78,7 +76,7 @@ func TestLostRosterInMemoryBeginsAnew(t *testing.T) {
 			s.Volatile = append(s.Volatile, i)
 		}
 		c := formed(t, s)
-		for i := range size - size/2 { // fewer than M are left
+		for i := range size - size/2 { // fewer than M remain
 			c.Restart(i)
 		}
 		if !c.RunUntil(4*fast().TTLTimeout, c.Settled) {
@@ -90,8 +88,8 @@ func TestLostRosterInMemoryBeginsAnew(t *testing.T) {
 	}
 }
 
-// TestLostRosterOnDiskWaits: with durable stores nothing is forgotten, however
-// long it takes; an operator decides.
+// TestLostRosterOnDiskWaits: with durable stores nothing is discarded, however long it takes;
+// an operator decides.
 func TestLostRosterOnDiskWaits(t *testing.T) {
 	c := formed(t, steady(3))
 	version := c.Durable(2).Held.Version
@@ -105,13 +103,13 @@ func TestLostRosterOnDiskWaits(t *testing.T) {
 		t.Errorf("%v has authority by the vote of one of three", c.Address(c.Leader()))
 	}
 	if got := c.Durable(2).Held.Version; got != version {
-		t.Errorf("the one that is left holds version %d, before it was %d", got, version)
+		t.Errorf("the remaining one holds version %d after %d", got, version)
 	}
 	sound(t, c)
 }
 
-// TestOlderRunStopsForALaterOne: the older of two processes at one address
-// asked for a place for ever, when the later one had died.
+// TestOlderRunStopsForALaterOne: the older of two processes at one address asked for a place
+// forever after the later one had crashed.
 func TestOlderRunStopsForALaterOne(t *testing.T) {
 	s := steady(3)
 	s.Twins = []int{1}
@@ -123,7 +121,7 @@ func TestOlderRunStopsForALaterOne(t *testing.T) {
 	c.Isolate(1)
 	c.Start(3)
 	if !c.RunUntil(time.Minute, func() bool { return c.Up(3) && c.View(3).Quorate }) {
-		t.Fatalf("the twin has no place%s", c.Describe())
+		t.Fatalf("the twin has no seat%s", c.Describe())
 	}
 	c.RunFor(10 * time.Second)
 	c.Crash(3)
@@ -141,8 +139,8 @@ func TestOlderRunStopsForALaterOne(t *testing.T) {
 	sound(t, c)
 }
 
-// TestSeatIsKeptWhileTheLeaseNeedsIt: a member left, another had just come
-// back, and a third waited: the seat was given away at the cost of the lease.
+// TestSeatIsKeptWhileTheLeaseNeedsIt: one member left, another had just returned, and a third
+// process waited: the seat was given away at the cost of the lease.
 func TestSeatIsKeptWhileTheLeaseNeedsIt(t *testing.T) {
 	s := steady(3)
 	s.Processes = 4
@@ -161,10 +159,10 @@ func TestSeatIsKeptWhileTheLeaseNeedsIt(t *testing.T) {
 	c.Heal()
 	placed := func() bool { return c.Settled() && c.View(3).Role == member.Following }
 	if !c.RunUntil(time.Minute, func() bool { return c.Leader() != leader || placed() }) {
-		t.Errorf("the process that waits has no seat%s", c.Describe())
+		t.Errorf("the waiting process has no seat%s", c.Describe())
 	}
 	if c.Leader() != leader {
-		t.Errorf("the leader gave its lease away with the seat%s", c.Describe())
+		t.Errorf("the leader lost its lease with the seat%s", c.Describe())
 	}
 	sound(t, c)
 }

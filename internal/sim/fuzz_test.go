@@ -17,16 +17,16 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// fuzzedRun bounds what FuzzReplay does again: a run of a day is no fault, and
-// takes its time. One within these bounds that takes fuzzedTime runs for ever.
+// fuzzedRun bounds the runs that FuzzReplay repeats: a run of a day is valid but slow. A run
+// within these bounds that takes fuzzedTime does not terminate.
 const (
 	fuzzedRun  = 15 * time.Second
 	fuzzedTime = 20 * time.Second
 )
 
-// FuzzReplay reads any file as a replay, with any faults beside its own. What is
-// read is written and read as the same, and can be done again: without a panic, in
-// bounded time, and twice the same.
+// FuzzReplay parses any file as a replay, with additional faults. A parsed replay is formatted
+// and parsed as the same, and can be run: without a panic, in bounded time, with the same
+// result twice.
 func FuzzReplay(f *testing.F) {
 	for _, name := range []string{"quorum-too-small", "promise-not-kept", "seat-of-anybody"} {
 		content, err := os.ReadFile("testdata/regress/" + name + ".json")
@@ -56,11 +56,11 @@ func FuzzReplay(f *testing.F) {
 		r.Faults = append(r.Faults, faultsIn(more)...)
 		written, err := r.Format()
 		if err != nil {
-			t.Fatalf("%+v is read and not written: %v", r, err)
+			t.Fatalf("%+v can be parsed but not formatted: %v", r, err)
 		}
 		again, err := ParseReplay(written)
 		if err != nil {
-			return // the faults added were beyond what is read
+			return // the additional faults are out of bounds
 		}
 		s := r.Plan.Setup
 		if r.Plan.For > fuzzedRun || s.Processes+len(s.Twins) > 6 || s.Timings.TTLTimeout > fuzzedRun ||
@@ -71,12 +71,12 @@ func FuzzReplay(f *testing.F) {
 		defer hung.Stop()
 		first, second := Reproduce(again, nil), Reproduce(again, nil)
 		if first.Hash != second.Hash || !reflect.DeepEqual(first.Violation, second.Violation) {
-			t.Fatalf("one run is %v, the same again %v", first, second)
+			t.Fatalf("the first run is %v, the second %v", first, second)
 		}
 	})
 }
 
-// faultsIn makes faults that strike at a time of their own out of bytes.
+// faultsIn converts bytes to faults with times of their own.
 func faultsIn(b []byte) (faults []Fault) {
 	next := func() int64 {
 		var wide [8]byte
@@ -106,8 +106,8 @@ func faultsIn(b []byte) (faults []Fault) {
 	return faults
 }
 
-// conversation is what one node of three is sent: a frame each, after a pause of
-// so many hundredths of a second.
+// conversation is a series of frames to one node of three, each after a pause in hundredths of
+// a second.
 type conversation []byte
 
 func (c *conversation) add(pause byte, frame []byte) {
@@ -136,7 +136,7 @@ func machineAt(i int, now time.Time) *statemachine.Machine {
 	return statemachine.New(cfg, d, now)
 }
 
-// spoken is the conversation with process who while three form a cluster.
+// spoken returns the conversation with a process while three form a cluster.
 func spoken(f *testing.F, who int, turns int) (c conversation) {
 	now := time.Unix(1000, 0)
 	var machines [3]*statemachine.Machine
@@ -173,9 +173,9 @@ func spoken(f *testing.F, who int, turns int) (c conversation) {
 	return c
 }
 
-// FuzzFrames hands a machine what comes off the wire, whatever it says: nothing
-// panics, what it sends can be encoded, and is decoded as what it was. What else
-// must hold for messages that make sense is FuzzStep's, in package statemachine.
+// FuzzFrames delivers arbitrary frames to a machine: nothing panics, and what it sends can be
+// encoded and decoded to the same. FuzzStep in package statemachine checks what must hold for
+// meaningful messages.
 func FuzzFrames(f *testing.F) {
 	for who := range 3 {
 		f.Add([]byte(spoken(f, who, 8)), uint8(who))
@@ -196,11 +196,11 @@ func FuzzFrames(f *testing.F) {
 			checkFrames(t, m.Advance(now).Send)
 			in, err := wire.Decode(frame)
 			if err != nil || in.Body.Kind() == message.KindGreet {
-				continue // the connection ends, and greets are handled before
+				continue // the connection would end; greets are handled earlier
 			}
 			checkFrames(t, m.Step(now, in).Send)
 			if m.Check() != nil || m.Durable().Held.Version > member.MaxCount/2 {
-				return // more than frames of a cluster can bring about
+				return // more than the frames of a cluster can cause
 			}
 		}
 	})

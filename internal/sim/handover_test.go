@@ -9,16 +9,14 @@ import (
 	"github.com/athena-go/athena/internal/message"
 )
 
-// This file holds planned hand-overs, how long they take and to which member they go, and
-// what drained nodes do.
+// These tests cover planned hand-overs, their duration and the new leader, and drained nodes.
 
-// handsOver tells the leader to hand over and returns the next one, and after how long it
-// has authority.
+// handsOver transfers leadership and returns the next leader and the time until it has authority.
 func handsOver(t *testing.T, c *Cluster, to int) (next int, took time.Duration) {
 	t.Helper()
 	old, start := c.Leader(), c.Now()
 	if err := c.Transfer(old, to); err != nil {
-		t.Fatalf("n%d refuses to hand over: %v%s", old+1, err, c.Describe())
+		t.Fatalf("n%d refused to hand over: %v%s", old+1, err, c.Describe())
 	}
 	moved := func() bool { return c.Leader() >= 0 && c.Leader() != old }
 	if !c.RunUntil(2*c.setup.Timings.LeaderTimeout, moved) {
@@ -28,9 +26,8 @@ func handsOver(t *testing.T, c *Cluster, to int) (next int, took time.Duration) 
 	return c.Leader(), c.Now() - start
 }
 
-// TestHandOverAfterRestarts: protocol.md section 5, restart. Voters that were restarted
-// wait for the lease of their leader, and that leader hands over: nothing is left to wait
-// for.
+// TestHandOverAfterRestarts: protocol.md section 5, restart. Restarted voters wait for the lease
+// of their leader. When that leader hands over, they no longer have to wait.
 func TestHandOverAfterRestarts(t *testing.T) {
 	c := formed(t, steady(3))
 	c.RunFor(10 * fast().HeartbeatInterval)
@@ -44,12 +41,12 @@ func TestHandOverAfterRestarts(t *testing.T) {
 		t.Fatalf("not all are active%s", c.Describe())
 	}
 	if _, took := handsOver(t, c, -1); took > 10*time.Millisecond {
-		t.Errorf("another leads after %v, want a few round trips of 2 ms", took)
+		t.Errorf("another leader after %v, want a few round trips of 2 ms", took)
 	}
 }
 
-// TestHandOverBackAfterARestart: a leader that was itself restarted, and did not hear that
-// the leader before it gave up, hands over in its turn. Its own vote must not wait.
+// TestHandOverBackAfterARestart: a restarted leader, which did not hear that its predecessor gave
+// up, hands over. Its own vote must not wait.
 func TestHandOverBackAfterARestart(t *testing.T) {
 	c := formed(t, steady(3))
 	c.RunFor(10 * fast().HeartbeatInterval)
@@ -67,19 +64,19 @@ func TestHandOverBackAfterARestart(t *testing.T) {
 		t.Fatalf("not all follow n%d%s", next+1, c.Describe())
 	}
 	if _, took := handsOver(t, c, old); took > 10*time.Millisecond {
-		t.Errorf("another leads after %v, want a few round trips of 2 ms", took)
+		t.Errorf("another leader after %v, want a few round trips of 2 ms", took)
 	}
 }
 
-// TestHandOverWithADeadMember: protocol.md section 6, leaving leader. A member died a moment
-// ago, and the leader does not know it yet. It is not elected, whether it was named or not.
+// TestHandOverWithADeadMember: protocol.md section 6, leaving leader. A member has just crashed
+// without the leader knowing. It is not elected, whether or not it was named.
 func TestHandOverWithADeadMember(t *testing.T) {
 	for _, named := range []bool{false, true} {
 		c := formed(t, steady(5))
 		c.RunFor(10 * fast().HeartbeatInterval)
 		old := c.Leader()
 		version := c.Authority(old)
-		dead := 0 // of all that are as fresh it comes first
+		dead := 0 // it is the first of the equally fresh members
 		if old == 0 {
 			dead = 1
 		}
@@ -91,7 +88,7 @@ func TestHandOverWithADeadMember(t *testing.T) {
 		}
 		next, took := handsOver(t, c, to)
 		if took > most {
-			t.Errorf("named %v: another leads after %v, want at most %v", named, took, most)
+			t.Errorf("named %v: another leader after %v, want at most %v", named, took, most)
 		}
 		if got := c.Authority(next); got != version+1 {
 			t.Errorf("named %v: n%d leads version %d after %d", named, next+1, got, version)
@@ -99,8 +96,8 @@ func TestHandOverWithADeadMember(t *testing.T) {
 	}
 }
 
-// TestDrainedMajorityElects: protocol.md section 6, drained. M voters are up and connected,
-// and each is drained. One of them leads, until a member comes back that is not.
+// TestDrainedMajorityElects: protocol.md section 6, drained. A quorum of voters is up and
+// connected, and all are drained. One of them leads until a member returns that is not drained.
 func TestDrainedMajorityElects(t *testing.T) {
 	for size := 3; size <= 6; size++ {
 		c := formed(t, steady(size))
@@ -121,14 +118,14 @@ func TestDrainedMajorityElects(t *testing.T) {
 		c.RunFor(tm.TTLTimeout)
 		c.Start(old)
 		if !c.RunUntil(tm.HeartbeatInterval, func() bool { return c.Leader() == old }) {
-			t.Errorf("N=%d: n%d is back, and a drained node leads on%s", size, old+1, c.Describe())
+			t.Errorf("N=%d: n%d is back, but a drained node still leads%s", size, old+1, c.Describe())
 		}
 		sound(t, c)
 	}
 }
 
-// TestHandOverToAMemberThatWaitsAfterItsStart: one with a memory store votes for none for a
-// LeaseTimeout, and can lead all the same.
+// TestHandOverToAMemberThatWaitsAfterItsStart: a member with a memory store does not vote for a
+// LeaseTimeout, but can lead.
 func TestHandOverToAMemberThatWaitsAfterItsStart(t *testing.T) {
 	s := steady(3)
 	s.Volatile = []int{0, 1, 2}

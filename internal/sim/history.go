@@ -91,7 +91,7 @@ func (k *checker) checkShape(p *process, s member.State) {
 }
 
 // checkSuccessor checks the step from one state of a leader to a later one. A step may make
-// several revisions, of which only the last is saved.
+// several revisions, and saves only the last.
 func (k *checker) checkSuccessor(p *process, last, s member.State) {
 	jump := s.Revision - last.Revision
 	changed := 0
@@ -122,7 +122,7 @@ func (k *checker) checkSuccessor(p *process, last, s member.State) {
 	// (protocol.md section 3).
 	switch {
 	case changed > 1:
-		k.noteBroken("I5", "%d voters changed at once: %s after %s", changed, formatState(s),
+		k.noteBroken("I5", "%d voters changed together: %s after %s", changed, formatState(s),
 			formatState(last))
 	case changed == 1 && k.quorum > 1 && k.commits[s.Version] <= last.Revision:
 		k.noteBroken("I5", "a voter changed before %v was committed: %s after %s",

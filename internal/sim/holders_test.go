@@ -10,7 +10,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// take lets a process take a record, as a latch is taken.
+// take makes a process acquire a record, as a job does.
 func (c *Cluster) take(i int, key string) {
 	c.Commit(i, message.RecordRequest{
 		Conditions: []message.Condition{{Key: key}},
@@ -18,7 +18,7 @@ func (c *Cluster) take(i int, key string) {
 	})
 }
 
-// owned lets a process that does not lead take the record k, and names a third one.
+// owned makes a process that does not lead acquire the record k, and returns a third one too.
 func owned(t *testing.T, c *Cluster) (leader, owner, other int) {
 	t.Helper()
 	leader = c.Leader()
@@ -32,18 +32,18 @@ func owned(t *testing.T, c *Cluster) (leader, owner, other int) {
 	return leader, owner, other
 }
 
-// taken wants another process to have the record in the end, or nothing was shown.
+// taken waits until another process has the record; otherwise the test shows nothing.
 func taken(t *testing.T, c *Cluster, by int) {
 	t.Helper()
 	sound(t, c)
 	if c.Holds(by, "k").IsZero() {
-		t.Fatalf("nobody takes the record, and nothing is shown%s", c.Describe())
+		t.Fatalf("no process acquires the record, so the test shows nothing%s", c.Describe())
 	}
 }
 
-// TestALeaderWithoutAuthorityExtendsNobody: protocol.md section 10. A leader is cut off
-// with a member that owns a record. It goes on to answer that member until it steps
-// down, and meanwhile the others have a leader, and take the record.
+// TestALeaderWithoutAuthorityExtendsNobody: protocol.md section 10. A leader is cut off together
+// with the owner of a record. It keeps answering that member until it steps down; meanwhile the
+// others have a leader and acquire the record.
 func TestALeaderWithoutAuthorityExtendsNobody(t *testing.T) {
 	c := formed(t, steady(5))
 	tm := c.setup.Timings
@@ -63,8 +63,8 @@ func TestALeaderWithoutAuthorityExtendsNobody(t *testing.T) {
 	taken(t, c, other)
 }
 
-// TestAMemberThatLeavesTrustsNoMore: protocol.md section 10. The owner of a record says
-// that it leaves, and hears nothing of what follows: that its record is another's.
+// TestAMemberThatLeavesTrustsNoMore: protocol.md section 10. The owner of a record announces that
+// it leaves, and does not hear that another process acquires the record.
 func TestAMemberThatLeavesTrustsNoMore(t *testing.T) {
 	c := formed(t, steady(3))
 	tm := c.setup.Timings
@@ -80,8 +80,8 @@ func TestAMemberThatLeavesTrustsNoMore(t *testing.T) {
 	taken(t, c, other)
 }
 
-// late is what comes of a second copy of a drop that n did before it took the record
-// again: it must change nothing, or the record is free while its owner trusts it.
+// late delivers a second copy of a drop that n sent before it acquired the record again. The copy
+// must have no effect; otherwise the record is free while its owner trusts it.
 func late(t *testing.T, between func(c *Cluster, leader, owner int)) {
 	t.Helper()
 	var copied item
@@ -117,15 +117,15 @@ func late(t *testing.T, between func(c *Cluster, leader, owner int)) {
 	c.RunFor(tm.HeartbeatInterval / 2)
 	sound(t, c)
 	if !owns() {
-		t.Fatalf("n%d lost the record, and nothing is shown%s", owner+1, c.Describe())
+		t.Fatalf("n%d lost the record, so the test shows nothing%s", owner+1, c.Describe())
 	}
 }
 
 // TestARequestIsTakenOnce: protocol.md section 10.
 func TestARequestIsTakenOnce(t *testing.T) { late(t, func(*Cluster, int, int) {}) }
 
-// TestARequestIsOfOneLeadership: protocol.md section 10. The leader that gets the copy
-// leads another version by then, and knows of no requests.
+// TestARequestIsOfOneLeadership: protocol.md section 10. The leader that gets the copy leads
+// another version by then, and has no list of earlier requests.
 func TestARequestIsOfOneLeadership(t *testing.T) {
 	late(t, func(c *Cluster, leader, owner int) {
 		for _, to := range []int{owner, leader} {
@@ -133,15 +133,15 @@ func TestARequestIsOfOneLeadership(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !c.RunUntil(10*time.Second, func() bool { return c.Leader() == to && c.Settled() }) {
-				t.Fatalf("the lead was not handed over%s", c.Describe())
+				t.Fatalf("leadership was not handed over%s", c.Describe())
 			}
 		}
 	})
 }
 
-// TestAMemberThatLostItsSeatTrustsNothing: protocol.md section 10. A member is cut off
-// until its seat is another's and its record too. It comes back in the same run, still
-// holds what it held, and is answered before it learns what is held now.
+// TestAMemberThatLostItsSeatTrustsNothing: protocol.md section 10. A member is cut off until
+// another has its seat and its record. It returns in the same run, still holds its old state,
+// and gets an answer before it learns the present state.
 func TestAMemberThatLostItsSeatTrustsNothing(t *testing.T) {
 	s := steady(3)
 	s.Processes = 4
@@ -150,7 +150,7 @@ func TestAMemberThatLostItsSeatTrustsNothing(t *testing.T) {
 	leader, owner, other := owned(t, c)
 	c.Isolate(owner)
 	if !c.RunUntil(2*ttl, func() bool { return c.is(leader, 3, member.Active) }) {
-		t.Fatalf("nobody gets the seat%s", c.Describe())
+		t.Fatalf("no process gets the seat%s", c.Describe())
 	}
 	c.take(other, "k")
 	c.RunFor(c.setup.Timings.HeartbeatInterval)
@@ -165,20 +165,19 @@ func TestAMemberThatLostItsSeatTrustsNothing(t *testing.T) {
 	c.RunFor(5 * c.setup.Timings.LeaderTimeout)
 	taken(t, c, other)
 	if !c.is(leader, owner, member.Active) {
-		t.Fatalf("it never came back%s", c.Describe())
+		t.Fatalf("it never returned%s", c.Describe())
 	}
 }
 
-// is reports whether a leader shows a member in a status.
+// is reports whether a leader shows a member with a status.
 func (c *Cluster) is(leader, i int, s member.Status) bool {
 	m, ok := c.View(leader).Member(c.Address(i))
 	return ok && m.Status == s
 }
 
-// TestAMemberThatGetsItsPlaceBackIsWaitedFor: protocol.md section 10. Another store at its
-// address gets the place of an owner, and leaves before it has a vote; a late copy of the
-// owner's request to join gives it its place back. It heard nothing of all that, and
-// trusts its record.
+// TestAMemberThatGetsItsPlaceBackIsWaitedFor: protocol.md section 10. Another store at its address
+// gets the place of an owner and leaves before it has a vote; a late copy of the owner's request
+// to join returns the place. The owner heard nothing of this and trusts its record.
 func TestAMemberThatGetsItsPlaceBackIsWaitedFor(t *testing.T) {
 	var join item
 	s := steady(3)
@@ -189,7 +188,7 @@ func TestAMemberThatGetsItsPlaceBackIsWaitedFor(t *testing.T) {
 		}
 	}
 	c := NewCluster(s)
-	for _, i := range []int{2, 1, 0} { // two found, and the third one joins
+	for _, i := range []int{2, 1, 0} { // two form the cluster, and the third joins
 		c.Start(i)
 		c.RunFor(3 * s.Timings.RetryInterval)
 	}
@@ -201,7 +200,7 @@ func TestAMemberThatGetsItsPlaceBackIsWaitedFor(t *testing.T) {
 	c.dialed[leader*len(c.procs)+owner] = 1 + twin
 	c.Start(twin)
 	if !c.RunUntil(interval, func() bool { return c.is(leader, owner, member.Joining) }) {
-		t.Fatalf("the other store gets no place%s", c.Describe())
+		t.Fatalf("the other store gets no seat%s", c.Describe())
 	}
 	c.RunFor(interval / 4)
 	c.Leave(twin)
@@ -220,13 +219,12 @@ func TestAMemberThatGetsItsPlaceBackIsWaitedFor(t *testing.T) {
 	taken(t, c, other)
 }
 
-// TestALeaderInBetweenExtended: protocol.md section 10. A member follows the owner of a
-// record, which leads, and is cut off while another leads after that and extends the
-// owner. When it leads itself, on the state of that other one, it must wait as long as
-// for any owner.
+// TestALeaderInBetweenExtended: protocol.md section 10. A member follows the owner of a record,
+// which leads, and is cut off while a later leader extends the owner. When the member leads on
+// the state of that leader, it must wait as long as for any owner.
 func TestALeaderInBetweenExtended(t *testing.T) {
 	s := steady(5)
-	s.Timings.HeartbeatInterval /= 5 // nothing is late by much
+	s.Timings.HeartbeatInterval /= 5 // no message is very late
 	c := formed(t, s)
 	tm := c.setup.Timings
 	_, owner, next := owned(t, c)
@@ -237,7 +235,7 @@ func TestALeaderInBetweenExtended(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !c.RunUntil(tm.LeaderTimeout, func() bool { return c.Leader() == to }) {
-			t.Fatalf("the lead was not handed over%s", c.Describe())
+			t.Fatalf("leadership was not handed over%s", c.Describe())
 		}
 	}
 	hand(owner)
@@ -263,8 +261,8 @@ func TestALeaderInBetweenExtended(t *testing.T) {
 }
 
 // TestASilentOwnerKeepsItsRecordForAllOfHoldTimeout: protocol.md section 10. The owner has the
-// slowest clock and its leader the fastest. The owner is mute, and trusts its record for nine
-// tenths of HoldTimeout; the leader must not drop it a single interval before HoldTimeout.
+// slowest clock and its leader the fastest. The mute owner trusts its record for nine tenths of
+// HoldTimeout; the leader must not drop the record an interval before HoldTimeout.
 func TestASilentOwnerKeepsItsRecordForAllOfHoldTimeout(t *testing.T) {
 	s := steady(3)
 	s.Slow = []int{0}

@@ -13,14 +13,13 @@ import (
 	"time"
 )
 
-// TestReplayRepeatsARun: what was written down, put into a file and read
-// again, is the same run, event by event.
+// TestReplayRepeatsARun: a recorded run that is formatted and parsed gives the same run.
 func TestReplayRepeatsARun(t *testing.T) {
 	for seed := range uint64(40) {
 		want := Run(Options{Seed: seed})
 		captured, r := Capture(Options{Seed: seed})
 		if captured.Hash != want.Hash {
-			t.Errorf("seed %d: another run when it is written down", seed)
+			t.Errorf("seed %d: another run when it is recorded", seed)
 		}
 		content, err := r.Format()
 		if err != nil {
@@ -74,8 +73,8 @@ func TestParseReplayRefusesNonsense(t *testing.T) {
 	}
 }
 
-// TestShrinkKeepsWhatIsNeeded: of many faults two are needed, and one lost
-// message; everything else goes.
+// TestShrinkKeepsWhatIsNeeded: of many faults, two faults and one lost message are needed and
+// remain.
 func TestShrinkKeepsWhatIsNeeded(t *testing.T) {
 	_, r := Capture(Options{Seed: 12, Size: 5})
 	r.Invariant = "I0"
@@ -100,13 +99,13 @@ func TestShrinkKeepsWhatIsNeeded(t *testing.T) {
 	s.shrinkRun()
 	if len(s.best.Faults) != 2 || len(s.best.Fates) != 1 || s.best.Plan.Setup.Skew ||
 		s.best.Faults[0].Lasts >= int64(2*time.Second) {
-		t.Errorf("left over: %+v and %+v of %d faults and %d fates",
+		t.Errorf("kept %+v and %+v of %d faults and %d fates",
 			s.best.Faults, s.best.Fates, len(r.Faults), len(r.Fates))
 	}
 }
 
-// TestReplayOfOddTimes: a file may say any times. Such as would let a run stand
-// still, or do little but one thing, are refused or not done.
+// TestReplayOfOddTimes: times from a file that would stop a run or dominate it are refused or
+// have no effect.
 func TestReplayOfOddTimes(t *testing.T) {
 	_, r := Capture(Options{Seed: 3, Size: 3, For: 10 * time.Second})
 	for name, change := range map[string]func(*Replay){
@@ -136,16 +135,16 @@ func TestReplayOfOddTimes(t *testing.T) {
 	}
 	r.Fates, r.Faults = nil, []Fault{
 		{At: 1, Class: Flapping, Lasts: int64(time.Minute), Args: []int64{1, 1}}, // each nanosecond
-		{At: 1, Class: Cuts, Lasts: 1, Args: []int64{-5}},                        // to nobody
+		{At: 1, Class: Cuts, Lasts: 1, Args: []int64{-5}},                        // no such process
 	}
 	result := Reproduce(r, nil)
 	if result.Happened[Flapping.index()]+result.Happened[Cuts.index()] > 0 {
-		t.Errorf("it flapped each nanosecond, or cut a link to nobody: %v", result)
+		t.Errorf("a link flapped each nanosecond, or an unknown link was cut: %v", result)
 	}
 }
 
-// TestInvariantsAreKnown wants what the checkers may find, and nothing else, to be
-// what the file of a run may name.
+// TestInvariantsAreKnown checks that a replay file may name just the invariants that the checkers
+// report.
 func TestInvariantsAreKnown(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -167,12 +166,11 @@ func TestInvariantsAreKnown(t *testing.T) {
 	}
 	got, want := slices.Sorted(maps.Keys(found)), slices.Sorted(slices.Values(invariants[:]))
 	if !slices.Equal(got, want) {
-		t.Errorf("the checkers find %q, a file may name %q", got, want)
+		t.Errorf("the checkers report %q, a file may name %q", got, want)
 	}
 }
 
-// TestRegress does every run again that once failed, with the core as it was
-// or with a planted bug.
+// TestRegress repeats every run that once failed, with the core as it was or with a planted bug.
 func TestRegress(t *testing.T) {
 	files, err := filepath.Glob("testdata/regress/*.json")
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// saving forms a cluster of three and lets the save of a follower take a second. It
-// returns that process in the middle of the save.
+// saving forms a cluster of three and delays the save of a follower by a second. It returns that
+// process during the save.
 func saving(t *testing.T, s SlowSave, record func(Record)) (c *Cluster, who int) {
 	t.Helper()
 	setup := steady(3)
@@ -26,14 +26,14 @@ func saving(t *testing.T, s SlowSave, record func(Record)) (c *Cluster, who int)
 	}
 	c.take(c.Leader(), "k")
 	if !c.RunUntil(time.Second, func() bool { return c.procs[who].saving != nil }) {
-		t.Fatalf("n%02d saves nothing%s", who+1, c.Describe())
+		t.Fatalf("n%02d saved nothing%s", who+1, c.Describe())
 	}
 	c.SlowSave = nil
 	return c, who
 }
 
-// TestSlowSaveHidesItsStep: until a save has ended the process sends nothing, takes no
-// input, and its store is the old one.
+// TestSlowSaveHidesItsStep: until a save ends, the process sends nothing, takes no input, and has
+// its old store.
 func TestSlowSaveHidesItsStep(t *testing.T) {
 	var happened []Record
 	c, who := saving(t, SlowSave{}, func(r Record) { happened = append(happened, r) })
@@ -56,7 +56,7 @@ func TestSlowSaveHidesItsStep(t *testing.T) {
 		t.Errorf("after the save it holds %v, and %d inputs wait", now.Held.Number, len(p.inbox))
 	}
 	if len(happened) == 0 || happened[0].Process != who || happened[0].Kind != Sent {
-		t.Errorf("after the save the step sends nothing first, but: %v", happened)
+		t.Errorf("after the save the step did not send first, but: %v", happened)
 	}
 	if !c.RunUntil(10*time.Second, c.Settled) {
 		t.Errorf("not all are active after a slow save%s", c.Describe())
@@ -83,8 +83,8 @@ func TestCrashInASave(t *testing.T) {
 	}
 }
 
-// TestPauseInASave: a process that is frozen when its save ends goes on when it wakes,
-// and one that wakes before goes on when it has saved.
+// TestPauseInASave: a process that is paused when its save ends continues when it is resumed, and
+// one that is resumed earlier continues when the save ends.
 func TestPauseInASave(t *testing.T) {
 	for _, freeze := range []func(*Cluster, int){(*Cluster).Pause, (*Cluster).Suspend} {
 		for _, d := range []time.Duration{500 * time.Millisecond, 1500 * time.Millisecond} {
@@ -93,15 +93,15 @@ func TestPauseInASave(t *testing.T) {
 			freeze(c, who)
 			c.RunFor(d)
 			if c.Durable(who).Held.Number != old {
-				t.Errorf("frozen for %v, its step happened", d)
+				t.Errorf("paused for %v: its step took effect", d)
 			}
 			c.Resume(who, true)
 			if saved := old.Less(c.Durable(who).Held.Number); saved != (d > time.Second) {
-				t.Errorf("frozen for %v, it is awake: saved %v", d, saved)
+				t.Errorf("paused for %v: resumed: saved %v", d, saved)
 			}
 			c.RunFor(501 * time.Millisecond)
 			if !old.Less(c.Durable(who).Held.Number) {
-				t.Errorf("frozen for %v, it never saved", d)
+				t.Errorf("paused for %v: it never saved", d)
 			}
 			if !c.RunUntil(10*time.Second, c.Settled) {
 				t.Errorf("not all are active%s", c.Describe())
@@ -111,7 +111,7 @@ func TestPauseInASave(t *testing.T) {
 	}
 }
 
-// TestRefusalWaitsForASave: a machine is not called for a refused port while it saves.
+// TestRefusalWaitsForASave: a machine is not called for a refused connection while it saves.
 func TestRefusalWaitsForASave(t *testing.T) {
 	c, who := saving(t, SlowSave{}, nil)
 	leader := c.Leader()
@@ -120,7 +120,7 @@ func TestRefusalWaitsForASave(t *testing.T) {
 	steps := c.Steps()
 	c.reportRefused(c.procs[who], of)
 	if c.Steps() != steps {
-		t.Error("a machine took a refusal while it saved")
+		t.Error("a machine handled a refusal while it saved")
 	}
 	c.RunFor(1100 * time.Millisecond)
 	if !c.View(who).Leader.IsZero() {

@@ -13,8 +13,8 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// TestSeedsAreClean is the check that every change goes through: at least 500
-// runs, each with another cluster and other faults.
+// TestSeedsAreClean is the check for every change: at least 500 runs, each with another cluster
+// and other faults.
 func TestSeedsAreClean(t *testing.T) {
 	s := Sweeping{Options: Options{Seed: 1}, Runs: 600}
 	if testing.Short() {
@@ -28,7 +28,7 @@ func TestSeedsAreClean(t *testing.T) {
 	if r.Runs != s.Runs && len(r.Failed) < MaxFailures {
 		t.Errorf("did %d runs, want %d", r.Runs, s.Runs)
 	}
-	// Runs that check nothing would be clean too.
+	// Runs without checks would be clean too.
 	if r.Changes < r.Runs/4 || r.Versions < r.Runs {
 		t.Errorf("%d leaders and %d changes in %d runs: the faults do too little",
 			r.Versions, r.Changes, r.Runs)
@@ -39,16 +39,16 @@ func TestSeedsAreClean(t *testing.T) {
 		}
 	}
 	if r.Hopeless+r.Void > r.Runs/4 {
-		t.Errorf("%d of %d runs promise nothing", r.Hopeless+r.Void, r.Runs)
+		t.Errorf("%d of %d runs were excused", r.Hopeless+r.Void, r.Runs)
 	}
 	if !testing.Short() {
 		covered(t, r.Cover)
 	}
 }
 
-// rare lists the rules that so few of the runs of TestSeedsAreClean reach that
-// not every class of faults can have come before: each must be reached, here
-// after any, and after every one in make swarm.
+// rare lists rules that few of the runs of TestSeedsAreClean reach, so that not every class of
+// faults can precede them. Here each must be reached after any fault, in make swarm after every
+// one.
 var rare = []rule{
 	rule(message.ReasonEarlierRun), rule(message.ReasonOldIncarnation),
 	rule(message.ReasonHoldsState), rule(message.ReasonNotMember),
@@ -63,14 +63,14 @@ var rare = []rule{
 	ruleTraces + rule(statemachine.NewRun), ruleFenced,
 }
 
-// covered fails for a cell of the table rule x fault that no run fills.
+// covered fails for an empty cell of the table of rules and faults.
 func covered(t *testing.T, table Table) {
 	t.Helper()
 	for r := range rules {
 		switch {
 		case r.whyUnreachable() != "":
 			if table.runs[r] > 0 {
-				t.Errorf("%v was reached, although it %s", r, r.whyUnreachable())
+				t.Errorf("%v was reached, although it is unreachable: it %s", r, r.whyUnreachable())
 			}
 		case table.runs[r] == 0 && r != rule(message.ReasonLeaderBound):
 			t.Errorf("no run reached the rule %v", r)
@@ -83,8 +83,8 @@ func covered(t *testing.T, table Table) {
 	}
 }
 
-// TestElectionsAreFast holds the medians and 99th percentiles of protocol.md
-// section 11, L1, L2 and L4.
+// TestElectionsAreFast checks the medians and 99th percentiles of protocol.md section 11, L1, L2
+// and L4.
 func TestElectionsAreFast(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs many runs")
@@ -110,12 +110,12 @@ func TestElectionsAreFast(t *testing.T) {
 	}
 }
 
-// TestSameSeedSameRun is A20: one seed is one run, byte for byte.
+// TestSameSeedSameRun: a run is a function of its seed (A20).
 func TestSameSeedSameRun(t *testing.T) {
 	for seed := range uint64(20) {
 		a, b := Run(Options{Seed: seed}), Run(Options{Seed: seed})
 		if a.Hash != b.Hash || a.Steps != b.Steps {
-			t.Errorf("seed %d: %d steps with hash %x, and again %d with %x",
+			t.Errorf("seed %d: %d steps with hash %x, then %d with %x",
 				seed, a.Steps, a.Hash, b.Steps, b.Hash)
 		}
 		lines := 0
@@ -126,8 +126,8 @@ func TestSameSeedSameRun(t *testing.T) {
 	}
 }
 
-// TestReplayKeepsWhatWasDrawn: the size and length that a result names, given
-// as options, make the same run.
+// TestReplayKeepsWhatWasDrawn: the size and duration in a result, given as options, give the same
+// run.
 func TestReplayKeepsWhatWasDrawn(t *testing.T) {
 	for seed := range uint64(20) {
 		a := Run(Options{Seed: seed})
@@ -179,7 +179,7 @@ func TestClocks(t *testing.T) {
 		local := c.at(g).Add(time.Duration(r.Int64N(int64(time.Minute))))
 		at := c.globalTime(local)
 		if c.at(at).Before(local) || at > 0 && !c.at(at-1).Before(local) {
-			t.Fatalf("%+v: global(%v) = %d is not the first time at which the clock shows it", c, local, at)
+			t.Fatalf("%+v: global(%v) = %d is not the first time at which the clock reads it", c, local, at)
 		}
 	}
 }
@@ -228,7 +228,7 @@ func TestNetworkFaults(t *testing.T) {
 		name                   string
 		link                   Link
 		cut                    bool
-		arrived, twice         int // roughly
+		arrived, twice         int // approximately
 		reordered              bool
 		earliest, latestAtMost time.Duration
 	}{

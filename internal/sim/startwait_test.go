@@ -10,12 +10,12 @@ import (
 	"github.com/athena-go/athena/internal/message"
 )
 
-// stay says who is not restarted.
+// stay selects the processes that are not restarted.
 type stay struct{ leader, owner bool }
 
-// regrouped forms a cluster, lets a process that does not lead take a record, and restarts
-// the others, a majority, with other timings; each again, every so often, while it waits.
-// Then time passes for them to have a leader, and all the while they ask for the record.
+// regrouped forms a cluster, makes a process that does not lead acquire a record, and restarts
+// the others, a majority, with other timings, and repeatedly during their wait. The cluster then
+// has time to elect a leader, while processes request the record.
 func regrouped(t *testing.T, old, next message.Timings, who stay, again time.Duration) {
 	t.Helper()
 	s := steady(3)
@@ -51,25 +51,25 @@ func regrouped(t *testing.T, old, next message.Timings, who stay, again time.Dur
 	}
 	sound(t, c)
 	if l := c.Leader(); !slices.Contains(others, l) || !taken {
-		t.Fatalf("leader %d, the record was taken: %v, so nothing is shown%s", l, taken, c.Describe())
+		t.Fatalf("leader %d, record acquired: %v: the test shows nothing%s", l, taken, c.Describe())
 	}
 }
 
-// lease has timings with another LeaseTimeout, and the same HoldTimeout.
+// lease returns timings with another LeaseTimeout and the same HoldTimeout.
 func lease(d time.Duration) message.Timings {
 	t := fast()
 	t.LeaseTimeout, t.TTLTimeout = d, t.LeaderTimeout
 	return t
 }
 
-// TestShorterLeaseIsWaitedFor: protocol.md section 5. A leader stays with its timings while
-// two of three are restarted with a shorter LeaseTimeout.
+// TestShorterLeaseIsWaitedFor: protocol.md section 5. A leader keeps its timings while two of
+// three restart with a shorter LeaseTimeout.
 func TestShorterLeaseIsWaitedFor(t *testing.T) {
 	regrouped(t, lease(5*time.Second), lease(2*time.Second), stay{leader: true}, 0)
 }
 
-// TestShorterHoldIsWaitedFor: protocol.md section 10. The owner of a record stays with its
-// timings while two of three are restarted with a shorter HoldTimeout.
+// TestShorterHoldIsWaitedFor: protocol.md section 10. The owner of a record keeps its timings
+// while two of three restart with a shorter HoldTimeout.
 func TestShorterHoldIsWaitedFor(t *testing.T) {
 	old, next := fast(), fast()
 	old.LeaseTimeout, next.LeaseTimeout = 2*time.Second, 2*time.Second
@@ -77,8 +77,8 @@ func TestShorterHoldIsWaitedFor(t *testing.T) {
 	regrouped(t, old, next, stay{owner: true}, 0)
 }
 
-// TestShorterTimingsAddUp: protocol.md section 10. The leader stays too, and extends what
-// the other owns for as long as it has authority by what the three acknowledged.
+// TestShorterTimingsAddUp: protocol.md section 10. The leader stays too, and extends the record of
+// the owner while it has authority by the acknowledgements of all three.
 func TestShorterTimingsAddUp(t *testing.T) {
 	old, next := fast(), fast()
 	old.LeaseTimeout, next.LeaseTimeout = 10*time.Second, 2*time.Second
@@ -86,8 +86,8 @@ func TestShorterTimingsAddUp(t *testing.T) {
 	regrouped(t, old, next, stay{leader: true, owner: true}, 0)
 }
 
-// TestSecondRestartOwesTheRest: protocol.md section 5. As in TestShorterLeaseIsWaitedFor,
-// but each of the two is restarted again within the wait.
+// TestSecondRestartOwesTheRest: protocol.md section 5. As TestShorterLeaseIsWaitedFor, but each of
+// the two restarts again during the wait.
 func TestSecondRestartOwesTheRest(t *testing.T) {
 	regrouped(t, lease(5*time.Second), lease(2*time.Second), stay{leader: true}, 250*time.Millisecond)
 }

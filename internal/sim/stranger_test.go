@@ -10,13 +10,13 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// stranger is a process that knows the secret of the cluster, and its id, and is no member.
+// stranger is a process that knows the secret and the id of the cluster, but is not a member.
 var stranger = member.Identity{
 	Address: member.Address{Host: "stranger", Port: 7000},
 	StoreID: member.StoreID{0xee}, Incarnation: 1,
 }
 
-// hear gives a process one message of the stranger.
+// hear delivers one message of the stranger to a process.
 func (c *Cluster) hear(i int, claim member.Claim, body message.Body) {
 	p := c.procs[i]
 	c.settleStep(p, p.machine.Step(p.clock.at(c.now), message.Message{
@@ -24,8 +24,8 @@ func (c *Cluster) hear(i int, claim member.Claim, body message.Body) {
 	}))
 }
 
-// invented is a state of a later version that the stranger made: its leader is active, and
-// all other members are invented.
+// invented returns a state of a later version made by the stranger: its leader is active, and all
+// other members are invented.
 func invented(held member.State, leader member.Member, version uint64) member.State {
 	s := member.State{
 		Number: member.Number{Version: version}, Cluster: held.Cluster, Leader: leader.Address,
@@ -42,7 +42,8 @@ func invented(held member.State, leader member.Member, version uint64) member.St
 	return s
 }
 
-// frames are what the stranger sends, one at a time, to a cluster that holds a state.
+// frames returns the messages that the stranger sends, one at a time, to a cluster that holds a
+// state.
 func frames(held member.State, leader member.Member) map[string]message.Message {
 	own := member.Member{Identity: stranger, Status: member.Active}
 	next := held.Version + 1
@@ -73,8 +74,8 @@ func frames(held member.State, leader member.Member) map[string]message.Message 
 	}
 }
 
-// TestStrangersDoNoHarm: protocol.md section 3, whose word counts. No single message of a
-// stranger, to the leader or to a follower, changes who leads and with which version.
+// TestStrangersDoNoHarm: protocol.md section 3. No single message of a stranger, to the leader or
+// to a follower, changes the leader or its version.
 func TestStrangersDoNoHarm(t *testing.T) {
 	held := member.State{}
 	for name := range frames(held, member.Member{}) {
@@ -99,8 +100,8 @@ func TestStrangersDoNoHarm(t *testing.T) {
 	}
 }
 
-// TestAForgedValueIsNotAdopted: protocol.md section 6, 4. A voter that accepted an invented
-// value, because it came from the address of a member that is down, does not spread it.
+// TestAForgedValueIsNotAdopted: protocol.md section 6, 4. A voter that accepted an invented value,
+// because it came from the address of a member that is down, does not spread it.
 func TestAForgedValueIsNotAdopted(t *testing.T) {
 	c := formed(t, steady(3))
 	l := c.Leader()

@@ -10,9 +10,9 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestStoppedLeaderEndsItsAuthority: protocol.md section 5, a clock that stood still. A
-// leader that was stopped with its clock believes in its lease until its wall clock is set
-// forward, and then trusts nothing that it knew before.
+// TestStoppedLeaderEndsItsAuthority: protocol.md section 5, a clock that stood still. A leader
+// that was stopped with its clock trusts its lease until its wall clock is set forward, and then
+// trusts nothing from before.
 func TestStoppedLeaderEndsItsAuthority(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		c := formed(t, steady(3))
@@ -23,7 +23,7 @@ func TestStoppedLeaderEndsItsAuthority(t *testing.T) {
 		c.Suspend(old)
 		c.RunFor(20 * time.Second)
 		if l := c.Leader(); l < 0 || l == old {
-			t.Fatalf("a leader that was stopped was not replaced%s", c.Describe())
+			t.Fatalf("a stopped leader was not replaced%s", c.Describe())
 		}
 		if before {
 			c.SetForward(old)
@@ -31,30 +31,30 @@ func TestStoppedLeaderEndsItsAuthority(t *testing.T) {
 		} else {
 			c.Resume(old, true)
 			if c.Authority(old) == 0 || c.Holds(old, "k").IsZero() {
-				t.Fatalf("it knows how late it is, and nothing is shown%s", c.Describe())
+				t.Fatalf("it knows how late it is, so the test shows nothing%s", c.Describe())
 			}
 			c.SetForward(old)
 			c.RunFor(c.setup.Timings.HeartbeatInterval)
 		}
 		if v, k := c.Authority(old), c.Holds(old, "k"); v != 0 || !k.IsZero() {
-			t.Errorf("set before it went on %v: got authority %d and record %v, want none",
+			t.Errorf("set before it resumed %v: got authority %d and record %v, want none",
 				before, v, k)
 		}
 		c.Heal()
 		if !c.RunUntil(20*time.Second, c.Settled) {
-			t.Errorf("it did not come back%s", c.Describe())
+			t.Errorf("it did not rejoin%s", c.Describe())
 		}
 		sound(t, c)
 	}
 }
 
-// TestStepOfTheWallClockCostsALeaderAnInterval, and not its place: it is quorate again as
-// soon as new stamps are echoed, in the same version.
+// TestStepOfTheWallClockCostsALeaderAnInterval: the leader is quorate again as soon as new stamps
+// are echoed, in the same version.
 func TestStepOfTheWallClockCostsALeaderAnInterval(t *testing.T) {
 	c := formed(t, steady(3))
 	leader := c.Leader()
 	version := c.Authority(leader)
-	c.RunFor(time.Minute) // longer than a leader without a lease leads in name
+	c.RunFor(time.Minute) // longer than a leader without a lease stays leader
 	c.SetForward(leader)
 	lost := func() bool { return c.Authority(leader) == 0 }
 	interval := c.setup.Timings.HeartbeatInterval
@@ -70,8 +70,8 @@ func TestStepOfTheWallClockCostsALeaderAnInterval(t *testing.T) {
 	sound(t, c)
 }
 
-// TestStoppedOwnerEndsItsTrust: the same of an owner of a record, which another one has
-// taken meanwhile. The checkers want it to trust the record no more from then on.
+// TestStoppedOwnerEndsItsTrust: the same for the owner of a record that another process has
+// acquired meanwhile. The checkers require that it no longer trusts the record.
 func TestStoppedOwnerEndsItsTrust(t *testing.T) {
 	c := formed(t, steady(3))
 	_, owner, other := owned(t, c)
@@ -82,7 +82,7 @@ func TestStoppedOwnerEndsItsTrust(t *testing.T) {
 	c.RunFor(c.setup.Timings.HeartbeatInterval)
 	c.Resume(owner, true)
 	if c.Holds(owner, "k").IsZero() {
-		t.Fatalf("it knows how late it is, and nothing is shown%s", c.Describe())
+		t.Fatalf("it knows how late it is, so the test shows nothing%s", c.Describe())
 	}
 	c.SetForward(owner)
 	c.RunFor(2 * c.setup.Timings.HeartbeatInterval)
@@ -92,15 +92,14 @@ func TestStoppedOwnerEndsItsTrust(t *testing.T) {
 	taken(t, c, other)
 }
 
-// TestSupportOutlastsAStepOfTheWallClock: what a voter promised stays. All that a leader
-// sends and should get is lost, and its host refuses its port, so that its voters doubt it
-// at once.
+// TestSupportOutlastsAStepOfTheWallClock: a voter keeps its promise. All messages from and to the
+// leader are lost, and its host refuses connections, so that its voters doubt it immediately.
 func TestSupportOutlastsAStepOfTheWallClock(t *testing.T) {
 	c := formed(t, steady(3))
 	leader := c.Leader()
 	c.setup.Rejects = []int{leader}
 	c.Lose = func(from, to int, _ message.Kind) bool { return from == leader || to == leader }
-	c.RunFor(10 * time.Millisecond) // what was on its way has arrived
+	c.RunFor(10 * time.Millisecond) // messages under way have arrived
 	for i := range 3 {
 		if i != leader {
 			c.SetForward(i)
@@ -109,6 +108,6 @@ func TestSupportOutlastsAStepOfTheWallClock(t *testing.T) {
 	c.RunUntil(20*time.Second, func() bool { return c.Leader() >= 0 && c.Leader() != leader })
 	sound(t, c)
 	if l := c.Leader(); l < 0 || l == leader {
-		t.Fatalf("no other leader, and nothing is shown%s", c.Describe())
+		t.Fatalf("no other leader, so the test shows nothing%s", c.Describe())
 	}
 }

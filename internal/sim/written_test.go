@@ -12,12 +12,12 @@ import (
 	"github.com/athena-go/athena/statemachine"
 )
 
-// Runs that were written for one planted bug each (package mutants): seeds do not
-// find the way there.
+// These runs were written for one planted bug each (package mutants), because seeds do not find
+// them.
 
-// TestLeaderThatAcceptsStepsDown: protocol.md section 6, 5. The lease of a leader
-// has ended, since what one voter echoes is late, and it accepts the other one as
-// leader. Then the echo comes, and must not give it authority beside that one.
+// TestLeaderThatAcceptsStepsDown: protocol.md section 6, 5. The lease of a leader has ended,
+// because the echo of one voter is late, and the leader accepts another one. The echo then
+// arrives and must not give it authority beside that one.
 func TestLeaderThatAcceptsStepsDown(t *testing.T) {
 	c := formed(t, steady(3))
 	tm := fast()
@@ -35,19 +35,18 @@ func TestLeaderThatAcceptsStepsDown(t *testing.T) {
 	c.RunFor(4 * tm.LeaderTimeout)
 	sound(t, c)
 	if c.Leader() != next {
-		t.Fatalf("n%d does not lead, and it is not shown what happens then%s", next+1, c.Describe())
+		t.Fatalf("n%d does not lead, so the test shows nothing%s", next+1, c.Describe())
 	}
 }
 
-// TestFormalVoteRegardsSupport: protocol.md section 6, 5. A voter promises, then
-// supports the old leader again. The formal proposal comes after that, while the lease
-// runs.
+// TestFormalVoteRegardsSupport: protocol.md section 6, 5. A voter promises and then supports the
+// old leader again. The formal proposal arrives after that, while the lease runs.
 func TestFormalVoteRegardsSupport(t *testing.T) {
 	formalAfterSupport(t, func(*Cluster, int) {})
 }
 
-// TestFormalVoteWaitsAfterAStart: protocol.md section 6, 5. As above, and the voter
-// restarts: it does not remember the lease.
+// TestFormalVoteWaitsAfterAStart: protocol.md section 6, 5. The same, but the voter restarts and
+// does not remember the lease.
 func TestFormalVoteWaitsAfterAStart(t *testing.T) {
 	formalAfterSupport(t, (*Cluster).Restart)
 }
@@ -62,8 +61,8 @@ func formalAfterSupport(t *testing.T, between func(c *Cluster, voter int)) {
 	old := c.Leader()
 	others := []int{(old + 1) % 3, (old + 2) % 3}
 	c.RunFor(10 * beat)
-	// The old leader is mute, so that the others miss it, and then can be heard and
-	// hears again: what they propose and what it stamps cross.
+	// The old leader is mute, so that the others miss it. It is then connected again, so that
+	// their proposal and its stamps cross.
 	for _, o := range others {
 		c.CutOneWay(old, o)
 	}
@@ -95,7 +94,7 @@ func formalAfterSupport(t *testing.T, between func(c *Cluster, voter int)) {
 		return voter >= 0
 	}
 	if !c.RunUntil(2*tm.LeaderTimeout, promised) {
-		t.Fatalf("nobody promised%s", c.Describe())
+		t.Fatalf("no voter promised%s", c.Describe())
 	}
 	proposer := 3 - old - voter
 	c.Hold(proposer, voter, 2*beat) // its formal proposal
@@ -110,12 +109,12 @@ func formalAfterSupport(t *testing.T, between func(c *Cluster, voter int)) {
 	sound(t, c)
 }
 
-// TestVotersThatHoldNothingTakeTheState: protocol.md section 6, 3. Two accept the
-// founding of a third and hear no more of it, until it asks them for version 2. Then
-// it loses its store. Their promises must not outlive the state.
+// TestVotersThatHoldNothingTakeTheState: protocol.md section 6, 3. Two voters accept the founding
+// of a third and hear no more of it until it asks them for version 2. It then loses its store.
+// Their promises must not outlive the state.
 func TestVotersThatHoldNothingTakeTheState(t *testing.T) {
 	c := NewCluster(steady(3))
-	founder := 2 // of the greatest address
+	founder := 2 // the greatest address
 	for i := range 3 {
 		c.Start(i)
 	}
@@ -129,7 +128,7 @@ func TestVotersThatHoldNothingTakeTheState(t *testing.T) {
 		return c.Durable(0).Accepted.ID.Version == 1 && c.Durable(1).Accepted.ID.Version == 1
 	}
 	if !c.RunUntil(time.Minute, accepted) {
-		t.Fatalf("no founding%s", c.Describe())
+		t.Fatalf("no founding happened%s", c.Describe())
 	}
 	c.Lose = func(from, to int, k message.Kind) bool {
 		return from == founder && k != message.KindProposal && k != message.KindLeaderStatusQuery ||
@@ -152,9 +151,9 @@ func TestVotersThatHoldNothingTakeTheState(t *testing.T) {
 	sound(t, c)
 }
 
-// TestProvisionalLeaderStopsNoElection: protocol.md section 4. A seed that was alone
-// for long leads provisionally, and does not stand for election. When it meets the other
-// voter again, that one is elected.
+// TestProvisionalLeaderStopsNoElection: protocol.md section 4. A seed that was alone for long leads
+// provisionally and does not stand for election. When it meets the other voter again, that one is
+// elected.
 func TestProvisionalLeaderStopsNoElection(t *testing.T) {
 	s := steady(3)
 	s.Seeds = []int{0}
@@ -164,9 +163,9 @@ func TestProvisionalLeaderStopsNoElection(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !c.RunUntil(ttl, func() bool { return c.Leader() == 2 && c.Settled() }) {
-		t.Fatalf("the lead was not handed over%s", c.Describe())
+		t.Fatalf("leadership was not handed over%s", c.Describe())
 	}
-	// It gets no answers to its questions, so that it does not stand itself.
+	// Its queries get no answers, so that it does not stand itself.
 	c.Lose = func(from, _ int, k message.Kind) bool {
 		return from == 0 && k == message.KindLeaderStatusQuery
 	}
@@ -184,16 +183,16 @@ func TestProvisionalLeaderStopsNoElection(t *testing.T) {
 	sound(t, c)
 }
 
-// TestFounderWithoutAVoteShowsItsState: protocol.md section 4. A founder loses its
-// store when the others have accepted what it proposed. It comes back and finishes
-// that founding, and nobody hears of it: it holds a state in which its earlier run has
-// the vote. The others hold nothing, and cannot found without it.
+// TestFounderWithoutAVoteShowsItsState: protocol.md section 4. A founder loses its store when the
+// others have accepted its proposal. It returns and completes that founding without their
+// knowledge: it holds a state in which its earlier run has the vote. The others hold nothing and
+// cannot found a cluster without it.
 func TestFounderWithoutAVoteShowsItsState(t *testing.T) {
 	s := steady(3)
 	s.Seeds = []int{1, 2}
 	s.Volatile = []int{0, 1, 2} // a seed that lost a durable store would only join
 	c := NewCluster(s)
-	const founder = 2 // of the greatest address
+	const founder = 2 // the greatest address
 	for i := range 3 {
 		c.Start(i)
 	}
@@ -201,13 +200,13 @@ func TestFounderWithoutAVoteShowsItsState(t *testing.T) {
 		return c.Durable(0).Accepted.ID.Version == 1 && c.Durable(1).Accepted.ID.Version == 1
 	}
 	if !c.RunUntil(time.Minute, accepted) {
-		t.Fatalf("no founding%s", c.Describe())
+		t.Fatalf("no founding happened%s", c.Describe())
 	}
 	c.Lose = func(_, _ int, k message.Kind) bool { return k == message.KindLeaderElected }
 	c.Restart(founder)
 	held := func() bool { return c.Durable(founder).Held.Version == 1 }
 	if !c.RunUntil(time.Minute, held) {
-		t.Fatalf("the founding was not finished%s", c.Describe())
+		t.Fatalf("the founding was not completed%s", c.Describe())
 	}
 	c.Lose = nil
 	if !c.RunUntil(3*s.Timings.TTLTimeout, func() bool { return c.Leader() >= 0 }) {
@@ -217,10 +216,10 @@ func TestFounderWithoutAVoteShowsItsState(t *testing.T) {
 	sound(t, c)
 }
 
-// TestLapseBeforeAnEchoIsNoticed: protocol.md section 5, end of the lease. What the
-// only other voter echoes is late, and comes to a leader that pauses while its lease
-// ends: the leader hears it before its timer. A member that was silent all that time
-// may not leave as if there had been no pause of authority.
+// TestLapseBeforeAnEchoIsNoticed: protocol.md section 5, end of the lease. The echo of the only
+// other voter is late and arrives at a leader that was paused while its lease ended, before the
+// leader's timer. A member that was silent all that time must not be removed as if the leader's
+// authority had not been interrupted.
 func TestLapseBeforeAnEchoIsNoticed(t *testing.T) {
 	c := formed(t, steady(3))
 	tm := fast()
@@ -237,18 +236,18 @@ func TestLapseBeforeAnEchoIsNoticed(t *testing.T) {
 	c.RunFor(tm.TTLTimeout + margin)
 	sound(t, c)
 	if c.Leader() != leader {
-		t.Fatalf("n%d does not lead any more, and nothing is shown%s", leader+1, c.Describe())
+		t.Fatalf("n%d no longer leads, so the test shows nothing%s", leader+1, c.Describe())
 	}
 }
 
-// TestOnlyItsOwnLeaderFreesAFollower: protocol.md section 5, support. A leader that
-// lost its lease gets it back by what a follower echoed before it missed that leader.
-// Then comes, late, what a leader of the version before said as it handed over: it
-// frees nobody, or the follower helps another leader beside that one.
+// TestOnlyItsOwnLeaderFreesAFollower: protocol.md section 5, support. A leader that lost its lease
+// regains it by echoes that a follower sent before it missed that leader. A late message of an
+// earlier leader's hand-over then arrives: it must not free the follower, which would otherwise
+// help to elect another leader beside the first.
 func TestOnlyItsOwnLeaderFreesAFollower(t *testing.T) {
 	s := steady(3)
 	s.Link.Unordered = true
-	s.Timings.HeartbeatTimeout = s.Timings.LeaderTimeout // so long it stamps acks unheard
+	s.Timings.HeartbeatTimeout = s.Timings.LeaderTimeout // how long it stamps unheard acks
 	c := formed(t, s)
 	tm := s.Timings
 	before := c.Leader()
@@ -258,20 +257,20 @@ func TestOnlyItsOwnLeaderFreesAFollower(t *testing.T) {
 	if err := c.Transfer(before, leader); err != nil {
 		t.Fatal(err)
 	}
-	c.net.linkOf(before, follower).clogged = 0 // what it says next overtakes that
+	c.net.linkOf(before, follower).clogged = 0 // its next messages overtake the held one
 	if !c.RunUntil(10*time.Second, func() bool { return c.Leader() == leader && c.Settled() }) {
-		t.Fatalf("the lead was not handed over%s", c.Describe())
+		t.Fatalf("leadership was not handed over%s", c.Describe())
 	}
-	// The follower hears that its leader has no lease until it misses a healthy one;
-	// just before that its echoes come, and nothing from the leader any more.
-	heard := farewell - tm.HeartbeatInterval/5 // when they come
+	// The follower hears its leader without a lease until it misses a healthy one. Just before
+	// that its echoes arrive, and nothing more from the leader.
+	heard := farewell - tm.HeartbeatInterval/5 // when the echoes arrive
 	c.RunFor(heard - tm.LeaderTimeout - message.LeaseMargin(tm.LeaseTimeout) +
 		tm.HeartbeatInterval*7/5 - c.Now())
 	c.CutOneWay(leader, before)
 	c.Hold(follower, leader, heard-c.Now())
 	c.RunFor(heard - c.Now() - time.Millisecond)
 	if c.Leader() == leader {
-		t.Fatalf("the leader has its lease still%s", c.Describe())
+		t.Fatalf("the leader still has its lease%s", c.Describe())
 	}
 	c.CutOneWay(leader, follower)
 	c.RunFor(5 * time.Millisecond)
@@ -284,11 +283,11 @@ func TestOnlyItsOwnLeaderFreesAFollower(t *testing.T) {
 }
 
 // TestOnlyTheHeldLeadershipEndsTheWaitAfterAStart: protocol.md section 5, restart. A voter
-// restarts, cut off from the leader that it acknowledged a moment ago. Then comes, late,
-// what the leader of version 1 said as it handed over. The wait is for the lease of a later
-// version, so it must not end, or the voter elects another leader beside that lease.
+// restarts, cut off from the leader that it acknowledged a moment ago. A late message of
+// version 1's leader about its hand-over then arrives. The wait is for the lease of a later
+// version, so it must not end; otherwise the voter elects another leader beside that lease.
 func TestOnlyTheHeldLeadershipEndsTheWaitAfterAStart(t *testing.T) {
-	for _, handsBack := range []bool{false, true} { // then the late words are of the same leader
+	for _, handsBack := range []bool{false, true} { // then the late message is from the same leader
 		s := steady(3)
 		s.Link.Unordered = true
 		c := formed(t, s)
@@ -298,20 +297,20 @@ func TestOnlyTheHeldLeadershipEndsTheWaitAfterAStart(t *testing.T) {
 		farewell := c.Now() + 30*time.Second
 		c.Hold(first, voter, farewell-c.Now())
 		handsOver(t, c, leader)
-		c.net.linkOf(first, voter).clogged = 0 // what it says next overtakes that
+		c.net.linkOf(first, voter).clogged = 0 // its next messages overtake the held one
 		if handsBack {
 			c.RunFor(tm.HeartbeatInterval)
 			handsOver(t, c, first)
 			leader, rival = rival, leader
 		}
 		if !c.RunUntil(10*time.Second, c.Settled) {
-			t.Fatalf("the lead was not handed over%s", c.Describe())
+			t.Fatalf("leadership was not handed over%s", c.Describe())
 		}
 		c.RunFor(farewell - 2*tm.LeaderTimeout - c.Now())
 		c.Cut(leader, rival)
 		c.RunFor(farewell - c.Now() - 2*time.Millisecond)
 		if c.Leader() != leader {
-			t.Fatalf("n%d does not lead, and nothing is shown%s", leader+1, c.Describe())
+			t.Fatalf("n%d does not lead, so the test shows nothing%s", leader+1, c.Describe())
 		}
 		c.Restart(voter)
 		c.Cut(leader, voter)
@@ -326,10 +325,10 @@ func TestOnlyTheHeldLeadershipEndsTheWaitAfterAStart(t *testing.T) {
 	}
 }
 
-// TestAForgottenClusterStaysForgotten: protocol.md section 3, another cluster. Four of five
-// forget their cluster and found another one, led by the same address. The fifth was left
-// out, and comes back with more of that version than the leader made. It must stay outside:
-// as the newest state, its own would be taken at the next election, and its voters are gone.
+// TestAForgottenClusterStaysForgotten: protocol.md section 3, another cluster. Four of five lose
+// their cluster and found another one, led by the same address. The fifth was cut off and returns
+// with more revisions of that version than the leader made. It must stay outside: as the newest
+// state, its own would be adopted at the next election, and its voters are gone.
 func TestAForgottenClusterStaysForgotten(t *testing.T) {
 	s := steady(5)
 	s.Seeds = []int{0, 1, 2}
@@ -348,7 +347,7 @@ func TestAForgottenClusterStaysForgotten(t *testing.T) {
 			c.procs[i].store = paxos.Durable{}
 		}
 	}
-	// It judges one cluster, and here begins another.
+	// The checker expects one cluster, and here another begins.
 	check := newChecker(s.Size, c.check.seeds, len(c.procs))
 	c.check, c.register = check, register{}
 	for i := range 4 {
@@ -369,7 +368,7 @@ func TestAForgottenClusterStaysForgotten(t *testing.T) {
 	c.RunFor(2 * s.Timings.TTLTimeout)
 	sound(t, c)
 	if _, joined := c.View(leader).Member(c.Address(4)); joined {
-		t.Errorf("I11 at %v: n5 of cluster %v has a place in cluster %v", c.Now(), old.Cluster, id)
+		t.Errorf("I11 at %v: n5 of cluster %v has a seat in cluster %v", c.Now(), old.Cluster, id)
 	}
 	c.Crash(leader)
 	if !c.RunUntil(2*s.Timings.TTLTimeout, func() bool { return c.Leader() >= 0 }) {
@@ -381,10 +380,10 @@ func TestAForgottenClusterStaysForgotten(t *testing.T) {
 	}
 }
 
-// TestTheWaitAfterAStartEndsForTheLeaderHeldOnly: protocol.md section 5, restart. A seed was alone
-// for so long that it leads provisionally. A voter restarts, is cut off from the leader whose
-// lease it extended a moment before, and follows that seed. It must wait before it votes for it
-// all the same.
+// TestTheWaitAfterAStartEndsForTheLeaderHeldOnly: protocol.md section 5, restart. A seed was
+// alone so long that it leads provisionally. A voter restarts, is cut off from the leader whose
+// lease it extended a moment before, and follows that seed. It must still wait before it votes
+// for the seed.
 func TestTheWaitAfterAStartEndsForTheLeaderHeldOnly(t *testing.T) {
 	c := formed(t, steady(3))
 	tm := fast()
@@ -411,10 +410,10 @@ func TestTheWaitAfterAStartEndsForTheLeaderHeldOnly(t *testing.T) {
 	}
 }
 
-// TestProvisionalStatesAreNotHeld: protocol.md section 5, commit. A seed leads provisionally and
-// is then chosen for the same version, in the same run: its provisional state 1.2 and its chosen
-// state 1.2 differ in nothing that names them. A keep-alive that shows the former comes late, and
-// must not count as holding the latter.
+// TestProvisionalStatesAreNotHeld: protocol.md section 5, commit. A seed leads provisionally and is
+// then chosen for the same version in the same run: its provisional state 1.2 and its chosen state
+// 1.2 have the same names. A late keep-alive that shows the former must not count as holding the
+// latter.
 func TestProvisionalStatesAreNotHeld(t *testing.T) {
 	var late item
 	s := steady(3)
@@ -443,13 +442,14 @@ func TestProvisionalStatesAreNotHeld(t *testing.T) {
 	c.RunFor(s.Timings.HeartbeatInterval)
 	sound(t, c)
 	if token := c.Holds(leader, "k"); !token.IsZero() {
-		t.Errorf("n%d trusts a record by %v, which only it holds%s", leader+1, token, c.Describe())
+		t.Errorf("n%d trusts a record by %v, which no other member holds%s",
+			leader+1, token, c.Describe())
 	}
 }
 
-// TestARunThatJoinsAgainDropsItsProposal: protocol.md section 3, restarts. A voter proposes,
-// is refused a place because its leader knows the number of its run, and joins again above
-// it. The votes for what it proposed before come then: they are for a run that is over.
+// TestARunThatJoinsAgainDropsItsProposal: protocol.md section 3, restarts. A voter proposes, is
+// refused a place because its leader knows its incarnation, and joins again with a higher one. The
+// votes for its earlier proposal then arrive: they are for a run that is over.
 func TestARunThatJoinsAgainDropsItsProposal(t *testing.T) {
 	c := formed(t, steady(3))
 	l := c.Leader()
@@ -470,7 +470,7 @@ func TestARunThatJoinsAgainDropsItsProposal(t *testing.T) {
 	held := p.store.Held
 	later := member.Claim{Chosen: true, Version: held.Version + 2, Leader: leader.Address}
 	for _, body := range []message.Body{
-		message.SeedKeepAlive{}, // it asks this leader for a place
+		message.SeedKeepAlive{}, // it requests a seat from this leader
 		message.JoinClusterResponse{
 			Reason: message.ReasonOldIncarnation, Known: before.Incarnation,
 		},

@@ -4,5 +4,5 @@
 
 package explore_test
 
-// underRace says that everything takes ten times as long. There is one goroutine.
+// underRace is true under the race detector, where runs take ten times as long. Runs have one goroutine.
 const underRace = true

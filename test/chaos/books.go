@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// auditFolder reads all evidence of a folder. What the run must have left and is not
-// there is an error: less evidence would look like fewer faults.
+// auditFolder checks all evidence in a folder. Missing evidence is an error: less evidence
+// would look like fewer faults.
 func auditFolder(dir string) (*findings, error) {
 	if _, err := os.Stat(filepath.Join(dir, planFile)); err != nil {
 		return nil, missingFile(err)
@@ -42,7 +42,7 @@ func readBooks(dir string, nodes int) (*findings, error) {
 		books = append(books, nodeName(i)+".jsonl")
 	}
 	f := newFindings()
-	// The register last: its writes are compared with what the nodes say.
+	// The register comes last: its writes are compared with the authority of nodes.
 	for _, name := range append(books, registerBook) {
 		file, err := os.Open(filepath.Join(dir, name))
 		if err != nil {
@@ -55,14 +55,14 @@ func readBooks(dir string, nodes int) (*findings, error) {
 		}
 	}
 	if f.seats.size != nodes {
-		return nil, fmt.Errorf("%s says %d nodes, and the nodes in %s say %d: evidence of two runs",
+		return nil, fmt.Errorf("%s lists %d nodes, but those in %s have size %d: evidence of two runs",
 			journalFile, nodes, dir, f.seats.size)
 	}
 	f.checkAll()
 	return f, nil
 }
 
-// missingFile says which file is not there.
+// missingFile returns an error that names the missing file.
 func missingFile(err error) error {
 	var at *fs.PathError
 	if errors.Is(err, fs.ErrNotExist) && errors.As(err, &at) {
@@ -82,7 +82,7 @@ func readJournal(path string) (nodes, clusters int, err error) {
 	var seed uint64
 	_, err = fmt.Sscanf(line, "%d "+journalStart, &at, &nodes, &seed, &clusters)
 	if err != nil || nodes < 1 || nodes > maxNodes || clusters < 1 || clusters > 2 {
-		return 0, 0, fmt.Errorf("%s line 1: %q: does not say how many nodes and clusters there were",
+		return 0, 0, fmt.Errorf("%s line 1: %q: no number of nodes and clusters",
 			path, line)
 	}
 	return nodes, clusters, nil

@@ -24,10 +24,10 @@ import (
 	"github.com/athena-go/athena/cluster"
 )
 
-// roleRunner makes the program of the tests a whole run, to be killed.
+// roleRunner makes the test program a whole run, to be killed.
 const roleRunner = "test runner"
 
-// TestMain lets the program of the tests be a child, as the command is.
+// TestMain makes the test program usable as a child, like the command.
 func TestMain(m *testing.M) {
 	switch role := os.Getenv(roleVariable); role {
 	case "":
@@ -61,8 +61,8 @@ func mustBeAble(t *testing.T) {
 	}
 }
 
-// TestChaos lets three real nodes go wrong for a while, one of them a daemon.
-// The whole is "make chaos".
+// TestChaos runs three real nodes, one of them a daemon, under faults for a short time. The
+// full run is "make chaos".
 func TestChaos(t *testing.T) {
 	mustBeAble(t)
 	dir, err := os.MkdirTemp("", "athena-chaos-test-")
@@ -77,7 +77,7 @@ func TestChaos(t *testing.T) {
 	}
 	var out bytes.Buffer
 	if err := runChaos(t.Context(), o, &out); err != nil {
-		t.Fatalf("%v\n%s\nthe evidence is in %s", err, &out, dir)
+		t.Fatalf("%v\n%s\nevidence: %s", err, &out, dir)
 	}
 	t.Logf("%s", &out)
 	f, err := auditFolder(dir)
@@ -93,8 +93,8 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// TestRunnerKilled holds that the next run takes away what a killed one left:
-// its children die with it, the rest is taken away.
+// TestRunnerKilled: the children of a killed run die with it, and the next run removes what
+// else it left.
 func TestRunnerKilled(t *testing.T) {
 	mustBeAble(t)
 	out := t.TempDir()
@@ -123,7 +123,7 @@ func TestRunnerKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err == nil {
-		t.Fatal("it was killed and says that all went well")
+		t.Fatal("the run was killed but succeeded")
 	}
 	if err := cleanLeftovers(); err != nil {
 		t.Fatal(err)
@@ -137,8 +137,7 @@ func TestRunnerKilled(t *testing.T) {
 	}
 }
 
-// worldOf finds the name of the world of a runner by what a child of it was
-// told.
+// worldOf finds the name of a runner's world in the task of one of its children.
 func worldOf(t *testing.T, runner int) string {
 	t.Helper()
 	tasks, err := filepath.Glob("/proc/[0-9]*/environ")
@@ -146,7 +145,7 @@ func worldOf(t *testing.T, runner int) string {
 		t.Fatal(err)
 	}
 	for _, path := range tasks {
-		stat, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "stat")) // it may have ended
+		stat, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "stat")) // the process may have ended
 		text, _ := os.ReadFile(path)
 		if !bytes.Contains(stat, fmt.Appendf(nil, ") S %d ", runner)) {
 			continue
@@ -163,7 +162,7 @@ func worldOf(t *testing.T, runner int) string {
 	return ""
 }
 
-// leftOf lists what there is of a world on this machine.
+// leftOf lists what exists of a world on this machine.
 func leftOf(t *testing.T, id string) (all []string) {
 	t.Helper()
 	for _, pattern := range []string{
@@ -180,10 +179,10 @@ func leftOf(t *testing.T, id string) (all []string) {
 	return all
 }
 
-// TestUnable holds that a machine that lacks something is told what.
+// TestUnable: on an unsuitable machine the runner reports what is missing.
 func TestUnable(t *testing.T) {
 	if needsRoot() != nil {
-		t.Skip("not root: that is the first thing to be told")
+		t.Skip("not root, which would be reported first")
 	}
 	t.Setenv("PATH", t.TempDir())
 	if reason := whyUnable(); !strings.Contains(reason, "not installed (make tools") {
@@ -201,7 +200,7 @@ func TestUnable(t *testing.T) {
 	}
 }
 
-// TestHelp holds that -h lists every command, and every flag with a meaning.
+// TestHelp: -h lists every command, and every flag with its meaning.
 func TestHelp(t *testing.T) {
 	var said strings.Builder
 	printHelp(&said)
@@ -211,7 +210,7 @@ func TestHelp(t *testing.T) {
 		"(default 5m0s)", "(default 2h0m0s)", "(default 10000000)", "(default 1m0s)",
 	} {
 		if !strings.Contains(said.String(), part) {
-			t.Errorf("help does not say %q:\n%s", part, &said)
+			t.Errorf("help does not contain %q:\n%s", part, &said)
 		}
 	}
 	listed := map[string]int{}

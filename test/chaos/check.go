@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	// maxFaultsTold bounds what a checker says: one broken rule breaks many lines.
+	// maxFaultsTold bounds the reported faults: one broken rule breaks many lines.
 	maxFaultsTold = 50
 	// maxLineBytes bounds a line of evidence.
 	maxLineBytes = 1 << 20
 )
 
-// paths of files differ from run to run.
+// paths matches file names that differ between runs.
 var paths = regexp.MustCompile(`/run/[^ :]*`)
 
 // owner is one run of one node.
@@ -36,41 +36,41 @@ type owner struct {
 	run  int64
 }
 
-// hold is one time of authority.
+// hold is an interval of authority.
 type hold struct {
 	owner
 	token      uint64
-	begin, end int64 // end is before begin where it was seen once, in between
+	begin, end int64 // end is before begin if authority was seen once, in between
 }
 
 func (h hold) earliestEnd() int64 { return min(h.begin, h.end) }
 func (h hold) latest() int64      { return max(h.begin, h.end) }
 
-// findings are what the checker read, and what is wrong with it. The promises
-// are those of docs/protocol.md section 11.
+// findings is what the checker read and the faults that it found. The promises are those of
+// docs/protocol.md section 11.
 type findings struct {
-	faults []string        // each text once
+	faults []string        // without repetitions
 	told   map[string]bool // the texts
-	more   int             // faults beyond maxFaultsTold, or told before
+	more   int             // number of repetitions and of faults beyond maxFaultsTold
 
 	holds  []hold
-	tokens map[uint64]owner // by token, who was first seen to have authority with it
+	tokens map[uint64]owner // by token, the first node seen with authority for it
 	owned  map[use]bool
-	ends   map[string]int // causes of nodes that ended by themselves
+	ends   map[string]int // counts of nodes that stopped by themselves, by cause
 	writes map[string]int // by verdict
-	ledger ledger         // the register's, again
+	ledger ledger         // the state of the register, recomputed
 	seats  *seats
 	mail   *mail
-	lacks  []string // what was not there to be checked
-	// smallestGap is the least time from one node's authority to the next
-	// one's, 0 for none.
+	lacks  []string // promises that could not be checked
+	// smallestGap is the shortest time between the authority of two nodes, 0 if there
+	// were no two.
 	smallestGap time.Duration
-	stalls      []evidence // when processes did not run
+	stalls      []evidence // intervals in which processes did not run
 	other       *findings  // of the second cluster; nil without one
-	excused     int        // changes of leader there that stalls explain
+	excused     int        // changes of its leader that stalls explain
 }
 
-// use is that of a token by one who had authority with it.
+// use is the use of a token by a node that had authority with it.
 type use struct {
 	owner
 	token uint64
@@ -83,7 +83,7 @@ func newFindings() *findings {
 	}
 }
 
-// noteFault notes what is wrong.
+// noteFault records a fault.
 func (f *findings) noteFault(rule, format string, args ...any) {
 	text := rule + ": " + fmt.Sprintf(format, args...)
 	if f.told[text] || len(f.faults) == maxFaultsTold {
@@ -94,7 +94,7 @@ func (f *findings) noteFault(rule, format string, args ...any) {
 	f.faults = append(f.faults, text)
 }
 
-// formVerdict is an error that names the first faults, and what was not checked.
+// formVerdict returns an error with the first faults and the promises that were not checked.
 func (f *findings) formVerdict() error {
 	var unchecked error
 	if len(f.lacks) > 0 {
@@ -114,8 +114,8 @@ func (f *findings) formVerdict() error {
 	return errors.Join(fmt.Errorf("a promise was broken:\n%w", errors.Join(all...)), unchecked)
 }
 
-// readBook takes one book. A line may be cut off where its process was killed: at
-// the end without its line end, or right before the start of the next process.
+// readBook checks the evidence of one process. A line may be truncated if its process was
+// killed: at the end of the file, or just before the start of the next process.
 func (f *findings) readBook(name string, r io.Reader) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLineBytes)
@@ -129,9 +129,9 @@ func (f *findings) readBook(name string, r io.Reader) error {
 		err := json.Unmarshal(text, &e)
 		switch {
 		case cut > 0 && (err != nil || e.Kind != kindStart):
-			return fmt.Errorf("%s line %d: cut off, and no process starts after it", name, cut)
+			return fmt.Errorf("%s line %d: truncated, and no process starts after it", name, cut)
 		case ended && len(text) == 0:
-			continue // the end of a line that was none, by the next process
+			continue // the line end that the next process adds to a truncated line
 		case err != nil && isBegun(text):
 			if ended {
 				cut = number
@@ -158,15 +158,14 @@ func (f *findings) readBook(name string, r io.Reader) error {
 	case err != nil:
 		return fmt.Errorf("%s line %d: %w", name, number+1, err)
 	case cut > 0:
-		return fmt.Errorf("%s line %d: cut off, and no process starts after it", name, cut)
+		return fmt.Errorf("%s line %d: truncated, and no process starts after it", name, cut)
 	case starts == 0:
 		return fmt.Errorf("evidence missing: %s is empty", name)
 	}
 	return nil
 }
 
-// scanWhole is bufio.ScanLines that keeps line ends, to see whether the last
-// line has one.
+// scanWhole splits like bufio.ScanLines but keeps line ends, to detect a truncated last line.
 func scanWhole(data []byte, atEOF bool) (int, []byte, error) {
 	if i := bytes.IndexByte(data, '\n'); i >= 0 {
 		return i + 1, data[:i+1], nil
@@ -177,14 +176,14 @@ func scanWhole(data []byte, atEOF bool) (int, []byte, error) {
 	return 0, nil, nil
 }
 
-// isBegun reports whether a line is the beginning of evidence, and no more.
+// isBegun reports whether a line is a truncated line of evidence.
 func isBegun(line []byte) bool {
 	var e evidence
 	err := json.NewDecoder(bytes.NewReader(line)).Decode(&e)
 	return errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// takeLine checks one line against all before it.
+// takeLine checks one line against all earlier ones.
 func (f *findings) takeLine(e evidence) error {
 	switch who := (owner{e.Node, e.Run}); e.Kind {
 	case kindStart:
@@ -196,7 +195,7 @@ func (f *findings) takeLine(e evidence) error {
 		f.onHold(hold{who, e.Token, e.Begin, e.End})
 	case kindView:
 		if e.View == nil {
-			return errors.New("a view without a view")
+			return errors.New("a view without its contents")
 		}
 		if e.View.StoreID == "" {
 			return errors.New("a view without the StoreID of its node")
@@ -223,7 +222,7 @@ func (f *findings) takeLine(e evidence) error {
 	return nil
 }
 
-// onHold joins lines of one time of authority.
+// onHold merges adjacent intervals of authority.
 func (f *findings) onHold(h hold) {
 	if other, used := f.tokens[h.token]; used && other != h.owner {
 		f.noteFault("I3", "token %d: authority of %s and of %s", h.token, f.nameOf(other),
@@ -251,7 +250,7 @@ func (f *findings) onHold(h hold) {
 
 func (f *findings) nameOf(o owner) string { return fmt.Sprintf("%s (run %d)", o.node, o.run) }
 
-// onWrite judges the register again, and what it accepted.
+// onWrite repeats the register's decision and checks what it accepted.
 func (f *findings) onWrite(e evidence) {
 	f.writes[e.Verdict]++
 	if want := f.ledger.judgeWrite(e); want != e.Verdict {
@@ -289,7 +288,7 @@ func (f *findings) noteLack(so bool, text string) {
 	}
 }
 
-// checkOverlap checks I2 and I8: no two nodes have authority at one instant.
+// checkOverlap checks I2 and I8: no two nodes have authority simultaneously.
 func (f *findings) checkOverlap() {
 	holds := slices.DeleteFunc(slices.Clone(f.holds), func(h hold) bool { return h.end < h.begin })
 	slices.SortFunc(holds, func(a, b hold) int { return cmp.Compare(a.begin, b.begin) })
@@ -297,7 +296,7 @@ func (f *findings) checkOverlap() {
 		last, h := holds[i-1], holds[i]
 		if last.owner == h.owner {
 			if last.end > h.end {
-				holds[i] = last // it reaches on
+				holds[i] = last // it ends later
 			}
 			continue
 		}
@@ -318,8 +317,8 @@ func (f *findings) checkOverlap() {
 	}
 }
 
-// checkGrowth checks I3: authority that surely began later has a higher token,
-// or the same in the same hands.
+// checkGrowth checks I3: authority that certainly began later has a higher token, or the same
+// token and owner.
 func (f *findings) checkGrowth() {
 	byLatest := slices.Clone(f.holds)
 	slices.SortFunc(byLatest, func(a, b hold) int { return cmp.Compare(a.latest(), b.latest()) })
@@ -343,7 +342,7 @@ func (f *findings) checkGrowth() {
 	}
 }
 
-// countChanges counts the times when authority went from one run to another.
+// countChanges counts the changes of the run that has authority.
 func (f *findings) countChanges() int {
 	holds := slices.Clone(f.holds)
 	slices.SortFunc(holds, func(a, b hold) int { return cmp.Compare(a.token, b.token) })
@@ -356,20 +355,20 @@ func (f *findings) countChanges() int {
 	return n
 }
 
-// printFindings tells what was checked, so that nobody takes an empty run for a proof.
+// printFindings prints what was checked, so that an empty run is not mistaken for a proof.
 func (f *findings) printFindings(w io.Writer) {
-	fmt.Fprintf(w, "authority: %d times, %d tokens, %d changes of the leader, smallest gap %v\n",
+	fmt.Fprintf(w, "authority: %d intervals, %d tokens, %d changes of the leader, smallest gap %v\n",
 		len(f.holds), len(f.tokens), f.countChanges(), f.smallestGap)
 	fmt.Fprintf(w, "register: %d writes accepted, %d with a lower token refused\n",
 		f.writes[accepted], f.writes[refusedLower])
 	lost, sent := f.mail.countLost()
 	fmt.Fprintf(w, "events: %d arrived on %d pairs\n", f.mail.events, len(f.mail.heard))
 	fmt.Fprintf(w, "events sent without an error that never arrived: %d of %d\n", lost, sent)
-	fmt.Fprintf(w, "states: %d of chosen leaders seen, %d of them committed\n",
+	fmt.Fprintf(w, "states: %d of chosen leaders, %d of them committed\n",
 		len(f.seats.states), f.seats.commits)
 	for cause, n := range f.ends {
 		if cause != "left" {
-			fmt.Fprintf(w, "ended by itself %d times: %s\n", n, cause)
+			fmt.Fprintf(w, "stopped by itself %d times: %s\n", n, cause)
 		}
 	}
 	f.printOther(w)

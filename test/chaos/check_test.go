@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// books are the evidence of a made-up run, by file, in order.
+// books are the evidence of an artificial run, in order, by file.
 type books map[string][]evidence
 
 func (b books) add(node string, run int64, e evidence) {
@@ -44,8 +44,8 @@ func (b books) sent(node string, run int64, to string, first, last uint64) {
 	b.add(node, run, evidence{Kind: kindSent, To: to, First: first, Last: last})
 }
 
-// view lets a node with its first store show a state: its members have their
-// first stores, but for those named with another one, as "n2'".
+// view adds a view in which a node with its first store shows a state. Members have their first
+// stores unless they are named with another one, as in "n2'".
 func (b books) view(node string, version, revision uint64, leader string, members ...string) {
 	v := &sight{
 		StoreID: node, Version: version, Revision: revision, Role: "follower", Leader: leader,
@@ -58,13 +58,13 @@ func (b books) view(node string, version, revision uint64, leader string, member
 	b.add(node, 1, evidence{Kind: kindView, View: v})
 }
 
-// lastView is the newest view of a node.
+// lastView returns the newest view of a node.
 func (b books) lastView(node string) *sight {
 	lines := b[node+".jsonl"]
 	return lines[len(lines)-1].View
 }
 
-// begun is a run of three nodes that did nothing.
+// begun returns a run of three nodes that did nothing.
 func begun() books {
 	b := books{}
 	for i, node := range []string{"n1", "n2", "n3"} {
@@ -74,15 +74,15 @@ func begun() books {
 	return b
 }
 
-// sound is a run of three nodes in which nothing is wrong.
+// sound returns a run of three nodes without faults.
 func sound() books {
 	b := begun()
 	b.hold("n1", 1, 1, 100, 99)
 	b.hold("n1", 1, 1, 100, 200)
 	b.hold("n1", 1, 1, 200, 300)
 	b.hold("n2", 2, 3, 301, 500)
-	b.hold("n1", 9, 4, 600, 650) // another run of it
-	b.hold("n1", 9, 4, 700, 750) // its lease lapsed for a while
+	b.hold("n1", 9, 4, 600, 650) // another run of the node
+	b.hold("n1", 9, 4, 700, 750) // after its lease lapsed
 	b.write("n1", 1, 1, accepted)
 	b.write("n1", 1, 1, accepted)
 	b.write("n2", 2, 3, accepted)
@@ -93,15 +93,15 @@ func sound() books {
 	b.events("n1", "n2", 8, 1, 1)   // another run of n2
 	b.events("n2", "n1", 1, 1, 5)
 	b.sent("n2", 2, "n1", 1, 4)
-	b.sent("n2", 2, "n1", 5, 13) // and was killed before it wrote that it sent 14
-	b.sent("n2", 8, "n1", 1, 3)  // and 2 and 3 were lost
+	b.sent("n2", 2, "n1", 5, 13) // killed before it recorded sending 14
+	b.sent("n2", 8, "n1", 1, 3)  // 2 and 3 were lost
 	b.sent("n1", 1, "n2", 2, 2)
 	b.sent("n1", 1, "n2", 4, 9) // 6 to 9 were lost
-	b.sent("n1", 1, "n3", 1, 2) // which wrote none down
+	b.sent("n1", 1, "n3", 1, 2) // n3 recorded none
 	for _, node := range []string{"n1", "n2"} {
 		b.view(node, 1, 0, "n1", "n1", "n2", "n3")
 		b.view(node, 1, 1, "n1", "n1", "n2", "n3")
-		b.view(node, 3, 0, "n2", "n1", "n2", "n3'") // replaced in a revision that was not seen
+		b.view(node, 3, 0, "n2", "n1", "n2", "n3'") // replaced in an unseen revision
 	}
 	return b
 }
@@ -115,7 +115,7 @@ func (b books) audit(t *testing.T) *findings {
 	return f
 }
 
-// folder is what a run leaves that wrote the books.
+// folder writes the files that a run with these books leaves.
 func (b books) folder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -136,7 +136,7 @@ func (b books) folder(t *testing.T) string {
 	return dir
 }
 
-// text is what a book of these lines has.
+// text returns the text of a book.
 func text(t testing.TB, lines []evidence) (all []byte) {
 	t.Helper()
 	for _, e := range lines {
@@ -165,14 +165,14 @@ func TestSoundEvidence(t *testing.T) {
 	}
 }
 
-// TestLostEvents counts what was sent without an error and did not arrive.
+// TestLostEvents: the checker counts events that were sent without an error but did not arrive.
 func TestLostEvents(t *testing.T) {
 	b := sound()
 	var said strings.Builder
 	b.audit(t).printFindings(&said)
 	want := "events sent without an error that never arrived: 9 of 25\n"
 	if !strings.Contains(said.String(), want) {
-		t.Errorf("said\n%s\nwant %q", &said, want)
+		t.Errorf("printed\n%s\nwant %q", &said, want)
 	}
 	b["n3.jsonl"][0].Daemon = true
 	if lost, sent := b.audit(t).mail.countLost(); lost != 7 || sent != 23 {
@@ -181,12 +181,12 @@ func TestLostEvents(t *testing.T) {
 	b.sent("n2", 8, "n1", 3, 4)
 	_, err := auditFolder(b.folder(t))
 	if err == nil || !strings.Contains(err.Error(), "n2.jsonl line ") {
-		t.Errorf("an event sent twice: %v, want an error that names file and line", err)
+		t.Errorf("an event sent twice: %v, want an error with file and line", err)
 	}
 }
 
-// TestLateWrite finds an earlier write of a writer accepted after a later one,
-// in its term and over its terms.
+// TestLateWrite: an earlier write accepted after a later one of the same writer is a fault,
+// within a term and across terms.
 func TestLateWrite(t *testing.T) {
 	for _, token := range []uint64{4, 6} {
 		b := sound()
@@ -201,8 +201,7 @@ func TestLateWrite(t *testing.T) {
 	}
 }
 
-// TestHeldByStore holds that a node with another store than its seat has does
-// not hold a state for that seat.
+// TestHeldByStore: a node with another store than its seat does not hold a state for that seat.
 func TestHeldByStore(t *testing.T) {
 	for third, want := range map[string]int{"n3": 1, "n3'": 0} {
 		b := begun()
@@ -214,8 +213,8 @@ func TestHeldByStore(t *testing.T) {
 	}
 }
 
-// TestTooLittleEvidence takes from a sound run all of one kind: what was not
-// checked is said, and is no success.
+// TestTooLittleEvidence: if all evidence of one kind is missing, the checker reports what was
+// not checked and does not succeed.
 func TestTooLittleEvidence(t *testing.T) {
 	for _, k := range []struct{ kind, want string }{
 		{kindHold, "no node ever had authority"},
@@ -235,13 +234,13 @@ func TestTooLittleEvidence(t *testing.T) {
 			t.Errorf("without %s: %v, want %q and code 1", k.kind, err, k.want)
 		}
 		if strings.Contains(said.String(), "no promise was broken") {
-			t.Errorf("without %s: says that no promise was broken", k.kind)
+			t.Errorf("without %s: printed that no promise was broken", k.kind)
 		}
 	}
 }
 
-// FuzzEvidence reads what somebody gives as the book of a node or of the
-// register: no panic, and an error names file and line.
+// FuzzEvidence checks arbitrary files as evidence of a node or of the register: no panic, and
+// errors name file and line.
 func FuzzEvidence(f *testing.F) {
 	b := sound()
 	f.Add(text(f, b["n1.jsonl"]), false)
@@ -255,15 +254,15 @@ func FuzzEvidence(f *testing.F) {
 		if err := found.readBook(name, bytes.NewReader(text)); err != nil {
 			if said := err.Error(); !strings.HasPrefix(said, name+" line ") &&
 				said != "evidence missing: "+name+" is empty" {
-				t.Fatalf("%q: does not name file and line", said)
+				t.Fatalf("%q: no file and line", said)
 			}
 			return
 		}
 		found.checkAll()
 		found.printFindings(io.Discard)
-		_ = found.formVerdict() // the input has no promise to keep
+		_ = found.formVerdict() // the input may break any promise
 		if len(found.faults) > maxFaultsTold {
-			t.Fatalf("%d faults told, want at most %d", len(found.faults), maxFaultsTold)
+			t.Fatalf("%d faults reported, want at most %d", len(found.faults), maxFaultsTold)
 		}
 		if lost, sent := found.mail.countLost(); lost > sent {
 			t.Fatalf("%d of %d events lost", lost, sent)
@@ -271,13 +270,13 @@ func FuzzEvidence(f *testing.F) {
 	})
 }
 
-// TestBrokenPromises plants one fault each in sound evidence.
+// TestBrokenPromises adds one fault each to evidence without faults.
 func TestBrokenPromises(t *testing.T) {
 	for _, k := range []struct {
 		name, rule string
 		plant      func(b books)
 	}{
-		{"two with authority at once", "I2, I8", func(b books) { b.hold("n3", 3, 5, 640, 660) }},
+		{"two with authority simultaneously", "I2, I8", func(b books) { b.hold("n3", 3, 5, 640, 660) }},
 		{"one within the other's time", "I2, I8", func(b books) { b.hold("n3", 3, 5, 710, 711) }},
 		{"one around the other's time", "I2, I8", func(b books) { b.hold("n3", 3, 5, 690, 800) }},
 		{"overlap by an instant", "I2, I8", func(b books) { b.hold("n3", 3, 5, 750, 800) }},
@@ -306,7 +305,7 @@ func TestBrokenPromises(t *testing.T) {
 			b.add("n2", 7, evidence{Kind: kindStart, Size: 3})
 			b.add("n2", 7, evidence{Kind: kindEvents, From: "n1", FromRun: 1, First: 5, Last: 6})
 		}},
-		{"an event of somebody else", "A15", func(b books) {
+		{"an event of another sender", "A15", func(b books) {
 			b.add("n2", 2, evidence{Kind: kindForged, From: "n1"})
 		}},
 		{"two leaders of a version", "I1", func(b books) {
@@ -339,8 +338,8 @@ func TestBrokenPromises(t *testing.T) {
 	}
 }
 
-// TestEvidenceCutOff allows a line without its end where its process was
-// killed, and nowhere else; an error names file and line.
+// TestEvidenceCutOff: a truncated line is allowed only if its process was killed. Errors name
+// file and line.
 func TestEvidenceCutOff(t *testing.T) {
 	start := `{"Kind":"start","Node":"n1","Run":%d}` + "\n"
 	first, second := fmt.Sprintf(start, 1), "\n"+fmt.Sprintf(start, 2)
@@ -351,18 +350,18 @@ func TestEvidenceCutOff(t *testing.T) {
 		{"before a start", first + `{"Kind":"ho` + second, ""},
 		{"the start itself", `{"Kind":"st` + second, ""},
 		{"nothing, before a start", first + second, ""},
-		{"at the end, with a line end", first + `{"Kind":"ho` + "\n", "n1.jsonl line 2: cut off"},
+		{"at the end, with a line end", first + `{"Kind":"ho` + "\n", "n1.jsonl line 2: truncated"},
 		{"garbage at the end", first + "garbage\n", "n1.jsonl line 2: not evidence"},
 		{"garbage at the end, without a line end", first + "garbage", "n1.jsonl line 2: not evidence"},
 		{"zeros at the end", first + "\x00\x00", "n1.jsonl line 2: not evidence"},
 		{"more behind a line", first + end[:len(end)-1] + " more\n", "n1.jsonl line 2: not evidence"},
 		{"garbage before a start", first + "garbage" + second, "n1.jsonl line 2: not evidence"},
-		{"a line before a start", first + `{"Kind":"ho` + "\n" + second, "n1.jsonl line 2: cut off"},
-		{"in the middle", first + `{"Kind":"ho` + "\n" + end, "n1.jsonl line 2: cut off"},
-		{"twice", first + "{\n{" + second, "n1.jsonl line 2: cut off"},
+		{"a line before a start", first + `{"Kind":"ho` + "\n" + second, "n1.jsonl line 2: truncated"},
+		{"in the middle", first + `{"Kind":"ho` + "\n" + end, "n1.jsonl line 2: truncated"},
+		{"twice", first + "{\n{" + second, "n1.jsonl line 2: truncated"},
 		{"unknown", first + end + `{"Kind":"other","Node":"n1"}` + "\n", "n1.jsonl line 3: unknown kind"},
 		{"of another node", first + `{"Kind":"end","Node":"n2"}`, `n1.jsonl line 2: evidence of "n2"`},
-		{"no view", first + `{"Kind":"view","Node":"n1"}`, "n1.jsonl line 2: a view without a view"},
+		{"no view", first + `{"Kind":"view","Node":"n1"}`, "n1.jsonl line 2: a view without"},
 		{"a view of no store", first + `{"Kind":"view","Node":"n1","View":{}}`,
 			"n1.jsonl line 2: a view without the StoreID"},
 		{"no start", end, "n1.jsonl line 1: evidence missing"},
@@ -377,8 +376,7 @@ func TestEvidenceCutOff(t *testing.T) {
 	}
 }
 
-// TestEvidenceMissing takes from a sound run each file in turn: less evidence
-// must not look like fewer faults.
+// TestEvidenceMissing removes each file in turn: less evidence must not look like fewer faults.
 func TestEvidenceMissing(t *testing.T) {
 	dir := sound().folder(t)
 	check := func() error { return runCommand(t.Context(), []string{"check", dir}) }
@@ -409,13 +407,12 @@ func TestEvidenceMissing(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := check(); err == nil || !strings.Contains(err.Error(), journalFile) {
-			t.Errorf("journal %q: %v, want an error that names it", text, err)
+			t.Errorf("journal %q: %v, want an error with its name", text, err)
 		}
 	}
 }
 
-// TestManyFaults holds that a checker of a run that went quite wrong says so in
-// a page.
+// TestManyFaults: the report of a run with many faults fits on a page.
 func TestManyFaults(t *testing.T) {
 	b := sound()
 	for i := range 3 * maxFaultsTold {
@@ -428,11 +425,11 @@ func TestManyFaults(t *testing.T) {
 			len(f.faults), f.more, maxFaultsTold, 2*maxFaultsTold)
 	}
 	if err := f.formVerdict(); err == nil || !strings.Contains(err.Error(), "and 100 more") {
-		t.Errorf("verdict %v, want how many more", err)
+		t.Errorf("verdict %v, want the number of further faults", err)
 	}
 }
 
-// TestRegister goes through a register's decisions.
+// TestRegister checks the register's decisions in sequence.
 func TestRegister(t *testing.T) {
 	b, err := openBook(filepath.Join(t.TempDir(), registerBook), evidence{Node: "register"})
 	if err != nil {

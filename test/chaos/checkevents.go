@@ -6,27 +6,28 @@ package main
 
 import "fmt"
 
-// mail checks custom events, and counts what became of them.
+// mail checks and counts custom events.
 type mail struct {
-	events  uint64               // that arrived
+	events  uint64               // number of events that arrived
 	heard   map[[2]string]newest // by receiver and sender
-	sent    map[stream][]span    // without an error
+	sent    map[stream][]span    // sent without an error
 	arrived map[stream][]span
-	daemons map[string]bool // they get events and write none down
+	daemons map[string]bool // they receive events but record none
 }
 
-// newest is the last event of one pair.
+// newest is the last event of a pair of nodes.
 type newest struct {
 	run int64
 	seq uint64
 }
 
-// stream is what one run of a node sends to a node, over all runs of that.
+// stream identifies what one run of a node sends to another node, over all runs of that node.
 type stream struct {
 	from owner
 	to   string
 }
 
+// span is a range of consecutive events.
 // span is events without a gap.
 type span struct{ first, last uint64 }
 
@@ -37,7 +38,8 @@ func newMail() *mail {
 	}
 }
 
-// onEvents checks I9: per pair in order, none twice. The runs of a sender come
+// onEvents checks I9: for each pair, events arrive in order and at most once. The runs of a
+// sender arrive in order too.
 // in order too.
 func (m *mail) onEvents(f *findings, e evidence) {
 	if e.First > e.Last {
@@ -55,14 +57,16 @@ func (m *mail) onEvents(f *findings, e evidence) {
 	appendSpan(m.arrived, stream{owner{e.From, e.FromRun}, e.Node}, span{e.First, e.Last})
 }
 
+// onSent records what a sender sent.
 // onSent takes what a sender sent.
 func (m *mail) onSent(who owner, e evidence) error {
 	if e.First > e.Last || !appendSpan(m.sent, stream{who, e.To}, span{e.First, e.Last}) {
-		return fmt.Errorf("events %d to %d to %q: not after those before", e.First, e.Last, e.To)
+		return fmt.Errorf("events %d to %d to %q: not after the earlier ones", e.First, e.Last, e.To)
 	}
 	return nil
 }
 
+// appendSpan appends a span, unless it is not after all others of its stream.
 // appendSpan appends a span that is after all others of its stream, and no other one.
 func appendSpan(all map[stream][]span, of stream, s span) bool {
 	spans := all[of]
@@ -80,8 +84,9 @@ func appendSpan(all map[stream][]span, of stream, s span) bool {
 	return true
 }
 
-// countLost counts the events that were sent without an error, and those of them
-// that nobody wrote down as arrived. That breaks no promise: a connection may
+// countLost counts the events that were sent without an error, and those of them that no node
+// recorded as arrived. A loss breaks no promise: a connection may end with events under way,
+// and a receiver may be killed before it records them.
 // end with what it took, and a receiver be killed before it writes.
 func (m *mail) countLost() (lost, sent uint64) {
 	for of, spans := range m.sent {

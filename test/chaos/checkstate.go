@@ -12,31 +12,31 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// number is that of a state.
+// number is the number of a state.
 type number struct{ version, revision uint64 }
 
 func (n number) compare(o number) int {
 	return cmp.Or(cmp.Compare(n.version, o.version), cmp.Compare(n.revision, o.revision))
 }
 
-// seen is one state of a chosen leader, and who showed it.
+// seen is a state of a chosen leader.
 type seen struct {
 	leader  string
 	members []seat
-	by      string          // who showed it first
+	by      string          // the first node that showed it
 	held    map[string]bool // voters that showed it, or a later one of its version
 }
 
-// seats checks what nodes show of the states of chosen leaders. A view that is
-// quorate, or of the leader itself, shows the state that the node holds.
+// seats checks what nodes show of the states of chosen leaders. A view that is quorate, or that
+// of the leader, shows the state that the node holds.
 type seats struct {
 	size    int // of the cluster
 	states  map[number]*seen
 	leaders map[uint64]string // by version
-	// newest is the last state that a store showed, by the id of the store.
+	// newest is the latest state that a store showed, by store id.
 	newest  map[string]number
 	commits int
-	cluster string // id of the cluster of the first state that was shown
+	cluster string // cluster id of the first state shown
 }
 
 func newSeats() *seats {
@@ -45,15 +45,15 @@ func newSeats() *seats {
 	}
 }
 
-// onView takes one view: I1, I7, I11, and that one number is one state.
+// onView checks a view: I1, I7, I11, and that a number identifies one state.
 func (s *seats) onView(f *findings, who owner, e evidence) {
 	v := e.View
 	if !v.Quorate && v.Role != "leader" {
-		return // nobody's, or perhaps of a provisional leader
+		return // without a leader, or perhaps of a provisional leader
 	}
 	s.cluster = cmp.Or(s.cluster, v.Cluster)
 	if v.Cluster != "" && v.Cluster != s.cluster {
-		f.noteFault("I11", "%s shows a state of cluster %s, and before states of cluster %s were shown",
+		f.noteFault("I11", "%s shows a state of cluster %s after states of cluster %s",
 			f.nameOf(who), v.Cluster, s.cluster)
 	}
 	if v.Leader == "" {
@@ -83,10 +83,10 @@ func (s *seats) onView(f *findings, who owner, e evidence) {
 	})
 }
 
-// checkCommitted checks I4: what was committed is in the first state that was seen of
-// each later version. No node ever leaves for good here, so a voter may only
-// have been replaced by one with a new store at its address; and one at a time,
-// so at most one is so between a committed state and the next version.
+// checkCommitted checks I4: a committed state is part of the first state seen of each later
+// version. No node leaves permanently here, so a voter can only have been replaced by one with
+// a new store at its address. Replacements happen one at a time, so at most one lies between a
+// committed state and the next version.
 func (s *seats) checkCommitted(f *findings) {
 	var order []number
 	for at := range s.states {
@@ -107,7 +107,7 @@ func (s *seats) checkCommitted(f *findings) {
 	}
 }
 
-// spreadRevisions lets who holds a later revision of a version hold the ones before.
+// spreadRevisions marks the holders of a revision as holders of the earlier revisions too.
 func (s *seats) spreadRevisions(order []number) {
 	for i := len(order) - 2; i >= 0; i-- {
 		if order[i].version == order[i+1].version {
@@ -139,17 +139,17 @@ func (s *seats) compareStates(f *findings, committed, later number) {
 		i := slices.IndexFunc(next.members, func(o seat) bool { return o.Name == m.Name })
 		switch {
 		case i < 0:
-			f.noteFault("I4", "%s is a voter of state %v, which is committed, and is not in state %v",
+			f.noteFault("I4", "%s is a voter in the committed state %v, but missing in state %v",
 				m.Name, committed, later)
 		case next.members[i].StoreID != m.StoreID:
 			replaced++
 		}
 	}
 	if replaced > 1 {
-		f.noteFault("I4", "%d voters of state %v, which is committed, are others in state %v",
+		f.noteFault("I4", "%d voters of the committed state %v were replaced in state %v",
 			replaced, committed, later)
 	}
 }
 
-// String is the form of member.Number.
+// String formats it like member.Number.
 func (n number) String() string { return fmt.Sprintf("%d.%d", n.version, n.revision) }

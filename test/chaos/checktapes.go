@@ -16,14 +16,14 @@ import (
 	"strings"
 )
 
-// killedFile lists the runs that were ended by SIGKILL: a node and the number of
-// its start, a line each.
+// killedFile lists the runs that were ended by SIGKILL, one line each: a node and the number of
+// its start.
 const killedFile = "killed.txt"
 
-// maxOddTold bounds the examples of one kind of fault.
+// maxOddTold bounds the reported examples of one kind of fault.
 const maxOddTold = 5
 
-// floodRun is one start of one node.
+// floodRun is one start of a node.
 type floodRun struct {
 	node string
 	run  int
@@ -33,12 +33,12 @@ type floodRun struct {
 type sentBook struct {
 	from   floodRun
 	to     string
-	killed bool // by SIGKILL, so that what was under way is excused
-	ended  bool // in order
+	killed bool // by SIGKILL, which excuses events under way
+	ended  bool // in an orderly way
 	marks  []uint32
 }
 
-// heardBook is what one run of a node got from another node, in this order.
+// heardBook is what one run of a node received from another node, in order.
 type heardBook struct {
 	at     floodRun
 	from   string
@@ -46,7 +46,7 @@ type heardBook struct {
 	marks  []uint64
 }
 
-// sentAt is an event as its sender knows it.
+// sentAt identifies an event at its sender.
 type sentAt struct {
 	sentBook
 	seq uint64
@@ -56,7 +56,7 @@ func (s sentAt) String() string {
 	return fmt.Sprintf("%s (run %d) to %s: event %d", s.from.node, s.from.run, s.to, s.seq)
 }
 
-// heardAt is an event as a handler got it.
+// heardAt identifies an event at a handler.
 type heardAt struct {
 	heardBook
 	run int // of the sender
@@ -68,15 +68,15 @@ func (h heardAt) String() string {
 		h.at.node, h.at.run, h.from, h.seq, h.run)
 }
 
-// post is what the checker of a flood counts and finds.
+// post holds the counters and faults of the check of a flood.
 type post struct {
 	taken, refused, handled uint64
-	done, notRun, unknown   uint64 // told nil, that no handler ran, and neither
-	unknownHandled          uint64 // of the last
-	excused                 uint64 // taken and never told: their senders were killed
+	done, notRun, unknown   uint64 // outcomes: nil, no handler ran, and unknown
+	unknownHandled          uint64 // with an unknown outcome, but handled
+	excused                 uint64 // sent without an outcome: their senders were killed
 	excusedHandled          uint64
 	slept                   uint64
-	pairs                   map[[2]string]bool // with events that were handled
+	pairs                   map[[2]string]bool // pairs of nodes with handled events
 
 	faults []string
 	odd    map[string]int // faults by kind
@@ -84,7 +84,7 @@ type post struct {
 
 func newPost() *post { return &post{pairs: map[[2]string]bool{}, odd: map[string]int{}} }
 
-// noteFault notes what is wrong; of each kind the first ones with where.
+// noteFault records a fault, and the first examples of each kind.
 func (p *post) noteFault(kind, format string, args ...any) {
 	p.odd[kind]++
 	if p.odd[kind] <= maxOddTold {
@@ -92,7 +92,7 @@ func (p *post) noteFault(kind, format string, args ...any) {
 	}
 }
 
-// formVerdict is an error that names what is wrong.
+// formVerdict returns an error that names the faults, or nil.
 func (p *post) formVerdict() error {
 	if len(p.faults) == 0 {
 		return nil
@@ -109,25 +109,25 @@ func (p *post) formVerdict() error {
 	return fmt.Errorf("events are not as promised:\n%w", errors.Join(all...))
 }
 
-// printCounts tells what was checked; told says that all outcomes were told in time.
+// printCounts prints what was checked; told means that all outcomes arrived in time.
 func (p *post) printCounts(w io.Writer, told bool) {
-	fmt.Fprintf(w, "events: %d taken by Send, %d handled on %d pairs; %d not taken by Send\n",
+	fmt.Fprintf(w, "events: %d accepted by Send, %d handled on %d pairs; %d not accepted\n",
 		p.taken, p.handled, len(p.pairs), p.refused)
-	fmt.Fprintf(w, "outcomes: %d handled, %d lost; of these %d surely not handled, and of the "+
-		"other %d %d were handled all the same\n",
+	fmt.Fprintf(w, "outcomes: %d handled, %d lost; of these %d certainly not handled, and of the "+
+		"other %d %d were handled nevertheless\n",
 		p.done, p.unknown+p.notRun, p.notRun, p.unknown, p.unknownHandled)
-	fmt.Fprintf(w, "never told, since their sender was killed: %d, of which %d were handled\n",
+	fmt.Fprintf(w, "without an outcome because the sender was killed: %d, %d of them handled\n",
 		p.excused, p.excusedHandled)
 	fmt.Fprintf(w, "a slow handler slept %d times\n", p.slept)
 	if len(p.faults) == 0 && told {
-		fmt.Fprintln(w, "in order, at most once, unharmed, and each loss told")
+		fmt.Fprintln(w, "in order, at most once, intact, and each loss reported")
 	}
 }
 
-// checkPair checks all events from one node to another. Both lists have a book for
-// each run, in the order of the runs.
+// checkPair checks all events from one node to another. Both lists have an entry for each run,
+// in order.
 func (p *post) checkPair(sent []sentBook, heard []heardBook) {
-	seen := map[int][]uint64{} // marks by run of the sender, 0 for not handled
+	seen := map[int][]uint64{} // marks by run of the sender; 0 means not handled
 	for _, s := range sent {
 		seen[s.from.run] = make([]uint64, len(s.marks))
 	}
@@ -136,7 +136,7 @@ func (p *post) checkPair(sent []sentBook, heard []heardBook) {
 	for _, h := range heard {
 		for i, mark := range h.marks {
 			if mark == 0 && h.killed && i == len(h.marks)-1 {
-				continue // killed right before it wrote this
+				continue // killed just before it wrote the mark
 			}
 			run, seq = p.checkHeard(seen, h, mark, run, seq)
 		}
@@ -148,7 +148,7 @@ func (p *post) checkPair(sent []sentBook, heard []heardBook) {
 	}
 }
 
-// checkHeard takes one event that a handler got, after that of lastRun and lastSeq.
+// checkHeard checks one handled event; lastRun and lastSeq identify its predecessor.
 func (p *post) checkHeard(
 	seen map[int][]uint64, h heardBook, mark uint64, lastRun int, lastSeq uint64,
 ) (run int, seq uint64) {
@@ -157,7 +157,7 @@ func (p *post) checkHeard(
 	p.handled++
 	p.pairs[[2]string{h.from, h.at.node}] = true
 	if mark&heardBad != 0 {
-		p.noteFault("changed on the way", "%v", what)
+		p.noteFault("corrupted", "%v", what)
 		return lastRun, lastSeq
 	}
 	events := seen[run]
@@ -166,7 +166,7 @@ func (p *post) checkHeard(
 		return lastRun, lastSeq
 	}
 	if mark&heardBeside != 0 {
-		p.noteFault("beside another one of its sender", "%v", what)
+		p.noteFault("concurrent with another event of its sender", "%v", what)
 	}
 	if mark&heardReturned == 0 && !h.killed {
 		p.noteFault("its handler never returned", "%v", what)
@@ -181,8 +181,7 @@ func (p *post) checkHeard(
 	return run, seq
 }
 
-// checkSent takes one event that was sent; heard is how it was handled, 0 for not
-// at all.
+// checkSent checks one sent event; heard is the mark of its handler, 0 if it was not handled.
 func (p *post) checkSent(s sentBook, seq uint64, mark uint32, heard uint64) {
 	taken, refused := mark&markTaken != 0, mark&markRefused != 0
 	done, unknown, notRun := mark>>8&0xff, mark>>16&0xff, mark>>24
@@ -191,27 +190,27 @@ func (p *post) checkSent(s sentBook, seq uint64, mark uint32, heard uint64) {
 	p.countEvent(taken, refused, heard != 0, done, unknown, notRun)
 	switch {
 	case mark == 0 && s.killed:
-		return // killed between the counter and the mark
+		return // killed between writing the counter and the mark
 	case mark&markTried == 0:
-		p.noteFault("evidence", "%v: was not tried", what)
+		p.noteFault("evidence", "%v: not attempted", what)
 	case refused && heard != 0:
-		p.noteFault("Send failed, and it was handled", "%v", what)
+		p.noteFault("Send failed, but it was handled", "%v", what)
 	case refused && outcomes > 0:
-		p.noteFault("Send failed, and an outcome was told", "%v", what)
+		p.noteFault("Send failed, but it had an outcome", "%v", what)
 	case outcomes > 1:
 		p.noteFault("more than one outcome", "%v: %d nil, %d unknown, %d not run",
 			what, done, unknown, notRun)
 	case done > 0 && heard == 0:
-		p.noteFault("told that it was handled, and it was not", "%v", what)
+		p.noteFault("reported as handled, but it was not", "%v", what)
 	case done > 0 && heard&heardReturned == 0:
-		p.noteFault("told that it was handled, before its handler returned", "%v", what)
+		p.noteFault("reported as handled before its handler returned", "%v", what)
 	case notRun > 0 && heard != 0:
-		p.noteFault("told that no handler ran, and one did", "%v", what)
+		p.noteFault("reported that no handler ran, but one did", "%v", what)
 	case s.killed:
 	case !taken && !refused:
 		p.noteFault("Send never returned", "%v", what)
 	case taken && outcomes == 0:
-		p.noteFault("never told", "%v: handled %v", what, heard != 0)
+		p.noteFault("no outcome", "%v: handled %v", what, heard != 0)
 	}
 }
 
@@ -237,7 +236,7 @@ func (p *post) countEvent(taken, refused, handled bool, done, unknown, notRun ui
 	}
 }
 
-// checkTapes reads all tapes of a folder. Their processes have ended.
+// checkTapes checks all recordings in a folder. Their processes have ended.
 func checkTapes(dir string) (*post, error) {
 	killed, err := readKilled(filepath.Join(dir, killedFile))
 	if err != nil {
@@ -262,7 +261,8 @@ func checkTapes(dir string) (*post, error) {
 		}
 	}
 	if len(sent) == 0 || len(heard) != len(sent) {
-		return nil, fmt.Errorf("evidence missing: %s: %d pairs sent, %d got", dir, len(sent), len(heard))
+		return nil, fmt.Errorf("evidence missing: %s: %d pairs sent, %d received",
+			dir, len(sent), len(heard))
 	}
 	p := newPost()
 	for pair := range sent {
@@ -274,7 +274,7 @@ func checkTapes(dir string) (*post, error) {
 	return p, nil
 }
 
-// readPair maps the tapes of one pair and checks them.
+// readPair maps and checks the recordings of one pair of nodes.
 func (p *post) readPair(
 	dir string, pair [2]string, senders, receivers []floodRun, killed map[floodRun]bool,
 ) error {
@@ -290,7 +290,7 @@ func (p *post) readPair(
 		defer done()
 		b := sentBook{of, pair[1], killed[of], t.head.Ended == 1, t.marks}
 		if !b.ended && !b.killed {
-			p.noteFault("ended by itself", "%s (run %d)", of.node, of.run)
+			p.noteFault("stopped by itself", "%s (run %d)", of.node, of.run)
 		}
 		sent = append(sent, b)
 	}
@@ -308,8 +308,8 @@ func (p *post) readPair(
 	return nil
 }
 
-// listUntold is an error that names the first events whose senders wait for an outcome,
-// while they run.
+// listUntold returns an error that names the first events without an outcome, while their
+// senders are running.
 func listUntold(dir string) error {
 	killed, err := readKilled(filepath.Join(dir, killedFile))
 	if err != nil {
@@ -331,7 +331,7 @@ func listUntold(dir string) error {
 		}
 		for i, mark := range t.marks {
 			if mark&markTaken != 0 && mark>>8 == 0 && !killed[of] && t.head.Ended == 0 {
-				p.noteFault("not told yet", "%v", sentAt{sentBook{from: of, to: to}, uint64(i + 1)})
+				p.noteFault("no outcome yet", "%v", sentAt{sentBook{from: of, to: to}, uint64(i + 1)})
 			}
 		}
 		done()
@@ -345,7 +345,7 @@ func parseTapePath(path, end string) (of floodRun, other string, err error) {
 		_, err = fmt.Sscan(parts[1], &of.run)
 	}
 	if err != nil || len(parts) != 3 {
-		return of, "", fmt.Errorf("%s: not a name of evidence", path)
+		return of, "", fmt.Errorf("%s: not the name of a recording", path)
 	}
 	of.node = parts[0]
 	return of, parts[2], nil

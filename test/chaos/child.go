@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The program is also each of its children: roleVariable says which one, and
-// taskVariable what it needs to know.
+// The program is also the program of its children: roleVariable selects the role, taskVariable
+// contains its task.
 const (
 	roleVariable = "ATHENA_CHAOS_ROLE"
 	taskVariable = "ATHENA_CHAOS_TASK"
@@ -27,17 +27,17 @@ const (
 	roleRegister = "register"
 )
 
-// Exit codes of children, beyond 0 and 1.
+// exitEvidence is the exit code of a child that cannot record evidence.
 const exitEvidence = 3
 
-// childMain is the life of a child; it returns the exit code.
+// childMain runs a child and returns its exit code.
 func childMain(role string) int {
 	lives := map[string]func(task string) error{
 		roleEnter: enterMain, roleNode: nodeMain, roleRegister: registerMain,
 	}
 	life, known := lives[role]
 	if !known {
-		fmt.Fprintf(os.Stderr, "chaos: %s=%q: no such role\n", roleVariable, role)
+		fmt.Fprintf(os.Stderr, "chaos: %s=%q: unknown role\n", roleVariable, role)
 		return 2
 	}
 	if err := life(os.Getenv(taskVariable)); err != nil {
@@ -49,16 +49,15 @@ func childMain(role string) int {
 
 // place is where a node runs.
 type place struct {
-	Netns  string // path of the network namespace, empty for that of the runner
-	Cgroup string // folder of the memory group, empty for none
+	Netns  string // path of the network namespace; empty for the runner's own
+	Cgroup string // folder of the memory cgroup; empty for none
 	// Daemon is the command line of a daemon; empty for a node of this program.
 	Daemon []string
-	Task   string // of the node
+	Task   string // task of the node
 }
 
-// enterMain moves the process to its place, and becomes the node there. A
-// program with threads can only do so by starting anew: a namespace is entered
-// by one thread.
+// enterMain moves the process into its namespace and cgroup and then executes the node. A
+// multithreaded program must be executed again, because only one thread enters a namespace.
 func enterMain(task string) error {
 	var p place
 	if err := json.Unmarshal([]byte(task), &p); err != nil {
@@ -89,7 +88,7 @@ func enterMain(task string) error {
 	return syscall.Exec("/proc/self/exe", os.Args, os.Environ())
 }
 
-// enterNetwork moves this thread, which the process then begins anew on.
+// enterNetwork moves this thread into a namespace, before the process is executed again.
 func enterNetwork(path string) error {
 	ns, err := os.Open(path)
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 	"github.com/athena-go/athena/internal/adminclient"
 )
 
-// daemonTick is how often the runner asks a daemon.
+// daemonTick is the interval at which the runner polls a daemon.
 const daemonTick = 20 * time.Millisecond
 
-// startDaemon starts a node that is "athena run". What it would write down, the
-// runner learns by its admin API, whose socket is a path that no cut reaches.
+// startDaemon starts a node as "athena run". The runner gets its evidence from the admin API,
+// over a socket with a path that no cut affects.
 func (ps *processes) startDaemon(node int, c cluster.Config) error {
 	secret := filepath.Join(ps.world.dir, "secret")
 	if err := os.WriteFile(secret, c.Secret, 0o600); err != nil {
@@ -58,7 +58,7 @@ func (ps *processes) startDaemon(node int, c cluster.Config) error {
 	return nil
 }
 
-// askDaemon writes down what a daemon answers about its authority until it ends.
+// askDaemon records the authority that a daemon reports, until the daemon ends.
 func (p *process) askDaemon(client *adminclient.Client, b *book) {
 	defer b.file.Close()
 	var term time.Time // of the last line
@@ -68,7 +68,7 @@ func (p *process) askDaemon(client *adminclient.Client, b *book) {
 		before := readMonotonic()
 		s, err := client.Status(context.Background())
 		if err != nil {
-			continue // it is stopped, or begins, or has ended
+			continue // it is paused, starting or has ended
 		}
 		after := readMonotonic()
 		leads := s.IsLeader() && s.LeaseRemainingMS > 0 && s.TermSince != nil

@@ -19,18 +19,18 @@ import (
 )
 
 const (
-	// drainPatience is how long nodes may need, once faults have ended and nobody
-	// sends any more, until they know all outcomes.
+	// drainPatience is the time that nodes get to learn all outcomes after the faults and the
+	// sending have ended.
 	drainPatience = time.Minute
-	// leavePatience is how long nodes may need to leave at the end.
+	// leavePatience is the time that nodes get to leave at the end.
 	leavePatience = 30 * time.Second
-	// progressEvery is how often a run says how far it is.
+	// progressEvery is the interval of progress reports.
 	progressEvery = 30 * time.Second
-	// longEvery is how often a fault lasts longer than the time to live.
+	// longEvery is the share of faults that last longer than the TTL, one in this many.
 	longEvery = 10
 )
 
-// classes are the kinds of faults of a flood: each must hit at least once.
+// classes are the classes of faults of a flood, each of which must occur.
 var classes = []struct {
 	name  string
 	kinds []string
@@ -43,16 +43,16 @@ var classes = []struct {
 	{"leave", []string{"leave"}},
 }
 
-// slowHandler is the class of the handler that sleeps, all the time.
+// slowHandler is the class of the sleeping handler, which is always present.
 const slowHandler = "slow handler"
 
-// errUnproved says that too little happened to prove anything.
+// errUnproved means that too little happened to prove anything.
 var errUnproved = errors.New("not everything was checked")
 
-// errUntold says that what became of events was not told in time.
+// errUntold means that outcomes of events were not reported in time.
 var errUntold = errors.New("events are not as promised")
 
-// tally of what happened during the faults of a class.
+// toll counts what happened during the faults of a class.
 type toll struct {
 	faults int
 	time   time.Duration
@@ -60,21 +60,21 @@ type toll struct {
 	lost   uint64
 }
 
-// flooding is a run in which nodes send as many events as they can.
+// flooding is a run in which nodes send events as fast as they can.
 type flooding struct {
 	*runner
-	plan  []step // what goes wrong, once for each step
+	plan  []step // the faults, step by step
 	tolls map[string]*toll
-	first uint64        // events that were taken when the faults began
-	took  time.Duration // from then until there were enough
-	taken uint64        // in all, at that time
-	told  time.Time     // when it last said how far it was
-	open  []*toll       // of the last step: what it lost is told later
-	lost  uint64        // events that were told lost before that
-	slept uint64        // times that a handler slept
+	first uint64        // events accepted when the faults began
+	took  time.Duration // time from then until enough were accepted
+	taken uint64        // events accepted by then
+	told  time.Time     // time of the last progress report
+	open  []*toll       // of the last step, whose losses are reported later
+	lost  uint64        // events reported lost before the last step
+	slept uint64        // number of times that a handler slept
 }
 
-// runEvents floods a cluster, lets things go wrong, and checks every event.
+// runEvents floods a cluster, injects faults, and checks every event.
 func runEvents(ctx context.Context, o options, plan []step, out io.Writer) (err error) {
 	r, err := newRunner(o, out)
 	if err != nil {
@@ -91,8 +91,7 @@ func runEvents(ctx context.Context, o options, plan []step, out io.Writer) (err 
 	return err
 }
 
-// runDuring starts all nodes of a run whose events are accounted for, lets live happen, and
-// ends them.
+// runDuring starts all nodes of a run that accounts for each event, calls live, and kills them.
 func (r *runner) runDuring(ctx context.Context, live func(context.Context) error) error {
 	err := os.WriteFile(filepath.Join(r.o.out, killedFile), nil, 0o644)
 	if err != nil {
@@ -105,9 +104,8 @@ func (r *runner) runDuring(ctx context.Context, live func(context.Context) error
 	return err
 }
 
-// newFloodPlan draws rounds of one fault of each class in any order, some with a
-// second fault beside. Without a network of its own a run has only those of
-// processes.
+// newFloodPlan draws rounds with one fault of each class in any order, some with a second
+// fault. Without a network of its own, a run has only faults of processes.
 func newFloodPlan(o options) []step {
 	p := planner{rand.New(rand.NewPCG(o.seed, 1)), o.nodes}
 	var steps []step
@@ -128,7 +126,7 @@ func newFloodPlan(o options) []step {
 	return steps
 }
 
-// ofClass draws a fault of a class; none where the run cannot have it.
+// ofClass draws a fault of a class, or none if the run cannot have it.
 func (p *planner) ofClass(class int, o options) []fault {
 	kinds := classes[class].kinds
 	kind := kinds[p.rand.IntN(len(kinds))]
@@ -146,7 +144,7 @@ func (p *planner) ofClass(class int, o options) []fault {
 
 func isOfNetwork(kind string) bool { return shapes[kind] != nil || strings.HasPrefix(kind, "loss") }
 
-// classOf is the class of a kind of fault.
+// classOf returns the class of a kind of fault.
 func classOf(kind string) string {
 	for _, c := range classes {
 		if slices.Contains(c.kinds, kind) {
@@ -156,8 +154,8 @@ func classOf(kind string) string {
 	return kind
 }
 
-// runPlan lets the plan happen until enough events were taken and every class of
-// faults was there, then lets everything come to rest.
+// runPlan runs the plan until enough events were accepted and every class of faults has
+// occurred, and then waits for all outcomes.
 func (f *flooding) runPlan(ctx context.Context) error {
 	if err := f.waitUntilCalm(ctx); err != nil {
 		return err
@@ -191,7 +189,7 @@ func (f *flooding) runPlan(ctx context.Context) error {
 	return f.waitForOutcomes(ctx)
 }
 
-// floodStep is one step, and what it cost.
+// floodStep runs one step and measures its cost.
 func (f *flooding) floodStep(ctx context.Context, i int, s step) error {
 	if s.Calm {
 		if err := f.waitUntilCalm(ctx); err != nil {
@@ -221,7 +219,7 @@ func (f *flooding) floodStep(ctx context.Context, i int, s step) error {
 		}
 		t.faults++
 		if slices.Contains(f.open, t) {
-			continue // two faults of one class
+			continue // counted already: two faults of one class
 		}
 		t.time += time.Since(began)
 		t.taken += after.Taken - before.Taken
@@ -230,7 +228,7 @@ func (f *flooding) floodStep(ctx context.Context, i int, s step) error {
 	return err
 }
 
-// settleLosses counts what was told lost since the last step began.
+// settleLosses attributes the losses since the last step began.
 func (f *flooding) settleLosses(now tapeHead) {
 	for _, t := range f.open {
 		t.lost += now.Lost - f.lost
@@ -238,7 +236,7 @@ func (f *flooding) settleLosses(now tapeHead) {
 	f.open, f.lost = nil, now.Lost
 }
 
-// sumTotals sums up what all nodes have sent by now.
+// sumTotals sums up what all nodes have sent so far.
 func (f *flooding) sumTotals() (sum tapeHead, err error) {
 	paths, err := filepath.Glob(filepath.Join(f.o.out, "*"+sentEnd))
 	if err != nil {
@@ -247,7 +245,7 @@ func (f *flooding) sumTotals() (sum tapeHead, err error) {
 	for _, path := range paths {
 		head, err := readHead(path)
 		if errors.Is(err, io.EOF) {
-			continue // it is being made
+			continue // it is being created
 		}
 		if err != nil {
 			return sum, err
@@ -259,7 +257,7 @@ func (f *flooding) sumTotals() (sum tapeHead, err error) {
 	return sum, nil
 }
 
-// isEnough reports whether events and faults are enough.
+// isEnough reports whether enough events and faults have occurred.
 func (f *flooding) isEnough() (bool, error) {
 	sum, err := f.sumTotals()
 	if err != nil {
@@ -267,14 +265,14 @@ func (f *flooding) isEnough() (bool, error) {
 	}
 	if time.Since(f.told) > progressEvery {
 		f.told = time.Now()
-		f.report("after %v: %d events taken, %d lost, %d faults",
+		f.report("after %v: %d events accepted, %d lost, %d faults",
 			time.Since(f.began).Round(time.Second), sum.Taken, sum.Lost, f.countFaults())
 	}
 	f.taken, f.took = sum.Taken, time.Since(f.began)
 	return sum.Taken >= f.o.events && len(f.listMissingFaults()) == 0, nil
 }
 
-// listMissingFaults are the classes of faults that hit nobody yet.
+// listMissingFaults lists the classes of faults that have not occurred yet.
 func (f *flooding) listMissingFaults() (all []string) {
 	for i, c := range classes {
 		possible := slices.ContainsFunc(f.plan, func(s step) bool {
@@ -289,41 +287,41 @@ func (f *flooding) listMissingFaults() (all []string) {
 	return all
 }
 
-// waitForOutcomes ends the sending and the processes, once all outcomes are known.
+// waitForOutcomes ends the sending, waits for all outcomes, and ends the processes.
 func (f *flooding) waitForOutcomes(ctx context.Context) error {
-	f.report("the sending ends after %v: %d events taken", f.took.Round(time.Millisecond), f.taken)
+	f.report("sending ended after %v: %d events accepted", f.took.Round(time.Millisecond), f.taken)
 	began := time.Now()
 	f.sayStop()
 	if err := f.waitUntilCalm(ctx); err != nil {
 		return err
 	}
-	f.sayStop() // to one that was started again meanwhile
+	f.sayStop() // again, for a node that was restarted meanwhile
 	isBusy := func(p *process) bool { return !p.lastReport().Idle }
 	for slices.ContainsFunc(f.ps.nodes, isBusy) {
 		if time.Since(began) > drainPatience {
-			err := fmt.Errorf("%w: not all outcomes were told %v after the last event was sent: "+
-				"the end of their senders would tell them", errUntold, drainPatience)
+			err := fmt.Errorf("%w: outcomes are missing %v after the last event was sent "+
+				"(senders that end would report them)", errUntold, drainPatience)
 			return errors.Join(err, listUntold(f.o.out), f.leaveAll())
 		}
 		if err := waitFor(ctx, lookTick); err != nil {
 			return err
 		}
 	}
-	f.report("all outcomes told %v after the last event was sent",
+	f.report("all outcomes reported %v after the last event was sent",
 		time.Since(began).Round(time.Millisecond))
 	sum, err := f.sumTotals()
 	f.settleLosses(sum)
 	return errors.Join(err, f.leaveAll())
 }
 
-// sayStop has all nodes send no more. One that has ended is started again later.
+// sayStop makes all nodes stop sending. A node that has ended is restarted later.
 func (f *flooding) sayStop() {
 	for _, p := range f.ps.nodes {
 		_, _ = io.WriteString(p.in, sayStop+"\n")
 	}
 }
 
-// leaveAll ends all nodes in order.
+// leaveAll makes all nodes leave.
 func (r *runner) leaveAll() error {
 	for _, p := range r.ps.nodes {
 		p.sendSignal(syscall.SIGTERM)
@@ -339,8 +337,8 @@ func (r *runner) leaveAll() error {
 	return nil
 }
 
-// judgeRun checks every event, and all that a run without a flood promises; told says
-// that all outcomes were told in time.
+// judgeRun checks every event and the promises that every run checks; told means that all
+// outcomes were reported in time.
 func (f *flooding) judgeRun(told bool) error {
 	if err := cutTapes(f.o.out); err != nil {
 		return err
@@ -356,8 +354,8 @@ func (f *flooding) judgeRun(told bool) error {
 	w := io.MultiWriter(f.out, f.log)
 	for _, c := range classes {
 		if t := f.tolls[c.name]; t != nil {
-			fmt.Fprintf(w, "%-12s %3d faults in %6.1f s: %9d events taken, %6.0f a second; "+
-				"%d told lost\n", c.name, t.faults, t.time.Seconds(), t.taken,
+			fmt.Fprintf(w, "%-12s %3d faults in %6.1f s: %9d events accepted, %6.0f a second; "+
+				"%d reported lost\n", c.name, t.faults, t.time.Seconds(), t.taken,
 				float64(t.taken)/t.time.Seconds(), t.lost)
 		}
 	}
@@ -368,11 +366,11 @@ func (f *flooding) judgeRun(told bool) error {
 		float64(f.taken-f.first)/f.took.Seconds())
 	p.printCounts(w, told)
 	f.slept = p.slept
-	promises.lacks = nil // what a flood has no evidence of is no fault
+	promises.lacks = nil // a flood leaves less evidence, which is no fault
 	return errors.Join(p.formVerdict(), promises.formVerdict())
 }
 
-// checkProved is an error where too little happened.
+// checkProved returns an error if too little happened.
 func (f *flooding) checkProved() error {
 	lacking := f.listMissingFaults()
 	if f.slept == 0 {
@@ -387,11 +385,11 @@ func (f *flooding) checkProved() error {
 	return fmt.Errorf("%w: missing: %s", errUnproved, strings.Join(lacking, ", "))
 }
 
-// isFlood reports whether nodes send events of which each is accounted for.
+// isFlood reports whether each event of the run is accounted for.
 func (o options) isFlood() bool { return o.events > 0 || o.stuck || o.rate > 0 }
 
-// floodTask is that of a node, nil where nothing is flooded. Only the handler of
-// the last one is slow.
+// floodTask returns the flood task of a node, or nil without a flood. Only the handler of the
+// last node is slow.
 func (o options) floodTask(node, run int) *floodTask {
 	if !o.isFlood() {
 		return nil
@@ -401,7 +399,7 @@ func (o options) floodTask(node, run int) *floodTask {
 		Slow: node == o.nodes-1 && o.events > 0,
 	}
 	if o.rate > 0 {
-		// Restarts are slower than any of these.
+		// Restarts take longer than any of these pauses.
 		pairs := o.nodes * (o.nodes - 1)
 		t.Every = time.Duration(pairs) * time.Second / time.Duration(o.rate)
 	}

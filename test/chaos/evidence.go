@@ -13,37 +13,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a line of evidence is about.
+// The kinds of evidence.
 const (
-	kindStart  = "start"  // a process began: Run, Size, Daemon
+	kindStart  = "start"  // a process started: Run, Size, Daemon
 	kindHold   = "hold"   // this node had authority from Begin to End
 	kindView   = "view"   // what this node saw
 	kindEvents = "events" // events First to Last of FromRun of From were handled, in this order
 	kindSent   = "sent"   // Send of events First to Last to To gave no error
-	kindForged = "forged" // an event came from somebody else than it says
-	kindEnd    = "end"    // the node ended, and why
+	kindForged = "forged" // an event's sender is not the one that it names
+	kindEnd    = "end"    // the node stopped, with the cause
 	kindWrite  = "write"  // the register's decision about a write
 	kindStall  = "stall"  // this process did not run from Begin to End
 )
 
-// evidence is one line of what a process writes down. Times are nanoseconds of
-// CLOCK_MONOTONIC.
+// evidence is one line that a process records. Times are nanoseconds of CLOCK_MONOTONIC.
 type evidence struct {
 	Kind string
 	Node string `json:",omitempty"`
-	// Run names the process: the time when it began.
+	// Run identifies the process by its start time.
 	Run   int64  `json:",omitempty"`
 	At    int64  `json:",omitempty"`
 	Cause string `json:",omitempty"`
-	Size  int    `json:",omitempty"` // of the cluster
-	// Daemon says that the process is no node of this program: all that is known
-	// of it is its authority.
+	Size  int    `json:",omitempty"` // size of the cluster
+	// Daemon means that the process is a daemon, for which only authority is recorded.
 	Daemon bool `json:",omitempty"`
 
 	Token uint64 `json:",omitempty"`
-	// Authority was seen once at Begin or before, and once at End or later, and
-	// does not come back within a term. So it lasted from Begin to End. End is
-	// before Begin where it was seen only once, at some time between the two.
+	// Authority was seen at Begin or before and again at End or later, and does not
+	// return within a term, so it lasted from Begin to End. If it was seen only once, at
+	// some time between the two, End is before Begin.
 	Begin int64 `json:",omitempty"`
 	End   int64 `json:",omitempty"`
 
@@ -55,19 +53,19 @@ type evidence struct {
 	First   uint64 `json:",omitempty"`
 	Last    uint64 `json:",omitempty"`
 
-	// Seq numbers the writes of one run of a node, over all its terms.
+	// Seq numbers the writes of a run of a node over all its terms.
 	Seq     uint64 `json:",omitempty"`
 	Verdict string `json:",omitempty"`
 }
 
-// sight is a view of the cluster, by the names of the nodes.
+// sight is a view of the cluster by the names of the nodes.
 type sight struct {
 	StoreID  string // of the node itself
-	Cluster  string `json:",omitempty"` // id of the cluster whose state the node holds
+	Cluster  string `json:",omitempty"` // cluster id of the state that the node holds
 	Version  uint64
 	Revision uint64
 	Role     string
-	Leader   string // empty for nobody
+	Leader   string // empty if there is none
 	Quorate  bool
 	Members  []seat
 }
@@ -81,7 +79,7 @@ type seat struct {
 	Voter       bool
 }
 
-// book is an append-only file of evidence, used by one process.
+// book is an append-only file of evidence, written by one process.
 type book struct {
 	node string
 	run  int64
@@ -90,9 +88,8 @@ type book struct {
 	file *os.File
 }
 
-// openBook goes on with a file. A line that the process before could not finish
-// gets its end first. The first line says what start says, whose Node names the
-// process.
+// openBook opens a file of evidence for appending. It first ends a line that an earlier process
+// may have left truncated. The first line is start, whose Node names the process.
 func openBook(path string, start evidence) (*book, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -107,8 +104,8 @@ func openBook(path string, start evidence) (*book, error) {
 	return b, nil
 }
 
-// appendLine appends one line in one write. What cannot be written down ends the
-// process: a run without evidence proves nothing.
+// appendLine appends one line in one write. A failure ends the process: a run without evidence
+// proves nothing.
 func (b *book) appendLine(e evidence) {
 	e.Node, e.Run, e.At = b.node, b.run, readMonotonic()
 	text, err := json.Marshal(e)
@@ -123,11 +120,11 @@ func (b *book) appendLine(e evidence) {
 	}
 }
 
-// readMonotonic reads the clock that all processes of a machine share.
+// readMonotonic reads the clock that all processes of the machine share.
 func readMonotonic() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		panic(fmt.Sprintf("chaos: no monotonic clock: %v", err)) // Linux has it
+		panic(fmt.Sprintf("chaos: no monotonic clock: %v", err)) // Linux always has it
 	}
 	return t.Nano()
 }

@@ -23,16 +23,16 @@ import (
 )
 
 const (
-	// floodTimeout bounds a Send. Its context serves many sends, and is made anew
-	// after floodRenewal: Send may also find it nearly over.
+	// floodTimeout bounds a Send. Its context serves many sends and is replaced after
+	// floodRenewal, so that Send also sees contexts that have almost expired.
 	floodTimeout = 5 * time.Second
 	floodRenewal = time.Second
-	// floodPause follows a Send that failed, as one to a member that is gone does
-	// at once.
+	// floodPause follows a failed Send, because Send to a member that is gone fails
+	// immediately.
 	floodPause = 5 * time.Millisecond
 
-	// Most events have a body of up to smallBytes, every largeFloodEvery-th one of up
-	// to largeFloodBytes.
+	// Most events have a body of up to smallBytes, one in largeFloodEvery a body of up to
+	// largeFloodBytes.
 	leastBytes      = 32
 	smallBytes      = 200
 	largeFloodEvery = 50
@@ -40,33 +40,33 @@ const (
 	largeFloodBytes = 20 << 10
 	noiseBytes      = 64 << 10
 
-	// A slow handler sleeps up to napTime every napEvery events, and sleepTime after
-	// sleepEvery.
+	// A slow handler sleeps up to napTime once every napEvery events, and sleepTime once
+	// every sleepEvery.
 	napEvery   = 2000
 	napTime    = 5 * time.Millisecond
 	sleepEvery = 20 * time.Second
 	sleepTime  = 2 * time.Second
 )
 
-// What the runner says to a node that floods, a line each.
+// The lines that the runner sends to a node in a flood.
 const (
-	sayStop = "stop"  // sends no more
-	saySend = "send " // and the name of a node: begins to send to it
+	sayStop = "stop"  // stop sending
+	saySend = "send " // and the name of a node: start sending to it
 )
 
-// floodTask makes a node send as fast as it can, or at a pace.
+// floodTask makes a node send events as fast as it can, or at a given rate.
 type floodTask struct {
 	Run   int           // number of this start of the node, from 1
-	Dir   string        // of the tapes
-	Room  uint64        // events for which a tape has room
-	To    []string      // nodes that it sends to from its start on
+	Dir   string        // folder of the recordings
+	Room  uint64        // capacity of a recording, in events
+	To    []string      // nodes to send to from the start
 	Bytes int           // of each body; 0 for mixed sizes
-	Every time.Duration // between two events to one node; 0 for none
-	Slow  bool          // its handler sleeps now and then
-	Stuck bool          // its handler never returns
+	Every time.Duration // pause between two events to a node
+	Slow  bool          // the handler sleeps sometimes
+	Stuck bool          // the handler never returns
 }
 
-// flooded is the event that these nodes send each other.
+// flooded is the event of a flood.
 type flooded struct {
 	From string
 	Run  int
@@ -75,18 +75,18 @@ type flooded struct {
 	Body []byte
 }
 
-// checksum is the checksum over all that the event says.
+// checksum returns the checksum of the event's other fields.
 func (e *flooded) checksum() uint32 {
 	var head [16]byte
 	binary.LittleEndian.PutUint64(head[:8], uint64(e.Run))
 	binary.LittleEndian.PutUint64(head[8:], e.Seq)
-	table := crc32.MakeTable(crc32.Castagnoli) // made once, by the package
+	table := crc32.MakeTable(crc32.Castagnoli) // cached by the package
 	c := crc32.Update(0, table, head[:])
 	c = crc32.Update(c, table, []byte(e.From))
 	return crc32.Update(c, table, e.Body)
 }
 
-// flood is what a node sends and gets.
+// flood is the state of a node in a flood.
 type flood struct {
 	task  floodTask
 	name  string
@@ -96,22 +96,22 @@ type flood struct {
 	heard map[member.Address]*hearing
 	noise []byte
 
-	ctx     context.Context // until it is to stop
+	ctx     context.Context // done when it must stop sending
 	stop    context.CancelFunc
 	senders sync.WaitGroup
-	idle    atomic.Bool // all senders are done
+	idle    atomic.Bool // all senders have finished
 }
 
-// hearing is what comes from one node.
+// hearing is what the node receives from one sender.
 type hearing struct {
 	name   string
 	tape   *tape[uint64]
-	inside atomic.Int32 // handlers that run
-	slept  time.Time    // when it slept last
+	inside atomic.Int32 // number of running handlers
+	slept  time.Time    // time of the last sleep
 	left   int          // events until the next nap
 }
 
-// newFlood makes the tapes of a node.
+// newFlood creates the recordings of a node.
 func newFlood(t nodeTask) (*flood, error) {
 	f := &flood{
 		task: *t.Flood, name: t.Name, addrs: map[string]member.Address{},
@@ -143,10 +143,10 @@ func newFlood(t nodeTask) (*flood, error) {
 	return f, nil
 }
 
-// addHandler adds the handler.
+// addHandler registers the handler.
 func (f *flood) addHandler(mux *receiver.Mux) { receiver.Handle(mux, f.onFlooded) }
 
-// startSending sends to those whom the task names.
+// startSending starts sending to the nodes of the task.
 func (f *flood) startSending(n *cluster.Node) {
 	f.node = n
 	for _, name := range f.task.To {
@@ -154,7 +154,7 @@ func (f *flood) startSending(n *cluster.Node) {
 	}
 }
 
-// obeyLine does what the runner says.
+// obeyLine executes a line of the runner.
 func (f *flood) obeyLine(line string) {
 	if name, ok := strings.CutPrefix(line, saySend); ok {
 		f.startSendingTo(name)
@@ -168,14 +168,14 @@ func (f *flood) obeyLine(line string) {
 	}
 }
 
-// startSendingTo begins to send to a node.
+// startSendingTo starts sending to a node.
 func (f *flood) startSendingTo(name string) {
 	if tape, known := f.sent[name]; known {
 		f.senders.Go(func() { f.sendEvents(f.addrs[name], tape) })
 	}
 }
 
-// sendEvents sends numbered events to one member until it is to stop, each in its turn.
+// sendEvents sends numbered events to one member, one after the other, until it must stop.
 func (f *flood) sendEvents(to member.Address, tape *tape[uint32]) {
 	random := rand.New(rand.NewPCG(uint64(f.task.Run), uint64(to.Port)))
 	for next := uint64(1); next > 0 && f.ctx.Err() == nil; {
@@ -183,8 +183,8 @@ func (f *flood) sendEvents(to member.Address, tape *tape[uint32]) {
 	}
 }
 
-// sendSome sends with one context, until a Send fails or it is time for another
-// one. It returns the number of the next event, 0 where there is no room for it.
+// sendSome sends with one context until a Send fails or the context is due for replacement. It
+// returns the number of the next event, or 0 if the recording is full.
 func (f *flood) sendSome(
 	to member.Address, tape *tape[uint32], random *rand.Rand, seq uint64,
 ) (next uint64) {
@@ -209,7 +209,7 @@ func (f *flood) sendSome(
 	return seq
 }
 
-// makeBody is a part of the noise.
+// makeBody returns a part of the noise.
 func (f *flood) makeBody(random *rand.Rand) []byte {
 	size := leastBytes + random.IntN(smallBytes-leastBytes+1)
 	switch {
@@ -222,7 +222,7 @@ func (f *flood) makeBody(random *rand.Rand) []byte {
 	return f.noise[at : at+size]
 }
 
-// outcomeMark says which mark an outcome leaves.
+// outcomeMark returns the mark for an outcome.
 func outcomeMark(err error) uint32 {
 	switch {
 	case err == nil:
@@ -237,7 +237,7 @@ func outcomeMark(err error) uint32 {
 func (f *flood) onFlooded(_ context.Context, from member.Member, e flooded) error {
 	h := f.heard[from.Address]
 	if h == nil {
-		fmt.Fprintln(os.Stderr, "chaos: evidence: an event of a stranger:", from)
+		fmt.Fprintln(os.Stderr, "chaos: evidence: an event of an unknown sender:", from)
 		os.Exit(exitEvidence)
 	}
 	mark := heardOf(e.Run, e.Seq)
@@ -249,7 +249,7 @@ func (f *flood) onFlooded(_ context.Context, from member.Member, e flooded) erro
 	}
 	at := noteHeard(h.tape, mark)
 	if at == nil {
-		fmt.Fprintln(os.Stderr, "chaos: evidence: no room for an event of", h.name)
+		fmt.Fprintln(os.Stderr, "chaos: evidence: the recording is full:", h.name)
 		os.Exit(exitEvidence)
 	}
 	if f.task.Stuck {
@@ -263,7 +263,7 @@ func (f *flood) onFlooded(_ context.Context, from member.Member, e flooded) erro
 	return nil
 }
 
-// sleepSometimes sleeps now and then.
+// sleepSometimes sleeps if it is time to.
 func (h *hearing) sleepSometimes() {
 	now := time.Now()
 	h.left--
@@ -280,13 +280,13 @@ func (h *hearing) sleepSometimes() {
 	atomic.AddUint64(&h.tape.head.Slept, 1)
 }
 
-// isIdle reports whether it has stopped and knows all outcomes.
+// isIdle reports whether the node has stopped sending and knows all outcomes.
 func (f *flood) isIdle() bool {
 	if !f.idle.Load() {
 		return false
 	}
 	for _, t := range f.sent {
-		// Taken last: an event may be told before Send returns.
+		// Taken is read last: an outcome may arrive before Send returns.
 		known := atomic.LoadUint64(&t.head.Done) + atomic.LoadUint64(&t.head.Lost)
 		if known < atomic.LoadUint64(&t.head.Taken) {
 			return false
@@ -295,7 +295,7 @@ func (f *flood) isIdle() bool {
 	return true
 }
 
-// reportDone says that the process was done in order: no outcome comes after this.
+// reportDone marks the recordings as complete: no outcome arrives after this.
 func (f *flood) reportDone() {
 	f.stop()
 	f.senders.Wait()

@@ -27,16 +27,16 @@ const (
 	refused = markTried | markRefused
 )
 
-// pairTest is what one run sent and another one got.
+// pairTest is what one run sent and another received.
 type pairTest struct {
 	name   string
-	want   string // the kind of the only fault, empty for none
+	want   string // kind of the only fault; empty for none
 	sent   []uint32
 	heard  []uint64
 	killed string // "sender", "reader" or none
 }
 
-// ok are events that were handled in this order.
+// ok returns marks of events that were handled in this order.
 func ok(seqs ...uint64) (marks []uint64) {
 	for _, seq := range seqs {
 		marks = append(marks, heardOf(1, seq)|heardReturned)
@@ -44,7 +44,7 @@ func ok(seqs ...uint64) (marks []uint64) {
 	return marks
 }
 
-// odd is the only event that was handled.
+// odd returns the mark of the only handled event.
 func odd(marks uint64) []uint64 { return []uint64{heardOf(1, 1) | marks} }
 
 var pairTests = []pairTest{
@@ -55,36 +55,36 @@ var pairTests = []pairTest{
 	{"made up", "never sent", []uint32{good}, ok(1, 2), ""},
 	{"number 0", "never sent", []uint32{good}, ok(1, 0), ""},
 	{"no such run", "never sent", []uint32{lost}, []uint64{heardOf(2, 1) | heardReturned}, ""},
-	{"checksum", "changed on the way", []uint32{lost}, odd(heardReturned | heardBad), ""},
-	{"side by side", "beside another one of its sender", []uint32{good},
+	{"checksum", "corrupted", []uint32{lost}, odd(heardReturned | heardBad), ""},
+	{"side by side", "concurrent with another event of its sender", []uint32{good},
 		odd(heardReturned | heardBeside), ""},
-	{"handler goes on", "its handler never returned", []uint32{lost}, odd(0), ""},
+	{"handler still running", "its handler never returned", []uint32{lost}, odd(0), ""},
 	{"killed in its handler", "", []uint32{lost}, append(odd(0), 0), "reader"},
-	{"nil for one that was dropped", "told that it was handled, and it was not",
+	{"nil for a dropped event", "reported as handled, but it was not",
 		[]uint32{good, good}, ok(1), ""},
-	{"nil of a sender that was killed", "told that it was handled, and it was not",
+	{"nil at a killed sender", "reported as handled, but it was not",
 		[]uint32{good}, nil, "sender"},
-	{"nil too early", "told that it was handled, before its handler returned",
+	{"nil too early", "reported as handled before its handler returned",
 		[]uint32{good}, odd(0), "reader"},
-	{"not run, and yet", "told that no handler ran, and one did",
+	{"handled, but reported as not run", "reported that no handler ran, but one did",
 		[]uint32{taken | toldNotRun}, ok(1), ""},
-	{"never told, handled", "never told", []uint32{taken}, ok(1), ""},
-	{"never told, not handled", "never told", []uint32{taken}, nil, ""},
-	{"never told of a reader that was killed", "never told", []uint32{taken}, nil, "reader"},
-	{"never told of a sender that was killed", "", []uint32{good, taken, taken}, ok(1, 3), "sender"},
+	{"no outcome, handled", "no outcome", []uint32{taken}, ok(1), ""},
+	{"no outcome, not handled", "no outcome", []uint32{taken}, nil, ""},
+	{"no outcome, reader killed", "no outcome", []uint32{taken}, nil, "reader"},
+	{"no outcome, sender killed", "", []uint32{good, taken, taken}, ok(1, 3), "sender"},
 	{"killed while it sent", "", []uint32{good, markTried}, ok(1, 2), "sender"},
 	{"killed before it marked", "", []uint32{good, 0}, ok(1), "sender"},
-	{"told twice", "more than one outcome", []uint32{good + toldDone}, ok(1), ""},
-	{"told two things", "more than one outcome", []uint32{good | toldUnknown}, ok(1), ""},
-	{"failed, handled", "Send failed, and it was handled", []uint32{refused}, ok(1), ""},
-	{"failed, told", "Send failed, and an outcome was told",
+	{"one outcome twice", "more than one outcome", []uint32{good + toldDone}, ok(1), ""},
+	{"two outcomes", "more than one outcome", []uint32{good | toldUnknown}, ok(1), ""},
+	{"failed, handled", "Send failed, but it was handled", []uint32{refused}, ok(1), ""},
+	{"failed, with an outcome", "Send failed, but it had an outcome",
 		[]uint32{refused | toldUnknown}, nil, ""},
-	{"Send goes on", "Send never returned", []uint32{markTried}, nil, ""},
+	{"Send still running", "Send never returned", []uint32{markTried}, nil, ""},
 	{"a gap", "evidence", []uint32{good, 0, good}, ok(1, 3), ""},
 }
 
-// TestCheckPair plants each fault of events that the checker must find, and what it
-// must not take for one.
+// TestCheckPair checks each fault of events that the checker must find, and cases that are no
+// fault.
 func TestCheckPair(t *testing.T) {
 	for _, test := range pairTests {
 		t.Run(test.name, func(t *testing.T) {
@@ -99,14 +99,13 @@ func TestCheckPair(t *testing.T) {
 				t.Errorf("got %q, want %q: %v", got, test.want, p.faults)
 			}
 			if err := p.formVerdict(); (err == nil) != (test.want == "") {
-				t.Errorf("verdict %v, want one where there is a fault", err)
+				t.Errorf("verdict %v, want an error only for a fault", err)
 			}
 		})
 	}
 }
 
-// TestCheckPairOverRuns holds that order and at most once reach over restarts of
-// both ends.
+// TestCheckPairOverRuns: order and at-most-once hold across restarts of both ends.
 func TestCheckPairOverRuns(t *testing.T) {
 	sent := []sentBook{
 		{from: floodRun{"n1", 1}, to: "n2", killed: true, marks: []uint32{lost, lost, lost}},
@@ -126,13 +125,13 @@ func TestCheckPairOverRuns(t *testing.T) {
 			t.Errorf("got %q, want %q", p.faults, want)
 		}
 		if want == "" && (p.handled != 4 || p.unknownHandled != 4 || p.taken != 5) {
-			t.Errorf("counted %+v, want 5 taken, 4 handled, all of unknown outcome", p)
+			t.Errorf("got %+v, want 5 accepted, 4 handled, all with an unknown outcome", p)
 		}
 	}
 }
 
-// writeTapes makes the tapes of a node that sent four events, one in vain, and got
-// three.
+// writeTapes writes the recordings of a node that sent four events, one of which failed, and
+// received three.
 func writeTapes(t *testing.T, dir, node, other string) {
 	t.Helper()
 	out, err := makeTape[uint32](tapePath(dir, node, 1, other, sentEnd), 1000)
@@ -153,24 +152,24 @@ func writeTapes(t *testing.T, dir, node, other string) {
 	noteSent(out, 4, io.EOF)
 	out.head.Ended = 1
 	if noteTry(out, 1001) || noteHeard(&tape[uint64]{head: &tapeHead{}}, 1) != nil {
-		t.Error("marks where there is no room")
+		t.Error("marks in a full recording")
 	}
 }
 
-// TestTapes holds that tapes are read as they were written, cut to what was used,
-// and that what is no tape is an error.
+// TestTapes: recordings are read as they were written, truncated to their used part, and other
+// files give an error.
 func TestTapes(t *testing.T) {
 	dir := t.TempDir()
 	writeTapes(t, dir, "n1", "n2")
 	writeTapes(t, dir, "n2", "n1")
 	if _, err := checkTapes(dir); err == nil || !strings.Contains(err.Error(), "evidence missing") {
-		t.Errorf("without %s: %v, want that it is missing", killedFile, err)
+		t.Errorf("without %s: %v, want that it is reported missing", killedFile, err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, killedFile), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := listUntold(dir); err != nil {
-		t.Errorf("all are told: %v, want none", err)
+		t.Errorf("no event without an outcome: %v, want no error", err)
 	}
 	waits, err := makeTape[uint32](tapePath(dir, "n3", 1, "n1", sentEnd), 1)
 	if err != nil {
@@ -180,7 +179,7 @@ func TestTapes(t *testing.T) {
 	noteSent(waits, 1, nil)
 	if err := listUntold(dir); err == nil || !strings.Contains(err.Error(),
 		"n3 (run 1) to n1: event 1") {
-		t.Errorf("one waits: %v, want its name", err)
+		t.Errorf("one event without an outcome: %v, want its name", err)
 	}
 	if err := os.Remove(tapePath(dir, "n3", 1, "n1", sentEnd)); err != nil {
 		t.Fatal(err)
@@ -194,24 +193,24 @@ func TestTapes(t *testing.T) {
 	}
 	p, err := checkTapes(dir)
 	if err != nil || p.formVerdict() != nil || p.taken != 6 || p.handled != 6 || p.refused != 2 {
-		t.Fatalf("%+v, %v, want 6 taken and handled, 2 refused", p, err)
+		t.Fatalf("%+v, %v, want 6 accepted and handled, 2 refused", p, err)
 	}
 	if err := os.Truncate(path, tapeHeadBytes+3*4); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := checkTapes(dir); err == nil || !strings.Contains(err.Error(), "not evidence") {
-		t.Errorf("a tape that was cut short: %v, want that it is none", err)
+		t.Errorf("a truncated recording: %v, want an error", err)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := checkTapes(dir); err == nil || !strings.Contains(err.Error(), "evidence missing") {
-		t.Errorf("without a tape: %v, want that it is missing", err)
+		t.Errorf("without a recording: %v, want that it is reported missing", err)
 	}
 }
 
-// TestFloodPlan holds that each round has a fault of each class, and that without a
-// network only processes go wrong.
+// TestFloodPlan: each round has a fault of each class; without a network only processes have
+// faults.
 func TestFloodPlan(t *testing.T) {
 	o := options{nodes: 5, seed: 3, length: 10 * time.Minute, config: cluster.DefaultConfig()}
 	plan := newFloodPlan(o)
@@ -244,8 +243,8 @@ func floodOptions(t *testing.T) options {
 	return o
 }
 
-// TestEvents floods three real nodes, one of which is killed meanwhile, and checks
-// each event. The whole, with faults of the network, is "make events".
+// TestEvents floods three real nodes, kills one of them meanwhile, and checks each event. The
+// full run, with network faults, is "make events".
 func TestEvents(t *testing.T) {
 	o := floodOptions(t)
 	o.nodes, o.events = 3, 20_000
@@ -262,32 +261,31 @@ func TestEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p.taken < o.events || p.unknown == 0 || p.excused == 0 || len(p.pairs) != 6 {
-		t.Errorf("%d taken, %d lost, %d of the killed one, %d pairs: want %d, some, some and 6",
+		t.Errorf("%d accepted, %d lost, %d of the killed node, %d pairs: want %d, some, some and 6",
 			p.taken, p.unknown, p.excused, len(p.pairs), o.events)
 	}
-	// Without its excuse the killed one owes outcomes.
+	// Without its entry in killedFile the killed node owes outcomes.
 	if err := os.WriteFile(filepath.Join(o.out, killedFile), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p, err = checkTapes(o.out)
 	if err != nil || p.formVerdict() == nil || p.odd["never told"] == 0 {
-		t.Errorf("without the note of the kill: %v, %v, want events that were never told",
+		t.Errorf("without the note of the kill: %v, %v, want events without an outcome",
 			p.formVerdict(), err)
 	}
-	// A flood that lacks a kind of faults has proved too little.
+	// A flood without one of the classes of faults has proved too little.
 	f := flooding{runner: &runner{o: o}, plan: plan, slept: 1, taken: o.events}
 	if err := f.checkProved(); !errors.Is(err, errUnproved) || reportFailure(err, io.Discard) != 3 {
 		t.Errorf("no kill happened: %v, want an error, and code 3", err)
 	}
 }
 
-// TestStuck lets two real nodes send to one whose handler never returns. The whole
-// is "make stuck".
+// TestStuck lets two real nodes send to a third whose handler never returns. The full run is
+// "make stuck".
 func TestStuck(t *testing.T) {
 	o := floodOptions(t)
 	o.nodes, o.length, o.stuck, o.payload = 4, 2*time.Second, true, 1024
-	// Shorter than the run, so that heartbeats must pass, and long enough for a
-	// machine that does much else.
+	// Shorter than the run, so that heartbeats must pass, and long enough for a busy machine.
 	o.config.HeartbeatTimeout, o.config.LeaderTimeout = time.Second, 2*time.Second
 	var out bytes.Buffer
 	if err := runStuck(t.Context(), o, &out); err != nil {
@@ -296,8 +294,8 @@ func TestStuck(t *testing.T) {
 	t.Logf("%s", &out)
 }
 
-// TestRolling restarts three real nodes in order. The whole is "make rolling"; here it
-// is enough that nobody waits for a timeout, since other tests want the machine too.
+// TestRolling restarts three real nodes in turn. The full run is "make rolling"; this one only
+// checks that no node waits for a timeout, since other tests use the machine too.
 func TestRolling(t *testing.T) {
 	o := floodOptions(t)
 	o.nodes, o.rate, o.length = 3, 300, time.Millisecond
@@ -310,8 +308,8 @@ func TestRolling(t *testing.T) {
 	t.Logf("%s", &out)
 }
 
-// TestLeaderless finds the changes of the leader and the longest time without one, also
-// where authority was written down in pieces, and leaves out what was before.
+// TestLeaderless checks the changes of leader and the longest time without one, also if
+// authority is recorded in pieces. Earlier terms are ignored.
 func TestLeaderless(t *testing.T) {
 	holds := []hold{
 		{token: 3, begin: 500, end: 900}, {token: 2, begin: 100, end: 200},
@@ -327,8 +325,7 @@ func TestLeaderless(t *testing.T) {
 	}
 }
 
-// TestStuckBound holds the bounds of memory: what one process has too much, and
-// views that change, are found.
+// TestStuckBound: memory above the bound of a process and changed views are faults.
 func TestStuckBound(t *testing.T) {
 	o := options{nodes: 2, payload: 1024}
 	log, err := os.Create(filepath.Join(t.TempDir(), journalFile))
@@ -358,7 +355,7 @@ func TestStuckBound(t *testing.T) {
 	for text, want := range map[string]bool{
 		line(5, "n1", "active"):                                 true,
 		line(5, "n1", "active") + line(12, "n1", "active"):      true,
-		line(5, "n1", "active") + line(30, "n2", "unreachable"): true, // afterwards
+		line(5, "n1", "active") + line(30, "n2", "unreachable"): true, // after the interval
 		line(5, "n1", "active") + line(12, "n1", "unreachable"): false,
 		line(5, "n1", "active") + line(12, "n2", "active"):      false,
 		line(5, "n1", "unreachable"):                            false,
@@ -369,15 +366,15 @@ func TestStuckBound(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := checkViews(path, 2, 10, 20); (err == nil) != want {
-			t.Errorf("%s: %v, want it right: %v", text, err, want)
+			t.Errorf("%s: %v, want no error: %v", text, err, want)
 		}
 	}
 }
 
-// logs are what the nodes of a run had to say.
+// logs returns the logs of the nodes of a run.
 func logs(dir string) string {
 	var all strings.Builder
-	paths, _ := filepath.Glob(filepath.Join(dir, "*.log")) // the pattern is right
+	paths, _ := filepath.Glob(filepath.Join(dir, "*.log")) // the pattern is valid
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		fmt.Fprintln(&all, path, err)

@@ -16,14 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// action is something to do at a time after the step began.
+// action is a function to call at a time after the step began.
 type action struct {
 	at time.Duration
 	do func() error
 }
 
-// inflictFault turns a fault into actions: what goes wrong, and the healing. Empty
-// when the fault finds nobody to hit.
+// inflictFault converts a fault to actions that cause and heal it. It returns none if the fault
+// cannot hit any node.
 func (r *runner) inflictFault(f fault) []action {
 	order := slices.Clone(f.Order)
 	if leader := r.ps.findLeader(); f.Leader && leader >= 0 {
@@ -33,7 +33,7 @@ func (r *runner) inflictFault(f fault) []action {
 	r.writeJournal("%s for %v: %v", f.Kind, f.For, formatNodes(order))
 	if shape := shapes[f.Kind]; shape != nil {
 		if f.Kind == "split" && r.o.nodes%2 == 0 && f.Arg == r.o.nodes/2 && f.Leader {
-			f.Arg-- // the leader's side gets no majority either way
+			f.Arg-- // so that the leader's side has no majority
 		}
 		rules := cutRules(order, shape(r.o.nodes, f.Arg))
 		if f.Kind == "flap" {
@@ -82,7 +82,7 @@ func (r *runner) imposeRules(f fault, rules []rule) []action {
 	}
 }
 
-// flapRules cuts and heals in turn, about as often as members are found silent.
+// flapRules cuts and heals links alternately, about as often as members become unreachable.
 func (r *runner) flapRules(f fault, rules []rule) []action {
 	half := r.o.config.HeartbeatTimeout
 	var all []action
@@ -93,12 +93,12 @@ func (r *runner) flapRules(f fault, rules []rule) []action {
 	return all
 }
 
-// killableNodes are the nodes of an order whose processes may be ended.
+// killableNodes returns the nodes of an order whose processes may be ended.
 func (r *runner) killableNodes(order []int) []int {
 	return slices.DeleteFunc(slices.Clone(order), func(node int) bool { return node < r.spare })
 }
 
-// endProcesses ends processes, and starts them again with the stores that they had.
+// endProcesses ends processes and restarts them with their stores.
 func (r *runner) endProcesses(f fault, order []int, count int, signal syscall.Signal) []action {
 	var all []action
 	for _, node := range r.killableNodes(order)[:min(count, len(r.killableNodes(order)))] {
@@ -115,8 +115,7 @@ func (r *runner) endProcesses(f fault, order []int, count int, signal syscall.Si
 	return all
 }
 
-// restartNode starts a node that has ended. One that is leaving gets the time that
-// it asked for.
+// restartNode starts a node that has ended. A node that is leaving is left alone.
 func (r *runner) restartNode(node int) error {
 	p := r.ps.nodes[node]
 	if p.isAlive() {
@@ -126,11 +125,11 @@ func (r *runner) restartNode(node int) error {
 	if err := r.noteKilled(node, p); err != nil {
 		return err
 	}
-	r.writeJournal("start %s again: it ended with %v", nodeName(node), p.cmd.ProcessState)
+	r.writeJournal("restart %s: it ended with %v", nodeName(node), p.cmd.ProcessState)
 	return r.ps.startNode(node)
 }
 
-// noteKilled keeps which runs were killed: a flood excuses what they had under way.
+// noteKilled records killed runs: a flood excuses the events that they had under way.
 func (r *runner) noteKilled(node int, p *process) error {
 	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if !r.o.isFlood() || !ok || status.Signal() != syscall.SIGKILL {
@@ -152,7 +151,7 @@ func (r *runner) stopNode(f fault, node int) []action {
 	}
 }
 
-// stutterNode lets a process run a third of the time, in pieces.
+// stutterNode lets a process run a third of the time, in short pieces.
 func (r *runner) stutterNode(f fault, node int) []action {
 	const piece = 60 * time.Millisecond
 	var all []action
@@ -163,8 +162,8 @@ func (r *runner) stutterNode(f fault, node int) []action {
 	return all
 }
 
-// loseStore takes the store of a node away. As a seed it must only join then, in
-// every run from now on: it must not found what the others may hold.
+// loseStore deletes the store of a node. In all later runs the node may only join, even if it
+// is a seed: it must not found a cluster that the others may already hold.
 func (r *runner) loseStore(f fault, order []int) []action {
 	order = r.killableNodes(order)
 	if len(order) == 0 {
@@ -181,8 +180,8 @@ func (r *runner) loseStore(f fault, order []int) []action {
 	}
 }
 
-// starveNode takes disk, files or memory from a node. It may end of that, since a
-// node that cannot save must not go on.
+// starveNode deprives a node of disk space, file descriptors or memory. The node may stop as a
+// result, since it must not continue without saving.
 func (r *runner) starveNode(f fault, order []int) []action {
 	order = r.killableNodes(order)
 	if len(order) == 0 {
@@ -207,7 +206,7 @@ func (r *runner) ballastFile(node int) string {
 	return filepath.Join(r.world.diskFolder(node), "ballast")
 }
 
-// fillDisk writes until nothing more fits.
+// fillDisk writes until the disk is full.
 func (r *runner) fillDisk(node int) error {
 	file, err := os.Create(r.ballastFile(node))
 	if err != nil {
@@ -227,10 +226,10 @@ func (r *runner) freeDisk(node int) error {
 	if err := os.Remove(r.ballastFile(node)); !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return nil // another fault of this step freed it
+	return nil // already freed by another fault of this step
 }
 
-// takeFiles lets a process open no more files. Those that it has stay open.
+// takeFiles prevents a process from opening files. Open files stay open.
 func (r *runner) takeFiles(node int) error {
 	return r.limitFiles(node, func(l *unix.Rlimit) { l.Cur = 0 })
 }
@@ -251,7 +250,7 @@ func (r *runner) limitFiles(node int, change func(*unix.Rlimit)) error {
 		err = unix.Prlimit(p.cmd.Process.Pid, unix.RLIMIT_NOFILE, &limit, nil)
 	}
 	if errors.Is(err, unix.ESRCH) {
-		return nil // it has ended meanwhile
+		return nil // the process has ended meanwhile
 	}
 	return err
 }

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// usage is what a process has of the machine.
+// usage is what a process uses of the machine.
 type usage struct {
 	at         time.Duration // since the run began
 	run        int           // process id
@@ -24,7 +24,7 @@ type usage struct {
 	bytes      float64
 }
 
-// usageOf reads what a node has now; false for one that has ended.
+// usageOf reads the present usage of a node. It returns false if the node has ended.
 func (r *runner) usageOf(node int) (usage, bool) {
 	p := r.ps.nodes[node]
 	if !p.isAlive() {
@@ -51,32 +51,31 @@ func (r *runner) usageOf(node int) (usage, bool) {
 }
 
 const (
-	// settling is left out at the beginning of each process, whose memory grows
-	// to its working size.
+	// settling is the time at the start of each process that is ignored, while its memory
+	// grows to the working size.
 	settling = 10 * time.Minute
-	// slopeTime is the least time of which a slope says anything.
+	// slopeTime is the shortest time for which a slope is meaningful.
 	slopeTime = time.Hour
-	// window is the time of which only the least use counts: connections that
-	// were just lost leave goroutines for a while, and what leaks stays.
+	// window is the time of which only the lowest usage counts: lost connections leave
+	// goroutines for a while, but leaks stay.
 	window = 10 * time.Minute
-	// maxSlope is the growth that is taken for a leak, in parts of the mean an
-	// hour, unless it comes to less than minGrowth: one file more or less is
-	// none.
+	// maxSlope is the growth that counts as a leak, as a part of the mean per hour, unless
+	// the total growth is below minGrowth.
 	maxSlope  = 0.05
 	minGrowth = 2
 )
 
-// slope is the growth of one thing in one process.
+// slope is the growth of one resource of a process.
 type slope struct {
 	node    string
 	what    string
 	mean    float64
-	perHour float64 // parts of the mean
-	growth  float64 // in all the time
+	perHour float64 // as a part of the mean
+	growth  float64 // total
 }
 
-// findSlopes are those of the processes that lived long enough. Samples are in the
-// order of their times.
+// findSlopes returns the slopes of processes that lived long enough. Samples are ordered by
+// time.
 func findSlopes(node string, samples []usage) []slope {
 	var all []slope
 	for len(samples) > 0 {
@@ -100,7 +99,7 @@ func findSlopes(node string, samples []usage) []slope {
 		} {
 			at, least := findFloor(life, thing.of)
 			mean, perHour := fitLine(at, least)
-			if mean > 0 { // a daemon does not tell its goroutines
+			if mean > 0 { // the goroutines of a daemon are not known
 				growth := perHour * (at[len(at)-1] - at[0])
 				all = append(all, slope{node, thing.what, mean, perHour / mean, growth})
 			}
@@ -109,8 +108,8 @@ func findSlopes(node string, samples []usage) []slope {
 	return all
 }
 
-// findFloor is the least use in each window, with the hour of its first sample. A
-// window that the samples do not fill is left out.
+// findFloor returns the lowest usage in each window, with the hour of the window's first
+// sample. It ignores an incomplete window.
 func findFloor(samples []usage, of func(usage) float64) (at, least []float64) {
 	var begin time.Duration
 	for i, u := range samples {
@@ -126,7 +125,7 @@ func findFloor(samples []usage, of func(usage) float64) (at, least []float64) {
 	return at, least
 }
 
-// fitLine is the line of least squares: the mean of y, and its growth by x.
+// fitLine fits a line by least squares and returns the mean of y and the slope.
 func fitLine(x, y []float64) (mean, slope float64) {
 	var middle float64
 	for i := range x {
@@ -141,10 +140,10 @@ func fitLine(x, y []float64) (mean, slope float64) {
 	return mean, both / square
 }
 
-// printSlopes prints the slopes, and returns an error that names those which are leaks.
+// printSlopes prints the slopes and returns an error that names the leaks.
 func printSlopes(w io.Writer, all []slope) error {
 	if len(all) == 0 {
-		fmt.Fprintf(w, "no process lived for %v: nothing is said about leaks\n", settling+slopeTime)
+		fmt.Fprintf(w, "no process lived for %v: leaks were not checked\n", settling+slopeTime)
 		return nil
 	}
 	var leaks []error

@@ -2,30 +2,28 @@
 
 //go:build linux
 
-// Command chaos runs clusters of real processes under real faults, and checks
-// afterwards from what they wrote down that no promise was broken.
+// Command chaos runs clusters of real processes under real faults, and checks afterwards from
+// the recorded evidence that no promise was broken.
 //
-//	go run ./chaos run        faults for a while, then everybody must be active
-//	go run ./chaos soak       the same for hours, and whether anything leaks
-//	go run ./chaos events     faults while all send as fast as they can
-//	go run ./chaos stuck      a handler that never returns
-//	go run ./chaos rolling    each node is restarted in order while all send
-//	go run ./chaos check DIR  the evidence of an earlier run again
-//	go run ./chaos clean      what a run that was killed left behind
-//	go run ./chaos -h         the flags of each
+//	go run ./chaos run        inject faults, then expect every node to be active
+//	go run ./chaos soak       the same for hours, and check for leaks
+//	go run ./chaos events     inject faults while all nodes send as fast as they can
+//	go run ./chaos stuck      run with a handler that never returns
+//	go run ./chaos rolling    restart each node in turn while all nodes send
+//	go run ./chaos check DIR  check the evidence of an earlier run again
+//	go run ./chaos clean      remove what a killed run left on the machine
+//	go run ./chaos -h         list the flags of each
 //
-// It ends with 0 when nothing was wrong, 1 when something was, 2 for wrong usage,
-// and 3 where no run is possible, since then nothing was checked.
+// The exit code is 0 if no fault was found, 1 if one was, 2 for a usage error, and 3 if no run
+// is possible on this machine, so that nothing was checked.
 //
-// Each node is a process in a network namespace of its own, which embeds the
-// library as any program does. A bridge in one more namespace joins them, where
-// rules of nftables cut and thin the links: nothing of it touches the network of
-// the host, and nothing leaves the machine. It needs root, ip and nft.
+// Each node is a process in its own network namespace and embeds the library as any program
+// does. A bridge in one more namespace connects them; nftables rules cut links and drop packets
+// there. This does not touch the network of the host. It needs root, ip and nft.
 //
-// Every process writes down when it had authority, by CLOCK_MONOTONIC, which is
-// one clock for all of them; what it saw of the cluster; and which events it
-// got. A register outside of the namespaces takes writes with fencing tokens.
-// The checker reads all that when everything is over: docs/chaos.md.
+// Every process records when it had authority, by CLOCK_MONOTONIC, which all of them share;
+// what it saw of the cluster; and which events it received. A register outside the namespaces
+// accepts writes with fencing tokens. The checker reads all evidence at the end: docs/chaos.md.
 package main
 
 import (
@@ -56,7 +54,7 @@ var (
 	errSkipped = errors.New("skipped")
 )
 
-// reportFailure says what was wrong, and returns the exit code.
+// reportFailure prints an error and returns the exit code.
 func reportFailure(err error, w io.Writer) int {
 	if err == nil {
 		return 0
@@ -66,7 +64,7 @@ func reportFailure(err error, w io.Writer) int {
 	case errors.Is(err, errUsage):
 		return 2
 	case errors.Is(err, errSkipped), errors.Is(err, errUnproved):
-		return 3 // who runs this wants the check and nothing else
+		return 3 // a run without a check is no success
 	default:
 		return 1
 	}
@@ -122,7 +120,7 @@ func runCommand(ctx context.Context, args []string) error {
 	}
 }
 
-// recheckFolder checks the evidence of an earlier run, a flood or not.
+// recheckFolder checks the evidence of an earlier run.
 func recheckFolder(dir string) error {
 	f, err := auditFolder(dir)
 	if err != nil {

@@ -15,27 +15,25 @@ import (
 // groupsFile, in the folder of a run, lists its memory groups.
 const groupsFile = "groups"
 
-// memory limits the memory of nodes by groups of the kernel, of version 1 or 2,
-// whichever this machine has.
+// memory limits the memory of nodes by cgroups of version 1 or 2, whichever this machine has.
 type memory struct {
-	groups  []string // folder of each node; none where the machine has no groups
-	limit   string   // file with the limit
-	use     string   // file with what is used
-	none    string   // what to write for no limit
-	without string   // why there are no groups
+	groups  []string // folder of each node; empty if the machine has no cgroups
+	limit   string   // name of the limit file
+	use     string   // name of the usage file
+	none    string   // contents of the limit file for no limit
+	without string   // reason why there are no cgroups
 }
 
-// hierarchy is where groups are made in one version.
+// hierarchy is where cgroups of one version are created.
 type hierarchy struct {
 	parent, limit, use, none string
 }
 
-// listHierarchies lists what this machine may have. In version 1 the own group is
-// the parent, in version 2 the root: there a group with processes has no others
-// inside.
+// listHierarchies lists the possible hierarchies. The parent is the own cgroup in version 1,
+// and the root in version 2, where a cgroup with processes cannot have children.
 func listHierarchies() []hierarchy {
 	own := "/"
-	text, _ := os.ReadFile("/proc/self/cgroup") // without it the root will do
+	text, _ := os.ReadFile("/proc/self/cgroup") // without it, use the root
 	for line := range strings.Lines(string(text)) {
 		if _, path, ok := strings.Cut(line, ":memory:"); ok {
 			own = strings.TrimSpace(path)
@@ -47,7 +45,7 @@ func listHierarchies() []hierarchy {
 	}
 }
 
-// newMemory makes the groups of a run, and notes them in its folder first.
+// newMemory creates the cgroups of a run, after it has recorded them in the run's folder.
 func newMemory(dir string, nodes int) memory {
 	var reasons []error
 	for _, h := range listHierarchies() {
@@ -57,9 +55,9 @@ func newMemory(dir string, nodes int) memory {
 			return m
 		}
 		reasons = append(reasons, err)
-		_ = removeGroups(dir) // what was made before the error
+		_ = removeGroups(dir) // those created before the error
 	}
-	return memory{without: fmt.Sprintf("no memory groups: %v", errors.Join(reasons...))}
+	return memory{without: fmt.Sprintf("no memory cgroups: %v", errors.Join(reasons...))}
 }
 
 func (m *memory) makeGroup(parent, dir string, nodes int) error {
@@ -82,7 +80,7 @@ func (m *memory) makeGroup(parent, dir string, nodes int) error {
 	return nil
 }
 
-// groupOf is the folder of a node's group, empty for none.
+// groupOf returns the folder of a node's cgroup, or "".
 func (m *memory) groupOf(node int) string {
 	if m.groups == nil {
 		return ""
@@ -90,7 +88,7 @@ func (m *memory) groupOf(node int) string {
 	return m.groups[node]
 }
 
-// tightenNode leaves a node no more memory than it has now.
+// tightenNode limits a node to the memory that it uses now.
 func (m *memory) tightenNode(node int) error {
 	use, err := os.ReadFile(filepath.Join(m.groups[node], m.use))
 	if err != nil {
@@ -105,11 +103,11 @@ func (m *memory) setLimit(node int, limit string) error {
 	return os.WriteFile(filepath.Join(m.groups[node], m.limit), []byte(limit), 0o644)
 }
 
-// removeGroups removes the groups of a run, whose processes have ended.
+// removeGroups removes the cgroups of a run, whose processes have ended.
 func removeGroups(dir string) error {
 	text, err := os.ReadFile(filepath.Join(dir, groupsFile))
 	if err != nil {
-		return nil // none were made
+		return nil // none were created
 	}
 	var faults []error
 	for group := range strings.Lines(string(text)) {

@@ -11,23 +11,23 @@ import (
 	"strings"
 )
 
-// netnsDir is where ip keeps named network namespaces.
+// netnsDir is the folder in which ip keeps named network namespaces.
 const netnsDir = "/run/netns"
 
-// port is that of every node.
+// port is the port of every node.
 const port = 7000
 
-// network is one bridge with a port for each node, all in namespaces of their
-// own: the bridge too, so that rules and interfaces go away with it, and no rule
-// of the host (br_netfilter of a container engine, above all) sees the packets.
+// network is a bridge with a port for each node, all in namespaces of their own. The bridge is
+// in a namespace too, so that rules and interfaces disappear with it and no rule of the host
+// (br_netfilter of a container engine in particular) sees the packets.
 type network struct {
 	id    string
 	nodes int
-	rules map[int][]rule // by the fault that asked for them
+	rules map[int][]rule // by the fault that added them
 	next  int
 }
 
-// rule drops packets of one direction of one link: percent of them.
+// rule drops a percentage of the packets in one direction of a link.
 type rule struct {
 	from, to int // nodes, from 0
 	percent  int
@@ -36,10 +36,10 @@ type rule struct {
 func (n *network) namespaceOf(node int) string { return fmt.Sprintf("%s-%d", n.id, node+1) }
 func (n *network) bridgeName() string          { return n.id + "-bridge" }
 
-// addressOf is where node listens, from 0.
+// addressOf returns the address of a node.
 func addressOf(node int) string { return fmt.Sprintf("10.77.0.%d:%d", node+1, port) }
 
-// newNetwork makes everything, with one call of ip a namespace.
+// newNetwork creates the namespaces and links, with one call of ip for each namespace.
 func newNetwork(id string, nodes int) (*network, error) {
 	n := &network{id: id, nodes: nodes, rules: map[int][]rule{}}
 	all := []string{"netns add " + n.bridgeName()}
@@ -68,10 +68,10 @@ func newNetwork(id string, nodes int) (*network, error) {
 	return n, runBatch(n.bridgeName(), inBridge)
 }
 
-// portName is the port of a node on the bridge.
+// portName returns the name of a node's port on the bridge.
 func portName(node int) string { return fmt.Sprintf("p%d", node+1) }
 
-// runBatch runs lines of ip, in a namespace where one is named.
+// runBatch runs lines of ip, in a namespace if one is given.
 func runBatch(namespace string, lines []string) error {
 	args := []string{"-batch", "-"}
 	if namespace != "" {
@@ -80,7 +80,7 @@ func runBatch(namespace string, lines []string) error {
 	return runWithInput(strings.Join(lines, "\n")+"\n", "ip", args...)
 }
 
-// runWithInput runs a command with an input.
+// runWithInput runs a command with the given standard input.
 func runWithInput(input, name string, args ...string) error {
 	cmd := exec.Command(name, args...)
 	cmd.Stdin = strings.NewReader(input)
@@ -91,7 +91,7 @@ func runWithInput(input, name string, args ...string) error {
 	return nil
 }
 
-// imposeRules adds rules and returns what takes them away again.
+// imposeRules adds rules and returns a function that removes them.
 func (n *network) imposeRules(rules []rule) (lift func() error, err error) {
 	key := n.next
 	n.next++
@@ -103,7 +103,7 @@ func (n *network) imposeRules(rules []rule) (lift func() error, err error) {
 	return lift, n.applyRules()
 }
 
-// applyRules replaces all rules at once: nft takes a file as a whole or not at all.
+// applyRules replaces all rules atomically: nft applies a file as a whole or not at all.
 func (n *network) applyRules() error {
 	var all []rule
 	for key := range n.next {
@@ -112,8 +112,8 @@ func (n *network) applyRules() error {
 	return runWithInput(formatRules(all), "ip", "netns", "exec", n.bridgeName(), "nft", "-f", "-")
 }
 
-// formatRules is the text of the rules for nft. The table is made before it is
-// deleted so that there is one to delete.
+// formatRules returns the rules for nft. The table is created before it is deleted because nft
+// cannot delete a missing table.
 func formatRules(rules []rule) string {
 	var b strings.Builder
 	b.WriteString("table bridge chaos\ndelete table bridge chaos\ntable bridge chaos {\n" +
@@ -129,7 +129,7 @@ func formatRules(rules []rule) string {
 	return b.String()
 }
 
-// namespacePath is the file by which a process enters the namespace of a node.
+// namespacePath returns the file by which a process enters the namespace of a node.
 func (n *network) namespacePath(node int) string {
 	return filepath.Join(netnsDir,
 		n.namespaceOf(node))

@@ -25,43 +25,43 @@ import (
 )
 
 const (
-	// authorityTick is how often a leader looks whether it has authority. It is
-	// what an overlap must exceed to be seen.
+	// authorityTick is the interval at which a leader checks its authority. Shorter overlaps
+	// are not detected.
 	authorityTick = 500 * time.Microsecond
-	// holdLine is how often a leader writes down that it still has it.
+	// holdLine is the interval at which a leader records that it still has authority.
 	holdLine = 10 * time.Millisecond
-	// writeTick is how often a leader writes to the register.
+	// writeTick is the interval of a leader's writes to the register.
 	writeTick = 10 * time.Millisecond
-	// sendTick is the time between two events to one member. Every burstEvery
-	// events come burst at once.
+	// sendTick is the pause between two events to a member. Every burstEvery events, burst of
+	// them are sent without a pause.
 	sendTick    = 50 * time.Millisecond
 	sendTimeout = time.Second
 	burstEvery  = 40
 	burst       = 20
-	// Every largeEvery-th event has largeBytes, so that it travels in many packets
-	// and smaller ones wait behind it.
+	// One event in largeEvery has largeBytes, so that it needs many packets and smaller ones
+	// wait behind it.
 	largeEvery = 16
 	largeBytes = 16 << 10
-	// eventsLine is how long events that came without a gap wait for a line.
+	// eventsLine is how long consecutive events wait to be recorded in one line.
 	eventsLine = 100 * time.Millisecond
-	// reportTick is how often a node tells the runner what it sees, at least.
+	// reportTick is the longest interval between two reports to the runner.
 	reportTick = 250 * time.Millisecond
-	// stallPart is the part of a LeaderTimeout for which a process must stand still to
-	// write that down: two such pauses depose a leader.
+	// stallPart is the part of LeaderTimeout for which a process must stand still before it
+	// records a stall: two such pauses depose a leader.
 	stallPart = 2
 )
 
-// nodeTask is what a node needs to know.
+// nodeTask is the task of a node.
 type nodeTask struct {
 	Name     string
 	Config   cluster.Config
-	Names    map[string]string // of the nodes by address
+	Names    map[string]string // names of the nodes, by address
 	Book     string            // path of its evidence
 	Register string            // path of the register's socket
-	Flood    *floodTask        // in place of the events of a run; nil for those
+	Flood    *floodTask        // nil if the node sends the events of a normal run
 }
 
-// numbered is the event that nodes send each other.
+// numbered is the event of a normal run.
 type numbered struct {
 	From string
 	Run  int64
@@ -73,26 +73,26 @@ type numbered struct {
 type report struct {
 	At         int64
 	Leads      bool
-	Token      uint64 // of the quorate leader, 0 for none
+	Token      uint64 // of the quorate leader; 0 if there is none
 	Active     int
 	Goroutines int
-	HeapBytes  uint64 // live and not yet collected
-	Idle       bool   // it was told to stop, and knows all outcomes
+	HeapBytes  uint64 // live objects and uncollected garbage
+	Idle       bool   // it has stopped sending and knows all outcomes
 }
 
-// witness is a node that writes down what happens to it.
+// witness is a node that records evidence.
 type witness struct {
 	task nodeTask
 	book *book
 	node *cluster.Node
 	got  tally  // by sender
 	sent tally  // by receiver
-	seq  uint64 // of the newest write to the register
+	seq  uint64 // number of the latest write to the register
 
-	flood *flood // nil where it sends the events of a run
+	flood *flood // nil in a normal run
 }
 
-// nodeMain runs a node until SIGTERM, when it leaves, or the end of the runner.
+// nodeMain runs a node until SIGTERM, when it leaves, or until the runner ends.
 func nodeMain(task string) error {
 	w := &witness{}
 	if err := json.Unmarshal([]byte(task), &w.task); err != nil {
@@ -121,7 +121,7 @@ func nodeMain(task string) error {
 	w.node, err = cluster.Start(ctx, w.task.Config, cluster.WithLogger(log))
 	if err != nil {
 		if w.flood != nil && ctx.Err() != nil {
-			w.flood.reportDone() // it was told to end before it had joined
+			w.flood.reportDone() // it was stopped before it had joined
 		}
 		w.book.appendLine(evidence{Kind: kindEnd, Cause: err.Error()})
 		return err
@@ -129,7 +129,7 @@ func nodeMain(task string) error {
 	w.startWork(ctx)
 	select {
 	case <-w.node.Done():
-		err = fmt.Errorf("the node ended: %w", w.node.Err())
+		err = fmt.Errorf("node stopped: %w", w.node.Err())
 		w.book.appendLine(evidence{Kind: kindEnd, Cause: err.Error()})
 		return err
 	case <-ctx.Done():
@@ -148,10 +148,10 @@ func nodeMain(task string) error {
 	return nil
 }
 
-// startWork starts all that the node does besides being a member.
+// startWork starts everything that the node does besides being a member.
 func (w *witness) startWork(ctx context.Context) {
 	if w.flood != nil {
-		w.flood.startSending(w.node) // before the runner may say that it is enough
+		w.flood.startSending(w.node) // before the runner can stop it
 	}
 	go func() { _ = w.node.WhileLeader(ctx, w.leadTerm) }() // ends with the process
 	go w.watchViews()
@@ -165,14 +165,13 @@ func (w *witness) startWork(ctx context.Context) {
 		}
 		to, err := member.ParseAddress(address)
 		if err != nil {
-			panic(err) // the runner made it
+			panic(err) // the runner created it
 		}
 		go w.sendNumbered(ctx, to, name)
 	}
 }
 
-// leadTerm runs while the node leads. It writes down when it had authority, and
-// writes to the register.
+// leadTerm runs while the node leads. It records authority and writes to the register.
 func (w *witness) leadTerm(ctx context.Context, term leader.Term) error {
 	var writes sync.WaitGroup
 	token := term.Token().Version
@@ -203,7 +202,7 @@ func (w *witness) leadTerm(ctx context.Context, term leader.Term) error {
 	return nil
 }
 
-// writeRegister writes to the register as long as the term is valid right before.
+// writeRegister writes to the register while the term is valid, checked before each write.
 func (w *witness) writeRegister(term leader.Term) {
 	var c registerClient
 	defer c.close()
@@ -216,7 +215,7 @@ func (w *witness) writeRegister(term leader.Term) {
 	}
 }
 
-// watchViews writes down each view, and tells the runner.
+// watchViews records each view and reports to the runner.
 func (w *witness) watchViews() {
 	in := bufio.NewScanner(os.Stdin)
 	go func() {
@@ -259,14 +258,14 @@ func (w *witness) watchViews() {
 	}
 }
 
-// heapBytes is the memory of what lives and what is not collected yet.
+// heapBytes returns the size of live objects and uncollected garbage.
 func heapBytes() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
 
-// lookAtView is the present view.
+// lookAtView returns the present view.
 func (w *witness) lookAtView() *sight {
 	status := w.node.Status()
 	v := status.View
@@ -289,8 +288,8 @@ func (w *witness) lookAtView() *sight {
 	return s
 }
 
-// sendNumbered sends numbered events to one member. A number that failed is not used
-// again: it shows as a gap, which is allowed.
+// sendNumbered sends numbered events to one member. The number of a failed event is not reused;
+// the gap is allowed.
 func (w *witness) sendNumbered(ctx context.Context, to member.Address, name string) {
 	for seq := uint64(1); ctx.Err() == nil; seq++ {
 		sending, cancel := context.WithTimeout(ctx, sendTimeout)
@@ -310,7 +309,7 @@ func (w *witness) sendNumbered(ctx context.Context, to member.Address, name stri
 
 func (w *witness) onNumbered(_ context.Context, from member.Member, e numbered) error {
 	if name := w.task.Names[from.Address.String()]; name != e.From {
-		w.book.appendLine(evidence{Kind: kindForged, From: name, Cause: "says that it is of " + e.From})
+		w.book.appendLine(evidence{Kind: kindForged, From: name, Cause: "claims to be from " + e.From})
 		return nil
 	}
 	w.got.addEvent(e.From, evidence{
@@ -319,7 +318,7 @@ func (w *witness) onNumbered(_ context.Context, from member.Member, e numbered) 
 	return nil
 }
 
-// keepWriting writes what waits, for ever.
+// keepWriting records waiting lines periodically, forever.
 func (w *witness) keepWriting() {
 	for {
 		begin := readMonotonic()
@@ -337,8 +336,7 @@ func (w *witness) flushWaiting() {
 	w.sent.flushSpans()
 }
 
-// tally writes down which events came or went, in their order: numbers without
-// a gap share a line.
+// tally records which events were sent or received, in order. Consecutive numbers share a line.
 type tally struct {
 	book *book
 
@@ -346,7 +344,7 @@ type tally struct {
 	open map[string]*evidence // by the other node
 }
 
-// addEvent takes the line of one event.
+// addEvent adds one event.
 func (t *tally) addEvent(other string, e evidence) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

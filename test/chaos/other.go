@@ -15,31 +15,31 @@ import (
 	"time"
 )
 
-// This file is about the second cluster of a run. It has the secret, the default name and
-// the size of the first one, and shares its bridge. Its only faults are restarts of a
-// follower, so its leader must lead with one token all the time.
+// This file is about the second cluster of a run. It has the secret, the default name and the
+// size of the first one and shares its bridge. Its only faults are restarts of a follower, so
+// its leader must keep one token.
 
-// otherDir is the folder of the evidence of the second cluster, inside of that of the run.
+// otherDir is the folder of the second cluster's evidence, inside that of the run.
 const otherDir = "other"
 
 const (
 	// wrongSeed restarts a node with a seed of the second cluster in its list.
 	wrongSeed = "wrong seed"
-	// wrongSeedOther restarts a node of the second cluster with a seed of the first one.
+	// wrongSeedOther restarts a node of the second cluster with a seed of the first.
 	wrongSeedOther = "wrong seed 2"
-	// minNodesOfTwo is the least size of two clusters: without one of its nodes the
-	// second one still needs a majority.
+	// minNodesOfTwo is the least size of two clusters: without one of its nodes, the second
+	// one still needs a majority.
 	minNodesOfTwo = 3
 )
 
-// firstKinds are the faults of the first steps, each alone. Both clusters lead the same
-// version then, where a wrong seed does the most harm: a claim of the one looks like proof
-// that the other has two leaders. The leader of the first cluster is the one that is
-// restarted, since a node without a leader asks every seed for one. In these steps all nodes
-// must be active before the wrong seed goes: no other fault keeps them from it.
+// firstKinds are the faults of the first steps, each alone. At that time both clusters lead the
+// same version, so that a wrong seed does the most harm: a claim of one cluster looks like
+// proof that the other has two leaders. The leader of the first cluster is restarted, because a
+// node without a leader queries every seed. All nodes must be active before the wrong seed is
+// removed, since no other fault prevents it.
 var firstKinds = [...]string{wrongSeedOther, wrongSeed}
 
-// countClusters is the number of clusters of a run.
+// countClusters returns the number of clusters of a run.
 func (o options) countClusters() int {
 	if o.isFlood() || o.nodes < minNodesOfTwo {
 		return 1
@@ -47,8 +47,8 @@ func (o options) countClusters() int {
 	return 2
 }
 
-// startOther starts the second cluster. It has as many nodes as its size: a node of the
-// first one that lost its store and has a wrong seed may join a cluster that has room.
+// startOther starts the second cluster. All its seats are taken, because a node of the first
+// cluster that lost its store and has a wrong seed may join a cluster with a free seat.
 func startOther(o options, w *world, secret []byte) (*processes, error) {
 	o.out, o.athena = filepath.Join(o.out, otherDir), ""
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
@@ -57,7 +57,7 @@ func startOther(o options, w *world, secret []byte) (*processes, error) {
 	return startAll(o, w, o.nodes, secret)
 }
 
-// misleadNode restarts a node of the first cluster.
+// misleadNode restarts a node of the first cluster with a wrong seed.
 func (r *runner) misleadNode(f fault, order []int) []action {
 	mortals := r.killableNodes(order)
 	if len(mortals) == 0 {
@@ -66,8 +66,8 @@ func (r *runner) misleadNode(f fault, order []int) []action {
 	return r.restartWith(r.ps, "", mortals[0], r.other.seeds[order[1]], f)
 }
 
-// misleadOther restarts always the same follower of the second cluster, so that two faults
-// of a step leave it a majority.
+// misleadOther restarts always the same follower of the second cluster, so that two faults of a
+// step leave it a majority.
 func (r *runner) misleadOther(f fault, order []int) []action {
 	leader := r.other.findLeader()
 	if leader < 0 {
@@ -83,7 +83,7 @@ func (r *runner) restartWith(
 ) []action {
 	restart := func() error {
 		if ps == r.other && ps.findLeader() == node {
-			// The machine stood still, and this follower was elected meanwhile.
+			// The machine stalled, and this follower was elected meanwhile.
 			r.writeJournal("%s%s leads now: it is not restarted", prefix, nodeName(node))
 			return nil
 		}
@@ -98,8 +98,8 @@ func (r *runner) restartWith(
 	}
 }
 
-// compareOther takes what was found of the second cluster. I11: the two never show states
-// of one cluster.
+// compareOther adds the findings of the second cluster and checks I11: the two clusters never
+// show states of one cluster.
 func (f *findings) compareOther(other *findings) {
 	f.other = other
 	for _, text := range other.faults {
@@ -111,21 +111,21 @@ func (f *findings) compareOther(other *findings) {
 	}
 	f.checkSteady()
 	for _, cause := range slices.Sorted(maps.Keys(other.ends)) {
-		f.noteFault("other cluster", "a node ended by itself: %s", cause)
+		f.noteFault("other cluster", "a node stopped by itself: %s", cause)
 	}
 	a, b := f.seats.cluster, other.seats.cluster
-	f.noteLack(a == "" || b == "", "no node showed which cluster it is of")
+	f.noteLack(a == "" || b == "", "no node showed its cluster id")
 	if a != "" && a == b {
 		f.noteFault("I11", "both clusters show states of cluster %s", a)
 	}
 }
 
-// stallReach is how long after a stall a leader may still lose its authority: a follower
-// asks for votes, and the lease runs on.
+// stallReach is how long after a stall a leader may lose its authority: a follower asks for
+// votes while the lease still runs.
 const stallReach = 2 * time.Second
 
-// checkSteady checks that the second cluster has one leader all the time. Where a process
-// of it stood still for long before, the machine is to blame.
+// checkSteady checks that the second cluster keeps one leader, unless one of its processes had
+// stalled long before, which is the fault of the machine.
 func (f *findings) checkSteady() {
 	holds := slices.Clone(f.other.holds)
 	slices.SortStableFunc(holds, func(a, b hold) int { return cmp.Compare(a.token, b.token) })
@@ -140,18 +140,18 @@ func (f *findings) checkSteady() {
 			f.excused++
 		default:
 			f.noteFault("other cluster",
-				"token %d of %s after token %d of %s, and none of it had stood still",
+				"token %d of %s after token %d of %s, although no node had stalled",
 				next.token, f.nameOf(next.owner), last.token, f.nameOf(last.owner))
 		}
 	}
 }
 
-// printOther tells what was checked of the second cluster.
+// printOther prints what was checked of the second cluster.
 func (f *findings) printOther(w io.Writer) {
 	if f.other == nil {
 		return
 	}
 	fmt.Fprintf(w, "other cluster: %d tokens, %d changes of the leader excused by a stall; "+
-		"%d writes accepted, %d events arrived, %d states seen\n", len(f.other.tokens), f.excused,
+		"%d writes accepted, %d events arrived, %d states\n", len(f.other.tokens), f.excused,
 		f.other.writes[accepted], f.other.mail.events, len(f.other.seats.states))
 }

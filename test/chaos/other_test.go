@@ -16,7 +16,7 @@ import (
 	"github.com/athena-go/athena/cluster"
 )
 
-// steady is a second cluster in which nothing is wrong: one leader, one token.
+// steady returns a second cluster without faults: one leader with one token.
 func steady() books {
 	b := begun()
 	b.hold("n2", 2, 1, 100, 300)
@@ -28,7 +28,7 @@ func steady() books {
 	return b
 }
 
-// folderOfTwo is what a run of two clusters leaves.
+// folderOfTwo writes the files that a run of two clusters leaves.
 func folderOfTwo(t *testing.T, first, second books) string {
 	t.Helper()
 	dir := first.folder(t)
@@ -42,10 +42,10 @@ func folderOfTwo(t *testing.T, first, second books) string {
 	return dir
 }
 
-// TestOtherCluster plants faults in the evidence of the second cluster.
+// TestOtherCluster adds faults to the evidence of the second cluster.
 func TestOtherCluster(t *testing.T) {
 	for _, k := range []struct {
-		name, want string // start of the only fault, or the text of the error
+		name, want string // beginning of the only fault, or the error text
 		plant      func(b books)
 	}{
 		{"nothing", "", func(books) {}},
@@ -55,30 +55,30 @@ func TestOtherCluster(t *testing.T) {
 		{"the same leader, elected again", "other cluster: token 2 of n2", func(b books) {
 			b.hold("n2", 2, 2, 900, 950)
 		}},
-		{"another leader, after its process stood still", "", func(b books) {
+		{"another leader, after its process stalled", "", func(b books) {
 			b.add("n2", 2, evidence{Kind: kindStall, Begin: 790, End: 890})
 			b.hold("n3", 3, 2, 900, 950)
 		}},
-		{"another leader, before a process stood still", "other cluster: token 2 of n3", func(b books) {
+		{"another leader, before a process stalled", "other cluster: token 2 of n3", func(b books) {
 			b.hold("n3", 3, 2, 900, 950)
 			b.add("n2", 2, evidence{Kind: kindStall, Begin: 920, End: 940})
 		}},
-		{"another leader, long after a process stood still", "other cluster: token 2 of n3",
+		{"another leader, long after a process stalled", "other cluster: token 2 of n3",
 			func(b books) {
 				b.add("n2", 2, evidence{Kind: kindStall, Begin: 90, End: 95})
 				b.hold("n2", 2, 1, 800, 3e9)
 				b.hold("n3", 3, 2, 3e9+1, 4e9)
 			}},
-		{"two leaders at once", "other cluster: I", func(b books) {
+		{"two leaders simultaneously", "other cluster: I", func(b books) {
 			b.hold("n3", 3, 1, 500, 600)
 		}},
-		{"the end of a node", "other cluster: a node ended by itself: why", func(b books) {
+		{"the end of a node", "other cluster: a node stopped by itself: why", func(b books) {
 			b.add("n3", 3, evidence{Kind: kindEnd, Cause: "why"})
 		}},
 		{"the same cluster", "I11: both clusters show states of cluster aa", func(b books) {
 			b.lastView("n1").Cluster = "aa"
 		}},
-		{"no cluster shown", "no node showed which cluster it is of", func(b books) {
+		{"no cluster shown", "no node showed its cluster id", func(b books) {
 			b.lastView("n1").Cluster = ""
 		}},
 		{"no write", "other cluster: the register accepted no write", func(b books) {
@@ -109,7 +109,7 @@ func TestOtherCluster(t *testing.T) {
 	}
 }
 
-// TestOneClusterID finds a state of another cluster among those of one.
+// TestOneClusterID: a state of another cluster among those of one cluster is a fault.
 func TestOneClusterID(t *testing.T) {
 	b := steady()
 	b.view("n2", 1, 0, "n2", "n1", "n2", "n3")
@@ -120,10 +120,10 @@ func TestOneClusterID(t *testing.T) {
 	}
 }
 
-// TestEndByTwoLeaders finds a process that ended since two leaders were chosen.
+// TestEndByTwoLeaders: a process that stopped because two leaders were chosen is a fault.
 func TestEndByTwoLeaders(t *testing.T) {
 	b := sound()
-	cause := "the node ended: " + cluster.ErrSplitVersion.Error()
+	cause := "node stopped: " + cluster.ErrSplitVersion.Error()
 	b.add("n2", 2, evidence{Kind: kindEnd, Cause: cause})
 	want := "I1: n2 (run 2) ended: " + cause
 	if got := b.audit(t).faults; !slices.Equal(got, []string{want}) {
@@ -131,7 +131,7 @@ func TestEndByTwoLeaders(t *testing.T) {
 	}
 }
 
-// TestOtherEvidenceMissing holds that the evidence of the second cluster must be there.
+// TestOtherEvidenceMissing: the evidence of the second cluster must exist.
 func TestOtherEvidenceMissing(t *testing.T) {
 	for _, name := range []string{"n2.jsonl", registerBook} {
 		dir := folderOfTwo(t, sound(), steady())
@@ -141,13 +141,13 @@ func TestOtherEvidenceMissing(t *testing.T) {
 		}
 		err := runCommand(t.Context(), []string{"check", dir})
 		if err == nil || err.Error() != "evidence missing: "+path || reportFailure(err, io.Discard) != 1 {
-			t.Errorf("without %s of the second cluster: %v, want that it is missing", name, err)
+			t.Errorf("without %s of the second cluster: %v, want that it is reported missing", name, err)
 		}
 	}
 }
 
-// TestSeedsOf holds that a wrong seed takes the place of another node's address, and that
-// the list is as before once it is gone.
+// TestSeedsOf: a wrong seed replaces the address of another node, and the list is restored when
+// it is removed.
 func TestSeedsOf(t *testing.T) {
 	ps := &processes{seeds: []string{"a", "b", "c"}, wrongSeeds: map[int]string{2: "x"}}
 	if got := ps.seedsOf(2); !slices.Equal(got, []string{"x", "b", "c"}) {

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// fault is one thing that goes wrong for a while. Who it hits is known only
-// when it begins: Leader means whoever leads then.
+// fault is a temporary fault. The nodes that it hits are determined when it begins: Leader
+// means the leader at that time.
 type fault struct {
 	Kind   string
-	Leader bool          // order begins with the leader
-	Order  []int         // all nodes, in the order in which they are hit or fill the sides
-	For    time.Duration // until it is healed
-	Arg    int           // percent, number of nodes or size of a side, by kind
+	Leader bool          // the leader comes first in Order
+	Order  []int         // all nodes, in the order in which they are hit or assigned to sides
+	For    time.Duration // duration
+	Arg    int           // a percentage, a number of nodes or the size of a side, by kind
 }
 
 func (f fault) String() string {
@@ -35,11 +35,11 @@ func (f fault) String() string {
 	return b.String()
 }
 
-// step is a pause and then some faults at once, all of which are healed before
-// the next step.
+// step is a pause followed by simultaneous faults, all of which are healed before the next
+// step.
 type step struct {
 	Pause  time.Duration
-	Calm   bool // wait until every node is active; then the pause, then the faults
+	Calm   bool // wait until every node is active before the pause
 	Faults []fault
 }
 
@@ -68,25 +68,25 @@ func (s step) totalLength() time.Duration {
 }
 
 const (
-	// calmEvery is the number of steps from one calm to the next.
+	// calmEvery is the number of steps between two waits for all nodes to be active.
 	calmEvery = 8
-	// calmEstimate is what a calm costs a plan, roughly.
+	// calmEstimate is the approximate time that such a wait adds to a plan.
 	calmEstimate = 3 * time.Second
 )
 
-// weight says how often a kind of fault is drawn, and for how long it lasts at
-// most. The kinds themselves are in inflict.go.
+// weight is how often a kind of fault is drawn, and for how long it lasts. The kinds are
+// implemented in inflict.go.
 type weight struct {
 	kind     string
 	weight   int
 	min, max time.Duration
-	leader   int // percent of the time, the leader is hit first
-	minSize  int // of the cluster
+	leader   int // percentage of faults that hit the leader first
+	minSize  int // least size of the cluster
 }
 
 const ms = time.Millisecond
 
-// weights of all kinds but the lost store, which has a step of its own.
+// weights lists all kinds except the lost store, which has its own steps.
 var weights = []weight{
 	{"kill", 10, 50 * ms, 4000 * ms, 60, 1},
 	{"kill several", 4, 50 * ms, 3000 * ms, 50, 3},
@@ -114,14 +114,14 @@ var weights = []weight{
 	{wrongSeedOther, 6, 1000 * ms, 4000 * ms, 40, minNodesOfTwo},
 }
 
-// needsMovement are faults that show only when a node saves or grows. They never
-// come alone: something else moves leaders and members meanwhile.
+// needsMovement reports whether a fault shows only when a node saves or grows. Such a fault is
+// combined with another one that changes leaders and members.
 func needsMovement(kind string) bool {
 	return kind == "full disk" || kind == "no files" || kind == "no memory"
 }
 
-// lostStore wipes a store. A majority of lost stores ends a cluster for good,
-// so the plan loses one at a time, and only after all were active.
+// lostStore erases a store. Losing a majority of stores destroys a cluster permanently, so the
+// plan loses one at a time, and only after all nodes were active.
 const lostStore = "lost store"
 
 // planner draws plans.
@@ -181,7 +181,7 @@ func (p *planner) drawWeight() weight {
 			return w
 		}
 	}
-	panic("chaos: weights do not add up")
+	panic("chaos: no fault was drawn")
 }
 
 func (p *planner) drawFault(w weight) fault {

@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// TestPlan holds that a seed is a plan, that every kind of fault is drawn that a
-// size allows, and that five minutes have what they must show.
+// TestPlan: a plan is a function of its seed, it draws every kind of fault that the size
+// allows, and five minutes contain the required number of faults.
 func TestPlan(t *testing.T) {
 	for nodes := 1; nodes <= maxNodes; nodes++ {
 		drawn := map[string]int{}
 		for seed := range uint64(40) {
 			plan := newPlan(seed, nodes, 5*time.Minute)
 			if again := newPlan(seed, nodes, 5*time.Minute); fmt.Sprint(plan) != fmt.Sprint(again) {
-				t.Fatalf("seed %d of %d nodes: two plans", seed, nodes)
+				t.Fatalf("seed %d with %d nodes: two different plans", seed, nodes)
 			}
 			var faults int
 			for _, s := range plan {
@@ -31,13 +31,13 @@ func TestPlan(t *testing.T) {
 					checkFault(t, f, nodes)
 				}
 				if s.Faults[0].Kind == lostStore && (!s.Calm || len(s.Faults) > 1) {
-					t.Errorf("a store is lost in %v, want it alone and after a calm", s)
+					t.Errorf("%v loses a store, want it alone and after a calm", s)
 				}
 			}
 			for i, kind := range firstKinds {
 				if first := plan[i].Faults; nodes >= minNodesOfTwo &&
 					(len(first) != 1 || first[0].Kind != kind || !first[0].Leader) {
-					t.Errorf("seed %d of %d nodes: step %d is %v, want %q alone, at the leader",
+					t.Errorf("seed %d with %d nodes: step %d is %v, want %q alone, at the leader",
 						seed, nodes, i, plan[i], kind)
 				}
 			}
@@ -59,16 +59,16 @@ func checkFault(t *testing.T, f fault, nodes int) {
 	order := slices.Sorted(slices.Values(f.Order))
 	for i := range nodes {
 		if len(order) != nodes || order[i] != i {
-			t.Fatalf("%v: its order is none of %d nodes", f, nodes)
+			t.Fatalf("%v: the order is not one of %d nodes", f, nodes)
 		}
 	}
 	if f.For <= 0 || f.Kind == "split" && (f.Arg < 1 || f.Arg >= nodes) {
-		t.Errorf("%v with %d nodes: a time and two sides wanted", f, nodes)
+		t.Errorf("%v with %d nodes: want a duration and two sides", f, nodes)
 	}
 }
 
-// TestShapes tells each shape by who still hears whom among five, one column a
-// receiver.
+// TestShapes lists, for each shape, which of five nodes hear each other: a row for each sender,
+// a column for each receiver.
 func TestShapes(t *testing.T) {
 	for kind, want := range map[string]string{
 		"isolate":     "..... ..||| .|.|| .||.| .|||.",
@@ -124,14 +124,14 @@ func TestRuleset(t *testing.T) {
 	}
 }
 
-// TestSlopes holds that growth is found, per process, after it has settled, and
-// that what comes and goes is none.
+// TestSlopes: growth is found for each process after it has settled, but temporary use is
+// ignored.
 func TestSlopes(t *testing.T) {
 	sample := func(run int, from, to time.Duration, of func(hours float64) float64) (all []usage) {
 		for at := from; at <= to; at += time.Minute {
 			u := usage{at: at, run: run, goroutines: 50, files: 13, bytes: of(at.Hours())}
 			if len(all)%3 == 0 {
-				u.goroutines += at.Hours() * 50 // connections that were just lost
+				u.goroutines += at.Hours() * 50 // of recently lost connections
 			}
 			if at > to-window {
 				u.files = 14
@@ -146,7 +146,7 @@ func TestSlopes(t *testing.T) {
 		sample(2, 20*time.Minute, 2*time.Hour, flat),
 		sample(3, 2*time.Hour, 5*time.Hour, func(h float64) float64 {
 			if h < 2+1.0/6 {
-				return 1 // it settles
+				return 1 // settling
 			}
 			return 1000 * (1 + (h-2)/5)
 		}),
@@ -165,7 +165,7 @@ func TestSlopes(t *testing.T) {
 	}
 	err := printSlopes(t.Output(), all)
 	if err == nil || strings.Count(err.Error(), "n1") != 1 || !strings.Contains(err.Error(), "bytes") {
-		t.Errorf("leaks %v, want the one of bytes", err)
+		t.Errorf("leaks %v, want one of bytes", err)
 	}
 	if err := printSlopes(t.Output(), findSlopes("n1", samples[:10])); err != nil {
 		t.Errorf("leaks of a short run: %v, want none", err)

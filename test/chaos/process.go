@@ -21,27 +21,27 @@ import (
 	"github.com/athena-go/athena/cluster"
 )
 
-// registerBook is the evidence of the register.
+// registerBook is the evidence file of the register.
 const registerBook = "register.jsonl"
 
 // process is a child: a run of a node, or the register.
 type process struct {
 	cmd   *exec.Cmd
-	in    io.WriteCloser // the child ends with it
+	in    io.WriteCloser // the child ends when it is closed
 	ended chan struct{}
 
 	mu   sync.Mutex
 	said report
 }
 
-// launchProcess starts this program as a child. It dies with the runner.
+// launchProcess starts this program as a child. The child is killed when the runner ends.
 func launchProcess(role string, task any, log io.Writer) (*process, io.Reader, error) {
 	text, err := json.Marshal(task)
 	if err != nil {
 		return nil, nil, err
 	}
 	p := &process{cmd: exec.Command("/proc/self/exe"), ended: make(chan struct{})}
-	p.cmd.Args[0] = "athena-chaos" // what people see of it
+	p.cmd.Args[0] = "athena-chaos" // its name in process listings
 	p.cmd.Env = append(os.Environ(), roleVariable+"="+role, taskVariable+"="+string(text))
 	p.cmd.Stderr = log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -55,7 +55,7 @@ func launchProcess(role string, task any, log io.Writer) (*process, io.Reader, e
 	return p, out, p.cmd.Start()
 }
 
-// followOutput reads what the node says until it ends.
+// followOutput reads the reports of the node until it ends.
 func (p *process) followOutput(out io.Reader) {
 	defer close(p.ended)
 	for lines := bufio.NewScanner(out); lines.Scan(); {
@@ -64,7 +64,7 @@ func (p *process) followOutput(out io.Reader) {
 			p.handleReport(r)
 		}
 	}
-	_ = p.cmd.Wait() // its end shows in the evidence, where it was not a signal
+	_ = p.cmd.Wait() // the evidence has the cause, unless it was a signal
 }
 
 func (p *process) handleReport(r report) {
@@ -79,7 +79,7 @@ func (p *process) lastReport() report {
 	return p.said
 }
 
-// isAlive is false for no process at all.
+// isAlive reports whether the process exists and has not ended.
 func (p *process) isAlive() bool {
 	if p == nil {
 		return false
@@ -92,14 +92,14 @@ func (p *process) isAlive() bool {
 	}
 }
 
-// sendSignal does nothing to one that has ended.
+// sendSignal sends a signal. It does nothing if the process has ended.
 func (p *process) sendSignal(s syscall.Signal) {
 	if p != nil {
-		_ = p.cmd.Process.Signal(s) // fails only for one that has ended
+		_ = p.cmd.Process.Signal(s) // fails only if it has ended
 	}
 }
 
-// kill ends a process, also one that is stopped, and waits for its end.
+// kill kills a process, even a stopped one, and waits for its end.
 func (p *process) kill() {
 	if p != nil {
 		p.sendSignal(syscall.SIGKILL)
@@ -107,19 +107,19 @@ func (p *process) kill() {
 	}
 }
 
-// processes are the nodes of one run, and the register.
+// processes are the nodes and the register of one cluster.
 type processes struct {
 	o      options
 	world  *world
 	secret []byte
-	names  map[string]string // of the nodes by address
+	names  map[string]string // names of the nodes, by address
 	seeds  []string
 	nodes  []*process   // nil before the first start
-	starts []int        // of each node
+	starts []int        // number of starts of each node
 	lost   map[int]bool // nodes that lost their first store
-	// first is the place in the world of the first node.
+	// first is the number of the first node in the world.
 	first int
-	// wrongSeeds are addresses of the other cluster, by the node that has one in its list.
+	// wrongSeeds has addresses of the other cluster, by the node that uses one.
 	wrongSeeds map[int]string
 
 	register *process
@@ -160,7 +160,7 @@ func (ps *processes) registerSocket() string {
 	return filepath.Join(ps.world.dir, "register"+strconv.Itoa(ps.first+1))
 }
 
-// startRegister returns when the register takes writes.
+// startRegister starts the register and returns when it accepts connections.
 func (ps *processes) startRegister() error {
 	task := registerTask{Book: filepath.Join(ps.o.out, registerBook), Socket: ps.registerSocket()}
 	p, out, err := launchProcess(roleRegister, task, os.Stderr)
@@ -174,12 +174,12 @@ func (ps *processes) startRegister() error {
 	return err
 }
 
-// isDaemon: the last of several nodes is the daemon, where there is one.
+// isDaemon reports whether a node runs as the daemon: the last of several, if there is one.
 func (ps *processes) isDaemon(node int) bool {
 	return ps.o.athena != "" && node > 0 && node == ps.o.nodes-1
 }
 
-// startNode starts a node. A seed that lost its store joins only.
+// startNode starts a node. A seed that lost its store may only join.
 func (ps *processes) startNode(node int) error {
 	config := ps.o.config
 	config.Addr, config.Name, config.Size = ps.seeds[node], nodeName(node), ps.o.nodes
@@ -210,8 +210,8 @@ func (ps *processes) startNode(node int) error {
 	return nil
 }
 
-// seedsOf is the list of a node. A wrong seed takes the place of a right one: no list may
-// be longer than the cluster is large.
+// seedsOf returns the seeds of a node. A wrong seed replaces a right one, because the list must
+// not be longer than the size of the cluster.
 func (ps *processes) seedsOf(node int) []string {
 	wrong, ok := ps.wrongSeeds[node]
 	if !ok {
@@ -226,8 +226,8 @@ func (ps *processes) storeFolder(node int) string {
 	return filepath.Join(ps.world.diskFolder(ps.first+node), "store")
 }
 
-// findLeader is the node that has authority with the highest token, by what nodes
-// said last; -1 for none.
+// findLeader returns the node with authority and the highest token, by the latest reports; -1
+// if there is none.
 func (ps *processes) findLeader() int {
 	leader, token := -1, uint64(0)
 	for i, p := range ps.nodes {
@@ -241,8 +241,8 @@ func (ps *processes) findLeader() int {
 	return leader
 }
 
-// areActive reports whether every node said after a time that all are active
-// under one quorate leader. It is true for no cluster at all.
+// areActive reports whether every node has reported after a time that all are active under one
+// quorate leader. It returns true if there is no cluster.
 func (ps *processes) areActive(after int64) bool {
 	if ps == nil {
 		return true
@@ -257,7 +257,7 @@ func (ps *processes) areActive(after int64) bool {
 	return true
 }
 
-// killAll kills everything of a cluster, if there is one.
+// killAll kills all processes of a cluster. ps may be nil.
 func (ps *processes) killAll() {
 	if ps == nil {
 		return
@@ -270,7 +270,7 @@ func (ps *processes) killAll() {
 	}
 }
 
-// activeBound is L2 of protocol.md section 11, always, once faults have ended.
+// activeBound is the bound of invariant L2 (protocol.md section 11) after faults have ended.
 func activeBound(c cluster.Config) time.Duration {
 	c = c.WithDefaults()
 	return 2*c.TTLTimeout + 5*c.RetryInterval

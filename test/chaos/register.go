@@ -13,25 +13,25 @@ import (
 	"time"
 )
 
-// Verdicts of the register.
+// The decisions of the register.
 const (
 	accepted     = "accepted"
-	refusedLower = "lower"  // the token is below one that was seen
-	refusedOther = "shared" // another writer has used the token
-	refusedLate  = "late"   // a later write of the writer was accepted
+	refusedLower = "lower"  // a higher token has been used
+	refusedOther = "shared" // another writer uses the token
+	refusedLate  = "late"   // a later write of this writer was accepted
 )
 
 // registerTimeout bounds one write.
 const registerTimeout = time.Second
 
-// registerTask is what the register needs to know.
+// registerTask is the task of the register.
 type registerTask struct {
 	Book   string // path of its evidence
 	Socket string
 }
 
-// register is what a program protects with fencing tokens: it takes a write
-// only from the holder of the highest token.
+// register is a resource protected by fencing tokens: it accepts writes only from the holder of
+// the highest token.
 type register struct {
 	book *book
 
@@ -39,14 +39,14 @@ type register struct {
 	ledger ledger
 }
 
-// ledger is what a register remembers.
+// ledger is the state of a register.
 type ledger struct {
 	top  evidence         // the newest accepted write
 	last map[owner]uint64 // Seq of the newest accepted write, by writer
 }
 
-// registerMain serves writes until standard input ends. Its socket is a path:
-// the network namespaces do not hide it, and no cut reaches it.
+// registerMain serves writes until standard input ends. Its socket is a path, which network
+// namespaces do not hide and no cut affects.
 func registerMain(task string) error {
 	var t registerTask
 	if err := json.Unmarshal([]byte(task), &t); err != nil {
@@ -89,7 +89,7 @@ func (r *register) serveConn(c net.Conn) {
 	}
 }
 
-// decideWrite accepts or refuses a write, and writes that down before anybody knows.
+// decideWrite accepts or refuses a write and records the decision before it is returned.
 func (r *register) decideWrite(w evidence) evidence {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,8 +101,8 @@ func (r *register) decideWrite(w evidence) evidence {
 	return w
 }
 
-// judgeWrite compares a write with the highest token and its writer. A write is late
-// where its writer gave it up and took another connection.
+// judgeWrite compares a write with the highest token and its writer. A write is late if its
+// writer gave it up and used another connection.
 func (l *ledger) judgeWrite(w evidence) string {
 	switch {
 	case w.Token < l.top.Token:
@@ -123,16 +123,16 @@ func (l *ledger) acceptWrite(w evidence) {
 	l.top, l.last[writerOf(w)] = w, w.Seq
 }
 
-// writerOf is who made a write.
+// writerOf returns the writer of a write.
 func writerOf(w evidence) owner { return owner{w.From, w.FromRun} }
 
-// registerClient writes over one connection, which it makes when needed.
+// registerClient writes over one connection, dialed when needed.
 type registerClient struct {
 	conn net.Conn
 	in   *json.Decoder
 }
 
-// sendWrite gives up after registerTimeout: the register writes down what it took.
+// sendWrite gives up after registerTimeout; the register records what it accepted.
 func (c *registerClient) sendWrite(socket string, w evidence) {
 	if c.conn == nil {
 		conn, err := net.DialTimeout("unix", socket, registerTimeout)
@@ -155,7 +155,7 @@ func (c *registerClient) sendWrite(socket string, w evidence) {
 
 func (c *registerClient) close() {
 	if c.conn != nil {
-		_ = c.conn.Close() // every write was answered or given up
+		_ = c.conn.Close() // every write was answered or abandoned
 		c.conn = nil
 	}
 }

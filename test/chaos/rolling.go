@@ -17,19 +17,19 @@ import (
 	"time"
 )
 
-// handOver is how long nobody may lead while a leader is restarted, unless a flag says
-// otherwise: one that leaves names its successor, and nobody waits for a timeout.
+// handOver is the default of the longest time without a leader while one restarts. A leaving
+// leader names its successor, so that no node waits for a timeout.
 const handOver = 50 * time.Millisecond
 
-// rollingRun restarts every node in order while all send.
+// rollingRun restarts every node in turn while all nodes send.
 type rollingRun struct {
 	*runner
-	leaders int // restarts of one that led
+	leaders int // number of restarts of a leader
 	from    int64
 }
 
-// runRolling restarts the nodes one after the other, each with SIGTERM and the next when
-// all are active again and vote, and checks what became of events and of the leadership.
+// runRolling restarts the nodes one after the other with SIGTERM, each when all are active
+// again and vote. It checks the events and the changes of leadership.
 func runRolling(ctx context.Context, o options, out io.Writer) (err error) {
 	r, err := newRunner(o, out)
 	if err != nil {
@@ -47,7 +47,7 @@ func runRolling(ctx context.Context, o options, out io.Writer) (err error) {
 	return s.judgeRun()
 }
 
-// runRounds goes round and round until the time is over, at least once.
+// runRounds restarts all nodes in rounds until the time is over, at least once.
 func (s *rollingRun) runRounds(ctx context.Context) error {
 	if err := s.waitUntilCalm(ctx); err != nil {
 		return err
@@ -67,8 +67,8 @@ func (s *rollingRun) runRounds(ctx context.Context) error {
 }
 
 func (s *rollingRun) restartNode(ctx context.Context, node int) error {
-	// One that was restarted votes for no new leader before (protocol.md section 5): two
-	// of three that were, just now, would let the third hand over to nobody.
+	// A restarted node does not vote for a new leader earlier (protocol.md section 5): two of
+	// three that have just restarted would leave the third without a successor.
 	if err := waitFor(ctx, s.o.config.WithDefaults().LeaseTimeout); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (s *rollingRun) restartNode(ctx context.Context, node int) error {
 	if leads {
 		s.leaders++
 	}
-	s.writeJournal("%s is restarted; it leads: %t", nodeName(node), leads)
+	s.writeJournal("restart %s; it leads: %t", nodeName(node), leads)
 	s.ps.nodes[node].sendSignal(syscall.SIGTERM)
 	select {
 	case <-s.ps.nodes[node].ended:
@@ -88,8 +88,8 @@ func (s *rollingRun) restartNode(ctx context.Context, node int) error {
 	return s.waitUntilCalm(ctx)
 }
 
-// judgeRun checks each event, all that any run promises, and how the leadership went from
-// one node to the next.
+// judgeRun checks each event, the promises that every run checks, and the changes of
+// leadership.
 func (s *rollingRun) judgeRun() error {
 	if err := cutTapes(s.o.out); err != nil {
 		return err
@@ -102,19 +102,19 @@ func (s *rollingRun) judgeRun() error {
 	if err != nil {
 		return err
 	}
-	f.lacks = nil // what a flood has no evidence of is no fault
+	f.lacks = nil // a flood leaves less evidence, which is no fault
 	p.printCounts(io.MultiWriter(s.out, s.log), true)
 	terms := termsOf(f.holds, s.from)
 	changes, longest := countLeaderless(terms)
-	s.report("%d restarts, %d of them of the leader; %d changes of the leader; nobody led for %v at "+
-		"most", s.restarts, s.leaders, changes, longest.Round(10*time.Microsecond))
+	s.report("%d restarts, %d of them of the leader; %d changes of the leader; at most %v without "+
+		"a leader", s.restarts, s.leaders, changes, longest.Round(10*time.Microsecond))
 	faults := []error{p.formVerdict(), f.formVerdict()}
 	if changes > s.leaders {
-		faults = append(faults, fmt.Errorf("%d changes of the leader, and only %d restarts of one",
+		faults = append(faults, fmt.Errorf("%d changes of the leader, but only %d restarts of a leader",
 			changes, s.leaders))
 	}
 	if longest > s.o.handOver {
-		faults = append(faults, fmt.Errorf("nobody led for %v: at most %v are enough to hand over",
+		faults = append(faults, fmt.Errorf("no leader for %v, want at most %v",
 			longest, s.o.handOver))
 	}
 	if changes == 0 || p.done == 0 {
@@ -124,8 +124,8 @@ func (s *rollingRun) judgeRun() error {
 	return errors.Join(faults...)
 }
 
-// termsOf are the times of authority by token, the present one at from and those after
-// it, in the order of their tokens.
+// termsOf returns the intervals of authority by token that end at from or later, ordered by
+// token.
 func termsOf(holds []hold, from int64) (terms []hold) {
 	byToken := map[uint64]hold{}
 	for _, h := range holds {
@@ -145,8 +145,7 @@ func termsOf(holds []hold, from int64) (terms []hold) {
 	return terms
 }
 
-// countLeaderless counts the changes from one term to the next, and finds the longest time
-// between two.
+// countLeaderless counts the changes of leader and returns the longest time between two terms.
 func countLeaderless(terms []hold) (changes int, longest time.Duration) {
 	for i := 1; i < len(terms); i++ {
 		changes++

@@ -20,41 +20,40 @@ import (
 )
 
 const (
-	// slack is how much longer than its bound the machine may need for what the
-	// protocol promises: processes wait for processors here.
+	// slack multiplies the bounds of the protocol: processes here wait for processors.
 	slack = 2
-	// lookTick is how often the runner looks at what nodes say.
+	// lookTick is the interval at which the runner checks the reports of nodes.
 	lookTick = 20 * time.Millisecond
-	// auditEvery is how often a soak checks what there is.
+	// auditEvery is the interval at which a soak checks its evidence.
 	auditEvery = 15 * time.Minute
 
 	planFile    = "plan.txt"
 	journalFile = "journal.txt"
-	// journalStart begins the first line of the journal, after the time; the
-	// checker reads the number of nodes and of clusters from it.
+	// journalStart begins the first line of the journal, after the time. The checker reads the
+	// numbers of nodes and clusters from it.
 	journalStart = "%d nodes, seed %d, clusters: %d"
 )
 
-// runner carries a plan out.
+// runner executes a plan.
 type runner struct {
 	o     options
 	world *world
 	ps    *processes
 	other *processes // the second cluster; nil without one
 	began time.Time
-	spare int       // the first so many nodes live through a soak
-	out   io.Writer // for people
-	log   *os.File  // what was done when
+	spare int       // number of nodes, the first ones, that a soak does not restart
+	out   io.Writer // for the user
+	log   *os.File  // the journal
 
-	faults   map[string]int // that hit somebody, by kind
+	faults   map[string]int // faults that hit a node, by kind
 	restarts int
-	slowest  time.Duration // until all were active
-	usage    [][]usage     // of each node
+	slowest  time.Duration // the longest wait until all were active
+	usage    [][]usage     // samples of each node
 	audited  time.Time
 }
 
-// runChaos makes a world, lets everything go wrong in it, and checks what happened.
-// What it made on the machine is gone afterwards; the evidence stays.
+// runChaos creates a world, injects faults, and checks the evidence. It removes everything that
+// it created on the machine except the evidence.
 func runChaos(ctx context.Context, o options, out io.Writer) (err error) {
 	r, err := newRunner(o, out)
 	if err != nil {
@@ -69,13 +68,13 @@ func runChaos(ctx context.Context, o options, out io.Writer) (err error) {
 	return errors.Join(err, r.judgeRun())
 }
 
-// newRunner makes a world, and the journal of what is done there.
+// newRunner creates a world and its journal.
 func newRunner(o options, out io.Writer) (*runner, error) {
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return nil, err
 	}
 	if old, err := filepath.Glob(filepath.Join(o.out, "*.jsonl")); err != nil || len(old) > 0 {
-		return nil, fmt.Errorf("-out %s: has evidence of another run: name another folder", o.out)
+		return nil, fmt.Errorf("-out %s: contains evidence of another run: use another folder", o.out)
 	}
 	log, err := os.Create(filepath.Join(o.out, journalFile))
 	if err != nil {
@@ -103,12 +102,12 @@ func newRunner(o options, out io.Writer) (*runner, error) {
 			o.nodes*o.countClusters(), time.Since(before).Round(time.Millisecond))
 	}
 	if r.world.without != "" {
-		r.report("left out: no memory: %s", r.world.without)
+		r.report("left out: faults of memory: %s", r.world.without)
 	}
 	return r, nil
 }
 
-// removeWorld takes away what it made on the machine.
+// removeWorld removes everything that the run created on the machine.
 func (r *runner) removeWorld() error { return errors.Join(r.world.removeAll(), r.log.Close()) }
 
 // startAll starts the registers and every node.
@@ -121,20 +120,20 @@ func (r *runner) startAll() (err error) {
 	return err
 }
 
-// report says something to people and to the journal.
+// report prints a line for the user and to the journal.
 func (r *runner) report(format string, args ...any) {
 	fmt.Fprintf(r.out, format+"\n", args...)
 	r.writeJournal(format, args...)
 }
 
-// writeJournal writes to the journal, with the clock of the evidence.
+// writeJournal writes a line to the journal, with the time of the evidence's clock.
 func (r *runner) writeJournal(format string, args ...any) {
 	fmt.Fprintf(r.log, "%d "+format+"\n", append([]any{readMonotonic()}, args...)...)
 }
 
-// runPlan lets the plan happen, and waits for the end of it.
+// runPlan runs the plan and waits until all nodes are active.
 func (r *runner) runPlan(ctx context.Context) error {
-	// Steps may be shorter than was thought; the clock decides where to end.
+	// Steps may be shorter than estimated; the clock ends the run.
 	plan := newPlan(r.o.seed, r.o.nodes, 2*r.o.length)
 	if err := writePlan(filepath.Join(r.o.out, planFile), plan); err != nil {
 		return err
@@ -151,15 +150,15 @@ func (r *runner) runPlan(ctx context.Context) error {
 			return fmt.Errorf("step %d (%v): %w", i, s, err)
 		}
 	}
-	r.writeJournal("faults are over after %v", time.Since(r.began))
+	r.writeJournal("faults ended after %v", time.Since(r.began))
 	if err := r.waitUntilCalm(ctx); err != nil {
 		return err
 	}
 	return r.relieveDaemon(ctx)
 }
 
-// relieveDaemon lets a daemon that leads at the end leave, and come back. It does not
-// write to the register: where it led all the time, nobody did.
+// relieveDaemon restarts a daemon that leads at the end. A daemon does not write to the
+// register, so there would be no writes if it had led all the time.
 func (r *runner) relieveDaemon(ctx context.Context) error {
 	leader := r.ps.findLeader()
 	if leader < 0 || !r.ps.isDaemon(leader) {
@@ -170,7 +169,7 @@ func (r *runner) relieveDaemon(ctx context.Context) error {
 	select {
 	case <-r.ps.nodes[leader].ended:
 	case <-time.After(slack * activeBound(r.o.config)):
-		return fmt.Errorf("%s does not end after SIGTERM", nodeName(leader))
+		return fmt.Errorf("%s did not exit after SIGTERM", nodeName(leader))
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -220,7 +219,7 @@ func (r *runner) runStep(ctx context.Context, i int, s step) error {
 			return err
 		}
 		if r.other != nil && i < len(firstKinds) && k == len(all)-1 {
-			// Nothing but the wrong seed could keep a node from its cluster.
+			// Only the wrong seed could keep a node out of its cluster now.
 			if err := r.waitUntilCalm(ctx); err != nil {
 				return err
 			}
@@ -232,7 +231,7 @@ func (r *runner) runStep(ctx context.Context, i int, s step) error {
 	return r.restartAll()
 }
 
-// waitFor waits, also when there is nothing to wait for any more.
+// waitFor waits for d or until ctx is done.
 func waitFor(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -242,8 +241,8 @@ func waitFor(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// restartAll wakes and starts whoever does not run: two faults of a step may have met
-// in one node, and a node that could not save has ended.
+// restartAll resumes and starts all nodes: two faults of a step may have hit one node, and a
+// node that could not save has stopped.
 func (r *runner) restartAll() error {
 	for i, p := range r.ps.nodes {
 		p.sendSignal(syscall.SIGCONT)
@@ -268,7 +267,7 @@ func (r *runner) waitUntilCalm(ctx context.Context) error {
 		if err := waitFor(ctx, lookTick); err != nil {
 			return err
 		}
-		// One that was leaving when it was to be started again.
+		// Restart a node that was still leaving at its last restart.
 		if err := r.restartAll(); err != nil {
 			return err
 		}
@@ -279,17 +278,17 @@ func (r *runner) waitUntilCalm(ctx context.Context) error {
 	return nil
 }
 
-// tellReports tells what each node of a cluster reported last.
+// tellReports prints the latest report of each node of a cluster.
 func (r *runner) tellReports(prefix string, ps *processes) {
 	if ps == nil {
 		return
 	}
 	for i, p := range ps.nodes {
-		r.report("%s%s: alive %v, said %+v", prefix, nodeName(i), p.isAlive(), p.lastReport())
+		r.report("%s%s: alive %v, last report %+v", prefix, nodeName(i), p.isAlive(), p.lastReport())
 	}
 }
 
-// sampleUsage notes what nodes use. A soak also checks now and then what there is.
+// sampleUsage records the usage of the nodes. A soak also checks its evidence periodically.
 func (r *runner) sampleUsage() error {
 	if !r.o.soak {
 		return nil
@@ -321,7 +320,7 @@ func (r *runner) countFaults() (n int) {
 	return n
 }
 
-// judgeRun tells what happened, and what of it should not have.
+// judgeRun checks the evidence and prints the results.
 func (r *runner) judgeRun() error {
 	f, err := auditFolder(r.o.out)
 	if err != nil {

@@ -4,12 +4,11 @@
 
 package main
 
-// connected says whether packets pass from one node to another. Both stand for
-// places in the order of a fault, from 0.
+// connected reports whether packets pass from one node to another. Nodes are positions in the
+// order of a fault, from 0.
 type connected func(from, to int) bool
 
-// shapes are the faults of the network that cut links, by kind. Arg is that of
-// the fault.
+// shapes are the network faults that cut links, by kind. arg is the Arg of the fault.
 var shapes = map[string]func(nodes, arg int) connected{
 	"isolate":     func(_, _ int) connected { return func(a, b int) bool { return a != 0 && b != 0 } },
 	"flap":        func(_, _ int) connected { return func(a, b int) bool { return a != 0 && b != 0 } },
@@ -17,7 +16,7 @@ var shapes = map[string]func(nodes, arg int) connected{
 	"mute":        func(_, _ int) connected { return func(a, _ int) bool { return a != 0 } },
 	"cut link":    func(_, _ int) connected { return func(a, b int) bool { return a+b != 1 } },
 	"cut one way": func(_, _ int) connected { return func(a, b int) bool { return a != 0 || b != 1 } },
-	// The first arg nodes on one side.
+	// The first arg nodes are on one side.
 	"split": func(_, arg int) connected {
 		return func(a, b int) bool { return (a < arg) == (b < arg) }
 	},
@@ -26,21 +25,20 @@ var shapes = map[string]func(nodes, arg int) connected{
 		side := nodes / 2
 		return func(a, b int) bool { return a/side == b/side }
 	},
-	// Two halves that only the first node sees both of.
+	// Two halves are connected only through the first node.
 	"bridge": func(nodes, _ int) connected {
 		half := nodes/2 + 1
 		return func(a, b int) bool { return a == 0 || b == 0 || (a < half) == (b < half) }
 	},
-	// Each sees its neighbours: in a cluster of five, every node a majority of
-	// its own.
+	// Each node sees its neighbours: in a cluster of five, each has a different majority.
 	"ring": func(nodes, _ int) connected {
 		return func(a, b int) bool { return (a+1)%nodes == b || (b+1)%nodes == a }
 	},
-	// Only the first sees a majority.
+	// Only the first node sees a majority.
 	"hub": func(_, _ int) connected { return func(a, b int) bool { return a == 0 || b == 0 } },
 }
 
-// cutRules are the rules of a shape, for nodes in this order.
+// cutRules returns the rules of a shape for nodes in the given order.
 func cutRules(order []int, pass connected) []rule {
 	var rules []rule
 	for a, from := range order {
@@ -53,8 +51,8 @@ func cutRules(order []int, pass connected) []rule {
 	return rules
 }
 
-// lossRules are the rules for lost packets: on every link, or on those of the first
-// of the order.
+// lossRules returns the rules for lost packets on every link, or only on those of the first
+// node.
 func lossRules(order []int, percent int, onlyFirst bool) []rule {
 	var rules []rule
 	for _, from := range order {

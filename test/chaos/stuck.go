@@ -23,36 +23,36 @@ import (
 
 const (
 	maxStuckNodes = 11
-	// stuckSettling is what nodes get to come to rest before they are measured.
+	// stuckSettling is the time that nodes get to settle before they are measured.
 	stuckSettling = 500 * time.Millisecond
-	// toldPatience is how long senders may need to learn what a member that was
-	// killed and started again took with it.
+	// toldPatience is the time that senders get to learn the outcomes of events to a member
+	// that was killed and restarted.
 	toldPatience = 10 * time.Second
 )
 
-// The limits of what waits between a Send and a handler, for one sender, and what
-// it takes to keep it. The first two are of transport/quicnet and transport.
+// The limits of what waits between a Send and a handler for one sender, and its memory
+// overhead. The first two are those of transport/quicnet and transport.
 const (
 	windowBytes  = 256 << 10 // that may be sent before they are read
-	pendingBytes = 256 << 10 // of frames that wait to be written, and as many that are
-	readBytes    = 64 << 10  // of the buffer of a reader, and of a frame in it
-	eventBytes   = 1 << 10   // of an event that waits, besides its body
-	outcomeBytes = 512       // of an outcome that is awaited
-	packetShare  = 2         // memory for a byte that waits in packets
-	garbageShare = 2         // memory of Go for a byte that lives (GOGC=100)
-	runtimeBytes = 8 << 20   // of stacks and pages that are not quite used
+	pendingBytes = 256 << 10 // of frames that wait to be written; as many are being written
+	readBytes    = 64 << 10  // of a reader's buffer and the frame in it
+	eventBytes   = 1 << 10   // of a waiting event besides its body
+	outcomeBytes = 512       // of a pending outcome
+	packetShare  = 2         // memory per byte that waits in packets
+	garbageShare = 2         // memory of the Go runtime per live byte (GOGC=100)
+	runtimeBytes = 8 << 20   // of stacks and partly used pages
 )
 
-// bound is what a node may need because of a handler that never returns.
+// bound is what a node may use because of a handler that never returns.
 type bound struct {
-	events   int // that one Send after the other has taken
-	receiver int // bytes that live at the receiver, for one sender
-	sender   int // bytes that live at a sender
+	events   int // accepted by successive calls of Send
+	receiver int // live bytes at the receiver for one sender
+	sender   int // live bytes at a sender
 }
 
 func newBound(payload int) bound {
 	waiting := min(receiver.QueueLength, max(1, receiver.QueueBytes/payload))
-	// One more is with the handler, and one with the reader.
+	// One more event is in the handler and one in the reader.
 	events := waiting + 2 + (windowBytes+2*pendingBytes+readBytes)/payload
 	return bound{
 		events:   events,
@@ -61,23 +61,23 @@ func newBound(payload int) bound {
 	}
 }
 
-// roomBeside is the memory of a process that has some before, when so much more lives.
+// roomBeside returns the memory that a process may use with additional live bytes.
 func roomBeside(before, lives int) int { return before + garbageShare*lives + runtimeBytes }
 
-// memoryUse is what one process needs, in bytes.
+// memoryUse is the memory of one process, in bytes.
 type memoryUse struct{ before, peak, heapBefore, heapPeak int }
 
-// stuckRun is a run in which one handler never returns.
+// stuckRun is a run in which a handler never returns.
 type stuckRun struct {
 	*runner
-	victim int // its node
+	victim int // node with the stuck handler
 	use    []memoryUse
-	from   int64 // of the flood, by the clock of the evidence
+	from   int64 // start of the flood, by the clock of the evidence
 	until  int64
 }
 
-// runStuck lets all nodes send to one whose handler never returns, and checks what
-// that costs, and that nobody sees it in the views.
+// runStuck makes all nodes send to one whose handler never returns. It checks the memory that
+// this costs, and that no view is affected.
 func runStuck(ctx context.Context, o options, out io.Writer) (err error) {
 	r, err := newRunner(o, out)
 	if err != nil {
@@ -91,7 +91,7 @@ func runStuck(ctx context.Context, o options, out io.Writer) (err error) {
 	return s.judgeRun()
 }
 
-// floodLeader floods the leader, since all others need it: then it is killed.
+// floodLeader floods the leader, on which all others depend, and then kills it.
 func (s *stuckRun) floodLeader(ctx context.Context) error {
 	if err := s.waitUntilCalm(ctx); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (s *stuckRun) floodLeader(ctx context.Context) error {
 		return err
 	}
 	if s.victim = s.ps.findLeader(); s.victim < 0 {
-		return errors.New("there is no leader")
+		return errors.New("no leader")
 	}
 	for i, p := range s.ps.nodes {
 		before, err := memoryOf(p, "VmRSS:")
@@ -134,7 +134,7 @@ func (s *stuckRun) floodLeader(ctx context.Context) error {
 	return s.releaseStuck(ctx)
 }
 
-// tellNodes says something to all nodes but the stuck one.
+// tellNodes sends a line to all nodes but the stuck one.
 func (s *stuckRun) tellNodes(line string) error {
 	for i, p := range s.ps.nodes {
 		if i == s.victim {
@@ -147,8 +147,7 @@ func (s *stuckRun) tellNodes(line string) error {
 	return nil
 }
 
-// releaseStuck kills the stuck node and starts it again: every event that waited for it
-// is told lost then.
+// releaseStuck kills and restarts the stuck node, so that every waiting event is reported lost.
 func (s *stuckRun) releaseStuck(ctx context.Context) error {
 	if err := s.tellNodes(sayStop); err != nil {
 		return err
@@ -169,12 +168,12 @@ func (s *stuckRun) releaseStuck(ctx context.Context) error {
 			}
 		}
 	}
-	s.report("it was killed and started again; all outcomes were told within %v",
+	s.report("it was killed and restarted; all outcomes were reported within %v",
 		time.Since(began).Round(time.Millisecond))
 	return s.leaveAll()
 }
 
-// memoryOf reads a line of the status of a process, in bytes.
+// memoryOf reads a line of a process's status, in bytes.
 func memoryOf(p *process, line string) (int, error) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(p.cmd.Process.Pid) + "/status")
 	if err != nil {
@@ -190,7 +189,7 @@ func memoryOf(p *process, line string) (int, error) {
 	return 0, fmt.Errorf("process %d: no %s", p.cmd.Process.Pid, line)
 }
 
-// judgeRun compares memory and events with their bounds, and reads all views.
+// judgeRun compares memory and events with their bounds and checks all views.
 func (s *stuckRun) judgeRun() error {
 	if err := cutTapes(s.o.out); err != nil {
 		return err
@@ -210,11 +209,11 @@ func (s *stuckRun) judgeRun() error {
 			return err
 		}
 		if head.Taken == 0 || head.Taken > uint64(b.events) || head.Done > 0 {
-			faults = append(faults, fmt.Errorf("%s: %d events taken, %d told handled: "+
-				"want 1 to %d, and none", nodeName(i), head.Taken, head.Done, b.events))
+			faults = append(faults, fmt.Errorf("%s: %d events accepted, %d reported handled: "+
+				"want 1 to %d, and 0", nodeName(i), head.Taken, head.Done, b.events))
 		}
 	}
-	s.report("events: %d taken by Send, of at most %d x %d; %d were told lost, "+
+	s.report("events: %d accepted by Send, of at most %d x %d; %d were reported lost, "+
 		"%d had reached the handler", p.taken, len(s.ps.nodes)-1, b.events, p.unknown+p.notRun, p.handled)
 	views := 0
 	for i := range s.ps.nodes {
@@ -225,20 +224,21 @@ func (s *stuckRun) judgeRun() error {
 	s.report("views: %d new ones while it was stuck", views)
 	err = errors.Join(faults...)
 	if err == nil {
-		s.report("memory stayed within its bounds, all members active under one leader, each loss told")
+		s.report("memory stayed within its bounds, all members were active under one leader, " +
+			"each loss was reported")
 	}
 	return err
 }
 
-// checkMemory compares what the processes needed with what they may.
+// checkMemory compares the memory of the processes with the bounds.
 func (s *stuckRun) checkMemory() error {
 	b := newBound(s.o.payload)
-	s.report("at the receiver, for a sender: %d KiB may live, of %d waiting events with their bodies "+
+	s.report("at the receiver, for each sender: %d KiB may live: %d waiting events with their bodies "+
 		"twice, the window of %d KiB in packets, a reader",
 		b.receiver>>10, receiver.QueueLength, windowBytes>>10)
-	s.report("at a sender: %d KiB may live, of two buffers of %d KiB, the window in packets, "+
+	s.report("at a sender: %d KiB may live: two buffers of %d KiB, the window in packets, "+
 		"%d outcomes", b.sender>>10, pendingBytes>>10, b.events)
-	s.report("a process may have what it had + %d x what may live + %d MiB",
+	s.report("a process may use its memory before + %d x the live bytes + %d MiB",
 		garbageShare, runtimeBytes>>20)
 	var faults []error
 	for i, u := range s.use {
@@ -258,8 +258,8 @@ func (s *stuckRun) checkMemory() error {
 	return errors.Join(faults...)
 }
 
-// checkViews wants every view that a node showed from one time to another to have
-// all members active under the leader of the last view before, and counts them.
+// checkViews checks that every view of a node in a time interval has all members active under
+// the leader of the last view before, and counts the views.
 func checkViews(path string, nodes int, from, until int64) (views int, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -273,7 +273,7 @@ func checkViews(path string, nodes int, from, until int64) (views int, err error
 	for lines.Scan() {
 		var e evidence
 		if json.Unmarshal(lines.Bytes(), &e) != nil || e.Kind != kindView || e.At > until {
-			continue // the last line may have been cut off
+			continue // the last line may be truncated
 		}
 		if e.At < from {
 			before = e.View
@@ -293,7 +293,7 @@ func checkViews(path string, nodes int, from, until int64) (views int, err error
 	return views, errors.Join(append(faults, lines.Err())...)
 }
 
-// oddView says what is wrong with a view, empty for nothing.
+// oddView describes what is wrong with a view, or returns "".
 func oddView(before, v *sight, nodes int) string {
 	active := 0
 	for _, m := range v.Members {

@@ -15,35 +15,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A tape is evidence about millions of events: a file that a process has mapped
-// into its memory, so that a mark costs a store there, and SIGKILL takes none of
-// it. Its first page is a head of counters, the rest an array.
+// A tape is a recording of millions of events: a file that is mapped into memory, so that a
+// mark costs one store and survives SIGKILL. Its first page has counters, the rest is an array
+// of marks.
 //
-// A node has two for each other one and run of its own: what it sent to it, a
-// uint32 an event by number, and what its handler got from it, a uint64 an event
-// in the order of the handling.
+// For each other node, each run of a node has two: what it sent, a uint32 per event by number,
+// and what its handler received, a uint64 per event in the order of handling.
 
-// Ends of the names of tapes.
+// File name extensions of recordings.
 const (
 	sentEnd  = ".sent"
 	heardEnd = ".heard"
 )
 
-// tapeHeadBytes is the size of the head, a page.
+// tapeHeadBytes is the size of the head, one page.
 const tapeHeadBytes = 4096
 
-// tapeHead counts what the tape has. The runner reads it while the node writes.
+// tapeHead has the counters of a recording. The runner reads it while the node writes.
 type tapeHead struct {
-	Used  uint64 // marks in the array
-	Taken uint64 // by Send
-	Done  uint64 // told nil
-	Lost  uint64 // told an error
-	Ended uint64 // 1 once the process was done in order
-	Slept uint64 // times that the handler slept
+	Used  uint64 // number of marks
+	Taken uint64 // events accepted by Send
+	Done  uint64 // with the outcome nil
+	Lost  uint64 // with an error as outcome
+	Ended uint64 // 1 after an orderly end of the process
+	Slept uint64 // number of times that the handler slept
 }
 
-// Marks of an event that is sent. Its outcomes are counted: nil, lost with the
-// connection or the node, and any other error, which says that no handler ran.
+// Marks of a sent event. The outcomes are counted: nil, unknown because the connection or the
+// node was lost, and any other error, which means that no handler ran.
 const (
 	markTried   = 1 << 0 // Send was called
 	markTaken   = 1 << 1 // Send returned nil
@@ -54,15 +53,14 @@ const (
 	toldNotRun  = 1 << 24
 )
 
-// Marks of an event that a handler got: its number, the run of its sender, and
-// what was odd.
+// Marks of a handled event: its number, the run of its sender, and anomalies.
 const (
 	heardSeqBits = 40
 	heardRunBits = 16
 
 	heardReturned = 1 << 61 // the handler is about to return
-	heardBeside   = 1 << 62 // while it handled another one of the sender
-	heardBad      = 1 << 63 // checksum or sender are wrong
+	heardBeside   = 1 << 62 // the handler was running for another event of this sender
+	heardBad      = 1 << 63 // the checksum or the sender is wrong
 )
 
 func heardOf(run int, seq uint64) uint64 {
@@ -73,19 +71,18 @@ func heardParts(mark uint64) (run int, seq uint64) {
 	return int(mark >> heardSeqBits & (1<<heardRunBits - 1)), mark & (1<<heardSeqBits - 1)
 }
 
-// tape is a mapped file with marks of type uint32 or uint64.
+// tape is a mapped file with marks.
 type tape[T uint32 | uint64] struct {
 	head  *tapeHead
 	marks []T
 }
 
-// tapePath names a tape: of a run of a node, about another node.
+// tapePath returns the path of a recording of a run of a node about another node.
 func tapePath(dir, node string, run int, other, end string) string {
 	return filepath.Join(dir, fmt.Sprintf("%s-%d-%s%s", node, run, other, end))
 }
 
-// makeTape makes a tape with room for some marks. The file is sparse: it has no
-// more than is used.
+// makeTape creates a recording with room for some marks. The file is sparse.
 func makeTape[T uint32 | uint64](path string, room uint64) (*tape[T], error) {
 	var t T
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
@@ -105,7 +102,7 @@ func makeTape[T uint32 | uint64](path string, room uint64) (*tape[T], error) {
 	return onTape[T](bytes), nil
 }
 
-// onTape looks at bytes as a tape. They begin at a page, and so does the array.
+// onTape interprets bytes, which begin at a page boundary, as a recording.
 func onTape[T uint32 | uint64](bytes []byte) *tape[T] {
 	var t T
 	all := unsafe.Slice((*T)(unsafe.Pointer(&bytes[0])), len(bytes)/int(unsafe.Sizeof(t)))
@@ -115,7 +112,7 @@ func onTape[T uint32 | uint64](bytes []byte) *tape[T] {
 	}
 }
 
-// readHead reads the head of a tape that is in use.
+// readHead reads the head of a recording that is in use.
 func readHead(path string) (tapeHead, error) {
 	var page [unsafe.Sizeof(tapeHead{}) / 8]uint64
 	file, err := os.Open(path)
@@ -130,8 +127,8 @@ func readHead(path string) (tapeHead, error) {
 	return *(*tapeHead)(unsafe.Pointer(&page[0])), nil
 }
 
-// readTape maps a tape that nobody writes any more, cut to what is used. done
-// gives it back.
+// readTape maps a recording that is no longer written, limited to its used part. done unmaps
+// it.
 func readTape[T uint32 | uint64](path string) (t *tape[T], done func(), err error) {
 	var mark T
 	file, err := os.Open(path)
@@ -150,7 +147,7 @@ func readTape[T uint32 | uint64](path string) (t *tape[T], done func(), err erro
 	if err != nil {
 		return nil, nil, fmt.Errorf("map %s: %w", path, err)
 	}
-	done = func() { _ = unix.Munmap(bytes) } // it was mapped
+	done = func() { _ = unix.Munmap(bytes) } // cannot fail: it is mapped
 	t = onTape[T](bytes)
 	if t.head.Used > uint64(len(t.marks)) {
 		err := fmt.Errorf("%s: not evidence: %d marks of %d bytes in a file of %d",
@@ -162,7 +159,7 @@ func readTape[T uint32 | uint64](path string) (t *tape[T], done func(), err erro
 	return t, done, nil
 }
 
-// cutTapes shortens all tapes of a folder to what was used.
+// cutTapes truncates all recordings in a folder to their used part.
 func cutTapes(dir string) error {
 	var faults []error
 	for end, size := range map[string]int64{sentEnd: 4, heardEnd: 8} {
@@ -179,7 +176,7 @@ func cutTapes(dir string) error {
 	return errors.Join(faults...)
 }
 
-// noteTry notes the number of an event before it is sent; false without room.
+// noteTry records an event before it is sent. It returns false if the recording is full.
 func noteTry(t *tape[uint32], seq uint64) bool {
 	if seq > uint64(len(t.marks)) {
 		return false
@@ -189,7 +186,7 @@ func noteTry(t *tape[uint32], seq uint64) bool {
 	return true
 }
 
-// noteSent notes what Send said.
+// noteSent records the result of Send.
 func noteSent(t *tape[uint32], seq uint64, err error) {
 	if err != nil {
 		atomic.AddUint32(&t.marks[seq-1], markRefused)
@@ -199,7 +196,7 @@ func noteSent(t *tape[uint32], seq uint64, err error) {
 	atomic.AddUint64(&t.head.Taken, 1)
 }
 
-// noteTold notes an outcome.
+// noteTold records an outcome.
 func noteTold(t *tape[uint32], seq uint64, outcome uint32) {
 	atomic.AddUint32(&t.marks[seq-1], outcome)
 	if outcome == toldDone {
@@ -209,7 +206,7 @@ func noteTold(t *tape[uint32], seq uint64, outcome uint32) {
 	atomic.AddUint64(&t.head.Lost, 1)
 }
 
-// noteHeard notes that a handler has an event, and returns where; nil without room.
+// noteHeard records a handled event and returns its mark, or nil if the recording is full.
 func noteHeard(t *tape[uint64], mark uint64) *uint64 {
 	at := atomic.AddUint64(&t.head.Used, 1)
 	if at > uint64(len(t.marks)) {

@@ -20,34 +20,34 @@ import (
 )
 
 const (
-	// worldsDir holds a folder a run, locked while the run lives. What a run
-	// makes on the machine has the folder's name in its own.
+	// worldsDir holds a folder for each run, locked while the run lives. Everything that a run
+	// creates on the machine has the folder's name in its own.
 	worldsDir = "/run/athena-chaos"
 	lockFile  = "lock"
-	// diskBytes is the size of the disk of a node, a tmpfs.
+	// diskBytes is the size of a node's disk, a tmpfs.
 	diskBytes = 256 << 10
-	// endPatience is how long a killed process may take to be gone.
+	// endPatience is how long a killed process may take to disappear.
 	endPatience = 5 * time.Second
 )
 
-// world is all that a run makes on the machine besides processes and evidence.
+// world is everything that a run creates on the machine besides processes and evidence.
 type world struct {
 	dir  string
 	lock *os.File
-	net  *network // nil where the nodes share the loopback of the machine
-	// addresses are those of the nodes.
+	net  *network // nil if the nodes share the loopback interface
+	// addresses are the addresses of the nodes.
 	addresses []string
 	memory
 }
 
 func needsRoot() error {
 	if os.Geteuid() != 0 {
-		return errors.New("it needs root, for network namespaces")
+		return errors.New("network namespaces need root")
 	}
 	return nil
 }
 
-// whyUnable says why no run is possible here; empty when one is.
+// whyUnable returns the reason why no run is possible here, or "".
 func whyUnable() string {
 	if err := needsRoot(); err != nil {
 		return err.Error()
@@ -62,12 +62,12 @@ func whyUnable() string {
 		err = errors.Join(w.net.applyRules(), w.removeAll())
 	}
 	if err != nil {
-		return "this machine does not let it make network namespaces: " + err.Error()
+		return "cannot create network namespaces on this machine: " + err.Error()
 	}
 	return ""
 }
 
-// newWorld makes network and disks, after it took away what dead runs left.
+// newWorld creates the network and the disks, after it has cleaned up after killed runs.
 func newWorld(nodes int) (*world, error) {
 	if err := cleanLeftovers(); err != nil {
 		return nil, err
@@ -89,8 +89,8 @@ func newWorld(nodes int) (*world, error) {
 	return w, nil
 }
 
-// newPlainWorld is one on the loopback, without faults of network, disks and
-// memory: it needs no root.
+// newPlainWorld creates a world on the loopback interface, without faults of network, disks and
+// memory. It does not need root.
 func newPlainWorld(nodes int) (*world, error) {
 	dir, err := os.MkdirTemp("", "athena-chaos-world-")
 	if err != nil {
@@ -98,7 +98,7 @@ func newPlainWorld(nodes int) (*world, error) {
 	}
 	w := &world{dir: dir}
 	for i := range nodes {
-		// Closed when all are found, or one is found twice.
+		// All are closed at the end, so that no port is found twice.
 		c, err := net.ListenPacket("udp", "127.0.0.1:0")
 		if err == nil {
 			defer c.Close()
@@ -106,13 +106,13 @@ func newPlainWorld(nodes int) (*world, error) {
 			err = os.Mkdir(w.diskFolder(i), 0o700)
 		}
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("a world on loopback: %w", err), w.removeAll())
+			return nil, errors.Join(fmt.Errorf("create a world on loopback: %w", err), w.removeAll())
 		}
 	}
 	return w, nil
 }
 
-// namespacePath is the path of the namespace of a node, empty where it has none.
+// namespacePath returns the path of a node's namespace, or "".
 func (w *world) namespacePath(node int) string {
 	if w.net == nil {
 		return ""
@@ -120,7 +120,7 @@ func (w *world) namespacePath(node int) string {
 	return w.net.namespacePath(node)
 }
 
-// claimFolder makes the folder of the run and locks it, while nobody cleans up.
+// claimFolder creates and locks the folder of the run, while no cleanup is running.
 func (w *world) claimFolder() error {
 	all, err := lockWorlds()
 	if err != nil {
@@ -134,7 +134,7 @@ func (w *world) claimFolder() error {
 	return err
 }
 
-// lockWorlds waits for the lock of all runs, which nobody keeps for long.
+// lockWorlds waits for the lock of all runs, which is only held briefly.
 func lockWorlds() (*os.File, error) {
 	if err := os.MkdirAll(worldsDir, 0o700); err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func lockWorlds() (*os.File, error) {
 	return dir, nil
 }
 
-// diskFolder is the folder of a node's disk.
+// diskFolder returns the folder of a node's disk.
 func (w *world) diskFolder(node int) string {
 	return filepath.Join(w.dir,
 		"disk"+strconv.Itoa(node+1))
@@ -167,7 +167,7 @@ func mountDisk(dir string) error {
 	return nil
 }
 
-// removeAll takes everything away.
+// removeAll removes everything that the world consists of.
 func (w *world) removeAll() error {
 	if w.net == nil && w.lock == nil {
 		return os.RemoveAll(w.dir)
@@ -179,8 +179,8 @@ func (w *world) removeAll() error {
 	return err
 }
 
-// lockFolder locks a folder for the life of the process; the error is EWOULDBLOCK
-// while another has it.
+// lockFolder locks a folder for the life of the process. The error is EWOULDBLOCK while another
+// process has the lock.
 func lockFolder(dir string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -193,7 +193,7 @@ func lockFolder(dir string) (*os.File, error) {
 	return file, nil
 }
 
-// cleanLeftovers takes away what runs left that were killed.
+// cleanLeftovers removes what killed runs left.
 func cleanLeftovers() error {
 	all, err := lockWorlds()
 	if err != nil {
@@ -210,7 +210,7 @@ func cleanLeftovers() error {
 		lock, err := lockFolder(dir)
 		switch {
 		case errors.Is(err, unix.EWOULDBLOCK), errors.Is(err, os.ErrNotExist):
-			continue // it runs, or ended just now
+			continue // the run is alive or has just ended
 		case err != nil:
 			faults = append(faults, err)
 			continue
@@ -221,8 +221,8 @@ func cleanLeftovers() error {
 	return errors.Join(faults...)
 }
 
-// cleanUp takes away everything of a run: processes, namespaces with all that is
-// in them, disks, memory groups, and its folder.
+// cleanUp removes everything of a run: processes, namespaces with their contents, disks, memory
+// cgroups, and its folder.
 func cleanUp(dir string) error {
 	id := filepath.Base(dir)
 	var faults []error
@@ -236,7 +236,7 @@ func cleanUp(dir string) error {
 	faults = append(faults, err)
 	for _, disk := range disks {
 		err := unix.Unmount(disk, unix.MNT_DETACH)
-		if err != nil && !errors.Is(err, unix.EINVAL) { // it was not mounted yet
+		if err != nil && !errors.Is(err, unix.EINVAL) { // not mounted yet
 			faults = append(faults, fmt.Errorf("unmount %s: %w", disk, err))
 		}
 	}
@@ -244,7 +244,7 @@ func cleanUp(dir string) error {
 	return errors.Join(faults...)
 }
 
-// endProcesses kills what still runs in a namespace, and waits for its end.
+// endProcesses kills the processes in a namespace and waits until they have ended.
 func endProcesses(namespace string) error {
 	for end := time.Now().Add(endPatience); ; time.Sleep(10 * time.Millisecond) {
 		out, err := exec.Command("ip", "netns", "pids", namespace).Output()
@@ -256,11 +256,11 @@ func endProcesses(namespace string) error {
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("namespace %s: processes %v do not end", namespace, pids)
+			return fmt.Errorf("namespace %s: processes %v did not end", namespace, pids)
 		}
 		for _, text := range pids {
 			if pid, err := strconv.Atoi(text); err == nil {
-				_ = unix.Kill(pid, unix.SIGKILL) // it may have ended
+				_ = unix.Kill(pid, unix.SIGKILL) // the process may have ended
 			}
 		}
 	}

@@ -40,7 +40,8 @@ var classic = []Mutant{
 		Rule: "5, restart: a memory store that forgot its votes is another voter",
 		Edits: []Edit{{
 			File: "internal/sim/process.go",
-			Old:  "p.store = paxos.Durable{StoreID: c.newStoreID(), Incarnation: c.procs[p.home].nextIncarnation}",
+			Old: "p.store = paxos.Durable{StoreID: c.newStoreID(), " +
+				"Incarnation: c.procs[p.home].nextIncarnation}",
 			New: "id := p.store.StoreID\n\t\tif id.IsZero() {\n\t\t\tid = c.newStoreID()\n\t\t}\n" +
 				"\t\tp.store = paxos.Durable{StoreID: id, Incarnation: c.procs[p.home].nextIncarnation}",
 		}},

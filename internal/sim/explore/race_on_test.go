@@ -4,5 +4,5 @@
 
 package explore_test
 
-// underRace is true under the race detector, where runs take ten times as long. Runs have one goroutine.
+// underRace is true under the race detector, where a run takes ten times as long.
 const underRace = true

@@ -4,8 +4,8 @@ package paxos
 
 import "github.com/athena-go/athena/member"
 
-// Accepted is a value that a voter accepted: a state with its leader, what it was built on, and
-// the proposal that carried it. The zero Accepted stands for no value.
+// Accepted is a value that a voter accepted: a state that names its leader, the state that it
+// continues, and the proposal that carried it. The zero Accepted means no value.
 type Accepted struct {
 	ID    ID
 	Base  member.Number // of the held state that State continues; zero in a founding
@@ -15,28 +15,28 @@ type Accepted struct {
 // IsZero reports whether nothing was accepted.
 func (a Accepted) IsZero() bool { return a.ID.IsZero() }
 
-// Acceptor is the voter of one node: what it remembers of its votes, and the rules by which it
-// votes. Nothing of it expires.
+// Acceptor is the voter of a node: what it must remember about its votes, and the rules for voting.
+// Nothing in it expires.
 type Acceptor struct {
-	Promised ID           // highest proposal that it promised or accepted
-	Accepted Accepted     // value that it accepted last
-	Held     member.State // newest state of a chosen leader that it took
+	Promised ID           // highest promised or accepted proposal
+	Accepted Accepted     // last accepted value
+	Held     member.State // newest state of a chosen leader
 }
 
-// Durable is what a node must still know after a crash. It is saved and synced before any message
-// that depends on it leaves, and before the node itself counts on it (protocol.md 6, durable).
+// Durable is what a node must not lose in a crash. It is saved and synced before any message that
+// depends on it is sent, and before the node itself relies on it (protocol.md 6, durable).
 type Durable struct {
 	StoreID     member.StoreID
 	Incarnation uint64
 	Acceptor
 }
 
-// RefusePromise returns the reason to refuse a pre proposal, or NotRefused.
-// fromVoter says that the proposer has a vote that this node would count.
+// RefusePromise returns the reason to refuse a pre proposal, or NotRefused. fromVoter is set if
+// this node counts the proposer's vote.
 //
 // (S) "A voter accepts when: version > held version; (version, ballot) > promised; who then holds
-// nothing votes in foundings only" (protocol.md 6, 3). The rules that protect a living leader are
-// those of the node, which asks for this one first.
+// nothing votes in foundings only" (protocol.md 6, 3). Package statemachine adds the rules that
+// protect a live leader.
 func (a Acceptor) RefusePromise(p Proposal, fromVoter bool) Refusal {
 	switch {
 	case p.ID.Version <= a.Held.Version:
@@ -47,18 +47,18 @@ func (a Acceptor) RefusePromise(p Proposal, fromVoter bool) Refusal {
 	return a.refuseEither(p, fromVoter)
 }
 
-// Promise promises p, which RefusePromise allowed. It returns the acceptor to save and the value
-// to show in the vote.
+// Promise promises p, which RefusePromise allowed. It returns the acceptor to save and the value to
+// include in the vote.
 //
 // "It stores the promise, and its vote shows the value that it accepted last" (protocol.md 6, 3).
-// If that value is chosen, every quorum has a voter that shows it.
+// If a value was chosen, every quorum has a voter that shows it.
 func (a Acceptor) Promise(p Proposal) (Acceptor, Accepted) {
 	a.Promised = p.ID
 	return a, a.Accepted
 }
 
-// RefuseAcceptance returns the reason to refuse a formal proposal, or NotRefused.
-// fromVoter says that the proposer has a vote that this node would count.
+// RefuseAcceptance returns the reason to refuse a formal proposal, or NotRefused. fromVoter is set
+// if this node counts the proposer's vote.
 //
 // (S) "A voter accepts when: version > held version; (version, ballot) >= promised; base >= own
 // held state" (protocol.md 6, 5).
@@ -83,9 +83,9 @@ func (a Acceptor) Accept(p Proposal) Acceptor {
 	return a
 }
 
-// Bound is the version of the value that the acceptor accepted, as long as it does not hold a state
-// of that version; 0 for none. The value may be chosen or not. "It takes no state, sends no
-// keep-alive and believes no ack of a lower version" (protocol.md 6, 5).
+// Bound returns the version of the accepted value until a state of that version is held; 0 for
+// none. The value may be chosen or not. "It takes no state, sends no keep-alive and believes no ack
+// of a lower version" (protocol.md 6, 5).
 func (a Acceptor) Bound() uint64 { return a.Accepted.ID.Version }
 
 // Take makes s, the state of a chosen leader, the held state. It returns the acceptor to save.
@@ -103,25 +103,25 @@ func (a Acceptor) Take(s member.State) Acceptor {
 	return a
 }
 
-// refuseEither refuses what neither stage allows.
+// refuseEither applies the rules common to both stages.
 func (a Acceptor) refuseEither(p Proposal, fromVoter bool) Refusal {
 	switch {
 	case a.jumpsTooFar(p, fromVoter):
 		return VersionJump
 	case !p.Founding && a.Held.IsZero():
-		return HoldsNothing // no vote may outlive the state that it was asked for with
+		return HoldsNothing // or a vote could outlive the state that it was based on
 	}
 	return NotRefused
 }
 
 // Limits of the numbers in a proposal. Without them one message could use up the numbers that
-// receivers accept (member.MaxCount), or make the fencing token jump beyond what fits into one
-// integer (member.Number.Int64).
+// receivers accept (member.MaxCount), or move the fencing token beyond what fits into one integer
+// (member.Token.Int64).
 const (
 	// MaxVersionJump is how far a version that is not chosen yet (of a proposal, a promise or a
-	// bound) may lie above the one that it follows. Such a version grows by one with each
-	// election that fails after its value was accepted somewhere: 65,536 failures in a row take
-	// an hour and a half at least, with a HeartbeatInterval of 100 ms.
+	// bound) may be above the one before it. Such a version grows by one with each election that
+	// fails after a voter accepted its value: 65,536 failures in a row take at least an hour and a
+	// half with a HeartbeatInterval of 100 ms.
 	MaxVersionJump = 1 << 16
 	// maxRound limits the rounds of ballots, which grow by one with each proposal.
 	maxRound = 1 << 40
@@ -130,8 +130,8 @@ const (
 // jumpsTooFar reports whether no election can have led to p. (S) "A proposal is refused if its
 // version is more than 2^16 above the voter's held version (a voter's word extends that to the
 // state which its proposal continues) or its round is above 2^40; of a voter, and of a founder,
-// twice as much is allowed" (protocol.md 3): a node without a vote must not bind voters so high
-// that none of them can follow. "A founding proposes version 1."
+// twice as much is allowed" (protocol.md 3): a node without a vote must not bind voters to a
+// version that no other proposal can exceed. "A founding proposes version 1."
 func (a Acceptor) jumpsTooFar(p Proposal, fromVoter bool) bool {
 	last, room := a.Held.Version, uint64(1)
 	switch {

@@ -11,9 +11,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Ballot identifies one attempt of one proposer. No two attempts share one: a
-// proposer raises the round within a run and the incarnation between runs, and
-// two processes at one address have two stores.
+// Ballot identifies one attempt of one proposer. Ballots are unique: the round increases within a
+// run, the incarnation between runs, and processes with the same address have different stores.
 type Ballot struct {
 	Round       uint64
 	Proposer    member.Address
@@ -31,13 +30,13 @@ func (b Ballot) compare(o Ballot) int {
 	)
 }
 
-// Run is the run of the proposer.
+// Run returns the identity of the proposer.
 func (b Ballot) Run() member.Identity {
 	return member.Identity{Address: b.Proposer, StoreID: b.StoreID, Incarnation: b.Incarnation}
 }
 
-// clusterID is the id of the cluster that a founding with this ballot makes. It is as
-// random as the store id of the proposer, and each proposal has another.
+// clusterID returns the id of the cluster that a founding with this ballot creates. It is as random
+// as the proposer's store id and differs between proposals.
 func (b Ballot) clusterID() member.ClusterID {
 	h := fnv.New128a()
 	h.Write(b.StoreID[:])
@@ -57,10 +56,10 @@ func (i ID) Compare(o ID) int {
 	return cmp.Or(cmp.Compare(i.Version, o.Version), i.Ballot.compare(o.Ballot))
 }
 
-// IsZero reports whether the ID is that of no proposal.
+// IsZero reports whether i is the zero ID.
 func (i ID) IsZero() bool { return i == ID{} }
 
-// String is short and meant for logs and traces.
+// String returns a short form for logs and traces.
 func (i ID) String() string {
 	b := i.Ballot
 	return fmt.Sprintf("v%d/%d@%s#%d", i.Version, b.Round, b.Proposer, b.Incarnation)

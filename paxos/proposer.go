@@ -8,14 +8,14 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Proposer makes the proposals of one node, one attempt at a time. It is a value: each step
-// returns the proposer after it. Nothing of it is saved: a later run has another incarnation, so
-// its ballots are others.
+// Proposer makes the proposals of one node, one attempt at a time. It is a value: each step returns
+// the next Proposer. It is not saved, since a later run has another incarnation and therefore other
+// ballots.
 type Proposer struct {
-	Attempt  Attempt // under way; zero for none
+	Attempt  Attempt // in progress; zero for none
 	Failures int     // attempts in a row that ended without a leader, at most MaxFailures
 	round    uint64  // highest round seen
-	version  uint64  // highest version seen promised, or the next to try
+	version  uint64  // highest version seen in a promise, or the next one to try
 }
 
 // Attempt is one proposal through both stages.
@@ -23,26 +23,26 @@ type Attempt struct {
 	ID       ID
 	Stage    Stage
 	Founding bool
-	// Candidates are the nodes to propose if no value must be adopted, the preferred one first:
-	// the proposer itself, or the successors of a leader that hands over.
+	// Candidates are the nodes to propose if no value must be adopted, in order of preference: the
+	// proposer itself, or the successors of a leader that hands over.
 	Candidates []member.Address
-	Base       member.State // that the value continues; its voters vote
-	Value      Accepted     // what is proposed; set in the formal stage
+	Base       member.State // state that the value continues; its voters vote
+	Value      Accepted     // proposed value; set in the formal stage
 	quorum     int          // M
 	seeds      []member.Address
-	able       []member.Identity // runs that may lead, by their pre votes
+	able       []member.Identity // runs that can lead, by their pre votes
 	votes      tally             // of the present stage
 }
 
-// IsZero reports whether no attempt is under way.
+// IsZero reports whether no attempt is in progress.
 func (t Attempt) IsZero() bool { return t.ID.IsZero() }
 
-// BeginElection begins an attempt to elect one of the candidates on the state that a, the node's
-// own acceptor, holds. The caller sends the Proposal of the attempt to its voters and votes
+// BeginElection starts an attempt to elect one of the candidates, based on the state that the
+// node's own acceptor a holds. The caller sends the Proposal of the attempt to its voters and votes
 // itself.
 //
 // "The version is the greatest of held + 1, the highest seen in votes, and one above a version
-// whose value could not be adopted" (protocol.md 6, 3), and not below the node's own promise,
+// whose value could not be adopted" (protocol.md 6, 3). It is not below the node's own promise,
 // which would refuse it.
 func (p Proposer) BeginElection(
 	self member.Identity, a Acceptor, quorum int, candidates []member.Address,
@@ -55,11 +55,11 @@ func (p Proposer) BeginElection(
 	})
 }
 
-// BeginFounding begins an election without any held state, among the active members of the
+// BeginFounding starts an election without any held state, among the active members of the
 // proposer's provisional state.
 //
-// (S) "A founding is always for version 1. It needs pre and formal votes of M active members and
-// of a majority of the configured seeds" (protocol.md 4).
+// (S) "A founding is always for version 1. It needs pre and formal votes of M active members and of
+// a majority of the configured seeds" (protocol.md 4).
 func (p Proposer) BeginFounding(
 	self member.Identity, a Acceptor, quorum int, active member.Roster, seeds []member.Address,
 ) Proposer {
@@ -73,7 +73,7 @@ func (p Proposer) BeginFounding(
 	})
 }
 
-// beginAttempt gives the attempt a ballot of its own.
+// beginAttempt gives the attempt a new ballot.
 //
 // "Round = highest seen or promised + 1" (protocol.md 6, 7).
 func (p Proposer) beginAttempt(self member.Identity, a Acceptor, t Attempt) Proposer {
@@ -90,8 +90,7 @@ func (p Proposer) beginAttempt(self member.Identity, a Acceptor, t Attempt) Prop
 	return p
 }
 
-// Proposal is what the attempt asks voters in its present stage; held is the state that the
-// proposer holds.
+// Proposal returns the proposal of the present stage. held is the state that the proposer holds.
 func (t Attempt) Proposal(held member.State) Proposal {
 	q := Proposal{Stage: t.Stage, ID: t.ID, Founding: t.Founding, Held: held.Number, State: held}
 	if t.Stage == Formal {
@@ -100,7 +99,7 @@ func (t Attempt) Proposal(held member.State) Proposal {
 	return q
 }
 
-// Voters are the addresses that have a vote in the attempt.
+// Voters returns the addresses that have a vote in the attempt.
 func (t Attempt) Voters() []member.Address {
 	var voters []member.Address
 	for _, e := range t.Base.Roster {
@@ -118,8 +117,8 @@ func (t Attempt) Expects(id ID, stage Stage) bool {
 	return !t.IsZero() && t.ID == id && t.Stage == stage
 }
 
-// Count counts a vote that the attempt expects, or returns the reason why it does not count. Then
-// the caller asks for the Next step.
+// Count counts a vote that the attempt expects, or returns the reason why it does not count. The
+// caller then calls Next.
 //
 // "Votes count where (address, store id) is a voter of the newest held state among the votes"
 // (protocol.md 6, 4), "one a voter" (6, 6).
@@ -137,12 +136,12 @@ func (p Proposer) Count(v Vote) (Proposer, Refusal) {
 	return p, NotRefused
 }
 
-// rebaseOn builds the attempt on s if that is newer than its base. A proposer that is bound above s
-// cannot take it, and those that hold s would refuse for ever what continues less.
+// rebaseOn bases the attempt on s if s is newer than its base. A proposer bound above s cannot take
+// s, and voters that hold s would forever refuse a value based on less.
 //
 // (S) "A proposer that is bound above that state cannot take it, and builds on it all the same,
-// where whom it proposes has a vote in it"; "the proposer must be [a voter of it]" (protocol.md
-// 6, 4). A formal proposal is settled and stays as it is.
+// where whom it proposes has a vote in it"; "the proposer must be [a voter of it]" (protocol.md 6,
+// 4). In the formal stage the value is settled and stays as it is.
 func (t Attempt) rebaseOn(s member.State) Attempt {
 	hasVote := func(c member.Address) bool {
 		e, _ := s.Roster.Find(c)
@@ -155,7 +154,7 @@ func (t Attempt) rebaseOn(s member.State) Attempt {
 	return t
 }
 
-// Step is what the votes of an attempt call for.
+// Step is what the proposer does next.
 type Step uint8
 
 // The steps of an attempt.
@@ -166,7 +165,7 @@ const (
 	Elect               // M accepted: Attempt.Value is chosen
 )
 
-// Next draws the consequence of the votes counted so far.
+// Next returns the step that the votes counted so far require.
 //
 // "Chosen: M formal votes, one a voter, of this very ballot" (protocol.md 6, 6).
 func (p Proposer) Next() (Proposer, Step) {
@@ -202,7 +201,7 @@ func (p Proposer) settleValue() (Proposer, Step) {
 	default:
 		initial, alive := t.initialState()
 		if !alive {
-			return p, Wait // the vote of a candidate may still come
+			return p, Wait // a candidate may still vote
 		}
 		value.Base = t.Base.Number
 		value.State = initial
@@ -218,17 +217,17 @@ func (p Proposer) settleValue() (Proposer, Step) {
 	return p, Propose
 }
 
-// mayAdopt reports whether a value continues the base of the attempt, with the same voters, since
-// no election changes them, and under a leader that is up.
+// mayAdopt reports whether a value continues the base of the attempt with the same voters, which an
+// election never changes, and under a leader that is up.
 func (t Attempt) mayAdopt(v Accepted) bool {
 	sameVoter := func(x, y member.Member) bool { return x.Voter() == y.Voter() }
 	return v.Base == t.Base.Number && t.votes.grantedBy(v.State.LeaderIdentity()) &&
 		slices.EqualFunc(v.State.Roster, t.Base.Roster, sameVoter)
 }
 
-// initialState is the state in which the first candidate that answered would start to lead; false
-// if none answered. A silent candidate may be dead: to elect it costs a LeaderTimeout and a
-// version.
+// initialState returns the state in which the first candidate that answered would start to lead;
+// false if none has answered. A silent candidate may be dead, and electing it would cost a
+// LeaderTimeout and a version.
 func (t Attempt) initialState() (member.State, bool) {
 	for _, c := range t.Candidates {
 		s := t.votes.initialState(t.Base, c, t.ID.Version)
@@ -239,25 +238,24 @@ func (t Attempt) initialState() (member.State, bool) {
 	return member.State{}, false
 }
 
-// MaxFailures limits how far Failures counts. The caller waits for answers for one interval, and
-// one more for each failure: "longer each time, up to five times as long" (protocol.md 6, 2).
+// MaxFailures is the limit of Failures. The caller waits for answers for one interval, and one more
+// for each failure: "longer each time, up to five times as long" (protocol.md 6, 2).
 const MaxFailures = 4
 
-// Fail ends an attempt that was refused, took too long, or cannot succeed. The next
-// one has a higher round.
+// Fail ends an attempt that was refused, timed out or cannot succeed. The next one has a higher
+// round.
 func (p Proposer) Fail() Proposer {
 	p.Failures = min(p.Failures+1, MaxFailures)
 	return p.Drop()
 }
 
-// Drop ends the attempt, which is neither a success nor a failure.
+// Drop ends the attempt without counting a failure.
 func (p Proposer) Drop() Proposer {
 	p.Attempt = Attempt{}
 	return p
 }
 
-// SeeRound takes note of a round, so that the next ballot is above it. A round that no voter may
-// reach is ignored.
+// SeeRound makes the next ballot exceed round. A round above any that a voter may use is ignored.
 func (p Proposer) SeeRound(round uint64) Proposer {
 	if round <= 2*maxRound {
 		p.round = max(p.round, round)
@@ -265,9 +263,8 @@ func (p Proposer) SeeRound(round uint64) Proposer {
 	return p
 }
 
-// SeePromise takes note of what a voter promised, so that the next proposal is above it; held is
-// the version that the proposer holds. A promise too far above it is ignored, as an acceptor would
-// have refused it.
+// SeePromise makes the next proposal exceed what a voter promised. held is the version that the
+// proposer holds. A promise that no acceptor can have made is ignored.
 func (p Proposer) SeePromise(promised ID, held uint64) Proposer {
 	if promised.Version > held+2*MaxVersionJump {
 		return p
@@ -275,7 +272,7 @@ func (p Proposer) SeePromise(promised ID, held uint64) Proposer {
 	return p.SeeRound(promised.Ballot.Round).SeeVersion(promised.Version)
 }
 
-// SeeVersion has the next election propose this version or a later one.
+// SeeVersion makes the next election propose this version or a later one.
 func (p Proposer) SeeVersion(version uint64) Proposer {
 	p.version = max(p.version, version)
 	return p

@@ -8,46 +8,45 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// outcome is the result of counting votes.
+// outcome is the result of a count.
 type outcome uint8
 
 const (
-	pending outcome = iota // undecided, votes are missing
+	pending outcome = iota // votes are missing
 	won                    // enough granted
 	lost                   // enough can no longer grant
 )
 
-// electorate says whose votes count and how many are needed.
+// electorate is the set of voters and the number of votes needed.
 type electorate struct {
 	roster member.Roster // its voters count, by address and store id
 	quorum int           // M
-	// seeds is set in a founding: a majority of them must grant too, so that two halves of more
-	// than N processes cannot both found.
+	// seeds is set in a founding: a majority of them must grant too, so that two halves of more than
+	// N processes cannot both found a cluster.
 	seeds []member.Address
 }
 
-// tally counts the votes of one stage of one attempt, one a voter.
+// tally counts the votes of one stage of an attempt, one per voter.
 type tally struct {
-	version uint64 // that is voted on
+	version uint64 // voted on
 	votes   []countedVote
-	best    Accepted // see adoptValue; the others are dropped, since each has a whole state
+	best    Accepted // see adoptValue; other values are dropped, since each contains a whole state
 }
 
-// countedVote is what is kept of a vote.
+// countedVote is the part of a vote that is kept.
 type countedVote struct {
 	from    member.Identity
 	granted bool
 }
 
-// addVote counts v. It returns false if its voter has voted in this stage already: the first vote
-// stands.
+// addVote counts v. It returns false if its voter has already voted in this stage.
 func (t *tally) addVote(v Vote) bool {
 	for _, c := range t.votes {
 		if c.from.Voter() == v.From.Voter() {
 			return false
 		}
 	}
-	// A copy of the tally keeps its votes.
+	// Clipped, because a copy of the tally may share the slice.
 	t.votes = append(slices.Clip(t.votes), countedVote{v.From, v.Granted})
 	if a := v.Accepted; v.Granted && a.ID.Version == t.version && a.ID.Compare(t.best.ID) > 0 {
 		t.best = a
@@ -55,7 +54,7 @@ func (t *tally) addVote(v Vote) bool {
 	return true
 }
 
-// countVotes decides over the electorate. Votes of others do not count.
+// countVotes returns the outcome. Votes from outside the electorate do not count.
 func (t *tally) countVotes(e electorate) outcome {
 	granted, open := 0, 0
 	seedsGranted, seedsOpen := 0, 0
@@ -97,24 +96,25 @@ func (t *tally) findVote(v member.Voter) (countedVote, bool) {
 	return countedVote{}, false
 }
 
-// grantedBy reports whether exactly this run of this node granted.
+// grantedBy reports whether exactly this run granted.
 func (t *tally) grantedBy(id member.Identity) bool {
 	return slices.Contains(t.votes, countedVote{id, true})
 }
 
-// adoptValue returns the value that an earlier attempt may have got chosen at this version: the one
-// accepted under the highest ballot among granted votes.
+// adoptValue returns the value that an earlier attempt may have got chosen at this version: of the
+// values in granted votes, the one with the highest ballot.
 func (t *tally) adoptValue() (Accepted, bool) { return t.best, !t.best.IsZero() }
 
-// initialState is the state in which candidate would start to lead version: base with the
-// candidate active, the runs of those that granted, and the records that these leave; revision 0.
+// initialState returns the state in which candidate would start to lead version: base at revision
+// 0, with the candidate active, the incarnations of the voters that granted, and the records whose
+// owners remain.
 func (t *tally) initialState(
 	base member.State, candidate member.Address, version uint64,
 ) member.State {
 	roster := slices.Clone(base.Roster)
 	for i, m := range roster {
 		if v, ok := t.findVote(m.Voter()); ok && v.granted && v.from.Incarnation > m.Incarnation {
-			// A later run is no longer the one that left on purpose.
+			// A later run is not the one that left on purpose.
 			roster[i].Incarnation, roster[i].Resigned = v.from.Incarnation, false
 		}
 		if m.Address == candidate {

@@ -4,7 +4,7 @@ package paxos
 
 import "github.com/athena-go/athena/member"
 
-// Stage tells the two phases of an election apart.
+// Stage is a phase of an election.
 type Stage uint8
 
 // The stages: Pre asks for promises, Formal for acceptance.
@@ -13,7 +13,7 @@ const (
 	Formal
 )
 
-// String is "pre" or "formal".
+// String returns "pre" or "formal".
 func (s Stage) String() string {
 	if s == Pre {
 		return "pre"
@@ -29,8 +29,8 @@ type Proposal struct {
 	Held     member.Number // of the state that the proposer holds; zero in a founding
 	// Base is the state that State continues; formal only.
 	Base member.Number
-	// State is the value in the formal stage: its leader is the candidate. In the pre stage it is
-	// the state that the proposer holds.
+	// State is the value in the formal stage, whose leader is the candidate; in the pre stage, the
+	// state that the proposer holds.
 	State member.State
 }
 
@@ -38,17 +38,17 @@ type Proposal struct {
 type Vote struct {
 	From    member.Identity
 	Granted bool
-	// Waits says that the voter refused only because it started a moment ago. It cannot vote yet,
-	// and can lead.
+	// Waits is set if the voter refused only because of its wait after a start. It cannot vote yet,
+	// but can lead.
 	Waits bool
-	// Accepted is the value that the voter accepted last; in a granted pre vote only.
+	// Accepted is the last accepted value; only in a granted pre vote.
 	Accepted Accepted
-	// Newer is the state that the voter holds, if it is newer than the one that the proposer
-	// holds and a cluster like this one can have made it; otherwise zero.
+	// Newer is the voter's held state if it is newer than the proposer's and plausible; otherwise
+	// zero.
 	Newer member.State
 }
 
-// Refusal says why an acceptor refuses a proposal, or a proposer does not count a vote.
+// Refusal is the reason why an acceptor refuses a proposal, or a proposer does not count a vote.
 type Refusal uint8
 
 // The refusals; NotRefused is the zero value.
@@ -64,8 +64,8 @@ const (
 	VersionJump
 	// HoldsNothing: the acceptor holds no state, and the proposal is no founding.
 	HoldsNothing
-	// NotVoter: the vote comes from a node that has none.
+	// NotVoter: the sender of the vote is not a voter.
 	NotVoter
-	// VotedTwice: this voter's vote was counted before.
+	// VotedTwice: the voter has already voted.
 	VotedTwice
 )

@@ -1,28 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lowest is an election for those who would rather have two leaders than none:
-// one in each part of a network that fell apart, and one again soon after it is whole. It
-// is the election of Hyperledger Fabric's gossip, as a value: inputs in, effects out, no
-// goroutine, no clock, no network. Package election drives it over a cluster;
-// docs/elections.md says what it promises and what differs from its model. Its API may
-// change until version 1.
+// Package lowest elects the member with the lowest id, for users who prefer two leaders to none: a
+// partitioned network has one leader in each part, and again a single one soon after it heals. It
+// implements the election of Hyperledger Fabric's gossip as a pure value without goroutines, clock
+// or network. Package election drives it over a cluster; docs/elections.md describes its guarantees
+// and how it differs from Fabric.
 //
 // # Rules
 //
-// A member that knows no leader says so to all, in a proposal, and waits: those with lower
-// ids wait less. Who hears no leader until then leads, and declares that to all, at once
-// and then twice within Timing.Alive. Who hears a proposal of a lower id waits for half of
-// Timing.Campaign more, once: contenders that come and go keep nobody waiting. A leader of
-// which nothing was heard for Alive is none any more. One that gives up says so. Who stood
-// still past its turn asks anew.
+// A member without a leader proposes itself to all and waits, longer the higher its id. If it hears
+// of no leader, it leads and declares that to all, immediately and then twice per Timing.Alive. If
+// it hears a proposal of a lower id, it waits for half of Timing.Campaign more, but only once, so
+// that members that restart repeatedly delay nobody for long. A leader that was silent for Alive is
+// lost. A leader that gives up announces it. A member that was suspended past the end of its
+// campaign starts another one.
 //
-// A declared leader stays whoever comes: a lower id that has not declared waits. Of two
-// that have, the higher steps down when it hears of the lower. It need not hear it itself:
-// whoever follows the lower one tells it, and tells also who proposes without need. What
-// is told on is as old as what the teller heard, so nobody is kept a leader by hearsay. A
-// leader that declares on for 2 x Alive, whatever it is told, hears nobody who could tell
-// it: then the lower one steps down, and tells all.
+// A declared leader stays, even if a lower id joins. Of two declared leaders the higher one steps
+// down when it learns of the lower. Followers of the lower leader relay its declarations to other
+// leaders and to members that propose. A relayed declaration keeps its age, so that relaying does
+// not keep a dead leader alive. A leader that continues to declare for 2 x Alive although it was
+// answered does not receive those answers; then the lower leader steps down and notifies all.
 //
-// Messages are numbered within a run of their member, and older ones are dropped; what was
-// heard of a member for that counts for Alive.
+// Messages are numbered within a run of their member, and older ones are dropped until nothing
+// newer was heard for Alive.
 package lowest

@@ -5,27 +5,27 @@ package lowest
 import "time"
 
 const (
-	// tellers is how many followers tell who is wrong what they know, besides the leader.
-	tellers = 3
-	// maxTerm bounds the terms that are taken over from others.
+	// relayers is the number of members that relay the leader in answer to one message.
+	relayers = 3
+	// maxTerm is the highest term that is accepted from others.
 	maxTerm = 1 << 62
 )
 
-// Receive takes a message that came from a member. What is old, or of no member, is
-// dropped. A member that stood still first does what was due.
+// Receive handles a message from a member. Old messages and those of unknown members are dropped. A
+// member that was suspended first does what was due.
 func (m *Machine) Receive(now time.Time, from string, msg Message) {
-	sender := m.find(from)
+	sender := m.findPeer(from)
 	if m.phase == closed || sender == nil || msg.Member == m.self || msg.Term > maxTerm {
 		return
 	}
-	if m.stoodStill(now) {
+	if m.wasSuspended(now) {
 		m.Advance(now)
 	}
 	if msg.Kind == Declaration && msg.Member != from {
-		m.onHearsay(now, msg)
+		m.onRelayed(now, msg)
 		return
 	}
-	if msg.Member != from || msg.mark() == sender.heard || m.isOld(now, sender, msg.mark()) {
+	if msg.Member != from || msg.mark() == sender.heard || m.isStale(now, sender, msg.mark()) {
 		return
 	}
 	sender.heard, sender.heardAt = msg.mark(), now
@@ -36,118 +36,114 @@ func (m *Machine) Receive(now time.Time, from string, msg Message) {
 	case Declaration:
 		m.onDeclaration(now, leader{from, msg.Term, msg.mark(), now}, sender)
 	case Resignation:
-		sender.proposed = time.Time{}
-		m.onResignation(now, from)
+		sender.proposedAt = time.Time{}
+		if m.phase == following && m.leader.id == from {
+			m.startCampaign(now)
+		}
 	}
 }
 
-// isOld reports whether something newer was heard of a member. That counts for Alive: one
-// whose runs went back is not deaf for ever to those that knew it.
-func (m *Machine) isOld(now time.Time, p *peer, said mark) bool {
-	return p.heard.isAfter(said) && now.Sub(p.heardAt) < m.timing.Alive
+// isStale reports whether something newer was heard of p within Alive. The limit lets a member
+// whose runs went back be heard again.
+func (m *Machine) isStale(now time.Time, p *peer, n mark) bool {
+	return p.heard.isAfter(n) && now.Sub(p.heardAt) < m.timing.Alive
 }
 
-// onProposal answers who does not know the leader, and leaves the lead to a lower one.
+// onProposal answers a member that does not know the leader, and lets one with a lower id go first.
 func (m *Machine) onProposal(now time.Time, from *peer, msg Message) {
-	from.proposed = now
+	from.proposedAt = now
 	switch m.phase {
 	case leading:
-		m.say(Declaration, from.id)
+		m.announce(Declaration, from.id)
 	case following:
-		m.tell(now, from.id, msg.Seq)
+		m.relayLeader(now, from.id, msg.Seq)
 	case campaigning:
-		m.deadline = m.turn()
+		m.deadline = m.campaignEnd()
 	case sampling, holding, closed:
 	}
 }
 
-// onHearsay takes a declaration from somebody who heard it. One of a member that this one
-// does not see counts too.
-func (m *Machine) onHearsay(now time.Time, msg Message) {
+// onRelayed handles a declaration that another member relayed. The leader need not be in this
+// member's view.
+func (m *Machine) onRelayed(now time.Time, msg Message) {
 	if msg.Age < 0 {
 		return
 	}
 	l := leader{msg.Member, msg.Term, msg.mark(), now.Add(-msg.Age)}
-	if p := m.find(l.id); p != nil {
-		if m.isOld(now, p, l.said) {
+	if p := m.findPeer(l.id); p != nil {
+		if m.isStale(now, p, l.mark) {
 			return
 		}
-		if l.said == p.heard { // to hear it again makes it no younger
-			l.heard = p.heardAt
+		if l.mark == p.heard { // hearing it again does not make it newer
+			l.heardAt = p.heardAt
 		}
-		p.heard, p.heardAt = l.said, l.heard
-	} else if l.id == m.leader.id && !l.said.isAfter(m.leader.said) {
+		p.heard, p.heardAt = l.mark, l.heardAt
+	} else if l.id == m.leader.id && !l.mark.isAfter(m.leader.mark) {
 		return
 	}
 	m.term = max(m.term, l.term)
-	if now.Sub(l.heard) < m.timing.Alive {
+	if now.Sub(l.heardAt) < m.timing.Alive {
 		m.onDeclaration(now, l, nil)
 	}
 }
 
-// onDeclaration follows who declared, or tells it of a lower one that did. It came from
-// that peer itself, or, where that is nil, through somebody else.
+// onDeclaration follows a declared leader, or informs it of a lower one. from is its entry if the
+// declaration is its own message, nil if it was relayed.
 func (m *Machine) onDeclaration(now time.Time, l leader, from *peer) {
 	switch m.phase {
 	case leading:
-		if l.id > m.self && (from == nil || !m.concedes(now, l, from)) {
+		if l.id > m.self && (from == nil || !m.yieldsTo(now, l, from)) {
 			return
 		}
 		m.stepDown(Superseded)
 	case following:
 		if l.id > m.leader.id {
-			m.tell(now, l.id, l.said.seq)
+			m.relayLeader(now, l.id, l.mark.seq)
 			return
 		}
 	case sampling, campaigning, holding, closed:
 	}
-	m.follow(l)
+	m.followLeader(l)
 }
 
-// concedes tells a higher leader who leads. It gives way to one that insists for so long
-// that it cannot be hearing anybody who could tell it, and tells that to all, so that
-// those who follow this one need not elect another for the next to give way.
-func (m *Machine) concedes(now time.Time, to leader, from *peer) bool {
-	if now.Sub(from.insisted) > m.timing.Alive {
-		from.insists = now
+// yieldsTo reports whether this leader steps down for a higher one. It normally answers with its
+// own declaration. A leader that continues to declare for 2 x Alive does not receive these answers;
+// then this one gives way and informs all, so that its followers do not elect another leader that
+// has to give way again.
+func (m *Machine) yieldsTo(now time.Time, to leader, from *peer) bool {
+	if now.Sub(from.rivalAt) > m.timing.Alive {
+		from.rivalSince = now
 	}
-	from.insisted = now
-	if now.Sub(from.insists) < 2*m.timing.Alive {
-		m.say(Declaration, to.id)
+	from.rivalAt = now
+	if now.Sub(from.rivalSince) < 2*m.timing.Alive {
+		m.announce(Declaration, to.id)
 		return false
 	}
-	m.say(Resignation, "")
-	m.pass(now, "", to)
+	m.announce(Resignation, "")
+	m.relay(now, "", to)
 	return true
 }
 
-// follow takes a leader for the one, until nothing was heard of it for Alive.
-func (m *Machine) follow(l leader) {
+// followLeader follows l until nothing was heard of it for Alive.
+func (m *Machine) followLeader(l leader) {
 	m.phase, m.leader = following, l
-	m.deadline = l.heard.Add(m.timing.Alive)
+	m.deadline = l.heardAt.Add(m.timing.Alive)
 }
 
-// onResignation is for others to lead, at once.
-func (m *Machine) onResignation(now time.Time, from string) {
-	if m.phase == following && m.leader.id == from {
-		m.campaign(now)
-	}
-}
-
-// tell tells a member who leads, where that is not itself. To spare it the answers of
-// all, those do whose turn it is; another time those are others.
-func (m *Machine) tell(now time.Time, to string, seq uint64) {
+// relayLeader informs a member of the leader. In a large group only a few members do so, chosen by
+// the message number.
+func (m *Machine) relayLeader(now time.Time, to string, seq uint64) {
 	n := uint64(len(m.members))
-	if to == m.leader.id || n > tellers+2 && (uint64(m.rank())+seq)%n >= tellers {
+	if to == m.leader.id || n > relayers+2 && (uint64(m.rank())+seq)%n >= relayers {
 		return
 	}
-	m.pass(now, to, m.leader)
+	m.relay(now, to, m.leader)
 }
 
-// pass passes a declaration on, to one or to all where that is empty.
-func (m *Machine) pass(now time.Time, to string, l leader) {
+// relay sends the declaration of l to one member, or to all if to is empty.
+func (m *Machine) relay(now time.Time, to string, l leader) {
 	m.send = append(m.send, Outgoing{To: to, Message: Message{
-		Kind: Declaration, Member: l.id, Run: l.said.run, Seq: l.said.seq, Term: l.term,
-		Age: now.Sub(l.heard),
+		Kind: Declaration, Member: l.id, Run: l.mark.run, Seq: l.mark.seq, Term: l.term,
+		Age: now.Sub(l.heardAt),
 	}})
 }

@@ -4,134 +4,132 @@ package lowest
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
-// Config is what a Machine begins with.
+// Config configures a Machine.
 type Config struct {
-	Self    string   // id of the member, as others find it in their members
+	Self    string   // id of this member
 	Run     uint64   // greater than in each earlier run of this member
-	Members []string // as Observe tells them
-	Timing  Timing   // a valid one
+	Members []string // see Observe
+	Timing  Timing   // must be valid
 }
 
-// Machine is one member of a group. It is not safe for concurrent use. Times that it is
-// given must not go back.
+// Machine is one member of a group. It is not safe for concurrent use. The times passed to it must
+// not decrease.
 type Machine struct {
 	self   string
 	run    uint64
 	timing Timing
 
-	members []peer // those that it sees, sorted by id, itself among them
-	seq     uint64 // of what it said last
-	term    uint64 // the greatest that it heard of or led
+	members []peer // visible members including itself, sorted by id
+	seq     uint64 // number of the last message
+	term    uint64 // greatest term known
 
-	phase    phase
-	leader   leader
-	deadline time.Time // when the phase wants to be looked at again; zero: never
-	sampled  []string  // the members when it last looked, while it samples
-	graceEnd time.Time
-	began    time.Time // of this campaign
+	phase         phase
+	leader        leader
+	deadline      time.Time // when Advance is due; zero for never
+	sampled       []string  // members at the last check while sampling
+	graceEnd      time.Time
+	campaignStart time.Time
 
 	reason Reason
 	send   []Outgoing
 }
 
-// phase is what a member does. Just one of them at a time.
+// phase is what a member is doing.
 type phase uint8
 
 const (
-	// sampling: it has just started and waits for its view to settle.
+	// sampling: it just started and waits until its view is stable.
 	sampling phase = iota + 1
-	// following: it knows a leader.
+	// following: it follows a leader.
 	following
-	// campaigning: it has proposed itself, and waits for those who come first.
+	// campaigning: it proposed itself and waits for lower ids.
 	campaigning
-	// holding: it gave leadership up, and waits for Hold for somebody to take it.
+	// holding: it gave up leadership and lets others lead for Hold.
 	holding
-	// leading: it declares.
+	// leading: it declares itself.
 	leading
-	// closed: it says and hears nothing any more.
+	// closed: it sends and receives nothing.
 	closed
 )
 
-// peer is a member as this one knows it.
+// peer is what this member knows about another one.
 type peer struct {
-	id       string
-	heard    mark
-	heardAt  time.Time // when that would have been heard at its source
-	proposed time.Time // when its last proposal was heard; zero: none that counts
-	// Since when it has declared although this one leads and is lower, and the last time
-	// that it did.
-	insists, insisted time.Time
+	id         string
+	heard      mark
+	heardAt    time.Time // when its origin sent it
+	proposedAt time.Time // when its last proposal was heard; zero if none counts
+	// It has declared itself since rivalSince, and last at rivalAt, although this member leads and
+	// has a lower id.
+	rivalSince, rivalAt time.Time
 }
 
-// leader is who leads, as far as is known here. The zero leader is none.
+// leader is a known leader. The zero leader means none.
 type leader struct {
-	id    string
-	term  uint64
-	said  mark      // by its newest declaration
-	heard time.Time // when that would have been heard at its source
+	id      string
+	term    uint64
+	mark    mark      // of its newest declaration
+	heardAt time.Time // when its origin sent it
 }
 
-// Reason is why a leadership ended.
+// Reason is why a term ended.
 type Reason uint8
 
 // The reasons.
 const (
-	// Superseded says that there is another leader, with a lower id, or one that can
-	// not be told.
+	// Superseded: another member leads, with a lower id or out of reach of this one's messages.
 	Superseded Reason = iota + 1
-	// Yielded says that the member gave it up.
+	// Yielded: the member gave up leadership.
 	Yielded
-	// Expired says that the member stood still for so long that others no longer
-	// count on it.
+	// Expired: the member was suspended for so long that others consider it lost.
 	Expired
-	// Closed says that the member left the group.
+	// Closed: the member left the group.
 	Closed
 )
 
-// New makes a member that has just started.
+// New returns a member that has just started.
 func New(now time.Time, cfg Config) *Machine {
 	m := &Machine{self: cfg.Self, run: cfg.Run, timing: cfg.Timing, phase: sampling}
 	m.Observe(now, cfg.Members)
-	m.sampled = m.seen()
+	m.sampled = m.memberIDs()
 	m.deadline, m.graceEnd = now.Add(m.timing.Sample), now.Add(m.timing.Grace)
 	return m
 }
 
-// Raise makes every later term of this member greater than term. A term above those that
-// members accept is ignored.
+// Raise makes every later term of this member greater than term. A term above maxTerm is ignored.
 func (m *Machine) Raise(term uint64) {
 	if term <= maxTerm {
 		m.term = max(m.term, term)
 	}
 }
 
-// Leader is who leads as far as this member knows, and in which term; "" for nobody.
+// Leader returns the known leader and its term, or "".
 func (m *Machine) Leader() (id string, term uint64) { return m.leader.id, m.leader.term }
 
 // Leads reports whether this member leads.
 func (m *Machine) Leads() bool { return m.phase == leading }
 
-// Reason is why this member led no more when it last did.
+// Reason returns why the last term of this member ended.
 func (m *Machine) Reason() Reason { return m.reason }
 
-// Deadline is when Advance has something to do; zero when it has not.
+// Deadline returns when Advance is due; zero for never.
 func (m *Machine) Deadline() time.Time { return m.deadline }
 
-// Sent hands over what is to be sent, in this order. Nothing of it needs an answer.
+// Sent returns the messages to send, in order, and removes them.
 func (m *Machine) Sent() []Outgoing {
 	out := m.send
 	m.send = nil
 	return out
 }
 
-// Observe tells which members are seen, this one or not among them. Messages of others
-// are dropped. A leader that was seen and is no more leads no more.
+// Observe sets the visible members; ids may omit this one. Messages of others are dropped. A leader
+// that disappears from the view is lost.
 func (m *Machine) Observe(now time.Time, ids []string) {
 	if slices.EqualFunc(ids, m.members, func(id string, p peer) bool { return id == p.id }) {
-		return // as mostly, in the order that is kept here
+		return // the common case: ids are sorted
 	}
 	ids = slices.Clone(ids)
 	if !slices.Contains(ids, m.self) {
@@ -141,121 +139,123 @@ func (m *Machine) Observe(now time.Time, ids []string) {
 	members := make([]peer, len(ids))
 	for i, id := range ids {
 		members[i].id = id
-		if p := m.find(id); p != nil {
+		if p := m.findPeer(id); p != nil {
 			members[i] = *p
 		}
 	}
-	had := m.find(m.leader.id) != nil
+	had := m.findPeer(m.leader.id) != nil
 	m.members = members
-	if m.phase == following && had && m.find(m.leader.id) == nil {
-		m.campaign(now)
+	if m.phase == following && had && m.findPeer(m.leader.id) == nil {
+		m.startCampaign(now)
 	}
 }
 
-// Advance does what was due.
+// Advance does whatever is due at now.
 func (m *Machine) Advance(now time.Time) {
 	if m.deadline.IsZero() || now.Before(m.deadline) {
 		return
 	}
 	switch m.phase {
 	case sampling:
-		m.sample(now)
-	case following, holding: // the leader is silent, or nobody took the lead
-		m.campaign(now)
+		m.sampleMembers(now)
+	case following, holding: // the leader is silent, or no member took over
+		m.startCampaign(now)
 	case campaigning:
-		if m.stoodStill(now) { // others may have passed it
-			m.campaign(now)
+		if m.wasSuspended(now) { // others may have completed theirs
+			m.startCampaign(now)
 			return
 		}
-		m.lead(now)
+		m.startLeading(now)
 	case leading:
-		if m.stoodStill(now) { // nobody counts on it any more
+		if m.wasSuspended(now) { // the others consider this leader lost
 			m.stepDown(Expired)
-			m.campaign(now)
+			m.startCampaign(now)
 			return
 		}
-		m.declare(now)
+		m.declareLeader(now)
 	case closed:
 	}
 }
 
-// stoodStill reports whether this member comes so late to what was due that what it knew
-// counts no more.
-func (m *Machine) stoodStill(now time.Time) bool {
+// wasSuspended reports whether now is so late that this member's knowledge is outdated.
+func (m *Machine) wasSuspended(now time.Time) bool {
 	return !m.deadline.IsZero() && now.Sub(m.deadline) >= m.timing.Alive/2
 }
 
-// Yield gives up the leadership of a term, no other.
+// Yield gives up leadership if this member leads in term.
 func (m *Machine) Yield(now time.Time, term uint64) {
 	if m.phase != leading || m.leader.term != term {
 		return
 	}
-	m.say(Resignation, "")
+	m.announce(Resignation, "")
 	m.stepDown(Yielded)
 	m.phase, m.deadline = holding, now.Add(m.timing.Hold)
 }
 
-// Close leaves the group for good.
+// Close leaves the group permanently.
 func (m *Machine) Close() {
 	if m.phase == leading {
-		m.say(Resignation, "")
+		m.announce(Resignation, "")
 		m.stepDown(Closed)
 	}
 	m.phase, m.leader, m.deadline = closed, leader{}, time.Time{}
 }
 
-// sample goes on once the same members were seen twice in a row, or for long enough.
-func (m *Machine) sample(now time.Time) {
-	seen := m.seen()
+// sampleMembers starts a campaign once two samples are equal or Grace is over.
+func (m *Machine) sampleMembers(now time.Time) {
+	seen := m.memberIDs()
 	if slices.Equal(seen, m.sampled) || !now.Before(m.graceEnd) {
-		m.campaign(now)
+		m.startCampaign(now)
 		return
 	}
 	m.sampled = seen
-	m.deadline = earlier(now.Add(m.timing.Sample), m.graceEnd)
+	m.deadline = now.Add(m.timing.Sample)
+	if m.deadline.After(m.graceEnd) {
+		m.deadline = m.graceEnd
+	}
 }
 
-// campaign proposes this member.
-func (m *Machine) campaign(now time.Time) {
-	m.phase, m.leader, m.began = campaigning, leader{}, now
-	m.say(Proposal, "")
-	m.deadline = m.turn()
+// startCampaign proposes this member.
+func (m *Machine) startCampaign(now time.Time) {
+	m.phase, m.leader, m.campaignStart = campaigning, leader{}, now
+	m.announce(Proposal, "")
+	m.deadline = m.campaignEnd()
 }
 
-// turn is when this member leads unless it hears a leader: half of Campaign and more
-// after it proposed itself, later than whoever is lower. Where one of those has proposed
-// itself it is left half of Campaign more, once, whoever comes then.
-func (m *Machine) turn() time.Time {
+// campaignEnd returns when this member leads unless it hears of a leader: at least half of Campaign
+// after it proposed itself, later the more members have lower ids, and half of Campaign later if
+// one of those proposed itself too.
+func (m *Machine) campaignEnd() time.Time {
 	half := m.timing.Campaign / 2
 	rank := m.rank()
-	at := m.began.Add(half + half*time.Duration(rank+1)/time.Duration(len(m.members)))
-	competes := func(p peer) bool { return m.began.Sub(p.proposed) <= m.timing.Campaign }
+	at := m.campaignStart.Add(half + half*time.Duration(rank+1)/time.Duration(len(m.members)))
+	competes := func(p peer) bool { return m.campaignStart.Sub(p.proposedAt) <= m.timing.Campaign }
 	if slices.ContainsFunc(m.members[:rank], competes) {
 		return at.Add(half)
 	}
 	return at
 }
 
-// lead begins a leadership.
-func (m *Machine) lead(now time.Time) {
+// startLeading starts a term.
+func (m *Machine) startLeading(now time.Time) {
 	m.term++
 	m.phase = leading
 	m.leader = leader{id: m.self, term: m.term}
-	m.declare(now)
+	m.declareLeader(now)
 }
 
-func (m *Machine) declare(now time.Time) {
-	m.say(Declaration, "")
+func (m *Machine) declareLeader(now time.Time) {
+	m.announce(Declaration, "")
 	m.deadline = now.Add(m.timing.Alive / 2)
 }
 
-// stepDown ends a leadership. The caller sets what comes next.
+// stepDown ends a term. The caller sets the next phase.
 func (m *Machine) stepDown(why Reason) { m.reason, m.leader = why, leader{} }
 
-// say says something of this member, to one or to all where that is empty.
-func (m *Machine) say(k Kind, to string) {
+// announce sends a message of this member to one member, or to all if to is empty.
+func (m *Machine) announce(k Kind, to string) {
 	term := m.term
-	if m.phase == leading { // that of others may be greater
+	if m.phase == leading { // others may know a greater one
 		term = m.leader.term
 	}
 	m.seq++
@@ -264,8 +264,8 @@ func (m *Machine) say(k Kind, to string) {
 	}})
 }
 
-// seen are the ids of the members.
-func (m *Machine) seen() []string {
+// memberIDs returns the ids of the visible members.
+func (m *Machine) memberIDs() []string {
 	ids := make([]string, len(m.members))
 	for i, p := range m.members {
 		ids[i] = p.id
@@ -273,17 +273,10 @@ func (m *Machine) seen() []string {
 	return ids
 }
 
-// find is what is known of a member, nil where it is none.
-func (m *Machine) find(id string) *peer {
+// findPeer returns the entry of a visible member, or nil.
+func (m *Machine) findPeer(id string) *peer {
 	i, ok := slices.BinarySearchFunc(m.members, id, func(p peer, id string) int {
-		switch {
-		case p.id < id:
-			return -1
-		case p.id > id:
-			return 1
-		default:
-			return 0
-		}
+		return strings.Compare(p.id, id)
 	})
 	if !ok {
 		return nil
@@ -291,14 +284,7 @@ func (m *Machine) find(id string) *peer {
 	return &m.members[i]
 }
 
-// rank is how many members have lower ids.
+// rank returns the number of members with lower ids.
 func (m *Machine) rank() int {
 	return slices.IndexFunc(m.members, func(p peer) bool { return p.id == m.self })
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }

@@ -182,8 +182,8 @@ func TestWhoTellsAProposer(t *testing.T) {
 		m.Receive(now, id(1), proposed(id(1), 1, i+1))
 		told += len(m.Sent())
 	}
-	if told != tellers {
-		t.Errorf("tells %d of 51 times, want %d", told, tellers)
+	if told != relayers {
+		t.Errorf("tells %d of 51 times, want %d", told, relayers)
 	}
 	few := newMachine(now, "c", "a", "b")
 	few.Receive(now, "a", said("a", 1, 1, 1))
@@ -221,7 +221,7 @@ func TestWhoIsWaitedFor(t *testing.T) {
 	} {
 		m := newMachine(start, "b", "a", "c")
 		at := tc.hears(m)
-		m.campaign(at)
+		m.startCampaign(at)
 		want := at.Add(campaign/2 + campaign/3)
 		if tc.waits {
 			want = want.Add(campaign / 2)

@@ -4,42 +4,40 @@ package lowest
 
 import "time"
 
-// Kind says what a Message is.
+// Kind is the kind of a Message.
 type Kind uint8
 
-// The kinds of a Message.
+// The kinds of messages.
 const (
-	// Proposal says that its member knows no leader and would lead.
+	// Proposal: the member knows no leader and is willing to lead.
 	Proposal Kind = iota + 1
-	// Declaration says that its member leads.
+	// Declaration: the member leads.
 	Declaration
-	// Resignation says that its member has led, and does no more.
+	// Resignation: the member has given up leadership.
 	Resignation
 )
 
-// Message is what members of a group say to each other. Each may be lost, and come twice,
-// late, or in another order.
+// Message is a message between members of a group. It may be lost, duplicated, delayed or
+// reordered.
 type Message struct {
 	Kind Kind
-	// Member says it. A Declaration may come through one that heard it from there.
+	// Member is the origin. A Declaration may be relayed by another member.
 	Member string
-	// Run and Seq order what a member says: those of a later run of it come after all
-	// of an earlier one.
+	// Run and Seq order the messages of a member: those of a later run follow all of an earlier one.
 	Run, Seq uint64
-	// Term is that of the leadership, or, in a proposal, the greatest that its member
-	// has heard of.
+	// Term is the term of the leadership; in a proposal, the greatest term known.
 	Term uint64
-	// Age is how long ago whoever sends it heard it, 0 from the member itself.
+	// Age is how long ago the sender heard it; 0 if the sender is its origin.
 	Age time.Duration
 }
 
-// Outgoing is a message to one member, or to all others where To is empty.
+// Outgoing is a message to one member, or to all others if To is empty.
 type Outgoing struct {
 	To      string
 	Message Message
 }
 
-// mark is the newest that was heard of a member.
+// mark is the number of a message of some member.
 type mark struct{ run, seq uint64 }
 
 func (m Message) mark() mark { return mark{m.Run, m.Seq} }

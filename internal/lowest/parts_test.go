@@ -124,7 +124,7 @@ func TestLateJoinerIsToldByFew(t *testing.T) {
 		t.Error("the late joiner does not know the leader two ways of a message after its sample")
 	}
 	w.run(2 * slowest)
-	if got, most := w.sent-before, 99+1+tellers; got > most {
-		t.Errorf("%d messages, want its proposal and at most %d answers", got, 1+tellers)
+	if got, most := w.sent-before, 99+1+relayers; got > most {
+		t.Errorf("%d messages, want its proposal and at most %d answers", got, 1+relayers)
 	}
 }

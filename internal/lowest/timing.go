@@ -8,31 +8,32 @@ import (
 	"time"
 )
 
-// Timing says how long things take. It should be the same for all members of a group.
+// Timing holds the durations of an election. It should be the same on all members of a group.
 type Timing struct {
-	// Grace is how long a new member waits for the members that it sees to stay the
-	// same, at most (Fabric: startupGracePeriod).
+	// Grace is the maximum time for which a new member waits for a stable view (Fabric:
+	// startupGracePeriod).
 	Grace time.Duration
-	// Sample is how long they must (membershipSampleInterval), at most Grace.
+	// Sample is how long the view must not change to be stable (membershipSampleInterval), at most
+	// Grace.
 	Sample time.Duration
-	// Alive is for how long a declaration counts (leaderAliveThreshold). A leader
-	// declares twice within it.
+	// Alive is how long a declaration is valid (leaderAliveThreshold). A leader declares twice
+	// within it.
 	Alive time.Duration
-	// Campaign is how long who proposes itself waits for others, at most
-	// (leaderElectionDuration): longer than a message takes to all.
+	// Campaign is the maximum time for which a member that proposed itself waits for others
+	// (leaderElectionDuration). It must be longer than a message takes to reach all.
 	Campaign time.Duration
-	// Hold is how long a member that gave leadership up leaves it to others, unless
-	// one of them takes it before.
+	// Hold is how long a member that gave up leadership leaves it to others, unless one of them
+	// takes it sooner.
 	Hold time.Duration
 }
 
-// MinTiming and MaxTiming bound each duration of a Timing.
+// MinTiming and MaxTiming are the limits of each duration of a Timing.
 const (
 	MinTiming = time.Millisecond
 	MaxTiming = 24 * time.Hour
 )
 
-// DefaultTiming has the defaults of Fabric: 15 s, 1 s, 10 s, 5 s, and Hold of 6 x Alive.
+// DefaultTiming returns the defaults of Fabric: 15 s, 1 s, 10 s, 5 s, and a Hold of 6 x Alive.
 func DefaultTiming() Timing {
 	return Timing{
 		Grace: 15 * time.Second, Sample: time.Second, Alive: 10 * time.Second,
@@ -40,7 +41,7 @@ func DefaultTiming() Timing {
 	}
 }
 
-// Validate returns every fault at once.
+// Validate returns all faults, joined.
 func (t Timing) Validate() error {
 	var faults []error
 	for _, f := range []struct {

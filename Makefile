@@ -87,7 +87,7 @@ swarm: build ## seeds for SWARM of CPU time (1h), and every planted bug
 	$(BIN)/athena sim --budget $(SWARM) --coverage $(SIM_FLAGS)
 	$(GO) test ./test/mutants -count=1 -v -timeout 3h -run TestMutantsAre -mutants
 
-explore: ## every order of an election of three, votes that say no too (docs/explorer.md)
+explore: ## every order of an election of three, refusals included (docs/simulation.md)
 	$(GO) run ./internal/sim/cmd/explore $(EXPLORE_FLAGS)
 
 chaos: build ## five minutes of real processes under real faults (root, nft): SEED FOR NODES

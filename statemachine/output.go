@@ -93,7 +93,7 @@ var traceKindNames = [TraceKinds]string{
 	"ends the records of a member",
 }
 
-// String returns the wording of docs/scenarios.md.
+// String returns the wording of test/scenarios.md.
 func (k TraceKind) String() string {
 	if k >= TraceKinds {
 		return fmt.Sprintf("TraceKind(%d)", uint8(k))

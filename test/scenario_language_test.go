@@ -50,7 +50,7 @@ func wrongLines() []wrongStory {
 	return []wrongStory{
 		{"no verb", "cluster of 3, seeds n1\nbegin n1", []string{
 			`a.txt:2: "begin n1" is no line of a scenario; the nearest:`, "\n\tdrain NODES\n",
-			"\ndocs/scenarios.md lists all",
+			"\ntest/scenarios.md lists all",
 		}},
 		{"a word wrong", "cluster of 3, seeds n1\nstart n1 with siez 3", []string{
 			"the nearest:\n\tstart NODE with size NUMBER\n", "\n\tstart NODES",
@@ -158,9 +158,9 @@ func TestScenarioFailures(t *testing.T) {
 }
 
 // TestScenarioWordsAreDocumented wants every form of a line, and of a condition,
-// in docs/scenarios.md, and none besides.
+// in test/scenarios.md, and none besides.
 func TestScenarioWordsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../docs/scenarios.md")
+	page, err := os.ReadFile("scenarios.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,46 +171,46 @@ func TestScenarioWordsAreDocumented(t *testing.T) {
 	forms := slices.Concat(verbForms(), conditionForms(), []string{"for each NAME of A | B"})
 	for _, form := range forms {
 		if !slices.Contains(documented, form) {
-			t.Errorf("docs/scenarios.md has no row for `%s`", form)
+			t.Errorf("test/scenarios.md has no row for `%s`", form)
 		}
 	}
 	for _, form := range documented {
 		if !slices.Contains(forms, form) {
-			t.Errorf("docs/scenarios.md has a row for `%s`, which is no word of a scenario", form)
+			t.Errorf("test/scenarios.md has a row for `%s`, which is no word of a scenario", form)
 		}
 	}
 }
 
-// TestScenarioPlacesAreDocumented wants docs/scenarios.md to list the words of each
+// TestScenarioPlacesAreDocumented wants test/scenarios.md to list the words of each
 // place that has many, in a paragraph that begins with its name.
 func TestScenarioPlacesAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../docs/scenarios.md")
+	page, err := os.ReadFile("scenarios.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, place := range []string{"KIND", "REASON", "DECISION"} {
 		paragraph := regexp.MustCompile(`(?ms)^` + place + `: (.+?)\.$`).FindSubmatch(page)
 		if paragraph == nil {
-			t.Errorf("docs/scenarios.md has no paragraph that begins with %s:", place)
+			t.Errorf("test/scenarios.md has no paragraph that begins with %s:", place)
 			continue
 		}
 		listed := strings.Split(strings.Join(strings.Fields(string(paragraph[1])), " "), ", ")
 		if !slices.Equal(listed, placeWords()[place]) {
-			t.Errorf("docs/scenarios.md lists as %s\n\t%s\nwant\n\t%s", place,
+			t.Errorf("test/scenarios.md lists as %s\n\t%s\nwant\n\t%s", place,
 				strings.Join(listed, ", "), strings.Join(placeWords()[place], ", "))
 		}
 	}
 }
 
-// TestScenarioOfThePage plays the one that docs/scenarios.md begins with.
+// TestScenarioOfThePage plays the one that test/scenarios.md begins with.
 func TestScenarioOfThePage(t *testing.T) {
-	page, err := os.ReadFile("../docs/scenarios.md")
+	page, err := os.ReadFile("scenarios.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	parts := strings.Split(string(page), "\n```\n")
 	if len(parts) != 3 || !firstLine.MatchString(parts[1]) {
-		t.Fatalf("%d blocks in docs/scenarios.md, want one that begins as a scenario does", len(parts)/2)
+		t.Fatalf("%d blocks in test/scenarios.md, want one that begins as a scenario does", len(parts)/2)
 	}
 	tales, err := readScenario("page", parts[1])
 	if err != nil {
@@ -249,10 +249,10 @@ var (
 	showing  = regexp.MustCompile(`fault ([0-9]+)`)
 )
 
-// TestScenarioTables wants the tables of docs/scenarios.md to name every story,
+// TestScenarioTables wants the tables of test/scenarios.md to name every story,
 // those of a fault in its row, and none besides.
 func TestScenarioTables(t *testing.T) {
-	page, err := os.ReadFile("../docs/scenarios.md")
+	page, err := os.ReadFile("scenarios.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func TestScenarioTables(t *testing.T) {
 	}
 	for _, name := range scenarioFiles(t) {
 		if listed[name] == nil {
-			t.Errorf("no row of docs/scenarios.md names %s", name)
+			t.Errorf("no row of test/scenarios.md names %s", name)
 		}
 		first, _, _ := strings.Cut(scenarioText(t, name), ":")
 		for _, m := range showing.FindAllStringSubmatch(first, -1) {
@@ -284,6 +284,6 @@ func TestScenarioTables(t *testing.T) {
 		delete(listed, name)
 	}
 	for name := range listed {
-		t.Errorf("docs/scenarios.md names %s, which is no story", name)
+		t.Errorf("test/scenarios.md names %s, which is no story", name)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // This file says what is wrong with a line that no form has.
 
-const listsAll = "docs/scenarios.md lists all"
+const listsAll = "test/scenarios.md lists all"
 
 // A looseForm is a form in whose places anything may stand that could have been
 // meant for it.

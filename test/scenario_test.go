@@ -20,7 +20,7 @@ import (
 )
 
 // This file plays the stories of testdata/scenario with the real core. What a
-// line may say stands in scenario_words_test.go; docs/scenarios.md tells of both.
+// line may say stands in scenario_words_test.go; test/scenarios.md tells of both.
 
 const (
 	scenarioFolder = "testdata/scenario"

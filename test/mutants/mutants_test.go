@@ -26,7 +26,7 @@ var (
 	one    = flag.String("mutant", "", "the name of the only mutant to run")
 	budget = flag.Duration("budget", time.Minute, "time of all cores in which a mutant must be caught")
 	seed   = flag.Uint64("seed", 1, "first seed")
-	table  = flag.Bool("table", false, "write the table of docs/simulation.md")
+	table  = flag.Bool("table", false, "write the table of README.md")
 	fresh  = flag.Bool("fresh", false, "go through seeds, and keep the runs that they find")
 )
 
@@ -93,7 +93,7 @@ func TestMutantsAreCaught(t *testing.T) {
 }
 
 // page is the document that has the table of mutants.
-const page = root + "/docs/simulation.md"
+const page = "README.md"
 
 const (
 	tableBegin = "<!-- mutants: written by go test ./test/mutants -mutants -table -->\n"

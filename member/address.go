@@ -13,22 +13,23 @@ import (
 	"unicode/utf8"
 )
 
-// MaxHostBytes bounds the host of an Address; it is the limit of a DNS name.
+// MaxHostBytes is the maximum length of the host of an Address: that of a DNS name.
 const MaxHostBytes = 255
 
-// ErrAddress is wrapped by every error of ParseAddress.
+// ErrAddress is wrapped by the errors of ParseAddress and of Address.UnmarshalText.
 var ErrAddress = errors.New("member: invalid address")
 
-// Address is host and port of a member and thereby its identifier. The host is
-// a string, a name or an IP; identity never depends on what it resolves to.
-// The zero Address means nobody. Addresses are comparable with ==.
+// Address is the host and port of a member, and identifies it. The host is a name or an IP
+// address, compared as a string: "localhost" and "127.0.0.1" are two members. The zero
+// Address stands for no member. Addresses are comparable with ==.
 type Address struct {
 	Host string
 	Port uint16
 }
 
-// ParseAddress reads host:port ("10.0.0.1:7000", "db-1.local:7000",
-// "[::1]:7000"). The host must not be empty and the port must be 1 to 65535.
+// ParseAddress parses HOST:PORT, such as "10.0.0.1:7000", "db-1.local:7000" or
+// "[::1]:7000". The host must be printable, without spaces, slashes and brackets, and 1 to
+// MaxHostBytes long; the port must be 1 to 65535. Errors wrap ErrAddress.
 func ParseAddress(s string) (Address, error) {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
@@ -44,7 +45,7 @@ func ParseAddress(s string) (Address, error) {
 	return Address{Host: host, Port: uint16(n)}, nil
 }
 
-// IsValid reports whether a is an address that ParseAddress could return.
+// IsValid reports whether ParseAddress could return a.
 func (a Address) IsValid() bool { return validHost(a.Host) && a.Port != 0 }
 
 func validHost(host string) bool {
@@ -54,7 +55,7 @@ func validHost(host string) bool {
 	return host != "" && len(host) <= MaxHostBytes && !strings.ContainsFunc(host, bad)
 }
 
-// String is the host:port form that ParseAddress reads; "-" for nobody.
+// String returns HOST:PORT as ParseAddress reads it, and "-" for the zero Address.
 func (a Address) String() string {
 	if a.IsZero() {
 		return "-"
@@ -62,15 +63,15 @@ func (a Address) String() string {
 	return net.JoinHostPort(a.Host, strconv.Itoa(int(a.Port)))
 }
 
-// IsZero reports whether a is nobody.
+// IsZero reports whether a is the zero Address.
 func (a Address) IsZero() bool { return a == Address{} }
 
-// Compare orders addresses: the host as a string, then the port as a number.
+// Compare orders addresses by host as a string, then by port as a number.
 func (a Address) Compare(b Address) int {
 	return cmp.Or(strings.Compare(a.Host, b.Host), cmp.Compare(a.Port, b.Port))
 }
 
-// MarshalText writes the form of String, empty for nobody.
+// MarshalText returns the form of String, but no text for the zero Address.
 func (a Address) MarshalText() ([]byte, error) {
 	if a.IsZero() {
 		return nil, nil
@@ -78,7 +79,7 @@ func (a Address) MarshalText() ([]byte, error) {
 	return []byte(a.String()), nil
 }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText parses the form of MarshalText. Errors wrap ErrAddress.
 func (a *Address) UnmarshalText(b []byte) error {
 	if len(b) == 0 {
 		*a = Address{}

@@ -45,10 +45,10 @@ func TestParseAddressNamesWhatIsWrong(t *testing.T) {
 		{":7000", "before the port"},
 		{"a b:7000", "before the port"},
 		{"a/b:7000", "before the port"},
-		{"a\u00a0b:7000", "before the port"}, // a space of another kind
+		{"a\u00a0b:7000", "before the port"}, // no-break space
 		{"a\x1bb:7000", "before the port"},
-		{"a\u202eb:7000", "before the port"}, // the rest would be shown from right to left
-		{"a\u200bb:7000", "before the port"}, // nothing would be shown
+		{"a\u202eb:7000", "before the port"}, // right-to-left override
+		{"a\u200bb:7000", "before the port"}, // zero-width space
 		{strings.Repeat("h", member.MaxHostBytes+1) + ":7000", "before the port"},
 		{"host:", "1 to 65535"},
 		{"host:0", "1 to 65535"},
@@ -58,7 +58,7 @@ func TestParseAddressNamesWhatIsWrong(t *testing.T) {
 	} {
 		got, err := member.ParseAddress(tc.in)
 		if !errors.Is(err, member.ErrAddress) || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("ParseAddress(%q): got %v, %v, want ErrAddress that says %q", tc.in, got, err, tc.want)
+			t.Errorf("ParseAddress(%q): got %v, %v, want ErrAddress with %q", tc.in, got, err, tc.want)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func TestAddressText(t *testing.T) {
 		}
 	}
 	if got := (member.Address{}).String(); got != "-" {
-		t.Errorf("String of nobody: got %q, want %q", got, "-")
+		t.Errorf("String of the zero Address: got %q, want %q", got, "-")
 	}
 	kept := member.Address{Host: "n1", Port: 7000}
 	if err := kept.UnmarshalText([]byte("n2")); err == nil || kept.Host != "n1" {

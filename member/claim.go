@@ -7,20 +7,18 @@ import (
 	"fmt"
 )
 
-// Claim says who leads, as one node sees it. The zero Claim means that it
-// knows no leader.
+// Claim names the leader that a node follows. The zero Claim names none.
 type Claim struct {
-	Chosen  bool // chosen by M votes; otherwise provisional, without authority
+	Chosen  bool // by M votes; otherwise provisional, without authority
 	Version uint64
 	Leader  Address
 }
 
-// IsZero reports whether the claim names nobody.
+// IsZero reports whether the claim names no leader.
 func (c Claim) IsZero() bool { return c.Leader.IsZero() }
 
-// compare orders claims (protocol.md section 7): any before none, chosen
-// before provisional, then the higher version, then the greater address. The
-// greater claim is the better one.
+// compare orders claims by protocol.md section 7: a leader before none, chosen before
+// provisional, then the higher version, then the greater address. The greater claim wins.
 func (c Claim) compare(o Claim) int {
 	return cmp.Or(
 		compareBool(!c.IsZero(), !o.IsZero()),
@@ -30,10 +28,10 @@ func (c Claim) compare(o Claim) int {
 	)
 }
 
-// BetterThan reports whether c wins against o.
+// BetterThan reports whether a node that knows c and o follows the leader of c.
 func (c Claim) BetterThan(o Claim) bool { return c.compare(o) > 0 }
 
-// String is short and meant for logs and traces.
+// String returns a short form for logs.
 func (c Claim) String() string {
 	switch {
 	case c.IsZero():

@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package member holds the nouns of the protocol: who a member is, which
-// status it has, which leader is claimed, and the state that a leader keeps.
-// It imports nothing of this module, has no goroutine, clock or I/O, and every
-// value in it is treated as immutable once it was handed to somebody else.
+// Package member defines the nouns of the protocol: a member and its status, the claim of a
+// leader, the state that a leader replicates, and fencing tokens.
+//
+// The package imports nothing else of this module and has no goroutines, clock or I/O.
+// Treat every value as immutable once it is shared.
 //
 // # Glossary
 //
-// Each word has one meaning in code and documents.
+// Each word has one meaning in code and documents. The last column is its name in the
+// literature.
 //
 //	word          meaning                                          in the papers
 //	Version       number of the leadership term; only grows        term (Raft), view number (VR)
 //	Revision      number of the state within a version             log index within a term
 //	State         version, revision, leader, roster                log prefix, configuration
-//	held state    newest State of a chosen leader that a node took  -
-//	View          what one node shows and whom it follows           view
+//	held state    newest State of a chosen leader that a node stored -
+//	View          what one node knows, and the leader it follows    view
 //	Seed          entry point that is configured on every node      contact point
 //	Quorum, M     N/2+1                                             majority
 //	Ballot        (round, proposer and its run), totally ordered    ballot, proposal number
 //	Proposal      pre and formal                                    Prepare and Accept
 //	Vote          pre and formal                                    Promise and Accepted
 //	Candidate     who should lead                                   value
-//	Proposer      who asks                                          proposer
+//	Proposer      node that asks for votes                          proposer
 //	chosen        got M formal votes for its version                elected
 //	provisional   a seed that declared itself; has no authority     -
 //	quorate       chosen, held by M voters, lease running           leader with a lease
@@ -31,7 +33,7 @@
 //	Active, Unreachable, Removed   statuses of a member             alive, suspect, dead (SWIM)
 //	keep-alive, ack, TTL           messages and limits of liveness  heartbeat, lease
 //
-// A leader is a role, a candidate a proposed member, a state is the replicated
-// State and never a Status, a node is the running thing, a member an entry of
-// a view, an event is what applications see, a message what nodes say.
+// Leader is a role and candidate a proposed member. A state is the replicated State, never
+// a Status. A node is the running process, a member an entry of a view. Applications see
+// events; nodes exchange messages.
 package member

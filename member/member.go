@@ -10,89 +10,91 @@ import (
 	"unicode/utf8"
 )
 
-// StoreID names one store. It is random, made when the store is made, and kept
-// with it; a memory store makes a new one at every start. Together with the
-// address it names a voter.
+// StoreID identifies the store of a node. It is drawn at random when the store is created
+// and kept in it; a memory store gets a new one at every start. Address and store id
+// together identify a voter.
 type StoreID [16]byte
 
-// String is the store id in lower-case hexadecimal.
+// String returns the id in lower-case hexadecimal.
 func (s StoreID) String() string { return hex.EncodeToString(s[:]) }
 
-// IsZero reports whether s is no store id at all.
+// IsZero reports whether s is the zero StoreID.
 func (s StoreID) IsZero() bool { return s == StoreID{} }
 
-// MarshalText writes the form of String.
+// MarshalText returns the form of String.
 func (s StoreID) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads 32 hexadecimal digits.
-func (s *StoreID) UnmarshalText(b []byte) error {
-	// The length comes first: hex.Decode panics when its destination is short.
-	if len(b) == 2*len(s) {
-		if _, err := hex.Decode(s[:], b); err == nil {
+// UnmarshalText parses 32 hexadecimal digits.
+func (s *StoreID) UnmarshalText(b []byte) error { return decodeID(s[:], b, "store") }
+
+// decodeID checks the length first: hex.Decode panics if its destination is short.
+func decodeID(id, text []byte, kind string) error {
+	if len(text) == 2*len(id) {
+		if _, err := hex.Decode(id, text); err == nil {
 			return nil
 		}
 	}
-	return fmt.Errorf("member: invalid store id %.80q: want %d hexadecimal digits", b, 2*len(s))
+	return fmt.Errorf("member: invalid %s id %.80q: want %d hexadecimal digits", kind, text, 2*len(id))
 }
 
-// Identity names one run of one node: where it is, which store it has, and
-// which run at that address it is. Incarnations grow with each start.
+// Identity identifies one run of one node by its address, its store, and its incarnation,
+// which grows with each start.
 type Identity struct {
 	Address     Address
 	StoreID     StoreID
 	Incarnation uint64
 }
 
-// String is short and meant for logs and traces.
+// String returns a short form for logs, with the first three bytes of the store id.
 func (i Identity) String() string {
 	return fmt.Sprintf("%s/%x#%d", i.Address, i.StoreID[:3], i.Incarnation)
 }
 
-// Voter is the identity of a vote: (address, store id), whatever the run.
+// Voter identifies a voter. It is the same for every run on one store.
 type Voter struct {
 	Address Address
 	StoreID StoreID
 }
 
-// Voter of an identity leaves the incarnation out.
+// Voter returns the identity without the incarnation.
 func (i Identity) Voter() Voter { return Voter{i.Address, i.StoreID} }
 
-// Member is one entry of a roster.
+// Member is an entry of a Roster.
 type Member struct {
 	Identity
-	Name string // shown to people, never compared; at most MaxNameBytes
-	Seed bool   // it stands in the configured list of seeds
-	// Status as the leader last set it. A roster never holds Removed: the seat
-	// of a removed member stays Leaving, with Gone set (protocol.md section 3).
+	Name string // for display only; at most MaxNameBytes
+	Seed bool   // listed as a seed
+	// Status is as the leader set it last. A roster never holds Removed: the seat of a
+	// removed member stays Leaving, with Gone set (protocol.md section 3).
 	Status Status
-	// Gone is set on a leaving entry once M voters hold that it leaves, and cleared
-	// when the member is active again. It keeps its vote meanwhile; see Shown.
+	// Gone is set on a leaving entry once M voters hold its leaving, and cleared when the
+	// member is active again. Until then the entry keeps its vote; see Shown.
 	Gone bool
-	// Resigned is set on a leaving entry whose member left on purpose: only a
-	// later incarnation of it comes back, never a late message of this one.
+	// Resigned is set on a leaving entry if the member left on purpose. Only a later
+	// incarnation may rejoin, so that a delayed message of this one does not.
 	Resigned bool
 }
 
-// String is short and meant for people.
+// String returns a short form for people.
 func (m Member) String() string { return fmt.Sprintf("%s at %s, %s", m.Name, m.Address, m.Status) }
 
 const (
-	// MaxNameBytes bounds the name of a member.
+	// MaxNameBytes is the maximum length of the name of a member.
 	MaxNameBytes = 128
-	// MaxClusterBytes bounds the name of a cluster.
+	// MaxClusterBytes is the maximum length of the name of a cluster.
 	MaxClusterBytes = 255
 )
 
-// IsPrintable reports whether s is UTF-8 without line ends, controls and other
-// characters that are not seen: what a log, a terminal and a person can read
-// as it is. Every name is, in a configuration and from the network.
+// IsPrintable reports whether s is valid UTF-8 without line ends, control and other
+// invisible characters, so that logs and terminals can show it. Every name must be, whether
+// configured or received.
 func IsPrintable(s string) bool {
 	plain := true
 	for i := range len(s) {
 		plain = plain && ' ' <= s[i] && s[i] <= '~'
 	}
 	if plain {
-		return true // most names are, and events have one each
+		return true // fast path: every event carries a name
 	}
 	bad := func(r rune) bool { return !unicode.IsPrint(r) }
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, bad)
@@ -103,8 +105,8 @@ func (m Member) IsVoter() bool {
 	return m.Status == Active || m.Status == Unreachable || m.Status == Leaving
 }
 
-// Shown is the status that a view shows: Removed for a seat that is only kept, and
-// Joining for its member that came back.
+// Shown returns the status as a View shows it: Removed for a seat that is only kept,
+// Joining while its former member rejoins.
 func (m Member) Shown() Status {
 	switch {
 	case m.Gone && m.Status == Active:

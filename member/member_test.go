@@ -12,15 +12,15 @@ func TestIsPrintable(t *testing.T) {
 	for s, want := range map[string]bool{
 		"": true, "n1": true, "Größe 3, 東京": true, "a b": true, "\"quoted\"": true,
 		"a\nb": false, "a\rb": false, "a\tb": false, "\x00": false, "a\x1b[2J": false, "\x7f": false,
-		"\u0085":       false, // a line end of its own
-		"\u009b2J":     false, // ESC [ in one character
-		"a\u2028b":     false, // a line separator
-		"a\u202eb":     false, // what follows is shown from right to left
-		"a\u200bb":     false, // no width
-		"a\u00a0b":     false, // looks like a space
+		"\u0085":       false, // next line
+		"\u009b2J":     false, // ESC [ as one character
+		"a\u2028b":     false, // line separator
+		"a\u202eb":     false, // right-to-left override
+		"a\u200bb":     false, // zero-width space
+		"a\u00a0b":     false, // no-break space
 		"\ufeffn1":     false,
 		"a\xffb":       false,
-		"\xed\xa0\x80": false, // half of a pair
+		"\xed\xa0\x80": false, // half of a surrogate pair
 	} {
 		if got := member.IsPrintable(s); got != want {
 			t.Errorf("IsPrintable(%q): got %t, want %t", s, got, want)

@@ -8,50 +8,49 @@ import (
 	"strings"
 )
 
-// Limits of records (protocol.md section 10). The table travels whole in alignments and
-// votes, and is synced to disk.
+// Limits of records (protocol.md section 10). Votes and alignments carry the whole table,
+// and each change is synced to disk.
 const (
-	// MaxRecords bounds the records of a cluster.
+	// MaxRecords is the maximum number of records of a cluster.
 	MaxRecords = 2048
-	// MaxKeyBytes bounds a key; see IsKey.
+	// MaxKeyBytes is the maximum length of a key; see IsKey.
 	MaxKeyBytes = 256
-	// MaxValueBytes bounds a value.
+	// MaxValueBytes is the maximum length of a value.
 	MaxValueBytes = 4 << 10
-	// MaxRecordsBytes bounds all records of a cluster together, as Records.Bytes
-	// counts them.
+	// MaxRecordsBytes is the maximum size of all records together, as counted by
+	// Records.Bytes.
 	MaxRecordsBytes = 384 << 10
 )
 
-// Record is one entry of the table that a cluster keeps: a value under a key, with the
-// run that owns it, if any, for as long as that run lives and is not cut off.
+// Record is an entry of the replicated table: a value under a key. A record with an owner
+// ends with the run that owns it.
 type Record struct {
 	Key   string
 	Value []byte // never changed in place
-	// Owner is zero for a record that stays until somebody drops it.
+	// Owner is zero for a record that stays until it is deleted.
 	Owner Identity
-	// Session tells the records of one owner apart; it means nothing to the protocol.
+	// Session distinguishes the records of one owner; the protocol does not use it.
 	Session uint64
-	// Token names the revision that set the record. It is greater than the token of
-	// every earlier record of the key.
+	// Token is the version and revision that set the record. It is greater than the token
+	// of every earlier record of the key.
 	Token Token
-	// Revoked says that the owner must trust the record no more. It is dropped when
-	// the owner is known not to.
+	// Revoked is set when the owner must no longer rely on the record. The record is
+	// deleted once the owner is known not to.
 	Revoked bool
 }
 
-// IsKey reports whether a record can have the key: not empty, of MaxKeyBytes at most, and
-// printable, since keys end up in logs and on terminals.
+// IsKey reports whether key is printable and 1 to MaxKeyBytes long.
 func IsKey(key string) bool {
 	return key != "" && len(key) <= MaxKeyBytes && IsPrintable(key)
 }
 
-// IsOwned reports whether the record ends with its owner.
+// IsOwned reports whether the record has an owner.
 func (r Record) IsOwned() bool { return !r.Owner.Address.IsZero() }
 
-// recordBytes is what a record has beside its texts, encoded, at most.
+// recordBytes bounds the encoded size of a record beside its key, value and host.
 const recordBytes = 80
 
-// Bytes is about how many bytes the record takes encoded, and never less.
+// Bytes returns an upper bound of the encoded size.
 func (r Record) Bytes() int {
 	return len(r.Key) + len(r.Value) + len(r.Owner.Address.Host) + recordBytes
 }
@@ -61,11 +60,11 @@ func (r Record) equal(o Record) bool {
 		r.Revoked == o.Revoked && bytes.Equal(r.Value, o.Value)
 }
 
-// Records is the table of records, sorted by key, one entry a key. Those of a State are
-// never changed in place; Put and Drop change a Clone.
+// Records is a table of records, sorted by key, with one record per key. The records of a
+// State are never changed in place: call Clone before Put or Drop.
 type Records []Record
 
-// Find returns the record under key.
+// Find returns the record under key, and false if there is none.
 func (r Records) Find(key string) (Record, bool) {
 	i, ok := r.index(key)
 	if !ok {
@@ -80,27 +79,26 @@ func (r Records) index(key string) (int, bool) {
 	})
 }
 
-// Clone returns a table that may be changed.
+// Clone returns a copy that may be changed.
 func (r Records) Clone() Records { return slices.Clone(r) }
 
 // Put sets the record under its key.
 func (r *Records) Put(e Record) {
-	i, ok := r.index(e.Key)
-	if ok {
+	if i, ok := r.index(e.Key); ok {
 		(*r)[i] = e
-		return
+	} else {
+		*r = slices.Insert(*r, i, e)
 	}
-	*r = slices.Insert(*r, i, e)
 }
 
-// Drop takes the record under key away.
+// Drop deletes the record under key, if there is one.
 func (r *Records) Drop(key string) {
 	if i, ok := r.index(key); ok {
 		*r = slices.Delete(*r, i, i+1)
 	}
 }
 
-// Bytes is about how many bytes the table takes encoded, and never less.
+// Bytes returns an upper bound of the encoded size of all records.
 func (r Records) Bytes() int {
 	n := 0
 	for _, e := range r {
@@ -109,8 +107,8 @@ func (r Records) Bytes() int {
 	return n
 }
 
-// IsSorted reports whether the keys are in strict order, which every method relies on
-// and every decoder must check.
+// IsSorted reports whether the keys are in strictly ascending order. The other methods
+// require it, and every decoder must check it.
 func (r Records) IsSorted() bool {
 	for i := 1; i < len(r); i++ {
 		if r[i-1].Key >= r[i].Key {
@@ -120,21 +118,21 @@ func (r Records) IsSorted() bool {
 	return true
 }
 
-// Same reports whether two tables are one and the same, or both empty. Two that are equal
-// need not be.
+// Same reports whether both tables are the same slice, or both are empty. It is a fast
+// check: equal tables need not be the same.
 func (r Records) Same(o Records) bool {
 	return len(r) == len(o) && (len(r) == 0 || &r[0] == &o[0])
 }
 
-// Equal reports whether two tables hold the same.
+// Equal reports whether both tables hold the same records.
 func (r Records) Equal(o Records) bool { return slices.EqualFunc(r, o, Record.equal) }
 
-// In returns the table as it is under a roster (protocol.md section 10). (S) Records of
-// an owner that is leaving, or whose store runs anew, go: that run trusts them no more.
-// An owner that has lost its place in another way may not know it yet, so its records
-// are revoked.
+// In returns the records as they are once roster holds (protocol.md section 10). It deletes
+// the records of an owner that is leaving or has restarted, since that run no longer relies
+// on them. Another owner that has lost its seat may not have noticed yet: its records are
+// revoked.
 func (r Records) In(roster Roster) Records {
-	fate := func(e Record) (goes, revoked bool) {
+	fate := func(e Record) (ends, revoked bool) {
 		m, _ := roster.Find(e.Owner.Address)
 		switch {
 		case !e.IsOwned():
@@ -145,17 +143,13 @@ func (r Records) In(roster Roster) Records {
 			return false, true
 		}
 	}
-	same := func(e Record) bool {
-		goes, revoked := fate(e)
-		return !goes && revoked == e.Revoked
-	}
-	if !slices.ContainsFunc(r, func(e Record) bool { return !same(e) }) {
-		return r
-	}
-	out := make(Records, 0, len(r))
-	for _, e := range r {
-		goes, revoked := fate(e)
-		if e.Revoked = revoked; !goes {
+	out, changed := r, false
+	for i, e := range r {
+		ends, revoked := fate(e)
+		if !changed && (ends || revoked != e.Revoked) {
+			out, changed = append(make(Records, 0, len(r)), r[:i]...), true
+		}
+		if e.Revoked = revoked; changed && !ends {
 			out = append(out, e)
 		}
 	}

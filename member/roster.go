@@ -4,18 +4,17 @@ package member
 
 import "slices"
 
-// Roster is the list of members that a leader keeps, sorted by address, one
-// entry an address. A Roster is never changed in place: With and Without
-// return a new one, so that values may be shared freely.
+// Roster is the list of members that a leader replicates, sorted by address, with one entry
+// per address. It is never changed in place: With and Without return a new Roster.
 type Roster []Member
 
-// MaxMembers is the largest Size of a cluster: its states fit into a frame.
+// MaxMembers is the maximum size of a cluster, so that a State fits into one frame.
 const MaxMembers = 255
 
-// Quorum is M for a cluster of size members: the votes that decide anything.
+// Quorum returns M, the votes needed in a cluster of size members: size/2 + 1.
 func Quorum(size int) int { return size/2 + 1 }
 
-// Find returns the entry at addr.
+// Find returns the entry of addr, and false if there is none.
 func (r Roster) Find(addr Address) (Member, bool) {
 	i, ok := r.index(addr)
 	if !ok {
@@ -30,7 +29,7 @@ func (r Roster) index(addr Address) (int, bool) {
 	})
 }
 
-// Rank is the position of addr among the entries; len(r) when it has none.
+// Rank returns the position of addr, or len(r) if it has no entry.
 func (r Roster) Rank(addr Address) int {
 	i, ok := r.index(addr)
 	if !ok {
@@ -39,19 +38,19 @@ func (r Roster) Rank(addr Address) int {
 	return i
 }
 
-// IsVoter reports whether v has a vote in this roster.
+// IsVoter reports whether v has a vote.
 func (r Roster) IsVoter(v Voter) bool {
 	m, ok := r.Find(v.Address)
 	return ok && m.StoreID == v.StoreID && m.IsVoter()
 }
 
-// Has reports whether the roster names exactly this run of this node.
+// Has reports whether the entry of the node is this run of it.
 func (r Roster) Has(id Identity) bool {
 	m, ok := r.Find(id.Address)
 	return ok && m.Identity == id
 }
 
-// Voters counts the entries that have a vote.
+// Voters returns the number of entries with a vote.
 func (r Roster) Voters() int {
 	n := 0
 	for _, m := range r {
@@ -62,7 +61,7 @@ func (r Roster) Voters() int {
 	return n
 }
 
-// Count counts the entries of one status.
+// Count returns the number of entries with status s.
 func (r Roster) Count(s Status) int {
 	n := 0
 	for _, m := range r {
@@ -73,7 +72,7 @@ func (r Roster) Count(s Status) int {
 	return n
 }
 
-// With returns the roster with m in the place of the entry of its address.
+// With returns the roster with m added, or in place of the entry of the same address.
 func (r Roster) With(m Member) Roster {
 	i, ok := r.index(m.Address)
 	if ok {
@@ -81,10 +80,7 @@ func (r Roster) With(m Member) Roster {
 		out[i] = m
 		return out
 	}
-	out := make(Roster, 0, len(r)+1)
-	out = append(out, r[:i]...)
-	out = append(out, m)
-	return append(out, r[i:]...)
+	return slices.Concat(r[:i], Roster{m}, r[i:])
 }
 
 // Without returns the roster without the entry of addr.
@@ -93,13 +89,10 @@ func (r Roster) Without(addr Address) Roster {
 	if !ok {
 		return r
 	}
-	out := make(Roster, 0, len(r)-1)
-	out = append(out, r[:i]...)
-	return append(out, r[i+1:]...)
+	return slices.Concat(r[:i], r[i+1:])
 }
 
-// Shown is the roster with each status as a view shows it. It is r itself where that
-// changes nothing.
+// Shown returns the roster with each status as a View shows it, or r itself if nothing differs.
 func (r Roster) Shown() Roster {
 	out := r
 	for i := range r {
@@ -115,8 +108,8 @@ func (r Roster) Shown() Roster {
 	return out
 }
 
-// IsSorted reports whether the entries are in strict order of their addresses,
-// which every method relies on and every decoder must check.
+// IsSorted reports whether the addresses are in strictly ascending order. The other methods
+// require it, and every decoder must check it.
 func (r Roster) IsSorted() bool {
 	for i := 1; i < len(r); i++ {
 		if r[i-1].Address.Compare(r[i].Address) >= 0 {

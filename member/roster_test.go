@@ -23,8 +23,8 @@ func entry(port uint16, store byte, s member.Status) member.Member {
 	}
 }
 
-// A roster is a sorted set of entries, one an address, under any changes; and
-// no change is seen through a roster that somebody else has.
+// A roster stays sorted, with one entry per address, under any changes, and a change of one
+// roster does not show in another.
 func TestRosterIsASortedMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r member.Roster
@@ -85,7 +85,7 @@ func compare(t *rapid.T, r member.Roster, model map[uint16]member.Member) {
 	}
 }
 
-// A roster is shown as it is where each entry is, and never changed.
+// Shown keeps the order of the entries and never changes the roster itself.
 func TestShownRosterSharesWhatIsTheSame(t *testing.T) {
 	r := member.Roster{
 		entry(1, 1, member.Active), entry(2, 2, member.Leaving), entry(3, 3, member.Leaving),
@@ -144,8 +144,8 @@ func TestIsSortedRefusesDoublesAndDisorder(t *testing.T) {
 }
 
 // protocol.md section 1: M = N/2+1; section 3: "two sets of M out of
-// neighbouring rosters always meet". Every two sets, for every N to 7: the
-// next roster has the same voters, or one less; read the other way, one more.
+// neighbouring rosters always meet". Every two sets, for every N up to 7: the
+// next roster has the same voters or one less, and in reverse one more.
 func TestQuorumsOfNeighbouringRostersMeet(t *testing.T) {
 	for n := 1; n <= 7; n++ {
 		m := member.Quorum(n)

@@ -10,18 +10,17 @@ import (
 	"hash/fnv"
 )
 
-// MaxCount bounds versions, revisions, rounds and incarnations: no cluster
-// reaches it, and what is above it is garbage, so that a sum never overflows.
+// MaxCount is the maximum of versions, revisions, rounds and incarnations. No cluster
+// reaches it; greater numbers are garbage, and sums below it cannot overflow.
 const MaxCount = 1 << 62
 
-// Number orders states: by version, then by revision. The zero Number belongs
-// to a node that holds nothing.
+// Number orders states by version, then by revision. It is zero on a node that holds no state.
 type Number struct {
 	Version  uint64
 	Revision uint64
 }
 
-// Compare orders numbers by version, then revision.
+// Compare orders numbers by version, then by revision.
 func (n Number) Compare(o Number) int {
 	return cmp.Or(cmp.Compare(n.Version, o.Version), cmp.Compare(n.Revision, o.Revision))
 }
@@ -29,64 +28,54 @@ func (n Number) Compare(o Number) int {
 // Less reports whether n is older than o.
 func (n Number) Less(o Number) bool { return n.Compare(o) < 0 }
 
-// IsZero reports whether the number is that of no state.
+// IsZero reports whether n is the zero Number.
 func (n Number) IsZero() bool { return n == Number{} }
 
-// String is "version.revision".
+// String returns "VERSION.REVISION".
 func (n Number) String() string { return fmt.Sprintf("%d.%d", n.Version, n.Revision) }
 
-// ClusterID names one founding. Every later state carries it on, so that nodes of two
-// clusters never take each other's states for their own, whatever their configuration
-// says. The zero ClusterID belongs to a node that holds nothing.
+// ClusterID identifies one founding of a cluster. Every later state carries it, so that
+// nodes of two clusters reject each other's states even if they are configured alike. It is
+// zero on a node that holds no state.
 type ClusterID [16]byte
 
-// String is the cluster id in lower-case hexadecimal.
+// String returns the id in lower-case hexadecimal.
 func (c ClusterID) String() string { return hex.EncodeToString(c[:]) }
 
-// IsZero reports whether c is no cluster id at all.
+// IsZero reports whether c is the zero ClusterID.
 func (c ClusterID) IsZero() bool { return c == ClusterID{} }
 
-// MarshalText writes the form of String.
+// MarshalText returns the form of String.
 func (c ClusterID) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// UnmarshalText reads 32 hexadecimal digits.
-func (c *ClusterID) UnmarshalText(b []byte) error {
-	// The length comes first: hex.Decode panics when its destination is short.
-	if len(b) == 2*len(c) {
-		if _, err := hex.Decode(c[:], b); err == nil {
-			return nil
-		}
-	}
-	return fmt.Errorf("member: invalid cluster id %.80q: want %d hexadecimal digits", b, 2*len(c))
-}
+// UnmarshalText parses 32 hexadecimal digits.
+func (c *ClusterID) UnmarshalText(b []byte) error { return decodeID(c[:], b, "cluster") }
 
-// State is what a leader keeps and its members hold: who leads, since which
-// version, the roster, and the records. Version and revision identify it within a
-// cluster. A State is never changed in place.
+// State is what a leader replicates: itself, the roster and the records. Version and
+// revision identify a state within a cluster. A State is never changed in place.
 type State struct {
 	Number
 	Leader  Address
 	Roster  Roster
 	Records Records `json:",omitempty"`
-	// Cluster is made by the founding and never changes. It is zero in the state of a
+	// Cluster is drawn at the founding and never changes. It is zero in the state of a
 	// provisional leader that holds nothing.
 	Cluster ClusterID
 }
 
-// LeaderIdentity names the run that leads this state; it may lead this version
-// in no other run (protocol.md section 5).
+// LeaderIdentity returns the run that leads the state. No other run may lead its version
+// (protocol.md section 5).
 func (s State) LeaderIdentity() Identity {
 	m, _ := s.Roster.Find(s.Leader)
 	return m.Identity
 }
 
-// Claim is the claim of the state's leader as a chosen one.
+// Claim returns the claim of the state's leader as a chosen one.
 func (s State) Claim() Claim {
 	return Claim{Chosen: true, Version: s.Version, Leader: s.Leader}
 }
 
-// Next is the state one revision later, with another roster and the records that it
-// leaves.
+// Next returns the state one revision later, with the roster r and the records that r leaves.
 func (s State) Next(r Roster) State {
 	s.Revision++
 	s.Roster = r
@@ -94,8 +83,7 @@ func (s State) Next(r Roster) State {
 	return s
 }
 
-// Digest tells two states of one number apart: the FNV-1a hash of everything
-// in it. It guards against faults, not against an adversary.
+// Digest returns the FNV-1a hash of the whole state. It detects faults, not attacks.
 func (s State) Digest() uint64 {
 	h := fnv.New64a()
 	var b []byte

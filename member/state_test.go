@@ -59,7 +59,7 @@ func TestNextIsOneRevisionLater(t *testing.T) {
 	}
 }
 
-// Two states that differ anywhere have different digests.
+// Two states that differ in any field have different digests.
 func TestDigestCoversEveryField(t *testing.T) {
 	changes := map[string]func(*member.State){
 		"version":     func(s *member.State) { s.Version++ },

@@ -4,28 +4,28 @@ package member
 
 import "fmt"
 
-// Status of a member, moved by its leader along the table of protocol.md
+// Status is the status of a member. The leader changes it along the table of protocol.md
 // section 3.
 type Status uint8
 
 const (
-	// None is a member that the roster does not have.
+	// None is the status of an address without an entry.
 	None Status = iota
-	// Joining members were admitted and have no vote yet.
+	// Joining members are admitted and do not vote yet.
 	Joining
-	// Active members are heard and take part in everything.
+	// Active members answer the leader and take part in everything.
 	Active
-	// Unreachable members were silent for HeartbeatTimeout.
+	// Unreachable members have been silent for HeartbeatTimeout.
 	Unreachable
-	// Leaving members were silent for TTLTimeout, or left on purpose.
+	// Leaving members have been silent for TTLTimeout, or leave on purpose.
 	Leaving
-	// Removed members left, and M voters hold that. Only views show it.
+	// Removed members have left, and M voters hold that. Only a View shows it.
 	Removed
 )
 
 var statusNames = [...]string{"none", "joining", "active", "unreachable", "leaving", "removed"}
 
-// String is the lower-case name of the status.
+// String returns the name in lower case.
 func (s Status) String() string {
 	if int(s) < len(statusNames) {
 		return statusNames[s]
@@ -33,10 +33,10 @@ func (s Status) String() string {
 	return fmt.Sprintf("status(%d)", uint8(s))
 }
 
-// MarshalText writes the name of the status.
+// MarshalText returns the form of String.
 func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads the name of a status.
+// UnmarshalText parses the form of String.
 func (s *Status) UnmarshalText(b []byte) error {
 	for i, name := range statusNames {
 		if name == string(b) {
@@ -47,13 +47,13 @@ func (s *Status) UnmarshalText(b []byte) error {
 	return fmt.Errorf("member: unknown status %q", b)
 }
 
-// moves lists the table of protocol.md section 3. Removed is shown of a seat that
-// is only kept, so its member may come back. A known address under another store id
-// starts again from Joining.
+// moves is the table of protocol.md section 3. Removed is what a View shows of a seat that
+// is only kept, so its member may rejoin. An address with another store id starts again at
+// Joining.
 var moves = map[[2]Status]bool{
 	{None, Joining}:        true,
 	{Joining, Active}:      true,
-	{Joining, None}:        true, // it left or fell silent before it had a vote
+	{Joining, None}:        true, // it left or fell silent before it could vote
 	{Active, Unreachable}:  true,
 	{Unreachable, Active}:  true,
 	{Unreachable, Leaving}: true,
@@ -62,10 +62,10 @@ var moves = map[[2]Status]bool{
 	{Leaving, Removed}:     true,
 	{Removed, Joining}:     true,
 	{Joining, Removed}:     true, // its seat was kept, and it left or fell silent again
-	{Removed, None}:        true, // its seat was given away
+	{Removed, None}:        true, // its seat was given to another member
 	{Leaving, None}:        true,
 }
 
-// CanMove reports whether the table of protocol.md section 3 allows the move
-// of one store's member from one status to another within a version.
+// CanMove reports whether a member on one store may change from one status to another
+// within a version (protocol.md section 3).
 func CanMove(from, to Status) bool { return from == to || moves[[2]Status{from, to}] }

@@ -12,8 +12,7 @@ var statuses = []member.Status{
 	member.None, member.Joining, member.Active, member.Unreachable, member.Leaving, member.Removed,
 }
 
-// The table of protocol.md section 3, a row for each status and a column for
-// the next. Removed is what a view shows of a seat that is only kept.
+// The table of protocol.md section 3, with a row for each status and a column for the next one.
 func TestStatusesMoveAlongTheTable(t *testing.T) {
 	table := map[member.Status]string{
 		//                    N J A U L R
@@ -73,7 +72,7 @@ func TestVotersByStatus(t *testing.T) {
 }
 
 // protocol.md section 3: "Removed is what the view shows of a member whose
-// leaving is committed", and joining of one that came back.
+// leaving is committed", and Joining is what it shows of one that rejoins.
 func TestRemovedIsShownOfAKeptSeat(t *testing.T) {
 	for _, tc := range []struct {
 		entry member.Member
@@ -84,7 +83,7 @@ func TestRemovedIsShownOfAKeptSeat(t *testing.T) {
 		{member.Member{Status: member.Leaving, Gone: true}, member.Removed},
 		{member.Member{Status: member.Active, Gone: true}, member.Joining},
 		{member.Member{Status: member.Unreachable, Gone: true}, member.Removed},
-		// As a view has them already.
+		// A View has them already.
 		{member.Member{Status: member.Removed, Gone: true}, member.Removed},
 		{member.Member{Status: member.Joining, Gone: true}, member.Joining},
 	} {

@@ -10,20 +10,20 @@ import (
 	"strings"
 )
 
-// revisionsOfVersion is what a version counts in Token.Int64: in decimal both parts can
-// be read. A thousand commits a second make so many revisions in thirty years of one leader.
+// revisionsOfVersion is the factor of Token.Int64, a power of ten so that both parts can be
+// read in decimal. At 1,000 commits per second a leader reaches it after 31 years.
 const revisionsOfVersion = 1_000_000_000_000
 
-// Token is the fencing token of a leader, or of the holder of a record: storage that has
-// seen one token refuses a lesser one. All tokens of one cluster have one order. The token
-// of the leader of a version is {version, 0}; that of a record is the version and revision
-// that set it. The zero Token fences nothing.
+// Token is the fencing token of a leader or of the owner of a record: storage that has seen
+// a token refuses every lesser one. All tokens of a cluster are totally ordered. The token
+// of a leader is {version, 0}; that of a record is the version and revision that set it.
+// The zero Token is less than any other and must not be accepted.
 type Token struct {
 	Version  uint64
 	Revision uint64
 }
 
-// Compare orders tokens by version, then revision.
+// Compare orders tokens by version, then by revision.
 func (t Token) Compare(o Token) int {
 	return cmp.Or(cmp.Compare(t.Version, o.Version), cmp.Compare(t.Revision, o.Revision))
 }
@@ -34,9 +34,9 @@ func (t Token) Less(o Token) bool { return t.Compare(o) < 0 }
 // IsZero reports whether t is the zero Token.
 func (t Token) IsZero() bool { return t == Token{} }
 
-// Int64 returns the token as one integer that fits a BIGINT and keeps the order: VERSION x
-// 10^12 + REVISION, so 4.17 is 4000000000017. The commands of athena lock and elect get
-// their token in this form. It returns an error for a revision of 10^12 or more, and for a
+// Int64 returns the token as VERSION x 10^12 + REVISION, which fits a BIGINT column and
+// keeps the order: 4.17 is 4000000000017. The commands of athena lock and athena elect get
+// this form in ATHENA_TOKEN. It returns an error if the revision is 10^12 or more, or the
 // version above about nine million.
 func (t Token) Int64() (int64, error) {
 	if t.Revision >= revisionsOfVersion || t.Version > math.MaxInt64/revisionsOfVersion-1 {
@@ -46,7 +46,7 @@ func (t Token) Int64() (int64, error) {
 	return int64(t.Version)*revisionsOfVersion + int64(t.Revision), nil
 }
 
-// TokenOf returns the token of which Int64 returns n; the zero Token if n is not positive.
+// TokenOf is the inverse of Token.Int64. It returns the zero Token if n is not positive.
 func TokenOf(n int64) Token {
 	if n <= 0 {
 		return Token{}
@@ -54,13 +54,13 @@ func TokenOf(n int64) Token {
 	return Token{Version: uint64(n) / revisionsOfVersion, Revision: uint64(n) % revisionsOfVersion}
 }
 
-// String is "VERSION.REVISION".
+// String returns "VERSION.REVISION".
 func (t Token) String() string { return fmt.Sprintf("%d.%d", t.Version, t.Revision) }
 
-// MarshalText writes the form of String.
+// MarshalText returns the form of String.
 func (t Token) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// UnmarshalText reads the form of String, and nothing else.
+// UnmarshalText parses the form of String. Leading zeros and signs are errors.
 func (t *Token) UnmarshalText(b []byte) error {
 	version, revision, _ := strings.Cut(string(b), ".")
 	v, verr := strconv.ParseUint(version, 10, 64)

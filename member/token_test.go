@@ -31,7 +31,7 @@ func TestTokenOrder(t *testing.T) {
 	}
 }
 
-// TestTokenText reads what it writes, in JSON too, and nothing else.
+// TestTokenText parses what it formats, in JSON too, and rejects anything else.
 func TestTokenText(t *testing.T) {
 	b, err := json.Marshal(map[string]member.Token{"token": {Version: 4, Revision: 17}})
 	if got, want := string(b), `{"token":"4.17"}`; err != nil || got != want {

@@ -11,16 +11,15 @@ import (
 	"time"
 )
 
-// Options of a Candidate.
+// Options configures a Candidate.
 type Options struct {
-	// RetryFor lets WhileLeader run work that failed again under the same term, until
-	// the pauses in between sum up to more than RetryFor. Then this process gives up. If
-	// it is 0, it gives up at the first error.
+	// RetryFor is how long WhileLeader retries failed work within one term: once the pauses
+	// between the runs add up to more, this process gives up leading. 0 means at the first
+	// error.
 	RetryFor time.Duration
 }
 
-// Candidate is this process as one that may lead. WhileLeader is the contract: when the
-// function runs, and what its result means.
+// Candidate is this process as one that may lead. WhileLeader runs work while it does.
 //
 // Its methods may be called from any goroutine. A function that runs under the Candidate
 // must not call Close, nor Resign with a context that outlives its own: both wait for the
@@ -29,20 +28,20 @@ type Candidate struct {
 	source  Source
 	options Options
 
-	life    context.Context // ends with Close or with what the Candidate stands on
+	life    context.Context // ends with Close, or with the node or store of the strategy
 	end     context.CancelCauseFunc
 	running sync.WaitGroup // calls of WhileLeader and Do, and resignations
-	idle    chan struct{}  // closed when nothing of a closed Candidate runs
-	leaving chan struct{}  // has an entry while a call of Close releases
-	done    chan struct{}  // closed when a call of Close has released
+	idle    chan struct{}  // closed once the Candidate is closed and nothing runs
+	leaving chan struct{}  // semaphore of calls of Source.Close
+	done    chan struct{}  // closed once Source.Close has succeeded
 
 	mu      sync.Mutex
 	closed  bool
 	working bool // WhileLeader or Do runs
 }
 
-// New makes a Candidate of a Source. It ends with ctx, whose cause is then in its errors,
-// beside ErrClosed.
+// New returns a Candidate of a Source. It ends with ctx: its errors then wrap ErrClosed and
+// the cause of ctx.
 func New(ctx context.Context, s Source, o Options) *Candidate {
 	c := &Candidate{
 		source: s, options: o, idle: make(chan struct{}), leaving: make(chan struct{}, 1),
@@ -52,13 +51,14 @@ func New(ctx context.Context, s Source, o Options) *Candidate {
 	return c
 }
 
-// IsLeader reports whether this process leads now. It does not block.
+// IsLeader reports whether this process leads at this moment. It does not block.
 func (c *Candidate) IsLeader() bool {
 	s, _ := c.source.State()
 	return s.Term.Valid() && c.life.Err() == nil
 }
 
-// Leader is who leads, as far as this process knows; false if none does.
+// Leader returns the process that leads as far as this one knows, and false if none does.
+// It does not block.
 func (c *Candidate) Leader() (Holder, bool) {
 	s, _ := c.source.State()
 	if !s.Term.live() || c.life.Err() != nil {
@@ -68,8 +68,8 @@ func (c *Candidate) Leader() (Holder, bool) {
 }
 
 // WaitLeader blocks until some process leads, as far as this one knows. If ctx is done
-// first, it returns ErrNoLeader with the cause of ctx, and with the reason if that is
-// known.
+// first, it returns an error that wraps ErrNoLeader, the reason if one is known, and the
+// cause of ctx. If the Candidate ends, it returns ErrClosed.
 func (c *Candidate) WaitLeader(ctx context.Context) (Holder, error) {
 	for {
 		s, changed := c.source.State()
@@ -79,7 +79,7 @@ func (c *Candidate) WaitLeader(ctx context.Context) (Holder, error) {
 		if s.Term.live() {
 			return s.Term.Holder(), nil
 		}
-		err := c.wait(ctx, changed)
+		err := c.wait(ctx, Term{}, changed)
 		switch {
 		case err == nil || c.life.Err() != nil:
 		case s.Why != nil:
@@ -90,8 +90,9 @@ func (c *Candidate) WaitLeader(ctx context.Context) (Holder, error) {
 	}
 }
 
-// Changes yields who leads, and then each change, until ctx is done or the Candidate
-// ends. The zero Holder is none. A slow reader misses changes in between, never the last.
+// Changes returns an iterator over the leader: first the current one, then each change,
+// until ctx is done or the Candidate ends. The zero Holder means that no process leads. A
+// slow reader may miss intermediate changes, never the last.
 func (c *Candidate) Changes(ctx context.Context) iter.Seq[Holder] {
 	return func(yield func(Holder) bool) {
 		var last *Holder
@@ -106,21 +107,24 @@ func (c *Candidate) Changes(ctx context.Context) iter.Seq[Holder] {
 					return
 				}
 				last = &now
-				continue // it may have changed meanwhile
+				continue // the state may have changed meanwhile
 			}
-			_ = c.waitTerm(ctx, s.Term, changed) // the condition of the loop looks again
+			_ = c.wait(ctx, s.Term, changed) // the loop checks ctx and reads the state
 		}
 	}
 }
 
-// Resign gives up leadership: it ends the term with ErrResigned, waits for the functions
-// that run under it, and lets others lead first. The leader of a cluster gives the functions
-// half a HeartbeatInterval and then hands over, since a cluster needs a leader: a function that
-// takes longer must guard what it does by its token. A job waits for them. Resign returns
-// when another process may lead; if no other can, this one leads again soon, by another
-// term. It returns ErrNotLeader if this process does not lead. If ctx is done, Resign
-// returns its cause, and the resignation continues; so it does if the function that runs
-// calls Resign with its own context.
+// Resign gives up leadership. It ends the term with ErrResigned, waits for the functions
+// that run under it, and returns once another process may lead. If no other process can,
+// this one soon leads again, by another term.
+//
+// The leader of a cluster waits at most half a HeartbeatInterval and then hands over,
+// because a cluster needs a leader; a function that takes longer must rely on its token. A
+// job waits for its functions without limit.
+//
+// Resign returns ErrNotLeader if this process does not lead. If ctx is done first, it
+// returns the cause of ctx, and the resignation continues. A function that resigns its own
+// term must pass its own context, so that Resign returns.
 func (c *Candidate) Resign(ctx context.Context) error {
 	if err := c.beginCall(); err != nil {
 		return err
@@ -136,9 +140,9 @@ func (c *Candidate) Resign(ctx context.Context) error {
 	return s.Term.lease.Wait(ctx)
 }
 
-// Close ends the contexts of this Candidate with ErrClosed, waits for its functions,
-// and leaves, so that another process may lead. If ctx is done first, Close returns its
-// cause, and another Close waits again. After the first nil, each Close returns nil.
+// Close ends the contexts of all functions with ErrClosed, waits for the functions, and
+// leaves, so that another process may lead. If ctx is done first, Close returns an error
+// with its cause, and may be called again. After success every call returns nil.
 func (c *Candidate) Close(ctx context.Context) error {
 	c.mu.Lock()
 	first := !c.closed
@@ -174,10 +178,10 @@ func (c *Candidate) Close(ctx context.Context) error {
 	return err
 }
 
-// Done is closed when a call of Close has returned nil.
+// Done returns a channel that is closed once Close has succeeded.
 func (c *Candidate) Done() <-chan struct{} { return c.done }
 
-// beginCall lets a call start, which must call running.Done when it returns.
+// beginCall registers a call, which must call running.Done when it returns.
 func (c *Candidate) beginCall() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,8 +192,8 @@ func (c *Candidate) beginCall() error {
 	return nil
 }
 
-// giveUp resigns and returns when that is done or ctx is. The work runs again after pause.
-// The caller must count in c.running.
+// giveUp resigns and returns once that is done or ctx is. This process leads again after
+// pause at the earliest. The caller must be registered in c.running.
 func (c *Candidate) giveUp(
 	ctx context.Context, t Term, failed error, pause time.Duration,
 ) error {
@@ -203,7 +207,7 @@ func (c *Candidate) giveUp(
 	}
 }
 
-// closedErr is why the Candidate has ended, nil while it has not.
+// closedErr returns why the Candidate has ended, or nil.
 func (c *Candidate) closedErr() error {
 	cause := context.Cause(c.life)
 	if cause == nil || errors.Is(cause, ErrClosed) {
@@ -212,7 +216,7 @@ func (c *Candidate) closedErr() error {
 	return fmt.Errorf("%w: %w", ErrClosed, cause)
 }
 
-// ctxErr is why nothing more may be done for a caller, nil if it may.
+// ctxErr returns why a call must return, or nil.
 func (c *Candidate) ctxErr(ctx context.Context) error {
 	if err := c.closedErr(); err != nil {
 		return err
@@ -220,13 +224,9 @@ func (c *Candidate) ctxErr(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// wait blocks until changed is closed. The end of ctx or of the Candidate is an error.
-func (c *Candidate) wait(ctx context.Context, changed <-chan struct{}) error {
-	return c.waitTerm(ctx, Term{}, changed)
-}
-
-// waitTerm is wait, and also returns when the term t ends.
-func (c *Candidate) waitTerm(ctx context.Context, t Term, changed <-chan struct{}) error {
+// wait blocks until changed is closed or the term t, if any, ends. It returns an error if
+// ctx is done or the Candidate has ended.
+func (c *Candidate) wait(ctx context.Context, t Term, changed <-chan struct{}) error {
 	var over <-chan struct{}
 	if t.live() {
 		over = t.Done()

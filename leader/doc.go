@@ -7,18 +7,18 @@
 //		return work(ctx, term.Token())
 //	})
 //
-// A Candidate is this process as one that may lead. It runs work while this process leads
-// and says who leads. A Term is one leadership: its contexts end before another process may
-// act, and its token lets storage refuse a former leader, because each later leadership has
-// a greater token. Storage must compare tokens, since a process can stand still between a
-// look at Term.Valid and what it does next.
+// A Candidate is this process as one that may lead: it runs work while this process leads,
+// and reports who leads. A Term is one leadership. Its contexts end before another process
+// may act. Its token is greater than that of every earlier leadership, so that storage can
+// refuse a former leader. Storage must compare tokens, because a process may be paused
+// between a check of Term.Valid and its next action.
 //
-// How many processes can lead at once depends on the strategy behind the Candidate, not on
-// the methods: at most one by a majority (a cluster, a job), one in each part of a network
-// that fell apart (election.Lowest), as many as are configured (election.Static).
+// How many processes can lead at the same time depends on the strategy behind the
+// Candidate: at most one by majority (a cluster, a job), one in each part of a partitioned
+// network (election.Lowest), or as many as are configured (election.Static).
 //
-// # Inside
+// # Implementing a strategy
 //
-// A strategy is a Source: it publishes terms, whose other end, a Lease, it extends and
-// ends. The Candidate alone runs functions, counts failures, and decides when to give up.
+// A strategy is a Source. It publishes terms, and extends and ends each by its Lease. The
+// Candidate runs the functions, counts failures and decides when to give up.
 package leader

@@ -9,18 +9,18 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Errors of leading. errors.Is finds them in what methods return, and in the causes of the
-// contexts that functions get.
+// Errors of leading. Test for them with errors.Is, in returned errors and in the causes of
+// the contexts of functions.
 var (
-	// ErrClosed says that the Candidate was closed, or what it stands on: its node, its
-	// store. It will not open again.
+	// ErrClosed means that the Candidate, its node or its store is closed. It does not open
+	// again.
 	ErrClosed = errors.New("athena: closed")
-	// ErrNotLeader says that this process does not lead.
+	// ErrNotLeader means that this process does not lead.
 	ErrNotLeader = errors.New("athena: this process does not lead")
-	// ErrNoLeader says that no process leads, as far as this one knows.
+	// ErrNoLeader means that no process leads, as far as this one knows.
 	ErrNoLeader = errors.New("athena: no process leads")
-	// ErrResigned is the cause of a term that this process gave up: by Resign, because
-	// its work failed, or because its node hands leadership over.
+	// ErrResigned is the cause of a term that this process gave up: by Resign, because its
+	// work failed, or because its node hands leadership over.
 	ErrResigned = errors.New("athena: leadership was given up")
 	// ErrLeaseEnded is the cause of a term whose lease was not extended in time.
 	ErrLeaseEnded = errors.New("athena: lease ended")
@@ -28,19 +28,19 @@ var (
 	ErrSuperseded = errors.New("athena: leader was lost or replaced")
 	// ErrDisabled is the cause of a term of a member that was disabled.
 	ErrDisabled = errors.New("athena: the member was disabled")
-	// ErrRunning says that WhileLeader or Do of this Candidate runs already.
-	ErrRunning = errors.New("athena: this candidate runs a function already")
+	// ErrRunning means that WhileLeader or Do of this Candidate is already running.
+	ErrRunning = errors.New("athena: this candidate already runs a function")
 )
 
 // NotLeaderError means that this node, or the node Asked, does not lead its cluster. It
-// is an ErrNotLeader.
+// wraps ErrNotLeader.
 type NotLeaderError struct {
 	Asked       member.Address // the node that refused; zero for this node
-	Leader      member.Address // as this node sees it, perhaps itself; zero if it knows none
-	Provisional bool           // Leader declared itself, and has no authority to hand over
+	Leader      member.Address // as this node knows, perhaps itself; zero if it knows none
+	Provisional bool           // Leader declared itself and cannot hand over authority
 }
 
-// Error says what to do.
+// Error returns what to do.
 func (e *NotLeaderError) Error() string {
 	switch {
 	case !e.Asked.IsZero():
@@ -55,8 +55,8 @@ func (e *NotLeaderError) Error() string {
 	}
 }
 
-// Unwrap lets errors.Is find ErrNotLeader.
+// Unwrap returns ErrNotLeader.
 func (e *NotLeaderError) Unwrap() error { return ErrNotLeader }
 
-// errPanicked stands for the error of a function that did not return.
+// errPanicked is the result of a function that did not return.
 var errPanicked = errors.New("athena: the function panicked or ended its goroutine")

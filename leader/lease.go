@@ -11,41 +11,40 @@ import (
 	"time"
 )
 
-// unlimited is what remains of a lease without a deadline.
+// unlimited is the remaining time of a lease without a deadline.
 const unlimited = time.Duration(math.MaxInt64)
 
-// LeaseConfig describes a leadership that begins.
+// LeaseConfig describes a new term.
 type LeaseConfig struct {
 	Holder Holder
-	// Own says that this process leads. Otherwise the term is never valid, and nothing
-	// runs under it.
+	// Own is whether this process leads. Otherwise the term is never valid and runs nothing.
 	Own bool
-	// Until is the end of an own lease on Clock, unless it is extended. A zero Until is
-	// no deadline: the lease lasts until End.
+	// Until is when an own lease ends on Clock, unless it is extended. If it is zero, the
+	// lease lasts until End.
 	Until time.Time
 	// Guard is how long before Until the term ends: the time for functions to return.
 	Guard time.Duration
 	Clock func() time.Time // nil is time.Now
 }
 
-// Lease is the end of a Term that a strategy holds: it extends and ends it.
+// Lease is the handle by which a strategy extends and ends a Term.
 type Lease struct {
 	holder Holder
 	own    bool
 	clock  func() time.Time
 	guard  time.Duration
 	done   chan struct{} // closed by End
-	// until is the end of the lease, UnixNano of clock, or MaxInt64 for no deadline. It
-	// becomes 0 when a caller sees that it has passed, and stays 0.
+	// until is the end of the lease, UnixNano of clock, or MaxInt64 for no deadline. A caller
+	// that sees it pass sets it to 0, and it stays 0.
 	until atomic.Int64
 
 	mu    sync.Mutex
 	cause error
-	timer *time.Timer // ends the term also while its strategy is held up
+	timer *time.Timer // ends the term even if the strategy is delayed
 	runs  []*run
 }
 
-// run is one function that may only run within the term.
+// run is a function that may run only within the term.
 type run struct {
 	cancel   context.CancelCauseFunc
 	returned chan struct{} // closed when the function has returned
@@ -72,11 +71,11 @@ func NewLease(c LeaseConfig) *Lease {
 	return l
 }
 
-// Term is what users get of the lease.
+// Term returns the term of the lease.
 func (l *Lease) Term() Term { return Term{l} }
 
-// Remaining is how long the lease lasts at least; 0 once it has ended. A lease that was
-// seen to lapse can no longer be extended.
+// Remaining returns how much of the lease is left, or 0 once it has ended. After it has
+// returned 0, the lease cannot be extended.
 func (l *Lease) Remaining() time.Duration {
 	for {
 		until := l.until.Load()
@@ -95,7 +94,7 @@ func (l *Lease) Remaining() time.Duration {
 	}
 }
 
-// Ended reports whether the term is over.
+// Ended reports whether the term has ended.
 func (l *Lease) Ended() bool {
 	select {
 	case <-l.done:
@@ -105,9 +104,9 @@ func (l *Lease) Ended() bool {
 	}
 }
 
-// Extend moves the deadline and reports whether the term lasts. The timer finds the new
-// deadline when it fires. If the process or the machine stood still, the strategy may be
-// quicker than the timer: a lease that lapsed before ends the term all the same.
+// Extend sets a new deadline and reports whether the term lasts; the timer reads it when it
+// fires. After a pause of the process, the strategy may run before the timer: a lease that
+// has already lapsed ends the term here.
 func (l *Lease) Extend(until time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,15 +118,15 @@ func (l *Lease) Extend(until time.Time) bool {
 	return true
 }
 
-// End ends the term; only the first cause counts. All contexts have ended when it returns.
+// End ends the term. All contexts have ended when it returns. Only the first cause counts.
 func (l *Lease) End(cause error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.endLocked(cause)
 }
 
-// Wait blocks until no function runs under the term, or until ctx is done, and then returns
-// its cause.
+// Wait blocks until no function runs under the term. If ctx is done first, it returns the
+// cause of ctx.
 func (l *Lease) Wait(ctx context.Context) error {
 	l.mu.Lock()
 	runs := slices.Clone(l.runs)
@@ -142,8 +141,8 @@ func (l *Lease) Wait(ctx context.Context) error {
 	return nil
 }
 
-// expire runs when the deadline was due as it was some time ago. It reads the clock before
-// it locks: a clock that blocks, as that of a paused node in a test, must not block others.
+// expire runs at an earlier value of the deadline. It reads the clock before it locks: a
+// clock that blocks, such as that of a paused node in a test, must not block others.
 func (l *Lease) expire() {
 	now := l.clock().UnixNano()
 	l.mu.Lock()
@@ -178,8 +177,8 @@ func (l *Lease) err() error {
 	return l.cause
 }
 
-// beginUse returns a context that ends with parent or with the term. The function that runs
-// under it calls end when it returns.
+// beginUse returns a context that ends with parent or with the term, and a function to call
+// when the function under it has returned.
 func (l *Lease) beginUse(parent context.Context) (ctx context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	r := &run{cancel, make(chan struct{})}

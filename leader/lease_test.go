@@ -17,7 +17,7 @@ const testGuard = 50 * time.Millisecond
 
 var errBoom = errors.New("boom")
 
-// leaseFor is an own lease that lasts for d on a clock.
+// leaseFor returns an own lease of duration d on a clock.
 func leaseFor(clock func() time.Time, d time.Duration) *Lease {
 	return NewLease(LeaseConfig{
 		Holder: Holder{"n1", member.Token{Version: 3}}, Own: true,
@@ -25,8 +25,8 @@ func leaseFor(clock func() time.Time, d time.Duration) *Lease {
 	})
 }
 
-// TestTermEndsBeforeItsLease: the strategy stands still, and the context of the work ends
-// all the same, the guard before the lease does.
+// TestTermEndsBeforeItsLease: if the strategy is delayed, the context of the work still
+// ends the guard before the lease.
 func TestTermEndsBeforeItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := leaseFor(time.Now, time.Second)
@@ -63,14 +63,14 @@ func TestValidReadsTheClock(t *testing.T) {
 	if !l.Term().Valid() {
 		t.Error("within the lease: got invalid")
 	}
-	now = now.Add(time.Hour) // the process stood still; no timer has fired
+	now = now.Add(time.Hour) // the process was paused; no timer has fired
 	if l.Term().Valid() {
 		t.Error("after the lease: got valid")
 	}
 }
 
-// TestLapsedLeaseIsNotExtended: the process stood still for longer than the lease, and the
-// strategy is quicker than the timer, whether a caller saw the lapse or not.
+// TestLapsedLeaseIsNotExtended: the process was paused for longer than the lease, and the
+// strategy runs before the timer, whether or not a caller has seen the lapse.
 func TestLapsedLeaseIsNotExtended(t *testing.T) {
 	for _, looked := range []bool{false, true} {
 		now := time.Now()
@@ -91,7 +91,7 @@ func TestLapsedLeaseIsNotExtended(t *testing.T) {
 	}
 }
 
-// TestLeaseLapsesWhileItIsExtended: a caller sees that the lease has passed just after the
+// TestLeaseLapsesWhileItIsExtended: a caller sees that the lease has lapsed just after the
 // strategy saw that it had not.
 func TestLeaseLapsesWhileItIsExtended(t *testing.T) {
 	begin := time.Now()
@@ -179,7 +179,7 @@ func TestTermDo(t *testing.T) {
 		t.Errorf("got %v and the cause %v, want that of fn and ErrResigned", err, context.Cause(inside))
 	}
 	if err := l.Term().Do(t.Context(), nil); err != ErrResigned {
-		t.Errorf("of a term that is over: got %v, want its Err", err)
+		t.Errorf("after the end of the term: got %v, want its Err", err)
 	}
 }
 
@@ -239,7 +239,7 @@ func TestWait(t *testing.T) {
 	})
 }
 
-// TestPauses grow by 1.2 from 100 ms to 10 s, and begin again after a long run.
+// TestPauses: pauses grow by 1.2 from 100 ms to 10 s, and start again after a long run.
 func TestPauses(t *testing.T) {
 	var p pauses
 	for i := range 100 {
@@ -254,8 +254,8 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-// TestTermThatEndedNamesNoOther: the process that led by a term must not be told to ask
-// itself.
+// TestTermThatEndedNamesNoOther: a process whose own term has ended must not be advised to
+// ask itself.
 func TestTermThatEndedNamesNoOther(t *testing.T) {
 	own := leaseFor(time.Now, time.Hour)
 	own.End(ErrResigned)

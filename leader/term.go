@@ -10,18 +10,17 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Holder is a process that leads, or holds a lock. The zero Holder is none.
+// Holder is a process that leads or holds a lock. The zero Holder stands for none.
 type Holder struct {
-	ID    string // of the member; in a cluster, its address as text
+	ID    string // of the member; in a cluster its address as text
 	Token member.Token
 }
 
 // Term is one period in which one process leads, as this process sees it. Terms are small
-// values to pass on; two are equal if they are the same period. The zero Term is never
-// valid.
+// values, comparable with ==. The zero Term is never valid.
 type Term struct{ lease *Lease }
 
-// Holder is the process that leads, with its token.
+// Holder returns the process that leads and its token.
 func (t Term) Holder() Holder {
 	if t.lease == nil {
 		return Holder{}
@@ -29,22 +28,23 @@ func (t Term) Holder() Holder {
 	return t.lease.holder
 }
 
-// Leader is the id of the member that leads; in a cluster, its address as text.
+// Leader returns the id of the member that leads; in a cluster its address as text.
 func (t Term) Leader() string { return t.Holder().ID }
 
-// Token is the fencing token. It grows with every leader; see member.Token. Two terms of
-// one leader share it if the lease lapsed in between and no other process led.
+// Token returns the fencing token, which grows with every leader; see member.Token. Two
+// terms of one leader share it if the lease lapsed in between and no other process led.
 func (t Term) Token() member.Token { return t.Holder().Token }
 
-// Valid reports whether this process leads at this moment. It reads the clock. It is false
-// in every process but the leader, and once false it is never true again: if the process
-// leads again after its lease lapsed, another term begins. In a virtual machine that was
-// stopped together with its clocks, Valid may be true for a moment beside the term of
-// another leader, unless the wall clock is set forward first (docs/safety.md): storage must
-// compare tokens.
+// Valid reports whether this process leads at this moment. It reads the clock and does not
+// block. It is false in every other process, and once false it stays false: if the process
+// leads again, that is another term.
+//
+// In a virtual machine that was suspended together with its clocks, Valid may be true for a
+// moment although another leader has a term, unless the wall clock is set forward first
+// (docs/safety.md). Therefore storage must compare tokens.
 func (t Term) Valid() bool { return t.lease != nil && t.lease.Remaining() > 0 }
 
-// Deadline is when the lease ends unless it is extended. It is zero once the lease has
+// Deadline returns when the lease ends unless it is extended. It is zero once the lease has
 // ended, for a strategy without leases, and in every process but the leader.
 func (t Term) Deadline() time.Time {
 	if t.lease == nil {
@@ -57,9 +57,9 @@ func (t Term) Deadline() time.Time {
 	return time.Now().Add(left)
 }
 
-// Done is closed when the term is over as far as this process knows: in the leader before
-// its lease ends, or late by the length of a pause of the whole process. It is nil for the
-// zero Term.
+// Done returns a channel that is closed when the term has ended as far as this process
+// knows: in the leader before its lease ends, but late by any pause of the whole process.
+// It is nil for the zero Term.
 func (t Term) Done() <-chan struct{} {
 	if t.lease == nil {
 		return nil
@@ -67,7 +67,7 @@ func (t Term) Done() <-chan struct{} {
 	return t.lease.done
 }
 
-// Err is why the term is over, nil while it lasts.
+// Err returns why the term has ended, or nil while it lasts.
 func (t Term) Err() error {
 	if t.lease == nil {
 		return nil
@@ -75,10 +75,10 @@ func (t Term) Err() error {
 	return t.lease.err()
 }
 
-// Do runs fn with a context that ends with ctx or with the term, and returns what fn
-// returns. If the term ends, Err is the cause of the context. If the term is over, Do
-// returns Err and does not run fn; if another process leads by it, ErrNotLeader. Giving
-// leadership up waits for fn.
+// Do runs fn with a context that ends with ctx or with the term, and returns the error of
+// fn. If the term ends, the cause of the context is Err. If the term has already ended, Do
+// returns Err without running fn; if this process does not lead by the term, it returns
+// ErrNotLeader. Resign and Close wait for fn.
 func (t Term) Do(ctx context.Context, fn func(context.Context) error) error {
 	if t.lease == nil || !t.lease.own {
 		return t.notLeader()
@@ -91,8 +91,8 @@ func (t Term) Do(ctx context.Context, fn func(context.Context) error) error {
 	return fn(ctx)
 }
 
-// notLeader is the error for this process, which does not lead by the term. A term of its
-// own that has ended names no other to ask.
+// notLeader returns the error if this process does not lead by the term. If its own term
+// has ended, the error names no other process to ask.
 func (t Term) notLeader() error {
 	if t.Leader() == "" || t.own() {
 		return ErrNotLeader
@@ -100,7 +100,7 @@ func (t Term) notLeader() error {
 	return fmt.Errorf("%w; ask %s", ErrNotLeader, t.Leader())
 }
 
-// live reports whether the term is one that is not over.
+// live reports whether there is a term that has not ended.
 func (t Term) live() bool { return t.lease != nil && !t.lease.Ended() }
 
 // own reports whether this process leads by the term.

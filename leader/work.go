@@ -7,25 +7,24 @@ import (
 	"time"
 )
 
-// WhileLeader runs fn whenever this process leads, and only then, until ctx is done or the
-// Candidate ends; it returns why: the cause of ctx, or ErrClosed. Calls of fn are serial.
-// A second call of WhileLeader or Do returns ErrRunning meanwhile.
+// WhileLeader runs fn whenever this process leads, until ctx is done or the Candidate ends.
+// It returns the cause of ctx, or an error that wraps ErrClosed. Calls of fn never overlap.
+// While WhileLeader or Do runs, another call of either returns ErrRunning.
 //
-// The context of fn ends before another process may act, with the cause; fn must return
-// then. Lowest and Static have no such promise: see package election.
+// The context of fn ends, with the cause, before another process may act; fn must then
+// return. The strategies Lowest and Static of package election do not promise this.
 //
 // If fn returns nil, the work of this term is done: the process keeps leading, and fn runs
-// again in the next term. If fn returns an error while its context is not done, the process
-// gives up leading (after Options.RetryFor), and others come first. If none does, fn runs
-// again here, after a pause that grows with failures in a row from 100 ms by 1.2 to 10 s.
-// Success ends the row, as does a run of more than 10 s. Only the cluster's leader logs the
-// error: fn should log what it returns. If fn panics, the process gives up leading too, and
-// the panic goes to the caller of WhileLeader.
+// again in the next term. A later call of WhileLeader in the same term runs its function.
 //
-// That the work of a term is done is known to this call alone: another WhileLeader in the
-// same term runs its function.
+// If fn returns an error before its context is done, the process gives up leading, after
+// Options.RetryFor, so that others lead first. If none does, fn runs again here after a
+// pause, which grows with consecutive failures from 100 ms by a factor of 1.2 to 10 s, and
+// starts again at 100 ms after a success or a run of more than 10 s. Only the leader of a
+// cluster logs the error: fn should log what it returns. If fn panics, the process gives up
+// leading, and the panic reaches the caller of WhileLeader.
 //
-// When ctx is done, this process does not give up leading: Resign and Close do that.
+// When ctx is done, the process keeps leading: Resign and Close give up.
 func (c *Candidate) WhileLeader(
 	ctx context.Context, fn func(ctx context.Context, term Term) error,
 ) error {
@@ -46,9 +45,9 @@ func (c *Candidate) WhileLeader(
 	}
 }
 
-// Do waits until this process leads, runs fn once, gives up leading, and returns what fn
-// returns. If ctx is done by then, giving up continues after Do has returned. The context
-// of fn is that of WhileLeader. If fn did not run, Do returns the cause of ctx, ErrClosed or
+// Do waits until this process leads, runs fn once, gives up leading, and returns the error
+// of fn. If ctx is done, giving up continues after Do has returned. The context of fn is
+// that of WhileLeader. If fn did not run, Do returns the cause of ctx, ErrClosed or
 // ErrRunning.
 func (c *Candidate) Do(ctx context.Context, fn func(ctx context.Context, term Term) error) error {
 	if err := c.enter(); err != nil {
@@ -61,13 +60,13 @@ func (c *Candidate) Do(ctx context.Context, fn func(ctx context.Context, term Te
 			return err
 		}
 		if r := c.run(ctx, t, fn); r.ran {
-			_ = c.giveUp(ctx, t, nil, 0) // the work is done, however that goes
+			_ = c.giveUp(ctx, t, nil, 0) // the work is done even if this fails
 			return r.err
 		}
 	}
 }
 
-// enter lets one call of WhileLeader or Do in.
+// enter registers a call of WhileLeader or Do.
 func (c *Candidate) enter() error {
 	if err := c.beginCall(); err != nil {
 		return err
@@ -99,12 +98,12 @@ func (c *Candidate) awaitOwn(ctx context.Context, done Term) (Term, error) {
 		if s.Term.own() && s.Term.live() && s.Term != done {
 			return s.Term, nil
 		}
-		_ = c.wait(ctx, changed) // the loop looks again
+		_ = c.wait(ctx, Term{}, changed) // the loop checks ctx
 	}
 }
 
-// runTerm runs fn under a term until it succeeds, its context ends, or the pauses sum up to
-// more than RetryFor: then it gives up. It reports whether the term needs no more work.
+// runTerm runs fn until it succeeds, its context ends, or the pauses add up to more than
+// RetryFor; then it gives up. It reports whether the term needs no more work.
 func (c *Candidate) runTerm(
 	ctx context.Context, t Term, fn func(context.Context, Term) error, p *pauses,
 ) (done bool) {
@@ -125,24 +124,24 @@ func (c *Candidate) runTerm(
 		pause := p.next(took)
 		if paused += pause; paused > c.options.RetryFor {
 			_ = c.giveUp(ctx, t, r.err, pause) // fn runs again after the pause
-			c.sleep(ctx, nil, pause)
+			c.sleep(ctx, Term{}, pause)
 			return false
 		}
-		c.sleep(ctx, t.Done(), pause)
+		c.sleep(ctx, t, pause)
 		if !t.live() {
 			return true
 		}
 	}
 }
 
-// result is what became of one run of a function.
+// result is the outcome of one run of a function.
 type result struct {
 	ran    bool
 	failed bool // it returned an error while its context was not done
 	err    error
 }
 
-// run runs fn once. If fn does not return, this process gives up leading.
+// run runs fn once. If fn panics or ends its goroutine, this process gives up leading.
 func (c *Candidate) run(
 	ctx context.Context, t Term, fn func(context.Context, Term) error,
 ) (r result) {
@@ -164,28 +163,23 @@ func (c *Candidate) run(
 	return result{ran: true, failed: err != nil && ctx.Err() == nil, err: err}
 }
 
-// sleep blocks for d, or until over is closed, or ctx or the Candidate ends.
-func (c *Candidate) sleep(ctx context.Context, over <-chan struct{}, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-over:
-	case <-ctx.Done():
-	case <-c.life.Done():
-	}
+// sleep blocks for d, or until the term t, if any, ends, ctx is done or the Candidate ends.
+func (c *Candidate) sleep(ctx context.Context, t Term, d time.Duration) {
+	elapsed := make(chan struct{})
+	defer time.AfterFunc(d, func() { close(elapsed) }).Stop()
+	_ = c.wait(ctx, t, elapsed)
 }
 
-// Pauses after work that failed are those of Fabric: from 100 ms, each 1.2 times the last.
+// The pauses after failed work are those of Fabric: 100 ms, then 1.2 times the last.
 const (
 	firstPause   = 100 * time.Millisecond
 	longestPause = 10 * time.Second
 )
 
-// pauses are those of failures in a row.
+// pauses computes the pauses after consecutive failures.
 type pauses struct{ last time.Duration } // 0 before the first failure
 
-// next is the pause after a run that took so long and failed.
+// next returns the pause after a failed run of duration took.
 func (p *pauses) next(took time.Duration) time.Duration {
 	if took > longestPause || p.last == 0 {
 		p.last = firstPause

@@ -9,7 +9,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// BenchmarkDispatch is an event of 64 bytes from its payload to its handler.
+// BenchmarkDispatch measures an event of 64 bytes from its payload to its handler.
 func BenchmarkDispatch(b *testing.B) {
 	type load struct{ Data []byte }
 	mux, done := NewMux(), make(chan struct{})

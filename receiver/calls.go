@@ -11,13 +11,12 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// ErrCanceled is the cause of the context of a request that nobody waits for any
-// more.
-var ErrCanceled = errors.New("receiver: the asking side waits no longer")
+// ErrCanceled is the cause of the context of a request whose sender has stopped waiting.
+var ErrCanceled = errors.New("receiver: the sender canceled the request")
 
-// calls are the requests that wait or are being handled, so that the asking side
-// can end them. Queues and Concurrency bound them.
-type calls struct {
+// callTable holds the requests that are queued or being handled, so that they can be canceled.
+// Queue and Concurrency bound their number.
+type callTable struct {
 	mu      sync.Mutex
 	pending map[callKey]context.CancelCauseFunc
 }
@@ -27,9 +26,8 @@ type callKey struct {
 	id   uint64
 }
 
-// open makes the context of a request. A number that is in use is a fault of the
-// asking side.
-func (c *calls) open(ctx context.Context, d Delivery) (context.Context, error) {
+// openCall returns the context of a request. A sender must not use the id of a pending request.
+func (c *callTable) openCall(ctx context.Context, d Delivery) (context.Context, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if d.Call.Timeout > 0 {
 		timed, stop := context.WithTimeout(ctx, d.Call.Timeout)
@@ -41,7 +39,7 @@ func (c *calls) open(ctx context.Context, d Delivery) (context.Context, error) {
 	key := callKey{d.From.Address, d.Call.ID}
 	if c.pending[key] != nil {
 		cancel(ErrMalformed)
-		return nil, fmt.Errorf("%w: two requests of the number %d", ErrMalformed, d.Call.ID)
+		return nil, fmt.Errorf("%w: two requests with id %d", ErrMalformed, d.Call.ID)
 	}
 	if c.pending == nil {
 		c.pending = map[callKey]context.CancelCauseFunc{}
@@ -50,8 +48,8 @@ func (c *calls) open(ctx context.Context, d Delivery) (context.Context, error) {
 	return ctx, nil
 }
 
-// cancel ends the context of a request that is then still to be answered.
-func (c *calls) cancel(key callKey, cause error) {
+// cancelCall ends the context of a pending request, which is still answered.
+func (c *callTable) cancelCall(key callKey, cause error) {
 	c.mu.Lock()
 	cancel := c.pending[key]
 	c.mu.Unlock()
@@ -60,27 +58,23 @@ func (c *calls) cancel(key callKey, cause error) {
 	}
 }
 
-// end ends the context of a request and forgets it.
-func (c *calls) end(from member.Address, id uint64, cause error) {
-	key := callKey{from, id}
+// endCall ends the context of a request and removes it.
+func (c *callTable) endCall(key callKey, cause error) {
+	c.cancelCall(key, cause)
 	c.mu.Lock()
-	cancel := c.pending[key]
+	defer c.mu.Unlock()
 	delete(c.pending, key)
-	c.mu.Unlock()
-	if cancel != nil {
-		cancel(cause)
-	}
 }
 
-// Cancel ends the context of a request that its sender takes back. One that is
-// not known has been answered.
+// Cancel ends the context of a request that its sender cancels. It does nothing if the request
+// is unknown: it may have been answered.
 func (m *Mux) Cancel(from member.Address, id uint64) {
 	if run := m.live.Load(); run != nil {
-		run.calls.cancel(callKey{from, id}, ErrCanceled)
+		run.calls.cancelCall(callKey{from, id}, ErrCanceled)
 	}
 }
 
-// IsQuiet reports whether no request is being handled, or waits.
+// IsQuiet reports whether no request is queued or being handled.
 func (m *Mux) IsQuiet() bool {
 	run := m.live.Load()
 	if run == nil {
@@ -91,8 +85,7 @@ func (m *Mux) IsQuiet() bool {
 	return len(run.calls.pending) == 0
 }
 
-// CancelAll ends the contexts of all requests of a member whose answers can reach
-// it no more.
+// CancelAll ends the contexts of all requests of a member that can no longer receive answers.
 func (m *Mux) CancelAll(from member.Address, cause error) {
 	run := m.live.Load()
 	if run == nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// slow is a mux whose handler of requests takes as many seconds as its text has
-// bytes, and tells why its context ended.
+// slow returns a mux whose handler of requests takes one second per byte of the text, and
+// returns the cause if its context ends.
 func slow(opts ...Option) *Mux {
 	mux := NewMux()
 	HandleRequest(mux, func(ctx context.Context, _ member.Member, m order) (int, error) {
@@ -39,26 +39,26 @@ func TestRequestsRunSideBySide(t *testing.T) {
 		mux := slow(Concurrency(2))
 		started(t, mux, Setup{})
 		begin := time.Now()
-		var told [3]outcome
-		for i := range told {
-			if err := mux.Deliver(t.Context(), asked("xx", told[i].call(uint64(i+1), true))); err != nil {
+		var got [3]outcome
+		for i := range got {
+			if err := mux.Deliver(t.Context(), orderFor("xx", got[i].call(uint64(i+1), true))); err != nil {
 				t.Fatal(err)
 			}
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		told[0].want(t, 2, true, nil)
-		told[1].want(t, 2, true, nil)
-		if told[2].count() != 0 {
-			t.Errorf("the third was answered after %v, with two at once", time.Since(begin))
+		got[0].want(t, 2, true, nil)
+		got[1].want(t, 2, true, nil)
+		if got[2].count() != 0 {
+			t.Errorf("the third was answered after %v, with two concurrently", time.Since(begin))
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		told[2].want(t, 2, true, nil)
+		got[2].want(t, 2, true, nil)
 	})
 }
 
-// TestRequestEnds in each way that it can.
+// TestRequestEnds covers every way in which a request ends.
 func TestRequestEnds(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -84,8 +84,8 @@ func TestRequestEnds(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			mux := slow()
 			started(t, mux, Setup{})
-			var told outcome
-			d := asked(c.text, told.call(1, true))
+			var got outcome
+			d := orderFor(c.text, got.call(1, true))
 			d.Call.Timeout = c.timeout
 			if err := mux.Deliver(t.Context(), d); err != nil {
 				t.Fatal(err)
@@ -97,14 +97,14 @@ func TestRequestEnds(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			synctest.Wait()
 			if c.text == "panic" {
-				if _, ok := errors.AsType[*PanicError](told.err); !ok {
-					t.Errorf("%s: got %v, want a PanicError", c.name, told.err)
+				if _, ok := errors.AsType[*PanicError](got.err); !ok {
+					t.Errorf("%s: got %v, want a PanicError", c.name, got.err)
 				}
 				return
 			}
-			if told.times != 1 || told.ran != c.ran || !errors.Is(told.err, c.want) {
-				t.Errorf("%s: told %d times, ran %t, %v; want once, %t, %v",
-					c.name, told.times, told.ran, told.err, c.ran, c.want)
+			if got.times != 1 || got.ran != c.ran || !errors.Is(got.err, c.want) {
+				t.Errorf("%s: answered %d times, ran %t, %v; want once, %t, %v",
+					c.name, got.times, got.ran, got.err, c.ran, c.want)
 			}
 			if run := mux.live.Load(); run != nil && len(run.calls.pending) > 0 {
 				t.Errorf("%s: %d calls are remembered", c.name, len(run.calls.pending))
@@ -113,17 +113,17 @@ func TestRequestEnds(t *testing.T) {
 	}
 }
 
-// TestRequestThatWaitedTooLong never runs.
+// TestRequestThatWaitedTooLong never runs its handler.
 func TestRequestThatWaitedTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := slow(Concurrency(1))
 		started(t, mux, Setup{})
 		var first, second outcome
-		if err := mux.Deliver(t.Context(), asked("xxx", first.call(1, true))); err != nil {
+		if err := mux.Deliver(t.Context(), orderFor("xxx", first.call(1, true))); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		d := asked("x", second.call(2, true))
+		d := orderFor("x", second.call(2, true))
 		d.Call.Timeout = time.Second
 		if err := mux.Deliver(t.Context(), d); err != nil {
 			t.Fatal(err)
@@ -137,14 +137,14 @@ func TestRequestThatWaitedTooLong(t *testing.T) {
 	})
 }
 
-// TestCloseAnswersWhatWaits: nobody is left without an answer.
+// TestCloseAnswersWhatWaits: Close answers every pending request.
 func TestCloseAnswersWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := slow(Concurrency(1))
 		started(t, mux, Setup{})
-		told := make([]outcome, 5)
-		for i := range told {
-			if err := mux.Deliver(t.Context(), asked("xxx", told[i].call(uint64(i+1), true))); err != nil {
+		got := make([]outcome, 5)
+		for i := range got {
+			if err := mux.Deliver(t.Context(), orderFor("xxx", got[i].call(uint64(i+1), true))); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -152,12 +152,12 @@ func TestCloseAnswersWhatWaits(t *testing.T) {
 		if err := mux.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for i := range told {
+		for i := range got {
 			var value any
 			if i == 0 {
-				value = 0 // what the handler returned beside its error
+				value = 0 // returned beside the error of the handler
 			}
-			told[i].want(t, value, i == 0, ErrClosed)
+			got[i].want(t, value, i == 0, ErrClosed)
 		}
 	})
 }
@@ -167,8 +167,8 @@ func TestRequestsAreRefused(t *testing.T) {
 		mux := slow()
 		Handle(mux, ignore[other])
 		started(t, mux, Setup{})
-		var told outcome
-		if err := mux.Deliver(t.Context(), asked("xxx", told.call(1, true))); err != nil {
+		var got outcome
+		if err := mux.Deliver(t.Context(), orderFor("xxx", got.call(1, true))); err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range []struct {
@@ -176,35 +176,34 @@ func TestRequestsAreRefused(t *testing.T) {
 			d    Delivery
 			want error
 		}{
-			{"a number twice", asked("x", told.call(1, true)), ErrMalformed},
+			{"a number twice", orderFor("x", got.call(1, true)), ErrMalformed},
 			{"no handler that answers", Delivery{From: ptr(sender(1)), Raw: Raw{"other", []byte{0x80}},
-				Call: told.call(2, true)}, ErrUnknown},
+				Call: got.call(2, true)}, ErrUnknown},
 			{"no handler", Delivery{From: ptr(sender(1)), Raw: Raw{"strange", nil},
-				Call: told.call(3, true)}, ErrUnknown},
+				Call: got.call(3, true)}, ErrUnknown},
 		} {
 			if err := mux.Deliver(t.Context(), c.d); !errors.Is(err, c.want) {
 				t.Errorf("%s: got %v, want %v", c.name, err, c.want)
 			}
 		}
-		// One that is sent, and not asked, runs without an answer.
-		if err := mux.Deliver(t.Context(), asked("x", nil)); err != nil {
+		// Sent as an event, it runs and its answer is dropped.
+		if err := mux.Deliver(t.Context(), orderFor("x", nil)); err != nil {
 			t.Errorf("an event for a handler of requests: got %v, want nil", err)
 		}
 		time.Sleep(time.Minute)
-		told.want(t, 3, true, nil)
+		got.want(t, 3, true, nil)
 		if got := stats(t, mux, "order").Handled; got != 2 {
 			t.Errorf("Handled: got %d, want 2", got)
 		}
 	})
 }
 
-// nameless is an error that panics when it is asked for its text, as a nil pointer
-// does that was returned as an error.
+// nameless is an error whose Error method panics, like that of a nil pointer.
 type nameless struct{ text string }
 
 func (e *nameless) Error() string { return e.text }
 
-// TestErrorWithoutTextIsAPanic of its handler, and of nobody else.
+// TestErrorWithoutTextIsAPanic: if Error panics, the handler counts as panicked.
 func TestErrorWithoutTextIsAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()
@@ -218,9 +217,9 @@ func TestErrorWithoutTextIsAPanic(t *testing.T) {
 		})
 		started(t, mux, Setup{})
 		var asked1, sent outcome
-		event := asked("x", sent.call(2, false))
+		event := orderFor("x", sent.call(2, false))
 		event.Name = "other"
-		for _, d := range []Delivery{asked("x", asked1.call(1, true)), event} {
+		for _, d := range []Delivery{orderFor("x", asked1.call(1, true)), event} {
 			if err := mux.Deliver(t.Context(), d); err != nil {
 				t.Fatal(err)
 			}

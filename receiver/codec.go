@@ -11,28 +11,28 @@ import (
 	"github.com/athena-go/athena/internal/safetext"
 )
 
-// Codec encodes the events and answers of an application. All nodes of a cluster
-// need the same one; that is not checked: to a node with another one most events are
-// malformed, which its log says, and some decode into wrong values. Both methods may
-// be called side by side. Unmarshal reads what any member has sent: it must bound
-// what it allocates and how deep it goes, and keep nothing of payload. A panic in it
-// is taken for an error.
+// Codec encodes the events and answers of an application. All nodes of a cluster must use the
+// same codec. Nothing checks that: a node with another one reports most events as malformed, and
+// decodes some into wrong values. Both methods may be called concurrently.
+//
+// Unmarshal reads bytes that any member may have sent: it must bound its allocations and its
+// recursion, and must not retain payload. A panic in it counts as an error.
 type Codec interface {
 	Marshal(event any) (payload []byte, err error)
 	Unmarshal(payload []byte, event any) error // event is a pointer
 }
 
-// WithCodec replaces msgpack, for example by JSON or Protocol Buffers. Then
-// cluster.MaxEventValues means nothing: the limits are those of the codec.
-func WithCodec(c Codec) MuxOption { return func(m *Mux) { m.codec, m.own = c, true } }
+// WithCodec replaces msgpack by another codec, such as JSON or Protocol Buffers.
+// cluster.MaxEventValues then has no effect: the codec must set limits of its own.
+func WithCodec(c Codec) MuxOption { return func(m *Mux) { m.codec, m.ownCodec = c, true } }
 
-// ErrUnsendable says that a value cannot travel: its type has no name of its
-// own, only the own node emits it, another type has its name here, or it has no
-// encoding that every receiver takes.
+// ErrUnsendable means that a value cannot be sent: its type has no name, is reserved for events
+// of the local node, or has the name of another registered type; or the value cannot be encoded
+// so that receivers can decode it.
 var ErrUnsendable = errors.New("receiver: event cannot be sent")
 
-// Name is the name under which an event travels: a value of a named type or a
-// pointer to one, a Raw, or a JSON. Errors wrap ErrUnsendable.
+// Name returns the name under which an event is sent: a value of a named type or a pointer to
+// one, a Raw, or a JSON. Errors wrap ErrUnsendable or ErrClosed.
 func (m *Mux) Name(event any) (string, error) {
 	run := m.live.Load()
 	if run == nil {
@@ -48,24 +48,24 @@ func (m *Mux) Name(event any) (string, error) {
 	name, ok := run.sent[t]
 	if !ok {
 		var err error
-		if name, err = m.nameOfOther(run, t); err != nil {
+		if name, err = m.nameUnregistered(run, t); err != nil {
 			return "", err
 		}
 	}
-	if isNil(t, event) {
+	if isNilPointer(t, event) {
 		return "", fmt.Errorf("%w: it is a nil %v", ErrUnsendable, t)
 	}
 	return name, nil
 }
 
-// nameOfOther is the name of a type that was not registered.
-func (m *Mux) nameOfOther(run *live, t reflect.Type) (string, error) {
+// nameUnregistered returns the name of a type that was not registered.
+func (m *Mux) nameUnregistered(run *muxRun, t reflect.Type) (string, error) {
 	if name, ok := run.others.Load(t); ok {
 		return name.(string), nil
 	}
-	name, err := run.nameOf(t)
+	name, err := run.nameOfType(t)
 	if err == nil {
-		err = m.unfit(elem(t))
+		err = m.checkType(sentType(t))
 	}
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrUnsendable, err)
@@ -74,17 +74,17 @@ func (m *Mux) nameOfOther(run *live, t reflect.Type) (string, error) {
 	return name, nil
 }
 
-// Encode appends the payload of an event to dst, which may be nil; that of a Raw
-// is taken as it is. Errors wrap ErrUnsendable.
+// Encode appends the payload of an event to dst, which may be nil. The payload of a Raw is
+// appended unchanged. Errors wrap ErrUnsendable.
 func (m *Mux) Encode(dst []byte, event any) ([]byte, error) {
 	switch e := event.(type) {
 	case Raw:
-		if err := m.scan(e.Payload); err != nil {
+		if err := m.checkPayload(e.Payload); err != nil {
 			return dst, fmt.Errorf("%w: %T: %w", ErrUnsendable, event, err)
 		}
 		return append(dst, e.Payload...), nil
 	case JSON:
-		value, err := e.value()
+		value, err := e.decode()
 		if err != nil {
 			return dst, fmt.Errorf("%w: event %.*q: %w", ErrUnsendable, maxNameBytes, e.Name, err)
 		}
@@ -94,29 +94,28 @@ func (m *Mux) Encode(dst []byte, event any) ([]byte, error) {
 	}
 }
 
-// EncodeAnswer appends the payload of an answer, of any type. Errors wrap
-// ErrUnsendable.
+// EncodeAnswer appends the payload of an answer, of any type, to dst. Errors wrap ErrUnsendable.
 func (m *Mux) EncodeAnswer(dst []byte, answer any) ([]byte, error) {
 	payload, err := m.marshal(dst, answer)
 	if err != nil {
 		return dst, err
 	}
-	// What a receiver would refuse is better told here.
-	if err := m.scan(payload[len(dst):]); err != nil {
+	// Fail here rather than at the receiver.
+	if err := m.checkPayload(payload[len(dst):]); err != nil {
 		return dst, fmt.Errorf("%w: %T: %w", ErrUnsendable, answer, err)
 	}
 	return payload, nil
 }
 
-// DecodeAnswer reads the payload of an answer into what answer points to. Errors
+// DecodeAnswer decodes the payload of an answer into the value that answer points to. Errors
 // wrap ErrMalformed.
 func (m *Mux) DecodeAnswer(payload []byte, answer any) (err error) {
-	if err := m.scan(payload); err != nil {
+	if err := m.checkPayload(payload); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: decoding panics: %s", ErrMalformed, safetext.PeerText(fmt.Sprint(p)))
+			err = fmt.Errorf("%w: decoding panicked: %s", ErrMalformed, safetext.PeerText(fmt.Sprint(p)))
 		}
 	}()
 	if err := m.codec.Unmarshal(payload, answer); err != nil {
@@ -125,15 +124,15 @@ func (m *Mux) DecodeAnswer(payload []byte, answer any) (err error) {
 	return nil
 }
 
-// marshal takes a panic for an error: an answer is encoded where nobody but the
-// process would see it.
+// marshal turns a panic into an error: answers are encoded outside of any function of the
+// application.
 func (m *Mux) marshal(dst []byte, event any) (payload []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			payload, err = dst, fmt.Errorf("%w: %T: encoding panics: %v", ErrUnsendable, event, p)
+			payload, err = dst, fmt.Errorf("%w: %T: encoding panicked: %v", ErrUnsendable, event, p)
 		}
 	}()
-	if p, ok := m.codec.(packer); ok {
+	if p, ok := m.codec.(msgpackCodec); ok {
 		payload, err = p.append(dst, event)
 	} else if payload, err = m.codec.Marshal(event); err == nil {
 		payload = append(dst, payload...)
@@ -144,38 +143,39 @@ func (m *Mux) marshal(dst []byte, event any) (payload []byte, err error) {
 	return payload, nil
 }
 
-// scan looks at a payload as its receiver will.
-func (m *Mux) scan(payload []byte) error {
+// checkPayload checks a payload as its receiver does.
+func (m *Mux) checkPayload(payload []byte) error {
 	run := m.live.Load()
 	switch {
 	case run == nil:
 		return ErrClosed
-	case m.own || run.setup.Scan == nil:
+	case m.ownCodec || run.setup.Scan == nil:
 		return nil
 	default:
 		return run.setup.Scan(payload)
 	}
 }
 
-// elem is the type that a type, or a pointer to one, travels as.
-func elem(t reflect.Type) reflect.Type {
+// sentType returns the type under which a value of type t is sent: that of its target if it is a
+// pointer.
+func sentType(t reflect.Type) reflect.Type {
 	if t.Kind() == reflect.Pointer {
 		return t.Elem()
 	}
 	return t
 }
 
-// isNil reports whether a value of type t is a nil pointer.
-func isNil(t reflect.Type, value any) bool {
+// isNilPointer reports whether a value of type t is a nil pointer.
+func isNilPointer(t reflect.Type, value any) bool {
 	return t.Kind() == reflect.Pointer && reflect.ValueOf(value).IsNil()
 }
 
-// nameOf is the name under which a type travels.
-func (run *live) nameOf(t reflect.Type) (string, error) {
+// nameOfType returns the name under which values of a type are sent.
+func (run *muxRun) nameOfType(t reflect.Type) (string, error) {
 	if t == nil {
 		return "", errors.New("it is nil")
 	}
-	t = elem(t)
+	t = sentType(t)
 	name := t.Name()
 	r := run.types[t]
 	if r != nil {
@@ -184,12 +184,12 @@ func (run *live) nameOf(t reflect.Type) (string, error) {
 	other := run.names[name]
 	switch {
 	case slices.Contains(run.setup.Local, t):
-		return "", fmt.Errorf("only a node itself emits %v", t)
+		return "", fmt.Errorf("%v is reserved for events of the local node", t)
 	case !validName(name):
-		return "", fmt.Errorf("%v has no name to travel under: declare a type", t)
+		return "", fmt.Errorf("%v has no name: declare a named type", t)
 	case other != nil && other != r:
-		return "", fmt.Errorf("the name of %v, %q, belongs to another type: Register it with "+
-			"another name", t, name)
+		return "", fmt.Errorf("%v has the name of another type, %q: Register it with another name",
+			t, name)
 	}
 	return name, nil
 }

@@ -1,33 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package receiver holds the typed handlers of an application: one Mux takes
-// the custom events that other members send, and the changes of membership and
-// leadership that the own node reports.
+// Package receiver routes events to the typed handlers of an application: the events that other
+// members send, and the changes of membership and leadership that the local node reports.
 //
 //	rx := receiver.NewMux()
 //	receiver.Handle(rx, func(ctx context.Context, from member.Member, m Hello) error {
-//		fmt.Println(from.Name, "says", m.Text)
+//		fmt.Println(from.Name, m.Text)
 //		return nil
 //	})
 //
-// An event travels under the name of its type. All handlers of a type see each
-// of its events, one after the other; a handler of Raw sees the events that no
-// other handler takes. A panic in a handler is recovered and reported.
+// An event is sent under the name of its type. All handlers of a type get each of its events,
+// one handler after the other. A handler of Raw gets the events that have no other handler. A
+// panic in a handler is recovered and reported.
 //
 // # Order and backpressure
 //
-// Each type has a lane per sender, and each lane one goroutine while it holds
-// anything. So handlers of different senders and of different types run side
-// by side, and events of one sender and type run in the order sent. A lane is
-// bounded. When it is full Deliver blocks, the connection of that sender is
-// read no further, and in the end its Send blocks: a slow handler slows those
-// that feed it, and nobody else. What else such a sender sends as an event or a
-// request waits behind; Queue and its Policy change that for a type.
+// Each type has one queue, a lane, per sender. Events of one sender and type are handled in the
+// order in which they were sent; events of different senders or types are handled concurrently.
+//
+// Lanes are bounded. While a lane is full, Deliver blocks and the node reads no further events
+// and requests from that sender, so that in the end its Send blocks: a slow handler slows down
+// only the members that send to it. Queue and Policy change this for a type.
 //
 // # Streams
 //
-// What is too large for an event, or has no end, comes as a stream of bytes: a
-// handler of HandleStream for each name, in a goroutine of its own for each stream.
-// Streams have no order and no queue: where too many are handled already, who opens
-// one more is told.
+// Data that is too large for an event, or endless, is sent as a stream of bytes. HandleStream
+// registers a handler for a name. Each stream has a goroutine of its own, without order or
+// queue; if too many streams of a name are open, the next open fails with ErrBusy.
 package receiver

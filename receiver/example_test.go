@@ -12,17 +12,17 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// Placed says that an order was placed.
+// Placed reports a new order.
 type Placed struct {
 	Item string
 	Cost int `msgpack:"cost"`
 }
 
-// Position is out of date as soon as the next one comes.
+// Position is outdated as soon as the next one arrives.
 type Position struct{ X, Y float64 }
 
-// All handlers that match an event run. Of positions only the newest waits, and
-// whatever has no handler goes to that of Raw.
+// All handlers that match an event run. Only the newest Position waits, and events without a
+// handler go to the handler of Raw.
 func ExampleHandleMatch() {
 	rx := receiver.NewMux()
 	receiver.Handle(rx, func(_ context.Context, from member.Member, p Placed) error {
@@ -45,7 +45,7 @@ func ExampleHandleMatch() {
 	// Output: <nil>
 }
 
-// jsonCodec is JSON in place of msgpack, on all nodes of a cluster.
+// jsonCodec is JSON in place of msgpack. All nodes of a cluster must use it.
 type jsonCodec struct{}
 
 func (jsonCodec) Marshal(event any) ([]byte, error)     { return json.Marshal(event) }

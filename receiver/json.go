@@ -11,49 +11,50 @@ import (
 	"strings"
 )
 
-// JSON is an event of which the sender knows the name and the fields, and not the
-// type: a person or a script, by way of the admin API. It travels in the encoding of
-// the cluster, so that a handler of the type of that name takes it as any other.
-// Under msgpack an object becomes a map, a number without '.' and 'e' an integer,
-// every other a float of 64 bits; a []byte takes the bytes of a string, a
-// time.Duration nanoseconds. A time.Time, and a type with AppendBinary, have forms of
-// their own that JSON has no word for: such an event is malformed where it arrives.
+// JSON is an event whose sender knows its name and fields but not its Go type: a person or a
+// script that uses the admin API. It is sent in the encoding of the cluster, so that handlers of
+// the type of that name get it like any other event.
+//
+// Under msgpack, an object becomes a map, a number without '.' and 'e' an integer, and any other
+// number a 64-bit float. A []byte takes the bytes of a string, a time.Duration nanoseconds. A
+// time.Time, and a type with AppendBinary, have binary forms that JSON cannot express: such an
+// event is malformed at its receiver.
 type JSON struct {
 	Name string
 	Text []byte // one JSON value
 }
 
-// value is what the text says, of maps, slices, strings, numbers, booleans and nil.
-func (j JSON) value() (any, error) {
+// decode returns the value of the text, made of maps, slices, strings, numbers, bools and nil.
+func (j JSON) decode() (any, error) {
 	if !validName(j.Name) {
 		return nil, fmt.Errorf("name %q must have 1 to %d printable characters", j.Name, maxNameBytes)
 	}
 	d := json.NewDecoder(strings.NewReader(string(j.Text)))
-	d.UseNumber() // an id of 64 bits is no float
+	d.UseNumber() // a 64-bit id does not fit into a float
 	var v any
 	if err := d.Decode(&v); err != nil {
-		return nil, fmt.Errorf("no JSON value: %w", err)
+		return nil, fmt.Errorf("not a JSON value: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("more than one JSON value")
 	}
-	return counted(v)
+	return convertNumbers(v)
 }
 
-// counted puts numbers in the place of their texts.
-func counted(v any) (_ any, err error) {
+// convertNumbers replaces each json.Number by an integer or a float.
+func convertNumbers(v any) (_ any, err error) {
 	switch v := v.(type) {
 	case json.Number:
-		return numberOf(string(v))
+		return parseNumber(string(v))
 	case []any:
 		for i := range v {
-			if v[i], err = counted(v[i]); err != nil {
+			if v[i], err = convertNumbers(v[i]); err != nil {
 				return nil, err
 			}
 		}
 	case map[string]any:
 		for k := range v {
-			if v[k], err = counted(v[k]); err != nil {
+			if v[k], err = convertNumbers(v[k]); err != nil {
 				return nil, err
 			}
 		}
@@ -61,7 +62,7 @@ func counted(v any) (_ any, err error) {
 	return v, nil
 }
 
-func numberOf(text string) (any, error) {
+func parseNumber(text string) (any, error) {
 	if !strings.ContainsAny(text, ".eE") {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 			return n, nil
@@ -69,11 +70,11 @@ func numberOf(text string) (any, error) {
 		if n, err := strconv.ParseUint(text, 10, 64); err == nil {
 			return n, nil
 		}
-		return nil, fmt.Errorf("number %.40s: a whole number must fit into 64 bits", text)
+		return nil, fmt.Errorf("number %.40s: an integer must fit into 64 bits", text)
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return nil, fmt.Errorf("number %.40s: must fit into a float of 64 bits", text)
+		return nil, fmt.Errorf("number %.40s: must fit into a 64-bit float", text)
 	}
 	return f, nil
 }

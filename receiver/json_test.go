@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// ware has a field of each kind that JSON has a word for.
+// ware has a field of each kind that JSON can express.
 type ware struct {
 	Item   string
 	Count  int
@@ -29,7 +29,7 @@ type ware struct {
 	Short  int `msgpack:"s"`
 }
 
-// TestJSONDecodesIntoTypes: what a person sends arrives as what a program sends.
+// TestJSONDecodesIntoTypes: an event written by a person arrives like one sent by a program.
 func TestJSONDecodesIntoTypes(t *testing.T) {
 	mux := NewMux()
 	started(t, mux, Setup{})
@@ -59,13 +59,13 @@ func TestJSONDecodesIntoTypes(t *testing.T) {
 	}
 }
 
-// textCodec is an application's own.
+// textCodec is a codec of an application.
 type textCodec struct{}
 
 func (textCodec) Marshal(event any) ([]byte, error)      { return json.Marshal(event) }
 func (textCodec) Unmarshal(text []byte, event any) error { return json.Unmarshal(text, event) }
 
-// TestJSONTravelsInTheOwnCodec, not in msgpack that nobody there would read.
+// TestJSONTravelsInTheOwnCodec: with WithCodec, a JSON is sent by that codec, not in msgpack.
 func TestJSONTravelsInTheOwnCodec(t *testing.T) {
 	mux := NewMux(WithCodec(textCodec{}))
 	started(t, mux, Setup{})
@@ -82,12 +82,12 @@ func TestJSONRefuses(t *testing.T) {
 		{"", `{}`, "1 to 128 printable"},
 		{"a\nb", `{}`, "1 to 128 printable"},
 		{strings.Repeat("n", 129), `{}`, "1 to 128 printable"},
-		{"n", ``, "no JSON value"},
-		{"n", `{`, "no JSON value"},
+		{"n", ``, "not a JSON value"},
+		{"n", `{`, "not a JSON value"},
 		{"n", `{} {}`, "more than one"},
 		{"n", `18446744073709551616`, "64 bits"},
 		{"n", `[-9223372036854775809]`, "64 bits"},
-		{"n", `{"a": 1e999}`, "64 bits"},
+		{"n", `{"a": 1e999}`, "64-bit"},
 	} {
 		before := []byte("before")
 		got, err := mux.Encode(before, JSON{Name: c.name, Text: []byte(c.text)})

@@ -10,44 +10,43 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// item is an event on its way to its handlers.
+// item is a queued event.
 type item struct {
 	from     *member.Member
-	event    any  // a pointer to it
-	raw      *Raw // nil where no handler of Raw could want it
+	event    any  // a pointer to the event
+	raw      *Raw // nil if there is no handler of Raw
 	metadata map[string]string
 	call     *Call
-	ctx      context.Context // of a request that somebody waits for, else nil
+	ctx      context.Context // of a request whose sender waits, else nil
 	bytes    int64           // of the payload
 }
 
-// answer tells who waits for the outcome of an event.
+// answer reports the outcome to a sender that waits for it.
 func (it *item) answer(value any, ran bool, err error) {
 	if it.call != nil {
 		it.call.Answer(value, ran, err)
 	}
 }
 
-// lane holds the events of one sender to one type. It exists, and has a
-// goroutine, while it holds any or one is being handled. What is not atomic is
-// guarded by the lock of the route.
+// lane holds the events of one sender to one type. It exists, and has a goroutine, while events
+// wait or are being handled. The lock of the route guards the fields that are not atomic.
 type lane struct {
-	items   []item // the oldest first
+	items   []item // oldest first
 	spare   []item // memory for the next items
 	workers int
-	// waiting and bytes are of the events that wait, among them those that a
-	// worker has taken out of items and not come to yet.
+	// waiting and bytes count the events that wait, with those that a worker has already
+	// taken out of items.
 	waiting, bytes atomic.Int64
-	blocked        atomic.Bool   // somebody waits for room
-	space          chan struct{} // closed when there may be room; nil while nobody waits
+	blocked        atomic.Bool   // a sender waits for room
+	space          chan struct{} // closed when there may be room; nil if no sender waits
 }
 
-// put adds an event to the lane of its sender, once there is room.
-func (m *Mux) put(ctx context.Context, run *live, r *route, it *item) error {
+// enqueue adds an event to the lane of its sender, and blocks until there is room.
+func (m *Mux) enqueue(ctx context.Context, run *muxRun, r *route, it *item) error {
 	for {
-		space, old, err := m.tryPut(run, r, it)
+		space, old, err := m.tryEnqueue(run, r, it)
 		for i := range old {
-			m.forget(run, &old[i], ErrBusy)
+			m.discard(run, &old[i], ErrBusy)
 		}
 		if err != nil || space == nil {
 			return err
@@ -62,8 +61,10 @@ func (m *Mux) put(ctx context.Context, run *live, r *route, it *item) error {
 	}
 }
 
-// tryPut adds the event, or says what to wait for. old are events that had to go.
-func (m *Mux) tryPut(run *live, r *route, it *item) (space <-chan struct{}, old []item, err error) {
+// tryEnqueue adds the event, or returns a channel to wait for. old are the dropped events.
+func (m *Mux) tryEnqueue(run *muxRun, r *route, it *item) (
+	space <-chan struct{}, old []item, err error,
+) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if run.ended() {
@@ -71,16 +72,16 @@ func (m *Mux) tryPut(run *live, r *route, it *item) (space <-chan struct{}, old 
 	}
 	sender := it.from.Address
 	l := r.laneOf(sender)
-	if !r.room(l, it.bytes) {
+	if !r.hasRoom(l, it.bytes) {
 		switch {
 		case r.policy == Reject:
 			r.count.rejected.Add(1)
 			return nil, nil, ErrBusy
 		case r.policy == Drop:
-			old = r.shed(l, it.bytes)
+			old = r.dropOldest(l, it.bytes)
 		case r.policy == Block:
-			// Asked again: a worker may have made room before it could see blocked.
-			if l.blocked.Store(true); !r.room(l, it.bytes) {
+			// Checked again: a worker may have made room before it could see blocked.
+			if l.blocked.Store(true); !r.hasRoom(l, it.bytes) {
 				if l.space == nil {
 					l.space = make(chan struct{})
 				}
@@ -91,18 +92,17 @@ func (m *Mux) tryPut(run *live, r *route, it *item) (space <-chan struct{}, old 
 	l.items = append(l.items, *it)
 	l.waiting.Add(1)
 	l.bytes.Add(it.bytes)
-	if l.workers < r.width() {
+	if l.workers < r.maxWorkers() {
 		l.workers++
-		m.work.Go(func() { (&worker{mux: m, run: run, route: r, lane: l}).drain(sender) })
+		m.work.Go(func() { (&worker{mux: m, run: run, route: r, lane: l}).drainLane(sender) })
 	}
 	return nil, old, nil
 }
 
-// maxIdle is how many lanes of a route are kept for other senders, or the same.
+// maxIdle is how many unused lanes of a route are kept for reuse.
 const maxIdle = 4
 
-// laneOf returns the lane of a sender, and makes one where there is none. The route
-// is locked.
+// laneOf returns the lane of a sender, or a new one. r.mu must be held.
 func (r *route) laneOf(sender member.Address) *lane {
 	l := r.lanes[sender]
 	if l != nil {
@@ -117,8 +117,8 @@ func (r *route) laneOf(sender member.Address) *lane {
 	return l
 }
 
-// retire takes a lane out that is empty. The route is locked.
-func (r *route) retire(sender member.Address, l *lane) {
+// retireLane removes an empty lane. r.mu must be held.
+func (r *route) retireLane(sender member.Address, l *lane) {
 	delete(r.lanes, sender)
 	if len(r.idle) < maxIdle && cap(l.items) <= 2*QueueLength && cap(l.spare) <= 2*QueueLength {
 		l.blocked.Store(false)
@@ -126,16 +126,16 @@ func (r *route) retire(sender member.Address, l *lane) {
 	}
 }
 
-// room reports whether an event of so many bytes may wait. The route is locked.
-func (r *route) room(l *lane, bytes int64) bool {
+// hasRoom reports whether an event of that many bytes may wait. r.mu must be held.
+func (r *route) hasRoom(l *lane, bytes int64) bool {
 	n := l.waiting.Load()
 	return n == 0 || n < int64(r.queue) && l.bytes.Load()+bytes <= QueueBytes
 }
 
-// shed takes the oldest events out until another one has room. The route is locked.
-func (r *route) shed(l *lane, bytes int64) []item {
+// dropOldest removes the oldest events until a new one has room. r.mu must be held.
+func (r *route) dropOldest(l *lane, bytes int64) []item {
 	n := 0
-	for n < len(l.items) && !r.room(l, bytes) {
+	for n < len(l.items) && !r.hasRoom(l, bytes) {
 		l.waiting.Add(-1)
 		l.bytes.Add(-l.items[n].bytes)
 		n++
@@ -146,19 +146,19 @@ func (r *route) shed(l *lane, bytes int64) []item {
 	return old
 }
 
-// width is how many workers a lane may have: events of one sender run one after
-// the other, requests side by side.
-func (r *route) width() int {
+// maxWorkers is the number of workers of a lane: one, except that requests of one sender are
+// handled concurrently.
+func (r *route) maxWorkers() int {
 	if r.answer != nil {
 		return cap(r.slots)
 	}
 	return 1
 }
 
-// forget drops an event that no handler has seen.
-func (m *Mux) forget(run *live, it *item, cause error) {
+// discard reports an event that no handler got.
+func (m *Mux) discard(run *muxRun, it *item, cause error) {
 	if it.ctx != nil {
-		run.calls.end(it.from.Address, it.call.ID, cause)
+		run.calls.endCall(callKey{it.from.Address, it.call.ID}, cause)
 	}
 	it.answer(nil, false, cause)
 }

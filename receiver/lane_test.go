@@ -31,8 +31,8 @@ func sender(port uint16) member.Member {
 
 func ptr[T any](v T) *T { return &v }
 
-// started runs mux until the test ends. Payloads that begin with 0xc1, which
-// begins no value, fail the scan.
+// started runs mux until the test ends. The scan rejects payloads that begin with 0xc1, which
+// begins no msgpack value.
 func started(t *testing.T, mux *Mux, setup Setup) {
 	t.Helper()
 	setup.Scan = func(payload []byte) error {
@@ -45,7 +45,7 @@ func started(t *testing.T, mux *Mux, setup Setup) {
 		t.Fatalf("Start: %v", err)
 	}
 	t.Cleanup(func() {
-		// The context of the test has ended by now.
+		// The context of the test is already done.
 		if err := mux.Close(context.Background()); err != nil {
 			t.Errorf("Close: %v", err)
 		}
@@ -78,7 +78,7 @@ func stats(t *testing.T, mux *Mux, event string) Stats {
 	return Stats{}
 }
 
-// journal is what handlers saw, in order.
+// journal records what handlers got, in order.
 type journal struct {
 	mu    sync.Mutex
 	lines []string
@@ -160,8 +160,8 @@ func TestAllHandlersOfATypeRun(t *testing.T) {
 	})
 }
 
-// TestFullLaneHoldsItsSenderAndNobodyElse: the first event is being handled,
-// QueueLength wait, the next blocks its deliverer.
+// TestFullLaneHoldsItsSenderAndNobodyElse: the first event is being handled, QueueLength events
+// wait, and the next one blocks its Deliver.
 func TestFullLaneHoldsItsSenderAndNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()
@@ -271,8 +271,7 @@ func TestRefusedEventsAreCounted(t *testing.T) {
 	}
 }
 
-// TestLocalEventsCannotBeSent: the name of a type that the own node emits is
-// nothing to other members.
+// TestLocalEventsCannotBeSent: other members cannot send an event by the name of a local type.
 func TestLocalEventsCannotBeSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux, seen := NewMux(), &journal{}
@@ -350,7 +349,7 @@ func TestCloseNamesHandlersThatGoOn(t *testing.T) {
 		if err := mux.Close(ctx); err == nil || !strings.Contains(err.Error(), "order") {
 			t.Errorf("Close: got %v, want an error that names order", err)
 		}
-		// Whoever waited for the handler does so no longer.
+		// Close also ends a Deliver that waits for room.
 		if err := <-blocked; !errors.Is(err, ErrClosed) {
 			t.Errorf("blocked Deliver: got %v, want ErrClosed", err)
 		}

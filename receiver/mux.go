@@ -18,51 +18,52 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Mux routes events to handlers. Handlers are added before the Mux is given to
-// a node; a Mux serves one node at a time.
+// Mux routes events to handlers. Register handlers before a node starts with the Mux. A Mux
+// serves one node at a time. Its methods may be called concurrently.
 type Mux struct {
-	codec Codec
-	own   bool // the codec is the application's
+	codec    Codec
+	ownCodec bool // set by WithCodec
 
 	mu     sync.Mutex
 	types  map[reflect.Type]*route
-	faults []error // of registration, told by Start
-	// streams are the handlers of streams by their names.
+	faults []error // of registration, reported by Start
+	// streams are the handlers of streams by name.
 	streams map[string]*streamRoute
 
-	live    atomic.Pointer[live] // nil while no node has the Mux
-	work    sync.WaitGroup       // one a goroutine that handles
-	unknown atomic.Uint64        // events that no handler took
+	live    atomic.Pointer[muxRun] // nil while no node uses the Mux
+	work    sync.WaitGroup         // goroutines of handlers
+	unknown atomic.Uint64          // events without a handler
 }
 
-// live is what a Mux is while a node has it. Little of it changes.
-type live struct {
+// muxRun is the state of a Mux while a node uses it.
+type muxRun struct {
 	setup Setup
 	types map[reflect.Type]*route
-	names map[string]*route // what may come from other members
-	// sent are the names of those types that were registered and may be sent.
-	sent map[reflect.Type]string
-	// others are the names of types that were not registered and were sent.
+	names map[string]*route // of events that other members may send
+	// sent are the names of registered types that may be sent, others those of types that
+	// were sent without registration.
+	sent   map[reflect.Type]string
 	others sync.Map
-	// streams are what other members may open.
+	// streams are the handlers of streams by name.
 	streams map[string]*streamRoute
-	// raw is the route of names that nobody has; nil without handlers of Raw.
-	// watches match among all events, and fallbacks take what nobody took.
+	// raw is the route of names without handlers; nil if Raw has no handler. Its watches
+	// match among all events, its fallbacks get the events that no handler took.
 	raw                *route
 	watches, fallbacks []handler
 
 	ctx    context.Context // of the handlers
 	cancel context.CancelCauseFunc
-	calls  calls
+	calls  callTable
 }
 
-// MuxOption changes a Mux.
+// MuxOption configures a Mux.
 type MuxOption func(*Mux)
 
-// NewMux returns a Mux without handlers.
+// NewMux returns a Mux without handlers. Its codec is msgpack unless WithCodec replaces it.
 func NewMux(opts ...MuxOption) *Mux {
 	m := &Mux{
-		codec: packer{&sync.Map{}}, types: map[reflect.Type]*route{}, streams: map[string]*streamRoute{},
+		codec: msgpackCodec{&sync.Map{}}, types: map[reflect.Type]*route{},
+		streams: map[string]*streamRoute{},
 	}
 	for _, opt := range opts {
 		opt(m)
@@ -70,32 +71,27 @@ func NewMux(opts ...MuxOption) *Mux {
 	return m
 }
 
-// Setup is what the node gives to its Mux.
+// Setup is what a node passes to its Mux.
 type Setup struct {
-	// Scan checks a msgpack payload before it is decoded or sent. It must not be
-	// left out: the decoder allocates what a length promises and recurses as
-	// deep as the bytes say. It is given because it lives beside the codec of
-	// frames, on the same floor as this package.
+	// Scan checks a msgpack payload before it is decoded or sent. It is required: the decoder
+	// allocates what a length promises, and recurses as deep as the bytes request.
 	Scan func(payload []byte) error
-	// Local lists types that only the own node emits; they have no name that
-	// another member could send.
+	// Local lists types that only the local node emits; other members cannot send them.
 	Local []reflect.Type
-	// Report hears of each handler that failed, and of events that all handlers
-	// left alone (ErrUnknown). It is called from the goroutines of handlers and
-	// must not block.
+	// Report gets each failure of a handler, and each event that no handler took
+	// (ErrUnknown). Goroutines of handlers call it concurrently; it must not block.
 	Report func(Failure)
-	// Context is what the contexts of all handlers are made from, with its values. nil
-	// stands for context.Background().
+	// Context is the parent of the contexts of all handlers; nil is context.Background().
 	Context context.Context
 }
 
-// Failure is a handler's error. Err is a *PanicError when it panicked.
+// Failure is an error of a handler. Err is a *PanicError if the handler panicked.
 type Failure struct {
 	Event  string // name of the type, or of the stream
-	Stream bool   // a handler of streams failed
+	Stream bool   // it was a handler of streams
 	From   member.Member
 	Err    error
-	Told   bool // the sender awaits the outcome, and gets the error
+	Told   bool // the sender waits for the outcome and gets the error
 }
 
 // PanicError is a panic of a handler.
@@ -104,39 +100,41 @@ type PanicError struct {
 	Stack []byte
 }
 
-// Error implements error.
+// Error returns a text with the value of the panic, without the stack.
 func (e *PanicError) Error() string {
 	return fmt.Sprintf("receiver: handler panicked: %v", e.Value)
 }
 
-// HandlerError means that the handler of another member, or of this one, returned an
-// error or panicked. Sends with cluster.WithOutcome and requests end with it.
+// HandlerError means that the handler of the addressed member, which may be the local one,
+// returned an error or panicked. Requests, and sends with cluster.WithOutcome, return it.
 type HandlerError struct {
-	Member member.Address // whose handler it is
+	Member member.Address // the member whose handler failed
 	Text   string         // of the handler's error; the member may send any text
 }
+
+// Error returns one short line of printable text. Text has the whole text.
 
 // Error returns one short line. Text has the whole text.
 func (e *HandlerError) Error() string {
 	return fmt.Sprintf("cluster: the handler of %s failed: %s", e.Member, safetext.PeerText(e.Text))
 }
 
-// ErrClosed says that no node has the Mux, not yet or no more.
+// ErrClosed means that no node uses the Mux: its node has not started yet or has closed.
 var ErrClosed = errors.New("receiver: closed")
 
-// Validate returns every mistake of registration at once. local is that of Setup.
+// Validate returns all mistakes of registration, joined. local is Setup.Local.
 func (m *Mux) Validate(local []reflect.Type) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, err := m.compile(local)
+	_, err := m.compileRoutes(local)
 	return err
 }
 
-// compile makes the table of names that other members may send.
-func (m *Mux) compile(local []reflect.Type) (map[string]*route, error) {
+// compileRoutes returns the routes by the names that other members may send.
+func (m *Mux) compileRoutes(local []reflect.Type) (map[string]*route, error) {
 	faults := slices.Clone(m.faults)
 	if m.live.Load() != nil {
-		faults = append(faults, errors.New("receiver: another node has the Mux; make one for each"))
+		faults = append(faults, errors.New("receiver: another node uses the Mux: create one for each"))
 	}
 	if m.codec == nil {
 		faults = append(faults, errors.New("receiver: WithCodec: the codec is nil"))
@@ -151,22 +149,22 @@ func (m *Mux) compile(local []reflect.Type) (map[string]*route, error) {
 				"receiver: two types are named %q: rename %v by Named", r.name, t))
 		}
 		names[r.name] = r
-		if err := m.unfit(t); err != nil {
+		if err := m.checkType(t); err != nil {
 			faults = append(faults, fmt.Errorf("receiver: %w", err))
 		}
 	}
 	return names, errors.Join(faults...)
 }
 
-// Start makes the Mux take events. After an error of Validate it does nothing.
+// Start lets the Mux accept events. It returns the errors of Validate.
 func (m *Mux) Start(setup Setup) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	names, err := m.compile(setup.Local)
+	names, err := m.compileRoutes(setup.Local)
 	if err != nil {
 		return err
 	}
-	run := &live{setup: setup, types: maps.Clone(m.types), names: names}
+	run := &muxRun{setup: setup, types: maps.Clone(m.types), names: names}
 	run.streams = maps.Clone(m.streams)
 	run.ctx, run.cancel = context.WithCancelCause(cmp.Or(setup.Context, context.Background()))
 	for _, r := range m.types {
@@ -190,7 +188,7 @@ func (m *Mux) Start(setup Setup) error {
 	}
 	run.sent = map[reflect.Type]string{}
 	for t := range m.types {
-		if name, err := run.nameOf(t); err == nil {
+		if name, err := run.nameOfType(t); err == nil {
 			run.sent[t], run.sent[reflect.PointerTo(t)] = name, name
 		}
 	}
@@ -198,9 +196,9 @@ func (m *Mux) Start(setup Setup) error {
 	return nil
 }
 
-// Close ends the contexts of all handlers, drops what waits, and blocks until
-// no handler runs; then another node may start with the Mux. When ctx ends
-// first, the error names those that still run, and the Mux is of no more use.
+// Close ends the contexts of all handlers, drops queued events, and blocks until no handler
+// runs; then another node may start with the Mux. If ctx is done first, the error names the
+// handlers that still run, and the Mux must not be used again.
 func (m *Mux) Close(ctx context.Context) error {
 	run := m.live.Load()
 	if run == nil {
@@ -214,25 +212,25 @@ func (m *Mux) Close(ctx context.Context) error {
 		m.live.Store(nil)
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("receiver: handlers go on although their context ended: %s",
-			strings.Join(m.running(), ", "))
+		return fmt.Errorf("receiver: handlers still run after their context ended: %s",
+			strings.Join(m.runningNames(), ", "))
 	}
 }
 
-// end lets nothing more be queued.
-func (run *live) end(cause error) {
+// end stops the queues.
+func (run *muxRun) end(cause error) {
 	for _, r := range run.types {
-		r.mu.Lock() // so that who is adding an event has added it, and its worker
+		r.mu.Lock() // so that a concurrent enqueue has finished and has its worker
 		defer r.mu.Unlock()
 	}
 	for _, r := range run.streams {
-		r.mu.Lock() // so that no handler begins
+		r.mu.Lock() // so that no handler starts
 		defer r.mu.Unlock()
 	}
 	run.cancel(cause)
 }
 
-func (run *live) ended() bool {
+func (run *muxRun) ended() bool {
 	select {
 	case <-run.ctx.Done():
 		return true
@@ -241,8 +239,8 @@ func (run *live) ended() bool {
 	}
 }
 
-// running names the types that have a lane at work, and the streams.
-func (m *Mux) running() []string {
+// runningNames returns the names of types and streams whose handlers run.
+func (m *Mux) runningNames() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var names []string

@@ -17,12 +17,12 @@ type order struct{ Text string }
 
 type other struct{ Text string }
 
-// Types that do not arrive as they are sent.
+// Types that would not arrive as sent.
 type (
 	hidden     struct{ order order }
-	misplaced  struct{ Text string } // all on the pointer
-	misplaced2 struct{ Text string } // all on the value
-	writer     struct{ Text string } // nothing reads
+	misplaced  struct{ Text string } // both methods on the pointer
+	misplaced2 struct{ Text string } // both methods on the value
+	writer     struct{ Text string } // no UnmarshalBinary
 )
 
 func (*misplaced) AppendBinary(b []byte) ([]byte, error) { return b, nil }
@@ -33,13 +33,12 @@ func (misplaced2) UnmarshalBinary([]byte) error          { return nil }
 
 func (writer) AppendBinary(b []byte) ([]byte, error) { return b, nil }
 
-// marker has nothing to say.
+// marker has no fields.
 type marker struct{ _ struct{} }
 
 func ignore[T any](context.Context, member.Member, T) error { return nil }
 
-// TestRegistrationMistakesAreToldAtOnce plants each mistake and reads them all
-// from one error.
+// TestRegistrationMistakesAreToldAtOnce: one error of Validate contains every mistake.
 func TestRegistrationMistakesAreToldAtOnce(t *testing.T) {
 	mux := NewMux()
 	Handle[order](mux, nil)
@@ -56,21 +55,21 @@ func TestRegistrationMistakesAreToldAtOnce(t *testing.T) {
 	Register[misplaced](mux)
 	Register[misplaced2](mux)
 	Register[writer](mux)
-	// What is right.
+	// These are valid.
 	Register[price](mux)
 	Register[marshaled](mux)
 	Register[marker](mux)
 	err := mux.Validate(nil)
 	for _, want := range []string{
 		"handler of order is nil", "*receiver.order: register the type itself",
-		"struct { N int } has no name to travel under", "two types are named \"order\"",
+		"struct { N int } has no name", "two types are named \"order\"",
 		"int64: name \"xxx", `int32: name "a\nb"`, `int16: name "\xff"`,
 		"fmt.Stringer is an interface", `one type is named "first" and "second"`,
 		"receiver.hidden has no exported field", "receiver.misplaced: AppendBinary must be on the value",
 		"receiver.misplaced2: AppendBinary must be", "receiver.writer: AppendBinary must be",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Validate: got %v, want it to say %q", err, want)
+			t.Errorf("Validate: got %v, want it to contain %q", err, want)
 		}
 	}
 	for _, right := range []string{"price", "marshaled", "marker", `""`} {
@@ -89,7 +88,7 @@ func TestValidateAcceptsWhatIsRight(t *testing.T) {
 	Handle(mux, ignore[order])
 	Handle(mux, ignore[other], Named("shop.other"))
 	Handle(mux, ignore[Raw])
-	// A type of the own node may have the name of one that travels.
+	// A local type may have the name of a type that is sent.
 	type local struct{}
 	Handle(mux, ignore[local], Named("order"))
 	if err := mux.Validate([]reflect.Type{reflect.TypeFor[local]()}); err != nil {
@@ -140,13 +139,13 @@ func TestEncodeNamesWhatTravels(t *testing.T) {
 		{1, "count"},
 		{"text", "string"},
 		{Raw{"any", []byte{0xc0}}, "any"},
-		{Raw{"any", []byte{0xc1}}, ""}, // fails the scan
+		{Raw{"any", []byte{0xc1}}, ""}, // rejected by the scan
 		{(*other)(nil), ""},
 		{hidden{order: order{}}, ""},
 		{&misplaced{}, ""},
 		{marker{}, "marker"},
 		{&marker{}, "marker"}, // again, behind a pointer
-		{order{}, ""},         // its name belongs to another type here
+		{order{}, ""},         // its name belongs to another type
 		{emitted{}, ""},
 		{struct{ N int }{}, ""},
 		{[]int{1}, ""},
@@ -167,8 +166,7 @@ func TestEncodeNamesWhatTravels(t *testing.T) {
 
 type unsendable chan int
 
-// unhashable is an event whose decoding panics: its map may get a key that is
-// itself a map.
+// unhashable is an event whose decoding panics, because a key of its map may be a map.
 type unhashable struct{ M map[any]int }
 
 func TestDecodingThatPanicsIsMalformed(t *testing.T) {

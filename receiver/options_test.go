@@ -18,7 +18,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestMatchChoosesHandlers: all that match run, and the default where none does.
+// TestMatchChoosesHandlers: all handlers that match run, and the default one if none does.
 func TestMatchChoosesHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux, seen := NewMux(), &journal{}
@@ -54,7 +54,8 @@ func TestMatchChoosesHandlers(t *testing.T) {
 	})
 }
 
-// TestDefaultTakesWhatNobodyTook: of types that have handlers too.
+// TestDefaultTakesWhatNobodyTook: the default handler also gets unmatched events of types with
+// handlers.
 func TestDefaultTakesWhatNobodyTook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux, seen := NewMux(), &journal{}
@@ -84,7 +85,7 @@ func TestDefaultTakesWhatNobodyTook(t *testing.T) {
 	})
 }
 
-// TestEventThatNobodyMatches is counted, reported, and told to a sender that waits.
+// TestEventThatNobodyMatches is counted and reported, and its sender gets the error.
 func TestEventThatNobodyMatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()
@@ -92,7 +93,7 @@ func TestEventThatNobodyMatches(t *testing.T) {
 		var failures []Failure
 		started(t, mux, Setup{Report: func(f Failure) { failures = append(failures, f) }})
 		var got outcome
-		if err := mux.Deliver(t.Context(), asked("order", got.call(1, false))); err != nil {
+		if err := mux.Deliver(t.Context(), orderFor("order", got.call(1, false))); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -106,7 +107,7 @@ func TestEventThatNobodyMatches(t *testing.T) {
 	})
 }
 
-// outcome is what a caller was told.
+// outcome records what Call.Answer got.
 type outcome struct {
 	mu    sync.Mutex
 	times int
@@ -134,27 +135,27 @@ func (o *outcome) want(t *testing.T, value any, ran bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.times != 1 || o.value != value || o.ran != ran || !errors.Is(o.err, err) {
-		t.Errorf("told %d times: %v, ran %t, %v; want once %v, %t, %v",
+		t.Errorf("answered %d times: %v, ran %t, %v; want once %v, %t, %v",
 			o.times, o.value, o.ran, o.err, value, ran, err)
 	}
 }
 
-// asked is an order that somebody waits for the outcome of.
-func asked(text string, c *Call) Delivery {
-	payload, err := packer{&sync.Map{}}.Marshal(order{text})
+// orderFor is the delivery of an order whose sender waits for the outcome.
+func orderFor(text string, c *Call) Delivery {
+	payload, err := msgpackCodec{&sync.Map{}}.Marshal(order{text})
 	if err != nil {
 		panic(err)
 	}
 	return Delivery{From: ptr(sender(1)), Raw: Raw{"order", payload}, Call: c}
 }
 
-// TestQueuePolicies fills a queue of two behind a handler that is busy.
+// TestQueuePolicies fills a queue of two while the handler is busy.
 func TestQueuePolicies(t *testing.T) {
 	for _, c := range []struct {
 		policy Policy
 		want   []string
-		err    error // of the event too many
-		old    error // of the oldest that waits
+		err    error // of the first event without room
+		old    error // of the oldest waiting event
 	}{
 		{Drop, []string{"0", "2", "3"}, nil, ErrBusy},
 		{Reject, []string{"0", "1", "2"}, ErrBusy, nil},
@@ -169,7 +170,7 @@ func TestQueuePolicies(t *testing.T) {
 			started(t, mux, Setup{})
 			var first outcome
 			for i := range 4 {
-				d := asked(fmt.Sprint(i), nil)
+				d := orderFor(fmt.Sprint(i), nil)
 				if i == 1 {
 					d.Call = first.call(1, false)
 				}
@@ -193,7 +194,7 @@ func TestQueuePolicies(t *testing.T) {
 	}
 }
 
-// TestQueueBytesBoundAQueue: an event larger than all waits alone.
+// TestQueueBytesBoundAQueue: an event larger than the limit waits alone.
 func TestQueueBytesBoundAQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()
@@ -204,7 +205,7 @@ func TestQueueBytesBoundAQueue(t *testing.T) {
 		started(t, mux, Setup{})
 		send(t, mux, sender(1), "is handled")
 		synctest.Wait()
-		large := asked(strings.Repeat("x", 2*QueueBytes), nil)
+		large := orderFor(strings.Repeat("x", 2*QueueBytes), nil)
 		if err := mux.Deliver(t.Context(), large); err != nil {
 			t.Errorf("a large event alone: got %v, want nil", err)
 		}
@@ -222,7 +223,7 @@ func TestQueueBytesBoundAQueue(t *testing.T) {
 	})
 }
 
-// TestConcurrencyIsOverAllSenders, and events of one sender stay in order.
+// TestConcurrencyIsOverAllSenders: events of one sender still stay in order.
 func TestConcurrencyIsOverAllSenders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()
@@ -246,7 +247,7 @@ func TestConcurrencyIsOverAllSenders(t *testing.T) {
 		}
 		time.Sleep(20 * time.Second)
 		if got := stats(t, mux, "order"); got.Handled != 20 || most.Load() != 1 {
-			t.Errorf("got %d handled, %d at once; want 20 and 1", got.Handled, most.Load())
+			t.Errorf("got %d handled, %d concurrently; want 20 and 1", got.Handled, most.Load())
 		}
 	})
 }
@@ -262,22 +263,23 @@ func TestOptionsAreChecked(t *testing.T) {
 	err := mux.Validate(nil)
 	for _, want := range []string{
 		"queue of order: length 0", "policy 7", "concurrency of order: 0 handlers", "match of a handler",
-		"requests of order: one handler", "requests of Raw", "handler of other is nil",
+		"requests of order: the handler of requests must be", "requests of Raw",
+		"handler of other is nil",
 		"the codec is nil",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Validate: got %v, want it to say %q", err, want)
+			t.Errorf("Validate: got %v, want it to contain %q", err, want)
 		}
 	}
 }
 
-// jsons is a codec of the application.
+// jsons is a codec of an application.
 type jsons struct{}
 
 func (jsons) Marshal(event any) ([]byte, error)     { return json.Marshal(event) }
 func (jsons) Unmarshal(payload []byte, e any) error { return json.Unmarshal(payload, e) }
 
-// TestCodecIsReplaced: nothing of msgpack is left, and its scan is not asked.
+// TestCodecIsReplaced: neither msgpack nor its scan is used.
 func TestCodecIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux, seen := NewMux(WithCodec(jsons{})), &journal{}
@@ -297,7 +299,7 @@ func TestCodecIsReplaced(t *testing.T) {
 		if err := mux.Deliver(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}
-		clear(payload) // the caller's again
+		clear(payload) // Deliver has returned
 		synctest.Wait()
 		seen.want(t, "hello")
 		var got int
@@ -323,7 +325,7 @@ func TestMetadataReachesHandlers(t *testing.T) {
 			return nil
 		})
 		started(t, mux, Setup{})
-		d := asked("a", nil)
+		d := orderFor("a", nil)
 		d.Metadata = map[string]string{"trace": "00f1"}
 		if err := mux.Deliver(t.Context(), d); err != nil {
 			t.Fatal(err)
@@ -336,8 +338,7 @@ func TestMetadataReachesHandlers(t *testing.T) {
 	})
 }
 
-// TestDropKeepsWithinQueueBytes: large events that come after small ones push out
-// as many as they need.
+// TestDropKeepsWithinQueueBytes: a large event drops as many small ones as it needs room.
 func TestDropKeepsWithinQueueBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()
@@ -348,9 +349,10 @@ func TestDropKeepsWithinQueueBytes(t *testing.T) {
 		started(t, mux, Setup{})
 		send(t, mux, sender(1), "is handled")
 		synctest.Wait()
-		told := make([]outcome, 20)
-		for i := range told {
-			if err := mux.Deliver(t.Context(), asked("x", told[i].call(uint64(i+1), false))); err != nil {
+		replies := make([]outcome, 20)
+		for i := range replies {
+			d := orderFor("x", replies[i].call(uint64(i+1), false))
+			if err := mux.Deliver(t.Context(), d); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -361,8 +363,8 @@ func TestDropKeepsWithinQueueBytes(t *testing.T) {
 		if got := l.bytes.Load(); got > QueueBytes {
 			t.Errorf("%d bytes wait, want at most %d", got, QueueBytes)
 		}
-		for i := range told {
-			told[i].want(t, nil, false, ErrBusy)
+		for i := range replies {
+			replies[i].want(t, nil, false, ErrBusy)
 		}
 		if got := stats(t, mux, "order"); got.Dropped != 29 || got.Queued != 1 {
 			t.Errorf("got %+v, want 29 dropped and 1 queued", got)

@@ -14,38 +14,38 @@ import (
 )
 
 const (
-	// maxNameBytes bounds the name of an event type.
+	// maxNameBytes is the maximum length of the name of an event or a stream.
 	maxNameBytes = 128
-	// QueueLength is how many events of one sender and type wait at most,
-	// unless Queue says otherwise.
+	// QueueLength is the default maximum of waiting events of one sender and type; see
+	// Queue.
 	QueueLength = 128
-	// QueueBytes bounds their payloads together, as they travelled. A larger
-	// one may wait alone.
+	// QueueBytes is the maximum size of the encoded payloads of these events together. A
+	// larger event may wait alone.
 	QueueBytes = 1 << 20
-	// RequestConcurrency is how many requests of one type are handled at once,
-	// unless Concurrency says otherwise.
+	// RequestConcurrency is the default maximum of requests of one type that are handled
+	// concurrently; see Concurrency.
 	RequestConcurrency = 64
 )
 
-// Raw is an event that was not decoded. A Raw that is sent goes out as it is.
+// Raw is an event in encoded form. A Raw is sent unchanged.
 type Raw struct {
 	Name    string
-	Payload []byte // in the encoding of the cluster, msgpack unless WithCodec says otherwise
+	Payload []byte // in the codec of the cluster, which is msgpack by default
 }
 
-// route is one event type with its handlers and lanes.
+// route is an event type with its handlers and lanes.
 type route struct {
 	name     string
 	named    bool                                    // by Named
-	decode   func(codec Codec, raw Raw) (any, error) // gives a pointer to the event
-	point    func(event any) any                     // from an event to a pointer to it
+	decode   func(codec Codec, raw Raw) (any, error) // returns a pointer to the event
+	point    func(event any) any                     // returns a pointer to a copy of the event
 	handlers []handler
-	// answer is of HandleRequest, and then the only handler of the type.
+	// answer is the handler of HandleRequest, and then the only one.
 	answer func(ctx context.Context, from member.Member, event any) (any, error)
 
 	policy      Policy
-	queue       int // events of one sender that wait at most
-	concurrency int // handlers at once, 0 for one of each sender
+	queue       int // maximum of waiting events of one sender
+	concurrency int // maximum of running handlers; 0 is one per sender
 	slots       chan struct{}
 
 	mu    sync.Mutex
@@ -54,57 +54,57 @@ type route struct {
 	count counters
 }
 
-// handler is one function of the application. Events come as pointers.
+// handler is a function of the application. It gets a pointer to the event.
 type handler struct {
-	match func(from member.Member, event any) bool // nil for every event
+	match func(from member.Member, event any) bool // nil to match every event
 	run   func(ctx context.Context, from member.Member, event any) error
 }
 
-// counters are those of Stats.
+// counters are the counts of Stats.
 type counters struct {
 	handled, failed, panicked, malformed, dropped, rejected atomic.Uint64
 	took                                                    histogram.Histogram
 }
 
-// Option changes how one event type is treated, whatever handler it is given with.
+// Option configures an event type. It applies to all handlers of the type.
 type Option func(*Mux, *route)
 
-// Named fixes the name under which the type travels, in place of the type's
-// own, so that a type may be renamed while older members still run.
+// Named sets the name under which the type is sent, in place of the name of the Go type, so that
+// a type may be renamed while members with the old name still run.
 func Named(name string) Option {
 	return func(m *Mux, r *route) {
 		if r.named && r.name != name {
-			m.fault("one type is named %q and %q", r.name, name)
+			m.addFault("one type is named %q and %q", r.name, name)
 		}
 		r.name, r.named = name, true
 	}
 }
 
-// Policy is what becomes of an event whose queue is full.
+// Policy is how an event is treated whose queue is full.
 type Policy uint8
 
 // The policies.
 const (
-	// Block holds the sender up: its connection is read no further, and in the
-	// end its Send blocks. Nothing is lost. Its other events, and its requests, wait
-	// behind; answers, streams and heartbeats pass. Types that may pile up beside
-	// requests are better dropped or rejected.
+	// Block holds up the sender: the node reads no further events and requests of this
+	// sender, so that in the end its Send blocks. No event is lost; answers, streams and
+	// heartbeats still pass. Prefer another policy for types that may pile up in front of
+	// requests.
 	Block Policy = iota
-	// Drop makes room by dropping the oldest events that wait, for types of
-	// which only the newest matter. A sender that waits for the outcome of an
-	// old one gets ErrBusy. Counted in Stats, not logged, as is Reject.
+	// Drop drops the oldest waiting events, for types of which only the newest matter. A
+	// sender that waits for the outcome of a dropped event gets ErrBusy. Like Reject, it
+	// is counted in Stats and not logged.
 	Drop
 	// Reject drops the new event. A sender that waits for its outcome gets ErrBusy.
 	Reject
 )
 
-// Queue bounds how many events of the type wait from one sender, at least 1, and
-// says what happens then, also to requests. Default: QueueLength and Block. QueueBytes
-// holds as well. The last one given for a type counts.
+// Queue sets how many events or requests of the type may wait per sender, at least 1, and what
+// happens to more. The default is QueueLength and Block. QueueBytes applies as well. If the
+// option is given repeatedly, the last one counts.
 func Queue(length int, policy Policy) Option {
 	return func(m *Mux, r *route) {
 		if length < 1 || policy > Reject {
-			m.fault("queue of %s: length %d and policy %d, want at least 1 and Block, Drop or Reject",
+			m.addFault("queue of %s: length %d and policy %d, want at least 1 and Block, Drop or Reject",
 				r.name, length, policy)
 			return
 		}
@@ -112,62 +112,58 @@ func Queue(length int, policy Policy) Option {
 	}
 }
 
-// Concurrency bounds how many handlers of the type run at once, over all senders,
-// at least 1. Events of one sender still run one after the other; requests run
-// side by side. Default: one for each sender, and RequestConcurrency for requests.
+// Concurrency sets how many handlers of the type may run concurrently, over all senders, at
+// least 1. Events of one sender still run one after the other; requests run concurrently. The
+// default is one per sender for events, and RequestConcurrency for requests.
 func Concurrency(handlers int) Option {
 	return func(m *Mux, r *route) {
 		if handlers < 1 {
-			m.fault("concurrency of %s: %d handlers, want at least 1", r.name, handlers)
+			m.addFault("concurrency of %s: %d handlers, want at least 1", r.name, handlers)
 			return
 		}
 		r.concurrency = handlers
 	}
 }
 
-// Handle adds fn as a handler of events of type T, a named type. Its exported fields
-// travel, by msgpack unless WithCodec says otherwise, under their names or the tag
-// `msgpack:"name"`; what the other side does not know is skipped, and what is missing
-// stays zero. The package of T is no part of its name: two programs of one cluster
-// that have different types of one name use Named. Under msgpack, a T with
-// AppendBinary on the value and UnmarshalBinary on the pointer
-// (encoding.BinaryAppender and BinaryUnmarshaler) travels as those say, which spares
-// small events the reflection. The context ends
-// when the node closes; a handler that goes on after that holds up Close. An error is
-// counted, and goes to the sender if that waits for the outcome, else to the log of
-// the node; it changes nothing else. Handlers of one type share the event: none may
-// change what it points to. Metadata tells what else came with the event.
+// Handle adds fn as a handler of events of type T, which must be a named type. All handlers of a
+// type run for each of its events, in the order in which they were added. A handler of Raw gets
+// only the events that no other handler takes.
 //
-// All handlers of an event run, in the order in which they were added. A handler
-// of Raw is the default: it takes the events that no other handler takes, which are
-// handled then.
+// The exported fields of T are sent in msgpack, unless WithCodec replaces it, under their names
+// or the tag `msgpack:"name"`. Unknown fields are ignored and missing fields are zero. Under
+// msgpack, a T with AppendBinary on the value and UnmarshalBinary on the pointer
+// (encoding.BinaryAppender, encoding.BinaryUnmarshaler) is sent by these methods, which saves
+// reflection. The name of T does not include its package: if two programs of a cluster have
+// different types of one name, rename one by Named.
 //
-// A handler may run before the Start of its node has returned. It has the node from
-// cluster.FromContext, to send an event to from.Address for example.
+// The context ends when the node closes; Close waits for fn. fn may run before the Start of its
+// node has returned. cluster.FromContext returns the node, for example to reply to from.Address;
+// Metadata returns the metadata of the event. All handlers of an event share it: they must not
+// change what it points to.
 //
-// An event that no handler takes, or that does not decode into T, is dropped and
-// counted. A sender that waits for the outcome is told; the receiving node warns in
-// its log, once for each name and sender.
+// An error of fn is counted. It goes to the sender if that waits for the outcome, and otherwise
+// to the log of the node. An event that has no handler, or cannot be decoded into T, is dropped
+// and counted; a sender that waits gets an error, and the node logs one warning for each name
+// and sender.
 //
-// What decoding may allocate grows with T. Each value of an event, one byte of it
-// may do, can become a whole element of a slice in T: with cluster.MaxEventValues
-// at most 64 MiB for elements of up to 256 bytes, and more in proportion for
-// larger ones. Methods by which T decodes itself must keep limits of their own.
+// Decoding may allocate in proportion to T: each byte of an event can become an element of a
+// slice in T. With cluster.MaxEventValues, that is at most 64 MiB for elements of up to 256
+// bytes, and more in proportion for larger ones. If T decodes itself, its methods must set
+// limits of their own.
 //
-// A mistake, such as two types of one name, is reported by the Start of the
-// node; while a node has the Mux, Handle panics.
+// The Start of the node reports mistakes, such as two types of one name. Handle panics while a
+// node uses the Mux.
 func Handle[T any](
 	mux *Mux, fn func(ctx context.Context, from member.Member, event T) error, opts ...Option,
 ) {
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
-	add(mux, nil, fn, opts)
+	addHandler(mux, nil, fn, opts)
 }
 
-// HandleMatch is Handle for those events of type T that match reports true for.
-// match runs with the handlers and must not block. Where T is Raw it is asked
-// about every event, those of types that have handlers of their own included, so
-// that one handler can see all names of a kind.
+// HandleMatch is like Handle, but only for the events for which match returns true. match runs
+// with the handlers and must not block. If T is Raw, match is called for every event, also of
+// types with handlers, so that one handler can see all events of several names.
 func HandleMatch[T any](
 	mux *Mux, match func(from member.Member, event T) bool,
 	fn func(ctx context.Context, from member.Member, event T) error, opts ...Option,
@@ -175,23 +171,24 @@ func HandleMatch[T any](
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
 	if match == nil {
-		mux.fault("match of a handler of %v is nil", reflect.TypeFor[T]())
+		mux.addFault("match of a handler of %v is nil", reflect.TypeFor[T]())
 		return
 	}
-	add(mux, func(from member.Member, event any) bool { return match(from, *event.(*T)) }, fn, opts)
+	matches := func(from member.Member, event any) bool { return match(from, *event.(*T)) }
+	addHandler(mux, matches, fn, opts)
 }
 
-// add adds a handler. The Mux is locked.
-func add[T any](
+// addHandler adds a handler. mux.mu must be held.
+func addHandler[T any](
 	mux *Mux, match func(member.Member, any) bool,
 	fn func(ctx context.Context, from member.Member, event T) error, opts []Option,
 ) {
-	r := register[T](mux, opts)
+	r := registerType[T](mux, opts)
 	switch {
 	case fn == nil:
-		mux.fault("handler of %s is nil", r.name)
+		mux.addFault("handler of %s is nil", r.name)
 	case r.answer != nil:
-		mux.fault("%s has a handler of requests: that is the only one", r.name)
+		mux.addFault("%s has a handler of requests, which must be its only handler", r.name)
 	default:
 		r.handlers = append(r.handlers, handler{match,
 			func(ctx context.Context, from member.Member, event any) error {
@@ -200,25 +197,26 @@ func add[T any](
 	}
 }
 
-// HandleRequest makes fn answer requests of type Req, which have no other
-// handler. Requests of one sender run side by side, and in no order; see
-// Concurrency. The context ends with the deadline that the asking side gave (its
-// error is context.DeadlineExceeded, or context.Canceled where the asking side's own
-// clock was first), when it asks no longer, when its connection is lost, and when the
-// node closes.
-// An error goes back as its text. Of an event of the type, one that is sent and
-// not asked, the answer is dropped.
+// HandleRequest makes fn the handler of requests of type Req, which must have no other handler.
+// Requests are handled concurrently and in no particular order; see Concurrency.
+//
+// The context ends when the timeout of the sender expires, when the sender cancels the request
+// or its connection is lost, and when the node closes. After a timeout its error is
+// context.DeadlineExceeded, or context.Canceled if the clock of the sender was faster.
+//
+// The text of an error of fn is sent back. If a Req is sent as an event rather than a request,
+// fn runs and its answer is dropped.
 func HandleRequest[Req, Resp any](
 	mux *Mux, fn func(ctx context.Context, from member.Member, req Req) (Resp, error), opts ...Option,
 ) {
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
-	r := register[Req](mux, opts)
+	r := registerType[Req](mux, opts)
 	switch {
 	case fn == nil:
-		mux.fault("handler of %s is nil", r.name)
+		mux.addFault("handler of %s is nil", r.name)
 	case r.answer != nil || len(r.handlers) > 0 || reflect.TypeFor[Req]() == reflect.TypeFor[Raw]():
-		mux.fault("requests of %s: one handler answers, and no other may be there", r.name)
+		mux.addFault("requests of %s: the handler of requests must be the only handler", r.name)
 	default:
 		r.answer = func(ctx context.Context, from member.Member, event any) (any, error) {
 			return fn(ctx, from, *event.(*Req))
@@ -226,23 +224,23 @@ func HandleRequest[Req, Resp any](
 	}
 }
 
-// Register fixes the options of a type that this node sends and does not handle.
+// Register sets the options of a type that this node sends and does not handle.
 func Register[T any](mux *Mux, opts ...Option) {
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
-	register[T](mux, opts)
+	registerType[T](mux, opts)
 }
 
-func register[T any](mux *Mux, opts []Option) *route {
+func registerType[T any](mux *Mux, opts []Option) *route {
 	t := reflect.TypeFor[T]()
 	if mux.live.Load() != nil {
-		panic(fmt.Sprintf("receiver: %v is registered while a node has the Mux", t))
+		panic(fmt.Sprintf("receiver: %v is registered while a node uses the Mux", t))
 	}
 	r := mux.types[t]
 	if r == nil {
 		r = &route{
 			name:   t.Name(),
-			decode: decode[T],
+			decode: decodeAs[T],
 			point:  func(event any) any { e := event.(T); return &e },
 			queue:  QueueLength,
 			lanes:  map[member.Address]*lane{},
@@ -254,19 +252,19 @@ func register[T any](mux *Mux, opts []Option) *route {
 	}
 	switch {
 	case t.Kind() == reflect.Pointer:
-		mux.fault("%v: register the type itself, not a pointer to it", t)
+		mux.addFault("%v: register the type itself, not a pointer to it", t)
 	case t.Kind() == reflect.Interface:
-		mux.fault("%v is an interface: register the types of its values", t)
+		mux.addFault("%v is an interface: register the types of its values", t)
 	case r.name == "":
-		mux.fault("%v has no name to travel under: declare a type", t)
+		mux.addFault("%v has no name: declare a named type", t)
 	case !validName(r.name):
-		mux.fault("%v: name %q must have 1 to %d printable characters", t, r.name, maxNameBytes)
+		mux.addFault("%v: name %q must have 1 to %d printable characters", t, r.name, maxNameBytes)
 	}
 	return r
 }
 
-// decode reads a payload that was scanned.
-func decode[T any](codec Codec, raw Raw) (any, error) {
+// decodeAs decodes a payload that was checked.
+func decodeAs[T any](codec Codec, raw Raw) (any, error) {
 	event := new(T)
 	if r, ok := any(event).(*Raw); ok {
 		*r = raw
@@ -275,7 +273,7 @@ func decode[T any](codec Codec, raw Raw) (any, error) {
 	return event, codec.Unmarshal(raw.Payload, event)
 }
 
-func (m *Mux) fault(format string, args ...any) {
+func (m *Mux) addFault(format string, args ...any) {
 	m.faults = append(m.faults, fmt.Errorf("receiver: "+format, args...))
 }
 

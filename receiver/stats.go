@@ -3,45 +3,45 @@
 package receiver
 
 import (
-	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/athena-go/athena/internal/histogram"
 )
 
-// Stats counts the events of one type, or the streams of one name; Event is empty
-// for those that no handler took.
+// Stats are the counts of the events of one type or of the streams of one name. Event is empty
+// for events and streams that had no handler.
 type Stats struct {
-	Event     string // name of the type, or of the streams
-	Stream    bool   // of streams; the comments of fields say event for those too
-	Queued    int    // wait now
-	Running   int    // streams that are handled now
+	Event     string // name of the type or of the streams
+	Stream    bool   // the counts are of streams
+	Queued    int    // events that wait now
+	Running   int    // streams that are being handled now
 	Handled   uint64 // taken by handlers
 	Failed    uint64 // handlers that returned an error
 	Panicked  uint64 // handlers that panicked
-	Malformed uint64 // payloads that were not of the type
-	Dropped   uint64 // waited when the Mux was closed or a newer one came, or had no handler
-	Rejected  uint64 // came while the queue was full, under Reject, or a stream too many
-	// Took is how long handlers had an event, of one event of 16; of no streams.
+	Malformed uint64 // payloads that could not be decoded
+	Dropped   uint64 // without a handler, or dropped by Drop or Close while they waited
+	Rejected  uint64 // events rejected by Reject, and streams above the limit
+	// Took is how long handlers took, sampled from one event of 16; not counted for streams.
 	Took Durations
 }
 
-// Durations are durations counted in fixed buckets, for monitoring.
+// Durations is a histogram of durations with fixed buckets.
 type Durations struct {
 	Sum time.Duration
-	// Counts are by bucket; the last one is of the durations above all bounds.
+	// Counts are per bucket; the last one is of durations above all bounds.
 	Counts [17]uint64
 }
 
-// Count returns how many durations were counted.
+// Count returns the number of durations.
 func (d Durations) Count() uint64 { return histogram.Durations(d).Count() }
 
-// Buckets returns for each upper bound, in seconds, how many durations were not above it.
+// Buckets returns, for each upper bound in seconds, the number of durations up to it.
 func (d Durations) Buckets() map[float64]uint64 { return histogram.Durations(d).Buckets() }
 
-// Stats lists the types and streams that were registered, sorted by name, and first
-// what had no handler.
+// Stats returns the counts of all registered types and streams, sorted by name; the entry
+// without a name comes first.
 func (m *Mux) Stats() []Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -63,18 +63,9 @@ func (m *Mux) Stats() []Stats {
 		r.mu.Unlock()
 		all = append(all, s)
 	}
-	slices.SortFunc(all, func(a, b Stats) int {
-		return cmp.Or(cmp.Compare(a.Event, b.Event), cmp.Compare(ordinal(a), ordinal(b)))
-	})
+	// Stable, so that a type precedes the streams of the same name.
+	slices.SortStableFunc(all, func(a, b Stats) int { return strings.Compare(a.Event, b.Event) })
 	return all
-}
-
-// ordinal sorts a type before the streams of its name.
-func ordinal(s Stats) int {
-	if s.Stream {
-		return 1
-	}
-	return 0
 }
 
 func (r *route) stats() Stats {

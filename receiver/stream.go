@@ -13,53 +13,48 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// streamConcurrency is how many streams of one name are handled at once, unless
-// Concurrency says otherwise.
+// streamConcurrency is the default maximum of streams of one name that are handled concurrently.
 const streamConcurrency = 64
 
-// Stream is a stream of bytes in both directions between two members. Its methods
-// may be called side by side. Their errors are those that package cluster names:
-// ErrClosed, ErrStreamClosed, ErrStreamReset and ErrStreamCut.
+// Stream is a stream of bytes in both directions between two members. Its methods may be called
+// concurrently. They return the errors ErrClosed, ErrStreamClosed, ErrStreamReset and
+// ErrStreamCut of package cluster.
 type Stream interface {
-	// Read is io.EOF where the peer has ended its direction in order and all that
-	// it wrote was read, and never in the middle.
+	// Read returns io.EOF once the peer has closed its direction and all it wrote was read,
+	// and never in the middle.
 	io.Reader
-	// Write blocks while the peer does not read. A nil error says nothing of what
-	// the peer has read.
+	// Write blocks while the peer does not read. A nil error does not mean that the peer has
+	// read the bytes.
 	io.Writer
-	// CloseWrite ends this direction in order: the peer reads io.EOF after what was
-	// written. It waits for a Write that is under way.
+	// CloseWrite closes this direction: the peer reads io.EOF after all that was written. It
+	// waits for a concurrent Write.
 	CloseWrite() error
-	// Close ends both directions at once: the peer's Read and Write fail. What was
-	// written before CloseWrite still arrives. Later calls do nothing.
+	// Close ends both directions: the peer's Read and Write fail, except that it still
+	// receives what was written before CloseWrite. Later calls do nothing.
 	Close() error
 }
 
-// streamRoute is the handler of the streams of one name. Of the route it has name,
-// concurrency, lock and counters.
+// streamRoute is the handler of the streams of one name. It uses the name, concurrency, lock and
+// counters of the route.
 type streamRoute struct {
 	route
 	serve   func(ctx context.Context, from member.Member, s Stream) error
 	running int // guarded by the lock
 }
 
-// HandleStream makes fn the handler of the streams that members open by a name of
-// 1 to 128 printable characters. Names of streams and names of events have
-// nothing to do with each other. fn runs in a goroutine of its own for each stream,
-// at most 64 at once; Concurrency, the only option, says another
-// number. Who opens one more gets cluster.ErrBusy.
+// HandleStream makes fn the handler of streams of a name of 1 to 128 printable characters. Names
+// of streams and of events are independent. fn runs in a goroutine of its own for each stream,
+// with at most 64 at a time; Concurrency, the only option that applies, sets another limit.
+// Above it, the opener gets cluster.ErrBusy.
 //
-// The stream is over when fn returns: with nil in order, so that the peer reads
-// io.EOF behind all that was written, also where it sends on; with an error, which
-// is reported and counted, or by a panic, the peer gets cluster.ErrStreamReset. So
-// who opened the stream knows by io.EOF that fn took all, if fn does not call
-// CloseWrite before it knows that itself. What else may use the stream must be done
-// when fn returns. The text of an error does not travel: to refuse with a reason,
-// write it and return nil.
+// The stream ends when fn returns, and nothing else may use it afterwards. If fn returns nil,
+// the peer reads io.EOF after all that was written. So, unless fn calls CloseWrite earlier,
+// io.EOF tells the opener that fn has succeeded. If fn returns an error or panics, that is
+// counted and reported, and the peer gets cluster.ErrStreamReset without the text: to refuse
+// with a reason, write the reason and return nil.
 //
-// The context ends when the node closes, and the stream with it. It does not end
-// when the peer or the connection goes: Read and Write fail then. Metadata tells
-// what the peer gave besides the name.
+// The context ends when the node closes, and the stream with it. It does not end if the peer or
+// the connection is lost: then Read and Write fail. Metadata returns the metadata of the opener.
 func HandleStream(
 	mux *Mux, name string, fn func(ctx context.Context, from member.Member, s Stream) error,
 	opts ...Option,
@@ -67,7 +62,7 @@ func HandleStream(
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
 	if mux.live.Load() != nil {
-		panic(fmt.Sprintf("receiver: stream %q is registered while a node has the Mux", name))
+		panic(fmt.Sprintf("receiver: stream %q is registered while a node uses the Mux", name))
 	}
 	r := &streamRoute{route: route{name: name, concurrency: streamConcurrency}, serve: fn}
 	for _, opt := range opts {
@@ -75,23 +70,22 @@ func HandleStream(
 	}
 	switch {
 	case !validName(name):
-		mux.fault("streams named %.*q: the name must have 1 to %d printable characters",
+		mux.addFault("streams named %.*q: the name must have 1 to %d printable characters",
 			maxNameBytes, name, maxNameBytes)
 	case fn == nil:
-		mux.fault("handler of streams named %q is nil", name)
+		mux.addFault("handler of streams named %q is nil", name)
 	case mux.streams[name] != nil:
-		mux.fault("two handlers of streams named %q: one is enough", name)
+		mux.addFault("streams named %q have two handlers: register one", name)
 	case r.name != name || r.queue != 0:
-		mux.fault("options of streams named %q: only Concurrency means anything there", name)
+		mux.addFault("streams named %q: only the option Concurrency applies", name)
 	default:
 		mux.streams[name] = r
 	}
 }
 
-// AcceptStream finds the handler of a stream that a member opens. Where there is no
-// error the caller must call serve once, which runs the handler, closes the stream
-// and returns when it has returned; Close waits for that. Errors: ErrUnknown,
-// ErrBusy, ErrClosed.
+// AcceptStream returns a function that handles a stream which a member opens. The caller must
+// call it once: it runs the handler, closes the stream, and returns when the handler has
+// returned; Close waits for it. Errors wrap ErrUnknown, ErrBusy or ErrClosed.
 func (m *Mux) AcceptStream(name string) (
 	serve func(from member.Member, metadata map[string]string, s Stream), err error,
 ) {
@@ -118,23 +112,23 @@ func (m *Mux) AcceptStream(name string) (
 	m.work.Add(1)
 	return func(from member.Member, metadata map[string]string, s Stream) {
 		defer m.work.Done()
-		defer r.leave()
-		m.serve(run, r, from, metadata, s)
+		defer r.release()
+		m.serveStream(run, r, from, metadata, s)
 	}, nil
 }
 
-func (r *streamRoute) leave() {
+func (r *streamRoute) release() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running--
 }
 
-// serve runs the handler of a stream.
-func (m *Mux) serve(
-	run *live, r *streamRoute, from member.Member, metadata map[string]string, s Stream,
+// serveStream runs the handler of a stream. It returns even if the handler panics.
+func (m *Mux) serveStream(
+	run *muxRun, r *streamRoute, from member.Member, metadata map[string]string, s Stream,
 ) {
 	ctx := run.ctx
-	// Nothing else wakes a handler that reads or writes.
+	// A blocked Read or Write does not watch the context.
 	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
 	err := errExited
 	defer func() {
@@ -142,9 +136,9 @@ func (m *Mux) serve(
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 		}
 		if err == nil {
-			_ = s.CloseWrite() // what it fails with, the peer finds too
+			_ = s.CloseWrite() // if it fails, the peer notices too
 		} else {
-			r.fail(run, from, err)
+			r.reportFailure(run, from, err)
 		}
 		s.Close()
 		stop()
@@ -152,19 +146,24 @@ func (m *Mux) serve(
 	if metadata != nil {
 		ctx = context.WithValue(ctx, metadataKey{}, metadata)
 	}
-	err = worded(r.serve(ctx, from, s))
+	err = checkErrorText(r.serve(ctx, from, s))
 }
 
-// fail counts the error of a handler and reports it. That a stream ends with the
-// node is no news.
-func (r *streamRoute) fail(run *live, from member.Member, err error) {
-	_, panicked := errors.AsType[*PanicError](err)
-	if panicked {
+// reportFailure counts and reports the error of a handler. An error after the end of the node is
+// expected and not reported.
+func (r *streamRoute) reportFailure(run *muxRun, from member.Member, err error) {
+	panicked := r.countFailure(err)
+	if run.setup.Report != nil && (panicked || !run.ended()) {
+		run.setup.Report(Failure{Event: r.name, Stream: true, From: from, Err: err})
+	}
+}
+
+// countFailure counts the error of a handler and reports whether it is a panic.
+func (r *route) countFailure(err error) (panicked bool) {
+	if _, panicked = errors.AsType[*PanicError](err); panicked {
 		r.count.panicked.Add(1)
 	} else {
 		r.count.failed.Add(1)
 	}
-	if run.setup.Report != nil && (panicked || !run.ended()) {
-		run.setup.Report(Failure{Event: r.name, Stream: true, From: from, Err: err})
-	}
+	return panicked
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// fakeStream reads nothing until it is closed, and notes how it ended.
+// fakeStream blocks in Read until it is closed, and records its calls.
 type fakeStream struct {
 	once   sync.Once
 	closed chan struct{}
@@ -53,7 +53,7 @@ func (s *fakeStream) Close() error {
 	return nil
 }
 
-// opened opens a stream in a goroutine of its own, as a node does.
+// opened handles a new stream in its own goroutine, as a node does.
 func opened(
 	mux *Mux, from member.Member, name string, metadata map[string]string,
 ) (*fakeStream, error) {
@@ -66,7 +66,7 @@ func opened(
 	return s, nil
 }
 
-// streamStats is the entry of a name of streams.
+// streamStats returns the entry of a name of streams.
 func streamStats(t *testing.T, mux *Mux, name string) Stats {
 	t.Helper()
 	for _, s := range mux.Stats() {
@@ -78,13 +78,13 @@ func streamStats(t *testing.T, mux *Mux, name string) Stats {
 	return Stats{}
 }
 
-// TestStreamHandlerEnds in each way that it can.
+// TestStreamHandlerEnds covers every way in which a handler of streams ends.
 func TestStreamHandlerEnds(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		run    func(ctx context.Context, s Stream) error
 		calls  []string
-		report error // nil for none
+		report error // nil for no report
 		stats  Stats
 	}{
 		{"in order", func(context.Context, Stream) error { return nil },
@@ -148,8 +148,8 @@ func TestStreamHandlerEnds(t *testing.T) {
 	}
 }
 
-// TestStreamsAreRefused where nobody takes them, where there are too many, and
-// where the node closes; names of events are no names of streams.
+// TestStreamsAreRefused without a handler, above the limit, and after Close; a stream cannot be
+// opened by the name of an event.
 func TestStreamsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()
@@ -172,7 +172,7 @@ func TestStreamsAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // the second of them is one too many
+		for range 2 { // the second one is above the limit
 			_, err = opened(mux, sender(2), "two", nil)
 		}
 		if !errors.Is(err, ErrBusy) {
@@ -201,7 +201,7 @@ func TestStreamsAreRefused(t *testing.T) {
 	})
 }
 
-// TestCloseNamesStreamsThatGoOn and takes no more of them.
+// TestCloseNamesStreamsThatGoOn and refuses further streams.
 func TestCloseNamesStreamsThatGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()
@@ -228,7 +228,7 @@ func TestCloseNamesStreamsThatGoOn(t *testing.T) {
 	})
 }
 
-// TestStreamMistakesAreTold by Validate, all at once.
+// TestStreamMistakesAreTold: one error of Validate contains every mistake.
 func TestStreamMistakesAreTold(t *testing.T) {
 	fine := func(context.Context, member.Member, Stream) error { return nil }
 	mux := NewMux()
@@ -244,12 +244,12 @@ func TestStreamMistakesAreTold(t *testing.T) {
 	err := mux.Validate(nil)
 	for _, want := range []string{
 		`handler of streams named "nil" is nil`, `streams named ""`, `streams named "xxx`,
-		`streams named "a\nb"`, `two handlers of streams named "twice"`,
-		`options of streams named "named"`, `options of streams named "queued"`,
+		`streams named "a\nb"`, `streams named "twice" have two handlers`,
+		`streams named "named": only`, `streams named "queued": only`,
 		"concurrency of none: 0 handlers",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Validate: got %v, want it to say %q", err, want)
+			t.Errorf("Validate: got %v, want it to contain %q", err, want)
 		}
 	}
 	late := NewMux()

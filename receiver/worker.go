@@ -11,58 +11,59 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// worker is a goroutine that handles the events of a lane until there are none.
+// worker is a goroutine that handles the events of a lane until it is empty.
 type worker struct {
 	mux   *Mux
-	run   *live
+	run   *muxRun
 	route *route
 	lane  *lane
-	batch []item // taken from the lane; those before next are done
+	batch []item // taken from the lane; those before next are handled
 	next  int
 }
 
-// errExited says that a handler ended its goroutine.
+// errExited is the result of a handler that ended its goroutine (runtime.Goexit).
 var errExited = errors.New("receiver: handler ended its goroutine")
 
-func (w *worker) drain(sender member.Address) {
+func (w *worker) drainLane(sender member.Address) {
 	finished := false
 	defer func() {
 		if !finished {
-			// A handler ended its goroutine (runtime.Goexit); the lane goes on.
-			w.mux.work.Go(func() { w.drain(sender) })
+			// A handler ended this goroutine: another one continues.
+			w.mux.work.Go(func() { w.drainLane(sender) })
 		}
 	}()
-	for w.next < len(w.batch) || w.take(sender) {
+	for w.next < len(w.batch) || w.takeBatch(sender) {
 		it := w.batch[w.next]
-		w.batch[w.next] = item{} // its memory is the handlers'
+		w.batch[w.next] = item{} // so that the handlers alone hold its memory
 		w.next++
-		if !w.begin() {
+		if !w.acquireSlot() {
 			w.route.count.dropped.Add(1)
-			w.leave(it.bytes)
-			w.mux.forget(w.run, &it, ErrClosed)
+			w.releaseRoom(it.bytes)
+			w.mux.discard(w.run, &it, ErrClosed)
 			continue
 		}
-		w.leave(it.bytes)
+		w.releaseRoom(it.bytes)
 		w.handle(&it)
 	}
 	finished = true
 }
 
-// take gets what waits. It removes the lane when that is nothing.
-func (w *worker) take(sender member.Address) bool {
+// takeBatch takes waiting events from the lane. If there are none, it ends the worker and
+// returns false.
+func (w *worker) takeBatch(sender member.Address) bool {
 	r, l := w.route, w.lane
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := len(l.items)
 	if n == 0 {
 		if l.workers--; l.workers == 0 {
-			r.retire(sender, l)
+			r.retireLane(sender, l)
 		}
 		return false
 	}
 	w.next = 0
 	if r.policy == Block && r.answer == nil {
-		// All at once: nobody else looks at them.
+		// All of them: with this policy no other goroutine reads them.
 		w.batch, l.items, l.spare = l.items, l.spare[:0], l.items
 		return true
 	}
@@ -73,8 +74,8 @@ func (w *worker) take(sender member.Address) bool {
 	return true
 }
 
-// begin waits until one more handler of the type may run; false when the node closes.
-func (w *worker) begin() bool {
+// acquireSlot waits for a slot of the type. It returns false when the node closes.
+func (w *worker) acquireSlot() bool {
 	if w.run.ended() {
 		return false
 	}
@@ -89,8 +90,8 @@ func (w *worker) begin() bool {
 	}
 }
 
-// leave counts an event out of those that wait.
-func (w *worker) leave(bytes int64) {
+// releaseRoom removes an event from the counts of waiting events.
+func (w *worker) releaseRoom(bytes int64) {
 	l := w.lane
 	l.waiting.Add(-1)
 	l.bytes.Add(-bytes)
@@ -106,11 +107,11 @@ func (w *worker) leave(bytes int64) {
 	}
 }
 
-// sampled is that one event of so many is timed, the first among them: reading the
-// clock twice costs as much as a small handler.
-const sampled = 16
+// sampleEvery is how many events share one measured duration, because reading the clock twice
+// costs as much as a small handler.
+const sampleEvery = 16
 
-// handle runs the handlers of an event and tells its sender, if that waits.
+// handle runs the handlers of an event and reports the outcome to a sender that waits.
 func (w *worker) handle(it *item) {
 	var value any
 	ran, err := true, errExited
@@ -119,7 +120,7 @@ func (w *worker) handle(it *item) {
 			<-w.route.slots
 		}
 		if it.ctx != nil {
-			w.run.calls.end(it.from.Address, it.call.ID, ErrClosed)
+			w.run.calls.endCall(callKey{it.from.Address, it.call.ID}, ErrClosed)
 		}
 		it.answer(value, ran, err)
 	}()
@@ -133,32 +134,32 @@ func (w *worker) handle(it *item) {
 	if it.metadata != nil {
 		ctx = context.WithValue(ctx, metadataKey{}, it.metadata)
 	}
-	if w.route.count.handled.Add(1)%sampled != 1 {
-		value, ran, err = w.all(ctx, it)
+	if w.route.count.handled.Add(1)%sampleEvery != 1 {
+		value, ran, err = w.runHandlers(ctx, it)
 		return
 	}
 	began := time.Now()
-	value, ran, err = w.all(ctx, it)
+	value, ran, err = w.runHandlers(ctx, it)
 	w.route.count.took.Observe(time.Since(began))
 }
 
-// all runs the handlers of an event: of its type, then those of Raw that match,
-// and when nobody took it, those of Raw that take the rest.
-func (w *worker) all(ctx context.Context, it *item) (value any, took bool, err error) {
+// runHandlers runs the handlers of an event: those of its type, then those of Raw that match,
+// and if none of them took it, the default handlers of Raw.
+func (w *worker) runHandlers(ctx context.Context, it *item) (value any, took bool, err error) {
 	raw := it.raw
 	try := func(h handler, event any) {
-		done, fault := protect(ctx, h, *it.from, event)
+		done, fault := runHandler(ctx, h, *it.from, event)
 		took = took || done
 		if fault != nil {
-			w.fail(it, fault)
+			w.reportFailure(it, fault)
 			err = errors.Join(err, fault)
 		}
 	}
 	switch {
 	case w.route.answer != nil:
 		took = true
-		if value, err = w.answer(ctx, it); err != nil {
-			w.fail(it, err)
+		if value, err = w.answerRequest(ctx, it); err != nil {
+			w.reportFailure(it, err)
 		}
 	case w.route == w.run.raw:
 		raw, _ = it.event.(*Raw)
@@ -179,42 +180,42 @@ func (w *worker) all(ctx context.Context, it *item) (value any, took bool, err e
 	}
 	if !took {
 		w.mux.unknown.Add(1)
-		err = unknown(nameOf(w.route, raw))
+		err = unknownErr(eventName(w.route, raw))
 		w.report(it, err)
 	}
 	return value, took, err
 }
 
-// answer runs the handler of a request, and turns its panic into an error.
-func (w *worker) answer(ctx context.Context, it *item) (value any, err error) {
+// answerRequest runs the handler of a request and turns a panic into an error.
+func (w *worker) answerRequest(ctx context.Context, it *item) (value any, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 		}
 	}()
 	value, err = w.route.answer(ctx, *it.from, it.event)
-	return value, worded(err)
+	return value, checkErrorText(err)
 }
 
-// worded asks an error for its text where a panic is recovered: a nil pointer as
-// an error has none.
-func worded(err error) error {
+// checkErrorText calls Error while a panic is still recovered: a nil pointer in an error may
+// panic.
+func checkErrorText(err error) error {
 	if err != nil {
 		_ = err.Error()
 	}
 	return err
 }
 
-// nameOf is the name under which an event came.
-func nameOf(r *route, raw *Raw) string {
+// eventName returns the name under which an event was sent.
+func eventName(r *route, raw *Raw) string {
 	if raw != nil {
 		return raw.Name
 	}
 	return r.name
 }
 
-// protect runs one handler where it matches, and turns its panic into an error.
-func protect(
+// runHandler runs one handler if it matches, and turns a panic into an error.
+func runHandler(
 	ctx context.Context, h handler, from member.Member, event any,
 ) (took bool, err error) {
 	defer func() {
@@ -225,21 +226,17 @@ func protect(
 	if h.match != nil && !h.match(from, event) {
 		return false, nil
 	}
-	return true, worded(h.run(ctx, from, event))
+	return true, checkErrorText(h.run(ctx, from, event))
 }
 
-// fail reports the error of a handler.
-func (w *worker) fail(it *item, err error) {
-	counter := &w.route.count.failed
-	if _, panicked := errors.AsType[*PanicError](err); panicked {
-		counter = &w.route.count.panicked
-	}
-	counter.Add(1)
+// reportFailure counts and reports the error of a handler.
+func (w *worker) reportFailure(it *item, err error) {
+	w.route.countFailure(err)
 	w.report(it, err)
 }
 
 func (w *worker) report(it *item, err error) {
 	if report := w.run.setup.Report; report != nil {
-		report(Failure{Event: nameOf(w.route, it.raw), From: *it.from, Err: err, Told: it.call != nil})
+		report(Failure{Event: eventName(w.route, it.raw), From: *it.from, Err: err, Told: it.call != nil})
 	}
 }

@@ -17,20 +17,20 @@ import (
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
-// ownHeadBytes is the length of what precedes what an event makes of itself. The
-// decoder of msgpack reads it too.
-const ownHeadBytes = 5
+// binaryHeadBytes is the length of the msgpack head before a binary event, which the decoder of
+// msgpack reads as well.
+const binaryHeadBytes = 5
 
-// isOwn reports whether a payload is as appendOwn makes it.
-func isOwn(payload []byte) bool {
-	return len(payload) >= ownHeadBytes && payload[0] == msgpcode.Bin32 &&
-		uint64(binary.BigEndian.Uint32(payload[1:])) == uint64(len(payload)-ownHeadBytes)
+// isBinary reports whether a payload has the form of appendBinary.
+func isBinary(payload []byte) bool {
+	return len(payload) >= binaryHeadBytes && payload[0] == msgpcode.Bin32 &&
+		uint64(binary.BigEndian.Uint32(payload[1:])) == uint64(len(payload)-binaryHeadBytes)
 }
 
-// appendOwn appends what an event makes of itself, as a msgpack binary.
-func appendOwn(dst []byte, event encoding.BinaryAppender) ([]byte, error) {
+// appendBinary appends the output of AppendBinary as a msgpack binary.
+func appendBinary(dst []byte, event encoding.BinaryAppender) ([]byte, error) {
 	at := len(dst)
-	begin := at + ownHeadBytes
+	begin := at + binaryHeadBytes
 	b, err := event.AppendBinary(append(dst, msgpcode.Bin32, 0, 0, 0, 0))
 	switch {
 	case err != nil:
@@ -44,8 +44,9 @@ func appendOwn(dst []byte, event encoding.BinaryAppender) ([]byte, error) {
 	return b, nil
 }
 
-// encodesItself reports whether a type has AppendBinary for what its UnmarshalBinary
-// reads, and msgpack no other way with it. An error says why that cannot be.
+// encodesItself reports whether values of a type are sent by AppendBinary and UnmarshalBinary:
+// the type has both, and no method that msgpack would prefer. The error says what is wrong with
+// these methods.
 func encodesItself(t reflect.Type) (bool, error) {
 	var (
 		appends  = reflect.TypeFor[encoding.BinaryAppender]()
@@ -56,10 +57,10 @@ func encodesItself(t reflect.Type) (bool, error) {
 	)
 	switch {
 	case !pointer.Implements(appends), t == reflect.TypeFor[time.Time](),
-		slices.ContainsFunc(customs, pointer.Implements):
+		slices.ContainsFunc(msgpackTypes, pointer.Implements):
 		return false, nil
-	case isStruct && embeds(t, appends) && pointer.Implements(marshals):
-		return false, nil // AppendBinary may be of the embedded type alone
+	case isStruct && embedsMethods(t, appends) && pointer.Implements(marshals):
+		return false, nil // AppendBinary may belong to the embedded type alone
 	case t.Implements(appends) && pointer.Implements(reads) && !(isStruct && t.Implements(reads)):
 		return true, nil
 	case pointer.Implements(marshals):
@@ -70,19 +71,19 @@ func encodesItself(t reflect.Type) (bool, error) {
 	}
 }
 
-// customs are what msgpack looks for first, and textual what it looks for last.
+// msgpackTypes are the interfaces that msgpack tries first, fallbackTypes those it tries last.
 var (
-	customs = []reflect.Type{
+	msgpackTypes = []reflect.Type{
 		reflect.TypeFor[msgpack.CustomEncoder](), reflect.TypeFor[msgpack.CustomDecoder](),
 		reflect.TypeFor[msgpack.Marshaler](), reflect.TypeFor[msgpack.Unmarshaler](),
 	}
-	textual = []reflect.Type{
+	fallbackTypes = []reflect.Type{
 		reflect.TypeFor[encoding.BinaryMarshaler](), reflect.TypeFor[encoding.TextMarshaler](),
 	}
 )
 
-// embeds reports whether a type embedded in a struct has the methods of an interface.
-func embeds(t, methods reflect.Type) bool {
+// embedsMethods reports whether a type embedded in the struct t implements an interface.
+func embedsMethods(t, methods reflect.Type) bool {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		if f.Anonymous && (f.Type.Implements(methods) || reflect.PointerTo(f.Type).Implements(methods)) {
@@ -92,25 +93,24 @@ func embeds(t, methods reflect.Type) bool {
 	return false
 }
 
-// unfit says why events of a type would not arrive as they were sent, as far as the
-// type shows that.
-func (m *Mux) unfit(t reflect.Type) error {
-	if m.own || t.Kind() == reflect.Interface {
+// checkType returns an error if the type shows that its events would not arrive as sent.
+func (m *Mux) checkType(t reflect.Type) error {
+	if m.ownCodec || t.Kind() == reflect.Interface {
 		return nil
 	}
 	own, err := encodesItself(t)
-	if err == nil && !own && isHidden(t) {
-		err = fmt.Errorf("%v has no exported field: nothing of it would travel", t)
+	if err == nil && !own && hidesAllFields(t) {
+		err = fmt.Errorf("%v has no exported field: none of its fields would be sent", t)
 	}
 	return err
 }
 
-// isHidden reports whether a type is a struct that has fields, none of them exported,
-// and says in no way how it travels.
-func isHidden(t reflect.Type) (hidden bool) {
+// hidesAllFields reports whether a type is a struct with only unexported fields and without an
+// encoding of its own.
+func hidesAllFields(t reflect.Type) (hidden bool) {
 	pointer := reflect.PointerTo(t)
-	if t.Kind() != reflect.Struct || slices.ContainsFunc(customs, pointer.Implements) ||
-		slices.ContainsFunc(textual, pointer.Implements) {
+	if t.Kind() != reflect.Struct || slices.ContainsFunc(msgpackTypes, pointer.Implements) ||
+		slices.ContainsFunc(fallbackTypes, pointer.Implements) {
 		return false
 	}
 	for _, f := range reflect.VisibleFields(t) {

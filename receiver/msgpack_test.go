@@ -34,16 +34,14 @@ func (p *price) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// offer has a value that encodes itself in a field, where msgpack looks for
-// MarshalBinary.
+// offer has a field of a type that encodes itself, for which msgpack uses MarshalBinary.
 type offer struct{ Price marshaled }
 
 type marshaled struct{ price }
 
 func (m marshaled) MarshalBinary() ([]byte, error) { return m.AppendBinary(nil) }
 
-// TestOwnEncodingTravels: as a value and behind a pointer, as an event, an answer
-// and in a field.
+// TestOwnEncodingTravels as a value and as a pointer, as an event, an answer and a field.
 func TestOwnEncodingTravels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux, seen := NewMux(), &journal{}
@@ -83,8 +81,8 @@ func TestOwnEncodingTravels(t *testing.T) {
 	})
 }
 
-// TestOwnEncodingOfMsgpack: what msgpack made of a type with MarshalBinary is read
-// too, and damaged bytes are malformed.
+// TestOwnEncodingOfMsgpack: the output of MarshalBinary by msgpack is also decoded, and damaged
+// bytes are malformed.
 func TestOwnEncodingOfMsgpack(t *testing.T) {
 	mux := NewMux()
 	started(t, mux, Setup{})
@@ -116,7 +114,7 @@ func TestOwnEncodingOfMsgpack(t *testing.T) {
 	}
 }
 
-// Types whose AppendBinary does what it may not.
+// Types with a faulty AppendBinary.
 type (
 	faulty    struct{ price }
 	forgetful struct{ price }
@@ -139,7 +137,7 @@ func TestOwnEncodingThatFails(t *testing.T) {
 		want  string
 	}{
 		{faulty{}, errBoom.Error()}, {forgetful{}, "does not append"}, {owner{cached}, "does not append"},
-		{panicking{}, "encoding panics: boom"},
+		{panicking{}, "encoding panicked: boom"},
 	} {
 		got, err := mux.Encode([]byte("before"), c.event)
 		if !errors.Is(err, ErrUnsendable) || !strings.Contains(err.Error(), c.want) {
@@ -154,14 +152,14 @@ func TestOwnEncodingThatFails(t *testing.T) {
 	}
 }
 
-// Types that msgpack has a way of its own with, though they have AppendBinary.
+// Types with AppendBinary that msgpack encodes in another way.
 type (
-	// logged embeds time.Time and says to msgpack how it travels.
+	// logged embeds time.Time and implements a msgpack interface.
 	logged struct {
 		time.Time
 		Text string
 	}
-	// stamped says so by MarshalBinary.
+	// stamped implements MarshalBinary.
 	stamped struct {
 		time.Time
 		Text string
@@ -170,7 +168,7 @@ type (
 		At   time.Time
 		Text string
 	}
-	// half cannot read what it appends.
+	// half cannot decode what it appends.
 	half struct{ A, B int }
 )
 
@@ -192,7 +190,7 @@ func (s *stamped) UnmarshalBinary(b []byte) error {
 
 func (h half) AppendBinary(b []byte) ([]byte, error) { return append(b, byte(h.A), byte(h.B)), nil }
 
-// trip is what arrives of an answer.
+// trip returns what arrives of an answer.
 func trip[T any](t *testing.T, mux *Mux, answer any) (got T) {
 	t.Helper()
 	b, err := mux.EncodeAnswer(nil, answer)
@@ -205,7 +203,7 @@ func trip[T any](t *testing.T, mux *Mux, answer any) (got T) {
 	return got
 }
 
-// TestMsgpackKeepsItsOwn: what msgpack has a way of its own with travels by that.
+// TestMsgpackKeepsItsOwn: types that msgpack encodes in another way are sent by msgpack.
 func TestMsgpackKeepsItsOwn(t *testing.T) {
 	mux := NewMux()
 	started(t, mux, Setup{})

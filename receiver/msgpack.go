@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package receiver
+
+import (
+	"bytes"
+	"encoding"
+	"reflect"
+	"sync"
+
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+// msgpackCodec is the default codec. It pools encoders and decoders, so that a small event
+// allocates only its payload, and sends types with AppendBinary without reflection.
+type msgpackCodec struct {
+	binary *sync.Map // results of encodesItself by type
+}
+
+// encodesItself caches the function of the same name.
+func (p msgpackCodec) encodesItself(t reflect.Type) bool {
+	if own, ok := p.binary.Load(t); ok {
+		return own.(bool)
+	}
+	own, _ := encodesItself(t) // the sender of the type gets the error
+	p.binary.Store(t, own)
+	return own
+}
+
+type encoder struct {
+	enc *msgpack.Encoder
+	buf bytes.Buffer
+}
+
+type decoder struct {
+	dec *msgpack.Decoder
+	in  bytes.Reader
+}
+
+// maxKeptBytes is the largest buffer that is kept for reuse.
+const maxKeptBytes = 64 << 10
+
+var (
+	encoders = sync.Pool{New: func() any { return &encoder{enc: msgpack.NewEncoder(nil)} }}
+	decoders = sync.Pool{New: func() any { return &decoder{dec: msgpack.NewDecoder(nil)} }}
+)
+
+func (p msgpackCodec) Marshal(event any) ([]byte, error) { return p.append(nil, event) }
+
+func (p msgpackCodec) append(dst []byte, event any) ([]byte, error) {
+	if own, ok := event.(encoding.BinaryAppender); ok {
+		t := reflect.TypeOf(event)
+		if p.encodesItself(sentType(t)) && !isNilPointer(t, event) {
+			return appendBinary(dst, own)
+		}
+	}
+	e := encoders.Get().(*encoder)
+	defer func() {
+		if e.buf.Cap() <= maxKeptBytes {
+			encoders.Put(e)
+		}
+	}()
+	e.buf.Reset()
+	e.enc.Reset(&e.buf)
+	if err := e.enc.Encode(event); err != nil {
+		return dst, err
+	}
+	return append(dst, e.buf.Bytes()...), nil
+}
+
+func (p msgpackCodec) Unmarshal(payload []byte, event any) error {
+	if own, ok := event.(encoding.BinaryUnmarshaler); ok && isBinary(payload) &&
+		p.encodesItself(sentType(reflect.TypeOf(event))) {
+		return own.UnmarshalBinary(payload[binaryHeadBytes:])
+	}
+	d := decoders.Get().(*decoder)
+	d.in.Reset(payload)
+	d.dec.Reset(&d.in)
+	err := d.dec.Decode(event)
+	d.in.Reset(nil)
+	decoders.Put(d)
+	return err
+}

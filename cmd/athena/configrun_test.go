@@ -157,24 +157,24 @@ var machineFaults = []refusal{
 	}, "@/athena.yaml:5: data-dir @/data: store: open to others than its owner: @/data has mode …",
 		cli.ExitFailed},
 	{"data directory is a file", []string{"data-dir: @/file"}, nil,
-		"@/athena.yaml:6: data-dir @/file: store: @/file is not a directory: name another path",
+		"@/athena.yaml:6: data-dir @/file: store: @/file is not a directory: use another path",
 		cli.ExitFailed},
 	{"data directory below a file", []string{"data-dir: @/file/a/b"}, nil,
-		"@/athena.yaml:6: data-dir @/file/a/b: store: @/file is not a directory: name another path",
+		"@/athena.yaml:6: data-dir @/file/a/b: store: @/file is not a directory: use another path",
 		cli.ExitFailed},
 	{"data directory is a link to nothing", nil, func(s scene) {
 		s.must(os.Symlink(s.path("nothing"), s.path("data")))
-	}, "@/athena.yaml:5: data-dir @/data: store: @/data is a link to what is not there: make that, " +
-		"or name another path", cli.ExitFailed},
+	}, "@/athena.yaml:5: data-dir @/data: store: @/data is a dangling symbolic link: " +
+		"create its target, or use another path", cli.ExitFailed},
 	{"lock is a folder", nil, func(s scene) {
 		s.must(os.MkdirAll(s.path("data/athena.lock"), 0o700))
 	}, "@/athena.yaml:5: data-dir @/data: store: @/data/athena.lock is not a regular file",
 		cli.ExitFailed},
 
 	{"traces below a file", []string{"flight-recorder: @/file/traces"}, nil,
-		"@/athena.yaml:7: flight-recorder: @/file is not a directory: name another path", cli.ExitFailed},
+		"@/athena.yaml:7: flight-recorder: @/file is not a directory: use another path", cli.ExitFailed},
 	{"traces into a file", []string{"flight-recorder: @/file"}, nil,
-		"@/athena.yaml:7: flight-recorder: @/file is not a directory: name another path", cli.ExitFailed},
+		"@/athena.yaml:7: flight-recorder: @/file is not a directory: use another path", cli.ExitFailed},
 
 	{"address of another machine", []string{"addr: 192.0.2.1:7001", "seeds: 192.0.2.1:7001"}, nil,
 		"@/athena.yaml:5: addr 192.0.2.1:7001: not an address of this machine: listen on 0.0.0.0 and " +
@@ -232,7 +232,7 @@ var machineFaults = []refusal{
 		"@/athena.yaml:6: tls-ca: open @/none: no such file or directory", cli.ExitUsage},
 	{"faults of two kinds", []string{"size: three", "flight-recorder: @/file"}, nil,
 		"@/athena.yaml:6:7: size \"three\": must be a whole number\n" +
-			"@/athena.yaml:7: flight-recorder: @/file is not a directory: name another path", cli.ExitUsage},
+			"@/athena.yaml:7: flight-recorder: @/file is not a directory: use another path", cli.ExitUsage},
 	{"two of the machine", []string{"addr: 192.0.2.1:7001", "seeds: 192.0.2.1:7001",
 		"data-dir: @/file"}, nil, "@/athena.yaml:4: addr 192.0.2.1:7001: not an address …" +
 		"\n@/athena.yaml:6: data-dir @/file: …", cli.ExitFailed},

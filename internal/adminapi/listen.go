@@ -123,5 +123,5 @@ func CheckSocket(path string) error {
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != os.ModeSocket {
 		return errors.New("there is a file that is no socket: choose another path")
 	}
-	return store.CheckFolder(dir)
+	return store.CheckDirectory(dir)
 }

@@ -13,25 +13,25 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// entry is a Content as it is written behind another: whole, but for the tables of
-// records, of which it has what changed.
+// entry is a Content as written to the file: complete, except that the tables of records are
+// replaced by their changes.
 type entry struct {
 	Content
-	// HeldRecords is since the table of the entry before, and AcceptedRecords since
-	// the one of this entry that is held. Nil is for an empty table.
+	// HeldRecords are the changes since the held table of the previous entry, AcceptedRecords
+	// those from the held to the accepted table of this entry. Nil means an empty table.
 	HeldRecords, AcceptedRecords *changes `json:",omitempty"`
 }
 
-// changes makes a table of another one.
+// changes are the differences between two tables.
 type changes struct {
 	Set     savedRecords `json:",omitempty"`
 	Dropped []string     `json:",omitempty"` // keys
 }
 
-// savedRecords are records in the format of the file, which writes a token as two numbers.
+// savedRecords is a table in the format of the file, which writes a token as two numbers.
 type savedRecords member.Records
 
-// savedRecord has the fields of member.Record in the order in which they are written.
+// savedRecord has the fields of member.Record in their order on disk.
 type savedRecord struct {
 	Key     string
 	Value   []byte
@@ -66,7 +66,7 @@ func (s *savedRecords) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// encodeEntry returns the payload of the entry for c behind the one for before.
+// encodeEntry returns the payload of the entry for c after that of before.
 func encodeEntry(before, c Content) ([]byte, error) {
 	e := entry{
 		Content:         c,
@@ -80,14 +80,14 @@ func encodeEntry(before, c Content) ([]byte, error) {
 	return json.Marshal(e)
 }
 
-// nextContent returns the Content of the entry with a payload behind the one for c.
+// nextContent returns the Content of the entry with this payload after the entry of c.
 func (c Content) nextContent(payload []byte) (Content, error) {
 	var e entry
 	if err := decodeStrict(payload, &e); err != nil {
 		return Content{}, err
 	}
 	if e.Held.Records != nil || e.Accepted.State.Records != nil {
-		return Content{}, errors.New("a state with records of its own")
+		return Content{}, errors.New("a state contains records")
 	}
 	e.Held.Records = e.HeldRecords.applyTo(c.Held.Records)
 	e.Accepted.State.Records = e.AcceptedRecords.applyTo(e.Held.Records)
@@ -95,7 +95,7 @@ func (c Content) nextContent(payload []byte) (Content, error) {
 	return e.Content, err
 }
 
-// changesSince returns what makes to of from.
+// changesSince returns the changes that turn from into to.
 func changesSince(from, to member.Records) *changes {
 	if len(to) == 0 {
 		return nil
@@ -131,7 +131,7 @@ func changesSince(from, to member.Records) *changes {
 	return c
 }
 
-// setRecords lists what is set, of no changes too.
+// setRecords returns the records to set; c may be nil.
 func (c *changes) setRecords() member.Records {
 	if c == nil {
 		return nil
@@ -156,7 +156,7 @@ func (c *changes) applyTo(to member.Records) member.Records {
 	return r
 }
 
-// decodeStrict reads one JSON value without anything that v does not have.
+// decodeStrict decodes exactly one JSON value and rejects unknown fields.
 func decodeStrict(payload []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(payload))
 	d.DisallowUnknownFields()
@@ -169,8 +169,8 @@ func decodeStrict(payload []byte, v any) error {
 	return nil
 }
 
-// checkContent returns every fault of c, each naming the field. Of its records held and accepted
-// are looked at one by one: the others were before.
+// checkContent returns every fault of c, each with the name of its field. It checks only the
+// given held and accepted records one by one: the others were checked before.
 func checkContent(c Content, held, accepted member.Records) error {
 	var faults []error
 	fault := func(where string, err error) {
@@ -202,28 +202,28 @@ func checkState(s member.State, records member.Records) error {
 		return err
 	}
 	if !s.Number.IsZero() && s.Cluster.IsZero() {
-		return errors.New("a state without a cluster id")
+		return errors.New("state without a cluster id")
 	}
 	if len(s.Roster) > member.MaxMembers {
-		return fmt.Errorf("a roster of %d members, the limit is %d", len(s.Roster), member.MaxMembers)
+		return fmt.Errorf("roster of %d members, the limit is %d", len(s.Roster), member.MaxMembers)
 	}
 	for _, m := range s.Roster {
 		if m.Address.IsZero() {
-			return errors.New("a member without an address")
+			return errors.New("member without an address")
 		}
 		if err := checkAddress(m.Address); err != nil {
 			return err
 		}
 		if len(m.Name) > member.MaxNameBytes || !member.IsPrintable(m.Name) {
-			return fmt.Errorf("%s: a name that is not printable or longer than %d bytes",
+			return fmt.Errorf("%s: the name is not printable or longer than %d bytes",
 				m.Address, member.MaxNameBytes)
 		}
 		if m.Status < member.Joining || m.Status > member.Leaving {
-			return fmt.Errorf("%s: no status of a roster: %s", m.Address, m.Status)
+			return fmt.Errorf("%s: invalid status of a roster entry: %s", m.Address, m.Status)
 		}
 	}
 	if !s.Roster.IsSorted() {
-		return errors.New("a roster that is not sorted by address")
+		return errors.New("roster is not sorted by address")
 	}
 	for _, r := range records {
 		if err := checkRecord(r); err != nil {
@@ -235,11 +235,11 @@ func checkState(s member.State, records member.Records) error {
 
 func checkRecord(r member.Record) error {
 	if !member.IsKey(r.Key) {
-		return fmt.Errorf("a record with the key %.300q, which is empty, longer than %d bytes "+
-			"or not printable", r.Key, member.MaxKeyBytes)
+		return fmt.Errorf("record with the key %.300q, which is empty, longer than %d bytes or not "+
+			"printable", r.Key, member.MaxKeyBytes)
 	}
 	if len(r.Value) > member.MaxValueBytes {
-		return fmt.Errorf("record %s: a value of %d bytes, the limit is %d",
+		return fmt.Errorf("record %s: value of %d bytes, the limit is %d",
 			r.Key, len(r.Value), member.MaxValueBytes)
 	}
 	if err := checkAddress(r.Owner.Address); err != nil {
@@ -248,7 +248,7 @@ func checkRecord(r member.Record) error {
 	return nil
 }
 
-// checkTable checks what holds of all records together.
+// checkTable checks the table as a whole.
 func checkTable(records member.Records) error {
 	if len(records) > member.MaxRecords {
 		return fmt.Errorf("%d records, the limit is %d", len(records), member.MaxRecords)
@@ -257,12 +257,12 @@ func checkTable(records member.Records) error {
 		return fmt.Errorf("records of %d bytes, the limit is %d", n, member.MaxRecordsBytes)
 	}
 	if !records.IsSorted() {
-		return errors.New("records that are not sorted by key")
+		return errors.New("records are not sorted by key")
 	}
 	return nil
 }
 
-// checkAddress wants nobody, or an address that survives being written as text.
+// checkAddress accepts the zero address and every address that its text form preserves.
 func checkAddress(a member.Address) error {
 	if a.IsZero() || a.IsValid() {
 		return nil

@@ -22,82 +22,77 @@ const (
 	lockName  = "athena.lock"
 	keyName   = "reset.key"
 
-	maxKeyBytes = 128 // of the key file; a sound one has 65
+	maxKeyBytes = 128 // of the key file; a valid one has 65
 
-	// What group and others may not do: write anything that the store relies on,
-	// and have a secret at all. A user who may read a directory may lock it.
+	// Permissions that group and others must not have: to write any file that the store
+	// relies on, and to read a secret. A user who may read a directory may lock it.
 	othersWrite fs.FileMode = 0o022
 	othersRead  fs.FileMode = 0o044
 	othersAll   fs.FileMode = 0o077
 )
 
 var (
-	// ErrCorrupt says that a file of the store is damaged. It was left as it is.
+	// ErrCorrupt means that a file of the store is damaged. The file is left unchanged.
 	ErrCorrupt = errors.New("store: corrupt file")
-	// ErrVersion says that the state file has a format that this program does
-	// not know. It was left as it is.
+	// ErrVersion means that the state file has a format unknown to this program. The file is
+	// left unchanged.
 	ErrVersion = errors.New("store: unknown format version")
-	// ErrLocked says that another process, or another File of this one, has
-	// the store open.
+	// ErrLocked means that another process, or another File of this one, uses the store.
 	ErrLocked = errors.New("store: directory is in use")
-	// ErrInsecure says that others than the owner may write what the store
+	// ErrInsecure means that users other than the owner may write a file that the store
 	// relies on, or read its secret.
 	ErrInsecure = errors.New("store: open to others than its owner")
 	// ErrClosed is returned by a File after Close.
 	ErrClosed = errors.New("store: closed")
 )
 
-// File is a store in a directory of its own. Its methods may be called from
-// anywhere; they block for the time of the disk operation.
+// File is a store in a directory of its own. Its methods may be called concurrently; they block
+// for the duration of the disk operation.
 type File struct {
-	mu     sync.Mutex
-	folder *folder
-	lock   *os.File // nil once closed
-	// loaded says that Load understood the state file or found none. Until
-	// then Save must not replace it.
+	mu   sync.Mutex
+	dir  *directory
+	lock *os.File // nil once closed
+	// loaded is set once Load has understood the state file or found none. Until then Save
+	// must not replace it.
 	loaded bool
-	// wrote is the state file as this File has written it, until a write fails, and state
-	// that file, nil without one. It stays open: a process that may open no more files
-	// can still save.
+	// wrote describes the state file as this File wrote it last; it is zero after a failed
+	// write. state is that file, nil without one. It stays open, so that a process that may
+	// open no more files can still save.
 	wrote image
 	state *os.File
 }
 
-// OpenFile opens the store in dir, which is made, with mode 0700, when it does
-// not exist. It holds the store until Close. Errors wrap ErrLocked, ErrInsecure
-// or the error of the file system. A process of root leaves everything to the owner of dir;
-// any other process must be the owner.
+// OpenFile opens the store in dir and locks it until Close. If dir does not exist, it is created
+// with mode 0700. This process must be the owner of dir or root, which leaves all files to the
+// owner. Errors wrap ErrLocked, ErrInsecure or the error of the file system.
 func OpenFile(dir string) (*File, error) {
-	if err := inspectFolder(dir); err != nil {
+	if err := checkStoreDir(dir); err != nil {
 		return nil, err
 	}
 	dir = filepath.Clean(dir)
 	if err := makeDir(dir); err != nil {
 		return nil, fmt.Errorf("store: make the directory: %w", err)
 	}
-	folder, err := openFolder(dir)
+	d, err := openStoreDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &File{folder: folder}
-	if s.lock, err = folder.takeLock(); err != nil {
-		return nil, errors.Join(err, folder.close())
+	s := &File{dir: d}
+	if s.lock, err = d.takeLock(); err != nil {
+		return nil, errors.Join(err, d.close())
 	}
-	if err := folder.closeToOthers(); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	if err := folder.removeLeftovers(); err != nil {
+	if err := errors.Join(d.restrictMode(), d.removeLeftovers()); err != nil {
 		return nil, errors.Join(fmt.Errorf("store: %w", err), s.Close())
 	}
-	folder.holdSpare()
+	d.holdSpare()
 	return s, nil
 }
 
-// takeLock locks the directory, and the lock file in it. The directory, because a lock
-// file can be deleted while a process holds it, and the next process would lock a new one.
-// The file, because it names the process, earlier versions lock nothing else, and a
-// network file system shares only locks of files with other machines.
-func (d *folder) takeLock() (*os.File, error) {
+// takeLock locks the directory and the lock file in it. The lock of the directory is needed
+// because a lock file can be deleted while it is locked, and the next process would lock a new
+// one. The lock of the file is needed because the file names the process, earlier versions lock
+// nothing else, and network file systems share only locks of files between machines.
+func (d *directory) takeLock() (*os.File, error) {
 	locked := lockFile(d.file)
 	if locked != nil && !errors.Is(locked, syscall.EWOULDBLOCK) {
 		return nil, fmt.Errorf("store: lock %s: %w", d.path, locked)
@@ -106,7 +101,7 @@ func (d *folder) takeLock() (*os.File, error) {
 	if locked != nil {
 		err := d.lockedBy(f)
 		if mode := d.info.Mode().Perm(); mode&othersRead != 0 {
-			err = fmt.Errorf("%w; with mode %04o other users can lock it too, run chmod 0700 %s",
+			err = fmt.Errorf("%w; with mode %04o other users can lock it too: run chmod 0700 %s",
 				err, mode, d.path)
 		}
 		return nil, err
@@ -136,9 +131,9 @@ func (d *folder) takeLock() (*os.File, error) {
 	return f, nil
 }
 
-// lockedBy is the error for a directory that another process uses, and closes the lock
-// file, which names that process; nil without one.
-func (d *folder) lockedBy(f *os.File) error {
+// lockedBy returns the error for a directory in use. It reads the process id from the lock file
+// f, which may be nil, and closes f.
+func (d *directory) lockedBy(f *os.File) error {
 	holder := "another process"
 	if f != nil {
 		b, _ := io.ReadAll(io.LimitReader(f, 20))
@@ -147,18 +142,18 @@ func (d *folder) lockedBy(f *os.File) error {
 		}
 		_ = f.Close()
 	}
-	return fmt.Errorf("%w: %s belongs to %s; one process has one directory, stop that one "+
-		"or use another", ErrLocked, d.path, holder)
+	return fmt.Errorf("%w: %s belongs to %s; stop that process, or use another directory",
+		ErrLocked, d.path, holder)
 }
 
-// Close ends the use of the store; a second call does nothing.
+// Close releases the store. Later calls do nothing.
 func (s *File) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lock == nil {
 		return nil
 	}
-	err := errors.Join(s.closeState(), s.folder.close(), s.lock.Close())
+	err := errors.Join(s.closeState(), s.dir.close(), s.lock.Close())
 	s.lock = nil
 	return err
 }
@@ -172,29 +167,28 @@ func (s *File) closeState() error {
 	return err
 }
 
-// Load returns what was saved last; false when nothing ever was. Errors wrap
-// ErrCorrupt, ErrVersion, ErrInsecure, ErrClosed or the error of the file
-// system, and say what to do.
+// Load returns the content that was saved last, and false if there is none. Errors contain the
+// remedy and wrap ErrCorrupt, ErrVersion, ErrInsecure, ErrClosed or the error of the file
+// system.
 func (s *File) Load() (Content, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lock == nil {
 		return Content{}, false, ErrClosed
 	}
-	c, known, err := s.folder.loadState()
+	c, known, err := s.dir.loadState()
 	s.loaded, s.wrote = err == nil, image{}
 	return c, known, err
 }
 
-// Peek returns what Load would return of the store in dir, also while a node uses
-// it: it takes no lock, and makes and changes nothing. Of what a running node saves
-// it sees all or nothing. Its errors are those of OpenFile, but for ErrLocked, of Load
-// and of ResetKey.
+// Peek returns what Load would return for the store in dir, even while a node uses it: Peek
+// takes no lock and changes nothing. It sees each Save of a running node completely or not at
+// all. Its errors are those of OpenFile except ErrLocked, of Load and of ResetKey.
 func Peek(dir string) (Content, bool, error) {
-	if err := inspectFolder(dir); err != nil {
+	if err := checkStoreDir(dir); err != nil {
 		return Content{}, false, err
 	}
-	d, err := openFolder(filepath.Clean(dir))
+	d, err := openStoreDir(filepath.Clean(dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return Content{}, false, nil
 	}
@@ -210,7 +204,7 @@ func Peek(dir string) (Content, bool, error) {
 	}
 	c, known, err := d.loadState()
 	for n := 0; n < 2 && errors.Is(err, ErrCorrupt); n++ {
-		c, known, err = d.loadState() // it may have been read while it was written
+		c, known, err = d.loadState() // it may have been read while a node wrote it
 	}
 	if err != nil {
 		return c, false, err
@@ -221,8 +215,8 @@ func Peek(dir string) (Content, bool, error) {
 	return c, known, nil
 }
 
-// loadState reads the state file of a directory; false where there is none.
-func (d *folder) loadState() (Content, bool, error) {
+// loadState reads the state file. It returns false if there is none.
+func (d *directory) loadState() (Content, bool, error) {
 	path := d.pathOf(stateName)
 	content, err := d.readFile(stateName, maxStateBytes, othersWrite)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -236,17 +230,16 @@ func (d *folder) loadState() (Content, bool, error) {
 	case errors.Is(err, ErrCorrupt):
 		err = fmt.Errorf("%s: %w; while a majority of the nodes still have their files, move it away "+
 			"on this node only and start again, a seed with JoinOnly (--join-only) until it has joined: "+
-			"the node joins as a new member; never put an old copy in its place", path, err)
+			"the node joins as a new member; never replace it by an old copy", path, err)
 	case errors.Is(err, ErrVersion):
 		err = fmt.Errorf("%s: %w", path, err)
 	}
 	return c, err == nil, err
 }
 
-// Save replaces what is stored by c, whose states must not be changed afterwards. An
-// error leaves a sound file, of the old content as a rule; the node must then not act
-// as if c were stored. Save is refused until Load has understood the present file or
-// found none.
+// Save replaces the stored content by c, whose states must not change afterwards. After an error
+// the file is intact and normally has the old content; the node must not act as if c were saved.
+// Save fails unless Load has succeeded before.
 func (s *File) Save(c Content) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -254,7 +247,7 @@ func (s *File) Save(c Content) error {
 	case s.lock == nil:
 		return ErrClosed
 	case !s.loaded:
-		return errors.New("store: Save before a Load that succeeded")
+		return errors.New("store: Save before a successful Load")
 	}
 	if added, err := s.addEntry(c); added || err != nil {
 		return err
@@ -263,23 +256,23 @@ func (s *File) Save(c Content) error {
 	if err != nil {
 		return fmt.Errorf("store: nothing was saved: %w", err)
 	}
-	// The descriptor of the old file is free for the new one.
+	// Closing the old file first frees its descriptor for the new one.
 	if err := s.closeState(); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	if s.state, err = s.folder.replaceFile(stateName, content); err != nil {
+	if s.state, err = s.dir.replaceFile(stateName, content); err != nil {
 		return err
 	}
 	s.wrote = whole
-	s.folder.holdSpare()
+	s.dir.holdSpare()
 	return nil
 }
 
-// addEntry writes c into the room of the state file; false where there is none, or no file
-// that this File wrote.
+// addEntry writes c into the room of the state file. It returns false if there is no room, or if
+// this File did not write the state file.
 func (s *File) addEntry(c Content) (bool, error) {
 	before := s.wrote
-	s.wrote = image{} // what a write that fails leaves is not gone on with
+	s.wrote = image{} // nothing is appended after a failed write
 	if before.size == 0 {
 		return false, nil
 	}
@@ -293,7 +286,7 @@ func (s *File) addEntry(c Content) (bool, error) {
 	}
 	written, err := s.overwriteRoom(before, entry)
 	if err != nil {
-		return false, fmt.Errorf("store: write %s: %w", s.folder.pathOf(stateName), err)
+		return false, fmt.Errorf("store: write %s: %w", s.dir.pathOf(stateName), err)
 	}
 	if written {
 		s.wrote = after
@@ -301,14 +294,14 @@ func (s *File) addEntry(c Content) (bool, error) {
 	return written, nil
 }
 
-// overwriteRoom writes an entry into the room of the state file and syncs it; false where
-// the file is not as it was left.
+// overwriteRoom writes an entry into the room of the state file and syncs it. It returns false
+// if the file has changed since the last write.
 func (s *File) overwriteRoom(as image, entry []byte) (bool, error) {
 	info, err := s.state.Stat()
 	if err != nil {
 		return false, err
 	}
-	if info.Size() != int64(as.size) || !isAt(s.folder.file, stateName, s.state) {
+	if info.Size() != int64(as.size) || !isAt(s.dir.file, stateName, s.state) {
 		return false, nil
 	}
 	if _, err = s.state.WriteAt(entry, int64(as.end)); err == nil {
@@ -317,29 +310,28 @@ func (s *File) overwriteRoom(as image, entry []byte) (bool, error) {
 	return err == nil, err
 }
 
-// ResetKey returns the key for stateless resets and makes it at the first
-// call. An error wraps ErrCorrupt, ErrInsecure, ErrClosed or the error of the
-// file system.
+// ResetKey returns the key for stateless resets, and creates it at the first call. Errors wrap
+// ErrCorrupt, ErrInsecure, ErrClosed or the error of the file system.
 func (s *File) ResetKey() ([32]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lock == nil {
 		return [32]byte{}, ErrClosed
 	}
-	key, known, err := s.folder.readKey()
+	key, known, err := s.dir.readKey()
 	if err != nil || known {
 		return key, err
 	}
 	key = newResetKey()
-	f, err := s.folder.replaceFile(keyName, fmt.Appendf(nil, "%x\n", key))
+	f, err := s.dir.replaceFile(keyName, fmt.Appendf(nil, "%x\n", key))
 	if err != nil {
 		return key, err
 	}
 	return key, f.Close()
 }
 
-// readKey reads the key file of a directory; false where there is none.
-func (d *folder) readKey() (key [32]byte, known bool, err error) {
+// readKey reads the key file. It returns false if there is none.
+func (d *directory) readKey() (key [32]byte, known bool, err error) {
 	path := d.pathOf(keyName)
 	content, err := d.readFile(keyName, maxKeyBytes, othersAll)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -354,15 +346,15 @@ func (d *folder) readKey() (key [32]byte, known bool, err error) {
 	}
 	switch {
 	case errors.Is(err, ErrCorrupt):
-		err = fmt.Errorf("%s: %w; remove it, and a new one is made", path, err)
+		err = fmt.Errorf("%s: %w; remove it to create a new one", path, err)
 	case errors.Is(err, ErrInsecure):
-		err = fmt.Errorf("%w; it is a secret: where somebody may know it, remove it, "+
-			"and a new one is made", err)
+		err = fmt.Errorf("%w; it is a secret: if others may have read it, remove it to create a new "+
+			"one", err)
 	}
 	return key, err == nil, err
 }
 
-// newResetKey cannot fail: the program ends when the system has no randomness.
+// newResetKey cannot fail: the program crashes if the system has no randomness.
 func newResetKey() (key [32]byte) {
 	_, _ = rand.Read(key[:])
 	return key

@@ -27,12 +27,11 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// child names the directory for a test binary that plays another process, and
-// role what it does there.
+// child names the directory for a test binary that plays another process, and role its part.
 const (
 	childDir  = "ATHENA_STORE_TEST_DIR"
 	childRole = "ATHENA_STORE_TEST_ROLE"
-	childCut  = "ATHENA_STORE_TEST_CUT" // bytes of an entry that are written
+	childCut  = "ATHENA_STORE_TEST_CUT" // bytes of an entry to write
 )
 
 func TestMain(m *testing.M) {
@@ -52,13 +51,13 @@ func playChild(dir, role string) error {
 		return err
 	}
 	switch role {
-	case "hold": // until the parent closes the pipe or kills
+	case "hold": // until the parent closes the pipe or kills the process
 		fmt.Println("holding")
 		_, err = io.Copy(io.Discard, os.Stdin)
 		return err
 	case "starved":
 		return saveStarved(s)
-	case "full", "fuller": // no file may grow beyond some bytes: the disk is full
+	case "full", "fuller": // files are limited in size, as on a full disk
 		if _, _, err := s.Load(); err != nil {
 			return err
 		}
@@ -83,7 +82,7 @@ func playChild(dir, role string) error {
 	return fmt.Errorf("no role %q", role)
 }
 
-// fresh2 is another content than typical, too long for the child's limit.
+// fresh2 is another content than typical, too long for the limit of the child.
 func fresh2() Content {
 	d := typical()
 	d.Incarnation = 77
@@ -131,7 +130,7 @@ func save(t testing.TB, s *File, d Content) {
 	}
 }
 
-// saved makes a store that holds d and is closed.
+// saved returns a closed store that holds d.
 func saved(t *testing.T, d Content) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "data")
@@ -228,7 +227,7 @@ func TestResetKeyStays(t *testing.T) {
 
 func TestDamagedResetKey(t *testing.T) {
 	s := open(t, t.TempDir())
-	path := filepath.Join(s.folder.path, keyName)
+	path := filepath.Join(s.dir.path, keyName)
 	for _, content := range []string{
 		"", "\n", strings.Repeat("ab", 31), strings.Repeat("ab", 33), strings.Repeat("a", 63),
 		strings.Repeat("xy", 32), strings.Repeat("a", 4096),
@@ -265,7 +264,7 @@ func TestUnreadableFileIsNeverReplaced(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := open(t, t.TempDir())
-			path := filepath.Join(s.folder.path, stateName)
+			path := filepath.Join(s.dir.path, stateName)
 			if err := os.WriteFile(path, c.content, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -335,7 +334,7 @@ func TestWritableByOthersIsRefused(t *testing.T) {
 	}
 }
 
-// openLoadKey does all that reads.
+// openLoadKey calls every method that reads.
 func openLoadKey(dir string) error {
 	s, err := OpenFile(dir)
 	if err != nil {
@@ -346,8 +345,8 @@ func openLoadKey(dir string) error {
 	return errors.Join(loadErr, keyErr, s.Close())
 }
 
-// Whoever knows the reset key can end the connections of the node. What is in
-// the state file all members know.
+// The reset key is secret, because it can reset the connections of the node. The state file is
+// not: all members know its content.
 func TestKeyReadableByOthersIsRefused(t *testing.T) {
 	for _, mode := range []fs.FileMode{0o640, 0o604, 0o644, 0o610} {
 		dir := saved(t, typical())
@@ -444,7 +443,7 @@ func TestLockAgainstAnotherProcess(t *testing.T) {
 	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), pid) {
 		t.Errorf("OpenFile beside process %d = %v, want ErrLocked with its id", cmd.Process.Pid, err)
 	}
-	// The lock ends with the process, however it ends.
+	// The lock ends with the process, in whichever way that ends.
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -506,14 +505,14 @@ func TestReadOnlyDirectoryLeavesTheOldFile(t *testing.T) {
 func TestFailedRename(t *testing.T) {
 	s := open(t, t.TempDir())
 	load(t, s)
-	// A directory in the place of the file cannot be replaced by a file.
-	if err := os.Mkdir(filepath.Join(s.folder.path, stateName), 0o700); err != nil {
+	// A directory cannot be replaced by a file.
+	if err := os.Mkdir(filepath.Join(s.dir.path, stateName), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Save(fresh()); err == nil {
 		t.Error("Save over a directory: no error")
 	}
-	if got, want := names(t, s.folder.path), []string{lockName, stateName}; !slices.Equal(got, want) {
+	if got, want := names(t, s.dir.path), []string{lockName, stateName}; !slices.Equal(got, want) {
 		t.Errorf("files %q, want %q: the new file must be gone", got, want)
 	}
 }
@@ -521,7 +520,7 @@ func TestFailedRename(t *testing.T) {
 func TestDirectoryRemovedUnderneath(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "data"))
 	load(t, s)
-	if err := os.RemoveAll(s.folder.path); err != nil {
+	if err := os.RemoveAll(s.dir.path); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Save(fresh()); !errors.Is(err, fs.ErrNotExist) {
@@ -529,8 +528,7 @@ func TestDirectoryRemovedUnderneath(t *testing.T) {
 	}
 }
 
-// TestPeek sees what Load would, beside a process that uses the store, and makes
-// nothing where there is none.
+// TestPeek returns what Load would, even while a process uses the store, and creates nothing.
 func TestPeek(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	if c, known, err := Peek(dir); known || err != nil {
@@ -557,7 +555,7 @@ func TestPeek(t *testing.T) {
 	}
 }
 
-// TestPeekSaysWhatOpenWould, and neither of them changes anything.
+// TestPeekSaysWhatOpenWould: Peek returns the errors of OpenFile and changes nothing.
 func TestPeekSaysWhatOpenWould(t *testing.T) {
 	write := func(name, text string) func(dir string) error {
 		return func(dir string) error {
@@ -570,20 +568,20 @@ func TestPeekSaysWhatOpenWould(t *testing.T) {
 		want        string
 	}{
 		{"damaged state", "", write(stateName, "x"), "move it away"},
-		{"damaged key", "", write(keyName, "x\n"), "remove it, and a new one"},
+		{"damaged key", "", write(keyName, "x\n"), "remove it to create a new one"},
 		{"open to all", "", func(dir string) error { return os.Chmod(dir, 0o777) }, "run chmod 0700 "},
 		{"open key", "", func(dir string) error {
 			return errors.Join(write(keyName, "")(dir), os.Chmod(filepath.Join(dir, keyName), 0o640))
 		}, "run chmod 0600 "},
-		{"file", "f", write("f", ""), "f is not a directory: name another path"},
-		{"below a file", "f/a/b", write("f", ""), "f is not a directory: name another path"},
+		{"file", "f", write("f", ""), "f is not a directory: use another path"},
+		{"below a file", "f/a/b", write("f", ""), "f is not a directory: use another path"},
 		{"link to nothing", "l", func(dir string) error {
 			return os.Symlink(filepath.Join(dir, "nothing"), filepath.Join(dir, "l"))
-		}, "l is a link to what is not there"},
+		}, "l is a dangling symbolic link"},
 		{"below a link to nothing", "l/a", func(dir string) error {
 			return os.Symlink(filepath.Join(dir, "nothing"), filepath.Join(dir, "l"))
-		}, "l is a link to what is not there"},
-		{"lock is a folder", "", func(dir string) error {
+		}, "l is a dangling symbolic link"},
+		{"lock is a directory", "", func(dir string) error {
 			return os.Mkdir(filepath.Join(dir, lockName), 0o700)
 		}, "athena.lock is not a regular file"},
 	} {
@@ -645,7 +643,7 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-// identityOf tells a state file from another that took its place.
+// identityOf distinguishes a state file from one that replaced it.
 func identityOf(t *testing.T, dir string) os.FileInfo {
 	t.Helper()
 	info, err := os.Stat(filepath.Join(dir, stateName))
@@ -655,8 +653,8 @@ func identityOf(t *testing.T, dir string) os.FileInfo {
 	return info
 }
 
-// Saves fill the room of a file before the next one is made, and what is saved is there
-// at once, for this process and for the next one.
+// Saves fill the room of a file before they create the next one, and every reader sees them
+// immediately.
 func TestSavesFillTheRoom(t *testing.T) {
 	for _, records := range []int{0, 1000} {
 		dir := saved(t, typical())
@@ -693,7 +691,7 @@ func TestSavesFillTheRoom(t *testing.T) {
 	}
 }
 
-// What a crash left of an entry is never written on: the next Save makes another file.
+// After a crash, the next Save creates a new file instead of appending to the torn entry.
 func TestSaveAfterATornEntry(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -723,7 +721,7 @@ func TestSaveAfterATornEntry(t *testing.T) {
 	checkHolds(t, dir, fresh())
 }
 
-// Nor is a file that somebody else has changed.
+// Nor does it append to a file that another process has changed.
 func TestSaveIntoAnotherFile(t *testing.T) {
 	for name, change := range map[string]func(path string) error{
 		"gone": os.Remove,
@@ -732,7 +730,7 @@ func TestSaveIntoAnotherFile(t *testing.T) {
 		s := open(t, t.TempDir())
 		load(t, s)
 		save(t, s, typical())
-		if err := change(filepath.Join(s.folder.path, stateName)); err != nil {
+		if err := change(filepath.Join(s.dir.path, stateName)); err != nil {
 			t.Fatal(err)
 		}
 		save(t, s, fresh2())
@@ -755,7 +753,7 @@ func TestFullDiskLeavesTheOldEntry(t *testing.T) {
 	}
 }
 
-// Peek sees all of a Save or nothing, while the node saves.
+// Peek sees each concurrent Save completely or not at all.
 func TestPeekDuringSaves(t *testing.T) {
 	dir := saved(t, typical())
 	s := open(t, dir)
@@ -803,7 +801,7 @@ func BenchmarkSave(b *testing.B) {
 				}
 				save(b, s, c)
 			}
-			info, err := os.Stat(filepath.Join(s.folder.path, stateName))
+			info, err := os.Stat(filepath.Join(s.dir.path, stateName))
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -18,8 +18,8 @@ import (
 	"github.com/athena-go/athena/paxos"
 )
 
-// TestForgetMakesANewMember of the same cluster, size and address, and keeps what was
-// there.
+// TestForgetMakesANewMember of the same cluster, size and address, and keeps a copy of the old
+// state.
 func TestForgetMakesANewMember(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -62,7 +62,7 @@ func TestForgetMakesANewMember(t *testing.T) {
 	}
 }
 
-// TestForgetChangesNothing where the state cannot be read, or is kept already.
+// TestForgetChangesNothing if the state cannot be read, or another copy exists.
 func TestForgetChangesNothing(t *testing.T) {
 	if _, err := open(t, t.TempDir()).Forget(); !errors.Is(err, ErrUnused) {
 		t.Errorf("an empty store: got %v, want ErrUnused", err)
@@ -101,8 +101,7 @@ func TestForgetChangesNothing(t *testing.T) {
 	}
 }
 
-// TestForgetGoesOnWhereItWasCutOff: a crash came after the state was kept, and before
-// it was replaced.
+// TestForgetGoesOnWhereItWasCutOff: a crash after the copy and before the replacement.
 func TestForgetGoesOnWhereItWasCutOff(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -129,7 +128,7 @@ func TestForgetGoesOnWhereItWasCutOff(t *testing.T) {
 	}
 }
 
-// TestForgetCutOffInItsCopy leaves a file that the next who opens the store removes.
+// TestForgetCutOffInItsCopy leaves a file that the next OpenFile removes.
 func TestForgetCutOffInItsCopy(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -143,7 +142,7 @@ func TestForgetCutOffInItsCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := names(t, dir)
-	half := filepath.Join(dir, "."+filepath.Base(kept)+"71234") // as the copy begins
+	half := filepath.Join(dir, "."+filepath.Base(kept)+"71234") // the temporary name of the copy
 	if err := os.WriteFile(half, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -156,8 +155,7 @@ func TestForgetCutOffInItsCopy(t *testing.T) {
 	}
 }
 
-// TestForgetByRootKeepsTheOwner of the directory: the node that runs as that user has
-// to read what root let it forget.
+// TestForgetByRootKeepsTheOwner: the user of the node must be able to read the files.
 func TestForgetByRootKeepsTheOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can do what belongs to others: run this test as root too")

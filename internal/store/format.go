@@ -15,28 +15,25 @@ import (
 const (
 	magic   = "athena-state"
 	version = "4"
-	// maxStateBytes bounds the state file. Two states of the largest cluster with
-	// the longest names and full tables of records, and the room behind them, need
-	// half of it.
+	// maxStateBytes is the maximum size of the state file. Two states of the largest cluster,
+	// with the longest names and full tables of records, need half of it.
 	maxStateBytes = 16 << 20
-	// sectorBytes is what a disk writes whole or not at all. Entries begin and end
-	// where sectors do.
+	// sectorBytes is what a disk writes atomically. Entries begin and end with sectors.
 	sectorBytes = 512
-	// The room behind the first entry is as much as that one takes with the header,
-	// within these bounds.
+	// The room behind the first entry is as large as the file up to it, within these bounds.
 	leastRoom   = 64 << 10
 	mostRoom    = 1 << 20
 	digestBytes = 2 * sha256.Size
 	lengthBytes = 8
 	entryHead   = digestBytes + 1 + lengthBytes + 1 // before the payload
-	// entryEnd is how every entry ends, and room does not.
+	// entryEnd ends every entry, and never the room.
 	entryEnd = " \n"
 )
 
-// unreleased lists the formats of before the first release.
+// unreleased lists the formats from before the first release.
 var unreleased = []string{"1", "2", "3"}
 
-// image is a state file that is whole: what it says, and where it goes on.
+// image describes a valid state file: its content, and where the next entry begins.
 type image struct {
 	holds Content
 	root  string // digest of the first entry
@@ -44,8 +41,8 @@ type image struct {
 	size  int    // of the file
 }
 
-// formatContent returns the content of a state file of one entry. It refuses what parse would
-// refuse, so that nothing is ever written that cannot be read again.
+// formatContent returns a state file with one entry. It refuses what parseContent would refuse,
+// so that every file that is written can be read.
 func formatContent(c Content) ([]byte, image, error) {
 	payload, err := encodeEntry(Content{}, c)
 	if err != nil {
@@ -58,8 +55,8 @@ func formatContent(c Content) ([]byte, image, error) {
 	return content, image{c, root, end, len(content)}, nil
 }
 
-// beginContent returns a state file whose first entry has a payload, the digest of that entry,
-// and where it ends.
+// beginContent returns a state file whose first entry has this payload, with the digest and the
+// end of that entry.
 func beginContent(payload []byte) (content []byte, root string, end int) {
 	header := func(size int) string { return fmt.Sprintf("%s %s %08d\n", magic, version, size) }
 	at := len(header(0))
@@ -70,8 +67,8 @@ func beginContent(payload []byte) (content []byte, root string, end int) {
 	return content, string(content[at : at+digestBytes]), end
 }
 
-// addContent returns the entry that makes the file hold c, and the file with it; no entry where
-// there is no room.
+// addContent returns the entry that adds c to the file, and the file with it. The entry is nil
+// if there is no room.
 func (i image) addContent(c Content) ([]byte, image, error) {
 	payload, err := encodeEntry(i.holds, c)
 	if err != nil {
@@ -85,23 +82,23 @@ func (i image) addContent(c Content) ([]byte, image, error) {
 	return entry, image{c, i.root, end, i.size}, nil
 }
 
-// sealEntry returns the entry with a payload that begins at a byte of the file: a digest, the
-// length of the payload, the payload, and spaces up to a line end. The digest of the first
-// entry is of the header too, and others are of the digest of the first one: so no entry
-// of a file of before, of which a crash may bring blocks back, is sound in this one.
+// sealEntry returns the entry with this payload at byte at: digest, length, payload, and spaces
+// up to a newline. The digest covers the header in the first entry, and the digest of the first
+// entry in later ones. So no entry of an earlier file, whose blocks a crash may bring back, is
+// valid in this one.
 func sealEntry(root string, at int, payload []byte) []byte {
 	body := fmt.Appendf(nil, "%0*d %s", lengthBytes, len(payload), payload)
 	spaces := entryLast(at, len(payload)) - (at + entryHead + len(payload)) - len(entryEnd)
 	return fmt.Appendf(nil, "%s %s%*s%s", digestEntry(root, at, body), body, spaces, "", entryEnd)
 }
 
-// entryLast is where the entry ends that begins at a byte, with so long a payload.
+// entryLast returns the end of an entry at byte at with a payload of that length.
 func entryLast(at, payload int) int {
 	end := at + entryHead + payload + len(entryEnd) + sectorBytes - 1
 	return end - end%sectorBytes
 }
 
-// emptySector is a sector without an entry.
+// emptySector returns a sector of room.
 func emptySector() string { return strings.Repeat(".", sectorBytes-1) + "\n" }
 
 func digestEntry(root string, at int, body []byte) string {
@@ -111,7 +108,7 @@ func digestEntry(root string, at int, body []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// parseContent reads a state file. An error wraps ErrCorrupt or ErrVersion.
+// parseContent reads a state file. Errors wrap ErrCorrupt or ErrVersion.
 func parseContent(content []byte) (Content, error) {
 	if len(content) > maxStateBytes {
 		return Content{}, corruptError("more than %d bytes", maxStateBytes)
@@ -124,18 +121,16 @@ func parseContent(content []byte) (Content, error) {
 	case fields[1] != version && isSoundAs(version, fields[2], rest):
 		return Content{}, corruptError("its first line has the wrong version number %.20q", fields[1])
 	case slices.Contains(unreleased, fields[1]):
-		// They say neither which cluster their state is of nor, the first one, for which it
-		// was made. To guess from the flags of the next start could be the very mistake
-		// that both are there to find.
-		return Content{}, fmt.Errorf("%w %q, of before the first release, which does not say which "+
-			"cluster its state is of; start the version of Athena that wrote it or, if every node "+
-			"reports this, each with an empty directory: a new cluster, whose tokens begin at 1 again",
-			ErrVersion, fields[1])
+		// These formats lack the cluster id, and the first one lacks the origin. Taking them
+		// from the flags of the next start could make the mistake that both detect.
+		return Content{}, fmt.Errorf("%w %q, from before the first release, without a cluster id; start "+
+			"the version of Athena that wrote it or, if every node reports this, start each with an empty "+
+			"directory: that is a new cluster, whose tokens begin at 1 again", ErrVersion, fields[1])
 	case fields[1] != version:
 		return Content{}, fmt.Errorf("%w %.20q, this program knows %s; start the version of Athena "+
 			"that wrote it, or a later one", ErrVersion, fields[1], version)
 	case fields[2] != fmt.Sprintf("%08d", len(content)) || len(content)%sectorBytes != 0:
-		return Content{}, corruptError("%d bytes, it had %.20q", len(content), fields[2])
+		return Content{}, corruptError("%d bytes, but its header has %.20q", len(content), fields[2])
 	}
 	c, err := parseEntries(content, len(first)+1)
 	if err == nil {
@@ -147,14 +142,14 @@ func parseContent(content []byte) (Content, error) {
 	return c, nil
 }
 
-// isSoundAs reports whether a file would be sound with another number of its format: then
-// that number is damaged, and no other version of Athena has written the file.
+// isSoundAs reports whether the file would be valid with another version in its header. Then the
+// version is damaged, and no other version of Athena wrote the file.
 func isSoundAs(version, field string, rest []byte) bool {
 	_, err := parseContent(fmt.Appendf(nil, "%s %s %s\n%s", magic, version, field, rest))
 	return err == nil
 }
 
-// parseEntries reads the entries, of which the first begins at a byte of the file.
+// parseEntries reads the entries, the first of which begins at byte at.
 func parseEntries(content []byte, at int) (c Content, err error) {
 	root := string(content[:at])
 	for first := true; at < len(content); first = false {
@@ -177,8 +172,7 @@ func parseEntries(content []byte, at int) (c Content, err error) {
 	return c, nil
 }
 
-// entryAt returns the payload of the entry that begins at a byte of the file, and where
-// it ends; nil where there is no sound one.
+// entryAt returns the payload and the end of the entry at byte at, or nil if it is not valid.
 func entryAt(content []byte, root string, at int) (payload []byte, end int) {
 	if len(content)-at < entryHead {
 		return nil, 0
@@ -196,10 +190,9 @@ func entryAt(content []byte, root string, at int) (payload []byte, end int) {
 	return body[lengthBytes+1:], end
 }
 
-// isUnfinished reports whether what follows the last sound entry is room, or what a crash
-// or a full disk leaves of an entry that was being written: some of it is room still.
-// Nobody has acted on that one, since its Save did not return, or with an error.
-// Everything else is damage.
+// isUnfinished reports whether the bytes after the last valid entry are room, or an entry that a
+// crash or a full disk left unfinished: some of its sectors are still room. No node has acted on
+// such an entry, because its Save did not return nil. Anything else is damage.
 func isUnfinished(content []byte, root string, at int) bool {
 	end, missing, room := at, false, emptySector()
 	for p := at; p < len(content); p += sectorBytes {
@@ -208,10 +201,10 @@ func isUnfinished(content []byte, root string, at int) bool {
 			continue
 		}
 		if bytes.ContainsFunc(bytes.TrimSuffix(sector, []byte("\n")), isControl) {
-			return false // no entry has such bytes
+			return false // entries contain no control characters
 		}
 		if payload, _ := entryAt(content, root, p); payload != nil {
-			return false // one that was finished, behind one that is not sound any more
+			return false // a finished entry behind an invalid one
 		}
 		missing = missing || p > end
 		end = p + sectorBytes

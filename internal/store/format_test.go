@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/athena.state; takes a new format version")
 
-// The bytes on disk, as an operator sees them, without the room behind them.
+// The bytes on disk as an operator sees them, without the room.
 func TestGoldenState(t *testing.T) {
 	path := filepath.Join("testdata", stateName)
 	content, ends := threeEntries(t)
@@ -63,7 +63,7 @@ func TestFormatAndParse(t *testing.T) {
 	}
 }
 
-// Each content may follow each other one.
+// Any content may follow any other.
 func TestEntriesFollowEachOther(t *testing.T) {
 	all := append(three(), fresh())
 	for i, before := range all {
@@ -112,7 +112,7 @@ func checkUnreadable(t *testing.T, name string, content []byte) {
 	}
 }
 
-// One in the room, or in the spaces of an entry, changes nothing, or is found as well.
+// A changed byte in the room or in the padding of an entry is harmless or detected.
 func TestEveryFlippedByteIsDetected(t *testing.T) {
 	content, ends := threeEntries(t)
 	end, want := ends[len(ends)-1], three()[2]
@@ -146,7 +146,7 @@ func TestEveryCutFileIsDetected(t *testing.T) {
 		if at%100 > 0 && at%sectorBytes > 2 {
 			continue
 		}
-		// A file whose length was written and whose last blocks were not.
+		// The length of the file was written, and its last blocks were not.
 		checkUnreadable(t, fmt.Sprintf("zero from byte %d", at),
 			append(bytes.Clone(content[:at]), make([]byte, len(content)-at)...))
 	}
@@ -155,8 +155,8 @@ func TestEveryCutFileIsDetected(t *testing.T) {
 	checkUnreadable(t, "twice", append(bytes.Clone(content), content...))
 }
 
-// A crash leaves any of the sectors of the entry that was being written, and Save had not
-// returned: the one before holds. Of any other entry each sector counts.
+// A crash may leave any subset of the sectors of an unfinished entry: the entry before it holds.
+// Every sector of any other entry counts.
 func TestTornEntries(t *testing.T) {
 	content, ends := threeEntries(t)
 	tear := func(from, to, sectors int) []byte {
@@ -180,13 +180,13 @@ func TestTornEntries(t *testing.T) {
 		name := fmt.Sprintf("sectors %b of the last", sectors)
 		checkParse(t, name, tear(ends[1], ends[2], sectors), want)
 	}
-	for cut := range ends[2] - ends[1] { // a write that stopped anywhere
+	for cut := range ends[2] - ends[1] { // a write cut off at any byte
 		torn, want := bytes.Clone(content), three()[1]
 		for at := ends[1] + cut; at < ends[2]; at++ {
 			torn[at] = emptySector()[at%sectorBytes]
 		}
 		if cut >= len(bytes.TrimRight(content[ends[1]:ends[2]], entryEnd)) {
-			want = three()[2] // no more than spaces are missing
+			want = three()[2] // only padding is missing
 		}
 		checkParse(t, fmt.Sprintf("%d bytes of the last", cut), torn, want)
 	}
@@ -202,7 +202,7 @@ func TestTornEntries(t *testing.T) {
 	}
 }
 
-// What a crash brings back of another file is no part of this one, nor at another place.
+// A block of another file, or of another position, is not valid in this file.
 func TestEntriesBelongToTheirFileAndPlace(t *testing.T) {
 	content, ends := threeEntries(t)
 	c := three()
@@ -219,7 +219,7 @@ func TestEntriesBelongToTheirFileAndPlace(t *testing.T) {
 	checkUnreadable(t, "the last entry again", strange)
 }
 
-// otherVersion is a sound file of another version, as far as this one can know it.
+// otherVersion returns a file of another version that has the form of this one.
 func otherVersion(t *testing.T, version string) []byte {
 	t.Helper()
 	content := mustFormat(t, typical())
@@ -228,8 +228,8 @@ func otherVersion(t *testing.T, version string) []byte {
 	return append([]byte(header+string(entry)), content[len(header)+len(entry):]...)
 }
 
-// One flipped bit of the first line is damage to one file. It is never taken for a file of
-// another version of Athena, for which other nodes have to be changed too.
+// A flipped bit in the first line is reported as damage, never as another version of Athena, for
+// which all nodes would have to change.
 func TestEveryFlippedBitOfTheHeaderIsDamage(t *testing.T) {
 	content := mustFormat(t, typical())
 	for at := range bytes.IndexByte(content, '\n') + 1 {
@@ -309,7 +309,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// What is wrong with an entry behind another is found as well.
+// Faults in an entry behind the first one are detected too.
 func TestParseRefusesLaterEntries(t *testing.T) {
 	all, other := typical(), typical()
 	all.Held.Records = many(member.MaxRecords)
@@ -337,7 +337,7 @@ func TestParseRefusesLaterEntries(t *testing.T) {
 	}
 }
 
-// Save must never write what Load then refuses.
+// Save must never write what Load would refuse.
 func TestFormatRefuses(t *testing.T) {
 	change := func(f func(*Content)) Content {
 		c := typical()
@@ -349,10 +349,10 @@ func TestFormatRefuses(t *testing.T) {
 		want    string
 	}{
 		{Content{}, "StoreID: is zero"},
-		{Content{}, "Origin.Cluster: no name"},
-		{change(func(c *Content) { c.Origin.Cluster = "a\nb" }), `Origin.Cluster: no name`},
+		{Content{}, "Origin.Cluster: invalid cluster name"},
+		{change(func(c *Content) { c.Origin.Cluster = "a\nb" }), `Origin.Cluster: invalid cluster name`},
 		{change(func(c *Content) { c.Origin.Cluster = strings.Repeat("c", 256) }), "Origin.Cluster"},
-		{change(func(c *Content) { c.Origin.Size = 0 }), "Origin.Size: 0 is not within 1 to 255"},
+		{change(func(c *Content) { c.Origin.Size = 0 }), "Origin.Size: 0 is not from 1 to 255"},
 		{change(func(c *Content) { c.Origin.Size = 256 }), "Origin.Size: 256"},
 		{change(func(c *Content) { c.Origin.Address = member.Address{} }), "Origin.Address"},
 		{change(func(c *Content) { c.LeaseTimeout = -1 }), "LeaseTimeout: -1ns is negative"},
@@ -368,17 +368,17 @@ func TestFormatRefuses(t *testing.T) {
 		{change(func(c *Content) { c.Held.Roster[0].Address = member.Address{} }),
 			"without an address"},
 		{change(func(c *Content) { c.Accepted.State.Roster[1].Address.Host = "zz" }),
-			"Accepted.State: a roster that is not sorted"},
+			"Accepted.State: roster is not sorted"},
 		{change(func(c *Content) { c.Held.Roster = make(member.Roster, member.MaxMembers+1) }),
-			"a roster of 256 members"},
-		{change(func(c *Content) { c.Held.Records[0].Key = "" }), `Held: a record with the key ""`},
+			"roster of 256 members"},
+		{change(func(c *Content) { c.Held.Records[0].Key = "" }), `Held: record with the key ""`},
 		{change(func(c *Content) { c.Held.Records[0].Key = "a\xff" }), "not printable"},
 		{change(func(c *Content) { c.Held.Records[2].Key = strings.Repeat("z", 257) }),
 			"longer than 256"},
-		{change(func(c *Content) { c.Held.Records[0].Value = make([]byte, 4097) }), "a value of 4097"},
+		{change(func(c *Content) { c.Held.Records[0].Value = make([]byte, 4097) }), "value of 4097"},
 		{change(func(c *Content) { c.Held.Records[0].Owner.Address.Port = 0 }), "jobs/leader: "},
 		{change(func(c *Content) { c.Accepted.State.Records[1].Key = "a" }),
-			"Accepted.State: records that are not sorted"},
+			"Accepted.State: records are not sorted"},
 		{change(func(c *Content) { c.Held.Records = many(member.MaxRecords + 1) }), "2049 records"},
 		{change(func(c *Content) { c.Held.Records = append(full('<'), many(9)...) }),
 			"the limit is 393216"},
@@ -389,9 +389,9 @@ func TestFormatRefuses(t *testing.T) {
 	}
 }
 
-// FuzzLoad reads any file, and any entries behind checksums that fit: it is
-// refused with a known error and no value, or it is what a node could go on with,
-// written and read again as it is. Either costs little.
+// FuzzLoad reads any file, and any entries with matching checksums. Each is refused with a known
+// error and no value, or it is a valid content that survives a Save and a Load. Neither is slow
+// or allocates much.
 func FuzzLoad(f *testing.F) {
 	for _, d := range []Content{typical(), fresh()} {
 		f.Add([]byte(payload(f, Content{}, d)), true)
@@ -406,7 +406,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte("null"), true)
 	f.Add(bytes.Repeat([]byte("["), 10_001), true)
 	f.Fuzz(func(t *testing.T, content []byte, sealed bool) {
-		if sealed { // beyond the checksum, which no fuzzer guesses
+		if sealed { // behind a checksum, which a fuzzer does not guess
 			content, _ = stateFile(strings.SplitN(string(content), "\n", 20)...)
 		}
 		d, err := parseContent(content)
@@ -436,7 +436,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// sameNil makes what is empty nil.
+// sameNil replaces empty values by nil.
 func sameNil(d Content) Content {
 	for _, s := range []*member.State{&d.Held, &d.Accepted.State} {
 		if len(s.Roster) == 0 {

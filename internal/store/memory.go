@@ -4,11 +4,10 @@ package store
 
 import "sync"
 
-// Memory is a store that forgets everything with the process. A node on it is
-// a new member after each restart. While a majority of a cluster's seeds
-// restarts or is new at the same time, a cluster of such nodes may elect two
-// leaders; File has no such gap. Its methods may be called from anywhere and
-// do not block.
+// Memory is a store that lasts as long as the process. A node with it is a new member after each
+// restart. If a majority of the seeds of a cluster restarts or is new at the same time, such
+// nodes may elect two leaders; nodes with a File cannot. Its methods may be called concurrently
+// and do not block.
 type Memory struct {
 	mu    sync.Mutex
 	saved bool
@@ -16,19 +15,19 @@ type Memory struct {
 	key   [32]byte
 }
 
-// NewMemory returns an empty store with a reset key. A key that is the same at
-// the next start, and known to nobody else, lets peers notice that start at
-// once; the zero key stands for one that is made at random.
+// NewMemory returns an empty store with a reset key. If the key is secret and the same at the
+// next start, peers notice that start immediately. The zero key is allowed: the node then uses a
+// random one.
 func NewMemory(key [32]byte) *Memory { return &Memory{key: key} }
 
-// Load returns what was saved last; false when nothing was. It never fails.
+// Load returns the content that was saved last, and false if there is none. It never fails.
 func (m *Memory) Load() (Content, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.c, m.saved, nil
 }
 
-// Save keeps c, which must not be changed afterwards. It never fails.
+// Save keeps c, which must not change afterwards. It never fails.
 func (m *Memory) Save(c Content) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -37,7 +37,7 @@ func state(size int) member.State {
 	return s
 }
 
-// records are one with an owner, one that is revoked, and one of nobody.
+// records are an owned record, a revoked one, and one without an owner.
 func records() member.Records {
 	owner := member.Identity{Address: address(2), StoreID: storeID(2), Incarnation: 4}
 	return member.Records{
@@ -50,7 +50,7 @@ func records() member.Records {
 	}
 }
 
-// many is a table of n records with values of 64 bytes.
+// many returns n records with values of 64 bytes.
 func many(n int) member.Records {
 	r := make(member.Records, n)
 	for i := range r {
@@ -63,8 +63,7 @@ func many(n int) member.Records {
 	return r
 }
 
-// typical is what a node holds that accepted a proposal and does not know yet
-// what became of it.
+// typical is the content of a node that accepted a proposal and does not know its outcome.
 func typical() Content {
 	id := paxos.ID{Version: 8, Ballot: paxos.Ballot{
 		Round: 2, Proposer: address(2), Incarnation: 4, StoreID: storeID(2),
@@ -86,7 +85,7 @@ func typical() Content {
 
 func origin() Origin { return Origin{Cluster: "orders", Size: 3, Address: address(1)} }
 
-// fresh is what a node holds that never met another.
+// fresh is the content of a node that has never met another one.
 func fresh() Content {
 	return Content{
 		Origin: origin(), LeaseTimeout: time.Second,
@@ -94,7 +93,7 @@ func fresh() Content {
 	}
 }
 
-// largest is as large as a cluster can make it.
+// largest is the largest content of any cluster.
 func largest() Content {
 	c := typical()
 	c.Origin.Cluster, c.Origin.Size = strings.Repeat("<", member.MaxClusterBytes), member.MaxMembers
@@ -107,19 +106,19 @@ func largest() Content {
 				},
 				StoreID: storeID(byte(n)), Incarnation: math.MaxUint64,
 			},
-			// The name grows most when it is written: each byte becomes six.
+			// The worst case in JSON: each byte becomes six.
 			Name: strings.Repeat("<", member.MaxNameBytes), Status: member.Unreachable,
 		})
 	}
 	c.HoldTimeout = math.MaxInt64
 	c.Held.Roster, c.Accepted.State.Roster = r, r
 	c.Held.Records = full('<')
-	c.Accepted.State.Records = full('>') // no record is the same
+	c.Accepted.State.Records = full('>') // no record equals one of Held
 	return c
 }
 
-// full is the table that takes most bytes when it is written: of its keys each byte
-// becomes six, and of its values four become three.
+// full returns the largest table in JSON, in which each byte of a key becomes six, and three
+// bytes of a value four.
 func full(of byte) member.Records {
 	var r member.Records
 	for n := 0; ; n++ {
@@ -142,7 +141,7 @@ func mustFormat(t testing.TB, c Content) []byte {
 	return content
 }
 
-// stateFile is a state file of entries with any payloads, and where each entry ends.
+// stateFile returns a state file with entries of any payloads, and the end of each entry.
 func stateFile(payloads ...string) (content []byte, ends []int) {
 	content, root, end := beginContent([]byte(payloads[0]))
 	ends = append(ends, end)
@@ -157,7 +156,7 @@ func stateFile(payloads ...string) (content []byte, ends []int) {
 	return content, ends
 }
 
-// payload is the payload of the entry for c behind one for before.
+// payload returns the payload of the entry for c after that of before.
 func payload(t testing.TB, before, c Content) string {
 	t.Helper()
 	b, err := encodeEntry(before, c)
@@ -167,7 +166,7 @@ func payload(t testing.TB, before, c Content) string {
 	return string(b)
 }
 
-// three are contents that follow each other.
+// three returns contents that follow each other.
 func three() []Content {
 	first := typical()
 	second := typical()
@@ -182,7 +181,7 @@ func three() []Content {
 	return []Content{first, second, third}
 }
 
-// threeEntries is the state file that three are saved in.
+// threeEntries returns the state file after these are saved.
 func threeEntries(t testing.TB) (content []byte, ends []int) {
 	t.Helper()
 	c := three()

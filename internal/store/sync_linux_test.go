@@ -18,13 +18,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// whenSync says which calls of fsync fail.
-type whenSync struct{ folder, others bool }
+// whenSync selects the calls of fsync that fail.
+type whenSync struct{ dir, others bool }
 
-// with does something on a thread whose calls of fsync fail with EIO: those of
-// the file descriptor folder, or all others. The kernel refuses them (seccomp),
-// so the code under test is the real one down to the system call.
-func (w whenSync) with(t *testing.T, folder uintptr, do func() error) error {
+// with runs do on a thread whose calls of fsync fail with EIO: those on the descriptor of the
+// directory, or all others. The kernel rejects them (seccomp), so that all code down to the
+// system call is the real one.
+func (w whenSync) with(t *testing.T, dir uintptr, do func() error) error {
 	t.Helper()
 	verdict := func(fails bool) uint32 {
 		if fails {
@@ -39,8 +39,8 @@ func (w whenSync) with(t *testing.T, folder uintptr, do func() error) error {
 		{Code: equal, K: unix.SYS_FSYNC, Jt: 1},
 		{Code: end, K: unix.SECCOMP_RET_ALLOW},
 		{Code: load, K: 16}, // low word of its first argument
-		{Code: equal, K: uint32(folder), Jf: 1},
-		{Code: end, K: verdict(w.folder)},
+		{Code: equal, K: uint32(dir), Jf: 1},
+		{Code: end, K: verdict(w.dir)},
 		{Code: end, K: verdict(w.others)},
 	}
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
@@ -48,7 +48,7 @@ func (w whenSync) with(t *testing.T, folder uintptr, do func() error) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and never unlocked: the thread ends with the filter
+		runtime.LockOSThread() // and never unlocked, so that the thread ends with the filter
 		missing = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 		if missing == nil {
 			missing = unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER,
@@ -66,10 +66,9 @@ func (w whenSync) with(t *testing.T, folder uintptr, do func() error) error {
 	return err
 }
 
-// Whoever answered from what it saved must find it after a power cut. A save
-// that cannot sync the new file keeps the old one: the sync comes before the
-// rename. One that cannot sync the folder fails with the new one in place: that
-// sync comes after the rename.
+// What a node has saved before it answered must survive a power cut. Save syncs the new file
+// before the rename: if that fails, the old content stays. It syncs the directory after the
+// rename: if that fails, the new content is in place.
 func TestSyncBeforeAndAfterRename(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -79,13 +78,13 @@ func TestSyncBeforeAndAfterRename(t *testing.T) {
 	}{
 		{"none fails", whenSync{}, nil, fresh2()},
 		{"of the new file fails", whenSync{others: true}, syscall.EIO, typical()},
-		{"of the folder fails", whenSync{folder: true}, syscall.EIO, fresh2()},
+		{"of the dir fails", whenSync{dir: true}, syscall.EIO, fresh2()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := saved(t, typical())
 			s := open(t, dir)
 			load(t, s)
-			err := c.when.with(t, s.folder.file.Fd(), func() error { return s.Save(fresh2()) })
+			err := c.when.with(t, s.dir.file.Fd(), func() error { return s.Save(fresh2()) })
 			if !errors.Is(err, c.fail) {
 				t.Errorf("Save = %v, want %v", err, c.fail)
 			}
@@ -99,27 +98,27 @@ func TestSyncBeforeAndAfterRename(t *testing.T) {
 	}
 }
 
-// So must an entry be synced; the file in which one could not be is not gone on with.
+// An entry must be synced too. After a failure, the next Save creates a new file.
 func TestSyncOfAnEntry(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		when whenSync
 		fail error
 	}{
-		{"none fails", whenSync{folder: true}, nil},
+		{"none fails", whenSync{dir: true}, nil},
 		{"fails", whenSync{others: true}, syscall.EIO},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := open(t, t.TempDir())
 			load(t, s)
 			save(t, s, typical())
-			before := identityOf(t, s.folder.path)
-			err := c.when.with(t, s.folder.file.Fd(), func() error { return s.Save(fresh2()) })
-			if !errors.Is(err, c.fail) || !os.SameFile(before, identityOf(t, s.folder.path)) {
+			before := identityOf(t, s.dir.path)
+			err := c.when.with(t, s.dir.file.Fd(), func() error { return s.Save(fresh2()) })
+			if !errors.Is(err, c.fail) || !os.SameFile(before, identityOf(t, s.dir.path)) {
 				t.Errorf("Save into the room = %v, want %v, in the same file", err, c.fail)
 			}
 			save(t, s, fresh())
-			if same := os.SameFile(before, identityOf(t, s.folder.path)); same != (c.fail == nil) {
+			if same := os.SameFile(before, identityOf(t, s.dir.path)); same != (c.fail == nil) {
 				t.Errorf("the next Save: in the same file: %v", same)
 			}
 			if got, ok := load(t, s); !ok || !cmp.Equal(fresh(), got) {
@@ -129,7 +128,7 @@ func TestSyncOfAnEntry(t *testing.T) {
 	}
 }
 
-// A folder whose entry could not be synced may be gone after a power cut.
+// A directory whose own entry was not synced may disappear in a power cut.
 func TestSyncOfNewDirectories(t *testing.T) {
 	top := t.TempDir()
 	for _, path := range []string{"one", "one/two"} {

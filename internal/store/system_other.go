@@ -12,24 +12,24 @@ import (
 	"runtime"
 )
 
-// checkSystem refuses: no file system of these systems is known to keep what
-// package store promises. Nothing below is reached.
+// checkSystem returns an error: package store has not been verified on a file system of these
+// systems. The functions below are never called.
 func checkSystem() error {
 	return fmt.Errorf("store: a directory on %s: %w; use the memory store",
 		runtime.GOOS, errors.ErrUnsupported)
 }
 
-func mayUse(string) error { return nil }
+func checkWritable(string) error { return nil }
 
 func checkMode(string, fs.FileInfo, fs.FileMode) error { return nil }
 
-func checkFolderOwner(string, fs.FileInfo) error { return nil }
+func checkDirOwner(string, fs.FileInfo) error { return nil }
 
 func checkFileOwner(_ string, _, _ fs.FileInfo) error { return nil }
 
 func openDirectory(string) (*os.File, error) { return nil, errors.ErrUnsupported }
 
-func isOwn(fs.FileInfo) bool { return false }
+func ownedByUser(fs.FileInfo) bool { return false }
 
 func openAt(*os.File, string, int) (*os.File, error) { return nil, errors.ErrUnsupported }
 
@@ -41,6 +41,6 @@ func renameAt(_ *os.File, _, _ string) error { return errors.ErrUnsupported }
 
 func removeAt(*os.File, string) error { return errors.ErrUnsupported }
 
-func giveAway(*os.File, fs.FileInfo) error { return nil }
+func chownToDirOwner(*os.File, fs.FileInfo) error { return nil }
 
 func lockFile(*os.File) error { return errors.ErrUnsupported }

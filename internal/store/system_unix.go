@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkSystem has nothing to refuse on these systems.
+// checkSystem accepts these systems.
 func checkSystem() error { return nil }
 
-// checkMode refuses what has a bit of forbidden set.
+// checkMode refuses a file or directory with one of the forbidden permissions.
 func checkMode(path string, info fs.FileInfo, forbidden fs.FileMode) error {
 	mode, want := info.Mode().Perm(), "0600"
 	if mode&forbidden == 0 {
@@ -30,9 +30,9 @@ func checkMode(path string, info fs.FileInfo, forbidden fs.FileMode) error {
 	return fmt.Errorf("%w: %s has mode %04o; run chmod %s %s", ErrInsecure, path, mode, want, path)
 }
 
-// checkFolderOwner refuses a directory of another user. Root may use any: it recovers the
-// directory of a service for the user of the service.
-func checkFolderOwner(path string, info fs.FileInfo) error {
+// checkDirOwner refuses a directory of another user. Root may use any, to recover the directory
+// of a service.
+func checkDirOwner(path string, info fs.FileInfo) error {
 	owner, user := statOf(info).Uid, os.Geteuid()
 	if user == 0 || int(owner) == user {
 		return nil
@@ -41,14 +41,13 @@ func checkFolderOwner(path string, info fs.FileInfo) error {
 		"user %[3]d, or give it a directory of its own", ErrInsecure, path, owner, user)
 }
 
-// checkFileOwner refuses a file that does not belong to the owner of its directory, and one
-// that has another name too: both may be files from elsewhere that were moved or linked
-// into the directory for root to overwrite. A file without a name was replaced since it was
-// opened.
+// checkFileOwner refuses a file whose owner differs from that of its directory, and a file with
+// a second name: either may have been moved or linked into the directory so that root overwrites
+// it. A file without a name was replaced since it was opened.
 func checkFileOwner(path string, info, dir fs.FileInfo) error {
 	file, owner := statOf(info), statOf(dir).Uid
 	switch {
-	case file.Nlink > 1: // first, since the advice below would give away the other file too
+	case file.Nlink > 1: // first, since the advice below would change the owner of the other file
 		return fmt.Errorf("%w: %s has %d names (hard links); remove the other ones, or replace it "+
 			"by a copy", ErrInsecure, path, file.Nlink)
 	case file.Uid != owner:
@@ -58,13 +57,13 @@ func checkFileOwner(path string, info, dir fs.FileInfo) error {
 	return nil
 }
 
-// isOwn reports whether something belongs to the user of this process.
-func isOwn(info fs.FileInfo) bool { return int(statOf(info).Uid) == os.Geteuid() }
+// ownedByUser reports whether the user of this process owns a file.
+func ownedByUser(info fs.FileInfo) bool { return int(statOf(info).Uid) == os.Geteuid() }
 
 func statOf(info fs.FileInfo) *syscall.Stat_t { return info.Sys().(*syscall.Stat_t) }
 
-// mayUse says whether this process may list a directory, and make files in it.
-func mayUse(dir string) error {
+// checkWritable returns an error if this process cannot list a directory or create files in it.
+func checkWritable(dir string) error {
 	err := unix.Faccessat(unix.AT_FDCWD, dir, unix.R_OK|unix.W_OK|unix.X_OK, unix.AT_EACCESS)
 	if err != nil {
 		return &fs.PathError{Op: "write to", Path: dir, Err: err}
@@ -72,7 +71,7 @@ func mayUse(dir string) error {
 	return nil
 }
 
-// ignoreEINTR repeats a system call that a signal interrupts, as package os does.
+// ignoreEINTR repeats a system call that was interrupted by a signal, as package os does.
 func ignoreEINTR(do func() error) error {
 	for {
 		if err := do(); !errors.Is(err, syscall.EINTR) {
@@ -81,14 +80,14 @@ func ignoreEINTR(do func() error) error {
 	}
 }
 
-// openDirectory opens a directory, and nothing else: to open a pipe that has taken its place
-// would wait for the other end.
+// openDirectory opens a directory. It fails for anything else, such as a pipe in its place,
+// which would block until its other end is opened.
 func openDirectory(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
 }
 
-// openAt opens a file of a directory by the descriptor of that. It does not follow a
-// symbolic link, nor wait for the other end of a pipe.
+// openAt opens a file relative to a directory. It follows no symbolic link and does not wait for
+// the other end of a pipe.
 func openAt(dir *os.File, name string, flag int) (*os.File, error) {
 	flag |= unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 	fd := -1
@@ -105,14 +104,14 @@ func openAt(dir *os.File, name string, flag int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), name)), nil
 }
 
-// isSpecial reports whether a name in a directory is something else than a regular file.
+// isSpecial reports whether a name in a directory exists and is not a regular file.
 func isSpecial(dir *os.File, name string) bool {
 	var at unix.Stat_t
 	err := unix.Fstatat(int(dir.Fd()), name, &at, unix.AT_SYMLINK_NOFOLLOW)
 	return err == nil && at.Mode&unix.S_IFMT != unix.S_IFREG
 }
 
-// isAt reports whether a name in a directory is that of an open file.
+// isAt reports whether a name in a directory refers to an open file.
 func isAt(dir *os.File, name string, f *os.File) bool {
 	var at, file unix.Stat_t
 	err := errors.Join(unix.Fstatat(int(dir.Fd()), name, &at, unix.AT_SYMLINK_NOFOLLOW),
@@ -129,9 +128,9 @@ func removeAt(dir *os.File, name string) error {
 	return ignoreEINTR(func() error { return unix.Unlinkat(int(dir.Fd()), name, 0) })
 }
 
-// giveAway makes a file that root has just made one of the owner of its directory: a node
-// that runs as another user could not start again after what root did for it.
-func giveAway(f *os.File, dir fs.FileInfo) error {
+// chownToDirOwner gives a file that root has created to the owner of its directory. Otherwise a
+// node that runs as another user could not start again.
+func chownToDirOwner(f *os.File, dir fs.FileInfo) error {
 	owner := statOf(dir)
 	if os.Geteuid() != 0 || owner.Uid == 0 {
 		return nil
@@ -139,8 +138,8 @@ func giveAway(f *os.File, dir fs.FileInfo) error {
 	return f.Chown(int(owner.Uid), int(owner.Gid))
 }
 
-// lockFile locks a file or a directory for this process. The system releases the lock when
-// the file is closed or the process ends. The error is EWOULDBLOCK if another holds it.
+// lockFile locks a file or a directory for this process, until the file is closed or the process
+// ends. The error is EWOULDBLOCK if another process holds the lock.
 func lockFile(f *os.File) error {
 	return ignoreEINTR(func() error {
 		return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)

@@ -24,7 +24,7 @@ import (
 func (s *Settings) Settle(f *pflag.FlagSet, getenv func(string) string) (cluster.Config, error) {
 	c, wrong := s.Read(f, getenv)
 	var here []error
-	if err := store.CheckFolder(s.FlightRecorder); s.FlightRecorder != "" && err != nil {
+	if err := store.CheckDirectory(s.FlightRecorder); s.FlightRecorder != "" && err != nil {
 		here = append(here, fmt.Errorf("%s: %w", Given(f, "flight-recorder"),
 			Allowed(err, "flight-recorder")))
 	}

@@ -20,8 +20,8 @@ import (
 // serviceUser is the user to whom root gives a directory in these tests.
 const serviceUser = 65534
 
-// giveDir makes a directory and all files in it those of a service's user, if the test
-// runs as root, and reports whether it does.
+// giveDir gives a directory and its files to the user of a service. It reports whether the test
+// runs as root and could do so.
 func giveDir(t *testing.T, dir string) bool {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -35,7 +35,7 @@ func giveDir(t *testing.T, dir string) bool {
 	return true
 }
 
-// useAll does everything that opens a file of the store.
+// useAll opens every file of the store.
 func useAll(dir string) error {
 	_, _, peeked := Peek(dir)
 	s, err := OpenFile(dir)
@@ -48,8 +48,8 @@ func useAll(dir string) error {
 	return errors.Join(peeked, loaded, key, forgotten, s.Close())
 }
 
-// TestPlantedLinksAreRefused: a file of any user to which a name in the
-// directory leads keeps its content and its owner.
+// TestPlantedLinksAreRefused: the target of a link in the directory keeps its content and its
+// owner.
 func TestPlantedLinksAreRefused(t *testing.T) {
 	for how, link := range map[string]func(target, name string) error{
 		"symbolic link": os.Symlink, "hard link": os.Link,
@@ -94,8 +94,8 @@ func TestPlantedLinksAreRefused(t *testing.T) {
 	}
 }
 
-// TestForeignFilesAreRefused: root neither takes a file in the directory of another user
-// that is not that user's, nor gives it away.
+// TestForeignFilesAreRefused: in the directory of another user, root neither uses the file of a
+// third user nor changes its owner.
 func TestForeignFilesAreRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make files of other users: run this test as root too")
@@ -152,7 +152,7 @@ func TestRootLeavesAllFilesToTheOwner(t *testing.T) {
 	}
 }
 
-// TestReplacedDirectory: a store keeps to the directory that it opened, not to its name.
+// TestReplacedDirectory: a store keeps using the directory that it opened, whatever has its name.
 func TestReplacedDirectory(t *testing.T) {
 	dir := saved(t, typical())
 	s := open(t, dir)
@@ -175,8 +175,8 @@ func TestReplacedDirectory(t *testing.T) {
 	checkHolds(t, moved, fresh2())
 }
 
-// TestDeletedLockKeepsOthersOut: deleting the lock file of a running node lets no second
-// process use its store.
+// TestDeletedLockKeepsOthersOut: deleting the lock file of a running node does not admit a
+// second process.
 func TestDeletedLockKeepsOthersOut(t *testing.T) {
 	dir := t.TempDir()
 	first := open(t, dir)
@@ -202,7 +202,7 @@ func TestDeletedLockKeepsOthersOut(t *testing.T) {
 	checkHolds(t, dir, typical())
 }
 
-// TestLockOfAnEarlierVersion, which locked nothing but the file, keeps others out too.
+// TestLockOfAnEarlierVersion: a process that locks only the file excludes others too.
 func TestLockOfAnEarlierVersion(t *testing.T) {
 	dir := t.TempDir()
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
@@ -222,8 +222,8 @@ func TestLockOfAnEarlierVersion(t *testing.T) {
 	}
 }
 
-// TestDirectoryIsClosedToOthers: the first process that opens a directory takes away what
-// other users may do with it.
+// TestDirectoryIsClosedToOthers: the first process that opens a directory removes the
+// permissions of other users.
 func TestDirectoryIsClosedToOthers(t *testing.T) {
 	for _, mode := range []os.FileMode{0o755, 0o750, 0o711, 0o700} {
 		dir := t.TempDir()
@@ -241,8 +241,8 @@ func TestDirectoryIsClosedToOthers(t *testing.T) {
 	}
 }
 
-// TestLockOfAnotherUser: a user who may read the directory may lock it, and the error says
-// how to prevent that.
+// TestLockOfAnotherUser: a user who may read the directory may lock it, and the error contains
+// the remedy.
 func TestLockOfAnotherUser(t *testing.T) {
 	for mode, advised := range map[os.FileMode]bool{
 		0o755: true, 0o750: true, 0o711: false, 0o700: false,
@@ -269,28 +269,28 @@ func TestLockOfAnotherUser(t *testing.T) {
 	}
 }
 
-// TestPipeIsNoDirectory: a directory that a pipe replaces after its check is refused; to
-// open the pipe would wait for its other end.
+// TestPipeIsNoDirectory: a pipe in place of the directory is refused without waiting for its
+// other end.
 func TestPipeIsNoDirectory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ends, err := os.OpenFile(path, os.O_RDWR, 0) // so that nothing waits here
+	ends, err := os.OpenFile(path, os.O_RDWR, 0) // so that opening the pipe does not block
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ends.Close()
-	d, err := openFolder(path)
+	d, err := openStoreDir(path)
 	if err == nil {
 		_ = d.close()
 	}
 	if !errors.Is(err, syscall.ENOTDIR) {
-		t.Errorf("openFolder = %v, want %v", err, syscall.ENOTDIR)
+		t.Errorf("openStoreDir = %v, want %v", err, syscall.ENOTDIR)
 	}
 }
 
-// starvedSaves is how often a child saves: more than the room of several files.
+// starvedSaves is how often the child saves: enough to fill several files.
 const starvedSaves = 600
 
 // saveStarved saves while the process may open no more files.
@@ -319,7 +319,7 @@ func saveStarved(s *File) error {
 		if err := s.Save(c); err != nil {
 			return fmt.Errorf("save %d: %w", n, err)
 		}
-		if f, err := os.Open(os.DevNull); err == nil { // as a caller of the admin API would
+		if f, err := os.Open(os.DevNull); err == nil { // like a client of the admin API
 			all = append(all, f)
 		}
 	}
@@ -329,8 +329,8 @@ func saveStarved(s *File) error {
 	return nil
 }
 
-// TestSaveWithoutFreeDescriptors: a process that may open no more files still saves, into
-// the file that it has and into new ones.
+// TestSaveWithoutFreeDescriptors: a process that may open no more files still saves, into the
+// present file and into new ones.
 func TestSaveWithoutFreeDescriptors(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	if out, err := child(t, dir, "starved").CombinedOutput(); err != nil {
@@ -344,7 +344,7 @@ func TestSaveWithoutFreeDescriptors(t *testing.T) {
 	}
 }
 
-// TestWhatIsOpenIsClosed: neither an error nor a Close leaves a descriptor behind.
+// TestWhatIsOpenIsClosed: neither an error nor Close leaks a descriptor.
 func TestWhatIsOpenIsClosed(t *testing.T) {
 	count := func() int {
 		entries, err := os.ReadDir("/dev/fd")

@@ -15,29 +15,28 @@ import (
 	"syscall"
 )
 
-// folder is the directory of a store. Every file in it is opened relative to its
-// descriptor, without following links, and checked by the descriptor of the file: a user
-// who may write to the directory, or to one above it, cannot lead a process of root to a
-// file elsewhere.
-type folder struct {
+// directory is the directory of a store. Files in it are opened relative to its descriptor,
+// without following links, and checked by their own descriptors. So a user who may write to the
+// directory, or to one above it, cannot redirect a process of root to a file elsewhere.
+type directory struct {
 	path string      // for messages
-	file *os.File    // the directory, opened once; also to sync, list and lock it
+	file *os.File    // opened once; also used to sync, list and lock the directory
 	info fs.FileInfo // of file
-	// spare is a descriptor that create gives up when the process may open no more files.
+	// spare is closed by createFile if the process may open no more files.
 	spare *os.File
 }
 
-// openFolder opens a directory. It refuses one that belongs to another user, unless the
-// process is root's, and one that others may write to.
-func openFolder(path string) (*folder, error) {
+// openStoreDir opens a directory. It refuses the directory of another user, unless the process
+// runs as root, and one that others may write to.
+func openStoreDir(path string) (*directory, error) {
 	file, err := openDirectory(path)
 	if err != nil {
 		return nil, fmt.Errorf("store: open the directory: %w", err)
 	}
-	d := &folder{path: path, file: file}
+	d := &directory{path: path, file: file}
 	if d.info, err = file.Stat(); err != nil {
 		err = fmt.Errorf("store: %w", err)
-	} else if err = checkFolderOwner(path, d.info); err == nil {
+	} else if err = checkDirOwner(path, d.info); err == nil {
 		err = checkMode(path, d.info, othersWrite)
 	}
 	if err != nil {
@@ -46,28 +45,25 @@ func openFolder(path string) (*folder, error) {
 	return d, nil
 }
 
-// closeToOthers takes away what other users may do with a directory of this user: one who
-// may read it could lock it, and so keep the next process from starting.
-func (d *folder) closeToOthers() error {
+// restrictMode removes the permissions of other users on a directory of this user: whoever may
+// read it could lock it and keep the node from starting.
+func (d *directory) restrictMode() error {
 	mode := d.info.Mode().Perm()
-	if mode&0o077 == 0 || !isOwn(d.info) {
+	if mode&0o077 == 0 || !ownedByUser(d.info) {
 		return nil
 	}
-	if err := d.file.Chmod(mode &^ 0o077); err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	return nil
+	return d.file.Chmod(mode &^ 0o077)
 }
 
-// holdSpare opens the spare descriptor if it is missing. If no descriptor is free now, one
-// may be at the next call.
-func (d *folder) holdSpare() {
+// holdSpare opens the spare descriptor if it is missing. If that fails now, a later call may
+// succeed.
+func (d *directory) holdSpare() {
 	if d.spare == nil {
 		d.spare, _ = openAt(d.file, ".", os.O_RDONLY)
 	}
 }
 
-func (d *folder) close() error {
+func (d *directory) close() error {
 	var spare error
 	if d.spare != nil {
 		spare = d.spare.Close()
@@ -75,12 +71,12 @@ func (d *folder) close() error {
 	return errors.Join(spare, d.file.Close())
 }
 
-// pathOf is the path of a file, for messages.
-func (d *folder) pathOf(name string) string { return filepath.Join(d.path, name) }
+// pathOf returns the path of a file for messages.
+func (d *directory) pathOf(name string) string { return filepath.Join(d.path, name) }
 
-// openFile opens a file that exists. It refuses all but a regular file without another name,
-// which belongs to the owner of the directory and whose mode has no bit of forbidden.
-func (d *folder) openFile(name string, flag int, forbidden fs.FileMode) (*os.File, error) {
+// openFile opens an existing file. It refuses anything but a regular file with a single name, of
+// the owner of the directory, and without the permissions in forbidden.
+func (d *directory) openFile(name string, flag int, forbidden fs.FileMode) (*os.File, error) {
 	f, err := openAt(d.file, name, flag)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) && isSpecial(d.file, name) {
@@ -109,10 +105,9 @@ func (d *folder) openFile(name string, flag int, forbidden fs.FileMode) (*os.Fil
 	return f, nil
 }
 
-// createFile makes a file that does not exist yet, for the owner of the directory. If the
-// process may open no more files, it gives up the spare descriptor: a node that cannot
-// save has to stop.
-func (d *folder) createFile(name string) (*os.File, error) {
+// createFile creates a file for the owner of the directory. If the process may open no more
+// files, it closes the spare descriptor first: a node that cannot save must stop.
+func (d *directory) createFile(name string) (*os.File, error) {
 	flag := os.O_RDWR | os.O_CREATE | os.O_EXCL
 	f, err := openAt(d.file, name, flag)
 	if isExhausted(err) && d.spare != nil {
@@ -123,7 +118,7 @@ func (d *folder) createFile(name string) (*os.File, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "create", Path: d.pathOf(name), Err: err}
 	}
-	if err := giveAway(f, d.info); err != nil {
+	if err := chownToDirOwner(f, d.info); err != nil {
 		return nil, errors.Join(err, f.Close(), removeAt(d.file, name))
 	}
 	return f, nil
@@ -133,8 +128,8 @@ func isExhausted(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// readFile returns a whole file. One longer than limit is corrupt.
-func (d *folder) readFile(name string, limit int64, forbidden fs.FileMode) ([]byte, error) {
+// readFile reads a file. A file longer than limit is corrupt.
+func (d *directory) readFile(name string, limit int64, forbidden fs.FileMode) ([]byte, error) {
 	f, err := d.openFile(name, os.O_RDONLY, forbidden)
 	if err != nil {
 		return nil, err
@@ -145,7 +140,7 @@ func (d *folder) readFile(name string, limit int64, forbidden fs.FileMode) ([]by
 		return nil, fmt.Errorf("store: %w", err)
 	}
 	var content bytes.Buffer
-	content.Grow(int(min(info.Size(), limit)) + bytes.MinRead) // for one call of the system
+	content.Grow(int(min(info.Size(), limit)) + bytes.MinRead) // so that one read suffices
 	if _, err := content.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
@@ -155,9 +150,9 @@ func (d *folder) readFile(name string, limit int64, forbidden fs.FileMode) ([]by
 	return content.Bytes(), nil
 }
 
-// replaceFile gives a file new content, in the order that survives a crash at any point: write
-// and sync a new file, rename it, sync the directory. It returns the new file, open.
-func (d *folder) replaceFile(name string, content []byte) (*os.File, error) {
+// replaceFile replaces a file so that a crash leaves the old or the new one: it writes and syncs
+// a new file, renames it and syncs the directory. It returns the new file, open.
+func (d *directory) replaceFile(name string, content []byte) (*os.File, error) {
 	f, err := d.writeAndRename(name, content)
 	if err != nil {
 		return nil, fmt.Errorf("store: write %s: %w", d.pathOf(name), err)
@@ -165,7 +160,7 @@ func (d *folder) replaceFile(name string, content []byte) (*os.File, error) {
 	return f, nil
 }
 
-func (d *folder) writeAndRename(name string, content []byte) (*os.File, error) {
+func (d *directory) writeAndRename(name string, content []byte) (*os.File, error) {
 	temporary := fmt.Sprintf(".%s%d", name, rand.Uint64())
 	f, err := d.createFile(temporary)
 	if err != nil {
@@ -186,11 +181,11 @@ func (d *folder) writeAndRename(name string, content []byte) (*os.File, error) {
 	return f, nil
 }
 
-// leftover matches the new file of a write that a crash cut off: the name of the file,
-// that to which Forget copies the state too, with a dot before and digits behind.
+// leftover matches the temporary files of writeAndRename, which a crash may leave: the name of
+// the state file, of a copy by Forget or of the key, with a dot before it and digits after it.
 var leftover = regexp.MustCompile(`^\.(athena\.state(\.[0-9a-f]+\.[0-9]+)?|reset\.key)[0-9]+$`)
 
-func (d *folder) removeLeftovers() error {
+func (d *directory) removeLeftovers() error {
 	entries, err := d.file.ReadDir(-1)
 	if err != nil {
 		return err
@@ -206,42 +201,41 @@ func (d *folder) removeLeftovers() error {
 	return nil
 }
 
-// CheckFolder says what keeps this process from making files in dir, or dir itself
-// and what is missing above it. It makes nothing, so that a disk which is full shows
-// only later.
-func CheckFolder(dir string) error {
+// CheckDirectory returns why this process cannot create files in dir, or create dir and its
+// missing parents. It creates nothing, so a full disk is not detected.
+func CheckDirectory(dir string) error {
 	dir = filepath.Clean(dir)
 	info, err := os.Stat(dir)
 	switch {
 	case err == nil && info.IsDir():
-		return mayUse(dir)
+		return checkWritable(dir)
 	case err == nil:
-		return fmt.Errorf("%s is not a directory: name another path", dir)
+		return fmt.Errorf("%s is not a directory: use another path", dir)
 	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
 		return err
 	}
 	if _, err := os.Lstat(dir); err == nil {
-		return fmt.Errorf("%s is a link to what is not there: make that, or name another path", dir)
+		return fmt.Errorf("%s is a dangling symbolic link: create its target, or use another path", dir)
 	}
-	return CheckFolder(filepath.Dir(dir))
+	return CheckDirectory(filepath.Dir(dir))
 }
 
-// inspectFolder finds what is wrong with a directory before anything in it is touched.
-func inspectFolder(dir string) error {
+// checkStoreDir checks the path and the system before anything is opened or created.
+func checkStoreDir(dir string) error {
 	if dir == "" {
 		return errors.New("store: no directory given")
 	}
 	if err := checkSystem(); err != nil {
 		return err
 	}
-	if err := CheckFolder(dir); err != nil {
+	if err := CheckDirectory(dir); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	return nil
 }
 
-// makeDir makes a directory and the ones above it, and syncs each entry: after
-// a crash the store must not seem to have never been there.
+// makeDir creates a directory and its parents, and syncs each entry: otherwise a crash could
+// make the store disappear.
 func makeDir(dir string) error {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return err

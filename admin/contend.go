@@ -34,7 +34,7 @@ func (h *handler) serveLock(w http.ResponseWriter, r *http.Request) {
 	err := h.checkRequest(w, r, &body)
 	var key string
 	if err == nil {
-		key, err = h.checkJobs(jobrecord.Lock(name, body.Latch))
+		key, err = h.checkJobs(jobrecord.LockKey(name, body.Latch))
 	}
 	if err != nil {
 		writeRefusal(w, err)
@@ -56,7 +56,7 @@ func (h *handler) serveElect(w http.ResponseWriter, r *http.Request) {
 	err := h.checkRequest(w, r, &adminapi.Empty{})
 	var key string
 	if err == nil {
-		key, err = h.checkJobs(jobrecord.Leader(name))
+		key, err = h.checkJobs(jobrecord.LeaderKey(name))
 	}
 	if err != nil {
 		writeRefusal(w, err)
@@ -74,7 +74,7 @@ func (h *handler) serveElect(w http.ResponseWriter, r *http.Request) {
 
 // jobEvents tells who leads a job, and each change of that.
 func (h *handler) jobEvents(w http.ResponseWriter, r *http.Request) {
-	key, err := h.checkJobs(jobrecord.Leader(r.PathValue("job")))
+	key, err := h.checkJobs(jobrecord.LeaderKey(r.PathValue("job")))
 	switch {
 	case h.isForeign(r):
 		err = crossSite()

@@ -147,7 +147,7 @@ func (h *handler) serveEnable(on bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("job")
 		handleAct(h, func(ctx context.Context, body adminapi.CandidateRequest) (any, error) {
-			if _, err := h.checkJobs(jobrecord.Leader(name)); err != nil {
+			if _, err := h.checkJobs(jobrecord.LeaderKey(name)); err != nil {
 				return nil, err
 			}
 			id, err := h.findCandidate(ctx, name, body.Member)

@@ -15,7 +15,7 @@ import (
 	"github.com/athena-go/athena/leader"
 )
 
-// each runs a scenario with each strategy by which members compete.
+// each runs a scenario with each strategy in which members compete.
 func each(t *testing.T, size int, test func(*testing.T, *world, Options)) {
 	t.Helper()
 	for _, o := range []Options{byQuorum(), byLowest()} {
@@ -59,7 +59,7 @@ func TestE02LostWhileTheWorkStarts(t *testing.T) {
 		if o.Strategy == Quorum {
 			first.ends(t, leader.ErrLeaseEnded)
 			leaderOf(t, all, without(3, i)...)
-		} else { // it leads on in its part; a lower leader of the other ends it, or this one that
+		} else { // each part has a leader; once they meet, the higher one ends, perhaps this one
 			leaderOf(t, all, without(3, i)...)
 			if first.ctx.Err() != nil {
 				t.Errorf("alone, it led no more: %v", context.Cause(first.ctx))
@@ -70,7 +70,7 @@ func TestE02LostWhileTheWorkStarts(t *testing.T) {
 		if first.ctx.Err() == nil != all[i].IsLeader() {
 			t.Errorf("context %v, leads %v", first.ctx.Err(), all[i].IsLeader())
 		}
-		slow.idle(t, 10*alive) // the first call runs
+		slow.idle(t, 10*alive) // the first call still runs
 	})
 }
 
@@ -117,7 +117,7 @@ func TestE03ErrorGivesUp(t *testing.T) {
 	})
 }
 
-// Work that ends its goroutine gives up too: there would be a leader that does nothing.
+// Work that ends its goroutine gives up leadership too: otherwise the leader would do nothing.
 func TestE03GoexitGivesUp(t *testing.T) {
 	each(t, 2, func(t *testing.T, w *world, o Options) {
 		all := w.openAll("group", o)
@@ -194,8 +194,8 @@ func TestE05CloseWhileLeading(t *testing.T) {
 	})
 }
 
-// Whenever Close comes, and twice at once, the work ends before it returns, and the
-// name is free then.
+// At any time, even with two concurrent calls, Close returns after the work has ended, and the
+// name is then free.
 func TestE05CloseAtAnyMoment(t *testing.T) {
 	for _, o := range []Options{byQuorum(), byLowest(), {Strategy: Static}, {Strategy: Standby}} {
 		t.Run(o.Strategy.String(), func(t *testing.T) {
@@ -237,10 +237,10 @@ func TestE05CloseAtAnyMoment(t *testing.T) {
 	}
 }
 
-// spy is Peers of one member, and what it says.
+// spy implements Peers for one member and records what it sends.
 type spy struct {
 	sent []lowest.Message
-	said func(lowest.Message) // called with each; nil for nothing
+	said func(lowest.Message) // called with each message; nil to ignore them
 }
 
 func (s *spy) Self() (string, uint64) { return "a", 1 }
@@ -252,7 +252,7 @@ func (s *spy) Send(_ string, m lowest.Message) {
 	}
 }
 
-// Who hears that a member leads no more can rely on it: the work was told before.
+// When a message announces that a member no longer leads, its work has already been canceled.
 func TestE02ContextEndsBeforeTheWordLeaves(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var working atomic.Pointer[start]
@@ -267,7 +267,7 @@ func TestE02ContextEndsBeforeTheWordLeaves(t *testing.T) {
 		}
 		first := work(t, e).next(t)
 		working.Store(&first)
-		for seq := uint64(1); len(resigned) == 0; seq++ { // a higher one that hears nobody
+		for seq := uint64(1); len(resigned) == 0; seq++ { // a higher member without contact
 			deliver("b", lowest.Message{Kind: lowest.Declaration, Member: "b", Run: 1, Seq: seq})
 			pause(t, alive/2)
 		}
@@ -301,12 +301,12 @@ func TestE05NoMessageAfterClose(t *testing.T) {
 		deliver("b", lowest.Message{Kind: lowest.Proposal, Member: "b", Run: 1, Seq: 1})
 		pause(t, 5*alive)
 		if len(s.sent) != before {
-			t.Errorf("it says %v after Close", s.sent[before:])
+			t.Errorf("it sent %v after Close", s.sent[before:])
 		}
 	})
 }
 
-// Among peers there is nothing but Lowest: another strategy would have no timing.
+// Over supports only Lowest: another strategy would have no timing.
 func TestOverWantsLowest(t *testing.T) {
 	for _, s := range []Strategy{0, Quorum, Static, Standby} {
 		if _, _, err := Over(&spy{}, "group", Options{Strategy: s}); err == nil {
@@ -399,12 +399,12 @@ func TestE10OfAClosedOrForeignGroup(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		e := w.open(0, "group", byLowest())
 		leaderOf(t, []*leader.Candidate{e})
-		low := letter{
+		low := groupMessage{
 			Group: "group", Kind: lowest.Declaration, Member: address(1).String(), Run: 1 << 60, Seq: 1,
 		}
 		foreign, long := low, low
 		foreign.Group, long.Member = "other", string(make([]byte, maxIDBytes+1))
-		for _, l := range []letter{foreign, long} {
+		for _, l := range []groupMessage{foreign, long} {
 			if err := w.groups[0].receive(t.Context(), w.nodes[1].Self(), l); err != nil {
 				t.Error(err)
 			}

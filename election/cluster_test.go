@@ -18,7 +18,7 @@ func inBubble(t *testing.T, test func(*testing.T)) {
 	synctest.Test(t, test)
 }
 
-// The cluster goes without a leader in the part of two, and that part has one by Lowest.
+// In the part of two nodes the cluster has no leader, and Lowest has one.
 func TestG07InACluster(t *testing.T) {
 	inWorld(t, 5, func(t *testing.T, w *world) {
 		all := w.openAll("group", byLowest())
@@ -65,7 +65,7 @@ func TestG06InACluster(t *testing.T) {
 	})
 }
 
-// A node that ends takes its elections with it.
+// A group ends with its node.
 func TestElectionEndsWithItsNode(t *testing.T) {
 	each(t, 3, func(t *testing.T, w *world, o Options) {
 		all := w.openAll("group", o)
@@ -85,7 +85,7 @@ func TestElectionEndsWithItsNode(t *testing.T) {
 	})
 }
 
-// A group that a member opens again counts at once, however much was said before.
+// A group that a member opens again takes part immediately, however many messages came before.
 func TestE07OpenedAgainIsHeard(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		all := w.openAll("group", byLowest())
@@ -137,8 +137,8 @@ func TestChanges(t *testing.T) {
 	})
 }
 
-// Tokens of all kinds of leading in one cluster have one order: a new term of Lowest has a
-// greater token than the state that its member holds.
+// The tokens of all strategies in one cluster are ordered: a new term of Lowest has a greater
+// token than the state that its member holds.
 func TestLowestTokenIsAboveTheState(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		var all []*leader.Candidate

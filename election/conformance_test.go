@@ -11,7 +11,7 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// inCluster starts nodes whose candidates open makes.
+// inCluster starts nodes whose candidates are opened by open.
 func inCluster(
 	open func(t *testing.T, w *world, i int, o leader.Options) *leader.Candidate,
 ) func(*testing.T, int) leadertest.Kit {
@@ -24,7 +24,7 @@ func inCluster(
 	}
 }
 
-// groupOf opens a group by a strategy.
+// groupOf returns a function that opens a group with a strategy.
 func groupOf(o Options) func(*testing.T, *world, int, leader.Options) *leader.Candidate {
 	return func(_ *testing.T, w *world, i int, lead leader.Options) *leader.Candidate {
 		o.RetryFor = lead.RetryFor

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package election gives a group of members a leader, by one of several strategies under the
-// contract of package leader.
+// Package election elects a leader for each of many jobs (OpenJob), or for a group of members by
+// one of several strategies (Groups). All follow the contract of package leader.
 //
 //	rx := receiver.NewMux()
 //	groups := election.NewGroups(rx)
@@ -9,10 +9,11 @@
 //	delivery, err := groups.Open(node, "delivery", election.Options{Strategy: election.Lowest})
 //	err = delivery.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error { ... })
 //
-// The strategy decides how many members can lead at once. Quorum has at most one leader, and
-// none without a majority: the member that leads the cluster. Lowest has one leader in each
-// part of a network that fell apart, and one again soon after it is whole. Static leads
-// where it is configured to, Standby never.
+// The strategy of a group decides how many members can lead at the same time. Quorum has at most
+// one leader, the leader of the cluster, and none without a majority. Lowest has one leader in
+// each part of a partitioned network, and soon one again when the network heals. Static always
+// leads, and Standby never.
 //
-// All members that open a group give the same strategy, Static and Standby apart.
+// All members that open a group must use the same strategy, except that Static and Standby may
+// be mixed.
 package election

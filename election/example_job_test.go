@@ -18,20 +18,20 @@ import (
 func leadJob(
 	ctx context.Context, node *cluster.Node, work func(context.Context, leader.Term) error,
 ) error {
-	if err := node.WaitActive(ctx, node.Status().Quorum); err != nil { // so that jobs spread
+	if err := node.WaitActive(ctx, node.Status().Quorum); err != nil { // so that jobs spread out
 		return err
 	}
 	job, err := election.OpenJob(ctx, node.Records(), "billing", election.JobOptions{})
 	if err != nil {
 		return err
 	}
-	ended := job.WhileLeader(ctx, work) // why
+	ended := job.WhileLeader(ctx, work) // the reason
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer stop()
 	return errors.Join(ended, job.Close(ctx))
 }
 
-// move leads a job in a store while it leads it in another one too, which is to go.
+// move leads a job in one store while it leads the same job in another store, which it replaces.
 func move(
 	ctx context.Context, from, to record.Store, name string,
 	work func(context.Context, leader.Term) error,

@@ -10,7 +10,7 @@ import (
 	"github.com/athena-go/athena/leader"
 )
 
-// fixedSource leads always, or never.
+// fixedSource is the source of Static, which always leads, and of Standby, which never does.
 type fixedSource struct {
 	self leader.Holder // zero for Standby
 
@@ -19,7 +19,7 @@ type fixedSource struct {
 	changed chan struct{}
 }
 
-// newFixedSource returns the source of Static, or that of Standby for a zero Holder.
+// newFixedSource returns the source of Static for self, or that of Standby for the zero Holder.
 func newFixedSource(self leader.Holder) *fixedSource {
 	s := &fixedSource{self: self, changed: make(chan struct{})}
 	if self != (leader.Holder{}) {
@@ -38,7 +38,7 @@ func (s *fixedSource) State() (leader.State, <-chan struct{}) {
 	return leader.State{Term: s.lease.Term()}, s.changed
 }
 
-// Resign begins another term: no other member would lead in the place of this one.
+// Resign ends the term and begins another one, since no other member leads instead.
 func (s *fixedSource) Resign(t leader.Term, _ error, _ time.Duration) error {
 	s.mu.Lock()
 	lease := s.lease
@@ -47,7 +47,7 @@ func (s *fixedSource) Resign(t leader.Term, _ error, _ time.Duration) error {
 		return nil
 	}
 	lease.End(leader.ErrResigned)
-	_ = lease.Wait(context.Background()) // its error would be that of the context
+	_ = lease.Wait(context.Background()) // fails only if its context is done
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lease = leader.NewLease(leader.LeaseConfig{Holder: s.self, Own: true})

@@ -18,30 +18,31 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// ErrGroupInUse means that the group is open already.
-var ErrGroupInUse = errors.New("election: the group is open already")
+// ErrGroupInUse means that this member has already opened the group.
+var ErrGroupInUse = errors.New("election: the group is already open")
 
-// Groups are the groups that one node has open.
+// Groups manages the groups that one node has open. Its methods may be called concurrently and
+// do not block.
 type Groups struct {
 	mu       sync.Mutex
 	open     map[string]*openGroup
-	openings uint64 // so far
+	openings uint64 // number of calls of Open that succeeded
 }
 
 // Group is an open group.
 type Group struct {
 	Name      string
-	Strategy  Strategy // of this member
+	Strategy  Strategy // on this member
 	Candidate *leader.Candidate
 }
 
-// openGroup is a Group, and where its messages go.
+// openGroup is a Group with the receiver of its messages.
 type openGroup struct {
 	Group
-	source *lowestSource // nil but for Lowest
+	source *lowestSource // nil unless the strategy is Lowest
 }
 
-// isOpen reports whether the group was not closed yet.
+// isOpen reports whether g is a group that is not closed.
 func (g *openGroup) isOpen() bool {
 	if g == nil {
 		return false
@@ -54,8 +55,8 @@ func (g *openGroup) isOpen() bool {
 	}
 }
 
-// letter is a message of a group as it travels.
-type letter struct {
+// groupMessage is a message of a group in encoded form.
+type groupMessage struct {
 	Group  string        `msgpack:"g"`
 	Kind   lowest.Kind   `msgpack:"k"`
 	Member string        `msgpack:"m"`
@@ -66,29 +67,30 @@ type letter struct {
 }
 
 const (
-	// lettersQueued of one sender wait at most; the oldest are dropped.
-	lettersQueued = 64
-	// openingBits leave room for a million openings before those of the next run of a
-	// node, whose incarnation is at least a millisecond of the clock.
+	// maxQueuedMessages is how many messages of one sender may wait; the oldest are dropped.
+	maxQueuedMessages = 64
+	// openingBits leaves room for a million openings per run of a node: incarnations are at
+	// least a millisecond of the clock apart.
 	openingBits = 20
-	// maxIDBytes bounds the id of a member: an address.
+	// maxIDBytes is the maximum length of the id of a member, which is an address.
 	maxIDBytes = 300
 )
 
-// NewGroups registers a handler for the messages of groups with the Mux of a node, before
-// the node starts.
+// NewGroups registers a handler for the messages of groups with mux. Call it before a node
+// starts with mux.
 func NewGroups(mux *receiver.Mux) *Groups {
 	g := &Groups{open: map[string]*openGroup{}}
 	receiver.Handle(mux, g.receive, receiver.Named("athena.election"),
-		receiver.Queue(lettersQueued, receiver.Drop))
+		receiver.Queue(maxQueuedMessages, receiver.Drop))
 	return g
 }
 
-// Open opens a group by its name, the same on all members; from then on this member takes
-// part, until it closes the Candidate or its node ends. Open does not block. The node must
-// run with the Mux of NewGroups and be a member (WaitActive): one that sees no others yet
-// may lead by Lowest, alone. Open returns ErrGroupInUse if this member has the group open,
-// all faults of the options, or an error if the node has ended.
+// Open opens a group by its name, which must be the same on all members. From then on this
+// member takes part, until it closes the Candidate or its node ends. Open does not block.
+//
+// The node must use the Mux of NewGroups and be an active member (see WaitActive): a node that
+// does not see the others yet may lead alone by Lowest. Open returns ErrGroupInUse, all faults
+// of the options joined, or an error if the node has ended.
 func (g *Groups) Open(n *cluster.Node, group string, o Options) (*leader.Candidate, error) {
 	o, err := o.withDefaults(group)
 	if err != nil {
@@ -111,7 +113,7 @@ func (g *Groups) Open(n *cluster.Node, group string, o Options) (*leader.Candida
 		this.Candidate = n.Candidate(options)
 	case Lowest:
 		floor := func() uint64 { return heldTerm(n) }
-		this.source = newLowestSource(peers{n, group, g.openings}, o.Timing, floor)
+		this.source = newLowestSource(clusterPeers{n, group, g.openings}, o.Timing, floor)
 		this.Candidate = leader.New(life, this.source, options)
 	case Static:
 		self := leader.Holder{ID: n.Self().Address.String(), Token: heldToken(n)}
@@ -132,13 +134,13 @@ func (g *Groups) Open(n *cluster.Node, group string, o Options) (*leader.Candida
 	return this.Candidate, nil
 }
 
-// heldToken is the token of the state that a node holds.
+// heldToken returns the token of the state that a node holds.
 func heldToken(n *cluster.Node) member.Token {
 	v := n.View()
 	return member.Token{Version: v.Version, Revision: v.Revision}
 }
 
-// heldTerm is heldToken as a term of Lowest, 0 if it is too great for that.
+// heldTerm returns heldToken as a term of Lowest, or 0 if it is too great for one.
 func heldTerm(n *cluster.Node) uint64 {
 	term, err := heldToken(n).Int64()
 	if err != nil {
@@ -147,7 +149,7 @@ func heldTerm(n *cluster.Node) uint64 {
 	return uint64(term)
 }
 
-// List returns the open groups, by name.
+// List returns the open groups, sorted by name.
 func (g *Groups) List() (all []Group) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -160,8 +162,8 @@ func (g *Groups) List() (all []Group) {
 	return all
 }
 
-// receive passes a letter to its group. If that is not open here, the letter is dropped.
-func (g *Groups) receive(_ context.Context, from member.Member, l letter) error {
+// receive passes a message to its group, or drops it if the group is not open here.
+func (g *Groups) receive(_ context.Context, from member.Member, l groupMessage) error {
 	g.mu.Lock()
 	o := g.open[l.Group]
 	g.mu.Unlock()
@@ -173,21 +175,22 @@ func (g *Groups) receive(_ context.Context, from member.Member, l letter) error 
 	return nil
 }
 
-// peers are the members of a cluster as those of a group. Whether a leader reaches them
-// says nothing: in a part without one nobody knows.
-type peers struct {
+// clusterPeers are the members of a cluster as Peers. They include unreachable members, because
+// only a leader knows who is reachable, and a part of the network may have none.
+type clusterPeers struct {
 	node    *cluster.Node
 	group   string
-	opening uint64 // grows with each
+	opening uint64 // grows with each Open
 }
 
-// Self implements Peers: the openings of one run of a node come between it and the next.
-func (p peers) Self() (id string, run uint64) {
+// Self implements Peers. The run combines the incarnation of the node and the opening, so that
+// it grows with each.
+func (p clusterPeers) Self() (id string, run uint64) {
 	self := p.node.Self()
 	return self.Address.String(), self.Incarnation<<openingBits + p.opening
 }
 
-func (p peers) Members() (ids []string) {
+func (p clusterPeers) Members() (ids []string) {
 	for _, m := range p.node.Members() {
 		if m.Status != member.Removed {
 			ids = append(ids, m.Address.String())
@@ -196,8 +199,8 @@ func (p peers) Members() (ids []string) {
 	return ids
 }
 
-func (p peers) Send(to string, m lowest.Message) {
-	l := letter{p.group, m.Kind, m.Member, m.Run, m.Seq, m.Term, m.Age}
+func (p clusterPeers) Send(to string, m lowest.Message) {
+	l := groupMessage{p.group, m.Kind, m.Member, m.Run, m.Seq, m.Term, m.Age}
 	self := p.node.Self().Address
 	for _, o := range p.node.Members() {
 		if o.Address != self && (to == "" || to == o.Address.String()) {

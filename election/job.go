@@ -14,33 +14,33 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// JobOptions say how a member opens a job.
+// JobOptions configures a member of a job.
 type JobOptions struct {
-	// Disabled disables this member before it can lead, as Enable does: until it is enabled.
+	// Disabled opens the job with this member disabled; see Job.Enable.
 	Disabled bool
-	// RetryFor is that of leader.Options.
+	// RetryFor is leader.Options.RetryFor.
 	RetryFor time.Duration
 }
 
-// Job is this member as a candidate for one job: one of many things that need a leader of
-// their own, whichever member leads the cluster. A job has at most one leader at any moment,
-// and the leaders of different jobs spread over the members.
+// Job is this member as a candidate for one of many jobs that each need a leader, independently
+// of who leads the cluster. A job has at most one leader at any moment, and the leaders of
+// different jobs are spread over the members.
 type Job struct {
 	*leader.Candidate
 	source *jobSource
 }
 
-// OpenJob opens a job by its name, the same on all members. From then on this member leads
-// the job whenever no other does, until Close. OpenJob blocks until it has looked at the
-// records, and, if Disabled, until that is committed.
+// OpenJob opens a job by its name, which must be the same on all members. From then on this
+// member leads the job whenever no other does, until Close. OpenJob blocks until it has read the
+// records and, with Disabled, until that is committed.
 //
-// The leader of a job owns a record. All members try to set it when there is none, one after
-// another, in an order that differs from job to job; a member that sees a leader writes
-// nothing. The members behind the last leader try first, so that the job goes round. A new
-// leader must look for what the last one left undone: nothing tells it.
+// The leader of a job owns a record. If there is no such record, the members try to set it one
+// after another, in an order that differs between jobs and starts behind the last leader, so
+// that the job rotates. A member that sees a leader writes nothing. A new leader must find out
+// by itself what the last one left unfinished.
 //
-// Open a job once in a process: a second Job of one name is another candidate, and may lead
-// without a function while WhileLeader of the first waits.
+// Open a job only once in a process: a second Job of the same name is another candidate, and may
+// lead without running a function while WhileLeader of the first one waits.
 func OpenJob(ctx context.Context, s record.Store, job string, o JobOptions) (*Job, error) {
 	source, err := newJobSource(s, job)
 	if err != nil {
@@ -50,22 +50,23 @@ func OpenJob(ctx context.Context, s record.Store, job string, o JobOptions) (*Jo
 		return nil, fmt.Errorf("election: open job %q: %w", job, err)
 	}
 	j := &Job{leader.New(source.life, source, leader.Options{RetryFor: o.RetryFor}), source}
-	source.running.Go(source.follow)
+	source.running.Go(source.watchRecords)
 	if o.Disabled {
 		if err := j.Enable(ctx, source.session.Member(), false); err != nil {
 			return nil, errors.Join(fmt.Errorf("election: open job %q: %w", job, err), j.Close(ctx))
 		}
 	}
-	source.running.Go(source.contend)
+	source.running.Go(source.runElection)
 	return j, nil
 }
 
-// Enable says whether a member may lead the job, and blocks until that is committed. The
-// member is an id as Store.Members lists it: in a cluster its address, not its name. It
-// stays so until the next Enable, whether the member runs or not. A leader that is disabled
-// loses its record in the same commit, even if it hangs, and its contexts end with
-// leader.ErrDisabled before another member leads. A leader that disables itself gives the
-// lead up first. Errors: the cause of ctx, with record.ErrNoQuorum or
+// Enable sets whether a member may lead the job, and blocks until that is committed. The member
+// is an id as listed by Store.Members: in a cluster its address, not its name. The setting lasts
+// until the next Enable, whether or not the member runs.
+//
+// A leader that is disabled loses its record in the same commit, even if it hangs, and its
+// contexts end with leader.ErrDisabled before another member leads. A leader that disables
+// itself ends its term first. Errors are the cause of ctx, with record.ErrNoQuorum or
 // record.ErrUnknownOutcome, or leader.ErrClosed.
 func (j *Job) Enable(ctx context.Context, member string, on bool) error {
 	s := j.source
@@ -73,26 +74,26 @@ func (j *Job) Enable(ctx context.Context, member string, on bool) error {
 		return err
 	}
 	defer s.running.Done()
-	ctx, stop := jobrecord.Until(ctx, s.life)
+	ctx, stop := jobrecord.WithStop(ctx, s.life)
 	defer stop()
 	return enableMember(ctx, s.store, s.session, s.name, member, on, func() {
 		if !on && member == s.session.Member() {
-			s.endReign(leader.ErrDisabled)
+			s.endTerm(leader.ErrDisabled)
 		}
 	})
 }
 
-// EnableJob does what Job.Enable does, for a program that has not opened the job.
+// EnableJob is like Job.Enable, for a program that has not opened the job.
 func EnableJob(ctx context.Context, s record.Store, job, member string, on bool) error {
 	return enableMember(ctx, s, s.Session(nil), job, member, on, func() {})
 }
 
-// enableMember calls prepare before each attempt.
+// enableMember commits the setting, and calls prepare before each attempt.
 func enableMember(
 	ctx context.Context, s record.Store, session record.Session,
 	job, member string, on bool, prepare func(),
 ) error {
-	key, err := jobrecord.Disabled(job, member)
+	key, err := jobrecord.DisabledKey(job, member)
 	if err != nil {
 		return fmt.Errorf("election: %w", err)
 	}
@@ -109,7 +110,7 @@ func enableMember(
 		if err == nil {
 			return nil
 		}
-		if !jobrecord.MayPass(err) {
+		if !jobrecord.IsTransient(err) {
 			return fmt.Errorf("election: %s %q in job %q: %w", verb, member, job, err)
 		}
 		if over := jobrecord.Pause(ctx, nil, enableInterval); over != nil {
@@ -118,8 +119,8 @@ func enableMember(
 	}
 }
 
-// toggleOps returns the commit that enables or disables a member, under the condition that
-// the records are as they are seen here: that may be older than what this member did last.
+// toggleOps returns the commit that enables or disables a member. It succeeds only if the
+// records are still as read here, which may be older than the last commit of this member.
 func toggleOps(
 	ctx context.Context, s record.Store, job, key, id string, on bool,
 ) ([]record.Op, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// TestJobsGoRound: five members resign from a job in turn, and each of them comes to lead.
-// If two handed it to each other, as members do whose work fails, no other would.
+// TestJobsGoRound: five members resign from a job in turn, and each of them leads it. Two
+// members whose work fails must not pass it to each other forever.
 func TestJobsGoRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := record.NewMemory()
@@ -53,8 +53,8 @@ func TestJobsGoRound(t *testing.T) {
 	})
 }
 
-// TestFailedWorkHoldsNoJob: the work of the only member always fails. In its pauses it does
-// not hold the job.
+// TestFailedWorkHoldsNoJob: the work of the only member always fails. It does not hold the job
+// during its pauses.
 func TestFailedWorkHoldsNoJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := record.NewMemory()

@@ -11,25 +11,25 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// JobPrefix begins the keys of the records of all jobs and locks.
+// JobPrefix is the prefix of the keys of the records of all jobs and locks.
 const JobPrefix = jobrecord.Prefix
 
-// JobInfo is what the records say of a job.
+// JobInfo describes a job by its records.
 type JobInfo struct {
 	Name     string
 	Leader   leader.Holder // zero if no member leads
 	Disabled []string      // ids of members that may not lead
-	Locks    []HeldLock    // those of the job that are held, by name
+	Locks    []HeldLock    // held locks of the job, by name
 }
 
-// HeldLock is a lock of a job (package lock) and its holder.
+// HeldLock is a held lock of a job (package lock).
 type HeldLock struct {
 	Name   string
 	Holder leader.Holder
 }
 
-// Jobs returns the jobs that have records, by name. records are those of a record.Store
-// under JobPrefix, sorted by key; others among them are left out.
+// Jobs returns the jobs that have records, sorted by name. records are those of a record.Store
+// under JobPrefix, sorted by key; other records are ignored.
 func Jobs(records []member.Record) (all []JobInfo) {
 	for _, r := range records {
 		rest, ok := strings.CutPrefix(r.Key, JobPrefix)
@@ -45,7 +45,7 @@ func Jobs(records []member.Record) (all []JobInfo) {
 	return all
 }
 
-// addRecord adds one record of the job. No member may act on a revoked one.
+// addRecord adds a record of the job. It ignores revoked records, on which no member may act.
 func (i *JobInfo) addRecord(key string, r member.Record) {
 	kind, name, _ := strings.Cut(key, "/")
 	holder := leader.Holder{ID: string(r.Value), Token: r.Token}
@@ -60,10 +60,10 @@ func (i *JobInfo) addRecord(key string, r member.Record) {
 	}
 }
 
-// JobKey returns the key of the record that the leader of a job owns. The error says that no
-// job can have the name.
+// JobKey returns the key of the record that the leader of a job owns, or an error if the name is
+// invalid.
 func JobKey(job string) (string, error) {
-	key, err := jobrecord.Leader(job)
+	key, err := jobrecord.LeaderKey(job)
 	if err != nil {
 		return "", fmt.Errorf("election: %w", err)
 	}

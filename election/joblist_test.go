@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestJobs reads jobs from records, with others among them.
+// TestJobs reads jobs from records and ignores other records.
 func TestJobs(t *testing.T) {
 	var records member.Records
 	for i, r := range []member.Record{
@@ -48,12 +48,12 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// TestJobKeys: Jobs reads these keys, and there is none for what has no name.
+// TestJobKeys: Jobs reads these keys, and an invalid name has no key.
 func TestJobKeys(t *testing.T) {
 	var records member.Records
 	for _, job := range []string{"a", "b c"} {
 		lead, errLead := JobKey(job)
-		held, errHeld := jobrecord.Lock(job, "d/e")
+		held, errHeld := jobrecord.LockKey(job, "d/e")
 		if errLead != nil || errHeld != nil {
 			t.Fatal(errLead, errHeld)
 		}
@@ -71,11 +71,11 @@ func TestJobKeys(t *testing.T) {
 		if _, err := JobKey(job); err == nil {
 			t.Errorf("a job %q has a key", job)
 		}
-		if _, err := jobrecord.Lock(job, "x"); err == nil {
+		if _, err := jobrecord.LockKey(job, "x"); err == nil {
 			t.Errorf("a lock of a job %q has a key", job)
 		}
 	}
-	if _, err := jobrecord.Lock("a", ""); err == nil {
+	if _, err := jobrecord.LockKey("a", ""); err == nil {
 		t.Error("a lock without a name has a key")
 	}
 }

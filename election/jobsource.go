@@ -15,11 +15,11 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// enableInterval is how long Enable waits before it looks at the records again.
+// enableInterval is the pause between attempts of Enable.
 const enableInterval = 100 * time.Millisecond
 
-// jobSource is the leader.Source of a job. Its decisions depend only on the records as they
-// are: a request of unknown outcome shows in them, or is made again.
+// jobSource is the leader.Source of a job. It decides by the records alone: a commit of unknown
+// outcome shows in them, or is repeated.
 type jobSource struct {
 	store   record.Store
 	session record.Session
@@ -27,26 +27,26 @@ type jobSource struct {
 	prefix  string // of the keys of the job's records
 	slot    *jobrecord.Slot
 
-	life    context.Context // ends with Close, or with the store; its cause is why
+	life    context.Context // ends with Close or with the store; its cause is the reason
 	end     context.CancelCauseFunc
 	running sync.WaitGroup
 
 	mu      sync.Mutex
 	closed  bool
-	records member.Records // as last seen
-	reign   *reignOfJob    // nil while this member does not lead
+	records member.Records // as of the last look
+	term    *jobTerm       // nil while this member does not lead
 	lease   *leader.Lease  // the newest, of this member or another; nil before the first
-	refused error          // of the last attempt to lead, or to give that up
-	// notBefore is until when this member leaves the job to others, since its work failed.
+	refused error          // of the last attempt to lead or to give up leadership
+	// notBefore is the end of the pause after failed work.
 	notBefore time.Time
-	changed   chan struct{} // closed when any of these changes
+	changed   chan struct{} // closed when one of these fields changes
 }
 
-// reignOfJob is one leadership of this member.
-type reignOfJob struct {
+// jobTerm is a term of this member.
+type jobTerm struct {
 	lease *leader.Lease
-	over  chan struct{} // closed when the record was dropped or lost, or err is set
-	err   error         // of giving up
+	over  chan struct{} // closed once the record was dropped or lost, or err is set
+	err   error         // of dropping the record
 }
 
 func newJobSource(s record.Store, job string) (*jobSource, error) {
@@ -61,8 +61,8 @@ func newJobSource(s record.Store, job string) (*jobSource, error) {
 	return j, nil
 }
 
-// whyLost returns ErrDisabled if this member was disabled in the commit by which it lost the
-// lead, and nil if the reason is another one.
+// whyLost returns ErrDisabled if the commit by which this member lost leadership disabled it,
+// and else nil.
 func (j *jobSource) whyLost(_ string, now []member.Record) error {
 	if !j.isEnabled(now, j.session.Member()) {
 		return leader.ErrDisabled
@@ -70,7 +70,7 @@ func (j *jobSource) whyLost(_ string, now []member.Record) error {
 	return nil
 }
 
-// isEnabled reports whether a member may lead. Ids are matched whole.
+// isEnabled reports whether a member may lead.
 func (j *jobSource) isEnabled(records member.Records, id string) bool {
 	_, disabled := records.Find(j.prefix + "disabled/" + id)
 	return !disabled
@@ -87,11 +87,11 @@ func (j *jobSource) State() (leader.State, <-chan struct{}) {
 	return s, j.changed
 }
 
-// Resign implements leader.Source. The loop of contend drops the record, and then leaves the
-// job to all other members for a while.
+// Resign implements leader.Source. runElection drops the record, and then lets all other members
+// try first.
 func (j *jobSource) Resign(t leader.Term, _ error, pause time.Duration) error {
 	j.mu.Lock()
-	r := j.reign
+	r := j.term
 	j.notBefore = time.Now().Add(pause)
 	j.mu.Unlock()
 	if r == nil || r.lease.Term() != t {
@@ -106,38 +106,32 @@ func (j *jobSource) Resign(t leader.Term, _ error, pause time.Duration) error {
 	}
 }
 
-// endReign ends the lease by which this member leads, if it does.
-func (j *jobSource) endReign(why error) {
+// endTerm ends the term of this member, if there is one.
+func (j *jobSource) endTerm(why error) {
 	j.mu.Lock()
-	r := j.reign
+	r := j.term
 	j.mu.Unlock()
 	if r != nil {
 		r.lease.End(why)
 	}
 }
 
-// Close implements leader.Source. Without a majority it cannot drop the record: that then
-// ends with the member.
+// Close implements leader.Source. If there is no majority to drop the record, the record ends
+// with the member.
 func (j *jobSource) Close(ctx context.Context) error {
 	j.mu.Lock()
 	j.closed = true
 	j.mu.Unlock()
 	j.end(leader.ErrClosed)
-	j.endReign(leader.ErrClosed)
-	j.running.Wait() // its loops, which life has ended
-	for {
-		err := j.slot.Settle(ctx)
-		switch {
-		case err == nil || errors.Is(err, leader.ErrClosed):
-			return nil // the records of a closed store end by themselves
-		case !jobrecord.MayPass(err) || ctx.Err() != nil:
-			return fmt.Errorf("election: close job %q: %w", j.name, err)
-		}
-		_ = jobrecord.Pause(ctx, nil, jobrecord.LookInterval)
+	j.endTerm(leader.ErrClosed)
+	j.running.Wait() // the ended life stops its loops
+	if err := j.slot.Close(ctx); err != nil {
+		return fmt.Errorf("election: close job %q: %w", j.name, err)
 	}
+	return nil
 }
 
-// beginCall lets a call run, which calls running.Done when it returns.
+// beginCall registers a call, which must call running.Done when it returns.
 func (j *jobSource) beginCall() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -148,8 +142,8 @@ func (j *jobSource) beginCall() error {
 	return nil
 }
 
-// follow keeps what is seen fresh: it looks at each hint, and also without one.
-func (j *jobSource) follow() {
+// watchRecords reads the records after each change, and also every LookInterval.
+func (j *jobSource) watchRecords() {
 	for j.life.Err() == nil {
 		ctx, stop := context.WithCancel(j.life)
 		changed := j.store.Watch(ctx, j.prefix)
@@ -163,16 +157,16 @@ func (j *jobSource) follow() {
 			case <-ctx.Done():
 			}
 			wait.Stop()
-			_ = j.refresh(ctx) // if it fails, the next look comes soon
+			_ = j.refresh(ctx) // if it fails, the next look follows soon
 		}
 		stop()
-		for range changed { // until the watch has ended
+		for range changed { // until the watch has stopped
 		}
 		_ = jobrecord.Pause(j.life, nil, jobrecord.LookInterval)
 	}
 }
 
-// refresh looks at the records. A closed store ends the job.
+// refresh reads the records. If the store is closed, the job ends.
 func (j *jobSource) refresh(ctx context.Context) error {
 	records, err := j.store.List(ctx, j.prefix)
 	if errors.Is(err, leader.ErrClosed) {
@@ -188,11 +182,11 @@ func (j *jobSource) refresh(ctx context.Context) error {
 	return nil
 }
 
-// updateLease makes the lease that of the leader that the records show, unless this member
-// leads, and wakes those that wait. j.mu must be held.
+// updateLease publishes the leader that the records show, unless this member leads. j.mu must be
+// held.
 func (j *jobSource) updateLease() {
 	defer j.wakeWaiting()
-	if j.reign != nil {
+	if j.term != nil {
 		return
 	}
 	var now leader.Holder
@@ -210,17 +204,17 @@ func (j *jobSource) updateLease() {
 	}
 }
 
-// wakeWaiting wakes those that wait for a change. j.mu must be held.
+// wakeWaiting wakes the callers that wait for a change. j.mu must be held.
 func (j *jobSource) wakeWaiting() {
 	close(j.changed)
 	j.changed = make(chan struct{})
 }
 
-// setReign publishes that this member leads, or leads no longer.
-func (j *jobSource) setReign(r *reignOfJob) {
+// setTerm publishes that this member leads, or with nil that it no longer does.
+func (j *jobSource) setTerm(r *jobTerm) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.reign = r; r == nil {
+	if j.term = r; r == nil {
 		j.updateLease()
 		return
 	}
@@ -231,7 +225,7 @@ func (j *jobSource) setReign(r *reignOfJob) {
 	j.wakeWaiting()
 }
 
-// setRefused records the result of an attempt to lead, or to give that up.
+// setRefused records the result of an attempt to lead or to give up leadership.
 func (j *jobSource) setRefused(err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -13,30 +13,31 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Message is what members of a group by Lowest send each other.
+// Message is a message between the members of a group by Lowest.
 type Message = lowest.Message
 
-// Peers is how the members of a group reach each other, for Over. Its methods may be
-// called by several goroutines, and must not block.
+// Peers connects the members of a group for Over. Its methods are called concurrently and must
+// not block.
 type Peers interface {
-	// Self returns the id of this member, one of Members of the others, and a number that
-	// is greater than in each earlier opening of the group by this member.
+	// Self returns the id of this member, under which the others list it in Members, and a
+	// number greater than in every earlier opening of the group by this member.
 	Self() (id string, run uint64)
-	// Members lists all members whose messages count, in any order, reached or not.
+	// Members returns all members whose messages count, reachable or not, in any order.
 	Members() []string
-	// Send sends a message to one member, or to all others if to is empty. It may be
-	// lost. Its receiver must get it from another goroutine.
+	// Send sends a message to one member, or to all others if to is empty. The message may
+	// be lost. Delivery must happen in another goroutine.
 	Send(to string, m Message)
 }
 
-// Over opens a group by Lowest among peers that are no cluster. The caller passes each
-// message that arrives to deliver, with its sender. Errors are faults of the options.
+// Over opens a group by Lowest among peers that are not a cluster. The caller passes each
+// message that arrives to deliver, with the id of its sender. The error joins all faults of the
+// options.
 func Over(p Peers, group string, o Options) (
 	c *leader.Candidate, deliver func(from string, m Message), err error,
 ) {
 	o, err = o.withDefaults(group)
 	if err == nil && o.Strategy != Lowest {
-		err = fmt.Errorf("election: Options.Strategy is %v: peers elect by Lowest alone", o.Strategy)
+		err = fmt.Errorf("election: Options.Strategy is %v: Over supports only Lowest", o.Strategy)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -46,24 +47,24 @@ func Over(p Peers, group string, o Options) (
 	return c, s.deliverMessage, nil
 }
 
-// lowestSource drives the machine of a group by Lowest.
+// lowestSource runs the state machine of a group by Lowest.
 type lowestSource struct {
 	peers  Peers
 	sample time.Duration
 	floor  func() uint64 // each new term is greater
-	moved  chan struct{} // has room for one entry: the deadline may have changed
+	moved  chan struct{} // buffered; signals that the deadline may have changed
 	stop   chan struct{} // closed by Close
 	over   chan struct{} // closed when run has returned
 
 	mu      sync.Mutex
 	machine *lowest.Machine
 	lease   *leader.Lease // of the newest term; nil before the first
-	shown   standing      // what lease was made of
+	shown   lowestTerm    // the term of lease
 	changed chan struct{}
 }
 
-// standing is what a machine knows of the leader.
-type standing struct {
+// lowestTerm is the leader as a machine knows it.
+type lowestTerm struct {
 	leader string // "" for none
 	term   uint64
 	own    bool
@@ -92,8 +93,8 @@ func (s *lowestSource) State() (leader.State, <-chan struct{}) {
 	return leader.State{Term: s.lease.Term()}, s.changed
 }
 
-// Resign implements leader.Source. The member declares itself until its work has returned,
-// so that no other member starts work before.
+// Resign implements leader.Source. The member declares itself leader until its work has
+// returned, so that no other member starts work earlier.
 func (s *lowestSource) Resign(t leader.Term, _ error, _ time.Duration) error {
 	s.mu.Lock()
 	lease, was := s.lease, s.shown
@@ -102,7 +103,7 @@ func (s *lowestSource) Resign(t leader.Term, _ error, _ time.Duration) error {
 		return nil
 	}
 	lease.End(leader.ErrResigned)
-	_ = lease.Wait(context.Background()) // its error would be that of the context
+	_ = lease.Wait(context.Background()) // fails only if its context is done
 	s.step(func(now time.Time) { s.machine.Yield(now, was.term) })
 	return nil
 }
@@ -115,7 +116,7 @@ func (s *lowestSource) Close(context.Context) error {
 	return nil
 }
 
-// run advances the machine, and looks at the members once in each sample.
+// run advances the machine, and reads the members once per sample.
 func (s *lowestSource) run() {
 	defer close(s.over)
 	t := time.NewTimer(0)
@@ -143,8 +144,8 @@ func (s *lowestSource) deliverMessage(from string, m Message) {
 	s.step(func(now time.Time) { s.machine.Receive(now, from, m) })
 }
 
-// step gives the machine one input. A term that is over has ended before any message about
-// that leaves.
+// step gives one input to the machine. A term ends before any message that announces its end is
+// sent.
 func (s *lowestSource) step(input func(now time.Time)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,10 +163,10 @@ func (s *lowestSource) step(input func(now time.Time)) {
 	}
 }
 
-// publish ends the term that is over, and begins the next one. s.mu must be held.
+// publish ends an old term and begins the next one. s.mu must be held.
 func (s *lowestSource) publish() {
 	id, term := s.machine.Leader()
-	now := standing{id, term, s.machine.Leads()}
+	now := lowestTerm{id, term, s.machine.Leads()}
 	if now == s.shown {
 		return
 	}
@@ -185,7 +186,7 @@ func (s *lowestSource) publish() {
 	s.changed = make(chan struct{})
 }
 
-// endCauses are the causes of an own term, by the reason of the machine.
+// endCauses maps the reasons of the machine to the causes of an ended term of this member.
 var endCauses = map[lowest.Reason]error{
 	lowest.Superseded: leader.ErrSuperseded,
 	lowest.Yielded:    leader.ErrResigned,

@@ -11,41 +11,43 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// MaxGroupBytes bounds the name of a group, of printable characters.
+// MaxGroupBytes is the maximum length of the name of a group, which must be printable.
 const MaxGroupBytes = 128
 
-// Timing has the durations of Lowest. It should be the same for all members of a group.
+// Timing has the durations of Lowest. All members of a group should use the same. The names of
+// Fabric are in parentheses.
 type Timing struct {
-	// Grace is how long a new member waits, at most, for the members that it sees to stay
-	// the same (Fabric: startupGracePeriod).
+	// Grace is how long, at most, a new member waits for the set of members that it sees to
+	// become stable (startupGracePeriod).
 	Grace time.Duration
-	// Sample is how long they must stay the same (membershipSampleInterval), at most Grace.
+	// Sample is how long the set must not change to be stable (membershipSampleInterval); at
+	// most Grace.
 	Sample time.Duration
-	// Alive is how long a declaration counts (leaderAliveThreshold). A leader declares
-	// twice within it.
+	// Alive is how long a declaration of the leader is valid (leaderAliveThreshold). The
+	// leader sends one every Alive/2.
 	Alive time.Duration
-	// Campaign is how long a member that proposes itself waits for others, at most
-	// (leaderElectionDuration): longer than a message takes to all.
+	// Campaign is how long, at most, a member that proposes itself waits for other proposals
+	// (leaderElectionDuration). It must exceed the time of a message to all members.
 	Campaign time.Duration
-	// Hold is how long a member that gave leadership up leaves it to others, unless one
-	// of them takes it before.
+	// Hold is how long a member that gave up leadership leaves it to others, unless one of
+	// them leads earlier.
 	Hold time.Duration
 }
 
-// DefaultTiming returns Fabric's durations.
+// DefaultTiming returns the durations of Fabric.
 func DefaultTiming() Timing { return Timing(lowest.DefaultTiming()) }
 
-// Options of a group.
+// Options configures a group.
 type Options struct {
 	Strategy Strategy
-	// Timing is for Lowest alone. If it is zero, it is DefaultTiming.
+	// Timing applies to Lowest only. The zero Timing stands for DefaultTiming.
 	Timing Timing
-	// RetryFor is that of leader.Options: for how long work that failed is tried again
-	// until the member gives up. Fabric's value is an hour (reconnectTotalTimeThreshold).
+	// RetryFor is leader.Options.RetryFor: how long failed work is retried before the member
+	// gives up leadership. Fabric uses one hour (reconnectTotalTimeThreshold).
 	RetryFor time.Duration
 }
 
-// withDefaults fills in zero fields, or returns every fault at once.
+// withDefaults returns o with defaults for zero fields, or all faults joined.
 func (o Options) withDefaults(group string) (Options, error) {
 	var faults []error
 	fault := func(format string, args ...any) {
@@ -65,7 +67,7 @@ func (o Options) withDefaults(group string) (Options, error) {
 			faults = append(faults, err)
 		}
 	case timed:
-		fault("Options.Timing is set with %v: it is for Lowest alone", o.Strategy)
+		fault("Options.Timing is set with %v: it applies to Lowest only", o.Strategy)
 	}
 	if o.RetryFor < 0 {
 		fault("Options.RetryFor is %v, want 0 or more", o.RetryFor)

@@ -63,7 +63,7 @@ func TestS3Contradictions(t *testing.T) {
 	}
 	var s Strategy
 	if err := s.UnmarshalText([]byte("leader,gossip")); err == nil {
-		t.Error("two strategies at once: no error")
+		t.Error("two strategies together: no error")
 	}
 	for _, want := range []Strategy{Quorum, Lowest, Static, Standby} {
 		text, err := want.MarshalText()
@@ -80,7 +80,7 @@ var errNoUpstream = errors.New("no upstream")
 
 func fails(context.Context) error { return errNoUpstream }
 
-// hour is Fabric's budget for work that fails.
+// hour is how long Fabric retries failed work.
 const hour = time.Hour
 
 func TestS4StaticNeverGivesUp(t *testing.T) {

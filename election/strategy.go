@@ -4,30 +4,29 @@ package election
 
 import "fmt"
 
-// Strategy says who leads a group.
+// Strategy decides which member leads a group.
 type Strategy uint8
 
-// The strategies. As text, in a configuration, they are "quorum", "gossip",
-// "static-leader" and "standby".
+// The strategies. Their text forms are "quorum", "gossip", "static-leader" and "standby".
 const (
-	// Quorum: the member that leads the cluster. At most one leads, and none without a
-	// majority. The tokens are those of the cluster's leaders. To resign is to hand the
-	// cluster over, so all groups by Quorum have one leader. All members of the cluster
-	// should open the group: a member that has not leads it in name while it leads the
-	// cluster. Close hands the cluster over too.
+	// Quorum makes the leader of the cluster lead. At most one member leads, and none without
+	// a majority. The tokens are those of the leaders of the cluster. Resign and Close hand
+	// over the leadership of the cluster, so that all groups by Quorum have one leader. All
+	// members of the cluster should open the group: while a member that has not leads the
+	// cluster, the group has a leader that runs no work.
 	Quorum Strategy = iota + 1
-	// Lowest: the member with the lowest id in each part of the network, and one again
-	// soon after it is whole, as in Fabric's gossip. A new term has a greater token than
-	// each term that its member heard of, and in a cluster than the state that its member
-	// holds. Two parts may use one token at the same time, so it fences nothing between
-	// them; and the context of work ends when its member hears of another leader, which
-	// may be after that one began. Work must tolerate a second leader.
+	// Lowest makes the member with the lowest id lead in each part of a partitioned network,
+	// and soon in the whole network once it heals, as in the gossip of Fabric. A new term has
+	// a greater token than every term that its member knows of, and in a cluster also than
+	// the state that its member holds. But two parts may use the same token at the same time,
+	// and a context ends only when its member learns of another leader, which may have begun
+	// earlier. So the work must tolerate a second leader; the token fences nothing.
 	Lowest
-	// Static: this member, whatever the others do. Its token is that of the state which
-	// the member holds when it opens the group: it fences nothing. A member that resigns
-	// leads again at once.
+	// Static makes this member lead, whatever the others do. Its token is that of the state
+	// that the member held when it opened the group, and fences nothing. After Resign it
+	// leads again immediately.
 	Static
-	// Standby: not this member.
+	// Standby makes this member never lead.
 	Standby
 )
 
@@ -37,7 +36,7 @@ var strategyTexts = [...]string{
 
 func (s Strategy) isKnown() bool { return s > 0 && int(s) < len(strategyTexts) }
 
-// String is the text of the strategy.
+// String returns the text form of the strategy.
 func (s Strategy) String() string {
 	if !s.isKnown() {
 		return fmt.Sprintf("Strategy(%d)", uint8(s))

@@ -22,7 +22,7 @@ import (
 	"github.com/athena-go/athena/transport/memnet"
 )
 
-// world is a cluster within one bubble: node i is at port 7001+i.
+// world is a cluster within one bubble; node i has port 7001+i.
 type world struct {
 	t      *testing.T
 	net    *memnet.Network
@@ -31,13 +31,13 @@ type world struct {
 	stores []*store.Memory
 }
 
-// inWorld runs a test with size nodes that have formed a cluster.
+// inWorld runs a test in a bubble with a cluster of size nodes.
 func inWorld(t *testing.T, size int, test func(*testing.T, *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { test(t, newWorld(t, size)) })
 }
 
-// newWorld starts size nodes, in a bubble.
+// newWorld starts size nodes within a bubble.
 func newWorld(t *testing.T, size int) *world {
 	t.Helper()
 	w := &world{t: t, net: memnet.New(), nodes: make([]*cluster.Node, size)}
@@ -67,7 +67,7 @@ func address(i int) member.Address {
 	return member.Address{Host: "127.0.0.1", Port: uint16(7001 + i)}
 }
 
-// start starts node i, again with what its last run stored.
+// start starts node i with the store of its last run.
 func (w *world) start(i int) {
 	mux := receiver.NewMux()
 	w.groups[i] = NewGroups(mux)
@@ -79,7 +79,7 @@ func (w *world) start(i int) {
 	}
 	listen := func(transport.Config) (transport.Network, error) { return w.net.Listen(address(i)) }
 	n, err := cluster.Start(store.NewContext(w.t.Context(), w.stores[i]), cfg,
-		cluster.WithTransport(listen), cluster.WithClock(time.Now), // that of the bubble
+		cluster.WithTransport(listen), cluster.WithClock(time.Now), // the clock of the bubble
 		cluster.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		w.t.Errorf("node %d: Start: %v", i, err)
@@ -113,7 +113,7 @@ func (w *world) openAll(group string, o Options) (all []*leader.Candidate) {
 	return all
 }
 
-// cutBetween cuts all links between two sets of nodes, silently, or heals them.
+// cutBetween cuts all links between two sets of nodes without an error, or restores them.
 func (w *world) cutBetween(a, b []int, cut bool) {
 	change := w.net.Heal
 	if cut {
@@ -129,7 +129,7 @@ func (w *world) cutBetween(a, b []int, cut bool) {
 	}
 }
 
-// The timing of the tests, in the ratios of Fabric's.
+// The timing of the tests, in the proportions of Fabric.
 const (
 	alive    = 2 * time.Second
 	campaign = alive / 2
@@ -151,14 +151,14 @@ type worker struct {
 	stop  context.CancelFunc
 }
 
-// start is the begin of one call.
+// start is the start of one call.
 type start struct {
 	term leader.Term
 	ctx  context.Context
 	at   time.Time
 }
 
-// work works until its context ends, whenever the member leads.
+// work runs until its context ends, in every term.
 func work(t *testing.T, e *leader.Candidate) *worker {
 	return workWith(t, e, func(ctx context.Context) error { <-ctx.Done(); return nil })
 }
@@ -170,7 +170,7 @@ func workWith(t *testing.T, e *leader.Candidate, fn func(context.Context) error)
 	go func() {
 		w.done <- e.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error {
 			if !running.TryLock() {
-				t.Error("two calls at once")
+				t.Error("two concurrent calls")
 			}
 			defer running.Unlock()
 			w.began <- start{term, ctx, time.Now()}
@@ -193,7 +193,7 @@ func (w *worker) next(t *testing.T) start {
 	}
 }
 
-// idle wants no call to begin for some time.
+// idle fails the test if a call begins within d.
 func (w *worker) idle(t *testing.T, d time.Duration) {
 	t.Helper()
 	select {
@@ -203,7 +203,7 @@ func (w *worker) idle(t *testing.T, d time.Duration) {
 	}
 }
 
-// ends waits for the end of a leadership, and wants its cause.
+// ends waits for the end of a call and checks its cause.
 func (s start) ends(t *testing.T, cause error) time.Time {
 	t.Helper()
 	select {
@@ -217,7 +217,7 @@ func (s start) ends(t *testing.T, cause error) time.Time {
 	return time.Now()
 }
 
-// leader waits until just one of some elections leads and the others know it.
+// leader waits until exactly one candidate leads and the others know it.
 func leaderOf(t *testing.T, all []*leader.Candidate, among ...int) int {
 	t.Helper()
 	if len(among) == 0 {
@@ -234,7 +234,7 @@ func leaderOf(t *testing.T, all []*leader.Candidate, among ...int) int {
 	return 0
 }
 
-// agreed is the one that leads of those that know it, -1 where it is not so.
+// agreed returns the leader on which all agree, or -1.
 func agreed(all []*leader.Candidate, among []int) int {
 	var leading []int
 	for _, i := range among {
@@ -261,7 +261,7 @@ func without(size, i int) []int {
 	return slices.Delete(rest, i, i+1)
 }
 
-// pause lets the time of the bubble pass.
+// pause lets time pass in the bubble.
 func pause(t *testing.T, d time.Duration) {
 	t.Helper()
 	select {

@@ -13,7 +13,7 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// migrate is called on all members, and runs on one at a time.
+// migrate is called on all members and runs on one at a time.
 func migrate(ctx context.Context, s record.Store) error {
 	l, err := lock.New(s, "billing/schema")
 	if err != nil {

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lock has mutexes of all members of a cluster, by name, on its records (package
-// record).
+// Package lock provides mutexes that all members of a cluster share, by name, on any Store
+// (package record).
 //
 //	l, err := lock.New(node.Records(), "backup")
 //	err = l.Do(ctx, func(ctx context.Context, term leader.Term) error { ... })
 //
 // The context of the function ends before another member can hold the lock. Storage that
-// compares the token of the term refuses what a former holder still writes.
+// compares the token of the term refuses later writes of a former holder.
+//
+// Waiting members do not queue: any of them may get the lock next, and a member that takes the
+// lock again and again may get it several times before another one does. Do leaves the others a
+// short time after each release, but bounds no waiting time. If order matters, use a queue of
+// your own.
 package lock
 
 import (
@@ -24,12 +29,12 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// defaultJob is the job of locks whose name has none.
+// defaultJob is the job of a lock whose name has no slash.
 const defaultJob = "lock"
 
-// Lock is a mutex of all members, as one of them sees it. Its methods may be called from any
-// goroutine, but a function that holds the lock must call neither Do nor Close, which would
-// wait for it.
+// Lock is a mutex of all members, as used by one of them. Its methods may be called
+// concurrently, but a function that holds the lock must call neither Do nor Close of it: both
+// wait for the function.
 type Lock struct {
 	name string
 	slot *jobrecord.Slot
@@ -37,15 +42,16 @@ type Lock struct {
 	life    context.Context // ends with Close
 	end     context.CancelCauseFunc
 	running sync.WaitGroup
-	idle    chan struct{} // closed when nothing of a closed Lock runs
-	turn    chan struct{} // has an entry while a call of Do wants or has the lock
+	idle    chan struct{} // closed once the Lock is closed and nothing runs
+	turn    chan struct{} // semaphore of the calls of Do
 
 	mu     sync.Mutex
 	closed bool
 }
 
-// New returns a lock of the members of a Store. The name is that of athena lock: "JOB/NAME",
-// or "NAME" for one of the job "lock". New asks no other member.
+// New returns a lock that is shared by the members of a Store. The name has the form "JOB/NAME",
+// or "NAME" for "lock/NAME", as for athena lock; JOB has no slash, and both have printable
+// characters only. New returns an error if the name is invalid. It does not block.
 func New(s record.Store, name string) (*Lock, error) {
 	key, err := Key(name)
 	if err != nil {
@@ -59,37 +65,37 @@ func New(s record.Store, name string) (*Lock, error) {
 	return l, nil
 }
 
-// Key returns the key of the record that the holder of a lock owns. The error says that no
-// lock can have the name.
+// Key returns the key of the record that the holder of a lock owns, or an error if the name is
+// invalid.
 func Key(name string) (string, error) {
 	job, rest, found := strings.Cut(name, "/")
 	if !found {
 		job, rest = defaultJob, name
 	}
-	key, err := jobrecord.Lock(job, rest)
+	key, err := jobrecord.LockKey(job, rest)
 	if err != nil {
-		return "", fmt.Errorf("lock: %w", err)
+		return "", fmt.Errorf("lock: invalid name %.300q: %w", name, err)
 	}
 	return key, nil
 }
 
-// Do waits until this member holds the lock, runs fn, releases the lock, and returns what fn
-// returns. The context of fn ends with ctx, with Close, or before another member can hold
-// the lock; its cause says why. Members that wait do not queue: Do leaves the others the
-// time of two commits to ask for the lock.
+// Do waits until this member holds the lock, runs fn, releases the lock, and returns the error
+// of fn. The context of fn ends with ctx, with Close, or before another member can hold the
+// lock; its cause is the reason. Calls of Do of one Lock run one after the other. Waiting
+// members do not queue: see the comment of the package.
 //
 // If fn did not run, the error is the cause of ctx, with record.ErrNoQuorum or
-// record.ErrUnknownOutcome if that is why, leader.ErrClosed, or why the store refuses the
-// record. If the lock cannot be released before ctx ends, Do returns and the release
-// continues.
+// record.ErrUnknownOutcome if that is the reason, leader.ErrClosed, or the error by which the
+// store refuses the record. If the lock cannot be released before ctx is done, Do returns and
+// the release continues.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, term leader.Term) error) error {
 	if err := l.beginCall(); err != nil {
 		return err
 	}
 	defer l.running.Done()
-	ctx, stop := jobrecord.Until(ctx, l.life)
+	ctx, stop := jobrecord.WithStop(ctx, l.life)
 	defer stop()
-	select { // the session cannot tell two calls apart
+	select { // because the session is the same for all calls
 	case l.turn <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -103,7 +109,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, term leader.
 		}
 		lease, err := l.slot.Session.Hold(ctx, l.slot.Key, token)
 		if err != nil {
-			continue // lost before it was held
+			continue // lost before it could be used
 		}
 		ran, term := false, lease.Term()
 		err = term.Do(ctx, func(ctx context.Context) error {
@@ -116,23 +122,23 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, term leader.
 	}
 }
 
-// acquireRecord sets the record as soon as there is none. All members that see it absent try, and
-// one succeeds.
+// acquireRecord sets the record as soon as there is none. All waiting members try, and one
+// succeeds.
 func (l *Lock) acquireRecord(ctx context.Context) (member.Token, error) {
 	watched, stop := context.WithCancel(ctx)
 	defer stop()
 	changed := l.slot.Store.Watch(watched, l.slot.Key)
 	for {
 		select {
-		case _, open := <-changed: // before the look: what comes later is news
+		case _, open := <-changed: // drained first, so that no later change is missed
 			if !open {
-				changed = nil // until the next look
+				changed = nil // until the next attempt
 			}
 		default:
 		}
 		token, refused := l.trySet(ctx)
 		if refused == nil && !token.IsZero() ||
-			refused != nil && !jobrecord.MayPass(refused) {
+			refused != nil && !jobrecord.IsTransient(refused) {
 			return token, refused
 		}
 		if err := jobrecord.Pause(ctx, changed, jobrecord.LookInterval); err != nil {
@@ -147,8 +153,8 @@ func (l *Lock) acquireRecord(ctx context.Context) (member.Token, error) {
 	}
 }
 
-// trySet sets the record unless another has it: then the token is zero. The session may have
-// it already, by a request of unknown outcome.
+// trySet sets the record, and returns the zero token if another session owns it. This session
+// may own it already, by a commit of unknown outcome.
 func (l *Lock) trySet(ctx context.Context) (member.Token, error) {
 	r, err := record.Get(ctx, l.slot.Store, l.slot.Key)
 	switch {
@@ -163,8 +169,8 @@ func (l *Lock) trySet(ctx context.Context) (member.Token, error) {
 	}
 }
 
-// release drops the record, and lets the next call of Do in. It blocks until then or until
-// ctx ends, and continues when it has. If the Lock is closed first, Close drops the record.
+// release drops the record and admits the next call of Do. It blocks until then or until ctx is
+// done, and continues in the background. If the Lock is closed first, Close drops the record.
 func (l *Lock) release(ctx context.Context, token member.Token) {
 	done := make(chan struct{})
 	l.running.Go(func() {
@@ -176,7 +182,7 @@ func (l *Lock) release(ctx context.Context, token member.Token) {
 		}
 		took := time.Since(began)
 		close(done)
-		// The others learn of it a moment later, and would never be in time.
+		// Other members learn of the release later than this one, and would always lose.
 		_ = jobrecord.Pause(l.life, nil, 2*took)
 	})
 	select {
@@ -185,10 +191,10 @@ func (l *Lock) release(ctx context.Context, token member.Token) {
 	}
 }
 
-// Close ends the context of the function that holds the lock with leader.ErrClosed, waits
-// for it, and drops the record. If ctx ends first, the error says so, and another Close
-// waits again. Without a majority nothing can be dropped: bound it, and let the node leave
-// then, which ends its records too.
+// Close ends the context of the function that holds the lock with leader.ErrClosed, waits for
+// the function, and drops the record. If ctx is done first, Close returns an error with its
+// cause, and may be called again. Without a majority the record cannot be dropped: pass a ctx
+// with a timeout, and let the node leave afterwards, which ends its records.
 func (l *Lock) Close(ctx context.Context) error {
 	l.mu.Lock()
 	first := !l.closed
@@ -206,19 +212,13 @@ func (l *Lock) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("lock: close %q: a function still runs: %w", l.name, context.Cause(ctx))
 	}
-	for {
-		err := l.slot.Settle(ctx)
-		switch {
-		case err == nil || errors.Is(err, leader.ErrClosed):
-			return nil // the records of a closed store end by themselves
-		case !jobrecord.MayPass(err) || ctx.Err() != nil:
-			return fmt.Errorf("lock: close %q: %w", l.name, err)
-		}
-		_ = jobrecord.Pause(ctx, nil, jobrecord.LookInterval)
+	if err := l.slot.Close(ctx); err != nil {
+		return fmt.Errorf("lock: close %q: %w", l.name, err)
 	}
+	return nil
 }
 
-// beginCall lets something run, which calls running.Done when it returns.
+// beginCall registers a call, which must call running.Done when it returns.
 func (l *Lock) beginCall() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

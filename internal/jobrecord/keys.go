@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package jobrecord has what jobs (package election) and mutexes (package lock) have in
-// common: the keys of their records, and the care for one owned record whose commits may
-// have an unknown outcome.
+// Package jobrecord has what the jobs of package election and the mutexes of package lock share:
+// the keys of their records, and the care of one owned record despite commits of unknown
+// outcome.
 package jobrecord
 
 import (
@@ -12,42 +12,41 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// Prefix begins the keys of all records of jobs and mutexes.
+// Prefix is the prefix of the keys of all jobs and locks.
 const Prefix = "latch/"
 
-// JobPrefix returns what the keys of all records of a job begin with. The name of a job has
-// no slash, so no job's keys begin as another's. The error says that no job can have the
-// name.
+// JobPrefix returns the prefix of the keys of a job, or an error if its name is invalid. A name
+// contains no slash, so no prefix is the prefix of another one.
 func JobPrefix(job string) (string, error) {
 	prefix := Prefix + job + "/"
 	if job == "" || strings.Contains(job, "/") || !member.IsKey(prefix+"leader") {
-		return "", fmt.Errorf("the job %q: want a name that is printable, without /, and of at "+
-			"most %d bytes", job, member.MaxKeyBytes-len(Prefix+"/leader"))
+		return "", fmt.Errorf("the job %.300q must be 1 to %d bytes, printable and without a slash",
+			job, member.MaxKeyBytes-len(Prefix+"/leader"))
 	}
 	return prefix, nil
 }
 
-// Leader returns the key of the record that the leader of a job owns.
-func Leader(job string) (string, error) {
+// LeaderKey returns the key of the record that the leader of a job owns.
+func LeaderKey(job string) (string, error) {
 	prefix, err := JobPrefix(job)
 	return prefix + "leader", err
 }
 
-// Lock returns the key of the record that the holder of a mutex of a job owns.
-func Lock(job, name string) (string, error) { return named(job, "latch/", name) }
+// LockKey returns the key of the record that the holder of a lock of a job owns.
+func LockKey(job, name string) (string, error) { return namedKey(job, "latch/", name) }
 
-// Disabled returns the key of the record that is there while a member may not lead a job.
-func Disabled(job, id string) (string, error) { return named(job, "disabled/", id) }
+// DisabledKey returns the key of the record that exists while a member must not lead a job.
+func DisabledKey(job, id string) (string, error) { return namedKey(job, "disabled/", id) }
 
-func named(job, kind, name string) (string, error) {
+func namedKey(job, kind, name string) (string, error) {
 	prefix, err := JobPrefix(job)
 	if err != nil {
 		return "", err
 	}
 	key := prefix + kind + name
 	if name == "" || !member.IsKey(key) {
-		return "", fmt.Errorf("the name %q: want one that is printable, and of at most %d bytes",
-			name, member.MaxKeyBytes-len(prefix)-len(kind))
+		return "", fmt.Errorf("the name %.300q must be 1 to %d bytes and printable", name,
+			member.MaxKeyBytes-len(prefix)-len(kind))
 	}
 	return key, nil
 }

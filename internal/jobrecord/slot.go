@@ -8,26 +8,27 @@ import (
 	"sync"
 	"time"
 
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
 
-// LookInterval is how often a waiting caller looks at the records without a hint that they
-// changed, how long it waits after a refusal, and the limit of one attempt to drop a record.
+// LookInterval is how often a waiting caller reads the records without a hint of a change, how
+// long it waits after a refusal, and the timeout of one attempt to drop a record.
 const LookInterval = time.Second
 
-// Slot is the record of a session under one key. It remembers whether the session may have
-// one: after a commit of unknown outcome that is not known.
+// Slot is the record of a session under one key. It remembers whether the session may own the
+// record, which is uncertain after a commit of unknown outcome.
 type Slot struct {
 	Store   record.Store
 	Session record.Session
 	Key     string
 
 	mu     sync.Mutex
-	unsure bool // the session may have a record
+	unsure bool // the session may own the record
 }
 
-// Set sets the record under conditions.
+// Set sets the record if the conditions hold.
 func (s *Slot) Set(ctx context.Context, conditions ...record.Op) (member.Token, error) {
 	ops := append(conditions, record.Op{
 		Kind: record.SetOwned, Key: s.Key, Value: []byte(s.Session.Member()),
@@ -39,27 +40,30 @@ func (s *Slot) Set(ctx context.Context, conditions ...record.Op) (member.Token, 
 	return token, err
 }
 
-// Settle drops whatever record the session may have. After nil the session has none, and no
-// earlier request will make one.
-func (s *Slot) Settle(ctx context.Context) error {
-	if !s.mayExist() {
-		return nil
+// Close drops any record that the session may own, and retries while errors may be transient,
+// until ctx is done. After success the session owns no record, and no earlier commit will create
+// one.
+func (s *Slot) Close(ctx context.Context) error {
+	for {
+		err := s.settle(ctx)
+		switch {
+		case err == nil || errors.Is(err, leader.ErrClosed):
+			return nil // the records of a closed store end by themselves
+		case !IsTransient(err) || ctx.Err() != nil:
+			return err
+		}
+		_ = Pause(ctx, nil, LookInterval)
 	}
-	if err := s.settle(ctx); err != nil {
-		return err
-	}
-	s.mark(false)
-	return nil
 }
 
-// Drop makes one attempt, of LookInterval at most, to drop the record by its token, or to
-// Settle if token is zero.
+// Drop makes one attempt, of at most LookInterval, to drop the record with this token, or any
+// record of the session if token is zero.
 func (s *Slot) Drop(ctx context.Context, token member.Token) error {
 	ctx, stop := context.WithTimeout(ctx, LookInterval)
 	defer stop()
 	switch {
 	case token.IsZero():
-		return s.Settle(ctx)
+		return s.settle(ctx)
 	case !s.mayExist():
 		return nil
 	}
@@ -84,9 +88,12 @@ func (s *Slot) mark(unsure bool) {
 	s.unsure = unsure
 }
 
-// settle drops the record if it is of this session. It commits a condition in any case:
-// requests of a session are taken in order, so no earlier one is taken after this one.
+// settle drops the record if the session owns it. If not, it still commits a condition: the
+// commits of a session are ordered, so that no earlier one takes effect afterwards.
 func (s *Slot) settle(ctx context.Context) error {
+	if !s.mayExist() {
+		return nil
+	}
 	r, err := record.Get(ctx, s.Store, s.Key)
 	ops := []record.Op{{Kind: record.Absent, Key: s.Key}}
 	switch {
@@ -99,20 +106,21 @@ func (s *Slot) settle(ctx context.Context) error {
 			ops = append(ops, record.Op{Kind: record.Drop, Key: s.Key})
 		}
 	}
-	_, err = s.Session.Commit(ctx, ops...)
+	if _, err = s.Session.Commit(ctx, ops...); err == nil {
+		s.mark(false)
+	}
 	return err
 }
 
-// MayPass reports whether the reason by which a commit was refused may be over soon. A
-// member that was cut off is active again once its leader has heard it; one that leaves is
-// closed soon.
-func MayPass(err error) bool {
+// IsTransient reports whether a refused commit may soon succeed. A member that was cut off
+// becomes active again with the next contact to its leader, and one that leaves is soon closed.
+func IsTransient(err error) bool {
 	return errors.Is(err, record.ErrConflict) || errors.Is(err, record.ErrUnknownOutcome) ||
 		errors.Is(err, record.ErrBusy) || errors.Is(err, record.ErrNotActive)
 }
 
-// Pause blocks for d, or until changed is closed or has a value, or ctx ends, whose cause is
-// the error.
+// Pause blocks for d, or until changed is closed or has a value. If ctx is done, it returns the
+// cause.
 func Pause(ctx context.Context, changed <-chan struct{}, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -124,8 +132,8 @@ func Pause(ctx context.Context, changed <-chan struct{}, d time.Duration) error 
 	return context.Cause(ctx)
 }
 
-// Until returns a context that ends with ctx or with other, and the function that ends it.
-func Until(ctx, other context.Context) (context.Context, func()) {
+// WithStop returns a context that ends with ctx or with other, and a function that releases it.
+func WithStop(ctx, other context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(other, func() { cancel(context.Cause(other)) })
 	return ctx, func() {

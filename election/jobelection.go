@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// turnInterval is how much longer each next member leaves a job to those before it: a
-	// commit takes less, so the first member succeeds and the others see its record.
+	// turnInterval is the time between the attempts of successive members. A commit takes
+	// less, so the first member succeeds and the others see its record.
 	turnInterval = 100 * time.Millisecond
-	// startInterval takes its place until a member has seen a leader of the job: when a
-	// thousand jobs start at once, a commit takes longer.
+	// startInterval replaces it until a member has seen a leader of the job: if a thousand
+	// jobs start together, a commit takes longer.
 	startInterval = 500 * time.Millisecond
 )
 
-// contend takes the lead whenever no member has it.
-func (j *jobSource) contend() {
-	var resigned member.Token // of the leadership that was given up last
+// runElection takes leadership whenever no member has it.
+func (j *jobSource) runElection() {
+	var resigned member.Token // of the last term that was given up
 	var q jobQueue
-	var former string // the last member that was seen to lead
+	var former string // the last known leader
 	turn := startInterval
 	for j.life.Err() == nil {
 		j.mu.Lock()
@@ -45,18 +45,18 @@ func (j *jobSource) contend() {
 			j.setRefused(j.slot.Drop(j.life, resigned))
 		case taken && j.session.Owns(r) && !r.Revoked:
 			led := j.leadByRecord(r.Token)
-			if led == nil { // the record was set without learning of it, or is not trusted
+			if led == nil { // the outcome of the commit was unknown, or the record is not trusted
 				led = j.acquireRecord(record.Op{Kind: record.Held, Key: r.Key, Token: r.Token})
 			}
-			resigned, q = j.afterReign(led, resigned, q)
+			resigned, q = j.afterTerm(led, resigned, q)
 		case taken, !j.isEnabled(records, j.session.Member()):
 			q = jobQueue{}
 		default:
-			line := rotateLine(j.line(records), former)
-			again = max(q.wait(line, j.session.Member(), turn), time.Until(notBefore))
+			line := rotateOrder(j.candidateOrder(records), former)
+			again = max(q.turnDelay(line, j.session.Member(), turn), time.Until(notBefore))
 			if again <= 0 {
 				led := j.acquireRecord(record.Op{Kind: record.Absent, Key: j.slot.Key})
-				resigned, q = j.afterReign(led, resigned, q)
+				resigned, q = j.afterTerm(led, resigned, q)
 				again = jobrecord.LookInterval
 			}
 		}
@@ -64,10 +64,10 @@ func (j *jobSource) contend() {
 	}
 }
 
-// afterReign returns the state of contend after this member has led, or, if led is nil, could
-// not.
-func (j *jobSource) afterReign(
-	led *reignOfJob, resigned member.Token, q jobQueue,
+// afterTerm returns the state of runElection after a term of this member, or after a failed
+// attempt if led is nil.
+func (j *jobSource) afterTerm(
+	led *jobTerm, resigned member.Token, q jobQueue,
 ) (member.Token, jobQueue) {
 	switch {
 	case led == nil:
@@ -79,21 +79,21 @@ func (j *jobSource) afterReign(
 	}
 }
 
-// gaveUp reports whether this member gave up the leadership of a lease that has ended.
+// gaveUp reports whether this member gave up the ended lease.
 func gaveUp(l *leader.Lease) bool {
 	err := l.Term().Err()
 	return errors.Is(err, leader.ErrResigned) || errors.Is(err, leader.ErrDisabled)
 }
 
-// jobQueue is the place of a member among those that want to lead.
+// jobQueue is the place of a member among those that try to lead.
 type jobQueue struct {
-	since time.Time // when the record was first seen absent, or tried for; zero: not yet
-	last  bool      // this member has just led and lets all others try first
+	since time.Time // of the first look or attempt without a record; zero before it
+	last  bool      // this member gave up leadership and lets all others try first
 }
 
-// wait returns how long others come first. Each member tries at a time of its own, so those
-// that come later find a leader if one of those before them could lead.
-func (q *jobQueue) wait(line []string, self string, turn time.Duration) time.Duration {
+// turnDelay returns how long this member waits for the members before it. Each tries at a time
+// of its own, so that later members find the leader if an earlier one succeeded.
+func (q *jobQueue) turnDelay(line []string, self string, turn time.Duration) time.Duration {
 	if q.since.IsZero() {
 		q.since = time.Now()
 	}
@@ -104,9 +104,9 @@ func (q *jobQueue) wait(line []string, self string, turn time.Duration) time.Dur
 	return time.Until(q.since.Add(time.Duration(rank) * turn))
 }
 
-// line returns the members that may lead, in the order in which they try: one that differs
-// from job to job, and is the same on every member that sees the same.
-func (j *jobSource) line(records member.Records) []string {
+// candidateOrder returns the enabled members in the order in which they try. The order differs
+// between jobs and is the same on every member that sees the same members.
+func (j *jobSource) candidateOrder(records member.Records) []string {
 	may := slices.DeleteFunc(slices.Clone(j.store.Members()), func(id string) bool {
 		return !j.isEnabled(records, id)
 	})
@@ -117,16 +117,17 @@ func (j *jobSource) line(records member.Records) []string {
 	return may
 }
 
-// rotateLine lets those behind the former leader try first, and it last. Otherwise two
-// members whose work fails would hand the job to each other, and a third would never lead.
-func rotateLine(line []string, former string) []string {
+// rotateOrder moves the members behind the former leader to the front, so that it comes last.
+// Otherwise two members whose work fails could pass the job to each other, and a third would
+// never lead.
+func rotateOrder(line []string, former string) []string {
 	i := slices.Index(line, former) + 1
 	return slices.Concat(line[i:], line[:i])
 }
 
 // acquireRecord sets the record under a condition and leads, if this member is enabled in that
-// very commit; nil if it could not.
-func (j *jobSource) acquireRecord(condition record.Op) *reignOfJob {
+// same commit. It returns nil if it could not.
+func (j *jobSource) acquireRecord(condition record.Op) *jobTerm {
 	ctx, stop := context.WithTimeout(j.life, jobrecord.LookInterval)
 	defer stop()
 	enabled := record.Op{Kind: record.Absent, Key: j.prefix + "disabled/" + j.session.Member()}
@@ -138,17 +139,17 @@ func (j *jobSource) acquireRecord(condition record.Op) *reignOfJob {
 	return j.leadByRecord(token)
 }
 
-// leadByRecord leads until the lease ends and no function runs under it, and drops the record if
-// this member gave it up; nil if it cannot lead by that record.
-func (j *jobSource) leadByRecord(token member.Token) *reignOfJob {
+// leadByRecord leads until the lease has ended and its functions have returned, and drops the
+// record if this member gave it up. It returns nil if it cannot lead by that record.
+func (j *jobSource) leadByRecord(token member.Token) *jobTerm {
 	lease, err := j.session.Hold(j.life, j.slot.Key, token)
 	if err != nil {
 		return nil
 	}
-	r := &reignOfJob{lease: lease, over: make(chan struct{})}
-	j.setReign(r)
+	r := &jobTerm{lease: lease, over: make(chan struct{})}
+	j.setTerm(r)
 	defer func() {
-		j.setReign(nil)
+		j.setTerm(nil)
 		close(r.over)
 	}()
 	select {
@@ -156,8 +157,8 @@ func (j *jobSource) leadByRecord(token member.Token) *reignOfJob {
 	case <-j.life.Done():
 		lease.End(context.Cause(j.life))
 	}
-	_ = lease.Wait(context.Background())      // functions return when their contexts have ended
-	if gaveUp(lease) && j.life.Err() == nil { // Close drops what a closed job has
+	_ = lease.Wait(context.Background())      // functions return when their contexts end
+	if gaveUp(lease) && j.life.Err() == nil { // Close drops the record of a closed job
 		r.err = j.slot.Drop(j.life, token)
 		j.setRefused(r.err)
 	}

@@ -70,9 +70,14 @@ func ofARun(t *testing.T) map[string]*exported {
 	return all
 }
 
-// TestRulesUseWhatIsExported, in expressions and in what people read.
+// TestRulesUseWhatIsExported checks the expressions and annotations of the alerts, and that
+// docs/metrics.md has a runbook for each alert.
 func TestRulesUseWhatIsExported(t *testing.T) {
 	text, err := os.ReadFile("../deploy/prometheus/alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runbook, err := os.ReadFile("../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,6 +92,14 @@ func TestRulesUseWhatIsExported(t *testing.T) {
 		}
 	}
 	for _, rule := range rules {
+		name, _, _ := strings.Cut(strings.TrimSpace(rule), "\n")
+		_, entry, _ := strings.Cut(string(runbook), "\n### "+name+"\n")
+		entry, _, _ = strings.Cut(entry, "\n#")
+		for _, part := range []string{"Symptom", "Cause", "Do"} {
+			if !strings.Contains(entry, "\n- **"+part+":** ") {
+				t.Errorf("docs/metrics.md has no %s of %s", part, name)
+			}
+		}
 		_, expr, _ := strings.Cut(rule, "expr:")
 		expr, rest, _ := strings.Cut(expr, "labels:")
 		_, notes, _ := strings.Cut(rest, "annotations:")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storetest is for the tests of stores of package latch: Suite plays the
-// scenarios of docs/elections.md that any store must bear out.
+// Package storetest tests stores of package record: Suite runs the scenarios of jobs and
+// locks that every store must pass. L numbers the scenarios.
 package storetest
 
 import (

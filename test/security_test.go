@@ -73,7 +73,7 @@ var securityRules = []struct {
 	{"Only the leader's connection speaks for the leader", []string{
 		"TestForgedLeaderMessages", "TestBadFramesAreDroppedAndCounted",
 	}},
-	{"The admin API is off, or local, or needs a token; acts only if allowed; bounds its callers", []string{
+	{"The admin API is off, local, or needs a token; acts only if allowed; bounds callers", []string{
 		"TestContract", "TestListenRefuses", "TestSocket", "TestHost", "TestToken",
 		"TestReadTokenRefuses", "TestActsRefused", "TestStreamOfAnotherSite", "TestWrongRequests",
 		"TestSlowCallers", "TestManyConnections", "TestOneHostHoldsNotAllConnections",

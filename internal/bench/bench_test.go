@@ -21,7 +21,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// TestMain lets the program of the tests be a node, as the measurements do.
+// TestMain makes the test program usable as a node, like the command.
 func TestMain(m *testing.M) {
 	if is, err := Child(); is {
 		if err != nil {
@@ -32,15 +32,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestMeasurements wants each measurement to be listed and to have all settings.
+// TestMeasurements: each measurement is listed and has all settings.
 func TestMeasurements(t *testing.T) {
 	if got, want := len(measures), len(Measurements()); got != want {
-		t.Errorf("%d measurements, %d are listed", got, want)
+		t.Errorf("%d measurements, but %d are listed", got, want)
 	}
 	for _, m := range Measurements() {
 		o := m.Defaults
 		if measures[m.Name] == nil || len(o.Sizes) == 0 || o.Reps == 0 || o.Out == "" {
-			t.Errorf("%s: %+v, want one that can be measured", m.Name, o)
+			t.Errorf("%s: %+v, want complete settings", m.Name, o)
 		}
 		if slices.Min(o.Sizes) < m.Least {
 			t.Errorf("%s: sizes %v, want %d at least", m.Name, o.Sizes, m.Least)
@@ -48,8 +48,8 @@ func TestMeasurements(t *testing.T) {
 	}
 }
 
-// measured measures something small once with real processes, wants a row about
-// the machine and so many results, and returns these and what was printed.
+// measured runs a small measurement once with real processes. It checks that there is a row
+// about the machine and the number of results, and returns these and the printed text.
 func measured(t *testing.T, name string, results int, small func(*Options)) ([]row, string) {
 	t.Helper()
 	o := smallest(t, name)
@@ -77,7 +77,7 @@ func measured(t *testing.T, name string, results int, small func(*Options)) ([]r
 	return rows[1:], out.String()
 }
 
-// smallest are the settings of a measurement of the smallest cluster, once.
+// smallest returns the options of one measurement of the smallest cluster.
 func smallest(t *testing.T, name string) Options {
 	t.Helper()
 	all := Measurements()
@@ -88,7 +88,7 @@ func smallest(t *testing.T, name string) Options {
 	return o
 }
 
-// positive wants columns of a row to be positive numbers.
+// positive checks that columns of a row are positive numbers.
 func positive(t *testing.T, r row, columns ...string) {
 	t.Helper()
 	for _, c := range columns {
@@ -118,12 +118,12 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// TestDetection wants no stopped member to be missed before its silence was as
-// long as the timeout, less the interval since it was heard.
+// TestDetection: a stopped member is not missed before its silence has lasted for the timeout,
+// less the interval since it was heard.
 func TestDetection(t *testing.T) {
 	rows, _ := measured(t, "detection", 2, func(*Options) {})
 	if ms, ok := rows[1]["ms"].(float64); !ok || ms < 390 || rows[1]["how"] != Stop {
-		t.Errorf("stopped: %v, want 400 ms less a moment at least", rows[1])
+		t.Errorf("stopped: %v, want at least about 400 ms", rows[1])
 	}
 	positive(t, rows[0], "ms", "first_ms", "formation_ms")
 }
@@ -178,13 +178,13 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// TestHolder wants no other to lead before the lease of one that was cut off is over.
+// TestHolder: no other node leads before the lease of an isolated one has ended.
 func TestHolder(t *testing.T) {
 	rows, _ := measured(t, "holder", 2, func(*Options) {})
 	for i, how := range []string{Kill, Cut} {
 		positive(t, rows[i], "ms", "gap_ms")
 		if ms, ok := rows[i]["ms"].(float64); !ok || ms < 800 || rows[i]["how"] != how {
-			t.Errorf("row %d: %v, want %s, and the lease less a heartbeat at least", i, rows[i], how)
+			t.Errorf("row %d: %v, want %s, and at least the lease less a heartbeat", i, rows[i], how)
 		}
 	}
 }
@@ -203,7 +203,7 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// TestLoss wants an event that never came to be an error, not a lower rate.
+// TestLoss: a lost event is an error, not a lower rate.
 func TestLoss(t *testing.T) {
 	ps, _, err := formCluster(t.Context(), smallest(t, "oneway"), 3)
 	if err != nil {
@@ -220,7 +220,7 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// TestMissed wants what did not happen in time to be a row, and no time.
+// TestMissed: a timeout is a row without a duration.
 func TestMissed(t *testing.T) {
 	o := smallest(t, "formation")
 	rec, err := newRecorder("formation", o, &strings.Builder{})
@@ -239,11 +239,11 @@ func TestMissed(t *testing.T) {
 	}
 	rows := readRows(t, o.Out)
 	if len(rows) != 2 || rows[1]["missed"] != late.Error() {
-		t.Errorf("got %v, want one that was missed", rows)
+		t.Errorf("got %v, want a row with a timeout", rows)
 	}
 }
 
-// TestInterrupt wants a measurement to end when its context does.
+// TestInterrupt: a measurement ends when its context is done.
 func TestInterrupt(t *testing.T) {
 	errOver := errors.New("over")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -297,7 +297,7 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// TestJSON prints the rows of the file, and nothing else.
+// TestJSON: the rows of the file are printed, and nothing else.
 func TestJSON(t *testing.T) {
 	o := smallest(t, "formation")
 	o.JSON = true

@@ -22,32 +22,32 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// childVariable holds the setup of a node, and makes this program one.
+// childVariable contains the setup of a node and makes this program one.
 const childVariable = "ATHENA_BENCH_NODE"
 
-// setup is what a node starts with.
+// setup is the configuration of a node.
 type setup struct {
 	Config cluster.Config
 	Cuts   bool // it can be cut off from others
 }
 
-// sight is what a node sees, and since when, in nanoseconds of CLOCK_MONOTONIC.
-type sight struct {
+// nodeView is a node's view and its time, in nanoseconds of CLOCK_MONOTONIC.
+type nodeView struct {
 	At     int64
 	Active int
-	Lost   []string // were active and are not now, sorted
-	Leader string   // of the quorate leader, empty for none
+	Lost   []string // members that were active and no longer are, sorted
+	Leader string   // the quorate leader; empty if there is none
 	Token  uint64
 }
 
-func (s sight) equal(other sight) bool {
+func (s nodeView) equal(other nodeView) bool {
 	return s.Active == other.Active && s.Leader == other.Leader && s.Token == other.Token &&
 		slices.Equal(s.Lost, other.Lost)
 }
 
-// line is what a node says: one of these.
+// line is a line that a node prints; one field is set.
 type line struct {
-	Sight     *sight     `json:",omitempty"`
+	View      *nodeView  `json:",omitempty"`
 	Answer    *answer    `json:",omitempty"`
 	Holding   *holding   `json:",omitempty"`
 	Following *following `json:",omitempty"`
@@ -57,16 +57,15 @@ type line struct {
 type child struct {
 	node   *cluster.Node
 	groups *election.Groups
-	cutter cutter
+	filter packetFilter
 	load   load
 
-	mu  sync.Mutex // of out
+	mu  sync.Mutex // guards out
 	out *json.Encoder
 }
 
-// Child is a node of a measurement where this process was started to be one, and
-// reports whether it was; it returns when the measurement is over or the node
-// failed.
+// Child runs a node of a measurement if this process was started as one, and reports whether it
+// was. It returns when the measurement is over or the node has failed.
 func Child() (is bool, err error) {
 	text, is := os.LookupEnv(childVariable)
 	if !is {
@@ -80,15 +79,15 @@ func Child() (is bool, err error) {
 	return true, c.runNode(s)
 }
 
-// runNode says that the node is ready, waits for a line, begins, says each sight, and
-// obeys each order. It ends with its standard input.
+// runNode prints a line when the node is ready, waits for a line, starts the node, prints each
+// view, and runs each order. It returns when standard input ends.
 func (c *child) runNode(s setup) error {
-	if err := c.sayLine(line{Sight: &sight{At: readMonotonic()}}); err != nil {
+	if err := c.printLine(line{View: &nodeView{At: readMonotonic()}}); err != nil {
 		return err
 	}
 	in := bufio.NewReader(os.Stdin)
 	if _, err := in.ReadString('\n'); err != nil {
-		return nil // never told to begin
+		return nil // the measurement ended before the start
 	}
 	cfg := s.Config
 	cfg.Receiver = receiver.NewMux()
@@ -100,32 +99,32 @@ func (c *child) runNode(s setup) error {
 	receiver.HandleStream(cfg.Receiver, bulkName, c.load.absorbStream)
 	var opts []cluster.Option
 	if s.Cuts {
-		opts = append(opts, cluster.WithSocket(c.cutter.openSocket))
+		opts = append(opts, cluster.WithSocket(c.filter.openSocket))
 	}
 	node, err := cluster.Start(context.Background(), cfg, opts...)
 	if err != nil {
 		return err
 	}
 	c.node = node
-	go c.obeyOrders(in)
-	var last sight
-	active := map[member.Address]bool{} // or have been
+	go c.runOrders(in)
+	var last nodeView
+	active := map[member.Address]bool{} // members that are or were active
 	for range node.Events(context.Background()) {
-		s := seeView(node, active)
+		s := readView(node, active)
 		if s.equal(last) {
 			continue
 		}
 		last = s
-		if err := c.sayLine(line{Sight: &s}); err != nil {
+		if err := c.printLine(line{View: &s}); err != nil {
 			return err
 		}
 	}
-	return fmt.Errorf("the node ended: %w", node.Err())
+	return fmt.Errorf("node stopped: %w", node.Err())
 }
 
-// seeView looks at the view. It remembers who was active.
-func seeView(node *cluster.Node, active map[member.Address]bool) sight {
-	s := sight{At: readMonotonic()}
+// readView returns the present view and adds its active members to active.
+func readView(node *cluster.Node, active map[member.Address]bool) nodeView {
+	s := nodeView{At: readMonotonic()}
 	view := node.View()
 	for _, m := range view.Members {
 		if m.Status == member.Active {
@@ -145,8 +144,8 @@ func seeView(node *cluster.Node, active map[member.Address]bool) sight {
 	return s
 }
 
-// obeyOrders carries out orders until there are no more, and ends the process then.
-func (c *child) obeyOrders(in io.Reader) {
+// runOrders runs orders until there are no more, and then ends the process.
+func (c *child) runOrders(in io.Reader) {
 	orders := json.NewDecoder(in)
 	for first := true; ; first = false {
 		var o order
@@ -156,15 +155,15 @@ func (c *child) obeyOrders(in io.Reader) {
 		if first {
 			go c.load.watchArrivals()
 		}
-		a := c.carryOutOrder(o)
-		if err := c.sayLine(line{Answer: &a}); err != nil {
+		a := c.runOrder(o)
+		if err := c.printLine(line{Answer: &a}); err != nil {
 			os.Exit(1)
 		}
 	}
 }
 
-// carryOutOrder carries out one order.
-func (c *child) carryOutOrder(o order) (a answer) {
+// runOrder runs one order.
+func (c *child) runOrder(o order) (a answer) {
 	var err error
 	switch o.Do {
 	case doJobs:
@@ -176,7 +175,7 @@ func (c *child) carryOutOrder(o order) (a answer) {
 	case doGroup:
 		err = c.openGroup()
 	case doCut:
-		c.cutter.setCut(o.Cut)
+		c.filter.dropFor(o.Cut)
 	default:
 		return c.load.runLoad(c.node, o)
 	}
@@ -186,26 +185,26 @@ func (c *child) carryOutOrder(o order) (a answer) {
 	return a
 }
 
-// endProcess ends the process, and with that the measurement, where something went wrong
-// beside an order.
-func (c *child) endProcess(err error) {
+// exitOnError ends the process, and thereby the measurement, if err is not nil. It is for errors
+// outside of an order.
+func (c *child) exitOnError(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func (c *child) sayLine(l line) error {
+func (c *child) printLine(l line) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.out.Encode(l)
 }
 
-// readMonotonic reads the clock that all processes of a machine share.
+// readMonotonic reads the clock that all processes of the machine share.
 func readMonotonic() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		panic(fmt.Sprintf("bench: no monotonic clock: %v", err)) // Linux has it
+		panic(fmt.Sprintf("bench: no monotonic clock: %v", err)) // Linux always has it
 	}
 	return t.Nano()
 }

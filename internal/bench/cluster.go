@@ -24,12 +24,12 @@ import (
 	"github.com/athena-go/athena/cluster"
 )
 
-// maxLineBytes bounds a line of a node.
+// maxLineBytes bounds a line that a node prints.
 const maxLineBytes = 64 << 10
 
 var (
-	errSlow  = errors.New("did not happen in time")
-	errEnded = errors.New("the node ended")
+	errSlow  = errors.New("timed out")
+	errEnded = errors.New("node stopped")
 )
 
 // process is one node.
@@ -37,15 +37,15 @@ type process struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	address string
-	answers chan answer   // to the one order under way
-	ended   chan struct{} // closed then
+	answers chan answer   // answer to the order under way
+	ended   chan struct{} // closed when the process has ended
 
 	// Guarded by the lock of its processes.
-	ready   bool
-	held    holding   // the newest
-	follows following // the newest
-	dead    bool      // killed or stopped by the measurement, or ended by itself
-	sees    sight
+	ready     bool
+	holding   holding   // the latest one
+	following following // the latest one
+	dead      bool      // killed or stopped by the measurement, or stopped by itself
+	view      nodeView
 }
 
 // processes are the nodes of one cluster.
@@ -53,14 +53,13 @@ type processes struct {
 	dir   string
 	all   []*process
 	ended sync.WaitGroup
-	began float64 // what spent was then
+	began float64 // processor time at that moment
 
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change
 }
 
-// newProcesses starts n processes that wait to be told to begin, with fresh
-// stores.
+// newProcesses starts n processes with fresh stores that wait for beginAll.
 func newProcesses(ctx context.Context, o Options, n int) (*processes, error) {
 	dir, err := os.MkdirTemp(o.Dir, "athena-bench-")
 	if err != nil {
@@ -102,7 +101,7 @@ func (ps *processes) startNode(ctx context.Context, o Options, n int) error {
 	return err
 }
 
-// freeAddresses finds addresses that nobody uses at the moment.
+// freeAddresses finds unused addresses.
 func freeAddresses(n int) ([]string, error) {
 	var all []string
 	for range n {
@@ -110,7 +109,7 @@ func freeAddresses(n int) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer c.Close() // not before all are found, or one is found twice
+		defer c.Close() // closed at the end, so that no address is found twice
 		all = append(all, c.LocalAddr().String())
 	}
 	return all, nil
@@ -143,7 +142,7 @@ func (ps *processes) addNode(s setup) error {
 	return nil
 }
 
-// followOutput reads what a node says until it ends.
+// followOutput reads the lines of a node until it ends.
 func (ps *processes) followOutput(p *process, out io.Reader) {
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, maxLineBytes)
@@ -151,23 +150,23 @@ func (ps *processes) followOutput(p *process, out io.Reader) {
 		var l line
 		switch err := json.Unmarshal(lines.Bytes(), &l); {
 		case err != nil:
-		case l.Sight != nil:
-			ps.changeLocked(func() { p.ready, p.sees = true, *l.Sight })
+		case l.View != nil:
+			ps.changeLocked(func() { p.ready, p.view = true, *l.View })
 		case l.Holding != nil:
-			ps.changeLocked(func() { p.held = *l.Holding })
+			ps.changeLocked(func() { p.holding = *l.Holding })
 		case l.Following != nil:
-			ps.changeLocked(func() { p.follows = *l.Following })
+			ps.changeLocked(func() { p.following = *l.Following })
 		case l.Answer != nil:
 			p.answers <- *l.Answer
 		}
 	}
-	_ = p.cmd.Wait() // by a signal, or by a fault that shows as a missing view
+	_ = p.cmd.Wait() // killed, or failed, which shows as a missing view
 	ps.changeLocked(func() { p.dead = true })
 	close(p.ended)
 }
 
-// askNode gives an order and waits for the answer. A node has one order at a time.
-func (p *process) askNode(ctx context.Context, o order) (answer, error) {
+// sendOrder sends an order and waits for the answer. A node runs one order at a time.
+func (p *process) sendOrder(ctx context.Context, o order) (answer, error) {
 	if err := json.NewEncoder(p.in).Encode(o); err != nil {
 		return answer{}, err
 	}
@@ -179,8 +178,8 @@ func (p *process) askNode(ctx context.Context, o order) (answer, error) {
 		return a, nil
 	case <-p.ended:
 		return answer{}, errEnded
-	case <-time.After(o.For + patience):
-		return answer{}, fmt.Errorf("%s: %w (%v)", o.Do, errSlow, o.For+patience)
+	case <-time.After(o.For + longestWait):
+		return answer{}, fmt.Errorf("%s: %w (%v)", o.Do, errSlow, o.For+longestWait)
 	case <-ctx.Done():
 		return answer{}, context.Cause(ctx)
 	}
@@ -194,7 +193,7 @@ func (ps *processes) changeLocked(do func()) {
 	ps.changed = make(chan struct{})
 }
 
-// beginAll lets every node begin at once, and returns when that was.
+// beginAll starts all nodes simultaneously and returns the time.
 func (ps *processes) beginAll() (at int64, err error) {
 	if ps.began, err = ps.processorTime(); err != nil {
 		return 0, err
@@ -208,17 +207,17 @@ func (ps *processes) beginAll() (at int64, err error) {
 	return at, nil
 }
 
-// waitUntil blocks until is holds, and returns when the last node alive came to what
-// it sees. is runs under the lock.
+// waitUntil blocks until is returns true, and returns when the last live node got its present
+// view. is runs under the lock.
 func (ps *processes) waitUntil(ctx context.Context, is func() bool) (int64, error) {
-	late := time.After(patience)
+	late := time.After(longestWait)
 	for {
 		ps.mu.Lock()
 		if is() {
 			defer ps.mu.Unlock()
 			var last int64
 			for _, p := range ps.listAlive() {
-				last = max(last, p.sees.At)
+				last = max(last, p.view.At)
 			}
 			return last, nil
 		}
@@ -227,14 +226,14 @@ func (ps *processes) waitUntil(ctx context.Context, is func() bool) (int64, erro
 		select {
 		case <-changed:
 		case <-late:
-			return 0, fmt.Errorf("%w (%v)", errSlow, patience)
+			return 0, fmt.Errorf("%w (%v)", errSlow, longestWait)
 		case <-ctx.Done():
 			return 0, context.Cause(ctx)
 		}
 	}
 }
 
-// listAlive lists the nodes that were not killed. It needs the lock.
+// listAlive lists the live nodes. ps.mu must be held.
 func (ps *processes) listAlive() []*process {
 	var all []*process
 	for _, p := range ps.all {
@@ -245,26 +244,26 @@ func (ps *processes) listAlive() []*process {
 	return all
 }
 
-// doAgree reports whether the nodes alive see one quorate leader of a token above
-// another, and so many active members, 0 for any number.
-func (ps *processes) doAgree(above uint64, active int) bool {
+// haveAgreed reports whether the live nodes see one quorate leader with a token above another, and
+// that number of active members; 0 means any number. ps.mu must be held.
+func (ps *processes) haveAgreed(above uint64, active int) bool {
 	all := ps.listAlive()
 	for _, p := range all {
-		if p.sees.Leader == "" || p.sees.Token <= above || p.sees.Token != all[0].sees.Token ||
-			active > 0 && p.sees.Active != active {
+		if p.view.Leader == "" || p.view.Token <= above || p.view.Token != all[0].view.Token ||
+			active > 0 && p.view.Active != active {
 			return false
 		}
 	}
 	return len(all) > 0
 }
 
-// isLost reports whether no node alive sees p as active, which all saw so before,
-// and since when one does not, 0 for none.
+// isLost reports whether no live node sees p as active, and returns the first time at which one
+// did not, or 0. ps.mu must be held.
 func (ps *processes) isLost(p *process) (first int64, all bool) {
 	all = true
 	for _, other := range ps.listAlive() {
-		switch at := other.sees.At; {
-		case !slices.Contains(other.sees.Lost, p.address):
+		switch at := other.view.At; {
+		case !slices.Contains(other.view.Lost, p.address):
 			all = false
 		case first == 0 || at < first:
 			first = at
@@ -273,19 +272,19 @@ func (ps *processes) isLost(p *process) (first int64, all bool) {
 	return first, all
 }
 
-// findLeader is the node that all follow, after agree.
+// findLeader returns the node that all follow, once haveAgreed returns true.
 func (ps *processes) findLeader() *process {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	for _, p := range ps.listAlive() {
-		if p.sees.Leader == p.address {
+		if p.view.Leader == p.address {
 			return p
 		}
 	}
 	return nil
 }
 
-// killNode sends a node the signal of its death, and returns when that was.
+// killNode sends a signal to a node, counts it as dead, and returns the time.
 func (ps *processes) killNode(p *process, s syscall.Signal) (int64, error) {
 	ps.mu.Lock()
 	p.dead = true
@@ -294,11 +293,11 @@ func (ps *processes) killNode(p *process, s syscall.Signal) (int64, error) {
 	return at, p.cmd.Process.Signal(s)
 }
 
-// killAll kills every node and takes their stores away.
+// killAll kills every node and removes the stores.
 func (ps *processes) killAll() {
 	for _, p := range ps.all {
-		_ = p.cmd.Process.Kill() // fails only for one that has ended
+		_ = p.cmd.Process.Kill() // fails only if it has ended
 	}
 	ps.ended.Wait()
-	_ = os.RemoveAll(ps.dir) // what is left is in a folder for temporary files
+	_ = os.RemoveAll(ps.dir) // an error leaves files in a temporary folder
 }

@@ -2,24 +2,24 @@
 
 package bench
 
-// Column is one of the tables of a measurement, and of its rows in the file.
+// Column is a table of a measurement, and a field of its rows.
 type Column struct{ Name, Means string }
 
-// Columns are those of the tables: what tells rows apart, then what has a table each.
+// Columns lists first the columns that identify a row, then those with a table each.
 func (m Measurement) Columns() []Column { return columns[m.Name] }
 
-// Columns that more than one measurement has.
+// Columns that several measurements have.
 const (
 	hasBytes   = "bytes of payload"
-	hasCPU     = "processor time of all who took part for a million, in seconds"
-	hasHow     = "how it dies: kill (SIGKILL), or stop (SIGSTOP, like a host that hangs)"
-	hasMB      = "payload that came, in MB a second"
+	hasCPU     = "processor time of all nodes involved per million, in seconds"
+	hasHow     = "cause of death: kill (SIGKILL), or stop (SIGSTOP, like a host that hangs)"
+	hasMB      = "payload received, in MB per second"
 	hasNodes   = "nodes of the cluster"
-	hasWorkers = "goroutines side by side, each the next when the last was taken"
+	hasWorkers = "concurrent senders, each sending the next when the last was accepted"
 )
 
-// columns are those of each measurement: first what tells the rows of its tables apart,
-// then what has a table of its own.
+// columns lists the columns of each measurement: first those that identify a row, then those
+// with a table each.
 var columns = map[string][]Column{
 	"failover": {
 		{"n", hasNodes},
@@ -29,7 +29,7 @@ var columns = map[string][]Column{
 	"formation": {
 		{"n", hasNodes},
 		{"ms", "from the start of the processes until each sees all active under a leader"},
-		{"cpu_ms", "processor time of all nodes together for that"},
+		{"cpu_ms", "processor time of all nodes for that"},
 	},
 	"detection": {
 		{"n", hasNodes},
@@ -40,69 +40,69 @@ var columns = map[string][]Column{
 		{"n", hasNodes},
 		{"bytes", hasBytes},
 		{"workers", hasWorkers},
-		{"msgs_s", "events that the handlers saw, a second"},
+		{"msgs_s", "events handled per second"},
 		{"mb_s", hasMB},
 		{"cpu_s_per_million", hasCPU},
-		{"allocs_per_msg", "allocations of sender and receiver for an event"},
+		{"allocs_per_msg", "allocations of sender and receiver per event"},
 	},
 	"broadcast": {
 		{"n", hasNodes},
 		{"bytes", hasBytes},
 		{"workers", hasWorkers},
-		{"msgs_s", "broadcasts that all others have handled, a second"},
-		{"mb_s", "payload of these, each counted once, in MB a second"},
+		{"msgs_s", "broadcasts handled by all others per second"},
+		{"mb_s", "their payload, each counted once, in MB per second"},
 		{"cpu_s_per_million", hasCPU},
-		{"allocs_per_msg", "allocations of all nodes for a broadcast"},
+		{"allocs_per_msg", "allocations of all nodes per broadcast"},
 	},
 	"request": {
 		{"n", hasNodes},
 		{"bytes", hasBytes},
 		{"workers", hasWorkers},
-		{"calls_s", "requests that were answered, a second"},
-		{"p50_us", "microseconds from call to return, half take no longer"},
-		{"p99_us", "microseconds from call to return, 99 of 100 take no longer"},
+		{"calls_s", "requests answered per second"},
+		{"p50_us", "microseconds from call to return, median"},
+		{"p99_us", "microseconds from call to return, 99th percentile"},
 		{"cpu_s_per_million", hasCPU},
-		{"allocs_per_call", "allocations of both nodes for a request"},
+		{"allocs_per_call", "allocations of both nodes per request"},
 	},
 	"stream": {
 		{"n", hasNodes},
 		{"bytes", "bytes of each write"},
-		{"workers", "streams side by side, each written by a goroutine"},
-		{"mb_s", "what was read, in MB a second"},
-		{"cpu_s_per_gb", "processor time of both nodes for a GB, in seconds"},
-		{"allocs_per_mb", "allocations of both nodes for a MB"},
+		{"workers", "concurrent streams, each with a goroutine that writes"},
+		{"mb_s", "data read, in MB per second"},
+		{"cpu_s_per_gb", "processor time of both nodes per GB, in seconds"},
+		{"allocs_per_mb", "allocations of both nodes per MB"},
 	},
 	"jobs": {
 		{"n", "nodes of the cluster, each of which opens all jobs"},
-		{"jobs", "how many jobs"},
-		{"ms", "from the order to open them until the last node sees all jobs led"},
-		{"commits_per_job", "commits that all nodes asked for, for each job; the least is 1"},
+		{"jobs", "number of jobs"},
+		{"ms", "from opening the jobs until the last node sees a leader of each"},
+		{"commits_per_job", "commits requested by all nodes per job; at least 1"},
 	},
 	"holder": {
-		{"n", "nodes of the cluster, each of which contends for the one job"},
-		{"how", "kill: SIGKILL for the leader of the job; cut: it lives, and reaches nobody"},
-		{"leads", "what that node led: the job alone, or the job and the cluster"},
+		{"n", "nodes of the cluster, all of them candidates for the job"},
+		{"how", "kill: SIGKILL for the leader of the job; cut: it is isolated, but alive"},
+		{"leads", "what that node led: only the job, or the job and the cluster"},
 		{"ms", "from kill or cut until another node leads the job"},
-		{"gap_ms", "from when the last leadership was over until the next: nobody leads; for " +
+		{"gap_ms", "from the end of the last leadership until the next one: no node leads; for " +
 			"kill the same as ms"},
 	},
 	"locks": {
 		{"n", hasNodes},
-		{"clients", "goroutines on all nodes together; each takes and drops a record of its own"},
-		{"locks_s", "records that were taken and dropped, a second, on all nodes together"},
-		{"p50_us", "microseconds to take one and drop it, on one node, half take no longer"},
-		{"p99_us", "microseconds to take one and drop it, on one node, 99 of 100 take no longer"},
+		{"clients", "goroutines on all nodes together, each acquiring and dropping its own record"},
+		{"locks_s", "records acquired and dropped per second, on all nodes together"},
+		{"p50_us", "microseconds to acquire and drop a record on one node, median"},
+		{"p99_us", "microseconds to acquire and drop a record on one node, 99th percentile"},
 	},
 	"group": {
 		{"n", hasNodes},
-		{"what", "take-over: the leader is killed; heal: two parts, each with a leader, meet"},
-		{"ms", "from then until all nodes that live follow the same leader, with a fifth of " +
-			"the default times of Lowest"},
+		{"what", "take-over: the leader is killed; heal: two partitions, each with a leader, merge"},
+		{"ms", "from then until all live nodes follow the same leader, with a fifth of the " +
+			"default times of Lowest"},
 	},
 	"idle": {
 		{"n", hasNodes},
-		{"role", "leader, follower, or mean: of all nodes"},
-		{"cpu_percent", "processor time of a node, in percent of one processor"},
+		{"role", "leader, follower, or the mean of all nodes"},
+		{"cpu_percent", "processor time of a node, as a percentage of one processor"},
 		{"rss_mib", "memory of a node, in MiB"},
 	},
 }

@@ -14,10 +14,10 @@ import (
 
 var (
 	errLost    = errors.New("events were lost")
-	errNothing = errors.New("nothing was sent in so short a time")
+	errNothing = errors.New("nothing was sent in such a short time")
 )
 
-// warmUp is the part of Options.For that events go one way before it counts.
+// warmUp is the part of Options.For in which one-way events are sent before the measurement.
 const warmUp = 8
 
 // oneWay measures events from one member to another.
@@ -54,9 +54,9 @@ func measureStreams(ctx context.Context, o Options, rec *recorder) error {
 	})
 }
 
-// measureVolume is flow where each byte counts.
+// measureVolume is measureFlow with bytes instead of events.
 func measureVolume(ctx context.Context, from *process, to []*process, ask order) (row, error) {
-	t, err := tallySent(ctx, from, to, ask)
+	t, err := measureSent(ctx, from, to, ask)
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +65,8 @@ func measureVolume(ctx context.Context, from *process, to []*process, ask order)
 	}, nil
 }
 
-// measureWarm measures what the first node of a cluster does to the second, after a
-// part of that which does not count.
+// measureWarm measures what the first node of a cluster sends to the second, after a short run
+// that does not count.
 func measureWarm(
 	ctx context.Context, ps *processes, ask order,
 	measure func(context.Context, *process, []*process, order) (row, error),
@@ -84,11 +84,11 @@ func measureWarm(
 	return measure(ctx, from, to, ask)
 }
 
-// eventColumns are those of rows of flow.
+// eventColumns are the columns of measureFlow.
 var eventColumns = []string{"msgs_s", "mb_s", "cpu_s_per_million", "allocs_per_msg"}
 
-// measureEvents measures each size of payload and number of goroutines in one cluster,
-// and prints columns of the rows.
+// measureEvents measures each size of payload and number of senders in one cluster, and prints
+// columns of the rows.
 func measureEvents(
 	ctx context.Context, o Options, rec *recorder, columns []string,
 	once func(*processes, order) (row, error),
@@ -123,25 +123,24 @@ func measureEvents(
 	return err
 }
 
-// measureCalls lets one node make requests until its time is over, and says how that
-// went.
+// measureCalls makes one node send requests for the duration of an order.
 func measureCalls(ctx context.Context, from *process, to []*process, ask order) (row, error) {
-	before, err := to[0].askNode(ctx, order{Do: doAwait})
+	before, err := to[0].sendOrder(ctx, order{Do: doAwait})
 	if err != nil {
 		return nil, err
 	}
-	own, err := from.askNode(ctx, order{Do: doAwait})
+	own, err := from.sendOrder(ctx, order{Do: doAwait})
 	if err != nil {
 		return nil, err
 	}
-	made, err := from.askNode(ctx, ask)
+	made, err := from.sendOrder(ctx, ask)
 	if err != nil {
 		return nil, err
 	}
 	if made.Count == 0 {
 		return nil, errNothing
 	}
-	after, err := to[0].askNode(ctx, order{Do: doAwait})
+	after, err := to[0].sendOrder(ctx, order{Do: doAwait})
 	if err != nil {
 		return nil, err
 	}
@@ -156,9 +155,9 @@ func measureCalls(ctx context.Context, from *process, to []*process, ask order) 
 	}, nil
 }
 
-// measureFlow is a row of events.
+// measureFlow measures events.
 func measureFlow(ctx context.Context, from *process, others []*process, ask order) (row, error) {
-	t, err := tallySent(ctx, from, others, ask)
+	t, err := measureSent(ctx, from, others, ask)
 	if err != nil {
 		return nil, err
 	}
@@ -168,27 +167,27 @@ func measureFlow(ctx context.Context, from *process, others []*process, ask orde
 	}, nil
 }
 
-// tallied is what one node sent, events or bytes, and what each of them took.
-type tallied struct {
+// sentTotals is what one node sent, events or bytes, and the cost of each.
+type sentTotals struct {
 	count  int64
-	rate   float64 // in a second
+	rate   float64 // per second
 	cpu    float64 // seconds
 	allocs float64
 }
 
-// tallySent lets one node send until its time is over and the last of it has come to
-// all of others, and says how that went.
-func tallySent(
+// measureSent makes one node send for the duration of an order and waits until all others have
+// handled everything.
+func measureSent(
 	ctx context.Context, from *process, others []*process, ask order,
-) (t tallied, err error) {
+) (t sentTotals, err error) {
 	all := append([]*process{from}, others...)
 	before := make([]answer, len(all))
 	for i, p := range all {
-		if before[i], err = p.askNode(ctx, order{Do: doAwait}); err != nil {
+		if before[i], err = p.sendOrder(ctx, order{Do: doAwait}); err != nil {
 			return t, err
 		}
 	}
-	sent, err := from.askNode(ctx, ask)
+	sent, err := from.sendOrder(ctx, ask)
 	if err != nil {
 		return t, err
 	}
@@ -197,12 +196,12 @@ func tallySent(
 	}
 	var last, cpu int64
 	var allocs uint64
-	for i := len(all) - 1; i >= 0; i-- { // the sender last: it may still have to write
+	for i := len(all) - 1; i >= 0; i-- { // the sender last, because it may still be writing
 		want := before[i].Count
 		if i > 0 {
 			want += sent.Count
 		}
-		after, err := all[i].askNode(ctx, order{Do: doAwait, Count: want})
+		after, err := all[i].sendOrder(ctx, order{Do: doAwait, Count: want})
 		if err != nil {
 			return t, err
 		}

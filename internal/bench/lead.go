@@ -18,16 +18,16 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// The things that a node can be told about jobs and groups.
+// The orders for jobs and groups.
 const (
-	doJobs  = "jobs"  // open so many jobs, and wait until each is led
-	doHold  = "hold"  // open one job, and say when this node leads it
-	doLocks = "locks" // take and drop records, each goroutine one of its own
-	doGroup = "group" // open a group by Lowest, and say who leads it
-	doCut   = "cut"   // hear and reach certain nodes no more, and all others again
+	doJobs  = "jobs"  // open a number of jobs and wait until each has a leader
+	doHold  = "hold"  // open one job and print when this node leads it
+	doLocks = "locks" // acquire and drop records, each goroutine its own
+	doGroup = "group" // open a group with Lowest and print its leader
+	doCut   = "cut"   // cut off certain nodes, and reconnect all others
 )
 
-// groupTiming has the ratios of Fabric's defaults, a fifth of them.
+// groupTiming returns the defaults of Fabric divided by five.
 func groupTiming() election.Timing {
 	t := election.DefaultTiming()
 	for _, d := range []*time.Duration{&t.Grace, &t.Sample, &t.Alive, &t.Campaign, &t.Hold} {
@@ -36,23 +36,23 @@ func groupTiming() election.Timing {
 	return t
 }
 
-// holding is one leadership of a node, in nanoseconds of CLOCK_MONOTONIC.
+// holding is a leadership of a node, in nanoseconds of CLOCK_MONOTONIC.
 type holding struct {
 	Token member.Token
 	Began int64
-	Ended int64 // 0 while it goes on
+	Ended int64 // 0 while it lasts
 }
 
-// following is who leads a group, as a node sees it since then.
+// following is the leader of a group as a node sees it, and the time of the change.
 type following struct {
 	At     int64
 	Leader string
 }
 
-// openJobs opens jobs and returns when this node sees all of them led, and how many commits
-// it asked for.
+// openJobs opens jobs and waits until this node sees a leader of each. It returns the number of
+// commits that it requested, and the time.
 func (c *child) openJobs(count int64) (commits, at int64) {
-	s := &counted{Store: c.node.Records()}
+	s := &countedStore{Store: c.node.Records()}
 	for i := range count {
 		go func() {
 			job, err := election.OpenJob(context.Background(), s, fmt.Sprint("job-", i),
@@ -63,7 +63,7 @@ func (c *child) openJobs(count int64) (commits, at int64) {
 					return nil
 				})
 			}
-			c.endProcess(err)
+			c.exitOnError(err)
 		}()
 	}
 	for records := range record.Watch(context.Background(), c.node.Records(), election.JobPrefix) {
@@ -81,20 +81,20 @@ func (c *child) openJobs(count int64) (commits, at int64) {
 	return s.commits.Load(), at
 }
 
-// counted counts the commits that are asked for.
-type counted struct {
+// countedStore counts requested commits.
+type countedStore struct {
 	record.Store
 	commits atomic.Int64
 }
 
 // Session implements record.Store.
-func (s *counted) Session(lost record.LostFunc) record.Session {
+func (s *countedStore) Session(lost record.LostFunc) record.Session {
 	return countedSession{s.Store.Session(lost), s}
 }
 
 type countedSession struct {
 	record.Session
-	store *counted
+	store *countedStore
 }
 
 // Commit implements record.Session.
@@ -103,7 +103,7 @@ func (s countedSession) Commit(ctx context.Context, ops ...record.Op) (member.To
 	return s.Session.Commit(ctx, ops...)
 }
 
-// holdJob opens a job and says each leadership of this node.
+// holdJob opens a job and prints each leadership of this node.
 func (c *child) holdJob() error {
 	job, err := election.OpenJob(context.Background(), c.node.Records(), "job",
 		election.JobOptions{})
@@ -113,22 +113,22 @@ func (c *child) holdJob() error {
 	go func() {
 		lead := func(ctx context.Context, term leader.Term) error {
 			h := holding{Token: term.Token(), Began: readMonotonic()}
-			c.endProcess(c.sayLine(line{Holding: &h}))
+			c.exitOnError(c.printLine(line{Holding: &h}))
 			<-ctx.Done()
 			h.Ended = readMonotonic()
-			c.endProcess(c.sayLine(line{Holding: &h}))
+			c.exitOnError(c.printLine(line{Holding: &h}))
 			return nil
 		}
-		c.endProcess(job.WhileLeader(context.Background(), lead))
+		c.exitOnError(job.WhileLeader(context.Background(), lead))
 	}()
 	return nil
 }
 
-// takeLocks takes and drops records for the time of an order.
+// takeLocks acquires and drops records for the duration of an order.
 func (c *child) takeLocks(o order) (a answer, err error) {
 	ctx, s := context.Background(), c.node.Records().Session(nil)
 	times := make([][]float64, o.Workers)
-	a.Count, a.At, err = pumpEvents(o, func(worker int, _ []byte) error {
+	a.Count, a.At, err = sendForDuration(o, func(worker int, _ []byte) error {
 		began := time.Now()
 		key := fmt.Sprint("lock/", c.node.Self().Address, "/", worker)
 		token, err := s.Commit(ctx, record.Op{Kind: record.Absent, Key: key},
@@ -148,7 +148,7 @@ func (c *child) takeLocks(o order) (a answer, err error) {
 	return a, err
 }
 
-// openGroup opens a group and says who leads it.
+// openGroup opens a group and prints its leader.
 func (c *child) openGroup() error {
 	e, err := c.groups.Open(c.node, "group", election.Options{
 		Strategy: election.Lowest, Timing: groupTiming(),
@@ -158,7 +158,7 @@ func (c *child) openGroup() error {
 	}
 	go func() {
 		for l := range e.Changes(context.Background()) {
-			c.endProcess(c.sayLine(line{Following: &following{readMonotonic(), l.ID}}))
+			c.exitOnError(c.printLine(line{Following: &following{readMonotonic(), l.ID}}))
 		}
 	}()
 	return nil

@@ -16,21 +16,22 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-var errTwoHold = errors.New("two nodes led one job at once, or by tokens that do not grow")
+var errTwoLeaders = errors.New(
+	"two nodes led one job simultaneously, or with tokens that do not grow")
 
-// askAll gives an order to all nodes at once.
-func (ps *processes) askAll(ctx context.Context, o order) ([]answer, error) {
+// sendOrders sends an order to all nodes simultaneously.
+func (ps *processes) sendOrders(ctx context.Context, o order) ([]answer, error) {
 	answers, faults := make([]answer, len(ps.all)), make([]error, len(ps.all))
 	var asked sync.WaitGroup
 	for i, p := range ps.all {
-		asked.Go(func() { answers[i], faults[i] = p.askNode(ctx, o) })
+		asked.Go(func() { answers[i], faults[i] = p.sendOrder(ctx, o) })
 	}
 	asked.Wait()
 	return answers, errors.Join(faults...)
 }
 
-// measureJobs lets all nodes of a cluster open the same jobs at once, and waits until each sees
-// all of them led.
+// measureJobs makes all nodes of a cluster open the same jobs simultaneously, and waits until
+// each sees a leader of every job.
 func measureJobs(ctx context.Context, o Options, rec *recorder) error {
 	err := eachSize(o, func(n, rep int) error {
 		ps, _, err := startSettled(ctx, o, n)
@@ -39,7 +40,7 @@ func measureJobs(ctx context.Context, o Options, rec *recorder) error {
 		}
 		defer ps.killAll()
 		began := readMonotonic()
-		answers, err := ps.askAll(ctx, order{Do: doJobs, Count: int64(o.Jobs)})
+		answers, err := ps.sendOrders(ctx, order{Do: doJobs, Count: int64(o.Jobs)})
 		r := row{"n": n, "rep": rep, "jobs": o.Jobs}
 		if err == nil {
 			var commits, last int64
@@ -57,7 +58,7 @@ func measureJobs(ctx context.Context, o Options, rec *recorder) error {
 		"jobs"))
 }
 
-// measureLocks lets all nodes take and drop records for a while, each goroutine one of its own.
+// measureLocks makes all nodes acquire and drop records for a while, each goroutine its own.
 func measureLocks(ctx context.Context, o Options, rec *recorder) error {
 	err := eachSize(o, func(n, rep int) error {
 		ps, _, err := startSettled(ctx, o, n)
@@ -67,7 +68,7 @@ func measureLocks(ctx context.Context, o Options, rec *recorder) error {
 		defer ps.killAll()
 		for _, workers := range o.Workers {
 			ask := order{Do: doLocks, Workers: max(workers/n, 1), For: o.For}
-			answers, err := ps.askAll(ctx, ask)
+			answers, err := ps.sendOrders(ctx, ask)
 			if err != nil {
 				return err
 			}
@@ -91,12 +92,11 @@ func measureLocks(ctx context.Context, o Options, rec *recorder) error {
 	return err
 }
 
-// measureHolder lets the node that leads a job die, or cuts it off, and waits until another one
-// leads that.
+// measureHolder kills or isolates the node that leads a job, and waits until another node leads
+// it.
 func measureHolder(ctx context.Context, o Options, rec *recorder) error {
 	err := measureDying(o, rec, func(n int, how string) (row, error) {
-		return holderOnce(ctx, o, n,
-			how)
+		return holderOnce(ctx, o, n, how)
 	})
 	if err != nil {
 		return err
@@ -105,8 +105,8 @@ func measureHolder(ctx context.Context, o Options, rec *recorder) error {
 		"how", "leads"))
 }
 
-// holderOnce measures from the death to the begin of the next leadership, and from the end
-// of the last one, which for who is killed is its death.
+// holderOnce measures the time from the death or isolation to the next leadership, and the time
+// from the end of the last leadership. For a killed leader both begin with its death.
 func holderOnce(ctx context.Context, o Options, n int, how string) (row, error) {
 	o.cuts = true
 	ps, _, err := startSettled(ctx, o, n)
@@ -114,7 +114,7 @@ func holderOnce(ctx context.Context, o Options, n int, how string) (row, error) 
 		return nil, err
 	}
 	defer ps.killAll()
-	if _, err := ps.askAll(ctx, order{Do: doHold}); err != nil {
+	if _, err := ps.sendOrders(ctx, order{Do: doHold}); err != nil {
 		return nil, err
 	}
 	old, err := ps.awaitHolder(ctx, member.Token{})
@@ -137,46 +137,46 @@ func holderOnce(ctx context.Context, o Options, n int, how string) (row, error) 
 	if err != nil {
 		return nil, err
 	}
-	first := old.held
+	first := old.holding
 	next, err := ps.awaitHolder(ctx, first.Token)
 	if err != nil {
 		return nil, err
 	}
 	ended := died
-	if how == Cut { // it may say so later than another begins
-		_, err := ps.waitUntil(ctx, func() bool { ended = old.held.Ended; return ended != 0 })
+	if how == Cut { // it may report the end after the next leader has begun
+		_, err := ps.waitUntil(ctx, func() bool { ended = old.holding.Ended; return ended != 0 })
 		if err != nil {
-			return nil, fmt.Errorf("the end of the last leadership: %w", err)
+			return nil, fmt.Errorf("wait for the end of the last leadership: %w", err)
 		}
 	}
-	if next.held.Began < ended {
-		return nil, fmt.Errorf("%w: %+v, then %+v", errTwoHold, old.held, next.held)
+	if next.holding.Began < ended {
+		return nil, fmt.Errorf("%w: %+v, then %+v", errTwoLeaders, old.holding, next.holding)
 	}
 	return row{
-		"leads": leads, "ms": toMilliseconds(next.held.Began - died),
-		"gap_ms": toMilliseconds(next.held.Began - ended),
+		"leads": leads, "ms": toMilliseconds(next.holding.Began - died),
+		"gap_ms": toMilliseconds(next.holding.Began - ended),
 	}, nil
 }
 
-// awaitHolder waits for a node that leads the job by a token above another.
+// awaitHolder waits for a node that leads the job with a token above another.
 func (ps *processes) awaitHolder(
 	ctx context.Context, above member.Token,
 ) (leader *process, err error) {
 	_, err = ps.waitUntil(ctx, func() bool {
 		for _, p := range ps.all {
-			if !p.dead && p.held.Ended == 0 && above.Less(p.held.Token) {
+			if !p.dead && p.holding.Ended == 0 && above.Less(p.holding.Token) {
 				leader = p
 			}
 		}
 		return leader != nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("a leader of the job by more than %v: %w", above, err)
+		return nil, fmt.Errorf("wait for a leader of the job with a token above %v: %w", above, err)
 	}
 	return leader, nil
 }
 
-// cutOff cuts some nodes off from the others, or heals that.
+// cutOff cuts some nodes off from the others, or reconnects them.
 func (ps *processes) cutOff(ctx context.Context, some []*process, is bool) error {
 	part := map[*process]bool{}
 	for _, p := range some {
@@ -191,14 +191,14 @@ func (ps *processes) cutOff(ctx context.Context, some []*process, is bool) error
 				o.Cut = append(o.Cut, other.address)
 			}
 		}
-		asked.Go(func() { _, faults[i] = p.askNode(ctx, o) })
+		asked.Go(func() { _, faults[i] = p.sendOrder(ctx, o) })
 	}
 	asked.Wait()
 	return errors.Join(faults...)
 }
 
-// measureGroup measures the election by Lowest: the leader dies until another leads, and two
-// parts meet until they have one leader.
+// measureGroup measures the election by Lowest: from the death of the leader until another
+// leads, and from the end of a partition until there is one leader.
 func measureGroup(ctx context.Context, o Options, rec *recorder) error {
 	o.cuts = true
 	err := eachSize(o, func(n, rep int) error {
@@ -211,7 +211,7 @@ func measureGroup(ctx context.Context, o Options, rec *recorder) error {
 				return err
 			}
 			r := row{"n": n, "rep": rep, "what": c.what}
-			if _, err = ps.askAll(ctx, order{Do: doGroup}); err == nil {
+			if _, err = ps.sendOrders(ctx, order{Do: doGroup}); err == nil {
 				r["ms"], err = c.once(ctx, ps)
 			}
 			ps.killAll()
@@ -258,8 +258,8 @@ func measureHeal(ctx context.Context, ps *processes) (float64, error) {
 		return 0, err
 	}
 	for _, part := range [][]*process{few, many} {
-		if _, _, err := ps.ledWithin(ctx, part); err != nil {
-			return 0, fmt.Errorf("a leader of each part: %w", err)
+		if _, _, err := ps.waitLedWithin(ctx, part); err != nil {
+			return 0, fmt.Errorf("wait for a leader of each partition: %w", err)
 		}
 	}
 	if err := restFor(ctx, rand.N(groupTiming().Alive)); err != nil {
@@ -273,8 +273,8 @@ func measureHeal(ctx context.Context, ps *processes) (float64, error) {
 	return toMilliseconds(at - began), err
 }
 
-// waitLed waits until some nodes, those alive, name one leader, not that of before, and
-// returns when the last of them came to that.
+// waitLed waits until those of the nodes that are alive name one leader other than before, and
+// returns when the last of them did.
 func (ps *processes) waitLed(
 	ctx context.Context, some []*process, before string,
 ) (leader string, at int64, err error) {
@@ -284,25 +284,25 @@ func (ps *processes) waitLed(
 			if p.dead {
 				continue
 			}
-			if l := p.follows.Leader; l == "" || l == before || leader != "" && l != leader {
+			if l := p.following.Leader; l == "" || l == before || leader != "" && l != leader {
 				return false
 			}
-			leader, at = p.follows.Leader, max(at, p.follows.At)
+			leader, at = p.following.Leader, max(at, p.following.At)
 		}
 		return leader != ""
 	})
 	return leader, at, err
 }
 
-// ledWithin is led by one of these nodes.
-func (ps *processes) ledWithin(
+// waitLedWithin waits until the nodes of a partition follow one of them.
+func (ps *processes) waitLedWithin(
 	ctx context.Context, part []*process,
 ) (leader string, at int64, err error) {
 	_, err = ps.waitUntil(ctx, func() bool {
-		leader = part[0].follows.Leader
+		leader = part[0].following.Leader
 		inside := false
 		for _, p := range part {
-			if p.follows.Leader != leader {
+			if p.following.Leader != leader {
 				return false
 			}
 			inside = inside || p.address == leader

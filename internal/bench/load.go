@@ -27,10 +27,10 @@ import (
 // Load is the event that is sent.
 type Load struct{ Data []byte }
 
-// Call is the request that is made; its answer is the same.
+// Call is the request that is made; its answer is equal.
 type Call struct{ Data []byte }
 
-// Own is bytes that need no reflection to travel.
+// Own is bytes that are encoded without reflection.
 type Own struct{ Data []byte }
 
 // AppendBinary implements encoding.BinaryAppender.
@@ -42,25 +42,25 @@ func (o *Own) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// OwnLoad is Load where Options.OwnEncoding says so.
+// OwnLoad replaces Load if Options.OwnEncoding is set.
 type OwnLoad struct{ Own }
 
-// OwnCall is Call where Options.OwnEncoding says so.
+// OwnCall replaces Call if Options.OwnEncoding is set.
 type OwnCall struct{ Own }
 
-// bulkName is the name of the streams that are opened.
+// bulkName is the name of the streams.
 const bulkName = "bulk"
 
-// The things that a node can be told to do.
+// The orders for load.
 const (
 	doSend      = "send"      // events to one member
 	doBroadcast = "broadcast" // events to all others
 	doRequest   = "request"   // requests to one member
 	doStream    = "stream"    // bytes to one member, a stream for each goroutine
-	doAwait     = "await"     // handle so many events in all, or as many as come
+	doAwait     = "await"     // wait until a number of events was handled, or no more arrive
 )
 
-// order is what a node shall do.
+// order is an order to a node.
 type order struct {
 	Do      string
 	To      member.Address
@@ -72,7 +72,7 @@ type order struct {
 	Cut     []string // addresses
 }
 
-// makeEvent is what is sent.
+// makeEvent returns the event to send.
 func (o order) makeEvent(payload []byte) any {
 	if o.Own {
 		return OwnLoad{Own{payload}}
@@ -80,32 +80,32 @@ func (o order) makeEvent(payload []byte) any {
 	return Load{payload}
 }
 
-// answer is what became of an order, and what the process has used so far.
+// answer is the result of an order, and the resources that the process has used so far.
 type answer struct {
-	Count  int64   // sent, broadcast, answered or written by this order; handled by all
+	Count  int64   // sent, broadcast, answered or written by this order; or handled by all orders
 	At     int64   // when the first was sent or the last was handled, monotonic
 	End    int64   // when the last was answered, monotonic
 	P50    float64 // microseconds until the answer
 	P99    float64
 	CPU    int64  // nanoseconds
 	Allocs uint64 // allocations
-	Fault  string // empty for none
+	Fault  string // empty if there is none
 }
 
-// stalled is how long nothing arrives before what is missing is lost. It is long:
-// the machine may be busy.
-const stalled = 2 * time.Second
+// stallTimeout is the time without an arrival after which missing events count as lost. It is long
+// because the machine may be busy.
+const stallTimeout = 2 * time.Second
 
 // load is the part of a node that sends and handles events.
 type load struct {
 	handled atomic.Int64
-	seen    atomic.Int64 // of handled, as watch saw it last
-	last    atomic.Int64 // when it saw that, to a millisecond
+	seen    atomic.Int64 // handled, when watchArrivals last looked
+	last    atomic.Int64 // the time of that, to a millisecond
 
-	streams []receiver.Stream // that this node has opened; used by one order at a time
+	streams []receiver.Stream // streams of this node; used by one order at a time
 }
 
-// countHandler is a handler that counts.
+// countHandler returns a handler that counts.
 func countHandler[T any](l *load) func(context.Context, member.Member, T) error {
 	return func(context.Context, member.Member, T) error {
 		l.handled.Add(1)
@@ -113,8 +113,8 @@ func countHandler[T any](l *load) func(context.Context, member.Member, T) error 
 	}
 }
 
-// watchArrivals keeps the time of the last arrival: a look at the clock for each event
-// would cost more than what is measured.
+// watchArrivals keeps the time of the last arrival. Reading the clock for each event would cost
+// more than what is measured.
 func (l *load) watchArrivals() {
 	for range time.Tick(time.Millisecond) {
 		if n := l.handled.Load(); n != l.seen.Load() {
@@ -129,11 +129,11 @@ func (l *load) runLoad(node *cluster.Node, o order) (a answer) {
 	var err error
 	switch o.Do {
 	case doSend:
-		a.Count, a.At, err = pumpEvents(o, func(_ int, p []byte) error {
+		a.Count, a.At, err = sendForDuration(o, func(_ int, p []byte) error {
 			return node.Send(ctx, o.To, o.makeEvent(p))
 		})
 	case doBroadcast:
-		a.Count, a.At, err = pumpEvents(o, func(_ int, p []byte) error {
+		a.Count, a.At, err = sendForDuration(o, func(_ int, p []byte) error {
 			return node.Broadcast(ctx, o.makeEvent(p))
 		})
 	case doStream:
@@ -143,7 +143,7 @@ func (l *load) runLoad(node *cluster.Node, o order) (a answer) {
 	case doAwait:
 		a.Count, a.At = l.waitForCount(o.Count)
 	default:
-		err = fmt.Errorf("%q is no order", o.Do)
+		err = fmt.Errorf("unknown order %q", o.Do)
 	}
 	if err != nil {
 		a.Fault = err.Error()
@@ -154,7 +154,7 @@ func (l *load) runLoad(node *cluster.Node, o order) (a answer) {
 	return a
 }
 
-// absorbStream reads a stream to its end. What is handled are bytes then.
+// absorbStream reads a stream to its end and counts bytes as handled.
 func (l *load) absorbStream(_ context.Context, _ member.Member, s receiver.Stream) error {
 	buffer := make([]byte, 64<<10)
 	for {
@@ -169,8 +169,8 @@ func (l *load) absorbStream(_ context.Context, _ member.Member, s receiver.Strea
 	}
 }
 
-// writeStreams writes to streams, which stay open for the next order, and returns how
-// many bytes. What is not read in the end is lost, which the receiver tells.
+// writeStreams writes to streams, which stay open for the next order, and returns the number of
+// bytes. The receiver reports bytes that are never read as lost.
 func (l *load) writeStreams(
 	ctx context.Context, node *cluster.Node, o order,
 ) (count, began int64, err error) {
@@ -181,17 +181,17 @@ func (l *load) writeStreams(
 		}
 		l.streams = append(l.streams, s)
 	}
-	count, began, err = pumpEvents(o, func(worker int, p []byte) error {
+	count, began, err = sendForDuration(o, func(worker int, p []byte) error {
 		_, err := l.streams[worker].Write(p)
 		return err
 	})
 	return count * int64(o.Bytes), began, err
 }
 
-// echoHandler answers a request with what it brought.
+// echoHandler answers a request with its own contents.
 func echoHandler[T any](_ context.Context, _ member.Member, c T) (T, error) { return c, nil }
 
-// callNode makes a request and returns what came back.
+// callNode makes a request and returns the contents of the answer.
 func callNode(ctx context.Context, node *cluster.Node, o order, payload []byte) ([]byte, error) {
 	if o.Own {
 		got, err := cluster.Request[OwnCall](ctx, node, o.To, OwnCall{Own{payload}})
@@ -201,10 +201,10 @@ func callNode(ctx context.Context, node *cluster.Node, o order, payload []byte) 
 	return got.Data, err
 }
 
-// makeRequests makes requests, each goroutine one at a time, and takes their times.
+// makeRequests makes requests, each goroutine one at a time, and measures their times.
 func (a *answer) makeRequests(ctx context.Context, node *cluster.Node, o order) (err error) {
 	times := make([][]float64, o.Workers)
-	a.Count, a.At, err = pumpEvents(o, func(worker int, p []byte) error {
+	a.Count, a.At, err = sendForDuration(o, func(worker int, p []byte) error {
 		began := time.Now()
 		got, err := callNode(ctx, node, o, p)
 		if err != nil {
@@ -226,7 +226,7 @@ func (a *answer) makeRequests(ctx context.Context, node *cluster.Node, o order) 
 	return err
 }
 
-// addUsage adds what the process has used.
+// addUsage adds the resources that the process has used.
 func (a *answer) addUsage() error {
 	var used unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
@@ -238,9 +238,9 @@ func (a *answer) addUsage() error {
 	return nil
 }
 
-// waitForCount returns once so many were seen, or no more come.
+// waitForCount waits until count events were seen or no more arrive.
 func (l *load) waitForCount(count int64) (seen, last int64) {
-	for since := time.Now(); time.Since(since) < stalled; time.Sleep(time.Millisecond) {
+	for since := time.Now(); time.Since(since) < stallTimeout; time.Sleep(time.Millisecond) {
 		n := l.seen.Load()
 		if n >= count {
 			break
@@ -252,9 +252,9 @@ func (l *load) waitForCount(count int64) (seen, last int64) {
 	return l.seen.Load(), l.last.Load()
 }
 
-// pumpEvents lets goroutines send for the time of an order, each one event after the
-// other. It returns how many were sent, and when the first was.
-func pumpEvents(
+// sendForDuration makes goroutines send for the duration of an order, each one event after the
+// other. It returns the number of events and the time of the first.
+func sendForDuration(
 	o order, send func(worker int, payload []byte) error) (count, began int64, err error,
 ) {
 	var over atomic.Bool

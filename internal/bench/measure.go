@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	// patience is how long a cluster may take for what is measured.
-	patience = 30 * time.Second
-	// A cluster rests for this time, and up to that much longer, before its
-	// leader dies: at any phase of a heartbeat.
+	// patience is the longest time for what is measured.
+	longestWait = 30 * time.Second
+	// A cluster rests for settle and up to settleSpread more before its leader dies, so that
+	// it dies at any phase of a heartbeat.
 	settle, settleSpread = 300 * time.Millisecond, 200 * time.Millisecond
 )
 
-// deaths are the signals of Options.Signals.
+// deaths maps values of Options.Signals to signals.
 var deaths = map[string]syscall.Signal{Kill: syscall.SIGKILL, Stop: syscall.SIGSTOP}
 
-// measureFailover lets the leader of a fresh cluster die, and waits until all others
-// see the same other leader with authority.
+// measureFailover kills the leader of a new cluster and waits until all others see the same
+// other leader with authority.
 func measureFailover(ctx context.Context, o Options, rec *recorder) error {
 	err := measureDying(o, rec, func(n int, how string) (row, error) {
 		return failoverOnce(ctx, o, n, deaths[how])
@@ -39,8 +39,8 @@ func measureFailover(ctx context.Context, o Options, rec *recorder) error {
 	return rec.printTable("ms", "n", "how")
 }
 
-// measureDetection lets another member of a fresh cluster die, and waits until no other
-// sees it as active.
+// measureDetection kills another member of a new cluster and waits until no other sees it as
+// active.
 func measureDetection(ctx context.Context, o Options, rec *recorder) error {
 	err := measureDying(o, rec, func(n int, how string) (row, error) {
 		return detectionOnce(ctx, o, n, deaths[how])
@@ -78,14 +78,14 @@ func failoverOnce(ctx context.Context, o Options, n int, how syscall.Signal) (ro
 	if old == nil {
 		return nil, errLeaderless
 	}
-	token := old.sees.Token
+	token := old.view.Token
 	died, err := ps.killNode(old, how)
 	if err != nil {
 		return nil, err
 	}
-	at, err := ps.waitUntil(ctx, func() bool { return ps.doAgree(token, 0) })
+	at, err := ps.waitUntil(ctx, func() bool { return ps.haveAgreed(token, 0) })
 	if err != nil {
-		return nil, fmt.Errorf("another leader: %w", err)
+		return nil, fmt.Errorf("wait for another leader: %w", err)
 	}
 	return row{"ms": toMilliseconds(at - died), "formation_ms": formed}, nil
 }
@@ -117,16 +117,16 @@ func detectionOnce(ctx context.Context, o Options, n int, how syscall.Signal) (r
 		return all
 	})
 	if err != nil {
-		return nil, fmt.Errorf("the loss of a member: %w", err)
+		return nil, fmt.Errorf("wait for the loss of a member: %w", err)
 	}
 	return row{
 		"ms": toMilliseconds(at - died), "first_ms": toMilliseconds(first - died), "formation_ms": formed,
 	}, nil
 }
 
-var errLeaderless = errors.New("the cluster lost its leader while it rested")
+var errLeaderless = errors.New("the cluster lost its leader while at rest")
 
-// startSettled starts a cluster and lets it rest; every node sees all as active then.
+// startSettled starts a cluster and lets it rest; every node then sees all as active.
 func startSettled(ctx context.Context, o Options, n int) (*processes, float64, error) {
 	ps, formed, err := formCluster(ctx, o, n)
 	if err != nil {
@@ -134,7 +134,7 @@ func startSettled(ctx context.Context, o Options, n int) (*processes, float64, e
 	}
 	err = restFor(ctx, settle+rand.N(settleSpread))
 	if err == nil {
-		_, err = ps.waitUntil(ctx, func() bool { return ps.doAgree(0, n) })
+		_, err = ps.waitUntil(ctx, func() bool { return ps.haveAgreed(0, n) })
 	}
 	if err != nil {
 		ps.killAll()
@@ -143,8 +143,8 @@ func startSettled(ctx context.Context, o Options, n int) (*processes, float64, e
 	return ps, formed, nil
 }
 
-// formCluster starts a cluster and waits until every node sees all as active and the
-// same leader with authority. It returns how long that took, in milliseconds.
+// formCluster starts a cluster and waits until every node sees all as active and the same
+// leader with authority. It also returns the time that this took, in milliseconds.
 func formCluster(ctx context.Context, o Options, n int) (*processes, float64, error) {
 	ps, err := newProcesses(ctx, o, n)
 	if err != nil {
@@ -153,7 +153,7 @@ func formCluster(ctx context.Context, o Options, n int) (*processes, float64, er
 	began, err := ps.beginAll()
 	if err == nil {
 		var at int64
-		at, err = ps.waitUntil(ctx, func() bool { return ps.doAgree(0, n) })
+		at, err = ps.waitUntil(ctx, func() bool { return ps.haveAgreed(0, n) })
 		if err == nil {
 			return ps, toMilliseconds(at - began), nil
 		}
@@ -181,7 +181,7 @@ func measureFormation(ctx context.Context, o Options, rec *recorder) error {
 	return errors.Join(rec.printTable("ms", "n"), rec.printTable("cpu_ms", "n"))
 }
 
-// measureIdle measures what each node of a cluster at rest costs.
+// measureIdle measures the cost of each node of a cluster at rest.
 func measureIdle(ctx context.Context, o Options, rec *recorder) error {
 	err := eachSize(o, func(n, rep int) error { return idleOnce(ctx, o, rec, n, rep) })
 	if err != nil {
@@ -235,7 +235,7 @@ func idleOnce(ctx context.Context, o Options, rec *recorder, n, rep int) error {
 	return rec.recordRow(mean)
 }
 
-// processorTime is the processor time of all nodes so far, in milliseconds.
+// processorTime returns the processor time of all nodes so far, in milliseconds.
 func (ps *processes) processorTime() (float64, error) {
 	var sum int64
 	for _, p := range ps.all {
@@ -248,8 +248,8 @@ func (ps *processes) processorTime() (float64, error) {
 	return toMilliseconds(sum), nil
 }
 
-// threadTime is how long the threads of the process ran, in nanoseconds. The times of
-// stat count in clock ticks, too coarse for so little.
+// threadTime returns the processor time of the threads of the process, in nanoseconds. The
+// times of /proc/PID/stat are in clock ticks, which are too coarse.
 func (p *process) threadTime() (int64, error) {
 	pattern := fmt.Sprintf("/proc/%d/task/*/schedstat", p.cmd.Process.Pid)
 	threads, err := filepath.Glob(pattern)
@@ -271,7 +271,7 @@ func (p *process) threadTime() (int64, error) {
 	return sum, nil
 }
 
-// residentMemory is the resident memory of the process in MiB, this program included.
+// residentMemory returns the resident memory of the process in MiB, including the program.
 func (p *process) residentMemory() (float64, error) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(p.cmd.Process.Pid) + "/statm")
 	if err != nil {

@@ -21,17 +21,17 @@ import (
 	"time"
 )
 
-// shortRevision is how much of the hash of a commit is kept.
+// shortRevision is the length to which the hash of a commit is shortened.
 const shortRevision = 12
 
-// row is one line of a result.
+// row is a row of a result.
 type row map[string]any
 
-// recorder writes rows to a file, and keeps them for the tables.
+// recorder writes rows to a file and keeps them for the tables.
 type recorder struct {
 	file *os.File
-	also io.Writer // gets the rows too
-	out  io.Writer // for the tables
+	also io.Writer // second destination of the rows
+	out  io.Writer // destination of the tables
 	cols []Column
 	rows []row
 }
@@ -70,8 +70,7 @@ func newRecorder(name string, o Options, out io.Writer) (*recorder, error) {
 	return rec, rec.writeRow(about)
 }
 
-// recordResult records a row, or that what it is about did not happen in time, which is
-// a result too.
+// recordResult records a row. A timeout is a result too: the row then has the field "missed".
 func (rec *recorder) recordResult(r row, err error) error {
 	if errors.Is(err, errSlow) {
 		r["missed"] = err.Error()
@@ -84,7 +83,7 @@ func (rec *recorder) recordResult(r row, err error) error {
 	return rec.recordRow(r)
 }
 
-// recordRow records a row, with how busy the machine was.
+// recordRow records a row with the load of the machine.
 func (rec *recorder) recordRow(r row) error {
 	var load float64
 	if _, err := fmt.Sscan(firstLine("/proc/loadavg"), &load); err == nil {
@@ -107,8 +106,8 @@ func (rec *recorder) writeRow(r row) error {
 
 func (rec *recorder) close() error { return rec.file.Close() }
 
-// printTable prints what a column means, and what it has over the rows that share their keys,
-// in the order in which they came.
+// printTable prints the meaning of a column and its statistics for each combination of keys, in
+// the order of the rows.
 func (rec *recorder) printTable(column string, keys ...string) error {
 	var order []string
 	values := map[string][]float64{}
@@ -140,14 +139,14 @@ func (rec *recorder) printTable(column string, keys ...string) error {
 	return w.Flush()
 }
 
-// quantile is the nearest rank in ascending values, of which there is one.
+// quantile returns the q-quantile of ascending values by nearest rank. There must be a value.
 func quantile(ascending []float64, q float64) float64 {
 	rank := int(math.Ceil(q * float64(len(ascending))))
 	return ascending[max(rank, 1)-1]
 }
 
-// findCommit is that of this program, or, since go run stamps none into it, that of
-// the working copy in which the measurement runs.
+// findCommit returns the commit of this program. A program started with go run has none stamped
+// in; then it is the commit of the working copy.
 func findCommit() string {
 	var revision, modified string
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// measures does what Measurements lists. Each gets the recorder for its rows.
+// measures implements the Measurements. Each gets the recorder for its rows.
 var measures = map[string]func(context.Context, Options, *recorder) error{
 	"failover":  measureFailover,
 	"formation": measureFormation,
@@ -28,13 +28,13 @@ var measures = map[string]func(context.Context, Options, *recorder) error{
 	"idle":      measureIdle,
 }
 
-// Run measures what has this name, writes the rows to o.Out and prints tables
-// to out. When ctx ends first, it ends every process and returns the cause.
-// This program is started again for each node, so its main calls Child first.
+// Run runs the named measurement, writes the rows to o.Out and prints tables to out. If ctx is
+// done, it ends every process and returns the cause. Run starts this program again for each
+// node, so main must call Child first.
 func Run(ctx context.Context, name string, o Options, out io.Writer) error {
 	measure := measures[name]
 	if measure == nil {
-		return fmt.Errorf("bench: %q is no measurement", name)
+		return fmt.Errorf("bench: unknown measurement %q", name)
 	}
 	rec, err := newRecorder(name, o, out)
 	if err != nil {
@@ -43,7 +43,7 @@ func Run(ctx context.Context, name string, o Options, out io.Writer) error {
 	return errors.Join(measure(ctx, o, rec), rec.close())
 }
 
-// eachSize measures all sizes, and that again for every repetition.
+// eachSize measures all sizes, repeatedly.
 func eachSize(o Options, measure func(n, rep int) error) error {
 	for rep := range o.Reps {
 		for _, n := range o.Sizes {
@@ -55,7 +55,7 @@ func eachSize(o Options, measure func(n, rep int) error) error {
 	return nil
 }
 
-// restFor waits, unless ctx ends.
+// restFor waits for d or until ctx is done.
 func restFor(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

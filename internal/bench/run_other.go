@@ -10,10 +10,10 @@ import (
 	"io"
 )
 
-// Child reports that no process is a node of a measurement here.
+// Child returns false: no node of a measurement runs on this system.
 func Child() (is bool, err error) { return false, nil }
 
-// Run says that nothing can be measured here.
+// Run returns an error: this system cannot be measured.
 func Run(context.Context, string, Options, io.Writer) error {
-	return errors.New("bench: measures on Linux alone: it needs the clock and the /proc of Linux")
+	return errors.New("bench: only Linux is supported: it needs its clock and /proc")
 }

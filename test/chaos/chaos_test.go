@@ -84,9 +84,9 @@ func TestChaos(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(f.tokens) == 0 || f.mail.events == 0 || f.seats.commits == 0 {
+	if len(f.tokens) == 0 || f.events.events == 0 || f.seats.commits == 0 {
 		t.Errorf("%d tokens, %d events, %d commits, want some of each:\n%s",
-			len(f.tokens), f.mail.events, f.seats.commits, &out)
+			len(f.tokens), f.events.events, f.seats.commits, &out)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Error(err)

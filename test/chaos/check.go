@@ -22,7 +22,7 @@ import (
 
 const (
 	// maxFaultsTold bounds the reported faults: one broken rule breaks many lines.
-	maxFaultsTold = 50
+	maxFaultsReported = 50
 	// maxLineBytes bounds a line of evidence.
 	maxLineBytes = 1 << 20
 )
@@ -49,19 +49,19 @@ func (h hold) latest() int64      { return max(h.begin, h.end) }
 // findings is what the checker read and the faults that it found. The promises are those of
 // docs/protocol.md section 11.
 type findings struct {
-	faults []string        // without repetitions
-	told   map[string]bool // the texts
-	more   int             // number of repetitions and of faults beyond maxFaultsTold
+	faults   []string        // without repetitions
+	reported map[string]bool // the texts
+	more     int             // number of repetitions and of faults beyond maxFaultsTold
 
-	holds  []hold
-	tokens map[uint64]owner // by token, the first node seen with authority for it
-	owned  map[use]bool
-	ends   map[string]int // counts of nodes that stopped by themselves, by cause
-	writes map[string]int // by verdict
-	ledger ledger         // the state of the register, recomputed
-	seats  *seats
-	mail   *mail
-	lacks  []string // promises that could not be checked
+	holds    []hold
+	tokens   map[uint64]owner // by token, the first node seen with authority for it
+	owned    map[use]bool
+	ends     map[string]int // counts of nodes that stopped by themselves, by cause
+	writes   map[string]int // by verdict
+	register registerState  // the state of the register, recomputed
+	seats    *seats
+	events   *eventCheck
+	lacks    []string // promises that could not be checked
 	// smallestGap is the shortest time between the authority of two nodes, 0 if there
 	// were no two.
 	smallestGap time.Duration
@@ -78,19 +78,19 @@ type use struct {
 
 func newFindings() *findings {
 	return &findings{
-		told: map[string]bool{}, tokens: map[uint64]owner{}, owned: map[use]bool{},
-		ends: map[string]int{}, writes: map[string]int{}, seats: newSeats(), mail: newMail(),
+		reported: map[string]bool{}, tokens: map[uint64]owner{}, owned: map[use]bool{},
+		ends: map[string]int{}, writes: map[string]int{}, seats: newSeats(), events: newEventCheck(),
 	}
 }
 
 // noteFault records a fault.
 func (f *findings) noteFault(rule, format string, args ...any) {
 	text := rule + ": " + fmt.Sprintf(format, args...)
-	if f.told[text] || len(f.faults) == maxFaultsTold {
+	if f.reported[text] || len(f.faults) == maxFaultsReported {
 		f.more++
 		return
 	}
-	f.told[text] = true
+	f.reported[text] = true
 	f.faults = append(f.faults, text)
 }
 
@@ -114,9 +114,9 @@ func (f *findings) formVerdict() error {
 	return errors.Join(fmt.Errorf("a promise was broken:\n%w", errors.Join(all...)), unchecked)
 }
 
-// readBook checks the evidence of one process. A line may be truncated if its process was
+// readEvidence checks the evidence of one process. A line may be truncated if its process was
 // killed: at the end of the file, or just before the start of the next process.
-func (f *findings) readBook(name string, r io.Reader) error {
+func (f *findings) readEvidence(name string, r io.Reader) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLineBytes)
 	lines.Split(scanWhole)
@@ -189,7 +189,7 @@ func (f *findings) takeLine(e evidence) error {
 	case kindStart:
 		f.seats.size = max(f.seats.size, e.Size)
 		if e.Daemon {
-			f.mail.daemons[e.Node] = true
+			f.events.daemons[e.Node] = true
 		}
 	case kindHold:
 		f.onHold(hold{who, e.Token, e.Begin, e.End})
@@ -202,9 +202,9 @@ func (f *findings) takeLine(e evidence) error {
 		}
 		f.seats.onView(f, who, e)
 	case kindEvents:
-		f.mail.onEvents(f, e)
+		f.events.onEvents(f, e)
 	case kindSent:
-		return f.mail.onSent(who, e)
+		return f.events.onSent(who, e)
 	case kindForged:
 		f.noteFault("A15", "%s got an event of %s that %s", e.Node, e.From, e.Cause)
 	case kindEnd:
@@ -253,21 +253,21 @@ func (f *findings) nameOf(o owner) string { return fmt.Sprintf("%s (run %d)", o.
 // onWrite repeats the register's decision and checks what it accepted.
 func (f *findings) onWrite(e evidence) {
 	f.writes[e.Verdict]++
-	if want := f.ledger.judgeWrite(e); want != e.Verdict {
+	if want := f.register.judgeWrite(e); want != e.Verdict {
 		f.noteFault("register", "write %d of %s with token %d: %q, want %q",
 			e.Seq, f.nameOf(writerOf(e)), e.Token, e.Verdict, want)
 	}
 	switch {
 	case e.Verdict == refusedOther:
 		f.noteFault("I3", "token %d: written with by %s and by %s", e.Token,
-			f.nameOf(writerOf(f.ledger.top)), f.nameOf(writerOf(e)))
+			f.nameOf(writerOf(f.register.top)), f.nameOf(writerOf(e)))
 		return
 	case !f.owned[use{writerOf(e), e.Token}]:
 		f.noteFault("I3", "token %d: written with by %s, which never had authority with it",
 			e.Token, f.nameOf(writerOf(e)))
 	}
 	if e.Verdict == accepted {
-		f.ledger.acceptWrite(e)
+		f.register.acceptWrite(e)
 	}
 }
 
@@ -279,7 +279,7 @@ func (f *findings) checkAll() {
 	f.noteLack(len(f.holds) == 0, "no node ever had authority")
 	f.noteLack(f.writes[accepted] == 0, "the register accepted no write")
 	f.noteLack(len(f.seats.states) == 0, "no node showed a state of a chosen leader")
-	f.noteLack(f.mail.events == 0 && f.seats.size-len(f.mail.daemons) > 1, "no event arrived")
+	f.noteLack(f.events.events == 0 && f.seats.size-len(f.events.daemons) > 1, "no event arrived")
 }
 
 func (f *findings) noteLack(so bool, text string) {
@@ -361,8 +361,8 @@ func (f *findings) printFindings(w io.Writer) {
 		len(f.holds), len(f.tokens), f.countChanges(), f.smallestGap)
 	fmt.Fprintf(w, "register: %d writes accepted, %d with a lower token refused\n",
 		f.writes[accepted], f.writes[refusedLower])
-	lost, sent := f.mail.countLost()
-	fmt.Fprintf(w, "events: %d arrived on %d pairs\n", f.mail.events, len(f.mail.heard))
+	lost, sent := f.events.countLost()
+	fmt.Fprintf(w, "events: %d arrived on %d pairs\n", f.events.events, len(f.events.heard))
 	fmt.Fprintf(w, "events sent without an error that never arrived: %d of %d\n", lost, sent)
 	fmt.Fprintf(w, "states: %d of chosen leaders, %d of them committed\n",
 		len(f.seats.states), f.seats.commits)

@@ -33,7 +33,7 @@ func (b books) hold(node string, run int64, token uint64, begin, end int64) {
 func (b books) write(from string, run int64, token uint64, verdict string) {
 	b.add("register", 1, evidence{
 		Kind: kindWrite, From: from, FromRun: run, Token: token, Verdict: verdict,
-		Seq: uint64(len(b[registerBook]))})
+		Seq: uint64(len(b[registerEvidence]))})
 }
 
 func (b books) events(node, from string, run int64, first, last uint64) {
@@ -47,7 +47,7 @@ func (b books) sent(node string, run int64, to string, first, last uint64) {
 // view adds a view in which a node with its first store shows a state. Members have their first
 // stores unless they are named with another one, as in "n2'".
 func (b books) view(node string, version, revision uint64, leader string, members ...string) {
-	v := &sight{
+	v := &nodeView{
 		StoreID: node, Version: version, Revision: revision, Role: "follower", Leader: leader,
 		Quorate: true,
 	}
@@ -59,7 +59,7 @@ func (b books) view(node string, version, revision uint64, leader string, member
 }
 
 // lastView returns the newest view of a node.
-func (b books) lastView(node string) *sight {
+func (b books) lastView(node string) *nodeView {
 	lines := b[node+".jsonl"]
 	return lines[len(lines)-1].View
 }
@@ -136,7 +136,7 @@ func (b books) folder(t *testing.T) string {
 	return dir
 }
 
-// text returns the text of a book.
+// text returns the lines of one file.
 func text(t testing.TB, lines []evidence) (all []byte) {
 	t.Helper()
 	for _, e := range lines {
@@ -157,11 +157,11 @@ func TestSoundEvidence(t *testing.T) {
 	if err := f.formVerdict(); err != nil {
 		t.Errorf("verdict %v, want none", err)
 	}
-	if len(f.holds) != 4 || f.countChanges() != 2 || f.smallestGap != 1 || f.mail.events != 18 ||
+	if len(f.holds) != 4 || f.countChanges() != 2 || f.smallestGap != 1 || f.events.events != 18 ||
 		f.writes[accepted] != 4 || f.writes[refusedLower] != 1 || f.seats.commits != 3 {
 		t.Errorf("holds %v, %d changes, gap %d, %d events, writes %v, %d commits;"+
 			" want 4, 2, 1, 18, 4 and 1, 3",
-			f.holds, f.countChanges(), f.smallestGap, f.mail.events, f.writes, f.seats.commits)
+			f.holds, f.countChanges(), f.smallestGap, f.events.events, f.writes, f.seats.commits)
 	}
 }
 
@@ -175,7 +175,7 @@ func TestLostEvents(t *testing.T) {
 		t.Errorf("printed\n%s\nwant %q", &said, want)
 	}
 	b["n3.jsonl"][0].Daemon = true
-	if lost, sent := b.audit(t).mail.countLost(); lost != 7 || sent != 23 {
+	if lost, sent := b.audit(t).events.countLost(); lost != 7 || sent != 23 {
 		t.Errorf("with a daemon: %d of %d lost, want 7 of 23", lost, sent)
 	}
 	b.sent("n2", 8, "n1", 3, 4)
@@ -192,7 +192,7 @@ func TestLateWrite(t *testing.T) {
 		b := sound()
 		b.hold("n1", 9, token, 800, 900)
 		b.write("n1", 9, token, accepted)
-		b[registerBook][len(b[registerBook])-1].Seq = 1
+		b[registerEvidence][len(b[registerEvidence])-1].Seq = 1
 		want := fmt.Sprintf(
 			`register: write 1 of n1 (run 9) with token %d: "accepted", want "late"`, token)
 		if got := b.audit(t).faults; !slices.Equal(got, []string{want}) {
@@ -244,14 +244,14 @@ func TestTooLittleEvidence(t *testing.T) {
 func FuzzEvidence(f *testing.F) {
 	b := sound()
 	f.Add(text(f, b["n1.jsonl"]), false)
-	f.Add(text(f, b[registerBook]), true)
+	f.Add(text(f, b[registerEvidence]), true)
 	f.Fuzz(func(t *testing.T, text []byte, isRegister bool) {
 		name := "n1.jsonl"
 		if isRegister {
-			name = registerBook
+			name = registerEvidence
 		}
 		found := newFindings()
-		if err := found.readBook(name, bytes.NewReader(text)); err != nil {
+		if err := found.readEvidence(name, bytes.NewReader(text)); err != nil {
 			if said := err.Error(); !strings.HasPrefix(said, name+" line ") &&
 				said != "evidence missing: "+name+" is empty" {
 				t.Fatalf("%q: no file and line", said)
@@ -261,10 +261,10 @@ func FuzzEvidence(f *testing.F) {
 		found.checkAll()
 		found.printFindings(io.Discard)
 		_ = found.formVerdict() // the input may break any promise
-		if len(found.faults) > maxFaultsTold {
-			t.Fatalf("%d faults reported, want at most %d", len(found.faults), maxFaultsTold)
+		if len(found.faults) > maxFaultsReported {
+			t.Fatalf("%d faults reported, want at most %d", len(found.faults), maxFaultsReported)
 		}
-		if lost, sent := found.mail.countLost(); lost > sent {
+		if lost, sent := found.events.countLost(); lost > sent {
 			t.Fatalf("%d of %d events lost", lost, sent)
 		}
 	})
@@ -369,7 +369,7 @@ func TestEvidenceCutOff(t *testing.T) {
 		{"too long", first + strings.Repeat("x", maxLineBytes+1), "n1.jsonl line 2: "},
 	} {
 		f := newFindings()
-		err := f.readBook("n1.jsonl", strings.NewReader(k.text))
+		err := f.readEvidence("n1.jsonl", strings.NewReader(k.text))
 		if text := fmt.Sprint(err); (err == nil) != (k.want == "") || !strings.Contains(text, k.want) {
 			t.Errorf("%s: %v, want %q", k.name, err, k.want)
 		}
@@ -384,7 +384,7 @@ func TestEvidenceMissing(t *testing.T) {
 		t.Fatalf("nothing missing: %v", err)
 	}
 	for _, name := range []string{
-		"n1.jsonl", "n2.jsonl", "n3.jsonl", registerBook, journalFile, planFile,
+		"n1.jsonl", "n2.jsonl", "n3.jsonl", registerEvidence, journalFile, planFile,
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.Rename(path, path+".away"); err != nil {
@@ -415,14 +415,14 @@ func TestEvidenceMissing(t *testing.T) {
 // TestManyFaults: the report of a run with many faults fits on a page.
 func TestManyFaults(t *testing.T) {
 	b := sound()
-	for i := range 3 * maxFaultsTold {
+	for i := range 3 * maxFaultsReported {
 		b.write("n3", 3, uint64(100+i/2), accepted) // every fault twice
 	}
 	f := b.audit(t)
 	told := slices.Compact(slices.Sorted(slices.Values(f.faults)))
-	if len(told) != maxFaultsTold || f.more != 2*maxFaultsTold {
+	if len(told) != maxFaultsReported || f.more != 2*maxFaultsReported {
 		t.Errorf("%d faults and %d more, want %d and %d",
-			len(f.faults), f.more, maxFaultsTold, 2*maxFaultsTold)
+			len(f.faults), f.more, maxFaultsReported, 2*maxFaultsReported)
 	}
 	if err := f.formVerdict(); err == nil || !strings.Contains(err.Error(), "and 100 more") {
 		t.Errorf("verdict %v, want the number of further faults", err)
@@ -431,11 +431,11 @@ func TestManyFaults(t *testing.T) {
 
 // TestRegister checks the register's decisions in sequence.
 func TestRegister(t *testing.T) {
-	b, err := openBook(filepath.Join(t.TempDir(), registerBook), evidence{Node: "register"})
+	b, err := openEvidence(filepath.Join(t.TempDir(), registerEvidence), evidence{Node: "register"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &register{book: b}
+	r := &register{evidence: b}
 	for i, k := range []struct {
 		from  string
 		run   int64

@@ -6,8 +6,8 @@ package main
 
 import "fmt"
 
-// mail checks and counts custom events.
-type mail struct {
+// eventCheck checks and counts custom events.
+type eventCheck struct {
 	events  uint64               // number of events that arrived
 	heard   map[[2]string]newest // by receiver and sender
 	sent    map[stream][]span    // sent without an error
@@ -31,8 +31,8 @@ type stream struct {
 // span is events without a gap.
 type span struct{ first, last uint64 }
 
-func newMail() *mail {
-	return &mail{
+func newEventCheck() *eventCheck {
+	return &eventCheck{
 		heard: map[[2]string]newest{}, sent: map[stream][]span{}, arrived: map[stream][]span{},
 		daemons: map[string]bool{},
 	}
@@ -41,7 +41,7 @@ func newMail() *mail {
 // onEvents checks I9: for each pair, events arrive in order and at most once. The runs of a
 // sender arrive in order too.
 // in order too.
-func (m *mail) onEvents(f *findings, e evidence) {
+func (m *eventCheck) onEvents(f *findings, e evidence) {
 	if e.First > e.Last {
 		f.noteFault("I9", "%s from %s: events %d to %d", e.Node, e.From, e.First, e.Last)
 		return
@@ -59,7 +59,7 @@ func (m *mail) onEvents(f *findings, e evidence) {
 
 // onSent records what a sender sent.
 // onSent takes what a sender sent.
-func (m *mail) onSent(who owner, e evidence) error {
+func (m *eventCheck) onSent(who owner, e evidence) error {
 	if e.First > e.Last || !appendSpan(m.sent, stream{who, e.To}, span{e.First, e.Last}) {
 		return fmt.Errorf("events %d to %d to %q: not after the earlier ones", e.First, e.Last, e.To)
 	}
@@ -88,7 +88,7 @@ func appendSpan(all map[stream][]span, of stream, s span) bool {
 // recorded as arrived. A loss breaks no promise: a connection may end with events under way,
 // and a receiver may be killed before it records them.
 // end with what it took, and a receiver be killed before it writes.
-func (m *mail) countLost() (lost, sent uint64) {
+func (m *eventCheck) countLost() (lost, sent uint64) {
 	for of, spans := range m.sent {
 		if m.daemons[of.to] {
 			continue

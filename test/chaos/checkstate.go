@@ -19,8 +19,8 @@ func (n number) compare(o number) int {
 	return cmp.Or(cmp.Compare(n.version, o.version), cmp.Compare(n.revision, o.revision))
 }
 
-// seen is a state of a chosen leader.
-type seen struct {
+// shownState is a state of a chosen leader.
+type shownState struct {
 	leader  string
 	members []seat
 	by      string          // the first node that showed it
@@ -31,7 +31,7 @@ type seen struct {
 // of the leader, shows the state that the node holds.
 type seats struct {
 	size    int // of the cluster
-	states  map[number]*seen
+	states  map[number]*shownState
 	leaders map[uint64]string // by version
 	// newest is the latest state that a store showed, by store id.
 	newest  map[string]number
@@ -41,7 +41,7 @@ type seats struct {
 
 func newSeats() *seats {
 	return &seats{
-		states: map[number]*seen{}, leaders: map[uint64]string{}, newest: map[string]number{},
+		states: map[number]*shownState{}, leaders: map[uint64]string{}, newest: map[string]number{},
 	}
 }
 
@@ -66,7 +66,7 @@ func (s *seats) onView(f *findings, who owner, e evidence) {
 	s.leaders[v.Version] = v.Leader
 	state := s.states[at]
 	if state == nil {
-		state = &seen{leader: v.Leader, members: v.Members, by: who.node, held: map[string]bool{}}
+		state = &shownState{leader: v.Leader, members: v.Members, by: who.node, held: map[string]bool{}}
 		s.states[at] = state
 	}
 	if !slices.Equal(state.members, v.Members) {
@@ -119,7 +119,7 @@ func (s *seats) spreadRevisions(order []number) {
 }
 
 // isCommitted reports whether a majority of the voters held the state.
-func (s *seats) isCommitted(state *seen) bool {
+func (s *seats) isCommitted(state *shownState) bool {
 	held := 0
 	for _, m := range state.members {
 		if m.Voter && state.held[m.Name] {

@@ -43,7 +43,7 @@ func (ps *processes) startDaemon(node int, c cluster.Config) error {
 	if err != nil {
 		return err
 	}
-	b, err := openBook(filepath.Join(ps.o.out, nodeName(node)+".jsonl"),
+	b, err := openEvidence(filepath.Join(ps.o.out, nodeName(node)+".jsonl"),
 		evidence{Node: nodeName(node), Size: c.Size, Daemon: true})
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (ps *processes) startDaemon(node int, c cluster.Config) error {
 }
 
 // askDaemon records the authority that a daemon reports, until the daemon ends.
-func (p *process) askDaemon(client *adminclient.Client, b *book) {
+func (p *process) askDaemon(client *adminclient.Client, b *evidenceFile) {
 	defer b.file.Close()
 	var term time.Time // of the last line
 	var written int64

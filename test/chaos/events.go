@@ -21,9 +21,9 @@ import (
 const (
 	// drainPatience is the time that nodes get to learn all outcomes after the faults and the
 	// sending have ended.
-	drainPatience = time.Minute
+	drainTimeout = time.Minute
 	// leavePatience is the time that nodes get to leave at the end.
-	leavePatience = 30 * time.Second
+	leaveTimeout = 30 * time.Second
 	// progressEvery is the interval of progress reports.
 	progressEvery = 30 * time.Second
 	// longEvery is the share of faults that last longer than the TTL, one in this many.
@@ -49,29 +49,29 @@ const slowHandler = "slow handler"
 // errUnproved means that too little happened to prove anything.
 var errUnproved = errors.New("not everything was checked")
 
-// errUntold means that outcomes of events were not reported in time.
-var errUntold = errors.New("events are not as promised")
+// errNoOutcomes means that outcomes of events were not reported in time.
+var errNoOutcomes = errors.New("events are not as promised")
 
-// toll counts what happened during the faults of a class.
-type toll struct {
-	faults int
-	time   time.Duration
-	taken  uint64
-	lost   uint64
+// classCost counts what happened during the faults of a class.
+type classCost struct {
+	faults   int
+	time     time.Duration
+	accepted uint64
+	lost     uint64
 }
 
 // flooding is a run in which nodes send events as fast as they can.
 type flooding struct {
 	*runner
-	plan  []step // the faults, step by step
-	tolls map[string]*toll
-	first uint64        // events accepted when the faults began
-	took  time.Duration // time from then until enough were accepted
-	taken uint64        // events accepted by then
-	told  time.Time     // time of the last progress report
-	open  []*toll       // of the last step, whose losses are reported later
-	lost  uint64        // events reported lost before the last step
-	slept uint64        // number of times that a handler slept
+	plan       []step // the faults, step by step
+	costs      map[string]*classCost
+	first      uint64        // events accepted when the faults began
+	took       time.Duration // time from then until enough were accepted
+	accepted   uint64        // events accepted by then
+	reportedAt time.Time     // time of the last progress report
+	open       []*classCost  // of the last step, whose losses are reported later
+	lost       uint64        // events reported lost before the last step
+	slept      uint64        // number of times that a handler slept
 }
 
 // runEvents floods a cluster, injects faults, and checks every event.
@@ -81,7 +81,7 @@ func runEvents(ctx context.Context, o options, plan []step, out io.Writer) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, r.removeWorld()) }()
-	f := &flooding{runner: r, tolls: map[string]*toll{}, plan: plan}
+	f := &flooding{runner: r, costs: map[string]*classCost{}, plan: plan}
 	if err = writePlan(filepath.Join(o.out, planFile), f.plan); err == nil {
 		err = r.runDuring(ctx, f.runPlan)
 	}
@@ -164,7 +164,7 @@ func (f *flooding) runPlan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.first, f.began, f.told = before.Taken, time.Now(), time.Now()
+	f.first, f.began, f.reportedAt = before.Accepted, time.Now(), time.Now()
 	for i, s := range f.plan {
 		done, err := f.isEnough()
 		if err != nil {
@@ -212,24 +212,24 @@ func (f *flooding) floodStep(ctx context.Context, i int, s step) error {
 	after, err := f.sumTotals()
 	for _, fault := range s.Faults {
 		class := classOf(fault.Kind)
-		t := f.tolls[class]
+		t := f.costs[class]
 		if t == nil {
-			t = &toll{}
-			f.tolls[class] = t
+			t = &classCost{}
+			f.costs[class] = t
 		}
 		t.faults++
 		if slices.Contains(f.open, t) {
 			continue // counted already: two faults of one class
 		}
 		t.time += time.Since(began)
-		t.taken += after.Taken - before.Taken
+		t.accepted += after.Accepted - before.Accepted
 		f.open = append(f.open, t)
 	}
 	return err
 }
 
 // settleLosses attributes the losses since the last step began.
-func (f *flooding) settleLosses(now tapeHead) {
+func (f *flooding) settleLosses(now recordingHead) {
 	for _, t := range f.open {
 		t.lost += now.Lost - f.lost
 	}
@@ -237,7 +237,7 @@ func (f *flooding) settleLosses(now tapeHead) {
 }
 
 // sumTotals sums up what all nodes have sent so far.
-func (f *flooding) sumTotals() (sum tapeHead, err error) {
+func (f *flooding) sumTotals() (sum recordingHead, err error) {
 	paths, err := filepath.Glob(filepath.Join(f.o.out, "*"+sentEnd))
 	if err != nil {
 		return sum, err
@@ -250,7 +250,7 @@ func (f *flooding) sumTotals() (sum tapeHead, err error) {
 		if err != nil {
 			return sum, err
 		}
-		sum.Taken += head.Taken
+		sum.Accepted += head.Accepted
 		sum.Lost += head.Lost
 		sum.Done += head.Done
 	}
@@ -263,13 +263,13 @@ func (f *flooding) isEnough() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if time.Since(f.told) > progressEvery {
-		f.told = time.Now()
+	if time.Since(f.reportedAt) > progressEvery {
+		f.reportedAt = time.Now()
 		f.report("after %v: %d events accepted, %d lost, %d faults",
-			time.Since(f.began).Round(time.Second), sum.Taken, sum.Lost, f.countFaults())
+			time.Since(f.began).Round(time.Second), sum.Accepted, sum.Lost, f.countFaults())
 	}
-	f.taken, f.took = sum.Taken, time.Since(f.began)
-	return sum.Taken >= f.o.events && len(f.listMissingFaults()) == 0, nil
+	f.accepted, f.took = sum.Accepted, time.Since(f.began)
+	return sum.Accepted >= f.o.events && len(f.listMissingFaults()) == 0, nil
 }
 
 // listMissingFaults lists the classes of faults that have not occurred yet.
@@ -280,7 +280,7 @@ func (f *flooding) listMissingFaults() (all []string) {
 				return classOf(x.Kind) == classes[i].name
 			})
 		})
-		if t := f.tolls[c.name]; t == nil && (possible || !f.o.plain) {
+		if t := f.costs[c.name]; t == nil && (possible || !f.o.plain) {
 			all = append(all, c.name)
 		}
 	}
@@ -289,19 +289,19 @@ func (f *flooding) listMissingFaults() (all []string) {
 
 // waitForOutcomes ends the sending, waits for all outcomes, and ends the processes.
 func (f *flooding) waitForOutcomes(ctx context.Context) error {
-	f.report("sending ended after %v: %d events accepted", f.took.Round(time.Millisecond), f.taken)
+	f.report("sending ended after %v: %d events accepted", f.took.Round(time.Millisecond), f.accepted)
 	began := time.Now()
-	f.sayStop()
+	f.stopSending()
 	if err := f.waitUntilCalm(ctx); err != nil {
 		return err
 	}
-	f.sayStop() // again, for a node that was restarted meanwhile
+	f.stopSending() // again, for a node that was restarted meanwhile
 	isBusy := func(p *process) bool { return !p.lastReport().Idle }
 	for slices.ContainsFunc(f.ps.nodes, isBusy) {
-		if time.Since(began) > drainPatience {
+		if time.Since(began) > drainTimeout {
 			err := fmt.Errorf("%w: outcomes are missing %v after the last event was sent "+
-				"(senders that end would report them)", errUntold, drainPatience)
-			return errors.Join(err, listUntold(f.o.out), f.leaveAll())
+				"(senders that end would report them)", errNoOutcomes, drainTimeout)
+			return errors.Join(err, listPending(f.o.out), f.leaveAll())
 		}
 		if err := waitFor(ctx, lookTick); err != nil {
 			return err
@@ -314,10 +314,10 @@ func (f *flooding) waitForOutcomes(ctx context.Context) error {
 	return errors.Join(err, f.leaveAll())
 }
 
-// sayStop makes all nodes stop sending. A node that has ended is restarted later.
-func (f *flooding) sayStop() {
+// stopSending makes all nodes stop sending. A node that has ended is restarted later.
+func (f *flooding) stopSending() {
 	for _, p := range f.ps.nodes {
-		_, _ = io.WriteString(p.in, sayStop+"\n")
+		_, _ = io.WriteString(p.in, lineStop+"\n")
 	}
 }
 
@@ -326,24 +326,24 @@ func (r *runner) leaveAll() error {
 	for _, p := range r.ps.nodes {
 		p.sendSignal(syscall.SIGTERM)
 	}
-	late := time.After(leavePatience)
+	late := time.After(leaveTimeout)
 	for i, p := range r.ps.nodes {
 		select {
 		case <-p.ended:
 		case <-late:
-			return fmt.Errorf("%s has not left after %v", nodeName(i), leavePatience)
+			return fmt.Errorf("%s has not left after %v", nodeName(i), leaveTimeout)
 		}
 	}
 	return nil
 }
 
-// judgeRun checks every event and the promises that every run checks; told means that all
+// judgeRun checks every event and the promises that every run checks; complete means that all
 // outcomes were reported in time.
-func (f *flooding) judgeRun(told bool) error {
-	if err := cutTapes(f.o.out); err != nil {
+func (f *flooding) judgeRun(complete bool) error {
+	if err := truncateRecordings(f.o.out); err != nil {
 		return err
 	}
-	p, err := checkTapes(f.o.out)
+	p, err := checkRecordings(f.o.out)
 	if err != nil {
 		return err
 	}
@@ -353,18 +353,18 @@ func (f *flooding) judgeRun(told bool) error {
 	}
 	w := io.MultiWriter(f.out, f.log)
 	for _, c := range classes {
-		if t := f.tolls[c.name]; t != nil {
+		if t := f.costs[c.name]; t != nil {
 			fmt.Fprintf(w, "%-12s %3d faults in %6.1f s: %9d events accepted, %6.0f a second; "+
-				"%d reported lost\n", c.name, t.faults, t.time.Seconds(), t.taken,
-				float64(t.taken)/t.time.Seconds(), t.lost)
+				"%d reported lost\n", c.name, t.faults, t.time.Seconds(), t.accepted,
+				float64(t.accepted)/t.time.Seconds(), t.lost)
 		}
 	}
 	f.report("%d faults, %d restarts, longest until all were active: %v (L2: %v)", f.countFaults(),
 		f.restarts,
 		f.slowest.Round(time.Millisecond), activeBound(f.o.config))
-	f.report("%d events in %v: %.0f a second", f.taken-f.first, f.took.Round(time.Millisecond),
-		float64(f.taken-f.first)/f.took.Seconds())
-	p.printCounts(w, told)
+	f.report("%d events in %v: %.0f a second", f.accepted-f.first, f.took.Round(time.Millisecond),
+		float64(f.accepted-f.first)/f.took.Seconds())
+	p.printCounts(w, complete)
 	f.slept = p.slept
 	promises.lacks = nil // a flood leaves less evidence, which is no fault
 	return errors.Join(p.formVerdict(), promises.formVerdict())
@@ -376,8 +376,8 @@ func (f *flooding) checkProved() error {
 	if f.slept == 0 {
 		lacking = append(lacking, slowHandler)
 	}
-	if f.taken < f.o.events {
-		lacking = append(lacking, fmt.Sprintf("%d more events", f.o.events-f.taken))
+	if f.accepted < f.o.events {
+		lacking = append(lacking, fmt.Sprintf("%d more events", f.o.events-f.accepted))
 	}
 	if len(lacking) == 0 {
 		return nil

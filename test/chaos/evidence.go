@@ -45,7 +45,7 @@ type evidence struct {
 	Begin int64 `json:",omitempty"`
 	End   int64 `json:",omitempty"`
 
-	View *sight `json:",omitempty"`
+	View *nodeView `json:",omitempty"`
 
 	From    string `json:",omitempty"`
 	FromRun int64  `json:",omitempty"`
@@ -58,8 +58,8 @@ type evidence struct {
 	Verdict string `json:",omitempty"`
 }
 
-// sight is a view of the cluster by the names of the nodes.
-type sight struct {
+// nodeView is a view of the cluster by the names of the nodes.
+type nodeView struct {
 	StoreID  string // of the node itself
 	Cluster  string `json:",omitempty"` // cluster id of the state that the node holds
 	Version  uint64
@@ -79,8 +79,8 @@ type seat struct {
 	Voter       bool
 }
 
-// book is an append-only file of evidence, written by one process.
-type book struct {
+// evidenceFile is an append-only file of evidence, written by one process.
+type evidenceFile struct {
 	node string
 	run  int64
 
@@ -88,14 +88,14 @@ type book struct {
 	file *os.File
 }
 
-// openBook opens a file of evidence for appending. It first ends a line that an earlier process
+// openEvidence opens a file of evidence for appending. It first ends a line that an earlier process
 // may have left truncated. The first line is start, whose Node names the process.
-func openBook(path string, start evidence) (*book, error) {
+func openEvidence(path string, start evidence) (*evidenceFile, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	b := &book{node: start.Node, run: readMonotonic(), file: file}
+	b := &evidenceFile{node: start.Node, run: readMonotonic(), file: file}
 	if _, err := file.WriteString("\n"); err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func openBook(path string, start evidence) (*book, error) {
 
 // appendLine appends one line in one write. A failure ends the process: a run without evidence
 // proves nothing.
-func (b *book) appendLine(e evidence) {
+func (b *evidenceFile) appendLine(e evidence) {
 	e.Node, e.Run, e.At = b.node, b.run, readMonotonic()
 	text, err := json.Marshal(e)
 	if err == nil {

@@ -50,8 +50,8 @@ const (
 
 // The lines that the runner sends to a node in a flood.
 const (
-	sayStop = "stop"  // stop sending
-	saySend = "send " // and the name of a node: start sending to it
+	lineStop = "stop"  // stop sending
+	lineSend = "send " // and the name of a node: start sending to it
 )
 
 // floodTask makes a node send events as fast as it can, or at a given rate.
@@ -92,8 +92,8 @@ type flood struct {
 	name  string
 	node  *cluster.Node
 	addrs map[string]member.Address
-	sent  map[string]*tape[uint32]
-	heard map[member.Address]*hearing
+	sent  map[string]*recording[uint32]
+	heard map[member.Address]*incoming
 	noise []byte
 
 	ctx     context.Context // done when it must stop sending
@@ -102,20 +102,20 @@ type flood struct {
 	idle    atomic.Bool // all senders have finished
 }
 
-// hearing is what the node receives from one sender.
-type hearing struct {
-	name   string
-	tape   *tape[uint64]
-	inside atomic.Int32 // number of running handlers
-	slept  time.Time    // time of the last sleep
-	left   int          // events until the next nap
+// incoming is what the node receives from one sender.
+type incoming struct {
+	name      string
+	recording *recording[uint64]
+	inside    atomic.Int32 // number of running handlers
+	slept     time.Time    // time of the last sleep
+	left      int          // events until the next nap
 }
 
 // newFlood creates the recordings of a node.
 func newFlood(t nodeTask) (*flood, error) {
 	f := &flood{
 		task: *t.Flood, name: t.Name, addrs: map[string]member.Address{},
-		sent: map[string]*tape[uint32]{}, heard: map[member.Address]*hearing{},
+		sent: map[string]*recording[uint32]{}, heard: map[member.Address]*incoming{},
 		noise: make([]byte, noiseBytes),
 	}
 	f.ctx, f.stop = context.WithCancel(context.Background())
@@ -130,13 +130,15 @@ func newFlood(t nodeTask) (*flood, error) {
 			return nil, err
 		}
 		f.addrs[other] = to
-		path := func(end string) string { return tapePath(f.task.Dir, t.Name, f.task.Run, other, end) }
-		h := &hearing{name: other, slept: time.Now(), left: napEvery}
+		path := func(end string) string {
+			return recordingPath(f.task.Dir, t.Name, f.task.Run, other, end)
+		}
+		h := &incoming{name: other, slept: time.Now(), left: napEvery}
 		f.heard[to] = h
-		if h.tape, err = makeTape[uint64](path(heardEnd), f.task.Room); err != nil {
+		if h.recording, err = createRecording[uint64](path(heardEnd), f.task.Room); err != nil {
 			return nil, err
 		}
-		if f.sent[other], err = makeTape[uint32](path(sentEnd), f.task.Room); err != nil {
+		if f.sent[other], err = createRecording[uint32](path(sentEnd), f.task.Room); err != nil {
 			return nil, err
 		}
 	}
@@ -154,12 +156,12 @@ func (f *flood) startSending(n *cluster.Node) {
 	}
 }
 
-// obeyLine executes a line of the runner.
-func (f *flood) obeyLine(line string) {
-	if name, ok := strings.CutPrefix(line, saySend); ok {
+// runLine executes a line of the runner.
+func (f *flood) runLine(line string) {
+	if name, ok := strings.CutPrefix(line, lineSend); ok {
 		f.startSendingTo(name)
 	}
-	if line == sayStop {
+	if line == lineStop {
 		f.stop()
 		go func() {
 			f.senders.Wait()
@@ -176,7 +178,7 @@ func (f *flood) startSendingTo(name string) {
 }
 
 // sendEvents sends numbered events to one member, one after the other, until it must stop.
-func (f *flood) sendEvents(to member.Address, tape *tape[uint32]) {
+func (f *flood) sendEvents(to member.Address, tape *recording[uint32]) {
 	random := rand.New(rand.NewPCG(uint64(f.task.Run), uint64(to.Port)))
 	for next := uint64(1); next > 0 && f.ctx.Err() == nil; {
 		next = f.sendSome(to, tape, random, next)
@@ -186,7 +188,7 @@ func (f *flood) sendEvents(to member.Address, tape *tape[uint32]) {
 // sendSome sends with one context until a Send fails or the context is due for replacement. It
 // returns the number of the next event, or 0 if the recording is full.
 func (f *flood) sendSome(
-	to member.Address, tape *tape[uint32], random *rand.Rand, seq uint64,
+	to member.Address, tape *recording[uint32], random *rand.Rand, seq uint64,
 ) (next uint64) {
 	ctx, cancel := context.WithTimeout(f.ctx, floodTimeout)
 	defer cancel()
@@ -197,7 +199,7 @@ func (f *flood) sendSome(
 		e := flooded{From: f.name, Run: f.task.Run, Seq: seq, Body: f.makeBody(random)}
 		e.Sum = e.checksum()
 		err := f.node.Send(ctx, to, e, cluster.WithOutcome(func(_ member.Address, err error) {
-			noteTold(tape, e.Seq, outcomeMark(err))
+			noteOutcome(tape, e.Seq, outcomeMark(err))
 		}))
 		noteSent(tape, seq, err)
 		if err != nil {
@@ -226,11 +228,11 @@ func (f *flood) makeBody(random *rand.Rand) []byte {
 func outcomeMark(err error) uint32 {
 	switch {
 	case err == nil:
-		return toldDone
+		return outcomeDone
 	case errors.Is(err, cluster.ErrUnknownOutcome), errors.Is(err, cluster.ErrClosed):
-		return toldUnknown
+		return outcomeUnknown
 	default:
-		return toldNotRun
+		return outcomeNotRun
 	}
 }
 
@@ -247,7 +249,7 @@ func (f *flood) onFlooded(_ context.Context, from member.Member, e flooded) erro
 	if h.inside.Add(1) > 1 {
 		mark |= heardBeside
 	}
-	at := noteHeard(h.tape, mark)
+	at := noteHeard(h.recording, mark)
 	if at == nil {
 		fmt.Fprintln(os.Stderr, "chaos: evidence: the recording is full:", h.name)
 		os.Exit(exitEvidence)
@@ -264,7 +266,7 @@ func (f *flood) onFlooded(_ context.Context, from member.Member, e flooded) erro
 }
 
 // sleepSometimes sleeps if it is time to.
-func (h *hearing) sleepSometimes() {
+func (h *incoming) sleepSometimes() {
 	now := time.Now()
 	h.left--
 	switch {
@@ -277,7 +279,7 @@ func (h *hearing) sleepSometimes() {
 	default:
 		return
 	}
-	atomic.AddUint64(&h.tape.head.Slept, 1)
+	atomic.AddUint64(&h.recording.head.Slept, 1)
 }
 
 // isIdle reports whether the node has stopped sending and knows all outcomes.
@@ -288,7 +290,7 @@ func (f *flood) isIdle() bool {
 	for _, t := range f.sent {
 		// Taken is read last: an outcome may arrive before Send returns.
 		known := atomic.LoadUint64(&t.head.Done) + atomic.LoadUint64(&t.head.Lost)
-		if known < atomic.LoadUint64(&t.head.Taken) {
+		if known < atomic.LoadUint64(&t.head.Accepted) {
 			return false
 		}
 	}

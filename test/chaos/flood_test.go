@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	taken   = markTried | markTaken
-	good    = taken | toldDone
-	lost    = taken | toldUnknown
+	taken   = markTried | markAccepted
+	good    = taken | outcomeDone
+	lost    = taken | outcomeUnknown
 	refused = markTried | markRefused
 )
 
@@ -48,7 +48,7 @@ func ok(seqs ...uint64) (marks []uint64) {
 func odd(marks uint64) []uint64 { return []uint64{heardOf(1, 1) | marks} }
 
 var pairTests = []pairTest{
-	{"well", "", []uint32{good, lost, lost, refused, taken | toldNotRun, good}, ok(1, 3, 6), ""},
+	{"well", "", []uint32{good, lost, lost, refused, taken | outcomeNotRun, good}, ok(1, 3, 6), ""},
 	{"twice", "handled twice", []uint32{good, good}, ok(1, 1, 2), ""},
 	{"twice, and later", "handled twice", []uint32{good, good}, ok(1, 2, 1), ""},
 	{"swapped", "out of order", []uint32{good, good, good}, ok(1, 3, 2), ""},
@@ -67,18 +67,18 @@ var pairTests = []pairTest{
 	{"nil too early", "reported as handled before its handler returned",
 		[]uint32{good}, odd(0), "reader"},
 	{"handled, but reported as not run", "reported that no handler ran, but one did",
-		[]uint32{taken | toldNotRun}, ok(1), ""},
+		[]uint32{taken | outcomeNotRun}, ok(1), ""},
 	{"no outcome, handled", "no outcome", []uint32{taken}, ok(1), ""},
 	{"no outcome, not handled", "no outcome", []uint32{taken}, nil, ""},
 	{"no outcome, reader killed", "no outcome", []uint32{taken}, nil, "reader"},
 	{"no outcome, sender killed", "", []uint32{good, taken, taken}, ok(1, 3), "sender"},
 	{"killed while it sent", "", []uint32{good, markTried}, ok(1, 2), "sender"},
 	{"killed before it marked", "", []uint32{good, 0}, ok(1), "sender"},
-	{"one outcome twice", "more than one outcome", []uint32{good + toldDone}, ok(1), ""},
-	{"two outcomes", "more than one outcome", []uint32{good | toldUnknown}, ok(1), ""},
+	{"one outcome twice", "more than one outcome", []uint32{good + outcomeDone}, ok(1), ""},
+	{"two outcomes", "more than one outcome", []uint32{good | outcomeUnknown}, ok(1), ""},
 	{"failed, handled", "Send failed, but it was handled", []uint32{refused}, ok(1), ""},
 	{"failed, with an outcome", "Send failed, but it had an outcome",
-		[]uint32{refused | toldUnknown}, nil, ""},
+		[]uint32{refused | outcomeUnknown}, nil, ""},
 	{"Send still running", "Send never returned", []uint32{markTried}, nil, ""},
 	{"a gap", "evidence", []uint32{good, 0, good}, ok(1, 3), ""},
 }
@@ -88,13 +88,13 @@ var pairTests = []pairTest{
 func TestCheckPair(t *testing.T) {
 	for _, test := range pairTests {
 		t.Run(test.name, func(t *testing.T) {
-			p := newPost()
+			p := newFloodCheck()
 			sender, reader := test.killed == "sender", test.killed == "reader"
 			p.checkPair(
-				[]sentBook{{from: floodRun{"n1", 1}, to: "n2", killed: sender, marks: test.sent}},
-				[]heardBook{{at: floodRun{"n2", 1}, from: "n1", killed: reader, marks: test.heard}},
+				[]sentRun{{from: floodRun{"n1", 1}, to: "n2", killed: sender, marks: test.sent}},
+				[]receivedRun{{at: floodRun{"n2", 1}, from: "n1", killed: reader, marks: test.heard}},
 			)
-			kinds := slices.Sorted(maps.Keys(p.odd))
+			kinds := slices.Sorted(maps.Keys(p.byKind))
 			if got := strings.Join(kinds, "; "); got != test.want {
 				t.Errorf("got %q, want %q: %v", got, test.want, p.faults)
 			}
@@ -107,7 +107,7 @@ func TestCheckPair(t *testing.T) {
 
 // TestCheckPairOverRuns: order and at-most-once hold across restarts of both ends.
 func TestCheckPairOverRuns(t *testing.T) {
-	sent := []sentBook{
+	sent := []sentRun{
 		{from: floodRun{"n1", 1}, to: "n2", killed: true, marks: []uint32{lost, lost, lost}},
 		{from: floodRun{"n1", 2}, to: "n2", marks: []uint32{lost, lost}},
 	}
@@ -116,15 +116,15 @@ func TestCheckPairOverRuns(t *testing.T) {
 		"handled twice": {{heardOf(1, 1), heardOf(1, 2)}, {heardOf(1, 2), heardOf(2, 1)}},
 		"out of order":  {{heardOf(1, 1), heardOf(2, 1)}, {heardOf(1, 2), heardOf(2, 2)}},
 	} {
-		p := newPost()
-		p.checkPair(sent, []heardBook{
+		p := newFloodCheck()
+		p.checkPair(sent, []receivedRun{
 			{at: floodRun{"n2", 1}, from: "n1", killed: true, marks: marks[0]},
 			{at: floodRun{"n2", 2}, from: "n1", killed: true, marks: marks[1]},
 		})
 		if len(p.faults) > 0 != (want != "") || want != "" && !strings.HasPrefix(p.faults[0], want) {
 			t.Errorf("got %q, want %q", p.faults, want)
 		}
-		if want == "" && (p.handled != 4 || p.unknownHandled != 4 || p.taken != 5) {
+		if want == "" && (p.handled != 4 || p.unknownHandled != 4 || p.accepted != 5) {
 			t.Errorf("got %+v, want 5 accepted, 4 handled, all with an unknown outcome", p)
 		}
 	}
@@ -134,24 +134,24 @@ func TestCheckPairOverRuns(t *testing.T) {
 // received three.
 func writeTapes(t *testing.T, dir, node, other string) {
 	t.Helper()
-	out, err := makeTape[uint32](tapePath(dir, node, 1, other, sentEnd), 1000)
+	out, err := createRecording[uint32](recordingPath(dir, node, 1, other, sentEnd), 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := makeTape[uint64](tapePath(dir, node, 1, other, heardEnd), 1000)
+	in, err := createRecording[uint64](recordingPath(dir, node, 1, other, heardEnd), 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for seq := range uint64(3) {
 		noteTry(out, seq+1)
 		noteSent(out, seq+1, nil)
-		noteTold(out, seq+1, toldDone)
+		noteOutcome(out, seq+1, outcomeDone)
 		*noteHeard(in, heardOf(1, seq+1)) |= heardReturned
 	}
 	noteTry(out, 4)
 	noteSent(out, 4, io.EOF)
 	out.head.Ended = 1
-	if noteTry(out, 1001) || noteHeard(&tape[uint64]{head: &tapeHead{}}, 1) != nil {
+	if noteTry(out, 1001) || noteHeard(&recording[uint64]{head: &recordingHead{}}, 1) != nil {
 		t.Error("marks in a full recording")
 	}
 }
@@ -162,49 +162,51 @@ func TestTapes(t *testing.T) {
 	dir := t.TempDir()
 	writeTapes(t, dir, "n1", "n2")
 	writeTapes(t, dir, "n2", "n1")
-	if _, err := checkTapes(dir); err == nil || !strings.Contains(err.Error(), "evidence missing") {
+	_, err := checkRecordings(dir)
+	if err == nil || !strings.Contains(err.Error(), "evidence missing") {
 		t.Errorf("without %s: %v, want that it is reported missing", killedFile, err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, killedFile), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := listUntold(dir); err != nil {
+	if err := listPending(dir); err != nil {
 		t.Errorf("no event without an outcome: %v, want no error", err)
 	}
-	waits, err := makeTape[uint32](tapePath(dir, "n3", 1, "n1", sentEnd), 1)
+	waits, err := createRecording[uint32](recordingPath(dir, "n3", 1, "n1", sentEnd), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	noteTry(waits, 1)
 	noteSent(waits, 1, nil)
-	if err := listUntold(dir); err == nil || !strings.Contains(err.Error(),
+	if err := listPending(dir); err == nil || !strings.Contains(err.Error(),
 		"n3 (run 1) to n1: event 1") {
 		t.Errorf("one event without an outcome: %v, want its name", err)
 	}
-	if err := os.Remove(tapePath(dir, "n3", 1, "n1", sentEnd)); err != nil {
+	if err := os.Remove(recordingPath(dir, "n3", 1, "n1", sentEnd)); err != nil {
 		t.Fatal(err)
 	}
-	if err := cutTapes(dir); err != nil {
+	if err := truncateRecordings(dir); err != nil {
 		t.Fatal(err)
 	}
-	path := tapePath(dir, "n1", 1, "n2", sentEnd)
-	if info, err := os.Stat(path); err != nil || info.Size() != tapeHeadBytes+4*4 {
+	path := recordingPath(dir, "n1", 1, "n2", sentEnd)
+	if info, err := os.Stat(path); err != nil || info.Size() != headBytes+4*4 {
 		t.Errorf("cut to %v, %v, want 4 marks", info.Size(), err)
 	}
-	p, err := checkTapes(dir)
-	if err != nil || p.formVerdict() != nil || p.taken != 6 || p.handled != 6 || p.refused != 2 {
+	p, err := checkRecordings(dir)
+	if err != nil || p.formVerdict() != nil || p.accepted != 6 || p.handled != 6 || p.refused != 2 {
 		t.Fatalf("%+v, %v, want 6 accepted and handled, 2 refused", p, err)
 	}
-	if err := os.Truncate(path, tapeHeadBytes+3*4); err != nil {
+	if err := os.Truncate(path, headBytes+3*4); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := checkTapes(dir); err == nil || !strings.Contains(err.Error(), "not evidence") {
+	if _, err := checkRecordings(dir); err == nil || !strings.Contains(err.Error(), "not evidence") {
 		t.Errorf("a truncated recording: %v, want an error", err)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := checkTapes(dir); err == nil || !strings.Contains(err.Error(), "evidence missing") {
+	_, err = checkRecordings(dir)
+	if err == nil || !strings.Contains(err.Error(), "evidence missing") {
 		t.Errorf("without a recording: %v, want that it is reported missing", err)
 	}
 }
@@ -256,25 +258,25 @@ func TestEvents(t *testing.T) {
 		t.Fatalf("%v\n%s%s", err, &out, logs(o.out))
 	}
 	t.Logf("%s", &out)
-	p, err := checkTapes(o.out)
+	p, err := checkRecordings(o.out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.taken < o.events || p.unknown == 0 || p.excused == 0 || len(p.pairs) != 6 {
+	if p.accepted < o.events || p.unknown == 0 || p.excused == 0 || len(p.pairs) != 6 {
 		t.Errorf("%d accepted, %d lost, %d of the killed node, %d pairs: want %d, some, some and 6",
-			p.taken, p.unknown, p.excused, len(p.pairs), o.events)
+			p.accepted, p.unknown, p.excused, len(p.pairs), o.events)
 	}
 	// Without its entry in killedFile the killed node owes outcomes.
 	if err := os.WriteFile(filepath.Join(o.out, killedFile), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, err = checkTapes(o.out)
-	if err != nil || p.formVerdict() == nil || p.odd["never told"] == 0 {
+	p, err = checkRecordings(o.out)
+	if err != nil || p.formVerdict() == nil || p.byKind["never told"] == 0 {
 		t.Errorf("without the note of the kill: %v, %v, want events without an outcome",
 			p.formVerdict(), err)
 	}
 	// A flood without one of the classes of faults has proved too little.
-	f := flooding{runner: &runner{o: o}, plan: plan, slept: 1, taken: o.events}
+	f := flooding{runner: &runner{o: o}, plan: plan, slept: 1, accepted: o.events}
 	if err := f.checkProved(); !errors.Is(err, errUnproved) || reportFailure(err, io.Discard) != 3 {
 		t.Errorf("no kill happened: %v, want an error, and code 3", err)
 	}

@@ -59,9 +59,9 @@ func (r *runner) inflictFault(f fault) []action {
 	case lostStore:
 		return r.loseStore(f, order)
 	case wrongSeed:
-		return r.misleadNode(f, order)
+		return r.giveWrongSeed(f, order)
 	case wrongSeedOther:
-		return r.misleadOther(f, order)
+		return r.giveOtherWrongSeed(f, order)
 	default:
 		return r.starveNode(f, order)
 	}
@@ -191,7 +191,7 @@ func (r *runner) starveNode(f fault, order []int) []action {
 	starved := map[string][2]func(node int) error{
 		"full disk": {r.fillDisk, r.freeDisk},
 		"no files":  {r.takeFiles, r.giveFiles},
-		"no memory": {r.world.tightenNode, r.world.loosenNode},
+		"no memory": {r.world.limitNode, r.world.unlimitNode},
 	}[f.Kind]
 	if f.Kind == "no memory" && r.world.groups == nil {
 		return nil

@@ -127,7 +127,7 @@ func recheckFolder(dir string) error {
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(dir, killedFile)); err == nil {
-		p, err := checkTapes(dir)
+		p, err := checkRecordings(dir)
 		if err != nil {
 			return err
 		}

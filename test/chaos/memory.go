@@ -88,8 +88,8 @@ func (m *memory) groupOf(node int) string {
 	return m.groups[node]
 }
 
-// tightenNode limits a node to the memory that it uses now.
-func (m *memory) tightenNode(node int) error {
+// limitNode limits a node to the memory that it uses now.
+func (m *memory) limitNode(node int) error {
 	use, err := os.ReadFile(filepath.Join(m.groups[node], m.use))
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func (m *memory) tightenNode(node int) error {
 	return m.setLimit(node, strings.TrimSpace(string(use)))
 }
 
-func (m *memory) loosenNode(node int) error { return m.setLimit(node, m.none) }
+func (m *memory) unlimitNode(node int) error { return m.setLimit(node, m.none) }
 
 func (m *memory) setLimit(node int, limit string) error {
 	return os.WriteFile(filepath.Join(m.groups[node], m.limit), []byte(limit), 0o644)

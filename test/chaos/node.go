@@ -56,7 +56,7 @@ type nodeTask struct {
 	Name     string
 	Config   cluster.Config
 	Names    map[string]string // names of the nodes, by address
-	Book     string            // path of its evidence
+	Evidence string            // path of its evidence
 	Register string            // path of the register's socket
 	Flood    *floodTask        // nil if the node sends the events of a normal run
 }
@@ -80,30 +80,30 @@ type report struct {
 	Idle       bool   // it has stopped sending and knows all outcomes
 }
 
-// witness is a node that records evidence.
-type witness struct {
-	task nodeTask
-	book *book
-	node *cluster.Node
-	got  tally  // by sender
-	sent tally  // by receiver
-	seq  uint64 // number of the latest write to the register
+// testNode is a node that records evidence.
+type testNode struct {
+	task     nodeTask
+	evidence *evidenceFile
+	node     *cluster.Node
+	got      spanLog // by sender
+	sent     spanLog // by receiver
+	seq      uint64  // number of the latest write to the register
 
 	flood *flood // nil in a normal run
 }
 
 // nodeMain runs a node until SIGTERM, when it leaves, or until the runner ends.
 func nodeMain(task string) error {
-	w := &witness{}
+	w := &testNode{}
 	if err := json.Unmarshal([]byte(task), &w.task); err != nil {
 		return err
 	}
 	var err error
 	start := evidence{Node: w.task.Name, Size: w.task.Config.Size}
-	if w.book, err = openBook(w.task.Book, start); err != nil {
+	if w.evidence, err = openEvidence(w.task.Evidence, start); err != nil {
 		return err
 	}
-	w.got.book, w.sent.book = w.book, w.book
+	w.got.evidence, w.sent.evidence = w.evidence, w.evidence
 	defer w.flushWaiting()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -123,14 +123,14 @@ func nodeMain(task string) error {
 		if w.flood != nil && ctx.Err() != nil {
 			w.flood.reportDone() // it was stopped before it had joined
 		}
-		w.book.appendLine(evidence{Kind: kindEnd, Cause: err.Error()})
+		w.evidence.appendLine(evidence{Kind: kindEnd, Cause: err.Error()})
 		return err
 	}
 	w.startWork(ctx)
 	select {
 	case <-w.node.Done():
 		err = fmt.Errorf("node stopped: %w", w.node.Err())
-		w.book.appendLine(evidence{Kind: kindEnd, Cause: err.Error()})
+		w.evidence.appendLine(evidence{Kind: kindEnd, Cause: err.Error()})
 		return err
 	case <-ctx.Done():
 	}
@@ -141,15 +141,15 @@ func nodeMain(task string) error {
 		w.flood.reportDone() // the node is closed either way
 	}
 	if err != nil {
-		w.book.appendLine(evidence{Kind: kindEnd, Cause: err.Error()})
+		w.evidence.appendLine(evidence{Kind: kindEnd, Cause: err.Error()})
 		return err
 	}
-	w.book.appendLine(evidence{Kind: kindEnd, Cause: "left"})
+	w.evidence.appendLine(evidence{Kind: kindEnd, Cause: "left"})
 	return nil
 }
 
 // startWork starts everything that the node does besides being a member.
-func (w *witness) startWork(ctx context.Context) {
+func (w *testNode) startWork(ctx context.Context) {
 	if w.flood != nil {
 		w.flood.startSending(w.node) // before the runner can stop it
 	}
@@ -172,7 +172,7 @@ func (w *witness) startWork(ctx context.Context) {
 }
 
 // leadTerm runs while the node leads. It records authority and writes to the register.
-func (w *witness) leadTerm(ctx context.Context, term leader.Term) error {
+func (w *testNode) leadTerm(ctx context.Context, term leader.Term) error {
 	var writes sync.WaitGroup
 	token := term.Token().Version
 	first := readMonotonic()
@@ -180,7 +180,7 @@ func (w *witness) leadTerm(ctx context.Context, term leader.Term) error {
 		return nil
 	}
 	begin := readMonotonic()
-	w.book.appendLine(evidence{Kind: kindHold, Token: token, Begin: begin, End: first})
+	w.evidence.appendLine(evidence{Kind: kindHold, Token: token, Begin: begin, End: first})
 	writes.Go(func() { w.writeRegister(term) })
 	last, written := first, begin
 	for {
@@ -190,38 +190,39 @@ func (w *witness) leadTerm(ctx context.Context, term leader.Term) error {
 		}
 		last = now
 		if last-written > int64(holdLine) {
-			w.book.appendLine(evidence{Kind: kindHold, Token: token, Begin: written, End: last})
+			w.evidence.appendLine(evidence{Kind: kindHold, Token: token, Begin: written, End: last})
 			written = last
 		}
 		time.Sleep(authorityTick)
 	}
 	if last > written {
-		w.book.appendLine(evidence{Kind: kindHold, Token: token, Begin: written, End: last})
+		w.evidence.appendLine(evidence{Kind: kindHold, Token: token, Begin: written, End: last})
 	}
 	writes.Wait()
 	return nil
 }
 
 // writeRegister writes to the register while the term is valid, checked before each write.
-func (w *witness) writeRegister(term leader.Term) {
+func (w *testNode) writeRegister(term leader.Term) {
 	var c registerClient
 	defer c.close()
 	for term.Valid() {
 		w.seq++
 		c.sendWrite(w.task.Register, evidence{
-			Kind: kindWrite, Token: term.Token().Version, From: w.task.Name, FromRun: w.book.run, Seq: w.seq,
+			Kind: kindWrite, Token: term.Token().Version, From: w.task.Name,
+			FromRun: w.evidence.run, Seq: w.seq,
 		})
 		time.Sleep(writeTick)
 	}
 }
 
 // watchViews records each view and reports to the runner.
-func (w *witness) watchViews() {
+func (w *testNode) watchViews() {
 	in := bufio.NewScanner(os.Stdin)
 	go func() {
 		for in.Scan() {
 			if w.flood != nil {
-				w.flood.obeyLine(in.Text())
+				w.flood.runLine(in.Text())
 			}
 		}
 		os.Exit(0) // the runner is gone
@@ -229,7 +230,7 @@ func (w *witness) watchViews() {
 	changed := make(chan struct{}, 1)
 	go func() {
 		for range w.node.Events(context.Background()) {
-			w.book.appendLine(evidence{Kind: kindView, View: w.lookAtView()})
+			w.evidence.appendLine(evidence{Kind: kindView, View: w.readView()})
 			select {
 			case changed <- struct{}{}:
 			default:
@@ -265,11 +266,11 @@ func heapBytes() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// lookAtView returns the present view.
-func (w *witness) lookAtView() *sight {
+// readView returns the present view.
+func (w *testNode) readView() *nodeView {
 	status := w.node.Status()
 	v := status.View
-	s := &sight{
+	s := &nodeView{
 		StoreID: v.Self.StoreID.String(),
 		Version: v.Version, Revision: v.Revision, Role: v.Role.String(),
 		Leader: w.task.Names[v.Leader.String()], Quorate: v.Quorate,
@@ -290,10 +291,10 @@ func (w *witness) lookAtView() *sight {
 
 // sendNumbered sends numbered events to one member. The number of a failed event is not reused;
 // the gap is allowed.
-func (w *witness) sendNumbered(ctx context.Context, to member.Address, name string) {
+func (w *testNode) sendNumbered(ctx context.Context, to member.Address, name string) {
 	for seq := uint64(1); ctx.Err() == nil; seq++ {
 		sending, cancel := context.WithTimeout(ctx, sendTimeout)
-		e := numbered{From: w.task.Name, Run: w.book.run, Seq: seq}
+		e := numbered{From: w.task.Name, Run: w.evidence.run, Seq: seq}
 		if seq%largeEvery == 0 {
 			e.Rest = make([]byte, largeBytes)
 		}
@@ -307,9 +308,11 @@ func (w *witness) sendNumbered(ctx context.Context, to member.Address, name stri
 	}
 }
 
-func (w *witness) onNumbered(_ context.Context, from member.Member, e numbered) error {
+func (w *testNode) onNumbered(_ context.Context, from member.Member, e numbered) error {
 	if name := w.task.Names[from.Address.String()]; name != e.From {
-		w.book.appendLine(evidence{Kind: kindForged, From: name, Cause: "claims to be from " + e.From})
+		w.evidence.appendLine(evidence{
+			Kind: kindForged, From: name, Cause: "claims to be from " + e.From,
+		})
 		return nil
 	}
 	w.got.addEvent(e.From, evidence{
@@ -319,33 +322,33 @@ func (w *witness) onNumbered(_ context.Context, from member.Member, e numbered) 
 }
 
 // keepWriting records waiting lines periodically, forever.
-func (w *witness) keepWriting() {
+func (w *testNode) keepWriting() {
 	for {
 		begin := readMonotonic()
 		time.Sleep(eventsLine)
 		end := readMonotonic()
 		if end-begin > int64(w.task.Config.LeaderTimeout/stallPart) {
-			w.book.appendLine(evidence{Kind: kindStall, Begin: begin, End: end})
+			w.evidence.appendLine(evidence{Kind: kindStall, Begin: begin, End: end})
 		}
 		w.flushWaiting()
 	}
 }
 
-func (w *witness) flushWaiting() {
+func (w *testNode) flushWaiting() {
 	w.got.flushSpans()
 	w.sent.flushSpans()
 }
 
-// tally records which events were sent or received, in order. Consecutive numbers share a line.
-type tally struct {
-	book *book
+// spanLog records which events were sent or received, in order. Consecutive numbers share a line.
+type spanLog struct {
+	evidence *evidenceFile
 
 	mu   sync.Mutex
 	open map[string]*evidence // by the other node
 }
 
 // addEvent adds one event.
-func (t *tally) addEvent(other string, e evidence) {
+func (t *spanLog) addEvent(other string, e evidence) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.open == nil {
@@ -357,16 +360,16 @@ func (t *tally) addEvent(other string, e evidence) {
 		return
 	}
 	if line != nil {
-		t.book.appendLine(*line)
+		t.evidence.appendLine(*line)
 	}
 	t.open[other] = &e
 }
 
-func (t *tally) flushSpans() {
+func (t *spanLog) flushSpans() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for other, line := range t.open {
-		t.book.appendLine(*line)
+		t.evidence.appendLine(*line)
 		delete(t.open, other)
 	}
 }

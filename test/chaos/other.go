@@ -57,8 +57,8 @@ func startOther(o options, w *world, secret []byte) (*processes, error) {
 	return startAll(o, w, o.nodes, secret)
 }
 
-// misleadNode restarts a node of the first cluster with a wrong seed.
-func (r *runner) misleadNode(f fault, order []int) []action {
+// giveWrongSeed restarts a node of the first cluster with a wrong seed.
+func (r *runner) giveWrongSeed(f fault, order []int) []action {
 	mortals := r.killableNodes(order)
 	if len(mortals) == 0 {
 		return nil
@@ -66,9 +66,9 @@ func (r *runner) misleadNode(f fault, order []int) []action {
 	return r.restartWith(r.ps, "", mortals[0], r.other.seeds[order[1]], f)
 }
 
-// misleadOther restarts always the same follower of the second cluster, so that two faults of a
-// step leave it a majority.
-func (r *runner) misleadOther(f fault, order []int) []action {
+// giveOtherWrongSeed always restarts the same follower of the second cluster, so that two faults
+// of a step leave it a majority.
+func (r *runner) giveOtherWrongSeed(f fault, order []int) []action {
 	leader := r.other.findLeader()
 	if leader < 0 {
 		return nil
@@ -153,5 +153,5 @@ func (f *findings) printOther(w io.Writer) {
 	}
 	fmt.Fprintf(w, "other cluster: %d tokens, %d changes of the leader excused by a stall; "+
 		"%d writes accepted, %d events arrived, %d states\n", len(f.other.tokens), f.excused,
-		f.other.writes[accepted], f.other.mail.events, len(f.other.seats.states))
+		f.other.writes[accepted], f.other.events.events, len(f.other.seats.states))
 }

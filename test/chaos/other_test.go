@@ -82,7 +82,7 @@ func TestOtherCluster(t *testing.T) {
 			b.lastView("n1").Cluster = ""
 		}},
 		{"no write", "other cluster: the register accepted no write", func(b books) {
-			b[registerBook] = b[registerBook][:1]
+			b[registerEvidence] = b[registerEvidence][:1]
 		}},
 	} {
 		t.Run(k.name, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestEndByTwoLeaders(t *testing.T) {
 
 // TestOtherEvidenceMissing: the evidence of the second cluster must exist.
 func TestOtherEvidenceMissing(t *testing.T) {
-	for _, name := range []string{"n2.jsonl", registerBook} {
+	for _, name := range []string{"n2.jsonl", registerEvidence} {
 		dir := folderOfTwo(t, sound(), steady())
 		path := filepath.Join(dir, otherDir, name)
 		if err := os.Remove(path); err != nil {

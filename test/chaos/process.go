@@ -21,8 +21,8 @@ import (
 	"github.com/athena-go/athena/cluster"
 )
 
-// registerBook is the evidence file of the register.
-const registerBook = "register.jsonl"
+// registerEvidence is the evidence file of the register.
+const registerEvidence = "register.jsonl"
 
 // process is a child: a run of a node, or the register.
 type process struct {
@@ -30,8 +30,8 @@ type process struct {
 	in    io.WriteCloser // the child ends when it is closed
 	ended chan struct{}
 
-	mu   sync.Mutex
-	said report
+	mu     sync.Mutex
+	latest report
 }
 
 // launchProcess starts this program as a child. The child is killed when the runner ends.
@@ -70,13 +70,13 @@ func (p *process) followOutput(out io.Reader) {
 func (p *process) handleReport(r report) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.said = r
+	p.latest = r
 }
 
 func (p *process) lastReport() report {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.said
+	return p.latest
 }
 
 // isAlive reports whether the process exists and has not ended.
@@ -162,7 +162,9 @@ func (ps *processes) registerSocket() string {
 
 // startRegister starts the register and returns when it accepts connections.
 func (ps *processes) startRegister() error {
-	task := registerTask{Book: filepath.Join(ps.o.out, registerBook), Socket: ps.registerSocket()}
+	task := registerTask{
+		Evidence: filepath.Join(ps.o.out, registerEvidence), Socket: ps.registerSocket(),
+	}
 	p, out, err := launchProcess(roleRegister, task, os.Stderr)
 	if err != nil {
 		return err
@@ -191,7 +193,7 @@ func (ps *processes) startNode(node int) error {
 	}
 	task, err := json.Marshal(nodeTask{
 		Name: nodeName(node), Config: config, Names: ps.names,
-		Book: filepath.Join(ps.o.out, nodeName(node)+".jsonl"), Register: ps.registerSocket(),
+		Evidence: filepath.Join(ps.o.out, nodeName(node)+".jsonl"), Register: ps.registerSocket(),
 		Flood: ps.o.floodTask(node, ps.starts[node]),
 	})
 	if err != nil {

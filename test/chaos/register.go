@@ -26,21 +26,21 @@ const registerTimeout = time.Second
 
 // registerTask is the task of the register.
 type registerTask struct {
-	Book   string // path of its evidence
-	Socket string
+	Evidence string // path of its evidence
+	Socket   string
 }
 
 // register is a resource protected by fencing tokens: it accepts writes only from the holder of
 // the highest token.
 type register struct {
-	book *book
+	evidence *evidenceFile
 
-	mu     sync.Mutex
-	ledger ledger
+	mu    sync.Mutex
+	state registerState
 }
 
-// ledger is the state of a register.
-type ledger struct {
+// registerState is the state of a register.
+type registerState struct {
 	top  evidence         // the newest accepted write
 	last map[owner]uint64 // Seq of the newest accepted write, by writer
 }
@@ -52,7 +52,7 @@ func registerMain(task string) error {
 	if err := json.Unmarshal([]byte(task), &t); err != nil {
 		return err
 	}
-	b, err := openBook(t.Book, evidence{Node: "register"})
+	b, err := openEvidence(t.Evidence, evidence{Node: "register"})
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func registerMain(task string) error {
 	if _, err := os.Stdout.WriteString("ready\n"); err != nil {
 		return err
 	}
-	r := &register{book: b}
+	r := &register{evidence: b}
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -93,17 +93,17 @@ func (r *register) serveConn(c net.Conn) {
 func (r *register) decideWrite(w evidence) evidence {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w.Verdict = r.ledger.judgeWrite(w)
+	w.Verdict = r.state.judgeWrite(w)
 	if w.Verdict == accepted {
-		r.ledger.acceptWrite(w)
+		r.state.acceptWrite(w)
 	}
-	r.book.appendLine(w)
+	r.evidence.appendLine(w)
 	return w
 }
 
 // judgeWrite compares a write with the highest token and its writer. A write is late if its
 // writer gave it up and used another connection.
-func (l *ledger) judgeWrite(w evidence) string {
+func (l *registerState) judgeWrite(w evidence) string {
 	switch {
 	case w.Token < l.top.Token:
 		return refusedLower
@@ -116,7 +116,7 @@ func (l *ledger) judgeWrite(w evidence) string {
 	}
 }
 
-func (l *ledger) acceptWrite(w evidence) {
+func (l *registerState) acceptWrite(w evidence) {
 	if l.last == nil {
 		l.last = map[owner]uint64{}
 	}

@@ -60,9 +60,9 @@ func (s *rollingRun) runRounds(ctx context.Context) error {
 			}
 		}
 	}
-	f := flooding{runner: s.runner, tolls: map[string]*toll{}}
+	f := flooding{runner: s.runner, costs: map[string]*classCost{}}
 	sent, err := f.sumTotals()
-	f.taken, f.took = sent.Taken, time.Since(s.began)
+	f.accepted, f.took = sent.Accepted, time.Since(s.began)
 	return errors.Join(err, f.waitForOutcomes(ctx))
 }
 
@@ -80,8 +80,8 @@ func (s *rollingRun) restartNode(ctx context.Context, node int) error {
 	s.ps.nodes[node].sendSignal(syscall.SIGTERM)
 	select {
 	case <-s.ps.nodes[node].ended:
-	case <-time.After(leavePatience):
-		return fmt.Errorf("%s has not left after %v", nodeName(node), leavePatience)
+	case <-time.After(leaveTimeout):
+		return fmt.Errorf("%s has not left after %v", nodeName(node), leaveTimeout)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -91,10 +91,10 @@ func (s *rollingRun) restartNode(ctx context.Context, node int) error {
 // judgeRun checks each event, the promises that every run checks, and the changes of
 // leadership.
 func (s *rollingRun) judgeRun() error {
-	if err := cutTapes(s.o.out); err != nil {
+	if err := truncateRecordings(s.o.out); err != nil {
 		return err
 	}
-	p, err := checkTapes(s.o.out)
+	p, err := checkRecordings(s.o.out)
 	if err != nil {
 		return err
 	}

@@ -259,8 +259,8 @@ func (r *runner) waitUntilCalm(ctx context.Context) error {
 	bound := slack * activeBound(r.o.config)
 	for !r.ps.areActive(after) || !r.other.areActive(after) {
 		if took := time.Since(began); took > bound {
-			r.tellReports("", r.ps)
-			r.tellReports("other ", r.other)
+			r.printReports("", r.ps)
+			r.printReports("other ", r.other)
 			return fmt.Errorf("not all nodes are active after %v without faults (L2 bounds that by %v)",
 				took.Round(time.Millisecond), activeBound(r.o.config))
 		}
@@ -278,8 +278,8 @@ func (r *runner) waitUntilCalm(ctx context.Context) error {
 	return nil
 }
 
-// tellReports prints the latest report of each node of a cluster.
-func (r *runner) tellReports(prefix string, ps *processes) {
+// printReports prints the latest report of each node of a cluster.
+func (r *runner) printReports(prefix string, ps *processes) {
 	if ps == nil {
 		return
 	}

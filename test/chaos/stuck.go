@@ -27,7 +27,7 @@ const (
 	stuckSettling = 500 * time.Millisecond
 	// toldPatience is the time that senders get to learn the outcomes of events to a member
 	// that was killed and restarted.
-	toldPatience = 10 * time.Second
+	outcomeTimeout = 10 * time.Second
 )
 
 // The limits of what waits between a Send and a handler for one sender, and its memory
@@ -112,7 +112,7 @@ func (s *stuckRun) floodLeader(ctx context.Context) error {
 	s.report("the handler of %s, which leads, never returns; the others send to it for %v",
 		nodeName(s.victim), s.o.length)
 	s.from = readMonotonic()
-	if err := s.tellNodes(saySend + nodeName(s.victim)); err != nil {
+	if err := s.sendLine(lineSend + nodeName(s.victim)); err != nil {
 		return err
 	}
 	for began := time.Now(); time.Since(began) < s.o.length; {
@@ -134,8 +134,8 @@ func (s *stuckRun) floodLeader(ctx context.Context) error {
 	return s.releaseStuck(ctx)
 }
 
-// tellNodes sends a line to all nodes but the stuck one.
-func (s *stuckRun) tellNodes(line string) error {
+// sendLine sends a line to all nodes but the stuck one.
+func (s *stuckRun) sendLine(line string) error {
 	for i, p := range s.ps.nodes {
 		if i == s.victim {
 			continue
@@ -149,7 +149,7 @@ func (s *stuckRun) tellNodes(line string) error {
 
 // releaseStuck kills and restarts the stuck node, so that every waiting event is reported lost.
 func (s *stuckRun) releaseStuck(ctx context.Context) error {
-	if err := s.tellNodes(sayStop); err != nil {
+	if err := s.sendLine(lineStop); err != nil {
 		return err
 	}
 	s.ps.nodes[s.victim].kill()
@@ -159,9 +159,9 @@ func (s *stuckRun) releaseStuck(ctx context.Context) error {
 	began := time.Now()
 	for i, p := range s.ps.nodes {
 		for i != s.victim && !p.lastReport().Idle {
-			if time.Since(began) > toldPatience {
+			if time.Since(began) > outcomeTimeout {
 				return fmt.Errorf("%s does not know all outcomes %v after the kill",
-					nodeName(i), toldPatience)
+					nodeName(i), outcomeTimeout)
 			}
 			if err := waitFor(ctx, lookTick); err != nil {
 				return err
@@ -191,10 +191,10 @@ func memoryOf(p *process, line string) (int, error) {
 
 // judgeRun compares memory and events with their bounds and checks all views.
 func (s *stuckRun) judgeRun() error {
-	if err := cutTapes(s.o.out); err != nil {
+	if err := truncateRecordings(s.o.out); err != nil {
 		return err
 	}
-	p, err := checkTapes(s.o.out)
+	p, err := checkRecordings(s.o.out)
 	if err != nil {
 		return err
 	}
@@ -204,17 +204,18 @@ func (s *stuckRun) judgeRun() error {
 		if i == s.victim {
 			continue
 		}
-		head, err := readHead(tapePath(s.o.out, nodeName(i), 1, nodeName(s.victim), sentEnd))
+		head, err := readHead(recordingPath(s.o.out, nodeName(i), 1, nodeName(s.victim), sentEnd))
 		if err != nil {
 			return err
 		}
-		if head.Taken == 0 || head.Taken > uint64(b.events) || head.Done > 0 {
+		if head.Accepted == 0 || head.Accepted > uint64(b.events) || head.Done > 0 {
 			faults = append(faults, fmt.Errorf("%s: %d events accepted, %d reported handled: "+
-				"want 1 to %d, and 0", nodeName(i), head.Taken, head.Done, b.events))
+				"want 1 to %d, and 0", nodeName(i), head.Accepted, head.Done, b.events))
 		}
 	}
 	s.report("events: %d accepted by Send, of at most %d x %d; %d were reported lost, "+
-		"%d had reached the handler", p.taken, len(s.ps.nodes)-1, b.events, p.unknown+p.notRun, p.handled)
+		"%d had reached the handler",
+		p.accepted, len(s.ps.nodes)-1, b.events, p.unknown+p.notRun, p.handled)
 	views := 0
 	for i := range s.ps.nodes {
 		n, err := checkViews(filepath.Join(s.o.out, nodeName(i)+".jsonl"), s.o.nodes, s.from, s.until)
@@ -266,7 +267,7 @@ func checkViews(path string, nodes int, from, until int64) (views int, err error
 		return 0, missingFile(err)
 	}
 	defer file.Close()
-	var before *sight
+	var before *nodeView
 	var faults []error
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, maxLineBytes)
@@ -280,21 +281,21 @@ func checkViews(path string, nodes int, from, until int64) (views int, err error
 			continue
 		}
 		views++
-		if fault := oddView(before, e.View, nodes); fault != "" {
+		if fault := viewFault(before, e.View, nodes); fault != "" {
 			faults = append(faults, fmt.Errorf("%s: %v after the flood began: %s",
 				e.Node, time.Duration(e.At-from), fault))
 		}
 	}
 	if before == nil {
 		faults = append(faults, fmt.Errorf("evidence missing: no view in %s before the flood", path))
-	} else if fault := oddView(before, before, nodes); fault != "" {
+	} else if fault := viewFault(before, before, nodes); fault != "" {
 		faults = append(faults, fmt.Errorf("%s before the flood: %s", path, fault))
 	}
 	return views, errors.Join(append(faults, lines.Err())...)
 }
 
-// oddView describes what is wrong with a view, or returns "".
-func oddView(before, v *sight, nodes int) string {
+// viewFault describes what is wrong with a view, or returns "".
+func viewFault(before, v *nodeView, nodes int) string {
 	active := 0
 	for _, m := range v.Members {
 		if m.Status == member.Active.String() {

@@ -27,7 +27,7 @@ const (
 	// diskBytes is the size of a node's disk, a tmpfs.
 	diskBytes = 256 << 10
 	// endPatience is how long a killed process may take to disappear.
-	endPatience = 5 * time.Second
+	endTimeout = 5 * time.Second
 )
 
 // world is everything that a run creates on the machine besides processes and evidence.
@@ -246,7 +246,7 @@ func cleanUp(dir string) error {
 
 // endProcesses kills the processes in a namespace and waits until they have ended.
 func endProcesses(namespace string) error {
-	for end := time.Now().Add(endPatience); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(endTimeout); ; time.Sleep(10 * time.Millisecond) {
 		out, err := exec.Command("ip", "netns", "pids", namespace).Output()
 		if err != nil {
 			return fmt.Errorf("ip netns pids %s: %w", namespace, err)

@@ -20,8 +20,8 @@ import (
 // its start.
 const killedFile = "killed.txt"
 
-// maxOddTold bounds the reported examples of one kind of fault.
-const maxOddTold = 5
+// maxExamples bounds the reported examples of one kind of fault.
+const maxExamples = 5
 
 // floodRun is one start of a node.
 type floodRun struct {
@@ -29,8 +29,8 @@ type floodRun struct {
 	run  int
 }
 
-// sentBook is what one run of a node sent to another node.
-type sentBook struct {
+// sentRun is what one run of a node sent to another node.
+type sentRun struct {
 	from   floodRun
 	to     string
 	killed bool // by SIGKILL, which excuses events under way
@@ -38,8 +38,8 @@ type sentBook struct {
 	marks  []uint32
 }
 
-// heardBook is what one run of a node received from another node, in order.
-type heardBook struct {
+// receivedRun is what one run of a node received from another node, in order.
+type receivedRun struct {
 	at     floodRun
 	from   string
 	killed bool
@@ -48,7 +48,7 @@ type heardBook struct {
 
 // sentAt identifies an event at its sender.
 type sentAt struct {
-	sentBook
+	sentRun
 	seq uint64
 }
 
@@ -58,7 +58,7 @@ func (s sentAt) String() string {
 
 // heardAt identifies an event at a handler.
 type heardAt struct {
-	heardBook
+	receivedRun
 	run int // of the sender
 	seq uint64
 }
@@ -68,32 +68,34 @@ func (h heardAt) String() string {
 		h.at.node, h.at.run, h.from, h.seq, h.run)
 }
 
-// post holds the counters and faults of the check of a flood.
-type post struct {
-	taken, refused, handled uint64
-	done, notRun, unknown   uint64 // outcomes: nil, no handler ran, and unknown
-	unknownHandled          uint64 // with an unknown outcome, but handled
-	excused                 uint64 // sent without an outcome: their senders were killed
-	excusedHandled          uint64
-	slept                   uint64
-	pairs                   map[[2]string]bool // pairs of nodes with handled events
+// floodCheck holds the counters and faults of the check of a flood.
+type floodCheck struct {
+	accepted, refused, handled uint64
+	done, notRun, unknown      uint64 // outcomes: nil, no handler ran, and unknown
+	unknownHandled             uint64 // with an unknown outcome, but handled
+	excused                    uint64 // sent without an outcome: their senders were killed
+	excusedHandled             uint64
+	slept                      uint64
+	pairs                      map[[2]string]bool // pairs of nodes with handled events
 
 	faults []string
-	odd    map[string]int // faults by kind
+	byKind map[string]int // faults by kind
 }
 
-func newPost() *post { return &post{pairs: map[[2]string]bool{}, odd: map[string]int{}} }
+func newFloodCheck() *floodCheck {
+	return &floodCheck{pairs: map[[2]string]bool{}, byKind: map[string]int{}}
+}
 
 // noteFault records a fault, and the first examples of each kind.
-func (p *post) noteFault(kind, format string, args ...any) {
-	p.odd[kind]++
-	if p.odd[kind] <= maxOddTold {
+func (p *floodCheck) noteFault(kind, format string, args ...any) {
+	p.byKind[kind]++
+	if p.byKind[kind] <= maxExamples {
 		p.faults = append(p.faults, kind+": "+fmt.Sprintf(format, args...))
 	}
 }
 
 // formVerdict returns an error that names the faults, or nil.
-func (p *post) formVerdict() error {
+func (p *floodCheck) formVerdict() error {
 	if len(p.faults) == 0 {
 		return nil
 	}
@@ -101,32 +103,32 @@ func (p *post) formVerdict() error {
 	for _, text := range p.faults {
 		all = append(all, errors.New(text))
 	}
-	for kind, n := range p.odd {
-		if n > maxOddTold {
+	for kind, n := range p.byKind {
+		if n > maxExamples {
 			all = append(all, fmt.Errorf("%s: %d in all", kind, n))
 		}
 	}
 	return fmt.Errorf("events are not as promised:\n%w", errors.Join(all...))
 }
 
-// printCounts prints what was checked; told means that all outcomes arrived in time.
-func (p *post) printCounts(w io.Writer, told bool) {
+// printCounts prints what was checked; complete means that all outcomes arrived in time.
+func (p *floodCheck) printCounts(w io.Writer, complete bool) {
 	fmt.Fprintf(w, "events: %d accepted by Send, %d handled on %d pairs; %d not accepted\n",
-		p.taken, p.handled, len(p.pairs), p.refused)
+		p.accepted, p.handled, len(p.pairs), p.refused)
 	fmt.Fprintf(w, "outcomes: %d handled, %d lost; of these %d certainly not handled, and of the "+
 		"other %d %d were handled nevertheless\n",
 		p.done, p.unknown+p.notRun, p.notRun, p.unknown, p.unknownHandled)
 	fmt.Fprintf(w, "without an outcome because the sender was killed: %d, %d of them handled\n",
 		p.excused, p.excusedHandled)
 	fmt.Fprintf(w, "a slow handler slept %d times\n", p.slept)
-	if len(p.faults) == 0 && told {
+	if len(p.faults) == 0 && complete {
 		fmt.Fprintln(w, "in order, at most once, intact, and each loss reported")
 	}
 }
 
 // checkPair checks all events from one node to another. Both lists have an entry for each run,
 // in order.
-func (p *post) checkPair(sent []sentBook, heard []heardBook) {
+func (p *floodCheck) checkPair(sent []sentRun, heard []receivedRun) {
 	seen := map[int][]uint64{} // marks by run of the sender; 0 means not handled
 	for _, s := range sent {
 		seen[s.from.run] = make([]uint64, len(s.marks))
@@ -149,8 +151,8 @@ func (p *post) checkPair(sent []sentBook, heard []heardBook) {
 }
 
 // checkHeard checks one handled event; lastRun and lastSeq identify its predecessor.
-func (p *post) checkHeard(
-	seen map[int][]uint64, h heardBook, mark uint64, lastRun int, lastSeq uint64,
+func (p *floodCheck) checkHeard(
+	seen map[int][]uint64, h receivedRun, mark uint64, lastRun int, lastSeq uint64,
 ) (run int, seq uint64) {
 	run, seq = heardParts(mark)
 	what := heardAt{h, run, seq}
@@ -182,8 +184,8 @@ func (p *post) checkHeard(
 }
 
 // checkSent checks one sent event; heard is the mark of its handler, 0 if it was not handled.
-func (p *post) checkSent(s sentBook, seq uint64, mark uint32, heard uint64) {
-	taken, refused := mark&markTaken != 0, mark&markRefused != 0
+func (p *floodCheck) checkSent(s sentRun, seq uint64, mark uint32, heard uint64) {
+	taken, refused := mark&markAccepted != 0, mark&markRefused != 0
 	done, unknown, notRun := mark>>8&0xff, mark>>16&0xff, mark>>24
 	outcomes := done + unknown + notRun
 	what := sentAt{s, seq}
@@ -214,7 +216,7 @@ func (p *post) checkSent(s sentBook, seq uint64, mark uint32, heard uint64) {
 	}
 }
 
-func (p *post) countEvent(taken, refused, handled bool, done, unknown, notRun uint32) {
+func (p *floodCheck) countEvent(taken, refused, handled bool, done, unknown, notRun uint32) {
 	p.done += uint64(done)
 	p.unknown += uint64(unknown)
 	p.notRun += uint64(notRun)
@@ -227,7 +229,7 @@ func (p *post) countEvent(taken, refused, handled bool, done, unknown, notRun ui
 	if !taken {
 		return
 	}
-	p.taken++
+	p.accepted++
 	if done+unknown+notRun == 0 {
 		p.excused++
 		if handled {
@@ -236,8 +238,8 @@ func (p *post) countEvent(taken, refused, handled bool, done, unknown, notRun ui
 	}
 }
 
-// checkTapes checks all recordings in a folder. Their processes have ended.
-func checkTapes(dir string) (*post, error) {
+// checkRecordings checks all recordings in a folder. Their processes have ended.
+func checkRecordings(dir string) (*floodCheck, error) {
 	killed, err := readKilled(filepath.Join(dir, killedFile))
 	if err != nil {
 		return nil, err
@@ -249,7 +251,7 @@ func checkTapes(dir string) (*post, error) {
 			return nil, err
 		}
 		for _, path := range paths {
-			of, other, err := parseTapePath(path, end)
+			of, other, err := parseRecordingPath(path, end)
 			if err != nil {
 				return nil, err
 			}
@@ -264,7 +266,7 @@ func checkTapes(dir string) (*post, error) {
 		return nil, fmt.Errorf("evidence missing: %s: %d pairs sent, %d received",
 			dir, len(sent), len(heard))
 	}
-	p := newPost()
+	p := newFloodCheck()
 	for pair := range sent {
 		if err := p.readPair(dir, pair, sent[pair], heard[pair], killed); err != nil {
 			return nil, err
@@ -275,42 +277,42 @@ func checkTapes(dir string) (*post, error) {
 }
 
 // readPair maps and checks the recordings of one pair of nodes.
-func (p *post) readPair(
+func (p *floodCheck) readPair(
 	dir string, pair [2]string, senders, receivers []floodRun, killed map[floodRun]bool,
 ) error {
 	byRun := func(a, b floodRun) int { return cmp.Compare(a.run, b.run) }
 	slices.SortFunc(senders, byRun)
 	slices.SortFunc(receivers, byRun)
-	var sent []sentBook
+	var sent []sentRun
 	for _, of := range senders {
-		t, done, err := readTape[uint32](tapePath(dir, of.node, of.run, pair[1], sentEnd))
+		t, done, err := openRecording[uint32](recordingPath(dir, of.node, of.run, pair[1], sentEnd))
 		if err != nil {
 			return err
 		}
 		defer done()
-		b := sentBook{of, pair[1], killed[of], t.head.Ended == 1, t.marks}
+		b := sentRun{of, pair[1], killed[of], t.head.Ended == 1, t.marks}
 		if !b.ended && !b.killed {
 			p.noteFault("stopped by itself", "%s (run %d)", of.node, of.run)
 		}
 		sent = append(sent, b)
 	}
-	var heard []heardBook
+	var heard []receivedRun
 	for _, of := range receivers {
-		t, done, err := readTape[uint64](tapePath(dir, of.node, of.run, pair[0], heardEnd))
+		t, done, err := openRecording[uint64](recordingPath(dir, of.node, of.run, pair[0], heardEnd))
 		if err != nil {
 			return err
 		}
 		defer done()
 		p.slept += t.head.Slept
-		heard = append(heard, heardBook{of, pair[0], killed[of], t.marks})
+		heard = append(heard, receivedRun{of, pair[0], killed[of], t.marks})
 	}
 	p.checkPair(sent, heard)
 	return nil
 }
 
-// listUntold returns an error that names the first events without an outcome, while their
+// listPending returns an error that names the first events without an outcome, while their
 // senders are running.
-func listUntold(dir string) error {
+func listPending(dir string) error {
 	killed, err := readKilled(filepath.Join(dir, killedFile))
 	if err != nil {
 		return err
@@ -319,19 +321,19 @@ func listUntold(dir string) error {
 	if err != nil {
 		return err
 	}
-	p := newPost()
+	p := newFloodCheck()
 	for _, path := range paths {
-		of, to, err := parseTapePath(path, sentEnd)
+		of, to, err := parseRecordingPath(path, sentEnd)
 		if err != nil {
 			return err
 		}
-		t, done, err := readTape[uint32](path)
+		t, done, err := openRecording[uint32](path)
 		if err != nil {
 			return err
 		}
 		for i, mark := range t.marks {
-			if mark&markTaken != 0 && mark>>8 == 0 && !killed[of] && t.head.Ended == 0 {
-				p.noteFault("no outcome yet", "%v", sentAt{sentBook{from: of, to: to}, uint64(i + 1)})
+			if mark&markAccepted != 0 && mark>>8 == 0 && !killed[of] && t.head.Ended == 0 {
+				p.noteFault("no outcome yet", "%v", sentAt{sentRun{from: of, to: to}, uint64(i + 1)})
 			}
 		}
 		done()
@@ -339,7 +341,7 @@ func listUntold(dir string) error {
 	return p.formVerdict()
 }
 
-func parseTapePath(path, end string) (of floodRun, other string, err error) {
+func parseRecordingPath(path, end string) (of floodRun, other string, err error) {
 	parts := strings.Split(strings.TrimSuffix(filepath.Base(path), end), "-")
 	if len(parts) == 3 {
 		_, err = fmt.Sscan(parts[1], &of.run)

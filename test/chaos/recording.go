@@ -15,12 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A tape is a recording of millions of events: a file that is mapped into memory, so that a
-// mark costs one store and survives SIGKILL. Its first page has counters, the rest is an array
-// of marks.
+// A recording has marks for millions of events: a file that is mapped into memory, so that a mark
+// costs one store and survives SIGKILL. Its first page has counters, the rest is an array of marks.
 //
-// For each other node, each run of a node has two: what it sent, a uint32 per event by number,
-// and what its handler received, a uint64 per event in the order of handling.
+// For each other node, each run of a node has two: what it sent, a uint32 per event by number, and
+// what its handler received, a uint64 per event in the order of handling.
 
 // File name extensions of recordings.
 const (
@@ -28,29 +27,29 @@ const (
 	heardEnd = ".heard"
 )
 
-// tapeHeadBytes is the size of the head, one page.
-const tapeHeadBytes = 4096
+// headBytes is the size of the head, one page.
+const headBytes = 4096
 
-// tapeHead has the counters of a recording. The runner reads it while the node writes.
-type tapeHead struct {
-	Used  uint64 // number of marks
-	Taken uint64 // events accepted by Send
-	Done  uint64 // with the outcome nil
-	Lost  uint64 // with an error as outcome
-	Ended uint64 // 1 after an orderly end of the process
-	Slept uint64 // number of times that the handler slept
+// recordingHead has the counters of a recording. The runner reads it while the node writes.
+type recordingHead struct {
+	Used     uint64 // number of marks
+	Accepted uint64 // events accepted by Send
+	Done     uint64 // with the outcome nil
+	Lost     uint64 // with an error as outcome
+	Ended    uint64 // 1 after an orderly end of the process
+	Slept    uint64 // number of times that the handler slept
 }
 
 // Marks of a sent event. The outcomes are counted: nil, unknown because the connection or the
 // node was lost, and any other error, which means that no handler ran.
 const (
-	markTried   = 1 << 0 // Send was called
-	markTaken   = 1 << 1 // Send returned nil
-	markRefused = 1 << 2 // Send returned an error
+	markTried    = 1 << 0 // Send was called
+	markAccepted = 1 << 1 // Send returned nil
+	markRefused  = 1 << 2 // Send returned an error
 
-	toldDone    = 1 << 8
-	toldUnknown = 1 << 16
-	toldNotRun  = 1 << 24
+	outcomeDone    = 1 << 8
+	outcomeUnknown = 1 << 16
+	outcomeNotRun  = 1 << 24
 )
 
 // Marks of a handled event: its number, the run of its sender, and anomalies.
@@ -71,26 +70,26 @@ func heardParts(mark uint64) (run int, seq uint64) {
 	return int(mark >> heardSeqBits & (1<<heardRunBits - 1)), mark & (1<<heardSeqBits - 1)
 }
 
-// tape is a mapped file with marks.
-type tape[T uint32 | uint64] struct {
-	head  *tapeHead
+// recording is a mapped file with marks.
+type recording[T uint32 | uint64] struct {
+	head  *recordingHead
 	marks []T
 }
 
-// tapePath returns the path of a recording of a run of a node about another node.
-func tapePath(dir, node string, run int, other, end string) string {
+// recordingPath returns the path of a recording of a run of a node about another node.
+func recordingPath(dir, node string, run int, other, end string) string {
 	return filepath.Join(dir, fmt.Sprintf("%s-%d-%s%s", node, run, other, end))
 }
 
-// makeTape creates a recording with room for some marks. The file is sparse.
-func makeTape[T uint32 | uint64](path string, room uint64) (*tape[T], error) {
+// createRecording creates a recording with room for some marks. The file is sparse.
+func createRecording[T uint32 | uint64](path string, room uint64) (*recording[T], error) {
 	var t T
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	size := tapeHeadBytes + int64(room)*int64(unsafe.Sizeof(t))
+	size := headBytes + int64(room)*int64(unsafe.Sizeof(t))
 	if err := file.Truncate(size); err != nil {
 		return nil, err
 	}
@@ -99,37 +98,37 @@ func makeTape[T uint32 | uint64](path string, room uint64) (*tape[T], error) {
 	if err != nil {
 		return nil, fmt.Errorf("map %s: %w", path, err)
 	}
-	return onTape[T](bytes), nil
+	return asRecording[T](bytes), nil
 }
 
-// onTape interprets bytes, which begin at a page boundary, as a recording.
-func onTape[T uint32 | uint64](bytes []byte) *tape[T] {
+// asRecording interprets bytes, which begin at a page boundary, as a recording.
+func asRecording[T uint32 | uint64](bytes []byte) *recording[T] {
 	var t T
 	all := unsafe.Slice((*T)(unsafe.Pointer(&bytes[0])), len(bytes)/int(unsafe.Sizeof(t)))
-	return &tape[T]{
-		head:  (*tapeHead)(unsafe.Pointer(&bytes[0])),
-		marks: all[tapeHeadBytes/unsafe.Sizeof(t):],
+	return &recording[T]{
+		head:  (*recordingHead)(unsafe.Pointer(&bytes[0])),
+		marks: all[headBytes/unsafe.Sizeof(t):],
 	}
 }
 
 // readHead reads the head of a recording that is in use.
-func readHead(path string) (tapeHead, error) {
-	var page [unsafe.Sizeof(tapeHead{}) / 8]uint64
+func readHead(path string) (recordingHead, error) {
+	var page [unsafe.Sizeof(recordingHead{}) / 8]uint64
 	file, err := os.Open(path)
 	if err != nil {
-		return tapeHead{}, err
+		return recordingHead{}, err
 	}
 	defer file.Close()
 	bytes := unsafe.Slice((*byte)(unsafe.Pointer(&page[0])), unsafe.Sizeof(page))
 	if _, err := file.ReadAt(bytes, 0); err != nil {
-		return tapeHead{}, fmt.Errorf("read %s: %w", path, err)
+		return recordingHead{}, fmt.Errorf("read %s: %w", path, err)
 	}
-	return *(*tapeHead)(unsafe.Pointer(&page[0])), nil
+	return *(*recordingHead)(unsafe.Pointer(&page[0])), nil
 }
 
-// readTape maps a recording that is no longer written, limited to its used part. done unmaps
+// openRecording maps a recording that is no longer written, limited to its used part. done unmaps
 // it.
-func readTape[T uint32 | uint64](path string) (t *tape[T], done func(), err error) {
+func openRecording[T uint32 | uint64](path string) (t *recording[T], done func(), err error) {
 	var mark T
 	file, err := os.Open(path)
 	if err != nil {
@@ -140,7 +139,7 @@ func readTape[T uint32 | uint64](path string) (t *tape[T], done func(), err erro
 	if err != nil {
 		return nil, nil, err
 	}
-	if info.Size() < tapeHeadBytes {
+	if info.Size() < headBytes {
 		return nil, nil, fmt.Errorf("%s: not evidence: %d bytes", path, info.Size())
 	}
 	bytes, err := unix.Mmap(int(file.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
@@ -148,7 +147,7 @@ func readTape[T uint32 | uint64](path string) (t *tape[T], done func(), err erro
 		return nil, nil, fmt.Errorf("map %s: %w", path, err)
 	}
 	done = func() { _ = unix.Munmap(bytes) } // cannot fail: it is mapped
-	t = onTape[T](bytes)
+	t = asRecording[T](bytes)
 	if t.head.Used > uint64(len(t.marks)) {
 		err := fmt.Errorf("%s: not evidence: %d marks of %d bytes in a file of %d",
 			path, t.head.Used, unsafe.Sizeof(mark), info.Size())
@@ -159,8 +158,8 @@ func readTape[T uint32 | uint64](path string) (t *tape[T], done func(), err erro
 	return t, done, nil
 }
 
-// cutTapes truncates all recordings in a folder to their used part.
-func cutTapes(dir string) error {
+// truncateRecordings truncates all recordings in a folder to their used part.
+func truncateRecordings(dir string) error {
 	var faults []error
 	for end, size := range map[string]int64{sentEnd: 4, heardEnd: 8} {
 		paths, err := filepath.Glob(filepath.Join(dir, "*"+end))
@@ -168,7 +167,7 @@ func cutTapes(dir string) error {
 		for _, path := range paths {
 			head, err := readHead(path)
 			if err == nil {
-				err = os.Truncate(path, tapeHeadBytes+int64(head.Used)*size)
+				err = os.Truncate(path, headBytes+int64(head.Used)*size)
 			}
 			faults = append(faults, err)
 		}
@@ -177,7 +176,7 @@ func cutTapes(dir string) error {
 }
 
 // noteTry records an event before it is sent. It returns false if the recording is full.
-func noteTry(t *tape[uint32], seq uint64) bool {
+func noteTry(t *recording[uint32], seq uint64) bool {
 	if seq > uint64(len(t.marks)) {
 		return false
 	}
@@ -187,19 +186,19 @@ func noteTry(t *tape[uint32], seq uint64) bool {
 }
 
 // noteSent records the result of Send.
-func noteSent(t *tape[uint32], seq uint64, err error) {
+func noteSent(t *recording[uint32], seq uint64, err error) {
 	if err != nil {
 		atomic.AddUint32(&t.marks[seq-1], markRefused)
 		return
 	}
-	atomic.AddUint32(&t.marks[seq-1], markTaken)
-	atomic.AddUint64(&t.head.Taken, 1)
+	atomic.AddUint32(&t.marks[seq-1], markAccepted)
+	atomic.AddUint64(&t.head.Accepted, 1)
 }
 
-// noteTold records an outcome.
-func noteTold(t *tape[uint32], seq uint64, outcome uint32) {
+// noteOutcome records an outcome.
+func noteOutcome(t *recording[uint32], seq uint64, outcome uint32) {
 	atomic.AddUint32(&t.marks[seq-1], outcome)
-	if outcome == toldDone {
+	if outcome == outcomeDone {
 		atomic.AddUint64(&t.head.Done, 1)
 		return
 	}
@@ -207,7 +206,7 @@ func noteTold(t *tape[uint32], seq uint64, outcome uint32) {
 }
 
 // noteHeard records a handled event and returns its mark, or nil if the recording is full.
-func noteHeard(t *tape[uint64], mark uint64) *uint64 {
+func noteHeard(t *recording[uint64], mark uint64) *uint64 {
 	at := atomic.AddUint64(&t.head.Used, 1)
 	if at > uint64(len(t.marks)) {
 		return nil

@@ -23,11 +23,11 @@ func auditFolder(dir string) (*findings, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := readBooks(dir, nodes)
+	f, err := readCluster(dir, nodes)
 	if err != nil || clusters == 1 {
 		return f, err
 	}
-	other, err := readBooks(filepath.Join(dir, otherDir), nodes)
+	other, err := readCluster(filepath.Join(dir, otherDir), nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -35,20 +35,20 @@ func auditFolder(dir string) (*findings, error) {
 	return f, nil
 }
 
-// readBooks checks all evidence of one cluster.
-func readBooks(dir string, nodes int) (*findings, error) {
+// readCluster checks all evidence of one cluster.
+func readCluster(dir string, nodes int) (*findings, error) {
 	var books []string
 	for i := range nodes {
 		books = append(books, nodeName(i)+".jsonl")
 	}
 	f := newFindings()
 	// The register comes last: its writes are compared with the authority of nodes.
-	for _, name := range append(books, registerBook) {
+	for _, name := range append(books, registerEvidence) {
 		file, err := os.Open(filepath.Join(dir, name))
 		if err != nil {
 			return nil, missingFile(err)
 		}
-		err = f.readBook(name, file)
+		err = f.readEvidence(name, file)
 		file.Close()
 		if err != nil {
 			return nil, err

@@ -18,22 +18,16 @@ func (m *Machine) handleClaimFrom(in message.Message, c member.Claim) {
 // 7). from is the sender.
 func (m *Machine) handleClaim(c member.Claim, from member.Address) {
 	switch {
-	case c.IsZero() || c.Leader == m.self.Address || m.stopped:
-		return
-	case c.Chosen && c.Version < m.heldNumber().Version:
-		return
-	case c.Chosen && c.Version == m.heldNumber().Version && c.Leader != m.durable.Held.Leader:
-		return
-	case !c.BetterThan(m.leader):
-		return
-	case c == m.join.unresponsive:
+	case c.IsZero() || c.Leader == m.self.Address || m.stopped,
+		c.Chosen && c.Version < m.heldNumber().Version,
+		c.Chosen && c.Version == m.heldNumber().Version && c.Leader != m.durable.Held.Leader,
+		!c.BetterThan(m.leader),
+		c == m.join.unresponsive:
 		return
 	case m.role == member.Seeking && c == m.join.suspected && from != c.Leader:
 		// Other nodes notice the loss later. Their claims do not bring the leader back.
 		return
-	case m.role == member.Seeking && c == m.join.refused:
-		return
-	case m.role == member.Seeking && m.awaitsAnswer(c, from):
+	case m.role == member.Seeking && (c == m.join.refused || m.awaitsAnswer(c, from)):
 		return
 	}
 	switch m.role {

@@ -212,15 +212,20 @@ func (m *Machine) onLeaderQuery(in message.Message, b message.LeaderQuery) {
 	if !m.leader.IsZero() {
 		return
 	}
-	for i, a := range m.join.askers {
-		if a.addr == in.From.Address {
-			m.join.askers[i] = asker{in.From.Address, b.ID, m.now}
-			return
-		}
+	a := asker{in.From.Address, b.ID, m.now}
+	m.join.askers = replaceOrAppend(m.join.askers, a, 2*m.cfg.Size,
+		func(o asker) bool { return o.addr == a.addr })
+}
+
+// replaceOrAppend returns list with e in the place of the element that is the same, or appended if
+// there are fewer than limit.
+func replaceOrAppend[E any](list []E, e E, limit int, isSame func(E) bool) []E {
+	if i := slices.IndexFunc(list, isSame); i >= 0 {
+		list[i] = e
+	} else if len(list) < limit {
+		list = append(list, e)
 	}
-	if len(m.join.askers) < 2*m.cfg.Size {
-		m.join.askers = append(m.join.askers, asker{in.From.Address, b.ID, m.now})
-	}
+	return list
 }
 
 // answerAskers answers the nodes that asked in vain and whose rounds are still open.
@@ -262,19 +267,12 @@ func (m *Machine) noteSeedAnswer(in message.Message, held member.Number) {
 		}
 		return
 	}
-	for _, s := range m.cfg.Seeds {
-		if s != in.From.Address {
-			continue
-		}
-		a := answer{seed: s, at: m.now, holds: !held.IsZero()}
-		for i := range m.join.answers {
-			if m.join.answers[i].seed == s {
-				m.join.answers[i] = a
-				return
-			}
-		}
-		m.join.answers = append(m.join.answers, a)
+	if !slices.Contains(m.cfg.Seeds, in.From.Address) {
+		return
 	}
+	a := answer{seed: in.From.Address, at: m.now, holds: !held.IsZero()}
+	m.join.answers = replaceOrAppend(m.join.answers, a, len(m.cfg.Seeds),
+		func(o answer) bool { return o.seed == a.seed })
 }
 
 // tickUnresponsive gives up a provisional leader that does not answer, once this node has been

@@ -23,27 +23,19 @@ func (m *Machine) isProposing() bool { return !m.propose.Attempt.IsZero() }
 // startElection starts an election of one of the candidates.
 func (m *Machine) startElection(candidates ...member.Address) {
 	m.propose.Proposer = m.propose.BeginElection(m.self, m.durable.Acceptor, m.quorum, candidates)
-	m.startPre()
+	m.sendProposal()
 }
 
-// startPre asks for promises.
-func (m *Machine) startPre() {
+// sendProposal starts the present stage of the attempt: it votes itself and sends the proposal to
+// the voters, in the formal stage also to those of the proposed state.
+func (m *Machine) sendProposal() {
 	a := m.propose.Attempt
 	m.propose.deadline = m.now.Add(m.timing.voteTimeout(m.propose.Failures))
-	m.trace(Trace{Kind: Proposing, Peer: a.Candidates[0], Version: a.ID.Version})
-	m.sendProposal(a, nil)
-}
-
-// startFormal asks for acceptance of the value that the proposer settled.
-func (m *Machine) startFormal() {
-	a := m.propose.Attempt
-	m.propose.deadline = m.now.Add(m.timing.voteTimeout(m.propose.Failures))
-	m.trace(Trace{Kind: ProposingFormal, Peer: a.Value.State.Leader, Version: a.ID.Version})
-	m.sendProposal(a, a.Value.State.Roster)
-}
-
-// sendProposal votes for the attempt itself and sends its proposal to the voters and to others.
-func (m *Machine) sendProposal(a paxos.Attempt, others member.Roster) {
+	t := Trace{Kind: Proposing, Peer: a.Candidates[0], Version: a.ID.Version}
+	if a.Stage == paxos.Formal {
+		t.Kind, t.Peer = ProposingFormal, a.Value.State.Leader
+	}
+	m.trace(t)
 	p := a.Proposal(m.durable.Held)
 	own := m.castVote(m.self, p, m.seeds)
 	if !own.Granted {
@@ -60,7 +52,7 @@ func (m *Machine) sendProposal(a paxos.Attempt, others member.Roster) {
 		Base:       p.Base,
 		State:      p.State,
 	}
-	for _, to := range m.targets(a.Voters(), addresses(others)) {
+	for _, to := range m.targets(a.Voters(), addresses(a.Value.State.Roster)) {
 		m.send(to, body)
 	}
 	m.countVote(paxos.Vote{From: m.self, Granted: true, Accepted: own.Accepted})
@@ -128,7 +120,7 @@ func (m *Machine) countVote(v paxos.Vote) {
 	m.propose.Proposer = next
 	if why != paxos.NotRefused {
 		m.trace(Trace{
-			Kind: Dropped, Reason: reasonOf(why), Event: message.KindVote, Peer: v.From.Address,
+			Kind: Dropped, Reason: reasonOf[why], Event: message.KindVote, Peer: v.From.Address,
 		})
 		return
 	}
@@ -145,7 +137,7 @@ func (m *Machine) countVote(v paxos.Vote) {
 	case paxos.GiveUp:
 		m.failAttempt()
 	case paxos.Propose:
-		m.startFormal()
+		m.sendProposal()
 	case paxos.Elect:
 		m.announceLeader(next.Attempt)
 	}
@@ -170,15 +162,15 @@ func (m *Machine) announceLeader(a paxos.Attempt) {
 	m.traceMoves(member.State{Roster: old}, s)
 	m.admitted = m.admitted || s.Roster.Has(m.self)
 	elected := message.LeaderElected{ID: a.ID, State: s}
-	if s.LeaderIdentity() == m.self {
+	isSelf := s.LeaderIdentity() == m.self
+	if isSelf {
 		m.becomeLeader(m.formerLeader(a.Value.Base))
-		for _, t := range to {
-			m.send(t, elected)
-		}
-		return
 	}
 	for _, t := range to {
 		m.send(t, elected)
+	}
+	if isSelf {
+		return
 	}
 	if m.role == member.Leading {
 		m.stepDown(member.Claim{}, CauseOutvoted)
@@ -217,12 +209,13 @@ func (m *Machine) electionDeadline(d *deadline) {
 	}
 	founding := m.role == member.Provisional && m.heldNumber().IsZero()
 	if m.role == member.Leading && m.boundAbove() || founding {
-		if m.propose.at.After(m.now) {
+		switch {
+		case m.propose.at.After(m.now):
 			d.add(m.propose.at)
-		} else if m.startWaitEnd.After(m.now) {
+		case m.startWaitEnd.After(m.now):
 			d.add(m.startWaitEnd)
-		} else if at := m.gatheredAt(); founding && at.After(m.now) {
-			d.add(at)
+		case founding:
+			d.addFuture(m.now, m.gatheredAt())
 		}
 	}
 }

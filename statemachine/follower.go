@@ -88,8 +88,10 @@ func (m *Machine) followsQuorate(now time.Time) bool {
 		now.Before(m.follow.quorateAt.Add(m.timing.LeaderTimeout))
 }
 
-// showsQuorate reports whether View shows Quorate.
-func (m *Machine) showsQuorate() bool { return m.isQuorate(m.now) || m.followsQuorate(m.now) }
+// showsQuorate reports whether View shows Quorate at now.
+func (m *Machine) showsQuorate(now time.Time) bool {
+	return m.isQuorate(now) || m.followsQuorate(now)
+}
 
 // lossCause distinguishes a silent leader from one whose acks say that it has no majority.
 func (m *Machine) lossCause() Cause {

@@ -12,7 +12,7 @@ import (
 )
 
 func (m *Machine) tickIsolation() {
-	if m.rosterLost() && m.cfg.Volatile {
+	if m.RosterLost() && m.cfg.Volatile {
 		m.becomeNewRun()
 	}
 	if m.mayDeclare() {
@@ -25,13 +25,9 @@ func (m *Machine) isolationDeadline(d *deadline) {
 		return
 	}
 	if !m.join.askedAllAt.IsZero() {
-		if at := m.join.askedAllAt.Add(m.timing.RetryInterval); at.After(m.now) {
-			d.add(at)
-		}
+		d.addFuture(m.now, m.join.askedAllAt.Add(m.timing.RetryInterval))
 	}
-	if at := m.declareAt(); at.After(m.now) {
-		d.add(at)
-	}
+	d.addFuture(m.now, m.declareAt())
 }
 
 // declareAt returns when a seed without a chosen leader declares itself in any case.
@@ -159,7 +155,7 @@ func (m *Machine) tickFounding() {
 	}
 	m.propose.Proposer = m.propose.BeginFounding(
 		m.self, m.durable.Acceptor, m.quorum, active, m.cfg.Seeds)
-	m.startPre()
+	m.sendProposal()
 }
 
 // gatheredAt returns when a founder stops waiting for more members. Processes that start together

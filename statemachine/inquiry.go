@@ -3,6 +3,7 @@
 package statemachine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/athena-go/athena/internal/message"
@@ -114,11 +115,9 @@ func (m *Machine) onStatusResponse(in message.Message, b message.LeaderStatusQue
 		m.drop(in, message.ReasonNotVoter)
 		return
 	}
-	for _, a := range m.inquiry.unhealthy {
-		if a == in.From.Address {
-			m.drop(in, message.ReasonVotedTwice)
-			return
-		}
+	if slices.Contains(m.inquiry.unhealthy, in.From.Address) {
+		m.drop(in, message.ReasonVotedTwice)
+		return
 	}
 	m.inquiry.unhealthy = append(m.inquiry.unhealthy, in.From.Address)
 	m.countUnhealthy()

@@ -95,22 +95,11 @@ func (m *Machine) onJoinRequest(in message.Message, b message.JoinClusterRequest
 		e, _ := m.shownState().Roster.Find(in.From.Address)
 		answer.Known = e.Incarnation
 	case message.ReasonNotSettled, message.ReasonClusterFull, message.ReasonQuorumAtStake:
-		m.queueJoiner(j)
+		// At most N joiners wait for a place.
+		m.lead.waiting = replaceOrAppend(m.lead.waiting, j, m.cfg.Size,
+			func(o joiner) bool { return o.id.Address == j.id.Address })
 	}
 	m.send(in.From.Address, answer)
-}
-
-// queueJoiner keeps a joiner until it can get a place. At most N joiners wait.
-func (m *Machine) queueJoiner(j joiner) {
-	for i := range m.lead.waiting {
-		if m.lead.waiting[i].id.Address == j.id.Address {
-			m.lead.waiting[i] = j
-			return
-		}
-	}
-	if len(m.lead.waiting) < m.cfg.Size {
-		m.lead.waiting = append(m.lead.waiting, j)
-	}
 }
 
 func (m *Machine) waitingAddresses() []member.Address {
@@ -176,7 +165,10 @@ func (m *Machine) restorePlace(e member.Member, j joiner) message.Reason {
 		m.acceptJoiner(j, m.shownState().Roster.With(next), j.id.Address)
 		return message.ReasonNone
 	}
-	m.alignRejoined(j)
+	m.send(j.id.Address, message.JoinClusterResponse{Accepted: true})
+	p := m.lead.ensurePeer(j.id)
+	p.heard = m.now
+	m.alignMember(p)
 	return message.ReasonNone
 }
 
@@ -224,12 +216,4 @@ func (m *Machine) acceptJoiner(j joiner, r member.Roster, about member.Address) 
 	p.revoked = m.shownState().Number
 	// (S) An earlier extension may apply to records that it sets in this place.
 	p.extended = m.now
-}
-
-// alignRejoined sends the state to a member that already has its place.
-func (m *Machine) alignRejoined(j joiner) {
-	m.send(j.id.Address, message.JoinClusterResponse{Accepted: true})
-	p := m.lead.ensurePeer(j.id)
-	p.heard = m.now
-	m.alignMember(p)
 }

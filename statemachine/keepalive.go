@@ -57,13 +57,9 @@ func (m *Machine) sendKeepAlive() {
 		return
 	}
 	s := m.shownState()
-	digest := m.digest
-	if !m.leader.Chosen {
-		digest = s.Digest()
-	}
 	m.send(m.leader.Leader, message.LeaderKeepAlive{
 		Number:  s.Number,
-		Digest:  digest,
+		Digest:  m.shownDigest(),
 		Bound:   m.durable.Bound(),
 		Echo:    m.follow.echo,
 		Stamp:   m.newStamp(m.leader.Version),
@@ -172,7 +168,7 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 		return // The state is about to be sent to all members.
 	}
 	s := m.shownState()
-	if b.Number == s.Number && (b.Digest == m.stateDigest() || m.role == member.Provisional) {
+	if b.Number == s.Number && (b.Digest == m.shownDigest() || m.role == member.Provisional) {
 		return
 	}
 	if p.sent != s.Number || m.now.Sub(p.sentAt) >= m.timing.realignInterval() || !shows {
@@ -188,12 +184,8 @@ func (m *Machine) noteEcho(in message.Message, p *peer, e message.Stamp) bool {
 		return false
 	}
 	if m.role != member.Leading || e.Version != m.leader.Version ||
-		e.Incarnation != m.self.Incarnation {
-		m.drop(in, message.ReasonForeignEcho)
-		return false
-	}
-	if e.Clock > m.now.UnixNano() {
-		// No such stamp was made; it would extend the lease into the future.
+		e.Incarnation != m.self.Incarnation || e.Clock > m.now.UnixNano() {
+		// A stamp of the future was never made, and would extend the lease.
 		m.drop(in, message.ReasonForeignEcho)
 		return false
 	}
@@ -221,8 +213,9 @@ func (m *Machine) sendAck(to member.Address, echo message.Stamp, stamped bool) {
 	m.send(to, ack)
 }
 
-func (m *Machine) stateDigest() uint64 {
-	if m.role == member.Leading {
+// shownDigest returns the digest of shownState while this node follows or leads.
+func (m *Machine) shownDigest() uint64 {
+	if m.leader.Chosen {
 		return m.digest
 	}
 	return m.soft.Digest()

@@ -144,23 +144,27 @@ func (m *Machine) beginCall(now time.Time) {
 // after them, because a flow such as a hand-over can end it.
 func (m *Machine) endCall() Output {
 	m.noteAuthority()
-	m.runFlows()
+	for _, flow := range flows {
+		if !m.stopped {
+			flow(m)
+		}
+	}
 	m.noteAuthority()
 	if m.dirty {
 		d := m.durable
 		m.out.Persist = &d
 	}
-	s := shownView{self: m.self, quorate: m.showsQuorate(), number: m.shownState().Number}
+	s := shownView{self: m.self, quorate: m.showsQuorate(m.now), number: m.shownState().Number}
 	s.role, s.leader = m.shownLeader()
-	moved := m.shown.changed
+	changed := m.shown.changed
 	m.shown.changed = false
-	m.out.Changed = moved || s != m.shown
+	m.out.Changed = changed || s != m.shown
 	m.shown = s
 	return m.out
 }
 
-// flows are the actions that a machine takes by itself. Their order lets one trigger the next
-// within a call.
+// flows are the actions that a machine takes by itself, each of which checks whether it is due.
+// Their order lets one trigger the next within a call.
 var flows = [...]func(*Machine){
 	(*Machine).tickLeave,
 	(*Machine).tickFollow,
@@ -175,16 +179,6 @@ var flows = [...]func(*Machine){
 	(*Machine).tickInquiry,
 	(*Machine).tickFounding,
 	(*Machine).tickRecords,
-}
-
-// runFlows runs each flow, which checks whether it is due.
-func (m *Machine) runFlows() {
-	for _, flow := range flows {
-		if m.stopped {
-			return
-		}
-		flow(m)
-	}
 }
 
 // Deadline returns when Advance must be called next; zero for never.
@@ -203,12 +197,20 @@ func (m *Machine) Deadline() time.Time {
 	return d.at
 }
 
-// deadline is the earliest of the times added to it. A zero time is ignored.
+// deadline is the earliest of the times added to it.
 type deadline struct{ at time.Time }
 
+// add adds t unless it is zero.
 func (d *deadline) add(t time.Time) {
 	if !t.IsZero() && (d.at.IsZero() || t.Before(d.at)) {
 		d.at = t
+	}
+}
+
+// addFuture adds t unless it is past.
+func (d *deadline) addFuture(now, t time.Time) {
+	if t.After(now) {
+		d.add(t)
 	}
 }
 
@@ -246,20 +248,15 @@ func (m *Machine) isVoter() bool { return m.durable.Held.Roster.IsVoter(m.self.V
 func (m *Machine) View(now time.Time) member.View {
 	s := m.shownState()
 	role, leader := m.shownLeader()
-	v := member.View{
+	return member.View{
 		Self:     m.self,
 		Role:     role,
 		Version:  s.Version,
 		Revision: s.Revision,
 		Leader:   leader.Leader,
+		Quorate:  m.showsQuorate(now),
 		Members:  s.Roster.Shown(),
 	}
-	if m.role == member.Leading {
-		v.Quorate = m.isQuorate(now)
-	} else {
-		v.Quorate = m.followsQuorate(now)
-	}
-	return v
 }
 
 // Durable returns what the node must remember across restarts. The caller must not modify it.

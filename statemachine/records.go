@@ -73,7 +73,7 @@ func (m *Machine) refuseCommit(r message.RecordRequest) message.Reason {
 	switch {
 	case m.stopped || m.operator.leaving:
 		return message.ReasonNotActive
-	case !m.showsQuorate():
+	case !m.showsQuorate(m.now):
 		return message.ReasonNoQuorum
 	case len(m.records.open) >= maxOpen:
 		return message.ReasonBusy

@@ -63,9 +63,10 @@ func heldShownBy(b message.Body) (member.Number, bool) {
 	return member.Number{}, false
 }
 
-// rosterLost reports whether fewer than M voters of the held roster can still answer, so that it
-// can never elect again (protocol.md 6).
-func (m *Machine) rosterLost() bool {
+// RosterLost reports whether so many voters lost their stores that fewer than M of the held roster
+// can still answer, so that it can never elect again (protocol.md 6). With durable stores only an
+// operator can end that; a node with a memory store starts a new run by itself.
+func (m *Machine) RosterLost() bool {
 	if m.heldNumber().IsZero() || m.isolation.noChosenSince.IsZero() {
 		return false
 	}
@@ -81,8 +82,3 @@ func (m *Machine) rosterLost() bool {
 	}
 	return lost > 0 && r.Voters()-lost < m.quorum
 }
-
-// RosterLost reports whether so many voters lost their stores that the held roster can never
-// elect again. With durable stores only an operator can end that; a node with a memory store
-// starts a new run by itself.
-func (m *Machine) RosterLost() bool { return m.rosterLost() }

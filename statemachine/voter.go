@@ -3,8 +3,6 @@
 package statemachine
 
 import (
-	"fmt"
-
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
@@ -102,7 +100,7 @@ func (m *Machine) castVote(from member.Identity, p paxos.Proposal, seeds uint64)
 // protect a live leader. (S) protocol.md 6, 3.
 func (m *Machine) refusePre(from member.Identity, p paxos.Proposal) message.Reason {
 	if why := m.durable.RefusePromise(p, m.countsVoteOf(from.Voter())); why != paxos.NotRefused {
-		return reasonOf(why)
+		return reasonOf[why]
 	}
 	switch {
 	case m.supportsOther(from.Voter()):
@@ -125,7 +123,7 @@ func (m *Machine) refusePre(from member.Identity, p paxos.Proposal) message.Reas
 // protect a live leader. (S) protocol.md 6, 5.
 func (m *Machine) refuseFormal(from member.Identity, p paxos.Proposal) message.Reason {
 	if why := m.durable.RefuseAcceptance(p, m.countsVoteOf(from.Voter())); why != paxos.NotRefused {
-		return reasonOf(why)
+		return reasonOf[why]
 	}
 	candidate := p.State.LeaderIdentity()
 	switch {
@@ -141,27 +139,16 @@ func (m *Machine) refuseFormal(from member.Identity, p paxos.Proposal) message.R
 	return message.ReasonNone
 }
 
-// reasonOf converts a refusal of package paxos to the reason in messages and traces.
-func reasonOf(r paxos.Refusal) message.Reason {
-	switch r {
-	case paxos.NotRefused:
-		return message.ReasonNone
-	case paxos.OldVersion:
-		return message.ReasonOldVersion
-	case paxos.OldBase:
-		return message.ReasonOldBase
-	case paxos.LowBallot:
-		return message.ReasonPromised
-	case paxos.VersionJump:
-		return message.ReasonVersionJump
-	case paxos.HoldsNothing:
-		return message.ReasonHoldsNothing
-	case paxos.NotVoter:
-		return message.ReasonNotVoter
-	case paxos.VotedTwice:
-		return message.ReasonVotedTwice
-	}
-	panic(fmt.Sprintf("statemachine: refusal %d, want one that package paxos names", r))
+// reasonOf holds the reasons in messages and traces for the refusals of package paxos.
+var reasonOf = [...]message.Reason{
+	paxos.NotRefused:   message.ReasonNone,
+	paxos.OldVersion:   message.ReasonOldVersion,
+	paxos.OldBase:      message.ReasonOldBase,
+	paxos.LowBallot:    message.ReasonPromised,
+	paxos.VersionJump:  message.ReasonVersionJump,
+	paxos.HoldsNothing: message.ReasonHoldsNothing,
+	paxos.NotVoter:     message.ReasonNotVoter,
+	paxos.VotedTwice:   message.ReasonVotedTwice,
 }
 
 // deferToProposer lets the proposer of p, for which this node just voted, go first: this node

@@ -86,8 +86,8 @@ var classic = []Mutant{
 			New:  "case false:\n",
 		}, {
 			File: "statemachine/conflict.go",
-			Old:  "case c.Chosen && c.Version < m.heldNumber().Version:\n",
-			New:  "case false:\n",
+			Old:  "\t\tc.Chosen && c.Version < m.heldNumber().Version,\n",
+			New:  "",
 		}, {
 			File: "statemachine/state.go",
 			Old:  "case !m.heldNumber().Less(s.Number):\n",

@@ -40,8 +40,8 @@ var durable = []Mutant{
 		Rule: "6, fewer than M: a durable store forgets nothing",
 		Edits: []Edit{{
 			File: "statemachine/founding.go",
-			Old:  "if m.rosterLost() && m.cfg.Volatile {",
-			New:  "if m.rosterLost() || m.due(m.declareAt()) && !m.heldNumber().IsZero() {",
+			Old:  "if m.RosterLost() && m.cfg.Volatile {",
+			New:  "if m.RosterLost() || m.due(m.declareAt()) && !m.heldNumber().IsZero() {",
 		}},
 	},
 	{
@@ -77,8 +77,8 @@ var durable = []Mutant{
 		Rule: "7: who hears a better claim leaves its leader",
 		Edits: []Edit{{
 			File: "statemachine/conflict.go",
-			Old:  "case !c.BetterThan(m.leader):\n",
-			New:  "case !m.leader.IsZero():\n",
+			Old:  "\t\t!c.BetterThan(m.leader),\n",
+			New:  "\t\t!m.leader.IsZero(),\n",
 		}},
 	},
 }

@@ -70,8 +70,8 @@ var support = []Mutant{
 		Rule: "5: the leader ignores echoes of another version or run of itself",
 		Edits: []Edit{{
 			File: "statemachine/keepalive.go",
-			Old:  "e.Version != m.leader.Version ||\n\t\te.Incarnation != m.self.Incarnation {",
-			New:  "e.IsZero() {",
+			Old:  "e.Version != m.leader.Version ||\n\t\te.Incarnation != m.self.Incarnation ||",
+			New:  "e.IsZero() ||",
 		}},
 	},
 	{
